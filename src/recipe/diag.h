@@ -1,0 +1,60 @@
+/* Messages about a text the user wrote, as a good compiler prints them: where, what, the line with
+ * a caret, and a hint. A list collects all errors of a recipe so that they are shown at once,
+ * sorted by position, whatever order the checks ran in. It keeps copies of everything and outlives
+ * the text. At most SW_DIAG_KEPT are kept; the rest are counted. One owner, no lock. */
+#ifndef SW_RECIPE_DIAG_H
+#define SW_RECIPE_DIAG_H
+
+#include "base/err.h"
+#include "base/str.h"
+#include <stdbool.h>
+#include <stddef.h>
+
+enum { SW_DIAG_KEPT = 100 };
+
+/* Where a message points. Lines and columns count from 1, columns in characters (UTF-8), a tab is
+ * one. line 0: the file as a whole, or a command-line text, then `origin` is shown alone. */
+struct sw_place {
+    const char *origin; /* file name, or "--set layer.fc1.outputs=-1" */
+    int rank;           /* order among origins: the file 0, the n-th --set n */
+    int line, column;
+    int span;           /* characters under the caret line, at least 1 */
+    const char *source; /* the line itself, not zero-terminated; NULL: no line is shown */
+    size_t source_bytes;
+};
+
+struct sw_diag {
+    char *where; /* owned: "recipes/x.ini:41:11" */
+    char *text;  /* owned: "layer fc6: outputs = -3: must be 1 or more" */
+    char *line;  /* owned: the source line, junk made printable; or NULL */
+    char *hint;  /* owned: "did you mean 'kernel'?"; or NULL */
+    int rank, line_number, column;
+    int caret, span; /* in characters of `line`, caret from 0 */
+};
+
+/* Zero-initialise; free with sw_diags_fini. */
+struct sw_diags {
+    struct sw_diag *items; /* owned, sorted by rank, line, column */
+    int count;
+    int beyond; /* errors that were not kept */
+    int latest; /* index of the message added last; -1 when it was not kept */
+    bool nomem; /* a message was lost because memory is exhausted */
+};
+
+void sw_diags_fini(struct sw_diags *d);
+/* Adds a message; always returns SW_ERR_INVALID so that a check can return it. */
+int sw_diags_add(struct sw_diags *d, const struct sw_place *at, const char *fmt, ...)
+    SW_PRINTF(3, 4);
+/* Gives the message added last a hint line (the first hint stays). */
+void sw_diags_hint(struct sw_diags *d, const char *fmt, ...) SW_PRINTF(2, 3);
+/* SW_OK without errors, else SW_ERR_INVALID with the first message and how many more there are, or
+ * SW_ERR_NOMEM when one was lost. */
+int sw_diags_verdict(const struct sw_diags *d, struct sw_err *err) SW_MUST_CHECK;
+/* Appends all messages, each as
+ *     recipes/x.ini:41:11: layer fc6: outputs = -3: must be 1 or more
+ *       outputs = -3
+ *                 ^~
+ *     hint: ... */
+void sw_diags_print(const struct sw_diags *d, struct sw_buf *out);
+
+#endif

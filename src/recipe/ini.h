@@ -1,0 +1,53 @@
+/* The INI reader: bytes -> sections and entries, each with its position. It knows nothing of kinds,
+ * keys and types; that is bind.c's work. The syntax, all of it:
+ *   - one thing per line: `[kind]`, `[kind name]`, `key = value`, a comment, or nothing;
+ *   - `;` and `#` start a comment at the start of a line and after a blank inside a line, so
+ *     `a#b` is a value and `a #b` is the value `a` with a comment; there are no quotes;
+ *   - blanks (space, tab) around kind, name, key and value do not count; names and keys hold none;
+ *   - lines end in LF or CRLF, the last one may end without; a UTF-8 byte order mark is skipped;
+ *   - the text is UTF-8 without control characters, at most SW_INI_MAX_BYTES.
+ * Every breach is one message with line and column; reading goes on with the next line. Sections
+ * and keys are unique. One owner; frozen after sw_ini_parse. */
+#ifndef SW_RECIPE_INI_H
+#define SW_RECIPE_INI_H
+
+#include "base/err.h"
+#include "recipe/diag.h"
+#include "recipe/pool.h"
+#include <stddef.h>
+
+enum { SW_INI_MAX_BYTES = 4 << 20 };
+
+struct sw_ini_entry {
+    struct sw_ini_entry *next; /* file order */
+    const char *key;
+    const char *value; /* trimmed, may be empty */
+    int line, key_column, value_column;
+};
+
+struct sw_ini_section {
+    struct sw_ini_section *next; /* file order */
+    const char *kind;
+    const char *name; /* NULL in [kind] */
+    int line, kind_column, name_column;
+    struct sw_ini_entry *first, *last;
+};
+
+/* All strings and structs live in the pool given to sw_ini_parse. */
+struct sw_ini {
+    const char *path; /* for messages */
+    const char *text; /* the whole file as it was */
+    size_t bytes;
+    struct sw_ini_section *first, *last;
+};
+
+/* Parses text (copied). path names it in messages. Problems of the text go to diags and are not a
+ * failure of this function; the sound lines are in *ini all the same. Errors: SW_ERR_NOMEM,
+ * SW_ERR_INVALID when the text is too large. */
+int sw_ini_parse(const char *path, const char *text, size_t bytes, struct sw_pool *pool,
+                 struct sw_diags *diags, struct sw_ini *ini, struct sw_err *err) SW_MUST_CHECK;
+
+/* The place of (line, column) with the source line; span in characters. */
+struct sw_place sw_ini_place(const struct sw_ini *ini, int line, int column, int span);
+
+#endif

@@ -1,0 +1,41 @@
+/* [job]: the keys of a training job. Only keys whose mechanism exists are here. */
+#ifndef SW_RECIPE_JOB_H
+#define SW_RECIPE_JOB_H
+
+#include "base/err.h"
+#include "recipe/option.h"
+#include "recipe/recipe.h"
+#include <stdint.h>
+
+enum sw_job_device { SW_JOB_DEVICE_AUTO, SW_JOB_DEVICE_CPU };
+
+struct sw_job_conf {
+    const char *name; /* the recipe file's stem unless set */
+    int64_t seed;
+    int64_t steps;            /* 0 when epochs is given instead */
+    double epochs;            /* 0 when steps is given; steps = ceil(epochs x records / batch) */
+    int64_t batch;            /* samples behind one update */
+    int64_t eval_batch;       /* = batch unless set */
+    int64_t eval_every;       /* steps; 0: only at the end */
+    int64_t checkpoint_every; /* steps; 0: only at the end */
+    int64_t display_every;    /* steps; 0: by time */
+    int device;               /* enum sw_job_device */
+    const char *db;           /* history database; NULL: the usual place */
+};
+
+extern const struct sw_opt sw_job_opts[];
+
+/* The schema row of [job]. */
+#define SW_JOB_SCHEMA_KIND                                                                         \
+    {                                                                                              \
+        .kind = "job", .form = SW_SECTION_ONE, .required = true, .opts = sw_job_opts,              \
+        .conf_bytes = sizeof(struct sw_job_conf),                                                  \
+    }
+
+/* Rules between keys (steps or epochs, not both: of two levels of precedence the higher counts) and
+ * defaults that depend on others. Call once after sw_recipe_load; *job is owned by the recipe and
+ * set also on SW_ERR_INVALID. Errors go to the recipe's diags. */
+int sw_job_settle(struct sw_recipe *recipe, const struct sw_job_conf **job,
+                  struct sw_err *err) SW_MUST_CHECK;
+
+#endif

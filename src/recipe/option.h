@@ -1,0 +1,56 @@
+/* Option rows: one table per struct drives parsing, defaults, range checks, messages, "did you
+ * mean", `singa-ws layers X` and the reference pages. Tables are const and may be read by any
+ * thread; binding happens once at set-up, on one thread. */
+#ifndef SW_RECIPE_OPTION_H
+#define SW_RECIPE_OPTION_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum sw_opt_type {
+    SW_OPT_INT,     /* int64_t */
+    SW_OPT_REAL,    /* double */
+    SW_OPT_BOOL,    /* bool */
+    SW_OPT_STRING,  /* const char *, owned by the recipe; NULL when unset without default */
+    SW_OPT_ENUM,    /* int: index into choices */
+    SW_OPT_BYTES,   /* int64_t, written 4GB, 512MB, 1024 */
+    SW_OPT_STRINGS, /* struct sw_strings: comma-separated, blanks trimmed */
+    SW_OPT_REALS,   /* struct sw_reals: comma-separated */
+};
+
+struct sw_strings {
+    const char *const *items; /* owned by the recipe */
+    int count;
+};
+
+struct sw_reals {
+    const double *items; /* owned by the recipe */
+    int count;
+};
+
+struct sw_opt {
+    const char *key;  /* NULL ends a table */
+    const char *help; /* one line; says the unit */
+    size_t offset;    /* in the struct the table fills */
+    enum sw_opt_type type;
+    const char *def;            /* as it would be written; NULL: zero, empty or unset */
+    double min, max;            /* INT, REAL, BYTES, REALS (each item); both 0: no limit;
+                                   max below min: no upper limit; infinities are fine */
+    const char *const *choices; /* ENUM: NULL-terminated */
+    bool required;              /* an error when absent */
+    bool above_min, below_max;  /* the limit itself is not allowed */
+};
+
+/* A choice of `type =` (or format, policy): a layer type, a data format, an updater, a schedule.
+ * Every descriptor has one of these as its first member, so a registry is an array of pointers. */
+struct sw_type {
+    const char *name;
+    const char *help;          /* one line */
+    const struct sw_opt *opts; /* NULL: no keys of its own */
+    size_t conf_bytes;         /* of the zeroed struct that opts fill */
+    const char *const
+        *params; /* NULL-terminated parameter names that take PARAM.init, ...; or NULL */
+};
+
+#endif

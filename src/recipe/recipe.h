@@ -1,0 +1,119 @@
+/* A recipe: INI text, overrides and a schema -> checked sections with filled structs.
+ * Precedence of a value: default < recipe < [fallback] < --set; among --set the last wins.
+ * When [fallback] or --set changes a section's type, the old type's keys of lower precedence that
+ * the new type lacks are dropped.
+ * `${NAME}` in a value expands a line of [vars] (which may use lines above it), then the
+ * environment; SINGA_DATA, when the environment lacks it, is ./data, or
+ * ~/.local/share/singa-ws/data when only that exists. An unknown variable is an error.
+ * `--set SECTION.KEY=VALUE` takes the longest section of the recipe whose kind knows the rest as a
+ * key; without one it creates the section.
+ * All errors are collected (sw_recipe_diags); later floors add theirs with sw_recipe_error, so that
+ * one run shows them all. Everything reachable from a recipe is owned by it. Built and amended on
+ * one thread; read by any thread afterwards. */
+#ifndef SW_RECIPE_RECIPE_H
+#define SW_RECIPE_RECIPE_H
+
+#include "base/err.h"
+#include "base/str.h"
+#include "recipe/diag.h"
+#include "recipe/option.h"
+#include "recipe/schema.h"
+#include <stdbool.h>
+#include <stddef.h>
+
+struct sw_recipe;
+
+/* Who had the last word on a value, in rising precedence. */
+enum sw_origin { SW_FROM_DEFAULT, SW_FROM_RECIPE, SW_FROM_FALLBACK, SW_FROM_SET };
+
+/* One section, bound. Pointers are owned by the recipe. In a section with errors, a value that
+ * could not be read has its default, and type[i] is NULL when the type is missing or unknown. */
+struct sw_section {
+    struct sw_recipe *recipe;
+    const struct sw_schema_kind *schema;
+    const char *kind;  /* "layer" */
+    const char *name;  /* "fc6"; NULL in [job] */
+    const char *title; /* "layer fc6": how messages begin */
+    void *common;      /* schema->conf_bytes, filled by schema->opts; NULL when 0 bytes */
+    const struct sw_type *type[SW_SECTION_TYPES];
+    void *conf[SW_SECTION_TYPES]; /* type[i]->conf_bytes, filled by type[i]->opts; NULL when 0 bytes
+                                   */
+    int param_count;              /* names in type[0]->params, 0 when the kind has no param_opts */
+    void **param_conf;            /* [param_count], each schema->param_bytes */
+    int errors;                   /* messages about this section so far */
+    struct sw_section *next;      /* all sections in file order; those --set created come last */
+};
+
+struct sw_recipe_source {
+    const char *path; /* names the recipe in messages; the file read when text is NULL */
+    const char *text; /* the recipe itself (resume), or NULL */
+    size_t text_bytes;
+    const char *overrides;   /* earlier --set texts, one per line (sw_recipe_overrides), or NULL */
+    const char *const *sets; /* "layer.fc1.outputs=10", after overrides; copied */
+    int set_count;
+    /* NULL: look which files exist. Else a decision made before (sw_recipe_fallback): the names of
+     * the sections that fall back, comma-separated; "" none. */
+    const char *fallback;
+    /* NULL: the process' environment. Returns NULL for an unset name. */
+    const char *(*env)(void *user, const char *name);
+    void *env_user;
+};
+
+/* Reads, expands, checks and binds. With SW_ERR_INVALID from the recipe's content *out is set all
+ * the same: the caller may add what it finds (graph, shapes) and prints sw_recipe_diags. Otherwise,
+ * on SW_ERR_NOTFOUND, SW_ERR_IO, SW_ERR_NOMEM, or SW_ERR_INVALID for a file that is too large,
+ * *out is NULL. The schema is borrowed until sw_recipe_free. */
+int sw_recipe_load(const struct sw_recipe_source *source, const struct sw_schema *schema,
+                   struct sw_recipe **out, struct sw_err *err) SW_MUST_CHECK;
+void sw_recipe_free(struct sw_recipe *recipe);
+
+/* All sections in file order: the first of a kind (NULL: of any), the next of the same kind word.
+ */
+const struct sw_section *sw_recipe_first(const struct sw_recipe *recipe, const char *kind);
+const struct sw_section *sw_section_next(const struct sw_section *section);
+/* The section [kind name], or [kind] when name is NULL; NULL when there is none. A SECTION_ONE kind
+ * is always there. */
+const struct sw_section *sw_recipe_find(const struct sw_recipe *recipe, const char *kind,
+                                        const char *name);
+
+/* Who set the key ("outputs", "weight.init"), and where its value stands; without such a key the
+ * place is the section's header. */
+enum sw_origin sw_section_origin(const struct sw_section *section, const char *key);
+bool sw_section_is_set(const struct sw_section *section, const char *key); /* not from default */
+struct sw_place sw_section_where(const struct sw_section *section, const char *key);
+/* The value of a key as text after expansion; NULL when it was not set. */
+const char *sw_section_text(const struct sw_section *section, const char *key);
+
+/* Adds "TITLE: KEY = VALUE: ..." pointing at the value ("TITLE: ..." at the header when key is NULL
+ * or not set; section NULL: the file as a whole). Returns SW_ERR_INVALID. */
+int sw_recipe_error(struct sw_recipe *recipe, const struct sw_section *section, const char *key,
+                    const char *fmt, ...) SW_PRINTF(4, 5);
+/* The same, pointing at item `item` (from 0) of a comma-separated value: "src = fc2, lable". */
+int sw_recipe_error_item(struct sw_recipe *recipe, const struct sw_section *section,
+                         const char *key, int item, const char *fmt, ...) SW_PRINTF(5, 6);
+/* A hint line under the error added last. */
+void sw_recipe_hint(struct sw_recipe *recipe, const char *fmt, ...) SW_PRINTF(2, 3);
+/* "did you mean 'X'?" when a candidate is near word, else "LABEL: a, b, c" with all of them. */
+void sw_recipe_hint_near(struct sw_recipe *recipe, const char *word, const char *const *candidates,
+                         int count, const char *label);
+const struct sw_diags *sw_recipe_diags(const struct sw_recipe *recipe);
+/* SW_OK, or SW_ERR_INVALID with the first message when the recipe has errors. */
+int sw_recipe_verdict(const struct sw_recipe *recipe, struct sw_err *err) SW_MUST_CHECK;
+
+/* What to keep so that the same recipe can be built again: the path for messages, the file's text
+ * unchanged, the --set texts joined by newlines, and the fallback decision. */
+const char *sw_recipe_path(const struct sw_recipe *recipe);
+const char *sw_recipe_text(const struct sw_recipe *recipe);
+const char *sw_recipe_overrides(const struct sw_recipe *recipe); /* "" when there are none */
+const char *sw_recipe_fallback(const struct sw_recipe *recipe);  /* "train,test"; "" none */
+/* Appends one line per section that fell back and one for the lines of [fallback]; nothing else. */
+void sw_recipe_announce_fallback(const struct sw_recipe *recipe, struct sw_buf *out);
+
+/* The identity of the recipe file, 32 hex digits: XXH3-128 over its sections in file order, keys
+ * sorted within each, [vars] expanded, the environment not (`${SINGA_DATA}` stays), without
+ * comments and blanks. Overrides do not count: --set job.steps=10 is the same recipe, and so is the
+ * same file with other data folders. Any other change of the file, job.name and job.steps too, is
+ * another. */
+const char *sw_recipe_hash(const struct sw_recipe *recipe);
+
+#endif
