@@ -1,0 +1,78 @@
+/* What the files of the CPU device share: the private structs behind sw_device and sw_stream, the
+ * two tables of plans, shape checks and pooling windows. Internal to device/cpu. One math library
+ * call never starts threads of its own choosing: the stream says how many there are.
+ *
+ * cpu.c       device table, memory, streams, light operations (arithmetic in kernels/cpu)
+ * shape.c     checks that every maker does first
+ * ref_*.c     plans by im2col and OpenBLAS: the oracle of the tests, and the build without oneDNN
+ * dnnl_*.c    plans by oneDNN */
+#ifndef SW_DEVICE_CPU_CPU_H
+#define SW_DEVICE_CPU_CPU_H
+
+#include "device/device.h"
+#include "device/plan.h"
+
+struct sw_cpu_device {
+    struct sw_device base;    /* first member */
+    struct sw_device_ops ops; /* the common table with this device's plans; base.ops points here */
+    bool reference;
+};
+
+/* One owner: the worker's thread that made it. */
+struct sw_cpu_stream {
+    struct sw_stream base; /* first member */
+    int threads;
+    void *dnnl; /* engine and stream, owned; made on first use by the oneDNN files */
+    void (*dnnl_free)(void *dnnl); /* set together with dnnl, called once by stream_free */
+};
+
+static inline struct sw_cpu_stream *sw_cpu_stream_of(struct sw_stream *s)
+{
+    return (struct sw_cpu_stream *)(void *)s;
+}
+static inline int sw_cpu_threads(const struct sw_stream *s)
+{
+    return ((const struct sw_cpu_stream *)(const void *)s)->threads;
+}
+
+extern const struct sw_plan_makers sw_cpu_ref_plans;
+#ifdef SW_HAVE_ONEDNN
+extern const struct sw_plan_makers sw_cpu_dnnl_plans;
+#endif
+
+/* Shape checks for makers: ndim, positive sizes, divisible groups, windows that see the input,
+ * weight layout of the right logical shape. Errors: SW_ERR_INVALID naming the value and the limit.
+ */
+int sw_conv_check(const struct sw_desc *src, const struct sw_conv_shape *c,
+                  struct sw_err *err) SW_MUST_CHECK;
+int sw_pool_check(const struct sw_desc *src, const struct sw_pool_shape *p,
+                  struct sw_err *err) SW_MUST_CHECK;
+int sw_lrn_check(const struct sw_desc *src, const struct sw_lrn_shape *l,
+                 struct sw_err *err) SW_MUST_CHECK;
+int sw_ip_check(const struct sw_desc *src, const struct sw_ip_shape *ip,
+                struct sw_err *err) SW_MUST_CHECK;
+int sw_reorder_check(const struct sw_desc *from, const struct sw_desc *to,
+                     struct sw_err *err) SW_MUST_CHECK;
+
+/* Bottom or right padding that an output size implies: what the last window reaches beyond the
+ * input. Negative where the last window ends before the input does. */
+static inline int64_t sw_conv_pad_after(int64_t in, int64_t out, int64_t kernel, int64_t stride,
+                                        int64_t pad, int64_t dilation)
+{
+    return (out - 1) * stride + dilation * (kernel - 1) + 1 - pad - in;
+}
+
+/* Copies values from one layout to another of the same dtype and logical shape, whatever both are;
+ * padding of `to` becomes zero. Blocks of 8 or 16 channels against plain NCHW go the quick way.
+ * Defined in ref_reorder.c. src and dst must not overlap. */
+void sw_cpu_reorder(int threads, const struct sw_desc *from, const void *src,
+                    const struct sw_desc *to, void *dst);
+
+/* c [m, n] = alpha a b + beta c, row-major with leading dimensions, on the calling thread alone,
+ * also when it is outside every parallel region: OpenBLAS's OpenMP build would start a team there.
+ */
+void sw_cpu_sgemm(bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t k, float alpha,
+                  const float *a, int64_t lda, const float *b, int64_t ldb, float beta, float *c,
+                  int64_t ldc);
+
+#endif
