@@ -1,0 +1,60 @@
+/* Updaters: how a gradient changes a parameter. An updater is a descriptor (updaters/NAME.c) and a
+ * formula (kernels/updaters/NAME.h, one header for C and nvcc). It works on a contiguous range of
+ * storage elements: a slice, padding included (zero value and zero gradient stay zero).
+ * Descriptors are const; several threads may update different ranges at the same time. */
+#ifndef SW_PARAM_UPDATER_H
+#define SW_PARAM_UPDATER_H
+
+#include "base/err.h"
+#include "recipe/option.h"
+#include <stdbool.h>
+#include <stdint.h>
+
+/* One update of one range. Every pointer is at the range's first element. */
+struct sw_update_args {
+    float *value;          /* [count], changed in place */
+    float *const *slot;    /* slots(conf) arrays [count], changed in place; they start as zeros */
+    const float *gradient; /* [count], the sum that gradient_scale makes a mean */
+    int64_t count;         /* storage elements */
+    float lr;              /* the schedule's rate times lr_mult */
+    float weight_decay;    /* times decay_mult */
+    float gradient_scale;  /* 1 when the gradient is final */
+    uint64_t step;         /* t-1 for the t-th update, for bias corrections */
+    bool *non_finite;      /* set to true (never to false) when a gradient or a new value is not
+                            * finite; the range is updated all the same */
+};
+
+enum { SW_UPDATER_SLOTS = 4 }; /* no updater has more */
+
+struct sw_updater {
+    struct sw_type base; /* opts: the updater's own keys; shared ones are sw_updater_opts */
+    int (*slots)(const void *conf); /* state arrays per parameter with this conf */
+    const char *const *slot_names;  /* checkpoint tensors `updater.<param>.<slot>` */
+    /* Updates elements [from, to) on the CPU, one thread. */
+    void (*range)(const void *conf, const struct sw_update_args *a, int64_t from, int64_t to);
+};
+
+/* Updates the whole range on the CPU with the calling thread's OpenMP team; the result does not
+ * depend on the number of threads or on how a parameter is cut into ranges. */
+void sw_updater_apply(const struct sw_updater *u, const void *conf, const struct sw_update_args *a);
+
+/* Keys of [updater] that every type shares. `type` and `policy` choose descriptors and are read by
+ * the recipe. */
+struct sw_updater_conf {
+    double lr;
+    double weight_decay;
+};
+extern const struct sw_opt sw_updater_opts[];
+
+/* Keys of [updater PATTERN]. All sections whose pattern matches `layer.param` multiply, and so do
+ * the parameter's own lr_mult and decay_mult (param/init.h). */
+struct sw_updater_override {
+    double lr_mult;
+    double decay_mult;
+};
+extern const struct sw_opt sw_updater_override_opts[];
+
+extern const struct sw_updater
+    sw_updater_sgd; /* updaters/sgd.c; the build lists all in a registry */
+
+#endif
