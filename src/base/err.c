@@ -1,0 +1,97 @@
+#include "base/err.h"
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+/* Texts are built beside the message first: arguments may point into err->text. */
+static void build(char *text, const char *fmt, va_list ap)
+{
+    if (vsnprintf(text, SW_ERR_TEXT, fmt, ap) < 0)
+        text[0] = '\0';
+}
+
+/* Appends with truncation; a message that is too long loses its end, never its beginning. */
+static void append(char *text, const char *more)
+{
+    size_t used = strlen(text);
+    snprintf(text + used, SW_ERR_TEXT - used, "%s", more);
+}
+
+int sw_err_set(struct sw_err *err, int code, const char *fmt, ...)
+{
+    if (!err)
+        return code;
+    char text[SW_ERR_TEXT];
+    va_list ap;
+    va_start(ap, fmt);
+    build(text, fmt, ap);
+    va_end(ap);
+    err->code = code;
+    memcpy(err->text, text, strlen(text) + 1);
+    return code;
+}
+
+int sw_err_errno(struct sw_err *err, int errno_value, const char *fmt, ...)
+{
+    int code = errno_value == ENOENT ? SW_ERR_NOTFOUND : SW_ERR_IO;
+    if (!err)
+        return code;
+    char text[SW_ERR_TEXT], reason[128];
+    va_list ap;
+    va_start(ap, fmt);
+    build(text, fmt, ap);
+    va_end(ap);
+    append(text, ": ");
+    append(text, strerror_r(errno_value, reason, sizeof reason));
+    err->code = code;
+    memcpy(err->text, text, strlen(text) + 1);
+    return code;
+}
+
+int sw_err_prefix(struct sw_err *err, int code, const char *fmt, ...)
+{
+    if (!err)
+        return code;
+    char text[SW_ERR_TEXT];
+    va_list ap;
+    va_start(ap, fmt);
+    build(text, fmt, ap);
+    va_end(ap);
+    append(text, ": ");
+    append(text, err->text);
+    memcpy(err->text, text, strlen(text) + 1);
+    if (err->code == SW_OK)
+        err->code = code;
+    return err->code;
+}
+
+const char *sw_err_name(int code)
+{
+    switch (code) {
+    case SW_OK:
+        return "ok";
+    case SW_ERR_INVALID:
+        return "invalid";
+    case SW_ERR_NOMEM:
+        return "out of memory";
+    case SW_ERR_IO:
+        return "input/output";
+    case SW_ERR_NOTFOUND:
+        return "not found";
+    case SW_ERR_FORMAT:
+        return "damaged data";
+    case SW_ERR_UNSUPPORTED:
+        return "unsupported";
+    case SW_ERR_CANCELLED:
+        return "cancelled";
+    case SW_ERR_DIVERGED:
+        return "diverged";
+    case SW_ERR_LIBRARY:
+        return "library";
+    case SW_ERR_BUSY:
+        return "busy";
+    default:
+        return "unknown";
+    }
+}

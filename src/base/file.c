@@ -1,0 +1,239 @@
+/* The file helpers of base/os.h: everything here goes through the table, so that a test can fail
+ * any single call. */
+#include "base/os.h"
+#include "base/str.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+
+/* The kernel moves at most this much per call; asking for more only invites overflow. */
+enum { MAX_IO_BYTES = 1 << 30 };
+
+static size_t io_size(size_t bytes)
+{
+    return bytes < MAX_IO_BYTES ? bytes : MAX_IO_BYTES;
+}
+
+int sw_os_write_all(int fd, const void *buf, size_t bytes, const char *what, struct sw_err *err)
+{
+    const unsigned char *p = buf;
+    while (bytes) {
+        ssize_t n = sw_os()->write(fd, p, io_size(bytes));
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            return sw_err_errno(err, n < 0 ? errno : ENOSPC, "cannot write %s", what);
+        p += n;
+        bytes -= (size_t)n;
+    }
+    return SW_OK;
+}
+
+int sw_os_pread_all(int fd, void *buf, size_t bytes, off_t offset, const char *what,
+                    struct sw_err *err)
+{
+    unsigned char *p = buf;
+    while (bytes) {
+        ssize_t n = sw_os()->pread(fd, p, io_size(bytes), offset);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return sw_err_errno(err, errno, "cannot read %s", what);
+        if (n == 0)
+            return sw_err_set(err, SW_ERR_FORMAT, "%s ends at byte %lld, %zu bytes too early", what,
+                              (long long)offset, bytes);
+        p += n;
+        offset += n;
+        bytes -= (size_t)n;
+    }
+    return SW_OK;
+}
+
+/* Reads to the end of the file. The first size is a guess of fstat; a file that grows or has no
+ * size (a pipe, /proc) is followed until read says 0. */
+static int read_to_end(int fd, const char *path, size_t max_bytes, size_t guess, char **text,
+                       size_t *bytes, struct sw_err *err)
+{
+    size_t room = guess < max_bytes ? guess + 1 : max_bytes, used = 0;
+    char *buf = sw_realloc_array(NULL, room + 1, 1);
+    if (!buf)
+        return sw_err_nomem(err, path, room + 1);
+    for (;;) {
+        if (used == room && room < max_bytes) {
+            size_t grown = room > max_bytes / 2 ? max_bytes : 2 * room;
+            char *more = sw_realloc_array(buf, grown + 1, 1);
+            if (!more) {
+                sw_free(buf);
+                return sw_err_nomem(err, path, grown + 1);
+            }
+            buf = more;
+            room = grown;
+        }
+        /* At the limit one byte more is asked for: the zero's place tells a file that is too large.
+         */
+        ssize_t n = sw_os()->read(fd, buf + used, used < room ? io_size(room - used) : 1);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0) {
+            int reason = errno;
+            sw_free(buf);
+            return sw_err_errno(err, reason, "cannot read %s", path);
+        }
+        if (n == 0)
+            break;
+        if (used == room) {
+            sw_free(buf);
+            return sw_err_set(err, SW_ERR_INVALID, "%s is larger than the limit of %zu bytes", path,
+                              max_bytes);
+        }
+        used += (size_t)n;
+    }
+    buf[used] = '\0';
+    *text = buf;
+    *bytes = used;
+    return SW_OK;
+}
+
+int sw_os_read_file(const char *path, size_t max_bytes, char **text, size_t *bytes,
+                    struct sw_err *err)
+{
+    int fd = sw_os()->open(path, O_RDONLY, 0);
+    if (fd < 0)
+        return sw_err_errno(err, errno, "cannot open %s", path);
+    struct stat st;
+    int rc;
+    if (sw_os()->fstat(fd, &st) != 0)
+        rc = sw_err_errno(err, errno, "cannot stat %s", path);
+    else if (S_ISREG(st.st_mode) && (uint64_t)st.st_size > max_bytes)
+        rc = sw_err_set(err, SW_ERR_INVALID, "%s has %lld bytes, the limit is %zu", path,
+                        (long long)st.st_size, max_bytes);
+    else
+        rc = read_to_end(fd, path, max_bytes, S_ISREG(st.st_mode) ? (size_t)st.st_size : 4096, text,
+                         bytes, err);
+    sw_os()->close(fd);
+    return rc;
+}
+
+static int make_one_dir(const char *path, mode_t mode, struct sw_err *err)
+{
+    struct stat st;
+    if (sw_os()->mkdir(path, mode) == 0)
+        return SW_OK;
+    int reason = errno;
+    /* EROFS and EACCES also come for directories that exist, so existence decides, not EEXIST. */
+    if (sw_os()->stat(path, &st) == 0) {
+        if (S_ISDIR(st.st_mode))
+            return SW_OK;
+        reason = ENOTDIR;
+    }
+    return sw_err_errno(err, reason, "cannot create directory %s", path);
+}
+
+int sw_os_mkdirs(const char *path, mode_t mode, struct sw_err *err)
+{
+    char *part = sw_strdup(path);
+    if (!part)
+        return sw_err_nomem(err, path, strlen(path) + 1);
+    int rc = SW_OK;
+    for (char *p = part; rc == SW_OK && *p; p++) {
+        if (p == part || *p != '/' || p[-1] == '/')
+            continue;
+        *p = '\0';
+        rc = make_one_dir(part, mode, err);
+        *p = '/';
+    }
+    if (rc == SW_OK)
+        rc = make_one_dir(part, mode, err);
+    sw_free(part);
+    return rc;
+}
+
+int sw_os_sync_dir_of(const char *path, struct sw_err *err)
+{
+    const char *slash = strrchr(path, '/');
+    char *dir = slash == path ? sw_strdup("/")
+                : slash       ? sw_format("%.*s", (int)(slash - path), path)
+                              : sw_strdup(".");
+    if (!dir)
+        return sw_err_nomem(err, path, strlen(path) + 1);
+    int rc = SW_OK, fd = sw_os()->open(dir, O_RDONLY | O_DIRECTORY, 0);
+    if (fd < 0)
+        rc = sw_err_errno(err, errno, "cannot open directory %s", dir);
+    else if (sw_os()->fsync(fd) != 0 && errno != EINVAL && errno != EROFS)
+        rc = sw_err_errno(err, errno, "cannot sync directory %s", dir);
+    if (fd >= 0)
+        sw_os()->close(fd);
+    sw_free(dir);
+    return rc;
+}
+
+static void release(struct sw_new_file *f)
+{
+    sw_free(f->path);
+    sw_free(f->temp);
+    *f = (struct sw_new_file){.fd = -1};
+}
+
+int sw_os_new_file_begin(struct sw_new_file *f, const char *path, mode_t mode, struct sw_err *err)
+{
+    uint64_t word;
+    *f = (struct sw_new_file){.fd = -1};
+    if (sw_os()->random_bytes(&word, sizeof word) != 0)
+        return sw_err_errno(err, errno, "cannot draw a name for a temporary file beside %s", path);
+    f->path = sw_strdup(path);
+    f->temp = sw_format("%s.tmp-%016llx", path, (unsigned long long)word);
+    if (!f->path || !f->temp) {
+        release(f);
+        return sw_err_nomem(err, path, 2 * strlen(path) + 22);
+    }
+    f->fd = sw_os()->open(f->temp, O_WRONLY | O_CREAT | O_EXCL, mode);
+    if (f->fd < 0) {
+        int reason = errno;
+        release(f);
+        return sw_err_errno(err, reason, "cannot create %s", path);
+    }
+    return SW_OK;
+}
+
+int sw_os_new_file_commit(struct sw_new_file *f, struct sw_err *err)
+{
+    int rc = SW_OK;
+    if (sw_os()->fsync(f->fd) != 0)
+        rc = sw_err_errno(err, errno, "cannot sync %s", f->path);
+    /* close may report a delayed write error (NFS, quota); the descriptor is gone either way. */
+    if (sw_os()->close(f->fd) != 0 && rc == SW_OK && errno != EINTR)
+        rc = sw_err_errno(err, errno, "cannot close %s", f->path);
+    f->fd = -1;
+    if (rc == SW_OK && sw_os()->rename(f->temp, f->path) != 0)
+        rc = sw_err_errno(err, errno, "cannot move the new file to %s", f->path);
+    if (rc != SW_OK)
+        sw_os()->unlink(f->temp);
+    else
+        rc = sw_os_sync_dir_of(f->path, err);
+    release(f);
+    return rc;
+}
+
+void sw_os_new_file_abandon(struct sw_new_file *f)
+{
+    if (f->fd >= 0) {
+        sw_os()->close(f->fd);
+        sw_os()->unlink(f->temp);
+    }
+    release(f);
+}
+
+int sw_os_replace_file(const char *path, const void *buf, size_t bytes, mode_t mode,
+                       struct sw_err *err)
+{
+    struct sw_new_file f;
+    int rc = sw_os_new_file_begin(&f, path, mode, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = sw_os_write_all(f.fd, buf, bytes, path, err);
+    if (rc == SW_OK)
+        rc = sw_os_new_file_commit(&f, err);
+    else
+        sw_os_new_file_abandon(&f);
+    return rc;
+}

@@ -1,0 +1,134 @@
+#include "base/os.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <time.h>
+#include <unistd.h>
+
+static void *posix_map_pages(size_t bytes)
+{
+    void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    return p == MAP_FAILED ? NULL : p;
+}
+
+/* open is variadic and stat may be a macro in libc, so the table gets plain functions. */
+static int posix_open(const char *path, int flags, mode_t mode)
+{
+    return open(path, flags | O_CLOEXEC, mode);
+}
+
+static int posix_stat(const char *path, struct stat *st)
+{
+    return stat(path, st);
+}
+
+static int posix_fstat(int fd, struct stat *st)
+{
+    return fstat(fd, st);
+}
+
+static int64_t posix_monotonic_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+static double posix_unix_time(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_REALTIME, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static int posix_random_bytes(void *buf, size_t bytes)
+{
+    unsigned char *p = buf;
+    while (bytes) {
+        ssize_t n = getrandom(p, bytes, 0);
+        if (n < 0 && errno != EINTR)
+            return -1;
+        if (n > 0) {
+            p += n;
+            bytes -= (size_t)n;
+        }
+    }
+    return 0;
+}
+
+/* The one place of the project that changes after start-up: which table is in force. It is replaced
+ * before any thread exists, so plain reads are safe. */
+static const struct sw_os *in_force = &sw_os_posix;
+
+const struct sw_os *sw_os(void)
+{
+    return in_force;
+}
+
+void sw_os_set(const struct sw_os *os)
+{
+    in_force = os ? os : &sw_os_posix;
+}
+
+void *sw_calloc(size_t count, size_t size)
+{
+    size_t bytes;
+    if (__builtin_mul_overflow(count, size, &bytes))
+        return NULL;
+    void *p = sw_os()->alloc(bytes ? bytes : 1);
+    if (p)
+        memset(p, 0, bytes ? bytes : 1);
+    return p;
+}
+
+void *sw_realloc_array(void *p, size_t count, size_t size)
+{
+    size_t bytes;
+    if (__builtin_mul_overflow(count, size, &bytes))
+        return NULL;
+    return sw_os()->realloc(p, bytes ? bytes : 1);
+}
+
+void sw_free(void *p)
+{
+    if (p)
+        sw_os()->free(p);
+}
+
+char *sw_strdup(const char *s)
+{
+    size_t bytes = strlen(s) + 1;
+    char *copy = sw_os()->alloc(bytes);
+    return copy ? memcpy(copy, s, bytes) : NULL;
+}
+
+int sw_err_nomem(struct sw_err *err, const char *what, size_t bytes)
+{
+    return sw_err_set(err, SW_ERR_NOMEM, "out of memory: %s (%zu bytes)", what, bytes);
+}
+
+const struct sw_os sw_os_posix = {
+    .alloc = malloc,
+    .realloc = realloc,
+    .free = free,
+    .map_pages = posix_map_pages,
+    .unmap_pages = munmap,
+    .open = posix_open,
+    .close = close,
+    .read = read,
+    .pread = pread,
+    .write = write,
+    .fsync = fsync,
+    .ftruncate = ftruncate,
+    .rename = rename,
+    .unlink = unlink,
+    .mkdir = mkdir,
+    .stat = posix_stat,
+    .fstat = posix_fstat,
+    .monotonic_ns = posix_monotonic_ns,
+    .unix_time = posix_unix_time,
+    .random_bytes = posix_random_bytes,
+};

@@ -1,0 +1,88 @@
+/* The operating system as a table: files, clock, randomness, allocation. All code of this project
+ * that touches them goes through sw_os(), so that a test can fail the n-th call, deliver short
+ * writes, or run on a virtual clock. The table is set once at start (tests replace it before any
+ * thread exists) and is frozen afterwards; its functions may be called from any thread.
+ * Functions follow POSIX: -1 and errno on failure. */
+#ifndef SW_BASE_OS_H
+#define SW_BASE_OS_H
+
+#include "base/err.h"
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <sys/types.h>
+
+struct sw_os {
+    void *(*alloc)(size_t bytes); /* uninitialised; NULL when exhausted */
+    void *(*realloc)(void *p, size_t bytes);
+    void (*free)(void *p);
+    void *(*map_pages)(size_t bytes); /* anonymous private pages, zero, page aligned */
+    int (*unmap_pages)(void *p, size_t bytes);
+    int (*open)(const char *path, int flags, mode_t mode);
+    int (*close)(int fd);
+    ssize_t (*read)(int fd, void *buf, size_t bytes);
+    ssize_t (*pread)(int fd, void *buf, size_t bytes, off_t offset);
+    ssize_t (*write)(int fd, const void *buf, size_t bytes);
+    int (*fsync)(int fd);
+    int (*ftruncate)(int fd, off_t bytes);
+    int (*rename)(const char *from, const char *to);
+    int (*unlink)(const char *path);
+    int (*mkdir)(const char *path, mode_t mode);
+    int (*stat)(const char *path, struct stat *st);
+    int (*fstat)(int fd, struct stat *st);
+    int64_t (*monotonic_ns)(void);                /* CLOCK_MONOTONIC */
+    double (*unix_time)(void);                    /* seconds since 1970 */
+    int (*random_bytes)(void *buf, size_t bytes); /* for names, never for training */
+};
+
+extern const struct sw_os sw_os_posix;
+
+const struct sw_os *sw_os(void);
+void sw_os_set(const struct sw_os *os); /* NULL restores sw_os_posix; borrowed until replaced */
+
+/* Allocation helpers over the table. All return NULL when memory is exhausted or count*size
+ * overflows; sw_free accepts NULL. */
+void *sw_calloc(size_t count, size_t size); /* zeroed */
+void *sw_realloc_array(void *p, size_t count, size_t size);
+void sw_free(void *p);
+char *sw_strdup(const char *s);
+
+/* Sets SW_ERR_NOMEM: "out of memory: WHAT (BYTES bytes)". */
+int sw_err_nomem(struct sw_err *err, const char *what, size_t bytes);
+
+/* Writes all bytes (short writes and EINTR repeated). Errors: SW_ERR_IO naming what. */
+int sw_os_write_all(int fd, const void *buf, size_t bytes, const char *what,
+                    struct sw_err *err) SW_MUST_CHECK;
+/* Reads exactly bytes at offset. Errors: SW_ERR_IO, SW_ERR_FORMAT when the file ends before. */
+int sw_os_pread_all(int fd, void *buf, size_t bytes, off_t offset, const char *what,
+                    struct sw_err *err) SW_MUST_CHECK;
+/* Reads a whole file into a new zero-terminated buffer that the caller frees with sw_free.
+ * Errors: SW_ERR_NOTFOUND, SW_ERR_IO, SW_ERR_INVALID when larger than max_bytes. */
+int sw_os_read_file(const char *path, size_t max_bytes, char **text, size_t *bytes,
+                    struct sw_err *err) SW_MUST_CHECK;
+/* Creates a directory and its parents (mode for those created). An existing one is fine. */
+int sw_os_mkdirs(const char *path, mode_t mode, struct sw_err *err) SW_MUST_CHECK;
+/* Writes path so that a crash at any instant leaves the old file or the new one: temporary name in
+ * the same directory, fsync, rename, fsync of the directory. Mode is that of the new file. */
+int sw_os_replace_file(const char *path, const void *buf, size_t bytes, mode_t mode,
+                       struct sw_err *err) SW_MUST_CHECK;
+/* fsync of the directory that holds path. */
+int sw_os_sync_dir_of(const char *path, struct sw_err *err) SW_MUST_CHECK;
+
+/* The same in steps, for files that are written as a stream: begin, write to fd, then commit or
+ * abandon. The temporary name is PATH.tmp-HEX; after a kill such a file may remain and is garbage.
+ * Begin from {.fd = -1}; abandon accepts a struct that was never begun or is committed. */
+struct sw_new_file {
+    int fd;     /* open for writing between begin and commit, else -1 */
+    char *path; /* owned */
+    char *temp; /* owned */
+};
+int sw_os_new_file_begin(struct sw_new_file *f, const char *path, mode_t mode,
+                         struct sw_err *err) SW_MUST_CHECK;
+/* fsync, rename, fsync of the directory. On an error before the rename the old file stands and the
+ * temporary one is removed; f is released either way. */
+int sw_os_new_file_commit(struct sw_new_file *f, struct sw_err *err) SW_MUST_CHECK;
+void sw_os_new_file_abandon(struct sw_new_file *f);
+
+#endif

@@ -1,0 +1,62 @@
+/* Strings: a growing buffer, a few helpers, number formats for people. No thread rule beyond one
+ * owner per object. Numbers are read and written in the "C" locale: the program never sets
+ * LC_NUMERIC. */
+#ifndef SW_BASE_STR_H
+#define SW_BASE_STR_H
+
+#include "base/err.h"
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* A growing zero-terminated text. Zero-initialise; free with sw_buf_fini. A failed allocation sets
+ * `failed` and later calls do nothing, so that callers check once at the end. */
+struct sw_buf {
+    char *text; /* owned; NULL while empty */
+    size_t length;
+    size_t capacity;
+    bool failed;
+};
+
+void sw_buf_fini(struct sw_buf *b);
+void sw_buf_clear(struct sw_buf *b); /* empties, keeps the memory */
+void sw_buf_add(struct sw_buf *b, const char *s);
+void sw_buf_add_bytes(struct sw_buf *b, const void *bytes, size_t n);
+void sw_buf_printf(struct sw_buf *b, const char *fmt, ...) SW_PRINTF(2, 3);
+void sw_buf_vprintf(struct sw_buf *b, const char *fmt, va_list ap);
+const char *sw_buf_text(const struct sw_buf *b); /* never NULL */
+/* Hands the text over to the caller (sw_free) and empties the buffer; NULL when it failed. */
+char *sw_buf_take(struct sw_buf *b);
+
+/* printf into new memory; NULL when exhausted. */
+char *sw_format(const char *fmt, ...) SW_PRINTF(1, 2);
+
+/* Length in bytes (1 to 4) of the well-formed UTF-8 character (RFC 3629) at s, of which `bytes` are
+ * at hand; 0 when there is none. */
+size_t sw_utf8_length(const char *s, size_t bytes);
+
+bool sw_str_eq(const char *a, const char *b); /* NULL equals NULL only */
+bool sw_str_starts(const char *s, const char *prefix);
+bool sw_str_ends(const char *s, const char *suffix);
+/* Shell-like match with * and ? over the whole string, as in [updater *.bias]. */
+bool sw_str_match(const char *pattern, const char *s);
+
+/* Levenshtein distance with transposition counted as one; for "did you mean". */
+int sw_str_distance(const char *a, const char *b);
+/* The candidate nearest to word within a third of its length (at least 1, at most 3), or NULL. */
+const char *sw_str_nearest(const char *word, const char *const *candidates, size_t count);
+
+/* Strict decimal parsing of a whole string: false on junk, overflow, NaN or an empty string. */
+bool sw_parse_int(const char *s, int64_t *value);
+bool sw_parse_real(const char *s, double *value);
+/* Bytes with an optional unit: 4GB, 512MB, 64KiB, 1000 (powers of 1000 for kB, of 1024 for KiB). */
+bool sw_parse_bytes(const char *s, int64_t *value);
+bool sw_parse_bool(const char *s, bool *value); /* yes no true false on off 1 0 */
+
+/* "1.6 GB", "61.0 M", "2 m 05 s" into out (at least 32 bytes); returns out. */
+const char *sw_human_bytes(char *out, double bytes);
+const char *sw_human_count(char *out, double count);
+const char *sw_human_seconds(char *out, double seconds);
+
+#endif

@@ -1,0 +1,46 @@
+/* Threads, locks and conditions: the only folder that includes pthread.h. */
+#ifndef SW_SYNC_THREAD_H
+#define SW_SYNC_THREAD_H
+
+#include "base/err.h"
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+struct sw_thread {
+    pthread_t handle;
+    bool running;
+    char name[16];
+    void (*main)(void *arg);
+    void *arg; /* borrowed until joined */
+};
+
+/* Starts main(arg) on a new thread with all signals blocked; name (15 characters) shows in top and
+ * gdb. Errors: SW_ERR_NOMEM. */
+int sw_thread_start(struct sw_thread *t, const char *name, void (*main)(void *), void *arg,
+                    struct sw_err *err) SW_MUST_CHECK;
+/* Waits for the end; does nothing on a thread that never started. */
+void sw_thread_join(struct sw_thread *t);
+/* As join, but gives up after timeout_ms: false when it still runs. */
+bool sw_thread_join_timed(struct sw_thread *t, int timeout_ms);
+
+struct sw_mutex {
+    pthread_mutex_t handle;
+};
+struct sw_cond {
+    pthread_cond_t handle; /* on CLOCK_MONOTONIC */
+};
+
+void sw_mutex_init(struct sw_mutex *m);
+void sw_mutex_fini(struct sw_mutex *m);
+void sw_mutex_lock(struct sw_mutex *m);
+void sw_mutex_unlock(struct sw_mutex *m);
+void sw_cond_init(struct sw_cond *c);
+void sw_cond_fini(struct sw_cond *c);
+void sw_cond_wait(struct sw_cond *c, struct sw_mutex *m);
+/* False on timeout. */
+bool sw_cond_wait_ms(struct sw_cond *c, struct sw_mutex *m, int timeout_ms);
+void sw_cond_signal(struct sw_cond *c);
+void sw_cond_broadcast(struct sw_cond *c);
+
+#endif
