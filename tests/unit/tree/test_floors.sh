@@ -1,0 +1,100 @@
+#!/bin/sh
+# ctest-timeout: 60
+# The rooms of src/ stand on floors, and an #include goes down only; each third-party library is
+# included in one room. The offending line is named as file:line. The checker first has to find the
+# faults of a planted tree, so that it cannot pass by looking at nothing.
+set -eu
+
+# look ROOT: prints every offence below ROOT; fails when there is one.
+look() {
+    (cd "$1" && find src kernels ui \( -name '*.[ch]' -o -name '*.cu' -o -name '*.cuh' \) \
+        -exec awk '
+    function offence(why) {
+        sub(/^[ \t]*/, "")
+        printf "%s:%d: %s: %s\n", FILENAME, FNR, $0, why
+        found = 1
+    }
+    # The room of a path below the root, or of a name in an #include "...".
+    function room_of(path,   part, count) {
+        count = split(path, part, "/")
+        if (part[1] == "src")
+            return count == 2 ? "main.c" : part[2]
+        return part[1]
+    }
+    function home(headers, folders) {
+        homes++
+        of[homes] = "^(" headers ")"
+        at[homes] = "^(" folders ")/"
+    }
+    BEGIN {
+        floors = "base sync kernels:device history recipe ui:tensor cluster:param comm data:" \
+                 "layers:net:train:cli:main.c"
+        count = split(floors, floor, ":")
+        for (i = 1; i <= count; i++) {
+            rooms = split(floor[i], room, " ")
+            for (j = 1; j <= rooms; j++)
+                height[room[j]] = i
+        }
+        # Arrows inside a floor: the parameter table calls the channels, everything answers with
+        # struct sw_err, and the log has a lock.
+        level["param", "comm"] = level["sync", "base"] = level["kernels", "base"] = 1
+        level["base", "sync"] = 1
+        # Arrows that would go down, but that a room has no use for.
+        never["layers", "sync"] = never["layers", "comm"] = never["layers", "cluster"] = 1
+        never["ui", "sync"] = never["ui", "kernels"] = 1
+        level["ui", "history"] = 1
+        home("pthread[.]h|semaphore[.]h|threads[.]h", "src/sync")
+        home("sqlite3", "src/history")
+        home("hwloc|nvml", "src/cluster")
+        home("dnnl|oneapi/|cblas|openblas|f77blas", "src/device/cpu")
+        home("omp[.]h", "src/device/cpu|kernels/cpu")
+        home("cu(da|dnn|blas|rand|fft)|nccl", "src/device/cuda|kernels/cuda")
+        home("xxh", "src/base")
+        home("zlib|lmdb|jpeglib|turbojpeg|png", "src/data/formats")
+        home("openssl/|uv[.]h", "src/comm")
+        home("n?curses|cairo", "ui")
+    }
+    /^[ \t]*#[ \t]*include/ {
+        name = $0
+        sub(/^[^<"]*[<"]/, "", name)
+        sub(/[>"].*/, "", name)
+        for (i = 1; i <= homes; i++)
+            if (name ~ of[i] && FILENAME !~ at[i])
+                offence("this library is included in " at[i] " only")
+        if ($0 !~ /"/)
+            next
+        from = room_of(FILENAME)
+        to = room_of(name)
+        if (name !~ /\// || !(to in height))
+            offence("write \"room/file.h\" with a room of src/")
+        else if (from == to)
+            next
+        else if ((from, to) in never || (height[from] <= height[to] && !((from, to) in level)))
+            offence(from " does not stand above " to)
+    }
+    END { exit found }' {} +)
+}
+
+planted=$(mktemp -d)
+trap 'rm -rf "$planted"' EXIT
+mkdir -p "$planted/src/layers" "$planted/src/base" "$planted/src/param" "$planted/src/data" \
+    "$planted/kernels/cpu" "$planted/ui"
+printf '#include "base/err.h"\n#include "train/job.h"\n' >"$planted/src/layers/up.c"
+printf '#include <stdio.h>\n\n#  include <pthread.h>\n' >"$planted/src/base/thread.c"
+printf '#include "comm/channel.h"\n' >"$planted/src/param/table.c"
+printf '#include "comm/channel.h"\n' >"$planted/src/data/sideways.c"
+printf '#include "err.h"\n' >"$planted/kernels/cpu/bare.c"
+expected='kernels/cpu/bare.c:1
+src/base/thread.c:3
+src/data/sideways.c:1
+src/layers/up.c:2'
+if out=$(look "$planted"); then
+    echo "the checker found nothing in a tree with faults" >&2
+    exit 1
+fi
+if [ "$(printf '%s\n' "$out" | cut -d: -f1,2 | sort)" != "$expected" ]; then
+    printf 'the checker should find\n%s\nin the planted tree and finds\n%s\n' "$expected" "$out" >&2
+    exit 1
+fi
+
+look "$SW_SOURCE_DIR"

@@ -1,0 +1,52 @@
+#!/bin/sh
+# ctest-timeout: 120
+# Each header compiles alone as C17 with the warnings of the project; all of them together, as C17
+# (no two may give one name to different things) and, where nvcc is found, as CUDA C++.
+set -eu
+
+cd "$SW_SOURCE_DIR"
+flags='-D_GNU_SOURCE -Isrc -I.'
+temporary=$(mktemp -d)
+trap 'rm -rf "$temporary"' EXIT
+headers=$(find src kernels -name '*.h' | sed 's,^src/,,' | sort)
+[ -n "$headers" ]
+
+# compile: C17 source on stdin.
+compile() {
+    $CC -std=c17 $flags -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla -Werror \
+        -fsyntax-only -x c -
+}
+
+# alone HEADER: the include comes twice, so that a missing guard shows too.
+alone() {
+    printf '#include "%s"\n#include "%s"\n' "$1" "$1" | compile
+}
+
+mkdir "$temporary/planted"
+printf 'static inline size_t sw_x(void) { return 0; }\n' >"$temporary/planted/alone.h"
+if (cd "$temporary/planted" && alone alone.h) 2>/dev/null; then
+    echo "a header that misses its includes was accepted" >&2
+    exit 1
+fi
+
+failed=0
+for header in $headers; do
+    alone "$header" || {
+        echo "$header does not compile alone as C17"
+        failed=1
+    }
+    printf '#include "%s"\n' "$header" >>"$temporary/all.cu"
+done
+compile <"$temporary/all.cu" || {
+    echo "the headers do not compile together as C17"
+    failed=1
+}
+if nvcc=$(command -v nvcc || command -v /usr/local/cuda/bin/nvcc); then
+    "$nvcc" -x cu $flags -c "$temporary/all.cu" -o "$temporary/all.o" || {
+        echo "the headers do not compile under nvcc"
+        failed=1
+    }
+else
+    echo "nvcc is not here: the headers were not compiled as CUDA C++"
+fi
+exit $failed
