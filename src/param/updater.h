@@ -30,8 +30,9 @@ struct sw_updater {
     struct sw_type base; /* opts: the updater's own keys; shared ones are sw_updater_opts */
     int (*slots)(const void *conf); /* state arrays per parameter with this conf */
     const char *const *slot_names;  /* checkpoint tensors `updater.<param>.<slot>` */
-    /* Updates elements [from, to) on the CPU, one thread. */
-    void (*range)(const void *conf, const struct sw_update_args *a, int64_t from, int64_t to);
+    /* Updates elements [from, to) on the CPU, on the calling thread. True when a gradient or a new
+     * value is not finite. Every element is computed alone, so that cutting changes no bit. */
+    bool (*range)(const void *conf, const struct sw_update_args *a, int64_t from, int64_t to);
 };
 
 /* Updates the whole range on the CPU with the calling thread's OpenMP team; the result does not
@@ -54,7 +55,7 @@ struct sw_updater_override {
 };
 extern const struct sw_opt sw_updater_override_opts[];
 
-extern const struct sw_updater
-    sw_updater_sgd; /* updaters/sgd.c; the build lists all in a registry */
+/* Written by the build from the files of src/param/updaters, sorted, NULL-terminated. */
+extern const struct sw_updater *const sw_updaters[];
 
 #endif

@@ -1,0 +1,16 @@
+/* A finite test that vectorises: all exponent bits set means infinity or not a number. */
+#ifndef SW_KERNELS_UPDATERS_FINITE_H
+#define SW_KERNELS_UPDATERS_FINITE_H
+
+#include <stdint.h>
+#include <string.h>
+
+/* 1 when x is not finite, else 0. */
+static inline uint32_t sw_non_finite(float x)
+{
+    uint32_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    return (bits & 0x7f800000u) == 0x7f800000u;
+}
+
+#endif
