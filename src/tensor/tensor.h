@@ -1,0 +1,53 @@
+/* Tensors: a layout descriptor together with memory on a device. What a tensor holds is read and
+ * written by the host in plain logical order, whatever its storage looks like; this is the way of
+ * initial values, checkpoints, predictions and tests, not of a training step.
+ * One owner; the memory of an owned tensor goes with it. Host copies use the owner's stream and
+ * wait for it, so they see everything that was queued before. */
+#ifndef SW_TENSOR_TENSOR_H
+#define SW_TENSOR_TENSOR_H
+
+#include "base/err.h"
+#include "device/desc.h"
+#include "device/device.h"
+
+struct sw_tensor {
+    struct sw_desc desc;
+    struct sw_device *device; /* borrowed for life; NULL: host memory of base/os.h */
+    void *data;               /* storage order, sw_desc_bytes(&desc) */
+    bool owned;               /* data is freed with the tensor */
+};
+typedef struct sw_tensor sw_tensor;
+
+/* A new tensor of zeros; what names it in errors. Free with sw_tensor_free.
+ * Errors: SW_ERR_NOMEM, SW_ERR_INVALID when the size overflows. */
+int sw_tensor_new(struct sw_device *device, const struct sw_desc *desc, const char *what,
+                  struct sw_tensor **out, struct sw_err *err) SW_MUST_CHECK;
+void sw_tensor_free(struct sw_tensor *t); /* NULL is accepted */
+
+/* A tensor over memory that somebody else owns (an arena, a parameter table). */
+struct sw_tensor sw_tensor_view(struct sw_device *device, const struct sw_desc *desc, void *data);
+
+/* Rows are steps of dimension 0; a tensor without dimensions has one. */
+int64_t sw_tensor_rows(const struct sw_tensor *t);
+/* Bytes of one row in plain order. */
+size_t sw_tensor_row_bytes(const struct sw_tensor *t);
+/* Host copies may begin at multiples of this many rows: the batch's block, or all rows where
+ * dimension 0 is not outermost in storage. */
+int64_t sw_tensor_row_step(const struct sw_tensor *t);
+
+/* Copies rows [first, first + rows) to and from plain order on the host. first is a multiple of the
+ * row step, rows too unless they end the tensor. Writing keeps padding at zero. stream may be NULL
+ * for memory that the host reaches. Errors: SW_ERR_INVALID (range), SW_ERR_NOMEM (staging of device
+ * memory), those of the device. */
+int sw_tensor_read_rows(const struct sw_tensor *t, struct sw_stream *stream, int64_t first,
+                        int64_t rows, void *plain, struct sw_err *err) SW_MUST_CHECK;
+int sw_tensor_write_rows(struct sw_tensor *t, struct sw_stream *stream, int64_t first, int64_t rows,
+                         const void *plain, struct sw_err *err) SW_MUST_CHECK;
+
+/* The same for all rows: sw_desc_count elements. */
+int sw_tensor_read(const struct sw_tensor *t, struct sw_stream *stream, void *plain,
+                   struct sw_err *err) SW_MUST_CHECK;
+int sw_tensor_write(struct sw_tensor *t, struct sw_stream *stream, const void *plain,
+                    struct sw_err *err) SW_MUST_CHECK;
+
+#endif
