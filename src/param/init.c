@@ -1,0 +1,131 @@
+#include "param/init.h"
+#include "base/hash.h"
+#include "base/philox.h"
+#include "param/fill.h"
+#include <math.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <string.h>
+
+static const char *const init_names[] = {"auto",   "constant", "gaussian", "uniform",
+                                         "xavier", "msra",     NULL};
+
+#define REAL(key_, help_, field, default_, min_)                                                   \
+    {                                                                                              \
+        .key = key_, .help = help_, .type = SW_OPT_REAL,                                           \
+        .offset = offsetof(struct sw_init_conf, field), .def = default_, .min = min_,              \
+        .max = INFINITY,                                                                           \
+    }
+
+const struct sw_opt sw_param_opts[] = {
+    {.key = "init",
+     .help = "initial values; auto: xavier for weights, 0 for biases",
+     .type = SW_OPT_ENUM,
+     .offset = offsetof(struct sw_init_conf, init),
+     .def = "auto",
+     .choices = init_names},
+    REAL("value", "every initial value of constant", value, "0", -INFINITY),
+    REAL("mean", "mean of gaussian", mean, "0", -INFINITY),
+    REAL("std", "standard deviation of gaussian", std, "1", 0),
+    REAL("low", "lower end of uniform", low, "-1", -INFINITY),
+    REAL("high", "upper end of uniform", high, "1", -INFINITY),
+    REAL("lr_mult", "factor of the learning rate", lr_mult, "1", 0),
+    REAL("decay_mult", "factor of the weight decay", decay_mult, "1", 0),
+    {0},
+};
+
+/* What all rules come down to. */
+struct law {
+    bool gaussian;
+    double a, b; /* mean and standard deviation, or lower and upper end */
+};
+
+static int need_fan_in(const char *name, int init, int64_t fan_in, struct sw_err *err)
+{
+    if (fan_in > 0)
+        return SW_OK;
+    return sw_err_set(err, SW_ERR_INVALID,
+                      "%s: init = %s needs a fan-in, which this parameter has not; use constant, "
+                      "gaussian or uniform",
+                      name, init_names[init]);
+}
+
+/* xavier: uniform with variance 1/fan_in, as Caffe's filler; after Glorot and Bengio,
+ * "Understanding the difficulty of training deep feedforward neural networks" (2010), who average
+ * the variance over fan-in and fan-out. msra: gaussian with variance 2/fan_in, He, Zhang, Ren and
+ * Sun, "Delving deep into rectifiers" (2015), equation 10. */
+static int find_law(const struct sw_init_conf *c, const char *name, int64_t fan_in, struct law *law,
+                    struct sw_err *err)
+{
+    int init = c->init != SW_INIT_AUTO ? c->init : fan_in > 0 ? SW_INIT_XAVIER : SW_INIT_CONSTANT;
+    double constant = c->init == SW_INIT_AUTO ? 0 : c->value;
+    double root3;
+    int rc;
+
+    switch (init) {
+    case SW_INIT_GAUSSIAN:
+        *law = (struct law){.gaussian = true, .a = c->mean, .b = c->std};
+        return SW_OK;
+    case SW_INIT_UNIFORM:
+        if (c->low > c->high)
+            return sw_err_set(err, SW_ERR_INVALID,
+                              "%s: low = %g is above high = %g; swap them or change one", name,
+                              c->low, c->high);
+        *law = (struct law){.a = c->low, .b = c->high};
+        return SW_OK;
+    case SW_INIT_XAVIER:
+        if ((rc = need_fan_in(name, init, fan_in, err)) != SW_OK)
+            return rc;
+        root3 = sqrt(3.0 / (double)fan_in);
+        *law = (struct law){.a = -root3, .b = root3};
+        return SW_OK;
+    case SW_INIT_MSRA:
+        if ((rc = need_fan_in(name, init, fan_in, err)) != SW_OK)
+            return rc;
+        *law = (struct law){.gaussian = true, .a = 0, .b = sqrt(2.0 / (double)fan_in)};
+        return SW_OK;
+    default:
+        *law = (struct law){.a = constant, .b = constant};
+        return SW_OK;
+    }
+}
+
+/* Writes what chunk number `chunk` and [from, to) have in common. */
+static void fill_chunk(const struct law *law, struct sw_philox key, int64_t chunk, int64_t from,
+                       int64_t to, float *out)
+{
+    int64_t start = chunk * SW_FILL_CHUNK, end = start + SW_FILL_CHUNK;
+    bool whole = start >= from && end <= to;
+    float partial[SW_FILL_CHUNK], *value = whole ? out + (start - from) : partial;
+
+    if (law->gaussian)
+        sw_fill_gaussian(key, (uint64_t)chunk, law->a, law->b, value);
+    else
+        sw_fill_uniform(key, (uint64_t)chunk, law->a, law->b, value);
+    if (!whole) {
+        int64_t first = start > from ? start : from, last = end < to ? end : to;
+        memcpy(out + (first - from), partial + (first - start),
+               (size_t)(last - first) * sizeof(float));
+    }
+}
+
+int sw_init_fill(const struct sw_init_conf *conf, uint64_t seed, const char *name, int64_t fan_in,
+                 int64_t from, int64_t to, float *out, struct sw_err *err)
+{
+    struct law law;
+    int rc = find_law(conf, name, fan_in, &law, err);
+    if (rc != SW_OK)
+        return rc;
+    if (!law.gaussian && law.a == law.b) {
+        for (int64_t i = 0; i < to - from; i++)
+            out[i] = (float)law.a;
+        return SW_OK;
+    }
+
+    struct sw_philox key = sw_philox_stream(seed, SW_PURPOSE_INIT, sw_hash_name(name));
+    int64_t first = from / SW_FILL_CHUNK, end = (to + SW_FILL_CHUNK - 1) / SW_FILL_CHUNK;
+#pragma omp parallel for schedule(static) if (end - first > 64)
+    for (int64_t chunk = first; chunk < end; chunk++)
+        fill_chunk(&law, key, chunk, from, to, out);
+    return SW_OK;
+}
