@@ -1,0 +1,258 @@
+#include "base/hash.h"
+#include "base/philox.h"
+#include "param/init.h"
+#include <dlfcn.h>
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+enum { COUNT = 200000 };
+
+static float value[COUNT], other[COUNT];
+
+static struct sw_init_conf conf_of(enum sw_init init)
+{
+    struct sw_init_conf c = {
+        .init = init, .value = 0.1, .mean = 0.5, .std = 2, .low = -1, .high = 3};
+    return c;
+}
+
+static void fill(enum sw_init init, uint64_t seed, const char *name, int64_t fan_in, int64_t from,
+                 int64_t to, float *out)
+{
+    struct sw_init_conf c = conf_of(init);
+    struct sw_err err = {0};
+    if (sw_init_fill(&c, seed, name, fan_in, from, to, out, &err) != SW_OK)
+        fail_msg("%s", err.text);
+}
+
+static double moment(int power, double about)
+{
+    double sum = 0;
+    for (int i = 0; i < COUNT; i++)
+        sum += pow((double)value[i] - about, power);
+    return sum / COUNT;
+}
+
+static void near(const char *what, double got, double want, double tolerance)
+{
+    if (!(fabs(got - want) <= tolerance))
+        fail_msg("%s is %g, not %g within %g", what, got, want, tolerance);
+}
+
+/* Tolerances are about five standard errors of 200 000 draws. */
+static void check_gaussian(double mean, double std)
+{
+    double root = sqrt(COUNT);
+    near("mean", moment(1, 0), mean, 5 * std / root);
+    near("variance", moment(2, mean), std * std, 5 * std * std * sqrt(2) / root);
+    near("skewness", moment(3, mean) / pow(std, 3), 0, 5 * sqrt(15) / root);
+    near("kurtosis", moment(4, mean) / pow(std, 4), 3, 5 * sqrt(96) / root);
+    int inside = 0;
+    for (int i = 0; i < COUNT; i++)
+        inside += fabs((double)value[i] - mean) < std;
+    near("share within one std", (double)inside / COUNT, 0.6826895, 5 * 0.4655 / root);
+}
+
+static void check_uniform(double low, double high)
+{
+    double span = high - low, root = sqrt(COUNT), middle = (low + high) / 2;
+    int tenth[10] = {0};
+    for (int i = 0; i < COUNT; i++) {
+        assert_true((double)value[i] >= low * 1.0000002 && (double)value[i] <= high * 1.0000002);
+        int t = (int)(((double)value[i] - low) / span * 10);
+        tenth[t < 10 ? t : 9]++;
+    }
+    near("mean", moment(1, 0), middle, 5 * span / sqrt(12) / root);
+    near("variance", moment(2, middle), span * span / 12, 5 * span * span / sqrt(180) / root);
+    for (int t = 0; t < 10; t++)
+        near("share of a tenth", (double)tenth[t] / COUNT, 0.1, 5 * 0.3 / root);
+}
+
+static void constant_fills_its_value(void **state)
+{
+    (void)state;
+    fill(SW_INIT_CONSTANT, 1, "conv1.bias", 0, 0, COUNT, value);
+    for (int i = 0; i < COUNT; i++)
+        assert_true(value[i] == 0.1f);
+}
+
+static void gaussian_has_its_moments(void **state)
+{
+    (void)state;
+    fill(SW_INIT_GAUSSIAN, 1, "conv1.weight", 0, 0, COUNT, value);
+    check_gaussian(0.5, 2);
+}
+
+static void uniform_stays_in_its_range(void **state)
+{
+    (void)state;
+    fill(SW_INIT_UNIFORM, 1, "conv1.weight", 0, 0, COUNT, value);
+    check_uniform(-1, 3);
+}
+
+static void xavier_follows_the_fan_in(void **state)
+{
+    (void)state;
+    fill(SW_INIT_XAVIER, 1, "fc6.weight", 75, 0, COUNT, value);
+    check_uniform(-0.2, 0.2);
+}
+
+static void msra_follows_the_fan_in(void **state)
+{
+    (void)state;
+    fill(SW_INIT_MSRA, 1, "fc6.weight", 50, 0, COUNT, value);
+    check_gaussian(0, 0.2);
+}
+
+static void auto_is_xavier_for_weights_and_zero_for_biases(void **state)
+{
+    (void)state;
+    fill(SW_INIT_AUTO, 1, "fc6.weight", 75, 0, COUNT, value);
+    fill(SW_INIT_XAVIER, 1, "fc6.weight", 75, 0, COUNT, other);
+    assert_memory_equal(value, other, sizeof value);
+    fill(SW_INIT_AUTO, 1, "fc6.bias", 0, 0, COUNT, value);
+    for (int i = 0; i < COUNT; i++)
+        assert_true(value[i] == 0);
+}
+
+static void values_depend_on_seed_and_name(void **state)
+{
+    (void)state;
+    fill(SW_INIT_GAUSSIAN, 1, "a.weight", 0, 0, 1000, value);
+    fill(SW_INIT_GAUSSIAN, 1, "a.weight", 0, 0, 1000, other);
+    assert_memory_equal(value, other, 1000 * sizeof(float));
+    fill(SW_INIT_GAUSSIAN, 2, "a.weight", 0, 0, 1000, other);
+    assert_memory_not_equal(value, other, 1000 * sizeof(float));
+    fill(SW_INIT_GAUSSIAN, 1, "b.weight", 0, 0, 1000, other);
+    assert_memory_not_equal(value, other, 1000 * sizeof(float));
+}
+
+static void slices_equal_the_whole(void **state)
+{
+    (void)state;
+    static const int64_t cut[] = {0, 1, 255, 256, 257, 300, 4099, 100000, COUNT};
+    static const enum sw_init laws[] = {SW_INIT_CONSTANT, SW_INIT_GAUSSIAN, SW_INIT_UNIFORM};
+    for (size_t l = 0; l < sizeof laws / sizeof *laws; l++) {
+        fill(laws[l], 3, "w", 9, 0, COUNT, value);
+        for (int i = 7; i >= 0; i--)
+            fill(laws[l], 3, "w", 9, cut[i], cut[i + 1], other + cut[i]);
+        assert_memory_equal(value, other, sizeof value);
+    }
+}
+
+static void nothing_is_written_outside_the_slice(void **state)
+{
+    (void)state;
+    float out[12] = {0};
+    fill(SW_INIT_GAUSSIAN, 3, "w", 9, 250, 260, out + 1);
+    assert_true(out[0] == 0 && out[11] == 0 && out[1] != 0 && out[10] != 0);
+    fill(SW_INIT_GAUSSIAN, 3, "w", 9, 250, 250, out);
+    assert_true(out[0] == 0);
+}
+
+static void elements_beyond_32_bits_have_their_own_values(void **state)
+{
+    (void)state;
+    int64_t far = (int64_t)4 << 32;
+    fill(SW_INIT_GAUSSIAN, 3, "w", 9, far, far + 1000, value);
+    fill(SW_INIT_GAUSSIAN, 3, "w", 9, 0, 1000, other);
+    assert_memory_not_equal(value, other, 1000 * sizeof(float));
+}
+
+static void thread_counts_give_equal_bits(void **state)
+{
+    (void)state;
+#ifdef __SANITIZE_THREAD__
+    puts("skipped: libgomp's synchronisation is invisible to the thread sanitizer");
+    skip();
+#endif
+    void (*set)(int);
+    *(void **)&set = dlsym(RTLD_DEFAULT, "omp_set_num_threads");
+    assert_non_null(set);
+    set(1);
+    fill(SW_INIT_GAUSSIAN, 3, "w", 9, 0, COUNT, value);
+    set(3);
+    fill(SW_INIT_GAUSSIAN, 3, "w", 9, 0, COUNT, other);
+    set(1);
+    assert_memory_equal(value, other, sizeof value);
+}
+
+/* A change of these values changes every published run: they must never change by accident. They
+ * hold on every machine and instruction set. */
+static void values_are_known(void **state)
+{
+    (void)state;
+    static const struct {
+        enum sw_init init;
+        const char *hash;
+    } known[] = {
+        {SW_INIT_GAUSSIAN, "60682dc81965c486196205fc76890ad4"},
+        {SW_INIT_UNIFORM, "5d4da9c617d32093a3e7a299bed3a94f"},
+        {SW_INIT_XAVIER, "fa6460f9b0ccda93d1b4ef87b26bc528"},
+        {SW_INIT_MSRA, "b0e2b69a7d356c31245719f991dce20a"},
+    };
+    char hex[33];
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+        fill(known[i].init, 7, "conv1.weight", 75, 0, 10000, value);
+        sw_hash_hex(sw_hash_bytes(value, 10000 * sizeof(float)), hex);
+        assert_string_equal(hex, known[i].hash);
+    }
+}
+
+/* The first values from the definition, with the C library's logarithm and cosine. */
+static void gaussian_is_box_muller_of_philox_words(void **state)
+{
+    (void)state;
+    struct sw_philox key = sw_philox_stream(7, SW_PURPOSE_INIT, sw_hash_name("conv1.weight"));
+    fill(SW_INIT_GAUSSIAN, 7, "conv1.weight", 75, 0, 1000, value);
+    for (uint32_t i = 0; i < 1000; i += 2) {
+        uint32_t radius = sw_philox_word(key, 0, 0, i), turn = sw_philox_word(key, 0, 0, i + 1);
+        double r = sqrt(-2 * log(((double)radius + 0.5) / 4294967296.0));
+        double a = (double)(turn >> 30) * M_PI / 2 +
+                   (((double)(turn & 0x3fffffff) + 0.5) / 1073741824.0 - 0.5) * M_PI / 2;
+        near("even value", value[i], 0.5 + 2 * r * cos(a), 1e-6);
+        near("odd value", value[i + 1], 0.5 + 2 * r * sin(a), 1e-6);
+    }
+}
+
+static void impossible_rules_are_refused(void **state)
+{
+    (void)state;
+    struct sw_init_conf c = conf_of(SW_INIT_UNIFORM);
+    struct sw_err err = {0};
+    c.low = 4;
+    assert_int_equal(sw_init_fill(&c, 1, "w", 1, 0, 1, value, &err), SW_ERR_INVALID);
+    assert_non_null(strstr(err.text, "low = 4"));
+    c.init = SW_INIT_XAVIER;
+    assert_int_equal(sw_init_fill(&c, 1, "fc.bias", 0, 0, 1, value, &err), SW_ERR_INVALID);
+    assert_non_null(strstr(err.text, "fc.bias: init = xavier"));
+    c.init = SW_INIT_MSRA;
+    assert_int_equal(sw_init_fill(&c, 1, "fc.bias", 0, 0, 1, value, &err), SW_ERR_INVALID);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(constant_fills_its_value),
+        cmocka_unit_test(gaussian_has_its_moments),
+        cmocka_unit_test(uniform_stays_in_its_range),
+        cmocka_unit_test(xavier_follows_the_fan_in),
+        cmocka_unit_test(msra_follows_the_fan_in),
+        cmocka_unit_test(auto_is_xavier_for_weights_and_zero_for_biases),
+        cmocka_unit_test(values_depend_on_seed_and_name),
+        cmocka_unit_test(slices_equal_the_whole),
+        cmocka_unit_test(nothing_is_written_outside_the_slice),
+        cmocka_unit_test(elements_beyond_32_bits_have_their_own_values),
+        cmocka_unit_test(thread_counts_give_equal_bits),
+        cmocka_unit_test(values_are_known),
+        cmocka_unit_test(gaussian_is_box_muller_of_philox_words),
+        cmocka_unit_test(impossible_rules_are_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
