@@ -1,0 +1,168 @@
+#include "cli/cli.h"
+
+#include "base/os.h"
+#include <errno.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+enum { DEFAULT_WIDTH = 80 };
+
+/* ---- Exit codes -------------------------------------------------------------------------------
+ */
+
+int sw_cli_exit_code(int err_code)
+{
+    switch (err_code) {
+    case SW_OK:
+        return SW_EXIT_DONE;
+    case SW_ERR_INVALID:
+        return SW_EXIT_USAGE;
+    case SW_ERR_NOTFOUND:
+    case SW_ERR_NOMEM:
+    case SW_ERR_UNSUPPORTED:
+    case SW_ERR_FORMAT:
+        return SW_EXIT_MISSING;
+    case SW_ERR_DIVERGED:
+        return SW_EXIT_DIVERGED;
+    case SW_ERR_CANCELLED:
+        return SW_EXIT_STOPPED;
+    default:
+        return SW_EXIT_FAILED;
+    }
+}
+
+/* ---- Messages ---------------------------------------------------------------------------------
+ */
+
+static void say(const char *verb, const char *fmt, va_list ap)
+{
+    struct sw_buf line = {0};
+    sw_buf_printf(&line, "singa-ws%s%s: ", verb ? " " : "", verb ? verb : "");
+    sw_buf_vprintf(&line, fmt, ap);
+    sw_buf_add(&line, "\n");
+    fputs(line.failed ? "singa-ws: out of memory\n" : line.text, stderr);
+    sw_buf_fini(&line);
+}
+
+void sw_cli_say(const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    say(NULL, fmt, ap);
+    va_end(ap);
+}
+
+int sw_cli_fail(int err_code, const struct sw_err *err)
+{
+    sw_cli_say("%s", err->text);
+    return sw_cli_exit_code(err_code);
+}
+
+int sw_cli_usage(const char *verb, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    say(verb, fmt, ap);
+    va_end(ap);
+    fprintf(stderr, "Try 'singa-ws%s%s --help'.\n", verb ? " " : "", verb ? verb : "");
+    return SW_EXIT_USAGE;
+}
+
+/* ---- Standard output --------------------------------------------------------------------------
+ */
+
+int sw_cli_write(const char *text, size_t bytes)
+{
+    while (bytes > 0) {
+        ssize_t n = sw_os()->write(STDOUT_FILENO, text, bytes);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return errno;
+        text += n;
+        bytes -= (size_t)n;
+    }
+    return 0;
+}
+
+int sw_cli_print(const struct sw_buf *buf)
+{
+    if (buf->failed) {
+        sw_cli_say("out of memory");
+        return SW_EXIT_MISSING;
+    }
+    int problem = sw_cli_write(sw_buf_text(buf), buf->length);
+    if (problem == 0 || problem == EPIPE)
+        return SW_EXIT_DONE;
+    sw_cli_say("standard output: %s", strerror(problem));
+    return SW_EXIT_FAILED;
+}
+
+bool sw_cli_stdout_tty(void)
+{
+    return isatty(STDOUT_FILENO) == 1;
+}
+
+int sw_cli_stdout_width(void)
+{
+    struct winsize size;
+    if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col == 0)
+        return DEFAULT_WIDTH;
+    return size.ws_col;
+}
+
+bool sw_cli_stdout_smart(void)
+{
+    const char *term = getenv("TERM");
+    return sw_cli_stdout_tty() && term && *term && !sw_str_eq(term, "dumb");
+}
+
+bool sw_cli_colour(void)
+{
+    const char *no = getenv("NO_COLOR");
+    return sw_cli_stdout_smart() && !(no && *no);
+}
+
+/* ---- Who we are -------------------------------------------------------------------------------
+ */
+
+void sw_cli_version(void)
+{
+    puts("singa-ws " SW_VERSION "\n"
+         "License Apache-2.0: <https://www.apache.org/licenses/LICENSE-2.0>\n"
+         "There is NO WARRANTY, to the extent permitted by law.");
+}
+
+/* A word as a POSIX shell would need it. */
+static void add_word(struct sw_buf *out, const char *word)
+{
+    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+                                "_-+=./:,@%";
+    if (*word && word[strspn(word, plain)] == '\0') {
+        sw_buf_add(out, word);
+        return;
+    }
+    sw_buf_add(out, "'");
+    for (const char *c = word; *c; c++)
+        if (*c == '\'')
+            sw_buf_add(out, "'\\''");
+        else
+            sw_buf_add_bytes(out, c, 1);
+    sw_buf_add(out, "'");
+}
+
+char *sw_cli_command(int argc, char **argv)
+{
+    struct sw_buf out = {0};
+    sw_buf_add(&out, "singa-ws");
+    for (int i = 0; i < argc; i++) {
+        sw_buf_add(&out, " ");
+        add_word(&out, argv[i]);
+    }
+    char *text = sw_buf_take(&out);
+    sw_buf_fini(&out);
+    return text;
+}

@@ -1,0 +1,66 @@
+/* singa-ws: one table, verb -> function. The table is written by the build from src/cli/; what a
+ * verb does and how it ends is in its own file. */
+#include "cli/cli.h"
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { MAX_VERBS = 64 };
+
+static void print_help(void)
+{
+    puts("Usage: singa-ws VERB [OPTION]... [ARGUMENT]...\n"
+         "Trains neural networks on one workstation: one program, one recipe, one history.\n\n"
+         "Verbs:");
+    for (int i = 0; sw_verbs[i]; i++)
+        printf("  %-12s%s\n", sw_verbs[i]->name, sw_verbs[i]->help);
+    puts("\n'singa-ws VERB --help' has the options of a verb. The first thing to try:\n"
+         "  singa-ws run recipes/mnist-mlp.ini\n\n"
+         "Exit codes: 0 done; 1 failed; 2 usage or recipe error; 3 something needed is not there;\n"
+         "4 diverged; 75 stopped by request, with a checkpoint to resume from.");
+}
+
+static int unknown_verb(const char *word)
+{
+    const char *names[MAX_VERBS];
+    size_t count = 0;
+    for (int i = 0; sw_verbs[i] && count < MAX_VERBS; i++)
+        names[count++] = sw_verbs[i]->name;
+    const char *near = sw_str_nearest(word, names, count);
+    if (near)
+        return sw_cli_usage(NULL, "unknown verb '%s'; did you mean '%s'?", word, near);
+    return sw_cli_usage(NULL, "unknown verb '%s'", word);
+}
+
+static int dispatch(int argc, char **argv)
+{
+    if (argc < 2)
+        return sw_cli_usage(NULL, "VERB is missing");
+    if (sw_str_eq(argv[1], "--help")) {
+        print_help();
+        return SW_EXIT_DONE;
+    }
+    if (sw_str_eq(argv[1], "--version")) {
+        sw_cli_version();
+        return SW_EXIT_DONE;
+    }
+    if (argv[1][0] == '-')
+        return sw_cli_usage(NULL, "unknown option '%s'; a verb comes first", argv[1]);
+    for (int i = 0; sw_verbs[i]; i++)
+        if (sw_str_eq(argv[1], sw_verbs[i]->name))
+            return sw_verbs[i]->run(argc - 1, argv + 1);
+    return unknown_verb(argv[1]);
+}
+
+int main(int argc, char **argv)
+{
+    /* A reader that has gone away is an error of write, not the end of a training. */
+    signal(SIGPIPE, SIG_IGN);
+    int code = dispatch(argc, argv);
+    if (fflush(stdout) != 0 && errno != EPIPE) {
+        sw_cli_say("standard output: %s", strerror(errno));
+        return code == SW_EXIT_DONE ? SW_EXIT_FAILED : code;
+    }
+    return code;
+}
