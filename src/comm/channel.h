@@ -8,7 +8,7 @@
 
 #include "base/err.h"
 #include "sync/queue.h"
-#include <stdatomic.h>
+#include "sync/atomic.h"
 #include <stdint.h>
 
 enum sw_message_kind {

@@ -6,7 +6,7 @@
 
 #include "base/err.h"
 #include "sync/thread.h"
-#include <stdatomic.h>
+#include "sync/atomic.h"
 
 enum { SW_FAULT_CLOSERS = 256 };
 

@@ -1,0 +1,118 @@
+/* What the oneDNN files share: conversion of layouts, and `ops`, one primitive with everything
+ * around it. An op is made of ports: which pointer of struct sw_plan_args an argument is, the
+ * layout the pointer has outside, and the layout the primitive wants. Where these differ the op
+ * owns a reorder primitive and a piece of the plan's scratch. Running an op allocates nothing of
+ * ours. oneDNN 2.x only: version 3 removed the operation descriptors. */
+#ifndef SW_DEVICE_CPU_DNNL_H
+#define SW_DEVICE_CPU_DNNL_H
+
+#include "device/cpu/cpu.h"
+
+#include <dnnl.h>
+
+/* Which member of struct sw_plan_args a port reads or writes. */
+enum sw_dnnl_slot {
+    SW_SLOT_SRC,
+    SW_SLOT_WEIGHT,
+    SW_SLOT_BIAS,
+    SW_SLOT_DST,
+    SW_SLOT_DIFF_DST,
+    SW_SLOT_DIFF_SRC,
+    SW_SLOT_DIFF_WEIGHT,
+    SW_SLOT_DIFF_BIAS,
+    SW_SLOT_SAVED,
+};
+
+struct sw_dnnl_port {
+    int arg; /* DNNL_ARG_* */
+    enum sw_dnnl_slot slot;
+    bool output;
+    dnnl_memory_t inner;         /* owned: what the primitive gets */
+    dnnl_memory_t outer;         /* owned; NULL without a reorder */
+    dnnl_memory_t view;          /* owned; the reordered memory in another shape, or NULL */
+    dnnl_primitive_t reorder;    /* owned; NULL without a reorder */
+    size_t scratch_offset;       /* of inner, with a reorder */
+    void *handle, *handle_outer; /* set last: setting one again may cost */
+};
+
+enum { SW_DNNL_PORTS = 8 };
+
+struct sw_dnnl_op {
+    dnnl_engine_t engine;
+    dnnl_stream_t stream;       /* both borrowed from the sw_stream */
+    dnnl_primitive_t primitive; /* owned */
+    struct sw_dnnl_port port[SW_DNNL_PORTS];
+    int port_count;
+    dnnl_memory_t scratchpad; /* owned */
+    size_t scratchpad_offset;
+    void *scratchpad_handle;
+    size_t scratch_bytes; /* of the whole op, 64-byte aligned pieces */
+};
+
+/* Engine and stream of a sw_stream, made on first use. Errors: SW_ERR_LIBRARY. */
+int sw_dnnl_open(struct sw_stream *s, dnnl_engine_t *engine, dnnl_stream_t *stream,
+                 struct sw_err *err) SW_MUST_CHECK;
+
+/* SW_OK, or the library's status as an error: "oneDNN: WHAT: out of memory". */
+int sw_dnnl_check(dnnl_status_t status, const char *what, struct sw_err *err) SW_MUST_CHECK;
+
+/* Our descriptor as oneDNN's. Always possible. */
+void sw_dnnl_from_desc(const struct sw_desc *d, dnnl_memory_desc_t *md);
+/* oneDNN's as ours; false when the format is not a blocked one that we can say (Winograd weights).
+ */
+bool sw_dnnl_to_desc(const dnnl_memory_desc_t *md, struct sw_desc *d);
+/* Grouped weights: oneDNN says [g, M/g, C/g, Kh, Kw], we [M, C/g, Kh, Kw]. False when the layout
+ * pads inside a group, which ours cannot say. */
+bool sw_dnnl_weights_from_desc(const struct sw_desc *d, int64_t groups, dnnl_memory_desc_t *md);
+bool sw_dnnl_weights_to_desc(const dnnl_memory_desc_t *md, int64_t groups, struct sw_desc *d);
+/* md of any format with these dims. */
+void sw_dnnl_any(int ndims, const int64_t *dims, dnnl_memory_desc_t *md);
+
+/* Attributes: scratchpad from us, a relu on the output where asked. Destroy by the caller. */
+int sw_dnnl_attr(bool relu, dnnl_primitive_attr_t *attr, struct sw_err *err) SW_MUST_CHECK;
+
+/* Makes the primitive of pd. Errors: SW_ERR_LIBRARY. */
+int sw_dnnl_op_init(struct sw_dnnl_op *op, struct sw_stream *s, const_dnnl_primitive_desc_t pd,
+                    struct sw_err *err) SW_MUST_CHECK;
+/* Adds a port; outer is the layout outside, NULL: the same as inner. */
+int sw_dnnl_op_port(struct sw_dnnl_op *op, int arg, enum sw_dnnl_slot slot, bool output,
+                    const dnnl_memory_desc_t *inner, const dnnl_memory_desc_t *outer,
+                    struct sw_err *err) SW_MUST_CHECK;
+/* The port added last, which has a reorder, is shown to the primitive in another shape of the same
+ * bytes. */
+int sw_dnnl_op_view(struct sw_dnnl_op *op, const dnnl_memory_desc_t *as,
+                    struct sw_err *err) SW_MUST_CHECK;
+int sw_dnnl_op_run(struct sw_dnnl_op *op, const struct sw_plan_args *a,
+                   struct sw_err *err) SW_MUST_CHECK;
+void sw_dnnl_op_fini(struct sw_dnnl_op *op); /* a zeroed one is accepted */
+
+/* The memory descriptor a primitive descriptor chose. */
+const dnnl_memory_desc_t *sw_dnnl_md(const_dnnl_primitive_desc_t pd, dnnl_query_t what);
+const char *sw_dnnl_impl(const_dnnl_primitive_desc_t pd);
+
+/* A plan of up to three ops; the private struct behind every plan of these files. */
+struct sw_dnnl_plan {
+    struct sw_plan base; /* first member */
+    struct sw_dnnl_op forward, backward_data, backward_weights;
+};
+extern const struct sw_plan_ops sw_dnnl_plan_ops;       /* with weights */
+extern const struct sw_plan_ops sw_dnnl_weightless_ops; /* without */
+/* Sets scratch_bytes from the ops and algorithm from the forward primitive descriptor. */
+void sw_dnnl_plan_finish(struct sw_dnnl_plan *p, const_dnnl_primitive_desc_t forward);
+
+int sw_dnnl_conv_new(struct sw_stream *s, const struct sw_desc *src,
+                     const struct sw_conv_shape *shape, struct sw_plan_passes passes,
+                     struct sw_plan **out, struct sw_err *err) SW_MUST_CHECK;
+int sw_dnnl_pool_new(struct sw_stream *s, const struct sw_desc *src,
+                     const struct sw_pool_shape *shape, struct sw_plan_passes passes,
+                     struct sw_plan **out, struct sw_err *err) SW_MUST_CHECK;
+int sw_dnnl_lrn_new(struct sw_stream *s, const struct sw_desc *src,
+                    const struct sw_lrn_shape *shape, struct sw_plan_passes passes,
+                    struct sw_plan **out, struct sw_err *err) SW_MUST_CHECK;
+int sw_dnnl_ip_new(struct sw_stream *s, const struct sw_desc *src, const struct sw_ip_shape *shape,
+                   struct sw_plan_passes passes, struct sw_plan **out,
+                   struct sw_err *err) SW_MUST_CHECK;
+int sw_dnnl_reorder_new(struct sw_stream *s, const struct sw_desc *from, const struct sw_desc *to,
+                        struct sw_plan **out, struct sw_err *err) SW_MUST_CHECK;
+
+#endif

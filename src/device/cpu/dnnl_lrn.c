@@ -1,0 +1,100 @@
+/* Local response normalisation across channels by oneDNN, in the source's layout. */
+#include "device/cpu/dnnl.h"
+
+#include "base/os.h"
+
+static int make_forward(struct sw_dnnl_plan *p, const struct sw_lrn_shape *c,
+                        const dnnl_memory_desc_t *md, dnnl_primitive_attr_t attr, bool training,
+                        dnnl_primitive_desc_t *pd, struct sw_err *err)
+{
+    struct sw_dnnl_op *op = &p->forward;
+    dnnl_lrn_desc_t d;
+    dnnl_engine_t engine;
+    dnnl_stream_t stream;
+    int rc = sw_dnnl_open(p->base.stream, &engine, &stream, err);
+    if (rc != SW_OK)
+        return rc;
+    dnnl_status_t st =
+        dnnl_lrn_forward_desc_init(&d, training ? dnnl_forward_training : dnnl_forward_inference,
+                                   dnnl_lrn_across_channels, md, c->size, c->alpha, c->beta, c->k);
+    if (st == dnnl_success)
+        st = dnnl_primitive_desc_create(pd, &d, attr, engine, NULL);
+    rc = sw_dnnl_check(st, "preparing lrn", err);
+    if (rc == SW_OK)
+        rc = sw_dnnl_op_init(op, p->base.stream, *pd, err);
+    if (rc == SW_OK)
+        rc = sw_dnnl_op_port(op, DNNL_ARG_SRC, SW_SLOT_SRC, false, md, NULL, err);
+    if (rc == SW_OK)
+        rc = sw_dnnl_op_port(op, DNNL_ARG_DST, SW_SLOT_DST, true, md, NULL, err);
+    const dnnl_memory_desc_t *ws = rc == SW_OK ? sw_dnnl_md(*pd, dnnl_query_workspace_md) : NULL;
+    if (ws && dnnl_memory_desc_get_size(ws)) {
+        p->base.saved_bytes = dnnl_memory_desc_get_size(ws);
+        rc = sw_dnnl_op_port(op, DNNL_ARG_WORKSPACE, SW_SLOT_SAVED, true, ws, NULL, err);
+    }
+    return rc;
+}
+
+static int make_backward(struct sw_dnnl_plan *p, const struct sw_lrn_shape *c,
+                         const dnnl_memory_desc_t *md, dnnl_primitive_attr_t attr,
+                         dnnl_primitive_desc_t hint, struct sw_err *err)
+{
+    struct sw_dnnl_op *op = &p->backward_data;
+    dnnl_lrn_desc_t d;
+    dnnl_primitive_desc_t pd = NULL;
+    dnnl_status_t st = dnnl_lrn_backward_desc_init(&d, dnnl_lrn_across_channels, md, md, c->size,
+                                                   c->alpha, c->beta, c->k);
+    if (st == dnnl_success)
+        st = dnnl_primitive_desc_create(&pd, &d, attr, p->forward.engine, hint);
+    int rc = sw_dnnl_check(st, "preparing lrn's backward", err);
+    if (rc == SW_OK)
+        rc = sw_dnnl_op_init(op, p->base.stream, pd, err);
+    if (rc == SW_OK)
+        rc = sw_dnnl_op_port(op, DNNL_ARG_SRC, SW_SLOT_SRC, false, md, NULL, err);
+    if (rc == SW_OK)
+        rc = sw_dnnl_op_port(op, DNNL_ARG_DIFF_DST, SW_SLOT_DIFF_DST, false, md, NULL, err);
+    if (rc == SW_OK)
+        rc = sw_dnnl_op_port(op, DNNL_ARG_DIFF_SRC, SW_SLOT_DIFF_SRC, true, md, NULL, err);
+    if (rc == SW_OK && p->base.saved_bytes)
+        rc = sw_dnnl_op_port(op, DNNL_ARG_WORKSPACE, SW_SLOT_SAVED, false,
+                             sw_dnnl_md(pd, dnnl_query_workspace_md), NULL, err);
+    if (pd)
+        dnnl_primitive_desc_destroy(pd);
+    return rc;
+}
+
+int sw_dnnl_lrn_new(struct sw_stream *s, const struct sw_desc *src, const struct sw_lrn_shape *c,
+                    struct sw_plan_passes passes, struct sw_plan **out, struct sw_err *err)
+{
+    int rc = sw_lrn_check(src, c, err);
+    if (rc != SW_OK)
+        return rc;
+    struct sw_dnnl_plan *p = sw_calloc(1, sizeof *p);
+    if (!p)
+        return sw_err_nomem(err, "an lrn plan", sizeof *p);
+    dnnl_memory_desc_t md;
+    dnnl_primitive_attr_t attr = NULL;
+    dnnl_primitive_desc_t pd = NULL;
+    sw_dnnl_from_desc(src, &md);
+    p->base = (struct sw_plan){.ops = &sw_dnnl_weightless_ops,
+                               .stream = s,
+                               .src = *src,
+                               .dst = *src,
+                               .backward_reads_src = passes.backward_data};
+    rc = sw_dnnl_attr(false, &attr, err);
+    if (rc == SW_OK)
+        rc = make_forward(p, c, &md, attr, passes.training, &pd, err);
+    if (rc == SW_OK && passes.backward_data)
+        rc = make_backward(p, c, &md, attr, pd, err);
+    if (rc == SW_OK)
+        sw_dnnl_plan_finish(p, pd);
+    if (pd)
+        dnnl_primitive_desc_destroy(pd);
+    if (attr)
+        dnnl_primitive_attr_destroy(attr);
+    if (rc != SW_OK) {
+        sw_plan_free(&p->base);
+        return rc;
+    }
+    *out = &p->base;
+    return SW_OK;
+}

@@ -1,0 +1,282 @@
+#include "device/cpu/dnnl.h"
+
+#include "base/os.h"
+#include <string.h>
+
+struct context {
+    dnnl_engine_t engine;
+    dnnl_stream_t stream;
+};
+
+static void free_context(void *p)
+{
+    struct context *c = p;
+    if (c->stream)
+        dnnl_stream_destroy(c->stream);
+    if (c->engine)
+        dnnl_engine_destroy(c->engine);
+    sw_free(c);
+}
+
+static const char *status_name(dnnl_status_t status)
+{
+    switch (status) {
+    case dnnl_out_of_memory:
+        return "out of memory";
+    case dnnl_invalid_arguments:
+        return "invalid arguments";
+    case dnnl_unimplemented:
+        return "not implemented for these shapes";
+    default:
+        return "runtime error";
+    }
+}
+
+int sw_dnnl_check(dnnl_status_t status, const char *what, struct sw_err *err)
+{
+    if (status == dnnl_success)
+        return SW_OK;
+    int code = status == dnnl_out_of_memory   ? SW_ERR_NOMEM
+               : status == dnnl_unimplemented ? SW_ERR_UNSUPPORTED
+                                              : SW_ERR_LIBRARY;
+    return sw_err_set(err, code, "oneDNN: %s: %s", what, status_name(status));
+}
+
+int sw_dnnl_open(struct sw_stream *s, dnnl_engine_t *engine, dnnl_stream_t *stream,
+                 struct sw_err *err)
+{
+    struct sw_cpu_stream *cs = sw_cpu_stream_of(s);
+    if (!cs->dnnl) {
+        struct context *c = sw_calloc(1, sizeof *c);
+        if (!c)
+            return sw_err_nomem(err, "oneDNN context", sizeof *c);
+        int rc =
+            sw_dnnl_check(dnnl_engine_create(&c->engine, dnnl_cpu, 0), "creating the engine", err);
+        if (rc == SW_OK)
+            rc = sw_dnnl_check(dnnl_stream_create(&c->stream, c->engine, dnnl_stream_default_flags),
+                               "creating a stream", err);
+        if (rc != SW_OK) {
+            free_context(c);
+            return rc;
+        }
+        cs->dnnl = c;
+        cs->dnnl_free = free_context;
+    }
+    struct context *c = cs->dnnl;
+    *engine = c->engine;
+    *stream = c->stream;
+    return SW_OK;
+}
+
+const dnnl_memory_desc_t *sw_dnnl_md(const_dnnl_primitive_desc_t pd, dnnl_query_t what)
+{
+    return dnnl_primitive_desc_query_md(pd, what, 0);
+}
+
+const char *sw_dnnl_impl(const_dnnl_primitive_desc_t pd)
+{
+    const char *name = "?";
+    if (dnnl_primitive_desc_query(pd, dnnl_query_impl_info_str, 0, &name) != dnnl_success)
+        return "?";
+    return name;
+}
+
+int sw_dnnl_attr(bool relu, dnnl_primitive_attr_t *attr, struct sw_err *err)
+{
+    dnnl_post_ops_t post = NULL;
+    dnnl_status_t st = dnnl_primitive_attr_create(attr);
+    if (st == dnnl_success)
+        st = dnnl_primitive_attr_set_scratchpad_mode(*attr, dnnl_scratchpad_mode_user);
+    if (st == dnnl_success && relu) {
+        st = dnnl_post_ops_create(&post);
+        if (st == dnnl_success)
+            st = dnnl_post_ops_append_eltwise(post, 1.0f, dnnl_eltwise_relu, 0.0f, 0.0f);
+        if (st == dnnl_success)
+            st = dnnl_primitive_attr_set_post_ops(*attr, post);
+        if (post)
+            dnnl_post_ops_destroy(post);
+    }
+    return sw_dnnl_check(st, "preparing attributes", err);
+}
+
+static size_t round_up(size_t bytes)
+{
+    return (bytes + 63) / 64 * 64;
+}
+
+int sw_dnnl_op_init(struct sw_dnnl_op *op, struct sw_stream *s, const_dnnl_primitive_desc_t pd,
+                    struct sw_err *err)
+{
+    memset(op, 0, sizeof *op);
+    int rc = sw_dnnl_open(s, &op->engine, &op->stream, err);
+    if (rc == SW_OK)
+        rc = sw_dnnl_check(dnnl_primitive_create(&op->primitive, pd), "creating a primitive", err);
+    if (rc != SW_OK)
+        return rc;
+    const dnnl_memory_desc_t *md = sw_dnnl_md(pd, dnnl_query_scratchpad_md);
+    size_t bytes = md ? dnnl_memory_desc_get_size(md) : 0;
+    if (bytes == 0)
+        return SW_OK;
+    op->scratch_bytes = round_up(bytes);
+    return sw_dnnl_check(dnnl_memory_create(&op->scratchpad, md, op->engine, DNNL_MEMORY_NONE),
+                         "creating a scratchpad", err);
+}
+
+static int make_reorder(struct sw_dnnl_op *op, struct sw_dnnl_port *port,
+                        const dnnl_memory_desc_t *inner, const dnnl_memory_desc_t *outer,
+                        struct sw_err *err)
+{
+    const dnnl_memory_desc_t *from = port->output ? inner : outer;
+    const dnnl_memory_desc_t *to = port->output ? outer : inner;
+    dnnl_primitive_desc_t pd = NULL;
+    int rc = sw_dnnl_check(
+        dnnl_reorder_primitive_desc_create(&pd, from, op->engine, to, op->engine, NULL),
+        "preparing a reorder", err);
+    if (rc == SW_OK)
+        rc = sw_dnnl_check(dnnl_primitive_create(&port->reorder, pd), "creating a reorder", err);
+    if (rc == SW_OK)
+        rc = sw_dnnl_check(dnnl_memory_create(&port->outer, outer, op->engine, DNNL_MEMORY_NONE),
+                           "creating a memory object", err);
+    if (pd)
+        dnnl_primitive_desc_destroy(pd);
+    port->scratch_offset = op->scratch_bytes;
+    op->scratch_bytes += round_up(dnnl_memory_desc_get_size(inner));
+    return rc;
+}
+
+int sw_dnnl_op_port(struct sw_dnnl_op *op, int arg, enum sw_dnnl_slot slot, bool output,
+                    const dnnl_memory_desc_t *inner, const dnnl_memory_desc_t *outer,
+                    struct sw_err *err)
+{
+    struct sw_dnnl_port *port = &op->port[op->port_count++];
+    *port = (struct sw_dnnl_port){.arg = arg, .slot = slot, .output = output};
+    int rc = sw_dnnl_check(dnnl_memory_create(&port->inner, inner, op->engine, DNNL_MEMORY_NONE),
+                           "creating a memory object", err);
+    if (rc == SW_OK && outer && !dnnl_memory_desc_equal(inner, outer))
+        rc = make_reorder(op, port, inner, outer, err);
+    return rc;
+}
+
+int sw_dnnl_op_view(struct sw_dnnl_op *op, const dnnl_memory_desc_t *as, struct sw_err *err)
+{
+    struct sw_dnnl_port *port = &op->port[op->port_count - 1];
+    return sw_dnnl_check(dnnl_memory_create(&port->view, as, op->engine, DNNL_MEMORY_NONE),
+                         "creating a memory object", err);
+}
+
+static void *slot_pointer(const struct sw_plan_args *a, enum sw_dnnl_slot slot)
+{
+    /* Inputs lose their const here only to fit the library's one kind of memory object. */
+    union {
+        const float *in;
+        void *out;
+    } p = {NULL};
+    switch (slot) {
+    case SW_SLOT_SRC:
+        p.in = a->src;
+        break;
+    case SW_SLOT_WEIGHT:
+        p.in = a->weight;
+        break;
+    case SW_SLOT_BIAS:
+        p.in = a->bias;
+        break;
+    case SW_SLOT_DST:
+        p.out = a->dst;
+        break;
+    case SW_SLOT_DIFF_DST:
+        p.in = a->diff_dst;
+        break;
+    case SW_SLOT_DIFF_SRC:
+        p.out = a->diff_src;
+        break;
+    case SW_SLOT_DIFF_WEIGHT:
+        p.out = a->diff_weight;
+        break;
+    case SW_SLOT_DIFF_BIAS:
+        p.out = a->diff_bias;
+        break;
+    case SW_SLOT_SAVED:
+        p.out = a->saved;
+        break;
+    }
+    return p.out;
+}
+
+static int set_handle(dnnl_memory_t memory, void **last, void *pointer, struct sw_err *err)
+{
+    if (*last == pointer)
+        return SW_OK;
+    *last = pointer;
+    return sw_dnnl_check(dnnl_memory_set_data_handle(memory, pointer), "setting a pointer", err);
+}
+
+static int run_reorder(struct sw_dnnl_op *op, struct sw_dnnl_port *port, struct sw_err *err)
+{
+    dnnl_exec_arg_t args[2] = {
+        {DNNL_ARG_FROM, port->output ? port->inner : port->outer},
+        {DNNL_ARG_TO, port->output ? port->outer : port->inner},
+    };
+    return sw_dnnl_check(dnnl_primitive_execute(port->reorder, op->stream, 2, args), "reorder",
+                         err);
+}
+
+static int point_port(struct sw_dnnl_port *port, const struct sw_plan_args *a, struct sw_err *err)
+{
+    void *pointer = slot_pointer(a, port->slot);
+    if (!port->reorder)
+        return set_handle(port->inner, &port->handle, pointer, err);
+    int rc = set_handle(port->outer, &port->handle_outer, pointer, err);
+    if (rc != SW_OK)
+        return rc;
+    void *inner = (char *)a->scratch + port->scratch_offset;
+    if (port->view && port->handle != inner)
+        rc =
+            sw_dnnl_check(dnnl_memory_set_data_handle(port->view, inner), "setting a pointer", err);
+    return rc == SW_OK ? set_handle(port->inner, &port->handle, inner, err) : rc;
+}
+
+int sw_dnnl_op_run(struct sw_dnnl_op *op, const struct sw_plan_args *a, struct sw_err *err)
+{
+    dnnl_exec_arg_t args[SW_DNNL_PORTS + 1];
+    int rc = SW_OK, n = 0;
+    for (int i = 0; i < op->port_count && rc == SW_OK; i++) {
+        struct sw_dnnl_port *port = &op->port[i];
+        rc = point_port(port, a, err);
+        if (rc == SW_OK && port->reorder && !port->output)
+            rc = run_reorder(op, port, err);
+        args[n++] = (dnnl_exec_arg_t){port->arg, port->view ? port->view : port->inner};
+    }
+    if (rc == SW_OK && op->scratchpad) {
+        rc = set_handle(op->scratchpad, &op->scratchpad_handle,
+                        (char *)a->scratch + op->scratchpad_offset, err);
+        args[n++] = (dnnl_exec_arg_t){DNNL_ARG_SCRATCHPAD, op->scratchpad};
+    }
+    if (rc == SW_OK)
+        rc = sw_dnnl_check(dnnl_primitive_execute(op->primitive, op->stream, n, args),
+                           "running a primitive", err);
+    for (int i = 0; i < op->port_count && rc == SW_OK; i++)
+        if (op->port[i].reorder && op->port[i].output)
+            rc = run_reorder(op, &op->port[i], err);
+    return rc;
+}
+
+void sw_dnnl_op_fini(struct sw_dnnl_op *op)
+{
+    for (int i = 0; i < op->port_count; i++) {
+        struct sw_dnnl_port *port = &op->port[i];
+        if (port->reorder)
+            dnnl_primitive_destroy(port->reorder);
+        if (port->outer)
+            dnnl_memory_destroy(port->outer);
+        if (port->view)
+            dnnl_memory_destroy(port->view);
+        if (port->inner)
+            dnnl_memory_destroy(port->inner);
+    }
+    if (op->scratchpad)
+        dnnl_memory_destroy(op->scratchpad);
+    if (op->primitive)
+        dnnl_primitive_destroy(op->primitive);
+    memset(op, 0, sizeof *op);
+}

@@ -1,0 +1,205 @@
+/* Devices: where memory lives and work is queued. One table of functions per kind; layers call the
+ * inline helpers below and never ask which device they are on. Light operations are functions of
+ * the table; heavy ones are plans (device/plan.h), prepared once and run every step.
+ *
+ * Thread rule: a struct sw_device is frozen after opening. A stream belongs to one worker; its
+ * functions are called by that worker's thread only. Everything queued on one stream runs in order.
+ * On `cpu` a stream runs each operation at once, with the calling thread's OpenMP team. */
+#ifndef SW_DEVICE_DEVICE_H
+#define SW_DEVICE_DEVICE_H
+
+#include "base/err.h"
+#include "base/philox.h"
+#include "device/desc.h"
+
+struct sw_device;
+struct sw_stream;
+struct sw_event;
+
+enum sw_activation {
+    SW_ACT_RELU,
+    SW_ACT_LEAKY_RELU, /* alpha = negative slope */
+    SW_ACT_SIGMOID,
+    SW_ACT_TANH,
+    SW_ACT_STANH, /* 1.7159047 tanh(0.66666667 x), LeCun et al., "Efficient BackProp" (1998) */
+    SW_ACT_SOFTPLUS,
+    SW_ACT_GELU, /* x Phi(x), by erf; Hendrycks and Gimpel 2016 */
+    SW_ACT_COUNT
+};
+
+/* What a step's kernels read: one struct per worker, filled before the step begins. */
+struct sw_step {
+    uint64_t step; /* t-1 while the t-th update is computed: Philox counter and schedule index */
+    int64_t first_row;    /* global index of the worker's row 0 in the batch */
+    int64_t valid_rows;   /* rows of the worker that count; the rest is padding */
+    float backward_scale; /* 1 / global weight of the batch, times the loss scale */
+};
+
+/* How an operation is asked for by a layer; see sw_op_* below for what each does. */
+struct sw_device_ops {
+    const char *kind; /* cpu, sim, cuda */
+    void (*close)(struct sw_device *dev);
+
+    int (*alloc)(struct sw_device *dev, size_t bytes, const char *what, void **out,
+                 struct sw_err *err);
+    void (*free)(struct sw_device *dev, void *p, size_t bytes);
+
+    int (*stream_new)(struct sw_device *dev, int threads, struct sw_stream **out,
+                      struct sw_err *err);
+    void (*stream_free)(struct sw_stream *s);
+    int (*stream_wait)(struct sw_stream *s, struct sw_err *err);
+    int (*event_new)(struct sw_device *dev, struct sw_event **out, struct sw_err *err);
+    void (*event_free)(struct sw_event *e);
+    int (*event_record)(struct sw_stream *s, struct sw_event *e, struct sw_err *err);
+    int (*event_wait)(struct sw_stream *s, struct sw_event *e, struct sw_err *err);
+    int (*copy)(struct sw_stream *s, void *dst, const void *src, size_t bytes, struct sw_err *err);
+    int (*fill_zero)(struct sw_stream *s, void *dst, size_t bytes, struct sw_err *err);
+
+    int (*add)(struct sw_stream *s, float *y, const float *x, int64_t n, struct sw_err *err);
+    int (*activation)(struct sw_stream *s, enum sw_activation f, float alpha, const float *x,
+                      float *y, int64_t n, struct sw_err *err);
+    int (*activation_backward)(struct sw_stream *s, enum sw_activation f, float alpha,
+                               const float *x, const float *y, const float *dy, float *dx,
+                               int64_t n, struct sw_err *err);
+    int (*dropout)(struct sw_stream *s, const struct sw_desc *d, struct sw_philox key,
+                   const struct sw_step *step, uint32_t threshold, float scale, const float *x,
+                   float *y, struct sw_err *err);
+    int (*softmax_loss)(struct sw_stream *s, int64_t rows, int64_t classes, const float *x,
+                        const int32_t *label, float *prob, double *loss_sum, struct sw_err *err);
+    int (*softmax_loss_backward)(struct sw_stream *s, int64_t rows, int64_t padded_rows,
+                                 int64_t classes, const float *prob, const int32_t *label,
+                                 float scale, float *dx, struct sw_err *err);
+    int (*accuracy)(struct sw_stream *s, int64_t rows, int64_t classes, int64_t top_k,
+                    const float *x, const int32_t *label, double *hits, struct sw_err *err);
+    int (*zero_padding)(struct sw_stream *s, const struct sw_desc *d, float *x, struct sw_err *err);
+    int (*all_finite)(struct sw_stream *s, const float *x, int64_t n, bool *finite,
+                      struct sw_err *err);
+
+    const struct sw_plan_makers *plans; /* device/plan.h */
+};
+
+struct sw_device {
+    const struct sw_device_ops *ops;
+    char name[32]; /* cpu, sim:0, cuda:0 */
+    int index;
+};
+
+struct sw_stream {
+    struct sw_device *dev; /* borrowed */
+};
+
+/* Opens the CPU. reference selects the plain im2col plans (also used where oneDNN is not built in):
+ * the tests' oracle. Close with sw_device_close. Errors: SW_ERR_NOMEM, SW_ERR_LIBRARY. */
+int sw_cpu_open(bool reference, struct sw_device **out, struct sw_err *err) SW_MUST_CHECK;
+void sw_device_close(struct sw_device *dev); /* NULL is accepted */
+
+/* Zeroed memory, aligned to 64 bytes, huge pages where large; what names it in errors. */
+static inline int sw_device_alloc(struct sw_device *dev, size_t bytes, const char *what, void **out,
+                                  struct sw_err *err)
+{
+    return dev->ops->alloc(dev, bytes, what, out, err);
+}
+static inline void sw_device_free(struct sw_device *dev, void *p, size_t bytes)
+{
+    if (p)
+        dev->ops->free(dev, p, bytes);
+}
+/* Bytes handed out by sw_device_alloc and not given back, over all CPU devices; and the peak. */
+size_t sw_cpu_bytes_in_use(void);
+size_t sw_cpu_bytes_peak(void);
+
+/* threads: the stream's math threads; the stream must be made by the thread that will use it. */
+static inline int sw_stream_new(struct sw_device *dev, int threads, struct sw_stream **out,
+                                struct sw_err *err)
+{
+    return dev->ops->stream_new(dev, threads, out, err);
+}
+static inline void sw_stream_free(struct sw_stream *s)
+{
+    if (s)
+        s->dev->ops->stream_free(s);
+}
+/* Waits on the host until everything queued is done. */
+static inline int sw_stream_wait(struct sw_stream *s, struct sw_err *err)
+{
+    return s->dev->ops->stream_wait(s, err);
+}
+static inline int sw_copy(struct sw_stream *s, void *dst, const void *src, size_t bytes,
+                          struct sw_err *err)
+{
+    return s->dev->ops->copy(s, dst, src, bytes, err);
+}
+static inline int sw_fill_zero(struct sw_stream *s, void *dst, size_t bytes, struct sw_err *err)
+{
+    return s->dev->ops->fill_zero(s, dst, bytes, err);
+}
+
+/* y += x, n storage elements. */
+static inline int sw_op_add(struct sw_stream *s, float *y, const float *x, int64_t n,
+                            struct sw_err *err)
+{
+    return s->dev->ops->add(s, y, x, n, err);
+}
+/* y = f(x) element-wise over n storage elements; y may be x. alpha is used by leaky_relu only. */
+static inline int sw_op_activation(struct sw_stream *s, enum sw_activation f, float alpha,
+                                   const float *x, float *y, int64_t n, struct sw_err *err)
+{
+    return s->dev->ops->activation(s, f, alpha, x, y, n, err);
+}
+/* dx = dy f'(x); only gelu reads x, the others read y = f(x), so they work in place. dx may be dy.
+ */
+static inline int sw_op_activation_backward(struct sw_stream *s, enum sw_activation f, float alpha,
+                                            const float *x, const float *y, const float *dy,
+                                            float *dx, int64_t n, struct sw_err *err)
+{
+    return s->dev->ops->activation_backward(s, f, alpha, x, y, dy, dx, n, err);
+}
+/* y = x * scale where the element's Philox word is >= threshold, else 0. The counter is (step,
+ * global row, element in channels-last order), so the mask depends on neither layout nor workers.
+ * The same call on the gradient is the backward pass. y may be x. Padding stays zero. */
+static inline int sw_op_dropout(struct sw_stream *s, const struct sw_desc *d, struct sw_philox key,
+                                const struct sw_step *step, uint32_t threshold, float scale,
+                                const float *x, float *y, struct sw_err *err)
+{
+    return s->dev->ops->dropout(s, d, key, step, threshold, scale, x, y, err);
+}
+/* prob = softmax(x) by rows [rows, classes], plain; adds -log prob[label] over the rows to
+ * *loss_sum. A label outside 0..classes-1 is SW_ERR_INVALID naming row and value. */
+static inline int sw_op_softmax_loss(struct sw_stream *s, int64_t rows, int64_t classes,
+                                     const float *x, const int32_t *label, float *prob,
+                                     double *loss_sum, struct sw_err *err)
+{
+    return s->dev->ops->softmax_loss(s, rows, classes, x, label, prob, loss_sum, err);
+}
+/* dx = scale * (prob - onehot(label)) for the first rows, 0 for the padding rows up to padded_rows.
+ */
+static inline int sw_op_softmax_loss_backward(struct sw_stream *s, int64_t rows,
+                                              int64_t padded_rows, int64_t classes,
+                                              const float *prob, const int32_t *label, float scale,
+                                              float *dx, struct sw_err *err)
+{
+    return s->dev->ops->softmax_loss_backward(s, rows, padded_rows, classes, prob, label, scale, dx,
+                                              err);
+}
+/* Adds to *hits the number of rows whose label is among the top_k largest scores; a tie counts as a
+ * hit only when the label's index is lower. */
+static inline int sw_op_accuracy(struct sw_stream *s, int64_t rows, int64_t classes, int64_t top_k,
+                                 const float *x, const int32_t *label, double *hits,
+                                 struct sw_err *err)
+{
+    return s->dev->ops->accuracy(s, rows, classes, top_k, x, label, hits, err);
+}
+/* Sets the elements of x that lie in d's padding to zero: after operations with f(0) != 0. */
+static inline int sw_op_zero_padding(struct sw_stream *s, const struct sw_desc *d, float *x,
+                                     struct sw_err *err)
+{
+    return s->dev->ops->zero_padding(s, d, x, err);
+}
+/* *finite becomes whether all n elements are finite. Waits for the answer. */
+static inline int sw_op_all_finite(struct sw_stream *s, const float *x, int64_t n, bool *finite,
+                                   struct sw_err *err)
+{
+    return s->dev->ops->all_finite(s, x, n, finite, err);
+}
+
+#endif

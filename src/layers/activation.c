@@ -1,0 +1,113 @@
+/* activation: an element-wise function. All but gelu compute their gradient from the output, so
+ * they work in place; a relu right behind a convolution or inner_product is applied by that layer
+ * itself. */
+#include "layers/layer.h"
+
+struct conf {
+    int function; /* enum sw_activation */
+    double slope;
+};
+
+struct state {
+    bool fused;
+    bool fills_padding; /* f(0) != 0 in a padded layout, where padding must stay zero */
+};
+
+static const char *const functions[] = {"relu",  "leaky_relu", "sigmoid", "tanh",
+                                        "stanh", "softplus",   "gelu",    NULL};
+
+static const struct sw_opt opts[] = {
+    {.key = "function",
+     .help = "the function; stanh is 1.7159 tanh(2/3 x)",
+     .type = SW_OPT_ENUM,
+     .offset = offsetof(struct conf, function),
+     .choices = functions,
+     .required = true},
+    {.key = "slope",
+     .help = "slope of leaky_relu below zero",
+     .type = SW_OPT_REAL,
+     .offset = offsetof(struct conf, slope),
+     .def = "0.01",
+     .min = 0,
+     .max = 1},
+    {0},
+};
+
+static bool is_relu(const void *conf)
+{
+    const struct conf *c = conf;
+    return c->function == SW_ACT_RELU;
+}
+
+static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_err *err)
+{
+    const struct conf *c = l->conf;
+    struct state *st = l->state;
+    int rc = sw_layer_need_src(l, 0, 0, err);
+    if (rc != SW_OK)
+        return rc;
+    bool from_output = c->function != SW_ACT_GELU;
+    l->dst.desc = l->src[0]->desc;
+    st->fused = s->fused;
+    st->fills_padding = (c->function == SW_ACT_SIGMOID || c->function == SW_ACT_SOFTPLUS) &&
+                        sw_desc_count(&l->dst.desc) != sw_desc_storage(&l->dst.desc);
+    l->in_place = from_output;
+    l->backward_reads_src = from_output ? 0u : 1u;
+    l->backward_reads_dst = from_output;
+    l->flops_forward = l->flops_backward = (double)sw_desc_count(&l->dst.desc);
+    return SW_OK;
+}
+
+static int forward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *err)
+{
+    const struct conf *c = l->conf;
+    struct state *st = l->state;
+    if (st->fused)
+        return SW_OK;
+    int rc = sw_op_activation(r->stream, (enum sw_activation)c->function, (float)c->slope,
+                              l->src[0]->data, l->dst.data, sw_desc_storage(&l->dst.desc), err);
+    if (rc == SW_OK && st->fills_padding)
+        rc = sw_op_zero_padding(r->stream, &l->dst.desc, l->dst.data, err);
+    return rc;
+}
+
+static int backward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *err)
+{
+    const struct conf *c = l->conf;
+    return sw_op_activation_backward(r->stream, (enum sw_activation)c->function, (float)c->slope,
+                                     l->src[0]->data, l->dst.data, l->dst.grad, l->src_grad[0],
+                                     sw_desc_storage(&l->dst.desc), err);
+}
+
+#define EXAMPLE(text)                                                                              \
+    {                                                                                              \
+        .recipe = "function = " text "\n", .src = {{4, {2, 5, 3, 4}, 0}}, .dst = { 2, 5, 3, 4 }    \
+    }
+
+static const struct sw_layer_example examples[] = {
+    EXAMPLE("relu"),
+    EXAMPLE("leaky_relu\nslope = 0.2"),
+    EXAMPLE("sigmoid"),
+    EXAMPLE("tanh"),
+    EXAMPLE("stanh"),
+    EXAMPLE("softplus"),
+    EXAMPLE("gelu"),
+    {.recipe = "function = tanh\n", .src = {{2, {3, 37}, 0}}, .dst = {3, 37}},
+    {0},
+};
+
+const struct sw_layer_type sw_layer_activation = {
+    .base = {.name = "activation",
+             .help = "element-wise function: relu, sigmoid, tanh, ...",
+             .opts = opts,
+             .conf_bytes = sizeof(struct conf)},
+    .role = SW_ROLE_NEURON,
+    .min_src = 1,
+    .max_src = 1,
+    .state_bytes = sizeof(struct state),
+    .is_relu = is_relu,
+    .setup = setup,
+    .forward = forward,
+    .backward = backward,
+    .examples = examples,
+};

@@ -1,0 +1,175 @@
+/* convolution: cross-correlation of [N, C, H, W] with M filters of C/groups x kernel x kernel, zero
+ * padding, bias; output floor((H + 2 pad - dilation (kernel - 1) - 1) / stride) + 1, as in Caffe,
+ * cuDNN and SINGA (TOMM, section 4.2). Weights are logically [M, C/groups, Kh, Kw]; a pass takes 2
+ * N M OH OW C/groups Kh Kw flops. */
+#include "layers/layer.h"
+#include "layers/window.h"
+
+struct conf {
+    int64_t outputs, groups, dilation;
+    struct sw_window_conf window;
+    bool bias;
+};
+
+struct state {
+    struct sw_plan *plan;
+};
+
+static const struct sw_opt opts[] = {
+    {.key = "outputs",
+     .help = "number of filters (output channels)",
+     .type = SW_OPT_INT,
+     .offset = offsetof(struct conf, outputs),
+     .min = 1,
+     .max = 1 << 20,
+     .required = true},
+    SW_WINDOW_OPTS(struct conf, window, "1"),
+    {.key = "dilation",
+     .help = "distance of neighbouring filter taps, in pixels",
+     .type = SW_OPT_INT,
+     .offset = offsetof(struct conf, dilation),
+     .def = "1",
+     .min = 1,
+     .max = 1 << 16},
+    {.key = "groups",
+     .help = "channel groups that do not see one another; divides channels and outputs",
+     .type = SW_OPT_INT,
+     .offset = offsetof(struct conf, groups),
+     .def = "1",
+     .min = 1,
+     .max = 1 << 20},
+    {.key = "bias",
+     .help = "add one value per filter",
+     .type = SW_OPT_BOOL,
+     .offset = offsetof(struct conf, bias),
+     .def = "yes"},
+    {0},
+};
+
+static int find_shape(const struct sw_layer *l, struct sw_conv_shape *s, struct sw_err *err)
+{
+    const struct conf *c = l->conf;
+    const struct sw_desc *in = &l->src[0]->desc;
+    struct sw_window w;
+    int rc = sw_window_resolve(&c->window, &w, err);
+    if (rc != SW_OK)
+        return rc;
+    if (in->dim[1] % c->groups || c->outputs % c->groups)
+        return sw_err_set(err, SW_ERR_INVALID,
+                          "groups = %lld must divide the %lld input channels and the %lld outputs",
+                          (long long)c->groups, (long long)in->dim[1], (long long)c->outputs);
+    int64_t extent_h = c->dilation * (w.kernel_h - 1) + 1;
+    int64_t extent_w = c->dilation * (w.kernel_w - 1) + 1;
+    *s = (struct sw_conv_shape){
+        .outputs = c->outputs,
+        .groups = c->groups,
+        .kernel_h = w.kernel_h,
+        .kernel_w = w.kernel_w,
+        .stride_h = w.stride_h,
+        .stride_w = w.stride_w,
+        .pad_h = w.pad_h,
+        .pad_w = w.pad_w,
+        .dilation_h = c->dilation,
+        .dilation_w = c->dilation,
+        .out_h = sw_window_count(in->dim[2], extent_h, w.stride_h, w.pad_h, false),
+        .out_w = sw_window_count(in->dim[3], extent_w, w.stride_w, w.pad_w, false),
+        .bias = c->bias,
+    };
+    if (s->out_h < 1 || s->out_w < 1)
+        return sw_err_set(err, SW_ERR_INVALID,
+                          "the kernel %lld x %lld does not fit its source of %lld x %lld pixels "
+                          "with pad %lld x %lld",
+                          (long long)extent_h, (long long)extent_w, (long long)in->dim[2],
+                          (long long)in->dim[3], (long long)w.pad_h, (long long)w.pad_w);
+    return SW_OK;
+}
+
+static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_err *err)
+{
+    struct state *st = l->state;
+    struct sw_conv_shape shape;
+    int rc = sw_layer_need_src(l, 0, 4, err);
+    if (rc == SW_OK)
+        rc = find_shape(l, &shape, err);
+    if (rc != SW_OK)
+        return rc;
+    const struct sw_desc *in = &l->src[0]->desc;
+    shape.fuse_relu = s->fuse_relu;
+    shape.weight_layout = sw_setup_layout(s, l, "weight");
+    struct sw_plan_passes passes = {.backward_data = s->wants_grad & 1,
+                                    .backward_weights = s->training,
+                                    .training = s->training};
+    rc = s->stream->dev->ops->plans->convolution(s->stream, in, &shape, passes, &st->plan, err);
+    if (rc != SW_OK)
+        return rc;
+    sw_layer_use_plan(l, st->plan);
+    int64_t taps = shape.kernel_h * shape.kernel_w;
+    int64_t fan_in = in->dim[1] / shape.groups * taps;
+    sw_layer_add_param(l, "weight", &st->plan->weight, fan_in, shape.outputs / shape.groups * taps);
+    if (shape.bias)
+        sw_layer_add_param(l, "bias", &st->plan->bias, fan_in, shape.outputs);
+    l->flops_forward = 2.0 * (double)sw_desc_count(&l->dst.desc) * (double)fan_in;
+    l->flops_backward = l->flops_forward * ((s->wants_grad & 1) ? 2 : 1);
+    return SW_OK;
+}
+
+static int forward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *err)
+{
+    struct state *st = l->state;
+    (void)r;
+    return sw_layer_plan_forward(l, st->plan, err);
+}
+
+static int backward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *err)
+{
+    struct state *st = l->state;
+    (void)r;
+    return sw_layer_plan_backward(l, st->plan, err);
+}
+
+static void teardown(struct sw_layer *l)
+{
+    struct state *st = l->state;
+    sw_plan_free(st->plan);
+}
+
+static const char *const params[] = {"weight", "bias", NULL};
+
+static const struct sw_layer_example examples[] = {
+    {.recipe = "outputs = 4\nkernel = 3\n", .src = {{4, {2, 3, 7, 6}, 0}}, .dst = {2, 4, 5, 4}},
+    {.recipe = "outputs = 6\nkernel = 3\npad = 1\nstride = 2\n",
+     .src = {{4, {3, 2, 7, 8}, 0}},
+     .dst = {3, 6, 4, 4}},
+    {.recipe = "outputs = 8\nkernel = 3\ngroups = 2\npad = 1\n",
+     .src = {{4, {2, 4, 6, 5}, 0}},
+     .dst = {2, 8, 6, 5}},
+    {.recipe = "outputs = 32\nkernel = 3\ngroups = 2\npad = 1\n",
+     .src = {{4, {2, 32, 6, 6}, 0}},
+     .dst = {2, 32, 6, 6}},
+    {.recipe = "outputs = 3\nkernel_x = 1\nkernel_y = 4\npad_y = 2\nstride_x = 3\nbias = no\n",
+     .src = {{4, {2, 2, 6, 7}, 0}},
+     .dst = {2, 3, 7, 3}},
+    {.recipe = "outputs = 4\nkernel = 3\ndilation = 2\npad = 2\n",
+     .src = {{4, {2, 3, 8, 8}, 0}},
+     .dst = {2, 4, 8, 8}},
+    {.recipe = "outputs = 20\nkernel = 5\n", .src = {{4, {2, 17, 9, 9}, 0}}, .dst = {2, 20, 5, 5}},
+    {0},
+};
+
+const struct sw_layer_type sw_layer_convolution = {
+    .base = {.name = "convolution",
+             .help = "2-D convolution with groups, dilation and bias",
+             .opts = opts,
+             .conf_bytes = sizeof(struct conf),
+             .params = params},
+    .role = SW_ROLE_NEURON,
+    .min_src = 1,
+    .max_src = 1,
+    .state_bytes = sizeof(struct state),
+    .can_fuse_relu = true,
+    .setup = setup,
+    .forward = forward,
+    .backward = backward,
+    .teardown = teardown,
+    .examples = examples,
+};

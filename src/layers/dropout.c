@@ -1,0 +1,81 @@
+/* dropout: in training zeroes a share `ratio` of the values and scales what is kept by
+ * 1 / (1 - ratio), so that evaluation does nothing (Srivastava et al. 2014, in the inverted form).
+ * The mask is a pure function of (seed, layer, step, global row, element): backward draws it again
+ * instead of storing it, and neither workers nor layouts change it. */
+#include "layers/layer.h"
+
+struct conf {
+    double ratio;
+};
+
+struct state {
+    struct sw_philox key;
+    uint32_t threshold; /* words below it are dropped */
+    float scale;
+};
+
+static const struct sw_opt opts[] = {
+    {.key = "ratio",
+     .help = "share of values dropped, 0 to below 1",
+     .type = SW_OPT_REAL,
+     .offset = offsetof(struct conf, ratio),
+     .def = "0.5",
+     .min = 0,
+     .max = 0.999},
+    {0},
+};
+
+static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_err *err)
+{
+    const struct conf *c = l->conf;
+    struct state *st = l->state;
+    int rc = sw_layer_need_src(l, 0, 0, err);
+    if (rc != SW_OK)
+        return rc;
+    st->key = sw_philox_stream(s->seed, SW_PURPOSE_DROPOUT, l->id);
+    st->threshold = (uint32_t)(c->ratio * 4294967296.0);
+    st->scale = (float)(1.0 / (1.0 - c->ratio));
+    l->dst.desc = l->src[0]->desc;
+    l->in_place = true;
+    l->flops_forward = l->flops_backward = (double)sw_desc_count(&l->dst.desc);
+    return SW_OK;
+}
+
+static int forward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *err)
+{
+    struct state *st = l->state;
+    if (r->training)
+        return sw_op_dropout(r->stream, &l->dst.desc, st->key, r->step, st->threshold, st->scale,
+                             l->src[0]->data, l->dst.data, err);
+    if (l->dst.data == l->src[0]->data)
+        return SW_OK;
+    return sw_copy(r->stream, l->dst.data, l->src[0]->data, sw_desc_bytes(&l->dst.desc), err);
+}
+
+static int backward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *err)
+{
+    struct state *st = l->state;
+    return sw_op_dropout(r->stream, &l->dst.desc, st->key, r->step, st->threshold, st->scale,
+                         l->dst.grad, l->src_grad[0], err);
+}
+
+static const struct sw_layer_example examples[] = {
+    {.recipe = "ratio = 0.5\n", .src = {{2, {4, 19}, 0}}, .dst = {4, 19}},
+    {.recipe = "ratio = 0.25\n", .src = {{4, {2, 17, 3, 3}, 0}}, .dst = {2, 17, 3, 3}},
+    {0},
+};
+
+const struct sw_layer_type sw_layer_dropout = {
+    .base = {.name = "dropout",
+             .help = "drops values at random in training",
+             .opts = opts,
+             .conf_bytes = sizeof(struct conf)},
+    .role = SW_ROLE_NEURON,
+    .min_src = 1,
+    .max_src = 1,
+    .state_bytes = sizeof(struct state),
+    .setup = setup,
+    .forward = forward,
+    .backward = backward,
+    .examples = examples,
+};

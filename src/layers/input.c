@@ -1,0 +1,51 @@
+/* input: one field of the data source, such as image or label. Its memory is the batch that the
+ * prefetch threads filled; forward has nothing to do. */
+#include "layers/layer.h"
+
+struct conf {
+    const char *field;
+};
+
+static const struct sw_opt opts[] = {
+    {.key = "field",
+     .help = "field of the data source: image, label",
+     .type = SW_OPT_STRING,
+     .offset = offsetof(struct conf, field),
+     .required = true},
+    {0},
+};
+
+static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_err *err)
+{
+    const struct conf *c = l->conf;
+    const struct sw_desc *d = s->field ? s->field(s->user, c->field) : NULL;
+    if (!d)
+        return sw_err_set(err, SW_ERR_INVALID, "field = %s: the data source has no such field",
+                          c->field);
+    l->dst.desc = *d;
+    return SW_OK;
+}
+
+static int forward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *err)
+{
+    (void)l, (void)r, (void)err;
+    return SW_OK;
+}
+
+const char *sw_layer_input_field(const struct sw_layer *l)
+{
+    const struct conf *c = l->conf;
+    return c->field;
+}
+
+const struct sw_layer_type sw_layer_input = {
+    .base = {.name = "input",
+             .help = "one field of the data source",
+             .opts = opts,
+             .conf_bytes = sizeof(struct conf)},
+    .role = SW_ROLE_INPUT,
+    .min_src = 0,
+    .max_src = 0,
+    .setup = setup,
+    .forward = forward,
+};

@@ -1,0 +1,114 @@
+#include "layers/layer.h"
+
+#include "base/str.h"
+
+static const char *const include_choices[] = {"always", "train", "eval", NULL};
+
+const struct sw_opt sw_layer_opts[] = {
+    {.key = "src",
+     .help = "layers whose output this one reads, in order",
+     .type = SW_OPT_STRINGS,
+     .offset = offsetof(struct sw_layer_conf, src)},
+    {.key = "include",
+     .help = "net that has the layer: both, training only, or evaluation only",
+     .type = SW_OPT_ENUM,
+     .offset = offsetof(struct sw_layer_conf, include),
+     .def = "always",
+     .choices = include_choices},
+    {0},
+};
+
+const struct sw_layer_type *sw_layer_type_find(const char *name)
+{
+    for (int i = 0; sw_layer_types[i]; i++)
+        if (sw_str_eq(sw_layer_types[i]->base.name, name))
+            return sw_layer_types[i];
+    return NULL;
+}
+
+struct sw_layer_param *sw_layer_add_param(struct sw_layer *l, const char *name,
+                                          const struct sw_desc *layout, int64_t fan_in,
+                                          int64_t fan_out)
+{
+    struct sw_layer_param *p = &l->param[l->param_count++];
+    *p = (struct sw_layer_param){
+        .name = name, .layout = *layout, .fan_in = fan_in, .fan_out = fan_out};
+    return p;
+}
+
+int sw_layer_need_src(const struct sw_layer *l, int i, int ndim, struct sw_err *err)
+{
+    const struct sw_desc *d = &l->src[i]->desc;
+    char text[128];
+    if (d->dtype != SW_F32)
+        return sw_err_set(err, SW_ERR_INVALID, "source %d holds %s values (%s), not features",
+                          i + 1, sw_dtype_name(d->dtype), sw_desc_text(d, text));
+    if (ndim && d->ndim != ndim)
+        return sw_err_set(err, SW_ERR_INVALID, "source %d is %s: %d dimensions, not %d", i + 1,
+                          sw_desc_text(d, text), d->ndim, ndim);
+    return SW_OK;
+}
+
+int sw_layer_need_labels(const struct sw_layer *l, int i, struct sw_err *err)
+{
+    const struct sw_desc *d = &l->src[i]->desc;
+    char text[128];
+    if (d->dtype != SW_I32 || d->ndim != 1)
+        return sw_err_set(err, SW_ERR_INVALID,
+                          "source %d is %s: it must be labels, one whole number per row (an input "
+                          "layer with field = label)",
+                          i + 1, sw_desc_text(d, text));
+    return SW_OK;
+}
+
+const struct sw_desc *sw_setup_layout(const struct sw_layer_setup *s, const struct sw_layer *l,
+                                      const char *param)
+{
+    return s->layout ? s->layout(s->user, l, param) : NULL;
+}
+
+void sw_layer_use_plan(struct sw_layer *l, const struct sw_plan *p)
+{
+    l->dst.desc = p->dst;
+    l->saved_bytes = p->saved_bytes;
+    l->scratch_bytes = p->scratch_bytes;
+    l->backward_reads_src = p->backward_reads_src ? 1u : 0u;
+    l->backward_reads_dst = p->backward_reads_dst;
+    l->algorithm = p->algorithm;
+}
+
+static struct sw_plan_args plan_args(const struct sw_layer *l)
+{
+    struct sw_plan_args a = {.src = l->src[0]->data,
+                             .dst = l->dst.data,
+                             .diff_dst = l->dst.grad,
+                             .diff_src = l->src_grad[0],
+                             .saved = l->saved,
+                             .scratch = l->scratch};
+    if (l->param_count > 0) {
+        a.weight = l->param[0].value;
+        a.diff_weight = l->param[0].grad;
+    }
+    if (l->param_count > 1) {
+        a.bias = l->param[1].value;
+        a.diff_bias = l->param[1].grad;
+    }
+    return a;
+}
+
+int sw_layer_plan_forward(struct sw_layer *l, struct sw_plan *p, struct sw_err *err)
+{
+    struct sw_plan_args a = plan_args(l);
+    return sw_plan_forward(p, &a, err);
+}
+
+int sw_layer_plan_backward(struct sw_layer *l, struct sw_plan *p, struct sw_err *err)
+{
+    struct sw_plan_args a = plan_args(l);
+    if (l->param_count > 0) {
+        int rc = sw_plan_backward_weights(p, &a, err);
+        if (rc != SW_OK)
+            return rc;
+    }
+    return a.diff_src ? sw_plan_backward_data(p, &a, err) : SW_OK;
+}

@@ -1,0 +1,155 @@
+/* Layers. A layer type is one file in src/layers that ends in a const struct sw_layer_type; the
+ * build registers it by file name. A layer knows its sources' shapes, its parameters and a stream,
+ * and nothing of workers, servers, threads, devices or other layers.
+ *
+ * Life of a layer in a net: setup (shapes, plans, what it needs), then the net plans memory and
+ * parameters and sets every pointer, then forward and backward run once per step, then teardown.
+ * setup may fail half-way; teardown runs all the same, on a zeroed or partly filled state, and only
+ * once. Nothing is allocated after setup. One owner: the worker of the stream. */
+#ifndef SW_LAYERS_LAYER_H
+#define SW_LAYERS_LAYER_H
+
+#include "device/device.h"
+#include "device/plan.h"
+#include "recipe/option.h"
+
+enum { SW_LAYER_SRCS = 16, SW_LAYER_PARAMS = 4 };
+
+/* A feature between layers: values, and in training the gradient of the loss by them, both in the
+ * layout `desc`. Memory belongs to the net's arena (to the batch for input layers). */
+struct sw_blob {
+    struct sw_desc desc;
+    void *data;  /* float, or int32_t where desc.dtype is SW_I32 */
+    float *grad; /* NULL where no gradient is needed */
+};
+
+/* A parameter as its layer sees it. */
+struct sw_layer_param {
+    const char *name;      /* "weight", "bias"; static */
+    struct sw_desc layout; /* storage; logical dimensions as in checkpoints */
+    int64_t fan_in, fan_out;
+    const float *value; /* set by the net; stable during a step */
+    float *grad;        /* set by the net; NULL in an evaluation net */
+};
+
+/* What a loss or metric answers: the sum over valid rows and how much weight (rows) it stands for.
+ */
+struct sw_result {
+    double sum, weight;
+};
+
+struct sw_layer {
+    const char *name; /* borrowed from the recipe */
+    const struct sw_layer_type *type;
+    const void *conf; /* filled from the type's option rows; borrowed from the recipe */
+    void *state;      /* private, type->state_bytes, zeroed before setup */
+    int index;        /* position in topological order */
+    uint64_t id;      /* hash of the name, for Philox streams */
+
+    int src_count;
+    struct sw_blob *src[SW_LAYER_SRCS]; /* borrowed: the sources' dst */
+    float *src_grad[SW_LAYER_SRCS];     /* where backward writes; NULL: not wanted */
+    struct sw_blob dst;
+
+    /* Filled by setup. */
+    struct sw_layer_param param[SW_LAYER_PARAMS];
+    int param_count;
+    size_t saved_bytes, scratch_bytes; /* see device/plan.h */
+    uint32_t backward_reads_src;       /* bit i: backward reads src[i]->data */
+    bool backward_reads_dst;
+    bool in_place; /* dst may take src[0]'s memory, and src_grad[0] dst's gradient */
+    double flops_forward, flops_backward; /* of one batch; a multiply-add counts two */
+    const char *algorithm;                /* of the plan, or NULL */
+
+    /* Set by the net. */
+    void *saved, *scratch;
+    struct sw_result *result; /* losses and metrics: forward writes it */
+};
+
+/* What setup is told. */
+struct sw_layer_setup {
+    struct sw_stream *stream; /* borrowed for the life of the layer */
+    uint64_t seed;
+    bool training;       /* backward will run */
+    uint32_t wants_grad; /* bit i: src[i] needs a gradient */
+    bool fuse_relu;      /* the only consumer is a relu that this layer applies itself */
+    bool fused;          /* this relu is applied by its source: forward has nothing to do */
+    /* The layout a parameter already has in this job (evaluation net), or NULL. */
+    const struct sw_desc *(*layout)(void *user, const struct sw_layer *l, const char *param);
+    /* The shape [N, ...] and dtype of a data field, or NULL when the source has no such field. */
+    const struct sw_desc *(*field)(void *user, const char *field);
+    void *user;
+};
+
+/* What forward and backward are told. */
+struct sw_pass {
+    struct sw_stream *stream;
+    const struct sw_step *step;
+    bool training;
+};
+
+/* A small net around one layer, from which the harness makes its shape, gradient, device and
+ * teardown tests. recipe is the layer's section without its header; sources are named a, b, ... */
+struct sw_layer_example {
+    const char *recipe;
+    struct {
+        int ndim;
+        int64_t dim[SW_MAX_DIMS];
+        int labels; /* > 0: an int32 source with values below this */
+    } src[3];
+    int64_t dst[SW_MAX_DIMS]; /* expected shape; all 0: none checked */
+    double tolerance;         /* relative, for the gradient check; 0: the default */
+};
+
+enum sw_layer_role { SW_ROLE_NEURON, SW_ROLE_INPUT, SW_ROLE_LOSS, SW_ROLE_METRIC };
+
+struct sw_layer_type {
+    struct sw_type base;
+    enum sw_layer_role role;
+    int min_src, max_src;
+    size_t state_bytes;
+    bool can_fuse_relu; /* setup honours fuse_relu */
+    /* Is this layer (by its conf) a relu that a source may take over? NULL: never. */
+    bool (*is_relu)(const void *conf);
+    int (*setup)(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_err *err);
+    int (*forward)(struct sw_layer *l, const struct sw_pass *r, struct sw_err *err);
+    int (*backward)(struct sw_layer *l, const struct sw_pass *r,
+                    struct sw_err *err);     /* NULL: no gradient */
+    void (*teardown)(struct sw_layer *l);    /* NULL: nothing to free */
+    const struct sw_layer_example *examples; /* ends with recipe NULL */
+};
+
+/* The data field an input layer reads. */
+const char *sw_layer_input_field(const struct sw_layer *l);
+
+/* Generated by the build from the files of src/layers, sorted, NULL-terminated. */
+extern const struct sw_layer_type *const sw_layer_types[];
+const struct sw_layer_type *sw_layer_type_find(const char *name); /* NULL when unknown */
+
+/* Keys that every [layer NAME] has: src, include. */
+enum sw_include { SW_INCLUDE_ALWAYS, SW_INCLUDE_TRAIN, SW_INCLUDE_EVAL };
+struct sw_layer_conf {
+    struct sw_strings src;
+    int include; /* enum sw_include */
+};
+extern const struct sw_opt sw_layer_opts[];
+
+/* For setup. */
+struct sw_layer_param *sw_layer_add_param(struct sw_layer *l, const char *name,
+                                          const struct sw_desc *layout, int64_t fan_in,
+                                          int64_t fan_out);
+/* Source i must be f32 with ndim dimensions (0: any). Errors: SW_ERR_INVALID saying both shapes. */
+int sw_layer_need_src(const struct sw_layer *l, int i, int ndim, struct sw_err *err) SW_MUST_CHECK;
+/* Source i must be int32 labels, one per row. */
+int sw_layer_need_labels(const struct sw_layer *l, int i, struct sw_err *err) SW_MUST_CHECK;
+/* Layout that an existing parameter has, or NULL. */
+const struct sw_desc *sw_setup_layout(const struct sw_layer_setup *s, const struct sw_layer *l,
+                                      const char *param);
+/* Takes over what a plan needs and says: descriptors, memory, what backward reads, the algorithm.
+ */
+void sw_layer_use_plan(struct sw_layer *l, const struct sw_plan *p);
+/* Runs the passes of the single plan of a layer with the layer's own pointers. */
+int sw_layer_plan_forward(struct sw_layer *l, struct sw_plan *p, struct sw_err *err) SW_MUST_CHECK;
+int sw_layer_plan_backward(struct sw_layer *l, struct sw_plan *p, struct sw_err *err) SW_MUST_CHECK;
+
+#endif

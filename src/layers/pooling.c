@@ -1,0 +1,158 @@
+/* pooling: maximum or average over windows of [N, C, H, W]. Rounding `ceil` is Caffe's (windows may
+ * hang over the border and are clipped), `floor` cuDNN's. An average divides by the window clipped
+ * to the padded input, as Caffe does; a maximum's gradient goes to the first of equal values in
+ * row-major order. `global = yes` takes the whole image as one window. */
+#include "layers/layer.h"
+#include "layers/window.h"
+
+enum { METHOD_MAX, METHOD_AVG };
+enum { ROUND_CEIL, ROUND_FLOOR };
+
+struct conf {
+    int method, round;
+    bool global;
+    struct sw_window_conf window;
+};
+
+struct state {
+    struct sw_plan *plan;
+};
+
+static const char *const methods[] = {"max", "avg", NULL};
+static const char *const roundings[] = {"ceil", "floor", NULL};
+
+static const struct sw_opt opts[] = {
+    {.key = "method",
+     .help = "what a window yields",
+     .type = SW_OPT_ENUM,
+     .offset = offsetof(struct conf, method),
+     .def = "max",
+     .choices = methods},
+    SW_WINDOW_OPTS(struct conf, window, "1"),
+    {.key = "global",
+     .help = "one window over the whole image; kernel is not given then",
+     .type = SW_OPT_BOOL,
+     .offset = offsetof(struct conf, global),
+     .def = "no"},
+    {.key = "round",
+     .help = "rounding of the output size: ceil as Caffe, floor as cuDNN",
+     .type = SW_OPT_ENUM,
+     .offset = offsetof(struct conf, round),
+     .def = "ceil",
+     .choices = roundings},
+    {0},
+};
+
+static int find_shape(const struct sw_layer *l, struct sw_pool_shape *s, struct sw_err *err)
+{
+    const struct conf *c = l->conf;
+    const int64_t *dim = l->src[0]->desc.dim;
+    struct sw_window w = {.kernel_h = dim[2], .kernel_w = dim[3], .stride_h = 1, .stride_w = 1};
+    if (c->global) {
+        if (c->window.kernel || c->window.kernel_x || c->window.kernel_y)
+            return sw_err_set(err, SW_ERR_INVALID,
+                              "global = yes takes the whole image: leave out kernel");
+    } else {
+        int rc = sw_window_resolve(&c->window, &w, err);
+        if (rc != SW_OK)
+            return rc;
+    }
+    bool ceil = c->round == ROUND_CEIL;
+    *s = (struct sw_pool_shape){
+        .max = c->method == METHOD_MAX,
+        .kernel_h = w.kernel_h,
+        .kernel_w = w.kernel_w,
+        .stride_h = w.stride_h,
+        .stride_w = w.stride_w,
+        .pad_h = w.pad_h,
+        .pad_w = w.pad_w,
+        .out_h = sw_window_count(dim[2], w.kernel_h, w.stride_h, w.pad_h, ceil),
+        .out_w = sw_window_count(dim[3], w.kernel_w, w.stride_w, w.pad_w, ceil),
+    };
+    if (s->out_h < 1 || s->out_w < 1)
+        return sw_err_set(err, SW_ERR_INVALID,
+                          "the window %lld x %lld does not fit its source of %lld x %lld pixels",
+                          (long long)w.kernel_h, (long long)w.kernel_w, (long long)dim[2],
+                          (long long)dim[3]);
+    return SW_OK;
+}
+
+static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_err *err)
+{
+    struct state *st = l->state;
+    struct sw_pool_shape shape;
+    int rc = sw_layer_need_src(l, 0, 4, err);
+    if (rc == SW_OK)
+        rc = find_shape(l, &shape, err);
+    if (rc != SW_OK)
+        return rc;
+    struct sw_plan_passes passes = {.backward_data = s->wants_grad & 1, .training = s->training};
+    rc = s->stream->dev->ops->plans->pooling(s->stream, &l->src[0]->desc, &shape, passes, &st->plan,
+                                             err);
+    if (rc != SW_OK)
+        return rc;
+    sw_layer_use_plan(l, st->plan);
+    l->flops_forward =
+        (double)sw_desc_count(&l->dst.desc) * (double)(shape.kernel_h * shape.kernel_w);
+    l->flops_backward = l->flops_forward;
+    return SW_OK;
+}
+
+static int forward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *err)
+{
+    struct state *st = l->state;
+    (void)r;
+    return sw_layer_plan_forward(l, st->plan, err);
+}
+
+static int backward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *err)
+{
+    struct state *st = l->state;
+    (void)r;
+    return sw_layer_plan_backward(l, st->plan, err);
+}
+
+static void teardown(struct sw_layer *l)
+{
+    struct state *st = l->state;
+    sw_plan_free(st->plan);
+}
+
+static const struct sw_layer_example examples[] = {
+    {.recipe = "method = max\nkernel = 2\nstride = 2\n",
+     .src = {{4, {2, 3, 6, 4}, 0}},
+     .dst = {2, 3, 3, 2}},
+    {.recipe = "method = max\nkernel = 3\nstride = 2\n",
+     .src = {{4, {2, 16, 8, 7}, 0}},
+     .dst = {2, 16, 4, 3}},
+    {.recipe = "method = max\nkernel = 3\nstride = 2\nround = floor\n",
+     .src = {{4, {2, 5, 8, 8}, 0}},
+     .dst = {2, 5, 3, 3}},
+    {.recipe = "method = avg\nkernel = 3\nstride = 2\n",
+     .src = {{4, {2, 32, 8, 8}, 0}},
+     .dst = {2, 32, 4, 4}},
+    {.recipe = "method = avg\nkernel = 3\nstride = 2\npad = 1\n",
+     .src = {{4, {2, 3, 6, 5}, 0}},
+     .dst = {2, 3, 4, 3}},
+    {.recipe = "method = max\nkernel = 3\nstride = 2\npad = 1\n",
+     .src = {{4, {2, 3, 6, 5}, 0}},
+     .dst = {2, 3, 4, 3}},
+    {.recipe = "method = avg\nglobal = yes\n", .src = {{4, {2, 7, 5, 4}, 0}}, .dst = {2, 7, 1, 1}},
+    {0},
+};
+
+const struct sw_layer_type sw_layer_pooling = {
+    .base = {.name = "pooling",
+             .help = "maximum or average over windows",
+             .opts = opts,
+             .conf_bytes = sizeof(struct conf)},
+    .role = SW_ROLE_NEURON,
+    .min_src = 1,
+    .max_src = 1,
+    .state_bytes = sizeof(struct state),
+    .setup = setup,
+    .forward = forward,
+    .backward = backward,
+    .teardown = teardown,
+    .examples = examples,
+};

@@ -1,0 +1,150 @@
+/* A job: a checked recipe, then a running training. The command line, the tests and a user's own
+ * program stand on this header.
+ *
+ * Thread rule: all functions by one thread (the job's main thread, which calls the observer), but
+ * sw_job_request, which any thread or signal handler may call. */
+#ifndef SW_TRAIN_JOB_H
+#define SW_TRAIN_JOB_H
+
+#include "base/err.h"
+#include "base/log.h"
+#include "base/str.h"
+#include "history/reader.h"
+#include "train/trace.h"
+#include <stdbool.h>
+#include <stdint.h>
+
+struct sw_job;
+struct sw_placement;
+struct sw_recipe;
+
+/* When a display event is due: the first steps, then every `every_steps`, or where that is 0 after
+ * max(every_s seconds, every_share of the steps). */
+struct sw_display_policy {
+    int64_t first_steps, every_steps;
+    double every_s, every_share;
+};
+
+struct sw_job_options {
+    const char *recipe_path;
+    const char *const *sets; /* --set texts */
+    int set_count;
+    const char *device;      /* --device, or NULL */
+    const char *name;        /* --name, or NULL */
+    const char *out_dir;     /* --out, or NULL */
+    const char *db;          /* --db, or NULL */
+    const char *init_from;   /* checkpoint whose parameters are taken by name, or NULL */
+    int64_t steps;           /* --steps; 0: as the recipe says. Never moves a schedule's horizon */
+    const char *command;     /* the command line, for the history */
+    struct sw_display_policy display;
+    /* Goes on with a stored run from a checkpoint: recipe, overrides, fallback decision and folder are
+     * the run's; recipe_path and init_from are not used. NULL: a new run. */
+    const struct sw_run *resume;
+    const char *resume_checkpoint;
+    int64_t trace_capacity;  /* events kept by the trace; 0: none is made */
+};
+
+/* Opens the recipe, checks it, opens the data, and builds the nets: shapes, plans, memory plan.
+ * Nothing is written. On SW_ERR_INVALID from the recipe, `messages` holds all errors as text for the
+ * user. Other errors: SW_ERR_NOTFOUND (files, checkpoint), SW_ERR_FORMAT (data), SW_ERR_NOMEM,
+ * SW_ERR_UNSUPPORTED. Free with sw_job_close. */
+int sw_job_open(const struct sw_job_options *options, struct sw_log *log, struct sw_job **out,
+                struct sw_buf *messages, struct sw_err *err) SW_MUST_CHECK;
+void sw_job_close(struct sw_job *job); /* NULL is accepted */
+
+/* What `check` prints: known after sw_job_open, before any large memory is taken. */
+struct sw_job_layer {
+    const char *name, *type;
+    char shape[64];          /* of the output: "128x96x55x55" */
+    char layout[128];        /* sw_desc_text */
+    const char *algorithm;   /* of the plan, or NULL */
+    const char *src;         /* comma-separated */
+    bool in_place, fused;
+    bool train, eval;        /* which nets have it */
+    int64_t params;
+    size_t param_bytes, feature_bytes, gradient_bytes, saved_bytes, scratch_bytes;
+    double flops_forward, flops_backward; /* of one batch */
+};
+struct sw_job_plan {
+    const char *name, *recipe, *device, *framework, *framework_reason;
+    char data[2][256];                    /* training and evaluation source, for people; "" none */
+    int layer_count;
+    const struct sw_job_layer *layers;
+    int64_t params, steps, batch, eval_batch;
+    size_t param_bytes;                   /* values */
+    size_t state_bytes;                   /* gradients and updater state */
+    size_t arena_bytes;                   /* features, gradients, scratch: shared by both nets */
+    size_t batch_bytes;                   /* prefetched batches */
+    size_t plan_bytes;                    /* what plans hold for themselves */
+    size_t memory_bytes;                  /* the peak: all of the above */
+    double flops_per_sample;
+    const struct sw_placement *placement;
+    const char *fallback;                 /* announcement lines, or "" */
+};
+const struct sw_job_plan *sw_job_plan(const struct sw_job *job);
+const struct sw_recipe *sw_job_recipe(const struct sw_job *job);
+
+enum sw_job_event_type {
+    SW_JOB_START,
+    SW_JOB_DISPLAY,
+    SW_JOB_EVAL,
+    SW_JOB_CHECKPOINT,
+    SW_JOB_EVENT,
+    SW_JOB_SUMMARY,
+};
+
+enum { SW_JOB_METRICS = 16 };
+struct sw_job_metric {
+    char name[64]; /* loss, accuracy, accuracy.top5 */
+    double value;
+};
+
+/* What the observer is told; texts are borrowed during the call. */
+struct sw_job_event {
+    enum sw_job_event_type type;
+    int64_t step, steps;
+    double elapsed_s;            /* of this run or segment */
+    double lr, samples_per_s, eta_s; /* display; NaN where unknown */
+    const char *split;           /* train, or the data section's name */
+    int metric_count;
+    struct sw_job_metric metric[SW_JOB_METRICS];
+    /* start */
+    int64_t run_id;
+    const char *out_dir, *db_path;
+    /* checkpoint */
+    const char *path;
+    int64_t bytes;
+    /* event */
+    enum sw_log_level level;
+    const char *source, *text;
+    /* summary */
+    enum sw_run_status status;
+    double step_ms;              /* mean */
+    size_t peak_bytes, rss_bytes;
+};
+typedef void sw_job_observer(void *user, const struct sw_job_event *e);
+
+/* Trains to the last step. Every role that was started has ended when it returns.
+ * SW_OK: done. SW_ERR_CANCELLED: stopped by request, a resumable checkpoint is on disk (exit 75).
+ * SW_ERR_DIVERGED: a loss or gradient was not finite. Other codes: failed, the message names the role.
+ * `stuck` (may be NULL) becomes true when a role did not end within 5 s of a failure: the process
+ * should leave with _exit. */
+int sw_job_run(struct sw_job *job, sw_job_observer *observer, void *user, bool *stuck,
+               struct sw_err *err) SW_MUST_CHECK;
+
+/* Loss and metrics of weights on a split: one pass, every record once. weights NULL: the initial
+ * values. split NULL: val where it exists, else test. *out is an event of type SW_JOB_EVAL. */
+int sw_job_evaluate(struct sw_job *job, const char *weights, const char *split, struct sw_job_event *out,
+                    struct sw_err *err) SW_MUST_CHECK;
+
+enum sw_job_request_kind {
+    SW_JOB_STOP = 1,       /* finish the step, checkpoint, end with SW_ERR_CANCELLED */
+    SW_JOB_CHECKPOINT_NOW = 2,
+    SW_JOB_ABORT = 4,      /* end as soon as possible, without a checkpoint */
+};
+void sw_job_request(struct sw_job *job, enum sw_job_request_kind what); /* async-signal-safe */
+
+/* The trace of a run made with trace_capacity > 0, else NULL; read it after sw_job_run. */
+const struct sw_trace *sw_job_trace(const struct sw_job *job);
+
+#endif
