@@ -1,0 +1,106 @@
+#include "data/data.h"
+#include "data/files.h"
+#include "data/source.h"
+
+static const char *const fallbacks[] = {"none", "synthetic", NULL};
+static const char *const crop_methods[] = {"auto", "random", "centre", NULL};
+
+const struct sw_format *sw_data_fallback(const struct sw_data_conf *conf)
+{
+    return conf->fallback == SW_FALLBACK_NONE ? NULL : sw_format_find(fallbacks[conf->fallback]);
+}
+
+bool sw_data_present(const struct sw_format *format, const void *format_conf)
+{
+    /* needs_files promises that the paths come first in the format's struct. */
+    return !format->needs_files || sw_files_any((const struct sw_strings *)format_conf);
+}
+
+static void describe_shape(const struct sw_field *f, struct sw_buf *out)
+{
+    for (int i = 0; i < f->ndim; i++)
+        sw_buf_printf(out, "%s%lld", i ? "x" : "", (long long)f->dim[i]);
+}
+
+void sw_data_describe(const struct sw_source *s, struct sw_buf *out)
+{
+    int image = sw_source_find(s, "image");
+    sw_buf_printf(out, "%s, %lld records", s->raw.format->base.name, (long long)s->records);
+    if (image >= 0) {
+        const struct sw_transform *t = &s->transform;
+        sw_buf_add(out, " of ");
+        describe_shape(&s->raw.field[image], out);
+        if (t->out_height != t->height || t->out_width != t->width)
+            sw_buf_printf(out, " cut to %lldx%lld", (long long)t->out_height,
+                          (long long)t->out_width);
+    }
+    sw_buf_printf(out, ", %lld classes, %s", (long long)s->classes, s->raw.where);
+}
+
+#define AT(member) offsetof(struct sw_data_conf, member)
+
+const struct sw_opt sw_data_opts[] = {
+    {.key = "fallback",
+     .help = "format to use when none of `paths` exists; its keys may stand in this section too",
+     .offset = AT(fallback),
+     .type = SW_OPT_ENUM,
+     .def = "none",
+     .choices = fallbacks},
+    {.key = "scale",
+     .help = "factor applied last: input = (x - mean) / std * scale",
+     .offset = AT(scale),
+     .type = SW_OPT_REAL,
+     .def = "1",
+     .min = -1e6,
+     .max = 1e6},
+    {.key = "mean",
+     .help = "subtracted first, in raw units: one value, or one per channel",
+     .offset = AT(mean),
+     .type = SW_OPT_REALS,
+     .min = -1e6,
+     .max = 1e6},
+    {.key = "std",
+     .help = "divides after the mean, in raw units: one value, or one per channel",
+     .offset = AT(std),
+     .type = SW_OPT_REALS,
+     .min = 1e-6,
+     .max = 1e6},
+    {.key = "crop",
+     .help = "side of the square cut out, in pixels; 0 takes the whole picture",
+     .offset = AT(crop),
+     .type = SW_OPT_INT,
+     .def = "0",
+     .min = 0,
+     .max = 65535},
+    {.key = "crop_method",
+     .help = "where to cut; auto is random in training and centre elsewhere",
+     .offset = AT(crop_method),
+     .type = SW_OPT_ENUM,
+     .def = "auto",
+     .choices = crop_methods},
+    {.key = "mirror",
+     .help = "in training, turn every second picture at random left to right",
+     .offset = AT(mirror),
+     .type = SW_OPT_BOOL,
+     .def = "no"},
+    {.key = "shuffle",
+     .help = "in training, a new order of the records in every epoch",
+     .offset = AT(shuffle),
+     .type = SW_OPT_BOOL,
+     .def = "no"},
+    {.key = "workers",
+     .help = "threads that read and transform records",
+     .offset = AT(workers),
+     .type = SW_OPT_INT,
+     .def = "1",
+     .min = 1,
+     .max = 256},
+    {.key = "prefetch",
+     .help = "batches made ready ahead of the one in use",
+     .offset = AT(prefetch),
+     .type = SW_OPT_INT,
+     .def = "2",
+     .min = 1,
+     .max = 1024},
+    {0},
+};

@@ -1,0 +1,47 @@
+/* The keys that every [data NAME] section takes, whatever its format, and what `check` prints about
+ * it. The recipe binds sw_data_opts into a struct sw_data_conf, the rows of the section's format
+ * (sw_format_find(format)->base.opts) into that format's own struct, and hands both to
+ * sw_source_open. With `fallback = synthetic` the section also takes synthetic's keys.
+ * Const tables and pure functions: any thread. */
+#ifndef SW_DATA_DATA_H
+#define SW_DATA_DATA_H
+
+#include "base/str.h"
+#include "data/format.h"
+#include "recipe/option.h"
+
+enum sw_fallback { SW_FALLBACK_NONE, SW_FALLBACK_SYNTHETIC };
+enum sw_crop_method { SW_CROP_AUTO, SW_CROP_RANDOM, SW_CROP_CENTRE };
+
+/* Input = (x - mean) / std * scale, mean in raw units; then nothing else touches the numbers. */
+struct sw_data_conf {
+    int fallback; /* enum sw_fallback */
+    double scale;
+    struct sw_reals mean; /* none (0), one, or one per channel */
+    struct sw_reals std;  /* none (1), one, or one per channel */
+    int64_t crop;         /* side of the square cut out; 0: the whole picture */
+    int crop_method;      /* enum sw_crop_method; auto: random in training, centre elsewhere */
+    bool mirror;          /* in training, every second picture at random */
+    bool shuffle;         /* in training */
+    int64_t workers;      /* decoding threads */
+    int64_t prefetch;     /* batches in flight */
+};
+
+/* Rows for struct sw_data_conf. `format` itself is not among them: it selects the table beside
+ * this. */
+extern const struct sw_opt sw_data_opts[];
+
+/* The format that `fallback` names, or NULL for none. */
+const struct sw_format *sw_data_fallback(const struct sw_data_conf *conf);
+
+/* True when the format needs no files, or at least one of its `paths` (list, globs) exists. When
+ * false and a fallback is set, the fallback is used instead. conf is the format's own struct. */
+bool sw_data_present(const struct sw_format *format, const void *format_conf);
+
+struct sw_source;
+
+/* Appends one line without newline: "idx, 60000 records of 1x28x28, 10 classes, /data/... (1
+ * file)". */
+void sw_data_describe(const struct sw_source *s, struct sw_buf *out);
+
+#endif

@@ -1,0 +1,91 @@
+#include "data/files.h"
+#include "base/os.h"
+#include "base/str.h"
+#include <errno.h>
+#include <glob.h>
+#include <string.h>
+
+/* A file that is really called a[1].gz is that file. */
+static bool is_pattern(const char *name)
+{
+    struct stat st;
+    return strpbrk(name, "*?[") && sw_os()->stat(name, &st) != 0;
+}
+
+static int add(struct sw_files *f, const char *path, struct sw_err *err)
+{
+    char **grown = sw_realloc_array(f->path, (size_t)f->count + 1, sizeof *grown);
+    if (!grown)
+        return sw_err_nomem(err, "a list of data files", ((size_t)f->count + 1) * sizeof *grown);
+    f->path = grown;
+    f->path[f->count] = sw_strdup(path);
+    if (!f->path[f->count])
+        return sw_err_nomem(err, "the name of a data file", strlen(path) + 1);
+    f->count++;
+    return SW_OK;
+}
+
+static int add_matches(struct sw_files *f, const char *pattern, const char *key, struct sw_err *err)
+{
+    glob_t found = {0};
+    int rc = SW_OK;
+    int answer = glob(pattern, 0, NULL, &found);
+    if (answer == GLOB_NOMATCH)
+        rc = sw_err_set(err, SW_ERR_NOTFOUND, "%s: no file matches %s", key, pattern);
+    else if (answer == GLOB_NOSPACE)
+        rc = sw_err_nomem(err, "the matches of a file pattern", 0);
+    else if (answer)
+        rc = sw_err_set(err, SW_ERR_IO, "%s: the folders of %s cannot be read", key, pattern);
+    for (size_t i = 0; !rc && i < found.gl_pathc; i++)
+        rc = add(f, found.gl_pathv[i], err);
+    globfree(&found);
+    return rc;
+}
+
+int sw_files_expand(struct sw_files *f, const struct sw_strings *names, const char *key,
+                    struct sw_err *err)
+{
+    int rc = SW_OK;
+    *f = (struct sw_files){0};
+    if (names->count == 0)
+        return sw_err_set(err, SW_ERR_NOTFOUND, "%s: no file is named", key);
+    for (int i = 0; !rc && i < names->count; i++) {
+        rc = is_pattern(names->items[i]) ? add_matches(f, names->items[i], key, err)
+                                         : add(f, names->items[i], err);
+    }
+    if (rc)
+        sw_files_fini(f);
+    return rc;
+}
+
+void sw_files_fini(struct sw_files *f)
+{
+    for (int i = 0; i < f->count; i++)
+        sw_free(f->path[i]);
+    sw_free(f->path);
+    *f = (struct sw_files){0};
+}
+
+bool sw_files_any(const struct sw_strings *names)
+{
+    bool any = false;
+    for (int i = 0; !any && i < names->count; i++) {
+        struct stat st;
+        if (is_pattern(names->items[i])) {
+            glob_t found = {0};
+            any = glob(names->items[i], 0, NULL, &found) == 0 && found.gl_pathc > 0;
+            globfree(&found);
+        } else {
+            /* A file that is there but may not be looked at is an error later, not a missing one.
+             */
+            any = sw_os()->stat(names->items[i], &st) == 0 || (errno != ENOENT && errno != ENOTDIR);
+        }
+    }
+    return any;
+}
+
+char *sw_files_text(const struct sw_files *f)
+{
+    return f->count == 1 ? sw_strdup(f->path[0])
+                         : sw_format("%s (%d files)", f->count ? f->path[0] : "", f->count);
+}

@@ -1,0 +1,48 @@
+#include "data/format.h"
+#include "base/os.h"
+#include <string.h>
+
+int64_t sw_field_count(const struct sw_field *f)
+{
+    int64_t n = 1;
+    for (int i = 0; i < f->ndim; i++)
+        n *= f->dim[i];
+    return n;
+}
+
+size_t sw_field_bytes(const struct sw_field *f)
+{
+    return (size_t)sw_field_count(f) * sw_dtype_bytes(f->dtype);
+}
+
+const struct sw_format *sw_format_find(const char *name)
+{
+    for (int i = 0; name && sw_formats[i]; i++) {
+        if (!strcmp(sw_formats[i]->base.name, name))
+            return sw_formats[i];
+    }
+    return NULL;
+}
+
+int sw_records_open(struct sw_records *r, const struct sw_format *format,
+                    const struct sw_format_args *args, struct sw_err *err)
+{
+    memset(r, 0, sizeof *r);
+    r->format = format;
+    r->state = sw_calloc(1, format->state_bytes);
+    if (!r->state)
+        return sw_err_nomem(err, "an opened data format", format->state_bytes);
+    int rc = format->open(r, args, err);
+    if (rc)
+        sw_records_close(r);
+    return rc;
+}
+
+void sw_records_close(struct sw_records *r)
+{
+    if (r->state)
+        r->format->close(r);
+    sw_free(r->state);
+    sw_free(r->where);
+    memset(r, 0, sizeof *r);
+}

@@ -1,0 +1,86 @@
+/* A data format: how records are found in files (or made by code). One format is one file in
+ * data/formats/; the stem cifar10.c must export `const struct sw_format sw_format_cifar10`, and the
+ * build writes the registry sw_formats[] from the stems. A format knows nothing of batches, epochs,
+ * transforms or threads: it opens, says what a record looks like, and fetches record i. Everything
+ * outside is not trusted: sizes are checked before memory is taken, and every error names file,
+ * record and what was expected.
+ *
+ * Thread rule: open and close by one thread; in between a struct sw_records is frozen, and fetch
+ * may be called from any number of threads at once. */
+#ifndef SW_DATA_FORMAT_H
+#define SW_DATA_FORMAT_H
+
+#include "base/err.h"
+#include "device/desc.h"
+#include "recipe/option.h"
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum { SW_MAX_FIELDS = 4, SW_MAX_FIELD_DIMS = 4 };
+
+/* One field of a record: `image` is u8 or f32 [C, H, W] in raw units, `label` one i32 class. */
+struct sw_field {
+    const char *name; /* static */
+    enum sw_dtype dtype;
+    int ndim; /* without the batch; 0 is one number */
+    int64_t dim[SW_MAX_FIELD_DIMS];
+};
+
+int64_t sw_field_count(const struct sw_field *f); /* elements of one record, 1 for ndim 0 */
+size_t sw_field_bytes(const struct sw_field *f);
+
+/* What a set of pictures looks like; 0 is unknown. */
+struct sw_geometry {
+    int64_t records, classes, channels, height, width;
+};
+
+struct sw_format;
+
+/* An opened set of records. */
+struct sw_records {
+    const struct sw_format *format;
+    int64_t count;
+    int64_t classes; /* labels are 0 .. classes-1 */
+    int field_count;
+    struct sw_field field[SW_MAX_FIELDS];
+    int64_t files; /* how many are open, 0 when made by code */
+    char *where;   /* owned; one line for people: the first file, or what was made; NULL until open
+                      set it */
+    void *state;   /* owned; state_bytes of the format, zeroed before open */
+};
+
+/* What open is told. Everything is borrowed for the call only. */
+struct sw_format_args {
+    const void *conf;           /* conf_bytes of the format's base, filled by the recipe */
+    const char *split;          /* the section's name: train, test; synthetic splits differ by it */
+    struct sw_geometry implied; /* of the format it stands in for under `fallback`, else all 0 */
+};
+
+struct sw_format {
+    struct sw_type base;
+    bool needs_files;           /* conf begins with `struct sw_strings paths` */
+    struct sw_geometry implied; /* what the files look like by convention, for a stand-in */
+    size_t state_bytes;
+
+    /* Fills *r except format and state. On failure close is called all the same.
+     * Errors: SW_ERR_NOTFOUND, SW_ERR_IO, SW_ERR_FORMAT, SW_ERR_UNSUPPORTED, SW_ERR_NOMEM. */
+    int (*open)(struct sw_records *r, const struct sw_format_args *args, struct sw_err *err);
+    void (*close)(struct sw_records *r); /* of a partly opened one too */
+    /* Sets *out to field f of a record: memory of r, or scratch (sw_field_bytes, aligned to 64),
+     * valid until scratch is used again or r is closed. Errors: SW_ERR_IO, SW_ERR_FORMAT. */
+    int (*fetch)(const struct sw_records *r, int64_t record, int f, void *scratch, const void **out,
+                 struct sw_err *err);
+};
+
+/* NULL-terminated, in the order of their file names; written by the build. */
+extern const struct sw_format *const sw_formats[];
+
+const struct sw_format *sw_format_find(const char *name); /* NULL when unknown */
+
+/* Opens with `format`; close with sw_records_close. Errors as sw_format.open. */
+int sw_records_open(struct sw_records *r, const struct sw_format *format,
+                    const struct sw_format_args *args, struct sw_err *err) SW_MUST_CHECK;
+void sw_records_close(struct sw_records *r); /* a zeroed one is accepted */
+
+#endif

@@ -1,0 +1,397 @@
+#include "data/prefetch.h"
+#include "base/os.h"
+#include <stdio.h>
+#include <string.h>
+
+/* A thread takes so many rows at a time that it notices a close soon. */
+enum { CLAIM_BYTES = 4 << 20, ALIGNMENT = 64 };
+
+struct slot {
+    unsigned char *field[SW_MAX_FIELDS]; /* in the block; NULL when not wanted */
+    int64_t rows_done;                   /* filled so far; row_count: ready */
+    double read_ms, decode_ms;
+};
+
+struct role {
+    struct sw_prefetch *owner;
+    struct sw_thread thread;
+    struct sw_reader reader;
+};
+
+/* Batches of a pass are numbered by ordinals from 0; ordinal n lives in slot n % slots. Always
+ * released <= handed <= claimed + 1, and claimed - released < slots while a claim is made. */
+struct sw_prefetch {
+    struct sw_prefetch_args args;
+    char name[80];      /* "prefetch train" */
+    int64_t claim_rows; /* rows of one claim */
+    size_t block_bytes;
+    void *block;       /* owned; all slots */
+    struct role *role; /* owned; args.threads */
+    bool attached;     /* to the fault */
+
+    struct sw_mutex lock; /* guards all below; held for a few assignments only */
+    struct sw_cond work;  /* for the threads: there may be something to claim */
+    struct sw_cond ready; /* for the worker: a batch is ready, or the last claim ended */
+    struct slot *slot;    /* owned; pointers are frozen, contents belong to who claimed the rows */
+    int64_t first_batch, claimed, claimed_row, handed, released;
+    int busy; /* claims under way */
+    bool paused, closed;
+    struct sw_err error; /* of the first thread that failed, when there is no fault to tell */
+};
+
+struct claim {
+    int64_t ordinal, batch, row, rows;
+};
+
+static size_t aligned(size_t bytes)
+{
+    return (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+}
+
+static size_t field_bytes(const struct sw_prefetch_args *a, int f)
+{
+    if (!(a->fields >> f & 1))
+        return 0;
+    return aligned((size_t)a->row_count * sw_field_bytes(&a->source->field[f]));
+}
+
+size_t sw_prefetch_bytes(const struct sw_prefetch_args *args)
+{
+    size_t bytes = 0;
+    for (int f = 0; f < args->source->field_count; f++)
+        bytes += field_bytes(args, f);
+    return bytes * (size_t)args->slots;
+}
+
+/* Global number of the first sample of this worker in a batch. */
+static int64_t first_sample(const struct sw_prefetch_args *a, int64_t batch)
+{
+    return batch * a->batch_rows + a->first_row;
+}
+
+/* How many of `rows` rows from `sample` on exist: all in training, which never ends. */
+static int64_t real_rows(const struct sw_source *s, int64_t sample, int64_t rows)
+{
+    if (s->training || s->records - sample >= rows)
+        return rows;
+    return s->records > sample ? s->records - sample : 0;
+}
+
+/* The lock is held. */
+static bool may_claim(const struct sw_prefetch *p)
+{
+    return !p->paused && p->claimed - p->released < p->args.slots &&
+           (p->args.batch_limit < 0 || p->claimed < p->args.batch_limit);
+}
+
+/* Waits for rows to fill; false once closed. */
+static bool claim_rows(struct sw_prefetch *p, struct claim *c)
+{
+    sw_mutex_lock(&p->lock);
+    while (!p->closed && !may_claim(p))
+        sw_cond_wait(&p->work, &p->lock);
+    const bool open = !p->closed;
+    if (open) {
+        const int64_t left = p->args.row_count - p->claimed_row;
+        c->ordinal = p->claimed;
+        c->batch = p->first_batch + p->claimed * p->args.batch_stride;
+        c->row = p->claimed_row;
+        c->rows = left < p->claim_rows ? left : p->claim_rows;
+        p->claimed_row += c->rows;
+        if (p->claimed_row == p->args.row_count) {
+            p->claimed++;
+            p->claimed_row = 0;
+        }
+        p->busy++;
+    }
+    sw_mutex_unlock(&p->lock);
+    return open;
+}
+
+/* Fills the claimed rows; those behind the last record become zero. */
+static int fill_rows(struct sw_prefetch *p, struct sw_reader *reader, const struct claim *c,
+                     struct sw_err *err)
+{
+    const struct sw_source *s = p->args.source;
+    const struct slot *slot = &p->slot[c->ordinal % p->args.slots];
+    const int64_t sample = first_sample(&p->args, c->batch) + c->row;
+    const int64_t real = real_rows(s, sample, c->rows);
+    void *out[SW_MAX_FIELDS] = {0};
+    for (int f = 0; f < s->field_count; f++) {
+        const size_t bytes = sw_field_bytes(&s->field[f]);
+        if (!slot->field[f])
+            continue;
+        unsigned char *at = slot->field[f] + (size_t)c->row * bytes;
+        memset(at + (size_t)real * bytes, 0, (size_t)(c->rows - real) * bytes);
+        out[f] = at;
+    }
+    return sw_source_fetch(reader, sample, real, out, err);
+}
+
+static void report_rows(struct sw_prefetch *p, const struct sw_reader *reader,
+                        const struct claim *c)
+{
+    sw_mutex_lock(&p->lock);
+    struct slot *slot = &p->slot[c->ordinal % p->args.slots];
+    slot->rows_done += c->rows;
+    slot->read_ms += reader->read_ms;
+    slot->decode_ms += reader->decode_ms;
+    p->busy--;
+    if (slot->rows_done == p->args.row_count || (p->paused && p->busy == 0))
+        sw_cond_signal(&p->ready);
+    sw_mutex_unlock(&p->lock);
+}
+
+static void fail(struct sw_prefetch *p, const struct sw_err *e)
+{
+    sw_mutex_lock(&p->lock);
+    if (p->error.code == SW_OK)
+        p->error = *e;
+    p->busy--;
+    sw_mutex_unlock(&p->lock);
+    /* Without the lock: the fault closes this prefetch too. */
+    if (p->args.fault)
+        sw_fault_set(p->args.fault, p->name, e);
+    sw_prefetch_close(p);
+}
+
+static void role_main(void *arg)
+{
+    struct role *role = arg;
+    struct claim c;
+    struct sw_err err = {0};
+    while (claim_rows(role->owner, &c)) {
+        if (fill_rows(role->owner, &role->reader, &c, &err)) {
+            fail(role->owner, &err);
+            return;
+        }
+        report_rows(role->owner, &role->reader, &c);
+    }
+}
+
+static int check_args(const struct sw_prefetch_args *a, struct sw_err *err)
+{
+    if (a->row_count < 1 || a->first_row < 0 || a->first_row + a->row_count > a->batch_rows ||
+        a->slots < 2 || a->threads < 1 || a->batch_stride < 1 || a->first_batch < 0)
+        return sw_err_set(
+            err, SW_ERR_INVALID,
+            "prefetch %s: rows %lld to %lld of %lld, %d slots, %d threads, batch %lld by %lld",
+            a->source->name, (long long)a->first_row, (long long)(a->first_row + a->row_count),
+            (long long)a->batch_rows, a->slots, a->threads, (long long)a->first_batch,
+            (long long)a->batch_stride);
+    return SW_OK;
+}
+
+static int take_block(struct sw_prefetch *p, struct sw_err *err)
+{
+    p->block_bytes = sw_prefetch_bytes(&p->args);
+    if (p->args.alloc)
+        return p->args.alloc(p->args.user, p->block_bytes, p->name, &p->block, err);
+    p->block = sw_os()->map_pages(p->block_bytes);
+    return p->block ? SW_OK : sw_err_nomem(err, p->name, p->block_bytes);
+}
+
+static int take_memory(struct sw_prefetch *p, struct sw_err *err)
+{
+    const struct sw_prefetch_args *a = &p->args;
+    p->slot = sw_calloc((size_t)a->slots, sizeof *p->slot);
+    p->role = sw_calloc((size_t)a->threads, sizeof *p->role);
+    if (!p->slot || !p->role)
+        return sw_err_nomem(err, p->name, (size_t)a->threads * sizeof *p->role);
+    int rc = take_block(p, err);
+    unsigned char *at = p->block;
+    for (int i = 0; !rc && i < a->slots; i++) {
+        for (int f = 0; f < a->source->field_count; f++) {
+            const size_t bytes = field_bytes(a, f);
+            p->slot[i].field[f] = bytes ? at : NULL;
+            at += bytes;
+        }
+    }
+    for (int i = 0; !rc && i < a->threads; i++)
+        rc = sw_reader_init(&p->role[i].reader, a->source, err);
+    return rc;
+}
+
+/* Rows of one claim: an equal share of a batch, but not more than a few MiB. */
+static int64_t rows_of_claim(const struct sw_prefetch_args *a)
+{
+    size_t row_bytes = 1;
+    for (int f = 0; f < a->source->field_count; f++)
+        row_bytes += sw_field_bytes(&a->source->field[f]);
+    const int64_t share = (a->row_count + a->threads - 1) / a->threads;
+    const int64_t most = CLAIM_BYTES / (int64_t)row_bytes + 1;
+    return share < most ? share : most;
+}
+
+static int start_threads(struct sw_prefetch *p, struct sw_err *err)
+{
+    int rc = SW_OK;
+    if (p->args.fault) {
+        rc = sw_fault_attach(p->args.fault, sw_prefetch_close_v, p, err);
+        p->attached = rc == SW_OK;
+    }
+    for (int i = 0; !rc && i < p->args.threads; i++) {
+        p->role[i].owner = p;
+        rc = sw_thread_start(&p->role[i].thread, p->name, role_main, &p->role[i], err);
+    }
+    return rc;
+}
+
+int sw_prefetch_start(const struct sw_prefetch_args *args, struct sw_prefetch **out,
+                      struct sw_err *err)
+{
+    int rc = check_args(args, err);
+    if (rc)
+        return rc;
+    struct sw_prefetch *p = sw_calloc(1, sizeof *p);
+    if (!p)
+        return sw_err_nomem(err, "prefetch", sizeof *p);
+    p->args = *args;
+    p->first_batch = args->first_batch;
+    p->claim_rows = rows_of_claim(args);
+    snprintf(p->name, sizeof p->name, "prefetch %s", args->source->name);
+    sw_mutex_init(&p->lock);
+    sw_cond_init(&p->work);
+    sw_cond_init(&p->ready);
+    rc = take_memory(p, err);
+    if (!rc)
+        rc = start_threads(p, err);
+    if (rc) {
+        sw_prefetch_free(p);
+        return rc;
+    }
+    *out = p;
+    return SW_OK;
+}
+
+static void give_block(struct sw_prefetch *p)
+{
+    if (!p->block)
+        return;
+    if (p->args.free)
+        p->args.free(p->args.user, p->block, p->block_bytes);
+    else
+        sw_os()->unmap_pages(p->block, p->block_bytes);
+}
+
+void sw_prefetch_free(struct sw_prefetch *p)
+{
+    if (!p)
+        return;
+    sw_prefetch_close(p);
+    for (int i = 0; p->role && i < p->args.threads; i++) {
+        sw_thread_join(&p->role[i].thread);
+        sw_reader_fini(&p->role[i].reader);
+    }
+    if (p->attached)
+        sw_fault_detach(p->args.fault, p);
+    give_block(p);
+    sw_free(p->role);
+    sw_free(p->slot);
+    sw_cond_fini(&p->ready);
+    sw_cond_fini(&p->work);
+    sw_mutex_fini(&p->lock);
+    sw_free(p);
+}
+
+/* The answer to the worker once closed. The lock is held. */
+static int closed_error(const struct sw_prefetch *p, struct sw_err *err)
+{
+    if (p->args.fault || p->error.code == SW_OK)
+        return sw_err_set(err, SW_ERR_CANCELLED, "%s: stopped", p->name);
+    if (err)
+        *err = p->error;
+    return sw_err_prefix(err, p->error.code, "%s", p->name);
+}
+
+/* Describes the batch with that ordinal. */
+static void hand_over(const struct sw_prefetch *p, int64_t ordinal, struct sw_batch *out)
+{
+    const struct slot *slot = &p->slot[ordinal % p->args.slots];
+    *out = (struct sw_batch){
+        .index = p->first_batch + ordinal * p->args.batch_stride,
+        .rows = p->args.row_count,
+        .read_ms = slot->read_ms,
+        .decode_ms = slot->decode_ms,
+        .ordinal = ordinal,
+    };
+    out->valid_rows = real_rows(p->args.source, first_sample(&p->args, out->index), out->rows);
+    for (int f = 0; f < SW_MAX_FIELDS; f++)
+        out->field[f] = slot->field[f];
+}
+
+int sw_prefetch_next(struct sw_prefetch *p, struct sw_batch *out, struct sw_err *err)
+{
+    int rc = SW_OK;
+    sw_mutex_lock(&p->lock);
+    const struct slot *slot = &p->slot[p->handed % p->args.slots];
+    if (p->args.batch_limit >= 0 && p->handed >= p->args.batch_limit) {
+        rc = sw_err_set(err, SW_ERR_NOTFOUND, "%s: no batch after the last one", p->name);
+    } else if (p->handed - p->released >= p->args.slots) {
+        rc = sw_err_set(err, SW_ERR_BUSY, "%s: all %d batches are in use", p->name, p->args.slots);
+    } else {
+        while (!p->closed && slot->rows_done < p->args.row_count)
+            sw_cond_wait(&p->ready, &p->lock);
+        if (p->closed)
+            rc = closed_error(p, err);
+        else
+            hand_over(p, p->handed++, out);
+    }
+    sw_mutex_unlock(&p->lock);
+    return rc;
+}
+
+/* Makes a slot empty. The lock is held. */
+static void empty_slot(struct slot *slot)
+{
+    slot->rows_done = 0;
+    slot->read_ms = slot->decode_ms = 0;
+}
+
+void sw_prefetch_release(struct sw_prefetch *p, const struct sw_batch *b)
+{
+    sw_mutex_lock(&p->lock);
+    /* A batch from before a rewind, or one given back twice, is nobody's any more. */
+    if (b->ordinal == p->released && b->ordinal < p->handed) {
+        empty_slot(&p->slot[b->ordinal % p->args.slots]);
+        p->released++;
+        sw_cond_broadcast(&p->work);
+    }
+    sw_mutex_unlock(&p->lock);
+}
+
+int sw_prefetch_rewind(struct sw_prefetch *p, int64_t first_batch, struct sw_err *err)
+{
+    int rc = SW_OK;
+    sw_mutex_lock(&p->lock);
+    /* Nothing was taken and the start is the same: what is there is what is wanted. */
+    if (p->handed > 0 || p->first_batch != first_batch) {
+        p->paused = true;
+        while (!p->closed && p->busy > 0)
+            sw_cond_wait(&p->ready, &p->lock);
+        for (int i = 0; !p->closed && i < p->args.slots; i++)
+            empty_slot(&p->slot[i]);
+        p->first_batch = first_batch;
+        p->claimed = p->claimed_row = p->handed = p->released = 0;
+        p->paused = false;
+        sw_cond_broadcast(&p->work);
+    }
+    if (p->closed)
+        rc = closed_error(p, err);
+    sw_mutex_unlock(&p->lock);
+    return rc;
+}
+
+void sw_prefetch_close(struct sw_prefetch *p)
+{
+    sw_mutex_lock(&p->lock);
+    p->closed = true;
+    sw_cond_broadcast(&p->work);
+    sw_cond_broadcast(&p->ready);
+    sw_mutex_unlock(&p->lock);
+}
+
+void sw_prefetch_close_v(void *prefetch)
+{
+    sw_prefetch_close(prefetch);
+}

@@ -1,0 +1,88 @@
+/* A data source: one [data] section opened for one use (training or evaluation). It turns "sample
+ * s" into finished rows: which record that is (shuffle), and the record's fields after crop, mirror
+ * and (x - mean) / std * scale, in plain [C, H, W] order.
+ *
+ * Samples are numbered globally: batch n of B rows covers samples n*B .. n*B+B-1. In training the
+ * numbers never end: sample s is place s % records of epoch s / records, so batches are always full
+ * and run over an epoch's end; with shuffle the place goes through a permutation keyed by (seed,
+ * epoch). In evaluation sample = record, each exactly once. Order and augmentation are pure
+ * functions of (seed, split, sample): no state, any number of workers, any thread.
+ *
+ * Thread rule: frozen after sw_source_open; sw_source_fetch may be called from any thread with a
+ * reader of its own. */
+#ifndef SW_DATA_SOURCE_H
+#define SW_DATA_SOURCE_H
+
+#include "base/philox.h"
+#include "data/data.h"
+#include "data/format.h"
+#include "data/permute.h"
+#include "data/transform.h"
+
+/* What a source is made of; everything is borrowed until sw_source_close. */
+struct sw_source_args {
+    const char *name;                 /* the section's name: train, test */
+    const struct sw_data_conf *conf;  /* common keys */
+    const struct sw_format *format;   /* the one to use: the fallback's, when that applies */
+    const void *format_conf;          /* its own filled struct */
+    const struct sw_format *replaced; /* what a fallback stands in for, else NULL */
+    uint64_t seed;                    /* job.seed: shuffle and augmentation */
+    bool training; /* endless, shuffled, augmented; or each record once, as it is */
+};
+
+struct sw_source {
+    char name[64];
+    bool training;
+    int64_t records, classes;
+    int64_t workers, prefetch; /* of the section */
+    int field_count;
+    struct sw_field field[SW_MAX_FIELDS]; /* after transforms: `image` f32 [C, H, W], `label` i32 */
+    /* the rest is private to source.c */
+    bool shuffle;
+    struct sw_philox shuffle_key, augment_key;
+    struct sw_transform transform; /* of the image field */
+    struct sw_records raw;         /* owned */
+};
+
+/* Opens the files and checks conf against them (crop and channels). Errors: those of the format,
+ * and SW_ERR_INVALID where a key does not fit the pictures; the message begins with "data NAME: ".
+ */
+int sw_source_open(const struct sw_source_args *args, struct sw_source **out,
+                   struct sw_err *err) SW_MUST_CHECK;
+void sw_source_close(struct sw_source *s); /* NULL is accepted */
+
+/* Index of a field by name, or -1. */
+int sw_source_find(const struct sw_source *s, const char *field);
+
+/* Batches of `batch` rows in one evaluation pass: the last may be partly filled. */
+int64_t sw_source_batches(const struct sw_source *s, int64_t batch);
+/* ceil(epochs * records / batch): the steps of `job.epochs`. */
+int64_t sw_source_steps(const struct sw_source *s, double epochs, int64_t batch);
+
+/* Working memory of one thread that fetches. */
+struct sw_reader {
+    const struct sw_source *source; /* borrowed */
+    unsigned char *block;           /* owned; scratch and what aligns it */
+    unsigned char *scratch; /* in block; `rows` raw records, each field aligned to 64 bytes */
+    size_t scratch_bytes, row_bytes, field_offset[SW_MAX_FIELDS];
+    int64_t rows;                /* how many records are read before they are transformed */
+    const void **raw;            /* owned; [rows, SW_MAX_FIELDS] */
+    struct sw_permutation order; /* of the epoch asked last */
+    double read_ms, decode_ms;   /* of the last sw_source_fetch */
+};
+
+int sw_reader_init(struct sw_reader *r, const struct sw_source *s,
+                   struct sw_err *err) SW_MUST_CHECK;
+void sw_reader_fini(struct sw_reader *r); /* a zeroed one is accepted */
+
+/* The record behind a sample. */
+int64_t sw_source_record(struct sw_reader *r, int64_t sample);
+
+/* Fills `count` rows of every field with the samples from `first` on: field_out[f] points at the
+ * first row, rows are contiguous [count, ...] of s->field[f]. A NULL field_out[f] is left out. In
+ * evaluation first + count must not exceed the records. Errors: those of the format, with "data
+ * NAME: " in front. */
+int sw_source_fetch(struct sw_reader *r, int64_t first, int64_t count,
+                    void *const field_out[SW_MAX_FIELDS], struct sw_err *err) SW_MUST_CHECK;
+
+#endif
