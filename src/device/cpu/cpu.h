@@ -2,7 +2,10 @@
  * two tables of plans, shape checks and pooling windows. Internal to device/cpu. One math library
  * call never starts threads of its own choosing: the stream says how many there are.
  *
- * cpu.c       device table, memory, streams, light operations (arithmetic in kernels/cpu)
+ * cpu.c       device table, streams, light operations (arithmetic in kernels/cpu)
+ * memory.c    allocation and its counters
+ * dropout.c   dropout on any layout
+ * blas.c      OpenBLAS on one thread
  * shape.c     checks that every maker does first
  * ref_*.c     plans by im2col and OpenBLAS: the oracle of the tests, and the build without oneDNN
  * dnnl_*.c    plans by oneDNN */
@@ -62,17 +65,27 @@ static inline int64_t sw_conv_pad_after(int64_t in, int64_t out, int64_t kernel,
     return (out - 1) * stride + dilation * (kernel - 1) + 1 - pad - in;
 }
 
-/* Copies values from one layout to another of the same dtype and logical shape, whatever both are;
- * padding of `to` becomes zero. Blocks of 8 or 16 channels against plain NCHW go the quick way.
- * Defined in ref_reorder.c. src and dst must not overlap. */
+/* memory.c: the table's alloc and free. */
+int sw_cpu_alloc(struct sw_device *dev, size_t bytes, const char *what, void **out,
+                 struct sw_err *err);
+void sw_cpu_free(struct sw_device *dev, void *p, size_t bytes);
+
+/* dropout.c: the table's dropout. */
+int sw_cpu_dropout(struct sw_stream *s, const struct sw_desc *d, struct sw_philox key,
+                   const struct sw_step *step, uint32_t threshold, float scale, const float *x,
+                   float *y, struct sw_err *err);
+
+/* blas.c. Call init before any worker exists: the setting is the process's. */
+void sw_cpu_blas_init(void);
+/* c [m, n] = op(a) [m, k] op(b) [k, n] + beta c, row-major with leading dimensions, on the calling
+ * thread alone, inside a parallel region or outside. */
+void sw_cpu_sgemm(bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t k, const float *a,
+                  int64_t lda, const float *b, int64_t ldb, float beta, float *c, int64_t ldc);
+
+/* ref_reorder.c: copies values from one layout to another of the same dtype and logical shape,
+ * whatever both are; padding of `to` becomes zero. Blocks of 8 or 16 channels against plain NCHW go
+ * the quick way. src and dst must not overlap. */
 void sw_cpu_reorder(int threads, const struct sw_desc *from, const void *src,
                     const struct sw_desc *to, void *dst);
-
-/* c [m, n] = alpha a b + beta c, row-major with leading dimensions, on the calling thread alone,
- * also when it is outside every parallel region: OpenBLAS's OpenMP build would start a team there.
- */
-void sw_cpu_sgemm(bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t k, float alpha,
-                  const float *a, int64_t lda, const float *b, int64_t ldb, float beta, float *c,
-                  int64_t ldc);
 
 #endif

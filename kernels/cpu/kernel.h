@@ -1,0 +1,57 @@
+/* What every kernel of the CPU shares.
+ *
+ * SW_KERNEL marks a function with a hot loop: on x86-64 the compiler makes it three times, for
+ * AVX-512, AVX2 and every machine, and the loader picks one (an ifunc). What it calls must be
+ * inlined (SW_KERNEL_INLINE) to be cloned with it. Elsewhere it means nothing; so too under the
+ * thread sanitizer, whose runtime does not exist yet when ifuncs are resolved.
+ *
+ * sw_team_size and sw_team_range cut an array over an OpenMP team. */
+#ifndef SW_KERNELS_CPU_KERNEL_H
+#define SW_KERNELS_CPU_KERNEL_H
+
+#include <omp.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(__SANITIZE_THREAD__)
+#define SW_KERNEL __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
+#else
+#define SW_KERNEL
+#endif
+
+#if defined(__GNUC__)
+#define SW_KERNEL_INLINE static inline __attribute__((always_inline))
+#else
+#define SW_KERNEL_INLINE static inline
+#endif
+
+/* Elements below which another thread costs more than it brings. */
+enum { SW_TEAM_GRAIN = 16384 };
+
+struct sw_range {
+    int64_t from, to;
+};
+
+/* How many of `threads` are worth starting for n elements: at least 1. */
+static inline int sw_team_size(int threads, int64_t n)
+{
+    int64_t useful = n / SW_TEAM_GRAIN;
+    if (useful > threads)
+        useful = threads;
+    return useful < 1 ? 1 : (int)useful;
+}
+
+/* Inside a parallel region: the calling thread's part of 0..n-1, cut at multiples of `align`. */
+static inline struct sw_range sw_team_range(int64_t n, int64_t align)
+{
+    int64_t team = omp_get_num_threads(), me = omp_get_thread_num();
+    int64_t units = (n + align - 1) / align;
+    struct sw_range r = {units * me / team * align, units * (me + 1) / team * align};
+    if (r.from > n)
+        r.from = n;
+    if (r.to > n)
+        r.to = n;
+    return r;
+}
+
+#endif

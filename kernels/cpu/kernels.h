@@ -1,0 +1,139 @@
+/* The light operations of the CPU: arithmetic only, no policy, no allocation, no knowledge of
+ * devices or layouts beyond plain integers. `threads` is the largest team a call may use; calls
+ * from inside a parallel region are not made. Arrays are storage, not checked; what a call reads
+ * and writes is said where it is not obvious. One family per file; the formulas stand there. */
+#ifndef SW_KERNELS_CPU_KERNELS_H
+#define SW_KERNELS_CPU_KERNELS_H
+
+#include "base/philox.h"
+#include <stdbool.h>
+#include <stdint.h>
+
+/* ---- elementwise.c ---- */
+
+void sw_kernel_copy(int threads, void *dst, const void *src, int64_t bytes); /* no overlap */
+void sw_kernel_zero(int threads, void *dst, int64_t bytes);
+void sw_kernel_add(int threads, float *y, const float *x, int64_t n); /* y += x */
+bool sw_kernel_all_finite(int threads, const float *x, int64_t n);
+
+/* ---- activation.c: y = f(x), y may be x; dx = dy f'(.), dx may be dy ---- */
+
+void sw_kernel_relu(int threads, const float *x, float *y, int64_t n);
+void sw_kernel_leaky_relu(int threads, float slope, const float *x, float *y, int64_t n);
+void sw_kernel_sigmoid(int threads, const float *x, float *y, int64_t n);
+void sw_kernel_scaled_tanh(int threads, float a, float b, const float *x, float *y,
+                           int64_t n); /* a tanh(b x) */
+void sw_kernel_softplus(int threads, const float *x, float *y, int64_t n);
+void sw_kernel_gelu(int threads, const float *x, float *y, int64_t n);
+
+/* All but gelu read y = f(x). */
+void sw_kernel_relu_backward(int threads, const float *y, const float *dy, float *dx, int64_t n);
+void sw_kernel_leaky_relu_backward(int threads, float slope, const float *y, const float *dy,
+                                   float *dx, int64_t n);
+void sw_kernel_sigmoid_backward(int threads, const float *y, const float *dy, float *dx, int64_t n);
+void sw_kernel_scaled_tanh_backward(int threads, float a, float b, const float *y, const float *dy,
+                                    float *dx, int64_t n);
+void sw_kernel_softplus_backward(int threads, const float *y, const float *dy, float *dx,
+                                 int64_t n);
+void sw_kernel_gelu_backward(int threads, const float *x, const float *dy, float *dx, int64_t n);
+
+/* ---- dropout.c: elements are numbered channels-last inside a row; y may be x ---- */
+
+struct sw_kernel_dropout {
+    struct sw_philox key;
+    uint64_t step;
+    uint32_t first_row; /* global index of row 0 */
+    uint32_t threshold; /* kept where word >= threshold */
+    float scale;        /* of what is kept */
+};
+
+/* Rows of `features` elements that lie in channels-last order already. */
+void sw_kernel_dropout_rows(int threads, const struct sw_kernel_dropout *d, int64_t rows,
+                            int64_t features, const float *x, float *y);
+/* Plain [rows, channels, pixels]; channels divisible by 4. */
+void sw_kernel_dropout_planes(int threads, const struct sw_kernel_dropout *d, int64_t rows,
+                              int64_t channels, int64_t pixels, const float *x, float *y);
+/* [rows, ceil(channels/block), pixels, block]; channels divisible by 4, block 4, 8 or 16. Padding
+ * channels become zero. */
+void sw_kernel_dropout_blocked(int threads, const struct sw_kernel_dropout *d, int64_t rows,
+                               int64_t channels, int64_t pixels, int64_t block, const float *x,
+                               float *y);
+
+/* ---- softmax.c: [rows, classes] plain; labels have been checked ---- */
+
+/* prob = softmax(x), prob may be x; returns the sum over rows of -log prob[label]. */
+double sw_kernel_softmax_loss(int threads, int64_t rows, int64_t classes, const float *x,
+                              const int32_t *label, float *prob);
+/* dx = scale (prob - onehot(label)), zero in rows..padded_rows; dx may be prob. */
+void sw_kernel_softmax_loss_backward(int threads, int64_t rows, int64_t padded_rows,
+                                     int64_t classes, const float *prob, const int32_t *label,
+                                     float scale, float *dx);
+/* Rows whose label has fewer than top_k scores before it: larger ones, equal ones of a lower index,
+ * and ones that compare with nothing (NaN). */
+int64_t sw_kernel_top_k_hits(int threads, int64_t rows, int64_t classes, int64_t top_k,
+                             const float *x, const int32_t *label);
+
+/* ---- im2col.c: windows of an image as a matrix; on the calling thread ---- */
+
+struct sw_kernel_windows {
+    int64_t in_h, in_w, out_h, out_w; /* pixels */
+    int64_t kernel_h, kernel_w, stride_h, stride_w, pad_h, pad_w, dilation_h, dilation_w;
+};
+
+/* col [channels kernel_h kernel_w, rows out_w]: what the windows of output rows first_row and on
+ * see in image [channels, in_h, in_w]; zero where they see padding. */
+void sw_kernel_im2col(const struct sw_kernel_windows *w, int64_t channels, int64_t first_row,
+                      int64_t rows, const float *image, float *col);
+/* The transposed map: adds col to the pixels it was taken from. */
+void sw_kernel_col2im_add(const struct sw_kernel_windows *w, int64_t channels, int64_t first_row,
+                          int64_t rows, const float *col, float *image);
+
+/* ---- bias.c: a matrix of rows that lie `step` apart; on the calling thread ---- */
+
+/* y[r, c] += bias[r] (rows) or bias[c] (columns), then max(0, .) if relu; bias may be NULL. */
+void sw_kernel_bias_rows(int64_t rows, int64_t columns, int64_t step, const float *bias, bool relu,
+                         float *y);
+void sw_kernel_bias_columns(int64_t rows, int64_t columns, int64_t step, const float *bias,
+                            bool relu, float *y);
+/* Sum of n elements, in fixed lanes and blocks and then in double. */
+double sw_kernel_sum(const float *x, int64_t n);
+/* sum[c] = sum over r of x[r, c], accumulated in double in row order. */
+void sw_kernel_sum_columns(int64_t rows, int64_t columns, int64_t step, const float *x, float *sum);
+
+/* ---- pooling.c: plain planes of in_h x in_w; dilation is not read ---- */
+
+/* Writes the first largest value in row-major order (a NaN is larger than all), and to index,
+ * unless NULL, its pixel in the plane. */
+void sw_kernel_max_pool(int threads, const struct sw_kernel_windows *w, int64_t planes,
+                        const float *x, float *y, int32_t *index);
+void sw_kernel_max_pool_backward(int threads, const struct sw_kernel_windows *w, int64_t planes,
+                                 const float *dy, const int32_t *index, float *dx);
+void sw_kernel_avg_pool(int threads, const struct sw_kernel_windows *w, int64_t planes,
+                        const float *x, float *y);
+void sw_kernel_avg_pool_backward(int threads, const struct sw_kernel_windows *w, int64_t planes,
+                                 const float *dy, float *dx);
+
+/* ---- lrn.c: across channels of plain [rows, channels, pixels] ---- */
+
+struct sw_kernel_lrn {
+    int64_t rows, channels, pixels, size; /* size odd */
+    float alpha, beta, k;
+};
+
+/* scale, unless NULL, keeps k + alpha/size sum x^2. */
+void sw_kernel_lrn(int threads, const struct sw_kernel_lrn *l, const float *x, float *y,
+                   float *scale);
+/* ratio is room for as many elements as x. */
+void sw_kernel_lrn_backward(int threads, const struct sw_kernel_lrn *l, const float *x,
+                            const float *scale, const float *dy, float *ratio, float *dx);
+
+/* ---- reorder.c: 4-byte elements, [rows, channels, pixels] and [rows, blocks, pixels, block] ----
+ */
+
+/* Padding channels become zero. */
+void sw_kernel_block_channels(int threads, int64_t rows, int64_t channels, int64_t pixels,
+                              int64_t block, const uint32_t *plain, uint32_t *blocked);
+void sw_kernel_unblock_channels(int threads, int64_t rows, int64_t channels, int64_t pixels,
+                                int64_t block, const uint32_t *blocked, uint32_t *plain);
+
+#endif

@@ -1,0 +1,106 @@
+/* Single-precision elementary functions without branches or tables, so that a loop over them
+ * becomes vector code. Errors are relative, measured against double over the whole range, and
+ * include rounding; coefficients are minimax fits (Remez exchange) of this project. Not a NaN in,
+ * not a NaN out; infinities as in C. */
+#ifndef SW_KERNELS_CPU_VMATH_H
+#define SW_KERNELS_CPU_VMATH_H
+
+#include "kernels/cpu/kernel.h"
+#include <math.h>
+#include <string.h>
+
+SW_KERNEL_INLINE float sw_v_from_bits(uint32_t u)
+{
+    float f;
+    memcpy(&f, &u, sizeof f);
+    return f;
+}
+
+SW_KERNEL_INLINE uint32_t sw_v_bits(float f)
+{
+    uint32_t u;
+    memcpy(&u, &f, sizeof u);
+    return u;
+}
+
+SW_KERNEL_INLINE float sw_v_abs(float x)
+{
+    return sw_v_from_bits(sw_v_bits(x) & 0x7fffffffu);
+}
+
+/* exp x: x = n ln 2 + r, a polynomial of degree 6 in r, scaled by 2^n in two steps so that the
+ * ends of the range (n = 128, subnormal results) come out right. Error below 2e-7. */
+SW_KERNEL_INLINE float sw_v_exp(float x)
+{
+    const float round_bias = 0x1.8p23f; /* adding it leaves the nearest integer in the low bits */
+    float t = x > 89.0f ? 89.0f : x;
+    t = t < -104.0f ? -104.0f : t;
+    float shifted = t * 1.44269504f + round_bias;
+    float n = shifted - round_bias;
+    float r = (t - n * 0.693359375f) + n * 2.12194440e-4f;
+    float q = 0.00138144672f;
+    q = q * r + 0.00836878084f;
+    q = q * r + 0.0416683927f;
+    q = q * r + 0.166665196f;
+    q = q * r + 0.49999994f;
+    float p = q * (r * r) + r + 1.0f;
+    int32_t k = (int32_t)(sw_v_bits(shifted) - sw_v_bits(round_bias));
+    int32_t half = k >> 1;
+    float scale_a = sw_v_from_bits((uint32_t)(half + 127) << 23);
+    float scale_b = sw_v_from_bits((uint32_t)(k - half + 127) << 23);
+    return p * scale_a * scale_b;
+}
+
+/* tanh x: an odd polynomial below 0.625, else 1 - 2 / (exp 2|x| + 1). Error below 3e-7. */
+SW_KERNEL_INLINE float sw_v_tanh(float x)
+{
+    float a = sw_v_abs(x), z = x * x;
+    float q = -0.00513866264f;
+    q = q * z + 0.0200919714f;
+    q = q * z - 0.05355886f;
+    q = q * z + 0.13329111f;
+    q = q * z - 0.333331913f;
+    float small = x + x * (z * q);
+    float large = 1.0f - 2.0f / (sw_v_exp(2.0f * a) + 1.0f);
+    large = sw_v_from_bits(sw_v_bits(large) | (sw_v_bits(x) & 0x80000000u));
+    return a < 0.625f ? small : large;
+}
+
+/* 1 / (1 + exp -x). Error below 4e-7. */
+SW_KERNEL_INLINE float sw_v_sigmoid(float x)
+{
+    return 1.0f / (1.0f + sw_v_exp(-x));
+}
+
+/* log(1 + u) for u in [0, 1], as 2 atanh(u / (2 + u)). Error below 3e-7. */
+SW_KERNEL_INLINE float sw_v_log1p_unit(float u)
+{
+    float s = u / (2.0f + u), z = s * s;
+    float q = 0.140059933f;
+    q = q * z + 0.140009031f;
+    q = q * z + 0.200107634f;
+    q = q * z + 0.333332092f;
+    return 2.0f * (s + s * (z * q));
+}
+
+/* The normal distribution function Phi(x) = erfc(-x / sqrt 2) / 2, as exp(-x^2/2) times a
+ * polynomial in 1 / (1 + 0.3 |x| / sqrt 2) (the form of Abramowitz and Stegun 7.1.26). Absolute
+ * error below 2e-7; the lower tail keeps relative accuracy of 2e-5 down to x = -10. */
+SW_KERNEL_INLINE float sw_v_phi(float x)
+{
+    float a = sw_v_abs(x);
+    float t = 1.0f / (1.0f + 0.212132034f * a);
+    float q = -0.064761363f;
+    q = q * t + 0.242781177f;
+    q = q * t - 0.256138176f;
+    q = q * t + 0.273859024f;
+    q = q * t - 0.0473246872f;
+    q = q * t + 0.107462741f;
+    q = q * t + 0.0741696581f;
+    q = q * t + 0.0853576064f;
+    q = q * t + 0.0845940039f;
+    float tail = q * t * sw_v_exp(-0.5f * (x * x));
+    return x < 0.0f ? tail : 1.0f - tail;
+}
+
+#endif

@@ -1,0 +1,29 @@
+/* OpenBLAS, always on one thread: parallel work is divided by us, so that its pieces depend on
+ * shapes only. Its OpenMP build starts a team of omp_get_max_threads() when it is called outside a
+ * parallel region, and keeps its own count in one global that every change of size rewrites. */
+#include "device/cpu/cpu.h"
+#include <cblas.h>
+#include <omp.h>
+
+/* OpenBLAS's own; the netlib header that some systems install as cblas.h does not declare it. */
+void openblas_set_num_threads(int num_threads);
+
+void sw_cpu_blas_init(void)
+{
+    int before = omp_get_max_threads();
+    openblas_set_num_threads(1); /* sets the OpenMP setting of the calling thread, too */
+    omp_set_num_threads(before);
+}
+
+void sw_cpu_sgemm(bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t k, const float *a,
+                  int64_t lda, const float *b, int64_t ldb, float beta, float *c, int64_t ldc)
+{
+    int team = omp_in_parallel() ? 1 : omp_get_max_threads();
+    if (team > 1)
+        omp_set_num_threads(1);
+    cblas_sgemm(CblasRowMajor, trans_a ? CblasTrans : CblasNoTrans,
+                trans_b ? CblasTrans : CblasNoTrans, (int)m, (int)n, (int)k, 1.0f, a, (int)lda, b,
+                (int)ldb, beta, c, (int)ldc);
+    if (team > 1)
+        omp_set_num_threads(team);
+}

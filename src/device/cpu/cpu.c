@@ -1,0 +1,274 @@
+/* The CPU as a device: opening, streams, events, and the light operations of the table, whose
+ * arithmetic is in kernels/cpu. Everything runs at once on the calling thread and its OpenMP team,
+ * so waiting has nothing to wait for. */
+#include "device/cpu/cpu.h"
+#include "base/os.h"
+#include "kernels/cpu/kernels.h"
+#include <omp.h>
+#include <stdio.h>
+#include <string.h>
+
+/* ---- Streams and events ---- */
+
+struct sw_event {
+    char unused; /* what is recorded has happened */
+};
+
+static int stream_new(struct sw_device *dev, int threads, struct sw_stream **out,
+                      struct sw_err *err)
+{
+    if (threads < 1)
+        return sw_err_set(err, SW_ERR_INVALID, "a stream of %s needs at least 1 thread, not %d",
+                          dev->name, threads);
+    struct sw_cpu_stream *s = sw_calloc(1, sizeof *s);
+    if (!s)
+        return sw_err_nomem(err, "cpu stream", sizeof *s);
+    s->base.dev = dev;
+    s->threads = threads;
+    omp_set_num_threads(threads); /* for libraries that ask OpenMP; holds for the calling thread */
+    *out = &s->base;
+    return SW_OK;
+}
+
+static void stream_free(struct sw_stream *stream)
+{
+    struct sw_cpu_stream *s = sw_cpu_stream_of(stream);
+    if (s->dnnl)
+        s->dnnl_free(s->dnnl);
+    sw_free(s);
+}
+
+static int stream_wait(struct sw_stream *s, struct sw_err *err)
+{
+    (void)s, (void)err;
+    return SW_OK;
+}
+
+static int event_new(struct sw_device *dev, struct sw_event **out, struct sw_err *err)
+{
+    struct sw_event *e = sw_calloc(1, sizeof *e);
+    (void)dev;
+    if (!e)
+        return sw_err_nomem(err, "cpu event", sizeof *e);
+    *out = e;
+    return SW_OK;
+}
+
+static void event_free(struct sw_event *e)
+{
+    sw_free(e);
+}
+
+static int event_record(struct sw_stream *s, struct sw_event *e, struct sw_err *err)
+{
+    (void)s, (void)e, (void)err;
+    return SW_OK;
+}
+
+static int event_wait(struct sw_stream *s, struct sw_event *e, struct sw_err *err)
+{
+    (void)s, (void)e, (void)err;
+    return SW_OK;
+}
+
+/* ---- Light operations ---- */
+
+static int copy(struct sw_stream *s, void *dst, const void *src, size_t bytes, struct sw_err *err)
+{
+    (void)err;
+    sw_kernel_copy(sw_cpu_threads(s), dst, src, (int64_t)bytes);
+    return SW_OK;
+}
+
+static int fill_zero(struct sw_stream *s, void *dst, size_t bytes, struct sw_err *err)
+{
+    (void)err;
+    sw_kernel_zero(sw_cpu_threads(s), dst, (int64_t)bytes);
+    return SW_OK;
+}
+
+static int add(struct sw_stream *s, float *y, const float *x, int64_t n, struct sw_err *err)
+{
+    (void)err;
+    sw_kernel_add(sw_cpu_threads(s), y, x, n);
+    return SW_OK;
+}
+
+static const float stanh_a = 1.7159047f, stanh_b = 0.66666667f;
+
+static int unknown_activation(enum sw_activation f, struct sw_err *err)
+{
+    return sw_err_set(err, SW_ERR_UNSUPPORTED, "the CPU has no activation function number %d",
+                      (int)f);
+}
+
+static int activation(struct sw_stream *s, enum sw_activation f, float alpha, const float *x,
+                      float *y, int64_t n, struct sw_err *err)
+{
+    int threads = sw_cpu_threads(s);
+    switch (f) {
+    case SW_ACT_RELU:
+        sw_kernel_relu(threads, x, y, n);
+        return SW_OK;
+    case SW_ACT_LEAKY_RELU:
+        sw_kernel_leaky_relu(threads, alpha, x, y, n);
+        return SW_OK;
+    case SW_ACT_SIGMOID:
+        sw_kernel_sigmoid(threads, x, y, n);
+        return SW_OK;
+    case SW_ACT_TANH:
+        sw_kernel_scaled_tanh(threads, 1, 1, x, y, n);
+        return SW_OK;
+    case SW_ACT_STANH:
+        sw_kernel_scaled_tanh(threads, stanh_a, stanh_b, x, y, n);
+        return SW_OK;
+    case SW_ACT_SOFTPLUS:
+        sw_kernel_softplus(threads, x, y, n);
+        return SW_OK;
+    case SW_ACT_GELU:
+        sw_kernel_gelu(threads, x, y, n);
+        return SW_OK;
+    case SW_ACT_COUNT:
+        break;
+    }
+    return unknown_activation(f, err);
+}
+
+static int activation_backward(struct sw_stream *s, enum sw_activation f, float alpha,
+                               const float *x, const float *y, const float *dy, float *dx,
+                               int64_t n, struct sw_err *err)
+{
+    int threads = sw_cpu_threads(s);
+    switch (f) {
+    case SW_ACT_RELU:
+        sw_kernel_relu_backward(threads, y, dy, dx, n);
+        return SW_OK;
+    case SW_ACT_LEAKY_RELU:
+        sw_kernel_leaky_relu_backward(threads, alpha, y, dy, dx, n);
+        return SW_OK;
+    case SW_ACT_SIGMOID:
+        sw_kernel_sigmoid_backward(threads, y, dy, dx, n);
+        return SW_OK;
+    case SW_ACT_TANH:
+        sw_kernel_scaled_tanh_backward(threads, 1, 1, y, dy, dx, n);
+        return SW_OK;
+    case SW_ACT_STANH:
+        sw_kernel_scaled_tanh_backward(threads, stanh_a, stanh_b, y, dy, dx, n);
+        return SW_OK;
+    case SW_ACT_SOFTPLUS:
+        sw_kernel_softplus_backward(threads, y, dy, dx, n);
+        return SW_OK;
+    case SW_ACT_GELU:
+        sw_kernel_gelu_backward(threads, x, dy, dx, n);
+        return SW_OK;
+    case SW_ACT_COUNT:
+        break;
+    }
+    return unknown_activation(f, err);
+}
+
+/* Neither a label nor anything else is written when one is wrong. */
+static int check_labels(const char *who, int64_t rows, int64_t classes, const int32_t *label,
+                        struct sw_err *err)
+{
+    for (int64_t r = 0; r < rows; r++)
+        if (label[r] < 0 || label[r] >= classes)
+            return sw_err_set(
+                err, SW_ERR_INVALID,
+                "%s: the label of row %lld is %d, but there are %lld classes (0..%lld)", who,
+                (long long)r, (int)label[r], (long long)classes, (long long)classes - 1);
+    return SW_OK;
+}
+
+static int softmax_loss(struct sw_stream *s, int64_t rows, int64_t classes, const float *x,
+                        const int32_t *label, float *prob, double *loss_sum, struct sw_err *err)
+{
+    int rc = check_labels("softmax_loss", rows, classes, label, err);
+    if (rc == SW_OK)
+        *loss_sum += sw_kernel_softmax_loss(sw_cpu_threads(s), rows, classes, x, label, prob);
+    return rc;
+}
+
+static int softmax_loss_backward(struct sw_stream *s, int64_t rows, int64_t padded_rows,
+                                 int64_t classes, const float *prob, const int32_t *label,
+                                 float scale, float *dx, struct sw_err *err)
+{
+    int rc = check_labels("softmax_loss", rows, classes, label, err);
+    if (rc == SW_OK)
+        sw_kernel_softmax_loss_backward(sw_cpu_threads(s), rows, padded_rows, classes, prob, label,
+                                        scale, dx);
+    return rc;
+}
+
+static int accuracy(struct sw_stream *s, int64_t rows, int64_t classes, int64_t top_k,
+                    const float *x, const int32_t *label, double *hits, struct sw_err *err)
+{
+    int rc = check_labels("accuracy", rows, classes, label, err);
+    if (rc == SW_OK)
+        *hits += (double)sw_kernel_top_k_hits(sw_cpu_threads(s), rows, classes, top_k, x, label);
+    return rc;
+}
+
+static int all_finite(struct sw_stream *s, const float *x, int64_t n, bool *finite,
+                      struct sw_err *err)
+{
+    (void)err;
+    *finite = sw_kernel_all_finite(sw_cpu_threads(s), x, n);
+    return SW_OK;
+}
+
+/* ---- The device ---- */
+
+static void close_device(struct sw_device *dev)
+{
+    sw_free(dev);
+}
+
+static const struct sw_device_ops cpu_ops = {
+    .kind = "cpu",
+    .close = close_device,
+    .alloc = sw_cpu_alloc,
+    .free = sw_cpu_free,
+    .stream_new = stream_new,
+    .stream_free = stream_free,
+    .stream_wait = stream_wait,
+    .event_new = event_new,
+    .event_free = event_free,
+    .event_record = event_record,
+    .event_wait = event_wait,
+    .copy = copy,
+    .fill_zero = fill_zero,
+    .add = add,
+    .activation = activation,
+    .activation_backward = activation_backward,
+    .dropout = sw_cpu_dropout,
+    .softmax_loss = softmax_loss,
+    .softmax_loss_backward = softmax_loss_backward,
+    .accuracy = accuracy,
+    .all_finite = all_finite,
+    .plans = &sw_cpu_ref_plans,
+};
+
+int sw_cpu_open(bool reference, struct sw_device **out, struct sw_err *err)
+{
+    struct sw_cpu_device *dev = sw_calloc(1, sizeof *dev);
+    if (!dev)
+        return sw_err_nomem(err, "cpu device", sizeof *dev);
+    dev->ops = cpu_ops;
+    dev->reference = reference;
+#ifdef SW_HAVE_ONEDNN
+    if (!reference)
+        dev->ops.plans = &sw_cpu_dnnl_plans;
+#endif
+    dev->base.ops = &dev->ops;
+    strcpy(dev->base.name, "cpu");
+    sw_cpu_blas_init();
+    *out = &dev->base;
+    return SW_OK;
+}
+
+void sw_device_close(struct sw_device *dev)
+{
+    if (dev)
+        dev->ops->close(dev);
+}

@@ -1,0 +1,95 @@
+/* Dropout on any layout: the usual ones go to kernels that draw sixteen blocks of random words at a
+ * time, the others element by element. */
+#include "device/cpu/cpu.h"
+#include "kernels/cpu/kernels.h"
+
+static int64_t pixels_of(const struct sw_desc *d)
+{
+    int64_t pixels = 1;
+    for (int i = 2; i < d->ndim; i++)
+        pixels *= d->dim[i];
+    return pixels;
+}
+
+/* Storage order is the numbering: [N, F], one pixel, one channel, or NHWC. */
+static bool is_channels_last(const struct sw_desc *d)
+{
+    if (sw_desc_is_plain(d))
+        return d->ndim == 2 || d->dim[1] == 1 || pixels_of(d) == 1;
+    int64_t step = d->dim[1];
+    if (d->nblock > 0 || d->stride[1] != 1)
+        return false;
+    for (int i = d->ndim - 1; i >= 2; i--) {
+        if (d->stride[i] != step)
+            return false;
+        step *= d->dim[i];
+    }
+    return d->stride[0] == step;
+}
+
+/* 16, 8 or 4 where channels are blocked by that and nothing else is; else 0. */
+static int channel_block(const struct sw_desc *d)
+{
+    int block = d->nblock == 1 ? d->block[0] : 0;
+    if (block != 16 && block != 8 && block != 4)
+        return 0;
+    struct sw_desc blocked = sw_desc_blocked(d->dtype, d->ndim, d->dim, 1, block);
+    return sw_desc_equal(d, &blocked) ? block : 0;
+}
+
+/* The index of an element numbered channels-last inside row r. */
+static void index_of(const struct sw_desc *d, int64_t r, int64_t element, int64_t *index)
+{
+    index[0] = r;
+    index[1] = element % d->dim[1];
+    element /= d->dim[1];
+    for (int i = d->ndim - 1; i >= 2; i--) {
+        index[i] = element % d->dim[i];
+        element /= d->dim[i];
+    }
+}
+
+static void drop_by_offset(const struct sw_desc *d, const struct sw_kernel_dropout *k, int threads,
+                           const float *x, float *y)
+{
+    int64_t features = sw_desc_features(d);
+    if (x != y && sw_desc_storage(d) != sw_desc_count(d))
+        sw_kernel_zero(threads, y, (int64_t)sw_desc_bytes(d));
+#pragma omp parallel for num_threads(threads) if (threads > 1) schedule(static)
+    for (int64_t r = 0; r < d->dim[0]; r++)
+        for (int64_t e = 0; e < features; e++) {
+            int64_t index[SW_MAX_DIMS];
+            uint32_t row = k->first_row + (uint32_t)r;
+            index_of(d, r, e, index);
+            int64_t at = sw_desc_offset(d, index);
+            bool kept = sw_philox_word(k->key, k->step, row, (uint32_t)e) >= k->threshold;
+            y[at] = kept ? x[at] * k->scale : 0.0f;
+        }
+}
+
+int sw_cpu_dropout(struct sw_stream *s, const struct sw_desc *d, struct sw_philox key,
+                   const struct sw_step *step, uint32_t threshold, float scale, const float *x,
+                   float *y, struct sw_err *err)
+{
+    const struct sw_kernel_dropout k = {.key = key,
+                                        .step = step->step,
+                                        .first_row = (uint32_t)step->first_row,
+                                        .threshold = threshold,
+                                        .scale = scale};
+    char text[128];
+    if (d->ndim < 2 || sw_desc_features(d) > INT32_MAX)
+        return sw_err_set(err, SW_ERR_INVALID,
+                          "dropout needs 2 dimensions or more and rows below 2^31 elements, not %s",
+                          sw_desc_text(d, text));
+    int threads = sw_cpu_threads(s), block = channel_block(d);
+    int64_t rows = d->dim[0], channels = d->dim[1], pixels = pixels_of(d);
+    if (is_channels_last(d))
+        sw_kernel_dropout_rows(threads, &k, rows, channels * pixels, x, y);
+    else if (channels % 4 == 0 && sw_desc_is_plain(d))
+        sw_kernel_dropout_planes(threads, &k, rows, channels, pixels, x, y);
+    else if (channels % 4 == 0 && block)
+        sw_kernel_dropout_blocked(threads, &k, rows, channels, pixels, block, x, y);
+    else
+        drop_by_offset(d, &k, threads, x, y);
+    return SW_OK;
+}

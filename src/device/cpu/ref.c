@@ -1,0 +1,76 @@
+/* The table of the reference plans, and what they share. */
+#include "device/cpu/ref.h"
+#include "base/os.h"
+#include <stdio.h>
+
+enum { ALIGN_BYTES = 64 };
+
+size_t sw_ref_reserve(struct sw_plan *p, size_t bytes)
+{
+    size_t offset = p->scratch_bytes;
+    p->scratch_bytes += (bytes + ALIGN_BYTES - 1) / ALIGN_BYTES * ALIGN_BYTES;
+    return offset;
+}
+
+struct sw_ref_plan *sw_ref_plan_new(size_t bytes, const struct sw_plan_ops *ops,
+                                    struct sw_stream *s, const struct sw_desc *src,
+                                    const char *algorithm)
+{
+    struct sw_ref_plan *p = sw_calloc(1, bytes);
+    if (!p)
+        return NULL;
+    p->base.ops = ops;
+    p->base.stream = s;
+    p->base.src = *src;
+    p->plain = sw_desc_plain(src->dtype, src->ndim, src->dim);
+    p->copied = !sw_desc_is_plain(src);
+    if (p->copied)
+        p->copy_offset = sw_ref_reserve(&p->base, sw_desc_bytes(&p->plain));
+    p->threads = sw_cpu_threads(s);
+    snprintf(p->base.algorithm, sizeof p->base.algorithm, "%s", algorithm);
+    return p;
+}
+
+void sw_ref_plan_free(struct sw_plan *p)
+{
+    sw_free(p);
+}
+
+const float *sw_ref_source(const struct sw_ref_plan *p, const struct sw_plan_args *a)
+{
+    if (!p->copied)
+        return a->src;
+    float *copy = sw_ref_scratch(a, p->copy_offset);
+    sw_cpu_reorder(p->threads, &p->base.src, a->src, &p->plain, copy);
+    return copy;
+}
+
+float *sw_ref_diff(const struct sw_ref_plan *p, const struct sw_plan_args *a)
+{
+    return p->copied ? sw_ref_scratch(a, p->copy_offset) : a->diff_src;
+}
+
+void sw_ref_diff_done(const struct sw_ref_plan *p, const struct sw_plan_args *a)
+{
+    if (p->copied)
+        sw_cpu_reorder(p->threads, &p->plain, sw_ref_scratch(a, p->copy_offset), &p->base.src,
+                       a->diff_src);
+}
+
+int sw_ref_check_weight_layout(const struct sw_desc *layout, struct sw_err *err)
+{
+    char text[128];
+    if (!layout || sw_desc_is_plain(layout))
+        return SW_OK;
+    return sw_err_set(err, SW_ERR_UNSUPPORTED,
+                      "the reference plans read plain weights only, not %s",
+                      sw_desc_text(layout, text));
+}
+
+const struct sw_plan_makers sw_cpu_ref_plans = {
+    .convolution = sw_ref_convolution,
+    .pooling = sw_ref_pooling,
+    .lrn = sw_ref_lrn,
+    .inner_product = sw_ref_inner_product,
+    .reorder = sw_ref_reorder,
+};

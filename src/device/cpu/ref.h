@@ -1,0 +1,57 @@
+/* What the reference plans share. They work on plain NCHW; a source in another layout is copied
+ * into scratch first, and its gradient is computed in scratch and copied back. Every plan's private
+ * struct begins with struct sw_ref_plan. Internal to ref_*.c. */
+#ifndef SW_DEVICE_CPU_REF_H
+#define SW_DEVICE_CPU_REF_H
+
+#include "device/cpu/cpu.h"
+
+struct sw_ref_plan {
+    struct sw_plan base;  /* first member */
+    struct sw_desc plain; /* the source in plain order */
+    bool copied;          /* the source has another layout, and its copy lies in scratch */
+    size_t copy_offset;   /* bytes */
+    int threads;
+};
+
+/* A plan of `bytes` bytes for a source on a stream; scratch holds the copy, where one is needed.
+ * NULL when memory is exhausted. */
+struct sw_ref_plan *sw_ref_plan_new(size_t bytes, const struct sw_plan_ops *ops,
+                                    struct sw_stream *s, const struct sw_desc *src,
+                                    const char *algorithm);
+void sw_ref_plan_free(struct sw_plan *p);
+
+/* Adds room to a plan's scratch; returns its offset in bytes, a multiple of 64. */
+size_t sw_ref_reserve(struct sw_plan *p, size_t bytes);
+
+/* The source in plain order: the source itself, or a copy made now. */
+const float *sw_ref_source(const struct sw_ref_plan *p, const struct sw_plan_args *a);
+/* Where to write the source's gradient in plain order. */
+float *sw_ref_diff(const struct sw_ref_plan *p, const struct sw_plan_args *a);
+/* Brings the gradient to where it belongs. */
+void sw_ref_diff_done(const struct sw_ref_plan *p, const struct sw_plan_args *a);
+
+static inline float *sw_ref_scratch(const struct sw_plan_args *a, size_t offset)
+{
+    return (float *)(void *)((char *)a->scratch + offset);
+}
+
+/* The makers of the table sw_cpu_ref_plans. */
+int sw_ref_convolution(struct sw_stream *s, const struct sw_desc *src,
+                       const struct sw_conv_shape *shape, struct sw_plan_passes passes,
+                       struct sw_plan **out, struct sw_err *err);
+int sw_ref_pooling(struct sw_stream *s, const struct sw_desc *src,
+                   const struct sw_pool_shape *shape, struct sw_plan_passes passes,
+                   struct sw_plan **out, struct sw_err *err);
+int sw_ref_lrn(struct sw_stream *s, const struct sw_desc *src, const struct sw_lrn_shape *shape,
+               struct sw_plan_passes passes, struct sw_plan **out, struct sw_err *err);
+int sw_ref_inner_product(struct sw_stream *s, const struct sw_desc *src,
+                         const struct sw_ip_shape *shape, struct sw_plan_passes passes,
+                         struct sw_plan **out, struct sw_err *err);
+int sw_ref_reorder(struct sw_stream *s, const struct sw_desc *from, const struct sw_desc *to,
+                   struct sw_plan **out, struct sw_err *err);
+
+/* A given weight layout must be plain. Errors: SW_ERR_UNSUPPORTED. */
+int sw_ref_check_weight_layout(const struct sw_desc *layout, struct sw_err *err) SW_MUST_CHECK;
+
+#endif

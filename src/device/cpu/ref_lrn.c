@@ -1,0 +1,70 @@
+/* Local response normalisation on plain planes; forward saves the scale of every element. */
+#include "base/os.h"
+#include "device/cpu/ref.h"
+#include "kernels/cpu/kernels.h"
+
+struct lrn {
+    struct sw_ref_plan ref;
+    struct sw_kernel_lrn shape;
+    bool training;
+    size_t ratio_offset, diff_offset; /* diff_offset: the gradient, where the source is copied */
+};
+
+static int forward(struct sw_plan *p, const struct sw_plan_args *a, struct sw_err *err)
+{
+    const struct lrn *l = (const struct lrn *)p;
+    const float *src = sw_ref_source(&l->ref, a);
+    (void)err;
+    sw_kernel_lrn(l->ref.threads, &l->shape, src, a->dst, l->training ? a->saved : NULL);
+    return SW_OK;
+}
+
+static int backward_data(struct sw_plan *p, const struct sw_plan_args *a, struct sw_err *err)
+{
+    const struct lrn *l = (const struct lrn *)p;
+    const float *src = sw_ref_source(&l->ref, a);
+    float *diff = l->ref.copied ? sw_ref_scratch(a, l->diff_offset) : a->diff_src;
+    (void)err;
+    sw_kernel_lrn_backward(l->ref.threads, &l->shape, src, a->saved, a->diff_dst,
+                           sw_ref_scratch(a, l->ratio_offset), diff);
+    if (l->ref.copied)
+        sw_cpu_reorder(l->ref.threads, &l->ref.plain, diff, &p->src, a->diff_src);
+    return SW_OK;
+}
+
+static const struct sw_plan_ops ops = {
+    .forward = forward,
+    .backward_data = backward_data,
+    .free = sw_ref_plan_free,
+};
+
+int sw_ref_lrn(struct sw_stream *s, const struct sw_desc *src, const struct sw_lrn_shape *shape,
+               struct sw_plan_passes passes, struct sw_plan **out, struct sw_err *err)
+{
+    int rc = sw_lrn_check(src, shape, err);
+    if (rc != SW_OK)
+        return rc;
+    struct lrn *l = (struct lrn *)sw_ref_plan_new(sizeof *l, &ops, s, src, "direct");
+    if (!l)
+        return sw_err_nomem(err, "lrn plan", sizeof *l);
+    struct sw_plan *p = &l->ref.base;
+    size_t bytes = sw_desc_bytes(&l->ref.plain);
+    l->shape = (struct sw_kernel_lrn){.rows = src->dim[0],
+                                      .channels = src->dim[1],
+                                      .pixels = src->dim[2] * src->dim[3],
+                                      .size = shape->size,
+                                      .alpha = shape->alpha,
+                                      .beta = shape->beta,
+                                      .k = shape->k};
+    l->training = passes.training || passes.backward_data;
+    p->dst = l->ref.plain;
+    p->backward_reads_src = passes.backward_data;
+    if (l->training)
+        p->saved_bytes = bytes;
+    if (passes.backward_data)
+        l->ratio_offset = sw_ref_reserve(p, bytes);
+    if (passes.backward_data && l->ref.copied)
+        l->diff_offset = sw_ref_reserve(p, bytes);
+    *out = p;
+    return SW_OK;
+}
