@@ -1,0 +1,30 @@
+/* What writer and reader of safetensors files must agree on. Internal to tensor/st_*.c. */
+#ifndef SW_TENSOR_ST_FORMAT_H
+#define SW_TENSOR_ST_FORMAT_H
+
+#include "base/hash.h"
+#include "tensor/safetensors.h"
+
+#define SW_ST_CHECKSUM "sw.checksum"
+#define SW_ST_METADATA "__metadata__"
+
+enum { SW_ST_LENGTH_BYTES = 8, SW_ST_CHECKSUM_BYTES = 16, SW_ST_CHUNK_BYTES = 1 << 20 };
+
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
+               "values are written as they lie in memory");
+
+/* The dtype of a name, or -1. */
+int sw_st_dtype_from_name(const char *name);
+/* Checked size of a tensor: false when a dimension is negative or the bytes do not fit in 62 bits.
+ */
+bool sw_st_size(enum sw_st_dtype t, int ndim, const int64_t *shape, uint64_t *bytes);
+/* The hash as its 16 bytes in the file, most significant first, so that they read like the hex
+ * text. */
+void sw_st_checksum_bytes(struct sw_hash h, unsigned char out[SW_ST_CHECKSUM_BYTES]);
+/* How the engine's type is written. */
+enum sw_st_dtype sw_st_dtype_of(enum sw_dtype t);
+/* Emits all values of an engine tensor in plain order. */
+int sw_st_emit_tensor(const struct sw_tensor *t, struct sw_stream *stream, struct sw_st_sink *sink,
+                      struct sw_err *err) SW_MUST_CHECK;
+
+#endif

@@ -1,0 +1,322 @@
+/* The writer: header first, then the values as their sources emit them, then the checksum, all
+ * through one buffer that feeds the hash and the file. */
+#include "base/json.h"
+#include "base/os.h"
+#include "base/str.h"
+#include "tensor/st_format.h"
+#include <string.h>
+
+struct item {
+    char *name; /* owned */
+    enum sw_st_dtype dtype;
+    int ndim;
+    int64_t shape[SW_ST_MAX_DIMS];
+    uint64_t bytes;
+    sw_st_source *source; /* or NULL: tensor */
+    void *user;           /* borrowed until write */
+    const struct sw_tensor *tensor;
+    struct sw_stream *stream;
+};
+
+struct pair {
+    char *key, *value; /* owned */
+};
+
+struct sw_st_writer {
+    struct item *items; /* owned, in the order of adding */
+    size_t item_count, item_room;
+    struct pair *pairs; /* owned */
+    size_t pair_count, pair_room;
+};
+
+struct sw_st_sink {
+    int fd;
+    const char *path; /* for messages */
+    struct sw_hash_state *hash;
+    unsigned char *buf; /* SW_ST_CHUNK_BYTES */
+    size_t used;
+    uint64_t written;  /* bytes handed to the file */
+    uint64_t expected; /* bytes that the current tensor still lacks */
+};
+
+struct sw_st_writer *sw_st_writer_new(void)
+{
+    return sw_calloc(1, sizeof(struct sw_st_writer));
+}
+
+void sw_st_writer_free(struct sw_st_writer *w)
+{
+    if (!w)
+        return;
+    for (size_t i = 0; i < w->item_count; i++)
+        sw_free(w->items[i].name);
+    for (size_t i = 0; i < w->pair_count; i++) {
+        sw_free(w->pairs[i].key);
+        sw_free(w->pairs[i].value);
+    }
+    sw_free(w->items);
+    sw_free(w->pairs);
+    sw_free(w);
+}
+
+static bool is_utf8(const char *s)
+{
+    size_t left = strlen(s);
+    while (left) {
+        size_t n = sw_utf8_length(s, left);
+        if (!n)
+            return false;
+        s += n;
+        left -= n;
+    }
+    return true;
+}
+
+/* Makes room for one element more. */
+static int grow(void **array, size_t count, size_t *room, size_t size, struct sw_err *err)
+{
+    if (count < *room)
+        return SW_OK;
+    size_t more = *room ? 2 * *room : 16;
+    void *p = sw_realloc_array(*array, more, size);
+    if (!p)
+        return sw_err_nomem(err, "list of a safetensors file", more * size);
+    *array = p;
+    *room = more;
+    return SW_OK;
+}
+
+int sw_st_writer_metadata(struct sw_st_writer *w, const char *key, const char *value,
+                          struct sw_err *err)
+{
+    if (!is_utf8(key) || !is_utf8(value))
+        return sw_err_set(err, SW_ERR_INVALID, "metadata %.200s is not UTF-8", key);
+    for (size_t i = 0; i < w->pair_count; i++)
+        if (strcmp(w->pairs[i].key, key) == 0)
+            return sw_err_set(err, SW_ERR_INVALID, "metadata %.200s is there already", key);
+    void *array = w->pairs;
+    int rc = grow(&array, w->pair_count, &w->pair_room, sizeof *w->pairs, err);
+    w->pairs = array;
+    if (rc != SW_OK)
+        return rc;
+    struct pair p = {.key = sw_strdup(key), .value = sw_strdup(value)};
+    if (!p.key || !p.value) {
+        sw_free(p.key);
+        sw_free(p.value);
+        return sw_err_nomem(err, "metadata", strlen(key) + strlen(value) + 2);
+    }
+    w->pairs[w->pair_count++] = p;
+    return SW_OK;
+}
+
+static int check_name(const struct sw_st_writer *w, const char *name, struct sw_err *err)
+{
+    if (!*name || !is_utf8(name))
+        return sw_err_set(err, SW_ERR_INVALID, "a tensor's name is empty or not UTF-8");
+    if (strcmp(name, SW_ST_CHECKSUM) == 0 || strcmp(name, SW_ST_METADATA) == 0)
+        return sw_err_set(err, SW_ERR_INVALID, "the tensor name %s is reserved", name);
+    for (size_t i = 0; i < w->item_count; i++)
+        if (strcmp(w->items[i].name, name) == 0)
+            return sw_err_set(err, SW_ERR_INVALID, "tensor %.200s is there already", name);
+    return SW_OK;
+}
+
+/* The name is taken from the argument, everything else from the item. */
+static int add_item(struct sw_st_writer *w, const char *name, struct item item, struct sw_err *err)
+{
+    int rc = check_name(w, name, err);
+    if (rc != SW_OK)
+        return rc;
+    if (!sw_st_size(item.dtype, item.ndim, item.shape, &item.bytes))
+        return sw_err_set(err, SW_ERR_INVALID, "the size of tensor %.200s overflows", name);
+    void *array = w->items;
+    rc = grow(&array, w->item_count, &w->item_room, sizeof *w->items, err);
+    w->items = array;
+    if (rc != SW_OK)
+        return rc;
+    item.name = sw_strdup(name);
+    if (!item.name)
+        return sw_err_nomem(err, name, strlen(name) + 1);
+    w->items[w->item_count++] = item;
+    return SW_OK;
+}
+
+int sw_st_writer_add(struct sw_st_writer *w, const char *name, enum sw_st_dtype dtype, int ndim,
+                     const int64_t *shape, sw_st_source *source, void *user, struct sw_err *err)
+{
+    struct item item = {.dtype = dtype, .ndim = ndim, .source = source, .user = user};
+    if (ndim < 0 || ndim > SW_ST_MAX_DIMS)
+        return sw_err_set(err, SW_ERR_INVALID, "tensor %.200s has %d dimensions, the limit is %d",
+                          name, ndim, SW_ST_MAX_DIMS);
+    if (ndim)
+        memcpy(item.shape, shape, (size_t)ndim * sizeof *shape);
+    return add_item(w, name, item, err);
+}
+
+int sw_st_writer_add_tensor(struct sw_st_writer *w, const char *name, const struct sw_tensor *t,
+                            struct sw_stream *stream, struct sw_err *err)
+{
+    struct item item = {.dtype = sw_st_dtype_of(t->desc.dtype), .ndim = t->desc.ndim};
+    memcpy(item.shape, t->desc.dim, (size_t)item.ndim * sizeof *item.shape);
+    item.tensor = t;
+    item.stream = stream;
+    return add_item(w, name, item, err);
+}
+
+static void describe(struct sw_json_writer *j, const char *name, enum sw_st_dtype dtype, int ndim,
+                     const int64_t *shape, uint64_t begin, uint64_t end)
+{
+    sw_json_open_object(j, name);
+    sw_json_string(j, "dtype", sw_st_dtype_name(dtype));
+    sw_json_open_array(j, "shape");
+    for (int i = 0; i < ndim; i++)
+        sw_json_int(j, NULL, shape[i]);
+    sw_json_close_array(j);
+    sw_json_open_array(j, "data_offsets");
+    sw_json_int(j, NULL, (int64_t)begin);
+    sw_json_int(j, NULL, (int64_t)end);
+    sw_json_close_array(j);
+    sw_json_close_object(j);
+}
+
+static void describe_metadata(const struct sw_st_writer *w, struct sw_json_writer *j)
+{
+    if (!w->pair_count)
+        return;
+    sw_json_open_object(j, SW_ST_METADATA);
+    for (size_t i = 0; i < w->pair_count; i++)
+        sw_json_string(j, w->pairs[i].key, w->pairs[i].value);
+    sw_json_close_object(j);
+}
+
+/* The header's text, padded with blanks so that the values begin at a multiple of eight. */
+static int build_header(const struct sw_st_writer *w, struct sw_buf *text, struct sw_err *err)
+{
+    static const int64_t checksum_shape[] = {SW_ST_CHECKSUM_BYTES};
+    struct sw_json_writer j;
+    uint64_t at = 0;
+    sw_json_begin(&j, text);
+    sw_json_open_object(&j, NULL);
+    describe_metadata(w, &j);
+    for (size_t size = 8; size; size /= 2) {
+        for (size_t i = 0; i < w->item_count; i++) {
+            const struct item *item = &w->items[i];
+            if (sw_st_dtype_bytes(item->dtype) != size)
+                continue;
+            if (item->bytes > (1ull << 62) - at)
+                return sw_err_set(err, SW_ERR_INVALID, "the sizes of all tensors overflow");
+            describe(&j, item->name, item->dtype, item->ndim, item->shape, at, at + item->bytes);
+            at += item->bytes;
+        }
+    }
+    describe(&j, SW_ST_CHECKSUM, SW_ST_U8, 1, checksum_shape, at, at + SW_ST_CHECKSUM_BYTES);
+    sw_json_close_object(&j);
+    while (text->length % 8 && !text->failed)
+        sw_buf_add(text, " ");
+    if (text->failed)
+        return sw_err_nomem(err, "header of a safetensors file", text->length);
+    if (text->length > SW_ST_MAX_HEADER)
+        return sw_err_set(err, SW_ERR_INVALID, "a header of %zu bytes, the format's limit is %d",
+                          text->length, SW_ST_MAX_HEADER);
+    return SW_OK;
+}
+
+static int flush(struct sw_st_sink *s, struct sw_err *err)
+{
+    int rc = sw_os_write_all(s->fd, s->buf, s->used, s->path, err);
+    if (rc != SW_OK)
+        return rc;
+    sw_hash_update(s->hash, s->buf, s->used);
+    s->written += s->used;
+    s->used = 0;
+    return SW_OK;
+}
+
+static int put(struct sw_st_sink *s, const void *bytes, size_t n, struct sw_err *err)
+{
+    const unsigned char *p = bytes;
+    while (n) {
+        size_t room = SW_ST_CHUNK_BYTES - s->used, part = n < room ? n : room;
+        memcpy(s->buf + s->used, p, part);
+        s->used += part;
+        p += part;
+        n -= part;
+        int rc = s->used == SW_ST_CHUNK_BYTES ? flush(s, err) : SW_OK;
+        if (rc != SW_OK)
+            return rc;
+    }
+    return SW_OK;
+}
+
+int sw_st_emit(struct sw_st_sink *sink, const void *bytes, size_t n, struct sw_err *err)
+{
+    if (n > sink->expected)
+        return sw_err_set(err, SW_ERR_INVALID, "its source gives more than its shape holds");
+    sink->expected -= n;
+    return put(sink, bytes, n, err);
+}
+
+static int put_item(struct sw_st_sink *s, const struct item *item, struct sw_err *err)
+{
+    s->expected = item->bytes;
+    int rc = item->tensor ? sw_st_emit_tensor(item->tensor, item->stream, s, err)
+                          : item->source(item->user, s, err);
+    if (rc == SW_OK && s->expected)
+        rc = sw_err_set(err, SW_ERR_INVALID, "its source gives %llu of %llu bytes",
+                        (unsigned long long)(item->bytes - s->expected),
+                        (unsigned long long)item->bytes);
+    return rc == SW_OK ? rc : sw_err_prefix(err, rc, "tensor %.200s", item->name);
+}
+
+static int put_everything(const struct sw_st_writer *w, struct sw_st_sink *s, struct sw_hash *hash,
+                          struct sw_err *err)
+{
+    struct sw_buf header = {0};
+    unsigned char checksum[SW_ST_CHECKSUM_BYTES];
+    int rc = build_header(w, &header, err);
+    uint64_t length = header.length;
+    if (rc == SW_OK)
+        rc = put(s, &length, SW_ST_LENGTH_BYTES, err);
+    if (rc == SW_OK)
+        rc = put(s, header.text, header.length, err);
+    sw_buf_fini(&header);
+    for (size_t size = 8; size; size /= 2)
+        for (size_t i = 0; rc == SW_OK && i < w->item_count; i++)
+            if (sw_st_dtype_bytes(w->items[i].dtype) == size)
+                rc = put_item(s, &w->items[i], err);
+    if (rc == SW_OK)
+        rc = flush(s, err);
+    if (rc != SW_OK)
+        return rc;
+    *hash = sw_hash_finish(s->hash);
+    sw_st_checksum_bytes(*hash, checksum);
+    rc = put(s, checksum, sizeof checksum, err);
+    return rc == SW_OK ? flush(s, err) : rc;
+}
+
+int sw_st_writer_write(struct sw_st_writer *w, const char *path, mode_t mode, uint64_t *bytes,
+                       char *checksum_hex, struct sw_err *err)
+{
+    struct sw_st_sink sink = {.path = path, .buf = sw_os()->alloc(SW_ST_CHUNK_BYTES)};
+    struct sw_new_file file = {.fd = -1};
+    struct sw_hash hash;
+    int rc = SW_OK;
+    sink.hash = sw_hash_new();
+    if (!sink.buf || !sink.hash)
+        rc = sw_err_nomem(err, "buffer of a safetensors file", SW_ST_CHUNK_BYTES);
+    if (rc == SW_OK)
+        rc = sw_os_new_file_begin(&file, path, mode, err);
+    sink.fd = file.fd;
+    if (rc == SW_OK)
+        rc = put_everything(w, &sink, &hash, err);
+    if (rc == SW_OK)
+        rc = sw_os_new_file_commit(&file, err);
+    sw_os_new_file_abandon(&file);
+    sw_hash_free(sink.hash);
+    sw_free(sink.buf);
+    if (rc == SW_OK && bytes)
+        *bytes = sink.written;
+    if (rc == SW_OK && checksum_hex)
+        sw_hash_hex(hash, checksum_hex);
+    return rc;
+}
