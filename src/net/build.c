@@ -1,0 +1,216 @@
+/* Shapes and plans: every layer's setup in topological order, fused relus, gradients that are
+ * needed, parameters numbered through. */
+#include "net/net_private.h"
+
+#include "base/os.h"
+#include "base/str.h"
+#include <string.h>
+
+struct setup_user {
+    const struct sw_net_args *args;
+};
+
+static const struct sw_desc *find_field(void *user, const char *field)
+{
+    const struct setup_user *u = user;
+    for (int i = 0; i < u->args->field_count; i++)
+        if (sw_str_eq(u->args->fields[i].name, field))
+            return &u->args->fields[i].desc;
+    return NULL;
+}
+
+static const struct sw_desc *find_layout(void *user, const struct sw_layer *l, const char *param)
+{
+    const struct setup_user *u = user;
+    int i = u->args->sharing ? sw_net_find(u->args->sharing, l->name) : -1;
+    if (i < 0)
+        return NULL;
+    const struct sw_layer *other = sw_net_layer(u->args->sharing, i);
+    for (int p = 0; p < other->param_count; p++)
+        if (sw_str_eq(other->param[p].name, param))
+            return &other->param[p].layout;
+    return NULL;
+}
+
+/* A relu whose source applies it: the source can, and nobody else reads the source. */
+static void find_fused(struct sw_net *net)
+{
+    for (int i = 0; i < net->count; i++) {
+        struct sw_node *node = &net->nodes[i];
+        const struct sw_layer_type *type = node->layer.type;
+        if (!type->is_relu || !type->is_relu(node->layer.conf))
+            continue;
+        struct sw_node *source = &net->nodes[node->src[0]];
+        if (source->layer.type->can_fuse_relu && source->consumers == 1)
+            source->fuse_relu = node->fused = true;
+    }
+}
+
+static uint32_t wanted_gradients(const struct sw_net *net, const struct sw_node *node)
+{
+    uint32_t mask = 0;
+    for (int k = 0; net->training && node->leads_to_loss && k < node->layer.src_count; k++)
+        if (net->nodes[node->src[k]].needs_grad)
+            mask |= 1u << k;
+    return mask;
+}
+
+/* Does the shared parameter have the shape this net gives it? */
+static int check_shared(struct setup_user *u, const struct sw_layer *l, struct sw_err *err)
+{
+    char a[128], b[128];
+    for (int p = 0; p < l->param_count; p++) {
+        const struct sw_desc *other = find_layout(u, l, l->param[p].name);
+        if (other && !sw_desc_equal(other, &l->param[p].layout))
+            return sw_err_set(err, SW_ERR_INVALID,
+                              "its %s is %s in evaluation but %s in training: do both read the "
+                              "same shape?",
+                              l->param[p].name, sw_desc_text(&l->param[p].layout, a),
+                              sw_desc_text(other, b));
+    }
+    return SW_OK;
+}
+
+static void settle_backward(struct sw_net *net, struct sw_node *node, uint32_t wants)
+{
+    struct sw_layer *l = &node->layer;
+    node->needs_grad = net->training && node->leads_to_loss && (l->param_count > 0 || wants != 0) &&
+                       l->type->role != SW_ROLE_LOSS;
+    node->has_backward = net->training && node->leads_to_loss && (l->param_count > 0 || wants != 0);
+    for (int k = 0; k < l->src_count; k++)
+        if (wants & (1u << k))
+            net->nodes[node->src[k]].gradient_givers++;
+}
+
+static int check_backward(const struct sw_net *net, const struct sw_node *node, struct sw_err *err)
+{
+    const struct sw_layer *l = &node->layer;
+    if (net->training && l->param_count > 0 && !node->leads_to_loss)
+        return sw_err_set(err, SW_ERR_INVALID,
+                          "no loss depends on it, so its parameters would never be trained: let a "
+                          "loss read it, or say include = eval");
+    if (node->has_backward && !l->type->backward)
+        return sw_err_set(err, SW_ERR_INVALID,
+                          "%s has no gradient, but a loss depends on it and its sources have "
+                          "parameters",
+                          l->type->base.name);
+    return SW_OK;
+}
+
+static int setup_node(struct sw_net *net, struct sw_node *node, const struct sw_net_args *args,
+                      struct sw_err *err)
+{
+    struct sw_layer *l = &node->layer;
+    struct setup_user user = {args};
+    uint32_t wants = wanted_gradients(net, node);
+    struct sw_layer_setup setup = {.stream = net->stream,
+                                   .seed = args->seed,
+                                   .training = net->training && node->leads_to_loss,
+                                   .wants_grad = wants,
+                                   .fuse_relu = node->fuse_relu,
+                                   .fused = node->fused,
+                                   .layout = find_layout,
+                                   .field = find_field,
+                                   .user = &user};
+    if (l->type->state_bytes) {
+        l->state = sw_calloc(1, l->type->state_bytes);
+        if (!l->state)
+            return sw_err_nomem(err, "a layer", l->type->state_bytes);
+    }
+    int rc = l->type->setup(l, &setup, err);
+    if (rc == SW_OK)
+        settle_backward(net, node, wants);
+    if (rc == SW_OK)
+        rc = check_backward(net, node, err);
+    if (rc == SW_OK)
+        rc = check_shared(&user, l, err);
+    return rc;
+}
+
+/* Faults of the recipe become its messages; the other codes pass with the layer in front. */
+static int report(struct sw_net *net, struct sw_node *node, int rc, struct sw_err *err)
+{
+    if (rc != SW_ERR_INVALID)
+        return sw_err_prefix(err, rc, "layer %s", node->layer.name);
+    sw_recipe_error(net->recipe, node->section, NULL, "%s", err->text);
+    return sw_recipe_verdict(net->recipe, err);
+}
+
+static int number_params(struct sw_net *net, struct sw_err *err)
+{
+    int params = 0, results = 0;
+    for (int i = 0; i < net->count; i++) {
+        params += net->nodes[i].layer.param_count;
+        enum sw_layer_role role = net->nodes[i].layer.type->role;
+        results += role == SW_ROLE_LOSS || role == SW_ROLE_METRIC;
+    }
+    net->params = sw_calloc((size_t)params + 1, sizeof *net->params);
+    net->results = sw_calloc((size_t)results + 1, sizeof *net->results);
+    if (!net->params || !net->results)
+        return sw_err_nomem(err, "the parameters", (size_t)params * sizeof *net->params);
+    for (int i = 0; i < net->count; i++) {
+        struct sw_node *node = &net->nodes[i];
+        struct sw_layer *l = &node->layer;
+        node->first_param = net->param_count;
+        for (int k = 0; k < l->param_count; k++) {
+            char *name = sw_format("%s.%s", l->name, l->param[k].name);
+            if (!name)
+                return sw_err_nomem(err, "a parameter's name", 0);
+            net->params[net->param_count++] =
+                (struct sw_net_param){.layer = i, .index = k, .name = name};
+        }
+        if (l->type->role == SW_ROLE_LOSS || l->type->role == SW_ROLE_METRIC) {
+            net->results[net->result_count++] = i;
+            l->result = &node->result;
+        }
+    }
+    return SW_OK;
+}
+
+int sw_net_new(const struct sw_net_args *args, struct sw_net **out, struct sw_err *err)
+{
+    struct sw_net *net = sw_calloc(1, sizeof *net);
+    if (!net)
+        return sw_err_nomem(err, "a net", sizeof *net);
+    net->recipe = args->recipe;
+    net->stream = args->stream;
+    net->training = args->training;
+    net->rows = args->rows;
+    int rc = sw_net_read_graph(net, err);
+    if (rc == SW_OK)
+        find_fused(net);
+    for (int i = 0; i < net->count && rc == SW_OK; i++) {
+        rc = setup_node(net, &net->nodes[i], args, err);
+        if (rc != SW_OK)
+            rc = report(net, &net->nodes[i], rc, err);
+    }
+    if (rc == SW_OK)
+        rc = number_params(net, err);
+    if (rc == SW_OK)
+        rc = sw_net_plan_memory(net, err);
+    if (rc != SW_OK) {
+        sw_net_free(net);
+        return rc;
+    }
+    *out = net;
+    return SW_OK;
+}
+
+void sw_net_free(struct sw_net *net)
+{
+    if (!net)
+        return;
+    for (int i = 0; i < net->count && net->nodes; i++) {
+        struct sw_layer *l = &net->nodes[i].layer;
+        bool was_set_up = l->state || l->type->state_bytes == 0;
+        if (was_set_up && l->type->teardown)
+            l->type->teardown(l);
+        sw_free(l->state);
+    }
+    for (int i = 0; i < net->param_count; i++)
+        sw_free((char *)(uintptr_t)net->params[i].name);
+    sw_free(net->params);
+    sw_free(net->results);
+    sw_free(net->nodes);
+    sw_free(net);
+}

@@ -1,0 +1,212 @@
+/* From [layer] sections to nodes in topological order: who reads whom, cycles, layers of the wrong
+ * number of sources. All faults of the graph are reported, not only the first. */
+#include "net/net_private.h"
+
+#include "base/hash.h"
+#include "base/os.h"
+#include "base/str.h"
+#include <string.h>
+
+struct graph {
+    struct sw_recipe *recipe;
+    const struct sw_section **sections; /* layers of this net, file order */
+    int count;
+    int (*src)[SW_LAYER_SRCS]; /* indices into sections */
+    int *order;                /* topological order */
+    const char **names;
+};
+
+static const struct sw_layer_conf *conf_of(const struct sw_section *s)
+{
+    return s->common;
+}
+
+static bool included(const struct sw_section *s, bool training)
+{
+    int include = conf_of(s)->include;
+    return include == SW_INCLUDE_ALWAYS ||
+           include == (training ? SW_INCLUDE_TRAIN : SW_INCLUDE_EVAL);
+}
+
+static int collect(struct graph *g, bool training, struct sw_err *err)
+{
+    int n = 0;
+    for (const struct sw_section *s = sw_recipe_first(g->recipe, "layer"); s;
+         s = sw_section_next(s))
+        n++;
+    size_t slots = (size_t)n + 1;
+    g->sections = sw_calloc(slots, sizeof(void *));
+    g->src = sw_calloc(slots, sizeof *g->src);
+    g->order = sw_calloc(slots, sizeof *g->order);
+    g->names = sw_calloc(slots, sizeof *g->names);
+    if (!g->sections || !g->src || !g->order || !g->names)
+        return sw_err_nomem(err, "the layer graph", slots * sizeof *g->src);
+    for (const struct sw_section *s = sw_recipe_first(g->recipe, "layer"); s;
+         s = sw_section_next(s))
+        if (s->type[0] && included(s, training)) {
+            g->names[g->count] = s->name;
+            g->sections[g->count++] = s;
+        }
+    return SW_OK;
+}
+
+static int find(const struct graph *g, const char *name)
+{
+    for (int i = 0; i < g->count; i++)
+        if (sw_str_eq(g->names[i], name))
+            return i;
+    return -1;
+}
+
+static void say_dangling(struct graph *g, const struct sw_section *s, int item, const char *name)
+{
+    if (sw_recipe_find(g->recipe, "layer", name)) {
+        sw_recipe_error_item(g->recipe, s, "src", item,
+                             "layer %s is not in this net: its include says otherwise", name);
+        return;
+    }
+    sw_recipe_error_item(g->recipe, s, "src", item, "there is no layer '%s'", name);
+    sw_recipe_hint_near(g->recipe, name, g->names, g->count, "layers");
+}
+
+static void link_sources(struct graph *g, int i)
+{
+    const struct sw_section *s = g->sections[i];
+    const struct sw_layer_type *type = (const struct sw_layer_type *)(const void *)s->type[0];
+    const struct sw_strings *src = &conf_of(s)->src;
+    if (src->count < type->min_src || src->count > type->max_src) {
+        if (type->max_src == 0)
+            sw_recipe_error(g->recipe, s, "src", "%s reads the data and has no source layers",
+                            type->base.name);
+        else if (src->count == 0)
+            sw_recipe_error(g->recipe, s, NULL, "src is missing: %s reads %d layer%s",
+                            type->base.name, type->min_src, type->min_src == 1 ? "" : "s");
+        else
+            sw_recipe_error(g->recipe, s, "src", "%s reads %d to %d layers, not %d",
+                            type->base.name, type->min_src, type->max_src, src->count);
+        return;
+    }
+    for (int k = 0; k < src->count; k++) {
+        g->src[i][k] = find(g, src->items[k]);
+        if (g->src[i][k] < 0)
+            say_dangling(g, s, k, src->items[k]);
+        else if (g->src[i][k] == i)
+            sw_recipe_error_item(g->recipe, s, "src", k, "the layer reads itself");
+    }
+}
+
+static int source_count(const struct graph *g, int i)
+{
+    return conf_of(g->sections[i])->src.count;
+}
+
+/* Kahn's algorithm, taking the first ready layer in file order each time. */
+static void sort(struct graph *g, bool *placed)
+{
+    int n = 0;
+    for (bool moved = true; moved;) {
+        moved = false;
+        for (int i = 0; i < g->count && !moved; i++) {
+            bool ready = !placed[i];
+            for (int k = 0; ready && k < source_count(g, i); k++)
+                ready = placed[g->src[i][k]];
+            if (!ready)
+                continue;
+            placed[i] = moved = true;
+            g->order[n++] = i;
+        }
+    }
+    for (int i = 0; i < g->count; i++)
+        if (!placed[i]) {
+            sw_recipe_error(g->recipe, g->sections[i], "src",
+                            "the layer depends on its own output: a cycle");
+            return;
+        }
+}
+
+static void fill_node(struct sw_net *net, const struct graph *g, int at, const int *position)
+{
+    int i = g->order[at];
+    struct sw_node *node = &net->nodes[at];
+    const struct sw_section *s = g->sections[i];
+    node->section = s;
+    node->only_consumer = -1;
+    node->layer = (struct sw_layer){.name = s->name,
+                                    .type = (const struct sw_layer_type *)(const void *)s->type[0],
+                                    .conf = s->conf[0],
+                                    .index = at,
+                                    .id = sw_hash_name(s->name),
+                                    .src_count = source_count(g, i)};
+    for (int k = 0; k < node->layer.src_count; k++) {
+        struct sw_node *source = &net->nodes[position[g->src[i][k]]];
+        node->src[k] = position[g->src[i][k]];
+        node->layer.src[k] = &source->layer.dst;
+        source->only_consumer = source->consumers++ == 0 ? at : -1;
+    }
+}
+
+static int make_nodes(struct sw_net *net, const struct graph *g, struct sw_err *err)
+{
+    net->count = g->count;
+    net->nodes = sw_calloc((size_t)g->count + 1, sizeof *net->nodes);
+    int *position = sw_calloc((size_t)g->count + 1, sizeof *position);
+    if (!net->nodes || !position) {
+        sw_free(position);
+        return sw_err_nomem(err, "the layers", (size_t)g->count * sizeof *net->nodes);
+    }
+    for (int at = 0; at < g->count; at++)
+        position[g->order[at]] = at;
+    for (int at = 0; at < g->count; at++)
+        fill_node(net, g, at, position);
+    sw_free(position);
+    for (int at = g->count - 1; at >= 0; at--) {
+        struct sw_node *node = &net->nodes[at];
+        node->leads_to_loss |= node->layer.type->role == SW_ROLE_LOSS;
+        for (int k = 0; node->leads_to_loss && k < node->layer.src_count; k++)
+            net->nodes[node->src[k]].leads_to_loss = true;
+    }
+    return SW_OK;
+}
+
+static void check_loss(const struct sw_net *net, const struct graph *g)
+{
+    for (int i = 0; i < g->count; i++)
+        if (((const struct sw_layer_type *)(const void *)g->sections[i]->type[0])->role ==
+            SW_ROLE_LOSS)
+            return;
+    sw_recipe_error(g->recipe, NULL, NULL, "the %s net has no loss layer%s",
+                    net->training ? "training" : "evaluation",
+                    g->count ? "" : ": there are no layers");
+}
+
+int sw_net_read_graph(struct sw_net *net, struct sw_err *err)
+{
+    struct graph g = {.recipe = net->recipe};
+    bool *placed = NULL;
+    int rc = collect(&g, net->training, err);
+    if (rc != SW_OK)
+        goto out;
+    for (int i = 0; i < g.count; i++)
+        link_sources(&g, i);
+    if (net->training)
+        check_loss(net, &g);
+    rc = sw_recipe_verdict(net->recipe, err);
+    if (rc != SW_OK)
+        goto out;
+    placed = sw_calloc((size_t)g.count + 1, sizeof *placed);
+    if (!placed) {
+        rc = sw_err_nomem(err, "the layer graph", (size_t)g.count);
+        goto out;
+    }
+    sort(&g, placed);
+    rc = sw_recipe_verdict(net->recipe, err);
+    if (rc == SW_OK)
+        rc = make_nodes(net, &g, err);
+out:
+    sw_free(placed);
+    sw_free(g.sections);
+    sw_free(g.src);
+    sw_free(g.order);
+    sw_free(g.names);
+    return rc;
+}

@@ -1,0 +1,219 @@
+/* The memory plan. Time is a line of moments: forward of layer i is moment i, its backward moment
+ * 2 n - 1 - i. Every block of memory lives from its first writer to its last reader; blocks whose
+ * lives do not meet may have the same place. Blocks are placed by size, largest first, each at the
+ * lowest offset where nothing that lives at the same time lies (the greedy-by-size rule of
+ * Pisarchyk and Lee, "Efficient Memory Management for Deep Neural Net Inference", 2020).
+ *
+ * In place: an element-wise layer that is its source's only reader takes over the source's memory,
+ * if neither the source nor the layer itself reads the old values in backward. */
+#include "net/net_private.h"
+
+#include "base/os.h"
+#include <stdlib.h>
+#include <string.h>
+
+enum { ALIGN = 4096 }; /* a page: neighbours never share a line, and large copies stay aligned */
+
+struct block {
+    size_t bytes;
+    int first, last; /* moments, inclusive */
+    int64_t *offset; /* where the answer goes */
+    int64_t at;
+};
+
+struct plan {
+    struct sw_net *net;
+    struct block *blocks;
+    int count;
+};
+
+static int moment_backward(const struct sw_net *net, int i)
+{
+    return 2 * net->count - 1 - i;
+}
+
+static void add_block(struct plan *p, size_t bytes, int first, int last, int64_t *offset)
+{
+    *offset = SW_NO_OFFSET;
+    if (bytes == 0)
+        return;
+    bytes = (bytes + ALIGN - 1) / ALIGN * ALIGN;
+    p->blocks[p->count++] =
+        (struct block){.bytes = bytes, .first = first, .last = last, .offset = offset};
+}
+
+static bool is_input(const struct sw_node *node)
+{
+    return node->layer.type->role == SW_ROLE_INPUT;
+}
+
+/* The node that owns the memory in which node i's output lies. */
+static int data_root(const struct sw_net *net, int i)
+{
+    while (net->nodes[i].in_place)
+        i = net->nodes[i].src[0];
+    return i;
+}
+
+static void find_in_place(struct sw_net *net)
+{
+    for (int i = 0; i < net->count; i++) {
+        struct sw_node *node = &net->nodes[i];
+        struct sw_layer *l = &node->layer;
+        if (!l->in_place)
+            continue;
+        const struct sw_node *source = &net->nodes[node->src[0]];
+        bool alone = source->consumers == 1 && !is_input(source);
+        bool source_reads = source->has_backward && source->layer.backward_reads_dst;
+        bool self_reads = node->has_backward && (l->backward_reads_src & 1);
+        /* A fused relu has no values of its own: its source wrote them. */
+        node->in_place = node->fused || (alone && !source_reads && !self_reads);
+        node->grad_in_place = node->has_backward && alone && source->needs_grad;
+    }
+}
+
+/* The last moment at which node i's output is read. */
+static int last_read(const struct sw_net *net, int i)
+{
+    const struct sw_node *node = &net->nodes[i];
+    int last = i;
+    if (node->has_backward && node->layer.backward_reads_dst)
+        last = moment_backward(net, i);
+    for (int j = i + 1; j < net->count; j++) {
+        const struct sw_node *reader = &net->nodes[j];
+        for (int k = 0; k < reader->layer.src_count; k++) {
+            if (reader->src[k] != i)
+                continue;
+            bool again = reader->has_backward && (reader->layer.backward_reads_src >> k & 1);
+            int moment = again ? moment_backward(net, j) : j;
+            last = moment > last ? moment : last;
+        }
+    }
+    return last;
+}
+
+static void plan_data(struct plan *p)
+{
+    struct sw_net *net = p->net;
+    for (int i = 0; i < net->count; i++) {
+        struct sw_node *node = &net->nodes[i];
+        node->data = SW_NO_OFFSET;
+        if (is_input(node) || node->in_place)
+            continue;
+        int last = last_read(net, i);
+        for (int j = i + 1; j < net->count; j++)
+            if (data_root(net, j) == i && last_read(net, j) > last)
+                last = last_read(net, j);
+        add_block(p, sw_desc_bytes(&node->layer.dst.desc), i, last, &node->data);
+    }
+}
+
+/* Several layers may give a gradient to one output. Backward visits the last of them first: it
+ * writes the sum's first term, the others write aside and add. */
+static void plan_gradients(struct plan *p)
+{
+    struct sw_net *net = p->net;
+    for (int i = net->count - 1; i >= 0; i--) {
+        struct sw_node *node = &net->nodes[i];
+        node->grad = SW_NO_OFFSET;
+        for (int k = 0; k < node->layer.src_count; k++)
+            node->aside[k] = SW_NO_OFFSET;
+    }
+    for (int i = 0; i < net->count; i++) {
+        struct sw_node *node = &net->nodes[i];
+        if (!node->needs_grad || node->gradient_givers == 0)
+            continue;
+        int first_giver = -1;
+        for (int j = net->count - 1; j > i; j--) {
+            struct sw_node *giver = &net->nodes[j];
+            for (int k = 0; k < giver->layer.src_count && giver->has_backward; k++) {
+                if (giver->src[k] != i)
+                    continue;
+                size_t bytes = sw_desc_bytes(&node->layer.dst.desc);
+                if (first_giver < 0) {
+                    first_giver = j;
+                } else {
+                    int now = moment_backward(net, j);
+                    giver->adds_grad[k] = true;
+                    add_block(p, bytes, now, now, &giver->aside[k]);
+                }
+            }
+        }
+        bool shared = node->consumers == 1 && net->nodes[node->only_consumer].grad_in_place;
+        if (shared)
+            continue;
+        int last = moment_backward(net, i);
+        /* A chain of in-place gradients lives until its lowest layer has run. */
+        for (int j = i; net->nodes[j].grad_in_place;) {
+            j = net->nodes[j].src[0];
+            last = moment_backward(net, j);
+        }
+        add_block(p, sw_desc_bytes(&node->layer.dst.desc), moment_backward(net, first_giver), last,
+                  &node->grad);
+    }
+}
+
+static void plan_private(struct plan *p)
+{
+    struct sw_net *net = p->net;
+    for (int i = 0; i < net->count; i++) {
+        struct sw_node *node = &net->nodes[i];
+        const struct sw_layer *l = &node->layer;
+        int back = moment_backward(net, i);
+        add_block(p, l->saved_bytes, i, node->has_backward ? back : i, &node->saved);
+        add_block(p, l->scratch_bytes, i, i, &node->forward_scratch);
+        add_block(p, node->has_backward ? l->scratch_bytes : 0, back, back,
+                  &node->backward_scratch);
+    }
+}
+
+static int by_size(const void *a, const void *b)
+{
+    const struct block *x = a, *y = b;
+    if (x->bytes != y->bytes)
+        return x->bytes < y->bytes ? 1 : -1;
+    return x->first != y->first ? x->first - y->first
+                                : (x->offset > y->offset) - (x->offset < y->offset);
+}
+
+/* The lowest place for block b among those placed before it that live at the same time. */
+static int64_t lowest_place(const struct plan *p, int b)
+{
+    const struct block *new = &p->blocks[b];
+    int64_t at = 0;
+    for (bool moved = true; moved;) {
+        moved = false;
+        for (int i = 0; i < b; i++) {
+            const struct block *o = &p->blocks[i];
+            bool meet = o->first <= new->last &&new->first <= o->last;
+            if (meet && at < o->at + (int64_t)o->bytes && o->at < at + (int64_t) new->bytes) {
+                at = o->at + (int64_t)o->bytes;
+                moved = true;
+            }
+        }
+    }
+    return at;
+}
+
+int sw_net_plan_memory(struct sw_net *net, struct sw_err *err)
+{
+    struct plan p = {.net = net};
+    size_t most = (size_t)net->count * (5 + SW_LAYER_SRCS) + 1;
+    p.blocks = sw_calloc(most, sizeof *p.blocks);
+    if (!p.blocks)
+        return sw_err_nomem(err, "the memory plan", most * sizeof *p.blocks);
+    find_in_place(net);
+    plan_data(&p);
+    plan_gradients(&p);
+    plan_private(&p);
+    qsort(p.blocks, (size_t)p.count, sizeof *p.blocks, by_size);
+    net->arena_bytes = 0;
+    for (int b = 0; b < p.count; b++) {
+        struct block *block = &p.blocks[b];
+        block->at = *block->offset = lowest_place(&p, b);
+        size_t end = (size_t)block->at + block->bytes;
+        net->arena_bytes = end > net->arena_bytes ? end : net->arena_bytes;
+    }
+    sw_free(p.blocks);
+    return SW_OK;
+}

@@ -1,0 +1,165 @@
+#include "net/net_private.h"
+
+#include "base/str.h"
+
+int sw_net_layer_count(const struct sw_net *net)
+{
+    return net->count;
+}
+
+const struct sw_layer *sw_net_layer(const struct sw_net *net, int i)
+{
+    return &net->nodes[i].layer;
+}
+
+const struct sw_section *sw_net_section(const struct sw_net *net, int i)
+{
+    return net->nodes[i].section;
+}
+
+int sw_net_find(const struct sw_net *net, const char *layer)
+{
+    for (int i = 0; i < net->count; i++)
+        if (sw_str_eq(net->nodes[i].layer.name, layer))
+            return i;
+    return -1;
+}
+
+bool sw_net_training(const struct sw_net *net)
+{
+    return net->training;
+}
+
+int64_t sw_net_rows(const struct sw_net *net)
+{
+    return net->rows;
+}
+
+bool sw_net_has_backward(const struct sw_net *net, int i)
+{
+    return net->nodes[i].has_backward;
+}
+
+bool sw_net_is_fused(const struct sw_net *net, int i)
+{
+    return net->nodes[i].fused;
+}
+
+bool sw_net_is_in_place(const struct sw_net *net, int i)
+{
+    return net->nodes[i].in_place;
+}
+
+size_t sw_net_arena_bytes(const struct sw_net *net)
+{
+    return net->arena_bytes;
+}
+
+int sw_net_param_count(const struct sw_net *net)
+{
+    return net->param_count;
+}
+
+const struct sw_net_param *sw_net_param(const struct sw_net *net, int p)
+{
+    return &net->params[p];
+}
+
+int sw_net_layer_params(const struct sw_net *net, int i, int *first)
+{
+    *first = net->nodes[i].first_param;
+    return net->nodes[i].layer.param_count;
+}
+
+static void *at(const struct sw_net *net, int64_t offset)
+{
+    return offset == SW_NO_OFFSET ? NULL : net->arena + offset;
+}
+
+static void bind_sources(struct sw_net *net, struct sw_node *node)
+{
+    struct sw_layer *l = &node->layer;
+    for (int k = 0; k < l->src_count; k++) {
+        struct sw_node *source = &net->nodes[node->src[k]];
+        bool wanted = node->has_backward && source->needs_grad;
+        l->src_grad[k] = !wanted              ? NULL
+                         : node->adds_grad[k] ? at(net, node->aside[k])
+                                              : source->layer.dst.grad;
+    }
+}
+
+void sw_net_bind(struct sw_net *net, void *arena)
+{
+    net->arena = arena;
+    for (int i = 0; i < net->count; i++) {
+        struct sw_node *node = &net->nodes[i];
+        struct sw_blob *dst = &node->layer.dst;
+        if (node->layer.type->role != SW_ROLE_INPUT)
+            dst->data =
+                node->in_place ? net->nodes[node->src[0]].layer.dst.data : at(net, node->data);
+        node->layer.saved = at(net, node->saved);
+    }
+    /* Downwards, because a gradient may lie in that of its reader. */
+    for (int i = net->count - 1; i >= 0; i--) {
+        struct sw_node *node = &net->nodes[i];
+        bool shared = node->consumers == 1 && net->nodes[node->only_consumer].grad_in_place;
+        node->layer.dst.grad =
+            shared ? net->nodes[node->only_consumer].layer.dst.grad : at(net, node->grad);
+    }
+    for (int i = 0; i < net->count; i++)
+        bind_sources(net, &net->nodes[i]);
+}
+
+void sw_net_bind_param(struct sw_net *net, int p, const float *value, float *gradient)
+{
+    const struct sw_net_param *param = &net->params[p];
+    struct sw_layer_param *lp = &net->nodes[param->layer].layer.param[param->index];
+    lp->value = value;
+    lp->grad = gradient;
+}
+
+void sw_net_set_field(struct sw_net *net, const char *field, void *data)
+{
+    for (int i = 0; i < net->count; i++) {
+        struct sw_layer *l = &net->nodes[i].layer;
+        if (l->type->role == SW_ROLE_INPUT && sw_str_eq(sw_layer_input_field(l), field))
+            l->dst.data = data;
+    }
+}
+
+int sw_net_forward(struct sw_net *net, int i, const struct sw_step *step, struct sw_err *err)
+{
+    struct sw_node *node = &net->nodes[i];
+    struct sw_layer *l = &node->layer;
+    struct sw_pass pass = {.stream = net->stream, .step = step, .training = net->training};
+    l->scratch = at(net, node->forward_scratch);
+    int rc = l->type->forward(l, &pass, err);
+    return rc == SW_OK ? rc : sw_err_prefix(err, rc, "layer %s", l->name);
+}
+
+int sw_net_backward(struct sw_net *net, int i, const struct sw_step *step, struct sw_err *err)
+{
+    struct sw_node *node = &net->nodes[i];
+    struct sw_layer *l = &node->layer;
+    struct sw_pass pass = {.stream = net->stream, .step = step, .training = true};
+    l->scratch = at(net, node->backward_scratch);
+    int rc = l->type->backward(l, &pass, err);
+    for (int k = 0; k < l->src_count && rc == SW_OK; k++)
+        if (node->adds_grad[k])
+            rc = sw_op_add(net->stream, net->nodes[node->src[k]].layer.dst.grad, l->src_grad[k],
+                           sw_desc_storage(&l->src[k]->desc), err);
+    return rc == SW_OK ? rc : sw_err_prefix(err, rc, "layer %s", l->name);
+}
+
+int sw_net_result_count(const struct sw_net *net)
+{
+    return net->result_count;
+}
+
+struct sw_net_result sw_net_result(const struct sw_net *net, int r)
+{
+    int i = net->results[r];
+    return (struct sw_net_result){.layer = i,
+                                  .loss = net->nodes[i].layer.type->role == SW_ROLE_LOSS,
+                                  .value = net->nodes[i].result};
+}

@@ -1,0 +1,91 @@
+/* A net: the layers of a recipe in topological order for one worker and one use (training or
+ * evaluation), with shapes, plans and a memory plan. Two nets of one recipe share their parameters
+ * and, since nothing of a step is alive at a boundary, the same arena.
+ *
+ * Life: sw_net_new (graph, shapes, plans; no large memory), the parameters are put into a table,
+ * then sw_net_bind sets all pointers, then passes. One owner: the worker whose stream it was made
+ * with. */
+#ifndef SW_NET_NET_H
+#define SW_NET_NET_H
+
+#include "layers/layer.h"
+#include "recipe/recipe.h"
+
+/* One field of the data source as an input layer sees it. */
+struct sw_net_field {
+    const char *name;
+    struct sw_desc desc; /* with the rows of this net */
+};
+
+struct sw_net;
+
+struct sw_net_args {
+    struct sw_recipe *recipe; /* borrowed; errors are added to it */
+    struct sw_stream *stream; /* borrowed */
+    uint64_t seed;
+    bool training;
+    int64_t rows;                      /* of this worker */
+    const struct sw_net_field *fields; /* borrowed during the call */
+    int field_count;
+    const char *source;           /* the data section's name, for messages */
+    const struct sw_net *sharing; /* a net whose parameter layouts are taken over, or NULL */
+};
+
+/* Builds the net. SW_ERR_INVALID: the recipe's graph or shapes are wrong, and its diags say how.
+ * Other errors: SW_ERR_NOMEM, SW_ERR_UNSUPPORTED, SW_ERR_LIBRARY. */
+int sw_net_new(const struct sw_net_args *args, struct sw_net **out,
+               struct sw_err *err) SW_MUST_CHECK;
+void sw_net_free(struct sw_net *net); /* NULL is accepted */
+
+/* Layers in topological order, ties in file order. */
+int sw_net_layer_count(const struct sw_net *net);
+const struct sw_layer *sw_net_layer(const struct sw_net *net, int i);
+const struct sw_section *sw_net_section(const struct sw_net *net, int i);
+int sw_net_find(const struct sw_net *net, const char *layer); /* -1 when absent */
+bool sw_net_training(const struct sw_net *net);
+int64_t sw_net_rows(const struct sw_net *net);
+/* Does backward visit the layer? Always false in an evaluation net. */
+bool sw_net_has_backward(const struct sw_net *net, int i);
+/* Was this relu taken over by its source? */
+bool sw_net_is_fused(const struct sw_net *net, int i);
+/* Does the layer's output lie in its source's memory? */
+bool sw_net_is_in_place(const struct sw_net *net, int i);
+
+/* The memory plan: bytes of the arena, in which offsets follow from the lives of features,
+ * gradients, saved values and scratch. */
+size_t sw_net_arena_bytes(const struct sw_net *net);
+
+/* Parameters, numbered through over the layers. */
+int sw_net_param_count(const struct sw_net *net);
+struct sw_net_param {
+    int layer, index; /* layer->param[index] */
+    const char *name; /* "conv1.weight"; owned by the net */
+};
+const struct sw_net_param *sw_net_param(const struct sw_net *net, int p);
+/* The first parameter of layer i, and how many there are. */
+int sw_net_layer_params(const struct sw_net *net, int i, int *first);
+
+/* Sets pointers: features, gradients, saved values and scratch inside arena (at least
+ * sw_net_arena_bytes, 64-byte aligned; borrowed). */
+void sw_net_bind(struct sw_net *net, void *arena);
+/* The value (and in training the gradient array) of a parameter. */
+void sw_net_bind_param(struct sw_net *net, int p, const float *value, float *gradient);
+/* The memory of a data field for the coming pass. */
+void sw_net_set_field(struct sw_net *net, const char *field, void *data);
+
+/* One layer's part of a pass. Errors carry "layer NAME: ". */
+int sw_net_forward(struct sw_net *net, int i, const struct sw_step *step,
+                   struct sw_err *err) SW_MUST_CHECK;
+int sw_net_backward(struct sw_net *net, int i, const struct sw_step *step,
+                    struct sw_err *err) SW_MUST_CHECK;
+
+/* Losses and metrics of the last forward pass. */
+int sw_net_result_count(const struct sw_net *net);
+struct sw_net_result {
+    int layer;
+    bool loss;
+    struct sw_result value;
+};
+struct sw_net_result sw_net_result(const struct sw_net *net, int r);
+
+#endif

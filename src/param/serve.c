@@ -1,0 +1,216 @@
+/* The table in motion: what workers say and how servers answer, under BSP. The rule of the tech
+ * report's Algorithms 3 and 4 as meant: a slice has one threshold, the number of contributions; an
+ * update that comes early waits and is never lost. */
+#include "param/table_private.h"
+
+#include "base/os.h"
+#include <string.h>
+
+int sw_table_update(struct sw_table *t, int worker, int param, uint64_t version)
+{
+    struct sw_message m = {
+        .kind = SW_MSG_UPDATE, .from = worker, .param = param, .version = version};
+    for (int s = 0; s < t->args.servers; s++) {
+        const struct sw_server_state *server = &t->servers[s];
+        int from = server->first[param], to = server->first[param + 1];
+        if (from == to)
+            continue;
+        m.bytes = 0;
+        for (int i = from; i < to; i++)
+            m.bytes += t->slices[server->slices[i]].count * (int64_t)sizeof(float);
+        int rc = sw_channel_send(&t->servers[s].inbox, &m);
+        if (rc != SW_OK)
+            return rc;
+    }
+    return SW_OK;
+}
+
+bool sw_table_ready(const struct sw_table *t, int param, uint64_t version)
+{
+    const struct sw_param *p = &t->params[param];
+    /* Acquire: the values written before the counter moved are seen. */
+    return __atomic_load_n(&p->applied, __ATOMIC_ACQUIRE) >= version * (uint64_t)p->slice_count;
+}
+
+int sw_table_wait(struct sw_table *t, int param, uint64_t version, int timeout_ms)
+{
+    if (sw_table_ready(t, param, version))
+        return SW_OK;
+    int rc = SW_OK;
+    sw_mutex_lock(&t->lock);
+    /* Sequentially consistent with the reading in announce: one of the two sees the other. */
+    __atomic_add_fetch(&t->waiters, 1, __ATOMIC_SEQ_CST);
+    while (rc == SW_OK && !t->closed && !sw_table_ready(t, param, version))
+        if (!sw_cond_wait_ms(&t->changed, &t->lock, timeout_ms))
+            rc = SW_ERR_BUSY;
+    __atomic_sub_fetch(&t->waiters, 1, __ATOMIC_SEQ_CST);
+    if (sw_table_ready(t, param, version))
+        rc = SW_OK;
+    else if (t->closed)
+        rc = SW_ERR_CANCELLED;
+    sw_mutex_unlock(&t->lock);
+    return rc;
+}
+
+struct sw_channel *sw_table_inbox(struct sw_table *t, int server)
+{
+    return &t->servers[server].inbox;
+}
+
+int64_t sw_table_served_ns(const struct sw_table *t, int server)
+{
+    return __atomic_load_n(&t->servers[server].served_ns, __ATOMIC_RELAXED);
+}
+
+void sw_table_close_v(void *table)
+{
+    struct sw_table *t = table;
+    sw_mutex_lock(&t->lock);
+    t->closed = true;
+    sw_cond_broadcast(&t->changed);
+    sw_mutex_unlock(&t->lock);
+    for (int i = 0; i < t->args.servers; i++)
+        if (t->servers[i].inbox_open)
+            sw_channel_close(&t->servers[i].inbox);
+}
+
+/* Counts one applied slice and wakes who waits for the parameter. */
+static void announce(struct sw_table *t, struct sw_param *p)
+{
+    __atomic_add_fetch(&p->applied, 1, __ATOMIC_SEQ_CST);
+    if (__atomic_load_n(&t->waiters, __ATOMIC_SEQ_CST) == 0)
+        return;
+    sw_mutex_lock(&t->lock);
+    sw_cond_broadcast(&t->changed);
+    sw_mutex_unlock(&t->lock);
+}
+
+/* Sums the workers' gradients of a slice into the first worker's, in worker order. */
+static void reduce(const struct sw_table *t, const struct sw_param *p, const struct sw_slice *s)
+{
+    float *sum = p->gradient[0] + s->from;
+    for (int w = 1; w < t->args.workers; w++) {
+        const float *g = p->gradient[w] + s->from;
+#pragma omp parallel for simd schedule(static)
+        for (int64_t i = 0; i < s->count; i++)
+            sum[i] += g[i];
+    }
+}
+
+static int apply(struct sw_table *t, int server, struct sw_slice *s, struct sw_err *err)
+{
+    struct sw_param *p = &t->params[s->param];
+    float *slot[SW_UPDATER_SLOTS];
+    bool non_finite = false;
+    int64_t begin_ns = sw_os()->monotonic_ns();
+    for (int i = 0; i < t->slots; i++)
+        slot[i] = p->slot[i] + s->from;
+    if (t->args.workers > 1)
+        reduce(t, p, s);
+    struct sw_update_args a = {
+        .value = p->value + s->from,
+        .slot = slot,
+        .gradient = p->gradient[0] + s->from,
+        .count = s->count,
+        .lr = (float)(sw_table_rate(t, s->version) * (double)p->lr_mult),
+        .weight_decay = (float)(t->args.common->weight_decay * (double)p->decay_mult),
+        .gradient_scale = 1,
+        .step = s->version,
+        .non_finite = &non_finite,
+    };
+    sw_updater_apply(t->args.updater, t->args.updater_conf, &a);
+    if (non_finite)
+        return sw_err_set(err, SW_ERR_DIVERGED,
+                          "step %llu: the gradient or new value of %s is not finite (NaN or Inf)",
+                          (unsigned long long)s->version + 1, p->name);
+    s->version++;
+    s->contributions = 0;
+    if (t->watch)
+        t->watch(t->watch_user, server, s->param, s->version, begin_ns, sw_os()->monotonic_ns());
+    announce(t, p);
+    return SW_OK;
+}
+
+/* One worker's contribution to every slice that the server owns of the parameter. */
+static int contribute(struct sw_table *t, int server, const struct sw_message *m,
+                      struct sw_err *err)
+{
+    const struct sw_server_state *s = &t->servers[server];
+    for (int i = s->first[m->param]; i < s->first[m->param + 1]; i++) {
+        struct sw_slice *slice = &t->slices[s->slices[i]];
+        if (++slice->contributions < t->args.workers)
+            continue;
+        int rc = apply(t, server, slice, err);
+        if (rc != SW_OK)
+            return rc;
+    }
+    return SW_OK;
+}
+
+/* All slices of a parameter on one server move together, so the first tells the version. */
+static uint64_t version_of(const struct sw_table *t, const struct sw_server_state *s, int param)
+{
+    return t->slices[s->slices[s->first[param]]].version;
+}
+
+static int keep_early(struct sw_server_state *s, const struct sw_message *m, struct sw_err *err)
+{
+    if (s->early_count == s->early_capacity)
+        return sw_err_set(err, SW_ERR_INVALID, "more than %d updates are ahead of their turn",
+                          s->early_capacity);
+    s->early[s->early_count++] = *m;
+    return SW_OK;
+}
+
+/* Takes up early updates whose turn has come, until none is left that can be. */
+static int take_up_early(struct sw_table *t, int server, struct sw_err *err)
+{
+    struct sw_server_state *s = &t->servers[server];
+    for (int i = 0; i < s->early_count;) {
+        struct sw_message m = s->early[i];
+        if (m.version != version_of(t, s, m.param) + 1) {
+            i++;
+            continue;
+        }
+        memmove(&s->early[i], &s->early[i + 1],
+                (size_t)(s->early_count - i - 1) * sizeof *s->early);
+        s->early_count--;
+        int rc = contribute(t, server, &m, err);
+        if (rc != SW_OK)
+            return rc;
+        i = 0;
+    }
+    return SW_OK;
+}
+
+static int handle_update(struct sw_table *t, int server, const struct sw_message *m,
+                         struct sw_err *err)
+{
+    struct sw_server_state *s = &t->servers[server];
+    uint64_t version = version_of(t, s, m->param);
+    if (m->version <= version)
+        return sw_err_set(err, SW_ERR_INVALID,
+                          "worker %d sent its gradient of %s for step %llu, which is applied",
+                          m->from, t->params[m->param].name, (unsigned long long)m->version);
+    if (m->version > version + 1)
+        return keep_early(s, m, err);
+    int rc = contribute(t, server, m, err);
+    if (rc == SW_OK && s->early_count > 0)
+        rc = take_up_early(t, server, err);
+    return rc;
+}
+
+int sw_table_serve(struct sw_table *t, int server, const struct sw_message *m, struct sw_err *err)
+{
+    struct sw_server_state *s = &t->servers[server];
+    bool known = m->kind == SW_MSG_UPDATE && m->param >= 0 && m->param < t->param_count &&
+                 s->first[m->param] < s->first[m->param + 1];
+    if (!known)
+        return sw_err_set(err, SW_ERR_INVALID,
+                          "server %d cannot handle message %s for parameter %d", server,
+                          sw_message_kind_name(m->kind), m->param);
+    int64_t begin_ns = sw_os()->monotonic_ns();
+    int rc = handle_update(t, server, m, err);
+    __atomic_fetch_add(&s->served_ns, sw_os()->monotonic_ns() - begin_ns, __ATOMIC_RELAXED);
+    return rc;
+}

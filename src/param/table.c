@@ -1,0 +1,300 @@
+#include "param/table_private.h"
+
+#include "base/os.h"
+#include "base/str.h"
+#include "param/schedule.h"
+#include <string.h>
+
+enum { ALIGN = 64, EARLY_PER_PARAM = 4 };
+
+int sw_table_new(const struct sw_table_args *args, struct sw_table **out, struct sw_err *err)
+{
+    struct sw_table *t = sw_calloc(1, sizeof *t);
+    if (!t)
+        return sw_err_nomem(err, "the parameter table", sizeof *t);
+    t->args = *args;
+    sw_mutex_init(&t->lock);
+    sw_cond_init(&t->changed);
+    t->slots = args->updater->slots ? args->updater->slots(args->updater_conf) : 0;
+    t->servers = sw_calloc((size_t)args->servers, sizeof *t->servers);
+    if (!t->servers) {
+        sw_table_free(t);
+        return sw_err_nomem(err, "the parameter table", (size_t)args->servers * sizeof *t->servers);
+    }
+    *out = t;
+    return SW_OK;
+}
+
+static void fini_server(struct sw_server_state *s)
+{
+    if (s->inbox_open)
+        sw_channel_fini(&s->inbox);
+    sw_free(s->slices);
+    sw_free(s->first);
+    sw_free(s->early);
+}
+
+void sw_table_free(struct sw_table *t)
+{
+    if (!t)
+        return;
+    for (int i = 0; i < t->param_count; i++) {
+        sw_free(t->params[i].name);
+        sw_free(t->params[i].gradient);
+    }
+    for (int i = 0; t->servers && i < t->args.servers; i++)
+        fini_server(&t->servers[i]);
+    sw_device_free(t->args.device, t->values, t->value_bytes);
+    sw_device_free(t->args.device, t->state, t->state_bytes);
+    sw_cond_fini(&t->changed);
+    sw_mutex_fini(&t->lock);
+    sw_free(t->servers);
+    sw_free(t->params);
+    sw_free(t->slices);
+    sw_free(t);
+}
+
+static int grow_params(struct sw_table *t, struct sw_err *err)
+{
+    if (t->param_count < t->param_capacity)
+        return SW_OK;
+    int capacity = t->param_capacity ? 2 * t->param_capacity : 16;
+    struct sw_param *p = sw_realloc_array(t->params, (size_t)capacity, sizeof *p);
+    if (!p)
+        return sw_err_nomem(err, "the parameter table", (size_t)capacity * sizeof *p);
+    t->params = p;
+    t->param_capacity = capacity;
+    return SW_OK;
+}
+
+int sw_table_add(struct sw_table *t, const struct sw_param_spec *spec, int *index,
+                 struct sw_err *err)
+{
+    if (sw_table_find(t, spec->name) >= 0)
+        return sw_err_set(err, SW_ERR_INVALID, "parameter %s is there already", spec->name);
+    int rc = grow_params(t, err);
+    if (rc != SW_OK)
+        return rc;
+    struct sw_param *p = &t->params[t->param_count];
+    *p = (struct sw_param){.layout = spec->layout,
+                           .fan_in = spec->fan_in,
+                           .init = spec->init,
+                           .lr_mult = (float)spec->lr_mult,
+                           .decay_mult = (float)spec->decay_mult};
+    p->name = sw_strdup(spec->name);
+    p->gradient = sw_calloc((size_t)t->args.workers, sizeof *p->gradient);
+    if (!p->name || !p->gradient) {
+        sw_free(p->name);
+        sw_free(p->gradient);
+        return sw_err_nomem(err, spec->name, sizeof *p);
+    }
+    *index = t->param_count++;
+    return SW_OK;
+}
+
+static int count_slices(const struct sw_table *t, const struct sw_param *p)
+{
+    int64_t n = sw_desc_storage(&p->layout);
+    return (int)((n + t->args.slice_elements - 1) / t->args.slice_elements);
+}
+
+/* Cuts a parameter into slices of nearly equal size, each at most slice_elements and, but for the
+ * last, a multiple of 64 bytes. */
+static void cut(struct sw_table *t, int index)
+{
+    struct sw_param *p = &t->params[index];
+    int64_t n = sw_desc_storage(&p->layout), pieces = count_slices(t, p);
+    int64_t grain = ALIGN / (int64_t)sizeof(float);
+    int64_t size = ((n + pieces - 1) / pieces + grain - 1) / grain * grain;
+    p->first_slice = t->slice_count;
+    for (int64_t from = 0; from < n; from += size) {
+        int64_t count = n - from < size ? n - from : size;
+        t->slices[t->slice_count++] =
+            (struct sw_slice){.param = index, .from = from, .count = count};
+    }
+    p->slice_count = t->slice_count - p->first_slice;
+}
+
+/* Deals the slices out in order, each to the server with the fewest elements so far. */
+static void deal(struct sw_table *t, int64_t *load)
+{
+    for (int i = 0; i < t->slice_count; i++) {
+        int least = 0;
+        for (int s = 1; s < t->args.servers; s++)
+            if (load[s] < load[least])
+                least = s;
+        t->slices[i].server = least;
+        load[least] += t->slices[i].count;
+        t->servers[least].slice_count++;
+    }
+}
+
+static int freeze_server(struct sw_table *t, int index, struct sw_err *err)
+{
+    struct sw_server_state *s = &t->servers[index];
+    size_t params = (size_t)t->param_count;
+    s->early_capacity = EARLY_PER_PARAM * t->param_count * t->args.workers + 1;
+    s->slices = sw_calloc((size_t)s->slice_count + 1, sizeof *s->slices);
+    s->first = sw_calloc(params + 1, sizeof *s->first);
+    s->early = sw_calloc((size_t)s->early_capacity, sizeof *s->early);
+    if (!s->slices || !s->first || !s->early)
+        return sw_err_nomem(err, "a server's slices", params * sizeof *s->first);
+    int n = 0;
+    for (int p = 0; p < t->param_count; p++) {
+        const struct sw_param *param = &t->params[p];
+        s->first[p] = n;
+        for (int i = param->first_slice; i < param->first_slice + param->slice_count; i++)
+            if (t->slices[i].server == index)
+                s->slices[n++] = i;
+    }
+    s->first[params] = n;
+    /* A worker has at most one update per parameter outstanding, and may be a step ahead. */
+    size_t capacity = 2 * (params + 1) * (size_t)t->args.workers;
+    int rc = sw_channel_init(&s->inbox, t->args.workers, capacity, err);
+    s->inbox_open = rc == SW_OK;
+    return rc;
+}
+
+int sw_table_freeze(struct sw_table *t, struct sw_err *err)
+{
+    int total = 0;
+    for (int i = 0; i < t->param_count; i++)
+        total += count_slices(t, &t->params[i]);
+    t->slices = sw_calloc((size_t)total + 1, sizeof *t->slices);
+    int64_t *load = sw_calloc((size_t)t->args.servers, sizeof *load);
+    if (!t->slices || !load) {
+        sw_free(load);
+        return sw_err_nomem(err, "the parameter table", (size_t)total * sizeof *t->slices);
+    }
+    for (int i = 0; i < t->param_count; i++)
+        cut(t, i);
+    deal(t, load);
+    sw_free(load);
+    int rc = SW_OK;
+    for (int i = 0; i < t->args.servers && rc == SW_OK; i++)
+        rc = freeze_server(t, i, err);
+    return rc;
+}
+
+static size_t array_bytes(const struct sw_param *p)
+{
+    return (sw_desc_bytes(&p->layout) + ALIGN - 1) / ALIGN * ALIGN;
+}
+
+void sw_table_bytes(const struct sw_table *t, size_t *value_bytes, size_t *state_bytes)
+{
+    size_t values = 0;
+    for (int i = 0; i < t->param_count; i++)
+        values += array_bytes(&t->params[i]);
+    *value_bytes = values;
+    *state_bytes = values * (size_t)(t->args.workers + t->slots);
+}
+
+int sw_table_allocate(struct sw_table *t, struct sw_err *err)
+{
+    size_t values, state;
+    sw_table_bytes(t, &values, &state);
+    int rc = sw_device_alloc(t->args.device, values, "parameters", &t->values, err);
+    if (rc != SW_OK)
+        return rc;
+    t->value_bytes = values;
+    rc = sw_device_alloc(t->args.device, state, "gradients and updater state", &t->state, err);
+    if (rc != SW_OK)
+        return rc;
+    t->state_bytes = state;
+    char *value = t->values, *other = t->state;
+    for (int i = 0; i < t->param_count; i++) {
+        struct sw_param *p = &t->params[i];
+        size_t bytes = array_bytes(p);
+        p->value = (float *)(void *)value;
+        value += bytes;
+        for (int w = 0; w < t->args.workers; w++, other += bytes)
+            p->gradient[w] = (float *)(void *)other;
+        for (int s = 0; s < t->slots; s++, other += bytes)
+            p->slot[s] = (float *)(void *)other;
+    }
+    return SW_OK;
+}
+
+/* The first worker's gradient serves as room for the plain order. */
+static int init_value(struct sw_table *t, struct sw_param *p, struct sw_err *err)
+{
+    int64_t n = sw_desc_count(&p->layout);
+    float *plain = p->gradient[0];
+    int rc = sw_init_fill(&p->init, t->args.seed, p->name, p->fan_in, 0, n, plain, err);
+    if (rc != SW_OK)
+        return sw_err_prefix(err, rc, "parameter %s", p->name);
+    sw_desc_from_plain(&p->layout, plain, p->value);
+    memset(plain, 0, array_bytes(p));
+    return SW_OK;
+}
+
+int sw_table_init_values(struct sw_table *t, struct sw_err *err)
+{
+    int rc = SW_OK;
+    for (int i = 0; i < t->param_count && rc == SW_OK; i++)
+        rc = init_value(t, &t->params[i], err);
+    return rc;
+}
+
+void sw_table_set_watch(struct sw_table *t, sw_table_watch *watch, void *user)
+{
+    t->watch = watch;
+    t->watch_user = user;
+}
+
+int sw_table_count(const struct sw_table *t)
+{
+    return t->param_count;
+}
+
+int64_t sw_table_elements(const struct sw_table *t)
+{
+    int64_t n = 0;
+    for (int i = 0; i < t->param_count; i++)
+        n += sw_desc_count(&t->params[i].layout);
+    return n;
+}
+
+const struct sw_param *sw_table_param(const struct sw_table *t, int index)
+{
+    return &t->params[index];
+}
+
+int sw_table_find(const struct sw_table *t, const char *name)
+{
+    for (int i = 0; i < t->param_count; i++)
+        if (sw_str_eq(t->params[i].name, name))
+            return i;
+    return -1;
+}
+
+const struct sw_updater *sw_table_updater(const struct sw_table *t)
+{
+    return t->args.updater;
+}
+
+int sw_table_slots(const struct sw_table *t)
+{
+    return t->slots;
+}
+
+double sw_table_rate(const struct sw_table *t, uint64_t step)
+{
+    return sw_schedule_rate(t->args.schedule, t->args.schedule_conf, t->args.common->lr, step,
+                            t->args.horizon_steps);
+}
+
+struct sw_tensor sw_table_tensor(struct sw_table *t, int param, int slot)
+{
+    struct sw_param *p = &t->params[param];
+    return sw_tensor_view(t->args.device, &p->layout, slot < 0 ? p->value : p->slot[slot]);
+}
+
+void sw_table_put_version(struct sw_table *t, uint64_t version)
+{
+    for (int i = 0; i < t->slice_count; i++)
+        t->slices[i].version = version;
+    for (int i = 0; i < t->param_count; i++)
+        t->params[i].applied = version * (uint64_t)t->params[i].slice_count;
+}

@@ -1,0 +1,134 @@
+/* The parameter table: every parameter of a job, cut into slices that servers own, and the rules by
+ * which gradients become new values (SINGA, TOMM 5.1; tech report 5.2-5.3, Algorithms 3 and 4).
+ *
+ * Values live once per process, in the layout the forward plans chose; workers read them in place.
+ * A worker writes its gradient into an array of its own and says `update`: the gradient of step t
+ * is complete, and I read version t-1 no more. Under BSP a server therefore may change a slice when
+ * the updates of all workers have come: the contributions it counts are the readers that have left.
+ * Evaluation and checkpoints run on a worker's thread between two of its updates, so they count
+ * too. A server sums the gradients slice by slice in worker order, runs the updater, and moves the
+ * version.
+ *
+ * Worker side: sw_table_update, sw_table_ready, sw_table_wait. Server side: sw_table_serve handles
+ * one message and never waits; whoever runs it (a thread of its own, or a worker between two
+ * layers) is the thin shell in train/server.c.
+ *
+ * Thread rule: built by one thread, then frozen but for what is said at each field. */
+#ifndef SW_PARAM_TABLE_H
+#define SW_PARAM_TABLE_H
+
+#include "comm/channel.h"
+#include "device/device.h"
+#include "param/init.h"
+#include "param/updater.h"
+#include "sync/atomic.h"
+#include "sync/fault.h"
+#include "tensor/tensor.h"
+
+struct sw_param {
+    char *name; /* owned: "conv1.weight" */
+    struct sw_desc
+        layout; /* storage of value, gradients and slots; logical dims as in checkpoints */
+    int64_t fan_in;
+    struct sw_init_conf init;
+    float lr_mult, decay_mult;
+    float *value;                  /* written by the servers that own its slices */
+    float *slot[SW_UPDATER_SLOTS]; /* likewise */
+    float **gradient;              /* owned array [workers]; each written by its worker */
+    int first_slice, slice_count;
+    uint64_t applied; /* atomic: slice updates so far; version = applied / slice_count */
+};
+
+/* A range of a parameter's storage. The server that owns it is the only one to touch the counters.
+ */
+struct sw_slice {
+    int param, server;
+    int64_t from, count;
+    uint64_t version;  /* updates applied */
+    int contributions; /* to version + 1 */
+};
+
+/* Which updater with which settings, and how it is cut. All borrowed for the table's life. */
+struct sw_table_args {
+    struct sw_device *device;
+    uint64_t seed;
+    const struct sw_updater *updater;
+    const void *updater_conf; /* of the type */
+    const struct sw_updater_conf *common;
+    const struct sw_type *schedule;
+    const void *schedule_conf;
+    uint64_t horizon_steps;
+    int64_t slice_elements; /* the largest slice */
+    int workers, servers;
+    struct sw_fault *fault; /* closes every wait; may be NULL in tests */
+};
+
+struct sw_param_spec {
+    const char *name; /* copied */
+    struct sw_desc layout;
+    int64_t fan_in;
+    struct sw_init_conf init;
+    double lr_mult, decay_mult; /* all factors multiplied */
+};
+
+struct sw_table;
+
+/* Called by a server after it applied an update: what a trace, a ledger or a test wants to know. */
+typedef void sw_table_watch(void *user, int server, int param, uint64_t version, int64_t begin_ns,
+                            int64_t end_ns);
+
+int sw_table_new(const struct sw_table_args *args, struct sw_table **out,
+                 struct sw_err *err) SW_MUST_CHECK;
+void sw_table_free(struct sw_table *t);
+/* Adds a parameter; its index counts from 0. Errors: SW_ERR_INVALID (the name is taken),
+ * SW_ERR_NOMEM. */
+int sw_table_add(struct sw_table *t, const struct sw_param_spec *spec, int *index,
+                 struct sw_err *err) SW_MUST_CHECK;
+/* Cuts slices, deals them out to the servers by bytes. No parameters can be added afterwards. */
+int sw_table_freeze(struct sw_table *t, struct sw_err *err) SW_MUST_CHECK;
+/* What sw_table_allocate will take: values; gradients and updater state. */
+void sw_table_bytes(const struct sw_table *t, size_t *value_bytes, size_t *state_bytes);
+int sw_table_allocate(struct sw_table *t, struct sw_err *err) SW_MUST_CHECK;
+/* Fills the values from the initialisers (version 0). */
+int sw_table_init_values(struct sw_table *t, struct sw_err *err) SW_MUST_CHECK;
+void sw_table_set_watch(struct sw_table *t, sw_table_watch *watch, void *user);
+
+int sw_table_count(const struct sw_table *t);
+int64_t sw_table_elements(const struct sw_table *t); /* logical, over all parameters */
+const struct sw_param *sw_table_param(const struct sw_table *t, int index);
+int sw_table_find(const struct sw_table *t, const char *name); /* -1 when absent */
+const struct sw_updater *sw_table_updater(const struct sw_table *t);
+int sw_table_slots(const struct sw_table *t);
+/* The rate of update t = step + 1. */
+double sw_table_rate(const struct sw_table *t, uint64_t step);
+
+/* Views for checkpoints and evaluation; slot -1 is the value. Between steps only. */
+struct sw_tensor sw_table_tensor(struct sw_table *t, int param, int slot);
+/* Says that all values are those of version `version`: after a checkpoint was read. */
+void sw_table_put_version(struct sw_table *t, uint64_t version);
+
+/* --- worker side --- */
+
+/* The gradient of step `version` (1, 2, ...) of this parameter is in gradient[worker]; the worker
+ * reads the value no more. Tells every server that owns a slice. Errors: SW_ERR_CANCELLED. */
+int sw_table_update(struct sw_table *t, int worker, int param, uint64_t version) SW_MUST_CHECK;
+/* Is version `version` of the parameter complete? */
+bool sw_table_ready(const struct sw_table *t, int param, uint64_t version);
+/* Waits for it, at most timeout_ms. SW_OK, SW_ERR_BUSY (timeout), SW_ERR_CANCELLED. */
+int sw_table_wait(struct sw_table *t, int param, uint64_t version, int timeout_ms) SW_MUST_CHECK;
+
+/* --- server side --- */
+
+/* Where the messages for a server arrive. */
+struct sw_channel *sw_table_inbox(struct sw_table *t, int server);
+/* Handles one message with the calling thread's OpenMP team; never waits. An update that is early
+ * is kept until its turn. Errors: SW_ERR_DIVERGED naming the parameter when a gradient or value is
+ * not finite, SW_ERR_INVALID for a message that cannot be (a bug or an intruder). */
+int sw_table_serve(struct sw_table *t, int server, const struct sw_message *m,
+                   struct sw_err *err) SW_MUST_CHECK;
+/* Nanoseconds that a server has spent in sw_table_serve. Any thread. */
+int64_t sw_table_served_ns(const struct sw_table *t, int server);
+/* Ends every wait on the table; for sw_fault_attach. */
+void sw_table_close_v(void *table);
+
+#endif
