@@ -2,7 +2,7 @@
  *
  * A worker binds itself before its first parallel region: threads that OpenMP starts inherit the
  * mask of the thread that starts them. That holds only while OpenMP does not bind by itself, so a
- * program that is told to by the environment is refused. Each function acts on the calling thread
+ * program that the environment tells to do so is refused. Each function acts on the calling thread
  * or on the range it is given; any thread may call. */
 #ifndef SW_CLUSTER_BIND_H
 #define SW_CLUSTER_BIND_H
@@ -18,17 +18,19 @@ int sw_bind_check_environment(struct sw_err *err) SW_MUST_CHECK;
  * SW_ERR_UNSUPPORTED (the system refuses). */
 int sw_bind_thread(const struct sw_machine *m, const struct sw_core_set *cores,
                    struct sw_err *err) SW_MUST_CHECK;
-/* The cores on which the calling thread may run. */
+/* The cores of the map on which the calling thread may run. */
 int sw_bound_cores(const struct sw_machine *m, struct sw_core_set *cores,
                    struct sw_err *err) SW_MUST_CHECK;
 
-/* Places the pages of a range on the nodes of the mask (bit i: m->nodes[i]), moving those that are
- * there already. memory is page aligned. With one node there is nothing to do.
- * Errors: SW_ERR_INVALID, SW_ERR_UNSUPPORTED (the system refuses, as some containers do). */
+/* Places the pages of a range on the nodes of the mask (bit i: m->nodes[i]), in turn when there are
+ * several; pages that are there already move. memory is page aligned. On a machine with one node
+ * there is nothing to do. Errors: SW_ERR_INVALID (no node, a machine that is not here),
+ * SW_ERR_UNSUPPORTED (the system refuses, as some containers do; the pages stay where they are). */
 int sw_bind_memory(const struct sw_machine *m, uint64_t node_mask, void *memory, size_t bytes,
                    struct sw_err *err) SW_MUST_CHECK;
-/* Reads back where pages live: node_bytes[node_count] and, for pages not touched yet,
- * *absent_bytes. Errors: SW_ERR_UNSUPPORTED, SW_ERR_NOMEM. */
+/* Reads back where whole pages of a range live: node_bytes[m->node_count], and in *absent_bytes
+ * those not touched yet or on a node that is not in the map. Errors: SW_ERR_INVALID,
+ * SW_ERR_UNSUPPORTED. */
 int sw_bind_where(const struct sw_machine *m, const void *memory, size_t bytes, int64_t *node_bytes,
                   int64_t *absent_bytes, struct sw_err *err) SW_MUST_CHECK;
 

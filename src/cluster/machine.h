@@ -1,62 +1,58 @@
 /* The machine map: packages, NUMA nodes, cores and caches as hwloc sees them, minus what this
- * process may not use (cgroup cpuset, taskset). What is not allowed is not seen. Core numbers are
- * hwloc's logical ones (`lstopo` calls them L#). A map is made once and frozen; any thread reads
- * it. This floor is the only one that includes hwloc. */
+ * process may not use (cgroup cpuset, taskset). What is not allowed is not seen. Core and node
+ * numbers are hwloc's logical ones (`lstopo` writes them L#). A map is made once and frozen; any
+ * thread reads it. This floor is the only one that includes hwloc. */
 #ifndef SW_CLUSTER_MACHINE_H
 #define SW_CLUSTER_MACHINE_H
 
 #include "base/err.h"
+#include "cluster/core_set.h"
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 
-enum { SW_MAX_CORES = 1024, SW_MAX_NODES = 64 };
-
-/* A set of cores: a plain value, zero is empty. */
-struct sw_core_set {
-    uint64_t bits[SW_MAX_CORES / 64];
-};
-
-void sw_core_set_add(struct sw_core_set *s, int core);
-bool sw_core_set_has(const struct sw_core_set *s, int core);
-int sw_core_set_count(const struct sw_core_set *s);
-bool sw_core_set_overlaps(const struct sw_core_set *a, const struct sw_core_set *b);
-int sw_core_set_next(const struct sw_core_set *s, int after); /* first: after = -1; none: -1 */
-/* "0-1", "0,2", "" into out; cut off with "..." when it does not fit. Returns out. */
-const char *sw_core_set_text(const struct sw_core_set *s, char *out, size_t bytes);
+enum { SW_MAX_NODES = 64 };
 
 struct sw_core {
     int number;  /* hwloc logical number */
-    int package; /* hwloc logical numbers */
+    int package; /* hwloc logical number; 0 when the machine names none */
     int node;    /* index in nodes */
-    int pus;     /* hardware threads that this process may use */
+    int pus;     /* hardware threads of it that this process may use */
 };
 
+/* A NUMA node with at least one allowed core. Cores whose memory this process may not use have an
+ * entry of number -1 for each package, without memory. */
 struct sw_node {
     int number;    /* hwloc logical number */
     int os_number; /* as in /sys/devices/system/node */
+    int package;   /* of its first core */
     int64_t memory_bytes;
     struct sw_core_set cores;
 };
 
 struct hwloc_topology;
+struct hwloc_bitmap_s;
 
 struct sw_machine {
     char host[64];
-    char cpu_model[96]; /* "" when unknown */
-    bool here;          /* this very machine: threads and memory can be bound */
-    int package_count, node_count, core_count, pu_count; /* allowed ones */
-    struct sw_node *nodes; /* owned; nodes without an allowed core are left out */
-    struct sw_core *cores; /* owned; ascending numbers */
-    int64_t memory_bytes;
+    char cpu_model[96];              /* "" when unknown */
+    bool here;                       /* this very machine: threads and memory can be bound */
+    int package_count;               /* of those with an allowed core */
+    int node_count, core_count;      /* of the arrays */
+    int pu_count;                    /* allowed hardware threads */
+    int hidden_pus;                  /* hardware threads that this process may not use */
+    struct sw_node *nodes;           /* owned; ascending numbers, -1 last */
+    struct sw_core *cores;           /* owned; ascending numbers */
+    int64_t memory_bytes;            /* of all allowed nodes */
     int64_t l2_bytes, l3_bytes;      /* of one cache; 0 when unknown */
-    int hidden_cores;                /* cores of the machine that this process may not use */
-    double cpu_quota;                /* CPUs that the cgroup grants over time; 0: no limit */
+    double cpu_quota;                /* CPUs that cgroups grant over time; 0: no limit */
     struct hwloc_topology *topology; /* owned; for cluster/ only */
+    struct hwloc_bitmap_s *allowed;  /* owned; for cluster/ only */
+    int core_depth; /* hwloc's level of cores (of hardware threads where it names no cores) */
 };
 
-/* Maps this machine. Free with sw_machine_free. Errors: SW_ERR_NOMEM, SW_ERR_LIBRARY,
- * SW_ERR_UNSUPPORTED (more cores or nodes than SW_MAX_*). */
+/* Maps this machine for this process; call it before any thread is bound. Free with
+ * sw_machine_free. Errors: SW_ERR_NOMEM, SW_ERR_LIBRARY, SW_ERR_UNSUPPORTED (more cores or nodes
+ * than SW_MAX_*). */
 int sw_machine_here(struct sw_machine **out, struct sw_err *err) SW_MUST_CHECK;
 /* Maps another machine: source is a file written by `lstopo machine.xml`, or a synthetic
  * description such as "numa:4 core:6 pu:2". Errors: SW_ERR_NOTFOUND, SW_ERR_FORMAT and the above.
@@ -64,10 +60,13 @@ int sw_machine_here(struct sw_machine **out, struct sw_err *err) SW_MUST_CHECK;
 int sw_machine_from(const char *source, struct sw_machine **out, struct sw_err *err) SW_MUST_CHECK;
 void sw_machine_free(struct sw_machine *m); /* NULL is accepted */
 
-/* All cores of the map. */
+/* All cores of the map, and those of the nodes whose bits (by index in nodes) are set. */
 struct sw_core_set sw_machine_cores(const struct sw_machine *m);
-/* Threads that may compute at the same time: one per core, and no more than the quota (at least 1).
- */
+struct sw_core_set sw_machine_node_cores(const struct sw_machine *m, uint64_t node_mask);
+/* The core of that logical number, or NULL. */
+const struct sw_core *sw_machine_core(const struct sw_machine *m, int number);
+/* How many threads may compute at the same time: one per core, whatever its hardware threads, and
+ * no more than the quota; at least 1. */
 int sw_machine_threads(const struct sw_machine *m);
 
 #endif

@@ -1,0 +1,282 @@
+#include "cluster/machine.h"
+#include "base/os.h"
+#include "base/str.h"
+#include "cluster/quota.h"
+#include <errno.h>
+#include <hwloc.h>
+#include <string.h>
+#include <unistd.h>
+
+static int library_error(const char *what, struct sw_err *err)
+{
+    int reason = errno;
+    return sw_err_set(err, SW_ERR_LIBRARY, "hwloc cannot %s: %s", what, strerror(reason));
+}
+
+/* ---- loading ----------------------------------------------------------------------------------
+ */
+
+static int load_here(struct sw_machine *m, struct sw_err *err)
+{
+    if (hwloc_topology_init(&m->topology) != 0 || hwloc_topology_load(m->topology) != 0)
+        return library_error("map this machine", err);
+    m->here = hwloc_topology_is_thissystem(m->topology);
+    return SW_OK;
+}
+
+static int load_other(struct sw_machine *m, const char *source, struct sw_err *err)
+{
+    struct stat st;
+    bool file = sw_os()->stat(source, &st) == 0;
+
+    if (!file && (strchr(source, '/') || sw_str_ends(source, ".xml")))
+        return sw_err_errno(err, errno, "cannot open the machine map %s", source);
+    if (hwloc_topology_init(&m->topology) != 0)
+        return library_error("start", err);
+    if (file && hwloc_topology_set_xml(m->topology, source) != 0)
+        return sw_err_set(err, SW_ERR_FORMAT,
+                          "%s is not an hwloc XML file; `lstopo machine.xml` writes one", source);
+    if (!file && hwloc_topology_set_synthetic(m->topology, source) != 0)
+        return sw_err_set(err, SW_ERR_FORMAT,
+                          "'%s' is neither a file nor a synthetic machine such as "
+                          "\"numa:4 core:6 pu:2\"",
+                          source);
+    if (hwloc_topology_load(m->topology) != 0)
+        return sw_err_set(err, SW_ERR_FORMAT, "hwloc cannot read the machine map %s", source);
+    return SW_OK;
+}
+
+/* hwloc has left out what cgroups forbid; what taskset forbids is left out here, so that logical
+ * numbers stay those that lstopo shows. */
+static int find_allowed(struct sw_machine *m, struct sw_err *err)
+{
+    hwloc_bitmap_t bound = NULL;
+    int rc = SW_OK;
+
+    m->allowed = hwloc_bitmap_dup(hwloc_topology_get_topology_cpuset(m->topology));
+    if (!m->allowed)
+        return sw_err_nomem(err, "the machine map", 0);
+    if (m->here) {
+        bound = hwloc_bitmap_alloc();
+        if (!bound)
+            rc = sw_err_nomem(err, "the machine map", 0);
+        else if (hwloc_get_cpubind(m->topology, bound, HWLOC_CPUBIND_PROCESS) == 0)
+            rc = hwloc_bitmap_and(m->allowed, m->allowed, bound) == 0
+                     ? SW_OK
+                     : sw_err_nomem(err, "the machine map", 0);
+        hwloc_bitmap_free(bound);
+    }
+    m->pu_count = hwloc_bitmap_weight(m->allowed);
+    m->hidden_pus =
+        hwloc_bitmap_weight(hwloc_topology_get_complete_cpuset(m->topology)) - m->pu_count;
+    return rc;
+}
+
+/* ---- cores and nodes --------------------------------------------------------------------------
+ */
+
+/* The first node whose processors include the core; nodes of special memory come later. */
+static hwloc_obj_t home_of(const struct sw_machine *m, hwloc_obj_t core)
+{
+    hwloc_obj_t node = NULL;
+    while ((node = hwloc_get_next_obj_by_type(m->topology, HWLOC_OBJ_NUMANODE, node))) {
+        if (hwloc_bitmap_isincluded(core->cpuset, node->cpuset))
+            return node;
+    }
+    return NULL;
+}
+
+/* The entry of a core's node, made when it is new; -1 when the table is full. */
+static int node_index(struct sw_machine *m, hwloc_obj_t home, int package)
+{
+    int number = home ? (int)home->logical_index : -1;
+    for (int i = 0; i < m->node_count; i++) {
+        if (m->nodes[i].number == number && (home || m->nodes[i].package == package))
+            return i;
+    }
+    if (m->node_count == SW_MAX_NODES)
+        return -1;
+    struct sw_node *node = &m->nodes[m->node_count];
+    node->number = number;
+    node->os_number = home ? (int)home->os_index : -1;
+    node->package = package;
+    node->memory_bytes = home ? (int64_t)home->attr->numanode.local_memory : 0;
+    return m->node_count++;
+}
+
+static int add_core(struct sw_machine *m, hwloc_obj_t obj, int pus, struct sw_err *err)
+{
+    hwloc_obj_t package = hwloc_get_ancestor_obj_by_type(m->topology, HWLOC_OBJ_PACKAGE, obj);
+    struct sw_core core = {
+        .number = (int)obj->logical_index,
+        .package = package ? (int)package->logical_index : 0,
+        .pus = pus,
+    };
+    core.node = node_index(m, home_of(m, obj), core.package);
+    if (core.number >= SW_MAX_CORES || core.node < 0)
+        return sw_err_set(err, SW_ERR_UNSUPPORTED,
+                          "the machine has more than %d cores or %d NUMA nodes; use taskset to "
+                          "run on a part of it",
+                          SW_MAX_CORES, SW_MAX_NODES);
+    m->cores[m->core_count++] = core;
+    sw_core_set_add(&m->nodes[core.node].cores, core.number);
+    return SW_OK;
+}
+
+static int find_cores(struct sw_machine *m, struct sw_err *err)
+{
+    m->core_depth = hwloc_get_type_or_below_depth(m->topology, HWLOC_OBJ_CORE);
+    int count = (int)hwloc_get_nbobjs_by_depth(m->topology, m->core_depth), rc = SW_OK;
+    hwloc_obj_t core = NULL;
+    hwloc_bitmap_t usable = hwloc_bitmap_alloc();
+
+    m->cores = sw_calloc((size_t)(count > 0 ? count : 1), sizeof *m->cores);
+    m->nodes = sw_calloc(SW_MAX_NODES, sizeof *m->nodes);
+    if (!m->cores || !m->nodes || !usable)
+        rc = sw_err_nomem(err, "the machine map", (size_t)count * sizeof *m->cores);
+    while (rc == SW_OK && (core = hwloc_get_next_obj_by_depth(m->topology, m->core_depth, core))) {
+        if (hwloc_bitmap_and(usable, core->cpuset, m->allowed) != 0)
+            rc = sw_err_nomem(err, "the machine map", 0);
+        else if (!hwloc_bitmap_iszero(usable))
+            rc = add_core(m, core, hwloc_bitmap_weight(usable), err);
+    }
+    hwloc_bitmap_free(usable);
+    if (rc == SW_OK && m->core_count == 0)
+        rc = sw_err_set(err, SW_ERR_UNSUPPORTED, "the machine map has no usable core");
+    return rc;
+}
+
+/* Nodes were found in the order of cores: sorts them by number, the one without memory last. */
+static void sort_nodes(struct sw_machine *m)
+{
+    for (int i = 1; i < m->node_count; i++) {
+        struct sw_node node = m->nodes[i];
+        int at = i;
+        for (; at > 0 && (unsigned)m->nodes[at - 1].number > (unsigned)node.number; at--)
+            m->nodes[at] = m->nodes[at - 1];
+        m->nodes[at] = node;
+    }
+    for (int i = 0; i < m->core_count; i++) {
+        for (int n = 0; n < m->node_count; n++) {
+            if (sw_core_set_has(&m->nodes[n].cores, m->cores[i].number))
+                m->cores[i].node = n;
+        }
+    }
+}
+
+/* ---- the rest ---------------------------------------------------------------------------------
+ */
+
+static int64_t cache_bytes(const struct sw_machine *m, hwloc_obj_type_t type)
+{
+    hwloc_obj_t cache = hwloc_get_obj_by_type(m->topology, type, 0);
+    return cache ? (int64_t)cache->attr->cache.size : 0;
+}
+
+static int count_packages(const struct sw_machine *m)
+{
+    int count = 0;
+    for (int i = 0; i < m->core_count; i++) {
+        bool seen = false;
+        for (int j = 0; j < i && !seen; j++)
+            seen = m->cores[j].package == m->cores[i].package;
+        count += !seen;
+    }
+    return count;
+}
+
+static void describe(struct sw_machine *m)
+{
+    hwloc_obj_t root = hwloc_get_root_obj(m->topology);
+    hwloc_obj_t package = hwloc_get_obj_by_type(m->topology, HWLOC_OBJ_PACKAGE, 0);
+    const char *model = package ? hwloc_obj_get_info_by_name(package, "CPUModel") : NULL;
+    const char *host = hwloc_obj_get_info_by_name(root, "HostName");
+
+    snprintf(m->cpu_model, sizeof m->cpu_model, "%s", model ? model : "");
+    snprintf(m->host, sizeof m->host, "%s", host ? host : "");
+    if (m->here && gethostname(m->host, sizeof m->host - 1) != 0)
+        m->host[0] = '\0';
+    m->memory_bytes = (int64_t)root->total_memory;
+    m->l2_bytes = cache_bytes(m, HWLOC_OBJ_L2CACHE);
+    m->l3_bytes = cache_bytes(m, HWLOC_OBJ_L3CACHE);
+    m->package_count = count_packages(m);
+    if (m->here)
+        m->cpu_quota = sw_cpu_quota("/proc", "/sys");
+}
+
+static int machine_new(const char *source, struct sw_machine **out, struct sw_err *err)
+{
+    struct sw_machine *m = sw_calloc(1, sizeof *m);
+    if (!m)
+        return sw_err_nomem(err, "the machine map", sizeof *m);
+    int rc = source ? load_other(m, source, err) : load_here(m, err);
+    if (rc == SW_OK)
+        rc = find_allowed(m, err);
+    if (rc == SW_OK)
+        rc = find_cores(m, err);
+    if (rc != SW_OK) {
+        sw_machine_free(m);
+        return rc;
+    }
+    sort_nodes(m);
+    describe(m);
+    *out = m;
+    return SW_OK;
+}
+
+int sw_machine_here(struct sw_machine **out, struct sw_err *err)
+{
+    return machine_new(NULL, out, err);
+}
+
+int sw_machine_from(const char *source, struct sw_machine **out, struct sw_err *err)
+{
+    return machine_new(source, out, err);
+}
+
+void sw_machine_free(struct sw_machine *m)
+{
+    if (!m)
+        return;
+    hwloc_bitmap_free(m->allowed);
+    if (m->topology)
+        hwloc_topology_destroy(m->topology);
+    sw_free(m->nodes);
+    sw_free(m->cores);
+    sw_free(m);
+}
+
+/* ---- questions --------------------------------------------------------------------------------
+ */
+
+struct sw_core_set sw_machine_cores(const struct sw_machine *m)
+{
+    return sw_machine_node_cores(m, ~UINT64_C(0));
+}
+
+struct sw_core_set sw_machine_node_cores(const struct sw_machine *m, uint64_t node_mask)
+{
+    struct sw_core_set cores = {0};
+    for (int n = 0; n < m->node_count; n++) {
+        if (node_mask >> n & 1)
+            sw_core_set_add_all(&cores, &m->nodes[n].cores);
+    }
+    return cores;
+}
+
+const struct sw_core *sw_machine_core(const struct sw_machine *m, int number)
+{
+    for (int i = 0; i < m->core_count; i++) {
+        if (m->cores[i].number == number)
+            return &m->cores[i];
+    }
+    return NULL;
+}
+
+int sw_machine_threads(const struct sw_machine *m)
+{
+    int threads = m->core_count;
+    if (m->cpu_quota > 0 && m->cpu_quota < threads)
+        threads = (int)m->cpu_quota;
+    return threads > 0 ? threads : 1;
+}
