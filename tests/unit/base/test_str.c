@@ -1,0 +1,231 @@
+#include "base/os.h"
+#include "base/str.h"
+#include "unit/faulty_os.h"
+#include <setjmp.h>
+#include <stdarg.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static void buf_grows_and_stays_terminated(void **state)
+{
+    (void)state;
+    struct sw_buf b = {0};
+    assert_string_equal(sw_buf_text(&b), "");
+    for (int i = 0; i < 1000; i++) {
+        sw_buf_printf(&b, "%d,", i);
+        assert_int_equal(strlen(b.text), b.length);
+    }
+    assert_int_equal(b.length, 10 * 2 + 90 * 3 + 900 * 4);
+    sw_buf_clear(&b);
+    assert_string_equal(sw_buf_text(&b), "");
+    sw_buf_add(&b, "x");
+    sw_buf_add_bytes(&b, "yz", 2);
+    char *text = sw_buf_take(&b);
+    assert_string_equal(text, "xyz");
+    assert_null(b.text);
+    sw_free(text);
+    text = sw_buf_take(&b);
+    assert_string_equal(text, "");
+    sw_free(text);
+}
+
+static void buf_remembers_a_failed_allocation(void **state)
+{
+    (void)state;
+    struct sw_buf b = {0};
+    faulty_begin((struct faulty_plan){.kinds = FAULTY_ALLOC, .at = 2});
+    sw_buf_add(&b, "short");
+    assert_false(b.failed);
+    for (int i = 0; i < 100; i++)
+        sw_buf_add(&b, "and then it grows");
+    assert_true(b.failed);
+    assert_null(sw_buf_take(&b));
+    assert_int_equal(faulty.live_allocations, 0);
+    faulty_end();
+    faulty_begin((struct faulty_plan){.kinds = FAULTY_ALLOC, .at = 1});
+    assert_null(sw_format("%d", 1));
+    faulty_end();
+}
+
+static void comparisons_know_null_and_ends(void **state)
+{
+    (void)state;
+    assert_true(sw_str_eq(NULL, NULL));
+    assert_false(sw_str_eq("a", NULL));
+    assert_true(sw_str_eq("a", "a"));
+    assert_true(sw_str_starts("layer conv1", "layer "));
+    assert_false(sw_str_starts("la", "layer"));
+    assert_true(sw_str_ends("a.gz", ".gz"));
+    assert_false(sw_str_ends("gz", ".gz"));
+}
+
+static void match_works_like_the_shell(void **state)
+{
+    (void)state;
+    assert_true(sw_str_match("*.bias", "conv1.bias"));
+    assert_false(sw_str_match("*.bias", "conv1.bias.x"));
+    assert_true(sw_str_match("*", ""));
+    assert_false(sw_str_match("?", ""));
+    assert_true(sw_str_match("fc?.*", "fc6.weight"));
+    assert_true(sw_str_match("*a*b*", "xxaxxabxx"));
+    assert_false(sw_str_match("*ab", "abc"));
+    assert_true(sw_str_match("a**b", "ab"));
+    assert_false(sw_str_match("", "a"));
+}
+
+static void match_of_many_stars_is_not_exponential(void **state)
+{
+    (void)state;
+    char s[2001], pattern[61];
+    memset(s, 'a', 2000);
+    s[2000] = '\0';
+    for (int i = 0; i < 30; i++)
+        memcpy(pattern + 2 * i, "a*", 2);
+    pattern[59] = 'b';
+    pattern[60] = '\0';
+    assert_false(sw_str_match(pattern, s));
+}
+
+static void distance_counts_edits_and_swaps(void **state)
+{
+    (void)state;
+    assert_int_equal(sw_str_distance("", ""), 0);
+    assert_int_equal(sw_str_distance("", "abc"), 3);
+    assert_int_equal(sw_str_distance("kernel", "kernle"), 1);
+    assert_int_equal(sw_str_distance("kernel", "kernal"), 1);
+    assert_int_equal(sw_str_distance("kitten", "sitting"), 3);
+    assert_int_equal(sw_str_distance("ca", "abc"), 3);
+    char a[300], b[300];
+    memset(a, 'a', 299), memset(b, 'b', 299);
+    a[299] = b[299] = '\0';
+    assert_int_equal(sw_str_distance(a, b), 63);
+}
+
+static void nearest_gives_up_on_far_words(void **state)
+{
+    (void)state;
+    const char *const words[] = {"kernel", "stride", "outputs", "pad"};
+    assert_string_equal(sw_str_nearest("kernle", words, 4), "kernel");
+    assert_string_equal(sw_str_nearest("output", words, 4), "outputs");
+    assert_string_equal(sw_str_nearest("pda", words, 4), "pad");
+    assert_null(sw_str_nearest("zzz", words, 4));
+    assert_null(sw_str_nearest("momentum", words, 4));
+    assert_null(sw_str_nearest("x", words, 0));
+}
+
+static void int_takes_whole_decimals_only(void **state)
+{
+    (void)state;
+    int64_t v = 5;
+    assert_true(sw_parse_int("-12", &v) && v == -12);
+    assert_true(sw_parse_int("+7", &v) && v == 7);
+    assert_true(sw_parse_int("9223372036854775807", &v) && v == INT64_MAX);
+    assert_true(sw_parse_int("-9223372036854775808", &v) && v == INT64_MIN);
+    v = 5;
+    const char *const junk[] = {"", " 1", "1 ", "1.0", "0x10", "1e3", "-", "9223372036854775808"};
+    for (size_t i = 0; i < sizeof junk / sizeof junk[0]; i++)
+        assert_false(sw_parse_int(junk[i], &v));
+    assert_int_equal(v, 5);
+}
+
+static void real_takes_finite_decimals_only(void **state)
+{
+    (void)state;
+    double v = 5;
+    assert_true(sw_parse_real("0.00390625", &v) && v == 0.00390625);
+    assert_true(sw_parse_real("-1e-3", &v) && v == -1e-3);
+    assert_true(sw_parse_real(".5", &v) && v == 0.5);
+    assert_true(sw_parse_real("5.", &v) && v == 5);
+    v = 5;
+    const char *const junk[] = {"",   ".",  "inf", "nan", "0x1p3", "1e999",
+                                "1e", "1 ", " 1",  "1,5", "--1"};
+    for (size_t i = 0; i < sizeof junk / sizeof junk[0]; i++)
+        assert_false(sw_parse_real(junk[i], &v));
+    assert_true(v == 5);
+}
+
+static void bytes_know_decimal_and_binary_units(void **state)
+{
+    (void)state;
+    int64_t v = 5;
+    assert_true(sw_parse_bytes("1000", &v) && v == 1000);
+    assert_true(sw_parse_bytes("4GB", &v) && v == 4000000000);
+    assert_true(sw_parse_bytes("512 MB", &v) && v == 512000000);
+    assert_true(sw_parse_bytes("64KiB", &v) && v == 65536);
+    assert_true(sw_parse_bytes("1.5kB", &v) && v == 1500);
+    v = 5;
+    const char *const junk[] = {"", "-1", "4XB", "GB", "1e3", "4 ", "99999999TB", "1GBs"};
+    for (size_t i = 0; i < sizeof junk / sizeof junk[0]; i++)
+        assert_false(sw_parse_bytes(junk[i], &v));
+    assert_int_equal(v, 5);
+}
+
+static void bool_takes_eight_words(void **state)
+{
+    (void)state;
+    bool v;
+    assert_true(sw_parse_bool("yes", &v) && v);
+    assert_true(sw_parse_bool("1", &v) && v);
+    assert_true(sw_parse_bool("off", &v) && !v);
+    assert_true(sw_parse_bool("false", &v) && !v);
+    assert_false(sw_parse_bool("Yes!", &v));
+    assert_false(sw_parse_bool("", &v));
+}
+
+static void human_numbers_are_short(void **state)
+{
+    (void)state;
+    char out[32];
+    assert_string_equal(sw_human_bytes(out, 512), "512 B");
+    assert_string_equal(sw_human_bytes(out, 1.6e9), "1.6 GB");
+    assert_string_equal(sw_human_bytes(out, 999999), "1.0 MB");
+    assert_string_equal(sw_human_count(out, 60965224), "61.0 M");
+    assert_string_equal(sw_human_count(out, 7), "7");
+    assert_string_equal(sw_human_seconds(out, 125), "2 m 05 s");
+    assert_string_equal(sw_human_seconds(out, 59.99), "1 m 00 s");
+    assert_string_equal(sw_human_seconds(out, 0.0123), "12 ms");
+    assert_string_equal(sw_human_seconds(out, 4.25), "4.2 s");
+    assert_string_equal(sw_human_seconds(out, 3 * 3600 + 7 * 60 + 9), "3 h 07 m");
+    assert_string_equal(sw_human_seconds(out, 2 * 86400 + 3600), "2 d 01 h");
+    assert_string_equal(sw_human_seconds(out, -1), "?");
+    assert_string_equal(sw_human_bytes(out, 0.0 / 0.0), "?");
+    assert_true(strlen(sw_human_bytes(out, 1.7e308)) < 32);
+}
+
+static void utf8_is_checked_strictly(void **state)
+{
+    (void)state;
+    assert_int_equal(sw_utf8_length("a", 1), 1);
+    assert_int_equal(sw_utf8_length("\xC3\xA9", 2), 2);
+    assert_int_equal(sw_utf8_length("\xE2\x82\xAC", 3), 3);
+    assert_int_equal(sw_utf8_length("\xF0\x9F\x98\x80", 4), 4);
+    const char *const bad[] = {
+        "\x80",         "\xC0\x80",         "\xC1\xBF",         "\xE0\x9F\xBF",
+        "\xED\xA0\x80", "\xF0\x8F\xBF\xBF", "\xF4\x90\x80\x80", "\xF5\x80\x80\x80",
+        "\xC3("};
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
+        assert_int_equal(sw_utf8_length(bad[i], strlen(bad[i])), 0);
+    assert_int_equal(sw_utf8_length("\xE2\x82\xAC", 2), 0);
+    assert_int_equal(sw_utf8_length("a", 0), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(buf_grows_and_stays_terminated),
+        cmocka_unit_test(buf_remembers_a_failed_allocation),
+        cmocka_unit_test(comparisons_know_null_and_ends),
+        cmocka_unit_test(match_works_like_the_shell),
+        cmocka_unit_test(match_of_many_stars_is_not_exponential),
+        cmocka_unit_test(distance_counts_edits_and_swaps),
+        cmocka_unit_test(nearest_gives_up_on_far_words),
+        cmocka_unit_test(int_takes_whole_decimals_only),
+        cmocka_unit_test(real_takes_finite_decimals_only),
+        cmocka_unit_test(bytes_know_decimal_and_binary_units),
+        cmocka_unit_test(bool_takes_eight_words),
+        cmocka_unit_test(human_numbers_are_short),
+        cmocka_unit_test(utf8_is_checked_strictly),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
