@@ -3,9 +3,10 @@
  *   - one thing per line: `[kind]`, `[kind name]`, `key = value`, a comment, or nothing;
  *   - `;` and `#` start a comment at the start of a line and after a blank inside a line, so
  *     `a#b` is a value and `a #b` is the value `a` with a comment; there are no quotes;
- *   - blanks (space, tab) around kind, name, key and value do not count; names and keys hold none;
+ *   - blanks (space, tab) around kind, name, key and value do not count; names and keys hold none,
+ *     and names hold none of , = [ ] either;
  *   - lines end in LF or CRLF, the last one may end without; a UTF-8 byte order mark is skipped;
- *   - the text is UTF-8 without control characters, at most SW_INI_MAX_BYTES.
+ *   - the text is UTF-8 without control characters, at most SW_INI_MAX_BYTES; lines of any length.
  * Every breach is one message with line and column; reading goes on with the next line. Sections
  * and keys are unique. One owner; frozen after sw_ini_parse. */
 #ifndef SW_RECIPE_INI_H
@@ -14,21 +15,28 @@
 #include "base/err.h"
 #include "recipe/diag.h"
 #include "recipe/pool.h"
+#include <stdbool.h>
 #include <stddef.h>
 
-enum { SW_INI_MAX_BYTES = 4 << 20 };
+enum {
+    SW_INI_MAX_BYTES = 4 << 20,
+    SW_INI_MAX_SECTIONS = 10000,
+    SW_INI_MAX_KEYS = 512, /* in one section */
+};
 
 struct sw_ini_entry {
     struct sw_ini_entry *next; /* file order */
     const char *key;
-    const char *value; /* trimmed, may be empty */
+    const char *value;  /* trimmed, may be empty */
+    const char *source; /* where its line begins in the text */
     int line, key_column, value_column;
 };
 
 struct sw_ini_section {
     struct sw_ini_section *next; /* file order */
     const char *kind;
-    const char *name; /* NULL in [kind] */
+    const char *name;   /* NULL in [kind] */
+    const char *source; /* where its line begins in the text */
     int line, kind_column, name_column;
     struct sw_ini_entry *first, *last;
 };
@@ -47,7 +55,12 @@ struct sw_ini {
 int sw_ini_parse(const char *path, const char *text, size_t bytes, struct sw_pool *pool,
                  struct sw_diags *diags, struct sw_ini *ini, struct sw_err *err) SW_MUST_CHECK;
 
-/* The place of (line, column) with the source line; span in characters. */
-struct sw_place sw_ini_place(const struct sw_ini *ini, int line, int column, int span);
+/* Whether the text may be the name of a section. */
+bool sw_ini_is_name(const char *s, size_t bytes);
+
+/* The place (line, column) in the line that begins at source (NULL: no line is shown); span in
+ * characters. */
+struct sw_place sw_ini_place(const struct sw_ini *ini, const char *source, int line, int column,
+                             int span);
 
 #endif

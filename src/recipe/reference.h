@@ -17,7 +17,7 @@ void sw_print_type(struct sw_buf *out, const struct sw_type *type, const struct 
                    const struct sw_opt *params);
 /* A table of keys alone, under a title ("[job]"). */
 void sw_print_opts(struct sw_buf *out, const char *title, const struct sw_opt *opts);
-/* {"name","help","keys":[{"key","type","default","min","max","choices","required","help"}],
+/* {"name","help","keys":[{"key","type","range","default","min","max","choices","required","help"}],
  *  "common":[...],"params":["weight",...],"param_keys":[...]} as a value with that key. */
 void sw_json_type(struct sw_json_writer *w, const char *key, const struct sw_type *type,
                   const struct sw_opt *common, const struct sw_opt *params);

@@ -1,0 +1,303 @@
+/* Values -> structs: the types of every section, keys of replaced types dropped, defaults, values,
+ * required keys, unknown keys. */
+#include "recipe/build.h"
+#include "recipe/lookup.h"
+#include "recipe/value.h"
+#include <string.h>
+
+/* ---- Types ---- */
+
+static void unknown_type(struct sw_recipe *r, struct sw_node *n, struct sw_value *v, int slot)
+{
+    struct sw_words words = {0};
+    sw_value_error(r, n, v, 0, 0, "unknown %s", n->pub.schema->type_key[slot]);
+    sw_words_add_types(&words, n->pub.schema->types[slot]);
+    sw_hint_near(&r->diags, v->text, words.items, words.count, "known");
+    r->pool.failed |= words.failed;
+    sw_words_fini(&words);
+}
+
+/* A section that only an override made is most likely a misspelt name. */
+static void hint_made(struct sw_recipe *r, const struct sw_node *n)
+{
+    if (!n->maker || !n->pub.name || !sw_diags_wants_hint(&r->diags))
+        return;
+    struct sw_words words = {0};
+    for (const struct sw_section *s = r->first; s; s = s->next)
+        if (s->name && s->schema == n->pub.schema && !((const struct sw_node *)s)->maker)
+            sw_words_add(&words, s->name);
+    sw_hint_near(&r->diags, n->pub.name, words.items, words.count, NULL);
+    sw_diags_hint(&r->diags, "the recipe has no [%s]", n->pub.title);
+    r->pool.failed |= words.failed;
+    sw_words_fini(&words);
+}
+
+static void missing_type(struct sw_recipe *r, struct sw_node *n, int slot)
+{
+    struct sw_words words = {0};
+    sw_node_error(r, n, NULL, "%s is missing", n->pub.schema->type_key[slot]);
+    hint_made(r, n);
+    sw_words_add_types(&words, n->pub.schema->types[slot]);
+    sw_hint_near(&r->diags, "", words.items, words.count, "known");
+    r->pool.failed |= words.failed;
+    sw_words_fini(&words);
+}
+
+static void find_type(struct sw_recipe *r, struct sw_node *n, int slot)
+{
+    const struct sw_schema_kind *k = n->pub.schema;
+    struct sw_value *v = sw_node_find(n, k->type_key[slot]);
+    if (v) {
+        const char *text = sw_value_text(r, v, n->pub.title);
+        n->pub.type[slot] = text ? sw_types_find(k->types[slot], text) : NULL;
+        if (!text)
+            n->pub.errors++;
+        else if (!n->pub.type[slot])
+            unknown_type(r, n, v, slot);
+    } else if (k->type_default[slot]) {
+        n->pub.type[slot] = sw_types_find(k->types[slot], k->type_default[slot]);
+    } else if (n->written) {
+        missing_type(r, n, slot);
+    }
+}
+
+/* ---- Keys of replaced types ---- */
+
+static bool is_own_key(const struct sw_node *n, const char *key)
+{
+    const struct sw_schema_kind *k = n->pub.schema;
+    bool own = sw_type_slot(k, key) >= 0 || sw_opts_find(k->opts, key) ||
+               (k->fallback_key && strcmp(k->fallback_key, key) == 0);
+    for (int i = 0; i < SW_SECTION_TYPES; i++)
+        own |= sw_type_knows(k, i, n->pub.type[i], key);
+    return own;
+}
+
+/* A dropped value is still part of the recipe: it must be one that the old type would accept. */
+static void drop_value(struct sw_recipe *r, struct sw_node *n, struct sw_value *v, int slot,
+                       const struct sw_type *old)
+{
+    int param;
+    const struct sw_opt *found = sw_opts_find(old->opts, v->key);
+    if (!found && slot == 0)
+        found = sw_param_find(n->pub.schema, old, v->key, &param);
+    const char *text = sw_value_text(r, v, n->pub.title);
+    struct sw_opt row = *found;
+    struct sw_opt_problem problem;
+    union sw_opt_field field;
+    row.offset = 0;
+    v->dropped = true;
+    if (!text)
+        n->pub.errors++;
+    else if (!sw_opt_read(&row, text, &r->pool, &field, &problem) && !r->pool.failed)
+        sw_value_error(r, n, v, problem.offset, problem.bytes, "%s", problem.reason);
+}
+
+static void drop_keys(struct sw_recipe *r, struct sw_node *n, int slot, const struct sw_type *old,
+                      const struct sw_value *by)
+{
+    if (!old || old == n->pub.type[slot])
+        return;
+    for (struct sw_value *v = n->first; v; v = v->next)
+        if (!v->dropped && (by->fell || v->origin < by->origin) &&
+            sw_type_knows(n->pub.schema, slot, old, v->key) && !is_own_key(n, v->key))
+            drop_value(r, n, v, slot, old);
+}
+
+static void drop_replaced(struct sw_recipe *r, struct sw_node *n, int slot)
+{
+    const struct sw_schema_kind *k = n->pub.schema;
+    const struct sw_value *v = sw_node_find(n, k->type_key[slot]);
+    if (!v || v->origin <= SW_FROM_RECIPE)
+        return;
+    for (struct sw_value *b = v->below; b; b = b->below) {
+        const char *text = sw_value_text(r, b, n->pub.title);
+        if (text)
+            drop_keys(r, n, slot, sw_types_find(k->types[slot], text), v);
+    }
+    if (!v->below && k->type_default[slot])
+        drop_keys(r, n, slot, sw_types_find(k->types[slot], k->type_default[slot]), v);
+}
+
+/* ---- Structs and defaults ---- */
+
+/* A default that its own row refuses is a mistake in the program's tables. */
+static void fill_defaults(struct sw_recipe *r, struct sw_node *n, const struct sw_opt *rows,
+                          void *conf)
+{
+    struct sw_opt_problem problem;
+    for (const struct sw_opt *o = rows; o && o->key; o++)
+        if (o->def && *o->def && !sw_opt_read(o, o->def, &r->pool, conf, &problem) &&
+            !r->pool.failed)
+            sw_node_error(r, n, NULL, "default of %s = %s: %s (a fault of this program)", o->key,
+                          o->def, problem.reason);
+}
+
+static void *new_conf(struct sw_recipe *r, struct sw_node *n, const struct sw_opt *rows,
+                      size_t bytes)
+{
+    void *conf = bytes ? sw_pool_alloc(&r->pool, 1, bytes) : NULL;
+    if (conf)
+        fill_defaults(r, n, rows, conf);
+    return conf;
+}
+
+static void make_structs(struct sw_recipe *r, struct sw_node *n)
+{
+    struct sw_section *s = &n->pub;
+    const struct sw_schema_kind *k = s->schema;
+    s->common = new_conf(r, n, k->opts, k->conf_bytes);
+    for (int i = 0; i < SW_SECTION_TYPES; i++)
+        if (s->type[i])
+            s->conf[i] = new_conf(r, n, s->type[i]->opts, s->type[i]->conf_bytes);
+    if (!k->param_opts || !s->type[0] || !s->type[0]->params)
+        return;
+    while (s->type[0]->params[s->param_count])
+        s->param_count++;
+    s->param_conf = sw_pool_alloc(&r->pool, (size_t)s->param_count + 1, sizeof(*s->param_conf));
+    for (int i = 0; s->param_conf && i < s->param_count; i++)
+        s->param_conf[i] = new_conf(r, n, k->param_opts, k->param_bytes);
+}
+
+/* ---- Values ---- */
+
+/* Reads the value into one table's field, if the table has the key. */
+static bool put_into(struct sw_recipe *r, struct sw_node *n, struct sw_value *v,
+                     const struct sw_opt *row, void *conf, bool *said)
+{
+    struct sw_opt_problem p;
+    if (!row)
+        return false;
+    if (conf && !*said && !sw_opt_read(row, v->text, &r->pool, conf, &p) && !r->pool.failed) {
+        sw_value_error(r, n, v, p.offset, p.bytes, "%s", p.reason);
+        if (row->type == SW_OPT_ENUM) {
+            int count = 0;
+            while (row->choices[count])
+                count++;
+            sw_hint_near(&r->diags, v->text, row->choices, count, NULL);
+        }
+        *said = true;
+    }
+    return true;
+}
+
+static bool put_everywhere(struct sw_recipe *r, struct sw_node *n, struct sw_value *v)
+{
+    struct sw_section *s = &n->pub;
+    bool said = false;
+    bool found = put_into(r, n, v, sw_opts_find(s->schema->opts, v->key), s->common, &said);
+    for (int i = 0; i < SW_SECTION_TYPES; i++)
+        if (s->type[i])
+            found |= put_into(r, n, v, sw_opts_find(s->type[i]->opts, v->key), s->conf[i], &said);
+    int param = 0;
+    const struct sw_opt *row = sw_param_find(s->schema, s->type[0], v->key, &param);
+    if (row && s->param_conf)
+        found |= put_into(r, n, v, row, s->param_conf[param], &said);
+    return found;
+}
+
+static void unknown_key(struct sw_recipe *r, struct sw_node *n, const struct sw_value *v)
+{
+    const struct sw_schema_kind *k = n->pub.schema;
+    bool types_known = true;
+    for (int i = 0; i < SW_SECTION_TYPES; i++)
+        types_known &= !k->type_key[i] || n->pub.type[i];
+    /* With an unknown type, only a key that no type has is surely wrong. */
+    if (!types_known && sw_kind_knows(k, v->key))
+        return;
+    char shown[SW_SHOWN];
+    sw_shown(shown, v->key);
+    if (n->pub.type[0] && n->pub.name)
+        sw_node_error(r, n, v, "%s: unknown key of %s", shown, n->pub.type[0]->name);
+    else
+        sw_node_error(r, n, v, "%s: unknown key", shown);
+    sw_hint_section_key(r, n, v->key);
+}
+
+static void bind_value(struct sw_recipe *r, struct sw_node *n, struct sw_value *v)
+{
+    const struct sw_schema_kind *k = n->pub.schema;
+    bool is_fallback = k->fallback_key && strcmp(k->fallback_key, v->key) == 0;
+    if (v->dropped || sw_type_slot(k, v->key) >= 0)
+        return;
+    if (!sw_value_text(r, v, n->pub.title))
+        n->pub.errors++;
+    else if (!put_everywhere(r, n, v) && !is_fallback)
+        unknown_key(r, n, v);
+}
+
+/* ---- Required ---- */
+
+static void require(struct sw_recipe *r, struct sw_node *n, const struct sw_opt *rows,
+                    const char *param)
+{
+    for (const struct sw_opt *o = rows; o && o->key && !r->pool.failed; o++) {
+        struct sw_buf key = {0};
+        if (!o->required)
+            continue;
+        sw_buf_printf(&key, "%s%s%s", param ? param : "", param ? "." : "", o->key);
+        r->pool.failed |= key.failed;
+        if (!key.failed && !sw_node_find(n, key.text)) {
+            sw_node_error(r, n, NULL, "%s is missing", key.text);
+            hint_made(r, n);
+            sw_diags_hint(&r->diags, "%s: %s", key.text, o->help ? o->help : "a required key");
+        }
+        sw_buf_fini(&key);
+    }
+}
+
+static void require_all(struct sw_recipe *r, struct sw_node *n)
+{
+    const struct sw_section *s = &n->pub;
+    if (!n->written)
+        return;
+    require(r, n, s->schema->opts, NULL);
+    for (int i = 0; i < SW_SECTION_TYPES; i++)
+        if (s->type[i])
+            require(r, n, s->type[i]->opts, NULL);
+    for (int i = 0; i < s->param_count; i++)
+        require(r, n, s->schema->param_opts, s->type[0]->params[i]);
+}
+
+static bool has_written(const struct sw_recipe *r, const struct sw_schema_kind *k)
+{
+    for (const struct sw_section *s = r->first; s; s = s->next)
+        if (s->schema == k && ((const struct sw_node *)s)->written)
+            return true;
+    return false;
+}
+
+static void require_kinds(struct sw_recipe *r)
+{
+    struct sw_place at = {.origin = r->ini.path};
+    /* Of a file without one readable section that has been said already. */
+    if (!r->ini.first && r->diags.count)
+        return;
+    for (int i = 0; i < r->schema->count; i++) {
+        const struct sw_schema_kind *k = &r->schema->kinds[i];
+        if (k->required && !has_written(r, k))
+            sw_diags_add(&r->diags, &at, "the recipe has no [%s%s]", k->kind,
+                         k->form == SW_SECTION_NAMED ? " NAME" : "");
+    }
+}
+
+static void bind(struct sw_recipe *r, struct sw_node *n)
+{
+    for (int i = 0; i < SW_SECTION_TYPES; i++)
+        if (n->pub.schema->type_key[i])
+            find_type(r, n, i);
+    for (int i = 0; i < SW_SECTION_TYPES; i++)
+        if (n->pub.schema->type_key[i] && n->pub.type[i])
+            drop_replaced(r, n, i);
+    make_structs(r, n);
+    for (struct sw_value *v = n->first; v && !r->pool.failed; v = v->next)
+        bind_value(r, n, v);
+    require_all(r, n);
+}
+
+void sw_bind_all(struct sw_recipe *r)
+{
+    for (struct sw_section *s = r->first; s && !r->pool.failed; s = s->next)
+        bind(r, (struct sw_node *)s);
+    require_kinds(r);
+}

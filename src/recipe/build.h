@@ -1,0 +1,156 @@
+/* Inside the recipe floor: a recipe while it is put together. recipe.c runs the phases in order:
+ *   read (ini.c), overrides and [vars] (override.c, vars.c), merge of the recipe's sections with
+ *   the overrides (override.c), fallback (fallback.c), dropping keys of replaced types and binding
+ *   (bind.c), identity (identity.c).
+ * Phases put problems into diags and go on; a failed allocation shows in pool.failed and is asked
+ * for between phases. Not for other floors. */
+#ifndef SW_RECIPE_BUILD_H
+#define SW_RECIPE_BUILD_H
+
+#include "recipe/diag.h"
+#include "recipe/ini.h"
+#include "recipe/pool.h"
+#include "recipe/recipe.h"
+#include "recipe/seen.h"
+
+/* One --set text. */
+struct sw_override {
+    struct sw_override *next;
+    const char *text;  /* "layer.fc1.outputs=-1" */
+    const char *label; /* "--set layer.fc1.outputs=-1": origin and source line of messages */
+    const char *path;  /* "layer.fc1.outputs" */
+    const char *value; /* "-1" */
+    int rank;          /* from 1 */
+    int path_column, value_column; /* in label */
+};
+
+/* A key of a section after merging, or a line of [fallback] (then key is a path). */
+struct sw_value {
+    struct sw_value *next;
+    struct sw_value *below; /* what it replaced */
+    const char *key, *raw;
+    const char *text; /* after expansion; NULL before, or when that failed */
+    bool expanded;    /* text has been computed */
+    bool dropped;     /* belongs to a type that was replaced */
+    bool fell;        /* a format that stands in for missing files */
+    enum sw_origin origin;
+    const struct sw_override *set; /* where it stands: here, */
+    const char *source;            /* or in the line of the file that begins here */
+    int line, key_column, value_column;
+};
+
+struct sw_node {
+    struct sw_section pub; /* first: a section is its node */
+    struct sw_value *first, *last;
+    bool written;                 /* by the recipe, [fallback] or --set; else made of defaults */
+    const char *source;           /* the header's line, or NULL */
+    int line, column;             /* of the header; line 0 when it has none */
+    const struct sw_value *maker; /* the line or override that created it, or NULL */
+};
+
+struct sw_var {
+    const char *name;
+    const char *text;      /* NULL: its expansion failed, which has been said */
+    const char *canonical; /* NULL: not in the file */
+};
+
+struct sw_fallen {
+    struct sw_fallen *next;
+    const struct sw_node *node;
+    const char *from, *to, *paths;
+};
+
+struct sw_recipe {
+    struct sw_pool pool;
+    struct sw_diags diags;
+    struct sw_ini ini;
+    const struct sw_schema *schema;
+    const char *(*env)(void *user, const char *name);
+    void *env_user;
+    struct sw_section *first, *last;
+    struct sw_seen index; /* "kind" or "kind.name" -> struct sw_node */
+    struct sw_override *sets, *last_set;
+    int set_count;
+    struct sw_var *vars;
+    int var_count;
+    struct sw_value *lines, *last_line; /* of [fallback] */
+    struct sw_fallen *fallen, *last_fallen;
+    size_t expanded_bytes;
+    const char *data_folder; /* what SINGA_DATA is by default, once asked for */
+    const char *overrides, *fallback;
+    char hash[33];
+};
+
+/* ---- override.c ---- */
+enum { SW_PATH_BYTES = 400 };
+/* Takes the --set texts apart. */
+void sw_overrides_read(struct sw_recipe *r, const struct sw_recipe_source *source);
+/* Joins them for sw_recipe_overrides. */
+const char *sw_overrides_join(struct sw_recipe *r);
+
+/* ---- merge.c ---- */
+/* A value from a line of the file, and from an override (NULL is accepted and returned) whose key
+ * begins after `skip` bytes of its path. NULL when memory is exhausted. */
+struct sw_value *sw_value_of_entry(struct sw_recipe *r, const struct sw_ini_entry *e,
+                                   enum sw_origin origin);
+struct sw_value *sw_value_of_set(struct sw_recipe *r, const struct sw_override *o, size_t skip);
+/* A new empty section at the end of the list; name NULL: [kind]. NULL when memory is exhausted. */
+struct sw_node *sw_node_add(struct sw_recipe *r, const struct sw_schema_kind *k, const char *name);
+/* Puts a value into a section, unless one of higher precedence is there. */
+void sw_node_put(struct sw_node *n, struct sw_value *v);
+struct sw_value *sw_node_find(const struct sw_node *n, const char *key); /* not a dropped one */
+/* Makes sections of the file's sections, and empty ones of absent SECTION_ONE kinds. */
+void sw_merge_file(struct sw_recipe *r);
+
+/* ---- path.c ---- */
+/* Gives the key that the path v->key means the value v; may create the section. */
+void sw_assign(struct sw_recipe *r, struct sw_value *v);
+/* Reports what is wrong with a line of [fallback] that is not applied. */
+void sw_check_line(struct sw_recipe *r, struct sw_value *v);
+void sw_merge_overrides(struct sw_recipe *r);
+/* Hints for a word that is no kind of section, and for a key without its section. */
+void sw_hint_kind(struct sw_recipe *r, const char *word);
+void sw_hint_section(struct sw_recipe *r, const char *key);
+
+/* ---- hint.c ---- */
+/* For a key that no section of the kind has. */
+void sw_hint_key(struct sw_recipe *r, const struct sw_schema_kind *k, const char *key);
+/* For a key that this section does not have. */
+void sw_hint_section_key(struct sw_recipe *r, const struct sw_node *n, const char *key);
+
+/* ---- vars.c ---- */
+void sw_vars_build(struct sw_recipe *r);
+/* The text of a value after expansion, computed once; NULL when that fails, which is then said
+ * under `title`. */
+const char *sw_value_text(struct sw_recipe *r, struct sw_value *v, const char *title);
+/* raw with [vars] of the file expanded and the environment left alone; raw itself on problems. */
+const char *sw_canonical_text(struct sw_recipe *r, const char *raw);
+
+/* ---- fallback.c ---- */
+/* decided: the names of sections that fall back, or NULL to look at the files. */
+void sw_fallback_apply(struct sw_recipe *r, const char *decided);
+
+/* ---- bind.c ---- */
+void sw_bind_all(struct sw_recipe *r);
+
+/* ---- identity.c ---- */
+void sw_identity(struct sw_recipe *r);
+
+/* ---- place.c ---- */
+struct sw_place sw_place_of_key(const struct sw_recipe *r, const struct sw_value *v);
+/* The part of the value from byte `offset` on; bytes 0: all of it. */
+struct sw_place sw_place_of_value(const struct sw_recipe *r, const struct sw_value *v,
+                                  size_t offset, size_t bytes);
+struct sw_place sw_place_of_node(const struct sw_recipe *r, const struct sw_node *n);
+/* A message about a value: "TITLE: KEY = VALUE: ...", at the value. */
+int sw_value_error(struct sw_recipe *r, const struct sw_node *n, const struct sw_value *v,
+                   size_t offset, size_t bytes, const char *fmt, ...) SW_PRINTF(6, 7);
+/* A message about a section: "TITLE: ...", at the key when v is given, else at the header. */
+int sw_node_error(struct sw_recipe *r, const struct sw_node *n, const struct sw_value *v,
+                  const char *fmt, ...) SW_PRINTF(4, 5);
+/* Cuts a text for use in a message; out holds SW_SHOWN bytes. */
+enum { SW_SHOWN = 80 };
+const char *sw_shown(char out[SW_SHOWN], const char *text);
+int sw_characters(const char *s, size_t bytes);
+
+#endif

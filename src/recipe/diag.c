@@ -1,0 +1,217 @@
+#include "recipe/diag.h"
+#include "base/os.h"
+#include <stdint.h>
+#include <string.h>
+
+enum {
+    LINE_SHOWN = 96,    /* characters of a long source line around the caret */
+    TEXT_SHOWN = 1000,  /* bytes of a message */
+    ORIGIN_SHOWN = 200, /* bytes of a file name or a --set text */
+};
+
+static void free_diag(struct sw_diag *d)
+{
+    sw_free(d->where);
+    sw_free(d->text);
+    sw_free(d->line);
+    sw_free(d->hint);
+    *d = (struct sw_diag){0};
+}
+
+void sw_diags_fini(struct sw_diags *d)
+{
+    for (int i = 0; i < d->count; i++)
+        free_diag(&d->items[i]);
+    sw_free(d->items);
+    *d = (struct sw_diags){0};
+}
+
+/* Appends s with everything a terminal could act on made visible, cut at a character's end. */
+static void add_printable(struct sw_buf *out, const char *s, size_t bytes, size_t limit)
+{
+    size_t i = 0;
+    while (i < bytes && i < limit) {
+        size_t n = sw_utf8_length(s + i, bytes - i);
+        bool plain = n > 1 || (n == 1 && (unsigned char)s[i] >= 0x20 && s[i] != 0x7f);
+        /* U+0080..U+009F are control characters, too. */
+        if (n == 2 && (unsigned char)s[i] == 0xc2 && (unsigned char)s[i + 1] < 0xa0)
+            plain = false;
+        if (plain)
+            sw_buf_add_bytes(out, s + i, n);
+        else
+            sw_buf_add(out, s[i] == '\t' ? " " : "?");
+        i += n ? n : 1;
+    }
+    if (i < bytes)
+        sw_buf_add(out, "...");
+}
+
+static char *printable(const char *s, size_t limit)
+{
+    struct sw_buf out = {0};
+    add_printable(&out, s, strlen(s), limit);
+    if (!out.text && !out.failed)
+        sw_buf_add(&out, "");
+    return sw_buf_take(&out);
+}
+
+/* Bytes of the first `characters` characters of s; a broken byte counts as one. */
+static size_t skip_characters(const char *s, size_t bytes, int characters)
+{
+    size_t i = 0;
+    for (; characters > 0 && i < bytes; characters--) {
+        size_t n = sw_utf8_length(s + i, bytes - i);
+        i += n ? n : 1;
+    }
+    return i;
+}
+
+/* Copies the part of the source line around the caret into d->line. */
+static void keep_line(struct sw_diag *d, const struct sw_place *at)
+{
+    int from = at->column > LINE_SHOWN * 2 / 3 ? at->column - LINE_SHOWN / 2 : 1;
+    size_t start = skip_characters(at->source, at->source_bytes, from - 1);
+    size_t rest = at->source_bytes - start;
+    size_t shown = skip_characters(at->source + start, rest, LINE_SHOWN);
+    struct sw_buf out = {0};
+    if (start)
+        sw_buf_add(&out, "...");
+    add_printable(&out, at->source + start, shown, SIZE_MAX);
+    if (shown < rest)
+        sw_buf_add(&out, "...");
+    d->caret = at->column - from + (start ? 3 : 0);
+    int room = LINE_SHOWN + 1 - (at->column - from);
+    d->span = at->span < room ? at->span : room;
+    if (d->span < 1)
+        d->span = 1;
+    d->line = out.text || out.failed ? sw_buf_take(&out) : NULL;
+}
+
+static bool is_before(const struct sw_diag *a, const struct sw_place *at)
+{
+    if (a->rank != at->rank)
+        return a->rank < at->rank;
+    if (a->line_number != at->line)
+        return a->line_number < at->line;
+    return a->column <= at->column;
+}
+
+static char *format_where(const struct sw_place *at)
+{
+    struct sw_buf out = {0};
+    add_printable(&out, at->origin, strlen(at->origin), ORIGIN_SHOWN);
+    if (at->line > 0)
+        sw_buf_printf(&out, ":%d:%d", at->line, at->column);
+    return sw_buf_take(&out);
+}
+
+static bool fill(struct sw_diag *d, const struct sw_place *at, const char *fmt, va_list ap)
+{
+    struct sw_buf text = {0};
+    sw_buf_vprintf(&text, fmt, ap);
+    if (!text.failed)
+        d->text = printable(sw_buf_text(&text), TEXT_SHOWN);
+    sw_buf_fini(&text);
+    d->where = format_where(at);
+    d->rank = at->rank;
+    d->line_number = at->line;
+    d->column = at->column;
+    if (at->source)
+        keep_line(d, at);
+    return d->text && d->where;
+}
+
+/* Room for one more at index i, pushing the last one out when the list is full. */
+static bool open_gap(struct sw_diags *d, int i)
+{
+    if (!d->items)
+        d->items = sw_calloc(SW_DIAG_KEPT, sizeof(*d->items));
+    if (!d->items)
+        return false;
+    if (d->count == SW_DIAG_KEPT) {
+        free_diag(&d->items[--d->count]);
+        d->beyond++;
+    }
+    memmove(d->items + i + 1, d->items + i, (size_t)(d->count - i) * sizeof(*d->items));
+    d->count++;
+    return true;
+}
+
+int sw_diags_add(struct sw_diags *d, const struct sw_place *at, const char *fmt, ...)
+{
+    int i = d->count;
+    while (i > 0 && !is_before(&d->items[i - 1], at))
+        i--;
+    d->latest = -1;
+    if (i == SW_DIAG_KEPT) {
+        d->beyond++;
+        return SW_ERR_INVALID;
+    }
+    struct sw_diag item = {0};
+    va_list ap;
+    va_start(ap, fmt);
+    bool ok = fill(&item, at, fmt, ap);
+    va_end(ap);
+    if (!ok || !open_gap(d, i)) {
+        free_diag(&item);
+        d->nomem = true;
+        return SW_ERR_INVALID;
+    }
+    d->items[i] = item;
+    d->latest = i;
+    return SW_ERR_INVALID;
+}
+
+bool sw_diags_wants_hint(const struct sw_diags *d)
+{
+    return d->count > 0 && d->latest >= 0 && !d->items[d->latest].hint;
+}
+
+void sw_diags_hint(struct sw_diags *d, const char *fmt, ...)
+{
+    if (!sw_diags_wants_hint(d))
+        return;
+    struct sw_buf text = {0};
+    va_list ap;
+    va_start(ap, fmt);
+    sw_buf_vprintf(&text, fmt, ap);
+    va_end(ap);
+    /* A hint is a kindness: without memory for it the message stands alone. */
+    if (!text.failed)
+        d->items[d->latest].hint = printable(sw_buf_text(&text), TEXT_SHOWN);
+    sw_buf_fini(&text);
+}
+
+int sw_diags_verdict(const struct sw_diags *d, struct sw_err *err)
+{
+    if (d->nomem)
+        return sw_err_nomem(err, "messages about the recipe", sizeof(struct sw_diag));
+    if (!d->count)
+        return SW_OK;
+    int more = d->count + d->beyond - 1;
+    if (!more)
+        return sw_err_set(err, SW_ERR_INVALID, "%s: %s", d->items[0].where, d->items[0].text);
+    return sw_err_set(err, SW_ERR_INVALID, "%s: %s (and %d more)", d->items[0].where,
+                      d->items[0].text, more);
+}
+
+static void print_one(const struct sw_diag *d, struct sw_buf *out)
+{
+    sw_buf_printf(out, "%s: %s\n", d->where, d->text);
+    if (d->line && *d->line) {
+        sw_buf_printf(out, "    %s\n    %*s^", d->line, d->caret, "");
+        for (int i = 1; i < d->span; i++)
+            sw_buf_add(out, "~");
+        sw_buf_add(out, "\n");
+    }
+    if (d->hint)
+        sw_buf_printf(out, "    hint: %s\n", d->hint);
+}
+
+void sw_diags_print(const struct sw_diags *d, struct sw_buf *out)
+{
+    for (int i = 0; i < d->count; i++)
+        print_one(&d->items[i], out);
+    if (d->beyond)
+        sw_buf_printf(out, "%d more error%s\n", d->beyond, d->beyond == 1 ? "" : "s");
+}

@@ -1,0 +1,111 @@
+/* "did you mean" for keys: near misses among the keys that the section has, or whose key it is. */
+#include "recipe/build.h"
+#include "recipe/lookup.h"
+#include <string.h>
+
+/* "weight.init", "weight.std", ... of one type. */
+static void add_param_keys(struct sw_recipe *r, struct sw_words *w, const struct sw_schema_kind *k,
+                           const struct sw_type *type)
+{
+    for (int i = 0; type && type->params && type->params[i]; i++)
+        for (const struct sw_opt *o = k->param_opts; o && o->key; o++) {
+            size_t a = strlen(type->params[i]), b = strlen(o->key);
+            char *word = sw_pool_alloc(&r->pool, a + b + 2, 1);
+            if (!word)
+                return;
+            memcpy(word, type->params[i], a);
+            word[a] = '.';
+            memcpy(word + a + 1, o->key, b);
+            sw_words_add(w, word);
+        }
+}
+
+/* Keys that a section has whatever its types are. */
+static void add_common(struct sw_words *w, const struct sw_schema_kind *k)
+{
+    for (int i = 0; i < SW_SECTION_TYPES; i++)
+        if (k->type_key[i])
+            sw_words_add(w, k->type_key[i]);
+    sw_words_add_opts(w, k->opts);
+    if (k->fallback_key)
+        sw_words_add(w, k->fallback_key);
+}
+
+void sw_hint_key(struct sw_recipe *r, const struct sw_schema_kind *k, const char *key)
+{
+    if (!sw_diags_wants_hint(&r->diags))
+        return;
+    struct sw_words words = {0};
+    add_common(&words, k);
+    for (int i = 0; i < SW_SECTION_TYPES; i++)
+        for (const struct sw_type *const *t = k->types[i]; t && *t; t++) {
+            sw_words_add_opts(&words, (*t)->opts);
+            if (i == 0)
+                add_param_keys(r, &words, k, *t);
+        }
+    sw_hint_near(&r->diags, key, words.items, words.count, NULL);
+    r->pool.failed |= words.failed;
+    sw_words_fini(&words);
+}
+
+/* "kernel is a key of convolution, pooling; layer fc1 is inner_product" */
+static void hint_other_type(struct sw_recipe *r, const struct sw_node *n, int slot, const char *key)
+{
+    const struct sw_schema_kind *k = n->pub.schema;
+    struct sw_buf names = {0};
+    for (const struct sw_type *const *t = k->types[slot]; t && *t; t++)
+        if (sw_type_knows(k, slot, *t, key))
+            sw_buf_printf(&names, "%s%s", names.length ? ", " : "", (*t)->name);
+    const struct sw_type *own = n->pub.type[slot];
+    const char *word = k->type_key[slot];
+    if (names.failed)
+        r->pool.failed = true;
+    else if (names.length && own && strcmp(word, "type") == 0)
+        sw_diags_hint(&r->diags, "%s is a key of %s; %s is %s", key, names.text, n->pub.title,
+                      own->name);
+    else if (names.length && own)
+        sw_diags_hint(&r->diags, "%s is a key of %s %s; %s has %s %s", key, word, names.text,
+                      n->pub.title, word, own->name);
+    sw_buf_fini(&names);
+}
+
+/* "parameters of convolution: weight, bias" for PARAM.KEY. */
+static void hint_params(struct sw_recipe *r, const struct sw_node *n, const char *key)
+{
+    const struct sw_type *type = n->pub.type[0];
+    const char *dot = strrchr(key, '.');
+    if (!dot || !type || !sw_opts_find(n->pub.schema->param_opts, dot + 1))
+        return;
+    struct sw_buf names = {0};
+    for (int i = 0; type->params && type->params[i]; i++)
+        sw_buf_printf(&names, "%s%s", i ? ", " : "", type->params[i]);
+    if (names.length)
+        sw_diags_hint(&r->diags, "parameters of %s: %s", type->name, names.text);
+    else if (!names.failed)
+        sw_diags_hint(&r->diags, "%s has no parameters", type->name);
+    r->pool.failed |= names.failed;
+    sw_buf_fini(&names);
+}
+
+void sw_hint_section_key(struct sw_recipe *r, const struct sw_node *n, const char *key)
+{
+    const struct sw_schema_kind *k = n->pub.schema;
+    if (!sw_diags_wants_hint(&r->diags))
+        return;
+    for (int i = 0; i < SW_SECTION_TYPES; i++)
+        hint_other_type(r, n, i, key);
+    struct sw_words own = {0}, all = {0};
+    add_common(&own, k);
+    for (int i = 0; i < SW_SECTION_TYPES; i++)
+        if (n->pub.type[i])
+            sw_words_add_opts(&own, n->pub.type[i]->opts);
+    for (int i = 0; i < own.count; i++)
+        sw_words_add(&all, own.items[i]);
+    add_param_keys(r, &all, k, n->pub.type[0]);
+    sw_hint_near(&r->diags, key, all.items, all.count, NULL);
+    hint_params(r, n, key);
+    sw_hint_near(&r->diags, key, own.items, own.count, "its keys are");
+    r->pool.failed |= own.failed || all.failed;
+    sw_words_fini(&own);
+    sw_words_fini(&all);
+}

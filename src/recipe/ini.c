@@ -1,0 +1,396 @@
+#include "recipe/ini.h"
+#include "base/os.h"
+#include "recipe/seen.h"
+#include <string.h>
+
+/* The state of one reading. */
+struct reader {
+    struct sw_ini *ini;
+    struct sw_pool *pool;
+    struct sw_diags *diags;
+    struct sw_seen sections, keys;
+    struct sw_ini_section *section; /* where entries go; NULL: nowhere */
+    bool orphans;                   /* entries have no section because none was opened yet */
+    int section_count, key_count;
+    const char *start; /* the line at hand, without its end */
+    size_t length;
+    int line;
+    bool nomem;
+};
+
+/* A piece of the line at hand. */
+struct piece {
+    const char *at;
+    size_t bytes;
+};
+
+static bool is_blank(char c)
+{
+    return c == ' ' || c == '\t';
+}
+
+static struct piece trim(const char *from, const char *to)
+{
+    while (from < to && is_blank(*from))
+        from++;
+    while (to > from && is_blank(to[-1]))
+        to--;
+    return (struct piece){from, (size_t)(to - from)};
+}
+
+static int count_characters(const char *s, size_t bytes)
+{
+    int n = 0;
+    for (size_t i = 0; i < bytes; n++) {
+        size_t step = sw_utf8_length(s + i, bytes - i);
+        i += step ? step : 1;
+    }
+    return n;
+}
+
+static int column_of(const struct reader *r, const char *at)
+{
+    return count_characters(r->start, (size_t)(at - r->start)) + 1;
+}
+
+static struct sw_place place_of(const struct reader *r, const char *at, size_t bytes)
+{
+    int span = count_characters(at, bytes);
+    return (struct sw_place){
+        .origin = r->ini->path,
+        .line = r->line,
+        .column = column_of(r, at),
+        .span = span ? span : 1,
+        .source = r->start,
+        .source_bytes = r->length,
+    };
+}
+
+/* How much of a name that may be megabytes long is worth printing. */
+static int shown(size_t bytes)
+{
+    return bytes < 60 ? (int)bytes : 60;
+}
+
+static const char *keep(struct reader *r, struct piece p)
+{
+    const char *copy = sw_pool_copy(r->pool, p.at, p.bytes);
+    r->nomem |= !copy;
+    return copy;
+}
+
+/* ---- Section headers ---- */
+
+/* Splits "kind name" at the first run of blanks. */
+static void split_words(struct piece both, struct piece *kind, struct piece *name)
+{
+    const char *end = both.at + both.bytes, *p = both.at;
+    while (p < end && !is_blank(*p))
+        p++;
+    *kind = (struct piece){both.at, (size_t)(p - both.at)};
+    *name = trim(p, end);
+}
+
+static bool has_blank(struct piece p)
+{
+    return memchr(p.at, ' ', p.bytes) || memchr(p.at, '\t', p.bytes);
+}
+
+bool sw_ini_is_name(const char *s, size_t bytes)
+{
+    for (size_t i = 0; i < bytes; i++)
+        if (strchr(" \t,=[]", s[i]))
+            return false;
+    return bytes > 0;
+}
+
+static void link_section(struct reader *r, struct sw_ini_section *s, const char *title)
+{
+    if (!sw_seen_add(&r->sections, NULL, title, s)) {
+        r->nomem = true;
+        return;
+    }
+    if (r->ini->last)
+        r->ini->last->next = s;
+    else
+        r->ini->first = s;
+    r->ini->last = s;
+    r->section = s;
+    r->key_count = 0;
+}
+
+/* Adds the section unless it is there already. */
+static void open_section(struct reader *r, struct piece kind, struct piece name)
+{
+    struct piece title = {kind.at, kind.bytes};
+    struct sw_ini_section *s = sw_pool_alloc(r->pool, 1, sizeof(*s));
+    char *joined = sw_pool_alloc(r->pool, kind.bytes + name.bytes + 2, 1);
+    if (!s || !joined) {
+        r->nomem = true;
+        return;
+    }
+    memcpy(joined, kind.at, kind.bytes);
+    if (name.bytes) {
+        title.bytes = (size_t)(name.at + name.bytes - kind.at);
+        joined[kind.bytes] = ' ';
+        memcpy(joined + kind.bytes + 1, name.at, name.bytes);
+    }
+    const struct sw_ini_section *first = sw_seen_find(&r->sections, NULL, joined, strlen(joined));
+    if (first) {
+        struct sw_place at = place_of(r, title.at, title.bytes);
+        sw_diags_add(r->diags, &at, "[%.*s] is here twice", shown(strlen(joined)), joined);
+        sw_diags_hint(r->diags, "the first is in line %d; put all keys there", first->line);
+        return;
+    }
+    s->kind = keep(r, kind);
+    s->name = name.bytes ? keep(r, name) : NULL;
+    s->source = r->start;
+    s->line = r->line;
+    s->kind_column = column_of(r, kind.at);
+    s->name_column = column_of(r, name.bytes ? name.at : kind.at);
+    link_section(r, s, joined);
+}
+
+static void read_header(struct reader *r, struct piece body)
+{
+    const char *end = body.at + body.bytes;
+    const char *close = memchr(body.at, ']', body.bytes);
+    struct piece kind, name;
+    split_words(trim(body.at + 1, close ? close : end), &kind, &name);
+    /* What follows a broken header belongs to it, not to the section before. */
+    r->section = NULL;
+    r->orphans = false;
+    if (!kind.bytes) {
+        struct sw_place at = place_of(r, body.at, body.bytes);
+        sw_diags_add(r->diags, &at, "a section header without a kind");
+        sw_diags_hint(r->diags, "write [kind] or [kind name], as in [job] or [layer conv1]");
+        return;
+    }
+    if (has_blank(name)) {
+        struct sw_place at = place_of(r, name.at, name.bytes);
+        sw_diags_add(r->diags, &at, "the section name '%.*s' is more than one word",
+                     shown(name.bytes), name.at);
+        return;
+    }
+    if (name.bytes && !sw_ini_is_name(name.at, name.bytes)) {
+        struct sw_place at = place_of(r, name.at, name.bytes);
+        sw_diags_add(r->diags, &at, "the section name '%.*s' holds one of , = [ ]",
+                     shown(name.bytes), name.at);
+        return;
+    }
+    if (!close) {
+        struct sw_place at = place_of(r, end, 0);
+        sw_diags_add(r->diags, &at, "missing ']' after '%.*s'", shown(body.bytes), body.at);
+    } else if (close + 1 < end) {
+        struct piece rest = trim(close + 1, end);
+        struct sw_place at = place_of(r, rest.at, rest.bytes);
+        sw_diags_add(r->diags, &at, "unexpected text after ']'");
+        sw_diags_hint(r->diags, "a key = value belongs on a line of its own");
+    }
+    if (++r->section_count > SW_INI_MAX_SECTIONS) {
+        struct sw_place at = place_of(r, body.at, body.bytes);
+        if (r->section_count == SW_INI_MAX_SECTIONS + 1)
+            sw_diags_add(r->diags, &at, "more than %d sections", SW_INI_MAX_SECTIONS);
+        return;
+    }
+    open_section(r, kind, name);
+}
+
+/* ---- Entries ---- */
+
+static bool check_key(struct reader *r, struct piece line, struct piece key, const char *equals)
+{
+    struct sw_place at = place_of(r, key.at, key.bytes);
+    if (!equals) {
+        struct piece first, rest;
+        split_words(line, &first, &rest);
+        at = place_of(r, line.at, line.bytes);
+        sw_diags_add(r->diags, &at, "missing '=' in '%.*s'", shown(line.bytes), line.at);
+        if (rest.bytes)
+            sw_diags_hint(r->diags, "%.*s = %.*s", shown(first.bytes), first.at, shown(rest.bytes),
+                          rest.at);
+        else
+            sw_diags_hint(r->diags, "a line is [section], key = value, or a comment");
+    } else if (!key.bytes) {
+        at = place_of(r, equals, 1);
+        sw_diags_add(r->diags, &at, "missing key before '='");
+    } else if (has_blank(key)) {
+        sw_diags_add(r->diags, &at, "the key '%.*s' is more than one word", shown(key.bytes),
+                     key.at);
+    } else if (r->orphans) {
+        /* Said once: what follows is the same mistake. */
+        r->orphans = false;
+        sw_diags_add(r->diags, &at, "'%.*s' stands before any section", shown(key.bytes), key.at);
+        sw_diags_hint(r->diags, "begin with a section header, such as [job]");
+    } else {
+        return r->section != NULL;
+    }
+    return false;
+}
+
+static bool check_new(struct reader *r, struct piece key)
+{
+    const struct sw_ini_entry *first = sw_seen_find(&r->keys, r->section, key.at, key.bytes);
+    struct sw_place at = place_of(r, key.at, key.bytes);
+    if (first) {
+        sw_diags_add(r->diags, &at, "'%.*s' is here twice in one section", shown(key.bytes),
+                     key.at);
+        sw_diags_hint(r->diags, "the first is in line %d", first->line);
+        return false;
+    }
+    if (++r->key_count > SW_INI_MAX_KEYS) {
+        if (r->key_count == SW_INI_MAX_KEYS + 1)
+            sw_diags_add(r->diags, &at, "more than %d keys in one section", SW_INI_MAX_KEYS);
+        return false;
+    }
+    return true;
+}
+
+static void read_entry(struct reader *r, struct piece line)
+{
+    const char *end = line.at + line.bytes;
+    const char *equals = memchr(line.at, '=', line.bytes);
+    struct piece key = trim(line.at, equals ? equals : end);
+    if (!check_key(r, line, key, equals) || !check_new(r, key))
+        return;
+    struct piece value = trim(equals + 1, end);
+    struct sw_ini_entry *e = sw_pool_alloc(r->pool, 1, sizeof(*e));
+    if (!e) {
+        r->nomem = true;
+        return;
+    }
+    e->key = keep(r, key);
+    e->value = keep(r, value);
+    e->source = r->start;
+    e->line = r->line;
+    e->key_column = column_of(r, key.at);
+    e->value_column = value.bytes ? column_of(r, value.at) : column_of(r, equals) + 1;
+    if (r->nomem || !sw_seen_add(&r->keys, r->section, e->key, e)) {
+        r->nomem = true;
+        return;
+    }
+    if (r->section->last)
+        r->section->last->next = e;
+    else
+        r->section->first = e;
+    r->section->last = e;
+}
+
+/* ---- Lines ---- */
+
+/* The line without its comment: `;` or `#` first in the line or after a blank. */
+static struct piece without_comment(const char *start, size_t length)
+{
+    size_t end = length;
+    for (size_t i = 0; i < length; i++)
+        if ((start[i] == ';' || start[i] == '#') && (i == 0 || is_blank(start[i - 1]))) {
+            end = i;
+            break;
+        }
+    return trim(start, start + end);
+}
+
+/* Refuses what is not text; one message per line. */
+static bool check_text(struct reader *r)
+{
+    for (size_t i = 0; i < r->length;) {
+        unsigned char c = (unsigned char)r->start[i];
+        size_t n = sw_utf8_length(r->start + i, r->length - i);
+        struct sw_place at;
+        if (!n) {
+            at = place_of(r, r->start + i, 1);
+            sw_diags_add(r->diags, &at, "byte 0x%02x is not UTF-8", c);
+            sw_diags_hint(r->diags, "save the recipe as UTF-8 text");
+            return false;
+        }
+        if ((c < 0x20 && c != '\t') || c == 0x7f) {
+            at = place_of(r, r->start + i, 1);
+            sw_diags_add(r->diags, &at, "control character 0x%02x", c);
+            return false;
+        }
+        i += n;
+    }
+    return true;
+}
+
+static void read_line(struct reader *r)
+{
+    if (!check_text(r))
+        return;
+    struct piece line = without_comment(r->start, r->length);
+    if (!line.bytes)
+        return;
+    if (*line.at == '[')
+        read_header(r, line);
+    else
+        read_entry(r, line);
+}
+
+static void read_lines(struct reader *r, const char *p, const char *end)
+{
+    while (p < end && !r->nomem) {
+        const char *newline = memchr(p, '\n', (size_t)(end - p));
+        const char *stop = newline ? newline : end;
+        r->start = p;
+        r->length = (size_t)(stop - p);
+        if (r->length && stop[-1] == '\r')
+            r->length--;
+        r->line++;
+        read_line(r);
+        p = newline ? newline + 1 : end;
+    }
+}
+
+/* A zero byte means a program's file, not a broken recipe: one message instead of a thousand. */
+static bool check_is_text(struct reader *r, const char *text, size_t bytes)
+{
+    const char *zero = memchr(text, '\0', bytes);
+    if (!zero)
+        return true;
+    struct sw_place at = {.origin = r->ini->path};
+    sw_diags_add(r->diags, &at, "this is not a recipe: byte %zu is zero", (size_t)(zero - text));
+    if (bytes >= 2 && (memcmp(text, "\xff\xfe", 2) == 0 || memcmp(text, "\xfe\xff", 2) == 0))
+        sw_diags_hint(r->diags, "it looks like UTF-16; save it as UTF-8");
+    else
+        sw_diags_hint(r->diags, "a recipe is an INI text, such as those in recipes/");
+    return false;
+}
+
+int sw_ini_parse(const char *path, const char *text, size_t bytes, struct sw_pool *pool,
+                 struct sw_diags *diags, struct sw_ini *ini, struct sw_err *err)
+{
+    if (bytes > SW_INI_MAX_BYTES)
+        return sw_err_set(err, SW_ERR_INVALID, "%s: %zu bytes; a recipe has at most %d", path,
+                          bytes, SW_INI_MAX_BYTES);
+    struct sw_ini out = {.path = sw_pool_copy(pool, path, strlen(path)),
+                         .text = sw_pool_copy(pool, text, bytes),
+                         .bytes = bytes};
+    if (!out.path || !out.text)
+        return sw_err_nomem(err, path, bytes);
+    struct reader r = {.ini = &out, .pool = pool, .diags = diags, .orphans = true};
+    if (check_is_text(&r, out.text, bytes)) {
+        bool mark = bytes >= 3 && memcmp(out.text, "\xef\xbb\xbf", 3) == 0;
+        read_lines(&r, out.text + (mark ? 3 : 0), out.text + bytes);
+    }
+    sw_seen_fini(&r.sections);
+    sw_seen_fini(&r.keys);
+    if (r.nomem)
+        return sw_err_nomem(err, path, bytes);
+    *ini = out;
+    return SW_OK;
+}
+
+struct sw_place sw_ini_place(const struct sw_ini *ini, const char *source, int line, int column,
+                             int span)
+{
+    struct sw_place at = {.origin = ini->path, .line = line, .column = column, .span = span};
+    if (!source)
+        return at;
+    const char *end = ini->text + ini->bytes;
+    const char *newline = memchr(source, '\n', (size_t)(end - source));
+    at.source = source;
+    at.source_bytes = (size_t)((newline ? newline : end) - source);
+    if (at.source_bytes && source[at.source_bytes - 1] == '\r')
+        at.source_bytes--;
+    return at;
+}

@@ -1,0 +1,77 @@
+#include "recipe/job.h"
+#include "base/os.h"
+#include "recipe/build.h"
+#include <math.h>
+#include <string.h>
+
+static const char *const devices[] = {"auto", "cpu", NULL};
+
+#define FIELD(name_) .key = #name_, .offset = offsetof(struct sw_job_conf, name_)
+/* Up to 2^53 every whole number is exact as a double, too, and so in JSON. */
+#define MOST 9007199254740992.0
+/* A batch is rows of a tensor: far below what an index of 32 bits can count. */
+#define MOST_ROWS 16777216
+
+const struct sw_opt sw_job_opts[] = {
+    {FIELD(name), .type = SW_OPT_STRING,
+     .help = "name of the run in the history; the recipe file's unless given"},
+    {FIELD(seed), .type = SW_OPT_INT, .def = "1", .min = 0, .max = MOST,
+     .help = "seed of initial values, shuffling, augmentation and dropout"},
+    {FIELD(steps), .type = SW_OPT_INT, .min = 1, .max = MOST, .help = "updates to make"},
+    {FIELD(epochs), .type = SW_OPT_REAL, .min = 0, .max = 1e9, .above_min = true,
+     .help = "passes over the training records, instead of steps"},
+    {FIELD(batch), .type = SW_OPT_INT, .min = 1, .max = MOST_ROWS, .required = true,
+     .help = "samples behind one update"},
+    {FIELD(eval_batch), .type = SW_OPT_INT, .min = 1, .max = MOST_ROWS,
+     .help = "samples of one forward pass in evaluation; batch unless given"},
+    {FIELD(eval_every), .type = SW_OPT_INT, .def = "0", .min = 0, .max = MOST,
+     .help = "steps between evaluations; 0: only at the end"},
+    {FIELD(checkpoint_every), .type = SW_OPT_INT, .def = "0", .min = 0, .max = MOST,
+     .help = "steps between checkpoints; 0: only at the end"},
+    {FIELD(display_every), .type = SW_OPT_INT, .def = "0", .min = 0, .max = MOST,
+     .help = "steps between lines of output; 0: by time"},
+    {FIELD(device), .type = SW_OPT_ENUM, .def = "auto", .choices = devices,
+     .help = "where to compute; auto takes the best there is"},
+    {FIELD(db), .type = SW_OPT_STRING, .help = "history database, a file"},
+    {.key = NULL},
+};
+
+/* The file's name without folders and its last extension. */
+static const char *stem_of(struct sw_recipe *r)
+{
+    const char *path = sw_recipe_path(r), *slash = strrchr(path, '/');
+    const char *base = slash ? slash + 1 : path, *dot = strrchr(base, '.');
+    return sw_pool_copy(&r->pool, base, dot && dot > base ? (size_t)(dot - base) : strlen(base));
+}
+
+/* steps and epochs exclude each other; the one of higher precedence counts. */
+static void settle_length(struct sw_recipe *r, const struct sw_section *s, struct sw_job_conf *job)
+{
+    enum sw_origin steps = sw_section_origin(s, "steps"), epochs = sw_section_origin(s, "epochs");
+    if (steps > epochs) {
+        job->epochs = 0;
+    } else if (epochs > steps) {
+        job->steps = 0;
+    } else if (steps != SW_FROM_DEFAULT) {
+        sw_recipe_error(r, s, "epochs", "steps is given, too");
+        sw_recipe_hint(r, "keep one of them");
+    } else if (((const struct sw_node *)s)->written) {
+        sw_recipe_error(r, s, NULL, "steps is missing");
+        sw_recipe_hint(r, "give steps or epochs");
+    }
+}
+
+int sw_job_settle(struct sw_recipe *r, const struct sw_job_conf **out, struct sw_err *err)
+{
+    const struct sw_section *s = sw_recipe_find(r, "job", NULL);
+    struct sw_job_conf *job = s->common;
+    settle_length(r, s, job);
+    if (!job->eval_batch)
+        job->eval_batch = job->batch;
+    if (!job->name)
+        job->name = stem_of(r);
+    if (!job->name)
+        return sw_err_nomem(err, "job.name", strlen(sw_recipe_path(r)));
+    *out = job;
+    return sw_recipe_verdict(r, err);
+}

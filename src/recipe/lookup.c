@@ -1,0 +1,162 @@
+#include "recipe/lookup.h"
+#include "base/os.h"
+#include <string.h>
+
+void sw_words_fini(struct sw_words *w)
+{
+    sw_free(w->items);
+    *w = (struct sw_words){0};
+}
+
+void sw_words_add(struct sw_words *w, const char *word)
+{
+    for (int i = 0; i < w->count; i++)
+        if (strcmp(w->items[i], word) == 0)
+            return;
+    if (w->count == w->capacity) {
+        int capacity = w->capacity ? 2 * w->capacity : 32;
+        const char **items = sw_realloc_array(w->items, (size_t)capacity, sizeof(*items));
+        if (!items) {
+            w->failed = true;
+            return;
+        }
+        w->items = items;
+        w->capacity = capacity;
+    }
+    w->items[w->count++] = word;
+}
+
+void sw_words_add_opts(struct sw_words *w, const struct sw_opt *opts)
+{
+    for (const struct sw_opt *o = opts; o && o->key; o++)
+        sw_words_add(w, o->key);
+}
+
+void sw_words_add_types(struct sw_words *w, const struct sw_type *const *types)
+{
+    for (; types && *types; types++)
+        sw_words_add(w, (*types)->name);
+}
+
+/* The nearest candidate; of those that merely begin with the word, only a single one counts. */
+static const char *near_word(const char *word, const char *const *candidates, int count)
+{
+    const char *near = sw_str_nearest(word, candidates, (size_t)count);
+    if (near || strlen(word) < 3)
+        return near;
+    for (int i = 0; i < count; i++)
+        if (sw_str_starts(candidates[i], word)) {
+            if (near)
+                return NULL;
+            near = candidates[i];
+        }
+    return near;
+}
+
+void sw_hint_near(struct sw_diags *d, const char *word, const char *const *candidates, int count,
+                  const char *label)
+{
+    if (!sw_diags_wants_hint(d) || count <= 0)
+        return;
+    const char *near = near_word(word, candidates, count);
+    if (near) {
+        sw_diags_hint(d, "did you mean '%s'?", near);
+        return;
+    }
+    if (!label)
+        return;
+    struct sw_buf list = {0};
+    for (int i = 0; i < count; i++) {
+        sw_buf_add(&list, i ? ", " : "");
+        sw_buf_add(&list, candidates[i]);
+    }
+    if (!list.failed)
+        sw_diags_hint(d, "%s: %s", label, sw_buf_text(&list));
+    sw_buf_fini(&list);
+}
+
+const struct sw_schema_kind *sw_schema_find(const struct sw_schema *s, const char *kind,
+                                            size_t bytes, enum sw_section_form form)
+{
+    for (int i = 0; i < s->count; i++) {
+        const struct sw_schema_kind *k = &s->kinds[i];
+        if (k->form == form && strlen(k->kind) == bytes && memcmp(k->kind, kind, bytes) == 0)
+            return k;
+    }
+    return NULL;
+}
+
+const struct sw_opt *sw_opts_find(const struct sw_opt *opts, const char *key)
+{
+    for (const struct sw_opt *o = opts; o && o->key; o++)
+        if (strcmp(o->key, key) == 0)
+            return o;
+    return NULL;
+}
+
+const struct sw_type *sw_types_find(const struct sw_type *const *types, const char *name)
+{
+    for (; types && *types; types++)
+        if (strcmp((*types)->name, name) == 0)
+            return *types;
+    return NULL;
+}
+
+const struct sw_opt *sw_param_find(const struct sw_schema_kind *k, const struct sw_type *type,
+                                   const char *key, int *param)
+{
+    const char *dot = strrchr(key, '.');
+    if (!dot || !k->param_opts || !type || !type->params)
+        return NULL;
+    size_t bytes = (size_t)(dot - key);
+    for (int i = 0; type->params[i]; i++)
+        if (strlen(type->params[i]) == bytes && memcmp(type->params[i], key, bytes) == 0) {
+            *param = i;
+            return sw_opts_find(k->param_opts, dot + 1);
+        }
+    return NULL;
+}
+
+int sw_type_slot(const struct sw_schema_kind *k, const char *key)
+{
+    for (int i = 0; i < SW_SECTION_TYPES; i++)
+        if (k->type_key[i] && strcmp(k->type_key[i], key) == 0)
+            return i;
+    return -1;
+}
+
+bool sw_type_knows(const struct sw_schema_kind *k, int slot, const struct sw_type *type,
+                   const char *key)
+{
+    int param;
+    return type &&
+           (sw_opts_find(type->opts, key) || (slot == 0 && sw_param_find(k, type, key, &param)));
+}
+
+bool sw_kind_knows(const struct sw_schema_kind *k, const char *key)
+{
+    int step = 0;
+    return sw_type_slot(k, key) >= 0 || (k->fallback_key && strcmp(k->fallback_key, key) == 0) ||
+           sw_kind_row(k, key, &step);
+}
+
+const struct sw_opt *sw_kind_row(const struct sw_schema_kind *k, const char *key, int *step)
+{
+    int at = 0, param;
+    const struct sw_opt *row = sw_opts_find(k->opts, key);
+    if (row && at++ == *step) {
+        ++*step;
+        return row;
+    }
+    for (int slot = 0; slot < SW_SECTION_TYPES; slot++)
+        for (const struct sw_type *const *t = k->types[slot]; t && *t; t++) {
+            row = sw_opts_find((*t)->opts, key);
+            if (!row && slot == 0)
+                row = sw_param_find(k, *t, key, &param);
+            if (row && at++ == *step) {
+                ++*step;
+                return row;
+            }
+        }
+    return NULL;
+}

@@ -1,0 +1,44 @@
+/* Questions to a schema: which kind, which type, which row has this key; and the words for "did you
+ * mean". Pure functions over const tables. */
+#ifndef SW_RECIPE_LOOKUP_H
+#define SW_RECIPE_LOOKUP_H
+
+#include "base/str.h"
+#include "recipe/diag.h"
+#include "recipe/schema.h"
+
+/* Candidates for "did you mean": grows in plain memory, freed by sw_words_fini. */
+struct sw_words {
+    const char **items; /* owned array of borrowed words */
+    int count, capacity;
+    bool failed;
+};
+
+void sw_words_fini(struct sw_words *w);
+void sw_words_add(struct sw_words *w, const char *word); /* once each */
+void sw_words_add_opts(struct sw_words *w, const struct sw_opt *opts);
+void sw_words_add_types(struct sw_words *w, const struct sw_type *const *types);
+
+/* Gives the message added last a hint: "did you mean 'X'?" when a candidate is near the word or
+ * begins with it, else "LABEL: a, b, c", or nothing when label is NULL. */
+void sw_hint_near(struct sw_diags *d, const char *word, const char *const *candidates, int count,
+                  const char *label);
+
+const struct sw_schema_kind *sw_schema_find(const struct sw_schema *s, const char *kind,
+                                            size_t bytes, enum sw_section_form form);
+const struct sw_opt *sw_opts_find(const struct sw_opt *opts, const char *key);
+const struct sw_type *sw_types_find(const struct sw_type *const *types, const char *name);
+/* The row of PARAM.KEY in a type, with the parameter's number; NULL when it has none. */
+const struct sw_opt *sw_param_find(const struct sw_schema_kind *k, const struct sw_type *type,
+                                   const char *key, int *param);
+/* Slot of a type key ("type", "policy"), or -1. */
+int sw_type_slot(const struct sw_schema_kind *k, const char *key);
+/* Whether the type in that slot has the key, for itself or a parameter. */
+bool sw_type_knows(const struct sw_schema_kind *k, int slot, const struct sw_type *type,
+                   const char *key);
+/* Whether any section of the kind may have the key: common, a type key, or of any type. */
+bool sw_kind_knows(const struct sw_schema_kind *k, const char *key);
+/* The first row with that key anywhere in the kind after `*step` others; step begins at 0. */
+const struct sw_opt *sw_kind_row(const struct sw_schema_kind *k, const char *key, int *step);
+
+#endif

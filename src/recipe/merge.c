@@ -1,0 +1,187 @@
+/* The file's sections become nodes, its entries values of them. */
+#include "recipe/build.h"
+#include "recipe/lookup.h"
+#include <string.h>
+
+struct sw_value *sw_value_of_entry(struct sw_recipe *r, const struct sw_ini_entry *e,
+                                   enum sw_origin origin)
+{
+    struct sw_value *v = sw_pool_alloc(&r->pool, 1, sizeof(*v));
+    if (v)
+        *v = (struct sw_value){.key = e->key,
+                               .raw = e->value,
+                               .origin = origin,
+                               .source = e->source,
+                               .line = e->line,
+                               .key_column = e->key_column,
+                               .value_column = e->value_column};
+    return v;
+}
+
+struct sw_value *sw_value_of_set(struct sw_recipe *r, const struct sw_override *o, size_t skip)
+{
+    struct sw_value *v = o ? sw_pool_alloc(&r->pool, 1, sizeof(*v)) : NULL;
+    if (v)
+        *v = (struct sw_value){
+            .key = o->path + skip, .raw = o->value, .origin = SW_FROM_SET, .set = o};
+    return v;
+}
+
+struct sw_value *sw_node_find(const struct sw_node *n, const char *key)
+{
+    for (struct sw_value *v = n->first; v; v = v->next)
+        if (!v->dropped && strcmp(v->key, key) == 0)
+            return v;
+    return NULL;
+}
+
+static void append(struct sw_node *n, struct sw_value *v)
+{
+    if (n->last)
+        n->last->next = v;
+    else
+        n->first = v;
+    n->last = v;
+}
+
+void sw_node_put(struct sw_node *n, struct sw_value *v)
+{
+    struct sw_value *prev = NULL, *old = n->first;
+    while (old && strcmp(old->key, v->key) != 0) {
+        prev = old;
+        old = old->next;
+    }
+    n->written = true;
+    if (!old) {
+        append(n, v);
+        return;
+    }
+    if (old->origin > v->origin)
+        return;
+    v->below = old;
+    v->next = old->next;
+    if (prev)
+        prev->next = v;
+    else
+        n->first = v;
+    if (n->last == old)
+        n->last = v;
+}
+
+struct sw_node *sw_node_add(struct sw_recipe *r, const struct sw_schema_kind *k, const char *name)
+{
+    struct sw_node *n = sw_pool_alloc(&r->pool, 1, sizeof(*n));
+    size_t bytes = strlen(k->kind) + (name ? strlen(name) : 0) + 2;
+    char *title = sw_pool_alloc(&r->pool, bytes, 1), *dotted = sw_pool_alloc(&r->pool, bytes, 1);
+    if (!n || !title || !dotted)
+        return NULL;
+    char *end = stpcpy(title, k->kind), *dot = stpcpy(dotted, k->kind);
+    if (name) {
+        *end = ' ';
+        *dot = '.';
+        memcpy(end + 1, name, strlen(name));
+        memcpy(dot + 1, name, strlen(name));
+    }
+    n->pub = (struct sw_section){
+        .recipe = r, .schema = k, .kind = k->kind, .name = name, .title = title};
+    if (!sw_seen_add(&r->index, NULL, dotted, n)) {
+        r->pool.failed = true;
+        return NULL;
+    }
+    if (r->last)
+        r->last->next = &n->pub;
+    else
+        r->first = &n->pub;
+    r->last = &n->pub;
+    return n;
+}
+
+static struct sw_place place_of_header(const struct sw_recipe *r, const struct sw_ini_section *s)
+{
+    size_t kind = strlen(s->kind), name = s->name ? strlen(s->name) + 1 : 0;
+    return sw_ini_place(&r->ini, s->source, s->line, s->kind_column,
+                        sw_characters(s->kind, kind) + (int)name);
+}
+
+/* The kind of a section of the file; NULL with a message. */
+static const struct sw_schema_kind *kind_of(struct sw_recipe *r, const struct sw_ini_section *s)
+{
+    size_t bytes = strlen(s->kind);
+    const struct sw_schema_kind *one = sw_schema_find(r->schema, s->kind, bytes, SW_SECTION_ONE);
+    const struct sw_schema_kind *named =
+        sw_schema_find(r->schema, s->kind, bytes, SW_SECTION_NAMED);
+    const struct sw_schema_kind *kind = s->name ? named : one;
+    char shown[SW_SHOWN];
+    if (kind)
+        return kind;
+    struct sw_place at = place_of_header(r, s);
+    sw_shown(shown, s->kind);
+    if (named) {
+        sw_diags_add(&r->diags, &at, "a %s section has a name", shown);
+        sw_diags_hint(&r->diags, "write [%s NAME]", shown);
+    } else if (one) {
+        sw_diags_add(&r->diags, &at, "[%s] takes no name", shown);
+    } else {
+        sw_diags_add(&r->diags, &at, "unknown section [%s%s]", shown, s->name ? " ..." : "");
+        sw_hint_kind(r, s->kind);
+    }
+    return NULL;
+}
+
+static void add_lines(struct sw_recipe *r, const struct sw_ini_section *s)
+{
+    for (const struct sw_ini_entry *e = s->first; e; e = e->next) {
+        struct sw_value *v = sw_value_of_entry(r, e, SW_FROM_FALLBACK);
+        if (!v)
+            return;
+        if (r->last_line)
+            r->last_line->next = v;
+        else
+            r->lines = v;
+        r->last_line = v;
+    }
+}
+
+/* [vars] and [fallback], which are no sections of the schema. */
+static bool is_language(struct sw_recipe *r, const struct sw_ini_section *s)
+{
+    bool vars = strcmp(s->kind, "vars") == 0, fallback = strcmp(s->kind, "fallback") == 0;
+    if (!vars && !fallback)
+        return false;
+    if (s->name) {
+        struct sw_place at = place_of_header(r, s);
+        sw_diags_add(&r->diags, &at, "[%s] takes no name", s->kind);
+    } else if (fallback) {
+        add_lines(r, s);
+    }
+    return true;
+}
+
+static void merge_section(struct sw_recipe *r, const struct sw_ini_section *s)
+{
+    const struct sw_schema_kind *kind = is_language(r, s) ? NULL : kind_of(r, s);
+    struct sw_node *n = kind ? sw_node_add(r, kind, s->name) : NULL;
+    if (!n)
+        return;
+    n->written = true;
+    n->source = s->source;
+    n->line = s->line;
+    n->column = s->kind_column;
+    for (const struct sw_ini_entry *e = s->first; e; e = e->next) {
+        struct sw_value *v = sw_value_of_entry(r, e, SW_FROM_RECIPE);
+        if (!v)
+            return;
+        append(n, v); /* keys of a section are unique in the file */
+    }
+}
+
+void sw_merge_file(struct sw_recipe *r)
+{
+    for (const struct sw_ini_section *s = r->ini.first; s; s = s->next)
+        merge_section(r, s);
+    for (int i = 0; i < r->schema->count && !r->pool.failed; i++) {
+        const struct sw_schema_kind *k = &r->schema->kinds[i];
+        if (k->form == SW_SECTION_ONE && !sw_seen_find(&r->index, NULL, k->kind, strlen(k->kind)))
+            sw_node_add(r, k, NULL);
+    }
+}

@@ -1,0 +1,118 @@
+/* `--set` texts: taken apart, and joined again for resume. */
+#include "recipe/build.h"
+#include "recipe/lookup.h"
+#include <string.h>
+
+static char *label_of(struct sw_recipe *r, const char *text, size_t bytes)
+{
+    static const char prefix[] = "--set ";
+    char *label = sw_pool_alloc(&r->pool, sizeof(prefix) + bytes, 1);
+    if (label) {
+        memcpy(label, prefix, sizeof(prefix) - 1);
+        memcpy(label + sizeof(prefix) - 1, text, bytes);
+    }
+    return label;
+}
+
+static struct sw_place place_of_text(const struct sw_override *o)
+{
+    return (struct sw_place){.origin = o->label,
+                             .rank = o->rank,
+                             .column = 7,
+                             .span = 1,
+                             .source = o->label,
+                             .source_bytes = strlen(o->label)};
+}
+
+static bool is_clean(const char *s, size_t bytes)
+{
+    for (size_t i = 0; i < bytes;) {
+        size_t n = sw_utf8_length(s + i, bytes - i);
+        if (!n || ((unsigned char)s[i] < 0x20 && s[i] != '\t') || s[i] == 0x7f)
+            return false;
+        i += n;
+    }
+    return true;
+}
+
+/* Splits o->text at the first '='; blanks around both sides do not count. */
+static bool split_text(struct sw_recipe *r, struct sw_override *o)
+{
+    struct sw_place at = place_of_text(o);
+    const char *equals = strchr(o->text, '=');
+    const char *start = o->text + strspn(o->text, " \t");
+    const char *end = equals ? equals : o->text + strlen(o->text);
+    while (end > start && (end[-1] == ' ' || end[-1] == '\t'))
+        end--;
+    char *path = sw_pool_copy(&r->pool, start, start < end ? (size_t)(end - start) : 0);
+    if (!path)
+        return false;
+    if (!equals || !*path || !strchr(path, '.') || strlen(path) > SW_PATH_BYTES) {
+        const char *why = !equals             ? "missing '='"
+                          : !*path            ? "missing key before '='"
+                          : strchr(path, '.') ? "the key is too long"
+                                              : "missing section";
+        sw_diags_add(&r->diags, &at, "%s; SECTION.KEY=VALUE is expected", why);
+        sw_hint_section(r, path);
+        return false;
+    }
+    const char *value = equals + 1 + strspn(equals + 1, " \t");
+    const char *stop = value + strlen(value);
+    while (stop > value && (stop[-1] == ' ' || stop[-1] == '\t'))
+        stop--;
+    o->path = path;
+    o->value = sw_pool_copy(&r->pool, value, (size_t)(stop - value));
+    o->path_column = 7 + sw_characters(o->text, (size_t)(start - o->text));
+    o->value_column = 7 + sw_characters(o->text, (size_t)(value - o->text));
+    return o->value != NULL;
+}
+
+static void read_text(struct sw_recipe *r, const char *text, size_t bytes)
+{
+    struct sw_override *o = sw_pool_alloc(&r->pool, 1, sizeof(*o));
+    char *copy = sw_pool_copy(&r->pool, text, bytes);
+    char *label = label_of(r, text, bytes);
+    if (!o || !copy || !label)
+        return;
+    o->text = copy;
+    o->label = label;
+    o->rank = ++r->set_count;
+    if (!is_clean(text, bytes)) {
+        struct sw_place at = place_of_text(o);
+        sw_diags_add(&r->diags, &at, "a control character, or not UTF-8");
+        return;
+    }
+    if (!split_text(r, o))
+        return;
+    if (r->last_set)
+        r->last_set->next = o;
+    else
+        r->sets = o;
+    r->last_set = o;
+}
+
+void sw_overrides_read(struct sw_recipe *r, const struct sw_recipe_source *source)
+{
+    for (const char *p = source->overrides; p && *p;) {
+        size_t bytes = strcspn(p, "\n");
+        if (bytes)
+            read_text(r, p, bytes);
+        p += bytes + (p[bytes] == '\n');
+    }
+    for (int i = 0; i < source->set_count; i++)
+        read_text(r, source->sets[i], strlen(source->sets[i]));
+}
+
+const char *sw_overrides_join(struct sw_recipe *r)
+{
+    size_t bytes = 1;
+    for (const struct sw_override *o = r->sets; o; o = o->next)
+        bytes += strlen(o->text) + 1;
+    char *joined = sw_pool_alloc(&r->pool, bytes, 1), *p = joined;
+    for (const struct sw_override *o = r->sets; o && joined; o = o->next) {
+        p = stpcpy(p, o->text);
+        if (o->next)
+            *p++ = '\n';
+    }
+    return joined;
+}

@@ -1,0 +1,114 @@
+#include "recipe/build.h"
+#include <stdio.h>
+#include <string.h>
+
+int sw_characters(const char *s, size_t bytes)
+{
+    int n = 0;
+    for (size_t i = 0; i < bytes; n++) {
+        size_t step = sw_utf8_length(s + i, bytes - i);
+        i += step ? step : 1;
+    }
+    return n;
+}
+
+const char *sw_shown(char out[SW_SHOWN], const char *text)
+{
+    size_t bytes = 0, limit = SW_SHOWN - 4;
+    while (text[bytes]) {
+        size_t n = sw_utf8_length(text + bytes, strnlen(text + bytes, 4));
+        n = n ? n : 1;
+        if (bytes + n > limit)
+            break;
+        bytes += n;
+    }
+    snprintf(out, SW_SHOWN, "%.*s%s", (int)bytes, text, text[bytes] ? "..." : "");
+    return out;
+}
+
+static struct sw_place place_in_set(const struct sw_override *set, int column, int span)
+{
+    return (struct sw_place){
+        .origin = set->label,
+        .rank = set->rank,
+        .column = column,
+        .span = span,
+        .source = set->label,
+        .source_bytes = strlen(set->label),
+    };
+}
+
+struct sw_place sw_place_of_key(const struct sw_recipe *r, const struct sw_value *v)
+{
+    /* The key of an override is the last part of its path. */
+    int span = sw_characters(v->key, strlen(v->key));
+    if (!v->set)
+        return sw_ini_place(&r->ini, v->source, v->line, v->key_column, span);
+    int path = sw_characters(v->set->path, strlen(v->set->path));
+    return place_in_set(v->set, v->set->path_column + path - span, span);
+}
+
+struct sw_place sw_place_of_value(const struct sw_recipe *r, const struct sw_value *v,
+                                  size_t offset, size_t bytes)
+{
+    size_t length = strlen(v->raw);
+    if (!bytes || offset > length || bytes > length - offset) {
+        offset = 0;
+        bytes = length;
+    }
+    int before = sw_characters(v->raw, offset);
+    int span = sw_characters(v->raw + offset, bytes);
+    if (!v->set)
+        return sw_ini_place(&r->ini, v->source, v->line, v->value_column + before, span);
+    return place_in_set(v->set, v->set->value_column + before, span);
+}
+
+struct sw_place sw_place_of_node(const struct sw_recipe *r, const struct sw_node *n)
+{
+    if (n->maker)
+        return sw_place_of_key(r, n->maker);
+    return sw_ini_place(&r->ini, n->source, n->line, n->column, (int)strlen(n->pub.title));
+}
+
+static void count_error(const struct sw_node *n)
+{
+    if (n)
+        ((struct sw_node *)n)->pub.errors++;
+}
+
+int sw_value_error(struct sw_recipe *r, const struct sw_node *n, const struct sw_value *v,
+                   size_t offset, size_t bytes, const char *fmt, ...)
+{
+    char shown[SW_SHOWN];
+    /* A part of the expanded text has no place in the text as it was written. */
+    if (v->text && strcmp(v->text, v->raw) != 0)
+        offset = bytes = 0;
+    struct sw_place at = sw_place_of_value(r, v, offset, bytes);
+    struct sw_buf reason = {0};
+    va_list ap;
+    va_start(ap, fmt);
+    sw_buf_vprintf(&reason, fmt, ap);
+    va_end(ap);
+    r->diags.nomem |= reason.failed;
+    count_error(n);
+    int rc = sw_diags_add(&r->diags, &at, "%s: %s = %s: %s", n->pub.title, v->key,
+                          sw_shown(shown, v->text ? v->text : v->raw), sw_buf_text(&reason));
+    sw_buf_fini(&reason);
+    return rc;
+}
+
+int sw_node_error(struct sw_recipe *r, const struct sw_node *n, const struct sw_value *v,
+                  const char *fmt, ...)
+{
+    struct sw_place at = v ? sw_place_of_key(r, v) : sw_place_of_node(r, n);
+    struct sw_buf reason = {0};
+    va_list ap;
+    va_start(ap, fmt);
+    sw_buf_vprintf(&reason, fmt, ap);
+    va_end(ap);
+    r->diags.nomem |= reason.failed;
+    count_error(n);
+    int rc = sw_diags_add(&r->diags, &at, "%s: %s", n->pub.title, sw_buf_text(&reason));
+    sw_buf_fini(&reason);
+    return rc;
+}

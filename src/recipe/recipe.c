@@ -1,0 +1,255 @@
+#include "recipe/recipe.h"
+#include "base/os.h"
+#include "recipe/build.h"
+#include "recipe/lookup.h"
+#include <stdlib.h>
+#include <string.h>
+
+static const char *process_env(void *user, const char *name)
+{
+    (void)user;
+    return getenv(name);
+}
+
+/* ---- Loading ---- */
+
+/* Runs the phases; pool.failed or a code say when memory ran out. */
+static int build(struct sw_recipe *r, const struct sw_recipe_source *source, const char *text,
+                 size_t bytes, struct sw_err *err)
+{
+    const char *path = source->path ? source->path : "recipe";
+    int rc = sw_ini_parse(path, text, bytes, &r->pool, &r->diags, &r->ini, err);
+    if (rc)
+        return rc;
+    sw_overrides_read(r, source);
+    r->overrides = sw_overrides_join(r);
+    sw_vars_build(r);
+    if (!r->pool.failed)
+        sw_merge_file(r);
+    if (!r->pool.failed)
+        sw_merge_overrides(r);
+    if (!r->pool.failed)
+        sw_fallback_apply(r, source->fallback);
+    if (!r->pool.failed)
+        sw_bind_all(r);
+    if (!r->pool.failed && !r->diags.count)
+        sw_identity(r);
+    if (r->pool.failed || r->diags.nomem)
+        return sw_err_nomem(err, path, bytes);
+    return sw_diags_verdict(&r->diags, err);
+}
+
+int sw_recipe_load(const struct sw_recipe_source *source, const struct sw_schema *schema,
+                   struct sw_recipe **out, struct sw_err *err)
+{
+    *out = NULL;
+    char *read = NULL;
+    const char *text = source->text;
+    size_t bytes = source->text_bytes;
+    if (!text) {
+        int rc = sw_os_read_file(source->path, SW_INI_MAX_BYTES, &read, &bytes, err);
+        if (rc)
+            return rc;
+        text = read;
+    }
+    struct sw_recipe *r = sw_calloc(1, sizeof(*r));
+    if (!r) {
+        sw_free(read);
+        return sw_err_nomem(err, "recipe", sizeof(*r));
+    }
+    r->schema = schema;
+    r->env = source->env ? source->env : process_env;
+    r->env_user = source->env_user;
+    int rc = build(r, source, text, bytes, err);
+    sw_free(read);
+    if (rc && (rc != SW_ERR_INVALID || !r->diags.count)) {
+        sw_recipe_free(r);
+        return rc;
+    }
+    *out = r;
+    return rc;
+}
+
+void sw_recipe_free(struct sw_recipe *r)
+{
+    if (!r)
+        return;
+    sw_seen_fini(&r->index);
+    sw_diags_fini(&r->diags);
+    sw_pool_fini(&r->pool);
+    sw_free(r);
+}
+
+/* ---- Sections ---- */
+
+const struct sw_section *sw_recipe_first(const struct sw_recipe *r, const char *kind)
+{
+    const struct sw_section *s = r->first;
+    while (s && kind && strcmp(s->kind, kind) != 0)
+        s = s->next;
+    return s;
+}
+
+const struct sw_section *sw_section_next(const struct sw_section *section)
+{
+    const struct sw_section *s = section->next;
+    while (s && strcmp(s->kind, section->kind) != 0)
+        s = s->next;
+    return s;
+}
+
+const struct sw_section *sw_recipe_find(const struct sw_recipe *r, const char *kind,
+                                        const char *name)
+{
+    const struct sw_section *s = sw_recipe_first(r, kind);
+    while (s && !sw_str_eq(s->name, name))
+        s = sw_section_next(s);
+    return s;
+}
+
+static const struct sw_node *node_of(const struct sw_section *s)
+{
+    return (const struct sw_node *)s;
+}
+
+enum sw_origin sw_section_origin(const struct sw_section *section, const char *key)
+{
+    const struct sw_value *v = sw_node_find(node_of(section), key);
+    return v ? v->origin : SW_FROM_DEFAULT;
+}
+
+bool sw_section_is_set(const struct sw_section *section, const char *key)
+{
+    return sw_section_origin(section, key) != SW_FROM_DEFAULT;
+}
+
+struct sw_place sw_section_where(const struct sw_section *section, const char *key)
+{
+    const struct sw_value *v = key ? sw_node_find(node_of(section), key) : NULL;
+    if (v)
+        return sw_place_of_value(section->recipe, v, 0, 0);
+    return sw_place_of_node(section->recipe, node_of(section));
+}
+
+const char *sw_section_text(const struct sw_section *section, const char *key)
+{
+    const struct sw_value *v = sw_node_find(node_of(section), key);
+    return v ? v->text : NULL;
+}
+
+/* ---- Errors of later floors ---- */
+
+static int add_error(struct sw_recipe *r, const struct sw_section *section, const char *key,
+                     size_t offset, size_t bytes, const char *reason)
+{
+    if (!section) {
+        struct sw_place at = {.origin = r->ini.path};
+        return sw_diags_add(&r->diags, &at, "%s", reason);
+    }
+    const struct sw_node *n = node_of(section);
+    const struct sw_value *v = key ? sw_node_find(n, key) : NULL;
+    if (v)
+        return sw_value_error(r, n, v, offset, bytes, "%s", reason);
+    return sw_node_error(r, n, NULL, "%s", reason);
+}
+
+int sw_recipe_error(struct sw_recipe *r, const struct sw_section *section, const char *key,
+                    const char *fmt, ...)
+{
+    struct sw_buf reason = {0};
+    va_list ap;
+    va_start(ap, fmt);
+    sw_buf_vprintf(&reason, fmt, ap);
+    va_end(ap);
+    r->diags.nomem |= reason.failed;
+    int rc = add_error(r, section, key, 0, 0, sw_buf_text(&reason));
+    sw_buf_fini(&reason);
+    return rc;
+}
+
+/* The part of a comma-separated text that is item number `item`, blanks trimmed. */
+static void find_item(const char *text, int item, size_t *offset, size_t *bytes)
+{
+    const char *p = text;
+    for (; item > 0 && strchr(p, ','); item--)
+        p = strchr(p, ',') + 1;
+    p += strspn(p, " \t");
+    size_t n = strcspn(p, ",");
+    while (n && (p[n - 1] == ' ' || p[n - 1] == '\t'))
+        n--;
+    *offset = (size_t)(p - text);
+    *bytes = n;
+}
+
+int sw_recipe_error_item(struct sw_recipe *r, const struct sw_section *section, const char *key,
+                         int item, const char *fmt, ...)
+{
+    struct sw_buf reason = {0};
+    size_t offset = 0, bytes = 0;
+    const char *text = sw_section_text(section, key);
+    if (text)
+        find_item(text, item, &offset, &bytes);
+    va_list ap;
+    va_start(ap, fmt);
+    sw_buf_vprintf(&reason, fmt, ap);
+    va_end(ap);
+    r->diags.nomem |= reason.failed;
+    int rc = add_error(r, section, key, offset, bytes, sw_buf_text(&reason));
+    sw_buf_fini(&reason);
+    return rc;
+}
+
+void sw_recipe_hint(struct sw_recipe *r, const char *fmt, ...)
+{
+    struct sw_buf text = {0};
+    va_list ap;
+    va_start(ap, fmt);
+    sw_buf_vprintf(&text, fmt, ap);
+    va_end(ap);
+    if (!text.failed)
+        sw_diags_hint(&r->diags, "%s", sw_buf_text(&text));
+    sw_buf_fini(&text);
+}
+
+void sw_recipe_hint_near(struct sw_recipe *r, const char *word, const char *const *candidates,
+                         int count, const char *label)
+{
+    sw_hint_near(&r->diags, word, candidates, count, label);
+}
+
+const struct sw_diags *sw_recipe_diags(const struct sw_recipe *r)
+{
+    return &r->diags;
+}
+
+int sw_recipe_verdict(const struct sw_recipe *r, struct sw_err *err)
+{
+    return sw_diags_verdict(&r->diags, err);
+}
+
+/* ---- What to keep ---- */
+
+const char *sw_recipe_path(const struct sw_recipe *r)
+{
+    return r->ini.path;
+}
+
+const char *sw_recipe_text(const struct sw_recipe *r)
+{
+    return r->ini.text;
+}
+
+const char *sw_recipe_overrides(const struct sw_recipe *r)
+{
+    return r->overrides;
+}
+
+const char *sw_recipe_fallback(const struct sw_recipe *r)
+{
+    return r->fallback;
+}
+
+const char *sw_recipe_hash(const struct sw_recipe *r)
+{
+    return r->hash;
+}

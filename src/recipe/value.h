@@ -1,0 +1,38 @@
+/* One option row and one text -> one typed field of a struct: reading, range checks, and the words
+ * that say what is wrong. */
+#ifndef SW_RECIPE_VALUE_H
+#define SW_RECIPE_VALUE_H
+
+#include "recipe/option.h"
+#include "recipe/pool.h"
+#include <stdbool.h>
+#include <stddef.h>
+
+/* What is wrong with a text: the part [offset, offset + bytes) and the reason, which continues
+ * "outputs = -3: ". */
+struct sw_opt_problem {
+    size_t offset, bytes;
+    char reason[200];
+};
+
+/* Reads text as the row says into conf + row->offset (untouched on failure). Lists are allocated in
+ * the pool, strings point to text. False with a problem, or with pool->failed. */
+bool sw_opt_read(const struct sw_opt *row, const char *text, struct sw_pool *pool, void *conf,
+                 struct sw_opt_problem *problem);
+
+/* Room for any single field, for checking a text without a struct. */
+union sw_opt_field {
+    int64_t integer;
+    double real;
+    bool boolean;
+    const char *string;
+    int choice;
+    struct sw_strings strings;
+    struct sw_reals reals;
+};
+
+/* Whether the row limits its values below or above. */
+bool sw_opt_has_min(const struct sw_opt *row);
+bool sw_opt_has_max(const struct sw_opt *row);
+
+#endif
