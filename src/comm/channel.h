@@ -7,8 +7,8 @@
 #define SW_COMM_CHANNEL_H
 
 #include "base/err.h"
-#include "sync/queue.h"
 #include "sync/atomic.h"
+#include "sync/queue.h"
 #include <stdint.h>
 
 enum sw_message_kind {
