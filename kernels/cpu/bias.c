@@ -1,5 +1,4 @@
-/* Bias and its gradient: y += b, db = sum of dy, on a matrix whose rows lie `step` elements apart.
- */
+/* Bias and its gradient, y += b and db = sum of dy, on a matrix with rows `step` elements apart. */
 #include "kernels/cpu/kernel.h"
 #include "kernels/cpu/kernels.h"
 

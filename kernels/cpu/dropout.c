@@ -78,8 +78,7 @@ SW_KERNEL static void drop_planes(const struct sw_kernel_dropout *d, uint32_t ro
     }
 }
 
-/* One block of channels of one row: per pixel `valid` channels, then padding; x and y at the block.
- */
+/* One block of channels of one row: per pixel `valid` channels, then padding. */
 SW_KERNEL static void drop_block(const struct sw_kernel_dropout *d, uint32_t row, int64_t channels,
                                  int64_t channel, int64_t pixels, int64_t block, const float *x,
                                  float *y)

@@ -127,13 +127,15 @@ void sw_kernel_lrn(int threads, const struct sw_kernel_lrn *l, const float *x, f
 void sw_kernel_lrn_backward(int threads, const struct sw_kernel_lrn *l, const float *x,
                             const float *scale, const float *dy, float *ratio, float *dx);
 
-/* ---- reorder.c: 4-byte elements, [rows, channels, pixels] and [rows, blocks, pixels, block] ----
- */
+/* ---- reorder.c: 4 bytes each, [rows, channels, pixels] and [rows, blocks, pixels, block] ---- */
 
 /* Padding channels become zero. */
 void sw_kernel_block_channels(int threads, int64_t rows, int64_t channels, int64_t pixels,
                               int64_t block, const uint32_t *plain, uint32_t *blocked);
 void sw_kernel_unblock_channels(int threads, int64_t rows, int64_t channels, int64_t pixels,
                                 int64_t block, const uint32_t *blocked, uint32_t *plain);
+/* Sets the channels beyond `channels` of the last block to zero. */
+void sw_kernel_zero_channel_padding(int threads, int64_t rows, int64_t channels, int64_t pixels,
+                                    int64_t block, float *blocked);
 
 #endif

@@ -55,3 +55,18 @@ void sw_kernel_unblock_channels(int threads, int64_t rows, int64_t channels, int
                          pixels - p < PIXELS ? pixels - p : PIXELS, from + p * block, to + p);
     }
 }
+
+void sw_kernel_zero_channel_padding(int threads, int64_t rows, int64_t channels, int64_t pixels,
+                                    int64_t block, float *blocked)
+{
+    int64_t blocks = (channels + block - 1) / block, valid = channels - (blocks - 1) * block;
+    if (valid == block)
+        return;
+    int team = sw_team_size(threads, rows * pixels * block);
+#pragma omp parallel for num_threads(team) if (team > 1) schedule(static)
+    for (int64_t r = 0; r < rows; r++) {
+        float *last = blocked + ((r + 1) * blocks - 1) * pixels * block;
+        for (int64_t p = 0; p < pixels; p++)
+            memset(last + p * block + valid, 0, (size_t)(block - valid) * sizeof *last);
+    }
+}

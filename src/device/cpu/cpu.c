@@ -30,6 +30,11 @@ static int stream_new(struct sw_device *dev, int threads, struct sw_stream **out
     return SW_OK;
 }
 
+static void stream_attach(struct sw_stream *stream)
+{
+    omp_set_num_threads(sw_cpu_threads(stream));
+}
+
 static void stream_free(struct sw_stream *stream)
 {
     struct sw_cpu_stream *s = sw_cpu_stream_of(stream);
@@ -230,6 +235,7 @@ static const struct sw_device_ops cpu_ops = {
     .alloc = sw_cpu_alloc,
     .free = sw_cpu_free,
     .stream_new = stream_new,
+    .stream_attach = stream_attach,
     .stream_free = stream_free,
     .stream_wait = stream_wait,
     .event_new = event_new,
@@ -245,6 +251,7 @@ static const struct sw_device_ops cpu_ops = {
     .softmax_loss = softmax_loss,
     .softmax_loss_backward = softmax_loss_backward,
     .accuracy = accuracy,
+    .zero_padding = sw_cpu_zero_padding,
     .all_finite = all_finite,
     .plans = &sw_cpu_ref_plans,
 };

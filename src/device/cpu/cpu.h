@@ -4,6 +4,7 @@
  *
  * cpu.c       device table, streams, light operations (arithmetic in kernels/cpu)
  * memory.c    allocation and its counters
+ * layout.c    whole tensors from layout to layout, padding
  * dropout.c   dropout on any layout
  * blas.c      OpenBLAS on one thread
  * shape.c     checks that every maker does first
@@ -44,8 +45,7 @@ extern const struct sw_plan_makers sw_cpu_dnnl_plans;
 #endif
 
 /* Shape checks for makers: ndim, positive sizes, divisible groups, windows that see the input,
- * weight layout of the right logical shape. Errors: SW_ERR_INVALID naming the value and the limit.
- */
+ * weight layout of the right logical shape. Errors: SW_ERR_INVALID naming value and limit. */
 int sw_conv_check(const struct sw_desc *src, const struct sw_conv_shape *c,
                   struct sw_err *err) SW_MUST_CHECK;
 int sw_pool_check(const struct sw_desc *src, const struct sw_pool_shape *p,
@@ -82,10 +82,16 @@ void sw_cpu_blas_init(void);
 void sw_cpu_sgemm(bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t k, const float *a,
                   int64_t lda, const float *b, int64_t ldb, float beta, float *c, int64_t ldc);
 
-/* ref_reorder.c: copies values from one layout to another of the same dtype and logical shape,
- * whatever both are; padding of `to` becomes zero. Blocks of 8 or 16 channels against plain NCHW go
- * the quick way. src and dst must not overlap. */
+/* layout.c. 16, 8 or 4 where channels are blocked by that and nothing else is blocked; else 0. */
+int sw_cpu_channel_block(const struct sw_desc *d);
+/* Product of the dimensions after the channels. */
+int64_t sw_cpu_pixels(const struct sw_desc *d);
+/* Copies values from one layout to another of the same dtype and logical shape, whatever both are;
+ * padding of `to` becomes zero. Blocked channels against plain NCHW go the quick way. src and dst
+ * must not overlap. */
 void sw_cpu_reorder(int threads, const struct sw_desc *from, const void *src,
                     const struct sw_desc *to, void *dst);
+/* The table's zero_padding. */
+int sw_cpu_zero_padding(struct sw_stream *s, const struct sw_desc *d, float *x, struct sw_err *err);
 
 #endif

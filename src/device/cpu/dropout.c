@@ -3,19 +3,11 @@
 #include "device/cpu/cpu.h"
 #include "kernels/cpu/kernels.h"
 
-static int64_t pixels_of(const struct sw_desc *d)
-{
-    int64_t pixels = 1;
-    for (int i = 2; i < d->ndim; i++)
-        pixels *= d->dim[i];
-    return pixels;
-}
-
 /* Storage order is the numbering: [N, F], one pixel, one channel, or NHWC. */
 static bool is_channels_last(const struct sw_desc *d)
 {
     if (sw_desc_is_plain(d))
-        return d->ndim == 2 || d->dim[1] == 1 || pixels_of(d) == 1;
+        return d->ndim == 2 || d->dim[1] == 1 || sw_cpu_pixels(d) == 1;
     int64_t step = d->dim[1];
     if (d->nblock > 0 || d->stride[1] != 1)
         return false;
@@ -25,16 +17,6 @@ static bool is_channels_last(const struct sw_desc *d)
         step *= d->dim[i];
     }
     return d->stride[0] == step;
-}
-
-/* 16, 8 or 4 where channels are blocked by that and nothing else is; else 0. */
-static int channel_block(const struct sw_desc *d)
-{
-    int block = d->nblock == 1 ? d->block[0] : 0;
-    if (block != 16 && block != 8 && block != 4)
-        return 0;
-    struct sw_desc blocked = sw_desc_blocked(d->dtype, d->ndim, d->dim, 1, block);
-    return sw_desc_equal(d, &blocked) ? block : 0;
 }
 
 /* The index of an element numbered channels-last inside row r. */
@@ -81,8 +63,8 @@ int sw_cpu_dropout(struct sw_stream *s, const struct sw_desc *d, struct sw_philo
         return sw_err_set(err, SW_ERR_INVALID,
                           "dropout needs 2 dimensions or more and rows below 2^31 elements, not %s",
                           sw_desc_text(d, text));
-    int threads = sw_cpu_threads(s), block = channel_block(d);
-    int64_t rows = d->dim[0], channels = d->dim[1], pixels = pixels_of(d);
+    int threads = sw_cpu_threads(s), block = sw_cpu_channel_block(d);
+    int64_t rows = d->dim[0], channels = d->dim[1], pixels = sw_cpu_pixels(d);
     if (is_channels_last(d))
         sw_kernel_dropout_rows(threads, &k, rows, channels * pixels, x, y);
     else if (channels % 4 == 0 && sw_desc_is_plain(d))
