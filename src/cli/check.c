@@ -1,0 +1,274 @@
+/* singa-ws check: what a recipe would build: shapes, parameters, memory, flops. Writes nothing. */
+#include "base/json.h"
+#include "base/os.h"
+#include "cli/share/table.h"
+#include "cli/share/trainer.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static const struct sw_cli_spec spec = {
+    .verb = "check",
+    .usage = "[OPTION]... RECIPE",
+    .about =
+        "Checks RECIPE and prints what it would build: shapes, parameters, memory and flops of\n"
+        "every layer. With -v also sources, layout and algorithm. Writes nothing.",
+    .takes = SW_CLI_ALL & ~SW_CLI_DB,
+    .min_args = 1,
+    .max_args = 1,
+    .arg_name = "RECIPE",
+};
+
+/* What the process takes by itself, before the job takes its memory; 0 when unknown. */
+static size_t resident_bytes(void)
+{
+    char *text = NULL;
+    size_t bytes = 0, pages = 0;
+    struct sw_err ignored;
+    if (sw_os_read_file("/proc/self/statm", 4096, &text, &bytes, &ignored) != SW_OK)
+        return 0;
+    if (sscanf(text, "%*s %zu", &pages) != 1)
+        pages = 0;
+    sw_free(text);
+    return pages * (size_t)sysconf(_SC_PAGESIZE);
+}
+
+/* ---- For people -------------------------------------------------------------------------------
+ */
+
+static void bytes_cell(struct sw_table *t, size_t bytes)
+{
+    char text[32];
+    sw_table_cell(t, "%s", bytes ? sw_human_bytes(text, (double)bytes) : "");
+}
+
+static void count_cell(struct sw_table *t, double count)
+{
+    char text[32];
+    sw_table_cell(t, "%s", count > 0 ? sw_human_count(text, count) : "");
+}
+
+static void layer_row(struct sw_table *t, const struct sw_job_layer *l, bool verbose)
+{
+    sw_table_cell(t, "%s", l->name);
+    sw_table_cell(t, "%s", l->type);
+    sw_table_cell(t, "%s", l->shape);
+    if (l->params)
+        sw_table_cell(t, "%lld", (long long)l->params);
+    else
+        sw_table_cell(t, "%s", "");
+    bytes_cell(t, l->feature_bytes);
+    bytes_cell(t, l->gradient_bytes);
+    bytes_cell(t, l->saved_bytes);
+    bytes_cell(t, l->scratch_bytes);
+    count_cell(t, l->flops_forward);
+    count_cell(t, l->flops_backward);
+    sw_table_cell(t, "%s%s%s", l->in_place ? "in place " : "", l->fused ? "fused " : "",
+                  l->train && l->eval ? ""
+                  : l->train          ? "train only"
+                                      : "eval only");
+    if (!verbose)
+        return;
+    sw_table_cell(t, "%s", l->src ? l->src : "");
+    sw_table_cell(t, "%s", l->layout);
+    sw_table_cell(t, "%s", l->algorithm ? l->algorithm : "");
+}
+
+static void print_layers(struct sw_buf *out, const struct sw_job_plan *p, bool verbose)
+{
+    static const char *const titles[] = {
+        "layer",    "type",      "output",    ">parameters", ">feature", ">gradient", ">saved",
+        ">scratch", ">flop fwd", ">flop bwd", "notes",       "src",      "layout",    "algorithm"};
+    enum { TITLES = sizeof titles / sizeof *titles, BRIEF = TITLES - 3 };
+    struct sw_table t = {0};
+    for (int i = 0; i < (verbose ? TITLES : BRIEF); i++)
+        sw_table_column(&t, titles[i]);
+    for (int i = 0; i < p->layer_count; i++)
+        layer_row(&t, &p->layers[i], verbose);
+    sw_table_print(&t, out);
+    sw_table_fini(&t);
+}
+
+static void print_memory(struct sw_buf *out, const struct sw_job_plan *p, size_t base)
+{
+    char text[32], rss[32], own[32];
+    sw_buf_printf(out, "memory       %s at most\n", sw_human_bytes(text, (double)p->memory_bytes));
+    const struct {
+        const char *name;
+        size_t bytes;
+    } part[] = {
+        {"parameters", p->param_bytes},
+        {"gradients and updater state", p->state_bytes},
+        {"features, their gradients, scratch", p->arena_bytes},
+        {"batches", p->batch_bytes},
+        {"plans", p->plan_bytes},
+    };
+    for (size_t i = 0; i < sizeof part / sizeof *part; i++)
+        sw_buf_printf(out, "             %10s  %s\n", sw_human_bytes(text, (double)part[i].bytes),
+                      part[i].name);
+    sw_buf_printf(out, "resident     about %s: with the %s of the program itself\n",
+                  sw_human_bytes(rss, (double)(p->memory_bytes + base)),
+                  sw_human_bytes(own, (double)base));
+}
+
+static void print_text(struct sw_buf *out, const struct sw_job_plan *p, size_t base, bool verbose)
+{
+    char count[32], flops[32];
+    sw_buf_printf(out, "%s (%s): %lld steps of %lld samples, evaluation in batches of %lld\n\n",
+                  p->name, p->recipe, (long long)p->steps, (long long)p->batch,
+                  (long long)p->eval_batch);
+    print_layers(out, p, verbose);
+    sw_buf_printf(out, "\nparameters   %lld (%s)\n", (long long)p->params,
+                  sw_human_count(count, (double)p->params));
+    sw_buf_printf(out, "work         %sflop a sample\n",
+                  sw_human_count(flops, p->flops_per_sample));
+    print_memory(out, p, base);
+    sw_buf_add(out, "placement    ");
+    sw_print_placement(out, p->placement, "             ");
+    sw_buf_printf(out, "framework    %s: %s\n", p->framework, p->framework_reason);
+    sw_report_data(out, p);
+}
+
+/* ---- For programs -----------------------------------------------------------------------------
+ */
+
+/* "128x96x55x55" as an array of numbers. */
+static void json_shape(struct sw_json_writer *w, const char *shape)
+{
+    sw_json_open_array(w, "shape");
+    for (char *end; *shape; shape = *end == 'x' ? end + 1 : end) {
+        long long dim = strtoll(shape, &end, 10);
+        if (end == shape)
+            break;
+        sw_json_int(w, NULL, dim);
+    }
+    sw_json_close_array(w);
+}
+
+static void json_sources(struct sw_json_writer *w, const char *src)
+{
+    char name[128];
+    sw_json_open_array(w, "src");
+    while (src && *src) {
+        src += strspn(src, ", ");
+        size_t n = strcspn(src, ", ");
+        snprintf(name, sizeof name, "%.*s", (int)n, src);
+        if (n)
+            sw_json_string(w, NULL, name);
+        src += n;
+    }
+    sw_json_close_array(w);
+}
+
+static void json_layer(struct sw_json_writer *w, const struct sw_job_layer *l)
+{
+    sw_json_open_object(w, NULL);
+    sw_json_string(w, "name", l->name);
+    sw_json_string(w, "type", l->type);
+    json_sources(w, l->src);
+    json_shape(w, l->shape);
+    sw_json_string(w, "layout", l->layout);
+    sw_json_string(w, "algorithm", l->algorithm);
+    sw_json_bool(w, "in_place", l->in_place);
+    sw_json_bool(w, "fused", l->fused);
+    sw_json_bool(w, "train", l->train);
+    sw_json_bool(w, "eval", l->eval);
+    sw_json_int(w, "parameters", l->params);
+    sw_json_int(w, "param_bytes", (int64_t)l->param_bytes);
+    sw_json_int(w, "feature_bytes", (int64_t)l->feature_bytes);
+    sw_json_int(w, "gradient_bytes", (int64_t)l->gradient_bytes);
+    sw_json_int(w, "saved_bytes", (int64_t)l->saved_bytes);
+    sw_json_int(w, "scratch_bytes", (int64_t)l->scratch_bytes);
+    sw_json_real(w, "flops_forward", l->flops_forward);
+    sw_json_real(w, "flops_backward", l->flops_backward);
+    sw_json_close_object(w);
+}
+
+static void json_memory(struct sw_json_writer *w, const struct sw_job_plan *p, size_t base)
+{
+    sw_json_int(w, "memory_bytes", (int64_t)p->memory_bytes);
+    sw_json_int(w, "param_bytes", (int64_t)p->param_bytes);
+    sw_json_int(w, "state_bytes", (int64_t)p->state_bytes);
+    sw_json_int(w, "arena_bytes", (int64_t)p->arena_bytes);
+    sw_json_int(w, "batch_bytes", (int64_t)p->batch_bytes);
+    sw_json_int(w, "plan_bytes", (int64_t)p->plan_bytes);
+    sw_json_int(w, "base_bytes", (int64_t)base);
+    sw_json_int(w, "rss_bytes", (int64_t)(p->memory_bytes + base));
+}
+
+static void print_json(struct sw_buf *out, const struct sw_job_plan *p, size_t base)
+{
+    struct sw_json_writer w;
+    sw_json_begin(&w, out);
+    sw_json_open_object(&w, NULL);
+    sw_json_string(&w, "name", p->name);
+    sw_json_string(&w, "recipe", p->recipe);
+    sw_json_int(&w, "parameters", p->params);
+    json_memory(&w, p, base);
+    sw_json_real(&w, "flops_per_sample", p->flops_per_sample);
+    sw_json_int(&w, "steps", p->steps);
+    sw_json_int(&w, "batch", p->batch);
+    sw_json_int(&w, "eval_batch", p->eval_batch);
+    sw_json_string(&w, "device", p->device);
+    sw_json_string(&w, "framework", p->framework);
+    sw_json_string(&w, "framework_reason", p->framework_reason);
+    sw_json_placement(&w, p->placement);
+    sw_report_data_json(&w, p);
+    sw_json_open_array(&w, "layers");
+    for (int i = 0; i < p->layer_count; i++)
+        json_layer(&w, &p->layers[i]);
+    sw_json_close_array(&w);
+    sw_json_close_object(&w);
+    sw_buf_add(out, "\n");
+}
+
+/* ---- The verb ---------------------------------------------------------------------------------
+ */
+
+static int check(const struct sw_cli_common *o)
+{
+    struct sw_trainer t = {0};
+    struct sw_buf out = {0};
+    struct sw_err err;
+    struct sw_job_options job = {
+        .recipe_path = o->args[0],
+        .sets = o->sets.items,
+        .set_count = o->sets.count,
+        .device = o->device,
+    };
+    int code;
+
+    int rc = sw_trainer_init(&t, o, &err);
+    if (rc == SW_OK)
+        rc = sw_trainer_open(&t, &job, &err);
+    if (rc != SW_OK) {
+        code = sw_trainer_refuse(&t, rc, &err);
+    } else {
+        size_t base = resident_bytes();
+        if (o->json)
+            print_json(&out, sw_job_plan(t.job), base);
+        else if (!o->quiet)
+            print_text(&out, sw_job_plan(t.job), base, o->verbose > 0);
+        code = sw_cli_print(&out);
+    }
+    sw_buf_fini(&out);
+    sw_trainer_fini(&t);
+    return code;
+}
+
+static int run(int argc, char **argv)
+{
+    struct sw_cli_common options = {0};
+    int code = sw_cli_parse(&spec, argc, argv, &options);
+    if (code == SW_CLI_GO_ON)
+        code = check(&options);
+    sw_cli_fini(&spec, &options);
+    return code;
+}
+
+const struct sw_verb sw_verb_check = {
+    .name = "check",
+    .help = "print shapes, parameters, memory and flops of a recipe",
+    .run = run,
+};

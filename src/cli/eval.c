@@ -1,0 +1,211 @@
+/* singa-ws eval: loss and metrics of weights on a split of a recipe's data. */
+#include "base/json.h"
+#include "base/os.h"
+#include "cli/share/runs.h"
+#include "cli/share/trainer.h"
+#include "recipe/job.h"
+#include "recipe/recipe.h"
+#include <string.h>
+
+struct options {
+    struct sw_cli_common common;
+    const char *weights, *split;
+};
+
+static const struct sw_cli_option options_of_eval[] = {
+    {.name = "weights",
+     .arg = "FILE|RUN",
+     .type = SW_CLI_TEXT,
+     .offset = offsetof(struct options, weights),
+     .help = "a checkpoint, or the run whose newest one is meant; default: the newest run of this "
+             "recipe"},
+    {.name = "split",
+     .arg = "NAME",
+     .type = SW_CLI_TEXT,
+     .offset = offsetof(struct options, split),
+     .help = "name of a [data] section; default: val where it exists, else test"},
+    {0},
+};
+
+static const struct sw_cli_spec spec = {
+    .verb = "eval",
+    .usage = "[OPTION]... RECIPE",
+    .about =
+        "Prints loss and metrics of trained weights: one pass over a split, every sample once.\n"
+        "Writes nothing.",
+    .takes = SW_CLI_ALL,
+    .options = options_of_eval,
+    .min_args = 1,
+    .max_args = 1,
+    .arg_name = "RECIPE",
+};
+
+/* What is evaluated, and where it comes from. */
+struct weights {
+    char *path;        /* owned */
+    struct sw_run run; /* id 0: a file that was named */
+    bool newest;       /* nobody named the run: the newest of the recipe */
+};
+
+static void weights_fini(struct weights *w)
+{
+    sw_free(w->path);
+    sw_run_fini(&w->run);
+}
+
+/* ---- Which weights ----------------------------------------------------------------------------
+ */
+
+static bool is_file(const char *path)
+{
+    struct stat st;
+    return sw_os()->stat(path, &st) == 0 && S_ISREG(st.st_mode);
+}
+
+static const char *job_db(const struct sw_recipe *recipe)
+{
+    const struct sw_job_conf *conf = sw_recipe_find(recipe, "job", NULL)->common;
+    return conf ? conf->db : NULL;
+}
+
+static int find_run(struct sw_history_reader *reader, const char *db, const struct options *o,
+                    const char *hash, struct weights *w, struct sw_err *err)
+{
+    if (o->weights)
+        return sw_history_find(reader, o->weights, &w->run, err);
+    w->newest = true;
+    int rc = sw_history_find_recipe(reader, hash, &w->run, err);
+    if (rc == SW_ERR_NOTFOUND)
+        return sw_err_set(err, rc,
+                          "%s has no run of this recipe with a checkpoint: train it with `singa-ws "
+                          "run %s`, or give --weights FILE|RUN",
+                          db, o->common.args[0]);
+    return rc;
+}
+
+static int find_weights(const struct options *o, const struct sw_recipe *recipe, struct weights *w,
+                        struct sw_err *err)
+{
+    struct sw_history_reader *reader = NULL;
+    struct sw_checkpoints checkpoints = {0};
+    char *db = NULL;
+    int rc;
+
+    if (o->weights && is_file(o->weights)) {
+        w->path = sw_strdup(o->weights);
+        return w->path ? SW_OK : sw_err_nomem(err, "name of the weights", strlen(o->weights));
+    }
+    if (o->weights && (strchr(o->weights, '/') || sw_str_ends(o->weights, ".safetensors")))
+        return sw_err_set(err, SW_ERR_NOTFOUND, "--weights %s: there is no such file", o->weights);
+    rc = sw_runs_open(o->common.db, job_db(recipe), &reader, &db, err);
+    if (rc == SW_OK)
+        rc = find_run(reader, db, o, sw_recipe_hash(recipe), w, err);
+    if (rc == SW_OK)
+        rc = sw_checkpoints_find(reader, &w->run, &checkpoints, err);
+    if (rc == SW_OK) {
+        w->path = checkpoints.items[0].path;
+        checkpoints.items[0].path = NULL;
+    }
+    sw_checkpoints_fini(&checkpoints);
+    sw_history_reader_close(reader);
+    sw_free(db);
+    return rc;
+}
+
+/* ---- Output -----------------------------------------------------------------------------------
+ */
+
+static void print_json(struct sw_buf *out, const struct sw_job_event *e, const struct weights *w)
+{
+    struct sw_json_writer j;
+    sw_json_begin(&j, out);
+    sw_json_open_object(&j, NULL);
+    for (int i = 0; i < e->metric_count; i++)
+        sw_json_real(&j, e->metric[i].name, e->metric[i].value);
+    sw_json_string(&j, "split", e->split);
+    sw_json_int(&j, "step", e->step);
+    sw_json_string(&j, "weights", w->path);
+    if (w->run.id) {
+        sw_json_int(&j, "run", w->run.id);
+        sw_json_string(&j, "run_name", w->run.name);
+    }
+    sw_json_close_object(&j);
+    sw_buf_add(out, "\n");
+}
+
+static void print_text(struct sw_buf *out, const struct sw_job_event *e, const struct weights *w,
+                       const struct sw_job_plan *plan, bool quiet)
+{
+    char title[128];
+    if (!quiet && w->run.id)
+        sw_buf_printf(out, "weights    %s%s: %s\n", w->newest ? "newest of this recipe, " : "",
+                      sw_run_title(&w->run, title, sizeof title), w->path);
+    else if (!quiet)
+        sw_buf_printf(out, "weights    %s\n", w->path);
+    if (!quiet)
+        sw_buf_printf(out, "step       %lld\nsplit      %s\n", (long long)e->step, e->split);
+    if (!quiet && *plan->fallback) {
+        sw_buf_add(out, "fallback   ");
+        sw_print_lines(out, plan->fallback, "           ");
+    }
+    for (int i = 0; i < e->metric_count; i++)
+        sw_buf_printf(out, "%-11s%.6g\n", e->metric[i].name, e->metric[i].value);
+}
+
+static int evaluate(const struct options *o)
+{
+    struct sw_trainer t = {0};
+    struct weights w = {0};
+    struct sw_job_event result = {0};
+    struct sw_buf out = {0};
+    struct sw_err err;
+    struct sw_job_options job = {
+        .recipe_path = o->common.args[0],
+        .sets = o->common.sets.items,
+        .set_count = o->common.sets.count,
+        .device = o->common.device,
+        .db = o->common.db,
+    };
+    int code;
+
+    int rc = sw_trainer_init(&t, &o->common, &err);
+    if (rc == SW_OK)
+        rc = sw_trainer_open(&t, &job, &err);
+    if (rc != SW_OK) {
+        code = sw_trainer_refuse(&t, rc, &err);
+        goto done;
+    }
+    rc = find_weights(o, sw_job_recipe(t.job), &w, &err);
+    if (rc == SW_OK)
+        rc = sw_job_evaluate(t.job, w.path, o->split, &result, &err);
+    if (rc != SW_OK) {
+        code = sw_cli_fail(rc, &err);
+        goto done;
+    }
+    if (o->common.json)
+        print_json(&out, &result, &w);
+    else
+        print_text(&out, &result, &w, sw_job_plan(t.job), o->common.quiet);
+    code = sw_cli_print(&out);
+done:
+    sw_buf_fini(&out);
+    weights_fini(&w);
+    sw_trainer_fini(&t);
+    return code;
+}
+
+static int run(int argc, char **argv)
+{
+    struct options options = {0};
+    int code = sw_cli_parse(&spec, argc, argv, &options);
+    if (code == SW_CLI_GO_ON)
+        code = evaluate(&options);
+    sw_cli_fini(&spec, &options);
+    return code;
+}
+
+const struct sw_verb sw_verb_eval = {
+    .name = "eval",
+    .help = "print loss and metrics of trained weights",
+    .run = run,
+};

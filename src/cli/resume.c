@@ -1,0 +1,135 @@
+/* singa-ws resume: goes on with a stored run from its newest checkpoint that is whole. */
+#include "base/os.h"
+#include "cli/share/runs.h"
+#include "cli/share/trainer.h"
+
+struct options {
+    struct sw_cli_common common;
+    int64_t steps;
+};
+
+static const struct sw_cli_option options_of_resume[] = {
+    {.name = "steps",
+     .arg = "N",
+     .type = SW_CLI_INT,
+     .offset = offsetof(struct options, steps),
+     .min = 1,
+     .help = "go on to step N instead of the recipe's last; schedules keep its length"},
+    {.name = "no-ui", .type = SW_CLI_UNUSED, .help = "print lines, as is the case in any event"},
+    {0},
+};
+
+static const struct sw_cli_spec spec = {
+    .verb = "resume",
+    .usage = "[OPTION]... [RUN]",
+    .about = "Goes on with RUN (an id, a unique prefix, a name, or @last; default @last) from its\n"
+             "newest checkpoint, in its folder, with its recipe and overrides. The result has the\n"
+             "same bits as if it had never stopped.",
+    .more = "Signals and exit codes are those of 'singa-ws run'.",
+    .takes = SW_CLI_ALL,
+    .options = options_of_resume,
+    .max_args = 1,
+};
+
+/* Whether there is something to do; else *code is the exit code. */
+static bool can_go_on(const struct sw_run *run, const struct sw_checkpoints *checkpoints,
+                      int64_t steps, int *code)
+{
+    char title[128];
+    sw_run_title(run, title, sizeof title);
+    int64_t last = steps ? steps : run->steps;
+    if (last > 0 && checkpoints->items[0].step >= last) {
+        sw_cli_say("%s is at step %lld of %lld already; --steps N goes on to step N", title,
+                   (long long)checkpoints->items[0].step, (long long)last);
+        *code = SW_EXIT_DONE;
+        return false;
+    }
+    return true;
+}
+
+/* Opens the job from the newest checkpoint that is whole; the others are named. */
+static int open_newest(struct sw_trainer *t, struct sw_job_options *job,
+                       const struct sw_checkpoints *checkpoints, struct sw_err *err)
+{
+    int rc = SW_ERR_NOTFOUND;
+    for (int i = 0; i < checkpoints->count; i++) {
+        job->resume_checkpoint = checkpoints->items[i].path;
+        rc = sw_trainer_open(t, job, err);
+        if (rc != SW_ERR_FORMAT || i + 1 == checkpoints->count)
+            return rc;
+        sw_cli_say("%s", err->text);
+        sw_cli_say("trying the checkpoint before it, of step %lld",
+                   (long long)checkpoints->items[i + 1].step);
+    }
+    return rc;
+}
+
+static int go_on(const struct options *o, const struct sw_run *run,
+                 const struct sw_checkpoints *checkpoints, const char *db, const char *command)
+{
+    struct sw_trainer t = {0};
+    struct sw_err err;
+    struct sw_job_options job = {
+        .sets = o->common.sets.items,
+        .set_count = o->common.sets.count,
+        .device = o->common.device,
+        .db = db,
+        .steps = o->steps,
+        .command = command,
+        .resume = run,
+    };
+    int rc = sw_trainer_init(&t, &o->common, &err);
+    if (rc == SW_OK)
+        rc = open_newest(&t, &job, checkpoints, &err);
+    int code = rc == SW_OK ? sw_trainer_run(&t) : sw_trainer_refuse(&t, rc, &err);
+    sw_trainer_fini(&t);
+    return code;
+}
+
+static int resume(const struct options *o, const char *command)
+{
+    struct sw_history_reader *reader = NULL;
+    struct sw_run run = {0};
+    struct sw_checkpoints checkpoints = {0};
+    struct sw_err err;
+    char title[128], *db = NULL;
+    int code;
+
+    int rc = sw_runs_open(o->common.db, NULL, &reader, &db, &err);
+    if (rc == SW_OK)
+        rc = sw_history_find(reader, o->common.arg_count ? o->common.args[0] : "@last", &run, &err);
+    if (rc == SW_OK && run.status == SW_RUN_RUNNING)
+        rc = sw_err_set(&err, SW_ERR_INVALID, "%s is still running (pid %lld on %s); stop it first",
+                        sw_run_title(&run, title, sizeof title), (long long)run.pid,
+                        run.host ? run.host : "this machine");
+    if (rc == SW_OK)
+        rc = sw_checkpoints_find(reader, &run, &checkpoints, &err);
+    /* Readers do not block writers, but there is nothing more to read. */
+    sw_history_reader_close(reader);
+    if (rc != SW_OK)
+        code = sw_cli_fail(rc, &err);
+    else if (can_go_on(&run, &checkpoints, o->steps, &code))
+        code = go_on(o, &run, &checkpoints, db, command);
+    sw_checkpoints_fini(&checkpoints);
+    sw_run_fini(&run);
+    sw_free(db);
+    return code;
+}
+
+static int run(int argc, char **argv)
+{
+    struct options options = {0};
+    char *command = sw_cli_command(argc, argv);
+    int code = sw_cli_parse(&spec, argc, argv, &options);
+    if (code == SW_CLI_GO_ON)
+        code = resume(&options, command);
+    sw_cli_fini(&spec, &options);
+    sw_free(command);
+    return code;
+}
+
+const struct sw_verb sw_verb_resume = {
+    .name = "resume",
+    .help = "go on with a run from its last checkpoint",
+    .run = run,
+};

@@ -1,0 +1,95 @@
+/* singa-ws run: trains what a recipe says. */
+#include "base/os.h"
+#include "cli/share/trainer.h"
+
+struct options {
+    struct sw_cli_common common;
+    int64_t steps;
+    const char *name, *out_dir, *init_from;
+};
+
+static const struct sw_cli_option options_of_run[] = {
+    {.name = "steps",
+     .arg = "N",
+     .type = SW_CLI_INT,
+     .offset = offsetof(struct options, steps),
+     .min = 1,
+     .help = "end after step N; schedules keep the recipe's length"},
+    {.name = "name",
+     .arg = "NAME",
+     .type = SW_CLI_TEXT,
+     .offset = offsetof(struct options, name),
+     .help = "call the run so, instead of the recipe's job.name"},
+    {.name = "out",
+     .arg = "DIR",
+     .type = SW_CLI_TEXT,
+     .offset = offsetof(struct options, out_dir),
+     .help = "write checkpoints there, instead of the state directory's runs/ID"},
+    {.name = "init-from",
+     .arg = "FILE",
+     .type = SW_CLI_TEXT,
+     .offset = offsetof(struct options, init_from),
+     .help = "start from the parameters of a checkpoint that have the same names"},
+    {.name = "no-ui", .type = SW_CLI_UNUSED, .help = "print lines, as is the case in any event"},
+    {0},
+};
+
+static const struct sw_cli_spec spec = {
+    .verb = "run",
+    .usage = "[OPTION]... RECIPE",
+    .about =
+        "Trains the net of RECIPE and stores every step in the history. On a terminal one line\n"
+        "shows where it stands; without one, the first 5 steps and then one key=value line at\n"
+        "most every 10 s, every evaluation, checkpoint and alert, and a table at the end.",
+    .more =
+        "Ctrl-C (SIGINT) or SIGTERM finishes the step, writes a checkpoint and exits with 75; a\n"
+        "second one ends at once. SIGUSR1 writes a checkpoint. SIGHUP does not end a run.",
+    .takes = SW_CLI_ALL,
+    .options = options_of_run,
+    .min_args = 1,
+    .max_args = 1,
+    .arg_name = "RECIPE",
+};
+
+static int train(const struct options *o, const char *command)
+{
+    struct sw_trainer t = {0};
+    struct sw_err err;
+    struct sw_job_options job = {
+        .recipe_path = o->common.args[0],
+        .sets = o->common.sets.items,
+        .set_count = o->common.sets.count,
+        .device = o->common.device,
+        .name = o->name,
+        .out_dir = o->out_dir,
+        .db = o->common.db,
+        .init_from = o->init_from,
+        .steps = o->steps,
+        .command = command,
+    };
+    int code;
+    int rc = sw_trainer_init(&t, &o->common, &err);
+    if (rc == SW_OK)
+        rc = sw_trainer_open(&t, &job, &err);
+    code = rc == SW_OK ? sw_trainer_run(&t) : sw_trainer_refuse(&t, rc, &err);
+    sw_trainer_fini(&t);
+    return code;
+}
+
+static int run(int argc, char **argv)
+{
+    struct options options = {0};
+    char *command = sw_cli_command(argc, argv); /* before the parser moves words */
+    int code = sw_cli_parse(&spec, argc, argv, &options);
+    if (code == SW_CLI_GO_ON)
+        code = train(&options, command);
+    sw_cli_fini(&spec, &options);
+    sw_free(command);
+    return code;
+}
+
+const struct sw_verb sw_verb_run = {
+    .name = "run",
+    .help = "train a recipe",
+    .run = run,
+};

@@ -1,0 +1,69 @@
+/* What `run` and `resume` print while a job trains. One observer, four styles: LIVE keeps one line
+ * of a terminal up to date, PLAIN writes one key=value line per display, evaluation, checkpoint and
+ * alert, JSON one object for each, QUIET nothing. First lines and closing table are the same text
+ * for LIVE and PLAIN. A reader of stdout that goes away ends the output, never the training. One
+ * owner: the thread that runs the job. */
+#ifndef SW_CLI_SHARE_REPORT_H
+#define SW_CLI_SHARE_REPORT_H
+
+#include "train/job.h"
+
+struct sw_json_writer;
+
+enum sw_report_style { SW_REPORT_LIVE, SW_REPORT_PLAIN, SW_REPORT_JSON, SW_REPORT_QUIET };
+
+enum { SW_REPORT_SPLITS = 8 };
+
+/* The newest metrics of a split. */
+struct sw_report_split {
+    char name[64];
+    int metric_count;
+    struct sw_job_metric metric[SW_JOB_METRICS];
+};
+
+struct sw_report {
+    enum sw_report_style style;
+    bool colour;
+    const struct sw_job_plan *plan; /* borrowed; set before the job runs */
+    bool closed;                    /* stdout takes nothing any more */
+    bool line_shown;                /* LIVE: the cursor stands in the status line */
+    struct sw_buf text;             /* working memory */
+    int64_t run_id, step;
+    int split_count;
+    struct sw_report_split split[SW_REPORT_SPLITS];
+    char checkpoint[1024]; /* the newest, "" none */
+};
+
+/* The style that options and the terminal ask for. Free with sw_report_fini. */
+void sw_report_init(struct sw_report *r, bool json, bool quiet);
+void sw_report_fini(struct sw_report *r);
+/* How often a style wants to be told. */
+struct sw_display_policy sw_report_policy(const struct sw_report *r);
+sw_job_observer sw_report_observe; /* user is the struct sw_report */
+
+/* Ends the status line, so that a message on stderr starts on a line of its own. */
+void sw_report_end_line(struct sw_report *r);
+
+/* --- Private to the styles --- */
+
+/* Writes r->text as it is and empties it. */
+void sw_report_flush(struct sw_report *r);
+/* The newest value of a metric, or NaN. split NULL: any but train. */
+double sw_report_value(const struct sw_report *r, const char *split, const char *metric);
+
+void sw_report_text(struct sw_report *r, const struct sw_job_event *e); /* LIVE and PLAIN */
+void sw_report_json(struct sw_report *r, const struct sw_job_event *e);
+void sw_report_data(struct sw_buf *out, const struct sw_job_plan *plan); /* also of `check` */
+void sw_report_data_json(struct sw_json_writer *w, const struct sw_job_plan *plan);
+void sw_report_start(struct sw_buf *out, const struct sw_job_plan *plan,
+                     const struct sw_job_event *e);
+void sw_report_summary(struct sw_buf *out, const struct sw_report *r, const struct sw_job_event *e);
+/* "placement": [...] of both `run` and `check`. */
+void sw_json_placement(struct sw_json_writer *w, const struct sw_placement *p);
+/* "worker0.0 on cpu, NUMA node 0, cores 0-1, 2 threads: REASON", one line per row, each after
+ * indent but the first. */
+void sw_print_placement(struct sw_buf *out, const struct sw_placement *p, const char *indent);
+/* Lines of text, each but the first after indent; ends with a newline. */
+void sw_print_lines(struct sw_buf *out, const char *text, const char *indent);
+
+#endif

@@ -1,0 +1,135 @@
+/* The first lines of a run and its closing table, for people. */
+#include "cli/share/report.h"
+#include "cluster/placement.h"
+#include <math.h>
+#include <string.h>
+
+#define INDENT "             " /* the width of a title */
+
+void sw_print_lines(struct sw_buf *out, const char *text, const char *indent)
+{
+    for (const char *lead = ""; *text; lead = indent) {
+        size_t n = strcspn(text, "\n");
+        sw_buf_printf(out, "%s%.*s\n", lead, (int)n, text);
+        text += n + (text[n] == '\n');
+    }
+}
+
+void sw_print_placement(struct sw_buf *out, const struct sw_placement *p, const char *indent)
+{
+    for (int i = 0; i < p->worker_count + p->server_count; i++) {
+        const struct sw_placement_row *row = &p->rows[i];
+        char cores[128];
+        sw_buf_printf(out, "%s%s on %s, NUMA node %d, cores %s, %d thread%s: %s\n", i ? indent : "",
+                      row->unit, row->device, row->numa,
+                      sw_core_set_text(&row->cores, cores, sizeof cores), row->threads,
+                      row->threads == 1 ? "" : "s", row->reason);
+    }
+}
+
+static void memory(struct sw_buf *out, const struct sw_job_plan *p)
+{
+    char total[32], values[32], state[32], arena[32], batches[32], plans[32];
+    sw_buf_printf(out,
+                  "memory       %s: parameters %s, gradients and updater %s, features %s, batches "
+                  "%s, plans %s\n",
+                  sw_human_bytes(total, (double)p->memory_bytes),
+                  sw_human_bytes(values, (double)p->param_bytes),
+                  sw_human_bytes(state, (double)p->state_bytes),
+                  sw_human_bytes(arena, (double)p->arena_bytes),
+                  sw_human_bytes(batches, (double)p->batch_bytes),
+                  sw_human_bytes(plans, (double)p->plan_bytes));
+}
+
+void sw_report_data(struct sw_buf *out, const struct sw_job_plan *p)
+{
+    for (int i = 0; i < 2; i++)
+        if (*p->data[i])
+            sw_buf_printf(out, "data         %s\n", p->data[i]);
+    if (*p->fallback) {
+        sw_buf_add(out, "fallback     ");
+        sw_print_lines(out, p->fallback, INDENT);
+    }
+}
+
+void sw_report_start(struct sw_buf *out, const struct sw_job_plan *p, const struct sw_job_event *e)
+{
+    char count[32], flops[32];
+    if (e->run_id)
+        sw_buf_printf(out, "run          %lld, ", (long long)e->run_id);
+    else
+        sw_buf_add(out, "run          not in the history yet, ");
+    sw_buf_printf(out, "%s (%s): %lld steps of %lld samples", p->name, p->recipe,
+                  (long long)e->steps, (long long)p->batch);
+    if (e->step > 0)
+        sw_buf_printf(out, ", from step %lld on", (long long)e->step);
+    sw_buf_add(out, "\nplacement    ");
+    sw_print_placement(out, p->placement, INDENT);
+    sw_buf_printf(out, "framework    %s: %s\n", p->framework, p->framework_reason);
+    sw_buf_printf(out, "parameters   %lld (%s), %sflop a sample\n", (long long)p->params,
+                  sw_human_count(count, (double)p->params),
+                  sw_human_count(flops, p->flops_per_sample));
+    memory(out, p);
+    sw_buf_printf(out, "history      %s\n", e->db_path ? e->db_path : "--");
+    sw_buf_printf(out, "checkpoints  %s\n", e->out_dir ? e->out_dir : "--");
+    sw_report_data(out, p);
+}
+
+/* ---- The end ----------------------------------------------------------------------------------
+ */
+
+/* Every metric once, in the order in which the splits name them. */
+static bool seen_before(const struct sw_report *r, int split, int metric)
+{
+    const char *name = r->split[split].metric[metric].name;
+    for (int s = 0; s < split; s++)
+        for (int m = 0; m < r->split[s].metric_count; m++)
+            if (sw_str_eq(r->split[s].metric[m].name, name))
+                return true;
+    return false;
+}
+
+static void metric_row(struct sw_buf *out, const struct sw_report *r, const char *name)
+{
+    sw_buf_printf(out, "%-13s", name);
+    for (int s = 0; s < r->split_count; s++) {
+        double value = sw_report_value(r, r->split[s].name, name);
+        if (isnan(value))
+            sw_buf_printf(out, "%12s", "--");
+        else
+            sw_buf_printf(out, "%12.6g", value);
+    }
+    sw_buf_add(out, "\n");
+}
+
+static void metric_table(struct sw_buf *out, const struct sw_report *r)
+{
+    if (r->split_count == 0)
+        return;
+    sw_buf_printf(out, "%-13s", "");
+    for (int s = 0; s < r->split_count; s++)
+        sw_buf_printf(out, "%12s", r->split[s].name);
+    sw_buf_add(out, "\n");
+    for (int s = 0; s < r->split_count; s++)
+        for (int m = 0; m < r->split[s].metric_count; m++)
+            if (!seen_before(r, s, m))
+                metric_row(out, r, r->split[s].metric[m].name);
+}
+
+void sw_report_summary(struct sw_buf *out, const struct sw_report *r, const struct sw_job_event *e)
+{
+    char time[32], peak[32], rss[32];
+    sw_buf_printf(out, "\n%-13s", sw_run_status_name(e->status));
+    if (r->run_id)
+        sw_buf_printf(out, "run %lld, ", (long long)r->run_id);
+    sw_buf_printf(out, "%s: step %lld of %lld, %s\n", r->plan->name, (long long)e->step,
+                  (long long)e->steps, sw_human_seconds(time, e->elapsed_s));
+    metric_table(out, r);
+    if (isfinite(e->step_ms) && e->step_ms > 0)
+        sw_buf_printf(out, "speed        %.4g samples/s, %.4g ms a step\n",
+                      1000 * (double)r->plan->batch / e->step_ms, e->step_ms);
+    sw_buf_printf(out, "memory       %s at most, %s resident\n",
+                  sw_human_bytes(peak, (double)e->peak_bytes),
+                  sw_human_bytes(rss, (double)e->rss_bytes));
+    sw_buf_printf(out, "checkpoint   %s\n", *r->checkpoint ? r->checkpoint : "--");
+}

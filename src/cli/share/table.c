@@ -1,0 +1,92 @@
+#include "cli/share/table.h"
+
+#include "base/os.h"
+#include <stdarg.h>
+
+void sw_table_fini(struct sw_table *t)
+{
+    for (int i = 0; i < t->count; i++)
+        sw_free(t->cells[i]);
+    sw_free(t->cells);
+    *t = (struct sw_table){0};
+}
+
+static void add(struct sw_table *t, char *text)
+{
+    if (t->count == t->capacity) {
+        int capacity = t->capacity ? 2 * t->capacity : 64;
+        char **cells = sw_realloc_array(t->cells, (size_t)capacity, sizeof *cells);
+        if (!cells) {
+            sw_free(text);
+            t->failed = true;
+            return;
+        }
+        t->cells = cells;
+        t->capacity = capacity;
+    }
+    t->cells[t->count++] = text;
+    t->failed |= !text;
+}
+
+void sw_table_column(struct sw_table *t, const char *title)
+{
+    bool right = *title == '>';
+    t->right[t->columns++] = right;
+    add(t, sw_strdup(title + right));
+}
+
+void sw_table_cell(struct sw_table *t, const char *fmt, ...)
+{
+    struct sw_buf text = {0};
+    va_list ap;
+    va_start(ap, fmt);
+    sw_buf_vprintf(&text, fmt, ap);
+    va_end(ap);
+    add(t, text.length ? sw_buf_take(&text) : sw_strdup(""));
+    sw_buf_fini(&text);
+}
+
+/* Columns of the terminal that a text takes: its characters. */
+static int width_of(const char *text)
+{
+    int width = 0;
+    for (; *text; text++)
+        width += ((unsigned char)*text & 0xC0) != 0x80;
+    return width;
+}
+
+static void blanks(struct sw_buf *out, int count)
+{
+    sw_buf_printf(out, "%*s", count, "");
+}
+
+void sw_table_print(const struct sw_table *t, struct sw_buf *out)
+{
+    int width[SW_TABLE_COLUMNS] = {0};
+    if (t->failed) {
+        out->failed = true;
+        return;
+    }
+    for (int i = 0; i < t->count; i++) {
+        int cell = width_of(t->cells[i]);
+        if (cell > width[i % t->columns])
+            width[i % t->columns] = cell;
+    }
+    int owed = 0; /* blanks that are only written when something follows */
+    for (int i = 0; i < t->count; i++) {
+        int column = i % t->columns;
+        int room = width[column] - width_of(t->cells[i]);
+        if (*t->cells[i]) {
+            blanks(out, owed + (t->right[column] ? room : 0));
+            sw_buf_add(out, t->cells[i]);
+            owed = t->right[column] ? 0 : room;
+        } else {
+            owed += room;
+        }
+        owed += 2;
+        if (column + 1 == t->columns) {
+            sw_buf_add(out, "\n");
+            owed = 0;
+        }
+    }
+}

@@ -1,0 +1,135 @@
+#include "cli/share/trainer.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <unistd.h>
+
+/* ---- Signals ----------------------------------------------------------------------------------
+ * A handler has no argument, so the job that it speaks to is a variable of this file, set before
+ * the handlers are installed and cleared after they are gone. */
+
+static struct sw_job *volatile signalled_job;
+static volatile sig_atomic_t stops_asked;
+
+static void on_signal(int number)
+{
+    if (number == SIGUSR1)
+        sw_job_request(signalled_job, SW_JOB_CHECKPOINT_NOW);
+    else if (stops_asked++ == 0)
+        sw_job_request(signalled_job, SW_JOB_STOP);
+    else
+        sw_job_request(signalled_job, SW_JOB_ABORT);
+}
+
+static const int handled[] = {SIGINT, SIGTERM, SIGUSR1, SIGHUP};
+enum { HANDLED = sizeof handled / sizeof *handled };
+
+static void install_handlers(struct sw_job *job, struct sigaction old[HANDLED])
+{
+    signalled_job = job;
+    stops_asked = 0;
+    for (int i = 0; i < HANDLED; i++) {
+        struct sigaction action = {.sa_flags = SA_RESTART};
+        action.sa_handler = handled[i] == SIGHUP ? SIG_IGN : on_signal;
+        sigemptyset(&action.sa_mask);
+        sigaction(handled[i], &action, &old[i]);
+    }
+}
+
+static void remove_handlers(const struct sigaction old[HANDLED])
+{
+    for (int i = 0; i < HANDLED; i++)
+        sigaction(handled[i], &old[i], NULL);
+    signalled_job = NULL;
+}
+
+/* ---- Opening ----------------------------------------------------------------------------------
+ */
+
+static void on_log(void *user, enum sw_log_level level, const char *source, const char *text)
+{
+    const struct sw_trainer *t = user;
+    if (!t->running || level == SW_LOG_DEBUG)
+        sw_cli_say("%s: %s: %s", sw_log_level_name(level), source, text);
+}
+
+int sw_trainer_init(struct sw_trainer *t, const struct sw_cli_common *common, struct sw_err *err)
+{
+    *t = (struct sw_trainer){0};
+    sw_report_init(&t->report, common->json, common->quiet);
+    t->log = sw_log_new();
+    if (!t->log)
+        return sw_err_set(err, SW_ERR_NOMEM, "out of memory");
+    enum sw_log_level level = common->quiet     ? SW_LOG_ERROR
+                              : common->verbose ? SW_LOG_DEBUG
+                                                : SW_LOG_WARN;
+    return sw_log_add_sink(t->log, level, on_log, t, err);
+}
+
+void sw_trainer_fini(struct sw_trainer *t)
+{
+    sw_job_close(t->job);
+    sw_log_free(t->log);
+    sw_buf_fini(&t->messages);
+    sw_report_fini(&t->report);
+}
+
+int sw_trainer_open(struct sw_trainer *t, struct sw_job_options *options, struct sw_err *err)
+{
+    options->display = sw_report_policy(&t->report);
+    sw_buf_clear(&t->messages);
+    return sw_job_open(options, t->log, &t->job, &t->messages, err);
+}
+
+int sw_trainer_refuse(const struct sw_trainer *t, int rc, const struct sw_err *err)
+{
+    if (t->messages.length == 0)
+        return sw_cli_fail(rc, err);
+    fputs(sw_buf_text(&t->messages), stderr);
+    return sw_cli_exit_code(rc);
+}
+
+/* ---- Running ----------------------------------------------------------------------------------
+ */
+
+/* Once training has begun, what would be a wrong word in a recipe is a failure of the training. */
+static int exit_code_of_run(int rc)
+{
+    if (rc == SW_ERR_INVALID || rc == SW_ERR_FORMAT || rc == SW_ERR_UNSUPPORTED)
+        return SW_EXIT_FAILED;
+    return sw_cli_exit_code(rc);
+}
+
+static void say_end(const struct sw_trainer *t, int rc, const struct sw_err *err)
+{
+    if (rc != SW_ERR_CANCELLED) {
+        sw_cli_say("%s", err->text);
+        return;
+    }
+    if (t->report.style == SW_REPORT_QUIET)
+        return;
+    if (t->report.run_id)
+        sw_cli_say("%s; `singa-ws resume %lld` goes on", err->text, (long long)t->report.run_id);
+    else
+        sw_cli_say("%s", err->text);
+}
+
+int sw_trainer_run(struct sw_trainer *t)
+{
+    struct sigaction old[HANDLED];
+    struct sw_err err;
+    bool stuck = false;
+    t->report.plan = sw_job_plan(t->job);
+    t->running = true;
+    install_handlers(t->job, old);
+    int rc = sw_job_run(t->job, sw_report_observe, &t->report, &stuck, &err);
+    sw_report_end_line(&t->report);
+    if (rc != SW_OK)
+        say_end(t, rc, &err);
+    if (stuck) {
+        sw_cli_say("a part of the job does not end; leaving without it");
+        _exit(SW_EXIT_FAILED);
+    }
+    remove_handlers(old);
+    return exit_code_of_run(rc);
+}

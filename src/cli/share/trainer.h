@@ -1,0 +1,35 @@
+/* What `run` and `resume` do with a job: open it, train it with a report and signal handlers, and
+ * turn its end into an exit code.
+ *
+ * Signals while it trains: the first SIGINT or SIGTERM finishes the step, writes a checkpoint and
+ * ends; the second ends at once. SIGUSR1 writes a checkpoint. SIGHUP does nothing, so that a
+ * training goes on without its terminal. Before and after, SIGINT and SIGTERM have their usual
+ * meaning. One owner: the main thread. */
+#ifndef SW_CLI_SHARE_TRAINER_H
+#define SW_CLI_SHARE_TRAINER_H
+
+#include "cli/cli.h"
+#include "cli/share/report.h"
+
+struct sw_trainer {
+    struct sw_report report;
+    struct sw_log *log; /* owned */
+    struct sw_job *job; /* owned; NULL until opened */
+    struct sw_buf messages;
+    bool running; /* from here on the job's events tell what the log says */
+};
+
+/* Free with sw_trainer_fini also after an error. Errors: SW_ERR_NOMEM. */
+int sw_trainer_init(struct sw_trainer *t, const struct sw_cli_common *common,
+                    struct sw_err *err) SW_MUST_CHECK;
+void sw_trainer_fini(struct sw_trainer *t);
+/* sw_job_open with the report's display policy. After a failure it may be called again. */
+int sw_trainer_open(struct sw_trainer *t, struct sw_job_options *options,
+                    struct sw_err *err) SW_MUST_CHECK;
+/* Prints why open failed (the recipe's errors, or err); returns the exit code. */
+int sw_trainer_refuse(const struct sw_trainer *t, int rc, const struct sw_err *err);
+/* Trains and prints how it ended; returns the exit code. Does not return when a part of the job
+ * does not end. */
+int sw_trainer_run(struct sw_trainer *t);
+
+#endif
