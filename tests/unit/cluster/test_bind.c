@@ -1,0 +1,244 @@
+/* ctest-labels: threads */
+#include "cluster/bind.h"
+#include "param/updater.h"
+#include "sync/thread.h"
+#include <dlfcn.h>
+#include <sched.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+static struct sw_machine *here;
+
+static int map_machine(void **state)
+{
+    (void)state;
+    struct sw_err err = {0};
+    if (sw_machine_here(&here, &err) != SW_OK)
+        print_message("%s\n", err.text);
+    return here ? 0 : -1;
+}
+
+static int free_machine(void **state)
+{
+    (void)state;
+    sw_machine_free(here);
+    return 0;
+}
+
+/* ---- the environment ---- */
+
+static void an_environment_that_binds_is_refused(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"OMP_PROC_BIND", "OMP_PLACES", "GOMP_CPU_AFFINITY"};
+    struct sw_err err = {0};
+    for (int i = 0; i < 3; i++)
+        unsetenv(names[i]);
+    assert_int_equal(sw_bind_check_environment(&err), SW_OK);
+    for (int i = 0; i < 3; i++) {
+        setenv(names[i], "0-3", 1);
+        assert_int_equal(sw_bind_check_environment(&err), SW_ERR_INVALID);
+        assert_non_null(strstr(err.text, names[i]));
+        unsetenv(names[i]);
+    }
+    setenv("OMP_PROC_BIND", "FALSE", 1);
+    assert_int_equal(sw_bind_check_environment(&err), SW_OK);
+    setenv("OMP_PROC_BIND", "close", 1);
+    assert_int_equal(sw_bind_check_environment(&err), SW_ERR_INVALID);
+    unsetenv("OMP_PROC_BIND");
+}
+
+/* ---- threads ---- */
+
+struct visit {
+    struct sw_core_set want, got;
+    int rc;
+    int cpu_count; /* in the mask that the kernel has */
+    struct sw_err err;
+};
+
+/* On a thread of its own, so that the test's thread stays as it was. */
+static void bind_and_look(void *arg)
+{
+    struct visit *v = arg;
+    cpu_set_t mask;
+    v->rc = sw_bind_thread(here, &v->want, &v->err);
+    if (v->rc == SW_OK)
+        v->rc = sw_bound_cores(here, &v->got, &v->err);
+    v->cpu_count = sched_getaffinity(0, sizeof mask, &mask) == 0 ? CPU_COUNT(&mask) : -1;
+}
+
+static void run_thread(void (*main_function)(void *), void *arg)
+{
+    struct sw_thread thread = {0};
+    struct sw_err err = {0};
+    assert_int_equal(sw_thread_start(&thread, "bind", main_function, arg, &err), SW_OK);
+    sw_thread_join(&thread);
+}
+
+static void a_thread_runs_where_it_is_bound(void **state)
+{
+    (void)state;
+    for (int i = 0; i < here->core_count && i < 16; i++) {
+        struct visit v = {0};
+        sw_core_set_add(&v.want, here->cores[i].number);
+        run_thread(bind_and_look, &v);
+        assert_int_equal(v.rc, SW_OK);
+        assert_memory_equal(&v.got, &v.want, sizeof v.got);
+        assert_int_equal(v.cpu_count, here->cores[i].pus);
+    }
+    struct visit all = {.want = sw_machine_cores(here)};
+    run_thread(bind_and_look, &all);
+    assert_int_equal(all.rc, SW_OK);
+    assert_memory_equal(&all.got, &all.want, sizeof all.got);
+    assert_int_equal(all.cpu_count, here->pu_count);
+}
+
+static void impossible_bindings_are_refused(void **state)
+{
+    (void)state;
+    struct visit v = {0};
+    run_thread(bind_and_look, &v);
+    assert_int_equal(v.rc, SW_ERR_INVALID);
+    sw_core_set_add(&v.want, SW_MAX_CORES - 1);
+    run_thread(bind_and_look, &v);
+    assert_int_equal(v.rc, SW_ERR_INVALID);
+    assert_non_null(strstr(v.err.text, "core 1023"));
+
+    struct sw_machine *other = NULL;
+    struct sw_err err = {0};
+    assert_int_equal(sw_machine_from("numa:1 core:1 pu:1", &other, &err), SW_OK);
+    struct sw_core_set cores = sw_machine_cores(other);
+    assert_int_equal(sw_bind_thread(other, &cores, &err), SW_ERR_INVALID);
+    assert_int_equal(sw_bound_cores(other, &cores, &err), SW_ERR_INVALID);
+    sw_machine_free(other);
+}
+
+/* ---- OpenMP teams: an updater's loop runs in one, so a range that looks around is a probe ---- */
+
+enum { TEAM = 3, BLOCKS = 64 };
+
+static struct {
+    atomic_int outside;   /* ranges that ran with another mask than the thread that called */
+    atomic_int elsewhere; /* ranges that ran on another thread than that */
+    struct sw_core_set want;
+    pid_t caller;
+} probe;
+
+static bool look_around(const void *conf, const struct sw_update_args *a, int64_t from, int64_t to)
+{
+    struct sw_core_set got = {0};
+    (void)conf, (void)a, (void)from, (void)to;
+    if (gettid() != probe.caller)
+        probe.elsewhere++;
+    if (sw_bound_cores(here, &got, NULL) != SW_OK || memcmp(&got, &probe.want, sizeof got) != 0)
+        probe.outside++;
+    usleep(500); /* long enough for all threads of the team to take part */
+    return false;
+}
+
+static void bind_and_start_team(void *arg)
+{
+    static const struct sw_updater prober = {.range = look_around};
+    struct visit *v = arg;
+    bool bad = false;
+    struct sw_update_args args = {.count = BLOCKS * 16384, .non_finite = &bad};
+    void (*set_threads)(int);
+
+    *(void **)&set_threads = dlsym(RTLD_DEFAULT, "omp_set_num_threads");
+    v->rc = set_threads ? sw_bind_thread(here, &v->want, &v->err) : SW_ERR_LIBRARY;
+    if (v->rc != SW_OK)
+        return;
+    set_threads(TEAM);
+    probe.want = v->want;
+    probe.caller = gettid();
+    sw_updater_apply(&prober, NULL, &args);
+}
+
+static void openmp_threads_inherit_the_binding(void **state)
+{
+    (void)state;
+#ifdef __SANITIZE_THREAD__
+    print_message("skipped: libgomp's synchronisation is invisible to the thread sanitizer\n");
+    skip();
+#endif
+    /* Each on a fresh thread: its first parallel region starts a new team. */
+    for (int i = 0; i < here->core_count && i < 4; i++) {
+        struct visit v = {0};
+        sw_core_set_add(&v.want, here->cores[i].number);
+        probe.outside = probe.elsewhere = 0;
+        run_thread(bind_and_start_team, &v);
+        assert_int_equal(v.rc, SW_OK);
+        assert_true(probe.elsewhere > 0);
+        assert_int_equal(probe.outside, 0);
+    }
+}
+
+/* ---- memory ---- */
+
+static void pages_live_where_they_are_placed(void **state)
+{
+    (void)state;
+    size_t bytes = 600 * (size_t)sysconf(_SC_PAGESIZE), half = bytes / 2;
+    int64_t node_bytes[SW_MAX_NODES], absent = -1;
+    struct sw_err err = {0};
+    char *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    assert_true(memory != MAP_FAILED);
+    madvise(memory, bytes, MADV_NOHUGEPAGE);
+
+    for (int n = 0; n < here->node_count; n++) {
+        int rc = sw_bind_memory(here, UINT64_C(1) << n, memory, bytes, &err);
+        if (rc == SW_OK && n == 0) {
+            memset(memory, 1, half);
+            rc = sw_bind_where(here, memory, bytes, node_bytes, &absent, &err);
+            if (rc == SW_OK) {
+                assert_int_equal(node_bytes[0], half);
+                assert_int_equal(absent, bytes - half);
+            }
+            memset(memory, 1, bytes);
+        }
+        if (rc == SW_OK)
+            rc = sw_bind_where(here, memory, bytes, node_bytes, &absent, &err);
+        if (rc == SW_ERR_UNSUPPORTED) {
+            print_message("skipped: %s\n", err.text);
+            munmap(memory, bytes);
+            skip();
+        }
+        assert_int_equal(rc, SW_OK);
+        for (int k = 0; k < here->node_count; k++)
+            assert_int_equal(node_bytes[k], k == n ? bytes : 0);
+        assert_int_equal(absent, 0);
+    }
+    munmap(memory, bytes);
+}
+
+static void memory_needs_a_node(void **state)
+{
+    (void)state;
+    char page[1];
+    struct sw_err err = {0};
+    assert_int_equal(sw_bind_memory(here, 0, page, 1, &err), SW_ERR_INVALID);
+    assert_int_equal(sw_bind_memory(here, ~(~UINT64_C(0) >> 1), page, 1, &err), SW_ERR_INVALID);
+    assert_int_equal(sw_bind_memory(here, 0, page, 0, &err), SW_OK);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(an_environment_that_binds_is_refused),
+        cmocka_unit_test(a_thread_runs_where_it_is_bound),
+        cmocka_unit_test(impossible_bindings_are_refused),
+        cmocka_unit_test(openmp_threads_inherit_the_binding),
+        cmocka_unit_test(pages_live_where_they_are_placed),
+        cmocka_unit_test(memory_needs_a_node),
+    };
+    return cmocka_run_group_tests(tests, map_machine, free_machine);
+}
