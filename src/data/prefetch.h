@@ -56,8 +56,10 @@ void sw_prefetch_free(struct sw_prefetch *p);
 int sw_prefetch_next(struct sw_prefetch *p, struct sw_batch *out, struct sw_err *err) SW_MUST_CHECK;
 /* Gives the slot back; batches are released in the order in which they came. */
 void sw_prefetch_release(struct sw_prefetch *p, const struct sw_batch *b);
-/* Starts a new pass of batch_limit batches at first_batch. All batches must have been released;
- * what was prefetched beyond is thrown away. Errors: SW_ERR_CANCELLED once closed. */
+/* Starts a new pass of batch_limit batches at first_batch, and throws away what was prefetched
+ * beyond. Batches still out count as given back: they must not be read or released any more. Where
+ * nothing was taken since the start of a pass at the same batch, nothing is done.
+ * Errors: SW_ERR_CANCELLED once closed. */
 int sw_prefetch_rewind(struct sw_prefetch *p, int64_t first_batch,
                        struct sw_err *err) SW_MUST_CHECK;
 
