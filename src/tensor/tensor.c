@@ -86,9 +86,9 @@ static int cut_rows(const struct sw_tensor *t, int64_t first, int64_t rows, stru
     int64_t all = sw_tensor_rows(t), step = sw_tensor_row_step(t), block = batch_block(&t->desc);
     if (first < 0 || rows < 0 || first > all || rows > all - first || (step && first % step) ||
         (step && rows % step && first + rows != all))
-        return sw_err_set(
-            err, SW_ERR_INVALID, "rows %lld to %lld of a tensor with %lld rows in steps of %lld",
-            (long long)first, (long long)(first + rows), (long long)all, (long long)step);
+        return sw_err_set(err, SW_ERR_INVALID,
+                          "%lld rows from row %lld of a tensor with %lld rows in steps of %lld",
+                          (long long)rows, (long long)first, (long long)all, (long long)step);
     *part = t->desc;
     *at = 0;
     if (part->ndim == 0 || rows == all)
