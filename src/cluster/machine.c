@@ -96,7 +96,7 @@ static int node_index(struct sw_machine *m, hwloc_obj_t home, int package)
     }
     if (m->node_count == SW_MAX_NODES)
         return -1;
-    struct sw_node *node = &m->nodes[m->node_count];
+    struct sw_numa_node *node = &m->nodes[m->node_count];
     node->number = number;
     node->os_number = home ? (int)home->os_index : -1;
     node->package = package;
@@ -150,7 +150,7 @@ static int find_cores(struct sw_machine *m, struct sw_err *err)
 static void sort_nodes(struct sw_machine *m)
 {
     for (int i = 1; i < m->node_count; i++) {
-        struct sw_node node = m->nodes[i];
+        struct sw_numa_node node = m->nodes[i];
         int at = i;
         for (; at > 0 && (unsigned)m->nodes[at - 1].number > (unsigned)node.number; at--)
             m->nodes[at] = m->nodes[at - 1];

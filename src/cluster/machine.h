@@ -21,7 +21,7 @@ struct sw_core {
 
 /* A NUMA node with at least one allowed core. Cores whose memory this process may not use have an
  * entry of number -1 for each package, without memory. */
-struct sw_node {
+struct sw_numa_node {
     int number;    /* hwloc logical number */
     int os_number; /* as in /sys/devices/system/node */
     int package;   /* of its first core */
@@ -40,7 +40,7 @@ struct sw_machine {
     int node_count, core_count;      /* of the arrays */
     int pu_count;                    /* allowed hardware threads */
     int hidden_pus;                  /* hardware threads that this process may not use */
-    struct sw_node *nodes;           /* owned; ascending numbers, -1 last */
+    struct sw_numa_node *nodes;      /* owned; ascending numbers, -1 last */
     struct sw_core *cores;           /* owned; ascending numbers */
     int64_t memory_bytes;            /* of all allowed nodes */
     int64_t l2_bytes, l3_bytes;      /* of one cache; 0 when unknown */

@@ -6,9 +6,8 @@
 /* ---- rows -------------------------------------------------------------------------------------
  */
 
-static void name_rows(struct sw_placement *p)
+static void name_rows(struct sw_placement *p, const struct sw_cluster_shape *s)
 {
-    const struct sw_cluster_shape *s = &p->shape;
     for (int i = 0; i < p->worker_count + p->server_count; i++) {
         struct sw_placement_row *row = &p->rows[i];
         bool worker = i < p->worker_count;
@@ -178,14 +177,14 @@ static const struct sw_placement_row *host_of(const struct sw_placement *p, int 
     return &p->rows[servers <= workers ? i * workers / servers : i % workers];
 }
 
-static void seat_with_worker(struct sw_placement *p, int i)
+static void seat_with_worker(struct sw_placement *p, int i, bool bound)
 {
     struct sw_placement_row *row = &p->rows[p->worker_count + i];
     const struct sw_placement_row *host = host_of(p, i);
 
     copy_seat(row, host);
     snprintf(row->reason, sizeof row->reason, "shares the cores of %s, %s", host->unit,
-             p->shape.bind_servers ? "to which it is bound" : "since no core is left for servers");
+             bound ? "to which it is bound" : "since no core is left for servers");
 }
 
 /* Unbound servers: equal parts of the cores left over, within what the quota leaves; those for
@@ -213,7 +212,7 @@ static void seat_unbound(const struct sw_machine *m, struct sw_placement *p)
         }
     }
     for (; i < p->server_count; i++)
-        seat_with_worker(p, i);
+        seat_with_worker(p, i, false);
 }
 
 /* ---- life -------------------------------------------------------------------------------------
@@ -245,7 +244,6 @@ int sw_placement_new(const struct sw_machine *m, const struct sw_cluster_shape *
     struct sw_placement *p = sw_calloc(1, sizeof *p);
     if (!p)
         return sw_err_nomem(err, "the placement", sizeof *p);
-    p->shape = *shape;
     p->worker_count = shape->worker_groups * shape->workers_per_group;
     p->server_count = shape->server_groups * shape->servers_per_group;
     p->spare = sw_machine_cores(m);
@@ -257,10 +255,10 @@ int sw_placement_new(const struct sw_machine *m, const struct sw_cluster_shape *
         sw_placement_free(p);
         return rc;
     }
-    name_rows(p);
+    name_rows(p, shape);
     if (shape->bind_servers) {
         for (int i = 0; i < p->server_count; i++)
-            seat_with_worker(p, i);
+            seat_with_worker(p, i, true);
     } else {
         seat_unbound(m, p);
     }
@@ -275,16 +273,18 @@ void sw_placement_free(struct sw_placement *p)
     sw_free(p);
 }
 
-const struct sw_placement_row *sw_placement_worker(const struct sw_placement *p, int group,
+const struct sw_placement_row *sw_placement_worker(const struct sw_placement *p,
+                                                   const struct sw_cluster_shape *shape, int group,
                                                    int index)
 {
-    return &p->rows[group * p->shape.workers_per_group + index];
+    return &p->rows[group * shape->workers_per_group + index];
 }
 
-const struct sw_placement_row *sw_placement_server(const struct sw_placement *p, int group,
+const struct sw_placement_row *sw_placement_server(const struct sw_placement *p,
+                                                   const struct sw_cluster_shape *shape, int group,
                                                    int index)
 {
-    return &p->rows[p->worker_count + group * p->shape.servers_per_group + index];
+    return &p->rows[p->worker_count + group * shape->servers_per_group + index];
 }
 
 struct sw_core_set sw_placement_helper_cores(const struct sw_placement *p,

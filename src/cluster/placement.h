@@ -30,7 +30,6 @@ struct sw_placement_row {
 };
 
 struct sw_placement {
-    struct sw_cluster_shape shape;
     int worker_count, server_count; /* of all groups */
     struct sw_placement_row *rows;  /* owned; all workers, then all servers, by group and index */
     struct sw_core_set spare;       /* cores that no unit owns */
@@ -44,10 +43,12 @@ int sw_placement_new(const struct sw_machine *m, const struct sw_cluster_shape *
                      struct sw_err *err) SW_MUST_CHECK;
 void sw_placement_free(struct sw_placement *p); /* NULL is accepted */
 
-/* Rows by group and index inside it, both from 0. */
-const struct sw_placement_row *sw_placement_worker(const struct sw_placement *p, int group,
+/* Rows by group and index inside it, both from 0; shape is the one that made the placement. */
+const struct sw_placement_row *sw_placement_worker(const struct sw_placement *p,
+                                                   const struct sw_cluster_shape *shape, int group,
                                                    int index);
-const struct sw_placement_row *sw_placement_server(const struct sw_placement *p, int group,
+const struct sw_placement_row *sw_placement_server(const struct sw_placement *p,
+                                                   const struct sw_cluster_shape *shape, int group,
                                                    int index);
 /* Where helper threads of a unit run (prefetch): spare cores of its nodes, else its own cores. */
 struct sw_core_set sw_placement_helper_cores(const struct sw_placement *p,
