@@ -17,7 +17,8 @@ static const struct sw_opt opts[] = {
      .offset = offsetof(struct conf, momentum),
      .def = "0",
      .min = 0,
-     .max = 1},
+     .max = 1,
+     .below_max = true},
     {0},
 };
 
