@@ -1,0 +1,364 @@
+/* How a run comes to be: its row, its directory, its first or next segment, and the spool in their
+ * stead when the database cannot be written. Runs on the thread that sets the job up, before the
+ * writer starts. */
+#include "base/os.h"
+#include "history/writer.h"
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static int make_uid(char uid[SW_UID_TEXT], struct sw_err *err)
+{
+    uint64_t r;
+    if (sw_os()->random_bytes(&r, sizeof r) != 0)
+        return sw_err_errno(err, errno, "random bytes for the run's name");
+    snprintf(uid, SW_UID_TEXT, "%016llx", (unsigned long long)r);
+    return SW_OK;
+}
+
+static struct sw_cell count_or_null(int64_t n)
+{
+    return n > 0 ? SW_INT(n) : SW_NULL;
+}
+
+static int make_run_row(struct sw_history *h, const struct sw_run_info *i, double now,
+                        struct sw_err *err)
+{
+    const struct sw_process *me = &h->self;
+    struct sw_row r = {.kind = SW_ROW_RUN,
+                       .series = -1,
+                       .cells = {SW_NULL,
+                                 SW_TEXT(i->name),
+                                 SW_TEXT(i->recipe),
+                                 SW_TEXT(i->recipe_hash),
+                                 SW_TEXT(i->overrides),
+                                 SW_TEXT(i->command),
+                                 SW_TEXT(me->host),
+                                 SW_INT(me->pid),
+                                 SW_REAL(now),
+                                 SW_TEXT(i->framework),
+                                 SW_INT(i->workers),
+                                 SW_TEXT(i->device),
+                                 SW_INT(i->seed),
+                                 count_or_null(i->batch),
+                                 count_or_null(i->params),
+                                 SW_TEXT(i->version),
+                                 SW_TEXT(i->note),
+                                 SW_REAL(i->flops_per_sample),
+                                 SW_TEXT(h->uid),
+                                 SW_INT(me->start_ticks),
+                                 SW_TEXT(me->boot_id),
+                                 SW_NULL,
+                                 SW_TEXT(i->recipe_text),
+                                 SW_TEXT(i->fallback),
+                                 count_or_null(i->steps),
+                                 count_or_null(i->epoch_records)}};
+    h->run = sw_row_copy(&r);
+    return h->run ? SW_OK : sw_err_nomem(err, "row of the run", sizeof r);
+}
+
+static int make_segment_row(struct sw_history *h, const struct sw_run_info *i, int64_t from_step,
+                            double now, struct sw_err *err)
+{
+    const struct sw_process *me = &h->self;
+    struct sw_row r = {.kind = SW_ROW_SEGMENT,
+                       .series = -1,
+                       .cells = {SW_INT(from_step), SW_REAL(now), SW_INT(me->pid),
+                                 SW_INT(me->start_ticks), SW_TEXT(me->boot_id), SW_TEXT(me->host),
+                                 SW_TEXT(i->command), SW_TEXT(i->framework), SW_INT(i->workers),
+                                 SW_TEXT(i->device), SW_INT(i->steps), SW_TEXT(i->version)}};
+    h->segment = sw_row_copy(&r);
+    return h->segment ? SW_OK : sw_err_nomem(err, "row of a segment", sizeof r);
+}
+
+/* --- The directory ------------------------------------------------------------------------- */
+
+static int make_given_dir(const char *dir, char **path, struct sw_err *err)
+{
+    int code = sw_os_mkdirs(dir, 0777, err);
+    if (code)
+        return code;
+    char *real = realpath(dir, NULL);
+    if (!real)
+        return sw_err_set(err, SW_ERR_IO, "%s: %s", dir, strerror(errno));
+    *path = sw_strdup(real);
+    free(real);
+    return *path ? SW_OK : sw_err_nomem(err, "path of the output directory", 0);
+}
+
+/* STATE/runs/NAME, new. Another database may have numbered a run the same, so a taken name gets
+ * "-2",
+ * "-3", ... behind it. */
+static int make_own_dir(const char *name, char **path, struct sw_err *err)
+{
+    char *state = NULL, *runs = NULL;
+    int code = sw_history_state_dir(&state, err);
+    if (code)
+        return sw_err_prefix(err, code, "no --out DIR given");
+    runs = sw_format("%s/runs", state);
+    code = runs ? sw_os_mkdirs(runs, 0700, err) : sw_err_nomem(err, "path of the runs", 0);
+    for (int n = 1; !code && !*path; n++) {
+        char *candidate =
+            n == 1 ? sw_format("%s/%s", runs, name) : sw_format("%s/%s-%d", runs, name, n);
+        if (!candidate)
+            code = sw_err_nomem(err, "path of the output directory", 0);
+        else if (sw_os()->mkdir(candidate, 0700) == 0)
+            *path = candidate;
+        else if (errno != EEXIST)
+            code =
+                sw_err_set(err, SW_ERR_IO, "output directory %s: %s", candidate, strerror(errno));
+        if (candidate != *path)
+            sw_free(candidate);
+    }
+    sw_free(runs);
+    sw_free(state);
+    return code;
+}
+
+static int set_out_dir(struct sw_history *h, char *path, struct sw_err *err)
+{
+    struct sw_cell *cell = &h->run->cells[SW_RUN_CELL_OUT_DIR];
+    char *copy = sw_strdup(path);
+    if (!copy)
+        return sw_err_nomem(err, "path of the output directory", 0);
+    if (cell->type == SW_CELL_TEXT)
+        sw_free((void *)cell->t);
+    *cell = SW_TEXT(copy);
+    h->out_dir = path;
+    return SW_OK;
+}
+
+static int name_out_dir(struct sw_history *h, const char *given, const char *name,
+                        struct sw_err *err)
+{
+    char *path = NULL;
+    int code = given ? make_given_dir(given, &path, err) : make_own_dir(name, &path, err);
+    if (!code)
+        code = set_out_dir(h, path, err);
+    if (code)
+        sw_free(path);
+    return code;
+}
+
+/* A directory that was made for an id that did not come to be. */
+static void forget_out_dir(struct sw_history *h, bool remove)
+{
+    if (h->out_dir && remove)
+        rmdir(h->out_dir);
+    sw_free(h->out_dir);
+    h->out_dir = NULL;
+}
+
+/* --- A new run ----------------------------------------------------------------------------- */
+
+static int store_out_dir(struct sw_history *h, int64_t id, struct sw_err *err)
+{
+    sqlite3_stmt *st = NULL;
+    int rc = sqlite3_prepare_v2(h->store.db, "UPDATE runs SET out_dir = ?1 WHERE id = ?2", -1, &st,
+                                NULL);
+    if (rc == SQLITE_OK)
+        rc = sqlite3_bind_text(st, 1, h->out_dir, -1, SQLITE_STATIC);
+    if (rc == SQLITE_OK)
+        rc = sqlite3_bind_int64(st, 2, id);
+    if (rc == SQLITE_OK)
+        rc = sqlite3_step(st);
+    int code = sw_sqlite_check(h->store.db, rc, h->path, err);
+    sqlite3_finalize(st);
+    return code;
+}
+
+/* Inside the transaction: the default directory is called after the id. *no_dir: the directory is
+ * the trouble, not the database. */
+static int insert_run(struct sw_history *h, const char *given, bool *no_dir, struct sw_err *err)
+{
+    int64_t id = 0;
+    char name[32];
+    int code = sw_store_apply(&h->store, h->uid, h->run, err);
+    if (!code)
+        code = sw_store_run_id(&h->store, h->uid, &id, err);
+    if (code)
+        return code;
+    snprintf(name, sizeof name, "%lld", (long long)id);
+    code = name_out_dir(h, given, name, err);
+    *no_dir = code != SW_OK;
+    if (!code)
+        code = store_out_dir(h, id, err);
+    if (!code)
+        code = sw_store_apply(&h->store, h->uid, h->segment, err);
+    if (!code) {
+        h->run->cells[SW_RUN_CELL_ID] = SW_INT(id);
+        h->run_id = id;
+    }
+    return code;
+}
+
+static int store_run(struct sw_history *h, const char *given, bool *no_dir, struct sw_err *err)
+{
+    *no_dir = false;
+    int code = sw_store_open(&h->store, SW_HISTORY_SETUP_MS, err);
+    if (!code)
+        code = sw_store_begin(&h->store, SW_HISTORY_SETUP_MS, err);
+    if (code)
+        return code;
+    code = sw_store_end(&h->store, insert_run(h, given, no_dir, err), err);
+    if (code) {
+        forget_out_dir(h, !given);
+        h->run->cells[SW_RUN_CELL_ID] = SW_NULL;
+        h->run_id = 0;
+    }
+    h->segment_stored = code == SW_OK;
+    return code;
+}
+
+/* The database is out of reach: why is said in the log and, by the writer, as an event. */
+static int spool_run(struct sw_history *h, const struct sw_err *why, struct sw_err *err)
+{
+    size_t taken;
+    int code = sw_history_spool_lines(h, NULL, 0, &taken, err);
+    sw_store_close(&h->store);
+    if (code)
+        return sw_err_prefix(err, code, "the run can be recorded nowhere: %s; and", why->text);
+    h->degraded = true;
+    h->retry_at_ns = sw_os()->monotonic_ns() + SW_HISTORY_TICK_MS * 1000000ll;
+    sw_log_write(h->log, SW_LOG_WARN, "history", "%s; rows go to %s until it works again",
+                 why->text, h->spool.path);
+    sw_history_event(h, SW_LOG_WARN, "history", "%s; rows go to %s until it works again", why->text,
+                     h->spool.path);
+    return SW_OK;
+}
+
+int sw_history_begin_run(struct sw_history *h, const struct sw_run_info *info, struct sw_err *err)
+{
+    double now = sw_os()->unix_time();
+    struct sw_err why = {0};
+    bool no_dir;
+    int code = make_uid(h->uid, err);
+    if (!code)
+        code = make_run_row(h, info, now, err);
+    if (!code)
+        code = make_segment_row(h, info, 0, now, err);
+    if (code)
+        return code;
+    int stored = store_run(h, info->out_dir, &no_dir, &why);
+    if (no_dir)
+        return sw_err_set(err, why.code, "%s", why.text);
+    if (stored)
+        code = name_out_dir(h, info->out_dir, h->uid, err);
+    if (!code)
+        code = sw_spool_init(&h->spool, h->path, h->out_dir, h->uid, err);
+    if (!code && stored)
+        code = spool_run(h, &why, err);
+    return code ? code : sw_history_start_writer(h, err);
+}
+
+/* --- Spools of earlier runs ---------------------------------------------------------------- */
+
+static void tell_merged(struct sw_log *log, const char *path, const struct sw_merge *m)
+{
+    if (m->rows || m->damaged || m->refused)
+        sw_log_write(log, SW_LOG_INFO, "history",
+                     "%s: %llu rows merged, %llu damaged and %llu unfit lines skipped", path,
+                     (unsigned long long)m->rows, (unsigned long long)m->damaged,
+                     (unsigned long long)m->refused);
+}
+
+static int merge_announced(struct sw_store *store, const struct sw_spool_list *list,
+                           struct sw_log *log, uint64_t *rows, struct sw_err *err)
+{
+    int code = SW_OK;
+    for (size_t i = 0; !code && i < list->count; i++) {
+        struct sw_merge m = {0};
+        int64_t bytes = sw_spool_bytes(list->items[i].spool);
+        code = sw_history_merge_spool(store, list->items[i].spool, SW_HISTORY_SETUP_MS, &m, err);
+        tell_merged(log, list->items[i].spool, &m);
+        if (!code)
+            sw_spool_merged(&list->items[i], bytes);
+        *rows += m.rows;
+    }
+    return code;
+}
+
+int sw_history_merge(const char *path, struct sw_log *log, uint64_t *rows, struct sw_err *err)
+{
+    struct sw_spool_list list;
+    struct sw_store store;
+    uint64_t merged = 0;
+    int code = sw_spool_list(path, &list, err);
+    if (code)
+        return code;
+    if (list.count) {
+        code = sw_store_init(&store, path, err);
+        if (!code)
+            code = sw_store_open(&store, SW_HISTORY_SETUP_MS, err);
+        if (!code)
+            code = merge_announced(&store, &list, log, &merged, err);
+        sw_store_fini(&store);
+    }
+    sw_spool_list_fini(&list);
+    if (rows)
+        *rows = merged;
+    return code;
+}
+
+int sw_history_waiting(const char *path)
+{
+    struct sw_spool_list list;
+    if (sw_spool_list(path, &list, NULL) != SW_OK)
+        return 0;
+    int count = (int)list.count;
+    sw_spool_list_fini(&list);
+    return count;
+}
+
+/* --- Going on ------------------------------------------------------------------------------ */
+
+static int adopt_run(struct sw_history *h, int64_t run_id, struct sw_err *err)
+{
+    int code = sw_store_read_run(&h->store, run_id, &h->run, err);
+    if (code)
+        return code;
+    const struct sw_cell *uid = &h->run->cells[SW_RUN_CELL_UID];
+    const struct sw_cell *dir = &h->run->cells[SW_RUN_CELL_OUT_DIR];
+    if (uid->type != SW_CELL_TEXT || strlen(uid->t) != SW_UID_TEXT - 1 || dir->type != SW_CELL_TEXT)
+        return sw_err_set(err, SW_ERR_FORMAT, "%s: run %lld has no name or directory of its own",
+                          h->path, (long long)run_id);
+    strcpy(h->uid, uid->t);
+    h->out_dir = sw_strdup(dir->t);
+    if (!h->out_dir)
+        return sw_err_nomem(err, "path of the output directory", 0);
+    h->run_id = run_id;
+    return sw_os_mkdirs(h->out_dir, 0777, err);
+}
+
+/* What the run spooled before must be in the database, or before the new segment in the same spool,
+ * because a segment supersedes what lies behind its first step. */
+static int store_segment(struct sw_history *h, struct sw_err *err)
+{
+    struct sw_merge m = {0};
+    int code = sw_history_merge_spool(&h->store, h->spool.path, SW_HISTORY_SETUP_MS, &m, err);
+    tell_merged(h->log, h->spool.path, &m);
+    atomic_fetch_add(&h->merged, m.rows);
+    if (!code)
+        code = sw_store_begin(&h->store, SW_HISTORY_SETUP_MS, err);
+    if (!code)
+        code = sw_store_end(&h->store, sw_store_apply(&h->store, h->uid, h->segment, err), err);
+    h->segment_stored = code == SW_OK;
+    return code;
+}
+
+int sw_history_resume_run(struct sw_history *h, int64_t run_id, int64_t from_step,
+                          const struct sw_run_info *info, struct sw_err *err)
+{
+    struct sw_err why = {0};
+    int code = sw_store_open(&h->store, SW_HISTORY_SETUP_MS, err);
+    if (!code)
+        code = adopt_run(h, run_id, err);
+    if (!code)
+        code = make_segment_row(h, info, from_step, sw_os()->unix_time(), err);
+    if (!code)
+        code = sw_spool_init(&h->spool, h->path, h->out_dir, h->uid, err);
+    if (!code && store_segment(h, &why) != SW_OK)
+        code = spool_run(h, &why, err);
+    return code ? code : sw_history_start_writer(h, err);
+}

@@ -1,0 +1,418 @@
+/* What the writer thread does with rows: into the database while it works, into the spool while it
+ * does not, and from the spool into the database when it works again. Called by the writer thread
+ * only (before it starts, by the thread that sets the run up). */
+#include "base/os.h"
+#include "history/writer.h"
+#include <string.h>
+
+enum { BLOCK_ROWS = 4096, RETRY_MIN_MS = 1000, RETRY_MAX_MS = 10000 };
+
+static void count(atomic_ullong *counter, uint64_t n)
+{
+    atomic_fetch_add_explicit(counter, n, memory_order_relaxed);
+}
+
+/* The row of a record; its texts are borrowed from the tables of handles. */
+static struct sw_row row_of(const struct sw_history *h, const struct sw_record *r)
+{
+    struct sw_row row = {.series = -1};
+    switch (r->kind) {
+    case SW_RECORD_POINT:
+        row.kind = SW_ROW_POINT;
+        row.series = r->handle;
+        row.cells[0] = SW_TEXT(h->series[r->handle].split);
+        row.cells[1] = SW_TEXT(h->series[r->handle].name);
+        row.cells[2] = SW_INT(r->step);
+        row.cells[3] = SW_REAL(r->point.time);
+        row.cells[4] = SW_REAL(r->point.value);
+        break;
+    case SW_RECORD_STEP_TIME:
+        row.kind = SW_ROW_STEP_TIME;
+        row.cells[0] = SW_INT(r->step);
+        row.cells[1] = SW_INT(r->handle);
+        for (int i = 0; i < 10; i++)
+            row.cells[2 + i] = SW_REAL((double)r->step_time.ms[i]);
+        row.cells[12] = SW_INT(r->step_time.staleness);
+        break;
+    default:
+        row.kind = SW_ROW_TRAFFIC;
+        row.cells[0] = SW_INT(r->step);
+        row.cells[1] = SW_TEXT(h->links[r->handle].from_unit);
+        row.cells[2] = SW_TEXT(h->links[r->handle].to_unit);
+        row.cells[3] = SW_TEXT(h->links[r->handle].kind);
+        row.cells[4] = SW_INT(r->traffic.bytes);
+        row.cells[5] = SW_REAL(r->traffic.ms);
+    }
+    return row;
+}
+
+static void drop_records(struct sw_history *h, size_t n)
+{
+    h->pending_count -= n;
+    if (h->pending_count)
+        memmove(h->pending, h->pending + n, h->pending_count * sizeof *h->pending);
+}
+
+static void drop_rows(struct sw_history *h, size_t n)
+{
+    while (n-- && h->rows_first) {
+        struct sw_row *next = h->rows_first->next;
+        sw_row_free(h->rows_first);
+        h->rows_first = next;
+    }
+    if (!h->rows_first)
+        h->rows_last = NULL;
+}
+
+static bool has_rows(const struct sw_history *h)
+{
+    return h->pending_count || h->rows_first;
+}
+
+/* --- Into the database --------------------------------------------------------------------- */
+
+/* The run and its segment, should the database not have them: it is another one than at the start
+ * (removed, replaced), or the run began while it could not be written. */
+static int ensure_run(struct sw_history *h, bool *segment_stored, struct sw_err *err)
+{
+    int64_t id;
+    int code = sw_store_run_id(&h->store, h->uid, &id, err);
+    if (!code && !id) {
+        code = sw_store_apply(&h->store, h->uid, h->run, err);
+        if (!code)
+            code = sw_store_run_id(&h->store, h->uid, &id, err);
+        *segment_stored = false;
+    }
+    if (!code && !*segment_stored) {
+        code = sw_store_apply(&h->store, h->uid, h->segment, err);
+        *segment_stored = code == SW_OK;
+    }
+    if (!code && id != h->run_id) {
+        h->run->cells[SW_RUN_CELL_ID] = SW_INT(id);
+        h->run_id = id;
+    }
+    return code;
+}
+
+/* A row that breaks a constraint is lost alone; the others go on. */
+static int apply_one(struct sw_history *h, const struct sw_row *row, uint64_t *refused,
+                     struct sw_err *err)
+{
+    int code = sw_store_apply(&h->store, h->uid, row, err);
+    if (code != SW_ERR_INVALID)
+        return code;
+    if (!*refused)
+        sw_log_write(h->log, SW_LOG_WARN, "history", "%s", err->text);
+    ++*refused;
+    return SW_OK;
+}
+
+static int apply_all(struct sw_history *h, uint64_t *applied, uint64_t *refused, struct sw_err *err)
+{
+    int code = SW_OK;
+    *applied = 0;
+    for (size_t i = 0; !code && i < h->pending_count; i++, ++*applied) {
+        struct sw_row row = row_of(h, &h->pending[i]);
+        code = apply_one(h, &row, refused, err);
+    }
+    for (const struct sw_row *r = h->rows_first; !code && r; r = r->next, ++*applied)
+        code = apply_one(h, r, refused, err);
+    return code;
+}
+
+/* One transaction: the next part of our own spool, and, once that has ended, the rows that wait.
+ * Older lines come first, because a later point of the same step wins. */
+static int commit_once(struct sw_history *h, int wait_ms, struct sw_merge *m, struct sw_err *err)
+{
+    uint64_t applied = 0, refused = 0;
+    bool segment_stored = h->segment_stored;
+    int code = sw_store_open(&h->store, wait_ms, err);
+    if (!code)
+        code = sw_store_begin(&h->store, wait_ms, err);
+    if (code)
+        return code;
+    if (h->spool.waiting)
+        code = sw_spool_merge_part(&h->store, h->spool.path, m, err);
+    if (!code && !m->more)
+        code = ensure_run(h, &segment_stored, err);
+    if (!code && !m->more)
+        code = apply_all(h, &applied, &refused, err);
+    code = sw_store_end(&h->store, code, err);
+    if (code)
+        return code;
+    count(&h->merged, m->rows);
+    if (!m->more) {
+        h->segment_stored = segment_stored;
+        drop_records(h, h->pending_count);
+        drop_rows(h, SIZE_MAX);
+        count(&h->rows, applied - refused);
+        count(&h->lost, refused);
+    }
+    return SW_OK;
+}
+
+static void own_spool_merged(struct sw_history *h)
+{
+    char *name = sw_format("%s-spool/%s", h->path, h->uid);
+    if (name)
+        sw_os()->unlink(name);
+    sw_free(name);
+    h->spool.waiting = false;
+}
+
+static int try_database(struct sw_history *h, int wait_ms, bool *more, struct sw_err *err)
+{
+    struct sw_merge m = {0};
+    if (h->store.db && sw_store_moved(&h->store))
+        sw_store_close(&h->store);
+    int code = commit_once(h, wait_ms, &m, err);
+    *more = m.more;
+    if (code)
+        return code;
+    if (m.damaged || m.refused)
+        sw_log_write(h->log, SW_LOG_WARN, "history",
+                     "%s: %llu damaged and %llu unfit lines skipped", h->spool.path,
+                     (unsigned long long)m.damaged, (unsigned long long)m.refused);
+    if (!m.more && h->spool.waiting)
+        own_spool_merged(h);
+    return SW_OK;
+}
+
+/* --- Into the spool ------------------------------------------------------------------------ */
+
+/* The run and the segment come first, so that the file explains itself to a database that has never
+ * heard of the run. */
+static int spool_head(struct sw_history *h, struct sw_err *err)
+{
+    struct sw_buf lines = {0};
+    size_t taken = 0;
+    if (h->spool.started)
+        return SW_OK;
+    sw_row_print(h->run, h->uid, &lines);
+    if (!h->segment_stored)
+        sw_row_print(h->segment, h->uid, &lines);
+    int code = lines.failed ? sw_err_nomem(err, "lines of a spool", lines.length)
+                            : sw_spool_append(&h->spool, lines.text, lines.length, &taken, err);
+    if (!code)
+        h->spool.started = h->segment_stored = true;
+    sw_buf_fini(&lines);
+    return code;
+}
+
+int sw_history_spool_lines(struct sw_history *h, const char *lines, size_t bytes, size_t *taken,
+                           struct sw_err *err)
+{
+    *taken = 0;
+    int code = spool_head(h, err);
+    return code || !bytes ? code : sw_spool_append(&h->spool, lines, bytes, taken, err);
+}
+
+static size_t count_lines(const char *text, size_t bytes)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < bytes; i++)
+        n += text[i] == '\n';
+    return n;
+}
+
+/* Appends a block of lines; *stored is how many rows are safe, also when the disk filled up in
+ * between. */
+static int spool_block(struct sw_history *h, const struct sw_buf *lines, size_t *stored,
+                       struct sw_err *err)
+{
+    size_t taken = 0;
+    *stored = 0;
+    if (lines->failed)
+        return sw_err_nomem(err, "lines of a spool", lines->length);
+    int code = sw_history_spool_lines(h, lines->text, lines->length, &taken, err);
+    *stored = count_lines(lines->text, taken);
+    count(&h->spooled, *stored);
+    h->spooled_now += *stored;
+    return code;
+}
+
+static int spool_records(struct sw_history *h, struct sw_buf *lines, struct sw_err *err)
+{
+    size_t done = 0, stored = 0;
+    int code = SW_OK;
+    while (!code && done < h->pending_count) {
+        sw_buf_clear(lines);
+        for (size_t i = done; i < h->pending_count && i < done + BLOCK_ROWS; i++) {
+            struct sw_row row = row_of(h, &h->pending[i]);
+            sw_row_print(&row, h->uid, lines);
+        }
+        code = spool_block(h, lines, &stored, err);
+        done += stored;
+    }
+    drop_records(h, done);
+    return code;
+}
+
+static int spool_rows(struct sw_history *h, struct sw_buf *lines, struct sw_err *err)
+{
+    size_t stored = 0;
+    sw_buf_clear(lines);
+    for (const struct sw_row *r = h->rows_first; r; r = r->next)
+        sw_row_print(r, h->uid, lines);
+    int code = h->rows_first ? spool_block(h, lines, &stored, err) : SW_OK;
+    drop_rows(h, stored);
+    return code;
+}
+
+static int spool_all(struct sw_history *h, struct sw_err *err)
+{
+    struct sw_buf lines = {0};
+    int code = spool_records(h, &lines, err);
+    if (!code)
+        code = spool_rows(h, &lines, err);
+    sw_buf_fini(&lines);
+    return code;
+}
+
+/* --- Between the two ----------------------------------------------------------------------- */
+
+static void add_event(struct sw_history *h, enum sw_log_level level, const char *text)
+{
+    struct sw_row row = {.kind = SW_ROW_EVENT,
+                         .series = -1,
+                         .cells = {SW_REAL(sw_os()->unix_time()), SW_TEXT(sw_log_level_name(level)),
+                                   SW_TEXT("history"), SW_TEXT(text)}};
+    sw_history_cold(h, &row);
+    sw_log_write(h->log, level, "history", "%s", text);
+}
+
+static void degrade(struct sw_history *h, const struct sw_err *why)
+{
+    if (h->degraded)
+        return;
+    struct sw_buf text = {0};
+    h->degraded = true;
+    h->spooled_now = 0;
+    sw_buf_printf(&text, "%s; rows go to %s until it works again", why->text, h->spool.path);
+    add_event(h, SW_LOG_WARN, sw_buf_text(&text));
+    sw_buf_fini(&text);
+}
+
+static void recover(struct sw_history *h)
+{
+    h->busy_since_ns = h->retry_at_ns = h->retry_pause_ms = 0;
+    if (!h->degraded || h->spool.waiting)
+        return;
+    struct sw_buf text = {0};
+    h->degraded = false;
+    sw_buf_printf(&text, "%s works again; %llu rows merged from %s", h->path,
+                  (unsigned long long)h->spooled_now, h->spool.path);
+    add_event(h, SW_LOG_INFO, sw_buf_text(&text));
+    sw_buf_fini(&text);
+}
+
+/* A locked database gets two seconds, then its rows are spooled while it is asked again at every
+ * tick. A broken one is closed, and opened anew after a pause that grows to ten seconds. */
+static bool be_patient(struct sw_history *h, int code)
+{
+    int64_t now = sw_os()->monotonic_ns();
+    if (code == SW_ERR_BUSY) {
+        if (!h->busy_since_ns)
+            h->busy_since_ns = now;
+        return !h->degraded && h->pending_count < SW_HISTORY_PENDING_ROWS &&
+               now - h->busy_since_ns < SW_HISTORY_BUSY_MS * 1000000ll;
+    }
+    sw_store_close(&h->store);
+    h->retry_pause_ms = h->retry_pause_ms ? 2 * h->retry_pause_ms : RETRY_MIN_MS;
+    if (h->retry_pause_ms > RETRY_MAX_MS)
+        h->retry_pause_ms = RETRY_MAX_MS;
+    h->retry_at_ns = now + h->retry_pause_ms * 1000000;
+    return false;
+}
+
+/* The last word when neither way is open: what waits is lost, and said to be. */
+static void give_up(struct sw_history *h, const struct sw_err *why)
+{
+    uint64_t n = h->pending_count;
+    for (const struct sw_row *r = h->rows_first; r; r = r->next)
+        n++;
+    count(&h->lost, n);
+    drop_records(h, h->pending_count);
+    drop_rows(h, SIZE_MAX);
+    sw_log_write(h->log, SW_LOG_ERROR, "history", "%llu rows are lost: %s", (unsigned long long)n,
+                 why->text);
+}
+
+bool sw_history_store_pending(struct sw_history *h, int wait_ms, bool last)
+{
+    struct sw_err err = {0};
+    bool more = false;
+    h->merging = false;
+    if (!has_rows(h) && !h->spool.waiting && h->segment_stored)
+        return true;
+    if (last || sw_os()->monotonic_ns() >= h->retry_at_ns) {
+        int code = try_database(h, wait_ms, &more, &err);
+        if (!code) {
+            recover(h);
+            h->merging = more;
+            return !more;
+        }
+        if (be_patient(h, code) && !last)
+            return !has_rows(h);
+        degrade(h, &err);
+    }
+    if (!has_rows(h))
+        return true;
+    int code = spool_all(h, &err);
+    if (code && last)
+        give_up(h, &err);
+    return code == SW_OK;
+}
+
+int sw_history_merge_spool(struct sw_store *store, const char *path, int wait_ms,
+                           struct sw_merge *sum, struct sw_err *err)
+{
+    struct sw_merge m = {0};
+    int code = SW_OK;
+    do {
+        struct sw_merge part = {0};
+        code = sw_store_begin(store, wait_ms, err);
+        if (code)
+            break;
+        code = sw_store_end(store, sw_spool_merge_part(store, path, &part, err), err);
+        if (!code) {
+            m.rows += part.rows;
+            m.refused += part.refused;
+            m.damaged += part.damaged;
+        }
+        m.more = part.more;
+    } while (!code && m.more);
+    sum->rows += m.rows;
+    sum->refused += m.refused;
+    sum->damaged += m.damaged;
+    return code;
+}
+
+bool sw_history_merge_other(struct sw_history *h)
+{
+    struct sw_merge m = {0};
+    if (h->degraded || !h->store.db)
+        return false;
+    if (!h->others_listed) {
+        h->others_listed = true;
+        if (sw_spool_list(h->path, &h->others, NULL) != SW_OK)
+            return false;
+    }
+    if (h->others_next == h->others.count)
+        return false;
+    const struct sw_announced *a = &h->others.items[h->others_next];
+    int64_t bytes = sw_spool_bytes(a->spool);
+    if (sw_store_begin(&h->store, 0, NULL) != SW_OK)
+        return false;
+    if (sw_store_end(&h->store, sw_spool_merge_part(&h->store, a->spool, &m, NULL), NULL) !=
+        SW_OK) {
+        h->others_next++; /* whoever opens the database next tries again */
+        return false;
+    }
+    count(&h->merged, m.rows);
+    if (!m.more) {
+        sw_spool_merged(a, bytes);
+        h->others_next++;
+    }
+    return true;
+}

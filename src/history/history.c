@@ -1,0 +1,302 @@
+#include "history/history.h"
+#include "base/os.h"
+#include "history/writer.h"
+#include <stdarg.h>
+#include <sys/eventfd.h>
+#include <time.h>
+
+int sw_history_open(struct sw_history **out, const char *path, struct sw_log *log,
+                    struct sw_err *err)
+{
+    struct sw_history *h = sw_calloc(1, sizeof *h);
+    if (!h)
+        return sw_err_nomem(err, "history", sizeof *h);
+    h->log = log;
+    h->wake_fd = -1;
+    sw_mutex_init(&h->lock);
+    sw_cond_init(&h->flushed);
+    int code = sw_store_init(&h->store, path, err);
+    h->path = sw_strdup(path);
+    if (!code && !h->path)
+        code = sw_err_nomem(err, "path of the history", 0);
+    h->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (!code && h->wake_fd < 0)
+        code = sw_err_set(err, SW_ERR_NOMEM, "history: too many open files");
+    if (code) {
+        sw_history_close(h);
+        return code;
+    }
+    sw_process_self(&h->self);
+    *out = h;
+    return SW_OK;
+}
+
+static void free_lists(struct sw_history *h)
+{
+    while (h->producers) {
+        struct sw_history_producer *next = h->producers->next;
+        sw_free(h->producers);
+        h->producers = next;
+    }
+    struct sw_row *lists[] = {h->cold_first, h->rows_first};
+    for (int i = 0; i < 2; i++)
+        for (struct sw_row *r = lists[i], *next; r; r = next) {
+            next = r->next;
+            sw_row_free(r);
+        }
+    for (int i = 0; i < h->series_count; i++) {
+        sw_free(h->series[i].split);
+        sw_free(h->series[i].name);
+    }
+    for (int i = 0; i < h->link_count; i++) {
+        sw_free(h->links[i].from_unit);
+        sw_free(h->links[i].to_unit);
+        sw_free(h->links[i].kind);
+    }
+}
+
+void sw_history_close(struct sw_history *h)
+{
+    if (!h)
+        return;
+    if (h->thread.running)
+        sw_history_stop_writer(h);
+    sw_store_fini(&h->store);
+    sw_spool_fini(&h->spool);
+    sw_spool_list_fini(&h->others);
+    free_lists(h);
+    if (h->wake_fd >= 0)
+        sw_os()->close(h->wake_fd);
+    sw_row_free(h->run);
+    sw_row_free(h->segment);
+    sw_free(h->pending);
+    sw_free(h->out_dir);
+    sw_free(h->path);
+    sw_cond_fini(&h->flushed);
+    sw_mutex_fini(&h->lock);
+    sw_free(h);
+}
+
+int64_t sw_history_run_id(const struct sw_history *h)
+{
+    return atomic_load(&h->run_id);
+}
+
+const char *sw_history_run_uid(const struct sw_history *h)
+{
+    return h->uid;
+}
+
+const char *sw_history_out_dir(const struct sw_history *h)
+{
+    return h->out_dir;
+}
+
+const char *sw_history_path(const struct sw_history *h)
+{
+    return h->path;
+}
+
+int sw_history_producer_new(struct sw_history *h, struct sw_history_producer **out,
+                            struct sw_err *err)
+{
+    struct sw_history_producer *p = sw_calloc(1, sizeof *p);
+    if (!p)
+        return sw_err_nomem(err, "ring of the history", sizeof *p);
+    p->history = h;
+    p->gave_up_at = SIZE_MAX;
+    sw_mutex_lock(&h->lock);
+    p->next = h->producers;
+    h->producers = p;
+    sw_mutex_unlock(&h->lock);
+    *out = p;
+    return SW_OK;
+}
+
+/* Called with the lock held. */
+static int find_series(const struct sw_history *h, const char *split, const char *name)
+{
+    for (int i = 0; i < h->series_count; i++)
+        if (sw_str_eq(h->series[i].split, split) && sw_str_eq(h->series[i].name, name))
+            return i;
+    return -1;
+}
+
+int sw_history_series(struct sw_history *h, const char *split, const char *name, int *series,
+                      struct sw_err *err)
+{
+    int code = SW_OK;
+    sw_mutex_lock(&h->lock);
+    *series = find_series(h, split, name);
+    if (*series < 0 && h->series_count == SW_HISTORY_HANDLES) {
+        code = sw_err_set(err, SW_ERR_NOMEM, "history: more than %d series", SW_HISTORY_HANDLES);
+    } else if (*series < 0) {
+        int i = h->series_count;
+        h->series[i].split = sw_strdup(split);
+        h->series[i].name = sw_strdup(name);
+        if (h->series[i].split && h->series[i].name) {
+            *series = h->series_count++;
+        } else {
+            sw_free(h->series[i].split);
+            sw_free(h->series[i].name);
+            code = sw_err_nomem(err, "series of the history", 0);
+        }
+    }
+    sw_mutex_unlock(&h->lock);
+    return code;
+}
+
+/* Called with the lock held. */
+static int find_link(const struct sw_history *h, const char *from, const char *to, const char *kind)
+{
+    for (int i = 0; i < h->link_count; i++)
+        if (sw_str_eq(h->links[i].from_unit, from) && sw_str_eq(h->links[i].to_unit, to) &&
+            sw_str_eq(h->links[i].kind, kind))
+            return i;
+    return -1;
+}
+
+/* Called with the lock held. Returns the new handle or -1. */
+static int add_link(struct sw_history *h, const char *from, const char *to, const char *kind)
+{
+    int i = h->link_count;
+    h->links[i].from_unit = sw_strdup(from);
+    h->links[i].to_unit = sw_strdup(to);
+    h->links[i].kind = sw_strdup(kind);
+    if (h->links[i].from_unit && h->links[i].to_unit && h->links[i].kind)
+        return h->link_count++;
+    sw_free(h->links[i].from_unit);
+    sw_free(h->links[i].to_unit);
+    sw_free(h->links[i].kind);
+    return -1;
+}
+
+int sw_history_link(struct sw_history *h, const char *from_unit, const char *to_unit,
+                    const char *kind, int *link, struct sw_err *err)
+{
+    int code = SW_OK;
+    sw_mutex_lock(&h->lock);
+    *link = find_link(h, from_unit, to_unit, kind);
+    if (*link < 0 && h->link_count < SW_HISTORY_HANDLES)
+        *link = add_link(h, from_unit, to_unit, kind);
+    if (*link < 0)
+        code = sw_err_set(err, SW_ERR_NOMEM, "history: no memory for one more link (%d so far)",
+                          h->link_count);
+    sw_mutex_unlock(&h->lock);
+    return code;
+}
+
+void sw_history_cold(struct sw_history *h, const struct sw_row *row)
+{
+    struct sw_row *copy = sw_row_copy(row);
+    bool kept = false;
+    sw_mutex_lock(&h->lock);
+    if (copy && h->cold_count < SW_HISTORY_COLD_MAX) {
+        if (h->cold_last)
+            h->cold_last->next = copy;
+        else
+            h->cold_first = copy;
+        h->cold_last = copy;
+        h->cold_count++;
+        kept = true;
+    }
+    sw_mutex_unlock(&h->lock);
+    if (kept)
+        return;
+    sw_row_free(copy);
+    atomic_fetch_add_explicit(&h->lost, 1, memory_order_relaxed);
+}
+
+void sw_history_layer_time(struct sw_history *h, const char *layer, int worker, double forward_ms,
+                           double backward_ms, int64_t samples)
+{
+    struct sw_row row = {.kind = SW_ROW_LAYER_TIME,
+                         .series = -1,
+                         .cells = {SW_TEXT(layer), SW_INT(worker), SW_REAL(forward_ms),
+                                   SW_REAL(backward_ms), SW_INT(samples)}};
+    sw_history_cold(h, &row);
+}
+
+void sw_history_placement(struct sw_history *h, const char *unit, const char *device, int numa,
+                          const char *cores, const char *reason)
+{
+    struct sw_row row = {.kind = SW_ROW_PLACEMENT,
+                         .series = -1,
+                         .cells = {SW_TEXT(unit), SW_TEXT(device),
+                                   numa < 0 ? SW_NULL : SW_INT(numa), SW_TEXT(cores),
+                                   SW_TEXT(reason)}};
+    sw_history_cold(h, &row);
+}
+
+void sw_history_checkpoint(struct sw_history *h, int64_t step, const char *path, int64_t bytes,
+                           const char *checksum, bool is_best)
+{
+    struct sw_row row = {.kind = SW_ROW_CHECKPOINT,
+                         .series = -1,
+                         .cells = {SW_INT(step), SW_TEXT(path), SW_INT(bytes), SW_TEXT(checksum),
+                                   SW_REAL(sw_os()->unix_time()), SW_INT(is_best)}};
+    sw_history_cold(h, &row);
+}
+
+void sw_history_checkpoint_removed(struct sw_history *h, int64_t step)
+{
+    struct sw_row row = {.kind = SW_ROW_CHECKPOINT_REMOVED, .series = -1, .cells = {SW_INT(step)}};
+    sw_history_cold(h, &row);
+}
+
+void sw_history_event(struct sw_history *h, enum sw_log_level level, const char *source,
+                      const char *fmt, ...)
+{
+    struct sw_buf text = {0};
+    va_list ap;
+    va_start(ap, fmt);
+    sw_buf_vprintf(&text, fmt, ap);
+    va_end(ap);
+    struct sw_row row = {.kind = SW_ROW_EVENT,
+                         .series = -1,
+                         .cells = {SW_REAL(sw_os()->unix_time()), SW_TEXT(sw_log_level_name(level)),
+                                   SW_TEXT(source), SW_TEXT(sw_buf_text(&text))}};
+    sw_history_cold(h, &row);
+    sw_buf_fini(&text);
+}
+
+void sw_history_tag(struct sw_history *h, const char *key, const char *value)
+{
+    struct sw_row row = {.kind = SW_ROW_TAG, .series = -1, .cells = {SW_TEXT(key), SW_TEXT(value)}};
+    sw_history_cold(h, &row);
+}
+
+void sw_history_finish_run(struct sw_history *h, enum sw_run_status status)
+{
+    struct sw_row row = {
+        .kind = SW_ROW_FINISH,
+        .series = -1,
+        .cells = {SW_TEXT(sw_run_status_name(status)), SW_REAL(sw_os()->unix_time())}};
+    sw_history_cold(h, &row);
+}
+
+bool sw_history_flush(struct sw_history *h, int timeout_ms)
+{
+    int64_t until = sw_os()->monotonic_ns() + timeout_ms * 1000000ll;
+    sw_mutex_lock(&h->lock);
+    uint64_t wanted = ++h->flush_wanted;
+    sw_history_wake(h);
+    while (h->flush_done < wanted && atomic_load(&h->alive)) {
+        int64_t left_ms = (until - sw_os()->monotonic_ns()) / 1000000;
+        if (left_ms <= 0)
+            break;
+        sw_cond_wait_ms(&h->flushed, &h->lock, (int)left_ms);
+    }
+    bool done = h->flush_done >= wanted;
+    sw_mutex_unlock(&h->lock);
+    return done;
+}
+
+void sw_history_stats(struct sw_history *h, struct sw_history_stats *out)
+{
+    out->rows = atomic_load_explicit(&h->rows, memory_order_relaxed);
+    out->spooled = atomic_load_explicit(&h->spooled, memory_order_relaxed);
+    out->merged = atomic_load_explicit(&h->merged, memory_order_relaxed);
+    out->lost = atomic_load_explicit(&h->lost, memory_order_relaxed);
+    out->ring_waits = atomic_load_explicit(&h->ring_waits, memory_order_relaxed);
+}

@@ -1,0 +1,52 @@
+#include "base/os.h"
+#include "base/str.h"
+#include "history/history.h"
+#include <stdlib.h>
+
+const char *sw_run_status_name(enum sw_run_status s)
+{
+    static const char *const names[] = {"running", "done", "failed", "stopped", "crashed"};
+    return (unsigned)s < sizeof names / sizeof *names ? names[s] : "?";
+}
+
+static bool is_set(const char *s)
+{
+    return s && *s;
+}
+
+int sw_history_state_dir(char **path, struct sw_err *err)
+{
+    *path = NULL;
+    const char *state = getenv("XDG_STATE_HOME"), *home = getenv("HOME");
+    /* The base directory specification says that a relative path there is to be ignored. */
+    if (is_set(state) && state[0] == '/')
+        *path = sw_format("%s/singa-ws", state);
+    else if (is_set(home))
+        *path = sw_format("%s/.local/state/singa-ws", home);
+    else
+        return sw_err_set(err, SW_ERR_NOTFOUND,
+                          "no place for the history: neither XDG_STATE_HOME nor HOME is set; "
+                          "set one, or give --db FILE");
+    return *path ? SW_OK : sw_err_nomem(err, "path of the state directory", 0);
+}
+
+int sw_history_default_path(const char *option, const char *job_db, char **path, struct sw_err *err)
+{
+    const char *env = getenv("SINGA_DB");
+    const char *chosen = is_set(option)   ? option
+                         : is_set(env)    ? env
+                         : is_set(job_db) ? job_db
+                                          : NULL;
+    *path = NULL;
+    if (chosen) {
+        *path = sw_strdup(chosen);
+        return *path ? SW_OK : sw_err_nomem(err, "path of the history", 0);
+    }
+    char *state;
+    int code = sw_history_state_dir(&state, err);
+    if (code)
+        return code;
+    *path = sw_format("%s/history.db", state);
+    sw_free(state);
+    return *path ? SW_OK : sw_err_nomem(err, "path of the history", 0);
+}

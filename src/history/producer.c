@@ -1,0 +1,135 @@
+#include "base/os.h"
+#include "history/writer.h"
+#include <string.h>
+#include <sys/eventfd.h>
+#include <time.h>
+
+enum {
+    HALF = SW_RING_RECORDS / 2,
+    WAKE_EVERY = 512, /* beyond half, the writer is woken at every so many records */
+    WAIT_MS = 1000,   /* for a full ring */
+};
+
+void sw_history_wake(struct sw_history *h)
+{
+    if (h->wake_fd >= 0)
+        eventfd_write(h->wake_fd, 1);
+}
+
+static bool has_room(struct sw_history_producer *p, size_t head)
+{
+    if (head - p->known_tail < SW_RING_RECORDS)
+        return true;
+    p->known_tail = atomic_load_explicit(&p->tail, memory_order_acquire);
+    return head - p->known_tail < SW_RING_RECORDS;
+}
+
+/* The writer is behind by a whole ring. It empties rings into memory even while the database is
+ * stuck, so this is short; a writer that does not move for a second gets no more patience until it
+ * does. */
+static bool wait_for_room(struct sw_history_producer *p, size_t head)
+{
+    struct sw_history *h = p->history;
+    if (p->gave_up_at == p->known_tail)
+        return false;
+    atomic_fetch_add_explicit(&h->ring_waits, 1, memory_order_relaxed);
+    int64_t until = sw_os()->monotonic_ns() + WAIT_MS * 1000000ll;
+    while (atomic_load_explicit(&h->alive, memory_order_acquire) &&
+           sw_os()->monotonic_ns() < until) {
+        sw_history_wake(h);
+        nanosleep(&(struct timespec){0, 100000}, NULL);
+        if (has_room(p, head))
+            return true;
+    }
+    p->gave_up_at = p->known_tail;
+    return false;
+}
+
+/* Beyond half a ring the writer is asked to come early. */
+static void wake_when_filling(struct sw_history_producer *p, size_t head)
+{
+    if (head - p->known_tail < HALF || head % WAKE_EVERY)
+        return;
+    p->known_tail = atomic_load_explicit(&p->tail, memory_order_acquire);
+    if (head - p->known_tail >= HALF)
+        sw_history_wake(p->history);
+}
+
+static struct sw_record *claim(struct sw_history_producer *p, size_t *head)
+{
+    *head = atomic_load_explicit(&p->head, memory_order_relaxed);
+    if (has_room(p, *head) || wait_for_room(p, *head))
+        return &p->records[*head % SW_RING_RECORDS];
+    atomic_fetch_add_explicit(&p->history->lost, 1, memory_order_relaxed);
+    return NULL;
+}
+
+static void publish(struct sw_history_producer *p, size_t head)
+{
+    atomic_store_explicit(&p->head, head + 1, memory_order_release);
+    wake_when_filling(p, head + 1);
+}
+
+void sw_history_point(struct sw_history_producer *p, int series, int64_t step, double value)
+{
+    size_t head;
+    struct sw_record *r = claim(p, &head);
+    if (!r)
+        return;
+    r->kind = SW_RECORD_POINT;
+    r->handle = series;
+    r->step = step;
+    r->point.time = sw_os()->unix_time();
+    r->point.value = value;
+    publish(p, head);
+}
+
+void sw_history_step_time(struct sw_history_producer *p, const struct sw_step_time *row)
+{
+    size_t head;
+    struct sw_record *r = claim(p, &head);
+    if (!r)
+        return;
+    const float ms[] = {row->read_ms,     row->decode_ms, row->h2d_ms,          row->forward_ms,
+                        row->backward_ms, row->update_ms, row->comm_exposed_ms, row->comm_hidden_ms,
+                        row->wait_ms,     row->idle_ms};
+    _Static_assert(sizeof ms == sizeof r->step_time.ms, "all parts of a step");
+    r->kind = SW_RECORD_STEP_TIME;
+    r->handle = row->worker;
+    r->step = row->step;
+    r->step_time.staleness = row->staleness;
+    memcpy(r->step_time.ms, ms, sizeof ms);
+    publish(p, head);
+}
+
+void sw_history_traffic(struct sw_history_producer *p, int link, int64_t step, int64_t bytes,
+                        double ms)
+{
+    size_t head;
+    struct sw_record *r = claim(p, &head);
+    if (!r)
+        return;
+    r->kind = SW_RECORD_TRAFFIC;
+    r->handle = link;
+    r->step = step;
+    r->traffic.bytes = bytes;
+    r->traffic.ms = ms;
+    publish(p, head);
+}
+
+size_t sw_ring_take(struct sw_history_producer *p, struct sw_record *out, size_t room)
+{
+    size_t tail = atomic_load_explicit(&p->tail, memory_order_relaxed);
+    size_t head = atomic_load_explicit(&p->head, memory_order_acquire);
+    size_t count = head - tail < room ? head - tail : room;
+    for (size_t i = 0; i < count; i++)
+        out[i] = p->records[(tail + i) % SW_RING_RECORDS];
+    atomic_store_explicit(&p->tail, tail + count, memory_order_release);
+    return count;
+}
+
+bool sw_ring_is_empty(struct sw_history_producer *p)
+{
+    return atomic_load_explicit(&p->head, memory_order_acquire) ==
+           atomic_load_explicit(&p->tail, memory_order_relaxed);
+}

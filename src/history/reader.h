@@ -1,0 +1,95 @@
+/* The history as a reader sees it: a read-only connection that never creates, never locks a writer
+ * out, and never blocks training. Used by the history verb, by resume and eval to find runs and
+ * checkpoints, and by the dashboard. One owner per struct sw_history_reader. */
+#ifndef SW_HISTORY_READER_H
+#define SW_HISTORY_READER_H
+
+#include "history/history.h"
+
+struct sw_history_reader;
+
+/* Errors: SW_ERR_NOTFOUND (no file), SW_ERR_FORMAT (not a history, damaged), SW_ERR_UNSUPPORTED (a
+ * newer schema), SW_ERR_IO. An older schema is read as it is when it has what is asked. */
+int sw_history_reader_open(struct sw_history_reader **out, const char *path,
+                           struct sw_err *err) SW_MUST_CHECK;
+void sw_history_reader_close(struct sw_history_reader *r); /* NULL is fine */
+
+/* A run as stored. Texts are owned, NULL where unknown. Times are Unix seconds, 0 when unknown. */
+struct sw_run {
+    int64_t id;
+    char *uid, *name, *recipe, *recipe_text, *recipe_hash, *overrides, *fallback, *command, *host;
+    char *framework, *device, *version, *note, *out_dir;
+    enum sw_run_status status; /* running with a dead process on this host reads crashed */
+    int64_t pid;
+    double started_at, ended_at;
+    int64_t workers, seed, batch, steps, epoch_records, params;
+    double flops_per_sample;
+    int64_t last_step;     /* of any series; -1: none */
+    double loss, accuracy; /* newest train loss, newest accuracy of any other split; NaN: none */
+    double samples_per_s;  /* newest; NaN: none */
+};
+void sw_run_fini(struct sw_run *run); /* frees the texts and zeroes */
+
+/* The run that RUN names: `@last`, an id, a name (the newest of that name), or a prefix of an id or
+ * a name that fits one name only. Fill with zeroed *run; free with sw_run_fini. Errors:
+ * SW_ERR_NOTFOUND (nothing fits; lists the near names), SW_ERR_INVALID (the prefix is ambiguous).
+ */
+int sw_history_find(struct sw_history_reader *r, const char *text, struct sw_run *run,
+                    struct sw_err *err) SW_MUST_CHECK;
+int sw_history_find_id(struct sw_history_reader *r, int64_t run_id, struct sw_run *run,
+                       struct sw_err *err) SW_MUST_CHECK;
+/* The newest run with this recipe hash that has a checkpoint row. Errors: SW_ERR_NOTFOUND. */
+int sw_history_find_recipe(struct sw_history_reader *r, const char *recipe_hash, struct sw_run *run,
+                           struct sw_err *err) SW_MUST_CHECK;
+
+/* The callbacks below return 0 to go on; anything else ends the walk, and the walk returns it. What
+ * they are given is borrowed during the call. */
+
+/* All runs, newest first. */
+int sw_history_each_run(struct sw_history_reader *r,
+                        int (*each)(void *user, const struct sw_run *run), void *user,
+                        struct sw_err *err) SW_MUST_CHECK;
+
+struct sw_run_checkpoint {
+    int64_t step, bytes;
+    const char *path, *checksum; /* checksum may be NULL */
+    double time;
+    bool is_best;
+};
+/* Checkpoints of a run, highest step first. The files may be gone: the caller looks. */
+int sw_history_each_checkpoint(struct sw_history_reader *r, int64_t run_id,
+                               int (*each)(void *user, const struct sw_run_checkpoint *c),
+                               void *user, struct sw_err *err) SW_MUST_CHECK;
+
+struct sw_run_metric {
+    const char *split, *name;
+    int64_t points, last_step;
+    double last, min, max;
+};
+/* One entry per series of a run: split, then name, in alphabetical order, train first. */
+int sw_history_each_metric(struct sw_history_reader *r, int64_t run_id,
+                           int (*each)(void *user, const struct sw_run_metric *m), void *user,
+                           struct sw_err *err) SW_MUST_CHECK;
+
+/* Parts of a step (read, decode, ..., idle) with their sum over steps and workers and their share
+ * of the visible time (0..1; comm_hidden has none: NaN). */
+int sw_history_each_time(struct sw_history_reader *r, int64_t run_id,
+                         int (*each)(void *user, const char *part, double total_ms, double share),
+                         void *user, struct sw_err *err) SW_MUST_CHECK;
+
+/* A value of a query's row. */
+struct sw_history_cell {
+    const char *text; /* NULL where the value is NULL */
+    bool is_number;
+};
+/* One row; row is -1 for the names of the columns. */
+typedef int sw_history_row(void *user, int64_t row, int columns,
+                           const struct sw_history_cell *cells);
+/* Runs one SELECT (also WITH, VALUES, EXPLAIN and reading PRAGMAs). Calls each(-1, names) first.
+ * Nothing can be written: the file is open read-only, query_only is on, an authorizer refuses
+ * ATTACH and everything that changes something. Errors: SW_ERR_INVALID (the SQL is wrong or not
+ * read-only), SW_ERR_IO. */
+int sw_history_sql(struct sw_history_reader *r, const char *sql, sw_history_row *each, void *user,
+                   struct sw_err *err) SW_MUST_CHECK;
+
+#endif

@@ -1,0 +1,55 @@
+/* The way of numbers from a training thread to the writer: a ring of fixed-size records with one
+ * producer and one consumer, no lock, no allocation. The producer owns head, the consumer owns
+ * tail; each publishes its own with release and reads the other's with acquire, so a record is
+ * complete before it is seen and read before it is overwritten. Both keep a copy of the other's
+ * number and look at the shared one only when the copy says full or empty. Internal to this folder.
+ */
+#ifndef SW_HISTORY_RING_H
+#define SW_HISTORY_RING_H
+
+#include "history/history.h"
+#include <stdatomic.h>
+
+enum { SW_RING_RECORDS = 8192, SW_CACHE_LINE = 64 };
+
+enum sw_record_kind { SW_RECORD_POINT, SW_RECORD_STEP_TIME, SW_RECORD_TRAFFIC };
+
+struct sw_record {
+    int32_t kind;
+    int32_t handle; /* series, link, or worker */
+    int64_t step;
+    union {
+        struct {
+            double time, value;
+        } point;
+        struct {
+            int64_t bytes;
+            double ms;
+        } traffic;
+        struct {
+            int32_t staleness;
+            float ms[10]; /* in the order of struct sw_step_time */
+        } step_time;
+    };
+};
+_Static_assert(sizeof(struct sw_record) <= SW_CACHE_LINE, "a record is one cache line");
+
+/* Head and tail stand in lines of their own: neither side's store disturbs the other's. */
+struct sw_history_producer {
+    struct sw_history *history; /* borrowed: the owner */
+    struct sw_history_producer *next;
+    char pad0[SW_CACHE_LINE];
+    atomic_size_t head;
+    size_t known_tail; /* producer's copy */
+    size_t gave_up_at; /* the tail at which a wait was in vain; SIZE_MAX: none */
+    char pad1[SW_CACHE_LINE];
+    atomic_size_t tail;
+    char pad2[SW_CACHE_LINE];
+    struct sw_record records[SW_RING_RECORDS];
+};
+
+/* The consumer's side: takes at most `room` records; returns how many. */
+size_t sw_ring_take(struct sw_history_producer *p, struct sw_record *out, size_t room);
+bool sw_ring_is_empty(struct sw_history_producer *p);
+
+#endif

@@ -1,0 +1,211 @@
+#include "history/row.h"
+#include "base/json.h"
+#include "base/os.h"
+#include <math.h>
+#include <string.h>
+
+#define I SW_CELL_INT
+#define R SW_CELL_REAL
+#define T SW_CELL_TEXT
+
+/* The column names are those of the tables, and the keys of metrics.jsonl. RUN's id is the number
+ * the run had in a database that is gone: it gets it again if it is free. */
+const struct sw_row_spec sw_row_specs[SW_ROW_KINDS] = {
+    [SW_ROW_RUN] = {"run", 26, {{"id", I},          {"name", T},         {"recipe", T},
+                                {"recipe_hash", T}, {"overrides", T},    {"command", T},
+                                {"host", T},        {"pid", I},          {"started_at", R},
+                                {"framework", T},   {"workers", I},      {"device", T},
+                                {"seed", I},        {"batch", I},        {"params", I},
+                                {"version", T},     {"note", T},         {"flops_per_sample", R},
+                                {"uid", T},         {"pid_start", I},    {"boot_id", T},
+                                {"out_dir", T},     {"recipe_text", T},  {"fallback", T},
+                                {"steps", I},       {"epoch_records", I}}},
+    [SW_ROW_SEGMENT] = {"segment",
+                        12,
+                        {{"from_step", I},
+                         {"started_at", R},
+                         {"pid", I},
+                         {"pid_start", I},
+                         {"boot_id", T},
+                         {"host", T},
+                         {"command", T},
+                         {"framework", T},
+                         {"workers", I},
+                         {"device", T},
+                         {"steps", I},
+                         {"version", T}}},
+    [SW_ROW_POINT] = {"point",
+                      5,
+                      {{"split", T}, {"name", T}, {"step", I}, {"time", R}, {"value", R}}},
+    [SW_ROW_STEP_TIME] = {"step_time",
+                          13,
+                          {{"step", I},
+                           {"worker", I},
+                           {"read_ms", R},
+                           {"decode_ms", R},
+                           {"h2d_ms", R},
+                           {"forward_ms", R},
+                           {"backward_ms", R},
+                           {"update_ms", R},
+                           {"comm_exposed_ms", R},
+                           {"comm_hidden_ms", R},
+                           {"wait_ms", R},
+                           {"idle_ms", R},
+                           {"staleness", I}}},
+    [SW_ROW_LAYER_TIME] =
+        {"layer_time",
+         5,
+         {{"layer", T}, {"worker", I}, {"forward_ms", R}, {"backward_ms", R}, {"samples", I}}},
+    [SW_ROW_TRAFFIC] =
+        {"link_traffic",
+         6,
+         {{"step", I}, {"from_unit", T}, {"to_unit", T}, {"kind", T}, {"bytes", I}, {"ms", R}}},
+    [SW_ROW_PLACEMENT] = {"placement",
+                          5,
+                          {{"unit", T}, {"device", T}, {"numa", I}, {"cores", T}, {"reason", T}}},
+    [SW_ROW_CHECKPOINT] =
+        {"checkpoint",
+         6,
+         {{"step", I}, {"path", T}, {"bytes", I}, {"checksum", T}, {"time", R}, {"is_best", I}}},
+    [SW_ROW_CHECKPOINT_REMOVED] = {"checkpoint_removed", 1, {{"step", I}}},
+    [SW_ROW_EVENT] = {"event", 4, {{"time", R}, {"level", T}, {"source", T}, {"text", T}}},
+    [SW_ROW_TAG] = {"tag", 2, {{"key", T}, {"value", T}}},
+    [SW_ROW_FINISH] = {"finish", 2, {{"status", T}, {"ended_at", R}}},
+};
+
+struct sw_row *sw_row_copy(const struct sw_row *row)
+{
+    struct sw_row *copy = sw_calloc(1, sizeof *copy);
+    if (!copy)
+        return NULL;
+    *copy = *row;
+    copy->next = NULL;
+    for (int i = 0; i < SW_ROW_CELLS; i++)
+        if (row->cells[i].type == SW_CELL_TEXT)
+            copy->cells[i].t = NULL;
+    for (int i = 0; i < SW_ROW_CELLS; i++) {
+        if (row->cells[i].type != SW_CELL_TEXT)
+            continue;
+        copy->cells[i].t = sw_strdup(row->cells[i].t);
+        if (!copy->cells[i].t) {
+            sw_row_free(copy);
+            return NULL;
+        }
+    }
+    return copy;
+}
+
+void sw_row_free(struct sw_row *row)
+{
+    if (!row)
+        return;
+    for (int i = 0; i < SW_ROW_CELLS; i++)
+        if (row->cells[i].type == SW_CELL_TEXT)
+            sw_free((void *)row->cells[i].t);
+    sw_free(row);
+}
+
+/* JSON has no infinity; a text stands for it. NaN is null there and NULL in the database. */
+static void print_real(struct sw_json_writer *w, const char *key, double value)
+{
+    if (isinf(value))
+        sw_json_string(w, key, value > 0 ? "inf" : "-inf");
+    else
+        sw_json_real(w, key, value);
+}
+
+void sw_row_print(const struct sw_row *row, const char *uid, struct sw_buf *out)
+{
+    const struct sw_row_spec *spec = &sw_row_specs[row->kind];
+    struct sw_json_writer w;
+    sw_json_begin(&w, out);
+    sw_json_open_object(&w, NULL);
+    sw_json_string(&w, "run", uid);
+    sw_json_string(&w, "row", spec->name);
+    for (int i = 0; i < spec->columns; i++) {
+        const struct sw_cell *c = &row->cells[i];
+        const char *key = spec->column[i].name;
+        if (c->type == SW_CELL_INT)
+            sw_json_int(&w, key, c->i);
+        else if (c->type == SW_CELL_REAL)
+            print_real(&w, key, c->r);
+        else if (c->type == SW_CELL_TEXT)
+            sw_json_string(&w, key, c->t);
+    }
+    sw_json_close_object(&w);
+    sw_buf_add(out, "\n");
+}
+
+static bool parse_cell(const struct sw_json *v, enum sw_cell_type type, struct sw_cell *cell)
+{
+    *cell = SW_NULL;
+    if (!v || v->type == SW_JSON_NULL)
+        return true;
+    if (type == SW_CELL_TEXT) {
+        char *copy = v->type == SW_JSON_STRING ? sw_strdup(v->string) : NULL;
+        if (copy)
+            *cell = (struct sw_cell){SW_CELL_TEXT, {.t = copy}};
+        return copy != NULL;
+    }
+    if (type == SW_CELL_INT) {
+        int64_t i;
+        if (v->type != SW_JSON_NUMBER || !sw_parse_int(v->string, &i))
+            return false;
+        *cell = SW_INT(i);
+        return true;
+    }
+    if (v->type == SW_JSON_STRING &&
+        (sw_str_eq(v->string, "inf") || sw_str_eq(v->string, "-inf"))) {
+        *cell = SW_REAL(v->string[0] == '-' ? -INFINITY : INFINITY);
+        return true;
+    }
+    if (v->type != SW_JSON_NUMBER)
+        return false;
+    *cell = SW_REAL(v->number);
+    return true;
+}
+
+static const struct sw_row_spec *find_spec(const struct sw_json *name)
+{
+    if (name && name->type == SW_JSON_STRING)
+        for (int k = 0; k < SW_ROW_KINDS; k++)
+            if (sw_str_eq(sw_row_specs[k].name, name->string))
+                return &sw_row_specs[k];
+    return NULL;
+}
+
+int sw_row_parse(const char *line, size_t bytes, struct sw_row **row, char uid[SW_UID_TEXT],
+                 struct sw_err *err)
+{
+    struct sw_json *root = NULL;
+    struct sw_row *r = NULL;
+    int code = sw_json_parse(line, bytes, &root, err);
+    if (code)
+        return code;
+    const struct sw_row_spec *spec = find_spec(sw_json_get(root, "row"));
+    const struct sw_json *run = sw_json_get(root, "run");
+    if (!spec || !run || run->type != SW_JSON_STRING || strlen(run->string) != SW_UID_TEXT - 1) {
+        code = sw_err_set(err, SW_ERR_FORMAT, "not a row of a history");
+        goto out;
+    }
+    r = sw_calloc(1, sizeof *r);
+    if (!r) {
+        code = sw_err_nomem(err, "row of a spool", sizeof *r);
+        goto out;
+    }
+    r->kind = (enum sw_row_kind)(spec - sw_row_specs);
+    r->series = -1;
+    for (int i = 0; !code && i < spec->columns; i++)
+        if (!parse_cell(sw_json_get(root, spec->column[i].name), spec->column[i].type,
+                        &r->cells[i]))
+            code = sw_err_set(err, SW_ERR_FORMAT, "%s of a %s", spec->column[i].name, spec->name);
+out:
+    if (code) {
+        sw_row_free(r);
+    } else {
+        memcpy(uid, run->string, SW_UID_TEXT);
+        *row = r;
+    }
+    sw_json_free(root);
+    return code;
+}

@@ -1,0 +1,82 @@
+/* One thing to write into the history, in the one form that all three ways share: it is applied to
+ * the database (store.c), or becomes a line of metrics.jsonl, or was read back from such a line
+ * (spool.c). A kind is a row of one table: name, columns and their types; the SQL is store.c's.
+ * Internal to this folder; one owner. */
+#ifndef SW_HISTORY_ROW_H
+#define SW_HISTORY_ROW_H
+
+#include "base/err.h"
+#include "base/str.h"
+#include <stdint.h>
+
+enum sw_row_kind {
+    SW_ROW_RUN,
+    SW_ROW_SEGMENT,
+    SW_ROW_POINT,
+    SW_ROW_STEP_TIME,
+    SW_ROW_LAYER_TIME,
+    SW_ROW_TRAFFIC,
+    SW_ROW_PLACEMENT,
+    SW_ROW_CHECKPOINT,
+    SW_ROW_CHECKPOINT_REMOVED,
+    SW_ROW_EVENT,
+    SW_ROW_TAG,
+    SW_ROW_FINISH,
+    SW_ROW_KINDS,
+};
+
+enum sw_cell_type { SW_CELL_NULL, SW_CELL_INT, SW_CELL_REAL, SW_CELL_TEXT };
+
+struct sw_cell {
+    enum sw_cell_type type;
+    union {
+        int64_t i;
+        double r;
+        const char *t; /* owned by rows of sw_row_copy and sw_row_parse, else borrowed */
+    };
+};
+
+#define SW_INT(x) ((struct sw_cell){SW_CELL_INT, {.i = (x)}})
+#define SW_REAL(x) ((struct sw_cell){SW_CELL_REAL, {.r = (x)}})
+static inline struct sw_cell SW_TEXT(const char *t) {
+    return (struct sw_cell){t ? SW_CELL_TEXT : SW_CELL_NULL, {.t = t}};
+}
+#define SW_NULL ((struct sw_cell){0})
+
+enum {
+    SW_ROW_CELLS = 28,
+    SW_UID_TEXT = 17
+};
+
+/* Cells stand in the order of the kind's columns. */
+struct sw_row {
+    enum sw_row_kind kind;
+    int series;          /* a handle that lets the store skip a look-up; -1: none */
+    struct sw_row *next; /* in a list of the writer */
+    struct sw_cell cells[SW_ROW_CELLS];
+};
+
+struct sw_row_column {
+    const char *name;
+    enum sw_cell_type type;
+};
+struct sw_row_spec {
+    const char *name;
+    int columns;
+    struct sw_row_column column[SW_ROW_CELLS];
+};
+/* Columns of SW_ROW_RUN that set-up fills in later. */
+enum { SW_RUN_CELL_ID = 0, SW_RUN_CELL_UID = 18, SW_RUN_CELL_OUT_DIR = 21 };
+extern const struct sw_row_spec sw_row_specs[SW_ROW_KINDS];
+
+/* A copy on the heap that owns its texts; NULL when memory is exhausted. */
+struct sw_row *sw_row_copy(const struct sw_row *row);
+void sw_row_free(struct sw_row *row); /* of sw_row_copy and sw_row_parse; NULL is fine */
+
+/* Adds the row as one line with its newline: {"run":UID,"row":KIND,column:value,...}. */
+void sw_row_print(const struct sw_row *row, const char *uid, struct sw_buf *out);
+/* The opposite. Errors: SW_ERR_FORMAT (not such a line), SW_ERR_NOMEM. */
+int sw_row_parse(const char *line, size_t bytes, struct sw_row **row, char uid[SW_UID_TEXT],
+                 struct sw_err *err) SW_MUST_CHECK;
+
+#endif

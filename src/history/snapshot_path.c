@@ -1,0 +1,139 @@
+#include "base/os.h"
+#include "base/str.h"
+#include "history/process.h"
+#include "history/snapshot.h"
+#include <dirent.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* The two places of live files. Either may be NULL where its variable is missing. */
+struct places {
+    char *runtime, *state; /* owned */
+};
+
+static void places_fini(struct places *p)
+{
+    sw_free(p->runtime);
+    sw_free(p->state);
+}
+
+static int find_places(struct places *p, struct sw_err *err)
+{
+    *p = (struct places){0};
+    const char *runtime = getenv("XDG_RUNTIME_DIR");
+    if (runtime && runtime[0] == '/') {
+        p->runtime = sw_format("%s/singa-ws", runtime);
+        if (!p->runtime)
+            return sw_err_nomem(err, "path of the live snapshot", 0);
+    }
+    char *state = NULL;
+    int code = sw_history_state_dir(&state, err);
+    if (code)
+        return p->runtime && code == SW_ERR_NOTFOUND ? SW_OK : code;
+    p->state = sw_format("%s/live", state);
+    sw_free(state);
+    return p->state ? SW_OK : sw_err_nomem(err, "path of the live snapshot", 0);
+}
+
+/* A directory of ours, made when it is missing. XDG_RUNTIME_DIR itself is never made: where it does
+ * not exist (after su, in cron) the state directory serves. */
+static bool usable(const char *dir)
+{
+    struct stat st;
+    if (!dir || (sw_os()->mkdir(dir, 0700) != 0 && errno != EEXIST))
+        return false;
+    return sw_os()->stat(dir, &st) == 0 && S_ISDIR(st.st_mode) && st.st_uid == geteuid() &&
+           access(dir, W_OK | X_OK) == 0;
+}
+
+/* The pid in NAME.PID.tmp, or 0. */
+static int64_t temporary_pid(const char *name)
+{
+    size_t n = strlen(name);
+    if (!sw_str_ends(name, ".tmp"))
+        return 0;
+    size_t end = n - 4, start = end;
+    while (start && name[start - 1] >= '0' && name[start - 1] <= '9')
+        start--;
+    return start && start < end && name[start - 1] == '.' ? strtoll(name + start, NULL, 10) : 0;
+}
+
+static bool is_left_behind(const char *path, const char *name)
+{
+    int64_t pid = temporary_pid(name);
+    if (pid)
+        return !sw_process_alive(pid, 0, NULL);
+    struct sw_snapshot_reader *r;
+    struct sw_snapshot_state state;
+    if (!sw_str_ends(name, ".live") || sw_snapshot_reader_open(&r, path, NULL) != SW_OK)
+        return false;
+    bool dead = sw_snapshot_reader_state(r, &state) &&
+                !sw_process_alive(state.pid, state.pid_start, state.boot_id);
+    sw_snapshot_reader_close(r);
+    return dead;
+}
+
+static void sweep(const char *dir)
+{
+    DIR *d = opendir(dir);
+    if (!d)
+        return;
+    for (struct dirent *e; (e = readdir(d));) {
+        char *path = sw_format("%s/%s", dir, e->d_name);
+        if (path && is_left_behind(path, e->d_name))
+            sw_os()->unlink(path);
+        sw_free(path);
+    }
+    closedir(d);
+}
+
+int sw_snapshot_path(const char *run_uid, char **path, struct sw_err *err)
+{
+    struct places p;
+    const char *dir = NULL;
+    int code = find_places(&p, err);
+    *path = NULL;
+    if (!code && usable(p.runtime))
+        dir = p.runtime;
+    if (!code && !dir && p.state) {
+        code = sw_os_mkdirs(p.state, 0700, err);
+        if (!code && usable(p.state))
+            dir = p.state;
+    }
+    if (!code && !dir)
+        code = sw_err_set(err, SW_ERR_IO, "no place for the live snapshot: %s cannot be written",
+                          p.state ? p.state : p.runtime);
+    if (!code) {
+        sweep(dir);
+        *path = sw_format("%s/%s.live", dir, run_uid);
+        if (!*path)
+            code = sw_err_nomem(err, "path of the live snapshot", 0);
+    }
+    places_fini(&p);
+    return code;
+}
+
+int sw_snapshot_find(const char *run_uid, char **path, struct sw_err *err)
+{
+    struct places p;
+    struct stat st;
+    int code = find_places(&p, err);
+    *path = NULL;
+    const char *dirs[] = {p.runtime, p.state};
+    for (int i = 0; !code && i < 2 && !*path; i++) {
+        char *candidate = dirs[i] ? sw_format("%s/%s.live", dirs[i], run_uid) : NULL;
+        if (dirs[i] && !candidate)
+            code = sw_err_nomem(err, "path of the live snapshot", 0);
+        else if (candidate && sw_os()->stat(candidate, &st) == 0)
+            *path = candidate;
+        else
+            sw_free(candidate);
+    }
+    places_fini(&p);
+    if (!code && !*path)
+        code =
+            sw_err_set(err, SW_ERR_NOTFOUND, "run %s has no live snapshot on this host", run_uid);
+    return code;
+}

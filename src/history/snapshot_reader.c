@@ -1,0 +1,156 @@
+#include "base/os.h"
+#include "history/process.h"
+#include "history/snapshot_layout.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/mman.h>
+
+enum { READ_TRIES = 1000 };
+
+struct sw_snapshot_reader {
+    const sw_live_word *words; /* mapped read-only */
+    size_t bytes;
+    int slots;
+};
+
+const char *sw_phase_name(enum sw_phase p)
+{
+    static const char *const names[SW_PHASES] = {"idle",   "read",    "forward",  "backward",
+                                                 "update", "collect", "evaluate", "checkpoint"};
+    return (unsigned)p < SW_PHASES ? names[p] : "?";
+}
+
+static uint64_t get(const sw_live_word *w)
+{
+    return atomic_load_explicit(w, memory_order_acquire);
+}
+
+static void copy_slot(const struct sw_slot *slot, struct sw_slot_state *out)
+{
+    uint64_t phase_layer = get(&slot->word[SW_SLOT_W_PHASE_LAYER]);
+    out->step = (int64_t)get(&slot->word[SW_SLOT_W_STEP]);
+    out->phase = (enum sw_phase)(uint32_t)phase_layer;
+    out->layer = (int)(int32_t)(uint32_t)(phase_layer >> 32);
+    out->since_ns = (int64_t)get(&slot->word[SW_SLOT_W_SINCE]);
+    out->heartbeat_ns = (int64_t)get(&slot->word[SW_SLOT_W_HEARTBEAT]);
+    out->done_step = (int64_t)get(&slot->word[SW_SLOT_W_DONE_STEP]);
+    out->loss = sw_live_real(get(&slot->word[SW_SLOT_W_LOSS]));
+    out->samples_done = (int64_t)get(&slot->word[SW_SLOT_W_SAMPLES]);
+    sw_live_get_text(&slot->word[SW_SLOT_W_NAME], sizeof out->name, out->name);
+    sw_live_get_text(&slot->word[SW_SLOT_W_LAYER_NAME], sizeof out->layer_name, out->layer_name);
+    sw_live_get_text(&slot->word[SW_SLOT_W_WAITING_FOR], sizeof out->waiting_for, out->waiting_for);
+}
+
+bool sw_live_read_slot(const struct sw_slot *slot, struct sw_slot_state *out)
+{
+    struct sw_slot_state state;
+    for (int i = 0; i < READ_TRIES; i++) {
+        uint64_t before = get(&slot->word[SW_SLOT_W_SEQUENCE]);
+        if (before & 1)
+            continue;
+        copy_slot(slot, &state);
+        if (atomic_load_explicit(&slot->word[SW_SLOT_W_SEQUENCE], memory_order_relaxed) != before)
+            continue;
+        *out = state;
+        return true;
+    }
+    return false;
+}
+
+/* The sizes in the header must be what this version writes and fit the file: nothing is read beyond
+ * what was checked here. */
+static int check_header(const sw_live_word *w, size_t bytes, const char *path, int *slots,
+                        struct sw_err *err)
+{
+    if (bytes < SW_LIVE_HEADER_BYTES || get(&w[SW_LIVE_W_MAGIC]) != SW_LIVE_MAGIC)
+        return sw_err_set(err, SW_ERR_FORMAT, "%s is not a live snapshot of singa-ws", path);
+    uint64_t version = get(&w[SW_LIVE_W_VERSION]), n = get(&w[SW_LIVE_W_SLOTS]);
+    if (version != SW_LIVE_VERSION)
+        return sw_err_set(err, SW_ERR_UNSUPPORTED,
+                          "%s has version %llu of the live format, this program reads %d", path,
+                          (unsigned long long)version, SW_LIVE_VERSION);
+    if (get(&w[SW_LIVE_W_HEADER_BYTES]) != SW_LIVE_HEADER_BYTES ||
+        get(&w[SW_LIVE_W_SLOT_BYTES]) != SW_SNAPSHOT_SLOT_BYTES || n > SW_SNAPSHOT_MAX_SLOTS ||
+        get(&w[SW_LIVE_W_FILE_BYTES]) != bytes ||
+        bytes != SW_LIVE_HEADER_BYTES + n * SW_SNAPSHOT_SLOT_BYTES)
+        return sw_err_set(err, SW_ERR_FORMAT, "%s: %zu bytes do not fit its header of %llu slots",
+                          path, bytes, (unsigned long long)n);
+    *slots = (int)n;
+    return SW_OK;
+}
+
+static int map_file(const char *path, void **map, size_t *bytes, struct sw_err *err)
+{
+    int fd = sw_os()->open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW, 0);
+    if (fd < 0)
+        return sw_err_errno(err, errno, "live snapshot %s", path);
+    struct stat st;
+    int code = SW_OK;
+    if (sw_os()->fstat(fd, &st) != 0)
+        code = sw_err_errno(err, errno, "live snapshot %s", path);
+    else if (!S_ISREG(st.st_mode) || st.st_size < SW_LIVE_HEADER_BYTES ||
+             st.st_size > SW_LIVE_HEADER_BYTES + SW_SNAPSHOT_MAX_SLOTS * SW_SNAPSHOT_SLOT_BYTES)
+        code = sw_err_set(err, SW_ERR_FORMAT, "%s is not a live snapshot of singa-ws", path);
+    if (!code) {
+        *bytes = (size_t)st.st_size;
+        *map = mmap(NULL, *bytes, PROT_READ, MAP_SHARED, fd, 0);
+        if (*map == MAP_FAILED)
+            code = sw_err_errno(err, errno, "live snapshot %s", path);
+    }
+    sw_os()->close(fd);
+    return code;
+}
+
+int sw_snapshot_reader_open(struct sw_snapshot_reader **out, const char *path, struct sw_err *err)
+{
+    void *map = NULL;
+    size_t bytes = 0;
+    int slots = 0, code = map_file(path, &map, &bytes, err);
+    if (code)
+        return code;
+    code = check_header(map, bytes, path, &slots, err);
+    struct sw_snapshot_reader *r = code ? NULL : sw_calloc(1, sizeof *r);
+    if (!r) {
+        munmap(map, bytes);
+        return code ? code : sw_err_nomem(err, "reader of a live snapshot", sizeof *r);
+    }
+    *r = (struct sw_snapshot_reader){map, bytes, slots};
+    *out = r;
+    return SW_OK;
+}
+
+void sw_snapshot_reader_close(struct sw_snapshot_reader *r)
+{
+    if (!r)
+        return;
+    munmap((void *)r->words, r->bytes);
+    sw_free(r);
+}
+
+bool sw_snapshot_reader_state(const struct sw_snapshot_reader *r, struct sw_snapshot_state *out)
+{
+    const sw_live_word *w = r->words;
+    char uid[SW_LIVE_UID_TEXT];
+    memset(out, 0, sizeof *out);
+    out->pid = (int64_t)get(&w[SW_LIVE_W_PID]);
+    out->pid_start = (int64_t)get(&w[SW_LIVE_W_PID_START]);
+    out->run_id = (int64_t)get(&w[SW_LIVE_W_RUN_ID]);
+    out->steps_total = (int64_t)get(&w[SW_LIVE_W_STEPS_TOTAL]);
+    out->started_at = sw_live_real(get(&w[SW_LIVE_W_STARTED_AT]));
+    sw_live_get_text(&w[SW_LIVE_W_RUN_NAME], sizeof out->run_name, out->run_name);
+    sw_live_get_text(&w[SW_LIVE_W_RUN_UID], sizeof uid, uid);
+    memcpy(out->run_uid, uid, sizeof out->run_uid - 1);
+    sw_live_get_text(&w[SW_LIVE_W_BOOT_ID], sizeof out->boot_id, out->boot_id);
+    out->status = (enum sw_run_status)get(&w[SW_LIVE_W_STATUS]);
+    if (out->status == SW_RUN_RUNNING && !sw_process_alive(out->pid, out->pid_start, out->boot_id))
+        out->status = SW_RUN_CRASHED;
+    out->slots = r->slots;
+    return out->pid > 0;
+}
+
+bool sw_snapshot_reader_slot(const struct sw_snapshot_reader *r, int index,
+                             struct sw_slot_state *out)
+{
+    const struct sw_slot *slots = (const struct sw_slot *)(r->words + SW_LIVE_HEADER_BYTES / 8);
+    return index >= 0 && index < r->slots && sw_live_read_slot(&slots[index], out);
+}

@@ -1,0 +1,265 @@
+#include "history/store.h"
+#include "base/os.h"
+#include <string.h>
+
+/* What each kind of row does, with ?1 = the run's id and ?2, ?3, ... the row's cells. A statement
+ * may use a part of them. */
+static const char *const sql_of[SW_ROW_KINDS][SW_STORE_STATEMENTS] = {
+    [SW_ROW_RUN] =
+        {"INSERT INTO runs(id, name, recipe, recipe_hash, overrides, command, host, pid, "
+         "started_at,"
+         " framework, workers, device, seed, batch, params, version, note, flops_per_sample, uid,"
+         " pid_start, boot_id, out_dir, recipe_text, fallback, steps, epoch_records, status)"
+         " SELECT CASE WHEN NOT EXISTS (SELECT 1 FROM runs WHERE id = ?2) THEN ?2 END, ?3, ?4, ?5,"
+         " ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23,"
+         " ?24, ?25, ?26, ?27, 'running' WHERE NOT EXISTS (SELECT 1 FROM runs WHERE uid = ?20)"},
+    /* A segment left open by a crash ends with the last sign of life. Then this process takes the
+     * run over, and what lies behind its first step is superseded. */
+    [SW_ROW_SEGMENT] =
+        {"UPDATE segments SET ended_at = coalesce((SELECT max(p.time) FROM series s JOIN point p"
+         " ON p.series_id = s.id AND p.step = (SELECT max(step) FROM point WHERE series_id = s.id)"
+         " WHERE s.run_id = ?1 AND p.time >= started_at), started_at)"
+         " WHERE run_id = ?1 AND ended_at IS NULL",
+         "INSERT INTO segments(run_id, segment, from_step, started_at)"
+         " SELECT ?1, coalesce(max(segment) + 1, 0), ?2, ?3 FROM segments WHERE run_id = ?1",
+         "UPDATE runs SET status = 'running', ended_at = NULL, pid = ?4, pid_start = ?5,"
+         " boot_id = ?6, host = ?7, command = coalesce(?8, command),"
+         " framework = coalesce(?9, framework), workers = coalesce(nullif(?10, 0), workers),"
+         " device = coalesce(?11, device), steps = coalesce(nullif(?12, 0), steps),"
+         " version = coalesce(?13, version) WHERE id = ?1",
+         "DELETE FROM point WHERE series_id IN (SELECT id FROM series WHERE run_id = ?1)"
+         " AND step > ?2",
+         "DELETE FROM step_time WHERE run_id = ?1 AND step > ?2",
+         "DELETE FROM link_traffic WHERE run_id = ?1 AND step > ?2",
+         "DELETE FROM checkpoints WHERE run_id = ?1 AND step > ?2"},
+    [SW_ROW_POINT] =
+        {"INSERT INTO series(run_id, split, name) VALUES (?1, ?2, ?3) ON CONFLICT DO NOTHING",
+         "SELECT id FROM series WHERE run_id = ?1 AND split = ?2 AND name = ?3",
+         "INSERT OR REPLACE INTO point(series_id, step, time, value) VALUES (?1, ?4, ?5, ?6)"},
+    [SW_ROW_STEP_TIME] =
+        {"INSERT OR REPLACE INTO step_time(run_id, step, worker, read_ms, decode_ms, h2d_ms,"
+         " forward_ms, backward_ms, update_ms, comm_exposed_ms, comm_hidden_ms, wait_ms, idle_ms,"
+         " staleness) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)"},
+    [SW_ROW_LAYER_TIME] =
+        {"INSERT INTO layer_time(run_id, layer, worker, forward_ms, backward_ms, samples)"
+         " VALUES (?1, ?2, ?3, ?4, ?5, ?6) ON CONFLICT DO UPDATE SET"
+         " forward_ms = (forward_ms * samples + excluded.forward_ms * excluded.samples)"
+         " / max(1, samples + excluded.samples),"
+         " backward_ms = (backward_ms * samples + excluded.backward_ms * excluded.samples)"
+         " / max(1, samples + excluded.samples), samples = samples + excluded.samples"},
+    [SW_ROW_TRAFFIC] =
+        {"INSERT INTO link_traffic(run_id, step, from_unit, to_unit, kind, bytes, ms)"
+         " VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7) ON CONFLICT DO UPDATE SET"
+         " bytes = bytes + excluded.bytes, ms = ms + excluded.ms"},
+    [SW_ROW_PLACEMENT] =
+        {"INSERT OR REPLACE INTO placement(run_id, unit, device, numa, cores, reason)"
+         " VALUES (?1, ?2, ?3, ?4, ?5, ?6)"},
+    [SW_ROW_CHECKPOINT] =
+        {"INSERT OR REPLACE INTO checkpoints(run_id, step, path, bytes, checksum, time, is_best)"
+         " VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)"},
+    [SW_ROW_CHECKPOINT_REMOVED] = {"DELETE FROM checkpoints WHERE run_id = ?1 AND step = ?2"},
+    [SW_ROW_EVENT] = {"INSERT INTO events(run_id, time, level, source, text)"
+                      " VALUES (?1, ?2, ?3, ?4, ?5)"},
+    [SW_ROW_TAG] = {"INSERT OR REPLACE INTO tags(run_id, key, value) VALUES (?1, ?2, ?3)"},
+    [SW_ROW_FINISH] = {"UPDATE runs SET status = ?2, ended_at = ?3 WHERE id = ?1",
+                       "UPDATE segments SET ended_at = ?3 WHERE run_id = ?1 AND ended_at IS NULL"},
+};
+
+static int bind_cell(sqlite3_stmt *st, int index, const struct sw_cell *c)
+{
+    switch (c->type) {
+    case SW_CELL_INT:
+        return sqlite3_bind_int64(st, index, c->i);
+    case SW_CELL_REAL:
+        return sqlite3_bind_double(st, index, c->r);
+    case SW_CELL_TEXT:
+        return sqlite3_bind_text(st, index, c->t, -1, SQLITE_STATIC);
+    default:
+        return sqlite3_bind_null(st, index);
+    }
+}
+
+static int bind_row(sqlite3_stmt *st, int64_t run_id, const struct sw_row *row)
+{
+    int wanted = sqlite3_bind_parameter_count(st), cells = sw_row_specs[row->kind].columns;
+    int rc = wanted ? sqlite3_bind_int64(st, 1, run_id) : SQLITE_OK;
+    for (int i = 0; rc == SQLITE_OK && i < cells && i + 2 <= wanted; i++)
+        rc = bind_cell(st, i + 2, &row->cells[i]);
+    return rc;
+}
+
+/* Binds and runs one statement of a row's kind; value, when wanted, is its first result. A broken
+ * constraint is the row's fault, not the transaction's. */
+static int run(struct sw_store *s, const struct sw_row *row, int index, int64_t run_id,
+               int64_t *value, struct sw_err *err)
+{
+    sqlite3_stmt **st = &s->statements[row->kind][index];
+    int rc = SQLITE_OK;
+    if (!*st)
+        rc = sqlite3_prepare_v3(s->db, sql_of[row->kind][index], -1, SQLITE_PREPARE_PERSISTENT, st,
+                                NULL);
+    if (rc == SQLITE_OK)
+        rc = bind_row(*st, run_id, row);
+    if (rc == SQLITE_OK)
+        rc = sqlite3_step(*st);
+    if (rc == SQLITE_ROW && value)
+        *value = sqlite3_column_int64(*st, 0);
+    int code = sw_sqlite_check(s->db, rc, s->path, err);
+    if ((rc & 0xff) == SQLITE_CONSTRAINT || (rc & 0xff) == SQLITE_TOOBIG)
+        code = sw_err_set(err, SW_ERR_INVALID, "%s: a row of %s cannot be stored: %s", s->path,
+                          sw_row_specs[row->kind].name, sqlite3_errmsg(s->db));
+    if (*st) {
+        sqlite3_reset(*st);
+        sqlite3_clear_bindings(*st);
+    }
+    return code;
+}
+
+/* The series' id: from the table of handles, or from the database, made when new. */
+static int find_series(struct sw_store *s, const struct sw_row *row, int64_t run_id, int64_t *id,
+                       struct sw_err *err)
+{
+    if (row->series >= 0 && s->series[row->series]) {
+        *id = s->series[row->series];
+        return SW_OK;
+    }
+    *id = 0;
+    int code = run(s, row, 1, run_id, id, err);
+    if (!code && !*id) {
+        code = run(s, row, 0, run_id, NULL, err);
+        if (!code)
+            code = run(s, row, 1, run_id, id, err);
+    }
+    if (!code && row->series >= 0)
+        s->series[row->series] = *id;
+    return code;
+}
+
+int sw_store_run_id(struct sw_store *s, const char *uid, int64_t *run_id, struct sw_err *err)
+{
+    if (s->cached_run && strcmp(s->cached_uid, uid) == 0) {
+        *run_id = s->cached_run;
+        return SW_OK;
+    }
+    sqlite3_stmt *st = NULL;
+    int rc = sqlite3_prepare_v2(s->db, "SELECT id FROM runs WHERE uid = ?1", -1, &st, NULL);
+    if (rc == SQLITE_OK)
+        rc = sqlite3_bind_text(st, 1, uid, -1, SQLITE_STATIC);
+    if (rc == SQLITE_OK)
+        rc = sqlite3_step(st);
+    int code = sw_sqlite_check(s->db, rc, s->path, err);
+    if (!code) {
+        *run_id = rc == SQLITE_ROW ? sqlite3_column_int64(st, 0) : 0;
+        s->cached_run = *run_id;
+        strncpy(s->cached_uid, uid, sizeof s->cached_uid - 1);
+    }
+    sqlite3_finalize(st);
+    return code;
+}
+
+static int apply_plain(struct sw_store *s, int64_t run_id, const struct sw_row *row,
+                       struct sw_err *err)
+{
+    int code = SW_OK;
+    for (int i = 0; !code && i < SW_STORE_STATEMENTS && sql_of[row->kind][i]; i++)
+        code = run(s, row, i, run_id, NULL, err);
+    return code;
+}
+
+int sw_store_apply(struct sw_store *s, const char *uid, const struct sw_row *row,
+                   struct sw_err *err)
+{
+    int64_t id = 0;
+    if (row->kind == SW_ROW_RUN) {
+        s->cached_run = 0;
+        return apply_plain(s, 0, row, err);
+    }
+    int code = sw_store_run_id(s, uid, &id, err);
+    if (!code && !id)
+        return sw_err_set(err, SW_ERR_INVALID, "%s: run %s is unknown", s->path, uid);
+    if (!code && row->kind != SW_ROW_POINT)
+        return apply_plain(s, id, row, err);
+    if (!code)
+        code = find_series(s, row, id, &id, err);
+    return code ? code : run(s, row, 2, id, NULL, err);
+}
+
+static void add_columns(struct sw_buf *sql)
+{
+    const struct sw_row_spec *spec = &sw_row_specs[SW_ROW_RUN];
+    for (int i = 0; i < spec->columns; i++)
+        sw_buf_printf(sql, "%s%s", i ? ", " : "SELECT ", spec->column[i].name);
+    sw_buf_add(sql, " FROM runs WHERE id = ?1");
+}
+
+static struct sw_cell cell_of(sqlite3_stmt *st, int column, enum sw_cell_type type)
+{
+    if (sqlite3_column_type(st, column) == SQLITE_NULL)
+        return SW_NULL;
+    if (type == SW_CELL_INT)
+        return SW_INT(sqlite3_column_int64(st, column));
+    if (type == SW_CELL_REAL)
+        return SW_REAL(sqlite3_column_double(st, column));
+    return SW_TEXT((const char *)sqlite3_column_text(st, column));
+}
+
+int sw_store_read_run(struct sw_store *s, int64_t run_id, struct sw_row **row, struct sw_err *err)
+{
+    struct sw_buf sql = {0};
+    sqlite3_stmt *st = NULL;
+    const struct sw_row_spec *spec = &sw_row_specs[SW_ROW_RUN];
+    struct sw_row r = {.kind = SW_ROW_RUN, .series = -1};
+    add_columns(&sql);
+    int rc = sqlite3_prepare_v2(s->db, sw_buf_text(&sql), -1, &st, NULL);
+    if (rc == SQLITE_OK)
+        rc = sqlite3_bind_int64(st, 1, run_id);
+    if (rc == SQLITE_OK)
+        rc = sqlite3_step(st);
+    int code = sw_sqlite_check(s->db, rc, s->path, err);
+    if (!code && rc != SQLITE_ROW)
+        code = sw_err_set(err, SW_ERR_NOTFOUND, "%s has no run %lld", s->path, (long long)run_id);
+    if (!code) {
+        for (int i = 0; i < spec->columns; i++)
+            r.cells[i] = cell_of(st, i, spec->column[i].type);
+        *row = sw_row_copy(&r);
+        if (!*row)
+            code = sw_err_nomem(err, "row of a run", sizeof r);
+    }
+    sqlite3_finalize(st);
+    sw_buf_fini(&sql);
+    return code;
+}
+
+/* A one-off statement with up to three parameters; value is its first result, left alone without
+ * one. */
+static int once(struct sw_store *s, const char *sql, const struct sw_cell *cells, int count,
+                int64_t *value, struct sw_err *err)
+{
+    sqlite3_stmt *st = NULL;
+    int rc = sqlite3_prepare_v2(s->db, sql, -1, &st, NULL);
+    for (int i = 0; rc == SQLITE_OK && i < count; i++)
+        rc = bind_cell(st, i + 1, &cells[i]);
+    if (rc == SQLITE_OK)
+        rc = sqlite3_step(st);
+    if (rc == SQLITE_ROW && value)
+        *value = sqlite3_column_int64(st, 0);
+    int code = sw_sqlite_check(s->db, rc, s->path, err);
+    sqlite3_finalize(st);
+    return code;
+}
+
+int sw_store_spool_offset(struct sw_store *s, const char *spool_id, int64_t *bytes,
+                          struct sw_err *err)
+{
+    *bytes = 0;
+    return once(s, "SELECT bytes FROM spools WHERE id = ?1",
+                &(struct sw_cell){SW_CELL_TEXT, {.t = spool_id}}, 1, bytes, err);
+}
+
+int sw_store_set_spool_offset(struct sw_store *s, const char *spool_id, const char *path,
+                              int64_t bytes, struct sw_err *err)
+{
+    struct sw_cell cells[] = {SW_TEXT(spool_id), SW_TEXT(path), SW_INT(bytes)};
+    return once(s, "INSERT OR REPLACE INTO spools(id, path, bytes) VALUES (?1, ?2, ?3)", cells, 3,
+                NULL, err);
+}
