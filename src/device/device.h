@@ -46,6 +46,7 @@ struct sw_device_ops {
 
     int (*stream_new)(struct sw_device *dev, int threads, struct sw_stream **out,
                       struct sw_err *err);
+    void (*stream_attach)(struct sw_stream *s);
     void (*stream_free)(struct sw_stream *s);
     int (*stream_wait)(struct sw_stream *s, struct sw_err *err);
     int (*event_new)(struct sw_device *dev, struct sw_event **out, struct sw_err *err);
@@ -108,11 +109,18 @@ static inline void sw_device_free(struct sw_device *dev, void *p, size_t bytes)
 size_t sw_cpu_bytes_in_use(void);
 size_t sw_cpu_bytes_peak(void);
 
-/* threads: the stream's math threads; the stream must be made by the thread that will use it. */
+/* threads: the stream's math threads. The calling thread is the one that uses it, until another
+ * attaches itself. */
 static inline int sw_stream_new(struct sw_device *dev, int threads, struct sw_stream **out,
                                 struct sw_err *err)
 {
     return dev->ops->stream_new(dev, threads, out, err);
+}
+/* The calling thread is the one that uses the stream from now on: a stream and its plans may be
+ * made by one thread and run by another. */
+static inline void sw_stream_attach(struct sw_stream *s)
+{
+    s->dev->ops->stream_attach(s);
 }
 static inline void sw_stream_free(struct sw_stream *s)
 {

@@ -17,7 +17,7 @@ enum { SW_LAYER_SRCS = 16, SW_LAYER_PARAMS = 4 };
 
 /* A feature between layers: values, and in training the gradient of the loss by them, both in the
  * layout `desc`. Memory belongs to the net's arena (to the batch for input layers). */
-struct sw_blob {
+struct sw_feature {
     struct sw_desc desc;
     void *data;  /* float, or int32_t where desc.dtype is SW_I32 */
     float *grad; /* NULL where no gradient is needed */
@@ -47,9 +47,9 @@ struct sw_layer {
     uint64_t id;      /* hash of the name, for Philox streams */
 
     int src_count;
-    struct sw_blob *src[SW_LAYER_SRCS]; /* borrowed: the sources' dst */
+    struct sw_feature *src[SW_LAYER_SRCS]; /* borrowed: the sources' dst */
     float *src_grad[SW_LAYER_SRCS];     /* where backward writes; NULL: not wanted */
-    struct sw_blob dst;
+    struct sw_feature dst;
 
     /* Filled by setup. */
     struct sw_layer_param param[SW_LAYER_PARAMS];

@@ -93,7 +93,7 @@ void sw_net_bind(struct sw_net *net, void *arena)
     net->arena = arena;
     for (int i = 0; i < net->count; i++) {
         struct sw_node *node = &net->nodes[i];
-        struct sw_blob *dst = &node->layer.dst;
+        struct sw_feature *dst = &node->layer.dst;
         if (node->layer.type->role != SW_ROLE_INPUT)
             dst->data =
                 node->in_place ? net->nodes[node->src[0]].layer.dst.data : at(net, node->data);

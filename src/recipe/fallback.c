@@ -4,11 +4,19 @@
 #include "recipe/build.h"
 #include "recipe/lookup.h"
 #include <errno.h>
+#include <glob.h>
 #include <string.h>
 
 static bool is_missing(const char *path)
 {
     struct stat st;
+    if (strpbrk(path, "*?[")) {
+        glob_t found;
+        int rc = glob(path, GLOB_NOSORT, NULL, &found);
+        if (rc == 0)
+            globfree(&found);
+        return rc == GLOB_NOMATCH;
+    }
     return sw_os()->stat(path, &st) != 0 &&
            (errno == ENOENT || errno == ENOTDIR || errno == ENAMETOOLONG);
 }
@@ -163,4 +171,12 @@ void sw_recipe_announce_fallback(const struct sw_recipe *r, struct sw_buf *out)
                       f->paths ? f->paths : "", f->to, f->from);
     if (r->fallen)
         announce_lines(r, out);
+}
+
+const char *sw_section_fell_from(const struct sw_section *section)
+{
+    for (const struct sw_fallen *f = section->recipe->fallen; f; f = f->next)
+        if (&f->node->pub == section)
+            return f->from;
+    return NULL;
 }

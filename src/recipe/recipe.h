@@ -106,6 +106,8 @@ const char *sw_recipe_path(const struct sw_recipe *recipe);
 const char *sw_recipe_text(const struct sw_recipe *recipe);
 const char *sw_recipe_overrides(const struct sw_recipe *recipe); /* "" when there are none */
 const char *sw_recipe_fallback(const struct sw_recipe *recipe);  /* "train,test"; "" none */
+/* The type that the section's files would have had, when it fell back; else NULL. */
+const char *sw_section_fell_from(const struct sw_section *section);
 /* Appends one line per section that fell back and one for the lines of [fallback]; nothing else. */
 void sw_recipe_announce_fallback(const struct sw_recipe *recipe, struct sw_buf *out);
 

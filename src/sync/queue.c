@@ -30,19 +30,34 @@ void sw_queue_fini(struct sw_queue *q)
     q->items = NULL;
 }
 
+/* q->lock is held. */
+static int put(struct sw_queue *q, const void *item)
+{
+    if (q->closed)
+        return SW_ERR_CANCELLED;
+    if (q->count == q->capacity)
+        return SW_ERR_BUSY;
+    size_t tail = (q->head + q->count) % q->capacity;
+    memcpy(q->items + tail * q->item_bytes, item, q->item_bytes);
+    q->count++;
+    sw_cond_signal(&q->not_empty);
+    return SW_OK;
+}
+
 int sw_queue_push(struct sw_queue *q, const void *item)
 {
-    int rc = SW_ERR_CANCELLED;
     sw_mutex_lock(&q->lock);
     while (q->count == q->capacity && !q->closed)
         sw_cond_wait(&q->not_full, &q->lock);
-    if (!q->closed) {
-        size_t tail = (q->head + q->count) % q->capacity;
-        memcpy(q->items + tail * q->item_bytes, item, q->item_bytes);
-        q->count++;
-        sw_cond_signal(&q->not_empty);
-        rc = SW_OK;
-    }
+    int rc = put(q, item);
+    sw_mutex_unlock(&q->lock);
+    return rc;
+}
+
+int sw_queue_try_push(struct sw_queue *q, const void *item)
+{
+    sw_mutex_lock(&q->lock);
+    int rc = put(q, item);
     sw_mutex_unlock(&q->lock);
     return rc;
 }

@@ -20,6 +20,8 @@ int sw_queue_init(struct sw_queue *q, size_t item_bytes, size_t capacity,
 void sw_queue_fini(struct sw_queue *q);
 /* Waits while full. Returns SW_OK or SW_ERR_CANCELLED (closed). item is copied. */
 int sw_queue_push(struct sw_queue *q, const void *item) SW_MUST_CHECK;
+/* As push without waiting: SW_ERR_BUSY when full. */
+int sw_queue_try_push(struct sw_queue *q, const void *item) SW_MUST_CHECK;
 /* Waits while empty. Returns SW_OK or SW_ERR_CANCELLED (closed and drained). */
 int sw_queue_pop(struct sw_queue *q, void *item) SW_MUST_CHECK;
 /* As pop without waiting: SW_ERR_BUSY when empty. */

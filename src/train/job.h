@@ -29,24 +29,24 @@ struct sw_job_options {
     const char *recipe_path;
     const char *const *sets; /* --set texts */
     int set_count;
-    const char *device;      /* --device, or NULL */
-    const char *name;        /* --name, or NULL */
-    const char *out_dir;     /* --out, or NULL */
-    const char *db;          /* --db, or NULL */
-    const char *init_from;   /* checkpoint whose parameters are taken by name, or NULL */
-    int64_t steps;           /* --steps; 0: as the recipe says. Never moves a schedule's horizon */
-    const char *command;     /* the command line, for the history */
+    const char *device;    /* --device, or NULL */
+    const char *name;      /* --name, or NULL */
+    const char *out_dir;   /* --out, or NULL */
+    const char *db;        /* --db, or NULL */
+    const char *init_from; /* checkpoint whose parameters are taken by name, or NULL */
+    int64_t steps;         /* --steps; 0: as the recipe says. Never moves a schedule's horizon */
+    const char *command;   /* the command line, for the history */
     struct sw_display_policy display;
-    /* Goes on with a stored run from a checkpoint: recipe, overrides, fallback decision and folder are
-     * the run's; recipe_path and init_from are not used. NULL: a new run. */
+    /* Goes on with a stored run from a checkpoint: recipe, overrides, fallback decision and folder
+     * are the run's; recipe_path and init_from are not used. NULL: a new run. */
     const struct sw_run *resume;
     const char *resume_checkpoint;
-    int64_t trace_capacity;  /* events kept by the trace; 0: none is made */
+    int64_t trace_capacity; /* events kept by the trace; 0: none is made */
 };
 
 /* Opens the recipe, checks it, opens the data, and builds the nets: shapes, plans, memory plan.
- * Nothing is written. On SW_ERR_INVALID from the recipe, `messages` holds all errors as text for the
- * user. Other errors: SW_ERR_NOTFOUND (files, checkpoint), SW_ERR_FORMAT (data), SW_ERR_NOMEM,
+ * Nothing is written. On SW_ERR_INVALID from the recipe, `messages` holds all errors as text for
+ * the user. Other errors: SW_ERR_NOTFOUND (files, checkpoint), SW_ERR_FORMAT (data), SW_ERR_NOMEM,
  * SW_ERR_UNSUPPORTED. Free with sw_job_close. */
 int sw_job_open(const struct sw_job_options *options, struct sw_log *log, struct sw_job **out,
                 struct sw_buf *messages, struct sw_err *err) SW_MUST_CHECK;
@@ -55,31 +55,31 @@ void sw_job_close(struct sw_job *job); /* NULL is accepted */
 /* What `check` prints: known after sw_job_open, before any large memory is taken. */
 struct sw_job_layer {
     const char *name, *type;
-    char shape[64];          /* of the output: "128x96x55x55" */
-    char layout[128];        /* sw_desc_text */
-    const char *algorithm;   /* of the plan, or NULL */
-    const char *src;         /* comma-separated */
+    char shape[64];        /* of the output: "128x96x55x55" */
+    char layout[128];      /* sw_desc_text */
+    const char *algorithm; /* of the plan, or NULL */
+    const char *src;       /* comma-separated */
     bool in_place, fused;
-    bool train, eval;        /* which nets have it */
+    bool train, eval; /* which nets have it */
     int64_t params;
     size_t param_bytes, feature_bytes, gradient_bytes, saved_bytes, scratch_bytes;
     double flops_forward, flops_backward; /* of one batch */
 };
 struct sw_job_plan {
     const char *name, *recipe, *device, *framework, *framework_reason;
-    char data[2][256];                    /* training and evaluation source, for people; "" none */
+    char data[2][256]; /* training and evaluation source, for people; "" none */
     int layer_count;
     const struct sw_job_layer *layers;
     int64_t params, steps, batch, eval_batch;
-    size_t param_bytes;                   /* values */
-    size_t state_bytes;                   /* gradients and updater state */
-    size_t arena_bytes;                   /* features, gradients, scratch: shared by both nets */
-    size_t batch_bytes;                   /* prefetched batches */
-    size_t plan_bytes;                    /* what plans hold for themselves */
-    size_t memory_bytes;                  /* the peak: all of the above */
+    size_t param_bytes;  /* values */
+    size_t state_bytes;  /* gradients and updater state */
+    size_t arena_bytes;  /* features, gradients, scratch: shared by both nets */
+    size_t batch_bytes;  /* prefetched batches */
+    size_t plan_bytes;   /* what plans hold for themselves */
+    size_t memory_bytes; /* the peak: all of the above */
     double flops_per_sample;
     const struct sw_placement *placement;
-    const char *fallback;                 /* announcement lines, or "" */
+    const char *fallback; /* announcement lines, or "" */
 };
 const struct sw_job_plan *sw_job_plan(const struct sw_job *job);
 const struct sw_recipe *sw_job_recipe(const struct sw_job *job);
@@ -103,9 +103,9 @@ struct sw_job_metric {
 struct sw_job_event {
     enum sw_job_event_type type;
     int64_t step, steps;
-    double elapsed_s;            /* of this run or segment */
+    double elapsed_s;                /* of this run or segment */
     double lr, samples_per_s, eta_s; /* display; NaN where unknown */
-    const char *split;           /* train, or the data section's name */
+    const char *split;               /* train, or the data section's name */
     int metric_count;
     struct sw_job_metric metric[SW_JOB_METRICS];
     /* start */
@@ -119,28 +119,28 @@ struct sw_job_event {
     const char *source, *text;
     /* summary */
     enum sw_run_status status;
-    double step_ms;              /* mean */
+    double step_ms; /* mean */
     size_t peak_bytes, rss_bytes;
 };
 typedef void sw_job_observer(void *user, const struct sw_job_event *e);
 
 /* Trains to the last step. Every role that was started has ended when it returns.
  * SW_OK: done. SW_ERR_CANCELLED: stopped by request, a resumable checkpoint is on disk (exit 75).
- * SW_ERR_DIVERGED: a loss or gradient was not finite. Other codes: failed, the message names the role.
- * `stuck` (may be NULL) becomes true when a role did not end within 5 s of a failure: the process
- * should leave with _exit. */
+ * SW_ERR_DIVERGED: a loss or gradient was not finite. Other codes: failed, the message names the
+ * role. `stuck` (may be NULL) becomes true when a role did not end within 5 s of a failure: the
+ * process should leave with _exit. */
 int sw_job_run(struct sw_job *job, sw_job_observer *observer, void *user, bool *stuck,
                struct sw_err *err) SW_MUST_CHECK;
 
 /* Loss and metrics of weights on a split: one pass, every record once. weights NULL: the initial
  * values. split NULL: val where it exists, else test. *out is an event of type SW_JOB_EVAL. */
-int sw_job_evaluate(struct sw_job *job, const char *weights, const char *split, struct sw_job_event *out,
-                    struct sw_err *err) SW_MUST_CHECK;
+int sw_job_evaluate(struct sw_job *job, const char *weights, const char *split,
+                    struct sw_job_event *out, struct sw_err *err) SW_MUST_CHECK;
 
 enum sw_job_request_kind {
-    SW_JOB_STOP = 1,       /* finish the step, checkpoint, end with SW_ERR_CANCELLED */
+    SW_JOB_STOP = 1, /* finish the step, checkpoint, end with SW_ERR_CANCELLED */
     SW_JOB_CHECKPOINT_NOW = 2,
-    SW_JOB_ABORT = 4,      /* end as soon as possible, without a checkpoint */
+    SW_JOB_ABORT = 4, /* end as soon as possible, without a checkpoint */
 };
 void sw_job_request(struct sw_job *job, enum sw_job_request_kind what); /* async-signal-safe */
 

@@ -1,0 +1,142 @@
+/* Back-propagation: one training step of one worker (SINGA, TOMM 3.3 and Algorithm 1), wait-free
+ * (Poseidon, section 3.2): the update of a layer is handed over the moment its gradients exist,
+ * while the layers below still compute, and each layer's values are collected just before its
+ * forward. */
+#include "base/os.h"
+#include "train/job_private.h"
+#include <math.h>
+#include <stdio.h>
+
+void sw_worker_lap(struct sw_worker *w, float *part_ms, double *total_ms)
+{
+    int64_t now_ns = sw_os()->monotonic_ns();
+    double ms = (double)(now_ns - w->lap_ns) * 1e-6;
+    w->lap_ns = now_ns;
+    *part_ms += (float)ms;
+    if (total_ms)
+        *total_ms += ms;
+}
+
+static int wait_for(struct sw_worker *w, int param, uint64_t version, struct sw_err *err)
+{
+    struct sw_job *job = w->job;
+    char what[64];
+    snprintf(what, sizeof what, "version %llu of %s", (unsigned long long)version,
+             sw_table_param(job->table, param)->name);
+    sw_slot_wait(w->slot, what, sw_os()->monotonic_ns());
+    int rc = SW_ERR_BUSY;
+    while (rc == SW_ERR_BUSY)
+        rc = sw_table_wait(job->table, param, version, 1000);
+    sw_slot_wait(w->slot, NULL, sw_os()->monotonic_ns());
+    return rc == SW_OK ? rc : sw_err_set(err, rc, "waiting for %s was cancelled", what);
+}
+
+/* Waits until the parameter is at `version`; a worker that runs its server itself serves first. */
+static int collect(struct sw_worker *w, int param, uint64_t version, struct sw_err *err)
+{
+    if (sw_table_ready(w->job->table, param, version))
+        return SW_OK;
+    sw_worker_lap(w, &w->ledger.idle_ms, NULL);
+    if (w->served) {
+        int rc = sw_server_poll(w->served, err);
+        sw_worker_lap(w, &w->ledger.update_ms, NULL);
+        if (rc != SW_OK || sw_table_ready(w->job->table, param, version))
+            return rc;
+    }
+    int rc = wait_for(w, param, version, err);
+    sw_worker_lap(w, &w->ledger.comm_exposed_ms, NULL);
+    return rc;
+}
+
+int sw_bp_collect_all(struct sw_worker *w, int split, uint64_t version, struct sw_err *err)
+{
+    const struct sw_net *net = split == SW_SPLIT_TRAIN ? w->train : w->eval;
+    int rc = SW_OK;
+    for (int p = 0; p < sw_net_param_count(net) && rc == SW_OK; p++)
+        rc = collect(w, w->param_of[split][p], version, err);
+    return rc;
+}
+
+static void trace(const struct sw_worker *w, enum sw_trace_what what, int64_t t, int layer,
+                  int64_t begin_ns)
+{
+    if (!w->job->trace)
+        return;
+    struct sw_trace_event e = {.begin_ns = begin_ns,
+                               .end_ns = w->lap_ns,
+                               .step = t,
+                               .what = what,
+                               .unit = w->index,
+                               .index = layer};
+    sw_trace_add(w->job->trace, &e);
+}
+
+static int forward_layer(struct sw_worker *w, int64_t t, int i, const struct sw_step *step,
+                         struct sw_err *err)
+{
+    int first, count = sw_net_layer_params(w->train, i, &first), rc = SW_OK;
+    for (int p = first; p < first + count && rc == SW_OK; p++)
+        rc = collect(w, w->param_of[SW_SPLIT_TRAIN][p], (uint64_t)t - 1, err);
+    if (rc != SW_OK)
+        return rc;
+    int64_t begin_ns = w->lap_ns;
+    sw_slot_phase(w->slot, SW_PHASE_FORWARD, t, i, sw_net_layer(w->train, i)->name, begin_ns);
+    rc = sw_net_forward(w->train, i, step, err);
+    sw_worker_lap(w, &w->ledger.forward_ms, &w->forward_ms[i]);
+    trace(w, SW_TRACE_FORWARD, t, i, begin_ns);
+    return rc;
+}
+
+static int backward_layer(struct sw_worker *w, int64_t t, int i, const struct sw_step *step,
+                          struct sw_err *err)
+{
+    int64_t begin_ns = w->lap_ns;
+    sw_slot_phase(w->slot, SW_PHASE_BACKWARD, t, i, sw_net_layer(w->train, i)->name, begin_ns);
+    int rc = sw_net_backward(w->train, i, step, err);
+    sw_worker_lap(w, &w->ledger.backward_ms, &w->backward_ms[i]);
+    trace(w, SW_TRACE_BACKWARD, t, i, begin_ns);
+    int first, count = sw_net_layer_params(w->train, i, &first);
+    for (int p = first; p < first + count && rc == SW_OK; p++) {
+        rc = sw_table_update(w->job->table, w->index, w->param_of[SW_SPLIT_TRAIN][p], (uint64_t)t);
+        if (rc != SW_OK)
+            return sw_err_set(err, rc, "the job is ending");
+    }
+    if (rc == SW_OK && count > 0 && w->served) {
+        sw_slot_phase(w->slot, SW_PHASE_UPDATE, t, i, sw_net_layer(w->train, i)->name, w->lap_ns);
+        rc = sw_server_poll(w->served, err);
+        sw_worker_lap(w, &w->ledger.update_ms, NULL);
+    }
+    return rc;
+}
+
+/* The weighted sum of all losses per sample, before anything learns from it. */
+static int check_loss(struct sw_worker *w, int64_t t, struct sw_err *err)
+{
+    struct sw_result sums[SW_JOB_METRICS] = {{0}};
+    const struct sw_series *s = &w->series[SW_SPLIT_TRAIN];
+    sw_results_add(w->train, s, sums);
+    sw_results_read(s, sums, w->last[SW_SPLIT_TRAIN], &w->last_count[SW_SPLIT_TRAIN]);
+    double loss = w->last[SW_SPLIT_TRAIN][0].value;
+    if (isfinite(loss))
+        return SW_OK;
+    return sw_err_set(err, SW_ERR_DIVERGED,
+                      "step %lld: the loss is %s: training has diverged (try a smaller lr)",
+                      (long long)t, isnan(loss) ? "not a number" : "infinite");
+}
+
+int sw_bp_step(struct sw_worker *w, int64_t t, const struct sw_batch *batch, struct sw_err *err)
+{
+    int layers = sw_net_layer_count(w->train), rc = SW_OK;
+    struct sw_step step = {.step = (uint64_t)t - 1,
+                           .first_row = 0,
+                           .valid_rows = batch->valid_rows,
+                           .backward_scale = 1.0f / (float)w->job->conf->batch};
+    for (int i = 0; i < layers && rc == SW_OK; i++)
+        rc = forward_layer(w, t, i, &step, err);
+    if (rc == SW_OK)
+        rc = check_loss(w, t, err);
+    for (int i = layers - 1; i >= 0 && rc == SW_OK; i--)
+        if (sw_net_has_backward(w->train, i))
+            rc = backward_layer(w, t, i, &step, err);
+    return rc;
+}

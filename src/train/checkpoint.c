@@ -1,0 +1,234 @@
+/* Checkpoints: OUT/checkpoint-STEP.safetensors with parameters (`layer.param`), updater state
+ * (`updater.layer.param.slot`), and in __metadata__ what else a run needs to go on to the same
+ * bits: step, seed, recipe text with overrides and fallback decision, and the choices of the plans.
+ * The data position and all randomness are functions of seed and step, so nothing more is stored.
+ */
+#include "base/os.h"
+#include "base/str.h"
+#include "tensor/safetensors.h"
+#include "train/job_private.h"
+#include <stdio.h>
+
+enum { FORMAT_VERSION = 1 };
+
+static int add_tensors(struct sw_job *job, struct sw_st_writer *w, struct sw_tensor *views,
+                       struct sw_stream *stream, struct sw_err *err)
+{
+    struct sw_table *t = job->table;
+    const struct sw_updater *u = sw_table_updater(t);
+    int slots = sw_table_slots(t), rc = SW_OK;
+    for (int p = 0; p < sw_table_count(t) && rc == SW_OK; p++) {
+        const char *name = sw_table_param(t, p)->name;
+        for (int s = -1; s < slots && rc == SW_OK; s++) {
+            struct sw_tensor *view = &views[p * (slots + 1) + s + 1];
+            char *full =
+                s < 0 ? sw_strdup(name) : sw_format("updater.%s.%s", name, u->slot_names[s]);
+            *view = sw_table_tensor(t, p, s);
+            rc = full ? sw_st_writer_add_tensor(w, full, view, stream, err)
+                      : sw_err_nomem(err, "a checkpoint's names", 0);
+            sw_free(full);
+        }
+    }
+    return rc;
+}
+
+static int add_number(struct sw_st_writer *w, const char *key, int64_t value, struct sw_err *err)
+{
+    char text[32];
+    snprintf(text, sizeof text, "%lld", (long long)value);
+    return sw_st_writer_metadata(w, key, text, err);
+}
+
+static int add_metadata(struct sw_job *job, int64_t step, struct sw_st_writer *w,
+                        struct sw_err *err)
+{
+    const struct {
+        const char *key, *value;
+    } texts[] = {
+        {"singa_ws.version", SW_VERSION},
+        {"name", job->name},
+        {"recipe_path", sw_recipe_path(job->recipe)},
+        {"recipe", sw_recipe_text(job->recipe)},
+        {"recipe_hash", sw_recipe_hash(job->recipe)},
+        {"overrides", sw_recipe_overrides(job->recipe)},
+        {"fallback", sw_recipe_fallback(job->recipe)},
+        {"choices", job->choices},
+    };
+    const struct {
+        const char *key;
+        int64_t value;
+    } numbers[] = {
+        {"singa_ws.format", FORMAT_VERSION},
+        {"step", step},
+        {"seed", job->conf->seed},
+        {"samples", step * job->conf->batch},
+    };
+    int rc = SW_OK;
+    for (size_t i = 0; i < sizeof texts / sizeof *texts && rc == SW_OK; i++)
+        rc = sw_st_writer_metadata(w, texts[i].key, texts[i].value, err);
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers && rc == SW_OK; i++)
+        rc = add_number(w, numbers[i].key, numbers[i].value, err);
+    return rc;
+}
+
+static void announce(struct sw_worker *w, const char *path, uint64_t bytes, const char *checksum)
+{
+    struct sw_job *job = w->job;
+    struct sw_job_event e = {
+        .type = SW_JOB_CHECKPOINT, .step = w->step, .steps = job->steps, .bytes = (int64_t)bytes};
+    sw_history_checkpoint(job->history, w->step, path, (int64_t)bytes, checksum, false);
+    sw_job_note(job, &e, path);
+}
+
+int sw_checkpoint_write(struct sw_worker *w, struct sw_err *err)
+{
+    struct sw_job *job = w->job;
+    size_t count = (size_t)(sw_table_count(job->table) * (sw_table_slots(job->table) + 1));
+    struct sw_tensor *views = sw_calloc(count + 1, sizeof *views);
+    struct sw_st_writer *writer = sw_st_writer_new();
+    char *path = sw_format("%s/checkpoint-%lld.safetensors", sw_history_out_dir(job->history),
+                           (long long)w->step);
+    char checksum[33] = "";
+    uint64_t bytes = 0;
+    int rc =
+        views && writer && path ? SW_OK : sw_err_nomem(err, "a checkpoint", count * sizeof *views);
+    if (rc == SW_OK)
+        rc = add_metadata(job, w->step, writer, err);
+    if (rc == SW_OK)
+        rc = add_tensors(job, writer, views, w->stream, err);
+    if (rc == SW_OK)
+        rc = sw_st_writer_write(writer, path, 0644, &bytes, checksum, err);
+    if (rc == SW_OK)
+        announce(w, path, bytes, checksum);
+    else
+        sw_err_prefix(err, rc, "checkpoint at step %lld", (long long)w->step);
+    sw_st_writer_free(writer);
+    sw_free(views);
+    sw_free(path);
+    return rc;
+}
+
+static int read_number(const struct sw_st_file *f, const char *path, const char *key,
+                       int64_t *value, struct sw_err *err)
+{
+    const char *text = sw_st_metadata(f, key);
+    if (!text || !sw_parse_int(text, value) || *value < 0)
+        return sw_err_set(err, SW_ERR_FORMAT,
+                          "%s: not a checkpoint of a run: its metadata have no %s", path, key);
+    return SW_OK;
+}
+
+/* Every tensor the job needs, with the right shape; sw_st_read_tensor checks again when reading. */
+static int check_tensors(struct sw_job *job, const struct sw_st_file *f, const char *path,
+                         struct sw_err *err)
+{
+    const struct sw_updater *u = sw_table_updater(job->table);
+    for (int p = 0; p < sw_table_count(job->table); p++) {
+        const struct sw_param *param = sw_table_param(job->table, p);
+        for (int s = -1; s < sw_table_slots(job->table); s++) {
+            char *name = s < 0 ? sw_strdup(param->name)
+                               : sw_format("updater.%s.%s", param->name, u->slot_names[s]);
+            if (!name)
+                return sw_err_nomem(err, "a tensor's name", 0);
+            bool there = sw_st_find(f, name) != NULL;
+            int rc =
+                there ? SW_OK : sw_err_set(err, SW_ERR_FORMAT, "%s: has no tensor %s", path, name);
+            sw_free(name);
+            if (rc != SW_OK)
+                return rc;
+        }
+    }
+    return SW_OK;
+}
+
+int sw_checkpoint_check(struct sw_job *job, const char *path, int64_t *step, struct sw_err *err)
+{
+    struct sw_st_file *f = NULL;
+    int64_t version = 0;
+    int rc = sw_st_open(path, true, &f, err);
+    if (rc == SW_OK)
+        rc = read_number(f, path, "singa_ws.format", &version, err);
+    if (rc == SW_OK && version > FORMAT_VERSION)
+        rc = sw_err_set(err, SW_ERR_UNSUPPORTED,
+                        "%s: written by a newer version (format %lld, this program knows %d)", path,
+                        (long long)version, FORMAT_VERSION);
+    if (rc == SW_OK)
+        rc = read_number(f, path, "step", step, err);
+    if (rc == SW_OK)
+        rc = check_tensors(job, f, path, err);
+    sw_st_close(f);
+    return rc;
+}
+
+static int load_state(struct sw_worker *w, const struct sw_st_file *f, struct sw_err *err)
+{
+    struct sw_table *t = w->job->table;
+    const struct sw_updater *u = sw_table_updater(t);
+    int rc = SW_OK;
+    for (int p = 0; p < sw_table_count(t) && rc == SW_OK; p++)
+        for (int s = 0; s < sw_table_slots(t) && rc == SW_OK; s++) {
+            struct sw_tensor view = sw_table_tensor(t, p, s);
+            char *name = sw_format("updater.%s.%s", sw_table_param(t, p)->name, u->slot_names[s]);
+            rc = name ? sw_st_read_tensor(f, name, &view, w->stream, err)
+                      : sw_err_nomem(err, "a tensor's name", 0);
+            sw_free(name);
+        }
+    return rc;
+}
+
+static int take_values(struct sw_job *job, struct sw_stream *stream, const struct sw_st_file *f,
+                       const char *path, bool all, int *count, struct sw_err *err)
+{
+    int rc = SW_OK;
+    *count = 0;
+    for (int p = 0; p < sw_table_count(job->table) && rc == SW_OK; p++) {
+        const char *name = sw_table_param(job->table, p)->name;
+        struct sw_tensor view = sw_table_tensor(job->table, p, -1);
+        if (!sw_st_find(f, name)) {
+            if (all)
+                return sw_err_set(err, SW_ERR_FORMAT, "%s: has no tensor %s", path, name);
+            continue;
+        }
+        rc = sw_st_read_tensor(f, name, &view, stream, err);
+        *count += rc == SW_OK;
+    }
+    if (rc == SW_OK && *count == 0 && sw_table_count(job->table) > 0)
+        return sw_err_set(err, SW_ERR_INVALID, "%s: none of its tensors is a parameter of this net",
+                          path);
+    return rc;
+}
+
+int sw_checkpoint_take(struct sw_job *job, struct sw_stream *stream, const char *path, bool all,
+                       int *count, struct sw_err *err)
+{
+    struct sw_st_file *f = NULL;
+    int rc = sw_st_open(path, false, &f, err);
+    if (rc == SW_OK)
+        rc = take_values(job, stream, f, path, all, count, err);
+    sw_st_close(f);
+    return rc;
+}
+
+int sw_checkpoint_load(struct sw_worker *w, const char *path, struct sw_err *err)
+{
+    struct sw_job *job = w->job;
+    struct sw_st_file *f = NULL;
+    int count;
+    int rc = sw_st_open(path, true, &f, err);
+    if (rc == SW_OK)
+        rc = take_values(job, w->stream, f, path, true, &count, err);
+    if (rc == SW_OK)
+        rc = load_state(w, f, err);
+    if (rc == SW_OK) {
+        sw_table_put_version(job->table, (uint64_t)job->first_step);
+        const char *choices = sw_st_metadata(f, "choices");
+        if (choices && !sw_str_eq(choices, job->choices))
+            sw_job_say(
+                job, SW_LOG_WARN, w->unit,
+                "the algorithms differ from those that wrote the checkpoint (another machine, "
+                "library or number of threads): the run goes on, to the same numbers but not "
+                "to the same bits");
+    }
+    sw_st_close(f);
+    return rc;
+}

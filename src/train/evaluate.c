@@ -1,0 +1,123 @@
+/* A pass over the evaluation data, in training and alone. */
+#include "base/os.h"
+#include "base/str.h"
+#include "train/job_private.h"
+#include <math.h>
+#include <string.h>
+
+static int evaluate_batch(struct sw_worker *w, struct sw_batch *batch, struct sw_err *err)
+{
+    const struct sw_source *source = w->job->source[SW_SPLIT_EVAL];
+    struct sw_step step = {.step = (uint64_t)w->step, .valid_rows = batch->valid_rows};
+    for (int f = 0; f < source->field_count; f++)
+        sw_net_set_field(w->eval, source->field[f].name, batch->field[f]);
+    int rc = SW_OK;
+    for (int i = 0; i < sw_net_layer_count(w->eval) && rc == SW_OK; i++)
+        rc = sw_net_forward(w->eval, i, &step, err);
+    return rc;
+}
+
+int sw_evaluate_pass(struct sw_worker *w, struct sw_err *err)
+{
+    struct sw_job *job = w->job;
+    struct sw_prefetch *p = w->prefetch[SW_SPLIT_EVAL];
+    struct sw_result sums[SW_JOB_METRICS] = {{0}};
+    int64_t batches = sw_source_batches(job->source[SW_SPLIT_EVAL], job->conf->eval_batch);
+    int rc = sw_bp_collect_all(w, SW_SPLIT_EVAL, (uint64_t)w->step, err);
+    for (int64_t n = 0; n < batches && rc == SW_OK; n++) {
+        struct sw_batch batch;
+        rc = sw_prefetch_next(p, &batch, err);
+        if (rc != SW_OK)
+            break;
+        rc = evaluate_batch(w, &batch, err);
+        sw_prefetch_release(p, &batch);
+        if (rc == SW_OK)
+            sw_results_add(w->eval, &w->series[SW_SPLIT_EVAL], sums);
+        sw_slot_heartbeat(w->slot, sw_os()->monotonic_ns());
+    }
+    if (rc == SW_OK)
+        rc = sw_prefetch_rewind(p, 0, err);
+    if (rc == SW_OK)
+        sw_results_read(&w->series[SW_SPLIT_EVAL], sums, w->last[SW_SPLIT_EVAL],
+                        &w->last_count[SW_SPLIT_EVAL]);
+    return rc;
+}
+
+/* ---- alone: the verb eval ---- */
+
+/* Another section than the one that training evaluates on. */
+static int choose_split(struct sw_job *job, const char *split, struct sw_err *err)
+{
+    struct sw_worker *w = &job->worker;
+    const struct sw_section *section = sw_recipe_find(job->recipe, "data", split);
+    if (!section)
+        return sw_err_set(err, SW_ERR_NOTFOUND, "there is no [data %s] section", split);
+    sw_net_free(w->eval);
+    w->eval = NULL;
+    sw_source_close(job->source[SW_SPLIT_EVAL]);
+    job->source[SW_SPLIT_EVAL] = NULL;
+    sw_free(w->param_of[SW_SPLIT_EVAL]);
+    w->param_of[SW_SPLIT_EVAL] = NULL;
+    int rc = sw_job_open_split(job, SW_SPLIT_EVAL, section, err);
+    return rc == SW_OK ? sw_worker_build_eval(job, w, err) : rc;
+}
+
+static int load_weights(struct sw_job *job, const char *weights, struct sw_err *err)
+{
+    int count;
+    if (!weights)
+        return sw_table_init_values(job->table, err);
+    return sw_checkpoint_take(job, job->worker.stream, weights, true, &count, err);
+}
+
+static int prepare(struct sw_job *job, const char *weights, struct sw_err *err)
+{
+    struct sw_worker *w = &job->worker;
+    const struct sw_placement_row *row = sw_placement_worker(job->placement, &job->shape, 0, 0);
+    int rc = sw_bind_thread(job->machine, &row->cores, err);
+    sw_stream_attach(w->stream);
+    if (rc == SW_OK)
+        rc = sw_table_allocate(job->table, err);
+    if (rc == SW_OK)
+        rc = sw_worker_allocate(w, err);
+    if (rc == SW_OK)
+        rc = load_weights(job, weights, err);
+    if (rc == SW_OK)
+        rc = sw_snapshot_new(&job->snapshot, NULL, 0, "", job->name, 0, 1, err);
+    if (rc == SW_OK)
+        w->slot = sw_snapshot_slot(job->snapshot, 0);
+    return rc == SW_OK ? sw_worker_start_prefetch(w, SW_SPLIT_EVAL, err) : rc;
+}
+
+int sw_job_evaluate(struct sw_job *job, const char *weights, const char *split,
+                    struct sw_job_event *out, struct sw_err *err)
+{
+    struct sw_worker *w = &job->worker;
+    int64_t began_ns = sw_os()->monotonic_ns();
+    int rc = SW_OK;
+    sw_job_settle_server(job);
+    if (split && !(w->eval && sw_str_eq(split, job->data[SW_SPLIT_EVAL]->name)))
+        rc = choose_split(job, split, err);
+    if (rc == SW_OK && !w->eval)
+        rc = sw_err_set(err, SW_ERR_NOTFOUND,
+                        "there is neither a [data val] nor a [data test] section to evaluate on");
+    if (rc == SW_OK)
+        rc = prepare(job, weights, err);
+    if (rc == SW_OK)
+        rc = sw_evaluate_pass(w, err);
+    if (rc == SW_ERR_CANCELLED)
+        rc = sw_fault_get(&job->fault, err);
+    sw_snapshot_free(job->snapshot);
+    job->snapshot = NULL;
+    if (rc != SW_OK)
+        return rc;
+    *out = (struct sw_job_event){.type = SW_JOB_EVAL,
+                                 .split = job->data[SW_SPLIT_EVAL]->name,
+                                 .lr = NAN,
+                                 .eta_s = NAN,
+                                 .metric_count = w->last_count[SW_SPLIT_EVAL]};
+    out->elapsed_s = (double)(sw_os()->monotonic_ns() - began_ns) * 1e-9;
+    out->samples_per_s = (double)job->source[SW_SPLIT_EVAL]->records / out->elapsed_s;
+    memcpy(out->metric, w->last[SW_SPLIT_EVAL], sizeof out->metric);
+    return SW_OK;
+}

@@ -1,0 +1,340 @@
+/* Opening a job: recipe, machine, data, nets, parameter table, plan; nothing large is allocated and
+ * nothing is written. */
+#include "base/os.h"
+#include "base/str.h"
+#include "train/job_private.h"
+#include "train/schema.h"
+#include <stdlib.h>
+#include <string.h>
+
+enum { SLICE_ELEMENTS = 1 << 20 };
+
+static int copy_text(char **to, const char *from, struct sw_err *err)
+{
+    if (!from)
+        return SW_OK;
+    *to = sw_strdup(from);
+    return *to ? SW_OK : sw_err_nomem(err, "a job's options", strlen(from) + 1);
+}
+
+static int copy_options(struct sw_job *job, const struct sw_job_options *o, struct sw_err *err)
+{
+    int rc = copy_text(&job->out_option, o->out_dir, err);
+    if (rc == SW_OK)
+        rc = copy_text(&job->db_option, o->db, err);
+    if (rc == SW_OK)
+        rc = copy_text(&job->command, o->command, err);
+    if (rc == SW_OK)
+        rc = copy_text(&job->init_from, o->resume ? NULL : o->init_from, err);
+    if (rc == SW_OK)
+        rc = copy_text(&job->resume_checkpoint, o->resume ? o->resume_checkpoint : NULL, err);
+    job->resume_run_id = o->resume ? o->resume->id : 0;
+    job->trace_capacity = o->trace_capacity;
+    job->display = o->display;
+    return rc;
+}
+
+/* ---- recipe ---- */
+
+static int load_recipe(struct sw_job *job, const struct sw_job_options *o, struct sw_err *err)
+{
+    struct sw_recipe_source source = {
+        .path = o->recipe_path, .sets = o->sets, .set_count = o->set_count};
+    if (o->resume) {
+        source.path = o->resume->recipe;
+        source.text = o->resume->recipe_text;
+        source.text_bytes = o->resume->recipe_text ? strlen(o->resume->recipe_text) : 0;
+        source.overrides = o->resume->overrides;
+        source.fallback = o->resume->fallback ? o->resume->fallback : "";
+        if (!source.text)
+            return sw_err_set(err, SW_ERR_NOTFOUND, "run %lld: its recipe is not in the history",
+                              (long long)o->resume->id);
+    }
+    int rc = sw_recipe_load(&source, sw_train_schema(), &job->recipe, err);
+    if (!job->recipe)
+        return rc;
+    /* The rules between keys are checked even when others failed, so that all faults are shown. */
+    struct sw_err more;
+    int settled = sw_job_settle(job->recipe, &job->conf, &more);
+    if (rc == SW_OK && settled != SW_OK)
+        *err = more;
+    return rc != SW_OK ? rc : settled;
+}
+
+static int choose_device(struct sw_job *job, const char *option, struct sw_err *err)
+{
+    if (option && !sw_str_eq(option, "cpu") && !sw_str_eq(option, "auto"))
+        return sw_err_set(err, SW_ERR_INVALID, "--device %s: unknown device; there are auto, cpu",
+                          option);
+    return sw_cpu_open(false, &job->device, err);
+}
+
+/* ---- data ---- */
+
+static const struct sw_section *find_split(const struct sw_job *job, int split)
+{
+    if (split == SW_SPLIT_TRAIN)
+        return sw_recipe_find(job->recipe, "data", "train");
+    const struct sw_section *val = sw_recipe_find(job->recipe, "data", "val");
+    return val ? val : sw_recipe_find(job->recipe, "data", "test");
+}
+
+int sw_job_open_split(struct sw_job *job, int split, const struct sw_section *section,
+                      struct sw_err *err)
+{
+    job->data[split] = section;
+    if (!section)
+        return SW_OK;
+    const char *fell_from = sw_section_fell_from(section);
+    struct sw_source_args args = {
+        .name = section->name,
+        .conf = section->common,
+        .format = (const struct sw_format *)(const void *)section->type[0],
+        .format_conf = section->conf[0],
+        .replaced = fell_from ? sw_format_find(fell_from) : NULL,
+        .seed = (uint64_t)job->conf->seed,
+        .training = split == SW_SPLIT_TRAIN,
+    };
+    int rc = sw_source_open(&args, &job->source[split], err);
+    if (rc != SW_ERR_INVALID)
+        return rc;
+    sw_recipe_error(job->recipe, section, NULL, "%s", err->text);
+    return sw_recipe_verdict(job->recipe, err);
+}
+
+static int open_data(struct sw_job *job, struct sw_err *err)
+{
+    const struct sw_section *train = find_split(job, SW_SPLIT_TRAIN);
+    if (!train) {
+        sw_recipe_error(job->recipe, NULL, NULL, "there is no [data train] section");
+        return sw_recipe_verdict(job->recipe, err);
+    }
+    int rc = sw_job_open_split(job, SW_SPLIT_TRAIN, train, err);
+    if (rc == SW_OK)
+        rc = sw_job_open_split(job, SW_SPLIT_EVAL, find_split(job, SW_SPLIT_EVAL), err);
+    if (rc != SW_OK)
+        return rc;
+    job->horizon = job->conf->steps;
+    if (job->horizon == 0)
+        job->horizon =
+            sw_source_steps(job->source[SW_SPLIT_TRAIN], job->conf->epochs, job->conf->batch);
+    return SW_OK;
+}
+
+/* ---- machine ---- */
+
+/* OMP_NUM_THREADS caps the math threads, as everywhere. */
+static void cap_threads(struct sw_placement *p)
+{
+    const char *text = getenv("OMP_NUM_THREADS");
+    int64_t cap;
+    if (!text || !sw_parse_int(text, &cap) || cap < 1)
+        return;
+    for (int i = 0; i < p->worker_count; i++)
+        if (p->rows[i].threads > cap)
+            p->rows[i].threads = (int)cap;
+}
+
+static int place(struct sw_job *job, struct sw_err *err)
+{
+    job->shape = (struct sw_cluster_shape){.worker_groups = 1,
+                                           .workers_per_group = 1,
+                                           .server_groups = 1,
+                                           .servers_per_group = 1,
+                                           .bind_servers = true};
+    int rc = sw_bind_check_environment(err);
+    if (rc == SW_OK)
+        rc = sw_machine_here(&job->machine, err);
+    if (rc == SW_OK)
+        rc = sw_placement_new(job->machine, &job->shape, false, &job->placement, err);
+    if (rc == SW_OK)
+        cap_threads(job->placement);
+    return rc;
+}
+
+/* ---- parameters ---- */
+
+/* The product of the factors of all [updater PATTERN] sections that match. */
+static void override_factors(const struct sw_job *job, const char *name, double *lr, double *decay)
+{
+    for (const struct sw_section *s = sw_recipe_first(job->recipe, "updater"); s;
+         s = sw_section_next(s)) {
+        if (!s->name || !sw_str_match(s->name, name))
+            continue;
+        const struct sw_updater_override *o = s->common;
+        *lr *= o->lr_mult;
+        *decay *= o->decay_mult;
+    }
+}
+
+static const struct sw_init_conf *init_conf(const struct sw_section *section, const char *param)
+{
+    for (int i = 0; i < section->param_count; i++)
+        if (sw_str_eq(section->type[0]->params[i], param))
+            return section->param_conf[i];
+    return NULL;
+}
+
+static int add_param(struct sw_job *job, const struct sw_net *net, int p, int *index,
+                     struct sw_err *err)
+{
+    const struct sw_net_param *np = sw_net_param(net, p);
+    const struct sw_layer_param *lp = &sw_net_layer(net, np->layer)->param[np->index];
+    const struct sw_init_conf *conf = init_conf(sw_net_section(net, np->layer), lp->name);
+    struct sw_param_spec spec = {.name = np->name, .layout = lp->layout, .fan_in = lp->fan_in};
+    spec.lr_mult = spec.decay_mult = 1;
+    if (conf) {
+        spec.init = *conf;
+        spec.lr_mult = conf->lr_mult;
+        spec.decay_mult = conf->decay_mult;
+    }
+    override_factors(job, np->name, &spec.lr_mult, &spec.decay_mult);
+    return sw_table_add(job->table, &spec, index, err);
+}
+
+int sw_job_map_params(struct sw_job *job, int split, const struct sw_net *net, struct sw_err *err)
+{
+    struct sw_worker *w = &job->worker;
+    w->param_of[split] = sw_calloc((size_t)sw_net_param_count(net) + 1, sizeof(int));
+    if (!w->param_of[split])
+        return sw_err_nomem(err, "the parameter table", 0);
+    int rc = SW_OK;
+    for (int p = 0; p < sw_net_param_count(net) && rc == SW_OK; p++) {
+        int index = sw_table_find(job->table, sw_net_param(net, p)->name);
+        if (index < 0 && split == SW_SPLIT_EVAL)
+            return sw_err_set(err, SW_ERR_INVALID,
+                              "parameter %s is only in the evaluation net: nothing would train it",
+                              sw_net_param(net, p)->name);
+        if (index < 0)
+            rc = add_param(job, net, p, &index, err);
+        w->param_of[split][p] = index;
+    }
+    return rc;
+}
+
+static int make_table(struct sw_job *job, struct sw_err *err)
+{
+    const struct sw_section *u = sw_recipe_find(job->recipe, "updater", NULL);
+    struct sw_table_args args = {
+        .device = job->device,
+        .seed = (uint64_t)job->conf->seed,
+        .updater = (const struct sw_updater *)(const void *)u->type[0],
+        .updater_conf = u->conf[0],
+        .common = u->common,
+        .schedule = u->type[1],
+        .schedule_conf = u->conf[1],
+        .horizon_steps = (uint64_t)job->horizon,
+        .slice_elements = SLICE_ELEMENTS,
+        .workers = job->placement->worker_count,
+        .servers = job->placement->server_count,
+        .fault = &job->fault,
+    };
+    int rc = sw_table_new(&args, &job->table, err);
+    if (rc == SW_OK)
+        rc = sw_job_map_params(job, SW_SPLIT_TRAIN, job->worker.train, err);
+    return rc == SW_OK ? sw_table_freeze(job->table, err) : rc;
+}
+
+/* ---- the whole ---- */
+
+static int find_end(struct sw_job *job, const struct sw_job_options *o, struct sw_err *err)
+{
+    job->steps = o->steps > 0 ? o->steps : job->horizon;
+    if (job->resume_checkpoint) {
+        int rc = sw_checkpoint_check(job, job->resume_checkpoint, &job->first_step, err);
+        if (rc != SW_OK)
+            return rc;
+    }
+    return SW_OK;
+}
+
+static int open_job(struct sw_job *job, const struct sw_job_options *o, struct sw_err *err)
+{
+    int rc = copy_options(job, o, err);
+    if (rc == SW_OK)
+        rc = load_recipe(job, o, err);
+    if (rc != SW_OK)
+        return rc;
+    sw_recipe_announce_fallback(job->recipe, &job->fallback_text);
+    const char *name = o->name                        ? o->name
+                       : o->resume && o->resume->name ? o->resume->name
+                                                      : job->conf->name;
+    rc = copy_text(&job->name, name, err);
+    if (rc == SW_OK)
+        rc = choose_device(job, o->device, err);
+    if (rc == SW_OK)
+        rc = place(job, err);
+    if (rc == SW_OK)
+        rc = open_data(job, err);
+    if (rc == SW_OK)
+        rc = sw_worker_build(job, &job->worker, err);
+    if (rc == SW_OK)
+        rc = make_table(job, err);
+    if (rc == SW_OK && job->source[SW_SPLIT_EVAL])
+        rc = sw_worker_build_eval(job, &job->worker, err);
+    if (rc == SW_OK)
+        rc = find_end(job, o, err);
+    return rc == SW_OK ? sw_job_describe(job, err) : rc;
+}
+
+int sw_job_open(const struct sw_job_options *options, struct sw_log *log, struct sw_job **out,
+                struct sw_buf *messages, struct sw_err *err)
+{
+    struct sw_job *job = sw_calloc(1, sizeof *job);
+    if (!job)
+        return sw_err_nomem(err, "a job", sizeof *job);
+    job->log = log;
+    sw_fault_init(&job->fault);
+    int rc = open_job(job, options, err);
+    if (rc != SW_OK) {
+        if (job->recipe && sw_recipe_diags(job->recipe)->count > 0)
+            sw_diags_print(sw_recipe_diags(job->recipe), messages);
+        sw_job_close(job);
+        return rc;
+    }
+    *out = job;
+    return SW_OK;
+}
+
+void sw_job_close(struct sw_job *job)
+{
+    if (!job)
+        return;
+    sw_worker_fini(&job->worker);
+    sw_table_free(job->table);
+    for (int s = 0; s < SW_SPLITS; s++)
+        sw_source_close(job->source[s]);
+    sw_device_close(job->device);
+    sw_placement_free(job->placement);
+    sw_machine_free(job->machine);
+    sw_recipe_free(job->recipe);
+    sw_trace_free(job->trace);
+    sw_fault_fini(&job->fault);
+    sw_buf_fini(&job->fallback_text);
+    char *const owned[] = {job->name,      job->out_option,        job->db_option, job->command,
+                           job->init_from, job->resume_checkpoint, job->choices};
+    for (size_t i = 0; i < sizeof owned / sizeof *owned; i++)
+        sw_free(owned[i]);
+    sw_free(job->layer_rows);
+    sw_free(job);
+}
+
+const struct sw_job_plan *sw_job_plan(const struct sw_job *job)
+{
+    return &job->plan;
+}
+
+const struct sw_recipe *sw_job_recipe(const struct sw_job *job)
+{
+    return job->recipe;
+}
+
+const struct sw_trace *sw_job_trace(const struct sw_job *job)
+{
+    return job->trace;
+}
+
+void sw_job_request(struct sw_job *job, enum sw_job_request_kind what)
+{
+    __atomic_fetch_or(&job->requests, (int)what, __ATOMIC_RELAXED);
+}

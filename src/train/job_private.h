@@ -1,0 +1,195 @@
+/* A job from the inside. job.c opens and closes it, plan.c describes it, run.c sets it in motion
+ * and ends it, worker.c and server.c are the roles, bp.c is one step, evaluate.c a pass without
+ * training, checkpoint.c what survives, notes.c what the main thread is told.
+ *
+ * Threads of a running job: the main thread (run.c) starts the others, tells the observer, and
+ * joins them in fixed order; one thread per worker; one per server that has cores of its own (a
+ * server that shares its worker's cores is run by the worker between two layers); the prefetch
+ * threads; the history writer. Everything in struct sw_job is frozen while they run but for what
+ * says otherwise. */
+#ifndef SW_TRAIN_JOB_PRIVATE_H
+#define SW_TRAIN_JOB_PRIVATE_H
+
+#include "cluster/bind.h"
+#include "cluster/placement.h"
+#include "data/prefetch.h"
+#include "history/history.h"
+#include "history/snapshot.h"
+#include "net/net.h"
+#include "param/table.h"
+#include "recipe/job.h"
+#include "sync/queue.h"
+#include "train/job.h"
+
+enum { SW_SPLIT_TRAIN, SW_SPLIT_EVAL, SW_SPLITS };
+
+/* What a thread tells the main thread: an event with its texts. */
+struct sw_note {
+    struct sw_job_event event;
+    bool wake; /* only wakes the main thread: the worker has ended */
+    char text[512];
+};
+
+struct sw_server {
+    struct sw_job *job; /* borrowed */
+    int index;
+    char unit[32];
+    bool own_thread;
+    struct sw_thread thread;
+    struct sw_slot *slot;
+};
+
+/* The history handles of one net's results: loss first, then metrics and further losses. */
+struct sw_series {
+    int count;
+    char name[SW_JOB_METRICS][64];
+    int result[SW_JOB_METRICS]; /* index in the net's results; -1: the sum of all losses */
+    int handle[SW_JOB_METRICS];
+};
+
+struct sw_worker {
+    struct sw_job *job; /* borrowed */
+    int index;          /* global number */
+    char unit[32];
+    struct sw_thread thread;
+    struct sw_stream *stream;    /* owned */
+    struct sw_net *train, *eval; /* owned; eval NULL without evaluation data */
+    void *arena;                 /* owned device memory */
+    size_t arena_bytes;
+    int *param_of[SW_SPLITS]; /* owned: table index of each parameter of a net */
+    struct sw_prefetch *prefetch[SW_SPLITS];
+    struct sw_server *served; /* the server this worker runs itself, or NULL */
+    struct sw_slot *slot;
+    struct sw_history_producer *producer;
+    struct sw_series series[SW_SPLITS];
+    int rate_series, speed_series, link;
+    struct sw_step_time ledger;       /* of the step under way */
+    int64_t lap_ns;                   /* when the ledger was last written */
+    double *forward_ms, *backward_ms; /* owned [layers of train]: since the last flush */
+    int64_t timed_steps;
+    struct sw_job_metric last[SW_SPLITS][SW_JOB_METRICS]; /* newest values */
+    int last_count[SW_SPLITS];
+    int64_t step;                   /* updates done */
+    int64_t started_ns, trained_ns; /* first step's begin; time spent in steps */
+    int64_t first_step;             /* updates done at the start of this segment */
+    int checkpoint_failures;
+};
+
+struct sw_job {
+    struct sw_log *log; /* borrowed */
+    struct sw_recipe *recipe;
+    const struct sw_job_conf *conf; /* of the recipe */
+    char *name, *out_option, *db_option, *command, *init_from,
+        *resume_checkpoint; /* owned or NULL */
+    int64_t resume_run_id;  /* 0: a new run */
+    int64_t horizon;        /* steps of the recipe */
+    int64_t steps;          /* where this run ends */
+    int64_t first_step;     /* of the checkpoint it goes on from */
+    int64_t trace_capacity;
+    struct sw_display_policy display;
+
+    struct sw_machine *machine;
+    struct sw_cluster_shape shape;
+    struct sw_placement *placement;
+    struct sw_device *device;
+    const struct sw_section *data[SW_SPLITS]; /* NULL: no such section */
+    struct sw_source *source[SW_SPLITS];
+    struct sw_table *table;
+    struct sw_worker worker;
+    struct sw_server server;
+    char *choices; /* owned: what the plans chose, a line per layer */
+
+    struct sw_job_plan plan;
+    struct sw_job_layer *layer_rows; /* owned */
+    struct sw_buf fallback_text;
+    char framework_reason[160];
+
+    struct sw_fault fault;
+    bool fault_ready;
+    struct sw_history *history;
+    struct sw_snapshot *snapshot;
+    struct sw_trace *trace;
+    struct sw_queue notes; /* struct sw_note */
+    bool notes_ready;
+    int ended;         /* atomic: workers that have ended */
+    int requests;      /* atomic: enum sw_job_request_kind bits */
+    int wants_display; /* atomic: the main thread asks the worker for a display */
+};
+
+/* job.c */
+int sw_job_open_split(struct sw_job *job, int split, const struct sw_section *section,
+                      struct sw_err *err) SW_MUST_CHECK;
+/* Finds each parameter of a net in the table; those of the training net are added. */
+int sw_job_map_params(struct sw_job *job, int split, const struct sw_net *net,
+                      struct sw_err *err) SW_MUST_CHECK;
+
+/* run.c */
+/* Decides whether the server is a thread or is run by its worker. */
+void sw_job_settle_server(struct sw_job *job);
+
+/* plan.c */
+int sw_job_describe(struct sw_job *job, struct sw_err *err) SW_MUST_CHECK;
+size_t sw_job_batch_bytes(const struct sw_job *job);
+void sw_job_prefetch_args(const struct sw_job *job, int split, struct sw_prefetch_args *args);
+
+/* checkpoint.c */
+/* Writes OUT/checkpoint-STEP.safetensors and records it. Between steps only. */
+int sw_checkpoint_write(struct sw_worker *w, struct sw_err *err) SW_MUST_CHECK;
+/* Checks the file and that it fits the job's parameters; *step is where it stands. */
+int sw_checkpoint_check(struct sw_job *job, const char *path, int64_t *step,
+                        struct sw_err *err) SW_MUST_CHECK;
+/* Loads values and updater state. */
+int sw_checkpoint_load(struct sw_worker *w, const char *path, struct sw_err *err) SW_MUST_CHECK;
+/* Loads the parameters that both sides have, whatever wrote the file; *count says how many. all:
+ * every parameter must be there. */
+int sw_checkpoint_take(struct sw_job *job, struct sw_stream *stream, const char *path, bool all,
+                       int *count, struct sw_err *err) SW_MUST_CHECK;
+
+/* worker.c */
+/* Stream and training net; then, once the table knows the parameters, the evaluation net. */
+int sw_worker_build(struct sw_job *job, struct sw_worker *w, struct sw_err *err) SW_MUST_CHECK;
+int sw_worker_build_eval(struct sw_job *job, struct sw_worker *w, struct sw_err *err) SW_MUST_CHECK;
+int sw_worker_allocate(struct sw_worker *w, struct sw_err *err) SW_MUST_CHECK;
+int sw_worker_open_history(struct sw_worker *w, struct sw_err *err) SW_MUST_CHECK;
+int sw_worker_start_prefetch(struct sw_worker *w, int split, struct sw_err *err) SW_MUST_CHECK;
+void sw_worker_main(void *worker);
+void sw_worker_fini(struct sw_worker *w);
+/* Adds the time since the last lap to a part of the ledger and to *total_ms when that is not NULL.
+ */
+void sw_worker_lap(struct sw_worker *w, float *part_ms, double *total_ms);
+
+/* bp.c */
+/* Update `t`: forward, backward with wait-free updates; *loss is the weighted sum of all losses. */
+int sw_bp_step(struct sw_worker *w, int64_t t, const struct sw_batch *batch,
+               struct sw_err *err) SW_MUST_CHECK;
+/* Waits until all parameters of a net are at `version`. */
+int sw_bp_collect_all(struct sw_worker *w, int split, uint64_t version,
+                      struct sw_err *err) SW_MUST_CHECK;
+
+/* results.c */
+/* Loss and metrics of the last forward pass as (sum, weight) pairs are added to sums[]. */
+void sw_results_add(const struct sw_net *net, const struct sw_series *s, struct sw_result *sums);
+/* The values of the pairs; *count of them. */
+void sw_results_read(const struct sw_series *s, const struct sw_result *sums,
+                     struct sw_job_metric *out, int *count);
+/* Names for a net's results: loss, accuracy, accuracy.top5 ... Errors: none, the first 16 are kept.
+ */
+void sw_series_name(const struct sw_net *net, struct sw_series *s);
+/* evaluate.c */
+/* One pass over the evaluation source with the values as they are. */
+int sw_evaluate_pass(struct sw_worker *w, struct sw_err *err) SW_MUST_CHECK;
+
+/* server.c */
+/* Handles what is in the inbox; never waits. */
+int sw_server_poll(struct sw_server *s, struct sw_err *err) SW_MUST_CHECK;
+void sw_server_main(void *server);
+
+/* notes.c */
+/* Hands an event to the main thread; a display is dropped when it is slow. text may be NULL. */
+void sw_job_note(struct sw_job *job, const struct sw_job_event *e, const char *text);
+void sw_job_note_ended(struct sw_job *job);
+/* An event for the history, the log and the observer. */
+void sw_job_say(struct sw_job *job, enum sw_log_level level, const char *source, const char *fmt,
+                ...) SW_PRINTF(4, 5);
+
+#endif

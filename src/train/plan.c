@@ -1,0 +1,158 @@
+/* What a job is before it runs: rows for `check`, bytes by use, the choices of the plans. */
+#include "base/os.h"
+#include "base/str.h"
+#include "train/job_private.h"
+#include <stdio.h>
+
+void sw_job_prefetch_args(const struct sw_job *job, int split, struct sw_prefetch_args *args)
+{
+    const struct sw_source *source = job->source[split];
+    int64_t rows = split == SW_SPLIT_TRAIN ? job->conf->batch : job->conf->eval_batch;
+    *args = (struct sw_prefetch_args){
+        .source = source,
+        .batch_rows = rows,
+        .row_count = rows,
+        .batch_stride = 1,
+        .batch_limit = split == SW_SPLIT_TRAIN ? -1 : sw_source_batches(source, rows),
+        .slots = (int)source->prefetch,
+        .threads = (int)source->workers,
+        .fields = (1u << source->field_count) - 1,
+    };
+}
+
+size_t sw_job_batch_bytes(const struct sw_job *job)
+{
+    size_t bytes = 0;
+    for (int s = 0; s < SW_SPLITS; s++)
+        if (job->source[s]) {
+            struct sw_prefetch_args args;
+            sw_job_prefetch_args(job, s, &args);
+            bytes += sw_prefetch_bytes(&args);
+        }
+    return bytes;
+}
+
+static void shape_text(const struct sw_desc *d, char *out, size_t bytes)
+{
+    size_t n = 0;
+    out[0] = '\0';
+    for (int i = 0; i < d->ndim && n < bytes; i++)
+        n += (size_t)snprintf(out + n, bytes - n, "%s%lld", i ? "x" : "", (long long)d->dim[i]);
+}
+
+static void fill_row(const struct sw_net *net, int i, struct sw_job_layer *row)
+{
+    const struct sw_layer *l = sw_net_layer(net, i);
+    const char *src = sw_section_text(sw_net_section(net, i), "src");
+    size_t bytes = sw_desc_bytes(&l->dst.desc);
+    bool input = l->type->role == SW_ROLE_INPUT;
+    row->name = l->name;
+    row->type = l->type->base.name;
+    row->algorithm = l->algorithm;
+    row->src = src ? src : "";
+    row->in_place = sw_net_is_in_place(net, i);
+    row->fused = sw_net_is_fused(net, i);
+    row->feature_bytes = input || row->in_place ? 0 : bytes;
+    row->gradient_bytes =
+        sw_net_has_backward(net, i) && l->type->role == SW_ROLE_NEURON && !row->in_place ? bytes
+                                                                                         : 0;
+    row->saved_bytes = l->saved_bytes;
+    row->scratch_bytes = l->scratch_bytes;
+    row->flops_forward = l->flops_forward;
+    row->flops_backward = sw_net_has_backward(net, i) ? l->flops_backward : 0;
+    for (int p = 0; p < l->param_count; p++) {
+        row->params += sw_desc_count(&l->param[p].layout);
+        row->param_bytes += sw_desc_bytes(&l->param[p].layout);
+    }
+    shape_text(&l->dst.desc, row->shape, sizeof row->shape);
+    sw_desc_text(&l->dst.desc, row->layout);
+}
+
+/* The layers of the training net, then those that only evaluation has. */
+static int fill_rows(struct sw_job *job, struct sw_err *err)
+{
+    const struct sw_net *train = job->worker.train, *eval = job->worker.eval;
+    int train_count = sw_net_layer_count(train), eval_count = eval ? sw_net_layer_count(eval) : 0;
+    job->layer_rows = sw_calloc((size_t)(train_count + eval_count), sizeof *job->layer_rows);
+    if (!job->layer_rows)
+        return sw_err_nomem(err, "the list of layers", 0);
+    int n = 0;
+    for (int i = 0; i < train_count; i++) {
+        struct sw_job_layer *row = &job->layer_rows[n++];
+        fill_row(train, i, row);
+        row->train = true;
+        row->eval = eval && sw_net_find(eval, row->name) >= 0;
+        job->plan.flops_per_sample += row->flops_forward + row->flops_backward;
+    }
+    for (int i = 0; i < eval_count; i++) {
+        if (sw_net_find(train, sw_net_layer(eval, i)->name) >= 0)
+            continue;
+        struct sw_job_layer *row = &job->layer_rows[n++];
+        fill_row(eval, i, row);
+        row->eval = true;
+    }
+    job->plan.layer_count = n;
+    job->plan.layers = job->layer_rows;
+    job->plan.flops_per_sample /= (double)job->conf->batch;
+    return SW_OK;
+}
+
+/* A line per layer with a plan, and the number of threads: what decides the bits of a run. */
+static int write_choices(struct sw_job *job, struct sw_err *err)
+{
+    struct sw_buf b = {0};
+    const struct sw_net *net = job->worker.train;
+    const struct sw_placement_row *row = sw_placement_worker(job->placement, &job->shape, 0, 0);
+    sw_buf_printf(&b, "threads %d\n", row->threads);
+    for (int i = 0; i < sw_net_layer_count(net); i++)
+        if (sw_net_layer(net, i)->algorithm)
+            sw_buf_printf(&b, "%s %s\n", sw_net_layer(net, i)->name,
+                          sw_net_layer(net, i)->algorithm);
+    job->choices = sw_buf_take(&b);
+    return job->choices ? SW_OK : sw_err_nomem(err, "the list of choices", 0);
+}
+
+static void describe_data(const struct sw_job *job, int split, char *out, size_t bytes)
+{
+    struct sw_buf b = {0};
+    out[0] = '\0';
+    if (!job->source[split])
+        return;
+    sw_data_describe(job->source[split], &b);
+    snprintf(out, bytes, "%s: %s", job->data[split]->name, sw_buf_text(&b));
+    sw_buf_fini(&b);
+}
+
+int sw_job_describe(struct sw_job *job, struct sw_err *err)
+{
+    struct sw_job_plan *p = &job->plan;
+    int rc = fill_rows(job, err);
+    if (rc == SW_OK)
+        rc = write_choices(job, err);
+    if (rc != SW_OK)
+        return rc;
+    p->name = job->name;
+    p->recipe = sw_recipe_path(job->recipe);
+    p->device = job->device->name;
+    p->framework = "allreduce";
+    snprintf(
+        job->framework_reason, sizeof job->framework_reason,
+        "one worker, its server beside it: with a single worker all synchronous frameworks are "
+        "the same");
+    p->framework_reason = job->framework_reason;
+    p->params = sw_table_elements(job->table);
+    p->steps = job->steps;
+    p->batch = job->conf->batch;
+    p->eval_batch = job->conf->eval_batch;
+    sw_table_bytes(job->table, &p->param_bytes, &p->state_bytes);
+    p->arena_bytes = job->worker.arena_bytes;
+    p->batch_bytes = sw_job_batch_bytes(job);
+    p->plan_bytes = sw_cpu_bytes_in_use();
+    p->memory_bytes =
+        p->param_bytes + p->state_bytes + p->arena_bytes + p->batch_bytes + p->plan_bytes;
+    p->placement = job->placement;
+    p->fallback = sw_buf_text(&job->fallback_text);
+    for (int s = 0; s < SW_SPLITS; s++)
+        describe_data(job, s, p->data[s], sizeof p->data[s]);
+    return SW_OK;
+}

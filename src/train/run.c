@@ -1,0 +1,383 @@
+/* A job in motion, from the main thread: starts history, snapshot, table, prefetch, servers and
+ * workers; then hands their notes to the observer until the workers have ended or the fault is set;
+ * then ends every role in fixed order: prefetch, workers, servers, history (drains last), snapshot.
+ */
+#include "base/os.h"
+#include "base/str.h"
+#include "train/job_private.h"
+#include <math.h>
+#include <string.h>
+#include <sys/resource.h>
+
+enum { NOTES = 1024, POLL_MS = 100, SHUTDOWN_MS = 5000 };
+
+struct running {
+    struct sw_job *job;
+    sw_job_observer *observer;
+    void *user;
+    int64_t began_ns, displayed_ns;
+    int64_t displayed_step;
+    struct sw_job_event last_eval, last_display;
+    bool has_eval, has_display;
+};
+
+/* ---- set-up ---- */
+
+static int open_history(struct sw_job *job, struct sw_err *err)
+{
+    char *path = NULL;
+    int rc = sw_history_default_path(job->db_option, job->conf->db, &path, err);
+    if (rc == SW_OK)
+        rc = sw_history_open(&job->history, path, job->log, err);
+    sw_free(path);
+    if (rc != SW_OK)
+        return rc;
+    const struct sw_job_plan *p = &job->plan;
+    struct sw_run_info info = {
+        .name = job->name,
+        .recipe = p->recipe,
+        .recipe_text = sw_recipe_text(job->recipe),
+        .recipe_hash = sw_recipe_hash(job->recipe),
+        .overrides = sw_recipe_overrides(job->recipe),
+        .fallback = sw_recipe_fallback(job->recipe),
+        .command = job->command,
+        .framework = p->framework,
+        .device = p->device,
+        .version = SW_VERSION,
+        .out_dir = job->out_option,
+        .workers = job->placement->worker_count,
+        .seed = job->conf->seed,
+        .batch = p->batch,
+        .steps = job->steps,
+        .epoch_records = job->source[SW_SPLIT_TRAIN]->records,
+        .params = p->params,
+        .flops_per_sample = p->flops_per_sample,
+    };
+    return job->resume_run_id ? sw_history_resume_run(job->history, job->resume_run_id,
+                                                      job->first_step, &info, err)
+                              : sw_history_begin_run(job->history, &info, err);
+}
+
+static void record_placement(struct sw_job *job)
+{
+    const struct sw_placement *p = job->placement;
+    for (int i = 0; i < p->worker_count + p->server_count; i++) {
+        const struct sw_placement_row *row = &p->rows[i];
+        char cores[256];
+        sw_history_placement(job->history, row->unit, row->device, row->numa,
+                             sw_core_set_text(&row->cores, cores, sizeof cores), row->reason);
+    }
+}
+
+static int open_snapshot(struct sw_job *job, struct sw_err *err)
+{
+    char *path = NULL;
+    struct sw_err ignored;
+    int units = job->placement->worker_count + job->placement->server_count;
+    const char *uid = sw_history_run_uid(job->history);
+    int rc = sw_snapshot_path(uid, &path, &ignored);
+    if (rc == SW_OK)
+        rc = sw_snapshot_new(&job->snapshot, path, sw_history_run_id(job->history), uid, job->name,
+                             job->steps, units, &ignored);
+    /* A snapshot that nobody can read is no reason not to train. */
+    if (rc != SW_OK) {
+        sw_log_write(job->log, SW_LOG_WARN, "snapshot", "%s: the run cannot be watched live",
+                     ignored.text);
+        rc = sw_snapshot_new(&job->snapshot, NULL, sw_history_run_id(job->history), uid, job->name,
+                             job->steps, units, err);
+    }
+    sw_free(path);
+    if (rc != SW_OK)
+        return rc;
+    job->worker.slot = sw_snapshot_slot(job->snapshot, 0);
+    job->server.slot = sw_snapshot_slot(job->snapshot, job->placement->worker_count);
+    sw_slot_set_name(job->worker.slot, job->worker.unit);
+    sw_slot_set_name(job->server.slot, job->server.unit);
+    return SW_OK;
+}
+
+static void watch_update(void *user, int server, int param, uint64_t version, int64_t begin_ns,
+                         int64_t end_ns)
+{
+    struct sw_job *job = user;
+    struct sw_trace_event e = {.begin_ns = begin_ns,
+                               .end_ns = end_ns,
+                               .step = (int64_t)version,
+                               .what = SW_TRACE_UPDATE,
+                               .unit = 1000 + server,
+                               .index = param};
+    sw_trace_add(job->trace, &e);
+}
+
+static int make_trace(struct sw_job *job, struct sw_err *err)
+{
+    if (job->trace_capacity <= 0)
+        return SW_OK;
+    job->trace = sw_trace_new((size_t)job->trace_capacity);
+    if (!job->trace)
+        return sw_err_nomem(err, "a trace", (size_t)job->trace_capacity);
+    sw_table_set_watch(job->table, watch_update, job);
+    return SW_OK;
+}
+
+/* A server with cores of its own is a thread; one that shares its worker's cores is run by it. */
+void sw_job_settle_server(struct sw_job *job)
+{
+    const struct sw_placement_row *worker = sw_placement_worker(job->placement, &job->shape, 0, 0);
+    const struct sw_placement_row *server = sw_placement_server(job->placement, &job->shape, 0, 0);
+    job->server = (struct sw_server){.job = job, .index = 0};
+    memcpy(job->server.unit, server->unit, sizeof job->server.unit);
+    job->server.own_thread = !sw_core_set_overlaps(&worker->cores, &server->cores);
+    job->worker.served = job->server.own_thread ? NULL : &job->server;
+}
+
+static int allocate(struct sw_job *job, struct sw_err *err)
+{
+    int rc = sw_table_allocate(job->table, err);
+    if (rc == SW_OK)
+        rc = sw_worker_allocate(&job->worker, err);
+    if (rc == SW_OK)
+        rc = sw_worker_open_history(&job->worker, err);
+    if (rc == SW_OK)
+        rc = sw_queue_init(&job->notes, sizeof(struct sw_note), NOTES, err);
+    job->notes_ready = rc == SW_OK;
+    if (rc == SW_OK)
+        rc = sw_fault_attach(&job->fault, sw_table_close_v, job->table, err);
+    return rc;
+}
+
+static int start_roles(struct sw_job *job, struct sw_err *err)
+{
+    int rc = sw_worker_start_prefetch(&job->worker, SW_SPLIT_TRAIN, err);
+    if (rc == SW_OK && job->worker.eval)
+        rc = sw_worker_start_prefetch(&job->worker, SW_SPLIT_EVAL, err);
+    if (rc == SW_OK && job->server.own_thread)
+        rc = sw_thread_start(&job->server.thread, job->server.unit, sw_server_main, &job->server,
+                             err);
+    if (rc == SW_OK)
+        rc = sw_thread_start(&job->worker.thread, job->worker.unit, sw_worker_main, &job->worker,
+                             err);
+    return rc;
+}
+
+/* ---- in motion ---- */
+
+static void tell(struct running *r, const struct sw_job_event *e)
+{
+    if (e->type == SW_JOB_DISPLAY) {
+        r->last_display = *e;
+        r->has_display = true;
+        r->displayed_ns = sw_os()->monotonic_ns();
+        r->displayed_step = e->step;
+    } else if (e->type == SW_JOB_EVAL) {
+        r->last_eval = *e;
+        r->has_eval = true;
+    }
+    if (r->observer)
+        r->observer(r->user, e);
+}
+
+static void tell_start(struct running *r)
+{
+    struct sw_job *job = r->job;
+    struct sw_job_event e = {.type = SW_JOB_START,
+                             .step = job->first_step,
+                             .steps = job->steps,
+                             .run_id = sw_history_run_id(job->history),
+                             .out_dir = sw_history_out_dir(job->history),
+                             .db_path = sw_history_path(job->history)};
+    tell(r, &e);
+}
+
+/* By time: after max(every_s, the time that every_share of the steps takes). */
+static void ask_for_display(struct running *r)
+{
+    struct sw_job *job = r->job;
+    const struct sw_display_policy *d = &job->display;
+    int64_t now_ns = sw_os()->monotonic_ns();
+    if (d->every_steps > 0 || d->every_s <= 0 ||
+        (double)(now_ns - r->displayed_ns) * 1e-9 < d->every_s)
+        return;
+    struct sw_slot_state s;
+    if (d->every_share > 0 && sw_snapshot_read_slot(job->snapshot, 0, &s) &&
+        (double)(s.done_step - r->displayed_step) < d->every_share * (double)job->steps)
+        return;
+    __atomic_store_n(&job->wants_display, 1, __ATOMIC_RELAXED);
+}
+
+static void deliver(struct running *r, struct sw_note *note)
+{
+    if (note->wake)
+        return;
+    if (note->event.type == SW_JOB_CHECKPOINT)
+        note->event.path = note->text;
+    else
+        note->event.text = note->text;
+    tell(r, &note->event);
+}
+
+static void abort_when_asked(struct sw_job *job)
+{
+    if (!(__atomic_load_n(&job->requests, __ATOMIC_RELAXED) & SW_JOB_ABORT))
+        return;
+    struct sw_err err;
+    sw_err_set(&err, SW_ERR_LIBRARY,
+               "aborted by request in the middle of a step; the last checkpoint stands");
+    sw_fault_set(&job->fault, "job", &err);
+}
+
+static void follow(struct running *r)
+{
+    struct sw_job *job = r->job;
+    struct sw_note note;
+    bool over = false;
+    while (!over) {
+        over = __atomic_load_n(&job->ended, __ATOMIC_ACQUIRE) > 0 || sw_fault_is_set(&job->fault);
+        while (sw_queue_try_pop(&job->notes, &note) == SW_OK)
+            deliver(r, &note);
+        if (over)
+            break;
+        if (sw_queue_pop_ms(&job->notes, &note, POLL_MS) == SW_OK)
+            deliver(r, &note);
+        ask_for_display(r);
+        abort_when_asked(job);
+    }
+}
+
+/* ---- the end ---- */
+
+/* Every role in order, each with what is left of the time. False: one did not end. */
+static bool end_roles(struct sw_job *job)
+{
+    int64_t until_ns = sw_os()->monotonic_ns() + (int64_t)SHUTDOWN_MS * 1000000;
+    for (int s = 0; s < SW_SPLITS; s++)
+        if (job->worker.prefetch[s])
+            sw_prefetch_close(job->worker.prefetch[s]);
+    struct sw_thread *threads[] = {&job->worker.thread, &job->server.thread};
+    for (int i = 0; i < 2; i++) {
+        if (i == 1)
+            sw_table_close_v(job->table);
+        int64_t left_ms = (until_ns - sw_os()->monotonic_ns()) / 1000000;
+        if (!sw_thread_join_timed(threads[i], left_ms > 0 ? (int)left_ms : 0))
+            return false;
+    }
+    return true;
+}
+
+static size_t resident_bytes(void)
+{
+    struct rusage u;
+    return getrusage(RUSAGE_SELF, &u) == 0 ? (size_t)u.ru_maxrss * 1024 : 0;
+}
+
+static void tell_summary(struct running *r, enum sw_run_status status)
+{
+    struct sw_job *job = r->job;
+    struct sw_worker *w = &job->worker;
+    struct sw_job_event e = {.type = SW_JOB_SUMMARY,
+                             .step = w->step,
+                             .steps = job->steps,
+                             .status = status,
+                             .run_id = sw_history_run_id(job->history),
+                             .out_dir = sw_history_out_dir(job->history),
+                             .db_path = sw_history_path(job->history),
+                             .elapsed_s = (double)(sw_os()->monotonic_ns() - r->began_ns) * 1e-9,
+                             .samples_per_s = NAN,
+                             .step_ms = NAN,
+                             .lr = NAN,
+                             .eta_s = NAN,
+                             .peak_bytes = sw_cpu_bytes_peak(),
+                             .rss_bytes = resident_bytes()};
+    int64_t steps = w->step - w->first_step;
+    if (steps > 0 && w->trained_ns > 0) {
+        e.step_ms = (double)w->trained_ns * 1e-6 / (double)steps;
+        e.samples_per_s = (double)job->conf->batch * 1e3 / e.step_ms;
+    }
+    int split = r->has_eval ? SW_SPLIT_EVAL : SW_SPLIT_TRAIN;
+    e.split = split == SW_SPLIT_EVAL ? job->data[SW_SPLIT_EVAL]->name : "train";
+    e.metric_count = w->last_count[split];
+    memcpy(e.metric, w->last[split], sizeof e.metric);
+    tell(r, &e);
+}
+
+static enum sw_run_status status_of(int rc)
+{
+    return rc == SW_OK ? SW_RUN_DONE : rc == SW_ERR_CANCELLED ? SW_RUN_STOPPED : SW_RUN_FAILED;
+}
+
+/* SW_OK, SW_ERR_CANCELLED when it was stopped by request before the last step, or the fault. */
+static int outcome(struct sw_job *job, struct sw_err *err)
+{
+    int rc = sw_fault_get(&job->fault, err);
+    if (rc != SW_OK)
+        return rc;
+    if (job->worker.step < job->steps)
+        return sw_err_set(err, SW_ERR_CANCELLED,
+                          "stopped by request after step %lld; a checkpoint was written",
+                          (long long)job->worker.step);
+    return SW_OK;
+}
+
+static void close_run(struct sw_job *job, int rc, const struct sw_err *err)
+{
+    if (job->history) {
+        if (rc != SW_OK && rc != SW_ERR_CANCELLED)
+            sw_history_event(job->history, SW_LOG_ERROR, "job", "%s", err->text);
+        sw_history_finish_run(job->history, status_of(rc));
+        sw_history_close(job->history);
+        job->history = NULL;
+    }
+    if (job->snapshot) {
+        sw_snapshot_set_status(job->snapshot, status_of(rc));
+        sw_snapshot_free(job->snapshot);
+        job->snapshot = NULL;
+    }
+    if (job->notes_ready)
+        sw_queue_fini(&job->notes);
+    job->notes_ready = false;
+}
+
+int sw_job_run(struct sw_job *job, sw_job_observer *observer, void *user, bool *stuck,
+               struct sw_err *err)
+{
+    struct running r = {.job = job, .observer = observer, .user = user};
+    r.began_ns = r.displayed_ns = sw_os()->monotonic_ns();
+    if (stuck)
+        *stuck = false;
+    sw_job_settle_server(job);
+    job->worker.step = job->first_step;
+    int rc = open_history(job, err);
+    if (rc == SW_OK)
+        rc = make_trace(job, err);
+    if (rc == SW_OK)
+        rc = open_snapshot(job, err);
+    if (rc == SW_OK)
+        rc = allocate(job, err);
+    if (rc == SW_OK && job->first_step < job->steps) {
+        record_placement(job);
+        tell_start(&r);
+        rc = start_roles(job, err);
+        if (rc != SW_OK)
+            sw_fault_set(&job->fault, "job", err);
+        else
+            follow(&r);
+        if (!end_roles(job)) {
+            rc = sw_fault_get(&job->fault, err);
+            sw_err_prefix(err, rc, "a thread did not end within %d s", SHUTDOWN_MS / 1000);
+            if (job->history)
+                sw_history_event(job->history, SW_LOG_ERROR, "job", "%s", err->text);
+            if (job->history)
+                sw_history_flush(job->history, SHUTDOWN_MS);
+            if (stuck)
+                *stuck = true;
+            return rc == SW_OK ? SW_ERR_LIBRARY : rc;
+        }
+        struct sw_note note;
+        while (sw_queue_try_pop(&job->notes, &note) == SW_OK)
+            deliver(&r, &note);
+        rc = outcome(job, err);
+        tell_summary(&r, status_of(rc));
+    }
+    close_run(job, rc, err);
+    return rc;
+}

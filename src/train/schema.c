@@ -1,0 +1,54 @@
+#include "train/schema.h"
+
+#include "data/data.h"
+#include "layers/layer.h"
+#include "param/init.h"
+#include "param/schedule.h"
+#include "param/updater.h"
+#include "recipe/job.h"
+
+extern const struct sw_updater *const sw_updaters[]; /* written by the build */
+
+/* Every descriptor begins with its struct sw_type, so a registry of descriptors is one of types. */
+#define TYPES(registry) ((const struct sw_type *const *)(const void *)(registry))
+
+static const struct sw_schema_kind kinds[] = {
+    SW_JOB_SCHEMA_KIND,
+    {.kind = "data",
+     .form = SW_SECTION_NAMED,
+     .required = true,
+     .opts = sw_data_opts,
+     .conf_bytes = sizeof(struct sw_data_conf),
+     .type_key = {"format"},
+     .types = {TYPES(sw_formats)},
+     .fallback_key = "fallback",
+     .paths_key = "paths"},
+    {.kind = "updater",
+     .form = SW_SECTION_ONE,
+     .required = true,
+     .opts = sw_updater_opts,
+     .conf_bytes = sizeof(struct sw_updater_conf),
+     .type_key = {"type", "policy"},
+     .type_default = {"sgd", "fixed"},
+     .types = {TYPES(sw_updaters), sw_schedules}},
+    {.kind = "updater",
+     .form = SW_SECTION_NAMED,
+     .opts = sw_updater_override_opts,
+     .conf_bytes = sizeof(struct sw_updater_override)},
+    {.kind = "layer",
+     .form = SW_SECTION_NAMED,
+     .required = true,
+     .opts = sw_layer_opts,
+     .conf_bytes = sizeof(struct sw_layer_conf),
+     .type_key = {"type"},
+     .types = {TYPES(sw_layer_types)},
+     .param_opts = sw_param_opts,
+     .param_bytes = sizeof(struct sw_init_conf)},
+};
+
+static const struct sw_schema schema = {.kinds = kinds, .count = sizeof kinds / sizeof *kinds};
+
+const struct sw_schema *sw_train_schema(void)
+{
+    return &schema;
+}

@@ -1,0 +1,10 @@
+/* The whole recipe language: every kind of section with the registries of the floors below. */
+#ifndef SW_TRAIN_SCHEMA_H
+#define SW_TRAIN_SCHEMA_H
+
+#include "recipe/schema.h"
+
+/* Const; any thread. */
+const struct sw_schema *sw_train_schema(void);
+
+#endif
