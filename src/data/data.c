@@ -1,20 +1,7 @@
 #include "data/data.h"
-#include "data/files.h"
 #include "data/source.h"
 
-static const char *const fallbacks[] = {"none", "synthetic", NULL};
 static const char *const crop_methods[] = {"auto", "random", "centre", NULL};
-
-const struct sw_format *sw_data_fallback(const struct sw_data_conf *conf)
-{
-    return conf->fallback == SW_FALLBACK_NONE ? NULL : sw_format_find(fallbacks[conf->fallback]);
-}
-
-bool sw_data_present(const struct sw_format *format, const void *format_conf)
-{
-    /* needs_files promises that the paths come first in the format's struct. */
-    return !format->needs_files || sw_files_any((const struct sw_strings *)format_conf);
-}
 
 static void describe_shape(const struct sw_field *f, struct sw_buf *out)
 {
@@ -41,11 +28,9 @@ void sw_data_describe(const struct sw_source *s, struct sw_buf *out)
 
 const struct sw_opt sw_data_opts[] = {
     {.key = "fallback",
-     .help = "format to use when none of `paths` exists; its keys may stand in this section too",
+     .help = "format to use when none of `paths` exists: synthetic makes pictures that look alike",
      .offset = AT(fallback),
-     .type = SW_OPT_ENUM,
-     .def = "none",
-     .choices = fallbacks},
+     .type = SW_OPT_STRING},
     {.key = "scale",
      .help = "factor applied last: input = (x - mean) / std * scale",
      .offset = AT(scale),

@@ -1,7 +1,6 @@
 /* The keys that every [data NAME] section takes, whatever its format, and what `check` prints about
  * it. The recipe binds sw_data_opts into a struct sw_data_conf, the rows of the section's format
- * (sw_format_find(format)->base.opts) into that format's own struct, and hands both to
- * sw_source_open. With `fallback = synthetic` the section also takes synthetic's keys.
+ * (sw_format_find(format)->base.opts) into that format's own struct, and both go to sw_source_open.
  * Const tables and pure functions: any thread. */
 #ifndef SW_DATA_DATA_H
 #define SW_DATA_DATA_H
@@ -10,12 +9,11 @@
 #include "data/format.h"
 #include "recipe/option.h"
 
-enum sw_fallback { SW_FALLBACK_NONE, SW_FALLBACK_SYNTHETIC };
 enum sw_crop_method { SW_CROP_AUTO, SW_CROP_RANDOM, SW_CROP_CENTRE };
 
 /* Input = (x - mean) / std * scale, mean in raw units; then nothing else touches the numbers. */
 struct sw_data_conf {
-    int fallback; /* enum sw_fallback */
+    const char *fallback; /* name of a format; the recipe has acted on it before this is filled */
     double scale;
     struct sw_reals mean; /* none (0), one, or one per channel */
     struct sw_reals std;  /* none (1), one, or one per channel */
@@ -30,13 +28,6 @@ struct sw_data_conf {
 /* Rows for struct sw_data_conf. `format` itself is not among them: it selects the table beside
  * this. */
 extern const struct sw_opt sw_data_opts[];
-
-/* The format that `fallback` names, or NULL for none. */
-const struct sw_format *sw_data_fallback(const struct sw_data_conf *conf);
-
-/* True when the format needs no files, or at least one of its `paths` (list, globs) exists. When
- * false and a fallback is set, the fallback is used instead. conf is the format's own struct. */
-bool sw_data_present(const struct sw_format *format, const void *format_conf);
 
 struct sw_source;
 

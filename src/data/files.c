@@ -1,7 +1,6 @@
 #include "data/files.h"
 #include "base/os.h"
 #include "base/str.h"
-#include <errno.h>
 #include <glob.h>
 #include <string.h>
 
@@ -64,24 +63,6 @@ void sw_files_fini(struct sw_files *f)
         sw_free(f->path[i]);
     sw_free(f->path);
     *f = (struct sw_files){0};
-}
-
-bool sw_files_any(const struct sw_strings *names)
-{
-    bool any = false;
-    for (int i = 0; !any && i < names->count; i++) {
-        struct stat st;
-        if (is_pattern(names->items[i])) {
-            glob_t found = {0};
-            any = glob(names->items[i], 0, NULL, &found) == 0 && found.gl_pathc > 0;
-            globfree(&found);
-        } else {
-            /* A file that is there but may not be looked at is an error later, not a missing one.
-             */
-            any = sw_os()->stat(names->items[i], &st) == 0 || (errno != ENOENT && errno != ENOTDIR);
-        }
-    }
-    return any;
 }
 
 char *sw_files_text(const struct sw_files *f)

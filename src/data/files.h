@@ -18,9 +18,6 @@ int sw_files_expand(struct sw_files *f, const struct sw_strings *names, const ch
                     struct sw_err *err) SW_MUST_CHECK;
 void sw_files_fini(struct sw_files *f); /* a zeroed one is accepted */
 
-/* True when at least one name or match is there. */
-bool sw_files_any(const struct sw_strings *names);
-
 /* "PATH" or "PATH (3 files)" in new memory; NULL when exhausted. */
 char *sw_files_text(const struct sw_files *f);
 

@@ -59,7 +59,6 @@ struct sw_format_args {
 
 struct sw_format {
     struct sw_type base;
-    bool needs_files;           /* conf begins with `struct sw_strings paths` */
     struct sw_geometry implied; /* what the files look like by convention, for a stand-in */
     size_t state_bytes;
 

@@ -16,7 +16,7 @@ enum {
 };
 
 struct cifar_conf {
-    struct sw_strings paths; /* first: sw_format.needs_files */
+    struct sw_strings paths;
 };
 
 struct cifar_file {
@@ -167,7 +167,6 @@ const struct sw_format sw_format_cifar10 = {
              .help = "CIFAR-10, binary version: 3x32x32 pictures in 10 classes",
              .opts = cifar10_opts,
              .conf_bytes = sizeof(struct cifar_conf)},
-    .needs_files = true,
     .implied = {.records = 10000, .classes = CLASSES, .channels = 3, .height = 32, .width = 32},
     .state_bytes = sizeof(struct cifar_state),
     .open = cifar10_open,

@@ -12,7 +12,7 @@
 enum { IDX_U8 = 8, MAX_SIDE = 65535, HEADER_LABELS = 8 };
 
 struct idx_conf {
-    struct sw_strings paths; /* first: sw_format.needs_files */
+    struct sw_strings paths;
     struct sw_strings labels;
 };
 
@@ -222,7 +222,6 @@ const struct sw_format sw_format_idx = {
              .help = "IDX files of unsigned bytes (MNIST and its family), plain or .gz",
              .opts = idx_opts,
              .conf_bytes = sizeof(struct idx_conf)},
-    .needs_files = true,
     .implied = {.records = 10000, .classes = 10, .channels = 1, .height = 28, .width = 28},
     .state_bytes = sizeof(struct idx_state),
     .open = idx_open,
