@@ -39,6 +39,8 @@ static void add_string(struct sw_buf *out, const char *s)
 static void lead(struct sw_json_writer *w, const char *key)
 {
     uint64_t bit = 1ull << w->depth;
+    if (w->has_item & bit && w->depth == 0)
+        w->out->failed = true; /* a text is one value */
     if (w->has_item & bit)
         sw_buf_add_bytes(w->out, ",", 1);
     w->has_item |= bit;

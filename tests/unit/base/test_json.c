@@ -84,6 +84,12 @@ static void writer_refuses_wrong_nesting(void **state)
     sw_json_close_object(&w);
     assert_true(b.failed);
     sw_buf_fini(&b);
+    sw_json_begin(&w, &b);
+    sw_json_int(&w, NULL, 1);
+    assert_false(b.failed);
+    sw_json_int(&w, NULL, 2);
+    assert_true(b.failed);
+    sw_buf_fini(&b);
 }
 
 static void reals_read_back_exactly(void **state)

@@ -62,6 +62,23 @@ static void close_drains_and_then_cancels(void **state)
     sw_queue_fini(&q);
 }
 
+static void try_push_says_busy_when_full(void **state)
+{
+    (void)state;
+    struct sw_queue q;
+    int in = 7, out = 0;
+    assert_int_equal(sw_queue_init(&q, sizeof out, 2, NULL), SW_OK);
+    assert_int_equal(sw_queue_try_push(&q, &in), SW_OK);
+    assert_int_equal(sw_queue_try_push(&q, &in), SW_OK);
+    assert_int_equal(sw_queue_try_push(&q, &in), SW_ERR_BUSY);
+    assert_int_equal(sw_queue_pop(&q, &out), SW_OK);
+    assert_int_equal(out, 7);
+    assert_int_equal(sw_queue_try_push(&q, &in), SW_OK);
+    sw_queue_close(&q);
+    assert_int_equal(sw_queue_try_push(&q, &in), SW_ERR_CANCELLED);
+    sw_queue_fini(&q);
+}
+
 static void pop_ms_says_busy_after_its_time(void **state)
 {
     (void)state;
@@ -196,6 +213,7 @@ int main(void)
         cmocka_unit_test(items_come_out_in_order),
         cmocka_unit_test(init_refuses_nothing_and_too_much),
         cmocka_unit_test(close_drains_and_then_cancels),
+        cmocka_unit_test(try_push_says_busy_when_full),
         cmocka_unit_test(pop_ms_says_busy_after_its_time),
         cmocka_unit_test(queue_close_wakes_waiters),
         cmocka_unit_test(every_item_arrives_exactly_once),
