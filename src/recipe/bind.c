@@ -10,7 +10,10 @@
 static void unknown_type(struct sw_recipe *r, struct sw_node *n, struct sw_value *v, int slot)
 {
     struct sw_words words = {0};
-    sw_value_error(r, n, v, 0, 0, "unknown %s", n->pub.schema->type_key[slot]);
+    if (*v->text)
+        sw_value_error(r, n, v, 0, 0, "unknown %s", n->pub.schema->type_key[slot]);
+    else
+        sw_value_error(r, n, v, 0, 0, "a value is missing");
     sw_words_add_types(&words, n->pub.schema->types[slot]);
     sw_hint_near(&r->diags, v->text, words.items, words.count, "known");
     r->pool.failed |= words.failed;
@@ -126,11 +129,14 @@ static void fill_defaults(struct sw_recipe *r, struct sw_node *n, const struct s
                           void *conf)
 {
     struct sw_opt_problem problem;
-    for (const struct sw_opt *o = rows; o && o->key; o++)
-        if (o->def && *o->def && !sw_opt_read(o, o->def, &r->pool, conf, &problem) &&
+    for (const struct sw_opt *o = rows; o && o->key; o++) {
+        struct sw_opt row = *o;
+        row.min = row.max = 0; /* a default outside the range means "not given" */
+        if (o->def && *o->def && !sw_opt_read(&row, o->def, &r->pool, conf, &problem) &&
             !r->pool.failed)
             sw_node_error(r, n, NULL, "default of %s = %s: %s (a fault of this program)", o->key,
                           o->def, problem.reason);
+    }
 }
 
 static void *new_conf(struct sw_recipe *r, struct sw_node *n, const struct sw_opt *rows,
@@ -196,7 +202,7 @@ static bool put_everywhere(struct sw_recipe *r, struct sw_node *n, struct sw_val
     return found;
 }
 
-static void unknown_key(struct sw_recipe *r, struct sw_node *n, const struct sw_value *v)
+static void unknown_key(struct sw_recipe *r, struct sw_node *n, struct sw_value *v)
 {
     const struct sw_schema_kind *k = n->pub.schema;
     bool types_known = true;
@@ -206,6 +212,7 @@ static void unknown_key(struct sw_recipe *r, struct sw_node *n, const struct sw_
     if (!types_known && sw_kind_knows(k, v->key))
         return;
     char shown[SW_SHOWN];
+    v->unknown = true;
     sw_shown(shown, v->key);
     if (n->pub.type[0] && n->pub.name)
         sw_node_error(r, n, v, "%s: unknown key of %s", shown, n->pub.type[0]->name);
@@ -228,6 +235,17 @@ static void bind_value(struct sw_recipe *r, struct sw_node *n, struct sw_value *
 
 /* ---- Required ---- */
 
+/* Whether the section has the key, or a misspelling that was reported as that. */
+static bool has_or_meant(const struct sw_node *n, const char *key)
+{
+    if (sw_node_find(n, key))
+        return true;
+    for (const struct sw_value *v = n->first; v; v = v->next)
+        if (v->unknown && sw_str_nearest(v->key, &key, 1))
+            return true;
+    return false;
+}
+
 static void require(struct sw_recipe *r, struct sw_node *n, const struct sw_opt *rows,
                     const char *param)
 {
@@ -237,7 +255,7 @@ static void require(struct sw_recipe *r, struct sw_node *n, const struct sw_opt 
             continue;
         sw_buf_printf(&key, "%s%s%s", param ? param : "", param ? "." : "", o->key);
         r->pool.failed |= key.failed;
-        if (!key.failed && !sw_node_find(n, key.text)) {
+        if (!key.failed && !has_or_meant(n, key.text)) {
             sw_node_error(r, n, NULL, "%s is missing", key.text);
             hint_made(r, n);
             sw_diags_hint(&r->diags, "%s: %s", key.text, o->help ? o->help : "a required key");

@@ -34,7 +34,8 @@ struct sw_opt {
     const char *help; /* one line; says the unit */
     size_t offset;    /* in the struct the table fills */
     enum sw_opt_type type;
-    const char *def;            /* as it would be written; NULL: zero, empty or unset */
+    const char *def;            /* as it would be written; NULL: zero, empty or unset. A number
+                                 * outside min..max stands for "not given" */
     double min, max;            /* INT, REAL, BYTES, REALS (each item); both 0: no limit;
                                    max below min: no upper limit; infinities are fine */
     const char *const *choices; /* ENUM: NULL-terminated */
