@@ -32,6 +32,7 @@ struct sw_value {
     const char *text; /* after expansion; NULL before, or when that failed */
     bool expanded;    /* text has been computed */
     bool dropped;     /* belongs to a type that was replaced */
+    bool unknown;     /* the section has no such key, which has been said */
     bool fell;        /* a format that stands in for missing files */
     enum sw_origin origin;
     const struct sw_override *set; /* where it stands: here, */
@@ -138,7 +139,7 @@ void sw_identity(struct sw_recipe *r);
 
 /* ---- place.c ---- */
 struct sw_place sw_place_of_key(const struct sw_recipe *r, const struct sw_value *v);
-/* The part of the value from byte `offset` on; bytes 0: all of it. */
+/* The part of the value from byte `offset` on; offset and bytes 0: all of it. */
 struct sw_place sw_place_of_value(const struct sw_recipe *r, const struct sw_value *v,
                                   size_t offset, size_t bytes);
 struct sw_place sw_place_of_node(const struct sw_recipe *r, const struct sw_node *n);

@@ -1,5 +1,6 @@
 #include "recipe/diag.h"
 #include "base/os.h"
+#include <limits.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -50,8 +51,6 @@ static char *printable(const char *s, size_t limit)
 {
     struct sw_buf out = {0};
     add_printable(&out, s, strlen(s), limit);
-    if (!out.text && !out.failed)
-        sw_buf_add(&out, "");
     return sw_buf_take(&out);
 }
 
@@ -84,15 +83,21 @@ static void keep_line(struct sw_diag *d, const struct sw_place *at)
     d->span = at->span < room ? at->span : room;
     if (d->span < 1)
         d->span = 1;
-    d->line = out.text || out.failed ? sw_buf_take(&out) : NULL;
+    d->line = sw_buf_take(&out);
+}
+
+/* What concerns a file as a whole comes after what concerns its lines. */
+static int order_of(const struct sw_place *at)
+{
+    return at->line > 0 ? at->line : INT_MAX;
 }
 
 static bool is_before(const struct sw_diag *a, const struct sw_place *at)
 {
     if (a->rank != at->rank)
         return a->rank < at->rank;
-    if (a->line_number != at->line)
-        return a->line_number < at->line;
+    if (a->order != order_of(at))
+        return a->order < order_of(at);
     return a->column <= at->column;
 }
 
@@ -114,11 +119,11 @@ static bool fill(struct sw_diag *d, const struct sw_place *at, const char *fmt, 
     sw_buf_fini(&text);
     d->where = format_where(at);
     d->rank = at->rank;
-    d->line_number = at->line;
+    d->order = order_of(at);
     d->column = at->column;
     if (at->source)
         keep_line(d, at);
-    return d->text && d->where;
+    return d->text && d->where && (d->line || !at->source);
 }
 
 /* Room for one more at index i, pushing the last one out when the list is full. */

@@ -24,12 +24,12 @@ struct sw_place {
 };
 
 struct sw_diag {
-    char *where; /* owned: "recipes/x.ini:41:11" */
-    char *text;  /* owned: "layer fc6: outputs = -3: must be 1 or more" */
-    char *line;  /* owned: the source line, junk made printable; or NULL */
-    char *hint;  /* owned: "did you mean 'kernel'?"; or NULL */
-    int rank, line_number, column;
-    int caret, span; /* in characters of `line`, caret from 0 */
+    char *where;             /* owned: "recipes/x.ini:41:11" */
+    char *text;              /* owned: "layer fc6: outputs = -3: must be 1 or more" */
+    char *line;              /* owned: the source line, junk made printable; or NULL */
+    char *hint;              /* owned: "did you mean 'kernel'?"; or NULL */
+    int rank, order, column; /* sorted by these; order is the line */
+    int caret, span;         /* in characters of `line`, caret from 0 */
 };
 
 /* Zero-initialise; free with sw_diags_fini. */

@@ -7,28 +7,26 @@
 static const char *const devices[] = {"auto", "cpu", NULL};
 
 #define FIELD(name_) .key = #name_, .offset = offsetof(struct sw_job_conf, name_)
-/* Up to 2^53 every whole number is exact as a double, too, and so in JSON. */
-#define MOST 9007199254740992.0
 /* A batch is rows of a tensor: far below what an index of 32 bits can count. */
 #define MOST_ROWS 16777216
 
 const struct sw_opt sw_job_opts[] = {
     {FIELD(name), .type = SW_OPT_STRING,
      .help = "name of the run in the history; the recipe file's unless given"},
-    {FIELD(seed), .type = SW_OPT_INT, .def = "1", .min = 0, .max = MOST,
+    {FIELD(seed), .type = SW_OPT_INT, .def = "1", .min = 0, .max = INFINITY,
      .help = "seed of initial values, shuffling, augmentation and dropout"},
-    {FIELD(steps), .type = SW_OPT_INT, .min = 1, .max = MOST, .help = "updates to make"},
-    {FIELD(epochs), .type = SW_OPT_REAL, .min = 0, .max = 1e9, .above_min = true,
+    {FIELD(steps), .type = SW_OPT_INT, .min = 1, .max = INFINITY, .help = "updates to make"},
+    {FIELD(epochs), .type = SW_OPT_REAL, .min = 0, .max = INFINITY, .above_min = true,
      .help = "passes over the training records, instead of steps"},
     {FIELD(batch), .type = SW_OPT_INT, .min = 1, .max = MOST_ROWS, .required = true,
      .help = "samples behind one update"},
     {FIELD(eval_batch), .type = SW_OPT_INT, .min = 1, .max = MOST_ROWS,
      .help = "samples of one forward pass in evaluation; batch unless given"},
-    {FIELD(eval_every), .type = SW_OPT_INT, .def = "0", .min = 0, .max = MOST,
+    {FIELD(eval_every), .type = SW_OPT_INT, .def = "0", .min = 0, .max = INFINITY,
      .help = "steps between evaluations; 0: only at the end"},
-    {FIELD(checkpoint_every), .type = SW_OPT_INT, .def = "0", .min = 0, .max = MOST,
+    {FIELD(checkpoint_every), .type = SW_OPT_INT, .def = "0", .min = 0, .max = INFINITY,
      .help = "steps between checkpoints; 0: only at the end"},
-    {FIELD(display_every), .type = SW_OPT_INT, .def = "0", .min = 0, .max = MOST,
+    {FIELD(display_every), .type = SW_OPT_INT, .def = "0", .min = 0, .max = INFINITY,
      .help = "steps between lines of output; 0: by time"},
     {FIELD(device), .type = SW_OPT_ENUM, .def = "auto", .choices = devices,
      .help = "where to compute; auto takes the best there is"},

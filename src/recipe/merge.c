@@ -122,7 +122,8 @@ static const struct sw_schema_kind *kind_of(struct sw_recipe *r, const struct sw
     } else if (one) {
         sw_diags_add(&r->diags, &at, "[%s] takes no name", shown);
     } else {
-        sw_diags_add(&r->diags, &at, "unknown section [%s%s]", shown, s->name ? " ..." : "");
+        sw_diags_add(&r->diags, &at, "unknown section [%s%s%.60s]", shown, s->name ? " " : "",
+                     s->name ? s->name : "");
         sw_hint_kind(r, s->kind);
     }
     return NULL;

@@ -83,6 +83,8 @@ static bool find_possible(const struct sw_recipe *r, const char *path, bool know
 static bool find_target(const struct sw_recipe *r, const char *path, struct target *t)
 {
     struct target near;
+    if (strlen(path) > SW_PATH_BYTES || sw_str_ends(path, "."))
+        return false;
     if (find_existing(r, path, true, t) || find_possible(r, path, true, t))
         return true;
     bool existing = find_existing(r, path, false, t);
@@ -103,7 +105,7 @@ static void no_target(struct sw_recipe *r, const struct sw_value *v)
     sw_shown(shown, v->key);
     if (bytes < sizeof(kind))
         memcpy(kind, v->key, bytes);
-    if (v->key[bytes] != '.' || !bytes || !v->key[bytes + 1]) {
+    if (v->key[bytes] != '.' || !bytes || sw_str_ends(v->key, ".")) {
         sw_diags_add(&r->diags, &at, "'%s' is not SECTION.KEY", shown);
         sw_hint_section(r, v->key);
     } else if (sw_schema_find(r->schema, kind, strlen(kind), SW_SECTION_NAMED)) {
@@ -134,7 +136,7 @@ static struct sw_node *create(struct sw_recipe *r, struct sw_value *v, const str
 void sw_assign(struct sw_recipe *r, struct sw_value *v)
 {
     struct target t;
-    if (strlen(v->key) > SW_PATH_BYTES || !find_target(r, v->key, &t)) {
+    if (!find_target(r, v->key, &t)) {
         no_target(r, v);
         return;
     }
@@ -178,7 +180,7 @@ void sw_check_line(struct sw_recipe *r, struct sw_value *v)
 {
     struct target t;
     char shown[SW_SHOWN];
-    if (strlen(v->key) > SW_PATH_BYTES || !find_target(r, v->key, &t)) {
+    if (!find_target(r, v->key, &t)) {
         no_target(r, v);
     } else if (!sw_kind_knows(t.kind, key_of(v->key, &t))) {
         struct sw_place at = sw_place_of_key(r, v);

@@ -52,12 +52,12 @@ struct sw_place sw_place_of_value(const struct sw_recipe *r, const struct sw_val
                                   size_t offset, size_t bytes)
 {
     size_t length = strlen(v->raw);
-    if (!bytes || offset > length || bytes > length - offset) {
+    if ((!bytes && !offset) || offset > length || bytes > length - offset) {
         offset = 0;
         bytes = length;
     }
     int before = sw_characters(v->raw, offset);
-    int span = sw_characters(v->raw + offset, bytes);
+    int span = bytes ? sw_characters(v->raw + offset, bytes) : 1;
     if (!v->set)
         return sw_ini_place(&r->ini, v->source, v->line, v->value_column + before, span);
     return place_in_set(v->set, v->set->value_column + before, span);

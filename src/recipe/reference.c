@@ -55,10 +55,11 @@ static struct row row_of(const struct sw_opt *o)
     return row;
 }
 
+/* A cell that is wider than `most` does not count: the row goes on in the next line. */
 static int widest(int so_far, const char *s, int most)
 {
     int n = (int)strlen(s);
-    return n > most ? (so_far > most ? so_far : most) : (n > so_far ? n : so_far);
+    return n > most || n < so_far ? so_far : n;
 }
 
 static struct columns measure(const struct sw_opt *opts)
@@ -98,7 +99,8 @@ static int put(struct sw_buf *out, int at, int column, const char *text)
 /* Text from a column on, words wrapped before the page's edge. */
 static void put_wrapped(struct sw_buf *out, int at, int column, const char *text)
 {
-    at = go_to(out, at, column);
+    if (*text)
+        at = go_to(out, at, column);
     bool first = true;
     for (const char *p = text; *p;) {
         int n = (int)strcspn(p, " ");

@@ -90,8 +90,8 @@ static const struct sw_type toy_fc_type = {.name = "inner_product",
                                            .params = toy_weights};
 static const struct sw_type toy_dropout_type = {
     .name = "dropout", .opts = toy_dropout_opts, .conf_bytes = sizeof(struct toy_dropout)};
-static const struct sw_type *const toy_layers[] = {
-    &toy_input, &toy_conv_type, &toy_pool_type, &toy_fc_type, &toy_dropout_type, NULL};
+static const struct sw_type *const toy_layers[] = {&toy_input,   &toy_conv_type,    &toy_pool_type,
+                                                   &toy_fc_type, &toy_dropout_type, NULL};
 
 /* ---- [data NAME] ---- */
 
