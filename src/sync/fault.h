@@ -5,8 +5,8 @@
 #define SW_SYNC_FAULT_H
 
 #include "base/err.h"
-#include "sync/thread.h"
 #include "sync/atomic.h"
+#include "sync/thread.h"
 
 enum { SW_FAULT_CLOSERS = 256 };
 

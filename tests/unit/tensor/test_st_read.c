@@ -16,13 +16,15 @@ static unsigned char *sample_file(size_t *bytes)
     return (unsigned char *)text;
 }
 
-/* Plain writing: thousands of damaged files need no fsync. */
+/* Overwrites in place: thousands of damaged files need neither fsync nor the flush that some file
+ * systems add when a file is cut to nothing and written again. */
 static void put(const char *path, const void *bytes, size_t n)
 {
-    FILE *f = fopen(path, "wb");
-    assert_non_null(f);
-    assert_int_equal(fwrite(bytes, 1, n, f), n);
-    assert_int_equal(fclose(f), 0);
+    int fd = open(path, O_WRONLY | O_CREAT, 0600);
+    assert_true(fd >= 0);
+    assert_int_equal(write(fd, bytes, n), n);
+    assert_int_equal(ftruncate(fd, (off_t)n), 0);
+    assert_int_equal(close(fd), 0);
 }
 
 static void what_was_written_is_read(void **state)
