@@ -7,7 +7,7 @@
 
 /* ---- Types ---- */
 
-static void unknown_type(struct sw_recipe *r, struct sw_node *n, struct sw_value *v, int slot)
+static void unknown_type(struct sw_recipe *r, struct sw_draft *n, struct sw_value *v, int slot)
 {
     struct sw_words words = {0};
     if (*v->text)
@@ -21,13 +21,13 @@ static void unknown_type(struct sw_recipe *r, struct sw_node *n, struct sw_value
 }
 
 /* A section that only an override made is most likely a misspelt name. */
-static void hint_made(struct sw_recipe *r, const struct sw_node *n)
+static void hint_made(struct sw_recipe *r, const struct sw_draft *n)
 {
     if (!n->maker || !n->pub.name || !sw_diags_wants_hint(&r->diags))
         return;
     struct sw_words words = {0};
     for (const struct sw_section *s = r->first; s; s = s->next)
-        if (s->name && s->schema == n->pub.schema && !((const struct sw_node *)s)->maker)
+        if (s->name && s->schema == n->pub.schema && !((const struct sw_draft *)s)->maker)
             sw_words_add(&words, s->name);
     sw_hint_near(&r->diags, n->pub.name, words.items, words.count, NULL);
     sw_diags_hint(&r->diags, "the recipe has no [%s]", n->pub.title);
@@ -35,10 +35,10 @@ static void hint_made(struct sw_recipe *r, const struct sw_node *n)
     sw_words_fini(&words);
 }
 
-static void missing_type(struct sw_recipe *r, struct sw_node *n, int slot)
+static void missing_type(struct sw_recipe *r, struct sw_draft *n, int slot)
 {
     struct sw_words words = {0};
-    sw_node_error(r, n, NULL, "%s is missing", n->pub.schema->type_key[slot]);
+    sw_draft_error(r, n, NULL, "%s is missing", n->pub.schema->type_key[slot]);
     hint_made(r, n);
     sw_words_add_types(&words, n->pub.schema->types[slot]);
     sw_hint_near(&r->diags, "", words.items, words.count, "known");
@@ -46,10 +46,10 @@ static void missing_type(struct sw_recipe *r, struct sw_node *n, int slot)
     sw_words_fini(&words);
 }
 
-static void find_type(struct sw_recipe *r, struct sw_node *n, int slot)
+static void find_type(struct sw_recipe *r, struct sw_draft *n, int slot)
 {
     const struct sw_schema_kind *k = n->pub.schema;
-    struct sw_value *v = sw_node_find(n, k->type_key[slot]);
+    struct sw_value *v = sw_draft_find(n, k->type_key[slot]);
     if (v) {
         const char *text = sw_value_text(r, v, n->pub.title);
         n->pub.type[slot] = text ? sw_types_find(k->types[slot], text) : NULL;
@@ -66,7 +66,7 @@ static void find_type(struct sw_recipe *r, struct sw_node *n, int slot)
 
 /* ---- Keys of replaced types ---- */
 
-static bool is_own_key(const struct sw_node *n, const char *key)
+static bool is_own_key(const struct sw_draft *n, const char *key)
 {
     const struct sw_schema_kind *k = n->pub.schema;
     bool own = sw_type_slot(k, key) >= 0 || sw_opts_find(k->opts, key) ||
@@ -77,7 +77,7 @@ static bool is_own_key(const struct sw_node *n, const char *key)
 }
 
 /* A dropped value is still part of the recipe: it must be one that the old type would accept. */
-static void drop_value(struct sw_recipe *r, struct sw_node *n, struct sw_value *v, int slot,
+static void drop_value(struct sw_recipe *r, struct sw_draft *n, struct sw_value *v, int slot,
                        const struct sw_type *old)
 {
     int param;
@@ -96,7 +96,7 @@ static void drop_value(struct sw_recipe *r, struct sw_node *n, struct sw_value *
         sw_value_error(r, n, v, problem.offset, problem.bytes, "%s", problem.reason);
 }
 
-static void drop_keys(struct sw_recipe *r, struct sw_node *n, int slot, const struct sw_type *old,
+static void drop_keys(struct sw_recipe *r, struct sw_draft *n, int slot, const struct sw_type *old,
                       const struct sw_value *by)
 {
     if (!old || old == n->pub.type[slot])
@@ -107,10 +107,10 @@ static void drop_keys(struct sw_recipe *r, struct sw_node *n, int slot, const st
             drop_value(r, n, v, slot, old);
 }
 
-static void drop_replaced(struct sw_recipe *r, struct sw_node *n, int slot)
+static void drop_replaced(struct sw_recipe *r, struct sw_draft *n, int slot)
 {
     const struct sw_schema_kind *k = n->pub.schema;
-    const struct sw_value *v = sw_node_find(n, k->type_key[slot]);
+    const struct sw_value *v = sw_draft_find(n, k->type_key[slot]);
     if (!v || v->origin <= SW_FROM_RECIPE)
         return;
     for (struct sw_value *b = v->below; b; b = b->below) {
@@ -125,7 +125,7 @@ static void drop_replaced(struct sw_recipe *r, struct sw_node *n, int slot)
 /* ---- Structs and defaults ---- */
 
 /* A default that its own row refuses is a mistake in the program's tables. */
-static void fill_defaults(struct sw_recipe *r, struct sw_node *n, const struct sw_opt *rows,
+static void fill_defaults(struct sw_recipe *r, struct sw_draft *n, const struct sw_opt *rows,
                           void *conf)
 {
     struct sw_opt_problem problem;
@@ -134,12 +134,12 @@ static void fill_defaults(struct sw_recipe *r, struct sw_node *n, const struct s
         row.min = row.max = 0; /* a default outside the range means "not given" */
         if (o->def && *o->def && !sw_opt_read(&row, o->def, &r->pool, conf, &problem) &&
             !r->pool.failed)
-            sw_node_error(r, n, NULL, "default of %s = %s: %s (a fault of this program)", o->key,
-                          o->def, problem.reason);
+            sw_draft_error(r, n, NULL, "default of %s = %s: %s (a fault of this program)", o->key,
+                           o->def, problem.reason);
     }
 }
 
-static void *new_conf(struct sw_recipe *r, struct sw_node *n, const struct sw_opt *rows,
+static void *new_conf(struct sw_recipe *r, struct sw_draft *n, const struct sw_opt *rows,
                       size_t bytes)
 {
     void *conf = bytes ? sw_pool_alloc(&r->pool, 1, bytes) : NULL;
@@ -148,7 +148,7 @@ static void *new_conf(struct sw_recipe *r, struct sw_node *n, const struct sw_op
     return conf;
 }
 
-static void make_structs(struct sw_recipe *r, struct sw_node *n)
+static void make_structs(struct sw_recipe *r, struct sw_draft *n)
 {
     struct sw_section *s = &n->pub;
     const struct sw_schema_kind *k = s->schema;
@@ -168,7 +168,7 @@ static void make_structs(struct sw_recipe *r, struct sw_node *n)
 /* ---- Values ---- */
 
 /* Reads the value into one table's field, if the table has the key. */
-static bool put_into(struct sw_recipe *r, struct sw_node *n, struct sw_value *v,
+static bool put_into(struct sw_recipe *r, struct sw_draft *n, struct sw_value *v,
                      const struct sw_opt *row, void *conf, bool *said)
 {
     struct sw_opt_problem p;
@@ -187,7 +187,7 @@ static bool put_into(struct sw_recipe *r, struct sw_node *n, struct sw_value *v,
     return true;
 }
 
-static bool put_everywhere(struct sw_recipe *r, struct sw_node *n, struct sw_value *v)
+static bool put_everywhere(struct sw_recipe *r, struct sw_draft *n, struct sw_value *v)
 {
     struct sw_section *s = &n->pub;
     bool said = false;
@@ -202,7 +202,7 @@ static bool put_everywhere(struct sw_recipe *r, struct sw_node *n, struct sw_val
     return found;
 }
 
-static void unknown_key(struct sw_recipe *r, struct sw_node *n, struct sw_value *v)
+static void unknown_key(struct sw_recipe *r, struct sw_draft *n, struct sw_value *v)
 {
     const struct sw_schema_kind *k = n->pub.schema;
     bool types_known = true;
@@ -215,13 +215,13 @@ static void unknown_key(struct sw_recipe *r, struct sw_node *n, struct sw_value 
     v->unknown = true;
     sw_shown(shown, v->key);
     if (n->pub.type[0] && n->pub.name)
-        sw_node_error(r, n, v, "%s: unknown key of %s", shown, n->pub.type[0]->name);
+        sw_draft_error(r, n, v, "%s: unknown key of %s", shown, n->pub.type[0]->name);
     else
-        sw_node_error(r, n, v, "%s: unknown key", shown);
+        sw_draft_error(r, n, v, "%s: unknown key", shown);
     sw_hint_section_key(r, n, v->key);
 }
 
-static void bind_value(struct sw_recipe *r, struct sw_node *n, struct sw_value *v)
+static void bind_value(struct sw_recipe *r, struct sw_draft *n, struct sw_value *v)
 {
     const struct sw_schema_kind *k = n->pub.schema;
     bool is_fallback = k->fallback_key && strcmp(k->fallback_key, v->key) == 0;
@@ -236,9 +236,9 @@ static void bind_value(struct sw_recipe *r, struct sw_node *n, struct sw_value *
 /* ---- Required ---- */
 
 /* Whether the section has the key, or a misspelling that was reported as that. */
-static bool has_or_meant(const struct sw_node *n, const char *key)
+static bool has_or_meant(const struct sw_draft *n, const char *key)
 {
-    if (sw_node_find(n, key))
+    if (sw_draft_find(n, key))
         return true;
     for (const struct sw_value *v = n->first; v; v = v->next)
         if (v->unknown && sw_str_nearest(v->key, &key, 1))
@@ -246,7 +246,7 @@ static bool has_or_meant(const struct sw_node *n, const char *key)
     return false;
 }
 
-static void require(struct sw_recipe *r, struct sw_node *n, const struct sw_opt *rows,
+static void require(struct sw_recipe *r, struct sw_draft *n, const struct sw_opt *rows,
                     const char *param)
 {
     for (const struct sw_opt *o = rows; o && o->key && !r->pool.failed; o++) {
@@ -256,7 +256,7 @@ static void require(struct sw_recipe *r, struct sw_node *n, const struct sw_opt 
         sw_buf_printf(&key, "%s%s%s", param ? param : "", param ? "." : "", o->key);
         r->pool.failed |= key.failed;
         if (!key.failed && !has_or_meant(n, key.text)) {
-            sw_node_error(r, n, NULL, "%s is missing", key.text);
+            sw_draft_error(r, n, NULL, "%s is missing", key.text);
             hint_made(r, n);
             sw_diags_hint(&r->diags, "%s: %s", key.text, o->help ? o->help : "a required key");
         }
@@ -264,7 +264,7 @@ static void require(struct sw_recipe *r, struct sw_node *n, const struct sw_opt 
     }
 }
 
-static void require_all(struct sw_recipe *r, struct sw_node *n)
+static void require_all(struct sw_recipe *r, struct sw_draft *n)
 {
     const struct sw_section *s = &n->pub;
     if (!n->written)
@@ -280,7 +280,7 @@ static void require_all(struct sw_recipe *r, struct sw_node *n)
 static bool has_written(const struct sw_recipe *r, const struct sw_schema_kind *k)
 {
     for (const struct sw_section *s = r->first; s; s = s->next)
-        if (s->schema == k && ((const struct sw_node *)s)->written)
+        if (s->schema == k && ((const struct sw_draft *)s)->written)
             return true;
     return false;
 }
@@ -299,7 +299,7 @@ static void require_kinds(struct sw_recipe *r)
     }
 }
 
-static void bind(struct sw_recipe *r, struct sw_node *n)
+static void bind(struct sw_recipe *r, struct sw_draft *n)
 {
     for (int i = 0; i < SW_SECTION_TYPES; i++)
         if (n->pub.schema->type_key[i])
@@ -313,9 +313,9 @@ static void bind(struct sw_recipe *r, struct sw_node *n)
     require_all(r, n);
 }
 
-void sw_bind_all(struct sw_recipe *r)
+void sw_recipe_bind(struct sw_recipe *r)
 {
     for (struct sw_section *s = r->first; s && !r->pool.failed; s = s->next)
-        bind(r, (struct sw_node *)s);
+        bind(r, (struct sw_draft *)s);
     require_kinds(r);
 }

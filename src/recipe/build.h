@@ -40,8 +40,9 @@ struct sw_value {
     int line, key_column, value_column;
 };
 
-struct sw_node {
-    struct sw_section pub; /* first: a section is its node */
+/* A section with all its keys. */
+struct sw_draft {
+    struct sw_section pub; /* first: a section is its draft */
     struct sw_value *first, *last;
     bool written;                 /* by the recipe, [fallback] or --set; else made of defaults */
     const char *source;           /* the header's line, or NULL */
@@ -57,7 +58,7 @@ struct sw_var {
 
 struct sw_fallen {
     struct sw_fallen *next;
-    const struct sw_node *node;
+    const struct sw_draft *draft;
     const char *from, *to, *paths;
 };
 
@@ -69,7 +70,7 @@ struct sw_recipe {
     const char *(*env)(void *user, const char *name);
     void *env_user;
     struct sw_section *first, *last;
-    struct sw_seen index; /* "kind" or "kind.name" -> struct sw_node */
+    struct sw_seen index; /* "kind" or "kind.name" -> struct sw_draft */
     struct sw_override *sets, *last_set;
     int set_count;
     struct sw_var *vars;
@@ -96,18 +97,19 @@ struct sw_value *sw_value_of_entry(struct sw_recipe *r, const struct sw_ini_entr
                                    enum sw_origin origin);
 struct sw_value *sw_value_of_set(struct sw_recipe *r, const struct sw_override *o, size_t skip);
 /* A new empty section at the end of the list; name NULL: [kind]. NULL when memory is exhausted. */
-struct sw_node *sw_node_add(struct sw_recipe *r, const struct sw_schema_kind *k, const char *name);
+struct sw_draft *sw_draft_add(struct sw_recipe *r, const struct sw_schema_kind *k,
+                              const char *name);
 /* Puts a value into a section, unless one of higher precedence is there. */
-void sw_node_put(struct sw_node *n, struct sw_value *v);
-struct sw_value *sw_node_find(const struct sw_node *n, const char *key); /* not a dropped one */
+void sw_draft_put(struct sw_draft *n, struct sw_value *v);
+struct sw_value *sw_draft_find(const struct sw_draft *n, const char *key); /* not a dropped one */
 /* Makes sections of the file's sections, and empty ones of absent SECTION_ONE kinds. */
 void sw_merge_file(struct sw_recipe *r);
 
 /* ---- path.c ---- */
 /* Gives the key that the path v->key means the value v; may create the section. */
-void sw_assign(struct sw_recipe *r, struct sw_value *v);
+void sw_recipe_assign(struct sw_recipe *r, struct sw_value *v);
 /* Reports what is wrong with a line of [fallback] that is not applied. */
-void sw_check_line(struct sw_recipe *r, struct sw_value *v);
+void sw_fallback_check_line(struct sw_recipe *r, struct sw_value *v);
 void sw_merge_overrides(struct sw_recipe *r);
 /* Hints for a word that is no kind of section, and for a key without its section. */
 void sw_hint_kind(struct sw_recipe *r, const char *word);
@@ -117,7 +119,7 @@ void sw_hint_section(struct sw_recipe *r, const char *key);
 /* For a key that no section of the kind has. */
 void sw_hint_key(struct sw_recipe *r, const struct sw_schema_kind *k, const char *key);
 /* For a key that this section does not have. */
-void sw_hint_section_key(struct sw_recipe *r, const struct sw_node *n, const char *key);
+void sw_hint_section_key(struct sw_recipe *r, const struct sw_draft *n, const char *key);
 
 /* ---- vars.c ---- */
 void sw_vars_build(struct sw_recipe *r);
@@ -132,26 +134,26 @@ const char *sw_canonical_text(struct sw_recipe *r, const char *raw);
 void sw_fallback_apply(struct sw_recipe *r, const char *decided);
 
 /* ---- bind.c ---- */
-void sw_bind_all(struct sw_recipe *r);
+void sw_recipe_bind(struct sw_recipe *r);
 
 /* ---- identity.c ---- */
-void sw_identity(struct sw_recipe *r);
+void sw_recipe_identify(struct sw_recipe *r);
 
 /* ---- place.c ---- */
 struct sw_place sw_place_of_key(const struct sw_recipe *r, const struct sw_value *v);
 /* The part of the value from byte `offset` on; offset and bytes 0: all of it. */
 struct sw_place sw_place_of_value(const struct sw_recipe *r, const struct sw_value *v,
                                   size_t offset, size_t bytes);
-struct sw_place sw_place_of_node(const struct sw_recipe *r, const struct sw_node *n);
+struct sw_place sw_place_of_draft(const struct sw_recipe *r, const struct sw_draft *n);
 /* A message about a value: "TITLE: KEY = VALUE: ...", at the value. */
-int sw_value_error(struct sw_recipe *r, const struct sw_node *n, const struct sw_value *v,
+int sw_value_error(struct sw_recipe *r, const struct sw_draft *n, const struct sw_value *v,
                    size_t offset, size_t bytes, const char *fmt, ...) SW_PRINTF(6, 7);
 /* A message about a section: "TITLE: ...", at the key when v is given, else at the header. */
-int sw_node_error(struct sw_recipe *r, const struct sw_node *n, const struct sw_value *v,
-                  const char *fmt, ...) SW_PRINTF(4, 5);
+int sw_draft_error(struct sw_recipe *r, const struct sw_draft *n, const struct sw_value *v,
+                   const char *fmt, ...) SW_PRINTF(4, 5);
 /* Cuts a text for use in a message; out holds SW_SHOWN bytes. */
 enum { SW_SHOWN = 80 };
 const char *sw_shown(char out[SW_SHOWN], const char *text);
-int sw_characters(const char *s, size_t bytes);
+int sw_count_characters(const char *s, size_t bytes);
 
 #endif

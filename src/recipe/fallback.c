@@ -53,7 +53,8 @@ static bool is_listed(const char *list, const char *name)
 }
 
 /* The type that the section's `fallback` key names; NULL without one, or with a message. */
-static const struct sw_type *wanted_type(struct sw_recipe *r, struct sw_node *n, struct sw_value *v)
+static const struct sw_type *wanted_type(struct sw_recipe *r, struct sw_draft *n,
+                                         struct sw_value *v)
 {
     const struct sw_schema_kind *k = n->pub.schema;
     const char *text = sw_value_text(r, v, n->pub.title);
@@ -69,16 +70,16 @@ static const struct sw_type *wanted_type(struct sw_recipe *r, struct sw_node *n,
     return type;
 }
 
-static bool falls(struct sw_recipe *r, struct sw_node *n, const char *decided, const char **paths)
+static bool falls(struct sw_recipe *r, struct sw_draft *n, const char *decided, const char **paths)
 {
-    struct sw_value *v = sw_node_find(n, n->pub.schema->paths_key);
+    struct sw_value *v = sw_draft_find(n, n->pub.schema->paths_key);
     *paths = v ? sw_value_text(r, v, n->pub.title) : NULL;
     if (decided)
         return is_listed(decided, n->pub.name ? n->pub.name : "");
     return *paths && all_missing(r, *paths);
 }
 
-static void replace_type(struct sw_recipe *r, struct sw_node *n, const struct sw_value *wanted,
+static void replace_type(struct sw_recipe *r, struct sw_draft *n, const struct sw_value *wanted,
                          const struct sw_fallen *what)
 {
     struct sw_value *v = sw_pool_alloc(&r->pool, 1, sizeof(*v));
@@ -90,7 +91,7 @@ static void replace_type(struct sw_recipe *r, struct sw_node *n, const struct sw
     v->key = n->pub.schema->type_key[0];
     v->origin = SW_FROM_FALLBACK;
     v->fell = true;
-    sw_node_put(n, v);
+    sw_draft_put(n, v);
     *f = *what;
     if (r->last_fallen)
         r->last_fallen->next = f;
@@ -99,11 +100,11 @@ static void replace_type(struct sw_recipe *r, struct sw_node *n, const struct sw
     r->last_fallen = f;
 }
 
-static void consider(struct sw_recipe *r, struct sw_node *n, const char *decided)
+static void consider(struct sw_recipe *r, struct sw_draft *n, const char *decided)
 {
     const struct sw_schema_kind *k = n->pub.schema;
-    struct sw_value *wanted = k->fallback_key ? sw_node_find(n, k->fallback_key) : NULL;
-    struct sw_value *format = wanted ? sw_node_find(n, k->type_key[0]) : NULL;
+    struct sw_value *wanted = k->fallback_key ? sw_draft_find(n, k->fallback_key) : NULL;
+    struct sw_value *format = wanted ? sw_draft_find(n, k->type_key[0]) : NULL;
     const struct sw_type *to = wanted ? wanted_type(r, n, wanted) : NULL;
     /* Who asks for a format on the command line gets it, or an error. */
     if (!to || !format || format->origin == SW_FROM_SET)
@@ -113,7 +114,7 @@ static void consider(struct sw_recipe *r, struct sw_node *n, const char *decided
     const char *paths;
     if (!from || from == to || !falls(r, n, decided, &paths))
         return;
-    struct sw_fallen what = {.node = n, .from = from->name, .to = to->name, .paths = paths};
+    struct sw_fallen what = {.draft = n, .from = from->name, .to = to->name, .paths = paths};
     replace_type(r, n, wanted, &what);
 }
 
@@ -121,12 +122,12 @@ static const char *join_names(struct sw_recipe *r)
 {
     size_t bytes = 1;
     for (const struct sw_fallen *f = r->fallen; f; f = f->next)
-        bytes += (f->node->pub.name ? strlen(f->node->pub.name) : 0) + 1;
+        bytes += (f->draft->pub.name ? strlen(f->draft->pub.name) : 0) + 1;
     char *joined = sw_pool_alloc(&r->pool, bytes, 1), *p = joined;
     for (const struct sw_fallen *f = r->fallen; f && joined; f = f->next) {
         if (f != r->fallen)
             *p++ = ',';
-        p = stpcpy(p, f->node->pub.name ? f->node->pub.name : "");
+        p = stpcpy(p, f->draft->pub.name ? f->draft->pub.name : "");
     }
     return joined;
 }
@@ -134,11 +135,11 @@ static const char *join_names(struct sw_recipe *r)
 void sw_fallback_apply(struct sw_recipe *r, const char *decided)
 {
     for (struct sw_section *s = r->first; s && !r->pool.failed; s = s->next)
-        consider(r, (struct sw_node *)s, decided);
+        consider(r, (struct sw_draft *)s, decided);
     r->fallback = join_names(r);
     for (struct sw_value *line = r->lines; line && !r->pool.failed; line = line->next) {
         if (!r->fallen) {
-            sw_check_line(r, line);
+            sw_fallback_check_line(r, line);
             continue;
         }
         struct sw_value *v = sw_pool_alloc(&r->pool, 1, sizeof(*v));
@@ -146,7 +147,7 @@ void sw_fallback_apply(struct sw_recipe *r, const char *decided)
             return;
         *v = *line;
         v->next = NULL;
-        sw_assign(r, v);
+        sw_recipe_assign(r, v);
     }
 }
 
@@ -155,7 +156,7 @@ static void announce_lines(const struct sw_recipe *r, struct sw_buf *out)
 {
     int count = 0;
     for (const struct sw_section *s = r->first; s; s = s->next)
-        for (const struct sw_value *v = ((const struct sw_node *)s)->first; v; v = v->next)
+        for (const struct sw_value *v = ((const struct sw_draft *)s)->first; v; v = v->next)
             if (v->origin == SW_FROM_FALLBACK && !v->fell && !v->dropped)
                 sw_buf_printf(out, "%s%s%s%s.%s = %s", count++ ? ", " : "[fallback] sets ", s->kind,
                               s->name ? "." : "", s->name ? s->name : "", v->key,
@@ -167,7 +168,7 @@ static void announce_lines(const struct sw_recipe *r, struct sw_buf *out)
 void sw_recipe_announce_fallback(const struct sw_recipe *r, struct sw_buf *out)
 {
     for (const struct sw_fallen *f = r->fallen; f; f = f->next)
-        sw_buf_printf(out, "%s: no file %s: using format %s instead of %s\n", f->node->pub.title,
+        sw_buf_printf(out, "%s: no file %s: using format %s instead of %s\n", f->draft->pub.title,
                       f->paths ? f->paths : "", f->to, f->from);
     if (r->fallen)
         announce_lines(r, out);
@@ -176,7 +177,7 @@ void sw_recipe_announce_fallback(const struct sw_recipe *r, struct sw_buf *out)
 const char *sw_section_fell_from(const struct sw_section *section)
 {
     for (const struct sw_fallen *f = section->recipe->fallen; f; f = f->next)
-        if (&f->node->pub == section)
+        if (&f->draft->pub == section)
             return f->from;
     return NULL;
 }

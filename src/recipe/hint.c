@@ -49,7 +49,8 @@ void sw_hint_key(struct sw_recipe *r, const struct sw_schema_kind *k, const char
 }
 
 /* "kernel is a key of convolution, pooling; layer fc1 is inner_product" */
-static void hint_other_type(struct sw_recipe *r, const struct sw_node *n, int slot, const char *key)
+static void hint_other_type(struct sw_recipe *r, const struct sw_draft *n, int slot,
+                            const char *key)
 {
     const struct sw_schema_kind *k = n->pub.schema;
     struct sw_buf names = {0};
@@ -70,7 +71,7 @@ static void hint_other_type(struct sw_recipe *r, const struct sw_node *n, int sl
 }
 
 /* "parameters of convolution: weight, bias" for PARAM.KEY. */
-static void hint_params(struct sw_recipe *r, const struct sw_node *n, const char *key)
+static void hint_params(struct sw_recipe *r, const struct sw_draft *n, const char *key)
 {
     const struct sw_type *type = n->pub.type[0];
     const char *dot = strrchr(key, '.');
@@ -87,7 +88,7 @@ static void hint_params(struct sw_recipe *r, const struct sw_node *n, const char
     sw_buf_fini(&names);
 }
 
-void sw_hint_section_key(struct sw_recipe *r, const struct sw_node *n, const char *key)
+void sw_hint_section_key(struct sw_recipe *r, const struct sw_draft *n, const char *key)
 {
     const struct sw_schema_kind *k = n->pub.schema;
     if (!sw_diags_wants_hint(&r->diags))

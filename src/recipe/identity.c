@@ -29,7 +29,7 @@ static void add_entries(struct sw_recipe *r, const struct sw_ini_section *s, str
     }
 }
 
-void sw_identity(struct sw_recipe *r)
+void sw_recipe_identify(struct sw_recipe *r)
 {
     struct sw_buf text = {0};
     for (const struct sw_ini_section *s = r->ini.first; s; s = s->next) {

@@ -53,7 +53,7 @@ static void settle_length(struct sw_recipe *r, const struct sw_section *s, struc
     } else if (steps != SW_FROM_DEFAULT) {
         sw_recipe_error(r, s, "epochs", "steps is given, too");
         sw_recipe_hint(r, "keep one of them");
-    } else if (((const struct sw_node *)s)->written) {
+    } else if (((const struct sw_draft *)s)->written) {
         sw_recipe_error(r, s, NULL, "steps is missing");
         sw_recipe_hint(r, "give steps or epochs");
     }

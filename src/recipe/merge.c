@@ -1,4 +1,4 @@
-/* The file's sections become nodes, its entries values of them. */
+/* The file's sections become drafts, its entries values of them. */
 #include "recipe/build.h"
 #include "recipe/lookup.h"
 #include <string.h>
@@ -27,7 +27,7 @@ struct sw_value *sw_value_of_set(struct sw_recipe *r, const struct sw_override *
     return v;
 }
 
-struct sw_value *sw_node_find(const struct sw_node *n, const char *key)
+struct sw_value *sw_draft_find(const struct sw_draft *n, const char *key)
 {
     for (struct sw_value *v = n->first; v; v = v->next)
         if (!v->dropped && strcmp(v->key, key) == 0)
@@ -35,7 +35,7 @@ struct sw_value *sw_node_find(const struct sw_node *n, const char *key)
     return NULL;
 }
 
-static void append(struct sw_node *n, struct sw_value *v)
+static void append(struct sw_draft *n, struct sw_value *v)
 {
     if (n->last)
         n->last->next = v;
@@ -44,7 +44,7 @@ static void append(struct sw_node *n, struct sw_value *v)
     n->last = v;
 }
 
-void sw_node_put(struct sw_node *n, struct sw_value *v)
+void sw_draft_put(struct sw_draft *n, struct sw_value *v)
 {
     struct sw_value *prev = NULL, *old = n->first;
     while (old && strcmp(old->key, v->key) != 0) {
@@ -68,9 +68,9 @@ void sw_node_put(struct sw_node *n, struct sw_value *v)
         n->last = v;
 }
 
-struct sw_node *sw_node_add(struct sw_recipe *r, const struct sw_schema_kind *k, const char *name)
+struct sw_draft *sw_draft_add(struct sw_recipe *r, const struct sw_schema_kind *k, const char *name)
 {
-    struct sw_node *n = sw_pool_alloc(&r->pool, 1, sizeof(*n));
+    struct sw_draft *n = sw_pool_alloc(&r->pool, 1, sizeof(*n));
     size_t bytes = strlen(k->kind) + (name ? strlen(name) : 0) + 2;
     char *title = sw_pool_alloc(&r->pool, bytes, 1), *dotted = sw_pool_alloc(&r->pool, bytes, 1);
     if (!n || !title || !dotted)
@@ -100,7 +100,7 @@ static struct sw_place place_of_header(const struct sw_recipe *r, const struct s
 {
     size_t kind = strlen(s->kind), name = s->name ? strlen(s->name) + 1 : 0;
     return sw_ini_place(&r->ini, s->source, s->line, s->kind_column,
-                        sw_characters(s->kind, kind) + (int)name);
+                        sw_count_characters(s->kind, kind) + (int)name);
 }
 
 /* The kind of a section of the file; NULL with a message. */
@@ -161,7 +161,7 @@ static bool is_language(struct sw_recipe *r, const struct sw_ini_section *s)
 static void merge_section(struct sw_recipe *r, const struct sw_ini_section *s)
 {
     const struct sw_schema_kind *kind = is_language(r, s) ? NULL : kind_of(r, s);
-    struct sw_node *n = kind ? sw_node_add(r, kind, s->name) : NULL;
+    struct sw_draft *n = kind ? sw_draft_add(r, kind, s->name) : NULL;
     if (!n)
         return;
     n->written = true;
@@ -183,6 +183,6 @@ void sw_merge_file(struct sw_recipe *r)
     for (int i = 0; i < r->schema->count && !r->pool.failed; i++) {
         const struct sw_schema_kind *k = &r->schema->kinds[i];
         if (k->form == SW_SECTION_ONE && !sw_seen_find(&r->index, NULL, k->kind, strlen(k->kind)))
-            sw_node_add(r, k, NULL);
+            sw_draft_add(r, k, NULL);
     }
 }

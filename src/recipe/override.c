@@ -62,8 +62,8 @@ static bool split_text(struct sw_recipe *r, struct sw_override *o)
         stop--;
     o->path = path;
     o->value = sw_pool_copy(&r->pool, value, (size_t)(stop - value));
-    o->path_column = 7 + sw_characters(o->text, (size_t)(start - o->text));
-    o->value_column = 7 + sw_characters(o->text, (size_t)(value - o->text));
+    o->path_column = 7 + sw_count_characters(o->text, (size_t)(start - o->text));
+    o->value_column = 7 + sw_count_characters(o->text, (size_t)(value - o->text));
     return o->value != NULL;
 }
 

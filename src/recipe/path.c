@@ -31,7 +31,7 @@ void sw_hint_section(struct sw_recipe *r, const char *key)
 }
 
 struct target {
-    struct sw_node *node;              /* an existing section, or NULL: */
+    struct sw_draft *draft;            /* an existing section, or NULL: */
     const struct sw_schema_kind *kind; /* one of this kind */
     size_t section_bytes;              /* of the path */
 };
@@ -55,7 +55,7 @@ static bool find_existing(const struct sw_recipe *r, const char *path, bool know
 {
     const char *dot = path + strlen(path);
     while ((dot = dot_before(path, dot))) {
-        struct sw_node *n = sw_seen_find(&r->index, NULL, path, (size_t)(dot - path));
+        struct sw_draft *n = sw_seen_find(&r->index, NULL, path, (size_t)(dot - path));
         if (n && (!knows || sw_kind_knows(n->pub.schema, dot + 1))) {
             *t = (struct target){n, n->pub.schema, (size_t)(dot - path)};
             return true;
@@ -117,7 +117,7 @@ static void no_target(struct sw_recipe *r, const struct sw_value *v)
     }
 }
 
-static struct sw_node *create(struct sw_recipe *r, struct sw_value *v, const struct target *t)
+static struct sw_draft *create(struct sw_recipe *r, struct sw_value *v, const struct target *t)
 {
     size_t skip = strlen(t->kind->kind) + 1;
     if (!sw_ini_is_name(v->key + skip, t->section_bytes - skip)) {
@@ -127,27 +127,27 @@ static struct sw_node *create(struct sw_recipe *r, struct sw_value *v, const str
         return NULL;
     }
     const char *name = sw_pool_copy(&r->pool, v->key + skip, t->section_bytes - skip);
-    struct sw_node *n = name ? sw_node_add(r, t->kind, name) : NULL;
+    struct sw_draft *n = name ? sw_draft_add(r, t->kind, name) : NULL;
     if (n)
         n->maker = v;
     return n;
 }
 
-void sw_assign(struct sw_recipe *r, struct sw_value *v)
+void sw_recipe_assign(struct sw_recipe *r, struct sw_value *v)
 {
     struct target t;
     if (!find_target(r, v->key, &t)) {
         no_target(r, v);
         return;
     }
-    struct sw_node *n = t.node ? t.node : create(r, v, &t);
+    struct sw_draft *n = t.draft ? t.draft : create(r, v, &t);
     const char *key = key_of(v->key, &t);
     if (!n)
         return;
     if (!v->set)
-        v->key_column += sw_characters(v->key, (size_t)(key - v->key));
+        v->key_column += sw_count_characters(v->key, (size_t)(key - v->key));
     v->key = key;
-    sw_node_put(n, v);
+    sw_draft_put(n, v);
 }
 
 /* ---- Lines that are not applied ---- */
@@ -176,7 +176,7 @@ static void check_line_value(struct sw_recipe *r, struct sw_value *v, const stru
                  first.reason);
 }
 
-void sw_check_line(struct sw_recipe *r, struct sw_value *v)
+void sw_fallback_check_line(struct sw_recipe *r, struct sw_value *v)
 {
     struct target t;
     char shown[SW_SHOWN];
@@ -216,6 +216,6 @@ void sw_merge_overrides(struct sw_recipe *r)
         if (v && line)
             set_line(r, v);
         else if (v)
-            sw_assign(r, v);
+            sw_recipe_assign(r, v);
     }
 }

@@ -2,7 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
-int sw_characters(const char *s, size_t bytes)
+int sw_count_characters(const char *s, size_t bytes)
 {
     int n = 0;
     for (size_t i = 0; i < bytes; n++) {
@@ -41,10 +41,10 @@ static struct sw_place place_in_set(const struct sw_override *set, int column, i
 struct sw_place sw_place_of_key(const struct sw_recipe *r, const struct sw_value *v)
 {
     /* The key of an override is the last part of its path. */
-    int span = sw_characters(v->key, strlen(v->key));
+    int span = sw_count_characters(v->key, strlen(v->key));
     if (!v->set)
         return sw_ini_place(&r->ini, v->source, v->line, v->key_column, span);
-    int path = sw_characters(v->set->path, strlen(v->set->path));
+    int path = sw_count_characters(v->set->path, strlen(v->set->path));
     return place_in_set(v->set, v->set->path_column + path - span, span);
 }
 
@@ -56,27 +56,27 @@ struct sw_place sw_place_of_value(const struct sw_recipe *r, const struct sw_val
         offset = 0;
         bytes = length;
     }
-    int before = sw_characters(v->raw, offset);
-    int span = bytes ? sw_characters(v->raw + offset, bytes) : 1;
+    int before = sw_count_characters(v->raw, offset);
+    int span = bytes ? sw_count_characters(v->raw + offset, bytes) : 1;
     if (!v->set)
         return sw_ini_place(&r->ini, v->source, v->line, v->value_column + before, span);
     return place_in_set(v->set, v->set->value_column + before, span);
 }
 
-struct sw_place sw_place_of_node(const struct sw_recipe *r, const struct sw_node *n)
+struct sw_place sw_place_of_draft(const struct sw_recipe *r, const struct sw_draft *n)
 {
     if (n->maker)
         return sw_place_of_key(r, n->maker);
     return sw_ini_place(&r->ini, n->source, n->line, n->column, (int)strlen(n->pub.title));
 }
 
-static void count_error(const struct sw_node *n)
+static void count_error(const struct sw_draft *n)
 {
     if (n)
-        ((struct sw_node *)n)->pub.errors++;
+        ((struct sw_draft *)n)->pub.errors++;
 }
 
-int sw_value_error(struct sw_recipe *r, const struct sw_node *n, const struct sw_value *v,
+int sw_value_error(struct sw_recipe *r, const struct sw_draft *n, const struct sw_value *v,
                    size_t offset, size_t bytes, const char *fmt, ...)
 {
     char shown[SW_SHOWN];
@@ -97,10 +97,10 @@ int sw_value_error(struct sw_recipe *r, const struct sw_node *n, const struct sw
     return rc;
 }
 
-int sw_node_error(struct sw_recipe *r, const struct sw_node *n, const struct sw_value *v,
-                  const char *fmt, ...)
+int sw_draft_error(struct sw_recipe *r, const struct sw_draft *n, const struct sw_value *v,
+                   const char *fmt, ...)
 {
-    struct sw_place at = v ? sw_place_of_key(r, v) : sw_place_of_node(r, n);
+    struct sw_place at = v ? sw_place_of_key(r, v) : sw_place_of_draft(r, n);
     struct sw_buf reason = {0};
     va_list ap;
     va_start(ap, fmt);

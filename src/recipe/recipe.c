@@ -31,9 +31,9 @@ static int build(struct sw_recipe *r, const struct sw_recipe_source *source, con
     if (!r->pool.failed)
         sw_fallback_apply(r, source->fallback);
     if (!r->pool.failed)
-        sw_bind_all(r);
+        sw_recipe_bind(r);
     if (!r->pool.failed && !r->diags.count)
-        sw_identity(r);
+        sw_recipe_identify(r);
     if (r->pool.failed || r->diags.nomem)
         return sw_err_nomem(err, path, bytes);
     return sw_diags_verdict(&r->diags, err);
@@ -107,14 +107,14 @@ const struct sw_section *sw_recipe_find(const struct sw_recipe *r, const char *k
     return s;
 }
 
-static const struct sw_node *node_of(const struct sw_section *s)
+static const struct sw_draft *draft_of(const struct sw_section *s)
 {
-    return (const struct sw_node *)s;
+    return (const struct sw_draft *)s;
 }
 
 enum sw_origin sw_section_origin(const struct sw_section *section, const char *key)
 {
-    const struct sw_value *v = sw_node_find(node_of(section), key);
+    const struct sw_value *v = sw_draft_find(draft_of(section), key);
     return v ? v->origin : SW_FROM_DEFAULT;
 }
 
@@ -125,15 +125,15 @@ bool sw_section_is_set(const struct sw_section *section, const char *key)
 
 struct sw_place sw_section_where(const struct sw_section *section, const char *key)
 {
-    const struct sw_value *v = key ? sw_node_find(node_of(section), key) : NULL;
+    const struct sw_value *v = key ? sw_draft_find(draft_of(section), key) : NULL;
     if (v)
         return sw_place_of_value(section->recipe, v, 0, 0);
-    return sw_place_of_node(section->recipe, node_of(section));
+    return sw_place_of_draft(section->recipe, draft_of(section));
 }
 
 const char *sw_section_text(const struct sw_section *section, const char *key)
 {
-    const struct sw_value *v = sw_node_find(node_of(section), key);
+    const struct sw_value *v = sw_draft_find(draft_of(section), key);
     return v ? v->text : NULL;
 }
 
@@ -146,11 +146,11 @@ static int add_error(struct sw_recipe *r, const struct sw_section *section, cons
         struct sw_place at = {.origin = r->ini.path};
         return sw_diags_add(&r->diags, &at, "%s", reason);
     }
-    const struct sw_node *n = node_of(section);
-    const struct sw_value *v = key ? sw_node_find(n, key) : NULL;
+    const struct sw_draft *n = draft_of(section);
+    const struct sw_value *v = key ? sw_draft_find(n, key) : NULL;
     if (v)
         return sw_value_error(r, n, v, offset, bytes, "%s", reason);
-    return sw_node_error(r, n, NULL, "%s", reason);
+    return sw_draft_error(r, n, NULL, "%s", reason);
 }
 
 int sw_recipe_error(struct sw_recipe *r, const struct sw_section *section, const char *key,

@@ -47,11 +47,26 @@ struct row {
     struct sw_buf type;
 };
 
+/* The default as it is written; NULL where there is none. One that its own range refuses stands
+ * for "not given". */
+static const char *default_of(const struct sw_opt *o)
+{
+    struct sw_pool pool = {0};
+    struct sw_opt_problem problem;
+    union sw_opt_field field;
+    struct sw_opt row = *o;
+    row.offset = 0;
+    bool good = o->def && *o->def && sw_opt_read(&row, o->def, &pool, &field, &problem);
+    sw_pool_fini(&pool);
+    return good ? o->def : NULL;
+}
+
 static struct row row_of(const struct sw_opt *o)
 {
     struct row row = {.key = o->key, .help = o->help ? o->help : ""};
     sw_opt_describe(o, &row.type);
-    row.def = o->required ? "required" : o->def && *o->def ? o->def : "-";
+    const char *def = default_of(o);
+    row.def = o->required ? "required" : def ? def : "-";
     return row;
 }
 
@@ -177,7 +192,7 @@ static void json_opt(struct sw_json_writer *w, const struct sw_opt *o)
     sw_json_string(w, "key", o->key);
     sw_json_string(w, "type", o->type == SW_OPT_ENUM ? "choice" : type_word(o->type));
     sw_json_string(w, "range", sw_buf_text(&type));
-    sw_json_string(w, "default", o->def);
+    sw_json_string(w, "default", default_of(o));
     if (sw_opt_has_min(o))
         sw_json_real(w, "min", o->min);
     if (sw_opt_has_max(o))

@@ -22,7 +22,7 @@ struct toy_conv {
 };
 struct toy_pool {
     int method;
-    int64_t kernel;
+    int64_t kernel, kernel_x;
 };
 struct toy_fc {
     int64_t outputs;
@@ -57,6 +57,8 @@ static const struct sw_opt toy_conv_opts[] = {
 static const struct sw_opt toy_pool_opts[] = {
     {TOY(toy_pool, method), .type = SW_OPT_ENUM, .def = "max", .choices = toy_methods},
     {TOY(toy_pool, kernel), .type = SW_OPT_INT, .def = "2", .min = 1, .max = INFINITY},
+    /* A default outside the range: not given. */
+    {TOY(toy_pool, kernel_x), .type = SW_OPT_INT, .def = "-1", .min = 1, .max = INFINITY},
     {.key = NULL},
 };
 static const struct sw_opt toy_fc_opts[] = {

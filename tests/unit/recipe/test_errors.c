@@ -93,6 +93,8 @@ static const struct broken cases[] = {
      "job: seed = 99999999999999999999: must be a whole number", NULL},
     {"[layer z]\ntype = inner_product\noutputs = -3", "steps = 1000", "3:11",
      "layer z: outputs = -3: must be 1 or more", NULL},
+    {"kernel_x = -1", "type = pooling", "1:12", "layer pool1: kernel_x = -1: must be 1 or more",
+     NULL},
     {"seed =", "steps = 1000", "1:7", "job: seed = : a value is missing", NULL},
     {"seed = # later", "steps = 1000", "1:7", "job: seed = : a value is missing", NULL},
     {"device = cuda:0", "steps = 1000", "1:10", "job: device = cuda:0: must be auto or cpu", NULL},

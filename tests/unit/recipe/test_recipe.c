@@ -72,6 +72,7 @@ static void recipe_fills_defaults(void **state)
     assert_false(sw_section_is_set(s, "bias"));
     s = sw_recipe_find(r, "layer", "pool1");
     assert_int_equal(((const struct toy_pool *)s->conf[0])->kernel, 2);
+    assert_int_equal(((const struct toy_pool *)s->conf[0])->kernel_x, -1);
     s = sw_recipe_find(r, "updater", NULL);
     assert_int_equal(((const struct toy_step *)s->conf[1])->every, 100);
     sw_recipe_free(r);
@@ -530,6 +531,7 @@ static void reference_writes_json(void **state)
     assert_string_equal(sw_json_get(method, "default")->string, "max");
     assert_true(sw_json_get(method->next, "min")->number == 1);
     assert_null(sw_json_get(method->next, "max"));
+    assert_int_equal(sw_json_get(method->next->next, "default")->type, SW_JSON_NULL);
     assert_string_equal(sw_json_get(sw_json_get(root, "common")->first, "key")->string, "src");
     assert_null(sw_json_get(root, "params")->first);
     sw_json_free(root);
