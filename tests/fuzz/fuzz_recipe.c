@@ -1,7 +1,7 @@
 /* Hostile recipes: reading, expanding, binding, settling and printing must end in a recipe or in
  * messages, never in a crash. Input: --set texts, one per line, up to a line `--`, then the recipe;
  * without such a line all of it is the recipe. No file exists but /data/a. */
-#include "unit/recipe/recipe_support.h"
+#include "../unit/recipe/recipe_support.h"
 #include <stdint.h>
 #include <stdlib.h>
 
