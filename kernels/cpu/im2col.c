@@ -2,20 +2,8 @@
  * Neural Networks for Document Processing", 2006): row (c, i, j) of col holds, for every output
  * pixel, the input pixel (oh stride_h - pad_h + i dilation_h, ow stride_w - pad_w + j dilation_w)
  * of channel c. */
-#include "kernels/cpu/kernel.h"
-#include "kernels/cpu/kernels.h"
+#include "kernels/cpu/window.h"
 #include <string.h>
-
-/* Output columns whose window element at input column ow stride + shift lies inside the image. */
-static struct sw_range columns_inside(const struct sw_kernel_windows *w, int64_t shift)
-{
-    int64_t from = shift < 0 ? (-shift + w->stride_w - 1) / w->stride_w : 0;
-    int64_t to = shift < w->in_w ? (w->in_w - shift + w->stride_w - 1) / w->stride_w : 0;
-    struct sw_range r = {from < w->out_w ? from : w->out_w, to < w->out_w ? to : w->out_w};
-    if (r.to < r.from)
-        r.to = r.from;
-    return r;
-}
 
 static void gather_row(float *restrict to, const float *restrict from, int64_t n, int64_t step)
 {
@@ -47,7 +35,7 @@ static void take_element(const struct sw_kernel_windows *w, int64_t i, int64_t j
                          int64_t rows, const float *plane, float *col)
 {
     int64_t shift = j * w->dilation_w - w->pad_w;
-    struct sw_range inside = columns_inside(w, shift);
+    struct sw_range inside = sw_columns_inside(w, shift);
     for (int64_t r = 0; r < rows; r++, col += w->out_w) {
         int64_t y = (first_row + r) * w->stride_h - w->pad_h + i * w->dilation_h;
         if (y < 0 || y >= w->in_h || inside.from == inside.to) {
@@ -65,7 +53,7 @@ static void give_element(const struct sw_kernel_windows *w, int64_t i, int64_t j
                          int64_t rows, const float *col, float *plane)
 {
     int64_t shift = j * w->dilation_w - w->pad_w;
-    struct sw_range inside = columns_inside(w, shift);
+    struct sw_range inside = sw_columns_inside(w, shift);
     for (int64_t r = 0; r < rows; r++, col += w->out_w) {
         int64_t y = (first_row + r) * w->stride_h - w->pad_h + i * w->dilation_h;
         if (y < 0 || y >= w->in_h || inside.from == inside.to)

@@ -1,8 +1,9 @@
 /* Pooling over windows of plain planes. A window is clipped at the border; an average divides by
  * the window's size clipped to the padded input only, as Caffe does. */
-#include "kernels/cpu/kernel.h"
-#include "kernels/cpu/kernels.h"
+#include "kernels/cpu/window.h"
 #include <string.h>
+
+enum { PIECE = 64 }; /* output columns at once */
 
 /* The part of a window along one axis that lies inside the input, and its length with padding. */
 struct window {
@@ -28,16 +29,47 @@ static struct window window_w(const struct sw_kernel_windows *w, int64_t ow)
     return window_of(ow, w->kernel_w, w->stride_w, w->pad_w, w->in_w);
 }
 
-static int64_t first_max(const float *plane, int64_t in_w, struct window h, struct window w)
+/* Maxima and their pixels for n <= PIECE columns of one output row. Every column sees its window in
+ * row-major order; the columns are the vector. */
+SW_KERNEL static void max_of_row(const struct sw_kernel_windows *w, const float *plane, int64_t oh,
+                                 int64_t first, int64_t n, float *restrict best,
+                                 int32_t *restrict at)
 {
-    int64_t best = h.from * in_w + w.from;
+    struct window h = window_h(w, oh);
+    int64_t step = w->stride_w;
+    for (int64_t i = 0; i < n; i++) {
+        best[i] = -__builtin_inff();
+        at[i] = (int32_t)(h.from * w->in_w + window_w(w, first + i).from);
+    }
     for (int64_t y = h.from; y < h.to; y++)
-        for (int64_t x = w.from; x < w.to; x++) {
-            float v = plane[y * in_w + x];
-            if (v > plane[best] || (v != v && plane[best] == plane[best]))
-                best = y * in_w + x;
+        for (int64_t j = 0; j < w->kernel_w; j++) {
+            struct sw_range inside = sw_columns_inside(w, j - w->pad_w);
+            int64_t from = inside.from > first ? inside.from - first : 0;
+            int64_t to = inside.to < first + n ? inside.to - first : n;
+            int64_t base = y * w->in_w + j - w->pad_w + first * step;
+#pragma omp simd
+            for (int64_t i = from; i < to; i++) {
+                float v = plane[base + i * step], b = best[i];
+                bool take = v > b || (v != v && b == b);
+                best[i] = take ? v : b;
+                at[i] = take ? (int32_t)(base + i * step) : at[i];
+            }
         }
-    return best;
+}
+
+static void max_of_plane(const struct sw_kernel_windows *w, const float *plane, float *y,
+                         int32_t *index)
+{
+    for (int64_t oh = 0; oh < w->out_h; oh++)
+        for (int64_t first = 0; first < w->out_w; first += PIECE) {
+            float best[PIECE];
+            int32_t at[PIECE];
+            int64_t n = w->out_w - first < PIECE ? w->out_w - first : PIECE;
+            max_of_row(w, plane, oh, first, n, best, at);
+            memcpy(y + oh * w->out_w + first, best, (size_t)n * sizeof *y);
+            if (index)
+                memcpy(index + oh * w->out_w + first, at, (size_t)n * sizeof *index);
+        }
 }
 
 static int team_for(int threads, const struct sw_kernel_windows *w, int64_t planes)
@@ -52,13 +84,7 @@ void sw_kernel_max_pool(int threads, const struct sw_kernel_windows *w, int64_t 
     int team = team_for(threads, w, planes);
 #pragma omp parallel for num_threads(team) if (team > 1) schedule(static)
     for (int64_t p = 0; p < planes; p++)
-        for (int64_t o = 0; o < out; o++) {
-            int64_t best = first_max(x + p * in, w->in_w, window_h(w, o / w->out_w),
-                                     window_w(w, o % w->out_w));
-            y[p * out + o] = x[p * in + best];
-            if (index)
-                index[p * out + o] = (int32_t)best;
-        }
+        max_of_plane(w, x + p * in, y + p * out, index ? index + p * out : NULL);
 }
 
 void sw_kernel_max_pool_backward(int threads, const struct sw_kernel_windows *w, int64_t planes,

@@ -11,6 +11,7 @@
 #include "device/cpu/ref.h"
 #include "kernels/cpu/kernels.h"
 #include <omp.h>
+#include <string.h>
 
 enum {
     COL_FLOATS = 128 << 10, /* 512 KiB */
@@ -105,7 +106,7 @@ static int forward(struct sw_plan *p, const struct sw_plan_args *a, struct sw_er
 static void backward_data_block(const struct conv *c, const float *diff_dst, const float *weight,
                                 float *col, float *diff)
 {
-    sw_kernel_zero(1, diff, c->in_channels * in_pixels(c) * (int64_t)sizeof *diff);
+    memset(diff, 0, (size_t)(c->in_channels * in_pixels(c)) * sizeof *diff);
     for (int64_t first = 0; first < c->windows.out_h; first += c->piece_rows) {
         int64_t rows = min64(c->piece_rows, c->windows.out_h - first);
         int64_t pixels = rows * c->windows.out_w;

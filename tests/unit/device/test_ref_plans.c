@@ -162,6 +162,7 @@ static void pooling_matches_its_formula(void **state)
         pool_problem("average of everything", false, 2, 5, 4, 3, 4, 1, 0),
         pool_problem("average 2 stride 3, gaps", false, 1, 2, 8, 8, 2, 3, 0),
         pool_problem("max of a kernel larger than the image", true, 1, 2, 3, 3, 5, 4, 2),
+        pool_problem("more columns than a piece", true, 1, 1, 4, 140, 3, 1, 1),
     };
     (void)state;
     p[6].pool.kernel_w = 3;
