@@ -1,6 +1,7 @@
 /* singa-ws check: what a recipe would build: shapes, parameters, memory, flops. Writes nothing. */
 #include "base/json.h"
 #include "base/os.h"
+#include "cli/share/runs.h"
 #include "cli/share/table.h"
 #include "cli/share/trainer.h"
 #include <stdio.h>
@@ -14,13 +15,19 @@ static const struct sw_cli_spec spec = {
     .about =
         "Checks RECIPE and prints what it would build: shapes, parameters, memory and flops of\n"
         "every layer. With -v also sources, layout and algorithm. Writes nothing.",
-    .takes = SW_CLI_ALL & ~SW_CLI_DB,
+    .takes = SW_CLI_ALL,
     .min_args = 1,
     .max_args = 1,
     .arg_name = "RECIPE",
 };
 
-/* What the process takes by itself, before the job takes its memory; 0 when unknown. */
+/* What is printed beside the plan. */
+struct extra {
+    size_t base_bytes; /* what the process takes by itself, before the job takes its memory; 0:
+                          unknown */
+    char *db;          /* owned: where the history would be; NULL: unknown */
+};
+
 static size_t resident_bytes(void)
 {
     char *text = NULL;
@@ -37,42 +44,42 @@ static size_t resident_bytes(void)
 /* ---- For people -------------------------------------------------------------------------------
  */
 
-static void bytes_cell(struct sw_table *t, size_t bytes)
+static void bytes_cell(struct sw_columns *t, size_t bytes)
 {
     char text[32];
-    sw_table_cell(t, "%s", bytes ? sw_human_bytes(text, (double)bytes) : "");
+    sw_columns_cell(t, "%s", bytes ? sw_human_bytes(text, (double)bytes) : "");
 }
 
-static void count_cell(struct sw_table *t, double count)
+static void count_cell(struct sw_columns *t, double count)
 {
     char text[32];
-    sw_table_cell(t, "%s", count > 0 ? sw_human_count(text, count) : "");
+    sw_columns_cell(t, "%s", count > 0 ? sw_human_count(text, count) : "");
 }
 
-static void layer_row(struct sw_table *t, const struct sw_job_layer *l, bool verbose)
+static void layer_row(struct sw_columns *t, const struct sw_job_layer *l, bool verbose)
 {
-    sw_table_cell(t, "%s", l->name);
-    sw_table_cell(t, "%s", l->type);
-    sw_table_cell(t, "%s", l->shape);
+    sw_columns_cell(t, "%s", l->name);
+    sw_columns_cell(t, "%s", l->type);
+    sw_columns_cell(t, "%s", l->shape);
     if (l->params)
-        sw_table_cell(t, "%lld", (long long)l->params);
+        sw_columns_cell(t, "%lld", (long long)l->params);
     else
-        sw_table_cell(t, "%s", "");
+        sw_columns_cell(t, "%s", "");
     bytes_cell(t, l->feature_bytes);
     bytes_cell(t, l->gradient_bytes);
     bytes_cell(t, l->saved_bytes);
     bytes_cell(t, l->scratch_bytes);
     count_cell(t, l->flops_forward);
     count_cell(t, l->flops_backward);
-    sw_table_cell(t, "%s%s%s", l->in_place ? "in place " : "", l->fused ? "fused " : "",
-                  l->train && l->eval ? ""
-                  : l->train          ? "train only"
-                                      : "eval only");
+    sw_columns_cell(t, "%s%s%s", l->in_place ? "in place " : "", l->fused ? "fused " : "",
+                    l->train && l->eval ? ""
+                    : l->train          ? "train only"
+                                        : "eval only");
     if (!verbose)
         return;
-    sw_table_cell(t, "%s", l->src ? l->src : "");
-    sw_table_cell(t, "%s", l->layout);
-    sw_table_cell(t, "%s", l->algorithm ? l->algorithm : "");
+    sw_columns_cell(t, "%s", l->src ? l->src : "");
+    sw_columns_cell(t, "%s", l->layout);
+    sw_columns_cell(t, "%s", l->algorithm ? l->algorithm : "");
 }
 
 static void print_layers(struct sw_buf *out, const struct sw_job_plan *p, bool verbose)
@@ -81,13 +88,13 @@ static void print_layers(struct sw_buf *out, const struct sw_job_plan *p, bool v
         "layer",    "type",      "output",    ">parameters", ">feature", ">gradient", ">saved",
         ">scratch", ">flop fwd", ">flop bwd", "notes",       "src",      "layout",    "algorithm"};
     enum { TITLES = sizeof titles / sizeof *titles, BRIEF = TITLES - 3 };
-    struct sw_table t = {0};
+    struct sw_columns t = {0};
     for (int i = 0; i < (verbose ? TITLES : BRIEF); i++)
-        sw_table_column(&t, titles[i]);
+        sw_columns_column(&t, titles[i]);
     for (int i = 0; i < p->layer_count; i++)
         layer_row(&t, &p->layers[i], verbose);
-    sw_table_print(&t, out);
-    sw_table_fini(&t);
+    sw_columns_print(&t, out);
+    sw_columns_fini(&t);
 }
 
 static void print_memory(struct sw_buf *out, const struct sw_job_plan *p, size_t base)
@@ -112,7 +119,8 @@ static void print_memory(struct sw_buf *out, const struct sw_job_plan *p, size_t
                   sw_human_bytes(own, (double)base));
 }
 
-static void print_text(struct sw_buf *out, const struct sw_job_plan *p, size_t base, bool verbose)
+static void print_text(struct sw_buf *out, const struct sw_job_plan *p, const struct extra *x,
+                       bool verbose)
 {
     char count[32], flops[32];
     sw_buf_printf(out, "%s (%s): %lld steps of %lld samples, evaluation in batches of %lld\n\n",
@@ -123,10 +131,11 @@ static void print_text(struct sw_buf *out, const struct sw_job_plan *p, size_t b
                   sw_human_count(count, (double)p->params));
     sw_buf_printf(out, "work         %sflop a sample\n",
                   sw_human_count(flops, p->flops_per_sample));
-    print_memory(out, p, base);
+    print_memory(out, p, x->base_bytes);
     sw_buf_add(out, "placement    ");
     sw_print_placement(out, p->placement, "             ");
     sw_buf_printf(out, "framework    %s: %s\n", p->framework, p->framework_reason);
+    sw_buf_printf(out, "history      %s\n", x->db ? x->db : "--");
     sw_report_data(out, p);
 }
 
@@ -197,7 +206,7 @@ static void json_memory(struct sw_json_writer *w, const struct sw_job_plan *p, s
     sw_json_int(w, "rss_bytes", (int64_t)(p->memory_bytes + base));
 }
 
-static void print_json(struct sw_buf *out, const struct sw_job_plan *p, size_t base)
+static void print_json(struct sw_buf *out, const struct sw_job_plan *p, const struct extra *x)
 {
     struct sw_json_writer w;
     sw_json_begin(&w, out);
@@ -205,7 +214,7 @@ static void print_json(struct sw_buf *out, const struct sw_job_plan *p, size_t b
     sw_json_string(&w, "name", p->name);
     sw_json_string(&w, "recipe", p->recipe);
     sw_json_int(&w, "parameters", p->params);
-    json_memory(&w, p, base);
+    json_memory(&w, p, x->base_bytes);
     sw_json_real(&w, "flops_per_sample", p->flops_per_sample);
     sw_json_int(&w, "steps", p->steps);
     sw_json_int(&w, "batch", p->batch);
@@ -214,6 +223,7 @@ static void print_json(struct sw_buf *out, const struct sw_job_plan *p, size_t b
     sw_json_string(&w, "framework", p->framework);
     sw_json_string(&w, "framework_reason", p->framework_reason);
     sw_json_placement(&w, p->placement);
+    sw_json_string(&w, "db", x->db);
     sw_report_data_json(&w, p);
     sw_json_open_array(&w, "layers");
     for (int i = 0; i < p->layer_count; i++)
@@ -245,12 +255,15 @@ static int check(const struct sw_cli_common *o)
     if (rc != SW_OK) {
         code = sw_trainer_refuse(&t, rc, &err);
     } else {
-        size_t base = resident_bytes();
+        struct extra x = {.base_bytes = resident_bytes()};
+        if (sw_history_default_path(o->db, sw_runs_job_db(t.job), &x.db, &err) != SW_OK)
+            x.db = NULL;
         if (o->json)
-            print_json(&out, sw_job_plan(t.job), base);
+            print_json(&out, sw_job_plan(t.job), &x);
         else if (!o->quiet)
-            print_text(&out, sw_job_plan(t.job), base, o->verbose > 0);
+            print_text(&out, sw_job_plan(t.job), &x, o->verbose > 0);
         code = sw_cli_print(&out);
+        sw_free(x.db);
     }
     sw_buf_fini(&out);
     sw_trainer_fini(&t);

@@ -3,7 +3,6 @@
 #include "base/os.h"
 #include "cli/share/runs.h"
 #include "cli/share/trainer.h"
-#include "recipe/job.h"
 #include "recipe/recipe.h"
 #include <string.h>
 
@@ -62,12 +61,6 @@ static bool is_file(const char *path)
     return sw_os()->stat(path, &st) == 0 && S_ISREG(st.st_mode);
 }
 
-static const char *job_db(const struct sw_recipe *recipe)
-{
-    const struct sw_job_conf *conf = sw_recipe_find(recipe, "job", NULL)->common;
-    return conf ? conf->db : NULL;
-}
-
 static int find_run(struct sw_history_reader *reader, const char *db, const struct options *o,
                     const char *hash, struct weights *w, struct sw_err *err)
 {
@@ -83,7 +76,7 @@ static int find_run(struct sw_history_reader *reader, const char *db, const stru
     return rc;
 }
 
-static int find_weights(const struct options *o, const struct sw_recipe *recipe, struct weights *w,
+static int find_weights(const struct options *o, const struct sw_job *job, struct weights *w,
                         struct sw_err *err)
 {
     struct sw_history_reader *reader = NULL;
@@ -97,9 +90,9 @@ static int find_weights(const struct options *o, const struct sw_recipe *recipe,
     }
     if (o->weights && (strchr(o->weights, '/') || sw_str_ends(o->weights, ".safetensors")))
         return sw_err_set(err, SW_ERR_NOTFOUND, "--weights %s: there is no such file", o->weights);
-    rc = sw_runs_open(o->common.db, job_db(recipe), &reader, &db, err);
+    rc = sw_runs_open(o->common.db, sw_runs_job_db(job), &reader, &db, err);
     if (rc == SW_OK)
-        rc = find_run(reader, db, o, sw_recipe_hash(recipe), w, err);
+        rc = find_run(reader, db, o, sw_recipe_hash(sw_job_recipe(job)), w, err);
     if (rc == SW_OK)
         rc = sw_checkpoints_find(reader, &w->run, &checkpoints, err);
     if (rc == SW_OK) {
@@ -110,6 +103,20 @@ static int find_weights(const struct options *o, const struct sw_recipe *recipe,
     sw_history_reader_close(reader);
     sw_free(db);
     return rc;
+}
+
+/* A split that the recipe does not have is a wrong word, not a missing file. */
+static int check_split(const struct sw_recipe *recipe, const char *split, struct sw_err *err)
+{
+    struct sw_buf known = {0};
+    if (!split || sw_recipe_find(recipe, "data", split))
+        return SW_OK;
+    for (const struct sw_section *s = sw_recipe_first(recipe, "data"); s; s = sw_section_next(s))
+        sw_buf_printf(&known, "%s%s", known.length ? ", " : "", s->name);
+    sw_err_set(err, SW_ERR_INVALID, "--split %s: the recipe has no [data %s]; it has %s", split,
+               split, sw_buf_text(&known));
+    sw_buf_fini(&known);
+    return SW_ERR_INVALID;
 }
 
 /* ---- Output -----------------------------------------------------------------------------------
@@ -175,7 +182,9 @@ static int evaluate(const struct options *o)
         code = sw_trainer_refuse(&t, rc, &err);
         goto done;
     }
-    rc = find_weights(o, sw_job_recipe(t.job), &w, &err);
+    rc = check_split(sw_job_recipe(t.job), o->split, &err);
+    if (rc == SW_OK)
+        rc = find_weights(o, t.job, &w, &err);
     if (rc == SW_OK)
         rc = sw_job_evaluate(t.job, w.path, o->split, &result, &err);
     if (rc != SW_OK) {

@@ -49,7 +49,7 @@ static const struct sw_cli_spec spec = {
 struct view {
     struct sw_history_reader *reader;
     struct sw_buf out;
-    struct sw_table table;
+    struct sw_columns table;
     struct sw_json_writer json;
     bool as_json, header;
     int io_error;
@@ -60,14 +60,14 @@ struct view {
 /* ---- Values for people: unknown is "--" --------------------------------------------------------
  */
 
-static void add_real(struct sw_table *t, double v, const char *fmt_known)
+static void add_real(struct sw_columns *t, double v, const char *fmt_known)
 {
     char text[64];
     if (isnan(v))
-        sw_table_cell(t, "--");
+        sw_columns_cell(t, "--");
     else {
         snprintf(text, sizeof text, *fmt_known == 'f' ? "%.4f" : "%.4g", v);
-        sw_table_cell(t, "%s", text);
+        sw_columns_cell(t, "%s", text);
     }
 }
 
@@ -135,14 +135,14 @@ static void json_run(struct sw_json_writer *w, const struct sw_run *r)
     sw_json_string(w, "out_dir", r->out_dir);
 }
 
-static void add_step(struct sw_table *t, const struct sw_run *r)
+static void add_step(struct sw_columns *t, const struct sw_run *r)
 {
     if (r->last_step < 0)
-        sw_table_cell(t, "--");
+        sw_columns_cell(t, "--");
     else if (r->steps > 0)
-        sw_table_cell(t, "%lld/%lld", (long long)r->last_step, (long long)r->steps);
+        sw_columns_cell(t, "%lld/%lld", (long long)r->last_step, (long long)r->steps);
     else
-        sw_table_cell(t, "%lld", (long long)r->last_step);
+        sw_columns_cell(t, "%lld", (long long)r->last_step);
 }
 
 static int list_run(void *user, const struct sw_run *r)
@@ -155,15 +155,15 @@ static int list_run(void *user, const struct sw_run *r)
         sw_json_close_object(&v->json);
         return 0;
     }
-    sw_table_cell(&v->table, "%lld", (long long)r->id);
-    sw_table_cell(&v->table, "%s", or_dashes(r->name));
-    sw_table_cell(&v->table, "%s", sw_run_status_name(r->status));
+    sw_columns_cell(&v->table, "%lld", (long long)r->id);
+    sw_columns_cell(&v->table, "%s", or_dashes(r->name));
+    sw_columns_cell(&v->table, "%s", sw_run_status_name(r->status));
     add_step(&v->table, r);
     add_real(&v->table, r->loss, "g");
     add_real(&v->table, r->accuracy, "f");
     add_real(&v->table, r->samples_per_s, "g");
-    sw_table_cell(&v->table, "%s", local_time(r->started_at, text, sizeof text));
-    sw_table_cell(&v->table, "%s", duration(r, text));
+    sw_columns_cell(&v->table, "%s", local_time(r->started_at, text, sizeof text));
+    sw_columns_cell(&v->table, "%s", duration(r, text));
     return 0;
 }
 
@@ -174,13 +174,13 @@ static int list(struct view *v, struct sw_err *err)
     if (v->as_json)
         sw_json_open_array(&v->json, NULL);
     for (size_t i = 0; !v->as_json && i < sizeof titles / sizeof *titles; i++)
-        sw_table_column(&v->table, titles[i]);
+        sw_columns_column(&v->table, titles[i]);
     int code = sw_history_each_run(v->reader, list_run, v, err);
     if (v->as_json) {
         sw_json_close_array(&v->json);
         sw_buf_add(&v->out, "\n");
     } else {
-        sw_table_print(&v->table, &v->out);
+        sw_columns_print(&v->table, &v->out);
     }
     return code;
 }
@@ -195,9 +195,9 @@ static void begin_part(struct view *v, const char *key, const char *const *title
         sw_json_open_array(&v->json, key);
         return;
     }
-    v->table = (struct sw_table){0};
+    v->table = (struct sw_columns){0};
     for (int i = 0; i < count; i++)
-        sw_table_column(&v->table, titles[i]);
+        sw_columns_column(&v->table, titles[i]);
 }
 
 static void end_part(struct view *v, bool some)
@@ -208,10 +208,10 @@ static void end_part(struct view *v, bool some)
     }
     if (some) {
         sw_buf_add(&v->out, "\n");
-        sw_table_print(&v->table, &v->out);
+        sw_columns_print(&v->table, &v->out);
     }
-    sw_table_fini(&v->table);
-    v->table = (struct sw_table){0};
+    sw_columns_fini(&v->table);
+    v->table = (struct sw_columns){0};
 }
 
 struct part {
@@ -223,7 +223,7 @@ static int show_metric(void *user, const struct sw_run_metric *m)
 {
     struct part *p = user;
     struct sw_json_writer *w = &p->view->json;
-    struct sw_table *t = &p->view->table;
+    struct sw_columns *t = &p->view->table;
     p->some = true;
     if (p->view->as_json) {
         sw_json_open_object(w, NULL);
@@ -237,9 +237,9 @@ static int show_metric(void *user, const struct sw_run_metric *m)
         sw_json_close_object(w);
         return 0;
     }
-    sw_table_cell(t, "%s", m->split);
-    sw_table_cell(t, "%s", m->name);
-    sw_table_cell(t, "%lld", (long long)m->last_step);
+    sw_columns_cell(t, "%s", m->split);
+    sw_columns_cell(t, "%s", m->name);
+    sw_columns_cell(t, "%lld", (long long)m->last_step);
     add_real(t, m->last, "g");
     add_real(t, m->min, "g");
     add_real(t, m->max, "g");
@@ -250,7 +250,7 @@ static int show_time(void *user, const char *part, double total_ms, double share
 {
     struct part *p = user;
     struct sw_json_writer *w = &p->view->json;
-    struct sw_table *t = &p->view->table;
+    struct sw_columns *t = &p->view->table;
     char text[64];
     if (p->view->as_json) {
         sw_json_open_object(w, NULL);
@@ -263,12 +263,12 @@ static int show_time(void *user, const char *part, double total_ms, double share
     if (total_ms <= 0)
         return 0;
     p->some = true;
-    sw_table_cell(t, "%s", part);
-    sw_table_cell(t, "%s", sw_human_seconds(text, total_ms / 1e3));
+    sw_columns_cell(t, "%s", part);
+    sw_columns_cell(t, "%s", sw_human_seconds(text, total_ms / 1e3));
     if (isnan(share))
-        sw_table_cell(t, "--");
+        sw_columns_cell(t, "--");
     else
-        sw_table_cell(t, "%.1f %%", 100 * share);
+        sw_columns_cell(t, "%.1f %%", 100 * share);
     return 0;
 }
 
@@ -289,9 +289,9 @@ static int show_checkpoint(void *user, const struct sw_run_checkpoint *c)
         sw_json_close_object(w);
         return 0;
     }
-    sw_table_cell(&p->view->table, "%lld", (long long)c->step);
-    sw_table_cell(&p->view->table, "%s", sw_human_bytes(text, (double)c->bytes));
-    sw_table_cell(&p->view->table, "%s%s", c->path, c->is_best ? " (best)" : "");
+    sw_columns_cell(&p->view->table, "%lld", (long long)c->step);
+    sw_columns_cell(&p->view->table, "%s", sw_human_bytes(text, (double)c->bytes));
+    sw_columns_cell(&p->view->table, "%s%s", c->path, c->is_best ? " (best)" : "");
     return 0;
 }
 
@@ -316,10 +316,10 @@ static int show_event(void *user, int64_t row, int columns, const struct sw_hist
         sw_json_close_object(w);
         return 0;
     }
-    sw_table_cell(&p->view->table, "%s", local_time(t, text, sizeof text));
-    sw_table_cell(&p->view->table, "%s", or_dashes(cells[1].text));
-    sw_table_cell(&p->view->table, "%s", or_dashes(cells[2].text));
-    sw_table_cell(&p->view->table, "%s", or_dashes(cells[3].text));
+    sw_columns_cell(&p->view->table, "%s", local_time(t, text, sizeof text));
+    sw_columns_cell(&p->view->table, "%s", or_dashes(cells[1].text));
+    sw_columns_cell(&p->view->table, "%s", or_dashes(cells[2].text));
+    sw_columns_cell(&p->view->table, "%s", or_dashes(cells[3].text));
     return 0;
 }
 
@@ -598,7 +598,7 @@ static int answer(const struct options *o, enum command command)
     for (int i = 0; i < v.name_count; i++)
         sw_free((void *)v.names[i]);
     sw_free(v.names);
-    sw_table_fini(&v.table);
+    sw_columns_fini(&v.table);
     sw_buf_fini(&v.out);
     sw_history_reader_close(v.reader);
     sw_free(path);

@@ -45,11 +45,12 @@ enum { GROUPS = sizeof groups / sizeof *groups };
 
 /* Sections whose keys do not depend on a type. */
 static const struct section {
-    const char *name, *title;
+    const char *name, *title, *help;
     const struct sw_opt *opts;
 } sections[] = {
-    {"job", "[job]", sw_job_opts},
-    {"updater", "[updater PATTERN]", sw_updater_override_opts},
+    {"job", "[job]", "steps, batch, seed, when to evaluate and to save", sw_job_opts},
+    {"updater", "[updater PATTERN]", "factors for the parameters whose names match",
+     sw_updater_override_opts},
 };
 enum { SECTIONS = sizeof sections / sizeof *sections };
 
@@ -66,7 +67,8 @@ static void list(struct sw_buf *out)
     }
     sw_buf_add(out, "\nSections without types:\n");
     for (int s = 0; s < SECTIONS; s++)
-        sw_buf_printf(out, "  %-16s%s\n", sections[s].name, sections[s].title);
+        sw_buf_printf(out, "  %-16s%s: %s\n", sections[s].name, sections[s].title,
+                      sections[s].help);
     sw_buf_add(out, "\n'singa-ws layers TYPE' has the keys of each.\n");
 }
 
@@ -119,7 +121,7 @@ static bool show_section(const char *name, bool json, struct sw_buf *out)
             continue;
         if (json) {
             struct sw_type as_type = {
-                .name = name, .help = sections[s].title, .opts = sections[s].opts};
+                .name = name, .help = sections[s].help, .opts = sections[s].opts};
             struct sw_json_writer w;
             sw_json_begin(&w, out);
             sw_json_type(&w, NULL, &as_type, NULL, NULL);

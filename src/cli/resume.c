@@ -2,6 +2,7 @@
 #include "base/os.h"
 #include "cli/share/runs.h"
 #include "cli/share/trainer.h"
+#include <string.h>
 
 struct options {
     struct sw_cli_common common;
@@ -14,7 +15,7 @@ static const struct sw_cli_option options_of_resume[] = {
      .type = SW_CLI_INT,
      .offset = offsetof(struct options, steps),
      .min = 1,
-     .help = "go on to step N instead of the recipe's last; schedules keep its length"},
+     .help = "go on to step N, not only to where the run was to end; schedules keep their length"},
     {.name = "no-ui", .type = SW_CLI_UNUSED, .help = "print lines, as is the case in any event"},
     {0},
 };
@@ -31,20 +32,37 @@ static const struct sw_cli_spec spec = {
     .max_args = 1,
 };
 
-/* Whether there is something to do; else *code is the exit code. */
-static bool can_go_on(const struct sw_run *run, const struct sw_checkpoints *checkpoints,
-                      int64_t steps, int *code)
+/* The step to go on to: --steps, else where the run itself was to end; 0 leaves it to a --set of
+ * job.steps or job.epochs. */
+static int64_t last_step(const struct options *o, const struct sw_run *run)
+{
+    if (o->steps)
+        return o->steps;
+    for (int i = 0; i < o->common.sets.count; i++)
+        if (sw_str_starts(o->common.sets.items[i], "job.steps=") ||
+            sw_str_starts(o->common.sets.items[i], "job.epochs="))
+            return 0;
+    return run->steps;
+}
+
+/* Whether the run has got there already; then that is said. */
+static bool is_there(const struct sw_run *run, const struct sw_checkpoints *checkpoints,
+                     int64_t last)
 {
     char title[128];
-    sw_run_title(run, title, sizeof title);
-    int64_t last = steps ? steps : run->steps;
-    if (last > 0 && checkpoints->items[0].step >= last) {
-        sw_cli_say("%s is at step %lld of %lld already; --steps N goes on to step N", title,
-                   (long long)checkpoints->items[0].step, (long long)last);
-        *code = SW_EXIT_DONE;
+    if (last <= 0 || checkpoints->items[0].step < last)
         return false;
-    }
+    sw_cli_say("%s is at step %lld of %lld already; --steps N goes on to step N",
+               sw_run_title(run, title, sizeof title), (long long)checkpoints->items[0].step,
+               (long long)last);
     return true;
+}
+
+/* Whether an error is about the checkpoint: data that is damaged gives the same code. */
+static bool is_about(const struct sw_err *err, const char *path)
+{
+    return (err->code == SW_ERR_FORMAT || err->code == SW_ERR_NOTFOUND || err->code == SW_ERR_IO) &&
+           strstr(err->text, path);
 }
 
 /* Opens the job from the newest checkpoint that is whole; the others are named. */
@@ -55,7 +73,7 @@ static int open_newest(struct sw_trainer *t, struct sw_job_options *job,
     for (int i = 0; i < checkpoints->count; i++) {
         job->resume_checkpoint = checkpoints->items[i].path;
         rc = sw_trainer_open(t, job, err);
-        if (rc != SW_ERR_FORMAT || i + 1 == checkpoints->count)
+        if (rc == SW_OK || !is_about(err, job->resume_checkpoint) || i + 1 == checkpoints->count)
             return rc;
         sw_cli_say("%s", err->text);
         sw_cli_say("trying the checkpoint before it, of step %lld",
@@ -74,7 +92,7 @@ static int go_on(const struct options *o, const struct sw_run *run,
         .set_count = o->common.sets.count,
         .device = o->common.device,
         .db = db,
-        .steps = o->steps,
+        .steps = last_step(o, run),
         .command = command,
         .resume = run,
     };
@@ -108,7 +126,9 @@ static int resume(const struct options *o, const char *command)
     sw_history_reader_close(reader);
     if (rc != SW_OK)
         code = sw_cli_fail(rc, &err);
-    else if (can_go_on(&run, &checkpoints, o->steps, &code))
+    else if (is_there(&run, &checkpoints, last_step(o, &run)))
+        code = SW_EXIT_DONE;
+    else
         code = go_on(o, &run, &checkpoints, db, command);
     sw_checkpoints_fini(&checkpoints);
     sw_run_fini(&run);

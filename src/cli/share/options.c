@@ -28,12 +28,15 @@ static const struct sw_cli_option shared[] = {
      .offset = COMMON(db),
      .help = "history database, instead of $SINGA_DB and the recipe's job.db"},
     {.name = "json", .type = SW_CLI_FLAG, .offset = COMMON(json), .help = "print JSON"},
-    {.name = "quiet", .type = SW_CLI_FLAG, .offset = COMMON(quiet), .help = "print errors only"},
+    {.name = "quiet",
+     .type = SW_CLI_FLAG,
+     .offset = COMMON(quiet),
+     .help = "print errors and results only"},
     {.name = "verbose",
      .letter = 'v',
      .type = SW_CLI_COUNT,
      .offset = COMMON(verbose),
-     .help = "say more"},
+     .help = "say more: a detailed table, debug messages"},
 };
 
 enum { SHARED = sizeof shared / sizeof *shared };

@@ -75,6 +75,7 @@ static void keep(struct sw_report *r, const struct sw_job_event *e)
         r->split_count++;
         snprintf(s->name, sizeof s->name, "%s", e->split);
     }
+    s->step = e->step;
     s->metric_count = e->metric_count;
     memcpy(s->metric, e->metric, sizeof s->metric);
 }

@@ -17,6 +17,7 @@ enum { SW_REPORT_SPLITS = 8 };
 /* The newest metrics of a split. */
 struct sw_report_split {
     char name[64];
+    int64_t step; /* that they are of */
     int metric_count;
     struct sw_job_metric metric[SW_JOB_METRICS];
 };

@@ -109,6 +109,9 @@ static void metric_table(struct sw_buf *out, const struct sw_report *r)
     sw_buf_printf(out, "%-13s", "");
     for (int s = 0; s < r->split_count; s++)
         sw_buf_printf(out, "%12s", r->split[s].name);
+    sw_buf_printf(out, "\n%-13s", "at step");
+    for (int s = 0; s < r->split_count; s++)
+        sw_buf_printf(out, "%12lld", (long long)r->split[s].step);
     sw_buf_add(out, "\n");
     for (int s = 0; s < r->split_count; s++)
         for (int m = 0; m < r->split[s].metric_count; m++)

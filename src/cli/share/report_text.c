@@ -4,6 +4,7 @@
 #include "cli/share/report.h"
 #include <math.h>
 #include <poll.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -72,55 +73,52 @@ static void plain_line(struct sw_buf *out, const struct sw_job_event *e)
         pair_text(out, "text", e->text ? e->text : "");
         break;
     }
-    sw_buf_add(out, "\n");
 }
 
 /* ---- The status line --------------------------------------------------------------------------
  */
 
-static const char *metric_title(const char *name)
+/* A line of parts. The first that does not fit ends it: a narrow terminal keeps the step. */
+struct line {
+    struct sw_buf text;
+    size_t room;
+    bool full;
+};
+
+static void part(struct line *l, const char *fmt, ...) SW_PRINTF(2, 3);
+static void part(struct line *l, const char *fmt, ...)
 {
-    return sw_str_eq(name, "accuracy") ? "acc" : name;
+    char text[128];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof text, fmt, ap);
+    va_end(ap);
+    const char *gap = l->text.length ? "  " : "";
+    l->full = l->full || l->text.length + strlen(gap) + strlen(text) > l->room;
+    if (!l->full)
+        sw_buf_printf(&l->text, "%s%s", gap, text);
 }
 
-/* One part after another, as long as they fit: a narrow terminal keeps the step. */
-static void add_part(struct sw_buf *out, const char *part, size_t room)
+static void compose(struct line *l, const struct sw_report *r, const struct sw_job_event *e)
 {
-    size_t gap = out->length ? 2 : 0;
-    if (out->length + gap + strlen(part) > room)
-        return;
-    sw_buf_printf(out, "%s%s", gap ? "  " : "", part);
-}
-
-static void compose(struct sw_buf *out, const struct sw_report *r, const struct sw_job_event *e,
-                    size_t room)
-{
-    char part[128], time[32];
-    snprintf(part, sizeof part, "step %lld/%lld", (long long)e->step, (long long)e->steps);
-    add_part(out, part, room);
-    if (e->steps > 0) {
-        snprintf(part, sizeof part, "%.1f%%", 100.0 * (double)e->step / (double)e->steps);
-        add_part(out, part, room);
-    }
+    char time[32];
+    part(l, "step %lld/%lld", (long long)e->step, (long long)e->steps);
+    if (e->steps > 0)
+        part(l, "%.1f%%", 100.0 * (double)e->step / (double)e->steps);
     bool accuracy = false;
     for (int i = 0; i < e->metric_count; i++) {
         accuracy |= sw_str_eq(e->metric[i].name, "accuracy");
-        snprintf(part, sizeof part, "%s %.4g", metric_title(e->metric[i].name), e->metric[i].value);
-        add_part(out, part, room);
+        part(l, "%s %.4g", e->metric[i].name, e->metric[i].value);
     }
+    /* Where training measures none, that of the last evaluation. */
     double evaluated = sw_report_value(r, NULL, "accuracy");
-    if (!accuracy && isfinite(evaluated)) {
-        snprintf(part, sizeof part, "eval acc %.4g", evaluated);
-        add_part(out, part, room);
-    }
+    if (!accuracy && isfinite(evaluated))
+        part(l, "accuracy %.4g", evaluated);
     if (isfinite(e->samples_per_s))
-        snprintf(part, sizeof part, "%.0f samples/s", e->samples_per_s);
+        part(l, "%.0f samples/s", e->samples_per_s);
     else
-        snprintf(part, sizeof part, "-- samples/s");
-    add_part(out, part, room);
-    snprintf(part, sizeof part, "ETA %s",
-             isfinite(e->eta_s) ? sw_human_seconds(time, e->eta_s) : "--");
-    add_part(out, part, room);
+        part(l, "-- samples/s");
+    part(l, "ETA %s", isfinite(e->eta_s) ? sw_human_seconds(time, e->eta_s) : "--");
 }
 
 /* A terminal that was stopped with Ctrl-S takes nothing; the training must not wait for it. */
@@ -134,12 +132,10 @@ static void status_line(struct sw_report *r, const struct sw_job_event *e)
 {
     if (!writable())
         return;
-    int width = sw_cli_stdout_width();
-    struct sw_buf line = {0};
-    compose(&line, r, e, width > 1 ? (size_t)width - 1 : 1);
-    if (line.length)
-        sw_buf_printf(&r->text, "\r%s\033[K", line.text);
-    sw_buf_fini(&line);
+    struct line line = {.room = (size_t)sw_cli_stdout_width() - 1}; /* no wrap in the last column */
+    compose(&line, r, e);
+    sw_buf_printf(&r->text, "\r%s\033[K", sw_buf_text(&line.text));
+    sw_buf_fini(&line.text);
     r->line_shown = true;
     sw_report_flush(r);
 }
@@ -164,8 +160,7 @@ static void lasting_line(struct sw_report *r, const struct sw_job_event *e)
     if (colour)
         sw_buf_add(&r->text, colour);
     plain_line(&r->text, e);
-    if (colour)
-        sw_buf_add(&r->text, "\033[0m");
+    sw_buf_add(&r->text, colour ? "\033[0m\n" : "\n");
     sw_report_flush(r);
 }
 

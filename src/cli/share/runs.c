@@ -2,6 +2,8 @@
 
 #include "base/os.h"
 #include "base/str.h"
+#include "recipe/job.h"
+#include "recipe/recipe.h"
 #include <stdio.h>
 #include <unistd.h>
 
@@ -22,6 +24,13 @@ int sw_runs_open(const char *db_option, const char *job_db, struct sw_history_re
     else
         sw_free(where);
     return rc;
+}
+
+const char *sw_runs_job_db(const struct sw_job *job)
+{
+    const struct sw_section *section = sw_recipe_find(sw_job_recipe(job), "job", NULL);
+    const struct sw_job_conf *conf = section ? section->common : NULL;
+    return conf ? conf->db : NULL;
 }
 
 const char *sw_run_title(const struct sw_run *run, char *out, size_t bytes)

@@ -3,6 +3,7 @@
 #define SW_CLI_SHARE_RUNS_H
 
 #include "history/reader.h"
+#include "train/job.h"
 
 /* A run's checkpoints whose files are there, highest step first. */
 struct sw_checkpoints {
@@ -19,6 +20,8 @@ struct sw_checkpoints {
  * Errors: those of sw_history_reader_open; SW_ERR_NOTFOUND says what to do. */
 int sw_runs_open(const char *db_option, const char *job_db, struct sw_history_reader **out,
                  char **path, struct sw_err *err) SW_MUST_CHECK;
+/* [job] db of an opened job, or NULL. */
+const char *sw_runs_job_db(const struct sw_job *job);
 /* Errors: SW_ERR_NOTFOUND when no file is left, SW_ERR_NOMEM, those of the history. */
 int sw_checkpoints_find(struct sw_history_reader *reader, const struct sw_run *run,
                         struct sw_checkpoints *out, struct sw_err *err) SW_MUST_CHECK;

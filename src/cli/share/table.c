@@ -3,15 +3,15 @@
 #include "base/os.h"
 #include <stdarg.h>
 
-void sw_table_fini(struct sw_table *t)
+void sw_columns_fini(struct sw_columns *t)
 {
     for (int i = 0; i < t->count; i++)
         sw_free(t->cells[i]);
     sw_free(t->cells);
-    *t = (struct sw_table){0};
+    *t = (struct sw_columns){0};
 }
 
-static void add(struct sw_table *t, char *text)
+static void add(struct sw_columns *t, char *text)
 {
     if (t->count == t->capacity) {
         int capacity = t->capacity ? 2 * t->capacity : 64;
@@ -28,14 +28,14 @@ static void add(struct sw_table *t, char *text)
     t->failed |= !text;
 }
 
-void sw_table_column(struct sw_table *t, const char *title)
+void sw_columns_column(struct sw_columns *t, const char *title)
 {
     bool right = *title == '>';
     t->right[t->columns++] = right;
     add(t, sw_strdup(title + right));
 }
 
-void sw_table_cell(struct sw_table *t, const char *fmt, ...)
+void sw_columns_cell(struct sw_columns *t, const char *fmt, ...)
 {
     struct sw_buf text = {0};
     va_list ap;
@@ -60,7 +60,7 @@ static void blanks(struct sw_buf *out, int count)
     sw_buf_printf(out, "%*s", count, "");
 }
 
-void sw_table_print(const struct sw_table *t, struct sw_buf *out)
+void sw_columns_print(const struct sw_columns *t, struct sw_buf *out)
 {
     int width[SW_TABLE_COLUMNS] = {0};
     if (t->failed) {

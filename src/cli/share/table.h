@@ -7,8 +7,8 @@
 
 enum { SW_TABLE_COLUMNS = 20 };
 
-/* Zero-initialise; free with sw_table_fini. */
-struct sw_table {
+/* Zero-initialise; free with sw_columns_fini. */
+struct sw_columns {
     int columns;
     bool right[SW_TABLE_COLUMNS]; /* numbers */
     char **cells;                 /* owned, row by row */
@@ -16,12 +16,12 @@ struct sw_table {
     bool failed; /* out of memory */
 };
 
-void sw_table_fini(struct sw_table *t);
+void sw_columns_fini(struct sw_columns *t);
 /* A column with its title, before any cell. A title that begins with '>' stands on the right. */
-void sw_table_column(struct sw_table *t, const char *title);
+void sw_columns_column(struct sw_columns *t, const char *title);
 /* The next cell; the last column of a row is followed by the first of the next. */
-void sw_table_cell(struct sw_table *t, const char *fmt, ...) SW_PRINTF(2, 3);
+void sw_columns_cell(struct sw_columns *t, const char *fmt, ...) SW_PRINTF(2, 3);
 /* Appends the rows, two blanks between columns, nothing behind the last word of a line. */
-void sw_table_print(const struct sw_table *t, struct sw_buf *out);
+void sw_columns_print(const struct sw_columns *t, struct sw_buf *out);
 
 #endif

@@ -46,11 +46,15 @@ static void remove_handlers(const struct sigaction old[HANDLED])
 /* ---- Opening ----------------------------------------------------------------------------------
  */
 
+/* What the job says goes to the observer; this is for what happens before there is one, and for the
+ * history's writer. Called by any thread, so it touches nothing of the report: where a status line
+ * may stand, it is wiped, and the next display writes it anew. */
 static void on_log(void *user, enum sw_log_level level, const char *source, const char *text)
 {
     const struct sw_trainer *t = user;
-    if (!t->running || level == SW_LOG_DEBUG)
-        sw_cli_say("%s: %s: %s", sw_log_level_name(level), source, text);
+    bool wipe = t->report.style == SW_REPORT_LIVE && isatty(STDERR_FILENO) == 1;
+    fprintf(stderr, "%ssinga-ws: %s: %s: %s\n", wipe ? "\r\033[K" : "", sw_log_level_name(level),
+            source, text);
 }
 
 int sw_trainer_init(struct sw_trainer *t, const struct sw_cli_common *common, struct sw_err *err)
@@ -120,7 +124,6 @@ int sw_trainer_run(struct sw_trainer *t)
     struct sw_err err;
     bool stuck = false;
     t->report.plan = sw_job_plan(t->job);
-    t->running = true;
     install_handlers(t->job, old);
     int rc = sw_job_run(t->job, sw_report_observe, &t->report, &stuck, &err);
     sw_report_end_line(&t->report);

@@ -16,7 +16,6 @@ struct sw_trainer {
     struct sw_log *log; /* owned */
     struct sw_job *job; /* owned; NULL until opened */
     struct sw_buf messages;
-    bool running; /* from here on the job's events tell what the log says */
 };
 
 /* Free with sw_trainer_fini also after an error. Errors: SW_ERR_NOMEM. */

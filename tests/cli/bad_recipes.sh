@@ -1,0 +1,95 @@
+# ctest-timeout: 120
+# Broken recipes: exit 2, file:line:column, the reason, and nothing created.
+. "$(dirname "$0")/lib.sh"
+cd "$T" || exit 1
+count=0
+
+# breaks NAME RECIPE SED PATTERN
+breaks() {
+    sed -E "$3" "$SW_SOURCE_DIR/recipes/$2.ini" >"$1.ini"
+    cmp -s "$1.ini" "$SW_SOURCE_DIR/recipes/$2.ini" && fail "$1: the edit changed nothing"
+    expect 2 run "$1.ini" --out "$T/out-$1" --no-ui
+    has err "^$1\.ini:[0-9]+:[0-9]+: "
+    grep -qiE -- "$4" "$T/err" || fail "$1: no /$4/"
+    nothing_created "$1"
+    expect 2 check "$1.ini"
+    count=$((count + 1))
+}
+nothing_created() {
+    [ -s "$T/out" ] && fail "$1: output on stdout"
+    [ -e "$T/out-$1" ] && fail "$1: the folder was created"
+    [ -e "$SINGA_DB" ] && fail "$1: the history was created"
+    [ -e "$XDG_STATE_HOME" ] && fail "$1: the state directory was created"
+    return 0
+}
+
+breaks unknown-key lenet '0,/^kernel =/s//kernal =/' "kernal.*|did you mean 'kernel'"
+breaks unknown-type lenet '0,/^type = convolution/s//type = convolutoin/' 'did you mean .convolution'
+breaks unknown-section lenet 's/^\[updater\]$/[updator]/' 'updator'
+breaks unknown-format mnist-mlp '0,/^format = idx/s//format = idz/' 'idz'
+breaks unknown-updater lenet 's/^type = sgd/type = sgdd/' 'did you mean .sgd'
+breaks unknown-policy lenet 's/^policy = inverse/policy = invers/' 'did you mean .inverse'
+breaks unknown-function lenet 's/^function = relu/function = rely/' 'relu'
+breaks unknown-init lenet '0,/^weight.init = xavier/s//weight.init = savier/' 'did you mean .xavier'
+breaks later-key lenet 's/^steps = 10000/&\nprecision = bf16/' 'precision'
+breaks later-section lenet 's/^\[updater\]$/[cluster]\nworkers_per_group = 2\n&/' 'cluster'
+breaks not-a-number lenet 's/^batch = 64/batch = many/' 'batch = many'
+breaks negative lenet '0,/^kernel = 5/s//kernel = -5/' 'kernel = -5'
+breaks zero lenet '0,/^outputs = 20/s//outputs = 0/' 'outputs = 0'
+breaks too-large lenet '0,/^kernel = 5/s//kernel = 99999999/' 'kernel = 99999999'
+breaks overflow lenet 's/^batch = 64/batch = 99999999999999999999/' 'batch'
+breaks not-bool lenet 's/^shuffle = yes/shuffle = perhaps/' 'shuffle = perhaps'
+breaks dangling lenet 's/^src = pool1/src = pool9/' "pool9"
+breaks self-source lenet 's/^src = pool1/src = conv2/' 'conv2'
+breaks cycle lenet 's/^src = image/src = conv2/' 'cycle|loop|circle|itself'
+breaks too-many-sources lenet 's/^src = conv1/src = conv1, image/' 'pool1'
+breaks too-few-sources lenet '0,/^src = fc2, label/s//src = fc2/' 'loss'
+breaks kernel-too-large lenet '0,/^kernel = 5/s//kernel = 29/' '29'
+breaks groups lenet '0,/^outputs = 20/s//outputs = 20\ngroups = 3/' 'groups = 3'
+breaks labels-as-features lenet 's/^src = image/src = label/' 'label'
+breaks features-as-labels lenet '0,/^src = fc2, label/s//src = fc2, relu1/' 'label'
+breaks missing-key lenet '/^outputs = 500/d' 'outputs'
+breaks missing-type lenet '/^type = softmax_loss/d' 'type'
+breaks double-key lenet 's/^batch = 64/&\nbatch = 32/' 'batch'
+breaks double-layer lenet 's/^\[layer pool2\]/[layer pool1]/' 'pool1'
+breaks no-header lenet '0,/^\[job\]$/s//job/' 'job'
+breaks open-header lenet 's/^\[layer conv1\]/[layer conv1/' 'conv1'
+breaks steps-and-epochs alexnet 's/^steps = 100/&\nepochs = 3/' 'epochs'
+breaks unknown-variable lenet '0,/^paths  = ..SINGA_DATA/s//paths  = ${SINGA_DATUM/' 'SINGA_DATUM'
+breaks crop-too-large alexnet '0,/^crop = 227/s//crop = 400/' 'crop'
+breaks wrong-channels cifar10-quick '0,/^mean = 125.3, 123.0, 113.9/s//mean = 125.3, 123.0/' 'mean'
+[ "$count" -ge 30 ] || fail "only $count kinds"
+
+# What is missing as a whole has no line.
+sed 's/^type = softmax_loss/type = accuracy/' "$SW_SOURCE_DIR/recipes/mnist-mlp.ini" >no-loss.ini
+expect 2 run no-loss.ini --out "$T/out-no-loss"
+has err '^no-loss\.ini: .*loss'
+nothing_created no-loss
+
+# All errors at once, in the order of the file.
+sed -E 's/^batch = 64/batch = many/; 0,/^kernel =/s//kernal =/; s/^src = pool1/src = pool9/' \
+    "$SW_SOURCE_DIR/recipes/lenet.ini" >all.ini
+expect 2 run all.ini --out "$T/out-all"
+lines=$(grep -cE '^all\.ini:[0-9]+:[0-9]+: ' err)
+[ "$lines" -ge 3 ] || fail "$lines of 3 errors shown"
+grep -E '^all\.ini:' err | cut -d: -f2 >lines
+sort -n lines | cmp -s - lines || fail "the errors are not in the order of the file"
+
+# From the command line too: the option is named.
+for set in job.batch=-1 layer.conv1.kernl=3 nosuch.key=1 layer.conv1.kernel job; do
+    expect 2 run "$tiny" --set "$set" --out "$T/out-set"
+    has err "--set $set"
+    nothing_created set
+done
+expect 2 run "$tiny" --device warp
+has err 'warp'
+nothing_created device
+
+# Not text at all.
+head -c 2000 /dev/urandom >random.ini
+expect 2 check random.ini
+has err '^random\.ini:'
+: >empty.ini
+expect 2 check empty.ini
+has err '^empty\.ini'
+echo "$count broken recipes explained"

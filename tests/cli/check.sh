@@ -1,0 +1,46 @@
+# check: shapes, parameters, memory, flops; writes nothing.
+. "$(dirname "$0")/lib.sh"
+
+for recipe in alexnet:60965224 alexnet-owt:61100840 lenet:431080 mnist-mlp:397510 \
+    cifar10-quick:145578; do
+    expect 0 check "$SW_SOURCE_DIR/recipes/${recipe%:*}.ini"
+    has out "^parameters +${recipe#*:} "
+    expect 0 check --json "$SW_SOURCE_DIR/recipes/${recipe%:*}.ini"
+    has out "\"parameters\":${recipe#*:}[,}]"
+    [ "$(wc -l <"$T/out")" = 1 ] || fail 'check --json is not one object on one line'
+done
+[ -e "$SINGA_DB" ] && fail 'check created the history'
+[ -e "$XDG_STATE_HOME" ] && fail 'check created the state directory'
+
+expect 0 check "$tiny"
+has out '^conv1 +convolution +16x8x8x8 +224 '
+has out '^fc2 +inner_product +16x4 +132 '
+has out '^memory +[0-9.]+ [kMG]?B at most'
+has out '^resident '
+hasnt out 'algorithm'
+expect 0 check -v "$tiny"
+has out 'algorithm'
+has out '^loss .* fc2, ?label'
+expect 0 check --quiet "$tiny"
+[ -s "$T/out" ] && fail 'check --quiet prints'
+
+# A value from --set is what is checked.
+expect 0 check "$tiny" --set layer.fc1.outputs=10 --set job.batch=4
+has out '^fc1 +inner_product +4x10 '
+
+if have_python; then
+    expect 0 check --json "$tiny"
+    python3 - "$T/out" <<'END' || fail 'check --json'
+import json, sys
+d = json.load(open(sys.argv[1]))
+assert d["parameters"] == sum(l["parameters"] for l in d["layers"]), d
+assert 0 < d["memory_bytes"] < d["rss_bytes"]
+by = {l["name"]: l for l in d["layers"]}
+assert by["conv1"]["shape"] == [16, 8, 8, 8] and by["conv1"]["src"] == ["image"], by["conv1"]
+assert by["accuracy"]["eval"] and not by["accuracy"]["train"]
+# 8 filters of 3 x 3 x 3 taps at 8 x 8 places of 16 pictures, two flops each
+assert by["conv1"]["flops_forward"] == 2 * 16 * 8 * 64 * 27
+parts = [k + "_bytes" for k in ("param", "state", "arena", "batch", "plan")]
+assert sum(d[k] for k in parts) == d["memory_bytes"], [d[k] for k in parts]
+END
+fi

@@ -1,0 +1,97 @@
+# ctest-timeout: 180
+# Going on gives the bits of never having stopped: after an early end, a kill -9, and with the newest
+# checkpoint damaged; and what cannot be resumed is refused with a reason.
+. "$(dirname "$0")/lib.sh"
+
+expect 0 run "$tiny" --out "$T/whole" --name whole --set job.checkpoint_every=10 --quiet
+whole=$T/whole/checkpoint-40.safetensors
+[ -s "$whole" ] || fail 'no checkpoint at step 40'
+
+same_as_whole() {
+    expect 0 eval "$tiny" --weights "$whole" --json
+    sed 's/"weights.*//; s/"run.*//' "$T/out" >"$T/expected"
+    expect 0 eval "$tiny" --weights "$1" --json
+    sed 's/"weights.*//; s/"run.*//' "$T/out" | cmp -s - "$T/expected" ||
+        fail "$1: $(cat "$T/out") where the whole run has $(cat "$T/expected")"
+    have_python && same_tensors "$whole" "$1"
+    return 0
+}
+
+# Two runs with one seed.
+expect 0 run "$tiny" --out "$T/again" --name again --quiet
+same_as_whole "$T/again/checkpoint-40.safetensors"
+expect 0 run "$tiny" --out "$T/other" --set job.seed=2 --quiet
+have_python && python3 "$SW_SOURCE_DIR/tests/cli/same_tensors.py" "$whole" \
+    "$T/other/checkpoint-40.safetensors" >/dev/null && fail 'another seed gives the same bits'
+
+# Stopped half-way.
+expect 0 run "$tiny" --out "$T/half" --name half --steps 15 --quiet
+expect 0 resume half --steps 23 --no-ui
+has out '^run +[0-9]+, half .*from step 15'
+has out '^step=16 '
+hasnt out '^step=15 '
+expect 0 resume half --steps 40
+same_as_whole "$T/half/checkpoint-40.safetensors"
+expect 0 resume half
+has err 'step 40 of 40 already'
+expect 0 resume half --steps 30
+has err 'already'
+
+# Overrides and folder come from the run.
+expect 0 run "$tiny" --out "$T/set" --name set --steps 10 --set layer.fc1.outputs=9 --quiet
+rm -f "$T/gone.ini"
+cp "$tiny" "$T/gone.ini"
+expect 0 run "$T/gone.ini" --out "$T/gone" --name gone --steps 10 --quiet
+rm "$T/gone.ini"
+expect 0 resume set --steps 12
+has out "^checkpoint +$T/set/checkpoint-12"
+expect 0 resume gone --steps 40 --quiet
+same_as_whole "$T/gone/checkpoint-40.safetensors"
+
+# Killed at some moment, several times.
+"$SW" run "$tiny" --out "$T/killed" --name killed --set job.checkpoint_every=1 --quiet \
+    >"$T/out" 2>"$T/err" &
+pid=$!
+children="$children $pid"
+until_true 20 test -e "$T/killed/checkpoint-3.safetensors"
+kill -9 "$pid" 2>/dev/null
+wait "$pid" 2>/dev/null
+expect 0 resume killed
+same_as_whole "$T/killed/checkpoint-40.safetensors"
+
+# The newest checkpoint is damaged, or cut short: the one before is used, and that is said.
+expect 0 run "$tiny" --out "$T/hurt" --name hurt --steps 30 --set job.checkpoint_every=10 --quiet
+newest=$T/hurt/checkpoint-30.safetensors
+size=$(wc -c <"$newest")
+printf 'X' | dd of="$newest" bs=1 seek=$((size / 2)) conv=notrunc 2>/dev/null
+expect 0 resume hurt --steps 31
+has err 'checkpoint-30\.safetensors'
+has err 'step 20'
+has out 'from step 20'
+expect 0 resume hurt --steps 40
+same_as_whole "$T/hurt/checkpoint-40.safetensors"
+head -c $((size / 3)) "$whole" >"$T/hurt/checkpoint-40.safetensors"
+expect 0 resume hurt --steps 42
+has err 'checkpoint-40\.safetensors'
+for file in "$T"/hurt/checkpoint-*.safetensors; do
+    : >"$file"
+done
+expect 3 resume hurt --steps 50
+rm -f "$T"/hurt/checkpoint-*
+expect 3 resume hurt --steps 50
+has err 'gone'
+
+# No such run, no history, a run that is alive.
+expect 3 resume no-such-run
+has err 'no-such-run'
+expect 3 resume --db "$T/none.db"
+[ -e "$T/none.db" ] && fail 'resume created a history'
+start run "$tiny" --out "$T/alive" --name alive --set job.steps=100000000 --set job.eval_every=0
+until_true 20 file_has out '^step=5 '
+"$SW" resume alive >"$T/refused" 2>&1
+got=$?
+[ "$got" = 2 ] || fail "resume of a running run: exit $got"
+grep -q "pid $pid" "$T/refused" || fail "the pid is not named: $(cat "$T/refused")"
+kill -9 "$pid"
+wait "$pid" 2>/dev/null
+exit 0

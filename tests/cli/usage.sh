@@ -1,0 +1,72 @@
+# Help, version, and what a wrong command line gets: GNU conventions, exit 2, no word on stdout.
+. "$(dirname "$0")/lib.sh"
+
+expect 0 --version
+has out '^singa-ws [0-9]+\.[0-9]+'
+expect 0 --help
+has out '^Usage: singa-ws VERB'
+for verb in run resume eval check layers; do
+    grep -qE "^  $verb +[a-z]" "$T/out" || fail "--help does not list $verb"
+done
+[ -s "$T/err" ] && fail "--help writes to stderr"
+
+for verb in run resume eval check layers; do
+    expect 0 "$verb" --help
+    has out "^Usage: singa-ws $verb "
+    has out '^      --help +[a-z]'
+    has out '^      --json'
+    expect 0 "$verb" --version
+    has out '^singa-ws [0-9]'
+    expect 2 "$verb" --no-such-option
+    has err "^singa-ws $verb: unknown option '--no-such-option'"
+    has err "Try 'singa-ws $verb --help'"
+    [ -s "$T/out" ] && fail "$verb: an error on stdout"
+done
+expect 0 run --help
+for option in steps name out init-from set device db quiet no-ui; do
+    has out "^      --$option"
+done
+has out '^  -v, --verbose'
+
+# wrong PATTERN ARGUMENT...
+wrong() {
+    pattern=$1
+    shift
+    expect 2 "$@"
+    has err "$pattern"
+    [ -s "$T/out" ] && fail "$*: an error on stdout"
+    [ -e "$SINGA_DB" ] && fail "$*: the history was created"
+    [ -e "$XDG_STATE_HOME" ] && fail "$*: the state directory was created"
+    return 0
+}
+wrong "unknown verb 'runn'; did you mean 'run'\?" runn
+wrong "unknown verb 'frobnicate'" frobnicate
+wrong "unknown option '--json'" --json
+wrong 'RECIPE is missing' run
+wrong 'RECIPE is missing' eval --json
+wrong "did you mean '--steps'" run --step5 3 "$tiny"
+wrong 'must be a whole number' run --steps many "$tiny"
+wrong 'must be 1 or more' run --steps 0 "$tiny"
+wrong 'must be a whole number' run --steps 99999999999999999999 "$tiny"
+wrong 'needs an argument' run "$tiny" --set
+wrong 'takes no argument' run --json=yes "$tiny"
+wrong 'is ambiguous' run --n x "$tiny"
+wrong "unknown option '-x'" run -x "$tiny"
+wrong "unknown option '-x'" run --json -vx "$tiny"
+wrong 'one word too many' run "$tiny" "$tiny"
+wrong 'must not be empty' run --out= "$tiny"
+# Without a mechanism behind it an option is unknown.
+for option in --ui --detach --hosts=x --framework=allreduce --oversubscribe; do
+    wrong "unknown option '${option%%=*}'" run "$option" "$tiny"
+done
+for verb in predict sample search plan topo doctor top data weights explain; do
+    wrong "unknown verb '$verb'" "$verb"
+done
+
+# Options may follow the recipe, be cut short, and end with --.
+expect 0 check "$tiny" --quiet
+expect 0 check --qui -- "$tiny"
+expect 3 check -- --quiet
+has err '--quiet'
+expect 3 run "$T/none.ini"
+has err 'none\.ini'
