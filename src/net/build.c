@@ -36,17 +36,17 @@ static const struct sw_desc *find_layout(void *user, const struct sw_layer *l, c
 static void find_fused(struct sw_net *net)
 {
     for (int i = 0; i < net->count; i++) {
-        struct sw_node *node = &net->nodes[i];
+        struct sw_net_node *node = &net->nodes[i];
         const struct sw_layer_type *type = node->layer.type;
         if (!type->is_relu || !type->is_relu(node->layer.conf))
             continue;
-        struct sw_node *source = &net->nodes[node->src[0]];
+        struct sw_net_node *source = &net->nodes[node->src[0]];
         if (source->layer.type->can_fuse_relu && source->consumers == 1)
             source->fuse_relu = node->fused = true;
     }
 }
 
-static uint32_t wanted_gradients(const struct sw_net *net, const struct sw_node *node)
+static uint32_t wanted_gradients(const struct sw_net *net, const struct sw_net_node *node)
 {
     uint32_t mask = 0;
     for (int k = 0; net->training && node->leads_to_loss && k < node->layer.src_count; k++)
@@ -71,7 +71,7 @@ static int check_shared(struct setup_user *u, const struct sw_layer *l, struct s
     return SW_OK;
 }
 
-static void settle_backward(struct sw_net *net, struct sw_node *node, uint32_t wants)
+static void settle_backward(struct sw_net *net, struct sw_net_node *node, uint32_t wants)
 {
     struct sw_layer *l = &node->layer;
     node->needs_grad = net->training && node->leads_to_loss && (l->param_count > 0 || wants != 0) &&
@@ -82,7 +82,8 @@ static void settle_backward(struct sw_net *net, struct sw_node *node, uint32_t w
             net->nodes[node->src[k]].gradient_givers++;
 }
 
-static int check_backward(const struct sw_net *net, const struct sw_node *node, struct sw_err *err)
+static int check_backward(const struct sw_net *net, const struct sw_net_node *node,
+                          struct sw_err *err)
 {
     const struct sw_layer *l = &node->layer;
     if (net->training && l->param_count > 0 && !node->leads_to_loss)
@@ -97,7 +98,7 @@ static int check_backward(const struct sw_net *net, const struct sw_node *node, 
     return SW_OK;
 }
 
-static int setup_node(struct sw_net *net, struct sw_node *node, const struct sw_net_args *args,
+static int setup_node(struct sw_net *net, struct sw_net_node *node, const struct sw_net_args *args,
                       struct sw_err *err)
 {
     struct sw_layer *l = &node->layer;
@@ -128,7 +129,7 @@ static int setup_node(struct sw_net *net, struct sw_node *node, const struct sw_
 }
 
 /* Faults of the recipe become its messages; the other codes pass with the layer in front. */
-static int report(struct sw_net *net, struct sw_node *node, int rc, struct sw_err *err)
+static int report(struct sw_net *net, struct sw_net_node *node, int rc, struct sw_err *err)
 {
     if (rc != SW_ERR_INVALID)
         return sw_err_prefix(err, rc, "layer %s", node->layer.name);
@@ -149,7 +150,7 @@ static int number_params(struct sw_net *net, struct sw_err *err)
     if (!net->params || !net->results)
         return sw_err_nomem(err, "the parameters", (size_t)params * sizeof *net->params);
     for (int i = 0; i < net->count; i++) {
-        struct sw_node *node = &net->nodes[i];
+        struct sw_net_node *node = &net->nodes[i];
         struct sw_layer *l = &node->layer;
         node->first_param = net->param_count;
         for (int k = 0; k < l->param_count; k++) {

@@ -127,7 +127,7 @@ static void sort(struct graph *g, bool *placed)
 static void fill_node(struct sw_net *net, const struct graph *g, int at, const int *position)
 {
     int i = g->order[at];
-    struct sw_node *node = &net->nodes[at];
+    struct sw_net_node *node = &net->nodes[at];
     const struct sw_section *s = g->sections[i];
     node->section = s;
     node->only_consumer = -1;
@@ -138,7 +138,7 @@ static void fill_node(struct sw_net *net, const struct graph *g, int at, const i
                                     .id = sw_hash_name(s->name),
                                     .src_count = source_count(g, i)};
     for (int k = 0; k < node->layer.src_count; k++) {
-        struct sw_node *source = &net->nodes[position[g->src[i][k]]];
+        struct sw_net_node *source = &net->nodes[position[g->src[i][k]]];
         node->src[k] = position[g->src[i][k]];
         node->layer.src[k] = &source->layer.dst;
         source->only_consumer = source->consumers++ == 0 ? at : -1;
@@ -160,7 +160,7 @@ static int make_nodes(struct sw_net *net, const struct graph *g, struct sw_err *
         fill_node(net, g, at, position);
     sw_free(position);
     for (int at = g->count - 1; at >= 0; at--) {
-        struct sw_node *node = &net->nodes[at];
+        struct sw_net_node *node = &net->nodes[at];
         node->leads_to_loss |= node->layer.type->role == SW_ROLE_LOSS;
         for (int k = 0; node->leads_to_loss && k < node->layer.src_count; k++)
             net->nodes[node->src[k]].leads_to_loss = true;

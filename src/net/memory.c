@@ -42,7 +42,7 @@ static void add_block(struct plan *p, size_t bytes, int first, int last, int64_t
         (struct block){.bytes = bytes, .first = first, .last = last, .offset = offset};
 }
 
-static bool is_input(const struct sw_node *node)
+static bool is_input(const struct sw_net_node *node)
 {
     return node->layer.type->role == SW_ROLE_INPUT;
 }
@@ -58,11 +58,11 @@ static int data_root(const struct sw_net *net, int i)
 static void find_in_place(struct sw_net *net)
 {
     for (int i = 0; i < net->count; i++) {
-        struct sw_node *node = &net->nodes[i];
+        struct sw_net_node *node = &net->nodes[i];
         struct sw_layer *l = &node->layer;
         if (!l->in_place)
             continue;
-        const struct sw_node *source = &net->nodes[node->src[0]];
+        const struct sw_net_node *source = &net->nodes[node->src[0]];
         bool alone = source->consumers == 1 && !is_input(source);
         bool source_reads = source->has_backward && source->layer.backward_reads_dst;
         bool self_reads = node->has_backward && (l->backward_reads_src & 1);
@@ -75,12 +75,12 @@ static void find_in_place(struct sw_net *net)
 /* The last moment at which node i's output is read. */
 static int last_read(const struct sw_net *net, int i)
 {
-    const struct sw_node *node = &net->nodes[i];
+    const struct sw_net_node *node = &net->nodes[i];
     int last = i;
     if (node->has_backward && node->layer.backward_reads_dst)
         last = moment_backward(net, i);
     for (int j = i + 1; j < net->count; j++) {
-        const struct sw_node *reader = &net->nodes[j];
+        const struct sw_net_node *reader = &net->nodes[j];
         for (int k = 0; k < reader->layer.src_count; k++) {
             if (reader->src[k] != i)
                 continue;
@@ -96,7 +96,7 @@ static void plan_data(struct plan *p)
 {
     struct sw_net *net = p->net;
     for (int i = 0; i < net->count; i++) {
-        struct sw_node *node = &net->nodes[i];
+        struct sw_net_node *node = &net->nodes[i];
         node->data = SW_NO_OFFSET;
         if (is_input(node) || node->in_place)
             continue;
@@ -114,18 +114,18 @@ static void plan_gradients(struct plan *p)
 {
     struct sw_net *net = p->net;
     for (int i = net->count - 1; i >= 0; i--) {
-        struct sw_node *node = &net->nodes[i];
+        struct sw_net_node *node = &net->nodes[i];
         node->grad = SW_NO_OFFSET;
         for (int k = 0; k < node->layer.src_count; k++)
             node->aside[k] = SW_NO_OFFSET;
     }
     for (int i = 0; i < net->count; i++) {
-        struct sw_node *node = &net->nodes[i];
+        struct sw_net_node *node = &net->nodes[i];
         if (!node->needs_grad || node->gradient_givers == 0)
             continue;
         int first_giver = -1;
         for (int j = net->count - 1; j > i; j--) {
-            struct sw_node *giver = &net->nodes[j];
+            struct sw_net_node *giver = &net->nodes[j];
             for (int k = 0; k < giver->layer.src_count && giver->has_backward; k++) {
                 if (giver->src[k] != i)
                     continue;
@@ -157,7 +157,7 @@ static void plan_private(struct plan *p)
 {
     struct sw_net *net = p->net;
     for (int i = 0; i < net->count; i++) {
-        struct sw_node *node = &net->nodes[i];
+        struct sw_net_node *node = &net->nodes[i];
         const struct sw_layer *l = &node->layer;
         int back = moment_backward(net, i);
         add_block(p, l->saved_bytes, i, node->has_backward ? back : i, &node->saved);

@@ -76,11 +76,11 @@ static void *at(const struct sw_net *net, int64_t offset)
     return offset == SW_NO_OFFSET ? NULL : net->arena + offset;
 }
 
-static void bind_sources(struct sw_net *net, struct sw_node *node)
+static void bind_sources(struct sw_net *net, struct sw_net_node *node)
 {
     struct sw_layer *l = &node->layer;
     for (int k = 0; k < l->src_count; k++) {
-        struct sw_node *source = &net->nodes[node->src[k]];
+        struct sw_net_node *source = &net->nodes[node->src[k]];
         bool wanted = node->has_backward && source->needs_grad;
         l->src_grad[k] = !wanted              ? NULL
                          : node->adds_grad[k] ? at(net, node->aside[k])
@@ -92,7 +92,7 @@ void sw_net_bind(struct sw_net *net, void *arena)
 {
     net->arena = arena;
     for (int i = 0; i < net->count; i++) {
-        struct sw_node *node = &net->nodes[i];
+        struct sw_net_node *node = &net->nodes[i];
         struct sw_feature *dst = &node->layer.dst;
         if (node->layer.type->role != SW_ROLE_INPUT)
             dst->data =
@@ -101,7 +101,7 @@ void sw_net_bind(struct sw_net *net, void *arena)
     }
     /* Downwards, because a gradient may lie in that of its reader. */
     for (int i = net->count - 1; i >= 0; i--) {
-        struct sw_node *node = &net->nodes[i];
+        struct sw_net_node *node = &net->nodes[i];
         bool shared = node->consumers == 1 && net->nodes[node->only_consumer].grad_in_place;
         node->layer.dst.grad =
             shared ? net->nodes[node->only_consumer].layer.dst.grad : at(net, node->grad);
@@ -129,7 +129,7 @@ void sw_net_set_field(struct sw_net *net, const char *field, void *data)
 
 int sw_net_forward(struct sw_net *net, int i, const struct sw_step *step, struct sw_err *err)
 {
-    struct sw_node *node = &net->nodes[i];
+    struct sw_net_node *node = &net->nodes[i];
     struct sw_layer *l = &node->layer;
     struct sw_pass pass = {.stream = net->stream, .step = step, .training = net->training};
     l->scratch = at(net, node->forward_scratch);
@@ -139,7 +139,7 @@ int sw_net_forward(struct sw_net *net, int i, const struct sw_step *step, struct
 
 int sw_net_backward(struct sw_net *net, int i, const struct sw_step *step, struct sw_err *err)
 {
-    struct sw_node *node = &net->nodes[i];
+    struct sw_net_node *node = &net->nodes[i];
     struct sw_layer *l = &node->layer;
     struct sw_pass pass = {.stream = net->stream, .step = step, .training = true};
     l->scratch = at(net, node->backward_scratch);

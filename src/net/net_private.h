@@ -8,7 +8,7 @@
 enum { SW_NO_OFFSET = -1 };
 
 /* A layer and what the net knows of it. */
-struct sw_node {
+struct sw_net_node {
     struct sw_layer layer;
     const struct sw_section *section;
     int src[SW_LAYER_SRCS]; /* node indices */
@@ -34,7 +34,7 @@ struct sw_net {
     struct sw_stream *stream; /* borrowed */
     bool training;
     int64_t rows;
-    struct sw_node *nodes; /* owned, topological order */
+    struct sw_net_node *nodes; /* owned, topological order */
     int count;
     struct sw_net_param *params; /* owned, with names */
     int param_count;

@@ -7,6 +7,7 @@
 #include "base/str.h"
 #include "tensor/safetensors.h"
 #include "train/job_private.h"
+#include <dirent.h>
 #include <stdio.h>
 
 enum { FORMAT_VERSION = 1 };
@@ -106,6 +107,23 @@ int sw_checkpoint_write(struct sw_worker *w, struct sw_err *err)
     sw_free(views);
     sw_free(path);
     return rc;
+}
+
+/* A kill during a write leaves the temporary file of that write behind. */
+void sw_checkpoint_sweep(const char *dir)
+{
+    DIR *d = opendir(dir);
+    if (!d)
+        return;
+    for (const struct dirent *e; (e = readdir(d));) {
+        if (!sw_str_match("checkpoint-*.safetensors.tmp-*", e->d_name))
+            continue;
+        char *path = sw_format("%s/%s", dir, e->d_name);
+        if (path)
+            sw_os()->unlink(path);
+        sw_free(path);
+    }
+    closedir(d);
 }
 
 static int read_number(const struct sw_st_file *f, const char *path, const char *key,

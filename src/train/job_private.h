@@ -135,6 +135,8 @@ void sw_job_prefetch_args(const struct sw_job *job, int split, struct sw_prefetc
 /* checkpoint.c */
 /* Writes OUT/checkpoint-STEP.safetensors and records it. Between steps only. */
 int sw_checkpoint_write(struct sw_worker *w, struct sw_err *err) SW_MUST_CHECK;
+/* Removes what killed writes left in a run's folder. */
+void sw_checkpoint_sweep(const char *dir);
 /* Checks the file and that it fits the job's parameters; *step is where it stands. */
 int sw_checkpoint_check(struct sw_job *job, const char *path, int64_t *step,
                         struct sw_err *err) SW_MUST_CHECK;

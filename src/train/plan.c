@@ -14,7 +14,7 @@ void sw_job_prefetch_args(const struct sw_job *job, int split, struct sw_prefetc
         .row_count = rows,
         .batch_stride = 1,
         .batch_limit = split == SW_SPLIT_TRAIN ? -1 : sw_source_batches(source, rows),
-        .slots = (int)source->prefetch,
+        .slots = (int)source->prefetch + 1, /* and the one in use */
         .threads = (int)source->workers,
         .fields = (1u << source->field_count) - 1,
     };

@@ -348,6 +348,8 @@ int sw_job_run(struct sw_job *job, sw_job_observer *observer, void *user, bool *
     job->worker.step = job->first_step;
     int rc = open_history(job, err);
     if (rc == SW_OK)
+        sw_checkpoint_sweep(sw_history_out_dir(job->history));
+    if (rc == SW_OK)
         rc = make_trace(job, err);
     if (rc == SW_OK)
         rc = open_snapshot(job, err);
