@@ -196,9 +196,9 @@ static int insert_run(struct sw_history *h, const char *given, bool *no_dir, str
 static int store_run(struct sw_history *h, const char *given, bool *no_dir, struct sw_err *err)
 {
     *no_dir = false;
-    int code = sw_store_open(&h->store, SW_HISTORY_SETUP_MS, err);
+    int code = sw_store_open(&h->store, h->setup_ms, err);
     if (!code)
-        code = sw_store_begin(&h->store, SW_HISTORY_SETUP_MS, err);
+        code = sw_store_begin(&h->store, h->setup_ms, err);
     if (code)
         return code;
     code = sw_store_end(&h->store, insert_run(h, given, no_dir, err), err);
@@ -336,11 +336,11 @@ static int adopt_run(struct sw_history *h, int64_t run_id, struct sw_err *err)
 static int store_segment(struct sw_history *h, struct sw_err *err)
 {
     struct sw_merge m = {0};
-    int code = sw_history_merge_spool(&h->store, h->spool.path, SW_HISTORY_SETUP_MS, &m, err);
+    int code = sw_history_merge_spool(&h->store, h->spool.path, h->setup_ms, &m, err);
     tell_merged(h->log, h->spool.path, &m);
     atomic_fetch_add(&h->merged, m.rows);
     if (!code)
-        code = sw_store_begin(&h->store, SW_HISTORY_SETUP_MS, err);
+        code = sw_store_begin(&h->store, h->setup_ms, err);
     if (!code)
         code = sw_store_end(&h->store, sw_store_apply(&h->store, h->uid, h->segment, err), err);
     h->segment_stored = code == SW_OK;
@@ -351,7 +351,7 @@ int sw_history_resume_run(struct sw_history *h, int64_t run_id, int64_t from_ste
                           const struct sw_run_info *info, struct sw_err *err)
 {
     struct sw_err why = {0};
-    int code = sw_store_open(&h->store, SW_HISTORY_SETUP_MS, err);
+    int code = sw_store_open(&h->store, h->setup_ms, err);
     if (!code)
         code = adopt_run(h, run_id, err);
     if (!code)

@@ -315,7 +315,7 @@ static bool be_patient(struct sw_history *h, int code)
         if (!h->busy_since_ns)
             h->busy_since_ns = now;
         return !h->degraded && h->pending_count < SW_HISTORY_PENDING_ROWS &&
-               now - h->busy_since_ns < SW_HISTORY_BUSY_MS * 1000000ll;
+               now - h->busy_since_ns < h->busy_ms * 1000000ll;
     }
     sw_store_close(&h->store);
     h->retry_pause_ms = h->retry_pause_ms ? 2 * h->retry_pause_ms : RETRY_MIN_MS;

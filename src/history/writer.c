@@ -113,7 +113,7 @@ static bool has_cold(struct sw_history *h)
 
 static void drain_at_end(struct sw_history *h)
 {
-    int64_t until = sw_os()->monotonic_ns() + SW_HISTORY_SETUP_MS * 1000000ll;
+    int64_t until = sw_os()->monotonic_ns() + h->setup_ms * 1000000ll;
     bool last = false, stored;
     do {
         uint64_t flush = collect(h);

@@ -29,6 +29,7 @@ struct sw_history {
     char *path;         /* owned */
     struct sw_log *log; /* borrowed, or NULL */
     struct sw_process self;
+    int setup_ms, busy_ms; /* SW_HISTORY_SETUP_MS and _BUSY_MS; tests are less patient */
     atomic_llong run_id;
     struct sw_row *run,
         *segment;          /* owned; frozen when the writer starts; segment's texts may be NULL */

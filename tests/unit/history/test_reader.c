@@ -1,0 +1,280 @@
+/* The history's reader: finding runs by what people type, walking what belongs to them, and queries
+ * that cannot write. */
+#include "history_support.h"
+#include <fcntl.h>
+
+static struct sw_history_reader *open_reader(void)
+{
+    struct sw_err err;
+    struct sw_history_reader *r;
+    ok(sw_history_reader_open(&r, db_path(), &err), &err);
+    return r;
+}
+
+static int64_t id_of(struct sw_history_reader *r, const char *text)
+{
+    struct sw_err err;
+    struct sw_run run;
+    ok(sw_history_find(r, text, &run, &err), &err);
+    int64_t id = run.id;
+    sw_run_fini(&run);
+    return id;
+}
+
+static void reader_creates_nothing(void **state)
+{
+    (void)state;
+    struct sw_err err;
+    struct sw_history_reader *r;
+    struct stat st;
+    assert_int_equal(sw_history_reader_open(&r, db_path(), &err), SW_ERR_NOTFOUND);
+    assert_int_not_equal(stat(in_home("db"), &st), 0);
+    assert_int_equal(mkdir(in_home("db"), 0700), 0);
+    int fd = open(db_path(), O_CREAT | O_WRONLY, 0600);
+    close(fd);
+    assert_int_equal(sw_history_reader_open(&r, db_path(), &err), SW_ERR_NOTFOUND);
+    assert_non_null(strstr(err.text, "empty"));
+    fd = open(db_path(), O_WRONLY, 0600);
+    assert_int_equal(
+        write(fd,
+              "this is a text, not a database, and it is long enough to be read as one,"
+              " which needs at least a hundred bytes of something",
+              100),
+        100);
+    close(fd);
+    assert_int_equal(sw_history_reader_open(&r, db_path(), &err), SW_ERR_FORMAT);
+}
+
+static void runs_are_found_by_id_name_prefix_and_last(void **state)
+{
+    (void)state;
+    struct sw_err err;
+    struct sw_run run;
+    const char *names[] = {"lenet", "mnist-mlp", "lenet", "lenet-2", NULL};
+    for (int i = 0; i < 5; i++)
+        finish(begin(names[i]), SW_RUN_DONE);
+    struct sw_history_reader *r = open_reader();
+    assert_int_equal(id_of(r, "@last"), 5);
+    assert_int_equal(id_of(r, "2"), 2);
+    assert_int_equal(id_of(r, "lenet"), 3); /* the newest of that name, not the prefix of lenet-2 */
+    assert_int_equal(id_of(r, "lenet-"), 4);
+    assert_int_equal(id_of(r, "mn"), 2);
+    assert_int_equal(sw_history_find(r, "le", &run, &err), SW_ERR_INVALID);
+    assert_non_null(strstr(err.text, "lenet-2, lenet"));
+    assert_int_equal(sw_history_find(r, "lentet", &run, &err), SW_ERR_NOTFOUND);
+    assert_non_null(strstr(err.text, "did you mean 'lenet'"));
+    assert_int_equal(sw_history_find(r, "77", &run, &err), SW_ERR_NOTFOUND);
+    assert_int_equal(sw_history_find(r, "", &run, &err), SW_ERR_INVALID);
+    assert_int_equal(sw_history_find_id(r, 77, &run, &err), SW_ERR_NOTFOUND);
+    ok(sw_history_find_id(r, 4, &run, &err), &err);
+    assert_string_equal(run.name, "lenet-2");
+    char uid[17];
+    strcpy(uid, run.uid);
+    sw_run_fini(&run);
+    assert_int_equal(id_of(r, uid), 4);
+    sw_history_reader_close(r);
+}
+
+static void recipe_is_found_by_hash_when_it_has_a_checkpoint(void **state)
+{
+    (void)state;
+    struct sw_err err;
+    struct sw_run run;
+    const char *hash = info_of("x").recipe_hash;
+    struct sw_history *h = begin("old");
+    sw_history_checkpoint(h, 5, "/old", 1, "x", false);
+    finish(h, SW_RUN_DONE);
+    finish(begin("new, without"), SW_RUN_DONE);
+    struct sw_history_reader *r = open_reader();
+    ok(sw_history_find_recipe(r, hash, &run, &err), &err);
+    assert_string_equal(run.name, "old");
+    assert_string_equal(run.recipe_text, "[job]\nname = x\n");
+    sw_run_fini(&run);
+    assert_int_equal(sw_history_find_recipe(r, "other", &run, &err), SW_ERR_NOTFOUND);
+    sw_history_reader_close(r);
+}
+
+static int add_checkpoint(void *user, const struct sw_run_checkpoint *c)
+{
+    sw_buf_printf(user, "%lld:%s:%d ", (long long)c->step, c->path, c->is_best);
+    return 0;
+}
+
+static int add_metric(void *user, const struct sw_run_metric *m)
+{
+    sw_buf_printf(user, "%s.%s:%lld:%g:%g:%g ", m->split, m->name, (long long)m->last_step, m->last,
+                  m->min, m->max);
+    return 0;
+}
+
+static int add_time(void *user, const char *part, double total_ms, double share)
+{
+    if (total_ms > 0)
+        sw_buf_printf(user, "%s:%g:%g ", part, total_ms, share);
+    return 0;
+}
+
+static int stop_at_once(void *user, const struct sw_run *run)
+{
+    (void)run;
+    ++*(int *)user;
+    return 42;
+}
+
+static void what_belongs_to_a_run_is_walked(void **state)
+{
+    (void)state;
+    struct sw_err err;
+    struct sw_run run;
+    struct sw_buf out = {0};
+    struct sw_history *h = begin("walk");
+    struct sw_history_producer *p = producer(h);
+    int loss = series(h, "train", "loss"), accuracy = series(h, "test", "accuracy");
+    int rate = series(h, "train", "samples_per_s");
+    for (int step = 1; step <= 10; step++)
+        sw_history_point(p, loss, step, step % 4);
+    sw_history_point(p, accuracy, 10, 0.5);
+    sw_history_point(p, rate, 10, 800);
+    sw_history_step_time(p, &(struct sw_step_time){.step = 1, .forward_ms = 3, .wait_ms = 1});
+    sw_history_checkpoint(h, 5, "/c5", 1, "x", true);
+    sw_history_checkpoint(h, 10, "/c10", 1, "x", false);
+    finish(h, SW_RUN_DONE);
+    finish(begin("empty"), SW_RUN_FAILED);
+    struct sw_history_reader *r = open_reader();
+    ok(sw_history_each_checkpoint(r, 1, add_checkpoint, &out, &err), &err);
+    assert_string_equal(sw_buf_text(&out), "10:/c10:0 5:/c5:1 ");
+    sw_buf_clear(&out);
+    ok(sw_history_each_metric(r, 1, add_metric, &out, &err), &err);
+    assert_string_equal(sw_buf_text(&out), "train.loss:10:2:0:3 train.samples_per_s:10:800:800:800 "
+                                           "test.accuracy:10:0.5:0.5:0.5 ");
+    sw_buf_clear(&out);
+    ok(sw_history_each_time(r, 1, add_time, &out, &err), &err);
+    assert_string_equal(sw_buf_text(&out), "forward:3:0.75 wait:1:0.25 ");
+    sw_buf_fini(&out);
+    ok(sw_history_find(r, "walk", &run, &err), &err);
+    assert_int_equal(run.last_step, 10);
+    assert_true(run.loss == 2 && run.accuracy == 0.5 && run.samples_per_s == 800);
+    sw_run_fini(&run);
+    ok(sw_history_find(r, "empty", &run, &err), &err);
+    assert_int_equal(run.last_step, -1);
+    assert_true(isnan(run.loss) && isnan(run.accuracy));
+    assert_int_equal(run.status, SW_RUN_FAILED);
+    sw_run_fini(&run);
+    int calls = 0;
+    assert_int_equal(sw_history_each_run(r, stop_at_once, &calls, &err), 42);
+    assert_int_equal(calls, 1);
+    sw_history_reader_close(r);
+}
+
+static int add_row(void *user, int64_t row, int columns, const struct sw_history_cell *cells)
+{
+    sw_buf_printf(user, "%lld", (long long)row);
+    for (int i = 0; i < columns; i++)
+        sw_buf_printf(user, " %s%s", cells[i].text ? cells[i].text : "NULL",
+                      cells[i].is_number ? "#" : "");
+    sw_buf_add(user, "\n");
+    return 0;
+}
+
+static void sql_gives_names_and_rows(void **state)
+{
+    (void)state;
+    struct sw_err err;
+    struct sw_buf out = {0};
+    finish(begin("one"), SW_RUN_DONE);
+    finish(begin(NULL), SW_RUN_DONE);
+    struct sw_history_reader *r = open_reader();
+    ok(sw_history_sql(r, "SELECT id, name, 2.5 AS x FROM runs ORDER BY id; -- that is all", add_row,
+                      &out, &err),
+       &err);
+    assert_string_equal(sw_buf_text(&out), "-1 id name x\n0 1# one 2.5#\n1 2# NULL 2.5#\n");
+    sw_buf_clear(&out);
+    ok(sw_history_sql(
+           r,
+           "WITH RECURSIVE n(i) AS (VALUES (1) UNION ALL SELECT i + 1 FROM n WHERE i < 3)"
+           " SELECT sum(i) FROM n",
+           add_row, &out, &err),
+       &err);
+    ok(sw_history_sql(r, "PRAGMA table_info(runs)", add_row, &out, &err), &err);
+    ok(sw_history_sql(r, "PRAGMA user_version", add_row, &out, &err), &err);
+    ok(sw_history_sql(r, "EXPLAIN QUERY PLAN SELECT * FROM metrics WHERE run_id = 1", add_row, &out,
+                      &err),
+       &err);
+    sw_buf_fini(&out);
+    sw_history_reader_close(r);
+}
+
+static void sql_that_writes_is_refused(void **state)
+{
+    (void)state;
+    struct sw_err err;
+    struct sw_buf out = {0};
+    struct stat st;
+    char attach[600], vacuum[600];
+    finish(begin("safe"), SW_RUN_DONE);
+    snprintf(attach, sizeof attach, "ATTACH '%s' AS x", in_home("attached.db"));
+    snprintf(vacuum, sizeof vacuum, "VACUUM INTO '%s'", in_home("vacuumed.db"));
+    const char *const bad[] = {
+        attach,
+        vacuum,
+        "DELETE FROM runs",
+        "INSERT INTO tags VALUES (1, 'a', 'b')",
+        "UPDATE runs SET name = 'x'",
+        "DROP TABLE runs",
+        "CREATE TABLE t(a)",
+        "CREATE TEMP TABLE t(a)",
+        "PRAGMA user_version = 5",
+        "PRAGMA query_only = 0",
+        "PRAGMA journal_mode = DELETE",
+        "PRAGMA writable_schema = 1",
+        "PRAGMA wal_checkpoint",
+        "BEGIN IMMEDIATE",
+        "SELECT load_extension('x')",
+        "WITH d AS (SELECT 1) DELETE FROM runs",
+        "SELECT 1; DELETE FROM runs",
+        "SELECT nothing FROM nowhere",
+        "SELEC 1",
+        "",
+        " -- nothing",
+    };
+    struct sw_history_reader *r = open_reader();
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+        if (sw_history_sql(r, bad[i], add_row, &out, &err) != SW_ERR_INVALID)
+            fail_msg("accepted: %s", bad[i]);
+    sw_buf_clear(&out);
+    ok(sw_history_sql(r, "SELECT name FROM runs", add_row, &out, &err), &err);
+    assert_string_equal(sw_buf_text(&out), "-1 name\n0 safe\n");
+    sw_buf_fini(&out);
+    sw_history_reader_close(r);
+    assert_int_not_equal(stat(in_home("attached.db"), &st), 0);
+    assert_int_not_equal(stat(in_home("vacuumed.db"), &st), 0);
+}
+
+static void reader_reads_while_a_writer_is_locked_out(void **state)
+{
+    (void)state;
+    struct sw_history *h = begin("busy");
+    sqlite3 *other = lock_database();
+    int64_t start = sw_os()->monotonic_ns();
+    struct sw_history_reader *r = open_reader();
+    assert_int_equal(id_of(r, "busy"), 1);
+    assert_true(sw_os()->monotonic_ns() - start < 2000000000ll);
+    sw_history_reader_close(r);
+    unlock_database(other);
+    finish(h, SW_RUN_DONE);
+}
+
+#define CASE(f) cmocka_unit_test_setup_teardown(f, home_begin, home_end)
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        CASE(reader_creates_nothing),
+        CASE(runs_are_found_by_id_name_prefix_and_last),
+        CASE(recipe_is_found_by_hash_when_it_has_a_checkpoint),
+        CASE(what_belongs_to_a_run_is_walked),
+        CASE(sql_gives_names_and_rows),
+        CASE(sql_that_writes_is_refused),
+        CASE(reader_reads_while_a_writer_is_locked_out),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,304 @@
+/* The live snapshot: what is written is read whole, files that lie are refused, nothing stays
+ * behind. */
+/* ctest-labels: threads */
+#include "history/process.h"
+#include "history/snapshot.h"
+#include "history_support.h"
+#include "sync/thread.h"
+#include <fcntl.h>
+#include <signal.h>
+#include <stdatomic.h>
+
+static struct sw_snapshot *make(int slots, char **path)
+{
+    struct sw_err err;
+    struct sw_snapshot *s;
+    ok(sw_snapshot_path("00112233445566aa", path, &err), &err);
+    ok(sw_snapshot_new(&s, *path, 7, "00112233445566aa", "lenet", 100, slots, &err), &err);
+    return s;
+}
+
+static void other_process_reads_what_was_written(void **state)
+{
+    (void)state;
+    struct sw_err err;
+    char *path, *found;
+    struct sw_snapshot *s = make(2, &path);
+    struct sw_slot *slot = sw_snapshot_slot(s, 1);
+    sw_slot_set_name(slot, "server0.0");
+    struct sw_snapshot_reader *r;
+    struct sw_snapshot_state header;
+    struct sw_slot_state x;
+    ok(sw_snapshot_find("00112233445566aa", &found, &err), &err);
+    assert_string_equal(found, path);
+    ok(sw_snapshot_reader_open(&r, found, &err), &err);
+    assert_true(sw_snapshot_reader_state(r, &header));
+    assert_int_equal(header.pid, getpid());
+    assert_int_equal(header.run_id, 7);
+    assert_int_equal(header.steps_total, 100);
+    assert_int_equal(header.slots, 2);
+    assert_int_equal(header.status, SW_RUN_RUNNING);
+    assert_string_equal(header.run_name, "lenet");
+    assert_string_equal(header.run_uid, "00112233445566aa");
+    assert_true(header.started_at > 1e9);
+    assert_true(sw_snapshot_reader_slot(r, 1, &x));
+    assert_string_equal(x.name, "server0.0");
+    assert_true(x.phase == SW_PHASE_IDLE && x.layer == -1 && x.step == -1 && isnan(x.loss));
+    sw_slot_phase(slot, SW_PHASE_FORWARD, 12, 3, "conv3", 1000);
+    sw_slot_result(slot, 11, 0.25, 704, 2000);
+    sw_slot_wait(slot, "server0.0: conv1.weight version 12", 3000);
+    assert_true(sw_snapshot_reader_slot(r, 1, &x));
+    assert_true(x.phase == SW_PHASE_FORWARD && x.layer == 3 && x.step == 12 && x.since_ns == 3000);
+    assert_true(x.done_step == 11 && x.loss == 0.25 && x.samples_done == 704 &&
+                x.heartbeat_ns == 3000);
+    assert_string_equal(x.layer_name, "conv3");
+    assert_string_equal(x.waiting_for, "server0.0: conv1.weight version 12");
+    sw_slot_phase(slot, SW_PHASE_IDLE, 12, -1, NULL, 4000);
+    sw_slot_heartbeat(slot, 5000);
+    assert_true(sw_snapshot_read_slot(s, 1, &x));
+    assert_true(x.layer == -1 && x.heartbeat_ns == 5000 && x.since_ns == 4000);
+    assert_string_equal(x.layer_name, "");
+    assert_string_equal(x.waiting_for, "");
+    assert_false(sw_snapshot_reader_slot(r, 2, &x));
+    assert_false(sw_snapshot_reader_slot(r, -1, &x));
+    sw_snapshot_set_status(s, SW_RUN_STOPPED);
+    sw_snapshot_set_run_id(s, 8);
+    assert_true(sw_snapshot_reader_state(r, &header));
+    assert_true(header.status == SW_RUN_STOPPED && header.run_id == 8);
+    sw_snapshot_free(s);
+    assert_int_equal(sw_snapshot_find("00112233445566aa", &path, &err), SW_ERR_NOTFOUND);
+    assert_true(sw_snapshot_reader_slot(r, 1, &x)); /* the mapping outlives the name */
+    sw_snapshot_reader_close(r);
+    sw_free(found);
+}
+
+static void texts_are_cut(void **state)
+{
+    (void)state;
+    struct sw_err err;
+    struct sw_snapshot *s;
+    struct sw_slot_state x;
+    char text[200];
+    memset(text, 'a', sizeof text - 1);
+    text[sizeof text - 1] = 0;
+    ok(sw_snapshot_new(&s, NULL, 1, "00112233445566aa", NULL, 0, 1, &err), &err);
+    struct sw_slot *slot = sw_snapshot_slot(s, 0);
+    sw_slot_set_name(slot, text);
+    sw_slot_phase(slot, SW_PHASE_READ, 1, 0, text, 1);
+    sw_slot_wait(slot, text, 1);
+    assert_true(sw_snapshot_read_slot(s, 0, &x));
+    assert_int_equal(strlen(x.name), SW_SNAPSHOT_NAME - 1);
+    assert_int_equal(strlen(x.layer_name), SW_SNAPSHOT_TEXT - 1);
+    assert_int_equal(strlen(x.waiting_for), SW_SNAPSHOT_TEXT - 1);
+    sw_slot_phase(slot, SW_PHASE_READ, 1, 0, "short", 1);
+    assert_true(sw_snapshot_read_slot(s, 0, &x));
+    assert_string_equal(x.layer_name, "short");
+    sw_snapshot_free(s);
+}
+
+struct storm {
+    struct sw_thread thread;
+    struct sw_slot *slot;
+    atomic_bool stop;
+};
+
+/* Every field of a write says the same number. */
+static void write_numbers(void *arg)
+{
+    struct storm *storm = arg;
+    char text[96];
+    for (int64_t n = 1; !atomic_load_explicit(&storm->stop, memory_order_relaxed); n++) {
+        snprintf(text, sizeof text, "%lld %lld %lld %lld", (long long)n, (long long)n, (long long)n,
+                 (long long)n);
+        sw_slot_phase(storm->slot, SW_PHASE_FORWARD, n, (int)n, text, n);
+        sw_slot_result(storm->slot, n, (double)n, n, n);
+    }
+}
+
+static void readers_never_see_half_a_write(void **state)
+{
+    (void)state;
+    struct sw_err err;
+    char *path;
+    struct sw_snapshot *s = make(1, &path);
+    struct sw_snapshot_reader *r;
+    struct storm storm = {.slot = sw_snapshot_slot(s, 0)};
+    ok(sw_snapshot_reader_open(&r, path, &err), &err);
+    ok(sw_thread_start(&storm.thread, "storm", write_numbers, &storm, &err), &err);
+    int seen = 0, torn = 0;
+    int64_t last = 0, start = sw_os()->monotonic_ns(), took = 0;
+    /* On a busy machine the two threads may take turns on one core. */
+    while (took < 500000000 || (seen <= 100 && took < 20000000000)) {
+        took = sw_os()->monotonic_ns() - start;
+        struct sw_slot_state x;
+        if (!sw_snapshot_reader_slot(r, 0, &x) || x.step < 1)
+            continue;
+        long long a = 0, b = 0, c = 0, d = 0;
+        seen += x.step != last;
+        last = x.step;
+        torn += sscanf(x.layer_name, "%lld %lld %lld %lld", &a, &b, &c, &d) != 4 || a != x.step ||
+                b != a || c != a || d != a || x.layer != (int)a || x.since_ns != a;
+        torn += x.done_step > 0 && ((double)x.done_step != x.loss || x.done_step != x.samples_done);
+        torn += x.done_step > 0 && x.done_step != x.step && x.done_step != x.step - 1;
+    }
+    atomic_store(&storm.stop, true);
+    sw_thread_join(&storm.thread);
+    assert_true(seen > 100);
+    assert_int_equal(torn, 0);
+    sw_snapshot_reader_close(r);
+    sw_snapshot_free(s);
+    sw_free(path);
+}
+
+static void put_word(const char *path, off_t at, uint64_t value)
+{
+    int fd = open(path, O_WRONLY);
+    assert_int_equal(pwrite(fd, &value, 8, at), 8);
+    close(fd);
+}
+
+static void files_that_lie_are_refused(void **state)
+{
+    (void)state;
+    struct sw_err err;
+    char *path;
+    struct sw_snapshot_reader *r;
+    struct stat st;
+    struct sw_snapshot *s = make(3, &path);
+    assert_int_equal(stat(path, &st), 0);
+    assert_int_equal(st.st_mode & 0777, 0600);
+    struct {
+        off_t at;
+        uint64_t value;
+        int code;
+    } lies[] = {
+        {0, 0x1122, SW_ERR_FORMAT}, {8, 2, SW_ERR_UNSUPPORTED}, {16, 64, SW_ERR_FORMAT},
+        {24, 128, SW_ERR_FORMAT},   {32, 4, SW_ERR_FORMAT},     {32, UINT64_MAX, SW_ERR_FORMAT},
+        {40, 99999, SW_ERR_FORMAT},
+    };
+    for (size_t i = 0; i < sizeof lies / sizeof *lies; i++) {
+        uint64_t before;
+        int fd = open(path, O_RDONLY);
+        assert_int_equal(pread(fd, &before, 8, lies[i].at), 8);
+        close(fd);
+        put_word(path, lies[i].at, lies[i].value);
+        assert_int_equal(sw_snapshot_reader_open(&r, path, &err), lies[i].code);
+        put_word(path, lies[i].at, before);
+    }
+    ok(sw_snapshot_reader_open(&r, path, &err), &err);
+    sw_snapshot_reader_close(r);
+    for (off_t size = 0; size < st.st_size; size += 100) {
+        char *copy = in_home("short.live");
+        int from = open(path, O_RDONLY), to = open(copy, O_CREAT | O_WRONLY | O_TRUNC, 0600);
+        char bytes[4096];
+        assert_int_equal(read(from, bytes, (size_t)size), size);
+        assert_int_equal(write(to, bytes, (size_t)size), size);
+        close(from);
+        close(to);
+        assert_int_equal(sw_snapshot_reader_open(&r, copy, &err), SW_ERR_FORMAT);
+    }
+    assert_int_equal(sw_snapshot_reader_open(&r, in_home("absent"), &err), SW_ERR_NOTFOUND);
+    assert_int_not_equal(sw_snapshot_reader_open(&r, home_dir, &err), SW_OK);
+    sw_snapshot_free(s);
+    sw_free(path);
+}
+
+static void file_of_a_killed_job_reads_crashed_and_is_swept(void **state)
+{
+    (void)state;
+    struct sw_err err;
+    struct stat st;
+    char *path;
+    fflush(NULL);
+    pid_t pid = fork();
+    if (pid == 0) {
+        struct sw_snapshot *s;
+        if (sw_snapshot_path("deaddeaddeaddead", &path, NULL) == SW_OK &&
+            sw_snapshot_new(&s, path, 1, "deaddeaddeaddead", NULL, 1, 1, NULL) == SW_OK)
+            kill(getpid(), SIGKILL);
+        _exit(1);
+    }
+    int status;
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_true(WIFSIGNALED(status));
+    ok(sw_snapshot_find("deaddeaddeaddead", &path, &err), &err);
+    struct sw_snapshot_reader *r;
+    struct sw_snapshot_state header;
+    ok(sw_snapshot_reader_open(&r, path, &err), &err);
+    assert_true(sw_snapshot_reader_state(r, &header));
+    assert_int_equal(header.status, SW_RUN_CRASHED);
+    sw_snapshot_reader_close(r);
+    char *mine, *left = in_home("singa-ws/x.live.999999999.tmp");
+    int fd = open(left, O_CREAT | O_WRONLY, 0600);
+    close(fd);
+    struct sw_snapshot *s = make(1, &mine);
+    assert_int_not_equal(stat(path, &st), 0);
+    assert_int_not_equal(stat(left, &st), 0);
+    assert_int_equal(stat(mine, &st), 0);
+    sw_snapshot_free(s);
+    sw_free(path);
+    sw_free(mine);
+}
+
+static void without_a_runtime_directory_the_state_directory_serves(void **state)
+{
+    (void)state;
+    struct sw_err err;
+    struct stat st;
+    char *path;
+    setenv("XDG_RUNTIME_DIR", in_home("not/there"), 1);
+    ok(sw_snapshot_path("00112233445566aa", &path, &err), &err);
+    assert_string_equal(path, in_home("singa-ws/live/00112233445566aa.live"));
+    sw_free(path);
+    assert_int_equal(stat(in_home("singa-ws/live"), &st), 0);
+    assert_int_equal(st.st_mode & 0777, 0700);
+    assert_int_not_equal(stat(in_home("not"), &st), 0);
+}
+
+static void slots_are_limited(void **state)
+{
+    (void)state;
+    struct sw_err err;
+    struct sw_snapshot *s;
+    assert_int_equal(sw_snapshot_new(&s, NULL, 1, "x", NULL, 1, -1, &err), SW_ERR_INVALID);
+    assert_int_equal(sw_snapshot_new(&s, NULL, 1, "x", NULL, 1, 100000, &err), SW_ERR_INVALID);
+    assert_string_equal(sw_phase_name(SW_PHASE_CHECKPOINT), "checkpoint");
+    assert_string_equal(sw_phase_name((enum sw_phase)99), "?");
+}
+
+static void a_process_is_alive_only_as_itself(void **state)
+{
+    (void)state;
+    struct sw_process me;
+    sw_process_self(&me);
+    assert_int_equal(me.pid, getpid());
+    assert_true(me.start_ticks > 0);
+    assert_true(sw_process_alive(me.pid, me.start_ticks, me.boot_id));
+    assert_false(sw_process_alive(me.pid, me.start_ticks + 1, me.boot_id));
+    assert_false(sw_process_alive(me.pid, me.start_ticks, "another boot"));
+    assert_true(sw_process_alive(me.pid, 0, NULL));
+    assert_false(sw_process_alive(0, 0, NULL));
+    assert_false(sw_process_alive(999999999, 0, NULL));
+    pid_t pid = fork();
+    if (pid == 0)
+        _exit(0);
+    sleep_ms(100); /* a zombie: dead, though its number is still taken */
+    assert_false(sw_process_alive(pid, 0, NULL));
+    assert_int_equal(waitpid(pid, NULL, 0), pid);
+}
+
+#define CASE(f) cmocka_unit_test_setup_teardown(f, home_begin, home_end)
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        CASE(other_process_reads_what_was_written),
+        CASE(texts_are_cut),
+        CASE(readers_never_see_half_a_write),
+        CASE(files_that_lie_are_refused),
+        CASE(file_of_a_killed_job_reads_crashed_and_is_swept),
+        CASE(without_a_runtime_directory_the_state_directory_serves),
+        CASE(slots_are_limited),
+        CASE(a_process_is_alive_only_as_itself),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
