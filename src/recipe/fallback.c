@@ -7,6 +7,7 @@
 #include <glob.h>
 #include <string.h>
 
+/* Whether nothing has that name, or matches that pattern: the data formats take both. */
 static bool is_missing(const char *path)
 {
     struct stat st;

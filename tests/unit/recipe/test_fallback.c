@@ -1,4 +1,5 @@
 #include "recipe_support.h"
+#include "unit/scratch.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -169,6 +170,26 @@ static void fallback_does_not_hide_files_it_may_not_see(void **state)
     sw_recipe_free(r);
 }
 
+static void fallback_looks_for_matches_of_a_pattern(void **state)
+{
+    (void)state;
+    struct sw_err err;
+    char recipe[512];
+    for (int there = 0; there < 2; there++) {
+        struct sw_recipe *r;
+        snprintf(recipe, sizeof(recipe),
+                 TOY_JOB TOY_LAYER "[data d]\nformat = idx\nlabels = l\nfallback = synthetic\n"
+                                   "paths = %s/none-*, %s/part-?.bin\n",
+                 scratch_dir, scratch_dir);
+        if (there)
+            assert_int_equal(sw_os_replace_file(scratch_path("part-1.bin"), "x", 1, 0600, &err),
+                             SW_OK);
+        assert_int_equal(toy_load(recipe, NULL, &r), SW_OK);
+        assert_string_equal(sw_recipe_fallback(r), there ? "" : "d");
+        sw_recipe_free(r);
+    }
+}
+
 static void expect_errors(const char *recipe, const char *files, const char *printed)
 {
     struct sw_recipe *r;
@@ -244,9 +265,10 @@ int main(void)
         cmocka_unit_test(fallback_yields_to_set),
         cmocka_unit_test(fallback_decision_can_be_repeated),
         cmocka_unit_test(fallback_does_not_hide_files_it_may_not_see),
+        cmocka_unit_test(fallback_looks_for_matches_of_a_pattern),
         cmocka_unit_test(fallback_lines_are_checked_even_when_not_applied),
         cmocka_unit_test(fallback_lines_point_at_themselves_when_applied),
         cmocka_unit_test(fallback_must_name_a_format),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, scratch_begin, scratch_end);
 }
