@@ -1,8 +1,8 @@
 /* singa-ws check: what a recipe would build: shapes, parameters, memory, flops. Writes nothing. */
 #include "base/json.h"
 #include "base/os.h"
+#include "cli/share/columns.h"
 #include "cli/share/runs.h"
-#include "cli/share/table.h"
 #include "cli/share/trainer.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -90,7 +90,7 @@ static void print_layers(struct sw_buf *out, const struct sw_job_plan *p, bool v
     enum { TITLES = sizeof titles / sizeof *titles, BRIEF = TITLES - 3 };
     struct sw_columns t = {0};
     for (int i = 0; i < (verbose ? TITLES : BRIEF); i++)
-        sw_columns_column(&t, titles[i]);
+        sw_columns_add(&t, titles[i]);
     for (int i = 0; i < p->layer_count; i++)
         layer_row(&t, &p->layers[i], verbose);
     sw_columns_print(&t, out);

@@ -2,7 +2,7 @@
 #include "base/json.h"
 #include "base/os.h"
 #include "cli/cli.h"
-#include "cli/share/table.h"
+#include "cli/share/columns.h"
 #include "history/reader.h"
 #include <errno.h>
 #include <math.h>
@@ -174,7 +174,7 @@ static int list(struct view *v, struct sw_err *err)
     if (v->as_json)
         sw_json_open_array(&v->json, NULL);
     for (size_t i = 0; !v->as_json && i < sizeof titles / sizeof *titles; i++)
-        sw_columns_column(&v->table, titles[i]);
+        sw_columns_add(&v->table, titles[i]);
     int code = sw_history_each_run(v->reader, list_run, v, err);
     if (v->as_json) {
         sw_json_close_array(&v->json);
@@ -197,7 +197,7 @@ static void begin_part(struct view *v, const char *key, const char *const *title
     }
     v->table = (struct sw_columns){0};
     for (int i = 0; i < count; i++)
-        sw_columns_column(&v->table, titles[i]);
+        sw_columns_add(&v->table, titles[i]);
 }
 
 static void end_part(struct view *v, bool some)

@@ -1,7 +1,10 @@
 /* The first lines of a run and its closing table, for people. */
 #include "cli/share/report.h"
+
+#include "cli/share/columns.h"
 #include "cluster/placement.h"
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #define INDENT "             " /* the width of a title */
@@ -89,34 +92,38 @@ static bool seen_before(const struct sw_report *r, int split, int metric)
     return false;
 }
 
-static void metric_row(struct sw_buf *out, const struct sw_report *r, const char *name)
+static void metric_row(struct sw_columns *t, const struct sw_report *r, const char *name)
 {
-    sw_buf_printf(out, "%-13s", name);
+    sw_columns_cell(t, "%s", name);
     for (int s = 0; s < r->split_count; s++) {
         double value = sw_report_value(r, r->split[s].name, name);
         if (isnan(value))
-            sw_buf_printf(out, "%12s", "--");
+            sw_columns_cell(t, "--");
         else
-            sw_buf_printf(out, "%12.6g", value);
+            sw_columns_cell(t, "%.6g", value);
     }
-    sw_buf_add(out, "\n");
 }
 
 static void metric_table(struct sw_buf *out, const struct sw_report *r)
 {
+    struct sw_columns t = {0};
     if (r->split_count == 0)
         return;
-    sw_buf_printf(out, "%-13s", "");
+    sw_columns_add(&t, "           "); /* as wide as the titles of the other lines */
+    for (int s = 0; s < r->split_count; s++) {
+        char title[80];
+        snprintf(title, sizeof title, ">%s", r->split[s].name);
+        sw_columns_add(&t, title);
+    }
+    sw_columns_cell(&t, "at step");
     for (int s = 0; s < r->split_count; s++)
-        sw_buf_printf(out, "%12s", r->split[s].name);
-    sw_buf_printf(out, "\n%-13s", "at step");
-    for (int s = 0; s < r->split_count; s++)
-        sw_buf_printf(out, "%12lld", (long long)r->split[s].step);
-    sw_buf_add(out, "\n");
+        sw_columns_cell(&t, "%lld", (long long)r->split[s].step);
     for (int s = 0; s < r->split_count; s++)
         for (int m = 0; m < r->split[s].metric_count; m++)
             if (!seen_before(r, s, m))
-                metric_row(out, r, r->split[s].metric[m].name);
+                metric_row(&t, r, r->split[s].metric[m].name);
+    sw_columns_print(&t, out);
+    sw_columns_fini(&t);
 }
 
 void sw_report_summary(struct sw_buf *out, const struct sw_report *r, const struct sw_job_event *e)

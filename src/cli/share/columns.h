@@ -1,24 +1,24 @@
 /* A table of texts in columns as wide as they need: filled cell by cell, then printed at once.
  * Words stand on the left, numbers on the right. One owner. */
-#ifndef SW_CLI_SHARE_TABLE_H
-#define SW_CLI_SHARE_TABLE_H
+#ifndef SW_CLI_SHARE_COLUMNS_H
+#define SW_CLI_SHARE_COLUMNS_H
 
 #include "base/str.h"
 
-enum { SW_TABLE_COLUMNS = 20 };
+enum { SW_COLUMNS_MOST = 20 };
 
 /* Zero-initialise; free with sw_columns_fini. */
 struct sw_columns {
     int columns;
-    bool right[SW_TABLE_COLUMNS]; /* numbers */
-    char **cells;                 /* owned, row by row */
+    bool right[SW_COLUMNS_MOST]; /* numbers */
+    char **cells;                /* owned, row by row */
     int count, capacity;
     bool failed; /* out of memory */
 };
 
 void sw_columns_fini(struct sw_columns *t);
 /* A column with its title, before any cell. A title that begins with '>' stands on the right. */
-void sw_columns_column(struct sw_columns *t, const char *title);
+void sw_columns_add(struct sw_columns *t, const char *title);
 /* The next cell; the last column of a row is followed by the first of the next. */
 void sw_columns_cell(struct sw_columns *t, const char *fmt, ...) SW_PRINTF(2, 3);
 /* Appends the rows, two blanks between columns, nothing behind the last word of a line. */

@@ -1,4 +1,4 @@
-#include "cli/share/table.h"
+#include "cli/share/columns.h"
 
 #include "base/os.h"
 #include <stdarg.h>
@@ -28,7 +28,7 @@ static void add(struct sw_columns *t, char *text)
     t->failed |= !text;
 }
 
-void sw_columns_column(struct sw_columns *t, const char *title)
+void sw_columns_add(struct sw_columns *t, const char *title)
 {
     bool right = *title == '>';
     t->right[t->columns++] = right;
@@ -62,7 +62,7 @@ static void blanks(struct sw_buf *out, int count)
 
 void sw_columns_print(const struct sw_columns *t, struct sw_buf *out)
 {
-    int width[SW_TABLE_COLUMNS] = {0};
+    int width[SW_COLUMNS_MOST] = {0};
     if (t->failed) {
         out->failed = true;
         return;
