@@ -21,6 +21,11 @@ static const struct sw_layer_conf *conf_of(const struct sw_section *s)
     return s->common;
 }
 
+static const struct sw_layer_type *type_of(const struct sw_section *s)
+{
+    return (const struct sw_layer_type *)(const void *)s->type[0];
+}
+
 static bool included(const struct sw_section *s, bool training)
 {
     int include = conf_of(s)->include;
@@ -60,7 +65,10 @@ static int find(const struct graph *g, const char *name)
 
 static void say_dangling(struct graph *g, const struct sw_section *s, int item, const char *name)
 {
-    if (sw_recipe_find(g->recipe, "layer", name)) {
+    const struct sw_section *other = sw_recipe_find(g->recipe, "layer", name);
+    if (other && !other->type[0])
+        return; /* it has messages of its own */
+    if (other) {
         sw_recipe_error_item(g->recipe, s, "src", item,
                              "layer %s is not in this net: its include says otherwise", name);
         return;
@@ -72,7 +80,7 @@ static void say_dangling(struct graph *g, const struct sw_section *s, int item, 
 static void link_sources(struct graph *g, int i)
 {
     const struct sw_section *s = g->sections[i];
-    const struct sw_layer_type *type = (const struct sw_layer_type *)(const void *)s->type[0];
+    const struct sw_layer_type *type = type_of(s);
     const struct sw_strings *src = &conf_of(s)->src;
     if (src->count < type->min_src || src->count > type->max_src) {
         if (type->max_src == 0)
@@ -132,7 +140,7 @@ static void fill_node(struct sw_net *net, const struct graph *g, int at, const i
     node->section = s;
     node->only_consumer = -1;
     node->layer = (struct sw_layer){.name = s->name,
-                                    .type = (const struct sw_layer_type *)(const void *)s->type[0],
+                                    .type = type_of(s),
                                     .conf = s->conf[0],
                                     .index = at,
                                     .id = sw_hash_name(s->name),
@@ -168,45 +176,64 @@ static int make_nodes(struct sw_net *net, const struct graph *g, struct sw_err *
     return SW_OK;
 }
 
-static void check_loss(const struct sw_net *net, const struct graph *g)
+static void check_loss(const struct graph *g)
 {
     for (int i = 0; i < g->count; i++)
-        if (((const struct sw_layer_type *)(const void *)g->sections[i]->type[0])->role ==
-            SW_ROLE_LOSS)
+        if (type_of(g->sections[i])->role == SW_ROLE_LOSS)
             return;
-    sw_recipe_error(g->recipe, NULL, NULL, "the %s net has no loss layer%s",
-                    net->training ? "training" : "evaluation",
+    /* A loss may hide behind a section that is wrong. */
+    for (const struct sw_section *s = sw_recipe_first(g->recipe, "layer"); s;
+         s = sw_section_next(s))
+        if (!s->type[0])
+            return;
+    sw_recipe_error(g->recipe, NULL, NULL, "the training net has no loss layer%s",
                     g->count ? "" : ": there are no layers");
+}
+
+static void free_graph(struct graph *g)
+{
+    sw_free(g->sections);
+    sw_free(g->src);
+    sw_free(g->order);
+    sw_free(g->names);
+}
+
+/* Sections in topological order. Adds what is wrong to the recipe. */
+static int read_graph(struct graph *g, bool training, struct sw_err *err)
+{
+    bool *placed = NULL;
+    int rc = collect(g, training, err);
+    if (rc != SW_OK)
+        return rc;
+    for (int i = 0; i < g->count; i++)
+        link_sources(g, i);
+    if (training)
+        check_loss(g);
+    rc = sw_recipe_verdict(g->recipe, err);
+    if (rc != SW_OK)
+        return rc;
+    placed = sw_calloc((size_t)g->count + 1, sizeof *placed);
+    if (!placed)
+        return sw_err_nomem(err, "the layer graph", (size_t)g->count);
+    sort(g, placed);
+    sw_free(placed);
+    return sw_recipe_verdict(g->recipe, err);
 }
 
 int sw_net_read_graph(struct sw_net *net, struct sw_err *err)
 {
     struct graph g = {.recipe = net->recipe};
-    bool *placed = NULL;
-    int rc = collect(&g, net->training, err);
-    if (rc != SW_OK)
-        goto out;
-    for (int i = 0; i < g.count; i++)
-        link_sources(&g, i);
-    if (net->training)
-        check_loss(net, &g);
-    rc = sw_recipe_verdict(net->recipe, err);
-    if (rc != SW_OK)
-        goto out;
-    placed = sw_calloc((size_t)g.count + 1, sizeof *placed);
-    if (!placed) {
-        rc = sw_err_nomem(err, "the layer graph", (size_t)g.count);
-        goto out;
-    }
-    sort(&g, placed);
-    rc = sw_recipe_verdict(net->recipe, err);
+    int rc = read_graph(&g, net->training, err);
     if (rc == SW_OK)
         rc = make_nodes(net, &g, err);
-out:
-    sw_free(placed);
-    sw_free(g.sections);
-    sw_free(g.src);
-    sw_free(g.order);
-    sw_free(g.names);
+    free_graph(&g);
+    return rc;
+}
+
+int sw_net_check(struct sw_recipe *recipe, struct sw_err *err)
+{
+    struct graph g = {.recipe = recipe};
+    int rc = read_graph(&g, true, err);
+    free_graph(&g);
     return rc;
 }

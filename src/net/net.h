@@ -37,6 +37,11 @@ int sw_net_new(const struct sw_net_args *args, struct sw_net **out,
                struct sw_err *err) SW_MUST_CHECK;
 void sw_net_free(struct sw_net *net); /* NULL is accepted */
 
+/* Checks what needs no shapes: sources that exist, numbers of sources, cycles, a loss. Adds
+ * messages to the recipe; layers whose own section is wrong are left alone. Errors: SW_ERR_INVALID,
+ * SW_ERR_NOMEM. */
+int sw_net_check(struct sw_recipe *recipe, struct sw_err *err) SW_MUST_CHECK;
+
 /* Layers in topological order, ties in file order. */
 int sw_net_layer_count(const struct sw_net *net);
 const struct sw_layer *sw_net_layer(const struct sw_net *net, int i);

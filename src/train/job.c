@@ -53,11 +53,16 @@ static int load_recipe(struct sw_job *job, const struct sw_job_options *o, struc
     int rc = sw_recipe_load(&source, sw_train_schema(), &job->recipe, err);
     if (!job->recipe)
         return rc;
-    /* The rules between keys are checked even when others failed, so that all faults are shown. */
-    struct sw_err more;
+    /* Rules between keys and between layers are checked even when a value is wrong, so that all
+     * faults are shown at once. */
+    struct sw_err more = {0};
     int settled = sw_job_settle(job->recipe, &job->conf, &more);
+    if (settled == SW_OK || settled == SW_ERR_INVALID)
+        settled = sw_net_check(job->recipe, &more);
     if (rc == SW_OK && settled != SW_OK)
         *err = more;
+    if (rc == SW_OK && settled == SW_OK && job->conf->display_every > 0)
+        job->display.every_steps = job->conf->display_every;
     return rc != SW_OK ? rc : settled;
 }
 
@@ -212,6 +217,24 @@ int sw_job_map_params(struct sw_job *job, int split, const struct sw_net *net, s
     return rc;
 }
 
+/* An [updater PATTERN] that matches no parameter is a slip of the pen. */
+static int check_patterns(struct sw_job *job, struct sw_err *err)
+{
+    for (const struct sw_section *s = sw_recipe_first(job->recipe, "updater"); s;
+         s = sw_section_next(s)) {
+        bool matches = !s->name;
+        for (int p = 0; p < sw_table_count(job->table) && !matches; p++)
+            matches = sw_str_match(s->name, sw_table_param(job->table, p)->name);
+        if (matches)
+            continue;
+        sw_recipe_error(job->recipe, s, NULL, "no parameter matches '%s'", s->name);
+        if (sw_table_count(job->table) > 0)
+            sw_recipe_hint(job->recipe, "parameters are named LAYER.PARAM, such as %s",
+                           sw_table_param(job->table, 0)->name);
+    }
+    return sw_recipe_verdict(job->recipe, err);
+}
+
 static int make_table(struct sw_job *job, struct sw_err *err)
 {
     const struct sw_section *u = sw_recipe_find(job->recipe, "updater", NULL);
@@ -232,6 +255,8 @@ static int make_table(struct sw_job *job, struct sw_err *err)
     int rc = sw_table_new(&args, &job->table, err);
     if (rc == SW_OK)
         rc = sw_job_map_params(job, SW_SPLIT_TRAIN, job->worker.train, err);
+    if (rc == SW_OK)
+        rc = check_patterns(job, err);
     return rc == SW_OK ? sw_table_freeze(job->table, err) : rc;
 }
 
