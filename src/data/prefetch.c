@@ -274,6 +274,18 @@ static void give_block(struct sw_prefetch *p)
         sw_os()->unmap_pages(p->block, p->block_bytes);
 }
 
+bool sw_prefetch_end(struct sw_prefetch *p, int timeout_ms)
+{
+    int64_t until_ns = sw_os()->monotonic_ns() + (int64_t)timeout_ms * 1000000;
+    sw_prefetch_close(p);
+    for (int i = 0; i < p->args.threads; i++) {
+        int64_t left_ms = (until_ns - sw_os()->monotonic_ns()) / 1000000;
+        if (!sw_thread_join_timed(&p->role[i].thread, left_ms > 0 ? (int)left_ms : 0))
+            return false;
+    }
+    return true;
+}
+
 void sw_prefetch_free(struct sw_prefetch *p)
 {
     if (!p)

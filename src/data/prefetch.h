@@ -65,6 +65,9 @@ int sw_prefetch_rewind(struct sw_prefetch *p, int64_t first_batch,
 
 /* Wakes every wait; afterwards next answers SW_ERR_CANCELLED. */
 void sw_prefetch_close(struct sw_prefetch *p);
+/* Closes and waits at most timeout_ms for the threads; false when one still runs. The memory of
+ * batches stays until sw_prefetch_free. */
+bool sw_prefetch_end(struct sw_prefetch *p, int timeout_ms) SW_MUST_CHECK;
 void sw_prefetch_close_v(void *prefetch); /* for sw_fault_attach */
 
 /* Bytes of the slots, for the memory plan: what sw_prefetch_start would take. */

@@ -183,8 +183,8 @@ static int take_up_early(struct sw_table *t, int server, struct sw_err *err)
     return SW_OK;
 }
 
-static int handle_update(struct sw_table *t, int server, const struct sw_message *m,
-                         struct sw_err *err)
+static int bsp_update(struct sw_table *t, int server, const struct sw_message *m,
+                      struct sw_err *err)
 {
     struct sw_server_state *s = &t->servers[server];
     uint64_t version = version_of(t, s, m->param);
@@ -210,7 +210,9 @@ int sw_table_serve(struct sw_table *t, int server, const struct sw_message *m, s
                           "server %d cannot handle message %s for parameter %d", server,
                           sw_message_kind_name(m->kind), m->param);
     int64_t begin_ns = sw_os()->monotonic_ns();
-    int rc = handle_update(t, server, m, err);
+    int rc = t->args.rule->update(t, server, m, err);
     __atomic_fetch_add(&s->served_ns, sw_os()->monotonic_ns() - begin_ns, __ATOMIC_RELAXED);
     return rc;
 }
+
+const struct sw_table_rule sw_table_bsp = {.name = "bsp", .update = bsp_update};

@@ -13,6 +13,8 @@ int sw_table_new(const struct sw_table_args *args, struct sw_table **out, struct
     if (!t)
         return sw_err_nomem(err, "the parameter table", sizeof *t);
     t->args = *args;
+    if (!t->args.rule)
+        t->args.rule = &sw_table_bsp;
     sw_mutex_init(&t->lock);
     sw_cond_init(&t->changed);
     t->slots = args->updater->slots ? args->updater->slots(args->updater_conf) : 0;

@@ -22,7 +22,6 @@
 #include "param/init.h"
 #include "param/updater.h"
 #include "sync/atomic.h"
-#include "sync/fault.h"
 #include "tensor/tensor.h"
 
 struct sw_param {
@@ -48,6 +47,16 @@ struct sw_slice {
     int contributions; /* to version + 1 */
 };
 
+struct sw_table;
+
+/* A consistency rule: what a server does with an update. */
+struct sw_table_rule {
+    const char *name; /* bsp */
+    int (*update)(struct sw_table *t, int server, const struct sw_message *m, struct sw_err *err);
+};
+/* Bulk synchronous: a slice changes when all workers have contributed. */
+extern const struct sw_table_rule sw_table_bsp;
+
 /* Which updater with which settings, and how it is cut. All borrowed for the table's life. */
 struct sw_table_args {
     struct sw_device *device;
@@ -60,7 +69,7 @@ struct sw_table_args {
     uint64_t horizon_steps;
     int64_t slice_elements; /* the largest slice */
     int workers, servers;
-    struct sw_fault *fault; /* closes every wait; may be NULL in tests */
+    const struct sw_table_rule *rule; /* NULL: sw_table_bsp */
 };
 
 struct sw_param_spec {
@@ -70,8 +79,6 @@ struct sw_param_spec {
     struct sw_init_conf init;
     double lr_mult, decay_mult; /* all factors multiplied */
 };
-
-struct sw_table;
 
 /* Called by a server after it applied an update: what a trace, a ledger or a test wants to know. */
 typedef void sw_table_watch(void *user, int server, int param, uint64_t version, int64_t begin_ns,

@@ -250,7 +250,7 @@ static int make_table(struct sw_job *job, struct sw_err *err)
         .slice_elements = SLICE_ELEMENTS,
         .workers = job->placement->worker_count,
         .servers = job->placement->server_count,
-        .fault = &job->fault,
+        .rule = &sw_table_bsp,
     };
     int rc = sw_table_new(&args, &job->table, err);
     if (rc == SW_OK)

@@ -246,22 +246,24 @@ static void follow(struct running *r)
 
 /* ---- the end ---- */
 
+static int left_ms(int64_t until_ns)
+{
+    int64_t ms = (until_ns - sw_os()->monotonic_ns()) / 1000000;
+    return ms > 0 ? (int)ms : 0;
+}
+
 /* Every role in order, each with what is left of the time. False: one did not end. */
 static bool end_roles(struct sw_job *job)
 {
+    struct sw_worker *w = &job->worker;
     int64_t until_ns = sw_os()->monotonic_ns() + (int64_t)SHUTDOWN_MS * 1000000;
     for (int s = 0; s < SW_SPLITS; s++)
-        if (job->worker.prefetch[s])
-            sw_prefetch_close(job->worker.prefetch[s]);
-    struct sw_thread *threads[] = {&job->worker.thread, &job->server.thread};
-    for (int i = 0; i < 2; i++) {
-        if (i == 1)
-            sw_table_close_v(job->table);
-        int64_t left_ms = (until_ns - sw_os()->monotonic_ns()) / 1000000;
-        if (!sw_thread_join_timed(threads[i], left_ms > 0 ? (int)left_ms : 0))
+        if (w->prefetch[s] && !sw_prefetch_end(w->prefetch[s], left_ms(until_ns)))
             return false;
-    }
-    return true;
+    if (!sw_thread_join_timed(&w->thread, left_ms(until_ns)))
+        return false;
+    sw_table_close_v(job->table);
+    return sw_thread_join_timed(&job->server.thread, left_ms(until_ns));
 }
 
 static size_t resident_bytes(void)
@@ -337,6 +339,20 @@ static void close_run(struct sw_job *job, int rc, const struct sw_err *err)
     job->notes_ready = false;
 }
 
+/* A thread hangs: its memory cannot be freed, so all that is left is to write down why. */
+static int say_stuck(struct sw_job *job, struct sw_err *err)
+{
+    int rc = sw_fault_get(&job->fault, err);
+    if (rc == SW_OK)
+        rc = sw_err_set(err, SW_ERR_LIBRARY, "the run was over");
+    sw_err_prefix(err, rc, "a thread did not end within %d s", SHUTDOWN_MS / 1000);
+    sw_history_event(job->history, SW_LOG_ERROR, "job", "%s", err->text);
+    sw_history_finish_run(job->history, SW_RUN_FAILED);
+    bool written = sw_history_flush(job->history, SHUTDOWN_MS);
+    (void)written; /* there is nobody left to tell */
+    return rc;
+}
+
 int sw_job_run(struct sw_job *job, sw_job_observer *observer, void *user, bool *stuck,
                struct sw_err *err)
 {
@@ -364,15 +380,9 @@ int sw_job_run(struct sw_job *job, sw_job_observer *observer, void *user, bool *
         else
             follow(&r);
         if (!end_roles(job)) {
-            rc = sw_fault_get(&job->fault, err);
-            sw_err_prefix(err, rc, "a thread did not end within %d s", SHUTDOWN_MS / 1000);
-            if (job->history)
-                sw_history_event(job->history, SW_LOG_ERROR, "job", "%s", err->text);
-            if (job->history)
-                sw_history_flush(job->history, SHUTDOWN_MS);
             if (stuck)
                 *stuck = true;
-            return rc == SW_OK ? SW_ERR_LIBRARY : rc;
+            return say_stuck(job, err);
         }
         struct sw_note note;
         while (sw_queue_try_pop(&job->notes, &note) == SW_OK)
