@@ -1,0 +1,394 @@
+/* One layer without a net: a recipe text is bound to its conf, sources are features made by hand in
+ * any layout, and all memory comes from malloc, so that the address sanitizer sees every element.
+ * What a pass has to write is full of NaN before it; so is everything that the layer said it would
+ * not read. Tensors go in and come out in plain order, and padding must be zero on the way. */
+#ifndef SW_TESTS_LAYER_SUPPORT_H
+#define SW_TESTS_LAYER_SUPPORT_H
+
+#include "unit/device/device_support.h"
+
+#include "base/hash.h"
+#include "base/os.h"
+#include "layers/layer.h"
+#include "param/init.h"
+#include "recipe/recipe.h"
+
+enum { RIG_SRCS = 3 };
+
+/* ---- Recipes that have layers only ---- */
+
+static const struct sw_schema_kind layer_kinds[] = {
+    {.kind = "layer",
+     .form = SW_SECTION_NAMED,
+     .required = true,
+     .opts = sw_layer_opts,
+     .conf_bytes = sizeof(struct sw_layer_conf),
+     .type_key = {"type"},
+     .types = {(const struct sw_type *const *)(const void *)sw_layer_types},
+     .param_opts = sw_param_opts,
+     .param_bytes = sizeof(struct sw_init_conf)},
+};
+static const struct sw_schema layer_schema = {layer_kinds, 1};
+
+static inline struct sw_recipe *load_layers(const char *text)
+{
+    struct sw_recipe_source source = {
+        .path = "test.ini", .text = text, .text_bytes = strlen(text), .fallback = ""};
+    struct sw_recipe *recipe = NULL;
+    struct sw_err err;
+    ASSERT_OK(sw_recipe_load(&source, &layer_schema, &recipe, &err));
+    return recipe;
+}
+
+/* ---- A layer and everything around it ---- */
+
+/* How a layer is made. */
+struct how {
+    struct sw_stream *stream;
+    const char *name; /* NULL: "tested" */
+    uint64_t seed;
+    int block;                /* channels of 4-D sources in blocks of it; 0: plain */
+    int64_t rows;             /* 0: the example's */
+    bool evaluation;          /* no backward */
+    bool no_data;             /* no source wants a gradient, as in the first layer of a net */
+    bool in_place;            /* where the layer allows it */
+    const struct rig *shares; /* whose parameter layouts it takes over */
+};
+
+struct rig {
+    struct how how;
+    struct sw_recipe *recipe; /* owned */
+    struct sw_layer layer;
+    struct sw_feature src[RIG_SRCS];
+    bool data_in_place, grad_in_place;
+    struct sw_step step;
+    struct sw_result result;
+};
+
+/* Plain tensors: what goes in is random, what comes out is filled by rig_pass. */
+struct values {
+    int src_count, param_count;
+    int64_t src_n[RIG_SRCS], param_n[SW_LAYER_PARAMS], dst_n;
+    float *src[RIG_SRCS], *param[SW_LAYER_PARAMS], *dst_grad;
+    int32_t *label[RIG_SRCS];
+    float *dst, *src_grad[RIG_SRCS], *param_grad[SW_LAYER_PARAMS];
+    struct sw_result result;
+};
+
+static inline const struct sw_desc *layout_of_other(void *user, const struct sw_layer *l,
+                                                    const char *param)
+{
+    const struct rig *other = user;
+    (void)l;
+    for (int i = 0; other && i < other->layer.param_count; i++)
+        if (strcmp(other->layer.param[i].name, param) == 0)
+            return &other->layer.param[i].layout;
+    return NULL;
+}
+
+static inline int example_srcs(const struct sw_layer_example *ex)
+{
+    int n = 0;
+    while (n < RIG_SRCS && ex->src[n].ndim)
+        n++;
+    return n;
+}
+
+static inline struct sw_desc source_layout(const struct sw_layer_example *ex, int k,
+                                           const struct how *how)
+{
+    int64_t dim[SW_MAX_DIMS];
+    memcpy(dim, ex->src[k].dim, sizeof dim);
+    dim[0] = how->rows ? how->rows : dim[0];
+    if (how->block && ex->src[k].ndim == 4)
+        return sw_desc_blocked(SW_F32, 4, dim, 1, how->block);
+    return sw_desc_plain(ex->src[k].labels ? SW_I32 : SW_F32, ex->src[k].ndim, dim);
+}
+
+/* Binds the conf; nothing of the layer itself happens yet. */
+static inline void rig_open(struct rig *g, const struct sw_layer_type *type,
+                            const struct sw_layer_example *ex, const struct how *how)
+{
+    static const char *const names[] = {"a", "b", "c"};
+    char text[4096] = "";
+    size_t n = 0;
+    *g = (struct rig){.how = *how};
+    int srcs = example_srcs(ex);
+    for (int k = 0; k < srcs; k++)
+        n += (size_t)snprintf(text + n, sizeof text - n, "[layer %s]\ntype = input\nfield = %s\n",
+                              names[k], names[k]);
+    n +=
+        (size_t)snprintf(text + n, sizeof text - n, "[layer tested]\ntype = %s\nsrc = a%s%s\n%s",
+                         type->base.name, srcs > 1 ? ", b" : "", srcs > 2 ? ", c" : "", ex->recipe);
+    assert_true(n < sizeof text);
+    g->recipe = load_layers(text);
+    const struct sw_section *section = sw_recipe_find(g->recipe, "layer", "tested");
+    const char *name = how->name ? how->name : "tested";
+    g->layer = (struct sw_layer){.name = name,
+                                 .type = type,
+                                 .conf = section->conf[0],
+                                 .id = sw_hash_name(name),
+                                 .src_count = srcs,
+                                 .result = &g->result};
+    for (int k = 0; k < srcs; k++) {
+        g->src[k].desc = source_layout(ex, k, how);
+        g->layer.src[k] = &g->src[k];
+    }
+}
+
+static inline uint32_t wanted(const struct rig *g)
+{
+    uint32_t mask = 0;
+    if (!g->how.evaluation && !g->how.no_data && g->layer.type->backward)
+        for (int k = 0; k < g->layer.src_count; k++)
+            mask |= (uint32_t)(g->src[k].desc.dtype == SW_F32) << k;
+    return mask;
+}
+
+/* The layer's own setup, whatever comes of it. Teardown with rig_teardown in every case. */
+static inline int rig_try_setup(struct rig *g, struct sw_err *err)
+{
+    struct sw_layer *l = &g->layer;
+    struct sw_layer_setup setup = {.stream = g->how.stream,
+                                   .seed = g->how.seed,
+                                   .training = !g->how.evaluation,
+                                   .wants_grad = wanted(g),
+                                   .layout = layout_of_other,
+                                   .user = (void *)(uintptr_t)g->how.shares};
+    if (l->type->state_bytes) {
+        l->state = sw_calloc(1, l->type->state_bytes);
+        if (!l->state)
+            return sw_err_nomem(err, "a layer", l->type->state_bytes);
+    }
+    return l->type->setup(l, &setup, err);
+}
+
+static inline void rig_teardown(struct rig *g)
+{
+    struct sw_layer *l = &g->layer;
+    if (l->type->teardown && (l->state || !l->type->state_bytes))
+        l->type->teardown(l);
+    sw_free(l->state);
+    l->state = NULL;
+    l->param_count = 0;
+}
+
+/* Memory for everything the layer reads and writes. */
+static inline void rig_allocate(struct rig *g)
+{
+    struct sw_layer *l = &g->layer;
+    size_t dst_bytes = sw_desc_bytes(&l->dst.desc);
+    g->data_in_place = g->how.in_place && l->in_place && !(l->backward_reads_src & 1);
+    g->grad_in_place = g->how.in_place && l->in_place;
+    l->dst.grad = get_bytes(dst_bytes);
+    for (int k = 0; k < l->src_count; k++) {
+        size_t bytes = sw_desc_bytes(&g->src[k].desc);
+        g->src[k].data = get_bytes(bytes);
+        if (wanted(g) >> k & 1)
+            l->src_grad[k] = k == 0 && g->grad_in_place ? l->dst.grad : get_bytes(bytes);
+    }
+    l->dst.data = g->data_in_place ? g->src[0].data : get_bytes(dst_bytes);
+    for (int i = 0; i < l->param_count; i++) {
+        l->param[i].value = get_bytes(sw_desc_bytes(&l->param[i].layout));
+        if (!g->how.evaluation)
+            l->param[i].grad = get_bytes(sw_desc_bytes(&l->param[i].layout));
+    }
+    l->saved = get_bytes(l->saved_bytes);
+    l->scratch = get_bytes(l->scratch_bytes);
+    g->step = (struct sw_step){
+        .step = 3, .first_row = 0, .valid_rows = g->src[0].desc.dim[0], .backward_scale = 0.375f};
+}
+
+static inline void rig_setup(struct rig *g, const struct sw_layer_type *type,
+                             const struct sw_layer_example *ex, const struct how *how)
+{
+    struct sw_err err;
+    rig_open(g, type, ex, how);
+    ASSERT_OK(rig_try_setup(g, &err));
+    rig_allocate(g);
+}
+
+static inline void rig_close(struct rig *g)
+{
+    struct sw_layer *l = &g->layer;
+    for (int k = 0; k < l->src_count; k++) {
+        if (!(k == 0 && g->grad_in_place))
+            free(l->src_grad[k]);
+        free(g->src[k].data);
+    }
+    if (!g->data_in_place)
+        free(l->dst.data);
+    free(l->dst.grad);
+    for (int i = 0; i < l->param_count; i++) {
+        free((float *)(uintptr_t)l->param[i].value);
+        free(l->param[i].grad);
+    }
+    free(l->saved);
+    free(l->scratch);
+    rig_teardown(g);
+    sw_recipe_free(g->recipe);
+}
+
+/* ---- Values ---- */
+
+/* Distinct within any 33 neighbours and away from zero, by more than twice 2^-6, so that no small
+ * step crosses a kink of a maximum or a rectifier; multiples of 2^-16, so that the step is exact.
+ * Every run of 32 elements is a shuffle of the odd or of the even ones of 64 strata of -2..2. */
+static inline float *smooth_floats(struct rng *r, int64_t n)
+{
+    float *x = get_floats(n);
+    for (int64_t i = 0; i < n; i++) {
+        int64_t first = i / 32 * 32, j = rng_int(r, first, i);
+        int64_t stratum = 2 * (i % 32) + i / 32 % 2;
+        double jitter = floor((double)rng_real(r, -512, 512)); /* of 2^-16: at most 1/128 */
+        x[i] = x[j];
+        x[j] = (float)(((double)stratum + 0.5) / 16 - 2 + jitter / 65536);
+    }
+    return x;
+}
+
+static inline float *step_floats(struct rng *r, int64_t n)
+{
+    float *x = get_floats(n);
+    for (int64_t i = 0; i < n; i++)
+        x[i] = (float)rng_int(r, -65536, 65536) / 65536;
+    return x;
+}
+
+/* Random inputs for the shapes of a layer that is set up. */
+static inline struct values values_new(const struct rig *g, const struct sw_layer_example *ex,
+                                       uint64_t seed)
+{
+    struct rng r = rng_of(seed);
+    const struct sw_layer *l = &g->layer;
+    struct values v = {.src_count = l->src_count, .param_count = l->param_count};
+    for (int k = 0; k < l->src_count; k++) {
+        int64_t n = v.src_n[k] = sw_desc_count(&g->src[k].desc);
+        if (!ex->src[k].labels) {
+            v.src[k] = smooth_floats(&r, n);
+            v.src_grad[k] = get_floats(n);
+            continue;
+        }
+        v.label[k] = get_bytes((size_t)n * sizeof(int32_t));
+        for (int64_t i = 0; i < n; i++)
+            v.label[k][i] = (int32_t)rng_int(&r, 0, ex->src[k].labels - 1);
+    }
+    for (int i = 0; i < l->param_count; i++) {
+        v.param_n[i] = sw_desc_count(&l->param[i].layout);
+        v.param[i] = step_floats(&r, v.param_n[i]);
+        v.param_grad[i] = get_floats(v.param_n[i]);
+    }
+    v.dst_n = sw_desc_count(&l->dst.desc);
+    v.dst_grad = step_floats(&r, v.dst_n);
+    v.dst = get_floats(v.dst_n);
+    return v;
+}
+
+static inline void values_free(struct values *v)
+{
+    for (int k = 0; k < v->src_count; k++) {
+        free(v->src[k]);
+        free(v->src_grad[k]);
+        free(v->label[k]);
+    }
+    for (int i = 0; i < v->param_count; i++) {
+        free(v->param[i]);
+        free(v->param_grad[i]);
+    }
+    free(v->dst_grad);
+    free(v->dst);
+}
+
+/* ---- Passes ---- */
+
+/* To plain order; what is stored besides must be zero. */
+static inline void take_plain(const char *what, const struct sw_desc *d, const float *stored,
+                              float *plain)
+{
+    float *again = get_bytes(sw_desc_bytes(d));
+    sw_desc_to_plain(d, stored, plain);
+    sw_desc_from_plain(d, plain, again);
+    for (int64_t i = 0; i < sw_desc_storage(d); i++)
+        if (!(stored[i] == again[i]) && !(isnan(stored[i]) && isnan(again[i])))
+            fail_msg("%s: padding element %lld is %g", what, (long long)i, (double)stored[i]);
+    free(again);
+}
+
+static inline void put_inputs(struct rig *g, const struct values *v)
+{
+    struct sw_layer *l = &g->layer;
+    for (int k = 0; k < l->src_count; k++)
+        sw_desc_from_plain(&g->src[k].desc,
+                           v->label[k] ? (const void *)v->label[k] : (const void *)v->src[k],
+                           g->src[k].data);
+    for (int i = 0; i < l->param_count; i++)
+        sw_desc_from_plain(&l->param[i].layout, v->param[i], (float *)(uintptr_t)l->param[i].value);
+}
+
+static inline int rig_try_forward(struct rig *g, const struct values *v, struct sw_err *err)
+{
+    struct sw_layer *l = &g->layer;
+    struct sw_pass pass = {g->how.stream, &g->step, !g->how.evaluation};
+    put_inputs(g, v);
+    if (!g->data_in_place)
+        poison(l->dst.data, sw_desc_bytes(&l->dst.desc));
+    poison(l->saved, l->saved_bytes);
+    poison(l->scratch, l->scratch_bytes);
+    g->result = (struct sw_result){NAN, NAN};
+    return l->type->forward(l, &pass, err);
+}
+
+static inline void rig_forward(struct rig *g, struct values *v)
+{
+    struct sw_err err;
+    ASSERT_OK(rig_try_forward(g, v, &err));
+    v->result = g->result;
+    if (g->layer.type->role != SW_ROLE_METRIC)
+        take_plain("output", &g->layer.dst.desc, g->layer.dst.data, v->dst);
+}
+
+/* What backward does not read is not there, and what it writes is not read. */
+static inline void hide_from_backward(struct rig *g)
+{
+    struct sw_layer *l = &g->layer;
+    for (int k = 0; k < l->src_count; k++) {
+        bool reads = l->backward_reads_src >> k & 1;
+        if (!reads && g->src[k].desc.dtype == SW_F32 && !(k == 0 && g->data_in_place))
+            poison(g->src[k].data, sw_desc_bytes(&g->src[k].desc));
+        if (l->src_grad[k] && !(k == 0 && g->grad_in_place))
+            poison(l->src_grad[k], sw_desc_bytes(&g->src[k].desc));
+    }
+    if (!l->backward_reads_dst)
+        poison(l->dst.data, sw_desc_bytes(&l->dst.desc));
+    for (int i = 0; i < l->param_count; i++)
+        poison(l->param[i].grad, sw_desc_bytes(&l->param[i].layout));
+    poison(l->scratch, l->scratch_bytes);
+}
+
+static inline void rig_backward(struct rig *g, struct values *v)
+{
+    struct sw_layer *l = &g->layer;
+    struct sw_pass pass = {g->how.stream, &g->step, true};
+    struct sw_err err;
+    hide_from_backward(g);
+    if (l->type->role == SW_ROLE_LOSS)
+        poison(l->dst.grad, sw_desc_bytes(&l->dst.desc));
+    else
+        sw_desc_from_plain(&l->dst.desc, v->dst_grad, l->dst.grad);
+    ASSERT_OK(l->type->backward(l, &pass, &err));
+    for (int k = 0; k < l->src_count; k++)
+        if (l->src_grad[k])
+            take_plain("source gradient", &g->src[k].desc, l->src_grad[k], v->src_grad[k]);
+    for (int i = 0; i < l->param_count; i++)
+        take_plain("parameter gradient", &l->param[i].layout, l->param[i].grad, v->param_grad[i]);
+}
+
+/* Forward, and backward where there is one. */
+static inline void rig_pass(struct rig *g, struct values *v)
+{
+    rig_forward(g, v);
+    if (!g->how.evaluation && g->layer.type->backward)
+        rig_backward(g, v);
+}
+
+#endif
