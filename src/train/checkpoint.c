@@ -136,6 +136,24 @@ static int read_number(const struct sw_st_file *f, const char *path, const char 
     return SW_OK;
 }
 
+static int check_tensor(const struct sw_st_file *f, const char *path, const char *name,
+                        const struct sw_desc *wanted, struct sw_err *err)
+{
+    const struct sw_st_entry *e = sw_st_find(f, name);
+    char has[128], needs[128];
+    if (!e)
+        return sw_err_set(err, SW_ERR_FORMAT, "%s: has no tensor %s", path, name);
+    bool fits = e->dtype == SW_ST_F32 && e->ndim == wanted->ndim;
+    for (int i = 0; fits && i < e->ndim; i++)
+        fits = e->shape[i] == wanted->dim[i];
+    if (fits)
+        return SW_OK;
+    sw_job_shape_text(e->ndim, e->shape, has, sizeof has);
+    sw_job_shape_text(wanted->ndim, wanted->dim, needs, sizeof needs);
+    return sw_err_set(err, SW_ERR_INVALID, "%s: %s is %s %s there, but F32 %s in this net", path,
+                      name, sw_st_dtype_name(e->dtype), has, needs);
+}
+
 /* Every tensor the job needs, with the right shape; sw_st_read_tensor checks again when reading. */
 static int check_tensors(struct sw_job *job, const struct sw_st_file *f, const char *path,
                          struct sw_err *err)
@@ -148,9 +166,7 @@ static int check_tensors(struct sw_job *job, const struct sw_st_file *f, const c
                                : sw_format("updater.%s.%s", param->name, u->slot_names[s]);
             if (!name)
                 return sw_err_nomem(err, "a tensor's name", 0);
-            bool there = sw_st_find(f, name) != NULL;
-            int rc =
-                there ? SW_OK : sw_err_set(err, SW_ERR_FORMAT, "%s: has no tensor %s", path, name);
+            int rc = check_tensor(f, path, name, &param->layout, err);
             sw_free(name);
             if (rc != SW_OK)
                 return rc;

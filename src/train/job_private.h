@@ -130,6 +130,8 @@ void sw_job_settle_server(struct sw_job *job);
 /* plan.c */
 int sw_job_describe(struct sw_job *job, struct sw_err *err) SW_MUST_CHECK;
 size_t sw_job_batch_bytes(const struct sw_job *job);
+/* "128x96x55x55", cut at `bytes`. */
+void sw_job_shape_text(int ndim, const int64_t *dim, char *out, size_t bytes);
 void sw_job_prefetch_args(const struct sw_job *job, int split, struct sw_prefetch_args *args);
 
 /* checkpoint.c */

@@ -32,12 +32,12 @@ size_t sw_job_batch_bytes(const struct sw_job *job)
     return bytes;
 }
 
-static void shape_text(const struct sw_desc *d, char *out, size_t bytes)
+void sw_job_shape_text(int ndim, const int64_t *dim, char *out, size_t bytes)
 {
     size_t n = 0;
     out[0] = '\0';
-    for (int i = 0; i < d->ndim && n < bytes; i++)
-        n += (size_t)snprintf(out + n, bytes - n, "%s%lld", i ? "x" : "", (long long)d->dim[i]);
+    for (int i = 0; i < ndim && n < bytes; i++)
+        n += (size_t)snprintf(out + n, bytes - n, "%s%lld", i ? "x" : "", (long long)dim[i]);
 }
 
 static void fill_row(const struct sw_net *net, int i, struct sw_job_layer *row)
@@ -64,7 +64,7 @@ static void fill_row(const struct sw_net *net, int i, struct sw_job_layer *row)
         row->params += sw_desc_count(&l->param[p].layout);
         row->param_bytes += sw_desc_bytes(&l->param[p].layout);
     }
-    shape_text(&l->dst.desc, row->shape, sizeof row->shape);
+    sw_job_shape_text(l->dst.desc.ndim, l->dst.desc.dim, row->shape, sizeof row->shape);
     sw_desc_text(&l->dst.desc, row->layout);
 }
 

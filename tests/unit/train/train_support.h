@@ -1,0 +1,375 @@
+/* What the tests of training share: a folder of their own with state, history and recipes in it, a
+ * small recipe with all that is random, a job that is opened, run and closed with what it told
+ * along the way, and questions to checkpoints and history. Include once per program. */
+#ifndef TESTS_UNIT_TRAIN_SUPPORT_H
+#define TESTS_UNIT_TRAIN_SUPPORT_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "base/os.h"
+#include "base/str.h"
+#include "history/reader.h"
+#include "tensor/safetensors.h"
+#include "train/job_private.h"
+#include <ftw.h>
+#include <glob.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+/* ---- a folder ---- */
+
+static char home_dir[64];
+
+static inline int home_begin(void **state)
+{
+    (void)state;
+    strcpy(home_dir, "/tmp/singa-train-XXXXXX");
+    if (!mkdtemp(home_dir))
+        return -1;
+    setenv("HOME", home_dir, 1);
+    setenv("XDG_STATE_HOME", home_dir, 1);
+    setenv("XDG_RUNTIME_DIR", home_dir, 1);
+    setenv("OMP_NUM_THREADS", "1", 1);
+    unsetenv("SINGA_DB");
+    return 0;
+}
+
+static inline int remove_one(const char *path, const struct stat *st, int type, struct FTW *ftw)
+{
+    (void)st;
+    (void)type;
+    (void)ftw;
+    return remove(path);
+}
+
+static inline int home_end(void **state)
+{
+    (void)state;
+    return nftw(home_dir, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+}
+
+/* A path in the folder; valid until the 64th call after this one. */
+static inline char *in_home(const char *fmt, ...) SW_PRINTF(1, 2);
+static inline char *in_home(const char *fmt, ...)
+{
+    static char paths[64][512];
+    static unsigned next;
+    char *path = paths[next++ % 64], name[256];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(name, sizeof name, fmt, ap);
+    va_end(ap);
+    snprintf(path, sizeof paths[0], "%s/%s", home_dir, name);
+    return path;
+}
+
+static inline void write_file(const char *path, const void *bytes, size_t n)
+{
+    FILE *f = fopen(path, "wb");
+    assert_non_null(f);
+    assert_int_equal(fwrite(bytes, 1, n, f), n);
+    assert_int_equal(fclose(f), 0);
+}
+
+static inline bool exists(const char *path)
+{
+    return access(path, F_OK) == 0;
+}
+
+static inline void sleep_ms(int ms)
+{
+    nanosleep(&(struct timespec){ms / 1000, (long)(ms % 1000) * 1000000}, NULL);
+}
+
+/* ---- recipes ---- */
+
+#define DATA_SECTIONS                                                                              \
+    "[data train]\nformat = synthetic\nclasses = 4\nrecords = 200\nheight = 16\nwidth = 16\n"      \
+    "mean = 127\nstd = 64\ncrop = 14\nmirror = yes\nshuffle = yes\n"                               \
+    "[data test]\nformat = synthetic\nclasses = 4\nrecords = 53\nheight = 16\nwidth = 16\n"        \
+    "mean = 127\nstd = 64\ncrop = 14\n"
+#define UPDATER_SECTIONS                                                                           \
+    "[updater]\ntype = sgd\nlr = 0.02\npolicy = inverse\ngamma = 0.01\npower = 0.75\n"             \
+    "momentum = 0.9\nweight_decay = 0.0005\n[updater *.bias]\nlr_mult = 2\n"
+#define NET_SECTIONS                                                                               \
+    "[layer image]\ntype = input\nfield = image\n[layer label]\ntype = input\nfield = label\n"     \
+    "[layer conv1]\ntype = convolution\nsrc = image\noutputs = 8\nkernel = 3\n"                    \
+    "[layer pool1]\ntype = pooling\nsrc = conv1\nmethod = max\nkernel = 2\nstride = 2\n"           \
+    "[layer relu1]\ntype = activation\nsrc = pool1\nfunction = relu\n"                             \
+    "[layer fc1]\ntype = inner_product\nsrc = relu1\noutputs = 24\n"                               \
+    "[layer relu2]\ntype = activation\nsrc = fc1\nfunction = relu\n"                               \
+    "[layer drop]\ntype = dropout\nsrc = relu2\nratio = 0.3\n"                                     \
+    "[layer fc2]\ntype = inner_product\nsrc = drop\noutputs = 4\n"                                 \
+    "[layer loss]\ntype = softmax_loss\nsrc = fc2, label\n"                                        \
+    "[layer accuracy]\ntype = accuracy\nsrc = fc2, label\ninclude = eval\n"
+
+/* A convolutional net with dropout, random crop and mirror, shuffling, momentum and decay. */
+static const char tiny_recipe[] =
+    "[job]\nsteps = 60\nbatch = 16\neval_batch = 20\n" DATA_SECTIONS UPDATER_SECTIONS NET_SECTIONS;
+
+static inline const char *write_recipe(const char *name, const char *text)
+{
+    char *path = in_home("%s", name);
+    write_file(path, text, strlen(text));
+    return path;
+}
+
+/* ---- a job from its opening to its end ---- */
+
+enum { TRIAL_STEPS = 2048, TRIAL_SETS = 16 };
+
+struct trial {
+    /* what is asked for */
+    const char *recipe;           /* its text; NULL: tiny_recipe */
+    const char *name;             /* of the run and of its folder; NULL: "run" */
+    const char *sets[TRIAL_SETS]; /* up to the first NULL */
+    int64_t steps;
+    const char *init_from;
+    const char *resume;       /* the run to go on with */
+    int64_t resume_step;      /* from which of its checkpoints */
+    const char *out_dir, *db; /* NULL: in the folder */
+    const char *checkpoint;   /* another file to go on from, or NULL */
+    int64_t trace_capacity;
+    struct sw_display_policy display;
+    void (*before)(struct trial *t); /* between opening and running */
+    void (*on_event)(struct trial *t, const struct sw_job_event *e);
+    void *user;
+    /* what came of it */
+    struct sw_job *job;
+    int rc;
+    bool opened, stuck;
+    struct sw_err err;
+    struct sw_buf messages;
+    double took_s;                /* of sw_job_run */
+    int told[SW_JOB_SUMMARY + 1]; /* events by type */
+    int64_t displayed[TRIAL_STEPS];
+    struct sw_job_event last[SW_JOB_SUMMARY + 1];
+    char text[4096]; /* of all events and log lines, a line each */
+};
+
+static inline void trial_say(struct trial *t, const char *source, const char *text)
+{
+    size_t n = strlen(t->text);
+    snprintf(t->text + n, sizeof t->text - n, "%s: %s\n", source, text);
+}
+
+static inline void trial_observe(void *user, const struct sw_job_event *e)
+{
+    struct trial *t = user;
+    if (e->type == SW_JOB_DISPLAY && t->told[e->type] < TRIAL_STEPS)
+        t->displayed[t->told[e->type]] = e->step;
+    if (e->type == SW_JOB_EVENT)
+        trial_say(t, e->source, e->text);
+    t->told[e->type]++;
+    t->last[e->type] = *e;
+    if (t->on_event)
+        t->on_event(t, e);
+}
+
+static inline int trial_find_run(const struct trial *t, struct sw_run *run, struct sw_err *err)
+{
+    struct sw_history_reader *r = NULL;
+    int rc = sw_history_reader_open(&r, t->db ? t->db : in_home("history.db"), err);
+    if (rc == SW_OK)
+        rc = sw_history_find(r, t->resume, run, err);
+    sw_history_reader_close(r);
+    return rc;
+}
+
+static inline int trial_open(struct trial *t)
+{
+    char recipe[512], db[512], out[512], checkpoint[640];
+    struct sw_run run = {0};
+    const char *name = t->name ? t->name : "run";
+    struct sw_job_options o = {.recipe_path = recipe,
+                               .sets = t->sets,
+                               .name = name,
+                               .out_dir = t->out_dir ? t->out_dir : out,
+                               .db = t->db ? t->db : db,
+                               .init_from = t->init_from,
+                               .steps = t->steps,
+                               .command = "test",
+                               .display = t->display,
+                               .trace_capacity = t->trace_capacity};
+    snprintf(recipe, sizeof recipe, "%s",
+             write_recipe("recipe.ini", t->recipe ? t->recipe : tiny_recipe));
+    snprintf(db, sizeof db, "%s", in_home("history.db"));
+    snprintf(out, sizeof out, "%s", in_home("%s", name));
+    while (o.set_count < TRIAL_SETS && t->sets[o.set_count])
+        o.set_count++;
+    if (t->resume) {
+        t->rc = trial_find_run(t, &run, &t->err);
+        if (t->rc != SW_OK)
+            return t->rc;
+        snprintf(checkpoint, sizeof checkpoint, "%s/checkpoint-%lld.safetensors", run.out_dir,
+                 (long long)t->resume_step);
+        o.resume = &run;
+        o.resume_checkpoint = t->checkpoint ? t->checkpoint : checkpoint;
+        o.name = NULL;
+    }
+    t->rc = sw_job_open(&o, NULL, &t->job, &t->messages, &t->err);
+    t->opened = t->rc == SW_OK;
+    sw_run_fini(&run);
+    return t->rc;
+}
+
+static inline double trial_clock(void)
+{
+    return (double)sw_os()->monotonic_ns() * 1e-9;
+}
+
+static inline int trial_run(struct trial *t)
+{
+    double began = trial_clock();
+    if (t->before)
+        t->before(t);
+    t->rc = sw_job_run(t->job, trial_observe, t, &t->stuck, &t->err);
+    t->took_s = trial_clock() - began;
+    return t->rc;
+}
+
+static inline void trial_close(struct trial *t)
+{
+    sw_job_close(t->job);
+    t->job = NULL;
+    sw_buf_fini(&t->messages);
+}
+
+/* All three; the answer is the first error's. */
+static inline int trial_go(struct trial *t)
+{
+    if (trial_open(t) == SW_OK)
+        trial_run(t);
+    trial_close(t);
+    return t->rc;
+}
+
+/* Runs a trial, or one of those members, and insists that it succeeds. */
+#define trial_ok(t) trial_ok_(t, __FILE__, __LINE__)
+#define train(...) trial_ok_(&(struct trial){__VA_ARGS__}, __FILE__, __LINE__)
+static inline void trial_ok_(struct trial *t, const char *file, int line)
+{
+    if (trial_go(t) != SW_OK) {
+        print_error("%s\n", t->err.text);
+        _assert_int_equal((uintmax_t)t->rc, SW_OK, file, line);
+    }
+}
+
+/* ---- checkpoints ---- */
+
+static inline char *checkpoint_path(const char *run, int64_t step)
+{
+    return in_home("%s/checkpoint-%lld.safetensors", run, (long long)step);
+}
+
+static inline struct sw_st_file *open_tensors(const char *path)
+{
+    struct sw_st_file *f = NULL;
+    struct sw_err err = {0};
+    if (sw_st_open(path, true, &f, &err) != SW_OK)
+        fail_msg("%s", err.text);
+    return f;
+}
+
+static inline void *tensor_bytes(const struct sw_st_file *f, const struct sw_st_entry *e)
+{
+    struct sw_err err = {0};
+    void *p = malloc(e->bytes + 1);
+    assert_non_null(p);
+    if (sw_st_read(f, e, 0, e->bytes, p, &err) != SW_OK)
+        fail_msg("%s", err.text);
+    return p;
+}
+
+/* The first tensor of `a` (with that prefix, or NULL) that `b` has not bit for bit; NULL: all are
+ * there. Parameters and updater state alike; metadata are not looked at. */
+static inline const char *differing_tensor(const char *a, const char *b, const char *prefix)
+{
+    static char name[256];
+    struct sw_st_file *fa = open_tensors(a), *fb = open_tensors(b);
+    name[0] = '\0';
+    size_t compared = 0;
+    for (size_t i = 0; i < sw_st_count(fa) && !name[0]; i++) {
+        const struct sw_st_entry *ea = sw_st_entry_at(fa, i), *eb = sw_st_find(fb, ea->name);
+        if (prefix && strncmp(ea->name, prefix, strlen(prefix)) != 0)
+            continue;
+        compared++;
+        void *pa = tensor_bytes(fa, ea), *pb = eb ? tensor_bytes(fb, eb) : NULL;
+        if (!pb || ea->bytes != eb->bytes || memcmp(pa, pb, ea->bytes) != 0)
+            snprintf(name, sizeof name, "%s", ea->name);
+        free(pa);
+        free(pb);
+    }
+    if (!prefix)
+        assert_int_equal(sw_st_count(fa), sw_st_count(fb));
+    assert_true(compared > 0);
+    sw_st_close(fa);
+    sw_st_close(fb);
+    return name[0] ? name : NULL;
+}
+
+#define assert_same_tensors(a, b) assert_same_tensors_(a, b, __FILE__, __LINE__)
+static inline void assert_same_tensors_(const char *a, const char *b, const char *file, int line)
+{
+    const char *name = differing_tensor(a, b, NULL);
+    if (name)
+        print_error("%s and %s differ in %s\n", a, b, name);
+    _assert_true(name == NULL, "the same tensors", file, line);
+}
+
+/* Files of a run's folder with that in their names. */
+static inline int count_files(const char *run, const char *with)
+{
+    glob_t found = {0};
+    int count = glob(in_home("%s/*%s*", run, with), 0, NULL, &found) == 0 ? (int)found.gl_pathc : 0;
+    globfree(&found);
+    return count;
+}
+
+/* ---- the history ---- */
+
+static inline int take_cell(void *user, int64_t row, int columns,
+                            const struct sw_history_cell *cells)
+{
+    if (row == 0 && columns > 0 && cells[0].text)
+        snprintf(user, 256, "%s", cells[0].text);
+    return 0;
+}
+
+/* The first value of a query as text, "" for NULL or no row; valid until the next call. */
+static inline const char *ask_text(const char *fmt, ...) SW_PRINTF(1, 2);
+static inline const char *ask_text(const char *fmt, ...)
+{
+    static char text[256];
+    char sql[2048];
+    struct sw_history_reader *r = NULL;
+    struct sw_err err = {0};
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(sql, sizeof sql, fmt, ap);
+    va_end(ap);
+    text[0] = '\0';
+    if (sw_history_reader_open(&r, in_home("history.db"), &err) != SW_OK ||
+        sw_history_sql(r, sql, take_cell, text, &err) != SW_OK)
+        fail_msg("%s: %s", sql, err.text);
+    sw_history_reader_close(r);
+    return text;
+}
+#define ask(...) atof(ask_text(__VA_ARGS__))
+
+/* The id of the newest run of that name. */
+static inline int run_id(const char *name)
+{
+    return (int)ask("SELECT max(id) FROM runs WHERE name = '%s'", name);
+}
+
+#endif
