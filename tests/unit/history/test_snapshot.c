@@ -66,6 +66,7 @@ static void other_process_reads_what_was_written(void **state)
     assert_true(sw_snapshot_reader_state(r, &header));
     assert_true(header.status == SW_RUN_STOPPED && header.run_id == 8);
     sw_snapshot_free(s);
+    sw_free(path);
     assert_int_equal(sw_snapshot_find("00112233445566aa", &path, &err), SW_ERR_NOTFOUND);
     assert_true(sw_snapshot_reader_slot(r, 1, &x)); /* the mapping outlives the name */
     sw_snapshot_reader_close(r);

@@ -194,6 +194,41 @@ static void point_costs_at_most_31_bytes(void **state)
     assert_true(bytes > 100000 * 20 && bytes < 100000 * 31);
 }
 
+/* SQLite's own checkpoints are off: ours must keep the WAL short, and the last to leave empties it.
+ */
+static void wal_stays_short(void **state)
+{
+    (void)state;
+    struct stat st;
+    struct sw_history *h = begin("wal");
+    struct sw_history_producer *p = producer(h);
+    off_t longest = 0;
+    for (int step = 1; step <= 200000; step++) {
+        float ms = (float)step / 3; /* eight bytes each: whole numbers are stored shorter */
+        struct sw_step_time t = {.step = step,
+                                 .read_ms = ms,
+                                 .decode_ms = ms,
+                                 .forward_ms = ms,
+                                 .backward_ms = ms,
+                                 .update_ms = ms,
+                                 .comm_hidden_ms = ms,
+                                 .wait_ms = ms,
+                                 .idle_ms = ms};
+        sw_history_step_time(p, &t);
+        if (step % 5000)
+            continue;
+        assert_true(sw_history_flush(h, 20000));
+        assert_int_equal(stat(in_home("db/history.db-wal"), &st), 0);
+        longest = st.st_size > longest ? st.st_size : longest;
+    }
+    finish(h, SW_RUN_DONE);
+    assert_true(longest < 12 << 20);
+    assert_int_equal(stat(db_path(), &st), 0);
+    assert_true(st.st_size > 16 << 20);
+    assert_int_not_equal(stat(in_home("db/history.db-wal"), &st), 0);
+    assert_sound();
+}
+
 static void same_step_again_replaces(void **state)
 {
     (void)state;
@@ -282,6 +317,7 @@ int main(void)
         CASE(directory_that_cannot_be_made_is_an_error),
         CASE(every_table_and_view_has_the_rows),
         CASE(point_costs_at_most_31_bytes),
+        CASE(wal_stays_short),
         CASE(same_step_again_replaces),
         CASE(full_rings_lose_nothing),
         CASE(history_that_never_began_closes),
