@@ -48,3 +48,16 @@ cp "$T/a/checkpoint-40.safetensors" "$T/damaged.safetensors"
 printf 'X' | dd of="$T/damaged.safetensors" bs=1 seek=3000 conv=notrunc 2>/dev/null
 expect 3 eval "$tiny" --weights "$T/damaged.safetensors"
 has err 'damaged\.safetensors'
+
+# A run may start from weights; those that are not there are found before it begins.
+expect 0 run "$tiny" --out "$T/warm" --name warm --init-from "$T/a/checkpoint-40.safetensors" \
+    --steps 1 --set updater.lr=1e-30
+has out 'parameters start from .*/a/checkpoint-40'
+expect 0 eval "$tiny" --weights a --json
+before=$(sed 's/.*"loss":\([^,}]*\).*/\1/' "$T/out")
+expect 0 eval "$tiny" --weights warm --json
+[ "$(sed 's/.*"loss":\([^,}]*\).*/\1/' "$T/out")" = "$before" ] || fail '--init-from took other values'
+expect 3 run "$tiny" --out "$T/cold" --init-from "$T/none.safetensors"
+has err 'none\.safetensors'
+[ -e "$T/cold" ] && fail 'a run was begun without its weights'
+exit 0

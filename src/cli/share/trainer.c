@@ -13,12 +13,15 @@ static volatile sig_atomic_t stops_asked;
 
 static void on_signal(int number)
 {
+    struct sw_job *job = signalled_job;
+    if (!job)
+        return;
     if (number == SIGUSR1)
-        sw_job_request(signalled_job, SW_JOB_CHECKPOINT_NOW);
+        sw_job_request(job, SW_JOB_CHECKPOINT_NOW);
     else if (stops_asked++ == 0)
-        sw_job_request(signalled_job, SW_JOB_STOP);
+        sw_job_request(job, SW_JOB_STOP);
     else
-        sw_job_request(signalled_job, SW_JOB_ABORT);
+        sw_job_request(job, SW_JOB_ABORT);
 }
 
 static const int handled[] = {SIGINT, SIGTERM, SIGUSR1, SIGHUP};
