@@ -204,7 +204,7 @@ static void wal_stays_short(void **state)
     struct sw_history_producer *p = producer(h);
     off_t longest = 0;
     for (int step = 1; step <= 200000; step++) {
-        float ms = (float)step / 3; /* eight bytes each: whole numbers are stored shorter */
+        float ms = (float)step + 0.3f; /* eight bytes each: whole numbers are stored shorter */
         struct sw_step_time t = {.step = step,
                                  .read_ms = ms,
                                  .decode_ms = ms,
