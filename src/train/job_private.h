@@ -73,6 +73,7 @@ struct sw_worker {
     int64_t started_ns, trained_ns; /* first step's begin; time spent in steps */
     int64_t first_step;             /* updates done at the start of this segment */
     int checkpoint_failures;
+    bool stopped; /* ended by request, with a checkpoint, before the last step */
 };
 
 struct sw_job {

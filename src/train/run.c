@@ -252,18 +252,21 @@ static int left_ms(int64_t until_ns)
     return ms > 0 ? (int)ms : 0;
 }
 
-/* Every role in order, each with what is left of the time. False: one did not end. */
-static bool end_roles(struct sw_job *job)
+/* Every role in order, each with what is left of the time. The name of one that did not end, or
+ * NULL. */
+static const char *end_roles(struct sw_job *job)
 {
+    static const char *const readers[SW_SPLITS] = {"prefetch of training data",
+                                                   "prefetch of evaluation data"};
     struct sw_worker *w = &job->worker;
     int64_t until_ns = sw_os()->monotonic_ns() + (int64_t)SHUTDOWN_MS * 1000000;
     for (int s = 0; s < SW_SPLITS; s++)
         if (w->prefetch[s] && !sw_prefetch_end(w->prefetch[s], left_ms(until_ns)))
-            return false;
+            return readers[s];
     if (!sw_thread_join_timed(&w->thread, left_ms(until_ns)))
-        return false;
+        return w->unit;
     sw_table_close_v(job->table);
-    return sw_thread_join_timed(&job->server.thread, left_ms(until_ns));
+    return sw_thread_join_timed(&job->server.thread, left_ms(until_ns)) ? NULL : job->server.unit;
 }
 
 static size_t resident_bytes(void)
@@ -313,7 +316,10 @@ static int outcome(struct sw_job *job, struct sw_err *err)
     int rc = sw_fault_get(&job->fault, err);
     if (rc != SW_OK)
         return rc;
-    if (job->worker.step < job->steps)
+    if (job->worker.step < job->steps && !job->worker.stopped)
+        return sw_err_set(err, SW_ERR_LIBRARY, "%s: ended after step %lld without a reason",
+                          job->worker.unit, (long long)job->worker.step);
+    if (job->worker.stopped)
         return sw_err_set(err, SW_ERR_CANCELLED,
                           "stopped by request after step %lld; a checkpoint was written",
                           (long long)job->worker.step);
@@ -340,12 +346,12 @@ static void close_run(struct sw_job *job, int rc, const struct sw_err *err)
 }
 
 /* A thread hangs: its memory cannot be freed, so all that is left is to write down why. */
-static int say_stuck(struct sw_job *job, struct sw_err *err)
+static int say_stuck(struct sw_job *job, const char *role, struct sw_err *err)
 {
     int rc = sw_fault_get(&job->fault, err);
     if (rc == SW_OK)
         rc = sw_err_set(err, SW_ERR_LIBRARY, "the run was over");
-    sw_err_prefix(err, rc, "a thread did not end within %d s", SHUTDOWN_MS / 1000);
+    sw_err_prefix(err, rc, "%s did not end within %d s", role, SHUTDOWN_MS / 1000);
     sw_history_event(job->history, SW_LOG_ERROR, "job", "%s", err->text);
     sw_history_finish_run(job->history, SW_RUN_FAILED);
     bool written = sw_history_flush(job->history, SHUTDOWN_MS);
@@ -379,10 +385,11 @@ int sw_job_run(struct sw_job *job, sw_job_observer *observer, void *user, bool *
             sw_fault_set(&job->fault, "job", err);
         else
             follow(&r);
-        if (!end_roles(job)) {
+        const char *hanging = end_roles(job);
+        if (hanging) {
             if (stuck)
                 *stuck = true;
-            return say_stuck(job, err);
+            return say_stuck(job, hanging, err);
         }
         struct sw_note note;
         while (sw_queue_try_pop(&job->notes, &note) == SW_OK)

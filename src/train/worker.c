@@ -337,7 +337,7 @@ static struct decision decide(struct sw_worker *w)
     return d;
 }
 
-static int train(struct sw_worker *w, bool *stopped, struct sw_err *err)
+static int train(struct sw_worker *w, struct sw_err *err)
 {
     struct sw_job *job = w->job;
     int rc = SW_OK;
@@ -356,7 +356,7 @@ static int train(struct sw_worker *w, bool *stopped, struct sw_err *err)
         if (d.evaluate || d.checkpoint)
             w->lap_ns = sw_os()->monotonic_ns();
         if (rc == SW_OK && d.stop && !d.last) {
-            *stopped = true;
+            w->stopped = true;
             return SW_OK;
         }
     }
@@ -392,10 +392,9 @@ void sw_worker_main(void *worker)
 {
     struct sw_worker *w = worker;
     struct sw_err err = {0};
-    bool stopped = false;
     int rc = prepare(w, &err);
     if (rc == SW_OK)
-        rc = train(w, &stopped, &err);
+        rc = train(w, &err);
     flush_layer_times(w);
     if (rc != SW_OK)
         sw_fault_set(&w->job->fault, w->unit, &err);

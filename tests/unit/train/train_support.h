@@ -264,6 +264,20 @@ static inline void trial_ok_(struct trial *t, const char *file, int line)
     }
 }
 
+/* The worker on core 0 and the server on core 1, so that the server is a thread. False where the
+ * machine has one core only. */
+static inline bool give_server_a_core(struct sw_job *job)
+{
+    struct sw_placement_row *worker = &job->placement->rows[0], *server = &job->placement->rows[1];
+    if (job->machine->core_count < 2)
+        return false;
+    worker->cores = server->cores = (struct sw_core_set){0};
+    sw_core_set_add(&worker->cores, job->machine->cores[0].number);
+    sw_core_set_add(&server->cores, job->machine->cores[1].number);
+    worker->threads = server->threads = 1;
+    return true;
+}
+
 /* ---- checkpoints ---- */
 
 static inline char *checkpoint_path(const char *run, int64_t step)
