@@ -51,15 +51,15 @@ static int find_shape(const struct sw_layer *l, struct sw_conv_shape *s, struct 
     const struct conf *c = l->conf;
     const struct sw_desc *in = &l->src[0]->desc;
     struct sw_window w;
-    int rc = sw_window_resolve(&c->window, &w, err);
+    int rc = sw_window_resolve(&c->window, c->dilation, &w, err);
     if (rc != SW_OK)
         return rc;
     if (in->dim[1] % c->groups || c->outputs % c->groups)
         return sw_err_set(err, SW_ERR_INVALID,
                           "groups = %lld must divide the %lld input channels and the %lld outputs",
                           (long long)c->groups, (long long)in->dim[1], (long long)c->outputs);
-    int64_t extent_h = c->dilation * (w.kernel_h - 1) + 1;
-    int64_t extent_w = c->dilation * (w.kernel_w - 1) + 1;
+    int64_t extent_h = sw_window_extent(w.kernel_h, c->dilation);
+    int64_t extent_w = sw_window_extent(w.kernel_w, c->dilation);
     *s = (struct sw_conv_shape){
         .outputs = c->outputs,
         .groups = c->groups,
@@ -152,6 +152,9 @@ static const struct sw_layer_example examples[] = {
     {.recipe = "outputs = 4\nkernel = 3\ndilation = 2\npad = 2\n",
      .src = {{4, {2, 3, 8, 8}, 0}},
      .dst = {2, 4, 8, 8}},
+    {.recipe = "outputs = 3\nkernel = 3\ndilation = 3\npad = 3\n",
+     .src = {{4, {2, 2, 5, 6}, 0}},
+     .dst = {2, 3, 5, 6}},
     {.recipe = "outputs = 20\nkernel = 5\n", .src = {{4, {2, 17, 9, 9}, 0}}, .dst = {2, 20, 5, 5}},
     {0},
 };

@@ -30,7 +30,7 @@ static const struct sw_opt opts[] = {
      .choices = methods},
     SW_WINDOW_OPTS(struct conf, window, "1"),
     {.key = "global",
-     .help = "one window over the whole image; kernel is not given then",
+     .help = "one window over the whole image; kernel, stride and pad are not given then",
      .type = SW_OPT_BOOL,
      .offset = offsetof(struct conf, global),
      .def = "no"},
@@ -43,17 +43,26 @@ static const struct sw_opt opts[] = {
     {0},
 };
 
+/* Was anything said about the window that differs from one over the whole image? */
+static bool has_window(const struct sw_window_conf *w)
+{
+    bool kernel = w->kernel || w->kernel_x || w->kernel_y;
+    bool stride = w->stride > 1 || w->stride_x > 1 || w->stride_y > 1;
+    return kernel || stride || w->pad > 0 || w->pad_x > 0 || w->pad_y > 0;
+}
+
 static int find_shape(const struct sw_layer *l, struct sw_pool_shape *s, struct sw_err *err)
 {
     const struct conf *c = l->conf;
     const int64_t *dim = l->src[0]->desc.dim;
     struct sw_window w = {.kernel_h = dim[2], .kernel_w = dim[3], .stride_h = 1, .stride_w = 1};
     if (c->global) {
-        if (c->window.kernel || c->window.kernel_x || c->window.kernel_y)
+        if (has_window(&c->window))
             return sw_err_set(err, SW_ERR_INVALID,
-                              "global = yes takes the whole image: leave out kernel");
+                              "global = yes takes the whole image: leave out kernel, stride and "
+                              "pad");
     } else {
-        int rc = sw_window_resolve(&c->window, &w, err);
+        int rc = sw_window_resolve(&c->window, 1, &w, err);
         if (rc != SW_OK)
             return rc;
     }

@@ -105,6 +105,7 @@ static void teardown(struct sw_layer *l)
 static const struct sw_layer_example examples[] = {
     {.recipe = "", .src = {{2, {4, 10}, 0}, {1, {4}, 10}}, .dst = {4, 10}},
     {.recipe = "weight = 0.3\n", .src = {{2, {3, 5}, 0}, {1, {3}, 5}}, .dst = {3, 5}},
+    {.recipe = "", .src = {{4, {3, 20, 1, 1}, 0}, {1, {3}, 20}}, .dst = {3, 20, 1, 1}},
     {0},
 };
 

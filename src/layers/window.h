@@ -36,9 +36,15 @@ struct sw_window {
     int64_t kernel_h, kernel_w, stride_h, stride_w, pad_h, pad_w;
 };
 
-/* Errors: SW_ERR_INVALID when the kernel is not given or a pad is not smaller than the kernel. */
-static inline int sw_window_resolve(const struct sw_window_conf *c, struct sw_window *w,
-                                    struct sw_err *err)
+/* The pixels that a window spans along one axis when its taps are `dilation` apart. */
+static inline int64_t sw_window_extent(int64_t kernel, int64_t dilation)
+{
+    return dilation * (kernel - 1) + 1;
+}
+
+/* Errors: SW_ERR_INVALID when the kernel is not given or a pad is not smaller than its extent. */
+static inline int sw_window_resolve(const struct sw_window_conf *c, int64_t dilation,
+                                    struct sw_window *w, struct sw_err *err)
 {
     *w = (struct sw_window){
         .kernel_h = c->kernel_y ? c->kernel_y : c->kernel,
@@ -51,12 +57,14 @@ static inline int sw_window_resolve(const struct sw_window_conf *c, struct sw_wi
     if (!w->kernel_h || !w->kernel_w)
         return sw_err_set(err, SW_ERR_INVALID,
                           "kernel is missing: give kernel, or kernel_x and kernel_y");
-    if (w->pad_h >= w->kernel_h || w->pad_w >= w->kernel_w)
+    int64_t extent_h = sw_window_extent(w->kernel_h, dilation);
+    int64_t extent_w = sw_window_extent(w->kernel_w, dilation);
+    if (w->pad_h >= extent_h || w->pad_w >= extent_w)
         return sw_err_set(err, SW_ERR_INVALID,
                           "pad %lld x %lld must be smaller than the kernel %lld x %lld, or a "
                           "window would see only zeros",
-                          (long long)w->pad_h, (long long)w->pad_w, (long long)w->kernel_h,
-                          (long long)w->kernel_w);
+                          (long long)w->pad_h, (long long)w->pad_w, (long long)extent_h,
+                          (long long)extent_w);
     return SW_OK;
 }
 
