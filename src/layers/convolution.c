@@ -11,10 +11,6 @@ struct conf {
     bool bias;
 };
 
-struct state {
-    struct sw_plan *plan;
-};
-
 static const struct sw_opt opts[] = {
     {.key = "outputs",
      .help = "number of filters (output channels)",
@@ -86,7 +82,7 @@ static int find_shape(const struct sw_layer *l, struct sw_conv_shape *s, struct 
 
 static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_err *err)
 {
-    struct state *st = l->state;
+    struct sw_plan_state *st = l->state;
     struct sw_conv_shape shape;
     int rc = sw_layer_need_src(l, 0, 4, err);
     if (rc == SW_OK)
@@ -102,35 +98,12 @@ static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_e
     rc = s->stream->dev->ops->plans->convolution(s->stream, in, &shape, passes, &st->plan, err);
     if (rc != SW_OK)
         return rc;
-    sw_layer_use_plan(l, st->plan);
     int64_t taps = shape.kernel_h * shape.kernel_w;
     int64_t fan_in = in->dim[1] / shape.groups * taps;
-    sw_layer_add_param(l, "weight", &st->plan->weight, fan_in, shape.outputs / shape.groups * taps);
-    if (shape.bias)
-        sw_layer_add_param(l, "bias", &st->plan->bias, fan_in, shape.outputs);
+    sw_layer_use_plan(l, fan_in, shape.outputs / shape.groups * taps);
     l->flops_forward = 2.0 * (double)sw_desc_count(&l->dst.desc) * (double)fan_in;
     l->flops_backward = l->flops_forward * ((s->wants_grad & 1) ? 2 : 1);
     return SW_OK;
-}
-
-static int forward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *err)
-{
-    struct state *st = l->state;
-    (void)r;
-    return sw_layer_plan_forward(l, st->plan, err);
-}
-
-static int backward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *err)
-{
-    struct state *st = l->state;
-    (void)r;
-    return sw_layer_plan_backward(l, st->plan, err);
-}
-
-static void teardown(struct sw_layer *l)
-{
-    struct state *st = l->state;
-    sw_plan_free(st->plan);
 }
 
 static const char *const params[] = {"weight", "bias", NULL};
@@ -168,11 +141,11 @@ const struct sw_layer_type sw_layer_convolution = {
     .role = SW_ROLE_NEURON,
     .min_src = 1,
     .max_src = 1,
-    .state_bytes = sizeof(struct state),
+    .state_bytes = sizeof(struct sw_plan_state),
     .can_fuse_relu = true,
     .setup = setup,
-    .forward = forward,
-    .backward = backward,
-    .teardown = teardown,
+    .forward = sw_layer_plan_forward,
+    .backward = sw_layer_plan_backward,
+    .teardown = sw_layer_plan_teardown,
     .examples = examples,
 };

@@ -8,10 +8,6 @@ struct conf {
     bool bias;
 };
 
-struct state {
-    struct sw_plan *plan;
-};
-
 static const struct sw_opt opts[] = {
     {.key = "outputs",
      .help = "number of output features",
@@ -31,7 +27,7 @@ static const struct sw_opt opts[] = {
 static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_err *err)
 {
     const struct conf *c = l->conf;
-    struct state *st = l->state;
+    struct sw_plan_state *st = l->state;
     int rc = sw_layer_need_src(l, 0, 0, err);
     if (rc != SW_OK)
         return rc;
@@ -46,34 +42,11 @@ static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_e
     rc = s->stream->dev->ops->plans->inner_product(s->stream, in, &shape, passes, &st->plan, err);
     if (rc != SW_OK)
         return rc;
-    sw_layer_use_plan(l, st->plan);
     int64_t features = sw_desc_features(in);
-    sw_layer_add_param(l, "weight", &st->plan->weight, features, c->outputs);
-    if (c->bias)
-        sw_layer_add_param(l, "bias", &st->plan->bias, features, c->outputs);
+    sw_layer_use_plan(l, features, c->outputs);
     l->flops_forward = 2.0 * (double)in->dim[0] * (double)features * (double)c->outputs;
     l->flops_backward = l->flops_forward * ((s->wants_grad & 1) ? 2 : 1);
     return SW_OK;
-}
-
-static int forward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *err)
-{
-    struct state *st = l->state;
-    (void)r;
-    return sw_layer_plan_forward(l, st->plan, err);
-}
-
-static int backward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *err)
-{
-    struct state *st = l->state;
-    (void)r;
-    return sw_layer_plan_backward(l, st->plan, err);
-}
-
-static void teardown(struct sw_layer *l)
-{
-    struct state *st = l->state;
-    sw_plan_free(st->plan);
 }
 
 static const char *const params[] = {"weight", "bias", NULL};
@@ -95,11 +68,11 @@ const struct sw_layer_type sw_layer_inner_product = {
     .role = SW_ROLE_NEURON,
     .min_src = 1,
     .max_src = 1,
-    .state_bytes = sizeof(struct state),
+    .state_bytes = sizeof(struct sw_plan_state),
     .can_fuse_relu = true,
     .setup = setup,
-    .forward = forward,
-    .backward = backward,
-    .teardown = teardown,
+    .forward = sw_layer_plan_forward,
+    .backward = sw_layer_plan_backward,
+    .teardown = sw_layer_plan_teardown,
     .examples = examples,
 };

@@ -67,14 +67,24 @@ const struct sw_desc *sw_setup_layout(const struct sw_layer_setup *s, const stru
     return s->layout ? s->layout(s->user, l, param) : NULL;
 }
 
-void sw_layer_use_plan(struct sw_layer *l, const struct sw_plan *p)
+static struct sw_plan *plan_of(const struct sw_layer *l)
 {
+    return ((const struct sw_plan_state *)l->state)->plan;
+}
+
+void sw_layer_use_plan(struct sw_layer *l, int64_t fan_in, int64_t fan_out)
+{
+    const struct sw_plan *p = plan_of(l);
     l->dst.desc = p->dst;
     l->saved_bytes = p->saved_bytes;
     l->scratch_bytes = p->scratch_bytes;
     l->backward_reads_src = p->backward_reads_src ? 1u : 0u;
     l->backward_reads_dst = p->backward_reads_dst;
     l->algorithm = p->algorithm;
+    if (p->weight.ndim)
+        sw_layer_add_param(l, "weight", &p->weight, fan_in, fan_out);
+    if (p->bias.ndim)
+        sw_layer_add_param(l, "bias", &p->bias, 0, 0); /* starts at zero unless told otherwise */
 }
 
 static struct sw_plan_args plan_args(const struct sw_layer *l)
@@ -96,19 +106,22 @@ static struct sw_plan_args plan_args(const struct sw_layer *l)
     return a;
 }
 
-int sw_layer_plan_forward(struct sw_layer *l, struct sw_plan *p, struct sw_err *err)
+int sw_layer_plan_forward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *err)
 {
     struct sw_plan_args a = plan_args(l);
-    return sw_plan_forward(p, &a, err);
+    (void)r;
+    return sw_plan_forward(plan_of(l), &a, err);
 }
 
-int sw_layer_plan_backward(struct sw_layer *l, struct sw_plan *p, struct sw_err *err)
+int sw_layer_plan_backward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *err)
 {
     struct sw_plan_args a = plan_args(l);
-    if (l->param_count > 0) {
-        int rc = sw_plan_backward_weights(p, &a, err);
-        if (rc != SW_OK)
-            return rc;
-    }
-    return a.diff_src ? sw_plan_backward_data(p, &a, err) : SW_OK;
+    (void)r;
+    int rc = l->param_count > 0 ? sw_plan_backward_weights(plan_of(l), &a, err) : SW_OK;
+    return rc == SW_OK && a.diff_src ? sw_plan_backward_data(plan_of(l), &a, err) : rc;
+}
+
+void sw_layer_plan_teardown(struct sw_layer *l)
+{
+    sw_plan_free(plan_of(l));
 }

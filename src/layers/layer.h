@@ -48,7 +48,7 @@ struct sw_layer {
 
     int src_count;
     struct sw_feature *src[SW_LAYER_SRCS]; /* borrowed: the sources' dst */
-    float *src_grad[SW_LAYER_SRCS];     /* where backward writes; NULL: not wanted */
+    float *src_grad[SW_LAYER_SRCS];        /* where backward writes; NULL: not wanted */
     struct sw_feature dst;
 
     /* Filled by setup. */
@@ -145,11 +145,18 @@ int sw_layer_need_labels(const struct sw_layer *l, int i, struct sw_err *err) SW
 /* Layout that an existing parameter has, or NULL. */
 const struct sw_desc *sw_setup_layout(const struct sw_layer_setup *s, const struct sw_layer *l,
                                       const char *param);
-/* Takes over what a plan needs and says: descriptors, memory, what backward reads, the algorithm.
- */
-void sw_layer_use_plan(struct sw_layer *l, const struct sw_plan *p);
-/* Runs the passes of the single plan of a layer with the layer's own pointers. */
-int sw_layer_plan_forward(struct sw_layer *l, struct sw_plan *p, struct sw_err *err) SW_MUST_CHECK;
-int sw_layer_plan_backward(struct sw_layer *l, struct sw_plan *p, struct sw_err *err) SW_MUST_CHECK;
+/* Layers that are one plan: their state, and the callbacks they share. The parameters, if any, are
+ * added in the order weight, bias. */
+struct sw_plan_state {
+    struct sw_plan *plan; /* owned */
+};
+/* Takes over what the plan needs and says: descriptors, memory, what backward reads, the algorithm;
+ * and adds the parameters it has. */
+void sw_layer_use_plan(struct sw_layer *l, int64_t fan_in, int64_t fan_out);
+int sw_layer_plan_forward(struct sw_layer *l, const struct sw_pass *r,
+                          struct sw_err *err) SW_MUST_CHECK;
+int sw_layer_plan_backward(struct sw_layer *l, const struct sw_pass *r,
+                           struct sw_err *err) SW_MUST_CHECK;
+void sw_layer_plan_teardown(struct sw_layer *l);
 
 #endif

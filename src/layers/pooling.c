@@ -14,10 +14,6 @@ struct conf {
     struct sw_window_conf window;
 };
 
-struct state {
-    struct sw_plan *plan;
-};
-
 static const char *const methods[] = {"max", "avg", NULL};
 static const char *const roundings[] = {"ceil", "floor", NULL};
 
@@ -88,7 +84,7 @@ static int find_shape(const struct sw_layer *l, struct sw_pool_shape *s, struct 
 
 static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_err *err)
 {
-    struct state *st = l->state;
+    struct sw_plan_state *st = l->state;
     struct sw_pool_shape shape;
     int rc = sw_layer_need_src(l, 0, 4, err);
     if (rc == SW_OK)
@@ -100,31 +96,11 @@ static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_e
                                              err);
     if (rc != SW_OK)
         return rc;
-    sw_layer_use_plan(l, st->plan);
+    sw_layer_use_plan(l, 0, 0);
     l->flops_forward =
         (double)sw_desc_count(&l->dst.desc) * (double)(shape.kernel_h * shape.kernel_w);
     l->flops_backward = l->flops_forward;
     return SW_OK;
-}
-
-static int forward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *err)
-{
-    struct state *st = l->state;
-    (void)r;
-    return sw_layer_plan_forward(l, st->plan, err);
-}
-
-static int backward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *err)
-{
-    struct state *st = l->state;
-    (void)r;
-    return sw_layer_plan_backward(l, st->plan, err);
-}
-
-static void teardown(struct sw_layer *l)
-{
-    struct state *st = l->state;
-    sw_plan_free(st->plan);
 }
 
 static const struct sw_layer_example examples[] = {
@@ -158,10 +134,10 @@ const struct sw_layer_type sw_layer_pooling = {
     .role = SW_ROLE_NEURON,
     .min_src = 1,
     .max_src = 1,
-    .state_bytes = sizeof(struct state),
+    .state_bytes = sizeof(struct sw_plan_state),
     .setup = setup,
-    .forward = forward,
-    .backward = backward,
-    .teardown = teardown,
+    .forward = sw_layer_plan_forward,
+    .backward = sw_layer_plan_backward,
+    .teardown = sw_layer_plan_teardown,
     .examples = examples,
 };

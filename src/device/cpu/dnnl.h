@@ -27,12 +27,12 @@ struct sw_dnnl_port {
     int arg; /* DNNL_ARG_* */
     enum sw_dnnl_slot slot;
     bool output;
-    dnnl_memory_t inner;         /* owned: what the primitive gets */
-    dnnl_memory_t outer;         /* owned; NULL without a reorder */
-    dnnl_memory_t view;          /* owned; the reordered memory in another shape, or NULL */
-    dnnl_primitive_t reorder;    /* owned; NULL without a reorder */
-    size_t scratch_offset;       /* of inner, with a reorder */
-    void *handle, *handle_outer; /* set last: setting one again may cost */
+    dnnl_memory_t inner;                       /* owned: what the primitive gets */
+    dnnl_memory_t outer;                       /* owned; NULL without a reorder */
+    dnnl_memory_t view;                        /* owned; inner's bytes in another shape, or NULL */
+    dnnl_primitive_t reorder;                  /* owned; NULL without a reorder */
+    size_t scratch_offset;                     /* of inner, with a reorder */
+    void *handle, *handle_outer, *handle_view; /* set last: setting one again may cost */
 };
 
 enum { SW_DNNL_PORTS = 8 };
@@ -44,7 +44,6 @@ struct sw_dnnl_op {
     struct sw_dnnl_port port[SW_DNNL_PORTS];
     int port_count;
     dnnl_memory_t scratchpad; /* owned */
-    size_t scratchpad_offset;
     void *scratchpad_handle;
     size_t scratch_bytes; /* of the whole op, 64-byte aligned pieces */
 };
@@ -71,23 +70,28 @@ void sw_dnnl_any(int ndims, const int64_t *dims, dnnl_memory_desc_t *md);
 /* Attributes: scratchpad from us, a relu on the output where asked. Destroy by the caller. */
 int sw_dnnl_attr(bool relu, dnnl_primitive_attr_t *attr, struct sw_err *err) SW_MUST_CHECK;
 
-/* Makes the primitive of pd. Errors: SW_ERR_LIBRARY. */
+/* What a port is to be. inner is the layout that the primitive wants; outer the one outside, NULL
+ * when it is the same; view another shape of inner's bytes that the primitive is shown, or NULL. */
+struct sw_dnnl_port_spec {
+    int arg;
+    enum sw_dnnl_slot slot;
+    bool output;
+    const dnnl_memory_desc_t *inner, *outer, *view;
+};
+/* Makes the primitive of pd with its ports; a spec without inner is left out (no bias, no
+ * workspace). Errors: SW_ERR_LIBRARY, SW_ERR_NOMEM. */
 int sw_dnnl_op_init(struct sw_dnnl_op *op, struct sw_stream *s, const_dnnl_primitive_desc_t pd,
+                    const struct sw_dnnl_port_spec *ports, int count,
                     struct sw_err *err) SW_MUST_CHECK;
-/* Adds a port; outer is the layout outside, NULL: the same as inner. */
-int sw_dnnl_op_port(struct sw_dnnl_op *op, int arg, enum sw_dnnl_slot slot, bool output,
-                    const dnnl_memory_desc_t *inner, const dnnl_memory_desc_t *outer,
-                    struct sw_err *err) SW_MUST_CHECK;
-/* The port added last, which has a reorder, is shown to the primitive in another shape of the same
- * bytes. */
-int sw_dnnl_op_view(struct sw_dnnl_op *op, const dnnl_memory_desc_t *as,
-                    struct sw_err *err) SW_MUST_CHECK;
+#define SW_DNNL_PORT_COUNT(ports) ((int)(sizeof(ports) / sizeof *(ports)))
 int sw_dnnl_op_run(struct sw_dnnl_op *op, const struct sw_plan_args *a,
                    struct sw_err *err) SW_MUST_CHECK;
 void sw_dnnl_op_fini(struct sw_dnnl_op *op); /* a zeroed one is accepted */
 
 /* The memory descriptor a primitive descriptor chose. */
 const dnnl_memory_desc_t *sw_dnnl_md(const_dnnl_primitive_desc_t pd, dnnl_query_t what);
+/* What forward keeps for backward; NULL when there is nothing. */
+const dnnl_memory_desc_t *sw_dnnl_workspace(const_dnnl_primitive_desc_t pd, size_t *bytes);
 const char *sw_dnnl_impl(const_dnnl_primitive_desc_t pd);
 
 /* A plan of up to three ops; the private struct behind every plan of these files. */
@@ -99,6 +103,31 @@ extern const struct sw_plan_ops sw_dnnl_plan_ops;       /* with weights */
 extern const struct sw_plan_ops sw_dnnl_weightless_ops; /* without */
 /* Sets scratch_bytes from the ops and algorithm from the forward primitive descriptor. */
 void sw_dnnl_plan_finish(struct sw_dnnl_plan *p, const_dnnl_primitive_desc_t forward);
+
+union sw_dnnl_op_desc {
+    dnnl_convolution_desc_t convolution;
+    dnnl_inner_product_desc_t inner_product;
+};
+
+/* A convolution or inner product as sw_dnnl_weighted_new wants it. */
+struct sw_dnnl_weighted {
+    const char *name;                          /* for messages */
+    dnnl_memory_desc_t src, weight, bias, dst; /* as the primitive sees them; any format or fixed */
+    bool has_bias, relu;
+    bool flatten;                 /* the source is made plain and then seen as `src` */
+    dnnl_memory_desc_t src_plain; /* with flatten: the source's own dimensions, plain */
+    int64_t groups;
+    struct sw_desc weight_plain;         /* logical dimensions, for layouts that ours cannot say */
+    const struct sw_desc *weight_layout; /* given from outside, or NULL */
+    const void *shape;                   /* for describe */
+    dnnl_status_t (*describe)(const struct sw_dnnl_weighted *w, dnnl_prop_kind_t kind,
+                              const dnnl_memory_desc_t *weight, union sw_dnnl_op_desc *d);
+};
+/* Everything is borrowed during the call. Errors: SW_ERR_LIBRARY, SW_ERR_UNSUPPORTED, SW_ERR_NOMEM.
+ */
+int sw_dnnl_weighted_new(struct sw_stream *s, const struct sw_desc *src,
+                         const struct sw_dnnl_weighted *w, struct sw_plan_passes passes,
+                         struct sw_plan **out, struct sw_err *err) SW_MUST_CHECK;
 
 int sw_dnnl_conv_new(struct sw_stream *s, const struct sw_desc *src,
                      const struct sw_conv_shape *shape, struct sw_plan_passes passes,

@@ -7,7 +7,6 @@ static int make_forward(struct sw_dnnl_plan *p, const struct sw_lrn_shape *c,
                         const dnnl_memory_desc_t *md, dnnl_primitive_attr_t attr, bool training,
                         dnnl_primitive_desc_t *pd, struct sw_err *err)
 {
-    struct sw_dnnl_op *op = &p->forward;
     dnnl_lrn_desc_t d;
     dnnl_engine_t engine;
     dnnl_stream_t stream;
@@ -20,25 +19,21 @@ static int make_forward(struct sw_dnnl_plan *p, const struct sw_lrn_shape *c,
     if (st == dnnl_success)
         st = dnnl_primitive_desc_create(pd, &d, attr, engine, NULL);
     rc = sw_dnnl_check(st, "preparing lrn", err);
-    if (rc == SW_OK)
-        rc = sw_dnnl_op_init(op, p->base.stream, *pd, err);
-    if (rc == SW_OK)
-        rc = sw_dnnl_op_port(op, DNNL_ARG_SRC, SW_SLOT_SRC, false, md, NULL, err);
-    if (rc == SW_OK)
-        rc = sw_dnnl_op_port(op, DNNL_ARG_DST, SW_SLOT_DST, true, md, NULL, err);
-    const dnnl_memory_desc_t *ws = rc == SW_OK ? sw_dnnl_md(*pd, dnnl_query_workspace_md) : NULL;
-    if (ws && dnnl_memory_desc_get_size(ws)) {
-        p->base.saved_bytes = dnnl_memory_desc_get_size(ws);
-        rc = sw_dnnl_op_port(op, DNNL_ARG_WORKSPACE, SW_SLOT_SAVED, true, ws, NULL, err);
-    }
-    return rc;
+    if (rc != SW_OK)
+        return rc;
+    const dnnl_memory_desc_t *saved = sw_dnnl_workspace(*pd, &p->base.saved_bytes);
+    const struct sw_dnnl_port_spec ports[] = {
+        {DNNL_ARG_SRC, SW_SLOT_SRC, false, md, NULL, NULL},
+        {DNNL_ARG_DST, SW_SLOT_DST, true, md, NULL, NULL},
+        {DNNL_ARG_WORKSPACE, SW_SLOT_SAVED, true, saved, NULL, NULL},
+    };
+    return sw_dnnl_op_init(&p->forward, p->base.stream, *pd, ports, SW_DNNL_PORT_COUNT(ports), err);
 }
 
 static int make_backward(struct sw_dnnl_plan *p, const struct sw_lrn_shape *c,
                          const dnnl_memory_desc_t *md, dnnl_primitive_attr_t attr,
                          dnnl_primitive_desc_t hint, struct sw_err *err)
 {
-    struct sw_dnnl_op *op = &p->backward_data;
     dnnl_lrn_desc_t d;
     dnnl_primitive_desc_t pd = NULL;
     dnnl_status_t st = dnnl_lrn_backward_desc_init(&d, dnnl_lrn_across_channels, md, md, c->size,
@@ -46,19 +41,19 @@ static int make_backward(struct sw_dnnl_plan *p, const struct sw_lrn_shape *c,
     if (st == dnnl_success)
         st = dnnl_primitive_desc_create(&pd, &d, attr, p->forward.engine, hint);
     int rc = sw_dnnl_check(st, "preparing lrn's backward", err);
-    if (rc == SW_OK)
-        rc = sw_dnnl_op_init(op, p->base.stream, pd, err);
-    if (rc == SW_OK)
-        rc = sw_dnnl_op_port(op, DNNL_ARG_SRC, SW_SLOT_SRC, false, md, NULL, err);
-    if (rc == SW_OK)
-        rc = sw_dnnl_op_port(op, DNNL_ARG_DIFF_DST, SW_SLOT_DIFF_DST, false, md, NULL, err);
-    if (rc == SW_OK)
-        rc = sw_dnnl_op_port(op, DNNL_ARG_DIFF_SRC, SW_SLOT_DIFF_SRC, true, md, NULL, err);
-    if (rc == SW_OK && p->base.saved_bytes)
-        rc = sw_dnnl_op_port(op, DNNL_ARG_WORKSPACE, SW_SLOT_SAVED, false,
-                             sw_dnnl_md(pd, dnnl_query_workspace_md), NULL, err);
-    if (pd)
-        dnnl_primitive_desc_destroy(pd);
+    if (rc != SW_OK)
+        return rc;
+    size_t bytes;
+    const dnnl_memory_desc_t *saved = sw_dnnl_workspace(pd, &bytes);
+    const struct sw_dnnl_port_spec ports[] = {
+        {DNNL_ARG_SRC, SW_SLOT_SRC, false, md, NULL, NULL},
+        {DNNL_ARG_DIFF_DST, SW_SLOT_DIFF_DST, false, md, NULL, NULL},
+        {DNNL_ARG_DIFF_SRC, SW_SLOT_DIFF_SRC, true, md, NULL, NULL},
+        {DNNL_ARG_WORKSPACE, SW_SLOT_SAVED, false, saved, NULL, NULL},
+    };
+    rc = sw_dnnl_op_init(&p->backward_data, p->base.stream, pd, ports, SW_DNNL_PORT_COUNT(ports),
+                         err);
+    dnnl_primitive_desc_destroy(pd);
     return rc;
 }
 

@@ -73,6 +73,13 @@ const dnnl_memory_desc_t *sw_dnnl_md(const_dnnl_primitive_desc_t pd, dnnl_query_
     return dnnl_primitive_desc_query_md(pd, what, 0);
 }
 
+const dnnl_memory_desc_t *sw_dnnl_workspace(const_dnnl_primitive_desc_t pd, size_t *bytes)
+{
+    const dnnl_memory_desc_t *md = sw_dnnl_md(pd, dnnl_query_workspace_md);
+    *bytes = md ? dnnl_memory_desc_get_size(md) : 0;
+    return *bytes > 0 ? md : NULL;
+}
+
 const char *sw_dnnl_impl(const_dnnl_primitive_desc_t pd)
 {
     const char *name = "?";
@@ -104,24 +111,6 @@ static size_t round_up(size_t bytes)
     return (bytes + 63) / 64 * 64;
 }
 
-int sw_dnnl_op_init(struct sw_dnnl_op *op, struct sw_stream *s, const_dnnl_primitive_desc_t pd,
-                    struct sw_err *err)
-{
-    memset(op, 0, sizeof *op);
-    int rc = sw_dnnl_open(s, &op->engine, &op->stream, err);
-    if (rc == SW_OK)
-        rc = sw_dnnl_check(dnnl_primitive_create(&op->primitive, pd), "creating a primitive", err);
-    if (rc != SW_OK)
-        return rc;
-    const dnnl_memory_desc_t *md = sw_dnnl_md(pd, dnnl_query_scratchpad_md);
-    size_t bytes = md ? dnnl_memory_desc_get_size(md) : 0;
-    if (bytes == 0)
-        return SW_OK;
-    op->scratch_bytes = round_up(bytes);
-    return sw_dnnl_check(dnnl_memory_create(&op->scratchpad, md, op->engine, DNNL_MEMORY_NONE),
-                         "creating a scratchpad", err);
-}
-
 static int make_reorder(struct sw_dnnl_op *op, struct sw_dnnl_port *port,
                         const dnnl_memory_desc_t *inner, const dnnl_memory_desc_t *outer,
                         struct sw_err *err)
@@ -144,24 +133,43 @@ static int make_reorder(struct sw_dnnl_op *op, struct sw_dnnl_port *port,
     return rc;
 }
 
-int sw_dnnl_op_port(struct sw_dnnl_op *op, int arg, enum sw_dnnl_slot slot, bool output,
-                    const dnnl_memory_desc_t *inner, const dnnl_memory_desc_t *outer,
-                    struct sw_err *err)
+static int make_memory(struct sw_dnnl_op *op, const dnnl_memory_desc_t *md, dnnl_memory_t *out,
+                       struct sw_err *err)
+{
+    return sw_dnnl_check(dnnl_memory_create(out, md, op->engine, DNNL_MEMORY_NONE),
+                         "creating a memory object", err);
+}
+
+static int add_port(struct sw_dnnl_op *op, const struct sw_dnnl_port_spec *spec, struct sw_err *err)
 {
     struct sw_dnnl_port *port = &op->port[op->port_count++];
-    *port = (struct sw_dnnl_port){.arg = arg, .slot = slot, .output = output};
-    int rc = sw_dnnl_check(dnnl_memory_create(&port->inner, inner, op->engine, DNNL_MEMORY_NONE),
-                           "creating a memory object", err);
-    if (rc == SW_OK && outer && !dnnl_memory_desc_equal(inner, outer))
-        rc = make_reorder(op, port, inner, outer, err);
+    *port = (struct sw_dnnl_port){.arg = spec->arg, .slot = spec->slot, .output = spec->output};
+    int rc = make_memory(op, spec->inner, &port->inner, err);
+    bool same = !spec->outer || dnnl_memory_desc_equal(spec->inner, spec->outer);
+    if (rc == SW_OK && !same)
+        rc = make_reorder(op, port, spec->inner, spec->outer, err);
+    if (rc == SW_OK && spec->view)
+        rc = make_memory(op, spec->view, &port->view, err);
     return rc;
 }
 
-int sw_dnnl_op_view(struct sw_dnnl_op *op, const dnnl_memory_desc_t *as, struct sw_err *err)
+int sw_dnnl_op_init(struct sw_dnnl_op *op, struct sw_stream *s, const_dnnl_primitive_desc_t pd,
+                    const struct sw_dnnl_port_spec *ports, int count, struct sw_err *err)
 {
-    struct sw_dnnl_port *port = &op->port[op->port_count - 1];
-    return sw_dnnl_check(dnnl_memory_create(&port->view, as, op->engine, DNNL_MEMORY_NONE),
-                         "creating a memory object", err);
+    memset(op, 0, sizeof *op);
+    int rc = sw_dnnl_open(s, &op->engine, &op->stream, err);
+    if (rc == SW_OK)
+        rc = sw_dnnl_check(dnnl_primitive_create(&op->primitive, pd), "creating a primitive", err);
+    const dnnl_memory_desc_t *md = sw_dnnl_md(pd, dnnl_query_scratchpad_md);
+    size_t bytes = md ? dnnl_memory_desc_get_size(md) : 0;
+    if (rc == SW_OK && bytes > 0) {
+        op->scratch_bytes = round_up(bytes);
+        rc = make_memory(op, md, &op->scratchpad, err);
+    }
+    for (int i = 0; i < count && rc == SW_OK; i++)
+        if (ports[i].inner)
+            rc = add_port(op, &ports[i], err);
+    return rc;
 }
 
 static void *slot_pointer(const struct sw_plan_args *a, enum sw_dnnl_slot slot)
@@ -223,17 +231,15 @@ static int run_reorder(struct sw_dnnl_op *op, struct sw_dnnl_port *port, struct 
 
 static int point_port(struct sw_dnnl_port *port, const struct sw_plan_args *a, struct sw_err *err)
 {
-    void *pointer = slot_pointer(a, port->slot);
-    if (!port->reorder)
-        return set_handle(port->inner, &port->handle, pointer, err);
-    int rc = set_handle(port->outer, &port->handle_outer, pointer, err);
-    if (rc != SW_OK)
-        return rc;
-    void *inner = (char *)a->scratch + port->scratch_offset;
-    if (port->view && port->handle != inner)
-        rc =
-            sw_dnnl_check(dnnl_memory_set_data_handle(port->view, inner), "setting a pointer", err);
-    return rc == SW_OK ? set_handle(port->inner, &port->handle, inner, err) : rc;
+    void *outside = slot_pointer(a, port->slot), *inside = outside;
+    int rc = SW_OK;
+    if (port->reorder) {
+        rc = set_handle(port->outer, &port->handle_outer, outside, err);
+        inside = (char *)a->scratch + port->scratch_offset;
+    }
+    if (rc == SW_OK && port->view)
+        rc = set_handle(port->view, &port->handle_view, inside, err);
+    return rc == SW_OK ? set_handle(port->inner, &port->handle, inside, err) : rc;
 }
 
 int sw_dnnl_op_run(struct sw_dnnl_op *op, const struct sw_plan_args *a, struct sw_err *err)
@@ -248,8 +254,7 @@ int sw_dnnl_op_run(struct sw_dnnl_op *op, const struct sw_plan_args *a, struct s
         args[n++] = (dnnl_exec_arg_t){port->arg, port->view ? port->view : port->inner};
     }
     if (rc == SW_OK && op->scratchpad) {
-        rc = set_handle(op->scratchpad, &op->scratchpad_handle,
-                        (char *)a->scratch + op->scratchpad_offset, err);
+        rc = set_handle(op->scratchpad, &op->scratchpad_handle, a->scratch, err);
         args[n++] = (dnnl_exec_arg_t){DNNL_ARG_SCRATCHPAD, op->scratchpad};
     }
     if (rc == SW_OK)

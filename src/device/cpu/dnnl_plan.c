@@ -64,12 +64,12 @@ int sw_dnnl_reorder_new(struct sw_stream *s, const struct sw_desc *from, const s
         rc = sw_dnnl_check(
             dnnl_reorder_primitive_desc_create(&pd, &md_from, engine, &md_to, engine, NULL),
             "preparing a reorder", err);
+    const struct sw_dnnl_port_spec ports[] = {
+        {DNNL_ARG_FROM, SW_SLOT_SRC, false, &md_from, NULL, NULL},
+        {DNNL_ARG_TO, SW_SLOT_DST, true, &md_to, NULL, NULL},
+    };
     if (rc == SW_OK)
-        rc = sw_dnnl_op_init(&p->forward, s, pd, err);
-    if (rc == SW_OK)
-        rc = sw_dnnl_op_port(&p->forward, DNNL_ARG_FROM, SW_SLOT_SRC, false, &md_from, NULL, err);
-    if (rc == SW_OK)
-        rc = sw_dnnl_op_port(&p->forward, DNNL_ARG_TO, SW_SLOT_DST, true, &md_to, NULL, err);
+        rc = sw_dnnl_op_init(&p->forward, s, pd, ports, SW_DNNL_PORT_COUNT(ports), err);
     if (rc == SW_OK)
         sw_dnnl_plan_finish(p, pd);
     if (pd)

@@ -1,0 +1,188 @@
+/* What convolution and inner product have in common: a source, weights, a bias, an output; three
+ * primitives; and the question in which layout the parameter is stored. */
+#include "device/cpu/dnnl.h"
+
+#include "base/os.h"
+#include <string.h>
+
+/* One plan under construction. */
+struct build {
+    const struct sw_dnnl_weighted *w;
+    struct sw_dnnl_plan *plan;
+    dnnl_primitive_attr_t attr, plain_attr;
+    dnnl_primitive_desc_t forward;
+    dnnl_memory_desc_t src, weight, dst; /* outside */
+    dnnl_engine_t engine;
+};
+
+static int make_pd(const struct build *b, dnnl_prop_kind_t kind, const dnnl_memory_desc_t *weight,
+                   dnnl_primitive_desc_t *pd, struct sw_err *err)
+{
+    union sw_dnnl_op_desc d;
+    bool forward = kind == dnnl_forward_training;
+    dnnl_status_t st = b->w->describe(b->w, kind, weight, &d);
+    if (st == dnnl_success)
+        st = dnnl_primitive_desc_create(pd, &d, forward ? b->attr : b->plain_attr, b->engine,
+                                        forward ? NULL : b->forward);
+    return sw_dnnl_check(st, b->w->name, err);
+}
+
+/* Chooses the forward primitive, and the layout that the parameter has or gets. A layout given from
+ * outside is used as it is when that costs no slower implementation, else through a reorder. */
+static int choose_forward(struct build *b, struct sw_err *err)
+{
+    const struct sw_dnnl_weighted *w = b->w;
+    struct sw_plan *p = &b->plan->base;
+    int rc = make_pd(b, dnnl_forward_training, &w->weight, &b->forward, err);
+    if (rc != SW_OK)
+        return rc;
+    if (!w->weight_layout) {
+        const dnnl_memory_desc_t *chosen = sw_dnnl_md(b->forward, dnnl_query_weights_md);
+        if (!sw_dnnl_weights_to_desc(chosen, w->groups, &p->weight))
+            p->weight = w->weight_plain;
+        return SW_OK;
+    }
+    p->weight = *w->weight_layout;
+    dnnl_memory_desc_t given;
+    dnnl_primitive_desc_t fixed = NULL;
+    struct sw_err ignored;
+    if (!sw_dnnl_weights_from_desc(w->weight_layout, w->groups, &given) ||
+        make_pd(b, dnnl_forward_training, &given, &fixed, &ignored) != SW_OK)
+        return SW_OK;
+    bool as_good = strcmp(sw_dnnl_impl(fixed), sw_dnnl_impl(b->forward)) == 0;
+    dnnl_primitive_desc_destroy(as_good ? b->forward : fixed);
+    if (as_good)
+        b->forward = fixed;
+    return SW_OK;
+}
+
+static int find_outside(struct build *b, struct sw_err *err)
+{
+    struct sw_plan *p = &b->plan->base;
+    if (!sw_dnnl_to_desc(sw_dnnl_md(b->forward, dnnl_query_dst_md), &p->dst))
+        return sw_err_set(err, SW_ERR_UNSUPPORTED, "oneDNN: %s: an output layout of its own",
+                          b->w->name);
+    if (b->w->has_bias)
+        p->bias = sw_desc_plain(SW_F32, 1, &p->weight.dim[0]);
+    sw_dnnl_from_desc(&p->src, &b->src);
+    sw_dnnl_from_desc(&p->dst, &b->dst);
+    if (!sw_dnnl_weights_from_desc(&p->weight, b->w->groups, &b->weight))
+        return sw_err_set(err, SW_ERR_UNSUPPORTED,
+                          "oneDNN: %s: the weights' layout pads inside a group", b->w->name);
+    return SW_OK;
+}
+
+/* The port of the source or its gradient: what the primitive chose, or plain memory that it sees
+ * flattened to [N, features]. */
+static struct sw_dnnl_port_spec source_port(const struct build *b, const_dnnl_primitive_desc_t pd,
+                                            int arg, enum sw_dnnl_slot slot, bool output)
+{
+    const struct sw_dnnl_weighted *w = b->w;
+    dnnl_query_t chosen = output ? dnnl_query_diff_src_md : dnnl_query_src_md;
+    return (struct sw_dnnl_port_spec){arg,     slot,
+                                      output,  w->flatten ? &w->src_plain : sw_dnnl_md(pd, chosen),
+                                      &b->src, w->flatten ? &w->src : NULL};
+}
+
+static int init_forward(struct build *b, struct sw_err *err)
+{
+    const_dnnl_primitive_desc_t pd = b->forward;
+    const struct sw_dnnl_port_spec ports[] = {
+        source_port(b, pd, DNNL_ARG_SRC, SW_SLOT_SRC, false),
+        {DNNL_ARG_WEIGHTS, SW_SLOT_WEIGHT, false, sw_dnnl_md(pd, dnnl_query_weights_md), &b->weight,
+         NULL},
+        {DNNL_ARG_BIAS, SW_SLOT_BIAS, false, b->w->has_bias ? &b->w->bias : NULL, NULL, NULL},
+        {DNNL_ARG_DST, SW_SLOT_DST, true, sw_dnnl_md(pd, dnnl_query_dst_md), &b->dst, NULL},
+    };
+    return sw_dnnl_op_init(&b->plan->forward, b->plan->base.stream, pd, ports,
+                           SW_DNNL_PORT_COUNT(ports), err);
+}
+
+static int init_backward_data(struct build *b, struct sw_err *err)
+{
+    dnnl_primitive_desc_t pd = NULL;
+    int rc = make_pd(b, dnnl_backward_data, &b->w->weight, &pd, err);
+    if (rc != SW_OK)
+        return rc;
+    const struct sw_dnnl_port_spec ports[] = {
+        {DNNL_ARG_DIFF_DST, SW_SLOT_DIFF_DST, false, sw_dnnl_md(pd, dnnl_query_diff_dst_md),
+         &b->dst, NULL},
+        {DNNL_ARG_WEIGHTS, SW_SLOT_WEIGHT, false, sw_dnnl_md(pd, dnnl_query_weights_md), &b->weight,
+         NULL},
+        source_port(b, pd, DNNL_ARG_DIFF_SRC, SW_SLOT_DIFF_SRC, true),
+    };
+    rc = sw_dnnl_op_init(&b->plan->backward_data, b->plan->base.stream, pd, ports,
+                         SW_DNNL_PORT_COUNT(ports), err);
+    dnnl_primitive_desc_destroy(pd);
+    return rc;
+}
+
+static int init_backward_weights(struct build *b, struct sw_err *err)
+{
+    dnnl_primitive_desc_t pd = NULL;
+    int rc = make_pd(b, dnnl_backward_weights, &b->w->weight, &pd, err);
+    if (rc != SW_OK)
+        return rc;
+    const struct sw_dnnl_port_spec ports[] = {
+        source_port(b, pd, DNNL_ARG_SRC, SW_SLOT_SRC, false),
+        {DNNL_ARG_DIFF_DST, SW_SLOT_DIFF_DST, false, sw_dnnl_md(pd, dnnl_query_diff_dst_md),
+         &b->dst, NULL},
+        {DNNL_ARG_DIFF_WEIGHTS, SW_SLOT_DIFF_WEIGHT, true,
+         sw_dnnl_md(pd, dnnl_query_diff_weights_md), &b->weight, NULL},
+        {DNNL_ARG_DIFF_BIAS, SW_SLOT_DIFF_BIAS, true, b->w->has_bias ? &b->w->bias : NULL, NULL,
+         NULL},
+    };
+    rc = sw_dnnl_op_init(&b->plan->backward_weights, b->plan->base.stream, pd, ports,
+                         SW_DNNL_PORT_COUNT(ports), err);
+    dnnl_primitive_desc_destroy(pd);
+    return rc;
+}
+
+static int build_plan(struct build *b, struct sw_plan_passes passes, struct sw_err *err)
+{
+    dnnl_stream_t stream;
+    int rc = sw_dnnl_open(b->plan->base.stream, &b->engine, &stream, err);
+    if (rc == SW_OK)
+        rc = sw_dnnl_attr(b->w->relu, &b->attr, err);
+    if (rc == SW_OK)
+        rc = sw_dnnl_attr(false, &b->plain_attr, err);
+    if (rc == SW_OK)
+        rc = choose_forward(b, err);
+    if (rc == SW_OK)
+        rc = find_outside(b, err);
+    if (rc == SW_OK)
+        rc = init_forward(b, err);
+    if (rc == SW_OK && passes.backward_data)
+        rc = init_backward_data(b, err);
+    if (rc == SW_OK && passes.backward_weights)
+        rc = init_backward_weights(b, err);
+    if (rc == SW_OK)
+        sw_dnnl_plan_finish(b->plan, b->forward);
+    return rc;
+}
+
+int sw_dnnl_weighted_new(struct sw_stream *s, const struct sw_desc *src,
+                         const struct sw_dnnl_weighted *w, struct sw_plan_passes passes,
+                         struct sw_plan **out, struct sw_err *err)
+{
+    struct build b = {.w = w, .plan = sw_calloc(1, sizeof *b.plan)};
+    if (!b.plan)
+        return sw_err_nomem(err, w->name, sizeof *b.plan);
+    b.plan->base = (struct sw_plan){.ops = &sw_dnnl_plan_ops,
+                                    .stream = s,
+                                    .src = *src,
+                                    .backward_reads_src = passes.backward_weights};
+    int rc = build_plan(&b, passes, err);
+    if (b.forward)
+        dnnl_primitive_desc_destroy(b.forward);
+    if (b.attr)
+        dnnl_primitive_attr_destroy(b.attr);
+    if (b.plain_attr)
+        dnnl_primitive_attr_destroy(b.plain_attr);
+    if (rc != SW_OK) {
+        sw_plan_free(&b.plan->base);
+        return rc;
+    }
+    *out = &b.plan->base;
+    return SW_OK;
+}
