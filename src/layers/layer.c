@@ -58,6 +58,9 @@ int sw_layer_need_labels(const struct sw_layer *l, int i, struct sw_err *err)
                           "source %d is %s: it must be labels, one whole number per row (an input "
                           "layer with field = label)",
                           i + 1, sw_desc_text(d, text));
+    if (d->dim[0] != l->src[0]->desc.dim[0])
+        return sw_err_set(err, SW_ERR_INVALID, "%lld rows of scores but %lld labels",
+                          (long long)l->src[0]->desc.dim[0], (long long)d->dim[0]);
     return SW_OK;
 }
 

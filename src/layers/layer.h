@@ -140,7 +140,7 @@ struct sw_layer_param *sw_layer_add_param(struct sw_layer *l, const char *name,
                                           int64_t fan_out);
 /* Source i must be f32 with ndim dimensions (0: any). Errors: SW_ERR_INVALID saying both shapes. */
 int sw_layer_need_src(const struct sw_layer *l, int i, int ndim, struct sw_err *err) SW_MUST_CHECK;
-/* Source i must be int32 labels, one per row. */
+/* Source i must be int32 labels, one per row of source 0. */
 int sw_layer_need_labels(const struct sw_layer *l, int i, struct sw_err *err) SW_MUST_CHECK;
 /* Layout that an existing parameter has, or NULL. */
 const struct sw_desc *sw_setup_layout(const struct sw_layer_setup *s, const struct sw_layer *l,

@@ -44,9 +44,6 @@ static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_e
     if (rc != SW_OK)
         return rc;
     const struct sw_desc *in = &l->src[0]->desc;
-    if (in->dim[0] != l->src[1]->desc.dim[0])
-        return sw_err_set(err, SW_ERR_INVALID, "%lld rows of scores but %lld labels",
-                          (long long)in->dim[0], (long long)l->src[1]->desc.dim[0]);
     st->plain = sw_desc_plain(SW_F32, in->ndim, in->dim);
     st->prob_bytes = sw_desc_bytes(&st->plain);
     if (!sw_desc_is_plain(in)) {
