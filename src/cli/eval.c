@@ -1,6 +1,7 @@
 /* singa-ws eval: loss and metrics of weights on a split of a recipe's data. */
 #include "base/json.h"
 #include "base/os.h"
+#include "cli/share/checkpoints.h"
 #include "cli/share/runs.h"
 #include "cli/share/trainer.h"
 #include "recipe/recipe.h"
@@ -61,6 +62,12 @@ static bool is_file(const char *path)
     return sw_os()->stat(path, &st) == 0 && S_ISREG(st.st_mode);
 }
 
+static int keep_path(struct weights *w, const char *path, struct sw_err *err)
+{
+    w->path = sw_strdup(path);
+    return w->path ? SW_OK : sw_err_nomem(err, "the name of a file", strlen(path) + 1);
+}
+
 static int find_run(struct sw_history_reader *reader, const char *db, const struct options *o,
                     const char *hash, struct weights *w, struct sw_err *err)
 {
@@ -81,13 +88,12 @@ static int find_weights(const struct options *o, const struct sw_job *job, struc
 {
     struct sw_history_reader *reader = NULL;
     struct sw_checkpoints checkpoints = {0};
+    const char *newest;
     char *db = NULL;
     int rc;
 
-    if (o->weights && is_file(o->weights)) {
-        w->path = sw_strdup(o->weights);
-        return w->path ? SW_OK : sw_err_nomem(err, "name of the weights", strlen(o->weights));
-    }
+    if (o->weights && is_file(o->weights))
+        return keep_path(w, o->weights, err);
     if (o->weights && (strchr(o->weights, '/') || sw_str_ends(o->weights, ".safetensors")))
         return sw_err_set(err, SW_ERR_NOTFOUND, "--weights %s: there is no such file", o->weights);
     rc = sw_runs_open(o->common.db, sw_runs_job_db(job), &reader, &db, err);
@@ -95,10 +101,10 @@ static int find_weights(const struct options *o, const struct sw_job *job, struc
         rc = find_run(reader, db, o, sw_recipe_hash(sw_job_recipe(job)), w, err);
     if (rc == SW_OK)
         rc = sw_checkpoints_find(reader, &w->run, &checkpoints, err);
-    if (rc == SW_OK) {
-        w->path = checkpoints.items[0].path;
-        checkpoints.items[0].path = NULL;
-    }
+    if (rc == SW_OK)
+        rc = sw_checkpoints_newest(&checkpoints, &newest, err);
+    if (rc == SW_OK)
+        rc = keep_path(w, newest, err);
     sw_checkpoints_fini(&checkpoints);
     sw_history_reader_close(reader);
     sw_free(db);

@@ -1,8 +1,8 @@
 /* singa-ws resume: goes on with a stored run from its newest checkpoint that is whole. */
 #include "base/os.h"
+#include "cli/share/checkpoints.h"
 #include "cli/share/runs.h"
 #include "cli/share/trainer.h"
-#include <string.h>
 
 struct options {
     struct sw_cli_common common;
@@ -58,30 +58,6 @@ static bool is_there(const struct sw_run *run, const struct sw_checkpoints *chec
     return true;
 }
 
-/* Whether an error is about the checkpoint: data that is damaged gives the same code. */
-static bool is_about(const struct sw_err *err, const char *path)
-{
-    return (err->code == SW_ERR_FORMAT || err->code == SW_ERR_NOTFOUND || err->code == SW_ERR_IO) &&
-           strstr(err->text, path);
-}
-
-/* Opens the job from the newest checkpoint that is whole; the others are named. */
-static int open_newest(struct sw_trainer *t, struct sw_job_options *job,
-                       const struct sw_checkpoints *checkpoints, struct sw_err *err)
-{
-    int rc = SW_ERR_NOTFOUND;
-    for (int i = 0; i < checkpoints->count; i++) {
-        job->resume_checkpoint = checkpoints->items[i].path;
-        rc = sw_trainer_open(t, job, err);
-        if (rc == SW_OK || !is_about(err, job->resume_checkpoint) || i + 1 == checkpoints->count)
-            return rc;
-        sw_cli_say("%s", err->text);
-        sw_cli_say("trying the checkpoint before it, of step %lld",
-                   (long long)checkpoints->items[i + 1].step);
-    }
-    return rc;
-}
-
 static int go_on(const struct options *o, const struct sw_run *run,
                  const struct sw_checkpoints *checkpoints, const char *db, const char *command)
 {
@@ -98,7 +74,9 @@ static int go_on(const struct options *o, const struct sw_run *run,
     };
     int rc = sw_trainer_init(&t, &o->common, &err);
     if (rc == SW_OK)
-        rc = open_newest(&t, &job, checkpoints, &err);
+        rc = sw_checkpoints_newest(checkpoints, &job.resume_checkpoint, &err);
+    if (rc == SW_OK)
+        rc = sw_trainer_open(&t, &job, &err);
     int code = rc == SW_OK ? sw_trainer_run(&t) : sw_trainer_refuse(&t, rc, &err);
     sw_trainer_fini(&t);
     return code;

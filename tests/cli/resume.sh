@@ -81,6 +81,30 @@ rm -f "$T"/hurt/checkpoint-*
 expect 3 resume hurt --steps 50
 has err 'gone'
 
+# A power cut may take the newest rows of the history: a file of the run's own in its folder counts, one
+# of another run does not.
+if have_python; then
+    expect 0 run "$tiny" --out "$T/lost" --name lost --steps 20 --quiet
+    cp "$T/other/checkpoint-40.safetensors" "$T/lost/checkpoint-35.safetensors"
+    python3 - "$SINGA_DB" <<'END' || fail 'the history could not be edited'
+import sqlite3, sys
+db = sqlite3.connect(sys.argv[1])
+run = db.execute("select id from runs where name = 'lost'").fetchone()[0]
+db.execute("delete from checkpoints where run_id = ? and step > 0", (run,))
+db.commit()
+END
+    expect 0 resume lost --steps 40
+    has out 'from step 20'
+    same_as_whole "$T/lost/checkpoint-40.safetensors"
+fi
+
+# Two runs in one folder: the first is not resumed from what the second wrote.
+expect 0 run "$tiny" --out "$T/both" --name one --steps 10 --quiet
+expect 0 run "$tiny" --out "$T/both" --name two --steps 10 --set job.seed=5 --quiet
+expect 3 resume one --steps 12
+has err 'another run'
+expect 0 resume two --steps 12 --quiet
+
 # No such run, no history, a run that is alive.
 expect 3 resume no-such-run
 has err 'no-such-run'
