@@ -10,7 +10,7 @@
 #include <dirent.h>
 #include <stdio.h>
 
-enum { FORMAT_VERSION = 1 };
+enum { FORMAT_VERSION = 1, FLUSH_MS = 500 };
 
 static int add_tensors(struct sw_job *job, struct sw_st_writer *w, struct sw_tensor *views,
                        struct sw_stream *stream, struct sw_err *err)
@@ -78,6 +78,9 @@ static void announce(struct sw_worker *w, const char *path, uint64_t bytes, cons
     struct sw_job_event e = {
         .type = SW_JOB_CHECKPOINT, .step = w->step, .steps = job->steps, .bytes = (int64_t)bytes};
     sw_history_checkpoint(job->history, w->step, path, (int64_t)bytes, checksum, false);
+    /* So that a kill from now on finds the row; a database that is busy does not stop training. */
+    bool stored = sw_history_flush(job->history, FLUSH_MS);
+    (void)stored;
     sw_job_note(job, &e, path);
 }
 

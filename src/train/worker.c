@@ -192,7 +192,7 @@ static void fill_event(const struct sw_worker *w, int split, struct sw_job_event
 static bool display_due(struct sw_worker *w)
 {
     const struct sw_display_policy *d = &w->job->display;
-    if (w->step - w->first_step <= d->first_steps ||
+    if (w->step - w->first_step <= d->first_steps || w->step >= w->job->steps ||
         (d->every_steps > 0 && w->step % d->every_steps == 0))
         return true;
     return __atomic_exchange_n(&w->job->wants_display, 0, __ATOMIC_RELAXED) != 0;
