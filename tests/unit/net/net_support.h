@@ -7,6 +7,7 @@
 #include "unit/layers/layer_recipe.h"
 
 #include "base/hash.h"
+#include "base/os.h"
 #include "base/str.h"
 #include "net/net_private.h"
 
