@@ -1,0 +1,680 @@
+/* ctest-labels: threads */
+/* The parameter table: how it is cut, what its servers make of messages in any order, that every
+ * gradient counts exactly once, and who is woken. */
+#include "table_support.h"
+
+#include "unit/faulty_os.h"
+
+/* ---- Cutting ---- */
+
+static const int64_t slice_sizes[] = {1, 16, 17, 100, 1000, 1 << 20};
+
+static void check_slices(const struct sw_table *t, int64_t largest)
+{
+    int next = 0;
+    int64_t limit = (largest + 15) / 16 * 16;
+    for (int p = 0; p < TABLE_PARAMS; p++) {
+        const struct sw_param *param = sw_table_param(t, p);
+        int64_t at = 0;
+        assert_int_equal(param->first_slice, next);
+        assert_true(param->slice_count > 0);
+        for (int i = 0; i < param->slice_count; i++) {
+            const struct sw_slice *s = &t->slices[next++];
+            assert_int_equal(s->param, p);
+            assert_int_equal(s->from, at);
+            assert_int_equal(s->from % 16, 0);
+            assert_true(s->count > 0 && s->count <= limit);
+            assert_true(s->server >= 0 && s->server < t->args.servers);
+            at += s->count;
+        }
+        assert_int_equal(at, sw_desc_storage(&param->layout));
+    }
+    assert_int_equal(next, t->slice_count);
+}
+
+/* What a server has is what the slices say, and no server has more than one slice above another. */
+static void check_dealing(const struct sw_table *t)
+{
+    int64_t least = INT64_MAX, most = 0, largest = 0;
+    int dealt = 0;
+    for (int i = 0; i < t->slice_count; i++)
+        largest = t->slices[i].count > largest ? t->slices[i].count : largest;
+    for (int s = 0; s < t->args.servers; s++) {
+        const struct sw_server_state *server = &t->servers[s];
+        int64_t load = 0;
+        for (int p = 0; p < TABLE_PARAMS; p++)
+            for (int i = server->first[p]; i < server->first[p + 1]; i++) {
+                const struct sw_slice *slice = &t->slices[server->slices[i]];
+                assert_int_equal(slice->server, s);
+                assert_int_equal(slice->param, p);
+                load += slice->count;
+                dealt++;
+            }
+        least = load < least ? load : least;
+        most = load > most ? load : most;
+    }
+    assert_int_equal(dealt, t->slice_count);
+    assert_true(most - least <= largest);
+}
+
+static void slices_cover_each_parameter_exactly_and_servers_are_balanced(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof slice_sizes / sizeof *slice_sizes; i++)
+        for (int servers = 1; servers <= 7; servers += 2) {
+            struct stand s;
+            stand_new(&s, &(struct plan_of_table){
+                              .workers = 2, .servers = servers, .slice_elements = slice_sizes[i]});
+            check_slices(s.table, slice_sizes[i]);
+            check_dealing(s.table);
+            stand_free(&s);
+        }
+}
+
+static void parameters_are_found_by_name(void **state)
+{
+    struct stand s;
+    size_t values, others;
+    int64_t elements = 0;
+    (void)state;
+    stand_new(&s, &(struct plan_of_table){.workers = 2, .servers = 1, .slice_elements = 100});
+    assert_int_equal(sw_table_count(s.table), TABLE_PARAMS);
+    for (int p = 0; p < TABLE_PARAMS; p++) {
+        assert_int_equal(sw_table_find(s.table, table_names[p]), p);
+        elements += sw_desc_count(&sw_table_param(s.table, p)->layout);
+    }
+    assert_int_equal(sw_table_find(s.table, "fc"), -1);
+    assert_int_equal(sw_table_elements(s.table), elements);
+    sw_table_bytes(s.table, &values, &others);
+    assert_true(values >= (size_t)elements * sizeof(float));
+    assert_int_equal(others, 2 * values); /* two workers' gradients; no momentum, no state */
+    stand_free(&s);
+}
+
+static void a_name_is_taken_once(void **state)
+{
+    struct stand s;
+    struct sw_param_spec spec = {.name = "fc.bias", .layout = table_layout(3, true)};
+    struct sw_err err;
+    int index;
+    (void)state;
+    stand_new(&s, &(struct plan_of_table){.workers = 1, .servers = 1, .slice_elements = 100});
+    assert_int_equal(sw_table_add(s.table, &spec, &index, &err), SW_ERR_INVALID);
+    assert_non_null(strstr(err.text, "fc.bias"));
+    stand_free(&s);
+}
+
+/* ---- Initial values ---- */
+
+static void initial_values_do_not_depend_on_layout_slices_or_servers(void **state)
+{
+    struct stand a, b;
+    (void)state;
+    stand_new(&a, &(struct plan_of_table){
+                      .workers = 1, .servers = 1, .slice_elements = 1 << 20, .plain = true});
+    stand_new(&b, &(struct plan_of_table){.workers = 3, .servers = 3, .slice_elements = 17});
+    for (int p = 0; p < TABLE_PARAMS; p++) {
+        const struct sw_param *param = sw_table_param(b.table, p);
+        int64_t n = sw_desc_count(&param->layout), not_zero = 0;
+        float *x = plain_of_table(&a, p, -1), *y = plain_of_table(&b, p, -1);
+        assert_same_bits(table_names[p], x, y, (size_t)n * sizeof *x);
+        for (int64_t i = 0; i < n; i++)
+            not_zero += x[i] != 0;
+        assert_true(param->fan_in ? not_zero > n * 9 / 10 : not_zero == 0);
+        for (int64_t i = 0; i < storage_of(&b, p); i++)
+            for (int w = 0; w < 3; w++)
+                assert_true(param->gradient[w][i] == 0);
+        free(x);
+        free(y);
+    }
+    stand_free(&a);
+    stand_free(&b);
+}
+
+/* ---- The ledger: every gradient is an integer, every sum below 2^24, so floats are exact ---- */
+
+enum { LEDGER_VERSIONS = 40 };
+
+/* Worker w's gradient of version v at element e; distinct in (w, v) for each element. */
+static float entry(int workers, int w, uint64_t v, int64_t e)
+{
+    return (float)((int64_t)(v - 1) * workers + w + 1 + e % 97 * 1000);
+}
+
+/* Minus the value of element e after v versions: the sum of all entries so far. */
+static float ledger_sum(int workers, uint64_t v, int64_t e)
+{
+    int64_t n = (int64_t)v * workers;
+    return (float)(n * (n + 1) / 2 + n * (e % 97 * 1000));
+}
+
+/* The first element that is not as the ledger says; -1 when all are. */
+static int64_t wrong_element(const struct stand *s, int p, uint64_t v)
+{
+    const struct sw_param *param = sw_table_param(s->table, p);
+    for (int64_t e = 0; e < storage_of(s, p); e++)
+        if (param->value[e] != -ledger_sum(s->table->args.workers, v, e))
+            return e;
+    return -1;
+}
+
+static void assert_ledger(const struct stand *s, int p, uint64_t v)
+{
+    int64_t e = wrong_element(s, p, v);
+    if (e >= 0)
+        fail_msg("%s, version %llu, element %lld: %.9g, should be %.9g", table_names[p],
+                 (unsigned long long)v, (long long)e, (double)sw_table_param(s->table, p)->value[e],
+                 -(double)ledger_sum(s->table->args.workers, v, e));
+}
+
+static void write_entries(const struct stand *s, int p, int w, uint64_t v, int64_t from, int64_t to)
+{
+    float *gradient = sw_table_param(s->table, p)->gradient[w];
+    for (int64_t e = from; e < to; e++)
+        gradient[e] = entry(s->table->args.workers, w, v, e);
+}
+
+struct role {
+    struct stand *stand;
+    int index;
+    struct sw_thread thread;
+    uint64_t handled;
+    int rc, wrong_reads;
+};
+
+/* As a worker trains: collect, read, write the gradient, hand it over. Two passes over the
+ * parameters, because forward reads in one order and backward gives in the other. */
+static void work(void *arg)
+{
+    struct role *r = arg;
+    for (uint64_t v = 1; v <= LEDGER_VERSIONS && r->rc == SW_OK; v++) {
+        for (int p = 0; p < TABLE_PARAMS && r->rc == SW_OK; p++) {
+            r->rc = sw_table_wait(r->stand->table, p, v - 1, 20000);
+            r->wrong_reads += r->rc == SW_OK && wrong_element(r->stand, p, v - 1) >= 0;
+        }
+        for (int p = TABLE_PARAMS - 1; p >= 0 && r->rc == SW_OK; p--) {
+            write_entries(r->stand, p, r->index, v, 0, storage_of(r->stand, p));
+            r->rc = sw_table_update(r->stand->table, r->index, p, v);
+        }
+    }
+    for (int p = 0; p < TABLE_PARAMS && r->rc == SW_OK; p++)
+        r->rc = sw_table_wait(r->stand->table, p, LEDGER_VERSIONS, 20000);
+}
+
+static void serve(void *arg)
+{
+    struct role *r = arg;
+    struct sw_message m;
+    struct sw_err err;
+    while (r->rc == SW_OK &&
+           sw_channel_receive(sw_table_inbox(r->stand->table, r->index), &m) == SW_OK) {
+        r->rc = sw_table_serve(r->stand->table, r->index, &m, &err);
+        r->handled++;
+    }
+}
+
+/* Every byte of every gradient was announced once to the servers together. */
+static void check_traffic(const struct stand *s)
+{
+    uint64_t want = 0;
+    for (int p = 0; p < TABLE_PARAMS; p++)
+        want += (uint64_t)storage_of(s, p) * sizeof(float) * LEDGER_VERSIONS;
+    for (int w = 0; w < s->table->args.workers; w++) {
+        uint64_t bytes = 0;
+        for (int i = 0; i < s->table->args.servers; i++)
+            bytes += sw_channel_traffic(sw_table_inbox(s->table, i), w, SW_MSG_UPDATE).bytes;
+        assert_int_equal(bytes, want);
+    }
+}
+
+static void check_threads(int workers, int servers, int64_t slice_elements)
+{
+    struct stand s;
+    struct role worker[4] = {{0}}, server[4] = {{0}};
+    struct sw_err err;
+    stand_new(&s, &(struct plan_of_table){.workers = workers,
+                                          .servers = servers,
+                                          .slice_elements = slice_elements,
+                                          .init = SW_INIT_CONSTANT});
+    for (int i = 0; i < servers; i++) {
+        server[i] = (struct role){.stand = &s, .index = i};
+        ASSERT_OK(sw_thread_start(&server[i].thread, "server", serve, &server[i], &err));
+    }
+    for (int i = 0; i < workers; i++) {
+        worker[i] = (struct role){.stand = &s, .index = i};
+        ASSERT_OK(sw_thread_start(&worker[i].thread, "worker", work, &worker[i], &err));
+    }
+    for (int i = 0; i < workers; i++)
+        sw_thread_join(&worker[i].thread);
+    sw_table_close_v(s.table);
+    for (int i = 0; i < servers; i++)
+        sw_thread_join(&server[i].thread);
+    for (int i = 0; i < workers; i++) {
+        assert_int_equal(worker[i].rc, SW_OK);
+        assert_int_equal(worker[i].wrong_reads, 0);
+    }
+    for (int i = 0; i < servers; i++) {
+        assert_int_equal(server[i].rc, SW_OK);
+        assert_true((sw_table_served_ns(s.table, i) > 0) == (server[i].handled > 0));
+        assert_int_equal(s.table->servers[i].early_count, 0);
+    }
+    for (int p = 0; p < TABLE_PARAMS; p++)
+        assert_ledger(&s, p, LEDGER_VERSIONS);
+    check_traffic(&s);
+    stand_free(&s);
+}
+
+static void every_gradient_counts_exactly_once_under_threads(void **state)
+{
+    (void)state;
+    assert_true(ledger_sum(4, LEDGER_VERSIONS, 96) < 0x1p24f);
+    check_threads(1, 1, 1 << 20);
+    check_threads(1, 3, 100);
+    check_threads(3, 1, 100);
+    check_threads(3, 2, 1000);
+    check_threads(4, 4, 50);
+}
+
+/* ---- Messages in any order ---- */
+
+enum { SHUFFLED_VERSIONS = 4, SHUFFLED_WORKERS = 3, SHUFFLED_SERVERS = 2 };
+
+/* Rewrites a slice's gradients for the next version as soon as it is applied, as workers would. */
+struct rewriter {
+    struct stand *stand;
+    int applied[SHUFFLED_SERVERS][TABLE_PARAMS]; /* slices of the coming version */
+    int calls;
+};
+
+static void rewrite(void *user, int server, int param, uint64_t version, int64_t begin_ns,
+                    int64_t end_ns)
+{
+    struct rewriter *r = user;
+    const struct sw_server_state *s = &r->stand->table->servers[server];
+    int *n = &r->applied[server][param];
+    const struct sw_slice *slice = &r->stand->table->slices[s->slices[s->first[param] + *n]];
+    assert_int_equal(slice->param, param);
+    assert_int_equal(slice->version, version);
+    assert_true(begin_ns > 0 && begin_ns <= end_ns);
+    for (int w = 0; w < SHUFFLED_WORKERS; w++)
+        write_entries(r->stand, param, w, version + 1, slice->from, slice->from + slice->count);
+    *n = (*n + 1) % (s->first[param + 1] - s->first[param]);
+    r->calls++;
+}
+
+/* All messages to one server, in random order. */
+static int shuffled_messages(const struct stand *s, int server, struct rng *r, struct sw_message *m)
+{
+    int n = 0;
+    for (int p = 0; p < TABLE_PARAMS; p++)
+        for (int w = 0; w < SHUFFLED_WORKERS; w++)
+            for (uint64_t v = 1; v <= SHUFFLED_VERSIONS; v++) {
+                const struct sw_server_state *state = &s->table->servers[server];
+                if (state->first[p] == state->first[p + 1])
+                    continue;
+                int j = (int)rng_int(r, 0, n);
+                m[n++] = m[j];
+                m[j] =
+                    (struct sw_message){.kind = SW_MSG_UPDATE, .from = w, .param = p, .version = v};
+            }
+    return n;
+}
+
+/* Version v of a parameter is ready when all its slices have it, and not before. */
+static void assert_readiness(const struct stand *s)
+{
+    for (int p = 0; p < TABLE_PARAMS; p++) {
+        const struct sw_param *param = sw_table_param(s->table, p);
+        uint64_t least = UINT64_MAX, applied = 0;
+        for (int i = param->first_slice; i < param->first_slice + param->slice_count; i++) {
+            uint64_t version = s->table->slices[i].version;
+            least = version < least ? version : least;
+            applied += version;
+        }
+        assert_int_equal(param->applied, applied);
+        assert_true(sw_table_ready(s->table, p, applied / (uint64_t)param->slice_count));
+        assert_false(sw_table_ready(s->table, p, applied / (uint64_t)param->slice_count + 1));
+        if (least == SHUFFLED_VERSIONS)
+            assert_true(sw_table_ready(s->table, p, least));
+    }
+}
+
+static void updates_may_come_in_any_order(void **state)
+{
+    struct rng r = rng_of(17);
+    (void)state;
+    for (int round = 0; round < 150; round++) {
+        struct stand s;
+        struct rewriter rewriter = {.stand = &s};
+        struct sw_message m[SHUFFLED_SERVERS][TABLE_PARAMS * SHUFFLED_WORKERS * SHUFFLED_VERSIONS];
+        int count[SHUFFLED_SERVERS], done[SHUFFLED_SERVERS] = {0};
+        struct sw_err err;
+        stand_new(&s, &(struct plan_of_table){.workers = SHUFFLED_WORKERS,
+                                              .servers = SHUFFLED_SERVERS,
+                                              .slice_elements = 700,
+                                              .init = SW_INIT_CONSTANT});
+        sw_table_set_watch(s.table, rewrite, &rewriter);
+        for (int p = 0; p < TABLE_PARAMS; p++)
+            for (int w = 0; w < SHUFFLED_WORKERS; w++)
+                write_entries(&s, p, w, 1, 0, storage_of(&s, p));
+        for (int i = 0; i < SHUFFLED_SERVERS; i++)
+            count[i] = shuffled_messages(&s, i, &r, m[i]);
+        for (int left = count[0] + count[1]; left > 0; left--) {
+            int i = done[0] == count[0] || (done[1] < count[1] && (rng_word(&r) & 1));
+            ASSERT_OK(sw_table_serve(s.table, i, &m[i][done[i]++], &err));
+            assert_readiness(&s);
+        }
+        for (int p = 0; p < TABLE_PARAMS; p++)
+            assert_ledger(&s, p, SHUFFLED_VERSIONS);
+        assert_int_equal(rewriter.calls, s.table->slice_count * SHUFFLED_VERSIONS);
+        stand_free(&s);
+    }
+}
+
+/* ---- The same bits however it is cut ---- */
+
+static void random_update(struct stand *s, uint64_t v)
+{
+    struct sw_err err;
+    for (int p = 0; p < TABLE_PARAMS; p++) {
+        const struct sw_param *param = sw_table_param(s->table, p);
+        int64_t n = sw_desc_count(&param->layout);
+        for (int w = 0; w < s->table->args.workers; w++) {
+            struct rng r = rng_of(v * 100 + (uint64_t)(p * 10 + w));
+            float *plain = random_floats(&r, n, -1, 1);
+            sw_desc_from_plain(&param->layout, plain, param->gradient[w]);
+            free(plain);
+        }
+        for (int w = s->table->args.workers - 1; w >= 0; w--)
+            ASSERT_OK(deliver(s, w, p, v, &err));
+        assert_true(sw_table_ready(s->table, p, v));
+    }
+}
+
+static void cutting_changes_no_bit(void **state)
+{
+    struct plan_of_table plan = {.workers = 3,
+                                 .servers = 1,
+                                 .slice_elements = 1 << 20,
+                                 .lr = 0.1,
+                                 .momentum = 0.9,
+                                 .weight_decay = 0.01,
+                                 .plain = true};
+    struct stand a, b;
+    (void)state;
+    stand_new(&a, &plan);
+    plan.servers = 4;
+    plan.slice_elements = 33;
+    plan.plain = false;
+    stand_new(&b, &plan);
+    for (uint64_t v = 1; v <= 5; v++) {
+        random_update(&a, v);
+        random_update(&b, v);
+    }
+    for (int p = 0; p < TABLE_PARAMS; p++)
+        for (int slot = -1; slot < 1; slot++) {
+            float *x = plain_of_table(&a, p, slot), *y = plain_of_table(&b, p, slot);
+            struct sw_tensor t = sw_table_tensor(b.table, p, slot);
+            assert_same_bits(table_names[p], x, y, (size_t)sw_desc_count(&t.desc) * sizeof(float));
+            sw_desc_from_plain(&t.desc, y, sw_table_param(b.table, p)->gradient[0]);
+            assert_same_bits("padding", sw_table_param(b.table, p)->gradient[0], t.data,
+                             sw_desc_bytes(&t.desc));
+            free(x);
+            free(y);
+        }
+    assert_int_equal(sw_table_slots(a.table), 1);
+    assert_ptr_equal(sw_table_updater(a.table), sgd());
+    stand_free(&a);
+    stand_free(&b);
+}
+
+/* A whole table by hand: w -= lr lr_mult (g + decay decay_mult w). */
+static void factors_reach_the_updater(void **state)
+{
+    struct plan_of_table plan = {.workers = 1, .servers = 1, .slice_elements = 64, .lr = 0.5};
+    struct stand s;
+    struct sw_err err;
+    (void)state;
+    stand_new(&s, &plan);
+    struct sw_param *p = &s.table->params[2];
+    s.common.weight_decay = 0.25;
+    p->lr_mult = 3;
+    p->decay_mult = 2;
+    float *before = plain_of_table(&s, 2, -1);
+    for (int64_t e = 0; e < storage_of(&s, 2); e++)
+        p->gradient[0][e] = 0.125f;
+    ASSERT_OK(deliver(&s, 0, 2, 1, &err));
+    float *after = plain_of_table(&s, 2, -1);
+    for (int64_t e = 0; e < sw_desc_count(&p->layout); e++) {
+        double want = (double)before[e] - 0.5 * 3 * (0.125 + 0.25 * 2 * (double)before[e]);
+        assert_true(fabs((double)after[e] - want) < 1e-6);
+    }
+    assert_true(sw_table_rate(s.table, 12) == 0.5);
+    free(before);
+    free(after);
+    stand_free(&s);
+}
+
+/* ---- Versions, waits, ends ---- */
+
+static void a_checkpoint_sets_the_version(void **state)
+{
+    struct stand s;
+    struct sw_err err;
+    (void)state;
+    stand_new(&s, &(struct plan_of_table){
+                      .workers = 1, .servers = 2, .slice_elements = 100, .init = SW_INIT_CONSTANT});
+    sw_table_put_version(s.table, 41);
+    for (int p = 0; p < TABLE_PARAMS; p++) {
+        assert_true(sw_table_ready(s.table, p, 41));
+        assert_false(sw_table_ready(s.table, p, 42));
+        assert_int_equal(deliver(&s, 0, p, 41, &err), SW_ERR_INVALID);
+        ASSERT_OK(deliver(&s, 0, p, 42, &err));
+        assert_true(sw_table_ready(s.table, p, 42));
+    }
+    stand_free(&s);
+}
+
+struct waiter {
+    struct stand *stand;
+    struct sw_thread thread;
+    int rc;
+};
+
+static void wait_long(void *arg)
+{
+    struct waiter *w = arg;
+    w->rc = sw_table_wait(w->stand->table, 2, 1, 600000);
+}
+
+static void until_somebody_waits(struct stand *s)
+{
+    while (__atomic_load_n(&s->table->waiters, __ATOMIC_SEQ_CST) == 0)
+        usleep(200);
+}
+
+static void closing_wakes_waiters(void **state)
+{
+    struct stand s;
+    struct waiter waiter[3];
+    struct sw_message m;
+    struct sw_err err;
+    (void)state;
+    stand_new(&s, &(struct plan_of_table){.workers = 1, .servers = 2, .slice_elements = 1000});
+    assert_int_equal(sw_table_wait(s.table, 2, 1, 1), SW_ERR_BUSY);
+    assert_int_equal(sw_table_wait(s.table, 2, 0, 0), SW_OK);
+    for (int i = 0; i < 3; i++) {
+        waiter[i] = (struct waiter){.stand = &s, .rc = 1};
+        ASSERT_OK(sw_thread_start(&waiter[i].thread, "waiter", wait_long, &waiter[i], &err));
+    }
+    until_somebody_waits(&s);
+    sw_table_close_v(s.table);
+    for (int i = 0; i < 3; i++) {
+        sw_thread_join(&waiter[i].thread);
+        assert_int_equal(waiter[i].rc, SW_ERR_CANCELLED);
+    }
+    assert_int_equal(sw_table_wait(s.table, 2, 1, 60000), SW_ERR_CANCELLED);
+    assert_int_equal(sw_table_wait(s.table, 2, 0, 60000), SW_OK); /* what is there stays there */
+    assert_int_equal(sw_table_update(s.table, 0, 2, 1), SW_ERR_CANCELLED);
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(sw_channel_receive(sw_table_inbox(s.table, i), &m), SW_ERR_CANCELLED);
+    stand_free(&s);
+}
+
+static void an_update_wakes_waiters(void **state)
+{
+    struct stand s;
+    struct waiter waiter = {.stand = &s, .rc = 1};
+    struct sw_err err;
+    (void)state;
+    stand_new(&s, &(struct plan_of_table){.workers = 1, .servers = 1, .slice_elements = 1000});
+    ASSERT_OK(sw_thread_start(&waiter.thread, "waiter", wait_long, &waiter, &err));
+    until_somebody_waits(&s);
+    ASSERT_OK(deliver(&s, 0, 1, 1, &err)); /* of another parameter: it sleeps on */
+    ASSERT_OK(deliver(&s, 0, 2, 1, &err));
+    sw_thread_join(&waiter.thread);
+    assert_int_equal(waiter.rc, SW_OK);
+    stand_free(&s);
+}
+
+/* ---- What must not be ---- */
+
+static void check_divergence(int param, int64_t element, float bad, int worker)
+{
+    struct stand s;
+    struct sw_err err;
+    stand_new(&s, &(struct plan_of_table){.workers = 2, .servers = 1, .slice_elements = 100});
+    for (uint64_t v = 1; v <= 3; v++)
+        for (int w = 0; w < 2; w++)
+            ASSERT_OK(deliver(&s, w, param, v, &err));
+    sw_table_param(s.table, param)->gradient[worker][element] = bad;
+    ASSERT_OK(deliver(&s, 0, param, 4, &err));
+    assert_int_equal(deliver(&s, 1, param, 4, &err), SW_ERR_DIVERGED);
+    assert_non_null(strstr(err.text, "step 4"));
+    assert_non_null(strstr(err.text, table_names[param]));
+    assert_non_null(strstr(err.text, "not finite"));
+    assert_false(sw_table_ready(s.table, param, 4));
+    stand_free(&s);
+}
+
+static void values_that_are_not_finite_name_parameter_and_step(void **state)
+{
+    (void)state;
+    check_divergence(0, 0, NAN, 0);
+    check_divergence(2, 3000, INFINITY, 1);
+    check_divergence(2, 37 * 101 - 1, -INFINITY, 0);
+    check_divergence(4, 0, NAN, 1);
+}
+
+static void assert_refused(struct stand *s, int server, struct sw_message m, const char *says)
+{
+    struct sw_err err;
+    int rc = sw_table_serve(s->table, server, &m, &err);
+    if (rc != SW_ERR_INVALID || !strstr(err.text, says))
+        fail_msg("%d: %s, which does not say '%s'", rc, rc ? err.text : "", says);
+}
+
+static void messages_that_cannot_be_are_refused(void **state)
+{
+    struct stand s;
+    struct sw_err err;
+    (void)state;
+    stand_new(&s,
+              &(struct plan_of_table){
+                  .workers = 2, .servers = 2, .slice_elements = 1 << 20, .init = SW_INIT_CONSTANT});
+    int owner = s.table->slices[sw_table_param(s.table, 2)->first_slice].server;
+    struct sw_message m = {.kind = SW_MSG_UPDATE, .from = 0, .param = 2, .version = 1};
+    assert_refused(&s, 1 - owner, m, "server"); /* which has no slice of it */
+    m.from = 2;
+    assert_refused(&s, owner, m, "worker 2");
+    m.from = -1;
+    assert_refused(&s, owner, m, "worker -1");
+    m = (struct sw_message){.kind = SW_MSG_UPDATE, .param = TABLE_PARAMS, .version = 1};
+    assert_refused(&s, owner, m, "parameter 5");
+    m.param = -1;
+    assert_refused(&s, owner, m, "parameter -1");
+    m = (struct sw_message){.kind = SW_MSG_GET, .param = 2, .version = 1};
+    assert_refused(&s, owner, m, "message get");
+    m = (struct sw_message){.kind = SW_MSG_UPDATE, .from = 1, .param = 2, .version = 0};
+    assert_refused(&s, owner, m, "for step 0, which is applied");
+    m.version = 1;
+    ASSERT_OK(sw_table_serve(s.table, owner, &m, &err));
+    assert_refused(&s, owner, m, "for step 1 twice");
+    assert_false(sw_table_ready(s.table, 2, 1));
+    m.from = 0;
+    ASSERT_OK(sw_table_serve(s.table, owner, &m, &err));
+    assert_true(sw_table_ready(s.table, 2, 1));
+    assert_refused(&s, owner, m, "for step 1, which is applied");
+    stand_free(&s);
+}
+
+/* What is ahead of its turn is kept, but not without limit. */
+static void too_many_early_updates_are_refused(void **state)
+{
+    struct stand s;
+    struct sw_message m = {.kind = SW_MSG_UPDATE, .from = 0, .param = 3};
+    struct sw_err err;
+    int kept = 0, rc = SW_OK;
+    (void)state;
+    stand_new(&s, &(struct plan_of_table){.workers = 2, .servers = 1, .slice_elements = 100});
+    for (m.version = 2; rc == SW_OK && kept < 100000; m.version++) {
+        rc = sw_table_serve(s.table, 0, &m, &err);
+        kept += rc == SW_OK;
+    }
+    assert_int_equal(rc, SW_ERR_INVALID);
+    assert_non_null(strstr(err.text, "ahead of their turn"));
+    assert_true(kept >= 4 * TABLE_PARAMS);
+    assert_int_equal(sw_table_param(s.table, 3)->applied, 0);
+    stand_free(&s);
+}
+
+/* ---- Memory runs out ---- */
+
+static void every_failing_allocation_is_an_error_without_leaks(void **state)
+{
+    const struct plan_of_table plan = {.workers = 2, .servers = 2, .slice_elements = 100};
+    struct faulty_plan faults = {.kinds = FAULTY_ALLOC};
+    size_t in_use = sw_cpu_bytes_in_use();
+    struct sw_err err;
+    struct stand s;
+    (void)state;
+    faulty_begin(faults);
+    ASSERT_OK(try_stand(&s, &plan, &err));
+    stand_free(&s);
+    int calls = faulty_end();
+    assert_true(calls > 10);
+    for (faults.at = 1; faults.at <= calls; faults.at++)
+        for (int forever = 0; forever < 2; forever++) {
+            faults.forever = forever;
+            faulty_begin(faults);
+            int rc = try_stand(&s, &plan, &err);
+            stand_free(&s);
+            faulty_end();
+            if (rc != SW_ERR_NOMEM || faulty.live_allocations)
+                fail_msg("allocation %d fails: %d: %s; %d leak", faults.at, rc, err.text,
+                         faulty.live_allocations);
+            assert_int_equal(sw_cpu_bytes_in_use(), in_use);
+        }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(slices_cover_each_parameter_exactly_and_servers_are_balanced),
+        cmocka_unit_test(parameters_are_found_by_name),
+        cmocka_unit_test(a_name_is_taken_once),
+        cmocka_unit_test(initial_values_do_not_depend_on_layout_slices_or_servers),
+        cmocka_unit_test(every_gradient_counts_exactly_once_under_threads),
+        cmocka_unit_test(updates_may_come_in_any_order),
+        cmocka_unit_test(cutting_changes_no_bit),
+        cmocka_unit_test(factors_reach_the_updater),
+        cmocka_unit_test(a_checkpoint_sets_the_version),
+        cmocka_unit_test(closing_wakes_waiters),
+        cmocka_unit_test(an_update_wakes_waiters),
+        cmocka_unit_test(values_that_are_not_finite_name_parameter_and_step),
+        cmocka_unit_test(messages_that_cannot_be_are_refused),
+        cmocka_unit_test(too_many_early_updates_are_refused),
+        cmocka_unit_test(every_failing_allocation_is_an_error_without_leaks),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
