@@ -33,17 +33,26 @@ bool sw_table_ready(const struct sw_table *t, int param, uint64_t version)
     return __atomic_load_n(&p->applied, __ATOMIC_SEQ_CST) >= version * (uint64_t)p->slice_count;
 }
 
+/* Sleeps until something changes, with the lock held: most wakings are for other parameters, so the
+ * time is counted from the start. SW_ERR_BUSY when it is over. */
+static int sleep_until(struct sw_table *t, int64_t deadline_ns)
+{
+    int64_t left_ns = deadline_ns - sw_os()->monotonic_ns();
+    int left_ms = left_ns > 0 ? (int)((left_ns + 999999) / 1000000) : 0;
+    return left_ms > 0 && sw_cond_wait_ms(&t->changed, &t->lock, left_ms) ? SW_OK : SW_ERR_BUSY;
+}
+
 int sw_table_wait(struct sw_table *t, int param, uint64_t version, int timeout_ms)
 {
     if (sw_table_ready(t, param, version))
         return SW_OK;
     int rc = SW_OK;
+    int64_t deadline_ns = sw_os()->monotonic_ns() + (int64_t)timeout_ms * 1000000;
     sw_mutex_lock(&t->lock);
     /* Sequentially consistent with the reading in announce: one of the two sees the other. */
     __atomic_add_fetch(&t->waiters, 1, __ATOMIC_SEQ_CST);
     while (rc == SW_OK && !t->closed && !sw_table_ready(t, param, version))
-        if (!sw_cond_wait_ms(&t->changed, &t->lock, timeout_ms))
-            rc = SW_ERR_BUSY;
+        rc = sleep_until(t, deadline_ns);
     __atomic_sub_fetch(&t->waiters, 1, __ATOMIC_SEQ_CST);
     if (sw_table_ready(t, param, version))
         rc = SW_OK;

@@ -239,6 +239,7 @@ struct waiter {
     struct stand *stand;
     struct sw_thread thread;
     int rc;
+    bool stop;
 };
 
 static void wait_long(void *arg)
@@ -294,6 +295,33 @@ static void an_update_wakes_waiters(void **state)
     ASSERT_OK(deliver(&s, 0, 2, 1, &err));
     sw_thread_join(&waiter.thread);
     assert_int_equal(waiter.rc, SW_OK);
+    stand_free(&s);
+}
+
+static void update_another(void *arg)
+{
+    struct waiter *w = arg;
+    struct sw_err err;
+    w->rc = SW_OK;
+    for (uint64_t v = 1; w->rc == SW_OK && !__atomic_load_n(&w->stop, __ATOMIC_RELAXED); v++) {
+        w->rc = deliver(w->stand, 0, 1, v, &err);
+        usleep(500);
+    }
+}
+
+/* Without a count from the start, each waking would begin the time again, and this never ended. */
+static void updates_of_other_parameters_do_not_prolong_a_wait(void **state)
+{
+    struct stand s;
+    struct waiter noise = {.stand = &s, .rc = 1};
+    struct sw_err err;
+    (void)state;
+    stand_new(&s, &(struct plan_of_table){.workers = 1, .servers = 1, .slice_elements = 1000});
+    ASSERT_OK(sw_thread_start(&noise.thread, "noise", update_another, &noise, &err));
+    assert_int_equal(sw_table_wait(s.table, 2, 1, 300), SW_ERR_BUSY);
+    __atomic_store_n(&noise.stop, true, __ATOMIC_RELAXED);
+    sw_thread_join(&noise.thread);
+    assert_int_equal(noise.rc, SW_OK);
     stand_free(&s);
 }
 
@@ -429,6 +457,7 @@ int main(void)
         cmocka_unit_test(a_checkpoint_sets_the_version),
         cmocka_unit_test(closing_wakes_waiters),
         cmocka_unit_test(an_update_wakes_waiters),
+        cmocka_unit_test(updates_of_other_parameters_do_not_prolong_a_wait),
         cmocka_unit_test(values_that_are_not_finite_name_parameter_and_step),
         cmocka_unit_test(messages_that_cannot_be_are_refused),
         cmocka_unit_test(too_many_early_updates_are_refused),
