@@ -285,6 +285,41 @@ static void evaluation_in_training_is_that_of_eval(void **state)
     trial_close(&none);
 }
 
+static void val_comes_before_test(void **state)
+{
+    (void)state;
+    char *recipe = sw_format("%s[data val]\nformat = synthetic\nclasses = 4\nrecords = 31\n"
+                             "height = 16\nwidth = 16\nmean = 127\nstd = 64\ncrop = 14\n",
+                             tiny_recipe);
+    train(.name = "val", .recipe = recipe, .steps = 2);
+    sw_free(recipe);
+    assert_string_equal(ask_text("SELECT group_concat(DISTINCT split) FROM metrics WHERE"
+                                 " run_id = %d AND name = 'accuracy'",
+                                 run_id("val")),
+                        "val");
+}
+
+/* Nothing to evaluate on; and an epoch shorter than a batch. */
+static void training_data_alone_are_enough(void **state)
+{
+    (void)state;
+    struct trial t = {.name = "alone",
+                      .recipe =
+                          "[job]\nsteps = 6\nbatch = 16\neval_every = 2\n[data train]\n"
+                          "format = synthetic\nclasses = 4\nrecords = 5\nheight = 16\nwidth = 16\n"
+                          "mean = 127\nstd = 64\nshuffle = yes\n" UPDATER_SECTIONS NET_SECTIONS};
+    struct sw_err err;
+    struct sw_job_event e;
+    trial_ok(&t);
+    assert_int_equal(t.told[SW_JOB_EVAL], 0);
+    assert_int_equal(t.told[SW_JOB_CHECKPOINT], 2);
+    assert_true(exists(checkpoint_path("alone", 6)));
+    assert_int_equal(trial_open(&t), SW_OK);
+    assert_int_equal(sw_job_evaluate(t.job, NULL, NULL, &e, &err), SW_ERR_NOTFOUND);
+    assert_non_null(strstr(err.text, "[data test]"));
+    trial_close(&t);
+}
+
 /* ---- results by name ---- */
 
 static double metric_of(const struct sw_job_event *e, const char *name)
@@ -544,6 +579,8 @@ int main(void)
         cmocka_unit_test(epochs_become_steps),
         cmocka_unit_test(evaluation_counts_every_record_once),
         cmocka_unit_test(evaluation_in_training_is_that_of_eval),
+        cmocka_unit_test(val_comes_before_test),
+        cmocka_unit_test(training_data_alone_are_enough),
         cmocka_unit_test(two_of_a_type_have_names_of_their_own),
         cmocka_unit_test(checkpoints_come_when_they_are_due),
         cmocka_unit_test(stop_ends_with_a_checkpoint_to_go_on_from),
