@@ -208,4 +208,108 @@ static inline const char *write_cifar(const char *name, int records, int odd, in
     return path;
 }
 
+/* ---- a run that fails ---- */
+
+enum { SECONDS = 10 }; /* sanitizers on a loaded machine; without them a tenth */
+
+/* The tiny net on files: 64 records to train on, 40 to evaluate on, both at step 4, 8, 12. */
+static inline const char *file_recipe(void)
+{
+    static char text[4096];
+    snprintf(text, sizeof text,
+             "[job]\nsteps = 12\nbatch = 16\neval_batch = 5\neval_every = 4\n"
+             "checkpoint_every = 4\n"
+             "[data train]\nformat = cifar10\npaths = %s/train.bin\nmean = 127\nstd = 64\n"
+             "crop = 14\nmirror = yes\nshuffle = yes\n"
+             "[data test]\nformat = cifar10\npaths = %s/test.bin\nmean = 127\nstd = 64\n"
+             "crop = 14\n" UPDATER_SECTIONS NET_SECTIONS,
+             home_dir, home_dir);
+    return text;
+}
+
+/* Every case has a history of its own. */
+static inline int with_files(void **state)
+{
+    static const char *const files[] = {"history.db", "history.db-wal", "history.db-shm"};
+    (void)state;
+    for (int i = 0; i < 3; i++)
+        unlink(in_home("%s", files[i]));
+    write_cifar("train.bin", 64, -1, 0);
+    write_cifar("test.bin", 40, -1, 0);
+    return 0;
+}
+
+/* No finite check on the way may miss: every value of every checkpoint is finite. */
+static inline void assert_finite(const char *path)
+{
+    struct sw_st_file *f = open_tensors(path);
+    for (size_t i = 0; i < sw_st_count(f); i++) {
+        const struct sw_st_entry *e = sw_st_entry_at(f, i);
+        float *values = tensor_bytes(f, e);
+        for (size_t k = 0; k < e->bytes / sizeof *values; k++)
+            assert_true(isfinite(values[k]));
+        free(values);
+    }
+    sw_st_close(f);
+}
+
+/* What holds after every run, however it ended. */
+struct before {
+    int threads;
+    long live;
+};
+
+static inline struct before look(void)
+{
+    return (struct before){.threads = count_threads(), .live = atomic_load(&fault_live)};
+}
+
+static inline void assert_nothing_left(struct trial *t, const struct before *b)
+{
+    const char *run = t->name;
+    assert_false(t->stuck);
+    assert_true(t->took_s < SECONDS);
+    assert_true(threads_become(b->threads));
+    trial_close(t);
+    assert_int_equal(atomic_load(&fault_live), b->live);
+    assert_int_equal(count_files(run, ".tmp-"), 0);
+    assert_int_equal(count_files("singa-ws", ".live"), 0);
+    for (int step = 0; step <= 12; step++)
+        if (exists(checkpoint_path(run, step)))
+            assert_finite(checkpoint_path(run, step));
+}
+
+/* Runs the trial under the plan. It fails with that code, and its message begins with the role and
+ * holds the cause. */
+static inline void must_fail(struct trial *t, struct fault_plan plan, int rc, const char *role,
+                             const char *cause)
+{
+    struct before b = look();
+    if (trial_open(t) != SW_OK)
+        fail_msg("%s", t->err.text);
+    fault_arm(plan);
+    trial_run(t);
+    fault_disarm(NULL);
+    if (t->rc != rc || strncmp(t->err.text, role, strlen(role)) != 0 || !strstr(t->err.text, cause))
+        fail_msg("%s: %d, not %d: \"%s\" has not %s and %s", t->name, t->rc, rc, t->err.text, role,
+                 cause);
+    assert_nothing_left(t, &b);
+}
+
+/* As must_fail, and the history has it, once. */
+static inline void must_fail_on_record(struct trial *t, struct fault_plan plan, int rc,
+                                       const char *role, const char *cause)
+{
+    must_fail(t, plan, rc, role, cause);
+    int id = run_id(t->name);
+    assert_string_equal(ask_text("SELECT status FROM runs WHERE id = %d", id), "failed");
+    assert_true(ask("SELECT ended_at IS NOT NULL FROM runs WHERE id = %d", id));
+    assert_int_equal(
+        (int)ask("SELECT count(*) FROM events WHERE run_id = %d AND level = 'error'", id), 1);
+    assert_non_null(strstr(
+        ask_text("SELECT text FROM events WHERE run_id = %d AND level = 'error'", id), cause));
+}
+
+#define CASE(name) cmocka_unit_test_setup_teardown(name, with_files, fault_disarm)
+
 #endif
