@@ -27,12 +27,19 @@ enum sw_activation {
     SW_ACT_COUNT
 };
 
-/* What a step's kernels read: one struct per worker, filled before the step begins. */
+/* What a step's kernels read, in device memory: one struct per worker, written before the step
+ * begins. Host code never reads it through the pointer that operations get. */
 struct sw_step {
     uint64_t step; /* t-1 while the t-th update is computed: Philox counter and schedule index */
     int64_t first_row;    /* global index of the worker's row 0 in the batch */
     int64_t valid_rows;   /* rows of the worker that count; the rest is padding */
     float backward_scale; /* 1 / global weight of the batch, times the loss scale */
+};
+
+/* What a loss or metric answers, in device memory: the sum over valid rows and how much weight
+ * (rows) it stands for. */
+struct sw_result {
+    double sum, weight;
 };
 
 /* How an operation is asked for by a layer; see sw_op_* below for what each does. */
@@ -66,12 +73,15 @@ struct sw_device_ops {
                    const struct sw_step *step, uint32_t threshold, float scale, const float *x,
                    float *y, struct sw_err *err);
     int (*softmax_loss)(struct sw_stream *s, int64_t rows, int64_t classes, const float *x,
-                        const int32_t *label, float *prob, double *loss_sum, struct sw_err *err);
-    int (*softmax_loss_backward)(struct sw_stream *s, int64_t rows, int64_t padded_rows,
-                                 int64_t classes, const float *prob, const int32_t *label,
-                                 float scale, float *dx, struct sw_err *err);
+                        const int32_t *label, const struct sw_step *step, float weight, float *prob,
+                        struct sw_result *result, struct sw_err *err);
+    int (*softmax_loss_backward)(struct sw_stream *s, int64_t rows, int64_t classes,
+                                 const float *prob, const int32_t *label,
+                                 const struct sw_step *step, float weight, float *dx,
+                                 struct sw_err *err);
     int (*accuracy)(struct sw_stream *s, int64_t rows, int64_t classes, int64_t top_k,
-                    const float *x, const int32_t *label, double *hits, struct sw_err *err);
+                    const float *x, const int32_t *label, const struct sw_step *step,
+                    struct sw_result *result, struct sw_err *err);
     int (*zero_padding)(struct sw_stream *s, const struct sw_desc *d, float *x, struct sw_err *err);
     int (*all_finite)(struct sw_stream *s, const float *x, int64_t n, bool *finite,
                       struct sw_err *err);
@@ -81,7 +91,8 @@ struct sw_device_ops {
 
 struct sw_device {
     const struct sw_device_ops *ops;
-    char name[32]; /* cpu, sim:0, cuda:0 */
+    bool host_memory; /* host code may read and write its memory, and operations run at once */
+    char name[32];    /* cpu, sim:0, cuda:0 */
     int index;
 };
 
@@ -171,31 +182,32 @@ static inline int sw_op_dropout(struct sw_stream *s, const struct sw_desc *d, st
 {
     return s->dev->ops->dropout(s, d, key, step, threshold, scale, x, y, err);
 }
-/* prob = softmax(x) by rows [rows, classes], plain; adds -log prob[label] over the rows to
- * *loss_sum. A label outside 0..classes-1 is SW_ERR_INVALID naming row and value. */
+/* prob = softmax(x) of the first step->valid_rows of rows, [rows, classes] plain; *result becomes
+ * weight times the sum of -log prob[label] over them, and their number. A label outside
+ * 0..classes-1 is SW_ERR_INVALID naming row and value. */
 static inline int sw_op_softmax_loss(struct sw_stream *s, int64_t rows, int64_t classes,
-                                     const float *x, const int32_t *label, float *prob,
-                                     double *loss_sum, struct sw_err *err)
+                                     const float *x, const int32_t *label,
+                                     const struct sw_step *step, float weight, float *prob,
+                                     struct sw_result *result, struct sw_err *err)
 {
-    return s->dev->ops->softmax_loss(s, rows, classes, x, label, prob, loss_sum, err);
+    return s->dev->ops->softmax_loss(s, rows, classes, x, label, step, weight, prob, result, err);
 }
-/* dx = scale * (prob - onehot(label)) for the first rows, 0 for the padding rows up to padded_rows.
+/* dx = weight * step->backward_scale * (prob - onehot(label)) for the valid rows, 0 for the rest.
  */
-static inline int sw_op_softmax_loss_backward(struct sw_stream *s, int64_t rows,
-                                              int64_t padded_rows, int64_t classes,
-                                              const float *prob, const int32_t *label, float scale,
-                                              float *dx, struct sw_err *err)
+static inline int sw_op_softmax_loss_backward(struct sw_stream *s, int64_t rows, int64_t classes,
+                                              const float *prob, const int32_t *label,
+                                              const struct sw_step *step, float weight, float *dx,
+                                              struct sw_err *err)
 {
-    return s->dev->ops->softmax_loss_backward(s, rows, padded_rows, classes, prob, label, scale, dx,
-                                              err);
+    return s->dev->ops->softmax_loss_backward(s, rows, classes, prob, label, step, weight, dx, err);
 }
-/* Adds to *hits the number of rows whose label is among the top_k largest scores; a tie counts as a
- * hit only when the label's index is lower. */
+/* *result becomes the number of valid rows whose label is among the top_k largest scores, and the
+ * number of valid rows; a tie counts as a hit only when the label's index is lower. */
 static inline int sw_op_accuracy(struct sw_stream *s, int64_t rows, int64_t classes, int64_t top_k,
-                                 const float *x, const int32_t *label, double *hits,
-                                 struct sw_err *err)
+                                 const float *x, const int32_t *label, const struct sw_step *step,
+                                 struct sw_result *result, struct sw_err *err)
 {
-    return s->dev->ops->accuracy(s, rows, classes, top_k, x, label, hits, err);
+    return s->dev->ops->accuracy(s, rows, classes, top_k, x, label, step, result, err);
 }
 /* Sets the elements of x that lie in d's padding to zero: after operations with f(0) != 0. */
 static inline int sw_op_zero_padding(struct sw_stream *s, const struct sw_desc *d, float *x,

@@ -32,12 +32,6 @@ struct sw_layer_param {
     float *grad;        /* set by the net; NULL in an evaluation net */
 };
 
-/* What a loss or metric answers: the sum over valid rows and how much weight (rows) it stands for.
- */
-struct sw_result {
-    double sum, weight;
-};
-
 struct sw_layer {
     const char *name; /* borrowed from the recipe */
     const struct sw_layer_type *type;
@@ -63,7 +57,7 @@ struct sw_layer {
 
     /* Set by the net. */
     void *saved, *scratch;
-    struct sw_result *result; /* losses and metrics: forward writes it */
+    struct sw_result *result; /* losses and metrics: forward writes it; device memory */
 };
 
 /* What setup is told. */
@@ -84,7 +78,7 @@ struct sw_layer_setup {
 /* What forward and backward are told. */
 struct sw_pass {
     struct sw_stream *stream;
-    const struct sw_step *step;
+    const struct sw_step *step; /* device memory: operations read it, layers do not */
     bool training;
 };
 

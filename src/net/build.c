@@ -147,7 +147,8 @@ static int number_params(struct sw_net *net, struct sw_err *err)
     }
     net->params = sw_calloc((size_t)params + 1, sizeof *net->params);
     net->results = sw_calloc((size_t)results + 1, sizeof *net->results);
-    if (!net->params || !net->results)
+    net->fetched = sw_calloc((size_t)results + 1, sizeof *net->fetched);
+    if (!net->params || !net->results || !net->fetched)
         return sw_err_nomem(err, "the parameters", (size_t)params * sizeof *net->params);
     for (int i = 0; i < net->count; i++) {
         struct sw_net_node *node = &net->nodes[i];
@@ -160,10 +161,8 @@ static int number_params(struct sw_net *net, struct sw_err *err)
             net->params[net->param_count++] =
                 (struct sw_net_param){.layer = i, .index = k, .name = name};
         }
-        if (l->type->role == SW_ROLE_LOSS || l->type->role == SW_ROLE_METRIC) {
+        if (l->type->role == SW_ROLE_LOSS || l->type->role == SW_ROLE_METRIC)
             net->results[net->result_count++] = i;
-            l->result = &node->result;
-        }
     }
     return SW_OK;
 }
@@ -212,6 +211,7 @@ void sw_net_free(struct sw_net *net)
         sw_free((char *)(uintptr_t)net->params[i].name);
     sw_free(net->params);
     sw_free(net->results);
+    sw_free(net->fetched);
     sw_free(net->nodes);
     sw_free(net);
 }

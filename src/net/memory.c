@@ -98,7 +98,8 @@ static void plan_data(struct plan *p)
     for (int i = 0; i < net->count; i++) {
         struct sw_net_node *node = &net->nodes[i];
         node->data = SW_NO_OFFSET;
-        if (is_input(node) || node->in_place)
+        /* Where the host reaches the device's memory an input is the batch itself. */
+        if (node->in_place || (is_input(node) && net->stream->dev->host_memory))
             continue;
         int last = last_read(net, i);
         for (int j = i + 1; j < net->count; j++)
@@ -198,7 +199,7 @@ static int64_t lowest_place(const struct plan *p, int b)
 int sw_net_plan_memory(struct sw_net *net, struct sw_err *err)
 {
     struct plan p = {.net = net};
-    size_t most = (size_t)net->count * (5 + SW_LAYER_SRCS) + 1;
+    size_t most = (size_t)net->count * (5 + SW_LAYER_SRCS) + 3;
     p.blocks = sw_calloc(most, sizeof *p.blocks);
     if (!p.blocks)
         return sw_err_nomem(err, "the memory plan", most * sizeof *p.blocks);
@@ -206,6 +207,9 @@ int sw_net_plan_memory(struct sw_net *net, struct sw_err *err)
     plan_data(&p);
     plan_gradients(&p);
     plan_private(&p);
+    int over = moment_backward(net, 0);
+    add_block(&p, (size_t)net->result_count * sizeof(struct sw_result), 0, over, &net->results_at);
+    add_block(&p, sizeof net->step, 0, over, &net->step_at);
     qsort(p.blocks, (size_t)p.count, sizeof *p.blocks, by_size);
     net->arena_bytes = 0;
     for (int b = 0; b < p.count; b++) {

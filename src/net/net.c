@@ -94,11 +94,15 @@ void sw_net_bind(struct sw_net *net, void *arena)
     for (int i = 0; i < net->count; i++) {
         struct sw_net_node *node = &net->nodes[i];
         struct sw_feature *dst = &node->layer.dst;
-        if (node->layer.type->role != SW_ROLE_INPUT)
+        bool batch = node->layer.type->role == SW_ROLE_INPUT && net->stream->dev->host_memory;
+        if (!batch)
             dst->data =
                 node->in_place ? net->nodes[node->src[0]].layer.dst.data : at(net, node->data);
         node->layer.saved = at(net, node->saved);
     }
+    struct sw_result *results = at(net, net->results_at);
+    for (int r = 0; r < net->result_count; r++)
+        net->nodes[net->results[r]].layer.result = &results[r];
     /* Downwards, because a gradient may lie in that of its reader. */
     for (int i = net->count - 1; i >= 0; i--) {
         struct sw_net_node *node = &net->nodes[i];
@@ -118,30 +122,43 @@ void sw_net_bind_param(struct sw_net *net, int p, const float *value, float *gra
     lp->grad = gradient;
 }
 
-void sw_net_set_field(struct sw_net *net, const char *field, void *data)
+int sw_net_set_field(struct sw_net *net, const char *field, void *data, struct sw_err *err)
 {
-    for (int i = 0; i < net->count; i++) {
+    int rc = SW_OK;
+    for (int i = 0; i < net->count && rc == SW_OK; i++) {
         struct sw_layer *l = &net->nodes[i].layer;
-        if (l->type->role == SW_ROLE_INPUT && sw_str_eq(sw_layer_input_field(l), field))
+        if (l->type->role != SW_ROLE_INPUT || !sw_str_eq(sw_layer_input_field(l), field))
+            continue;
+        if (net->stream->dev->host_memory)
             l->dst.data = data;
+        else
+            rc = sw_copy(net->stream, l->dst.data, data, sw_desc_bytes(&l->dst.desc), err);
     }
+    return rc;
 }
 
-int sw_net_forward(struct sw_net *net, int i, const struct sw_step *step, struct sw_err *err)
+int sw_net_set_step(struct sw_net *net, const struct sw_step *step, struct sw_err *err)
+{
+    net->step = *step;
+    return sw_copy(net->stream, at(net, net->step_at), &net->step, sizeof net->step, err);
+}
+
+int sw_net_forward(struct sw_net *net, int i, struct sw_err *err)
 {
     struct sw_net_node *node = &net->nodes[i];
     struct sw_layer *l = &node->layer;
-    struct sw_pass pass = {.stream = net->stream, .step = step, .training = net->training};
+    struct sw_pass pass = {
+        .stream = net->stream, .step = at(net, net->step_at), .training = net->training};
     l->scratch = at(net, node->forward_scratch);
     int rc = l->type->forward(l, &pass, err);
     return rc == SW_OK ? rc : sw_err_prefix(err, rc, "layer %s", l->name);
 }
 
-int sw_net_backward(struct sw_net *net, int i, const struct sw_step *step, struct sw_err *err)
+int sw_net_backward(struct sw_net *net, int i, struct sw_err *err)
 {
     struct sw_net_node *node = &net->nodes[i];
     struct sw_layer *l = &node->layer;
-    struct sw_pass pass = {.stream = net->stream, .step = step, .training = true};
+    struct sw_pass pass = {.stream = net->stream, .step = at(net, net->step_at), .training = true};
     l->scratch = at(net, node->backward_scratch);
     int rc = l->type->backward(l, &pass, err);
     for (int k = 0; k < l->src_count && rc == SW_OK; k++)
@@ -149,6 +166,12 @@ int sw_net_backward(struct sw_net *net, int i, const struct sw_step *step, struc
             rc = sw_op_add(net->stream, net->nodes[node->src[k]].layer.dst.grad, l->src_grad[k],
                            sw_desc_storage(&l->src[k]->desc), err);
     return rc == SW_OK ? rc : sw_err_prefix(err, rc, "layer %s", l->name);
+}
+
+int sw_net_fetch(struct sw_net *net, struct sw_err *err)
+{
+    size_t bytes = (size_t)net->result_count * sizeof *net->fetched;
+    return bytes ? sw_copy(net->stream, net->fetched, at(net, net->results_at), bytes, err) : SW_OK;
 }
 
 int sw_net_result_count(const struct sw_net *net)
@@ -161,5 +184,5 @@ struct sw_net_result sw_net_result(const struct sw_net *net, int r)
     int i = net->results[r];
     return (struct sw_net_result){.layer = i,
                                   .loss = net->nodes[i].layer.type->role == SW_ROLE_LOSS,
-                                  .value = net->nodes[i].result};
+                                  .value = net->fetched[r]};
 }

@@ -75,16 +75,21 @@ int sw_net_layer_params(const struct sw_net *net, int i, int *first);
 void sw_net_bind(struct sw_net *net, void *arena);
 /* The value (and in training the gradient array) of a parameter. */
 void sw_net_bind_param(struct sw_net *net, int p, const float *value, float *gradient);
-/* The memory of a data field for the coming pass. */
-void sw_net_set_field(struct sw_net *net, const char *field, void *data);
-
-/* One layer's part of a pass. Errors carry "layer NAME: ". */
-int sw_net_forward(struct sw_net *net, int i, const struct sw_step *step,
-                   struct sw_err *err) SW_MUST_CHECK;
-int sw_net_backward(struct sw_net *net, int i, const struct sw_step *step,
+/* A data field for the coming pass, host memory that stays until the pass is over: used in place,
+ * or copied to the device. */
+int sw_net_set_field(struct sw_net *net, const char *field, void *data,
+                     struct sw_err *err) SW_MUST_CHECK;
+/* The scalars of the coming pass; the previous one is over. */
+int sw_net_set_step(struct sw_net *net, const struct sw_step *step,
                     struct sw_err *err) SW_MUST_CHECK;
 
-/* Losses and metrics of the last forward pass. */
+/* One layer's part of a pass. Errors carry "layer NAME: ". */
+int sw_net_forward(struct sw_net *net, int i, struct sw_err *err) SW_MUST_CHECK;
+int sw_net_backward(struct sw_net *net, int i, struct sw_err *err) SW_MUST_CHECK;
+
+/* Losses and metrics of the last forward pass: sw_net_fetch queues their way to the host, and once
+ * the stream has come there (sw_stream_wait) they can be read. */
+int sw_net_fetch(struct sw_net *net, struct sw_err *err) SW_MUST_CHECK;
 int sw_net_result_count(const struct sw_net *net);
 struct sw_net_result {
     int layer;

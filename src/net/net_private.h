@@ -23,7 +23,6 @@ struct sw_net_node {
     bool grad_in_place;            /* src[0]'s gradient in the memory of the output's gradient */
     bool adds_grad[SW_LAYER_SRCS]; /* backward writes aside, then adds: not the first giver */
     int first_param;
-    struct sw_result result;
 
     /* Offsets in the arena, or SW_NO_OFFSET. */
     int64_t data, grad, saved, forward_scratch, backward_scratch, aside[SW_LAYER_SRCS];
@@ -38,8 +37,11 @@ struct sw_net {
     int count;
     struct sw_net_param *params; /* owned, with names */
     int param_count;
-    int *results; /* owned: nodes that are losses or metrics */
+    int *results;              /* owned: nodes that are losses or metrics */
+    struct sw_result *fetched; /* owned [result_count]: host copies */
     int result_count;
+    int64_t results_at, step_at; /* offsets of the results' array and of the step */
+    struct sw_step step;         /* the host's copy, alive until it has reached the device */
     size_t arena_bytes;
     char *arena; /* borrowed */
 };

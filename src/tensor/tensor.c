@@ -6,7 +6,7 @@
  * stream. */
 static bool host_reaches(const struct sw_tensor *t)
 {
-    return !t->device || strcmp(t->device->ops->kind, "cpu") == 0;
+    return !t->device || t->device->host_memory;
 }
 
 int sw_tensor_new(struct sw_device *device, const struct sw_desc *desc, const char *what,

@@ -71,8 +71,7 @@ static void trace(const struct sw_worker *w, enum sw_trace_what what, int64_t t,
     sw_trace_add(w->job->trace, &e);
 }
 
-static int forward_layer(struct sw_worker *w, int64_t t, int i, const struct sw_step *step,
-                         struct sw_err *err)
+static int forward_layer(struct sw_worker *w, int64_t t, int i, struct sw_err *err)
 {
     int first, count = sw_net_layer_params(w->train, i, &first), rc = SW_OK;
     for (int p = first; p < first + count && rc == SW_OK; p++)
@@ -81,18 +80,17 @@ static int forward_layer(struct sw_worker *w, int64_t t, int i, const struct sw_
         return rc;
     int64_t begin_ns = w->lap_ns;
     sw_slot_phase(w->slot, SW_PHASE_FORWARD, t, i, sw_net_layer(w->train, i)->name, begin_ns);
-    rc = sw_net_forward(w->train, i, step, err);
+    rc = sw_net_forward(w->train, i, err);
     sw_worker_lap(w, &w->ledger.forward_ms, &w->forward_ms[i]);
     trace(w, SW_TRACE_FORWARD, t, i, begin_ns);
     return rc;
 }
 
-static int backward_layer(struct sw_worker *w, int64_t t, int i, const struct sw_step *step,
-                          struct sw_err *err)
+static int backward_layer(struct sw_worker *w, int64_t t, int i, struct sw_err *err)
 {
     int64_t begin_ns = w->lap_ns;
     sw_slot_phase(w->slot, SW_PHASE_BACKWARD, t, i, sw_net_layer(w->train, i)->name, begin_ns);
-    int rc = sw_net_backward(w->train, i, step, err);
+    int rc = sw_net_backward(w->train, i, err);
     sw_worker_lap(w, &w->ledger.backward_ms, &w->backward_ms[i]);
     trace(w, SW_TRACE_BACKWARD, t, i, begin_ns);
     int first, count = sw_net_layer_params(w->train, i, &first);
@@ -114,6 +112,11 @@ static int check_loss(struct sw_worker *w, int64_t t, struct sw_err *err)
 {
     struct sw_result sums[SW_JOB_METRICS] = {{0}};
     const struct sw_series *s = &w->series[SW_SPLIT_TRAIN];
+    int rc = sw_net_fetch(w->train, err);
+    if (rc == SW_OK)
+        rc = sw_stream_wait(w->stream, err);
+    if (rc != SW_OK)
+        return rc;
     sw_results_add(w->train, s, sums);
     sw_results_read(s, sums, w->last[SW_SPLIT_TRAIN], &w->last_count[SW_SPLIT_TRAIN]);
     double loss = w->last[SW_SPLIT_TRAIN][0].value;
@@ -131,12 +134,13 @@ int sw_bp_step(struct sw_worker *w, int64_t t, const struct sw_batch *batch, str
                            .first_row = 0,
                            .valid_rows = batch->valid_rows,
                            .backward_scale = 1.0f / (float)w->job->conf->batch};
+    rc = sw_net_set_step(w->train, &step, err);
     for (int i = 0; i < layers && rc == SW_OK; i++)
-        rc = forward_layer(w, t, i, &step, err);
+        rc = forward_layer(w, t, i, err);
     if (rc == SW_OK)
         rc = check_loss(w, t, err);
     for (int i = layers - 1; i >= 0 && rc == SW_OK; i--)
         if (sw_net_has_backward(w->train, i))
-            rc = backward_layer(w, t, i, &step, err);
+            rc = backward_layer(w, t, i, err);
     return rc;
 }

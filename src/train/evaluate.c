@@ -9,11 +9,15 @@ static int evaluate_batch(struct sw_worker *w, struct sw_batch *batch, struct sw
 {
     const struct sw_source *source = w->job->source[SW_SPLIT_EVAL];
     struct sw_step step = {.step = (uint64_t)w->step, .valid_rows = batch->valid_rows};
-    for (int f = 0; f < source->field_count; f++)
-        sw_net_set_field(w->eval, source->field[f].name, batch->field[f]);
-    int rc = SW_OK;
+    int rc = sw_net_set_step(w->eval, &step, err);
+    for (int f = 0; f < source->field_count && rc == SW_OK; f++)
+        rc = sw_net_set_field(w->eval, source->field[f].name, batch->field[f], err);
     for (int i = 0; i < sw_net_layer_count(w->eval) && rc == SW_OK; i++)
-        rc = sw_net_forward(w->eval, i, &step, err);
+        rc = sw_net_forward(w->eval, i, err);
+    if (rc == SW_OK)
+        rc = sw_net_fetch(w->eval, err);
+    if (rc == SW_OK)
+        rc = sw_stream_wait(w->stream, err);
     return rc;
 }
 

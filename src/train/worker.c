@@ -256,9 +256,9 @@ static int next_batch(struct sw_worker *w, struct sw_batch *batch, struct sw_err
     double read_share = all > 0 ? batch->read_ms / all : 0;
     w->ledger.read_ms += (float)(waited_ms * read_share);
     w->ledger.decode_ms += (float)(waited_ms * (1 - read_share));
-    for (int f = 0; f < source->field_count; f++)
-        sw_net_set_field(w->train, source->field[f].name, batch->field[f]);
-    return SW_OK;
+    for (int f = 0; f < source->field_count && rc == SW_OK; f++)
+        rc = sw_net_set_field(w->train, source->field[f].name, batch->field[f], err);
+    return rc;
 }
 
 /* Everything of update w->step + 1, up to the point where all its updates are applied. */

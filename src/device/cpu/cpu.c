@@ -186,32 +186,42 @@ static int check_labels(const char *who, int64_t rows, int64_t classes, const in
 }
 
 static int softmax_loss(struct sw_stream *s, int64_t rows, int64_t classes, const float *x,
-                        const int32_t *label, float *prob, double *loss_sum, struct sw_err *err)
+                        const int32_t *label, const struct sw_step *step, float weight, float *prob,
+                        struct sw_result *result, struct sw_err *err)
 {
-    int rc = check_labels("softmax_loss", rows, classes, label, err);
-    if (rc == SW_OK)
-        *loss_sum += sw_kernel_softmax_loss(sw_cpu_threads(s), rows, classes, x, label, prob);
-    return rc;
+    int64_t valid = step->valid_rows < rows ? step->valid_rows : rows;
+    int rc = check_labels("softmax_loss", valid, classes, label, err);
+    if (rc != SW_OK)
+        return rc;
+    double sum = sw_kernel_softmax_loss(sw_cpu_threads(s), valid, classes, x, label, prob);
+    *result = (struct sw_result){.sum = (double)weight * sum, .weight = (double)valid};
+    return SW_OK;
 }
 
-static int softmax_loss_backward(struct sw_stream *s, int64_t rows, int64_t padded_rows,
-                                 int64_t classes, const float *prob, const int32_t *label,
-                                 float scale, float *dx, struct sw_err *err)
+static int softmax_loss_backward(struct sw_stream *s, int64_t rows, int64_t classes,
+                                 const float *prob, const int32_t *label,
+                                 const struct sw_step *step, float weight, float *dx,
+                                 struct sw_err *err)
 {
-    int rc = check_labels("softmax_loss", rows, classes, label, err);
+    int64_t valid = step->valid_rows < rows ? step->valid_rows : rows;
+    int rc = check_labels("softmax_loss", valid, classes, label, err);
     if (rc == SW_OK)
-        sw_kernel_softmax_loss_backward(sw_cpu_threads(s), rows, padded_rows, classes, prob, label,
-                                        scale, dx);
+        sw_kernel_softmax_loss_backward(sw_cpu_threads(s), valid, rows, classes, prob, label,
+                                        weight * step->backward_scale, dx);
     return rc;
 }
 
 static int accuracy(struct sw_stream *s, int64_t rows, int64_t classes, int64_t top_k,
-                    const float *x, const int32_t *label, double *hits, struct sw_err *err)
+                    const float *x, const int32_t *label, const struct sw_step *step,
+                    struct sw_result *result, struct sw_err *err)
 {
-    int rc = check_labels("accuracy", rows, classes, label, err);
-    if (rc == SW_OK)
-        *hits += (double)sw_kernel_top_k_hits(sw_cpu_threads(s), rows, classes, top_k, x, label);
-    return rc;
+    int64_t valid = step->valid_rows < rows ? step->valid_rows : rows;
+    int rc = check_labels("accuracy", valid, classes, label, err);
+    if (rc != SW_OK)
+        return rc;
+    int64_t hits = sw_kernel_top_k_hits(sw_cpu_threads(s), valid, classes, top_k, x, label);
+    *result = (struct sw_result){.sum = (double)hits, .weight = (double)valid};
+    return SW_OK;
 }
 
 static int all_finite(struct sw_stream *s, const float *x, int64_t n, bool *finite,
@@ -269,6 +279,7 @@ int sw_cpu_open(bool reference, struct sw_device **out, struct sw_err *err)
 #endif
     dev->base.ops = &dev->ops;
     strcpy(dev->base.name, "cpu");
+    dev->base.host_memory = true;
     sw_cpu_blas_init();
     *out = &dev->base;
     return SW_OK;
