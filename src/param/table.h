@@ -58,6 +58,8 @@ struct sw_table_rule {
 extern const struct sw_table_rule sw_table_bsp;
 
 /* Which updater with which settings, and how it is cut. All borrowed for the table's life. */
+enum { SW_TABLE_WORKERS = 1024 }; /* most workers of a table */
+
 struct sw_table_args {
     struct sw_device *device;
     uint64_t seed;
@@ -121,8 +123,11 @@ void sw_table_put_version(struct sw_table *t, uint64_t version);
 int sw_table_update(struct sw_table *t, int worker, int param, uint64_t version) SW_MUST_CHECK;
 /* Is version `version` of the parameter complete? */
 bool sw_table_ready(const struct sw_table *t, int param, uint64_t version);
-/* Waits for it, at most timeout_ms. SW_OK, SW_ERR_BUSY (timeout), SW_ERR_CANCELLED. */
-int sw_table_wait(struct sw_table *t, int param, uint64_t version, int timeout_ms) SW_MUST_CHECK;
+/* Waits for it, at most timeout_ms. SW_OK, SW_ERR_BUSY (timeout), SW_ERR_CANCELLED. A worker that
+ * runs servers itself names them in `served` (count of them; NULL: none): SW_ERR_BUSY then also
+ * says that one of their inboxes has something. */
+int sw_table_wait(struct sw_table *t, int param, uint64_t version, const int *served, int count,
+                  int timeout_ms) SW_MUST_CHECK;
 
 /* --- server side --- */
 
@@ -133,6 +138,8 @@ struct sw_channel *sw_table_inbox(struct sw_table *t, int server);
  * not finite, SW_ERR_INVALID for a message that cannot be (a bug or an intruder). */
 int sw_table_serve(struct sw_table *t, int server, const struct sw_message *m,
                    struct sw_err *err) SW_MUST_CHECK;
+/* Gradient bytes that one worker hands to a server per step. */
+int64_t sw_table_server_bytes(const struct sw_table *t, int server);
 /* Nanoseconds that a server has spent in sw_table_serve. Any thread. */
 int64_t sw_table_served_ns(const struct sw_table *t, int server);
 /* Ends every wait on the table; for sw_fault_attach. */

@@ -6,6 +6,9 @@
 #include "train/job_private.h"
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
+
+enum { WAIT_MS = 1000 };
 
 void sw_worker_lap(struct sw_worker *w, float *part_ms, double *total_ms)
 {
@@ -17,34 +20,37 @@ void sw_worker_lap(struct sw_worker *w, float *part_ms, double *total_ms)
         *total_ms += ms;
 }
 
-static int wait_for(struct sw_worker *w, int param, uint64_t version, struct sw_err *err)
+/* Says in the live snapshot what is waited for. */
+static void say_waiting(struct sw_worker *w, int param, uint64_t version)
 {
-    struct sw_job *job = w->job;
-    char what[64];
+    char what[SW_SNAPSHOT_TEXT];
     snprintf(what, sizeof what, "version %llu of %s", (unsigned long long)version,
-             sw_table_param(job->table, param)->name);
-    sw_slot_wait(w->slot, what, sw_os()->monotonic_ns());
-    int rc = SW_ERR_BUSY;
-    while (rc == SW_ERR_BUSY)
-        rc = sw_table_wait(job->table, param, version, 1000);
-    sw_slot_wait(w->slot, NULL, sw_os()->monotonic_ns());
-    return rc == SW_OK ? rc : sw_err_set(err, rc, "waiting for %s was cancelled", what);
+             sw_table_param(w->job->table, param)->name);
+    sw_slot_wait(w->slot, what, w->lap_ns);
 }
 
-/* Waits until the parameter is at `version`; a worker that runs its server itself serves first. */
+/* Waits until the parameter is at `version`. A worker that runs servers itself serves meanwhile:
+ * what it waits for may depend on them. */
 static int collect(struct sw_worker *w, int param, uint64_t version, struct sw_err *err)
 {
-    if (sw_table_ready(w->job->table, param, version))
+    struct sw_table *t = w->job->table;
+    if (sw_table_ready(t, param, version))
         return SW_OK;
+    int rc = SW_OK;
     sw_worker_lap(w, &w->ledger.idle_ms, NULL);
-    if (w->served) {
-        int rc = sw_server_poll(w->served, err);
+    say_waiting(w, param, version);
+    while (rc == SW_OK && !sw_table_ready(t, param, version)) {
+        rc = sw_server_poll(w, err);
         sw_worker_lap(w, &w->ledger.update_ms, NULL);
-        if (rc != SW_OK || sw_table_ready(w->job->table, param, version))
-            return rc;
+        if (rc != SW_OK || sw_table_ready(t, param, version))
+            break;
+        rc = sw_table_wait(t, param, version, w->served, w->served_count, WAIT_MS);
+        sw_worker_lap(w, &w->ledger.comm_exposed_ms, NULL);
+        if (rc == SW_ERR_CANCELLED)
+            return sw_err_set(err, rc, "the job is ending");
+        rc = SW_OK; /* mail, or the time is over: look again */
     }
-    int rc = wait_for(w, param, version, err);
-    sw_worker_lap(w, &w->ledger.comm_exposed_ms, NULL);
+    sw_slot_wait(w->slot, NULL, w->lap_ns);
     return rc;
 }
 
@@ -53,7 +59,7 @@ int sw_bp_collect_all(struct sw_worker *w, int split, uint64_t version, struct s
     const struct sw_net *net = split == SW_SPLIT_TRAIN ? w->train : w->eval;
     int rc = SW_OK;
     for (int p = 0; p < sw_net_param_count(net) && rc == SW_OK; p++)
-        rc = collect(w, w->param_of[split][p], version, err);
+        rc = collect(w, w->job->param_of[split][p], version, err);
     return rc;
 }
 
@@ -75,7 +81,7 @@ static int forward_layer(struct sw_worker *w, int64_t t, int i, struct sw_err *e
 {
     int first, count = sw_net_layer_params(w->train, i, &first), rc = SW_OK;
     for (int p = first; p < first + count && rc == SW_OK; p++)
-        rc = collect(w, w->param_of[SW_SPLIT_TRAIN][p], (uint64_t)t - 1, err);
+        rc = collect(w, w->job->param_of[SW_SPLIT_TRAIN][p], (uint64_t)t - 1, err);
     if (rc != SW_OK)
         return rc;
     int64_t begin_ns = w->lap_ns;
@@ -95,31 +101,30 @@ static int backward_layer(struct sw_worker *w, int64_t t, int i, struct sw_err *
     trace(w, SW_TRACE_BACKWARD, t, i, begin_ns);
     int first, count = sw_net_layer_params(w->train, i, &first);
     for (int p = first; p < first + count && rc == SW_OK; p++) {
-        rc = sw_table_update(w->job->table, w->index, w->param_of[SW_SPLIT_TRAIN][p], (uint64_t)t);
+        rc = sw_table_update(w->job->table, w->index, w->job->param_of[SW_SPLIT_TRAIN][p],
+                             (uint64_t)t);
         if (rc != SW_OK)
             return sw_err_set(err, rc, "the job is ending");
     }
-    if (rc == SW_OK && count > 0 && w->served) {
+    if (rc == SW_OK && count > 0 && w->served_count > 0) {
         sw_slot_phase(w->slot, SW_PHASE_UPDATE, t, i, sw_net_layer(w->train, i)->name, w->lap_ns);
-        rc = sw_server_poll(w->served, err);
+        rc = sw_server_poll(w, err);
         sw_worker_lap(w, &w->ledger.update_ms, NULL);
     }
     return rc;
 }
 
-/* The weighted sum of all losses per sample, before anything learns from it. */
+/* The weighted sum of all losses over this worker's rows, before anything learns from it. */
 static int check_loss(struct sw_worker *w, int64_t t, struct sw_err *err)
 {
-    struct sw_result sums[SW_JOB_METRICS] = {{0}};
-    const struct sw_series *s = &w->series[SW_SPLIT_TRAIN];
     int rc = sw_net_fetch(w->train, err);
     if (rc == SW_OK)
         rc = sw_stream_wait(w->stream, err);
     if (rc != SW_OK)
         return rc;
-    sw_results_add(w->train, s, sums);
-    sw_results_read(s, sums, w->last[SW_SPLIT_TRAIN], &w->last_count[SW_SPLIT_TRAIN]);
-    double loss = w->last[SW_SPLIT_TRAIN][0].value;
+    memset(w->sums, 0, sizeof w->sums);
+    sw_results_add(w->train, &w->series[SW_SPLIT_TRAIN], w->sums);
+    double loss = w->sums[0].sum;
     if (isfinite(loss))
         return SW_OK;
     return sw_err_set(err, SW_ERR_DIVERGED,
@@ -131,7 +136,7 @@ int sw_bp_step(struct sw_worker *w, int64_t t, const struct sw_batch *batch, str
 {
     int layers = sw_net_layer_count(w->train), rc = SW_OK;
     struct sw_step step = {.step = (uint64_t)t - 1,
-                           .first_row = 0,
+                           .first_row = w->first_row[SW_SPLIT_TRAIN],
                            .valid_rows = batch->valid_rows,
                            .backward_scale = 1.0f / (float)w->job->conf->batch};
     rc = sw_net_set_step(w->train, &step, err);

@@ -7,8 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SLICE_ELEMENTS = 1 << 20 };
-
 static int copy_text(char **to, const char *from, struct sw_err *err)
 {
     if (!from)
@@ -140,21 +138,50 @@ static void cap_threads(struct sw_placement *p)
             p->rows[i].threads = (int)cap;
 }
 
-static int place(struct sw_job *job, struct sw_err *err)
+static int choose_shape(struct sw_job *job, bool one_worker, struct sw_err *err)
 {
-    job->shape = (struct sw_cluster_shape){.worker_groups = 1,
-                                           .workers_per_group = 1,
-                                           .server_groups = 1,
-                                           .servers_per_group = 1,
-                                           .bind_servers = true};
+    static const struct sw_cluster_conf one = {.workers_per_group = 1};
+    const struct sw_section *section = sw_recipe_find(job->recipe, "cluster", NULL);
+    const struct sw_cluster_conf *conf = one_worker ? &one : section->common;
+    const char *key = NULL;
+    int rc = sw_cluster_shape(conf, job->machine, &job->shape, &job->framework,
+                              job->framework_reason, sizeof job->framework_reason, &key, err);
+    if (rc == SW_ERR_INVALID)
+        sw_recipe_error(job->recipe, section, key, "%s", err->text);
+    int64_t rows =
+        job->conf->batch < job->conf->eval_batch ? job->conf->batch : job->conf->eval_batch;
+    if (rc == SW_OK && job->shape.workers_per_group > rows)
+        rc = sw_recipe_error(job->recipe, section, "workers_per_group",
+                             "%d workers cannot share a batch of %lld rows: at most %lld",
+                             job->shape.workers_per_group, (long long)rows, (long long)rows);
+    return rc == SW_ERR_INVALID ? sw_recipe_verdict(job->recipe, err) : rc;
+}
+
+static int make_units(struct sw_job *job, struct sw_err *err)
+{
+    int workers = job->placement->worker_count, servers = job->placement->server_count;
+    job->workers = sw_calloc((size_t)workers, sizeof *job->workers);
+    job->servers = sw_calloc((size_t)servers, sizeof *job->servers);
+    if (!job->workers || !job->servers)
+        return sw_err_nomem(err, "workers and servers", (size_t)workers * sizeof *job->workers);
+    for (int i = 0; i < workers; i++)
+        job->workers[i] = (struct sw_worker){.job = job, .index = i};
+    return sw_group_init(&job->group, workers, err);
+}
+
+static int place(struct sw_job *job, const struct sw_job_options *o, struct sw_err *err)
+{
     int rc = sw_bind_check_environment(err);
     if (rc == SW_OK)
         rc = sw_machine_here(&job->machine, err);
     if (rc == SW_OK)
-        rc = sw_placement_new(job->machine, &job->shape, false, &job->placement, err);
+        rc = choose_shape(job, o->one_worker, err);
     if (rc == SW_OK)
-        cap_threads(job->placement);
-    return rc;
+        rc = sw_placement_new(job->machine, &job->shape, o->oversubscribe, &job->placement, err);
+    if (rc != SW_OK)
+        return rc;
+    cap_threads(job->placement);
+    return make_units(job, err);
 }
 
 /* ---- parameters ---- */
@@ -199,9 +226,8 @@ static int add_param(struct sw_job *job, const struct sw_net *net, int p, int *i
 
 int sw_job_map_params(struct sw_job *job, int split, const struct sw_net *net, struct sw_err *err)
 {
-    struct sw_worker *w = &job->worker;
-    w->param_of[split] = sw_calloc((size_t)sw_net_param_count(net) + 1, sizeof(int));
-    if (!w->param_of[split])
+    job->param_of[split] = sw_calloc((size_t)sw_net_param_count(net) + 1, sizeof(int));
+    if (!job->param_of[split])
         return sw_err_nomem(err, "the parameter table", 0);
     int rc = SW_OK;
     for (int p = 0; p < sw_net_param_count(net) && rc == SW_OK; p++) {
@@ -212,7 +238,7 @@ int sw_job_map_params(struct sw_job *job, int split, const struct sw_net *net, s
                               sw_net_param(net, p)->name);
         if (index < 0)
             rc = add_param(job, net, p, &index, err);
-        w->param_of[split][p] = index;
+        job->param_of[split][p] = index;
     }
     return rc;
 }
@@ -238,6 +264,7 @@ static int check_patterns(struct sw_job *job, struct sw_err *err)
 static int make_table(struct sw_job *job, struct sw_err *err)
 {
     const struct sw_section *u = sw_recipe_find(job->recipe, "updater", NULL);
+    const struct sw_cluster_conf *cluster = sw_recipe_find(job->recipe, "cluster", NULL)->common;
     struct sw_table_args args = {
         .device = job->device,
         .seed = (uint64_t)job->conf->seed,
@@ -247,20 +274,39 @@ static int make_table(struct sw_job *job, struct sw_err *err)
         .schedule = u->type[1],
         .schedule_conf = u->conf[1],
         .horizon_steps = (uint64_t)job->horizon,
-        .slice_elements = SLICE_ELEMENTS,
+        .slice_elements = cluster->slice_size,
         .workers = job->placement->worker_count,
         .servers = job->placement->server_count,
         .rule = &sw_table_bsp,
     };
     int rc = sw_table_new(&args, &job->table, err);
     if (rc == SW_OK)
-        rc = sw_job_map_params(job, SW_SPLIT_TRAIN, job->worker.train, err);
+        rc = sw_job_map_params(job, SW_SPLIT_TRAIN, job->workers[0].train, err);
     if (rc == SW_OK)
         rc = check_patterns(job, err);
     return rc == SW_OK ? sw_table_freeze(job->table, err) : rc;
 }
 
 /* ---- the whole ---- */
+
+/* The training nets make the table, and the table's parameters are what the evaluation nets use. */
+static int build_workers(struct sw_job *job, struct sw_err *err)
+{
+    int rc = SW_OK, workers = job->placement->worker_count;
+    for (int i = 0; i < workers && rc == SW_OK; i++)
+        rc = sw_worker_build(&job->workers[i], err);
+    if (rc == SW_OK)
+        rc = make_table(job, err);
+    return rc == SW_OK && job->source[SW_SPLIT_EVAL] ? sw_job_build_eval(job, err) : rc;
+}
+
+int sw_job_build_eval(struct sw_job *job, struct sw_err *err)
+{
+    int rc = SW_OK;
+    for (int i = 0; i < job->placement->worker_count && rc == SW_OK; i++)
+        rc = sw_worker_build_eval(&job->workers[i], err);
+    return rc == SW_OK ? sw_job_map_params(job, SW_SPLIT_EVAL, job->workers[0].eval, err) : rc;
+}
 
 static int find_end(struct sw_job *job, const struct sw_job_options *o, struct sw_err *err)
 {
@@ -288,15 +334,11 @@ static int open_job(struct sw_job *job, const struct sw_job_options *o, struct s
     if (rc == SW_OK)
         rc = choose_device(job, o->device, err);
     if (rc == SW_OK)
-        rc = place(job, err);
+        rc = place(job, o, err);
     if (rc == SW_OK)
         rc = open_data(job, err);
     if (rc == SW_OK)
-        rc = sw_worker_build(job, &job->worker, err);
-    if (rc == SW_OK)
-        rc = make_table(job, err);
-    if (rc == SW_OK && job->source[SW_SPLIT_EVAL])
-        rc = sw_worker_build_eval(job, &job->worker, err);
+        rc = build_workers(job, err);
     if (rc == SW_OK)
         rc = find_end(job, o, err);
     return rc == SW_OK ? sw_job_describe(job, err) : rc;
@@ -325,10 +367,16 @@ void sw_job_close(struct sw_job *job)
 {
     if (!job)
         return;
-    sw_worker_fini(&job->worker);
+    for (int i = 0; job->workers && i < job->placement->worker_count; i++)
+        sw_worker_fini(&job->workers[i]);
+    sw_free(job->workers);
+    sw_free(job->servers);
+    sw_group_fini(&job->group);
     sw_table_free(job->table);
-    for (int s = 0; s < SW_SPLITS; s++)
+    for (int s = 0; s < SW_SPLITS; s++) {
         sw_source_close(job->source[s]);
+        sw_free(job->param_of[s]);
+    }
     sw_device_close(job->device);
     sw_placement_free(job->placement);
     sw_machine_free(job->machine);

@@ -41,6 +41,8 @@ struct sw_job_options {
      * are the run's; recipe_path and init_from are not used. NULL: a new run. */
     const struct sw_run *resume;
     const char *resume_checkpoint;
+    bool oversubscribe;     /* --oversubscribe: workers may share cores */
+    bool one_worker;        /* whatever [cluster] says: for sw_job_evaluate */
     int64_t trace_capacity; /* events kept by the trace; 0: none is made */
 };
 
@@ -133,7 +135,8 @@ int sw_job_run(struct sw_job *job, sw_job_observer *observer, void *user, bool *
                struct sw_err *err) SW_MUST_CHECK;
 
 /* Loss and metrics of weights on a split: one pass, every record once. weights NULL: the initial
- * values. split NULL: val where it exists, else test. *out is an event of type SW_JOB_EVAL. */
+ * values. split NULL: val where it exists, else test. The job was opened with one_worker. *out is
+ * an event of type SW_JOB_EVAL. */
 int sw_job_evaluate(struct sw_job *job, const char *weights, const char *split,
                     struct sw_job_event *out, struct sw_err *err) SW_MUST_CHECK;
 

@@ -11,6 +11,7 @@
 #define SW_TRAIN_JOB_PRIVATE_H
 
 #include "cluster/bind.h"
+#include "cluster/conf.h"
 #include "cluster/placement.h"
 #include "data/prefetch.h"
 #include "history/history.h"
@@ -19,6 +20,7 @@
 #include "param/table.h"
 #include "recipe/job.h"
 #include "sync/queue.h"
+#include "train/group.h"
 #include "train/job.h"
 
 enum { SW_SPLIT_TRAIN, SW_SPLIT_EVAL, SW_SPLITS };
@@ -34,7 +36,7 @@ struct sw_server {
     struct sw_job *job; /* borrowed */
     int index;
     char unit[32];
-    bool own_thread;
+    struct sw_worker *host; /* the worker that runs it, or NULL: it has a thread of its own */
     struct sw_thread thread;
     struct sw_slot *slot;
 };
@@ -56,19 +58,20 @@ struct sw_worker {
     struct sw_net *train, *eval; /* owned; eval NULL without evaluation data */
     void *arena;                 /* owned device memory */
     size_t arena_bytes;
-    int *param_of[SW_SPLITS]; /* owned: table index of each parameter of a net */
     struct sw_prefetch *prefetch[SW_SPLITS];
-    struct sw_server *served; /* the server this worker runs itself, or NULL */
+    int *served; /* owned: the servers this worker runs itself */
+    int served_count;
+    int64_t first_row[SW_SPLITS], rows[SW_SPLITS]; /* its part of a batch */
     struct sw_slot *slot;
     struct sw_history_producer *producer;
     struct sw_series series[SW_SPLITS];
-    int rate_series, speed_series, link;
-    struct sw_step_time ledger;       /* of the step under way */
-    int64_t lap_ns;                   /* when the ledger was last written */
-    double *forward_ms, *backward_ms; /* owned [layers of train]: since the last flush */
+    int rate_series, speed_series;
+    int *links;                            /* owned [servers] */
+    struct sw_result sums[SW_JOB_METRICS]; /* losses and metrics of the step under way, own rows */
+    struct sw_step_time ledger;            /* of the step under way */
+    int64_t lap_ns;                        /* when the ledger was last written */
+    double *forward_ms, *backward_ms;      /* owned [layers of train]: since the last flush */
     int64_t timed_steps;
-    struct sw_job_metric last[SW_SPLITS][SW_JOB_METRICS]; /* newest values */
-    int last_count[SW_SPLITS];
     int64_t step;                   /* updates done */
     int64_t started_ns, trained_ns; /* first step's begin; time spent in steps */
     int64_t first_step;             /* updates done at the start of this segment */
@@ -96,14 +99,20 @@ struct sw_job {
     const struct sw_section *data[SW_SPLITS]; /* NULL: no such section */
     struct sw_source *source[SW_SPLITS];
     struct sw_table *table;
-    struct sw_worker worker;
-    struct sw_server server;
+    struct sw_worker *workers; /* owned [placement->worker_count]; the first one leads */
+    struct sw_server *servers; /* owned [placement->server_count] */
+    int *param_of[SW_SPLITS];  /* owned: table index of each parameter of a net */
+    struct sw_group group;
+    struct sw_job_metric last[SW_SPLITS][SW_JOB_METRICS]; /* newest values; written by one worker at
+                                                             a time, between steps */
+    int last_count[SW_SPLITS];
     char *choices; /* owned: what the plans chose, a line per layer */
 
     struct sw_job_plan plan;
     struct sw_job_layer *layer_rows; /* owned */
     struct sw_buf fallback_text;
-    char framework_reason[160];
+    const char *framework;
+    char framework_reason[256];
 
     struct sw_fault fault;
     bool fault_ready;
@@ -120,20 +129,21 @@ struct sw_job {
 /* job.c */
 int sw_job_open_split(struct sw_job *job, int split, const struct sw_section *section,
                       struct sw_err *err) SW_MUST_CHECK;
+/* The evaluation nets of all workers. */
+int sw_job_build_eval(struct sw_job *job, struct sw_err *err) SW_MUST_CHECK;
 /* Finds each parameter of a net in the table; those of the training net are added. */
 int sw_job_map_params(struct sw_job *job, int split, const struct sw_net *net,
                       struct sw_err *err) SW_MUST_CHECK;
 
 /* run.c */
-/* Decides whether the server is a thread or is run by its worker. */
-void sw_job_settle_server(struct sw_job *job);
+/* Decides which servers are threads and which are run by a worker. */
+int sw_job_settle_servers(struct sw_job *job, struct sw_err *err) SW_MUST_CHECK;
 
 /* plan.c */
 int sw_job_describe(struct sw_job *job, struct sw_err *err) SW_MUST_CHECK;
 size_t sw_job_batch_bytes(const struct sw_job *job);
 /* "128x96x55x55", cut at `bytes`. */
 void sw_job_shape_text(int ndim, const int64_t *dim, char *out, size_t bytes);
-void sw_job_prefetch_args(const struct sw_job *job, int split, struct sw_prefetch_args *args);
 
 /* checkpoint.c */
 /* Writes OUT/checkpoint-STEP.safetensors and records it. Between steps only. */
@@ -150,20 +160,32 @@ int sw_checkpoint_load(struct sw_worker *w, const char *path, struct sw_err *err
 int sw_checkpoint_take(struct sw_job *job, struct sw_stream *stream, const char *path, bool all,
                        int *count, struct sw_err *err) SW_MUST_CHECK;
 
-/* worker.c */
+/* record.c */
+/* After step w->step, which began at began_ns and ended at w->lap_ns. */
+void sw_record_step(struct sw_worker *w, int64_t began_ns);
+void sw_record_layers(struct sw_worker *w);     /* mean times since the last call */
+void sw_record_evaluation(struct sw_worker *w); /* by the leader */
+/* Fills what all events share. */
+void sw_record_event(const struct sw_worker *w, int split, struct sw_job_event *e);
+
+/* worker_setup.c */
 /* Stream and training net; then, once the table knows the parameters, the evaluation net. */
-int sw_worker_build(struct sw_job *job, struct sw_worker *w, struct sw_err *err) SW_MUST_CHECK;
-int sw_worker_build_eval(struct sw_job *job, struct sw_worker *w, struct sw_err *err) SW_MUST_CHECK;
+int sw_worker_build(struct sw_worker *w, struct sw_err *err) SW_MUST_CHECK;
+int sw_worker_build_eval(struct sw_worker *w, struct sw_err *err) SW_MUST_CHECK;
 int sw_worker_allocate(struct sw_worker *w, struct sw_err *err) SW_MUST_CHECK;
 int sw_worker_open_history(struct sw_worker *w, struct sw_err *err) SW_MUST_CHECK;
 int sw_worker_start_prefetch(struct sw_worker *w, int split, struct sw_err *err) SW_MUST_CHECK;
-void sw_worker_main(void *worker);
+void sw_worker_prefetch_args(const struct sw_worker *w, int split, struct sw_prefetch_args *args);
 void sw_worker_fini(struct sw_worker *w);
+
+/* worker.c */
+void sw_worker_main(void *worker);
+
+/* bp.c */
 /* Adds the time since the last lap to a part of the ledger and to *total_ms when that is not NULL.
  */
 void sw_worker_lap(struct sw_worker *w, float *part_ms, double *total_ms);
 
-/* bp.c */
 /* Update `t`: forward, backward with wait-free updates; *loss is the weighted sum of all losses. */
 int sw_bp_step(struct sw_worker *w, int64_t t, const struct sw_batch *batch,
                struct sw_err *err) SW_MUST_CHECK;
@@ -185,8 +207,8 @@ void sw_series_name(const struct sw_net *net, struct sw_series *s);
 int sw_evaluate_pass(struct sw_worker *w, struct sw_err *err) SW_MUST_CHECK;
 
 /* server.c */
-/* Handles what is in the inbox; never waits. */
-int sw_server_poll(struct sw_server *s, struct sw_err *err) SW_MUST_CHECK;
+/* Handles what is in the inboxes of the servers that a worker runs itself; never waits. */
+int sw_server_poll(struct sw_worker *host, struct sw_err *err) SW_MUST_CHECK;
 void sw_server_main(void *server);
 
 /* notes.c */

@@ -1,0 +1,93 @@
+#include "train/group.h"
+
+#include "base/os.h"
+#include <string.h>
+
+int sw_group_init(struct sw_group *g, int workers, struct sw_err *err)
+{
+    size_t row = (size_t)workers * SW_JOB_METRICS;
+    *g = (struct sw_group){.workers = workers};
+    g->memory = sw_calloc(row * (SW_GROUP_RING + 1), sizeof *g->memory);
+    if (!g->memory)
+        return sw_err_nomem(err, "a group of workers",
+                            row * (SW_GROUP_RING + 1) * sizeof *g->memory);
+    sw_barrier_init(&g->barrier, workers);
+    for (int i = 0; i <= SW_GROUP_RING; i++) {
+        g->ring[i].sums = g->memory + row * (size_t)i;
+        g->ring[i].decided = INT64_MIN;
+        sw_mutex_init(&g->ring[i].lock);
+    }
+    g->ready = true;
+    return SW_OK;
+}
+
+void sw_group_fini(struct sw_group *g)
+{
+    if (!g->ready)
+        return;
+    for (int i = 0; i <= SW_GROUP_RING; i++)
+        sw_mutex_fini(&g->ring[i].lock);
+    sw_barrier_fini(&g->barrier);
+    sw_free(g->memory);
+    g->ready = false;
+}
+
+void sw_group_close_v(void *group)
+{
+    struct sw_group *g = group;
+    sw_barrier_close(&g->barrier);
+}
+
+void sw_group_rows(int64_t rows, int workers, int i, int64_t *first, int64_t *count)
+{
+    int64_t base = rows / workers, larger = rows % workers;
+    *first = base * i + (i < larger ? i : larger);
+    *count = base + (i < larger ? 1 : 0);
+}
+
+int sw_group_meet(struct sw_group *g)
+{
+    return sw_barrier_wait(&g->barrier);
+}
+
+static struct sw_group_slot *slot_of(struct sw_group *g, int64_t t)
+{
+    return &g->ring[t == SW_GROUP_EVALUATION ? SW_GROUP_RING : t % SW_GROUP_RING];
+}
+
+bool sw_group_deposit(struct sw_group *g, int worker, int64_t t, const struct sw_result *sums,
+                      int count)
+{
+    struct sw_group_slot *s = slot_of(g, t);
+    memcpy(s->sums + (size_t)worker * SW_JOB_METRICS, sums, (size_t)count * sizeof *sums);
+    /* Release what was written; the last one acquires what all wrote. */
+    if (__atomic_add_fetch(&s->done, 1, __ATOMIC_ACQ_REL) < g->workers)
+        return false;
+    __atomic_store_n(&s->done, 0, __ATOMIC_RELAXED);
+    return true;
+}
+
+void sw_group_total(struct sw_group *g, int64_t t, struct sw_result *totals, int count)
+{
+    const struct sw_group_slot *s = slot_of(g, t);
+    memset(totals, 0, (size_t)count * sizeof *totals);
+    for (int w = 0; w < g->workers; w++)
+        for (int i = 0; i < count; i++) {
+            totals[i].sum += s->sums[w * SW_JOB_METRICS + i].sum;
+            totals[i].weight += s->sums[w * SW_JOB_METRICS + i].weight;
+        }
+}
+
+struct sw_decision sw_group_decide(struct sw_group *g, int64_t t,
+                                   struct sw_decision (*decide)(void *user, int64_t t), void *user)
+{
+    struct sw_group_slot *s = slot_of(g, t);
+    sw_mutex_lock(&s->lock);
+    if (s->decided != t) {
+        s->decision = decide(user, t);
+        s->decided = t;
+    }
+    struct sw_decision d = s->decision;
+    sw_mutex_unlock(&s->lock);
+    return d;
+}

@@ -1,0 +1,186 @@
+/* A worker before it runs: its part of the batch, stream, nets, memory, history handles, prefetch.
+ */
+#include "base/os.h"
+#include "train/job_private.h"
+#include <stdio.h>
+#include <string.h>
+
+static int make_fields(const struct sw_source *source, int64_t rows, struct sw_net_field *out)
+{
+    for (int f = 0; f < source->field_count; f++) {
+        const struct sw_field *field = &source->field[f];
+        int64_t dim[SW_MAX_DIMS] = {rows};
+        for (int i = 0; i < field->ndim; i++)
+            dim[i + 1] = field->dim[i];
+        out[f] = (struct sw_net_field){.name = field->name,
+                                       .desc = sw_desc_plain(field->dtype, field->ndim + 1, dim)};
+    }
+    return source->field_count;
+}
+
+static int build_net(struct sw_worker *w, int split, struct sw_net **out, struct sw_err *err)
+{
+    struct sw_job *job = w->job;
+    struct sw_net_field fields[SW_MAX_FIELDS];
+    bool training = split == SW_SPLIT_TRAIN;
+    const struct sw_net *first = job->workers[0].train; /* decides the layouts of all parameters */
+    int64_t rows = w->rows[split];
+    struct sw_net_args args = {.recipe = job->recipe,
+                               .stream = w->stream,
+                               .seed = (uint64_t)job->conf->seed,
+                               .training = training,
+                               .rows = rows,
+                               .fields = fields,
+                               .field_count = make_fields(job->source[split], rows, fields),
+                               .source = job->data[split]->name,
+                               .sharing = training && w->index == 0 ? NULL : first};
+    return sw_net_new(&args, out, err);
+}
+
+int sw_worker_build(struct sw_worker *w, struct sw_err *err)
+{
+    struct sw_job *job = w->job;
+    int workers = job->placement->worker_count;
+    const struct sw_placement_row *row =
+        sw_placement_worker(job->placement, &job->shape, 0, w->index);
+    sw_group_rows(job->conf->batch, workers, w->index, &w->first_row[SW_SPLIT_TRAIN],
+                  &w->rows[SW_SPLIT_TRAIN]);
+    sw_group_rows(job->conf->eval_batch, workers, w->index, &w->first_row[SW_SPLIT_EVAL],
+                  &w->rows[SW_SPLIT_EVAL]);
+    snprintf(w->unit, sizeof w->unit, "%s", row->unit);
+    int rc = sw_stream_new(job->device, row->threads, &w->stream, err);
+    if (rc == SW_OK)
+        rc = build_net(w, SW_SPLIT_TRAIN, &w->train, err);
+    if (rc != SW_OK)
+        return rc;
+    size_t layers = (size_t)sw_net_layer_count(w->train);
+    w->forward_ms = sw_calloc(layers, sizeof *w->forward_ms);
+    w->backward_ms = sw_calloc(layers, sizeof *w->backward_ms);
+    if (!w->forward_ms || !w->backward_ms)
+        return sw_err_nomem(err, "a worker", layers * sizeof *w->forward_ms);
+    sw_series_name(w->train, &w->series[SW_SPLIT_TRAIN]);
+    w->arena_bytes = sw_net_arena_bytes(w->train);
+    return SW_OK;
+}
+
+int sw_worker_build_eval(struct sw_worker *w, struct sw_err *err)
+{
+    int rc = build_net(w, SW_SPLIT_EVAL, &w->eval, err);
+    if (rc != SW_OK)
+        return rc;
+    sw_series_name(w->eval, &w->series[SW_SPLIT_EVAL]);
+    if (sw_net_arena_bytes(w->eval) > w->arena_bytes)
+        w->arena_bytes = sw_net_arena_bytes(w->eval);
+    return SW_OK;
+}
+
+static void bind_params(struct sw_worker *w, struct sw_net *net, int split)
+{
+    for (int p = 0; p < sw_net_param_count(net); p++) {
+        const struct sw_param *param = sw_table_param(w->job->table, w->job->param_of[split][p]);
+        sw_net_bind_param(net, p, param->value,
+                          split == SW_SPLIT_TRAIN ? param->gradient[w->index] : NULL);
+    }
+}
+
+int sw_worker_allocate(struct sw_worker *w, struct sw_err *err)
+{
+    int rc =
+        sw_device_alloc(w->job->device, w->arena_bytes, "features and gradients", &w->arena, err);
+    if (rc != SW_OK)
+        return rc;
+    sw_net_bind(w->train, w->arena);
+    bind_params(w, w->train, SW_SPLIT_TRAIN);
+    if (w->eval) {
+        sw_net_bind(w->eval, w->arena);
+        bind_params(w, w->eval, SW_SPLIT_EVAL);
+    }
+    return SW_OK;
+}
+
+static int name_series(struct sw_history *h, const char *split, struct sw_series *s,
+                       struct sw_err *err)
+{
+    int rc = SW_OK;
+    for (int i = 0; i < s->count && rc == SW_OK; i++)
+        rc = sw_history_series(h, split, s->name[i], &s->handle[i], err);
+    return rc;
+}
+
+int sw_worker_open_history(struct sw_worker *w, struct sw_err *err)
+{
+    struct sw_job *job = w->job;
+    int rc = sw_history_producer_new(job->history, &w->producer, err);
+    if (rc == SW_OK)
+        rc = name_series(job->history, "train", &w->series[SW_SPLIT_TRAIN], err);
+    if (rc == SW_OK && w->eval)
+        rc = name_series(job->history, job->data[SW_SPLIT_EVAL]->name, &w->series[SW_SPLIT_EVAL],
+                         err);
+    if (rc == SW_OK)
+        rc = sw_history_series(job->history, "train", "lr", &w->rate_series, err);
+    if (rc == SW_OK)
+        rc = sw_history_series(job->history, "train", "samples_per_s", &w->speed_series, err);
+    w->links = sw_calloc((size_t)job->placement->server_count, sizeof *w->links);
+    if (rc == SW_OK && !w->links)
+        rc = sw_err_nomem(err, "a worker", 0);
+    for (int s = 0; s < job->placement->server_count && rc == SW_OK; s++)
+        rc = sw_history_link(job->history, w->unit, job->servers[s].unit, "shared", &w->links[s],
+                             err);
+    return rc;
+}
+
+static int take_memory(void *user, size_t bytes, const char *what, void **out, struct sw_err *err)
+{
+    return sw_device_alloc(user, bytes, what, out, err);
+}
+
+static void give_memory(void *user, void *p, size_t bytes)
+{
+    sw_device_free(user, p, bytes);
+}
+
+void sw_worker_prefetch_args(const struct sw_worker *w, int split, struct sw_prefetch_args *args)
+{
+    const struct sw_job *job = w->job;
+    const struct sw_source *source = job->source[split];
+    bool training = split == SW_SPLIT_TRAIN;
+    int64_t rows = training ? job->conf->batch : job->conf->eval_batch;
+    *args = (struct sw_prefetch_args){
+        .source = source,
+        .batch_rows = rows,
+        .first_row = w->first_row[split],
+        .row_count = w->rows[split],
+        .first_batch = training ? job->first_step : 0,
+        .batch_stride = 1,
+        .batch_limit = training ? -1 : sw_source_batches(source, rows),
+        .slots = (int)source->prefetch + 1, /* and the one in use */
+        .threads = (int)source->workers,
+        .fields = (1u << source->field_count) - 1,
+    };
+}
+
+int sw_worker_start_prefetch(struct sw_worker *w, int split, struct sw_err *err)
+{
+    struct sw_prefetch_args args;
+    sw_worker_prefetch_args(w, split, &args);
+    args.fault = &w->job->fault;
+    args.alloc = take_memory;
+    args.free = give_memory;
+    args.user = w->job->device;
+    return sw_prefetch_start(&args, &w->prefetch[split], err);
+}
+
+void sw_worker_fini(struct sw_worker *w)
+{
+    for (int s = 0; s < SW_SPLITS; s++)
+        sw_prefetch_free(w->prefetch[s]);
+    sw_free(w->served);
+    sw_free(w->links);
+    sw_net_free(w->eval);
+    sw_net_free(w->train);
+    if (w->job)
+        sw_device_free(w->job->device, w->arena, w->arena_bytes);
+    sw_stream_free(w->stream);
+    sw_free(w->forward_ms);
+    sw_free(w->backward_ms);
+}
