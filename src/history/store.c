@@ -210,6 +210,10 @@ int sw_store_read_run(struct sw_store *s, int64_t run_id, struct sw_row **row, s
     const struct sw_row_spec *spec = &sw_row_specs[SW_ROW_RUN];
     struct sw_row r = {.kind = SW_ROW_RUN, .series = -1};
     add_columns(&sql);
+    if (sql.failed) {
+        sw_buf_fini(&sql);
+        return sw_err_nomem(err, "question for a run", 0);
+    }
     int rc = sqlite3_prepare_v2(s->db, sw_buf_text(&sql), -1, &st, NULL);
     if (rc == SQLITE_OK)
         rc = sqlite3_bind_int64(st, 1, run_id);

@@ -82,6 +82,17 @@ static void settle_backward(struct sw_net *net, struct sw_net_node *node, uint32
             net->nodes[node->src[k]].gradient_givers++;
 }
 
+/* Does a loss depend on the layer through another loss? */
+static const struct sw_layer *loss_below(const struct sw_net *net, const struct sw_net_node *node)
+{
+    for (int k = 0; node->leads_to_loss && k < node->layer.src_count; k++) {
+        const struct sw_net_node *source = &net->nodes[node->src[k]];
+        if (source->has_backward && source->layer.type->role == SW_ROLE_LOSS)
+            return &source->layer;
+    }
+    return NULL;
+}
+
 static int check_backward(const struct sw_net *net, const struct sw_net_node *node,
                           struct sw_err *err)
 {
@@ -90,6 +101,12 @@ static int check_backward(const struct sw_net *net, const struct sw_net_node *no
         return sw_err_set(err, SW_ERR_INVALID,
                           "no loss depends on it, so its parameters would never be trained: let a "
                           "loss read it, or say include = eval");
+    const struct sw_layer *loss = loss_below(net, node);
+    if (loss)
+        return sw_err_set(err, SW_ERR_INVALID,
+                          "it reads %s and leads to a loss, but no gradient goes through a loss: "
+                          "read what %s reads",
+                          loss->name, loss->name);
     if (node->has_backward && !l->type->backward)
         return sw_err_set(err, SW_ERR_INVALID,
                           "%s has no gradient, but a loss depends on it and its sources have "

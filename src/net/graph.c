@@ -100,6 +100,9 @@ static void link_sources(struct graph *g, int i)
             say_dangling(g, s, k, src->items[k]);
         else if (g->src[i][k] == i)
             sw_recipe_error_item(g->recipe, s, "src", k, "the layer reads itself");
+        else if (type_of(g->sections[g->src[i][k]])->role == SW_ROLE_METRIC)
+            sw_recipe_error_item(g->recipe, s, "src", k,
+                                 "layer %s is a metric: it has no output to read", src->items[k]);
     }
 }
 
@@ -155,13 +158,13 @@ static void fill_node(struct sw_net *net, const struct graph *g, int at, const i
 
 static int make_nodes(struct sw_net *net, const struct graph *g, struct sw_err *err)
 {
-    net->count = g->count;
     net->nodes = sw_calloc((size_t)g->count + 1, sizeof *net->nodes);
     int *position = sw_calloc((size_t)g->count + 1, sizeof *position);
     if (!net->nodes || !position) {
         sw_free(position);
         return sw_err_nomem(err, "the layers", (size_t)g->count * sizeof *net->nodes);
     }
+    net->count = g->count;
     for (int at = 0; at < g->count; at++)
         position[g->order[at]] = at;
     for (int at = 0; at < g->count; at++)

@@ -213,6 +213,19 @@ static int load_state(struct sw_worker *w, const struct sw_st_file *f, struct sw
     return rc;
 }
 
+/* What a file brings in is held to what training keeps up: nothing that is not finite. */
+static int check_finite(struct sw_job *job, struct sw_stream *stream, int param, const char *path,
+                        struct sw_err *err)
+{
+    const struct sw_param *p = sw_table_param(job->table, param);
+    bool finite = true;
+    int rc = sw_op_all_finite(stream, p->value, sw_desc_storage(&p->layout), &finite, err);
+    if (rc == SW_OK && !finite)
+        rc = sw_err_set(err, SW_ERR_INVALID, "%s: %s holds values that are not finite (NaN or Inf)",
+                        path, p->name);
+    return rc;
+}
+
 static int take_values(struct sw_job *job, struct sw_stream *stream, const struct sw_st_file *f,
                        const char *path, bool all, int *count, struct sw_err *err)
 {
@@ -227,6 +240,8 @@ static int take_values(struct sw_job *job, struct sw_stream *stream, const struc
             continue;
         }
         rc = sw_st_read_tensor(f, name, &view, stream, err);
+        if (rc == SW_OK)
+            rc = check_finite(job, stream, p, path, err);
         *count += rc == SW_OK;
     }
     if (rc == SW_OK && *count == 0 && sw_table_count(job->table) > 0)

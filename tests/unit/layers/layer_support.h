@@ -6,39 +6,13 @@
 #define SW_TESTS_LAYER_SUPPORT_H
 
 #include "unit/device/device_support.h"
+#include "unit/layers/layer_recipe.h"
 
 #include "base/hash.h"
 #include "base/os.h"
 #include "layers/layer.h"
-#include "param/init.h"
-#include "recipe/recipe.h"
 
 enum { RIG_SRCS = 3 };
-
-/* ---- Recipes that have layers only ---- */
-
-static const struct sw_schema_kind layer_kinds[] = {
-    {.kind = "layer",
-     .form = SW_SECTION_NAMED,
-     .required = true,
-     .opts = sw_layer_opts,
-     .conf_bytes = sizeof(struct sw_layer_conf),
-     .type_key = {"type"},
-     .types = {(const struct sw_type *const *)(const void *)sw_layer_types},
-     .param_opts = sw_param_opts,
-     .param_bytes = sizeof(struct sw_init_conf)},
-};
-static const struct sw_schema layer_schema = {layer_kinds, 1};
-
-static inline struct sw_recipe *load_layers(const char *text)
-{
-    struct sw_recipe_source source = {
-        .path = "test.ini", .text = text, .text_bytes = strlen(text), .fallback = ""};
-    struct sw_recipe *recipe = NULL;
-    struct sw_err err;
-    ASSERT_OK(sw_recipe_load(&source, &layer_schema, &recipe, &err));
-    return recipe;
-}
 
 /* ---- A layer and everything around it ---- */
 

@@ -1,0 +1,157 @@
+"""What the figures share: rows of the table, the nets, and running singa-ws and the chain of oneDNN
+primitives. Ours is always the program as a user runs it: recipe -> plans -> table -> server,
+history and checkpoints included; its speed is the median of `samples_per_s` in the history, which
+counts the whole step with its wait for data.
+"""
+import json
+import os
+import re
+
+import measure
+
+
+class Skipped(Exception):
+    """The figure cannot be made on this machine; the text says why."""
+
+
+class Row:
+    """One line of the table: a and b in `unit`, and the ratios of the pairs."""
+
+    def __init__(self, name, other, unit, a, b, aim, at_most=False, note=""):
+        self.name, self.other, self.unit, self.note = name, other, unit, note
+        self.a, self.b = a, b
+        self.ratios = [x / y for x, y in zip(a, b)]
+        self.aim, self.at_most = aim, at_most
+
+    def reached(self):
+        """None where there is no aim."""
+        if self.aim is None:
+            return None
+        median = measure.spread(self.ratios)[1]
+        return median <= self.aim if self.at_most else median >= self.aim
+
+
+# The recipes that are timed, and the steps of one run. Whether PyTorch computes the same is looked
+# at with same_lr: at alexnet-owt's own rate the first losses jump, and rounding with them.
+NETS = {
+    "alexnet": dict(recipe="alexnet-owt.ini", batch=128, warmup=2, steps=5, trial_batch=4,
+                    channels=3, side=224, classes=256, mean="127.5", std="64", same_lr=0.000001),
+    "quick": dict(recipe="cifar10-quick.ini", batch=100, warmup=10, steps=50, trial_batch=10,
+                  channels=3, side=32, classes=10, mean="125.3, 123.0, 113.9", std="1",
+                  same_lr=0.001),
+}
+TRIAL_STEPS = dict(warmup=1, steps=2)
+
+
+class Bench:
+    """What all figures share: options, folders, the programs."""
+
+    def __init__(self, options, root, temporary, say):
+        self.options, self.root, self.temporary, self.say = options, root, temporary, say
+        self.threads = options.threads or self.placed_threads()
+        self.runs = 0
+        self.chain_program = None
+        os.makedirs(os.path.join(temporary, "run"), mode=0o700)
+        os.makedirs(os.path.join(temporary, "nothing"))
+
+    def path(self, *parts):
+        return os.path.join(self.temporary, *parts)
+
+    def recipe(self, name):
+        return os.path.join(self.root, "recipes", name)
+
+    def net(self, name):
+        net = dict(NETS[name])
+        if self.options.trial:
+            net.update(TRIAL_STEPS, batch=net["trial_batch"])
+        return net
+
+    def environment(self):
+        """Ours: the given threads, nothing of the user's, and no data: it is made by code."""
+        return {"OMP_NUM_THREADS": str(self.threads), "XDG_STATE_HOME": self.temporary,
+                "XDG_RUNTIME_DIR": self.path("run"), "SINGA_DB": self.path("history.db"),
+                "SINGA_DATA": self.path("nothing")}
+
+    def placed_threads(self):
+        """As many as singa-ws itself would take: one per core that may be used."""
+        ended = measure.run([self.options.binary, "check", "--json",
+                             self.recipe("mnist-mlp.ini")])
+        return json.loads(ended.out)["placement"][0]["threads"]
+
+    def sql(self, query):
+        """Rows of the benchmark's own history."""
+        ended = measure.run([self.options.binary, "history", "sql", query],
+                            env=self.environment())
+        return [line.split("\t") for line in ended.out.splitlines()]
+
+    def train(self, recipe, steps, sets=()):
+        """Runs a recipe in a folder of its own. The name of the run finds it in the history."""
+        self.runs += 1
+        name = "bench-%d" % self.runs
+        argv = [self.options.binary, "run", recipe, "--steps", str(steps), "--name", name, "--out",
+                self.path(name), "--quiet", "--no-ui"]
+        for text in sets:
+            argv += ["--set", text]
+        return name, measure.run(argv, env=self.environment())
+
+    def drop(self, name):
+        """Checkpoints are large; they go as soon as nobody reads them any more."""
+        for file in os.listdir(self.path(name)):
+            os.unlink(self.path(name, file))
+
+    def ours(self, net):
+        """(samples per second, peak bytes) of one run."""
+        name, ended = self.train(self.recipe(net["recipe"]), net["warmup"] + net["steps"],
+                                 ["job.batch=%d" % net["batch"]])
+        rows = self.sql("SELECT value FROM metrics WHERE split = 'train' AND name = 'samples_per_s'"
+                        " AND step > %d AND run_id = (SELECT id FROM runs WHERE name = '%s')" %
+                        (net["warmup"], name))
+        self.drop(name)
+        return measure.spread([float(r[0]) for r in rows])[1], ended.peak_bytes
+
+    # ---- the hand-made chain of oneDNN primitives ----
+
+    def build_chain(self):
+        if self.chain_program:
+            return
+        source = os.path.join(self.options.yardstick, "onednn_chain.c")
+        if not os.path.exists(source):
+            raise Skipped("there is no onednn_chain.c in %s (--yardstick DIR)" %
+                          self.options.yardstick)
+        program = self.path("chain")
+        try:
+            measure.run(["gcc", "-O3", "-march=native", "-fopenmp", "-w", source, "-o", program,
+                         "-ldnnl", "-lm"])
+        except (OSError, measure.Failed) as e:
+            raise Skipped("onednn_chain.c cannot be built here: %s" % e) from e
+        self.chain_program = program
+
+    def chain(self, name, net):
+        """(samples per second, peak bytes). Winograd is allowed, as it is to us."""
+        ended = measure.run([self.chain_program, name, str(net["batch"]), str(net["steps"]), "f32"],
+                            env={"OMP_NUM_THREADS": str(self.threads), "ALG": "auto"})
+        found = re.search(r"iter=([0-9.]+) ms", ended.out)
+        if not found:
+            raise measure.Failed("onednn_chain: no iteration time in: %s" % ended.out.strip())
+        return net["batch"] * 1e3 / float(found.group(1)), ended.peak_bytes
+
+
+def in_turn(bench, title, a, b):
+    """A B A B ...: the values of both, and the share of the machine that others took meanwhile."""
+    values_a, values_b, foreign = [], [], measure.Foreign()
+    for i in range(bench.options.repeats):
+        values_a.append(a())
+        values_b.append(b())
+        bench.say("%s %d/%d: %.6g, %.6g" % (title, i + 1, bench.options.repeats, values_a[-1][0],
+                                            values_b[-1][0]))
+    return values_a, values_b, foreign.share()
+
+
+def speed_and_memory(title, other, a, b, foreign, aim):
+    note = "foreign load %.0f %%" % (100 * foreign)
+    if foreign > measure.QUIET_SHARE:
+        note += ": NOT QUIET"
+    mb = 1e6
+    return [Row(title, other, "samples/s", [x[0] for x in a], [x[0] for x in b], aim, note=note),
+            Row(title + ", memory", other, "MB", [x[1] / mb for x in a], [x[1] / mb for x in b],
+                1.0, at_most=True, note="peak resident")]

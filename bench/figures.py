@@ -1,0 +1,53 @@
+"""The figures: what each runs, in turn, and which ratio it makes. A figure that cannot be made here
+is skipped with a reason.
+"""
+import torch_peer
+from common import Row, in_turn, speed_and_memory
+
+
+def chain_figure(name):
+    def figure(bench):
+        bench.build_chain()
+        net = bench.net(name)
+        title = "%s, batch %d" % (net["recipe"][:-4], net["batch"])
+        a, b, foreign = in_turn(bench, title + " | chain", lambda: bench.ours(net),
+                                lambda: bench.chain(name, net))
+        return speed_and_memory(title, "oneDNN chain", a, b, foreign, 0.9)
+    return figure
+
+
+# ---- Start-up -----------------------------------------------------------------------------------
+
+def startup(bench):
+    """From just before exec to the end of the first forward pass, cifar10-quick on pictures made by
+    code. The history has the Unix time at which step 1 was recorded, the time the step took, and
+    its parts; the step begins with the wait for its first batch, so
+
+        end of forward = recorded - step + read + decode + forward
+
+    and what lies before (loading, nets and plans, initial values, checkpoint 0) is all counted."""
+    times, limit_s = [], 0.2
+    for i in range(bench.options.repeats):
+        name, ended = bench.train(bench.recipe("cifar10-quick.ini"), 1)
+        rows = bench.sql(
+            "SELECT p.time, r.batch * 1000.0 / s.value, t.read_ms + t.decode_ms, t.forward_ms"
+            " FROM runs r JOIN metrics p ON p.run_id = r.id AND p.name = 'loss'"
+            " JOIN metrics s ON s.run_id = r.id AND s.name = 'samples_per_s' AND s.step = p.step"
+            " JOIN step_time t ON t.run_id = r.id AND t.step = p.step"
+            " WHERE r.name = '%s' AND p.split = 'train' AND p.step = 1" % name)
+        bench.drop(name)
+        recorded, step_ms, wait_ms, forward_ms = (float(x) for x in rows[0])
+        times.append(recorded - ended.started - (step_ms - wait_ms - forward_ms) / 1e3)
+        bench.say("start-up %d/%d: %.1f ms" % (i + 1, bench.options.repeats, 1e3 * times[-1]))
+    return [Row("start-up, cifar10-quick", "limit", "ms", [1e3 * t for t in times],
+                [1e3 * limit_s] * len(times), 1.0, at_most=True,
+                note="exec to end of first forward")]
+
+
+FIGURES = {
+    "chain-alexnet": chain_figure("alexnet"),
+    "chain-quick": chain_figure("quick"),
+    "startup": startup,
+    "torch-alexnet": torch_peer.figure("alexnet"),
+    "torch-quick": torch_peer.figure("quick"),
+}

@@ -1,0 +1,184 @@
+"""The nets of the benchmarks in PyTorch: what singa-ws is compared with.
+
+    torch_nets.py NET BATCH [--threads N] [--layout default|channels_last] [--compile]
+                  [--warmup N] [--steps N]
+        times forward, backward and SGD with momentum on random data
+
+    torch_nets.py NET BATCH --weights FILE --pictures FILE --labels FILE [--expect FILE] ...
+        trains from a checkpoint of singa-ws on given pictures (IDX files; every step takes the same
+        BATCH), prints the losses and how far the parameters are from another checkpoint's
+
+Prints one JSON object. Needs PyTorch and the standard library only. Layers are called as in the
+recipes, so that parameters have the names they have in a checkpoint.
+"""
+import argparse
+import collections
+import json
+import math
+import struct
+import sys
+import time
+
+import torch
+from torch import nn
+
+
+def quick():
+    """recipes/cifar10-quick.ini. ceil_mode: windows that hang over the border are clipped."""
+    return nn.Sequential(collections.OrderedDict([
+        ("conv1", nn.Conv2d(3, 32, 5, padding=2)),
+        ("pool1", nn.MaxPool2d(3, 2, ceil_mode=True)), ("relu1", nn.ReLU(inplace=True)),
+        ("conv2", nn.Conv2d(32, 32, 5, padding=2)), ("relu2", nn.ReLU(inplace=True)),
+        ("pool2", nn.AvgPool2d(3, 2, ceil_mode=True)),
+        ("conv3", nn.Conv2d(32, 64, 5, padding=2)), ("relu3", nn.ReLU(inplace=True)),
+        ("pool3", nn.AvgPool2d(3, 2, ceil_mode=True)), ("flat", nn.Flatten()),
+        ("ip1", nn.Linear(1024, 64)), ("ip2", nn.Linear(64, 10))]))
+
+
+def alexnet():
+    """recipes/alexnet-owt.ini."""
+    def relu():
+        return nn.ReLU(inplace=True)
+    return nn.Sequential(collections.OrderedDict([
+        ("conv1", nn.Conv2d(3, 64, 11, stride=4, padding=2)), ("relu1", relu()),
+        ("pool1", nn.MaxPool2d(3, 2)),
+        ("conv2", nn.Conv2d(64, 192, 5, padding=2)), ("relu2", relu()),
+        ("pool2", nn.MaxPool2d(3, 2)),
+        ("conv3", nn.Conv2d(192, 384, 3, padding=1)), ("relu3", relu()),
+        ("conv4", nn.Conv2d(384, 256, 3, padding=1)), ("relu4", relu()),
+        ("conv5", nn.Conv2d(256, 256, 3, padding=1)), ("relu5", relu()),
+        ("pool5", nn.MaxPool2d(3, 2)), ("flat", nn.Flatten()),
+        ("fc6", nn.Linear(9216, 4096)), ("relu6", relu()),
+        ("fc7", nn.Linear(4096, 4096)), ("relu7", relu()),
+        ("fc8", nn.Linear(4096, 1000))]))
+
+
+# mean, std: the recipe's. momentum, decay, lr and the factor of biases: [updater] of the recipe.
+NETS = {
+    "quick": dict(make=quick, side=32, classes=10, mean=(125.3, 123.0, 113.9), std=1.0, lr=0.001,
+                  momentum=0.9, decay=0.004, bias_lr=2.0),
+    "alexnet": dict(make=alexnet, side=224, classes=1000, mean=(127.5, 127.5, 127.5), std=64.0,
+                    lr=0.01, momentum=0.9, decay=0.0005, bias_lr=1.0),
+}
+
+
+# ---- Files --------------------------------------------------------------------------------------
+
+def read_safetensors(path):
+    """{name: float32 tensor} of a safetensors file (8 bytes of header length, JSON, values)."""
+    with open(path, "rb") as f:
+        length, = struct.unpack("<Q", f.read(8))
+        header = json.loads(f.read(length))
+        data = bytearray(f.read())
+    out = {}
+    for name, entry in header.items():
+        if name == "__metadata__" or entry["dtype"] != "F32":
+            continue
+        first, last = entry["data_offsets"]
+        values = torch.frombuffer(data, dtype=torch.float32, count=(last - first) // 4,
+                                  offset=first)
+        out[name] = values.reshape(entry["shape"])
+    return out
+
+
+def read_idx(path):
+    """An IDX file of unsigned bytes as a tensor."""
+    with open(path, "rb") as f:
+        raw = bytearray(f.read())
+    shape = struct.unpack(">%dI" % raw[3], raw[4:4 + 4 * raw[3]])
+    return torch.frombuffer(raw, dtype=torch.uint8, offset=4 + 4 * raw[3]).reshape(shape)
+
+
+def difference(model, path):
+    """Largest |a - b| / max(|b|, rms(b) / 10) over parameters a of the model and b of a file."""
+    expected, worst = read_safetensors(path), 0.0
+    for name, a in model.named_parameters():
+        b = expected[name]
+        floor = max(0.1 * float(b.square().mean().sqrt()), 1e-12)
+        d = (a.detach().contiguous() - b).abs() / b.abs().clamp(min=floor)
+        worst = max(worst, float(d.max()))
+    return worst
+
+
+# ---- Training -----------------------------------------------------------------------------------
+
+def make_updater(model, net):
+    """SGD with momentum. singa-ws has the rate inside the velocity (Caffe's form), which is the
+    same as long as the rate does not change."""
+    groups = [{"params": [p for n, p in model.named_parameters() if n.endswith("weight")]},
+              {"params": [p for n, p in model.named_parameters() if n.endswith("bias")],
+               "lr": net["lr"] * net["bias_lr"]}]
+    keys = dict(lr=net["lr"], momentum=net["momentum"], weight_decay=net["decay"])
+    for how in ("fused", "foreach", None):  # the quickest that this version has on the CPU
+        try:
+            updater = torch.optim.SGD(groups, **keys, **({how: True} if how else {}))
+            return updater, how or "plain"
+        except (TypeError, RuntimeError):
+            continue
+    raise RuntimeError("there is no SGD")
+
+
+def make_data(args, net):
+    if not args.pictures:
+        torch.manual_seed(1)
+        return (torch.randn(args.batch, 3, net["side"], net["side"]),
+                torch.randint(0, net["classes"], (args.batch,)))
+    mean = torch.tensor(net["mean"]).reshape(1, 3, 1, 1)
+    x = (read_idx(args.pictures)[:args.batch].float() - mean) * (1.0 / net["std"])
+    return x, read_idx(args.labels)[:args.batch].long()
+
+
+def main():
+    p = argparse.ArgumentParser(description="The nets of the benchmarks in PyTorch.")
+    p.add_argument("net", choices=sorted(NETS))
+    p.add_argument("batch", type=int)
+    p.add_argument("--threads", type=int, default=1)
+    p.add_argument("--layout", choices=("default", "channels_last"), default="default")
+    p.add_argument("--compile", action="store_true")
+    p.add_argument("--warmup", type=int, default=2)
+    p.add_argument("--steps", type=int, default=5)
+    p.add_argument("--lr", type=float, help="learning rate, instead of the recipe's")
+    p.add_argument("--weights")
+    p.add_argument("--pictures")
+    p.add_argument("--labels")
+    p.add_argument("--expect")
+    args = p.parse_args()
+
+    torch.set_num_threads(args.threads)
+    net = dict(NETS[args.net])
+    net["lr"] = args.lr or net["lr"]
+    model = net["make"]()
+    if args.weights:
+        given = read_safetensors(args.weights)
+        with torch.no_grad():
+            for name, parameter in model.named_parameters():
+                parameter.copy_(given[name])
+    x, y = make_data(args, net)
+    if args.layout == "channels_last":
+        model = model.to(memory_format=torch.channels_last)
+        x = x.contiguous(memory_format=torch.channels_last)
+    updater, how = make_updater(model, net)
+    step_model = torch.compile(model) if args.compile else model
+    measure = nn.CrossEntropyLoss()
+
+    losses, times = [], []
+    for _ in range(args.warmup + args.steps):
+        begin = time.perf_counter()
+        updater.zero_grad(set_to_none=True)
+        loss = measure(step_model(x), y)
+        loss.backward()
+        updater.step()
+        losses.append(float(loss))
+        times.append(time.perf_counter() - begin)
+    times = sorted(times[args.warmup:])
+    answer = {"torch": torch.__version__, "sgd": how, "losses": losses,
+              "samples_per_s": args.batch / times[len(times) // 2]}
+    if args.expect:
+        answer["difference"] = difference(model, args.expect)
+        if not math.isfinite(answer["difference"]):
+            sys.exit("the parameters are not finite")
+    print(json.dumps(answer))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,239 @@
+/* Failing on demand in a program with many threads: calls of the operating system's table, by kind
+ * and by the thread that makes them, and the start of threads by name. Include once per program;
+ * the hooks are installed before the first job and count what is allocated. */
+#ifndef TESTS_FAULT_SUPPORT_H
+#define TESTS_FAULT_SUPPORT_H
+
+#include "unit/train/train_support.h"
+#include <dirent.h>
+#include <dlfcn.h>
+#include <errno.h>
+#include <stdatomic.h>
+
+enum {
+    FAIL_ALLOC = 1,
+    FAIL_PAGES = 2,
+    FAIL_READ = 4,
+    FAIL_OPEN = 8,
+    FAIL_WRITE = 16,
+    FAIL_SYNC = 32,
+    FAIL_RENAME = 64,
+};
+
+/* What is to fail. Written while no other thread runs, or before `armed` is set. */
+struct fault_plan {
+    int kinds;          /* which calls count; 0: none */
+    const char *thread; /* those that it makes: "worker0.0"; NULL: all threads */
+    int at;             /* the first that fails, from 1 */
+    int times;          /* how many fail; 0: all from there on */
+    int error;          /* errno */
+    const char *start;  /* the thread that cannot be started, or NULL */
+    const char *hangs;  /* the thread whose reads hang, or NULL */
+};
+
+static struct fault_plan fault_plan;
+static atomic_bool fault_armed;
+static atomic_int fault_calls; /* counted by the plan */
+static atomic_int fault_hits;  /* failed */
+static atomic_long fault_live; /* allocations that were not freed */
+static _Thread_local char fault_role[32];
+
+static bool fault_hit(int kind)
+{
+    const struct fault_plan *p = &fault_plan;
+    if (!atomic_load(&fault_armed) || !(p->kinds & kind) ||
+        (p->thread && strcmp(p->thread, fault_role) != 0))
+        return false;
+    int call = atomic_fetch_add(&fault_calls, 1) + 1;
+    if (call < p->at || (p->times && call >= p->at + p->times))
+        return false;
+    atomic_fetch_add(&fault_hits, 1);
+    errno = p->error;
+    return true;
+}
+
+static void *fault_alloc(size_t bytes)
+{
+    void *p = fault_hit(FAIL_ALLOC) ? NULL : sw_os_posix.alloc(bytes);
+    atomic_fetch_add(&fault_live, p != NULL);
+    return p;
+}
+
+static void *fault_realloc(void *old, size_t bytes)
+{
+    void *p = fault_hit(FAIL_ALLOC) ? NULL : sw_os_posix.realloc(old, bytes);
+    atomic_fetch_add(&fault_live, p && !old);
+    return p;
+}
+
+static void fault_free(void *p)
+{
+    atomic_fetch_sub(&fault_live, p != NULL);
+    sw_os_posix.free(p);
+}
+
+static void *fault_pages(size_t bytes)
+{
+    return fault_hit(FAIL_PAGES) ? NULL : sw_os_posix.map_pages(bytes);
+}
+
+static int fault_open(const char *path, int flags, mode_t mode)
+{
+    return fault_hit(FAIL_OPEN) ? -1 : sw_os_posix.open(path, flags, mode);
+}
+
+static ssize_t fault_pread(int fd, void *buf, size_t bytes, off_t offset)
+{
+    const char *hangs = fault_plan.hangs;
+    if (atomic_load(&fault_armed) && hangs && strcmp(hangs, fault_role) == 0)
+        sleep(1000);
+    return fault_hit(FAIL_READ) ? -1 : sw_os_posix.pread(fd, buf, bytes, offset);
+}
+
+/* A full disk takes half of what it is given. */
+static ssize_t fault_write(int fd, const void *buf, size_t bytes)
+{
+    if (!fault_hit(FAIL_WRITE))
+        return sw_os_posix.write(fd, buf, bytes);
+    ssize_t part = sw_os_posix.write(fd, buf, bytes / 2);
+    errno = fault_plan.error;
+    return part < 0 ? part : -1;
+}
+
+static int fault_fsync(int fd)
+{
+    return fault_hit(FAIL_SYNC) ? -1 : sw_os_posix.fsync(fd);
+}
+
+static int fault_rename(const char *from, const char *to)
+{
+    return fault_hit(FAIL_RENAME) ? -1 : sw_os_posix.rename(from, to);
+}
+
+static inline void fault_arm(struct fault_plan plan)
+{
+    fault_plan = plan;
+    if (!fault_plan.error)
+        fault_plan.error = EIO;
+    atomic_store(&fault_calls, 0);
+    atomic_store(&fault_hits, 0);
+    atomic_store(&fault_armed, true);
+}
+
+static inline int fault_disarm(void **state)
+{
+    (void)state;
+    atomic_store(&fault_armed, false);
+    return 0;
+}
+
+/* ---- threads ---- */
+
+struct fault_thread {
+    char name[32];
+    void (*main)(void *arg);
+    void *arg;
+};
+
+/* Tells the hooks who is calling. */
+static void fault_thread_main(void *arg)
+{
+    struct fault_thread t = *(struct fault_thread *)arg;
+    free(arg);
+    snprintf(fault_role, sizeof fault_role, "%s", t.name);
+    t.main(t.arg);
+}
+
+/* Takes the place of the library's function of that name, which it calls: the program's symbols
+ * come first. */
+int sw_thread_start(struct sw_thread *t, const char *name, void (*main)(void *), void *arg,
+                    struct sw_err *err)
+{
+    int (*real)(struct sw_thread *, const char *, void (*)(void *), void *, struct sw_err *);
+    *(void **)&real = dlsym(RTLD_NEXT, "sw_thread_start");
+    if (atomic_load(&fault_armed) && fault_plan.start && strcmp(fault_plan.start, name) == 0) {
+        atomic_fetch_add(&fault_hits, 1);
+        return sw_err_set(err, SW_ERR_NOMEM, "cannot start thread %s: refused", name);
+    }
+    struct fault_thread *wrapped = malloc(sizeof *wrapped);
+    *wrapped = (struct fault_thread){.main = main, .arg = arg};
+    snprintf(wrapped->name, sizeof wrapped->name, "%s", name);
+    int rc = real(t, name, fault_thread_main, wrapped, err);
+    if (rc != SW_OK)
+        free(wrapped);
+    return rc;
+}
+
+static void fault_first(void *arg)
+{
+    (void)arg;
+}
+
+/* Before any thread exists; for the whole program. */
+static int fault_begin(void **state)
+{
+    static struct sw_os table;
+    table = sw_os_posix;
+    table.alloc = fault_alloc;
+    table.realloc = fault_realloc;
+    table.free = fault_free;
+    table.map_pages = fault_pages;
+    table.open = fault_open;
+    table.pread = fault_pread;
+    table.write = fault_write;
+    table.fsync = fault_fsync;
+    table.rename = fault_rename;
+    sw_os_set(&table);
+    /* The thread sanitizer has a thread of its own from the first one on. */
+    struct sw_thread first;
+    struct sw_err err;
+    if (sw_thread_start(&first, "first", fault_first, NULL, &err) != SW_OK)
+        return -1;
+    sw_thread_join(&first);
+    return home_begin(state);
+}
+
+static inline int count_threads(void)
+{
+    int count = 0;
+    DIR *d = opendir("/proc/self/task");
+    for (struct dirent *e = d ? readdir(d) : NULL; e; e = readdir(d))
+        count += e->d_name[0] != '.';
+    if (d)
+        closedir(d);
+    return count;
+}
+
+/* A joined thread is gone from the list a moment later. */
+static inline bool threads_become(int expected)
+{
+    for (int ms = 0; ms < 1000 && count_threads() != expected; ms++)
+        sleep_ms(1);
+    return count_threads() == expected;
+}
+
+/* ---- data ---- */
+
+enum { CIFAR_RECORD = 3073 };
+
+/* Records of CIFAR-10 with labels 0..3, but for record `odd`, which has `odd_label`. */
+static inline const char *write_cifar(const char *name, int records, int odd, int odd_label)
+{
+    char *path = in_home("%s", name);
+    unsigned char *bytes = malloc((size_t)records * CIFAR_RECORD);
+    uint64_t word = 1;
+    assert_non_null(bytes);
+    for (int r = 0; r < records; r++) {
+        unsigned char *at = bytes + (size_t)r * CIFAR_RECORD;
+        at[0] = (unsigned char)(r == odd ? odd_label : r % 4);
+        for (int i = 1; i < CIFAR_RECORD; i++) {
+            word = word * 6364136223846793005u + 1442695040888963407u;
+            at[i] = (unsigned char)(word >> 56);
+        }
+    }
+    write_file(path, bytes, (size_t)records * CIFAR_RECORD);
+    free(bytes);
+    return path;
+}
+
+#endif

@@ -1,0 +1,318 @@
+/* ctest-timeout: 120
+ * The memory plan over random nets: what a pass computes in the planned arena, full of old values,
+ * is bit for bit what it computes when every block has memory of its own and nothing is in place;
+ * and by the layers' own declarations no two blocks that live at the same time overlap. */
+#include "random_net.h"
+
+enum { NETS = 120, STEPS = 2, PAGE = 4096 };
+
+static struct plan_of_world plan_for(uint64_t seed)
+{
+    return (struct plan_of_world){.rows = 2 + (int64_t)(seed % 3),
+                                  .channels = 1 + (int64_t)(seed % 7) * 3,
+                                  .height = 8,
+                                  .width = 10,
+                                  .classes = RANDOM_CLASSES,
+                                  .reference = seed % 2};
+}
+
+/* ---- Against private memory ---- */
+
+static int64_t own_block(size_t *end, size_t bytes)
+{
+    int64_t at = (int64_t)*end;
+    *end += (bytes + PAGE) / PAGE * PAGE; /* at least one byte more than it needs */
+    return at;
+}
+
+/* Gives every value of the plan a place of its own, before the net is bound. */
+static void spread(struct sw_net *net)
+{
+    size_t end = 0;
+    for (int i = 0; i < net->count; i++) {
+        struct sw_net_node *node = &net->nodes[i];
+        struct sw_layer *l = &node->layer;
+        size_t bytes = sw_desc_bytes(&l->dst.desc);
+        node->in_place = node->fused; /* its source has computed it */
+        node->grad_in_place = false;
+        node->data = own_block(&end, bytes);
+        if (node->needs_grad)
+            node->grad = own_block(&end, bytes);
+        node->saved = own_block(&end, l->saved_bytes);
+        node->forward_scratch = own_block(&end, l->scratch_bytes);
+        node->backward_scratch = own_block(&end, l->scratch_bytes);
+        for (int k = 0; k < l->src_count; k++)
+            if (node->adds_grad[k])
+                node->aside[k] = own_block(&end, sw_desc_bytes(&l->src[k]->desc));
+    }
+    net->arena_bytes = end;
+}
+
+static void assert_same_results(const char *text, const struct world *a, const struct world *b)
+{
+    for (int r = 0; r < sw_net_result_count(a->net); r++) {
+        struct sw_result x = sw_net_result(a->net, r).value, y = sw_net_result(b->net, r).value;
+        if (!(x.sum == y.sum && x.weight == y.weight && isfinite(x.sum)))
+            fail_msg("result of %s: %.17g, should be %.17g\n%s",
+                     sw_net_layer(a->net, sw_net_result(a->net, r).layer)->name, x.sum, y.sum,
+                     text);
+    }
+}
+
+static void assert_same_gradients(const char *text, const struct world *a, const struct world *b)
+{
+    for (int p = 0; p < sw_net_param_count(a->net); p++) {
+        const struct sw_desc *d = &world_layer_param(a, p)->layout;
+        if (memcmp(a->grad[p], b->grad[p], sw_desc_bytes(d)) != 0)
+            fail_msg("the gradient of %s differs\n%s", sw_net_param(a->net, p)->name, text);
+        for (int64_t i = 0; i < sw_desc_storage(d); i++)
+            assert_true(isfinite(a->grad[p][i]));
+    }
+}
+
+static void planned_memory_computes_what_private_memory_does(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 0; seed < NETS; seed++) {
+        char *text = random_net_text(seed);
+        struct plan_of_world plan = plan_for(seed);
+        struct world planned = world_new(text, &plan), apart = world_open(text, &plan);
+        spread(apart.net);
+        world_bind(&apart);
+        for (uint64_t t = 0; t < STEPS; t++) {
+            planned.step.step = apart.step.step = t;
+            world_forward(&planned);
+            world_forward(&apart);
+            assert_same_results(text, &planned, &apart);
+            world_backward(&planned);
+            world_backward(&apart);
+            assert_same_gradients(text, &planned, &apart);
+        }
+        world_free(&planned);
+        world_free(&apart);
+        sw_free(text);
+    }
+}
+
+/* Nothing of a step is alive at its end: an evaluation in the same arena changes nothing. */
+static void an_evaluation_net_shares_the_arena(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 0; seed < NETS / 4; seed++) {
+        char *text = random_net_text(seed);
+        struct plan_of_world plan = plan_for(seed);
+        struct world train = world_new(text, &plan), alone = world_new(text, &plan);
+        plan.evaluation = true;
+        plan.rows += 2;
+        plan.shares = &train;
+        struct world eval = world_new(text, &plan);
+        size_t train_bytes = sw_net_arena_bytes(train.net);
+        size_t eval_bytes = sw_net_arena_bytes(eval.net);
+        char *arena = aligned_alloc(PAGE, train_bytes > eval_bytes ? train_bytes : eval_bytes);
+        assert_non_null(arena);
+        sw_net_bind(train.net, arena);
+        sw_net_bind(eval.net, arena);
+        for (uint64_t t = 0; t < STEPS; t++) {
+            train.step.step = alone.step.step = t;
+            world_forward(&train);
+            world_backward(&train);
+            world_forward(&eval);
+            world_forward(&alone);
+            world_backward(&alone);
+            assert_same_results(text, &train, &alone);
+            assert_same_gradients(text, &train, &alone);
+        }
+        world_free(&eval);
+        world_free(&train);
+        world_free(&alone);
+        free(arena);
+        sw_free(text);
+    }
+}
+
+/* ---- Lives ---- */
+
+/* A block by what layers say they write and read. */
+struct life {
+    const char *layer, *what;
+    const char *from;
+    size_t bytes;
+    int first, last;
+    int taken_over; /* the moment at which its writer runs in place of another block, or -1 */
+};
+
+struct lives {
+    struct life at[RANDOM_LAYERS * 3 * 8];
+    int count;
+};
+
+static void add_life(struct lives *s, const struct sw_net_node *node, const char *what,
+                     const void *from, size_t bytes, int first, int last, int taken_over)
+{
+    if (from && bytes)
+        s->at[s->count++] =
+            (struct life){node->layer.name, what, from, bytes, first, last, taken_over};
+}
+
+static int backward_moment(const struct sw_net *net, int i)
+{
+    return 2 * net->count - 1 - i;
+}
+
+static int last_reading(const struct sw_net *net, int i)
+{
+    const struct sw_layer *l = &net->nodes[i].layer;
+    int last = net->nodes[i].has_backward && l->backward_reads_dst ? backward_moment(net, i) : i;
+    for (int j = 0; j < net->count; j++)
+        for (int k = 0; k < net->nodes[j].layer.src_count; k++) {
+            const struct sw_net_node *reader = &net->nodes[j];
+            bool again = reader->has_backward && reader->layer.backward_reads_src >> k & 1;
+            int moment = again ? backward_moment(net, j) : j;
+            if (reader->src[k] == i && moment > last)
+                last = moment;
+        }
+    return last;
+}
+
+/* The backward moment at which the output's gradient is first written. */
+static int first_gradient(const struct sw_net *net, int i)
+{
+    int first = -1;
+    for (int j = 0; j < net->count; j++)
+        for (int k = 0; k < net->nodes[j].layer.src_count; k++)
+            if (net->nodes[j].src[k] == i && net->nodes[j].layer.src_grad[k])
+                first = backward_moment(net, j);
+    return first;
+}
+
+static bool writes_gradient_in_place(const struct sw_net *net, int i)
+{
+    const struct sw_net_node *node = &net->nodes[i];
+    return node->consumers == 1 && net->nodes[node->only_consumer].grad_in_place;
+}
+
+static void find_lives(const struct sw_net *net, struct lives *s)
+{
+    s->count = 0;
+    for (int i = 0; i < net->count; i++) {
+        const struct sw_net_node *node = &net->nodes[i];
+        const struct sw_layer *l = &node->layer;
+        size_t bytes = sw_desc_bytes(&l->dst.desc);
+        int back = backward_moment(net, i), first = first_gradient(net, i);
+        if (l->type->role != SW_ROLE_INPUT)
+            add_life(s, node, "output", l->dst.data, bytes, i, last_reading(net, i),
+                     node->in_place ? i : -1);
+        if (first >= 0)
+            add_life(s, node, "gradient", l->dst.grad, bytes, first, back,
+                     writes_gradient_in_place(net, i) ? first : -1);
+        add_life(s, node, "saved", l->saved, l->saved_bytes, i, node->has_backward ? back : i, -1);
+        if (l->scratch_bytes)
+            add_life(s, node, "scratch", net->arena + node->forward_scratch, l->scratch_bytes, i, i,
+                     -1);
+        if (l->scratch_bytes && node->has_backward)
+            add_life(s, node, "backward scratch", net->arena + node->backward_scratch,
+                     l->scratch_bytes, back, back, -1);
+        for (int k = 0; k < l->src_count; k++)
+            if (node->adds_grad[k])
+                add_life(s, node, "gradient aside", l->src_grad[k], sw_desc_bytes(&l->src[k]->desc),
+                         back, back, -1);
+    }
+}
+
+/* A block that is taken over ends at the moment at which its successor, at the same place, begins.
+ */
+static bool hands_over(const struct life *a, const struct life *b)
+{
+    return b->taken_over >= 0 && a->last == b->taken_over && b->first == b->taken_over &&
+           a->from == b->from;
+}
+
+static void check_lives(const struct sw_net *net, const char *text)
+{
+    struct lives s;
+    find_lives(net, &s);
+    for (int i = 0; i < s.count; i++) {
+        const struct life *a = &s.at[i];
+        assert_true(a->from >= net->arena);
+        assert_true(a->from + a->bytes <= net->arena + net->arena_bytes);
+        assert_int_equal((uintptr_t)a->from % 64, 0);
+        for (int j = i + 1; j < s.count; j++) {
+            const struct life *b = &s.at[j];
+            bool meet = a->first <= b->last && b->first <= a->last;
+            bool overlap = a->from < b->from + b->bytes && b->from < a->from + a->bytes;
+            if (meet && overlap && !hands_over(a, b) && !hands_over(b, a))
+                fail_msg("%s of %s and %s of %s overlap\n%s", a->what, a->layer, b->what, b->layer,
+                         text);
+        }
+    }
+}
+
+/* Bytes alive at a moment; a block that is just taken over counts once. */
+static size_t bytes_alive(const struct lives *s, int moment)
+{
+    size_t bytes = 0;
+    for (int i = 0; i < s->count; i++)
+        if (s->at[i].first <= moment && moment <= s->at[i].last && s->at[i].taken_over != moment)
+            bytes += s->at[i].bytes;
+    return bytes;
+}
+
+static void blocks_that_live_together_are_apart(void **state)
+{
+    size_t planned = 0, needed = 0;
+    (void)state;
+    for (uint64_t seed = 0; seed < NETS; seed++) {
+        char *text = random_net_text(seed);
+        struct plan_of_world plan = plan_for(seed);
+        struct world w = world_new(text, &plan);
+        struct lives s;
+        size_t most = 0, sum = 0, pages = 0;
+        check_lives(w.net, text);
+        find_lives(w.net, &s);
+        for (int m = 0; m < 2 * w.net->count; m++)
+            most = bytes_alive(&s, m) > most ? bytes_alive(&s, m) : most;
+        for (int i = 0; i < s.count; i++) {
+            sum += s.at[i].bytes;
+            pages += (s.at[i].bytes + PAGE - 1) / PAGE * PAGE;
+        }
+        assert_true(sw_net_arena_bytes(w.net) >= most);
+        assert_true(sw_net_arena_bytes(w.net) <= pages);
+        assert_true(sum > 0);
+        planned += sw_net_arena_bytes(w.net);
+        needed += pages;
+        world_free(&w);
+        sw_free(text);
+    }
+    /* Sharing is what the plan is for. */
+    print_message("all nets: %zu KiB planned of %zu KiB\n", planned / 1024, needed / 1024);
+    assert_true(planned < needed * 3 / 4);
+}
+
+static void a_plan_is_the_same_every_time(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 0; seed < NETS / 4; seed++) {
+        char *text = random_net_text(seed);
+        struct plan_of_world plan = plan_for(seed);
+        struct world a = world_open(text, &plan), b = world_open(text, &plan);
+        assert_int_equal(sw_net_arena_bytes(a.net), sw_net_arena_bytes(b.net));
+        for (int i = 0; i < a.net->count; i++) {
+            assert_int_equal(a.net->nodes[i].data, b.net->nodes[i].data);
+            assert_int_equal(a.net->nodes[i].grad, b.net->nodes[i].grad);
+        }
+        world_free(&a);
+        world_free(&b);
+        sw_free(text);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(planned_memory_computes_what_private_memory_does),
+        cmocka_unit_test(an_evaluation_net_shares_the_arena),
+        cmocka_unit_test(blocks_that_live_together_are_apart),
+        cmocka_unit_test(a_plan_is_the_same_every_time),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

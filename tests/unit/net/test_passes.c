@@ -1,0 +1,255 @@
+/* What whole passes compute: gradients of branched nets against differences of the loss, a relu
+ * that its source applies against one that stands alone, evaluation against training. */
+#include "random_net.h"
+
+static const struct plan_of_world reference = {
+    .rows = 3, .channels = 4, .height = 6, .width = 5, .classes = 6, .reference = true};
+static const struct plan_of_world library = {
+    .rows = 3, .channels = 4, .height = 6, .width = 5, .classes = 6};
+
+/* ---- Gradients ---- */
+
+static double loss_at(struct world *w, int p, const float *plain)
+{
+    sw_desc_from_plain(&world_layer_param(w, p)->layout, plain, w->value[p]);
+    world_forward(w);
+    return world_loss(w);
+}
+
+/* The derivative of the loss along a direction of one parameter, by central differences of two
+ * steps (Richardson). */
+static double derivative(struct world *w, int p, const float *origin, const float *direction,
+                         int64_t n)
+{
+    double slope[2];
+    float *moved = get_floats(n);
+    for (int s = 0; s < 2; s++) {
+        float h = s ? 0x1p-8f : 0x1p-7f;
+        double loss[2];
+        for (int side = 0; side < 2; side++) {
+            for (int64_t i = 0; i < n; i++)
+                moved[i] = origin[i] + (side ? h : -h) * direction[i];
+            loss[side] = loss_at(w, p, moved);
+        }
+        slope[s] = (loss[1] - loss[0]) / (2 * (double)h);
+    }
+    (void)loss_at(w, p, origin);
+    free(moved);
+    return (4 * slope[1] - slope[0]) / 3;
+}
+
+static void check_param(struct world *w, int p, const float *gradient)
+{
+    struct rng r = rng_of((uint64_t)p);
+    int64_t n = sw_desc_count(&world_layer_param(w, p)->layout);
+    float *origin = get_floats(n), *direction = get_floats(n);
+    double length = 0;
+    sw_desc_to_plain(&world_layer_param(w, p)->layout, w->value[p], origin);
+    for (int64_t i = 0; i < n; i++)
+        length += (double)gradient[i] * (double)gradient[i];
+    length = sqrt(length);
+    assert_true(length > 1e-3);
+    for (int d = 0; d < 12; d++) {
+        /* All elements along random signs, then single ones. */
+        int64_t only = d < 4 ? -1 : rng_int(&r, 0, n - 1);
+        double have = 0;
+        for (int64_t i = 0; i < n; i++) {
+            direction[i] = only < 0 ? (rng_word(&r) & 1 ? 1 : -1) : i == only;
+            have += (double)direction[i] * (double)gradient[i];
+        }
+        double want = derivative(w, p, origin, direction, n);
+        if (!(fabs(have - want) <= 1e-3 * length))
+            fail_msg("the gradient of %s is %.7g, should be %.7g (length %.3g)",
+                     sw_net_param(w->net, p)->name, have, want, length);
+    }
+    free(origin);
+    free(direction);
+}
+
+static void check_gradients(const char *text)
+{
+    struct world w = world_new(text, &reference);
+    w.step.step = 5;
+    world_forward(&w);
+    world_backward(&w);
+    for (int p = 0; p < sw_net_param_count(w.net); p++) {
+        float *gradient = plain_gradient(&w, p);
+        check_param(&w, p, gradient);
+        free(gradient);
+    }
+    world_free(&w);
+}
+
+#define CONV(name, src)                                                                            \
+    "[layer " name "]\ntype = convolution\noutputs = 5\nkernel = 3\npad = 1\nsrc = " src "\n"
+#define TANH(name, src) "[layer " name "]\ntype = activation\nfunction = tanh\nsrc = " src "\n"
+#define RELU(name, src) "[layer " name "]\ntype = activation\nfunction = relu\nsrc = " src "\n"
+#define FC(name, src) "[layer " name "]\ntype = inner_product\noutputs = 6\nsrc = " src "\n"
+#define LOSS(name, src) "[layer " name "]\ntype = softmax_loss\nsrc = " src ", label\n"
+#define DROP(name, src) "[layer " name "]\ntype = dropout\nratio = 0.4\nsrc = " src "\n"
+
+static void gradients_of_several_readers_add_up(void **state)
+{
+    (void)state;
+    /* An image with three readers, one of them element-wise; a row of features with four. */
+    check_gradients(WORLD_INPUTS CONV("conv", "image") TANH("tanh", "conv") CONV(
+        "conv2", "conv") "[layer pool]\ntype = pooling\nmethod = avg\nkernel = 2\nstride = 2\n"
+                         "src = conv\n" FC("fc", "tanh") FC("fc2", "conv2") FC("fc3", "pool")
+                             LOSS("loss", "fc") LOSS("loss2", "fc2")
+                                 LOSS("loss3", "fc3") "weight = 0.5\n");
+    check_gradients(WORLD_INPUTS FC("a", "image") TANH("b", "a") DROP("c", "a") FC("d", "a") FC(
+        "e", "b") FC("f", "c") LOSS("l1", "d") LOSS("l2", "e") LOSS("l3", "f") LOSS("l4", "a"));
+}
+
+static void gradients_of_chains_in_place_are_right(void **state)
+{
+    (void)state;
+    check_gradients(WORLD_INPUTS CONV("conv", "image") TANH("a", "conv") DROP("b", "a") DROP(
+        "c", "b") "[layer lrn]\ntype = lrn\nsize = 3\nalpha = 0.5\nsrc = c\n" DROP("d", "lrn")
+                        TANH("e", "d") FC("fc", "e") TANH("f", "fc") FC("fc2", "f")
+                            LOSS("loss", "fc2"));
+}
+
+/* ---- The fused relu ---- */
+
+static void check_fusion(const char *layer, const struct plan_of_world *plan)
+{
+    const char *tail = RELU("relu", "x") FC("fc", "relu") LOSS("loss", "fc");
+    struct sw_buf lone = {0}, beside = {0};
+    sw_buf_printf(&lone, "%s%s%s", WORLD_INPUTS, layer, tail);
+    sw_buf_printf(&beside, "%s%s", sw_buf_text(&lone), TANH("reader", "x"));
+    struct world a = world_new(sw_buf_text(&lone), plan), b = world_new(sw_buf_text(&beside), plan);
+    assert_true(sw_net_is_fused(a.net, sw_net_find(a.net, "relu")));
+    assert_false(sw_net_is_fused(b.net, sw_net_find(b.net, "relu")));
+    world_forward(&a);
+    world_forward(&b);
+    int64_t n;
+    float *x = plain_output(&a, "relu", &n), *y = plain_output(&b, "relu", &n);
+    assert_close("output of the fused relu", x, y, n, 1e-6);
+    free(x);
+    free(y);
+    world_backward(&a);
+    world_backward(&b);
+    for (int p = 0; p < sw_net_param_count(a.net); p++) {
+        x = plain_gradient(&a, p);
+        y = plain_gradient(&b, find_param(&b, sw_net_param(a.net, p)->name));
+        assert_close(sw_net_param(a.net, p)->name, x, y,
+                     sw_desc_count(&world_layer_param(&a, p)->layout), 1e-6);
+        free(x);
+        free(y);
+    }
+    world_free(&a);
+    world_free(&b);
+    sw_buf_fini(&lone);
+    sw_buf_fini(&beside);
+}
+
+static void a_fused_relu_is_a_relu(void **state)
+{
+    (void)state;
+    check_fusion(CONV("x", "image"), &reference);
+    check_fusion(CONV("x", "image"), &library);
+    check_fusion(CONV("x", "image") "bias = no\nstride = 2\n", &library);
+    check_fusion(FC("x", "image"), &reference);
+    check_fusion(FC("x", "image"), &library);
+}
+
+/* ---- Evaluation ---- */
+
+/* The text with dropout at ratio 0, which in training keeps everything. */
+static char *without_dropout(const char *text)
+{
+    struct sw_buf b = {0};
+    for (const char *next; (next = strstr(text, "ratio = 0.3"));
+         text = next + strlen("ratio = 0.3"))
+        sw_buf_printf(&b, "%.*sratio = 0", (int)(next - text), text);
+    sw_buf_add(&b, text);
+    return sw_buf_take(&b);
+}
+
+static void evaluation_is_training_without_dropout(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 0; seed < 40; seed++) {
+        char *text = random_net_text(seed), *plain_text = without_dropout(text);
+        struct plan_of_world plan = {.rows = 3,
+                                     .channels = 1 + (int64_t)(seed % 5) * 4,
+                                     .height = 8,
+                                     .width = 10,
+                                     .classes = RANDOM_CLASSES,
+                                     .reference = seed % 2};
+        struct world train = world_new(plain_text, &plan);
+        plan.evaluation = true;
+        plan.shares = &train;
+        struct world eval = world_new(text, &plan);
+        world_forward(&train);
+        world_forward(&eval);
+        for (int r = 0; r < sw_net_result_count(train.net); r++) {
+            struct sw_net_result x = sw_net_result(train.net, r), y = sw_net_result(eval.net, r);
+            if (!(fabs(x.value.sum - y.value.sum) <= 1e-5 * (1 + fabs(x.value.sum))))
+                fail_msg("%s: %.9g in evaluation, %.9g in training\n%s",
+                         sw_net_layer(train.net, x.layer)->name, y.value.sum, x.value.sum, text);
+        }
+        world_free(&eval);
+        world_free(&train);
+        sw_free(text);
+        sw_free(plain_text);
+    }
+}
+
+/* A batch that is not full: the rows behind valid_rows change nothing. */
+static void rows_that_do_not_count_change_nothing(void **state)
+{
+    const char *text = WORLD_INPUTS CONV("conv", "image") RELU("relu", "conv") FC("fc", "relu")
+        LOSS("loss", "fc") "[layer accuracy]\ntype = accuracy\nsrc = fc, label\n";
+    struct plan_of_world plan = library;
+    (void)state;
+    plan.evaluation = true;
+    struct world full = world_new(text, &plan);
+    world_forward(&full);
+    plan.rows = 5;
+    struct world padded = world_new(text, &plan);
+    memcpy(padded.image, full.image, 3 * 4 * 6 * 5 * sizeof(float));
+    memcpy(padded.label, full.label, 3 * sizeof(int32_t));
+    poison(padded.image + 3 * 4 * 6 * 5, 2 * 4 * 6 * 5 * sizeof(float));
+    poison(padded.label + 3, 2 * sizeof(int32_t));
+    padded.step.valid_rows = 3;
+    world_forward(&padded);
+    for (int r = 0; r < 2; r++) {
+        struct sw_result x = sw_net_result(padded.net, r).value,
+                         y = sw_net_result(full.net, r).value;
+        assert_true(fabs(x.sum - y.sum) <= 1e-5 * y.sum);
+        assert_true(x.weight == 3 && y.weight == 3);
+    }
+    world_free(&padded);
+    world_free(&full);
+}
+
+/* ---- Errors at run time ---- */
+
+static void errors_of_a_pass_name_the_layer(void **state)
+{
+    struct world w = world_new(WORLD_INPUTS FC("fc", "image") LOSS("nll", "fc"), &library);
+    struct sw_err err;
+    (void)state;
+    world_forward(&w);
+    w.label[1] = 6;
+    assert_int_equal(sw_net_forward(w.net, sw_net_find(w.net, "nll"), &w.step, &err),
+                     SW_ERR_INVALID);
+    assert_non_null(strstr(err.text, "layer nll: "));
+    assert_non_null(strstr(err.text, "row 1 is 6"));
+    world_free(&w);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(gradients_of_several_readers_add_up),
+        cmocka_unit_test(gradients_of_chains_in_place_are_right),
+        cmocka_unit_test(a_fused_relu_is_a_relu),
+        cmocka_unit_test(evaluation_is_training_without_dropout),
+        cmocka_unit_test(rows_that_do_not_count_change_nothing),
+        cmocka_unit_test(errors_of_a_pass_name_the_layer),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
