@@ -246,6 +246,8 @@ static int check(const struct sw_cli_common *o)
         .sets = o->sets.items,
         .set_count = o->sets.count,
         .device = o->device,
+        .framework = o->framework,
+        .oversubscribe = o->oversubscribe,
     };
     int code;
 

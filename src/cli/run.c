@@ -70,6 +70,8 @@ static int train(const struct options *o, const char *command)
         .sets = o->common.sets.items,
         .set_count = o->common.sets.count,
         .device = o->common.device,
+        .framework = o->common.framework,
+        .oversubscribe = o->common.oversubscribe,
         .name = o->name,
         .out_dir = o->out_dir,
         .db = o->common.db,

@@ -34,10 +34,42 @@ static int copy_options(struct sw_job *job, const struct sw_job_options *o, stru
 
 /* ---- recipe ---- */
 
+/* Options of their own come after all --set: they have the last word. */
+static int add_options(const struct sw_job_options *o, const char **sets, char **framework,
+                       int *count, struct sw_err *err)
+{
+    *count = o->set_count;
+    if (o->set_count)
+        memcpy(sets, o->sets, (size_t)o->set_count * sizeof *sets);
+    if (!o->framework)
+        return SW_OK;
+    *framework = sw_format("cluster.framework=%s", o->framework);
+    sets[(*count)++] = *framework;
+    return *framework ? SW_OK : sw_err_nomem(err, "a job's options", 0);
+}
+
+static int load_with(struct sw_job *job, const struct sw_job_options *o, const char *const *sets,
+                     int set_count, struct sw_err *err);
+
 static int load_recipe(struct sw_job *job, const struct sw_job_options *o, struct sw_err *err)
 {
-    struct sw_recipe_source source = {
-        .path = o->recipe_path, .sets = o->sets, .set_count = o->set_count};
+    char *framework = NULL;
+    int count = 0;
+    const char **sets = sw_calloc((size_t)o->set_count + 1, sizeof *sets);
+    if (!sets)
+        return sw_err_nomem(err, "a job's options", (size_t)o->set_count * sizeof *sets);
+    int rc = add_options(o, sets, &framework, &count, err);
+    if (rc == SW_OK)
+        rc = load_with(job, o, sets, count, err);
+    sw_free(sets);
+    sw_free(framework);
+    return rc;
+}
+
+static int load_with(struct sw_job *job, const struct sw_job_options *o, const char *const *sets,
+                     int set_count, struct sw_err *err)
+{
+    struct sw_recipe_source source = {.path = o->recipe_path, .sets = sets, .set_count = set_count};
     if (o->resume) {
         source.path = o->resume->recipe;
         source.text = o->resume->recipe_text;

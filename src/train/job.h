@@ -30,6 +30,7 @@ struct sw_job_options {
     const char *const *sets; /* --set texts */
     int set_count;
     const char *device;    /* --device, or NULL */
+    const char *framework; /* --framework, or NULL */
     const char *name;      /* --name, or NULL */
     const char *out_dir;   /* --out, or NULL */
     const char *db;        /* --db, or NULL */

@@ -124,21 +124,23 @@ static int make_trace(struct sw_job *job, struct sw_err *err)
     return SW_OK;
 }
 
-/* Who runs a server: its bound worker; without binding the first worker whose cores it shares; with
- * cores of its own a thread. */
+static bool shares_cores(const struct sw_job *job, int worker, int server)
+{
+    const struct sw_placement_row *w = sw_placement_worker(job->placement, &job->shape, 0, worker);
+    const struct sw_placement_row *s = sw_placement_server(job->placement, &job->shape, 0, server);
+    return sw_core_set_overlaps(&w->cores, &s->cores);
+}
+
+/* Who runs a server: a worker whose cores it shares, first of all the one it is bound to; with
+ * cores of its own, nobody: it is a thread. */
 static struct sw_worker *host_of(struct sw_job *job, int server)
 {
-    int workers = job->placement->worker_count;
-    if (job->shape.bind_servers)
-        return &job->workers[server % workers];
-    const struct sw_placement_row *row =
-        sw_placement_server(job->placement, &job->shape, 0, server);
-    for (int i = 0; i < workers; i++) {
-        const struct sw_placement_row *worker =
-            sw_placement_worker(job->placement, &job->shape, 0, i);
-        if (sw_core_set_overlaps(&worker->cores, &row->cores))
+    int workers = job->placement->worker_count, bound = server % workers;
+    if (shares_cores(job, bound, server))
+        return &job->workers[bound];
+    for (int i = 0; i < workers; i++)
+        if (shares_cores(job, i, server))
             return &job->workers[i];
-    }
     return NULL;
 }
 

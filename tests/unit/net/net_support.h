@@ -107,8 +107,9 @@ static inline void draw_batch(struct world *w)
     w->label = get_bytes((size_t)p->rows * sizeof *w->label);
     for (int64_t i = 0; i < p->rows; i++)
         w->label[i] = (int32_t)(i % p->classes);
-    sw_net_set_field(w->net, "image", w->image);
-    sw_net_set_field(w->net, "label", w->label);
+    struct sw_err err;
+    ASSERT_OK(sw_net_set_field(w->net, "image", w->image, &err));
+    ASSERT_OK(sw_net_set_field(w->net, "label", w->label, &err));
 }
 
 /* Memory for a net that exists. */
@@ -159,8 +160,10 @@ static inline void world_free(struct world *w)
 static inline void world_forward(struct world *w)
 {
     struct sw_err err;
+    ASSERT_OK(sw_net_set_step(w->net, &w->step, &err));
     for (int i = 0; i < sw_net_layer_count(w->net); i++)
-        ASSERT_OK(sw_net_forward(w->net, i, &w->step, &err));
+        ASSERT_OK(sw_net_forward(w->net, i, &err));
+    ASSERT_OK(sw_net_fetch(w->net, &err));
 }
 
 static inline void world_backward(struct world *w)
@@ -170,7 +173,7 @@ static inline void world_backward(struct world *w)
         poison(w->grad[p], sw_desc_bytes(&world_layer_param(w, p)->layout));
     for (int i = sw_net_layer_count(w->net) - 1; i >= 0; i--)
         if (sw_net_has_backward(w->net, i))
-            ASSERT_OK(sw_net_backward(w->net, i, &w->step, &err));
+            ASSERT_OK(sw_net_backward(w->net, i, &err));
 }
 
 /* The scalar that the gradients are of, after a forward pass. */

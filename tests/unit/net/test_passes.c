@@ -234,7 +234,7 @@ static void errors_of_a_pass_name_the_layer(void **state)
     (void)state;
     world_forward(&w);
     w.label[1] = 6;
-    assert_int_equal(sw_net_forward(w.net, sw_net_find(w.net, "nll"), &w.step, &err),
+    assert_int_equal(sw_net_forward(w.net, sw_net_find(w.net, "nll"), &err),
                      SW_ERR_INVALID);
     assert_non_null(strstr(err.text, "layer nll: "));
     assert_non_null(strstr(err.text, "row 1 is 6"));
