@@ -4,9 +4,9 @@
 #ifndef TESTS_FAULT_SUPPORT_H
 #define TESTS_FAULT_SUPPORT_H
 
+#include "unit/train/thread_role.h"
 #include "unit/train/train_support.h"
 #include <dirent.h>
-#include <dlfcn.h>
 #include <errno.h>
 #include <stdatomic.h>
 
@@ -36,13 +36,12 @@ static atomic_bool fault_armed;
 static atomic_int fault_calls; /* counted by the plan */
 static atomic_int fault_hits;  /* failed */
 static atomic_long fault_live; /* allocations that were not freed */
-static _Thread_local char fault_role[32];
 
 static bool fault_hit(int kind)
 {
     const struct fault_plan *p = &fault_plan;
     if (!atomic_load(&fault_armed) || !(p->kinds & kind) ||
-        (p->thread && strcmp(p->thread, fault_role) != 0))
+        (p->thread && strcmp(p->thread, thread_role) != 0))
         return false;
     int call = atomic_fetch_add(&fault_calls, 1) + 1;
     if (call < p->at || (p->times && call >= p->at + p->times))
@@ -85,7 +84,7 @@ static int fault_open(const char *path, int flags, mode_t mode)
 static ssize_t fault_pread(int fd, void *buf, size_t bytes, off_t offset)
 {
     const char *hangs = fault_plan.hangs;
-    if (atomic_load(&fault_armed) && hangs && strcmp(hangs, fault_role) == 0)
+    if (atomic_load(&fault_armed) && hangs && strcmp(hangs, thread_role) == 0)
         sleep(1000);
     return fault_hit(FAIL_READ) ? -1 : sw_os_posix.pread(fd, buf, bytes, offset);
 }
@@ -129,39 +128,11 @@ static inline int fault_disarm(void **state)
 
 /* ---- threads ---- */
 
-struct fault_thread {
-    char name[32];
-    void (*main)(void *arg);
-    void *arg;
-};
-
-/* Tells the hooks who is calling. */
-static void fault_thread_main(void *arg)
+static bool fault_refuses(const char *name)
 {
-    struct fault_thread t = *(struct fault_thread *)arg;
-    free(arg);
-    snprintf(fault_role, sizeof fault_role, "%s", t.name);
-    t.main(t.arg);
-}
-
-/* Takes the place of the library's function of that name, which it calls: the program's symbols
- * come first. */
-int sw_thread_start(struct sw_thread *t, const char *name, void (*main)(void *), void *arg,
-                    struct sw_err *err)
-{
-    int (*real)(struct sw_thread *, const char *, void (*)(void *), void *, struct sw_err *);
-    *(void **)&real = dlsym(RTLD_NEXT, "sw_thread_start");
-    if (atomic_load(&fault_armed) && fault_plan.start && strcmp(fault_plan.start, name) == 0) {
-        atomic_fetch_add(&fault_hits, 1);
-        return sw_err_set(err, SW_ERR_NOMEM, "cannot start thread %s: refused", name);
-    }
-    struct fault_thread *wrapped = malloc(sizeof *wrapped);
-    *wrapped = (struct fault_thread){.main = main, .arg = arg};
-    snprintf(wrapped->name, sizeof wrapped->name, "%s", name);
-    int rc = real(t, name, fault_thread_main, wrapped, err);
-    if (rc != SW_OK)
-        free(wrapped);
-    return rc;
+    bool hit = atomic_load(&fault_armed) && fault_plan.start && sw_str_eq(fault_plan.start, name);
+    atomic_fetch_add(&fault_hits, hit);
+    return hit;
 }
 
 static void fault_first(void *arg)
@@ -184,6 +155,7 @@ static int fault_begin(void **state)
     table.fsync = fault_fsync;
     table.rename = fault_rename;
     sw_os_set(&table);
+    thread_refused = fault_refuses;
     /* The thread sanitizer has a thread of its own from the first one on. */
     struct sw_thread first;
     struct sw_err err;

@@ -1,0 +1,158 @@
+/* Memory of a run: what the plan says is the peak, steps allocate nothing, and a long run does not
+ * grow. Start-up and speed are measured in bench/. */
+#include "thread_role.h"
+#include "train_support.h"
+#include <stdatomic.h>
+#include <sys/wait.h>
+
+/* ---- the plan ---- */
+
+static double peak_over_plan(const char *const *sets)
+{
+    struct trial t = {.steps = 3, .name = "peak"};
+    for (int i = 0; sets[i]; i++)
+        t.sets[i] = sets[i];
+    if (trial_open(&t) != SW_OK)
+        fail_msg("%s", t.err.text);
+    double plan = (double)sw_job_plan(t.job)->memory_bytes;
+    assert_int_equal(sw_job_plan(t.job)->memory_bytes,
+                     sw_job_plan(t.job)->param_bytes + sw_job_plan(t.job)->state_bytes +
+                         sw_job_plan(t.job)->arena_bytes + sw_job_plan(t.job)->batch_bytes +
+                         sw_job_plan(t.job)->plan_bytes);
+    if (trial_run(&t) != SW_OK)
+        fail_msg("%s", t.err.text);
+    double peak = (double)sw_cpu_bytes_peak();
+    assert_true((double)t.last[SW_JOB_SUMMARY].peak_bytes == peak);
+    trial_close(&t);
+    assert_int_equal(sw_cpu_bytes_in_use(), 0);
+    return peak / plan;
+}
+
+/* The peak is one of the whole process, so each case has a process of its own. */
+static void plan_is_the_peak_of_our_allocator(void **state)
+{
+    (void)state;
+    static const char *const cases[][5] = {
+        {NULL},
+        {"job.batch=1", "job.eval_batch=1"},
+        {"job.batch=256", "layer.conv1.outputs=24"},
+        {"job.eval_batch=300"}, /* the evaluation net is the larger one */
+        {"updater.momentum=0", "data.train.prefetch=6", "data.test.workers=3"},
+        {"layer.fc1.outputs=3000"}, /* parameters are most of it */
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        int status;
+        pid_t child = fork();
+        assert_true(child >= 0);
+        if (child == 0) {
+            double ratio = peak_over_plan(cases[i]);
+            if (!(ratio > 0.99 && ratio < 1.01))
+                print_error("case %zu: the peak is %.4f of the plan\n", i, ratio);
+            _exit(ratio > 0.99 && ratio < 1.01 ? 0 : 1);
+        }
+        assert_int_equal(waitpid(child, &status, 0), child);
+        assert_true(WIFEXITED(status));
+        assert_int_equal(WEXITSTATUS(status), 0);
+    }
+}
+
+/* ---- steps ---- */
+
+static atomic_int calls; /* by the worker's thread */
+
+static void count(void)
+{
+    atomic_fetch_add(&calls, sw_str_eq(thread_role, "worker0.0"));
+}
+
+static void *count_alloc(size_t bytes)
+{
+    count();
+    return sw_os_posix.alloc(bytes);
+}
+
+static void *count_realloc(void *p, size_t bytes)
+{
+    count();
+    return sw_os_posix.realloc(p, bytes);
+}
+
+static void *count_pages(size_t bytes)
+{
+    count();
+    return sw_os_posix.map_pages(bytes);
+}
+
+static int allocations_of(const char *steps)
+{
+    static struct sw_os table;
+    table = sw_os_posix;
+    table.alloc = count_alloc;
+    table.realloc = count_realloc;
+    table.map_pages = count_pages;
+    sw_os_set(&table);
+    atomic_store(&calls, 0);
+    train(.name = "steps", .sets = {steps}, .display = {.every_steps = 1});
+    sw_os_set(NULL);
+    return atomic_load(&calls);
+}
+
+static void step_allocates_nothing(void **state)
+{
+    (void)state;
+    int few = allocations_of("job.steps=110");
+    assert_true(few > 0); /* those of checkpoints and of the evaluation at the end */
+    assert_int_equal(allocations_of("job.steps=990"), few);
+}
+
+/* ---- a long run ---- */
+
+static long resident_kib(void)
+{
+    long pages = 0, resident = 0;
+    FILE *f = fopen("/proc/self/statm", "r");
+    assert_non_null(f);
+    assert_int_equal(fscanf(f, "%ld %ld", &pages, &resident), 2);
+    fclose(f);
+    return resident * (sysconf(_SC_PAGESIZE) / 1024);
+}
+
+enum { WARM_UP = 1000, MEASURED = 1000 };
+
+static void watch_size(struct trial *t, const struct sw_job_event *e)
+{
+    long *kib = t->user;
+    if (e->type == SW_JOB_DISPLAY && (e->step == WARM_UP || e->step == WARM_UP + MEASURED))
+        kib[e->step == WARM_UP ? 0 : 1] = resident_kib();
+}
+
+static void thousand_steps_do_not_grow(void **state)
+{
+    (void)state;
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+    print_message("skipped: the sanitizers keep freed memory\n");
+    skip();
+#endif
+    long kib[2] = {0, 0};
+    struct trial t = {.name = "long",
+                      .steps = WARM_UP + MEASURED + 1,
+                      .sets = {"job.eval_every=100"},
+                      .display = {.every_steps = WARM_UP},
+                      .on_event = watch_size,
+                      .user = kib};
+    trial_ok(&t);
+    print_message("%ld KiB after %d steps, %ld KiB after %d more\n", kib[0], WARM_UP, kib[1],
+                  MEASURED);
+    assert_true(kib[0] > 0 && kib[1] > 0);
+    assert_true(kib[1] - kib[0] < 1024);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(plan_is_the_peak_of_our_allocator),
+        cmocka_unit_test(step_allocates_nothing),
+        cmocka_unit_test(thousand_steps_do_not_grow),
+    };
+    return cmocka_run_group_tests_name("memory", tests, home_begin, home_end);
+}
