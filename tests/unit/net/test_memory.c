@@ -45,6 +45,8 @@ static void spread(struct sw_net *net)
             if (node->adds_grad[k])
                 node->aside[k] = own_block(&end, sw_desc_bytes(&l->src[k]->desc));
     }
+    net->results_at = own_block(&end, (size_t)net->result_count * sizeof(struct sw_result));
+    net->step_at = own_block(&end, sizeof net->step);
     net->arena_bytes = end;
 }
 

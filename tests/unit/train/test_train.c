@@ -444,14 +444,15 @@ static void displays_come_as_the_policy_says(void **state)
     trial_ok(&t);
     assert_int_equal(t.told[SW_JOB_START], 1);
     assert_int_equal(t.told[SW_JOB_SUMMARY], 1);
-    static const int64_t steps[] = {1, 2, 5, 10};
-    assert_int_equal(t.told[SW_JOB_DISPLAY], 4);
+    static const int64_t steps[] = {1, 2, 5, 10, 12};
+    assert_int_equal(t.told[SW_JOB_DISPLAY], 5);
     assert_memory_equal(t.displayed, steps, sizeof steps);
     /* By time: a short run shows nothing, a long one about once every_s. */
     struct trial timed = {.steps = 4000, .display = {.every_s = 0.2}};
     trial_ok(&timed);
     int most = (int)(timed.took_s / 0.2) + 1;
-    assert_in_range(timed.told[SW_JOB_DISPLAY], timed.took_s > 0.6 ? 1 : 0, most);
+    assert_in_range(timed.told[SW_JOB_DISPLAY], timed.took_s > 0.6 ? 2 : 1,
+                    most + 1); /* the last */
 }
 
 /* ---- what a run leaves in the history ---- */
@@ -517,7 +518,7 @@ static void traffic_and_placement_are_recorded(void **state)
     train(.name = "placed", .steps = 6);
     int id = run_id("placed");
     double params = ask("SELECT params FROM runs WHERE id = %d", id);
-    assert_true(ask("SELECT count(*) = 6 AND min(bytes) = %.0f AND max(bytes) = min(bytes) FROM"
+    assert_true(ask("SELECT count(*) = 6 AND min(bytes) >= %.0f AND max(bytes) = min(bytes) FROM"
                     " link_traffic WHERE run_id = %d AND from_unit = 'worker0.0' AND"
                     " to_unit = 'server0.0'",
                     4 * params, id));
