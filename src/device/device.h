@@ -106,8 +106,8 @@ int sw_cpu_open(bool reference, struct sw_device **out, struct sw_err *err) SW_M
 void sw_device_close(struct sw_device *dev); /* NULL is accepted */
 
 /* Zeroed memory, aligned to 64 bytes, huge pages where large; what names it in errors. */
-static inline int sw_device_alloc(struct sw_device *dev, size_t bytes, const char *what, void **out,
-                                  struct sw_err *err)
+SW_MUST_CHECK static inline int sw_device_alloc(struct sw_device *dev, size_t bytes,
+                                                const char *what, void **out, struct sw_err *err)
 {
     return dev->ops->alloc(dev, bytes, what, out, err);
 }
@@ -122,8 +122,8 @@ size_t sw_cpu_bytes_peak(void);
 
 /* threads: the stream's math threads. The calling thread is the one that uses it, until another
  * attaches itself. */
-static inline int sw_stream_new(struct sw_device *dev, int threads, struct sw_stream **out,
-                                struct sw_err *err)
+SW_MUST_CHECK static inline int sw_stream_new(struct sw_device *dev, int threads,
+                                              struct sw_stream **out, struct sw_err *err)
 {
     return dev->ops->stream_new(dev, threads, out, err);
 }
@@ -139,85 +139,91 @@ static inline void sw_stream_free(struct sw_stream *s)
         s->dev->ops->stream_free(s);
 }
 /* Waits on the host until everything queued is done. */
-static inline int sw_stream_wait(struct sw_stream *s, struct sw_err *err)
+SW_MUST_CHECK static inline int sw_stream_wait(struct sw_stream *s, struct sw_err *err)
 {
     return s->dev->ops->stream_wait(s, err);
 }
-static inline int sw_copy(struct sw_stream *s, void *dst, const void *src, size_t bytes,
-                          struct sw_err *err)
+SW_MUST_CHECK static inline int sw_copy(struct sw_stream *s, void *dst, const void *src,
+                                        size_t bytes, struct sw_err *err)
 {
     return s->dev->ops->copy(s, dst, src, bytes, err);
 }
-static inline int sw_fill_zero(struct sw_stream *s, void *dst, size_t bytes, struct sw_err *err)
+SW_MUST_CHECK static inline int sw_fill_zero(struct sw_stream *s, void *dst, size_t bytes,
+                                             struct sw_err *err)
 {
     return s->dev->ops->fill_zero(s, dst, bytes, err);
 }
 
 /* y += x, n storage elements. */
-static inline int sw_op_add(struct sw_stream *s, float *y, const float *x, int64_t n,
-                            struct sw_err *err)
+SW_MUST_CHECK static inline int sw_op_add(struct sw_stream *s, float *y, const float *x, int64_t n,
+                                          struct sw_err *err)
 {
     return s->dev->ops->add(s, y, x, n, err);
 }
 /* y = f(x) element-wise over n storage elements; y may be x. alpha is used by leaky_relu only. */
-static inline int sw_op_activation(struct sw_stream *s, enum sw_activation f, float alpha,
-                                   const float *x, float *y, int64_t n, struct sw_err *err)
+SW_MUST_CHECK static inline int sw_op_activation(struct sw_stream *s, enum sw_activation f,
+                                                 float alpha, const float *x, float *y, int64_t n,
+                                                 struct sw_err *err)
 {
     return s->dev->ops->activation(s, f, alpha, x, y, n, err);
 }
 /* dx = dy f'(x); only gelu reads x, the others read y = f(x), so they work in place. dx may be dy.
  */
-static inline int sw_op_activation_backward(struct sw_stream *s, enum sw_activation f, float alpha,
-                                            const float *x, const float *y, const float *dy,
-                                            float *dx, int64_t n, struct sw_err *err)
+SW_MUST_CHECK static inline int sw_op_activation_backward(struct sw_stream *s, enum sw_activation f,
+                                                          float alpha, const float *x,
+                                                          const float *y, const float *dy,
+                                                          float *dx, int64_t n, struct sw_err *err)
 {
     return s->dev->ops->activation_backward(s, f, alpha, x, y, dy, dx, n, err);
 }
 /* y = x * scale where the element's Philox word is >= threshold, else 0. The counter is (step,
  * global row, element in channels-last order), so the mask depends on neither layout nor workers.
  * The same call on the gradient is the backward pass. y may be x. Padding stays zero. */
-static inline int sw_op_dropout(struct sw_stream *s, const struct sw_desc *d, struct sw_philox key,
-                                const struct sw_step *step, uint32_t threshold, float scale,
-                                const float *x, float *y, struct sw_err *err)
+SW_MUST_CHECK static inline int sw_op_dropout(struct sw_stream *s, const struct sw_desc *d,
+                                              struct sw_philox key, const struct sw_step *step,
+                                              uint32_t threshold, float scale, const float *x,
+                                              float *y, struct sw_err *err)
 {
     return s->dev->ops->dropout(s, d, key, step, threshold, scale, x, y, err);
 }
 /* prob = softmax(x) of the first step->valid_rows of rows, [rows, classes] plain; *result becomes
  * weight times the sum of -log prob[label] over them, and their number. A label outside
  * 0..classes-1 is SW_ERR_INVALID naming row and value. */
-static inline int sw_op_softmax_loss(struct sw_stream *s, int64_t rows, int64_t classes,
-                                     const float *x, const int32_t *label,
-                                     const struct sw_step *step, float weight, float *prob,
-                                     struct sw_result *result, struct sw_err *err)
+SW_MUST_CHECK static inline int sw_op_softmax_loss(struct sw_stream *s, int64_t rows,
+                                                   int64_t classes, const float *x,
+                                                   const int32_t *label, const struct sw_step *step,
+                                                   float weight, float *prob,
+                                                   struct sw_result *result, struct sw_err *err)
 {
     return s->dev->ops->softmax_loss(s, rows, classes, x, label, step, weight, prob, result, err);
 }
 /* dx = weight * step->backward_scale * (prob - onehot(label)) for the valid rows, 0 for the rest.
  */
-static inline int sw_op_softmax_loss_backward(struct sw_stream *s, int64_t rows, int64_t classes,
-                                              const float *prob, const int32_t *label,
-                                              const struct sw_step *step, float weight, float *dx,
-                                              struct sw_err *err)
+SW_MUST_CHECK static inline int
+sw_op_softmax_loss_backward(struct sw_stream *s, int64_t rows, int64_t classes, const float *prob,
+                            const int32_t *label, const struct sw_step *step, float weight,
+                            float *dx, struct sw_err *err)
 {
     return s->dev->ops->softmax_loss_backward(s, rows, classes, prob, label, step, weight, dx, err);
 }
 /* *result becomes the number of valid rows whose label is among the top_k largest scores, and the
  * number of valid rows; a tie counts as a hit only when the label's index is lower. */
-static inline int sw_op_accuracy(struct sw_stream *s, int64_t rows, int64_t classes, int64_t top_k,
-                                 const float *x, const int32_t *label, const struct sw_step *step,
-                                 struct sw_result *result, struct sw_err *err)
+SW_MUST_CHECK static inline int sw_op_accuracy(struct sw_stream *s, int64_t rows, int64_t classes,
+                                               int64_t top_k, const float *x, const int32_t *label,
+                                               const struct sw_step *step, struct sw_result *result,
+                                               struct sw_err *err)
 {
     return s->dev->ops->accuracy(s, rows, classes, top_k, x, label, step, result, err);
 }
 /* Sets the elements of x that lie in d's padding to zero: after operations with f(0) != 0. */
-static inline int sw_op_zero_padding(struct sw_stream *s, const struct sw_desc *d, float *x,
-                                     struct sw_err *err)
+SW_MUST_CHECK static inline int sw_op_zero_padding(struct sw_stream *s, const struct sw_desc *d,
+                                                   float *x, struct sw_err *err)
 {
     return s->dev->ops->zero_padding(s, d, x, err);
 }
 /* *finite becomes whether all n elements are finite. Waits for the answer. */
-static inline int sw_op_all_finite(struct sw_stream *s, const float *x, int64_t n, bool *finite,
-                                   struct sw_err *err)
+SW_MUST_CHECK static inline int sw_op_all_finite(struct sw_stream *s, const float *x, int64_t n,
+                                                 bool *finite, struct sw_err *err)
 {
     return s->dev->ops->all_finite(s, x, n, finite, err);
 }

@@ -250,13 +250,49 @@ static int take_values(struct sw_job *job, struct sw_stream *stream, const struc
     return rc;
 }
 
+/* A file of ours has a checksum; one that lost it is damaged. Files of others need none. */
+static int check_ours(const struct sw_st_file *f, const char *path, struct sw_err *err)
+{
+    if (!sw_st_metadata(f, "singa_ws.format") || sw_st_verified(f))
+        return SW_OK;
+    return sw_err_set(err, SW_ERR_FORMAT, "%s: damaged: a checkpoint without its checksum", path);
+}
+
+int sw_checkpoint_look(struct sw_job *job, const char *path, struct sw_err *err)
+{
+    struct sw_st_file *f = NULL;
+    int found = 0;
+    int rc = sw_st_open(path, false, &f, err);
+    if (rc == SW_OK)
+        rc = check_ours(f, path, err);
+    for (int p = 0; p < sw_table_count(job->table) && rc == SW_OK; p++) {
+        const struct sw_param *param = sw_table_param(job->table, p);
+        if (!sw_st_find(f, param->name))
+            continue;
+        rc = check_tensor(f, path, param->name, &param->layout, err);
+        found++;
+    }
+    if (rc == SW_OK && found == 0 && sw_table_count(job->table) > 0)
+        rc = sw_err_set(err, SW_ERR_INVALID, "%s: none of its tensors is a parameter of this net",
+                        path);
+    sw_st_close(f);
+    return rc;
+}
+
 int sw_checkpoint_take(struct sw_job *job, struct sw_stream *stream, const char *path, bool all,
-                       int *count, struct sw_err *err)
+                       int *count, int64_t *step, struct sw_err *err)
 {
     struct sw_st_file *f = NULL;
     int rc = sw_st_open(path, false, &f, err);
     if (rc == SW_OK)
+        rc = check_ours(f, path, err);
+    if (rc == SW_OK)
         rc = take_values(job, stream, f, path, all, count, err);
+    if (rc == SW_OK) {
+        const char *text = sw_st_metadata(f, "step");
+        if (!text || !sw_parse_int(text, step))
+            *step = 0;
+    }
     sw_st_close(f);
     return rc;
 }

@@ -87,7 +87,8 @@ static int load_weights(struct sw_job *job, const char *weights, struct sw_err *
     int count;
     if (!weights)
         return sw_table_init_values(job->table, err);
-    return sw_checkpoint_take(job, job->workers[0].stream, weights, true, &count, err);
+    return sw_checkpoint_take(job, job->workers[0].stream, weights, true, &count,
+                              &job->evaluated_step, err);
 }
 
 static int prepare(struct sw_job *job, const char *weights, struct sw_err *err)
@@ -133,6 +134,7 @@ int sw_job_evaluate(struct sw_job *job, const char *weights, const char *split,
     if (rc != SW_OK)
         return rc;
     *out = (struct sw_job_event){.type = SW_JOB_EVAL,
+                                 .step = job->evaluated_step,
                                  .split = job->data[SW_SPLIT_EVAL]->name,
                                  .lr = NAN,
                                  .eta_s = NAN,

@@ -165,7 +165,7 @@ static void cap_threads(struct sw_placement *p)
     int64_t cap;
     if (!text || !sw_parse_int(text, &cap) || cap < 1)
         return;
-    for (int i = 0; i < p->worker_count; i++)
+    for (int i = 0; i < p->worker_count + p->server_count; i++)
         if (p->rows[i].threads > cap)
             p->rows[i].threads = (int)cap;
 }
@@ -348,7 +348,7 @@ static int find_end(struct sw_job *job, const struct sw_job_options *o, struct s
         if (rc != SW_OK)
             return rc;
     }
-    return SW_OK;
+    return job->init_from ? sw_checkpoint_look(job, job->init_from, err) : SW_OK;
 }
 
 static int open_job(struct sw_job *job, const struct sw_job_options *o, struct sw_err *err)

@@ -89,6 +89,7 @@ struct sw_job {
     int64_t horizon;        /* steps of the recipe */
     int64_t steps;          /* where this run ends */
     int64_t first_step;     /* of the checkpoint it goes on from */
+    int64_t evaluated_step; /* of the weights that sw_job_evaluate loaded */
     int64_t trace_capacity;
     struct sw_display_policy display;
 
@@ -155,10 +156,12 @@ int sw_checkpoint_check(struct sw_job *job, const char *path, int64_t *step,
                         struct sw_err *err) SW_MUST_CHECK;
 /* Loads values and updater state. */
 int sw_checkpoint_load(struct sw_worker *w, const char *path, struct sw_err *err) SW_MUST_CHECK;
-/* Loads the parameters that both sides have, whatever wrote the file; *count says how many. all:
- * every parameter must be there. */
+/* Loads the parameters that both sides have, whatever wrote the file; *count says how many, *step
+ * where a checkpoint of ours stands (else 0). all: every parameter must be there. */
 int sw_checkpoint_take(struct sw_job *job, struct sw_stream *stream, const char *path, bool all,
-                       int *count, struct sw_err *err) SW_MUST_CHECK;
+                       int *count, int64_t *step, struct sw_err *err) SW_MUST_CHECK;
+/* Would that work? */
+int sw_checkpoint_look(struct sw_job *job, const char *path, struct sw_err *err) SW_MUST_CHECK;
 
 /* record.c */
 /* After step w->step, which began at began_ns and ended at w->lap_ns. */

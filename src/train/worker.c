@@ -132,8 +132,9 @@ static int first_values(struct sw_worker *w, struct sw_err *err)
     if (job->resume_checkpoint)
         return sw_checkpoint_load(w, job->resume_checkpoint, err);
     int rc = sw_table_init_values(job->table, err), taken = 0;
+    int64_t its_step;
     if (rc == SW_OK && job->init_from) {
-        rc = sw_checkpoint_take(job, w->stream, job->init_from, false, &taken, err);
+        rc = sw_checkpoint_take(job, w->stream, job->init_from, false, &taken, &its_step, err);
         if (rc == SW_OK)
             sw_job_say(job, SW_LOG_INFO, w->unit, "%d of %d parameters start from %s", taken,
                        sw_table_count(job->table), job->init_from);

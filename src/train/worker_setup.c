@@ -159,10 +159,26 @@ void sw_worker_prefetch_args(const struct sw_worker *w, int split, struct sw_pre
     };
 }
 
+/* Decoding threads run near the memory they fill, and not on a computing core where one is spare.
+ */
+static void bind_reader(void *worker)
+{
+    const struct sw_worker *w = worker;
+    const struct sw_job *job = w->job;
+    struct sw_err ignored; /* where the system refuses, they run anywhere */
+    struct sw_core_set cores =
+        sw_placement_helper_cores(job->placement, job->machine,
+                                  sw_placement_worker(job->placement, &job->shape, 0, w->index));
+    int rc = sw_bind_thread(job->machine, &cores, &ignored);
+    (void)rc;
+}
+
 int sw_worker_start_prefetch(struct sw_worker *w, int split, struct sw_err *err)
 {
     struct sw_prefetch_args args;
     sw_worker_prefetch_args(w, split, &args);
+    args.begin = bind_reader;
+    args.begin_user = w;
     args.fault = &w->job->fault;
     args.alloc = take_memory;
     args.free = give_memory;
