@@ -89,6 +89,9 @@ static void link_sources(struct graph *g, int i)
         else if (src->count == 0)
             sw_recipe_error(g->recipe, s, NULL, "src is missing: %s reads %d layer%s",
                             type->base.name, type->min_src, type->min_src == 1 ? "" : "s");
+        else if (type->min_src == type->max_src)
+            sw_recipe_error(g->recipe, s, "src", "%s reads %d layer%s, not %d", type->base.name,
+                            type->min_src, type->min_src == 1 ? "" : "s", src->count);
         else
             sw_recipe_error(g->recipe, s, "src", "%s reads %d to %d layers, not %d",
                             type->base.name, type->min_src, type->max_src, src->count);

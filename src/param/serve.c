@@ -41,8 +41,18 @@ int sw_table_update(struct sw_table *t, int worker, int param, uint64_t version)
 bool sw_table_ready(const struct sw_table *t, int param, uint64_t version)
 {
     const struct sw_param *p = &t->params[param];
-    /* Acquire: the values written before the counter moved are seen. */
-    return __atomic_load_n(&p->applied, __ATOMIC_ACQUIRE) >= version * (uint64_t)p->slice_count;
+    /* The values written before the counter moved are seen; and sequentially consistent with
+     * wake, so that a waiter that says so and then looks here is not missed. */
+    return __atomic_load_n(&p->applied, __ATOMIC_SEQ_CST) >= version * (uint64_t)p->slice_count;
+}
+
+/* Sleeps until something changes, with the lock held: most wakings are for other parameters, so the
+ * time is counted from the start. SW_ERR_BUSY when it is over. */
+static int sleep_until(struct sw_table *t, int64_t deadline_ns)
+{
+    int64_t left_ns = deadline_ns - sw_os()->monotonic_ns();
+    int left_ms = left_ns > 0 ? (int)((left_ns + 999999) / 1000000) : 0;
+    return left_ms > 0 && sw_cond_wait_ms(&t->changed, &t->lock, left_ms) ? SW_OK : SW_ERR_BUSY;
 }
 
 static bool has_mail(const struct sw_table *t, const int *served, int count)
@@ -71,13 +81,13 @@ int sw_table_wait(struct sw_table *t, int param, uint64_t version, const int *se
     int rc = look(t, param, version, served, count);
     if (rc != SW_ERR_CANCELLED)
         return rc;
-    bool in_time = true;
+    int64_t deadline_ns = sw_os()->monotonic_ns() + (int64_t)timeout_ms * 1000000;
     sw_mutex_lock(&t->lock);
     /* Sequentially consistent with the reading in wake: one of the two sees the other. */
     __atomic_add_fetch(&t->waiters, 1, __ATOMIC_SEQ_CST);
-    while (in_time && !t->closed && !sw_table_ready(t, param, version) &&
-           !has_mail(t, served, count))
-        in_time = sw_cond_wait_ms(&t->changed, &t->lock, timeout_ms);
+    for (rc = SW_OK; rc == SW_OK && !t->closed && !sw_table_ready(t, param, version) &&
+                     !has_mail(t, served, count);)
+        rc = sleep_until(t, deadline_ns);
     __atomic_sub_fetch(&t->waiters, 1, __ATOMIC_SEQ_CST);
     bool ready = sw_table_ready(t, param, version);
     rc = ready ? SW_OK : t->closed ? SW_ERR_CANCELLED : SW_ERR_BUSY;
@@ -153,11 +163,23 @@ static int apply(struct sw_table *t, int server, struct sw_slice *s, struct sw_e
     return SW_OK;
 }
 
+/* All slices of a parameter on one server move together, so the first tells the version. */
+static uint64_t version_of(const struct sw_table *t, const struct sw_server_state *s, int param)
+{
+    return t->slices[s->slices[s->first[param]]].version;
+}
+
 /* One worker's contribution to every slice that the server owns of the parameter. */
 static int contribute(struct sw_table *t, int server, const struct sw_message *m,
                       struct sw_err *err)
 {
     const struct sw_server_state *s = &t->servers[server];
+    bool *heard = &s->heard[m->param * t->args.workers];
+    if (heard[m->from])
+        return sw_err_set(err, SW_ERR_INVALID,
+                          "worker %d sent its gradient of %s for step %llu twice", m->from,
+                          t->params[m->param].name, (unsigned long long)m->version);
+    heard[m->from] = true;
     for (int i = s->first[m->param]; i < s->first[m->param + 1]; i++) {
         struct sw_slice *slice = &t->slices[s->slices[i]];
         if (++slice->contributions < t->args.workers)
@@ -166,13 +188,9 @@ static int contribute(struct sw_table *t, int server, const struct sw_message *m
         if (rc != SW_OK)
             return rc;
     }
+    if (version_of(t, s, m->param) == m->version)
+        memset(heard, 0, (size_t)t->args.workers * sizeof *heard);
     return SW_OK;
-}
-
-/* All slices of a parameter on one server move together, so the first tells the version. */
-static uint64_t version_of(const struct sw_table *t, const struct sw_server_state *s, int param)
-{
-    return t->slices[s->slices[s->first[param]]].version;
 }
 
 static int keep_early(struct sw_server_state *s, const struct sw_message *m, struct sw_err *err)
@@ -226,11 +244,12 @@ int sw_table_serve(struct sw_table *t, int server, const struct sw_message *m, s
 {
     struct sw_server_state *s = &t->servers[server];
     bool known = m->kind == SW_MSG_UPDATE && m->param >= 0 && m->param < t->param_count &&
-                 s->first[m->param] < s->first[m->param + 1];
+                 s->first[m->param] < s->first[m->param + 1] && m->from >= 0 &&
+                 m->from < t->args.workers;
     if (!known)
         return sw_err_set(err, SW_ERR_INVALID,
-                          "server %d cannot handle message %s for parameter %d", server,
-                          sw_message_kind_name(m->kind), m->param);
+                          "server %d cannot handle message %s of worker %d for parameter %d",
+                          server, sw_message_kind_name(m->kind), m->from, m->param);
     int64_t begin_ns = sw_os()->monotonic_ns();
     int rc = t->args.rule->update(t, server, m, err);
     __atomic_fetch_add(&s->served_ns, sw_os()->monotonic_ns() - begin_ns, __ATOMIC_RELAXED);

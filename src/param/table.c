@@ -33,6 +33,7 @@ static void fini_server(struct sw_server_state *s)
         sw_channel_fini(&s->inbox);
     sw_free(s->slices);
     sw_free(s->first);
+    sw_free(s->heard);
     sw_free(s->early);
 }
 
@@ -100,8 +101,7 @@ static int count_slices(const struct sw_table *t, const struct sw_param *p)
     return (int)((n + t->args.slice_elements - 1) / t->args.slice_elements);
 }
 
-/* Cuts a parameter into slices of nearly equal size, each at most slice_elements and, but for the
- * last, a multiple of 64 bytes. */
+/* Cuts a parameter into slices of nearly equal size, each but the last a multiple of 64 bytes. */
 static void cut(struct sw_table *t, int index)
 {
     struct sw_param *p = &t->params[index];
@@ -138,8 +138,9 @@ static int freeze_server(struct sw_table *t, int index, struct sw_err *err)
     s->early_capacity = EARLY_PER_PARAM * t->param_count * t->args.workers + 1;
     s->slices = sw_calloc((size_t)s->slice_count + 1, sizeof *s->slices);
     s->first = sw_calloc(params + 1, sizeof *s->first);
+    s->heard = sw_calloc(params * (size_t)t->args.workers + 1, sizeof *s->heard);
     s->early = sw_calloc((size_t)s->early_capacity, sizeof *s->early);
-    if (!s->slices || !s->first || !s->early)
+    if (!s->slices || !s->first || !s->heard || !s->early)
         return sw_err_nomem(err, "a server's slices", params * sizeof *s->first);
     int n = 0;
     for (int p = 0; p < t->param_count; p++) {

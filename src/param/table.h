@@ -69,7 +69,7 @@ struct sw_table_args {
     const struct sw_type *schedule;
     const void *schedule_conf;
     uint64_t horizon_steps;
-    int64_t slice_elements; /* the largest slice */
+    int64_t slice_elements; /* the largest slice; rounded up to a multiple of 16 */
     int workers, servers;
     const struct sw_table_rule *rule; /* NULL: sw_table_bsp */
 };

@@ -10,8 +10,9 @@ struct sw_server_state {
     bool inbox_open;
     int *slices; /* owned: indices of its slices, ascending */
     int slice_count;
-    int *first; /* owned [params + 1]: its slices of a parameter are slices[first[p] .. first[p+1])
-                 */
+    int *first;  /* owned [params + 1]: its slices of a parameter are slices[first[p] .. first[p+1])
+                  */
+    bool *heard; /* owned [params][workers]: who has contributed to the coming version */
     struct sw_message *early; /* owned [capacity]: updates whose turn has not come */
     int early_count, early_capacity;
     int64_t served_ns; /* atomic */

@@ -203,8 +203,8 @@ static void wrong_numbers_of_sources_are_all_named(void **state)
                    &small, 4,
                    SAYS("layer image", "input reads the data and has no source layers",
                         "layer a: src is missing: activation reads 1 layer",
-                        "layer b: src = a, image: activation reads 1 to 1 layers, not 2",
-                        "layer loss: src = b: softmax_loss reads 2 to 2 layers, not 1"));
+                        "layer b: src = a, image: activation reads 1 layer, not 2",
+                        "layer loss: src = b: softmax_loss reads 2 layers, not 1"));
 }
 
 static void a_training_net_needs_a_loss(void **state)
