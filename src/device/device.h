@@ -4,7 +4,10 @@
  *
  * Thread rule: a struct sw_device is frozen after opening. A stream belongs to one worker; its
  * functions are called by that worker's thread only. Everything queued on one stream runs in order.
- * On `cpu` a stream runs each operation at once, with the calling thread's OpenMP team. */
+ * On `cpu` a stream runs each operation at once, with the calling thread's OpenMP team. Elsewhere
+ * an operation runs some time later: what it gets by pointer stays valid until it has run, and an
+ * error that it meets is returned by a later call on the stream, sw_stream_wait at the latest, and
+ * by all after it. */
 #ifndef SW_DEVICE_DEVICE_H
 #define SW_DEVICE_DEVICE_H
 
@@ -42,14 +45,22 @@ struct sw_result {
     double sum, weight;
 };
 
+/* Memory of a device: handed out and not given back, the most so far, and what there is (0: as much
+ * as the machine has). */
+struct sw_device_bytes {
+    size_t in_use, peak, capacity;
+};
+
 /* How an operation is asked for by a layer; see sw_op_* below for what each does. */
 struct sw_device_ops {
     const char *kind; /* cpu, sim, cuda */
     void (*close)(struct sw_device *dev);
+    void (*cancel)(struct sw_device *dev);
 
     int (*alloc)(struct sw_device *dev, size_t bytes, const char *what, void **out,
                  struct sw_err *err);
     void (*free)(struct sw_device *dev, void *p, size_t bytes);
+    struct sw_device_bytes (*bytes)(struct sw_device *dev);
 
     int (*stream_new)(struct sw_device *dev, int threads, struct sw_stream **out,
                       struct sw_err *err);
@@ -60,7 +71,11 @@ struct sw_device_ops {
     void (*event_free)(struct sw_event *e);
     int (*event_record)(struct sw_stream *s, struct sw_event *e, struct sw_err *err);
     int (*event_wait)(struct sw_stream *s, struct sw_event *e, struct sw_err *err);
+    int (*event_host_wait)(struct sw_event *e, struct sw_err *err);
+    int (*call)(struct sw_stream *s, void (*fn)(void *user), void *user, struct sw_err *err);
     int (*copy)(struct sw_stream *s, void *dst, const void *src, size_t bytes, struct sw_err *err);
+    int (*copy_peer)(struct sw_stream *s, struct sw_device *dst_dev, void *dst,
+                     struct sw_device *src_dev, const void *src, size_t bytes, struct sw_err *err);
     int (*fill_zero)(struct sw_stream *s, void *dst, size_t bytes, struct sw_err *err);
 
     int (*add)(struct sw_stream *s, float *y, const float *x, int64_t n, struct sw_err *err);
@@ -105,6 +120,15 @@ struct sw_stream {
 int sw_cpu_open(bool reference, struct sw_device **out, struct sw_err *err) SW_MUST_CHECK;
 void sw_device_close(struct sw_device *dev); /* NULL is accepted */
 
+/* Gives up what is queued on the device's streams: it is dropped, and every wait and call returns
+ * SW_ERR_CANCELLED. An operation that runs just now still ends. Any thread; once is for ever. On
+ * `cpu` nothing is ever queued. */
+static inline void sw_device_cancel(struct sw_device *dev)
+{
+    dev->ops->cancel(dev);
+}
+void sw_device_cancel_v(void *device); /* for sw_fault_attach */
+
 /* Zeroed memory, aligned to 64 bytes, huge pages where large; what names it in errors. */
 SW_MUST_CHECK static inline int sw_device_alloc(struct sw_device *dev, size_t bytes,
                                                 const char *what, void **out, struct sw_err *err)
@@ -115,6 +139,11 @@ static inline void sw_device_free(struct sw_device *dev, void *p, size_t bytes)
 {
     if (p)
         dev->ops->free(dev, p, bytes);
+}
+/* Any thread. On `cpu` the sum over all CPU devices of the process. */
+static inline struct sw_device_bytes sw_device_bytes_of(struct sw_device *dev)
+{
+    return dev->ops->bytes(dev);
 }
 /* Bytes handed out by sw_device_alloc and not given back, over all CPU devices; and the peak. */
 size_t sw_cpu_bytes_in_use(void);
@@ -138,15 +167,69 @@ static inline void sw_stream_free(struct sw_stream *s)
     if (s)
         s->dev->ops->stream_free(s);
 }
-/* Waits on the host until everything queued is done. */
+/* Waits on the host until everything queued is done. Also after an error nothing that was queued
+ * touches host memory any more. */
 SW_MUST_CHECK static inline int sw_stream_wait(struct sw_stream *s, struct sw_err *err)
 {
     return s->dev->ops->stream_wait(s, err);
 }
+
+/* Events mark places in streams of one kind of device; one stream at a time records an event. Free
+ * one at any time. */
+SW_MUST_CHECK static inline int sw_event_new(struct sw_device *dev, struct sw_event **out,
+                                             struct sw_err *err)
+{
+    return dev->ops->event_new(dev, out, err);
+}
+static inline void sw_event_free(struct sw_device *dev, struct sw_event *e)
+{
+    if (e)
+        dev->ops->event_free(e);
+}
+/* The event happens when the stream has done what is queued so far. */
+SW_MUST_CHECK static inline int sw_event_record(struct sw_stream *s, struct sw_event *e,
+                                                struct sw_err *err)
+{
+    return s->dev->ops->event_record(s, e, err);
+}
+/* What is queued from here on runs after the latest record that was asked for before this call; an
+ * event that nobody recorded is passed. When the recording stream fails, so does this one. */
+SW_MUST_CHECK static inline int sw_event_wait(struct sw_stream *s, struct sw_event *e,
+                                              struct sw_err *err)
+{
+    return s->dev->ops->event_wait(s, e, err);
+}
+/* The same on the host, for any thread: returns when the record has happened, or the error of the
+ * stream that was to record. */
+SW_MUST_CHECK static inline int sw_event_host_wait(struct sw_device *dev, struct sw_event *e,
+                                                   struct sw_err *err)
+{
+    return dev->ops->event_host_wait(e, err);
+}
+
+/* Calls fn(user) when everything queued so far is done, on a thread of the device's: it must be
+ * quick, and must not call functions of devices. Not called when the stream has failed before. */
+SW_MUST_CHECK static inline int sw_stream_call(struct sw_stream *s, void (*fn)(void *user),
+                                               void *user, struct sw_err *err)
+{
+    return s->dev->ops->call(s, fn, user, err);
+}
+
+/* Between the host's memory and the device's, or inside either; no overlap. Both sides are touched
+ * when the copy's turn has come, so that a host pointer must stay valid, its source unchanged and
+ * its destination unread, until the stream or an event was waited for. */
 SW_MUST_CHECK static inline int sw_copy(struct sw_stream *s, void *dst, const void *src,
                                         size_t bytes, struct sw_err *err)
 {
     return s->dev->ops->copy(s, dst, src, bytes, err);
+}
+/* As sw_copy between two devices of one kind, or one of them and a device with host memory; s is a
+ * stream of either, not of the one with host memory. */
+SW_MUST_CHECK static inline int sw_copy_peer(struct sw_stream *s, struct sw_device *dst_dev,
+                                             void *dst, struct sw_device *src_dev, const void *src,
+                                             size_t bytes, struct sw_err *err)
+{
+    return s->dev->ops->copy_peer(s, dst_dev, dst, src_dev, src, bytes, err);
 }
 SW_MUST_CHECK static inline int sw_fill_zero(struct sw_stream *s, void *dst, size_t bytes,
                                              struct sw_err *err)

@@ -76,6 +76,19 @@ static int event_wait(struct sw_stream *s, struct sw_event *e, struct sw_err *er
     return SW_OK;
 }
 
+static int event_host_wait(struct sw_event *e, struct sw_err *err)
+{
+    (void)e, (void)err;
+    return SW_OK;
+}
+
+static int call(struct sw_stream *s, void (*fn)(void *user), void *user, struct sw_err *err)
+{
+    (void)s, (void)err;
+    fn(user);
+    return SW_OK;
+}
+
 /* ---- Light operations ---- */
 
 static int copy(struct sw_stream *s, void *dst, const void *src, size_t bytes, struct sw_err *err)
@@ -83,6 +96,17 @@ static int copy(struct sw_stream *s, void *dst, const void *src, size_t bytes, s
     (void)err;
     sw_kernel_copy(sw_cpu_threads(s), dst, src, (int64_t)bytes);
     return SW_OK;
+}
+
+static int copy_peer(struct sw_stream *s, struct sw_device *dst_dev, void *dst,
+                     struct sw_device *src_dev, const void *src, size_t bytes, struct sw_err *err)
+{
+    if (!dst_dev->host_memory || !src_dev->host_memory)
+        return sw_err_set(err, SW_ERR_INVALID,
+                          "copy_peer: a stream of %s cannot copy from %s to %s; use a stream of "
+                          "the device whose memory it is",
+                          s->dev->name, src_dev->name, dst_dev->name);
+    return copy(s, dst, src, bytes, err);
 }
 
 static int fill_zero(struct sw_stream *s, void *dst, size_t bytes, struct sw_err *err)
@@ -239,11 +263,24 @@ static void close_device(struct sw_device *dev)
     sw_free(dev);
 }
 
+static void cancel(struct sw_device *dev)
+{
+    (void)dev;
+}
+
+static struct sw_device_bytes bytes_of(struct sw_device *dev)
+{
+    (void)dev;
+    return (struct sw_device_bytes){.in_use = sw_cpu_bytes_in_use(), .peak = sw_cpu_bytes_peak()};
+}
+
 static const struct sw_device_ops cpu_ops = {
     .kind = "cpu",
     .close = close_device,
+    .cancel = cancel,
     .alloc = sw_cpu_alloc,
     .free = sw_cpu_free,
+    .bytes = bytes_of,
     .stream_new = stream_new,
     .stream_attach = stream_attach,
     .stream_free = stream_free,
@@ -252,7 +289,10 @@ static const struct sw_device_ops cpu_ops = {
     .event_free = event_free,
     .event_record = event_record,
     .event_wait = event_wait,
+    .event_host_wait = event_host_wait,
+    .call = call,
     .copy = copy,
+    .copy_peer = copy_peer,
     .fill_zero = fill_zero,
     .add = add,
     .activation = activation,
@@ -289,4 +329,9 @@ void sw_device_close(struct sw_device *dev)
 {
     if (dev)
         dev->ops->close(dev);
+}
+
+void sw_device_cancel_v(void *device)
+{
+    sw_device_cancel(device);
 }
