@@ -51,6 +51,35 @@ struct sw_device_bytes {
     size_t in_use, peak, capacity;
 };
 
+/* Dropout of an output or of a part of its columns. */
+struct sw_dropout {
+    struct sw_philox key;
+    uint32_t threshold; /* words below it are dropped */
+    float scale;        /* of what is kept */
+    int64_t first_channel,
+        channels;  /* the part's place in the whole; channels 0: it is the whole */
+    bool all_rows; /* row 0 is the batch's row 0, whatever the worker's rows are */
+};
+
+/* Batch normalisation of a feature [N, C, ...]: a mean and a variance per channel, over all its
+ * elements. Arrays without another type are [C] floats in device memory; an operation takes over
+ * the struct itself, not what it points to. */
+enum { SW_BATCH_NORM_PARTS = 16 };
+struct sw_batch_norm {
+    struct sw_desc desc; /* of x, y and their gradients */
+    float eps, momentum;
+    double *sums;  /* [2 C + 1]: two sums per channel, and the elements that each is of */
+    void *scratch; /* sw_batch_norm_scratch bytes */
+    const float *scale, *bias;
+    float *mean, *inv_std; /* of the batch */
+    const float *running_mean, *running_variance;
+    float *update_mean, *update_variance; /* the running ones where they are kept up, else NULL */
+};
+static inline size_t sw_batch_norm_scratch(const struct sw_desc *d)
+{
+    return (size_t)(2 * SW_BATCH_NORM_PARTS * d->dim[1]) * sizeof(double);
+}
+
 /* How an operation is asked for by a layer; see sw_op_* below for what each does. */
 struct sw_device_ops {
     const char *kind; /* cpu, sim, cuda */
@@ -76,6 +105,8 @@ struct sw_device_ops {
     int (*copy)(struct sw_stream *s, void *dst, const void *src, size_t bytes, struct sw_err *err);
     int (*copy_peer)(struct sw_stream *s, struct sw_device *dst_dev, void *dst,
                      struct sw_device *src_dev, const void *src, size_t bytes, struct sw_err *err);
+    int (*copy_2d)(struct sw_stream *s, void *dst, size_t dst_pitch, const void *src,
+                   size_t src_pitch, size_t width, int64_t rows, struct sw_err *err);
     int (*fill_zero)(struct sw_stream *s, void *dst, size_t bytes, struct sw_err *err);
 
     int (*add)(struct sw_stream *s, float *y, const float *x, int64_t n, struct sw_err *err);
@@ -84,9 +115,8 @@ struct sw_device_ops {
     int (*activation_backward)(struct sw_stream *s, enum sw_activation f, float alpha,
                                const float *x, const float *y, const float *dy, float *dx,
                                int64_t n, struct sw_err *err);
-    int (*dropout)(struct sw_stream *s, const struct sw_desc *d, struct sw_philox key,
-                   const struct sw_step *step, uint32_t threshold, float scale, const float *x,
-                   float *y, struct sw_err *err);
+    int (*dropout)(struct sw_stream *s, const struct sw_desc *d, const struct sw_dropout *dropout,
+                   const struct sw_step *step, const float *x, float *y, struct sw_err *err);
     int (*softmax_loss)(struct sw_stream *s, int64_t rows, int64_t classes, const float *x,
                         const int32_t *label, const struct sw_step *step, float weight, float *prob,
                         struct sw_result *result, struct sw_err *err);
@@ -97,6 +127,17 @@ struct sw_device_ops {
     int (*accuracy)(struct sw_stream *s, int64_t rows, int64_t classes, int64_t top_k,
                     const float *x, const int32_t *label, const struct sw_step *step,
                     struct sw_result *result, struct sw_err *err);
+    int (*batch_norm_sums)(struct sw_stream *s, const struct sw_batch_norm *b, const float *x,
+                           struct sw_err *err);
+    int (*batch_norm)(struct sw_stream *s, const struct sw_batch_norm *b, const float *x, float *y,
+                      struct sw_err *err);
+    int (*batch_norm_running)(struct sw_stream *s, const struct sw_batch_norm *b, const float *x,
+                              float *y, struct sw_err *err);
+    int (*batch_norm_sums_backward)(struct sw_stream *s, const struct sw_batch_norm *b,
+                                    const float *x, const float *dy, float *dscale, float *dbias,
+                                    struct sw_err *err);
+    int (*batch_norm_backward)(struct sw_stream *s, const struct sw_batch_norm *b, const float *x,
+                               const float *dy, float *dx, struct sw_err *err);
     int (*zero_padding)(struct sw_stream *s, const struct sw_desc *d, float *x, struct sw_err *err);
     int (*all_finite)(struct sw_stream *s, const float *x, int64_t n, bool *finite,
                       struct sw_err *err);
@@ -231,6 +272,13 @@ SW_MUST_CHECK static inline int sw_copy_peer(struct sw_stream *s, struct sw_devi
 {
     return s->dev->ops->copy_peer(s, dst_dev, dst, src_dev, src, bytes, err);
 }
+/* Copies rows of `width` bytes that lie a pitch apart on either side. */
+SW_MUST_CHECK static inline int sw_copy_2d(struct sw_stream *s, void *dst, size_t dst_pitch,
+                                           const void *src, size_t src_pitch, size_t width,
+                                           int64_t rows, struct sw_err *err)
+{
+    return s->dev->ops->copy_2d(s, dst, dst_pitch, src, src_pitch, width, rows, err);
+}
 SW_MUST_CHECK static inline int sw_fill_zero(struct sw_stream *s, void *dst, size_t bytes,
                                              struct sw_err *err)
 {
@@ -263,11 +311,11 @@ SW_MUST_CHECK static inline int sw_op_activation_backward(struct sw_stream *s, e
  * global row, element in channels-last order), so the mask depends on neither layout nor workers.
  * The same call on the gradient is the backward pass. y may be x. Padding stays zero. */
 SW_MUST_CHECK static inline int sw_op_dropout(struct sw_stream *s, const struct sw_desc *d,
-                                              struct sw_philox key, const struct sw_step *step,
-                                              uint32_t threshold, float scale, const float *x,
-                                              float *y, struct sw_err *err)
+                                              const struct sw_dropout *dropout,
+                                              const struct sw_step *step, const float *x, float *y,
+                                              struct sw_err *err)
 {
-    return s->dev->ops->dropout(s, d, key, step, threshold, scale, x, y, err);
+    return s->dev->ops->dropout(s, d, dropout, step, x, y, err);
 }
 /* prob = softmax(x) of the first step->valid_rows of rows, [rows, classes] plain; *result becomes
  * weight times the sum of -log prob[label] over them, and their number. A label outside
@@ -297,6 +345,48 @@ SW_MUST_CHECK static inline int sw_op_accuracy(struct sw_stream *s, int64_t rows
                                                struct sw_err *err)
 {
     return s->dev->ops->accuracy(s, rows, classes, top_k, x, label, step, result, err);
+}
+/* sums becomes, per channel, the sum of x and of x^2 over all N rows, then the elements per
+ * channel.
+ */
+SW_MUST_CHECK static inline int sw_op_batch_norm_sums(struct sw_stream *s,
+                                                      const struct sw_batch_norm *b, const float *x,
+                                                      struct sw_err *err)
+{
+    return s->dev->ops->batch_norm_sums(s, b, x, err);
+}
+/* From these sums (or from those of several workers, added): mean and inv_std = 1 / sqrt(variance +
+ * eps) of the batch with the biased variance; y = scale (x - mean) inv_std + bias; and where they
+ * are given update = momentum update + (1 - momentum) batch, with the unbiased variance. y may be
+ * x. Padding stays zero. */
+SW_MUST_CHECK static inline int sw_op_batch_norm(struct sw_stream *s, const struct sw_batch_norm *b,
+                                                 const float *x, float *y, struct sw_err *err)
+{
+    return s->dev->ops->batch_norm(s, b, x, y, err);
+}
+/* y = scale (x - running_mean) / sqrt(running_variance + eps) + bias; y may be x. Reads no sums. */
+SW_MUST_CHECK static inline int sw_op_batch_norm_running(struct sw_stream *s,
+                                                         const struct sw_batch_norm *b,
+                                                         const float *x, float *y,
+                                                         struct sw_err *err)
+{
+    return s->dev->ops->batch_norm_running(s, b, x, y, err);
+}
+/* sums becomes, per channel, the sum of dy and of dy (x - mean) inv_std, then the elements per
+ * channel; dbias and dscale are these sums in float. */
+SW_MUST_CHECK static inline int
+sw_op_batch_norm_sums_backward(struct sw_stream *s, const struct sw_batch_norm *b, const float *x,
+                               const float *dy, float *dscale, float *dbias, struct sw_err *err)
+{
+    return s->dev->ops->batch_norm_sums_backward(s, b, x, dy, dscale, dbias, err);
+}
+/* dx from these sums, through mean and variance too; dx may be dy. Padding stays zero. */
+SW_MUST_CHECK static inline int sw_op_batch_norm_backward(struct sw_stream *s,
+                                                          const struct sw_batch_norm *b,
+                                                          const float *x, const float *dy,
+                                                          float *dx, struct sw_err *err)
+{
+    return s->dev->ops->batch_norm_backward(s, b, x, dy, dx, err);
 }
 /* Sets the elements of x that lie in d's padding to zero: after operations with f(0) != 0. */
 SW_MUST_CHECK static inline int sw_op_zero_padding(struct sw_stream *s, const struct sw_desc *d,

@@ -62,6 +62,7 @@ const struct sw_layer_type sw_layer_accuracy = {
              .opts = opts,
              .conf_bytes = sizeof(struct conf)},
     .role = SW_ROLE_METRIC,
+    .split_reason = "a row is right or wrong by all its scores",
     .min_src = 2,
     .max_src = 2,
     .setup = setup,

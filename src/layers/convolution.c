@@ -42,7 +42,8 @@ static const struct sw_opt opts[] = {
     {0},
 };
 
-static int find_shape(const struct sw_layer *l, struct sw_conv_shape *s, struct sw_err *err)
+static int find_shape(const struct sw_layer *l, int64_t outputs, struct sw_conv_shape *s,
+                      struct sw_err *err)
 {
     const struct conf *c = l->conf;
     const struct sw_desc *in = &l->src[0]->desc;
@@ -57,7 +58,7 @@ static int find_shape(const struct sw_layer *l, struct sw_conv_shape *s, struct 
     int64_t extent_h = sw_window_extent(w.kernel_h, c->dilation);
     int64_t extent_w = sw_window_extent(w.kernel_w, c->dilation);
     *s = (struct sw_conv_shape){
-        .outputs = c->outputs,
+        .outputs = outputs,
         .groups = c->groups,
         .kernel_h = w.kernel_h,
         .kernel_w = w.kernel_w,
@@ -83,10 +84,18 @@ static int find_shape(const struct sw_layer *l, struct sw_conv_shape *s, struct 
 static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_err *err)
 {
     struct sw_plan_state *st = l->state;
+    const struct conf *c = l->conf;
     struct sw_conv_shape shape;
+    int64_t first, outputs;
     int rc = sw_layer_need_src(l, 0, 4, err);
     if (rc == SW_OK)
-        rc = find_shape(l, &shape, err);
+        rc = sw_setup_part(s, c->outputs, &first, &outputs, err);
+    if (rc == SW_OK && outputs != c->outputs && c->groups > 1)
+        rc = sw_err_set(err, SW_ERR_INVALID,
+                        "groups = %lld cannot be split by columns: use partition = 0",
+                        (long long)c->groups);
+    if (rc == SW_OK)
+        rc = find_shape(l, outputs, &shape, err);
     if (rc != SW_OK)
         return rc;
     const struct sw_desc *in = &l->src[0]->desc;
@@ -100,7 +109,9 @@ static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_e
         return rc;
     int64_t taps = shape.kernel_h * shape.kernel_w;
     int64_t fan_in = in->dim[1] / shape.groups * taps;
-    sw_layer_use_plan(l, fan_in, shape.outputs / shape.groups * taps);
+    sw_layer_use_plan(l, fan_in, c->outputs / shape.groups * taps);
+    if (s->parts > 1)
+        sw_layer_mark_parts(l, first, c->outputs);
     l->flops_forward = 2.0 * (double)sw_desc_count(&l->dst.desc) * (double)fan_in;
     l->flops_backward = l->flops_forward * ((s->wants_grad & 1) ? 2 : 1);
     return SW_OK;
@@ -139,6 +150,7 @@ const struct sw_layer_type sw_layer_convolution = {
              .conf_bytes = sizeof(struct conf),
              .params = params},
     .role = SW_ROLE_NEURON,
+    .split = SW_SPLIT_OUTPUTS,
     .min_src = 1,
     .max_src = 1,
     .state_bytes = sizeof(struct sw_plan_state),

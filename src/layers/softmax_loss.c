@@ -110,6 +110,7 @@ const struct sw_layer_type sw_layer_softmax_loss = {
              .opts = opts,
              .conf_bytes = sizeof(struct conf)},
     .role = SW_ROLE_LOSS,
+    .split_reason = "a row's loss needs all its scores",
     .min_src = 2,
     .max_src = 2,
     .state_bytes = sizeof(struct state),

@@ -20,6 +20,7 @@ struct sw_job_conf {
     int64_t checkpoint_every; /* steps; 0: only at the end */
     int64_t display_every;    /* steps; 0: by time */
     int device;               /* enum sw_job_device */
+    int partition;            /* of layers that do not say: 0 rows, 1 columns, 2 none */
     const char *db;           /* history database; NULL: the usual place */
 };
 

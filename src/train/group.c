@@ -3,6 +3,8 @@
 #include "base/os.h"
 #include <string.h>
 
+enum { SERVE_EVERY_MS = 1 };
+
 int sw_group_init(struct sw_group *g, int workers, struct sw_err *err)
 {
     size_t row = (size_t)workers * SW_JOB_METRICS;
@@ -11,7 +13,8 @@ int sw_group_init(struct sw_group *g, int workers, struct sw_err *err)
     if (!g->memory)
         return sw_err_nomem(err, "a group of workers",
                             row * (SW_GROUP_RING + 1) * sizeof *g->memory);
-    sw_barrier_init(&g->barrier, workers);
+    sw_mutex_init(&g->lock);
+    sw_cond_init(&g->changed);
     for (int i = 0; i <= SW_GROUP_RING; i++) {
         g->ring[i].sums = g->memory + row * (size_t)i;
         g->ring[i].decided = INT64_MIN;
@@ -27,7 +30,8 @@ void sw_group_fini(struct sw_group *g)
         return;
     for (int i = 0; i <= SW_GROUP_RING; i++)
         sw_mutex_fini(&g->ring[i].lock);
-    sw_barrier_fini(&g->barrier);
+    sw_cond_fini(&g->changed);
+    sw_mutex_fini(&g->lock);
     sw_free(g->memory);
     g->ready = false;
 }
@@ -35,19 +39,46 @@ void sw_group_fini(struct sw_group *g)
 void sw_group_close_v(void *group)
 {
     struct sw_group *g = group;
-    sw_barrier_close(&g->barrier);
+    sw_mutex_lock(&g->lock);
+    g->closed = true;
+    sw_cond_broadcast(&g->changed);
+    sw_mutex_unlock(&g->lock);
 }
 
-void sw_group_rows(int64_t rows, int workers, int i, int64_t *first, int64_t *count)
+/* With the lock held: waits for the next generation, serving now and then. */
+static int wait_for_rest(struct sw_group *g, int worker, unsigned generation)
 {
-    int64_t base = rows / workers, larger = rows % workers;
-    *first = base * i + (i < larger ? i : larger);
-    *count = base + (i < larger ? 1 : 0);
+    int rc = SW_OK;
+    while (rc == SW_OK && g->generation == generation && !g->closed) {
+        if (!g->serve) {
+            sw_cond_wait(&g->changed, &g->lock);
+            continue;
+        }
+        sw_mutex_unlock(&g->lock);
+        rc = g->serve(g->serve_user, worker);
+        sw_mutex_lock(&g->lock);
+        if (rc == SW_OK && g->generation == generation && !g->closed)
+            sw_cond_wait_ms(&g->changed, &g->lock, SERVE_EVERY_MS);
+    }
+    return rc;
 }
 
-int sw_group_meet(struct sw_group *g)
+int sw_group_meet(struct sw_group *g, int worker)
 {
-    return sw_barrier_wait(&g->barrier);
+    int rc = SW_OK;
+    sw_mutex_lock(&g->lock);
+    unsigned generation = g->generation;
+    if (++g->arrived == g->workers) {
+        g->arrived = 0;
+        g->generation++;
+        sw_cond_broadcast(&g->changed);
+    } else {
+        rc = wait_for_rest(g, worker, generation);
+    }
+    if (rc == SW_OK && g->closed && g->generation == generation)
+        rc = SW_ERR_CANCELLED;
+    sw_mutex_unlock(&g->lock);
+    return rc;
 }
 
 static struct sw_group_slot *slot_of(struct sw_group *g, int64_t t)

@@ -8,7 +8,6 @@
 #define SW_TRAIN_GROUP_H
 
 #include "device/device.h"
-#include "sync/barrier.h"
 #include "sync/thread.h"
 #include "train/job.h"
 
@@ -29,7 +28,15 @@ struct sw_group_slot {
 
 struct sw_group {
     int workers;
-    struct sw_barrier barrier;
+    /* Called while a worker waits for the others, without the lock: runs the servers it hosts, on
+     * which those others may depend. NULL: nothing to run. SW_OK to go on waiting. */
+    int (*serve)(void *user, int worker);
+    void *serve_user;
+    struct sw_mutex lock; /* guards the four below */
+    struct sw_cond changed;
+    int arrived;
+    unsigned generation;
+    bool closed;
     struct sw_group_slot ring[SW_GROUP_RING + 1]; /* the last one is that of evaluations */
     struct sw_result *memory;                     /* owned: all sums */
     bool ready;
@@ -39,11 +46,8 @@ int sw_group_init(struct sw_group *g, int workers, struct sw_err *err) SW_MUST_C
 void sw_group_fini(struct sw_group *g); /* a zeroed one is accepted */
 void sw_group_close_v(void *group);     /* ends every wait; for sw_fault_attach */
 
-/* Worker i's share of `rows`: as equal as can be, larger ones first (50 over 3: 17, 17, 16). */
-void sw_group_rows(int64_t rows, int workers, int i, int64_t *first, int64_t *count);
-
-/* Waits until all workers have come here. SW_OK or SW_ERR_CANCELLED. */
-int sw_group_meet(struct sw_group *g) SW_MUST_CHECK;
+/* Waits until all workers have come here. SW_OK, SW_ERR_CANCELLED, or what serve answers. */
+int sw_group_meet(struct sw_group *g, int worker) SW_MUST_CHECK;
 
 enum { SW_GROUP_EVALUATION = -1 }; /* in place of a step: the sums of an evaluation pass */
 

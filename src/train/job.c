@@ -252,6 +252,7 @@ static int add_param(struct sw_job *job, const struct sw_net *net, int p, int *i
         spec.lr_mult = conf->lr_mult;
         spec.decay_mult = conf->decay_mult;
     }
+    spec.init.natural = lp->natural;
     override_factors(job, np->name, &spec.lr_mult, &spec.decay_mult);
     return sw_table_add(job->table, &spec, index, err);
 }

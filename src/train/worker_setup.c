@@ -43,9 +43,9 @@ int sw_worker_build(struct sw_worker *w, struct sw_err *err)
     int workers = job->placement->worker_count;
     const struct sw_placement_row *row =
         sw_placement_worker(job->placement, &job->shape, 0, w->index);
-    sw_group_rows(job->conf->batch, workers, w->index, &w->first_row[SW_SPLIT_TRAIN],
+    sw_part(job->conf->batch, workers, w->index, &w->first_row[SW_SPLIT_TRAIN],
                   &w->rows[SW_SPLIT_TRAIN]);
-    sw_group_rows(job->conf->eval_batch, workers, w->index, &w->first_row[SW_SPLIT_EVAL],
+    sw_part(job->conf->eval_batch, workers, w->index, &w->first_row[SW_SPLIT_EVAL],
                   &w->rows[SW_SPLIT_EVAL]);
     snprintf(w->unit, sizeof w->unit, "%s", row->unit);
     int rc = sw_stream_new(job->device, row->threads, &w->stream, err);

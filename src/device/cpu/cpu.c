@@ -109,6 +109,20 @@ static int copy_peer(struct sw_stream *s, struct sw_device *dst_dev, void *dst,
     return copy(s, dst, src, bytes, err);
 }
 
+static int copy_2d(struct sw_stream *s, void *dst, size_t dst_pitch, const void *src,
+                   size_t src_pitch, size_t width, int64_t rows, struct sw_err *err)
+{
+    (void)err;
+    if (dst_pitch == width && src_pitch == width) {
+        sw_kernel_copy(sw_cpu_threads(s), dst, src, (int64_t)width * rows);
+        return SW_OK;
+    }
+    for (int64_t r = 0; r < rows; r++)
+        memcpy((char *)dst + (size_t)r * dst_pitch, (const char *)src + (size_t)r * src_pitch,
+               width);
+    return SW_OK;
+}
+
 static int fill_zero(struct sw_stream *s, void *dst, size_t bytes, struct sw_err *err)
 {
     (void)err;
@@ -292,6 +306,7 @@ static const struct sw_device_ops cpu_ops = {
     .event_host_wait = event_host_wait,
     .call = call,
     .copy = copy,
+    .copy_2d = copy_2d,
     .copy_peer = copy_peer,
     .fill_zero = fill_zero,
     .add = add,
@@ -301,6 +316,11 @@ static const struct sw_device_ops cpu_ops = {
     .softmax_loss = softmax_loss,
     .softmax_loss_backward = softmax_loss_backward,
     .accuracy = accuracy,
+    .batch_norm_sums = sw_cpu_batch_norm_sums,
+    .batch_norm = sw_cpu_batch_norm,
+    .batch_norm_running = sw_cpu_batch_norm_running,
+    .batch_norm_sums_backward = sw_cpu_batch_norm_sums_backward,
+    .batch_norm_backward = sw_cpu_batch_norm_backward,
     .zero_padding = sw_cpu_zero_padding,
     .all_finite = all_finite,
     .plans = &sw_cpu_ref_plans,
