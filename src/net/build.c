@@ -197,7 +197,7 @@ static int setup_node(struct sw_net *net, struct sw_net_node *node, const struct
     node->absent = node->dist == SW_DIST_ONE && net->worker != 0 && l->type != &sw_net_reshard;
     if (node->absent) {
         /* Set up for its shape alone. */
-        l->param_count = 0;
+        l->param_count = l->keep_count = l->sum_count = 0;
         l->saved_bytes = l->scratch_bytes = 0;
         l->flops_forward = l->flops_backward = 0;
     }
