@@ -100,11 +100,15 @@ struct sw_channel *sw_table_inbox(struct sw_table *t, int server)
     return &t->servers[server].inbox;
 }
 
-int64_t sw_table_server_bytes(const struct sw_table *t, int server)
+int64_t sw_table_link_bytes(const struct sw_table *t, int worker, int server)
 {
     int64_t bytes = 0;
-    for (int i = 0; i < t->servers[server].slice_count; i++)
-        bytes += t->slices[t->servers[server].slices[i]].count * (int64_t)sizeof(float);
+    for (int i = 0; i < t->servers[server].slice_count; i++) {
+        const struct sw_slice *s = &t->slices[t->servers[server].slices[i]];
+        int owner = t->params[s->param].owner;
+        if (owner < 0 || owner == worker)
+            bytes += s->count * (int64_t)sizeof(float);
+    }
     return bytes;
 }
 
@@ -134,14 +138,15 @@ static int apply(struct sw_table *t, int server, struct sw_slice *s, struct sw_e
     int64_t begin_ns = sw_os()->monotonic_ns();
     for (int i = 0; i < t->slots; i++)
         slot[i] = p->slot[i] + s->from;
-    for (int w = 1; w < t->args.workers; w++)
+    int first = p->owner < 0 ? 0 : p->owner, givers = sw_table_givers(t, s->param);
+    for (int w = 1; w < givers; w++)
         more[w - 1] = p->gradient[w] + s->from;
     struct sw_update_args a = {
         .value = p->value + s->from,
         .slot = slot,
-        .gradient = p->gradient[0] + s->from,
+        .gradient = p->gradient[first] + s->from,
         .more = more,
-        .more_count = t->args.workers - 1,
+        .more_count = givers - 1,
         .count = s->count,
         .lr = (float)(sw_table_rate(t, s->version) * (double)p->lr_mult),
         .weight_decay = (float)(t->args.common->weight_decay * (double)p->decay_mult),
@@ -182,7 +187,7 @@ static int contribute(struct sw_table *t, int server, const struct sw_message *m
     heard[m->from] = true;
     for (int i = s->first[m->param]; i < s->first[m->param + 1]; i++) {
         struct sw_slice *slice = &t->slices[s->slices[i]];
-        if (++slice->contributions < t->args.workers)
+        if (++slice->contributions < sw_table_givers(t, m->param))
             continue;
         int rc = apply(t, server, slice, err);
         if (rc != SW_OK)
@@ -245,7 +250,8 @@ int sw_table_serve(struct sw_table *t, int server, const struct sw_message *m, s
     struct sw_server_state *s = &t->servers[server];
     bool known = m->kind == SW_MSG_UPDATE && m->param >= 0 && m->param < t->param_count &&
                  s->first[m->param] < s->first[m->param + 1] && m->from >= 0 &&
-                 m->from < t->args.workers;
+                 m->from < t->args.workers &&
+                 (t->params[m->param].owner < 0 || t->params[m->param].owner == m->from);
     if (!known)
         return sw_err_set(err, SW_ERR_INVALID,
                           "server %d cannot handle message %s of worker %d for parameter %d",

@@ -59,7 +59,7 @@ int sw_bp_collect_all(struct sw_worker *w, int split, uint64_t version, struct s
     const struct sw_net *net = split == SW_SPLIT_TRAIN ? w->train : w->eval;
     int rc = SW_OK;
     for (int p = 0; p < sw_net_param_count(net) && rc == SW_OK; p++)
-        rc = collect(w, w->job->param_of[split][p], version, err);
+        rc = collect(w, w->param_of[split][p], version, err);
     return rc;
 }
 
@@ -81,7 +81,7 @@ static int forward_layer(struct sw_worker *w, int64_t t, int i, struct sw_err *e
 {
     int first, count = sw_net_layer_params(w->train, i, &first), rc = SW_OK;
     for (int p = first; p < first + count && rc == SW_OK; p++)
-        rc = collect(w, w->job->param_of[SW_SPLIT_TRAIN][p], (uint64_t)t - 1, err);
+        rc = collect(w, w->param_of[SW_SPLIT_TRAIN][p], (uint64_t)t - 1, err);
     if (rc != SW_OK)
         return rc;
     int64_t begin_ns = w->lap_ns;
@@ -101,8 +101,7 @@ static int backward_layer(struct sw_worker *w, int64_t t, int i, struct sw_err *
     trace(w, SW_TRACE_BACKWARD, t, i, begin_ns);
     int first, count = sw_net_layer_params(w->train, i, &first);
     for (int p = first; p < first + count && rc == SW_OK; p++) {
-        rc = sw_table_update(w->job->table, w->index, w->job->param_of[SW_SPLIT_TRAIN][p],
-                             (uint64_t)t);
+        rc = sw_table_update(w->job->table, w->index, w->param_of[SW_SPLIT_TRAIN][p], (uint64_t)t);
         if (rc != SW_OK)
             return sw_err_set(err, rc, "the job is ending");
     }

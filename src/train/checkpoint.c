@@ -5,31 +5,35 @@
  */
 #include "base/os.h"
 #include "base/str.h"
-#include "tensor/safetensors.h"
+#include "param/table_file.h"
 #include "train/job_private.h"
 #include <dirent.h>
 #include <stdio.h>
 
 enum { FORMAT_VERSION = 1, FLUSH_MS = 500 };
 
-static int add_tensors(struct sw_job *job, struct sw_st_writer *w, struct sw_tensor *views,
+/* "conv1.weight", or for updater state "updater.conv1.weight.momentum"; for sw_free. */
+static char *tensor_name(const struct sw_table *t, int param, int slot)
+{
+    const char *name = sw_table_param(t, param)->name;
+    return slot < 0 ? sw_strdup(name)
+                    : sw_format("updater.%s.%s", name, sw_table_updater(t)->slot_names[slot]);
+}
+
+static int add_tensors(struct sw_job *job, struct sw_st_writer *w, struct sw_table_source *sources,
                        struct sw_stream *stream, struct sw_err *err)
 {
     struct sw_table *t = job->table;
-    const struct sw_updater *u = sw_table_updater(t);
     int slots = sw_table_slots(t), rc = SW_OK;
-    for (int p = 0; p < sw_table_count(t) && rc == SW_OK; p++) {
-        const char *name = sw_table_param(t, p)->name;
+    for (int p = 0; p < sw_table_count(t) && rc == SW_OK; p++)
         for (int s = -1; s < slots && rc == SW_OK; s++) {
-            struct sw_tensor *view = &views[p * (slots + 1) + s + 1];
-            char *full =
-                s < 0 ? sw_strdup(name) : sw_format("updater.%s.%s", name, u->slot_names[s]);
-            *view = sw_table_tensor(t, p, s);
-            rc = full ? sw_st_writer_add_tensor(w, full, view, stream, err)
+            struct sw_table_source *source = &sources[p * (slots + 1) + s + 1];
+            char *name = tensor_name(t, p, s);
+            *source = (struct sw_table_source){.table = t, .stream = stream, .param = p, .slot = s};
+            rc = name ? sw_table_add_tensor(source, name, w, err)
                       : sw_err_nomem(err, "a checkpoint's names", 0);
-            sw_free(full);
+            sw_free(name);
         }
-    }
     return rc;
 }
 
@@ -88,7 +92,7 @@ int sw_checkpoint_write(struct sw_worker *w, struct sw_err *err)
 {
     struct sw_job *job = w->job;
     size_t count = (size_t)(sw_table_count(job->table) * (sw_table_slots(job->table) + 1));
-    struct sw_tensor *views = sw_calloc(count + 1, sizeof *views);
+    struct sw_table_source *views = sw_calloc(count + 1, sizeof *views);
     struct sw_st_writer *writer = sw_st_writer_new();
     char *path = sw_format("%s/checkpoint-%lld.safetensors", sw_history_out_dir(job->history),
                            (long long)w->step);
@@ -139,43 +143,19 @@ static int read_number(const struct sw_st_file *f, const char *path, const char 
     return SW_OK;
 }
 
-static int check_tensor(const struct sw_st_file *f, const char *path, const char *name,
-                        const struct sw_desc *wanted, struct sw_err *err)
-{
-    const struct sw_st_entry *e = sw_st_find(f, name);
-    char has[128], needs[128];
-    if (!e)
-        return sw_err_set(err, SW_ERR_FORMAT, "%s: has no tensor %s", path, name);
-    bool fits = e->dtype == SW_ST_F32 && e->ndim == wanted->ndim;
-    for (int i = 0; fits && i < e->ndim; i++)
-        fits = e->shape[i] == wanted->dim[i];
-    if (fits)
-        return SW_OK;
-    sw_job_shape_text(e->ndim, e->shape, has, sizeof has);
-    sw_job_shape_text(wanted->ndim, wanted->dim, needs, sizeof needs);
-    return sw_err_set(err, SW_ERR_INVALID, "%s: %s is %s %s there, but F32 %s in this net", path,
-                      name, sw_st_dtype_name(e->dtype), has, needs);
-}
-
-/* Every tensor the job needs, with the right shape; sw_st_read_tensor checks again when reading. */
+/* Every tensor the job needs, with the right shape. */
 static int check_tensors(struct sw_job *job, const struct sw_st_file *f, const char *path,
                          struct sw_err *err)
 {
-    const struct sw_updater *u = sw_table_updater(job->table);
-    for (int p = 0; p < sw_table_count(job->table); p++) {
-        const struct sw_param *param = sw_table_param(job->table, p);
-        for (int s = -1; s < sw_table_slots(job->table); s++) {
-            char *name = s < 0 ? sw_strdup(param->name)
-                               : sw_format("updater.%s.%s", param->name, u->slot_names[s]);
-            if (!name)
-                return sw_err_nomem(err, "a tensor's name", 0);
-            int rc = check_tensor(f, path, name, &param->layout, err);
+    int rc = SW_OK;
+    for (int p = 0; p < sw_table_count(job->table) && rc == SW_OK; p++)
+        for (int s = -1; s < sw_table_slots(job->table) && rc == SW_OK; s++) {
+            char *name = tensor_name(job->table, p, s);
+            rc = name ? sw_table_check_tensor(job->table, p, name, f, path, err)
+                      : sw_err_nomem(err, "a tensor's name", 0);
             sw_free(name);
-            if (rc != SW_OK)
-                return rc;
         }
-    }
-    return SW_OK;
+    return rc;
 }
 
 int sw_checkpoint_check(struct sw_job *job, const char *path, int64_t *step, struct sw_err *err)
@@ -200,13 +180,12 @@ int sw_checkpoint_check(struct sw_job *job, const char *path, int64_t *step, str
 static int load_state(struct sw_worker *w, const struct sw_st_file *f, struct sw_err *err)
 {
     struct sw_table *t = w->job->table;
-    const struct sw_updater *u = sw_table_updater(t);
     int rc = SW_OK;
     for (int p = 0; p < sw_table_count(t) && rc == SW_OK; p++)
         for (int s = 0; s < sw_table_slots(t) && rc == SW_OK; s++) {
-            struct sw_tensor view = sw_table_tensor(t, p, s);
-            char *name = sw_format("updater.%s.%s", sw_table_param(t, p)->name, u->slot_names[s]);
-            rc = name ? sw_st_read_tensor(f, name, &view, w->stream, err)
+            struct sw_table_source to = {.table = t, .stream = w->stream, .param = p, .slot = s};
+            char *name = tensor_name(t, p, s);
+            rc = name ? sw_table_read_tensor(&to, name, f, err)
                       : sw_err_nomem(err, "a tensor's name", 0);
             sw_free(name);
         }
@@ -233,13 +212,13 @@ static int take_values(struct sw_job *job, struct sw_stream *stream, const struc
     *count = 0;
     for (int p = 0; p < sw_table_count(job->table) && rc == SW_OK; p++) {
         const char *name = sw_table_param(job->table, p)->name;
-        struct sw_tensor view = sw_table_tensor(job->table, p, -1);
+        struct sw_table_source to = {.table = job->table, .stream = stream, .param = p, .slot = -1};
         if (!sw_st_find(f, name)) {
             if (all)
                 return sw_err_set(err, SW_ERR_FORMAT, "%s: has no tensor %s", path, name);
             continue;
         }
-        rc = sw_st_read_tensor(f, name, &view, stream, err);
+        rc = sw_table_read_tensor(&to, name, f, err);
         if (rc == SW_OK)
             rc = check_finite(job, stream, p, path, err);
         *count += rc == SW_OK;
@@ -269,7 +248,7 @@ int sw_checkpoint_look(struct sw_job *job, const char *path, struct sw_err *err)
         const struct sw_param *param = sw_table_param(job->table, p);
         if (!sw_st_find(f, param->name))
             continue;
-        rc = check_tensor(f, path, param->name, &param->layout, err);
+        rc = sw_table_check_tensor(job->table, p, param->name, f, path, err);
         found++;
     }
     if (rc == SW_OK && found == 0 && sw_table_count(job->table) > 0)

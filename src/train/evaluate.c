@@ -76,8 +76,8 @@ static int choose_split(struct sw_job *job, const char *split, struct sw_err *er
     w->eval = NULL;
     sw_source_close(job->source[SW_SPLIT_EVAL]);
     job->source[SW_SPLIT_EVAL] = NULL;
-    sw_free(job->param_of[SW_SPLIT_EVAL]);
-    job->param_of[SW_SPLIT_EVAL] = NULL;
+    sw_free(w->param_of[SW_SPLIT_EVAL]);
+    w->param_of[SW_SPLIT_EVAL] = NULL;
     int rc = sw_job_open_split(job, SW_SPLIT_EVAL, section, err);
     return rc == SW_OK ? sw_job_build_eval(job, err) : rc;
 }

@@ -189,6 +189,14 @@ static int choose_shape(struct sw_job *job, bool one_worker, struct sw_err *err)
     return rc == SW_ERR_INVALID ? sw_recipe_verdict(job->recipe, err) : rc;
 }
 
+/* A worker that waits for the others runs the servers it hosts: the others may depend on them. */
+static int serve_while_waiting(void *user, int worker)
+{
+    struct sw_job *job = user;
+    struct sw_err ignored; /* it is the fault of the job already */
+    return sw_server_poll(&job->workers[worker], &ignored);
+}
+
 static int make_units(struct sw_job *job, struct sw_err *err)
 {
     int workers = job->placement->worker_count, servers = job->placement->server_count;
@@ -198,7 +206,10 @@ static int make_units(struct sw_job *job, struct sw_err *err)
         return sw_err_nomem(err, "workers and servers", (size_t)workers * sizeof *job->workers);
     for (int i = 0; i < workers; i++)
         job->workers[i] = (struct sw_worker){.job = job, .index = i};
-    return sw_group_init(&job->group, workers, err);
+    int rc = sw_group_init(&job->group, workers, err);
+    job->group.serve = serve_while_waiting;
+    job->group.serve_user = job;
+    return rc;
 }
 
 static int place(struct sw_job *job, const struct sw_job_options *o, struct sw_err *err)
@@ -245,7 +256,12 @@ static int add_param(struct sw_job *job, const struct sw_net *net, int p, int *i
     const struct sw_net_param *np = sw_net_param(net, p);
     const struct sw_layer_param *lp = &sw_net_layer(net, np->layer)->param[np->index];
     const struct sw_init_conf *conf = init_conf(sw_net_section(net, np->layer), lp->name);
-    struct sw_param_spec spec = {.name = np->name, .layout = lp->layout, .fan_in = lp->fan_in};
+    struct sw_param_spec spec = {.name = np->name,
+                                 .layout = lp->layout,
+                                 .fan_in = lp->fan_in,
+                                 .owner = np->owner,
+                                 .part_first = lp->part_first,
+                                 .part_whole = lp->part_whole};
     spec.lr_mult = spec.decay_mult = 1;
     if (conf) {
         spec.init = *conf;
@@ -257,22 +273,45 @@ static int add_param(struct sw_job *job, const struct sw_net *net, int p, int *i
     return sw_table_add(job->table, &spec, index, err);
 }
 
-int sw_job_map_params(struct sw_job *job, int split, const struct sw_net *net, struct sw_err *err)
+int sw_job_map_params(struct sw_worker *w, int split, struct sw_err *err)
 {
-    job->param_of[split] = sw_calloc((size_t)sw_net_param_count(net) + 1, sizeof(int));
-    if (!job->param_of[split])
+    struct sw_job *job = w->job;
+    const struct sw_net *net = split == SW_SPLIT_TRAIN ? w->train : w->eval;
+    w->param_of[split] = sw_calloc((size_t)sw_net_param_count(net) + 1, sizeof(int));
+    if (!w->param_of[split])
         return sw_err_nomem(err, "the parameter table", 0);
     int rc = SW_OK;
     for (int p = 0; p < sw_net_param_count(net) && rc == SW_OK; p++) {
-        int index = sw_table_find(job->table, sw_net_param(net, p)->name);
+        const struct sw_net_param *np = sw_net_param(net, p);
+        int64_t first = sw_net_layer(net, np->layer)->param[np->index].part_first;
+        int index = sw_table_find(job->table, np->name, first);
         if (index < 0 && split == SW_SPLIT_EVAL)
             return sw_err_set(err, SW_ERR_INVALID,
                               "parameter %s is only in the evaluation net: nothing would train it",
-                              sw_net_param(net, p)->name);
+                              np->name);
         if (index < 0)
             rc = add_param(job, net, p, &index, err);
-        job->param_of[split][p] = index;
+        w->param_of[split][p] = index;
     }
+    return rc;
+}
+
+static int meet(void *user, int worker)
+{
+    struct sw_job *job = user;
+    return sw_group_meet(&job->group, worker);
+}
+
+int sw_job_connect(struct sw_job *job, int split, struct sw_err *err)
+{
+    int workers = job->placement->worker_count;
+    struct sw_net **nets = sw_calloc((size_t)workers, sizeof(void *));
+    if (!nets)
+        return sw_err_nomem(err, "the exchange of features", (size_t)workers * sizeof(void *));
+    for (int i = 0; i < workers; i++)
+        nets[i] = split == SW_SPLIT_TRAIN ? job->workers[i].train : job->workers[i].eval;
+    int rc = sw_exchange_new(nets, workers, job->device, meet, job, &job->exchange[split], err);
+    sw_free(nets);
     return rc;
 }
 
@@ -313,8 +352,8 @@ static int make_table(struct sw_job *job, struct sw_err *err)
         .rule = &sw_table_bsp,
     };
     int rc = sw_table_new(&args, &job->table, err);
-    if (rc == SW_OK)
-        rc = sw_job_map_params(job, SW_SPLIT_TRAIN, job->workers[0].train, err);
+    for (int i = 0; i < job->placement->worker_count && rc == SW_OK; i++)
+        rc = sw_job_map_params(&job->workers[i], SW_SPLIT_TRAIN, err);
     if (rc == SW_OK)
         rc = check_patterns(job, err);
     return rc == SW_OK ? sw_table_freeze(job->table, err) : rc;
@@ -338,7 +377,9 @@ int sw_job_build_eval(struct sw_job *job, struct sw_err *err)
     int rc = SW_OK;
     for (int i = 0; i < job->placement->worker_count && rc == SW_OK; i++)
         rc = sw_worker_build_eval(&job->workers[i], err);
-    return rc == SW_OK ? sw_job_map_params(job, SW_SPLIT_EVAL, job->workers[0].eval, err) : rc;
+    for (int i = 0; i < job->placement->worker_count && rc == SW_OK; i++)
+        rc = sw_job_map_params(&job->workers[i], SW_SPLIT_EVAL, err);
+    return rc;
 }
 
 static int find_end(struct sw_job *job, const struct sw_job_options *o, struct sw_err *err)
@@ -408,7 +449,7 @@ void sw_job_close(struct sw_job *job)
     sw_table_free(job->table);
     for (int s = 0; s < SW_SPLITS; s++) {
         sw_source_close(job->source[s]);
-        sw_free(job->param_of[s]);
+        sw_exchange_free(job->exchange[s]);
     }
     sw_device_close(job->device);
     sw_placement_free(job->placement);

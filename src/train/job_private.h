@@ -16,7 +16,9 @@
 #include "data/prefetch.h"
 #include "history/history.h"
 #include "history/snapshot.h"
+#include "net/exchange.h"
 #include "net/net.h"
+#include "net/partition.h"
 #include "param/table.h"
 #include "recipe/job.h"
 #include "sync/queue.h"
@@ -56,6 +58,7 @@ struct sw_worker {
     struct sw_thread thread;
     struct sw_stream *stream;    /* owned */
     struct sw_net *train, *eval; /* owned; eval NULL without evaluation data */
+    int *param_of[SW_SPLITS];    /* owned: table index of each parameter of a net */
     void *arena;                 /* owned device memory */
     size_t arena_bytes;
     struct sw_prefetch *prefetch[SW_SPLITS];
@@ -66,7 +69,8 @@ struct sw_worker {
     struct sw_history_producer *producer;
     struct sw_series series[SW_SPLITS];
     int rate_series, speed_series;
-    int *links;                            /* owned [servers] */
+    int *links;         /* owned [servers] */
+    int *feature_links; /* owned [workers]: to each of them; -1: nothing goes there */
     struct sw_result sums[SW_JOB_METRICS]; /* losses and metrics of the step under way, own rows */
     struct sw_step_time ledger;            /* of the step under way */
     int64_t lap_ns;                        /* when the ledger was last written */
@@ -102,8 +106,8 @@ struct sw_job {
     struct sw_table *table;
     struct sw_worker *workers; /* owned [placement->worker_count]; the first one leads */
     struct sw_server *servers; /* owned [placement->server_count] */
-    int *param_of[SW_SPLITS];  /* owned: table index of each parameter of a net */
     struct sw_group group;
+    struct sw_exchange *exchange[SW_SPLITS]; /* owned; NULL: nothing moves between workers */
     struct sw_job_metric last[SW_SPLITS][SW_JOB_METRICS]; /* newest values; written by one worker at
                                                              a time, between steps */
     int last_count[SW_SPLITS];
@@ -133,8 +137,9 @@ int sw_job_open_split(struct sw_job *job, int split, const struct sw_section *se
 /* The evaluation nets of all workers. */
 int sw_job_build_eval(struct sw_job *job, struct sw_err *err) SW_MUST_CHECK;
 /* Finds each parameter of a net in the table; those of the training net are added. */
-int sw_job_map_params(struct sw_job *job, int split, const struct sw_net *net,
-                      struct sw_err *err) SW_MUST_CHECK;
+int sw_job_map_params(struct sw_worker *w, int split, struct sw_err *err) SW_MUST_CHECK;
+/* Lets the nets of all workers exchange features. */
+int sw_job_connect(struct sw_job *job, int split, struct sw_err *err) SW_MUST_CHECK;
 
 /* run.c */
 /* Decides which servers are threads and which are run by a worker. */

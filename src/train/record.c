@@ -48,8 +48,17 @@ static void record_own(struct sw_worker *w)
     sw_history_step_time(w->producer, &w->ledger);
     /* Handed over in shared memory: the bytes a link would have carried, and nothing copied. */
     for (int s = 0; s < job->placement->server_count; s++)
-        sw_history_traffic(w->producer, w->links[s], w->step, sw_table_server_bytes(job->table, s),
-                           0);
+        sw_history_traffic(w->producer, w->links[s], w->step,
+                           sw_table_link_bytes(job->table, w->index, s), 0);
+}
+
+/* Features that moved to other workers: what the connections of the net are made of. */
+static void record_features(struct sw_worker *w)
+{
+    for (int i = 0; i < w->job->placement->worker_count; i++)
+        if (w->feature_links[i] >= 0)
+            sw_history_traffic(w->producer, w->feature_links[i], w->step,
+                               sw_net_moved_bytes(w->train, w->index, i), 0);
 }
 
 /* What concerns the group: by the last worker of the step. */
@@ -80,6 +89,7 @@ void sw_record_step(struct sw_worker *w, int64_t began_ns)
     int64_t step_ns = w->lap_ns - began_ns;
     w->trained_ns += step_ns;
     record_own(w);
+    record_features(w);
     double loss = own[0].weight > 0 ? own[0].sum / own[0].weight : (double)NAN;
     sw_slot_result(w->slot, w->step, loss, w->step * w->rows[SW_SPLIT_TRAIN], w->lap_ns);
     if (sw_group_deposit(&w->job->group, w->index, w->step, own, s->count))

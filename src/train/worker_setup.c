@@ -30,10 +30,15 @@ static int build_net(struct sw_worker *w, int split, struct sw_net **out, struct
                                .seed = (uint64_t)job->conf->seed,
                                .training = training,
                                .rows = rows,
+                               .batch_rows = training ? job->conf->batch : job->conf->eval_batch,
+                               .workers = job->placement->worker_count,
+                               .worker = w->index,
                                .fields = fields,
                                .field_count = make_fields(job->source[split], rows, fields),
                                .source = job->data[split]->name,
-                               .sharing = training && w->index == 0 ? NULL : first};
+                               .sharing = !training      ? w->train
+                                          : w->index > 0 ? first
+                                                         : NULL};
     return sw_net_new(&args, out, err);
 }
 
@@ -44,9 +49,9 @@ int sw_worker_build(struct sw_worker *w, struct sw_err *err)
     const struct sw_placement_row *row =
         sw_placement_worker(job->placement, &job->shape, 0, w->index);
     sw_part(job->conf->batch, workers, w->index, &w->first_row[SW_SPLIT_TRAIN],
-                  &w->rows[SW_SPLIT_TRAIN]);
+            &w->rows[SW_SPLIT_TRAIN]);
     sw_part(job->conf->eval_batch, workers, w->index, &w->first_row[SW_SPLIT_EVAL],
-                  &w->rows[SW_SPLIT_EVAL]);
+            &w->rows[SW_SPLIT_EVAL]);
     snprintf(w->unit, sizeof w->unit, "%s", row->unit);
     int rc = sw_stream_new(job->device, row->threads, &w->stream, err);
     if (rc == SW_OK)
@@ -77,7 +82,7 @@ int sw_worker_build_eval(struct sw_worker *w, struct sw_err *err)
 static void bind_params(struct sw_worker *w, struct sw_net *net, int split)
 {
     for (int p = 0; p < sw_net_param_count(net); p++) {
-        const struct sw_param *param = sw_table_param(w->job->table, w->job->param_of[split][p]);
+        const struct sw_param *param = sw_table_param(w->job->table, w->param_of[split][p]);
         sw_net_bind_param(net, p, param->value,
                           split == SW_SPLIT_TRAIN ? param->gradient[w->index] : NULL);
     }
@@ -107,6 +112,22 @@ static int name_series(struct sw_history *h, const char *split, struct sw_series
     return rc;
 }
 
+static int open_feature_links(struct sw_worker *w, struct sw_err *err)
+{
+    struct sw_job *job = w->job;
+    int workers = job->placement->worker_count, rc = SW_OK;
+    w->feature_links = sw_calloc((size_t)workers, sizeof *w->feature_links);
+    if (!w->feature_links)
+        return sw_err_nomem(err, "a worker", (size_t)workers * sizeof *w->feature_links);
+    for (int i = 0; i < workers && rc == SW_OK; i++) {
+        w->feature_links[i] = -1;
+        if (sw_net_moved_bytes(w->train, w->index, i) > 0)
+            rc = sw_history_link(job->history, w->unit, job->workers[i].unit, "feature",
+                                 &w->feature_links[i], err);
+    }
+    return rc;
+}
+
 int sw_worker_open_history(struct sw_worker *w, struct sw_err *err)
 {
     struct sw_job *job = w->job;
@@ -123,6 +144,8 @@ int sw_worker_open_history(struct sw_worker *w, struct sw_err *err)
     w->links = sw_calloc((size_t)job->placement->server_count, sizeof *w->links);
     if (rc == SW_OK && !w->links)
         rc = sw_err_nomem(err, "a worker", 0);
+    if (rc == SW_OK)
+        rc = open_feature_links(w, err);
     for (int s = 0; s < job->placement->server_count && rc == SW_OK; s++)
         rc = sw_history_link(job->history, w->unit, job->servers[s].unit, "shared", &w->links[s],
                              err);
@@ -192,6 +215,9 @@ void sw_worker_fini(struct sw_worker *w)
         sw_prefetch_free(w->prefetch[s]);
     sw_free(w->served);
     sw_free(w->links);
+    sw_free(w->feature_links);
+    for (int s = 0; s < SW_SPLITS; s++)
+        sw_free(w->param_of[s]);
     sw_net_free(w->eval);
     sw_net_free(w->train);
     if (w->job)

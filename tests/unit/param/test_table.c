@@ -80,10 +80,10 @@ static void parameters_are_found_by_name(void **state)
     stand_new(&s, &(struct plan_of_table){.workers = 2, .servers = 1, .slice_elements = 100});
     assert_int_equal(sw_table_count(s.table), TABLE_PARAMS);
     for (int p = 0; p < TABLE_PARAMS; p++) {
-        assert_int_equal(sw_table_find(s.table, table_names[p]), p);
+        assert_int_equal(sw_table_find(s.table, table_names[p], 0), p);
         elements += sw_desc_count(&sw_table_param(s.table, p)->layout);
     }
-    assert_int_equal(sw_table_find(s.table, "fc"), -1);
+    assert_int_equal(sw_table_find(s.table, "fc", 0), -1);
     assert_int_equal(sw_table_elements(s.table), elements);
     sw_table_bytes(s.table, &values, &others);
     assert_true(values >= (size_t)elements * sizeof(float));
@@ -94,7 +94,7 @@ static void parameters_are_found_by_name(void **state)
 static void a_name_is_taken_once(void **state)
 {
     struct stand s;
-    struct sw_param_spec spec = {.name = "fc.bias", .layout = table_layout(3, true)};
+    struct sw_param_spec spec = {.owner = -1, .name = "fc.bias", .layout = table_layout(3, true)};
     struct sw_err err;
     int index;
     (void)state;
