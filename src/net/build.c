@@ -110,7 +110,7 @@ static int check_backward(const struct sw_net *net, const struct sw_net_node *no
                           "it reads %s and leads to a loss, but no gradient goes through a loss: "
                           "read what %s reads",
                           loss->name, loss->name);
-    if (node->has_backward && !l->type->backward && l->type != &sw_net_reshard)
+    if (node->has_backward && !l->type->backward)
         return sw_err_set(err, SW_ERR_INVALID,
                           "%s has no gradient, but a loss depends on it and its sources have "
                           "parameters",
@@ -150,18 +150,6 @@ static void place_columns(const struct sw_net *net, const struct sw_net_node *no
     }
 }
 
-static int run_setup(struct sw_net *net, struct sw_net_node *node,
-                     const struct sw_layer_setup *setup, struct sw_err *err)
-{
-    struct sw_layer *l = &node->layer;
-    if (l->type != &sw_net_reshard)
-        return l->type->setup(l, setup, err);
-    int rc = sw_net_reshard_setup(l, setup, node->from, node->dist, net->connections++,
-                                  net->workers, net->worker, err);
-    l->algorithm = sw_movement_cell(node->from, node->dist)->forward;
-    return rc;
-}
-
 static int setup_node(struct sw_net *net, struct sw_net_node *node, const struct sw_net_args *args,
                       struct sw_err *err)
 {
@@ -184,7 +172,8 @@ static int setup_node(struct sw_net *net, struct sw_net_node *node, const struct
         if (!l->state)
             return sw_err_nomem(err, "a layer", l->type->state_bytes);
     }
-    int rc = run_setup(net, node, &setup, err);
+    int rc = l->type == &sw_net_reshard ? sw_net_reshard_setup(net, node, &setup, err)
+                                        : l->type->setup(l, &setup, err);
     if (rc == SW_OK)
         settle_backward(net, node, wants);
     if (rc == SW_OK)

@@ -78,13 +78,8 @@ struct sw_net_connection {
     size_t column_bytes;
 };
 struct sw_net_connection sw_net_connection(const struct sw_layer *l);
-int sw_net_reshard_setup(struct sw_layer *l, const struct sw_layer_setup *s, enum sw_dist from,
-                         enum sw_dist to, int index, int workers, int worker,
-                         struct sw_err *err) SW_MUST_CHECK;
-int sw_net_reshard_forward(struct sw_net *net, struct sw_layer *l,
-                           struct sw_err *err) SW_MUST_CHECK;
-int sw_net_reshard_backward(struct sw_net *net, struct sw_layer *l,
-                            struct sw_err *err) SW_MUST_CHECK;
+int sw_net_reshard_setup(struct sw_net *net, struct sw_net_node *node,
+                         const struct sw_layer_setup *s, struct sw_err *err) SW_MUST_CHECK;
 
 /* exchange.c */
 char *sw_exchange_stage(const struct sw_exchange *e, int connection, int from, int to, int turn);

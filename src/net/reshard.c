@@ -10,7 +10,8 @@
 #include <string.h>
 
 struct state {
-    int index; /* among the net's connections */
+    struct sw_net *net; /* borrowed: its exchange */
+    int index;          /* among the net's connections */
     int workers, worker;
     enum sw_dist from, to;
     int64_t rows, columns;                 /* of the whole */
@@ -57,17 +58,22 @@ static int64_t place_of_rows(const struct sw_layer_setup *s, int64_t local, enum
     return from == SW_DIST_ROWS ? s->batch_rows : local;
 }
 
-int sw_net_reshard_setup(struct sw_layer *l, const struct sw_layer_setup *s, enum sw_dist from,
-                         enum sw_dist to, int index, int workers, int worker, struct sw_err *err)
+int sw_net_reshard_setup(struct sw_net *net, struct sw_net_node *node,
+                         const struct sw_layer_setup *s, struct sw_err *err)
 {
+    struct sw_layer *l = &node->layer;
     struct state *st = l->state;
+    enum sw_dist from = node->from, to = node->dist;
+    int workers = net->workers, worker = net->worker;
     const struct sw_desc *in = &l->src[0]->desc;
     int64_t inner = 1, columns = in->ndim > 1 ? in->dim[1] : 1;
     for (int i = 2; i < in->ndim; i++)
         inner *= in->dim[i];
     if (from == SW_DIST_COLUMNS)
         columns = s->channels;
-    *st = (struct state){.index = index,
+    l->algorithm = sw_movement_cell(from, to)->forward;
+    *st = (struct state){.net = net,
+                         .index = net->connections++,
                          .workers = workers,
                          .worker = worker,
                          .from = from,
@@ -148,9 +154,11 @@ static int pack_all(struct sw_net *net, const struct sw_layer *l, const struct s
     return rc;
 }
 
-int sw_net_reshard_forward(struct sw_net *net, struct sw_layer *l, struct sw_err *err)
+static int forward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *err)
 {
     struct state *st = l->state;
+    struct sw_net *net = st->net;
+    (void)r;
     int turn = (int)(st->turn[0]++ & 1);
     char *x, *y = l->dst.data;
     int rc = plain_source(l, &x, err);
@@ -159,20 +167,20 @@ int sw_net_reshard_forward(struct sw_net *net, struct sw_layer *l, struct sw_err
     if (rc == SW_OK)
         rc = meet(net, err);
     for (int j = 0; j < st->workers && rc == SW_OK; j++) {
-        struct sw_rect r =
+        struct sw_rect rect =
             sw_movement(st->from, st->to, false, st->rows, st->columns, st->workers, j, st->worker);
         if (j != st->worker) {
-            rc = move(st, net->stream, &st->theirs, y, &r, stage(l, net, j, st->worker, turn),
+            rc = move(st, net->stream, &st->theirs, y, &rect, stage(l, net, j, st->worker, turn),
                       false, err);
-        } else if (!sw_rect_is_empty(&r)) {
+        } else if (!sw_rect_is_empty(&rect)) {
             size_t pitch = (size_t)st->mine.columns * st->column_bytes;
-            char *at = x + (size_t)(r.row - st->mine.row) * pitch +
-                       (size_t)(r.column - st->mine.column) * st->column_bytes;
+            char *at = x + (size_t)(rect.row - st->mine.row) * pitch +
+                       (size_t)(rect.column - st->mine.column) * st->column_bytes;
             size_t out_pitch = (size_t)st->theirs.columns * st->column_bytes;
-            char *to = y + (size_t)(r.row - st->theirs.row) * out_pitch +
-                       (size_t)(r.column - st->theirs.column) * st->column_bytes;
+            char *to = y + (size_t)(rect.row - st->theirs.row) * out_pitch +
+                       (size_t)(rect.column - st->theirs.column) * st->column_bytes;
             rc = sw_copy_2d(net->stream, to, out_pitch, at, pitch,
-                            (size_t)r.columns * st->column_bytes, r.rows, err);
+                            (size_t)rect.columns * st->column_bytes, rect.rows, err);
         }
     }
     return rc;
@@ -207,9 +215,11 @@ static int take_piece(struct sw_net *net, struct sw_layer *l, int j, int turn, b
     return move(st, net->stream, &st->mine, dx, &r, piece, false, err);
 }
 
-int sw_net_reshard_backward(struct sw_net *net, struct sw_layer *l, struct sw_err *err)
+static int backward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *err)
 {
     struct state *st = l->state;
+    struct sw_net *net = st->net;
+    (void)r;
     int turn = 2 + (int)(st->turn[1]++ & 1);
     bool sum = st->to == SW_DIST_FULL;
     char *dx = st->from_plain ? l->scratch : (char *)l->src_grad[0];
@@ -231,12 +241,14 @@ static void teardown(struct sw_layer *l)
     sw_plan_free(st->from_plain);
 }
 
-/* Not in the registry: only the partitioner makes it, and the net runs it. */
+/* Not in the registry: only the partitioner makes it. */
 const struct sw_layer_type sw_net_reshard = {
     .base = {.name = "reshard", .help = "moves an output between ways of spreading it"},
     .role = SW_ROLE_NEURON,
     .min_src = 1,
     .max_src = 1,
     .state_bytes = sizeof(struct state),
+    .forward = forward,
+    .backward = backward,
     .teardown = teardown,
 };
