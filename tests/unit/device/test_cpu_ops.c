@@ -291,6 +291,15 @@ static struct sw_desc channels_last(int64_t n, int64_t c, int64_t h, int64_t w)
     return d;
 }
 
+/* Dropout of a whole output. */
+static int drop(struct sw_stream *s, const struct sw_desc *d, struct sw_philox key,
+                const struct sw_step *step, uint32_t threshold, float scale, const float *x,
+                float *y, struct sw_err *err)
+{
+    struct sw_dropout dropout = {.key = key, .threshold = threshold, .scale = scale};
+    return sw_op_dropout(s, d, &dropout, step, x, y, err);
+}
+
 /* Compares an operation's stored result with the definition, word by word in channels-last order.
  */
 static void check_dropout(struct fixture *f, const struct sw_desc *d, bool in_place)
@@ -309,7 +318,7 @@ static void check_dropout(struct fixture *f, const struct sw_desc *d, bool in_pl
     memcpy(y, x, sw_desc_bytes(d));
     if (!in_place)
         poison(y, sw_desc_bytes(d));
-    ASSERT_OK(sw_op_dropout(f->stream, d, key, &step, threshold, 1.5f, in_place ? y : x, y, &err));
+    ASSERT_OK(drop(f->stream, d, key, &step, threshold, 1.5f, in_place ? y : x, y, &err));
     for (int64_t n = 0; n < rows; n++)
         for (int64_t c = 0; c < channels; c++)
             for (int64_t p = 0; p < pixels; p++) {
@@ -365,15 +374,15 @@ static void dropout_does_not_depend_on_how_rows_are_divided(void **state)
     float *y = get_floats(ROWS * FEATURES), *z = get_floats(ROWS * FEATURES);
     (void)state;
     struct sw_step step = {.step = 4};
-    ASSERT_OK(sw_op_dropout(f.stream, &whole, key, &step, 1u << 31, 2, x, y, &err));
+    ASSERT_OK(drop(f.stream, &whole, key, &step, 1u << 31, 2, x, y, &err));
     for (int i = 0; i < 2; i++) {
         int64_t at = i * (ROWS / 2) * FEATURES;
         step.first_row = i * (ROWS / 2);
-        ASSERT_OK(sw_op_dropout(f.stream, &half, key, &step, 1u << 31, 2, x + at, z + at, &err));
+        ASSERT_OK(drop(f.stream, &half, key, &step, 1u << 31, 2, x + at, z + at, &err));
     }
     assert_same_bits("halves", z, y, ROWS * FEATURES * sizeof *z);
     step = (struct sw_step){.step = 5};
-    ASSERT_OK(sw_op_dropout(f.stream, &whole, key, &step, 1u << 31, 2, x, z, &err));
+    ASSERT_OK(drop(f.stream, &whole, key, &step, 1u << 31, 2, x, z, &err));
     assert_memory_not_equal(z, y, ROWS * FEATURES * sizeof *z);
     free(x);
     free(y);
@@ -396,7 +405,7 @@ static void dropout_drops_its_share(void **state)
     for (int percent = 0; percent <= 90; percent += 30) {
         double share = percent / 100.0, dropped = 0, count = ROWS * FEATURES;
         uint32_t threshold = (uint32_t)(share * 0x1p32);
-        ASSERT_OK(sw_op_dropout(f.stream, &d, key, &step, threshold, 1, x, y, &err));
+        ASSERT_OK(drop(f.stream, &d, key, &step, threshold, 1, x, y, &err));
         for (int64_t i = 0; i < ROWS * FEATURES; i++)
             dropped += y[i] == 0;
         /* Five standard deviations of a binomial. */

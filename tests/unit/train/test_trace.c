@@ -26,7 +26,7 @@ static size_t count(const struct sw_trace *t, enum sw_trace_what what)
 static int params_of(const struct sw_job *job, int layer, const int **first)
 {
     int from, n = sw_net_layer_params(job->workers[0].train, layer, &from);
-    *first = &job->param_of[SW_SPLIT_TRAIN][from];
+    *first = &job->workers[0].param_of[SW_SPLIT_TRAIN][from];
     return n;
 }
 
