@@ -86,6 +86,8 @@ static int forward_layer(struct sw_worker *w, int64_t t, int i, struct sw_err *e
         return rc;
     int64_t begin_ns = w->lap_ns;
     sw_slot_phase(w->slot, SW_PHASE_FORWARD, t, i, sw_net_layer(w->train, i)->name, begin_ns);
+    w->pass_ms = &w->ledger.forward_ms;
+    w->pass_total_ms = &w->forward_ms[i];
     rc = sw_net_forward(w->train, i, err);
     sw_worker_lap(w, &w->ledger.forward_ms, &w->forward_ms[i]);
     trace(w, SW_TRACE_FORWARD, t, i, begin_ns);
@@ -96,6 +98,8 @@ static int backward_layer(struct sw_worker *w, int64_t t, int i, struct sw_err *
 {
     int64_t begin_ns = w->lap_ns;
     sw_slot_phase(w->slot, SW_PHASE_BACKWARD, t, i, sw_net_layer(w->train, i)->name, begin_ns);
+    w->pass_ms = &w->ledger.backward_ms;
+    w->pass_total_ms = &w->backward_ms[i];
     int rc = sw_net_backward(w->train, i, err);
     sw_worker_lap(w, &w->ledger.backward_ms, &w->backward_ms[i]);
     trace(w, SW_TRACE_BACKWARD, t, i, begin_ns);

@@ -1,5 +1,6 @@
 /* Checkpoints: OUT/checkpoint-STEP.safetensors with parameters (`layer.param`), updater state
- * (`updater.layer.param.slot`), and in __metadata__ what else a run needs to go on to the same
+ * (`updater.layer.param.slot`), state without gradient (`state.layer.name`), and in __metadata__
+ * what else a run needs to go on to the same
  * bits: step, seed, recipe text with overrides and fallback decision, and the choices of the plans.
  * The data position and all randomness are functions of seed and step, so nothing more is stored.
  */
@@ -105,6 +106,10 @@ int sw_checkpoint_write(struct sw_worker *w, struct sw_err *err)
     if (rc == SW_OK)
         rc = add_tensors(job, writer, views, w->stream, err);
     if (rc == SW_OK)
+        rc = sw_states_fetch(w, err);
+    if (rc == SW_OK)
+        rc = sw_states_write(job, writer, err);
+    if (rc == SW_OK)
         rc = sw_st_writer_write(writer, path, 0644, &bytes, checksum, err);
     if (rc == SW_OK)
         announce(w, path, bytes, checksum);
@@ -173,6 +178,8 @@ int sw_checkpoint_check(struct sw_job *job, const char *path, int64_t *step, str
         rc = read_number(f, path, "step", step, err);
     if (rc == SW_OK)
         rc = check_tensors(job, f, path, err);
+    if (rc == SW_OK)
+        rc = sw_states_check(job, f, path, true, err);
     sw_st_close(f);
     return rc;
 }
@@ -251,6 +258,8 @@ int sw_checkpoint_look(struct sw_job *job, const char *path, struct sw_err *err)
         rc = sw_table_check_tensor(job->table, p, param->name, f, path, err);
         found++;
     }
+    if (rc == SW_OK)
+        rc = sw_states_check(job, f, path, false, err);
     if (rc == SW_OK && found == 0 && sw_table_count(job->table) > 0)
         rc = sw_err_set(err, SW_ERR_INVALID, "%s: none of its tensors is a parameter of this net",
                         path);
@@ -267,6 +276,8 @@ int sw_checkpoint_take(struct sw_job *job, struct sw_stream *stream, const char 
         rc = check_ours(f, path, err);
     if (rc == SW_OK)
         rc = take_values(job, stream, f, path, all, count, err);
+    if (rc == SW_OK)
+        rc = sw_states_read(job, f, path, all, err);
     if (rc == SW_OK) {
         const char *text = sw_st_metadata(f, "step");
         if (!text || !sw_parse_int(text, step))
@@ -286,6 +297,8 @@ int sw_checkpoint_load(struct sw_worker *w, const char *path, struct sw_err *err
         rc = take_values(job, w->stream, f, path, true, &count, err);
     if (rc == SW_OK)
         rc = load_state(w, f, err);
+    if (rc == SW_OK)
+        rc = sw_states_read(job, f, path, true, err);
     if (rc == SW_OK) {
         sw_table_put_version(job->table, (uint64_t)job->first_step);
         const char *choices = sw_st_metadata(f, "choices");

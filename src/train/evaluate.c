@@ -47,6 +47,8 @@ int sw_evaluate_pass(struct sw_worker *w, struct sw_err *err)
     struct sw_result sums[SW_JOB_METRICS] = {{0}};
     int64_t batches = sw_source_batches(job->source[SW_SPLIT_EVAL], job->conf->eval_batch);
     int rc = sw_bp_collect_all(w, SW_SPLIT_EVAL, (uint64_t)w->step, err);
+    if (rc == SW_OK)
+        rc = sw_states_share(w, err);
     for (int64_t n = 0; n < batches && rc == SW_OK; n++) {
         struct sw_batch batch;
         rc = sw_prefetch_next(p, &batch, err);
@@ -100,9 +102,13 @@ static int prepare(struct sw_job *job, const char *weights, struct sw_err *err)
     if (rc == SW_OK)
         rc = sw_table_allocate(job->table, err);
     if (rc == SW_OK)
+        rc = sw_states_allocate(job, err);
+    if (rc == SW_OK)
         rc = sw_worker_allocate(w, err);
     if (rc == SW_OK)
         rc = load_weights(job, weights, err);
+    if (rc == SW_OK)
+        rc = sw_states_send(w, err);
     if (rc == SW_OK)
         rc = sw_snapshot_new(&job->snapshot, NULL, 0, "", job->name, 0, 1, err);
     if (rc == SW_OK)

@@ -33,6 +33,8 @@ void sw_group_fini(struct sw_group *g)
     sw_cond_fini(&g->changed);
     sw_mutex_fini(&g->lock);
     sw_free(g->memory);
+    sw_free(g->layer_sums);
+    sw_free(g->turns);
     g->ready = false;
 }
 
@@ -107,6 +109,38 @@ void sw_group_total(struct sw_group *g, int64_t t, struct sw_result *totals, int
             totals[i].sum += s->sums[w * SW_JOB_METRICS + i].sum;
             totals[i].weight += s->sums[w * SW_JOB_METRICS + i].weight;
         }
+}
+
+int sw_group_reserve_sums(struct sw_group *g, int count, struct sw_err *err)
+{
+    enum { LINE = 8 };
+    size_t room = ((size_t)count + LINE - 1) / LINE * LINE, workers = (size_t)g->workers;
+    if (count == 0)
+        return SW_OK;
+    g->sum_room = (int)room;
+    g->layer_sums = sw_calloc(2 * workers * room, sizeof *g->layer_sums);
+    g->turns = sw_calloc(workers, sizeof *g->turns);
+    if (!g->layer_sums || !g->turns)
+        return sw_err_nomem(err, "the sums of a group", 2 * workers * room * sizeof(double));
+    return SW_OK;
+}
+
+/* Two buffers take turns, so one meeting is enough: whoever deposits into a buffer again has met
+ * everybody in between, so all have read what was in it. */
+int sw_group_sum(struct sw_group *g, int worker, double *values, int count)
+{
+    size_t room = (size_t)g->sum_room;
+    double *buffer = g->layer_sums + (size_t)g->turns[worker] * (size_t)g->workers * room;
+    g->turns[worker] ^= 1;
+    memcpy(buffer + (size_t)worker * room, values, (size_t)count * sizeof *values);
+    int rc = sw_group_meet(g, worker);
+    if (rc != SW_OK)
+        return rc;
+    memcpy(values, buffer, (size_t)count * sizeof *values);
+    for (int w = 1; w < g->workers; w++)
+        for (int i = 0; i < count; i++)
+            values[i] += buffer[(size_t)w * room + (size_t)i];
+    return SW_OK;
 }
 
 struct sw_decision sw_group_decide(struct sw_group *g, int64_t t,

@@ -1,6 +1,6 @@
 /* What the workers of a group do together: share the rows of a batch, come to one decision after
  * each step, and add up their losses and metrics in worker order, so that the sum does not depend
- * on who comes first. Nobody waits here but in sw_group_meet.
+ * on who comes first. Nobody waits here but in sw_group_meet and sw_group_sum.
  *
  * Workers of a synchronous group are at most one step apart (a step needs everybody's gradients of
  * the one before), so rings of SW_GROUP_RING steps suffice. */
@@ -39,6 +39,9 @@ struct sw_group {
     bool closed;
     struct sw_group_slot ring[SW_GROUP_RING + 1]; /* the last one is that of evaluations */
     struct sw_result *memory;                     /* owned: all sums */
+    double *layer_sums; /* owned [2][workers][sum_room]: see sw_group_sum */
+    int *turns;         /* owned [workers]: each worker's own */
+    int sum_room;
     bool ready;
 };
 
@@ -55,6 +58,13 @@ enum { SW_GROUP_EVALUATION = -1 }; /* in place of a step: the sums of an evaluat
 bool sw_group_deposit(struct sw_group *g, int worker, int64_t t, const struct sw_result *sums,
                       int count);
 void sw_group_total(struct sw_group *g, int64_t t, struct sw_result *totals, int count);
+
+/* Room for sums of up to `count` values. Before the workers run. Errors: SW_ERR_NOMEM. */
+int sw_group_reserve_sums(struct sw_group *g, int count, struct sw_err *err) SW_MUST_CHECK;
+/* Adds values[0 .. count) over all workers, in place: every worker calls it with values of its own
+ * and gets the total, added in worker order, so the same bits as all others. Answers as
+ * sw_group_meet. */
+int sw_group_sum(struct sw_group *g, int worker, double *values, int count) SW_MUST_CHECK;
 
 /* The decision after step t: made by `decide` for the first worker that asks, the same for all. */
 struct sw_decision sw_group_decide(struct sw_group *g, int64_t t,

@@ -361,6 +361,17 @@ static int make_table(struct sw_job *job, struct sw_err *err)
 
 /* ---- the whole ---- */
 
+/* The largest that a layer of any worker adds over the group. */
+static int reserve_sums(struct sw_job *job, struct sw_err *err)
+{
+    int most = 0, workers = job->placement->worker_count;
+    for (int i = 0; i < workers && workers > 1; i++) {
+        int count = sw_net_sum_count(job->workers[i].train);
+        most = count > most ? count : most;
+    }
+    return sw_group_reserve_sums(&job->group, most, err);
+}
+
 /* The training nets make the table, and the table's parameters are what the evaluation nets use. */
 static int build_workers(struct sw_job *job, struct sw_err *err)
 {
@@ -369,6 +380,10 @@ static int build_workers(struct sw_job *job, struct sw_err *err)
         rc = sw_worker_build(&job->workers[i], err);
     if (rc == SW_OK)
         rc = make_table(job, err);
+    if (rc == SW_OK)
+        rc = sw_states_build(job, err);
+    if (rc == SW_OK)
+        rc = reserve_sums(job, err);
     return rc == SW_OK && job->source[SW_SPLIT_EVAL] ? sw_job_build_eval(job, err) : rc;
 }
 
@@ -377,6 +392,8 @@ int sw_job_build_eval(struct sw_job *job, struct sw_err *err)
     int rc = SW_OK;
     for (int i = 0; i < job->placement->worker_count && rc == SW_OK; i++)
         rc = sw_worker_build_eval(&job->workers[i], err);
+    if (rc == SW_OK)
+        rc = sw_states_match(job, job->workers[0].eval, err);
     for (int i = 0; i < job->placement->worker_count && rc == SW_OK; i++)
         rc = sw_job_map_params(&job->workers[i], SW_SPLIT_EVAL, err);
     return rc;
@@ -446,6 +463,7 @@ void sw_job_close(struct sw_job *job)
     sw_free(job->workers);
     sw_free(job->servers);
     sw_group_fini(&job->group);
+    sw_states_fini(&job->states);
     sw_table_free(job->table);
     for (int s = 0; s < SW_SPLITS; s++) {
         sw_source_close(job->source[s]);

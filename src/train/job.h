@@ -75,7 +75,7 @@ struct sw_job_plan {
     const struct sw_job_layer *layers;
     int64_t params, steps, batch, eval_batch;
     size_t param_bytes;  /* values */
-    size_t state_bytes;  /* gradients and updater state */
+    size_t state_bytes;  /* gradients, updater state, running statistics */
     size_t arena_bytes;  /* features, gradients, scratch: shared by both nets */
     size_t batch_bytes;  /* prefetched batches */
     size_t plan_bytes;   /* what plans hold for themselves */

@@ -1,6 +1,7 @@
 /* A job from the inside. job.c opens and closes it, plan.c describes it, run.c sets it in motion
- * and ends it, worker.c and server.c are the roles, bp.c is one step, evaluate.c a pass without
- * training, checkpoint.c what survives, notes.c what the main thread is told.
+ * and ends it, worker.c and server.c are the roles, bp.c is one step, sums.c what its layers add
+ * over the group, evaluate.c a pass without training, checkpoint.c what survives, states.c what
+ * layers keep, notes.c what the main thread is told.
  *
  * Threads of a running job: the main thread (run.c) starts the others, tells the observer, and
  * joins them in fixed order; one thread per worker; one per server that has cores of its own (a
@@ -22,6 +23,7 @@
 #include "param/table.h"
 #include "recipe/job.h"
 #include "sync/queue.h"
+#include "tensor/safetensors.h"
 #include "train/group.h"
 #include "train/job.h"
 
@@ -51,6 +53,22 @@ struct sw_series {
     int handle[SW_JOB_METRICS];
 };
 
+/* State without gradient, kept once per job: states.c. */
+struct sw_state {
+    char *name; /* owned: "state.bn1.mean", as in checkpoints */
+    struct sw_desc layout;
+    float natural; /* initial value */
+    size_t offset; /* bytes, in the states' memory */
+    float *value;
+    struct sw_tensor view; /* of value, while a file is written or read */
+};
+struct sw_states {
+    struct sw_state *items; /* owned */
+    int count;
+    void *memory; /* owned host memory */
+    size_t bytes;
+};
+
 struct sw_worker {
     struct sw_job *job; /* borrowed */
     int index;          /* global number */
@@ -61,6 +79,8 @@ struct sw_worker {
     int *param_of[SW_SPLITS];    /* owned: table index of each parameter of a net */
     void *arena;                 /* owned device memory */
     size_t arena_bytes;
+    void *states; /* owned device memory: its copy of the job's states, where the device does not
+                     reach them */
     struct sw_prefetch *prefetch[SW_SPLITS];
     int *served; /* owned: the servers this worker runs itself */
     int served_count;
@@ -75,6 +95,8 @@ struct sw_worker {
     struct sw_step_time ledger;            /* of the step under way */
     int64_t lap_ns;                        /* when the ledger was last written */
     double *forward_ms, *backward_ms;      /* owned [layers of train]: since the last flush */
+    float *pass_ms;        /* where the time of the pass under way goes: in the ledger, */
+    double *pass_total_ms; /* and of its layer */
     int64_t timed_steps;
     int64_t step;                   /* updates done */
     int64_t started_ns, trained_ns; /* first step's begin; time spent in steps */
@@ -108,6 +130,7 @@ struct sw_job {
     struct sw_server *servers; /* owned [placement->server_count] */
     struct sw_group group;
     struct sw_exchange *exchange[SW_SPLITS]; /* owned; NULL: nothing moves between workers */
+    struct sw_states states;
     struct sw_job_metric last[SW_SPLITS][SW_JOB_METRICS]; /* newest values; written by one worker at
                                                              a time, between steps */
     int last_count[SW_SPLITS];
@@ -167,6 +190,34 @@ int sw_checkpoint_take(struct sw_job *job, struct sw_stream *stream, const char 
                        int *count, int64_t *step, struct sw_err *err) SW_MUST_CHECK;
 /* Would that work? */
 int sw_checkpoint_look(struct sw_job *job, const char *path, struct sw_err *err) SW_MUST_CHECK;
+
+/* states.c */
+/* Those of the training net; then every evaluation net must have the same ones or fewer. */
+int sw_states_build(struct sw_job *job, struct sw_err *err) SW_MUST_CHECK;
+int sw_states_match(const struct sw_job *job, const struct sw_net *net,
+                    struct sw_err *err) SW_MUST_CHECK;
+size_t sw_states_bytes(const struct sw_job *job); /* what all of it takes, on all devices */
+/* Memory, with the initial values; then every worker's nets are bound to it. */
+int sw_states_allocate(struct sw_job *job, struct sw_err *err) SW_MUST_CHECK;
+int sw_states_bind(struct sw_worker *w, struct sw_err *err) SW_MUST_CHECK;
+void sw_states_unbind(struct sw_worker *w);
+void sw_states_fini(struct sw_states *s); /* a zeroed one is accepted */
+/* Between the job's memory and a worker's own device: the leader fetches what it kept up, before a
+ * checkpoint, and sends what was read from a file. Nothing to do where they are the same. */
+int sw_states_fetch(struct sw_worker *w, struct sw_err *err) SW_MUST_CHECK;
+int sw_states_send(struct sw_worker *w, struct sw_err *err) SW_MUST_CHECK;
+/* By all workers, before an evaluation: everybody gets what the leader has. */
+int sw_states_share(struct sw_worker *w, struct sw_err *err) SW_MUST_CHECK;
+/* Adds them to a checkpoint; checks or reads those that a file has. all: every one must be there.
+ */
+int sw_states_write(struct sw_job *job, struct sw_st_writer *w, struct sw_err *err) SW_MUST_CHECK;
+int sw_states_check(const struct sw_job *job, const struct sw_st_file *f, const char *path,
+                    bool all, struct sw_err *err) SW_MUST_CHECK;
+int sw_states_read(struct sw_job *job, const struct sw_st_file *f, const char *path, bool all,
+                   struct sw_err *err) SW_MUST_CHECK;
+
+/* sums.c */
+int sw_worker_sum(void *worker, double *values, int count, struct sw_err *err) SW_MUST_CHECK;
 
 /* record.c */
 /* After step w->step, which began at began_ns and ended at w->lap_ns. */

@@ -134,6 +134,7 @@ int sw_job_describe(struct sw_job *job, struct sw_err *err)
     p->batch = job->conf->batch;
     p->eval_batch = job->conf->eval_batch;
     sw_table_bytes(job->table, &p->param_bytes, &p->state_bytes);
+    p->state_bytes += sw_states_bytes(job);
     p->arena_bytes = arena_bytes(job);
     p->batch_bytes = sw_job_batch_bytes(job);
     p->plan_bytes = sw_cpu_bytes_in_use();

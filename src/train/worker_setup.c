@@ -58,6 +58,8 @@ int sw_worker_build(struct sw_worker *w, struct sw_err *err)
         rc = build_net(w, SW_SPLIT_TRAIN, &w->train, err);
     if (rc != SW_OK)
         return rc;
+    if (workers > 1)
+        sw_net_set_sum(w->train, sw_worker_sum, w);
     size_t layers = (size_t)sw_net_layer_count(w->train);
     w->forward_ms = sw_calloc(layers, sizeof *w->forward_ms);
     w->backward_ms = sw_calloc(layers, sizeof *w->backward_ms);
@@ -100,7 +102,7 @@ int sw_worker_allocate(struct sw_worker *w, struct sw_err *err)
         sw_net_bind(w->eval, w->arena);
         bind_params(w, w->eval, SW_SPLIT_EVAL);
     }
-    return SW_OK;
+    return sw_states_bind(w, err);
 }
 
 static int name_series(struct sw_history *h, const char *split, struct sw_series *s,
@@ -220,6 +222,7 @@ void sw_worker_fini(struct sw_worker *w)
         sw_free(w->param_of[s]);
     sw_net_free(w->eval);
     sw_net_free(w->train);
+    sw_states_unbind(w);
     if (w->job)
         sw_device_free(w->job->device, w->arena, w->arena_bytes);
     sw_stream_free(w->stream);

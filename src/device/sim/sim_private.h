@@ -39,16 +39,16 @@ struct sw_sim_device {
     struct sw_device base; /* first member */
     struct sw_sim_conf conf;
     struct sw_device *cpu; /* owned: does the arithmetic */
-    char *handed;          /* the inaccessible half; the writable one begins `capacity` further on */
-    size_t capacity;       /* bytes, whole granules */
-    int probe_fd;          /* tells whether an address can be read */
+    char *handed;    /* the inaccessible half; the writable one begins `capacity` further on */
+    size_t capacity; /* bytes, whole granules */
+    int probe_fd;    /* tells whether an address can be read */
 
-    struct sw_mutex lock;       /* guards all below */
-    int owners;                 /* the opener and every stream; the last one frees */
+    struct sw_mutex lock; /* guards all below */
+    int owners;           /* the opener and every stream; the last one frees */
     bool cancelled, lost;
     struct sw_sim_block *block; /* owned, ascending */
     int blocks, block_room;
-    size_t in_use, peak, taken; /* bytes; taken: in whole granules */
+    size_t in_use, peak, taken;                   /* bytes; taken: in whole granules */
     struct sw_sim_stream *stream[SW_SIM_STREAMS]; /* those that live; NULL elsewhere */
     int64_t operations, allocations;              /* begun */
     enum sw_sim_fault fault;
@@ -113,6 +113,10 @@ struct sw_sim_op_type {
     const char *const *pointers; /* their names in messages, in the order of op->p */
     bool counted; /* may meet a fault: it computes or copies, rather than serves the queue */
     bool always;  /* queued and run even when the stream has failed */
+    /* Finds where the pointers really are: where[i] for op->p[i]. NULL: all are memory of the
+     * stream's device. on_thread: it runs next, else it is to be queued. */
+    int (*reach)(struct sw_sim_stream *s, const struct sw_sim_op *op, bool on_thread, void **where,
+                 struct sw_err *err);
     /* On the stream's thread, with every pointer where it really is. An error is the stream's. */
     int (*run)(struct sw_sim_stream *s, struct sw_sim_op *op, struct sw_err *err);
     /* Instead of run, when the stream has failed; or NULL. */
@@ -167,8 +171,8 @@ struct sw_sim_op {
         struct sw_sim_copy copy;
         struct sw_sim_event_op event;
         struct sw_sim_call call;
-        struct sw_plan *plan;      /* of the cpu stream */
-        struct sw_sim_make *make;  /* plan.c; the caller waits */
+        struct sw_plan *plan;     /* of the cpu stream */
+        struct sw_sim_make *make; /* plan.c; the caller waits */
     } u;
 };
 
@@ -183,9 +187,9 @@ struct sw_sim_stream {
 
     struct sw_mutex lock; /* guards all below */
     struct sw_cond changed;
-    struct sw_sim_op *ring;       /* owned; [SW_SIM_RING] */
-    uint64_t queued, done;        /* operations so far; those from done to queued are in the ring */
-    struct sw_err err;            /* the first one; code SW_OK while there is none */
+    struct sw_sim_op *ring; /* owned; [SW_SIM_RING] */
+    uint64_t queued, done;  /* operations so far; those from done to queued are in the ring */
+    struct sw_err err;      /* the first one; code SW_OK while there is none */
     bool started, hung, closing;
     struct sw_sim_event *waiting; /* the thread waits for it */
 };
@@ -208,17 +212,52 @@ void sw_sim_stream_sleep(struct sw_sim_stream *s, int64_t us);
  * what is wrong with a pointer (nothing is queued then), or the stream's. */
 int sw_sim_push(struct sw_stream *s, const struct sw_sim_op *op, struct sw_err *err) SW_MUST_CHECK;
 
-/* ---- The table's operations ---- */
+/* ---- The table's operations: see device/device.h ---- */
 
 /* Bytes of n floats; 0 for none. */
-size_t sw_sim_floats(int64_t n);
+static inline size_t sw_sim_floats(int64_t n)
+{
+    return n > 0 ? (size_t)n * sizeof(float) : 0;
+}
 
 int sw_sim_copy(struct sw_stream *s, void *dst, const void *src, size_t bytes, struct sw_err *err);
 int sw_sim_copy_peer(struct sw_stream *s, struct sw_device *dst_dev, void *dst,
                      struct sw_device *src_dev, const void *src, size_t bytes, struct sw_err *err);
 int sw_sim_copy_2d(struct sw_stream *s, void *dst, size_t dst_pitch, const void *src,
                    size_t src_pitch, size_t width, int64_t rows, struct sw_err *err);
-/* Resolves a copy's pointers, whose devices differ from those of other operations. */
-int sw_sim_copy_reach(struct sw_sim_stream *s, struct sw_sim_op *op, struct sw_err *err);
+int sw_sim_call(struct sw_stream *s, void (*fn)(void *user), void *user, struct sw_err *err);
+int sw_sim_fill_zero(struct sw_stream *s, void *dst, size_t bytes, struct sw_err *err);
+int sw_sim_add(struct sw_stream *s, float *y, const float *x, int64_t n, struct sw_err *err);
+int sw_sim_activation(struct sw_stream *s, enum sw_activation f, float alpha, const float *x,
+                      float *y, int64_t n, struct sw_err *err);
+int sw_sim_activation_backward(struct sw_stream *s, enum sw_activation f, float alpha,
+                               const float *x, const float *y, const float *dy, float *dx,
+                               int64_t n, struct sw_err *err);
+int sw_sim_dropout(struct sw_stream *s, const struct sw_desc *d, const struct sw_dropout *dropout,
+                   const struct sw_step *step, const float *x, float *y, struct sw_err *err);
+int sw_sim_softmax_loss(struct sw_stream *s, int64_t rows, int64_t classes, const float *x,
+                        const int32_t *label, const struct sw_step *step, float weight, float *prob,
+                        struct sw_result *result, struct sw_err *err);
+int sw_sim_softmax_loss_backward(struct sw_stream *s, int64_t rows, int64_t classes,
+                                 const float *prob, const int32_t *label,
+                                 const struct sw_step *step, float weight, float *dx,
+                                 struct sw_err *err);
+int sw_sim_accuracy(struct sw_stream *s, int64_t rows, int64_t classes, int64_t top_k,
+                    const float *x, const int32_t *label, const struct sw_step *step,
+                    struct sw_result *result, struct sw_err *err);
+int sw_sim_zero_padding(struct sw_stream *s, const struct sw_desc *d, float *x, struct sw_err *err);
+int sw_sim_all_finite(struct sw_stream *s, const float *x, int64_t n, bool *finite,
+                      struct sw_err *err);
+int sw_sim_batch_norm_sums(struct sw_stream *s, const struct sw_batch_norm *b, const float *x,
+                           struct sw_err *err);
+int sw_sim_batch_norm(struct sw_stream *s, const struct sw_batch_norm *b, const float *x, float *y,
+                      struct sw_err *err);
+int sw_sim_batch_norm_running(struct sw_stream *s, const struct sw_batch_norm *b, const float *x,
+                              float *y, struct sw_err *err);
+int sw_sim_batch_norm_sums_backward(struct sw_stream *s, const struct sw_batch_norm *b,
+                                    const float *x, const float *dy, float *dscale, float *dbias,
+                                    struct sw_err *err);
+int sw_sim_batch_norm_backward(struct sw_stream *s, const struct sw_batch_norm *b, const float *x,
+                               const float *dy, float *dx, struct sw_err *err);
 
 #endif
