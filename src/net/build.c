@@ -283,6 +283,7 @@ int sw_net_new(const struct sw_net_args *args, struct sw_net **out, struct sw_er
     net->batch_rows = args->batch_rows ? args->batch_rows : args->rows;
     net->workers = args->workers ? args->workers : 1;
     net->worker = args->worker;
+    net->partition = args->partition;
     int rc = sw_net_read_graph(net, err);
     if (rc == SW_OK)
         rc = sw_net_spread(net, err);

@@ -27,6 +27,7 @@ struct sw_net_args {
     int64_t rows;                      /* of this worker */
     int64_t batch_rows;                /* of all workers of the group; 0: rows */
     int workers, worker;               /* size of the group and place in it; 0 workers: one */
+    enum sw_partition partition;       /* of layers that do not say */
     const struct sw_net_field *fields; /* borrowed during the call */
     int field_count;
     const char *source;           /* the data section's name, for messages */

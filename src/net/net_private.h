@@ -43,6 +43,7 @@ struct sw_net {
     bool training;
     int64_t rows, batch_rows; /* this worker's and the batch's */
     int workers, worker;
+    enum sw_partition partition; /* of layers that do not say */
     int connections;
     struct sw_exchange *exchange; /* borrowed; NULL without connections */
     struct sw_buf notes;          /* what the partitioner says, a line each */

@@ -6,7 +6,6 @@
 
 #include "base/os.h"
 #include "base/str.h"
-#include "recipe/job.h"
 #include <string.h>
 
 static const struct sw_layer_type *type_of(const struct sw_net_node *n)
@@ -14,15 +13,12 @@ static const struct sw_layer_type *type_of(const struct sw_net_node *n)
     return n->layer.type;
 }
 
-/* What the layer's own key or the job's says, and whether it is the layer's own. */
+/* What the layer's own key or the net-wide setting says, and whether it is the layer's own. */
 static enum sw_partition wanted(const struct sw_net *net, const struct sw_net_node *node, bool *own)
 {
     const struct sw_layer_conf *conf = node->section->common;
-    const struct sw_section *job = sw_recipe_find(net->recipe, "job", NULL);
     *own = sw_section_is_set(node->section, "partition");
-    if (*own)
-        return (enum sw_partition)conf->partition;
-    return (enum sw_partition)((const struct sw_job_conf *)job->common)->partition;
+    return *own ? (enum sw_partition)conf->partition : net->partition;
 }
 
 static enum sw_dist dist_of(struct sw_net *net, const struct sw_net_node *node)

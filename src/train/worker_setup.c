@@ -33,6 +33,7 @@ static int build_net(struct sw_worker *w, int split, struct sw_net **out, struct
                                .batch_rows = training ? job->conf->batch : job->conf->eval_batch,
                                .workers = job->placement->worker_count,
                                .worker = w->index,
+                               .partition = (enum sw_partition)job->conf->partition,
                                .fields = fields,
                                .field_count = make_fields(job->source[split], rows, fields),
                                .source = job->data[split]->name,
