@@ -156,7 +156,8 @@ static inline void rig_allocate(struct rig *g)
 {
     struct sw_layer *l = &g->layer;
     size_t dst_bytes = sw_desc_bytes(&l->dst.desc);
-    g->data_in_place = g->how.in_place && l->in_place && !(l->backward_reads_src & 1);
+    bool read_again = !g->how.evaluation && (l->backward_reads_src & 1);
+    g->data_in_place = g->how.in_place && l->in_place && !read_again;
     g->grad_in_place = g->how.in_place && l->in_place;
     l->dst.grad = get_bytes(dst_bytes);
     for (int k = 0; k < l->src_count; k++) {
