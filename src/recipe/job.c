@@ -5,7 +5,6 @@
 #include <string.h>
 
 static const char *const partitions[] = {"0", "1", "none", NULL};
-static const char *const devices[] = {"auto", "cpu", NULL};
 
 #define FIELD(name_) .key = #name_, .offset = offsetof(struct sw_job_conf, name_)
 /* A batch is rows of a tensor: far below what an index of 32 bits can count. */
@@ -31,8 +30,8 @@ const struct sw_opt sw_job_opts[] = {
      .help = "steps between lines of output; 0: by time"},
     {FIELD(partition), .type = SW_OPT_ENUM, .def = "0", .choices = partitions,
      .help = "how workers share layers that do not say: 0 rows, 1 columns where possible, none"},
-    {FIELD(device), .type = SW_OPT_ENUM, .def = "auto", .choices = devices,
-     .help = "where to compute; auto takes the best there is"},
+    {FIELD(device), .type = SW_OPT_STRING, .def = "auto",
+     .help = "where to compute: cpu, sim:gpus=N; auto takes the best there is"},
     {FIELD(db), .type = SW_OPT_STRING, .help = "history database, a file"},
     {.key = NULL},
 };

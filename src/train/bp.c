@@ -29,13 +29,28 @@ static void say_waiting(struct sw_worker *w, int param, uint64_t version)
     sw_slot_wait(w->slot, what, w->lap_ns);
 }
 
+/* The table has the version; a device of its own needs a copy. */
+static int have(struct sw_worker *w, int param, uint64_t version, struct sw_err *err)
+{
+    return w->replica ? sw_replica_need(w->replica, param, version, err) : SW_OK;
+}
+
+/* The gradient of step `version` is complete, or will be when what is queued is done. */
+static int give(struct sw_worker *w, int param, uint64_t version, struct sw_err *err)
+{
+    if (w->replica)
+        return sw_replica_give(w->replica, param, version, err);
+    int rc = sw_table_update(w->job->table, w->index, param, version);
+    return rc == SW_OK ? rc : sw_err_set(err, rc, "the job is ending");
+}
+
 /* Waits until the parameter is at `version`. A worker that runs servers itself serves meanwhile:
  * what it waits for may depend on them. */
 static int collect(struct sw_worker *w, int param, uint64_t version, struct sw_err *err)
 {
     struct sw_table *t = w->job->table;
     if (sw_table_ready(t, param, version))
-        return SW_OK;
+        return have(w, param, version, err);
     int rc = SW_OK;
     sw_worker_lap(w, &w->ledger.idle_ms, NULL);
     say_waiting(w, param, version);
@@ -51,7 +66,7 @@ static int collect(struct sw_worker *w, int param, uint64_t version, struct sw_e
         rc = SW_OK; /* mail, or the time is over: look again */
     }
     sw_slot_wait(w->slot, NULL, w->lap_ns);
-    return rc;
+    return rc == SW_OK ? have(w, param, version, err) : rc;
 }
 
 int sw_bp_collect_all(struct sw_worker *w, int split, uint64_t version, struct sw_err *err)
@@ -104,11 +119,8 @@ static int backward_layer(struct sw_worker *w, int64_t t, int i, struct sw_err *
     sw_worker_lap(w, &w->ledger.backward_ms, &w->backward_ms[i]);
     trace(w, SW_TRACE_BACKWARD, t, i, begin_ns);
     int first, count = sw_net_layer_params(w->train, i, &first);
-    for (int p = first; p < first + count && rc == SW_OK; p++) {
-        rc = sw_table_update(w->job->table, w->index, w->param_of[SW_SPLIT_TRAIN][p], (uint64_t)t);
-        if (rc != SW_OK)
-            return sw_err_set(err, rc, "the job is ending");
-    }
+    for (int p = first; p < first + count && rc == SW_OK; p++)
+        rc = give(w, w->param_of[SW_SPLIT_TRAIN][p], (uint64_t)t, err);
     if (rc == SW_OK && count > 0 && w->served_count > 0) {
         sw_slot_phase(w->slot, SW_PHASE_UPDATE, t, i, sw_net_layer(w->train, i)->name, w->lap_ns);
         rc = sw_server_poll(w, err);
@@ -145,10 +157,12 @@ int sw_bp_step(struct sw_worker *w, int64_t t, const struct sw_batch *batch, str
     rc = sw_net_set_step(w->train, &step, err);
     for (int i = 0; i < layers && rc == SW_OK; i++)
         rc = forward_layer(w, t, i, err);
-    if (rc == SW_OK)
+    /* A device of its own is not waited for in mid-step: its loss is read late. */
+    bool late = !w->device->host_memory;
+    if (rc == SW_OK && !late)
         rc = check_loss(w, t, err);
     for (int i = layers - 1; i >= 0 && rc == SW_OK; i--)
         if (sw_net_has_backward(w->train, i))
             rc = backward_layer(w, t, i, err);
-    return rc;
+    return rc == SW_OK && late ? check_loss(w, t, err) : rc;
 }

@@ -104,7 +104,7 @@ int sw_checkpoint_write(struct sw_worker *w, struct sw_err *err)
     if (rc == SW_OK)
         rc = add_metadata(job, w->step, writer, err);
     if (rc == SW_OK)
-        rc = add_tensors(job, writer, views, w->stream, err);
+        rc = add_tensors(job, writer, views, sw_worker_host_stream(w), err);
     if (rc == SW_OK)
         rc = sw_states_fetch(w, err);
     if (rc == SW_OK)
@@ -190,7 +190,8 @@ static int load_state(struct sw_worker *w, const struct sw_st_file *f, struct sw
     int rc = SW_OK;
     for (int p = 0; p < sw_table_count(t) && rc == SW_OK; p++)
         for (int s = 0; s < sw_table_slots(t) && rc == SW_OK; s++) {
-            struct sw_table_source to = {.table = t, .stream = w->stream, .param = p, .slot = s};
+            struct sw_table_source to = {
+                .table = t, .stream = sw_worker_host_stream(w), .param = p, .slot = s};
             char *name = tensor_name(t, p, s);
             rc = name ? sw_table_read_tensor(&to, name, f, err)
                       : sw_err_nomem(err, "a tensor's name", 0);
@@ -294,7 +295,7 @@ int sw_checkpoint_load(struct sw_worker *w, const char *path, struct sw_err *err
     int count;
     int rc = sw_st_open(path, true, &f, err);
     if (rc == SW_OK)
-        rc = take_values(job, w->stream, f, path, true, &count, err);
+        rc = take_values(job, sw_worker_host_stream(w), f, path, true, &count, err);
     if (rc == SW_OK)
         rc = load_state(w, f, err);
     if (rc == SW_OK)

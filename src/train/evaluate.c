@@ -89,16 +89,14 @@ static int load_weights(struct sw_job *job, const char *weights, struct sw_err *
     int count;
     if (!weights)
         return sw_table_init_values(job->table, err);
-    return sw_checkpoint_take(job, job->workers[0].stream, weights, true, &count,
+    return sw_checkpoint_take(job, sw_worker_host_stream(&job->workers[0]), weights, true, &count,
                               &job->evaluated_step, err);
 }
 
 static int prepare(struct sw_job *job, const char *weights, struct sw_err *err)
 {
     struct sw_worker *w = &job->workers[0];
-    const struct sw_placement_row *row = sw_placement_worker(job->placement, &job->shape, 0, 0);
-    int rc = sw_bind_thread(job->machine, &row->cores, err);
-    sw_stream_attach(w->stream);
+    int rc = sw_worker_attach(w, err);
     if (rc == SW_OK)
         rc = sw_table_allocate(job->table, err);
     if (rc == SW_OK)

@@ -4,8 +4,11 @@
 #include "base/str.h"
 #include "train/job_private.h"
 #include "train/schema.h"
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+enum { STALL_S = 60 };
 
 static int copy_text(char **to, const char *from, struct sw_err *err)
 {
@@ -29,6 +32,7 @@ static int copy_options(struct sw_job *job, const struct sw_job_options *o, stru
     job->resume_run_id = o->resume ? o->resume->id : 0;
     job->trace_capacity = o->trace_capacity;
     job->display = o->display;
+    job->stall_ns = (int64_t)((o->stall_s > 0 ? o->stall_s : STALL_S) * 1e9);
     return rc;
 }
 
@@ -96,12 +100,52 @@ static int load_with(struct sw_job *job, const struct sw_job_options *o, const c
     return rc != SW_OK ? rc : settled;
 }
 
+/* "cpu", "auto", or "sim" with what follows a colon. */
+static int read_device(struct sw_job *job, const char *text, struct sw_err *err)
+{
+    snprintf(job->device_text, sizeof job->device_text, "%s", text);
+    if (sw_str_eq(text, "auto") || sw_str_eq(text, "cpu")) {
+        strcpy(job->device_text, "cpu");
+        return SW_OK;
+    }
+    job->on_sim = sw_str_eq(text, "sim") || sw_str_starts(text, "sim:");
+    if (job->on_sim)
+        return sw_sim_parse(text[3] ? text + 4 : "", &job->sim, err);
+    return sw_err_set(err, SW_ERR_INVALID, "unknown device; there are auto, cpu, sim:gpus=N");
+}
+
 static int choose_device(struct sw_job *job, const char *option, struct sw_err *err)
 {
-    if (option && !sw_str_eq(option, "cpu") && !sw_str_eq(option, "auto"))
-        return sw_err_set(err, SW_ERR_INVALID, "--device %s: unknown device; there are auto, cpu",
-                          option);
-    return sw_cpu_open(false, &job->device, err);
+    const char *text = option ? option : job->conf->device;
+    job->sim = sw_sim_defaults();
+    int rc = read_device(job, text, err);
+    if (rc == SW_ERR_INVALID && option)
+        return sw_err_prefix(err, rc, "--device %s", option);
+    if (rc == SW_ERR_INVALID) {
+        sw_recipe_error(job->recipe, sw_recipe_find(job->recipe, "job", NULL), "device", "%s",
+                        err->text);
+        return sw_recipe_verdict(job->recipe, err);
+    }
+    return rc == SW_OK ? sw_cpu_open(false, &job->device, err) : rc;
+}
+
+/* Every worker on a simulated GPU of its own, as its placement says. */
+static int open_devices(struct sw_job *job, struct sw_err *err)
+{
+    int workers = job->placement->worker_count, rc = SW_OK;
+    for (int i = 0; i < workers && rc == SW_OK; i++) {
+        struct sw_worker *w = &job->workers[i];
+        w->device = job->device;
+        if (!job->on_sim)
+            continue;
+        rc = sw_sim_open(&job->sim, i, &w->device, err);
+        if (rc != SW_OK)
+            w->device = NULL;
+        else
+            snprintf(job->placement->rows[i].device, sizeof job->placement->rows[i].device, "%s",
+                     w->device->name);
+    }
+    return rc;
 }
 
 /* ---- data ---- */
@@ -172,12 +216,16 @@ static void cap_threads(struct sw_placement *p)
 
 static int choose_shape(struct sw_job *job, bool one_worker, struct sw_err *err)
 {
-    static const struct sw_cluster_conf one = {.workers_per_group = 1};
+    struct sw_cluster_conf c = {.workers_per_group = 1};
     const struct sw_section *section = sw_recipe_find(job->recipe, "cluster", NULL);
-    const struct sw_cluster_conf *conf = one_worker ? &one : section->common;
     const char *key = NULL;
-    int rc = sw_cluster_shape(conf, job->machine, &job->shape, &job->framework,
-                              job->framework_reason, sizeof job->framework_reason, &key, err);
+    if (!one_worker)
+        c = *(const struct sw_cluster_conf *)section->common;
+    /* One worker per GPU, unless the recipe says how many. */
+    if (job->on_sim && c.workers_per_group == 0)
+        c.workers_per_group = job->sim.gpus;
+    int rc = sw_cluster_shape(&c, job->machine, &job->shape, &job->framework, job->framework_reason,
+                              sizeof job->framework_reason, &key, err);
     if (rc == SW_ERR_INVALID)
         sw_recipe_error(job->recipe, section, key, "%s", err->text);
     int64_t rows =
@@ -426,6 +474,8 @@ static int open_job(struct sw_job *job, const struct sw_job_options *o, struct s
         rc = choose_device(job, o->device, err);
     if (rc == SW_OK)
         rc = place(job, o, err);
+    if (rc == SW_OK)
+        rc = open_devices(job, err);
     if (rc == SW_OK)
         rc = open_data(job, err);
     if (rc == SW_OK)

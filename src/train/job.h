@@ -44,6 +44,7 @@ struct sw_job_options {
     const char *resume_checkpoint;
     bool oversubscribe;     /* --oversubscribe: workers may share cores */
     bool one_worker;        /* whatever [cluster] says: for sw_job_evaluate */
+    double stall_s;         /* a device worker without progress for so long ends the run; 0: 60 s */
     int64_t trace_capacity; /* events kept by the trace; 0: none is made */
 };
 

@@ -15,6 +15,7 @@
 #include "cluster/conf.h"
 #include "cluster/placement.h"
 #include "data/prefetch.h"
+#include "device/sim/sim.h"
 #include "history/history.h"
 #include "history/snapshot.h"
 #include "net/exchange.h"
@@ -26,6 +27,7 @@
 #include "tensor/safetensors.h"
 #include "train/group.h"
 #include "train/job.h"
+#include "train/replica.h"
 
 enum { SW_SPLIT_TRAIN, SW_SPLIT_EVAL, SW_SPLITS };
 
@@ -74,10 +76,13 @@ struct sw_worker {
     int index;          /* global number */
     char unit[32];
     struct sw_thread thread;
-    struct sw_stream *stream;    /* owned */
-    struct sw_net *train, *eval; /* owned; eval NULL without evaluation data */
-    int *param_of[SW_SPLITS];    /* owned: table index of each parameter of a net */
-    void *arena;                 /* owned device memory */
+    struct sw_device *device;      /* owned when it is not the host's */
+    struct sw_stream *stream;      /* owned */
+    struct sw_stream *host_stream; /* owned; for work on host memory; NULL: `stream` does it */
+    struct sw_replica *replica;    /* owned; NULL where the device's memory is the host's */
+    struct sw_net *train, *eval;   /* owned; eval NULL without evaluation data */
+    int *param_of[SW_SPLITS];      /* owned: table index of each parameter of a net */
+    void *arena;                   /* owned device memory */
     size_t arena_bytes;
     void *states; /* owned device memory: its copy of the job's states, where the device does not
                      reach them */
@@ -122,7 +127,10 @@ struct sw_job {
     struct sw_machine *machine;
     struct sw_cluster_shape shape;
     struct sw_placement *placement;
-    struct sw_device *device;
+    struct sw_device *device; /* the host: parameter table, batches */
+    char device_text[64];     /* as asked for: cpu, sim:gpus=4 */
+    struct sw_sim_conf sim;
+    bool on_sim;
     const struct sw_section *data[SW_SPLITS]; /* NULL: no such section */
     struct sw_source *source[SW_SPLITS];
     struct sw_table *table;
@@ -150,6 +158,7 @@ struct sw_job {
     struct sw_queue notes; /* struct sw_note */
     bool notes_ready;
     int ended;         /* atomic: workers that have ended */
+    int64_t stall_ns;  /* a device that shows no progress for so long is given up */
     int requests;      /* atomic: enum sw_job_request_kind bits */
     int wants_display; /* atomic: the main thread asks the worker for a display */
 };
@@ -231,6 +240,13 @@ void sw_record_event(const struct sw_worker *w, int split, struct sw_job_event *
 /* Stream and training net; then, once the table knows the parameters, the evaluation net. */
 int sw_worker_build(struct sw_worker *w, struct sw_err *err) SW_MUST_CHECK;
 int sw_worker_build_eval(struct sw_worker *w, struct sw_err *err) SW_MUST_CHECK;
+/* By the worker's own thread, before anything else: its streams are used from here. */
+int sw_worker_attach(struct sw_worker *w, struct sw_err *err) SW_MUST_CHECK;
+/* The stream for work on host memory, such as the parameter table. */
+static inline struct sw_stream *sw_worker_host_stream(const struct sw_worker *w)
+{
+    return w->host_stream ? w->host_stream : w->stream;
+}
 int sw_worker_allocate(struct sw_worker *w, struct sw_err *err) SW_MUST_CHECK;
 int sw_worker_open_history(struct sw_worker *w, struct sw_err *err) SW_MUST_CHECK;
 int sw_worker_start_prefetch(struct sw_worker *w, int split, struct sw_err *err) SW_MUST_CHECK;

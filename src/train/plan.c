@@ -126,7 +126,7 @@ int sw_job_describe(struct sw_job *job, struct sw_err *err)
         return rc;
     p->name = job->name;
     p->recipe = sw_recipe_path(job->recipe);
-    p->device = job->device->name;
+    p->device = job->device_text;
     p->framework = job->framework;
     p->framework_reason = job->framework_reason;
     p->params = sw_table_elements(job->table);

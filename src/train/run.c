@@ -184,6 +184,8 @@ static int allocate(struct sw_job *job, struct sw_err *err)
         rc = sw_fault_attach(&job->fault, sw_table_close_v, job->table, err);
     if (rc == SW_OK)
         rc = sw_fault_attach(&job->fault, sw_group_close_v, &job->group, err);
+    for (int i = 0; job->on_sim && i < job->placement->worker_count && rc == SW_OK; i++)
+        rc = sw_fault_attach(&job->fault, sw_device_cancel_v, job->workers[i].device, err);
     return rc;
 }
 
@@ -274,6 +276,30 @@ static void abort_when_asked(struct sw_job *job)
     sw_fault_set(&job->fault, "job", &err);
 }
 
+/* Work on a device may hang where no thread of ours can tell: a worker that has shown no sign of
+ * life for too long is given up by name. */
+static void give_up_hanging(struct sw_job *job)
+{
+    int64_t now_ns = sw_os()->monotonic_ns();
+    for (int i = 0; job->on_sim && i < job->placement->worker_count; i++) {
+        struct sw_slot_state s;
+        struct sw_err err;
+        if (!sw_snapshot_read_slot(job->snapshot, i, &s) || s.waiting_for[0] ||
+            (s.phase != SW_PHASE_FORWARD && s.phase != SW_PHASE_BACKWARD &&
+             s.phase != SW_PHASE_EVALUATE) ||
+            now_ns - s.heartbeat_ns < job->stall_ns)
+            continue;
+        sw_err_set(
+            &err, SW_ERR_LIBRARY,
+            "%s shows no progress since %.0f s (step %lld, %s up to %s); the last checkpoint "
+            "stands",
+            job->workers[i].device->name, (double)(now_ns - s.heartbeat_ns) * 1e-9,
+            (long long)s.step, sw_phase_name(s.phase), s.layer_name);
+        sw_fault_set(&job->fault, job->workers[i].unit, &err);
+        return;
+    }
+}
+
 static void follow(struct running *r)
 {
     struct sw_job *job = r->job;
@@ -290,6 +316,7 @@ static void follow(struct running *r)
             deliver(r, &note);
         ask_for_display(r);
         abort_when_asked(job);
+        give_up_hanging(job);
     }
 }
 

@@ -137,7 +137,8 @@ static int first_values(struct sw_worker *w, struct sw_err *err)
     rc = sw_table_init_values(job->table, err);
     int64_t its_step;
     if (rc == SW_OK && job->init_from) {
-        rc = sw_checkpoint_take(job, w->stream, job->init_from, false, &taken, &its_step, err);
+        rc = sw_checkpoint_take(job, sw_worker_host_stream(w), job->init_from, false, &taken,
+                                &its_step, err);
         if (rc == SW_OK)
             sw_job_say(job, SW_LOG_INFO, w->unit, "%d of %d parameters start from %s", taken,
                        sw_table_count(job->table), job->init_from);
@@ -150,12 +151,9 @@ static int first_values(struct sw_worker *w, struct sw_err *err)
 static int prepare(struct sw_worker *w, struct sw_err *err)
 {
     struct sw_job *job = w->job;
-    const struct sw_placement_row *row =
-        sw_placement_worker(job->placement, &job->shape, 0, w->index);
-    int rc = sw_bind_thread(job->machine, &row->cores, err);
+    int rc = sw_worker_attach(w, err);
     if (rc != SW_OK)
         return rc;
-    sw_stream_attach(w->stream);
     w->step = w->first_step = job->first_step;
     w->started_ns = sw_os()->monotonic_ns();
     if (w->index == 0)

@@ -54,7 +54,7 @@ int sw_worker_build(struct sw_worker *w, struct sw_err *err)
     sw_part(job->conf->eval_batch, workers, w->index, &w->first_row[SW_SPLIT_EVAL],
             &w->rows[SW_SPLIT_EVAL]);
     snprintf(w->unit, sizeof w->unit, "%s", row->unit);
-    int rc = sw_stream_new(job->device, row->threads, &w->stream, err);
+    int rc = sw_stream_new(w->device, row->threads, &w->stream, err);
     if (rc == SW_OK)
         rc = build_net(w, SW_SPLIT_TRAIN, &w->train, err);
     if (rc != SW_OK)
@@ -85,18 +85,35 @@ int sw_worker_build_eval(struct sw_worker *w, struct sw_err *err)
 static void bind_params(struct sw_worker *w, struct sw_net *net, int split)
 {
     for (int p = 0; p < sw_net_param_count(net); p++) {
-        const struct sw_param *param = sw_table_param(w->job->table, w->param_of[split][p]);
-        sw_net_bind_param(net, p, param->value,
-                          split == SW_SPLIT_TRAIN ? param->gradient[w->index] : NULL);
+        int index = w->param_of[split][p];
+        const struct sw_param *param = sw_table_param(w->job->table, index);
+        const float *value = w->replica ? sw_replica_value(w->replica, index) : param->value;
+        float *gradient =
+            w->replica ? sw_replica_gradient(w->replica, index) : param->gradient[w->index];
+        sw_net_bind_param(net, p, value, split == SW_SPLIT_TRAIN ? gradient : NULL);
     }
+}
+
+static int make_replica(struct sw_worker *w, struct sw_err *err)
+{
+    struct sw_replica_args args = {.table = w->job->table,
+                                   .device = w->device,
+                                   .stream = w->stream,
+                                   .fault = &w->job->fault,
+                                   .worker = w->index,
+                                   .unit = w->unit,
+                                   .params = w->param_of[SW_SPLIT_TRAIN],
+                                   .count = sw_net_param_count(w->train)};
+    return w->device->host_memory ? SW_OK : sw_replica_new(&args, &w->replica, err);
 }
 
 int sw_worker_allocate(struct sw_worker *w, struct sw_err *err)
 {
-    int rc =
-        sw_device_alloc(w->job->device, w->arena_bytes, "features and gradients", &w->arena, err);
+    int rc = sw_device_alloc(w->device, w->arena_bytes, "features and gradients", &w->arena, err);
+    if (rc == SW_OK)
+        rc = make_replica(w, err);
     if (rc != SW_OK)
-        return rc;
+        return sw_err_prefix(err, rc, "%s on %s", w->unit, w->device->name);
     sw_net_bind(w->train, w->arena);
     bind_params(w, w->train, SW_SPLIT_TRAIN);
     if (w->eval) {
@@ -104,6 +121,19 @@ int sw_worker_allocate(struct sw_worker *w, struct sw_err *err)
         bind_params(w, w->eval, SW_SPLIT_EVAL);
     }
     return sw_states_bind(w, err);
+}
+
+int sw_worker_attach(struct sw_worker *w, struct sw_err *err)
+{
+    struct sw_job *job = w->job;
+    const struct sw_placement_row *row =
+        sw_placement_worker(job->placement, &job->shape, 0, w->index);
+    int rc = sw_bind_thread(job->machine, &row->cores, err);
+    if (rc != SW_OK)
+        return rc;
+    sw_stream_attach(w->stream);
+    return w->device->host_memory ? SW_OK
+                                  : sw_stream_new(job->device, row->threads, &w->host_stream, err);
 }
 
 static int name_series(struct sw_history *h, const char *split, struct sw_series *s,
@@ -214,19 +244,24 @@ int sw_worker_start_prefetch(struct sw_worker *w, int split, struct sw_err *err)
 
 void sw_worker_fini(struct sw_worker *w)
 {
-    for (int s = 0; s < SW_SPLITS; s++)
+    for (int s = 0; s < SW_SPLITS; s++) {
         sw_prefetch_free(w->prefetch[s]);
+        sw_free(w->param_of[s]);
+    }
     sw_free(w->served);
     sw_free(w->links);
     sw_free(w->feature_links);
-    for (int s = 0; s < SW_SPLITS; s++)
-        sw_free(w->param_of[s]);
+    sw_free(w->forward_ms);
+    sw_free(w->backward_ms);
+    if (!w->device)
+        return;
+    sw_replica_free(w->replica);
     sw_net_free(w->eval);
     sw_net_free(w->train);
     sw_states_unbind(w);
-    if (w->job)
-        sw_device_free(w->job->device, w->arena, w->arena_bytes);
+    sw_device_free(w->device, w->arena, w->arena_bytes);
+    sw_stream_free(w->host_stream);
     sw_stream_free(w->stream);
-    sw_free(w->forward_ms);
-    sw_free(w->backward_ms);
+    if (w->device != w->job->device)
+        sw_device_close(w->device);
 }

@@ -366,7 +366,7 @@ static void job_settles_defaults_and_length(void **state)
     assert_int_equal(job->steps, 100);
     assert_int_equal(job->eval_batch, 10);
     assert_true(job->epochs == 0);
-    assert_int_equal(job->device, SW_JOB_DEVICE_AUTO);
+    assert_string_equal(job->device, "auto");
     assert_null(job->db);
     sw_recipe_free(r);
 
