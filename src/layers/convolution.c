@@ -81,19 +81,22 @@ static int find_shape(const struct sw_layer *l, int64_t outputs, struct sw_conv_
     return SW_OK;
 }
 
+static const char *refuses_split(const void *conf, int parts)
+{
+    const struct conf *c = conf;
+    if (c->groups > 1)
+        return "its groups of channels do not line up with the split";
+    return c->outputs < parts ? "it has fewer outputs than there are workers" : NULL;
+}
+
 static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_err *err)
 {
     struct sw_plan_state *st = l->state;
     const struct conf *c = l->conf;
     struct sw_conv_shape shape;
     int64_t first, outputs;
+    sw_setup_part(s, c->outputs, &first, &outputs);
     int rc = sw_layer_need_src(l, 0, 4, err);
-    if (rc == SW_OK)
-        rc = sw_setup_part(s, c->outputs, &first, &outputs, err);
-    if (rc == SW_OK && outputs != c->outputs && c->groups > 1)
-        rc = sw_err_set(err, SW_ERR_INVALID,
-                        "groups = %lld cannot be split by columns: use partition = 0",
-                        (long long)c->groups);
     if (rc == SW_OK)
         rc = find_shape(l, outputs, &shape, err);
     if (rc != SW_OK)
@@ -151,6 +154,7 @@ const struct sw_layer_type sw_layer_convolution = {
              .params = params},
     .role = SW_ROLE_NEURON,
     .split = SW_SPLIT_OUTPUTS,
+    .refuses_split = refuses_split,
     .min_src = 1,
     .max_src = 1,
     .state_bytes = sizeof(struct sw_plan_state),

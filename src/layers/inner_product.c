@@ -24,14 +24,19 @@ static const struct sw_opt opts[] = {
     {0},
 };
 
+static const char *refuses_split(const void *conf, int parts)
+{
+    const struct conf *c = conf;
+    return c->outputs < parts ? "it has fewer outputs than there are workers" : NULL;
+}
+
 static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_err *err)
 {
     const struct conf *c = l->conf;
     struct sw_plan_state *st = l->state;
     int64_t first, outputs;
+    sw_setup_part(s, c->outputs, &first, &outputs);
     int rc = sw_layer_need_src(l, 0, 0, err);
-    if (rc == SW_OK)
-        rc = sw_setup_part(s, c->outputs, &first, &outputs, err);
     if (rc != SW_OK)
         return rc;
     const struct sw_desc *in = &l->src[0]->desc;
@@ -72,6 +77,7 @@ const struct sw_layer_type sw_layer_inner_product = {
              .params = params},
     .role = SW_ROLE_NEURON,
     .split = SW_SPLIT_OUTPUTS,
+    .refuses_split = refuses_split,
     .min_src = 1,
     .max_src = 1,
     .state_bytes = sizeof(struct sw_plan_state),

@@ -33,21 +33,15 @@ const struct sw_layer_type *sw_layer_type_find(const char *name)
     return NULL;
 }
 
-int sw_setup_part(const struct sw_layer_setup *s, int64_t outputs, int64_t *first, int64_t *count,
-                  struct sw_err *err)
+void sw_setup_part(const struct sw_layer_setup *s, int64_t outputs, int64_t *first, int64_t *count)
 {
     *first = 0;
     *count = outputs;
     if (s->parts <= 1)
-        return SW_OK;
-    if (outputs < s->parts)
-        return sw_err_set(err, SW_ERR_INVALID,
-                          "its %lld outputs cannot be split over %d workers: use partition = 0",
-                          (long long)outputs, s->parts);
+        return;
     int64_t base = outputs / s->parts, larger = outputs % s->parts;
     *first = base * s->part + (s->part < larger ? s->part : larger);
     *count = base + (s->part < larger ? 1 : 0);
-    return SW_OK;
 }
 
 void sw_layer_mark_parts(struct sw_layer *l, int64_t first, int64_t whole)

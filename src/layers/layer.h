@@ -92,7 +92,7 @@ struct sw_layer_setup {
     uint32_t wants_grad; /* bit i: src[i] needs a gradient */
     int part, parts;     /* layers that split their outputs make part `part` of `parts` */
     int64_t first_channel, channels; /* the place of src[0]'s columns in the whole; 0: the whole */
-    int64_t batch_rows;        /* rows of the whole batch */
+    int64_t batch_rows;              /* rows of the whole batch */
     bool all_rows;  /* the layer sees all rows of the batch, not only the worker's */
     bool fuse_relu; /* the only consumer is a relu that this layer applies itself */
     bool fused;     /* this relu is applied by its source: forward has nothing to do */
@@ -138,7 +138,10 @@ struct sw_layer_type {
     struct sw_type base;
     enum sw_layer_role role;
     enum sw_split split;
-    const char *split_reason; /* why it cannot be split, for the message */
+    const char *split_reason; /* NONE: why, for the message */
+    /* Why a layer with this conf cannot be split into `parts` all the same, or NULL. May be NULL.
+     */
+    const char *(*refuses_split)(const void *conf, int parts);
     int min_src, max_src;
     size_t state_bytes;
     bool can_fuse_relu; /* setup honours fuse_relu */
@@ -174,10 +177,8 @@ struct sw_layer_conf {
 extern const struct sw_opt sw_layer_opts[];
 
 /* For setup. */
-/* The part of `outputs` that this layer makes, and where it begins. Errors: SW_ERR_INVALID when
- * there are more parts than outputs. */
-int sw_setup_part(const struct sw_layer_setup *s, int64_t outputs, int64_t *first, int64_t *count,
-                  struct sw_err *err) SW_MUST_CHECK;
+/* The part of `outputs` that this layer makes, and where it begins. */
+void sw_setup_part(const struct sw_layer_setup *s, int64_t outputs, int64_t *first, int64_t *count);
 struct sw_layer_param *sw_layer_add_param(struct sw_layer *l, const char *name,
                                           const struct sw_desc *layout, int64_t fan_in,
                                           int64_t fan_out);

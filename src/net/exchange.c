@@ -39,10 +39,12 @@ static size_t bytes_between(const struct sw_net_connection *c, bool backward, in
     return sw_rect_is_empty(&r) ? 0 : (size_t)(r.rows * r.columns) * c->column_bytes;
 }
 
-/* Gives every piece its place; the shapes are the same seen from any worker. */
-static void plan(struct sw_exchange *e, const struct sw_net *net)
+/* Gives every piece its place (in e->at, unless it is NULL) and returns the bytes of all. The
+ * shapes are the same seen from any worker. */
+static size_t plan(const struct sw_exchange *e, const struct sw_net *net)
 {
     int connection = 0;
+    size_t total = 0;
     for (int i = 0; i < net->count; i++) {
         if (net->nodes[i].layer.type != &sw_net_reshard)
             continue;
@@ -54,11 +56,19 @@ static void plan(struct sw_exchange *e, const struct sw_net *net)
                     size_t bytes = backward && !net->nodes[i].has_backward
                                        ? 0
                                        : bytes_between(&c, backward, e->workers, j, k);
-                    e->at[index_of(e, connection, j, k, turn)] = e->bytes;
-                    e->bytes += (bytes + ALIGN - 1) / ALIGN * ALIGN;
+                    if (e->at)
+                        e->at[index_of(e, connection, j, k, turn)] = total;
+                    total += (bytes + ALIGN - 1) / ALIGN * ALIGN;
                 }
         connection++;
     }
+    return total;
+}
+
+size_t sw_exchange_plan(const struct sw_net *net)
+{
+    struct sw_exchange e = {.workers = net->workers};
+    return plan(&e, net);
 }
 
 int sw_exchange_new(struct sw_net *const *nets, int workers, struct sw_device *host,
@@ -83,7 +93,7 @@ int sw_exchange_new(struct sw_net *const *nets, int workers, struct sw_device *h
     if (!e->at)
         rc = sw_err_nomem(err, "the exchange of features", pieces * sizeof *e->at);
     if (rc == SW_OK) {
-        plan(e, nets[0]);
+        e->bytes = plan(e, nets[0]);
         rc = sw_device_alloc(host, e->bytes, "features under way between workers", &memory, err);
         e->memory = memory;
     }
@@ -104,11 +114,6 @@ void sw_exchange_free(struct sw_exchange *e)
     sw_device_free(e->host, e->memory, e->bytes);
     sw_free(e->at);
     sw_free(e);
-}
-
-size_t sw_exchange_bytes(const struct sw_exchange *e)
-{
-    return e ? e->bytes : 0;
 }
 
 int64_t sw_net_moved_bytes(const struct sw_net *net, int from, int to)

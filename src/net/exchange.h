@@ -18,7 +18,8 @@ int sw_exchange_new(struct sw_net *const *nets, int workers, struct sw_device *h
                     int (*meet)(void *user, int worker), void *user, struct sw_exchange **out,
                     struct sw_err *err) SW_MUST_CHECK;
 void sw_exchange_free(struct sw_exchange *e); /* NULL is accepted */
-size_t sw_exchange_bytes(const struct sw_exchange *e);
+/* What sw_exchange_new would take for nets like this one. */
+size_t sw_exchange_plan(const struct sw_net *net);
 
 /* Feature bytes that worker `from` sends to worker `to` in one forward and, in training, backward
  * pass. */

@@ -21,16 +21,25 @@ static enum sw_partition wanted(const struct sw_net *net, const struct sw_net_no
     return *own ? (enum sw_partition)conf->partition : net->partition;
 }
 
+/* Why the layer cannot be split by columns, or NULL. */
+static const char *why_not(const struct sw_net *net, const struct sw_net_node *node)
+{
+    const struct sw_layer_type *type = type_of(node);
+    if (type->split == SW_SPLIT_NONE)
+        return type->split_reason ? type->split_reason : "it has no rule for it";
+    return type->refuses_split ? type->refuses_split(node->layer.conf, net->workers) : NULL;
+}
+
 static enum sw_dist dist_of(struct sw_net *net, const struct sw_net_node *node)
 {
     bool own;
     enum sw_partition p = wanted(net, node, &own);
     const struct sw_layer_type *type = type_of(node);
     bool fixed = type->role != SW_ROLE_NEURON; /* losses and metrics count each worker's own rows */
-    bool refused = (p == SW_PARTITION_COLUMNS && type->split == SW_SPLIT_NONE) ||
-                   (p == SW_PARTITION_NONE && fixed);
-    const char *reason =
-        type->split_reason ? type->split_reason : "it has no rule for being split by columns";
+    const char *reason = p == SW_PARTITION_COLUMNS         ? why_not(net, node)
+                         : p == SW_PARTITION_NONE && fixed ? type->split_reason
+                                                           : NULL;
+    bool refused = reason != NULL;
     if (refused && own)
         sw_recipe_error(net->recipe, node->section, "partition", "%s cannot: %s", type->base.name,
                         reason);

@@ -64,7 +64,8 @@ struct sw_job_layer {
     const char *algorithm; /* of the plan, or NULL */
     const char *src;       /* comma-separated */
     bool in_place, fused;
-    bool train, eval; /* which nets have it */
+    const char *spread; /* over the group: rows, columns, full, one */
+    bool train, eval;   /* which nets have it */
     int64_t params;
     size_t param_bytes, feature_bytes, gradient_bytes, saved_bytes, scratch_bytes;
     double flops_forward, flops_backward; /* of one batch */
@@ -75,15 +76,16 @@ struct sw_job_plan {
     int layer_count;
     const struct sw_job_layer *layers;
     int64_t params, steps, batch, eval_batch;
-    size_t param_bytes;  /* values */
-    size_t state_bytes;  /* gradients, updater state, running statistics */
-    size_t arena_bytes;  /* features, gradients, scratch: shared by both nets */
-    size_t batch_bytes;  /* prefetched batches */
-    size_t plan_bytes;   /* what plans hold for themselves */
-    size_t memory_bytes; /* the peak: all of the above */
+    size_t param_bytes;    /* values */
+    size_t state_bytes;    /* gradients, updater state, running statistics */
+    size_t arena_bytes;    /* features, gradients, scratch: shared by both nets */
+    size_t batch_bytes;    /* prefetched batches */
+    size_t exchange_bytes; /* features under way between workers */
+    size_t memory_bytes;   /* the peak: all of the above */
     double flops_per_sample;
     const struct sw_placement *placement;
     const char *fallback; /* announcement lines, or "" */
+    const char *notes;    /* what the partitioner decided otherwise than asked net-wide, or \"\" */
 };
 const struct sw_job_plan *sw_job_plan(const struct sw_job *job);
 const struct sw_recipe *sw_job_recipe(const struct sw_job *job);

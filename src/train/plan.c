@@ -45,6 +45,7 @@ static void fill_row(const struct sw_net *net, int i, struct sw_job_layer *row)
     row->src = src ? src : "";
     row->in_place = sw_net_is_in_place(net, i);
     row->fused = sw_net_is_fused(net, i);
+    row->spread = sw_net_spread_name(net, i);
     row->feature_bytes = input || row->in_place ? 0 : bytes;
     row->gradient_bytes =
         sw_net_has_backward(net, i) && l->type->role == SW_ROLE_NEURON && !row->in_place ? bytes
@@ -137,9 +138,12 @@ int sw_job_describe(struct sw_job *job, struct sw_err *err)
     p->state_bytes += sw_states_bytes(job);
     p->arena_bytes = arena_bytes(job);
     p->batch_bytes = sw_job_batch_bytes(job);
-    p->plan_bytes = sw_cpu_bytes_in_use();
+    p->exchange_bytes = sw_exchange_plan(job->workers[0].train);
+    if (job->workers[0].eval)
+        p->exchange_bytes += sw_exchange_plan(job->workers[0].eval);
+    p->notes = sw_net_notes(job->workers[0].train);
     p->memory_bytes =
-        p->param_bytes + p->state_bytes + p->arena_bytes + p->batch_bytes + p->plan_bytes;
+        p->param_bytes + p->state_bytes + p->arena_bytes + p->batch_bytes + p->exchange_bytes;
     p->placement = job->placement;
     p->fallback = sw_buf_text(&job->fallback_text);
     for (int s = 0; s < SW_SPLITS; s++)
