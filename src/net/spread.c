@@ -22,6 +22,8 @@ static enum sw_partition wanted(const struct sw_net *net, const struct sw_net_no
     *own = sw_section_is_set(node->section, "partition");
     if (*own)
         return (enum sw_partition)conf->partition;
+    if (!job)
+        return SW_PARTITION_ROWS; /* a recipe of layers alone */
     return (enum sw_partition)((const struct sw_job_conf *)job->common)->partition;
 }
 
