@@ -117,7 +117,7 @@ static inline uint32_t wanted(const struct rig *g)
 {
     uint32_t mask = 0;
     if (!g->how.evaluation && !g->how.no_data && g->layer.type->backward)
-        for (int k = 0; k < g->layer.src_count; k++)
+        for (int k = 0; k < g->layer.src_count && k < RIG_SRCS; k++)
             mask |= (uint32_t)(g->src[k].desc.dtype == SW_F32) << k;
     return mask;
 }
