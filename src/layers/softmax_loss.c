@@ -54,6 +54,7 @@ static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_e
     }
     l->dst.desc = st->plain; /* the probabilities; kept for backward */
     l->backward_reads_dst = true;
+    l->backward_reads_src = 1u << 1; /* the labels */
     l->flops_forward = 5.0 * (double)sw_desc_count(in);
     l->flops_backward = 2.0 * (double)sw_desc_count(in);
     return SW_OK;

@@ -117,7 +117,7 @@ static inline uint32_t wanted(const struct rig *g)
 {
     uint32_t mask = 0;
     if (!g->how.evaluation && !g->how.no_data && g->layer.type->backward)
-        for (int k = 0; k < g->layer.src_count; k++)
+        for (int k = 0; k < g->layer.src_count && k < RIG_SRCS; k++)
             mask |= (uint32_t)(g->src[k].desc.dtype == SW_F32) << k;
     return mask;
 }
@@ -365,7 +365,7 @@ static inline void hide_from_backward(struct rig *g)
     struct sw_layer *l = &g->layer;
     for (int k = 0; k < l->src_count; k++) {
         bool reads = l->backward_reads_src >> k & 1;
-        if (!reads && g->src[k].desc.dtype == SW_F32 && !(k == 0 && g->data_in_place))
+        if (!reads && !(k == 0 && g->data_in_place))
             poison(g->src[k].data, sw_desc_bytes(&g->src[k].desc));
         if (l->src_grad[k] && !(k == 0 && g->grad_in_place))
             poison(l->src_grad[k], sw_desc_bytes(&g->src[k].desc));
