@@ -4,6 +4,22 @@
  * dropout and augmentation that several workers train to what one trains. */
 #include "train_support.h"
 
+#include <dlfcn.h>
+
+/* This program's sw_cpu_open takes the place of the library's, and calls it: memory of the CPU may
+ * be treated as that of a device that the host does not reach, into which everything is copied. */
+static bool out_of_reach;
+
+int sw_cpu_open(bool reference, struct sw_device **out, struct sw_err *err)
+{
+    int (*real)(bool, struct sw_device **, struct sw_err *);
+    *(void **)&real = dlsym(RTLD_NEXT, "sw_cpu_open");
+    int rc = real(reference, out, err);
+    if (rc == SW_OK)
+        (*out)->host_memory = !out_of_reach;
+    return rc;
+}
+
 /* ---- sums ---- */
 
 enum { ROUNDS = 600, MOST_WORKERS = 5, MOST_VALUES = 37 };
@@ -266,6 +282,46 @@ static void evaluation_reads_the_running_statistics(void **state)
     assert_true(fabs(slow.metric[0].value - t.last[SW_JOB_EVAL].metric[0].value) < 1e-5);
 }
 
+static void check_reach(struct trial *t)
+{
+    assert_true(t->job->device->host_memory == !out_of_reach);
+    assert_true(t->job->workers[1].stream->dev->host_memory == !out_of_reach);
+}
+
+/* Statistics on their way between the job and its workers' devices: for checkpoints, evaluations of
+ * all workers, resume and evaluation alone. */
+static void devices_out_of_reach_keep_the_same_statistics(void **state)
+{
+    (void)state;
+    static const char two[] = "cluster.workers_per_group=2";
+    struct trial near = {.recipe = norm_recipe,
+                         .oversubscribe = true,
+                         .name = "near",
+                         .sets = {two, "job.eval_every=5"},
+                         .before = check_reach};
+    struct trial far = near;
+    struct sw_job_event e;
+    struct sw_err err = {0};
+    trial_ok(&near);
+    out_of_reach = true;
+    far.name = "far";
+    trial_ok(&far);
+    norm(.name = "far-half", .sets = {two}, .steps = 10);
+    norm(.resume = "far-half", .resume_step = 10, .steps = 20);
+    int rc = evaluate(checkpoint_path("far", 20), &e, &err);
+    out_of_reach = false;
+    assert_int_equal(rc, SW_OK);
+    assert_same_tensors(checkpoint_path("near", 20), checkpoint_path("far", 20));
+    assert_same_tensors(checkpoint_path("near", 20), checkpoint_path("far-half", 20));
+    assert_true(near.last[SW_JOB_EVAL].metric[0].value == far.last[SW_JOB_EVAL].metric[0].value);
+    assert_true(fabs(e.metric[0].value - far.last[SW_JOB_EVAL].metric[0].value) < 1e-5);
+    assert_true(
+        ask("SELECT count(*) = 4 FROM metrics a JOIN metrics b USING (split, name, step)"
+            " WHERE a.run_id = %d AND b.run_id = %d AND name = 'loss' AND split = 'test' AND"
+            " a.value = b.value",
+            run_id("near"), run_id("far")));
+}
+
 static int emit_all(void *user, struct sw_st_sink *sink, struct sw_err *err)
 {
     const void *const *bytes = user;
@@ -358,6 +414,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(resuming_goes_on_with_the_running_statistics, home_begin,
                                         home_end),
         cmocka_unit_test_setup_teardown(evaluation_reads_the_running_statistics, home_begin,
+                                        home_end),
+        cmocka_unit_test_setup_teardown(devices_out_of_reach_keep_the_same_statistics, home_begin,
                                         home_end),
         cmocka_unit_test_setup_teardown(weights_without_statistics_are_refused_by_evaluation_only,
                                         home_begin, home_end),
