@@ -138,4 +138,33 @@ void sw_kernel_unblock_channels(int threads, int64_t rows, int64_t channels, int
 void sw_kernel_zero_channel_padding(int threads, int64_t rows, int64_t channels, int64_t pixels,
                                     int64_t block, float *blocked);
 
+/* ---- batch_norm.c: sums and normalisation by channel; formulas there ---- */
+
+/* Where the elements of a channel lie. Channels are in groups of `lanes` neighbours: 16 or less, or
+ * 1 when the neighbours are pixels (plain NCHW; pixel_stride is 1 then). */
+struct sw_kernel_channels {
+    int64_t channels, rows, pixels;
+    int64_t row_stride, pixel_stride, group_stride; /* elements */
+    int lanes;
+    bool padded; /* the last group has all its lanes in storage, zeros where there is no channel */
+};
+
+enum { SW_KERNEL_CHANNEL_PARTS = 16, SW_KERNEL_CHANNEL_LANES = 16 };
+
+/* sums[c] = sum of x, sums[channels + c] = sum of x^2. parts: room for 2 * PARTS * channels. */
+void sw_kernel_channel_sums(int threads, const struct sw_kernel_channels *k, const float *x,
+                            double *parts, double *sums);
+/* sums[c] = sum of dy, sums[channels + c] = sum of dy (x - mean) inv_std. */
+void sw_kernel_channel_sums_backward(int threads, const struct sw_kernel_channels *k,
+                                     const float *x, const float *mean, const float *inv_std,
+                                     const float *dy, double *parts, double *sums);
+/* y = factor (x - mean) + bias; y may be x. */
+void sw_kernel_channel_normalise(int threads, const struct sw_kernel_channels *k, const float *x,
+                                 const float *mean, const float *factor, const float *bias,
+                                 float *y);
+/* dx = a dy - b - c (x - mean); dx may be dy. */
+void sw_kernel_channel_backward(int threads, const struct sw_kernel_channels *k, const float *x,
+                                const float *mean, const float *a, const float *b, const float *c,
+                                const float *dy, float *dx);
+
 #endif

@@ -71,10 +71,17 @@ static void layer_row(struct sw_columns *t, const struct sw_job_layer *l, bool v
     bytes_cell(t, l->scratch_bytes);
     count_cell(t, l->flops_forward);
     count_cell(t, l->flops_backward);
-    sw_columns_cell(t, "%s%s%s", l->in_place ? "in place " : "", l->fused ? "fused " : "",
-                    l->train && l->eval ? ""
-                    : l->train          ? "train only"
-                                        : "eval only");
+    struct sw_buf notes = {0};
+    const char *const words[] = {strcmp(l->spread, "rows") == 0 ? NULL : l->spread,
+                                 l->in_place ? "in place" : NULL, l->fused ? "fused" : NULL,
+                                 l->train && l->eval ? NULL
+                                 : l->train          ? "train only"
+                                                     : "eval only"};
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (words[i])
+            sw_buf_printf(&notes, "%s%s", notes.length ? ", " : "", words[i]);
+    sw_columns_cell(t, "%s", sw_buf_text(&notes));
+    sw_buf_fini(&notes);
     if (!verbose)
         return;
     sw_columns_cell(t, "%s", l->src ? l->src : "");
@@ -109,7 +116,7 @@ static void print_memory(struct sw_buf *out, const struct sw_job_plan *p, size_t
         {"gradients and updater state", p->state_bytes},
         {"features, their gradients, scratch", p->arena_bytes},
         {"batches", p->batch_bytes},
-        {"plans", p->plan_bytes},
+        {"features between workers", p->exchange_bytes},
     };
     for (size_t i = 0; i < sizeof part / sizeof *part; i++)
         sw_buf_printf(out, "             %10s  %s\n", sw_human_bytes(text, (double)part[i].bytes),
@@ -179,6 +186,7 @@ static void json_layer(struct sw_json_writer *w, const struct sw_job_layer *l)
     json_shape(w, l->shape);
     sw_json_string(w, "layout", l->layout);
     sw_json_string(w, "algorithm", l->algorithm);
+    sw_json_string(w, "spread", l->spread);
     sw_json_bool(w, "in_place", l->in_place);
     sw_json_bool(w, "fused", l->fused);
     sw_json_bool(w, "train", l->train);
@@ -201,7 +209,7 @@ static void json_memory(struct sw_json_writer *w, const struct sw_job_plan *p, s
     sw_json_int(w, "state_bytes", (int64_t)p->state_bytes);
     sw_json_int(w, "arena_bytes", (int64_t)p->arena_bytes);
     sw_json_int(w, "batch_bytes", (int64_t)p->batch_bytes);
-    sw_json_int(w, "plan_bytes", (int64_t)p->plan_bytes);
+    sw_json_int(w, "exchange_bytes", (int64_t)p->exchange_bytes);
     sw_json_int(w, "base_bytes", (int64_t)base);
     sw_json_int(w, "rss_bytes", (int64_t)(p->memory_bytes + base));
 }
@@ -246,6 +254,8 @@ static int check(const struct sw_cli_common *o)
         .sets = o->sets.items,
         .set_count = o->sets.count,
         .device = o->device,
+        .framework = o->framework,
+        .oversubscribe = o->oversubscribe,
     };
     int code;
 

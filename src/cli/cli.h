@@ -87,6 +87,8 @@ struct sw_cli_common {
     struct sw_cli_list sets; /* --set */
     const char *device;      /* --device, or NULL */
     const char *db;          /* --db, or NULL */
+    const char *framework;   /* --framework, or NULL */
+    bool oversubscribe;
     bool json, quiet;
     int verbose;
     char **args; /* borrowed from argv, NULL-terminated */
@@ -101,7 +103,9 @@ enum sw_cli_takes {
     SW_CLI_JSON = 8,
     SW_CLI_QUIET = 16,
     SW_CLI_VERBOSE = 32,
-    SW_CLI_ALL = 63,
+    SW_CLI_FRAMEWORK = 64,
+    SW_CLI_OVERSUBSCRIBE = 128,
+    SW_CLI_ALL = 255,
 };
 
 struct sw_cli_spec {

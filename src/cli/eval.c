@@ -33,7 +33,7 @@ static const struct sw_cli_spec spec = {
     .about =
         "Prints loss and metrics of trained weights: one pass over a split, every sample once.\n"
         "Writes nothing.",
-    .takes = SW_CLI_ALL,
+    .takes = SW_CLI_ALL & ~(unsigned)(SW_CLI_FRAMEWORK | SW_CLI_OVERSUBSCRIBE),
     .options = options_of_eval,
     .min_args = 1,
     .max_args = 1,
@@ -177,6 +177,7 @@ static int evaluate(const struct options *o)
         .sets = o->common.sets.items,
         .set_count = o->common.sets.count,
         .device = o->common.device,
+        .one_worker = true,
         .db = o->common.db,
     };
     int code;

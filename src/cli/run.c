@@ -1,7 +1,6 @@
 /* singa-ws run: trains what a recipe says. */
 #include "base/os.h"
 #include "cli/share/trainer.h"
-#include "tensor/safetensors.h"
 
 struct options {
     struct sw_cli_common common;
@@ -52,15 +51,6 @@ static const struct sw_cli_spec spec = {
     .arg_name = "RECIPE",
 };
 
-/* Weights that are not there are found before a run is begun. */
-static int look_at(const char *weights, struct sw_err *err)
-{
-    struct sw_st_file *f = NULL;
-    int rc = weights ? sw_st_open(weights, false, &f, err) : SW_OK;
-    sw_st_close(f);
-    return rc;
-}
-
 static int train(const struct options *o, const char *command)
 {
     struct sw_trainer t = {0};
@@ -70,6 +60,8 @@ static int train(const struct options *o, const char *command)
         .sets = o->common.sets.items,
         .set_count = o->common.sets.count,
         .device = o->common.device,
+        .framework = o->common.framework,
+        .oversubscribe = o->common.oversubscribe,
         .name = o->name,
         .out_dir = o->out_dir,
         .db = o->common.db,
@@ -81,8 +73,6 @@ static int train(const struct options *o, const char *command)
     int rc = sw_trainer_init(&t, &o->common, &err);
     if (rc == SW_OK)
         rc = sw_trainer_open(&t, &job, &err);
-    if (rc == SW_OK)
-        rc = look_at(o->init_from, &err);
     code = rc == SW_OK ? sw_trainer_run(&t) : sw_trainer_refuse(&t, rc, &err);
     sw_trainer_fini(&t);
     return code;

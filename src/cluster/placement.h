@@ -21,7 +21,7 @@ struct sw_cluster_shape {
 
 struct sw_placement_row {
     char unit[32];   /* worker0.1, server0.0: group and index inside it */
-    char device[16]; /* cpu */
+    char device[32]; /* cpu */
     int numa;        /* hwloc logical number of the (first) node; -1: memory of none is allowed */
     uint64_t node_mask;       /* bit i: index in machine->nodes */
     struct sw_core_set cores; /* sw_core_set_text writes them "0-1" or "0,2" */

@@ -59,6 +59,11 @@ int sw_channel_try_receive(struct sw_channel *c, struct sw_message *m)
     return sw_queue_try_pop(&c->queue, m);
 }
 
+bool sw_channel_pending(const struct sw_channel *c)
+{
+    return sw_queue_pending(&c->queue);
+}
+
 void sw_channel_close(struct sw_channel *c)
 {
     sw_queue_close(&c->queue);

@@ -50,6 +50,8 @@ int sw_channel_send(struct sw_channel *c, const struct sw_message *m) SW_MUST_CH
 int sw_channel_receive(struct sw_channel *c, struct sw_message *m) SW_MUST_CHECK;
 /* SW_ERR_BUSY when there is none. */
 int sw_channel_try_receive(struct sw_channel *c, struct sw_message *m) SW_MUST_CHECK;
+/* Is something waiting to be received? Any thread; takes no lock. */
+bool sw_channel_pending(const struct sw_channel *c);
 void sw_channel_close(struct sw_channel *c);
 void sw_channel_close_v(void *channel); /* for sw_fault_attach */
 

@@ -160,6 +160,8 @@ static void role_main(void *arg)
     struct role *role = arg;
     struct claim c;
     struct sw_err err = {0};
+    if (role->owner->args.begin)
+        role->owner->args.begin(role->owner->args.begin_user);
     while (claim_rows(role->owner, &c)) {
         if (fill_rows(role->owner, &role->reader, &c, &err)) {
             fail(role->owner, &err);

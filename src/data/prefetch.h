@@ -36,7 +36,9 @@ struct sw_prefetch_args {
     int slots;                      /* batches in flight, the one being used included; 2 or more */
     int threads;                    /* 1 or more */
     unsigned fields;                /* bit f: field f is wanted */
-    struct sw_fault *fault;         /* borrowed; may be NULL: errors then come from next */
+    void (*begin)(void *user); /* called by each thread as it starts: to bind itself; or NULL */
+    void *begin_user;
+    struct sw_fault *fault; /* borrowed; may be NULL: errors then come from next */
     /* Memory of the slots, one block; both NULL: pages of the operating system. */
     int (*alloc)(void *user, size_t bytes, const char *what, void **out, struct sw_err *err);
     void (*free)(void *user, void *p, size_t bytes);

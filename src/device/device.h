@@ -4,7 +4,10 @@
  *
  * Thread rule: a struct sw_device is frozen after opening. A stream belongs to one worker; its
  * functions are called by that worker's thread only. Everything queued on one stream runs in order.
- * On `cpu` a stream runs each operation at once, with the calling thread's OpenMP team. */
+ * On `cpu` a stream runs each operation at once, with the calling thread's OpenMP team. Elsewhere
+ * an operation runs some time later: what it gets by pointer stays valid until it has run, and an
+ * error that it meets is returned by a later call on the stream, sw_stream_wait at the latest, and
+ * by all after it. */
 #ifndef SW_DEVICE_DEVICE_H
 #define SW_DEVICE_DEVICE_H
 
@@ -27,7 +30,8 @@ enum sw_activation {
     SW_ACT_COUNT
 };
 
-/* What a step's kernels read: one struct per worker, filled before the step begins. */
+/* What a step's kernels read, in device memory: one struct per worker, written before the step
+ * begins. Host code never reads it through the pointer that operations get. */
 struct sw_step {
     uint64_t step; /* t-1 while the t-th update is computed: Philox counter and schedule index */
     int64_t first_row;    /* global index of the worker's row 0 in the batch */
@@ -35,14 +39,57 @@ struct sw_step {
     float backward_scale; /* 1 / global weight of the batch, times the loss scale */
 };
 
+/* What a loss or metric answers, in device memory: the sum over valid rows and how much weight
+ * (rows) it stands for. */
+struct sw_result {
+    double sum, weight;
+};
+
+/* Memory of a device: handed out and not given back, the most so far, and what there is (0: as much
+ * as the machine has). */
+struct sw_device_bytes {
+    size_t in_use, peak, capacity;
+};
+
+/* Dropout of an output or of a part of its columns. */
+struct sw_dropout {
+    struct sw_philox key;
+    uint32_t threshold; /* words below it are dropped */
+    float scale;        /* of what is kept */
+    int64_t first_channel,
+        channels;  /* the part's place in the whole; channels 0: it is the whole */
+    bool all_rows; /* row 0 is the batch's row 0, whatever the worker's rows are */
+};
+
+/* Batch normalisation of a feature [N, C, ...]: a mean and a variance per channel, over all its
+ * elements. Arrays without another type are [C] floats in device memory; an operation takes over
+ * the struct itself, not what it points to. */
+enum { SW_BATCH_NORM_PARTS = 16 };
+struct sw_batch_norm {
+    struct sw_desc desc; /* of x, y and their gradients */
+    float eps, momentum;
+    double *sums;  /* [2 C + 1]: two sums per channel, and the elements that each is of */
+    void *scratch; /* sw_batch_norm_scratch bytes */
+    const float *scale, *bias;
+    float *mean, *inv_std; /* of the batch */
+    const float *running_mean, *running_variance;
+    float *update_mean, *update_variance; /* the running ones where they are kept up, else NULL */
+};
+static inline size_t sw_batch_norm_scratch(const struct sw_desc *d)
+{
+    return (size_t)(2 * SW_BATCH_NORM_PARTS * d->dim[1]) * sizeof(double);
+}
+
 /* How an operation is asked for by a layer; see sw_op_* below for what each does. */
 struct sw_device_ops {
     const char *kind; /* cpu, sim, cuda */
     void (*close)(struct sw_device *dev);
+    void (*cancel)(struct sw_device *dev);
 
     int (*alloc)(struct sw_device *dev, size_t bytes, const char *what, void **out,
                  struct sw_err *err);
     void (*free)(struct sw_device *dev, void *p, size_t bytes);
+    struct sw_device_bytes (*bytes)(struct sw_device *dev);
 
     int (*stream_new)(struct sw_device *dev, int threads, struct sw_stream **out,
                       struct sw_err *err);
@@ -53,7 +100,13 @@ struct sw_device_ops {
     void (*event_free)(struct sw_event *e);
     int (*event_record)(struct sw_stream *s, struct sw_event *e, struct sw_err *err);
     int (*event_wait)(struct sw_stream *s, struct sw_event *e, struct sw_err *err);
+    int (*event_host_wait)(struct sw_event *e, struct sw_err *err);
+    int (*call)(struct sw_stream *s, void (*fn)(void *user), void *user, struct sw_err *err);
     int (*copy)(struct sw_stream *s, void *dst, const void *src, size_t bytes, struct sw_err *err);
+    int (*copy_peer)(struct sw_stream *s, struct sw_device *dst_dev, void *dst,
+                     struct sw_device *src_dev, const void *src, size_t bytes, struct sw_err *err);
+    int (*copy_2d)(struct sw_stream *s, void *dst, size_t dst_pitch, const void *src,
+                   size_t src_pitch, size_t width, int64_t rows, struct sw_err *err);
     int (*fill_zero)(struct sw_stream *s, void *dst, size_t bytes, struct sw_err *err);
 
     int (*add)(struct sw_stream *s, float *y, const float *x, int64_t n, struct sw_err *err);
@@ -62,16 +115,29 @@ struct sw_device_ops {
     int (*activation_backward)(struct sw_stream *s, enum sw_activation f, float alpha,
                                const float *x, const float *y, const float *dy, float *dx,
                                int64_t n, struct sw_err *err);
-    int (*dropout)(struct sw_stream *s, const struct sw_desc *d, struct sw_philox key,
-                   const struct sw_step *step, uint32_t threshold, float scale, const float *x,
-                   float *y, struct sw_err *err);
+    int (*dropout)(struct sw_stream *s, const struct sw_desc *d, const struct sw_dropout *dropout,
+                   const struct sw_step *step, const float *x, float *y, struct sw_err *err);
     int (*softmax_loss)(struct sw_stream *s, int64_t rows, int64_t classes, const float *x,
-                        const int32_t *label, float *prob, double *loss_sum, struct sw_err *err);
-    int (*softmax_loss_backward)(struct sw_stream *s, int64_t rows, int64_t padded_rows,
-                                 int64_t classes, const float *prob, const int32_t *label,
-                                 float scale, float *dx, struct sw_err *err);
+                        const int32_t *label, const struct sw_step *step, float weight, float *prob,
+                        struct sw_result *result, struct sw_err *err);
+    int (*softmax_loss_backward)(struct sw_stream *s, int64_t rows, int64_t classes,
+                                 const float *prob, const int32_t *label,
+                                 const struct sw_step *step, float weight, float *dx,
+                                 struct sw_err *err);
     int (*accuracy)(struct sw_stream *s, int64_t rows, int64_t classes, int64_t top_k,
-                    const float *x, const int32_t *label, double *hits, struct sw_err *err);
+                    const float *x, const int32_t *label, const struct sw_step *step,
+                    struct sw_result *result, struct sw_err *err);
+    int (*batch_norm_sums)(struct sw_stream *s, const struct sw_batch_norm *b, const float *x,
+                           struct sw_err *err);
+    int (*batch_norm)(struct sw_stream *s, const struct sw_batch_norm *b, const float *x, float *y,
+                      struct sw_err *err);
+    int (*batch_norm_running)(struct sw_stream *s, const struct sw_batch_norm *b, const float *x,
+                              float *y, struct sw_err *err);
+    int (*batch_norm_sums_backward)(struct sw_stream *s, const struct sw_batch_norm *b,
+                                    const float *x, const float *dy, float *dscale, float *dbias,
+                                    struct sw_err *err);
+    int (*batch_norm_backward)(struct sw_stream *s, const struct sw_batch_norm *b, const float *x,
+                               const float *dy, float *dx, struct sw_err *err);
     int (*zero_padding)(struct sw_stream *s, const struct sw_desc *d, float *x, struct sw_err *err);
     int (*all_finite)(struct sw_stream *s, const float *x, int64_t n, bool *finite,
                       struct sw_err *err);
@@ -81,7 +147,8 @@ struct sw_device_ops {
 
 struct sw_device {
     const struct sw_device_ops *ops;
-    char name[32]; /* cpu, sim:0, cuda:0 */
+    bool host_memory; /* host code may read and write its memory, and operations run at once */
+    char name[32];    /* cpu, sim:0, cuda:0 */
     int index;
 };
 
@@ -94,9 +161,18 @@ struct sw_stream {
 int sw_cpu_open(bool reference, struct sw_device **out, struct sw_err *err) SW_MUST_CHECK;
 void sw_device_close(struct sw_device *dev); /* NULL is accepted */
 
+/* Gives up what is queued on the device's streams: it is dropped, and every wait and call returns
+ * SW_ERR_CANCELLED. An operation that runs just now still ends. Any thread; once is for ever. On
+ * `cpu` nothing is ever queued. */
+static inline void sw_device_cancel(struct sw_device *dev)
+{
+    dev->ops->cancel(dev);
+}
+void sw_device_cancel_v(void *device); /* for sw_fault_attach */
+
 /* Zeroed memory, aligned to 64 bytes, huge pages where large; what names it in errors. */
-static inline int sw_device_alloc(struct sw_device *dev, size_t bytes, const char *what, void **out,
-                                  struct sw_err *err)
+SW_MUST_CHECK static inline int sw_device_alloc(struct sw_device *dev, size_t bytes,
+                                                const char *what, void **out, struct sw_err *err)
 {
     return dev->ops->alloc(dev, bytes, what, out, err);
 }
@@ -105,14 +181,19 @@ static inline void sw_device_free(struct sw_device *dev, void *p, size_t bytes)
     if (p)
         dev->ops->free(dev, p, bytes);
 }
+/* Any thread. On `cpu` the sum over all CPU devices of the process. */
+static inline struct sw_device_bytes sw_device_bytes_of(struct sw_device *dev)
+{
+    return dev->ops->bytes(dev);
+}
 /* Bytes handed out by sw_device_alloc and not given back, over all CPU devices; and the peak. */
 size_t sw_cpu_bytes_in_use(void);
 size_t sw_cpu_bytes_peak(void);
 
 /* threads: the stream's math threads. The calling thread is the one that uses it, until another
  * attaches itself. */
-static inline int sw_stream_new(struct sw_device *dev, int threads, struct sw_stream **out,
-                                struct sw_err *err)
+SW_MUST_CHECK static inline int sw_stream_new(struct sw_device *dev, int threads,
+                                              struct sw_stream **out, struct sw_err *err)
 {
     return dev->ops->stream_new(dev, threads, out, err);
 }
@@ -127,85 +208,195 @@ static inline void sw_stream_free(struct sw_stream *s)
     if (s)
         s->dev->ops->stream_free(s);
 }
-/* Waits on the host until everything queued is done. */
-static inline int sw_stream_wait(struct sw_stream *s, struct sw_err *err)
+/* Waits on the host until everything queued is done. Also after an error nothing that was queued
+ * touches host memory any more. */
+SW_MUST_CHECK static inline int sw_stream_wait(struct sw_stream *s, struct sw_err *err)
 {
     return s->dev->ops->stream_wait(s, err);
 }
-static inline int sw_copy(struct sw_stream *s, void *dst, const void *src, size_t bytes,
-                          struct sw_err *err)
+
+/* Events mark places in streams of one kind of device; one stream at a time records an event. Free
+ * one at any time. */
+SW_MUST_CHECK static inline int sw_event_new(struct sw_device *dev, struct sw_event **out,
+                                             struct sw_err *err)
+{
+    return dev->ops->event_new(dev, out, err);
+}
+static inline void sw_event_free(struct sw_device *dev, struct sw_event *e)
+{
+    if (e)
+        dev->ops->event_free(e);
+}
+/* The event happens when the stream has done what is queued so far. */
+SW_MUST_CHECK static inline int sw_event_record(struct sw_stream *s, struct sw_event *e,
+                                                struct sw_err *err)
+{
+    return s->dev->ops->event_record(s, e, err);
+}
+/* What is queued from here on runs after the latest record that was asked for before this call; an
+ * event that nobody recorded is passed. When the recording stream fails, so does this one. */
+SW_MUST_CHECK static inline int sw_event_wait(struct sw_stream *s, struct sw_event *e,
+                                              struct sw_err *err)
+{
+    return s->dev->ops->event_wait(s, e, err);
+}
+/* The same on the host, for any thread: returns when the record has happened, or the error of the
+ * stream that was to record. */
+SW_MUST_CHECK static inline int sw_event_host_wait(struct sw_device *dev, struct sw_event *e,
+                                                   struct sw_err *err)
+{
+    return dev->ops->event_host_wait(e, err);
+}
+
+/* Calls fn(user) when everything queued so far is done, on a thread of the device's: it must be
+ * quick, and must not call functions of devices. Not called when the stream has failed before. */
+SW_MUST_CHECK static inline int sw_stream_call(struct sw_stream *s, void (*fn)(void *user),
+                                               void *user, struct sw_err *err)
+{
+    return s->dev->ops->call(s, fn, user, err);
+}
+
+/* Between the host's memory and the device's, or inside either; no overlap. Both sides are touched
+ * when the copy's turn has come, so that a host pointer must stay valid, its source unchanged and
+ * its destination unread, until the stream or an event was waited for. */
+SW_MUST_CHECK static inline int sw_copy(struct sw_stream *s, void *dst, const void *src,
+                                        size_t bytes, struct sw_err *err)
 {
     return s->dev->ops->copy(s, dst, src, bytes, err);
 }
-static inline int sw_fill_zero(struct sw_stream *s, void *dst, size_t bytes, struct sw_err *err)
+/* As sw_copy between two devices of one kind, or one of them and a device with host memory; s is a
+ * stream of either, not of the one with host memory. */
+SW_MUST_CHECK static inline int sw_copy_peer(struct sw_stream *s, struct sw_device *dst_dev,
+                                             void *dst, struct sw_device *src_dev, const void *src,
+                                             size_t bytes, struct sw_err *err)
+{
+    return s->dev->ops->copy_peer(s, dst_dev, dst, src_dev, src, bytes, err);
+}
+/* Copies rows of `width` bytes that lie a pitch apart on either side. */
+SW_MUST_CHECK static inline int sw_copy_2d(struct sw_stream *s, void *dst, size_t dst_pitch,
+                                           const void *src, size_t src_pitch, size_t width,
+                                           int64_t rows, struct sw_err *err)
+{
+    return s->dev->ops->copy_2d(s, dst, dst_pitch, src, src_pitch, width, rows, err);
+}
+SW_MUST_CHECK static inline int sw_fill_zero(struct sw_stream *s, void *dst, size_t bytes,
+                                             struct sw_err *err)
 {
     return s->dev->ops->fill_zero(s, dst, bytes, err);
 }
 
 /* y += x, n storage elements. */
-static inline int sw_op_add(struct sw_stream *s, float *y, const float *x, int64_t n,
-                            struct sw_err *err)
+SW_MUST_CHECK static inline int sw_op_add(struct sw_stream *s, float *y, const float *x, int64_t n,
+                                          struct sw_err *err)
 {
     return s->dev->ops->add(s, y, x, n, err);
 }
 /* y = f(x) element-wise over n storage elements; y may be x. alpha is used by leaky_relu only. */
-static inline int sw_op_activation(struct sw_stream *s, enum sw_activation f, float alpha,
-                                   const float *x, float *y, int64_t n, struct sw_err *err)
+SW_MUST_CHECK static inline int sw_op_activation(struct sw_stream *s, enum sw_activation f,
+                                                 float alpha, const float *x, float *y, int64_t n,
+                                                 struct sw_err *err)
 {
     return s->dev->ops->activation(s, f, alpha, x, y, n, err);
 }
 /* dx = dy f'(x); only gelu reads x, the others read y = f(x), so they work in place. dx may be dy.
  */
-static inline int sw_op_activation_backward(struct sw_stream *s, enum sw_activation f, float alpha,
-                                            const float *x, const float *y, const float *dy,
-                                            float *dx, int64_t n, struct sw_err *err)
+SW_MUST_CHECK static inline int sw_op_activation_backward(struct sw_stream *s, enum sw_activation f,
+                                                          float alpha, const float *x,
+                                                          const float *y, const float *dy,
+                                                          float *dx, int64_t n, struct sw_err *err)
 {
     return s->dev->ops->activation_backward(s, f, alpha, x, y, dy, dx, n, err);
 }
 /* y = x * scale where the element's Philox word is >= threshold, else 0. The counter is (step,
  * global row, element in channels-last order), so the mask depends on neither layout nor workers.
  * The same call on the gradient is the backward pass. y may be x. Padding stays zero. */
-static inline int sw_op_dropout(struct sw_stream *s, const struct sw_desc *d, struct sw_philox key,
-                                const struct sw_step *step, uint32_t threshold, float scale,
-                                const float *x, float *y, struct sw_err *err)
+SW_MUST_CHECK static inline int sw_op_dropout(struct sw_stream *s, const struct sw_desc *d,
+                                              const struct sw_dropout *dropout,
+                                              const struct sw_step *step, const float *x, float *y,
+                                              struct sw_err *err)
 {
-    return s->dev->ops->dropout(s, d, key, step, threshold, scale, x, y, err);
+    return s->dev->ops->dropout(s, d, dropout, step, x, y, err);
 }
-/* prob = softmax(x) by rows [rows, classes], plain; adds -log prob[label] over the rows to
- * *loss_sum. A label outside 0..classes-1 is SW_ERR_INVALID naming row and value. */
-static inline int sw_op_softmax_loss(struct sw_stream *s, int64_t rows, int64_t classes,
-                                     const float *x, const int32_t *label, float *prob,
-                                     double *loss_sum, struct sw_err *err)
+/* prob = softmax(x) of the first step->valid_rows of rows, [rows, classes] plain; *result becomes
+ * weight times the sum of -log prob[label] over them, and their number. A label outside
+ * 0..classes-1 is SW_ERR_INVALID naming row and value. */
+SW_MUST_CHECK static inline int sw_op_softmax_loss(struct sw_stream *s, int64_t rows,
+                                                   int64_t classes, const float *x,
+                                                   const int32_t *label, const struct sw_step *step,
+                                                   float weight, float *prob,
+                                                   struct sw_result *result, struct sw_err *err)
 {
-    return s->dev->ops->softmax_loss(s, rows, classes, x, label, prob, loss_sum, err);
+    return s->dev->ops->softmax_loss(s, rows, classes, x, label, step, weight, prob, result, err);
 }
-/* dx = scale * (prob - onehot(label)) for the first rows, 0 for the padding rows up to padded_rows.
+/* dx = weight * step->backward_scale * (prob - onehot(label)) for the valid rows, 0 for the rest.
  */
-static inline int sw_op_softmax_loss_backward(struct sw_stream *s, int64_t rows,
-                                              int64_t padded_rows, int64_t classes,
-                                              const float *prob, const int32_t *label, float scale,
-                                              float *dx, struct sw_err *err)
+SW_MUST_CHECK static inline int
+sw_op_softmax_loss_backward(struct sw_stream *s, int64_t rows, int64_t classes, const float *prob,
+                            const int32_t *label, const struct sw_step *step, float weight,
+                            float *dx, struct sw_err *err)
 {
-    return s->dev->ops->softmax_loss_backward(s, rows, padded_rows, classes, prob, label, scale, dx,
-                                              err);
+    return s->dev->ops->softmax_loss_backward(s, rows, classes, prob, label, step, weight, dx, err);
 }
-/* Adds to *hits the number of rows whose label is among the top_k largest scores; a tie counts as a
- * hit only when the label's index is lower. */
-static inline int sw_op_accuracy(struct sw_stream *s, int64_t rows, int64_t classes, int64_t top_k,
-                                 const float *x, const int32_t *label, double *hits,
-                                 struct sw_err *err)
+/* *result becomes the number of valid rows whose label is among the top_k largest scores, and the
+ * number of valid rows; a tie counts as a hit only when the label's index is lower. */
+SW_MUST_CHECK static inline int sw_op_accuracy(struct sw_stream *s, int64_t rows, int64_t classes,
+                                               int64_t top_k, const float *x, const int32_t *label,
+                                               const struct sw_step *step, struct sw_result *result,
+                                               struct sw_err *err)
 {
-    return s->dev->ops->accuracy(s, rows, classes, top_k, x, label, hits, err);
+    return s->dev->ops->accuracy(s, rows, classes, top_k, x, label, step, result, err);
+}
+/* sums becomes, per channel, the sum of x and of x^2 over all N rows, then the elements per
+ * channel.
+ */
+SW_MUST_CHECK static inline int sw_op_batch_norm_sums(struct sw_stream *s,
+                                                      const struct sw_batch_norm *b, const float *x,
+                                                      struct sw_err *err)
+{
+    return s->dev->ops->batch_norm_sums(s, b, x, err);
+}
+/* From these sums (or from those of several workers, added): mean and inv_std = 1 / sqrt(variance +
+ * eps) of the batch with the biased variance; y = scale (x - mean) inv_std + bias; and where they
+ * are given update = momentum update + (1 - momentum) batch, with the unbiased variance. y may be
+ * x. Padding stays zero. */
+SW_MUST_CHECK static inline int sw_op_batch_norm(struct sw_stream *s, const struct sw_batch_norm *b,
+                                                 const float *x, float *y, struct sw_err *err)
+{
+    return s->dev->ops->batch_norm(s, b, x, y, err);
+}
+/* y = scale (x - running_mean) / sqrt(running_variance + eps) + bias; y may be x. Reads no sums. */
+SW_MUST_CHECK static inline int sw_op_batch_norm_running(struct sw_stream *s,
+                                                         const struct sw_batch_norm *b,
+                                                         const float *x, float *y,
+                                                         struct sw_err *err)
+{
+    return s->dev->ops->batch_norm_running(s, b, x, y, err);
+}
+/* sums becomes, per channel, the sum of dy and of dy (x - mean) inv_std, then the elements per
+ * channel; dbias and dscale are these sums in float. */
+SW_MUST_CHECK static inline int
+sw_op_batch_norm_sums_backward(struct sw_stream *s, const struct sw_batch_norm *b, const float *x,
+                               const float *dy, float *dscale, float *dbias, struct sw_err *err)
+{
+    return s->dev->ops->batch_norm_sums_backward(s, b, x, dy, dscale, dbias, err);
+}
+/* dx from these sums, through mean and variance too; dx may be dy. Padding stays zero. */
+SW_MUST_CHECK static inline int sw_op_batch_norm_backward(struct sw_stream *s,
+                                                          const struct sw_batch_norm *b,
+                                                          const float *x, const float *dy,
+                                                          float *dx, struct sw_err *err)
+{
+    return s->dev->ops->batch_norm_backward(s, b, x, dy, dx, err);
 }
 /* Sets the elements of x that lie in d's padding to zero: after operations with f(0) != 0. */
-static inline int sw_op_zero_padding(struct sw_stream *s, const struct sw_desc *d, float *x,
-                                     struct sw_err *err)
+SW_MUST_CHECK static inline int sw_op_zero_padding(struct sw_stream *s, const struct sw_desc *d,
+                                                   float *x, struct sw_err *err)
 {
     return s->dev->ops->zero_padding(s, d, x, err);
 }
 /* *finite becomes whether all n elements are finite. Waits for the answer. */
-static inline int sw_op_all_finite(struct sw_stream *s, const float *x, int64_t n, bool *finite,
-                                   struct sw_err *err)
+SW_MUST_CHECK static inline int sw_op_all_finite(struct sw_stream *s, const float *x, int64_t n,
+                                                 bool *finite, struct sw_err *err)
 {
     return s->dev->ops->all_finite(s, x, n, finite, err);
 }

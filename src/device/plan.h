@@ -100,18 +100,18 @@ struct sw_plan_makers {
                    struct sw_plan **out, struct sw_err *err);
 };
 
-static inline int sw_plan_forward(struct sw_plan *p, const struct sw_plan_args *a,
-                                  struct sw_err *err)
+SW_MUST_CHECK static inline int sw_plan_forward(struct sw_plan *p, const struct sw_plan_args *a,
+                                                struct sw_err *err)
 {
     return p->ops->forward(p, a, err);
 }
-static inline int sw_plan_backward_data(struct sw_plan *p, const struct sw_plan_args *a,
-                                        struct sw_err *err)
+SW_MUST_CHECK static inline int
+sw_plan_backward_data(struct sw_plan *p, const struct sw_plan_args *a, struct sw_err *err)
 {
     return p->ops->backward_data(p, a, err);
 }
-static inline int sw_plan_backward_weights(struct sw_plan *p, const struct sw_plan_args *a,
-                                           struct sw_err *err)
+SW_MUST_CHECK static inline int
+sw_plan_backward_weights(struct sw_plan *p, const struct sw_plan_args *a, struct sw_err *err)
 {
     return p->ops->backward_weights(p, a, err);
 }

@@ -116,7 +116,8 @@ int sw_history_producer_new(struct sw_history *h, struct sw_history_producer **o
 int sw_history_series(struct sw_history *h, const char *split, const char *name, int *series,
                       struct sw_err *err) SW_MUST_CHECK;
 /* A handle for a way that bytes go: units are workerG.I, serverG.I, a device; kind is one of param,
- * feature, sync, h2d, d2h. Any thread may call. Errors: SW_ERR_NOMEM, also at 1024 links. */
+ * shared (handed over in place, nothing moved), feature, sync, h2d, d2h. Any thread may call.
+ * Errors: SW_ERR_NOMEM, also at 1024 links. */
 int sw_history_link(struct sw_history *h, const char *from_unit, const char *to_unit,
                     const char *kind, int *link, struct sw_err *err) SW_MUST_CHECK;
 

@@ -45,11 +45,9 @@ static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_e
 static int forward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *err)
 {
     const struct conf *c = l->conf;
-    double hits = 0;
-    int rc = sw_op_accuracy(r->stream, r->step->valid_rows, sw_desc_features(&l->src[0]->desc),
-                            c->top_k, l->src[0]->data, l->src[1]->data, &hits, err);
-    *l->result = (struct sw_result){.sum = hits, .weight = (double)r->step->valid_rows};
-    return rc;
+    const struct sw_desc *in = &l->src[0]->desc;
+    return sw_op_accuracy(r->stream, in->dim[0], sw_desc_features(in), c->top_k, l->src[0]->data,
+                          l->src[1]->data, r->step, l->result, err);
 }
 
 static const struct sw_layer_example examples[] = {
@@ -64,6 +62,7 @@ const struct sw_layer_type sw_layer_accuracy = {
              .opts = opts,
              .conf_bytes = sizeof(struct conf)},
     .role = SW_ROLE_METRIC,
+    .split_reason = "a row is right or wrong by all its scores",
     .min_src = 2,
     .max_src = 2,
     .setup = setup,

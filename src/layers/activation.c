@@ -102,6 +102,7 @@ const struct sw_layer_type sw_layer_activation = {
              .opts = opts,
              .conf_bytes = sizeof(struct conf)},
     .role = SW_ROLE_NEURON,
+    .split = SW_SPLIT_ELEMENTWISE,
     .min_src = 1,
     .max_src = 1,
     .state_bytes = sizeof(struct state),

@@ -42,7 +42,8 @@ static const struct sw_opt opts[] = {
     {0},
 };
 
-static int find_shape(const struct sw_layer *l, struct sw_conv_shape *s, struct sw_err *err)
+static int find_shape(const struct sw_layer *l, int64_t outputs, struct sw_conv_shape *s,
+                      struct sw_err *err)
 {
     const struct conf *c = l->conf;
     const struct sw_desc *in = &l->src[0]->desc;
@@ -57,7 +58,7 @@ static int find_shape(const struct sw_layer *l, struct sw_conv_shape *s, struct 
     int64_t extent_h = sw_window_extent(w.kernel_h, c->dilation);
     int64_t extent_w = sw_window_extent(w.kernel_w, c->dilation);
     *s = (struct sw_conv_shape){
-        .outputs = c->outputs,
+        .outputs = outputs,
         .groups = c->groups,
         .kernel_h = w.kernel_h,
         .kernel_w = w.kernel_w,
@@ -80,13 +81,24 @@ static int find_shape(const struct sw_layer *l, struct sw_conv_shape *s, struct 
     return SW_OK;
 }
 
+static const char *refuses_split(const void *conf, int parts)
+{
+    const struct conf *c = conf;
+    if (c->groups > 1)
+        return "its groups of channels do not line up with the split";
+    return c->outputs < parts ? "it has fewer outputs than there are workers" : NULL;
+}
+
 static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_err *err)
 {
     struct sw_plan_state *st = l->state;
+    const struct conf *c = l->conf;
     struct sw_conv_shape shape;
+    int64_t first, outputs;
+    sw_setup_part(s, c->outputs, &first, &outputs);
     int rc = sw_layer_need_src(l, 0, 4, err);
     if (rc == SW_OK)
-        rc = find_shape(l, &shape, err);
+        rc = find_shape(l, outputs, &shape, err);
     if (rc != SW_OK)
         return rc;
     const struct sw_desc *in = &l->src[0]->desc;
@@ -100,7 +112,9 @@ static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_e
         return rc;
     int64_t taps = shape.kernel_h * shape.kernel_w;
     int64_t fan_in = in->dim[1] / shape.groups * taps;
-    sw_layer_use_plan(l, fan_in, shape.outputs / shape.groups * taps);
+    sw_layer_use_plan(l, fan_in, c->outputs / shape.groups * taps);
+    if (s->parts > 1)
+        sw_layer_mark_parts(l, first, c->outputs);
     l->flops_forward = 2.0 * (double)sw_desc_count(&l->dst.desc) * (double)fan_in;
     l->flops_backward = l->flops_forward * ((s->wants_grad & 1) ? 2 : 1);
     return SW_OK;
@@ -139,6 +153,8 @@ const struct sw_layer_type sw_layer_convolution = {
              .conf_bytes = sizeof(struct conf),
              .params = params},
     .role = SW_ROLE_NEURON,
+    .split = SW_SPLIT_OUTPUTS,
+    .refuses_split = refuses_split,
     .min_src = 1,
     .max_src = 1,
     .state_bytes = sizeof(struct sw_plan_state),

@@ -9,9 +9,7 @@ struct conf {
 };
 
 struct state {
-    struct sw_philox key;
-    uint32_t threshold; /* words below it are dropped */
-    float scale;
+    struct sw_dropout dropout;
 };
 
 static const struct sw_opt opts[] = {
@@ -32,9 +30,14 @@ static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_e
     int rc = sw_layer_need_src(l, 0, 0, err);
     if (rc != SW_OK)
         return rc;
-    st->key = sw_philox_stream(s->seed, SW_PURPOSE_DROPOUT, l->id);
-    st->threshold = (uint32_t)(c->ratio * 4294967296.0);
-    st->scale = (float)(1.0 / (1.0 - c->ratio));
+    st->dropout = (struct sw_dropout){
+        .key = sw_philox_stream(s->seed, SW_PURPOSE_DROPOUT, l->id),
+        .threshold = (uint32_t)(c->ratio * 4294967296.0),
+        .scale = (float)(1.0 / (1.0 - c->ratio)),
+        .first_channel = s->first_channel,
+        .channels = s->channels,
+        .all_rows = s->all_rows,
+    };
     l->dst.desc = l->src[0]->desc;
     l->in_place = true;
     l->flops_forward = l->flops_backward = (double)sw_desc_count(&l->dst.desc);
@@ -45,8 +48,8 @@ static int forward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *e
 {
     struct state *st = l->state;
     if (r->training)
-        return sw_op_dropout(r->stream, &l->dst.desc, st->key, r->step, st->threshold, st->scale,
-                             l->src[0]->data, l->dst.data, err);
+        return sw_op_dropout(r->stream, &l->dst.desc, &st->dropout, r->step, l->src[0]->data,
+                             l->dst.data, err);
     if (l->dst.data == l->src[0]->data)
         return SW_OK;
     return sw_copy(r->stream, l->dst.data, l->src[0]->data, sw_desc_bytes(&l->dst.desc), err);
@@ -55,8 +58,8 @@ static int forward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *e
 static int backward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *err)
 {
     struct state *st = l->state;
-    return sw_op_dropout(r->stream, &l->dst.desc, st->key, r->step, st->threshold, st->scale,
-                         l->dst.grad, l->src_grad[0], err);
+    return sw_op_dropout(r->stream, &l->dst.desc, &st->dropout, r->step, l->dst.grad,
+                         l->src_grad[0], err);
 }
 
 static const struct sw_layer_example examples[] = {
@@ -71,6 +74,7 @@ const struct sw_layer_type sw_layer_dropout = {
              .opts = opts,
              .conf_bytes = sizeof(struct conf)},
     .role = SW_ROLE_NEURON,
+    .split = SW_SPLIT_ELEMENTWISE,
     .min_src = 1,
     .max_src = 1,
     .state_bytes = sizeof(struct state),

@@ -24,15 +24,23 @@ static const struct sw_opt opts[] = {
     {0},
 };
 
+static const char *refuses_split(const void *conf, int parts)
+{
+    const struct conf *c = conf;
+    return c->outputs < parts ? "it has fewer outputs than there are workers" : NULL;
+}
+
 static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_err *err)
 {
     const struct conf *c = l->conf;
     struct sw_plan_state *st = l->state;
+    int64_t first, outputs;
+    sw_setup_part(s, c->outputs, &first, &outputs);
     int rc = sw_layer_need_src(l, 0, 0, err);
     if (rc != SW_OK)
         return rc;
     const struct sw_desc *in = &l->src[0]->desc;
-    struct sw_ip_shape shape = {.outputs = c->outputs,
+    struct sw_ip_shape shape = {.outputs = outputs,
                                 .bias = c->bias,
                                 .fuse_relu = s->fuse_relu,
                                 .weight_layout = sw_setup_layout(s, l, "weight")};
@@ -44,7 +52,9 @@ static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_e
         return rc;
     int64_t features = sw_desc_features(in);
     sw_layer_use_plan(l, features, c->outputs);
-    l->flops_forward = 2.0 * (double)in->dim[0] * (double)features * (double)c->outputs;
+    if (s->parts > 1)
+        sw_layer_mark_parts(l, first, c->outputs);
+    l->flops_forward = 2.0 * (double)in->dim[0] * (double)features * (double)outputs;
     l->flops_backward = l->flops_forward * ((s->wants_grad & 1) ? 2 : 1);
     return SW_OK;
 }
@@ -66,6 +76,8 @@ const struct sw_layer_type sw_layer_inner_product = {
              .conf_bytes = sizeof(struct conf),
              .params = params},
     .role = SW_ROLE_NEURON,
+    .split = SW_SPLIT_OUTPUTS,
+    .refuses_split = refuses_split,
     .min_src = 1,
     .max_src = 1,
     .state_bytes = sizeof(struct sw_plan_state),

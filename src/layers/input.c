@@ -44,6 +44,7 @@ const struct sw_layer_type sw_layer_input = {
              .opts = opts,
              .conf_bytes = sizeof(struct conf)},
     .role = SW_ROLE_INPUT,
+    .split_reason = "every worker reads its rows of the data",
     .min_src = 0,
     .max_src = 0,
     .setup = setup,

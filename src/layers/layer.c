@@ -4,6 +4,8 @@
 
 static const char *const include_choices[] = {"always", "train", "eval", NULL};
 
+static const char *const partitions[] = {"0", "1", "none", NULL}; /* enum sw_partition */
+
 const struct sw_opt sw_layer_opts[] = {
     {.key = "src",
      .help = "layers whose output this one reads, in order",
@@ -15,6 +17,11 @@ const struct sw_opt sw_layer_opts[] = {
      .offset = offsetof(struct sw_layer_conf, include),
      .def = "always",
      .choices = include_choices},
+    {.key = "partition",
+     .help = "how workers share it: 0 rows, 1 columns, none: whole on one; default: job.partition",
+     .type = SW_OPT_ENUM,
+     .offset = offsetof(struct sw_layer_conf, partition),
+     .choices = partitions},
     {0},
 };
 
@@ -26,6 +33,25 @@ const struct sw_layer_type *sw_layer_type_find(const char *name)
     return NULL;
 }
 
+void sw_setup_part(const struct sw_layer_setup *s, int64_t outputs, int64_t *first, int64_t *count)
+{
+    *first = 0;
+    *count = outputs;
+    if (s->parts <= 1)
+        return;
+    int64_t base = outputs / s->parts, larger = outputs % s->parts;
+    *first = base * s->part + (s->part < larger ? s->part : larger);
+    *count = base + (s->part < larger ? 1 : 0);
+}
+
+void sw_layer_mark_parts(struct sw_layer *l, int64_t first, int64_t whole)
+{
+    for (int p = 0; p < l->param_count; p++) {
+        l->param[p].part_first = first;
+        l->param[p].part_whole = whole;
+    }
+}
+
 struct sw_layer_param *sw_layer_add_param(struct sw_layer *l, const char *name,
                                           const struct sw_desc *layout, int64_t fan_in,
                                           int64_t fan_out)
@@ -34,6 +60,13 @@ struct sw_layer_param *sw_layer_add_param(struct sw_layer *l, const char *name,
     *p = (struct sw_layer_param){
         .name = name, .layout = *layout, .fan_in = fan_in, .fan_out = fan_out};
     return p;
+}
+
+void sw_layer_add_state(struct sw_layer *l, const char *name, const struct sw_desc *layout,
+                        double natural)
+{
+    l->keeps[l->keep_count++] =
+        (struct sw_layer_state){.name = name, .layout = *layout, .natural = natural};
 }
 
 int sw_layer_need_src(const struct sw_layer *l, int i, int ndim, struct sw_err *err)

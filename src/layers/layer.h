@@ -5,7 +5,13 @@
  * Life of a layer in a net: setup (shapes, plans, what it needs), then the net plans memory and
  * parameters and sets every pointer, then forward and backward run once per step, then teardown.
  * setup may fail half-way; teardown runs all the same, on a zeroed or partly filled state, and only
- * once. Nothing is allocated after setup. One owner: the worker of the stream. */
+ * once. Nothing is allocated after setup.
+ *
+ * Phases: a layer may need sums over the rows of all workers of its group, as synchronised batch
+ * normalisation does. Its pass then is a list of phases; each leaves its own sums in `sums`, and
+ * the next finds there those of the whole group, added up by the trainer in worker order.
+ *
+ * One owner: the worker of the stream. */
 #ifndef SW_LAYERS_LAYER_H
 #define SW_LAYERS_LAYER_H
 
@@ -13,7 +19,7 @@
 #include "device/plan.h"
 #include "recipe/option.h"
 
-enum { SW_LAYER_SRCS = 16, SW_LAYER_PARAMS = 4 };
+enum { SW_LAYER_SRCS = 16, SW_LAYER_PARAMS = 4, SW_LAYER_STATES = 2 };
 
 /* A feature between layers: values, and in training the gradient of the loss by them, both in the
  * layout `desc`. Memory belongs to the net's arena (to the batch for input layers). */
@@ -28,14 +34,21 @@ struct sw_layer_param {
     const char *name;      /* "weight", "bias"; static */
     struct sw_desc layout; /* storage; logical dimensions as in checkpoints */
     int64_t fan_in, fan_out;
-    const float *value; /* set by the net; stable during a step */
-    float *grad;        /* set by the net; NULL in an evaluation net */
+    double natural;                 /* what `init = auto` means where there is no fan-in */
+    int64_t part_first, part_whole; /* of dimension 0, when this is a part of a parameter that
+                                       several workers hold; part_whole 0: the whole */
+    const float *value;             /* set by the net; stable during a step */
+    float *grad;                    /* set by the net; NULL in an evaluation net */
 };
 
-/* What a loss or metric answers: the sum over valid rows and how much weight (rows) it stands for.
- */
-struct sw_result {
-    double sum, weight;
+/* State without gradient as its layer sees it (running statistics): kept once per job, the same for
+ * training and evaluation, saved in checkpoints as state.LAYER.NAME. */
+struct sw_layer_state {
+    const char *name;      /* "mean", "variance"; static */
+    struct sw_desc layout; /* plain; as in checkpoints */
+    double natural;        /* the initial value of every element */
+    const float *value;    /* set by the net; evaluation reads it */
+    float *update; /* set by the net: where the one net that keeps it up writes, else NULL */
 };
 
 struct sw_layer {
@@ -54,16 +67,21 @@ struct sw_layer {
     /* Filled by setup. */
     struct sw_layer_param param[SW_LAYER_PARAMS];
     int param_count;
-    size_t saved_bytes, scratch_bytes; /* see device/plan.h */
-    uint32_t backward_reads_src;       /* bit i: backward reads src[i]->data */
+    struct sw_layer_state keeps[SW_LAYER_STATES];
+    int keep_count;
+    int forward_phases, backward_phases; /* 0: one. Between two, sums is added over the group */
+    int sum_count;                       /* elements of sums */
+    size_t saved_bytes, scratch_bytes;   /* see device/plan.h */
+    uint32_t backward_reads_src;         /* bit i: backward reads src[i]->data */
     bool backward_reads_dst;
     bool in_place; /* dst may take src[0]'s memory, and src_grad[0] dst's gradient */
     double flops_forward, flops_backward; /* of one batch; a multiply-add counts two */
     const char *algorithm;                /* of the plan, or NULL */
 
     /* Set by the net. */
-    void *saved, *scratch;
-    struct sw_result *result; /* losses and metrics: forward writes it */
+    void *saved, *scratch;    /* scratch lasts over the phases of a pass */
+    double *sums;             /* [sum_count], device memory; lasts over the phases of a pass */
+    struct sw_result *result; /* losses and metrics: forward writes it; device memory */
 };
 
 /* What setup is told. */
@@ -72,8 +90,12 @@ struct sw_layer_setup {
     uint64_t seed;
     bool training;       /* backward will run */
     uint32_t wants_grad; /* bit i: src[i] needs a gradient */
-    bool fuse_relu;      /* the only consumer is a relu that this layer applies itself */
-    bool fused;          /* this relu is applied by its source: forward has nothing to do */
+    int part, parts;     /* layers that split their outputs make part `part` of `parts` */
+    int64_t first_channel, channels; /* the place of src[0]'s columns in the whole; 0: the whole */
+    int64_t batch_rows;              /* rows of the whole batch */
+    bool all_rows;  /* the layer sees all rows of the batch, not only the worker's */
+    bool fuse_relu; /* the only consumer is a relu that this layer applies itself */
+    bool fused;     /* this relu is applied by its source: forward has nothing to do */
     /* The layout a parameter already has in this job (evaluation net), or NULL. */
     const struct sw_desc *(*layout)(void *user, const struct sw_layer *l, const char *param);
     /* The shape [N, ...] and dtype of a data field, or NULL when the source has no such field. */
@@ -84,8 +106,9 @@ struct sw_layer_setup {
 /* What forward and backward are told. */
 struct sw_pass {
     struct sw_stream *stream;
-    const struct sw_step *step;
+    const struct sw_step *step; /* device memory: operations read it, layers do not */
     bool training;
+    int phase; /* of the layer's forward_phases or backward_phases, from 0 */
 };
 
 /* A small net around one layer, from which the harness makes its shape, gradient, device and
@@ -103,9 +126,22 @@ struct sw_layer_example {
 
 enum sw_layer_role { SW_ROLE_NEURON, SW_ROLE_INPUT, SW_ROLE_LOSS, SW_ROLE_METRIC };
 
+/* How a layer type can be split by columns over the workers of a group. */
+enum sw_split {
+    SW_SPLIT_NONE,        /* rows only */
+    SW_SPLIT_ELEMENTWISE, /* a column of the output needs that column of the source */
+    SW_SPLIT_OUTPUTS,     /* a column of the output needs all of the source; parameters are split by
+                             dimension 0 */
+};
+
 struct sw_layer_type {
     struct sw_type base;
     enum sw_layer_role role;
+    enum sw_split split;
+    const char *split_reason; /* NONE: why, for the message */
+    /* Why a layer with this conf cannot be split into `parts` all the same, or NULL. May be NULL.
+     */
+    const char *(*refuses_split)(const void *conf, int parts);
     int min_src, max_src;
     size_t state_bytes;
     bool can_fuse_relu; /* setup honours fuse_relu */
@@ -126,18 +162,28 @@ const char *sw_layer_input_field(const struct sw_layer *l);
 extern const struct sw_layer_type *const sw_layer_types[];
 const struct sw_layer_type *sw_layer_type_find(const char *name); /* NULL when unknown */
 
-/* Keys that every [layer NAME] has: src, include. */
+/* Keys that every [layer NAME] has. */
+enum sw_partition {
+    SW_PARTITION_ROWS,    /* 0 */
+    SW_PARTITION_COLUMNS, /* 1 */
+    SW_PARTITION_NONE,    /* whole, on one worker */
+};
 enum sw_include { SW_INCLUDE_ALWAYS, SW_INCLUDE_TRAIN, SW_INCLUDE_EVAL };
 struct sw_layer_conf {
     struct sw_strings src;
-    int include; /* enum sw_include */
+    int include;   /* enum sw_include */
+    int partition; /* enum sw_partition, where the key is set */
 };
 extern const struct sw_opt sw_layer_opts[];
 
 /* For setup. */
+/* The part of `outputs` that this layer makes, and where it begins. */
+void sw_setup_part(const struct sw_layer_setup *s, int64_t outputs, int64_t *first, int64_t *count);
 struct sw_layer_param *sw_layer_add_param(struct sw_layer *l, const char *name,
                                           const struct sw_desc *layout, int64_t fan_in,
                                           int64_t fan_out);
+void sw_layer_add_state(struct sw_layer *l, const char *name, const struct sw_desc *layout,
+                        double natural);
 /* Source i must be f32 with ndim dimensions (0: any). Errors: SW_ERR_INVALID saying both shapes. */
 int sw_layer_need_src(const struct sw_layer *l, int i, int ndim, struct sw_err *err) SW_MUST_CHECK;
 /* Source i must be int32 labels, one per row of source 0. */
@@ -153,6 +199,8 @@ struct sw_plan_state {
 /* Takes over what the plan needs and says: descriptors, memory, what backward reads, the algorithm;
  * and adds the parameters it has. */
 void sw_layer_use_plan(struct sw_layer *l, int64_t fan_in, int64_t fan_out);
+/* Says that the parameters begin at `first` of the `whole` along dimension 0. */
+void sw_layer_mark_parts(struct sw_layer *l, int64_t first, int64_t whole);
 int sw_layer_plan_forward(struct sw_layer *l, const struct sw_pass *r,
                           struct sw_err *err) SW_MUST_CHECK;
 int sw_layer_plan_backward(struct sw_layer *l, const struct sw_pass *r,

@@ -81,6 +81,7 @@ const struct sw_layer_type sw_layer_lrn = {
              .opts = opts,
              .conf_bytes = sizeof(struct conf)},
     .role = SW_ROLE_NEURON,
+    .split_reason = "it normalises across channels",
     .min_src = 1,
     .max_src = 1,
     .state_bytes = sizeof(struct sw_plan_state),

@@ -54,6 +54,7 @@ static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_e
     }
     l->dst.desc = st->plain; /* the probabilities; kept for backward */
     l->backward_reads_dst = true;
+    l->backward_reads_src = 1u << 1; /* the labels */
     l->flops_forward = 5.0 * (double)sw_desc_count(in);
     l->flops_backward = 2.0 * (double)sw_desc_count(in);
     return SW_OK;
@@ -71,11 +72,9 @@ static int forward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *e
             return rc;
         x = l->scratch;
     }
-    double sum = 0;
-    int rc = sw_op_softmax_loss(r->stream, r->step->valid_rows, sw_desc_features(&st->plain), x,
-                                l->src[1]->data, l->dst.data, &sum, err);
-    *l->result = (struct sw_result){.sum = c->weight * sum, .weight = (double)r->step->valid_rows};
-    return rc;
+    return sw_op_softmax_loss(r->stream, st->plain.dim[0], sw_desc_features(&st->plain), x,
+                              l->src[1]->data, r->step, (float)c->weight, l->dst.data, l->result,
+                              err);
 }
 
 static int backward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *err)
@@ -83,9 +82,9 @@ static int backward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *
     const struct conf *c = l->conf;
     struct state *st = l->state;
     float *dx = st->from_plain ? l->scratch : l->src_grad[0];
-    int rc = sw_op_softmax_loss_backward(r->stream, r->step->valid_rows, st->plain.dim[0],
-                                         sw_desc_features(&st->plain), l->dst.data, l->src[1]->data,
-                                         (float)c->weight * r->step->backward_scale, dx, err);
+    int rc = sw_op_softmax_loss_backward(r->stream, st->plain.dim[0], sw_desc_features(&st->plain),
+                                         l->dst.data, l->src[1]->data, r->step, (float)c->weight,
+                                         dx, err);
     if (rc != SW_OK || !st->from_plain)
         return rc;
     struct sw_plan_args a = {.src = dx, .dst = l->src_grad[0]};
@@ -112,6 +111,7 @@ const struct sw_layer_type sw_layer_softmax_loss = {
              .opts = opts,
              .conf_bytes = sizeof(struct conf)},
     .role = SW_ROLE_LOSS,
+    .split_reason = "a row's loss needs all its scores",
     .min_src = 2,
     .max_src = 2,
     .state_bytes = sizeof(struct state),

@@ -8,6 +8,7 @@
 
 struct setup_user {
     const struct sw_net_args *args;
+    const struct sw_net_node *node;
 };
 
 static const struct sw_desc *find_field(void *user, const char *field)
@@ -22,8 +23,10 @@ static const struct sw_desc *find_field(void *user, const char *field)
 static const struct sw_desc *find_layout(void *user, const struct sw_layer *l, const char *param)
 {
     const struct setup_user *u = user;
-    int i = u->args->sharing ? sw_net_find(u->args->sharing, l->name) : -1;
-    if (i < 0)
+    const struct sw_net *sharing = u->args->sharing;
+    int i = sharing ? sw_net_find(sharing, l->name) : -1;
+    /* Parts of a parameter have shapes of their own on every worker. */
+    if (i < 0 || (u->node->dist != SW_DIST_ROWS && sharing->worker != u->args->worker))
         return NULL;
     const struct sw_layer *other = sw_net_layer(u->args->sharing, i);
     for (int p = 0; p < other->param_count; p++)
@@ -115,34 +118,79 @@ static int check_backward(const struct sw_net *net, const struct sw_net_node *no
     return SW_OK;
 }
 
+/* The columns of the whole output, of which this worker may have a part. */
+static int64_t whole_columns(const struct sw_net *net, const struct sw_net_node *node)
+{
+    const struct sw_layer *l = &node->layer;
+    if (node->dist != SW_DIST_COLUMNS)
+        return l->dst.desc.ndim > 1 ? l->dst.desc.dim[1] : 1;
+    if (l->type == &sw_net_reshard)
+        return sw_net_connection(l).columns;
+    if (l->type->split == SW_SPLIT_OUTPUTS)
+        return l->param[0].part_whole;
+    return net->nodes[node->src[0]].columns;
+}
+
+static void place_columns(const struct sw_net *net, const struct sw_net_node *node,
+                          struct sw_layer_setup *setup)
+{
+    setup->parts = 1;
+    setup->all_rows = node->dist != SW_DIST_ROWS;
+    if (node->layer.src_count == 0)
+        return;
+    const struct sw_net_node *source = &net->nodes[node->src[0]];
+    if (node->dist == SW_DIST_COLUMNS && node->layer.type->split == SW_SPLIT_OUTPUTS) {
+        setup->part = net->worker;
+        setup->parts = net->workers;
+    }
+    if (source->dist == SW_DIST_COLUMNS) {
+        int64_t count;
+        setup->channels = source->columns;
+        sw_part(source->columns, net->workers, net->worker, &setup->first_channel, &count);
+    }
+}
+
 static int setup_node(struct sw_net *net, struct sw_net_node *node, const struct sw_net_args *args,
                       struct sw_err *err)
 {
     struct sw_layer *l = &node->layer;
-    struct setup_user user = {args};
+    struct setup_user user = {args, node};
     uint32_t wants = wanted_gradients(net, node);
     struct sw_layer_setup setup = {.stream = net->stream,
                                    .seed = args->seed,
                                    .training = net->training && node->leads_to_loss,
                                    .wants_grad = wants,
+                                   .batch_rows = net->batch_rows,
                                    .fuse_relu = node->fuse_relu,
                                    .fused = node->fused,
                                    .layout = find_layout,
                                    .field = find_field,
                                    .user = &user};
+    place_columns(net, node, &setup);
     if (l->type->state_bytes) {
         l->state = sw_calloc(1, l->type->state_bytes);
         if (!l->state)
             return sw_err_nomem(err, "a layer", l->type->state_bytes);
     }
-    int rc = l->type->setup(l, &setup, err);
+    int rc = l->type == &sw_net_reshard ? sw_net_reshard_setup(net, node, &setup, err)
+                                        : l->type->setup(l, &setup, err);
     if (rc == SW_OK)
         settle_backward(net, node, wants);
     if (rc == SW_OK)
         rc = check_backward(net, node, err);
     if (rc == SW_OK)
         rc = check_shared(&user, l, err);
-    return rc;
+    if (rc != SW_OK)
+        return rc;
+    node->columns = whole_columns(net, node);
+    node->absent = node->dist == SW_DIST_ONE && net->worker != 0 && l->type != &sw_net_reshard;
+    if (node->absent) {
+        /* Set up for its shape alone. */
+        l->param_count = l->keep_count = l->sum_count = 0;
+        l->saved_bytes = l->scratch_bytes = 0;
+        l->flops_forward = l->flops_backward = 0;
+    }
+    return SW_OK;
 }
 
 /* Faults of the recipe become its messages; the other codes pass with the layer in front. */
@@ -152,6 +200,11 @@ static int report(struct sw_net *net, struct sw_net_node *node, int rc, struct s
         return sw_err_prefix(err, rc, "layer %s", node->layer.name);
     sw_recipe_error(net->recipe, node->section, NULL, "%s", err->text);
     return sw_recipe_verdict(net->recipe, err);
+}
+
+static int owner_of(const struct sw_net *net, const struct sw_net_node *node)
+{
+    return node->dist == SW_DIST_ROWS ? -1 : node->dist == SW_DIST_ONE ? 0 : net->worker;
 }
 
 static int number_params(struct sw_net *net, struct sw_err *err)
@@ -164,7 +217,8 @@ static int number_params(struct sw_net *net, struct sw_err *err)
     }
     net->params = sw_calloc((size_t)params + 1, sizeof *net->params);
     net->results = sw_calloc((size_t)results + 1, sizeof *net->results);
-    if (!net->params || !net->results)
+    net->fetched = sw_calloc((size_t)results + 1, sizeof *net->fetched);
+    if (!net->params || !net->results || !net->fetched)
         return sw_err_nomem(err, "the parameters", (size_t)params * sizeof *net->params);
     for (int i = 0; i < net->count; i++) {
         struct sw_net_node *node = &net->nodes[i];
@@ -174,15 +228,47 @@ static int number_params(struct sw_net *net, struct sw_err *err)
             char *name = sw_format("%s.%s", l->name, l->param[k].name);
             if (!name)
                 return sw_err_nomem(err, "a parameter's name", 0);
-            net->params[net->param_count++] =
-                (struct sw_net_param){.layer = i, .index = k, .name = name};
+            net->params[net->param_count++] = (struct sw_net_param){
+                .layer = i, .index = k, .owner = owner_of(net, node), .name = name};
         }
-        if (l->type->role == SW_ROLE_LOSS || l->type->role == SW_ROLE_METRIC) {
+        if (l->type->role == SW_ROLE_LOSS || l->type->role == SW_ROLE_METRIC)
             net->results[net->result_count++] = i;
-            l->result = &node->result;
+    }
+    return SW_OK;
+}
+
+static int number_states(struct sw_net *net, struct sw_err *err)
+{
+    int states = 0;
+    for (int i = 0; i < net->count; i++)
+        states += net->nodes[i].layer.keep_count;
+    net->states = sw_calloc((size_t)states + 1, sizeof *net->states);
+    if (!net->states)
+        return sw_err_nomem(err, "the layers' state", (size_t)states * sizeof *net->states);
+    for (int i = 0; i < net->count; i++) {
+        const struct sw_layer *l = &net->nodes[i].layer;
+        for (int k = 0; k < l->keep_count; k++) {
+            char *name = sw_format("%s.%s", l->name, l->keeps[k].name);
+            if (!name)
+                return sw_err_nomem(err, "a state's name", 0);
+            net->states[net->state_count++] =
+                (struct sw_net_state){.layer = i, .index = k, .name = name};
         }
     }
     return SW_OK;
+}
+
+/* Room for a layer's sums on their way between a device and the group. */
+static int make_sums(struct sw_net *net, struct sw_err *err)
+{
+    for (int i = 0; i < net->count; i++) {
+        int count = net->nodes[i].layer.sum_count;
+        net->sum_count = count > net->sum_count ? count : net->sum_count;
+    }
+    if (net->sum_count == 0 || net->stream->dev->host_memory)
+        return SW_OK;
+    net->host_sums = sw_calloc((size_t)net->sum_count, sizeof *net->host_sums);
+    return net->host_sums ? SW_OK : sw_err_nomem(err, "a layer's sums", 0);
 }
 
 int sw_net_new(const struct sw_net_args *args, struct sw_net **out, struct sw_err *err)
@@ -194,7 +280,13 @@ int sw_net_new(const struct sw_net_args *args, struct sw_net **out, struct sw_er
     net->stream = args->stream;
     net->training = args->training;
     net->rows = args->rows;
+    net->batch_rows = args->batch_rows ? args->batch_rows : args->rows;
+    net->workers = args->workers ? args->workers : 1;
+    net->worker = args->worker;
+    net->partition = args->partition;
     int rc = sw_net_read_graph(net, err);
+    if (rc == SW_OK)
+        rc = sw_net_spread(net, err);
     if (rc == SW_OK)
         find_fused(net);
     for (int i = 0; i < net->count && rc == SW_OK; i++) {
@@ -204,6 +296,10 @@ int sw_net_new(const struct sw_net_args *args, struct sw_net **out, struct sw_er
     }
     if (rc == SW_OK)
         rc = number_params(net, err);
+    if (rc == SW_OK)
+        rc = number_states(net, err);
+    if (rc == SW_OK)
+        rc = make_sums(net, err);
     if (rc == SW_OK)
         rc = sw_net_plan_memory(net, err);
     if (rc != SW_OK) {
@@ -224,11 +320,18 @@ void sw_net_free(struct sw_net *net)
         if (was_set_up && l->type->teardown)
             l->type->teardown(l);
         sw_free(l->state);
+        sw_free(net->nodes[i].owned_name);
     }
+    sw_buf_fini(&net->notes);
     for (int i = 0; i < net->param_count; i++)
         sw_free((char *)(uintptr_t)net->params[i].name);
+    for (int i = 0; i < net->state_count; i++)
+        sw_free((char *)(uintptr_t)net->states[i].name);
     sw_free(net->params);
+    sw_free(net->states);
+    sw_free(net->host_sums);
     sw_free(net->results);
+    sw_free(net->fetched);
     sw_free(net->nodes);
     sw_free(net);
 }

@@ -42,6 +42,13 @@ static void add_block(struct plan *p, size_t bytes, int first, int last, int64_t
         (struct block){.bytes = bytes, .first = first, .last = last, .offset = offset};
 }
 
+/* Bytes of the output that this worker has. */
+static size_t output_bytes(const struct sw_net *net, const struct sw_net_node *node)
+{
+    bool elsewhere = node->dist == SW_DIST_ONE && net->worker != 0 && net->workers > 1;
+    return elsewhere ? 0 : sw_desc_bytes(&node->layer.dst.desc);
+}
+
 static bool is_input(const struct sw_net_node *node)
 {
     return node->layer.type->role == SW_ROLE_INPUT;
@@ -98,13 +105,14 @@ static void plan_data(struct plan *p)
     for (int i = 0; i < net->count; i++) {
         struct sw_net_node *node = &net->nodes[i];
         node->data = SW_NO_OFFSET;
-        if (is_input(node) || node->in_place)
+        /* Where the host reaches the device's memory an input is the batch itself. */
+        if (node->in_place || (is_input(node) && net->stream->dev->host_memory))
             continue;
         int last = last_read(net, i);
         for (int j = i + 1; j < net->count; j++)
             if (data_root(net, j) == i && last_read(net, j) > last)
                 last = last_read(net, j);
-        add_block(p, sw_desc_bytes(&node->layer.dst.desc), i, last, &node->data);
+        add_block(p, output_bytes(net, node), i, last, &node->data);
     }
 }
 
@@ -129,7 +137,7 @@ static void plan_gradients(struct plan *p)
             for (int k = 0; k < giver->layer.src_count && giver->has_backward; k++) {
                 if (giver->src[k] != i)
                     continue;
-                size_t bytes = sw_desc_bytes(&node->layer.dst.desc);
+                size_t bytes = output_bytes(net, node);
                 if (first_giver < 0) {
                     first_giver = j;
                 } else {
@@ -148,8 +156,7 @@ static void plan_gradients(struct plan *p)
             j = net->nodes[j].src[0];
             last = moment_backward(net, j);
         }
-        add_block(p, sw_desc_bytes(&node->layer.dst.desc), moment_backward(net, first_giver), last,
-                  &node->grad);
+        add_block(p, output_bytes(net, node), moment_backward(net, first_giver), last, &node->grad);
     }
 }
 
@@ -164,6 +171,18 @@ static void plan_private(struct plan *p)
         add_block(p, l->scratch_bytes, i, i, &node->forward_scratch);
         add_block(p, node->has_backward ? l->scratch_bytes : 0, back, back,
                   &node->backward_scratch);
+    }
+}
+
+static void plan_sums(struct plan *p)
+{
+    struct sw_net *net = p->net;
+    for (int i = 0; i < net->count; i++) {
+        struct sw_net_node *node = &net->nodes[i];
+        size_t bytes = (size_t)node->layer.sum_count * sizeof(double);
+        int back = moment_backward(net, i);
+        add_block(p, bytes, i, i, &node->forward_sums);
+        add_block(p, node->has_backward ? bytes : 0, back, back, &node->backward_sums);
     }
 }
 
@@ -198,7 +217,7 @@ static int64_t lowest_place(const struct plan *p, int b)
 int sw_net_plan_memory(struct sw_net *net, struct sw_err *err)
 {
     struct plan p = {.net = net};
-    size_t most = (size_t)net->count * (5 + SW_LAYER_SRCS) + 1;
+    size_t most = (size_t)net->count * (7 + SW_LAYER_SRCS) + 3;
     p.blocks = sw_calloc(most, sizeof *p.blocks);
     if (!p.blocks)
         return sw_err_nomem(err, "the memory plan", most * sizeof *p.blocks);
@@ -206,6 +225,10 @@ int sw_net_plan_memory(struct sw_net *net, struct sw_err *err)
     plan_data(&p);
     plan_gradients(&p);
     plan_private(&p);
+    plan_sums(&p);
+    int over = moment_backward(net, 0);
+    add_block(&p, (size_t)net->result_count * sizeof(struct sw_result), 0, over, &net->results_at);
+    add_block(&p, sizeof net->step, 0, over, &net->step_at);
     qsort(p.blocks, (size_t)p.count, sizeof *p.blocks, by_size);
     net->arena_bytes = 0;
     for (int b = 0; b < p.count; b++) {

@@ -50,6 +50,21 @@ bool sw_net_is_in_place(const struct sw_net *net, int i)
     return net->nodes[i].in_place;
 }
 
+const char *sw_net_spread_name(const struct sw_net *net, int i)
+{
+    return sw_dist_name(net->nodes[i].dist);
+}
+
+bool sw_net_is_absent(const struct sw_net *net, int i)
+{
+    return net->nodes[i].absent;
+}
+
+const char *sw_net_notes(const struct sw_net *net)
+{
+    return sw_buf_text(&net->notes);
+}
+
 size_t sw_net_arena_bytes(const struct sw_net *net)
 {
     return net->arena_bytes;
@@ -94,11 +109,15 @@ void sw_net_bind(struct sw_net *net, void *arena)
     for (int i = 0; i < net->count; i++) {
         struct sw_net_node *node = &net->nodes[i];
         struct sw_feature *dst = &node->layer.dst;
-        if (node->layer.type->role != SW_ROLE_INPUT)
+        bool batch = node->layer.type->role == SW_ROLE_INPUT && net->stream->dev->host_memory;
+        if (!batch)
             dst->data =
                 node->in_place ? net->nodes[node->src[0]].layer.dst.data : at(net, node->data);
         node->layer.saved = at(net, node->saved);
     }
+    struct sw_result *results = at(net, net->results_at);
+    for (int r = 0; r < net->result_count; r++)
+        net->nodes[net->results[r]].layer.result = &results[r];
     /* Downwards, because a gradient may lie in that of its reader. */
     for (int i = net->count - 1; i >= 0; i--) {
         struct sw_net_node *node = &net->nodes[i];
@@ -118,37 +137,124 @@ void sw_net_bind_param(struct sw_net *net, int p, const float *value, float *gra
     lp->grad = gradient;
 }
 
-void sw_net_set_field(struct sw_net *net, const char *field, void *data)
+int sw_net_set_field(struct sw_net *net, const char *field, void *data, struct sw_err *err)
 {
-    for (int i = 0; i < net->count; i++) {
+    int rc = SW_OK;
+    for (int i = 0; i < net->count && rc == SW_OK; i++) {
         struct sw_layer *l = &net->nodes[i].layer;
-        if (l->type->role == SW_ROLE_INPUT && sw_str_eq(sw_layer_input_field(l), field))
+        if (l->type->role != SW_ROLE_INPUT || !sw_str_eq(sw_layer_input_field(l), field))
+            continue;
+        if (net->stream->dev->host_memory)
             l->dst.data = data;
+        else
+            rc = sw_copy(net->stream, l->dst.data, data, sw_desc_bytes(&l->dst.desc), err);
     }
+    return rc;
 }
 
-int sw_net_forward(struct sw_net *net, int i, const struct sw_step *step, struct sw_err *err)
+int sw_net_set_step(struct sw_net *net, const struct sw_step *step, struct sw_err *err)
+{
+    net->step = *step;
+    return sw_copy(net->stream, at(net, net->step_at), &net->step, sizeof net->step, err);
+}
+
+int sw_net_state_count(const struct sw_net *net)
+{
+    return net->state_count;
+}
+
+const struct sw_net_state *sw_net_state(const struct sw_net *net, int s)
+{
+    return &net->states[s];
+}
+
+void sw_net_bind_state(struct sw_net *net, int s, const float *value, float *update)
+{
+    const struct sw_net_state *state = &net->states[s];
+    struct sw_layer_state *ls = &net->nodes[state->layer].layer.keeps[state->index];
+    ls->value = value;
+    ls->update = update;
+}
+
+void sw_net_set_sum(struct sw_net *net, sw_net_sum *sum, void *user)
+{
+    net->sum = sum;
+    net->sum_user = user;
+}
+
+int sw_net_sum_count(const struct sw_net *net)
+{
+    return net->sum_count;
+}
+
+/* What the group's workers have in their layer->sums becomes the sum over all. */
+static int add_over_group(struct sw_net *net, const struct sw_layer *l, struct sw_err *err)
+{
+    struct sw_stream *s = net->stream;
+    size_t bytes = (size_t)l->sum_count * sizeof(double);
+    if (!net->sum || l->sum_count == 0)
+        return SW_OK;
+    if (s->dev->host_memory)
+        return net->sum(net->sum_user, l->sums, l->sum_count, err);
+    int rc = sw_copy(s, net->host_sums, l->sums, bytes, err);
+    if (rc == SW_OK)
+        rc = sw_stream_wait(s, err);
+    if (rc == SW_OK)
+        rc = net->sum(net->sum_user, net->host_sums, l->sum_count, err);
+    /* The host's copy is not written again before the next wait on this stream. */
+    return rc == SW_OK ? sw_copy(s, l->sums, net->host_sums, bytes, err) : rc;
+}
+
+typedef int layer_pass(struct sw_layer *l, const struct sw_pass *r, struct sw_err *err);
+
+/* All phases of a layer's pass (0 stands for one). */
+static int run_phases(struct sw_net *net, struct sw_layer *l, layer_pass *run, int phases,
+                      struct sw_pass *pass, struct sw_err *err)
+{
+    int rc = run(l, pass, err);
+    while (rc == SW_OK && ++pass->phase < phases) {
+        rc = add_over_group(net, l, err);
+        if (rc == SW_OK)
+            rc = run(l, pass, err);
+    }
+    return rc;
+}
+
+int sw_net_forward(struct sw_net *net, int i, struct sw_err *err)
 {
     struct sw_net_node *node = &net->nodes[i];
     struct sw_layer *l = &node->layer;
-    struct sw_pass pass = {.stream = net->stream, .step = step, .training = net->training};
+    struct sw_pass pass = {
+        .stream = net->stream, .step = at(net, net->step_at), .training = net->training};
+    if (node->absent)
+        return SW_OK;
     l->scratch = at(net, node->forward_scratch);
-    int rc = l->type->forward(l, &pass, err);
+    l->sums = at(net, node->forward_sums);
+    int rc = run_phases(net, l, l->type->forward, l->forward_phases, &pass, err);
     return rc == SW_OK ? rc : sw_err_prefix(err, rc, "layer %s", l->name);
 }
 
-int sw_net_backward(struct sw_net *net, int i, const struct sw_step *step, struct sw_err *err)
+int sw_net_backward(struct sw_net *net, int i, struct sw_err *err)
 {
     struct sw_net_node *node = &net->nodes[i];
     struct sw_layer *l = &node->layer;
-    struct sw_pass pass = {.stream = net->stream, .step = step, .training = true};
+    struct sw_pass pass = {.stream = net->stream, .step = at(net, net->step_at), .training = true};
+    if (node->absent)
+        return SW_OK;
     l->scratch = at(net, node->backward_scratch);
-    int rc = l->type->backward(l, &pass, err);
+    l->sums = at(net, node->backward_sums);
+    int rc = run_phases(net, l, l->type->backward, l->backward_phases, &pass, err);
     for (int k = 0; k < l->src_count && rc == SW_OK; k++)
         if (node->adds_grad[k])
             rc = sw_op_add(net->stream, net->nodes[node->src[k]].layer.dst.grad, l->src_grad[k],
                            sw_desc_storage(&l->src[k]->desc), err);
     return rc == SW_OK ? rc : sw_err_prefix(err, rc, "layer %s", l->name);
+}
+
+int sw_net_fetch(struct sw_net *net, struct sw_err *err)
+{
+    size_t bytes = (size_t)net->result_count * sizeof *net->fetched;
+    return bytes ? sw_copy(net->stream, net->fetched, at(net, net->results_at), bytes, err) : SW_OK;
 }
 
 int sw_net_result_count(const struct sw_net *net)
@@ -161,5 +267,5 @@ struct sw_net_result sw_net_result(const struct sw_net *net, int r)
     int i = net->results[r];
     return (struct sw_net_result){.layer = i,
                                   .loss = net->nodes[i].layer.type->role == SW_ROLE_LOSS,
-                                  .value = net->nodes[i].result};
+                                  .value = net->fetched[r]};
 }

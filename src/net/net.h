@@ -25,10 +25,15 @@ struct sw_net_args {
     uint64_t seed;
     bool training;
     int64_t rows;                      /* of this worker */
+    int64_t batch_rows;                /* of all workers of the group; 0: rows */
+    int workers, worker;               /* size of the group and place in it; 0 workers: one */
+    enum sw_partition partition;       /* of layers that do not say */
     const struct sw_net_field *fields; /* borrowed during the call */
     int field_count;
     const char *source;           /* the data section's name, for messages */
-    const struct sw_net *sharing; /* a net whose parameter layouts are taken over, or NULL */
+    const struct sw_net *sharing; /* a net whose parameter layouts are taken over, or NULL: for
+                                     evaluation the worker's own training net, for training that of
+                                     worker 0 */
 };
 
 /* Builds the net. SW_ERR_INVALID: the recipe's graph or shapes are wrong, and its diags say how.
@@ -56,6 +61,13 @@ bool sw_net_is_fused(const struct sw_net *net, int i);
 /* Does the layer's output lie in its source's memory? */
 bool sw_net_is_in_place(const struct sw_net *net, int i);
 
+/* How the output is spread over the group ("rows", "columns", "full", "one"), and whether another
+ * worker computes it. */
+const char *sw_net_spread_name(const struct sw_net *net, int i);
+bool sw_net_is_absent(const struct sw_net *net, int i);
+/* What the partitioner had to decide otherwise than the net-wide setting says, a line each; "". */
+const char *sw_net_notes(const struct sw_net *net);
+
 /* The memory plan: bytes of the arena, in which offsets follow from the lives of features,
  * gradients, saved values and scratch. */
 size_t sw_net_arena_bytes(const struct sw_net *net);
@@ -64,6 +76,7 @@ size_t sw_net_arena_bytes(const struct sw_net *net);
 int sw_net_param_count(const struct sw_net *net);
 struct sw_net_param {
     int layer, index; /* layer->param[index] */
+    int owner;        /* the worker that alone has it or this part of it; -1: all have the whole */
     const char *name; /* "conv1.weight"; owned by the net */
 };
 const struct sw_net_param *sw_net_param(const struct sw_net *net, int p);
@@ -75,16 +88,38 @@ int sw_net_layer_params(const struct sw_net *net, int i, int *first);
 void sw_net_bind(struct sw_net *net, void *arena);
 /* The value (and in training the gradient array) of a parameter. */
 void sw_net_bind_param(struct sw_net *net, int p, const float *value, float *gradient);
-/* The memory of a data field for the coming pass. */
-void sw_net_set_field(struct sw_net *net, const char *field, void *data);
-
-/* One layer's part of a pass. Errors carry "layer NAME: ". */
-int sw_net_forward(struct sw_net *net, int i, const struct sw_step *step,
-                   struct sw_err *err) SW_MUST_CHECK;
-int sw_net_backward(struct sw_net *net, int i, const struct sw_step *step,
+/* A data field for the coming pass, host memory that stays until the pass is over: used in place,
+ * or copied to the device. */
+int sw_net_set_field(struct sw_net *net, const char *field, void *data,
+                     struct sw_err *err) SW_MUST_CHECK;
+/* The scalars of the coming pass; the previous one is over. */
+int sw_net_set_step(struct sw_net *net, const struct sw_step *step,
                     struct sw_err *err) SW_MUST_CHECK;
 
-/* Losses and metrics of the last forward pass. */
+/* State without gradient (running statistics), numbered through over the layers. */
+int sw_net_state_count(const struct sw_net *net);
+struct sw_net_state {
+    int layer, index; /* layer->keeps[index] */
+    const char *name; /* "bn1.mean"; owned by the net */
+};
+const struct sw_net_state *sw_net_state(const struct sw_net *net, int s);
+/* Where it lies; update is the same memory in the one net that keeps it up, else NULL. */
+void sw_net_bind_state(struct sw_net *net, int s, const float *value, float *update);
+
+/* Adds values[0 .. count) over the workers of the group, host memory, in place. */
+typedef int sw_net_sum(void *user, double *values, int count, struct sw_err *err);
+/* Called between two phases of a layer; NULL (as after sw_net_new): one worker, nothing to add. */
+void sw_net_set_sum(struct sw_net *net, sw_net_sum *sum, void *user);
+/* The largest count that it is called with; 0: never. */
+int sw_net_sum_count(const struct sw_net *net);
+
+/* One layer's part of a pass, all its phases. Errors carry "layer NAME: ". */
+int sw_net_forward(struct sw_net *net, int i, struct sw_err *err) SW_MUST_CHECK;
+int sw_net_backward(struct sw_net *net, int i, struct sw_err *err) SW_MUST_CHECK;
+
+/* Losses and metrics of the last forward pass: sw_net_fetch queues their way to the host, and once
+ * the stream has come there (sw_stream_wait) they can be read. */
+int sw_net_fetch(struct sw_net *net, struct sw_err *err) SW_MUST_CHECK;
 int sw_net_result_count(const struct sw_net *net);
 struct sw_net_result {
     int layer;

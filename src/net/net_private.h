@@ -3,7 +3,10 @@
 #ifndef SW_NET_NET_PRIVATE_H
 #define SW_NET_NET_PRIVATE_H
 
+#include "base/str.h"
+#include "net/exchange.h"
 #include "net/net.h"
+#include "net/partition.h"
 
 enum { SW_NO_OFFSET = -1 };
 
@@ -11,6 +14,11 @@ enum { SW_NO_OFFSET = -1 };
 struct sw_net_node {
     struct sw_layer layer;
     const struct sw_section *section;
+    char *owned_name;       /* of a connection; else NULL */
+    enum sw_dist dist;      /* how the output is spread */
+    enum sw_dist from;      /* of a connection: how its source is */
+    int64_t columns;        /* of the whole output, of which this may be a part */
+    bool absent;            /* another worker does it: nothing to run, hold or update here */
     int src[SW_LAYER_SRCS]; /* node indices */
     int consumers;          /* layers that read the output */
     int only_consumer;      /* the one, when consumers == 1 */
@@ -23,29 +31,61 @@ struct sw_net_node {
     bool grad_in_place;            /* src[0]'s gradient in the memory of the output's gradient */
     bool adds_grad[SW_LAYER_SRCS]; /* backward writes aside, then adds: not the first giver */
     int first_param;
-    struct sw_result result;
 
     /* Offsets in the arena, or SW_NO_OFFSET. */
-    int64_t data, grad, saved, forward_scratch, backward_scratch, aside[SW_LAYER_SRCS];
+    int64_t data, grad, saved, forward_scratch, backward_scratch, aside[SW_LAYER_SRCS],
+        forward_sums, backward_sums;
 };
 
 struct sw_net {
     struct sw_recipe *recipe; /* borrowed */
     struct sw_stream *stream; /* borrowed */
     bool training;
-    int64_t rows;
-    struct sw_net_node *nodes; /* owned, topological order */
+    int64_t rows, batch_rows; /* this worker's and the batch's */
+    int workers, worker;
+    enum sw_partition partition; /* of layers that do not say */
+    int connections;
+    struct sw_exchange *exchange; /* borrowed; NULL without connections */
+    struct sw_buf notes;          /* what the partitioner says, a line each */
+    struct sw_net_node *nodes;    /* owned, topological order */
     int count;
     struct sw_net_param *params; /* owned, with names */
     int param_count;
-    int *results; /* owned: nodes that are losses or metrics */
+    struct sw_net_state *states; /* owned, with names */
+    int state_count;
+    sw_net_sum *sum; /* or NULL */
+    void *sum_user;
+    double *host_sums; /* owned: between device and sum, where the host cannot reach the device */
+    int sum_count;
+    int *results;              /* owned: nodes that are losses or metrics */
+    struct sw_result *fetched; /* owned [result_count]: host copies */
     int result_count;
+    int64_t results_at, step_at; /* offsets of the results' array and of the step */
+    struct sw_step step;         /* the host's copy, alive until it has reached the device */
     size_t arena_bytes;
     char *arena; /* borrowed */
 };
 
 /* Nodes from the recipe's [layer] sections in topological order. Errors as sw_net_new. */
 int sw_net_read_graph(struct sw_net *net, struct sw_err *err) SW_MUST_CHECK;
+/* Decides how outputs are spread and inserts connections. Errors as sw_net_new. */
+int sw_net_spread(struct sw_net *net, struct sw_err *err) SW_MUST_CHECK;
+
+/* reshard.c */
+extern const struct sw_layer_type sw_net_reshard;
+struct sw_net_connection {
+    enum sw_dist from, to;
+    int64_t rows, columns;
+    size_t column_bytes;
+};
+struct sw_net_connection sw_net_connection(const struct sw_layer *l);
+int sw_net_reshard_setup(struct sw_net *net, struct sw_net_node *node,
+                         const struct sw_layer_setup *s, struct sw_err *err) SW_MUST_CHECK;
+
+/* exchange.c */
+char *sw_exchange_stage(const struct sw_exchange *e, int connection, int from, int to, int turn);
+int sw_exchange_meet(const struct sw_exchange *e, int worker);
+
 /* Gives every life an offset. Errors: SW_ERR_NOMEM. */
 int sw_net_plan_memory(struct sw_net *net, struct sw_err *err) SW_MUST_CHECK;
 

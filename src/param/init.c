@@ -19,7 +19,7 @@ static const char *const init_names[] = {"auto",   "constant", "gaussian", "unif
 
 const struct sw_opt sw_param_opts[] = {
     {.key = "init",
-     .help = "initial values; auto: xavier for weights, 0 for biases",
+     .help = "initial values; auto: xavier for weights, 0 for biases, 1 for scales",
      .type = SW_OPT_ENUM,
      .offset = offsetof(struct sw_init_conf, init),
      .def = "auto",
@@ -58,7 +58,7 @@ static int find_law(const struct sw_init_conf *c, const char *name, int64_t fan_
                     struct sw_err *err)
 {
     int init = c->init != SW_INIT_AUTO ? c->init : fan_in > 0 ? SW_INIT_XAVIER : SW_INIT_CONSTANT;
-    double constant = c->init == SW_INIT_AUTO ? 0 : c->value;
+    double constant = c->init == SW_INIT_AUTO ? c->natural : c->value;
     double root3;
     int rc;
 

@@ -9,7 +9,7 @@
 #include <stdint.h>
 
 enum sw_init {
-    SW_INIT_AUTO, /* xavier where there is a fan-in, else zero (biases) */
+    SW_INIT_AUTO, /* xavier where there is a fan-in, else what is natural: biases 0, scales 1 */
     SW_INIT_CONSTANT,
     SW_INIT_GAUSSIAN,
     SW_INIT_UNIFORM,
@@ -24,6 +24,7 @@ struct sw_init_conf {
     double mean, std; /* gaussian */
     double low, high; /* uniform */
     double lr_mult, decay_mult;
+    double natural; /* what auto means without a fan-in; not a key: the layer says it */
 };
 extern const struct sw_opt sw_param_opts[];
 

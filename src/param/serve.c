@@ -6,6 +6,18 @@
 #include "base/os.h"
 #include <string.h>
 
+enum { SPINS = 200 };
+
+/* Wakes who waits for a version or for mail. */
+static void wake(struct sw_table *t)
+{
+    if (__atomic_load_n(&t->waiters, __ATOMIC_SEQ_CST) == 0)
+        return;
+    sw_mutex_lock(&t->lock);
+    sw_cond_broadcast(&t->changed);
+    sw_mutex_unlock(&t->lock);
+}
+
 int sw_table_update(struct sw_table *t, int worker, int param, uint64_t version)
 {
     struct sw_message m = {
@@ -22,6 +34,7 @@ int sw_table_update(struct sw_table *t, int worker, int param, uint64_t version)
         if (rc != SW_OK)
             return rc;
     }
+    wake(t);
     return SW_OK;
 }
 
@@ -29,7 +42,7 @@ bool sw_table_ready(const struct sw_table *t, int param, uint64_t version)
 {
     const struct sw_param *p = &t->params[param];
     /* The values written before the counter moved are seen; and sequentially consistent with
-     * announce, so that a waiter that says so and then looks here is not missed. */
+     * wake, so that a waiter that says so and then looks here is not missed. */
     return __atomic_load_n(&p->applied, __ATOMIC_SEQ_CST) >= version * (uint64_t)p->slice_count;
 }
 
@@ -42,22 +55,42 @@ static int sleep_until(struct sw_table *t, int64_t deadline_ns)
     return left_ms > 0 && sw_cond_wait_ms(&t->changed, &t->lock, left_ms) ? SW_OK : SW_ERR_BUSY;
 }
 
-int sw_table_wait(struct sw_table *t, int param, uint64_t version, int timeout_ms)
+static bool has_mail(const struct sw_table *t, const int *served, int count)
 {
-    if (sw_table_ready(t, param, version))
-        return SW_OK;
-    int rc = SW_OK;
+    for (int i = 0; i < count; i++)
+        if (sw_channel_pending(&t->servers[served[i]].inbox))
+            return true;
+    return false;
+}
+
+/* A short look before sleeping: what is waited for is mostly microseconds away. */
+static int look(const struct sw_table *t, int param, uint64_t version, const int *served, int count)
+{
+    for (int i = 0; i < SPINS; i++) {
+        if (sw_table_ready(t, param, version))
+            return SW_OK;
+        if (has_mail(t, served, count))
+            return SW_ERR_BUSY;
+    }
+    return SW_ERR_CANCELLED;
+}
+
+int sw_table_wait(struct sw_table *t, int param, uint64_t version, const int *served, int count,
+                  int timeout_ms)
+{
+    int rc = look(t, param, version, served, count);
+    if (rc != SW_ERR_CANCELLED)
+        return rc;
     int64_t deadline_ns = sw_os()->monotonic_ns() + (int64_t)timeout_ms * 1000000;
     sw_mutex_lock(&t->lock);
-    /* Sequentially consistent with the reading in announce: one of the two sees the other. */
+    /* Sequentially consistent with the reading in wake: one of the two sees the other. */
     __atomic_add_fetch(&t->waiters, 1, __ATOMIC_SEQ_CST);
-    while (rc == SW_OK && !t->closed && !sw_table_ready(t, param, version))
+    for (rc = SW_OK; rc == SW_OK && !t->closed && !sw_table_ready(t, param, version) &&
+                     !has_mail(t, served, count);)
         rc = sleep_until(t, deadline_ns);
     __atomic_sub_fetch(&t->waiters, 1, __ATOMIC_SEQ_CST);
-    if (sw_table_ready(t, param, version))
-        rc = SW_OK;
-    else if (t->closed)
-        rc = SW_ERR_CANCELLED;
+    bool ready = sw_table_ready(t, param, version);
+    rc = ready ? SW_OK : t->closed ? SW_ERR_CANCELLED : SW_ERR_BUSY;
     sw_mutex_unlock(&t->lock);
     return rc;
 }
@@ -65,6 +98,18 @@ int sw_table_wait(struct sw_table *t, int param, uint64_t version, int timeout_m
 struct sw_channel *sw_table_inbox(struct sw_table *t, int server)
 {
     return &t->servers[server].inbox;
+}
+
+int64_t sw_table_link_bytes(const struct sw_table *t, int worker, int server)
+{
+    int64_t bytes = 0;
+    for (int i = 0; i < t->servers[server].slice_count; i++) {
+        const struct sw_slice *s = &t->slices[t->servers[server].slices[i]];
+        int owner = t->params[s->param].owner;
+        if (owner < 0 || owner == worker)
+            bytes += s->count * (int64_t)sizeof(float);
+    }
+    return bytes;
 }
 
 int64_t sw_table_served_ns(const struct sw_table *t, int server)
@@ -84,43 +129,24 @@ void sw_table_close_v(void *table)
             sw_channel_close(&t->servers[i].inbox);
 }
 
-/* Counts one applied slice and wakes who waits for the parameter. */
-static void announce(struct sw_table *t, struct sw_param *p)
-{
-    __atomic_add_fetch(&p->applied, 1, __ATOMIC_SEQ_CST);
-    if (__atomic_load_n(&t->waiters, __ATOMIC_SEQ_CST) == 0)
-        return;
-    sw_mutex_lock(&t->lock);
-    sw_cond_broadcast(&t->changed);
-    sw_mutex_unlock(&t->lock);
-}
-
-/* Sums the workers' gradients of a slice into the first worker's, in worker order. */
-static void reduce(const struct sw_table *t, const struct sw_param *p, const struct sw_slice *s)
-{
-    float *sum = p->gradient[0] + s->from;
-    for (int w = 1; w < t->args.workers; w++) {
-        const float *g = p->gradient[w] + s->from;
-#pragma omp parallel for simd schedule(static)
-        for (int64_t i = 0; i < s->count; i++)
-            sum[i] += g[i];
-    }
-}
-
 static int apply(struct sw_table *t, int server, struct sw_slice *s, struct sw_err *err)
 {
     struct sw_param *p = &t->params[s->param];
     float *slot[SW_UPDATER_SLOTS];
+    const float *more[SW_TABLE_WORKERS];
     bool non_finite = false;
     int64_t begin_ns = sw_os()->monotonic_ns();
     for (int i = 0; i < t->slots; i++)
         slot[i] = p->slot[i] + s->from;
-    if (t->args.workers > 1)
-        reduce(t, p, s);
+    int first = p->owner < 0 ? 0 : p->owner, givers = sw_table_givers(t, s->param);
+    for (int w = 1; w < givers; w++)
+        more[w - 1] = p->gradient[w] + s->from;
     struct sw_update_args a = {
         .value = p->value + s->from,
         .slot = slot,
-        .gradient = p->gradient[0] + s->from,
+        .gradient = p->gradient[first] + s->from,
+        .more = more,
+        .more_count = givers - 1,
         .count = s->count,
         .lr = (float)(sw_table_rate(t, s->version) * (double)p->lr_mult),
         .weight_decay = (float)(t->args.common->weight_decay * (double)p->decay_mult),
@@ -137,7 +163,8 @@ static int apply(struct sw_table *t, int server, struct sw_slice *s, struct sw_e
     s->contributions = 0;
     if (t->watch)
         t->watch(t->watch_user, server, s->param, s->version, begin_ns, sw_os()->monotonic_ns());
-    announce(t, p);
+    __atomic_add_fetch(&p->applied, 1, __ATOMIC_SEQ_CST);
+    wake(t);
     return SW_OK;
 }
 
@@ -160,7 +187,7 @@ static int contribute(struct sw_table *t, int server, const struct sw_message *m
     heard[m->from] = true;
     for (int i = s->first[m->param]; i < s->first[m->param + 1]; i++) {
         struct sw_slice *slice = &t->slices[s->slices[i]];
-        if (++slice->contributions < t->args.workers)
+        if (++slice->contributions < sw_table_givers(t, m->param))
             continue;
         int rc = apply(t, server, slice, err);
         if (rc != SW_OK)
@@ -223,7 +250,8 @@ int sw_table_serve(struct sw_table *t, int server, const struct sw_message *m, s
     struct sw_server_state *s = &t->servers[server];
     bool known = m->kind == SW_MSG_UPDATE && m->param >= 0 && m->param < t->param_count &&
                  s->first[m->param] < s->first[m->param + 1] && m->from >= 0 &&
-                 m->from < t->args.workers;
+                 m->from < t->args.workers &&
+                 (t->params[m->param].owner < 0 || t->params[m->param].owner == m->from);
     if (!known)
         return sw_err_set(err, SW_ERR_INVALID,
                           "server %d cannot handle message %s of worker %d for parameter %d",

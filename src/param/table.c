@@ -73,7 +73,7 @@ static int grow_params(struct sw_table *t, struct sw_err *err)
 int sw_table_add(struct sw_table *t, const struct sw_param_spec *spec, int *index,
                  struct sw_err *err)
 {
-    if (sw_table_find(t, spec->name) >= 0)
+    if (sw_table_find(t, spec->name, spec->part_first) >= 0)
         return sw_err_set(err, SW_ERR_INVALID, "parameter %s is there already", spec->name);
     int rc = grow_params(t, err);
     if (rc != SW_OK)
@@ -81,6 +81,9 @@ int sw_table_add(struct sw_table *t, const struct sw_param_spec *spec, int *inde
     struct sw_param *p = &t->params[t->param_count];
     *p = (struct sw_param){.layout = spec->layout,
                            .fan_in = spec->fan_in,
+                           .owner = spec->owner,
+                           .part_first = spec->part_first,
+                           .part_whole = spec->part_whole,
                            .init = spec->init,
                            .lr_mult = (float)spec->lr_mult,
                            .decay_mult = (float)spec->decay_mult};
@@ -184,13 +187,24 @@ static size_t array_bytes(const struct sw_param *p)
     return (sw_desc_bytes(&p->layout) + ALIGN - 1) / ALIGN * ALIGN;
 }
 
+int sw_table_givers(const struct sw_table *t, int param)
+{
+    return t->params[param].owner < 0 ? t->args.workers : 1;
+}
+
+static bool gives(const struct sw_param *p, int worker)
+{
+    return p->owner < 0 || p->owner == worker;
+}
+
 void sw_table_bytes(const struct sw_table *t, size_t *value_bytes, size_t *state_bytes)
 {
-    size_t values = 0;
-    for (int i = 0; i < t->param_count; i++)
-        values += array_bytes(&t->params[i]);
-    *value_bytes = values;
-    *state_bytes = values * (size_t)(t->args.workers + t->slots);
+    *value_bytes = *state_bytes = 0;
+    for (int i = 0; i < t->param_count; i++) {
+        size_t bytes = array_bytes(&t->params[i]);
+        *value_bytes += bytes;
+        *state_bytes += bytes * (size_t)(sw_table_givers(t, i) + t->slots);
+    }
 }
 
 int sw_table_allocate(struct sw_table *t, struct sw_err *err)
@@ -211,20 +225,25 @@ int sw_table_allocate(struct sw_table *t, struct sw_err *err)
         size_t bytes = array_bytes(p);
         p->value = (float *)(void *)value;
         value += bytes;
-        for (int w = 0; w < t->args.workers; w++, other += bytes)
+        for (int w = 0; w < t->args.workers; w++) {
+            if (!gives(p, w))
+                continue;
             p->gradient[w] = (float *)(void *)other;
+            other += bytes;
+        }
         for (int s = 0; s < t->slots; s++, other += bytes)
             p->slot[s] = (float *)(void *)other;
     }
     return SW_OK;
 }
 
-/* The first worker's gradient serves as room for the plain order. */
+/* A gradient serves as room for the plain order. */
 static int init_value(struct sw_table *t, struct sw_param *p, struct sw_err *err)
 {
-    int64_t n = sw_desc_count(&p->layout);
-    float *plain = p->gradient[0];
-    int rc = sw_init_fill(&p->init, t->args.seed, p->name, p->fan_in, 0, n, plain, err);
+    int64_t n = sw_desc_count(&p->layout), row = p->layout.dim[0] ? n / p->layout.dim[0] : 0;
+    int64_t first = p->part_first * row;
+    float *plain = p->gradient[p->owner < 0 ? 0 : p->owner];
+    int rc = sw_init_fill(&p->init, t->args.seed, p->name, p->fan_in, first, first + n, plain, err);
     if (rc != SW_OK)
         return sw_err_prefix(err, rc, "parameter %s", p->name);
     sw_desc_from_plain(&p->layout, plain, p->value);
@@ -264,10 +283,10 @@ const struct sw_param *sw_table_param(const struct sw_table *t, int index)
     return &t->params[index];
 }
 
-int sw_table_find(const struct sw_table *t, const char *name)
+int sw_table_find(const struct sw_table *t, const char *name, int64_t part_first)
 {
     for (int i = 0; i < t->param_count; i++)
-        if (sw_str_eq(t->params[i].name, name))
+        if (t->params[i].part_first == part_first && sw_str_eq(t->params[i].name, name))
             return i;
     return -1;
 }

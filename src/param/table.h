@@ -29,6 +29,10 @@ struct sw_param {
     struct sw_desc
         layout; /* storage of value, gradients and slots; logical dims as in checkpoints */
     int64_t fan_in;
+    int owner; /* the only worker that has it and gives gradients; -1: all */
+    int64_t part_first,
+        part_whole; /* rows [part_first, + layout.dim[0]) of a parameter of part_whole
+                       rows that several workers hold; part_whole 0: the whole */
     struct sw_init_conf init;
     float lr_mult, decay_mult;
     float *value;                  /* written by the servers that own its slices */
@@ -58,6 +62,8 @@ struct sw_table_rule {
 extern const struct sw_table_rule sw_table_bsp;
 
 /* Which updater with which settings, and how it is cut. All borrowed for the table's life. */
+enum { SW_TABLE_WORKERS = 1024 }; /* most workers of a table */
+
 struct sw_table_args {
     struct sw_device *device;
     uint64_t seed;
@@ -73,9 +79,11 @@ struct sw_table_args {
 };
 
 struct sw_param_spec {
-    const char *name; /* copied */
+    const char *name; /* copied; parts of one parameter have the same name */
     struct sw_desc layout;
     int64_t fan_in;
+    int owner; /* see struct sw_param */
+    int64_t part_first, part_whole;
     struct sw_init_conf init;
     double lr_mult, decay_mult; /* all factors multiplied */
 };
@@ -103,7 +111,10 @@ void sw_table_set_watch(struct sw_table *t, sw_table_watch *watch, void *user);
 int sw_table_count(const struct sw_table *t);
 int64_t sw_table_elements(const struct sw_table *t); /* logical, over all parameters */
 const struct sw_param *sw_table_param(const struct sw_table *t, int index);
-int sw_table_find(const struct sw_table *t, const char *name); /* -1 when absent */
+/* The parameter, or its part that begins at row `part_first`; -1 when absent. */
+int sw_table_find(const struct sw_table *t, const char *name, int64_t part_first);
+/* How many workers give gradients of it. */
+int sw_table_givers(const struct sw_table *t, int param);
 const struct sw_updater *sw_table_updater(const struct sw_table *t);
 int sw_table_slots(const struct sw_table *t);
 /* The rate of update t = step + 1. */
@@ -121,8 +132,11 @@ void sw_table_put_version(struct sw_table *t, uint64_t version);
 int sw_table_update(struct sw_table *t, int worker, int param, uint64_t version) SW_MUST_CHECK;
 /* Is version `version` of the parameter complete? */
 bool sw_table_ready(const struct sw_table *t, int param, uint64_t version);
-/* Waits for it, at most timeout_ms. SW_OK, SW_ERR_BUSY (timeout), SW_ERR_CANCELLED. */
-int sw_table_wait(struct sw_table *t, int param, uint64_t version, int timeout_ms) SW_MUST_CHECK;
+/* Waits for it, at most timeout_ms. SW_OK, SW_ERR_BUSY (timeout), SW_ERR_CANCELLED. A worker that
+ * runs servers itself names them in `served` (count of them; NULL: none): SW_ERR_BUSY then also
+ * says that one of their inboxes has something. */
+int sw_table_wait(struct sw_table *t, int param, uint64_t version, const int *served, int count,
+                  int timeout_ms) SW_MUST_CHECK;
 
 /* --- server side --- */
 
@@ -133,6 +147,8 @@ struct sw_channel *sw_table_inbox(struct sw_table *t, int server);
  * not finite, SW_ERR_INVALID for a message that cannot be (a bug or an intruder). */
 int sw_table_serve(struct sw_table *t, int server, const struct sw_message *m,
                    struct sw_err *err) SW_MUST_CHECK;
+/* Gradient bytes that a worker hands to a server per step. */
+int64_t sw_table_link_bytes(const struct sw_table *t, int worker, int server);
 /* Nanoseconds that a server has spent in sw_table_serve. Any thread. */
 int64_t sw_table_served_ns(const struct sw_table *t, int server);
 /* Ends every wait on the table; for sw_fault_attach. */

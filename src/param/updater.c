@@ -1,4 +1,5 @@
 #include "param/updater.h"
+#include "kernels/cpu/kernels.h"
 #include <math.h>
 #include <stddef.h>
 
@@ -42,6 +43,13 @@ const struct sw_opt sw_updater_override_opts[] = {
     {0},
 };
 
+/* Adds the other workers' gradients, in their order, while the block is in the cache. */
+static void add_more(const struct sw_update_args *a, int64_t from, int64_t to)
+{
+    for (int w = 0; w < a->more_count; w++)
+        sw_kernel_add(1, a->gradient + from, a->more[w] + from, to - from);
+}
+
 void sw_updater_apply(const struct sw_updater *u, const void *conf, const struct sw_update_args *a)
 {
     int64_t blocks = (a->count + BLOCK - 1) / BLOCK;
@@ -50,6 +58,7 @@ void sw_updater_apply(const struct sw_updater *u, const void *conf, const struct
 #pragma omp parallel for schedule(static) reduction(|| : bad) if (blocks > 1)
     for (int64_t b = 0; b < blocks; b++) {
         int64_t from = b * BLOCK, to = from + BLOCK < a->count ? from + BLOCK : a->count;
+        add_more(a, from, to);
         bad = u->range(conf, a, from, to) || bad;
     }
     if (bad)

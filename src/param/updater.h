@@ -12,16 +12,18 @@
 
 /* One update of one range. Every pointer is at the range's first element. */
 struct sw_update_args {
-    float *value;          /* [count], changed in place */
-    float *const *slot;    /* slots(conf) arrays [count], changed in place; they start as zeros */
-    const float *gradient; /* [count], the sum that gradient_scale makes a mean */
-    int64_t count;         /* storage elements */
-    float lr;              /* the schedule's rate times lr_mult */
-    float weight_decay;    /* times decay_mult */
-    float gradient_scale;  /* 1 when the gradient is final */
-    uint64_t step;         /* t-1 for the t-th update, for bias corrections */
-    bool *non_finite;      /* set to true (never to false) when a gradient or a new value is not
-                            * finite; the range is updated all the same */
+    float *value;       /* [count], changed in place */
+    float *const *slot; /* slots(conf) arrays [count], changed in place; they start as zeros */
+    float *gradient;    /* [count]; with `more` the sum is left here */
+    const float *const *more; /* gradients of further workers, [count] each, added in this order */
+    int more_count;
+    int64_t count;        /* storage elements */
+    float lr;             /* the schedule's rate times lr_mult */
+    float weight_decay;   /* times decay_mult */
+    float gradient_scale; /* 1 when the gradient is final */
+    uint64_t step;        /* t-1 for the t-th update, for bias corrections */
+    bool *non_finite;     /* set to true (never to false) when a gradient or a new value is not
+                           * finite; the range is updated all the same */
 };
 
 enum { SW_UPDATER_SLOTS = 4 }; /* no updater has more */

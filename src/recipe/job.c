@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-static const char *const devices[] = {"auto", "cpu", NULL};
+static const char *const partitions[] = {"0", "1", "none", NULL};
 
 #define FIELD(name_) .key = #name_, .offset = offsetof(struct sw_job_conf, name_)
 /* A batch is rows of a tensor: far below what an index of 32 bits can count. */
@@ -28,8 +28,10 @@ const struct sw_opt sw_job_opts[] = {
      .help = "steps between checkpoints; 0: only at the end"},
     {FIELD(display_every), .type = SW_OPT_INT, .def = "0", .min = 0, .max = INFINITY,
      .help = "steps between lines of output; 0: by time"},
-    {FIELD(device), .type = SW_OPT_ENUM, .def = "auto", .choices = devices,
-     .help = "where to compute; auto takes the best there is"},
+    {FIELD(partition), .type = SW_OPT_ENUM, .def = "0", .choices = partitions,
+     .help = "how workers share layers that do not say: 0 rows, 1 columns where possible, none"},
+    {FIELD(device), .type = SW_OPT_STRING, .def = "auto",
+     .help = "where to compute: cpu, sim:gpus=N; auto takes the best there is"},
     {FIELD(db), .type = SW_OPT_STRING, .help = "history database, a file"},
     {.key = NULL},
 };

@@ -7,8 +7,6 @@
 #include "recipe/recipe.h"
 #include <stdint.h>
 
-enum sw_job_device { SW_JOB_DEVICE_AUTO, SW_JOB_DEVICE_CPU };
-
 struct sw_job_conf {
     const char *name; /* the recipe file's stem unless set */
     int64_t seed;
@@ -19,7 +17,8 @@ struct sw_job_conf {
     int64_t eval_every;       /* steps; 0: only at the end */
     int64_t checkpoint_every; /* steps; 0: only at the end */
     int64_t display_every;    /* steps; 0: by time */
-    int device;               /* enum sw_job_device */
+    const char *device;       /* auto, cpu, sim:gpus=N */
+    int partition;            /* of layers that do not say: 0 rows, 1 columns, 2 none */
     const char *db;           /* history database; NULL: the usual place */
 };
 

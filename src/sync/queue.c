@@ -30,6 +30,19 @@ void sw_queue_fini(struct sw_queue *q)
     q->items = NULL;
 }
 
+/* q->lock is held; atomic for sw_queue_pending, which is not. Sequentially consistent, so that one
+ * who first says that it waits and then looks cannot miss an item whose sender first puts and then
+ * asks who waits. */
+static void set_count(struct sw_queue *q, size_t count)
+{
+    __atomic_store_n(&q->count, count, __ATOMIC_SEQ_CST);
+}
+
+bool sw_queue_pending(const struct sw_queue *q)
+{
+    return __atomic_load_n(&q->count, __ATOMIC_SEQ_CST) > 0;
+}
+
 /* q->lock is held. */
 static int put(struct sw_queue *q, const void *item)
 {
@@ -39,7 +52,7 @@ static int put(struct sw_queue *q, const void *item)
         return SW_ERR_BUSY;
     size_t tail = (q->head + q->count) % q->capacity;
     memcpy(q->items + tail * q->item_bytes, item, q->item_bytes);
-    q->count++;
+    set_count(q, q->count + 1);
     sw_cond_signal(&q->not_empty);
     return SW_OK;
 }
@@ -69,7 +82,7 @@ static int take(struct sw_queue *q, void *item, int empty)
         return q->closed ? SW_ERR_CANCELLED : empty;
     memcpy(item, q->items + q->head * q->item_bytes, q->item_bytes);
     q->head = (q->head + 1) % q->capacity;
-    q->count--;
+    set_count(q, q->count - 1);
     sw_cond_signal(&q->not_full);
     return SW_OK;
 }

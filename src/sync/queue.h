@@ -28,6 +28,8 @@ int sw_queue_pop(struct sw_queue *q, void *item) SW_MUST_CHECK;
 int sw_queue_try_pop(struct sw_queue *q, void *item) SW_MUST_CHECK;
 /* As pop, at most timeout_ms: SW_ERR_BUSY on timeout. */
 int sw_queue_pop_ms(struct sw_queue *q, void *item, int timeout_ms) SW_MUST_CHECK;
+/* Are there items? Takes no lock; the answer may be old when it is read. */
+bool sw_queue_pending(const struct sw_queue *q);
 void sw_queue_close(struct sw_queue *q);
 /* For sw_fault_attach. */
 void sw_queue_close_v(void *queue);

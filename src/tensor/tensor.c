@@ -6,7 +6,7 @@
  * stream. */
 static bool host_reaches(const struct sw_tensor *t)
 {
-    return !t->device || strcmp(t->device->ops->kind, "cpu") == 0;
+    return !t->device || t->device->host_memory;
 }
 
 int sw_tensor_new(struct sw_device *device, const struct sw_desc *desc, const char *what,
@@ -134,7 +134,7 @@ int sw_tensor_read_rows(const struct sw_tensor *t, struct sw_stream *stream, int
                         int64_t rows, void *plain, struct sw_err *err)
 {
     struct sw_desc part;
-    size_t at;
+    size_t at = 0;
     int rc = cut_rows(t, first, rows, &part, &at, err);
     if (rc != SW_OK || sw_desc_count(&part) == 0)
         return rc;
@@ -151,7 +151,7 @@ int sw_tensor_write_rows(struct sw_tensor *t, struct sw_stream *stream, int64_t 
                          const void *plain, struct sw_err *err)
 {
     struct sw_desc part;
-    size_t at;
+    size_t at = 0;
     int rc = cut_rows(t, first, rows, &part, &at, err);
     if (rc != SW_OK || sw_desc_count(&part) == 0)
         return rc;

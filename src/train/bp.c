@@ -6,6 +6,9 @@
 #include "train/job_private.h"
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
+
+enum { WAIT_MS = 1000 };
 
 void sw_worker_lap(struct sw_worker *w, float *part_ms, double *total_ms)
 {
@@ -17,35 +20,53 @@ void sw_worker_lap(struct sw_worker *w, float *part_ms, double *total_ms)
         *total_ms += ms;
 }
 
-static int wait_for(struct sw_worker *w, int param, uint64_t version, struct sw_err *err)
+/* Says in the live snapshot what is waited for. */
+static void say_waiting(struct sw_worker *w, int param, uint64_t version)
 {
-    struct sw_job *job = w->job;
-    char what[64];
+    char what[SW_SNAPSHOT_TEXT];
     snprintf(what, sizeof what, "version %llu of %s", (unsigned long long)version,
-             sw_table_param(job->table, param)->name);
-    sw_slot_wait(w->slot, what, sw_os()->monotonic_ns());
-    int rc = SW_ERR_BUSY;
-    while (rc == SW_ERR_BUSY)
-        rc = sw_table_wait(job->table, param, version, 1000);
-    sw_slot_wait(w->slot, NULL, sw_os()->monotonic_ns());
-    return rc == SW_OK ? rc : sw_err_set(err, rc, "waiting for %s was cancelled", what);
+             sw_table_param(w->job->table, param)->name);
+    sw_slot_wait(w->slot, what, w->lap_ns);
 }
 
-/* Waits until the parameter is at `version`; a worker that runs its server itself serves first. */
+/* The table has the version; a device of its own needs a copy. */
+static int have(struct sw_worker *w, int param, uint64_t version, struct sw_err *err)
+{
+    return w->replica ? sw_replica_need(w->replica, param, version, err) : SW_OK;
+}
+
+/* The gradient of step `version` is complete, or will be when what is queued is done. */
+static int give(struct sw_worker *w, int param, uint64_t version, struct sw_err *err)
+{
+    if (w->replica)
+        return sw_replica_give(w->replica, param, version, err);
+    int rc = sw_table_update(w->job->table, w->index, param, version);
+    return rc == SW_OK ? rc : sw_err_set(err, rc, "the job is ending");
+}
+
+/* Waits until the parameter is at `version`. A worker that runs servers itself serves meanwhile:
+ * what it waits for may depend on them. */
 static int collect(struct sw_worker *w, int param, uint64_t version, struct sw_err *err)
 {
-    if (sw_table_ready(w->job->table, param, version))
-        return SW_OK;
+    struct sw_table *t = w->job->table;
+    if (sw_table_ready(t, param, version))
+        return have(w, param, version, err);
+    int rc = SW_OK;
     sw_worker_lap(w, &w->ledger.idle_ms, NULL);
-    if (w->served) {
-        int rc = sw_server_poll(w->served, err);
+    say_waiting(w, param, version);
+    while (rc == SW_OK && !sw_table_ready(t, param, version)) {
+        rc = sw_server_poll(w, err);
         sw_worker_lap(w, &w->ledger.update_ms, NULL);
-        if (rc != SW_OK || sw_table_ready(w->job->table, param, version))
-            return rc;
+        if (rc != SW_OK || sw_table_ready(t, param, version))
+            break;
+        rc = sw_table_wait(t, param, version, w->served, w->served_count, WAIT_MS);
+        sw_worker_lap(w, &w->ledger.comm_exposed_ms, NULL);
+        if (rc == SW_ERR_CANCELLED)
+            return sw_err_set(err, rc, "the job is ending");
+        rc = SW_OK; /* mail, or the time is over: look again */
     }
-    int rc = wait_for(w, param, version, err);
-    sw_worker_lap(w, &w->ledger.comm_exposed_ms, NULL);
-    return rc;
+    sw_slot_wait(w->slot, NULL, w->lap_ns);
+    return rc == SW_OK ? have(w, param, version, err) : rc;
 }
 
 int sw_bp_collect_all(struct sw_worker *w, int split, uint64_t version, struct sw_err *err)
@@ -71,8 +92,7 @@ static void trace(const struct sw_worker *w, enum sw_trace_what what, int64_t t,
     sw_trace_add(w->job->trace, &e);
 }
 
-static int forward_layer(struct sw_worker *w, int64_t t, int i, const struct sw_step *step,
-                         struct sw_err *err)
+static int forward_layer(struct sw_worker *w, int64_t t, int i, struct sw_err *err)
 {
     int first, count = sw_net_layer_params(w->train, i, &first), rc = SW_OK;
     for (int p = first; p < first + count && rc == SW_OK; p++)
@@ -81,42 +101,45 @@ static int forward_layer(struct sw_worker *w, int64_t t, int i, const struct sw_
         return rc;
     int64_t begin_ns = w->lap_ns;
     sw_slot_phase(w->slot, SW_PHASE_FORWARD, t, i, sw_net_layer(w->train, i)->name, begin_ns);
-    rc = sw_net_forward(w->train, i, step, err);
+    w->pass_ms = &w->ledger.forward_ms;
+    w->pass_total_ms = &w->forward_ms[i];
+    rc = sw_net_forward(w->train, i, err);
     sw_worker_lap(w, &w->ledger.forward_ms, &w->forward_ms[i]);
     trace(w, SW_TRACE_FORWARD, t, i, begin_ns);
     return rc;
 }
 
-static int backward_layer(struct sw_worker *w, int64_t t, int i, const struct sw_step *step,
-                          struct sw_err *err)
+static int backward_layer(struct sw_worker *w, int64_t t, int i, struct sw_err *err)
 {
     int64_t begin_ns = w->lap_ns;
     sw_slot_phase(w->slot, SW_PHASE_BACKWARD, t, i, sw_net_layer(w->train, i)->name, begin_ns);
-    int rc = sw_net_backward(w->train, i, step, err);
+    w->pass_ms = &w->ledger.backward_ms;
+    w->pass_total_ms = &w->backward_ms[i];
+    int rc = sw_net_backward(w->train, i, err);
     sw_worker_lap(w, &w->ledger.backward_ms, &w->backward_ms[i]);
     trace(w, SW_TRACE_BACKWARD, t, i, begin_ns);
     int first, count = sw_net_layer_params(w->train, i, &first);
-    for (int p = first; p < first + count && rc == SW_OK; p++) {
-        rc = sw_table_update(w->job->table, w->index, w->param_of[SW_SPLIT_TRAIN][p], (uint64_t)t);
-        if (rc != SW_OK)
-            return sw_err_set(err, rc, "the job is ending");
-    }
-    if (rc == SW_OK && count > 0 && w->served) {
+    for (int p = first; p < first + count && rc == SW_OK; p++)
+        rc = give(w, w->param_of[SW_SPLIT_TRAIN][p], (uint64_t)t, err);
+    if (rc == SW_OK && count > 0 && w->served_count > 0) {
         sw_slot_phase(w->slot, SW_PHASE_UPDATE, t, i, sw_net_layer(w->train, i)->name, w->lap_ns);
-        rc = sw_server_poll(w->served, err);
+        rc = sw_server_poll(w, err);
         sw_worker_lap(w, &w->ledger.update_ms, NULL);
     }
     return rc;
 }
 
-/* The weighted sum of all losses per sample, before anything learns from it. */
+/* The weighted sum of all losses over this worker's rows, before anything learns from it. */
 static int check_loss(struct sw_worker *w, int64_t t, struct sw_err *err)
 {
-    struct sw_result sums[SW_JOB_METRICS] = {{0}};
-    const struct sw_series *s = &w->series[SW_SPLIT_TRAIN];
-    sw_results_add(w->train, s, sums);
-    sw_results_read(s, sums, w->last[SW_SPLIT_TRAIN], &w->last_count[SW_SPLIT_TRAIN]);
-    double loss = w->last[SW_SPLIT_TRAIN][0].value;
+    int rc = sw_net_fetch(w->train, err);
+    if (rc == SW_OK)
+        rc = sw_stream_wait(w->stream, err);
+    if (rc != SW_OK)
+        return rc;
+    memset(w->sums, 0, sizeof w->sums);
+    sw_results_add(w->train, &w->series[SW_SPLIT_TRAIN], w->sums);
+    double loss = w->sums[0].sum;
     if (isfinite(loss))
         return SW_OK;
     return sw_err_set(err, SW_ERR_DIVERGED,
@@ -128,15 +151,18 @@ int sw_bp_step(struct sw_worker *w, int64_t t, const struct sw_batch *batch, str
 {
     int layers = sw_net_layer_count(w->train), rc = SW_OK;
     struct sw_step step = {.step = (uint64_t)t - 1,
-                           .first_row = 0,
+                           .first_row = w->first_row[SW_SPLIT_TRAIN],
                            .valid_rows = batch->valid_rows,
                            .backward_scale = 1.0f / (float)w->job->conf->batch};
+    rc = sw_net_set_step(w->train, &step, err);
     for (int i = 0; i < layers && rc == SW_OK; i++)
-        rc = forward_layer(w, t, i, &step, err);
-    if (rc == SW_OK)
+        rc = forward_layer(w, t, i, err);
+    /* A device of its own is not waited for in mid-step: its loss is read late. */
+    bool late = !w->device->host_memory;
+    if (rc == SW_OK && !late)
         rc = check_loss(w, t, err);
     for (int i = layers - 1; i >= 0 && rc == SW_OK; i--)
         if (sw_net_has_backward(w->train, i))
-            rc = backward_layer(w, t, i, &step, err);
-    return rc;
+            rc = backward_layer(w, t, i, err);
+    return rc == SW_OK && late ? check_loss(w, t, err) : rc;
 }

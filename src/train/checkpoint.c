@@ -1,35 +1,40 @@
 /* Checkpoints: OUT/checkpoint-STEP.safetensors with parameters (`layer.param`), updater state
- * (`updater.layer.param.slot`), and in __metadata__ what else a run needs to go on to the same
+ * (`updater.layer.param.slot`), state without gradient (`state.layer.name`), and in __metadata__
+ * what else a run needs to go on to the same
  * bits: step, seed, recipe text with overrides and fallback decision, and the choices of the plans.
  * The data position and all randomness are functions of seed and step, so nothing more is stored.
  */
 #include "base/os.h"
 #include "base/str.h"
-#include "tensor/safetensors.h"
+#include "param/table_file.h"
 #include "train/job_private.h"
 #include <dirent.h>
 #include <stdio.h>
 
 enum { FORMAT_VERSION = 1, FLUSH_MS = 500 };
 
-static int add_tensors(struct sw_job *job, struct sw_st_writer *w, struct sw_tensor *views,
+/* "conv1.weight", or for updater state "updater.conv1.weight.momentum"; for sw_free. */
+static char *tensor_name(const struct sw_table *t, int param, int slot)
+{
+    const char *name = sw_table_param(t, param)->name;
+    return slot < 0 ? sw_strdup(name)
+                    : sw_format("updater.%s.%s", name, sw_table_updater(t)->slot_names[slot]);
+}
+
+static int add_tensors(struct sw_job *job, struct sw_st_writer *w, struct sw_table_source *sources,
                        struct sw_stream *stream, struct sw_err *err)
 {
     struct sw_table *t = job->table;
-    const struct sw_updater *u = sw_table_updater(t);
     int slots = sw_table_slots(t), rc = SW_OK;
-    for (int p = 0; p < sw_table_count(t) && rc == SW_OK; p++) {
-        const char *name = sw_table_param(t, p)->name;
+    for (int p = 0; p < sw_table_count(t) && rc == SW_OK; p++)
         for (int s = -1; s < slots && rc == SW_OK; s++) {
-            struct sw_tensor *view = &views[p * (slots + 1) + s + 1];
-            char *full =
-                s < 0 ? sw_strdup(name) : sw_format("updater.%s.%s", name, u->slot_names[s]);
-            *view = sw_table_tensor(t, p, s);
-            rc = full ? sw_st_writer_add_tensor(w, full, view, stream, err)
+            struct sw_table_source *source = &sources[p * (slots + 1) + s + 1];
+            char *name = tensor_name(t, p, s);
+            *source = (struct sw_table_source){.table = t, .stream = stream, .param = p, .slot = s};
+            rc = name ? sw_table_add_tensor(source, name, w, err)
                       : sw_err_nomem(err, "a checkpoint's names", 0);
-            sw_free(full);
+            sw_free(name);
         }
-    }
     return rc;
 }
 
@@ -88,7 +93,7 @@ int sw_checkpoint_write(struct sw_worker *w, struct sw_err *err)
 {
     struct sw_job *job = w->job;
     size_t count = (size_t)(sw_table_count(job->table) * (sw_table_slots(job->table) + 1));
-    struct sw_tensor *views = sw_calloc(count + 1, sizeof *views);
+    struct sw_table_source *views = sw_calloc(count + 1, sizeof *views);
     struct sw_st_writer *writer = sw_st_writer_new();
     char *path = sw_format("%s/checkpoint-%lld.safetensors", sw_history_out_dir(job->history),
                            (long long)w->step);
@@ -99,7 +104,11 @@ int sw_checkpoint_write(struct sw_worker *w, struct sw_err *err)
     if (rc == SW_OK)
         rc = add_metadata(job, w->step, writer, err);
     if (rc == SW_OK)
-        rc = add_tensors(job, writer, views, w->stream, err);
+        rc = add_tensors(job, writer, views, sw_worker_host_stream(w), err);
+    if (rc == SW_OK)
+        rc = sw_states_fetch(w, err);
+    if (rc == SW_OK)
+        rc = sw_states_write(job, writer, err);
     if (rc == SW_OK)
         rc = sw_st_writer_write(writer, path, 0644, &bytes, checksum, err);
     if (rc == SW_OK)
@@ -139,43 +148,19 @@ static int read_number(const struct sw_st_file *f, const char *path, const char 
     return SW_OK;
 }
 
-static int check_tensor(const struct sw_st_file *f, const char *path, const char *name,
-                        const struct sw_desc *wanted, struct sw_err *err)
-{
-    const struct sw_st_entry *e = sw_st_find(f, name);
-    char has[128], needs[128];
-    if (!e)
-        return sw_err_set(err, SW_ERR_FORMAT, "%s: has no tensor %s", path, name);
-    bool fits = e->dtype == SW_ST_F32 && e->ndim == wanted->ndim;
-    for (int i = 0; fits && i < e->ndim; i++)
-        fits = e->shape[i] == wanted->dim[i];
-    if (fits)
-        return SW_OK;
-    sw_job_shape_text(e->ndim, e->shape, has, sizeof has);
-    sw_job_shape_text(wanted->ndim, wanted->dim, needs, sizeof needs);
-    return sw_err_set(err, SW_ERR_INVALID, "%s: %s is %s %s there, but F32 %s in this net", path,
-                      name, sw_st_dtype_name(e->dtype), has, needs);
-}
-
-/* Every tensor the job needs, with the right shape; sw_st_read_tensor checks again when reading. */
+/* Every tensor the job needs, with the right shape. */
 static int check_tensors(struct sw_job *job, const struct sw_st_file *f, const char *path,
                          struct sw_err *err)
 {
-    const struct sw_updater *u = sw_table_updater(job->table);
-    for (int p = 0; p < sw_table_count(job->table); p++) {
-        const struct sw_param *param = sw_table_param(job->table, p);
-        for (int s = -1; s < sw_table_slots(job->table); s++) {
-            char *name = s < 0 ? sw_strdup(param->name)
-                               : sw_format("updater.%s.%s", param->name, u->slot_names[s]);
-            if (!name)
-                return sw_err_nomem(err, "a tensor's name", 0);
-            int rc = check_tensor(f, path, name, &param->layout, err);
+    int rc = SW_OK;
+    for (int p = 0; p < sw_table_count(job->table) && rc == SW_OK; p++)
+        for (int s = -1; s < sw_table_slots(job->table) && rc == SW_OK; s++) {
+            char *name = tensor_name(job->table, p, s);
+            rc = name ? sw_table_check_tensor(job->table, p, name, f, path, err)
+                      : sw_err_nomem(err, "a tensor's name", 0);
             sw_free(name);
-            if (rc != SW_OK)
-                return rc;
         }
-    }
-    return SW_OK;
+    return rc;
 }
 
 int sw_checkpoint_check(struct sw_job *job, const char *path, int64_t *step, struct sw_err *err)
@@ -193,6 +178,8 @@ int sw_checkpoint_check(struct sw_job *job, const char *path, int64_t *step, str
         rc = read_number(f, path, "step", step, err);
     if (rc == SW_OK)
         rc = check_tensors(job, f, path, err);
+    if (rc == SW_OK)
+        rc = sw_states_check(job, f, path, true, err);
     sw_st_close(f);
     return rc;
 }
@@ -200,13 +187,13 @@ int sw_checkpoint_check(struct sw_job *job, const char *path, int64_t *step, str
 static int load_state(struct sw_worker *w, const struct sw_st_file *f, struct sw_err *err)
 {
     struct sw_table *t = w->job->table;
-    const struct sw_updater *u = sw_table_updater(t);
     int rc = SW_OK;
     for (int p = 0; p < sw_table_count(t) && rc == SW_OK; p++)
         for (int s = 0; s < sw_table_slots(t) && rc == SW_OK; s++) {
-            struct sw_tensor view = sw_table_tensor(t, p, s);
-            char *name = sw_format("updater.%s.%s", sw_table_param(t, p)->name, u->slot_names[s]);
-            rc = name ? sw_st_read_tensor(f, name, &view, w->stream, err)
+            struct sw_table_source to = {
+                .table = t, .stream = sw_worker_host_stream(w), .param = p, .slot = s};
+            char *name = tensor_name(t, p, s);
+            rc = name ? sw_table_read_tensor(&to, name, f, err)
                       : sw_err_nomem(err, "a tensor's name", 0);
             sw_free(name);
         }
@@ -233,13 +220,13 @@ static int take_values(struct sw_job *job, struct sw_stream *stream, const struc
     *count = 0;
     for (int p = 0; p < sw_table_count(job->table) && rc == SW_OK; p++) {
         const char *name = sw_table_param(job->table, p)->name;
-        struct sw_tensor view = sw_table_tensor(job->table, p, -1);
+        struct sw_table_source to = {.table = job->table, .stream = stream, .param = p, .slot = -1};
         if (!sw_st_find(f, name)) {
             if (all)
                 return sw_err_set(err, SW_ERR_FORMAT, "%s: has no tensor %s", path, name);
             continue;
         }
-        rc = sw_st_read_tensor(f, name, &view, stream, err);
+        rc = sw_table_read_tensor(&to, name, f, err);
         if (rc == SW_OK)
             rc = check_finite(job, stream, p, path, err);
         *count += rc == SW_OK;
@@ -250,13 +237,53 @@ static int take_values(struct sw_job *job, struct sw_stream *stream, const struc
     return rc;
 }
 
+/* A file of ours has a checksum; one that lost it is damaged. Files of others need none. */
+static int check_ours(const struct sw_st_file *f, const char *path, struct sw_err *err)
+{
+    if (!sw_st_metadata(f, "singa_ws.format") || sw_st_verified(f))
+        return SW_OK;
+    return sw_err_set(err, SW_ERR_FORMAT, "%s: damaged: a checkpoint without its checksum", path);
+}
+
+int sw_checkpoint_look(struct sw_job *job, const char *path, struct sw_err *err)
+{
+    struct sw_st_file *f = NULL;
+    int found = 0;
+    int rc = sw_st_open(path, false, &f, err);
+    if (rc == SW_OK)
+        rc = check_ours(f, path, err);
+    for (int p = 0; p < sw_table_count(job->table) && rc == SW_OK; p++) {
+        const struct sw_param *param = sw_table_param(job->table, p);
+        if (!sw_st_find(f, param->name))
+            continue;
+        rc = sw_table_check_tensor(job->table, p, param->name, f, path, err);
+        found++;
+    }
+    if (rc == SW_OK)
+        rc = sw_states_check(job, f, path, false, err);
+    if (rc == SW_OK && found == 0 && sw_table_count(job->table) > 0)
+        rc = sw_err_set(err, SW_ERR_INVALID, "%s: none of its tensors is a parameter of this net",
+                        path);
+    sw_st_close(f);
+    return rc;
+}
+
 int sw_checkpoint_take(struct sw_job *job, struct sw_stream *stream, const char *path, bool all,
-                       int *count, struct sw_err *err)
+                       int *count, int64_t *step, struct sw_err *err)
 {
     struct sw_st_file *f = NULL;
     int rc = sw_st_open(path, false, &f, err);
     if (rc == SW_OK)
+        rc = check_ours(f, path, err);
+    if (rc == SW_OK)
         rc = take_values(job, stream, f, path, all, count, err);
+    if (rc == SW_OK)
+        rc = sw_states_read(job, f, path, all, err);
+    if (rc == SW_OK) {
+        const char *text = sw_st_metadata(f, "step");
+        if (!text || !sw_parse_int(text, step))
+            *step = 0;
+    }
     sw_st_close(f);
     return rc;
 }
@@ -268,9 +295,11 @@ int sw_checkpoint_load(struct sw_worker *w, const char *path, struct sw_err *err
     int count;
     int rc = sw_st_open(path, true, &f, err);
     if (rc == SW_OK)
-        rc = take_values(job, w->stream, f, path, true, &count, err);
+        rc = take_values(job, sw_worker_host_stream(w), f, path, true, &count, err);
     if (rc == SW_OK)
         rc = load_state(w, f, err);
+    if (rc == SW_OK)
+        rc = sw_states_read(job, f, path, true, err);
     if (rc == SW_OK) {
         sw_table_put_version(job->table, (uint64_t)job->first_step);
         const char *choices = sw_st_metadata(f, "choices");

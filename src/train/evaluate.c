@@ -8,13 +8,36 @@
 static int evaluate_batch(struct sw_worker *w, struct sw_batch *batch, struct sw_err *err)
 {
     const struct sw_source *source = w->job->source[SW_SPLIT_EVAL];
-    struct sw_step step = {.step = (uint64_t)w->step, .valid_rows = batch->valid_rows};
-    for (int f = 0; f < source->field_count; f++)
-        sw_net_set_field(w->eval, source->field[f].name, batch->field[f]);
-    int rc = SW_OK;
+    struct sw_step step = {.step = (uint64_t)w->step,
+                           .first_row = w->first_row[SW_SPLIT_EVAL],
+                           .valid_rows = batch->valid_rows};
+    int rc = sw_net_set_step(w->eval, &step, err);
+    for (int f = 0; f < source->field_count && rc == SW_OK; f++)
+        rc = sw_net_set_field(w->eval, source->field[f].name, batch->field[f], err);
     for (int i = 0; i < sw_net_layer_count(w->eval) && rc == SW_OK; i++)
-        rc = sw_net_forward(w->eval, i, &step, err);
+        rc = sw_net_forward(w->eval, i, err);
+    if (rc == SW_OK)
+        rc = sw_net_fetch(w->eval, err);
+    if (rc == SW_OK)
+        rc = sw_stream_wait(w->stream, err);
     return rc;
+}
+
+/* Adds up over all workers; the leader reads the totals. */
+static int sum_up(struct sw_worker *w, const struct sw_result *sums, struct sw_err *err)
+{
+    struct sw_job *job = w->job;
+    const struct sw_series *s = &w->series[SW_SPLIT_EVAL];
+    struct sw_result totals[SW_JOB_METRICS];
+    bool last = sw_group_deposit(&job->group, w->index, SW_GROUP_EVALUATION, sums, s->count);
+    (void)last; /* all have deposited when all have met */
+    if (sw_group_meet(&job->group, w->index) != SW_OK)
+        return sw_err_set(err, SW_ERR_CANCELLED, "the job is ending");
+    if (w->index != 0)
+        return SW_OK;
+    sw_group_total(&job->group, SW_GROUP_EVALUATION, totals, s->count);
+    sw_results_read(s, totals, job->last[SW_SPLIT_EVAL], &job->last_count[SW_SPLIT_EVAL]);
+    return SW_OK;
 }
 
 int sw_evaluate_pass(struct sw_worker *w, struct sw_err *err)
@@ -24,6 +47,8 @@ int sw_evaluate_pass(struct sw_worker *w, struct sw_err *err)
     struct sw_result sums[SW_JOB_METRICS] = {{0}};
     int64_t batches = sw_source_batches(job->source[SW_SPLIT_EVAL], job->conf->eval_batch);
     int rc = sw_bp_collect_all(w, SW_SPLIT_EVAL, (uint64_t)w->step, err);
+    if (rc == SW_OK)
+        rc = sw_states_share(w, err);
     for (int64_t n = 0; n < batches && rc == SW_OK; n++) {
         struct sw_batch batch;
         rc = sw_prefetch_next(p, &batch, err);
@@ -37,10 +62,7 @@ int sw_evaluate_pass(struct sw_worker *w, struct sw_err *err)
     }
     if (rc == SW_OK)
         rc = sw_prefetch_rewind(p, 0, err);
-    if (rc == SW_OK)
-        sw_results_read(&w->series[SW_SPLIT_EVAL], sums, w->last[SW_SPLIT_EVAL],
-                        &w->last_count[SW_SPLIT_EVAL]);
-    return rc;
+    return rc == SW_OK ? sum_up(w, sums, err) : rc;
 }
 
 /* ---- alone: the verb eval ---- */
@@ -48,7 +70,7 @@ int sw_evaluate_pass(struct sw_worker *w, struct sw_err *err)
 /* Another section than the one that training evaluates on. */
 static int choose_split(struct sw_job *job, const char *split, struct sw_err *err)
 {
-    struct sw_worker *w = &job->worker;
+    struct sw_worker *w = &job->workers[0];
     const struct sw_section *section = sw_recipe_find(job->recipe, "data", split);
     if (!section)
         return sw_err_set(err, SW_ERR_NOTFOUND, "there is no [data %s] section", split);
@@ -59,7 +81,7 @@ static int choose_split(struct sw_job *job, const char *split, struct sw_err *er
     sw_free(w->param_of[SW_SPLIT_EVAL]);
     w->param_of[SW_SPLIT_EVAL] = NULL;
     int rc = sw_job_open_split(job, SW_SPLIT_EVAL, section, err);
-    return rc == SW_OK ? sw_worker_build_eval(job, w, err) : rc;
+    return rc == SW_OK ? sw_job_build_eval(job, err) : rc;
 }
 
 static int load_weights(struct sw_job *job, const char *weights, struct sw_err *err)
@@ -67,21 +89,24 @@ static int load_weights(struct sw_job *job, const char *weights, struct sw_err *
     int count;
     if (!weights)
         return sw_table_init_values(job->table, err);
-    return sw_checkpoint_take(job, job->worker.stream, weights, true, &count, err);
+    return sw_checkpoint_take(job, sw_worker_host_stream(&job->workers[0]), weights, true, &count,
+                              &job->evaluated_step, err);
 }
 
 static int prepare(struct sw_job *job, const char *weights, struct sw_err *err)
 {
-    struct sw_worker *w = &job->worker;
-    const struct sw_placement_row *row = sw_placement_worker(job->placement, &job->shape, 0, 0);
-    int rc = sw_bind_thread(job->machine, &row->cores, err);
-    sw_stream_attach(w->stream);
+    struct sw_worker *w = &job->workers[0];
+    int rc = sw_worker_attach(w, err);
     if (rc == SW_OK)
         rc = sw_table_allocate(job->table, err);
+    if (rc == SW_OK)
+        rc = sw_states_allocate(job, err);
     if (rc == SW_OK)
         rc = sw_worker_allocate(w, err);
     if (rc == SW_OK)
         rc = load_weights(job, weights, err);
+    if (rc == SW_OK)
+        rc = sw_states_send(w, err);
     if (rc == SW_OK)
         rc = sw_snapshot_new(&job->snapshot, NULL, 0, "", job->name, 0, 1, err);
     if (rc == SW_OK)
@@ -92,11 +117,12 @@ static int prepare(struct sw_job *job, const char *weights, struct sw_err *err)
 int sw_job_evaluate(struct sw_job *job, const char *weights, const char *split,
                     struct sw_job_event *out, struct sw_err *err)
 {
-    struct sw_worker *w = &job->worker;
+    struct sw_worker *w = &job->workers[0];
     int64_t began_ns = sw_os()->monotonic_ns();
-    int rc = SW_OK;
-    sw_job_settle_server(job);
-    if (split && !(w->eval && sw_str_eq(split, job->data[SW_SPLIT_EVAL]->name)))
+    int rc = sw_job_settle_servers(job, err);
+    if (rc == SW_OK && job->placement->worker_count != 1)
+        rc = sw_err_set(err, SW_ERR_INVALID, "evaluation alone takes a job opened with one_worker");
+    if (rc == SW_OK && split && !(w->eval && sw_str_eq(split, job->data[SW_SPLIT_EVAL]->name)))
         rc = choose_split(job, split, err);
     if (rc == SW_OK && !w->eval)
         rc = sw_err_set(err, SW_ERR_NOTFOUND,
@@ -112,12 +138,13 @@ int sw_job_evaluate(struct sw_job *job, const char *weights, const char *split,
     if (rc != SW_OK)
         return rc;
     *out = (struct sw_job_event){.type = SW_JOB_EVAL,
+                                 .step = job->evaluated_step,
                                  .split = job->data[SW_SPLIT_EVAL]->name,
                                  .lr = NAN,
                                  .eta_s = NAN,
-                                 .metric_count = w->last_count[SW_SPLIT_EVAL]};
+                                 .metric_count = job->last_count[SW_SPLIT_EVAL]};
     out->elapsed_s = (double)(sw_os()->monotonic_ns() - began_ns) * 1e-9;
     out->samples_per_s = (double)job->source[SW_SPLIT_EVAL]->records / out->elapsed_s;
-    memcpy(out->metric, w->last[SW_SPLIT_EVAL], sizeof out->metric);
+    memcpy(out->metric, job->last[SW_SPLIT_EVAL], sizeof out->metric);
     return SW_OK;
 }

@@ -4,10 +4,11 @@
 #include "base/str.h"
 #include "train/job_private.h"
 #include "train/schema.h"
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { SLICE_ELEMENTS = 1 << 20 };
+enum { STALL_S = 60 };
 
 static int copy_text(char **to, const char *from, struct sw_err *err)
 {
@@ -31,15 +32,48 @@ static int copy_options(struct sw_job *job, const struct sw_job_options *o, stru
     job->resume_run_id = o->resume ? o->resume->id : 0;
     job->trace_capacity = o->trace_capacity;
     job->display = o->display;
+    job->stall_ns = (int64_t)((o->stall_s > 0 ? o->stall_s : STALL_S) * 1e9);
     return rc;
 }
 
 /* ---- recipe ---- */
 
+/* Options of their own come after all --set: they have the last word. */
+static int add_options(const struct sw_job_options *o, const char **sets, char **framework,
+                       int *count, struct sw_err *err)
+{
+    *count = o->set_count;
+    if (o->set_count)
+        memcpy(sets, o->sets, (size_t)o->set_count * sizeof *sets);
+    if (!o->framework)
+        return SW_OK;
+    *framework = sw_format("cluster.framework=%s", o->framework);
+    sets[(*count)++] = *framework;
+    return *framework ? SW_OK : sw_err_nomem(err, "a job's options", 0);
+}
+
+static int load_with(struct sw_job *job, const struct sw_job_options *o, const char *const *sets,
+                     int set_count, struct sw_err *err);
+
 static int load_recipe(struct sw_job *job, const struct sw_job_options *o, struct sw_err *err)
 {
-    struct sw_recipe_source source = {
-        .path = o->recipe_path, .sets = o->sets, .set_count = o->set_count};
+    char *framework = NULL;
+    int count = 0;
+    const char **sets = sw_calloc((size_t)o->set_count + 1, sizeof *sets);
+    if (!sets)
+        return sw_err_nomem(err, "a job's options", (size_t)o->set_count * sizeof *sets);
+    int rc = add_options(o, sets, &framework, &count, err);
+    if (rc == SW_OK)
+        rc = load_with(job, o, sets, count, err);
+    sw_free(sets);
+    sw_free(framework);
+    return rc;
+}
+
+static int load_with(struct sw_job *job, const struct sw_job_options *o, const char *const *sets,
+                     int set_count, struct sw_err *err)
+{
+    struct sw_recipe_source source = {.path = o->recipe_path, .sets = sets, .set_count = set_count};
     if (o->resume) {
         source.path = o->resume->recipe;
         source.text = o->resume->recipe_text;
@@ -66,12 +100,52 @@ static int load_recipe(struct sw_job *job, const struct sw_job_options *o, struc
     return rc != SW_OK ? rc : settled;
 }
 
+/* "cpu", "auto", or "sim" with what follows a colon. */
+static int read_device(struct sw_job *job, const char *text, struct sw_err *err)
+{
+    snprintf(job->device_text, sizeof job->device_text, "%s", text);
+    if (sw_str_eq(text, "auto") || sw_str_eq(text, "cpu")) {
+        strcpy(job->device_text, "cpu");
+        return SW_OK;
+    }
+    job->on_sim = sw_str_eq(text, "sim") || sw_str_starts(text, "sim:");
+    if (job->on_sim)
+        return sw_sim_parse(text[3] ? text + 4 : "", &job->sim, err);
+    return sw_err_set(err, SW_ERR_INVALID, "unknown device; there are auto, cpu, sim:gpus=N");
+}
+
 static int choose_device(struct sw_job *job, const char *option, struct sw_err *err)
 {
-    if (option && !sw_str_eq(option, "cpu") && !sw_str_eq(option, "auto"))
-        return sw_err_set(err, SW_ERR_INVALID, "--device %s: unknown device; there are auto, cpu",
-                          option);
-    return sw_cpu_open(false, &job->device, err);
+    const char *text = option ? option : job->conf->device;
+    job->sim = sw_sim_defaults();
+    int rc = read_device(job, text, err);
+    if (rc == SW_ERR_INVALID && option)
+        return sw_err_prefix(err, rc, "--device %s", option);
+    if (rc == SW_ERR_INVALID) {
+        sw_recipe_error(job->recipe, sw_recipe_find(job->recipe, "job", NULL), "device", "%s",
+                        err->text);
+        return sw_recipe_verdict(job->recipe, err);
+    }
+    return rc == SW_OK ? sw_cpu_open(false, &job->device, err) : rc;
+}
+
+/* Every worker on a simulated GPU of its own, as its placement says. */
+static int open_devices(struct sw_job *job, struct sw_err *err)
+{
+    int workers = job->placement->worker_count, rc = SW_OK;
+    for (int i = 0; i < workers && rc == SW_OK; i++) {
+        struct sw_worker *w = &job->workers[i];
+        w->device = job->device;
+        if (!job->on_sim)
+            continue;
+        rc = sw_sim_open(&job->sim, i, &w->device, err);
+        if (rc != SW_OK)
+            w->device = NULL;
+        else
+            snprintf(job->placement->rows[i].device, sizeof job->placement->rows[i].device, "%s",
+                     w->device->name);
+    }
+    return rc;
 }
 
 /* ---- data ---- */
@@ -135,26 +209,70 @@ static void cap_threads(struct sw_placement *p)
     int64_t cap;
     if (!text || !sw_parse_int(text, &cap) || cap < 1)
         return;
-    for (int i = 0; i < p->worker_count; i++)
+    for (int i = 0; i < p->worker_count + p->server_count; i++)
         if (p->rows[i].threads > cap)
             p->rows[i].threads = (int)cap;
 }
 
-static int place(struct sw_job *job, struct sw_err *err)
+static int choose_shape(struct sw_job *job, bool one_worker, struct sw_err *err)
 {
-    job->shape = (struct sw_cluster_shape){.worker_groups = 1,
-                                           .workers_per_group = 1,
-                                           .server_groups = 1,
-                                           .servers_per_group = 1,
-                                           .bind_servers = true};
+    struct sw_cluster_conf c = {.workers_per_group = 1};
+    const struct sw_section *section = sw_recipe_find(job->recipe, "cluster", NULL);
+    const char *key = NULL;
+    if (!one_worker)
+        c = *(const struct sw_cluster_conf *)section->common;
+    /* One worker per GPU, unless the recipe says how many. */
+    if (job->on_sim && c.workers_per_group == 0)
+        c.workers_per_group = job->sim.gpus;
+    int rc = sw_cluster_shape(&c, job->machine, &job->shape, &job->framework, job->framework_reason,
+                              sizeof job->framework_reason, &key, err);
+    if (rc == SW_ERR_INVALID)
+        sw_recipe_error(job->recipe, section, key, "%s", err->text);
+    int64_t rows =
+        job->conf->batch < job->conf->eval_batch ? job->conf->batch : job->conf->eval_batch;
+    if (rc == SW_OK && job->shape.workers_per_group > rows)
+        rc = sw_recipe_error(job->recipe, section, "workers_per_group",
+                             "%d workers cannot share a batch of %lld rows: at most %lld",
+                             job->shape.workers_per_group, (long long)rows, (long long)rows);
+    return rc == SW_ERR_INVALID ? sw_recipe_verdict(job->recipe, err) : rc;
+}
+
+/* A worker that waits for the others runs the servers it hosts: the others may depend on them. */
+static int serve_while_waiting(void *user, int worker)
+{
+    struct sw_job *job = user;
+    struct sw_err ignored; /* it is the fault of the job already */
+    return sw_server_poll(&job->workers[worker], &ignored);
+}
+
+static int make_units(struct sw_job *job, struct sw_err *err)
+{
+    int workers = job->placement->worker_count, servers = job->placement->server_count;
+    job->workers = sw_calloc((size_t)workers, sizeof *job->workers);
+    job->servers = sw_calloc((size_t)servers, sizeof *job->servers);
+    if (!job->workers || !job->servers)
+        return sw_err_nomem(err, "workers and servers", (size_t)workers * sizeof *job->workers);
+    for (int i = 0; i < workers; i++)
+        job->workers[i] = (struct sw_worker){.job = job, .index = i};
+    int rc = sw_group_init(&job->group, workers, err);
+    job->group.serve = serve_while_waiting;
+    job->group.serve_user = job;
+    return rc;
+}
+
+static int place(struct sw_job *job, const struct sw_job_options *o, struct sw_err *err)
+{
     int rc = sw_bind_check_environment(err);
     if (rc == SW_OK)
         rc = sw_machine_here(&job->machine, err);
     if (rc == SW_OK)
-        rc = sw_placement_new(job->machine, &job->shape, false, &job->placement, err);
+        rc = choose_shape(job, o->one_worker, err);
     if (rc == SW_OK)
-        cap_threads(job->placement);
-    return rc;
+        rc = sw_placement_new(job->machine, &job->shape, o->oversubscribe, &job->placement, err);
+    if (rc != SW_OK)
+        return rc;
+    cap_threads(job->placement);
+    return make_units(job, err);
 }
 
 /* ---- parameters ---- */
@@ -186,34 +304,62 @@ static int add_param(struct sw_job *job, const struct sw_net *net, int p, int *i
     const struct sw_net_param *np = sw_net_param(net, p);
     const struct sw_layer_param *lp = &sw_net_layer(net, np->layer)->param[np->index];
     const struct sw_init_conf *conf = init_conf(sw_net_section(net, np->layer), lp->name);
-    struct sw_param_spec spec = {.name = np->name, .layout = lp->layout, .fan_in = lp->fan_in};
+    struct sw_param_spec spec = {.name = np->name,
+                                 .layout = lp->layout,
+                                 .fan_in = lp->fan_in,
+                                 .owner = np->owner,
+                                 .part_first = lp->part_first,
+                                 .part_whole = lp->part_whole};
     spec.lr_mult = spec.decay_mult = 1;
     if (conf) {
         spec.init = *conf;
         spec.lr_mult = conf->lr_mult;
         spec.decay_mult = conf->decay_mult;
     }
+    spec.init.natural = lp->natural;
     override_factors(job, np->name, &spec.lr_mult, &spec.decay_mult);
     return sw_table_add(job->table, &spec, index, err);
 }
 
-int sw_job_map_params(struct sw_job *job, int split, const struct sw_net *net, struct sw_err *err)
+int sw_job_map_params(struct sw_worker *w, int split, struct sw_err *err)
 {
-    struct sw_worker *w = &job->worker;
+    struct sw_job *job = w->job;
+    const struct sw_net *net = split == SW_SPLIT_TRAIN ? w->train : w->eval;
     w->param_of[split] = sw_calloc((size_t)sw_net_param_count(net) + 1, sizeof(int));
     if (!w->param_of[split])
         return sw_err_nomem(err, "the parameter table", 0);
     int rc = SW_OK;
     for (int p = 0; p < sw_net_param_count(net) && rc == SW_OK; p++) {
-        int index = sw_table_find(job->table, sw_net_param(net, p)->name);
+        const struct sw_net_param *np = sw_net_param(net, p);
+        int64_t first = sw_net_layer(net, np->layer)->param[np->index].part_first;
+        int index = sw_table_find(job->table, np->name, first);
         if (index < 0 && split == SW_SPLIT_EVAL)
             return sw_err_set(err, SW_ERR_INVALID,
                               "parameter %s is only in the evaluation net: nothing would train it",
-                              sw_net_param(net, p)->name);
+                              np->name);
         if (index < 0)
             rc = add_param(job, net, p, &index, err);
         w->param_of[split][p] = index;
     }
+    return rc;
+}
+
+static int meet(void *user, int worker)
+{
+    struct sw_job *job = user;
+    return sw_group_meet(&job->group, worker);
+}
+
+int sw_job_connect(struct sw_job *job, int split, struct sw_err *err)
+{
+    int workers = job->placement->worker_count;
+    struct sw_net **nets = sw_calloc((size_t)workers, sizeof(void *));
+    if (!nets)
+        return sw_err_nomem(err, "the exchange of features", (size_t)workers * sizeof(void *));
+    for (int i = 0; i < workers; i++)
+        nets[i] = split == SW_SPLIT_TRAIN ? job->workers[i].train : job->workers[i].eval;
+    int rc = sw_exchange_new(nets, workers, job->device, meet, job, &job->exchange[split], err);
+    sw_free(nets);
     return rc;
 }
 
@@ -238,6 +384,7 @@ static int check_patterns(struct sw_job *job, struct sw_err *err)
 static int make_table(struct sw_job *job, struct sw_err *err)
 {
     const struct sw_section *u = sw_recipe_find(job->recipe, "updater", NULL);
+    const struct sw_cluster_conf *cluster = sw_recipe_find(job->recipe, "cluster", NULL)->common;
     struct sw_table_args args = {
         .device = job->device,
         .seed = (uint64_t)job->conf->seed,
@@ -247,20 +394,58 @@ static int make_table(struct sw_job *job, struct sw_err *err)
         .schedule = u->type[1],
         .schedule_conf = u->conf[1],
         .horizon_steps = (uint64_t)job->horizon,
-        .slice_elements = SLICE_ELEMENTS,
+        .slice_elements = cluster->slice_size,
         .workers = job->placement->worker_count,
         .servers = job->placement->server_count,
         .rule = &sw_table_bsp,
     };
     int rc = sw_table_new(&args, &job->table, err);
-    if (rc == SW_OK)
-        rc = sw_job_map_params(job, SW_SPLIT_TRAIN, job->worker.train, err);
+    for (int i = 0; i < job->placement->worker_count && rc == SW_OK; i++)
+        rc = sw_job_map_params(&job->workers[i], SW_SPLIT_TRAIN, err);
     if (rc == SW_OK)
         rc = check_patterns(job, err);
     return rc == SW_OK ? sw_table_freeze(job->table, err) : rc;
 }
 
 /* ---- the whole ---- */
+
+/* The largest that a layer of any worker adds over the group. */
+static int reserve_sums(struct sw_job *job, struct sw_err *err)
+{
+    int most = 0, workers = job->placement->worker_count;
+    for (int i = 0; i < workers && workers > 1; i++) {
+        int count = sw_net_sum_count(job->workers[i].train);
+        most = count > most ? count : most;
+    }
+    return sw_group_reserve_sums(&job->group, most, err);
+}
+
+/* The training nets make the table, and the table's parameters are what the evaluation nets use. */
+static int build_workers(struct sw_job *job, struct sw_err *err)
+{
+    int rc = SW_OK, workers = job->placement->worker_count;
+    for (int i = 0; i < workers && rc == SW_OK; i++)
+        rc = sw_worker_build(&job->workers[i], err);
+    if (rc == SW_OK)
+        rc = make_table(job, err);
+    if (rc == SW_OK)
+        rc = sw_states_build(job, err);
+    if (rc == SW_OK)
+        rc = reserve_sums(job, err);
+    return rc == SW_OK && job->source[SW_SPLIT_EVAL] ? sw_job_build_eval(job, err) : rc;
+}
+
+int sw_job_build_eval(struct sw_job *job, struct sw_err *err)
+{
+    int rc = SW_OK;
+    for (int i = 0; i < job->placement->worker_count && rc == SW_OK; i++)
+        rc = sw_worker_build_eval(&job->workers[i], err);
+    if (rc == SW_OK)
+        rc = sw_states_match(job, job->workers[0].eval, err);
+    for (int i = 0; i < job->placement->worker_count && rc == SW_OK; i++)
+        rc = sw_job_map_params(&job->workers[i], SW_SPLIT_EVAL, err);
+    return rc;
+}
 
 static int find_end(struct sw_job *job, const struct sw_job_options *o, struct sw_err *err)
 {
@@ -270,7 +455,7 @@ static int find_end(struct sw_job *job, const struct sw_job_options *o, struct s
         if (rc != SW_OK)
             return rc;
     }
-    return SW_OK;
+    return job->init_from ? sw_checkpoint_look(job, job->init_from, err) : SW_OK;
 }
 
 static int open_job(struct sw_job *job, const struct sw_job_options *o, struct sw_err *err)
@@ -288,15 +473,13 @@ static int open_job(struct sw_job *job, const struct sw_job_options *o, struct s
     if (rc == SW_OK)
         rc = choose_device(job, o->device, err);
     if (rc == SW_OK)
-        rc = place(job, err);
+        rc = place(job, o, err);
+    if (rc == SW_OK)
+        rc = open_devices(job, err);
     if (rc == SW_OK)
         rc = open_data(job, err);
     if (rc == SW_OK)
-        rc = sw_worker_build(job, &job->worker, err);
-    if (rc == SW_OK)
-        rc = make_table(job, err);
-    if (rc == SW_OK && job->source[SW_SPLIT_EVAL])
-        rc = sw_worker_build_eval(job, &job->worker, err);
+        rc = build_workers(job, err);
     if (rc == SW_OK)
         rc = find_end(job, o, err);
     return rc == SW_OK ? sw_job_describe(job, err) : rc;
@@ -325,10 +508,17 @@ void sw_job_close(struct sw_job *job)
 {
     if (!job)
         return;
-    sw_worker_fini(&job->worker);
+    for (int i = 0; job->workers && i < job->placement->worker_count; i++)
+        sw_worker_fini(&job->workers[i]);
+    sw_free(job->workers);
+    sw_free(job->servers);
+    sw_group_fini(&job->group);
+    sw_states_fini(&job->states);
     sw_table_free(job->table);
-    for (int s = 0; s < SW_SPLITS; s++)
+    for (int s = 0; s < SW_SPLITS; s++) {
         sw_source_close(job->source[s]);
+        sw_exchange_free(job->exchange[s]);
+    }
     sw_device_close(job->device);
     sw_placement_free(job->placement);
     sw_machine_free(job->machine);

@@ -30,6 +30,7 @@ struct sw_job_options {
     const char *const *sets; /* --set texts */
     int set_count;
     const char *device;    /* --device, or NULL */
+    const char *framework; /* --framework, or NULL */
     const char *name;      /* --name, or NULL */
     const char *out_dir;   /* --out, or NULL */
     const char *db;        /* --db, or NULL */
@@ -41,6 +42,9 @@ struct sw_job_options {
      * are the run's; recipe_path and init_from are not used. NULL: a new run. */
     const struct sw_run *resume;
     const char *resume_checkpoint;
+    bool oversubscribe;     /* --oversubscribe: workers may share cores */
+    bool one_worker;        /* whatever [cluster] says: for sw_job_evaluate */
+    double stall_s;         /* a device worker without progress for so long ends the run; 0: 60 s */
     int64_t trace_capacity; /* events kept by the trace; 0: none is made */
 };
 
@@ -60,7 +64,8 @@ struct sw_job_layer {
     const char *algorithm; /* of the plan, or NULL */
     const char *src;       /* comma-separated */
     bool in_place, fused;
-    bool train, eval; /* which nets have it */
+    const char *spread; /* over the group: rows, columns, full, one */
+    bool train, eval;   /* which nets have it */
     int64_t params;
     size_t param_bytes, feature_bytes, gradient_bytes, saved_bytes, scratch_bytes;
     double flops_forward, flops_backward; /* of one batch */
@@ -71,15 +76,16 @@ struct sw_job_plan {
     int layer_count;
     const struct sw_job_layer *layers;
     int64_t params, steps, batch, eval_batch;
-    size_t param_bytes;  /* values */
-    size_t state_bytes;  /* gradients and updater state */
-    size_t arena_bytes;  /* features, gradients, scratch: shared by both nets */
-    size_t batch_bytes;  /* prefetched batches */
-    size_t plan_bytes;   /* what plans hold for themselves */
-    size_t memory_bytes; /* the peak: all of the above */
+    size_t param_bytes;    /* values */
+    size_t state_bytes;    /* gradients, updater state, running statistics */
+    size_t arena_bytes;    /* features, gradients, scratch: shared by both nets */
+    size_t batch_bytes;    /* prefetched batches */
+    size_t exchange_bytes; /* features under way between workers */
+    size_t memory_bytes;   /* the peak: all of the above */
     double flops_per_sample;
     const struct sw_placement *placement;
     const char *fallback; /* announcement lines, or "" */
+    const char *notes;    /* what the partitioner decided otherwise than asked net-wide, or \"\" */
 };
 const struct sw_job_plan *sw_job_plan(const struct sw_job *job);
 const struct sw_recipe *sw_job_recipe(const struct sw_job *job);
@@ -133,7 +139,8 @@ int sw_job_run(struct sw_job *job, sw_job_observer *observer, void *user, bool *
                struct sw_err *err) SW_MUST_CHECK;
 
 /* Loss and metrics of weights on a split: one pass, every record once. weights NULL: the initial
- * values. split NULL: val where it exists, else test. *out is an event of type SW_JOB_EVAL. */
+ * values. split NULL: val where it exists, else test. The job was opened with one_worker. *out is
+ * an event of type SW_JOB_EVAL. */
 int sw_job_evaluate(struct sw_job *job, const char *weights, const char *split,
                     struct sw_job_event *out, struct sw_err *err) SW_MUST_CHECK;
 

@@ -1,6 +1,7 @@
 /* A job from the inside. job.c opens and closes it, plan.c describes it, run.c sets it in motion
- * and ends it, worker.c and server.c are the roles, bp.c is one step, evaluate.c a pass without
- * training, checkpoint.c what survives, notes.c what the main thread is told.
+ * and ends it, worker.c and server.c are the roles, bp.c is one step, sums.c what its layers add
+ * over the group, evaluate.c a pass without training, checkpoint.c what survives, states.c what
+ * layers keep, notes.c what the main thread is told.
  *
  * Threads of a running job: the main thread (run.c) starts the others, tells the observer, and
  * joins them in fixed order; one thread per worker; one per server that has cores of its own (a
@@ -11,15 +12,22 @@
 #define SW_TRAIN_JOB_PRIVATE_H
 
 #include "cluster/bind.h"
+#include "cluster/conf.h"
 #include "cluster/placement.h"
 #include "data/prefetch.h"
+#include "device/sim/sim.h"
 #include "history/history.h"
 #include "history/snapshot.h"
+#include "net/exchange.h"
 #include "net/net.h"
+#include "net/partition.h"
 #include "param/table.h"
 #include "recipe/job.h"
 #include "sync/queue.h"
+#include "tensor/safetensors.h"
+#include "train/group.h"
 #include "train/job.h"
+#include "train/replica.h"
 
 enum { SW_SPLIT_TRAIN, SW_SPLIT_EVAL, SW_SPLITS };
 
@@ -34,7 +42,7 @@ struct sw_server {
     struct sw_job *job; /* borrowed */
     int index;
     char unit[32];
-    bool own_thread;
+    struct sw_worker *host; /* the worker that runs it, or NULL: it has a thread of its own */
     struct sw_thread thread;
     struct sw_slot *slot;
 };
@@ -47,28 +55,54 @@ struct sw_series {
     int handle[SW_JOB_METRICS];
 };
 
+/* State without gradient, kept once per job: states.c. */
+struct sw_state {
+    char *name; /* owned: "state.bn1.mean", as in checkpoints */
+    struct sw_desc layout;
+    float natural; /* initial value */
+    size_t offset; /* bytes, in the states' memory */
+    float *value;
+    struct sw_tensor view; /* of value, while a file is written or read */
+};
+struct sw_states {
+    struct sw_state *items; /* owned */
+    int count;
+    void *memory; /* owned host memory */
+    size_t bytes;
+};
+
 struct sw_worker {
     struct sw_job *job; /* borrowed */
     int index;          /* global number */
     char unit[32];
     struct sw_thread thread;
-    struct sw_stream *stream;    /* owned */
-    struct sw_net *train, *eval; /* owned; eval NULL without evaluation data */
-    void *arena;                 /* owned device memory */
+    struct sw_device *device;      /* owned when it is not the host's */
+    struct sw_stream *stream;      /* owned */
+    struct sw_stream *host_stream; /* owned; for work on host memory; NULL: `stream` does it */
+    struct sw_replica *replica;    /* owned; NULL where the device's memory is the host's */
+    struct sw_net *train, *eval;   /* owned; eval NULL without evaluation data */
+    int *param_of[SW_SPLITS];      /* owned: table index of each parameter of a net */
+    void *arena;                   /* owned device memory */
     size_t arena_bytes;
-    int *param_of[SW_SPLITS]; /* owned: table index of each parameter of a net */
+    void *states; /* owned device memory: its copy of the job's states, where the device does not
+                     reach them */
     struct sw_prefetch *prefetch[SW_SPLITS];
-    struct sw_server *served; /* the server this worker runs itself, or NULL */
+    int *served; /* owned: the servers this worker runs itself */
+    int served_count;
+    int64_t first_row[SW_SPLITS], rows[SW_SPLITS]; /* its part of a batch */
     struct sw_slot *slot;
     struct sw_history_producer *producer;
     struct sw_series series[SW_SPLITS];
-    int rate_series, speed_series, link;
-    struct sw_step_time ledger;       /* of the step under way */
-    int64_t lap_ns;                   /* when the ledger was last written */
-    double *forward_ms, *backward_ms; /* owned [layers of train]: since the last flush */
+    int rate_series, speed_series;
+    int *links;         /* owned [servers] */
+    int *feature_links; /* owned [workers]: to each of them; -1: nothing goes there */
+    struct sw_result sums[SW_JOB_METRICS]; /* losses and metrics of the step under way, own rows */
+    struct sw_step_time ledger;            /* of the step under way */
+    int64_t lap_ns;                        /* when the ledger was last written */
+    double *forward_ms, *backward_ms;      /* owned [layers of train]: since the last flush */
+    float *pass_ms;        /* where the time of the pass under way goes: in the ledger, */
+    double *pass_total_ms; /* and of its layer */
     int64_t timed_steps;
-    struct sw_job_metric last[SW_SPLITS][SW_JOB_METRICS]; /* newest values */
-    int last_count[SW_SPLITS];
     int64_t step;                   /* updates done */
     int64_t started_ns, trained_ns; /* first step's begin; time spent in steps */
     int64_t first_step;             /* updates done at the start of this segment */
@@ -86,24 +120,35 @@ struct sw_job {
     int64_t horizon;        /* steps of the recipe */
     int64_t steps;          /* where this run ends */
     int64_t first_step;     /* of the checkpoint it goes on from */
+    int64_t evaluated_step; /* of the weights that sw_job_evaluate loaded */
     int64_t trace_capacity;
     struct sw_display_policy display;
 
     struct sw_machine *machine;
     struct sw_cluster_shape shape;
     struct sw_placement *placement;
-    struct sw_device *device;
+    struct sw_device *device; /* the host: parameter table, batches */
+    char device_text[64];     /* as asked for: cpu, sim:gpus=4 */
+    struct sw_sim_conf sim;
+    bool on_sim;
     const struct sw_section *data[SW_SPLITS]; /* NULL: no such section */
     struct sw_source *source[SW_SPLITS];
     struct sw_table *table;
-    struct sw_worker worker;
-    struct sw_server server;
+    struct sw_worker *workers; /* owned [placement->worker_count]; the first one leads */
+    struct sw_server *servers; /* owned [placement->server_count] */
+    struct sw_group group;
+    struct sw_exchange *exchange[SW_SPLITS]; /* owned; NULL: nothing moves between workers */
+    struct sw_states states;
+    struct sw_job_metric last[SW_SPLITS][SW_JOB_METRICS]; /* newest values; written by one worker at
+                                                             a time, between steps */
+    int last_count[SW_SPLITS];
     char *choices; /* owned: what the plans chose, a line per layer */
 
     struct sw_job_plan plan;
     struct sw_job_layer *layer_rows; /* owned */
     struct sw_buf fallback_text;
-    char framework_reason[160];
+    const char *framework;
+    char framework_reason[256];
 
     struct sw_fault fault;
     bool fault_ready;
@@ -113,6 +158,7 @@ struct sw_job {
     struct sw_queue notes; /* struct sw_note */
     bool notes_ready;
     int ended;         /* atomic: workers that have ended */
+    int64_t stall_ns;  /* a device that shows no progress for so long is given up */
     int requests;      /* atomic: enum sw_job_request_kind bits */
     int wants_display; /* atomic: the main thread asks the worker for a display */
 };
@@ -120,20 +166,22 @@ struct sw_job {
 /* job.c */
 int sw_job_open_split(struct sw_job *job, int split, const struct sw_section *section,
                       struct sw_err *err) SW_MUST_CHECK;
+/* The evaluation nets of all workers. */
+int sw_job_build_eval(struct sw_job *job, struct sw_err *err) SW_MUST_CHECK;
 /* Finds each parameter of a net in the table; those of the training net are added. */
-int sw_job_map_params(struct sw_job *job, int split, const struct sw_net *net,
-                      struct sw_err *err) SW_MUST_CHECK;
+int sw_job_map_params(struct sw_worker *w, int split, struct sw_err *err) SW_MUST_CHECK;
+/* Lets the nets of all workers exchange features. */
+int sw_job_connect(struct sw_job *job, int split, struct sw_err *err) SW_MUST_CHECK;
 
 /* run.c */
-/* Decides whether the server is a thread or is run by its worker. */
-void sw_job_settle_server(struct sw_job *job);
+/* Decides which servers are threads and which are run by a worker. */
+int sw_job_settle_servers(struct sw_job *job, struct sw_err *err) SW_MUST_CHECK;
 
 /* plan.c */
 int sw_job_describe(struct sw_job *job, struct sw_err *err) SW_MUST_CHECK;
 size_t sw_job_batch_bytes(const struct sw_job *job);
 /* "128x96x55x55", cut at `bytes`. */
 void sw_job_shape_text(int ndim, const int64_t *dim, char *out, size_t bytes);
-void sw_job_prefetch_args(const struct sw_job *job, int split, struct sw_prefetch_args *args);
 
 /* checkpoint.c */
 /* Writes OUT/checkpoint-STEP.safetensors and records it. Between steps only. */
@@ -145,25 +193,74 @@ int sw_checkpoint_check(struct sw_job *job, const char *path, int64_t *step,
                         struct sw_err *err) SW_MUST_CHECK;
 /* Loads values and updater state. */
 int sw_checkpoint_load(struct sw_worker *w, const char *path, struct sw_err *err) SW_MUST_CHECK;
-/* Loads the parameters that both sides have, whatever wrote the file; *count says how many. all:
- * every parameter must be there. */
+/* Loads the parameters that both sides have, whatever wrote the file; *count says how many, *step
+ * where a checkpoint of ours stands (else 0). all: every parameter must be there. */
 int sw_checkpoint_take(struct sw_job *job, struct sw_stream *stream, const char *path, bool all,
-                       int *count, struct sw_err *err) SW_MUST_CHECK;
+                       int *count, int64_t *step, struct sw_err *err) SW_MUST_CHECK;
+/* Would that work? */
+int sw_checkpoint_look(struct sw_job *job, const char *path, struct sw_err *err) SW_MUST_CHECK;
 
-/* worker.c */
+/* states.c */
+/* Those of the training net; then every evaluation net must have the same ones or fewer. */
+int sw_states_build(struct sw_job *job, struct sw_err *err) SW_MUST_CHECK;
+int sw_states_match(const struct sw_job *job, const struct sw_net *net,
+                    struct sw_err *err) SW_MUST_CHECK;
+size_t sw_states_bytes(const struct sw_job *job); /* what all of it takes, on all devices */
+/* Memory, with the initial values; then every worker's nets are bound to it. */
+int sw_states_allocate(struct sw_job *job, struct sw_err *err) SW_MUST_CHECK;
+int sw_states_bind(struct sw_worker *w, struct sw_err *err) SW_MUST_CHECK;
+void sw_states_unbind(struct sw_worker *w);
+void sw_states_fini(struct sw_states *s); /* a zeroed one is accepted */
+/* Between the job's memory and a worker's own device: the leader fetches what it kept up, before a
+ * checkpoint, and sends what was read from a file. Nothing to do where they are the same. */
+int sw_states_fetch(struct sw_worker *w, struct sw_err *err) SW_MUST_CHECK;
+int sw_states_send(struct sw_worker *w, struct sw_err *err) SW_MUST_CHECK;
+/* By all workers, before an evaluation: everybody gets what the leader has. */
+int sw_states_share(struct sw_worker *w, struct sw_err *err) SW_MUST_CHECK;
+/* Adds them to a checkpoint; checks or reads those that a file has. all: every one must be there.
+ */
+int sw_states_write(struct sw_job *job, struct sw_st_writer *w, struct sw_err *err) SW_MUST_CHECK;
+int sw_states_check(const struct sw_job *job, const struct sw_st_file *f, const char *path,
+                    bool all, struct sw_err *err) SW_MUST_CHECK;
+int sw_states_read(struct sw_job *job, const struct sw_st_file *f, const char *path, bool all,
+                   struct sw_err *err) SW_MUST_CHECK;
+
+/* sums.c */
+int sw_worker_sum(void *worker, double *values, int count, struct sw_err *err) SW_MUST_CHECK;
+
+/* record.c */
+/* After step w->step, which began at began_ns and ended at w->lap_ns. */
+void sw_record_step(struct sw_worker *w, int64_t began_ns);
+void sw_record_layers(struct sw_worker *w);     /* mean times since the last call */
+void sw_record_evaluation(struct sw_worker *w); /* by the leader */
+/* Fills what all events share. */
+void sw_record_event(const struct sw_worker *w, int split, struct sw_job_event *e);
+
+/* worker_setup.c */
 /* Stream and training net; then, once the table knows the parameters, the evaluation net. */
-int sw_worker_build(struct sw_job *job, struct sw_worker *w, struct sw_err *err) SW_MUST_CHECK;
-int sw_worker_build_eval(struct sw_job *job, struct sw_worker *w, struct sw_err *err) SW_MUST_CHECK;
+int sw_worker_build(struct sw_worker *w, struct sw_err *err) SW_MUST_CHECK;
+int sw_worker_build_eval(struct sw_worker *w, struct sw_err *err) SW_MUST_CHECK;
+/* By the worker's own thread, before anything else: its streams are used from here. */
+int sw_worker_attach(struct sw_worker *w, struct sw_err *err) SW_MUST_CHECK;
+/* The stream for work on host memory, such as the parameter table. */
+static inline struct sw_stream *sw_worker_host_stream(const struct sw_worker *w)
+{
+    return w->host_stream ? w->host_stream : w->stream;
+}
 int sw_worker_allocate(struct sw_worker *w, struct sw_err *err) SW_MUST_CHECK;
 int sw_worker_open_history(struct sw_worker *w, struct sw_err *err) SW_MUST_CHECK;
 int sw_worker_start_prefetch(struct sw_worker *w, int split, struct sw_err *err) SW_MUST_CHECK;
-void sw_worker_main(void *worker);
+void sw_worker_prefetch_args(const struct sw_worker *w, int split, struct sw_prefetch_args *args);
 void sw_worker_fini(struct sw_worker *w);
+
+/* worker.c */
+void sw_worker_main(void *worker);
+
+/* bp.c */
 /* Adds the time since the last lap to a part of the ledger and to *total_ms when that is not NULL.
  */
 void sw_worker_lap(struct sw_worker *w, float *part_ms, double *total_ms);
 
-/* bp.c */
 /* Update `t`: forward, backward with wait-free updates; *loss is the weighted sum of all losses. */
 int sw_bp_step(struct sw_worker *w, int64_t t, const struct sw_batch *batch,
                struct sw_err *err) SW_MUST_CHECK;
@@ -185,8 +282,8 @@ void sw_series_name(const struct sw_net *net, struct sw_series *s);
 int sw_evaluate_pass(struct sw_worker *w, struct sw_err *err) SW_MUST_CHECK;
 
 /* server.c */
-/* Handles what is in the inbox; never waits. */
-int sw_server_poll(struct sw_server *s, struct sw_err *err) SW_MUST_CHECK;
+/* Handles what is in the inboxes of the servers that a worker runs itself; never waits. */
+int sw_server_poll(struct sw_worker *host, struct sw_err *err) SW_MUST_CHECK;
 void sw_server_main(void *server);
 
 /* notes.c */

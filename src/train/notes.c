@@ -33,7 +33,7 @@ void sw_job_say(struct sw_job *job, enum sw_log_level level, const char *source,
 {
     struct sw_note note = {
         .event = {.type = SW_JOB_EVENT, .level = level, .source = source, .steps = job->steps}};
-    note.event.step = job->worker.step;
+    note.event.step = job->workers[0].step;
     va_list ap;
     va_start(ap, fmt);
     vsnprintf(note.text, sizeof note.text, fmt, ap);

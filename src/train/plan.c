@@ -4,31 +4,24 @@
 #include "train/job_private.h"
 #include <stdio.h>
 
-void sw_job_prefetch_args(const struct sw_job *job, int split, struct sw_prefetch_args *args)
-{
-    const struct sw_source *source = job->source[split];
-    int64_t rows = split == SW_SPLIT_TRAIN ? job->conf->batch : job->conf->eval_batch;
-    *args = (struct sw_prefetch_args){
-        .source = source,
-        .batch_rows = rows,
-        .row_count = rows,
-        .batch_stride = 1,
-        .batch_limit = split == SW_SPLIT_TRAIN ? -1 : sw_source_batches(source, rows),
-        .slots = (int)source->prefetch + 1, /* and the one in use */
-        .threads = (int)source->workers,
-        .fields = (1u << source->field_count) - 1,
-    };
-}
-
 size_t sw_job_batch_bytes(const struct sw_job *job)
 {
     size_t bytes = 0;
-    for (int s = 0; s < SW_SPLITS; s++)
-        if (job->source[s]) {
-            struct sw_prefetch_args args;
-            sw_job_prefetch_args(job, s, &args);
-            bytes += sw_prefetch_bytes(&args);
-        }
+    for (int w = 0; w < job->placement->worker_count; w++)
+        for (int s = 0; s < SW_SPLITS; s++)
+            if (job->source[s]) {
+                struct sw_prefetch_args args;
+                sw_worker_prefetch_args(&job->workers[w], s, &args);
+                bytes += sw_prefetch_bytes(&args);
+            }
+    return bytes;
+}
+
+static size_t arena_bytes(const struct sw_job *job)
+{
+    size_t bytes = 0;
+    for (int w = 0; w < job->placement->worker_count; w++)
+        bytes += job->workers[w].arena_bytes;
     return bytes;
 }
 
@@ -52,6 +45,7 @@ static void fill_row(const struct sw_net *net, int i, struct sw_job_layer *row)
     row->src = src ? src : "";
     row->in_place = sw_net_is_in_place(net, i);
     row->fused = sw_net_is_fused(net, i);
+    row->spread = sw_net_spread_name(net, i);
     row->feature_bytes = input || row->in_place ? 0 : bytes;
     row->gradient_bytes =
         sw_net_has_backward(net, i) && l->type->role == SW_ROLE_NEURON && !row->in_place ? bytes
@@ -71,7 +65,7 @@ static void fill_row(const struct sw_net *net, int i, struct sw_job_layer *row)
 /* The layers of the training net, then those that only evaluation has. */
 static int fill_rows(struct sw_job *job, struct sw_err *err)
 {
-    const struct sw_net *train = job->worker.train, *eval = job->worker.eval;
+    const struct sw_net *train = job->workers[0].train, *eval = job->workers[0].eval;
     int train_count = sw_net_layer_count(train), eval_count = eval ? sw_net_layer_count(eval) : 0;
     job->layer_rows = sw_calloc((size_t)(train_count + eval_count), sizeof *job->layer_rows);
     if (!job->layer_rows)
@@ -93,7 +87,7 @@ static int fill_rows(struct sw_job *job, struct sw_err *err)
     }
     job->plan.layer_count = n;
     job->plan.layers = job->layer_rows;
-    job->plan.flops_per_sample /= (double)job->conf->batch;
+    job->plan.flops_per_sample /= (double)job->workers[0].rows[SW_SPLIT_TRAIN];
     return SW_OK;
 }
 
@@ -101,9 +95,9 @@ static int fill_rows(struct sw_job *job, struct sw_err *err)
 static int write_choices(struct sw_job *job, struct sw_err *err)
 {
     struct sw_buf b = {0};
-    const struct sw_net *net = job->worker.train;
+    const struct sw_net *net = job->workers[0].train;
     const struct sw_placement_row *row = sw_placement_worker(job->placement, &job->shape, 0, 0);
-    sw_buf_printf(&b, "threads %d\n", row->threads);
+    sw_buf_printf(&b, "workers %d\nthreads %d\n", job->placement->worker_count, row->threads);
     for (int i = 0; i < sw_net_layer_count(net); i++)
         if (sw_net_layer(net, i)->algorithm)
             sw_buf_printf(&b, "%s %s\n", sw_net_layer(net, i)->name,
@@ -133,23 +127,23 @@ int sw_job_describe(struct sw_job *job, struct sw_err *err)
         return rc;
     p->name = job->name;
     p->recipe = sw_recipe_path(job->recipe);
-    p->device = job->device->name;
-    p->framework = "allreduce";
-    snprintf(
-        job->framework_reason, sizeof job->framework_reason,
-        "one worker, its server beside it: with a single worker all synchronous frameworks are "
-        "the same");
+    p->device = job->device_text;
+    p->framework = job->framework;
     p->framework_reason = job->framework_reason;
     p->params = sw_table_elements(job->table);
     p->steps = job->steps;
     p->batch = job->conf->batch;
     p->eval_batch = job->conf->eval_batch;
     sw_table_bytes(job->table, &p->param_bytes, &p->state_bytes);
-    p->arena_bytes = job->worker.arena_bytes;
+    p->state_bytes += sw_states_bytes(job);
+    p->arena_bytes = arena_bytes(job);
     p->batch_bytes = sw_job_batch_bytes(job);
-    p->plan_bytes = sw_cpu_bytes_in_use();
+    p->exchange_bytes = sw_exchange_plan(job->workers[0].train);
+    if (job->workers[0].eval)
+        p->exchange_bytes += sw_exchange_plan(job->workers[0].eval);
+    p->notes = sw_net_notes(job->workers[0].train);
     p->memory_bytes =
-        p->param_bytes + p->state_bytes + p->arena_bytes + p->batch_bytes + p->plan_bytes;
+        p->param_bytes + p->state_bytes + p->arena_bytes + p->batch_bytes + p->exchange_bytes;
     p->placement = job->placement;
     p->fallback = sw_buf_text(&job->fallback_text);
     for (int s = 0; s < SW_SPLITS; s++)

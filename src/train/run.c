@@ -89,10 +89,14 @@ static int open_snapshot(struct sw_job *job, struct sw_err *err)
     sw_free(path);
     if (rc != SW_OK)
         return rc;
-    job->worker.slot = sw_snapshot_slot(job->snapshot, 0);
-    job->server.slot = sw_snapshot_slot(job->snapshot, job->placement->worker_count);
-    sw_slot_set_name(job->worker.slot, job->worker.unit);
-    sw_slot_set_name(job->server.slot, job->server.unit);
+    for (int i = 0; i < job->placement->worker_count; i++) {
+        job->workers[i].slot = sw_snapshot_slot(job->snapshot, i);
+        sw_slot_set_name(job->workers[i].slot, job->workers[i].unit);
+    }
+    for (int i = 0; i < job->placement->server_count; i++) {
+        job->servers[i].slot = sw_snapshot_slot(job->snapshot, job->placement->worker_count + i);
+        sw_slot_set_name(job->servers[i].slot, job->servers[i].unit);
+    }
     return SW_OK;
 }
 
@@ -120,43 +124,89 @@ static int make_trace(struct sw_job *job, struct sw_err *err)
     return SW_OK;
 }
 
-/* A server with cores of its own is a thread; one that shares its worker's cores is run by it. */
-void sw_job_settle_server(struct sw_job *job)
+static bool shares_cores(const struct sw_job *job, int worker, int server)
 {
-    const struct sw_placement_row *worker = sw_placement_worker(job->placement, &job->shape, 0, 0);
-    const struct sw_placement_row *server = sw_placement_server(job->placement, &job->shape, 0, 0);
-    job->server = (struct sw_server){.job = job, .index = 0};
-    memcpy(job->server.unit, server->unit, sizeof job->server.unit);
-    job->server.own_thread = !sw_core_set_overlaps(&worker->cores, &server->cores);
-    job->worker.served = job->server.own_thread ? NULL : &job->server;
+    const struct sw_placement_row *w = sw_placement_worker(job->placement, &job->shape, 0, worker);
+    const struct sw_placement_row *s = sw_placement_server(job->placement, &job->shape, 0, server);
+    return sw_core_set_overlaps(&w->cores, &s->cores);
+}
+
+/* Who runs a server: a worker whose cores it shares, first of all the one it is bound to; with
+ * cores of its own, nobody: it is a thread. */
+static struct sw_worker *host_of(struct sw_job *job, int server)
+{
+    int workers = job->placement->worker_count, bound = server % workers;
+    if (shares_cores(job, bound, server))
+        return &job->workers[bound];
+    for (int i = 0; i < workers; i++)
+        if (shares_cores(job, i, server))
+            return &job->workers[i];
+    return NULL;
+}
+
+int sw_job_settle_servers(struct sw_job *job, struct sw_err *err)
+{
+    int servers = job->placement->server_count;
+    for (int i = 0; i < servers; i++) {
+        struct sw_server *s = &job->servers[i];
+        const struct sw_placement_row *row = sw_placement_server(job->placement, &job->shape, 0, i);
+        *s = (struct sw_server){.job = job, .index = i, .host = host_of(job, i)};
+        memcpy(s->unit, row->unit, sizeof row->unit);
+        if (!s->host)
+            continue;
+        if (!s->host->served)
+            s->host->served = sw_calloc((size_t)servers, sizeof *s->host->served);
+        if (!s->host->served)
+            return sw_err_nomem(err, "a worker", (size_t)servers * sizeof *s->host->served);
+        s->host->served[s->host->served_count++] = i;
+    }
+    return SW_OK;
 }
 
 static int allocate(struct sw_job *job, struct sw_err *err)
 {
     int rc = sw_table_allocate(job->table, err);
     if (rc == SW_OK)
-        rc = sw_worker_allocate(&job->worker, err);
+        rc = sw_job_connect(job, SW_SPLIT_TRAIN, err);
+    if (rc == SW_OK && job->workers[0].eval)
+        rc = sw_job_connect(job, SW_SPLIT_EVAL, err);
     if (rc == SW_OK)
-        rc = sw_worker_open_history(&job->worker, err);
+        rc = sw_states_allocate(job, err);
+    for (int i = 0; i < job->placement->worker_count && rc == SW_OK; i++) {
+        rc = sw_worker_allocate(&job->workers[i], err);
+        if (rc == SW_OK)
+            rc = sw_worker_open_history(&job->workers[i], err);
+    }
     if (rc == SW_OK)
         rc = sw_queue_init(&job->notes, sizeof(struct sw_note), NOTES, err);
     job->notes_ready = rc == SW_OK;
     if (rc == SW_OK)
         rc = sw_fault_attach(&job->fault, sw_table_close_v, job->table, err);
+    if (rc == SW_OK)
+        rc = sw_fault_attach(&job->fault, sw_group_close_v, &job->group, err);
+    for (int i = 0; job->on_sim && i < job->placement->worker_count && rc == SW_OK; i++)
+        rc = sw_fault_attach(&job->fault, sw_device_cancel_v, job->workers[i].device, err);
     return rc;
+}
+
+static int start_worker(struct sw_worker *w, struct sw_err *err)
+{
+    int rc = sw_worker_start_prefetch(w, SW_SPLIT_TRAIN, err);
+    if (rc == SW_OK && w->eval)
+        rc = sw_worker_start_prefetch(w, SW_SPLIT_EVAL, err);
+    return rc == SW_OK ? sw_thread_start(&w->thread, w->unit, sw_worker_main, w, err) : rc;
 }
 
 static int start_roles(struct sw_job *job, struct sw_err *err)
 {
-    int rc = sw_worker_start_prefetch(&job->worker, SW_SPLIT_TRAIN, err);
-    if (rc == SW_OK && job->worker.eval)
-        rc = sw_worker_start_prefetch(&job->worker, SW_SPLIT_EVAL, err);
-    if (rc == SW_OK && job->server.own_thread)
-        rc = sw_thread_start(&job->server.thread, job->server.unit, sw_server_main, &job->server,
-                             err);
-    if (rc == SW_OK)
-        rc = sw_thread_start(&job->worker.thread, job->worker.unit, sw_worker_main, &job->worker,
-                             err);
+    int rc = SW_OK;
+    for (int i = 0; i < job->placement->server_count && rc == SW_OK; i++) {
+        struct sw_server *s = &job->servers[i];
+        if (!s->host)
+            rc = sw_thread_start(&s->thread, s->unit, sw_server_main, s, err);
+    }
+    for (int i = 0; i < job->placement->worker_count && rc == SW_OK; i++)
+        rc = start_worker(&job->workers[i], err);
     return rc;
 }
 
@@ -226,13 +276,38 @@ static void abort_when_asked(struct sw_job *job)
     sw_fault_set(&job->fault, "job", &err);
 }
 
+/* Work on a device may hang where no thread of ours can tell: a worker that has shown no sign of
+ * life for too long is given up by name. */
+static void give_up_hanging(struct sw_job *job)
+{
+    int64_t now_ns = sw_os()->monotonic_ns();
+    for (int i = 0; job->on_sim && i < job->placement->worker_count; i++) {
+        struct sw_slot_state s;
+        struct sw_err err;
+        if (!sw_snapshot_read_slot(job->snapshot, i, &s) || s.waiting_for[0] ||
+            (s.phase != SW_PHASE_FORWARD && s.phase != SW_PHASE_BACKWARD &&
+             s.phase != SW_PHASE_EVALUATE) ||
+            now_ns - s.heartbeat_ns < job->stall_ns)
+            continue;
+        sw_err_set(
+            &err, SW_ERR_LIBRARY,
+            "%s shows no progress since %.0f s (step %lld, %s up to %s); the last checkpoint "
+            "stands",
+            job->workers[i].device->name, (double)(now_ns - s.heartbeat_ns) * 1e-9,
+            (long long)s.step, sw_phase_name(s.phase), s.layer_name);
+        sw_fault_set(&job->fault, job->workers[i].unit, &err);
+        return;
+    }
+}
+
 static void follow(struct running *r)
 {
     struct sw_job *job = r->job;
     struct sw_note note;
     bool over = false;
     while (!over) {
-        over = __atomic_load_n(&job->ended, __ATOMIC_ACQUIRE) > 0 || sw_fault_is_set(&job->fault);
+        over = __atomic_load_n(&job->ended, __ATOMIC_ACQUIRE) == job->placement->worker_count ||
+               sw_fault_is_set(&job->fault);
         while (sw_queue_try_pop(&job->notes, &note) == SW_OK)
             deliver(r, &note);
         if (over)
@@ -241,6 +316,7 @@ static void follow(struct running *r)
             deliver(r, &note);
         ask_for_display(r);
         abort_when_asked(job);
+        give_up_hanging(job);
     }
 }
 
@@ -258,15 +334,21 @@ static const char *end_roles(struct sw_job *job)
 {
     static const char *const readers[SW_SPLITS] = {"prefetch of training data",
                                                    "prefetch of evaluation data"};
-    struct sw_worker *w = &job->worker;
     int64_t until_ns = sw_os()->monotonic_ns() + (int64_t)SHUTDOWN_MS * 1000000;
-    for (int s = 0; s < SW_SPLITS; s++)
-        if (w->prefetch[s] && !sw_prefetch_end(w->prefetch[s], left_ms(until_ns)))
-            return readers[s];
-    if (!sw_thread_join_timed(&w->thread, left_ms(until_ns)))
-        return w->unit;
+    for (int i = 0; i < job->placement->worker_count; i++)
+        for (int s = 0; s < SW_SPLITS; s++) {
+            struct sw_prefetch *p = job->workers[i].prefetch[s];
+            if (p && !sw_prefetch_end(p, left_ms(until_ns)))
+                return readers[s];
+        }
+    for (int i = 0; i < job->placement->worker_count; i++)
+        if (!sw_thread_join_timed(&job->workers[i].thread, left_ms(until_ns)))
+            return job->workers[i].unit;
     sw_table_close_v(job->table);
-    return sw_thread_join_timed(&job->server.thread, left_ms(until_ns)) ? NULL : job->server.unit;
+    for (int i = 0; i < job->placement->server_count; i++)
+        if (!sw_thread_join_timed(&job->servers[i].thread, left_ms(until_ns)))
+            return job->servers[i].unit;
+    return NULL;
 }
 
 static size_t resident_bytes(void)
@@ -278,7 +360,7 @@ static size_t resident_bytes(void)
 static void tell_summary(struct running *r, enum sw_run_status status)
 {
     struct sw_job *job = r->job;
-    struct sw_worker *w = &job->worker;
+    struct sw_worker *w = &job->workers[0];
     struct sw_job_event e = {.type = SW_JOB_SUMMARY,
                              .step = w->step,
                              .steps = job->steps,
@@ -300,8 +382,8 @@ static void tell_summary(struct running *r, enum sw_run_status status)
     }
     int split = r->has_eval ? SW_SPLIT_EVAL : SW_SPLIT_TRAIN;
     e.split = split == SW_SPLIT_EVAL ? job->data[SW_SPLIT_EVAL]->name : "train";
-    e.metric_count = w->last_count[split];
-    memcpy(e.metric, w->last[split], sizeof e.metric);
+    e.metric_count = job->last_count[split];
+    memcpy(e.metric, job->last[split], sizeof e.metric);
     tell(r, &e);
 }
 
@@ -316,13 +398,13 @@ static int outcome(struct sw_job *job, struct sw_err *err)
     int rc = sw_fault_get(&job->fault, err);
     if (rc != SW_OK)
         return rc;
-    if (job->worker.step < job->steps && !job->worker.stopped)
+    if (job->workers[0].step < job->steps && !job->workers[0].stopped)
         return sw_err_set(err, SW_ERR_LIBRARY, "%s: ended after step %lld without a reason",
-                          job->worker.unit, (long long)job->worker.step);
-    if (job->worker.stopped)
+                          job->workers[0].unit, (long long)job->workers[0].step);
+    if (job->workers[0].stopped)
         return sw_err_set(err, SW_ERR_CANCELLED,
                           "stopped by request after step %lld; a checkpoint was written",
-                          (long long)job->worker.step);
+                          (long long)job->workers[0].step);
     return SW_OK;
 }
 
@@ -366,9 +448,11 @@ int sw_job_run(struct sw_job *job, sw_job_observer *observer, void *user, bool *
     r.began_ns = r.displayed_ns = sw_os()->monotonic_ns();
     if (stuck)
         *stuck = false;
-    sw_job_settle_server(job);
-    job->worker.step = job->first_step;
-    int rc = open_history(job, err);
+    for (int i = 0; i < job->placement->worker_count; i++)
+        job->workers[i].step = job->first_step;
+    int rc = sw_job_settle_servers(job, err);
+    if (rc == SW_OK)
+        rc = open_history(job, err);
     if (rc == SW_OK)
         sw_checkpoint_sweep(sw_history_out_dir(job->history));
     if (rc == SW_OK)

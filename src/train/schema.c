@@ -1,5 +1,6 @@
 #include "train/schema.h"
 
+#include "cluster/conf.h"
 #include "data/data.h"
 #include "layers/layer.h"
 #include "param/init.h"
@@ -35,6 +36,10 @@ static const struct sw_schema_kind kinds[] = {
      .form = SW_SECTION_NAMED,
      .opts = sw_updater_override_opts,
      .conf_bytes = sizeof(struct sw_updater_override)},
+    {.kind = "cluster",
+     .form = SW_SECTION_ONE,
+     .opts = sw_cluster_opts,
+     .conf_bytes = sizeof(struct sw_cluster_conf)},
     {.kind = "layer",
      .form = SW_SECTION_NAMED,
      .required = true,

@@ -9,23 +9,29 @@
 #include "base/os.h"
 #include "train/job_private.h"
 
-static int serve(struct sw_server *s, const struct sw_message *m, struct sw_err *err)
-{
-    return sw_table_serve(s->job->table, s->index, m, err);
-}
-
-int sw_server_poll(struct sw_server *s, struct sw_err *err)
+static int poll_one(struct sw_server *s, struct sw_err *err)
 {
     struct sw_message m;
+    struct sw_table *t = s->job->table;
     int rc;
-    while ((rc = sw_channel_try_receive(sw_table_inbox(s->job->table, s->index), &m)) == SW_OK) {
-        rc = serve(s, &m, err);
+    while ((rc = sw_channel_try_receive(sw_table_inbox(t, s->index), &m)) == SW_OK) {
+        rc = sw_table_serve(t, s->index, &m, err);
         if (rc != SW_OK) {
             sw_fault_set(&s->job->fault, s->unit, err);
             return rc;
         }
     }
-    return rc == SW_ERR_BUSY ? SW_OK : rc;
+    if (rc == SW_ERR_BUSY)
+        return SW_OK;
+    return sw_err_set(err, rc, "the job is ending");
+}
+
+int sw_server_poll(struct sw_worker *host, struct sw_err *err)
+{
+    int rc = SW_OK;
+    for (int i = 0; i < host->served_count && rc == SW_OK; i++)
+        rc = poll_one(&host->job->servers[host->served[i]], err);
+    return rc;
 }
 
 void sw_server_main(void *server)
@@ -35,16 +41,21 @@ void sw_server_main(void *server)
     struct sw_err err = {0};
     const struct sw_placement_row *row =
         sw_placement_server(job->placement, &job->shape, 0, s->index);
+    struct sw_stream *stream = NULL; /* only says how many math threads there are */
     int rc = sw_bind_thread(job->machine, &row->cores, &err);
+    if (rc == SW_OK)
+        rc = sw_stream_new(job->device, row->threads, &stream, &err);
     while (rc == SW_OK) {
         struct sw_message m;
         sw_slot_phase(s->slot, SW_PHASE_IDLE, -1, -1, NULL, sw_os()->monotonic_ns());
         rc = sw_channel_receive(sw_table_inbox(job->table, s->index), &m);
         if (rc != SW_OK)
-            return; /* closed: the job has ended or failed elsewhere */
+            break; /* closed: the job has ended or failed elsewhere */
         sw_slot_phase(s->slot, SW_PHASE_UPDATE, (int64_t)m.version, m.param,
                       sw_table_param(job->table, m.param)->name, sw_os()->monotonic_ns());
-        rc = serve(s, &m, &err);
+        rc = sw_table_serve(job->table, s->index, &m, &err);
     }
-    sw_fault_set(&job->fault, s->unit, &err);
+    sw_stream_free(stream);
+    if (rc != SW_ERR_CANCELLED)
+        sw_fault_set(&job->fault, s->unit, &err);
 }

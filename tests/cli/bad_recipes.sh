@@ -32,7 +32,7 @@ breaks unknown-policy lenet 's/^policy = inverse/policy = invers/' 'did you mean
 breaks unknown-function lenet 's/^function = relu/function = rely/' 'relu'
 breaks unknown-init lenet '0,/^weight.init = xavier/s//weight.init = savier/' 'did you mean .xavier'
 breaks later-key lenet 's/^steps = 10000/&\nprecision = bf16/' 'precision'
-breaks later-section lenet 's/^\[updater\]$/[cluster]\nworkers_per_group = 2\n&/' 'cluster'
+breaks later-section lenet 's/^\[updater\]$/[stage one]\nsteps = 2\n&/' 'stage'
 breaks not-a-number lenet 's/^batch = 64/batch = many/' 'batch = many'
 breaks negative lenet '0,/^kernel = 5/s//kernel = -5/' 'kernel = -5'
 breaks zero lenet '0,/^outputs = 20/s//outputs = 0/' 'outputs = 0'

@@ -40,7 +40,7 @@ assert by["conv1"]["shape"] == [16, 8, 8, 8] and by["conv1"]["src"] == ["image"]
 assert by["accuracy"]["eval"] and not by["accuracy"]["train"]
 # 8 filters of 3 x 3 x 3 taps at 8 x 8 places of 16 pictures, two flops each
 assert by["conv1"]["flops_forward"] == 2 * 16 * 8 * 64 * 27
-parts = [k + "_bytes" for k in ("param", "state", "arena", "batch", "plan")]
+parts = [k + "_bytes" for k in ("param", "state", "arena", "batch", "exchange")]
 assert sum(d[k] for k in parts) == d["memory_bytes"], [d[k] for k in parts]
 END
 fi

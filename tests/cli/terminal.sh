@@ -2,6 +2,8 @@
 . "$(dirname "$0")/lib.sh"
 command -v script >/dev/null 2>&1 || skip 'script (util-linux) is not here to make a terminal'
 
+script -qec true /dev/null >/dev/null 2>&1 </dev/null || skip 'no pseudo-terminal can be made here'
+
 # on_terminal WIDTH [NAME=VALUE...]: a run on a terminal of that width; its screen in $T/out.
 on_terminal() {
     width=$1

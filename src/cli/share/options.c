@@ -37,6 +37,15 @@ static const struct sw_cli_option shared[] = {
      .type = SW_CLI_COUNT,
      .offset = COMMON(verbose),
      .help = "say more: a detailed table, debug messages"},
+    {.name = "framework",
+     .arg = "FRAMEWORK",
+     .type = SW_CLI_TEXT,
+     .offset = COMMON(framework),
+     .help = "sandblaster or allreduce, instead of the recipe's cluster.framework"},
+    {.name = "oversubscribe",
+     .type = SW_CLI_FLAG,
+     .offset = COMMON(oversubscribe),
+     .help = "let more workers run than there are cores"},
 };
 
 enum { SHARED = sizeof shared / sizeof *shared };

@@ -32,16 +32,16 @@ void sw_print_placement(struct sw_buf *out, const struct sw_placement *p, const 
 
 static void memory(struct sw_buf *out, const struct sw_job_plan *p)
 {
-    char total[32], values[32], state[32], arena[32], batches[32], plans[32];
+    char total[32], values[32], state[32], arena[32], batches[32], between[32];
     sw_buf_printf(out,
                   "memory       %s: parameters %s, gradients and updater %s, features %s, batches "
-                  "%s, plans %s\n",
+                  "%s, between workers %s\n",
                   sw_human_bytes(total, (double)p->memory_bytes),
                   sw_human_bytes(values, (double)p->param_bytes),
                   sw_human_bytes(state, (double)p->state_bytes),
                   sw_human_bytes(arena, (double)p->arena_bytes),
                   sw_human_bytes(batches, (double)p->batch_bytes),
-                  sw_human_bytes(plans, (double)p->plan_bytes));
+                  sw_human_bytes(between, (double)p->exchange_bytes));
 }
 
 void sw_report_data(struct sw_buf *out, const struct sw_job_plan *p)
@@ -49,6 +49,10 @@ void sw_report_data(struct sw_buf *out, const struct sw_job_plan *p)
     for (int i = 0; i < 2; i++)
         if (*p->data[i])
             sw_buf_printf(out, "data         %s\n", p->data[i]);
+    if (*p->notes) {
+        sw_buf_add(out, "partition    ");
+        sw_print_lines(out, p->notes, INDENT);
+    }
     if (*p->fallback) {
         sw_buf_add(out, "fallback     ");
         sw_print_lines(out, p->fallback, INDENT);

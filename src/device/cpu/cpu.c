@@ -76,12 +76,50 @@ static int event_wait(struct sw_stream *s, struct sw_event *e, struct sw_err *er
     return SW_OK;
 }
 
+static int event_host_wait(struct sw_event *e, struct sw_err *err)
+{
+    (void)e, (void)err;
+    return SW_OK;
+}
+
+static int call(struct sw_stream *s, void (*fn)(void *user), void *user, struct sw_err *err)
+{
+    (void)s, (void)err;
+    fn(user);
+    return SW_OK;
+}
+
 /* ---- Light operations ---- */
 
 static int copy(struct sw_stream *s, void *dst, const void *src, size_t bytes, struct sw_err *err)
 {
     (void)err;
     sw_kernel_copy(sw_cpu_threads(s), dst, src, (int64_t)bytes);
+    return SW_OK;
+}
+
+static int copy_peer(struct sw_stream *s, struct sw_device *dst_dev, void *dst,
+                     struct sw_device *src_dev, const void *src, size_t bytes, struct sw_err *err)
+{
+    if (!dst_dev->host_memory || !src_dev->host_memory)
+        return sw_err_set(err, SW_ERR_INVALID,
+                          "copy_peer: a stream of %s cannot copy from %s to %s; use a stream of "
+                          "the device whose memory it is",
+                          s->dev->name, src_dev->name, dst_dev->name);
+    return copy(s, dst, src, bytes, err);
+}
+
+static int copy_2d(struct sw_stream *s, void *dst, size_t dst_pitch, const void *src,
+                   size_t src_pitch, size_t width, int64_t rows, struct sw_err *err)
+{
+    (void)err;
+    if (dst_pitch == width && src_pitch == width) {
+        sw_kernel_copy(sw_cpu_threads(s), dst, src, (int64_t)width * rows);
+        return SW_OK;
+    }
+    for (int64_t r = 0; r < rows; r++)
+        memcpy((char *)dst + (size_t)r * dst_pitch, (const char *)src + (size_t)r * src_pitch,
+               width);
     return SW_OK;
 }
 
@@ -186,32 +224,42 @@ static int check_labels(const char *who, int64_t rows, int64_t classes, const in
 }
 
 static int softmax_loss(struct sw_stream *s, int64_t rows, int64_t classes, const float *x,
-                        const int32_t *label, float *prob, double *loss_sum, struct sw_err *err)
+                        const int32_t *label, const struct sw_step *step, float weight, float *prob,
+                        struct sw_result *result, struct sw_err *err)
 {
-    int rc = check_labels("softmax_loss", rows, classes, label, err);
-    if (rc == SW_OK)
-        *loss_sum += sw_kernel_softmax_loss(sw_cpu_threads(s), rows, classes, x, label, prob);
-    return rc;
+    int64_t valid = step->valid_rows < rows ? step->valid_rows : rows;
+    int rc = check_labels("softmax_loss", valid, classes, label, err);
+    if (rc != SW_OK)
+        return rc;
+    double sum = sw_kernel_softmax_loss(sw_cpu_threads(s), valid, classes, x, label, prob);
+    *result = (struct sw_result){.sum = (double)weight * sum, .weight = (double)valid};
+    return SW_OK;
 }
 
-static int softmax_loss_backward(struct sw_stream *s, int64_t rows, int64_t padded_rows,
-                                 int64_t classes, const float *prob, const int32_t *label,
-                                 float scale, float *dx, struct sw_err *err)
+static int softmax_loss_backward(struct sw_stream *s, int64_t rows, int64_t classes,
+                                 const float *prob, const int32_t *label,
+                                 const struct sw_step *step, float weight, float *dx,
+                                 struct sw_err *err)
 {
-    int rc = check_labels("softmax_loss", rows, classes, label, err);
+    int64_t valid = step->valid_rows < rows ? step->valid_rows : rows;
+    int rc = check_labels("softmax_loss", valid, classes, label, err);
     if (rc == SW_OK)
-        sw_kernel_softmax_loss_backward(sw_cpu_threads(s), rows, padded_rows, classes, prob, label,
-                                        scale, dx);
+        sw_kernel_softmax_loss_backward(sw_cpu_threads(s), valid, rows, classes, prob, label,
+                                        weight * step->backward_scale, dx);
     return rc;
 }
 
 static int accuracy(struct sw_stream *s, int64_t rows, int64_t classes, int64_t top_k,
-                    const float *x, const int32_t *label, double *hits, struct sw_err *err)
+                    const float *x, const int32_t *label, const struct sw_step *step,
+                    struct sw_result *result, struct sw_err *err)
 {
-    int rc = check_labels("accuracy", rows, classes, label, err);
-    if (rc == SW_OK)
-        *hits += (double)sw_kernel_top_k_hits(sw_cpu_threads(s), rows, classes, top_k, x, label);
-    return rc;
+    int64_t valid = step->valid_rows < rows ? step->valid_rows : rows;
+    int rc = check_labels("accuracy", valid, classes, label, err);
+    if (rc != SW_OK)
+        return rc;
+    int64_t hits = sw_kernel_top_k_hits(sw_cpu_threads(s), valid, classes, top_k, x, label);
+    *result = (struct sw_result){.sum = (double)hits, .weight = (double)valid};
+    return SW_OK;
 }
 
 static int all_finite(struct sw_stream *s, const float *x, int64_t n, bool *finite,
@@ -229,11 +277,24 @@ static void close_device(struct sw_device *dev)
     sw_free(dev);
 }
 
+static void cancel(struct sw_device *dev)
+{
+    (void)dev;
+}
+
+static struct sw_device_bytes bytes_of(struct sw_device *dev)
+{
+    (void)dev;
+    return (struct sw_device_bytes){.in_use = sw_cpu_bytes_in_use(), .peak = sw_cpu_bytes_peak()};
+}
+
 static const struct sw_device_ops cpu_ops = {
     .kind = "cpu",
     .close = close_device,
+    .cancel = cancel,
     .alloc = sw_cpu_alloc,
     .free = sw_cpu_free,
+    .bytes = bytes_of,
     .stream_new = stream_new,
     .stream_attach = stream_attach,
     .stream_free = stream_free,
@@ -242,7 +303,11 @@ static const struct sw_device_ops cpu_ops = {
     .event_free = event_free,
     .event_record = event_record,
     .event_wait = event_wait,
+    .event_host_wait = event_host_wait,
+    .call = call,
     .copy = copy,
+    .copy_2d = copy_2d,
+    .copy_peer = copy_peer,
     .fill_zero = fill_zero,
     .add = add,
     .activation = activation,
@@ -251,6 +316,11 @@ static const struct sw_device_ops cpu_ops = {
     .softmax_loss = softmax_loss,
     .softmax_loss_backward = softmax_loss_backward,
     .accuracy = accuracy,
+    .batch_norm_sums = sw_cpu_batch_norm_sums,
+    .batch_norm = sw_cpu_batch_norm,
+    .batch_norm_running = sw_cpu_batch_norm_running,
+    .batch_norm_sums_backward = sw_cpu_batch_norm_sums_backward,
+    .batch_norm_backward = sw_cpu_batch_norm_backward,
     .zero_padding = sw_cpu_zero_padding,
     .all_finite = all_finite,
     .plans = &sw_cpu_ref_plans,
@@ -269,6 +339,7 @@ int sw_cpu_open(bool reference, struct sw_device **out, struct sw_err *err)
 #endif
     dev->base.ops = &dev->ops;
     strcpy(dev->base.name, "cpu");
+    dev->base.host_memory = true;
     sw_cpu_blas_init();
     *out = &dev->base;
     return SW_OK;
@@ -278,4 +349,9 @@ void sw_device_close(struct sw_device *dev)
 {
     if (dev)
         dev->ops->close(dev);
+}
+
+void sw_device_cancel_v(void *device)
+{
+    sw_device_cancel(device);
 }

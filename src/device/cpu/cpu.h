@@ -6,6 +6,7 @@
  * memory.c    allocation and its counters
  * layout.c    whole tensors from layout to layout, padding
  * dropout.c   dropout on any layout
+ * batch_norm.c  batch normalisation on any layout
  * blas.c      OpenBLAS on one thread
  * shape.c     checks that every maker does first
  * ref_*.c     plans by im2col and OpenBLAS: the oracle of the tests, and the build without oneDNN
@@ -71,9 +72,21 @@ int sw_cpu_alloc(struct sw_device *dev, size_t bytes, const char *what, void **o
 void sw_cpu_free(struct sw_device *dev, void *p, size_t bytes);
 
 /* dropout.c: the table's dropout. */
-int sw_cpu_dropout(struct sw_stream *s, const struct sw_desc *d, struct sw_philox key,
-                   const struct sw_step *step, uint32_t threshold, float scale, const float *x,
-                   float *y, struct sw_err *err);
+int sw_cpu_dropout(struct sw_stream *s, const struct sw_desc *d, const struct sw_dropout *dropout,
+                   const struct sw_step *step, const float *x, float *y, struct sw_err *err);
+
+/* batch_norm.c: the table's. */
+int sw_cpu_batch_norm_sums(struct sw_stream *s, const struct sw_batch_norm *b, const float *x,
+                           struct sw_err *err);
+int sw_cpu_batch_norm(struct sw_stream *s, const struct sw_batch_norm *b, const float *x, float *y,
+                      struct sw_err *err);
+int sw_cpu_batch_norm_running(struct sw_stream *s, const struct sw_batch_norm *b, const float *x,
+                              float *y, struct sw_err *err);
+int sw_cpu_batch_norm_sums_backward(struct sw_stream *s, const struct sw_batch_norm *b,
+                                    const float *x, const float *dy, float *dscale, float *dbias,
+                                    struct sw_err *err);
+int sw_cpu_batch_norm_backward(struct sw_stream *s, const struct sw_batch_norm *b, const float *x,
+                               const float *dy, float *dx, struct sw_err *err);
 
 /* blas.c. Call init before any worker exists: the setting is the process's. */
 void sw_cpu_blas_init(void);
@@ -84,6 +97,8 @@ void sw_cpu_sgemm(bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t k, c
 
 /* layout.c. 16, 8 or 4 where channels are blocked by that and nothing else is blocked; else 0. */
 int sw_cpu_channel_block(const struct sw_desc *d);
+/* Is storage order also the numbering (rows, pixels, channels): [N, F], one pixel, NHWC? */
+bool sw_cpu_is_channels_last(const struct sw_desc *d);
 /* Product of the dimensions after the channels. */
 int64_t sw_cpu_pixels(const struct sw_desc *d);
 /* Copies values from one layout to another of the same dtype and logical shape, whatever both are;

@@ -3,23 +3,7 @@
 #include "device/cpu/cpu.h"
 #include "kernels/cpu/kernels.h"
 
-/* Storage order is the numbering: [N, F], one pixel, one channel, or NHWC. */
-static bool is_channels_last(const struct sw_desc *d)
-{
-    if (sw_desc_is_plain(d))
-        return d->ndim == 2 || d->dim[1] == 1 || sw_cpu_pixels(d) == 1;
-    int64_t step = d->dim[1];
-    if (d->nblock > 0 || d->stride[1] != 1)
-        return false;
-    for (int i = d->ndim - 1; i >= 2; i--) {
-        if (d->stride[i] != step)
-            return false;
-        step *= d->dim[i];
-    }
-    return d->stride[0] == step;
-}
-
-/* The index of an element numbered channels-last inside row r. */
+/* The index of an element numbered channels-last inside row r of what is here. */
 static void index_of(const struct sw_desc *d, int64_t r, int64_t element, int64_t *index)
 {
     index[0] = r;
@@ -31,10 +15,11 @@ static void index_of(const struct sw_desc *d, int64_t r, int64_t element, int64_
     }
 }
 
-static void drop_by_offset(const struct sw_desc *d, const struct sw_kernel_dropout *k, int threads,
-                           const float *x, float *y)
+static void drop_by_offset(const struct sw_desc *d, const struct sw_kernel_dropout *k,
+                           const struct sw_dropout *dropout, int threads, const float *x, float *y)
 {
     int64_t features = sw_desc_features(d);
+    int64_t channels = dropout->channels ? dropout->channels : d->dim[1]; /* of the whole */
     if (x != y && sw_desc_storage(d) != sw_desc_count(d))
         sw_kernel_zero(threads, y, (int64_t)sw_desc_bytes(d));
 #pragma omp parallel for num_threads(threads) if (threads > 1) schedule(static)
@@ -44,20 +29,22 @@ static void drop_by_offset(const struct sw_desc *d, const struct sw_kernel_dropo
             uint32_t row = k->first_row + (uint32_t)r;
             index_of(d, r, e, index);
             int64_t at = sw_desc_offset(d, index);
-            bool kept = sw_philox_word(k->key, k->step, row, (uint32_t)e) >= k->threshold;
+            int64_t number = dropout->first_channel + index[1] + e / d->dim[1] * channels;
+            bool kept = sw_philox_word(k->key, k->step, row, (uint32_t)number) >= k->threshold;
             y[at] = kept ? x[at] * k->scale : 0.0f;
         }
 }
 
-int sw_cpu_dropout(struct sw_stream *s, const struct sw_desc *d, struct sw_philox key,
-                   const struct sw_step *step, uint32_t threshold, float scale, const float *x,
-                   float *y, struct sw_err *err)
+int sw_cpu_dropout(struct sw_stream *s, const struct sw_desc *d, const struct sw_dropout *dropout,
+                   const struct sw_step *step, const float *x, float *y, struct sw_err *err)
 {
-    const struct sw_kernel_dropout k = {.key = key,
+    const struct sw_kernel_dropout k = {.key = dropout->key,
                                         .step = step->step,
-                                        .first_row = (uint32_t)step->first_row,
-                                        .threshold = threshold,
-                                        .scale = scale};
+                                        .first_row =
+                                            dropout->all_rows ? 0 : (uint32_t)step->first_row,
+                                        .threshold = dropout->threshold,
+                                        .scale = dropout->scale};
+    bool part = dropout->channels && dropout->channels != d->dim[1];
     char text[128];
     if (d->ndim < 2 || sw_desc_features(d) > INT32_MAX)
         return sw_err_set(err, SW_ERR_INVALID,
@@ -65,13 +52,15 @@ int sw_cpu_dropout(struct sw_stream *s, const struct sw_desc *d, struct sw_philo
                           sw_desc_text(d, text));
     int threads = sw_cpu_threads(s), block = sw_cpu_channel_block(d);
     int64_t rows = d->dim[0], channels = d->dim[1], pixels = sw_cpu_pixels(d);
-    if (is_channels_last(d))
+    if (part)
+        drop_by_offset(d, &k, dropout, threads, x, y);
+    else if (sw_cpu_is_channels_last(d))
         sw_kernel_dropout_rows(threads, &k, rows, channels * pixels, x, y);
     else if (channels % 4 == 0 && sw_desc_is_plain(d))
         sw_kernel_dropout_planes(threads, &k, rows, channels, pixels, x, y);
     else if (channels % 4 == 0 && block)
         sw_kernel_dropout_blocked(threads, &k, rows, channels, pixels, block, x, y);
     else
-        drop_by_offset(d, &k, threads, x, y);
+        drop_by_offset(d, &k, dropout, threads, x, y);
     return SW_OK;
 }

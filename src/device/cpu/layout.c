@@ -20,6 +20,21 @@ int64_t sw_cpu_pixels(const struct sw_desc *d)
     return pixels;
 }
 
+bool sw_cpu_is_channels_last(const struct sw_desc *d)
+{
+    if (sw_desc_is_plain(d))
+        return d->ndim == 2 || d->dim[1] == 1 || sw_cpu_pixels(d) == 1;
+    int64_t step = d->dim[1];
+    if (d->nblock > 0 || d->stride[1] != 1)
+        return false;
+    for (int i = d->ndim - 1; i >= 2; i--) {
+        if (d->stride[i] != step)
+            return false;
+        step *= d->dim[i];
+    }
+    return d->stride[0] == step;
+}
+
 /* The elements of one row in logical order; index[0] is set. */
 static void copy_row(const struct sw_desc *from, const void *src, const struct sw_desc *to,
                      void *dst, int64_t row)

@@ -291,6 +291,15 @@ static struct sw_desc channels_last(int64_t n, int64_t c, int64_t h, int64_t w)
     return d;
 }
 
+/* Dropout of a whole output. */
+static int drop(struct sw_stream *s, const struct sw_desc *d, struct sw_philox key,
+                const struct sw_step *step, uint32_t threshold, float scale, const float *x,
+                float *y, struct sw_err *err)
+{
+    struct sw_dropout dropout = {.key = key, .threshold = threshold, .scale = scale};
+    return sw_op_dropout(s, d, &dropout, step, x, y, err);
+}
+
 /* Compares an operation's stored result with the definition, word by word in channels-last order.
  */
 static void check_dropout(struct fixture *f, const struct sw_desc *d, bool in_place)
@@ -309,7 +318,7 @@ static void check_dropout(struct fixture *f, const struct sw_desc *d, bool in_pl
     memcpy(y, x, sw_desc_bytes(d));
     if (!in_place)
         poison(y, sw_desc_bytes(d));
-    ASSERT_OK(sw_op_dropout(f->stream, d, key, &step, threshold, 1.5f, in_place ? y : x, y, &err));
+    ASSERT_OK(drop(f->stream, d, key, &step, threshold, 1.5f, in_place ? y : x, y, &err));
     for (int64_t n = 0; n < rows; n++)
         for (int64_t c = 0; c < channels; c++)
             for (int64_t p = 0; p < pixels; p++) {
@@ -365,15 +374,15 @@ static void dropout_does_not_depend_on_how_rows_are_divided(void **state)
     float *y = get_floats(ROWS * FEATURES), *z = get_floats(ROWS * FEATURES);
     (void)state;
     struct sw_step step = {.step = 4};
-    ASSERT_OK(sw_op_dropout(f.stream, &whole, key, &step, 1u << 31, 2, x, y, &err));
+    ASSERT_OK(drop(f.stream, &whole, key, &step, 1u << 31, 2, x, y, &err));
     for (int i = 0; i < 2; i++) {
         int64_t at = i * (ROWS / 2) * FEATURES;
         step.first_row = i * (ROWS / 2);
-        ASSERT_OK(sw_op_dropout(f.stream, &half, key, &step, 1u << 31, 2, x + at, z + at, &err));
+        ASSERT_OK(drop(f.stream, &half, key, &step, 1u << 31, 2, x + at, z + at, &err));
     }
     assert_same_bits("halves", z, y, ROWS * FEATURES * sizeof *z);
     step = (struct sw_step){.step = 5};
-    ASSERT_OK(sw_op_dropout(f.stream, &whole, key, &step, 1u << 31, 2, x, z, &err));
+    ASSERT_OK(drop(f.stream, &whole, key, &step, 1u << 31, 2, x, z, &err));
     assert_memory_not_equal(z, y, ROWS * FEATURES * sizeof *z);
     free(x);
     free(y);
@@ -396,7 +405,7 @@ static void dropout_drops_its_share(void **state)
     for (int percent = 0; percent <= 90; percent += 30) {
         double share = percent / 100.0, dropped = 0, count = ROWS * FEATURES;
         uint32_t threshold = (uint32_t)(share * 0x1p32);
-        ASSERT_OK(sw_op_dropout(f.stream, &d, key, &step, threshold, 1, x, y, &err));
+        ASSERT_OK(drop(f.stream, &d, key, &step, threshold, 1, x, y, &err));
         for (int64_t i = 0; i < ROWS * FEATURES; i++)
             dropped += y[i] == 0;
         /* Five standard deviations of a binomial. */
@@ -436,6 +445,37 @@ static const struct {
 } softmax_shapes[] = {{1, 1, 1},     {3, 2, 5},     {64, 10, 5},    {7, 33, 80},
                       {5, 1000, 10}, {2000, 10, 3}, {130, 1000, 30}};
 
+/* The losses with all rows valid, their sums added up. */
+static int loss(struct sw_stream *s, int64_t rows, int64_t n, const float *x, const int32_t *label,
+                float *prob, double *sum, struct sw_err *err)
+{
+    struct sw_step step = {.valid_rows = rows};
+    struct sw_result result = {0};
+    int rc = sw_op_softmax_loss(s, rows, n, x, label, &step, 1, prob, &result, err);
+    *sum += result.sum;
+    if (rc == SW_OK)
+        assert_float_equal(result.weight, (double)rows, 0);
+    return rc;
+}
+
+static int loss_backward(struct sw_stream *s, int64_t valid, int64_t rows, int64_t n,
+                         const float *prob, const int32_t *label, float scale, float *dx,
+                         struct sw_err *err)
+{
+    struct sw_step step = {.valid_rows = valid, .backward_scale = 1};
+    return sw_op_softmax_loss_backward(s, rows, n, prob, label, &step, scale, dx, err);
+}
+
+static int accuracy(struct sw_stream *s, int64_t rows, int64_t n, int64_t top_k, const float *x,
+                    const int32_t *label, double *hits, struct sw_err *err)
+{
+    struct sw_step step = {.valid_rows = rows};
+    struct sw_result result = {0};
+    int rc = sw_op_accuracy(s, rows, n, top_k, x, label, &step, &result, err);
+    *hits += result.sum;
+    return rc;
+}
+
 static void softmax_loss_matches_its_formula(void **state)
 {
     struct fixture f = open_cpu(true, 2);
@@ -449,15 +489,14 @@ static void softmax_loss_matches_its_formula(void **state)
         float *dx = get_floats((rows + 2) * n);
         double *want = get_doubles((rows + 2) * n);
         int32_t *label = random_labels(&r, rows, n);
-        ASSERT_OK(sw_op_softmax_loss(f.stream, rows, n, x, label, prob, &sum, &err));
+        ASSERT_OK(loss(f.stream, rows, n, x, label, prob, &sum, &err));
         for (int64_t row = 0; row < rows; row++)
             want_sum += exact_softmax(x + row * n, n, label[row], want + row * n);
         assert_near("prob", prob, want, rows * n, 1e-6);
         assert_true(fabs(sum - want_sum) <= 1e-6 * fabs(want_sum));
 
         poison(dx, (size_t)((rows + 2) * n) * sizeof *dx);
-        ASSERT_OK(
-            sw_op_softmax_loss_backward(f.stream, rows, rows + 2, n, prob, label, 0.25f, dx, &err));
+        ASSERT_OK(loss_backward(f.stream, rows, rows + 2, n, prob, label, 0.25f, dx, &err));
         for (int64_t row = 0; row < rows + 2; row++)
             for (int64_t j = 0; j < n; j++)
                 want[row * n + j] = row < rows ? 0.25 * (want[row * n + j] - (label[row] == j)) : 0;
@@ -465,7 +504,7 @@ static void softmax_loss_matches_its_formula(void **state)
         for (int64_t j = rows * n; j < (rows + 2) * n; j++)
             assert_true(dx[j] == 0);
 
-        ASSERT_OK(sw_op_softmax_loss(f.stream, rows, n, x, label, x, &sum, &err));
+        ASSERT_OK(loss(f.stream, rows, n, x, label, x, &sum, &err));
         assert_same_bits("in place", x, prob, (size_t)(rows * n) * sizeof *x);
         free(x);
         free(prob);
@@ -485,7 +524,7 @@ static void softmax_loss_is_stable_far_out(void **state)
     float prob[6];
     double sum = 0;
     (void)state;
-    ASSERT_OK(sw_op_softmax_loss(f.stream, 2, 3, x, label, prob, &sum, &err));
+    ASSERT_OK(loss(f.stream, 2, 3, x, label, prob, &sum, &err));
     assert_true(prob[0] == 1 && prob[1] == 0 && prob[2] == 0 && prob[4] == 1 && prob[3] == 0);
     assert_true(fabs(sum - 400) < 1e-6);
     close_cpu(&f);
@@ -501,7 +540,7 @@ static void softmax_loss_of_nan_is_nan(void **state)
     for (int i = 0; i < 20; i++) {
         double sum = 0;
         x[i] = NAN;
-        ASSERT_OK(sw_op_softmax_loss(f.stream, 1, 20, x, label, prob, &sum, &err));
+        ASSERT_OK(loss(f.stream, 1, 20, x, label, prob, &sum, &err));
         assert_true(isnan(sum));
         x[i] = 0;
     }
@@ -518,13 +557,11 @@ static void label_out_of_range_names_row_and_value(void **state)
     (void)state;
     for (int i = 0; i < 2; i++) {
         const int32_t label[] = {0, i ? -1 : 3};
-        assert_int_equal(sw_op_softmax_loss(f.stream, 2, 3, x, label, prob, &sum, &err),
-                         SW_ERR_INVALID);
+        assert_int_equal(loss(f.stream, 2, 3, x, label, prob, &sum, &err), SW_ERR_INVALID);
         assert_non_null(strstr(err.text, "row 1"));
         assert_non_null(strstr(err.text, i ? "-1" : "is 3"));
-        assert_int_equal(sw_op_softmax_loss_backward(f.stream, 2, 2, 3, x, label, 1, prob, &err),
-                         SW_ERR_INVALID);
-        assert_int_equal(sw_op_accuracy(f.stream, 2, 3, 1, x, label, &sum, &err), SW_ERR_INVALID);
+        assert_int_equal(loss_backward(f.stream, 2, 2, 3, x, label, 1, prob, &err), SW_ERR_INVALID);
+        assert_int_equal(accuracy(f.stream, 2, 3, 1, x, label, &sum, &err), SW_ERR_INVALID);
     }
     assert_true(prob[0] == 9 && sum == 1);
     close_cpu(&f);
@@ -553,7 +590,7 @@ static void accuracy_counts_labels_among_the_top_k(void **state)
                               (x[row * n + j] == x[row * n + mine] && j < mine);
                 want += before < k;
             }
-            ASSERT_OK(sw_op_accuracy(f.stream, ROWS, n, k, x, label, &hits, &err));
+            ASSERT_OK(accuracy(f.stream, ROWS, n, k, x, label, &hits, &err));
             assert_true(hits == want);
         }
         free(x);
@@ -570,7 +607,7 @@ static void accuracy_takes_no_nan_for_a_hit(void **state)
     const int32_t label[] = {1, 1};
     double hits = 0;
     (void)state;
-    ASSERT_OK(sw_op_accuracy(f.stream, 2, 3, 1, x, label, &hits, &err));
+    ASSERT_OK(accuracy(f.stream, 2, 3, 1, x, label, &hits, &err));
     assert_true(hits == 0);
     close_cpu(&f);
 }
@@ -664,10 +701,9 @@ static struct outputs *run_everything(int threads)
     for (int k = 0; k < SW_ACT_COUNT; k++)
         ASSERT_OK(sw_op_activation(f.stream, (enum sw_activation)k, 0.1f, x, o->activated[k], MANY,
                                    &err));
-    ASSERT_OK(sw_op_softmax_loss(f.stream, 300, 1000, x, label, o->prob, &o->loss, &err));
-    ASSERT_OK(
-        sw_op_softmax_loss_backward(f.stream, 299, 300, 1000, o->prob, label, 0.3f, o->dx, &err));
-    ASSERT_OK(sw_op_accuracy(f.stream, 300, 1000, 300, x, label, &o->hits, &err));
+    ASSERT_OK(loss(f.stream, 300, 1000, x, label, o->prob, &o->loss, &err));
+    ASSERT_OK(loss_backward(f.stream, 299, 300, 1000, o->prob, label, 0.3f, o->dx, &err));
+    ASSERT_OK(accuracy(f.stream, 300, 1000, 300, x, label, &o->hits, &err));
     assert_true(o->hits > 0);
     free(x);
     free(label);

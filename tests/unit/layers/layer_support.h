@@ -46,6 +46,9 @@ struct values {
     float *src[RIG_SRCS], *param[SW_LAYER_PARAMS], *dst_grad;
     int32_t *label[RIG_SRCS];
     float *dst, *src_grad[RIG_SRCS], *param_grad[SW_LAYER_PARAMS];
+    float *keeps[SW_LAYER_STATES]; /* state after forward */
+    int64_t keeps_n[SW_LAYER_STATES];
+    int keep_count;
     struct sw_result result;
 };
 
@@ -114,7 +117,7 @@ static inline uint32_t wanted(const struct rig *g)
 {
     uint32_t mask = 0;
     if (!g->how.evaluation && !g->how.no_data && g->layer.type->backward)
-        for (int k = 0; k < g->layer.src_count; k++)
+        for (int k = 0; k < g->layer.src_count && k < RIG_SRCS; k++)
             mask |= (uint32_t)(g->src[k].desc.dtype == SW_F32) << k;
     return mask;
 }
@@ -144,7 +147,8 @@ static inline void rig_teardown(struct rig *g)
         l->type->teardown(l);
     sw_free(l->state);
     l->state = NULL;
-    l->param_count = 0;
+    l->param_count = l->keep_count = l->sum_count = 0;
+    l->forward_phases = l->backward_phases = 0;
 }
 
 /* Memory for everything the layer reads and writes. */
@@ -152,7 +156,8 @@ static inline void rig_allocate(struct rig *g)
 {
     struct sw_layer *l = &g->layer;
     size_t dst_bytes = sw_desc_bytes(&l->dst.desc);
-    g->data_in_place = g->how.in_place && l->in_place && !(l->backward_reads_src & 1);
+    bool read_again = !g->how.evaluation && (l->backward_reads_src & 1);
+    g->data_in_place = g->how.in_place && l->in_place && !read_again;
     g->grad_in_place = g->how.in_place && l->in_place;
     l->dst.grad = get_bytes(dst_bytes);
     for (int k = 0; k < l->src_count; k++) {
@@ -167,6 +172,11 @@ static inline void rig_allocate(struct rig *g)
         if (!g->how.evaluation)
             l->param[i].grad = get_bytes(sw_desc_bytes(&l->param[i].layout));
     }
+    for (int i = 0; i < l->keep_count; i++) {
+        l->keeps[i].value = get_bytes(sw_desc_bytes(&l->keeps[i].layout));
+        l->keeps[i].update = g->how.evaluation ? NULL : (float *)(uintptr_t)l->keeps[i].value;
+    }
+    l->sums = get_bytes((size_t)l->sum_count * sizeof(double));
     l->saved = get_bytes(l->saved_bytes);
     l->scratch = get_bytes(l->scratch_bytes);
     g->step = (struct sw_step){
@@ -197,6 +207,9 @@ static inline void rig_close(struct rig *g)
         free((float *)(uintptr_t)l->param[i].value);
         free(l->param[i].grad);
     }
+    for (int i = 0; i < l->keep_count; i++)
+        free((float *)(uintptr_t)l->keeps[i].value);
+    free(l->sums);
     free(l->saved);
     free(l->scratch);
     rig_teardown(g);
@@ -235,7 +248,12 @@ static inline struct values values_new(const struct rig *g, const struct sw_laye
 {
     struct rng r = rng_of(seed);
     const struct sw_layer *l = &g->layer;
-    struct values v = {.src_count = l->src_count, .param_count = l->param_count};
+    struct values v = {
+        .src_count = l->src_count, .param_count = l->param_count, .keep_count = l->keep_count};
+    for (int i = 0; i < l->keep_count; i++) {
+        v.keeps_n[i] = sw_desc_count(&l->keeps[i].layout);
+        v.keeps[i] = get_floats(v.keeps_n[i]);
+    }
     for (int k = 0; k < l->src_count; k++) {
         int64_t n = v.src_n[k] = sw_desc_count(&g->src[k].desc);
         if (!ex->src[k].labels) {
@@ -269,6 +287,8 @@ static inline void values_free(struct values *v)
         free(v->param[i]);
         free(v->param_grad[i]);
     }
+    for (int i = 0; i < v->keep_count; i++)
+        free(v->keeps[i]);
     free(v->dst_grad);
     free(v->dst);
 }
@@ -297,19 +317,35 @@ static inline void put_inputs(struct rig *g, const struct values *v)
                            g->src[k].data);
     for (int i = 0; i < l->param_count; i++)
         sw_desc_from_plain(&l->param[i].layout, v->param[i], (float *)(uintptr_t)l->param[i].value);
+    for (int i = 0; i < l->keep_count; i++)
+        for (int64_t j = 0; j < v->keeps_n[i]; j++)
+            ((float *)(uintptr_t)l->keeps[i].value)[j] = (float)l->keeps[i].natural;
+}
+
+typedef int rig_phase(struct sw_layer *l, const struct sw_pass *r, struct sw_err *err);
+
+/* One worker is a group too: between phases there is nothing to add. */
+static inline int rig_phases(struct rig *g, rig_phase *run, int phases, struct sw_err *err)
+{
+    struct sw_layer *l = &g->layer;
+    struct sw_pass pass = {g->how.stream, &g->step, !g->how.evaluation, 0};
+    poison(l->sums, (size_t)l->sum_count * sizeof(double));
+    int rc = run(l, &pass, err);
+    while (rc == SW_OK && ++pass.phase < phases)
+        rc = run(l, &pass, err);
+    return rc;
 }
 
 static inline int rig_try_forward(struct rig *g, const struct values *v, struct sw_err *err)
 {
     struct sw_layer *l = &g->layer;
-    struct sw_pass pass = {g->how.stream, &g->step, !g->how.evaluation};
     put_inputs(g, v);
     if (!g->data_in_place)
         poison(l->dst.data, sw_desc_bytes(&l->dst.desc));
     poison(l->saved, l->saved_bytes);
     poison(l->scratch, l->scratch_bytes);
     g->result = (struct sw_result){NAN, NAN};
-    return l->type->forward(l, &pass, err);
+    return rig_phases(g, l->type->forward, l->forward_phases, err);
 }
 
 static inline void rig_forward(struct rig *g, struct values *v)
@@ -319,6 +355,8 @@ static inline void rig_forward(struct rig *g, struct values *v)
     v->result = g->result;
     if (g->layer.type->role != SW_ROLE_METRIC)
         take_plain("output", &g->layer.dst.desc, g->layer.dst.data, v->dst);
+    for (int i = 0; i < v->keep_count; i++)
+        take_plain("state", &g->layer.keeps[i].layout, g->layer.keeps[i].value, v->keeps[i]);
 }
 
 /* What backward does not read is not there, and what it writes is not read. */
@@ -327,7 +365,7 @@ static inline void hide_from_backward(struct rig *g)
     struct sw_layer *l = &g->layer;
     for (int k = 0; k < l->src_count; k++) {
         bool reads = l->backward_reads_src >> k & 1;
-        if (!reads && g->src[k].desc.dtype == SW_F32 && !(k == 0 && g->data_in_place))
+        if (!reads && !(k == 0 && g->data_in_place))
             poison(g->src[k].data, sw_desc_bytes(&g->src[k].desc));
         if (l->src_grad[k] && !(k == 0 && g->grad_in_place))
             poison(l->src_grad[k], sw_desc_bytes(&g->src[k].desc));
@@ -342,14 +380,13 @@ static inline void hide_from_backward(struct rig *g)
 static inline void rig_backward(struct rig *g, struct values *v)
 {
     struct sw_layer *l = &g->layer;
-    struct sw_pass pass = {g->how.stream, &g->step, true};
     struct sw_err err;
     hide_from_backward(g);
     if (l->type->role == SW_ROLE_LOSS)
         poison(l->dst.grad, sw_desc_bytes(&l->dst.desc));
     else
         sw_desc_from_plain(&l->dst.desc, v->dst_grad, l->dst.grad);
-    ASSERT_OK(l->type->backward(l, &pass, &err));
+    ASSERT_OK(rig_phases(g, l->type->backward, l->backward_phases, &err));
     for (int k = 0; k < l->src_count; k++)
         if (l->src_grad[k])
             take_plain("source gradient", &g->src[k].desc, l->src_grad[k], v->src_grad[k]);

@@ -76,6 +76,10 @@ static void assert_alike(const char *what, const struct rig *g, const struct val
         snprintf(part, sizeof part, "gradient of %s", g->layer.param[i].name);
         compare(what, part, a->param_grad[i], b->param_grad[i], b->param_n[i], limit);
     }
+    for (int i = 0; i < b->keep_count; i++) {
+        snprintf(part, sizeof part, "state %s", g->layer.keeps[i].name);
+        compare(what, part, a->keeps[i], b->keeps[i], b->keeps_n[i], limit);
+    }
 }
 
 /* A fresh layer's pass over the values of seed 1. */
@@ -143,8 +147,8 @@ static void check_shape(const struct sw_layer_type *type, const struct sw_layer_
     for (int i = 0; i < l->param_count; i++) {
         assert_non_null(type->base.params);
         assert_string_equal(l->param[i].name, type->base.params[i]);
-        bool bias = strcmp(l->param[i].name, "bias") == 0; /* which starts at zero: no fan-in */
-        assert_true(bias ? l->param[i].fan_in == 0 : l->param[i].fan_in > 0);
+        bool weight = strcmp(l->param[i].name, "weight") == 0; /* others start at one value */
+        assert_true(weight ? l->param[i].fan_in > 0 : l->param[i].fan_in == 0);
     }
     rig_close(&g);
 }
@@ -379,7 +383,7 @@ static void two_threads_compute_what_one_does(void **state)
 
 static bool differs_in_evaluation(const struct sw_layer_type *type)
 {
-    return strcmp(type->base.name, "dropout") == 0;
+    return strcmp(type->base.name, "dropout") == 0 || strcmp(type->base.name, "batch_norm") == 0;
 }
 
 /* An evaluation layer with two rows more reads the parameters in training's layout. */

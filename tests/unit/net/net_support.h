@@ -17,6 +17,7 @@ enum { WORLD_PARAMS = 64 };
 struct plan_of_world {
     int64_t rows, channels, height, width, classes;
     bool reference, evaluation;
+    bool apart; /* the device's memory is treated as one that the host cannot reach */
     const struct world *shares; /* its parameters: values, layouts */
 };
 
@@ -27,7 +28,8 @@ struct world {
     struct sw_net *net;
     char *arena; /* owned */
     float *value[WORLD_PARAMS], *grad[WORLD_PARAMS];
-    float *image; /* owned; plain */
+    float *kept[WORLD_PARAMS]; /* state without gradient */
+    float *image;              /* owned; plain */
     int32_t *label;
     struct sw_step step;
 };
@@ -99,6 +101,24 @@ static inline void bind_params(struct world *w)
     }
 }
 
+static inline void bind_states(struct world *w)
+{
+    assert_true(sw_net_state_count(w->net) <= WORLD_PARAMS);
+    for (int s = 0; s < sw_net_state_count(w->net); s++) {
+        const struct sw_net_state *ns = sw_net_state(w->net, s);
+        const struct sw_layer_state *ls = &sw_net_layer(w->net, ns->layer)->keeps[ns->index];
+        int64_t n = sw_desc_count(&ls->layout);
+        if (w->plan.shares) {
+            w->kept[s] = w->plan.shares->kept[s];
+        } else {
+            w->kept[s] = get_floats(n);
+            for (int64_t i = 0; i < n; i++)
+                w->kept[s][i] = (float)ls->natural;
+        }
+        sw_net_bind_state(w->net, s, w->kept[s], w->plan.evaluation ? NULL : w->kept[s]);
+    }
+}
+
 static inline void draw_batch(struct world *w)
 {
     struct rng r = rng_of(99);
@@ -107,8 +127,9 @@ static inline void draw_batch(struct world *w)
     w->label = get_bytes((size_t)p->rows * sizeof *w->label);
     for (int64_t i = 0; i < p->rows; i++)
         w->label[i] = (int32_t)(i % p->classes);
-    sw_net_set_field(w->net, "image", w->image);
-    sw_net_set_field(w->net, "label", w->label);
+    struct sw_err err;
+    ASSERT_OK(sw_net_set_field(w->net, "image", w->image, &err));
+    ASSERT_OK(sw_net_set_field(w->net, "label", w->label, &err));
 }
 
 /* Memory for a net that exists. */
@@ -119,6 +140,7 @@ static inline void world_bind(struct world *w)
     poison(w->arena, sw_net_arena_bytes(w->net));
     sw_net_bind(w->net, w->arena);
     bind_params(w);
+    bind_states(w);
     draw_batch(w);
     w->step = (struct sw_step){
         .step = 0, .valid_rows = w->plan.rows, .backward_scale = 1.0f / (float)w->plan.rows};
@@ -129,6 +151,7 @@ static inline struct world world_open(const char *text, const struct plan_of_wor
 {
     struct world w = {.plan = *plan, .f = open_cpu(plan->reference, 1)};
     struct sw_err err;
+    w.f.dev->host_memory = !plan->apart;
     w.recipe = load_layers(text);
     ASSERT_OK(try_net(&w, &err));
     return w;
@@ -148,6 +171,9 @@ static inline void world_free(struct world *w)
             free(w->value[p]);
         free(w->grad[p]);
     }
+    for (int s = 0; s < sw_net_state_count(w->net); s++)
+        if (!w->plan.shares)
+            free(w->kept[s]);
     sw_net_free(w->net);
     free(w->arena);
     free(w->image);
@@ -159,8 +185,10 @@ static inline void world_free(struct world *w)
 static inline void world_forward(struct world *w)
 {
     struct sw_err err;
+    ASSERT_OK(sw_net_set_step(w->net, &w->step, &err));
     for (int i = 0; i < sw_net_layer_count(w->net); i++)
-        ASSERT_OK(sw_net_forward(w->net, i, &w->step, &err));
+        ASSERT_OK(sw_net_forward(w->net, i, &err));
+    ASSERT_OK(sw_net_fetch(w->net, &err));
 }
 
 static inline void world_backward(struct world *w)
@@ -170,7 +198,7 @@ static inline void world_backward(struct world *w)
         poison(w->grad[p], sw_desc_bytes(&world_layer_param(w, p)->layout));
     for (int i = sw_net_layer_count(w->net) - 1; i >= 0; i--)
         if (sw_net_has_backward(w->net, i))
-            ASSERT_OK(sw_net_backward(w->net, i, &w->step, &err));
+            ASSERT_OK(sw_net_backward(w->net, i, &err));
 }
 
 /* The scalar that the gradients are of, after a forward pass. */

@@ -70,6 +70,14 @@ static inline void add_element_wise(struct random_net *n, int s)
                     n->feature[s].name, functions[pick(n, 0, 7)]);
 }
 
+static inline void add_batch_norm(struct random_net *n, int s)
+{
+    bool image = n->feature[s].image;
+    const char *name = add_feature(n, s, image, n->feature[s].height, n->feature[s].width);
+    add_section(n, "[layer %s]\ntype = batch_norm\nsrc = %s\nsync = %s\n", name, n->feature[s].name,
+                pick(n, 0, 2) ? "yes" : "no");
+}
+
 static inline void add_windowed(struct random_net *n, int s)
 {
     int h = n->feature[s].height, w = n->feature[s].width;
@@ -122,8 +130,10 @@ static inline char *random_net_text(uint64_t seed)
     for (int layers = pick(n, 2, 12); layers > 0; layers--) {
         int s = pick(n, 0, 2) ? n->feature_count - 1 : pick(n, 0, n->feature_count - 1);
         int kind = pick(n, 0, 9);
-        if (kind < 5)
+        if (kind < 4)
             add_element_wise(n, s);
+        else if (kind == 4)
+            add_batch_norm(n, s);
         else if (kind < 9 && n->feature[s].image)
             add_windowed(n, s);
         else

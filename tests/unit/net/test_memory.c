@@ -41,10 +41,14 @@ static void spread(struct sw_net *net)
         node->saved = own_block(&end, l->saved_bytes);
         node->forward_scratch = own_block(&end, l->scratch_bytes);
         node->backward_scratch = own_block(&end, l->scratch_bytes);
+        node->forward_sums = own_block(&end, (size_t)l->sum_count * sizeof(double));
+        node->backward_sums = own_block(&end, (size_t)l->sum_count * sizeof(double));
         for (int k = 0; k < l->src_count; k++)
             if (node->adds_grad[k])
                 node->aside[k] = own_block(&end, sw_desc_bytes(&l->src[k]->desc));
     }
+    net->results_at = own_block(&end, (size_t)net->result_count * sizeof(struct sw_result));
+    net->step_at = own_block(&end, sizeof net->step);
     net->arena_bytes = end;
 }
 
@@ -212,6 +216,12 @@ static void find_lives(const struct sw_net *net, struct lives *s)
         if (l->scratch_bytes && node->has_backward)
             add_life(s, node, "backward scratch", net->arena + node->backward_scratch,
                      l->scratch_bytes, back, back, -1);
+        size_t sums_bytes = (size_t)l->sum_count * sizeof(double);
+        if (sums_bytes)
+            add_life(s, node, "sums", net->arena + node->forward_sums, sums_bytes, i, i, -1);
+        if (sums_bytes && node->has_backward)
+            add_life(s, node, "backward sums", net->arena + node->backward_sums, sums_bytes, back,
+                     back, -1);
         for (int k = 0; k < l->src_count; k++)
             if (node->adds_grad[k])
                 add_life(s, node, "gradient aside", l->src_grad[k], sw_desc_bytes(&l->src[k]->desc),

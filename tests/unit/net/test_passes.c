@@ -167,11 +167,18 @@ static char *without_dropout(const char *text)
     return sw_buf_take(&b);
 }
 
+/* Batch normalisation has statistics of its own in evaluation, so nets with it are passed over. */
 static void evaluation_is_training_without_dropout(void **state)
 {
     (void)state;
-    for (uint64_t seed = 0; seed < 40; seed++) {
+    for (uint64_t seed = 0, nets = 0; nets < 40; seed++) {
         char *text = random_net_text(seed), *plain_text = without_dropout(text);
+        if (strstr(text, "batch_norm")) {
+            sw_free(text);
+            sw_free(plain_text);
+            continue;
+        }
+        nets++;
         struct plan_of_world plan = {.rows = 3,
                                      .channels = 1 + (int64_t)(seed % 5) * 4,
                                      .height = 8,
@@ -234,7 +241,7 @@ static void errors_of_a_pass_name_the_layer(void **state)
     (void)state;
     world_forward(&w);
     w.label[1] = 6;
-    assert_int_equal(sw_net_forward(w.net, sw_net_find(w.net, "nll"), &w.step, &err),
+    assert_int_equal(sw_net_forward(w.net, sw_net_find(w.net, "nll"), &err),
                      SW_ERR_INVALID);
     assert_non_null(strstr(err.text, "layer nll: "));
     assert_non_null(strstr(err.text, "row 1 is 6"));

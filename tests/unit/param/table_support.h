@@ -73,7 +73,8 @@ static inline int add_params(struct sw_table *t, const struct plan_of_table *pla
 {
     int rc = SW_OK;
     for (int p = 0; p < TABLE_PARAMS && rc == SW_OK; p++) {
-        struct sw_param_spec spec = {.name = table_names[p],
+        struct sw_param_spec spec = {.owner = -1,
+                                     .name = table_names[p],
                                      .layout = table_layout(p, plan->plain),
                                      .fan_in = p == 0   ? 45
                                                : p == 2 ? 101

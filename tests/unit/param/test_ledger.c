@@ -60,7 +60,7 @@ static void work(void *arg)
     struct role *r = arg;
     for (uint64_t v = 1; v <= LEDGER_VERSIONS && r->rc == SW_OK; v++) {
         for (int p = 0; p < TABLE_PARAMS && r->rc == SW_OK; p++) {
-            r->rc = sw_table_wait(r->stand->table, p, v - 1, 20000);
+            r->rc = sw_table_wait(r->stand->table, p, v - 1, NULL, 0, 20000);
             r->wrong_reads += r->rc == SW_OK && wrong_element(r->stand, p, v - 1) >= 0;
         }
         for (int p = TABLE_PARAMS - 1; p >= 0 && r->rc == SW_OK; p--) {
@@ -69,7 +69,7 @@ static void work(void *arg)
         }
     }
     for (int p = 0; p < TABLE_PARAMS && r->rc == SW_OK; p++)
-        r->rc = sw_table_wait(r->stand->table, p, LEDGER_VERSIONS, 20000);
+        r->rc = sw_table_wait(r->stand->table, p, LEDGER_VERSIONS, NULL, 0, 20000);
 }
 
 static void serve(void *arg)

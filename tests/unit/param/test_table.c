@@ -80,10 +80,10 @@ static void parameters_are_found_by_name(void **state)
     stand_new(&s, &(struct plan_of_table){.workers = 2, .servers = 1, .slice_elements = 100});
     assert_int_equal(sw_table_count(s.table), TABLE_PARAMS);
     for (int p = 0; p < TABLE_PARAMS; p++) {
-        assert_int_equal(sw_table_find(s.table, table_names[p]), p);
+        assert_int_equal(sw_table_find(s.table, table_names[p], 0), p);
         elements += sw_desc_count(&sw_table_param(s.table, p)->layout);
     }
-    assert_int_equal(sw_table_find(s.table, "fc"), -1);
+    assert_int_equal(sw_table_find(s.table, "fc", 0), -1);
     assert_int_equal(sw_table_elements(s.table), elements);
     sw_table_bytes(s.table, &values, &others);
     assert_true(values >= (size_t)elements * sizeof(float));
@@ -94,7 +94,7 @@ static void parameters_are_found_by_name(void **state)
 static void a_name_is_taken_once(void **state)
 {
     struct stand s;
-    struct sw_param_spec spec = {.name = "fc.bias", .layout = table_layout(3, true)};
+    struct sw_param_spec spec = {.owner = -1, .name = "fc.bias", .layout = table_layout(3, true)};
     struct sw_err err;
     int index;
     (void)state;
@@ -245,7 +245,7 @@ struct waiter {
 static void wait_long(void *arg)
 {
     struct waiter *w = arg;
-    w->rc = sw_table_wait(w->stand->table, 2, 1, 600000);
+    w->rc = sw_table_wait(w->stand->table, 2, 1, NULL, 0, 600000);
 }
 
 static void until_somebody_waits(struct stand *s)
@@ -262,8 +262,8 @@ static void closing_wakes_waiters(void **state)
     struct sw_err err;
     (void)state;
     stand_new(&s, &(struct plan_of_table){.workers = 1, .servers = 2, .slice_elements = 1000});
-    assert_int_equal(sw_table_wait(s.table, 2, 1, 1), SW_ERR_BUSY);
-    assert_int_equal(sw_table_wait(s.table, 2, 0, 0), SW_OK);
+    assert_int_equal(sw_table_wait(s.table, 2, 1, NULL, 0, 1), SW_ERR_BUSY);
+    assert_int_equal(sw_table_wait(s.table, 2, 0, NULL, 0, 0), SW_OK);
     for (int i = 0; i < 3; i++) {
         waiter[i] = (struct waiter){.stand = &s, .rc = 1};
         ASSERT_OK(sw_thread_start(&waiter[i].thread, "waiter", wait_long, &waiter[i], &err));
@@ -274,8 +274,9 @@ static void closing_wakes_waiters(void **state)
         sw_thread_join(&waiter[i].thread);
         assert_int_equal(waiter[i].rc, SW_ERR_CANCELLED);
     }
-    assert_int_equal(sw_table_wait(s.table, 2, 1, 60000), SW_ERR_CANCELLED);
-    assert_int_equal(sw_table_wait(s.table, 2, 0, 60000), SW_OK); /* what is there stays there */
+    assert_int_equal(sw_table_wait(s.table, 2, 1, NULL, 0, 60000), SW_ERR_CANCELLED);
+    assert_int_equal(sw_table_wait(s.table, 2, 0, NULL, 0, 60000),
+                     SW_OK); /* what is there stays there */
     assert_int_equal(sw_table_update(s.table, 0, 2, 1), SW_ERR_CANCELLED);
     for (int i = 0; i < 2; i++)
         assert_int_equal(sw_channel_receive(sw_table_inbox(s.table, i), &m), SW_ERR_CANCELLED);
@@ -318,7 +319,7 @@ static void updates_of_other_parameters_do_not_prolong_a_wait(void **state)
     (void)state;
     stand_new(&s, &(struct plan_of_table){.workers = 1, .servers = 1, .slice_elements = 1000});
     ASSERT_OK(sw_thread_start(&noise.thread, "noise", update_another, &noise, &err));
-    assert_int_equal(sw_table_wait(s.table, 2, 1, 300), SW_ERR_BUSY);
+    assert_int_equal(sw_table_wait(s.table, 2, 1, NULL, 0, 300), SW_ERR_BUSY);
     __atomic_store_n(&noise.stop, true, __ATOMIC_RELAXED);
     sw_thread_join(&noise.thread);
     assert_int_equal(noise.rc, SW_OK);

@@ -366,7 +366,7 @@ static void job_settles_defaults_and_length(void **state)
     assert_int_equal(job->steps, 100);
     assert_int_equal(job->eval_batch, 10);
     assert_true(job->epochs == 0);
-    assert_int_equal(job->device, SW_JOB_DEVICE_AUTO);
+    assert_string_equal(job->device, "auto");
     assert_null(job->db);
     sw_recipe_free(r);
 
@@ -509,7 +509,7 @@ static void reference_prints_columns_of_a_page(void **state)
     for (const char *p = sw_buf_text(&out); *p; p += strcspn(p, "\n") + 1)
         assert_true(strcspn(p, "\n") <= 80);
     assert_non_null(
-        strstr(sw_buf_text(&out), "  device            auto|cpu         auto      where"));
+        strstr(sw_buf_text(&out), "  partition         0|1|none         0 "));
     sw_buf_fini(&out);
 }
 

@@ -25,14 +25,14 @@ static size_t count(const struct sw_trace *t, enum sw_trace_what what)
 /* The parameters of a layer of the training net as indices in the table; how many there are. */
 static int params_of(const struct sw_job *job, int layer, const int **first)
 {
-    int from, n = sw_net_layer_params(job->worker.train, layer, &from);
-    *first = &job->worker.param_of[SW_SPLIT_TRAIN][from];
+    int from, n = sw_net_layer_params(job->workers[0].train, layer, &from);
+    *first = &job->workers[0].param_of[SW_SPLIT_TRAIN][from];
     return n;
 }
 
 static int layer_of(const struct sw_job *job, const char *name)
 {
-    int layer = sw_net_find(job->worker.train, name);
+    int layer = sw_net_find(job->workers[0].train, name);
     assert_true(layer >= 0);
     return layer;
 }
@@ -41,7 +41,7 @@ static int layer_of(const struct sw_job *job, const char *name)
 static void assert_complete(const struct sw_job *job)
 {
     const struct sw_trace *t = sw_job_trace(job);
-    const struct sw_net *net = job->worker.train;
+    const struct sw_net *net = job->workers[0].train;
     size_t backwards = 0;
     assert_non_null(t);
     assert_true(t->count < t->capacity);
@@ -59,7 +59,7 @@ static void assert_order(const struct sw_job *job)
 {
     const struct sw_trace *t = sw_job_trace(job);
     for (int64_t step = 1; step <= STEPS; step++)
-        for (int i = 0; i < sw_net_layer_count(job->worker.train); i++) {
+        for (int i = 0; i < sw_net_layer_count(job->workers[0].train); i++) {
             const int *param;
             int n = params_of(job, i, &param);
             const struct sw_trace_event *forward = find(t, SW_TRACE_FORWARD, step, i),
@@ -90,7 +90,7 @@ static void top_update_is_applied_before_the_bottom_backward(void **state)
     struct trial t = {.steps = STEPS, .trace_capacity = CAPACITY};
     assert_int_equal(trial_open(&t), SW_OK);
     run_traced(&t);
-    assert_false(t.job->server.own_thread);
+    assert_non_null(t.job->servers[0].host);
     assert_complete(t.job);
     assert_order(t.job);
     /* Each layer's updates are applied before the next layer below begins its backward. */
@@ -123,7 +123,7 @@ static void server_thread_keeps_the_order_and_the_bits(void **state)
         skip();
     }
     run_traced(&t);
-    assert_true(t.job->server.own_thread);
+    assert_null(t.job->servers[0].host);
     assert_complete(t.job);
     assert_order(t.job);
     trial_close(&t);

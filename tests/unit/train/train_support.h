@@ -139,6 +139,7 @@ struct trial {
     const char *out_dir, *db; /* NULL: in the folder */
     const char *checkpoint;   /* another file to go on from, or NULL */
     int64_t trace_capacity;
+    bool oversubscribe; /* more workers than cores */
     struct sw_display_policy display;
     void (*before)(struct trial *t); /* between opening and running */
     void (*on_event)(struct trial *t, const struct sw_job_event *e);
@@ -199,6 +200,7 @@ static inline int trial_open(struct trial *t)
                                .steps = t->steps,
                                .command = "test",
                                .display = t->display,
+                               .oversubscribe = t->oversubscribe,
                                .trace_capacity = t->trace_capacity};
     snprintf(recipe, sizeof recipe, "%s",
              write_recipe("recipe.ini", t->recipe ? t->recipe : tiny_recipe));

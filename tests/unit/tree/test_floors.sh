@@ -7,7 +7,7 @@ set -eu
 
 # look ROOT: prints every offence below ROOT; fails when there is one.
 look() {
-    (cd "$1" && find src kernels ui \( -name '*.[ch]' -o -name '*.cu' -o -name '*.cuh' \) \
+    (cd "$1" && find $(ls -d src kernels ui 2>/dev/null) \( -name '*.[ch]' -o -name '*.cu' -o -name '*.cuh' \) \
         -exec awk '
     function offence(why) {
         sub(/^[ \t]*/, "")

@@ -1,0 +1,89 @@
+#include "cluster/conf.h"
+
+#include <stdio.h>
+
+static const char *const frameworks[] = {"auto", "sandblaster", "allreduce", NULL};
+static const char *const bind_choices[] = {"auto", "yes", "no", NULL};
+
+#define AT(member) offsetof(struct sw_cluster_conf, member)
+
+const struct sw_opt sw_cluster_opts[] = {
+    {.key = "framework",
+     .help = "sandblaster: workers and servers apart; allreduce: a server with every worker",
+     .offset = AT(framework),
+     .type = SW_OPT_ENUM,
+     .def = "auto",
+     .choices = frameworks},
+    {.key = "workers_per_group",
+     .help = "workers that share a batch; default: one per NUMA node",
+     .offset = AT(workers_per_group),
+     .type = SW_OPT_INT,
+     .def = "0",
+     .min = 1,
+     .max = SW_MAX_CORES},
+    {.key = "servers_per_group",
+     .help = "servers that share the parameters; default: 1, with allreduce one per worker",
+     .offset = AT(servers_per_group),
+     .type = SW_OPT_INT,
+     .def = "0",
+     .min = 1,
+     .max = SW_MAX_CORES},
+    {.key = "bind_servers",
+     .help = "a server lives on its worker's cores; default: with allreduce",
+     .offset = AT(bind_servers),
+     .type = SW_OPT_ENUM,
+     .def = "auto",
+     .choices = bind_choices},
+    {.key = "slice_size",
+     .help = "parameters in the largest slice of the parameter table",
+     .offset = AT(slice_size),
+     .type = SW_OPT_INT,
+     .def = "1048576",
+     .min = 1024,
+     .max = 1 << 30},
+    {0},
+};
+
+static void say_why(const struct sw_cluster_conf *c, const struct sw_cluster_shape *s, char *out,
+                    size_t bytes)
+{
+    const char *chosen = c->framework == SW_FRAMEWORK_AUTO ? "no framework is asked for; " : "";
+    if (s->workers_per_group == 1 && s->servers_per_group == 1)
+        snprintf(out, bytes,
+                 "%sone worker, its server %s: with a single worker all synchronous frameworks are "
+                 "the same",
+                 chosen, s->bind_servers ? "beside it" : "apart");
+    else
+        snprintf(out, bytes, "%s%d workers share every batch, %d server%s own%s the parameters, %s",
+                 chosen, s->workers_per_group, s->servers_per_group,
+                 s->servers_per_group == 1 ? "" : "s", s->servers_per_group == 1 ? "s" : "",
+                 s->bind_servers ? "each on its worker's cores"
+                                 : "on cores of their own where "
+                                   "there are any");
+}
+
+int sw_cluster_shape(const struct sw_cluster_conf *c, const struct sw_machine *m,
+                     struct sw_cluster_shape *shape, const char **framework, char *reason,
+                     size_t reason_bytes, const char **key, struct sw_err *err)
+{
+    bool allreduce = c->framework != SW_FRAMEWORK_SANDBLASTER;
+    int workers = c->workers_per_group ? (int)c->workers_per_group : m->node_count;
+    int servers = c->servers_per_group ? (int)c->servers_per_group : allreduce ? workers : 1;
+    *key = "servers_per_group";
+    if (allreduce && servers != workers)
+        return sw_err_set(err, SW_ERR_INVALID,
+                          "allreduce has a server with every worker: leave it out, or say %d, or "
+                          "use sandblaster",
+                          workers);
+    *shape = (struct sw_cluster_shape){.worker_groups = 1,
+                                       .workers_per_group = workers,
+                                       .server_groups = 1,
+                                       .servers_per_group = servers,
+                                       .bind_servers = c->bind_servers == SW_BIND_AUTO
+                                                           ? allreduce
+                                                           : c->bind_servers == SW_BIND_YES};
+    *framework =
+        allreduce ? frameworks[SW_FRAMEWORK_ALLREDUCE] : frameworks[SW_FRAMEWORK_SANDBLASTER];
+    say_why(c, shape, reason, reason_bytes);
+    return SW_OK;
+}

@@ -1,0 +1,29 @@
+/* [cluster]: how many workers and servers, and which framework they make. A framework is a setting
+ * of counts and binding, never another code path. Const tables; any thread. */
+#ifndef SW_CLUSTER_CONF_H
+#define SW_CLUSTER_CONF_H
+
+#include "cluster/placement.h"
+#include "recipe/option.h"
+
+enum sw_framework { SW_FRAMEWORK_AUTO, SW_FRAMEWORK_SANDBLASTER, SW_FRAMEWORK_ALLREDUCE };
+
+/* 0 and _AUTO: not given. */
+struct sw_cluster_conf {
+    int framework; /* enum sw_framework */
+    int64_t workers_per_group, servers_per_group;
+    int bind_servers;   /* enum sw_bind_choice */
+    int64_t slice_size; /* parameters */
+};
+enum sw_bind_choice { SW_BIND_AUTO, SW_BIND_YES, SW_BIND_NO };
+
+extern const struct sw_opt sw_cluster_opts[];
+
+/* The shape that the settings mean on this machine, and a sentence that says why. The name of the
+ * framework is returned. Without settings: allreduce with one worker per NUMA node.
+ * Errors: SW_ERR_INVALID (a combination that cannot be; *key names the key to blame). */
+int sw_cluster_shape(const struct sw_cluster_conf *conf, const struct sw_machine *m,
+                     struct sw_cluster_shape *shape, const char **framework, char *reason,
+                     size_t reason_bytes, const char **key, struct sw_err *err) SW_MUST_CHECK;
+
+#endif

@@ -1,0 +1,218 @@
+/* One pool of entries, each free, pending or issued. There are tens or hundreds, so the most urgent
+ * is found by looking at all. */
+#include "device/copy_queue.h"
+#include "base/os.h"
+#include "sync/thread.h"
+
+enum state { FREE, PENDING, ISSUED };
+
+struct entry {
+    struct sw_copy_queue *queue;
+    struct sw_copy_event event;
+    uint64_t number; /* of the push */
+    enum state state;
+};
+
+struct sw_copy_queue {
+    struct sw_device *dev;      /* borrowed */
+    struct sw_stream *in, *out; /* owned; used by the worker */
+    int capacity;
+
+    struct sw_mutex lock;  /* guards all below; no callback runs under it */
+    struct entry *entries; /* owned; [capacity]. An issued one is the device's until it is done */
+    uint64_t pushed;
+    uint64_t bytes[SW_COPY_DIRECTIONS];
+    bool closed;
+};
+
+/* ---- Life ---- */
+
+static void free_queue(struct sw_copy_queue *q)
+{
+    sw_mutex_fini(&q->lock);
+    sw_free(q->entries);
+    sw_free(q);
+}
+
+int sw_copy_queue_new(struct sw_device *dev, int capacity, struct sw_copy_queue **out,
+                      struct sw_err *err)
+{
+    if (capacity < 1)
+        return sw_err_set(err, SW_ERR_INVALID, "a copy queue needs room for 1 copy, not %d",
+                          capacity);
+    struct sw_copy_queue *q = sw_calloc(1, sizeof *q);
+    if (!q)
+        return sw_err_nomem(err, "copy queue", sizeof *q);
+    q->dev = dev;
+    q->capacity = capacity;
+    sw_mutex_init(&q->lock);
+    q->entries = sw_calloc((size_t)capacity, sizeof *q->entries);
+    int rc = SW_OK;
+    if (!q->entries)
+        rc = sw_err_nomem(err, "copy queue", (size_t)capacity * sizeof *q->entries);
+    if (rc == SW_OK)
+        rc = sw_stream_new(dev, 1, &q->in, err);
+    if (rc == SW_OK)
+        rc = sw_stream_new(dev, 1, &q->out, err);
+    if (rc != SW_OK) {
+        sw_stream_free(q->in);
+        free_queue(q);
+        return rc;
+    }
+    *out = q;
+    return SW_OK;
+}
+
+void sw_copy_queue_free(struct sw_copy_queue *q)
+{
+    if (!q)
+        return;
+    sw_copy_queue_close(q);
+    sw_stream_free(q->in);
+    sw_stream_free(q->out);
+    /* The device has let go of everything: what is not done by now never will be. */
+    for (int i = 0; i < q->capacity; i++)
+        if (q->entries[i].state != FREE && q->entries[i].event.done)
+            q->entries[i].event.done(q->entries[i].event.user, SW_ERR_CANCELLED);
+    free_queue(q);
+}
+
+void sw_copy_queue_close(struct sw_copy_queue *q)
+{
+    sw_mutex_lock(&q->lock);
+    q->closed = true;
+    sw_mutex_unlock(&q->lock);
+}
+
+void sw_copy_queue_close_v(void *queue)
+{
+    sw_copy_queue_close(queue);
+}
+
+/* ---- Pushing ---- */
+
+/* q->lock is held. */
+static struct entry *find_free(struct sw_copy_queue *q)
+{
+    for (int i = 0; i < q->capacity; i++)
+        if (q->entries[i].state == FREE)
+            return &q->entries[i];
+    return NULL;
+}
+
+int sw_copy_queue_push(struct sw_copy_queue *q, const struct sw_copy_event *e, struct sw_err *err)
+{
+    int rc = SW_OK;
+    sw_mutex_lock(&q->lock);
+    struct entry *entry = find_free(q);
+    if (q->closed)
+        rc = sw_err_set(err, SW_ERR_CANCELLED, "the copy queue of %s is closed", q->dev->name);
+    else if (!entry)
+        rc = sw_err_set(err, SW_ERR_BUSY, "the copy queue of %s is full: %d copies are under way",
+                        q->dev->name, q->capacity);
+    else
+        *entry = (struct entry){q, *e, q->pushed++, PENDING};
+    sw_mutex_unlock(&q->lock);
+    return rc;
+}
+
+/* ---- Issuing ---- */
+
+static struct entry *take_urgent(struct sw_copy_queue *q)
+{
+    struct entry *best = NULL;
+    sw_mutex_lock(&q->lock);
+    for (int i = 0; i < q->capacity; i++) {
+        struct entry *e = &q->entries[i];
+        if (e->state != PENDING)
+            continue;
+        if (!best || e->event.priority < best->event.priority ||
+            (e->event.priority == best->event.priority && e->number < best->number))
+            best = e;
+    }
+    if (best)
+        best->state = ISSUED;
+    sw_mutex_unlock(&q->lock);
+    return best;
+}
+
+/* Gives the entry back before it tells: a callback may push. */
+static void answer(struct entry *entry, int rc)
+{
+    struct sw_copy_queue *q = entry->queue;
+    struct sw_copy_event e = entry->event;
+    sw_mutex_lock(&q->lock);
+    entry->state = FREE;
+    if (rc == SW_OK)
+        q->bytes[e.direction] += e.bytes;
+    sw_mutex_unlock(&q->lock);
+    if (e.done)
+        e.done(e.user, rc);
+}
+
+/* On a thread of the device. */
+static void arrived(void *entry)
+{
+    answer(entry, SW_OK);
+}
+
+static int copy_bytes(struct sw_copy_queue *q, struct sw_stream *s, const struct sw_copy_event *e,
+                      struct sw_err *err)
+{
+    switch (e->direction) {
+    case SW_COPY_TO_PEER:
+        return sw_copy_peer(s, e->peer, e->dst, q->dev, e->src, e->bytes, err);
+    case SW_COPY_FROM_PEER:
+        return sw_copy_peer(s, q->dev, e->dst, e->peer, e->src, e->bytes, err);
+    case SW_COPY_TO_DEVICE:
+    case SW_COPY_TO_HOST:
+    case SW_COPY_DIRECTIONS:
+        break;
+    }
+    return sw_copy(s, e->dst, e->src, e->bytes, err);
+}
+
+/* The entry is the device's once its last part is queued, and may be another's right after. When
+ * something fails behind the copy, the copy may still be running: it is answered when the streams
+ * have been freed. */
+static int issue(struct sw_copy_queue *q, struct entry *entry, struct sw_err *err)
+{
+    const struct sw_copy_event e = entry->event;
+    bool inwards = e.direction == SW_COPY_TO_DEVICE || e.direction == SW_COPY_FROM_PEER;
+    struct sw_stream *s = inwards ? q->in : q->out;
+    int rc = e.after ? sw_event_wait(s, e.after, err) : SW_OK;
+    if (rc == SW_OK)
+        rc = copy_bytes(q, s, &e, err);
+    if (rc != SW_OK) {
+        answer(entry, rc);
+        return rc;
+    }
+    if (e.then)
+        rc = sw_event_record(s, e.then, err);
+    return rc == SW_OK ? sw_stream_call(s, arrived, entry, err) : rc;
+}
+
+int sw_copy_queue_drain(struct sw_copy_queue *q, struct sw_err *err)
+{
+    struct entry *entry;
+    int rc = SW_OK;
+    while (rc == SW_OK && (entry = take_urgent(q)))
+        rc = issue(q, entry, err);
+    return rc;
+}
+
+int sw_copy_queue_wait(struct sw_copy_queue *q, struct sw_err *err)
+{
+    int rc = sw_copy_queue_drain(q, err);
+    if (rc == SW_OK)
+        rc = sw_stream_wait(q->in, err);
+    return rc == SW_OK ? sw_stream_wait(q->out, err) : rc;
+}
+
+uint64_t sw_copy_queue_bytes(struct sw_copy_queue *q, enum sw_copy_direction d)
+{
+    sw_mutex_lock(&q->lock);
+    uint64_t bytes = q->bytes[d];
+    sw_mutex_unlock(&q->lock);
+    return bytes;
+}

@@ -1,0 +1,64 @@
+/* The copy queue of a device worker: who has something to move to or from the device (servers,
+ * other workers, the stub) pushes a copy event; the worker drains the queue before it visits each
+ * layer, and the most urgent copies are issued first. Copies towards the device and away from it
+ * run on a stream each, so that neither waits for the other.
+ *
+ * Ordering with computation is by events, not by the queue: a copy runs after `after` has happened
+ * (the kernel that writes its source), and `then` happens when it is done (a layer's forward waits
+ * for that). Both are looked at when the queue is drained.
+ *
+ * Thread rule: push, close and bytes by any thread; the rest by the worker. `done` runs on a thread
+ * of the device (on `cpu` on the worker's) and must be quick; it may push. It is called exactly
+ * once for every event that push accepted: with SW_OK when the bytes are there, else with the
+ * error, or with SW_ERR_CANCELLED by sw_copy_queue_free at the latest. */
+#ifndef SW_DEVICE_COPY_QUEUE_H
+#define SW_DEVICE_COPY_QUEUE_H
+
+#include "device/device.h"
+
+struct sw_copy_queue;
+
+enum sw_copy_direction {
+    SW_COPY_TO_DEVICE,
+    SW_COPY_TO_HOST,
+    SW_COPY_TO_PEER,
+    SW_COPY_FROM_PEER,
+    SW_COPY_DIRECTIONS
+};
+
+struct sw_copy_event {
+    enum sw_copy_direction direction;
+    void *dst;
+    const void *src; /* both valid until done */
+    size_t bytes;
+    struct sw_device *peer; /* the other device, for PEER; borrowed until done */
+    int priority;           /* lower is more urgent: the layer's index. Equal ones in push order */
+    struct sw_event *after, *then;    /* or NULL; borrowed until done */
+    void (*done)(void *user, int rc); /* or NULL */
+    void *user;
+};
+
+/* capacity: events that may be pushed and not yet done. Errors: SW_ERR_INVALID, SW_ERR_NOMEM and
+ * those of sw_stream_new. */
+int sw_copy_queue_new(struct sw_device *dev, int capacity, struct sw_copy_queue **out,
+                      struct sw_err *err) SW_MUST_CHECK;
+/* Closes, waits for what was issued as sw_stream_free does, and answers what never ran. */
+void sw_copy_queue_free(struct sw_copy_queue *q); /* NULL is accepted */
+
+/* Never waits. Errors: SW_ERR_CANCELLED (closed), SW_ERR_BUSY (capacity events are under way). */
+int sw_copy_queue_push(struct sw_copy_queue *q, const struct sw_copy_event *e,
+                       struct sw_err *err) SW_MUST_CHECK;
+/* Issues everything that was pushed, the most urgent first; waits for no copy. An error is that of
+ * the device; the copy that met it is answered with it. */
+int sw_copy_queue_drain(struct sw_copy_queue *q, struct sw_err *err) SW_MUST_CHECK;
+/* Drains and waits until all copies are done and answered. */
+int sw_copy_queue_wait(struct sw_copy_queue *q, struct sw_err *err) SW_MUST_CHECK;
+
+/* No more pushes; what was pushed and not drained is answered by free. */
+void sw_copy_queue_close(struct sw_copy_queue *q);
+void sw_copy_queue_close_v(void *queue); /* for sw_fault_attach */
+
+/* Bytes that have arrived so far. */
+uint64_t sw_copy_queue_bytes(struct sw_copy_queue *q, enum sw_copy_direction d);
+
+#endif

@@ -1,0 +1,238 @@
+/* Batch normalisation on any layout: plain, blocked and channels-last features go to the kernels,
+ * others element by element. What is done per channel (moments, running statistics, coefficients)
+ * is done here, in double. */
+#include "device/cpu/cpu.h"
+#include "kernels/cpu/kernels.h"
+#include <math.h>
+
+_Static_assert((int)SW_BATCH_NORM_PARTS == (int)SW_KERNEL_CHANNEL_PARTS, "room for all parts");
+
+/* False: a layout that the kernels do not know. */
+static bool lay_out(const struct sw_desc *d, struct sw_kernel_channels *k)
+{
+    int64_t pixels = sw_cpu_pixels(d), channels = d->dim[1];
+    int block = sw_cpu_channel_block(d);
+    *k = (struct sw_kernel_channels){.channels = channels, .rows = d->dim[0], .pixels = pixels};
+    if (block) {
+        k->lanes = block;
+        k->padded = true;
+        k->row_stride = d->padded[1] * pixels;
+        k->pixel_stride = block;
+        k->group_stride = block * pixels;
+    } else if (sw_desc_is_plain(d) && pixels > 1) {
+        k->lanes = 1;
+        k->row_stride = channels * pixels;
+        k->pixel_stride = 1;
+        k->group_stride = pixels;
+    } else if (sw_cpu_is_channels_last(d)) {
+        k->lanes = SW_KERNEL_CHANNEL_LANES;
+        k->row_stride = channels * pixels;
+        k->pixel_stride = channels;
+        k->group_stride = SW_KERNEL_CHANNEL_LANES;
+    } else {
+        return false;
+    }
+    return true;
+}
+
+/* ---- Element by element ---- */
+
+struct elements {
+    const float *x, *mean, *a, *b, *c, *dy;
+    float *out;
+    double *sum, *square;
+};
+typedef void visit_fn(const struct elements *e, int64_t channel, int64_t at);
+
+static void visit(const struct sw_desc *d, visit_fn *f, const struct elements *e)
+{
+    int64_t index[SW_MAX_DIMS] = {0};
+    for (int64_t n = sw_desc_count(d); n > 0; n--) {
+        f(e, index[1], sw_desc_offset(d, index));
+        for (int i = d->ndim - 1; i >= 0; i--) {
+            if (++index[i] < d->dim[i])
+                break;
+            index[i] = 0;
+        }
+    }
+}
+
+/* Padding that nobody visits. */
+static void clear(struct sw_stream *s, const struct sw_desc *d, const float *from, float *to)
+{
+    if (from != to && sw_desc_storage(d) != sw_desc_count(d))
+        sw_kernel_zero(sw_cpu_threads(s), to, (int64_t)sw_desc_bytes(d));
+}
+
+static void add_element(const struct elements *e, int64_t c, int64_t at)
+{
+    e->sum[c] += (double)e->x[at];
+    e->square[c] += (double)e->x[at] * (double)e->x[at];
+}
+
+static void add_gradient(const struct elements *e, int64_t c, int64_t at)
+{
+    e->sum[c] += (double)e->dy[at];
+    e->square[c] += (double)e->dy[at] * ((double)e->x[at] - (double)e->mean[c]) * (double)e->a[c];
+}
+
+static void normalise_element(const struct elements *e, int64_t c, int64_t at)
+{
+    e->out[at] = e->a[c] * (e->x[at] - e->mean[c]) + e->b[c];
+}
+
+static void backward_element(const struct elements *e, int64_t c, int64_t at)
+{
+    e->out[at] = e->a[c] * e->dy[at] - e->b[c] - e->c[c] * (e->x[at] - e->mean[c]);
+}
+
+/* ---- The table's operations ---- */
+
+static int64_t channels_of(const struct sw_batch_norm *b)
+{
+    return b->desc.dim[1];
+}
+
+static double elements_per_channel(const struct sw_desc *d)
+{
+    return (double)d->dim[0] * (double)sw_cpu_pixels(d);
+}
+
+static void zero_sums(const struct sw_batch_norm *b)
+{
+    for (int64_t c = 0; c < 2 * channels_of(b); c++)
+        b->sums[c] = 0;
+}
+
+int sw_cpu_batch_norm_sums(struct sw_stream *s, const struct sw_batch_norm *b, const float *x,
+                           struct sw_err *err)
+{
+    struct sw_kernel_channels k;
+    int64_t channels = channels_of(b);
+    (void)err;
+    if (lay_out(&b->desc, &k)) {
+        sw_kernel_channel_sums(sw_cpu_threads(s), &k, x, b->scratch, b->sums);
+    } else {
+        zero_sums(b);
+        visit(&b->desc, add_element,
+              &(struct elements){.x = x, .sum = b->sums, .square = b->sums + channels});
+    }
+    b->sums[2 * channels] = elements_per_channel(&b->desc);
+    return SW_OK;
+}
+
+/* running = momentum running + (1 - momentum) batch, of the variance's unbiased estimate. */
+static void keep_running(const struct sw_batch_norm *b, int64_t c, double mean, double variance,
+                         double count)
+{
+    double m = b->momentum, unbiased = count > 1 ? variance * count / (count - 1) : variance;
+    b->update_mean[c] = (float)(m * (double)b->update_mean[c] + (1 - m) * mean);
+    b->update_variance[c] = (float)(m * (double)b->update_variance[c] + (1 - m) * unbiased);
+}
+
+/* y = factor (x - mean) + bias. */
+static int apply(struct sw_stream *s, const struct sw_batch_norm *b, const float *x,
+                 const float *mean, const float *factor, float *y)
+{
+    struct sw_kernel_channels k;
+    if (lay_out(&b->desc, &k)) {
+        sw_kernel_channel_normalise(sw_cpu_threads(s), &k, x, mean, factor, b->bias, y);
+    } else {
+        clear(s, &b->desc, x, y);
+        visit(&b->desc, normalise_element,
+              &(struct elements){.x = x, .mean = mean, .a = factor, .b = b->bias, .out = y});
+    }
+    return SW_OK;
+}
+
+int sw_cpu_batch_norm(struct sw_stream *s, const struct sw_batch_norm *b, const float *x, float *y,
+                      struct sw_err *err)
+{
+    int64_t channels = channels_of(b);
+    double count = b->sums[2 * channels];
+    float *factor = b->scratch;
+    (void)err;
+    for (int64_t c = 0; c < channels; c++) {
+        double mean = b->sums[c] / count;
+        double variance = b->sums[channels + c] / count - mean * mean;
+        variance = variance < 0 ? 0 : variance; /* by rounding; a NaN passes */
+        double inv_std = 1 / sqrt(variance + (double)b->eps);
+        b->mean[c] = (float)mean;
+        b->inv_std[c] = (float)inv_std;
+        factor[c] = (float)((double)b->scale[c] * inv_std);
+        if (b->update_mean)
+            keep_running(b, c, mean, variance, count);
+    }
+    return apply(s, b, x, b->mean, factor, y);
+}
+
+int sw_cpu_batch_norm_running(struct sw_stream *s, const struct sw_batch_norm *b, const float *x,
+                              float *y, struct sw_err *err)
+{
+    float *factor = b->scratch;
+    (void)err;
+    for (int64_t c = 0; c < channels_of(b); c++)
+        factor[c] =
+            (float)((double)b->scale[c] / sqrt((double)b->running_variance[c] + (double)b->eps));
+    return apply(s, b, x, b->running_mean, factor, y);
+}
+
+int sw_cpu_batch_norm_sums_backward(struct sw_stream *s, const struct sw_batch_norm *b,
+                                    const float *x, const float *dy, float *dscale, float *dbias,
+                                    struct sw_err *err)
+{
+    struct sw_kernel_channels k;
+    int64_t channels = channels_of(b);
+    (void)err;
+    if (lay_out(&b->desc, &k)) {
+        sw_kernel_channel_sums_backward(sw_cpu_threads(s), &k, x, b->mean, b->inv_std, dy,
+                                        b->scratch, b->sums);
+    } else {
+        zero_sums(b);
+        visit(&b->desc, add_gradient,
+              &(struct elements){.x = x,
+                                 .mean = b->mean,
+                                 .a = b->inv_std,
+                                 .dy = dy,
+                                 .sum = b->sums,
+                                 .square = b->sums + channels});
+    }
+    b->sums[2 * channels] = elements_per_channel(&b->desc);
+    for (int64_t c = 0; c < channels; c++) {
+        dbias[c] = (float)b->sums[c];
+        dscale[c] = (float)b->sums[channels + c];
+    }
+    return SW_OK;
+}
+
+/* dx = scale / std (dy - sum dy / m - xhat sum(dy xhat) / m), m elements per channel. */
+int sw_cpu_batch_norm_backward(struct sw_stream *s, const struct sw_batch_norm *b, const float *x,
+                               const float *dy, float *dx, struct sw_err *err)
+{
+    struct sw_kernel_channels k;
+    int64_t channels = channels_of(b);
+    double count = b->sums[2 * channels];
+    float *of_dy = b->scratch, *constant = of_dy + channels, *of_x = constant + channels;
+    (void)err;
+    for (int64_t c = 0; c < channels; c++) {
+        double inv_std = (double)b->inv_std[c], factor = (double)b->scale[c] * inv_std;
+        of_dy[c] = (float)factor;
+        constant[c] = (float)(factor * b->sums[c] / count);
+        of_x[c] = (float)(factor * inv_std * b->sums[channels + c] / count);
+    }
+    if (lay_out(&b->desc, &k)) {
+        sw_kernel_channel_backward(sw_cpu_threads(s), &k, x, b->mean, of_dy, constant, of_x, dy,
+                                   dx);
+    } else {
+        clear(s, &b->desc, dy, dx);
+        visit(&b->desc, backward_element,
+              &(struct elements){.x = x,
+                                 .mean = b->mean,
+                                 .a = of_dy,
+                                 .b = constant,
+                                 .c = of_x,
+                                 .dy = dy,
+                                 .out = dx});
+    }
+    return SW_OK;
+}

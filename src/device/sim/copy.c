@@ -1,0 +1,151 @@
+/* Copies, and host functions. When a copy's turn has come, its destination is filled with
+ * signalling NaN first and the bytes follow, so that who reads too early reads old data or NaN. */
+#include "device/sim/sim_private.h"
+#include <string.h>
+
+enum { DST, SRC };
+
+static const char *const copy_pointers[] = {"dst", "src", NULL};
+
+/* One side's pointer: memory of a device, or the host's, which is looked at just before it is used.
+ */
+static int reach_side(struct sw_sim_stream *s, const struct sw_sim_op *op, bool on_thread, int i,
+                      struct sw_sim_device *device, void **where, struct sw_err *err)
+{
+    if (device)
+        return sw_sim_reach(device, copy_pointers[i], op->p[i], op->bytes[i], &where[i], err);
+    where[i] = op->p[i];
+    return on_thread ? sw_sim_reach_host(s->device, copy_pointers[i], op->p[i], op->bytes[i], err)
+                     : SW_OK;
+}
+
+static int reach(struct sw_sim_stream *s, const struct sw_sim_op *op, bool on_thread, void **where,
+                 struct sw_err *err)
+{
+    int rc = reach_side(s, op, on_thread, DST, op->u.copy.dst, where, err);
+    return rc == SW_OK ? reach_side(s, op, on_thread, SRC, op->u.copy.src, where, err) : rc;
+}
+
+static void fill_nan(char *dst, size_t bytes)
+{
+    static const uint32_t signalling = 0x7fa00000u;
+    for (; bytes >= sizeof signalling; bytes -= sizeof signalling, dst += sizeof signalling)
+        memcpy(dst, &signalling, sizeof signalling);
+    memcpy(dst, &signalling, bytes);
+}
+
+static int run_copy(struct sw_sim_stream *s, struct sw_sim_op *op, struct sw_err *err)
+{
+    const struct sw_sim_copy *c = &op->u.copy;
+    for (int64_t r = 0; r < c->rows; r++)
+        fill_nan((char *)op->p[DST] + (size_t)r * c->dst_pitch, c->width);
+    if (s->device->conf.copy_delay_us > 0)
+        sw_sim_stream_sleep(s, s->device->conf.copy_delay_us);
+    if (atomic_load(&s->cancelled))
+        return sw_err_set(err, SW_ERR_CANCELLED, "cancelled");
+    if (c->rows == 1)
+        return sw_copy(s->cpu, op->p[DST], op->p[SRC], c->width, err);
+    return sw_copy_2d(s->cpu, op->p[DST], c->dst_pitch, op->p[SRC], c->src_pitch, c->width, c->rows,
+                      err);
+}
+
+static const struct sw_sim_op_type copy_type = {
+    .name = "copy", .pointers = copy_pointers, .counted = true, .reach = reach, .run = run_copy};
+static const struct sw_sim_op_type copy_2d_type = {
+    .name = "copy_2d", .pointers = copy_pointers, .counted = true, .reach = reach, .run = run_copy};
+static const struct sw_sim_op_type copy_peer_type = {.name = "copy_peer",
+                                                     .pointers = copy_pointers,
+                                                     .counted = true,
+                                                     .reach = reach,
+                                                     .run = run_copy};
+
+static bool overlap(const struct sw_sim_op *op)
+{
+    uintptr_t dst = (uintptr_t)op->p[DST], src = (uintptr_t)op->p[SRC];
+    return dst < src + op->bytes[SRC] && src < dst + op->bytes[DST];
+}
+
+/* Rows may interleave: those of a 2-D copy overlap only when they do. */
+static int push_copy(struct sw_stream *s, struct sw_sim_op *op, struct sw_err *err)
+{
+    struct sw_sim_copy *c = &op->u.copy;
+    if (c->rows < 0 || (c->rows > 1 && (c->dst_pitch < c->width || c->src_pitch < c->width)))
+        return sw_err_set(err, SW_ERR_INVALID,
+                          "%s: %s: %lld rows of %zu bytes do not fit pitches of %zu and %zu bytes",
+                          s->dev->name, op->type->name, (long long)c->rows, c->width, c->dst_pitch,
+                          c->src_pitch);
+    if (c->rows > 0 && c->width > 0) {
+        op->bytes[DST] = (size_t)(c->rows - 1) * c->dst_pitch + c->width;
+        op->bytes[SRC] = (size_t)(c->rows - 1) * c->src_pitch + c->width;
+    }
+    if (c->rows == 1 && overlap(op))
+        return sw_err_set(err, SW_ERR_INVALID, "%s: %s: dst and src overlap", s->dev->name,
+                          op->type->name);
+    return sw_sim_push(s, op, err);
+}
+
+/* A copy whose sides tell themselves apart: what is not ours is the host's. */
+static int copy_here(struct sw_stream *s, const struct sw_sim_op_type *type, void *dst,
+                     const void *src, struct sw_sim_copy c, struct sw_err *err)
+{
+    struct sw_sim_device *d = sw_sim_device_of(s->dev);
+    struct sw_sim_op op = {.type = type, .p = {dst, (void *)src}};
+    c.dst = sw_sim_is_mine(d, dst) ? d : NULL;
+    c.src = sw_sim_is_mine(d, src) ? d : NULL;
+    op.u.copy = c;
+    if (!c.dst && !c.src && c.width > 0 && c.rows > 0)
+        return sw_err_set(err, SW_ERR_INVALID,
+                          "%s: %s: neither dst (%p) nor src (%p) is memory of %s", s->dev->name,
+                          type->name, dst, src, s->dev->name);
+    return push_copy(s, &op, err);
+}
+
+int sw_sim_copy(struct sw_stream *s, void *dst, const void *src, size_t bytes, struct sw_err *err)
+{
+    return copy_here(s, &copy_type, dst, src, (struct sw_sim_copy){.width = bytes, .rows = 1}, err);
+}
+
+int sw_sim_copy_2d(struct sw_stream *s, void *dst, size_t dst_pitch, const void *src,
+                   size_t src_pitch, size_t width, int64_t rows, struct sw_err *err)
+{
+    const struct sw_sim_copy c = {
+        .dst_pitch = dst_pitch, .src_pitch = src_pitch, .width = width, .rows = rows};
+    return copy_here(s, &copy_2d_type, dst, src, c, err);
+}
+
+/* *out becomes the device, NULL for one with host memory; false when it is neither. */
+static bool side_of(struct sw_device *dev, struct sw_sim_device **out)
+{
+    *out = dev->ops == &sw_sim_ops ? sw_sim_device_of(dev) : NULL;
+    return *out || dev->host_memory;
+}
+
+int sw_sim_copy_peer(struct sw_stream *s, struct sw_device *dst_dev, void *dst,
+                     struct sw_device *src_dev, const void *src, size_t bytes, struct sw_err *err)
+{
+    struct sw_sim_op op = {.type = &copy_peer_type, .p = {dst, (void *)src}};
+    struct sw_sim_copy *c = &op.u.copy;
+    *c = (struct sw_sim_copy){.width = bytes, .rows = 1};
+    if (!side_of(dst_dev, &c->dst) || !side_of(src_dev, &c->src) ||
+        (dst_dev != s->dev && src_dev != s->dev))
+        return sw_err_set(err, SW_ERR_INVALID, "%s: copy_peer: cannot copy from %s to %s",
+                          s->dev->name, src_dev->name, dst_dev->name);
+    return push_copy(s, &op, err);
+}
+
+/* ---- Host functions ---- */
+
+static int run_call(struct sw_sim_stream *s, struct sw_sim_op *op, struct sw_err *err)
+{
+    (void)s, (void)err;
+    op->u.call.fn(op->u.call.user);
+    return SW_OK;
+}
+
+static const struct sw_sim_op_type call_type = {.name = "call", .run = run_call};
+
+int sw_sim_call(struct sw_stream *s, void (*fn)(void *user), void *user, struct sw_err *err)
+{
+    const struct sw_sim_op op = {.type = &call_type, .u.call = {fn, user}};
+    return sw_sim_push(s, &op, err);
+}

@@ -1,0 +1,143 @@
+#include "base/os.h"
+#include "device/sim/sim_private.h"
+#include <stdio.h>
+
+/* ---- Faults ---- */
+
+void sw_sim_inject(struct sw_device *dev, enum sw_sim_fault fault, int64_t after)
+{
+    struct sw_sim_device *d = sw_sim_device_of(dev);
+    sw_mutex_lock(&d->lock);
+    d->fault = fault;
+    d->fault_at = after + (fault == SW_SIM_NOMEM ? d->allocations : d->operations);
+    sw_mutex_unlock(&d->lock);
+}
+
+int64_t sw_sim_operations(struct sw_device *dev)
+{
+    struct sw_sim_device *d = sw_sim_device_of(dev);
+    sw_mutex_lock(&d->lock);
+    int64_t n = d->operations;
+    sw_mutex_unlock(&d->lock);
+    return n;
+}
+
+enum sw_sim_fault sw_sim_begin(struct sw_sim_device *d)
+{
+    enum sw_sim_fault met = SW_SIM_NO_FAULT;
+    sw_mutex_lock(&d->lock);
+    bool due = d->operations >= d->fault_at;
+    if (due && d->fault == SW_SIM_HANG) {
+        met = SW_SIM_HANG;
+        d->fault = SW_SIM_NO_FAULT; /* one operation hangs, and its stream with it */
+    } else if (due && d->fault == SW_SIM_LOST) {
+        d->lost = true;
+    }
+    if (d->lost)
+        met = SW_SIM_LOST;
+    d->operations++;
+    sw_mutex_unlock(&d->lock);
+    return met;
+}
+
+/* ---- Life ---- */
+
+static void cancel(struct sw_device *dev)
+{
+    struct sw_sim_device *d = sw_sim_device_of(dev);
+    sw_mutex_lock(&d->lock);
+    d->cancelled = true;
+    for (int i = 0; i < SW_SIM_STREAMS; i++)
+        if (d->stream[i])
+            sw_sim_stream_cancel(d->stream[i]);
+    sw_mutex_unlock(&d->lock);
+}
+
+static void free_device(struct sw_sim_device *d)
+{
+    sw_device_close(d->cpu);
+    sw_sim_memory_fini(d);
+    sw_mutex_fini(&d->lock);
+    sw_free(d);
+}
+
+void sw_sim_release(struct sw_sim_device *d)
+{
+    sw_mutex_lock(&d->lock);
+    bool last = --d->owners == 0;
+    sw_mutex_unlock(&d->lock);
+    if (last)
+        free_device(d);
+}
+
+static void close_device(struct sw_device *dev)
+{
+    cancel(dev);
+    sw_sim_release(sw_sim_device_of(dev));
+}
+
+int sw_sim_open(const struct sw_sim_conf *conf, int index, struct sw_device **out,
+                struct sw_err *err)
+{
+    if (index < 0 || index >= conf->gpus)
+        return sw_err_set(err, SW_ERR_INVALID,
+                          "there is no simulated GPU sim:%d; there are %d, from sim:0", index,
+                          conf->gpus);
+    struct sw_sim_device *d = sw_calloc(1, sizeof *d);
+    if (!d)
+        return sw_err_nomem(err, "sim device", sizeof *d);
+    sw_mutex_init(&d->lock);
+    d->conf = *conf;
+    d->owners = 1;
+    d->probe_fd = -1;
+    d->base.ops = &sw_sim_ops;
+    d->base.index = index;
+    snprintf(d->base.name, sizeof d->base.name, "sim:%d", index);
+    int rc = sw_cpu_open(conf->reference, &d->cpu, err);
+    if (rc == SW_OK)
+        rc = sw_sim_memory_init(d, err);
+    if (rc != SW_OK) {
+        free_device(d);
+        return rc;
+    }
+    *out = &d->base;
+    return SW_OK;
+}
+
+const struct sw_device_ops sw_sim_ops = {
+    .kind = "sim",
+    .close = close_device,
+    .cancel = cancel,
+    .alloc = sw_sim_alloc,
+    .free = sw_sim_free,
+    .bytes = sw_sim_bytes,
+    .stream_new = sw_sim_stream_new,
+    .stream_attach = sw_sim_stream_attach,
+    .stream_free = sw_sim_stream_free,
+    .stream_wait = sw_sim_stream_wait,
+    .event_new = sw_sim_event_new,
+    .event_free = sw_sim_event_free,
+    .event_record = sw_sim_event_record,
+    .event_wait = sw_sim_event_wait,
+    .event_host_wait = sw_sim_event_host_wait,
+    .call = sw_sim_call,
+    .copy = sw_sim_copy,
+    .copy_peer = sw_sim_copy_peer,
+    .copy_2d = sw_sim_copy_2d,
+    .fill_zero = sw_sim_fill_zero,
+    .add = sw_sim_add,
+    .activation = sw_sim_activation,
+    .activation_backward = sw_sim_activation_backward,
+    .dropout = sw_sim_dropout,
+    .softmax_loss = sw_sim_softmax_loss,
+    .softmax_loss_backward = sw_sim_softmax_loss_backward,
+    .accuracy = sw_sim_accuracy,
+    .batch_norm_sums = sw_sim_batch_norm_sums,
+    .batch_norm = sw_sim_batch_norm,
+    .batch_norm_running = sw_sim_batch_norm_running,
+    .batch_norm_sums_backward = sw_sim_batch_norm_sums_backward,
+    .batch_norm_backward = sw_sim_batch_norm_backward,
+    .zero_padding = sw_sim_zero_padding,
+    .all_finite = sw_sim_all_finite,
+    .plans = &sw_sim_plans,
+};

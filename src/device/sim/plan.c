@@ -1,0 +1,220 @@
+/* Plans of sim: a plan of the cpu stream, and a shell that queues its passes. Making runs on the
+ * stream's thread too, in its turn, because a cpu stream has one user at a time and a library's
+ * choices depend on the threads of whoever asks; the caller waits. Freeing is queued behind what
+ * still uses the plan. */
+#include "base/os.h"
+#include "device/sim/sim_private.h"
+
+/* In the order of these names. */
+enum { SRC, WEIGHT, BIAS, DST, DIFF_DST, DIFF_SRC, DIFF_WEIGHT, DIFF_BIAS, SAVED, SCRATCH };
+static const char *const pointers[] = {"src",      "weight",   "bias",        "dst",
+                                       "diff_dst", "diff_src", "diff_weight", "diff_bias",
+                                       "saved",    "scratch",  NULL};
+
+struct sim_plan {
+    struct sw_plan base;   /* first member */
+    struct sw_plan *inner; /* owned; used by the stream's thread */
+    const char *kind;      /* convolution, ... */
+};
+
+static struct sim_plan *plan_of(struct sw_plan *p)
+{
+    return (struct sim_plan *)(void *)p;
+}
+
+/* ---- Passes ---- */
+
+static void put(struct sw_sim_op *op, int i, const void *p, size_t bytes)
+{
+    op->p[i] = (void *)p;
+    op->bytes[i] = p ? bytes : 0; /* a pass does without some */
+}
+
+static size_t parameter_bytes(const struct sw_desc *d)
+{
+    return d->ndim ? sw_desc_bytes(d) : 0;
+}
+
+static int push_pass(struct sw_plan *plan, const struct sw_sim_op_type *type,
+                     const struct sw_plan_args *a, struct sw_err *err)
+{
+    struct sw_sim_op op = {
+        .type = type, .subject = plan_of(plan)->kind, .u.plan = plan_of(plan)->inner};
+    put(&op, SRC, a->src, sw_desc_bytes(&plan->src));
+    put(&op, WEIGHT, a->weight, parameter_bytes(&plan->weight));
+    put(&op, BIAS, a->bias, parameter_bytes(&plan->bias));
+    put(&op, DST, a->dst, sw_desc_bytes(&plan->dst));
+    put(&op, DIFF_DST, a->diff_dst, sw_desc_bytes(&plan->dst));
+    put(&op, DIFF_SRC, a->diff_src, sw_desc_bytes(&plan->src));
+    put(&op, DIFF_WEIGHT, a->diff_weight, parameter_bytes(&plan->weight));
+    put(&op, DIFF_BIAS, a->diff_bias, parameter_bytes(&plan->bias));
+    put(&op, SAVED, a->saved, plan->saved_bytes);
+    put(&op, SCRATCH, a->scratch, plan->scratch_bytes);
+    return sw_sim_push(plan->stream, &op, err);
+}
+
+static struct sw_plan_args args_of(const struct sw_sim_op *op)
+{
+    return (struct sw_plan_args){.src = op->p[SRC],
+                                 .weight = op->p[WEIGHT],
+                                 .bias = op->p[BIAS],
+                                 .dst = op->p[DST],
+                                 .diff_dst = op->p[DIFF_DST],
+                                 .diff_src = op->p[DIFF_SRC],
+                                 .diff_weight = op->p[DIFF_WEIGHT],
+                                 .diff_bias = op->p[DIFF_BIAS],
+                                 .saved = op->p[SAVED],
+                                 .scratch = op->p[SCRATCH]};
+}
+
+/* The three passes differ in name only. */
+#define PASS(id)                                                                                   \
+    static int run_##id(struct sw_sim_stream *s, struct sw_sim_op *op, struct sw_err *err)         \
+    {                                                                                              \
+        struct sw_plan_args a = args_of(op);                                                       \
+        (void)s;                                                                                   \
+        return sw_plan_##id(op->u.plan, &a, err);                                                  \
+    }                                                                                              \
+    static const struct sw_sim_op_type id##_type = {                                               \
+        .name = #id, .pointers = pointers, .counted = true, .run = run_##id};                      \
+    static int id(struct sw_plan *p, const struct sw_plan_args *a, struct sw_err *err)             \
+    {                                                                                              \
+        return push_pass(p, &id##_type, a, err);                                                   \
+    }
+
+PASS(forward)
+PASS(backward_data)
+PASS(backward_weights)
+
+static int run_free(struct sw_sim_stream *s, struct sw_sim_op *op, struct sw_err *err)
+{
+    (void)s, (void)err;
+    sw_plan_free(op->u.plan);
+    return SW_OK;
+}
+
+static const struct sw_sim_op_type free_type = {
+    .name = "plan_free", .always = true, .run = run_free};
+
+static void free_plan(struct sw_plan *plan)
+{
+    struct sim_plan *p = plan_of(plan);
+    const struct sw_sim_op op = {.type = &free_type, .u.plan = p->inner};
+    int rc = sw_sim_push(plan->stream, &op, NULL);
+    (void)rc; /* without pointers, and queued whatever has failed, it has no error */
+    sw_free(p);
+}
+
+static const struct sw_plan_ops weighted_ops = {.forward = forward,
+                                                .backward_data = backward_data,
+                                                .backward_weights = backward_weights,
+                                                .free = free_plan};
+static const struct sw_plan_ops weightless_ops = {
+    .forward = forward, .backward_data = backward_data, .free = free_plan};
+
+/* ---- Making ---- */
+
+/* What a maker is given, and its answer; lies with the caller, who waits. */
+struct sw_sim_make {
+    const char *kind;
+    const struct sw_desc *src, *to;
+    const void *shape;
+    struct sw_plan_passes passes;
+    int (*make)(const struct sw_sim_make *m, struct sw_stream *cpu, struct sw_plan **out,
+                struct sw_err *err);
+    struct sw_plan *made;
+    int rc;
+    struct sw_err err;
+};
+
+/* What goes wrong is the maker's error, not the stream's. */
+static int run_make(struct sw_sim_stream *s, struct sw_sim_op *op, struct sw_err *err)
+{
+    struct sw_sim_make *m = op->u.make;
+    (void)err;
+    m->rc = m->make(m, s->cpu, &m->made, &m->err);
+    return SW_OK;
+}
+
+static void skip_make(struct sw_sim_op *op, const struct sw_err *why)
+{
+    op->u.make->rc = why->code;
+    op->u.make->err = *why;
+}
+
+static const struct sw_sim_op_type make_type = {.name = "plan", .run = run_make, .skip = skip_make};
+
+/* The cpu's plan, made on the stream's thread. */
+static int make_inner(struct sw_stream *s, struct sw_sim_make *m, struct sw_err *err)
+{
+    const struct sw_sim_op op = {.type = &make_type, .u.make = m};
+    int rc = sw_sim_push(s, &op, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = sw_stream_wait(s, NULL);
+    (void)rc; /* what the stream met before, skip_make has told; what it met after is not ours */
+    if (m->rc != SW_OK && err)
+        *err = m->err;
+    return m->rc;
+}
+
+static int make_plan(struct sw_stream *s, struct sw_sim_make *m, struct sw_plan **out,
+                     struct sw_err *err)
+{
+    struct sim_plan *p = sw_calloc(1, sizeof *p);
+    if (!p)
+        return sw_err_nomem(err, "a plan", sizeof *p);
+    int rc = make_inner(s, m, err);
+    if (rc != SW_OK) {
+        sw_free(p);
+        return rc;
+    }
+    p->inner = m->made;
+    p->kind = m->kind;
+    p->base = *m->made;
+    p->base.ops = m->made->ops->backward_weights ? &weighted_ops : &weightless_ops;
+    p->base.stream = s;
+    *out = &p->base;
+    return SW_OK;
+}
+
+/* A maker of the table, and what it does on the thread. */
+#define MAKER(id, shape_type)                                                                      \
+    static int make_##id(const struct sw_sim_make *m, struct sw_stream *cpu, struct sw_plan **out, \
+                         struct sw_err *err)                                                       \
+    {                                                                                              \
+        return cpu->dev->ops->plans->id(cpu, m->src, m->shape, m->passes, out, err);               \
+    }                                                                                              \
+    static int id(struct sw_stream *s, const struct sw_desc *src, const struct shape_type *shape,  \
+                  struct sw_plan_passes passes, struct sw_plan **out, struct sw_err *err)          \
+    {                                                                                              \
+        struct sw_sim_make m = {                                                                   \
+            .kind = #id, .src = src, .shape = shape, .passes = passes, .make = make_##id};         \
+        return make_plan(s, &m, out, err);                                                         \
+    }
+
+MAKER(convolution, sw_conv_shape)
+MAKER(pooling, sw_pool_shape)
+MAKER(lrn, sw_lrn_shape)
+MAKER(inner_product, sw_ip_shape)
+
+static int make_reorder(const struct sw_sim_make *m, struct sw_stream *cpu, struct sw_plan **out,
+                        struct sw_err *err)
+{
+    return cpu->dev->ops->plans->reorder(cpu, m->src, m->to, out, err);
+}
+
+static int reorder(struct sw_stream *s, const struct sw_desc *from, const struct sw_desc *to,
+                   struct sw_plan **out, struct sw_err *err)
+{
+    struct sw_sim_make m = {.kind = "reorder", .src = from, .to = to, .make = make_reorder};
+    return make_plan(s, &m, out, err);
+}
+
+const struct sw_plan_makers sw_sim_plans = {
+    .convolution = convolution,
+    .pooling = pooling,
+    .lrn = lrn,
+    .inner_product = inner_product,
+    .reorder = reorder,
+};

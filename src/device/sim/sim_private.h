@@ -1,0 +1,263 @@
+/* What the files of the sim device share. Internal to device/sim.
+ *
+ * conf.c     the option text
+ * device.c   opening, closing, faults, the table
+ * memory.c   the two halves of the address space, allocations, what a pointer is
+ * stream.c   a stream's ring, its thread, waiting, cancelling
+ * event.c    events
+ * copy.c     copies
+ * ops.c      the light operations
+ * batch_norm.c  those of batch normalisation
+ * plan.c     plans
+ *
+ * Order of locks: device, then stream, then event; no operation runs under any of them. */
+#ifndef SW_DEVICE_SIM_SIM_PRIVATE_H
+#define SW_DEVICE_SIM_SIM_PRIVATE_H
+
+#include "device/plan.h"
+#include "device/sim/sim.h"
+#include "sync/atomic.h"
+#include "sync/thread.h"
+
+enum {
+    SW_SIM_POINTERS = 16, /* of one operation */
+    SW_SIM_RING = 512,    /* operations queued on one stream */
+    SW_SIM_STREAMS = 64,  /* of one device */
+    SW_SIM_GRANULE = 4096,
+};
+
+/* ---- Device and memory ---- */
+
+struct sw_sim_block {
+    size_t offset, bytes; /* from the device's start; as asked for */
+    char what[40];
+};
+
+struct sw_sim_stream;
+
+struct sw_sim_device {
+    struct sw_device base; /* first member */
+    struct sw_sim_conf conf;
+    struct sw_device *cpu; /* owned: does the arithmetic */
+    char *handed;    /* the inaccessible half; the writable one begins `capacity` further on */
+    size_t capacity; /* bytes, whole granules */
+    int probe_fd;    /* tells whether an address can be read */
+
+    struct sw_mutex lock; /* guards all below */
+    int owners;           /* the opener and every stream; the last one frees */
+    bool cancelled, lost;
+    struct sw_sim_block *block; /* owned, ascending */
+    int blocks, block_room;
+    size_t in_use, peak, taken;                   /* bytes; taken: in whole granules */
+    struct sw_sim_stream *stream[SW_SIM_STREAMS]; /* those that live; NULL elsewhere */
+    int64_t operations, allocations;              /* begun */
+    enum sw_sim_fault fault;
+    int64_t fault_at;
+};
+
+static inline struct sw_sim_device *sw_sim_device_of(struct sw_device *dev)
+{
+    return (struct sw_sim_device *)(void *)dev;
+}
+
+extern const struct sw_device_ops sw_sim_ops;
+extern const struct sw_plan_makers sw_sim_plans;
+
+/* memory.c */
+int sw_sim_memory_init(struct sw_sim_device *d, struct sw_err *err) SW_MUST_CHECK;
+void sw_sim_memory_fini(struct sw_sim_device *d);
+int sw_sim_alloc(struct sw_device *dev, size_t bytes, const char *what, void **out,
+                 struct sw_err *err);
+void sw_sim_free(struct sw_device *dev, void *p, size_t bytes);
+struct sw_device_bytes sw_sim_bytes(struct sw_device *dev);
+/* Is it an address that this device might have handed out? */
+bool sw_sim_is_mine(const struct sw_sim_device *d, const void *p);
+/* Where `bytes` bytes at a device address really are; argument names it in the error. NULL with no
+ * bytes stays NULL. Errors: SW_ERR_INVALID when they do not lie in one live allocation. */
+int sw_sim_reach(struct sw_sim_device *d, const char *argument, void *p, size_t bytes, void **out,
+                 struct sw_err *err) SW_MUST_CHECK;
+/* The same for host memory, which is at its address. Errors: SW_ERR_INVALID when it cannot be read.
+ */
+int sw_sim_reach_host(struct sw_sim_device *d, const char *argument, void *p, size_t bytes,
+                      struct sw_err *err) SW_MUST_CHECK;
+
+/* device.c. Counts an operation that begins and says which fault it is to meet. */
+enum sw_sim_fault sw_sim_begin(struct sw_sim_device *d);
+void sw_sim_release(struct sw_sim_device *d); /* one owner less */
+
+/* ---- Events ---- */
+
+/* What sw_event is on sim; on the heap until the owner and all queued operations have let go. */
+struct sw_sim_event {
+    struct sw_mutex lock; /* guards all below */
+    struct sw_cond changed;
+    int owners;
+    uint64_t asked, done; /* records queued so far; the latest that happened */
+    struct sw_err err;    /* of that one: why it could not happen; code SW_OK else */
+};
+
+int sw_sim_event_new(struct sw_device *dev, struct sw_event **out, struct sw_err *err);
+void sw_sim_event_free(struct sw_event *e);
+int sw_sim_event_record(struct sw_stream *s, struct sw_event *e, struct sw_err *err);
+int sw_sim_event_wait(struct sw_stream *s, struct sw_event *e, struct sw_err *err);
+int sw_sim_event_host_wait(struct sw_event *e, struct sw_err *err);
+void sw_sim_event_wake(struct sw_sim_event *e);
+
+/* ---- Streams and operations ---- */
+
+struct sw_sim_op;
+
+/* A kind of operation. */
+struct sw_sim_op_type {
+    const char *name;
+    const char *const *pointers; /* their names in messages, in the order of op->p */
+    bool counted; /* may meet a fault: it computes or copies, rather than serves the queue */
+    bool always;  /* queued and run even when the stream has failed */
+    /* Finds where the pointers really are: where[i] for op->p[i]. NULL: all are memory of the
+     * stream's device. on_thread: it runs next, else it is to be queued. */
+    int (*reach)(struct sw_sim_stream *s, const struct sw_sim_op *op, bool on_thread, void **where,
+                 struct sw_err *err);
+    /* On the stream's thread, with every pointer where it really is. An error is the stream's. */
+    int (*run)(struct sw_sim_stream *s, struct sw_sim_op *op, struct sw_err *err);
+    /* Instead of run, when the stream has failed; or NULL. */
+    void (*skip)(struct sw_sim_op *op, const struct sw_err *why);
+};
+
+struct sw_sim_loss {
+    int64_t rows, classes, top_k;
+    float weight;
+};
+
+struct sw_sim_activation {
+    enum sw_activation function;
+    float alpha;
+    int64_t n;
+};
+
+struct sw_sim_dropout {
+    struct sw_desc desc;
+    struct sw_dropout dropout;
+};
+
+struct sw_sim_copy {
+    struct sw_sim_device *dst, *src; /* NULL: the host */
+    size_t dst_pitch, src_pitch, width;
+    int64_t rows;
+};
+
+struct sw_sim_event_op {
+    struct sw_sim_event *event; /* shared */
+    uint64_t number;
+};
+
+struct sw_sim_call {
+    void (*fn)(void *user);
+    void *user;
+};
+
+/* Everything by value, but for what a caller waits for. */
+struct sw_sim_op {
+    const struct sw_sim_op_type *type;
+    const char *subject; /* what it works for: "convolution"; or NULL; static */
+    void *p[SW_SIM_POINTERS];
+    size_t bytes[SW_SIM_POINTERS];
+    union {
+        int64_t n;
+        struct sw_desc desc;
+        struct sw_sim_loss loss;
+        struct sw_sim_activation activation;
+        struct sw_sim_dropout dropout;
+        struct sw_batch_norm batch_norm;
+        struct sw_sim_copy copy;
+        struct sw_sim_event_op event;
+        struct sw_sim_call call;
+        struct sw_plan *plan;     /* of the cpu stream */
+        struct sw_sim_make *make; /* plan.c; the caller waits */
+    } u;
+};
+
+struct sw_sim_stream {
+    struct sw_stream base; /* first member */
+    struct sw_sim_device *device;
+    struct sw_thread thread;
+    char name[32];
+    struct sw_stream *cpu; /* owned and used by the thread */
+    bool finite;           /* answer of the last all_finite; read by who waited */
+    atomic_int cancelled;  /* as err below, to be read under an event's lock */
+
+    struct sw_mutex lock; /* guards all below */
+    struct sw_cond changed;
+    struct sw_sim_op *ring; /* owned; [SW_SIM_RING] */
+    uint64_t queued, done;  /* operations so far; those from done to queued are in the ring */
+    struct sw_err err;      /* the first one; code SW_OK while there is none */
+    bool started, hung, closing;
+    struct sw_sim_event *waiting; /* the thread waits for it */
+};
+
+static inline struct sw_sim_stream *sw_sim_stream_of(struct sw_stream *s)
+{
+    return (struct sw_sim_stream *)(void *)s;
+}
+
+int sw_sim_stream_new(struct sw_device *dev, int threads, struct sw_stream **out,
+                      struct sw_err *err);
+void sw_sim_stream_attach(struct sw_stream *s);
+void sw_sim_stream_free(struct sw_stream *s);
+int sw_sim_stream_wait(struct sw_stream *s, struct sw_err *err);
+void sw_sim_stream_cancel(struct sw_sim_stream *s);
+/* Waits on the thread for so long, or until the stream is cancelled. */
+void sw_sim_stream_sleep(struct sw_sim_stream *s, int64_t us);
+
+/* Checks the operation's pointers and queues a copy of it; waits while the ring is full. Errors:
+ * what is wrong with a pointer (nothing is queued then), or the stream's. */
+int sw_sim_push(struct sw_stream *s, const struct sw_sim_op *op, struct sw_err *err) SW_MUST_CHECK;
+
+/* ---- The table's operations: see device/device.h ---- */
+
+/* Bytes of n floats; 0 for none. */
+static inline size_t sw_sim_floats(int64_t n)
+{
+    return n > 0 ? (size_t)n * sizeof(float) : 0;
+}
+
+int sw_sim_copy(struct sw_stream *s, void *dst, const void *src, size_t bytes, struct sw_err *err);
+int sw_sim_copy_peer(struct sw_stream *s, struct sw_device *dst_dev, void *dst,
+                     struct sw_device *src_dev, const void *src, size_t bytes, struct sw_err *err);
+int sw_sim_copy_2d(struct sw_stream *s, void *dst, size_t dst_pitch, const void *src,
+                   size_t src_pitch, size_t width, int64_t rows, struct sw_err *err);
+int sw_sim_call(struct sw_stream *s, void (*fn)(void *user), void *user, struct sw_err *err);
+int sw_sim_fill_zero(struct sw_stream *s, void *dst, size_t bytes, struct sw_err *err);
+int sw_sim_add(struct sw_stream *s, float *y, const float *x, int64_t n, struct sw_err *err);
+int sw_sim_activation(struct sw_stream *s, enum sw_activation f, float alpha, const float *x,
+                      float *y, int64_t n, struct sw_err *err);
+int sw_sim_activation_backward(struct sw_stream *s, enum sw_activation f, float alpha,
+                               const float *x, const float *y, const float *dy, float *dx,
+                               int64_t n, struct sw_err *err);
+int sw_sim_dropout(struct sw_stream *s, const struct sw_desc *d, const struct sw_dropout *dropout,
+                   const struct sw_step *step, const float *x, float *y, struct sw_err *err);
+int sw_sim_softmax_loss(struct sw_stream *s, int64_t rows, int64_t classes, const float *x,
+                        const int32_t *label, const struct sw_step *step, float weight, float *prob,
+                        struct sw_result *result, struct sw_err *err);
+int sw_sim_softmax_loss_backward(struct sw_stream *s, int64_t rows, int64_t classes,
+                                 const float *prob, const int32_t *label,
+                                 const struct sw_step *step, float weight, float *dx,
+                                 struct sw_err *err);
+int sw_sim_accuracy(struct sw_stream *s, int64_t rows, int64_t classes, int64_t top_k,
+                    const float *x, const int32_t *label, const struct sw_step *step,
+                    struct sw_result *result, struct sw_err *err);
+int sw_sim_zero_padding(struct sw_stream *s, const struct sw_desc *d, float *x, struct sw_err *err);
+int sw_sim_all_finite(struct sw_stream *s, const float *x, int64_t n, bool *finite,
+                      struct sw_err *err);
+int sw_sim_batch_norm_sums(struct sw_stream *s, const struct sw_batch_norm *b, const float *x,
+                           struct sw_err *err);
+int sw_sim_batch_norm(struct sw_stream *s, const struct sw_batch_norm *b, const float *x, float *y,
+                      struct sw_err *err);
+int sw_sim_batch_norm_running(struct sw_stream *s, const struct sw_batch_norm *b, const float *x,
+                              float *y, struct sw_err *err);
+int sw_sim_batch_norm_sums_backward(struct sw_stream *s, const struct sw_batch_norm *b,
+                                    const float *x, const float *dy, float *dscale, float *dbias,
+                                    struct sw_err *err);
+int sw_sim_batch_norm_backward(struct sw_stream *s, const struct sw_batch_norm *b, const float *x,
+                               const float *dy, float *dx, struct sw_err *err);
+
+#endif

@@ -1,0 +1,316 @@
+/* A stream: a ring of operations and the thread that runs them. The host's side copies an operation
+ * into the ring and goes on; the thread runs it where it lies, with pointers shifted to where the
+ * memory really is, on a cpu stream that only this thread uses.
+ *
+ * Who stops it: sw_sim_stream_free, which lets the queue run dry, but not for long: then, or when
+ * an operation hangs, it cancels. Cancelling makes an error of the stream: every wait of the thread
+ * ends, and what is queued is skipped one by one, so that everybody who waits for an operation is
+ * told. Host waits are therefore always for operations to be done or skipped, never cut short:
+ * afterwards nothing touches the caller's memory. */
+#include "base/os.h"
+#include "base/str.h"
+#include "device/sim/sim_private.h"
+#include <stdio.h>
+#include <string.h>
+
+enum { DRAIN_MS = 1000, JOIN_MS = 10000 };
+
+/* ---- The thread ---- */
+
+static void hang(struct sw_sim_stream *s)
+{
+    sw_mutex_lock(&s->lock);
+    s->hung = true;
+    sw_cond_broadcast(&s->changed);
+    while (!atomic_load(&s->cancelled))
+        sw_cond_wait(&s->changed, &s->lock);
+    sw_mutex_unlock(&s->lock);
+}
+
+void sw_sim_stream_sleep(struct sw_sim_stream *s, int64_t us)
+{
+    int64_t end_ns = sw_os()->monotonic_ns() + us * 1000;
+    sw_mutex_lock(&s->lock);
+    while (!atomic_load(&s->cancelled)) {
+        int64_t left_ns = end_ns - sw_os()->monotonic_ns();
+        if (left_ns <= 0)
+            break;
+        (void)sw_cond_wait_ms(&s->changed, &s->lock, (int)(left_ns / 1000000) + 1);
+    }
+    sw_mutex_unlock(&s->lock);
+}
+
+static int meet_fault(struct sw_sim_stream *s, struct sw_err *err)
+{
+    switch (sw_sim_begin(s->device)) {
+    case SW_SIM_HANG:
+        hang(s);
+        return sw_err_set(err, SW_ERR_CANCELLED, "cancelled while it hung");
+    case SW_SIM_LOST:
+        return sw_err_set(err, SW_ERR_LIBRARY, "the device is lost");
+    case SW_SIM_NOMEM:
+    case SW_SIM_NO_FAULT:
+        break;
+    }
+    return SW_OK;
+}
+
+static int reach_all(struct sw_sim_stream *s, const struct sw_sim_op *op, bool on_thread,
+                     void **where, struct sw_err *err)
+{
+    int rc = SW_OK;
+    if (op->type->reach)
+        return op->type->reach(s, op, on_thread, where, err);
+    for (int i = 0; op->type->pointers && op->type->pointers[i] && rc == SW_OK; i++)
+        rc = sw_sim_reach(s->device, op->type->pointers[i], op->p[i], op->bytes[i], &where[i], err);
+    return rc;
+}
+
+/* "sim:0: convolution forward: ", once. */
+static int name_it(const struct sw_sim_stream *s, const struct sw_sim_op *op, int code,
+                   struct sw_err *err)
+{
+    const char *name = op->type->name, *subject = op->subject;
+    size_t n = strlen(name);
+    if (!subject && strncmp(err->text, name, n) == 0 && err->text[n] == ':')
+        return sw_err_prefix(err, code, "%s", s->base.dev->name);
+    return sw_err_prefix(err, code, "%s: %s%s%s", s->base.dev->name, subject ? subject : "",
+                         subject ? " " : "", name);
+}
+
+static int execute(struct sw_sim_stream *s, struct sw_sim_op *op, struct sw_err *err)
+{
+    void *where[SW_SIM_POINTERS] = {NULL};
+    int rc = op->type->counted ? meet_fault(s, err) : SW_OK;
+    if (rc == SW_OK)
+        rc = reach_all(s, op, true, where, err);
+    if (rc == SW_OK) {
+        memcpy(op->p, where, sizeof where);
+        rc = op->type->run(s, op, err);
+    }
+    return rc == SW_OK ? SW_OK : name_it(s, op, rc, err);
+}
+
+/* s->lock is held. The next operation, or NULL when the stream closes. */
+static struct sw_sim_op *next(struct sw_sim_stream *s)
+{
+    while (s->queued == s->done && !s->closing)
+        sw_cond_wait(&s->changed, &s->lock);
+    return s->queued == s->done ? NULL : &s->ring[s->done % SW_SIM_RING];
+}
+
+/* s->lock is held, and given up while the operation runs. */
+static void serve(struct sw_sim_stream *s, struct sw_sim_op *op)
+{
+    struct sw_err err = {.code = SW_OK};
+    int rc = SW_OK;
+    bool healthy = s->err.code == SW_OK;
+    sw_mutex_unlock(&s->lock);
+    if (healthy || op->type->always)
+        rc = execute(s, op, &err);
+    else if (op->type->skip)
+        op->type->skip(op, &s->err); /* which never changes again */
+    sw_mutex_lock(&s->lock);
+    if (rc != SW_OK && s->err.code == SW_OK)
+        s->err = err;
+    s->done++;
+    sw_cond_broadcast(&s->changed);
+}
+
+static void stream_main(void *arg)
+{
+    struct sw_sim_stream *s = arg;
+    struct sw_sim_op *op;
+    struct sw_err err = {.code = SW_OK};
+    int rc = sw_stream_new(s->device->cpu, 1, &s->cpu, &err);
+    sw_mutex_lock(&s->lock);
+    if (rc != SW_OK && s->err.code == SW_OK)
+        s->err = err;
+    s->started = true;
+    sw_cond_broadcast(&s->changed);
+    while ((op = next(s)))
+        serve(s, op);
+    sw_mutex_unlock(&s->lock);
+    sw_stream_free(s->cpu);
+}
+
+/* ---- The host's side ---- */
+
+/* s->lock is held. */
+static int failed(const struct sw_sim_stream *s, struct sw_err *err)
+{
+    if (s->err.code != SW_OK && err)
+        *err = s->err;
+    return s->err.code;
+}
+
+int sw_sim_push(struct sw_stream *stream, const struct sw_sim_op *op, struct sw_err *err)
+{
+    struct sw_sim_stream *s = sw_sim_stream_of(stream);
+    void *where[SW_SIM_POINTERS];
+    struct sw_err mine;
+    int rc = reach_all(s, op, false, where, &mine);
+    if (rc != SW_OK) {
+        (void)name_it(s, op, rc, &mine);
+        if (err)
+            *err = mine;
+        return rc;
+    }
+    sw_mutex_lock(&s->lock);
+    while (s->queued - s->done == SW_SIM_RING)
+        sw_cond_wait(&s->changed, &s->lock);
+    rc = op->type->always ? SW_OK : failed(s, err);
+    if (rc == SW_OK) {
+        s->ring[s->queued++ % SW_SIM_RING] = *op;
+        sw_cond_broadcast(&s->changed);
+    }
+    sw_mutex_unlock(&s->lock);
+    return rc;
+}
+
+int sw_sim_stream_wait(struct sw_stream *stream, struct sw_err *err)
+{
+    struct sw_sim_stream *s = sw_sim_stream_of(stream);
+    sw_mutex_lock(&s->lock);
+    for (uint64_t end = s->queued; s->done < end;)
+        sw_cond_wait(&s->changed, &s->lock);
+    int rc = failed(s, err);
+    sw_mutex_unlock(&s->lock);
+    return rc;
+}
+
+void sw_sim_stream_cancel(struct sw_sim_stream *s)
+{
+    sw_mutex_lock(&s->lock);
+    if (s->err.code == SW_OK)
+        (void)sw_err_set(&s->err, SW_ERR_CANCELLED, "%s: cancelled", s->base.dev->name);
+    atomic_store(&s->cancelled, 1);
+    sw_cond_broadcast(&s->changed);
+    if (s->waiting)
+        sw_sim_event_wake(s->waiting);
+    sw_mutex_unlock(&s->lock);
+}
+
+/* The operations belong to the stream's own thread, whoever queues them. */
+void sw_sim_stream_attach(struct sw_stream *s)
+{
+    (void)s;
+}
+
+/* ---- Life ---- */
+
+/* A place among the device's streams, so that cancelling finds it. */
+static int join_device(struct sw_sim_stream *s, struct sw_err *err)
+{
+    struct sw_sim_device *d = s->device;
+    int i = 0, rc = SW_OK;
+    sw_mutex_lock(&d->lock);
+    while (i < SW_SIM_STREAMS && d->stream[i])
+        i++;
+    if (i == SW_SIM_STREAMS) {
+        rc = sw_err_set(err, SW_ERR_INVALID, "%s has %d streams already", d->base.name, i);
+    } else {
+        d->stream[i] = s;
+        d->owners++;
+        snprintf(s->name, sizeof s->name, "%.11s/%d", d->base.name, i);
+        if (d->cancelled)
+            sw_sim_stream_cancel(s);
+    }
+    sw_mutex_unlock(&d->lock);
+    return rc;
+}
+
+static void leave_device(struct sw_sim_stream *s)
+{
+    struct sw_sim_device *d = s->device;
+    sw_mutex_lock(&d->lock);
+    for (int i = 0; i < SW_SIM_STREAMS; i++)
+        if (d->stream[i] == s)
+            d->stream[i] = NULL;
+    sw_mutex_unlock(&d->lock);
+    sw_sim_release(d);
+}
+
+static void free_struct(struct sw_sim_stream *s)
+{
+    sw_cond_fini(&s->changed);
+    sw_mutex_fini(&s->lock);
+    sw_free(s->ring);
+    sw_free(s);
+}
+
+/* Starts the thread and waits until it has its cpu stream. */
+static int start(struct sw_sim_stream *s, struct sw_err *err)
+{
+    int rc = sw_thread_start(&s->thread, s->name, stream_main, s, err);
+    if (rc != SW_OK)
+        return rc;
+    sw_mutex_lock(&s->lock);
+    while (!s->started)
+        sw_cond_wait(&s->changed, &s->lock);
+    rc = failed(s, err);
+    s->closing = rc != SW_OK;
+    sw_cond_broadcast(&s->changed);
+    sw_mutex_unlock(&s->lock);
+    if (rc != SW_OK)
+        sw_thread_join(&s->thread);
+    return rc;
+}
+
+int sw_sim_stream_new(struct sw_device *dev, int threads, struct sw_stream **out,
+                      struct sw_err *err)
+{
+    if (threads < 1)
+        return sw_err_set(err, SW_ERR_INVALID, "a stream of %s needs at least 1 thread, not %d",
+                          dev->name, threads);
+    struct sw_sim_stream *s = sw_calloc(1, sizeof *s);
+    if (!s)
+        return sw_err_nomem(err, "sim stream", sizeof *s);
+    s->base.dev = dev;
+    s->device = sw_sim_device_of(dev);
+    sw_mutex_init(&s->lock);
+    sw_cond_init(&s->changed);
+    s->ring = sw_calloc(SW_SIM_RING, sizeof *s->ring);
+    int rc = s->ring ? SW_OK : sw_err_nomem(err, "sim stream", SW_SIM_RING * sizeof *s->ring);
+    if (rc == SW_OK) {
+        rc = join_device(s, err);
+        if (rc == SW_OK) {
+            rc = start(s, err);
+            if (rc != SW_OK)
+                leave_device(s);
+        }
+    }
+    if (rc != SW_OK) {
+        free_struct(s);
+        return rc;
+    }
+    *out = &s->base;
+    return SW_OK;
+}
+
+/* Lets the queue run dry, while there is hope; returns whether it is. */
+static bool drain(struct sw_sim_stream *s)
+{
+    int64_t end_ns = sw_os()->monotonic_ns() + (int64_t)DRAIN_MS * 1000000;
+    sw_mutex_lock(&s->lock);
+    s->closing = true;
+    sw_cond_broadcast(&s->changed);
+    while (s->done < s->queued && !s->hung && sw_os()->monotonic_ns() < end_ns)
+        (void)sw_cond_wait_ms(&s->changed, &s->lock, DRAIN_MS);
+    bool dry = s->done == s->queued;
+    sw_mutex_unlock(&s->lock);
+    return dry;
+}
+
+void sw_sim_stream_free(struct sw_stream *stream)
+{
+    struct sw_sim_stream *s = sw_sim_stream_of(stream);
+    if (!drain(s))
+        sw_sim_stream_cancel(s);
+    /* A host function that does not return still needs the stream and its device: they are leaked
+     * rather than pulled from under it. */
+    if (!sw_thread_join_timed(&s->thread, JOIN_MS))
+        return;
+    leave_device(s);
+    free_struct(s);
+}

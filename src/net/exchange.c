@@ -1,0 +1,131 @@
+#include "net/exchange.h"
+#include "net/net_private.h"
+
+#include "base/os.h"
+
+enum { TURNS = 4, ALIGN = 64 }; /* two for forward, two for backward */
+
+struct sw_exchange {
+    int workers, connections;
+    struct sw_device *host; /* borrowed */
+    char *memory;           /* owned */
+    size_t bytes;
+    size_t *at; /* owned [connections][workers][workers][TURNS]: offsets */
+    int (*meet)(void *user, int worker);
+    void *user;
+};
+
+static size_t index_of(const struct sw_exchange *e, int connection, int from, int to, int turn)
+{
+    size_t i = (size_t)connection * (size_t)e->workers + (size_t)from;
+    return (i * (size_t)e->workers + (size_t)to) * TURNS + (size_t)turn;
+}
+
+char *sw_exchange_stage(const struct sw_exchange *e, int connection, int from, int to, int turn)
+{
+    return e->memory + e->at[index_of(e, connection, from, to, turn)];
+}
+
+int sw_exchange_meet(const struct sw_exchange *e, int worker)
+{
+    return e->meet(e->user, worker);
+}
+
+static size_t bytes_between(const struct sw_net_connection *c, bool backward, int workers, int from,
+                            int to)
+{
+    struct sw_rect r =
+        sw_movement(c->from, c->to, backward, c->rows, c->columns, workers, from, to);
+    return sw_rect_is_empty(&r) ? 0 : (size_t)(r.rows * r.columns) * c->column_bytes;
+}
+
+/* Gives every piece its place (in e->at, unless it is NULL) and returns the bytes of all. The
+ * shapes are the same seen from any worker. */
+static size_t plan(const struct sw_exchange *e, const struct sw_net *net)
+{
+    int connection = 0;
+    size_t total = 0;
+    for (int i = 0; i < net->count; i++) {
+        if (net->nodes[i].layer.type != &sw_net_reshard)
+            continue;
+        struct sw_net_connection c = sw_net_connection(&net->nodes[i].layer);
+        for (int j = 0; j < e->workers; j++)
+            for (int k = 0; k < e->workers; k++)
+                for (int turn = 0; turn < TURNS && j != k; turn++) {
+                    bool backward = turn >= 2;
+                    size_t bytes = backward && !net->nodes[i].has_backward
+                                       ? 0
+                                       : bytes_between(&c, backward, e->workers, j, k);
+                    if (e->at)
+                        e->at[index_of(e, connection, j, k, turn)] = total;
+                    total += (bytes + ALIGN - 1) / ALIGN * ALIGN;
+                }
+        connection++;
+    }
+    return total;
+}
+
+size_t sw_exchange_plan(const struct sw_net *net)
+{
+    struct sw_exchange e = {.workers = net->workers};
+    return plan(&e, net);
+}
+
+int sw_exchange_new(struct sw_net *const *nets, int workers, struct sw_device *host,
+                    int (*meet)(void *user, int worker), void *user, struct sw_exchange **out,
+                    struct sw_err *err)
+{
+    *out = NULL;
+    if (nets[0]->connections == 0)
+        return SW_OK;
+    struct sw_exchange *e = sw_calloc(1, sizeof *e);
+    if (!e)
+        return sw_err_nomem(err, "the exchange of features", sizeof *e);
+    *e = (struct sw_exchange){.workers = workers,
+                              .connections = nets[0]->connections,
+                              .host = host,
+                              .meet = meet,
+                              .user = user};
+    size_t pieces = index_of(e, e->connections, 0, 0, 0);
+    void *memory = NULL;
+    int rc = SW_OK;
+    e->at = sw_calloc(pieces, sizeof *e->at);
+    if (!e->at)
+        rc = sw_err_nomem(err, "the exchange of features", pieces * sizeof *e->at);
+    if (rc == SW_OK) {
+        e->bytes = plan(e, nets[0]);
+        rc = sw_device_alloc(host, e->bytes, "features under way between workers", &memory, err);
+        e->memory = memory;
+    }
+    if (rc != SW_OK) {
+        sw_exchange_free(e);
+        return rc;
+    }
+    for (int w = 0; w < workers; w++)
+        nets[w]->exchange = e;
+    *out = e;
+    return SW_OK;
+}
+
+void sw_exchange_free(struct sw_exchange *e)
+{
+    if (!e)
+        return;
+    sw_device_free(e->host, e->memory, e->bytes);
+    sw_free(e->at);
+    sw_free(e);
+}
+
+int64_t sw_net_moved_bytes(const struct sw_net *net, int from, int to)
+{
+    int64_t bytes = 0;
+    for (int i = 0; i < net->count && from != to; i++) {
+        if (net->nodes[i].layer.type != &sw_net_reshard)
+            continue;
+        struct sw_net_connection c = sw_net_connection(&net->nodes[i].layer);
+        bytes += (int64_t)bytes_between(&c, false, net->workers, from, to);
+        if (net->nodes[i].has_backward)
+            bytes += (int64_t)bytes_between(&c, true, net->workers, from, to);
+    }
+    return bytes;
+}

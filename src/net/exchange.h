@@ -1,0 +1,28 @@
+/* Where workers of a group hand over parts of outputs: staging memory for every connection of a net
+ * and every pair of workers, filled by the one and read by the other after they have met. Two
+ * buffers take turns: whoever fills the one for the next pass cannot meet the reader of the last
+ * pass in it. Made once for the nets of all workers of one kind (training, evaluation), then frozen
+ * but for the memory itself. */
+#ifndef SW_NET_EXCHANGE_H
+#define SW_NET_EXCHANGE_H
+
+#include "net/net.h"
+
+struct sw_exchange;
+
+/* nets[w] is worker w's; memory is taken from `host`, a device whose memory the host reaches. Sets
+ * the exchange of every net. meet(user, worker) waits for all workers of the group
+ * (SW_ERR_CANCELLED ends it). *out is NULL when no net has connections. Free after the nets' last
+ * pass. */
+int sw_exchange_new(struct sw_net *const *nets, int workers, struct sw_device *host,
+                    int (*meet)(void *user, int worker), void *user, struct sw_exchange **out,
+                    struct sw_err *err) SW_MUST_CHECK;
+void sw_exchange_free(struct sw_exchange *e); /* NULL is accepted */
+/* What sw_exchange_new would take for nets like this one. */
+size_t sw_exchange_plan(const struct sw_net *net);
+
+/* Feature bytes that worker `from` sends to worker `to` in one forward and, in training, backward
+ * pass. */
+int64_t sw_net_moved_bytes(const struct sw_net *net, int from, int to);
+
+#endif

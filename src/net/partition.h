@@ -1,0 +1,46 @@
+/* Partitioning a net inside a group of workers (SINGA, TOMM 5.3): how an output is spread, and what
+ * has to move between two ways of spreading it. Rows are samples (dimension 0), columns features
+ * (dimension 1, with all that lies behind it). Pure arithmetic, any thread. */
+#ifndef SW_NET_PARTITION_H
+#define SW_NET_PARTITION_H
+
+#include "device/desc.h"
+
+enum sw_dist {
+    SW_DIST_ROWS,    /* every worker has its rows */
+    SW_DIST_COLUMNS, /* every worker has its columns of all rows */
+    SW_DIST_FULL,    /* every worker has everything; its gradients are parts of a sum */
+    SW_DIST_ONE,     /* worker 0 has everything, the others nothing */
+    SW_DISTS
+};
+const char *sw_dist_name(enum sw_dist d); /* rows, columns, full, one */
+
+/* Part i of `total` in as equal parts as can be, the larger ones first: 50 over 3 is 17, 17, 16. */
+void sw_part(int64_t total, int parts, int i, int64_t *first, int64_t *count);
+
+/* A rectangle of an output: rows and columns. Empty when either count is 0. */
+struct sw_rect {
+    int64_t row, rows, column, columns;
+};
+bool sw_rect_is_empty(const struct sw_rect *r);
+struct sw_rect sw_rect_meet(const struct sw_rect *a, const struct sw_rect *b);
+
+/* What worker i of `workers` has of an output of rows x columns. */
+struct sw_rect sw_dist_rect(enum sw_dist d, int64_t rows, int64_t columns, int workers, int i);
+
+/* What worker `from` sends to worker `to` (another one) when an output goes from one way of
+ * spreading to another; empty when nothing moves between the two. backward: its gradient goes back.
+ * A gradient of a full output is a part of a sum: every worker sends everybody that one's part. */
+struct sw_rect sw_movement(enum sw_dist a, enum sw_dist b, bool backward, int64_t rows,
+                           int64_t columns, int workers, int from, int to);
+
+/* One cell of the movement table (parallel training, section 4): the name of the collective
+ * operation and the floats that it moves in total for B rows of d features over K workers, as B d
+ * (k_minus_1 (K-1) + k_minus_1_over_k (K-1)/K). */
+struct sw_movement_cell {
+    const char *forward, *backward;
+    int k_minus_1, k_minus_1_over_k;
+};
+const struct sw_movement_cell *sw_movement_cell(enum sw_dist from, enum sw_dist to);
+
+#endif

@@ -1,0 +1,101 @@
+#include "param/table_file.h"
+
+#include "base/os.h"
+#include <stdio.h>
+#include <string.h>
+
+/* The dimensions of the whole parameter. */
+static int whole_shape(const struct sw_param *p, int64_t shape[SW_MAX_DIMS])
+{
+    memcpy(shape, p->layout.dim, sizeof p->layout.dim);
+    if (p->part_whole)
+        shape[0] = p->part_whole;
+    return p->layout.ndim;
+}
+
+/* All parts in order, each through a buffer in plain order. */
+static int emit_parts(void *user, struct sw_st_sink *sink, struct sw_err *err)
+{
+    const struct sw_table_source *s = user;
+    const struct sw_param *first = sw_table_param(s->table, s->param);
+    int64_t whole = first->part_whole ? first->part_whole : first->layout.dim[0];
+    int rc = SW_OK;
+    for (int64_t row = 0; row < whole && rc == SW_OK;) {
+        int i = sw_table_find(s->table, first->name, row);
+        if (i < 0)
+            return sw_err_set(err, SW_ERR_INVALID, "%s: its part from row %lld on is nowhere",
+                              first->name, (long long)row);
+        struct sw_tensor part = sw_table_tensor(s->table, i, s->slot);
+        size_t bytes = (size_t)sw_desc_count(&part.desc) * sizeof(float);
+        void *plain = sw_calloc(1, bytes ? bytes : 1);
+        rc = plain ? sw_tensor_read(&part, s->stream, plain, err)
+                   : sw_err_nomem(err, "a part of a parameter", bytes);
+        if (rc == SW_OK)
+            rc = sw_st_emit(sink, plain, bytes, err);
+        sw_free(plain);
+        row += part.desc.dim[0];
+    }
+    return rc;
+}
+
+int sw_table_add_tensor(struct sw_table_source *source, const char *name, struct sw_st_writer *w,
+                        struct sw_err *err)
+{
+    const struct sw_param *p = sw_table_param(source->table, source->param);
+    int64_t shape[SW_MAX_DIMS];
+    if (p->part_first > 0)
+        return SW_OK;
+    int ndim = whole_shape(p, shape);
+    return sw_st_writer_add(w, name, SW_ST_F32, ndim, shape, emit_parts, source, err);
+}
+
+int sw_table_read_tensor(const struct sw_table_source *to, const char *name,
+                         const struct sw_st_file *f, struct sw_err *err)
+{
+    const struct sw_param *p = sw_table_param(to->table, to->param);
+    struct sw_tensor part = sw_table_tensor(to->table, to->param, to->slot);
+    int rc = sw_table_check_tensor(to->table, to->param, name, f, "checkpoint", err);
+    if (rc != SW_OK)
+        return rc;
+    if (!p->part_whole)
+        return sw_st_read_tensor(f, name, &part, to->stream, err);
+    size_t bytes = (size_t)sw_desc_count(&part.desc) * sizeof(float);
+    size_t row_bytes = bytes / (size_t)part.desc.dim[0];
+    void *plain = sw_calloc(1, bytes);
+    if (!plain)
+        return sw_err_nomem(err, name, bytes);
+    rc = sw_st_read(f, sw_st_find(f, name), (uint64_t)p->part_first * row_bytes, bytes, plain, err);
+    if (rc == SW_OK)
+        rc = sw_tensor_write(&part, to->stream, plain, err);
+    sw_free(plain);
+    return rc;
+}
+
+/* "96x3x11x11", cut at `bytes`. */
+static void shape_text(int ndim, const int64_t *dim, char *out, size_t bytes)
+{
+    size_t n = 0;
+    out[0] = '\0';
+    for (int i = 0; i < ndim && n < bytes; i++)
+        n += (size_t)snprintf(out + n, bytes - n, "%s%lld", i ? "x" : "", (long long)dim[i]);
+}
+
+int sw_table_check_tensor(const struct sw_table *t, int param, const char *name,
+                          const struct sw_st_file *f, const char *path, struct sw_err *err)
+{
+    const struct sw_st_entry *e = sw_st_find(f, name);
+    int64_t shape[SW_MAX_DIMS];
+    int ndim = whole_shape(sw_table_param(t, param), shape);
+    char has[128], needs[128];
+    if (!e)
+        return sw_err_set(err, SW_ERR_FORMAT, "%s: has no tensor %s", path, name);
+    bool fits = e->dtype == SW_ST_F32 && e->ndim == ndim;
+    for (int i = 0; fits && i < ndim; i++)
+        fits = e->shape[i] == shape[i];
+    if (fits)
+        return SW_OK;
+    shape_text(e->ndim, e->shape, has, sizeof has);
+    shape_text(ndim, shape, needs, sizeof needs);
+    return sw_err_set(err, SW_ERR_INVALID, "%s: %s is %s %s there, but F32 %s in this net", path,
+                      name, sw_st_dtype_name(e->dtype), has, needs);
+}

@@ -1,0 +1,158 @@
+#include "train/group.h"
+
+#include "base/os.h"
+#include <string.h>
+
+enum { SERVE_EVERY_MS = 1 };
+
+int sw_group_init(struct sw_group *g, int workers, struct sw_err *err)
+{
+    size_t row = (size_t)workers * SW_JOB_METRICS;
+    *g = (struct sw_group){.workers = workers};
+    g->memory = sw_calloc(row * (SW_GROUP_RING + 1), sizeof *g->memory);
+    if (!g->memory)
+        return sw_err_nomem(err, "a group of workers",
+                            row * (SW_GROUP_RING + 1) * sizeof *g->memory);
+    sw_mutex_init(&g->lock);
+    sw_cond_init(&g->changed);
+    for (int i = 0; i <= SW_GROUP_RING; i++) {
+        g->ring[i].sums = g->memory + row * (size_t)i;
+        g->ring[i].decided = INT64_MIN;
+        sw_mutex_init(&g->ring[i].lock);
+    }
+    g->ready = true;
+    return SW_OK;
+}
+
+void sw_group_fini(struct sw_group *g)
+{
+    if (!g->ready)
+        return;
+    for (int i = 0; i <= SW_GROUP_RING; i++)
+        sw_mutex_fini(&g->ring[i].lock);
+    sw_cond_fini(&g->changed);
+    sw_mutex_fini(&g->lock);
+    sw_free(g->memory);
+    sw_free(g->layer_sums);
+    sw_free(g->turns);
+    g->ready = false;
+}
+
+void sw_group_close_v(void *group)
+{
+    struct sw_group *g = group;
+    sw_mutex_lock(&g->lock);
+    g->closed = true;
+    sw_cond_broadcast(&g->changed);
+    sw_mutex_unlock(&g->lock);
+}
+
+/* With the lock held: waits for the next generation, serving now and then. */
+static int wait_for_rest(struct sw_group *g, int worker, unsigned generation)
+{
+    int rc = SW_OK;
+    while (rc == SW_OK && g->generation == generation && !g->closed) {
+        if (!g->serve) {
+            sw_cond_wait(&g->changed, &g->lock);
+            continue;
+        }
+        sw_mutex_unlock(&g->lock);
+        rc = g->serve(g->serve_user, worker);
+        sw_mutex_lock(&g->lock);
+        if (rc == SW_OK && g->generation == generation && !g->closed)
+            sw_cond_wait_ms(&g->changed, &g->lock, SERVE_EVERY_MS);
+    }
+    return rc;
+}
+
+int sw_group_meet(struct sw_group *g, int worker)
+{
+    int rc = SW_OK;
+    sw_mutex_lock(&g->lock);
+    unsigned generation = g->generation;
+    if (++g->arrived == g->workers) {
+        g->arrived = 0;
+        g->generation++;
+        sw_cond_broadcast(&g->changed);
+    } else {
+        rc = wait_for_rest(g, worker, generation);
+    }
+    if (rc == SW_OK && g->closed && g->generation == generation)
+        rc = SW_ERR_CANCELLED;
+    sw_mutex_unlock(&g->lock);
+    return rc;
+}
+
+static struct sw_group_slot *slot_of(struct sw_group *g, int64_t t)
+{
+    return &g->ring[t == SW_GROUP_EVALUATION ? SW_GROUP_RING : t % SW_GROUP_RING];
+}
+
+bool sw_group_deposit(struct sw_group *g, int worker, int64_t t, const struct sw_result *sums,
+                      int count)
+{
+    struct sw_group_slot *s = slot_of(g, t);
+    memcpy(s->sums + (size_t)worker * SW_JOB_METRICS, sums, (size_t)count * sizeof *sums);
+    /* Release what was written; the last one acquires what all wrote. */
+    if (__atomic_add_fetch(&s->done, 1, __ATOMIC_ACQ_REL) < g->workers)
+        return false;
+    __atomic_store_n(&s->done, 0, __ATOMIC_RELAXED);
+    return true;
+}
+
+void sw_group_total(struct sw_group *g, int64_t t, struct sw_result *totals, int count)
+{
+    const struct sw_group_slot *s = slot_of(g, t);
+    memset(totals, 0, (size_t)count * sizeof *totals);
+    for (int w = 0; w < g->workers; w++)
+        for (int i = 0; i < count; i++) {
+            totals[i].sum += s->sums[w * SW_JOB_METRICS + i].sum;
+            totals[i].weight += s->sums[w * SW_JOB_METRICS + i].weight;
+        }
+}
+
+int sw_group_reserve_sums(struct sw_group *g, int count, struct sw_err *err)
+{
+    enum { LINE = 8 };
+    size_t room = ((size_t)count + LINE - 1) / LINE * LINE, workers = (size_t)g->workers;
+    if (count == 0)
+        return SW_OK;
+    g->sum_room = (int)room;
+    g->layer_sums = sw_calloc(2 * workers * room, sizeof *g->layer_sums);
+    g->turns = sw_calloc(workers, sizeof *g->turns);
+    if (!g->layer_sums || !g->turns)
+        return sw_err_nomem(err, "the sums of a group", 2 * workers * room * sizeof(double));
+    return SW_OK;
+}
+
+/* Two buffers take turns, so one meeting is enough: whoever deposits into a buffer again has met
+ * everybody in between, so all have read what was in it. */
+int sw_group_sum(struct sw_group *g, int worker, double *values, int count)
+{
+    size_t room = (size_t)g->sum_room;
+    double *buffer = g->layer_sums + (size_t)g->turns[worker] * (size_t)g->workers * room;
+    g->turns[worker] ^= 1;
+    memcpy(buffer + (size_t)worker * room, values, (size_t)count * sizeof *values);
+    int rc = sw_group_meet(g, worker);
+    if (rc != SW_OK)
+        return rc;
+    memcpy(values, buffer, (size_t)count * sizeof *values);
+    for (int w = 1; w < g->workers; w++)
+        for (int i = 0; i < count; i++)
+            values[i] += buffer[(size_t)w * room + (size_t)i];
+    return SW_OK;
+}
+
+struct sw_decision sw_group_decide(struct sw_group *g, int64_t t,
+                                   struct sw_decision (*decide)(void *user, int64_t t), void *user)
+{
+    struct sw_group_slot *s = slot_of(g, t);
+    sw_mutex_lock(&s->lock);
+    if (s->decided != t) {
+        s->decision = decide(user, t);
+        s->decided = t;
+    }
+    struct sw_decision d = s->decision;
+    sw_mutex_unlock(&s->lock);
+    return d;
+}

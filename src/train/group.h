@@ -1,0 +1,73 @@
+/* What the workers of a group do together: share the rows of a batch, come to one decision after
+ * each step, and add up their losses and metrics in worker order, so that the sum does not depend
+ * on who comes first. Nobody waits here but in sw_group_meet and sw_group_sum.
+ *
+ * Workers of a synchronous group are at most one step apart (a step needs everybody's gradients of
+ * the one before), so rings of SW_GROUP_RING steps suffice. */
+#ifndef SW_TRAIN_GROUP_H
+#define SW_TRAIN_GROUP_H
+
+#include "device/device.h"
+#include "sync/thread.h"
+#include "train/job.h"
+
+enum { SW_GROUP_RING = 4 };
+
+/* What happens after a step. */
+struct sw_decision {
+    bool evaluate, checkpoint, stop, last;
+};
+
+struct sw_group_slot {
+    int done;               /* atomic: workers that have deposited */
+    struct sw_result *sums; /* [workers][SW_JOB_METRICS], each row written by its worker */
+    struct sw_mutex lock;   /* guards decision and decided */
+    struct sw_decision decision;
+    int64_t decided; /* the step it is for */
+};
+
+struct sw_group {
+    int workers;
+    /* Called while a worker waits for the others, without the lock: runs the servers it hosts, on
+     * which those others may depend. NULL: nothing to run. SW_OK to go on waiting. */
+    int (*serve)(void *user, int worker);
+    void *serve_user;
+    struct sw_mutex lock; /* guards the four below */
+    struct sw_cond changed;
+    int arrived;
+    unsigned generation;
+    bool closed;
+    struct sw_group_slot ring[SW_GROUP_RING + 1]; /* the last one is that of evaluations */
+    struct sw_result *memory;                     /* owned: all sums */
+    double *layer_sums; /* owned [2][workers][sum_room]: see sw_group_sum */
+    int *turns;         /* owned [workers]: each worker's own */
+    int sum_room;
+    bool ready;
+};
+
+int sw_group_init(struct sw_group *g, int workers, struct sw_err *err) SW_MUST_CHECK;
+void sw_group_fini(struct sw_group *g); /* a zeroed one is accepted */
+void sw_group_close_v(void *group);     /* ends every wait; for sw_fault_attach */
+
+/* Waits until all workers have come here. SW_OK, SW_ERR_CANCELLED, or what serve answers. */
+int sw_group_meet(struct sw_group *g, int worker) SW_MUST_CHECK;
+
+enum { SW_GROUP_EVALUATION = -1 }; /* in place of a step: the sums of an evaluation pass */
+
+/* Hands over a worker's sums of step t. True for the last one, who then reads the totals. */
+bool sw_group_deposit(struct sw_group *g, int worker, int64_t t, const struct sw_result *sums,
+                      int count);
+void sw_group_total(struct sw_group *g, int64_t t, struct sw_result *totals, int count);
+
+/* Room for sums of up to `count` values. Before the workers run. Errors: SW_ERR_NOMEM. */
+int sw_group_reserve_sums(struct sw_group *g, int count, struct sw_err *err) SW_MUST_CHECK;
+/* Adds values[0 .. count) over all workers, in place: every worker calls it with values of its own
+ * and gets the total, added in worker order, so the same bits as all others. Answers as
+ * sw_group_meet. */
+int sw_group_sum(struct sw_group *g, int worker, double *values, int count) SW_MUST_CHECK;
+
+/* The decision after step t: made by `decide` for the first worker that asks, the same for all. */
+struct sw_decision sw_group_decide(struct sw_group *g, int64_t t,
+                                   struct sw_decision (*decide)(void *user, int64_t t), void *user);
+
+#endif

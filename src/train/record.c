@@ -1,0 +1,122 @@
+/* What a step leaves behind: rows for the history, the live snapshot, and when it is due a display.
+ */
+#include "base/os.h"
+#include "train/job_private.h"
+#include <math.h>
+#include <string.h>
+
+/* Samples per second of the whole group: all workers take the same time for their steps. */
+static double speed(const struct sw_worker *w)
+{
+    double seconds = (double)w->trained_ns * 1e-9;
+    return seconds > 0 ? (double)((w->step - w->first_step) * w->job->conf->batch) / seconds
+                       : (double)NAN;
+}
+
+void sw_record_event(const struct sw_worker *w, int split, struct sw_job_event *e)
+{
+    struct sw_job *job = w->job;
+    e->step = w->step;
+    e->steps = job->steps;
+    e->elapsed_s = (double)(sw_os()->monotonic_ns() - w->started_ns) * 1e-9;
+    e->split = split == SW_SPLIT_TRAIN ? "train" : job->data[SW_SPLIT_EVAL]->name;
+    e->metric_count = job->last_count[split];
+    memcpy(e->metric, job->last[split], sizeof e->metric);
+    e->lr = w->step > 0 ? sw_table_rate(job->table, (uint64_t)w->step - 1) : (double)NAN;
+    e->samples_per_s = speed(w);
+    e->eta_s = e->samples_per_s > 0
+                   ? (double)((job->steps - w->step) * job->conf->batch) / e->samples_per_s
+                   : (double)NAN;
+}
+
+static bool display_due(const struct sw_worker *w)
+{
+    const struct sw_display_policy *d = &w->job->display;
+    if (w->step - w->first_step <= d->first_steps || w->step >= w->job->steps ||
+        (d->every_steps > 0 && w->step % d->every_steps == 0))
+        return true;
+    return __atomic_exchange_n(&w->job->wants_display, 0, __ATOMIC_RELAXED) != 0;
+}
+
+/* What concerns this worker alone. */
+static void record_own(struct sw_worker *w)
+{
+    struct sw_job *job = w->job;
+    w->timed_steps++;
+    w->ledger.step = w->step;
+    w->ledger.worker = w->index;
+    sw_history_step_time(w->producer, &w->ledger);
+    /* Handed over in shared memory: the bytes a link would have carried, and nothing copied. */
+    for (int s = 0; s < job->placement->server_count; s++)
+        sw_history_traffic(w->producer, w->links[s], w->step,
+                           sw_table_link_bytes(job->table, w->index, s), 0);
+}
+
+/* Features that moved to other workers: what the connections of the net are made of. */
+static void record_features(struct sw_worker *w)
+{
+    for (int i = 0; i < w->job->placement->worker_count; i++)
+        if (w->feature_links[i] >= 0)
+            sw_history_traffic(w->producer, w->feature_links[i], w->step,
+                               sw_net_moved_bytes(w->train, w->index, i), 0);
+}
+
+/* What concerns the group: by the last worker of the step. */
+static void record_group(struct sw_worker *w, int64_t step_ns)
+{
+    struct sw_job *job = w->job;
+    const struct sw_series *s = &w->series[SW_SPLIT_TRAIN];
+    struct sw_result totals[SW_JOB_METRICS];
+    sw_group_total(&job->group, w->step, totals, s->count);
+    sw_results_read(s, totals, job->last[SW_SPLIT_TRAIN], &job->last_count[SW_SPLIT_TRAIN]);
+    for (int i = 0; i < s->count; i++)
+        sw_history_point(w->producer, s->handle[i], w->step, job->last[SW_SPLIT_TRAIN][i].value);
+    sw_history_point(w->producer, w->rate_series, w->step,
+                     sw_table_rate(job->table, (uint64_t)w->step - 1));
+    sw_history_point(w->producer, w->speed_series, w->step,
+                     (double)job->conf->batch * 1e9 / (double)(step_ns > 0 ? step_ns : 1));
+    if (display_due(w)) {
+        struct sw_job_event e = {.type = SW_JOB_DISPLAY};
+        sw_record_event(w, SW_SPLIT_TRAIN, &e);
+        sw_job_note(job, &e, NULL);
+    }
+}
+
+void sw_record_step(struct sw_worker *w, int64_t began_ns)
+{
+    const struct sw_series *s = &w->series[SW_SPLIT_TRAIN];
+    const struct sw_result *own = w->sums;
+    int64_t step_ns = w->lap_ns - began_ns;
+    w->trained_ns += step_ns;
+    record_own(w);
+    record_features(w);
+    double loss = own[0].weight > 0 ? own[0].sum / own[0].weight : (double)NAN;
+    sw_slot_result(w->slot, w->step, loss, w->step * w->rows[SW_SPLIT_TRAIN], w->lap_ns);
+    if (sw_group_deposit(&w->job->group, w->index, w->step, own, s->count))
+        record_group(w, step_ns);
+}
+
+void sw_record_layers(struct sw_worker *w)
+{
+    if (w->timed_steps == 0)
+        return;
+    for (int i = 0; i < sw_net_layer_count(w->train); i++) {
+        sw_history_layer_time(w->job->history, sw_net_layer(w->train, i)->name, w->index,
+                              w->forward_ms[i] / (double)w->timed_steps,
+                              w->backward_ms[i] / (double)w->timed_steps, w->timed_steps);
+        w->forward_ms[i] = w->backward_ms[i] = 0;
+    }
+    w->timed_steps = 0;
+}
+
+/* The newest evaluation, by the leader. */
+void sw_record_evaluation(struct sw_worker *w)
+{
+    struct sw_job *job = w->job;
+    const struct sw_series *s = &w->series[SW_SPLIT_EVAL];
+    for (int i = 0; i < s->count; i++)
+        sw_history_point(w->producer, s->handle[i], w->step, job->last[SW_SPLIT_EVAL][i].value);
+    struct sw_job_event e = {.type = SW_JOB_EVAL};
+    sw_record_event(w, SW_SPLIT_EVAL, &e);
+    sw_job_note(job, &e, NULL);
+}

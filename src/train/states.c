@@ -1,0 +1,229 @@
+/* State without gradient (running statistics of batch_norm): one array per state for the whole job,
+ * in host memory. Where workers reach it, all their nets look at it; a worker on a device of its
+ * own has a copy there. The training net of worker 0 alone keeps it up, in its forward pass, and
+ * everybody else reads it in evaluations only, when all parameters are at the step's version: who
+ * has seen worker 0's last update of the step has seen what it wrote before. Two copies of one
+ * truth never matter in between. */
+#include "base/os.h"
+#include "base/str.h"
+#include "train/job_private.h"
+#include <math.h>
+#include <string.h>
+
+enum { ALIGN = 64 };
+
+static const char prefix[] = "state.";
+
+static struct sw_state *find(const struct sw_states *s, const char *name)
+{
+    for (int i = 0; i < s->count; i++)
+        if (sw_str_eq(s->items[i].name + strlen(prefix), name))
+            return &s->items[i];
+    return NULL;
+}
+
+static const struct sw_layer_state *layer_state(const struct sw_net *net, int i)
+{
+    const struct sw_net_state *ns = sw_net_state(net, i);
+    return &sw_net_layer(net, ns->layer)->keeps[ns->index];
+}
+
+int sw_states_build(struct sw_job *job, struct sw_err *err)
+{
+    const struct sw_net *net = job->workers[0].train;
+    struct sw_states *s = &job->states;
+    int count = sw_net_state_count(net);
+    s->items = sw_calloc((size_t)count + 1, sizeof *s->items);
+    if (!s->items)
+        return sw_err_nomem(err, "the layers' state", (size_t)count * sizeof *s->items);
+    for (int i = 0; i < count; i++) {
+        struct sw_state *state = &s->items[i];
+        const struct sw_layer_state *ls = layer_state(net, i);
+        state->layout = ls->layout;
+        state->natural = (float)ls->natural;
+        state->offset = s->bytes;
+        state->name = sw_format("%s%s", prefix, sw_net_state(net, i)->name);
+        if (!state->name)
+            return sw_err_nomem(err, "a state's name", 0);
+        s->bytes += (sw_desc_bytes(&ls->layout) + ALIGN - 1) / ALIGN * ALIGN;
+        s->count++;
+    }
+    return SW_OK;
+}
+
+int sw_states_match(const struct sw_job *job, const struct sw_net *net, struct sw_err *err)
+{
+    for (int i = 0; i < sw_net_state_count(net); i++) {
+        const char *name = sw_net_state(net, i)->name;
+        const struct sw_state *state = find(&job->states, name);
+        if (!state || !sw_desc_equal(&state->layout, &layer_state(net, i)->layout))
+            return sw_err_set(
+                err, SW_ERR_INVALID,
+                "%s is only in the evaluation net, or of another shape there: nothing "
+                "would keep it up",
+                name);
+    }
+    return SW_OK;
+}
+
+void sw_states_fini(struct sw_states *s)
+{
+    for (int i = 0; i < s->count; i++)
+        sw_free(s->items[i].name);
+    sw_free(s->items);
+    sw_free(s->memory);
+}
+
+size_t sw_states_bytes(const struct sw_job *job)
+{
+    size_t copies = job->device->host_memory ? 0 : (size_t)job->placement->worker_count;
+    return job->states.bytes * (1 + copies);
+}
+
+static void fill(struct sw_state *s)
+{
+    for (int64_t i = 0; i < sw_desc_storage(&s->layout); i++)
+        s->value[i] = s->natural;
+}
+
+int sw_states_allocate(struct sw_job *job, struct sw_err *err)
+{
+    struct sw_states *s = &job->states;
+    if (s->count == 0)
+        return SW_OK;
+    s->memory = sw_calloc(1, s->bytes);
+    if (!s->memory)
+        return sw_err_nomem(err, "the layers' state", s->bytes);
+    for (int i = 0; i < s->count; i++) {
+        s->items[i].value = (float *)(void *)((char *)s->memory + s->items[i].offset);
+        fill(&s->items[i]);
+    }
+    return SW_OK;
+}
+
+static void bind(struct sw_worker *w, struct sw_net *net)
+{
+    char *memory = w->states ? w->states : w->job->states.memory;
+    bool keeps_up = w->index == 0 && sw_net_training(net);
+    for (int i = 0; i < sw_net_state_count(net); i++) {
+        const struct sw_state *s = find(&w->job->states, sw_net_state(net, i)->name);
+        float *value = (float *)(void *)(memory + s->offset);
+        sw_net_bind_state(net, i, value, keeps_up ? value : NULL);
+    }
+}
+
+int sw_states_bind(struct sw_worker *w, struct sw_err *err)
+{
+    struct sw_device *dev = w->stream->dev;
+    size_t bytes = w->job->states.bytes;
+    if (bytes > 0 && !dev->host_memory) {
+        int rc = sw_device_alloc(dev, bytes, "the layers' state", &w->states, err);
+        if (rc != SW_OK)
+            return rc;
+    }
+    bind(w, w->train);
+    if (w->eval)
+        bind(w, w->eval);
+    return SW_OK;
+}
+
+void sw_states_unbind(struct sw_worker *w)
+{
+    if (w->states)
+        sw_device_free(w->stream->dev, w->states, w->job->states.bytes);
+    w->states = NULL;
+}
+
+int sw_states_fetch(struct sw_worker *w, struct sw_err *err)
+{
+    struct sw_states *s = &w->job->states;
+    if (!w->states)
+        return SW_OK;
+    int rc = sw_copy(w->stream, s->memory, w->states, s->bytes, err);
+    return rc == SW_OK ? sw_stream_wait(w->stream, err) : rc;
+}
+
+int sw_states_send(struct sw_worker *w, struct sw_err *err)
+{
+    struct sw_states *s = &w->job->states;
+    if (!w->states)
+        return SW_OK;
+    int rc = sw_copy(w->stream, w->states, s->memory, s->bytes, err);
+    return rc == SW_OK ? sw_stream_wait(w->stream, err) : rc;
+}
+
+int sw_states_share(struct sw_worker *w, struct sw_err *err)
+{
+    if (!w->states)
+        return SW_OK;
+    int rc = w->index == 0 ? sw_states_fetch(w, err) : SW_OK;
+    if (rc == SW_OK && sw_group_meet(&w->job->group, w->index) != SW_OK)
+        return sw_err_set(err, SW_ERR_CANCELLED, "the job is ending");
+    return rc == SW_OK && w->index != 0 ? sw_states_send(w, err) : rc;
+}
+
+/* ---- in files ---- */
+
+int sw_states_write(struct sw_job *job, struct sw_st_writer *w, struct sw_err *err)
+{
+    int rc = SW_OK;
+    for (int i = 0; i < job->states.count && rc == SW_OK; i++) {
+        struct sw_state *s = &job->states.items[i];
+        s->view = sw_tensor_view(NULL, &s->layout, s->value);
+        rc = sw_st_writer_add_tensor(w, s->name, &s->view, NULL, err);
+    }
+    return rc;
+}
+
+static int check_one(const struct sw_state *s, const struct sw_st_file *f, const char *path,
+                     struct sw_err *err)
+{
+    const struct sw_st_entry *e = sw_st_find(f, s->name);
+    char has[128], needs[128];
+    if (!e)
+        return sw_err_set(err, SW_ERR_FORMAT, "%s: has no tensor %s", path, s->name);
+    bool fits = e->dtype == SW_ST_F32 && e->ndim == s->layout.ndim;
+    for (int i = 0; fits && i < e->ndim; i++)
+        fits = e->shape[i] == s->layout.dim[i];
+    if (fits)
+        return SW_OK;
+    sw_job_shape_text(e->ndim, e->shape, has, sizeof has);
+    sw_job_shape_text(s->layout.ndim, s->layout.dim, needs, sizeof needs);
+    return sw_err_set(err, SW_ERR_INVALID, "%s: %s is %s %s there, but F32 %s in this net", path,
+                      s->name, sw_st_dtype_name(e->dtype), has, needs);
+}
+
+int sw_states_check(const struct sw_job *job, const struct sw_st_file *f, const char *path,
+                    bool all, struct sw_err *err)
+{
+    int rc = SW_OK;
+    for (int i = 0; i < job->states.count && rc == SW_OK; i++)
+        if (all || sw_st_find(f, job->states.items[i].name))
+            rc = check_one(&job->states.items[i], f, path, err);
+    return rc;
+}
+
+static int read_one(struct sw_state *s, const struct sw_st_file *f, const char *path,
+                    struct sw_err *err)
+{
+    int rc = check_one(s, f, path, err);
+    if (rc != SW_OK)
+        return rc;
+    s->view = sw_tensor_view(NULL, &s->layout, s->value);
+    rc = sw_st_read_tensor(f, s->name, &s->view, NULL, err);
+    for (int64_t i = 0; rc == SW_OK && i < sw_desc_storage(&s->layout); i++)
+        if (!isfinite(s->value[i]))
+            rc = sw_err_set(err, SW_ERR_INVALID,
+                            "%s: %s holds values that are not finite (NaN or Inf)", path, s->name);
+    return rc;
+}
+
+int sw_states_read(struct sw_job *job, const struct sw_st_file *f, const char *path, bool all,
+                   struct sw_err *err)
+{
+    int rc = SW_OK;
+    for (int i = 0; i < job->states.count && rc == SW_OK; i++)
+        if (all || sw_st_find(f, job->states.items[i].name))
+            rc = read_one(&job->states.items[i], f, path, err);
+    return rc;
+}

@@ -1,0 +1,267 @@
+/* A worker before it runs: its part of the batch, stream, nets, memory, history handles, prefetch.
+ */
+#include "base/os.h"
+#include "train/job_private.h"
+#include <stdio.h>
+#include <string.h>
+
+static int make_fields(const struct sw_source *source, int64_t rows, struct sw_net_field *out)
+{
+    for (int f = 0; f < source->field_count; f++) {
+        const struct sw_field *field = &source->field[f];
+        int64_t dim[SW_MAX_DIMS] = {rows};
+        for (int i = 0; i < field->ndim; i++)
+            dim[i + 1] = field->dim[i];
+        out[f] = (struct sw_net_field){.name = field->name,
+                                       .desc = sw_desc_plain(field->dtype, field->ndim + 1, dim)};
+    }
+    return source->field_count;
+}
+
+static int build_net(struct sw_worker *w, int split, struct sw_net **out, struct sw_err *err)
+{
+    struct sw_job *job = w->job;
+    struct sw_net_field fields[SW_MAX_FIELDS];
+    bool training = split == SW_SPLIT_TRAIN;
+    const struct sw_net *first = job->workers[0].train; /* decides the layouts of all parameters */
+    int64_t rows = w->rows[split];
+    struct sw_net_args args = {.recipe = job->recipe,
+                               .stream = w->stream,
+                               .seed = (uint64_t)job->conf->seed,
+                               .training = training,
+                               .rows = rows,
+                               .batch_rows = training ? job->conf->batch : job->conf->eval_batch,
+                               .workers = job->placement->worker_count,
+                               .worker = w->index,
+                               .partition = (enum sw_partition)job->conf->partition,
+                               .fields = fields,
+                               .field_count = make_fields(job->source[split], rows, fields),
+                               .source = job->data[split]->name,
+                               .sharing = !training      ? w->train
+                                          : w->index > 0 ? first
+                                                         : NULL};
+    return sw_net_new(&args, out, err);
+}
+
+int sw_worker_build(struct sw_worker *w, struct sw_err *err)
+{
+    struct sw_job *job = w->job;
+    int workers = job->placement->worker_count;
+    const struct sw_placement_row *row =
+        sw_placement_worker(job->placement, &job->shape, 0, w->index);
+    sw_part(job->conf->batch, workers, w->index, &w->first_row[SW_SPLIT_TRAIN],
+            &w->rows[SW_SPLIT_TRAIN]);
+    sw_part(job->conf->eval_batch, workers, w->index, &w->first_row[SW_SPLIT_EVAL],
+            &w->rows[SW_SPLIT_EVAL]);
+    snprintf(w->unit, sizeof w->unit, "%s", row->unit);
+    int rc = sw_stream_new(w->device, row->threads, &w->stream, err);
+    if (rc == SW_OK)
+        rc = build_net(w, SW_SPLIT_TRAIN, &w->train, err);
+    if (rc != SW_OK)
+        return rc;
+    if (workers > 1)
+        sw_net_set_sum(w->train, sw_worker_sum, w);
+    size_t layers = (size_t)sw_net_layer_count(w->train);
+    w->forward_ms = sw_calloc(layers, sizeof *w->forward_ms);
+    w->backward_ms = sw_calloc(layers, sizeof *w->backward_ms);
+    if (!w->forward_ms || !w->backward_ms)
+        return sw_err_nomem(err, "a worker", layers * sizeof *w->forward_ms);
+    sw_series_name(w->train, &w->series[SW_SPLIT_TRAIN]);
+    w->arena_bytes = sw_net_arena_bytes(w->train);
+    return SW_OK;
+}
+
+int sw_worker_build_eval(struct sw_worker *w, struct sw_err *err)
+{
+    int rc = build_net(w, SW_SPLIT_EVAL, &w->eval, err);
+    if (rc != SW_OK)
+        return rc;
+    sw_series_name(w->eval, &w->series[SW_SPLIT_EVAL]);
+    if (sw_net_arena_bytes(w->eval) > w->arena_bytes)
+        w->arena_bytes = sw_net_arena_bytes(w->eval);
+    return SW_OK;
+}
+
+static void bind_params(struct sw_worker *w, struct sw_net *net, int split)
+{
+    for (int p = 0; p < sw_net_param_count(net); p++) {
+        int index = w->param_of[split][p];
+        const struct sw_param *param = sw_table_param(w->job->table, index);
+        const float *value = w->replica ? sw_replica_value(w->replica, index) : param->value;
+        float *gradient =
+            w->replica ? sw_replica_gradient(w->replica, index) : param->gradient[w->index];
+        sw_net_bind_param(net, p, value, split == SW_SPLIT_TRAIN ? gradient : NULL);
+    }
+}
+
+static int make_replica(struct sw_worker *w, struct sw_err *err)
+{
+    struct sw_replica_args args = {.table = w->job->table,
+                                   .device = w->device,
+                                   .stream = w->stream,
+                                   .fault = &w->job->fault,
+                                   .worker = w->index,
+                                   .unit = w->unit,
+                                   .params = w->param_of[SW_SPLIT_TRAIN],
+                                   .count = sw_net_param_count(w->train)};
+    return w->device->host_memory ? SW_OK : sw_replica_new(&args, &w->replica, err);
+}
+
+int sw_worker_allocate(struct sw_worker *w, struct sw_err *err)
+{
+    int rc = sw_device_alloc(w->device, w->arena_bytes, "features and gradients", &w->arena, err);
+    if (rc == SW_OK)
+        rc = make_replica(w, err);
+    if (rc != SW_OK)
+        return sw_err_prefix(err, rc, "%s on %s", w->unit, w->device->name);
+    sw_net_bind(w->train, w->arena);
+    bind_params(w, w->train, SW_SPLIT_TRAIN);
+    if (w->eval) {
+        sw_net_bind(w->eval, w->arena);
+        bind_params(w, w->eval, SW_SPLIT_EVAL);
+    }
+    return sw_states_bind(w, err);
+}
+
+int sw_worker_attach(struct sw_worker *w, struct sw_err *err)
+{
+    struct sw_job *job = w->job;
+    const struct sw_placement_row *row =
+        sw_placement_worker(job->placement, &job->shape, 0, w->index);
+    int rc = sw_bind_thread(job->machine, &row->cores, err);
+    if (rc != SW_OK)
+        return rc;
+    sw_stream_attach(w->stream);
+    return w->device->host_memory ? SW_OK
+                                  : sw_stream_new(job->device, row->threads, &w->host_stream, err);
+}
+
+static int name_series(struct sw_history *h, const char *split, struct sw_series *s,
+                       struct sw_err *err)
+{
+    int rc = SW_OK;
+    for (int i = 0; i < s->count && rc == SW_OK; i++)
+        rc = sw_history_series(h, split, s->name[i], &s->handle[i], err);
+    return rc;
+}
+
+static int open_feature_links(struct sw_worker *w, struct sw_err *err)
+{
+    struct sw_job *job = w->job;
+    int workers = job->placement->worker_count, rc = SW_OK;
+    w->feature_links = sw_calloc((size_t)workers, sizeof *w->feature_links);
+    if (!w->feature_links)
+        return sw_err_nomem(err, "a worker", (size_t)workers * sizeof *w->feature_links);
+    for (int i = 0; i < workers && rc == SW_OK; i++) {
+        w->feature_links[i] = -1;
+        if (sw_net_moved_bytes(w->train, w->index, i) > 0)
+            rc = sw_history_link(job->history, w->unit, job->workers[i].unit, "feature",
+                                 &w->feature_links[i], err);
+    }
+    return rc;
+}
+
+int sw_worker_open_history(struct sw_worker *w, struct sw_err *err)
+{
+    struct sw_job *job = w->job;
+    int rc = sw_history_producer_new(job->history, &w->producer, err);
+    if (rc == SW_OK)
+        rc = name_series(job->history, "train", &w->series[SW_SPLIT_TRAIN], err);
+    if (rc == SW_OK && w->eval)
+        rc = name_series(job->history, job->data[SW_SPLIT_EVAL]->name, &w->series[SW_SPLIT_EVAL],
+                         err);
+    if (rc == SW_OK)
+        rc = sw_history_series(job->history, "train", "lr", &w->rate_series, err);
+    if (rc == SW_OK)
+        rc = sw_history_series(job->history, "train", "samples_per_s", &w->speed_series, err);
+    w->links = sw_calloc((size_t)job->placement->server_count, sizeof *w->links);
+    if (rc == SW_OK && !w->links)
+        rc = sw_err_nomem(err, "a worker", 0);
+    if (rc == SW_OK)
+        rc = open_feature_links(w, err);
+    for (int s = 0; s < job->placement->server_count && rc == SW_OK; s++)
+        rc = sw_history_link(job->history, w->unit, job->servers[s].unit, "shared", &w->links[s],
+                             err);
+    return rc;
+}
+
+static int take_memory(void *user, size_t bytes, const char *what, void **out, struct sw_err *err)
+{
+    return sw_device_alloc(user, bytes, what, out, err);
+}
+
+static void give_memory(void *user, void *p, size_t bytes)
+{
+    sw_device_free(user, p, bytes);
+}
+
+void sw_worker_prefetch_args(const struct sw_worker *w, int split, struct sw_prefetch_args *args)
+{
+    const struct sw_job *job = w->job;
+    const struct sw_source *source = job->source[split];
+    bool training = split == SW_SPLIT_TRAIN;
+    int64_t rows = training ? job->conf->batch : job->conf->eval_batch;
+    *args = (struct sw_prefetch_args){
+        .source = source,
+        .batch_rows = rows,
+        .first_row = w->first_row[split],
+        .row_count = w->rows[split],
+        .first_batch = training ? job->first_step : 0,
+        .batch_stride = 1,
+        .batch_limit = training ? -1 : sw_source_batches(source, rows),
+        .slots = (int)source->prefetch + 1, /* and the one in use */
+        .threads = (int)source->workers,
+        .fields = (1u << source->field_count) - 1,
+    };
+}
+
+/* Decoding threads run near the memory they fill, and not on a computing core where one is spare.
+ */
+static void bind_reader(void *worker)
+{
+    const struct sw_worker *w = worker;
+    const struct sw_job *job = w->job;
+    struct sw_err ignored; /* where the system refuses, they run anywhere */
+    struct sw_core_set cores =
+        sw_placement_helper_cores(job->placement, job->machine,
+                                  sw_placement_worker(job->placement, &job->shape, 0, w->index));
+    int rc = sw_bind_thread(job->machine, &cores, &ignored);
+    (void)rc;
+}
+
+int sw_worker_start_prefetch(struct sw_worker *w, int split, struct sw_err *err)
+{
+    struct sw_prefetch_args args;
+    sw_worker_prefetch_args(w, split, &args);
+    args.begin = bind_reader;
+    args.begin_user = w;
+    args.fault = &w->job->fault;
+    args.alloc = take_memory;
+    args.free = give_memory;
+    args.user = w->job->device;
+    return sw_prefetch_start(&args, &w->prefetch[split], err);
+}
+
+void sw_worker_fini(struct sw_worker *w)
+{
+    for (int s = 0; s < SW_SPLITS; s++) {
+        sw_prefetch_free(w->prefetch[s]);
+        sw_free(w->param_of[s]);
+    }
+    sw_free(w->served);
+    sw_free(w->links);
+    sw_free(w->feature_links);
+    sw_free(w->forward_ms);
+    sw_free(w->backward_ms);
+    if (!w->device)
+        return;
+    sw_replica_free(w->replica);
+    sw_net_free(w->eval);
+    sw_net_free(w->train);
+    sw_states_unbind(w);
+    sw_device_free(w->device, w->arena, w->arena_bytes);
+    sw_stream_free(w->host_stream);
+    sw_stream_free(w->stream);
+    if (w->device != w->job->device)
+        sw_device_close(w->device);
+}

@@ -1,0 +1,144 @@
+/* Layers of several phases in a net: what is added over the group between two of them, on devices
+ * within the host's reach and beyond it, and the state that layers keep. */
+#include "net_support.h"
+
+static const char text[] =
+    WORLD_INPUTS "[layer conv1]\ntype = convolution\nsrc = image\noutputs = 6\nkernel = 3\n"
+                 "[layer bn1]\ntype = batch_norm\nsrc = conv1\n"
+                 "[layer act1]\ntype = activation\nsrc = bn1\nfunction = tanh\n"
+                 "[layer fc1]\ntype = inner_product\nsrc = act1\noutputs = 9\n"
+                 "[layer bn2]\ntype = batch_norm\nsrc = fc1\nmomentum = 0.5\n"
+                 "[layer bn3]\ntype = batch_norm\nsrc = bn2\nsync = no\n"
+                 "[layer fc2]\ntype = inner_product\nsrc = bn3\noutputs = 4\n"
+                 "[layer loss]\ntype = softmax_loss\nsrc = fc2, label\n";
+
+static const struct plan_of_world shape = {
+    .rows = 7, .channels = 3, .height = 6, .width = 5, .classes = 4};
+
+/* A group of workers that all have the same rows. */
+struct echo {
+    int workers, calls, fails_at;
+    int counts[16];
+};
+
+static int echo(void *user, double *values, int count, struct sw_err *err)
+{
+    struct echo *e = user;
+    e->counts[e->calls++] = count;
+    if (e->calls == e->fails_at)
+        return sw_err_set(err, SW_ERR_CANCELLED, "the job is ending");
+    for (int i = 0; i < count; i++)
+        values[i] *= e->workers;
+    return SW_OK;
+}
+
+static struct world run(const struct plan_of_world *plan, struct echo *e)
+{
+    struct world w = world_new(text, plan);
+    if (e)
+        sw_net_set_sum(w.net, echo, e);
+    world_forward(&w);
+    world_backward(&w);
+    return w;
+}
+
+static void assert_same_gradients(const struct world *a, const struct world *b)
+{
+    for (int p = 0; p < sw_net_param_count(a->net); p++)
+        assert_same_bits(sw_net_param(a->net, p)->name, a->grad[p], b->grad[p],
+                         sw_desc_bytes(&world_layer_param(a, p)->layout));
+}
+
+/* Twice the rows with the same values have the same moments, to the bit. */
+static void sums_of_the_group_come_back_to_the_layer(void **state)
+{
+    (void)state;
+    for (int apart = 0; apart < 2; apart++) {
+        struct plan_of_world plan = shape;
+        struct echo e = {.workers = 2};
+        plan.apart = apart;
+        struct world alone = run(&plan, NULL), together = run(&plan, &e);
+        assert_int_equal(e.calls, 4); /* bn1 and bn2 forward, then backward */
+        assert_int_equal(e.counts[0], 2 * 6 + 1);
+        assert_int_equal(e.counts[1], 2 * 9 + 1);
+        assert_int_equal(e.counts[2], 2 * 9 + 1);
+        assert_int_equal(e.counts[3], 2 * 6 + 1);
+        assert_int_equal(sw_net_sum_count(together.net), 2 * 9 + 1);
+        assert_true(world_loss(&alone) == world_loss(&together));
+        assert_same_gradients(&alone, &together);
+        /* But an unbiased variance of more values is smaller: the answer did arrive. */
+        assert_true(alone.kept[1][0] > together.kept[1][0]);
+        world_free(&alone);
+        world_free(&together);
+    }
+}
+
+static void a_device_out_of_reach_computes_the_same(void **state)
+{
+    (void)state;
+    struct plan_of_world far = shape;
+    far.apart = true;
+    struct echo e = {.workers = 3}, f = {.workers = 3};
+    struct world a = run(&shape, &e), b = run(&far, &f);
+    assert_true(world_loss(&a) == world_loss(&b));
+    assert_same_gradients(&a, &b);
+    world_free(&a);
+    world_free(&b);
+}
+
+static void an_end_between_phases_names_the_layer(void **state)
+{
+    (void)state;
+    struct world w = world_new(text, &shape);
+    struct echo e = {.workers = 1, .fails_at = 2};
+    struct sw_err err;
+    sw_net_set_sum(w.net, echo, &e);
+    ASSERT_OK(sw_net_set_step(w.net, &w.step, &err));
+    int rc = SW_OK;
+    for (int i = 0; i < sw_net_layer_count(w.net) && rc == SW_OK; i++)
+        rc = sw_net_forward(w.net, i, &err);
+    assert_int_equal(rc, SW_ERR_CANCELLED);
+    assert_string_equal(err.text, "layer bn2: the job is ending");
+    world_free(&w);
+}
+
+/* Evaluation of the values that training used gives the same only when the running statistics are
+ * those of the batch. */
+static void training_keeps_state_up_and_evaluation_reads_it(void **state)
+{
+    (void)state;
+    struct world train = run(&shape, NULL);
+    assert_int_equal(sw_net_state_count(train.net), 6);
+    assert_string_equal(sw_net_state(train.net, 0)->name, "bn1.mean");
+    assert_string_equal(sw_net_state(train.net, 5)->name, "bn3.variance");
+    struct plan_of_world plan = shape;
+    plan.evaluation = true;
+    plan.shares = &train;
+    struct world eval = world_new(text, &plan);
+    assert_int_equal(sw_net_state_count(eval.net), 6);
+    assert_int_equal(sw_net_sum_count(eval.net), 0);
+    float kept = train.kept[0][0];
+    world_forward(&eval);
+    double before = world_loss(&eval);
+    assert_true(train.kept[0][0] == kept); /* evaluation does not write */
+    assert_true(fabs(before - world_loss(&train)) > 1e-3);
+    for (int step = 0; step < 200; step++)
+        world_forward(&train);
+    world_forward(&eval);
+    /* The unbiased variance is larger than the batch's by 1/6 where a channel has seven values. */
+    assert_true(fabs(world_loss(&eval) - world_loss(&train)) < 0.1);
+    assert_true(fabs(world_loss(&eval) - before) > 1e-3);
+    world_free(&eval);
+    world_free(&train);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(sums_of_the_group_come_back_to_the_layer),
+        cmocka_unit_test(a_device_out_of_reach_computes_the_same),
+        cmocka_unit_test(an_end_between_phases_names_the_layer),
+        cmocka_unit_test(training_keeps_state_up_and_evaluation_reads_it),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
