@@ -94,7 +94,8 @@ struct sw_worker {
     struct sw_history_producer *producer;
     struct sw_series series[SW_SPLITS];
     int rate_series, speed_series;
-    int *links;         /* owned [servers] */
+    int *links;         /* owned [servers]: gradients to each server */
+    int *value_links;   /* owned [servers]: values from it, where they have to move */
     int *feature_links; /* owned [workers]: to each of them; -1: nothing goes there */
     struct sw_result sums[SW_JOB_METRICS]; /* losses and metrics of the step under way, own rows */
     struct sw_step_time ledger;            /* of the step under way */

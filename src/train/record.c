@@ -46,10 +46,14 @@ static void record_own(struct sw_worker *w)
     w->ledger.step = w->step;
     w->ledger.worker = w->index;
     sw_history_step_time(w->producer, &w->ledger);
-    /* Handed over in shared memory: the bytes a link would have carried, and nothing copied. */
-    for (int s = 0; s < job->placement->server_count; s++)
-        sw_history_traffic(w->producer, w->links[s], w->step,
-                           sw_table_link_bytes(job->table, w->index, s), 0);
+    for (int s = 0; s < job->placement->server_count; s++) {
+        int64_t bytes = sw_table_link_bytes(job->table, w->index, s);
+        if (bytes == 0)
+            continue;
+        sw_history_traffic(w->producer, w->links[s], w->step, bytes, 0);
+        if (w->replica)
+            sw_history_traffic(w->producer, w->value_links[s], w->step, bytes, 0);
+    }
 }
 
 /* Features that moved to other workers: what the connections of the net are made of. */

@@ -145,6 +145,26 @@ static int name_series(struct sw_history *h, const char *split, struct sw_series
     return rc;
 }
 
+/* Gradients and values: handed over in place, or copied between the device and the host. */
+static int open_param_links(struct sw_worker *w, struct sw_err *err)
+{
+    struct sw_job *job = w->job;
+    int servers = job->placement->server_count, rc = SW_OK;
+    bool moves = !w->device->host_memory;
+    w->links = sw_calloc((size_t)servers, sizeof *w->links);
+    w->value_links = sw_calloc((size_t)servers, sizeof *w->value_links);
+    if (!w->links || !w->value_links)
+        return sw_err_nomem(err, "a worker", (size_t)servers * sizeof *w->links);
+    for (int s = 0; s < servers && rc == SW_OK; s++) {
+        const char *server = job->servers[s].unit;
+        rc = sw_history_link(job->history, w->unit, server, moves ? "d2h" : "shared", &w->links[s],
+                             err);
+        if (rc == SW_OK && moves)
+            rc = sw_history_link(job->history, server, w->unit, "h2d", &w->value_links[s], err);
+    }
+    return rc;
+}
+
 static int open_feature_links(struct sw_worker *w, struct sw_err *err)
 {
     struct sw_job *job = w->job;
@@ -174,15 +194,9 @@ int sw_worker_open_history(struct sw_worker *w, struct sw_err *err)
         rc = sw_history_series(job->history, "train", "lr", &w->rate_series, err);
     if (rc == SW_OK)
         rc = sw_history_series(job->history, "train", "samples_per_s", &w->speed_series, err);
-    w->links = sw_calloc((size_t)job->placement->server_count, sizeof *w->links);
-    if (rc == SW_OK && !w->links)
-        rc = sw_err_nomem(err, "a worker", 0);
     if (rc == SW_OK)
-        rc = open_feature_links(w, err);
-    for (int s = 0; s < job->placement->server_count && rc == SW_OK; s++)
-        rc = sw_history_link(job->history, w->unit, job->servers[s].unit, "shared", &w->links[s],
-                             err);
-    return rc;
+        rc = open_param_links(w, err);
+    return rc == SW_OK ? open_feature_links(w, err) : rc;
 }
 
 static int take_memory(void *user, size_t bytes, const char *what, void **out, struct sw_err *err)
@@ -250,6 +264,7 @@ void sw_worker_fini(struct sw_worker *w)
     }
     sw_free(w->served);
     sw_free(w->links);
+    sw_free(w->value_links);
     sw_free(w->feature_links);
     sw_free(w->forward_ms);
     sw_free(w->backward_ms);
