@@ -94,6 +94,23 @@ static void four_devices_of_the_default_size_can_be_open(void **state)
     }
 }
 
+/* An operation that the table gains and sim forgets would be a call of NULL. */
+static void every_operation_of_the_cpu_is_there(void **state)
+{
+    enum { MEMBERS = sizeof(struct sw_device_ops) / sizeof(void *) };
+    struct fixture cpu = open_cpu(true, 1);
+    struct sw_device *dev = open_sim(0);
+    uintptr_t want[MEMBERS], got[MEMBERS];
+    (void)state;
+    memcpy(want, cpu.dev->ops, sizeof want);
+    memcpy(got, dev->ops, sizeof got);
+    for (int i = 0; i < MEMBERS; i++)
+        if (want[i] && !got[i])
+            fail_msg("member %d of the table is missing", i);
+    sw_device_close(dev);
+    close_cpu(&cpu);
+}
+
 /* ---- Memory ---- */
 
 static void host_code_cannot_touch_device_memory(void **state)
@@ -744,6 +761,7 @@ int main(void)
         cmocka_unit_test(wrong_option_text_is_named),
         cmocka_unit_test(devices_know_their_names),
         cmocka_unit_test(four_devices_of_the_default_size_can_be_open),
+        cmocka_unit_test(every_operation_of_the_cpu_is_there),
         cmocka_unit_test(host_code_cannot_touch_device_memory),
         cmocka_unit_test(memory_is_zero_aligned_and_counted),
         cmocka_unit_test(memory_freed_too_early_is_zero_for_the_next),
