@@ -65,7 +65,7 @@ static bool overlap(const struct sw_sim_op *op)
     return dst < src + op->bytes[SRC] && src < dst + op->bytes[DST];
 }
 
-/* Rows may interleave: those of a 2-D copy overlap only when they do. */
+/* The rows of a 2-D copy may interleave, so that only single ones are checked for overlap. */
 static int push_copy(struct sw_stream *s, struct sw_sim_op *op, struct sw_err *err)
 {
     struct sw_sim_copy *c = &op->u.copy;
@@ -78,7 +78,7 @@ static int push_copy(struct sw_stream *s, struct sw_sim_op *op, struct sw_err *e
         op->bytes[DST] = (size_t)(c->rows - 1) * c->dst_pitch + c->width;
         op->bytes[SRC] = (size_t)(c->rows - 1) * c->src_pitch + c->width;
     }
-    if (c->rows == 1 && overlap(op))
+    if (c->rows == 1 && c->dst == c->src && overlap(op))
         return sw_err_set(err, SW_ERR_INVALID, "%s: %s: dst and src overlap", s->dev->name,
                           op->type->name);
     return sw_sim_push(s, op, err);
