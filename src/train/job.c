@@ -100,54 +100,6 @@ static int load_with(struct sw_job *job, const struct sw_job_options *o, const c
     return rc != SW_OK ? rc : settled;
 }
 
-/* "cpu", "auto", or "sim" with what follows a colon. */
-static int read_device(struct sw_job *job, const char *text, struct sw_err *err)
-{
-    snprintf(job->device_text, sizeof job->device_text, "%s", text);
-    if (sw_str_eq(text, "auto") || sw_str_eq(text, "cpu")) {
-        strcpy(job->device_text, "cpu");
-        return SW_OK;
-    }
-    job->on_sim = sw_str_eq(text, "sim") || sw_str_starts(text, "sim:");
-    if (job->on_sim)
-        return sw_sim_parse(text[3] ? text + 4 : "", &job->sim, err);
-    return sw_err_set(err, SW_ERR_INVALID, "unknown device; there are auto, cpu, sim:gpus=N");
-}
-
-static int choose_device(struct sw_job *job, const char *option, struct sw_err *err)
-{
-    const char *text = option ? option : job->conf->device;
-    job->sim = sw_sim_defaults();
-    int rc = read_device(job, text, err);
-    if (rc == SW_ERR_INVALID && option)
-        return sw_err_prefix(err, rc, "--device %s", option);
-    if (rc == SW_ERR_INVALID) {
-        sw_recipe_error(job->recipe, sw_recipe_find(job->recipe, "job", NULL), "device", "%s",
-                        err->text);
-        return sw_recipe_verdict(job->recipe, err);
-    }
-    return rc == SW_OK ? sw_cpu_open(false, &job->device, err) : rc;
-}
-
-/* Every worker on a simulated GPU of its own, as its placement says. */
-static int open_devices(struct sw_job *job, struct sw_err *err)
-{
-    int workers = job->placement->worker_count, rc = SW_OK;
-    for (int i = 0; i < workers && rc == SW_OK; i++) {
-        struct sw_worker *w = &job->workers[i];
-        w->device = job->device;
-        if (!job->on_sim)
-            continue;
-        rc = sw_sim_open(&job->sim, i, &w->device, err);
-        if (rc != SW_OK)
-            w->device = NULL;
-        else
-            snprintf(job->placement->rows[i].device, sizeof job->placement->rows[i].device, "%s",
-                     w->device->name);
-    }
-    return rc;
-}
-
 /* ---- data ---- */
 
 static const struct sw_section *find_split(const struct sw_job *job, int split)
@@ -200,213 +152,6 @@ static int open_data(struct sw_job *job, struct sw_err *err)
     return SW_OK;
 }
 
-/* ---- machine ---- */
-
-/* OMP_NUM_THREADS caps the math threads, as everywhere. */
-static void cap_threads(struct sw_placement *p)
-{
-    const char *text = getenv("OMP_NUM_THREADS");
-    int64_t cap;
-    if (!text || !sw_parse_int(text, &cap) || cap < 1)
-        return;
-    for (int i = 0; i < p->worker_count + p->server_count; i++)
-        if (p->rows[i].threads > cap)
-            p->rows[i].threads = (int)cap;
-}
-
-static int choose_shape(struct sw_job *job, bool one_worker, struct sw_err *err)
-{
-    struct sw_cluster_conf c = {.workers_per_group = 1};
-    const struct sw_section *section = sw_recipe_find(job->recipe, "cluster", NULL);
-    const char *key = NULL;
-    if (!one_worker)
-        c = *(const struct sw_cluster_conf *)section->common;
-    /* One worker per GPU, unless the recipe says how many. */
-    if (job->on_sim && c.workers_per_group == 0)
-        c.workers_per_group = job->sim.gpus;
-    int rc = sw_cluster_shape(&c, job->machine, &job->shape, &job->framework, job->framework_reason,
-                              sizeof job->framework_reason, &key, err);
-    if (rc == SW_ERR_INVALID)
-        sw_recipe_error(job->recipe, section, key, "%s", err->text);
-    int64_t rows =
-        job->conf->batch < job->conf->eval_batch ? job->conf->batch : job->conf->eval_batch;
-    if (rc == SW_OK && job->shape.workers_per_group > rows)
-        rc = sw_recipe_error(job->recipe, section, "workers_per_group",
-                             "%d workers cannot share a batch of %lld rows: at most %lld",
-                             job->shape.workers_per_group, (long long)rows, (long long)rows);
-    return rc == SW_ERR_INVALID ? sw_recipe_verdict(job->recipe, err) : rc;
-}
-
-/* A worker that waits for the others runs the servers it hosts: the others may depend on them. */
-static int serve_while_waiting(void *user, int worker)
-{
-    struct sw_job *job = user;
-    struct sw_err ignored; /* it is the fault of the job already */
-    return sw_server_poll(&job->workers[worker], &ignored);
-}
-
-static int make_units(struct sw_job *job, struct sw_err *err)
-{
-    int workers = job->placement->worker_count, servers = job->placement->server_count;
-    job->workers = sw_calloc((size_t)workers, sizeof *job->workers);
-    job->servers = sw_calloc((size_t)servers, sizeof *job->servers);
-    if (!job->workers || !job->servers)
-        return sw_err_nomem(err, "workers and servers", (size_t)workers * sizeof *job->workers);
-    for (int i = 0; i < workers; i++)
-        job->workers[i] = (struct sw_worker){.job = job, .index = i};
-    int rc = sw_group_init(&job->group, workers, err);
-    job->group.serve = serve_while_waiting;
-    job->group.serve_user = job;
-    return rc;
-}
-
-static int place(struct sw_job *job, const struct sw_job_options *o, struct sw_err *err)
-{
-    int rc = sw_bind_check_environment(err);
-    if (rc == SW_OK)
-        rc = sw_machine_here(&job->machine, err);
-    if (rc == SW_OK)
-        rc = choose_shape(job, o->one_worker, err);
-    if (rc == SW_OK)
-        rc = sw_placement_new(job->machine, &job->shape, o->oversubscribe, &job->placement, err);
-    if (rc != SW_OK)
-        return rc;
-    cap_threads(job->placement);
-    return make_units(job, err);
-}
-
-/* ---- parameters ---- */
-
-/* The product of the factors of all [updater PATTERN] sections that match. */
-static void override_factors(const struct sw_job *job, const char *name, double *lr, double *decay)
-{
-    for (const struct sw_section *s = sw_recipe_first(job->recipe, "updater"); s;
-         s = sw_section_next(s)) {
-        if (!s->name || !sw_str_match(s->name, name))
-            continue;
-        const struct sw_updater_override *o = s->common;
-        *lr *= o->lr_mult;
-        *decay *= o->decay_mult;
-    }
-}
-
-static const struct sw_init_conf *init_conf(const struct sw_section *section, const char *param)
-{
-    for (int i = 0; i < section->param_count; i++)
-        if (sw_str_eq(section->type[0]->params[i], param))
-            return section->param_conf[i];
-    return NULL;
-}
-
-static int add_param(struct sw_job *job, const struct sw_net *net, int p, int *index,
-                     struct sw_err *err)
-{
-    const struct sw_net_param *np = sw_net_param(net, p);
-    const struct sw_layer_param *lp = &sw_net_layer(net, np->layer)->param[np->index];
-    const struct sw_init_conf *conf = init_conf(sw_net_section(net, np->layer), lp->name);
-    struct sw_param_spec spec = {.name = np->name,
-                                 .layout = lp->layout,
-                                 .fan_in = lp->fan_in,
-                                 .owner = np->owner,
-                                 .part_first = lp->part_first,
-                                 .part_whole = lp->part_whole};
-    spec.lr_mult = spec.decay_mult = 1;
-    if (conf) {
-        spec.init = *conf;
-        spec.lr_mult = conf->lr_mult;
-        spec.decay_mult = conf->decay_mult;
-    }
-    spec.init.natural = lp->natural;
-    override_factors(job, np->name, &spec.lr_mult, &spec.decay_mult);
-    return sw_table_add(job->table, &spec, index, err);
-}
-
-int sw_job_map_params(struct sw_worker *w, int split, struct sw_err *err)
-{
-    struct sw_job *job = w->job;
-    const struct sw_net *net = split == SW_SPLIT_TRAIN ? w->train : w->eval;
-    w->param_of[split] = sw_calloc((size_t)sw_net_param_count(net) + 1, sizeof(int));
-    if (!w->param_of[split])
-        return sw_err_nomem(err, "the parameter table", 0);
-    int rc = SW_OK;
-    for (int p = 0; p < sw_net_param_count(net) && rc == SW_OK; p++) {
-        const struct sw_net_param *np = sw_net_param(net, p);
-        int64_t first = sw_net_layer(net, np->layer)->param[np->index].part_first;
-        int index = sw_table_find(job->table, np->name, first);
-        if (index < 0 && split == SW_SPLIT_EVAL)
-            return sw_err_set(err, SW_ERR_INVALID,
-                              "parameter %s is only in the evaluation net: nothing would train it",
-                              np->name);
-        if (index < 0)
-            rc = add_param(job, net, p, &index, err);
-        w->param_of[split][p] = index;
-    }
-    return rc;
-}
-
-static int meet(void *user, int worker)
-{
-    struct sw_job *job = user;
-    return sw_group_meet(&job->group, worker);
-}
-
-int sw_job_connect(struct sw_job *job, int split, struct sw_err *err)
-{
-    int workers = job->placement->worker_count;
-    struct sw_net **nets = sw_calloc((size_t)workers, sizeof(void *));
-    if (!nets)
-        return sw_err_nomem(err, "the exchange of features", (size_t)workers * sizeof(void *));
-    for (int i = 0; i < workers; i++)
-        nets[i] = split == SW_SPLIT_TRAIN ? job->workers[i].train : job->workers[i].eval;
-    int rc = sw_exchange_new(nets, workers, job->device, meet, job, &job->exchange[split], err);
-    sw_free(nets);
-    return rc;
-}
-
-/* An [updater PATTERN] that matches no parameter is a slip of the pen. */
-static int check_patterns(struct sw_job *job, struct sw_err *err)
-{
-    for (const struct sw_section *s = sw_recipe_first(job->recipe, "updater"); s;
-         s = sw_section_next(s)) {
-        bool matches = !s->name;
-        for (int p = 0; p < sw_table_count(job->table) && !matches; p++)
-            matches = sw_str_match(s->name, sw_table_param(job->table, p)->name);
-        if (matches)
-            continue;
-        sw_recipe_error(job->recipe, s, NULL, "no parameter matches '%s'", s->name);
-        if (sw_table_count(job->table) > 0)
-            sw_recipe_hint(job->recipe, "parameters are named LAYER.PARAM, such as %s",
-                           sw_table_param(job->table, 0)->name);
-    }
-    return sw_recipe_verdict(job->recipe, err);
-}
-
-static int make_table(struct sw_job *job, struct sw_err *err)
-{
-    const struct sw_section *u = sw_recipe_find(job->recipe, "updater", NULL);
-    const struct sw_cluster_conf *cluster = sw_recipe_find(job->recipe, "cluster", NULL)->common;
-    struct sw_table_args args = {
-        .device = job->device,
-        .seed = (uint64_t)job->conf->seed,
-        .updater = (const struct sw_updater *)(const void *)u->type[0],
-        .updater_conf = u->conf[0],
-        .common = u->common,
-        .schedule = u->type[1],
-        .schedule_conf = u->conf[1],
-        .horizon_steps = (uint64_t)job->horizon,
-        .slice_elements = cluster->slice_size,
-        .workers = job->placement->worker_count,
-        .servers = job->placement->server_count,
-        .rule = &sw_table_bsp,
-    };
-    int rc = sw_table_new(&args, &job->table, err);
-    for (int i = 0; i < job->placement->worker_count && rc == SW_OK; i++)
-        rc = sw_job_map_params(&job->workers[i], SW_SPLIT_TRAIN, err);
-    if (rc == SW_OK)
-        rc = check_patterns(job, err);
-    return rc == SW_OK ? sw_table_freeze(job->table, err) : rc;
-}
-
 /* ---- the whole ---- */
 
 /* The largest that a layer of any worker adds over the group. */
@@ -427,7 +172,7 @@ static int build_workers(struct sw_job *job, struct sw_err *err)
     for (int i = 0; i < workers && rc == SW_OK; i++)
         rc = sw_worker_build(&job->workers[i], err);
     if (rc == SW_OK)
-        rc = make_table(job, err);
+        rc = sw_job_make_table(job, err);
     if (rc == SW_OK)
         rc = sw_states_build(job, err);
     if (rc == SW_OK)
@@ -471,11 +216,11 @@ static int open_job(struct sw_job *job, const struct sw_job_options *o, struct s
                                                       : job->conf->name;
     rc = copy_text(&job->name, name, err);
     if (rc == SW_OK)
-        rc = choose_device(job, o->device, err);
+        rc = sw_job_choose_device(job, o->device, err);
     if (rc == SW_OK)
-        rc = place(job, o, err);
+        rc = sw_job_place(job, o, err);
     if (rc == SW_OK)
-        rc = open_devices(job, err);
+        rc = sw_job_open_devices(job, err);
     if (rc == SW_OK)
         rc = open_data(job, err);
     if (rc == SW_OK)

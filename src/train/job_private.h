@@ -1,7 +1,9 @@
-/* A job from the inside. job.c opens and closes it, plan.c describes it, run.c sets it in motion
- * and ends it, worker.c and server.c are the roles, bp.c is one step, sums.c what its layers add
- * over the group, evaluate.c a pass without training, checkpoint.c what survives, states.c what
- * layers keep, notes.c what the main thread is told.
+/* A job from the inside. job.c opens and closes it, job_units.c says on what it runs, job_params.c
+ * what it trains, plan.c describes it, run.c sets it in motion and ends it, worker_setup.c and
+ * worker.c, server.c are the roles, replica.c a worker's parameters on a device of its own, bp.c is
+ * one step, sums.c what its layers add over the group, evaluate.c a pass without training,
+ * checkpoint.c what survives, states.c what layers keep, record.c what a step leaves behind,
+ * group.c what workers do together, notes.c what the main thread is told.
  *
  * Threads of a running job: the main thread (run.c) starts the others, tells the observer, and
  * joins them in fixed order; one thread per worker; one per server that has cores of its own (a
@@ -163,6 +165,19 @@ struct sw_job {
     int requests;      /* atomic: enum sw_job_request_kind bits */
     int wants_display; /* atomic: the main thread asks the worker for a display */
 };
+
+/* job_units.c */
+/* "cpu", "sim:gpus=4": the option, or the recipe's job.device. */
+int sw_job_choose_device(struct sw_job *job, const char *option, struct sw_err *err) SW_MUST_CHECK;
+/* Maps the machine, decides the shape, places and makes workers and servers. */
+int sw_job_place(struct sw_job *job, const struct sw_job_options *o,
+                 struct sw_err *err) SW_MUST_CHECK;
+/* Every worker's own device. */
+int sw_job_open_devices(struct sw_job *job, struct sw_err *err) SW_MUST_CHECK;
+
+/* job_params.c */
+/* The parameter table, from the training nets of all workers. */
+int sw_job_make_table(struct sw_job *job, struct sw_err *err) SW_MUST_CHECK;
 
 /* job.c */
 int sw_job_open_split(struct sw_job *job, int split, const struct sw_section *section,

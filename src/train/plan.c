@@ -106,6 +106,16 @@ static int write_choices(struct sw_job *job, struct sw_err *err)
     return job->choices ? SW_OK : sw_err_nomem(err, "the list of choices", 0);
 }
 
+/* Values and gradients that workers hold on devices of their own, beside the host's. */
+static size_t replica_bytes(const struct sw_job *job)
+{
+    size_t bytes = 0;
+    for (int p = 0; job->on_sim && p < sw_table_count(job->table); p++)
+        bytes += 2 * (size_t)sw_table_givers(job->table, p) *
+                 sw_desc_bytes(&sw_table_param(job->table, p)->layout);
+    return bytes;
+}
+
 static void describe_data(const struct sw_job *job, int split, char *out, size_t bytes)
 {
     struct sw_buf b = {0};
@@ -136,6 +146,7 @@ int sw_job_describe(struct sw_job *job, struct sw_err *err)
     p->eval_batch = job->conf->eval_batch;
     sw_table_bytes(job->table, &p->param_bytes, &p->state_bytes);
     p->state_bytes += sw_states_bytes(job);
+    p->state_bytes += replica_bytes(job);
     p->arena_bytes = arena_bytes(job);
     p->batch_bytes = sw_job_batch_bytes(job);
     p->exchange_bytes = sw_exchange_plan(job->workers[0].train);

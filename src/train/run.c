@@ -357,6 +357,15 @@ static size_t resident_bytes(void)
     return getrusage(RUSAGE_SELF, &u) == 0 ? (size_t)u.ru_maxrss * 1024 : 0;
 }
 
+/* Of the host and of all devices of their own. */
+static size_t peak_bytes(const struct sw_job *job)
+{
+    size_t bytes = sw_cpu_bytes_peak();
+    for (int i = 0; job->on_sim && i < job->placement->worker_count; i++)
+        bytes += sw_device_bytes_of(job->workers[i].device).peak;
+    return bytes;
+}
+
 static void tell_summary(struct running *r, enum sw_run_status status)
 {
     struct sw_job *job = r->job;
@@ -373,7 +382,7 @@ static void tell_summary(struct running *r, enum sw_run_status status)
                              .step_ms = NAN,
                              .lr = NAN,
                              .eta_s = NAN,
-                             .peak_bytes = sw_cpu_bytes_peak(),
+                             .peak_bytes = peak_bytes(job),
                              .rss_bytes = resident_bytes()};
     int64_t steps = w->step - w->first_step;
     if (steps > 0 && w->trained_ns > 0) {

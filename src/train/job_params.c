@@ -1,0 +1,135 @@
+/* The parameters of a job: from the nets into the table, with what the recipe says of them; and the
+ * exchange of features between the nets of a group. */
+#include "base/os.h"
+#include "base/str.h"
+#include "train/job_private.h"
+
+/* The product of the factors of all [updater PATTERN] sections that match. */
+static void override_factors(const struct sw_job *job, const char *name, double *lr, double *decay)
+{
+    for (const struct sw_section *s = sw_recipe_first(job->recipe, "updater"); s;
+         s = sw_section_next(s)) {
+        if (!s->name || !sw_str_match(s->name, name))
+            continue;
+        const struct sw_updater_override *o = s->common;
+        *lr *= o->lr_mult;
+        *decay *= o->decay_mult;
+    }
+}
+
+static const struct sw_init_conf *init_conf(const struct sw_section *section, const char *param)
+{
+    for (int i = 0; i < section->param_count; i++)
+        if (sw_str_eq(section->type[0]->params[i], param))
+            return section->param_conf[i];
+    return NULL;
+}
+
+static int add_param(struct sw_job *job, const struct sw_net *net, int p, int *index,
+                     struct sw_err *err)
+{
+    const struct sw_net_param *np = sw_net_param(net, p);
+    const struct sw_layer_param *lp = &sw_net_layer(net, np->layer)->param[np->index];
+    const struct sw_init_conf *conf = init_conf(sw_net_section(net, np->layer), lp->name);
+    struct sw_param_spec spec = {.name = np->name,
+                                 .layout = lp->layout,
+                                 .fan_in = lp->fan_in,
+                                 .owner = np->owner,
+                                 .part_first = lp->part_first,
+                                 .part_whole = lp->part_whole};
+    spec.lr_mult = spec.decay_mult = 1;
+    if (conf) {
+        spec.init = *conf;
+        spec.lr_mult = conf->lr_mult;
+        spec.decay_mult = conf->decay_mult;
+    }
+    spec.init.natural = lp->natural;
+    override_factors(job, np->name, &spec.lr_mult, &spec.decay_mult);
+    return sw_table_add(job->table, &spec, index, err);
+}
+
+int sw_job_map_params(struct sw_worker *w, int split, struct sw_err *err)
+{
+    struct sw_job *job = w->job;
+    const struct sw_net *net = split == SW_SPLIT_TRAIN ? w->train : w->eval;
+    w->param_of[split] = sw_calloc((size_t)sw_net_param_count(net) + 1, sizeof(int));
+    if (!w->param_of[split])
+        return sw_err_nomem(err, "the parameter table", 0);
+    int rc = SW_OK;
+    for (int p = 0; p < sw_net_param_count(net) && rc == SW_OK; p++) {
+        const struct sw_net_param *np = sw_net_param(net, p);
+        int64_t first = sw_net_layer(net, np->layer)->param[np->index].part_first;
+        int index = sw_table_find(job->table, np->name, first);
+        if (index < 0 && split == SW_SPLIT_EVAL)
+            return sw_err_set(err, SW_ERR_INVALID,
+                              "parameter %s is only in the evaluation net: nothing would train it",
+                              np->name);
+        if (index < 0)
+            rc = add_param(job, net, p, &index, err);
+        w->param_of[split][p] = index;
+    }
+    return rc;
+}
+
+static int meet(void *user, int worker)
+{
+    struct sw_job *job = user;
+    return sw_group_meet(&job->group, worker);
+}
+
+int sw_job_connect(struct sw_job *job, int split, struct sw_err *err)
+{
+    int workers = job->placement->worker_count;
+    struct sw_net **nets = sw_calloc((size_t)workers, sizeof(void *));
+    if (!nets)
+        return sw_err_nomem(err, "the exchange of features", (size_t)workers * sizeof(void *));
+    for (int i = 0; i < workers; i++)
+        nets[i] = split == SW_SPLIT_TRAIN ? job->workers[i].train : job->workers[i].eval;
+    int rc = sw_exchange_new(nets, workers, job->device, meet, job, &job->exchange[split], err);
+    sw_free(nets);
+    return rc;
+}
+
+/* An [updater PATTERN] that matches no parameter is a slip of the pen. */
+static int check_patterns(struct sw_job *job, struct sw_err *err)
+{
+    for (const struct sw_section *s = sw_recipe_first(job->recipe, "updater"); s;
+         s = sw_section_next(s)) {
+        bool matches = !s->name;
+        for (int p = 0; p < sw_table_count(job->table) && !matches; p++)
+            matches = sw_str_match(s->name, sw_table_param(job->table, p)->name);
+        if (matches)
+            continue;
+        sw_recipe_error(job->recipe, s, NULL, "no parameter matches '%s'", s->name);
+        if (sw_table_count(job->table) > 0)
+            sw_recipe_hint(job->recipe, "parameters are named LAYER.PARAM, such as %s",
+                           sw_table_param(job->table, 0)->name);
+    }
+    return sw_recipe_verdict(job->recipe, err);
+}
+
+int sw_job_make_table(struct sw_job *job, struct sw_err *err)
+{
+    const struct sw_section *u = sw_recipe_find(job->recipe, "updater", NULL);
+    const struct sw_cluster_conf *cluster = sw_recipe_find(job->recipe, "cluster", NULL)->common;
+    struct sw_table_args args = {
+        .device = job->device,
+        .seed = (uint64_t)job->conf->seed,
+        .updater = (const struct sw_updater *)(const void *)u->type[0],
+        .updater_conf = u->conf[0],
+        .common = u->common,
+        .schedule = u->type[1],
+        .schedule_conf = u->conf[1],
+        .horizon_steps = (uint64_t)job->horizon,
+        .slice_elements = cluster->slice_size,
+        .workers = job->placement->worker_count,
+        .servers = job->placement->server_count,
+        .rule = &sw_table_bsp,
+    };
+    int rc = sw_table_new(&args, &job->table, err);
+    for (int i = 0; i < job->placement->worker_count && rc == SW_OK; i++)
+        rc = sw_job_map_params(&job->workers[i], SW_SPLIT_TRAIN, err);
+    if (rc == SW_OK)
+        rc = check_patterns(job, err);
+    return rc == SW_OK ? sw_table_freeze(job->table, err) : rc;
+}
