@@ -71,7 +71,7 @@ static void a_worker_for_every_node_gets_its_cores(void **state)
     struct plan a = make("numa:4 core:6 pu:2", 0, 4, 4, true, false);
     static const char *const cores[] = {"0-5", "6-11", "12-17", "18-23"};
     for (int i = 0; i < 4; i++) {
-        char unit[16];
+        char unit[24];
         snprintf(unit, sizeof unit, "worker0.%d", i);
         check_row(sw_placement_worker(a.p, &a.shape, 0, i), unit, i, cores[i], 6, "all 6 cores");
         snprintf(unit, sizeof unit, "server0.%d", i);
