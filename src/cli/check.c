@@ -14,7 +14,9 @@ static const struct sw_cli_spec spec = {
     .usage = "[OPTION]... RECIPE",
     .about =
         "Checks RECIPE and prints what it would build: shapes, parameters, memory and flops of\n"
-        "every layer. With -v also sources, layout and algorithm. Writes nothing.",
+        "every layer; with several workers what the first one has, how outputs are spread\n"
+        "over them, and the connections (reshard) between. With -v also sources, layout and\n"
+        "algorithm. Writes nothing.",
     .takes = SW_CLI_ALL,
     .min_args = 1,
     .max_args = 1,

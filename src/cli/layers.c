@@ -2,6 +2,7 @@
  * recipes. */
 #include "base/json.h"
 #include "cli/cli.h"
+#include "cluster/conf.h"
 #include "data/data.h"
 #include "layers/layer.h"
 #include "param/init.h"
@@ -49,6 +50,8 @@ static const struct section {
     const struct sw_opt *opts;
 } sections[] = {
     {"job", "[job]", "steps, batch, seed, when to evaluate and to save", sw_job_opts},
+    {"cluster", "[cluster]", "how many workers and servers, and where servers live",
+     sw_cluster_opts},
     {"updater", "[updater PATTERN]", "factors for the parameters whose names match",
      sw_updater_override_opts},
 };
@@ -155,7 +158,8 @@ static const struct sw_cli_spec spec = {
     .usage = "[OPTION]... [TYPE]",
     .about =
         "Lists the types that a recipe may name: layers, updaters, learning-rate policies, data\n"
-        "formats. With TYPE (also: job, updater), its keys with range, default and meaning.",
+        "formats. With TYPE (also: job, cluster, updater), its keys with range, default and\n"
+        "meaning.",
     .takes = SW_CLI_JSON,
     .max_args = 1,
 };

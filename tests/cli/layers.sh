@@ -2,8 +2,8 @@
 . "$(dirname "$0")/lib.sh"
 
 expect 0 layers
-for type in input convolution pooling lrn inner_product activation dropout softmax_loss accuracy sgd \
-    fixed step inverse idx cifar10 synthetic; do
+for type in input convolution pooling lrn inner_product activation batch_norm dropout softmax_loss \
+    accuracy sgd fixed step inverse idx cifar10 synthetic; do
     has out "^  $type +."
     "$SW" layers "$type" >"$T/type" 2>"$T/err" || fail "layers $type"
     grep -q "^$type" "$T/type" || fail "layers $type does not name it"
@@ -15,6 +15,10 @@ for key in outputs kernel stride pad groups bias weight.init lr_mult src include
 done
 expect 0 layers job
 has out 'checkpoint_every'
+expect 0 layers cluster
+for key in framework workers_per_group servers_per_group bind_servers slice_size; do
+    has out "^  $key +"
+done
 
 # Every key of a shipped recipe's convolution is in the list.
 sed -n '/^type = convolution/,/^\[/p' "$SW_SOURCE_DIR/recipes/alexnet.ini" | grep -E '^[a-z_]+ =' |

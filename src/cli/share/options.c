@@ -21,7 +21,7 @@ static const struct sw_cli_option shared[] = {
      .arg = "DEVICE",
      .type = SW_CLI_TEXT,
      .offset = COMMON(device),
-     .help = "where to compute, instead of the recipe's job.device"},
+     .help = "cpu or sim:gpus=N,mem=SIZE, instead of the recipe's job.device"},
     {.name = "db",
      .arg = "FILE",
      .type = SW_CLI_TEXT,
@@ -45,7 +45,7 @@ static const struct sw_cli_option shared[] = {
     {.name = "oversubscribe",
      .type = SW_CLI_FLAG,
      .offset = COMMON(oversubscribe),
-     .help = "let more workers run than there are cores"},
+     .help = "let more workers run than there are cores, several on one"},
 };
 
 enum { SHARED = sizeof shared / sizeof *shared };

@@ -1,0 +1,53 @@
+#!/bin/sh
+# ctest-timeout: 60
+# CMakeLists.txt names its sources; only the folders of registries are read by CMake. A file that
+# was forgotten there would not be built at all, so every .c of src and kernels/cpu is in one or the
+# other. The checker first has to find the faults of a planted tree.
+set -eu
+
+# look ROOT: prints every file below ROOT that is not built, and every one that is named twice;
+# fails when there is one.
+look() {
+    (
+        cd "$1"
+        listed=$(sed 's/#.*//' CMakeLists.txt | tr -s ' ()' '\n' | grep -E '^(src|kernels)/.*\.c$' | sort)
+        registries=" $(sed -n 's/^singa_registry([^ ]* \([^ ]*\) .*/\1/p' CMakeLists.txt | tr '\n' ' ')"
+        faults=$(
+            printf '%s\n' "$listed" | uniq -d | sed 's/$/: named twice/'
+            find src kernels/cpu -name '*.c' | sort | while read -r file; do
+                case $registries in *" ${file%/*} "*) continue ;; esac
+                printf '%s\n' "$listed" | grep -qxF "$file" || echo "$file: not in CMakeLists.txt"
+            done
+        )
+        [ -z "$faults" ] || { printf '%s\n' "$faults" && false; }
+    )
+}
+
+planted=$(mktemp -d)
+trap 'rm -rf "$planted"' EXIT
+mkdir -p "$planted/src/base" "$planted/src/layers/deep" "$planted/kernels/cpu"
+for file in src/main.c src/base/a.c src/base/b.c src/base/ab.c src/layers/any.c \
+    src/layers/deep/any.c kernels/cpu/k.c kernels/cpu/lost.c; do
+    : >"$planted/$file"
+done
+cat >"$planted/CMakeLists.txt" <<'TEXT'
+singa_registry(types src/layers layer type prefix layers/layer.h)
+set(sources
+    src/base/ab.c src/main.c # src/base/b.c
+    kernels/cpu/k.c kernels/cpu/k.c)
+TEXT
+expected='kernels/cpu/k.c: named twice
+kernels/cpu/lost.c: not in CMakeLists.txt
+src/base/a.c: not in CMakeLists.txt
+src/base/b.c: not in CMakeLists.txt
+src/layers/deep/any.c: not in CMakeLists.txt'
+if out=$(look "$planted"); then
+    echo "the checker found nothing in a tree with faults" >&2
+    exit 1
+fi
+if [ "$out" != "$expected" ]; then
+    printf 'the checker should find\n%s\nin the planted tree and finds\n%s\n' "$expected" "$out" >&2
+    exit 1
+fi
+
+look "$SW_SOURCE_DIR"
