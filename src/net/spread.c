@@ -30,15 +30,36 @@ static const char *why_not(const struct sw_net *net, const struct sw_net_node *n
     return type->refuses_split ? type->refuses_split(node->layer.conf, net->workers) : NULL;
 }
 
+/* Why a net-wide setting leaves a layer whose columns are those of its source in rows, or NULL: the
+ * data and what reads all of its source in rows may have fewer columns than there are workers. */
+static const char *why_source_not(const struct sw_net *net, const struct sw_net_node *node)
+{
+    if (type_of(node)->split != SW_SPLIT_ELEMENTWISE)
+        return NULL;
+    while (node->layer.src_count > 0 && type_of(node)->split != SW_SPLIT_OUTPUTS)
+        node = &net->nodes[node->src[0]];
+    return why_not(net, node) ? "what it reads cannot be split by columns" : NULL;
+}
+
+/* Why the layer cannot be whole on one worker, or NULL. */
+static const char *why_not_one(const struct sw_net_node *node)
+{
+    enum sw_layer_role role = type_of(node)->role;
+    return role == SW_ROLE_NEURON  ? NULL
+           : role == SW_ROLE_INPUT ? "every worker reads its rows of the data"
+                                   : "every worker counts its own rows";
+}
+
 static enum sw_dist dist_of(struct sw_net *net, const struct sw_net_node *node)
 {
     bool own;
     enum sw_partition p = wanted(net, node, &own);
     const struct sw_layer_type *type = type_of(node);
-    bool fixed = type->role != SW_ROLE_NEURON; /* losses and metrics count each worker's own rows */
-    const char *reason = p == SW_PARTITION_COLUMNS         ? why_not(net, node)
-                         : p == SW_PARTITION_NONE && fixed ? type->split_reason
-                                                           : NULL;
+    const char *reason = p == SW_PARTITION_COLUMNS ? why_not(net, node)
+                         : p == SW_PARTITION_NONE  ? why_not_one(node)
+                                                   : NULL;
+    if (!reason && !own && p == SW_PARTITION_COLUMNS)
+        reason = why_source_not(net, node);
     bool refused = reason != NULL;
     if (refused && own)
         sw_recipe_error(net->recipe, node->section, "partition", "%s cannot: %s", type->base.name,

@@ -99,6 +99,10 @@ static int forward_layer(struct sw_worker *w, int64_t t, int i, struct sw_err *e
         rc = collect(w, w->param_of[SW_SPLIT_TRAIN][p], (uint64_t)t - 1, err);
     if (rc != SW_OK)
         return rc;
+    /* A pass begins when its values are here: looking for them is no part of it, even when the look
+     * is short. */
+    if (count > 0)
+        sw_worker_lap(w, &w->ledger.idle_ms, NULL);
     int64_t begin_ns = w->lap_ns;
     sw_slot_phase(w->slot, SW_PHASE_FORWARD, t, i, sw_net_layer(w->train, i)->name, begin_ns);
     w->pass_ms = &w->ledger.forward_ms;

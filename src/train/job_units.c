@@ -39,6 +39,12 @@ static int choose_shape(struct sw_job *job, bool one_worker, struct sw_err *err)
         rc = sw_recipe_error(job->recipe, section, "workers_per_group",
                              "%d workers cannot share a batch of %lld rows: at most %lld",
                              job->shape.workers_per_group, (long long)rows, (long long)rows);
+    if (rc == SW_OK && job->on_sim && job->shape.workers_per_group > job->sim.gpus)
+        rc = sw_recipe_error(job->recipe, section, "workers_per_group",
+                             "%d workers need a device each, but there are %d: at most %d, or say "
+                             "device sim:gpus=%d",
+                             job->shape.workers_per_group, job->sim.gpus, job->sim.gpus,
+                             job->shape.workers_per_group);
     return rc == SW_ERR_INVALID ? sw_recipe_verdict(job->recipe, err) : rc;
 }
 

@@ -76,7 +76,6 @@ static int fill_rows(struct sw_job *job, struct sw_err *err)
         fill_row(train, i, row);
         row->train = true;
         row->eval = eval && sw_net_find(eval, row->name) >= 0;
-        job->plan.flops_per_sample += row->flops_forward + row->flops_backward;
     }
     for (int i = 0; i < eval_count; i++) {
         if (sw_net_find(train, sw_net_layer(eval, i)->name) >= 0)
@@ -87,8 +86,21 @@ static int fill_rows(struct sw_job *job, struct sw_err *err)
     }
     job->plan.layer_count = n;
     job->plan.layers = job->layer_rows;
-    job->plan.flops_per_sample /= (double)job->workers[0].rows[SW_SPLIT_TRAIN];
     return SW_OK;
+}
+
+/* Of one step, by all workers: how layers are shared makes no difference. */
+static double flops_of_step(const struct sw_job *job)
+{
+    double flops = 0;
+    for (int w = 0; w < job->placement->worker_count; w++) {
+        const struct sw_net *net = job->workers[w].train;
+        for (int i = 0; i < sw_net_layer_count(net); i++) {
+            const struct sw_layer *l = sw_net_layer(net, i);
+            flops += l->flops_forward + (sw_net_has_backward(net, i) ? l->flops_backward : 0);
+        }
+    }
+    return flops;
 }
 
 /* A line per layer with a plan, and the number of threads: what decides the bits of a run. */
@@ -144,6 +156,7 @@ int sw_job_describe(struct sw_job *job, struct sw_err *err)
     p->steps = job->steps;
     p->batch = job->conf->batch;
     p->eval_batch = job->conf->eval_batch;
+    p->flops_per_sample = flops_of_step(job) / (double)job->conf->batch;
     sw_table_bytes(job->table, &p->param_bytes, &p->state_bytes);
     p->state_bytes += sw_states_bytes(job);
     p->state_bytes += replica_bytes(job);

@@ -126,53 +126,6 @@ static const char norm_recipe[] =
 
 #define norm(...) train(.recipe = norm_recipe, .oversubscribe = true, __VA_ARGS__)
 
-static double difference_of(const float *a, const float *b, size_t n)
-{
-    double squares = 0, worst = 0;
-    for (size_t i = 0; i < n; i++)
-        squares += (double)a[i] * (double)a[i];
-    double small = fmax(0.1 * sqrt(squares / (double)n), 1e-12);
-    for (size_t i = 0; i < n; i++) {
-        double d = fabs((double)a[i] - (double)b[i]) / fmax(fabs((double)a[i]), small);
-        worst = d > worst || isnan(d) ? d : worst;
-    }
-    return worst;
-}
-
-/* Largest |a - b| / max(|a|, a tenth of the tensor's root mean square) over all tensors of two
- * checkpoints, updater state and running statistics too. */
-static double difference(const char *a, const char *b)
-{
-    struct sw_st_file *fa = open_tensors(a), *fb = open_tensors(b);
-    double worst = 0;
-    size_t compared = 0;
-    assert_int_equal(sw_st_count(fa), sw_st_count(fb));
-    for (size_t i = 0; i < sw_st_count(fa); i++) {
-        const struct sw_st_entry *ea = sw_st_entry_at(fa, i), *eb = sw_st_find(fb, ea->name);
-        assert_non_null(eb);
-        assert_int_equal(ea->bytes, eb->bytes);
-        if (ea->dtype != SW_ST_F32)
-            continue;
-        float *pa = tensor_bytes(fa, ea), *pb = tensor_bytes(fb, eb);
-        double d = difference_of(pa, pb, ea->bytes / sizeof(float));
-        worst = d > worst || isnan(d) ? d : worst;
-        compared++;
-        free(pa);
-        free(pb);
-    }
-    assert_int_equal(compared, 8 + 8 + 4); /* parameters, momenta, statistics */
-    sw_st_close(fa);
-    sw_st_close(fb);
-    return worst;
-}
-
-static void assert_equal_runs(const char *a, const char *b, int64_t step)
-{
-    double d = difference(checkpoint_path(a, step), checkpoint_path(b, step));
-    if (!(d <= 1e-4))
-        fail_msg("%s and %s differ by %.3g after %lld steps", a, b, d, (long long)step);
-}
-
 static void workers_with_uneven_rows_equal_one(void **state)
 {
     (void)state;

@@ -140,6 +140,8 @@ struct trial {
     const char *checkpoint;   /* another file to go on from, or NULL */
     int64_t trace_capacity;
     bool oversubscribe; /* more workers than cores */
+    const char *device, *framework;
+    double stall_s;
     struct sw_display_policy display;
     void (*before)(struct trial *t); /* between opening and running */
     void (*on_event)(struct trial *t, const struct sw_job_event *e);
@@ -198,6 +200,9 @@ static inline int trial_open(struct trial *t)
                                .db = t->db ? t->db : db,
                                .init_from = t->init_from,
                                .steps = t->steps,
+                               .device = t->device,
+                               .framework = t->framework,
+                               .stall_s = t->stall_s,
                                .command = "test",
                                .display = t->display,
                                .oversubscribe = t->oversubscribe,
@@ -340,6 +345,65 @@ static inline void assert_same_tensors_(const char *a, const char *b, const char
     if (name)
         print_error("%s and %s differ in %s\n", a, b, name);
     _assert_true(name == NULL, "the same tensors", file, line);
+}
+
+/* Largest |a - b| / max(|a|, a tenth of the root mean square of a). */
+static inline double difference_of(const float *a, const float *b, size_t n)
+{
+    double squares = 0, worst = 0;
+    for (size_t i = 0; i < n; i++)
+        squares += (double)a[i] * (double)a[i];
+    double small = fmax(0.1 * sqrt(squares / (double)n), 1e-12);
+    for (size_t i = 0; i < n; i++) {
+        double d = fabs((double)a[i] - (double)b[i]) / fmax(fabs((double)a[i]), small);
+        worst = d > worst || isnan(d) ? d : worst;
+    }
+    return worst;
+}
+
+/* The same over all tensors of two checkpoints, which have the same names and shapes: updater state
+ * and running statistics too. `worst` (may be NULL, 256 bytes) names the tensor. */
+static inline double difference_at(const char *a, const char *b, char *where)
+{
+    struct sw_st_file *fa = open_tensors(a), *fb = open_tensors(b);
+    double worst = 0;
+    size_t compared = 0;
+    assert_int_equal(sw_st_count(fa), sw_st_count(fb));
+    for (size_t i = 0; i < sw_st_count(fa); i++) {
+        const struct sw_st_entry *ea = sw_st_entry_at(fa, i), *eb = sw_st_find(fb, ea->name);
+        assert_non_null(eb);
+        assert_int_equal(ea->ndim, eb->ndim);
+        assert_memory_equal(ea->shape, eb->shape, (size_t)ea->ndim * sizeof *ea->shape);
+        if (ea->dtype != SW_ST_F32)
+            continue;
+        float *pa = tensor_bytes(fa, ea), *pb = tensor_bytes(fb, eb);
+        double d = difference_of(pa, pb, ea->bytes / sizeof(float));
+        if (where && (d > worst || isnan(d)))
+            snprintf(where, 256, "%s", ea->name);
+        worst = d > worst || isnan(d) ? d : worst;
+        compared++;
+        free(pa);
+        free(pb);
+    }
+    assert_true(compared > 0);
+    sw_st_close(fa);
+    sw_st_close(fb);
+    return worst;
+}
+
+static inline double difference(const char *a, const char *b)
+{
+    return difference_at(a, b, NULL);
+}
+
+/* By the metric of equality of parallel and single runs. */
+static inline void assert_equal_runs(const char *a, const char *b, int64_t step)
+{
+    char where[256] = "";
+    double d = difference_at(checkpoint_path(a, step), checkpoint_path(b, step), where);
+    if (!(d <= 1e-4))
+        fail_msg("%s and %s differ by %.3g in %s after %lld steps", a, b, d, where,
+                 (long long)step);
 }
 
 /* Files of a run's folder with that in their names. */

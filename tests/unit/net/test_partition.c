@@ -1,0 +1,273 @@
+/* The arithmetic of partitioning: what moves between two ways of spreading an output covers what is
+ * needed, once; a gradient goes the way back; and the floats are those of the movement table. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "net/partition.h"
+#include <string.h>
+
+enum { MOST_WORKERS = 5, SIDE = 60 };
+
+/* Nothing starts from full: an output is computed once. */
+static const enum sw_dist starts[] = {SW_DIST_ROWS, SW_DIST_COLUMNS, SW_DIST_ONE};
+enum { STARTS = sizeof starts / sizeof *starts };
+
+/* 60 divides by 1 to 5; the others do not, or have fewer rows or columns than workers. */
+static const struct {
+    int rows, columns;
+} sizes[] = {{60, 60}, {50, 3}, {7, 11}, {3, 60}, {1, 1}, {13, 2}, {60, 1}};
+
+struct change {
+    enum sw_dist from, to;
+    bool backward;
+    int64_t rows, columns;
+    int workers;
+};
+
+static struct sw_rect piece_of(const struct change *c, int from, int to)
+{
+    return sw_movement(c->from, c->to, c->backward, c->rows, c->columns, c->workers, from, to);
+}
+
+static void each_change(void (*check)(const struct change *c))
+{
+    for (int a = 0; a < STARTS; a++)
+        for (int b = 0; b < SW_DISTS; b++)
+            for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++)
+                for (int workers = 1; workers <= MOST_WORKERS; workers++)
+                    for (int backward = 0; backward <= 1; backward++)
+                        check(&(struct change){.from = starts[a],
+                                               .to = (enum sw_dist)b,
+                                               .backward = backward,
+                                               .rows = sizes[s].rows,
+                                               .columns = sizes[s].columns,
+                                               .workers = workers});
+}
+
+/* ---- parts ---- */
+
+static void parts_are_equal_as_can_be_the_larger_ones_first(void **state)
+{
+    (void)state;
+    for (int64_t total = 0; total <= 70; total++)
+        for (int parts = 1; parts <= 9; parts++) {
+            int64_t next = 0, before = INT64_MAX;
+            for (int i = 0; i < parts; i++) {
+                int64_t first, count;
+                sw_part(total, parts, i, &first, &count);
+                assert_int_equal(first, next);
+                assert_true(count <= before);
+                assert_true(count == total / parts || count == total / parts + 1);
+                next += count;
+                before = count;
+            }
+            assert_int_equal(next, total);
+        }
+    static const int64_t fifty[] = {17, 17, 16}, hundred[] = {34, 33, 33};
+    for (int i = 0; i < 3; i++) {
+        int64_t first, count;
+        sw_part(50, 3, i, &first, &count);
+        assert_int_equal(count, fifty[i]);
+        sw_part(100, 3, i, &first, &count);
+        assert_int_equal(count, hundred[i]);
+    }
+}
+
+/* ---- what moves ---- */
+
+static void count_cells(int (*cells)[SIDE], const struct sw_rect *r)
+{
+    for (int64_t i = r->row; i < r->row + r->rows; i++)
+        for (int64_t j = r->column; j < r->column + r->columns; j++) {
+            assert_in_range(i, 0, SIDE - 1);
+            assert_in_range(j, 0, SIDE - 1);
+            cells[i][j]++;
+        }
+}
+
+static bool lies_in(const struct sw_rect *r, int64_t i, int64_t j)
+{
+    return i >= r->row && i < r->row + r->rows && j >= r->column && j < r->column + r->columns;
+}
+
+/* What a worker gets from all (itself too) is what it is to have: each cell once, or where parts of
+ * a sum come together, once from everybody. */
+static void check_cover(const struct change *c)
+{
+    bool sum = c->backward && c->to == SW_DIST_FULL;
+    for (int k = 0; k < c->workers; k++) {
+        int cells[SIDE][SIDE] = {{0}};
+        struct sw_rect want =
+            sw_dist_rect(c->backward ? c->from : c->to, c->rows, c->columns, c->workers, k);
+        for (int j = 0; j < c->workers; j++) {
+            struct sw_rect piece = piece_of(c, j, k);
+            if (!sw_rect_is_empty(&piece))
+                count_cells(cells, &piece);
+        }
+        for (int i = 0; i < c->rows; i++)
+            for (int j = 0; j < c->columns; j++)
+                assert_int_equal(cells[i][j], !lies_in(&want, i, j) ? 0 : sum ? c->workers : 1);
+    }
+}
+
+static void every_worker_gets_what_it_needs_once(void **state)
+{
+    (void)state;
+    each_change(check_cover);
+}
+
+/* Nobody sends what it has not got. */
+static void check_senders(const struct change *c)
+{
+    for (int j = 0; j < c->workers; j++) {
+        struct sw_rect has =
+            sw_dist_rect(c->backward ? c->to : c->from, c->rows, c->columns, c->workers, j);
+        for (int k = 0; k < c->workers; k++) {
+            struct sw_rect piece = piece_of(c, j, k), both = sw_rect_meet(&piece, &has);
+            if (!sw_rect_is_empty(&piece))
+                assert_memory_equal(&piece, &both, sizeof piece);
+        }
+    }
+}
+
+static void nobody_sends_what_it_has_not_got(void **state)
+{
+    (void)state;
+    each_change(check_senders);
+}
+
+/* The gradient of what j sends to k comes back from k to j. */
+static void check_transpose(const struct change *c)
+{
+    struct change back = *c;
+    back.backward = !c->backward;
+    for (int j = 0; j < c->workers; j++)
+        for (int k = 0; k < c->workers; k++) {
+            struct sw_rect there = piece_of(c, j, k), again = piece_of(&back, k, j);
+            assert_int_equal(sw_rect_is_empty(&there), sw_rect_is_empty(&again));
+            if (!sw_rect_is_empty(&there))
+                assert_memory_equal(&there, &again, sizeof there);
+        }
+}
+
+static void a_gradient_goes_back_the_way_the_output_came(void **state)
+{
+    (void)state;
+    each_change(check_transpose);
+}
+
+/* Before and after, all outputs together are the whole. */
+static void parts_of_a_spread_make_the_whole(void **state)
+{
+    (void)state;
+    for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++)
+        for (int workers = 1; workers <= MOST_WORKERS; workers++)
+            for (int d = 0; d < SW_DISTS; d++) {
+                int cells[SIDE][SIDE] = {{0}};
+                for (int i = 0; i < workers; i++) {
+                    struct sw_rect r =
+                        sw_dist_rect((enum sw_dist)d, sizes[s].rows, sizes[s].columns, workers, i);
+                    if (!sw_rect_is_empty(&r))
+                        count_cells(cells, &r);
+                }
+                for (int i = 0; i < sizes[s].rows; i++)
+                    for (int j = 0; j < sizes[s].columns; j++)
+                        assert_int_equal(cells[i][j], d == SW_DIST_FULL ? workers : 1);
+            }
+}
+
+/* ---- the table ---- */
+
+/* Bd(K-1) and Bd(K-1)/K, written out once more. */
+static int64_t floats_of(const struct change *c)
+{
+    int64_t all = c->rows * c->columns, others = c->workers - 1;
+    if (c->to == SW_DIST_FULL)
+        return all * others;
+    return c->to == c->from ? 0 : all * others / c->workers;
+}
+
+static void check_floats(const struct change *c)
+{
+    const struct sw_movement_cell *cell = sw_movement_cell(c->from, c->to);
+    int64_t moved = 0, all = c->rows * c->columns;
+    bool divides = c->rows % c->workers == 0 && c->columns % c->workers == 0;
+    for (int j = 0; j < c->workers; j++)
+        for (int k = 0; k < c->workers; k++) {
+            struct sw_rect piece = piece_of(c, j, k);
+            if (j != k && !sw_rect_is_empty(&piece))
+                moved += piece.rows * piece.columns;
+        }
+    if (divides) {
+        assert_int_equal(moved, floats_of(c));
+        assert_int_equal(moved, all * cell->k_minus_1 * (c->workers - 1) +
+                                    all * cell->k_minus_1_over_k * (c->workers - 1) / c->workers);
+    }
+    /* Whoever needs everything gets it but for its own part, whether it divides or not. */
+    if (c->to == SW_DIST_FULL)
+        assert_int_equal(moved, all * (c->workers - 1));
+}
+
+static void floats_are_those_of_the_table(void **state)
+{
+    (void)state;
+    each_change(check_floats);
+}
+
+static const char *transpose_of(const char *operation)
+{
+    static const char *const pairs[][2] = {{"all-gather", "reduce-scatter"},
+                                           {"gather", "scatter"},
+                                           {"broadcast", "reduce"},
+                                           {"all-to-all", "all-to-all"},
+                                           {"none", "none"}};
+    for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++)
+        for (int k = 0; k < 2; k++)
+            if (strcmp(pairs[i][k], operation) == 0)
+                return pairs[i][!k];
+    fail_msg("there is no operation %s", operation);
+    return NULL;
+}
+
+static void backward_operations_are_transposes(void **state)
+{
+    (void)state;
+    for (int a = 0; a < STARTS; a++)
+        for (int b = 0; b < SW_DISTS; b++) {
+            const struct sw_movement_cell *cell = sw_movement_cell(starts[a], (enum sw_dist)b);
+            assert_non_null(cell->forward);
+            assert_string_equal(cell->backward, transpose_of(cell->forward));
+            /* Where both ways start from something, the way back is the other cell. */
+            if (b != SW_DIST_FULL)
+                assert_string_equal(cell->backward,
+                                    sw_movement_cell((enum sw_dist)b, starts[a])->forward);
+            assert_int_equal(strcmp(cell->forward, "none") == 0, (int)starts[a] == b);
+        }
+}
+
+static void ways_of_spreading_have_names(void **state)
+{
+    (void)state;
+    static const char *const names[SW_DISTS] = {"rows", "columns", "full", "one"};
+    for (int d = 0; d < SW_DISTS; d++)
+        assert_string_equal(sw_dist_name((enum sw_dist)d), names[d]);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(parts_are_equal_as_can_be_the_larger_ones_first),
+        cmocka_unit_test(every_worker_gets_what_it_needs_once),
+        cmocka_unit_test(nobody_sends_what_it_has_not_got),
+        cmocka_unit_test(a_gradient_goes_back_the_way_the_output_came),
+        cmocka_unit_test(parts_of_a_spread_make_the_whole),
+        cmocka_unit_test(floats_are_those_of_the_table),
+        cmocka_unit_test(backward_operations_are_transposes),
+        cmocka_unit_test(ways_of_spreading_have_names),
+    };
+    return cmocka_run_group_tests_name("partition", tests, NULL, NULL);
+}

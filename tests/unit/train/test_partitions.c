@@ -1,0 +1,540 @@
+/* ctest-labels: threads
+ * ctest-timeout: 120
+ * Nets whose layers are split by columns, by rows, or whole on one worker, in any mixture, on cpu
+ * and sim, train to what one worker trains; every worker holds and computes its part, and the
+ * features that move are those of the movement table. */
+#include "workers_support.h"
+
+enum { STEPS = 10, LAYERS = 11, MOST_WORKERS = 3, BATCH = 25 };
+
+/* The layers that can be shared in more than one way, in order; and what layers above them read. */
+static const struct {
+    const char *name;
+    bool columns; /* can be split by columns */
+    bool whole;   /* a column then needs all of its source */
+} layers[LAYERS] = {{"conv1", true, true},  {"act1", true, false}, {"norm1", false, false},
+                    {"pool1", true, false}, {"conv2", true, true}, {"pool2", true, false},
+                    {"relu2", true, false}, {"fc1", true, true},   {"act3", true, false},
+                    {"drop", true, false},  {"fc2", true, true}};
+
+enum way { UNSET = -1, ROWS, COLUMNS, ONE };
+static const char *const keys[] = {"0", "1", "none"}, *const spreads[] = {"rows", "columns", "one"};
+
+struct mixture {
+    int workers;
+    enum way wide, way[LAYERS];
+};
+
+static enum way way_of(const struct mixture *m, int layer)
+{
+    if (m->way[layer] != UNSET)
+        return m->way[layer];
+    return m->wide == COLUMNS && !layers[layer].columns ? ROWS : m->wide;
+}
+
+/* ---- one worker, with which all others are compared ---- */
+
+struct figures {
+    int64_t params;
+    double forward, backward;
+    int64_t channels, inner; /* of the output: columns, and values of each */
+};
+static struct figures whole[LAYERS], whole_image;
+static double whole_flops_per_sample;
+
+static struct figures figures_of(const struct sw_net *net, const char *name)
+{
+    const struct sw_layer *l = sw_net_layer(net, sw_net_find(net, name));
+    struct figures f = {.forward = l->flops_forward,
+                        .backward = l->flops_backward,
+                        .channels = l->dst.desc.dim[1],
+                        .inner = 1};
+    for (int p = 0; p < l->param_count; p++)
+        f.params += sw_desc_count(&l->param[p].layout);
+    for (int i = 2; i < l->dst.desc.ndim; i++)
+        f.inner *= l->dst.desc.dim[i];
+    return f;
+}
+
+static void note_figures(struct trial *t)
+{
+    for (int i = 0; i < LAYERS; i++)
+        whole[i] = figures_of(t->job->workers[0].train, layers[i].name);
+    whole_image = figures_of(t->job->workers[0].train, "image");
+    whole_flops_per_sample = sw_job_plan(t->job)->flops_per_sample;
+}
+
+static int begin(void **state)
+{
+    int rc = home_begin(state);
+    grouped(.name = "one", .steps = STEPS, .before = note_figures);
+    return rc;
+}
+
+/* ---- what a job is made of ---- */
+
+static double share_of(int64_t total, int parts, int i)
+{
+    int64_t first, count;
+    sw_part(total, parts, i, &first, &count);
+    return (double)count / (double)total;
+}
+
+static void assert_figure(const char *layer, const char *what, double is, double should)
+{
+    if (!(fabs(is - should) <= 1e-9 * fabs(should)))
+        fail_msg("%s: %s is %.17g, not %.17g", layer, what, is, should);
+}
+
+/* Every worker holds and computes the part that is its own. */
+static void assert_parts(const struct sw_job *job, const struct mixture *m)
+{
+    for (int i = 0; i < LAYERS; i++)
+        for (int w = 0; w < m->workers; w++) {
+            const struct sw_net *net = job->workers[w].train;
+            const char *name = layers[i].name;
+            int index = sw_net_find(net, name);
+            enum way way = way_of(m, i);
+            struct figures f = figures_of(net, name);
+            double rows = share_of(BATCH, m->workers, w),
+                   columns = share_of(whole[i].channels, m->workers, w);
+            double share = way == ROWS ? rows : way == COLUMNS ? columns : w == 0;
+            assert_string_equal(sw_net_spread_name(net, index), spreads[way]);
+            assert_int_equal(sw_net_is_absent(net, index), way == ONE && w != 0);
+            assert_figure(name, "params", (double)f.params,
+                          (double)whole[i].params * (way == ROWS ? 1 : share));
+            assert_figure(name, "flops forward", f.forward, whole[i].forward * share);
+            assert_figure(name, "flops backward", f.backward, whole[i].backward * share);
+        }
+    assert_figure("net", "flops per sample", sw_job_plan(job)->flops_per_sample,
+                  whole_flops_per_sample);
+}
+
+/* ---- what moves ---- */
+
+/* Values that worker w has of rows x channels x inner. */
+static int64_t part_of(enum way way, const struct figures *f, int workers, int w, bool columns_too,
+                       enum way other)
+{
+    int64_t first, rows = BATCH, channels = f->channels;
+    for (int k = 0; k < 1 + columns_too; k++) {
+        enum way now = k ? other : way;
+        if (now == ROWS)
+            sw_part(BATCH, workers, w, &first, &rows);
+        else if (now == COLUMNS)
+            sw_part(f->channels, workers, w, &first, &channels);
+        else if (w != 0)
+            return 0;
+    }
+    return rows * channels * f->inner;
+}
+
+/* Floats of one connection, one way: everything but what is there already. */
+static int64_t floats_between(enum way from, enum way to, bool full, const struct figures *f,
+                              int workers)
+{
+    int64_t all = BATCH * f->channels * f->inner, stay = 0;
+    if (full)
+        return all * (workers - 1);
+    for (int w = 0; w < workers; w++)
+        stay += part_of(from, f, workers, w, true, to);
+    return all - stay;
+}
+
+/* All connections of the chain: each layer and the loss behind the last one. */
+static int64_t bytes_of(const struct mixture *m)
+{
+    int64_t floats = 0;
+    enum way before = ROWS;
+    for (int i = 0; i <= LAYERS; i++) {
+        const struct figures *f = i == 0 ? &whole_image : &whole[i - 1];
+        enum way way = i < LAYERS ? way_of(m, i) : ROWS;
+        bool full = i < LAYERS && way == COLUMNS && layers[i].whole;
+        if (full || way != before)
+            /* The data have no gradient that would go back. */
+            floats += floats_between(before, way, full, f, m->workers) * (i == 0 ? 1 : 2);
+        before = way;
+    }
+    return floats * (int64_t)sizeof(float);
+}
+
+static void assert_traffic(const struct mixture *m, const char *run)
+{
+    int id = run_id(run);
+    int64_t expected = bytes_of(m);
+    for (int step = 1; step <= STEPS; step += STEPS - 1)
+        assert_int_equal((int64_t)ask("SELECT coalesce(sum(bytes), 0) FROM link_traffic WHERE "
+                                      "run_id = %d AND step = %d AND kind = 'feature'",
+                                      id, step),
+                         expected);
+    assert_int_equal((int)ask("SELECT count(*) FROM link_traffic WHERE run_id = %d AND "
+                              "kind = 'feature' AND from_unit = to_unit",
+                              id),
+                     0);
+    assert_int_equal((int)ask("SELECT count(*) FROM step_time WHERE run_id = %d", id),
+                     STEPS * m->workers);
+}
+
+/* ---- runs ---- */
+
+static const struct mixture *under_way;
+
+static void check_parts(struct trial *t)
+{
+    assert_parts(t->job, under_way);
+}
+
+/* The settings of a mixture as --set texts. */
+struct mixture_sets {
+    int count;
+    char text[TRIAL_SETS][48];
+};
+
+static void put_sets(const struct mixture *m, struct mixture_sets *s, struct trial *t)
+{
+    s->count = 0;
+    snprintf(s->text[s->count++], sizeof s->text[0], "cluster.workers_per_group=%d", m->workers);
+    snprintf(s->text[s->count++], sizeof s->text[0], "job.partition=%s", keys[m->wide]);
+    for (int i = 0; i < LAYERS; i++)
+        if (m->way[i] != UNSET)
+            snprintf(s->text[s->count++], sizeof s->text[0], "layer.%s.partition=%s",
+                     layers[i].name, keys[m->way[i]]);
+    assert_true(s->count <= TRIAL_SETS);
+    for (int i = 0; i < s->count; i++)
+        t->sets[i] = s->text[i];
+}
+
+static void print_mixture(const struct mixture *m)
+{
+    print_error("%d workers, net-wide %s:", m->workers, keys[m->wide]);
+    for (int i = 0; i < LAYERS; i++)
+        if (m->way[i] != UNSET)
+            print_error(" %s=%s", layers[i].name, keys[m->way[i]]);
+    print_error("\n");
+}
+
+static void run_mixture(const struct mixture *m, const char *name, const char *device)
+{
+    struct trial t = {.recipe = workers_recipe,
+                      .name = name,
+                      .oversubscribe = true,
+                      .steps = STEPS,
+                      .device = device,
+                      .before = check_parts};
+    struct mixture_sets sets;
+    put_sets(m, &sets, &t);
+    under_way = m;
+    char where[256] = "";
+    if (trial_go(&t) != SW_OK) {
+        print_mixture(m);
+        fail_msg("%s: %s", name, t.err.text);
+    }
+    double d = difference_at(checkpoint_path("one", STEPS), checkpoint_path(name, STEPS), where);
+    if (!(d <= 1e-4)) {
+        print_mixture(m);
+        fail_msg("%s differs by %.3g in %s", name, d, where);
+    }
+    double loss[2];
+    for (int i = 0; i < 2; i++)
+        loss[i] = ask("SELECT value FROM metrics WHERE run_id = %d AND split = 'test' AND "
+                      "name = 'loss' AND step = %d",
+                      run_id(i ? name : "one"), STEPS);
+    assert_true(fabs(loss[0] - loss[1]) < 1e-4);
+    assert_traffic(m, name);
+}
+
+static struct mixture wide(int workers, enum way way)
+{
+    struct mixture m = {.workers = workers, .wide = way};
+    for (int i = 0; i < LAYERS; i++)
+        m.way[i] = UNSET;
+    return m;
+}
+
+static const char *const sims[] = {"", "sim:gpus=1,mem=64MiB", "sim:gpus=2,mem=64MiB",
+                                   "sim:gpus=3,mem=64MiB"};
+
+static void net_wide_settings_equal_one_worker(void **state)
+{
+    (void)state;
+    for (int workers = 2; workers <= MOST_WORKERS; workers++)
+        for (int way = ROWS; way <= ONE; way++) {
+            char name[32];
+            struct mixture m = wide(workers, (enum way)way);
+            snprintf(name, sizeof name, "cpu-%d-%s", workers, keys[way]);
+            run_mixture(&m, name, NULL);
+            if (workers == 2 || way == COLUMNS) {
+                snprintf(name, sizeof name, "sim-%d-%s", workers, keys[way]);
+                run_mixture(&m, name, sims[workers]);
+            }
+        }
+}
+
+/* LeNet's way: one layer split, the others in rows. */
+static void each_layer_alone_equals_one_worker(void **state)
+{
+    (void)state;
+    for (int i = 0; i < LAYERS; i++)
+        for (int way = COLUMNS; way <= ONE; way++) {
+            char name[32];
+            struct mixture m = wide(2 + (i + way) % 2, ROWS);
+            if (way == COLUMNS && !layers[i].columns)
+                continue;
+            m.way[i] = (enum way)way;
+            snprintf(name, sizeof name, "%s-%s", layers[i].name, keys[way]);
+            run_mixture(&m, name, NULL);
+        }
+}
+
+/* Draws depend on the seed alone. */
+static int draw(uint64_t *word, int count)
+{
+    *word = *word * 6364136223846793005u + 1442695040888963407u;
+    return (int)(*word >> 33) % count;
+}
+
+static struct mixture draw_mixture(uint64_t seed)
+{
+    uint64_t word = seed * 977 + 5;
+    struct mixture m = wide(2 + draw(&word, MOST_WORKERS - 1), (enum way)draw(&word, 3));
+    for (int i = 0; i < LAYERS; i++) {
+        m.way[i] = (enum way)(draw(&word, 4) - 1);
+        if (m.way[i] == COLUMNS && !layers[i].columns)
+            m.way[i] = ONE;
+    }
+    return m;
+}
+
+static void draw_and_run(uint64_t from, uint64_t to, bool on_sim)
+{
+    for (uint64_t seed = from; seed < to; seed++) {
+        char name[32];
+        struct mixture m = draw_mixture(seed);
+        snprintf(name, sizeof name, "draw-%d", (int)seed);
+        run_mixture(&m, name, on_sim ? sims[m.workers] : NULL);
+    }
+}
+
+static void random_mixtures_equal_one_worker(void **state)
+{
+    (void)state;
+    draw_and_run(0, 24, false);
+}
+
+static void random_mixtures_on_sim_equal_one_worker(void **state)
+{
+    (void)state;
+    draw_and_run(100, 108, true);
+}
+
+static void split_runs_have_the_same_bits(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 200; seed < 203; seed++) {
+        struct mixture m = draw_mixture(seed);
+        run_mixture(&m, "first", NULL);
+        run_mixture(&m, "second", NULL);
+        run_mixture(&m, "on-sim", sims[m.workers]);
+        assert_same_tensors(checkpoint_path("first", STEPS), checkpoint_path("second", STEPS));
+        run_mixture(&m, "on-sim-again", sims[m.workers]);
+        assert_same_tensors(checkpoint_path("on-sim", STEPS),
+                            checkpoint_path("on-sim-again", STEPS));
+    }
+}
+
+/* The tensors are whole (assert_equal_runs compares shapes), so another partition reads them. */
+static void split_runs_resume_under_other_partitions(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *from, *to;
+        int workers_before, workers;
+    } cases[] = {{"1", "none", 2, 3}, {"none", "1", 3, 2}, {"1", "0", 3, 1}, {"0", "1", 1, 3}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char name[32], before[32], after[32];
+        snprintf(name, sizeof name, "resumed-%zu", i);
+        snprintf(before, sizeof before, "job.partition=%s", cases[i].from);
+        snprintf(after, sizeof after, "job.partition=%s", cases[i].to);
+        grouped(.name = name, .steps = 4, .sets = {workers_set[cases[i].workers_before], before});
+        grouped(.resume = name, .resume_step = 4, .steps = STEPS,
+                .sets = {workers_set[cases[i].workers], after});
+        assert_equal_runs("one", name, STEPS);
+    }
+    /* The same partition: the same bits. */
+    grouped(.name = "straight", .steps = STEPS, .sets = {workers_set[2], "job.partition=1"});
+    grouped(.name = "half", .steps = 4, .sets = {workers_set[2], "job.partition=1"});
+    grouped(.resume = "half", .resume_step = 4, .steps = STEPS);
+    assert_same_tensors(checkpoint_path("straight", STEPS), checkpoint_path("half", STEPS));
+}
+
+/* ---- batch_norm among split layers ---- */
+
+static const char norm_recipe[] = WORKERS_JOB DATA_SECTIONS UPDATER_SECTIONS
+    "[layer image]\ntype = input\nfield = image\n[layer label]\ntype = input\nfield = label\n"
+    "[layer conv1]\ntype = convolution\nsrc = image\noutputs = 12\nkernel = 3\nbias = no\n"
+    "[layer bn1]\ntype = batch_norm\nsrc = conv1\n"
+    "[layer act1]\ntype = activation\nsrc = bn1\nfunction = tanh\n"
+    "[layer pool1]\ntype = pooling\nsrc = act1\nmethod = avg\nkernel = 2\nstride = 2\n"
+    "[layer fc1]\ntype = inner_product\nsrc = pool1\noutputs = 24\nbias = no\n"
+    "[layer bn2]\ntype = batch_norm\nsrc = fc1\n"
+    "[layer act2]\ntype = activation\nsrc = bn2\nfunction = tanh\n"
+    "[layer fc2]\ntype = inner_product\nsrc = act2\noutputs = 4\n"
+    "[layer loss]\ntype = softmax_loss\nsrc = fc2, label\n";
+
+static void batch_norm_among_split_layers_equals_one_worker(void **state)
+{
+    (void)state;
+    static const char *const sets[][3] = {
+        {"job.partition=1"},
+        {"job.partition=none"},
+        {"job.partition=1", "layer.bn1.partition=none"},
+        {"layer.bn2.partition=none", "layer.conv1.partition=1"},
+        {"job.partition=none", "layer.bn1.partition=0", "layer.fc1.partition=1"}};
+    train(.recipe = norm_recipe, .name = "norm", .steps = STEPS);
+    for (size_t i = 0; i < sizeof sets / sizeof *sets; i++)
+        for (int workers = 2; workers <= 3; workers++) {
+            char name[32];
+            snprintf(name, sizeof name, "norm-%zu-%d", i, workers);
+            train(.recipe = norm_recipe, .name = name, .steps = STEPS, .oversubscribe = true,
+                  .device = workers == 2 && i < 3 ? sims[2] : NULL,
+                  .sets = {workers_set[workers], sets[i][0], sets[i][1], sets[i][2]});
+            assert_equal_runs("norm", name, STEPS);
+        }
+}
+
+/* ---- what cannot be ---- */
+
+static void per_layer_keys_that_cannot_be_met_are_errors(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *sets[3], *says;
+        int workers;
+    } cases[] = {
+        {{"layer.norm1.partition=1"}, "lrn cannot: it normalises across channels", 2},
+        {{"layer.loss.partition=1"}, "softmax_loss cannot: a row's loss needs all its scores", 2},
+        {{"layer.loss.partition=none"}, "softmax_loss cannot: every worker counts its own rows", 2},
+        {{"layer.image.partition=none"},
+         "input cannot: every worker reads its rows of the data",
+         2},
+        {{"layer.image.partition=1"}, "input cannot: every worker reads its rows of the data", 2},
+        {{"layer.conv2.partition=1", "layer.conv2.groups=2"},
+         "convolution cannot: its groups of channels do not line up",
+         2},
+        {{"layer.fc2.partition=1", "layer.fc2.outputs=3", "data.train.classes=3"},
+         "inner_product cannot: it has fewer outputs than there are workers",
+         4},
+        {{"layer.conv1.partition=1", "layer.conv1.outputs=2"},
+         "convolution cannot: it has fewer outputs than there are workers",
+         3},
+        {{"layer.act1.partition=1", "layer.conv1.outputs=2"},
+         "the 2 columns of its source cannot be split over 3 workers: use partition = 0",
+         3},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct trial t = {.recipe = workers_recipe,
+                          .oversubscribe = true,
+                          .sets = {workers_set[cases[i].workers], cases[i].sets[0],
+                                   cases[i].sets[1], cases[i].sets[2]}};
+        if (trial_open(&t) != SW_ERR_INVALID)
+            fail_msg("case %zu: %d %s", i, t.rc, t.err.text);
+        if (!strstr(sw_buf_text(&t.messages), cases[i].says))
+            fail_msg("\"%s\" has not \"%s\"", sw_buf_text(&t.messages), cases[i].says);
+        trial_close(&t);
+    }
+}
+
+static void assert_notes(const char *const *sets, const char *const *has,
+                         const char *const *has_not)
+{
+    struct trial t = {.recipe = workers_recipe, .oversubscribe = true};
+    for (int i = 0; sets[i]; i++)
+        t.sets[i] = sets[i];
+    if (trial_open(&t) != SW_OK)
+        fail_msg("%s", t.err.text);
+    const char *notes = sw_job_plan(t.job)->notes;
+    for (; *has; has++)
+        if (!strstr(notes, *has))
+            fail_msg("\"%s\" has not \"%s\"", notes, *has);
+    for (; *has_not; has_not++)
+        if (strstr(notes, *has_not))
+            fail_msg("\"%s\" has \"%s\"", notes, *has_not);
+    trial_close(&t);
+}
+
+static void net_wide_settings_fall_back_and_say_so(void **state)
+{
+    (void)state;
+    assert_notes((const char *[]){workers_set[2], "job.partition=1", NULL},
+                 (const char *[]){"layer norm1 is split by rows: it normalises across channels",
+                                  "layer loss is split by rows: a row's loss needs all", NULL},
+                 (const char *[]){"conv1", "pool1", "fc2", NULL});
+    /* fc2 has 3 outputs for 4 workers; what reads it has no more columns. */
+    static const char *const sets[] = {"cluster.workers_per_group=4", "job.partition=1",
+                                       "layer.fc1.outputs=3", NULL};
+    assert_notes(sets,
+                 (const char *[]){"layer fc1 is split by rows: it has fewer outputs",
+                                  "layer act3 is split by rows: what it reads cannot",
+                                  "layer drop is split by rows: what it reads cannot", NULL},
+                 (const char *[]){"layer fc2", "layer relu2", NULL});
+    grouped(.name = "narrow", .steps = 2, .sets = {sets[0], sets[1], sets[2]});
+    grouped(.name = "narrow-one", .steps = 2, .sets = {sets[2]});
+    assert_equal_runs("narrow-one", "narrow", 2);
+    assert_notes((const char *[]){workers_set[2], "job.partition=none", NULL},
+                 (const char *[]){"layer loss is split by rows: every worker counts", NULL},
+                 (const char *[]){"norm1", "image", NULL});
+    /* Nothing to say: one worker, or nothing asked for. */
+    assert_notes((const char *[]){"job.partition=1", workers_set[1], NULL}, (const char *[]){NULL},
+                 (const char *[]){"layer", NULL});
+    assert_notes((const char *[]){workers_set[2], NULL}, (const char *[]){NULL},
+                 (const char *[]){"layer", NULL});
+}
+
+/* Connections are rows of the plan like other layers. */
+static void connections_are_part_of_the_plan(void **state)
+{
+    (void)state;
+    struct trial t = {
+        .recipe = workers_recipe,
+        .oversubscribe = true,
+        .sets = {workers_set[2], "layer.fc1.partition=1", "layer.conv2.partition=none"}};
+    static const struct {
+        const char *name, *spread, *operation;
+    } rows[] = {{"pool1:one", "one", "gather"},
+                {"conv2:rows", "rows", "scatter"},
+                {"relu2:full", "full", "all-gather"},
+                {"fc1:rows", "rows", "all-to-all"}};
+    assert_int_equal(trial_open(&t), SW_OK);
+    const struct sw_job_plan *p = sw_job_plan(t.job);
+    int connections = 0;
+    for (int i = 0; i < p->layer_count; i++) {
+        const struct sw_job_layer *l = &p->layers[i];
+        if (strcmp(l->type, "reshard") != 0)
+            continue;
+        assert_true(connections < 4);
+        assert_string_equal(l->name, rows[connections].name);
+        assert_string_equal(l->spread, rows[connections].spread);
+        assert_string_equal(l->algorithm, rows[connections].operation);
+        connections++;
+    }
+    assert_int_equal(connections, 4);
+    assert_true(p->exchange_bytes > 0);
+    trial_close(&t);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(net_wide_settings_equal_one_worker),
+        cmocka_unit_test(each_layer_alone_equals_one_worker),
+        cmocka_unit_test(random_mixtures_equal_one_worker),
+        cmocka_unit_test(random_mixtures_on_sim_equal_one_worker),
+        cmocka_unit_test(split_runs_have_the_same_bits),
+        cmocka_unit_test(split_runs_resume_under_other_partitions),
+        cmocka_unit_test(batch_norm_among_split_layers_equals_one_worker),
+        cmocka_unit_test(per_layer_keys_that_cannot_be_met_are_errors),
+        cmocka_unit_test(net_wide_settings_fall_back_and_say_so),
+        cmocka_unit_test(connections_are_part_of_the_plan),
+    };
+    return cmocka_run_group_tests_name("partitions", tests, begin, home_end);
+}

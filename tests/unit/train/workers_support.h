@@ -1,0 +1,40 @@
+/* What the tests of several workers share: a net with all that is random and all that looks at
+ * neighbours, on smooth paths, so that sums in another order never flip a choice; names for the
+ * number of workers and servers. Include once per program. */
+#ifndef TESTS_UNIT_TRAIN_WORKERS_SUPPORT_H
+#define TESTS_UNIT_TRAIN_WORKERS_SUPPORT_H
+
+#include "train_support.h"
+
+/* 25 rows divide by neither 2 nor 3; 53 records to evaluate on in batches of 10. */
+#define WORKERS_JOB "[job]\nsteps = 20\nbatch = 25\neval_batch = 10\n"
+#define WORKERS_NET                                                                                \
+    "[layer image]\ntype = input\nfield = image\n[layer label]\ntype = input\nfield = label\n"     \
+    "[layer conv1]\ntype = convolution\nsrc = image\noutputs = 16\nkernel = 3\npad = 1\n"          \
+    "[layer act1]\ntype = activation\nsrc = conv1\nfunction = tanh\n"                              \
+    "[layer norm1]\ntype = lrn\nsrc = act1\nsize = 3\nalpha = 0.5\n"                               \
+    "[layer pool1]\ntype = pooling\nsrc = norm1\nmethod = avg\nkernel = 2\nstride = 2\n"           \
+    "[layer conv2]\ntype = convolution\nsrc = pool1\noutputs = 12\nkernel = 3\n"                   \
+    "[layer pool2]\ntype = pooling\nsrc = conv2\nmethod = max\nkernel = 2\nstride = 2\n"           \
+    "[layer relu2]\ntype = activation\nsrc = pool2\nfunction = relu\n"                             \
+    "[layer fc1]\ntype = inner_product\nsrc = relu2\noutputs = 24\n"                               \
+    "[layer act3]\ntype = activation\nsrc = fc1\nfunction = stanh\n"                               \
+    "[layer drop]\ntype = dropout\nsrc = act3\nratio = 0.3\n"                                      \
+    "[layer fc2]\ntype = inner_product\nsrc = drop\noutputs = 4\n"                                 \
+    "[layer loss]\ntype = softmax_loss\nsrc = fc2, label\n"                                        \
+    "[layer accuracy]\ntype = accuracy\nsrc = fc2, label\ninclude = eval\n"
+
+static const char workers_recipe[] = WORKERS_JOB DATA_SECTIONS UPDATER_SECTIONS WORKERS_NET;
+
+/* More workers than the machine has cores are fine here. */
+#define grouped(...) train(.recipe = workers_recipe, .oversubscribe = true, __VA_ARGS__)
+
+static const char *const workers_set[] = {
+    "cluster.workers_per_group=0", "cluster.workers_per_group=1", "cluster.workers_per_group=2",
+    "cluster.workers_per_group=3", "cluster.workers_per_group=4"};
+static const char *const servers_set[] = {"", "cluster.servers_per_group=1",
+                                          "cluster.servers_per_group=2"};
+#define SANDBLASTER "cluster.framework=sandblaster"
+#define ALLREDUCE "cluster.framework=allreduce"
+
+#endif
