@@ -43,7 +43,6 @@ static const struct sw_cli_spec spec = {
     .arg_name = "RUN",
 };
 
-/* What the callbacks of one command share. */
 /* What the callbacks of a query share. */
 struct view {
     struct sw_history_reader *reader;

@@ -26,7 +26,7 @@ static const struct sw_cli_spec spec = {
     .about = "Goes on with RUN (an id, a unique prefix, a name, or @last; default @last) from its\n"
              "newest checkpoint, in its folder, with its recipe and overrides. The result has the\n"
              "same bits as if it had never stopped.",
-    .more = "--device and --oversubscribe are not kept with a run: give them again.\n"
+    .more = "--oversubscribe is not kept with a run: give it again.\n"
             "Signals and exit codes are those of 'singa-ws run'.",
     .takes = SW_CLI_ALL,
     .options = options_of_resume,

@@ -38,18 +38,28 @@ static int copy_options(struct sw_job *job, const struct sw_job_options *o, stru
 
 /* ---- recipe ---- */
 
-/* Options of their own come after all --set: they have the last word. */
-static int add_options(const struct sw_job_options *o, const char **sets, char **framework,
-                       int *count, struct sw_err *err)
+/* Options that have a key: they come after all --set, so they have the last word, and they are
+ * stored with the run as overrides, so that a resume keeps them. */
+enum { OPTIONS_WITH_KEY = 2 };
+
+static int add_options(const struct sw_job_options *o, const char **sets, char **texts, int *count,
+                       struct sw_err *err)
 {
+    const struct {
+        const char *key, *value;
+    } option[OPTIONS_WITH_KEY] = {{"job.device", o->device}, {"cluster.framework", o->framework}};
     *count = o->set_count;
     if (o->set_count)
         memcpy(sets, o->sets, (size_t)o->set_count * sizeof *sets);
-    if (!o->framework)
-        return SW_OK;
-    *framework = sw_format("cluster.framework=%s", o->framework);
-    sets[(*count)++] = *framework;
-    return *framework ? SW_OK : sw_err_nomem(err, "a job's options", 0);
+    for (int i = 0; i < OPTIONS_WITH_KEY; i++) {
+        if (!option[i].value)
+            continue;
+        texts[i] = sw_format("%s=%s", option[i].key, option[i].value);
+        if (!texts[i])
+            return sw_err_nomem(err, "a job's options", 0);
+        sets[(*count)++] = texts[i];
+    }
+    return SW_OK;
 }
 
 static int load_with(struct sw_job *job, const struct sw_job_options *o, const char *const *sets,
@@ -57,16 +67,17 @@ static int load_with(struct sw_job *job, const struct sw_job_options *o, const c
 
 static int load_recipe(struct sw_job *job, const struct sw_job_options *o, struct sw_err *err)
 {
-    char *framework = NULL;
+    char *texts[OPTIONS_WITH_KEY] = {NULL};
     int count = 0;
-    const char **sets = sw_calloc((size_t)o->set_count + 1, sizeof *sets);
+    const char **sets = sw_calloc((size_t)o->set_count + OPTIONS_WITH_KEY, sizeof *sets);
     if (!sets)
         return sw_err_nomem(err, "a job's options", (size_t)o->set_count * sizeof *sets);
-    int rc = add_options(o, sets, &framework, &count, err);
+    int rc = add_options(o, sets, texts, &count, err);
     if (rc == SW_OK)
         rc = load_with(job, o, sets, count, err);
     sw_free(sets);
-    sw_free(framework);
+    for (int i = 0; i < OPTIONS_WITH_KEY; i++)
+        sw_free(texts[i]);
     return rc;
 }
 
@@ -216,7 +227,7 @@ static int open_job(struct sw_job *job, const struct sw_job_options *o, struct s
                                                       : job->conf->name;
     rc = copy_text(&job->name, name, err);
     if (rc == SW_OK)
-        rc = sw_job_choose_device(job, o->device, err);
+        rc = sw_job_choose_device(job, err);
     if (rc == SW_OK)
         rc = sw_job_place(job, o, err);
     if (rc == SW_OK)

@@ -85,7 +85,7 @@ struct sw_job_plan {
     double flops_per_sample;
     const struct sw_placement *placement;
     const char *fallback; /* announcement lines, or "" */
-    const char *notes;    /* what the partitioner decided otherwise than asked net-wide, or \"\" */
+    const char *notes;    /* what the partitioner decided otherwise than asked net-wide, or "" */
 };
 const struct sw_job_plan *sw_job_plan(const struct sw_job *job);
 const struct sw_recipe *sw_job_recipe(const struct sw_job *job);

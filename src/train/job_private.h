@@ -167,8 +167,8 @@ struct sw_job {
 };
 
 /* job_units.c */
-/* "cpu", "sim:gpus=4": the option, or the recipe's job.device. */
-int sw_job_choose_device(struct sw_job *job, const char *option, struct sw_err *err) SW_MUST_CHECK;
+/* Reads job.device: "cpu", "sim:gpus=4". */
+int sw_job_choose_device(struct sw_job *job, struct sw_err *err) SW_MUST_CHECK;
 /* Maps the machine, decides the shape, places and makes workers and servers. */
 int sw_job_place(struct sw_job *job, const struct sw_job_options *o,
                  struct sw_err *err) SW_MUST_CHECK;

@@ -102,13 +102,10 @@ static int read_device(struct sw_job *job, const char *text, struct sw_err *err)
     return sw_err_set(err, SW_ERR_INVALID, "unknown device; there are auto, cpu, sim:gpus=N");
 }
 
-int sw_job_choose_device(struct sw_job *job, const char *option, struct sw_err *err)
+int sw_job_choose_device(struct sw_job *job, struct sw_err *err)
 {
-    const char *text = option ? option : job->conf->device;
     job->sim = sw_sim_defaults();
-    int rc = read_device(job, text, err);
-    if (rc == SW_ERR_INVALID && option)
-        return sw_err_prefix(err, rc, "--device %s", option);
+    int rc = read_device(job, job->conf->device, err);
     if (rc == SW_ERR_INVALID) {
         sw_recipe_error(job->recipe, sw_recipe_find(job->recipe, "job", NULL), "device", "%s",
                         err->text);

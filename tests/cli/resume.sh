@@ -48,6 +48,15 @@ has out "^checkpoint +$T/set/checkpoint-12"
 expect 0 resume gone --steps 40 --quiet
 same_as_whole "$T/gone/checkpoint-40.safetensors"
 
+# So do --device and --framework.
+expect 0 run "$tiny" --out "$T/sim" --name sim --steps 10 --device sim:gpus=2,mem=64MiB \
+    --framework sandblaster --oversubscribe --quiet
+expect 0 resume sim --steps 12 --oversubscribe
+has out 'worker0\.1 on sim:1,'
+has out 'sandblaster'
+expect 0 resume sim --steps 14 --device cpu --set cluster.workers_per_group=1
+has out '^placement +worker0\.0 on cpu,'
+
 # Killed at some moment, several times.
 "$SW" run "$tiny" --out "$T/killed" --name killed --set job.checkpoint_every=1 --quiet \
     >"$T/out" 2>"$T/err" &
