@@ -232,6 +232,7 @@ static void print_json(struct sw_buf *out, const struct sw_job_plan *p, const st
     sw_json_string(&w, "device", p->device);
     sw_json_string(&w, "framework", p->framework);
     sw_json_string(&w, "framework_reason", p->framework_reason);
+    sw_json_string(&w, "partition_notes", p->notes);
     sw_json_placement(&w, p->placement);
     sw_json_string(&w, "db", x->db);
     sw_report_data_json(&w, p);
