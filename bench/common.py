@@ -66,9 +66,9 @@ class Bench:
             net.update(TRIAL_STEPS, batch=net["trial_batch"])
         return net
 
-    def environment(self):
+    def environment(self, threads=None):
         """Ours: the given threads, nothing of the user's, and no data: it is made by code."""
-        return {"OMP_NUM_THREADS": str(self.threads), "XDG_STATE_HOME": self.temporary,
+        return {"OMP_NUM_THREADS": str(threads or self.threads), "XDG_STATE_HOME": self.temporary,
                 "XDG_RUNTIME_DIR": self.path("run"), "SINGA_DB": self.path("history.db"),
                 "SINGA_DATA": self.path("nothing")}
 
@@ -84,25 +84,27 @@ class Bench:
                             env=self.environment())
         return [line.split("\t") for line in ended.out.splitlines()]
 
-    def train(self, recipe, steps, sets=()):
-        """Runs a recipe in a folder of its own. The name of the run finds it in the history."""
+    def train(self, recipe, steps, sets=(), threads=None):
+        """Runs a recipe in a folder of its own. The name of the run finds it in the history.
+        threads: math threads of each worker."""
         self.runs += 1
         name = "bench-%d" % self.runs
         argv = [self.options.binary, "run", recipe, "--steps", str(steps), "--name", name, "--out",
                 self.path(name), "--quiet", "--no-ui"]
         for text in sets:
             argv += ["--set", text]
-        return name, measure.run(argv, env=self.environment())
+        return name, measure.run(argv, env=self.environment(threads))
 
     def drop(self, name):
         """Checkpoints are large; they go as soon as nobody reads them any more."""
         for file in os.listdir(self.path(name)):
             os.unlink(self.path(name, file))
 
-    def ours(self, net):
+    def ours(self, net, workers=1, threads=None):
         """(samples per second, peak bytes) of one run."""
         name, ended = self.train(self.recipe(net["recipe"]), net["warmup"] + net["steps"],
-                                 ["job.batch=%d" % net["batch"]])
+                                 ["job.batch=%d" % net["batch"],
+                                  "cluster.workers_per_group=%d" % workers], threads)
         rows = self.sql("SELECT value FROM metrics WHERE split = 'train' AND name = 'samples_per_s'"
                         " AND step > %d AND run_id = (SELECT id FROM runs WHERE name = '%s')" %
                         (net["warmup"], name))

@@ -2,7 +2,7 @@
 is skipped with a reason.
 """
 import torch_peer
-from common import Row, in_turn, speed_and_memory
+from common import Row, Skipped, in_turn, speed_and_memory
 
 
 def chain_figure(name):
@@ -14,6 +14,28 @@ def chain_figure(name):
                                 lambda: bench.chain(name, net))
         return speed_and_memory(title, "oneDNN chain", a, b, foreign, 0.9)
     return figure
+
+
+# ---- Workers ------------------------------------------------------------------------------------
+
+def workers(bench):
+    """One worker on each core against one worker on one core, and against one worker with a thread
+    on each core: what sharing a batch over workers brings and costs. The batch stays the same."""
+    net, n = bench.net("quick"), bench.threads
+    if n < 2:
+        raise Skipped("several workers need several cores")
+    net.update(steps=4 * net["steps"])
+    rows = []
+    for title, threads, aim in (("1 worker, 1 thread", 1, 0.95 * n),
+                                ("1 worker, %d threads" % n, n, 0.97)):
+        a, b, foreign = in_turn(bench, "%d workers | %s" % (n, title),
+                                lambda: bench.ours(net, workers=n, threads=1),
+                                lambda t=threads: bench.ours(net, threads=t))
+        rows.append(Row("%d workers of 1 thread, %s, batch %d" %
+                        (n, net["recipe"][:-4], net["batch"]), title, "samples/s",
+                        [x[0] for x in a], [x[0] for x in b], aim,
+                        note="foreign load %.0f %%" % (100 * foreign)))
+    return rows
 
 
 # ---- Start-up -----------------------------------------------------------------------------------
@@ -48,6 +70,7 @@ FIGURES = {
     "chain-alexnet": chain_figure("alexnet"),
     "chain-quick": chain_figure("quick"),
     "startup": startup,
+    "workers": workers,
     "torch-alexnet": torch_peer.figure("alexnet"),
     "torch-quick": torch_peer.figure("quick"),
 }
