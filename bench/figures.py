@@ -18,24 +18,24 @@ def chain_figure(name):
 
 # ---- Workers ------------------------------------------------------------------------------------
 
-def workers(bench):
+def workers_figure(name):
     """One worker on each core against one worker on one core, and against one worker with a thread
     on each core: what sharing a batch over workers brings and costs. The batch stays the same."""
-    net, n = bench.net("quick"), bench.threads
-    if n < 2:
-        raise Skipped("several workers need several cores")
-    net.update(steps=4 * net["steps"])
-    rows = []
-    for title, threads, aim in (("1 worker, 1 thread", 1, 0.95 * n),
-                                ("1 worker, %d threads" % n, n, 0.97)):
-        a, b, foreign = in_turn(bench, "%d workers | %s" % (n, title),
-                                lambda: bench.ours(net, workers=n, threads=1),
-                                lambda t=threads: bench.ours(net, threads=t))
-        rows.append(Row("%d workers of 1 thread, %s, batch %d" %
-                        (n, net["recipe"][:-4], net["batch"]), title, "samples/s",
-                        [x[0] for x in a], [x[0] for x in b], aim,
-                        note="foreign load %.0f %%" % (100 * foreign)))
-    return rows
+    def figure(bench):
+        net, n = bench.net(name), bench.threads
+        if n < 2:
+            raise Skipped("several workers need several cores")
+        title = "%s, batch %d, %d x 1" % (net["recipe"][:-4], net["batch"], n)
+        rows = []
+        for threads, aim in ((1, 0.95 * n), (n, 0.97)):
+            other = "1 x %d" % threads
+            a, b, foreign = in_turn(bench, "%s | %s" % (title, other),
+                                    lambda: bench.ours(net, workers=n, threads=1),
+                                    lambda t=threads: bench.ours(net, threads=t))
+            rows.append(Row(title, other, "samples/s", [x[0] for x in a], [x[0] for x in b], aim,
+                            note="workers x threads; foreign load %.0f %%" % (100 * foreign)))
+        return rows
+    return figure
 
 
 # ---- Start-up -----------------------------------------------------------------------------------
@@ -70,7 +70,8 @@ FIGURES = {
     "chain-alexnet": chain_figure("alexnet"),
     "chain-quick": chain_figure("quick"),
     "startup": startup,
-    "workers": workers,
+    "workers-alexnet": workers_figure("alexnet"),
+    "workers-quick": workers_figure("quick"),
     "torch-alexnet": torch_peer.figure("alexnet"),
     "torch-quick": torch_peer.figure("quick"),
 }
