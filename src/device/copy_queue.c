@@ -209,6 +209,18 @@ int sw_copy_queue_wait(struct sw_copy_queue *q, struct sw_err *err)
     return rc == SW_OK ? sw_stream_wait(q->out, err) : rc;
 }
 
+static void nothing(void *user)
+{
+    (void)user;
+}
+
+/* A stream's error stays with it and comes with the next thing that is queued. */
+int sw_copy_queue_check(struct sw_copy_queue *q, struct sw_err *err)
+{
+    int rc = sw_stream_call(q->in, nothing, NULL, err);
+    return rc == SW_OK ? sw_stream_call(q->out, nothing, NULL, err) : rc;
+}
+
 uint64_t sw_copy_queue_bytes(struct sw_copy_queue *q, enum sw_copy_direction d)
 {
     sw_mutex_lock(&q->lock);

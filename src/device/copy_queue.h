@@ -54,6 +54,10 @@ int sw_copy_queue_drain(struct sw_copy_queue *q, struct sw_err *err) SW_MUST_CHE
 /* Drains and waits until all copies are done and answered. */
 int sw_copy_queue_wait(struct sw_copy_queue *q, struct sw_err *err) SW_MUST_CHECK;
 
+/* The error that a copy has met, if any did: who waits for `done` looks here now and then. Waits
+ * for nothing. By the worker. */
+int sw_copy_queue_check(struct sw_copy_queue *q, struct sw_err *err) SW_MUST_CHECK;
+
 /* No more pushes; what was pushed and not drained is answered by free. */
 void sw_copy_queue_close(struct sw_copy_queue *q);
 void sw_copy_queue_close_v(void *queue); /* for sw_fault_attach */

@@ -63,7 +63,8 @@ static int collect(struct sw_worker *w, int param, uint64_t version, struct sw_e
         sw_worker_lap(w, &w->ledger.comm_exposed_ms, NULL);
         if (rc == SW_ERR_CANCELLED)
             return sw_err_set(err, rc, "the job is ending");
-        rc = SW_OK; /* mail, or the time is over: look again */
+        /* Mail, or the time is over: look again. What is waited for may be lost on its way. */
+        rc = w->replica ? sw_replica_check(w->replica, err) : SW_OK;
     }
     sw_slot_wait(w->slot, NULL, w->lap_ns);
     return rc == SW_OK ? have(w, param, version, err) : rc;
@@ -138,7 +139,7 @@ static int check_loss(struct sw_worker *w, int64_t t, struct sw_err *err)
 {
     int rc = sw_net_fetch(w->train, err);
     if (rc == SW_OK)
-        rc = sw_stream_wait(w->stream, err);
+        rc = sw_worker_wait(w, err);
     if (rc != SW_OK)
         return rc;
     memset(w->sums, 0, sizeof w->sums);

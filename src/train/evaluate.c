@@ -19,7 +19,7 @@ static int evaluate_batch(struct sw_worker *w, struct sw_batch *batch, struct sw
     if (rc == SW_OK)
         rc = sw_net_fetch(w->eval, err);
     if (rc == SW_OK)
-        rc = sw_stream_wait(w->stream, err);
+        rc = sw_worker_wait(w, err);
     return rc;
 }
 
@@ -31,7 +31,7 @@ static int sum_up(struct sw_worker *w, const struct sw_result *sums, struct sw_e
     struct sw_result totals[SW_JOB_METRICS];
     bool last = sw_group_deposit(&job->group, w->index, SW_GROUP_EVALUATION, sums, s->count);
     (void)last; /* all have deposited when all have met */
-    if (sw_group_meet(&job->group, w->index) != SW_OK)
+    if (sw_worker_meet(w, "the other workers' evaluation") != SW_OK)
         return sw_err_set(err, SW_ERR_CANCELLED, "the job is ending");
     if (w->index != 0)
         return SW_OK;

@@ -74,7 +74,7 @@ int sw_job_map_params(struct sw_worker *w, int split, struct sw_err *err)
 static int meet(void *user, int worker)
 {
     struct sw_job *job = user;
-    return sw_group_meet(&job->group, worker);
+    return sw_worker_meet(&job->workers[worker], "the features of the other workers");
 }
 
 int sw_job_connect(struct sw_job *job, int split, struct sw_err *err)

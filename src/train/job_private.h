@@ -108,7 +108,9 @@ struct sw_worker {
     int64_t timed_steps;
     int64_t step;                   /* updates done */
     int64_t started_ns, trained_ns; /* first step's begin; time spent in steps */
-    int64_t first_step;             /* updates done at the start of this segment */
+    int64_t device_since_ns; /* atomic: since when it waits for all that its device has to do; 0: it
+                                does not */
+    int64_t first_step;      /* updates done at the start of this segment */
     int checkpoint_failures;
     bool stopped; /* ended by request, with a checkpoint, before the last step */
 };
@@ -243,6 +245,8 @@ int sw_states_read(struct sw_job *job, const struct sw_st_file *f, const char *p
 
 /* sums.c */
 int sw_worker_sum(void *worker, double *values, int count, struct sw_err *err) SW_MUST_CHECK;
+/* sw_group_meet, and meanwhile the live snapshot says that it waits for `what`. */
+int sw_worker_meet(struct sw_worker *w, const char *what) SW_MUST_CHECK;
 
 /* record.c */
 /* After step w->step, which began at began_ns and ended at w->lap_ns. */
@@ -258,6 +262,8 @@ int sw_worker_build(struct sw_worker *w, struct sw_err *err) SW_MUST_CHECK;
 int sw_worker_build_eval(struct sw_worker *w, struct sw_err *err) SW_MUST_CHECK;
 /* By the worker's own thread, before anything else: its streams are used from here. */
 int sw_worker_attach(struct sw_worker *w, struct sw_err *err) SW_MUST_CHECK;
+/* sw_stream_wait, and meanwhile a device that hangs is found out. */
+int sw_worker_wait(struct sw_worker *w, struct sw_err *err) SW_MUST_CHECK;
 /* The stream for work on host memory, such as the parameter table. */
 static inline struct sw_stream *sw_worker_host_stream(const struct sw_worker *w)
 {

@@ -23,6 +23,7 @@ struct sw_replica {
     int *item_of;                /* owned [parameters of the table]: or -1 */
     void *memory;                /* owned device memory */
     size_t bytes;
+    int under_way; /* atomic: gradients */
 };
 
 static size_t array_bytes(const struct sw_param *p)
@@ -159,17 +160,28 @@ int sw_replica_need(struct sw_replica *r, int param, uint64_t version, struct sw
     return sw_event_wait(r->args.stream, item->here, err);
 }
 
+int sw_replica_check(struct sw_replica *r, struct sw_err *err)
+{
+    return sw_copy_queue_check(r->queue, err);
+}
+
+int sw_replica_under_way(const struct sw_replica *r)
+{
+    return __atomic_load_n(&r->under_way, __ATOMIC_RELAXED);
+}
+
 /* On a thread of the device: the gradient is on the host. */
 static void on_given(void *user, int rc)
 {
     struct item *item = user;
     struct sw_replica *r = item->owner;
+    __atomic_sub_fetch(&r->under_way, 1, __ATOMIC_RELAXED);
     if (rc == SW_OK)
         rc = sw_table_update(r->args.table, r->args.worker, item->param, item->gives);
     if (rc == SW_OK || rc == SW_ERR_CANCELLED)
         return;
     struct sw_err err;
-    sw_err_set(&err, rc, "the gradient of %s did not reach the host",
+    sw_err_set(&err, rc, "%s: the gradient of %s did not reach the host", r->args.device->name,
                sw_table_param(r->args.table, item->param)->name);
     sw_fault_set(r->args.fault, r->args.unit, &err);
 }
@@ -181,6 +193,7 @@ int sw_replica_give(struct sw_replica *r, int param, uint64_t version, struct sw
     if (rc != SW_OK)
         return rc;
     item->gives = version;
+    __atomic_add_fetch(&r->under_way, 1, __ATOMIC_RELAXED);
     struct sw_copy_event e = {.direction = SW_COPY_TO_HOST,
                               .dst = sw_table_param(r->args.table, param)->gradient[r->args.worker],
                               .src = item->gradient,

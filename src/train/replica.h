@@ -39,6 +39,10 @@ float *sw_replica_gradient(const struct sw_replica *r, int param);
  * on sees it. Also starts the copies of all other parameters that are there already. */
 int sw_replica_need(struct sw_replica *r, int param, uint64_t version,
                     struct sw_err *err) SW_MUST_CHECK;
+/* Who waits for versions looks here now and then: the error of a copy that never arrived. */
+int sw_replica_check(struct sw_replica *r, struct sw_err *err) SW_MUST_CHECK;
+/* Gradients that are on their way to the host. Any thread. */
+int sw_replica_under_way(const struct sw_replica *r);
 /* What is queued so far makes the gradient of step `version`: copies it to the host, then tells the
  * servers. */
 int sw_replica_give(struct sw_replica *r, int param, uint64_t version,

@@ -276,6 +276,25 @@ static void abort_when_asked(struct sw_job *job)
     sw_fault_set(&job->fault, "job", &err);
 }
 
+/* Is it the worker's own device that it waits for? One that waits for others is fine, unless they
+ * wait for a gradient that does not leave its device. */
+static bool waits_for_device(const struct sw_worker *w, const struct sw_slot_state *s)
+{
+    if (s->waiting_for[0])
+        return w->replica && sw_replica_under_way(w->replica) > 0;
+    return s->phase == SW_PHASE_FORWARD || s->phase == SW_PHASE_BACKWARD ||
+           s->phase == SW_PHASE_EVALUATE;
+}
+
+/* For how long the worker's device has shown no sign of life; 0 where nobody waits for it. */
+static int64_t silent_ns(const struct sw_worker *w, const struct sw_slot_state *s, int64_t now_ns)
+{
+    int64_t since_ns = __atomic_load_n(&w->device_since_ns, __ATOMIC_RELAXED);
+    if (since_ns == 0 && waits_for_device(w, s))
+        since_ns = s->heartbeat_ns;
+    return since_ns > 0 ? now_ns - since_ns : 0;
+}
+
 /* Work on a device may hang where no thread of ours can tell: a worker that has shown no sign of
  * life for too long is given up by name. */
 static void give_up_hanging(struct sw_job *job)
@@ -284,17 +303,16 @@ static void give_up_hanging(struct sw_job *job)
     for (int i = 0; job->on_sim && i < job->placement->worker_count; i++) {
         struct sw_slot_state s;
         struct sw_err err;
-        if (!sw_snapshot_read_slot(job->snapshot, i, &s) || s.waiting_for[0] ||
-            (s.phase != SW_PHASE_FORWARD && s.phase != SW_PHASE_BACKWARD &&
-             s.phase != SW_PHASE_EVALUATE) ||
-            now_ns - s.heartbeat_ns < job->stall_ns)
+        if (!sw_snapshot_read_slot(job->snapshot, i, &s))
             continue;
-        sw_err_set(
-            &err, SW_ERR_LIBRARY,
-            "%s shows no progress since %.0f s (step %lld, %s up to %s); the last checkpoint "
-            "stands",
-            job->workers[i].device->name, (double)(now_ns - s.heartbeat_ns) * 1e-9,
-            (long long)s.step, sw_phase_name(s.phase), s.layer_name);
+        int64_t silent = silent_ns(&job->workers[i], &s, now_ns);
+        if (silent < job->stall_ns)
+            continue;
+        sw_err_set(&err, SW_ERR_LIBRARY,
+                   "%s shows no progress since %.0f s (step %lld, %s%s%s); the last checkpoint "
+                   "stands",
+                   job->workers[i].device->name, (double)silent * 1e-9, (long long)s.step,
+                   sw_phase_name(s.phase), s.layer_name[0] ? " up to " : "", s.layer_name);
         sw_fault_set(&job->fault, job->workers[i].unit, &err);
         return;
     }

@@ -76,7 +76,9 @@ void sw_states_fini(struct sw_states *s)
 
 size_t sw_states_bytes(const struct sw_job *job)
 {
-    size_t copies = job->device->host_memory ? 0 : (size_t)job->placement->worker_count;
+    size_t copies = 0;
+    for (int i = 0; i < job->placement->worker_count; i++)
+        copies += !job->workers[i].device->host_memory;
     return job->states.bytes * (1 + copies);
 }
 
@@ -140,7 +142,7 @@ int sw_states_fetch(struct sw_worker *w, struct sw_err *err)
     if (!w->states)
         return SW_OK;
     int rc = sw_copy(w->stream, s->memory, w->states, s->bytes, err);
-    return rc == SW_OK ? sw_stream_wait(w->stream, err) : rc;
+    return rc == SW_OK ? sw_worker_wait(w, err) : rc;
 }
 
 int sw_states_send(struct sw_worker *w, struct sw_err *err)
@@ -149,7 +151,7 @@ int sw_states_send(struct sw_worker *w, struct sw_err *err)
     if (!w->states)
         return SW_OK;
     int rc = sw_copy(w->stream, w->states, s->memory, s->bytes, err);
-    return rc == SW_OK ? sw_stream_wait(w->stream, err) : rc;
+    return rc == SW_OK ? sw_worker_wait(w, err) : rc;
 }
 
 int sw_states_share(struct sw_worker *w, struct sw_err *err)
@@ -157,7 +159,7 @@ int sw_states_share(struct sw_worker *w, struct sw_err *err)
     if (!w->states)
         return SW_OK;
     int rc = w->index == 0 ? sw_states_fetch(w, err) : SW_OK;
-    if (rc == SW_OK && sw_group_meet(&w->job->group, w->index) != SW_OK)
+    if (rc == SW_OK && sw_worker_meet(w, "the state of the first worker") != SW_OK)
         return sw_err_set(err, SW_ERR_CANCELLED, "the job is ending");
     return rc == SW_OK && w->index != 0 ? sw_states_send(w, err) : rc;
 }

@@ -6,6 +6,7 @@
  * layers up to l (in backward: of all layers) at this step's version, so they are complete for
  * everybody; the others come to layer l by collecting the same ones, which is over at once, and by
  * backward passes, which never wait for a version. */
+#include "base/os.h"
 #include "train/job_private.h"
 
 int sw_worker_sum(void *worker, double *values, int count, struct sw_err *err)
@@ -17,4 +18,12 @@ int sw_worker_sum(void *worker, double *values, int count, struct sw_err *err)
     sw_worker_lap(w, &w->ledger.comm_exposed_ms, NULL);
     sw_slot_wait(w->slot, NULL, w->lap_ns);
     return rc == SW_OK ? SW_OK : sw_err_set(err, SW_ERR_CANCELLED, "the job is ending");
+}
+
+int sw_worker_meet(struct sw_worker *w, const char *what)
+{
+    sw_slot_wait(w->slot, what, sw_os()->monotonic_ns());
+    int rc = sw_group_meet(&w->job->group, w->index);
+    sw_slot_wait(w->slot, NULL, sw_os()->monotonic_ns());
+    return rc;
 }

@@ -158,7 +158,7 @@ static int prepare(struct sw_worker *w, struct sw_err *err)
     w->started_ns = sw_os()->monotonic_ns();
     if (w->index == 0)
         rc = first_values(w, err);
-    if (rc == SW_OK && sw_group_meet(&job->group, w->index) != SW_OK)
+    if (rc == SW_OK && sw_worker_meet(w, "the first values") != SW_OK)
         rc = sw_err_set(err, SW_ERR_CANCELLED, "the job is ending");
     return rc;
 }

@@ -107,13 +107,13 @@ static int make_replica(struct sw_worker *w, struct sw_err *err)
     return w->device->host_memory ? SW_OK : sw_replica_new(&args, &w->replica, err);
 }
 
-int sw_worker_allocate(struct sw_worker *w, struct sw_err *err)
+static int allocate(struct sw_worker *w, struct sw_err *err)
 {
     int rc = sw_device_alloc(w->device, w->arena_bytes, "features and gradients", &w->arena, err);
     if (rc == SW_OK)
         rc = make_replica(w, err);
     if (rc != SW_OK)
-        return sw_err_prefix(err, rc, "%s on %s", w->unit, w->device->name);
+        return rc;
     sw_net_bind(w->train, w->arena);
     bind_params(w, w->train, SW_SPLIT_TRAIN);
     if (w->eval) {
@@ -121,6 +121,12 @@ int sw_worker_allocate(struct sw_worker *w, struct sw_err *err)
         bind_params(w, w->eval, SW_SPLIT_EVAL);
     }
     return sw_states_bind(w, err);
+}
+
+int sw_worker_allocate(struct sw_worker *w, struct sw_err *err)
+{
+    int rc = allocate(w, err);
+    return rc == SW_OK ? rc : sw_err_prefix(err, rc, "%s on %s", w->unit, w->device->name);
 }
 
 int sw_worker_attach(struct sw_worker *w, struct sw_err *err)
@@ -134,6 +140,14 @@ int sw_worker_attach(struct sw_worker *w, struct sw_err *err)
     sw_stream_attach(w->stream);
     return w->device->host_memory ? SW_OK
                                   : sw_stream_new(job->device, row->threads, &w->host_stream, err);
+}
+
+int sw_worker_wait(struct sw_worker *w, struct sw_err *err)
+{
+    __atomic_store_n(&w->device_since_ns, sw_os()->monotonic_ns(), __ATOMIC_RELAXED);
+    int rc = sw_stream_wait(w->stream, err);
+    __atomic_store_n(&w->device_since_ns, 0, __ATOMIC_RELAXED);
+    return rc;
 }
 
 static int name_series(struct sw_history *h, const char *split, struct sw_series *s,
