@@ -152,7 +152,8 @@ static int check_loss(struct sw_worker *w, int64_t t, struct sw_err *err)
                       (long long)t, isnan(loss) ? "not a number" : "infinite");
 }
 
-int sw_bp_step(struct sw_worker *w, int64_t t, const struct sw_batch *batch, struct sw_err *err)
+static int both_passes(struct sw_worker *w, int64_t t, const struct sw_batch *batch,
+                       struct sw_err *err)
 {
     int layers = sw_net_layer_count(w->train), rc = SW_OK;
     struct sw_step step = {.step = (uint64_t)t - 1,
@@ -170,4 +171,11 @@ int sw_bp_step(struct sw_worker *w, int64_t t, const struct sw_batch *batch, str
         if (sw_net_has_backward(w->train, i))
             rc = backward_layer(w, t, i, err);
     return rc == SW_OK && late ? check_loss(w, t, err) : rc;
+}
+
+int sw_bp_step(struct sw_worker *w, int64_t t, const struct sw_batch *batch, struct sw_err *err)
+{
+    int rc = both_passes(w, t, batch, err);
+    w->pass_ms = NULL;
+    return rc;
 }

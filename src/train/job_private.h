@@ -103,7 +103,8 @@ struct sw_worker {
     struct sw_step_time ledger;            /* of the step under way */
     int64_t lap_ns;                        /* when the ledger was last written */
     double *forward_ms, *backward_ms;      /* owned [layers of train]: since the last flush */
-    float *pass_ms;        /* where the time of the pass under way goes: in the ledger, */
+    float *pass_ms;        /* where the time of the pass under way goes: in the ledger (NULL: no
+                              pass), */
     double *pass_total_ms; /* and of its layer */
     int64_t timed_steps;
     int64_t step;                   /* updates done */
