@@ -79,16 +79,16 @@ static void locked_database_does_not_hold_producers_up(void **state)
     struct sw_history_producer *p = producer(h);
     int loss = series(h, "train", "loss");
     sqlite3 *other = lock_database();
-    int64_t worst_ns = 0;
+    int slow = 0;
     for (int step = 1; step <= 50000; step++) {
         int64_t start = sw_os()->monotonic_ns();
         sw_history_point(p, loss, step, step);
-        int64_t took = sw_os()->monotonic_ns() - start;
-        worst_ns = took > worst_ns ? took : worst_ns;
+        slow += sw_os()->monotonic_ns() - start > 50000000;
         if (step % 5000 == 0)
             sleep_ms(100);
     }
-    assert_true(worst_ns < 900000000); /* far from the bound at which records would be dropped */
+    /* Were producers held up, every full ring would be one; a busy machine holds up few calls. */
+    assert_true(slow < 10);
     unlock_database(other);
     finish(h, SW_RUN_DONE);
     assert_true(ask("SELECT count(*) = 50000 FROM point"));
