@@ -5,7 +5,6 @@
 /* ctest-labels: threads */
 #include "fault_support.h"
 
-
 enum work {
     TRAIN,    /* opens, trains 4 steps with evaluations and checkpoints, closes */
     RESUME,   /* finds the reference run, goes on from its checkpoint 2 to 4 */
