@@ -327,8 +327,7 @@ static void fill_the_disk_after_8(struct trial *t, const struct sw_job_event *e)
 {
     (void)t;
     if (e->type == SW_JOB_CHECKPOINT && e->step == 8)
-        fault_arm((struct fault_plan){
-            .kinds = FAIL_WRITE, .thread = "worker0.0", .at = 1, .error = ENOSPC});
+        atomic_store(&fault_armed, true);
 }
 
 /* Steps take a moment each, so that the disk is full before the last one. */
@@ -341,6 +340,10 @@ static void leader_without_a_last_checkpoint(void **state)
                           .sets = {groups[g].sets[0], groups[g].sets[1], "job.batch=64"},
                           .steps = 200,
                           .on_event = fill_the_disk_after_8};
+        /* Other threads look at the plan while they run. */
+        fault_arm((struct fault_plan){
+            .kinds = FAIL_WRITE, .thread = "worker0.0", .at = 1, .error = ENOSPC});
+        fault_disarm(NULL);
         go(&t);
         assert_int_equal(t.rc, SW_ERR_IO);
         assert_non_null(strstr(t.err.text, "worker0.0: checkpoint at step 200: "));
