@@ -18,6 +18,7 @@
 struct sw_device;
 struct sw_stream;
 struct sw_event;
+struct sw_op;
 
 enum sw_activation {
     SW_ACT_RELU,
@@ -80,7 +81,8 @@ static inline size_t sw_batch_norm_scratch(const struct sw_desc *d)
     return (size_t)(2 * SW_BATCH_NORM_PARTS * d->dim[1]) * sizeof(double);
 }
 
-/* How an operation is asked for by a layer; see sw_op_* below for what each does. */
+/* How an operation is asked for by a layer; see sw_op_* below for what each does, and device/op.h
+ * for those that `run` is given. */
 struct sw_device_ops {
     const char *kind; /* cpu, sim, cuda */
     void (*close)(struct sw_device *dev);
@@ -109,6 +111,8 @@ struct sw_device_ops {
                    size_t src_pitch, size_t width, int64_t rows, struct sw_err *err);
     int (*fill_zero)(struct sw_stream *s, void *dst, size_t bytes, struct sw_err *err);
 
+    int (*run)(struct sw_stream *s, const struct sw_op *op, const void *args, struct sw_err *err);
+
     int (*add)(struct sw_stream *s, float *y, const float *x, int64_t n, struct sw_err *err);
     int (*activation)(struct sw_stream *s, enum sw_activation f, float alpha, const float *x,
                       float *y, int64_t n, struct sw_err *err);
@@ -117,16 +121,6 @@ struct sw_device_ops {
                                int64_t n, struct sw_err *err);
     int (*dropout)(struct sw_stream *s, const struct sw_desc *d, const struct sw_dropout *dropout,
                    const struct sw_step *step, const float *x, float *y, struct sw_err *err);
-    int (*softmax_loss)(struct sw_stream *s, int64_t rows, int64_t classes, const float *x,
-                        const int32_t *label, const struct sw_step *step, float weight, float *prob,
-                        struct sw_result *result, struct sw_err *err);
-    int (*softmax_loss_backward)(struct sw_stream *s, int64_t rows, int64_t classes,
-                                 const float *prob, const int32_t *label,
-                                 const struct sw_step *step, float weight, float *dx,
-                                 struct sw_err *err);
-    int (*accuracy)(struct sw_stream *s, int64_t rows, int64_t classes, int64_t top_k,
-                    const float *x, const int32_t *label, const struct sw_step *step,
-                    struct sw_result *result, struct sw_err *err);
     int (*batch_norm_sums)(struct sw_stream *s, const struct sw_batch_norm *b, const float *x,
                            struct sw_err *err);
     int (*batch_norm)(struct sw_stream *s, const struct sw_batch_norm *b, const float *x, float *y,
@@ -316,35 +310,6 @@ SW_MUST_CHECK static inline int sw_op_dropout(struct sw_stream *s, const struct 
                                               struct sw_err *err)
 {
     return s->dev->ops->dropout(s, d, dropout, step, x, y, err);
-}
-/* prob = softmax(x) of the first step->valid_rows of rows, [rows, classes] plain; *result becomes
- * weight times the sum of -log prob[label] over them, and their number. A label outside
- * 0..classes-1 is SW_ERR_INVALID naming row and value. */
-SW_MUST_CHECK static inline int sw_op_softmax_loss(struct sw_stream *s, int64_t rows,
-                                                   int64_t classes, const float *x,
-                                                   const int32_t *label, const struct sw_step *step,
-                                                   float weight, float *prob,
-                                                   struct sw_result *result, struct sw_err *err)
-{
-    return s->dev->ops->softmax_loss(s, rows, classes, x, label, step, weight, prob, result, err);
-}
-/* dx = weight * step->backward_scale * (prob - onehot(label)) for the valid rows, 0 for the rest.
- */
-SW_MUST_CHECK static inline int
-sw_op_softmax_loss_backward(struct sw_stream *s, int64_t rows, int64_t classes, const float *prob,
-                            const int32_t *label, const struct sw_step *step, float weight,
-                            float *dx, struct sw_err *err)
-{
-    return s->dev->ops->softmax_loss_backward(s, rows, classes, prob, label, step, weight, dx, err);
-}
-/* *result becomes the number of valid rows whose label is among the top_k largest scores, and the
- * number of valid rows; a tie counts as a hit only when the label's index is lower. */
-SW_MUST_CHECK static inline int sw_op_accuracy(struct sw_stream *s, int64_t rows, int64_t classes,
-                                               int64_t top_k, const float *x, const int32_t *label,
-                                               const struct sw_step *step, struct sw_result *result,
-                                               struct sw_err *err)
-{
-    return s->dev->ops->accuracy(s, rows, classes, top_k, x, label, step, result, err);
 }
 /* sums becomes, per channel, the sum of x and of x^2 over all N rows, then the elements per
  * channel.

@@ -1,6 +1,7 @@
 /* accuracy: the share of rows whose label is among the top_k largest scores. Sources: scores
  * [N, classes] in plain layout, labels [N]. Of equal scores the one with the lower index counts as
  * larger, so that constant scores do not look right. */
+#include "device/ops/softmax_loss.h"
 #include "layers/layer.h"
 
 struct conf {

@@ -1,6 +1,7 @@
 /* softmax_loss: softmax over the features of a row followed by the negative log likelihood of the
  * row's label. Sources: scores [N, classes] (more dimensions are flattened), labels [N]. The
  * gradient is (softmax - onehot) times the loss weight over the weight of the whole batch. */
+#include "device/ops/softmax_loss.h"
 #include "layers/layer.h"
 
 struct conf {

@@ -3,6 +3,7 @@
  * so waiting has nothing to wait for. */
 #include "device/cpu/cpu.h"
 #include "base/os.h"
+#include "device/op.h"
 #include "kernels/cpu/kernels.h"
 #include <omp.h>
 #include <stdio.h>
@@ -90,6 +91,11 @@ static int call(struct sw_stream *s, void (*fn)(void *user), void *user, struct 
 }
 
 /* ---- Light operations ---- */
+
+static int run(struct sw_stream *s, const struct sw_op *op, const void *args, struct sw_err *err)
+{
+    return op->cpu(sw_cpu_threads(s), args, err);
+}
 
 static int copy(struct sw_stream *s, void *dst, const void *src, size_t bytes, struct sw_err *err)
 {
@@ -210,58 +216,6 @@ static int activation_backward(struct sw_stream *s, enum sw_activation f, float 
     return unknown_activation(f, err);
 }
 
-/* Neither a label nor anything else is written when one is wrong. */
-static int check_labels(const char *who, int64_t rows, int64_t classes, const int32_t *label,
-                        struct sw_err *err)
-{
-    for (int64_t r = 0; r < rows; r++)
-        if (label[r] < 0 || label[r] >= classes)
-            return sw_err_set(
-                err, SW_ERR_INVALID,
-                "%s: the label of row %lld is %d, but there are %lld classes (0..%lld)", who,
-                (long long)r, (int)label[r], (long long)classes, (long long)classes - 1);
-    return SW_OK;
-}
-
-static int softmax_loss(struct sw_stream *s, int64_t rows, int64_t classes, const float *x,
-                        const int32_t *label, const struct sw_step *step, float weight, float *prob,
-                        struct sw_result *result, struct sw_err *err)
-{
-    int64_t valid = step->valid_rows < rows ? step->valid_rows : rows;
-    int rc = check_labels("softmax_loss", valid, classes, label, err);
-    if (rc != SW_OK)
-        return rc;
-    double sum = sw_kernel_softmax_loss(sw_cpu_threads(s), valid, classes, x, label, prob);
-    *result = (struct sw_result){.sum = (double)weight * sum, .weight = (double)valid};
-    return SW_OK;
-}
-
-static int softmax_loss_backward(struct sw_stream *s, int64_t rows, int64_t classes,
-                                 const float *prob, const int32_t *label,
-                                 const struct sw_step *step, float weight, float *dx,
-                                 struct sw_err *err)
-{
-    int64_t valid = step->valid_rows < rows ? step->valid_rows : rows;
-    int rc = check_labels("softmax_loss", valid, classes, label, err);
-    if (rc == SW_OK)
-        sw_kernel_softmax_loss_backward(sw_cpu_threads(s), valid, rows, classes, prob, label,
-                                        weight * step->backward_scale, dx);
-    return rc;
-}
-
-static int accuracy(struct sw_stream *s, int64_t rows, int64_t classes, int64_t top_k,
-                    const float *x, const int32_t *label, const struct sw_step *step,
-                    struct sw_result *result, struct sw_err *err)
-{
-    int64_t valid = step->valid_rows < rows ? step->valid_rows : rows;
-    int rc = check_labels("accuracy", valid, classes, label, err);
-    if (rc != SW_OK)
-        return rc;
-    int64_t hits = sw_kernel_top_k_hits(sw_cpu_threads(s), valid, classes, top_k, x, label);
-    *result = (struct sw_result){.sum = (double)hits, .weight = (double)valid};
-    return SW_OK;
-}
-
 static int all_finite(struct sw_stream *s, const float *x, int64_t n, bool *finite,
                       struct sw_err *err)
 {
@@ -309,13 +263,11 @@ static const struct sw_device_ops cpu_ops = {
     .copy_2d = copy_2d,
     .copy_peer = copy_peer,
     .fill_zero = fill_zero,
+    .run = run,
     .add = add,
     .activation = activation,
     .activation_backward = activation_backward,
     .dropout = sw_cpu_dropout,
-    .softmax_loss = softmax_loss,
-    .softmax_loss_backward = softmax_loss_backward,
-    .accuracy = accuracy,
     .batch_norm_sums = sw_cpu_batch_norm_sums,
     .batch_norm = sw_cpu_batch_norm,
     .batch_norm_running = sw_cpu_batch_norm_running,

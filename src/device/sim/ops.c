@@ -1,6 +1,7 @@
 /* The light operations: each is queued by value and run later through the cpu's table. The order of
  * pointers is that of the names beside the type. */
 #include "device/sim/sim_private.h"
+#include <string.h>
 
 /* Queued by an operation's function and run by run_NAME. */
 #define POINTERS(...) ((const char *const[]){__VA_ARGS__, NULL})
@@ -8,9 +9,38 @@
     static const struct sw_sim_op_type id##_type = {                                               \
         .name = #id, .pointers = POINTERS(__VA_ARGS__), .counted = true, .run = run_##id}
 
-static size_t matrix_bytes(int64_t rows, int64_t columns)
+/* ---- Those that are data: device/op.h ---- */
+
+static int reach_args(struct sw_sim_stream *s, const struct sw_sim_op *op, bool on_thread,
+                      void **where, struct sw_err *err)
 {
-    return rows > 0 && columns > 0 ? sw_sim_floats(rows * columns) : 0;
+    const struct sw_op_pointer *p = op->u.run.op->pointers;
+    int rc = SW_OK;
+    (void)on_thread;
+    for (int i = 0; p[i].name && rc == SW_OK; i++)
+        rc = sw_sim_reach(s->device, p[i].name, op->p[i], op->bytes[i], &where[i], err);
+    return rc;
+}
+
+static int run_args(struct sw_sim_stream *s, struct sw_sim_op *op, struct sw_err *err)
+{
+    struct sw_sim_run *r = &op->u.run;
+    for (int i = 0; r->op->pointers[i].name; i++)
+        memcpy((char *)r->args + r->op->pointers[i].offset, &op->p[i], sizeof op->p[i]);
+    return sw_op_run(s->cpu, r->op, r->args, err);
+}
+
+static const struct sw_sim_op_type run_type = {
+    .counted = true, .reach = reach_args, .run = run_args}; /* named by its subject */
+
+int sw_sim_run(struct sw_stream *s, const struct sw_op *what, const void *args, struct sw_err *err)
+{
+    struct sw_sim_op op = {.type = &run_type, .subject = what->name, .u.run.op = what};
+    memcpy(op.u.run.args, args, what->args_bytes);
+    for (int i = 0; what->pointers[i].name; i++)
+        memcpy(&op.p[i], (const char *)args + what->pointers[i].offset, sizeof op.p[i]);
+    what->spans(args, op.bytes);
+    return sw_sim_push(s, &op, err);
 }
 
 /* ---- Element-wise ---- */
@@ -111,71 +141,6 @@ int sw_sim_zero_padding(struct sw_stream *s, const struct sw_desc *d, float *x, 
 {
     const struct sw_sim_op op = {
         .type = &zero_padding_type, .p = {x}, .bytes = {sw_desc_bytes(d)}, .u.desc = *d};
-    return sw_sim_push(s, &op, err);
-}
-
-/* ---- Losses and metrics ---- */
-
-static int run_softmax_loss(struct sw_sim_stream *s, struct sw_sim_op *op, struct sw_err *err)
-{
-    const struct sw_sim_loss *l = &op->u.loss;
-    return sw_op_softmax_loss(s->cpu, l->rows, l->classes, op->p[0], op->p[1], op->p[2], l->weight,
-                              op->p[3], op->p[4], err);
-}
-OP_TYPE(softmax_loss, "x", "label", "step", "prob", "result");
-
-int sw_sim_softmax_loss(struct sw_stream *s, int64_t rows, int64_t classes, const float *x,
-                        const int32_t *label, const struct sw_step *step, float weight, float *prob,
-                        struct sw_result *result, struct sw_err *err)
-{
-    size_t bytes = matrix_bytes(rows, classes);
-    const struct sw_sim_op op = {
-        .type = &softmax_loss_type,
-        .p = {(void *)x, (void *)label, (void *)step, prob, result},
-        .bytes = {bytes, matrix_bytes(rows, 1), sizeof *step, bytes, sizeof *result},
-        .u.loss = {.rows = rows, .classes = classes, .weight = weight}};
-    return sw_sim_push(s, &op, err);
-}
-
-static int run_softmax_loss_backward(struct sw_sim_stream *s, struct sw_sim_op *op,
-                                     struct sw_err *err)
-{
-    const struct sw_sim_loss *l = &op->u.loss;
-    return sw_op_softmax_loss_backward(s->cpu, l->rows, l->classes, op->p[0], op->p[1], op->p[2],
-                                       l->weight, op->p[3], err);
-}
-OP_TYPE(softmax_loss_backward, "prob", "label", "step", "dx");
-
-int sw_sim_softmax_loss_backward(struct sw_stream *s, int64_t rows, int64_t classes,
-                                 const float *prob, const int32_t *label,
-                                 const struct sw_step *step, float weight, float *dx,
-                                 struct sw_err *err)
-{
-    size_t bytes = matrix_bytes(rows, classes);
-    const struct sw_sim_op op = {.type = &softmax_loss_backward_type,
-                                 .p = {(void *)prob, (void *)label, (void *)step, dx},
-                                 .bytes = {bytes, matrix_bytes(rows, 1), sizeof *step, bytes},
-                                 .u.loss = {.rows = rows, .classes = classes, .weight = weight}};
-    return sw_sim_push(s, &op, err);
-}
-
-static int run_accuracy(struct sw_sim_stream *s, struct sw_sim_op *op, struct sw_err *err)
-{
-    const struct sw_sim_loss *l = &op->u.loss;
-    return sw_op_accuracy(s->cpu, l->rows, l->classes, l->top_k, op->p[0], op->p[1], op->p[2],
-                          op->p[3], err);
-}
-OP_TYPE(accuracy, "x", "label", "step", "result");
-
-int sw_sim_accuracy(struct sw_stream *s, int64_t rows, int64_t classes, int64_t top_k,
-                    const float *x, const int32_t *label, const struct sw_step *step,
-                    struct sw_result *result, struct sw_err *err)
-{
-    const struct sw_sim_op op = {
-        .type = &accuracy_type,
-        .p = {(void *)x, (void *)label, (void *)step, result},
-        .bytes = {matrix_bytes(rows, classes), matrix_bytes(rows, 1), sizeof *step, sizeof *result},
-        .u.loss = {.rows = rows, .classes = classes, .top_k = top_k}};
     return sw_sim_push(s, &op, err);
 }
 

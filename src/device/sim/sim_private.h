@@ -14,15 +14,16 @@
 #ifndef SW_DEVICE_SIM_SIM_PRIVATE_H
 #define SW_DEVICE_SIM_SIM_PRIVATE_H
 
+#include "device/op.h"
 #include "device/plan.h"
 #include "device/sim/sim.h"
 #include "sync/atomic.h"
 #include "sync/thread.h"
 
 enum {
-    SW_SIM_POINTERS = 16, /* of one operation */
-    SW_SIM_RING = 512,    /* operations queued on one stream */
-    SW_SIM_STREAMS = 64,  /* of one device */
+    SW_SIM_POINTERS = SW_OP_POINTERS, /* of one operation */
+    SW_SIM_RING = 512,                /* operations queued on one stream */
+    SW_SIM_STREAMS = 64,              /* of one device */
     SW_SIM_GRANULE = 4096,
 };
 
@@ -109,7 +110,7 @@ struct sw_sim_op;
 
 /* A kind of operation. */
 struct sw_sim_op_type {
-    const char *name;
+    const char *name;            /* NULL: the subject's */
     const char *const *pointers; /* their names in messages, in the order of op->p */
     bool counted; /* may meet a fault: it computes or copies, rather than serves the queue */
     bool always;  /* queued and run even when the stream has failed */
@@ -121,11 +122,6 @@ struct sw_sim_op_type {
     int (*run)(struct sw_sim_stream *s, struct sw_sim_op *op, struct sw_err *err);
     /* Instead of run, when the stream has failed; or NULL. */
     void (*skip)(struct sw_sim_op *op, const struct sw_err *why);
-};
-
-struct sw_sim_loss {
-    int64_t rows, classes, top_k;
-    float weight;
 };
 
 struct sw_sim_activation {
@@ -150,6 +146,12 @@ struct sw_sim_event_op {
     uint64_t number;
 };
 
+/* An operation of device/op.h, whose pointers are the operation's own. */
+struct sw_sim_run {
+    const struct sw_op *op;
+    uint64_t args[SW_OP_ARGS_BYTES / sizeof(uint64_t)]; /* aligned for any member */
+};
+
 struct sw_sim_call {
     void (*fn)(void *user);
     void *user;
@@ -164,13 +166,13 @@ struct sw_sim_op {
     union {
         int64_t n;
         struct sw_desc desc;
-        struct sw_sim_loss loss;
         struct sw_sim_activation activation;
         struct sw_sim_dropout dropout;
         struct sw_batch_norm batch_norm;
         struct sw_sim_copy copy;
         struct sw_sim_event_op event;
         struct sw_sim_call call;
+        struct sw_sim_run run;
         struct sw_plan *plan;     /* of the cpu stream */
         struct sw_sim_make *make; /* plan.c; the caller waits */
     } u;
@@ -226,6 +228,7 @@ int sw_sim_copy_peer(struct sw_stream *s, struct sw_device *dst_dev, void *dst,
 int sw_sim_copy_2d(struct sw_stream *s, void *dst, size_t dst_pitch, const void *src,
                    size_t src_pitch, size_t width, int64_t rows, struct sw_err *err);
 int sw_sim_call(struct sw_stream *s, void (*fn)(void *user), void *user, struct sw_err *err);
+int sw_sim_run(struct sw_stream *s, const struct sw_op *op, const void *args, struct sw_err *err);
 int sw_sim_fill_zero(struct sw_stream *s, void *dst, size_t bytes, struct sw_err *err);
 int sw_sim_add(struct sw_stream *s, float *y, const float *x, int64_t n, struct sw_err *err);
 int sw_sim_activation(struct sw_stream *s, enum sw_activation f, float alpha, const float *x,
@@ -235,16 +238,6 @@ int sw_sim_activation_backward(struct sw_stream *s, enum sw_activation f, float 
                                int64_t n, struct sw_err *err);
 int sw_sim_dropout(struct sw_stream *s, const struct sw_desc *d, const struct sw_dropout *dropout,
                    const struct sw_step *step, const float *x, float *y, struct sw_err *err);
-int sw_sim_softmax_loss(struct sw_stream *s, int64_t rows, int64_t classes, const float *x,
-                        const int32_t *label, const struct sw_step *step, float weight, float *prob,
-                        struct sw_result *result, struct sw_err *err);
-int sw_sim_softmax_loss_backward(struct sw_stream *s, int64_t rows, int64_t classes,
-                                 const float *prob, const int32_t *label,
-                                 const struct sw_step *step, float weight, float *dx,
-                                 struct sw_err *err);
-int sw_sim_accuracy(struct sw_stream *s, int64_t rows, int64_t classes, int64_t top_k,
-                    const float *x, const int32_t *label, const struct sw_step *step,
-                    struct sw_result *result, struct sw_err *err);
 int sw_sim_zero_padding(struct sw_stream *s, const struct sw_desc *d, float *x, struct sw_err *err);
 int sw_sim_all_finite(struct sw_stream *s, const float *x, int64_t n, bool *finite,
                       struct sw_err *err);

@@ -66,11 +66,12 @@ static int reach_all(struct sw_sim_stream *s, const struct sw_sim_op *op, bool o
     return rc;
 }
 
-/* "sim:0: convolution forward: ", once. */
+/* "sim:0: convolution forward: " or "sim:0: softmax_loss: ", once. */
 static int name_it(const struct sw_sim_stream *s, const struct sw_sim_op *op, int code,
                    struct sw_err *err)
 {
-    const char *name = op->type->name, *subject = op->subject;
+    const char *name = op->type->name ? op->type->name : op->subject;
+    const char *subject = op->type->name ? op->subject : NULL;
     size_t n = strlen(name);
     if (!subject && strncmp(err->text, name, n) == 0 && err->text[n] == ':')
         return sw_err_prefix(err, code, "%s", s->base.dev->name);

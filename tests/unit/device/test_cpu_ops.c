@@ -1,3 +1,4 @@
+#include "device/ops/softmax_loss.h"
 #include "device_support.h"
 
 #include "base/os.h"

@@ -1,5 +1,6 @@
 /* ctest-labels: threads
  * The sim device: its memory, its pointers, and that it computes what the CPU computes. */
+#include "device/ops/softmax_loss.h"
 #include "plan_support.h"
 #include "sim_support.h"
 #include "unit/faulty_os.h"
