@@ -29,6 +29,23 @@ int sw_os_write_all(int fd, const void *buf, size_t bytes, const char *what, str
     return SW_OK;
 }
 
+int sw_os_pwrite_all(int fd, const void *buf, size_t bytes, off_t offset, const char *what,
+                     struct sw_err *err)
+{
+    const unsigned char *p = buf;
+    while (bytes) {
+        ssize_t n = sw_os()->pwrite(fd, p, io_size(bytes), offset);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            return sw_err_errno(err, n < 0 ? errno : ENOSPC, "cannot write %s", what);
+        p += n;
+        offset += n;
+        bytes -= (size_t)n;
+    }
+    return SW_OK;
+}
+
 int sw_os_pread_all(int fd, void *buf, size_t bytes, off_t offset, const char *what,
                     struct sw_err *err)
 {

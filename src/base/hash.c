@@ -24,6 +24,11 @@ struct sw_hash sw_hash_bytes(const void *data, size_t bytes)
     return from_xxh(XXH3_128bits(data, bytes));
 }
 
+uint64_t sw_hash_bytes64(const void *data, size_t bytes)
+{
+    return XXH3_64bits(data, bytes);
+}
+
 struct sw_hash_state *sw_hash_new(void)
 {
     struct sw_hash_state *s = sw_calloc(1, sizeof *s);

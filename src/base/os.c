@@ -14,6 +14,12 @@ static void *posix_map_pages(size_t bytes)
     return p == MAP_FAILED ? NULL : p;
 }
 
+static void *posix_map_file(int fd, size_t bytes)
+{
+    void *p = mmap(NULL, bytes, PROT_READ, MAP_SHARED, fd, 0);
+    return p == MAP_FAILED ? NULL : p;
+}
+
 /* open is variadic and stat may be a macro in libc, so the table gets plain functions. */
 static int posix_open(const char *path, int flags, mode_t mode)
 {
@@ -115,12 +121,14 @@ const struct sw_os sw_os_posix = {
     .realloc = realloc,
     .free = free,
     .map_pages = posix_map_pages,
+    .map_file = posix_map_file,
     .unmap_pages = munmap,
     .open = posix_open,
     .close = close,
     .read = read,
     .pread = pread,
     .write = write,
+    .pwrite = pwrite,
     .fsync = fsync,
     .ftruncate = ftruncate,
     .rename = rename,

@@ -17,13 +17,15 @@ struct sw_os {
     void *(*alloc)(size_t bytes); /* uninitialised; NULL when exhausted */
     void *(*realloc)(void *p, size_t bytes);
     void (*free)(void *p);
-    void *(*map_pages)(size_t bytes); /* anonymous private pages, zero, page aligned */
-    int (*unmap_pages)(void *p, size_t bytes);
+    void *(*map_pages)(size_t bytes);          /* anonymous private pages, zero, page aligned */
+    void *(*map_file)(int fd, size_t bytes);   /* the file's first bytes, read-only, shared */
+    int (*unmap_pages)(void *p, size_t bytes); /* of either kind */
     int (*open)(const char *path, int flags, mode_t mode);
     int (*close)(int fd);
     ssize_t (*read)(int fd, void *buf, size_t bytes);
     ssize_t (*pread)(int fd, void *buf, size_t bytes, off_t offset);
     ssize_t (*write)(int fd, const void *buf, size_t bytes);
+    ssize_t (*pwrite)(int fd, const void *buf, size_t bytes, off_t offset);
     int (*fsync)(int fd);
     int (*ftruncate)(int fd, off_t bytes);
     int (*rename)(const char *from, const char *to);
@@ -54,6 +56,9 @@ int sw_err_nomem(struct sw_err *err, const char *what, size_t bytes);
 /* Writes all bytes (short writes and EINTR repeated). Errors: SW_ERR_IO naming what. */
 int sw_os_write_all(int fd, const void *buf, size_t bytes, const char *what,
                     struct sw_err *err) SW_MUST_CHECK;
+/* The same at an offset; where the next write goes stays as it is. */
+int sw_os_pwrite_all(int fd, const void *buf, size_t bytes, off_t offset, const char *what,
+                     struct sw_err *err) SW_MUST_CHECK;
 /* Reads exactly bytes at offset. Errors: SW_ERR_IO, SW_ERR_FORMAT when the file ends before. */
 int sw_os_pread_all(int fd, void *buf, size_t bytes, off_t offset, const char *what,
                     struct sw_err *err) SW_MUST_CHECK;

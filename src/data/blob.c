@@ -46,7 +46,10 @@ void sw_blob_close(struct sw_blob *b)
     if (b->is_open)
         sw_os()->close(b->fd);
     sw_free(b->path);
-    sw_free(b->memory);
+    if (b->mapped)
+        sw_os()->unmap_pages(b->memory, (size_t)b->bytes);
+    else
+        sw_free(b->memory);
     *b = (struct sw_blob){0};
 }
 
@@ -253,6 +256,17 @@ int sw_blob_load(struct sw_blob *b, struct sw_err *err)
     if (!b->memory)
         return sw_err_nomem(err, b->path, (size_t)b->bytes);
     return sw_os_pread_all(b->fd, b->memory, (size_t)b->bytes, 0, b->path, err);
+}
+
+int sw_blob_map(struct sw_blob *b, struct sw_err *err)
+{
+    if (b->memory || b->bytes == 0)
+        return SW_OK;
+    b->memory = sw_os()->map_file(b->fd, (size_t)b->bytes);
+    if (!b->memory)
+        return sw_err_errno(err, errno, "cannot map %s into memory", b->path);
+    b->mapped = true;
+    return SW_OK;
 }
 
 int sw_blob_view(const struct sw_blob *b, uint64_t offset, size_t bytes, void *scratch,

@@ -21,6 +21,7 @@ struct sw_blob {
     uint64_t file_bytes;
     uint64_t bytes;        /* of the content, after settle */
     unsigned char *memory; /* owned; the content of a .gz, or of a loaded file; else NULL */
+    bool mapped;           /* memory is the file itself, mapped */
 };
 
 /* Errors: SW_ERR_NOTFOUND, SW_ERR_IO, SW_ERR_FORMAT (not a regular file). */
@@ -40,6 +41,11 @@ int sw_blob_settle(struct sw_blob *b, uint64_t header_bytes, uint64_t record_byt
                    uint64_t records, struct sw_err *err) SW_MUST_CHECK;
 /* After settle: brings the whole content into memory. Errors: SW_ERR_IO, SW_ERR_NOMEM. */
 int sw_blob_load(struct sw_blob *b, struct sw_err *err) SW_MUST_CHECK;
+
+/* After settle: makes the whole content memory, without reading it where it is plain: a plain file
+ * is mapped. Whoever cuts a mapped file short ends the process (SIGBUS).
+ * Errors: SW_ERR_IO, SW_ERR_NOMEM. */
+int sw_blob_map(struct sw_blob *b, struct sw_err *err) SW_MUST_CHECK;
 
 /* After settle: sets *out to content [offset, offset + bytes): memory of the blob, or scratch.
  * Errors: SW_ERR_IO, SW_ERR_FORMAT when the file has shrunk since. */

@@ -123,6 +123,21 @@ static ssize_t faulty_write(int fd, const void *buf, size_t bytes)
     return faulty_interrupts() ? -1 : sw_os_posix.write(fd, buf, faulty_io_size(bytes));
 }
 
+static ssize_t faulty_pwrite(int fd, const void *buf, size_t bytes, off_t offset)
+{
+    if (faulty_hits(FAULTY_WRITE)) {
+        if (faulty.plan.dies)
+            _exit(9);
+        return -1;
+    }
+    return faulty_interrupts() ? -1 : sw_os_posix.pwrite(fd, buf, faulty_io_size(bytes), offset);
+}
+
+static void *faulty_map_file(int fd, size_t bytes)
+{
+    return faulty_hits(FAULTY_READ) ? NULL : sw_os_posix.map_file(fd, bytes);
+}
+
 static int faulty_fsync(int fd)
 {
     return faulty_hits(FAULTY_SYNC) ? -1 : sw_os_posix.fsync(fd);
@@ -166,6 +181,8 @@ static void faulty_begin(struct faulty_plan plan)
     table.read = faulty_read;
     table.pread = faulty_pread;
     table.write = faulty_write;
+    table.pwrite = faulty_pwrite;
+    table.map_file = faulty_map_file;
     table.fsync = faulty_fsync;
     table.rename = faulty_rename;
     table.mkdir = faulty_mkdir;

@@ -65,6 +65,8 @@ static void names_have_identities(void **state)
     /* XXH3_64bits of the empty input, from the xxHash test vectors. */
     assert_true(sw_hash_name("") == 0x2d06800538d394c2u);
     assert_true(sw_hash_name("conv1.weight") != sw_hash_name("conv2.weight"));
+    assert_true(sw_hash_bytes64("", 0) == 0x2d06800538d394c2u);
+    assert_true(sw_hash_bytes64("conv1", 5) == sw_hash_name("conv1"));
 }
 
 static void new_says_when_memory_is_exhausted(void **state)

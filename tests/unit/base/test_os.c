@@ -63,6 +63,31 @@ static void short_and_interrupted_io_is_repeated(void **state)
     faulty_end();
 }
 
+static void writing_at_an_offset_moves_nothing_else(void **state)
+{
+    (void)state;
+    const char *path = scratch_path("at");
+    int fd = sw_os()->open(path, O_RDWR | O_CREAT | O_TRUNC, 0600);
+    assert_true(fd >= 0);
+    faulty_begin((struct faulty_plan){.io_bytes = 3, .interrupts = true});
+    assert_int_equal(sw_os_write_all(fd, "0123456789", 10, "file", NULL), SW_OK);
+    assert_int_equal(sw_os_pwrite_all(fd, "abcdefg", 7, 1, "file", NULL), SW_OK);
+    assert_int_equal(sw_os_write_all(fd, "!", 1, "file", NULL), SW_OK);
+    faulty_end();
+    assert_content(path, "0abcdefg89!");
+
+    const char *mapped = sw_os()->map_file(fd, 11);
+    assert_non_null(mapped);
+    assert_memory_equal(mapped, "0abcdefg89!", 11);
+    assert_int_equal(sw_os()->unmap_pages((void *)(uintptr_t)mapped, 11), 0);
+    struct sw_err err = {0};
+    faulty_begin((struct faulty_plan){.kinds = FAULTY_WRITE, .at = 1, .error = ENOSPC});
+    assert_int_equal(sw_os_pwrite_all(fd, "x", 1, 0, "the file", &err), SW_ERR_IO);
+    faulty_end();
+    assert_non_null(strstr(err.text, "cannot write the file"));
+    sw_os()->close(fd);
+}
+
 static void reading_past_the_end_is_damage(void **state)
 {
     (void)state;
@@ -252,6 +277,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(products_that_overflow_get_no_memory),
         cmocka_unit_test(short_and_interrupted_io_is_repeated),
+        cmocka_unit_test(writing_at_an_offset_moves_nothing_else),
         cmocka_unit_test(reading_past_the_end_is_damage),
         cmocka_unit_test(read_file_knows_its_limit),
         cmocka_unit_test(mkdirs_makes_parents_and_accepts_what_is_there),
