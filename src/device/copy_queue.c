@@ -84,11 +84,6 @@ void sw_copy_queue_close(struct sw_copy_queue *q)
     sw_mutex_unlock(&q->lock);
 }
 
-void sw_copy_queue_close_v(void *queue)
-{
-    sw_copy_queue_close(queue);
-}
-
 /* ---- Pushing ---- */
 
 /* q->lock is held. */

@@ -60,7 +60,6 @@ int sw_copy_queue_check(struct sw_copy_queue *q, struct sw_err *err) SW_MUST_CHE
 
 /* No more pushes; what was pushed and not drained is answered by free. */
 void sw_copy_queue_close(struct sw_copy_queue *q);
-void sw_copy_queue_close_v(void *queue); /* for sw_fault_attach */
 
 /* Bytes that have arrived so far. */
 uint64_t sw_copy_queue_bytes(struct sw_copy_queue *q, enum sw_copy_direction d);

@@ -234,3 +234,37 @@ const char *sw_desc_text(const struct sw_desc *d, char *out)
     append_order(d, out);
     return out;
 }
+
+/* ---- The usual layouts of features ---- */
+
+int sw_desc_channel_block(const struct sw_desc *d)
+{
+    int block = d->ndim >= 2 && d->nblock == 1 ? d->block[0] : 0;
+    if (block != 16 && block != 8 && block != 4)
+        return 0;
+    struct sw_desc blocked = sw_desc_blocked(d->dtype, d->ndim, d->dim, 1, block);
+    return sw_desc_equal(d, &blocked) ? block : 0;
+}
+
+int64_t sw_desc_pixels(const struct sw_desc *d)
+{
+    int64_t pixels = 1;
+    for (int i = 2; i < d->ndim; i++)
+        pixels *= d->dim[i];
+    return pixels;
+}
+
+bool sw_desc_is_channels_last(const struct sw_desc *d)
+{
+    if (sw_desc_is_plain(d))
+        return d->ndim == 2 || d->dim[1] == 1 || sw_desc_pixels(d) == 1;
+    int64_t step = d->dim[1];
+    if (d->nblock > 0 || d->stride[1] != 1)
+        return false;
+    for (int i = d->ndim - 1; i >= 2; i--) {
+        if (d->stride[i] != step)
+            return false;
+        step *= d->dim[i];
+    }
+    return d->stride[0] == step;
+}

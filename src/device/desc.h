@@ -53,6 +53,13 @@ int64_t sw_desc_features(const struct sw_desc *d);
 /* The descriptor with dimension 0 set to n; storage order is kept. */
 struct sw_desc sw_desc_with_rows(const struct sw_desc *d, int64_t n);
 
+/* 16, 8 or 4 where channels are blocked by that and nothing else is blocked; else 0. */
+int sw_desc_channel_block(const struct sw_desc *d);
+/* Is storage order also the numbering (rows, pixels, channels): [N, F], one pixel, NHWC? */
+bool sw_desc_is_channels_last(const struct sw_desc *d);
+/* Product of the logical dimensions after the channels. */
+int64_t sw_desc_pixels(const struct sw_desc *d);
+
 /* Element offset of a logical index. */
 int64_t sw_desc_offset(const struct sw_desc *d, const int64_t *index);
 

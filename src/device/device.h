@@ -1,6 +1,6 @@
 /* Devices: where memory lives and work is queued. One table of functions per kind; layers call the
- * inline helpers below and never ask which device they are on. Light operations are functions of
- * the table; heavy ones are plans (device/plan.h), prepared once and run every step.
+ * inline helpers below and never ask which device they are on. Light operations are data
+ * (device/op.h); heavy ones are plans (device/plan.h), prepared once and run every step.
  *
  * Thread rule: a struct sw_device is frozen after opening. A stream belongs to one worker; its
  * functions are called by that worker's thread only. Everything queued on one stream runs in order.
@@ -19,17 +19,6 @@ struct sw_device;
 struct sw_stream;
 struct sw_event;
 struct sw_op;
-
-enum sw_activation {
-    SW_ACT_RELU,
-    SW_ACT_LEAKY_RELU, /* alpha = negative slope */
-    SW_ACT_SIGMOID,
-    SW_ACT_TANH,
-    SW_ACT_STANH, /* 1.7159047 tanh(0.66666667 x), LeCun et al., "Efficient BackProp" (1998) */
-    SW_ACT_SOFTPLUS,
-    SW_ACT_GELU, /* x Phi(x), by erf; Hendrycks and Gimpel 2016 */
-    SW_ACT_COUNT
-};
 
 /* What a step's kernels read, in device memory: one struct per worker, written before the step
  * begins. Host code never reads it through the pointer that operations get. */
@@ -52,37 +41,8 @@ struct sw_device_bytes {
     size_t in_use, peak, capacity;
 };
 
-/* Dropout of an output or of a part of its columns. */
-struct sw_dropout {
-    struct sw_philox key;
-    uint32_t threshold; /* words below it are dropped */
-    float scale;        /* of what is kept */
-    int64_t first_channel,
-        channels;  /* the part's place in the whole; channels 0: it is the whole */
-    bool all_rows; /* row 0 is the batch's row 0, whatever the worker's rows are */
-};
-
-/* Batch normalisation of a feature [N, C, ...]: a mean and a variance per channel, over all its
- * elements. Arrays without another type are [C] floats in device memory; an operation takes over
- * the struct itself, not what it points to. */
-enum { SW_BATCH_NORM_PARTS = 16 };
-struct sw_batch_norm {
-    struct sw_desc desc; /* of x, y and their gradients */
-    float eps, momentum;
-    double *sums;  /* [2 C + 1]: two sums per channel, and the elements that each is of */
-    void *scratch; /* sw_batch_norm_scratch bytes */
-    const float *scale, *bias;
-    float *mean, *inv_std; /* of the batch */
-    const float *running_mean, *running_variance;
-    float *update_mean, *update_variance; /* the running ones where they are kept up, else NULL */
-};
-static inline size_t sw_batch_norm_scratch(const struct sw_desc *d)
-{
-    return (size_t)(2 * SW_BATCH_NORM_PARTS * d->dim[1]) * sizeof(double);
-}
-
-/* How an operation is asked for by a layer; see sw_op_* below for what each does, and device/op.h
- * for those that `run` is given. */
+/* What every kind of device has; the inline functions below say what each does. `run` computes an
+ * operation of device/op.h. */
 struct sw_device_ops {
     const char *kind; /* cpu, sim, cuda */
     void (*close)(struct sw_device *dev);
@@ -113,26 +73,6 @@ struct sw_device_ops {
 
     int (*run)(struct sw_stream *s, const struct sw_op *op, const void *args, struct sw_err *err);
 
-    int (*add)(struct sw_stream *s, float *y, const float *x, int64_t n, struct sw_err *err);
-    int (*activation)(struct sw_stream *s, enum sw_activation f, float alpha, const float *x,
-                      float *y, int64_t n, struct sw_err *err);
-    int (*activation_backward)(struct sw_stream *s, enum sw_activation f, float alpha,
-                               const float *x, const float *y, const float *dy, float *dx,
-                               int64_t n, struct sw_err *err);
-    int (*dropout)(struct sw_stream *s, const struct sw_desc *d, const struct sw_dropout *dropout,
-                   const struct sw_step *step, const float *x, float *y, struct sw_err *err);
-    int (*batch_norm_sums)(struct sw_stream *s, const struct sw_batch_norm *b, const float *x,
-                           struct sw_err *err);
-    int (*batch_norm)(struct sw_stream *s, const struct sw_batch_norm *b, const float *x, float *y,
-                      struct sw_err *err);
-    int (*batch_norm_running)(struct sw_stream *s, const struct sw_batch_norm *b, const float *x,
-                              float *y, struct sw_err *err);
-    int (*batch_norm_sums_backward)(struct sw_stream *s, const struct sw_batch_norm *b,
-                                    const float *x, const float *dy, float *dscale, float *dbias,
-                                    struct sw_err *err);
-    int (*batch_norm_backward)(struct sw_stream *s, const struct sw_batch_norm *b, const float *x,
-                               const float *dy, float *dx, struct sw_err *err);
-    int (*zero_padding)(struct sw_stream *s, const struct sw_desc *d, float *x, struct sw_err *err);
     int (*all_finite)(struct sw_stream *s, const float *x, int64_t n, bool *finite,
                       struct sw_err *err);
 
@@ -279,86 +219,6 @@ SW_MUST_CHECK static inline int sw_fill_zero(struct sw_stream *s, void *dst, siz
     return s->dev->ops->fill_zero(s, dst, bytes, err);
 }
 
-/* y += x, n storage elements. */
-SW_MUST_CHECK static inline int sw_op_add(struct sw_stream *s, float *y, const float *x, int64_t n,
-                                          struct sw_err *err)
-{
-    return s->dev->ops->add(s, y, x, n, err);
-}
-/* y = f(x) element-wise over n storage elements; y may be x. alpha is used by leaky_relu only. */
-SW_MUST_CHECK static inline int sw_op_activation(struct sw_stream *s, enum sw_activation f,
-                                                 float alpha, const float *x, float *y, int64_t n,
-                                                 struct sw_err *err)
-{
-    return s->dev->ops->activation(s, f, alpha, x, y, n, err);
-}
-/* dx = dy f'(x); only gelu reads x, the others read y = f(x), so they work in place. dx may be dy.
- */
-SW_MUST_CHECK static inline int sw_op_activation_backward(struct sw_stream *s, enum sw_activation f,
-                                                          float alpha, const float *x,
-                                                          const float *y, const float *dy,
-                                                          float *dx, int64_t n, struct sw_err *err)
-{
-    return s->dev->ops->activation_backward(s, f, alpha, x, y, dy, dx, n, err);
-}
-/* y = x * scale where the element's Philox word is >= threshold, else 0. The counter is (step,
- * global row, element in channels-last order), so the mask depends on neither layout nor workers.
- * The same call on the gradient is the backward pass. y may be x. Padding stays zero. */
-SW_MUST_CHECK static inline int sw_op_dropout(struct sw_stream *s, const struct sw_desc *d,
-                                              const struct sw_dropout *dropout,
-                                              const struct sw_step *step, const float *x, float *y,
-                                              struct sw_err *err)
-{
-    return s->dev->ops->dropout(s, d, dropout, step, x, y, err);
-}
-/* sums becomes, per channel, the sum of x and of x^2 over all N rows, then the elements per
- * channel.
- */
-SW_MUST_CHECK static inline int sw_op_batch_norm_sums(struct sw_stream *s,
-                                                      const struct sw_batch_norm *b, const float *x,
-                                                      struct sw_err *err)
-{
-    return s->dev->ops->batch_norm_sums(s, b, x, err);
-}
-/* From these sums (or from those of several workers, added): mean and inv_std = 1 / sqrt(variance +
- * eps) of the batch with the biased variance; y = scale (x - mean) inv_std + bias; and where they
- * are given update = momentum update + (1 - momentum) batch, with the unbiased variance. y may be
- * x. Padding stays zero. */
-SW_MUST_CHECK static inline int sw_op_batch_norm(struct sw_stream *s, const struct sw_batch_norm *b,
-                                                 const float *x, float *y, struct sw_err *err)
-{
-    return s->dev->ops->batch_norm(s, b, x, y, err);
-}
-/* y = scale (x - running_mean) / sqrt(running_variance + eps) + bias; y may be x. Reads no sums. */
-SW_MUST_CHECK static inline int sw_op_batch_norm_running(struct sw_stream *s,
-                                                         const struct sw_batch_norm *b,
-                                                         const float *x, float *y,
-                                                         struct sw_err *err)
-{
-    return s->dev->ops->batch_norm_running(s, b, x, y, err);
-}
-/* sums becomes, per channel, the sum of dy and of dy (x - mean) inv_std, then the elements per
- * channel; dbias and dscale are these sums in float. */
-SW_MUST_CHECK static inline int
-sw_op_batch_norm_sums_backward(struct sw_stream *s, const struct sw_batch_norm *b, const float *x,
-                               const float *dy, float *dscale, float *dbias, struct sw_err *err)
-{
-    return s->dev->ops->batch_norm_sums_backward(s, b, x, dy, dscale, dbias, err);
-}
-/* dx from these sums, through mean and variance too; dx may be dy. Padding stays zero. */
-SW_MUST_CHECK static inline int sw_op_batch_norm_backward(struct sw_stream *s,
-                                                          const struct sw_batch_norm *b,
-                                                          const float *x, const float *dy,
-                                                          float *dx, struct sw_err *err)
-{
-    return s->dev->ops->batch_norm_backward(s, b, x, dy, dx, err);
-}
-/* Sets the elements of x that lie in d's padding to zero: after operations with f(0) != 0. */
-SW_MUST_CHECK static inline int sw_op_zero_padding(struct sw_stream *s, const struct sw_desc *d,
-                                                   float *x, struct sw_err *err)
-{
-    return s->dev->ops->zero_padding(s, d, x, err);
-}
 /* *finite becomes whether all n elements are finite. Waits for the answer. */
 SW_MUST_CHECK static inline int sw_op_all_finite(struct sw_stream *s, const float *x, int64_t n,
                                                  bool *finite, struct sw_err *err)

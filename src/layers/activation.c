@@ -1,6 +1,7 @@
 /* activation: an element-wise function. All but gelu compute their gradient from the output, so
  * they work in place; a relu right behind a convolution or inner_product is applied by that layer
  * itself. */
+#include "device/ops/elementwise.h"
 #include "layers/layer.h"
 
 struct conf {

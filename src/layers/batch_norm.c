@@ -12,6 +12,7 @@
  *
  * The batch is that of the whole group of workers unless sync = no; then each worker takes the rows
  * it has, and the running statistics are those of the first one. */
+#include "device/ops/batch_norm.h"
 #include "layers/layer.h"
 
 struct conf {

@@ -2,6 +2,7 @@
  * 1 / (1 - ratio), so that evaluation does nothing (Srivastava et al. 2014, in the inverted form).
  * The mask is a pure function of (seed, layer, step, global row, element): backward draws it again
  * instead of storing it, and neither workers nor layouts change it. */
+#include "device/ops/dropout.h"
 #include "layers/layer.h"
 
 struct conf {

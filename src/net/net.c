@@ -1,6 +1,7 @@
 #include "net/net_private.h"
 
 #include "base/str.h"
+#include "device/ops/elementwise.h"
 
 int sw_net_layer_count(const struct sw_net *net)
 {

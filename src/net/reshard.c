@@ -7,6 +7,7 @@
 #include "net/net_private.h"
 
 #include "base/os.h"
+#include "device/ops/elementwise.h"
 #include <string.h>
 
 struct state {

@@ -136,86 +136,6 @@ static int fill_zero(struct sw_stream *s, void *dst, size_t bytes, struct sw_err
     return SW_OK;
 }
 
-static int add(struct sw_stream *s, float *y, const float *x, int64_t n, struct sw_err *err)
-{
-    (void)err;
-    sw_kernel_add(sw_cpu_threads(s), y, x, n);
-    return SW_OK;
-}
-
-static const float stanh_a = 1.7159047f, stanh_b = 0.66666667f;
-
-static int unknown_activation(enum sw_activation f, struct sw_err *err)
-{
-    return sw_err_set(err, SW_ERR_UNSUPPORTED, "the CPU has no activation function number %d",
-                      (int)f);
-}
-
-static int activation(struct sw_stream *s, enum sw_activation f, float alpha, const float *x,
-                      float *y, int64_t n, struct sw_err *err)
-{
-    int threads = sw_cpu_threads(s);
-    switch (f) {
-    case SW_ACT_RELU:
-        sw_kernel_relu(threads, x, y, n);
-        return SW_OK;
-    case SW_ACT_LEAKY_RELU:
-        sw_kernel_leaky_relu(threads, alpha, x, y, n);
-        return SW_OK;
-    case SW_ACT_SIGMOID:
-        sw_kernel_sigmoid(threads, x, y, n);
-        return SW_OK;
-    case SW_ACT_TANH:
-        sw_kernel_scaled_tanh(threads, 1, 1, x, y, n);
-        return SW_OK;
-    case SW_ACT_STANH:
-        sw_kernel_scaled_tanh(threads, stanh_a, stanh_b, x, y, n);
-        return SW_OK;
-    case SW_ACT_SOFTPLUS:
-        sw_kernel_softplus(threads, x, y, n);
-        return SW_OK;
-    case SW_ACT_GELU:
-        sw_kernel_gelu(threads, x, y, n);
-        return SW_OK;
-    case SW_ACT_COUNT:
-        break;
-    }
-    return unknown_activation(f, err);
-}
-
-static int activation_backward(struct sw_stream *s, enum sw_activation f, float alpha,
-                               const float *x, const float *y, const float *dy, float *dx,
-                               int64_t n, struct sw_err *err)
-{
-    int threads = sw_cpu_threads(s);
-    switch (f) {
-    case SW_ACT_RELU:
-        sw_kernel_relu_backward(threads, y, dy, dx, n);
-        return SW_OK;
-    case SW_ACT_LEAKY_RELU:
-        sw_kernel_leaky_relu_backward(threads, alpha, y, dy, dx, n);
-        return SW_OK;
-    case SW_ACT_SIGMOID:
-        sw_kernel_sigmoid_backward(threads, y, dy, dx, n);
-        return SW_OK;
-    case SW_ACT_TANH:
-        sw_kernel_scaled_tanh_backward(threads, 1, 1, y, dy, dx, n);
-        return SW_OK;
-    case SW_ACT_STANH:
-        sw_kernel_scaled_tanh_backward(threads, stanh_a, stanh_b, y, dy, dx, n);
-        return SW_OK;
-    case SW_ACT_SOFTPLUS:
-        sw_kernel_softplus_backward(threads, y, dy, dx, n);
-        return SW_OK;
-    case SW_ACT_GELU:
-        sw_kernel_gelu_backward(threads, x, dy, dx, n);
-        return SW_OK;
-    case SW_ACT_COUNT:
-        break;
-    }
-    return unknown_activation(f, err);
-}
-
 static int all_finite(struct sw_stream *s, const float *x, int64_t n, bool *finite,
                       struct sw_err *err)
 {
@@ -264,16 +184,6 @@ static const struct sw_device_ops cpu_ops = {
     .copy_peer = copy_peer,
     .fill_zero = fill_zero,
     .run = run,
-    .add = add,
-    .activation = activation,
-    .activation_backward = activation_backward,
-    .dropout = sw_cpu_dropout,
-    .batch_norm_sums = sw_cpu_batch_norm_sums,
-    .batch_norm = sw_cpu_batch_norm,
-    .batch_norm_running = sw_cpu_batch_norm_running,
-    .batch_norm_sums_backward = sw_cpu_batch_norm_sums_backward,
-    .batch_norm_backward = sw_cpu_batch_norm_backward,
-    .zero_padding = sw_cpu_zero_padding,
     .all_finite = all_finite,
     .plans = &sw_cpu_ref_plans,
 };

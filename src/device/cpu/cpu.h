@@ -2,11 +2,9 @@
  * two tables of plans, shape checks and pooling windows. Internal to device/cpu. One math library
  * call never starts threads of its own choosing: the stream says how many there are.
  *
- * cpu.c       device table, streams, light operations (arithmetic in kernels/cpu)
+ * cpu.c       device table, streams, copies; operations come as data (device/op.h)
  * memory.c    allocation and its counters
- * layout.c    whole tensors from layout to layout, padding
- * dropout.c   dropout on any layout
- * batch_norm.c  batch normalisation on any layout
+ * layout.c    whole tensors from layout to layout
  * blas.c      OpenBLAS on one thread
  * shape.c     checks that every maker does first
  * ref_*.c     plans by im2col and OpenBLAS: the oracle of the tests, and the build without oneDNN
@@ -71,23 +69,6 @@ int sw_cpu_alloc(struct sw_device *dev, size_t bytes, const char *what, void **o
                  struct sw_err *err);
 void sw_cpu_free(struct sw_device *dev, void *p, size_t bytes);
 
-/* dropout.c: the table's dropout. */
-int sw_cpu_dropout(struct sw_stream *s, const struct sw_desc *d, const struct sw_dropout *dropout,
-                   const struct sw_step *step, const float *x, float *y, struct sw_err *err);
-
-/* batch_norm.c: the table's. */
-int sw_cpu_batch_norm_sums(struct sw_stream *s, const struct sw_batch_norm *b, const float *x,
-                           struct sw_err *err);
-int sw_cpu_batch_norm(struct sw_stream *s, const struct sw_batch_norm *b, const float *x, float *y,
-                      struct sw_err *err);
-int sw_cpu_batch_norm_running(struct sw_stream *s, const struct sw_batch_norm *b, const float *x,
-                              float *y, struct sw_err *err);
-int sw_cpu_batch_norm_sums_backward(struct sw_stream *s, const struct sw_batch_norm *b,
-                                    const float *x, const float *dy, float *dscale, float *dbias,
-                                    struct sw_err *err);
-int sw_cpu_batch_norm_backward(struct sw_stream *s, const struct sw_batch_norm *b, const float *x,
-                               const float *dy, float *dx, struct sw_err *err);
-
 /* blas.c. Call init before any worker exists: the setting is the process's. */
 void sw_cpu_blas_init(void);
 /* c [m, n] = op(a) [m, k] op(b) [k, n] + beta c, row-major with leading dimensions, on the calling
@@ -95,18 +76,10 @@ void sw_cpu_blas_init(void);
 void sw_cpu_sgemm(bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t k, const float *a,
                   int64_t lda, const float *b, int64_t ldb, float beta, float *c, int64_t ldc);
 
-/* layout.c. 16, 8 or 4 where channels are blocked by that and nothing else is blocked; else 0. */
-int sw_cpu_channel_block(const struct sw_desc *d);
-/* Is storage order also the numbering (rows, pixels, channels): [N, F], one pixel, NHWC? */
-bool sw_cpu_is_channels_last(const struct sw_desc *d);
-/* Product of the dimensions after the channels. */
-int64_t sw_cpu_pixels(const struct sw_desc *d);
-/* Copies values from one layout to another of the same dtype and logical shape, whatever both are;
- * padding of `to` becomes zero. Blocked channels against plain NCHW go the quick way. src and dst
- * must not overlap. */
+/* layout.c. Copies values from one layout to another of the same dtype and logical shape, whatever
+ * both are; padding of `to` becomes zero. Blocked channels against plain NCHW go the quick way. src
+ * and dst must not overlap. */
 void sw_cpu_reorder(int threads, const struct sw_desc *from, const void *src,
                     const struct sw_desc *to, void *dst);
-/* The table's zero_padding. */
-int sw_cpu_zero_padding(struct sw_stream *s, const struct sw_desc *d, float *x, struct sw_err *err);
 
 #endif

@@ -6,8 +6,7 @@
  * stream.c   a stream's ring, its thread, waiting, cancelling
  * event.c    events
  * copy.c     copies
- * ops.c      the light operations
- * batch_norm.c  those of batch normalisation
+ * ops.c      operations
  * plan.c     plans
  *
  * Order of locks: device, then stream, then event; no operation runs under any of them. */
@@ -124,17 +123,6 @@ struct sw_sim_op_type {
     void (*skip)(struct sw_sim_op *op, const struct sw_err *why);
 };
 
-struct sw_sim_activation {
-    enum sw_activation function;
-    float alpha;
-    int64_t n;
-};
-
-struct sw_sim_dropout {
-    struct sw_desc desc;
-    struct sw_dropout dropout;
-};
-
 struct sw_sim_copy {
     struct sw_sim_device *dst, *src; /* NULL: the host */
     size_t dst_pitch, src_pitch, width;
@@ -165,10 +153,6 @@ struct sw_sim_op {
     size_t bytes[SW_SIM_POINTERS];
     union {
         int64_t n;
-        struct sw_desc desc;
-        struct sw_sim_activation activation;
-        struct sw_sim_dropout dropout;
-        struct sw_batch_norm batch_norm;
         struct sw_sim_copy copy;
         struct sw_sim_event_op event;
         struct sw_sim_call call;
@@ -230,27 +214,7 @@ int sw_sim_copy_2d(struct sw_stream *s, void *dst, size_t dst_pitch, const void 
 int sw_sim_call(struct sw_stream *s, void (*fn)(void *user), void *user, struct sw_err *err);
 int sw_sim_run(struct sw_stream *s, const struct sw_op *op, const void *args, struct sw_err *err);
 int sw_sim_fill_zero(struct sw_stream *s, void *dst, size_t bytes, struct sw_err *err);
-int sw_sim_add(struct sw_stream *s, float *y, const float *x, int64_t n, struct sw_err *err);
-int sw_sim_activation(struct sw_stream *s, enum sw_activation f, float alpha, const float *x,
-                      float *y, int64_t n, struct sw_err *err);
-int sw_sim_activation_backward(struct sw_stream *s, enum sw_activation f, float alpha,
-                               const float *x, const float *y, const float *dy, float *dx,
-                               int64_t n, struct sw_err *err);
-int sw_sim_dropout(struct sw_stream *s, const struct sw_desc *d, const struct sw_dropout *dropout,
-                   const struct sw_step *step, const float *x, float *y, struct sw_err *err);
-int sw_sim_zero_padding(struct sw_stream *s, const struct sw_desc *d, float *x, struct sw_err *err);
 int sw_sim_all_finite(struct sw_stream *s, const float *x, int64_t n, bool *finite,
                       struct sw_err *err);
-int sw_sim_batch_norm_sums(struct sw_stream *s, const struct sw_batch_norm *b, const float *x,
-                           struct sw_err *err);
-int sw_sim_batch_norm(struct sw_stream *s, const struct sw_batch_norm *b, const float *x, float *y,
-                      struct sw_err *err);
-int sw_sim_batch_norm_running(struct sw_stream *s, const struct sw_batch_norm *b, const float *x,
-                              float *y, struct sw_err *err);
-int sw_sim_batch_norm_sums_backward(struct sw_stream *s, const struct sw_batch_norm *b,
-                                    const float *x, const float *dy, float *dscale, float *dbias,
-                                    struct sw_err *err);
-int sw_sim_batch_norm_backward(struct sw_stream *s, const struct sw_batch_norm *b, const float *x,
-                               const float *dy, float *dx, struct sw_err *err);
 
 #endif

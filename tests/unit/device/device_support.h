@@ -12,6 +12,7 @@
 
 #include "base/philox.h"
 #include "device/device.h"
+#include "device/ops/elementwise.h"
 #include "device/plan.h"
 #include <math.h>
 #include <stdio.h>

@@ -1,3 +1,4 @@
+#include "device/ops/dropout.h"
 #include "device/ops/softmax_loss.h"
 #include "device_support.h"
 

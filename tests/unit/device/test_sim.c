@@ -1,5 +1,8 @@
 /* ctest-labels: threads
  * The sim device: its memory, its pointers, and that it computes what the CPU computes. */
+#include "device/ops/batch_norm.h"
+#include "device/ops/dropout.h"
+#include "device/ops/elementwise.h"
 #include "device/ops/softmax_loss.h"
 #include "plan_support.h"
 #include "sim_support.h"

@@ -1,6 +1,8 @@
 /* ctest-labels: threads
  * The streams of sim: order, waits that are missing, events, errors that stay, devices that hang or
  * get lost, and ends that never hang. */
+#include "device/ops/dropout.h"
+#include "device/ops/elementwise.h"
 #include "device/ops/softmax_loss.h"
 #include "sim_support.h"
 

@@ -1,5 +1,6 @@
 /* Batch normalisation against its formulas in double, over a batch on one worker and over one that
  * several share, on every layout, with its running statistics. */
+#include "device/ops/batch_norm.h"
 #include "layer_support.h"
 
 /* A source [rows, channels, pixels] in plain order. */

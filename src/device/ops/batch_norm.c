@@ -1,17 +1,18 @@
 /* Batch normalisation on any layout: plain, blocked and channels-last features go to the kernels,
  * others element by element. What is done per channel (moments, running statistics, coefficients)
  * is done here, in double. */
-#include "device/cpu/cpu.h"
+#include "device/ops/batch_norm.h"
 #include "kernels/cpu/kernels.h"
 #include <math.h>
+#include <string.h>
 
 _Static_assert((int)SW_BATCH_NORM_PARTS == (int)SW_KERNEL_CHANNEL_PARTS, "room for all parts");
 
 /* False: a layout that the kernels do not know. */
 static bool lay_out(const struct sw_desc *d, struct sw_kernel_channels *k)
 {
-    int64_t pixels = sw_cpu_pixels(d), channels = d->dim[1];
-    int block = sw_cpu_channel_block(d);
+    int64_t pixels = sw_desc_pixels(d), channels = d->dim[1];
+    int block = sw_desc_channel_block(d);
     *k = (struct sw_kernel_channels){.channels = channels, .rows = d->dim[0], .pixels = pixels};
     if (block) {
         k->lanes = block;
@@ -24,7 +25,7 @@ static bool lay_out(const struct sw_desc *d, struct sw_kernel_channels *k)
         k->row_stride = channels * pixels;
         k->pixel_stride = 1;
         k->group_stride = pixels;
-    } else if (sw_cpu_is_channels_last(d)) {
+    } else if (sw_desc_is_channels_last(d)) {
         k->lanes = SW_KERNEL_CHANNEL_LANES;
         k->row_stride = channels * pixels;
         k->pixel_stride = channels;
@@ -58,10 +59,10 @@ static void visit(const struct sw_desc *d, visit_fn *f, const struct elements *e
 }
 
 /* Padding that nobody visits. */
-static void clear(struct sw_stream *s, const struct sw_desc *d, const float *from, float *to)
+static void clear(int threads, const struct sw_desc *d, const float *from, float *to)
 {
     if (from != to && sw_desc_storage(d) != sw_desc_count(d))
-        sw_kernel_zero(sw_cpu_threads(s), to, (int64_t)sw_desc_bytes(d));
+        sw_kernel_zero(threads, to, (int64_t)sw_desc_bytes(d));
 }
 
 static void add_element(const struct elements *e, int64_t c, int64_t at)
@@ -86,7 +87,7 @@ static void backward_element(const struct elements *e, int64_t c, int64_t at)
     e->out[at] = e->a[c] * e->dy[at] - e->b[c] - e->c[c] * (e->x[at] - e->mean[c]);
 }
 
-/* ---- The table's operations ---- */
+/* ---- The operations ---- */
 
 static int64_t channels_of(const struct sw_batch_norm *b)
 {
@@ -95,7 +96,7 @@ static int64_t channels_of(const struct sw_batch_norm *b)
 
 static double elements_per_channel(const struct sw_desc *d)
 {
-    return (double)d->dim[0] * (double)sw_cpu_pixels(d);
+    return (double)d->dim[0] * (double)sw_desc_pixels(d);
 }
 
 static void zero_sums(const struct sw_batch_norm *b)
@@ -104,14 +105,16 @@ static void zero_sums(const struct sw_batch_norm *b)
         b->sums[c] = 0;
 }
 
-int sw_cpu_batch_norm_sums(struct sw_stream *s, const struct sw_batch_norm *b, const float *x,
-                           struct sw_err *err)
+static int sums_cpu(int threads, const void *args, struct sw_err *err)
 {
+    const struct sw_batch_norm_args *a = args;
+    const struct sw_batch_norm *b = &a->b;
+    const float *x = a->x;
     struct sw_kernel_channels k;
     int64_t channels = channels_of(b);
     (void)err;
     if (lay_out(&b->desc, &k)) {
-        sw_kernel_channel_sums(sw_cpu_threads(s), &k, x, b->scratch, b->sums);
+        sw_kernel_channel_sums(threads, &k, x, b->scratch, b->sums);
     } else {
         zero_sums(b);
         visit(&b->desc, add_element,
@@ -131,23 +134,23 @@ static void keep_running(const struct sw_batch_norm *b, int64_t c, double mean, 
 }
 
 /* y = factor (x - mean) + bias. */
-static int apply(struct sw_stream *s, const struct sw_batch_norm *b, const float *x,
-                 const float *mean, const float *factor, float *y)
+static void apply(int threads, const struct sw_batch_norm *b, const float *x, const float *mean,
+                  const float *factor, float *y)
 {
     struct sw_kernel_channels k;
     if (lay_out(&b->desc, &k)) {
-        sw_kernel_channel_normalise(sw_cpu_threads(s), &k, x, mean, factor, b->bias, y);
+        sw_kernel_channel_normalise(threads, &k, x, mean, factor, b->bias, y);
     } else {
-        clear(s, &b->desc, x, y);
+        clear(threads, &b->desc, x, y);
         visit(&b->desc, normalise_element,
               &(struct elements){.x = x, .mean = mean, .a = factor, .b = b->bias, .out = y});
     }
-    return SW_OK;
 }
 
-int sw_cpu_batch_norm(struct sw_stream *s, const struct sw_batch_norm *b, const float *x, float *y,
-                      struct sw_err *err)
+static int normalise_cpu(int threads, const void *args, struct sw_err *err)
 {
+    const struct sw_batch_norm_args *a = args;
+    const struct sw_batch_norm *b = &a->b;
     int64_t channels = channels_of(b);
     double count = b->sums[2 * channels];
     float *factor = b->scratch;
@@ -163,30 +166,34 @@ int sw_cpu_batch_norm(struct sw_stream *s, const struct sw_batch_norm *b, const 
         if (b->update_mean)
             keep_running(b, c, mean, variance, count);
     }
-    return apply(s, b, x, b->mean, factor, y);
+    apply(threads, b, a->x, b->mean, factor, a->y);
+    return SW_OK;
 }
 
-int sw_cpu_batch_norm_running(struct sw_stream *s, const struct sw_batch_norm *b, const float *x,
-                              float *y, struct sw_err *err)
+static int running_cpu(int threads, const void *args, struct sw_err *err)
 {
+    const struct sw_batch_norm_args *a = args;
+    const struct sw_batch_norm *b = &a->b;
     float *factor = b->scratch;
     (void)err;
     for (int64_t c = 0; c < channels_of(b); c++)
         factor[c] =
             (float)((double)b->scale[c] / sqrt((double)b->running_variance[c] + (double)b->eps));
-    return apply(s, b, x, b->running_mean, factor, y);
+    apply(threads, b, a->x, b->running_mean, factor, a->y);
+    return SW_OK;
 }
 
-int sw_cpu_batch_norm_sums_backward(struct sw_stream *s, const struct sw_batch_norm *b,
-                                    const float *x, const float *dy, float *dscale, float *dbias,
-                                    struct sw_err *err)
+static int sums_backward_cpu(int threads, const void *args, struct sw_err *err)
 {
+    const struct sw_batch_norm_args *a = args;
+    const struct sw_batch_norm *b = &a->b;
+    const float *x = a->x, *dy = a->dy;
     struct sw_kernel_channels k;
     int64_t channels = channels_of(b);
     (void)err;
     if (lay_out(&b->desc, &k)) {
-        sw_kernel_channel_sums_backward(sw_cpu_threads(s), &k, x, b->mean, b->inv_std, dy,
-                                        b->scratch, b->sums);
+        sw_kernel_channel_sums_backward(threads, &k, x, b->mean, b->inv_std, dy, b->scratch,
+                                        b->sums);
     } else {
         zero_sums(b);
         visit(&b->desc, add_gradient,
@@ -199,16 +206,19 @@ int sw_cpu_batch_norm_sums_backward(struct sw_stream *s, const struct sw_batch_n
     }
     b->sums[2 * channels] = elements_per_channel(&b->desc);
     for (int64_t c = 0; c < channels; c++) {
-        dbias[c] = (float)b->sums[c];
-        dscale[c] = (float)b->sums[channels + c];
+        a->dbias[c] = (float)b->sums[c];
+        a->dscale[c] = (float)b->sums[channels + c];
     }
     return SW_OK;
 }
 
 /* dx = scale / std (dy - sum dy / m - xhat sum(dy xhat) / m), m elements per channel. */
-int sw_cpu_batch_norm_backward(struct sw_stream *s, const struct sw_batch_norm *b, const float *x,
-                               const float *dy, float *dx, struct sw_err *err)
+static int backward_cpu(int threads, const void *args, struct sw_err *err)
 {
+    const struct sw_batch_norm_args *a = args;
+    const struct sw_batch_norm *b = &a->b;
+    const float *x = a->x, *dy = a->dy;
+    float *dx = a->dx;
     struct sw_kernel_channels k;
     int64_t channels = channels_of(b);
     double count = b->sums[2 * channels];
@@ -221,10 +231,9 @@ int sw_cpu_batch_norm_backward(struct sw_stream *s, const struct sw_batch_norm *
         of_x[c] = (float)(factor * inv_std * b->sums[channels + c] / count);
     }
     if (lay_out(&b->desc, &k)) {
-        sw_kernel_channel_backward(sw_cpu_threads(s), &k, x, b->mean, of_dy, constant, of_x, dy,
-                                   dx);
+        sw_kernel_channel_backward(threads, &k, x, b->mean, of_dy, constant, of_x, dy, dx);
     } else {
-        clear(s, &b->desc, dy, dx);
+        clear(threads, &b->desc, dy, dx);
         visit(&b->desc, backward_element,
               &(struct elements){.x = x,
                                  .mean = b->mean,
@@ -236,3 +245,56 @@ int sw_cpu_batch_norm_backward(struct sw_stream *s, const struct sw_batch_norm *
     }
     return SW_OK;
 }
+
+/* ---- Descriptors ---- */
+
+enum { SUMS, SCRATCH, FEATURES = 12 }; /* places among the pointers; from FEATURES on x, y, ... */
+
+static const struct sw_op_pointer pointers[] = {
+    {"sums", offsetof(struct sw_batch_norm_args, b.sums)},
+    {"scratch", offsetof(struct sw_batch_norm_args, b.scratch)},
+    {"scale", offsetof(struct sw_batch_norm_args, b.scale)},
+    {"bias", offsetof(struct sw_batch_norm_args, b.bias)},
+    {"mean", offsetof(struct sw_batch_norm_args, b.mean)},
+    {"inv_std", offsetof(struct sw_batch_norm_args, b.inv_std)},
+    {"running_mean", offsetof(struct sw_batch_norm_args, b.running_mean)},
+    {"running_variance", offsetof(struct sw_batch_norm_args, b.running_variance)},
+    {"update_mean", offsetof(struct sw_batch_norm_args, b.update_mean)},
+    {"update_variance", offsetof(struct sw_batch_norm_args, b.update_variance)},
+    SW_OP_POINTER(struct sw_batch_norm_args, dscale),
+    SW_OP_POINTER(struct sw_batch_norm_args, dbias),
+    SW_OP_POINTER(struct sw_batch_norm_args, x),
+    SW_OP_POINTER(struct sw_batch_norm_args, y),
+    SW_OP_POINTER(struct sw_batch_norm_args, dy),
+    SW_OP_POINTER(struct sw_batch_norm_args, dx),
+    {0},
+};
+
+/* What is not given has no bytes: which arrays an operation needs is its own affair. */
+static void spans(const void *args, size_t *bytes)
+{
+    const struct sw_batch_norm_args *a = args;
+    size_t per_channel = sw_op_floats(channels_of(&a->b));
+    size_t feature = sw_desc_bytes(&a->b.desc);
+    for (int i = 0; pointers[i].name; i++) {
+        const void *p;
+        memcpy(&p, (const char *)args + pointers[i].offset, sizeof p);
+        bytes[i] = !p ? 0 : i < FEATURES ? per_channel : feature;
+    }
+    bytes[SUMS] = a->b.sums ? (2 * (size_t)channels_of(&a->b) + 1) * sizeof(double) : 0;
+    bytes[SCRATCH] = a->b.scratch ? sw_batch_norm_scratch(&a->b.desc) : 0;
+}
+
+#define OP(name_, cpu_)                                                                            \
+    {                                                                                              \
+        .name = name_, .args_bytes = sizeof(struct sw_batch_norm_args), .pointers = pointers,      \
+        .spans = spans, .cpu = cpu_                                                                \
+    }
+
+const struct sw_op sw_batch_norm_ops[SW_BATCH_NORM_OPS] = {
+    [SW_BATCH_NORM_SUMS] = OP("batch_norm_sums", sums_cpu),
+    [SW_BATCH_NORM_NORMALISE] = OP("batch_norm", normalise_cpu),
+    [SW_BATCH_NORM_RUNNING] = OP("batch_norm_running", running_cpu),
+    [SW_BATCH_NORM_SUMS_BACKWARD] = OP("batch_norm_sums_backward", sums_backward_cpu),
+    [SW_BATCH_NORM_BACKWARD] = OP("batch_norm_backward", backward_cpu),
+};

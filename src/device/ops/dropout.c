@@ -1,6 +1,6 @@
 /* Dropout on any layout: the usual ones go to kernels that draw sixteen blocks of random words at a
  * time, the others element by element. */
-#include "device/cpu/cpu.h"
+#include "device/ops/dropout.h"
 #include "kernels/cpu/kernels.h"
 
 /* The index of an element numbered channels-last inside row r of what is here. */
@@ -35,32 +35,55 @@ static void drop_by_offset(const struct sw_desc *d, const struct sw_kernel_dropo
         }
 }
 
-int sw_cpu_dropout(struct sw_stream *s, const struct sw_desc *d, const struct sw_dropout *dropout,
-                   const struct sw_step *step, const float *x, float *y, struct sw_err *err)
+static void spans(const void *args, size_t *bytes)
 {
-    const struct sw_kernel_dropout k = {.key = dropout->key,
-                                        .step = step->step,
+    const struct sw_dropout_args *a = args;
+    bytes[0] = sizeof *a->step;
+    bytes[1] = bytes[2] = sw_desc_bytes(&a->desc);
+}
+
+static int cpu(int threads, const void *args, struct sw_err *err)
+{
+    const struct sw_dropout_args *a = args;
+    const struct sw_desc *d = &a->desc;
+    const struct sw_kernel_dropout k = {.key = a->dropout.key,
+                                        .step = a->step->step,
                                         .first_row =
-                                            dropout->all_rows ? 0 : (uint32_t)step->first_row,
-                                        .threshold = dropout->threshold,
-                                        .scale = dropout->scale};
-    bool part = dropout->channels && dropout->channels != d->dim[1];
+                                            a->dropout.all_rows ? 0 : (uint32_t)a->step->first_row,
+                                        .threshold = a->dropout.threshold,
+                                        .scale = a->dropout.scale};
+    bool part = a->dropout.channels && a->dropout.channels != d->dim[1];
     char text[128];
     if (d->ndim < 2 || sw_desc_features(d) > INT32_MAX)
         return sw_err_set(err, SW_ERR_INVALID,
                           "dropout needs 2 dimensions or more and rows below 2^31 elements, not %s",
                           sw_desc_text(d, text));
-    int threads = sw_cpu_threads(s), block = sw_cpu_channel_block(d);
-    int64_t rows = d->dim[0], channels = d->dim[1], pixels = sw_cpu_pixels(d);
+    int block = sw_desc_channel_block(d);
+    int64_t rows = d->dim[0], channels = d->dim[1], pixels = sw_desc_pixels(d);
     if (part)
-        drop_by_offset(d, &k, dropout, threads, x, y);
-    else if (sw_cpu_is_channels_last(d))
-        sw_kernel_dropout_rows(threads, &k, rows, channels * pixels, x, y);
+        drop_by_offset(d, &k, &a->dropout, threads, a->x, a->y);
+    else if (sw_desc_is_channels_last(d))
+        sw_kernel_dropout_rows(threads, &k, rows, channels * pixels, a->x, a->y);
     else if (channels % 4 == 0 && sw_desc_is_plain(d))
-        sw_kernel_dropout_planes(threads, &k, rows, channels, pixels, x, y);
+        sw_kernel_dropout_planes(threads, &k, rows, channels, pixels, a->x, a->y);
     else if (channels % 4 == 0 && block)
-        sw_kernel_dropout_blocked(threads, &k, rows, channels, pixels, block, x, y);
+        sw_kernel_dropout_blocked(threads, &k, rows, channels, pixels, block, a->x, a->y);
     else
-        drop_by_offset(d, &k, dropout, threads, x, y);
+        drop_by_offset(d, &k, &a->dropout, threads, a->x, a->y);
     return SW_OK;
 }
+
+static const struct sw_op_pointer pointers[] = {
+    SW_OP_POINTER(struct sw_dropout_args, step),
+    SW_OP_POINTER(struct sw_dropout_args, x),
+    SW_OP_POINTER(struct sw_dropout_args, y),
+    {0},
+};
+
+const struct sw_op sw_op_drop = {
+    .name = "dropout",
+    .args_bytes = sizeof(struct sw_dropout_args),
+    .pointers = pointers,
+    .spans = spans,
+    .cpu = cpu,
+};

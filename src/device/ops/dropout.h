@@ -1,0 +1,39 @@
+/* Dropout: zeroes values at random and scales what is kept. */
+#ifndef SW_DEVICE_OPS_DROPOUT_H
+#define SW_DEVICE_OPS_DROPOUT_H
+
+#include "device/op.h"
+
+/* Dropout of an output or of a part of its columns. */
+struct sw_dropout {
+    struct sw_philox key;
+    uint32_t threshold; /* words below it are dropped */
+    float scale;        /* of what is kept */
+    int64_t first_channel,
+        channels;  /* the part's place in the whole; channels 0: it is the whole */
+    bool all_rows; /* row 0 is the batch's row 0, whatever the worker's rows are */
+};
+
+struct sw_dropout_args {
+    struct sw_desc desc;
+    struct sw_dropout dropout;
+    const struct sw_step *step;
+    const float *x;
+    float *y;
+};
+extern const struct sw_op sw_op_drop;
+
+/* y = x * scale where the element's Philox word is >= threshold, else 0. The counter is (step,
+ * global row, element in channels-last order), so the mask depends on neither layout nor workers.
+ * The same call on the gradient is the backward pass. y may be x. Padding stays zero. */
+SW_MUST_CHECK static inline int sw_op_dropout(struct sw_stream *s, const struct sw_desc *d,
+                                              const struct sw_dropout *dropout,
+                                              const struct sw_step *step, const float *x, float *y,
+                                              struct sw_err *err)
+{
+    const struct sw_dropout_args a = {
+        .desc = *d, .dropout = *dropout, .step = step, .x = x, .y = y};
+    return sw_op_run(s, &sw_op_drop, &a, err);
+}
+
+#endif
