@@ -46,3 +46,13 @@ void sw_records_close(struct sw_records *r)
     sw_free(r->where);
     memset(r, 0, sizeof *r);
 }
+
+void sw_records_locate(const struct sw_records *r, int64_t record, struct sw_buf *out)
+{
+    sw_buf_printf(out, "record %lld (", (long long)record);
+    if (r->format->locate)
+        r->format->locate(r, record, out);
+    else
+        sw_buf_add(out, r->where);
+    sw_buf_add(out, ")");
+}

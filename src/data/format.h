@@ -3,7 +3,8 @@
  * build writes the registry sw_formats[] from the stems. A format knows nothing of batches, epochs,
  * transforms or threads: it opens, says what a record looks like, and fetches record i. Everything
  * outside is not trusted: sizes are checked before memory is taken, and every error names file,
- * record and what was expected.
+ * record and what was expected. Of a fetch, SW_ERR_FORMAT, SW_ERR_UNSUPPORTED and SW_ERR_NOTFOUND
+ * are about that record, which `on_bad_record = skip` may pass over; others are about the machine.
  *
  * Thread rule: open and close by one thread; in between a struct sw_records is frozen, and fetch
  * may be called from any number of threads at once. */
@@ -11,6 +12,8 @@
 #define SW_DATA_FORMAT_H
 
 #include "base/err.h"
+#include "base/str.h"
+#include "data/picture.h"
 #include "device/desc.h"
 #include "recipe/option.h"
 #include <stdbool.h>
@@ -45,15 +48,25 @@ struct sw_records {
     int field_count;
     struct sw_field field[SW_MAX_FIELDS];
     int64_t files; /* how many are open, 0 when made by code */
-    char *where;   /* owned; one line for people: the first file, or what was made; NULL until open
-                      set it */
-    void *state;   /* owned; state_bytes of the format, zeroed before open */
+    /* Index of the field that fetch_picture answers instead of fetch, or none (false): u8
+     * [C, H, W], as pixels or as the bytes of a JPEG or PNG file, which the reader decodes. Its
+     * dim[0] is the number of channels that the format was asked for, or that its pictures usually
+     * have; a picture may have another, and the reader converts. dim[1] and dim[2] are 0 where
+     * height and width differ from record to record, else those of every record. */
+    bool has_pictures;
+    int picture_field;
+    size_t picture_bytes; /* of the largest sw_picture, where it is known without looking: memory is
+                             then taken at set-up; 0: it grows with what is met */
+    char *where; /* owned; one line for people: the first file, or what was made; NULL until open
+                    set it */
+    void *state; /* owned; state_bytes of the format, zeroed before open */
 };
 
 /* What open is told. Everything is borrowed for the call only. */
 struct sw_format_args {
     const void *conf;           /* conf_bytes of the format's base, filled by the recipe */
     const char *split;          /* the section's name: train, test; synthetic splits differ by it */
+    int64_t channels;           /* the section's key: what pictures are converted to; 0: not said */
     struct sw_geometry implied; /* of the format it stands in for under `fallback`, else all 0 */
 };
 
@@ -70,6 +83,16 @@ struct sw_format {
      * valid until scratch is used again or r is closed. Errors: SW_ERR_IO, SW_ERR_FORMAT. */
     int (*fetch)(const struct sw_records *r, int64_t record, int f, void *scratch, const void **out,
                  struct sw_err *err);
+    /* The same for r->picture_field; NULL where a format never has one. out->data is memory of r,
+     * or of room, which the format makes as large as it needs; it is valid until room is used again
+     * or r is closed. The bytes of an encoded picture are handed out as they are: what is wrong
+     * inside them is found by whoever decodes. Errors: those of fetch, SW_ERR_NOTFOUND,
+     * SW_ERR_NOMEM. */
+    int (*fetch_picture)(const struct sw_records *r, int64_t record, struct sw_room *room,
+                         struct sw_picture *out, struct sw_err *err);
+    /* Appends where a record lies, for messages: the name of its file, or the file and its number
+     * there. NULL: the number of the record and r->where say enough. */
+    void (*locate)(const struct sw_records *r, int64_t record, struct sw_buf *out);
 };
 
 /* NULL-terminated, in the order of their file names; written by the build. */
@@ -81,5 +104,8 @@ const struct sw_format *sw_format_find(const char *name); /* NULL when unknown *
 int sw_records_open(struct sw_records *r, const struct sw_format *format,
                     const struct sw_format_args *args, struct sw_err *err) SW_MUST_CHECK;
 void sw_records_close(struct sw_records *r); /* a zeroed one is accepted */
+
+/* Appends "record 17" and where that is; what messages about a record begin with. */
+void sw_records_locate(const struct sw_records *r, int64_t record, struct sw_buf *out);
 
 #endif

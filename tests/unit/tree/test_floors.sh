@@ -51,7 +51,8 @@ look() {
         home("cu(da|dnn|blas|rand|fft)|nccl", "src/device/cuda|kernels/cuda")
         home("xxh", "src/base")
         home("zlib", "src/data")
-        home("lmdb|jpeglib|turbojpeg|png", "src/data/formats")
+        home("jpeglib|jerror[.]h|turbojpeg|png[.]h", "src/data")
+        home("lmdb", "src/data/formats")
         home("openssl/|uv[.]h", "src/comm")
         home("n?curses|cairo", "ui")
     }
