@@ -1,5 +1,6 @@
 #include "data/data.h"
 #include "data/source.h"
+#include <string.h>
 
 static const char *const crop_methods[] = {"auto", "random", "centre", NULL};
 
@@ -12,7 +13,10 @@ static void describe_shape(const struct sw_field *f, struct sw_buf *out)
 void sw_data_describe(const struct sw_source *s, struct sw_buf *out)
 {
     int image = sw_source_find(s, "image");
-    sw_buf_printf(out, "%s, %lld records", s->raw.format->base.name, (long long)s->records);
+    sw_buf_printf(out, "%s, %lld ", s->raw.format->base.name, (long long)s->records);
+    if (s->records < s->raw.count)
+        sw_buf_printf(out, "of %lld ", (long long)s->raw.count);
+    sw_buf_add(out, "records");
     if (image >= 0) {
         const struct sw_transform *t = &s->transform;
         sw_buf_add(out, " of ");
@@ -21,7 +25,18 @@ void sw_data_describe(const struct sw_source *s, struct sw_buf *out)
             sw_buf_printf(out, " cut to %lldx%lld", (long long)t->out_height,
                           (long long)t->out_width);
     }
-    sw_buf_printf(out, ", %lld classes, %s", (long long)s->classes, s->raw.where);
+    if (s->classes)
+        sw_buf_printf(out, ", %lld classes", (long long)s->classes);
+    for (int f = 0; f < s->field_count; f++) {
+        const struct sw_field *field = &s->field[f];
+        if (f == image || (!strcmp(field->name, "label") && field->ndim == 0))
+            continue;
+        sw_buf_printf(out, ", %s", field->name);
+        if (field->ndim)
+            sw_buf_add(out, " of ");
+        describe_shape(field, out);
+    }
+    sw_buf_printf(out, ", %s", s->raw.where);
 }
 
 #define AT(member) offsetof(struct sw_data_conf, member)
@@ -73,6 +88,27 @@ const struct sw_opt sw_data_opts[] = {
      .offset = AT(shuffle),
      .type = SW_OPT_BOOL,
      .def = "no"},
+    {.key = "part",
+     .help = "which records: from and to, as shares (0, 0.8) or numbers (0, 1500); empty: all",
+     .offset = AT(part),
+     .type = SW_OPT_REALS,
+     .min = 0,
+     .max = 1e15},
+    {.key = "part_seed",
+     .help = "mixes the records before `part` cuts them, the same for the same number; 0: as they "
+             "lie",
+     .offset = AT(part_seed),
+     .type = SW_OPT_INT,
+     .def = "0",
+     .min = 0,
+     .max = 1e15},
+    {.key = "streams",
+     .help = "rows of a batch, each of which reads on where its last record ended; 0: none",
+     .offset = AT(streams),
+     .type = SW_OPT_INT,
+     .def = "0",
+     .min = 0,
+     .max = 1e9},
     {.key = "workers",
      .help = "threads that read and transform records",
      .offset = AT(workers),

@@ -21,8 +21,11 @@ struct sw_data_conf {
     int crop_method;      /* enum sw_crop_method; auto: random in training, centre elsewhere */
     bool mirror;          /* in training, every second picture at random */
     bool shuffle;         /* in training */
-    int64_t workers;      /* decoding threads */
-    int64_t prefetch;     /* batches in flight */
+    struct sw_reals part; /* see data/subset.h, as the next two */
+    int64_t part_seed;
+    int64_t streams;
+    int64_t workers;  /* decoding threads */
+    int64_t prefetch; /* batches in flight */
 };
 
 /* Rows for struct sw_data_conf. `format` itself is not among them: it selects the table beside
@@ -32,7 +35,7 @@ extern const struct sw_opt sw_data_opts[];
 struct sw_source;
 
 /* Appends one line without newline: "idx, 60000 records of 1x28x28, 10 classes, /data/... (1
- * file)". */
+ * file)", "text, 900 of 1000 records, 65 classes, tokens of 50, target of 50, ...". */
 void sw_data_describe(const struct sw_source *s, struct sw_buf *out);
 
 #endif

@@ -20,7 +20,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { SW_MAX_FIELDS = 4, SW_MAX_FIELD_DIMS = 4 };
+enum { SW_MAX_FIELDS = 8, SW_MAX_FIELD_DIMS = 4 };
 
 /* One field of a record: `image` is u8 or f32 [C, H, W] in raw units, `label` one i32 class. */
 struct sw_field {

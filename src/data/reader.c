@@ -45,13 +45,13 @@ int64_t sw_source_record(struct sw_reader *r, int64_t sample)
 {
     const struct sw_source *s = r->source;
     if (!s->training)
-        return sample;
+        return sw_subset_record(&s->subset, sample);
     if (!s->shuffle)
-        return sample % s->records;
+        return sw_subset_record(&s->subset, sample % s->records);
     const uint64_t epoch = (uint64_t)(sample / s->records);
     if (r->order.count != s->records || r->order.epoch != epoch)
         sw_permutation_init(&r->order, s->shuffle_key, epoch, s->records);
-    return sw_permutation_at(&r->order, sample % s->records);
+    return sw_subset_record(&s->subset, sw_permutation_at(&r->order, sample % s->records));
 }
 
 /* Reads `rows` raw records, the first being sample `first`, into r->raw. */

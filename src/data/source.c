@@ -71,6 +71,19 @@ static int set_transform(struct sw_source *s, const struct sw_data_conf *conf,
     return SW_OK;
 }
 
+static int choose_records(struct sw_source *s, const struct sw_data_conf *conf, struct sw_err *err)
+{
+    int rc =
+        sw_subset_init(&s->subset, &conf->part, conf->part_seed, conf->streams, s->raw.count, err);
+    if (!rc && conf->streams && s->shuffle)
+        rc = sw_err_set(err, SW_ERR_INVALID,
+                        "streams = %lld reads the records in their order, so shuffle must be no",
+                        (long long)conf->streams);
+    s->records = s->subset.count;
+    s->streams = conf->streams;
+    return rc;
+}
+
 static int open_records(struct sw_source *s, const struct sw_source_args *args, struct sw_err *err)
 {
     struct sw_format_args how = {.conf = args->format_conf, .split = args->name};
@@ -81,7 +94,9 @@ static int open_records(struct sw_source *s, const struct sw_source_args *args, 
         return rc;
     if (s->raw.count < 1)
         return sw_err_set(err, SW_ERR_FORMAT, "%s: there are no records", s->raw.where);
-    s->records = s->raw.count;
+    rc = choose_records(s, args->conf, err);
+    if (rc)
+        return rc;
     s->classes = s->raw.classes;
     s->field_count = s->raw.field_count;
     memcpy(s->field, s->raw.field, sizeof s->field);

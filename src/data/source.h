@@ -17,6 +17,7 @@
 #include "data/data.h"
 #include "data/format.h"
 #include "data/permute.h"
+#include "data/subset.h"
 #include "data/transform.h"
 
 /* What a source is made of; everything is borrowed until sw_source_close. */
@@ -33,12 +34,14 @@ struct sw_source_args {
 struct sw_source {
     char name[64];
     bool training;
-    int64_t records, classes;
+    int64_t records, classes;  /* records: of the section's part */
+    int64_t streams;           /* batches have this many rows, each a run of records; 0: any */
     int64_t workers, prefetch; /* of the section */
     int field_count;
     struct sw_field field[SW_MAX_FIELDS]; /* after transforms: `image` f32 [C, H, W], `label` i32 */
     /* the rest is private to source.c */
     bool shuffle;
+    struct sw_subset subset;
     struct sw_philox shuffle_key, augment_key;
     struct sw_transform transform; /* of the image field */
     struct sw_records raw;         /* owned */

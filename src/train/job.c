@@ -121,6 +121,21 @@ static const struct sw_section *find_split(const struct sw_job *job, int split)
     return val ? val : sw_recipe_find(job->recipe, "data", "test");
 }
 
+/* A stream is a row of the batch, so there are as many. */
+static int check_streams(const struct sw_job *job, int split, struct sw_err *err)
+{
+    const struct sw_source *s = job->source[split];
+    const bool training = split == SW_SPLIT_TRAIN;
+    const int64_t rows = training ? job->conf->batch : job->conf->eval_batch;
+    if (!s->streams || s->streams == rows)
+        return SW_OK;
+    return sw_err_set(err, SW_ERR_INVALID,
+                      "data %s: streams = %lld, but job.%s = %lld: each row of a batch reads one "
+                      "stream",
+                      s->name, (long long)s->streams, training ? "batch" : "eval_batch",
+                      (long long)rows);
+}
+
 int sw_job_open_split(struct sw_job *job, int split, const struct sw_section *section,
                       struct sw_err *err)
 {
@@ -138,6 +153,8 @@ int sw_job_open_split(struct sw_job *job, int split, const struct sw_section *se
         .training = split == SW_SPLIT_TRAIN,
     };
     int rc = sw_source_open(&args, &job->source[split], err);
+    if (rc == SW_OK)
+        rc = check_streams(job, split, err);
     if (rc != SW_ERR_INVALID)
         return rc;
     sw_recipe_error(job->recipe, section, NULL, "%s", err->text);

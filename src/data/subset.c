@@ -1,0 +1,68 @@
+#include "data/subset.h"
+#include "base/hash.h"
+#include <math.h>
+
+/* A bound as a number of records; false when it is neither a share nor a whole number of them. */
+static bool read_bound(double value, bool is_share, int64_t records, int64_t *out)
+{
+    const double place = is_share ? floor(value * (double)records + 0.5) : value;
+    if (!(place >= 0 && place <= (double)records) || floor(place) != place)
+        return false;
+    *out = (int64_t)place;
+    return true;
+}
+
+static int read_part(struct sw_subset *s, const struct sw_reals *part, int64_t records,
+                     struct sw_err *err)
+{
+    int64_t end = records;
+    if (part->count == 0)
+        return SW_OK;
+    if (part->count != 2)
+        return sw_err_set(err, SW_ERR_INVALID,
+                          "part: %d values, expected two: from and to, such as 0, 0.8",
+                          part->count);
+    const double from = part->items[0], to = part->items[1];
+    const bool is_share = to <= 1;
+    if (!read_bound(from, is_share, records, &s->first) || !read_bound(to, is_share, records, &end))
+        return sw_err_set(err, SW_ERR_INVALID,
+                          "part = %g, %g: expected two shares, 0 to 1, or two whole numbers up to "
+                          "%lld, as many as there are records",
+                          from, to, (long long)records);
+    s->count = end - s->first;
+    if (s->count < 1)
+        return sw_err_set(err, SW_ERR_INVALID, "part = %g, %g: holds none of the %lld records",
+                          from, to, (long long)records);
+    return SW_OK;
+}
+
+int sw_subset_init(struct sw_subset *s, const struct sw_reals *part, int64_t seed, int64_t streams,
+                   int64_t records, struct sw_err *err)
+{
+    *s = (struct sw_subset){.count = records, .streams = streams, .mixed = seed != 0};
+    int rc = read_part(s, part, records, err);
+    if (rc)
+        return rc;
+    if (streams > s->count)
+        return sw_err_set(err, SW_ERR_INVALID, "streams = %lld: there are only %lld records",
+                          (long long)streams, (long long)s->count);
+    if (streams && s->mixed)
+        return sw_err_set(err, SW_ERR_INVALID,
+                          "streams = %lld reads the records in their order, so part_seed must be 0",
+                          (long long)streams);
+    if (streams)
+        s->count -= s->count % streams;
+    if (s->mixed)
+        sw_permutation_init(
+            &s->mix, sw_philox_stream((uint64_t)seed, SW_PURPOSE_SHUFFLE, sw_hash_name("part")), 0,
+            records);
+    return SW_OK;
+}
+
+int64_t sw_subset_record(const struct sw_subset *s, int64_t place)
+{
+    if (s->streams)
+        place = place % s->streams * (s->count / s->streams) + place / s->streams;
+    place += s->first;
+    return s->mixed ? sw_permutation_at(&s->mix, place) : place;
+}
