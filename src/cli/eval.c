@@ -161,8 +161,11 @@ static void print_text(struct sw_buf *out, const struct sw_job_event *e, const s
         sw_buf_add(out, "fallback   ");
         sw_print_lines(out, plan->fallback, "           ");
     }
+    int width = 10; /* of the words above */
     for (int i = 0; i < e->metric_count; i++)
-        sw_buf_printf(out, "%-11s%.6g\n", e->metric[i].name, e->metric[i].value);
+        width = (int)strlen(e->metric[i].name) > width ? (int)strlen(e->metric[i].name) : width;
+    for (int i = 0; i < e->metric_count; i++)
+        sw_buf_printf(out, "%-*s %.6g\n", width, e->metric[i].name, e->metric[i].value);
 }
 
 static int evaluate(const struct options *o)

@@ -71,6 +71,7 @@ struct sw_layer {
     int keep_count;
     int forward_phases, backward_phases; /* 0: one. Between two, sums is added over the group */
     int sum_count;                       /* elements of sums */
+    int pair_count;                      /* losses and metrics: pairs in result; 0: one */
     size_t saved_bytes, scratch_bytes;   /* see device/plan.h */
     uint32_t backward_reads_src;         /* bit i: backward reads src[i]->data */
     bool backward_reads_dst;
@@ -79,9 +80,11 @@ struct sw_layer {
     const char *algorithm;                /* of the plan, or NULL */
 
     /* Set by the net. */
-    void *saved, *scratch;    /* scratch lasts over the phases of a pass */
-    double *sums;             /* [sum_count], device memory; lasts over the phases of a pass */
-    struct sw_result *result; /* losses and metrics: forward writes it; device memory */
+    void *saved, *scratch; /* scratch lasts over the phases of a pass */
+    double *sums;          /* [sum_count], device memory; lasts over the phases of a pass */
+    /* Losses and metrics: forward writes it; device memory. Pairs of all batches and workers are
+     * added up before anything is divided, so that what users see is of all samples. */
+    struct sw_result *result;
 };
 
 /* What setup is told. */
@@ -150,8 +153,13 @@ struct sw_layer_type {
     int (*setup)(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_err *err);
     int (*forward)(struct sw_layer *l, const struct sw_pass *r, struct sw_err *err);
     int (*backward)(struct sw_layer *l, const struct sw_pass *r,
-                    struct sw_err *err);     /* NULL: no gradient */
-    void (*teardown)(struct sw_layer *l);    /* NULL: nothing to free */
+                    struct sw_err *err);  /* NULL: no gradient */
+    void (*teardown)(struct sw_layer *l); /* NULL: nothing to free */
+    /* A metric that says more than one value: their names, NULL-terminated. The first is the one
+     * that goes by the type's name. NULL: one value, sum / weight of the one pair. */
+    const char *const *values;
+    /* Value `which` out of the totals of all pairs; NaN where they do not say. With `values`. */
+    double (*value)(const struct sw_layer *l, const struct sw_result *total, int which);
     const struct sw_layer_example *examples; /* ends with recipe NULL */
 };
 

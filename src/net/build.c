@@ -209,16 +209,11 @@ static int owner_of(const struct sw_net *net, const struct sw_net_node *node)
 
 static int number_params(struct sw_net *net, struct sw_err *err)
 {
-    int params = 0, results = 0;
-    for (int i = 0; i < net->count; i++) {
+    int params = 0;
+    for (int i = 0; i < net->count; i++)
         params += net->nodes[i].layer.param_count;
-        enum sw_layer_role role = net->nodes[i].layer.type->role;
-        results += role == SW_ROLE_LOSS || role == SW_ROLE_METRIC;
-    }
     net->params = sw_calloc((size_t)params + 1, sizeof *net->params);
-    net->results = sw_calloc((size_t)results + 1, sizeof *net->results);
-    net->fetched = sw_calloc((size_t)results + 1, sizeof *net->fetched);
-    if (!net->params || !net->results || !net->fetched)
+    if (!net->params)
         return sw_err_nomem(err, "the parameters", (size_t)params * sizeof *net->params);
     for (int i = 0; i < net->count; i++) {
         struct sw_net_node *node = &net->nodes[i];
@@ -231,10 +226,27 @@ static int number_params(struct sw_net *net, struct sw_err *err)
             net->params[net->param_count++] = (struct sw_net_param){
                 .layer = i, .index = k, .owner = owner_of(net, node), .name = name};
         }
-        if (l->type->role == SW_ROLE_LOSS || l->type->role == SW_ROLE_METRIC)
-            net->results[net->result_count++] = i;
     }
     return SW_OK;
+}
+
+static int number_results(struct sw_net *net, struct sw_err *err)
+{
+    net->results = sw_calloc((size_t)net->count, sizeof *net->results);
+    if (!net->results)
+        return sw_err_nomem(err, "the results", (size_t)net->count * sizeof *net->results);
+    for (int i = 0; i < net->count; i++) {
+        const struct sw_layer *l = &net->nodes[i].layer;
+        bool loss = l->type->role == SW_ROLE_LOSS;
+        if (!loss && l->type->role != SW_ROLE_METRIC)
+            continue;
+        int pairs = l->pair_count > 0 ? l->pair_count : 1;
+        net->results[net->result_count++] = (struct sw_net_result){
+            .layer = i, .loss = loss, .first = net->pair_count, .count = pairs};
+        net->pair_count += pairs;
+    }
+    net->fetched = sw_calloc((size_t)net->pair_count + 1, sizeof *net->fetched);
+    return net->fetched ? SW_OK : sw_err_nomem(err, "the results", 0);
 }
 
 static int number_states(struct sw_net *net, struct sw_err *err)
@@ -296,6 +308,8 @@ int sw_net_new(const struct sw_net_args *args, struct sw_net **out, struct sw_er
     }
     if (rc == SW_OK)
         rc = number_params(net, err);
+    if (rc == SW_OK)
+        rc = number_results(net, err);
     if (rc == SW_OK)
         rc = number_states(net, err);
     if (rc == SW_OK)

@@ -227,7 +227,7 @@ int sw_net_plan_memory(struct sw_net *net, struct sw_err *err)
     plan_private(&p);
     plan_sums(&p);
     int over = moment_backward(net, 0);
-    add_block(&p, (size_t)net->result_count * sizeof(struct sw_result), 0, over, &net->results_at);
+    add_block(&p, (size_t)net->pair_count * sizeof(struct sw_result), 0, over, &net->pairs_at);
     add_block(&p, sizeof net->step, 0, over, &net->step_at);
     qsort(p.blocks, (size_t)p.count, sizeof *p.blocks, by_size);
     net->arena_bytes = 0;

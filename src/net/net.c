@@ -116,9 +116,9 @@ void sw_net_bind(struct sw_net *net, void *arena)
                 node->in_place ? net->nodes[node->src[0]].layer.dst.data : at(net, node->data);
         node->layer.saved = at(net, node->saved);
     }
-    struct sw_result *results = at(net, net->results_at);
+    struct sw_result *pairs = at(net, net->pairs_at);
     for (int r = 0; r < net->result_count; r++)
-        net->nodes[net->results[r]].layer.result = &results[r];
+        net->nodes[net->results[r].layer].layer.result = &pairs[net->results[r].first];
     /* Downwards, because a gradient may lie in that of its reader. */
     for (int i = net->count - 1; i >= 0; i--) {
         struct sw_net_node *node = &net->nodes[i];
@@ -254,8 +254,8 @@ int sw_net_backward(struct sw_net *net, int i, struct sw_err *err)
 
 int sw_net_fetch(struct sw_net *net, struct sw_err *err)
 {
-    size_t bytes = (size_t)net->result_count * sizeof *net->fetched;
-    return bytes ? sw_copy(net->stream, net->fetched, at(net, net->results_at), bytes, err) : SW_OK;
+    size_t bytes = (size_t)net->pair_count * sizeof *net->fetched;
+    return bytes ? sw_copy(net->stream, net->fetched, at(net, net->pairs_at), bytes, err) : SW_OK;
 }
 
 int sw_net_result_count(const struct sw_net *net)
@@ -265,8 +265,15 @@ int sw_net_result_count(const struct sw_net *net)
 
 struct sw_net_result sw_net_result(const struct sw_net *net, int r)
 {
-    int i = net->results[r];
-    return (struct sw_net_result){.layer = i,
-                                  .loss = net->nodes[i].layer.type->role == SW_ROLE_LOSS,
-                                  .value = net->fetched[r]};
+    return net->results[r];
+}
+
+int sw_net_pair_count(const struct sw_net *net)
+{
+    return net->pair_count;
+}
+
+const struct sw_result *sw_net_pairs(const struct sw_net *net)
+{
+    return net->fetched;
 }

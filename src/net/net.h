@@ -124,8 +124,11 @@ int sw_net_result_count(const struct sw_net *net);
 struct sw_net_result {
     int layer;
     bool loss;
-    struct sw_result value;
+    int first, count; /* its pairs among all */
 };
 struct sw_net_result sw_net_result(const struct sw_net *net, int r);
+/* The pairs of all results, one after the other. */
+int sw_net_pair_count(const struct sw_net *net);
+const struct sw_result *sw_net_pairs(const struct sw_net *net);
 
 #endif

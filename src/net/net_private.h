@@ -57,11 +57,12 @@ struct sw_net {
     void *sum_user;
     double *host_sums; /* owned: between device and sum, where the host cannot reach the device */
     int sum_count;
-    int *results;              /* owned: nodes that are losses or metrics */
-    struct sw_result *fetched; /* owned [result_count]: host copies */
+    struct sw_net_result *results; /* owned: the nodes that are losses or metrics */
     int result_count;
-    int64_t results_at, step_at; /* offsets of the results' array and of the step */
-    struct sw_step step;         /* the host's copy, alive until it has reached the device */
+    struct sw_result *fetched; /* owned [pair_count]: host copies of their pairs */
+    int pair_count;
+    int64_t pairs_at, step_at; /* offsets of the pairs' array and of the step */
+    struct sw_step step;       /* the host's copy, alive until it has reached the device */
     size_t arena_bytes;
     char *arena; /* borrowed */
 };

@@ -142,9 +142,13 @@ static int check_loss(struct sw_worker *w, int64_t t, struct sw_err *err)
         rc = sw_worker_wait(w, err);
     if (rc != SW_OK)
         return rc;
-    memset(w->sums, 0, sizeof w->sums);
-    sw_results_add(w->train, &w->series[SW_SPLIT_TRAIN], w->sums);
-    double loss = w->sums[0].sum;
+    struct sw_series *s = &w->series[SW_SPLIT_TRAIN];
+    sw_series_clear(s);
+    sw_results_add(w->train, s);
+    double loss = 0;
+    for (int r = 0; r < sw_net_result_count(w->train); r++)
+        if (sw_net_result(w->train, r).loss)
+            loss += s->sums[sw_net_result(w->train, r).first].sum;
     if (isfinite(loss))
         return SW_OK;
     return sw_err_set(err, SW_ERR_DIVERGED,

@@ -24,19 +24,19 @@ static int evaluate_batch(struct sw_worker *w, struct sw_batch *batch, struct sw
 }
 
 /* Adds up over all workers; the leader reads the totals. */
-static int sum_up(struct sw_worker *w, const struct sw_result *sums, struct sw_err *err)
+static int sum_up(struct sw_worker *w, struct sw_err *err)
 {
     struct sw_job *job = w->job;
     const struct sw_series *s = &w->series[SW_SPLIT_EVAL];
-    struct sw_result totals[SW_JOB_METRICS];
-    bool last = sw_group_deposit(&job->group, w->index, SW_GROUP_EVALUATION, sums, s->count);
+    bool last = sw_group_deposit(&job->group, w->index, SW_GROUP_EVALUATION, s->sums, s->pairs);
     (void)last; /* all have deposited when all have met */
     if (sw_worker_meet(w, "the other workers' evaluation") != SW_OK)
         return sw_err_set(err, SW_ERR_CANCELLED, "the job is ending");
     if (w->index != 0)
         return SW_OK;
-    sw_group_total(&job->group, SW_GROUP_EVALUATION, totals, s->count);
-    sw_results_read(s, totals, job->last[SW_SPLIT_EVAL], &job->last_count[SW_SPLIT_EVAL]);
+    sw_group_total(&job->group, SW_GROUP_EVALUATION, s->totals, s->pairs);
+    sw_results_read(w->eval, s, s->totals, job->last[SW_SPLIT_EVAL],
+                    &job->last_count[SW_SPLIT_EVAL]);
     return SW_OK;
 }
 
@@ -44,8 +44,8 @@ int sw_evaluate_pass(struct sw_worker *w, struct sw_err *err)
 {
     struct sw_job *job = w->job;
     struct sw_prefetch *p = w->prefetch[SW_SPLIT_EVAL];
-    struct sw_result sums[SW_JOB_METRICS] = {{0}};
     int64_t batches = sw_source_batches(job->source[SW_SPLIT_EVAL], job->conf->eval_batch);
+    sw_series_clear(&w->series[SW_SPLIT_EVAL]);
     int rc = sw_bp_collect_all(w, SW_SPLIT_EVAL, (uint64_t)w->step, err);
     if (rc == SW_OK)
         rc = sw_states_share(w, err);
@@ -57,12 +57,12 @@ int sw_evaluate_pass(struct sw_worker *w, struct sw_err *err)
         rc = evaluate_batch(w, &batch, err);
         sw_prefetch_release(p, &batch);
         if (rc == SW_OK)
-            sw_results_add(w->eval, &w->series[SW_SPLIT_EVAL], sums);
+            sw_results_add(w->eval, &w->series[SW_SPLIT_EVAL]);
         sw_slot_heartbeat(w->slot, sw_os()->monotonic_ns());
     }
     if (rc == SW_OK)
         rc = sw_prefetch_rewind(p, 0, err);
-    return rc == SW_OK ? sum_up(w, sums, err) : rc;
+    return rc == SW_OK ? sum_up(w, err) : rc;
 }
 
 /* ---- alone: the verb eval ---- */

@@ -5,23 +5,16 @@
 
 enum { SERVE_EVERY_MS = 1 };
 
-int sw_group_init(struct sw_group *g, int workers, struct sw_err *err)
+void sw_group_init(struct sw_group *g, int workers)
 {
-    size_t row = (size_t)workers * SW_JOB_METRICS;
     *g = (struct sw_group){.workers = workers};
-    g->memory = sw_calloc(row * (SW_GROUP_RING + 1), sizeof *g->memory);
-    if (!g->memory)
-        return sw_err_nomem(err, "a group of workers",
-                            row * (SW_GROUP_RING + 1) * sizeof *g->memory);
     sw_mutex_init(&g->lock);
     sw_cond_init(&g->changed);
     for (int i = 0; i <= SW_GROUP_RING; i++) {
-        g->ring[i].sums = g->memory + row * (size_t)i;
         g->ring[i].decided = INT64_MIN;
         sw_mutex_init(&g->ring[i].lock);
     }
     g->ready = true;
-    return SW_OK;
 }
 
 void sw_group_fini(struct sw_group *g)
@@ -88,11 +81,27 @@ static struct sw_group_slot *slot_of(struct sw_group *g, int64_t t)
     return &g->ring[t == SW_GROUP_EVALUATION ? SW_GROUP_RING : t % SW_GROUP_RING];
 }
 
+int sw_group_reserve_pairs(struct sw_group *g, int count, struct sw_err *err)
+{
+    size_t row = (size_t)g->workers * (size_t)count, n = row * (SW_GROUP_RING + 1);
+    if (count <= g->pair_room)
+        return SW_OK;
+    struct sw_result *memory = sw_calloc(n, sizeof *memory);
+    if (!memory)
+        return sw_err_nomem(err, "losses and metrics of a group", n * sizeof *memory);
+    sw_free(g->memory);
+    g->memory = memory;
+    g->pair_room = count;
+    for (int i = 0; i <= SW_GROUP_RING; i++)
+        g->ring[i].sums = memory + row * (size_t)i;
+    return SW_OK;
+}
+
 bool sw_group_deposit(struct sw_group *g, int worker, int64_t t, const struct sw_result *sums,
                       int count)
 {
     struct sw_group_slot *s = slot_of(g, t);
-    memcpy(s->sums + (size_t)worker * SW_JOB_METRICS, sums, (size_t)count * sizeof *sums);
+    memcpy(s->sums + (size_t)worker * (size_t)g->pair_room, sums, (size_t)count * sizeof *sums);
     /* Release what was written; the last one acquires what all wrote. */
     if (__atomic_add_fetch(&s->done, 1, __ATOMIC_ACQ_REL) < g->workers)
         return false;
@@ -104,11 +113,13 @@ void sw_group_total(struct sw_group *g, int64_t t, struct sw_result *totals, int
 {
     const struct sw_group_slot *s = slot_of(g, t);
     memset(totals, 0, (size_t)count * sizeof *totals);
-    for (int w = 0; w < g->workers; w++)
+    for (int w = 0; w < g->workers; w++) {
+        const struct sw_result *row = s->sums + (size_t)w * (size_t)g->pair_room;
         for (int i = 0; i < count; i++) {
-            totals[i].sum += s->sums[w * SW_JOB_METRICS + i].sum;
-            totals[i].weight += s->sums[w * SW_JOB_METRICS + i].weight;
+            totals[i].sum += row[i].sum;
+            totals[i].weight += row[i].weight;
         }
+    }
 }
 
 int sw_group_reserve_sums(struct sw_group *g, int count, struct sw_err *err)

@@ -20,7 +20,7 @@ struct sw_decision {
 
 struct sw_group_slot {
     int done;               /* atomic: workers that have deposited */
-    struct sw_result *sums; /* [workers][SW_JOB_METRICS], each row written by its worker */
+    struct sw_result *sums; /* [workers][pair_room], each row written by its worker */
     struct sw_mutex lock;   /* guards decision and decided */
     struct sw_decision decision;
     int64_t decided; /* the step it is for */
@@ -39,13 +39,14 @@ struct sw_group {
     bool closed;
     struct sw_group_slot ring[SW_GROUP_RING + 1]; /* the last one is that of evaluations */
     struct sw_result *memory;                     /* owned: all sums */
+    int pair_room;
     double *layer_sums; /* owned [2][workers][sum_room]: see sw_group_sum */
     int *turns;         /* owned [workers]: each worker's own */
     int sum_room;
     bool ready;
 };
 
-int sw_group_init(struct sw_group *g, int workers, struct sw_err *err) SW_MUST_CHECK;
+void sw_group_init(struct sw_group *g, int workers);
 void sw_group_fini(struct sw_group *g); /* a zeroed one is accepted */
 void sw_group_close_v(void *group);     /* ends every wait; for sw_fault_attach */
 
@@ -54,6 +55,9 @@ int sw_group_meet(struct sw_group *g, int worker) SW_MUST_CHECK;
 
 enum { SW_GROUP_EVALUATION = -1 }; /* in place of a step: the sums of an evaluation pass */
 
+/* Room for up to `count` pairs of losses and metrics; more than before or as much. Before the
+ * workers run. Errors: SW_ERR_NOMEM. */
+int sw_group_reserve_pairs(struct sw_group *g, int count, struct sw_err *err) SW_MUST_CHECK;
 /* Hands over a worker's sums of step t. True for the last one, who then reads the totals. */
 bool sw_group_deposit(struct sw_group *g, int worker, int64_t t, const struct sw_result *sums,
                       int count);

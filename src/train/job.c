@@ -182,7 +182,7 @@ static int open_data(struct sw_job *job, struct sw_err *err)
 
 /* ---- the whole ---- */
 
-/* The largest that a layer of any worker adds over the group. */
+/* Room for the largest that a layer of any worker adds over the group, and for its results. */
 static int reserve_sums(struct sw_job *job, struct sw_err *err)
 {
     int most = 0, workers = job->placement->worker_count;
@@ -190,7 +190,8 @@ static int reserve_sums(struct sw_job *job, struct sw_err *err)
         int count = sw_net_sum_count(job->workers[i].train);
         most = count > most ? count : most;
     }
-    return sw_group_reserve_sums(&job->group, most, err);
+    int rc = sw_group_reserve_pairs(&job->group, sw_net_pair_count(job->workers[0].train), err);
+    return rc == SW_OK ? sw_group_reserve_sums(&job->group, most, err) : rc;
 }
 
 /* The training nets make the table, and the table's parameters are what the evaluation nets use. */
@@ -213,6 +214,8 @@ int sw_job_build_eval(struct sw_job *job, struct sw_err *err)
     int rc = SW_OK;
     for (int i = 0; i < job->placement->worker_count && rc == SW_OK; i++)
         rc = sw_worker_build_eval(&job->workers[i], err);
+    if (rc == SW_OK)
+        rc = sw_group_reserve_pairs(&job->group, sw_net_pair_count(job->workers[0].eval), err);
     if (rc == SW_OK)
         rc = sw_states_match(job, job->workers[0].eval, err);
     for (int i = 0; i < job->placement->worker_count && rc == SW_OK; i++)

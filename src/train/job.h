@@ -99,9 +99,9 @@ enum sw_job_event_type {
     SW_JOB_SUMMARY,
 };
 
-enum { SW_JOB_METRICS = 16 };
+enum { SW_JOB_METRICS = 32, SW_JOB_METRIC_NAME = 128 };
 struct sw_job_metric {
-    char name[64]; /* loss, accuracy, accuracy.top5 */
+    char name[SW_JOB_METRIC_NAME]; /* loss, accuracy, accuracy.top5, precision_recall.recall */
     double value;
 };
 

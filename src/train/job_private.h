@@ -49,12 +49,17 @@ struct sw_server {
     struct sw_slot *slot;
 };
 
-/* The history handles of one net's results: loss first, then metrics and further losses. */
+/* What users see of one net's losses and metrics, loss first: names, history handles, and where
+ * each value comes from; with the pairs of all its results that the values are read from. */
 struct sw_series {
     int count;
-    char name[SW_JOB_METRICS][64];
+    char name[SW_JOB_METRICS][SW_JOB_METRIC_NAME];
     int result[SW_JOB_METRICS]; /* index in the net's results; -1: the sum of all losses */
+    int which[SW_JOB_METRICS];  /* of the result's values */
     int handle[SW_JOB_METRICS];
+    int pairs;
+    struct sw_result *sums;   /* owned [pairs]: own rows of the step or evaluation under way */
+    struct sw_result *totals; /* owned [pairs]: over the group, where this worker reads them */
 };
 
 /* State without gradient, kept once per job: states.c. */
@@ -96,13 +101,12 @@ struct sw_worker {
     struct sw_history_producer *producer;
     struct sw_series series[SW_SPLITS];
     int rate_series, speed_series;
-    int *links;         /* owned [servers]: gradients to each server */
-    int *value_links;   /* owned [servers]: values from it, where they have to move */
-    int *feature_links; /* owned [workers]: to each of them; -1: nothing goes there */
-    struct sw_result sums[SW_JOB_METRICS]; /* losses and metrics of the step under way, own rows */
-    struct sw_step_time ledger;            /* of the step under way */
-    int64_t lap_ns;                        /* when the ledger was last written */
-    double *forward_ms, *backward_ms;      /* owned [layers of train]: since the last flush */
+    int *links;                       /* owned [servers]: gradients to each server */
+    int *value_links;                 /* owned [servers]: values from it, where they have to move */
+    int *feature_links;               /* owned [workers]: to each of them; -1: nothing goes there */
+    struct sw_step_time ledger;       /* of the step under way */
+    int64_t lap_ns;                   /* when the ledger was last written */
+    double *forward_ms, *backward_ms; /* owned [layers of train]: since the last flush */
     float *pass_ms;        /* where the time of the pass under way goes: in the ledger (NULL: no
                               pass), */
     double *pass_total_ms; /* and of its layer */
@@ -292,14 +296,20 @@ int sw_bp_collect_all(struct sw_worker *w, int split, uint64_t version,
                       struct sw_err *err) SW_MUST_CHECK;
 
 /* results.c */
-/* Loss and metrics of the last forward pass as (sum, weight) pairs are added to sums[]. */
-void sw_results_add(const struct sw_net *net, const struct sw_series *s, struct sw_result *sums);
-/* The values of the pairs; *count of them. */
-void sw_results_read(const struct sw_series *s, const struct sw_result *sums,
-                     struct sw_job_metric *out, int *count);
-/* Names for a net's results: loss, accuracy, accuracy.top5 ... Errors: none, the first 16 are kept.
- */
-void sw_series_name(const struct sw_net *net, struct sw_series *s);
+/* Names for a net's results (loss, accuracy, accuracy.top5 ...) and room for its pairs. Errors:
+ * SW_ERR_INVALID with a message in the recipe (too many, or two of one name), SW_ERR_NOMEM. */
+int sw_series_init(struct sw_series *s, struct sw_recipe *recipe, const struct sw_net *net,
+                   struct sw_err *err) SW_MUST_CHECK;
+void sw_series_fini(struct sw_series *s);  /* a zeroed one is accepted */
+void sw_series_clear(struct sw_series *s); /* sums become zero */
+/* The pairs of the last forward pass are added to s->sums. */
+void sw_results_add(const struct sw_net *net, struct sw_series *s);
+/* The weighted sum of all losses that these pairs say, NaN where they say nothing. */
+double sw_results_loss(const struct sw_net *net, const struct sw_result *pairs);
+/* All values that these pairs say; *count of them. */
+void sw_results_read(const struct sw_net *net, const struct sw_series *s,
+                     const struct sw_result *pairs, struct sw_job_metric *out, int *count);
+
 /* evaluate.c */
 /* One pass over the evaluation source with the values as they are. */
 int sw_evaluate_pass(struct sw_worker *w, struct sw_err *err) SW_MUST_CHECK;

@@ -65,10 +65,10 @@ static int make_units(struct sw_job *job, struct sw_err *err)
         return sw_err_nomem(err, "workers and servers", (size_t)workers * sizeof *job->workers);
     for (int i = 0; i < workers; i++)
         job->workers[i] = (struct sw_worker){.job = job, .index = i};
-    int rc = sw_group_init(&job->group, workers, err);
+    sw_group_init(&job->group, workers);
     job->group.serve = serve_while_waiting;
     job->group.serve_user = job;
-    return rc;
+    return SW_OK;
 }
 
 int sw_job_place(struct sw_job *job, const struct sw_job_options *o, struct sw_err *err)

@@ -70,9 +70,9 @@ static void record_group(struct sw_worker *w, int64_t step_ns)
 {
     struct sw_job *job = w->job;
     const struct sw_series *s = &w->series[SW_SPLIT_TRAIN];
-    struct sw_result totals[SW_JOB_METRICS];
-    sw_group_total(&job->group, w->step, totals, s->count);
-    sw_results_read(s, totals, job->last[SW_SPLIT_TRAIN], &job->last_count[SW_SPLIT_TRAIN]);
+    sw_group_total(&job->group, w->step, s->totals, s->pairs);
+    sw_results_read(w->train, s, s->totals, job->last[SW_SPLIT_TRAIN],
+                    &job->last_count[SW_SPLIT_TRAIN]);
     for (int i = 0; i < s->count; i++)
         sw_history_point(w->producer, s->handle[i], w->step, job->last[SW_SPLIT_TRAIN][i].value);
     sw_history_point(w->producer, w->rate_series, w->step,
@@ -89,14 +89,13 @@ static void record_group(struct sw_worker *w, int64_t step_ns)
 void sw_record_step(struct sw_worker *w, int64_t began_ns)
 {
     const struct sw_series *s = &w->series[SW_SPLIT_TRAIN];
-    const struct sw_result *own = w->sums;
     int64_t step_ns = w->lap_ns - began_ns;
     w->trained_ns += step_ns;
     record_own(w);
     record_features(w);
-    double loss = own[0].weight > 0 ? own[0].sum / own[0].weight : (double)NAN;
+    double loss = sw_results_loss(w->train, s->sums);
     sw_slot_result(w->slot, w->step, loss, w->step * w->rows[SW_SPLIT_TRAIN], w->lap_ns);
-    if (sw_group_deposit(&w->job->group, w->index, w->step, own, s->count))
+    if (sw_group_deposit(&w->job->group, w->index, w->step, s->sums, s->pairs))
         record_group(w, step_ns);
 }
 

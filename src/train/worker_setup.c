@@ -66,9 +66,8 @@ int sw_worker_build(struct sw_worker *w, struct sw_err *err)
     w->backward_ms = sw_calloc(layers, sizeof *w->backward_ms);
     if (!w->forward_ms || !w->backward_ms)
         return sw_err_nomem(err, "a worker", layers * sizeof *w->forward_ms);
-    sw_series_name(w->train, &w->series[SW_SPLIT_TRAIN]);
     w->arena_bytes = sw_net_arena_bytes(w->train);
-    return SW_OK;
+    return sw_series_init(&w->series[SW_SPLIT_TRAIN], job->recipe, w->train, err);
 }
 
 int sw_worker_build_eval(struct sw_worker *w, struct sw_err *err)
@@ -76,10 +75,10 @@ int sw_worker_build_eval(struct sw_worker *w, struct sw_err *err)
     int rc = build_net(w, SW_SPLIT_EVAL, &w->eval, err);
     if (rc != SW_OK)
         return rc;
-    sw_series_name(w->eval, &w->series[SW_SPLIT_EVAL]);
     if (sw_net_arena_bytes(w->eval) > w->arena_bytes)
         w->arena_bytes = sw_net_arena_bytes(w->eval);
-    return SW_OK;
+    sw_series_fini(&w->series[SW_SPLIT_EVAL]); /* of another split's net */
+    return sw_series_init(&w->series[SW_SPLIT_EVAL], w->job->recipe, w->eval, err);
 }
 
 static void bind_params(struct sw_worker *w, struct sw_net *net, int split)
@@ -275,6 +274,7 @@ void sw_worker_fini(struct sw_worker *w)
     for (int s = 0; s < SW_SPLITS; s++) {
         sw_prefetch_free(w->prefetch[s]);
         sw_free(w->param_of[s]);
+        sw_series_fini(&w->series[s]);
     }
     sw_free(w->served);
     sw_free(w->links);

@@ -207,7 +207,7 @@ static inline double world_loss(const struct world *w)
     double loss = 0;
     for (int r = 0; r < sw_net_result_count(w->net); r++)
         if (sw_net_result(w->net, r).loss)
-            loss += sw_net_result(w->net, r).value.sum;
+            loss += sw_net_pairs(w->net)[sw_net_result(w->net, r).first].sum;
     return loss * (double)w->step.backward_scale;
 }
 

@@ -47,7 +47,7 @@ static void spread(struct sw_net *net)
             if (node->adds_grad[k])
                 node->aside[k] = own_block(&end, sw_desc_bytes(&l->src[k]->desc));
     }
-    net->results_at = own_block(&end, (size_t)net->result_count * sizeof(struct sw_result));
+    net->pairs_at = own_block(&end, (size_t)net->pair_count * sizeof(struct sw_result));
     net->step_at = own_block(&end, sizeof net->step);
     net->arena_bytes = end;
 }
@@ -55,7 +55,8 @@ static void spread(struct sw_net *net)
 static void assert_same_results(const char *text, const struct world *a, const struct world *b)
 {
     for (int r = 0; r < sw_net_result_count(a->net); r++) {
-        struct sw_result x = sw_net_result(a->net, r).value, y = sw_net_result(b->net, r).value;
+        int first = sw_net_result(a->net, r).first;
+        struct sw_result x = sw_net_pairs(a->net)[first], y = sw_net_pairs(b->net)[first];
         if (!(x.sum == y.sum && x.weight == y.weight && isfinite(x.sum)))
             fail_msg("result of %s: %.17g, should be %.17g\n%s",
                      sw_net_layer(a->net, sw_net_result(a->net, r).layer)->name, x.sum, y.sum,
