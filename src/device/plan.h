@@ -59,6 +59,11 @@ struct sw_conv_shape {
     const struct sw_desc *weight_layout; /* NULL: the plan chooses; else the layout it must read */
 };
 
+/* A transposed convolution is said by the convolution whose backward-data it is (Dumoulin and
+ * Visin, "A guide to convolution arithmetic for deep learning", 2016, section 4): src [N, C, H, W]
+ * is that one's output, dst [N, outputs, out_h, out_w] its input, and weights are logically [C,
+ * outputs/groups, Kh, Kw], as Caffe stores them. fuse_relu is not honoured. */
+
 struct sw_pool_shape {
     bool max; /* else average */
     int64_t kernel_h, kernel_w, stride_h, stride_w, pad_h, pad_w;
@@ -86,6 +91,9 @@ struct sw_plan_makers {
     int (*convolution)(struct sw_stream *s, const struct sw_desc *src,
                        const struct sw_conv_shape *shape, struct sw_plan_passes passes,
                        struct sw_plan **out, struct sw_err *err);
+    int (*deconvolution)(struct sw_stream *s, const struct sw_desc *src,
+                         const struct sw_conv_shape *shape, struct sw_plan_passes passes,
+                         struct sw_plan **out, struct sw_err *err);
     int (*pooling)(struct sw_stream *s, const struct sw_desc *src,
                    const struct sw_pool_shape *shape, struct sw_plan_passes passes,
                    struct sw_plan **out, struct sw_err *err);

@@ -6,8 +6,9 @@
 #include "layers/window.h"
 
 struct conf {
-    int64_t outputs, groups, dilation;
+    int64_t outputs, groups;
     struct sw_window_conf window;
+    struct sw_dilation_conf dilation;
     bool bias;
 };
 
@@ -20,13 +21,7 @@ static const struct sw_opt opts[] = {
      .max = 1 << 20,
      .required = true},
     SW_WINDOW_OPTS(struct conf, window, "1"),
-    {.key = "dilation",
-     .help = "distance of neighbouring filter taps, in pixels",
-     .type = SW_OPT_INT,
-     .offset = offsetof(struct conf, dilation),
-     .def = "1",
-     .min = 1,
-     .max = 1 << 16},
+    SW_DILATION_OPTS(struct conf, dilation),
     {.key = "groups",
      .help = "channel groups that do not see one another; divides channels and outputs",
      .type = SW_OPT_INT,
@@ -48,15 +43,13 @@ static int find_shape(const struct sw_layer *l, int64_t outputs, struct sw_conv_
     const struct conf *c = l->conf;
     const struct sw_desc *in = &l->src[0]->desc;
     struct sw_window w;
-    int rc = sw_window_resolve(&c->window, c->dilation, &w, err);
+    int rc = sw_window_resolve(&c->window, &c->dilation, &w, err);
     if (rc != SW_OK)
         return rc;
     if (in->dim[1] % c->groups || c->outputs % c->groups)
         return sw_err_set(err, SW_ERR_INVALID,
                           "groups = %lld must divide the %lld input channels and the %lld outputs",
                           (long long)c->groups, (long long)in->dim[1], (long long)c->outputs);
-    int64_t extent_h = sw_window_extent(w.kernel_h, c->dilation);
-    int64_t extent_w = sw_window_extent(w.kernel_w, c->dilation);
     *s = (struct sw_conv_shape){
         .outputs = outputs,
         .groups = c->groups,
@@ -66,17 +59,17 @@ static int find_shape(const struct sw_layer *l, int64_t outputs, struct sw_conv_
         .stride_w = w.stride_w,
         .pad_h = w.pad_h,
         .pad_w = w.pad_w,
-        .dilation_h = c->dilation,
-        .dilation_w = c->dilation,
-        .out_h = sw_window_count(in->dim[2], extent_h, w.stride_h, w.pad_h, false),
-        .out_w = sw_window_count(in->dim[3], extent_w, w.stride_w, w.pad_w, false),
+        .dilation_h = w.dilation_h,
+        .dilation_w = w.dilation_w,
+        .out_h = sw_window_count(in->dim[2], w.extent_h, w.stride_h, w.pad_h, false),
+        .out_w = sw_window_count(in->dim[3], w.extent_w, w.stride_w, w.pad_w, false),
         .bias = c->bias,
     };
     if (s->out_h < 1 || s->out_w < 1)
         return sw_err_set(err, SW_ERR_INVALID,
                           "the kernel %lld x %lld does not fit its source of %lld x %lld pixels "
                           "with pad %lld x %lld",
-                          (long long)extent_h, (long long)extent_w, (long long)in->dim[2],
+                          (long long)w.extent_h, (long long)w.extent_w, (long long)in->dim[2],
                           (long long)in->dim[3], (long long)w.pad_h, (long long)w.pad_w);
     return SW_OK;
 }
@@ -142,6 +135,11 @@ static const struct sw_layer_example examples[] = {
     {.recipe = "outputs = 3\nkernel = 3\ndilation = 3\npad = 3\n",
      .src = {{4, {2, 2, 5, 6}, 0}},
      .dst = {2, 3, 5, 6}},
+    {.recipe =
+         "outputs = 6\nkernel_x = 3\nkernel_y = 2\ndilation_x = 2\ndilation_y = 3\ngroups = 3\n"
+         "stride_x = 2\npad_x = 1\n",
+     .src = {{4, {2, 6, 7, 9}, 0}},
+     .dst = {2, 6, 4, 4}},
     {.recipe = "outputs = 20\nkernel = 5\n", .src = {{4, {2, 17, 9, 9}, 0}}, .dst = {2, 20, 5, 5}},
     {0},
 };

@@ -58,7 +58,7 @@ static int find_shape(const struct sw_layer *l, struct sw_pool_shape *s, struct 
                               "global = yes takes the whole image: leave out kernel, stride and "
                               "pad");
     } else {
-        int rc = sw_window_resolve(&c->window, 1, &w, err);
+        int rc = sw_window_resolve(&c->window, NULL, &w, err);
         if (rc != SW_OK)
             return rc;
     }

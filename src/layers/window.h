@@ -1,5 +1,5 @@
-/* Windows over height and width: the keys that convolution and pooling share, and their arithmetic.
- * Defaults outside the range of a key mean "not given". */
+/* Windows over height and width: the keys that convolution, deconvolution and pooling share, and
+ * their arithmetic. Defaults outside the range of a key mean "not given". */
 #ifndef SW_LAYERS_WINDOW_H
 #define SW_LAYERS_WINDOW_H
 
@@ -11,6 +11,9 @@ struct sw_window_conf {
     int64_t stride, stride_x, stride_y;
     int64_t pad, pad_x, pad_y; /* pad_x, pad_y -1: not given */
 };
+struct sw_dilation_conf {
+    int64_t dilation, dilation_x, dilation_y; /* dilation_x, dilation_y 0: not given */
+};
 
 /* The six _x and _y keys plus the three plain ones; member is the conf's struct sw_window_conf. */
 #define SW_WINDOW_OPTS(conf, member, stride_default)                                               \
@@ -21,9 +24,16 @@ struct sw_window_conf {
                       stride_default, 1),                                                          \
         SW_WINDOW_OPT(conf, member, stride_x, "step along the width; default: stride", "0", 1),    \
         SW_WINDOW_OPT(conf, member, stride_y, "step along the height; default: stride", "0", 1),   \
-        SW_WINDOW_OPT(conf, member, pad, "zeros added at every border, in pixels", "0", 0),        \
-        SW_WINDOW_OPT(conf, member, pad_x, "zeros added left and right; default: pad", "-1", 0),   \
-        SW_WINDOW_OPT(conf, member, pad_y, "zeros added above and below; default: pad", "-1", 0)
+        SW_WINDOW_OPT(conf, member, pad, "padding at every border, in pixels", "0", 0),            \
+        SW_WINDOW_OPT(conf, member, pad_x, "padding left and right; default: pad", "-1", 0),       \
+        SW_WINDOW_OPT(conf, member, pad_y, "padding above and below; default: pad", "-1", 0)
+
+/* The three keys of dilation; member is the conf's struct sw_dilation_conf. */
+#define SW_DILATION_OPTS(conf, member)                                                             \
+    SW_WINDOW_OPT(conf, member, dilation, "distance of neighbouring filter taps, in pixels", "1",  \
+                  1),                                                                              \
+        SW_WINDOW_OPT(conf, member, dilation_x, "along the width; default: dilation", "0", 1),     \
+        SW_WINDOW_OPT(conf, member, dilation_y, "along the height; default: dilation", "0", 1)
 
 #define SW_WINDOW_OPT(conf, member, key_, help_, def_, min_)                                       \
     {                                                                                              \
@@ -31,20 +41,18 @@ struct sw_window_conf {
         .def = def_, .min = min_, .max = 1 << 16                                                   \
     }
 
-/* Resolved: everything given, h for the height (y), w for the width (x). */
+/* Resolved: everything given, h for the height (y), w for the width (x). extent: the pixels that a
+ * window spans, which is the kernel with its taps apart. */
 struct sw_window {
-    int64_t kernel_h, kernel_w, stride_h, stride_w, pad_h, pad_w;
+    int64_t kernel_h, kernel_w, stride_h, stride_w, pad_h, pad_w, dilation_h, dilation_w;
+    int64_t extent_h, extent_w;
 };
 
-/* The pixels that a window spans along one axis when its taps are `dilation` apart. */
-static inline int64_t sw_window_extent(int64_t kernel, int64_t dilation)
-{
-    return dilation * (kernel - 1) + 1;
-}
-
-/* Errors: SW_ERR_INVALID when the kernel is not given or a pad is not smaller than its extent. */
-static inline int sw_window_resolve(const struct sw_window_conf *c, int64_t dilation,
-                                    struct sw_window *w, struct sw_err *err)
+/* d NULL: no dilation. Errors: SW_ERR_INVALID when the kernel is not given or a pad is not smaller
+ * than its extent. */
+static inline int sw_window_resolve(const struct sw_window_conf *c,
+                                    const struct sw_dilation_conf *d, struct sw_window *w,
+                                    struct sw_err *err)
 {
     *w = (struct sw_window){
         .kernel_h = c->kernel_y ? c->kernel_y : c->kernel,
@@ -53,18 +61,24 @@ static inline int sw_window_resolve(const struct sw_window_conf *c, int64_t dila
         .stride_w = c->stride_x ? c->stride_x : c->stride,
         .pad_h = c->pad_y >= 0 ? c->pad_y : c->pad,
         .pad_w = c->pad_x >= 0 ? c->pad_x : c->pad,
+        .dilation_h = !d              ? 1
+                      : d->dilation_y ? d->dilation_y
+                                      : d->dilation,
+        .dilation_w = !d              ? 1
+                      : d->dilation_x ? d->dilation_x
+                                      : d->dilation,
     };
     if (!w->kernel_h || !w->kernel_w)
         return sw_err_set(err, SW_ERR_INVALID,
                           "kernel is missing: give kernel, or kernel_x and kernel_y");
-    int64_t extent_h = sw_window_extent(w->kernel_h, dilation);
-    int64_t extent_w = sw_window_extent(w->kernel_w, dilation);
-    if (w->pad_h >= extent_h || w->pad_w >= extent_w)
+    w->extent_h = w->dilation_h * (w->kernel_h - 1) + 1;
+    w->extent_w = w->dilation_w * (w->kernel_w - 1) + 1;
+    if (w->pad_h >= w->extent_h || w->pad_w >= w->extent_w)
         return sw_err_set(err, SW_ERR_INVALID,
                           "pad %lld x %lld must be smaller than the kernel %lld x %lld, or a "
                           "window would see only zeros",
-                          (long long)w->pad_h, (long long)w->pad_w, (long long)extent_h,
-                          (long long)extent_w);
+                          (long long)w->pad_h, (long long)w->pad_w, (long long)w->extent_h,
+                          (long long)w->extent_w);
     return SW_OK;
 }
 

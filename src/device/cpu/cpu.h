@@ -5,6 +5,7 @@
  * cpu.c       device table, streams, copies; operations come as data (device/op.h)
  * memory.c    allocation and its counters
  * layout.c    whole tensors from layout to layout
+ * deconv.c    transposed convolution by the passes of a convolution plan of either kind
  * blas.c      OpenBLAS on one thread
  * shape.c     checks that every maker does first
  * ref_*.c     plans by im2col and OpenBLAS: the oracle of the tests, and the build without oneDNN
@@ -75,6 +76,12 @@ void sw_cpu_blas_init(void);
  * thread alone, inside a parallel region or outside. */
 void sw_cpu_sgemm(bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t k, const float *a,
                   int64_t lda, const float *b, int64_t ldb, float beta, float *c, int64_t ldc);
+
+/* deconv.c. For the makers of both tables: image is the layout of the output. */
+int sw_cpu_deconvolution(struct sw_stream *s, const struct sw_desc *src,
+                         const struct sw_desc *image, const struct sw_conv_shape *shape,
+                         struct sw_plan_passes passes, struct sw_plan **out,
+                         struct sw_err *err) SW_MUST_CHECK;
 
 /* layout.c. Copies values from one layout to another of the same dtype and logical shape, whatever
  * both are; padding of `to` becomes zero. Blocked channels against plain NCHW go the quick way. src

@@ -132,6 +132,9 @@ int sw_dnnl_weighted_new(struct sw_stream *s, const struct sw_desc *src,
 int sw_dnnl_conv_new(struct sw_stream *s, const struct sw_desc *src,
                      const struct sw_conv_shape *shape, struct sw_plan_passes passes,
                      struct sw_plan **out, struct sw_err *err) SW_MUST_CHECK;
+int sw_dnnl_deconv_new(struct sw_stream *s, const struct sw_desc *src,
+                       const struct sw_conv_shape *shape, struct sw_plan_passes passes,
+                       struct sw_plan **out, struct sw_err *err) SW_MUST_CHECK;
 int sw_dnnl_pool_new(struct sw_stream *s, const struct sw_desc *src,
                      const struct sw_pool_shape *shape, struct sw_plan_passes passes,
                      struct sw_plan **out, struct sw_err *err) SW_MUST_CHECK;

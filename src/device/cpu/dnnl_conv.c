@@ -70,3 +70,16 @@ int sw_dnnl_conv_new(struct sw_stream *s, const struct sw_desc *src, const struc
     sw_dnnl_from_desc(&bias, &w.bias);
     return sw_dnnl_weighted_new(s, src, &w, passes, out, err);
 }
+
+/* The output is blocked as the source is: what comes before and after are mostly convolutions. With
+ * few channels the padding of a block would be more than they are. */
+int sw_dnnl_deconv_new(struct sw_stream *s, const struct sw_desc *src,
+                       const struct sw_conv_shape *c, struct sw_plan_passes passes,
+                       struct sw_plan **out, struct sw_err *err)
+{
+    const int64_t dim[] = {src->dim[0], c->outputs, c->out_h, c->out_w};
+    int block = sw_desc_channel_block(src);
+    struct sw_desc image = block && c->outputs >= block ? sw_desc_blocked(SW_F32, 4, dim, 1, block)
+                                                        : sw_desc_plain(SW_F32, 4, dim);
+    return sw_cpu_deconvolution(s, src, &image, c, passes, out, err);
+}

@@ -97,6 +97,7 @@ const struct sw_plan_ops sw_dnnl_weightless_ops = {
 
 const struct sw_plan_makers sw_cpu_dnnl_plans = {
     .convolution = sw_dnnl_conv_new,
+    .deconvolution = sw_dnnl_deconv_new,
     .pooling = sw_dnnl_pool_new,
     .lrn = sw_dnnl_lrn_new,
     .inner_product = sw_dnnl_ip_new,

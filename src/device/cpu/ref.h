@@ -40,6 +40,9 @@ static inline float *sw_ref_scratch(const struct sw_plan_args *a, size_t offset)
 int sw_ref_convolution(struct sw_stream *s, const struct sw_desc *src,
                        const struct sw_conv_shape *shape, struct sw_plan_passes passes,
                        struct sw_plan **out, struct sw_err *err);
+int sw_ref_deconvolution(struct sw_stream *s, const struct sw_desc *src,
+                         const struct sw_conv_shape *shape, struct sw_plan_passes passes,
+                         struct sw_plan **out, struct sw_err *err);
 int sw_ref_pooling(struct sw_stream *s, const struct sw_desc *src,
                    const struct sw_pool_shape *shape, struct sw_plan_passes passes,
                    struct sw_plan **out, struct sw_err *err);

@@ -2,39 +2,12 @@
  * others element by element. What is done per channel (moments, running statistics, coefficients)
  * is done here, in double. */
 #include "device/ops/batch_norm.h"
+#include "device/ops/channels.h"
 #include "kernels/cpu/kernels.h"
 #include <math.h>
 #include <string.h>
 
 _Static_assert((int)SW_BATCH_NORM_PARTS == (int)SW_KERNEL_CHANNEL_PARTS, "room for all parts");
-
-/* False: a layout that the kernels do not know. */
-static bool lay_out(const struct sw_desc *d, struct sw_kernel_channels *k)
-{
-    int64_t pixels = sw_desc_pixels(d), channels = d->dim[1];
-    int block = sw_desc_channel_block(d);
-    *k = (struct sw_kernel_channels){.channels = channels, .rows = d->dim[0], .pixels = pixels};
-    if (block) {
-        k->lanes = block;
-        k->padded = true;
-        k->row_stride = d->padded[1] * pixels;
-        k->pixel_stride = block;
-        k->group_stride = block * pixels;
-    } else if (sw_desc_is_plain(d) && pixels > 1) {
-        k->lanes = 1;
-        k->row_stride = channels * pixels;
-        k->pixel_stride = 1;
-        k->group_stride = pixels;
-    } else if (sw_desc_is_channels_last(d)) {
-        k->lanes = SW_KERNEL_CHANNEL_LANES;
-        k->row_stride = channels * pixels;
-        k->pixel_stride = channels;
-        k->group_stride = SW_KERNEL_CHANNEL_LANES;
-    } else {
-        return false;
-    }
-    return true;
-}
 
 /* ---- Element by element ---- */
 
@@ -113,7 +86,7 @@ static int sums_cpu(int threads, const void *args, struct sw_err *err)
     struct sw_kernel_channels k;
     int64_t channels = channels_of(b);
     (void)err;
-    if (lay_out(&b->desc, &k)) {
+    if (sw_op_channels(&b->desc, &k)) {
         sw_kernel_channel_sums(threads, &k, x, b->scratch, b->sums);
     } else {
         zero_sums(b);
@@ -138,7 +111,7 @@ static void apply(int threads, const struct sw_batch_norm *b, const float *x, co
                   const float *factor, float *y)
 {
     struct sw_kernel_channels k;
-    if (lay_out(&b->desc, &k)) {
+    if (sw_op_channels(&b->desc, &k)) {
         sw_kernel_channel_normalise(threads, &k, x, mean, factor, b->bias, y);
     } else {
         clear(threads, &b->desc, x, y);
@@ -191,7 +164,7 @@ static int sums_backward_cpu(int threads, const void *args, struct sw_err *err)
     struct sw_kernel_channels k;
     int64_t channels = channels_of(b);
     (void)err;
-    if (lay_out(&b->desc, &k)) {
+    if (sw_op_channels(&b->desc, &k)) {
         sw_kernel_channel_sums_backward(threads, &k, x, b->mean, b->inv_std, dy, b->scratch,
                                         b->sums);
     } else {
@@ -230,7 +203,7 @@ static int backward_cpu(int threads, const void *args, struct sw_err *err)
         constant[c] = (float)(factor * b->sums[c] / count);
         of_x[c] = (float)(factor * inv_std * b->sums[channels + c] / count);
     }
-    if (lay_out(&b->desc, &k)) {
+    if (sw_op_channels(&b->desc, &k)) {
         sw_kernel_channel_backward(threads, &k, x, b->mean, of_dy, constant, of_x, dy, dx);
     } else {
         clear(threads, &b->desc, dy, dx);

@@ -194,6 +194,7 @@ static int make_plan(struct sw_stream *s, struct sw_sim_make *m, struct sw_plan 
     }
 
 MAKER(convolution, sw_conv_shape)
+MAKER(deconvolution, sw_conv_shape)
 MAKER(pooling, sw_pool_shape)
 MAKER(lrn, sw_lrn_shape)
 MAKER(inner_product, sw_ip_shape)
@@ -213,6 +214,7 @@ static int reorder(struct sw_stream *s, const struct sw_desc *from, const struct
 
 const struct sw_plan_makers sw_sim_plans = {
     .convolution = convolution,
+    .deconvolution = deconvolution,
     .pooling = pooling,
     .lrn = lrn,
     .inner_product = inner_product,

@@ -1,0 +1,171 @@
+/* Transposed convolution by a convolution plan with its passes swapped (Caffe's
+ * DeconvolutionLayer):
+ *
+ *   forward            dst = convolution's backward data of src, + bias
+ *   backward data      diff_src = convolution of diff_dst
+ *   backward weights   diff_weight = convolution's, of diff_dst as its source and src as its
+ * gradient
+ *
+ * The convolution plan has one layout for its output, which is our source; where the source has
+ * another one it is copied. The bias goes through the kernels of batch normalisation, of which it
+ * is the case of mean 0 and factor 1. */
+#include "base/os.h"
+#include "device/cpu/cpu.h"
+#include "device/ops/channels.h"
+#include <stdio.h>
+
+struct deconv {
+    struct sw_plan base;   /* first member */
+    struct sw_plan *conv;  /* owned: from dst to src */
+    bool copied;           /* src and the convolution's output differ in layout */
+    size_t copy_offset;    /* in scratch, as all of these: the source's copy */
+    size_t channel_offset; /* what the bias needs */
+    int threads;
+};
+
+static struct deconv *deconv_of(struct sw_plan *p)
+{
+    return (struct deconv *)(void *)p;
+}
+
+static void *at(const struct sw_plan_args *a, size_t offset)
+{
+    return (char *)a->scratch + offset;
+}
+
+/* The source in the layout of the convolution's output. */
+static const float *source(const struct deconv *d, const struct sw_plan_args *a)
+{
+    if (!d->copied)
+        return a->src;
+    float *copy = at(a, d->copy_offset);
+    sw_cpu_reorder(d->threads, &d->base.src, a->src, &d->conv->dst, copy);
+    return copy;
+}
+
+static void add_bias(const struct deconv *d, const struct sw_plan_args *a)
+{
+    struct sw_kernel_channels k;
+    int64_t channels = d->base.dst.dim[1];
+    float *zero = at(a, d->channel_offset), *one = zero + channels;
+    bool known = sw_op_channels(&d->base.dst, &k);
+    (void)known; /* the makers choose layouts that are */
+    for (int64_t c = 0; c < channels; c++) {
+        zero[c] = 0;
+        one[c] = 1;
+    }
+    sw_kernel_channel_normalise(d->threads, &k, a->dst, zero, one, a->bias, a->dst);
+}
+
+static void bias_gradient(const struct deconv *d, const struct sw_plan_args *a)
+{
+    struct sw_kernel_channels k;
+    int64_t channels = d->base.dst.dim[1];
+    double *sums = at(a, d->channel_offset), *parts = sums + 2 * channels;
+    bool known = sw_op_channels(&d->base.dst, &k);
+    (void)known;
+    sw_kernel_channel_sums(d->threads, &k, a->diff_dst, parts, sums);
+    for (int64_t c = 0; c < channels; c++)
+        a->diff_bias[c] = (float)sums[c];
+}
+
+static int forward(struct sw_plan *p, const struct sw_plan_args *a, struct sw_err *err)
+{
+    struct deconv *d = deconv_of(p);
+    struct sw_plan_args inner = {
+        .diff_dst = source(d, a), .weight = a->weight, .diff_src = a->dst, .scratch = a->scratch};
+    int rc = sw_plan_backward_data(d->conv, &inner, err);
+    if (rc == SW_OK && p->bias.ndim)
+        add_bias(d, a);
+    return rc;
+}
+
+static int backward_data(struct sw_plan *p, const struct sw_plan_args *a, struct sw_err *err)
+{
+    struct deconv *d = deconv_of(p);
+    float *diff = d->copied ? at(a, d->copy_offset) : a->diff_src;
+    struct sw_plan_args inner = {
+        .src = a->diff_dst, .weight = a->weight, .dst = diff, .scratch = a->scratch};
+    int rc = sw_plan_forward(d->conv, &inner, err);
+    if (rc == SW_OK && d->copied)
+        sw_cpu_reorder(d->threads, &d->conv->dst, diff, &p->src, a->diff_src);
+    return rc;
+}
+
+static int backward_weights(struct sw_plan *p, const struct sw_plan_args *a, struct sw_err *err)
+{
+    struct deconv *d = deconv_of(p);
+    struct sw_plan_args inner = {.src = a->diff_dst,
+                                 .diff_dst = source(d, a),
+                                 .diff_weight = a->diff_weight,
+                                 .scratch = a->scratch};
+    int rc = sw_plan_backward_weights(d->conv, &inner, err);
+    if (rc == SW_OK && p->bias.ndim)
+        bias_gradient(d, a);
+    return rc;
+}
+
+static void free_plan(struct sw_plan *p)
+{
+    sw_plan_free(deconv_of(p)->conv);
+    sw_free(p);
+}
+
+static const struct sw_plan_ops ops = {.forward = forward,
+                                       .backward_data = backward_data,
+                                       .backward_weights = backward_weights,
+                                       .free = free_plan};
+
+static size_t reserve(struct sw_plan *p, size_t bytes)
+{
+    size_t offset = (p->scratch_bytes + 63) / 64 * 64;
+    p->scratch_bytes = offset + bytes;
+    return offset;
+}
+
+static void describe(struct deconv *d, const struct sw_conv_shape *shape,
+                     struct sw_plan_passes passes)
+{
+    struct sw_plan *p = &d->base;
+    size_t channels = (size_t)shape->outputs;
+    p->weight = d->conv->weight;
+    if (shape->bias)
+        p->bias = sw_desc_plain(SW_F32, 1, &shape->outputs);
+    p->dst = d->conv->src;
+    p->backward_reads_src = passes.backward_weights;
+    p->scratch_bytes = d->conv->scratch_bytes;
+    d->copied = !sw_desc_equal(&p->src, &d->conv->dst);
+    if (d->copied)
+        d->copy_offset = reserve(p, sw_desc_bytes(&d->conv->dst));
+    if (shape->bias)
+        d->channel_offset =
+            reserve(p, (2 + 2 * SW_KERNEL_CHANNEL_PARTS) * channels * sizeof(double));
+    snprintf(p->algorithm, sizeof p->algorithm, "%s", d->conv->algorithm);
+}
+
+int sw_cpu_deconvolution(struct sw_stream *s, const struct sw_desc *src,
+                         const struct sw_desc *image, const struct sw_conv_shape *shape,
+                         struct sw_plan_passes passes, struct sw_plan **out, struct sw_err *err)
+{
+    struct sw_conv_shape inner = *shape;
+    struct sw_plan_passes all = {.backward_data = true,
+                                 .backward_weights = passes.backward_weights,
+                                 .training = passes.training};
+    inner.outputs = src->dim[1];
+    inner.out_h = src->dim[2];
+    inner.out_w = src->dim[3];
+    inner.bias = inner.fuse_relu = false;
+    struct deconv *d = sw_calloc(1, sizeof *d);
+    if (!d)
+        return sw_err_nomem(err, "a deconvolution plan", sizeof *d);
+    d->base = (struct sw_plan){.ops = &ops, .stream = s, .src = *src};
+    d->threads = sw_cpu_threads(s);
+    int rc = s->dev->ops->plans->convolution(s, image, &inner, all, &d->conv, err);
+    if (rc != SW_OK) {
+        free_plan(&d->base);
+        return rc;
+    }
+    describe(d, shape, passes);
+    *out = &d->base;
+    return SW_OK;
+}

@@ -1,0 +1,182 @@
+/* deconvolution: the transpose of a convolution, which spreads every pixel of [N, C, H, W] over a
+ * window of the output [N, M, OH, OW]: OH = stride (H - 1) + dilation (kernel - 1) + 1 - 2 pad +
+ * output_pad (pad is cut off), as in Caffe (DeconvolutionLayer) and PyTorch (ConvTranspose2d);
+ * Zeiler, Krishnan, Taylor and Fergus, "Deconvolutional Networks" (2010). Weights are logically [C,
+ * M/groups, Kh, Kw], as both store them; a pass takes 2 N C H W M/groups Kh Kw flops.
+ *
+ * Fan-in is what one output pixel sums: C/groups ceil(Kh/stride) ceil(Kw/stride) terms, since only
+ * every stride-th tap meets a pixel. Caffe's and PyTorch's take dimension 1 of the weights instead,
+ * which counts outputs. */
+#include "layers/layer.h"
+#include "layers/window.h"
+
+struct conf {
+    int64_t outputs, groups;
+    struct sw_window_conf window;
+    struct sw_dilation_conf dilation;
+    struct {
+        int64_t output_pad, output_pad_x, output_pad_y; /* _x, _y -1: not given */
+    } more;
+    bool bias;
+};
+
+static const struct sw_opt opts[] = {
+    {.key = "outputs",
+     .help = "number of output channels",
+     .type = SW_OPT_INT,
+     .offset = offsetof(struct conf, outputs),
+     .min = 1,
+     .max = 1 << 20,
+     .required = true},
+    SW_WINDOW_OPTS(struct conf, window, "1"),
+    SW_DILATION_OPTS(struct conf, dilation),
+    SW_WINDOW_OPT(struct conf, more, output_pad,
+                  "pixels added below and to the right of the output; less than stride", "0", 0),
+    SW_WINDOW_OPT(struct conf, more, output_pad_x, "at the right; default: output_pad", "-1", 0),
+    SW_WINDOW_OPT(struct conf, more, output_pad_y, "below; default: output_pad", "-1", 0),
+    {.key = "groups",
+     .help = "channel groups that do not see one another; divides channels and outputs",
+     .type = SW_OPT_INT,
+     .offset = offsetof(struct conf, groups),
+     .def = "1",
+     .min = 1,
+     .max = 1 << 20},
+    {.key = "bias",
+     .help = "add one value per output channel",
+     .type = SW_OPT_BOOL,
+     .offset = offsetof(struct conf, bias),
+     .def = "yes"},
+    {0},
+};
+
+static int check_conf(const struct conf *c, const struct sw_desc *in, struct sw_err *err)
+{
+    if (in->dim[1] % c->groups || c->outputs % c->groups)
+        return sw_err_set(err, SW_ERR_INVALID,
+                          "groups = %lld must divide the %lld input channels and the %lld outputs",
+                          (long long)c->groups, (long long)in->dim[1], (long long)c->outputs);
+    return SW_OK;
+}
+
+/* Pixels along one axis of the output. */
+static int find_size(const char *axis, int64_t in, int64_t extent, int64_t stride, int64_t pad,
+                     int64_t output_pad, int64_t *out, struct sw_err *err)
+{
+    *out = stride * (in - 1) + extent - 2 * pad + output_pad;
+    if (output_pad >= stride)
+        return sw_err_set(err, SW_ERR_INVALID,
+                          "output_pad %lld along the %s must be less than the stride %lld: a "
+                          "convolution back would have another size",
+                          (long long)output_pad, axis, (long long)stride);
+    if (*out < 1)
+        return sw_err_set(err, SW_ERR_INVALID,
+                          "nothing is left of the %s: pad %lld cuts off more than %lld pixels of a "
+                          "source of %lld",
+                          axis, (long long)pad, (long long)(*out + 2 * pad), (long long)in);
+    return SW_OK;
+}
+
+static int find_shape(const struct sw_layer *l, struct sw_conv_shape *s, struct sw_err *err)
+{
+    const struct conf *c = l->conf;
+    const struct sw_desc *in = &l->src[0]->desc;
+    struct sw_window w;
+    int64_t below = c->more.output_pad_y >= 0 ? c->more.output_pad_y : c->more.output_pad;
+    int64_t right = c->more.output_pad_x >= 0 ? c->more.output_pad_x : c->more.output_pad;
+    int rc = check_conf(c, in, err);
+    if (rc == SW_OK)
+        rc = sw_window_resolve(&c->window, &c->dilation, &w, err);
+    if (rc != SW_OK)
+        return rc;
+    *s = (struct sw_conv_shape){.outputs = c->outputs,
+                                .groups = c->groups,
+                                .kernel_h = w.kernel_h,
+                                .kernel_w = w.kernel_w,
+                                .stride_h = w.stride_h,
+                                .stride_w = w.stride_w,
+                                .pad_h = w.pad_h,
+                                .pad_w = w.pad_w,
+                                .dilation_h = w.dilation_h,
+                                .dilation_w = w.dilation_w,
+                                .bias = c->bias};
+    rc = find_size("height", in->dim[2], w.extent_h, w.stride_h, w.pad_h, below, &s->out_h, err);
+    if (rc == SW_OK)
+        rc = find_size("width", in->dim[3], w.extent_w, w.stride_w, w.pad_w, right, &s->out_w, err);
+    return rc;
+}
+
+static int64_t ceil_div(int64_t a, int64_t b)
+{
+    return (a + b - 1) / b;
+}
+
+static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_err *err)
+{
+    struct sw_plan_state *st = l->state;
+    struct sw_conv_shape shape;
+    int rc = sw_layer_need_src(l, 0, 4, err);
+    if (rc == SW_OK)
+        rc = find_shape(l, &shape, err);
+    if (rc != SW_OK)
+        return rc;
+    const struct sw_desc *in = &l->src[0]->desc;
+    shape.weight_layout = sw_setup_layout(s, l, "weight");
+    struct sw_plan_passes passes = {.backward_data = s->wants_grad & 1,
+                                    .backward_weights = s->training,
+                                    .training = s->training};
+    rc = s->stream->dev->ops->plans->deconvolution(s->stream, in, &shape, passes, &st->plan, err);
+    if (rc != SW_OK)
+        return rc;
+    int64_t taps = shape.kernel_h * shape.kernel_w;
+    int64_t met =
+        ceil_div(shape.kernel_h, shape.stride_h) * ceil_div(shape.kernel_w, shape.stride_w);
+    sw_layer_use_plan(l, in->dim[1] / shape.groups * met, shape.outputs / shape.groups * taps);
+    l->flops_forward =
+        2.0 * (double)sw_desc_count(in) * (double)(shape.outputs / shape.groups * taps);
+    l->flops_backward = l->flops_forward * ((s->wants_grad & 1) ? 2 : 1);
+    return SW_OK;
+}
+
+static const char *const params[] = {"weight", "bias", NULL};
+
+static const struct sw_layer_example examples[] = {
+    {.recipe = "outputs = 3\nkernel = 3\n", .src = {{4, {2, 4, 5, 4}, 0}}, .dst = {2, 3, 7, 6}},
+    {.recipe = "outputs = 5\nkernel = 4\nstride = 2\npad = 1\n",
+     .src = {{4, {2, 6, 4, 3}, 0}},
+     .dst = {2, 5, 8, 6}},
+    {.recipe = "outputs = 2\nkernel = 3\nstride = 2\npad = 1\noutput_pad = 1\n",
+     .src = {{4, {3, 3, 4, 5}, 0}},
+     .dst = {3, 2, 8, 10}},
+    {.recipe = "outputs = 3\nkernel = 2\nstride = 3\noutput_pad_x = 2\n",
+     .src = {{4, {2, 3, 3, 2}, 0}},
+     .dst = {2, 3, 8, 7}},
+    {.recipe = "outputs = 6\nkernel = 3\ngroups = 3\nstride_y = 2\nbias = no\n",
+     .src = {{4, {2, 9, 4, 5}, 0}},
+     .dst = {2, 6, 9, 7}},
+    {.recipe = "outputs = 32\nkernel = 4\nstride = 2\npad = 1\ngroups = 2\n",
+     .src = {{4, {2, 32, 4, 4}, 0}},
+     .dst = {2, 32, 8, 8}},
+    {.recipe = "outputs = 4\nkernel = 3\ndilation_x = 2\ndilation_y = 3\npad_x = 1\n",
+     .src = {{4, {2, 2, 4, 4}, 0}},
+     .dst = {2, 4, 10, 6}},
+    {.recipe = "outputs = 20\nkernel = 5\n", .src = {{4, {2, 17, 5, 5}, 0}}, .dst = {2, 20, 9, 9}},
+    {0},
+};
+
+const struct sw_layer_type sw_layer_deconvolution = {
+    .base = {.name = "deconvolution",
+             .help = "transposed 2-D convolution with groups, dilation and bias",
+             .opts = opts,
+             .conf_bytes = sizeof(struct conf),
+             .params = params},
+    .role = SW_ROLE_NEURON,
+    .split_reason = "its weights are stored by input channels",
+    .min_src = 1,
+    .max_src = 1,
+    .state_bytes = sizeof(struct sw_plan_state),
+    .setup = setup,
+    .forward = sw_layer_plan_forward,
+    .backward = sw_layer_plan_backward,
+    .teardown = sw_layer_plan_teardown,
+    .examples = examples,
+};
