@@ -102,7 +102,7 @@ static void drop_keys(struct sw_recipe *r, struct sw_draft *n, int slot, const s
     if (!old || old == n->pub.type[slot])
         return;
     for (struct sw_value *v = n->first; v; v = v->next)
-        if (!v->dropped && (by->fell || v->origin < by->origin) &&
+        if (!v->dropped && (by->fell || sw_value_precedence(v) < sw_value_precedence(by)) &&
             sw_type_knows(n->pub.schema, slot, old, v->key) && !is_own_key(n, v->key))
             drop_value(r, n, v, slot, old);
 }
@@ -111,7 +111,7 @@ static void drop_replaced(struct sw_recipe *r, struct sw_draft *n, int slot)
 {
     const struct sw_schema_kind *k = n->pub.schema;
     const struct sw_value *v = sw_draft_find(n, k->type_key[slot]);
-    if (!v || v->origin <= SW_FROM_RECIPE)
+    if (!v)
         return;
     for (struct sw_value *b = v->below; b; b = b->below) {
         const char *text = sw_value_text(r, b, n->pub.title);
@@ -287,7 +287,7 @@ static bool has_written(const struct sw_recipe *r, const struct sw_schema_kind *
 
 static void require_kinds(struct sw_recipe *r)
 {
-    struct sw_place at = {.origin = r->ini.path};
+    struct sw_place at = {.origin = r->ini.file->path};
     /* Of a file without one readable section that has been said already. */
     if (!r->ini.first && r->diags.count)
         return;

@@ -1,9 +1,9 @@
 /* Inside the recipe floor: a recipe while it is put together. recipe.c runs the phases in order:
- *   read (ini.c), overrides and [vars] (override.c, vars.c), merge of the recipe's sections with
- *   the overrides (override.c), fallback (fallback.c), dropping keys of replaced types and binding
- *   (bind.c), identity (identity.c).
- * Phases put problems into diags and go on; a failed allocation shows in pool.failed and is asked
- * for between phases. Not for other floors. */
+ *   read (ini.c) with included files (include.c), overrides and [vars] (override.c, vars.c), merge
+ * of the recipe's sections with the overrides (override.c), fallback (fallback.c), dropping keys of
+ * replaced types and binding (bind.c), identity (identity.c). Phases put problems into diags and go
+ * on; a failed allocation shows in pool.failed and is asked for between phases. Not for other
+ * floors. */
 #ifndef SW_RECIPE_BUILD_H
 #define SW_RECIPE_BUILD_H
 
@@ -13,14 +13,16 @@
 #include "recipe/recipe.h"
 #include "recipe/seen.h"
 
-/* One --set text. */
+/* One --set text, or an option that has a key. */
 struct sw_override {
     struct sw_override *next;
-    const char *text;  /* "layer.fc1.outputs=-1" */
-    const char *label; /* "--set layer.fc1.outputs=-1": origin and source line of messages */
-    const char *path;  /* "layer.fc1.outputs" */
-    const char *value; /* "-1" */
-    int rank;          /* from 1 */
+    const char *option; /* "--device"; NULL: --set */
+    const char *text;   /* "layer.fc1.outputs=-1" */
+    const char *label;  /* "--set layer.fc1.outputs=-1", "--device sim": origin and source
+                           line of messages */
+    const char *path;   /* "layer.fc1.outputs" */
+    const char *value;  /* "-1" */
+    int rank;           /* of messages, after all files */
     int path_column, value_column; /* in label */
 };
 
@@ -35,8 +37,9 @@ struct sw_value {
     bool unknown;     /* the section has no such key, which has been said */
     bool fell;        /* a format that stands in for missing files */
     enum sw_origin origin;
-    const struct sw_override *set; /* where it stands: here, */
-    const char *source;            /* or in the line of the file that begins here */
+    const struct sw_override *set;  /* where it stands: here, */
+    const struct sw_ini_file *file; /* or in this file, */
+    const char *source;             /* in the line that begins here */
     int line, key_column, value_column;
 };
 
@@ -44,7 +47,8 @@ struct sw_value {
 struct sw_draft {
     struct sw_section pub; /* first: a section is its draft */
     struct sw_value *first, *last;
-    bool written;                 /* by the recipe, [fallback] or --set; else made of defaults */
+    bool written; /* by the recipe, [fallback] or --set; else made of defaults */
+    const struct sw_ini_file *file;
     const char *source;           /* the header's line, or NULL */
     int line, column;             /* of the header; line 0 when it has none */
     const struct sw_value *maker; /* the line or override that created it, or NULL */
@@ -65,7 +69,8 @@ struct sw_fallen {
 struct sw_recipe {
     struct sw_pool pool;
     struct sw_diags diags;
-    struct sw_ini ini;
+    struct sw_ini ini; /* of all files: sections of included ones first, each section once */
+    const char *text;  /* of all files */
     const struct sw_schema *schema;
     const char *(*env)(void *user, const char *name);
     void *env_user;
@@ -82,6 +87,12 @@ struct sw_recipe {
     const char *overrides, *fallback;
     char hash[33];
 };
+
+/* ---- include.c ---- */
+/* Reads the recipe's text and the files it includes into r->ini and r->text. Problems go to diags.
+ * Errors: SW_ERR_NOMEM, SW_ERR_INVALID when the recipe itself is too large. */
+int sw_include_read(struct sw_recipe *r, const char *path, const char *text, size_t bytes,
+                    struct sw_err *err) SW_MUST_CHECK;
 
 /* ---- override.c ---- */
 enum { SW_PATH_BYTES = 400 };
@@ -102,6 +113,8 @@ struct sw_draft *sw_draft_add(struct sw_recipe *r, const struct sw_schema_kind *
 /* Puts a value into a section, unless one of higher precedence is there. */
 void sw_draft_put(struct sw_draft *n, struct sw_value *v);
 struct sw_value *sw_draft_find(const struct sw_draft *n, const char *key); /* not a dropped one */
+/* Who has the last word: of two values the one with the larger number. */
+int sw_value_precedence(const struct sw_value *v);
 /* Makes sections of the file's sections, and empty ones of absent SECTION_ONE kinds. */
 void sw_merge_file(struct sw_recipe *r);
 
@@ -140,10 +153,9 @@ void sw_recipe_bind(struct sw_recipe *r);
 void sw_recipe_identify(struct sw_recipe *r);
 
 /* ---- place.c ---- */
-struct sw_place sw_place_of_key(const struct sw_recipe *r, const struct sw_value *v);
+struct sw_place sw_place_of_key(const struct sw_value *v);
 /* The part of the value from byte `offset` on; offset and bytes 0: all of it. */
-struct sw_place sw_place_of_value(const struct sw_recipe *r, const struct sw_value *v,
-                                  size_t offset, size_t bytes);
+struct sw_place sw_place_of_value(const struct sw_value *v, size_t offset, size_t bytes);
 struct sw_place sw_place_of_draft(const struct sw_recipe *r, const struct sw_draft *n);
 /* A message about a value: "TITLE: KEY = VALUE: ...", at the value. */
 int sw_value_error(struct sw_recipe *r, const struct sw_draft *n, const struct sw_value *v,

@@ -16,7 +16,7 @@ enum { SW_DIAG_KEPT = 100 };
  * one. line 0: the file as a whole, or a command-line text, then `origin` is shown alone. */
 struct sw_place {
     const char *origin; /* file name, or "--set layer.fc1.outputs=-1" */
-    int rank;           /* order among origins: the file 0, the n-th --set n */
+    int rank;           /* order among origins: the recipe 0, files it includes, then options */
     int line, column;
     int span;           /* characters under the caret line, at least 1 */
     const char *source; /* the line itself, not zero-terminated; NULL: no line is shown */

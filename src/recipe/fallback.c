@@ -108,7 +108,7 @@ static void consider(struct sw_recipe *r, struct sw_draft *n, const char *decide
     struct sw_value *format = wanted ? sw_draft_find(n, k->type_key[0]) : NULL;
     const struct sw_type *to = wanted ? wanted_type(r, n, wanted) : NULL;
     /* Who asks for a format on the command line gets it, or an error. */
-    if (!to || !format || format->origin == SW_FROM_SET)
+    if (!to || !format || format->origin >= SW_FROM_SET)
         return;
     const char *text = sw_value_text(r, format, n->pub.title);
     const struct sw_type *from = text ? sw_types_find(k->types[0], text) : NULL;

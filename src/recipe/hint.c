@@ -93,6 +93,8 @@ void sw_hint_section_key(struct sw_recipe *r, const struct sw_draft *n, const ch
     const struct sw_schema_kind *k = n->pub.schema;
     if (!sw_diags_wants_hint(&r->diags))
         return;
+    if (strcmp(key, "include") == 0)
+        sw_diags_hint(&r->diags, "a line include = FILE stands before the first section");
     for (int i = 0; i < SW_SECTION_TYPES; i++)
         hint_other_type(r, n, i, key);
     struct sw_words own = {0}, all = {0};

@@ -6,11 +6,14 @@
 /* The state of one reading. */
 struct reader {
     struct sw_ini *ini;
+    const struct sw_ini_file *file;
     struct sw_pool *pool;
     struct sw_diags *diags;
     struct sw_seen sections, keys;
     struct sw_ini_section *section; /* where entries go; NULL: nowhere */
-    bool orphans;                   /* entries have no section because none was opened yet */
+    bool top;                       /* no section was opened yet */
+    bool orphans;                   /* and nobody has complained about an entry there */
+    struct sw_ini_include *include; /* of the line at hand, or NULL */
     int section_count, key_count;
     const char *start; /* the line at hand, without its end */
     size_t length;
@@ -57,7 +60,8 @@ static struct sw_place place_of(const struct reader *r, const char *at, size_t b
 {
     int span = count_characters(at, bytes);
     return (struct sw_place){
-        .origin = r->ini->path,
+        .origin = r->file->path,
+        .rank = r->file->rank,
         .line = r->line,
         .column = column_of(r, at),
         .span = span ? span : 1,
@@ -142,6 +146,7 @@ static void open_section(struct reader *r, struct piece kind, struct piece name)
         sw_diags_hint(r->diags, "the first is in line %d; put all keys there", first->line);
         return;
     }
+    s->file = r->file;
     s->kind = keep(r, kind);
     s->name = name.bytes ? keep(r, name) : NULL;
     s->source = r->start;
@@ -159,7 +164,7 @@ static void read_header(struct reader *r, struct piece body)
     split_words(trim(body.at + 1, close ? close : end), &kind, &name);
     /* What follows a broken header belongs to it, not to the section before. */
     r->section = NULL;
-    r->orphans = false;
+    r->top = r->orphans = false;
     if (!kind.bytes) {
         struct sw_place at = place_of(r, body.at, body.bytes);
         sw_diags_add(r->diags, &at, "a section header without a kind");
@@ -246,25 +251,60 @@ static bool check_new(struct reader *r, struct piece key)
     return true;
 }
 
-static void read_entry(struct reader *r, struct piece line)
+static void fill_entry(struct reader *r, struct sw_ini_entry *e, struct piece key,
+                       struct piece value, const char *equals)
 {
-    const char *end = line.at + line.bytes;
-    const char *equals = memchr(line.at, '=', line.bytes);
-    struct piece key = trim(line.at, equals ? equals : end);
-    if (!check_key(r, line, key, equals) || !check_new(r, key))
-        return;
-    struct piece value = trim(equals + 1, end);
-    struct sw_ini_entry *e = sw_pool_alloc(r->pool, 1, sizeof(*e));
-    if (!e) {
-        r->nomem = true;
-        return;
-    }
+    e->file = r->file;
     e->key = keep(r, key);
     e->value = keep(r, value);
     e->source = r->start;
     e->line = r->line;
     e->key_column = column_of(r, key.at);
     e->value_column = value.bytes ? column_of(r, value.at) : column_of(r, equals) + 1;
+}
+
+static void read_include(struct reader *r, struct piece key, struct piece value, const char *equals)
+{
+    struct sw_ini_include *i = sw_pool_alloc(r->pool, 1, sizeof(*i));
+    if (!value.bytes) {
+        struct sw_place at = place_of(r, key.at, key.bytes);
+        sw_diags_add(r->diags, &at, "include: the name of a file is missing");
+        return;
+    }
+    if (!i) {
+        r->nomem = true;
+        return;
+    }
+    fill_entry(r, &i->entry, key, value, equals);
+    if (r->ini->last_include)
+        r->ini->last_include->next = i;
+    else
+        r->ini->includes = i;
+    r->ini->last_include = r->include = i;
+}
+
+static bool is_word(struct piece p, const char *word)
+{
+    return p.bytes == strlen(word) && memcmp(p.at, word, p.bytes) == 0;
+}
+
+static void read_entry(struct reader *r, struct piece line)
+{
+    const char *end = line.at + line.bytes;
+    const char *equals = memchr(line.at, '=', line.bytes);
+    struct piece key = trim(line.at, equals ? equals : end);
+    if (r->top && equals && is_word(key, "include")) {
+        read_include(r, key, trim(equals + 1, end), equals);
+        return;
+    }
+    if (!check_key(r, line, key, equals) || !check_new(r, key))
+        return;
+    struct sw_ini_entry *e = sw_pool_alloc(r->pool, 1, sizeof(*e));
+    if (!e) {
+        r->nomem = true;
+        return;
+    }
+    fill_entry(r, e, key, trim(equals + 1, end), equals);
     if (r->nomem || !sw_seen_add(&r->keys, r->section, e->key, e)) {
         r->nomem = true;
         return;
@@ -326,11 +366,55 @@ static void read_line(struct reader *r)
         read_entry(r, line);
 }
 
+static const char *next_line(const char *p, const char *end)
+{
+    const char *newline = memchr(p, '\n', (size_t)(end - p));
+    return newline ? newline + 1 : end;
+}
+
+static bool begins_with(const char *p, const char *end, const char *word)
+{
+    size_t n = strlen(word);
+    return (size_t)(end - p) >= n && memcmp(p, word, n) == 0;
+}
+
+/* What follows an include line at p: where the held text is over, p without one, NULL after a
+ * message. The lines of the held text are not lines of this file. */
+static const char *take_held(struct reader *r, const char *p, const char *end)
+{
+    const char *digits = p + strlen(SW_INI_HELD), *from = next_line(p, end), *to = from;
+    long lines = 0;
+    r->include->line_end = r->include->end = (size_t)(p - r->file->text);
+    if (!begins_with(p, end, SW_INI_HELD))
+        return p;
+    for (; digits < end && *digits >= '0' && *digits <= '9' && lines < SW_INI_MAX_BYTES; digits++)
+        lines = 10 * lines + (*digits - '0');
+    for (; lines > 0 && to < end; lines--)
+        to = next_line(to, end);
+    if (lines > 0 || !begins_with(to, end, SW_INI_HELD_END)) {
+        r->line++;
+        r->start = p;
+        r->length = (size_t)(from - p) - (from > p && from[-1] == '\n');
+        struct sw_place at = place_of(r, r->start, r->length);
+        sw_diags_add(r->diags, &at, "the lines of %s do not end where this line says",
+                     r->include->entry.value);
+        sw_diags_hint(r->diags, "a line '%s %s' must follow them", SW_INI_HELD_END,
+                      r->include->entry.value);
+        return NULL;
+    }
+    r->include->held = from;
+    r->include->held_bytes = (size_t)(to - from);
+    to = next_line(to, end);
+    r->include->end = (size_t)(to - r->file->text);
+    return to;
+}
+
 static void read_lines(struct reader *r, const char *p, const char *end)
 {
-    while (p < end && !r->nomem) {
+    while (p && p < end && !r->nomem) {
         const char *newline = memchr(p, '\n', (size_t)(end - p));
         const char *stop = newline ? newline : end;
+        r->include = NULL;
         r->start = p;
         r->length = (size_t)(stop - p);
         if (r->length && stop[-1] == '\r')
@@ -338,6 +422,8 @@ static void read_lines(struct reader *r, const char *p, const char *end)
         r->line++;
         read_line(r);
         p = newline ? newline + 1 : end;
+        if (r->include)
+            p = take_held(r, p, end);
     }
 }
 
@@ -347,7 +433,7 @@ static bool check_is_text(struct reader *r, const char *text, size_t bytes)
     const char *zero = memchr(text, '\0', bytes);
     if (!zero)
         return true;
-    struct sw_place at = {.origin = r->ini->path};
+    struct sw_place at = {.origin = r->file->path, .rank = r->file->rank};
     sw_diags_add(r->diags, &at, "this is not a recipe: byte %zu is zero", (size_t)(zero - text));
     if (bytes >= 2 && (memcmp(text, "\xff\xfe", 2) == 0 || memcmp(text, "\xfe\xff", 2) == 0))
         sw_diags_hint(r->diags, "it looks like UTF-16; save it as UTF-8");
@@ -356,21 +442,27 @@ static bool check_is_text(struct reader *r, const char *text, size_t bytes)
     return false;
 }
 
-int sw_ini_parse(const char *path, const char *text, size_t bytes, struct sw_pool *pool,
+int sw_ini_parse(const char *path, int rank, const char *text, size_t bytes, struct sw_pool *pool,
                  struct sw_diags *diags, struct sw_ini *ini, struct sw_err *err)
 {
     if (bytes > SW_INI_MAX_BYTES)
         return sw_err_set(err, SW_ERR_INVALID, "%s: %zu bytes; a recipe has at most %d", path,
                           bytes, SW_INI_MAX_BYTES);
-    struct sw_ini out = {.path = sw_pool_copy(pool, path, strlen(path)),
-                         .text = sw_pool_copy(pool, text, bytes),
-                         .bytes = bytes};
-    if (!out.path || !out.text)
+    struct sw_ini_file *file = sw_pool_alloc(pool, 1, sizeof(*file));
+    if (!file)
         return sw_err_nomem(err, path, bytes);
-    struct reader r = {.ini = &out, .pool = pool, .diags = diags, .orphans = true};
-    if (check_is_text(&r, out.text, bytes)) {
-        bool mark = bytes >= 3 && memcmp(out.text, "\xef\xbb\xbf", 3) == 0;
-        read_lines(&r, out.text + (mark ? 3 : 0), out.text + bytes);
+    *file = (struct sw_ini_file){.path = sw_pool_copy(pool, path, strlen(path)),
+                                 .text = sw_pool_copy(pool, text, bytes),
+                                 .bytes = bytes,
+                                 .rank = rank};
+    if (!file->path || !file->text)
+        return sw_err_nomem(err, path, bytes);
+    struct sw_ini out = {.file = file};
+    struct reader r = {
+        .ini = &out, .file = file, .pool = pool, .diags = diags, .top = true, .orphans = true};
+    if (check_is_text(&r, file->text, bytes)) {
+        bool mark = bytes >= 3 && memcmp(file->text, "\xef\xbb\xbf", 3) == 0;
+        read_lines(&r, file->text + (mark ? 3 : 0), file->text + bytes);
     }
     sw_seen_fini(&r.sections);
     sw_seen_fini(&r.keys);
@@ -380,13 +472,14 @@ int sw_ini_parse(const char *path, const char *text, size_t bytes, struct sw_poo
     return SW_OK;
 }
 
-struct sw_place sw_ini_place(const struct sw_ini *ini, const char *source, int line, int column,
-                             int span)
+struct sw_place sw_ini_place(const struct sw_ini_file *file, const char *source, int line,
+                             int column, int span)
 {
-    struct sw_place at = {.origin = ini->path, .line = line, .column = column, .span = span};
+    struct sw_place at = {
+        .origin = file->path, .rank = file->rank, .line = line, .column = column, .span = span};
     if (!source)
         return at;
-    const char *end = ini->text + ini->bytes;
+    const char *end = file->text + file->bytes;
     const char *newline = memchr(source, '\n', (size_t)(end - source));
     at.source = source;
     at.source_bytes = (size_t)((newline ? newline : end) - source);

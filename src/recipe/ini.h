@@ -6,7 +6,10 @@
  *   - blanks (space, tab) around kind, name, key and value do not count; names and keys hold none,
  *     and names hold none of , = [ ] either;
  *   - lines end in LF or CRLF, the last one may end without; a UTF-8 byte order mark is skipped;
- *   - the text is UTF-8 without control characters, at most SW_INI_MAX_BYTES; lines of any length.
+ *   - the text is UTF-8 without control characters, at most SW_INI_MAX_BYTES; lines of any length;
+ *   - `include = FILE` may stand before the first section, any number of times. Behind such a line
+ *     the file's text itself may follow, between `;| the next N lines are FILE` and `;| end of
+ *     FILE`: so a recipe is kept whole in one text (include.c). Those lines count as the file's.
  * Every breach is one message with line and column; reading goes on with the next line. Sections
  * and keys are unique. One owner; frozen after sw_ini_parse. */
 #ifndef SW_RECIPE_INI_H
@@ -22,10 +25,26 @@ enum {
     SW_INI_MAX_BYTES = 4 << 20,
     SW_INI_MAX_SECTIONS = 10000,
     SW_INI_MAX_KEYS = 512, /* in one section */
+    SW_INI_MAX_FILES = 64, /* of one recipe */
+};
+
+/* How the lines begin that stand around the text of an included file. */
+#define SW_INI_HELD ";| the next "
+#define SW_INI_HELD_END ";| end of"
+
+/* One file. */
+struct sw_ini_file {
+    const char *path; /* for messages */
+    const char *text; /* all of it as it was */
+    size_t bytes;
+    int rank;  /* order of messages: the recipe itself 0, then what it includes */
+    int order; /* of precedence, from 1: the recipe itself has the last word */
 };
 
 struct sw_ini_entry {
-    struct sw_ini_entry *next; /* file order */
+    struct sw_ini_entry *next;  /* file order */
+    struct sw_ini_entry *below; /* what it replaced in an included file, or NULL */
+    const struct sw_ini_file *file;
     const char *key;
     const char *value;  /* trimmed, may be empty */
     const char *source; /* where its line begins in the text */
@@ -34,6 +53,7 @@ struct sw_ini_entry {
 
 struct sw_ini_section {
     struct sw_ini_section *next; /* file order */
+    const struct sw_ini_file *file;
     const char *kind;
     const char *name;   /* NULL in [kind] */
     const char *source; /* where its line begins in the text */
@@ -41,18 +61,27 @@ struct sw_ini_section {
     struct sw_ini_entry *first, *last;
 };
 
-/* All strings and structs live in the pool given to sw_ini_parse. */
-struct sw_ini {
-    const char *path; /* for messages */
-    const char *text; /* the whole file as it was */
-    size_t bytes;
-    struct sw_ini_section *first, *last;
+/* A line `include = FILE`. */
+struct sw_ini_include {
+    struct sw_ini_include *next; /* file order */
+    struct sw_ini_entry entry;   /* value: FILE */
+    const char *held;            /* the file's text, when it follows; else NULL */
+    size_t held_bytes;
+    size_t line_end, end; /* offsets in the including file: behind the line; behind what is held */
 };
 
-/* Parses text (copied). path names it in messages. Problems of the text go to diags and are not a
- * failure of this function; the sound lines are in *ini all the same. Errors: SW_ERR_NOMEM,
- * SW_ERR_INVALID when the text is too large. */
-int sw_ini_parse(const char *path, const char *text, size_t bytes, struct sw_pool *pool,
+/* All strings and structs live in the pool given to sw_ini_parse. */
+struct sw_ini {
+    struct sw_ini_file *file;
+    struct sw_ini_section *first, *last;
+    struct sw_ini_include *includes, *last_include;
+};
+
+/* Parses text (copied). path names it in messages, rank orders them among files. Problems of the
+ * text go to diags and are not a failure of this function; the sound lines are in *ini all the
+ * same. Included files are not read. Errors: SW_ERR_NOMEM, SW_ERR_INVALID when the text is too
+ * large. */
+int sw_ini_parse(const char *path, int rank, const char *text, size_t bytes, struct sw_pool *pool,
                  struct sw_diags *diags, struct sw_ini *ini, struct sw_err *err) SW_MUST_CHECK;
 
 /* Whether the text may be the name of a section. */
@@ -60,7 +89,7 @@ bool sw_ini_is_name(const char *s, size_t bytes);
 
 /* The place (line, column) in the line that begins at source (NULL: no line is shown); span in
  * characters. */
-struct sw_place sw_ini_place(const struct sw_ini *ini, const char *source, int line, int column,
-                             int span);
+struct sw_place sw_ini_place(const struct sw_ini_file *file, const char *source, int line,
+                             int column, int span);
 
 #endif

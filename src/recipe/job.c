@@ -47,12 +47,12 @@ static const char *stem_of(struct sw_recipe *r)
 /* steps and epochs exclude each other; the one of higher precedence counts. */
 static void settle_length(struct sw_recipe *r, const struct sw_section *s, struct sw_job_conf *job)
 {
-    enum sw_origin steps = sw_section_origin(s, "steps"), epochs = sw_section_origin(s, "epochs");
+    int steps = sw_section_precedence(s, "steps"), epochs = sw_section_precedence(s, "epochs");
     if (steps > epochs) {
         job->epochs = 0;
     } else if (epochs > steps) {
         job->steps = 0;
-    } else if (steps != SW_FROM_DEFAULT) {
+    } else if (steps) {
         sw_recipe_error(r, s, "epochs", "steps is given, too");
         sw_recipe_hint(r, "keep one of them");
     } else if (((const struct sw_draft *)s)->written) {

@@ -3,27 +3,50 @@
 #include "recipe/lookup.h"
 #include <string.h>
 
-struct sw_value *sw_value_of_entry(struct sw_recipe *r, const struct sw_ini_entry *e,
-                                   enum sw_origin origin)
+static struct sw_value *value_of_one(struct sw_recipe *r, const struct sw_ini_entry *e,
+                                     enum sw_origin origin)
 {
     struct sw_value *v = sw_pool_alloc(&r->pool, 1, sizeof(*v));
     if (v)
         *v = (struct sw_value){.key = e->key,
                                .raw = e->value,
                                .origin = origin,
+                               .file = e->file,
                                .source = e->source,
                                .line = e->line,
                                .key_column = e->key_column,
                                .value_column = e->value_column};
+    if (v && origin == SW_FROM_RECIPE && e->file != r->ini.file)
+        v->origin = SW_FROM_INCLUDE;
     return v;
+}
+
+struct sw_value *sw_value_of_entry(struct sw_recipe *r, const struct sw_ini_entry *e,
+                                   enum sw_origin origin)
+{
+    struct sw_value *top = NULL, **at = &top;
+    for (; e; e = e->below) {
+        *at = value_of_one(r, e, origin);
+        if (!*at)
+            return NULL;
+        at = &(*at)->below;
+    }
+    return top;
+}
+
+int sw_value_precedence(const struct sw_value *v)
+{
+    return (int)v->origin * (SW_INI_MAX_FILES + 1) + (v->file ? v->file->order : 0);
 }
 
 struct sw_value *sw_value_of_set(struct sw_recipe *r, const struct sw_override *o, size_t skip)
 {
     struct sw_value *v = o ? sw_pool_alloc(&r->pool, 1, sizeof(*v)) : NULL;
     if (v)
-        *v = (struct sw_value){
-            .key = o->path + skip, .raw = o->value, .origin = SW_FROM_SET, .set = o};
+        *v = (struct sw_value){.key = o->path + skip,
+                               .raw = o->value,
+                               .origin = o->option ? SW_FROM_OPTION : SW_FROM_SET,
+                               .set = o};
     return v;
 }
 
@@ -96,10 +119,10 @@ struct sw_draft *sw_draft_add(struct sw_recipe *r, const struct sw_schema_kind *
     return n;
 }
 
-static struct sw_place place_of_header(const struct sw_recipe *r, const struct sw_ini_section *s)
+static struct sw_place place_of_header(const struct sw_ini_section *s)
 {
     size_t kind = strlen(s->kind), name = s->name ? strlen(s->name) + 1 : 0;
-    return sw_ini_place(&r->ini, s->source, s->line, s->kind_column,
+    return sw_ini_place(s->file, s->source, s->line, s->kind_column,
                         sw_count_characters(s->kind, kind) + (int)name);
 }
 
@@ -114,7 +137,7 @@ static const struct sw_schema_kind *kind_of(struct sw_recipe *r, const struct sw
     char shown[SW_SHOWN];
     if (kind)
         return kind;
-    struct sw_place at = place_of_header(r, s);
+    struct sw_place at = place_of_header(s);
     sw_shown(shown, s->kind);
     if (named) {
         sw_diags_add(&r->diags, &at, "a %s section has a name", shown);
@@ -150,7 +173,7 @@ static bool is_language(struct sw_recipe *r, const struct sw_ini_section *s)
     if (!vars && !fallback)
         return false;
     if (s->name) {
-        struct sw_place at = place_of_header(r, s);
+        struct sw_place at = place_of_header(s);
         sw_diags_add(&r->diags, &at, "[%s] takes no name", s->kind);
     } else if (fallback) {
         add_lines(r, s);
@@ -165,6 +188,7 @@ static void merge_section(struct sw_recipe *r, const struct sw_ini_section *s)
     if (!n)
         return;
     n->written = true;
+    n->file = s->file;
     n->source = s->source;
     n->line = s->line;
     n->column = s->kind_column;
@@ -172,7 +196,7 @@ static void merge_section(struct sw_recipe *r, const struct sw_ini_section *s)
         struct sw_value *v = sw_value_of_entry(r, e, SW_FROM_RECIPE);
         if (!v)
             return;
-        append(n, v); /* keys of a section are unique in the file */
+        append(n, v); /* keys of a section are unique after the merge of files */
     }
 }
 

@@ -1,4 +1,4 @@
-/* `--set` texts: taken apart, and joined again for resume. */
+/* `--set` texts and other options with a key: taken apart, and joined again for resume. */
 #include "recipe/build.h"
 #include "recipe/lookup.h"
 #include <string.h>
@@ -67,6 +67,15 @@ static bool split_text(struct sw_recipe *r, struct sw_override *o)
     return o->value != NULL;
 }
 
+static void append(struct sw_recipe *r, struct sw_override *o)
+{
+    if (r->last_set)
+        r->last_set->next = o;
+    else
+        r->sets = o;
+    r->last_set = o;
+}
+
 static void read_text(struct sw_recipe *r, const char *text, size_t bytes)
 {
     struct sw_override *o = sw_pool_alloc(&r->pool, 1, sizeof(*o));
@@ -76,19 +85,45 @@ static void read_text(struct sw_recipe *r, const char *text, size_t bytes)
         return;
     o->text = copy;
     o->label = label;
-    o->rank = ++r->set_count;
+    o->rank = SW_INI_MAX_FILES + ++r->set_count;
     if (!is_clean(text, bytes)) {
         struct sw_place at = place_of_text(o);
         sw_diags_add(&r->diags, &at, "a control character, or not UTF-8");
         return;
     }
-    if (!split_text(r, o))
+    if (split_text(r, o))
+        append(r, o);
+}
+
+static const char *join(struct sw_recipe *r, const char *a, const char *between, const char *b)
+{
+    char *out = sw_pool_alloc(&r->pool, strlen(a) + strlen(between) + strlen(b) + 1, 1);
+    if (out)
+        stpcpy(stpcpy(stpcpy(out, a), between), b);
+    return out;
+}
+
+static void read_option(struct sw_recipe *r, const struct sw_recipe_option *option)
+{
+    struct sw_override *o = sw_pool_alloc(&r->pool, 1, sizeof(*o));
+    if (!o)
         return;
-    if (r->last_set)
-        r->last_set->next = o;
-    else
-        r->sets = o;
-    r->last_set = o;
+    o->option = sw_pool_copy(&r->pool, option->option, strlen(option->option));
+    o->path = sw_pool_copy(&r->pool, option->path, strlen(option->path));
+    o->value = sw_pool_copy(&r->pool, option->value, strlen(option->value));
+    o->text = join(r, option->path, "=", option->value);
+    o->label = join(r, option->option, " ", option->value);
+    o->rank = SW_INI_MAX_FILES + ++r->set_count;
+    o->value_column = 2 + (int)strlen(option->option);
+    if (r->pool.failed)
+        return;
+    if (is_clean(option->value, strlen(option->value))) {
+        append(r, o);
+    } else {
+        struct sw_place at = place_of_text(o);
+        at.column = o->value_column;
+        sw_diags_add(&r->diags, &at, "a control character, or not UTF-8");
+    }
 }
 
 void sw_overrides_read(struct sw_recipe *r, const struct sw_recipe_source *source)
@@ -101,6 +136,9 @@ void sw_overrides_read(struct sw_recipe *r, const struct sw_recipe_source *sourc
     }
     for (int i = 0; i < source->set_count; i++)
         read_text(r, source->sets[i], strlen(source->sets[i]));
+    for (int i = 0; i < source->option_count; i++)
+        if (source->options[i].value)
+            read_option(r, &source->options[i]);
 }
 
 const char *sw_overrides_join(struct sw_recipe *r)

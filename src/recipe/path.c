@@ -99,7 +99,7 @@ static bool find_target(const struct sw_recipe *r, const char *path, struct targ
 
 static void no_target(struct sw_recipe *r, const struct sw_value *v)
 {
-    struct sw_place at = sw_place_of_key(r, v);
+    struct sw_place at = sw_place_of_key(v);
     char shown[SW_SHOWN], kind[SW_SHOWN] = "";
     size_t bytes = strcspn(v->key, ".");
     sw_shown(shown, v->key);
@@ -121,7 +121,7 @@ static struct sw_draft *create(struct sw_recipe *r, struct sw_value *v, const st
 {
     size_t skip = strlen(t->kind->kind) + 1;
     if (!sw_ini_is_name(v->key + skip, t->section_bytes - skip)) {
-        struct sw_place at = sw_place_of_key(r, v);
+        struct sw_place at = sw_place_of_key(v);
         sw_diags_add(&r->diags, &at, "'%.*s' cannot be the name of a section",
                      (int)(t->section_bytes - skip), v->key + skip);
         return NULL;
@@ -171,7 +171,7 @@ static void check_line_value(struct sw_recipe *r, struct sw_value *v, const stru
     }
     if (!text || step == 0)
         return;
-    struct sw_place at = sw_place_of_value(r, v, first.offset, first.bytes);
+    struct sw_place at = sw_place_of_value(v, first.offset, first.bytes);
     sw_diags_add(&r->diags, &at, "fallback: %s = %s: %s", v->key, sw_shown(shown, text),
                  first.reason);
 }
@@ -183,7 +183,7 @@ void sw_fallback_check_line(struct sw_recipe *r, struct sw_value *v)
     if (!find_target(r, v->key, &t)) {
         no_target(r, v);
     } else if (!sw_kind_knows(t.kind, key_of(v->key, &t))) {
-        struct sw_place at = sw_place_of_key(r, v);
+        struct sw_place at = sw_place_of_key(v);
         sw_diags_add(&r->diags, &at, "fallback: %s: unknown key", sw_shown(shown, v->key));
         sw_hint_key(r, t.kind, key_of(v->key, &t));
     } else {

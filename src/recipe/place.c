@@ -38,18 +38,19 @@ static struct sw_place place_in_set(const struct sw_override *set, int column, i
     };
 }
 
-struct sw_place sw_place_of_key(const struct sw_recipe *r, const struct sw_value *v)
+struct sw_place sw_place_of_key(const struct sw_value *v)
 {
     /* The key of an override is the last part of its path. */
     int span = sw_count_characters(v->key, strlen(v->key));
     if (!v->set)
-        return sw_ini_place(&r->ini, v->source, v->line, v->key_column, span);
+        return sw_ini_place(v->file, v->source, v->line, v->key_column, span);
+    if (v->set->option)
+        return place_in_set(v->set, 1, (int)strlen(v->set->option));
     int path = sw_count_characters(v->set->path, strlen(v->set->path));
     return place_in_set(v->set, v->set->path_column + path - span, span);
 }
 
-struct sw_place sw_place_of_value(const struct sw_recipe *r, const struct sw_value *v,
-                                  size_t offset, size_t bytes)
+struct sw_place sw_place_of_value(const struct sw_value *v, size_t offset, size_t bytes)
 {
     size_t length = strlen(v->raw);
     if ((!bytes && !offset) || offset > length || bytes > length - offset) {
@@ -59,15 +60,16 @@ struct sw_place sw_place_of_value(const struct sw_recipe *r, const struct sw_val
     int before = sw_count_characters(v->raw, offset);
     int span = bytes ? sw_count_characters(v->raw + offset, bytes) : 1;
     if (!v->set)
-        return sw_ini_place(&r->ini, v->source, v->line, v->value_column + before, span);
+        return sw_ini_place(v->file, v->source, v->line, v->value_column + before, span);
     return place_in_set(v->set, v->set->value_column + before, span);
 }
 
 struct sw_place sw_place_of_draft(const struct sw_recipe *r, const struct sw_draft *n)
 {
     if (n->maker)
-        return sw_place_of_key(r, n->maker);
-    return sw_ini_place(&r->ini, n->source, n->line, n->column, (int)strlen(n->pub.title));
+        return sw_place_of_key(n->maker);
+    return sw_ini_place(n->file ? n->file : r->ini.file, n->source, n->line, n->column,
+                        (int)strlen(n->pub.title));
 }
 
 static void count_error(const struct sw_draft *n)
@@ -83,7 +85,7 @@ int sw_value_error(struct sw_recipe *r, const struct sw_draft *n, const struct s
     /* A part of the expanded text has no place in the text as it was written. */
     if (v->text && strcmp(v->text, v->raw) != 0)
         offset = bytes = 0;
-    struct sw_place at = sw_place_of_value(r, v, offset, bytes);
+    struct sw_place at = sw_place_of_value(v, offset, bytes);
     struct sw_buf reason = {0};
     va_list ap;
     va_start(ap, fmt);
@@ -100,7 +102,7 @@ int sw_value_error(struct sw_recipe *r, const struct sw_draft *n, const struct s
 int sw_draft_error(struct sw_recipe *r, const struct sw_draft *n, const struct sw_value *v,
                    const char *fmt, ...)
 {
-    struct sw_place at = v ? sw_place_of_key(r, v) : sw_place_of_draft(r, n);
+    struct sw_place at = v ? sw_place_of_key(v) : sw_place_of_draft(r, n);
     struct sw_buf reason = {0};
     va_list ap;
     va_start(ap, fmt);

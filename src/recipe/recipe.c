@@ -18,7 +18,7 @@ static int build(struct sw_recipe *r, const struct sw_recipe_source *source, con
                  size_t bytes, struct sw_err *err)
 {
     const char *path = source->path ? source->path : "recipe";
-    int rc = sw_ini_parse(path, text, bytes, &r->pool, &r->diags, &r->ini, err);
+    int rc = sw_include_read(r, path, text, bytes, err);
     if (rc)
         return rc;
     sw_overrides_read(r, source);
@@ -118,6 +118,12 @@ enum sw_origin sw_section_origin(const struct sw_section *section, const char *k
     return v ? v->origin : SW_FROM_DEFAULT;
 }
 
+int sw_section_precedence(const struct sw_section *section, const char *key)
+{
+    const struct sw_value *v = sw_draft_find(draft_of(section), key);
+    return v ? sw_value_precedence(v) : 0;
+}
+
 bool sw_section_is_set(const struct sw_section *section, const char *key)
 {
     return sw_section_origin(section, key) != SW_FROM_DEFAULT;
@@ -127,7 +133,7 @@ struct sw_place sw_section_where(const struct sw_section *section, const char *k
 {
     const struct sw_value *v = key ? sw_draft_find(draft_of(section), key) : NULL;
     if (v)
-        return sw_place_of_value(section->recipe, v, 0, 0);
+        return sw_place_of_value(v, 0, 0);
     return sw_place_of_draft(section->recipe, draft_of(section));
 }
 
@@ -143,7 +149,7 @@ static int add_error(struct sw_recipe *r, const struct sw_section *section, cons
                      size_t offset, size_t bytes, const char *reason)
 {
     if (!section) {
-        struct sw_place at = {.origin = r->ini.path};
+        struct sw_place at = {.origin = r->ini.file->path};
         return sw_diags_add(&r->diags, &at, "%s", reason);
     }
     const struct sw_draft *n = draft_of(section);
@@ -231,12 +237,12 @@ int sw_recipe_verdict(const struct sw_recipe *r, struct sw_err *err)
 
 const char *sw_recipe_path(const struct sw_recipe *r)
 {
-    return r->ini.path;
+    return r->ini.file->path;
 }
 
 const char *sw_recipe_text(const struct sw_recipe *r)
 {
-    return r->ini.text;
+    return r->text;
 }
 
 const char *sw_recipe_overrides(const struct sw_recipe *r)

@@ -1,7 +1,10 @@
 /* A recipe: INI text, overrides and a schema -> checked sections with filled structs.
- * Precedence of a value: default < recipe < [fallback] < --set; among --set the last wins.
- * When [fallback] or --set changes a section's type, the old type's keys of lower precedence that
- * the new type lacks are dropped.
+ * Precedence of a value: default < included file < recipe < [fallback] < --set < other options;
+ * among --set the last wins. When a file, [fallback] or --set changes a section's type, the old
+ * type's keys of lower precedence that the new type lacks are dropped. `include = FILE` before the
+ * first section reads that file first; FILE is relative to the folder of the including file. Of
+ * several files the later has the last word; a section that is in several is one section, in the
+ * place where it came first.
  * `${NAME}` in a value expands a line of [vars] (which may use lines above it), then the
  * environment; SINGA_DATA, when the environment lacks it, is ./data, or
  * ~/.local/share/singa-ws/data when only that exists. An unknown variable is an error.
@@ -24,7 +27,14 @@
 struct sw_recipe;
 
 /* Who had the last word on a value, in rising precedence. */
-enum sw_origin { SW_FROM_DEFAULT, SW_FROM_RECIPE, SW_FROM_FALLBACK, SW_FROM_SET };
+enum sw_origin {
+    SW_FROM_DEFAULT,
+    SW_FROM_INCLUDE,
+    SW_FROM_RECIPE,
+    SW_FROM_FALLBACK,
+    SW_FROM_SET,
+    SW_FROM_OPTION
+};
 
 /* One section, bound. Pointers are owned by the recipe. In a section with errors, a value that
  * could not be read has its default, and type[i] is NULL when the type is missing or unknown. */
@@ -44,6 +54,14 @@ struct sw_section {
     struct sw_section *next;      /* all sections in file order; those --set created come last */
 };
 
+/* An option that has a key: it has the last word, is kept with the overrides, and is named in
+ * messages as it was given. */
+struct sw_recipe_option {
+    const char *option; /* "--device" */
+    const char *path;   /* "job.device" */
+    const char *value;  /* NULL: it was not given */
+};
+
 struct sw_recipe_source {
     const char *path; /* names the recipe in messages; the file read when text is NULL */
     const char *text; /* the recipe itself (resume), or NULL */
@@ -51,6 +69,8 @@ struct sw_recipe_source {
     const char *overrides;   /* earlier --set texts, one per line (sw_recipe_overrides), or NULL */
     const char *const *sets; /* "layer.fc1.outputs=10", after overrides; copied */
     int set_count;
+    const struct sw_recipe_option *options; /* copied */
+    int option_count;
     /* NULL: look which files exist. Else a decision made before (sw_recipe_fallback): the names of
      * the sections that fall back, comma-separated; "" none. */
     const char *fallback;
@@ -79,6 +99,8 @@ const struct sw_section *sw_recipe_find(const struct sw_recipe *recipe, const ch
 /* Who set the key ("outputs", "weight.init"), and where its value stands; without such a key the
  * place is the section's header. */
 enum sw_origin sw_section_origin(const struct sw_section *section, const char *key);
+/* Of two keys the one with the larger number was set by who has the later word; 0: not set. */
+int sw_section_precedence(const struct sw_section *section, const char *key);
 bool sw_section_is_set(const struct sw_section *section, const char *key); /* not from default */
 struct sw_place sw_section_where(const struct sw_section *section, const char *key);
 /* The value of a key as text after expansion; NULL when it was not set. */
@@ -100,8 +122,10 @@ const struct sw_diags *sw_recipe_diags(const struct sw_recipe *recipe);
 /* SW_OK, or SW_ERR_INVALID with the first message when the recipe has errors. */
 int sw_recipe_verdict(const struct sw_recipe *recipe, struct sw_err *err) SW_MUST_CHECK;
 
-/* What to keep so that the same recipe can be built again: the path for messages, the file's text
- * unchanged, the --set texts joined by newlines, and the fallback decision. */
+/* What to keep so that the same recipe can be built again: the path for messages, the text (the
+ * file's own when it includes nothing; else with the included files' text behind their include
+ * lines, so that it is whole, and a recipe too), the --set texts and options joined by newlines,
+ * and the fallback decision. */
 const char *sw_recipe_path(const struct sw_recipe *recipe);
 const char *sw_recipe_text(const struct sw_recipe *recipe);
 const char *sw_recipe_overrides(const struct sw_recipe *recipe); /* "" when there are none */
@@ -111,7 +135,8 @@ const char *sw_section_fell_from(const struct sw_section *section);
 /* Appends one line per section that fell back and one for the lines of [fallback]; nothing else. */
 void sw_recipe_announce_fallback(const struct sw_recipe *recipe, struct sw_buf *out);
 
-/* The identity of the recipe file, 32 hex digits: XXH3-128 over its sections in file order, keys
+/* The identity of the recipe, 32 hex digits: XXH3-128 over its sections and those of included files
+ * as merged (the same as of one file that says it all), in file order, keys
  * sorted within each, [vars] expanded, the environment not (`${SINGA_DATA}` stays), without
  * comments and blanks. Overrides do not count: --set job.steps=10 is the same recipe, and so is the
  * same file with other data folders. Any other change of the file, job.name and job.steps too, is

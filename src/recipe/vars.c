@@ -176,7 +176,7 @@ static void report(struct sw_recipe *r, const struct sw_value *v, const char *ti
 {
     if (r->pool.failed || f->said)
         return;
-    struct sw_place at = sw_place_of_value(r, v, f->offset, f->bytes);
+    struct sw_place at = sw_place_of_value(v, f->offset, f->bytes);
     if (!f->unknown) {
         sw_diags_add(&r->diags, &at, "%s: %s: %s", title, v->key, f->reason);
         return;
@@ -213,7 +213,7 @@ static bool check_name(struct sw_recipe *r, const struct sw_value *v)
     if (is_name(v->key, strlen(v->key)))
         return true;
     char shown[SW_SHOWN];
-    struct sw_place at = sw_place_of_key(r, v);
+    struct sw_place at = sw_place_of_key(v);
     sw_diags_add(&r->diags, &at, "vars: '%s' is not a name", sw_shown(shown, v->key));
     sw_diags_hint(&r->diags, "a variable's name consists of letters, digits and _");
     return false;

@@ -38,77 +38,12 @@ static int copy_options(struct sw_job *job, const struct sw_job_options *o, stru
 
 /* ---- recipe ---- */
 
-/* Options that have a key: they come after all --set, so they have the last word, and they are
- * stored with the run as overrides, so that a resume keeps them. */
-enum { OPTIONS_WITH_KEY = 2 };
-
-static int add_options(const struct sw_job_options *o, const char **sets, char **texts, int *count,
-                       struct sw_err *err)
-{
-    const struct {
-        const char *key, *value;
-    } option[OPTIONS_WITH_KEY] = {{"job.device", o->device}, {"cluster.framework", o->framework}};
-    *count = o->set_count;
-    if (o->set_count)
-        memcpy(sets, o->sets, (size_t)o->set_count * sizeof *sets);
-    for (int i = 0; i < OPTIONS_WITH_KEY; i++) {
-        if (!option[i].value)
-            continue;
-        texts[i] = sw_format("%s=%s", option[i].key, option[i].value);
-        if (!texts[i])
-            return sw_err_nomem(err, "a job's options", 0);
-        sets[(*count)++] = texts[i];
-    }
-    return SW_OK;
-}
-
-static int load_with(struct sw_job *job, const struct sw_job_options *o, const char *const *sets,
-                     int set_count, struct sw_err *err);
-
 static int load_recipe(struct sw_job *job, const struct sw_job_options *o, struct sw_err *err)
 {
-    char *texts[OPTIONS_WITH_KEY] = {NULL};
-    int count = 0;
-    const char **sets = sw_calloc((size_t)o->set_count + OPTIONS_WITH_KEY, sizeof *sets);
-    if (!sets)
-        return sw_err_nomem(err, "a job's options", (size_t)o->set_count * sizeof *sets);
-    int rc = add_options(o, sets, texts, &count, err);
-    if (rc == SW_OK)
-        rc = load_with(job, o, sets, count, err);
-    sw_free(sets);
-    for (int i = 0; i < OPTIONS_WITH_KEY; i++)
-        sw_free(texts[i]);
-    return rc;
-}
-
-static int load_with(struct sw_job *job, const struct sw_job_options *o, const char *const *sets,
-                     int set_count, struct sw_err *err)
-{
-    struct sw_recipe_source source = {.path = o->recipe_path, .sets = sets, .set_count = set_count};
-    if (o->resume) {
-        source.path = o->resume->recipe;
-        source.text = o->resume->recipe_text;
-        source.text_bytes = o->resume->recipe_text ? strlen(o->resume->recipe_text) : 0;
-        source.overrides = o->resume->overrides;
-        source.fallback = o->resume->fallback ? o->resume->fallback : "";
-        if (!source.text)
-            return sw_err_set(err, SW_ERR_NOTFOUND, "run %lld: its recipe is not in the history",
-                              (long long)o->resume->id);
-    }
-    int rc = sw_recipe_load(&source, sw_train_schema(), &job->recipe, err);
-    if (!job->recipe)
-        return rc;
-    /* Rules between keys and between layers are checked even when a value is wrong, so that all
-     * faults are shown at once. */
-    struct sw_err more = {0};
-    int settled = sw_job_settle(job->recipe, &job->conf, &more);
-    if (settled == SW_OK || settled == SW_ERR_INVALID)
-        settled = sw_net_check(job->recipe, &more);
-    if (rc == SW_OK && settled != SW_OK)
-        *err = more;
-    if (rc == SW_OK && settled == SW_OK && job->conf->display_every > 0)
+    int rc = sw_job_read_recipe(o, &job->recipe, &job->conf, err);
+    if (rc == SW_OK && job->conf->display_every > 0)
         job->display.every_steps = job->conf->display_every;
-    return rc != SW_OK ? rc : settled;
+    return rc;
 }
 
 /* ---- data ---- */

@@ -15,6 +15,7 @@
 #include <stdint.h>
 
 struct sw_job;
+struct sw_job_conf;
 struct sw_placement;
 struct sw_recipe;
 
@@ -47,6 +48,12 @@ struct sw_job_options {
     double stall_s;         /* a device worker without progress for so long ends the run; 0: 60 s */
     int64_t trace_capacity; /* events kept by the trace; 0: none is made */
 };
+
+/* Reads and checks the recipe with the options that have a key; opens nothing else. *recipe is set
+ * also with SW_ERR_INVALID when there are messages to show (sw_recipe_diags); *conf is owned by it.
+ * Errors: SW_ERR_INVALID, SW_ERR_NOTFOUND, SW_ERR_IO, SW_ERR_NOMEM. */
+int sw_job_read_recipe(const struct sw_job_options *options, struct sw_recipe **recipe,
+                       const struct sw_job_conf **conf, struct sw_err *err) SW_MUST_CHECK;
 
 /* Opens the recipe, checks it, opens the data, and builds the nets: shapes, plans, memory plan.
  * Nothing is written. On SW_ERR_INVALID from the recipe, `messages` holds all errors as text for

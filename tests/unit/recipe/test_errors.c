@@ -28,7 +28,8 @@ static const char sound[] = "[job]\nbatch = 64\nsteps = 1000\n"
 
 static const struct broken cases[] = {
     /* Syntax */
-    {"include = other.ini", "", "1:1", "'include' stands before any section",
+    {"include = other.ini", "", "1:11", "include = other.ini: there is no such file", NULL},
+    {"seed = 5", "", "1:1", "'seed' stands before any section",
      "begin with a section header, such as [job]"},
     {"[layer x", "steps = 1000", "1:9", "missing ']' after '[layer x'", NULL},
     {"seed 5", "steps = 1000", "1:1", "missing '=' in 'seed 5'", "seed = 5"},

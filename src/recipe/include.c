@@ -1,0 +1,321 @@
+/* `include = FILE`: a recipe of several files becomes one list of sections, and one text.
+ *
+ * The list holds the sections of an included file before those of the file that includes it, so a
+ * later key replaces an earlier one where that stood (and keeps it as `below`), as `--set` does.
+ * The text is the recipe's own with each file's text held behind its include line (ini.h): a run
+ * keeps it, and needs the files no more. Read again, such a text gives the same list, the same
+ * places for messages, and itself.
+ *
+ * Files are read depth first. One that is being read already is a cycle, told by device and inode;
+ * the number of files and their depth are limited, all texts together to SW_INI_MAX_BYTES. */
+#include "base/os.h"
+#include "recipe/build.h"
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { MAX_DEPTH = 8 };
+
+/* A file under way, and who included it. */
+struct chain {
+    const struct chain *up;
+    const char *path;
+    dev_t device;
+    ino_t inode;
+    bool on_disk; /* device and inode are known */
+    bool absent, plain;
+    int depth;
+};
+
+struct includes {
+    struct sw_recipe *r;
+    struct sw_seen sections, keys; /* of r->ini */
+    size_t bytes;                  /* of all texts read so far */
+    int files;                     /* read so far */
+    int merged;                    /* merged so far */
+};
+
+static int read_text(struct includes *c, const struct chain *at, const char *text, size_t bytes,
+                     struct sw_ini *ini, struct sw_buf *whole, struct sw_err *err);
+
+static int complain(struct includes *c, const struct sw_ini_include *i, const char *why)
+{
+    const struct sw_ini_entry *e = &i->entry;
+    struct sw_place at = sw_ini_place(e->file, e->source, e->line, e->value_column,
+                                      sw_count_characters(e->value, strlen(e->value)));
+    sw_diags_add(&c->r->diags, &at, "include = %s: %s", e->value, why);
+    return SW_OK;
+}
+
+/* ---- Which file ---- */
+
+/* FILE in the folder of the file that includes it. */
+static const char *path_of(struct sw_recipe *r, const char *from, const char *file)
+{
+    const char *slash = strrchr(from, '/');
+    size_t folder = slash && file[0] != '/' ? (size_t)(slash + 1 - from) : 0;
+    char *path = sw_pool_alloc(&r->pool, folder + strlen(file) + 1, 1);
+    if (path) {
+        memcpy(path, from, folder);
+        memcpy(path + folder, file, strlen(file));
+    }
+    return path;
+}
+
+static void look_at(struct chain *at)
+{
+    struct stat st;
+    if (sw_os()->stat(at->path, &st) != 0) {
+        at->absent = errno == ENOENT || errno == ENOTDIR;
+        return;
+    }
+    at->on_disk = true;
+    at->plain = S_ISREG(st.st_mode);
+    at->device = st.st_dev;
+    at->inode = st.st_ino;
+}
+
+static bool is_cycle(const struct chain *at)
+{
+    for (const struct chain *up = at->up; at->on_disk && up; up = up->up)
+        if (up->on_disk && up->device == at->device && up->inode == at->inode)
+            return true;
+    return false;
+}
+
+/* "a.ini -> b.ini -> a.ini" */
+static void hint_chain(struct includes *c, const struct chain *at)
+{
+    const struct chain *from_top[MAX_DEPTH + 2];
+    int n = 0;
+    struct sw_buf text = {0};
+    for (; at; at = at->up)
+        from_top[n++] = at;
+    while (n-- > 0)
+        sw_buf_printf(&text, "%s%s", from_top[n]->path, n ? " -> " : "");
+    if (!text.failed)
+        sw_diags_hint(&c->r->diags, "%s", sw_buf_text(&text));
+    sw_buf_fini(&text);
+}
+
+/* Whether the file may be read; a message says why not. */
+static bool may_read(struct includes *c, const struct sw_ini_include *i, const struct chain *at)
+{
+    char why[80] = "";
+    if (at->depth > MAX_DEPTH)
+        snprintf(why, sizeof why, "files include each other more than %d deep", MAX_DEPTH);
+    else if (c->files >= SW_INI_MAX_FILES)
+        snprintf(why, sizeof why, "a recipe has at most %d files", SW_INI_MAX_FILES);
+    else if (is_cycle(at))
+        snprintf(why, sizeof why, "the file includes itself");
+    else if (at->on_disk && !at->plain)
+        snprintf(why, sizeof why, "not a plain file");
+    if (!*why && !at->absent)
+        return true;
+    if (at->absent) {
+        complain(c, i, "there is no such file");
+        return false;
+    }
+    complain(c, i, why);
+    hint_chain(c, at);
+    return false;
+}
+
+/* ---- Merging ---- */
+
+static bool put_entry(struct includes *c, struct sw_ini_section *s, struct sw_ini_entry *e)
+{
+    struct sw_ini_entry *old = sw_seen_find(&c->keys, s, e->key, strlen(e->key));
+    if (old) {
+        struct sw_ini_entry *below = sw_pool_alloc(&c->r->pool, 1, sizeof(*below));
+        if (!below)
+            return false;
+        *below = *old;
+        *old = *e;
+        old->next = below->next;
+        old->below = below;
+        return true;
+    }
+    e->next = NULL;
+    if (s->last)
+        s->last->next = e;
+    else
+        s->first = e;
+    s->last = e;
+    return sw_seen_add(&c->keys, s, e->key, e);
+}
+
+/* How many keys the section would have is limited for one file; several may bring more. */
+static bool check_count(struct includes *c, const struct sw_ini_section *s)
+{
+    int count = 0;
+    for (const struct sw_ini_entry *e = s->first; e; e = e->next)
+        count++;
+    if (count <= SW_INI_MAX_KEYS)
+        return true;
+    struct sw_place at = sw_ini_place(s->file, s->source, s->line, s->kind_column, 1);
+    sw_diags_add(&c->r->diags, &at, "more than %d keys in one section", SW_INI_MAX_KEYS);
+    return false;
+}
+
+/* The section of that title that the list has; else this one is added to it, empty. */
+static struct sw_ini_section *place_section(struct includes *c, struct sw_ini_section *from)
+{
+    struct sw_ini *all = &c->r->ini;
+    size_t kind = strlen(from->kind), name = from->name ? strlen(from->name) + 1 : 0;
+    char *title = sw_pool_alloc(&c->r->pool, kind + name + 1, 1);
+    if (!title)
+        return NULL;
+    memcpy(title, from->kind, kind);
+    if (name) {
+        title[kind] = ' ';
+        memcpy(title + kind + 1, from->name, name - 1);
+    }
+    struct sw_ini_section *s = sw_seen_find(&c->sections, NULL, title, kind + name);
+    if (s) {
+        struct sw_ini_section had = *s;
+        *s = *from; /* messages about the section point where it was written last */
+        s->next = had.next;
+        s->first = had.first;
+        s->last = had.last;
+        return s;
+    }
+    from->next = NULL;
+    from->first = from->last = NULL;
+    if (all->last)
+        all->last->next = from;
+    else
+        all->first = from;
+    all->last = from;
+    return sw_seen_add(&c->sections, NULL, title, from) ? from : NULL;
+}
+
+static int merge(struct includes *c, struct sw_ini *ini, struct sw_err *err)
+{
+    ini->file->order = ++c->merged;
+    for (struct sw_ini_section *s = ini->first, *next; s; s = next) {
+        struct sw_ini_entry *e = s->first, *after;
+        next = s->next;
+        struct sw_ini_section *into = place_section(c, s);
+        bool ok = into != NULL;
+        for (; ok && e; e = after) {
+            after = e->next;
+            ok = put_entry(c, into, e);
+        }
+        if (!ok)
+            return sw_err_nomem(err, ini->file->path, ini->file->bytes);
+        if (!check_count(c, into))
+            break;
+    }
+    return SW_OK;
+}
+
+/* ---- Reading ---- */
+
+/* The piece of the text between two includes, with a newline at its end. */
+static void add_piece(struct sw_buf *out, const struct sw_ini_file *f, size_t from, size_t to,
+                      bool end_line)
+{
+    sw_buf_add_bytes(out, f->text + from, to - from);
+    if (end_line && to > from && f->text[to - 1] != '\n')
+        sw_buf_add(out, "\n");
+}
+
+static void add_held(struct sw_buf *out, const char *name, const struct sw_buf *held)
+{
+    const char *text = sw_buf_text(held);
+    size_t lines = 0;
+    bool open_end = held->length && text[held->length - 1] != '\n';
+    for (size_t i = 0; i < held->length; i++)
+        lines += text[i] == '\n';
+    sw_buf_printf(out, "%s%zu lines are %s\n", SW_INI_HELD, lines + open_end, name);
+    sw_buf_add_bytes(out, text, held->length);
+    sw_buf_printf(out, "%s%s %s\n", open_end ? "\n" : "", SW_INI_HELD_END, name);
+    out->failed |= held->failed;
+}
+
+static int read_held(struct includes *c, const struct sw_ini_include *i, const struct chain *at,
+                     struct sw_buf *whole, struct sw_err *err)
+{
+    struct sw_ini ini;
+    return read_text(c, at, i->held, i->held_bytes, &ini, whole, err);
+}
+
+static int read_file(struct includes *c, const struct sw_ini_include *i, const struct chain *at,
+                     struct sw_buf *whole, struct sw_err *err)
+{
+    struct sw_ini ini;
+    struct sw_err why;
+    char *text = NULL;
+    size_t bytes = 0;
+    int rc = sw_os_read_file(at->path, SW_INI_MAX_BYTES, &text, &bytes, &why);
+    if (rc == SW_ERR_NOMEM)
+        return sw_err_nomem(err, at->path, SW_INI_MAX_BYTES);
+    if (rc != SW_OK)
+        return complain(c, i, why.text);
+    c->bytes += bytes;
+    if (c->bytes > SW_INI_MAX_BYTES)
+        complain(c, i, "with this file the recipe is larger than 4 MiB");
+    else
+        rc = read_text(c, at, text, bytes, &ini, whole, err);
+    sw_free(text);
+    return rc;
+}
+
+/* One include line: the file's sections are merged, its text is added to *whole. */
+static int follow(struct includes *c, const struct sw_ini_include *i, const struct chain *up,
+                  struct sw_buf *whole, struct sw_err *err)
+{
+    struct chain at = {.up = up, .depth = up->depth + 1};
+    struct sw_buf text = {0};
+    at.path = path_of(c->r, i->entry.file->path, i->entry.value);
+    if (!at.path)
+        return sw_err_nomem(err, "the name of a file", strlen(i->entry.value));
+    if (!i->held)
+        look_at(&at);
+    if (!may_read(c, i, &at))
+        return SW_OK;
+    int rc = i->held ? read_held(c, i, &at, &text, err) : read_file(c, i, &at, &text, err);
+    if (rc == SW_OK)
+        add_held(whole, i->entry.value, &text);
+    sw_buf_fini(&text);
+    return rc;
+}
+
+static int read_text(struct includes *c, const struct chain *at, const char *text, size_t bytes,
+                     struct sw_ini *ini, struct sw_buf *whole, struct sw_err *err)
+{
+    struct sw_recipe *r = c->r;
+    size_t done = 0;
+    int rc = sw_ini_parse(at->path, c->files++, text, bytes, &r->pool, &r->diags, ini, err);
+    if (rc != SW_OK)
+        return rc;
+    if (at->depth == 0)
+        r->ini.file = ini->file;
+    for (const struct sw_ini_include *i = ini->includes; i && rc == SW_OK; i = i->next) {
+        add_piece(whole, ini->file, done, i->line_end, true);
+        done = i->end;
+        rc = follow(c, i, at, whole, err);
+    }
+    add_piece(whole, ini->file, done, ini->file->bytes, false);
+    return rc == SW_OK ? merge(c, ini, err) : rc;
+}
+
+int sw_include_read(struct sw_recipe *r, const char *path, const char *text, size_t bytes,
+                    struct sw_err *err)
+{
+    struct includes c = {.r = r, .bytes = bytes};
+    struct chain at = {.path = path};
+    struct sw_buf whole = {0};
+    struct sw_ini ini;
+    look_at(&at);
+    int rc = read_text(&c, &at, text, bytes, &ini, &whole, err);
+    if (rc == SW_OK && !whole.failed)
+        r->text = sw_pool_copy(&r->pool, sw_buf_text(&whole), whole.length);
+    if (rc == SW_OK && !r->text)
+        rc = sw_err_nomem(err, path, bytes);
+    sw_buf_fini(&whole);
+    sw_seen_fini(&c.sections);
+    sw_seen_fini(&c.keys);
+    return rc;
+}
