@@ -100,6 +100,13 @@ double sw_kernel_sum(const float *x, int64_t n);
 /* sum[c] = sum over r of x[r, c], accumulated in double in row order. */
 void sw_kernel_sum_columns(int64_t rows, int64_t columns, int64_t step, const float *x, float *sum);
 
+/* ---- linear.c ---- */
+
+void sw_kernel_combine(int threads, float alpha, const float *x, float beta, float *y,
+                       int64_t n); /* y = alpha x + beta y; y is not read where beta is 0 */
+void sw_kernel_multiply(int threads, const float *a, const float *b, float *y,
+                        int64_t n); /* y = a b by element; y may be a or b */
+
 /* ---- pooling.c: plain planes of in_h x in_w; dilation is not read ---- */
 
 /* Writes the first largest value in row-major order (a NaN is larger than all), and to index,

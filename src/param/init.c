@@ -1,7 +1,7 @@
 #include "param/init.h"
 #include "base/hash.h"
 #include "base/philox.h"
-#include "param/fill.h"
+#include "tensor/fill.h"
 #include <math.h>
 #include <stdbool.h>
 #include <stddef.h>

@@ -72,10 +72,11 @@ void sw_cpu_free(struct sw_device *dev, void *p, size_t bytes);
 
 /* blas.c. Call init before any worker exists: the setting is the process's. */
 void sw_cpu_blas_init(void);
-/* c [m, n] = op(a) [m, k] op(b) [k, n] + beta c, row-major with leading dimensions, on the calling
- * thread alone, inside a parallel region or outside. */
-void sw_cpu_sgemm(bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t k, const float *a,
-                  int64_t lda, const float *b, int64_t ldb, float beta, float *c, int64_t ldc);
+/* c [m, n] = alpha op(a) [m, k] op(b) [k, n] + beta c, row-major with leading dimensions, on the
+ * calling thread alone, inside a parallel region or outside. */
+void sw_cpu_sgemm(bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t k, float alpha,
+                  const float *a, int64_t lda, const float *b, int64_t ldb, float beta, float *c,
+                  int64_t ldc);
 
 /* deconv.c. For the makers of both tables: image is the layout of the output. */
 int sw_cpu_deconvolution(struct sw_stream *s, const struct sw_desc *src,

@@ -55,7 +55,7 @@ static int forward(struct sw_plan *p, const struct sw_plan_args *a, struct sw_er
     for (int64_t i = 0; i < tile_count(n, ROW_TILE, m, OUTPUT_TILE); i++) {
         struct tile t = tile_of(i, n, ROW_TILE, m, OUTPUT_TILE);
         float *dst = a->dst + t.row * m + t.column;
-        sw_cpu_sgemm(false, true, t.rows, t.columns, k, src + t.row * k, k,
+        sw_cpu_sgemm(false, true, t.rows, t.columns, k, 1.0f, src + t.row * k, k,
                      a->weight + t.column * k, k, 0.0f, dst, m);
         sw_kernel_bias_columns(t.rows, t.columns, m, c->bias ? a->bias + t.column : NULL, c->relu,
                                dst);
@@ -72,7 +72,7 @@ static int backward_data(struct sw_plan *p, const struct sw_plan_args *a, struct
 #pragma omp parallel for num_threads(c->ref.threads) schedule(dynamic)
     for (int64_t i = 0; i < tile_count(n, ROW_TILE, k, FEATURE_TILE); i++) {
         struct tile t = tile_of(i, n, ROW_TILE, k, FEATURE_TILE);
-        sw_cpu_sgemm(false, false, t.rows, t.columns, m, a->diff_dst + t.row * m, m,
+        sw_cpu_sgemm(false, false, t.rows, t.columns, m, 1.0f, a->diff_dst + t.row * m, m,
                      a->weight + t.column, k, 0.0f, diff + t.row * k + t.column, k);
     }
     sw_ref_diff_done(&c->ref, a);
@@ -88,8 +88,8 @@ static int backward_weights(struct sw_plan *p, const struct sw_plan_args *a, str
 #pragma omp parallel for num_threads(c->ref.threads) schedule(dynamic)
     for (int64_t i = 0; i < tile_count(m, OUTPUT_TILE, k, FEATURE_TILE); i++) {
         struct tile t = tile_of(i, m, OUTPUT_TILE, k, FEATURE_TILE);
-        sw_cpu_sgemm(true, false, t.rows, t.columns, n, a->diff_dst + t.row, m, src + t.column, k,
-                     0.0f, a->diff_weight + t.row * k + t.column, k);
+        sw_cpu_sgemm(true, false, t.rows, t.columns, n, 1.0f, a->diff_dst + t.row, m,
+                     src + t.column, k, 0.0f, a->diff_weight + t.row * k + t.column, k);
     }
     if (!c->bias)
         return SW_OK;

@@ -1,4 +1,4 @@
-#include "param/fill.h"
+#include "tensor/fill.h"
 #include "kernels/cpu/kernel.h"
 #include <math.h>
 #include <string.h>
