@@ -1,33 +1,35 @@
 /* Stochastic gradient descent with momentum and weight decay, in Caffe's form (Jia et al. 2014, the
  * solver's SGD): the rate is inside the velocity, so a change of rate acts on new gradients only.
  *
- *     v = momentum v + lr (scale g + weight_decay w)
+ *     v = momentum v + lr (g + decay w)
  *     w = w - v
  *
- * A zero with zero gradient and zero velocity stays zero: padding may be updated too. */
+ * PyTorch keeps the rate outside, v = momentum v + g + decay w, w = w - lr v: the same while the
+ * rate does not change. */
 #ifndef SW_KERNELS_UPDATERS_SGD_H
 #define SW_KERNELS_UPDATERS_SGD_H
 
 #include "kernels/updaters/formula.h"
 
-/* lr * (scale g + weight_decay w) */
-SW_FORMULA float sw_sgd_delta(float w, float g, float scale, float lr, float weight_decay)
+struct sw_sgd {
+    float lr, decay, momentum;
+};
+
+/* Without momentum, which needs no state. */
+SW_FORMULA struct sw_cell sw_sgd_plain(const void *constants, struct sw_cell c, float g)
 {
-    return lr * (scale * g + weight_decay * w);
+    const struct sw_sgd *k = (const struct sw_sgd *)constants;
+    c.w -= k->lr * (g + k->decay * c.w);
+    return c;
 }
 
-/* Without momentum, which needs no velocity: the new w. */
-SW_FORMULA float sw_sgd_plain(float w, float g, float scale, float lr, float weight_decay)
+/* s0 is the velocity. */
+SW_FORMULA struct sw_cell sw_sgd_momentum(const void *constants, struct sw_cell c, float g)
 {
-    return w - sw_sgd_delta(w, g, scale, lr, weight_decay);
-}
-
-/* With momentum: the new w; *v is changed. */
-SW_FORMULA float sw_sgd_momentum(float w, float *v, float g, float scale, float lr,
-                                 float weight_decay, float momentum)
-{
-    *v = momentum * *v + sw_sgd_delta(w, g, scale, lr, weight_decay);
-    return w - *v;
+    const struct sw_sgd *k = (const struct sw_sgd *)constants;
+    c.s0 = k->momentum * c.s0 + k->lr * (g + k->decay * c.w);
+    c.w -= c.s0;
+    return c;
 }
 
 #endif

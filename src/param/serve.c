@@ -132,18 +132,14 @@ void sw_table_close_v(void *table)
 static int apply(struct sw_table *t, int server, struct sw_slice *s, struct sw_err *err)
 {
     struct sw_param *p = &t->params[s->param];
-    float *slot[SW_UPDATER_SLOTS];
     const float *more[SW_TABLE_WORKERS];
     bool non_finite = false;
     int64_t begin_ns = sw_os()->monotonic_ns();
-    for (int i = 0; i < t->slots; i++)
-        slot[i] = p->slot[i] + s->from;
     int first = p->owner < 0 ? 0 : p->owner, givers = sw_table_givers(t, s->param);
     for (int w = 1; w < givers; w++)
         more[w - 1] = p->gradient[w] + s->from;
     struct sw_update_args a = {
         .value = p->value + s->from,
-        .slot = slot,
         .gradient = p->gradient[first] + s->from,
         .more = more,
         .more_count = givers - 1,
@@ -154,6 +150,8 @@ static int apply(struct sw_table *t, int server, struct sw_slice *s, struct sw_e
         .step = s->version,
         .non_finite = &non_finite,
     };
+    for (int i = 0; i < t->slots; i++)
+        a.slot[i] = p->slot[i] + s->from;
     sw_updater_apply(t->args.updater, t->args.updater_conf, &a);
     if (non_finite)
         return sw_err_set(err, SW_ERR_DIVERGED,

@@ -17,7 +17,7 @@ int sw_table_new(const struct sw_table_args *args, struct sw_table **out, struct
         t->args.rule = &sw_table_bsp;
     sw_mutex_init(&t->lock);
     sw_cond_init(&t->changed);
-    t->slots = args->updater->slots ? args->updater->slots(args->updater_conf) : 0;
+    t->slots = sw_updater_slots(args->updater, args->updater_conf);
     t->servers = sw_calloc((size_t)args->servers, sizeof *t->servers);
     if (!t->servers) {
         sw_table_free(t);

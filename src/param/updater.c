@@ -1,11 +1,15 @@
 #include "param/updater.h"
-#include "kernels/cpu/kernels.h"
+#include "kernels/cpu/kernel.h"
 #include <math.h>
 #include <stddef.h>
 
-/* 64 KiB of each array: several fit the second-level cache, and a block outweighs the cost of
- * handing it to a thread. */
-enum { BLOCK = 16384 };
+enum {
+    /* 64 KiB of each array: a block outweighs the cost of handing it to a thread. */
+    BLOCK = 16384,
+    /* What is summed at a time: the sum stays in the first-level cache until the formula reads it,
+     * and is never written to memory. */
+    PIECE = 4096,
+};
 
 const struct sw_opt sw_updater_opts[] = {
     {.key = "lr",
@@ -43,14 +47,62 @@ const struct sw_opt sw_updater_override_opts[] = {
     {0},
 };
 
-/* Adds the other workers' gradients, in their order, while the block is in the cache. */
-static void add_more(const struct sw_update_args *a, int64_t from, int64_t to)
+int sw_updater_slots(const struct sw_updater *u, const void *conf)
 {
-    for (int w = 0; w < a->more_count; w++)
-        sw_kernel_add(1, a->gradient + from, a->more[w] + from, to - from);
+    int n = 0;
+    if (u->slots)
+        return u->slots(conf);
+    while (u->slot_names && u->slot_names[n])
+        n++;
+    return n;
 }
 
-void sw_updater_apply(const struct sw_updater *u, const void *conf, const struct sw_update_args *a)
+/* out = x + y; out may be x. */
+SW_KERNEL static void add(float *out, const float *x, const float *restrict y, int64_t n)
+{
+#pragma omp simd
+    for (int64_t i = 0; i < n; i++)
+        out[i] = x[i] + y[i];
+}
+
+static struct sw_update_block block_of(const struct sw_update_args *a, int64_t from, int64_t to)
+{
+    struct sw_update_block b = {.value = a->value + from,
+                                .gradient = a->gradient + from,
+                                .count = to - from,
+                                .gradient_scale = a->gradient_scale};
+    for (int s = 0; s < SW_UPDATER_SLOTS && a->slot[s]; s++)
+        b.slot[s] = a->slot[s] + from;
+    return b;
+}
+
+/* Several workers: piece by piece, added in their order. */
+static bool update_sums(const struct sw_update_args *a, int64_t from, int64_t to,
+                        sw_update_loop *loop, const void *constants)
+{
+    float sum[PIECE];
+    bool bad = false;
+    for (int64_t next; from < to; from = next) {
+        next = from + PIECE < to ? from + PIECE : to;
+        struct sw_update_block b = block_of(a, from, next);
+        for (int w = 0; w < a->more_count; w++)
+            add(sum, w ? sum : b.gradient, a->more[w] + from, b.count);
+        b.gradient = sum;
+        bad = loop(constants, &b) || bad;
+    }
+    return bad;
+}
+
+static bool update(const struct sw_update_args *a, int64_t from, int64_t to, sw_update_loop *loop,
+                   const void *constants)
+{
+    if (a->more_count > 0)
+        return update_sums(a, from, to, loop, constants);
+    struct sw_update_block b = block_of(a, from, to);
+    return loop(constants, &b);
+}
+
+void sw_update_blocks(const struct sw_update_args *a, sw_update_loop *loop, const void *constants)
 {
     int64_t blocks = (a->count + BLOCK - 1) / BLOCK;
     bool bad = false;
@@ -58,9 +110,13 @@ void sw_updater_apply(const struct sw_updater *u, const void *conf, const struct
 #pragma omp parallel for schedule(static) reduction(|| : bad) if (blocks > 1)
     for (int64_t b = 0; b < blocks; b++) {
         int64_t from = b * BLOCK, to = from + BLOCK < a->count ? from + BLOCK : a->count;
-        add_more(a, from, to);
-        bad = u->range(conf, a, from, to) || bad;
+        bad = update(a, from, to, loop, constants) || bad;
     }
     if (bad)
         *a->non_finite = true;
+}
+
+void sw_updater_apply(const struct sw_updater *u, const void *conf, const struct sw_update_args *a)
+{
+    u->apply(conf, a);
 }

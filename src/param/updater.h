@@ -10,36 +10,54 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+enum { SW_UPDATER_SLOTS = 2 }; /* no updater has more */
+
 /* One update of one range. Every pointer is at the range's first element. */
 struct sw_update_args {
-    float *value;       /* [count], changed in place */
-    float *const *slot; /* slots(conf) arrays [count], changed in place; they start as zeros */
-    float *gradient;    /* [count]; with `more` the sum is left here */
+    float *value;                  /* [count], changed in place */
+    float *slot[SW_UPDATER_SLOTS]; /* arrays [count], changed in place; they start as zeros; absent
+                                    * ones are NULL */
+    const float *gradient;         /* [count] */
     const float *const *more; /* gradients of further workers, [count] each, added in this order */
     int more_count;
     int64_t count;        /* storage elements */
     float lr;             /* the schedule's rate times lr_mult */
     float weight_decay;   /* times decay_mult */
-    float gradient_scale; /* 1 when the gradient is final */
-    uint64_t step;        /* t-1 for the t-th update, for bias corrections */
+    float gradient_scale; /* of the sum; 1 when the gradient is final */
+    uint64_t step;        /* updates made before, for bias corrections */
     bool *non_finite;     /* set to true (never to false) when a gradient or a new value is not
                            * finite; the range is updated all the same */
 };
 
-enum { SW_UPDATER_SLOTS = 4 }; /* no updater has more */
+/* A piece of a range, as a formula's loop gets it. Pointers are at its first element. */
+struct sw_update_block {
+    float *value, *slot[SW_UPDATER_SLOTS]; /* absent slots are NULL */
+    const float *gradient;                 /* of all workers */
+    int64_t count;
+    float gradient_scale;
+};
+/* The loop over one block, on the calling thread: sw_update_each (param/update_loop.h) with a
+ * formula and its constants. Every element is computed alone, so that cutting changes no bit. */
+typedef bool sw_update_loop(const void *constants, const struct sw_update_block *b);
 
 struct sw_updater {
     struct sw_type base; /* opts: the updater's own keys; shared ones are sw_updater_opts */
-    int (*slots)(const void *conf); /* state arrays per parameter with this conf */
-    const char *const *slot_names;  /* checkpoint tensors `updater.<param>.<slot>` */
-    /* Updates elements [from, to) on the CPU, on the calling thread. True when a gradient or a new
-     * value is not finite. Every element is computed alone, so that cutting changes no bit. */
-    bool (*range)(const void *conf, const struct sw_update_args *a, int64_t from, int64_t to);
+    int (*slots)(const void *conf); /* state arrays per parameter with this conf; NULL: as many as
+                                     * have names */
+    const char *const
+        *slot_names; /* NULL-terminated; checkpoint tensors `updater.<param>.<slot>` */
+    /* Works out the constants of the update and runs sw_update_blocks. */
+    void (*apply)(const void *conf, const struct sw_update_args *a);
 };
 
+/* State arrays per parameter. */
+int sw_updater_slots(const struct sw_updater *u, const void *conf);
 /* Updates the whole range on the CPU with the calling thread's OpenMP team; the result does not
  * depend on the number of threads or on how a parameter is cut into ranges. */
 void sw_updater_apply(const struct sw_updater *u, const void *conf, const struct sw_update_args *a);
+/* What an updater's apply comes down to: sums the workers' gradients block by block, in the cache,
+ * and runs the loop over each. */
+void sw_update_blocks(const struct sw_update_args *a, sw_update_loop *loop, const void *constants);
 
 /* Keys of [updater] that every type shares. `type` and `policy` choose descriptors and are read by
  * the recipe. */

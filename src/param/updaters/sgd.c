@@ -1,9 +1,7 @@
 /* sgd: stochastic gradient descent with momentum and weight decay. The formula and its source are
  * in kernels/updaters/sgd.h. Without momentum there is no state. */
 #include "kernels/updaters/sgd.h"
-#include "kernels/cpu/kernel.h"
-#include "kernels/updaters/finite.h"
-#include "param/updater.h"
+#include "param/update_loop.h"
 #include <stddef.h>
 
 struct conf {
@@ -29,40 +27,23 @@ static int slots(const void *conf)
     return ((const struct conf *)conf)->momentum > 0;
 }
 
-SW_KERNEL static bool plain(float *restrict w, const float *restrict g, int64_t n, float scale,
-                            float lr, float decay)
+SW_KERNEL static bool plain(const void *constants, const struct sw_update_block *b)
 {
-    uint32_t bad = 0;
-#pragma omp simd reduction(| : bad)
-    for (int64_t i = 0; i < n; i++) {
-        w[i] = sw_sgd_plain(w[i], g[i], scale, lr, decay);
-        bad |= sw_non_finite(g[i]) | sw_non_finite(w[i]);
-    }
-    return bad;
+    const struct sw_sgd k = *(const struct sw_sgd *)constants;
+    return sw_update_each(b, 0, sw_sgd_plain, &k);
 }
 
-SW_KERNEL static bool with_momentum(float *restrict w, float *restrict v, const float *restrict g,
-                                    int64_t n, float scale, float lr, float decay, float momentum)
+SW_KERNEL static bool with_momentum(const void *constants, const struct sw_update_block *b)
 {
-    uint32_t bad = 0;
-#pragma omp simd reduction(| : bad)
-    for (int64_t i = 0; i < n; i++) {
-        w[i] = sw_sgd_momentum(w[i], &v[i], g[i], scale, lr, decay, momentum);
-        bad |= sw_non_finite(g[i]) | sw_non_finite(w[i]);
-    }
-    return bad;
+    const struct sw_sgd k = *(const struct sw_sgd *)constants;
+    return sw_update_each(b, 1, sw_sgd_momentum, &k);
 }
 
-static bool range(const void *conf, const struct sw_update_args *a, int64_t from, int64_t to)
+static void apply(const void *conf, const struct sw_update_args *a)
 {
-    float momentum = (float)((const struct conf *)conf)->momentum;
-    float *w = a->value + from;
-    const float *g = a->gradient + from;
-
-    if (!slots(conf))
-        return plain(w, g, to - from, a->gradient_scale, a->lr, a->weight_decay);
-    return with_momentum(w, a->slot[0] + from, g, to - from, a->gradient_scale, a->lr,
-                         a->weight_decay, momentum);
+    const struct conf *c = conf;
+    struct sw_sgd k = {.lr = a->lr, .decay = a->weight_decay, .momentum = (float)c->momentum};
+    sw_update_blocks(a, slots(conf) ? with_momentum : plain, &k);
 }
 
 extern const struct sw_updater sw_updater_sgd;
@@ -73,5 +54,5 @@ const struct sw_updater sw_updater_sgd = {
              .conf_bytes = sizeof(struct conf)},
     .slots = slots,
     .slot_names = slot_names,
-    .range = range,
+    .apply = apply,
 };

@@ -133,10 +133,10 @@ static struct {
     pid_t caller;
 } probe;
 
-static bool look_around(const void *conf, const struct sw_update_args *a, int64_t from, int64_t to)
+static bool look_around(const void *constants, const struct sw_update_block *b)
 {
     struct sw_core_set got = {0};
-    (void)conf, (void)a, (void)from, (void)to;
+    (void)constants, (void)b;
     if (gettid() != probe.caller)
         probe.elsewhere++;
     if (sw_bound_cores(here, &got, NULL) != SW_OK || memcmp(&got, &probe.want, sizeof got) != 0)
@@ -147,10 +147,11 @@ static bool look_around(const void *conf, const struct sw_update_args *a, int64_
 
 static void bind_and_start_team(void *arg)
 {
-    static const struct sw_updater prober = {.range = look_around};
+    static float array[BLOCKS * 16384];
     struct visit *v = arg;
     bool bad = false;
-    struct sw_update_args args = {.count = BLOCKS * 16384, .non_finite = &bad};
+    struct sw_update_args args = {
+        .value = array, .gradient = array, .count = BLOCKS * 16384, .non_finite = &bad};
     void (*set_threads)(int);
 
     *(void **)&set_threads = dlsym(RTLD_DEFAULT, "omp_set_num_threads");
@@ -160,7 +161,7 @@ static void bind_and_start_team(void *arg)
     set_threads(TEAM);
     probe.want = v->want;
     probe.caller = gettid();
-    sw_updater_apply(&prober, NULL, &args);
+    sw_update_blocks(&args, look_around, NULL);
 }
 
 static void openmp_threads_inherit_the_binding(void **state)

@@ -1,0 +1,31 @@
+/* AdaDelta: Zeiler, "ADADELTA: an adaptive learning rate method" (2012), algorithm 1:
+ *
+ *     g = g + decay w
+ *     h = rho h + (1 - rho) g^2
+ *     d = sqrt(u + delta) / sqrt(h + delta) g
+ *     u = rho u + (1 - rho) d^2
+ *     w = w - lr d
+ *
+ * The paper has no rate: lr = 1. The rate acts on the step alone, as in Caffe and PyTorch. */
+#ifndef SW_KERNELS_UPDATERS_ADADELTA_H
+#define SW_KERNELS_UPDATERS_ADADELTA_H
+
+#include "kernels/updaters/formula.h"
+
+struct sw_adadelta {
+    float lr, decay, rho, one_minus_rho, delta;
+};
+
+/* s0 is the mean square of gradients, s1 that of steps; delta is above 0. */
+SW_FORMULA struct sw_cell sw_adadelta_step(const void *constants, struct sw_cell c, float g)
+{
+    const struct sw_adadelta *k = (const struct sw_adadelta *)constants;
+    g += k->decay * c.w;
+    c.s0 = k->rho * c.s0 + k->one_minus_rho * g * g;
+    float d = sqrtf(c.s1 + k->delta) / sqrtf(c.s0 + k->delta) * g;
+    c.s1 = k->rho * c.s1 + k->one_minus_rho * d * d;
+    c.w -= k->lr * d;
+    return c;
+}
+
+#endif

@@ -1,0 +1,33 @@
+/* AdaMax: Kingma and Ba, "Adam: a method for stochastic optimization" (2015), algorithm 2, for
+ * update t = 1, 2, ...:
+ *
+ *     g = g + decay w
+ *     m = beta1 m + (1 - beta1) g
+ *     u = max(beta2 u, |g|)
+ *     w = w - lr / (1 - beta1^t) m / u
+ *
+ * As published there is nothing that keeps u from zero: an element that never had a gradient does
+ * not move. PyTorch adds a small number to |g|; SINGA 0.3 has no bias correction. */
+#ifndef SW_KERNELS_UPDATERS_ADAMAX_H
+#define SW_KERNELS_UPDATERS_ADAMAX_H
+
+#include "kernels/updaters/formula.h"
+
+struct sw_adamax {
+    float decay, beta1, one_minus_beta1, beta2;
+    float step; /* lr / (1 - beta1^t) */
+};
+
+/* s0 is m, s1 is u. */
+SW_FORMULA struct sw_cell sw_adamax_step(const void *constants, struct sw_cell c, float g)
+{
+    const struct sw_adamax *k = (const struct sw_adamax *)constants;
+    g += k->decay * c.w;
+    float size = fabsf(g), faded = k->beta2 * c.s1;
+    c.s0 = k->beta1 * c.s0 + k->one_minus_beta1 * g;
+    c.s1 = faded > size ? faded : size;
+    c.w -= k->step * c.s0 / (c.s1 > 0 ? c.s1 : 1.0f);
+    return c;
+}
+
+#endif

@@ -1,0 +1,20 @@
+/* AdamW: Adam with decoupled weight decay, Loshchilov and Hutter, "Decoupled weight decay
+ * regularization" (2019), algorithm 2:
+ *
+ *     w = w - (what Adam takes for g alone) - lr decay w
+ *
+ * lr is the rate with its schedule, as in PyTorch; the paper multiplies its decay by the schedule
+ * alone, so its decay is ours times the rate before the schedule. */
+#ifndef SW_KERNELS_UPDATERS_ADAMW_H
+#define SW_KERNELS_UPDATERS_ADAMW_H
+
+#include "kernels/updaters/adam.h"
+
+SW_FORMULA struct sw_cell sw_adamw_step(const void *constants, struct sw_cell c, float g)
+{
+    const struct sw_adam *k = (const struct sw_adam *)constants;
+    c.w -= sw_adam_delta(k, &c, g) + k->lr * k->decay * c.w;
+    return c;
+}
+
+#endif

@@ -1,0 +1,22 @@
+/* LARS, layer-wise adaptive rate scaling: You, Gitman and Ginsburg, "Large batch training of
+ * convolutional networks" (2017), algorithm 1:
+ *
+ *     ratio = trust |w| / (|g| + decay |w|)        norms over the whole parameter
+ *     v     = momentum v + lr ratio (g + decay w)
+ *     w     = w - v
+ *
+ * Where |w| or |g| is zero the ratio is 1, as in the authors' code: else biases that start at zero
+ * would never move. All but the ratio is sgd with momentum at the rate lr ratio (sgd.h). */
+#ifndef SW_KERNELS_UPDATERS_LARS_H
+#define SW_KERNELS_UPDATERS_LARS_H
+
+#include "kernels/updaters/sgd.h"
+
+SW_FORMULA double sw_lars_ratio(double trust, double decay, double value_norm, double gradient_norm)
+{
+    if (!(value_norm > 0) || !(gradient_norm > 0))
+        return 1;
+    return trust * value_norm / (gradient_norm + decay * value_norm);
+}
+
+#endif
