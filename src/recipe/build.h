@@ -56,8 +56,9 @@ struct sw_draft {
 
 struct sw_var {
     const char *name;
-    const char *text;      /* NULL: its expansion failed, which has been said */
-    const char *canonical; /* NULL: not in the file */
+    const char *text;             /* NULL: its expansion failed, which has been said */
+    const char *canonical;        /* NULL: not in the file */
+    const struct sw_value *value; /* where it was given; its text is set */
 };
 
 struct sw_fallen {

@@ -3,6 +3,7 @@
 #ifndef SW_RECIPE_VALUE_H
 #define SW_RECIPE_VALUE_H
 
+#include "base/str.h"
 #include "recipe/option.h"
 #include "recipe/pool.h"
 #include <stdbool.h>
@@ -19,6 +20,10 @@ struct sw_opt_problem {
  * the pool, strings point to text. False with a problem, or with pool->failed. */
 bool sw_opt_read(const struct sw_opt *row, const char *text, struct sw_pool *pool, void *conf,
                  struct sw_opt_problem *problem);
+
+/* The other way round: appends the field of conf as it would be written; false without text for a
+ * string that is not set and an empty list. */
+bool sw_opt_write(const struct sw_opt *row, const void *conf, struct sw_buf *out);
 
 /* Room for any single field, for checking a text without a struct. */
 union sw_opt_field {

@@ -229,6 +229,9 @@ static void define(struct sw_recipe *r, struct sw_value *file, struct sw_value *
     struct failure f;
     struct scope scope = {.r = r, .visible = r->var_count};
     struct sw_var var = {.name = v->key, .text = expand(&scope, v->raw, &f)};
+    v->text = var.text;
+    v->expanded = true;
+    var.value = v;
     if (!var.text)
         report(r, v, "vars", r->var_count, &f);
     if (file) {

@@ -1,0 +1,140 @@
+#include "recipe/explain.h"
+#include "base/os.h"
+#include "recipe/build.h"
+#include "recipe/lookup.h"
+#include "recipe/value.h"
+#include <string.h>
+
+struct visit {
+    sw_explain_visit *call;
+    void *user;
+    struct sw_pool pool; /* of one section */
+    bool failed;
+};
+
+const char *sw_origin_name(enum sw_origin origin)
+{
+    static const char *const names[] = {
+        [SW_FROM_DEFAULT] = "default",   [SW_FROM_INCLUDE] = "include", [SW_FROM_RECIPE] = "recipe",
+        [SW_FROM_FALLBACK] = "fallback", [SW_FROM_SET] = "set",         [SW_FROM_OPTION] = "option",
+    };
+    return names[origin];
+}
+
+void sw_explained_from(const struct sw_explained *e, struct sw_buf *out)
+{
+    if (e->origin == SW_FROM_DEFAULT)
+        sw_buf_add(out, sw_origin_name(e->origin));
+    else if (e->where.line > 0)
+        sw_buf_printf(out, "%s:%d", e->where.origin, e->where.line);
+    else
+        sw_buf_add(out, e->where.origin);
+}
+
+bool sw_explained_below(struct sw_explained *e)
+{
+    const struct sw_value *v = e->below;
+    if (!v)
+        return false;
+    e->value = v->text ? v->text : v->raw;
+    e->origin = v->origin;
+    e->where = sw_place_of_value(v, 0, 0);
+    e->below = v->below;
+    return true;
+}
+
+static void tell_value(struct visit *visit, struct sw_explained *e, const struct sw_value *v)
+{
+    if (v) {
+        e->value = v->text ? v->text : v->raw;
+        e->origin = v->origin;
+        e->where = sw_place_of_value(v, 0, 0);
+        e->below = v->below;
+    }
+    visit->call(visit->user, e);
+}
+
+/* A default as its row writes it, unless the program has put another value in its place. */
+static const char *default_text(struct visit *visit, const struct sw_opt *row, const void *conf)
+{
+    struct sw_opt alone = *row;
+    struct sw_opt_problem problem;
+    union sw_opt_field field, given = {0};
+    struct sw_buf now = {0}, def = {0};
+    const char *text = NULL;
+    alone.offset = 0;
+    if (!conf || !sw_opt_write(row, conf, &now))
+        goto done;
+    /* What its own range refuses stands for "not given". */
+    if (!sw_opt_read(&alone, sw_buf_text(&now), &visit->pool, &field, &problem))
+        goto done;
+    bool same = row->def && sw_opt_read(&alone, row->def, &visit->pool, &given, &problem) &&
+                sw_opt_write(&alone, &given, &def) &&
+                strcmp(sw_buf_text(&now), sw_buf_text(&def)) == 0;
+    text = same ? row->def : sw_pool_copy(&visit->pool, sw_buf_text(&now), now.length);
+done:
+    visit->failed |= now.failed || def.failed || visit->pool.failed;
+    sw_buf_fini(&now);
+    sw_buf_fini(&def);
+    return text;
+}
+
+static void tell_rows(struct visit *visit, const struct sw_draft *n, const char *param,
+                      const struct sw_opt *rows, const void *conf, const struct sw_opt *before)
+{
+    const struct sw_section *s = &n->pub;
+    for (const struct sw_opt *o = rows; o && o->key; o++) {
+        struct sw_buf key = {0};
+        if (sw_opts_find(before, o->key))
+            continue; /* it fills two tables, and was told of */
+        sw_buf_printf(&key, "%s%s%s", param ? param : "", param ? "." : "", o->key);
+        struct sw_explained e = {
+            .kind = s->kind, .name = s->name, .key = sw_buf_text(&key), .row = o};
+        const struct sw_value *v = sw_draft_find(n, e.key);
+        if (!v)
+            e.value = default_text(visit, o, conf);
+        tell_value(visit, &e, v);
+        visit->failed |= key.failed;
+        sw_buf_fini(&key);
+    }
+}
+
+static void tell_section(struct visit *visit, const struct sw_draft *n)
+{
+    const struct sw_section *s = &n->pub;
+    const struct sw_schema_kind *k = s->schema;
+    struct sw_explained e = {.kind = s->kind, .name = s->name};
+    for (int i = 0; i < SW_SECTION_TYPES; i++)
+        if (k->type_key[i]) {
+            e.key = k->type_key[i];
+            e.value = k->type_default[i];
+            tell_value(visit, &e, sw_draft_find(n, e.key));
+            e = (struct sw_explained){.kind = s->kind, .name = s->name};
+        }
+    if (k->fallback_key && !sw_opts_find(k->opts, k->fallback_key)) {
+        e.key = k->fallback_key;
+        e.value = NULL;
+        tell_value(visit, &e, sw_draft_find(n, e.key));
+    }
+    tell_rows(visit, n, NULL, k->opts, s->common, NULL);
+    for (int i = 0; i < SW_SECTION_TYPES; i++)
+        if (s->type[i])
+            tell_rows(visit, n, NULL, s->type[i]->opts, s->conf[i], k->opts);
+    for (int i = 0; i < s->param_count; i++)
+        tell_rows(visit, n, s->type[0]->params[i], k->param_opts, s->param_conf[i], NULL);
+}
+
+int sw_recipe_explain(const struct sw_recipe *r, sw_explain_visit *call, void *user,
+                      struct sw_err *err)
+{
+    struct visit visit = {.call = call, .user = user};
+    for (int i = 0; i < r->var_count; i++) {
+        struct sw_explained e = {.kind = "vars", .key = r->vars[i].name};
+        tell_value(&visit, &e, r->vars[i].value);
+    }
+    for (const struct sw_section *s = r->first; s && !visit.failed; s = s->next) {
+        tell_section(&visit, (const struct sw_draft *)s);
+        sw_pool_fini(&visit.pool);
+    }
+    return visit.failed ? sw_err_nomem(err, "the values of a recipe", 0) : SW_OK;
+}
