@@ -179,6 +179,24 @@ struct sw_desc sw_desc_with_rows(const struct sw_desc *d, int64_t n)
     return r;
 }
 
+static void swap(int64_t *list, int a, int b)
+{
+    int64_t kept = list[a];
+    list[a] = list[b];
+    list[b] = kept;
+}
+
+struct sw_desc sw_desc_transposed(const struct sw_desc *d, int a, int b)
+{
+    struct sw_desc t = *d;
+    swap(t.dim, a, b);
+    swap(t.padded, a, b);
+    swap(t.stride, a, b);
+    for (int i = 0; i < t.nblock; i++)
+        t.block_dim[i] = t.block_dim[i] == a ? b : t.block_dim[i] == b ? a : t.block_dim[i];
+    return t;
+}
+
 int64_t sw_desc_offset(const struct sw_desc *d, const int64_t *index)
 {
     int64_t rest[SW_MAX_DIMS], offset = 0, step = 1;

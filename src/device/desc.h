@@ -60,6 +60,9 @@ bool sw_desc_is_channels_last(const struct sw_desc *d);
 /* Product of the logical dimensions after the channels. */
 int64_t sw_desc_pixels(const struct sw_desc *d);
 
+/* The same storage with dimensions a and b in each other's place. */
+struct sw_desc sw_desc_transposed(const struct sw_desc *d, int a, int b);
+
 /* Element offset of a logical index. */
 int64_t sw_desc_offset(const struct sw_desc *d, const int64_t *index);
 

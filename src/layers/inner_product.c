@@ -1,11 +1,12 @@
 /* inner_product: dst [N, outputs] = src [N, features] weight^T + bias, the fully-connected layer. A
  * source with more dimensions is flattened in (C, H, W) order. Weights are logically
- * [outputs, features]; a pass takes 2 N outputs features flops. */
+ * [outputs, features], or [features, outputs] with transpose = yes (as in Caffe), so that the
+ * decoder of an auto-encoder can share its encoder's; a pass takes 2 N outputs features flops. */
 #include "layers/layer.h"
 
 struct conf {
     int64_t outputs;
-    bool bias;
+    bool bias, transpose;
 };
 
 static const struct sw_opt opts[] = {
@@ -21,13 +22,37 @@ static const struct sw_opt opts[] = {
      .type = SW_OPT_BOOL,
      .offset = offsetof(struct conf, bias),
      .def = "yes"},
+    {.key = "transpose",
+     .help = "weights are stored as features x outputs; with weight.share: the other way round",
+     .type = SW_OPT_BOOL,
+     .offset = offsetof(struct conf, transpose),
+     .def = "no"},
     {0},
 };
 
 static const char *refuses_split(const void *conf, int parts)
 {
     const struct conf *c = conf;
+    if (c->transpose)
+        return "its weights are stored by features";
     return c->outputs < parts ? "it has fewer outputs than there are workers" : NULL;
+}
+
+/* A weight from elsewhere must be the matrix that this layer stores. */
+static int check_given(const struct conf *c, const struct sw_desc *given, int64_t outputs,
+                       int64_t features, struct sw_err *err)
+{
+    const int64_t want[] = {c->transpose ? features : outputs, c->transpose ? outputs : features};
+    char text[128];
+    if (given->ndim == 2 && given->dim[0] == want[0] && given->dim[1] == want[1])
+        return SW_OK;
+    bool other_way = given->ndim == 2 && given->dim[0] == want[1] && given->dim[1] == want[0];
+    return sw_err_set(err, SW_ERR_INVALID, "its weight is %lld x %lld, the shared one is %s%s%s",
+                      (long long)want[0], (long long)want[1], sw_desc_text(given, text),
+                      other_way ? ": say transpose = " : "",
+                      !other_way     ? ""
+                      : c->transpose ? "no"
+                                     : "yes");
 }
 
 static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_err *err)
@@ -40,10 +65,22 @@ static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_e
     if (rc != SW_OK)
         return rc;
     const struct sw_desc *in = &l->src[0]->desc;
-    struct sw_ip_shape shape = {.outputs = outputs,
-                                .bias = c->bias,
-                                .fuse_relu = s->fuse_relu,
-                                .weight_layout = sw_setup_layout(s, l, "weight")};
+    /* The plan speaks of [outputs, features] in any case; what is transposed is how storage is
+     * read.
+     */
+    const struct sw_desc *given = sw_setup_layout(s, l, "weight");
+    struct sw_desc turned;
+    if (given) {
+        rc = check_given(c, given, outputs, sw_desc_features(in), err);
+        if (rc != SW_OK)
+            return rc;
+    }
+    if (given && c->transpose) {
+        turned = sw_desc_transposed(given, 0, 1);
+        given = &turned;
+    }
+    struct sw_ip_shape shape = {
+        .outputs = outputs, .bias = c->bias, .fuse_relu = s->fuse_relu, .weight_layout = given};
     struct sw_plan_passes passes = {.backward_data = s->wants_grad & 1,
                                     .backward_weights = s->training,
                                     .training = s->training};
@@ -52,6 +89,8 @@ static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_e
         return rc;
     int64_t features = sw_desc_features(in);
     sw_layer_use_plan(l, features, c->outputs);
+    if (c->transpose)
+        l->param[0].layout = sw_desc_transposed(&l->param[0].layout, 0, 1);
     if (s->parts > 1)
         sw_layer_mark_parts(l, first, c->outputs);
     l->flops_forward = 2.0 * (double)in->dim[0] * (double)features * (double)outputs;
@@ -64,6 +103,10 @@ static const char *const params[] = {"weight", "bias", NULL};
 static const struct sw_layer_example examples[] = {
     {.recipe = "outputs = 5\n", .src = {{2, {3, 7}, 0}}, .dst = {3, 5}},
     {.recipe = "outputs = 10\nbias = no\n", .src = {{2, {4, 33}, 0}}, .dst = {4, 10}},
+    {.recipe = "outputs = 6\ntranspose = yes\n", .src = {{2, {3, 17}, 0}}, .dst = {3, 6}},
+    {.recipe = "outputs = 40\ntranspose = yes\nbias = no\n",
+     .src = {{4, {2, 5, 3, 4}, 0}},
+     .dst = {2, 40}},
     {.recipe = "outputs = 6\n", .src = {{4, {2, 3, 4, 5}, 0}}, .dst = {2, 6}},
     {.recipe = "outputs = 20\n", .src = {{4, {3, 20, 3, 2}, 0}}, .dst = {3, 20}},
     {0},

@@ -7,6 +7,7 @@
 #include <string.h>
 
 struct setup_user {
+    const struct sw_net *net;
     const struct sw_net_args *args;
     const struct sw_net_node *node;
 };
@@ -24,6 +25,8 @@ static const struct sw_desc *find_layout(void *user, const struct sw_layer *l, c
 {
     const struct setup_user *u = user;
     const struct sw_net *sharing = u->args->sharing;
+    if (sw_net_share_of(u->node, param))
+        return sw_net_shared_layout(u->net, u->node, param);
     int i = sharing ? sw_net_find(sharing, l->name) : -1;
     /* Parts of a parameter have shapes of their own on every worker. */
     if (i < 0 || (u->node->dist != SW_DIST_ROWS && sharing->worker != u->args->worker))
@@ -100,7 +103,7 @@ static int check_backward(const struct sw_net *net, const struct sw_net_node *no
                           struct sw_err *err)
 {
     const struct sw_layer *l = &node->layer;
-    if (net->training && l->param_count > 0 && !node->leads_to_loss)
+    if (net->training && l->param_count > node->share_count && !node->leads_to_loss)
         return sw_err_set(err, SW_ERR_INVALID,
                           "no loss depends on it, so its parameters would never be trained: let a "
                           "loss read it, or say include = eval");
@@ -154,7 +157,7 @@ static int setup_node(struct sw_net *net, struct sw_net_node *node, const struct
                       struct sw_err *err)
 {
     struct sw_layer *l = &node->layer;
-    struct setup_user user = {args, node};
+    struct setup_user user = {net, args, node};
     uint32_t wants = wanted_gradients(net, node);
     struct sw_layer_setup setup = {.stream = net->stream,
                                    .seed = args->seed,
@@ -178,6 +181,8 @@ static int setup_node(struct sw_net *net, struct sw_net_node *node, const struct
         settle_backward(net, node, wants);
     if (rc == SW_OK)
         rc = check_backward(net, node, err);
+    if (rc == SW_OK)
+        rc = sw_net_check_shares(net, node, err);
     if (rc == SW_OK)
         rc = check_shared(&user, l, err);
     if (rc != SW_OK)
@@ -220,13 +225,16 @@ static int number_params(struct sw_net *net, struct sw_err *err)
         struct sw_layer *l = &node->layer;
         node->first_param = net->param_count;
         for (int k = 0; k < l->param_count; k++) {
-            char *name = sw_format("%s.%s", l->name, l->param[k].name);
+            int root = sw_net_root_param(net, node, l->param[k].name);
+            char *name = root < 0 ? sw_format("%s.%s", l->name, l->param[k].name)
+                                  : sw_format("%s", net->params[root].name);
             if (!name)
                 return sw_err_nomem(err, "a parameter's name", 0);
             net->params[net->param_count++] = (struct sw_net_param){
-                .layer = i, .index = k, .owner = owner_of(net, node), .name = name};
+                .layer = i, .index = k, .owner = owner_of(net, node), .name = name, .root = root};
         }
     }
+    sw_net_order_givers(net);
     return SW_OK;
 }
 
@@ -297,6 +305,8 @@ int sw_net_new(const struct sw_net_args *args, struct sw_net **out, struct sw_er
     net->worker = args->worker;
     net->partition = args->partition;
     int rc = sw_net_read_graph(net, err);
+    if (rc == SW_OK)
+        rc = sw_net_find_shares(net, err);
     if (rc == SW_OK)
         rc = sw_net_spread(net, err);
     if (rc == SW_OK)

@@ -171,6 +171,9 @@ static void plan_private(struct plan *p)
         add_block(p, l->scratch_bytes, i, i, &node->forward_scratch);
         add_block(p, node->has_backward ? l->scratch_bytes : 0, back, back,
                   &node->backward_scratch);
+        for (int k = 0; k < l->param_count; k++)
+            add_block(p, node->adds_param[k] ? sw_desc_bytes(&l->param[k].layout) : 0, back, back,
+                      &node->param_aside[k]);
     }
 }
 
@@ -217,7 +220,7 @@ static int64_t lowest_place(const struct plan *p, int b)
 int sw_net_plan_memory(struct sw_net *net, struct sw_err *err)
 {
     struct plan p = {.net = net};
-    size_t most = (size_t)net->count * (7 + SW_LAYER_SRCS) + 3;
+    size_t most = (size_t)net->count * (7 + SW_LAYER_SRCS + SW_LAYER_PARAMS) + 3;
     p.blocks = sw_calloc(most, sizeof *p.blocks);
     if (!p.blocks)
         return sw_err_nomem(err, "the memory plan", most * sizeof *p.blocks);

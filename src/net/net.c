@@ -134,8 +134,12 @@ void sw_net_bind_param(struct sw_net *net, int p, const float *value, float *gra
 {
     const struct sw_net_param *param = &net->params[p];
     struct sw_layer_param *lp = &net->nodes[param->layer].layer.param[param->index];
+    struct sw_net_node *node = &net->nodes[param->layer];
     lp->value = value;
     lp->grad = gradient;
+    node->gradient[param->index] = gradient;
+    if (gradient && node->adds_param[param->index])
+        lp->grad = at(net, node->param_aside[param->index]);
 }
 
 int sw_net_set_field(struct sw_net *net, const char *field, void *data, struct sw_err *err)
@@ -249,6 +253,10 @@ int sw_net_backward(struct sw_net *net, int i, struct sw_err *err)
         if (node->adds_grad[k])
             rc = sw_op_add(net->stream, net->nodes[node->src[k]].layer.dst.grad, l->src_grad[k],
                            sw_desc_storage(&l->src[k]->desc), err);
+    for (int k = 0; k < l->param_count && rc == SW_OK; k++)
+        if (node->adds_param[k])
+            rc = sw_op_add(net->stream, node->gradient[k], l->param[k].grad,
+                           sw_desc_storage(&l->param[k].layout), err);
     return rc == SW_OK ? rc : sw_err_prefix(err, rc, "layer %s", l->name);
 }
 

@@ -78,6 +78,9 @@ struct sw_net_param {
     int layer, index; /* layer->param[index] */
     int owner;        /* the worker that alone has it or this part of it; -1: all have the whole */
     const char *name; /* "conv1.weight"; owned by the net */
+    int root; /* -1; else the earlier entry whose values, gradient and name it has: its layer
+                 shares that parameter. Backward of the root's layer is the last to give and
+                 to read */
 };
 const struct sw_net_param *sw_net_param(const struct sw_net *net, int p);
 /* The first parameter of layer i, and how many there are. */
@@ -86,7 +89,7 @@ int sw_net_layer_params(const struct sw_net *net, int i, int *first);
 /* Sets pointers: features, gradients, saved values and scratch inside arena (at least
  * sw_net_arena_bytes, 64-byte aligned; borrowed). */
 void sw_net_bind(struct sw_net *net, void *arena);
-/* The value (and in training the gradient array) of a parameter. */
+/* The value (and in training the gradient array) of a parameter, after sw_net_bind. */
 void sw_net_bind_param(struct sw_net *net, int p, const float *value, float *gradient);
 /* A data field for the coming pass, host memory that stays until the pass is over: used in place,
  * or copied to the device. */

@@ -1,5 +1,5 @@
-/* What the files of net/ share: graph.c (order, from the recipe), build.c (shapes, plans), memory.c
- * (lives and offsets), net.c (passes and questions). */
+/* What the files of net/ share: graph.c (order, from the recipe), share.c (parameters of several
+ * layers), build.c (shapes, plans), memory.c (lives and offsets), net.c (passes and questions). */
 #ifndef SW_NET_NET_PRIVATE_H
 #define SW_NET_NET_PRIVATE_H
 
@@ -9,6 +9,13 @@
 #include "net/partition.h"
 
 enum { SW_NO_OFFSET = -1 };
+
+/* A parameter of a layer that is another one's. */
+struct sw_net_share {
+    const char *param; /* the layer's own name for it */
+    int root;          /* node, earlier than this one */
+    const char *root_param;
+};
 
 /* A layer and what the net knows of it. */
 struct sw_net_node {
@@ -31,10 +38,16 @@ struct sw_net_node {
     bool grad_in_place;            /* src[0]'s gradient in the memory of the output's gradient */
     bool adds_grad[SW_LAYER_SRCS]; /* backward writes aside, then adds: not the first giver */
     int first_param;
+    struct sw_net_share share[SW_LAYER_PARAMS];
+    int share_count;
+    bool is_shared;                       /* a parameter of it has several users */
+    bool adds_param[SW_LAYER_PARAMS];     /* backward writes its gradient aside, then adds */
+    bool gradient_given[SW_LAYER_PARAMS]; /* there is a layer whose backward writes it */
+    float *gradient[SW_LAYER_PARAMS];     /* of the parameters, as bound: where they are added */
 
     /* Offsets in the arena, or SW_NO_OFFSET. */
     int64_t data, grad, saved, forward_scratch, backward_scratch, aside[SW_LAYER_SRCS],
-        forward_sums, backward_sums;
+        param_aside[SW_LAYER_PARAMS], forward_sums, backward_sums;
 };
 
 struct sw_net {
@@ -69,6 +82,19 @@ struct sw_net {
 
 /* Nodes from the recipe's [layer] sections in topological order. Errors as sw_net_new. */
 int sw_net_read_graph(struct sw_net *net, struct sw_err *err) SW_MUST_CHECK;
+/* share.c: finds who shares whose parameters; errors as sw_net_new. */
+int sw_net_find_shares(struct sw_net *net, struct sw_err *err) SW_MUST_CHECK;
+/* How the node shares its parameter, or NULL; the layout that it has then, or NULL. */
+const struct sw_net_share *sw_net_share_of(const struct sw_net_node *node, const char *param);
+const struct sw_desc *sw_net_shared_layout(const struct sw_net *net, const struct sw_net_node *node,
+                                           const char *param);
+/* After setup: do both sides have the parameter, in one shape? Errors: SW_ERR_INVALID. */
+int sw_net_check_shares(const struct sw_net *net, const struct sw_net_node *node,
+                        struct sw_err *err) SW_MUST_CHECK;
+/* The entry of the parameter that the node's one is, or -1: its own. */
+int sw_net_root_param(const struct sw_net *net, const struct sw_net_node *node, const char *param);
+/* Says who writes a shared gradient and who adds to it. */
+void sw_net_order_givers(struct sw_net *net);
 /* Decides how outputs are spread and inserts connections. Errors as sw_net_new. */
 int sw_net_spread(struct sw_net *net, struct sw_err *err) SW_MUST_CHECK;
 

@@ -21,10 +21,14 @@ static enum sw_partition wanted(const struct sw_net *net, const struct sw_net_no
     return *own ? (enum sw_partition)conf->partition : net->partition;
 }
 
+static const char shares_parameters[] = "it shares a parameter with another layer";
+
 /* Why the layer cannot be split by columns, or NULL. */
 static const char *why_not(const struct sw_net *net, const struct sw_net_node *node)
 {
     const struct sw_layer_type *type = type_of(node);
+    if (node->is_shared)
+        return shares_parameters;
     if (type->split == SW_SPLIT_NONE)
         return type->split_reason ? type->split_reason : "it has no rule for it";
     return type->refuses_split ? type->refuses_split(node->layer.conf, net->workers) : NULL;
@@ -45,9 +49,10 @@ static const char *why_source_not(const struct sw_net *net, const struct sw_net_
 static const char *why_not_one(const struct sw_net_node *node)
 {
     enum sw_layer_role role = type_of(node)->role;
-    return role == SW_ROLE_NEURON  ? NULL
-           : role == SW_ROLE_INPUT ? "every worker reads its rows of the data"
-                                   : "every worker counts its own rows";
+    return node->is_shared          ? shares_parameters
+           : role == SW_ROLE_NEURON ? NULL
+           : role == SW_ROLE_INPUT  ? "every worker reads its rows of the data"
+                                    : "every worker counts its own rows";
 }
 
 static enum sw_dist dist_of(struct sw_net *net, const struct sw_net_node *node)
@@ -136,6 +141,8 @@ static int rebuild(struct sw_net *net, struct insertion *in, bool (*needed)[SW_D
                                ? in->moved[src]
                                : in->connection[src * SW_DISTS + (int)want];
         }
+        for (int k = 0; k < node->share_count; k++)
+            node->share[k].root = in->moved[node->share[k].root];
         node->layer.index = in->count;
         in->moved[i] = in->count++;
         for (int d = 0; d < SW_DISTS && rc == SW_OK; d++)

@@ -31,6 +31,10 @@ const struct sw_opt sw_param_opts[] = {
     REAL("high", "upper end of uniform", high, "1", -INFINITY),
     REAL("lr_mult", "factor of the learning rate", lr_mult, "1", 0),
     REAL("decay_mult", "factor of the weight decay", decay_mult, "1", 0),
+    {.key = "share",
+     .help = "LAYER.PARAM of a layer before: both are one parameter, with the values of that one",
+     .type = SW_OPT_STRING,
+     .offset = offsetof(struct sw_init_conf, share)},
     {0},
 };
 

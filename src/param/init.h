@@ -24,7 +24,8 @@ struct sw_init_conf {
     double mean, std; /* gaussian */
     double low, high; /* uniform */
     double lr_mult, decay_mult;
-    double natural; /* what auto means without a fan-in; not a key: the layer says it */
+    const char *share; /* "LAYER.PARAM" whose values these are, or NULL; the net sees to it */
+    double natural;    /* what auto means without a fan-in; not a key: the layer says it */
 };
 extern const struct sw_opt sw_param_opts[];
 

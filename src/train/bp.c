@@ -125,7 +125,8 @@ static int backward_layer(struct sw_worker *w, int64_t t, int i, struct sw_err *
     trace(w, SW_TRACE_BACKWARD, t, i, begin_ns);
     int first, count = sw_net_layer_params(w->train, i, &first);
     for (int p = first; p < first + count && rc == SW_OK; p++)
-        rc = give(w, w->param_of[SW_SPLIT_TRAIN][p], (uint64_t)t, err);
+        if (sw_net_param(w->train, p)->root < 0) /* else a layer below gives more */
+            rc = give(w, w->param_of[SW_SPLIT_TRAIN][p], (uint64_t)t, err);
     if (rc == SW_OK && count > 0 && w->served_count > 0) {
         sw_slot_phase(w->slot, SW_PHASE_UPDATE, t, i, sw_net_layer(w->train, i)->name, w->lap_ns);
         rc = sw_server_poll(w, err);

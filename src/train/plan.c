@@ -54,7 +54,10 @@ static void fill_row(const struct sw_net *net, int i, struct sw_job_layer *row)
     row->scratch_bytes = l->scratch_bytes;
     row->flops_forward = l->flops_forward;
     row->flops_backward = sw_net_has_backward(net, i) ? l->flops_backward : 0;
-    for (int p = 0; p < l->param_count; p++) {
+    int first, count = sw_net_layer_params(net, i, &first);
+    for (int p = 0; p < count; p++) {
+        if (sw_net_param(net, first + p)->root >= 0)
+            continue; /* counted where it is at home */
         row->params += sw_desc_count(&l->param[p].layout);
         row->param_bytes += sw_desc_bytes(&l->param[p].layout);
     }

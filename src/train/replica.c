@@ -19,7 +19,8 @@ struct item {
 struct sw_replica {
     struct sw_replica_args args;
     struct sw_copy_queue *queue; /* owned */
-    struct item *items;          /* owned [args.count] */
+    struct item *items;          /* owned [count] */
+    int count;                   /* parameters; args.params may name one more than once */
     int *item_of;                /* owned [parameters of the table]: or -1 */
     void *memory;                /* owned device memory */
     size_t bytes;
@@ -35,18 +36,17 @@ static int make_items(struct sw_replica *r, struct sw_err *err)
 {
     int rc = SW_OK;
     size_t at = 0;
-    for (int i = 0; i < r->args.count && rc == SW_OK; i++) {
+    for (int i = 0; i < r->count && rc == SW_OK; i++) {
         struct item *item = &r->items[i];
-        const struct sw_param *p = sw_table_param(r->args.table, r->args.params[i]);
+        const struct sw_param *p = sw_table_param(r->args.table, item->param);
         size_t room = array_bytes(p);
         *item = (struct item){.owner = r,
-                              .param = r->args.params[i],
+                              .param = item->param,
                               .value = (float *)(void *)((char *)r->memory + at),
                               .gradient = (float *)(void *)((char *)r->memory + at + room),
                               .bytes = sw_desc_bytes(&p->layout),
                               .asked = NEVER};
         at += 2 * room;
-        r->item_of[item->param] = i;
         rc = sw_event_new(r->args.device, &item->here, err);
         if (rc == SW_OK)
             rc = sw_event_new(r->args.device, &item->made, err);
@@ -57,14 +57,20 @@ static int make_items(struct sw_replica *r, struct sw_err *err)
 static int take_memory(struct sw_replica *r, struct sw_err *err)
 {
     int params = sw_table_count(r->args.table);
-    for (int i = 0; i < r->args.count; i++)
-        r->bytes += 2 * array_bytes(sw_table_param(r->args.table, r->args.params[i]));
     r->items = sw_calloc((size_t)r->args.count + 1, sizeof *r->items);
     r->item_of = sw_calloc((size_t)params + 1, sizeof *r->item_of);
     if (!r->items || !r->item_of)
         return sw_err_nomem(err, "a replica", (size_t)params * sizeof *r->items);
     for (int i = 0; i < params; i++)
         r->item_of[i] = NEVER;
+    for (int i = 0; i < r->args.count; i++) {
+        int param = r->args.params[i];
+        if (r->item_of[param] != NEVER)
+            continue; /* several layers share it */
+        r->item_of[param] = r->count;
+        r->items[r->count++].param = param;
+        r->bytes += 2 * array_bytes(sw_table_param(r->args.table, param));
+    }
     return r->bytes ? sw_device_alloc(r->args.device, r->bytes, "parameters and gradients",
                                       &r->memory, err)
                     : SW_OK;
@@ -95,7 +101,7 @@ void sw_replica_free(struct sw_replica *r)
     if (!r)
         return;
     sw_copy_queue_free(r->queue);
-    for (int i = 0; r->items && i < r->args.count; i++) {
+    for (int i = 0; r->items && i < r->count; i++) {
         sw_event_free(r->args.device, r->items[i].here);
         sw_event_free(r->args.device, r->items[i].made);
     }
@@ -150,7 +156,7 @@ int sw_replica_need(struct sw_replica *r, int param, uint64_t version, struct sw
     struct item *item = find(r, param);
     if (item->asked < (int64_t)version) {
         int rc = SW_OK;
-        for (int i = 0; i < r->args.count && rc == SW_OK; i++)
+        for (int i = 0; i < r->count && rc == SW_OK; i++)
             rc = ask(r, i, version, err);
         if (rc == SW_OK)
             rc = sw_copy_queue_drain(r->queue, err);

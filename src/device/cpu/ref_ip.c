@@ -2,7 +2,9 @@
  *
  *   forward            dst [N, M] = src [N, K] weight^T [K, M] + bias
  *   backward data      diff_src [N, K] = diff_dst [N, M] weight [M, K]
- *   backward weights   diff_weight [M, K] = diff_dst^T [M, N] src [N, K] */
+ *   backward weights   diff_weight [M, K] = diff_dst^T [M, N] src [N, K]
+ *
+ * Weights are stored row-major, or as [K, M] when they are another layer's, seen transposed. */
 #include "base/os.h"
 #include "device/cpu/ref.h"
 #include "kernels/cpu/kernels.h"
@@ -18,6 +20,7 @@ struct ip {
     struct sw_ref_plan ref;
     int64_t rows, features, outputs; /* N, K, M */
     bool bias, relu;
+    bool turned; /* weights are stored as [K, M] */
 };
 
 /* A tile of a matrix that is cut both ways: task counts along the columns first. */
@@ -45,6 +48,17 @@ static int64_t tile_count(int64_t rows, int64_t row_tile, int64_t columns, int64
     return ceil_div(rows, row_tile) * ceil_div(columns, column_tile);
 }
 
+/* Where the weight from feature k to output m lies, and the step from row to row. */
+static int64_t weight_at(const struct ip *c, int64_t m, int64_t k)
+{
+    return c->turned ? k * c->outputs + m : m * c->features + k;
+}
+
+static int64_t weight_step(const struct ip *c)
+{
+    return c->turned ? c->outputs : c->features;
+}
+
 static int forward(struct sw_plan *p, const struct sw_plan_args *a, struct sw_err *err)
 {
     const struct ip *c = (const struct ip *)p;
@@ -55,8 +69,8 @@ static int forward(struct sw_plan *p, const struct sw_plan_args *a, struct sw_er
     for (int64_t i = 0; i < tile_count(n, ROW_TILE, m, OUTPUT_TILE); i++) {
         struct tile t = tile_of(i, n, ROW_TILE, m, OUTPUT_TILE);
         float *dst = a->dst + t.row * m + t.column;
-        sw_cpu_sgemm(false, true, t.rows, t.columns, k, 1.0f, src + t.row * k, k,
-                     a->weight + t.column * k, k, 0.0f, dst, m);
+        sw_cpu_sgemm(false, !c->turned, t.rows, t.columns, k, 1.0f, src + t.row * k, k,
+                     a->weight + weight_at(c, t.column, 0), weight_step(c), 0.0f, dst, m);
         sw_kernel_bias_columns(t.rows, t.columns, m, c->bias ? a->bias + t.column : NULL, c->relu,
                                dst);
     }
@@ -72,11 +86,26 @@ static int backward_data(struct sw_plan *p, const struct sw_plan_args *a, struct
 #pragma omp parallel for num_threads(c->ref.threads) schedule(dynamic)
     for (int64_t i = 0; i < tile_count(n, ROW_TILE, k, FEATURE_TILE); i++) {
         struct tile t = tile_of(i, n, ROW_TILE, k, FEATURE_TILE);
-        sw_cpu_sgemm(false, false, t.rows, t.columns, m, 1.0f, a->diff_dst + t.row * m, m,
-                     a->weight + t.column, k, 0.0f, diff + t.row * k + t.column, k);
+        sw_cpu_sgemm(false, c->turned, t.rows, t.columns, m, 1.0f, a->diff_dst + t.row * m, m,
+                     a->weight + weight_at(c, 0, t.column), weight_step(c), 0.0f,
+                     diff + t.row * k + t.column, k);
     }
     sw_ref_diff_done(&c->ref, a);
     return SW_OK;
+}
+
+/* A tile of the weights' gradient: outputs are the tile's rows, features its columns. */
+static void weight_tile(const struct ip *c, const struct tile *t, const float *src,
+                        const float *diff_dst, float *diff_weight)
+{
+    const float *dy = diff_dst + t->row, *x = src + t->column;
+    float *to = diff_weight + weight_at(c, t->row, t->column);
+    if (c->turned)
+        sw_cpu_sgemm(true, false, t->columns, t->rows, c->rows, 1.0f, x, c->features, dy,
+                     c->outputs, 0.0f, to, weight_step(c));
+    else
+        sw_cpu_sgemm(true, false, t->rows, t->columns, c->rows, 1.0f, dy, c->outputs, x,
+                     c->features, 0.0f, to, weight_step(c));
 }
 
 static int backward_weights(struct sw_plan *p, const struct sw_plan_args *a, struct sw_err *err)
@@ -88,8 +117,7 @@ static int backward_weights(struct sw_plan *p, const struct sw_plan_args *a, str
 #pragma omp parallel for num_threads(c->ref.threads) schedule(dynamic)
     for (int64_t i = 0; i < tile_count(m, OUTPUT_TILE, k, FEATURE_TILE); i++) {
         struct tile t = tile_of(i, m, OUTPUT_TILE, k, FEATURE_TILE);
-        sw_cpu_sgemm(true, false, t.rows, t.columns, n, 1.0f, a->diff_dst + t.row, m,
-                     src + t.column, k, 0.0f, a->diff_weight + t.row * k + t.column, k);
+        weight_tile(c, &t, src, a->diff_dst, a->diff_weight);
     }
     if (!c->bias)
         return SW_OK;
@@ -107,12 +135,22 @@ static const struct sw_plan_ops ops = {
     .free = sw_ref_plan_free,
 };
 
+/* Is it the transpose of a plain matrix, and not plain itself? */
+static bool is_turned(const struct sw_desc *layout)
+{
+    if (!layout || sw_desc_is_plain(layout))
+        return false;
+    struct sw_desc other = sw_desc_transposed(layout, 0, 1);
+    return sw_desc_is_plain(&other);
+}
+
 int sw_ref_inner_product(struct sw_stream *s, const struct sw_desc *src,
                          const struct sw_ip_shape *shape, struct sw_plan_passes passes,
                          struct sw_plan **out, struct sw_err *err)
 {
     int rc = sw_ip_check(src, shape, err);
-    if (rc == SW_OK)
+    bool turned = rc == SW_OK && is_turned(shape->weight_layout);
+    if (rc == SW_OK && !turned)
         rc = sw_ref_check_weight_layout(shape->weight_layout, err);
     if (rc != SW_OK)
         return rc;
@@ -125,8 +163,9 @@ int sw_ref_inner_product(struct sw_stream *s, const struct sw_desc *src,
     c->outputs = shape->outputs;
     c->bias = shape->bias;
     c->relu = shape->fuse_relu;
+    c->turned = turned;
     const int64_t weight[] = {c->outputs, c->features}, dst[] = {c->rows, c->outputs};
-    p->weight = sw_desc_plain(SW_F32, 2, weight);
+    p->weight = turned ? *shape->weight_layout : sw_desc_plain(SW_F32, 2, weight);
     if (shape->bias)
         p->bias = sw_desc_plain(SW_F32, 1, weight);
     p->dst = sw_desc_plain(SW_F32, 2, dst);

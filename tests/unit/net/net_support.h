@@ -90,6 +90,13 @@ static inline void bind_params(struct world *w)
 {
     assert_true(sw_net_param_count(w->net) <= WORLD_PARAMS);
     for (int p = 0; p < sw_net_param_count(w->net); p++) {
+        int root = sw_net_param(w->net, p)->root;
+        if (root >= 0) {
+            w->value[p] = w->value[root];
+            w->grad[p] = w->grad[root];
+            sw_net_bind_param(w->net, p, w->value[p], w->grad[p]);
+            continue;
+        }
         if (w->plan.shares)
             w->value[p] =
                 w->plan.shares->value[find_param(w->plan.shares, sw_net_param(w->net, p)->name)];
@@ -167,6 +174,8 @@ static inline struct world world_new(const char *text, const struct plan_of_worl
 static inline void world_free(struct world *w)
 {
     for (int p = 0; p < sw_net_param_count(w->net); p++) {
+        if (sw_net_param(w->net, p)->root >= 0)
+            continue;
         if (!w->plan.shares)
             free(w->value[p]);
         free(w->grad[p]);

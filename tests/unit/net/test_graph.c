@@ -65,6 +65,28 @@ static void parameters_are_numbered_through(void **state)
     world_free(&w);
 }
 
+static void a_shared_parameter_has_one_name_and_the_place_of_its_first_user(void **state)
+{
+    const char *text = WORLD_INPUTS CONV("conv", "image") FC("a", "conv")
+        FC("b", "conv") "weight.share = a.weight\n" FC(
+            "fc", "conv") "weight.share = b.weight\n"
+                          "bias.share = a.bias\n" LOSS "[layer loss2]\ntype = softmax_loss\n"
+                          "src = a, label\n[layer loss3]\ntype = softmax_loss\nsrc = b, label\n";
+    struct world w = world_open(text, &small);
+    const struct {
+        const char *name;
+        int root;
+    } want[] = {{"conv.weight", -1}, {"conv.bias", -1}, {"a.weight", -1}, {"a.bias", -1},
+                {"a.weight", 2},     {"b.bias", -1},    {"a.weight", 2},  {"a.bias", 3}};
+    (void)state;
+    assert_int_equal(sw_net_param_count(w.net), 8);
+    for (int p = 0; p < 8; p++) {
+        assert_string_equal(sw_net_param(w.net, p)->name, want[p].name);
+        assert_int_equal(sw_net_param(w.net, p)->root, want[p].root);
+    }
+    world_free(&w);
+}
+
 static void include_chooses_the_net(void **state)
 {
     const char *text = WORLD_INPUTS CONV("conv", "image") FC("fc", "conv") LOSS
@@ -226,6 +248,33 @@ static void parameters_that_no_loss_reaches_are_refused(void **state)
     world_free(&eval);
 }
 
+static void shares_that_cannot_be_are_refused(void **state)
+{
+    (void)state;
+    assert_refused(WORLD_INPUTS FC("fc", "image") "weight.share = conv\n" LOSS, &small, 1,
+                   SAYS("layer fc: weight.share = conv", "LAYER.PARAM"));
+    assert_refused(WORLD_INPUTS FC("fc", "image") "weight.share = fd.weight\n" LOSS, &small, 1,
+                   SAYS("no layer 'fd' in this net"));
+    assert_refused(WORLD_INPUTS FC("fc", "image") "weight.share = fc.weight\n" LOSS, &small, 1,
+                   SAYS("does not run before"));
+    assert_refused(WORLD_INPUTS FC("a", "image") "weight.share = fc.weight\n" FC("fc", "a") LOSS,
+                   &small, 1, SAYS("layer a:", "fc does not run before", "share a.weight"));
+    assert_refused(WORLD_INPUTS FC("a", "image") FC("fc", "a") "weight.share = a.weights\n" LOSS,
+                   &small, 1, SAYS("inner_product has no parameter 'weights'"));
+    assert_refused(WORLD_INPUTS FC("a", "image")
+                       FC("fc", "image") "weight.share = a.weight\nweight.init = msra\n" LOSS,
+                   &small, 1, SAYS("layer fc: weight.init", "a.weight"));
+    assert_refused(WORLD_INPUTS FC("a", "image") FC("fc", "a") "weight.share = a.weight\n" LOSS,
+                   &small, 1, SAYS("layer fc", "5 x 5", "5x144"));
+    assert_refused(WORLD_INPUTS FC("a", "image") "[layer fc]\ntype = inner_product\nsrc = a\n"
+                                                 "outputs = 144\nweight.share = a.weight\n" LOSS,
+                   &small, 1, SAYS("layer fc", "transpose = yes"));
+    assert_refused(WORLD_INPUTS FC("a", "image") "bias = no\n" FC(
+                       "fc", "image") "bias.share = a.bias\n" LOSS
+                                      "[layer loss2]\ntype = softmax_loss\nsrc = a, label\n",
+                   &small, 1, SAYS("layer a has no bias"));
+}
+
 static void a_metric_has_no_output_to_read(void **state)
 {
     (void)state;
@@ -321,6 +370,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(layers_come_after_their_sources_ties_in_file_order),
         cmocka_unit_test(parameters_are_numbered_through),
+        cmocka_unit_test(a_shared_parameter_has_one_name_and_the_place_of_its_first_user),
         cmocka_unit_test(include_chooses_the_net),
         cmocka_unit_test(backward_visits_what_has_parameters_below_a_loss),
         cmocka_unit_test(a_lone_relu_is_taken_over_by_its_source),
@@ -331,6 +381,7 @@ int main(void)
         cmocka_unit_test(wrong_numbers_of_sources_are_all_named),
         cmocka_unit_test(a_training_net_needs_a_loss),
         cmocka_unit_test(parameters_that_no_loss_reaches_are_refused),
+        cmocka_unit_test(shares_that_cannot_be_are_refused),
         cmocka_unit_test(a_metric_has_no_output_to_read),
         cmocka_unit_test(no_gradient_goes_through_a_loss),
         cmocka_unit_test(shapes_that_do_not_fit_carry_place_and_layer),

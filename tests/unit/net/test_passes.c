@@ -110,6 +110,64 @@ static void gradients_of_chains_in_place_are_right(void **state)
                             LOSS("loss", "fc2"));
 }
 
+/* Two and three users; one reads it transposed; one above another in the graph, or side by side. */
+static void gradients_of_all_users_of_a_parameter_add_up(void **state)
+{
+    (void)state;
+    check_gradients(
+        WORLD_INPUTS CONV("conv", "image") TANH("a", "conv") CONV("conv2", "a") TANH("b", "conv2")
+            CONV("conv3", "b") "weight.share = conv2.weight\nbias.share = conv.bias\n" TANH(
+                "c", "conv3") CONV("conv4", "c") "weight.share = conv3.weight\n" FC("fc", "conv4")
+                LOSS("loss", "fc"));
+    check_gradients(
+        WORLD_INPUTS "[layer enc]\ntype = inner_product\noutputs = 9\nsrc = image\n" TANH(
+            "code", "enc") "[layer dec]\ntype = inner_product\noutputs = 120\n"
+                           "src = code\ntranspose = yes\nweight.share = enc.weight\n" TANH(
+                               "out", "dec") FC("fc", "out") LOSS("loss", "fc"));
+    check_gradients(WORLD_INPUTS TANH("a", "image") FC("left", "image") FC(
+        "right", "a") "weight.share = left.weight\n" LOSS("l1", "left") LOSS("l2", "right"));
+}
+
+/* The library's layouts, and the layers' places, make no difference to what the users compute. */
+static void users_of_a_parameter_compute_with_the_same_values(void **state)
+{
+    const char *text =
+        WORLD_INPUTS "[layer enc]\ntype = inner_product\noutputs = 33\nsrc = image\n" TANH(
+            "code",
+            "enc") "[layer dec]\ntype = inner_product\noutputs = 120\nsrc = code\ntranspose = yes\n"
+                   "weight.share = enc.weight\n" FC("fc", "dec") LOSS("loss", "fc");
+    struct world a = world_new(text, &reference), b = world_new(text, &library);
+    int64_t n;
+    (void)state;
+    world_forward(&a);
+    world_forward(&b);
+    float *x = plain_output(&a, "dec", &n), *y = plain_output(&b, "dec", &n);
+    assert_close("output of the decoder", y, x, n, 1e-5);
+    free(x);
+    free(y);
+    float *scores = plain_output(&a, "fc", &n);
+    world_backward(&a);
+    world_backward(&b);
+    int p = find_param(&a, "enc.weight");
+    x = plain_gradient(&a, p);
+    y = plain_gradient(&b, p);
+    assert_close("enc.weight", y, x, 33 * 120, 1e-4);
+    free(x);
+    free(y);
+    struct plan_of_world evaluation = library;
+    evaluation.evaluation = true;
+    evaluation.shares = &b;
+    struct world e = world_new(text, &evaluation);
+    world_forward(&e);
+    y = plain_output(&e, "fc", &n);
+    assert_close("evaluation", y, scores, n, 1e-5);
+    free(scores);
+    free(y);
+    world_free(&e);
+    world_free(&a);
+    world_free(&b);
+}
+
 /* ---- The fused relu ---- */
 
 static void check_fusion(const char *layer, const struct plan_of_world *plan)
@@ -253,6 +311,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(gradients_of_several_readers_add_up),
         cmocka_unit_test(gradients_of_chains_in_place_are_right),
+        cmocka_unit_test(gradients_of_all_users_of_a_parameter_add_up),
+        cmocka_unit_test(users_of_a_parameter_compute_with_the_same_values),
         cmocka_unit_test(a_fused_relu_is_a_relu),
         cmocka_unit_test(evaluation_is_training_without_dropout),
         cmocka_unit_test(rows_that_do_not_count_change_nothing),

@@ -1,0 +1,60 @@
+/* ctest-labels: threads
+ * ctest-timeout: 120
+ * A parameter that two layers use is one parameter all the way: one tensor in checkpoints, one
+ * update a step, whatever the workers, servers and devices; resuming goes on with it. */
+#include "workers_support.h"
+
+enum { STEPS = 20 };
+
+/* Between code and loss the decoder reads the encoder's weights the other way round. 14 x 14
+ * pictures in three colours have 588 values. */
+static const char tied_recipe[] = WORKERS_JOB DATA_SECTIONS UPDATER_SECTIONS
+    "[layer image]\ntype = input\nfield = image\n[layer label]\ntype = input\nfield = label\n"
+    "[layer enc]\ntype = inner_product\nsrc = image\noutputs = 20\n"
+    "[layer code]\ntype = activation\nsrc = enc\nfunction = tanh\n"
+    "[layer dec]\ntype = inner_product\nsrc = code\noutputs = 588\ntranspose = yes\n"
+    "weight.share = enc.weight\n"
+    "[layer act]\ntype = activation\nsrc = dec\nfunction = tanh\n"
+    "[layer fc]\ntype = inner_product\nsrc = act\noutputs = 4\n"
+    "[layer loss]\ntype = softmax_loss\nsrc = fc, label\n"
+    "[layer accuracy]\ntype = accuracy\nsrc = fc, label\ninclude = eval\n";
+
+#define tied(...) train(.recipe = tied_recipe, .oversubscribe = true, __VA_ARGS__)
+
+static void a_shared_parameter_is_one_tensor(void **state)
+{
+    (void)state;
+    tied(.name = "alone");
+    struct sw_st_file *f = open_tensors(checkpoint_path("alone", STEPS));
+    assert_non_null(sw_st_find(f, "enc.weight"));
+    assert_non_null(sw_st_find(f, "dec.bias"));
+    assert_null(sw_st_find(f, "dec.weight"));
+    sw_st_close(f);
+    assert_int_equal((int)ask("SELECT params FROM runs WHERE id = %d", run_id("alone")),
+                     588 * 20 + 20 + 588 + 588 * 4 + 4);
+}
+
+static void workers_servers_and_devices_make_no_difference(void **state)
+{
+    (void)state;
+    tied(.name = "one");
+    tied(.name = "two", .sets = {ALLREDUCE, "cluster.workers_per_group=2"});
+    tied(.name = "three",
+         .sets = {SANDBLASTER, "cluster.workers_per_group=3", "cluster.servers_per_group=2"});
+    tied(.name = "columns", .sets = {ALLREDUCE, "cluster.workers_per_group=2", "job.partition=1"});
+    tied(.name = "sim", .device = "sim:gpus=2,mem=64MiB",
+         .sets = {ALLREDUCE, "cluster.workers_per_group=2"});
+    assert_equal_runs("one", "two", STEPS);
+    assert_equal_runs("one", "three", STEPS);
+    assert_equal_runs("one", "columns", STEPS);
+    assert_equal_runs("one", "sim", STEPS);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_shared_parameter_is_one_tensor),
+        cmocka_unit_test(workers_servers_and_devices_make_no_difference),
+    };
+    return cmocka_run_group_tests(tests, home_begin, home_end);
+}
