@@ -1,52 +1,8 @@
 /* The parameters of a job: from the nets into the table, with what the recipe says of them; and the
  * exchange of features between the nets of a group. */
 #include "base/os.h"
-#include "base/str.h"
 #include "train/job_private.h"
-
-/* The product of the factors of all [updater PATTERN] sections that match. */
-static void override_factors(const struct sw_job *job, const char *name, double *lr, double *decay)
-{
-    for (const struct sw_section *s = sw_recipe_first(job->recipe, "updater"); s;
-         s = sw_section_next(s)) {
-        if (!s->name || !sw_str_match(s->name, name))
-            continue;
-        const struct sw_updater_override *o = s->common;
-        *lr *= o->lr_mult;
-        *decay *= o->decay_mult;
-    }
-}
-
-static const struct sw_init_conf *init_conf(const struct sw_section *section, const char *param)
-{
-    for (int i = 0; i < section->param_count; i++)
-        if (sw_str_eq(section->type[0]->params[i], param))
-            return section->param_conf[i];
-    return NULL;
-}
-
-static int add_param(struct sw_job *job, const struct sw_net *net, int p, int *index,
-                     struct sw_err *err)
-{
-    const struct sw_net_param *np = sw_net_param(net, p);
-    const struct sw_layer_param *lp = &sw_net_layer(net, np->layer)->param[np->index];
-    const struct sw_init_conf *conf = init_conf(sw_net_section(net, np->layer), lp->name);
-    struct sw_param_spec spec = {.name = np->name,
-                                 .layout = lp->layout,
-                                 .fan_in = lp->fan_in,
-                                 .owner = np->owner,
-                                 .part_first = lp->part_first,
-                                 .part_whole = lp->part_whole};
-    spec.lr_mult = spec.decay_mult = 1;
-    if (conf) {
-        spec.init = *conf;
-        spec.lr_mult = conf->lr_mult;
-        spec.decay_mult = conf->decay_mult;
-    }
-    spec.init.natural = lp->natural;
-    override_factors(job, np->name, &spec.lr_mult, &spec.decay_mult);
-    return sw_table_add(job->table, &spec, index, err);
-}
+#include "train/params.h"
 
 int sw_job_map_params(struct sw_worker *w, int split, struct sw_err *err)
 {
@@ -65,7 +21,7 @@ int sw_job_map_params(struct sw_worker *w, int split, struct sw_err *err)
                               "parameter %s is only in the evaluation net: nothing would train it",
                               np->name);
         if (index < 0)
-            rc = add_param(job, net, p, &index, err);
+            rc = sw_params_add(job->recipe, job->table, net, p, &index, err);
         w->param_of[split][p] = index;
     }
     return rc;
@@ -90,24 +46,6 @@ int sw_job_connect(struct sw_job *job, int split, struct sw_err *err)
     return rc;
 }
 
-/* An [updater PATTERN] that matches no parameter is a slip of the pen. */
-static int check_patterns(struct sw_job *job, struct sw_err *err)
-{
-    for (const struct sw_section *s = sw_recipe_first(job->recipe, "updater"); s;
-         s = sw_section_next(s)) {
-        bool matches = !s->name;
-        for (int p = 0; p < sw_table_count(job->table) && !matches; p++)
-            matches = sw_str_match(s->name, sw_table_param(job->table, p)->name);
-        if (matches)
-            continue;
-        sw_recipe_error(job->recipe, s, NULL, "no parameter matches '%s'", s->name);
-        if (sw_table_count(job->table) > 0)
-            sw_recipe_hint(job->recipe, "parameters are named LAYER.PARAM, such as %s",
-                           sw_table_param(job->table, 0)->name);
-    }
-    return sw_recipe_verdict(job->recipe, err);
-}
-
 int sw_job_make_table(struct sw_job *job, struct sw_err *err)
 {
     const struct sw_section *u = sw_recipe_find(job->recipe, "updater", NULL);
@@ -130,6 +68,6 @@ int sw_job_make_table(struct sw_job *job, struct sw_err *err)
     for (int i = 0; i < job->placement->worker_count && rc == SW_OK; i++)
         rc = sw_job_map_params(&job->workers[i], SW_SPLIT_TRAIN, err);
     if (rc == SW_OK)
-        rc = check_patterns(job, err);
+        rc = sw_params_check_patterns(job->recipe, job->table, err);
     return rc == SW_OK ? sw_table_freeze(job->table, err) : rc;
 }

@@ -24,6 +24,11 @@ static const struct sw_schema_kind kinds[] = {
      .types = {TYPES(sw_formats)},
      .fallback_key = "fallback",
      .paths_key = "paths"},
+    {.kind = "cluster",
+     .form = SW_SECTION_ONE,
+     .opts = sw_cluster_opts,
+     .conf_bytes = sizeof(struct sw_cluster_conf)},
+    /* From here on what a net is made of, with or without a job around it. */
     {.kind = "updater",
      .form = SW_SECTION_ONE,
      .required = true,
@@ -36,10 +41,6 @@ static const struct sw_schema_kind kinds[] = {
      .form = SW_SECTION_NAMED,
      .opts = sw_updater_override_opts,
      .conf_bytes = sizeof(struct sw_updater_override)},
-    {.kind = "cluster",
-     .form = SW_SECTION_ONE,
-     .opts = sw_cluster_opts,
-     .conf_bytes = sizeof(struct sw_cluster_conf)},
     {.kind = "layer",
      .form = SW_SECTION_NAMED,
      .required = true,
@@ -51,9 +52,18 @@ static const struct sw_schema_kind kinds[] = {
      .param_bytes = sizeof(struct sw_init_conf)},
 };
 
-static const struct sw_schema schema = {.kinds = kinds, .count = sizeof kinds / sizeof *kinds};
+enum { KINDS = sizeof kinds / sizeof *kinds, FIRST_OF_NET = 3 };
+
+static const struct sw_schema schema = {.kinds = kinds, .count = KINDS};
+static const struct sw_schema net_schema = {.kinds = kinds + FIRST_OF_NET,
+                                            .count = KINDS - FIRST_OF_NET};
 
 const struct sw_schema *sw_train_schema(void)
 {
     return &schema;
+}
+
+const struct sw_schema *sw_net_schema(void)
+{
+    return &net_schema;
 }

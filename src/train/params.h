@@ -1,0 +1,20 @@
+/* From the parameters of a net to those of a table, with all that the recipe says of them: initial
+ * values of the layer's section, and the factors of every [updater PATTERN] that matches. Plain
+ * functions; the caller owns both. */
+#ifndef SW_TRAIN_PARAMS_H
+#define SW_TRAIN_PARAMS_H
+
+#include "net/net.h"
+#include "param/table.h"
+#include "recipe/recipe.h"
+
+/* Adds parameter p of the net to the table. Errors: those of sw_table_add. */
+int sw_params_add(const struct sw_recipe *recipe, struct sw_table *table, const struct sw_net *net,
+                  int p, int *index, struct sw_err *err) SW_MUST_CHECK;
+
+/* An [updater PATTERN] that matches no parameter of the table is a slip of the pen: adds an error
+ * to the recipe for each and returns its verdict. */
+int sw_params_check_patterns(struct sw_recipe *recipe, const struct sw_table *table,
+                             struct sw_err *err) SW_MUST_CHECK;
+
+#endif
