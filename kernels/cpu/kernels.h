@@ -115,10 +115,12 @@ void sw_kernel_max_pool(int threads, const struct sw_kernel_windows *w, int64_t 
                         const float *x, float *y, int32_t *index);
 void sw_kernel_max_pool_backward(int threads, const struct sw_kernel_windows *w, int64_t planes,
                                  const float *dy, const int32_t *index, float *dx);
+/* What an average divides by: the window clipped to the padded plane, to the plane, or as it is. */
+enum sw_kernel_divisor { SW_KERNEL_PADDED, SW_KERNEL_INSIDE, SW_KERNEL_WHOLE };
 void sw_kernel_avg_pool(int threads, const struct sw_kernel_windows *w, int64_t planes,
-                        const float *x, float *y);
+                        enum sw_kernel_divisor by, const float *x, float *y);
 void sw_kernel_avg_pool_backward(int threads, const struct sw_kernel_windows *w, int64_t planes,
-                                 const float *dy, float *dx);
+                                 enum sw_kernel_divisor by, const float *dy, float *dx);
 
 /* ---- lrn.c: across channels of plain [rows, channels, pixels] ---- */
 

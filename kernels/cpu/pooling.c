@@ -1,5 +1,5 @@
-/* Pooling over windows of plain planes. A window is clipped at the border; an average divides by
- * the window's size clipped to the padded input only, as Caffe does. */
+/* Pooling over windows of plain planes. A window is clipped at the border; what an average divides
+ * by is the caller's choice. */
 #include "kernels/cpu/window.h"
 #include <string.h>
 
@@ -100,37 +100,55 @@ void sw_kernel_max_pool_backward(int threads, const struct sw_kernel_windows *w,
     }
 }
 
-static float average(const float *plane, int64_t in_w, struct window h, struct window w)
+/* Pixels of a window along one axis as the divisor counts them. */
+static int64_t length_of(const struct window *w, int64_t kernel, enum sw_kernel_divisor by)
 {
-    float sum = 0;
+    return by == SW_KERNEL_PADDED ? w->padded : by == SW_KERNEL_INSIDE ? w->to - w->from : kernel;
+}
+
+/* The window of output pixel o, and its divisor. */
+static float find_window(const struct sw_kernel_windows *w, int64_t o, enum sw_kernel_divisor by,
+                         struct window *h, struct window *v)
+{
+    *h = window_h(w, o / w->out_w);
+    *v = window_w(w, o % w->out_w);
+    return (float)(length_of(h, w->kernel_h, by) * length_of(v, w->kernel_w, by));
+}
+
+static float average(const struct sw_kernel_windows *k, const float *plane, int64_t o,
+                     enum sw_kernel_divisor by)
+{
+    struct window h, w;
+    float sum = 0, divisor = find_window(k, o, by, &h, &w);
     for (int64_t y = h.from; y < h.to; y++)
         for (int64_t x = w.from; x < w.to; x++)
-            sum += plane[y * in_w + x];
-    return sum / (float)(h.padded * w.padded);
+            sum += plane[y * k->in_w + x];
+    return sum / divisor;
 }
 
 void sw_kernel_avg_pool(int threads, const struct sw_kernel_windows *w, int64_t planes,
-                        const float *x, float *y)
+                        enum sw_kernel_divisor by, const float *x, float *y)
 {
     int64_t in = w->in_h * w->in_w, out = w->out_h * w->out_w;
     int team = team_for(threads, w, planes);
 #pragma omp parallel for num_threads(team) if (team > 1) schedule(static)
     for (int64_t p = 0; p < planes; p++)
         for (int64_t o = 0; o < out; o++)
-            y[p * out + o] =
-                average(x + p * in, w->in_w, window_h(w, o / w->out_w), window_w(w, o % w->out_w));
+            y[p * out + o] = average(w, x + p * in, o, by);
 }
 
-static void spread(float *plane, int64_t in_w, struct window h, struct window w, float dy)
+static void spread(const struct sw_kernel_windows *k, float *plane, int64_t o,
+                   enum sw_kernel_divisor by, float dy)
 {
-    float share = dy / (float)(h.padded * w.padded);
+    struct window h, w;
+    float share = dy / find_window(k, o, by, &h, &w);
     for (int64_t y = h.from; y < h.to; y++)
         for (int64_t x = w.from; x < w.to; x++)
-            plane[y * in_w + x] += share;
+            plane[y * k->in_w + x] += share;
 }
 
 void sw_kernel_avg_pool_backward(int threads, const struct sw_kernel_windows *w, int64_t planes,
-                                 const float *dy, float *dx)
+                                 enum sw_kernel_divisor by, const float *dy, float *dx)
 {
     int64_t in = w->in_h * w->in_w, out = w->out_h * w->out_w;
     int team = team_for(threads, w, planes);
@@ -138,7 +156,6 @@ void sw_kernel_avg_pool_backward(int threads, const struct sw_kernel_windows *w,
     for (int64_t p = 0; p < planes; p++) {
         memset(dx + p * in, 0, (size_t)in * sizeof *dx);
         for (int64_t o = 0; o < out; o++)
-            spread(dx + p * in, w->in_w, window_h(w, o / w->out_w), window_w(w, o % w->out_w),
-                   dy[p * out + o]);
+            spread(w, dx + p * in, o, by, dy[p * out + o]);
     }
 }

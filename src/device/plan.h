@@ -64,8 +64,13 @@ struct sw_conv_shape {
  * is that one's output, dst [N, outputs, out_h, out_w] its input, and weights are logically [C,
  * outputs/groups, Kh, Kw], as Caffe stores them. fuse_relu is not honoured. */
 
+/* What an average divides by: the window clipped to the padded input (Caffe), the pixels inside the
+ * input (cuDNN's EXCLUDE_PADDING), or the whole kernel (its INCLUDE_PADDING). */
+enum sw_pool_divisor { SW_POOL_BY_PADDED, SW_POOL_BY_INSIDE, SW_POOL_BY_KERNEL };
+
 struct sw_pool_shape {
     bool max; /* else average */
+    enum sw_pool_divisor divisor;
     int64_t kernel_h, kernel_w, stride_h, stride_w, pad_h, pad_w;
     int64_t out_h, out_w; /* larger than floor rounding: windows are clipped at the border */
 };

@@ -1,7 +1,9 @@
 /* pooling: maximum or average over windows of [N, C, H, W]. Rounding `ceil` is Caffe's (windows may
- * hang over the border and are clipped), `floor` cuDNN's. An average divides by the window clipped
- * to the padded input, as Caffe does; a maximum's gradient goes to the first of equal values in
- * row-major order. `global = yes` takes the whole image as one window. */
+ * hang over the border and are clipped), `floor` cuDNN's. What an average divides by is a choice:
+ * the window clipped to the padded input as in Caffe, the pixels inside the image (cuDNN's
+ * COUNT_EXCLUDE_PADDING), or the whole kernel (its COUNT_INCLUDE_PADDING). A maximum's gradient
+ * goes to the first of equal values in row-major order. `global = yes` takes the whole image as one
+ * window. */
 #include "layers/layer.h"
 #include "layers/window.h"
 
@@ -9,12 +11,13 @@ enum { METHOD_MAX, METHOD_AVG };
 enum { ROUND_CEIL, ROUND_FLOOR };
 
 struct conf {
-    int method, round;
+    int method, round, divide_by; /* divide_by: enum sw_pool_divisor */
     bool global;
     struct sw_window_conf window;
 };
 
 static const char *const methods[] = {"max", "avg", NULL};
+static const char *const divisors[] = {"padded", "inside", "kernel", NULL};
 static const char *const roundings[] = {"ceil", "floor", NULL};
 
 static const struct sw_opt opts[] = {
@@ -36,6 +39,12 @@ static const struct sw_opt opts[] = {
      .offset = offsetof(struct conf, round),
      .def = "ceil",
      .choices = roundings},
+    {.key = "divide_by",
+     .help = "of an average: window clipped to the padded input (Caffe), pixels inside, or kernel",
+     .type = SW_OPT_ENUM,
+     .offset = offsetof(struct conf, divide_by),
+     .def = "padded",
+     .choices = divisors},
     {0},
 };
 
@@ -52,6 +61,11 @@ static int find_shape(const struct sw_layer *l, struct sw_pool_shape *s, struct 
     const struct conf *c = l->conf;
     const int64_t *dim = l->src[0]->desc.dim;
     struct sw_window w = {.kernel_h = dim[2], .kernel_w = dim[3], .stride_h = 1, .stride_w = 1};
+    if (c->method == METHOD_MAX && c->divide_by != SW_POOL_BY_PADDED)
+        return sw_err_set(err, SW_ERR_INVALID,
+                          "divide_by = %s: a maximum divides by nothing; leave it out or take "
+                          "method = avg",
+                          divisors[c->divide_by]);
     if (c->global) {
         if (has_window(&c->window))
             return sw_err_set(err, SW_ERR_INVALID,
@@ -65,6 +79,7 @@ static int find_shape(const struct sw_layer *l, struct sw_pool_shape *s, struct 
     bool ceil = c->round == ROUND_CEIL;
     *s = (struct sw_pool_shape){
         .max = c->method == METHOD_MAX,
+        .divisor = (enum sw_pool_divisor)c->divide_by,
         .kernel_h = w.kernel_h,
         .kernel_w = w.kernel_w,
         .stride_h = w.stride_h,
@@ -119,6 +134,12 @@ static const struct sw_layer_example examples[] = {
     {.recipe = "method = avg\nkernel = 3\nstride = 2\npad = 1\n",
      .src = {{4, {2, 3, 6, 5}, 0}},
      .dst = {2, 3, 4, 3}},
+    {.recipe = "method = avg\nkernel = 3\nstride = 2\npad = 1\ndivide_by = inside\n",
+     .src = {{4, {2, 20, 6, 5}, 0}},
+     .dst = {2, 20, 4, 3}},
+    {.recipe = "method = avg\nkernel = 3\npad = 1\ndivide_by = kernel\nround = floor\n",
+     .src = {{4, {2, 16, 5, 4}, 0}},
+     .dst = {2, 16, 5, 4}},
     {.recipe = "method = max\nkernel = 3\nstride = 2\npad = 1\n",
      .src = {{4, {2, 3, 6, 5}, 0}},
      .dst = {2, 3, 4, 3}},

@@ -1,6 +1,6 @@
-/* Pooling by oneDNN. Its averages divide either by the whole kernel or by the real pixels; Caffe's
- * divide by the window clipped to the padded input. The three agree except at padded or overhanging
- * borders, so averages that are padded go to the reference plan. */
+/* Pooling by oneDNN. Its averages divide by the whole kernel or by the real pixels. The window
+ * clipped to the padded input is the one when no window hangs over the padding, the other when
+ * there is no padding; else the average goes to the reference plan. */
 #include "device/cpu/dnnl.h"
 
 #include "base/os.h"
@@ -19,9 +19,31 @@ static struct sw_desc output_of(const struct sw_desc *src, const struct sw_pool_
     return sw_desc_plain(SW_F32, 4, dim);
 }
 
+static bool is_padded(const struct sw_pool_shape *c)
+{
+    return c->pad_h || c->pad_w;
+}
+
+/* Does a window reach beyond the padding? */
+static bool hangs_over(const struct sw_desc *src, const struct sw_pool_shape *c)
+{
+    return sw_conv_pad_after(src->dim[2], c->out_h, c->kernel_h, c->stride_h, c->pad_h, 1) >
+               c->pad_h ||
+           sw_conv_pad_after(src->dim[3], c->out_w, c->kernel_w, c->stride_w, c->pad_w, 1) >
+               c->pad_w;
+}
+
+static bool divides_by_kernel(const struct sw_plan *p, const struct sw_pool_shape *c)
+{
+    return c->divisor == SW_POOL_BY_KERNEL ||
+           (c->divisor == SW_POOL_BY_PADDED && is_padded(c) && !hangs_over(&p->src, c));
+}
+
 static void find_shapes(const struct sw_plan *p, const struct sw_pool_shape *c, struct shapes *s)
 {
-    *s = (struct shapes){.algorithm = c->max ? dnnl_pooling_max : dnnl_pooling_avg_exclude_padding};
+    *s = (struct shapes){.algorithm = c->max                    ? dnnl_pooling_max
+                                      : divides_by_kernel(p, c) ? dnnl_pooling_avg_include_padding
+                                                                : dnnl_pooling_avg_exclude_padding};
     sw_dnnl_from_desc(&p->src, &s->src);
     sw_dnnl_from_desc(&p->dst, &s->dst);
     s->kernel[0] = c->kernel_h;
@@ -85,13 +107,12 @@ static int make_backward(struct sw_dnnl_plan *p, const struct shapes *s, dnnl_pr
     return rc;
 }
 
-/* Does Caffe's divisor differ from the number of real pixels, or does a window see no pixel? */
 static bool needs_reference(const struct sw_desc *src, const struct sw_pool_shape *c)
 {
-    bool padded = c->pad_h || c->pad_w;
     bool known = sw_desc_is_plain(src) || (src->nblock == 1 && src->block_dim[0] == 1 &&
                                            (src->block[0] == 8 || src->block[0] == 16));
-    return (!c->max && padded) || !known;
+    bool neither = !c->max && c->divisor == SW_POOL_BY_PADDED && is_padded(c) && hangs_over(src, c);
+    return neither || !known;
 }
 
 int sw_dnnl_pool_new(struct sw_stream *s, const struct sw_desc *src, const struct sw_pool_shape *c,

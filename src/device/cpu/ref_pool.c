@@ -8,6 +8,7 @@ struct pool {
     struct sw_kernel_windows windows;
     int64_t planes;
     bool max, training;
+    enum sw_kernel_divisor divisor;
 };
 
 static int forward(struct sw_plan *p, const struct sw_plan_args *a, struct sw_err *err)
@@ -19,7 +20,7 @@ static int forward(struct sw_plan *p, const struct sw_plan_args *a, struct sw_er
         sw_kernel_max_pool(c->ref.threads, &c->windows, c->planes, src, a->dst,
                            c->training ? a->saved : NULL);
     else
-        sw_kernel_avg_pool(c->ref.threads, &c->windows, c->planes, src, a->dst);
+        sw_kernel_avg_pool(c->ref.threads, &c->windows, c->planes, c->divisor, src, a->dst);
     return SW_OK;
 }
 
@@ -32,7 +33,8 @@ static int backward_data(struct sw_plan *p, const struct sw_plan_args *a, struct
         sw_kernel_max_pool_backward(c->ref.threads, &c->windows, c->planes, a->diff_dst, a->saved,
                                     diff);
     else
-        sw_kernel_avg_pool_backward(c->ref.threads, &c->windows, c->planes, a->diff_dst, diff);
+        sw_kernel_avg_pool_backward(c->ref.threads, &c->windows, c->planes, c->divisor, a->diff_dst,
+                                    diff);
     sw_ref_diff_done(&c->ref, a);
     return SW_OK;
 }
@@ -70,6 +72,9 @@ int sw_ref_pooling(struct sw_stream *s, const struct sw_desc *src,
                                             .dilation_w = 1};
     c->planes = src->dim[0] * src->dim[1];
     c->max = shape->max;
+    c->divisor = shape->divisor == SW_POOL_BY_PADDED   ? SW_KERNEL_PADDED
+                 : shape->divisor == SW_POOL_BY_INSIDE ? SW_KERNEL_INSIDE
+                                                       : SW_KERNEL_WHOLE;
     c->training = passes.training || passes.backward_data;
     c->ref.base.dst = sw_desc_plain(SW_F32, 4, dst);
     if (c->max && c->training)

@@ -8,6 +8,7 @@ struct window {
     int64_t in[2], out[2], kernel[2], stride[2], pad[2], dilation[2];
     int64_t rows, channels, outputs, groups;
     bool bias, max;
+    enum { PADDED, INSIDE, KERNEL, DIVISORS } divide_by;
 };
 
 /* Index of a pixel of an image of the given channels, or -1 in the padding. */
@@ -183,8 +184,29 @@ static void deconvolution_spreads_pixels(void **state)
 
 /* ---- pooling ---- */
 
-/* Caffe's rules: the first of equal maxima, averages over the window clipped to the padded image.
- */
+static const char *const divisors[] = {"padded", "inside", "kernel"};
+
+static int64_t least(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* What an average over a window from y0, x0 on divides by. */
+static double divisor_of(const struct window *w, int64_t y0, int64_t x0)
+{
+    const int64_t start[] = {y0, x0};
+    double area = 1;
+    for (int a = 0; a < 2; a++) {
+        int64_t from = w->divide_by == INSIDE && start[a] < 0 ? 0 : start[a];
+        int64_t end = w->divide_by == INSIDE   ? w->in[a]
+                      : w->divide_by == PADDED ? w->in[a] + w->pad[a]
+                                               : start[a] + w->kernel[a];
+        area *= (double)(least(start[a] + w->kernel[a], end) - from);
+    }
+    return area;
+}
+
+/* The first of equal maxima, or the sum over the divisor. */
 static void pool_one(const struct window *w, const struct values *v, struct exact *e, int64_t o)
 {
     int64_t ox = o % w->out[1], oy = o / w->out[1] % w->out[0], plane = o / w->out[1] / w->out[0];
@@ -194,7 +216,7 @@ static void pool_one(const struct window *w, const struct values *v, struct exac
         y0 + w->kernel[0] < w->in[0] + w->pad[0] ? y0 + w->kernel[0] : w->in[0] + w->pad[0];
     int64_t x1 =
         x0 + w->kernel[1] < w->in[1] + w->pad[1] ? x0 + w->kernel[1] : w->in[1] + w->pad[1];
-    double dy = (double)v->dst_grad[o], area = (double)((y1 - y0) * (x1 - x0));
+    double dy = (double)v->dst_grad[o], area = divisor_of(w, y0, x0);
     int64_t best = -1;
     for (int64_t y = y0; y < y1; y++)
         for (int64_t x = x0; x < x1; x++) {
@@ -233,11 +255,11 @@ static bool pool_fits(struct window *w, bool ceil)
     return true;
 }
 
-static void pooling_follows_caffe(void **state)
+static void pooling_follows_its_rules(void **state)
 {
     struct rng r = rng_of(6);
     (void)state;
-    for (int i = 0; i < 40; i++) {
+    for (int i = 0; i < 72; i++) {
         struct window w;
         bool ceil = i / 2 % 2 == 0;
         char text[512];
@@ -247,12 +269,13 @@ static void pooling_follows_caffe(void **state)
                 w.in[a] = rng_int(&r, 2, 9);
                 w.kernel[a] = rng_int(&r, 1, 5);
                 w.stride[a] = rng_int(&r, 1, 4);
-                w.pad[a] = i % 3 ? 0 : rng_int(&r, 0, 4);
+                w.pad[a] = i / 4 % 3 ? rng_int(&r, 0, 4) : 0;
             }
         } while (!pool_fits(&w, ceil));
+        w.divide_by = w.max ? PADDED : i / 12 % DIVISORS;
         int n = window_text(text, sizeof text, &w);
-        snprintf(text + n, sizeof text - (size_t)n, "method = %s\nround = %s\n",
-                 w.max ? "max" : "avg", ceil ? "ceil" : "floor");
+        snprintf(text + n, sizeof text - (size_t)n, "method = %s\nround = %s\ndivide_by = %s\n",
+                 w.max ? "max" : "avg", ceil ? "ceil" : "floor", divisors[w.divide_by]);
         struct sw_layer_example ex = example_of(text, &w);
         check("pooling", &ex, pool, &w, i % 4 == 1);
     }
@@ -344,6 +367,7 @@ static void shapes_that_do_not_fit_are_refused(void **state)
     assert_refused("deconvolution", "outputs = 4\nkernel = 7\npad = 6\n",
                    "nothing is left of the height");
     assert_refused("pooling", "kernel = 3\npad_x = 3\n", "must be smaller than the kernel");
+    assert_refused("pooling", "kernel = 3\ndivide_by = inside\n", "a maximum divides by nothing");
     assert_refused("pooling", "stride = 2\n", "kernel is missing");
     assert_refused("pooling", "kernel = 9\nround = floor\n", "9 x 9 does not fit");
     assert_refused("pooling", "global = yes\nkernel = 2\n", "leave out kernel");
@@ -357,7 +381,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(convolution_sums_taps),
         cmocka_unit_test(deconvolution_spreads_pixels),
-        cmocka_unit_test(pooling_follows_caffe),
+        cmocka_unit_test(pooling_follows_its_rules),
         cmocka_unit_test(global_pooling_sees_the_whole_image),
         cmocka_unit_test(lrn_divides_by_neighbouring_channels),
         cmocka_unit_test(shapes_that_do_not_fit_are_refused),
