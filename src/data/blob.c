@@ -1,13 +1,11 @@
 #include "data/blob.h"
 #include "base/os.h"
+#include "data/inflate.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
-#include <zlib.h>
 
-/* Deflate never does better than 1032 : 1 (zlib's own documentation), so a stream of n bytes that
- * is said to hold more is lying, and no memory is taken for it. */
-enum { MAX_RATIO = 1032, GZIP_MIN_BYTES = 18, IN_BYTES = 1 << 16 };
+enum { GZIP_MIN_BYTES = 18 };
 
 int sw_blob_open(struct sw_blob *b, const char *path, struct sw_err *err)
 {
@@ -53,91 +51,9 @@ void sw_blob_close(struct sw_blob *b)
     *b = (struct sw_blob){0};
 }
 
-static void *zlib_alloc(void *user, unsigned items, unsigned size)
+static int start_inflating(const struct sw_blob *b, struct sw_inflater **out, struct sw_err *err)
 {
-    (void)user;
-    return sw_calloc(items, size);
-}
-
-static void zlib_free(void *user, void *p)
-{
-    (void)user;
-    sw_free(p);
-}
-
-struct inflater {
-    const struct sw_blob *blob;
-    z_stream z;
-    uint64_t in_offset; /* next byte of the file */
-    bool ended;         /* the stream's end was met, and its checksum was right */
-    unsigned char in[IN_BYTES];
-};
-
-static int refill(struct inflater *s, struct sw_err *err)
-{
-    uint64_t left = s->blob->file_bytes - s->in_offset;
-    size_t n = left < IN_BYTES ? (size_t)left : IN_BYTES;
-    if (n == 0)
-        return sw_err_set(err, SW_ERR_FORMAT,
-                          "%s: the compressed file is cut short after %llu bytes", s->blob->path,
-                          (unsigned long long)s->blob->file_bytes);
-    int rc = sw_os_pread_all(s->blob->fd, s->in, n, (off_t)s->in_offset, s->blob->path, err);
-    s->in_offset += n;
-    s->z.next_in = s->in;
-    s->z.avail_in = (uInt)n;
-    return rc;
-}
-
-/* Inflates up to `want` bytes; *got is less only when the stream ended. */
-static int inflate_some(struct inflater *s, unsigned char *out, uint64_t want, uint64_t *got,
-                        struct sw_err *err)
-{
-    *got = 0;
-    while (*got < want && !s->ended) {
-        uint64_t room = want - *got;
-        uInt step = room < (1u << 30) ? (uInt)room : 1u << 30;
-        if (s->z.avail_in == 0) {
-            int rc = refill(s, err);
-            if (rc)
-                return rc;
-        }
-        s->z.next_out = out + *got;
-        s->z.avail_out = step;
-        int answer = inflate(&s->z, Z_NO_FLUSH);
-        *got += step - s->z.avail_out;
-        if (answer == Z_STREAM_END)
-            s->ended = true;
-        else if (answer == Z_MEM_ERROR)
-            return sw_err_nomem(err, "the state of zlib", 0);
-        else if (answer != Z_OK && answer != Z_BUF_ERROR)
-            return sw_err_set(
-                err, SW_ERR_FORMAT,
-                "%s: the compressed data are damaged after %llu bytes of content (%s)",
-                s->blob->path, (unsigned long long)s->z.total_out, s->z.msg ? s->z.msg : "zlib");
-    }
-    return SW_OK;
-}
-
-static int inflater_new(const struct sw_blob *b, struct inflater **out, struct sw_err *err)
-{
-    struct inflater *s = sw_calloc(1, sizeof *s);
-    if (!s)
-        return sw_err_nomem(err, "a buffer for compressed data", sizeof *s);
-    s->blob = b;
-    s->z.zalloc = zlib_alloc;
-    s->z.zfree = zlib_free;
-    if (inflateInit2(&s->z, 15 + 16) != Z_OK) {
-        sw_free(s);
-        return sw_err_nomem(err, "the state of zlib", 0);
-    }
-    *out = s;
-    return SW_OK;
-}
-
-static void inflater_free(struct inflater *s)
-{
-    inflateEnd(&s->z);
-    sw_free(s);
+    return sw_inflater_new(b->fd, 0, b->file_bytes, SW_INFLATE_GZIP, b->path, out, err);
 }
 
 int sw_blob_head(struct sw_blob *b, void *out, size_t bytes, struct sw_err *err)
@@ -145,12 +61,12 @@ int sw_blob_head(struct sw_blob *b, void *out, size_t bytes, struct sw_err *err)
     uint64_t got = b->file_bytes < bytes ? b->file_bytes : bytes;
     int rc;
     if (b->gzip) {
-        struct inflater *s = NULL;
-        rc = inflater_new(b, &s, err);
+        struct sw_inflater *s = NULL;
+        rc = start_inflating(b, &s, err);
         if (rc)
             return rc;
-        rc = inflate_some(s, out, bytes, &got, err);
-        inflater_free(s);
+        rc = sw_inflate(s, out, bytes, &got, err);
+        sw_inflater_free(s);
     } else {
         rc = sw_os_pread_all(b->fd, out, (size_t)got, 0, b->path, err);
     }
@@ -200,25 +116,33 @@ static int wrong_size(const struct sw_blob *b, const struct layout *l, uint64_t 
         (unsigned long long)l->header_bytes);
 }
 
+/* The end of the content is the end of the file too. */
+static int insist_on_end(const struct sw_blob *b, const struct sw_inflater *s, struct sw_err *err)
+{
+    const uint64_t behind = sw_inflater_left(s);
+    if (!behind)
+        return SW_OK;
+    return sw_err_set(err, SW_ERR_FORMAT, "%s: %llu bytes follow the end of the compressed data",
+                      b->path, (unsigned long long)behind);
+}
+
 /* Inflates exactly b->bytes, then insists on the end of the stream and of the file. */
 static int inflate_exactly(struct sw_blob *b, const struct layout *l, struct sw_err *err)
 {
-    struct inflater *s = NULL;
+    struct sw_inflater *s = NULL;
     uint64_t got = 0, extra = 0;
     unsigned char spare;
-    int rc = inflater_new(b, &s, err);
+    int rc = start_inflating(b, &s, err);
     if (rc)
         return rc;
-    rc = inflate_some(s, b->memory, b->bytes, &got, err);
-    if (!rc && got == b->bytes && !s->ended)
-        rc = inflate_some(s, &spare, 1, &extra, err);
+    rc = sw_inflate(s, b->memory, b->bytes, &got, err);
+    if (!rc && got == b->bytes && !sw_inflater_ended(s))
+        rc = sw_inflate(s, &spare, 1, &extra, err);
     if (!rc && (got < b->bytes || extra))
         rc = wrong_size(b, l, got, extra > 0, err);
-    uint64_t behind = b->file_bytes - s->in_offset + s->z.avail_in;
-    if (!rc && behind)
-        rc = sw_err_set(err, SW_ERR_FORMAT, "%s: %llu bytes follow the end of the compressed data",
-                        b->path, (unsigned long long)behind);
-    inflater_free(s);
+    if (!rc)
+        rc = insist_on_end(b, s, err);
+    sw_inflater_free(s);
     return rc;
 }
 
@@ -236,7 +160,7 @@ int sw_blob_settle(struct sw_blob *b, uint64_t header_bytes, uint64_t record_byt
         return b->file_bytes == b->bytes
                    ? SW_OK
                    : wrong_size(b, &l, b->file_bytes, b->file_bytes > b->bytes, err);
-    if (b->bytes / MAX_RATIO > b->file_bytes)
+    if (b->bytes / SW_INFLATE_MAX_RATIO > b->file_bytes)
         return sw_err_set(
             err, SW_ERR_FORMAT,
             "%s: promises %llu records of %llu bytes, more than %llu compressed bytes can hold",
@@ -256,6 +180,73 @@ int sw_blob_load(struct sw_blob *b, struct sw_err *err)
     if (!b->memory)
         return sw_err_nomem(err, b->path, (size_t)b->bytes);
     return sw_os_pread_all(b->fd, b->memory, (size_t)b->bytes, 0, b->path, err);
+}
+
+static int too_large(const struct sw_blob *b, uint64_t max_bytes, struct sw_err *err)
+{
+    return sw_err_set(err, SW_ERR_FORMAT,
+                      "%s: holds more than max_bytes = %llu bytes; raise that if the file is right",
+                      b->path, (unsigned long long)max_bytes);
+}
+
+/* Memory for `bytes` and a zero behind them. */
+static int grow(struct sw_blob *b, uint64_t bytes, struct sw_err *err)
+{
+    void *grown = sw_realloc_array(b->memory, (size_t)bytes + 1, 1);
+    if (!grown)
+        return sw_err_nomem(err, b->path, (size_t)bytes + 1);
+    b->memory = grown;
+    return SW_OK;
+}
+
+/* Inflates all that there is. The end of a .gz says its size modulo 2^32: that is where it ends, or
+ * 2^32 bytes later; more than the compressed bytes can hold is not tried. */
+static int inflate_all(struct sw_blob *b, uint64_t max_bytes, struct sw_err *err)
+{
+    struct sw_inflater *s = NULL;
+    uint64_t room = 0, got = 0, step = 0;
+    int rc = sw_blob_claimed(b, &step, err);
+    if (!rc)
+        rc = start_inflating(b, &s, err);
+    while (!rc && !sw_inflater_ended(s)) {
+        if (room + step > max_bytes)
+            rc = too_large(b, max_bytes, err);
+        else if ((room + step) / SW_INFLATE_MAX_RATIO > b->file_bytes)
+            rc = sw_err_set(err, SW_ERR_FORMAT,
+                            room ? "%s: goes on behind the %llu bytes that its end promises"
+                                 : "%s: promises %llu bytes, more than it can hold",
+                            b->path, (unsigned long long)(room ? room : step));
+        if (!rc)
+            rc = grow(b, room + step, err);
+        /* One byte more than is claimed may be asked for: the end of the stream comes with it. */
+        if (!rc)
+            rc = sw_inflate(s, b->memory + b->bytes, room + step + 1 - b->bytes, &got, err);
+        b->bytes += rc ? 0 : got;
+        room += step;
+        step = UINT64_C(1) << 32;
+    }
+    if (!rc)
+        rc = insist_on_end(b, s, err);
+    sw_inflater_free(s);
+    return rc;
+}
+
+int sw_blob_take(struct sw_blob *b, uint64_t max_bytes, struct sw_err *err)
+{
+    int rc = SW_OK;
+    if (b->gzip) {
+        rc = inflate_all(b, max_bytes, err);
+    } else {
+        if (b->file_bytes > max_bytes)
+            return too_large(b, max_bytes, err);
+        b->bytes = b->file_bytes;
+        rc = grow(b, b->bytes, err);
+        if (!rc)
+            rc = sw_os_pread_all(b->fd, b->memory, (size_t)b->bytes, 0, b->path, err);
+    }
+    if (!rc)
+        b->memory[b->bytes] = '\0';
+    return rc;
 }
 
 int sw_blob_map(struct sw_blob *b, struct sw_err *err)

@@ -2,7 +2,7 @@
  * on disk and is read where it is wanted; a .gz is inflated into memory once. Nothing that the file
  * says about its size is believed: the reader of a format tells how many bytes there must be, that
  * is compared with the file before memory is taken, and the inflated stream must end exactly there.
- * The only file that includes zlib.
+ * Text, whose size nothing tells, is taken whole up to a limit.
  *
  * Thread rule: open, head and settle by one thread; afterwards view from any thread. */
 #ifndef SW_DATA_BLOB_H
@@ -41,6 +41,11 @@ int sw_blob_settle(struct sw_blob *b, uint64_t header_bytes, uint64_t record_byt
                    uint64_t records, struct sw_err *err) SW_MUST_CHECK;
 /* After settle: brings the whole content into memory. Errors: SW_ERR_IO, SW_ERR_NOMEM. */
 int sw_blob_load(struct sw_blob *b, struct sw_err *err) SW_MUST_CHECK;
+
+/* Instead of settle, where nothing says how long the content must be: brings all of it into memory,
+ * with a zero byte behind it. Errors: SW_ERR_FORMAT when it is longer than max_bytes (which users
+ * know as a key) or damaged, SW_ERR_IO, SW_ERR_NOMEM. */
+int sw_blob_take(struct sw_blob *b, uint64_t max_bytes, struct sw_err *err) SW_MUST_CHECK;
 
 /* After settle: makes the whole content memory, without reading it where it is plain: a plain file
  * is mapped. Whoever cuts a mapped file short ends the process (SIGBUS).
