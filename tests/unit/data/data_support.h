@@ -109,7 +109,7 @@ static inline const char *support_shared(const char *name, char path[512])
 struct support_conf {
     const struct sw_format *format;
     _Alignas(16) unsigned char bytes[256];
-    const char *names[2][4];
+    const char *names[4][4];
 };
 
 static inline const struct sw_opt *support_row(const struct sw_format *f, const char *key)
@@ -137,7 +137,20 @@ static inline void support_int(struct support_conf *c, const char *key, int64_t 
     memcpy(c->bytes + o->offset, &value, sizeof value);
 }
 
-/* slot 0 or 1 of c->names holds the list; b may be NULL. */
+/* Any key whose member is that long. */
+static inline void support_set(struct support_conf *c, const char *key, const void *value,
+                               size_t bytes)
+{
+    memcpy(c->bytes + support_row(c->format, key)->offset, value, bytes);
+}
+
+static inline void support_text(struct support_conf *c, const char *key, const char *value)
+{
+    assert_int_equal(support_row(c->format, key)->type, SW_OPT_STRING);
+    support_set(c, key, &value, sizeof value);
+}
+
+/* slot 0 to 3 of c->names holds the list; b may be NULL. */
 static inline void support_strings(struct support_conf *c, const char *key, int slot, const char *a,
                                    const char *b)
 {

@@ -1,0 +1,495 @@
+/* Tables of numbers as text (RFC 4180, CSV, and its relatives with other separators): a row is a
+ * record. One column may be its `label`, whole numbers or words; some may be its `target`, what a
+ * regression is to find; all others in their order are its `image`, in any shape, so that the
+ * transforms of pictures (mean, std, scale; crop, mirror for pictures in rows) hold for them.
+ * All is read and checked once, at opening, and kept as 32-bit floats. */
+#include "base/os.h"
+#include "base/str.h"
+#include "data/blob.h"
+#include "data/delimited.h"
+#include "data/files.h"
+#include "data/format.h"
+#include "data/lexicon.h"
+#include "data/shape.h"
+#include <float.h>
+#include <math.h>
+#include <string.h>
+
+enum { FIRST_ROWS = 1024, MAX_LABELS = 1 << 16, IMAGE = 0, LABEL, TARGET, FIELDS };
+
+struct csv_conf {
+    struct sw_strings paths;
+    int separator; /* index into separators */
+    bool header;
+    int64_t skip_lines;
+    const char *label;
+    struct sw_strings target, ignore, classes;
+    const char *shape;
+    int64_t max_bytes;
+};
+
+enum role { ROLE_FEATURE, ROLE_TARGET, ROLE_LABEL, ROLE_NONE };
+
+struct column {
+    char *name; /* owned; NULL without a header */
+    enum role role;
+    int place; /* in the row of the table, for features and targets */
+};
+
+struct csv_state {
+    struct column *column; /* owned */
+    int columns, features, targets;
+    bool has_label, classes_given;
+    float *table;            /* owned; [count, features + targets] */
+    int32_t *label;          /* owned; number of the word, then the class */
+    int64_t capacity;        /* rows */
+    struct sw_lexicon words; /* of labels */
+    int kind[FIELDS];        /* which of IMAGE, LABEL, TARGET a field is */
+};
+
+static const char *const separators[] = {"comma", "semicolon", "tab", "bar", "blanks", NULL};
+static const char separator_chars[] = {',', ';', '\t', '|', SW_SEPARATOR_BLANKS};
+
+/* ---- columns ---- */
+
+static int unknown_column(const struct csv_state *s, const char *key, const char *text,
+                          struct sw_err *err)
+{
+    if (!s->column[0].name)
+        return sw_err_set(err, SW_ERR_INVALID,
+                          "%s = %s: expected the number of a column, 1 to %d, first or last (there "
+                          "are no names without header = yes)",
+                          key, text, s->columns);
+    const char *near = NULL;
+    for (int i = 0; !near && i < s->columns; i++) {
+        const char *const name = s->column[i].name;
+        near = sw_str_nearest(text, &name, 1);
+    }
+    return sw_err_set(err, SW_ERR_INVALID, "%s = %s: no column has that name%s%s%s", key, text,
+                      near ? "; did you mean " : "", near ? near : "", near ? "?" : "");
+}
+
+/* A column by name, by number from 1, or as first or last. */
+static int find_column(const struct csv_state *s, const char *key, const char *text, int *out,
+                       struct sw_err *err)
+{
+    int64_t number = 0;
+    for (int i = 0; i < s->columns && s->column[i].name; i++) {
+        if (!strcmp(s->column[i].name, text)) {
+            *out = i;
+            return SW_OK;
+        }
+    }
+    if (!strcmp(text, "first"))
+        number = 1;
+    else if (!strcmp(text, "last"))
+        number = s->columns;
+    else if (!sw_parse_int(text, &number))
+        return unknown_column(s, key, text, err);
+    if (number < 1 || number > s->columns)
+        return sw_err_set(err, SW_ERR_INVALID, "%s = %s: there are %d columns", key, text,
+                          s->columns);
+    *out = (int)number - 1;
+    return SW_OK;
+}
+
+static int give_role(struct csv_state *s, const char *key, const char *text, enum role role,
+                     struct sw_err *err)
+{
+    int i = 0;
+    int rc = find_column(s, key, text, &i, err);
+    if (rc)
+        return rc;
+    if (s->column[i].role != ROLE_FEATURE)
+        return sw_err_set(err, SW_ERR_INVALID, "%s = %s: column %d has another use already", key,
+                          text, i + 1);
+    s->column[i].role = role;
+    return SW_OK;
+}
+
+/* Where a column was asked for stays where it is among its kind: features in the order of the file,
+ * targets in the order of the key. */
+static int place_columns(struct csv_state *s, const struct csv_conf *conf, struct sw_err *err)
+{
+    for (int i = 0; i < s->columns; i++) {
+        if (s->column[i].role == ROLE_FEATURE)
+            s->column[i].place = s->features++;
+    }
+    if (s->features == 0)
+        return sw_err_set(err, SW_ERR_INVALID,
+                          "no column is left for the image: %d of %d have "
+                          "another use",
+                          s->columns, s->columns);
+    for (int t = 0; t < conf->target.count; t++) {
+        int i = 0;
+        int rc = find_column(s, "target", conf->target.items[t], &i, err);
+        if (rc)
+            return rc;
+        s->column[i].place = s->features + s->targets++;
+    }
+    return SW_OK;
+}
+
+static int choose_columns(struct csv_state *s, const struct csv_conf *conf, struct sw_err *err)
+{
+    /* A table of targets has no label unless one is asked for. */
+    const char *label = conf->label ? conf->label : conf->target.count ? "none" : "last";
+    int rc = SW_OK;
+    for (int i = 0; !rc && i < conf->ignore.count; i++)
+        rc = give_role(s, "ignore", conf->ignore.items[i], ROLE_NONE, err);
+    for (int i = 0; !rc && i < conf->target.count; i++)
+        rc = give_role(s, "target", conf->target.items[i], ROLE_TARGET, err);
+    s->has_label = strcmp(label, "none") != 0;
+    if (!rc && s->has_label)
+        rc = give_role(s, "label", label, ROLE_LABEL, err);
+    return rc ? rc : place_columns(s, conf, err);
+}
+
+/* From the first row of the first file: how many columns there are, and their names. */
+static int make_columns(struct csv_state *s, const struct csv_conf *conf,
+                        const struct sw_delimited *row, struct sw_err *err)
+{
+    s->column = sw_calloc((size_t)row->count, sizeof *s->column);
+    if (!s->column)
+        return sw_err_nomem(err, "the columns of a table", (size_t)row->count * sizeof *s->column);
+    s->columns = row->count;
+    for (int i = 0; conf->header && i < row->count; i++) {
+        s->column[i].name = sw_strdup(row->field[i]);
+        if (!s->column[i].name)
+            return sw_err_nomem(err, "the name of a column", strlen(row->field[i]) + 1);
+    }
+    return choose_columns(s, conf, err);
+}
+
+static int check_names(const struct csv_state *s, const struct sw_delimited *row,
+                       struct sw_err *err)
+{
+    for (int i = 0; i < s->columns && i < row->count; i++) {
+        if (strcmp(s->column[i].name, row->field[i]) != 0)
+            return sw_err_set(err, SW_ERR_FORMAT,
+                              "%s: line %lld: column %d is called %.60s, expected %.60s as in the "
+                              "first file",
+                              row->what, (long long)row->line, i + 1, row->field[i],
+                              s->column[i].name);
+    }
+    return SW_OK;
+}
+
+/* ---- rows ---- */
+
+static int grow_rows(struct sw_records *r, struct sw_err *err)
+{
+    struct csv_state *s = r->state;
+    if (r->count < s->capacity)
+        return SW_OK;
+    const int64_t capacity = s->capacity ? 2 * s->capacity : FIRST_ROWS;
+    const size_t width = (size_t)(s->features + s->targets) * sizeof(float);
+    float *table = sw_realloc_array(s->table, (size_t)capacity, width);
+    if (table)
+        s->table = table;
+    int32_t *label = table ? sw_realloc_array(s->label, (size_t)capacity, sizeof *label) : NULL;
+    if (!label)
+        return sw_err_nomem(err, "a table of numbers", (size_t)capacity * width);
+    s->label = label;
+    s->capacity = capacity;
+    return SW_OK;
+}
+
+static char *trim(char *text)
+{
+    size_t n = strlen(text);
+    while (n && (text[n - 1] == ' ' || text[n - 1] == '\t'))
+        text[--n] = '\0';
+    return text + strspn(text, " \t");
+}
+
+static int bad_value(const struct sw_records *r, const struct sw_delimited *row, int column,
+                     const char *text, const char *expected, struct sw_err *err)
+{
+    return sw_err_set(err, SW_ERR_FORMAT, "%s: line %lld, record %lld, column %d: '%.60s', %s",
+                      row->what, (long long)row->line, (long long)r->count, column + 1, text,
+                      expected);
+}
+
+static int take_label(struct sw_records *r, const struct sw_delimited *row, int column,
+                      const char *text, struct sw_err *err)
+{
+    struct csv_state *s = r->state;
+    if (!*text)
+        return bad_value(r, row, column, text, "expected a label", err);
+    const int32_t known = sw_lexicon_find(&s->words, text, strlen(text));
+    if (known < 0 && s->classes_given)
+        return bad_value(r, row, column, text, "expected one of the key classes", err);
+    if (known < 0 && s->words.count == MAX_LABELS)
+        return bad_value(r, row, column, text,
+                         "one label more than the 65536 that there may be; numbers to be found "
+                         "belong to the key target",
+                         err);
+    return sw_lexicon_add(&s->words, text, strlen(text), 1, &s->label[r->count], err);
+}
+
+static int take_row(struct sw_records *r, const struct sw_delimited *row, struct sw_err *err)
+{
+    struct csv_state *s = r->state;
+    if (row->count != s->columns)
+        return sw_err_set(err, SW_ERR_FORMAT,
+                          "%s: line %lld, record %lld: %d columns, expected %d as in the first row",
+                          row->what, (long long)row->line, (long long)r->count, row->count,
+                          s->columns);
+    int rc = grow_rows(r, err);
+    float *to = rc ? NULL : s->table + r->count * (s->features + s->targets);
+    for (int i = 0; !rc && i < s->columns; i++) {
+        const struct column *c = &s->column[i];
+        const char *text = trim(row->field[i]);
+        double value = 0;
+        if (c->role == ROLE_NONE)
+            continue;
+        if (c->role == ROLE_LABEL)
+            rc = take_label(r, row, i, text, err);
+        else if (!sw_parse_real(text, &value) || fabs(value) > FLT_MAX)
+            rc = bad_value(r, row, i, text,
+                           "expected a number in the range of 32-bit floats (lines before the "
+                           "first record are named by skip_lines and header)",
+                           err);
+        else
+            to[c->place] = (float)value;
+    }
+    r->count += rc == SW_OK;
+    return rc;
+}
+
+static int read_rows(struct sw_records *r, const struct csv_conf *conf, struct sw_delimited *row,
+                     struct sw_err *err)
+{
+    struct csv_state *s = r->state;
+    int rc = sw_delimited_skip(row, conf->skip_lines, err);
+    if (!rc)
+        rc = sw_delimited_next(row, err);
+    if (!rc && row->count && s->columns == 0)
+        rc = make_columns(s, conf, row, err);
+    else if (!rc && row->count && conf->header)
+        rc = check_names(s, row, err);
+    if (!rc && row->count && conf->header)
+        rc = sw_delimited_next(row, err);
+    if (!rc && row->count == 0)
+        rc =
+            sw_err_set(err, SW_ERR_FORMAT, "%s: has no record; expected a row for each", row->what);
+    while (!rc && row->count) {
+        rc = take_row(r, row, err);
+        if (!rc)
+            rc = sw_delimited_next(row, err);
+    }
+    return rc;
+}
+
+static int read_file(struct sw_records *r, const struct csv_conf *conf, const char *path,
+                     struct sw_err *err)
+{
+    struct sw_blob blob;
+    struct sw_delimited row = {0};
+    int rc = sw_blob_open(&blob, path, err);
+    if (rc)
+        return rc;
+    rc = sw_blob_take(&blob, (uint64_t)conf->max_bytes, err);
+    if (!rc) {
+        sw_delimited_init(&row, blob.path, (char *)blob.memory, (size_t)blob.bytes,
+                          separator_chars[conf->separator]);
+        rc = read_rows(r, conf, &row, err);
+    }
+    sw_delimited_fini(&row);
+    sw_blob_close(&blob);
+    return rc;
+}
+
+/* ---- labels to classes ---- */
+
+/* The first words are the classes that the key lists, in its order. */
+static int list_classes(struct csv_state *s, const struct sw_strings *names, struct sw_err *err)
+{
+    s->classes_given = names->count > 0;
+    for (int i = 0; i < names->count; i++) {
+        int32_t id = -1;
+        int rc = sw_lexicon_add(&s->words, names->items[i], strlen(names->items[i]), 0, &id, err);
+        if (rc)
+            return rc;
+        if (id < i)
+            return sw_err_set(err, SW_ERR_INVALID, "classes: %s is listed twice", names->items[i]);
+    }
+    return SW_OK;
+}
+
+/* Labels that all are whole numbers from 0 on are the classes themselves. */
+static bool number_classes(const struct csv_state *s, int32_t *class, int64_t *classes)
+{
+    *classes = 0;
+    for (int32_t i = 0; i < s->words.count; i++) {
+        int64_t value = 0;
+        if (!sw_parse_int(sw_lexicon_word(&s->words, i, NULL), &value) || value < 0 ||
+            value >= MAX_LABELS)
+            return false;
+        class[i] = (int32_t)value;
+        *classes = value >= *classes ? value + 1 : *classes;
+    }
+    return true;
+}
+
+static int make_classes(struct sw_records *r, struct sw_err *err)
+{
+    struct csv_state *s = r->state;
+    const size_t words = (size_t)s->words.count;
+    r->classes = s->words.count;
+    if (s->classes_given)
+        return SW_OK;
+    int32_t *class = sw_calloc(2 * words, sizeof *class), *order = class + words;
+    if (!class)
+        return sw_err_nomem(err, "the classes of a table", 2 * words * sizeof *class);
+    if (!number_classes(s, class, &r->classes)) {
+        r->classes = s->words.count;
+        sw_lexicon_rank(&s->words, SW_LEXICON_BY_BYTES, order);
+        for (int32_t k = 0; k < s->words.count; k++)
+            class[order[k]] = k;
+    }
+    for (int64_t i = 0; i < r->count; i++)
+        s->label[i] = class[s->label[i]];
+    sw_free(class);
+    return SW_OK;
+}
+
+/* ---- the format ---- */
+
+static int make_fields(struct sw_records *r, const struct csv_conf *conf, struct sw_err *err)
+{
+    struct csv_state *s = r->state;
+    struct sw_field image = {.name = "image", .dtype = SW_F32, .ndim = 3};
+    int rc = sw_shape_read(conf->shape, s->features, image.dim, err);
+    if (rc)
+        return rc;
+    r->field[r->field_count++] = image;
+    if (s->has_label) {
+        s->kind[r->field_count] = LABEL;
+        r->field[r->field_count++] = (struct sw_field){.name = "label", .dtype = SW_I32};
+        rc = make_classes(r, err);
+    }
+    if (s->targets) {
+        s->kind[r->field_count] = TARGET;
+        r->field[r->field_count++] = (struct sw_field){"target", SW_F32, 1, {s->targets}};
+    }
+    return rc;
+}
+
+static int csv_open(struct sw_records *r, const struct sw_format_args *args, struct sw_err *err)
+{
+    const struct csv_conf *conf = args->conf;
+    struct sw_files files = {0};
+    int rc = sw_files_expand(&files, &conf->paths, "paths", err);
+    if (!rc)
+        rc = list_classes(r->state, &conf->classes, err);
+    for (int i = 0; !rc && i < files.count; i++)
+        rc = read_file(r, conf, files.path[i], err);
+    if (!rc)
+        rc = make_fields(r, conf, err);
+    if (!rc) {
+        r->files = files.count;
+        r->where = sw_files_text(&files);
+        if (!r->where)
+            rc = sw_err_nomem(err, "the name of a data file", 0);
+    }
+    sw_files_fini(&files);
+    return rc;
+}
+
+static void csv_close(struct sw_records *r)
+{
+    struct csv_state *s = r->state;
+    for (int i = 0; i < s->columns; i++)
+        sw_free(s->column[i].name);
+    sw_free(s->column);
+    sw_free(s->table);
+    sw_free(s->label);
+    sw_lexicon_fini(&s->words);
+}
+
+static int csv_fetch(const struct sw_records *r, int64_t record, int f, void *scratch,
+                     const void **out, struct sw_err *err)
+{
+    const struct csv_state *s = r->state;
+    const float *row = s->table + record * (s->features + s->targets);
+    (void)scratch;
+    (void)err;
+    if (s->kind[f] == LABEL)
+        *out = &s->label[record];
+    else
+        *out = s->kind[f] == TARGET ? row + s->features : row;
+    return SW_OK;
+}
+
+#define AT(member) offsetof(struct csv_conf, member)
+
+static const struct sw_opt csv_opts[] = {
+    {.key = "paths",
+     .help = "tables, plain or .gz: a list, each may be a pattern with * and ?",
+     .offset = AT(paths),
+     .type = SW_OPT_STRINGS,
+     .required = true},
+    {.key = "separator",
+     .help = "what stands between columns; blanks: any number of blanks and tabs",
+     .offset = AT(separator),
+     .type = SW_OPT_ENUM,
+     .def = "comma",
+     .choices = separators},
+    {.key = "skip_lines",
+     .help = "lines at the top of each file that are no part of the table",
+     .offset = AT(skip_lines),
+     .type = SW_OPT_INT,
+     .def = "0",
+     .min = 0,
+     .max = 1e6},
+    {.key = "header",
+     .help = "the first row (after skip_lines) has the columns' names",
+     .offset = AT(header),
+     .type = SW_OPT_BOOL,
+     .def = "no"},
+    {.key = "label",
+     .help = "column of the label: a name, a number from 1, first, last or none; unset: last, or "
+             "none with target",
+     .offset = AT(label),
+     .type = SW_OPT_STRING},
+    {.key = "classes",
+     .help =
+         "labels in the order of their classes; unset: whole numbers are the classes, words are "
+         "sorted",
+     .offset = AT(classes),
+     .type = SW_OPT_STRINGS},
+    {.key = "target",
+     .help = "columns of numbers to be found: field target, f32",
+     .offset = AT(target),
+     .type = SW_OPT_STRINGS},
+    {.key = "ignore",
+     .help = "columns that are not read",
+     .offset = AT(ignore),
+     .type = SW_OPT_STRINGS},
+    {.key = "shape",
+     .help = "of the image, channels x height x width, such as 1x8x8; unset: a channel for each "
+             "column up to 64 columns, else one row",
+     .offset = AT(shape),
+     .type = SW_OPT_STRING},
+    {.key = "max_bytes",
+     .help = "most bytes of a file, inflated",
+     .offset = AT(max_bytes),
+     .type = SW_OPT_BYTES,
+     .def = "4GB",
+     .min = 1,
+     .max = 1e15},
+    {0},
+};
+
+const struct sw_format sw_format_csv = {
+    .base = {.name = "csv",
+             .help = "tables of numbers as text, plain or .gz; a row is a record",
+             .opts = csv_opts,
+             .conf_bytes = sizeof(struct csv_conf)},
+    .state_bytes = sizeof(struct csv_state),
+    .open = csv_open,
+    .close = csv_close,
+    .fetch = csv_fetch,
+};

@@ -1,0 +1,126 @@
+/* Data formats with hostile files: the files "0", "1", ... live in memory, behind the table of the
+ * operating system; opening and reading must end in SW_OK or an error, never in a crash, and what
+ * is opened must be what it says. */
+#ifndef TESTS_FUZZ_FORMAT_SUPPORT_H
+#define TESTS_FUZZ_FORMAT_SUPPORT_H
+
+#include "base/os.h"
+#include "data/format.h"
+#include <errno.h>
+#include <math.h>
+#include <stdint.h>
+#include <string.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
+
+enum { FIRST_FD = 1000, MAX_FILES = 4, MAX_FETCHES = 64 };
+
+static struct {
+    const uint8_t *data;
+    size_t bytes;
+} fuzz_file[MAX_FILES];
+
+static int memory_stat(const char *path, struct stat *st)
+{
+    memset(st, 0, sizeof *st);
+    if (path[0] < '0' || path[0] >= '0' + MAX_FILES || path[1]) {
+        errno = ENOENT;
+        return -1;
+    }
+    st->st_mode = S_IFREG;
+    st->st_size = (off_t)fuzz_file[path[0] - '0'].bytes;
+    return 0;
+}
+
+static int memory_open(const char *path, int flags, mode_t mode)
+{
+    (void)flags;
+    (void)mode;
+    return FIRST_FD + path[0] - '0';
+}
+
+static int memory_close(int fd)
+{
+    (void)fd;
+    return 0;
+}
+
+static ssize_t memory_pread(int fd, void *buf, size_t bytes, off_t offset)
+{
+    const size_t size = fuzz_file[fd - FIRST_FD].bytes;
+    size_t n = (size_t)offset < size ? size - (size_t)offset : 0;
+    n = n < bytes ? n : bytes;
+    if (n)
+        memcpy(buf, fuzz_file[fd - FIRST_FD].data + offset, n);
+    return (ssize_t)n;
+}
+
+/* Sets a key of the format's own struct. */
+static inline void fuzz_set(const struct sw_format *f, unsigned char *conf, const char *key,
+                            const void *value, size_t bytes)
+{
+    for (const struct sw_opt *o = f->base.opts; o->key; o++) {
+        if (!strcmp(o->key, key)) {
+            memcpy(conf + o->offset, value, bytes);
+            return;
+        }
+    }
+    __builtin_trap();
+}
+
+static inline void check_field(const struct sw_records *r, int f, const void *value)
+{
+    const struct sw_field *field = &r->field[f];
+    for (int64_t k = 0; k < sw_field_count(field); k++) {
+        if (field->dtype == SW_F32 && !isfinite(((const float *)value)[k]))
+            __builtin_trap();
+        if (field->dtype == SW_I32 && !strcmp(field->name, "label") && field->ndim == 0 &&
+            (((const int32_t *)value)[k] < 0 || ((const int32_t *)value)[k] >= r->classes))
+            __builtin_trap();
+    }
+}
+
+/* The last records first: they are where a wrong size shows. A record that was damaged inside may
+ * be refused here only. */
+static inline void fuzz_read_all(const struct sw_records *r)
+{
+    size_t size = 4;
+    for (int f = 0; f < r->field_count; f++)
+        size = sw_field_bytes(&r->field[f]) > size ? sw_field_bytes(&r->field[f]) : size;
+    unsigned char *scratch = sw_os()->alloc(size);
+    for (int64_t i = 0; scratch && i < r->count && i < MAX_FETCHES; i++) {
+        for (int f = 0; f < r->field_count; f++) {
+            const void *out = NULL;
+            struct sw_err err = {0};
+            if (r->format->fetch(r, r->count - 1 - i, f, scratch, &out, &err) == SW_OK)
+                check_field(r, f, out);
+            else if (!err.text[0])
+                __builtin_trap();
+        }
+    }
+    sw_free(scratch);
+}
+
+static inline void fuzz_open(const struct sw_format *format, const unsigned char *conf)
+{
+    const struct sw_format_args args = {.conf = conf, .split = "train"};
+    struct sw_os os = sw_os_posix;
+    struct sw_records r;
+    struct sw_err err = {0};
+    os.stat = memory_stat;
+    os.open = memory_open;
+    os.close = memory_close;
+    os.pread = memory_pread;
+    sw_os_set(&os);
+    if (sw_records_open(&r, format, &args, &err) == SW_OK) {
+        if (r.count < 1 || r.field_count < 1 || !r.where)
+            __builtin_trap();
+        fuzz_read_all(&r);
+        sw_records_close(&r);
+    } else if (!err.text[0]) {
+        __builtin_trap();
+    }
+    sw_os_set(NULL);
+}
+
+#endif
