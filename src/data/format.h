@@ -24,7 +24,7 @@ enum { SW_MAX_FIELDS = 8, SW_MAX_FIELD_DIMS = 4 };
 
 /* One field of a record: `image` is u8 or f32 [C, H, W] in raw units, `label` one i32 class. */
 struct sw_field {
-    const char *name; /* static */
+    const char *name; /* static, or memory of the records */
     enum sw_dtype dtype;
     int ndim; /* without the batch; 0 is one number */
     int64_t dim[SW_MAX_FIELD_DIMS];

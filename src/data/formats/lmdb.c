@@ -1,0 +1,315 @@
+/* LMDBs of Caffe's Datum messages (data/datum.h), in the order of their keys: what convert_imageset
+ * and its relatives write. Everything is found at opening, by one walk over the keys that reads the
+ * head and tail of every message: where it lies, its sides and its label. The database is mapped
+ * and pictures are handed out where they lie.
+ *
+ * It is opened without its lock, so that nothing is written beside the data; it must not be written
+ * by others meanwhile. That the file is as long as its last page demands is checked; its pages are
+ * in the hands of liblmdb, which trusts them: an LMDB from a stranger is best imported first where
+ * it may crash. The only file that includes lmdb.h. */
+#include "base/os.h"
+#include "data/datum.h"
+#include "data/files.h"
+#include "data/format.h"
+#include <errno.h>
+#include <lmdb.h>
+#include <string.h>
+
+struct lmdb_conf {
+    struct sw_strings paths;
+};
+
+struct lmdb_file {
+    char *path; /* owned */
+    MDB_env *env;
+    MDB_txn *txn; /* its view of the data lasts as long as the records are open */
+    int64_t first, count;
+};
+
+struct entry {
+    const void *message; /* in the map */
+    size_t bytes;
+    int32_t label;
+};
+
+struct lmdb_state {
+    struct lmdb_file *file; /* owned */
+    int count;
+    struct entry *entry; /* owned; of all files */
+    size_t room;
+    struct sw_datum like; /* the first one: kind and sides */
+    bool varies;          /* the sides do */
+};
+
+static int library_error(const struct lmdb_file *f, int code, struct sw_err *err)
+{
+    if (code == ENOMEM)
+        return sw_err_nomem(err, f->path, 0);
+    if (code > 0)
+        return sw_err_errno(err, code, "%s", f->path);
+    return sw_err_set(err, SW_ERR_FORMAT, "%s: not an LMDB, or a damaged one: %s", f->path,
+                      mdb_strerror(code));
+}
+
+/* ---- opening ---- */
+
+/* A page beyond the end of the file would end the process when it is touched. */
+static int check_length(const struct lmdb_file *f, struct sw_err *err)
+{
+    MDB_envinfo info;
+    MDB_stat stat;
+    struct stat st;
+    mdb_filehandle_t fd;
+    int code = mdb_env_info(f->env, &info);
+    if (!code)
+        code = mdb_env_stat(f->env, &stat);
+    if (!code)
+        code = mdb_env_get_fd(f->env, &fd);
+    if (!code && sw_os()->fstat(fd, &st))
+        code = errno;
+    if (code)
+        return library_error(f, code, err);
+    const uint64_t pages = (uint64_t)info.me_last_pgno + 1;
+    if (pages > (uint64_t)st.st_size / stat.ms_psize)
+        return sw_err_set(err, SW_ERR_FORMAT,
+                          "%s: its data are cut short: %lld bytes, expected %llu pages of %u",
+                          f->path, (long long)st.st_size, (unsigned long long)pages, stat.ms_psize);
+    return SW_OK;
+}
+
+/* Sets f->path to the data file; liblmdb would wait at a pipe, and makes nothing good of no bytes.
+ */
+static int find_file(struct lmdb_file *f, const char *path, struct sw_err *err)
+{
+    struct stat st;
+    if (sw_os()->stat(path, &st))
+        return sw_err_errno(err, errno, "%s", path);
+    const bool folder = S_ISDIR(st.st_mode);
+    f->path = folder ? sw_format("%s/data.mdb", path) : sw_strdup(path);
+    if (!f->path)
+        return sw_err_nomem(err, "the name of a data file", strlen(path) + 10);
+    if (folder && sw_os()->stat(f->path, &st))
+        return sw_err_errno(err, errno, "%s", f->path);
+    if (!S_ISREG(st.st_mode) || st.st_size == 0)
+        return sw_err_set(err, SW_ERR_FORMAT, "%s: not an LMDB: %s", f->path,
+                          S_ISREG(st.st_mode) ? "it is empty" : "it is not a regular file");
+    return SW_OK;
+}
+
+static int open_env(struct lmdb_file *f, const char *path, struct sw_err *err)
+{
+    int rc = find_file(f, path, err);
+    if (rc)
+        return rc;
+    int code = mdb_env_create(&f->env);
+    if (!code)
+        code = mdb_env_open(f->env, f->path, MDB_RDONLY | MDB_NOSUBDIR | MDB_NOLOCK | MDB_NOTLS, 0);
+    if (code)
+        return library_error(f, code, err);
+    rc = check_length(f, err);
+    if (rc)
+        return rc;
+    code = mdb_txn_begin(f->env, NULL, MDB_RDONLY, &f->txn);
+    return code ? library_error(f, code, err) : SW_OK;
+}
+
+static int add_entry(struct sw_records *r, struct lmdb_file *f, const MDB_val *value,
+                     struct sw_err *err)
+{
+    struct lmdb_state *s = r->state;
+    struct sw_datum d;
+    if ((size_t)r->count == s->room) {
+        const size_t room = s->room ? 2 * s->room : 4096;
+        struct entry *grown = sw_realloc_array(s->entry, room, sizeof *grown);
+        if (!grown)
+            return sw_err_nomem(err, "the list of records of an LMDB", room * sizeof *grown);
+        s->entry = grown;
+        s->room = room;
+    }
+    int rc = sw_datum_parse(value->mv_data, value->mv_size, &d, err);
+    if (rc)
+        return sw_err_prefix(err, rc, "%s: record %lld", f->path, (long long)f->count);
+    if (r->count == 0)
+        s->like = d;
+    if (d.kind != s->like.kind || d.has_label != s->like.has_label)
+        return sw_err_set(err, SW_ERR_FORMAT,
+                          "%s: record %lld is of another kind than the first one: pixels, floats, "
+                          "encoded, with or without a label",
+                          f->path, (long long)f->count);
+    if (d.has_label && d.label < 0)
+        return sw_err_set(err, SW_ERR_FORMAT, "%s: record %lld: label %d, expected 0 or more",
+                          f->path, (long long)f->count, d.label);
+    s->varies |= d.kind == SW_DATUM_ENCODED || d.channels != s->like.channels ||
+                 d.height != s->like.height || d.width != s->like.width;
+    if (d.label >= r->classes)
+        r->classes = d.has_label ? (int64_t)d.label + 1 : 0;
+    s->entry[r->count++] = (struct entry){value->mv_data, value->mv_size, d.label};
+    f->count++;
+    return SW_OK;
+}
+
+static int walk_keys(struct sw_records *r, struct lmdb_file *f, struct sw_err *err)
+{
+    MDB_cursor *cursor = NULL;
+    MDB_dbi dbi;
+    MDB_val key, value;
+    int rc = SW_OK;
+    int code = mdb_dbi_open(f->txn, NULL, 0, &dbi);
+    if (!code)
+        code = mdb_cursor_open(f->txn, dbi, &cursor);
+    if (!code)
+        code = mdb_cursor_get(cursor, &key, &value, MDB_FIRST);
+    for (; !code && !rc; code = rc ? 0 : mdb_cursor_get(cursor, &key, &value, MDB_NEXT))
+        rc = add_entry(r, f, &value, err);
+    if (cursor)
+        mdb_cursor_close(cursor);
+    if (!rc && code != MDB_NOTFOUND)
+        rc = library_error(f, code, err);
+    if (!rc && f->count == 0)
+        rc = sw_err_set(err, SW_ERR_FORMAT, "%s: has no record", f->path);
+    return rc;
+}
+
+static int set_fields(struct sw_records *r, const struct sw_format_args *args, struct sw_err *err)
+{
+    const struct lmdb_state *s = r->state;
+    const struct sw_datum *d = &s->like;
+    const bool f32 = d->kind == SW_DATUM_F32;
+    if (f32 && s->varies)
+        return sw_err_set(err, SW_ERR_UNSUPPORTED,
+                          "%s: the sides of its pictures of floats differ, and floats are not "
+                          "resized",
+                          s->file[0].path);
+    r->field[0] =
+        (struct sw_field){"image", f32 ? SW_F32 : SW_U8, 3, {d->channels, d->height, d->width}};
+    if (s->varies) {
+        r->has_pictures = true;
+        r->field[0].dim[0] = args->channels ? args->channels : d->channels ? d->channels : 3;
+        r->field[0].dim[1] = r->field[0].dim[2] = 0;
+    }
+    r->field_count = 1;
+    if (d->has_label)
+        r->field[r->field_count++] = (struct sw_field){.name = "label", .dtype = SW_I32};
+    return SW_OK;
+}
+
+static int open_all(struct sw_records *r, const struct sw_files *files, struct sw_err *err)
+{
+    struct lmdb_state *s = r->state;
+    int rc = SW_OK;
+    s->file = sw_calloc((size_t)files->count, sizeof *s->file);
+    if (!s->file)
+        return sw_err_nomem(err, "the list of LMDBs", (size_t)files->count * sizeof *s->file);
+    for (int i = 0; !rc && i < files->count; i++) {
+        struct lmdb_file *f = &s->file[s->count++];
+        f->first = r->count;
+        rc = open_env(f, files->path[i], err);
+        if (!rc)
+            rc = walk_keys(r, f, err);
+    }
+    return rc;
+}
+
+static int lmdb_open(struct sw_records *r, const struct sw_format_args *args, struct sw_err *err)
+{
+    const struct lmdb_conf *conf = args->conf;
+    struct sw_files files = {0};
+    int rc = sw_files_expand(&files, &conf->paths, "paths", err);
+    if (!rc)
+        rc = open_all(r, &files, err);
+    if (!rc)
+        rc = set_fields(r, args, err);
+    if (!rc) {
+        r->files = files.count;
+        r->where = sw_files_text(&files);
+        if (!r->where)
+            rc = sw_err_nomem(err, "the name of a data file", 0);
+    }
+    sw_files_fini(&files);
+    return rc;
+}
+
+static void lmdb_close(struct sw_records *r)
+{
+    struct lmdb_state *s = r->state;
+    for (int i = 0; i < s->count; i++) {
+        if (s->file[i].txn)
+            mdb_txn_abort(s->file[i].txn);
+        if (s->file[i].env)
+            mdb_env_close(s->file[i].env);
+        sw_free(s->file[i].path);
+    }
+    sw_free(s->file);
+    sw_free(s->entry);
+}
+
+/* ---- fetching ---- */
+
+static void lmdb_locate(const struct sw_records *r, int64_t record, struct sw_buf *out)
+{
+    const struct lmdb_state *s = r->state;
+    const struct lmdb_file *f = s->file;
+    while (record >= f->first + f->count)
+        f++;
+    sw_buf_printf(out, "record %lld of %s", (long long)(record - f->first), f->path);
+}
+
+static int lmdb_fetch(const struct sw_records *r, int64_t record, int f, void *scratch,
+                      const void **out, struct sw_err *err)
+{
+    const struct lmdb_state *s = r->state;
+    const struct entry *e = &s->entry[record];
+    struct sw_datum d;
+    if (f == 1) {
+        *out = &e->label;
+        return SW_OK;
+    }
+    int rc = sw_datum_parse(e->message, e->bytes, &d, err);
+    if (rc)
+        return rc;
+    *out = d.kind == SW_DATUM_F32 ? scratch : d.data;
+    if (d.kind == SW_DATUM_F32)
+        sw_datum_floats(e->message, e->bytes, scratch);
+    return SW_OK;
+}
+
+static int lmdb_fetch_picture(const struct sw_records *r, int64_t record, struct sw_room *room,
+                              struct sw_picture *out, struct sw_err *err)
+{
+    const struct lmdb_state *s = r->state;
+    struct sw_datum d;
+    (void)room;
+    int rc = sw_datum_parse(s->entry[record].message, s->entry[record].bytes, &d, err);
+    if (rc)
+        return rc;
+    *out = (struct sw_picture){.data = d.data, .bytes = d.bytes, .encoded = true};
+    if (d.kind == SW_DATUM_U8)
+        *out = (struct sw_picture){.data = d.data,
+                                   .bytes = d.bytes,
+                                   .channels = d.channels,
+                                   .height = d.height,
+                                   .width = d.width};
+    return SW_OK;
+}
+
+static const struct sw_opt lmdb_opts[] = {
+    {.key = "paths",
+     .help = "folders (or data files) of LMDBs: a list, each may be a pattern with * and ?",
+     .offset = offsetof(struct lmdb_conf, paths),
+     .type = SW_OPT_STRINGS,
+     .required = true},
+    {0},
+};
+
+const struct sw_format sw_format_lmdb = {
+    .base = {.name = "lmdb",
+             .help = "LMDBs of Caffe: Datum messages with pixels, floats or encoded pictures",
+             .opts = lmdb_opts,
+             .conf_bytes = sizeof(struct lmdb_conf)},
+    .state_bytes = sizeof(struct lmdb_state),
+    .open = lmdb_open,
+    .close = lmdb_close,
+    .fetch = lmdb_fetch,
+    .fetch_picture = lmdb_fetch_picture,
+    .locate = lmdb_locate,
+};

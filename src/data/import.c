@@ -1,0 +1,242 @@
+#include "data/import.h"
+#include "base/os.h"
+#include "data/shard.h"
+#include <string.h>
+
+enum { PROGRESS_NS = 100 * 1000 * 1000, SUFFIX_BYTES = 6 };
+
+static const char suffix[SUFFIX_BYTES + 1] = ".shard";
+
+struct import {
+    const struct sw_import_args *args;
+    struct sw_import_result *result;
+    struct sw_shard_field field[SW_MAX_FIELDS];
+    struct sw_shard_value value[SW_MAX_FIELDS];
+    struct sw_room scratch[SW_MAX_FIELDS];
+    struct sw_shard_writer writer;
+    char *path;         /* owned: of the file being written, or NULL */
+    uint64_t complete;  /* bytes of the complete files */
+    int label;          /* the field that is a class, or -1 */
+    int64_t classes;    /* as far as known */
+    int64_t next_asked; /* when progress is due */
+};
+
+void sw_import_result_fini(struct sw_import_result *r)
+{
+    sw_free(r->first);
+    sw_free(r->last);
+    *r = (struct sw_import_result){0};
+}
+
+/* ---- fields ---- */
+
+static int set_fields(struct import *m, struct sw_err *err)
+{
+    const struct sw_records *from = m->args->from;
+    m->label = -1;
+    for (int f = 0; f < from->field_count; f++) {
+        const struct sw_field *is = &from->field[f];
+        struct sw_shard_field *to = &m->field[f];
+        const bool picture = from->has_pictures && f == from->picture_field;
+        if (strlen(is->name) >= SW_SHARD_NAME_BYTES || is->ndim > SW_SHARD_MAX_DIMS)
+            return sw_err_set(err, SW_ERR_INVALID,
+                              "field %s: its name is too long, or it has more than %d dimensions",
+                              is->name, SW_SHARD_MAX_DIMS);
+        *to = (struct sw_shard_field){.kind = picture ? SW_SHARD_PICTURE : SW_SHARD_ARRAY,
+                                      .dtype = is->dtype,
+                                      .ndim = is->ndim};
+        memcpy(to->name, is->name, strlen(is->name));
+        memcpy(to->dim, is->dim, (size_t)is->ndim * sizeof *is->dim);
+        if (!strcmp(is->name, "label") && is->dtype == SW_I32 && is->ndim == 0)
+            m->label = f;
+        int rc =
+            picture ? SW_OK : sw_room_need(&m->scratch[f], sw_field_bytes(is), "a raw record", err);
+        if (rc)
+            return rc;
+    }
+    return SW_OK;
+}
+
+/* ---- files ---- */
+
+static char *file_name(const struct import *m, int number)
+{
+    const char *out = m->args->out;
+    if (m->args->file_bytes == 0)
+        return sw_strdup(out);
+    const int stem = (int)strlen(out) - (sw_str_ends(out, suffix) ? SUFFIX_BYTES : 0);
+    return sw_format("%.*s-%05d%s", stem, out, number, suffix);
+}
+
+/* Files of an earlier import with more of them would mix with the new ones. */
+static int refuse_existing(const struct import *m, struct sw_err *err)
+{
+    struct stat st;
+    if (m->args->file_bytes == 0 || m->result->files > 0 || sw_os()->stat(m->path, &st) != 0)
+        return SW_OK;
+    return sw_err_set(err, SW_ERR_INVALID,
+                      "%s exists already; remove the files of that import, or give another name",
+                      m->path);
+}
+
+static int begin_file(struct import *m, struct sw_err *err)
+{
+    const struct sw_import_args *a = m->args;
+    m->path = file_name(m, m->result->files);
+    if (!m->path)
+        return sw_err_nomem(err, "the name of a shard", strlen(a->out) + 16);
+    int rc = refuse_existing(m, err);
+    if (!rc)
+        rc = sw_shard_begin(&m->writer, m->path, m->field, a->from->field_count, a->origin, err);
+    return rc;
+}
+
+static int end_file(struct import *m, struct sw_err *err)
+{
+    struct sw_import_result *r = m->result;
+    const uint64_t bytes = sw_shard_bytes(&m->writer);
+    int rc = sw_shard_commit(&m->writer, m->classes, err);
+    if (rc)
+        return rc;
+    m->complete += bytes;
+    r->bytes = m->complete;
+    r->files++;
+    sw_free(r->last);
+    r->last = m->path;
+    m->path = NULL;
+    if (!r->first)
+        r->first = sw_strdup(r->last);
+    return r->first ? SW_OK : sw_err_nomem(err, "the name of a shard", strlen(r->last) + 1);
+}
+
+/* ---- records ---- */
+
+static int fetch(struct import *m, int64_t record, struct sw_err *err)
+{
+    const struct sw_records *from = m->args->from;
+    for (int f = 0; f < from->field_count; f++) {
+        struct sw_shard_value *v = &m->value[f];
+        struct sw_picture p;
+        int rc;
+        if (m->field[f].kind == SW_SHARD_PICTURE) {
+            rc = from->format->fetch_picture(from, record, &m->scratch[f], &p, err);
+            if (!rc)
+                *v = (struct sw_shard_value){p.data,     p.bytes,  p.encoded,
+                                             p.channels, p.height, p.width};
+        } else {
+            *v = (struct sw_shard_value){.bytes = sw_shard_field_bytes(&m->field[f])};
+            rc = from->format->fetch(from, record, f, m->scratch[f].memory, &v->data, err);
+        }
+        if (rc)
+            return rc;
+    }
+    return SW_OK;
+}
+
+static int check_label(struct import *m, struct sw_err *err)
+{
+    int32_t label;
+    if (m->label < 0)
+        return SW_OK;
+    memcpy(&label, m->value[m->label].data, sizeof label);
+    if (label < 0)
+        return sw_err_set(err, SW_ERR_FORMAT, "label %d, expected 0 or more", label);
+    if (label >= m->classes)
+        m->classes = (int64_t)label + 1;
+    return SW_OK;
+}
+
+/* Whether the record would make the file too large: its bytes, and at most so much beside them for
+ * heads, padding and the index. */
+static bool is_full(const struct import *m)
+{
+    uint64_t more = 16;
+    for (int f = 0; f < m->args->from->field_count; f++)
+        more += m->value[f].bytes + 32;
+    return m->args->file_bytes && m->writer.records > 0 &&
+           sw_shard_bytes(&m->writer) + more > m->args->file_bytes;
+}
+
+static int put_record(struct import *m, struct sw_err *err)
+{
+    int rc = SW_OK;
+    if (m->path && is_full(m))
+        rc = end_file(m, err);
+    if (!rc && !m->path)
+        rc = begin_file(m, err);
+    if (!rc)
+        rc = sw_shard_append(&m->writer, m->value, err);
+    if (!rc)
+        m->result->records++;
+    return rc;
+}
+
+static bool may_skip(int rc)
+{
+    return rc == SW_ERR_FORMAT || rc == SW_ERR_UNSUPPORTED || rc == SW_ERR_NOTFOUND;
+}
+
+static int take_record(struct import *m, int64_t record, struct sw_err *err)
+{
+    const struct sw_import_args *a = m->args;
+    struct sw_err own;
+    struct sw_err *e = err ? err : &own;
+    int rc = fetch(m, record, e);
+    if (!rc)
+        rc = check_label(m, e);
+    if (!rc)
+        return put_record(m, err);
+    struct sw_buf place = {0};
+    sw_records_locate(a->from, record, &place);
+    rc = sw_err_prefix(e, rc, "%s", sw_buf_text(&place));
+    sw_buf_fini(&place);
+    if (!a->skip_bad || !may_skip(rc))
+        return rc;
+    m->result->skipped++;
+    if (a->bad)
+        a->bad(a->user, e->text);
+    return SW_OK;
+}
+
+static int ask(struct import *m, int64_t done, int64_t records, struct sw_err *err)
+{
+    const int64_t now = sw_os()->monotonic_ns();
+    if (!m->args->progress || now < m->next_asked)
+        return SW_OK;
+    m->next_asked = now + PROGRESS_NS;
+    const struct sw_import_progress p = {.done = done,
+                                         .records = records,
+                                         .bytes = m->complete +
+                                                  (m->path ? sw_shard_bytes(&m->writer) : 0),
+                                         .files = m->result->files};
+    if (m->args->progress(m->args->user, &p))
+        return SW_OK;
+    return sw_err_set(err, SW_ERR_CANCELLED, "stopped after %lld of %lld records", (long long)done,
+                      (long long)records);
+}
+
+int sw_import(const struct sw_import_args *args, struct sw_import_result *result,
+              struct sw_err *err)
+{
+    struct import m = {.args = args, .result = result, .writer.file.fd = -1};
+    const int64_t records = args->subset ? args->subset->count : args->from->count;
+    *result = (struct sw_import_result){0};
+    m.classes = args->from->classes;
+    int rc = set_fields(&m, err);
+    for (int64_t i = 0; !rc && i < records; i++) {
+        rc = take_record(&m, args->subset ? sw_subset_record(args->subset, i) : i, err);
+        if (!rc)
+            rc = ask(&m, i + 1, records, err);
+    }
+    if (!rc && m.path)
+        rc = end_file(&m, err);
+    if (!rc && result->records == 0)
+        rc = sw_err_set(err, SW_ERR_FORMAT, "%s: there is no record that can be read",
+                        args->from->where);
+    result->classes = m.classes;
+    sw_shard_abandon(&m.writer);
+    sw_free(m.path);
+    for (int f = 0; f < SW_MAX_FIELDS; f++)
+        sw_room_fini(&m.scratch[f]);
+    return rc;
+}

@@ -1,0 +1,359 @@
+/* The reader. Order of belief: the file's size, the header's size, the header's checksum, what the
+ * header says, the index, and each record when it is asked for. */
+#include "base/hash.h"
+#include "base/str.h"
+#include "data/shard_layout.h"
+
+typedef unsigned long long ull;
+
+enum { BITS = 64 };
+
+static uint64_t at64(const struct sw_shard *s, uint64_t offset)
+{
+    return sw_shard_u64(s->bytes + offset);
+}
+
+/* ---- header ---- */
+
+static int check_begin(const struct sw_shard *s, struct sw_err *err)
+{
+    if (s->file_bytes < SW_SHARD_MAGIC_BYTES ||
+        memcmp(s->bytes, SW_SHARD_MAGIC, SW_SHARD_MAGIC_BYTES) != 0)
+        return sw_err_set(err, SW_ERR_FORMAT, "%s: not a shard: its first bytes are others",
+                          s->path);
+    if (s->file_bytes < SW_SHARD_MIN_HEADER)
+        return sw_err_set(err, SW_ERR_FORMAT, "%s: ends after %llu bytes, inside its header",
+                          s->path, (ull)s->file_bytes);
+    const uint64_t bytes = at64(s, SW_SHARD_AT_HEADER_BYTES);
+    const uint64_t most = SW_SHARD_AT_TABLE + SW_SHARD_MAX_FIELDS * SW_SHARD_ENTRY_BYTES +
+                          SW_SHARD_MAX_ORIGIN + SW_SHARD_HEADER_ALIGNMENT;
+    if (bytes < SW_SHARD_MIN_HEADER || bytes > most || bytes % SW_SHARD_HEADER_ALIGNMENT)
+        return sw_err_set(err, SW_ERR_FORMAT,
+                          "%s: its header is damaged: it claims %llu bytes, expected %d to %llu, a "
+                          "multiple of %d",
+                          s->path, (ull)bytes, SW_SHARD_MIN_HEADER, (ull)most,
+                          SW_SHARD_HEADER_ALIGNMENT);
+    if (bytes > s->file_bytes)
+        return sw_err_set(err, SW_ERR_FORMAT,
+                          "%s: ends after %llu bytes, inside its header of %llu", s->path,
+                          (ull)s->file_bytes, (ull)bytes);
+    const uint64_t want = at64(s, bytes - SW_SHARD_SUM_BYTES);
+    const uint64_t is = sw_hash_bytes64(s->bytes, (size_t)bytes - SW_SHARD_SUM_BYTES);
+    if (is != want)
+        return sw_err_set(err, SW_ERR_FORMAT,
+                          "%s: its header is damaged: checksum %016llx, expected %016llx", s->path,
+                          (ull)is, (ull)want);
+    const uint32_t version = sw_shard_u32(s->bytes + SW_SHARD_AT_VERSION);
+    if (version != SW_SHARD_VERSION)
+        return sw_err_set(err, SW_ERR_UNSUPPORTED,
+                          "%s: a shard of version %u; this program reads version %d", s->path,
+                          version, SW_SHARD_VERSION);
+    return SW_OK;
+}
+
+static int take_field(struct sw_shard *s, const unsigned char *e, int f, struct sw_err *err)
+{
+    static const enum sw_dtype types[] = {SW_F32, SW_I32, SW_U8};
+    struct sw_shard_field *to = &s->field[f];
+    const uint32_t type = sw_shard_u32(e + SW_SHARD_ENTRY_TYPE);
+    const uint32_t kind = sw_shard_u32(e + SW_SHARD_ENTRY_KIND);
+    const uint32_t ndim = sw_shard_u32(e + SW_SHARD_ENTRY_NDIM);
+    const char *fault = NULL;
+    memcpy(to->name, e, SW_SHARD_NAME_BYTES);
+    if (type < 1 || type > sizeof types / sizeof *types || kind > SW_SHARD_PICTURE ||
+        ndim > SW_SHARD_MAX_DIMS) {
+        fault = "its kind, type or number of dimensions is unknown";
+    } else {
+        to->kind = kind;
+        to->dtype = types[type - 1];
+        to->ndim = (int)ndim;
+        for (uint32_t i = 0; i < ndim; i++) {
+            const uint64_t dim = sw_shard_u64(e + SW_SHARD_ENTRY_DIM + 8 * i);
+            to->dim[i] = dim > (uint64_t)INT64_MAX ? -1 : (int64_t)dim;
+        }
+        fault = sw_shard_field_fault(to);
+    }
+    for (int k = 0; !fault && k < f; k++) {
+        if (!strcmp(to->name, s->field[k].name))
+            fault = "there are two of that name";
+    }
+    if (fault)
+        return sw_err_set(err, SW_ERR_FORMAT, "%s: field %d of its header: %s", s->path, f, fault);
+    return SW_OK;
+}
+
+/* The sizes that the header says must add up to the file. */
+static int take_sizes(struct sw_shard *s, struct sw_err *err)
+{
+    const uint64_t records = at64(s, SW_SHARD_AT_RECORDS), index = at64(s, SW_SHARD_AT_INDEX);
+    const uint64_t classes = at64(s, SW_SHARD_AT_CLASSES), file = at64(s, SW_SHARD_AT_FILE_BYTES);
+    s->records_at = at64(s, SW_SHARD_AT_HEADER_BYTES);
+    if (file != s->file_bytes)
+        return sw_err_set(err, SW_ERR_FORMAT, "%s: has %llu bytes, expected %llu%s", s->path,
+                          (ull)s->file_bytes, (ull)file,
+                          s->file_bytes < file ? ": it is cut short" : "");
+    if (records < 1 || records > file / SW_SHARD_INDEX_BYTES || index < s->records_at ||
+        index % SW_SHARD_ALIGNMENT || index != file - records * SW_SHARD_INDEX_BYTES)
+        return sw_err_set(err, SW_ERR_FORMAT,
+                          "%s: its header does not fit the file: %llu records and an index at byte "
+                          "%llu, in %llu bytes",
+                          s->path, (ull)records, (ull)index, (ull)file);
+    if (classes > (uint64_t)INT32_MAX)
+        return sw_err_set(err, SW_ERR_FORMAT, "%s: %llu classes, expected less than 2^31", s->path,
+                          (ull)classes);
+    s->records = (int64_t)records;
+    s->classes = (int64_t)classes;
+    s->index_at = index;
+    return SW_OK;
+}
+
+static int take_header(struct sw_shard *s, struct sw_err *err)
+{
+    const uint64_t fields = sw_shard_u32(s->bytes + SW_SHARD_AT_FIELDS);
+    const uint64_t origin = at64(s, SW_SHARD_AT_ORIGIN_BYTES);
+    const uint64_t header = at64(s, SW_SHARD_AT_HEADER_BYTES);
+    if (fields < 1 || fields > SW_SHARD_MAX_FIELDS || origin > SW_SHARD_MAX_ORIGIN ||
+        SW_SHARD_AT_TABLE + fields * SW_SHARD_ENTRY_BYTES + origin + SW_SHARD_SUM_BYTES > header)
+        return sw_err_set(err, SW_ERR_FORMAT,
+                          "%s: its header of %llu bytes cannot hold %llu fields and %llu bytes of "
+                          "origin",
+                          s->path, (ull)header, (ull)fields, (ull)origin);
+    const unsigned char *entry = s->bytes + SW_SHARD_AT_TABLE;
+    for (int f = 0; f < (int)fields; f++, entry += SW_SHARD_ENTRY_BYTES) {
+        int rc = take_field(s, entry, f, err);
+        if (rc)
+            return rc;
+    }
+    s->field_count = (int)fields;
+    s->origin = sw_format("%.*s", (int)origin, (const char *)entry);
+    if (!s->origin)
+        return sw_err_nomem(err, s->path, (size_t)origin);
+    return take_sizes(s, err);
+}
+
+/* ---- index ---- */
+
+/* The least that a record takes, and whether every one takes exactly that. */
+static uint64_t least_bytes(const struct sw_shard *s, bool *exactly)
+{
+    uint64_t bytes = 0;
+    *exactly = true;
+    for (int f = 0; f < s->field_count; f++) {
+        const bool picture = s->field[f].kind == SW_SHARD_PICTURE;
+        bytes += picture ? SW_SHARD_PICTURE_HEAD
+                         : sw_shard_round(sw_shard_field_bytes(&s->field[f]), SW_SHARD_ALIGNMENT);
+        *exactly &= !picture;
+    }
+    return bytes;
+}
+
+static uint64_t begin_of(const struct sw_shard *s, int64_t record)
+{
+    return record < s->records ? at64(s, s->index_at + (uint64_t)record * SW_SHARD_INDEX_BYTES)
+                               : s->index_at;
+}
+
+static int check_index(struct sw_shard *s, struct sw_err *err)
+{
+    const uint64_t want = at64(s, SW_SHARD_AT_INDEX_SUM);
+    const uint64_t is =
+        sw_hash_bytes64(s->bytes + s->index_at, (size_t)(s->file_bytes - s->index_at));
+    if (is != want)
+        return sw_err_set(err, SW_ERR_FORMAT,
+                          "%s: its index is damaged: checksum %016llx, expected %016llx", s->path,
+                          (ull)is, (ull)want);
+    bool exactly;
+    const uint64_t least = least_bytes(s, &exactly);
+    uint64_t begin = begin_of(s, 0);
+    if (begin != s->records_at)
+        return sw_err_set(err, SW_ERR_FORMAT, "%s: record 0 begins at byte %llu, expected %llu",
+                          s->path, (ull)begin, (ull)s->records_at);
+    for (int64_t i = 0; i < s->records; i++) {
+        const uint64_t end = begin_of(s, i + 1);
+        if (end % SW_SHARD_ALIGNMENT || end > s->index_at || end < begin || end - begin < least ||
+            (exactly && end - begin != least))
+            return sw_err_set(err, SW_ERR_FORMAT,
+                              "%s: record %lld: from byte %llu to %llu, expected %s%llu bytes "
+                              "before the index at byte %llu",
+                              s->path, (long long)i, (ull)begin, (ull)end,
+                              exactly ? "" : "at least ", (ull)least, (ull)s->index_at);
+        begin = end;
+    }
+    return SW_OK;
+}
+
+/* ---- open, close ---- */
+
+int sw_shard_parse(struct sw_shard *s, const char *name, const void *bytes, uint64_t size,
+                   struct sw_err *err)
+{
+    *s = (struct sw_shard){.bytes = bytes, .file_bytes = size};
+    int rc = SW_OK;
+    s->path = sw_strdup(name);
+    if (!s->path)
+        rc = sw_err_nomem(err, "the name of a data file", strlen(name) + 1);
+    if (!rc)
+        rc = check_begin(s, err);
+    if (!rc)
+        rc = take_header(s, err);
+    if (!rc)
+        rc = check_index(s, err);
+    if (!rc) {
+        const size_t words = (size_t)(s->records + BITS - 1) / BITS;
+        s->checked = sw_calloc(words, sizeof *s->checked);
+        if (!s->checked)
+            rc = sw_err_nomem(err, name, words * sizeof *s->checked);
+    }
+    if (rc)
+        sw_shard_close(s);
+    return rc;
+}
+
+int sw_shard_open(struct sw_shard *s, const char *path, struct sw_err *err)
+{
+    struct sw_blob blob;
+    uint64_t bytes = 0;
+    *s = (struct sw_shard){0};
+    int rc = sw_blob_open(&blob, path, err);
+    if (rc)
+        return rc;
+    rc = sw_blob_claimed(&blob, &bytes, err);
+    if (!rc)
+        rc = sw_blob_settle(&blob, 0, 1, bytes, err);
+    if (!rc)
+        rc = sw_blob_map(&blob, err);
+    if (!rc)
+        rc = sw_shard_parse(s, path, blob.memory, blob.bytes, err);
+    if (rc)
+        sw_blob_close(&blob);
+    else
+        s->blob = blob;
+    return rc;
+}
+
+void sw_shard_close(struct sw_shard *s)
+{
+    sw_free(s->path);
+    sw_free(s->origin);
+    sw_free(s->checked);
+    sw_blob_close(&s->blob);
+    *s = (struct sw_shard){0};
+}
+
+/* ---- records ---- */
+
+static int wrong(const struct sw_shard *s, int64_t record, int f, const char *what,
+                 struct sw_err *err)
+{
+    return sw_err_set(err, SW_ERR_FORMAT, "%s: record %lld: field %s: %s", s->path,
+                      (long long)record, s->field[f].name, what);
+}
+
+/* Finds a field that begins at `at`, with `left` bytes of the record from there on; *taken is what
+ * it fills of them. */
+static int find_value(const struct sw_shard *s, int64_t record, int f, const unsigned char *at,
+                      uint64_t left, struct sw_shard_value *v, uint64_t *taken, struct sw_err *err)
+{
+    const struct sw_shard_field *field = &s->field[f];
+    const bool picture = field->kind == SW_SHARD_PICTURE;
+    const uint64_t head = picture ? SW_SHARD_PICTURE_HEAD : 0;
+    if (left < head)
+        return wrong(s, record, f, "the record ends before it", err);
+    *v = (struct sw_shard_value){.data = at + head, .bytes = sw_shard_field_bytes(field)};
+    if (picture) {
+        const uint64_t bytes = sw_shard_u64(at);
+        const uint32_t encoded = sw_shard_u32(at + 8);
+        v->bytes = bytes > left ? SIZE_MAX : (size_t)bytes;
+        v->encoded = encoded != 0;
+        v->channels = sw_shard_u32(at + 12);
+        v->height = sw_shard_u32(at + 16);
+        v->width = sw_shard_u32(at + 20);
+        const char *fault = encoded > 1 ? "it is neither pixels nor a picture file"
+                                        : sw_shard_value_fault(field, v);
+        if (fault)
+            return wrong(s, record, f, fault, err);
+    }
+    if (v->bytes > left - head)
+        return wrong(s, record, f, "the record ends inside it", err);
+    *taken = sw_shard_round(head + v->bytes, SW_SHARD_ALIGNMENT);
+    return SW_OK;
+}
+
+/* Walks over fields 0 .. last; *v is the last one, *end where it ends in the record. */
+static int walk(const struct sw_shard *s, int64_t record, int last, struct sw_shard_value *v,
+                uint64_t *end, struct sw_err *err)
+{
+    const uint64_t begin = begin_of(s, record), bytes = begin_of(s, record + 1) - begin;
+    uint64_t at = 0, taken = 0;
+    for (int f = 0; f <= last; f++) {
+        int rc = find_value(s, record, f, s->bytes + begin + at, bytes - at, v, &taken, err);
+        if (rc)
+            return rc;
+        at += taken;
+    }
+    *end = at;
+    return SW_OK;
+}
+
+static int check_label(const struct sw_shard *s, int64_t record, struct sw_err *err)
+{
+    for (int f = 0; f < s->field_count; f++) {
+        struct sw_shard_value v;
+        uint64_t end;
+        int32_t label;
+        if (!sw_shard_is_label(&s->field[f]))
+            continue;
+        int rc = walk(s, record, f, &v, &end, err);
+        if (rc)
+            return rc;
+        memcpy(&label, v.data, sizeof label);
+        if (label < 0 || label >= s->classes)
+            return sw_err_set(err, SW_ERR_FORMAT, "%s: record %lld: label %d, expected 0 to %lld",
+                              s->path, (long long)record, label, (long long)s->classes - 1);
+    }
+    return SW_OK;
+}
+
+int sw_shard_check(const struct sw_shard *s, int64_t record, size_t *bytes, struct sw_err *err)
+{
+    const uint64_t begin = begin_of(s, record), size = begin_of(s, record + 1) - begin;
+    const uint64_t want = at64(s, s->index_at + (uint64_t)record * SW_SHARD_INDEX_BYTES + 8);
+    const uint64_t is = sw_hash_bytes64(s->bytes + begin, (size_t)size);
+    struct sw_shard_value v;
+    uint64_t end = 0;
+    if (is != want)
+        return sw_err_set(err, SW_ERR_FORMAT,
+                          "%s: record %lld is damaged: checksum %016llx, expected %016llx", s->path,
+                          (long long)record, (ull)is, (ull)want);
+    int rc = walk(s, record, s->field_count - 1, &v, &end, err);
+    if (!rc && end != size)
+        rc = sw_err_set(err, SW_ERR_FORMAT,
+                        "%s: record %lld: its fields fill %llu bytes, expected %llu", s->path,
+                        (long long)record, (ull)end, (ull)size);
+    if (!rc)
+        rc = check_label(s, record, err);
+    if (!rc && bytes)
+        *bytes = (size_t)size;
+    return rc;
+}
+
+/* The bit says only that a check of bytes that never change went well, so it needs no order. */
+static int check_once(const struct sw_shard *s, int64_t record, struct sw_err *err)
+{
+    uint64_t *word = &s->checked[record / BITS];
+    const uint64_t bit = (uint64_t)1 << record % BITS;
+    if (__atomic_load_n(word, __ATOMIC_RELAXED) & bit)
+        return SW_OK;
+    int rc = sw_shard_check(s, record, NULL, err);
+    if (!rc)
+        __atomic_fetch_or(word, bit, __ATOMIC_RELAXED);
+    return rc;
+}
+
+int sw_shard_read(const struct sw_shard *s, int64_t record, int f, struct sw_shard_value *out,
+                  struct sw_err *err)
+{
+    uint64_t end;
+    int rc = check_once(s, record, err);
+    return rc ? rc : walk(s, record, f, out, &end, err);
+}
