@@ -1,4 +1,4 @@
-/* The cifar10 format: binary records, plain and .gz, and files that are damaged. */
+/* The formats cifar10 and cifar100: binary records, plain and .gz, and files that are damaged. */
 #include "data_support.h"
 
 enum { RECORD = 3073 };
@@ -125,6 +125,64 @@ static void cifar10_reports_a_file_that_shrank(void **state)
     free(b);
 }
 
+static int open_cifar100(const char *path, int labels, struct sw_records *r, struct sw_err *err)
+{
+    struct support_conf c;
+    support_init(&c, "cifar100");
+    support_strings(&c, "paths", 0, path, NULL);
+    support_set(&c, "labels", &labels, sizeof labels);
+    const struct sw_format_args args = {.conf = c.bytes, .split = "train"};
+    return sw_records_open(r, c.format, &args, err);
+}
+
+static void cifar100_has_two_labels_a_record(void **state)
+{
+    enum { TWO = 3074, COUNT = 300 };
+    unsigned char *b = calloc(COUNT, TWO), scratch[3072];
+    struct sw_err err = {0};
+    (void)state;
+    for (int i = 0; i < COUNT; i++) {
+        b[i * TWO] = (unsigned char)(i % 20);
+        b[i * TWO + 1] = (unsigned char)(i * 3 % 100);
+        for (int k = 0; k < 3072; k++)
+            b[i * TWO + 2 + k] = (unsigned char)(i + k);
+    }
+    const char *path = support_gzip("c", b, COUNT * TWO);
+    for (int fine = 0; fine < 2; fine++) {
+        struct sw_records r;
+        const void *out = NULL;
+        ASSERT_OK(open_cifar100(path, fine, &r, &err));
+        assert_int_equal(r.count, COUNT);
+        assert_int_equal(r.classes, fine ? 100 : 20);
+        for (int i = 0; i < COUNT; i += 13) {
+            ASSERT_OK(r.format->fetch(&r, i, 1, scratch, &out, &err));
+            assert_int_equal(*(const int32_t *)out, fine ? i * 3 % 100 : i % 20);
+            ASSERT_OK(r.format->fetch(&r, i, 0, scratch, &out, &err));
+            for (int k = 0; k < 3072; k++)
+                assert_int_equal(((const unsigned char *)out)[k], (i + k) & 255);
+        }
+        sw_records_close(&r);
+    }
+    static const char *const parts[] = {"record 7: coarse label 20, expected 0 to 19",
+                                        "record 7: fine label 100, expected 0 to 99"};
+    for (int k = 0; k < 2; k++) {
+        struct sw_records r;
+        const unsigned char kept = b[7 * TWO + k];
+        b[7 * TWO + k] = k ? 100 : 20;
+        path = support_write("x", b, COUNT * TWO);
+        for (int fine = 0; fine < 2; fine++) {
+            assert_int_equal(open_cifar100(path, fine, &r, &err), SW_ERR_FORMAT);
+            ASSERT_CONTAINS(err.text, parts[k]);
+        }
+        b[7 * TWO + k] = kept;
+    }
+    struct sw_records r;
+    path = support_write("x", b, COUNT * TWO - 1);
+    assert_int_equal(open_cifar100(path, 1, &r, &err), SW_ERR_FORMAT);
+    ASSERT_CONTAINS(err.text, "record 299 is cut short: 3073 bytes, expected 3074 (labels: 2");
+    free(b);
+}
+
 static void cifar10_reads_the_real_files(void **state)
 {
     static const int32_t first_train[] = {6, 9, 9, 4, 1, 1, 2, 7, 8, 3};
@@ -156,6 +214,7 @@ int main(void)
         cmocka_unit_test(cifar10_names_file_record_and_expectation),
         cmocka_unit_test(cifar10_believes_no_size_in_a_gzip),
         cmocka_unit_test(cifar10_reports_a_file_that_shrank),
+        cmocka_unit_test(cifar100_has_two_labels_a_record),
         cmocka_unit_test(cifar10_reads_the_real_files),
     };
     return cmocka_run_group_tests(tests, support_setup, support_teardown);

@@ -1,0 +1,51 @@
+/* CIFAR-100, binary version; see data/cifar.h. A record is the coarse label, 0 to 19, the fine
+ * one, 0 to 99, and the picture.
+ */
+#include "data/cifar.h"
+
+struct cifar100_conf {
+    struct sw_strings paths;
+    int labels; /* index into kinds */
+};
+
+enum { COARSE, FINE };
+static const char *const kinds[] = {[COARSE] = "coarse", [FINE] = "fine", NULL};
+
+static int cifar100_open(struct sw_records *r, const struct sw_format_args *args,
+                         struct sw_err *err)
+{
+    const struct cifar100_conf *conf = args->conf;
+    const struct sw_cifar_layout layout = {.labels = 2,
+                                           .wanted = conf->labels,
+                                           .classes = {[COARSE] = 20, [FINE] = 100},
+                                           .kind = {[COARSE] = "coarse ", [FINE] = "fine "}};
+    return sw_cifar_open(r, &conf->paths, &layout, err);
+}
+
+static const struct sw_opt cifar100_opts[] = {
+    {.key = "paths",
+     .help = "data files, plain or .gz: a list, each may be a pattern with * and ?",
+     .offset = offsetof(struct cifar100_conf, paths),
+     .type = SW_OPT_STRINGS,
+     .required = true},
+    {.key = "labels",
+     .help = "which of the two labels of a record: 100 fine classes or 20 coarse ones",
+     .offset = offsetof(struct cifar100_conf, labels),
+     .type = SW_OPT_ENUM,
+     .def = "fine",
+     .choices = kinds},
+    {0},
+};
+
+const struct sw_format sw_format_cifar100 = {
+    .base = {.name = "cifar100",
+             .help =
+                 "CIFAR-100, binary version: 3x32x32 pictures in 100 classes, or 20 coarse ones",
+             .opts = cifar100_opts,
+             .conf_bytes = sizeof(struct cifar100_conf)},
+    .implied = {.records = 10000, .classes = 100, .channels = 3, .height = 32, .width = 32},
+    .state_bytes = sizeof(struct sw_cifar),
+    .open = cifar100_open,
+    .close = sw_cifar_close,
+    .fetch = sw_cifar_fetch,
+};
