@@ -17,7 +17,7 @@ struct sw_adadelta {
 };
 
 /* s0 is the mean square of gradients, s1 that of steps; delta is above 0. */
-SW_FORMULA struct sw_cell sw_adadelta_step(const void *constants, struct sw_cell c, float g)
+SW_FORMULA struct sw_element sw_adadelta_step(const void *constants, struct sw_element c, float g)
 {
     const struct sw_adadelta *k = (const struct sw_adadelta *)constants;
     g += k->decay * c.w;

@@ -16,7 +16,7 @@ struct sw_adagrad {
 };
 
 /* s0 is the sum of squares; delta is above 0. */
-SW_FORMULA struct sw_cell sw_adagrad_step(const void *constants, struct sw_cell c, float g)
+SW_FORMULA struct sw_element sw_adagrad_step(const void *constants, struct sw_element c, float g)
 {
     const struct sw_adagrad *k = (const struct sw_adagrad *)constants;
     g += k->decay * c.w;

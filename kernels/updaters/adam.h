@@ -19,14 +19,14 @@ struct sw_adam {
 };
 
 /* What is taken from w, without decay; s0 is m, s1 is v; delta is above 0. */
-SW_FORMULA float sw_adam_delta(const struct sw_adam *k, struct sw_cell *c, float g)
+SW_FORMULA float sw_adam_delta(const struct sw_adam *k, struct sw_element *c, float g)
 {
     c->s0 = k->beta1 * c->s0 + k->one_minus_beta1 * g;
     c->s1 = k->beta2 * c->s1 + k->one_minus_beta2 * g * g;
     return k->step * c->s0 / (sqrtf(c->s1 * k->root) + k->delta);
 }
 
-SW_FORMULA struct sw_cell sw_adam_step(const void *constants, struct sw_cell c, float g)
+SW_FORMULA struct sw_element sw_adam_step(const void *constants, struct sw_element c, float g)
 {
     const struct sw_adam *k = (const struct sw_adam *)constants;
     c.w -= sw_adam_delta(k, &c, g + k->decay * c.w);

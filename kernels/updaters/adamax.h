@@ -19,7 +19,7 @@ struct sw_adamax {
 };
 
 /* s0 is m, s1 is u. */
-SW_FORMULA struct sw_cell sw_adamax_step(const void *constants, struct sw_cell c, float g)
+SW_FORMULA struct sw_element sw_adamax_step(const void *constants, struct sw_element c, float g)
 {
     const struct sw_adamax *k = (const struct sw_adamax *)constants;
     g += k->decay * c.w;

@@ -10,7 +10,7 @@
 
 #include "kernels/updaters/adam.h"
 
-SW_FORMULA struct sw_cell sw_adamw_step(const void *constants, struct sw_cell c, float g)
+SW_FORMULA struct sw_element sw_adamw_step(const void *constants, struct sw_element c, float g)
 {
     const struct sw_adam *k = (const struct sw_adam *)constants;
     c.w -= sw_adam_delta(k, &c, g) + k->lr * k->decay * c.w;

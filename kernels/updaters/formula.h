@@ -17,10 +17,10 @@
 #endif
 
 /* One element of a parameter: its value and its state, in the order of the updater's slots. */
-struct sw_cell {
+struct sw_element {
     float w, s0, s1;
 };
 
-typedef struct sw_cell sw_formula(const void *constants, struct sw_cell c, float g);
+typedef struct sw_element sw_formula(const void *constants, struct sw_element c, float g);
 
 #endif

@@ -18,7 +18,7 @@ struct sw_nesterov {
 };
 
 /* s0 is the velocity. */
-SW_FORMULA struct sw_cell sw_nesterov_step(const void *constants, struct sw_cell c, float g)
+SW_FORMULA struct sw_element sw_nesterov_step(const void *constants, struct sw_element c, float g)
 {
     const struct sw_nesterov *k = (const struct sw_nesterov *)constants;
     float v = k->momentum * c.s0 + k->lr * (g + k->decay * c.w);

@@ -15,7 +15,7 @@ struct sw_rmsprop {
 };
 
 /* s0 is the mean square; delta is above 0. */
-SW_FORMULA struct sw_cell sw_rmsprop_step(const void *constants, struct sw_cell c, float g)
+SW_FORMULA struct sw_element sw_rmsprop_step(const void *constants, struct sw_element c, float g)
 {
     const struct sw_rmsprop *k = (const struct sw_rmsprop *)constants;
     g += k->decay * c.w;

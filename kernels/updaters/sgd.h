@@ -16,7 +16,7 @@ struct sw_sgd {
 };
 
 /* Without momentum, which needs no state. */
-SW_FORMULA struct sw_cell sw_sgd_plain(const void *constants, struct sw_cell c, float g)
+SW_FORMULA struct sw_element sw_sgd_plain(const void *constants, struct sw_element c, float g)
 {
     const struct sw_sgd *k = (const struct sw_sgd *)constants;
     c.w -= k->lr * (g + k->decay * c.w);
@@ -24,7 +24,7 @@ SW_FORMULA struct sw_cell sw_sgd_plain(const void *constants, struct sw_cell c, 
 }
 
 /* s0 is the velocity. */
-SW_FORMULA struct sw_cell sw_sgd_momentum(const void *constants, struct sw_cell c, float g)
+SW_FORMULA struct sw_element sw_sgd_momentum(const void *constants, struct sw_element c, float g)
 {
     const struct sw_sgd *k = (const struct sw_sgd *)constants;
     c.s0 = k->momentum * c.s0 + k->lr * (g + k->decay * c.w);

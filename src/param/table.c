@@ -81,6 +81,7 @@ int sw_table_add(struct sw_table *t, const struct sw_param_spec *spec, int *inde
     struct sw_param *p = &t->params[t->param_count];
     *p = (struct sw_param){.layout = spec->layout,
                            .fan_in = spec->fan_in,
+                           .fan_out = spec->fan_out,
                            .owner = spec->owner,
                            .part_first = spec->part_first,
                            .part_whole = spec->part_whole,
@@ -237,18 +238,54 @@ int sw_table_allocate(struct sw_table *t, struct sw_err *err)
     return SW_OK;
 }
 
-/* A gradient serves as room for the plain order. */
-static int init_value(struct sw_table *t, struct sw_param *p, struct sw_err *err)
+static struct sw_init_shape init_shape(const struct sw_param *p)
 {
-    int64_t n = sw_desc_count(&p->layout), row = p->layout.dim[0] ? n / p->layout.dim[0] : 0;
-    int64_t first = p->part_first * row;
+    int64_t rows = p->layout.dim[0];
+    return (struct sw_init_shape){.fan_in = p->fan_in,
+                                  .fan_out = p->fan_out,
+                                  .rows = p->part_whole ? p->part_whole : rows,
+                                  .columns = rows ? sw_desc_count(&p->layout) / rows : 0};
+}
+
+/* A gradient serves as room for the plain order. */
+static int init_alone(struct sw_table *t, struct sw_param *p, struct sw_err *err)
+{
+    struct sw_init_shape shape = init_shape(p);
+    int64_t n = sw_desc_count(&p->layout), first = p->part_first * shape.columns;
     float *plain = p->gradient[p->owner < 0 ? 0 : p->owner];
-    int rc = sw_init_fill(&p->init, t->args.seed, p->name, p->fan_in, first, first + n, plain, err);
+    int rc = sw_init_fill(&p->init, t->args.seed, p->name, &shape, first, first + n, plain, err);
     if (rc != SW_OK)
-        return sw_err_prefix(err, rc, "parameter %s", p->name);
+        return rc;
     sw_desc_from_plain(&p->layout, plain, p->value);
     memset(plain, 0, array_bytes(p));
     return SW_OK;
+}
+
+/* Values that depend on one another: computed once, for all parts. */
+static int init_whole(struct sw_table *t, const struct sw_param *p, struct sw_err *err)
+{
+    struct sw_init_shape shape = init_shape(p);
+    int64_t n = shape.rows * shape.columns;
+    if (p->part_first > 0)
+        return SW_OK;
+    float *plain = sw_calloc((size_t)n + 1, sizeof *plain);
+    if (!plain)
+        return sw_err_nomem(err, "initial values", (size_t)n * sizeof *plain);
+    int rc = sw_init_fill(&p->init, t->args.seed, p->name, &shape, 0, n, plain, err);
+    for (int i = 0; i < t->param_count && rc == SW_OK; i++) {
+        struct sw_param *part = &t->params[i];
+        if (sw_str_eq(part->name, p->name))
+            sw_desc_from_plain(&part->layout, plain + part->part_first * shape.columns,
+                               part->value);
+    }
+    sw_free(plain);
+    return rc;
+}
+
+static int init_value(struct sw_table *t, struct sw_param *p, struct sw_err *err)
+{
+    int rc = sw_init_is_whole(&p->init) ? init_whole(t, p, err) : init_alone(t, p, err);
+    return rc == SW_OK ? rc : sw_err_prefix(err, rc, "parameter %s", p->name);
 }
 
 int sw_table_init_values(struct sw_table *t, struct sw_err *err)
@@ -303,8 +340,14 @@ int sw_table_slots(const struct sw_table *t)
 
 double sw_table_rate(const struct sw_table *t, uint64_t step)
 {
-    return sw_schedule_rate(t->args.schedule, t->args.schedule_conf, t->args.common->lr, step,
-                            t->args.horizon_steps);
+    const struct sw_updater_conf *c = t->args.common;
+    struct sw_rate r = {.policy = t->args.schedule,
+                        .conf = t->args.schedule_conf,
+                        .lr = c->lr,
+                        .warmup = (uint64_t)c->warmup,
+                        .warmup_start = c->warmup_start,
+                        .horizon_steps = t->args.horizon_steps};
+    return sw_schedule_rate(&r, step);
 }
 
 struct sw_tensor sw_table_tensor(struct sw_table *t, int param, int slot)

@@ -28,7 +28,7 @@ struct sw_param {
     char *name; /* owned: "conv1.weight" */
     struct sw_desc
         layout; /* storage of value, gradients and slots; logical dims as in checkpoints */
-    int64_t fan_in;
+    int64_t fan_in, fan_out;
     int owner; /* the only worker that has it and gives gradients; -1: all */
     int64_t part_first,
         part_whole; /* rows [part_first, + layout.dim[0]) of a parameter of part_whole
@@ -81,7 +81,7 @@ struct sw_table_args {
 struct sw_param_spec {
     const char *name; /* copied; parts of one parameter have the same name */
     struct sw_desc layout;
-    int64_t fan_in;
+    int64_t fan_in, fan_out;
     int owner; /* see struct sw_param */
     int64_t part_first, part_whole;
     struct sw_init_conf init;

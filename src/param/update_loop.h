@@ -28,9 +28,11 @@ SW_KERNEL_INLINE bool sw_update_each(const struct sw_update_block *b, int slots,
     const float scale = b->gradient_scale;
     uint32_t bad = 0;
 
+#ifdef _OPENMP /* the header is to compile without, too */
 #pragma omp simd reduction(| : bad)
+#endif
     for (int64_t i = 0; i < b->count; i++) {
-        struct sw_cell c = {w[i], slots > 0 ? s0[i] : 0, slots > 1 ? s1[i] : 0};
+        struct sw_element c = {w[i], slots > 0 ? s0[i] : 0, slots > 1 ? s1[i] : 0};
         c = formula(constants, c, scale * g[i]);
         w[i] = c.w;
         bad |= sw_non_finite(g[i]) | sw_non_finite(c.w);

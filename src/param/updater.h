@@ -64,6 +64,8 @@ void sw_update_blocks(const struct sw_update_args *a, sw_update_loop *loop, cons
 struct sw_updater_conf {
     double lr;
     double weight_decay;
+    int64_t warmup; /* steps; see struct sw_rate */
+    double warmup_start;
 };
 extern const struct sw_opt sw_updater_opts[];
 

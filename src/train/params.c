@@ -33,6 +33,7 @@ int sw_params_add(const struct sw_recipe *recipe, struct sw_table *table, const 
     struct sw_param_spec spec = {.name = np->name,
                                  .layout = lp->layout,
                                  .fan_in = lp->fan_in,
+                                 .fan_out = lp->fan_out,
                                  .owner = np->owner,
                                  .part_first = lp->part_first,
                                  .part_whole = lp->part_whole};

@@ -18,7 +18,7 @@ static float value[COUNT], other[COUNT];
 static struct sw_init_conf conf_of(enum sw_init init)
 {
     struct sw_init_conf c = {
-        .init = init, .value = 0.1, .mean = 0.5, .std = 2, .low = -1, .high = 3};
+        .init = init, .value = 0.1, .mean = 0.5, .std = 2, .low = -1, .high = 3, .gain = 2};
     return c;
 }
 
@@ -27,7 +27,8 @@ static void fill(enum sw_init init, uint64_t seed, const char *name, int64_t fan
 {
     struct sw_init_conf c = conf_of(init);
     struct sw_err err = {0};
-    if (sw_init_fill(&c, seed, name, fan_in, from, to, out, &err) != SW_OK)
+    if (sw_init_fill(&c, seed, name, &(struct sw_init_shape){.fan_in = fan_in}, from, to, out,
+                     &err) != SW_OK)
         fail_msg("%s", err.text);
 }
 
@@ -108,6 +109,100 @@ static void msra_follows_the_fan_in(void **state)
     (void)state;
     fill(SW_INIT_MSRA, 1, "fc6.weight", 50, 0, COUNT, value);
     check_gaussian(0, 0.2);
+}
+
+/* SINGA's rules, as documented: what gaussian and uniform draw, times a root. */
+static void sqrt_rules_scale_what_is_drawn(void **state)
+{
+    const struct {
+        enum sw_init init, base;
+        double factor;
+    } rules[] = {
+        {SW_INIT_GAUSSIAN_SQRT_FAN_IN, SW_INIT_GAUSSIAN, sqrt(1 / 50.0)},
+        {SW_INIT_UNIFORM_SQRT_FAN_IN, SW_INIT_UNIFORM, sqrt(3 / 50.0)},
+        {SW_INIT_UNIFORM_SQRT_FAN_IN_OUT, SW_INIT_UNIFORM, sqrt(6 / 80.0)},
+    };
+    struct sw_init_shape shape = {.fan_in = 50, .fan_out = 30};
+    (void)state;
+    for (size_t r = 0; r < sizeof rules / sizeof *rules; r++) {
+        struct sw_init_conf c = conf_of(rules[r].init);
+        struct sw_err err = {0};
+        assert_int_equal(sw_init_fill(&c, 1, "w", &shape, 0, 1000, value, &err), SW_OK);
+        fill(rules[r].base, 1, "w", 50, 0, 1000, other);
+        for (int i = 0; i < 1000; i++)
+            near("value", value[i], (double)other[i] * rules[r].factor, 1e-6);
+        shape.fan_in = 0;
+        assert_int_equal(sw_init_fill(&c, 1, "b", &shape, 0, 9, value, &err), SW_ERR_INVALID);
+        assert_non_null(strstr(err.text, "needs a fan-in"));
+        shape.fan_in = 50;
+    }
+}
+
+static void fill_orthogonal(uint64_t seed, const char *name, int64_t rows, int64_t columns,
+                            float *out)
+{
+    struct sw_init_conf c = conf_of(SW_INIT_ORTHOGONAL);
+    struct sw_init_shape shape = {.rows = rows, .columns = columns};
+    struct sw_err err = {0};
+    if (sw_init_fill(&c, seed, name, &shape, 0, rows * columns, out, &err) != SW_OK)
+        fail_msg("%s", err.text);
+}
+
+/* Rows, or columns where there are more rows, are orthogonal and of length gain = 2. */
+static void orthogonal_rows_or_columns(void **state)
+{
+    static const int64_t shapes[][2] = {{1, 1},   {1, 9},   {9, 1},     {17, 17},
+                                        {20, 75}, {75, 20}, {200, 200}, {30, 3000}};
+    (void)state;
+    for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++) {
+        int64_t rows = shapes[s][0], columns = shapes[s][1];
+        bool wide = rows <= columns;
+        int64_t count = wide ? rows : columns, n = wide ? columns : rows;
+        fill_orthogonal(5, "w", rows, columns, value);
+        for (int64_t a = 0; a < count; a++)
+            for (int64_t b = 0; b <= a; b++) {
+                double sum = 0;
+                for (int64_t i = 0; i < n; i++)
+                    sum += (double)value[wide ? a * n + i : i * count + a] *
+                           (double)value[wide ? b * n + i : i * count + b];
+                near("product of two vectors", sum, a == b ? 4 : 0, 2e-6);
+            }
+    }
+}
+
+static void orthogonal_depends_on_seed_and_name_only(void **state)
+{
+    enum { N = 130, BYTES = N * N * sizeof(float) };
+    void (*set)(int);
+    (void)state;
+    fill_orthogonal(1, "a", N, N, value);
+    fill_orthogonal(2, "a", N, N, other);
+    assert_memory_not_equal(value, other, BYTES);
+    fill_orthogonal(1, "b", N, N, other);
+    assert_memory_not_equal(value, other, BYTES);
+#ifndef __SANITIZE_THREAD__ /* libgomp's synchronisation is invisible to it */
+    *(void **)&set = dlsym(RTLD_DEFAULT, "omp_set_num_threads");
+    assert_non_null(set);
+    set(3);
+    fill_orthogonal(1, "a", N, N, other);
+    set(1);
+    assert_memory_equal(value, other, BYTES);
+#else
+    (void)set;
+#endif
+}
+
+static void orthogonal_is_refused_in_parts(void **state)
+{
+    struct sw_init_conf c = conf_of(SW_INIT_ORTHOGONAL);
+    struct sw_init_shape shape = {.rows = 4, .columns = 4};
+    struct sw_err err = {0};
+    (void)state;
+    assert_int_equal(sw_init_fill(&c, 1, "w", &shape, 8, 16, value, &err), SW_ERR_INVALID);
+    assert_non_null(strstr(err.text, "whole parameters"));
+    assert_true(sw_init_is_whole(&c));
+    c.init = SW_INIT_GAUSSIAN;
+    assert_false(sw_init_is_whole(&c));
 }
 
 static void auto_is_xavier_for_weights_and_zero_for_biases(void **state)
@@ -227,13 +322,19 @@ static void impossible_rules_are_refused(void **state)
     struct sw_init_conf c = conf_of(SW_INIT_UNIFORM);
     struct sw_err err = {0};
     c.low = 4;
-    assert_int_equal(sw_init_fill(&c, 1, "w", 1, 0, 1, value, &err), SW_ERR_INVALID);
+    assert_int_equal(
+        sw_init_fill(&c, 1, "w", &(struct sw_init_shape){.fan_in = 1}, 0, 1, value, &err),
+        SW_ERR_INVALID);
     assert_non_null(strstr(err.text, "low = 4"));
     c.init = SW_INIT_XAVIER;
-    assert_int_equal(sw_init_fill(&c, 1, "fc.bias", 0, 0, 1, value, &err), SW_ERR_INVALID);
+    assert_int_equal(
+        sw_init_fill(&c, 1, "fc.bias", &(struct sw_init_shape){.fan_in = 0}, 0, 1, value, &err),
+        SW_ERR_INVALID);
     assert_non_null(strstr(err.text, "fc.bias: init = xavier"));
     c.init = SW_INIT_MSRA;
-    assert_int_equal(sw_init_fill(&c, 1, "fc.bias", 0, 0, 1, value, &err), SW_ERR_INVALID);
+    assert_int_equal(
+        sw_init_fill(&c, 1, "fc.bias", &(struct sw_init_shape){.fan_in = 0}, 0, 1, value, &err),
+        SW_ERR_INVALID);
 }
 
 int main(void)
@@ -244,6 +345,10 @@ int main(void)
         cmocka_unit_test(uniform_stays_in_its_range),
         cmocka_unit_test(xavier_follows_the_fan_in),
         cmocka_unit_test(msra_follows_the_fan_in),
+        cmocka_unit_test(sqrt_rules_scale_what_is_drawn),
+        cmocka_unit_test(orthogonal_rows_or_columns),
+        cmocka_unit_test(orthogonal_depends_on_seed_and_name_only),
+        cmocka_unit_test(orthogonal_is_refused_in_parts),
         cmocka_unit_test(auto_is_xavier_for_weights_and_zero_for_biases),
         cmocka_unit_test(values_depend_on_seed_and_name),
         cmocka_unit_test(slices_equal_the_whole),

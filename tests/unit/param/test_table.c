@@ -131,6 +131,56 @@ static void initial_values_do_not_depend_on_layout_slices_or_servers(void **stat
     stand_free(&b);
 }
 
+/* Rows [from, from + rows) of a 24 x 10 parameter, orthogonal, of worker `owner`. */
+static void add_part(struct sw_table *t, int64_t from, int64_t rows, int owner)
+{
+    const int64_t dim[2] = {rows, 10};
+    struct sw_param_spec spec = {.name = "w",
+                                 .layout = sw_desc_blocked(SW_F32, 2, dim, 0, 8),
+                                 .owner = owner,
+                                 .part_first = from,
+                                 .part_whole = owner < 0 ? 0 : 24,
+                                 .init = {.init = SW_INIT_ORTHOGONAL, .gain = 1}};
+    struct sw_err err;
+    int index;
+    ASSERT_OK(sw_table_add(t, &spec, &index, &err));
+}
+
+static struct sw_table *orthogonal_table(const struct stand *s, bool parts)
+{
+    struct sw_table *t;
+    struct sw_err err;
+    ASSERT_OK(sw_table_new(&s->table->args, &t, &err));
+    for (int w = 0; w < 3 && parts; w++)
+        add_part(t, (w * 9), w < 2 ? 9 : 6, w);
+    if (!parts)
+        add_part(t, 0, 24, -1);
+    ASSERT_OK(sw_table_freeze(t, &err));
+    ASSERT_OK(sw_table_allocate(t, &err));
+    ASSERT_OK(sw_table_init_values(t, &err));
+    return t;
+}
+
+static void parts_of_an_orthogonal_parameter_are_cut_from_one_matrix(void **state)
+{
+    struct stand s;
+    struct sw_err err;
+    float a[24 * 10], b[24 * 10];
+    (void)state;
+    stand_new(&s, &(struct plan_of_table){.workers = 3, .servers = 1, .slice_elements = 16});
+    struct sw_table *whole = orthogonal_table(&s, false), *parts = orthogonal_table(&s, true);
+    struct sw_tensor t = sw_table_tensor(whole, 0, -1);
+    ASSERT_OK(sw_tensor_read(&t, NULL, a, &err));
+    for (int p = 0; p < 3; p++) {
+        t = sw_table_tensor(parts, p, -1);
+        ASSERT_OK(sw_tensor_read(&t, NULL, b + sw_table_param(parts, p)->part_first * 10, &err));
+    }
+    assert_same_bits("w", a, b, sizeof a);
+    assert_true(a[0] != 0 && a[239] != 0);
+    sw_table_free(whole), sw_table_free(parts);
+    stand_free(&s);
+}
+
 /* ---- The same bits however it is cut ---- */
 
 static void random_update(struct stand *s, uint64_t v)
@@ -453,6 +503,7 @@ int main(void)
         cmocka_unit_test(parameters_are_found_by_name),
         cmocka_unit_test(a_name_is_taken_once),
         cmocka_unit_test(initial_values_do_not_depend_on_layout_slices_or_servers),
+        cmocka_unit_test(parts_of_an_orthogonal_parameter_are_cut_from_one_matrix),
         cmocka_unit_test(cutting_changes_no_bit),
         cmocka_unit_test(factors_reach_the_updater),
         cmocka_unit_test(a_checkpoint_sets_the_version),
