@@ -122,7 +122,7 @@ void sw_kernel_avg_pool(int threads, const struct sw_kernel_windows *w, int64_t 
 void sw_kernel_avg_pool_backward(int threads, const struct sw_kernel_windows *w, int64_t planes,
                                  enum sw_kernel_divisor by, const float *dy, float *dx);
 
-/* ---- lrn.c: across channels of plain [rows, channels, pixels] ---- */
+/* ---- lrn.c: across channels of plain [rows, channels, pixels], and within channels ---- */
 
 struct sw_kernel_lrn {
     int64_t rows, channels, pixels, size; /* size odd */
@@ -132,6 +132,18 @@ struct sw_kernel_lrn {
 /* scale, unless NULL, keeps k + alpha/size sum x^2. */
 void sw_kernel_lrn(int threads, const struct sw_kernel_lrn *l, const float *x, float *y,
                    float *scale);
+/* Within a channel: planes of height x width x lanes, where lanes are neighbouring channels (1: a
+ * plain plane), and windows of size x size. */
+struct sw_kernel_lrn_within {
+    int64_t planes, height, width, lanes, size; /* size odd, at most 255; lanes at most 16 */
+    float alpha, beta, k;
+};
+void sw_kernel_lrn_within(int threads, const struct sw_kernel_lrn_within *l, const float *x,
+                          float *y, float *scale);
+void sw_kernel_lrn_within_backward(int threads, const struct sw_kernel_lrn_within *l,
+                                   const float *x, const float *scale, const float *dy,
+                                   float *ratio, float *dx);
+
 /* ratio is room for as many elements as x. */
 void sw_kernel_lrn_backward(int threads, const struct sw_kernel_lrn *l, const float *x,
                             const float *scale, const float *dy, float *ratio, float *dx);

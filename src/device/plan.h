@@ -76,8 +76,11 @@ struct sw_pool_shape {
 };
 
 /* y_i = x_i (k + alpha/size sum x_j^2)^-beta over `size` neighbouring channels: Krizhevsky,
- * Sutskever, Hinton 2012, section 3.3, with Caffe's alpha/size. */
+ * Sutskever, Hinton 2012, section 3.3, with Caffe's alpha/size. Within a channel the sum is over
+ * the size x size pixels around i, zero outside the image, and alpha/size^2 its factor: Caffe's
+ * WITHIN_CHANNEL, which pools squares with padding. */
 struct sw_lrn_shape {
+    bool within_channel;
     int64_t size;
     float alpha, beta, k;
 };

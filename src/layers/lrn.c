@@ -1,23 +1,36 @@
-/* lrn: local response normalisation across channels, y_i = x_i (k + alpha/size sum_j x_j^2)^-beta
- * over the `size` channels around i (Krizhevsky, Sutskever, Hinton 2012, section 3.3). alpha is
- * divided by size as in Caffe, cuDNN and bvlc_alexnet; the paper's own alpha is ours / size. */
+/* lrn: local response normalisation, y_i = x_i (k + alpha/n sum_j x_j^2)^-beta. Across channels the
+ * sum is over the `size` channels around i and n = size (Krizhevsky, Sutskever, Hinton 2012,
+ * section 3.3; alpha is divided by size as in Caffe, cuDNN and bvlc_alexnet, the paper's own alpha
+ * is ours / size). Within a channel it is over the size x size pixels around i, zero outside the
+ * image, and n = size^2 (Caffe, LRNLayer with WITHIN_CHANNEL, where k is 1). */
 #include "layers/layer.h"
 
+enum { ACROSS, WITHIN };
+
 struct conf {
+    int region;
     int64_t size;
     double alpha, beta, k;
 };
 
+static const char *const regions[] = {"across_channels", "within_channel", NULL};
+
 static const struct sw_opt opts[] = {
+    {.key = "region",
+     .help = "what is summed: neighbouring channels, or pixels around in the same one",
+     .type = SW_OPT_ENUM,
+     .offset = offsetof(struct conf, region),
+     .def = "across_channels",
+     .choices = regions},
     {.key = "size",
-     .help = "channels in the window; odd",
+     .help = "channels, or pixels a side, in the window; odd",
      .type = SW_OPT_INT,
      .offset = offsetof(struct conf, size),
      .def = "5",
      .min = 1,
      .max = 255},
     {.key = "alpha",
-     .help = "scale of the sum of squares, divided by size",
+     .help = "scale of the sum of squares, divided by the window's elements",
      .type = SW_OPT_REAL,
      .offset = offsetof(struct conf, alpha),
      .def = "1",
@@ -49,15 +62,19 @@ static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_e
         return rc;
     if (c->size % 2 == 0)
         return sw_err_set(err, SW_ERR_INVALID, "size = %lld: must be odd", (long long)c->size);
-    struct sw_lrn_shape shape = {
-        .size = c->size, .alpha = (float)c->alpha, .beta = (float)c->beta, .k = (float)c->k};
+    struct sw_lrn_shape shape = {.within_channel = c->region == WITHIN,
+                                 .size = c->size,
+                                 .alpha = (float)c->alpha,
+                                 .beta = (float)c->beta,
+                                 .k = (float)c->k};
     struct sw_plan_passes passes = {.backward_data = s->wants_grad & 1, .training = s->training};
     rc = s->stream->dev->ops->plans->lrn(s->stream, &l->src[0]->desc, &shape, passes, &st->plan,
                                          err);
     if (rc != SW_OK)
         return rc;
     sw_layer_use_plan(l, 0, 0);
-    l->flops_forward = (double)sw_desc_count(&l->dst.desc) * (double)(2 * c->size + 3);
+    l->flops_forward = (double)sw_desc_count(&l->dst.desc) *
+                       (double)(2 * c->size * (c->region == WITHIN ? c->size : 1) + 3);
     l->flops_backward = l->flops_forward;
     return SW_OK;
 }
@@ -72,16 +89,30 @@ static const struct sw_layer_example examples[] = {
     {.recipe = "size = 3\nalpha = 1\nbeta = 0.6\n",
      .src = {{4, {2, 16, 2, 3}, 0}},
      .dst = {2, 16, 2, 3}},
+    {.recipe = "region = within_channel\nsize = 3\nalpha = 2\n",
+     .src = {{4, {2, 5, 6, 4}, 0}},
+     .dst = {2, 5, 6, 4}},
+    {.recipe = "region = within_channel\nsize = 5\nalpha = 3\nbeta = 0.6\nk = 2\n",
+     .src = {{4, {2, 20, 4, 3}, 0}},
+     .dst = {2, 20, 4, 3}},
     {0},
 };
 
+static const char *refuses_split(const void *conf, int parts)
+{
+    const struct conf *c = conf;
+    (void)parts;
+    return c->region == ACROSS ? "it normalises across channels" : NULL;
+}
+
 const struct sw_layer_type sw_layer_lrn = {
     .base = {.name = "lrn",
-             .help = "local response normalisation across channels",
+             .help = "local response normalisation across or within channels",
              .opts = opts,
              .conf_bytes = sizeof(struct conf)},
     .role = SW_ROLE_NEURON,
-    .split_reason = "it normalises across channels",
+    .split = SW_SPLIT_ELEMENTWISE,
+    .refuses_split = refuses_split,
     .min_src = 1,
     .max_src = 1,
     .state_bytes = sizeof(struct sw_plan_state),

@@ -6,6 +6,7 @@
  * memory.c    allocation and its counters
  * layout.c    whole tensors from layout to layout
  * deconv.c    transposed convolution by the passes of a convolution plan of either kind
+ * lrn_within.c  normalisation within channels, for either kind of plans
  * blas.c      OpenBLAS on one thread
  * shape.c     checks that every maker does first
  * ref_*.c     plans by im2col and OpenBLAS: the oracle of the tests, and the build without oneDNN
@@ -83,6 +84,11 @@ int sw_cpu_deconvolution(struct sw_stream *s, const struct sw_desc *src,
                          const struct sw_desc *image, const struct sw_conv_shape *shape,
                          struct sw_plan_passes passes, struct sw_plan **out,
                          struct sw_err *err) SW_MUST_CHECK;
+
+/* lrn_within.c. A checked shape with within_channel. */
+int sw_cpu_lrn_within(struct sw_stream *s, const struct sw_desc *src,
+                      const struct sw_lrn_shape *shape, struct sw_plan_passes passes,
+                      struct sw_plan **out, struct sw_err *err) SW_MUST_CHECK;
 
 /* layout.c. Copies values from one layout to another of the same dtype and logical shape, whatever
  * both are; padding of `to` becomes zero. Blocked channels against plain NCHW go the quick way. src

@@ -1,7 +1,22 @@
-/* Local response normalisation across channels by oneDNN, in the source's layout. */
+/* Local response normalisation by oneDNN, in the source's layout. Within channels it has code for
+ * blocked layouts and larger images only; what it would leave to its reference is ours. */
 #include "device/cpu/dnnl.h"
 
 #include "base/os.h"
+#include <string.h>
+
+static dnnl_alg_kind_t algorithm_of(const struct sw_lrn_shape *c)
+{
+    return c->within_channel ? dnnl_lrn_within_channel : dnnl_lrn_across_channels;
+}
+
+static int refuse_slow(const struct sw_lrn_shape *c, const_dnnl_primitive_desc_t pd,
+                       struct sw_err *err)
+{
+    if (!c->within_channel || strncmp(sw_dnnl_impl(pd), "ref", 3) != 0)
+        return SW_OK;
+    return sw_err_set(err, SW_ERR_UNSUPPORTED, "oneDNN: lrn within channels in this layout");
+}
 
 static int make_forward(struct sw_dnnl_plan *p, const struct sw_lrn_shape *c,
                         const dnnl_memory_desc_t *md, dnnl_primitive_attr_t attr, bool training,
@@ -15,10 +30,12 @@ static int make_forward(struct sw_dnnl_plan *p, const struct sw_lrn_shape *c,
         return rc;
     dnnl_status_t st =
         dnnl_lrn_forward_desc_init(&d, training ? dnnl_forward_training : dnnl_forward_inference,
-                                   dnnl_lrn_across_channels, md, c->size, c->alpha, c->beta, c->k);
+                                   algorithm_of(c), md, c->size, c->alpha, c->beta, c->k);
     if (st == dnnl_success)
         st = dnnl_primitive_desc_create(pd, &d, attr, engine, NULL);
     rc = sw_dnnl_check(st, "preparing lrn", err);
+    if (rc == SW_OK)
+        rc = refuse_slow(c, *pd, err);
     if (rc != SW_OK)
         return rc;
     const dnnl_memory_desc_t *saved = sw_dnnl_workspace(*pd, &p->base.saved_bytes);
@@ -36,13 +53,18 @@ static int make_backward(struct sw_dnnl_plan *p, const struct sw_lrn_shape *c,
 {
     dnnl_lrn_desc_t d;
     dnnl_primitive_desc_t pd = NULL;
-    dnnl_status_t st = dnnl_lrn_backward_desc_init(&d, dnnl_lrn_across_channels, md, md, c->size,
-                                                   c->alpha, c->beta, c->k);
+    dnnl_status_t st =
+        dnnl_lrn_backward_desc_init(&d, algorithm_of(c), md, md, c->size, c->alpha, c->beta, c->k);
     if (st == dnnl_success)
         st = dnnl_primitive_desc_create(&pd, &d, attr, p->forward.engine, hint);
     int rc = sw_dnnl_check(st, "preparing lrn's backward", err);
-    if (rc != SW_OK)
+    if (rc == SW_OK)
+        rc = refuse_slow(c, pd, err);
+    if (rc != SW_OK) {
+        if (pd)
+            dnnl_primitive_desc_destroy(pd);
         return rc;
+    }
     size_t bytes;
     const dnnl_memory_desc_t *saved = sw_dnnl_workspace(pd, &bytes);
     const struct sw_dnnl_port_spec ports[] = {
@@ -57,18 +79,16 @@ static int make_backward(struct sw_dnnl_plan *p, const struct sw_lrn_shape *c,
     return rc;
 }
 
-int sw_dnnl_lrn_new(struct sw_stream *s, const struct sw_desc *src, const struct sw_lrn_shape *c,
+static int new_plan(struct sw_stream *s, const struct sw_desc *src, const struct sw_lrn_shape *c,
                     struct sw_plan_passes passes, struct sw_plan **out, struct sw_err *err)
 {
-    int rc = sw_lrn_check(src, c, err);
-    if (rc != SW_OK)
-        return rc;
     struct sw_dnnl_plan *p = sw_calloc(1, sizeof *p);
     if (!p)
         return sw_err_nomem(err, "an lrn plan", sizeof *p);
     dnnl_memory_desc_t md;
     dnnl_primitive_attr_t attr = NULL;
     dnnl_primitive_desc_t pd = NULL;
+    int rc;
     sw_dnnl_from_desc(src, &md);
     p->base = (struct sw_plan){.ops = &sw_dnnl_weightless_ops,
                                .stream = s,
@@ -92,4 +112,15 @@ int sw_dnnl_lrn_new(struct sw_stream *s, const struct sw_desc *src, const struct
     }
     *out = &p->base;
     return SW_OK;
+}
+
+int sw_dnnl_lrn_new(struct sw_stream *s, const struct sw_desc *src, const struct sw_lrn_shape *c,
+                    struct sw_plan_passes passes, struct sw_plan **out, struct sw_err *err)
+{
+    int rc = sw_lrn_check(src, c, err);
+    if (rc == SW_OK)
+        rc = new_plan(s, src, c, passes, out, err);
+    return rc == SW_ERR_UNSUPPORTED && c->within_channel
+               ? sw_cpu_lrn_within(s, src, c, passes, out, err)
+               : rc;
 }

@@ -44,6 +44,8 @@ int sw_ref_lrn(struct sw_stream *s, const struct sw_desc *src, const struct sw_l
     int rc = sw_lrn_check(src, shape, err);
     if (rc != SW_OK)
         return rc;
+    if (shape->within_channel)
+        return sw_cpu_lrn_within(s, src, shape, passes, out, err);
     struct lrn *l = (struct lrn *)sw_ref_plan_new(sizeof *l, &ops, s, src, "direct");
     if (!l)
         return sw_err_nomem(err, "lrn plan", sizeof *l);

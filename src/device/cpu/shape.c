@@ -108,6 +108,9 @@ int sw_lrn_check(const struct sw_desc *src, const struct sw_lrn_shape *l, struct
         return rc;
     if (l->size < 1 || l->size % 2 == 0)
         return sw_err_set(err, SW_ERR_INVALID, "lrn: size %lld must be odd", (ll)l->size);
+    if (l->within_channel && l->size > 255)
+        return sw_err_set(err, SW_ERR_INVALID, "lrn: size %lld within a channel is above 255",
+                          (ll)l->size);
     if (!(l->k > 0) || !(l->alpha >= 0))
         return sw_err_set(err, SW_ERR_INVALID, "lrn: k %g must be above 0 and alpha %g not below",
                           (double)l->k, (double)l->alpha);

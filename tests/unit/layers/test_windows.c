@@ -342,6 +342,63 @@ static void lrn_divides_by_neighbouring_channels(void **state)
     }
 }
 
+/* The same within a channel: the window is size x size pixels, n = size^2. */
+struct within {
+    int64_t rows, channels, height, width, size;
+    double alpha, beta, k;
+};
+
+static void normalise_one(const struct within *l, const struct values *v, struct exact *e,
+                          int64_t o)
+{
+    int64_t half = l->size / 2, x0 = o % l->width, y0 = o / l->width % l->height;
+    int64_t plane = o / l->width / l->height * l->width * l->height;
+    double n = (double)(l->size * l->size), s = l->k;
+    for (int pass = 0; pass < 2; pass++) {
+        for (int64_t y = y0 - half; y <= y0 + half; y++)
+            for (int64_t x = x0 - half; x <= x0 + half; x++) {
+                if (y < 0 || y >= l->height || x < 0 || x >= l->width)
+                    continue;
+                int64_t j = plane + y * l->width + x;
+                double near_x = (double)v->src[0][j];
+                if (pass == 0)
+                    s += l->alpha / n * near_x * near_x;
+                else
+                    e->src_grad[j] -= 2 * l->alpha * l->beta / n * near_x * (double)v->dst_grad[o] *
+                                      (double)v->src[0][o] * pow(s, -l->beta - 1);
+            }
+    }
+    e->dst[o] = (double)v->src[0][o] * pow(s, -l->beta);
+    e->src_grad[o] += (double)v->dst_grad[o] * pow(s, -l->beta);
+}
+
+static void normalise_within(const void *shape, const struct values *v, struct exact *e)
+{
+    const struct within *l = shape;
+    for (int64_t o = 0; o < l->rows * l->channels * l->height * l->width; o++)
+        normalise_one(l, v, e, o);
+}
+
+static void lrn_divides_by_neighbouring_pixels(void **state)
+{
+    const struct within shapes[] = {
+        {2, 5, 7, 6, 3, 5e-5, 0.75, 1}, {2, 17, 4, 5, 5, 2, 0.75, 1},  {1, 3, 2, 3, 9, 4, 0.5, 2},
+        {2, 16, 3, 40, 7, 3, 1.25, 1},  {1, 2, 5, 300, 3, 1, 0.75, 1}, {2, 8, 1, 1, 3, 1, 2, 3},
+        {1, 33, 6, 2, 1, 1, 0.75, 1},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+        const struct within *l = &shapes[i];
+        char text[256];
+        snprintf(text, sizeof text,
+                 "region = within_channel\nsize = %d\nalpha = %g\nbeta = %g\nk = %g\n",
+                 (int)l->size, l->alpha, l->beta, l->k);
+        struct sw_layer_example ex = {.recipe = text,
+                                      .src = {{4, {l->rows, l->channels, l->height, l->width}, 0}}};
+        check("lrn", &ex, normalise_within, l, false);
+    }
+}
+
 /* ---- What does not fit ---- */
 
 static void shapes_that_do_not_fit_are_refused(void **state)
@@ -384,6 +441,7 @@ int main(void)
         cmocka_unit_test(pooling_follows_its_rules),
         cmocka_unit_test(global_pooling_sees_the_whole_image),
         cmocka_unit_test(lrn_divides_by_neighbouring_channels),
+        cmocka_unit_test(lrn_divides_by_neighbouring_pixels),
         cmocka_unit_test(shapes_that_do_not_fit_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,77 @@
+/* Local response normalisation within channels, for both kinds of plans: one kernel that reads
+ * plain images and blocked channels as they are; others are copied. Forward saves the scale of
+ * every element. Padding channels are zero, and stay it. */
+#include "device/cpu/ref.h"
+#include "kernels/cpu/kernels.h"
+
+#include "base/os.h"
+
+struct within {
+    struct sw_ref_plan ref;
+    struct sw_kernel_lrn_within shape;
+    bool training;
+    size_t ratio_offset, diff_offset; /* diff_offset: the gradient, where the source is copied */
+};
+
+static int forward(struct sw_plan *p, const struct sw_plan_args *a, struct sw_err *err)
+{
+    const struct within *l = (const struct within *)p;
+    (void)err;
+    sw_kernel_lrn_within(l->ref.threads, &l->shape, sw_ref_source(&l->ref, a), a->dst,
+                         l->training ? a->saved : NULL);
+    return SW_OK;
+}
+
+static int backward_data(struct sw_plan *p, const struct sw_plan_args *a, struct sw_err *err)
+{
+    const struct within *l = (const struct within *)p;
+    float *diff = l->ref.copied ? sw_ref_scratch(a, l->diff_offset) : a->diff_src;
+    (void)err;
+    sw_kernel_lrn_within_backward(l->ref.threads, &l->shape, sw_ref_source(&l->ref, a), a->saved,
+                                  a->diff_dst, sw_ref_scratch(a, l->ratio_offset), diff);
+    if (l->ref.copied)
+        sw_cpu_reorder(l->ref.threads, &l->ref.plain, diff, &p->src, a->diff_src);
+    return SW_OK;
+}
+
+static const struct sw_plan_ops ops = {
+    .forward = forward,
+    .backward_data = backward_data,
+    .free = sw_ref_plan_free,
+};
+
+int sw_cpu_lrn_within(struct sw_stream *s, const struct sw_desc *src,
+                      const struct sw_lrn_shape *shape, struct sw_plan_passes passes,
+                      struct sw_plan **out, struct sw_err *err)
+{
+    int block = sw_desc_channel_block(src);
+    struct within *l = (struct within *)sw_ref_plan_new(sizeof *l, &ops, s, src, "direct");
+    if (!l)
+        return sw_err_nomem(err, "lrn plan", sizeof *l);
+    struct sw_plan *p = &l->ref.base;
+    if (block) {
+        l->ref.copied = false;
+        p->scratch_bytes = 0;
+    }
+    p->dst = l->ref.copied ? l->ref.plain : *src;
+    p->backward_reads_src = passes.backward_data;
+    l->shape = (struct sw_kernel_lrn_within){.planes = src->dim[0] * p->dst.padded[1] /
+                                                       (block ? block : 1),
+                                             .height = src->dim[2],
+                                             .width = src->dim[3],
+                                             .lanes = block ? block : 1,
+                                             .size = shape->size,
+                                             .alpha = shape->alpha,
+                                             .beta = shape->beta,
+                                             .k = shape->k};
+    l->training = passes.training || passes.backward_data;
+    size_t bytes = sw_desc_bytes(&p->dst);
+    if (l->training)
+        p->saved_bytes = bytes;
+    if (passes.backward_data)
+        l->ratio_offset = sw_ref_reserve(p, bytes);
+    if (passes.backward_data && l->ref.copied)
+        l->diff_offset = sw_ref_reserve(p, bytes);
+    *out = p;
+    return SW_OK;
+}
