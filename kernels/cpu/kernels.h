@@ -16,6 +16,53 @@ void sw_kernel_zero(int threads, void *dst, int64_t bytes);
 void sw_kernel_add(int threads, float *y, const float *x, int64_t n); /* y += x */
 bool sw_kernel_all_finite(int threads, const float *x, int64_t n);
 
+/* ---- eltwise.c: several arrays, element by element ---- */
+
+enum sw_kernel_eltwise_kind { SW_KERNEL_SUM, SW_KERNEL_PRODUCT, SW_KERNEL_MAX };
+enum { SW_KERNEL_ELTWISE_SRCS = 16 };
+
+/* y may be x[0]. factor is read by sums only. */
+struct sw_kernel_eltwise {
+    int count; /* 2 or more */
+    bool relu;
+    int64_t n;
+    const float *factor;
+    const float *x[SW_KERNEL_ELTWISE_SRCS];
+    float *y;
+};
+void sw_kernel_eltwise(int threads, enum sw_kernel_eltwise_kind kind,
+                       const struct sw_kernel_eltwise *k);
+
+/* One dx may be dy: of a sum any, else that of the last call. */
+struct sw_kernel_eltwise_gradient {
+    int count;
+    uint32_t adds; /* bit i: dx[i] is added to */
+    int64_t n;
+    const float *factor;                    /* sums */
+    const float *x[SW_KERNEL_ELTWISE_SRCS]; /* all but sums */
+    const float *y;                         /* after a relu, else NULL */
+    const float *dy;
+    float *dx[SW_KERNEL_ELTWISE_SRCS]; /* NULL: not wanted */
+};
+void sw_kernel_eltwise_sum_backward(int threads, const struct sw_kernel_eltwise_gradient *k);
+/* dx[of] of a product or maximum. */
+void sw_kernel_eltwise_one_backward(int threads, enum sw_kernel_eltwise_kind kind,
+                                    const struct sw_kernel_eltwise_gradient *k, int of);
+
+/* ---- runs.c ---- */
+
+/* `rows` runs of `run` neighbours, no overlap. */
+struct sw_kernel_runs {
+    int64_t rows, run, src_stride, dst_stride;
+    bool add; /* dst += src */
+    const float *src;
+    float *dst;
+};
+void sw_kernel_copy_runs(int threads, const struct sw_kernel_runs *k);
+/* n elements on the calling thread. */
+void sw_kernel_copy_strided(int64_t n, const float *x, int64_t x_stride, float *y, int64_t y_stride,
+                            bool is_added);
+
 /* ---- activation.c: y = f(x), y may be x; dx = dy f'(.), dx may be dy ---- */
 
 void sw_kernel_relu(int threads, const float *x, float *y, int64_t n);

@@ -10,7 +10,7 @@ struct conf {
 };
 
 struct state {
-    bool fused;
+    bool fused, fused_backward;
     bool fills_padding; /* f(0) != 0 in a padded layout, where padding must stay zero */
 };
 
@@ -50,11 +50,13 @@ static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_e
     bool from_output = c->function != SW_ACT_GELU;
     l->dst.desc = l->src[0]->desc;
     st->fused = s->fused;
+    st->fused_backward = s->fused_backward;
     st->fills_padding = (c->function == SW_ACT_SIGMOID || c->function == SW_ACT_SOFTPLUS) &&
                         sw_desc_count(&l->dst.desc) != sw_desc_storage(&l->dst.desc);
     l->in_place = from_output;
     l->backward_reads_src = from_output ? 0u : 1u;
-    l->backward_reads_dst = from_output;
+    l->backward_reads_dst = from_output && !s->fused_backward;
+    l->view = s->fused_backward;
     l->flops_forward = l->flops_backward = (double)sw_desc_count(&l->dst.desc);
     return SW_OK;
 }
@@ -75,6 +77,9 @@ static int forward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *e
 static int backward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *err)
 {
     const struct conf *c = l->conf;
+    const struct state *st = l->state;
+    if (st->fused_backward)
+        return sw_layer_view_backward(l, r, err);
     return sw_op_activation_backward(r->stream, (enum sw_activation)c->function, (float)c->slope,
                                      l->src[0]->data, l->dst.data, l->dst.grad, l->src_grad[0],
                                      sw_desc_storage(&l->dst.desc), err);

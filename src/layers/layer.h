@@ -75,12 +75,17 @@ struct sw_layer {
     size_t saved_bytes, scratch_bytes;   /* see device/plan.h */
     uint32_t backward_reads_src;         /* bit i: backward reads src[i]->data */
     bool backward_reads_dst;
-    bool in_place; /* dst may take src[0]'s memory, and src_grad[0] dst's gradient */
+    bool in_place;   /* dst may take src[0]'s memory, and src_grad[0] dst's gradient */
+    bool view;       /* in place there is nothing to do, so that others may read src[0] too */
+    bool can_add;    /* backward honours src_adds */
+    bool masks_relu; /* with fuse_relu: backward gets the gradient behind the relu and takes the
+                        relu's derivative too */
     double flops_forward, flops_backward; /* of one batch; a multiply-add counts two */
     const char *algorithm;                /* of the plan, or NULL */
 
     /* Set by the net. */
     void *saved, *scratch; /* scratch lasts over the phases of a pass */
+    uint32_t src_adds;     /* bit i: backward adds to src_grad[i] instead of writing there */
     double *sums;          /* [sum_count], device memory; lasts over the phases of a pass */
     /* Losses and metrics: forward writes it; device memory. Pairs of all batches and workers are
      * added up before anything is divided, so that what users see is of all samples. */
@@ -96,9 +101,10 @@ struct sw_layer_setup {
     int part, parts;     /* layers that split their outputs make part `part` of `parts` */
     int64_t first_channel, channels; /* the place of src[0]'s columns in the whole; 0: the whole */
     int64_t batch_rows;              /* rows of the whole batch */
-    bool all_rows;  /* the layer sees all rows of the batch, not only the worker's */
-    bool fuse_relu; /* the only consumer is a relu that this layer applies itself */
-    bool fused;     /* this relu is applied by its source: forward has nothing to do */
+    bool all_rows;       /* the layer sees all rows of the batch, not only the worker's */
+    bool fuse_relu;      /* the only consumer is a relu that this layer applies itself */
+    bool fused;          /* this relu is applied by its source: forward has nothing to do */
+    bool fused_backward; /* and so is its derivative */
     /* The layout a parameter already has in this job (evaluation net), or NULL. */
     const struct sw_desc *(*layout)(void *user, const struct sw_layer *l, const char *param);
     /* The shape [N, ...] and dtype of a data field, or NULL when the source has no such field. */
@@ -214,5 +220,33 @@ int sw_layer_plan_forward(struct sw_layer *l, const struct sw_pass *r,
 int sw_layer_plan_backward(struct sw_layer *l, const struct sw_pass *r,
                            struct sw_err *err) SW_MUST_CHECK;
 void sw_layer_plan_teardown(struct sw_layer *l);
+
+/* Layers that change nothing: dst.desc is set, of the source's storage size. The first says so, the
+ * others are their callbacks. */
+void sw_layer_use_view(struct sw_layer *l);
+int sw_layer_view_forward(struct sw_layer *l, const struct sw_pass *r,
+                          struct sw_err *err) SW_MUST_CHECK;
+int sw_layer_view_backward(struct sw_layer *l, const struct sw_pass *r,
+                           struct sw_err *err) SW_MUST_CHECK;
+
+/* A source, or its gradient on the way back, brought into the layout that a layer computes in. Both
+ * plans are NULL where the source has that layout already: then nothing is copied. */
+struct sw_relayout {
+    struct sw_plan *there, *back; /* owned */
+};
+/* back: the gradient will be wanted. Errors: those of the device's reorder. */
+int sw_relayout_init(struct sw_relayout *r, struct sw_stream *s, const struct sw_desc *from,
+                     const struct sw_desc *to, bool back, struct sw_err *err) SW_MUST_CHECK;
+void sw_relayout_fini(struct sw_relayout *r); /* a zeroed one is accepted */
+/* The source's values in the layer's layout: *x itself, or a copy in `room`, to which *x is set. */
+int sw_relayout_take(const struct sw_relayout *r, const float **x, float *room,
+                     struct sw_err *err) SW_MUST_CHECK;
+/* Where to compute the gradient that sw_relayout_give takes to dx: room, or dx itself. */
+static inline float *sw_relayout_room(const struct sw_relayout *r, float *dx, float *room)
+{
+    return r->back ? room : dx;
+}
+int sw_relayout_give(const struct sw_relayout *r, const float *room, float *dx,
+                     struct sw_err *err) SW_MUST_CHECK;
 
 #endif

@@ -83,9 +83,6 @@ static void settle_backward(struct sw_net *net, struct sw_net_node *node, uint32
     node->needs_grad = net->training && node->leads_to_loss && (l->param_count > 0 || wants != 0) &&
                        l->type->role != SW_ROLE_LOSS;
     node->has_backward = net->training && node->leads_to_loss && (l->param_count > 0 || wants != 0);
-    for (int k = 0; k < l->src_count; k++)
-        if (wants & (1u << k))
-            net->nodes[node->src[k]].gradient_givers++;
 }
 
 /* Does a loss depend on the layer through another loss? */
@@ -166,6 +163,8 @@ static int setup_node(struct sw_net *net, struct sw_net_node *node, const struct
                                    .batch_rows = net->batch_rows,
                                    .fuse_relu = node->fuse_relu,
                                    .fused = node->fused,
+                                   .fused_backward =
+                                       node->fused && net->nodes[node->src[0]].layer.masks_relu,
                                    .layout = find_layout,
                                    .field = find_field,
                                    .user = &user};

@@ -144,7 +144,6 @@ static void fill_node(struct sw_net *net, const struct graph *g, int at, const i
     struct sw_net_node *node = &net->nodes[at];
     const struct sw_section *s = g->sections[i];
     node->section = s;
-    node->only_consumer = -1;
     node->layer = (struct sw_layer){.name = s->name,
                                     .type = type_of(s),
                                     .conf = s->conf[0],
@@ -155,7 +154,7 @@ static void fill_node(struct sw_net *net, const struct graph *g, int at, const i
         struct sw_net_node *source = &net->nodes[position[g->src[i][k]]];
         node->src[k] = position[g->src[i][k]];
         node->layer.src[k] = &source->layer.dst;
-        source->only_consumer = source->consumers++ == 0 ? at : -1;
+        source->consumers++;
     }
 }
 

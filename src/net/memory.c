@@ -5,7 +5,11 @@
  * Pisarchyk and Lee, "Efficient Memory Management for Deep Neural Net Inference", 2020).
  *
  * In place: an element-wise layer that is its source's only reader takes over the source's memory,
- * if neither the source nor the layer itself reads the old values in backward. */
+ * if neither the source nor the layer itself reads the old values in backward. A view, which writes
+ * nothing, always does; what is overwritten behind one must then have no other reader either.
+ *
+ * Gradients: backward visits the last reader of an output first. It gives the gradient's first
+ * term, in place of its own output's gradient where it can; the others add. */
 #include "net/net_private.h"
 
 #include "base/os.h"
@@ -54,28 +58,66 @@ static bool is_input(const struct sw_net_node *node)
     return node->layer.type->role == SW_ROLE_INPUT;
 }
 
-/* The node that owns the memory in which node i's output lies. */
-static int data_root(const struct sw_net *net, int i)
+int sw_net_data_root(const struct sw_net *net, int i)
 {
     while (net->nodes[i].in_place)
         i = net->nodes[i].src[0];
     return i;
 }
 
+bool sw_net_shares_grad(const struct sw_net *net, int i)
+{
+    int giver = net->nodes[i].first_giver;
+    return giver >= 0 && net->nodes[giver].grad_in_place && net->nodes[giver].src[0] == i;
+}
+
+/* May node i write over its source? Its values may lie in memory that has more names: those of the
+ * outputs of which it is a view, or which it is after a fused relu. */
+static bool may_overwrite(const struct sw_net *net, int i)
+{
+    const struct sw_net_node *node = &net->nodes[i], *source;
+    if (!node->layer.in_place || (node->has_backward && (node->layer.backward_reads_src & 1)))
+        return false;
+    do {
+        source = &net->nodes[node->src[0]];
+        bool read = source->has_backward && source->layer.backward_reads_dst;
+        if (source->consumers != 1 || is_input(source) || read)
+            return false;
+        node = source;
+    } while (source->in_place && (source->layer.view || source->fused));
+    return true;
+}
+
+static void find_givers(struct sw_net *net)
+{
+    for (int i = 0; i < net->count; i++)
+        net->nodes[i].first_giver = -1;
+    for (int j = 0; j < net->count; j++) {
+        const struct sw_net_node *giver = &net->nodes[j];
+        for (int k = 0; k < giver->layer.src_count && giver->has_backward; k++)
+            if (net->nodes[giver->src[k]].needs_grad)
+                net->nodes[giver->src[k]].first_giver = j;
+    }
+}
+
+/* Does the node's backward begin its source's gradient, so that it may do so in place? */
+static bool begins_gradient(const struct sw_net *net, int i)
+{
+    const struct sw_net_node *node = &net->nodes[i];
+    bool twice = false;
+    for (int k = 1; k < node->layer.src_count; k++)
+        twice = twice || node->src[k] == node->src[0];
+    return node->has_backward && !twice && net->nodes[node->src[0]].first_giver == i;
+}
+
 static void find_in_place(struct sw_net *net)
 {
     for (int i = 0; i < net->count; i++) {
         struct sw_net_node *node = &net->nodes[i];
-        struct sw_layer *l = &node->layer;
-        if (!l->in_place)
-            continue;
-        const struct sw_net_node *source = &net->nodes[node->src[0]];
-        bool alone = source->consumers == 1 && !is_input(source);
-        bool source_reads = source->has_backward && source->layer.backward_reads_dst;
-        bool self_reads = node->has_backward && (l->backward_reads_src & 1);
+        const struct sw_layer *l = &node->layer;
         /* A fused relu has no values of its own: its source wrote them. */
-        node->in_place = node->fused || (alone && !source_reads && !self_reads);
-        node->grad_in_place = node->has_backward && alone && source->needs_grad;
+        node->in_place = node->fused || (l->in_place && l->view) || may_overwrite(net, i);
+        node->grad_in_place = l->in_place && begins_gradient(net, i);
     }
 }
 
@@ -110,54 +152,66 @@ static void plan_data(struct plan *p)
             continue;
         int last = last_read(net, i);
         for (int j = i + 1; j < net->count; j++)
-            if (data_root(net, j) == i && last_read(net, j) > last)
+            if (sw_net_data_root(net, j) == i && last_read(net, j) > last)
                 last = last_read(net, j);
         add_block(p, output_bytes(net, node), i, last, &node->data);
     }
 }
 
-/* Several layers may give a gradient to one output. Backward visits the last of them first: it
- * writes the sum's first term, the others write aside and add. */
+/* What node j does with its part of node i's gradient, its source k: the first giver writes it, the
+ * others add to it, themselves or by a detour. */
+static void plan_giving(struct plan *p, int i, int j, int k, bool first)
+{
+    struct sw_net_node *giver = &p->net->nodes[j];
+    int now = moment_backward(p->net, j);
+    if (first)
+        return;
+    if (giver->layer.can_add) {
+        giver->layer.src_adds |= 1u << k;
+    } else {
+        giver->adds_grad[k] = true;
+        add_block(p, output_bytes(p->net, &p->net->nodes[i]), now, now, &giver->aside[k]);
+    }
+}
+
+static void plan_gradient(struct plan *p, int i)
+{
+    struct sw_net *net = p->net;
+    struct sw_net_node *node = &net->nodes[i];
+    bool first = true;
+    for (int j = net->count - 1; j > i; j--) {
+        const struct sw_net_node *giver = &net->nodes[j];
+        for (int k = 0; k < giver->layer.src_count && giver->has_backward; k++) {
+            if (giver->src[k] != i)
+                continue;
+            plan_giving(p, i, j, k, first);
+            first = false;
+        }
+    }
+    if (sw_net_shares_grad(net, i))
+        return;
+    int last = moment_backward(net, i);
+    /* A chain of in-place gradients lives until its lowest layer has run. */
+    for (int j = i; net->nodes[j].grad_in_place;) {
+        j = net->nodes[j].src[0];
+        last = moment_backward(net, j);
+    }
+    add_block(p, output_bytes(net, node), moment_backward(net, node->first_giver), last,
+              &node->grad);
+}
+
 static void plan_gradients(struct plan *p)
 {
     struct sw_net *net = p->net;
-    for (int i = net->count - 1; i >= 0; i--) {
+    for (int i = 0; i < net->count; i++) {
         struct sw_net_node *node = &net->nodes[i];
         node->grad = SW_NO_OFFSET;
         for (int k = 0; k < node->layer.src_count; k++)
             node->aside[k] = SW_NO_OFFSET;
     }
-    for (int i = 0; i < net->count; i++) {
-        struct sw_net_node *node = &net->nodes[i];
-        if (!node->needs_grad || node->gradient_givers == 0)
-            continue;
-        int first_giver = -1;
-        for (int j = net->count - 1; j > i; j--) {
-            struct sw_net_node *giver = &net->nodes[j];
-            for (int k = 0; k < giver->layer.src_count && giver->has_backward; k++) {
-                if (giver->src[k] != i)
-                    continue;
-                size_t bytes = output_bytes(net, node);
-                if (first_giver < 0) {
-                    first_giver = j;
-                } else {
-                    int now = moment_backward(net, j);
-                    giver->adds_grad[k] = true;
-                    add_block(p, bytes, now, now, &giver->aside[k]);
-                }
-            }
-        }
-        bool shared = node->consumers == 1 && net->nodes[node->only_consumer].grad_in_place;
-        if (shared)
-            continue;
-        int last = moment_backward(net, i);
-        /* A chain of in-place gradients lives until its lowest layer has run. */
-        for (int j = i; net->nodes[j].grad_in_place;) {
-            j = net->nodes[j].src[0];
-            last = moment_backward(net, j);
-        }
-        add_block(p, output_bytes(net, node), moment_backward(net, first_giver), last, &node->grad);
-    }
+    for (int i = 0; i < net->count; i++)
+        if (net->nodes[i].first_giver >= 0)
+            plan_gradient(p, i);
 }
 
 static void plan_private(struct plan *p)
@@ -224,6 +278,7 @@ int sw_net_plan_memory(struct sw_net *net, struct sw_err *err)
     p.blocks = sw_calloc(most, sizeof *p.blocks);
     if (!p.blocks)
         return sw_err_nomem(err, "the memory plan", most * sizeof *p.blocks);
+    find_givers(net);
     find_in_place(net);
     plan_data(&p);
     plan_gradients(&p);

@@ -122,9 +122,9 @@ void sw_net_bind(struct sw_net *net, void *arena)
     /* Downwards, because a gradient may lie in that of its reader. */
     for (int i = net->count - 1; i >= 0; i--) {
         struct sw_net_node *node = &net->nodes[i];
-        bool shared = node->consumers == 1 && net->nodes[node->only_consumer].grad_in_place;
-        node->layer.dst.grad =
-            shared ? net->nodes[node->only_consumer].layer.dst.grad : at(net, node->grad);
+        node->layer.dst.grad = sw_net_shares_grad(net, i)
+                                   ? net->nodes[node->first_giver].layer.dst.grad
+                                   : at(net, node->grad);
     }
     for (int i = 0; i < net->count; i++)
         bind_sources(net, &net->nodes[i]);
@@ -142,6 +142,14 @@ void sw_net_bind_param(struct sw_net *net, int p, const float *value, float *gra
         lp->grad = at(net, node->param_aside[param->index]);
 }
 
+/* The batch's memory, for the input and for views of it. */
+static void use_batch(struct sw_net *net, int input, void *data)
+{
+    for (int i = input; i < net->count; i++)
+        if (sw_net_data_root(net, i) == input)
+            net->nodes[i].layer.dst.data = data;
+}
+
 int sw_net_set_field(struct sw_net *net, const char *field, void *data, struct sw_err *err)
 {
     int rc = SW_OK;
@@ -150,7 +158,7 @@ int sw_net_set_field(struct sw_net *net, const char *field, void *data, struct s
         if (l->type->role != SW_ROLE_INPUT || !sw_str_eq(sw_layer_input_field(l), field))
             continue;
         if (net->stream->dev->host_memory)
-            l->dst.data = data;
+            use_batch(net, i, data);
         else
             rc = sw_copy(net->stream, l->dst.data, data, sw_desc_bytes(&l->dst.desc), err);
     }

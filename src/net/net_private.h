@@ -25,18 +25,19 @@ struct sw_net_node {
     enum sw_dist dist;      /* how the output is spread */
     enum sw_dist from;      /* of a connection: how its source is */
     int64_t columns;        /* of the whole output, of which this may be a part */
+    bool rows_only;         /* what its columns come from cannot be split by them */
     bool absent;            /* another worker does it: nothing to run, hold or update here */
     int src[SW_LAYER_SRCS]; /* node indices */
     int consumers;          /* layers that read the output */
-    int only_consumer;      /* the one, when consumers == 1 */
-    int gradient_givers;    /* consumers whose backward writes into the output's gradient */
+    int first_giver;        /* consumer whose backward is the first to give a gradient, or -1 */
     bool leads_to_loss;
     bool needs_grad; /* the output's gradient is needed */
     bool has_backward;
     bool fuse_relu, fused;
     bool in_place;                 /* output in the memory of src[0]'s output */
     bool grad_in_place;            /* src[0]'s gradient in the memory of the output's gradient */
-    bool adds_grad[SW_LAYER_SRCS]; /* backward writes aside, then adds: not the first giver */
+    bool adds_grad[SW_LAYER_SRCS]; /* backward writes aside, then the net adds: not the first giver,
+                                      and it cannot add itself */
     int first_param;
     struct sw_net_share share[SW_LAYER_PARAMS];
     int share_count;
@@ -113,6 +114,10 @@ int sw_net_reshard_setup(struct sw_net *net, struct sw_net_node *node,
 char *sw_exchange_stage(const struct sw_exchange *e, int connection, int from, int to, int turn);
 int sw_exchange_meet(const struct sw_exchange *e, int worker);
 
+/* The node that owns the memory in which node i's output lies. */
+int sw_net_data_root(const struct sw_net *net, int i);
+/* Is node i's gradient in the memory of that of its first giver's output? */
+bool sw_net_shares_grad(const struct sw_net *net, int i);
 /* Gives every life an offset. Errors: SW_ERR_NOMEM. */
 int sw_net_plan_memory(struct sw_net *net, struct sw_err *err) SW_MUST_CHECK;
 

@@ -34,15 +34,26 @@ static const char *why_not(const struct sw_net *net, const struct sw_net_node *n
     return type->refuses_split ? type->refuses_split(node->layer.conf, net->workers) : NULL;
 }
 
-/* Why a net-wide setting leaves a layer whose columns are those of its source in rows, or NULL: the
- * data and what reads all of its source in rows may have fewer columns than there are workers. */
+/* Why a net-wide setting leaves a layer whose columns are those of its sources in rows, or NULL:
+ * the data and what reads all of its source in rows may have fewer columns than there are workers.
+ */
 static const char *why_source_not(const struct sw_net *net, const struct sw_net_node *node)
 {
-    if (type_of(node)->split != SW_SPLIT_ELEMENTWISE)
-        return NULL;
-    while (node->layer.src_count > 0 && type_of(node)->split != SW_SPLIT_OUTPUTS)
-        node = &net->nodes[node->src[0]];
-    return why_not(net, node) ? "what it reads cannot be split by columns" : NULL;
+    for (int k = 0; k < node->layer.src_count && type_of(node)->split == SW_SPLIT_ELEMENTWISE; k++)
+        if (net->nodes[node->src[k]].rows_only)
+            return "what it reads cannot be split by columns";
+    return NULL;
+}
+
+/* Does a layer have only as many columns as the data, or as a layer that cannot be split? */
+static bool is_rows_only(const struct sw_net *net, const struct sw_net_node *node)
+{
+    bool any = false;
+    if (node->layer.src_count == 0 || type_of(node)->split == SW_SPLIT_OUTPUTS)
+        return why_not(net, node) != NULL;
+    for (int k = 0; k < node->layer.src_count; k++)
+        any = any || net->nodes[node->src[k]].rows_only;
+    return any;
 }
 
 /* Why the layer cannot be whole on one worker, or NULL. */
@@ -155,16 +166,14 @@ static int rebuild(struct sw_net *net, struct insertion *in, bool (*needed)[SW_D
 /* Pointers to sources and numbers of readers, after the array has moved. */
 static void link_again(struct sw_net *net)
 {
-    for (int i = 0; i < net->count; i++) {
+    for (int i = 0; i < net->count; i++)
         net->nodes[i].consumers = 0;
-        net->nodes[i].only_consumer = -1;
-    }
     for (int i = 0; i < net->count; i++) {
         struct sw_net_node *node = &net->nodes[i];
         for (int k = 0; k < node->layer.src_count; k++) {
             struct sw_net_node *source = &net->nodes[node->src[k]];
             node->layer.src[k] = &source->layer.dst;
-            source->only_consumer = source->consumers++ == 0 ? i : -1;
+            source->consumers++;
         }
     }
 }
@@ -195,8 +204,11 @@ static int insert(struct sw_net *net, struct sw_err *err)
 
 int sw_net_spread(struct sw_net *net, struct sw_err *err)
 {
-    for (int i = 0; i < net->count; i++)
-        net->nodes[i].dist = net->nodes[i].from = dist_of(net, &net->nodes[i]);
+    for (int i = 0; i < net->count; i++) {
+        struct sw_net_node *node = &net->nodes[i];
+        node->rows_only = is_rows_only(net, node);
+        node->dist = node->from = dist_of(net, node);
+    }
     int rc = sw_recipe_verdict(net->recipe, err);
     return rc == SW_OK && net->workers > 1 ? insert(net, err) : rc;
 }

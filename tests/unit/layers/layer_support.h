@@ -234,6 +234,25 @@ static inline float *smooth_floats(struct rng *r, int64_t n)
     return x;
 }
 
+/* Turns the runs of x until no element is as near to that of `other` as a small step reaches, so
+ * that no maximum over sources changes hands. */
+static inline void keep_apart(float *x, const float *other, int64_t n)
+{
+    for (int64_t first = 0; first < n; first += 32) {
+        int64_t run = n - first < 32 ? n - first : 32;
+        for (int64_t turn = 0; turn < run; turn++) {
+            bool apart = true;
+            for (int64_t i = first; i < first + run; i++)
+                apart = apart && fabsf(x[i] - other[i]) > 0.04f;
+            if (apart)
+                break;
+            float begin = x[first];
+            memmove(x + first, x + first + 1, (size_t)(run - 1) * sizeof *x);
+            x[first + run - 1] = begin;
+        }
+    }
+}
+
 static inline float *step_floats(struct rng *r, int64_t n)
 {
     float *x = get_floats(n);
@@ -258,6 +277,8 @@ static inline struct values values_new(const struct rig *g, const struct sw_laye
         int64_t n = v.src_n[k] = sw_desc_count(&g->src[k].desc);
         if (!ex->src[k].labels) {
             v.src[k] = smooth_floats(&r, n);
+            if (k > 0 && v.src[0] && v.src_n[0] == n)
+                keep_apart(v.src[k], v.src[0], n);
             v.src_grad[k] = get_floats(n);
             continue;
         }

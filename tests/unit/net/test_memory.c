@@ -164,6 +164,12 @@ static int backward_moment(const struct sw_net *net, int i)
     return 2 * net->count - 1 - i;
 }
 
+/* Has the node no output of its own? */
+static bool is_view(const struct sw_net_node *node)
+{
+    return node->in_place && node->layer.view;
+}
+
 static int last_reading(const struct sw_net *net, int i)
 {
     const struct sw_layer *l = &net->nodes[i].layer;
@@ -175,6 +181,8 @@ static int last_reading(const struct sw_net *net, int i)
             int moment = again ? backward_moment(net, j) : j;
             if (reader->src[k] == i && moment > last)
                 last = moment;
+            if (reader->src[0] == i && is_view(reader) && last_reading(net, j) > last)
+                last = last_reading(net, j);
         }
     return last;
 }
@@ -192,8 +200,7 @@ static int first_gradient(const struct sw_net *net, int i)
 
 static bool writes_gradient_in_place(const struct sw_net *net, int i)
 {
-    const struct sw_net_node *node = &net->nodes[i];
-    return node->consumers == 1 && net->nodes[node->only_consumer].grad_in_place;
+    return sw_net_shares_grad(net, i);
 }
 
 static void find_lives(const struct sw_net *net, struct lives *s)
@@ -204,7 +211,7 @@ static void find_lives(const struct sw_net *net, struct lives *s)
         const struct sw_layer *l = &node->layer;
         size_t bytes = sw_desc_bytes(&l->dst.desc);
         int back = backward_moment(net, i), first = first_gradient(net, i);
-        if (l->type->role != SW_ROLE_INPUT)
+        if (l->type->role != SW_ROLE_INPUT && !is_view(node))
             add_life(s, node, "output", l->dst.data, bytes, i, last_reading(net, i),
                      node->in_place ? i : -1);
         if (first >= 0)

@@ -86,6 +86,12 @@ static void check_gradients(const char *text)
 #define RELU(name, src) "[layer " name "]\ntype = activation\nfunction = relu\nsrc = " src "\n"
 #define FC(name, src) "[layer " name "]\ntype = inner_product\noutputs = 6\nsrc = " src "\n"
 #define LOSS(name, src) "[layer " name "]\ntype = softmax_loss\nsrc = " src ", label\n"
+#define MIX(name, src, operation)                                                                  \
+    "[layer " name "]\ntype = eltwise\nsrc = " src "\noperation = " operation "\n"
+#define CONCAT(name, src) "[layer " name "]\ntype = concat\nsrc = " src "\n"
+#define SLICE(name, src, from, to)                                                                 \
+    "[layer " name "]\ntype = slice\nsrc = " src "\nfrom = " from "\nto = " to "\n"
+#define SPLIT(name, src) "[layer " name "]\ntype = split\nsrc = " src "\n"
 #define DROP(name, src) "[layer " name "]\ntype = dropout\nratio = 0.4\nsrc = " src "\n"
 
 static void gradients_of_several_readers_add_up(void **state)
@@ -168,6 +174,23 @@ static void users_of_a_parameter_compute_with_the_same_values(void **state)
     world_free(&b);
 }
 
+static void gradients_of_branches_that_meet_are_right(void **state)
+{
+    (void)state;
+    /* Residual blocks, one after the other: a shortcut is read first and last. */
+    check_gradients(WORLD_INPUTS CONV("a", "image") TANH("b", "a") CONV("c", "b")
+                        MIX("sum", "c, b", "sum") TANH("t", "sum") CONV("d", "t")
+                            MIX("sum2", "t, d", "sum") FC("fc", "sum2") LOSS("loss", "fc"));
+    check_gradients(WORLD_INPUTS CONV("a", "image") CONV("b", "image") TANH("x", "a") TANH("y", "b")
+                        MIX("p", "x, y", "product") MIX("twice", "p, p", "product")
+                            MIX("m", "twice, y", "sum") FC("fc", "m") LOSS("loss", "fc"));
+    /* Parts of one source, of which one is read twice, side by side again. */
+    check_gradients(WORLD_INPUTS CONV("a", "image") TANH("b", "a") SLICE("s", "b", "0", "2")
+                        SLICE("t", "b", "1", "5") CONCAT("c", "t, s, t") SPLIT("d", "c")
+                            TANH("e", "d") MIX("f", "e, c", "sum") FC("fc", "f") LOSS("loss", "fc")
+                                FC("fc2", "d") LOSS("loss2", "fc2"));
+}
+
 /* ---- The fused relu ---- */
 
 static void check_fusion(const char *layer, const struct plan_of_world *plan)
@@ -210,6 +233,9 @@ static void a_fused_relu_is_a_relu(void **state)
     check_fusion(CONV("x", "image") "bias = no\nstride = 2\n", &library);
     check_fusion(FC("x", "image"), &reference);
     check_fusion(FC("x", "image"), &library);
+    check_fusion(CONV("a", "image") CONV("b", "image") MIX("x", "a, b", "sum"), &library);
+    check_fusion(CONV("a", "image") CONV("b", "image") MIX("x", "a, b", "product"), &library);
+    check_fusion(CONV("a", "image") CONV("b", "image") MIX("x", "a, b", "max"), &reference);
 }
 
 /* ---- Evaluation ---- */
@@ -311,6 +337,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(gradients_of_several_readers_add_up),
         cmocka_unit_test(gradients_of_chains_in_place_are_right),
+        cmocka_unit_test(gradients_of_branches_that_meet_are_right),
         cmocka_unit_test(gradients_of_all_users_of_a_parameter_add_up),
         cmocka_unit_test(users_of_a_parameter_compute_with_the_same_values),
         cmocka_unit_test(a_fused_relu_is_a_relu),

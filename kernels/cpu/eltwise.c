@@ -1,0 +1,194 @@
+/* Several arrays combined element by element, and the way back:
+ *
+ *   sum      y = sum c_k x_k    dx_k = c_k dy
+ *   product  y = prod x_k       dx_k = dy prod_{j != k} x_j, without a division, so that zeros
+ * count max      y = max x_k        dx_k = dy where x_k is the first of the largest, else 0
+ *
+ * each perhaps followed by relu, whose derivative then masks dy where y is not above zero. A NaN
+ * passes, so that divergence is seen. Pieces that fit the first-level cache are finished one after
+ * the other: however many arrays there are, each element travels once. */
+#include "kernels/cpu/kernel.h"
+#include "kernels/cpu/kernels.h"
+
+enum { LINE_FLOATS = 16, PIECE = 1024 };
+
+/* y = a x (op) b z; y may be x or z. */
+typedef void pair_fn(float a, const float *x, float b, const float *z, float *y, int64_t n);
+
+SW_KERNEL static void sum_pair(float a, const float *x, float b, const float *z, float *y,
+                               int64_t n)
+{
+#pragma omp simd
+    for (int64_t i = 0; i < n; i++)
+        y[i] = a * x[i] + b * z[i];
+}
+
+SW_KERNEL static void sum_pair_relu(float a, const float *x, float b, const float *z, float *y,
+                                    int64_t n)
+{
+#pragma omp simd
+    for (int64_t i = 0; i < n; i++) {
+        float v = a * x[i] + b * z[i];
+        y[i] = 0.0f > v ? 0.0f : v;
+    }
+}
+
+SW_KERNEL static void product_pair(float a, const float *x, float b, const float *z, float *y,
+                                   int64_t n)
+{
+    (void)a, (void)b;
+#pragma omp simd
+    for (int64_t i = 0; i < n; i++)
+        y[i] = x[i] * z[i];
+}
+
+SW_KERNEL static void max_pair(float a, const float *x, float b, const float *z, float *y,
+                               int64_t n)
+{
+    (void)a, (void)b;
+#pragma omp simd
+    for (int64_t i = 0; i < n; i++)
+        y[i] = x[i] > z[i] || x[i] != x[i] ? x[i] : z[i];
+}
+
+SW_KERNEL static void relu(float *y, int64_t n)
+{
+#pragma omp simd
+    for (int64_t i = 0; i < n; i++)
+        y[i] = 0.0f > y[i] ? 0.0f : y[i];
+}
+
+static void forward_piece(enum sw_kernel_eltwise_kind kind, const struct sw_kernel_eltwise *k,
+                          int64_t at, int64_t n)
+{
+    static pair_fn *const pairs[] = {sum_pair, product_pair, max_pair};
+    float *y = k->y + at;
+    for (int i = 1; i < k->count; i++) {
+        bool last_sum = kind == SW_KERNEL_SUM && k->relu && i == k->count - 1;
+        (last_sum ? sum_pair_relu : pairs[kind])(i == 1 ? k->factor[0] : 1.0f,
+                                                 i == 1 ? k->x[0] + at : y, k->factor[i],
+                                                 k->x[i] + at, y, n);
+    }
+    if (k->relu && kind != SW_KERNEL_SUM)
+        relu(y, n);
+}
+
+void sw_kernel_eltwise(int threads, enum sw_kernel_eltwise_kind kind,
+                       const struct sw_kernel_eltwise *k)
+{
+    int team = sw_team_size(threads, k->n);
+#pragma omp parallel num_threads(team) if (team > 1)
+    {
+        struct sw_range r = sw_team_range(k->n, LINE_FLOATS);
+        for (int64_t at = r.from; at < r.to; at += PIECE)
+            forward_piece(kind, k, at, r.to - at < PIECE ? r.to - at : PIECE);
+    }
+}
+
+/* ---- Backward ---- */
+
+/* dx = a g, or dx += a g; dx may be g. */
+SW_KERNEL static void scale_to(float a, const float *g, float *dx, int64_t n)
+{
+#pragma omp simd
+    for (int64_t i = 0; i < n; i++)
+        dx[i] = a * g[i];
+}
+
+SW_KERNEL static void scale_add(float a, const float *g, float *dx, int64_t n)
+{
+#pragma omp simd
+    for (int64_t i = 0; i < n; i++)
+        dx[i] += a * g[i];
+}
+
+SW_KERNEL static void mask(const float *y, const float *dy, float *g, int64_t n)
+{
+#pragma omp simd
+    for (int64_t i = 0; i < n; i++)
+        g[i] = y[i] > 0.0f ? dy[i] : 0.0f;
+}
+
+SW_KERNEL static void keep_above(const float *x, const float *other, bool equal_too, float *g,
+                                 int64_t n)
+{
+    if (equal_too) {
+#pragma omp simd
+        for (int64_t i = 0; i < n; i++)
+            g[i] = x[i] >= other[i] ? g[i] : 0.0f;
+    } else {
+#pragma omp simd
+        for (int64_t i = 0; i < n; i++)
+            g[i] = x[i] > other[i] ? g[i] : 0.0f;
+    }
+}
+
+static void give(const struct sw_kernel_eltwise_gradient *k, int i, const float *g, int64_t at,
+                 int64_t n)
+{
+    (k->adds >> i & 1 ? scale_add : scale_to)(k->factor[i], g, k->dx[i] + at, n);
+}
+
+/* dy itself may be one of the outputs: that is the last to be written. */
+static void sum_piece(const struct sw_kernel_eltwise_gradient *k, int64_t at, int64_t n)
+{
+    float masked[PIECE];
+    const float *g = k->dy + at;
+    int in_place = -1;
+    if (k->y) {
+        mask(k->y + at, g, masked, n);
+        g = masked;
+    }
+    for (int i = 0; i < k->count; i++) {
+        if (!k->dx[i])
+            continue;
+        if (k->dx[i] == k->dy)
+            in_place = i;
+        else
+            give(k, i, g, at, n);
+    }
+    if (in_place >= 0 && (g == masked || k->factor[in_place] != 1.0f))
+        give(k, in_place, g, at, n);
+}
+
+void sw_kernel_eltwise_sum_backward(int threads, const struct sw_kernel_eltwise_gradient *k)
+{
+    int team = sw_team_size(threads, k->n);
+#pragma omp parallel num_threads(team) if (team > 1)
+    {
+        struct sw_range r = sw_team_range(k->n, LINE_FLOATS);
+        for (int64_t at = r.from; at < r.to; at += PIECE)
+            sum_piece(k, at, r.to - at < PIECE ? r.to - at : PIECE);
+    }
+}
+
+static void one_piece(enum sw_kernel_eltwise_kind kind, const struct sw_kernel_eltwise_gradient *k,
+                      int of, int64_t at, int64_t n)
+{
+    float g[PIECE];
+    if (k->y)
+        mask(k->y + at, k->dy + at, g, n);
+    else
+        scale_to(1.0f, k->dy + at, g, n);
+    for (int i = 0; i < k->count; i++) {
+        if (i == of)
+            continue;
+        if (kind == SW_KERNEL_PRODUCT)
+            product_pair(1, g, 1, k->x[i] + at, g, n);
+        else
+            keep_above(k->x[of] + at, k->x[i] + at, i > of, g, n);
+    }
+    (k->adds >> of & 1 ? scale_add : scale_to)(1.0f, g, k->dx[of] + at, n);
+}
+
+void sw_kernel_eltwise_one_backward(int threads, enum sw_kernel_eltwise_kind kind,
+                                    const struct sw_kernel_eltwise_gradient *k, int of)
+{
+    int team = sw_team_size(threads, k->n);
+#pragma omp parallel num_threads(team) if (team > 1)
+    {
+        struct sw_range r = sw_team_range(k->n, LINE_FLOATS);
+        for (int64_t at = r.from; at < r.to; at += PIECE)
+            one_piece(kind, k, of, at, r.to - at < PIECE ? r.to - at : PIECE);
+    }
+}

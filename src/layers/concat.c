@@ -1,0 +1,148 @@
+/* concat: sources side by side along one dimension, of which each has its own extent; all others
+ * are alike. Backward gives every source its part of the gradient. Rows are samples that labels and
+ * workers count, so they are not put together.
+ *
+ * The output has channels in blocks where a source has them; a source that fills whole blocks then
+ * goes there in one run of memory per row. */
+#include "device/ops/elementwise.h"
+#include "device/ops/part.h"
+#include "layers/layer.h"
+
+struct conf {
+    int64_t axis;
+};
+
+static const struct sw_opt opts[] = {
+    {.key = "axis",
+     .help = "dimension along which the sources lie side by side; 1: channels or features",
+     .type = SW_OPT_INT,
+     .offset = offsetof(struct conf, axis),
+     .def = "1",
+     .min = 1,
+     .max = SW_MAX_DIMS - 1},
+    {0},
+};
+
+static const char *refuses_split(const void *conf, int parts)
+{
+    const struct conf *c = conf;
+    (void)parts;
+    return c->axis == 1 ? "its columns are whole sources side by side" : NULL;
+}
+
+static int check_source(const struct sw_layer *l, int k, int axis, struct sw_err *err)
+{
+    struct sw_desc first = l->src[0]->desc, other = l->src[k]->desc;
+    char a[128], b[128];
+    int rc = sw_layer_need_src(l, k, 0, err);
+    if (rc != SW_OK)
+        return rc;
+    if (axis >= first.ndim)
+        return sw_err_set(err, SW_ERR_INVALID,
+                          "axis = %d: source 1 is %s; its dimensions are 0..%d", axis,
+                          sw_desc_text(&first, a), first.ndim - 1);
+    bool same = first.ndim == other.ndim;
+    for (int i = 0; i < first.ndim && same; i++)
+        same = i == axis || first.dim[i] == other.dim[i];
+    if (!same)
+        return sw_err_set(
+            err, SW_ERR_INVALID,
+            "source %d is %s, but source 1 is %s: they may differ in dimension %d only", k + 1,
+            sw_desc_text(&other, a), sw_desc_text(&first, b), axis);
+    return SW_OK;
+}
+
+static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_err *err)
+{
+    const struct conf *c = l->conf;
+    int axis = (int)c->axis;
+    struct sw_desc whole = l->src[0]->desc;
+    int64_t extent = 0;
+    int block = 0;
+    (void)s;
+    for (int k = 0; k < l->src_count; k++) {
+        int rc = check_source(l, k, axis, err);
+        if (rc != SW_OK)
+            return rc;
+        extent += l->src[k]->desc.dim[axis];
+        block = block ? block : sw_desc_channel_block(&l->src[k]->desc);
+    }
+    whole.dim[axis] = extent;
+    l->dst.desc = block ? sw_desc_blocked(SW_F32, whole.ndim, whole.dim, 1, block)
+                        : sw_desc_plain(SW_F32, whole.ndim, whole.dim);
+    l->can_add = true;
+    l->flops_forward = l->flops_backward = (double)sw_desc_count(&l->dst.desc);
+    return SW_OK;
+}
+
+static bool is_padded(const struct sw_desc *d)
+{
+    return sw_desc_count(d) != sw_desc_storage(d);
+}
+
+static int forward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *err)
+{
+    const struct conf *c = l->conf;
+    struct sw_part_args a = {.to = l->dst.desc, .axis = (int)c->axis, .dst = l->dst.data};
+    int rc = SW_OK;
+    for (int k = 0; k < l->src_count && rc == SW_OK; k++) {
+        a.from = l->src[k]->desc;
+        a.src = l->src[k]->data;
+        a.count = a.from.dim[a.axis];
+        rc = sw_op_run(r->stream, &sw_op_part, &a, err);
+        a.to_at += a.count;
+    }
+    if (rc == SW_OK && is_padded(&l->dst.desc))
+        rc = sw_op_zero_padding(r->stream, &l->dst.desc, l->dst.data, err);
+    return rc;
+}
+
+static int backward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *err)
+{
+    const struct conf *c = l->conf;
+    struct sw_part_args a = {.from = l->dst.desc, .axis = (int)c->axis, .src = l->dst.grad};
+    int rc = SW_OK;
+    for (int k = 0; k < l->src_count && rc == SW_OK; k++) {
+        a.to = l->src[k]->desc;
+        a.dst = l->src_grad[k];
+        a.count = a.to.dim[a.axis];
+        a.add = l->src_adds >> k & 1;
+        if (a.dst)
+            rc = sw_op_run(r->stream, &sw_op_part, &a, err);
+        if (rc == SW_OK && a.dst && is_padded(&a.to) && !a.add)
+            rc = sw_op_zero_padding(r->stream, &a.to, a.dst, err);
+        a.from_at += a.count;
+    }
+    return rc;
+}
+
+static const struct sw_layer_example examples[] = {
+    {.recipe = "",
+     .src = {{4, {2, 16, 3, 4}, 0}, {4, {2, 32, 3, 4}, 0}, {4, {2, 5, 3, 4}, 0}},
+     .dst = {2, 53, 3, 4}},
+    {.recipe = "", .src = {{4, {2, 5, 3, 4}, 0}, {4, {2, 20, 3, 4}, 0}}, .dst = {2, 25, 3, 4}},
+    {.recipe = "axis = 2\n",
+     .src = {{4, {2, 20, 3, 4}, 0}, {4, {2, 20, 1, 4}, 0}},
+     .dst = {2, 20, 4, 4}},
+    {.recipe = "axis = 3\n",
+     .src = {{4, {2, 3, 3, 2}, 0}, {4, {2, 3, 3, 5}, 0}},
+     .dst = {2, 3, 3, 7}},
+    {.recipe = "", .src = {{2, {4, 7}, 0}, {2, {4, 2}, 0}}, .dst = {4, 9}},
+    {0},
+};
+
+const struct sw_layer_type sw_layer_concat = {
+    .base = {.name = "concat",
+             .help = "sources side by side along channels or another dimension",
+             .opts = opts,
+             .conf_bytes = sizeof(struct conf)},
+    .role = SW_ROLE_NEURON,
+    .split = SW_SPLIT_ELEMENTWISE,
+    .refuses_split = refuses_split,
+    .min_src = 1,
+    .max_src = SW_LAYER_SRCS,
+    .setup = setup,
+    .forward = forward,
+    .backward = backward,
+    .examples = examples,
+};

@@ -1,0 +1,245 @@
+/* eltwise: sources of one shape combined element by element: their sum with optional coefficients,
+ * their product, or their maximum, whose gradient goes to the first of equal values. The sum is
+ * what makes a net residual (He, Zhang, Ren and Sun, "Deep Residual Learning", 2015).
+ *
+ * All is computed in one layout, a blocked one where any source has it; sources in another layout
+ * are brought there first. A relu right behind is part of the same pass, forward and backward. */
+#include "device/ops/eltwise.h"
+#include "layers/layer.h"
+
+_Static_assert((int)SW_LAYER_SRCS == (int)SW_ELTWISE_SRCS, "as many sources as a layer can have");
+
+struct conf {
+    int operation; /* enum sw_eltwise */
+    struct sw_reals coefficients;
+};
+
+struct state {
+    struct sw_relayout relayout[SW_LAYER_SRCS];
+    size_t room[SW_LAYER_SRCS]; /* in scratch, of those that move */
+    size_t spare;               /* in scratch, for one gradient beside the sources */
+    bool relu;
+};
+
+static const char *const operations[] = {"sum", "product", "max", NULL};
+
+static const struct sw_opt opts[] = {
+    {.key = "operation",
+     .help = "what the sources are combined by",
+     .type = SW_OPT_ENUM,
+     .offset = offsetof(struct conf, operation),
+     .def = "sum",
+     .choices = operations},
+    {.key = "coefficients",
+     .help = "factors of a sum, one per source; default: 1 each",
+     .type = SW_OPT_REALS,
+     .offset = offsetof(struct conf, coefficients)},
+    {0},
+};
+
+static int check_coefficients(const struct sw_layer *l, struct sw_err *err)
+{
+    const struct conf *c = l->conf;
+    if (c->coefficients.count == 0)
+        return SW_OK;
+    if (c->operation != SW_ELTWISE_SUM)
+        return sw_err_set(err, SW_ERR_INVALID,
+                          "coefficients belong to a sum, not to operation = %s",
+                          operations[c->operation]);
+    if (c->coefficients.count != l->src_count)
+        return sw_err_set(err, SW_ERR_INVALID,
+                          "coefficients has %d values, but there are %d sources: give one each",
+                          c->coefficients.count, l->src_count);
+    return SW_OK;
+}
+
+static int check_sources(const struct sw_layer *l, struct sw_err *err)
+{
+    char first[128], other[128];
+    int rc = SW_OK;
+    for (int k = 0; k < l->src_count && rc == SW_OK; k++) {
+        rc = sw_layer_need_src(l, k, 0, err);
+        if (rc == SW_OK && !sw_desc_same_shape(&l->src[0]->desc, &l->src[k]->desc))
+            rc = sw_err_set(err, SW_ERR_INVALID, "source %d is %s, but source 1 is %s", k + 1,
+                            sw_desc_text(&l->src[k]->desc, other),
+                            sw_desc_text(&l->src[0]->desc, first));
+    }
+    return rc;
+}
+
+static int lay_out(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_err *err)
+{
+    struct state *st = l->state;
+    int rc = SW_OK;
+    l->dst.desc = l->src[0]->desc;
+    for (int k = l->src_count - 1; k >= 0; k--)
+        if (l->src[k]->desc.nblock > 0)
+            l->dst.desc = l->src[k]->desc;
+    l->can_add = true;
+    for (int k = 0; k < l->src_count && rc == SW_OK; k++) {
+        struct sw_relayout *r = &st->relayout[k];
+        rc = sw_relayout_init(r, s->stream, &l->src[k]->desc, &l->dst.desc, s->wants_grad >> k & 1,
+                              err);
+        if (rc != SW_OK || !r->there)
+            continue;
+        st->room[k] = l->scratch_bytes;
+        l->scratch_bytes += (sw_desc_bytes(&l->dst.desc) + 63) / 64 * 64;
+        l->can_add = false; /* what is given back is written, not added */
+    }
+    st->spare = l->scratch_bytes;
+    if (!l->can_add)
+        l->scratch_bytes += sw_desc_bytes(&l->dst.desc);
+    l->in_place = !st->relayout[0].there;
+    return rc;
+}
+
+static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_err *err)
+{
+    const struct conf *c = l->conf;
+    struct state *st = l->state;
+    int rc = check_sources(l, err);
+    if (rc == SW_OK)
+        rc = check_coefficients(l, err);
+    if (rc == SW_OK)
+        rc = lay_out(l, s, err);
+    if (rc != SW_OK)
+        return rc;
+    st->relu = s->fuse_relu;
+    l->masks_relu = s->fuse_relu;
+    l->backward_reads_dst = s->fuse_relu;
+    if (c->operation != SW_ELTWISE_SUM)
+        l->backward_reads_src = (1u << l->src_count) - 1;
+    double count = (double)sw_desc_count(&l->dst.desc) * l->src_count;
+    l->flops_forward = count;
+    l->flops_backward = c->operation == SW_ELTWISE_SUM ? count : count * l->src_count;
+    return SW_OK;
+}
+
+static float *room_of(const struct sw_layer *l, int k)
+{
+    const struct state *st = l->state;
+    return (float *)(void *)((char *)l->scratch + st->room[k]);
+}
+
+static float factor_of(const struct sw_layer *l, int k)
+{
+    const struct conf *c = l->conf;
+    return c->coefficients.count ? (float)c->coefficients.items[k] : 1.0f;
+}
+
+static int take_sources(const struct sw_layer *l, const float **x, struct sw_err *err)
+{
+    const struct state *st = l->state;
+    int rc = SW_OK;
+    for (int k = 0; k < l->src_count && rc == SW_OK; k++) {
+        x[k] = l->src[k]->data;
+        rc = sw_relayout_take(&st->relayout[k], &x[k], room_of(l, k), err);
+    }
+    return rc;
+}
+
+static int forward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *err)
+{
+    const struct conf *c = l->conf;
+    const struct state *st = l->state;
+    struct sw_eltwise_args a = {.kind = (enum sw_eltwise)c->operation,
+                                .count = l->src_count,
+                                .relu = st->relu,
+                                .n = sw_desc_storage(&l->dst.desc),
+                                .y = l->dst.data};
+    int rc = take_sources(l, a.x, err);
+    for (int k = 0; k < l->src_count; k++)
+        a.factor[k] = factor_of(l, k);
+    return rc == SW_OK ? sw_op_run(r->stream, &sw_op_eltwise, &a, err) : rc;
+}
+
+static int sum_backward(const struct sw_layer *l, const struct sw_pass *r, struct sw_err *err)
+{
+    const struct state *st = l->state;
+    struct sw_eltwise_sum_gradient_args a = {.count = l->src_count,
+                                             .adds = l->src_adds,
+                                             .n = sw_desc_storage(&l->dst.desc),
+                                             .y = st->relu ? l->dst.data : NULL,
+                                             .dy = l->dst.grad};
+    for (int k = 0; k < l->src_count; k++) {
+        a.factor[k] = factor_of(l, k);
+        if (l->src_grad[k])
+            a.dx[k] = sw_relayout_room(&st->relayout[k], l->src_grad[k], room_of(l, k));
+    }
+    int rc = sw_op_run(r->stream, &sw_op_eltwise_sum_gradient, &a, err);
+    for (int k = 0; k < l->src_count && rc == SW_OK; k++)
+        if (l->src_grad[k])
+            rc = sw_relayout_give(&st->relayout[k], room_of(l, k), l->src_grad[k], err);
+    return rc;
+}
+
+/* Where source 0's gradient lies in that of the output, which the others read, it comes last. */
+static int each_backward(const struct sw_layer *l, const struct sw_pass *r, struct sw_err *err)
+{
+    const struct conf *c = l->conf;
+    const struct state *st = l->state;
+    struct sw_eltwise_gradient_args a = {.kind = (enum sw_eltwise)c->operation,
+                                         .count = l->src_count,
+                                         .n = sw_desc_storage(&l->dst.desc),
+                                         .y = st->relu ? l->dst.data : NULL,
+                                         .dy = l->dst.grad};
+    float *spare = (float *)(void *)((char *)l->scratch + st->spare);
+    int rc = take_sources(l, a.x, err), begin = l->src_grad[0] == l->dst.grad ? 1 : 0;
+    for (int i = 0; i < l->src_count && rc == SW_OK; i++) {
+        a.of = (begin + i) % l->src_count;
+        a.add = l->src_adds >> a.of & 1;
+        if (!l->src_grad[a.of])
+            continue;
+        a.dx = sw_relayout_room(&st->relayout[a.of], l->src_grad[a.of], spare);
+        rc = sw_op_run(r->stream, &sw_op_eltwise_gradient, &a, err);
+        if (rc == SW_OK)
+            rc = sw_relayout_give(&st->relayout[a.of], spare, l->src_grad[a.of], err);
+    }
+    return rc;
+}
+
+static int backward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *err)
+{
+    const struct conf *c = l->conf;
+    return c->operation == SW_ELTWISE_SUM ? sum_backward(l, r, err) : each_backward(l, r, err);
+}
+
+static void teardown(struct sw_layer *l)
+{
+    struct state *st = l->state;
+    for (int k = 0; k < l->src_count; k++)
+        sw_relayout_fini(&st->relayout[k]);
+}
+
+static const struct sw_layer_example examples[] = {
+    {.recipe = "", .src = {{4, {2, 5, 3, 4}, 0}, {4, {2, 5, 3, 4}, 0}}, .dst = {2, 5, 3, 4}},
+    {.recipe = "coefficients = 1, -0.5, 2\n",
+     .src = {{4, {2, 20, 3, 3}, 0}, {4, {2, 20, 3, 3}, 0}, {4, {2, 20, 3, 3}, 0}},
+     .dst = {2, 20, 3, 3}},
+    {.recipe = "operation = product\n", .src = {{2, {3, 37}, 0}, {2, {3, 37}, 0}}, .dst = {3, 37}},
+    {.recipe = "operation = product\n",
+     .src = {{4, {2, 5, 3, 4}, 0}, {4, {2, 5, 3, 4}, 0}, {4, {2, 5, 3, 4}, 0}},
+     .dst = {2, 5, 3, 4}},
+    {.recipe = "operation = max\n",
+     .src = {{4, {2, 17, 3, 3}, 0}, {4, {2, 17, 3, 3}, 0}},
+     .dst = {2, 17, 3, 3}},
+    {0},
+};
+
+const struct sw_layer_type sw_layer_eltwise = {
+    .base = {.name = "eltwise",
+             .help = "sum, product or maximum of several sources, element by element",
+             .opts = opts,
+             .conf_bytes = sizeof(struct conf)},
+    .role = SW_ROLE_NEURON,
+    .split = SW_SPLIT_ELEMENTWISE,
+    .min_src = 2,
+    .max_src = SW_LAYER_SRCS,
+    .state_bytes = sizeof(struct state),
+    .can_fuse_relu = true,
+    .setup = setup,
+    .forward = forward,
+    .backward = backward,
+    .teardown = teardown,
+    .examples = examples,
+};

@@ -1,0 +1,174 @@
+/* slice: a part of its source along one dimension, given by its borders (from, to) or as one of
+ * equal parts (parts, part). Backward touches this part of the source's gradient alone, so that the
+ * slices of one source together write it once. Rows are not sliced: workers share them. */
+#include "device/ops/elementwise.h"
+#include "device/ops/part.h"
+#include "layers/layer.h"
+
+struct conf {
+    int64_t axis, from, to, parts, part;
+};
+
+struct state {
+    int64_t first;
+};
+
+static const struct sw_opt opts[] = {
+    {.key = "axis",
+     .help = "dimension that is sliced; 1: channels or features",
+     .type = SW_OPT_INT,
+     .offset = offsetof(struct conf, axis),
+     .def = "1",
+     .min = 1,
+     .max = SW_MAX_DIMS - 1},
+    {.key = "from",
+     .help = "first index of the part",
+     .type = SW_OPT_INT,
+     .offset = offsetof(struct conf, from),
+     .def = "0",
+     .min = 0,
+     .max = INT32_MAX},
+    {.key = "to",
+     .help = "index behind the last of the part; default: the end",
+     .type = SW_OPT_INT,
+     .offset = offsetof(struct conf, to),
+     .def = "0",
+     .min = 1,
+     .max = INT32_MAX},
+    {.key = "parts",
+     .help = "instead of from and to: into how many parts, as equal as can be, it is sliced",
+     .type = SW_OPT_INT,
+     .offset = offsetof(struct conf, parts),
+     .def = "0",
+     .min = 1,
+     .max = INT32_MAX},
+    {.key = "part",
+     .help = "which of them this is, from 0",
+     .type = SW_OPT_INT,
+     .offset = offsetof(struct conf, part),
+     .def = "0",
+     .min = 0,
+     .max = INT32_MAX},
+    {0},
+};
+
+static const char *refuses_split(const void *conf, int parts)
+{
+    const struct conf *c = conf;
+    (void)parts;
+    return c->axis == 1 ? "its columns are a part of those of its source" : NULL;
+}
+
+static int find_part(const struct conf *c, int64_t extent, int64_t *first, int64_t *count,
+                     struct sw_err *err)
+{
+    if (c->parts && (c->from || c->to))
+        return sw_err_set(err, SW_ERR_INVALID, "parts and from or to: give one or the other");
+    if (c->part && c->part >= c->parts)
+        return sw_err_set(err, SW_ERR_INVALID, "part = %lld: must be below parts = %lld",
+                          (long long)c->part, (long long)c->parts);
+    if (c->parts > extent)
+        return sw_err_set(err, SW_ERR_INVALID, "parts = %lld: its source has only %lld to share",
+                          (long long)c->parts, (long long)extent);
+    int64_t to = c->to ? c->to : extent;
+    if (!c->parts && (to > extent || c->from >= to))
+        return sw_err_set(err, SW_ERR_INVALID,
+                          "from = %lld and to = %lld: must be a part of 0..%lld",
+                          (long long)c->from, (long long)to, (long long)extent);
+    *first = c->from;
+    *count = to - c->from;
+    if (c->parts)
+        sw_setup_part(&(struct sw_layer_setup){.part = (int)c->part, .parts = (int)c->parts},
+                      extent, first, count);
+    return SW_OK;
+}
+
+static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_err *err)
+{
+    const struct conf *c = l->conf;
+    struct state *st = l->state;
+    const struct sw_desc *in = &l->src[0]->desc;
+    struct sw_desc out = *in;
+    char text[128];
+    (void)s;
+    int rc = sw_layer_need_src(l, 0, 0, err);
+    if (rc != SW_OK)
+        return rc;
+    if (c->axis >= in->ndim)
+        return sw_err_set(err, SW_ERR_INVALID,
+                          "axis = %lld: source 1 is %s; its dimensions are 0..%d",
+                          (long long)c->axis, sw_desc_text(in, text), in->ndim - 1);
+    rc = find_part(c, in->dim[c->axis], &st->first, &out.dim[c->axis], err);
+    if (rc != SW_OK)
+        return rc;
+    int block = sw_desc_channel_block(in);
+    l->dst.desc = block ? sw_desc_blocked(SW_F32, out.ndim, out.dim, 1, block)
+                        : sw_desc_plain(SW_F32, out.ndim, out.dim);
+    l->can_add = true;
+    l->flops_forward = l->flops_backward = (double)sw_desc_count(&l->dst.desc);
+    return SW_OK;
+}
+
+static struct sw_part_args part_of(const struct sw_layer *l)
+{
+    const struct conf *c = l->conf;
+    return (struct sw_part_args){.axis = (int)c->axis, .count = l->dst.desc.dim[c->axis]};
+}
+
+static int forward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *err)
+{
+    const struct state *st = l->state;
+    const struct sw_desc *out = &l->dst.desc;
+    struct sw_part_args a = part_of(l);
+    a.from = l->src[0]->desc;
+    a.from_at = st->first;
+    a.src = l->src[0]->data;
+    a.to = *out;
+    a.dst = l->dst.data;
+    int rc = sw_op_run(r->stream, &sw_op_part, &a, err);
+    if (rc == SW_OK && sw_desc_count(out) != sw_desc_storage(out))
+        rc = sw_op_zero_padding(r->stream, out, l->dst.data, err);
+    return rc;
+}
+
+static int backward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *err)
+{
+    const struct state *st = l->state;
+    struct sw_part_args a = part_of(l);
+    a.from = l->dst.desc;
+    a.src = l->dst.grad;
+    a.to = l->src[0]->desc;
+    a.to_at = st->first;
+    a.dst = l->src_grad[0];
+    a.add = l->src_adds & 1;
+    int rc = a.add ? SW_OK : sw_fill_zero(r->stream, a.dst, sw_desc_bytes(&a.to), err);
+    return rc == SW_OK ? sw_op_run(r->stream, &sw_op_part, &a, err) : rc;
+}
+
+static const struct sw_layer_example examples[] = {
+    {.recipe = "from = 16\nto = 32\n", .src = {{4, {2, 40, 3, 4}, 0}}, .dst = {2, 16, 3, 4}},
+    {.recipe = "from = 3\nto = 20\n", .src = {{4, {2, 40, 3, 4}, 0}}, .dst = {2, 17, 3, 4}},
+    {.recipe = "from = 32\n", .src = {{4, {2, 37, 2, 2}, 0}}, .dst = {2, 5, 2, 2}},
+    {.recipe = "parts = 3\npart = 1\n", .src = {{2, {4, 11}, 0}}, .dst = {4, 4}},
+    {.recipe = "axis = 2\nfrom = 1\nto = 3\n",
+     .src = {{4, {2, 20, 4, 3}, 0}},
+     .dst = {2, 20, 2, 3}},
+    {0},
+};
+
+const struct sw_layer_type sw_layer_slice = {
+    .base = {.name = "slice",
+             .help = "a part of its source along channels or another dimension",
+             .opts = opts,
+             .conf_bytes = sizeof(struct conf)},
+    .role = SW_ROLE_NEURON,
+    .split = SW_SPLIT_ELEMENTWISE,
+    .refuses_split = refuses_split,
+    .min_src = 1,
+    .max_src = 1,
+    .state_bytes = sizeof(struct state),
+    .setup = setup,
+    .forward = forward,
+    .backward = backward,
+    .examples = examples,
+};

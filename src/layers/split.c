@@ -1,0 +1,30 @@
+/* split: its source under another name. An output may have several readers without it; by hand it
+ * gives a point of a net a name of its own, to be read, placed or partitioned. It takes no time and
+ * no memory: the output is the source's memory, and gradients go through. */
+#include "layers/layer.h"
+
+static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_err *err)
+{
+    (void)s;
+    l->dst.desc = l->src[0]->desc;
+    sw_layer_use_view(l);
+    return sw_layer_need_src(l, 0, 0, err);
+}
+
+static const struct sw_layer_example examples[] = {
+    {.recipe = "", .src = {{4, {2, 5, 3, 4}, 0}}, .dst = {2, 5, 3, 4}},
+    {.recipe = "", .src = {{2, {3, 37}, 0}}, .dst = {3, 37}},
+    {0},
+};
+
+const struct sw_layer_type sw_layer_split = {
+    .base = {.name = "split", .help = "its source under another name"},
+    .role = SW_ROLE_NEURON,
+    .split = SW_SPLIT_ELEMENTWISE,
+    .min_src = 1,
+    .max_src = 1,
+    .setup = setup,
+    .forward = sw_layer_view_forward,
+    .backward = sw_layer_view_backward,
+    .examples = examples,
+};
