@@ -235,4 +235,34 @@ void sw_kernel_channel_backward(int threads, const struct sw_kernel_channels *k,
                                 const float *mean, const float *a, const float *b, const float *c,
                                 const float *dy, float *dx);
 
+/* ---- picture.c: rows of pixels; packed ones are 4 bytes, the last of which is not looked at ----
+ */
+
+/* y[i] = (x[i] - mean) gain, or of x[n-1-i]. */
+void sw_kernel_scale_u8(int64_t n, const uint8_t *x, float mean, float gain, bool mirrored,
+                        float *y);
+void sw_kernel_scale_f32(int64_t n, const float *x, float mean, float gain, bool mirrored,
+                         float *y);
+/* The same of packed pixels, to three planes that are `plane` floats apart; mean[3], gain[3]. */
+void sw_kernel_scale_packed(int64_t n, const uint8_t *x, const float *mean, const float *gain,
+                            bool mirrored, float *y, int64_t plane);
+/* y[i] = (y[i] - mean[i]) gain, or with mean[n-1-i]. */
+void sw_kernel_subtract_scale(int64_t n, const float *mean, float gain, bool mirrored, float *y);
+/* y[i] = (y[i] - mean) gain */
+void sw_kernel_rescale(int64_t n, float mean, float gain, float *y);
+/* y[i] = sum over k of weight[k] x[k step + i]: rows of a picture to one row. */
+void sw_kernel_blend_u8(int64_t n, int64_t taps, const uint8_t *x, int64_t step,
+                        const float *weight, float *y);
+void sw_kernel_blend_f32(int64_t n, int64_t taps, const float *x, int64_t step, const float *weight,
+                         float *y);
+/* y[i] = sum over k of weight[i taps + k] x[first[i] + k]: one row to another width. */
+void sw_kernel_stretch(int64_t n, int64_t taps, const int32_t *first, const float *weight,
+                       const float *x, float *y);
+/* The same of packed pixels (4 floats each) to three planes. */
+void sw_kernel_stretch_packed(int64_t n, int64_t taps, const int32_t *first, const float *weight,
+                              const float *x, float *y, int64_t plane);
+/* y = a x; a [rows, columns] row by row. */
+void sw_kernel_matrix_vector(int64_t rows, int64_t columns, const float *a, const float *x,
+                             float *y);
+
 #endif

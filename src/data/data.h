@@ -11,17 +11,26 @@
 
 enum sw_crop_method { SW_CROP_AUTO, SW_CROP_RANDOM, SW_CROP_CENTRE };
 
-/* Input = (x - mean) / std * scale, mean in raw units; then nothing else touches the numbers. */
+/* What is done to a picture, and in which order, is in data/transform.h. Input = (x - mean) / std *
+ * scale, mean in raw units; after that only whitening touches the numbers. */
 struct sw_data_conf {
     const char *fallback; /* name of a format; the recipe has acted on it before this is filled */
     double scale;
-    struct sw_reals mean; /* none (0), one, or one per channel */
-    struct sw_reals std;  /* none (1), one, or one per channel */
-    int64_t crop;         /* side of the square cut out; 0: the whole picture */
-    int crop_method;      /* enum sw_crop_method; auto: random in training, centre elsewhere */
-    bool mirror;          /* in training, every second picture at random */
-    bool shuffle;         /* in training */
-    struct sw_reals part; /* see data/subset.h, as the next two */
+    struct sw_reals mean;   /* none (0), one, or one per channel */
+    struct sw_reals std;    /* none (1), one, or one per channel */
+    const char *mean_image; /* a file, or NULL */
+    const char *whiten;     /* a file, or NULL */
+    int64_t channels;       /* what pictures are converted to; 0: as the format has them */
+    struct sw_reals resize; /* none, the shorter side, or height and width */
+    int64_t pad;            /* pixels on every side */
+    int64_t crop;           /* side of the square cut out; 0: the whole picture */
+    int crop_method;        /* enum sw_crop_method; auto: random in training, centre elsewhere */
+    bool mirror;            /* in training, every second picture at random */
+    double brightness, contrast, saturation; /* in training: factors are 1 - v to 1 + v */
+    double elastic_alpha, elastic_sigma;     /* in training: pixels */
+    bool log1p;                              /* log(x + 1) */
+    bool shuffle;                            /* in training */
+    struct sw_reals part;                    /* see data/subset.h, as the next two */
     int64_t part_seed;
     int64_t streams;
     int64_t workers;  /* decoding threads */

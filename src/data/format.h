@@ -90,8 +90,9 @@ struct sw_format {
      * SW_ERR_NOMEM. */
     int (*fetch_picture)(const struct sw_records *r, int64_t record, struct sw_room *room,
                          struct sw_picture *out, struct sw_err *err);
-    /* Appends where a record lies, for messages: the name of its file, or the file and its number
-     * there. NULL: the number of the record and r->where say enough. */
+    /* Appends where a record lies: the name of its file, or the file and its number there. The
+     * reader puts it in front of errors of fetch and of decoding. NULL: the format's own messages
+     * say it. */
     void (*locate)(const struct sw_records *r, int64_t record, struct sw_buf *out);
 };
 

@@ -124,7 +124,7 @@ static int read_pixels(struct sw_decoder *d, bool grey, struct sw_picture_part w
     const struct sw_picture *p = &d->picture;
     const int64_t plane = p->height * p->width;
     const unsigned char *first = (const unsigned char *)p->data + w.top * p->width + w.left;
-    *out = (struct sw_pixels){first, p->channels, w.height, w.width, plane, p->width, 1};
+    *out = (struct sw_pixels){SW_U8, first, p->channels, w.height, w.width, plane, p->width, 1};
     if (!grey || p->channels != 3)
         return SW_OK;
     int rc = sw_room_need(&d->room, 4 * (size_t)(w.height * w.width), "pixels", err);
@@ -138,7 +138,7 @@ static int read_pixels(struct sw_decoder *d, bool grey, struct sw_picture_part w
         }
     }
     sw_picture_grey(d->room.memory, w.height * w.width);
-    *out = (struct sw_pixels){d->room.memory, 1, w.height, w.width, 0, w.width, 1};
+    *out = (struct sw_pixels){SW_U8, d->room.memory, 1, w.height, w.width, 0, w.width, 1};
     return SW_OK;
 }
 
@@ -190,7 +190,8 @@ int sw_picture_decode(struct sw_decoder *d, const struct sw_picture *p, int64_t 
     unsigned char *to = room->memory;
     for (int64_t c = 0; c < x.channels; c++) {
         for (int64_t y = 0; y < x.height; y++) {
-            const unsigned char *from = x.data + c * x.channel_step + y * x.row_step;
+            const unsigned char *from =
+                (const unsigned char *)x.data + c * x.channel_step + y * x.row_step;
             for (int64_t i = 0; i < x.width; i++)
                 *to++ = from[i * x.pixel_step];
         }

@@ -15,6 +15,7 @@
 
 #include "base/err.h"
 #include "data/room.h"
+#include "device/desc.h"
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -45,13 +46,15 @@ struct sw_picture_part {
     int64_t top, left, height, width;
 };
 
-/* Decoded pixels, u8: sample (c, y, x) is data[c * channel_step + y * row_step + x * pixel_step].
- * Of encoded pictures in colour pixel_step is 4 and channel_step 1 (the fourth byte is anything).
+/* Pixels in memory: element (c, y, x) is data[c * channel_step + y * row_step + x * pixel_step]. A
+ * decoder answers u8; of encoded pictures in colour pixel_step is 4 and channel_step 1 (the fourth
+ * byte is anything), else pixel_step is 1. A channel_step of 0 shows one grey channel as several.
  */
 struct sw_pixels {
-    const unsigned char *data;
+    enum sw_dtype dtype; /* SW_U8 or SW_F32 */
+    const void *data;
     int64_t channels, height, width;
-    int64_t channel_step, row_step, pixel_step; /* bytes */
+    int64_t channel_step, row_step, pixel_step; /* elements */
 };
 
 struct sw_decoder;

@@ -262,6 +262,7 @@ int sw_jpeg_read(struct sw_jpeg *j, bool grey, struct sw_picture_part w, struct 
         step = 1;
     }
     *out = (struct sw_pixels){
-        room->memory + left * step, step == 1 ? 1 : 3, w.height, w.width, 1, row_bytes, step};
+        SW_U8, room->memory + left * step, step == 1 ? 1 : 3, w.height, w.width, 1, row_bytes,
+        step};
     return SW_OK;
 }

@@ -203,7 +203,7 @@ int sw_png_read(struct sw_png *p, bool grey, struct sw_picture_part w, struct sw
         sw_picture_grey(room->memory, w.height * w.width);
         step = 1;
     }
-    *out = (struct sw_pixels){room->memory, step == 1 ? 1 : 3, w.height, w.width, 1, w.width * step,
-                              step};
+    *out = (struct sw_pixels){SW_U8,          room->memory, step == 1 ? 1 : 3, w.height, w.width, 1,
+                              w.width * step, step};
     return SW_OK;
 }

@@ -1,6 +1,11 @@
 /* Fetching rows from a source: the working memory of one thread, and the way from a sample's number
  * to finished rows. A few records are read, then the same few transformed, so that the time of each
- * can be told apart without asking the clock for every record. */
+ * can be told apart without asking the clock for every record. Pictures that have to be decoded go
+ * one by one: they take longer than the clock.
+ *
+ * A sample has a place in the section, a place has a record. Where a bad record is skipped, the
+ * sample goes on to the next place: what stands in for a record depends on nothing but the record.
+ */
 #include "base/os.h"
 #include "data/source.h"
 #include <string.h>
@@ -13,6 +18,38 @@ static size_t aligned(size_t bytes)
     return (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
 }
 
+static int64_t rows_at_once(const struct sw_reader *r)
+{
+    const int64_t fit = r->row_bytes ? (int64_t)(SCRATCH_BYTES / r->row_bytes) : MAX_ROWS;
+    if (r->source->raw.has_pictures)
+        return 1;
+    return fit < 1 ? 1 : fit > MAX_ROWS ? MAX_ROWS : fit;
+}
+
+/* Pixels go through the decoder where three channels of theirs become one. */
+static bool needs_decoder(const struct sw_source *s)
+{
+    const int image = sw_source_find(s, "image");
+    const struct sw_field *raw = &s->raw.field[image < 0 ? 0 : image];
+    return s->raw.has_pictures ||
+           (image >= 0 && s->transform.channels == 1 && raw->ndim == 3 && raw->dim[0] == 3);
+}
+
+static int take_memory(struct sw_reader *r, struct sw_err *err)
+{
+    const size_t rows = (size_t)r->rows;
+    r->block = sw_os()->alloc(r->scratch_bytes + ALIGNMENT);
+    r->raw = sw_calloc(rows * SW_MAX_FIELDS, sizeof *r->raw);
+    r->place = sw_calloc(rows, sizeof *r->place);
+    if (!r->block || !r->raw || !r->place)
+        return sw_err_nomem(err, "a buffer for raw records", r->scratch_bytes);
+    r->scratch = r->block + (ALIGNMENT - (uintptr_t)r->block % ALIGNMENT) % ALIGNMENT;
+    int rc = needs_decoder(r->source) ? sw_decoder_new(&r->decoder, err) : SW_OK;
+    if (!rc && r->source->raw.picture_bytes)
+        rc = sw_room_need(&r->room, r->source->raw.picture_bytes, "a picture", err);
+    return rc;
+}
+
 int sw_reader_init(struct sw_reader *r, const struct sw_source *s, struct sw_err *err)
 {
     *r = (struct sw_reader){.source = s};
@@ -20,97 +57,284 @@ int sw_reader_init(struct sw_reader *r, const struct sw_source *s, struct sw_err
         r->field_offset[f] = r->row_bytes;
         r->row_bytes += aligned(sw_field_bytes(&s->raw.field[f]));
     }
-    r->rows = (int64_t)(SCRATCH_BYTES / r->row_bytes);
-    r->rows = r->rows < 1 ? 1 : r->rows > MAX_ROWS ? MAX_ROWS : r->rows;
+    r->rows = rows_at_once(r);
     r->scratch_bytes = (size_t)r->rows * r->row_bytes;
-    r->block = sw_os()->alloc(r->scratch_bytes + ALIGNMENT);
-    r->raw = sw_calloc((size_t)r->rows * SW_MAX_FIELDS, sizeof *r->raw);
-    if (!r->block || !r->raw) {
-        size_t bytes = r->scratch_bytes;
+    int rc = take_memory(r, err);
+    if (rc)
         sw_reader_fini(r);
-        return sw_err_nomem(err, "a buffer for raw records", bytes);
-    }
-    r->scratch = r->block + (ALIGNMENT - (uintptr_t)r->block % ALIGNMENT) % ALIGNMENT;
-    return SW_OK;
+    return rc;
 }
 
 void sw_reader_fini(struct sw_reader *r)
 {
     sw_free(r->block);
     sw_free(r->raw);
+    sw_free(r->place);
+    sw_decoder_free(r->decoder);
+    sw_room_fini(&r->room);
+    sw_transform_work_fini(&r->work);
     *r = (struct sw_reader){0};
+}
+
+/* ---- Which record ---- */
+
+static int64_t place_of(struct sw_reader *r, int64_t sample)
+{
+    const struct sw_source *s = r->source;
+    if (!s->training)
+        return sample;
+    if (!s->shuffle)
+        return sample % s->records;
+    const uint64_t epoch = (uint64_t)(sample / s->records);
+    if (r->order.count != s->records || r->order.epoch != epoch)
+        sw_permutation_init(&r->order, s->shuffle_key, epoch, s->records);
+    return sw_permutation_at(&r->order, sample % s->records);
 }
 
 int64_t sw_source_record(struct sw_reader *r, int64_t sample)
 {
-    const struct sw_source *s = r->source;
-    if (!s->training)
-        return sw_subset_record(&s->subset, sample);
-    if (!s->shuffle)
-        return sw_subset_record(&s->subset, sample % s->records);
-    const uint64_t epoch = (uint64_t)(sample / s->records);
-    if (r->order.count != s->records || r->order.epoch != epoch)
-        sw_permutation_init(&r->order, s->shuffle_key, epoch, s->records);
-    return sw_subset_record(&s->subset, sw_permutation_at(&r->order, sample % s->records));
+    return sw_subset_record(&r->source->subset, place_of(r, sample));
 }
 
-/* Reads `rows` raw records, the first being sample `first`, into r->raw. */
-static int read_some(struct sw_reader *r, int64_t first, int64_t rows, void *const *wanted,
-                     struct sw_err *err)
+/* ---- Bad records ---- */
+
+int64_t sw_source_skipped(const struct sw_source *s)
+{
+    /* Relaxed: a number to be shown. */
+    return __atomic_load_n(&s->bad->count, __ATOMIC_RELAXED);
+}
+
+static bool is_bad(const struct sw_source *s, int64_t place)
+{
+    /* Relaxed: who does not see the bit yet finds out by itself. */
+    return __atomic_load_n(&s->bad->bits[place / 8], __ATOMIC_RELAXED) >> place % 8 & 1;
+}
+
+/* Whether an error is about the record, and the section passes over such records. */
+static bool may_skip(const struct sw_source *s, int code)
+{
+    return s->bad->skip &&
+           (code == SW_ERR_FORMAT || code == SW_ERR_UNSUPPORTED || code == SW_ERR_NOTFOUND);
+}
+
+static void mark_bad(const struct sw_source *s, int64_t place, const struct sw_err *why)
+{
+    struct sw_bad_records *bad = s->bad;
+    const unsigned char bit = (unsigned char)(1 << place % 8);
+    if (__atomic_fetch_or(&bad->bits[place / 8], bit, __ATOMIC_RELAXED) & bit)
+        return; /* another thread was first */
+    __atomic_add_fetch(&bad->count, 1, __ATOMIC_RELAXED);
+    if (bad->report)
+        bad->report(bad->user, why->text);
+}
+
+/* ---- Reading ---- */
+
+/* Puts "data NAME: " in front, and of formats that can say it, where the record lies. */
+static int add_context(const struct sw_source *s, int64_t place, int rc, struct sw_err *err)
+{
+    if (s->raw.format->locate) {
+        struct sw_buf where = {0};
+        sw_records_locate(&s->raw, sw_subset_record(&s->subset, place), &where);
+        rc = sw_err_prefix(err, rc, "%s", sw_buf_text(&where));
+        sw_buf_fini(&where);
+    }
+    return sw_err_prefix(err, rc, "data %s", s->name);
+}
+
+static int read_record(struct sw_reader *r, int64_t i, void *const *wanted, struct sw_err *err)
 {
     const struct sw_source *s = r->source;
-    for (int64_t i = 0; i < rows; i++) {
-        const int64_t record = sw_source_record(r, first + i);
-        for (int f = 0; f < s->field_count; f++) {
-            void *scratch = r->scratch + (size_t)i * r->row_bytes + r->field_offset[f];
-            if (!wanted[f])
-                continue;
-            int rc = s->raw.format->fetch(&s->raw, record, f, scratch,
-                                          &r->raw[i * SW_MAX_FIELDS + f], err);
-            if (rc)
-                return sw_err_prefix(err, rc, "data %s", s->name);
-        }
+    const int64_t record = sw_subset_record(&s->subset, r->place[i]);
+    int rc = SW_OK;
+    for (int f = 0; !rc && f < s->field_count; f++) {
+        void *scratch = r->scratch + (size_t)i * r->row_bytes + r->field_offset[f];
+        if (!wanted[f])
+            continue;
+        if (s->raw.has_pictures && f == s->raw.picture_field)
+            rc = s->raw.format->fetch_picture(&s->raw, record, &r->room, &r->picture, err);
+        else
+            rc = s->raw.format->fetch(&s->raw, record, f, scratch, &r->raw[i * SW_MAX_FIELDS + f],
+                                      err);
     }
+    return rc;
+}
+
+/* Whether to go on without the record behind an error, which is then noted; else *rc is the error
+ * with its context. */
+static bool passes_over(const struct sw_source *s, int64_t place, int *rc, struct sw_err *err)
+{
+    *rc = add_context(s, place, *rc, err);
+    if (may_skip(s, *rc))
+        mark_bad(s, place, err);
+    return may_skip(s, *rc);
+}
+
+/* Reads the record at r->place[i], or the next that is not bad. */
+static int read_row(struct sw_reader *r, int64_t i, void *const *wanted, struct sw_err *err)
+{
+    const struct sw_source *s = r->source;
+    for (int64_t tried = 0; tried < s->records; tried++) {
+        if (!is_bad(s, r->place[i])) {
+            int rc = read_record(r, i, wanted, err);
+            if (rc == SW_OK || !passes_over(s, r->place[i], &rc, err))
+                return rc;
+        }
+        r->place[i] = (r->place[i] + 1) % s->records;
+    }
+    return sw_err_set(err, SW_ERR_FORMAT, "data %s: none of the %lld records can be read", s->name,
+                      (long long)s->records);
+}
+
+/* ---- Finishing ---- */
+
+/* The pixels of a picture: decodes what the view needs of it. */
+static int decode(struct sw_reader *r, const struct sw_picture *picture, struct sw_view *v,
+                  int64_t sample, struct sw_pixels *pixels, struct sw_err *err)
+{
+    const struct sw_source *s = r->source;
+    struct sw_picture_head head;
+    struct sw_picture_part part;
+    int64_t height, width;
+    int rc = sw_decoder_open(r->decoder, picture, &head, err);
+    if (!rc)
+        rc = sw_transform_view(&s->transform, s->augment_key, sample, head.height, head.width, v,
+                               err);
+    if (rc)
+        return rc;
+    sw_decoder_shrink(r->decoder, v->height, v->width, &height, &width);
+    rc = sw_transform_need(v, &r->work, height, width, &part, err);
+    if (!rc)
+        rc = sw_decoder_read(r->decoder, s->transform.channels, part, pixels, err);
+    return rc;
+}
+
+/* The part that the view needs of pixels that lie in memory as they are wanted. */
+static int look(struct sw_reader *r, const struct sw_field *field, const void *raw,
+                struct sw_view *v, int64_t sample, struct sw_pixels *pixels, struct sw_err *err)
+{
+    const struct sw_transform *t = &r->source->transform;
+    const int64_t plane = t->height * t->width;
+    struct sw_picture_part part;
+    int rc = sw_transform_view(t, r->source->augment_key, sample, t->height, t->width, v, err);
+    if (!rc)
+        rc = sw_transform_need(v, &r->work, t->height, t->width, &part, err);
+    if (rc)
+        return rc;
+    const int64_t first = part.top * t->width + part.left;
+    const bool grey = sw_field_count(field) == plane;
+    *pixels = (struct sw_pixels){
+        .dtype = field->dtype,
+        .data = (const unsigned char *)raw + first * (int64_t)sw_dtype_bytes(field->dtype),
+        .channels = t->channels,
+        .height = part.height,
+        .width = part.width,
+        .channel_step = grey ? 0 : plane,
+        .row_step = t->width,
+        .pixel_step = 1,
+    };
     return SW_OK;
 }
 
-/* Turns r->raw into finished rows; out row 0 is sample `first`. */
-static void finish_some(struct sw_reader *r, int64_t first, int64_t rows, int image,
-                        void *const *out, int64_t out_row)
+static int finish_image(struct sw_reader *r, int64_t sample, int image, const void *raw, float *out,
+                        struct sw_err *err)
 {
     const struct sw_source *s = r->source;
-    for (int f = 0; f < s->field_count; f++) {
+    const struct sw_field *field = &s->raw.field[image];
+    struct sw_picture picture = r->picture;
+    struct sw_view v;
+    struct sw_pixels pixels;
+    int rc;
+    if (!s->raw.has_pictures)
+        picture = (struct sw_picture){false,         raw,           sw_field_bytes(field),
+                                      field->dim[0], field->dim[1], field->dim[2]};
+    if (r->decoder)
+        rc = decode(r, &picture, &v, sample, &pixels, err);
+    else
+        rc = look(r, field, raw, &v, sample, &pixels, err);
+    if (!rc)
+        rc = sw_transform_run(&s->transform, &r->work, &v, &pixels, s->augment_key, sample, out,
+                              err);
+    return rc;
+}
+
+static int finish_row(struct sw_reader *r, int64_t sample, int64_t i, int image, void *const *out,
+                      int64_t out_row, struct sw_err *err)
+{
+    const struct sw_source *s = r->source;
+    int rc = SW_OK;
+    for (int f = 0; !rc && f < s->field_count; f++) {
         const size_t bytes = sw_field_bytes(&s->field[f]);
         unsigned char *to = out[f] ? (unsigned char *)out[f] + (size_t)out_row * bytes : NULL;
-        for (int64_t i = 0; to && i < rows; i++, to += bytes) {
-            const void *raw = r->raw[i * SW_MAX_FIELDS + f];
-            if (f == image)
-                sw_transform_row(&s->transform,
-                                 sw_transform_place(&s->transform, s->augment_key, first + i), raw,
-                                 (float *)(void *)to);
-            else
-                memcpy(to, raw, bytes);
-        }
+        const void *raw = r->raw[i * SW_MAX_FIELDS + f];
+        if (to && f == image)
+            rc = finish_image(r, sample, f, raw, (float *)(void *)to, err);
+        else if (to)
+            memcpy(to, raw, bytes);
     }
+    return rc;
+}
+
+/* Finishes row i, which has been read. A picture may turn out to be bad only now. */
+static int finish(struct sw_reader *r, int64_t sample, int64_t i, int image, void *const *out,
+                  int64_t out_row, struct sw_err *err)
+{
+    int rc = finish_row(r, sample, i, image, out, out_row, err);
+    while (rc && passes_over(r->source, r->place[i], &rc, err)) {
+        rc = read_row(r, i, out, err);
+        if (rc)
+            return rc;
+        rc = finish_row(r, sample, i, image, out, out_row, err);
+    }
+    return rc;
 }
 
 int sw_source_fetch(struct sw_reader *r, int64_t first, int64_t count,
                     void *const field_out[SW_MAX_FIELDS], struct sw_err *err)
 {
     const int image = sw_source_find(r->source, "image");
+    struct sw_err own;
+    err = err ? err : &own; /* skipped records write there, too */
     r->read_ms = r->decode_ms = 0;
     int64_t before = sw_os()->monotonic_ns();
     for (int64_t done = 0; done < count; done += r->rows) {
         const int64_t rows = count - done < r->rows ? count - done : r->rows;
-        int rc = read_some(r, first + done, rows, field_out, err);
+        int rc = SW_OK;
+        for (int64_t i = 0; !rc && i < rows; i++) {
+            r->place[i] = place_of(r, first + done + i);
+            rc = read_row(r, i, field_out, err);
+        }
         const int64_t between = sw_os()->monotonic_ns();
+        for (int64_t i = 0; !rc && i < rows; i++)
+            rc = finish(r, first + done + i, i, image, field_out, done + i, err);
         if (rc)
             return rc;
-        finish_some(r, first + done, rows, image, field_out, done);
         const int64_t after = sw_os()->monotonic_ns();
         r->read_ms += (double)(between - before) * 1e-6;
         r->decode_ms += (double)(after - between) * 1e-6;
         before = after;
     }
     return SW_OK;
+}
+
+int sw_reader_peek(struct sw_reader *r, int64_t *height, int64_t *width, struct sw_err *err)
+{
+    const struct sw_source *s = r->source;
+    void *wanted[SW_MAX_FIELDS] = {0};
+    wanted[s->raw.picture_field] = r; /* any address: this field and no other */
+    r->place[0] = 0;
+    for (;;) {
+        struct sw_picture_head head;
+        int rc = read_row(r, 0, wanted, err);
+        if (rc)
+            return rc;
+        rc = sw_decoder_open(r->decoder, &r->picture, &head, err);
+        if (rc == SW_OK) {
+            *height = head.height;
+            *width = head.width;
+            return SW_OK;
+        }
+        if (!passes_over(s, r->place[0], &rc, err))
+            return rc;
+    }
 }

@@ -5,69 +5,71 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Value c of a list of none, one, or one per channel. */
-static double of_channel(const struct sw_reals *list, int64_t c, double otherwise)
+/* [C, H, W] of a field with fewer dimensions: what is missing is 1. */
+static void picture_dims(const struct sw_field *f, int64_t dim[3])
 {
-    if (list->count == 0)
-        return otherwise;
-    return list->items[list->count == 1 ? 0 : c];
+    for (int i = 0; i < 3; i++)
+        dim[i] = i < 3 - f->ndim ? 1 : f->dim[i - (3 - f->ndim)];
 }
 
-static int check_values(const struct sw_reals *list, const char *key, int64_t channels,
-                        struct sw_err *err)
+/* A grey channel can be shown as several; several are made one where pixels are decoded. */
+static int check_channels(const struct sw_source *s, int64_t has, enum sw_dtype dtype,
+                          struct sw_err *err)
 {
-    if (list->count <= 1 || list->count == channels)
+    const int64_t wants = s->transform.channels;
+    if (wants == has || has == 1 || (wants == 1 && has == 3 && dtype == SW_U8) ||
+        s->raw.has_pictures)
         return SW_OK;
     return sw_err_set(err, SW_ERR_INVALID,
-                      "%s: %d values, expected one, or one for each of the %lld channels", key,
-                      list->count, (long long)channels);
+                      "channels = %lld: pictures of %lld channels%s cannot be "
+                      "converted",
+                      (long long)wants, (long long)has, dtype == SW_F32 ? " of real numbers" : "");
 }
 
-static int set_crop(struct sw_source *s, const struct sw_data_conf *conf, struct sw_field *image,
-                    struct sw_err *err)
+/* The sides of the first record that can be read. */
+static int first_sides(struct sw_source *s, struct sw_transform_input *in, struct sw_err *err)
 {
-    struct sw_transform *t = &s->transform;
-    t->out_height = t->height;
-    t->out_width = t->width;
-    if (conf->crop == 0)
-        return SW_OK;
-    if (conf->crop > t->height || conf->crop > t->width)
-        return sw_err_set(err, SW_ERR_INVALID,
-                          "crop = %lld is larger than the pictures of %lldx%lld",
-                          (long long)conf->crop, (long long)t->height, (long long)t->width);
-    t->out_height = t->out_width = image->dim[1] = image->dim[2] = conf->crop;
-    t->random_crop =
-        conf->crop_method == SW_CROP_RANDOM || (conf->crop_method == SW_CROP_AUTO && s->training);
-    return SW_OK;
+    struct sw_reader r;
+    int rc = sw_reader_init(&r, s, err);
+    if (!rc)
+        rc = sw_reader_peek(&r, &in->first_height, &in->first_width, err);
+    sw_reader_fini(&r);
+    return rc;
 }
 
 /* Turns the conf into the transform of the image field, whose shape and type become the finished
  * ones. */
-static int set_transform(struct sw_source *s, const struct sw_data_conf *conf,
-                         struct sw_field *image, struct sw_err *err)
+static int set_transform(struct sw_source *s, const struct sw_data_conf *conf, int image,
+                         struct sw_err *err)
 {
-    struct sw_transform *t = &s->transform;
-    t->dtype = image->dtype;
-    t->channels = image->dim[0];
-    t->height = image->dim[1];
-    t->width = image->dim[2];
-    if (t->channels > SW_MAX_CHANNELS)
-        return sw_err_set(err, SW_ERR_UNSUPPORTED,
-                          "pictures of %lld channels; at most %d are handled",
-                          (long long)t->channels, SW_MAX_CHANNELS);
-    int rc = check_values(&conf->mean, "mean", t->channels, err);
+    const struct sw_field *raw = &s->raw.field[image];
+    struct sw_field *out = &s->field[image];
+    struct sw_transform_input in = {.training = s->training};
+    int64_t dim[3];
+    int rc = SW_OK;
+    if (raw->ndim > 3)
+        return sw_err_set(err, SW_ERR_UNSUPPORTED, "image has %d dimensions; at most 3 are handled",
+                          raw->ndim);
+    picture_dims(raw, dim);
+    in.channels = conf->channels ? conf->channels : dim[0];
+    in.height = dim[1];
+    in.width = dim[2];
+    if (s->raw.has_pictures && !dim[1])
+        rc = first_sides(s, &in, err);
     if (!rc)
-        rc = check_values(&conf->std, "std", t->channels, err);
+        rc = sw_transform_init(&s->transform, conf, &in, err);
     if (!rc)
-        rc = set_crop(s, conf, image, err);
+        rc = check_channels(s, dim[0], raw->dtype, err);
     if (rc)
         return rc;
-    for (int64_t c = 0; c < t->channels; c++) {
-        t->mean[c] = (float)of_channel(&conf->mean, c, 0);
-        t->gain[c] = (float)(conf->scale / of_channel(&conf->std, c, 1));
+    const struct sw_transform *t = &s->transform;
+    const int64_t finished[3] = {t->channels, t->out_height, t->out_width};
+    /* A vector stays one unless it was made a picture. */
+    if (finished[0] != dim[0] || finished[1] != dim[1] || finished[2] != dim[2]) {
+        out->ndim = 3;
+        memcpy(out->dim, finished, sizeof finished);
     }
-    t->random_mirror = conf->mirror && s->training;
-    image->dtype = SW_F32;
+    out->dtype = SW_F32;
     return SW_OK;
 }
 
@@ -84,9 +86,22 @@ static int choose_records(struct sw_source *s, const struct sw_data_conf *conf, 
     return rc;
 }
 
+static int make_bad(struct sw_source *s, const struct sw_source_args *args, struct sw_err *err)
+{
+    const size_t bytes = (size_t)(s->records + 7) / 8;
+    s->bad = sw_calloc(1, sizeof *s->bad);
+    if (s->bad)
+        *s->bad = (struct sw_bad_records){args->skip_bad, args->report_bad, args->report_user,
+                                          sw_calloc(bytes, 1), 0};
+    if (!s->bad || !s->bad->bits)
+        return sw_err_nomem(err, "a list of damaged records", bytes);
+    return SW_OK;
+}
+
 static int open_records(struct sw_source *s, const struct sw_source_args *args, struct sw_err *err)
 {
-    struct sw_format_args how = {.conf = args->format_conf, .split = args->name};
+    struct sw_format_args how = {
+        .conf = args->format_conf, .split = args->name, .channels = args->conf->channels};
     if (args->replaced)
         how.implied = args->replaced->implied;
     int rc = sw_records_open(&s->raw, args->format, &how, err);
@@ -100,8 +115,11 @@ static int open_records(struct sw_source *s, const struct sw_source_args *args, 
     s->classes = s->raw.classes;
     s->field_count = s->raw.field_count;
     memcpy(s->field, s->raw.field, sizeof s->field);
+    rc = make_bad(s, args, err);
+    if (rc)
+        return rc;
     int image = sw_source_find(s, "image");
-    return image < 0 ? SW_OK : set_transform(s, args->conf, &s->field[image], err);
+    return image < 0 ? SW_OK : set_transform(s, args->conf, image, err);
 }
 
 int sw_source_open(const struct sw_source_args *args, struct sw_source **out, struct sw_err *err)
@@ -129,7 +147,11 @@ void sw_source_close(struct sw_source *s)
 {
     if (!s)
         return;
+    sw_transform_fini(&s->transform);
     sw_records_close(&s->raw);
+    if (s->bad)
+        sw_free(s->bad->bits);
+    sw_free(s->bad);
     sw_free(s);
 }
 

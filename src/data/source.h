@@ -29,6 +29,21 @@ struct sw_source_args {
     const struct sw_format *replaced; /* what a fallback stands in for, else NULL */
     uint64_t seed;                    /* job.seed: shuffle and augmentation */
     bool training; /* endless, shuffled, augmented; or each record once, as it is */
+    /* job.on_bad_record = skip: a record that cannot be read is replaced by the next one of the
+     * section, in the order of the files, that can. Each is told once, from the thread that met
+     * it: text says where it lies and what is wrong with it. report_bad may be NULL. */
+    bool skip_bad;
+    void (*report_bad)(void *user, const char *text);
+    void *report_user;
+};
+
+/* The records that were found to be bad; touched by all threads that fetch. */
+struct sw_bad_records {
+    bool skip;
+    void (*report)(void *user, const char *text);
+    void *user;
+    unsigned char *bits; /* owned; atomic, a bit for each place of the section */
+    int64_t count;       /* atomic */
 };
 
 struct sw_source {
@@ -43,6 +58,7 @@ struct sw_source {
     bool shuffle;
     struct sw_subset subset;
     struct sw_philox shuffle_key, augment_key;
+    struct sw_bad_records *bad;    /* owned; the one thing that changes after open */
     struct sw_transform transform; /* of the image field */
     struct sw_records raw;         /* owned */
 };
@@ -54,6 +70,9 @@ int sw_source_open(const struct sw_source_args *args, struct sw_source **out,
                    struct sw_err *err) SW_MUST_CHECK;
 void sw_source_close(struct sw_source *s); /* NULL is accepted */
 
+/* How many different records were skipped so far. Any thread. */
+int64_t sw_source_skipped(const struct sw_source *s);
+
 /* Index of a field by name, or -1. */
 int sw_source_find(const struct sw_source *s, const char *field);
 
@@ -62,14 +81,19 @@ int64_t sw_source_batches(const struct sw_source *s, int64_t batch);
 /* ceil(epochs * records / batch): the steps of `job.epochs`. */
 int64_t sw_source_steps(const struct sw_source *s, double epochs, int64_t batch);
 
-/* Working memory of one thread that fetches. */
+/* Working memory of one thread that fetches. Only pictures of no fixed size make it grow. */
 struct sw_reader {
     const struct sw_source *source; /* borrowed */
     unsigned char *block;           /* owned; scratch and what aligns it */
     unsigned char *scratch; /* in block; `rows` raw records, each field aligned to 64 bytes */
     size_t scratch_bytes, row_bytes, field_offset[SW_MAX_FIELDS];
-    int64_t rows;                /* how many records are read before they are transformed */
-    const void **raw;            /* owned; [rows, SW_MAX_FIELDS] */
+    int64_t rows;               /* how many records are read before they are transformed */
+    int64_t *place;             /* owned; [rows], where each stands in the section */
+    const void **raw;           /* owned; [rows, SW_MAX_FIELDS] */
+    struct sw_decoder *decoder; /* owned; NULL where nothing is to be decoded */
+    struct sw_room room;        /* of the bytes of a picture */
+    struct sw_picture picture;  /* the one that was read, where the format has pictures */
+    struct sw_transform_work work;
     struct sw_permutation order; /* of the epoch asked last */
     double read_ms, decode_ms;   /* of the last sw_source_fetch */
 };
@@ -78,7 +102,11 @@ int sw_reader_init(struct sw_reader *r, const struct sw_source *s,
                    struct sw_err *err) SW_MUST_CHECK;
 void sw_reader_fini(struct sw_reader *r); /* a zeroed one is accepted */
 
-/* The record behind a sample. */
+/* The sides of the first picture of the section that is not damaged. Errors: as sw_source_fetch. */
+int sw_reader_peek(struct sw_reader *r, int64_t *height, int64_t *width,
+                   struct sw_err *err) SW_MUST_CHECK;
+
+/* The record behind a sample, good or bad. */
 int64_t sw_source_record(struct sw_reader *r, int64_t sample);
 
 /* Fills `count` rows of every field with the samples from `first` on: field_out[f] points at the

@@ -1,83 +1,292 @@
 #include "data/transform.h"
+#include "data/distort.h"
+#include "kernels/cpu/kernels.h"
+#include <math.h>
+#include <string.h>
 
-/* Blocks of constant length are what every compiler turns into vector code. */
-enum { BLOCK = 16 };
-
-/* out = (in - mean) * gain over one contiguous run. */
-static void scale_u8(float *restrict out, const unsigned char *restrict in, int64_t n, float mean,
-                     float gain)
+void sw_transform_work_fini(struct sw_transform_work *w)
 {
-    int64_t i = 0;
-    for (; i + BLOCK <= n; i += BLOCK) {
-        for (int k = 0; k < BLOCK; k++)
-            out[i + k] = ((float)in[i + k] - mean) * gain;
-    }
-    for (; i < n; i++)
-        out[i] = ((float)in[i] - mean) * gain;
+    sw_resampling_fini(&w->down);
+    sw_resampling_fini(&w->across);
+    sw_room_fini(&w->row);
+    sw_room_fini(&w->stretched);
+    sw_room_fini(&w->field);
 }
 
-static void scale_f32(float *restrict out, const float *restrict in, int64_t n, float mean,
-                      float gain)
+/* ---- Where pixels come from ---- */
+
+static int64_t in_proportion(int64_t side, int64_t to, int64_t from)
 {
-    int64_t i = 0;
-    for (; i + BLOCK <= n; i += BLOCK) {
-        for (int k = 0; k < BLOCK; k++)
-            out[i + k] = (in[i + k] - mean) * gain;
-    }
-    for (; i < n; i++)
-        out[i] = (in[i] - mean) * gain;
+    const int64_t n = (2 * side * to + from) / (2 * from); /* rounded */
+    return n < 1 ? 1 : n;
 }
 
-static void scale_run(enum sw_dtype dtype, float *out, const void *raw, int64_t first, int64_t n,
-                      float mean, float gain)
+void sw_transform_resized(const struct sw_transform *t, int64_t *height, int64_t *width)
 {
-    if (dtype == SW_U8)
-        scale_u8(out, (const unsigned char *)raw + first, n, mean, gain);
+    if (t->resize_height) {
+        *height = t->resize_height;
+        *width = t->resize_width;
+        return;
+    }
+    const int64_t shorter = *height < *width ? *height : *width;
+    int64_t to = t->resize_shorter;
+    if (!to && t->differ && t->crop > shorter + 2 * t->pad)
+        to = t->crop - 2 * t->pad;
+    if (!to || to == shorter)
+        return;
+    if (*height < *width) {
+        *width = in_proportion(*width, to, shorter);
+        *height = to;
+    } else {
+        *height = in_proportion(*height, to, shorter);
+        *width = to;
+    }
+}
+
+/* Cuts one axis of `side` pixels with `pad` more on both ends: `out` from `place` on. */
+static void cut_axis(int64_t side, int64_t pad, int64_t place, int64_t out, int64_t *first,
+                     int64_t *count, int64_t *to)
+{
+    const int64_t end = place + out - pad;
+    *first = place > pad ? place - pad : 0;
+    *to = place < pad ? pad - place : 0;
+    *count = (end < side ? end : side) - *first;
+}
+
+int sw_transform_view(const struct sw_transform *t, struct sw_philox key, int64_t sample,
+                      int64_t height, int64_t width, struct sw_view *v, struct sw_err *err)
+{
+    *v = (struct sw_view){
+        .height = height, .width = width, .had_height = height, .had_width = width};
+    sw_transform_resized(t, &v->height, &v->width);
+    const int64_t down = v->height + 2 * t->pad - t->out_height;
+    const int64_t across = v->width + 2 * t->pad - t->out_width;
+    if (down < 0 || across < 0 || (!t->crop && (down || across)))
+        return sw_err_set(
+            err, SW_ERR_FORMAT, "picture of %lldx%lld (height x width), expected %lldx%lld%s",
+            (long long)height, (long long)width, (long long)t->height, (long long)t->width,
+            t->differ ? " as the first one has; crop, or resize with height "
+                        "and width, takes pictures of any size"
+                      : "");
+    int64_t top = down / 2, left = across / 2;
+    if (t->random_crop || t->random_mirror) {
+        const struct sw_philox4 word = sw_philox_at(key, (uint64_t)sample, 0, 0);
+        if (t->random_crop) {
+            top = (int64_t)((uint64_t)word.v[0] * (uint64_t)(down + 1) >> 32);
+            left = (int64_t)((uint64_t)word.v[1] * (uint64_t)(across + 1) >> 32);
+        }
+        v->mirrored = t->random_mirror && word.v[2] >> 31;
+    }
+    cut_axis(v->height, t->pad, top, t->out_height, &v->top, &v->rows, &v->out_top);
+    cut_axis(v->width, t->pad, left, t->out_width, &v->left, &v->columns, &v->out_left);
+    return SW_OK;
+}
+
+static bool is_resampled(const struct sw_view *v, int64_t height, int64_t width)
+{
+    return v->height != height || v->width != width;
+}
+
+int sw_transform_need(const struct sw_view *v, struct sw_transform_work *w, int64_t height,
+                      int64_t width, struct sw_picture_part *part, struct sw_err *err)
+{
+    *part = (struct sw_picture_part){v->top, v->left, v->rows, v->columns};
+    w->down.count = 0;
+    if (!is_resampled(v, height, width))
+        return SW_OK;
+    int rc = sw_resampling_make(&w->down, height, v->height, v->top, v->rows, err);
+    if (!rc)
+        rc = sw_resampling_make(&w->across, width, v->width, v->left, v->columns, err);
+    if (!rc)
+        *part =
+            (struct sw_picture_part){w->down.first, w->across.first, w->down.need, w->across.need};
+    return rc;
+}
+
+/* ---- Pixels to floats ---- */
+
+/* What a row of pixels becomes: (x - mean) * gain, and where. */
+struct target {
+    const float *mean, *gain; /* by channel */
+    float *out;               /* first element that is written, channel 0 */
+    int64_t width, plane;     /* of out */
+    bool mirrored;
+};
+
+static const void *element(const struct sw_pixels *p, int64_t at)
+{
+    return p->dtype == SW_U8 ? (const void *)((const unsigned char *)p->data + at)
+                             : (const void *)((const float *)p->data + at);
+}
+
+static void scale_run(const struct sw_pixels *p, int64_t at, int64_t n, float mean, float gain,
+                      bool mirrored, float *out)
+{
+    if (p->dtype == SW_U8)
+        sw_kernel_scale_u8(n, element(p, at), mean, gain, mirrored, out);
     else
-        scale_f32(out, (const float *)raw + first, n, mean, gain);
+        sw_kernel_scale_f32(n, element(p, at), mean, gain, mirrored, out);
 }
 
-static void reverse(float *row, int64_t n)
+static void cut(const struct sw_pixels *p, const struct target *to)
 {
-    for (int64_t i = 0; i < n / 2; i++) {
-        float t = row[i];
-        row[i] = row[n - 1 - i];
-        row[n - 1 - i] = t;
+    if (p->pixel_step == 4) {
+        for (int64_t y = 0; y < p->height; y++)
+            sw_kernel_scale_packed(p->width, element(p, y * p->row_step), to->mean, to->gain,
+                                   to->mirrored, to->out + y * to->width, to->plane);
+        return;
+    }
+    /* Where rows lie one behind the other on both sides, a channel is one run. */
+    const bool whole = p->width == p->row_step && p->width == to->width && !to->mirrored;
+    const int64_t rows = whole ? 1 : p->height, n = whole ? p->height * p->width : p->width;
+    for (int64_t c = 0; c < p->channels; c++) {
+        for (int64_t y = 0; y < rows; y++)
+            scale_run(p, c * p->channel_step + y * p->row_step, n, to->mean[c], to->gain[c],
+                      to->mirrored, to->out + c * to->plane + y * to->width);
     }
 }
 
-struct sw_crop_place sw_transform_place(const struct sw_transform *t, struct sw_philox key,
-                                        int64_t sample)
+/* Old rows are blended into one of floats, which is then stretched: the first half is straight
+ * loops over memory, and the second is done once per new row. */
+static void resample_row(const struct sw_transform_work *w, const struct sw_pixels *p, int64_t c,
+                         int64_t y, float *row)
 {
-    const int64_t down = t->height - t->out_height, across = t->width - t->out_width;
-    struct sw_crop_place place = {down / 2, across / 2, false};
-    if (!t->random_crop && !t->random_mirror)
-        return place;
-    struct sw_philox4 word = sw_philox_at(key, (uint64_t)sample, 0, 0);
-    if (t->random_crop) {
-        place.top = (int64_t)((uint64_t)word.v[0] * (uint64_t)(down + 1) >> 32);
-        place.left = (int64_t)((uint64_t)word.v[1] * (uint64_t)(across + 1) >> 32);
-    }
-    place.mirrored = t->random_mirror && word.v[2] >> 31;
-    return place;
+    const struct sw_resampling *down = &w->down;
+    const int64_t n = p->width * p->pixel_step;
+    const void *from = element(p, c * p->channel_step + down->start[y] * p->row_step);
+    if (p->dtype == SW_U8)
+        sw_kernel_blend_u8(n, down->taps, from, p->row_step, down->weight + y * down->taps, row);
+    else
+        sw_kernel_blend_f32(n, down->taps, from, p->row_step, down->weight + y * down->taps, row);
 }
 
-void sw_transform_row(const struct sw_transform *t, struct sw_crop_place place, const void *raw,
-                      float *out)
+static int resample(struct sw_transform_work *w, const struct sw_pixels *p, const struct target *to,
+                    struct sw_err *err)
 {
-    const int64_t plane = t->height * t->width, out_plane = t->out_height * t->out_width;
-    const bool whole = out_plane == plane && !place.mirrored;
+    const struct sw_resampling *across = &w->across;
+    const bool packed = p->pixel_step == 4;
+    const int64_t n = across->count, planes = packed ? p->channels : 1;
+    int rc = sw_room_need(&w->row, (size_t)(p->width * p->pixel_step) * sizeof(float),
+                          "a row of a resampling", err);
+    if (!rc)
+        rc = sw_room_need(&w->stretched, (size_t)(n * planes) * sizeof(float),
+                          "a row of a resampling", err);
+    if (rc)
+        return rc;
+    float *row = (float *)(void *)w->row.memory, *new = (float *)(void *)w->stretched.memory;
+    for (int64_t c = 0; c < p->channels; c += planes) {
+        for (int64_t y = 0; y < w->down.count; y++) {
+            resample_row(w, p, c, y, row);
+            if (packed)
+                sw_kernel_stretch_packed(n, across->taps, across->start, across->weight, row, new,
+                                         n);
+            else
+                sw_kernel_stretch(n, across->taps, across->start, across->weight, row, new);
+            for (int64_t k = 0; k < planes; k++)
+                sw_kernel_scale_f32(n, new + k *n, to->mean[c + k], to->gain[c + k], to->mirrored,
+                                    to->out + (c + k) * to->plane + y * to->width);
+        }
+    }
+    return SW_OK;
+}
+
+/* ---- The row ---- */
+
+/* Nothing but (x - mean) * gain is to be done to pixels. */
+static bool is_plain(const struct sw_transform *t)
+{
+    return !t->brightness && !t->contrast && !t->saturation && !t->elastic_alpha && !t->log1p &&
+           !t->mean_picture;
+}
+
+/* Around what is taken lies padding, which is the mean before anything is done to it. */
+static void fill_padding(const struct sw_transform *t, const struct sw_view *v, bool plain,
+                         float *out)
+{
+    const int64_t plane = t->out_height * t->out_width;
+    if (v->rows == t->out_height && v->columns == t->out_width)
+        return;
     for (int64_t c = 0; c < t->channels; c++) {
-        const int64_t base = c * plane + place.top * t->width + place.left;
-        float *to = out + c * out_plane;
-        if (whole) {
-            scale_run(t->dtype, to, raw, base, plane, t->mean[c], t->gain[c]);
-            continue;
-        }
-        for (int64_t y = 0; y < t->out_height; y++, to += t->out_width) {
-            scale_run(t->dtype, to, raw, base + y * t->width, t->out_width, t->mean[c], t->gain[c]);
-            if (place.mirrored)
-                reverse(to, t->out_width);
-        }
+        const float value = plain ? 0 : t->mean[c];
+        for (int64_t i = 0; i < plane; i++)
+            out[c * plane + i] = value;
     }
+}
+
+/* A mean picture lies on the picture, not on the row: it is cut and turned like it. One of the
+ * row's sides is turned only. */
+static void subtract_picture(const struct sw_transform *t, const struct sw_view *v, float *out)
+{
+    const bool of_row = t->mean_height == t->out_height && t->mean_width == t->out_width;
+    const int64_t plane = t->mean_height * t->mean_width;
+    for (int64_t c = 0; c < t->channels; c++) {
+        const float *mean =
+            t->mean_picture + c * plane + (of_row ? 0 : v->top * t->mean_width + v->left);
+        for (int64_t y = 0; y < t->out_height; y++, out += t->out_width, mean += t->mean_width)
+            sw_kernel_subtract_scale(t->out_width, mean, t->gain[c], v->mirrored, out);
+    }
+}
+
+static void normalise(const struct sw_transform *t, const struct sw_view *v, float *out)
+{
+    const int64_t plane = t->out_height * t->out_width;
+    if (t->log1p) {
+        for (int64_t i = 0; i < t->channels * plane; i++)
+            out[i] = log1pf(out[i]);
+    }
+    if (t->mean_picture) {
+        subtract_picture(t, v, out);
+        return;
+    }
+    for (int64_t c = 0; c < t->channels; c++)
+        sw_kernel_rescale(plane, t->mean[c], t->gain[c], out + c * plane);
+}
+
+static int whiten(const struct sw_transform *t, struct sw_transform_work *w, float *out,
+                  struct sw_err *err)
+{
+    const int64_t n = t->channels * t->out_height * t->out_width;
+    int rc = sw_room_need(&w->field, (size_t)n * sizeof(float), "a row to be whitened", err);
+    if (rc)
+        return rc;
+    float *centred = (float *)(void *)w->field.memory;
+    for (int64_t i = 0; i < n; i++)
+        centred[i] = out[i] - t->whiten_mean[i];
+    sw_kernel_matrix_vector(n, n, t->whiten, centred, out);
+    return SW_OK;
+}
+
+int sw_transform_run(const struct sw_transform *t, struct sw_transform_work *w,
+                     const struct sw_view *v, const struct sw_pixels *pixels, struct sw_philox key,
+                     int64_t sample, float *out, struct sw_err *err)
+{
+    static const float none[SW_MAX_CHANNELS] = {0};
+    float one[SW_MAX_CHANNELS];
+    const bool plain = is_plain(t);
+    const int64_t left = v->mirrored ? t->out_width - v->out_left - v->columns : v->out_left;
+    struct target to = {t->mean,
+                        t->gain,
+                        out + v->out_top * t->out_width + left,
+                        t->out_width,
+                        t->out_height * t->out_width,
+                        v->mirrored};
+    int rc = SW_OK;
+    if (!plain) {
+        for (int64_t c = 0; c < t->channels; c++)
+            one[c] = 1;
+        to.mean = none;
+        to.gain = one;
+    }
+    fill_padding(t, v, plain, out);
+    if (w->down.count)
+        rc = resample(w, pixels, &to, err);
+    else
+        cut(pixels, &to);
+    if (!rc && !plain)
+        rc = sw_distort(t, w, key, sample, out, err);
+    if (!rc && !plain)
+        normalise(t, v, out);
+    if (!rc && t->whiten)
+        rc = whiten(t, w, out, err);
+    return rc;
 }

@@ -26,7 +26,7 @@ enum {
 };
 
 struct synthetic_conf {
-    int64_t classes, records, channels, height, width, seed;
+    int64_t classes, records, height, width, seed;
 };
 
 struct wave {
@@ -87,7 +87,7 @@ static int synthetic_open(struct sw_records *r, const struct sw_format_args *arg
     const struct synthetic_conf *conf = args->conf;
     const struct sw_geometry *like = &args->implied;
     struct synthetic_state *s = r->state;
-    const int64_t c = choose(conf->channels, like->channels, 3);
+    const int64_t c = choose(args->channels, like->channels, 3);
     const int64_t y = choose(conf->height, like->height, 32);
     const int64_t x = choose(conf->width, like->width, 32);
     if (c * y * x > INT32_MAX)
@@ -202,13 +202,6 @@ static const struct sw_opt synthetic_opts[] = {
      .def = "0",
      .min = 0,
      .max = 1e12},
-    {.key = "channels",
-     .help = "channels of a picture; 0: 3, or that of the files it stands in for",
-     .offset = AT(channels),
-     .type = SW_OPT_INT,
-     .def = "0",
-     .min = 0,
-     .max = 64},
     {.key = "height",
      .help = "rows of a picture; 0: 32, or that of the files it stands in for",
      .offset = AT(height),

@@ -35,7 +35,8 @@ static int decode_bytes(const void *data, size_t bytes, struct sw_err *err)
 
 static unsigned char at(const struct sw_pixels *p, int64_t c, int64_t y, int64_t x)
 {
-    return p->data[c * p->channel_step + y * p->row_step + x * p->pixel_step];
+    const unsigned char *data = p->data;
+    return data[c * p->channel_step + y * p->row_step + x * p->pixel_step];
 }
 
 /* ---- JPEG ---- */

@@ -10,10 +10,9 @@ static void open_split(struct sw_records *r, const char *split, int64_t classes,
     support_int(&c, "classes", classes);
     support_int(&c, "seed", seed);
     support_int(&c, "records", records);
-    support_int(&c, "channels", 1);
     support_int(&c, "height", 28);
     support_int(&c, "width", 28);
-    const struct sw_format_args args = {.conf = c.bytes, .split = split};
+    const struct sw_format_args args = {.conf = c.bytes, .split = split, .channels = 1};
     ASSERT_OK(sw_records_open(r, c.format, &args, &err));
 }
 
@@ -135,11 +134,11 @@ static void synthetic_makes_any_size(void **state)
         struct sw_err err = {0};
         const void *out = NULL;
         support_init(&c, "synthetic");
-        support_int(&c, "channels", sizes[i][0]);
         support_int(&c, "height", sizes[i][1]);
         support_int(&c, "width", sizes[i][2]);
         support_int(&c, "classes", 1000);
-        const struct sw_format_args args = {.conf = c.bytes, .split = "train"};
+        const struct sw_format_args args = {
+            .conf = c.bytes, .split = "train", .channels = sizes[i][0]};
         ASSERT_OK(sw_records_open(&r, c.format, &args, &err));
         assert_int_equal(sw_field_count(&r.field[0]), sizes[i][0] * sizes[i][1] * sizes[i][2]);
         unsigned char *scratch =

@@ -1,0 +1,253 @@
+/* Pixels to floats: (x - mean) * gain while a row is cut out, and the two halves of a resampling.
+ * Packed pixels are red, green, blue and a byte of anything. */
+#include "kernels/cpu/kernel.h"
+#include "kernels/cpu/kernels.h"
+
+/* ---- cutting out ---- */
+
+SW_KERNEL static void scale_u8(int64_t n, const uint8_t *restrict x, float mean, float gain,
+                               float *restrict y)
+{
+#pragma omp simd
+    for (int64_t i = 0; i < n; i++)
+        y[i] = ((float)x[i] - mean) * gain;
+}
+
+SW_KERNEL static void scale_u8_mirrored(int64_t n, const uint8_t *restrict x, float mean,
+                                        float gain, float *restrict y)
+{
+#pragma omp simd
+    for (int64_t i = 0; i < n; i++)
+        y[i] = ((float)x[n - 1 - i] - mean) * gain;
+}
+
+SW_KERNEL static void scale_f32(int64_t n, const float *restrict x, float mean, float gain,
+                                float *restrict y)
+{
+#pragma omp simd
+    for (int64_t i = 0; i < n; i++)
+        y[i] = (x[i] - mean) * gain;
+}
+
+SW_KERNEL static void scale_f32_mirrored(int64_t n, const float *restrict x, float mean, float gain,
+                                         float *restrict y)
+{
+#pragma omp simd
+    for (int64_t i = 0; i < n; i++)
+        y[i] = (x[n - 1 - i] - mean) * gain;
+}
+
+void sw_kernel_scale_u8(int64_t n, const uint8_t *x, float mean, float gain, bool mirrored,
+                        float *y)
+{
+    if (mirrored)
+        scale_u8_mirrored(n, x, mean, gain, y);
+    else
+        scale_u8(n, x, mean, gain, y);
+}
+
+void sw_kernel_scale_f32(int64_t n, const float *x, float mean, float gain, bool mirrored, float *y)
+{
+    if (mirrored)
+        scale_f32_mirrored(n, x, mean, gain, y);
+    else
+        scale_f32(n, x, mean, gain, y);
+}
+
+/* A pixel is one word, so that the three planes are shifts of one vector. */
+SW_KERNEL_INLINE uint32_t pixel(const uint8_t *x, int64_t i)
+{
+    uint32_t word;
+    __builtin_memcpy(&word, x + 4 * i, sizeof word);
+    return word;
+}
+
+#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+enum { RED = 0, GREEN = 8, BLUE = 16 };
+#else
+enum { RED = 24, GREEN = 16, BLUE = 8 };
+#endif
+
+SW_KERNEL_INLINE void scale_words(int64_t n, const uint8_t *restrict x, const float *mean,
+                                  const float *gain, bool mirrored, float *restrict red,
+                                  float *restrict green, float *restrict blue)
+{
+    const float m0 = mean[0], m1 = mean[1], m2 = mean[2];
+    const float g0 = gain[0], g1 = gain[1], g2 = gain[2];
+#pragma omp simd
+    for (int64_t i = 0; i < n; i++) {
+        const uint32_t p = pixel(x, mirrored ? n - 1 - i : i);
+        red[i] = ((float)(int32_t)(p >> RED & 255) - m0) * g0;
+        green[i] = ((float)(int32_t)(p >> GREEN & 255) - m1) * g1;
+        blue[i] = ((float)(int32_t)(p >> BLUE & 255) - m2) * g2;
+    }
+}
+
+SW_KERNEL static void scale_packed(int64_t n, const uint8_t *x, const float *mean,
+                                   const float *gain, float *y, int64_t plane)
+{
+    scale_words(n, x, mean, gain, false, y, y + plane, y + 2 * plane);
+}
+
+SW_KERNEL static void scale_packed_mirrored(int64_t n, const uint8_t *x, const float *mean,
+                                            const float *gain, float *y, int64_t plane)
+{
+    scale_words(n, x, mean, gain, true, y, y + plane, y + 2 * plane);
+}
+
+void sw_kernel_scale_packed(int64_t n, const uint8_t *x, const float *mean, const float *gain,
+                            bool mirrored, float *y, int64_t plane)
+{
+    if (mirrored)
+        scale_packed_mirrored(n, x, mean, gain, y, plane);
+    else
+        scale_packed(n, x, mean, gain, y, plane);
+}
+
+SW_KERNEL static void subtract_scale(int64_t n, const float *restrict mean, float gain,
+                                     float *restrict y)
+{
+#pragma omp simd
+    for (int64_t i = 0; i < n; i++)
+        y[i] = (y[i] - mean[i]) * gain;
+}
+
+SW_KERNEL static void subtract_scale_mirrored(int64_t n, const float *restrict mean, float gain,
+                                              float *restrict y)
+{
+#pragma omp simd
+    for (int64_t i = 0; i < n; i++)
+        y[i] = (y[i] - mean[n - 1 - i]) * gain;
+}
+
+void sw_kernel_subtract_scale(int64_t n, const float *mean, float gain, bool mirrored, float *y)
+{
+    if (mirrored)
+        subtract_scale_mirrored(n, mean, gain, y);
+    else
+        subtract_scale(n, mean, gain, y);
+}
+
+SW_KERNEL static void rescale(int64_t n, float mean, float gain, float *y)
+{
+#pragma omp simd
+    for (int64_t i = 0; i < n; i++)
+        y[i] = (y[i] - mean) * gain;
+}
+
+void sw_kernel_rescale(int64_t n, float mean, float gain, float *y)
+{
+    rescale(n, mean, gain, y);
+}
+
+/* ---- resampling ---- */
+
+SW_KERNEL static void blend_u8(int64_t n, int64_t taps, const uint8_t *x, int64_t step,
+                               const float *weight, float *restrict y)
+{
+    for (int64_t k = 0; k < taps; k++) {
+        const uint8_t *restrict row = x + k * step;
+        const float w = weight[k];
+        if (k == 0) {
+#pragma omp simd
+            for (int64_t i = 0; i < n; i++)
+                y[i] = w * (float)row[i];
+            continue;
+        }
+#pragma omp simd
+        for (int64_t i = 0; i < n; i++)
+            y[i] += w * (float)row[i];
+    }
+}
+
+void sw_kernel_blend_u8(int64_t n, int64_t taps, const uint8_t *x, int64_t step,
+                        const float *weight, float *y)
+{
+    blend_u8(n, taps, x, step, weight, y);
+}
+
+SW_KERNEL static void blend_f32(int64_t n, int64_t taps, const float *x, int64_t step,
+                                const float *weight, float *restrict y)
+{
+    for (int64_t k = 0; k < taps; k++) {
+        const float *restrict row = x + k * step;
+        const float w = weight[k];
+        if (k == 0) {
+#pragma omp simd
+            for (int64_t i = 0; i < n; i++)
+                y[i] = w * row[i];
+            continue;
+        }
+#pragma omp simd
+        for (int64_t i = 0; i < n; i++)
+            y[i] += w * row[i];
+    }
+}
+
+void sw_kernel_blend_f32(int64_t n, int64_t taps, const float *x, int64_t step, const float *weight,
+                         float *y)
+{
+    blend_f32(n, taps, x, step, weight, y);
+}
+
+SW_KERNEL static void stretch(int64_t n, int64_t taps, const int32_t *first, const float *weight,
+                              const float *restrict x, float *restrict y)
+{
+    for (int64_t i = 0; i < n; i++) {
+        const float *from = x + first[i];
+        float sum = 0;
+        for (int64_t k = 0; k < taps; k++)
+            sum += weight[i * taps + k] * from[k];
+        y[i] = sum;
+    }
+}
+
+void sw_kernel_stretch(int64_t n, int64_t taps, const int32_t *first, const float *weight,
+                       const float *x, float *y)
+{
+    stretch(n, taps, first, weight, x, y);
+}
+
+SW_KERNEL static void stretch_packed(int64_t n, int64_t taps, const int32_t *first,
+                                     const float *weight, const float *restrict x,
+                                     float *restrict y, int64_t plane)
+{
+    for (int64_t i = 0; i < n; i++) {
+        const float *from = x + 4 * first[i];
+        float sum[4] = {0};
+        for (int64_t k = 0; k < taps; k++) {
+            const float w = weight[i * taps + k];
+#pragma omp simd
+            for (int c = 0; c < 4; c++)
+                sum[c] += w * from[4 * k + c];
+        }
+        y[i] = sum[0];
+        y[i + plane] = sum[1];
+        y[i + 2 * plane] = sum[2];
+    }
+}
+
+void sw_kernel_stretch_packed(int64_t n, int64_t taps, const int32_t *first, const float *weight,
+                              const float *x, float *y, int64_t plane)
+{
+    stretch_packed(n, taps, first, weight, x, y, plane);
+}
+
+SW_KERNEL static void matrix_vector(int64_t rows, int64_t columns, const float *a,
+                                    const float *restrict x, float *restrict y)
+{
+    for (int64_t r = 0; r < rows; r++) {
+        const float *restrict row = a + r * columns;
+        float sum = 0;
+#pragma omp simd reduction(+ : sum)
+        for (int64_t i = 0; i < columns; i++)
+            sum += row[i] * x[i];
+        y[r] = sum;
+    }
+}
+
+void sw_kernel_matrix_vector(int64_t rows, int64_t columns, const float *a, const float *x,
+                             float *y)
+{
+    matrix_vector(rows, columns, a, x, y);
+}
