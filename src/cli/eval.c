@@ -1,9 +1,9 @@
 /* singa-ws eval: loss and metrics of weights on a split of a recipe's data. */
 #include "base/json.h"
 #include "base/os.h"
-#include "cli/share/checkpoints.h"
 #include "cli/share/runs.h"
 #include "cli/share/trainer.h"
+#include "cli/share/weights.h"
 #include "recipe/recipe.h"
 #include <string.h>
 
@@ -17,8 +17,8 @@ static const struct sw_cli_option options_of_eval[] = {
      .arg = "FILE|RUN",
      .type = SW_CLI_TEXT,
      .offset = offsetof(struct options, weights),
-     .help = "a checkpoint, or the run whose newest one is meant; default: the newest run of this "
-             "recipe"},
+     .help = "a checkpoint, or a run's newest one; RUN:best, RUN:STEP, or best of the newest run; "
+             "default: the newest run of this recipe"},
     {.name = "split",
      .arg = "NAME",
      .type = SW_CLI_TEXT,
@@ -40,75 +40,16 @@ static const struct sw_cli_spec spec = {
     .arg_name = "RECIPE",
 };
 
-/* What is evaluated, and where it comes from. */
-struct weights {
-    char *path;        /* owned */
-    struct sw_run run; /* id 0: a file that was named */
-    bool newest;       /* nobody named the run: the newest of the recipe */
-};
-
-static void weights_fini(struct weights *w)
-{
-    sw_free(w->path);
-    sw_run_fini(&w->run);
-}
-
-/* ---- Which weights ----------------------------------------------------------------------------
- */
-
-static bool is_file(const char *path)
-{
-    struct stat st;
-    return sw_os()->stat(path, &st) == 0 && S_ISREG(st.st_mode);
-}
-
-static int keep_path(struct weights *w, const char *path, struct sw_err *err)
-{
-    w->path = sw_strdup(path);
-    return w->path ? SW_OK : sw_err_nomem(err, "the name of a file", strlen(path) + 1);
-}
-
-static int find_run(struct sw_history_reader *reader, const char *db, const struct options *o,
-                    const char *hash, struct weights *w, struct sw_err *err)
-{
-    if (o->weights)
-        return sw_history_find(reader, o->weights, &w->run, err);
-    w->newest = true;
-    int rc = sw_history_find_recipe(reader, hash, &w->run, err);
-    if (rc == SW_ERR_NOTFOUND)
-        return sw_err_set(err, rc,
-                          "%s has no run of this recipe with a checkpoint: train it with `singa-ws "
-                          "run %s`, or give --weights FILE|RUN",
-                          db, o->common.args[0]);
-    return rc;
-}
-
-static int find_weights(const struct options *o, const struct sw_job *job, struct weights *w,
+static int find_weights(const struct options *o, const struct sw_job *job, struct sw_weights *w,
                         struct sw_err *err)
 {
-    struct sw_history_reader *reader = NULL;
-    struct sw_checkpoints checkpoints = {0};
-    const char *newest;
-    char *db = NULL;
-    int rc;
-
-    if (o->weights && is_file(o->weights))
-        return keep_path(w, o->weights, err);
-    if (o->weights && (strchr(o->weights, '/') || sw_str_ends(o->weights, ".safetensors")))
-        return sw_err_set(err, SW_ERR_NOTFOUND, "--weights %s: there is no such file", o->weights);
-    rc = sw_runs_open(o->common.db, sw_runs_job_db(job), &reader, &db, err);
-    if (rc == SW_OK)
-        rc = find_run(reader, db, o, sw_recipe_hash(sw_job_recipe(job)), w, err);
-    if (rc == SW_OK)
-        rc = sw_checkpoints_find(reader, &w->run, &checkpoints, err);
-    if (rc == SW_OK)
-        rc = sw_checkpoints_newest(&checkpoints, &newest, err);
-    if (rc == SW_OK)
-        rc = keep_path(w, newest, err);
-    sw_checkpoints_fini(&checkpoints);
-    sw_history_reader_close(reader);
-    sw_free(db);
-    return rc;
+    struct sw_weights_args args = {.what = o->weights,
+                                   .option = "--weights",
+                                   .db = o->common.db,
+                                   .job_db = sw_runs_job_db(job),
+                                   .recipe = o->common.args[0],
+                                   .hash = sw_recipe_hash(sw_job_recipe(job))};
+    return sw_weights_find(&args, w, err);
 }
 
 /* A split that the recipe does not have is a wrong word, not a missing file. */
@@ -128,7 +69,7 @@ static int check_split(const struct sw_recipe *recipe, const char *split, struct
 /* ---- Output -----------------------------------------------------------------------------------
  */
 
-static void print_json(struct sw_buf *out, const struct sw_job_event *e, const struct weights *w)
+static void print_json(struct sw_buf *out, const struct sw_job_event *e, const struct sw_weights *w)
 {
     struct sw_json_writer j;
     sw_json_begin(&j, out);
@@ -146,15 +87,14 @@ static void print_json(struct sw_buf *out, const struct sw_job_event *e, const s
     sw_buf_add(out, "\n");
 }
 
-static void print_text(struct sw_buf *out, const struct sw_job_event *e, const struct weights *w,
+static void print_text(struct sw_buf *out, const struct sw_job_event *e, const struct sw_weights *w,
                        const struct sw_job_plan *plan, bool quiet)
 {
-    char title[128];
-    if (!quiet && w->run.id)
-        sw_buf_printf(out, "weights    %s%s: %s\n", w->newest ? "newest of this recipe, " : "",
-                      sw_run_title(&w->run, title, sizeof title), w->path);
-    else if (!quiet)
-        sw_buf_printf(out, "weights    %s\n", w->path);
+    if (!quiet) {
+        sw_buf_add(out, "weights    ");
+        sw_weights_describe(w, out);
+        sw_buf_add(out, "\n");
+    }
     if (!quiet)
         sw_buf_printf(out, "step       %lld\nsplit      %s\n", (long long)e->step, e->split);
     if (!quiet && *plan->fallback) {
@@ -171,7 +111,7 @@ static void print_text(struct sw_buf *out, const struct sw_job_event *e, const s
 static int evaluate(const struct options *o)
 {
     struct sw_trainer t = {0};
-    struct weights w = {0};
+    struct sw_weights w = {0};
     struct sw_job_event result = {0};
     struct sw_buf out = {0};
     struct sw_err err;
@@ -208,7 +148,7 @@ static int evaluate(const struct options *o)
     code = sw_cli_print(&out);
 done:
     sw_buf_fini(&out);
-    weights_fini(&w);
+    sw_weights_fini(&w);
     sw_trainer_fini(&t);
     return code;
 }

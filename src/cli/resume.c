@@ -75,13 +75,22 @@ static int go_on(const struct options *o, const struct sw_run *run,
         .command = command,
         .resume = run,
     };
+    struct sw_job_kept *kept = sw_calloc((size_t)checkpoints->count, sizeof *kept);
     int rc = sw_trainer_init(&t, &o->common, &err);
+    if (rc == SW_OK && !kept)
+        rc = sw_err_nomem(&err, "the list of checkpoints", 0);
+    for (int i = 0; kept && i < checkpoints->count; i++)
+        kept[i] = (struct sw_job_kept){checkpoints->items[i].step, checkpoints->items[i].path,
+                                       checkpoints->items[i].checksum};
+    job.kept = kept;
+    job.kept_count = checkpoints->count;
     if (rc == SW_OK)
         rc = sw_checkpoints_newest(checkpoints, &job.resume_checkpoint, &err);
     if (rc == SW_OK)
         rc = sw_trainer_open(&t, &job, &err);
     int code = rc == SW_OK ? sw_trainer_run(&t) : sw_trainer_refuse(&t, rc, &err);
     sw_trainer_fini(&t);
+    sw_free(kept);
     return code;
 }
 

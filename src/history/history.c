@@ -240,6 +240,12 @@ void sw_history_checkpoint(struct sw_history *h, int64_t step, const char *path,
     sw_history_cold(h, &row);
 }
 
+void sw_history_checkpoint_best(struct sw_history *h, int64_t step)
+{
+    struct sw_row row = {.kind = SW_ROW_CHECKPOINT_BEST, .series = -1, .cells = {SW_INT(step)}};
+    sw_history_cold(h, &row);
+}
+
 void sw_history_checkpoint_removed(struct sw_history *h, int64_t step)
 {
     struct sw_row row = {.kind = SW_ROW_CHECKPOINT_REMOVED, .series = -1, .cells = {SW_INT(step)}};

@@ -147,10 +147,13 @@ void sw_history_layer_time(struct sw_history *h, const char *layer, int worker, 
 /* numa < 0 is stored as NULL. cores: hwloc logical numbers, "0-3,8". */
 void sw_history_placement(struct sw_history *h, const char *unit, const char *device, int numa,
                           const char *cores, const char *reason);
-/* A checkpoint that is durable on disk. path is stored as given (make it absolute). */
+/* A checkpoint that is durable on disk. path is stored as given (make it absolute). At most one of
+ * a run is the best: the newest one of which that was said. */
 void sw_history_checkpoint(struct sw_history *h, int64_t step, const char *path, int64_t bytes,
                            const char *checksum, bool is_best);
-/* Its file was removed (keep_checkpoints). */
+/* The best one of the run is that of this step (-1: none), and no other. */
+void sw_history_checkpoint_best(struct sw_history *h, int64_t step);
+/* Its file is to be removed (keep_checkpoints). */
 void sw_history_checkpoint_removed(struct sw_history *h, int64_t step);
 void sw_history_event(struct sw_history *h, enum sw_log_level level, const char *source,
                       const char *fmt, ...) SW_PRINTF(4, 5);

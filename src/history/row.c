@@ -68,6 +68,7 @@ const struct sw_row_spec sw_row_specs[SW_ROW_KINDS] = {
          6,
          {{"step", I}, {"path", T}, {"bytes", I}, {"checksum", T}, {"time", R}, {"is_best", I}}},
     [SW_ROW_CHECKPOINT_REMOVED] = {"checkpoint_removed", 1, {{"step", I}}},
+    [SW_ROW_CHECKPOINT_BEST] = {"checkpoint_best", 1, {{"step", I}}},
     [SW_ROW_EVENT] = {"event", 4, {{"time", R}, {"level", T}, {"source", T}, {"text", T}}},
     [SW_ROW_TAG] = {"tag", 2, {{"key", T}, {"value", T}}},
     [SW_ROW_FINISH] = {"finish", 2, {{"status", T}, {"ended_at", R}}},

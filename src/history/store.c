@@ -55,9 +55,11 @@ static const char *const sql_of[SW_ROW_KINDS][SW_STORE_STATEMENTS] = {
         {"INSERT OR REPLACE INTO placement(run_id, unit, device, numa, cores, reason)"
          " VALUES (?1, ?2, ?3, ?4, ?5, ?6)"},
     [SW_ROW_CHECKPOINT] =
-        {"INSERT OR REPLACE INTO checkpoints(run_id, step, path, bytes, checksum, time, is_best)"
+        {"UPDATE checkpoints SET is_best = 0 WHERE run_id = ?1 AND ?7 = 1",
+         "INSERT OR REPLACE INTO checkpoints(run_id, step, path, bytes, checksum, time, is_best)"
          " VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)"},
     [SW_ROW_CHECKPOINT_REMOVED] = {"DELETE FROM checkpoints WHERE run_id = ?1 AND step = ?2"},
+    [SW_ROW_CHECKPOINT_BEST] = {"UPDATE checkpoints SET is_best = step = ?2 WHERE run_id = ?1"},
     [SW_ROW_EVENT] = {"INSERT INTO events(run_id, time, level, source, text)"
                       " VALUES (?1, ?2, ?3, ?4, ?5)"},
     [SW_ROW_TAG] = {"INSERT OR REPLACE INTO tags(run_id, key, value) VALUES (?1, ?2, ?3)"},

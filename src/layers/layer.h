@@ -166,6 +166,7 @@ struct sw_layer_type {
     const char *const *values;
     /* Value `which` out of the totals of all pairs; NaN where they do not say. With `values`. */
     double (*value)(const struct sw_layer *l, const struct sw_result *total, int which);
+    bool less_is_better;                     /* a metric: of two values the smaller is the better */
     const struct sw_layer_example *examples; /* ends with recipe NULL */
 };
 

@@ -28,6 +28,13 @@ const struct sw_opt sw_job_opts[] = {
      .help = "steps between checkpoints; 0: only at the end"},
     {FIELD(display_every), .type = SW_OPT_INT, .def = "0", .min = 0, .max = INFINITY,
      .help = "steps between lines of output; 0: by time"},
+    {FIELD(keep_checkpoints), .type = SW_OPT_INT, .def = "0", .min = 0, .max = 1000000,
+     .help = "how many of the newest checkpoints stay, beside the best; 0: all"},
+    {FIELD(checkpoint_best), .type = SW_OPT_BOOL, .def = "no",
+     .help = "also write a checkpoint when an evaluation is the best so far"},
+    {FIELD(best_by), .type = SW_OPT_STRING,
+     .help = "value of the evaluation that makes a checkpoint the best; accuracy where there is "
+             "one, else loss"},
     {FIELD(partition), .type = SW_OPT_ENUM, .def = "0", .choices = partitions,
      .help = "how workers share layers that do not say: 0 rows, 1 columns where possible, none"},
     {FIELD(device), .type = SW_OPT_STRING, .def = "auto",

@@ -17,9 +17,12 @@ struct sw_job_conf {
     int64_t eval_every;       /* steps; 0: only at the end */
     int64_t checkpoint_every; /* steps; 0: only at the end */
     int64_t display_every;    /* steps; 0: by time */
-    const char *device;       /* auto, cpu, sim:gpus=N */
-    int partition;            /* of layers that do not say: 0 rows, 1 columns, 2 none */
-    const char *db;           /* history database; NULL: the usual place */
+    int64_t keep_checkpoints; /* the newest so many, and the best; 0: all */
+    bool checkpoint_best;     /* also write one when an evaluation is the best so far */
+    const char *best_by; /* value of an evaluation; NULL: accuracy where there is one, else loss */
+    const char *device;  /* auto, cpu, sim:gpus=N */
+    int partition;       /* of layers that do not say: 0 rows, 1 columns, 2 none */
+    const char *db;      /* history database; NULL: the usual place */
 };
 
 extern const struct sw_opt sw_job_opts[];

@@ -83,6 +83,10 @@ void sw_st_close(struct sw_st_file *f); /* NULL is accepted */
 bool sw_st_verified(const struct sw_st_file *f);            /* the checksum is there and right */
 const char *sw_st_checksum_hex(const struct sw_st_file *f); /* NULL when unverified */
 
+/* What the file says is its checksum, without reading the rest: to tell two files of ours apart.
+ * Errors: SW_ERR_NOTFOUND, SW_ERR_IO, SW_ERR_FORMAT (too short). */
+int sw_st_peek_checksum(const char *path, char hex[33], struct sw_err *err) SW_MUST_CHECK;
+
 /* Tensors in the order of their data, sw.checksum excepted. */
 size_t sw_st_count(const struct sw_st_file *f);
 const struct sw_st_entry *sw_st_entry_at(const struct sw_st_file *f, size_t i);

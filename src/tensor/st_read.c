@@ -6,6 +6,7 @@
 #include "tensor/st_format.h"
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -301,6 +302,25 @@ int sw_st_open(const char *path, bool need_checksum, struct sw_st_file **out, st
     }
     *out = f;
     return SW_OK;
+}
+
+int sw_st_peek_checksum(const char *path, char hex[33], struct sw_err *err)
+{
+    unsigned char end[SW_ST_CHECKSUM_BYTES];
+    struct stat st;
+    int fd = sw_os()->open(path, O_RDONLY | O_NONBLOCK, 0), rc = SW_OK;
+    if (fd < 0 || sw_os()->fstat(fd, &st) != 0)
+        rc = sw_err_errno(err, errno, "cannot open %s", path);
+    else if (st.st_size < (off_t)sizeof end)
+        rc = sw_err_set(err, SW_ERR_FORMAT, "%s: %lld bytes are too few", path,
+                        (long long)st.st_size);
+    else
+        rc = sw_os_pread_all(fd, end, sizeof end, st.st_size - (off_t)sizeof end, path, err);
+    for (size_t i = 0; rc == SW_OK && i < sizeof end; i++)
+        snprintf(hex + 2 * i, 3, "%02x", end[i]);
+    if (fd >= 0)
+        sw_os()->close(fd);
+    return rc;
 }
 
 bool sw_st_verified(const struct sw_st_file *f)

@@ -11,7 +11,7 @@
 #include <dirent.h>
 #include <stdio.h>
 
-enum { FORMAT_VERSION = 1, FLUSH_MS = 500 };
+enum { FORMAT_VERSION = 1 };
 
 /* "conv1.weight", or for updater state "updater.conv1.weight.momentum"; for sw_free. */
 static char *tensor_name(const struct sw_table *t, int param, int slot)
@@ -80,12 +80,12 @@ static int add_metadata(struct sw_job *job, int64_t step, struct sw_st_writer *w
 static void announce(struct sw_worker *w, const char *path, uint64_t bytes, const char *checksum)
 {
     struct sw_job *job = w->job;
-    struct sw_job_event e = {
-        .type = SW_JOB_CHECKPOINT, .step = w->step, .steps = job->steps, .bytes = (int64_t)bytes};
-    sw_history_checkpoint(job->history, w->step, path, (int64_t)bytes, checksum, false);
-    /* So that a kill from now on finds the row; a database that is busy does not stop training. */
-    bool stored = sw_history_flush(job->history, FLUSH_MS);
-    (void)stored;
+    struct sw_job_event e = {.type = SW_JOB_CHECKPOINT,
+                             .step = w->step,
+                             .steps = job->steps,
+                             .bytes = (int64_t)bytes,
+                             .best = sw_keep_beats(job, w->step)};
+    sw_keep_record(w, path, bytes, checksum);
     sw_job_note(job, &e, path);
 }
 
@@ -103,6 +103,8 @@ int sw_checkpoint_write(struct sw_worker *w, struct sw_err *err)
         views && writer && path ? SW_OK : sw_err_nomem(err, "a checkpoint", count * sizeof *views);
     if (rc == SW_OK)
         rc = add_metadata(job, w->step, writer, err);
+    if (rc == SW_OK)
+        rc = sw_keep_write(job, sw_keep_best_with(job, w->step), writer, err);
     if (rc == SW_OK)
         rc = add_tensors(job, writer, views, sw_worker_host_stream(w), err);
     if (rc == SW_OK)
@@ -302,6 +304,7 @@ int sw_checkpoint_load(struct sw_worker *w, const char *path, struct sw_err *err
         rc = sw_states_read(job, f, path, true, err);
     if (rc == SW_OK) {
         sw_table_put_version(job->table, (uint64_t)job->first_step);
+        sw_keep_read(job, f);
         const char *choices = sw_st_metadata(f, "choices");
         if (choices && !sw_str_eq(choices, job->choices))
             sw_job_say(

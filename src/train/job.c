@@ -193,6 +193,8 @@ static int open_job(struct sw_job *job, const struct sw_job_options *o, struct s
         rc = build_workers(job, err);
     if (rc == SW_OK)
         rc = find_end(job, o, err);
+    if (rc == SW_OK)
+        rc = sw_keep_init(job, o, err);
     return rc == SW_OK ? sw_job_describe(job, err) : rc;
 }
 
@@ -225,6 +227,7 @@ void sw_job_close(struct sw_job *job)
     sw_free(job->servers);
     sw_group_fini(&job->group);
     sw_states_fini(&job->states);
+    sw_keep_fini(&job->keeper);
     sw_table_free(job->table);
     for (int s = 0; s < SW_SPLITS; s++) {
         sw_source_close(job->source[s]);

@@ -26,6 +26,12 @@ struct sw_display_policy {
     double every_s, every_share;
 };
 
+/* A checkpoint of a run that is resumed. */
+struct sw_job_kept {
+    int64_t step;
+    const char *path, *checksum; /* checksum may be NULL: the file is then never removed */
+};
+
 struct sw_job_options {
     const char *recipe_path;
     const char *const *sets; /* --set texts */
@@ -43,6 +49,8 @@ struct sw_job_options {
      * are the run's; recipe_path and init_from are not used. NULL: a new run. */
     const struct sw_run *resume;
     const char *resume_checkpoint;
+    const struct sw_job_kept *kept; /* checkpoints of the run that are on disk */
+    int kept_count;
     bool oversubscribe;     /* --oversubscribe: workers may share cores */
     bool one_worker;        /* whatever [cluster] says: for sw_job_evaluate */
     double stall_s;         /* a device worker without progress for so long ends the run; 0: 60 s */
@@ -127,6 +135,7 @@ struct sw_job_event {
     /* checkpoint */
     const char *path;
     int64_t bytes;
+    bool best; /* of all so far */
     /* event */
     enum sw_log_level level;
     const char *source, *text;

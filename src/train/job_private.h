@@ -78,6 +78,26 @@ struct sw_states {
     size_t bytes;
 };
 
+/* Checkpoints of the run that are on disk, and the best one: keep.c. */
+struct sw_kept {
+    int64_t step;
+    char *path;        /* owned */
+    char checksum[33]; /* "" unknown */
+};
+struct sw_best {
+    int64_t step; /* -1: none yet */
+    double value;
+};
+struct sw_keeper {
+    struct sw_kept *items; /* owned */
+    int count;
+    int metric; /* of the evaluation's series; -1: nothing is evaluated */
+    bool less_is_better;
+    int64_t evaluated; /* step of the newest evaluation, or -1 */
+    int64_t from;      /* step that a resume went on from, or -1 */
+    struct sw_best best;
+};
+
 struct sw_worker {
     struct sw_job *job; /* borrowed */
     int index;          /* global number */
@@ -149,6 +169,7 @@ struct sw_job {
     struct sw_group group;
     struct sw_exchange *exchange[SW_SPLITS]; /* owned; NULL: nothing moves between workers */
     struct sw_states states;
+    struct sw_keeper keeper;                              /* of the leader */
     struct sw_job_metric last[SW_SPLITS][SW_JOB_METRICS]; /* newest values; written by one worker at
                                                              a time, between steps */
     int last_count[SW_SPLITS];
@@ -222,6 +243,24 @@ int sw_checkpoint_take(struct sw_job *job, struct sw_stream *stream, const char 
                        int *count, int64_t *step, struct sw_err *err) SW_MUST_CHECK;
 /* Would that work? */
 int sw_checkpoint_look(struct sw_job *job, const char *path, struct sw_err *err) SW_MUST_CHECK;
+
+/* keep.c */
+int sw_keep_init(struct sw_job *job, const struct sw_job_options *o,
+                 struct sw_err *err) SW_MUST_CHECK;
+void sw_keep_fini(struct sw_keeper *k);
+/* A checkpoint that is on disk; checksum may be NULL. Errors: SW_ERR_NOMEM. */
+int sw_keep_add(struct sw_job *job, int64_t step, const char *path, const char *checksum,
+                struct sw_err *err) SW_MUST_CHECK;
+/* Is the evaluation of this step better than the best checkpoint's? False when there was none. */
+bool sw_keep_beats(const struct sw_job *job, int64_t step);
+/* The best, once there is a checkpoint of this step. */
+struct sw_best sw_keep_best_with(const struct sw_job *job, int64_t step);
+/* The best in a checkpoint's metadata. */
+int sw_keep_write(const struct sw_job *job, struct sw_best best, struct sw_st_writer *w,
+                  struct sw_err *err) SW_MUST_CHECK;
+void sw_keep_read(struct sw_job *job, const struct sw_st_file *f);
+/* The checkpoint of w->step is durable: records it and removes what need not stay. */
+void sw_keep_record(struct sw_worker *w, const char *path, uint64_t bytes, const char *checksum);
 
 /* states.c */
 /* Those of the training net; then every evaluation net must have the same ones or fewer. */
@@ -300,7 +339,9 @@ int sw_bp_collect_all(struct sw_worker *w, int split, uint64_t version,
  * SW_ERR_INVALID with a message in the recipe (too many, or two of one name), SW_ERR_NOMEM. */
 int sw_series_init(struct sw_series *s, struct sw_recipe *recipe, const struct sw_net *net,
                    struct sw_err *err) SW_MUST_CHECK;
-void sw_series_fini(struct sw_series *s);  /* a zeroed one is accepted */
+void sw_series_fini(struct sw_series *s); /* a zeroed one is accepted */
+/* Losses and some metrics get better by getting smaller. */
+bool sw_series_less_is_better(const struct sw_net *net, const struct sw_series *s, int i);
 void sw_series_clear(struct sw_series *s); /* sums become zero */
 /* The pairs of the last forward pass are added to s->sums. */
 void sw_results_add(const struct sw_net *net, struct sw_series *s);

@@ -114,6 +114,12 @@ void sw_series_fini(struct sw_series *s)
     *s = (struct sw_series){0};
 }
 
+bool sw_series_less_is_better(const struct sw_net *net, const struct sw_series *s, int i)
+{
+    int r = s->result[i];
+    return r < 0 || sw_net_result(net, r).loss || layer_of(net, r)->type->less_is_better;
+}
+
 void sw_series_clear(struct sw_series *s)
 {
     memset(s->sums, 0, (size_t)s->pairs * sizeof *s->sums);

@@ -53,8 +53,10 @@ static int evaluate(struct sw_worker *w, struct sw_err *err)
     sw_slot_phase(w->slot, SW_PHASE_EVALUATE, w->step, -1, NULL, sw_os()->monotonic_ns());
     int rc = sw_evaluate_pass(w, err);
     sw_record_layers(w);
-    if (rc == SW_OK && w->index == 0)
+    if (rc == SW_OK && w->index == 0) {
         sw_record_evaluation(w);
+        w->job->keeper.evaluated = w->step;
+    }
     return rc;
 }
 
@@ -102,7 +104,9 @@ static int between_steps(struct sw_worker *w, struct sw_err *err)
     int rc = sw_bp_collect_all(w, SW_SPLIT_TRAIN, (uint64_t)w->step, err);
     if (rc == SW_OK && d.evaluate)
         rc = evaluate(w, err);
-    if (rc == SW_OK && d.checkpoint && w->index == 0)
+    bool best = w->index == 0 && w->job->conf->checkpoint_best && d.evaluate &&
+                sw_keep_beats(w->job, w->step);
+    if (rc == SW_OK && w->index == 0 && (d.checkpoint || best))
         rc = checkpoint(w, d.last || d.stop, err);
     w->stopped = d.stop && !d.last;
     w->lap_ns = sw_os()->monotonic_ns();

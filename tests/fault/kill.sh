@@ -28,7 +28,8 @@ now() {
     date +%s
 }
 
-# Everything that is random takes part; a checkpoint every few steps is written at most moments.
+# Everything that is random takes part; a checkpoint every few steps is written, and an old one
+# removed, at most moments.
 cat >"$T/net.ini" <<END
 [job]
 name = killed
@@ -37,6 +38,8 @@ eval_batch = 20
 steps = $steps
 eval_every = 250
 checkpoint_every = $interval
+keep_checkpoints = 2
+checkpoint_best = yes
 [data train]
 format = synthetic
 classes = 4
@@ -143,7 +146,7 @@ while [ $round -lt "$rounds" ] && [ "$(now)" -lt "$until_s" ]; do
     out=$T/$round
     kill_during run "$T/net.ini" --out "$out"
     # Killed before there was anything to go on from: the user runs it again.
-    while [ ! -e "$out/checkpoint-0.safetensors" ]; do
+    while ! ls "$out"/checkpoint-*.safetensors >"$T/out" 2>&1; do
         kill_during run "$T/net.ini" --out "$out"
     done
     tries=0
@@ -158,6 +161,9 @@ while [ $round -lt "$rounds" ] && [ "$(now)" -lt "$until_s" ]; do
     cmp "$T/whole/$last" "$out/$last" || fail "round $round: the last checkpoint differs"
     left=$(find "$out" -name '*.tmp-*' | wc -l)
     [ "$left" -le 1 ] || fail "round $round: $left temporary files"
+    # The newest two, the best, and the one that the last segment went on from.
+    kept=$(find "$out" -name '*.safetensors' | wc -l)
+    [ "$kept" -le 4 ] || fail "round $round: $kept checkpoints were kept"
 done
 echo "$round rounds, $kills kills"
 [ $kills -ge $((round / 2)) ] || fail "only $kills kills in $round rounds"
@@ -179,6 +185,13 @@ for run in $(sql "SELECT id FROM runs WHERE status = 'done'"); do
         WHERE a.run_id = 1 AND b.run_id = $run AND name = 'loss' AND a.value <> b.value")
     [ "$differing" = 0 ] || fail "run $run: $differing points are not those of the run left alone"
 done
+# Rows of checkpoints are files, and one of them is the best.
+for path in $(sql 'SELECT path FROM checkpoints'); do
+    [ -s "$path" ] || fail "the history promises $path"
+done
+[ "$(sql "SELECT count(*) FROM (SELECT run_id FROM checkpoints JOIN runs ON runs.id = run_id
+    WHERE status = 'done' GROUP BY run_id HAVING sum(is_best) <> 1)")" = 0 ] ||
+    fail 'a run without a best checkpoint, or with several'
 finished=$(sql "SELECT count(*) FROM runs WHERE status = 'done'")
 [ "$finished" -gt $((round / 2)) ] || fail "only $finished runs are done"
 exit 0

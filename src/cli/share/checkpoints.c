@@ -9,7 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int add(struct sw_checkpoints *list, int64_t step, const char *path, const char *checksum)
+static int add(struct sw_checkpoints *list, int64_t step, const char *path, const char *checksum,
+               bool best)
 {
     if (list->count == list->capacity) {
         int capacity = list->capacity ? 2 * list->capacity : 16;
@@ -21,7 +22,7 @@ static int add(struct sw_checkpoints *list, int64_t step, const char *path, cons
         list->capacity = capacity;
     }
     struct sw_checkpoint_file *c = &list->items[list->count++];
-    *c = (struct sw_checkpoint_file){.step = step, .path = sw_strdup(path)};
+    *c = (struct sw_checkpoint_file){.step = step, .path = sw_strdup(path), .best = best};
     c->checksum = checksum ? sw_strdup(checksum) : NULL;
     return c->path && (c->checksum || !checksum) ? SW_OK : SW_ERR_NOMEM;
 }
@@ -31,7 +32,7 @@ static int add_row(void *user, const struct sw_run_checkpoint *c)
     struct sw_checkpoints *list = user;
     struct stat st;
     if (sw_os()->stat(c->path, &st) == 0)
-        return add(list, c->step, c->path, c->checksum);
+        return add(list, c->step, c->path, c->checksum, c->is_best);
     list->missing++;
     return SW_OK;
 }
@@ -73,13 +74,15 @@ static bool same_text(const struct sw_st_file *f, const char *key, const char *s
 
 /* Several runs may share a folder; and what is damaged is no loss here, since no row promises it.
  */
-static bool belongs(const char *path, const struct sw_run *run)
+static bool belongs(const char *path, const struct sw_run *run, char checksum[33])
 {
     struct sw_st_file *f = NULL;
     struct sw_err ignored;
     bool yes = sw_st_open(path, true, &f, &ignored) == SW_OK &&
                same_text(f, "recipe", run->recipe_text) &&
                same_text(f, "overrides", run->overrides) && same_text(f, "fallback", run->fallback);
+    if (yes)
+        memcpy(checksum, sw_st_checksum_hex(f), 33);
     sw_st_close(f);
     return yes;
 }
@@ -90,10 +93,10 @@ static int add_file(struct sw_checkpoints *list, int rows, const struct sw_run *
     int64_t step = step_of(name);
     if (step < 0 || listed(list, rows, step))
         return SW_OK;
-    char *path = sw_format("%s/%s", run->out_dir, name);
+    char checksum[33], *path = sw_format("%s/%s", run->out_dir, name);
     int rc = path ? SW_OK : SW_ERR_NOMEM;
-    if (path && belongs(path, run))
-        rc = add(list, step, path, NULL);
+    if (path && belongs(path, run, checksum))
+        rc = add(list, step, path, checksum, false);
     sw_free(path);
     return rc;
 }
@@ -147,7 +150,7 @@ int sw_checkpoints_find(struct sw_history_reader *reader, const struct sw_run *r
 /* ---- Which one --------------------------------------------------------------------------------
  */
 
-static int look_at(const struct sw_checkpoint_file *c, struct sw_err *err)
+int sw_checkpoints_look(const struct sw_checkpoint_file *c, struct sw_err *err)
 {
     struct sw_st_file *f = NULL;
     int rc = sw_st_open(c->path, true, &f, err);
@@ -164,7 +167,7 @@ int sw_checkpoints_newest(const struct sw_checkpoints *c, const char **path, str
 {
     int rc = SW_ERR_NOTFOUND;
     for (int i = 0; i < c->count; i++) {
-        rc = look_at(&c->items[i], err);
+        rc = sw_checkpoints_look(&c->items[i], err);
         if (rc == SW_OK) {
             *path = c->items[i].path;
             return SW_OK;

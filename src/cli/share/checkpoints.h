@@ -12,6 +12,7 @@ struct sw_checkpoint_file {
     int64_t step;
     char *path;     /* owned */
     char *checksum; /* owned: as stored; NULL: unknown */
+    bool best;      /* so says the history */
 };
 
 struct sw_checkpoints {
@@ -28,6 +29,8 @@ int sw_checkpoints_find(struct sw_history_reader *reader, const struct sw_run *r
  * stderr with the reason. *path is borrowed from c. Errors: those of the last file. */
 int sw_checkpoints_newest(const struct sw_checkpoints *c, const char **path,
                           struct sw_err *err) SW_MUST_CHECK;
+/* Is it whole, and the run's own? Errors: those of sw_st_open; SW_ERR_FORMAT. */
+int sw_checkpoints_look(const struct sw_checkpoint_file *c, struct sw_err *err) SW_MUST_CHECK;
 void sw_checkpoints_fini(struct sw_checkpoints *c);
 
 #endif

@@ -103,6 +103,7 @@ static void details(struct sw_json_writer *w, const struct sw_report *r,
     case SW_JOB_CHECKPOINT:
         sw_json_string(w, "path", e->path);
         sw_json_int(w, "bytes", e->bytes);
+        sw_json_bool(w, "best", e->best);
         break;
     case SW_JOB_EVENT:
         sw_json_string(w, "level", sw_log_level_name(e->level));

@@ -65,7 +65,7 @@ static void plain_line(struct sw_buf *out, const struct sw_job_event *e)
         break;
     case SW_JOB_CHECKPOINT:
         pair_text(out, "checkpoint", e->path);
-        sw_buf_printf(out, " bytes=%lld", (long long)e->bytes);
+        sw_buf_printf(out, " bytes=%lld%s", (long long)e->bytes, e->best ? " best=yes" : "");
         break;
     default:
         pair_text(out, "level", sw_log_level_name(e->level));

@@ -51,9 +51,8 @@ static const struct broken cases[] = {
     {"kernal = 5", "outputs = 20", "1:1", "layer conv1: kernal: unknown key of convolution",
      "did you mean 'kernel'?"},
     {"sede = 5", "steps = 1000", "1:1", "job: sede: unknown key", "did you mean 'seed'?"},
-    {"tune = yes", "steps = 1000", "1:1", "job: tune: unknown key",
-     "its keys are: name, seed, steps, epochs, batch, eval_batch, eval_every, checkpoint_every, "
-     "display_every, partition, device, db"},
+    {"zzz = yes", "lr = 0.1", "1:1", "updater: zzz: unknown key",
+     "its keys are: type, policy, lr, momentum"},
     {"kernel = 5", "[layer fc1]", "1:1", "layer fc1: kernel: unknown key of inner_product",
      "kernel is a key of convolution, pooling; layer fc1 is inner_product"},
     {"gamma = 0.1", "lr = 0.1", "1:1", "updater: gamma: unknown key",
