@@ -82,3 +82,20 @@ bool sw_kernel_all_finite(int threads, const float *x, int64_t n)
     }
     return finite;
 }
+
+SW_KERNEL static void floats(float *restrict y, const int32_t *restrict x, int64_t n)
+{
+#pragma omp simd
+    for (int64_t i = 0; i < n; i++)
+        y[i] = (float)x[i];
+}
+
+void sw_kernel_floats(int threads, float *y, const int32_t *x, int64_t n)
+{
+    int team = sw_team_size(threads, n);
+#pragma omp parallel num_threads(team) if (team > 1)
+    {
+        struct sw_range r = sw_team_range(n, LINE_FLOATS);
+        floats(y + r.from, x + r.from, r.to - r.from);
+    }
+}

@@ -15,6 +15,7 @@ void sw_kernel_copy(int threads, void *dst, const void *src, int64_t bytes); /* 
 void sw_kernel_zero(int threads, void *dst, int64_t bytes);
 void sw_kernel_add(int threads, float *y, const float *x, int64_t n); /* y += x */
 bool sw_kernel_all_finite(int threads, const float *x, int64_t n);
+void sw_kernel_floats(int threads, float *y, const int32_t *x, int64_t n); /* y = x */
 
 /* ---- eltwise.c: several arrays, element by element ---- */
 
@@ -106,19 +107,69 @@ void sw_kernel_dropout_blocked(int threads, const struct sw_kernel_dropout *d, i
                                int64_t channels, int64_t pixels, int64_t block, const float *x,
                                float *y);
 
-/* ---- softmax.c: [rows, classes] plain; labels have been checked ---- */
+/* ---- softmax.c: [rows, classes] plain; labels have been checked, all but those equal to `ignore`
+ * (INT64_MIN: none of them is) ---- */
 
 /* prob = softmax(x), prob may be x; returns the sum over rows of -log prob[label]. */
 double sw_kernel_softmax_loss(int threads, int64_t rows, int64_t classes, const float *x,
-                              const int32_t *label, float *prob);
+                              const int32_t *label, int64_t ignore, float *prob);
 /* dx = scale (prob - onehot(label)), zero in rows..padded_rows; dx may be prob. */
 void sw_kernel_softmax_loss_backward(int threads, int64_t rows, int64_t padded_rows,
                                      int64_t classes, const float *prob, const int32_t *label,
-                                     float scale, float *dx);
+                                     int64_t ignore, float scale, float *dx);
+
+/* ---- row_loss.c: [rows, columns] plain; formulas, and what y is, there ---- */
+
+enum sw_kernel_loss {
+    SW_KERNEL_EUCLIDEAN,
+    SW_KERNEL_SIGMOID,
+    SW_KERNEL_SOFTMAX,
+    SW_KERNEL_POISSON,
+    SW_KERNEL_HINGE, /* this and the next by labels, which have been checked */
+    SW_KERNEL_RANKING,
+};
+
+struct sw_kernel_row_loss {
+    enum sw_kernel_loss kind;
+    int64_t columns;
+    float margin; /* hinges */
+    bool squared;
+};
+
+/* Returns the sum of the rows' losses; y may be x. target or label, by kind. */
+double sw_kernel_row_losses(int threads, const struct sw_kernel_row_loss *k, int64_t rows,
+                            const float *x, const float *target, const int32_t *label, float *y);
+/* dx = scale dL/dx, zero in rows..padded_rows; dx may be y. target is read where dL/dx is not y. */
+void sw_kernel_row_losses_backward(int threads, enum sw_kernel_loss kind, int64_t rows,
+                                   int64_t padded_rows, int64_t columns, const float *y,
+                                   const float *target, float scale, float *dx);
+/* The hinge of the dot products anchor match and anchor other; slope [rows] is its derivative by
+ * the margin. kind is not read. */
+double sw_kernel_triplets(int threads, const struct sw_kernel_row_loss *k, int64_t rows,
+                          const float *anchor, const float *match, const float *other,
+                          float *slope);
+/* dx = scale slope (plus - minus), either of which may be NULL for zero. */
+void sw_kernel_triplets_backward(int threads, int64_t rows, int64_t padded_rows, int64_t columns,
+                                 const float *slope, float scale, const float *plus,
+                                 const float *minus, float *dx);
+
+/* ---- classes.c: which classes a row of scores names, [rows, classes] plain ---- */
+
 /* Rows whose label has fewer than top_k scores before it: larger ones, equal ones of a lower index,
- * and ones that compare with nothing (NaN). */
+ * and ones that compare with nothing (NaN). Labels equal to `ignore` are no hits. */
 int64_t sw_kernel_top_k_hits(int threads, int64_t rows, int64_t classes, int64_t top_k,
-                             const float *x, const int32_t *label);
+                             const float *x, const int32_t *label, int64_t ignore);
+/* The same for the best of a row's labels, which are the columns where target is above 1/2;
+ * *counted becomes the number of rows that have any. */
+int64_t sw_kernel_top_k_hits_of_many(int threads, int64_t rows, int64_t classes, int64_t top_k,
+                                     const float *x, const float *target, int64_t *counted);
+/* counts [classes][4]: for every class the rows that name it and have it, those that name it, again
+ * the first, and those that have it as their label or one of their labels. A row names its top_k
+ * best scores, or with top_k 0 those above threshold. By label (target NULL) with one column, a
+ * label is 0 or 1: whether the row is of the class. */
+void sw_kernel_count_classes(int64_t rows, int64_t classes, int64_t top_k, float threshold,
+                             const float *x, const int32_t *label, int64_t ignore,
+                             const float *target, double *counts);
 
 /* ---- im2col.c: windows of an image as a matrix; on the calling thread ---- */
 

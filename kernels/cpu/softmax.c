@@ -1,79 +1,43 @@
-/* Softmax with cross-entropy loss, and top-k accuracy, on plain [rows, classes].
+/* Softmax with cross-entropy loss by a label, on plain [rows, classes].
  *
  *   p_j = exp(x_j - m) / S,  m = max x,  S = sum exp(x_j - m)
  *   loss of a row = log S - (x_label - m),  d loss / dx_j = p_j - [j = label]
  *
- * S is summed in LANES fixed lanes and then in double; the rows' losses are added in row order. */
-#include "kernels/cpu/kernel.h"
+ * A row of the ignored label has its p, no loss and no gradient. */
+#include "kernels/cpu/softmax.h"
 #include "kernels/cpu/kernels.h"
-#include "kernels/cpu/vmath.h"
+#include "kernels/cpu/rows.h"
 
-enum {
-    LANES = 16,
-    ROWS_AT_ONCE = 1024, /* losses that wait for being added in order */
-    EXP_COST = 8,        /* light operations per exponential */
+struct job {
+    int64_t classes, ignore;
+    const float *x;
+    const int32_t *label;
+    float *prob;
 };
 
-SW_KERNEL_INLINE float row_max(const float *x, int64_t n)
+SW_KERNEL static double loss_of_row(const float *x, float at_label, float *prob, int64_t n)
 {
-    float m = x[0];
-#pragma omp simd reduction(max : m)
-    for (int64_t i = 1; i < n; i++)
-        m = x[i] > m ? x[i] : m;
-    return m;
-}
-
-/* Writes exp(x - m) to e (may be x) and returns the sum. */
-SW_KERNEL_INLINE double row_exp(const float *x, float m, float *e, int64_t n)
-{
-    float lane[LANES] = {0};
-    int64_t whole = n / LANES * LANES;
-    for (int64_t i = 0; i < whole; i += LANES) {
-#pragma omp simd
-        for (int64_t j = 0; j < LANES; j++) {
-            float v = sw_v_exp(x[i + j] - m);
-            e[i + j] = v;
-            lane[j] += v;
-        }
-    }
-    for (int64_t i = whole; i < n; i++) {
-        e[i] = sw_v_exp(x[i] - m);
-        lane[i - whole] += e[i];
-    }
-    double sum = 0;
-    for (int j = 0; j < LANES; j++)
-        sum += (double)lane[j];
-    return sum;
-}
-
-SW_KERNEL static double loss_of_row(const float *x, int32_t label, float *prob, int64_t n)
-{
-    float m = row_max(x, n), at_label = x[label];
-    double sum = row_exp(x, m, prob, n);
-    float scale = (float)(1.0 / sum);
-#pragma omp simd
-    for (int64_t i = 0; i < n; i++)
-        prob[i] *= scale;
+    float m = sw_row_max(x, n);
+    double sum = sw_row_exp(x, m, prob, n);
+    sw_row_scale((float)(1.0 / sum), prob, n);
     return log(sum) - ((double)at_label - (double)m);
 }
 
-double sw_kernel_softmax_loss(int threads, int64_t rows, int64_t classes, const float *x,
-                              const int32_t *label, float *prob)
+static double row_loss(const void *user, int64_t r)
 {
-    double total = 0;
-    for (int64_t first = 0; first < rows; first += ROWS_AT_ONCE) {
-        double loss[ROWS_AT_ONCE];
-        int64_t n = rows - first < ROWS_AT_ONCE ? rows - first : ROWS_AT_ONCE;
-        int team = sw_team_size(threads, n * classes * EXP_COST);
-#pragma omp parallel for num_threads(team) if (team > 1) schedule(static)
-        for (int64_t i = 0; i < n; i++) {
-            int64_t r = first + i;
-            loss[i] = loss_of_row(x + r * classes, label[r], prob + r * classes, classes);
-        }
-        for (int64_t i = 0; i < n; i++)
-            total += loss[i];
-    }
-    return total;
+    const struct job *j = user;
+    const float *x = j->x + r * j->classes;
+    bool ignored = j->label[r] == j->ignore;
+    float at_label = ignored ? 0 : x[j->label[r]];
+    double loss = loss_of_row(x, at_label, j->prob + r * j->classes, j->classes);
+    return ignored ? 0 : loss;
+}
+
+double sw_kernel_softmax_loss(int threads, int64_t rows, int64_t classes, const float *x,
+                              const int32_t *label, int64_t ignore, float *prob)
+{
+    const struct job j = {classes, ignore, x, label, prob};
+    return sw_sum_over_rows(threads, rows, classes * SW_EXP_COST, row_loss, &j);
 }
 
 SW_KERNEL static void scale_row(float scale, const float *p, float *dx, int64_t n)
@@ -85,38 +49,22 @@ SW_KERNEL static void scale_row(float scale, const float *p, float *dx, int64_t 
 
 void sw_kernel_softmax_loss_backward(int threads, int64_t rows, int64_t padded_rows,
                                      int64_t classes, const float *prob, const int32_t *label,
-                                     float scale, float *dx)
+                                     int64_t ignore, float scale, float *dx)
 {
     int team = sw_team_size(threads, rows * classes);
 #pragma omp parallel for num_threads(team) if (team > 1) schedule(static)
     for (int64_t r = 0; r < rows; r++) {
-        float at_label = scale * (prob[r * classes + label[r]] - 1.0f);
-        scale_row(scale, prob + r * classes, dx + r * classes, classes);
-        dx[r * classes + label[r]] = at_label;
+        const float *p = prob + r * classes;
+        float *d = dx + r * classes;
+        if (label[r] == ignore) {
+            memset(d, 0, (size_t)classes * sizeof *d);
+            continue;
+        }
+        float at_label = scale * (p[label[r]] - 1.0f);
+        scale_row(scale, p, d, classes);
+        d[label[r]] = at_label;
     }
     if (padded_rows > rows)
         sw_kernel_zero(threads, dx + rows * classes,
                        (padded_rows - rows) * classes * (int64_t)sizeof *dx);
-}
-
-/* Scores that come before the label's. */
-SW_KERNEL static int64_t rank_of_label(const float *x, int64_t label, int64_t n)
-{
-    float mine = x[label];
-    int64_t after = 0;
-#pragma omp simd reduction(+ : after)
-    for (int64_t j = 0; j < n; j++)
-        after += x[j] < mine || (x[j] == mine && j > label);
-    return n - 1 - after;
-}
-
-int64_t sw_kernel_top_k_hits(int threads, int64_t rows, int64_t classes, int64_t top_k,
-                             const float *x, const int32_t *label)
-{
-    int team = sw_team_size(threads, rows * classes);
-    int64_t hits = 0;
-#pragma omp parallel for num_threads(team) if (team > 1) schedule(static) reduction(+ : hits)
-    for (int64_t r = 0; r < rows; r++)
-        hits += rank_of_label(x + r * classes, label[r], classes) < top_k;
-    return hits;
 }

@@ -51,6 +51,12 @@ static inline size_t sw_op_floats(int64_t n)
     return n > 0 ? (size_t)n * sizeof(float) : 0;
 }
 
+/* Bytes of a matrix, or 0 where it is empty. */
+static inline size_t sw_op_matrix(int64_t rows, int64_t columns)
+{
+    return rows > 0 && columns > 0 ? sw_op_floats(rows * columns) : 0;
+}
+
 /* Rows of a worker that count: all, but for the padding of the last evaluation batch. */
 static inline int64_t sw_op_valid_rows(const struct sw_step *step, int64_t rows)
 {

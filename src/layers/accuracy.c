@@ -1,11 +1,13 @@
-/* accuracy: the share of rows whose label is among the top_k largest scores. Sources: scores
- * [N, classes] in plain layout, labels [N]. Of equal scores the one with the lower index counts as
- * larger, so that constant scores do not look right. */
-#include "device/ops/softmax_loss.h"
-#include "layers/layer.h"
+/* accuracy: the share of rows whose label, or one of whose labels, is among the top_k largest
+ * scores. Sources: scores [N, classes] in any layout (more dimensions are flattened), and labels
+ * [N] or as many targets as scores, of which those above 1/2 are a row's labels. Of equal scores
+ * the one with the lower index counts as larger, so that constant scores do not look right. Rows
+ * with ignore_label, or without any target, do not count. */
+#include "device/ops/classes.h"
+#include "layers/share/class_targets.h"
 
 struct conf {
-    int64_t top_k;
+    int64_t top_k, ignore_label;
 };
 
 static const struct sw_opt opts[] = {
@@ -16,44 +18,49 @@ static const struct sw_opt opts[] = {
      .def = "1",
      .min = 1,
      .max = 1 << 20},
+    SW_IGNORE_LABEL_OPT(struct conf, ignore_label),
     {0},
 };
 
 static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_err *err)
 {
     const struct conf *c = l->conf;
-    (void)s;
-    int rc = sw_layer_need_src(l, 0, 0, err);
-    if (rc == SW_OK)
-        rc = sw_layer_need_labels(l, 1, err);
+    struct sw_class_targets *by = l->state;
+    int rc = sw_class_targets_init(by, l, s, c->ignore_label, err);
     if (rc != SW_OK)
         return rc;
-    const struct sw_desc *in = &l->src[0]->desc;
-    char text[128];
-    if (!sw_desc_is_plain(in))
-        return sw_err_set(err, SW_ERR_INVALID,
-                          "source 1 is %s: scores must come from an inner_product",
-                          sw_desc_text(in, text));
-    if (c->top_k > sw_desc_features(in))
+    if (c->top_k > by->scores.columns)
         return sw_err_set(err, SW_ERR_INVALID, "top_k = %lld: there are only %lld classes",
-                          (long long)c->top_k, (long long)sw_desc_features(in));
-    int64_t rows = in->dim[0];
-    l->dst.desc = sw_desc_plain(SW_F32, 1, &rows);
-    l->flops_forward = (double)sw_desc_count(in);
+                          (long long)c->top_k, (long long)by->scores.columns);
+    l->dst.desc = sw_desc_plain(SW_F32, 1, &by->scores.rows);
+    l->flops_forward = (double)sw_desc_count(&by->scores.desc);
     return SW_OK;
 }
 
 static int forward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *err)
 {
     const struct conf *c = l->conf;
-    const struct sw_desc *in = &l->src[0]->desc;
-    return sw_op_accuracy(r->stream, in->dim[0], sw_desc_features(in), c->top_k, l->src[0]->data,
-                          l->src[1]->data, r->step, l->result, err);
+    const struct sw_class_targets *by = l->state;
+    struct sw_top_k_args a = {.rows = by->scores.rows,
+                              .classes = by->scores.columns,
+                              .top_k = c->top_k,
+                              .labels = sw_class_labels(by, l),
+                              .step = r->step,
+                              .result = l->result};
+    int rc = sw_class_values(by, l, r, &a.x, &a.target, err);
+    return rc == SW_OK ? sw_op_accuracy(r->stream, &a, err) : rc;
+}
+
+static void teardown(struct sw_layer *l)
+{
+    sw_class_targets_fini(l->state);
 }
 
 static const struct sw_layer_example examples[] = {
     {.recipe = "", .src = {{2, {4, 10}, 0}, {1, {4}, 10}}},
     {.recipe = "top_k = 3\n", .src = {{2, {5, 7}, 0}, {1, {5}, 7}}},
+    {.recipe = "ignore_label = 0\n", .src = {{4, {9, 20, 1, 1}, 0}, {1, {9}, 4}}},
+    {.recipe = "top_k = 2\n", .src = {{4, {9, 20, 1, 1}, 0}, {2, {9, 20}, 2}}},
     {0},
 };
 
@@ -66,7 +73,9 @@ const struct sw_layer_type sw_layer_accuracy = {
     .split_reason = "a row is right or wrong by all its scores",
     .min_src = 2,
     .max_src = 2,
+    .state_bytes = sizeof(struct sw_class_targets),
     .setup = setup,
     .forward = forward,
+    .teardown = teardown,
     .examples = examples,
 };

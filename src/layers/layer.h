@@ -131,6 +131,9 @@ struct sw_layer_example {
     } src[3];
     int64_t dst[SW_MAX_DIMS]; /* expected shape; all 0: none checked */
     double tolerance;         /* relative, for the gradient check; 0: the default */
+    struct {
+        double from, to;
+    } range[3]; /* of a source's values; both 0: as the harness likes */
 };
 
 enum sw_layer_role { SW_ROLE_NEURON, SW_ROLE_INPUT, SW_ROLE_LOSS, SW_ROLE_METRIC };
@@ -152,6 +155,7 @@ struct sw_layer_type {
      */
     const char *(*refuses_split)(const void *conf, int parts);
     int min_src, max_src;
+    uint32_t targets; /* bit i: source i is what a loss compares with: no gradient goes there */
     size_t state_bytes;
     bool can_fuse_relu; /* setup honours fuse_relu */
     /* Is this layer (by its conf) a relu that a source may take over? NULL: never. */

@@ -1,120 +1,167 @@
-/* softmax_loss: softmax over the features of a row followed by the negative log likelihood of the
- * row's label. Sources: scores [N, classes] (more dimensions are flattened), labels [N]. The
- * gradient is (softmax - onehot) times the loss weight over the weight of the whole batch. */
+/* softmax_loss: softmax over the features of a row, p, followed by the negative log likelihood of
+ * what the row is. Sources: scores [N, classes] (more dimensions are flattened), and either
+ *
+ *   labels [N]: L = -log p_label, averaged over the rows whose label is not ignore_label: over
+ *   those of the whole batch, whichever workers have them; or
+ *   targets t, as many as scores, 0 or more (several labels of a row as 0 and 1, soft labels, a
+ *   distribution): L = -sum t log p / sum t, the thesis' Eq 5.7, averaged over rows. A row
+ *   without targets has no loss; sum t = 1 gives Eq 2.13, and one target of 1 gives the above.
+ *
+ * The output is p; the gradient is p minus the target. */
 #include "device/ops/softmax_loss.h"
-#include "layers/layer.h"
+#include "device/ops/row_loss.h"
+#include "layers/share/class_targets.h"
+#include "layers/share/target_loss.h"
 
 struct conf {
     double weight;
+    int64_t ignore_label;
 };
 
 struct state {
-    struct sw_plan *to_plain, *from_plain; /* NULL when scores are plain already */
-    struct sw_desc plain;
-    size_t prob_bytes;
+    struct sw_class_targets by;
+    int64_t batch_rows;
 };
 
 static const struct sw_opt opts[] = {
-    {.key = "weight",
-     .help = "factor of this loss in the sum of all losses",
-     .type = SW_OPT_REAL,
-     .offset = offsetof(struct conf, weight),
-     .def = "1",
-     .min = 0,
-     .max = 1e6},
+    SW_LOSS_WEIGHT_OPT(struct conf, weight),
+    SW_IGNORE_LABEL_OPT(struct conf, ignore_label),
     {0},
 };
 
-static int make_reorders(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_err *err)
-{
-    struct state *st = l->state;
-    const struct sw_plan_makers *make = s->stream->dev->ops->plans;
-    const struct sw_desc *in = &l->src[0]->desc;
-    int rc = make->reorder(s->stream, in, &st->plain, &st->to_plain, err);
-    if (rc == SW_OK && (s->wants_grad & 1))
-        rc = make->reorder(s->stream, &st->plain, in, &st->from_plain, err);
-    return rc;
-}
-
 static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_err *err)
 {
+    const struct conf *c = l->conf;
     struct state *st = l->state;
-    int rc = sw_layer_need_src(l, 0, 0, err);
-    if (rc == SW_OK)
-        rc = sw_layer_need_labels(l, 1, err);
+    int rc = sw_class_targets_init(&st->by, l, s, c->ignore_label, err);
     if (rc != SW_OK)
         return rc;
-    const struct sw_desc *in = &l->src[0]->desc;
-    st->plain = sw_desc_plain(SW_F32, in->ndim, in->dim);
-    st->prob_bytes = sw_desc_bytes(&st->plain);
-    if (!sw_desc_is_plain(in)) {
-        rc = make_reorders(l, s, err);
-        if (rc != SW_OK)
-            return rc;
-        l->scratch_bytes = st->prob_bytes;
+    st->batch_rows = s->batch_rows;
+    if (st->by.ignores && s->training) {
+        l->backward_phases = 2; /* how many labels count, then the gradient */
+        l->sum_count = 1;
     }
-    l->dst.desc = st->plain; /* the probabilities; kept for backward */
+    l->dst.desc = st->by.scores.desc; /* the probabilities; kept for backward */
     l->backward_reads_dst = true;
-    l->backward_reads_src = 1u << 1; /* the labels */
-    l->flops_forward = 5.0 * (double)sw_desc_count(in);
-    l->flops_backward = 2.0 * (double)sw_desc_count(in);
+    l->backward_reads_src = 1u << 1; /* labels or targets */
+    l->flops_forward = 5.0 * (double)sw_desc_count(&l->dst.desc);
+    l->flops_backward = 2.0 * (double)sw_desc_count(&l->dst.desc);
     return SW_OK;
 }
 
 static int forward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *err)
 {
     const struct conf *c = l->conf;
-    struct state *st = l->state;
-    const float *x = l->src[0]->data;
-    if (st->to_plain) {
-        struct sw_plan_args a = {.src = x, .dst = l->scratch};
-        int rc = sw_plan_forward(st->to_plain, &a, err);
-        if (rc != SW_OK)
-            return rc;
-        x = l->scratch;
-    }
-    return sw_op_softmax_loss(r->stream, st->plain.dim[0], sw_desc_features(&st->plain), x,
-                              l->src[1]->data, r->step, (float)c->weight, l->dst.data, l->result,
-                              err);
+    const struct state *st = l->state;
+    const struct sw_plain *p = &st->by.scores;
+    const float *x, *target;
+    int rc = sw_class_values(&st->by, l, r, &x, &target, err);
+    if (rc != SW_OK)
+        return rc;
+    if (st->by.by_label)
+        return sw_op_softmax_loss(
+            r->stream,
+            &(struct sw_softmax_loss_args){.rows = p->rows,
+                                           .classes = p->columns,
+                                           .weight = (float)c->weight,
+                                           .x = x,
+                                           .labels = sw_class_labels(&st->by, l),
+                                           .step = r->step,
+                                           .prob = l->dst.data,
+                                           .result = l->result},
+            err);
+    return sw_op_row_loss(r->stream,
+                          &(struct sw_row_loss_args){.kind = SW_LOSS_SOFTMAX,
+                                                     .who = "softmax_loss",
+                                                     .rows = p->rows,
+                                                     .columns = p->columns,
+                                                     .weight = (float)c->weight,
+                                                     .x = x,
+                                                     .target = target,
+                                                     .step = r->step,
+                                                     .y = l->dst.data,
+                                                     .result = l->result},
+                          err);
+}
+
+static int gradient_by_label(struct sw_layer *l, const struct sw_pass *r, float *dx,
+                             struct sw_err *err)
+{
+    const struct conf *c = l->conf;
+    const struct state *st = l->state;
+    struct sw_softmax_gradient_args a = {.rows = st->by.scores.rows,
+                                         .classes = st->by.scores.columns,
+                                         .batch_rows = st->batch_rows,
+                                         .weight = (float)c->weight,
+                                         .prob = l->dst.data,
+                                         .labels = sw_class_labels(&st->by, l),
+                                         .step = r->step,
+                                         .counted = st->by.ignores ? l->sums : NULL,
+                                         .dx = dx};
+    return sw_op_softmax_loss_backward(r->stream, &a, err);
+}
+
+static int gradient_by_target(struct sw_layer *l, const struct sw_pass *r, float *dx,
+                              struct sw_err *err)
+{
+    const struct conf *c = l->conf;
+    const struct state *st = l->state;
+    struct sw_row_gradient_args a = {.kind = SW_LOSS_SOFTMAX,
+                                     .rows = st->by.scores.rows,
+                                     .columns = st->by.scores.columns,
+                                     .weight = (float)c->weight,
+                                     .y = l->dst.data,
+                                     .step = r->step,
+                                     .dx = dx};
+    int rc = sw_plain_values(&st->by.targets, l, r, &a.target, err);
+    return rc == SW_OK ? sw_op_row_loss_backward(r->stream, &a, err) : rc;
 }
 
 static int backward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *err)
 {
-    const struct conf *c = l->conf;
-    struct state *st = l->state;
-    float *dx = st->from_plain ? l->scratch : l->src_grad[0];
-    int rc = sw_op_softmax_loss_backward(r->stream, st->plain.dim[0], sw_desc_features(&st->plain),
-                                         l->dst.data, l->src[1]->data, r->step, (float)c->weight,
-                                         dx, err);
-    if (rc != SW_OK || !st->from_plain)
-        return rc;
-    struct sw_plan_args a = {.src = dx, .dst = l->src_grad[0]};
-    return sw_plan_forward(st->from_plain, &a, err);
+    const struct state *st = l->state;
+    if (r->phase == 0 && l->backward_phases == 2)
+        return sw_op_count_labels(
+            r->stream,
+            &(struct sw_label_count_args){.rows = st->by.scores.rows,
+                                          .labels = sw_class_labels(&st->by, l),
+                                          .step = r->step,
+                                          .count = l->sums},
+            err);
+    float *dx = sw_plain_gradient(&st->by.scores, l);
+    int rc = st->by.by_label ? gradient_by_label(l, r, dx, err) : gradient_by_target(l, r, dx, err);
+    return rc == SW_OK ? sw_plain_give(&st->by.scores, l, err) : rc;
 }
 
 static void teardown(struct sw_layer *l)
 {
     struct state *st = l->state;
-    sw_plan_free(st->to_plain);
-    sw_plan_free(st->from_plain);
+    sw_class_targets_fini(&st->by);
 }
 
 static const struct sw_layer_example examples[] = {
     {.recipe = "", .src = {{2, {4, 10}, 0}, {1, {4}, 10}}, .dst = {4, 10}},
     {.recipe = "weight = 0.3\n", .src = {{2, {3, 5}, 0}, {1, {3}, 5}}, .dst = {3, 5}},
     {.recipe = "", .src = {{4, {3, 20, 1, 1}, 0}, {1, {3}, 20}}, .dst = {3, 20, 1, 1}},
+    {.recipe = "ignore_label = 1\n", .src = {{2, {12, 3}, 0}, {1, {12}, 3}}, .dst = {12, 3}},
+    {.recipe = "",
+     .src = {{2, {4, 10}, 0}, {2, {4, 10}, 0}},
+     .dst = {4, 10},
+     .range = {[1] = {0, 1}}},
+    {.recipe = "weight = 0.3\n", .src = {{4, {5, 17, 1, 1}, 0}, {2, {5, 17}, 2}}},
     {0},
 };
 
 const struct sw_layer_type sw_layer_softmax_loss = {
     .base = {.name = "softmax_loss",
-             .help = "softmax with the negative log likelihood of integer labels",
+             .help = "softmax with the negative log likelihood of labels or soft labels",
              .opts = opts,
              .conf_bytes = sizeof(struct conf)},
     .role = SW_ROLE_LOSS,
     .split_reason = "a row's loss needs all its scores",
     .min_src = 2,
     .max_src = 2,
+    .targets = 1u << 1,
     .state_bytes = sizeof(struct state),
     .setup = setup,
     .forward = forward,

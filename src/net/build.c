@@ -38,6 +38,23 @@ static const struct sw_desc *find_layout(void *user, const struct sw_layer *l, c
     return NULL;
 }
 
+/* Is source k a target, to which no gradient goes? */
+static bool is_target(const struct sw_net_node *node, int k)
+{
+    return node->layer.type->targets >> k & 1;
+}
+
+static void find_paths_to_losses(struct sw_net *net)
+{
+    for (int i = net->count - 1; i >= 0; i--) {
+        struct sw_net_node *node = &net->nodes[i];
+        node->leads_to_loss |= node->layer.type->role == SW_ROLE_LOSS;
+        for (int k = 0; node->leads_to_loss && k < node->layer.src_count; k++)
+            if (!is_target(node, k))
+                net->nodes[node->src[k]].leads_to_loss = true;
+    }
+}
+
 /* A relu whose source applies it: the source can, and nobody else reads the source. */
 static void find_fused(struct sw_net *net)
 {
@@ -56,7 +73,7 @@ static uint32_t wanted_gradients(const struct sw_net *net, const struct sw_net_n
 {
     uint32_t mask = 0;
     for (int k = 0; net->training && node->leads_to_loss && k < node->layer.src_count; k++)
-        if (net->nodes[node->src[k]].needs_grad)
+        if (net->nodes[node->src[k]].needs_grad && !is_target(node, k))
             mask |= 1u << k;
     return mask;
 }
@@ -90,7 +107,7 @@ static const struct sw_layer *loss_below(const struct sw_net *net, const struct 
 {
     for (int k = 0; node->leads_to_loss && k < node->layer.src_count; k++) {
         const struct sw_net_node *source = &net->nodes[node->src[k]];
-        if (source->has_backward && source->layer.type->role == SW_ROLE_LOSS)
+        if (source->has_backward && source->layer.type->role == SW_ROLE_LOSS && !is_target(node, k))
             return &source->layer;
     }
     return NULL;
@@ -103,7 +120,8 @@ static int check_backward(const struct sw_net *net, const struct sw_net_node *no
     if (net->training && l->param_count > node->share_count && !node->leads_to_loss)
         return sw_err_set(err, SW_ERR_INVALID,
                           "no loss depends on it, so its parameters would never be trained: let a "
-                          "loss read it, or say include = eval");
+                          "loss read it (a loss's targets get no gradient), or say include = "
+                          "eval");
     const struct sw_layer *loss = loss_below(net, node);
     if (loss)
         return sw_err_set(err, SW_ERR_INVALID,
@@ -308,8 +326,10 @@ int sw_net_new(const struct sw_net_args *args, struct sw_net **out, struct sw_er
         rc = sw_net_find_shares(net, err);
     if (rc == SW_OK)
         rc = sw_net_spread(net, err);
-    if (rc == SW_OK)
+    if (rc == SW_OK) {
+        find_paths_to_losses(net);
         find_fused(net);
+    }
     for (int i = 0; i < net->count && rc == SW_OK; i++) {
         rc = setup_node(net, &net->nodes[i], args, err);
         if (rc != SW_OK)

@@ -172,12 +172,6 @@ static int make_nodes(struct sw_net *net, const struct graph *g, struct sw_err *
     for (int at = 0; at < g->count; at++)
         fill_node(net, g, at, position);
     sw_free(position);
-    for (int at = g->count - 1; at >= 0; at--) {
-        struct sw_net_node *node = &net->nodes[at];
-        node->leads_to_loss |= node->layer.type->role == SW_ROLE_LOSS;
-        for (int k = 0; node->leads_to_loss && k < node->layer.src_count; k++)
-            net->nodes[node->src[k]].leads_to_loss = true;
-    }
     return SW_OK;
 }
 

@@ -129,7 +129,6 @@ static int add_connection(struct insertion *in, const struct sw_net_node *old, i
     node->section = old->section;
     node->dist = to;
     node->from = old->dist;
-    node->leads_to_loss = old->leads_to_loss;
     node->layer = (struct sw_layer){
         .name = node->owned_name, .type = &sw_net_reshard, .index = in->count, .src_count = 1};
     node->src[0] = in->moved[src];

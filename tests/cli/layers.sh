@@ -3,6 +3,7 @@
 
 expect 0 layers
 for type in input convolution pooling lrn inner_product activation batch_norm dropout softmax_loss \
+    euclidean_loss sigmoid_cross_entropy poisson_loss hinge_loss precision_recall reconstruction_error \
     accuracy sgd fixed step inverse idx cifar10 synthetic; do
     has out "^  $type +."
     "$SW" layers "$type" >"$T/type" 2>"$T/err" || fail "layers $type"

@@ -1,3 +1,4 @@
+#include "device/ops/classes.h"
 #include "device/ops/dropout.h"
 #include "device/ops/softmax_loss.h"
 #include "device_support.h"
@@ -453,7 +454,16 @@ static int loss(struct sw_stream *s, int64_t rows, int64_t n, const float *x, co
 {
     struct sw_step step = {.valid_rows = rows};
     struct sw_result result = {0};
-    int rc = sw_op_softmax_loss(s, rows, n, x, label, &step, 1, prob, &result, err);
+    int rc = sw_op_softmax_loss(s,
+                                &(struct sw_softmax_loss_args){.rows = rows,
+                                                               .classes = n,
+                                                               .weight = 1,
+                                                               .x = x,
+                                                               .labels = {.label = label},
+                                                               .step = &step,
+                                                               .prob = prob,
+                                                               .result = &result},
+                                err);
     *sum += result.sum;
     if (rc == SW_OK)
         assert_float_equal(result.weight, (double)rows, 0);
@@ -465,7 +475,16 @@ static int loss_backward(struct sw_stream *s, int64_t valid, int64_t rows, int64
                          struct sw_err *err)
 {
     struct sw_step step = {.valid_rows = valid, .backward_scale = 1};
-    return sw_op_softmax_loss_backward(s, rows, n, prob, label, &step, scale, dx, err);
+    return sw_op_softmax_loss_backward(
+        s,
+        &(struct sw_softmax_gradient_args){.rows = rows,
+                                           .classes = n,
+                                           .weight = scale,
+                                           .prob = prob,
+                                           .labels = {.label = label},
+                                           .step = &step,
+                                           .dx = dx},
+        err);
 }
 
 static int accuracy(struct sw_stream *s, int64_t rows, int64_t n, int64_t top_k, const float *x,
@@ -473,7 +492,15 @@ static int accuracy(struct sw_stream *s, int64_t rows, int64_t n, int64_t top_k,
 {
     struct sw_step step = {.valid_rows = rows};
     struct sw_result result = {0};
-    int rc = sw_op_accuracy(s, rows, n, top_k, x, label, &step, &result, err);
+    int rc = sw_op_accuracy(s,
+                            &(struct sw_top_k_args){.rows = rows,
+                                                    .classes = n,
+                                                    .top_k = top_k,
+                                                    .x = x,
+                                                    .labels = {.label = label},
+                                                    .step = &step,
+                                                    .result = &result},
+                            err);
     *hits += result.sum;
     return rc;
 }

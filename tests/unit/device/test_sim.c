@@ -1,6 +1,7 @@
 /* ctest-labels: threads
  * The sim device: its memory, its pointers, and that it computes what the CPU computes. */
 #include "device/ops/batch_norm.h"
+#include "device/ops/classes.h"
 #include "device/ops/dropout.h"
 #include "device/ops/elementwise.h"
 #include "device/ops/softmax_loss.h"
@@ -407,6 +408,8 @@ static void run_activations(struct sw_stream *s, char *base)
     }
 }
 
+enum { LABEL_LEFT_OUT = 1 };
+
 static void run_losses(struct sw_stream *s, char *base)
 {
     struct sw_err err;
@@ -414,10 +417,37 @@ static void run_losses(struct sw_stream *s, char *base)
     const struct sw_step *step = (const struct sw_step *)(void *)piece(base, 2);
     struct sw_result *result = (struct sw_result *)(void *)piece(base, 5);
     float *x = piece(base, 0), *prob = piece(base, 4);
-    ASSERT_OK(sw_op_softmax_loss(s, ROWS, CLASSES, x, label, step, 0.5f, prob, &result[0], &err));
-    ASSERT_OK(sw_op_softmax_loss_backward(s, ROWS, CLASSES, prob, label, step, 0.5f, piece(base, 6),
-                                          &err));
-    ASSERT_OK(sw_op_accuracy(s, ROWS, CLASSES, 3, x, label, step, &result[1], &err));
+    struct sw_labels labels = {.label = label, .ignores = true, .ignored = LABEL_LEFT_OUT};
+    struct sw_softmax_loss_args forward = {.rows = ROWS,
+                                           .classes = CLASSES,
+                                           .weight = 0.5f,
+                                           .x = x,
+                                           .labels = labels,
+                                           .step = step,
+                                           .prob = prob,
+                                           .result = &result[0]};
+    struct sw_label_count_args count = {
+        .rows = ROWS, .labels = labels, .step = step, .count = &result[2].sum};
+    struct sw_softmax_gradient_args gradient = {.rows = ROWS,
+                                                .classes = CLASSES,
+                                                .batch_rows = ROWS,
+                                                .weight = 0.5f,
+                                                .prob = prob,
+                                                .labels = labels,
+                                                .step = step,
+                                                .counted = &result[2].sum,
+                                                .dx = piece(base, 6)};
+    struct sw_top_k_args top = {.rows = ROWS,
+                                .classes = CLASSES,
+                                .top_k = 3,
+                                .x = x,
+                                .labels = labels,
+                                .step = step,
+                                .result = &result[1]};
+    ASSERT_OK(sw_op_softmax_loss(s, &forward, &err));
+    ASSERT_OK(sw_op_count_labels(s, &count, &err));
+    ASSERT_OK(sw_op_softmax_loss_backward(s, &gradient, &err));
+    ASSERT_OK(sw_op_accuracy(s, &top, &err));
 }
 
 static void run_batch_norm(struct sw_stream *s, char *base)

@@ -359,7 +359,16 @@ static struct loss wrong_label(struct sw_stream *s)
 
 static int run_loss(struct sw_stream *s, const struct loss *l, struct sw_err *err)
 {
-    return sw_op_softmax_loss(s, 1, 4, l->x, l->label, l->step, 1, l->x, l->result, err);
+    return sw_op_softmax_loss(s,
+                              &(struct sw_softmax_loss_args){.rows = 1,
+                                                             .classes = 4,
+                                                             .weight = 1,
+                                                             .x = l->x,
+                                                             .labels = {.label = l->label},
+                                                             .step = l->step,
+                                                             .prob = l->x,
+                                                             .result = l->result},
+                              err);
 }
 
 static void set_flag(void *flag)

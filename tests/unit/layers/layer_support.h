@@ -12,7 +12,7 @@
 #include "base/os.h"
 #include "layers/layer.h"
 
-enum { RIG_SRCS = 3 };
+enum { RIG_SRCS = 3, RIG_PAIRS = 64 };
 
 /* ---- A layer and everything around it ---- */
 
@@ -36,7 +36,7 @@ struct rig {
     struct sw_feature src[RIG_SRCS];
     bool data_in_place, grad_in_place;
     struct sw_step step;
-    struct sw_result result;
+    struct sw_result result[RIG_PAIRS];
 };
 
 /* Plain tensors: what goes in is random, what comes out is filled by rig_pass. */
@@ -49,7 +49,9 @@ struct values {
     float *keeps[SW_LAYER_STATES]; /* state after forward */
     int64_t keeps_n[SW_LAYER_STATES];
     int keep_count;
-    struct sw_result result;
+    struct sw_result result; /* the first pair */
+    struct sw_result pairs[RIG_PAIRS];
+    int pair_count;
 };
 
 static inline const struct sw_desc *layout_of_other(void *user, const struct sw_layer *l,
@@ -106,7 +108,7 @@ static inline void rig_open(struct rig *g, const struct sw_layer_type *type,
                                  .conf = section->conf[0],
                                  .id = sw_hash_name(name),
                                  .src_count = srcs,
-                                 .result = &g->result};
+                                 .result = g->result};
     for (int k = 0; k < srcs; k++) {
         g->src[k].desc = source_layout(ex, k, how);
         g->layer.src[k] = &g->src[k];
@@ -119,7 +121,7 @@ static inline uint32_t wanted(const struct rig *g)
     if (!g->how.evaluation && !g->how.no_data && g->layer.type->backward)
         for (int k = 0; k < g->layer.src_count && k < RIG_SRCS; k++)
             mask |= (uint32_t)(g->src[k].desc.dtype == SW_F32) << k;
-    return mask;
+    return mask & ~g->layer.type->targets;
 }
 
 /* The layer's own setup, whatever comes of it. Teardown with rig_teardown in every case. */
@@ -130,6 +132,7 @@ static inline int rig_try_setup(struct rig *g, struct sw_err *err)
                                    .seed = g->how.seed,
                                    .training = !g->how.evaluation,
                                    .wants_grad = wanted(g),
+                                   .batch_rows = g->src[0].desc.dim[0],
                                    .layout = layout_of_other,
                                    .user = (void *)(uintptr_t)g->how.shares};
     if (l->type->state_bytes) {
@@ -148,7 +151,7 @@ static inline void rig_teardown(struct rig *g)
     sw_free(l->state);
     l->state = NULL;
     l->param_count = l->keep_count = l->sum_count = 0;
-    l->forward_phases = l->backward_phases = 0;
+    l->forward_phases = l->backward_phases = l->pair_count = 0;
 }
 
 /* Memory for everything the layer reads and writes. */
@@ -276,8 +279,10 @@ static inline struct values values_new(const struct rig *g, const struct sw_laye
     for (int k = 0; k < l->src_count; k++) {
         int64_t n = v.src_n[k] = sw_desc_count(&g->src[k].desc);
         if (!ex->src[k].labels) {
-            v.src[k] = smooth_floats(&r, n);
-            if (k > 0 && v.src[0] && v.src_n[0] == n)
+            bool given = ex->range[k].to > ex->range[k].from;
+            v.src[k] = given ? random_floats(&r, n, ex->range[k].from, ex->range[k].to)
+                             : smooth_floats(&r, n);
+            if (k > 0 && !given && v.src[0] && v.src_n[0] == n)
                 keep_apart(v.src[k], v.src[0], n);
             v.src_grad[k] = get_floats(n);
             continue;
@@ -365,7 +370,8 @@ static inline int rig_try_forward(struct rig *g, const struct values *v, struct 
         poison(l->dst.data, sw_desc_bytes(&l->dst.desc));
     poison(l->saved, l->saved_bytes);
     poison(l->scratch, l->scratch_bytes);
-    g->result = (struct sw_result){NAN, NAN};
+    for (int i = 0; i < RIG_PAIRS; i++)
+        g->result[i] = (struct sw_result){NAN, NAN};
     return rig_phases(g, l->type->forward, l->forward_phases, err);
 }
 
@@ -373,7 +379,9 @@ static inline void rig_forward(struct rig *g, struct values *v)
 {
     struct sw_err err;
     ASSERT_OK(rig_try_forward(g, v, &err));
-    v->result = g->result;
+    v->result = g->result[0];
+    v->pair_count = g->layer.pair_count > 0 ? g->layer.pair_count : 1;
+    memcpy(v->pairs, g->result, sizeof v->pairs);
     if (g->layer.type->role != SW_ROLE_METRIC)
         take_plain("output", &g->layer.dst.desc, g->layer.dst.data, v->dst);
     for (int i = 0; i < v->keep_count; i++)

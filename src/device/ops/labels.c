@@ -1,0 +1,53 @@
+#include "device/ops/labels.h"
+
+int sw_labels_check(const char *who, const struct sw_labels *l, int64_t rows, int64_t classes,
+                    struct sw_err *err)
+{
+    int64_t ignored = sw_labels_ignored(l);
+    for (int64_t r = 0; r < rows; r++)
+        if ((l->label[r] < 0 || l->label[r] >= classes) && l->label[r] != ignored)
+            return sw_err_set(
+                err, SW_ERR_INVALID,
+                "%s: the label of row %lld is %d, but there are %lld classes (0..%lld)", who,
+                (long long)r, (int)l->label[r], (long long)classes, (long long)classes - 1);
+    return SW_OK;
+}
+
+int64_t sw_labels_count(const struct sw_labels *l, int64_t rows)
+{
+    int64_t n = rows;
+    for (int64_t r = 0; r < rows && l->ignores; r++)
+        n -= l->label[r] == l->ignored;
+    return n;
+}
+
+static void count_spans(const void *args, size_t *bytes)
+{
+    const struct sw_label_count_args *a = args;
+    bytes[0] = sw_op_floats(a->rows);
+    bytes[1] = sizeof *a->step;
+    bytes[2] = sizeof *a->count;
+}
+
+static int count_cpu(int threads, const void *args, struct sw_err *err)
+{
+    const struct sw_label_count_args *a = args;
+    (void)threads, (void)err;
+    *a->count = (double)sw_labels_count(&a->labels, sw_op_valid_rows(a->step, a->rows));
+    return SW_OK;
+}
+
+static const struct sw_op_pointer count_pointers[] = {
+    SW_OP_LABELS(struct sw_label_count_args, labels),
+    SW_OP_POINTER(struct sw_label_count_args, step),
+    SW_OP_POINTER(struct sw_label_count_args, count),
+    {0},
+};
+
+const struct sw_op sw_op_label_count = {
+    .name = "label_count",
+    .args_bytes = sizeof(struct sw_label_count_args),
+    .pointers = count_pointers,
+    .spans = count_spans,
+    .cpu = count_cpu,
+};

@@ -1,0 +1,103 @@
+/* Losses that are a sum over rows: of a row of values against a row of targets, or against a label
+ * (hinges), or of three rows (triplets). Formulas stand in kernels/cpu/row_loss.c. Matrices are
+ * plain [rows, columns]; only the step's valid rows are looked at. A target that its loss cannot
+ * take (not in 0..1 for SW_LOSS_SIGMOID, negative or not finite for SW_LOSS_SOFTMAX and
+ * SW_LOSS_POISSON) and a label outside 0..columns-1 are SW_ERR_INVALID naming row and value. */
+#ifndef SW_DEVICE_OPS_ROW_LOSS_H
+#define SW_DEVICE_OPS_ROW_LOSS_H
+
+#include "device/ops/labels.h"
+
+enum sw_loss {
+    SW_LOSS_EUCLIDEAN,
+    SW_LOSS_SIGMOID,
+    SW_LOSS_SOFTMAX,
+    SW_LOSS_POISSON,
+    SW_LOSS_HINGE,
+    SW_LOSS_RANKING,
+};
+
+struct sw_row_loss_args {
+    enum sw_loss kind;
+    const char *who; /* for messages; static */
+    int64_t rows, columns;
+    float weight;
+    float margin; /* hinges, and whether their margins are squared */
+    bool squared;
+    const float *x;
+    const float *target;     /* all but hinges */
+    struct sw_labels labels; /* hinges */
+    const struct sw_step *step;
+    float *y;
+    struct sw_result *result;
+};
+extern const struct sw_op sw_op_row_loss_forward;
+
+/* *result becomes weight times the sum of the valid rows' losses, and their number. y, which may be
+ * x, becomes what backward needs and what users may look at: the difference (EUCLIDEAN), the
+ * probabilities (SIGMOID, SOFTMAX), the reconstruction (POISSON), the derivative (hinges). */
+SW_MUST_CHECK static inline int sw_op_row_loss(struct sw_stream *s,
+                                               const struct sw_row_loss_args *a, struct sw_err *err)
+{
+    return sw_op_run(s, &sw_op_row_loss_forward, a, err);
+}
+
+struct sw_row_gradient_args {
+    enum sw_loss kind;
+    int64_t rows, columns;
+    float weight;
+    const float *y;
+    const float *target; /* SIGMOID, SOFTMAX, POISSON */
+    const struct sw_step *step;
+    float *dx;
+};
+extern const struct sw_op sw_op_row_loss_gradient;
+
+/* dx = weight * step->backward_scale * dL/dx for the valid rows, 0 for the rest. dx may be y. That
+ * of EUCLIDEAN by its target is the same with -weight. */
+SW_MUST_CHECK static inline int sw_op_row_loss_backward(struct sw_stream *s,
+                                                        const struct sw_row_gradient_args *a,
+                                                        struct sw_err *err)
+{
+    return sw_op_run(s, &sw_op_row_loss_gradient, a, err);
+}
+
+struct sw_triplet_loss_args {
+    int64_t rows, columns;
+    float weight, margin;
+    bool squared;
+    const float *anchor, *match, *other;
+    const struct sw_step *step;
+    float *slope;
+    struct sw_result *result;
+};
+extern const struct sw_op sw_op_triplet_loss_forward;
+
+/* *result becomes weight times the sum of the valid rows' losses, and their number; slope [rows]
+ * the derivative by the margin. */
+SW_MUST_CHECK static inline int
+sw_op_triplet_loss(struct sw_stream *s, const struct sw_triplet_loss_args *a, struct sw_err *err)
+{
+    return sw_op_run(s, &sw_op_triplet_loss_forward, a, err);
+}
+
+struct sw_triplet_gradient_args {
+    int64_t rows, columns;
+    float weight;
+    const float *slope, *plus, *minus; /* plus, minus: NULL for zero */
+    const struct sw_step *step;
+    float *dx;
+};
+extern const struct sw_op sw_op_triplet_loss_gradient;
+
+/* dx = weight * step->backward_scale * slope * (plus - minus) for the valid rows, 0 for the rest.
+ * The gradient by the anchor is that of other - match, by the match of -anchor, by the other of
+ * anchor. */
+SW_MUST_CHECK static inline int
+sw_op_triplet_loss_backward(struct sw_stream *s, const struct sw_triplet_gradient_args *a,
+                            struct sw_err *err)
+{
+    return sw_op_run(s, &sw_op_triplet_loss_gradient, a, err);
+}
+
+#endif

@@ -1,0 +1,39 @@
+/* euclidean_loss: half the squared distance of two sources, 1/2 ||a - b||^2 per row, averaged over
+ * rows, as Caffe's EuclideanLoss and SINGA's EuclideanLossLayer have it. Sources: a and b, rows of
+ * as many values; b may be whole numbers. Both get their gradient where they want one, so that it
+ * also draws two features together: the inter-modal loss of the thesis, Eq 5.6, which like Eq 5.2
+ * is without the half (weight = 2). The output is a - b. */
+#include "layers/share/target_loss.h"
+
+static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_err *err)
+{
+    const struct sw_target_loss_conf *c = l->conf;
+    return sw_target_loss_setup(l, s, SW_LOSS_EUCLIDEAN, c->weight, err);
+}
+
+static const struct sw_layer_example examples[] = {
+    {.recipe = "", .src = {{2, {4, 10}, 0}, {2, {4, 10}, 0}}, .dst = {4, 10}},
+    {.recipe = "weight = 0.3\n",
+     .src = {{4, {3, 20, 2, 3}, 0}, {4, {3, 20, 2, 3}, 0}},
+     .dst = {3, 20, 2, 3}},
+    {.recipe = "", .src = {{2, {3, 18}, 0}, {4, {3, 2, 3, 3}, 0}}, .dst = {3, 18}},
+    {.recipe = "", .src = {{2, {5, 1}, 0}, {1, {5}, 9}}, .dst = {5, 1}},
+    {0},
+};
+
+const struct sw_layer_type sw_layer_euclidean_loss = {
+    .base = {.name = "euclidean_loss",
+             .help = "half the squared distance of two sources",
+             .opts = sw_target_loss_opts,
+             .conf_bytes = sizeof(struct sw_target_loss_conf)},
+    .role = SW_ROLE_LOSS,
+    .split_reason = "a row's loss needs all its values",
+    .min_src = 2,
+    .max_src = 2,
+    .state_bytes = sizeof(struct sw_target_loss),
+    .setup = setup,
+    .forward = sw_target_loss_forward,
+    .backward = sw_target_loss_backward,
+    .teardown = sw_target_loss_teardown,
+    .examples = examples,
+};

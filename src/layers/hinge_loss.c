@@ -1,0 +1,259 @@
+/* hinge_loss: scores that ought to be apart by a margin. Sources and methods:
+ *
+ *   one_vs_all, scores [N, classes] and labels [N], as Caffe's HingeLoss: m_k = max(0, margin -
+ * x_k) for the label, max(0, margin + x_k) for every other class ranking, the same sources, the
+ * rank loss of DeViSE (Frome et al. 2013, Eq 1), with which the thesis compares (5.7.3): m_k =
+ * max(0, margin - x_label + x_k) for every other class. With words' vectors as weights of the
+ * inner_product below, scores are those of embeddings ranking, three sources [N, d] anchor, match,
+ * other: m = max(0, margin - anchor match + anchor other), by dot products, for pairs of
+ * embeddings; all three get their gradient
+ *
+ * L = sum m with norm l1, sum m^2 with l2; averaged over rows. The output is dL/dx, with three
+ * sources [N]: dL/dmargin. */
+#include "device/ops/row_loss.h"
+#include "layers/share/plain.h"
+#include "layers/share/target_loss.h"
+
+enum { ONE_VS_ALL, RANKING };
+static const char *const methods[] = {"one_vs_all", "ranking", NULL};
+
+enum { L1, L2 };
+static const char *const norms[] = {"l1", "l2", NULL};
+
+enum { ANCHOR, MATCH, OTHER, TRIPLET };
+
+struct conf {
+    double weight, margin;
+    int method, norm;
+};
+
+struct state {
+    struct sw_plain src[TRIPLET]; /* with labels only the first */
+};
+
+static const struct sw_opt opts[] = {
+    SW_LOSS_WEIGHT_OPT(struct conf, weight),
+    {.key = "method",
+     .help = "each score against the margin, or against that of the label",
+     .type = SW_OPT_ENUM,
+     .offset = offsetof(struct conf, method),
+     .def = "one_vs_all",
+     .choices = methods},
+    {.key = "margin",
+     .help = "how far apart scores ought to be",
+     .type = SW_OPT_REAL,
+     .offset = offsetof(struct conf, margin),
+     .def = "1",
+     .min = 0,
+     .max = 1e6},
+    {.key = "norm",
+     .help = "margins as they are, or squared",
+     .type = SW_OPT_ENUM,
+     .offset = offsetof(struct conf, norm),
+     .def = "l1",
+     .choices = norms},
+    {0},
+};
+
+static bool is_triplet(const struct sw_layer *l)
+{
+    return l->src_count == TRIPLET;
+}
+
+/* ---- Setup ---- */
+
+static int setup_labels(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_err *err)
+{
+    struct state *st = l->state;
+    int rc = sw_layer_need_labels(l, 1, err);
+    if (rc == SW_OK)
+        rc = sw_plain_init(&st->src[0], l, 0, s, err);
+    if (rc != SW_OK)
+        return rc;
+    l->dst.desc = st->src[0].desc;
+    l->backward_reads_dst = true;
+    return SW_OK;
+}
+
+static int setup_triplet(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_err *err)
+{
+    const struct conf *c = l->conf;
+    struct state *st = l->state;
+    int rc = SW_OK;
+    if (c->method != RANKING)
+        return sw_err_set(err, SW_ERR_INVALID,
+                          "method = one_vs_all reads scores and labels; three sources (anchor, "
+                          "match, other) are for method = ranking");
+    for (int k = MATCH; k < TRIPLET && rc == SW_OK; k++) {
+        rc = sw_layer_need_src(l, k, 0, err);
+        if (rc == SW_OK)
+            rc = sw_layer_need_same_rows(l, ANCHOR, k, err);
+    }
+    for (int k = ANCHOR; k < TRIPLET && rc == SW_OK; k++)
+        rc = sw_plain_init(&st->src[k], l, k, s, err);
+    if (rc != SW_OK)
+        return rc;
+    l->dst.desc = sw_desc_plain(SW_F32, 1, &st->src[ANCHOR].rows);
+    l->backward_reads_dst = true;
+    l->backward_reads_src = 1u << ANCHOR | 1u << MATCH | 1u << OTHER;
+    return SW_OK;
+}
+
+static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_err *err)
+{
+    int rc = sw_layer_need_src(l, 0, 0, err);
+    if (rc == SW_OK)
+        rc = is_triplet(l) ? setup_triplet(l, s, err) : setup_labels(l, s, err);
+    l->flops_forward = 4.0 * (double)sw_desc_count(&l->src[0]->desc);
+    l->flops_backward = (is_triplet(l) ? 6.0 : 1.0) * (double)sw_desc_count(&l->src[0]->desc);
+    return rc;
+}
+
+/* ---- Forward ---- */
+
+static int forward_labels(struct sw_layer *l, const struct sw_pass *r, struct sw_err *err)
+{
+    const struct conf *c = l->conf;
+    const struct state *st = l->state;
+    struct sw_row_loss_args a = {.kind = c->method == RANKING ? SW_LOSS_RANKING : SW_LOSS_HINGE,
+                                 .who = "hinge_loss",
+                                 .rows = st->src[0].rows,
+                                 .columns = st->src[0].columns,
+                                 .weight = (float)c->weight,
+                                 .margin = (float)c->margin,
+                                 .squared = c->norm == L2,
+                                 .labels = {.label = l->src[1]->data},
+                                 .step = r->step,
+                                 .y = l->dst.data,
+                                 .result = l->result};
+    int rc = sw_plain_values(&st->src[0], l, r, &a.x, err);
+    return rc == SW_OK ? sw_op_row_loss(r->stream, &a, err) : rc;
+}
+
+static int read_triplet(struct sw_layer *l, const struct sw_pass *r, const float *x[TRIPLET],
+                        struct sw_err *err)
+{
+    const struct state *st = l->state;
+    int rc = SW_OK;
+    for (int k = ANCHOR; k < TRIPLET && rc == SW_OK; k++)
+        rc = sw_plain_values(&st->src[k], l, r, &x[k], err);
+    return rc;
+}
+
+static int forward_triplet(struct sw_layer *l, const struct sw_pass *r, struct sw_err *err)
+{
+    const struct conf *c = l->conf;
+    const struct state *st = l->state;
+    const float *x[TRIPLET];
+    int rc = read_triplet(l, r, x, err);
+    if (rc != SW_OK)
+        return rc;
+    struct sw_triplet_loss_args a = {.rows = st->src[ANCHOR].rows,
+                                     .columns = st->src[ANCHOR].columns,
+                                     .weight = (float)c->weight,
+                                     .margin = (float)c->margin,
+                                     .squared = c->norm == L2,
+                                     .anchor = x[ANCHOR],
+                                     .match = x[MATCH],
+                                     .other = x[OTHER],
+                                     .step = r->step,
+                                     .slope = l->dst.data,
+                                     .result = l->result};
+    return sw_op_triplet_loss(r->stream, &a, err);
+}
+
+static int forward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *err)
+{
+    return is_triplet(l) ? forward_triplet(l, r, err) : forward_labels(l, r, err);
+}
+
+/* ---- Backward ---- */
+
+static int backward_labels(struct sw_layer *l, const struct sw_pass *r, struct sw_err *err)
+{
+    const struct conf *c = l->conf;
+    const struct state *st = l->state;
+    struct sw_row_gradient_args a = {.kind = SW_LOSS_HINGE,
+                                     .rows = st->src[0].rows,
+                                     .columns = st->src[0].columns,
+                                     .weight = (float)c->weight,
+                                     .y = l->dst.data,
+                                     .step = r->step,
+                                     .dx = sw_plain_gradient(&st->src[0], l)};
+    int rc = sw_op_row_loss_backward(r->stream, &a, err);
+    return rc == SW_OK ? sw_plain_give(&st->src[0], l, err) : rc;
+}
+
+static int backward_triplet(struct sw_layer *l, const struct sw_pass *r, struct sw_err *err)
+{
+    const struct conf *c = l->conf;
+    const struct state *st = l->state;
+    const float *x[TRIPLET];
+    int rc = read_triplet(l, r, x, err);
+    for (int k = ANCHOR; k < TRIPLET && rc == SW_OK; k++) {
+        struct sw_triplet_gradient_args a = {.rows = st->src[k].rows,
+                                             .columns = st->src[k].columns,
+                                             .weight = (float)c->weight,
+                                             .slope = l->dst.data,
+                                             .plus = k == ANCHOR  ? x[OTHER]
+                                                     : k == OTHER ? x[ANCHOR]
+                                                                  : NULL,
+                                             .minus = k == ANCHOR  ? x[MATCH]
+                                                      : k == MATCH ? x[ANCHOR]
+                                                                   : NULL,
+                                             .step = r->step,
+                                             .dx = sw_plain_gradient(&st->src[k], l)};
+        if (a.dx)
+            rc = sw_op_triplet_loss_backward(r->stream, &a, err);
+        if (rc == SW_OK && a.dx)
+            rc = sw_plain_give(&st->src[k], l, err);
+    }
+    return rc;
+}
+
+static int backward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *err)
+{
+    return is_triplet(l) ? backward_triplet(l, r, err) : backward_labels(l, r, err);
+}
+
+static void teardown(struct sw_layer *l)
+{
+    struct state *st = l->state;
+    for (int k = ANCHOR; k < TRIPLET; k++)
+        sw_plain_fini(&st->src[k]);
+}
+
+/* Margins that no difference of the harness' values comes near: there is a kink. */
+static const struct sw_layer_example examples[] = {
+    {.recipe = "", .src = {{2, {4, 8}, 0}, {1, {4}, 8}}, .dst = {4, 8}},
+    {.recipe = "norm = l2\nweight = 0.3\n",
+     .src = {{4, {2, 16, 1, 1}, 0}, {1, {2}, 16}},
+     .dst = {2, 16, 1, 1}},
+    {.recipe = "method = ranking\nmargin = 1.0625\n",
+     .src = {{2, {4, 8}, 0}, {1, {4}, 8}},
+     .dst = {4, 8}},
+    {.recipe = "method = ranking\nmargin = 1.0625\nnorm = l2\n",
+     .src = {{2, {4, 8}, 0}, {1, {4}, 8}},
+     .dst = {4, 8}},
+    {.recipe = "method = ranking\n", .src = {{2, {5, 6}, 0}, {2, {5, 6}, 0}, {2, {5, 6}, 0}}},
+    {.recipe = "method = ranking\nnorm = l2\nmargin = 9\n",
+     .src = {{4, {3, 10, 1, 2}, 0}, {2, {3, 20}, 0}, {4, {3, 10, 2, 1}, 0}}},
+    {0},
+};
+
+const struct sw_layer_type sw_layer_hinge_loss = {
+    .base = {.name = "hinge_loss",
+             .help = "scores that ought to be apart by a margin, each or by rank",
+             .opts = opts,
+             .conf_bytes = sizeof(struct conf)},
+    .role = SW_ROLE_LOSS,
+    .split_reason = "a row's loss needs all its values",
+    .min_src = 2,
+    .max_src = 3,
+    .state_bytes = sizeof(struct state),
+    .setup = setup,
+    .forward = forward,
+    .backward = backward,
+    .teardown = teardown,
+    .examples = examples,
+};

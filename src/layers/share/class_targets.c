@@ -1,0 +1,51 @@
+#include "layers/share/class_targets.h"
+
+#include "layers/share/target_loss.h"
+
+static bool is_ignored_given(int64_t ignore_label)
+{
+    return ignore_label >= INT32_MIN;
+}
+
+int sw_class_targets_init(struct sw_class_targets *c, struct sw_layer *l,
+                          const struct sw_layer_setup *s, int64_t ignore_label, struct sw_err *err)
+{
+    const struct sw_desc *second = &l->src[1]->desc;
+    c->by_label = second->ndim == 1 && (second->dtype == SW_I32 || l->src[0]->desc.ndim > 1);
+    int rc = sw_layer_need_src(l, 0, 0, err);
+    if (rc == SW_OK)
+        rc = c->by_label ? sw_layer_need_labels(l, 1, err) : sw_layer_need_same_rows(l, 0, 1, err);
+    if (rc == SW_OK && !c->by_label && is_ignored_given(ignore_label))
+        rc =
+            sw_err_set(err, SW_ERR_INVALID, "ignore_label = %lld: source 2 has targets, not labels",
+                       (long long)ignore_label);
+    if (rc == SW_OK)
+        rc = sw_plain_init(&c->scores, l, 0, s, err);
+    if (rc == SW_OK && !c->by_label)
+        rc = sw_plain_init(&c->targets, l, 1, s, err);
+    c->ignores = is_ignored_given(ignore_label);
+    c->ignored = c->ignores ? (int32_t)ignore_label : 0;
+    return rc;
+}
+
+void sw_class_targets_fini(struct sw_class_targets *c)
+{
+    sw_plain_fini(&c->scores);
+    sw_plain_fini(&c->targets);
+}
+
+struct sw_labels sw_class_labels(const struct sw_class_targets *c, const struct sw_layer *l)
+{
+    return (struct sw_labels){.label = c->by_label ? l->src[1]->data : NULL,
+                              .ignores = c->ignores,
+                              .ignored = c->ignored};
+}
+
+int sw_class_values(const struct sw_class_targets *c, const struct sw_layer *l,
+                    const struct sw_pass *r, const float **x, const float **target,
+                    struct sw_err *err)
+{
+    int rc = sw_plain_values(&c->scores, l, r, x, err);
+    *target = NULL;
+    return rc == SW_OK && !c->by_label ? sw_plain_values(&c->targets, l, r, target, err) : rc;
+}

@@ -1,0 +1,39 @@
+/* What a row of scores (source 1) is measured by (source 2), for losses and metrics of classes:
+ * either a label per row, of which one value may stand for "not known", or a row of targets, one
+ * per class. Part of a layer's state. */
+#ifndef SW_LAYERS_SHARE_CLASS_TARGETS_H
+#define SW_LAYERS_SHARE_CLASS_TARGETS_H
+
+#include "device/ops/labels.h"
+#include "layers/share/plain.h"
+
+/* A key for labels that do not count; `member` of struct `conf` is an int64_t. */
+#define SW_IGNORE_LABEL_OPT(conf, member)                                                          \
+    {                                                                                              \
+        .key = "ignore_label", .help = "rows with this label do not count", .type = SW_OPT_INT,    \
+        .offset = offsetof(conf, member), .def = "-4294967296", .min = INT32_MIN, .max = INT32_MAX \
+    }
+
+struct sw_class_targets {
+    bool by_label;
+    bool ignores;
+    int32_t ignored;
+    struct sw_plain scores, targets; /* the latter only without labels */
+};
+
+/* For setup. ignore_label is the key's value. Errors: SW_ERR_INVALID where source 2 is neither, or
+ * labels are to be ignored and there are none; those of sw_plain_init. sw_class_targets_fini in
+ * every case. */
+int sw_class_targets_init(struct sw_class_targets *c, struct sw_layer *l,
+                          const struct sw_layer_setup *s, int64_t ignore_label,
+                          struct sw_err *err) SW_MUST_CHECK;
+void sw_class_targets_fini(struct sw_class_targets *c);
+
+/* The labels; NULL where there are targets. */
+struct sw_labels sw_class_labels(const struct sw_class_targets *c, const struct sw_layer *l);
+/* *x: the rows of scores; *target: those of targets, NULL where there are labels. */
+int sw_class_values(const struct sw_class_targets *c, const struct sw_layer *l,
+                    const struct sw_pass *r, const float **x, const float **target,
+                    struct sw_err *err) SW_MUST_CHECK;
+
+#endif

@@ -1,0 +1,46 @@
+/* Losses of a row of values (source 1) against a row of targets of the same size (source 2): what
+ * euclidean_loss, sigmoid_cross_entropy, poisson_loss, and softmax_loss with targets share. Sources
+ * may have any layout and any number of dimensions; targets may be whole numbers. The layer's state
+ * begins with a struct sw_target_loss. */
+#ifndef SW_LAYERS_SHARE_TARGET_LOSS_H
+#define SW_LAYERS_SHARE_TARGET_LOSS_H
+
+#include "device/ops/row_loss.h"
+#include "layers/share/plain.h"
+
+/* The key that every loss has; `member` of struct `conf` is a double. */
+#define SW_LOSS_WEIGHT_OPT(conf, member)                                                           \
+    {                                                                                              \
+        .key = "weight", .help = "factor of this loss in the sum of all losses",                   \
+        .type = SW_OPT_REAL, .offset = offsetof(conf, member), .def = "1", .min = 0, .max = 1e6    \
+    }
+
+/* The conf of types that have no other key. */
+struct sw_target_loss_conf {
+    double weight;
+};
+extern const struct sw_opt sw_target_loss_opts[];
+
+struct sw_target_loss {
+    enum sw_loss kind;
+    float weight;
+    struct sw_plain value, target;
+};
+
+/* Setup; the output is plain, of source 1's shape. Errors: SW_ERR_INVALID naming both shapes, and
+ * those of sw_plain_init. */
+int sw_target_loss_setup(struct sw_layer *l, const struct sw_layer_setup *s, enum sw_loss kind,
+                         double weight, struct sw_err *err) SW_MUST_CHECK;
+/* The callbacks. */
+int sw_target_loss_forward(struct sw_layer *l, const struct sw_pass *r,
+                           struct sw_err *err) SW_MUST_CHECK;
+int sw_target_loss_backward(struct sw_layer *l, const struct sw_pass *r,
+                            struct sw_err *err) SW_MUST_CHECK;
+void sw_target_loss_teardown(struct sw_layer *l);
+
+/* Sources a and b must have rows of the same number of values. For setup. Errors: SW_ERR_INVALID.
+ */
+int sw_layer_need_same_rows(const struct sw_layer *l, int a, int b,
+                            struct sw_err *err) SW_MUST_CHECK;
+
+#endif

@@ -1,0 +1,47 @@
+/* sigmoid_cross_entropy: a sigmoid over every value, followed by the cross-entropy of what is
+ * likely, summed over a row and averaged over rows, as Caffe's SigmoidCrossEntropyLoss:
+ *
+ *   L = -sum t log p + (1 - t) log(1 - p) = sum max(x, 0) - x t + log(1 + exp -|x|)
+ *
+ * the second form without overflow and cancellation. Sources: scores x, and targets t of the same
+ * size in 0..1 (several labels of a row, pixels of a reconstruction), floats or whole numbers. The
+ * output is p; the gradient is p - t. */
+#include "layers/share/target_loss.h"
+
+static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_err *err)
+{
+    const struct sw_target_loss_conf *c = l->conf;
+    return sw_target_loss_setup(l, s, SW_LOSS_SIGMOID, c->weight, err);
+}
+
+static const struct sw_layer_example examples[] = {
+    {.recipe = "",
+     .src = {{2, {4, 10}, 0}, {2, {4, 10}, 0}},
+     .dst = {4, 10},
+     .range = {[1] = {0, 1}}},
+    {.recipe = "weight = 2\n", .src = {{2, {3, 7}, 0}, {2, {3, 7}, 2}}, .dst = {3, 7}},
+    {.recipe = "",
+     .src = {{4, {2, 17, 3, 2}, 0}, {4, {2, 17, 3, 2}, 0}},
+     .dst = {2, 17, 3, 2},
+     .range = {[1] = {0, 1}}},
+    {.recipe = "", .src = {{2, {6, 1}, 0}, {1, {6}, 2}}, .dst = {6, 1}},
+    {0},
+};
+
+const struct sw_layer_type sw_layer_sigmoid_cross_entropy = {
+    .base = {.name = "sigmoid_cross_entropy",
+             .help = "sigmoid with the cross-entropy of targets in 0..1",
+             .opts = sw_target_loss_opts,
+             .conf_bytes = sizeof(struct sw_target_loss_conf)},
+    .role = SW_ROLE_LOSS,
+    .split_reason = "a row's loss needs all its values",
+    .min_src = 2,
+    .max_src = 2,
+    .targets = 1u << 1,
+    .state_bytes = sizeof(struct sw_target_loss),
+    .setup = setup,
+    .forward = sw_target_loss_forward,
+    .backward = sw_target_loss_backward,
+    .teardown = sw_target_loss_teardown,
+    .examples = examples,
+};
