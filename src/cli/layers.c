@@ -10,6 +10,7 @@
 #include "param/updater.h"
 #include "recipe/job.h"
 #include "recipe/reference.h"
+#include <string.h>
 
 static const struct sw_type *layer_at(int i)
 {
@@ -60,17 +61,28 @@ enum { SECTIONS = sizeof sections / sizeof *sections };
 /* ---- All --------------------------------------------------------------------------------------
  */
 
+static int widest_name(void)
+{
+    size_t widest = 0;
+    const struct sw_type *t;
+    for (int g = 0; g < GROUPS; g++)
+        for (int i = 0; (t = groups[g].at(i)); i++)
+            widest = strlen(t->name) > widest ? strlen(t->name) : widest;
+    return (int)widest;
+}
+
 static void list(struct sw_buf *out)
 {
+    int width = widest_name();
     for (int g = 0; g < GROUPS; g++) {
         sw_buf_printf(out, "%s%s\n", g ? "\n" : "", groups[g].title);
         const struct sw_type *t;
         for (int i = 0; (t = groups[g].at(i)); i++)
-            sw_buf_printf(out, "  %-16s%s\n", t->name, t->help);
+            sw_buf_printf(out, "  %-*s  %s\n", width, t->name, t->help);
     }
     sw_buf_add(out, "\nSections without types:\n");
     for (int s = 0; s < SECTIONS; s++)
-        sw_buf_printf(out, "  %-16s%s: %s\n", sections[s].name, sections[s].title,
+        sw_buf_printf(out, "  %-*s  %s: %s\n", width, sections[s].name, sections[s].title,
                       sections[s].help);
     sw_buf_add(out, "\n'singa-ws layers TYPE' has the keys of each.\n");
 }
