@@ -171,6 +171,22 @@ void sw_kernel_count_classes(int64_t rows, int64_t classes, int64_t top_k, float
                              const float *x, const int32_t *label, int64_t ignore,
                              const float *target, double *counts);
 
+/* ---- embedding.c: lists of tokens, which have been checked ---- */
+
+struct sw_kernel_lists {
+    int64_t valid, lists; /* the first `valid` count, the others give zeros */
+    int64_t length, vocabulary;
+    int32_t skip; /* stands for no token */
+};
+
+/* y [lists, width]: the mean of a list's rows of weight [vocabulary, width]. */
+void sw_kernel_embedding(int threads, const struct sw_kernel_lists *l, int64_t width,
+                         const int32_t *token, const float *weight, float *y);
+void sw_kernel_embedding_backward(int threads, const struct sw_kernel_lists *l, int64_t width,
+                                  const int32_t *token, const float *dy, float *dweight);
+/* y [lists, vocabulary], of lists of length 1. */
+void sw_kernel_onehot(int threads, const struct sw_kernel_lists *l, const int32_t *token, float *y);
+
 /* ---- im2col.c: windows of an image as a matrix; on the calling thread ---- */
 
 struct sw_kernel_windows {

@@ -409,7 +409,10 @@ static void check_evaluation(const struct sw_layer_type *type, const struct sw_l
     rig_setup(&eval, type, ex, &how);
     struct values w = values_new(&eval, ex, 5);
     for (int k = 0; k < v.src_count; k++)
-        memcpy(w.src[k], v.src[k], (size_t)v.src_n[k] * sizeof(float));
+        if (v.label[k])
+            memcpy(w.label[k], v.label[k], (size_t)v.src_n[k] * sizeof(int32_t));
+        else
+            memcpy(w.src[k], v.src[k], (size_t)v.src_n[k] * sizeof(float));
     for (int i = 0; i < v.param_count; i++) {
         assert_true(sw_desc_equal(&eval.layer.param[i].layout, &train.layer.param[i].layout));
         memcpy(w.param[i], v.param[i], (size_t)v.param_n[i] * sizeof(float));

@@ -1,0 +1,88 @@
+/* Rows of a table picked by whole numbers: word vectors and their means, and one-hot vectors. A
+ * list of `length` tokens makes one output row; matrices and tables are plain. Only lists of the
+ * step's valid rows are looked at, the others give zeros. A token outside 0..vocabulary-1 that is
+ * not `skip` is SW_ERR_INVALID naming row and value; nothing is written then. */
+#ifndef SW_DEVICE_OPS_EMBEDDING_H
+#define SW_DEVICE_OPS_EMBEDDING_H
+
+#include "device/op.h"
+
+enum { SW_TOKEN_NO_SKIP = INT32_MIN };
+
+/* What tokens are and stand for. */
+struct sw_token_lists {
+    int64_t rows;    /* samples */
+    int64_t per_row; /* lists in one */
+    int64_t length;  /* tokens in a list */
+    int64_t vocabulary;
+    int32_t skip; /* token that stands for none, or SW_TOKEN_NO_SKIP */
+};
+
+struct sw_embedding_args {
+    struct sw_token_lists lists;
+    int64_t width;
+    const int32_t *token;
+    const float *weight;
+    const struct sw_step *step;
+    float *y;
+};
+extern const struct sw_op sw_op_embedding_forward;
+
+/* y [rows per_row, width]: per list the mean of weight [vocabulary, width] over its tokens, zero
+ * for one without tokens. */
+SW_MUST_CHECK static inline int sw_op_embedding(struct sw_stream *s,
+                                                const struct sw_token_lists *lists, int64_t width,
+                                                const int32_t *token, const float *weight,
+                                                const struct sw_step *step, float *y,
+                                                struct sw_err *err)
+{
+    const struct sw_embedding_args a = {
+        .lists = *lists, .width = width, .token = token, .weight = weight, .step = step, .y = y};
+    return sw_op_run(s, &sw_op_embedding_forward, &a, err);
+}
+
+struct sw_embedding_gradient_args {
+    struct sw_token_lists lists;
+    int64_t width;
+    const int32_t *token;
+    const float *dy;
+    const struct sw_step *step;
+    float *dweight;
+};
+extern const struct sw_op sw_op_embedding_gradient;
+
+/* dweight [vocabulary, width]: the sum over all lists, in their order, of dy over the list's
+ * tokens; zero where nobody came. */
+SW_MUST_CHECK static inline int
+sw_op_embedding_backward(struct sw_stream *s, const struct sw_token_lists *lists, int64_t width,
+                         const int32_t *token, const float *dy, const struct sw_step *step,
+                         float *dweight, struct sw_err *err)
+{
+    const struct sw_embedding_gradient_args a = {.lists = *lists,
+                                                 .width = width,
+                                                 .token = token,
+                                                 .dy = dy,
+                                                 .step = step,
+                                                 .dweight = dweight};
+    return sw_op_run(s, &sw_op_embedding_gradient, &a, err);
+}
+
+struct sw_onehot_args {
+    struct sw_token_lists lists; /* of length 1 */
+    const int32_t *token;
+    const struct sw_step *step;
+    float *y;
+};
+extern const struct sw_op sw_op_onehot_forward;
+
+/* y [rows per_row, vocabulary]: 1 at the token, 0 elsewhere. */
+SW_MUST_CHECK static inline int sw_op_onehot(struct sw_stream *s,
+                                             const struct sw_token_lists *lists,
+                                             const int32_t *token, const struct sw_step *step,
+                                             float *y, struct sw_err *err)
+{
+    const struct sw_onehot_args a = {.lists = *lists, .token = token, .step = step, .y = y};
+    return sw_op_run(s, &sw_op_onehot_forward, &a, err);
+}
+
+#endif

@@ -1,0 +1,64 @@
+/* onehot: whole numbers (labels, tokens) as vectors of zeros with a single 1: [N] becomes [N,
+ * classes], [N, T] becomes [N, T, classes]. There is no gradient: the numbers are data. */
+#include "layers/tokens.h"
+
+struct conf {
+    int64_t classes;
+};
+
+struct state {
+    struct sw_token_lists lists;
+};
+
+static const struct sw_opt opts[] = {
+    {.key = "classes",
+     .help = "length of the vectors; numbers are 0 to classes - 1",
+     .type = SW_OPT_INT,
+     .offset = offsetof(struct conf, classes),
+     .min = 1,
+     .max = 1 << 26,
+     .required = true},
+    {0},
+};
+
+static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_err *err)
+{
+    const struct conf *c = l->conf;
+    struct state *st = l->state;
+    (void)s;
+    st->lists =
+        (struct sw_token_lists){.length = 1, .vocabulary = c->classes, .skip = SW_TOKEN_NO_SKIP};
+    int rc = sw_layer_need_tokens(l, false, &st->lists.rows, &st->lists.per_row, err);
+    if (rc != SW_OK)
+        return rc;
+    l->dst.desc = sw_layer_token_vectors(&l->src[0]->desc, c->classes);
+    l->flops_forward = (double)sw_desc_count(&l->src[0]->desc);
+    return SW_OK;
+}
+
+static int forward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *err)
+{
+    const struct state *st = l->state;
+    return sw_op_onehot(r->stream, &st->lists, l->src[0]->data, r->step, l->dst.data, err);
+}
+
+static const struct sw_layer_example examples[] = {
+    {.recipe = "classes = 5\n", .src = {{1, {4}, 5}}, .dst = {4, 5}},
+    {.recipe = "classes = 7\n", .src = {{2, {3, 6}, 7}}, .dst = {3, 6, 7}},
+    {0},
+};
+
+const struct sw_layer_type sw_layer_onehot = {
+    .base = {.name = "onehot",
+             .help = "whole numbers as vectors with a single 1",
+             .opts = opts,
+             .conf_bytes = sizeof(struct conf)},
+    .role = SW_ROLE_NEURON,
+    .split_reason = "it reads data, of which every worker has its rows",
+    .min_src = 1,
+    .max_src = 1,
+    .state_bytes = sizeof(struct state),
+    .setup = setup,
+    .forward = forward,
+    .examples = examples,
+};

@@ -1,0 +1,33 @@
+/* What layers that read tokens share: sources of whole numbers, one or a row of them per sample. */
+#ifndef SW_LAYERS_TOKENS_H
+#define SW_LAYERS_TOKENS_H
+
+#include "device/ops/embedding.h"
+#include "layers/layer.h"
+
+/* Source 0 must be int32 [N, T] or, unless lists are wanted, [N]: fills rows, and the tokens of a
+ * row. Errors: SW_ERR_INVALID saying the shape. */
+static inline int sw_layer_need_tokens(const struct sw_layer *l, bool lists, int64_t *rows,
+                                       int64_t *per_row, struct sw_err *err)
+{
+    const struct sw_desc *d = &l->src[0]->desc;
+    char text[128];
+    if (d->dtype != SW_I32 || d->ndim > 2 || (lists && d->ndim != 2))
+        return sw_err_set(err, SW_ERR_INVALID,
+                          "source 1 is %s: it must be whole numbers, %s (an input layer of labels "
+                          "or tokens)",
+                          sw_desc_text(d, text),
+                          lists ? "a list per row" : "one or a list of them per row");
+    *rows = d->dim[0];
+    *per_row = d->ndim == 2 ? d->dim[1] : 1;
+    return SW_OK;
+}
+
+/* [N, width] for one token per row, else [N, T, width]. */
+static inline struct sw_desc sw_layer_token_vectors(const struct sw_desc *tokens, int64_t width)
+{
+    int64_t dim[3] = {tokens->dim[0], tokens->ndim == 2 ? tokens->dim[1] : width, width};
+    return sw_desc_plain(SW_F32, tokens->ndim + 1, dim);
+}
+
+#endif
