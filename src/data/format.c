@@ -43,6 +43,7 @@ void sw_records_close(struct sw_records *r)
     if (r->state)
         r->format->close(r);
     sw_free(r->state);
+    sw_free(r->origin);
     sw_free(r->where);
     memset(r, 0, sizeof *r);
 }

@@ -57,9 +57,10 @@ struct sw_records {
     int picture_field;
     size_t picture_bytes; /* of the largest sw_picture, where it is known without looking: memory is
                              then taken at set-up; 0: it grows with what is met */
-    char *where; /* owned; one line for people: the first file, or what was made; NULL until open
-                    set it */
-    void *state; /* owned; state_bytes of the format, zeroed before open */
+    char *origin; /* owned; what the files themselves say of where they came from, or NULL */
+    char *where;  /* owned; one line for people: the first file, or what was made; NULL until open
+                     set it */
+    void *state;  /* owned; state_bytes of the format, zeroed before open */
 };
 
 /* What open is told. Everything is borrowed for the call only. */

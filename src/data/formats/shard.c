@@ -107,7 +107,8 @@ static int shard_open(struct sw_records *r, const struct sw_format_args *args, s
     if (!rc) {
         r->files = files.count;
         r->where = sw_files_text(&files);
-        if (!r->where)
+        r->origin = sw_strdup(((struct shard_state *)r->state)->file[0].shard.origin);
+        if (!r->where || !r->origin)
             rc = sw_err_nomem(err, "the name of a data file", 0);
     }
     sw_files_fini(&files);

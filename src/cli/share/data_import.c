@@ -1,0 +1,263 @@
+/* singa-ws data import: records of any format, written into shards. */
+#include "base/json.h"
+#include "base/os.h"
+#include "cli/share/data_input.h"
+#include "data/import.h"
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+static const char verb[] = "data import";
+
+enum { MIN_SHARD_BYTES = 4096, BAD_SHOWN = 10 };
+
+struct options {
+    struct sw_data_options data;
+    const char *out, *shard_size;
+    bool skip_bad;
+};
+
+static const struct sw_cli_option rows[] = {
+    {.name = "out",
+     .arg = "FILE",
+     .type = SW_CLI_TEXT,
+     .offset = offsetof(struct options, out),
+     .help = "the shard to write, for instance train.shard"},
+    {.name = "shard-size",
+     .arg = "SIZE",
+     .type = SW_CLI_TEXT,
+     .offset = offsetof(struct options, shard_size),
+     .help = "several shards of at most so much (512MB), train-00000.shard and on"},
+    {.name = "skip-bad",
+     .type = SW_CLI_FLAG,
+     .offset = offsetof(struct options, skip_bad),
+     .help = "leave out and count records that cannot be read"},
+    SW_DATA_OPTIONS,
+    {0},
+};
+
+static const struct sw_cli_spec spec = {
+    .verb = verb,
+    .usage = "[OPTION]... --out=FILE RECIPE\n[OPTION]... --out=FILE FILE...",
+    .about =
+        "Writes records of any format into shards, singa-ws's own record files: mapped, indexed, "
+        "with\n"
+        "a checksum for each record. Pictures stay as they are, JPEG and PNG files too; none of "
+        "the\n"
+        "section's changes (crop, mean, scale, ...) is made, but its part is taken. Each file\n"
+        "appears whole or not at all; Ctrl-C leaves those that are complete.\n\n" SW_DATA_ABOUT,
+    .more = "A recipe reads the result with format = shard and paths = train.shard, or\n"
+            "paths = train-*.shard.",
+    .takes = SW_CLI_SET | SW_CLI_JSON | SW_CLI_QUIET,
+    .options = rows,
+    .max_args = -1,
+    .arg_name = "RECIPE",
+};
+
+/* ---- Progress and stop ------------------------------------------------------------------------
+ * A handler has no argument, so the wish to stop is a variable of this file. */
+
+static volatile sig_atomic_t stop_asked;
+
+static void on_signal(int number)
+{
+    (void)number;
+    stop_asked = 1;
+}
+
+static const int handled[] = {SIGINT, SIGTERM};
+enum { HANDLED = sizeof handled / sizeof *handled };
+
+static void install_handlers(struct sigaction old[HANDLED])
+{
+    stop_asked = 0;
+    for (int i = 0; i < HANDLED; i++) {
+        struct sigaction action = {.sa_flags = SA_RESTART | (int)SA_RESETHAND};
+        action.sa_handler = on_signal; /* the second one ends the program */
+        sigemptyset(&action.sa_mask);
+        sigaction(handled[i], &action, &old[i]);
+    }
+}
+
+static void remove_handlers(const struct sigaction old[HANDLED])
+{
+    for (int i = 0; i < HANDLED; i++)
+        sigaction(handled[i], &old[i], NULL);
+}
+
+struct progress {
+    bool line; /* a line on the terminal that changes */
+    bool quiet;
+    int bad;
+    int64_t began_ns;
+};
+
+static double seconds_since(int64_t began_ns)
+{
+    return (double)(sw_os()->monotonic_ns() - began_ns) * 1e-9;
+}
+
+static void wipe(const struct progress *p)
+{
+    if (p->line)
+        fputs("\r\033[K", stderr);
+}
+
+static bool on_progress(void *user, const struct sw_import_progress *now)
+{
+    struct progress *p = user;
+    char bytes[32], eta[32];
+    if (p->line) {
+        const double s = seconds_since(p->began_ns);
+        const double left = s * (double)(now->records - now->done) / (double)now->done;
+        wipe(p);
+        fprintf(stderr, "%lld of %lld records (%.0f %%), %s, %s left", (long long)now->done,
+                (long long)now->records, 100 * (double)now->done / (double)now->records,
+                sw_human_bytes(bytes, (double)now->bytes), sw_human_seconds(eta, left));
+    }
+    return !stop_asked;
+}
+
+static void on_bad(void *user, const char *why)
+{
+    struct progress *p = user;
+    if (p->quiet || ++p->bad > BAD_SHOWN)
+        return;
+    wipe(p);
+    sw_cli_say("left out: %s", why);
+    if (p->bad == BAD_SHOWN)
+        sw_cli_say("further ones are only counted");
+}
+
+/* ---- The summary ------------------------------------------------------------------------------
+ */
+
+static void print_text(struct sw_buf *out, const struct sw_import_result *r, double seconds)
+{
+    char bytes[32], time[32], rate[32];
+    sw_buf_printf(out, "records      %lld\n", (long long)r->records);
+    if (r->skipped)
+        sw_buf_printf(out, "left out     %lld that cannot be read\n", (long long)r->skipped);
+    sw_buf_printf(out, "classes      %lld\n", (long long)r->classes);
+    sw_buf_printf(out, "bytes        %llu (%s)\n", (unsigned long long)r->bytes,
+                  sw_human_bytes(bytes, (double)r->bytes));
+    if (r->files == 1)
+        sw_buf_printf(out, "file         %s\n", r->first);
+    else
+        sw_buf_printf(out, "files        %d, %s to %s\n", r->files, r->first, r->last);
+    sw_buf_printf(out, "time         %s, %s/s\n", sw_human_seconds(time, seconds),
+                  sw_human_bytes(rate, (double)r->bytes / (seconds > 0 ? seconds : 1)));
+}
+
+static void print_json(struct sw_buf *out, const struct sw_import_result *r, double seconds)
+{
+    struct sw_json_writer w;
+    sw_json_begin(&w, out);
+    sw_json_open_object(&w, NULL);
+    sw_json_int(&w, "records", r->records);
+    sw_json_int(&w, "skipped", r->skipped);
+    sw_json_int(&w, "classes", r->classes);
+    sw_json_int(&w, "bytes", (int64_t)r->bytes);
+    sw_json_int(&w, "files", r->files);
+    sw_json_string(&w, "first", r->first);
+    sw_json_string(&w, "last", r->last);
+    sw_json_real(&w, "seconds", seconds);
+    sw_json_close_object(&w);
+    sw_buf_add(out, "\n");
+}
+
+/* ---- The sub-verb -----------------------------------------------------------------------------
+ */
+
+static bool on_smart_terminal(void)
+{
+    const char *term = getenv("TERM");
+    return isatty(STDERR_FILENO) == 1 && term && *term && !sw_str_eq(term, "dumb");
+}
+
+static int import(const struct options *o, struct sw_import_args *args,
+                  struct sw_import_result *result)
+{
+    const struct sw_cli_common *common = &o->data.common;
+    struct progress progress = {.quiet = common->quiet,
+                                .line = !common->quiet && on_smart_terminal(),
+                                .began_ns = sw_os()->monotonic_ns()};
+    struct sigaction old[HANDLED];
+    struct sw_buf out = {0};
+    struct sw_err err;
+    args->progress = on_progress;
+    args->bad = on_bad;
+    args->user = &progress;
+    install_handlers(old);
+    int rc = sw_import(args, result, &err);
+    remove_handlers(old);
+    const double seconds = seconds_since(progress.began_ns);
+    wipe(&progress);
+    if (rc != SW_OK) {
+        if (result->files > 0)
+            sw_cli_say("%d complete file%s stay%s, %s to %s", result->files,
+                       result->files == 1 ? "" : "s", result->files == 1 ? "s" : "", result->first,
+                       result->last);
+        return sw_cli_fail(rc, &err);
+    }
+    if (common->json)
+        print_json(&out, result, seconds);
+    else if (!common->quiet)
+        print_text(&out, result, seconds);
+    int code = sw_cli_print(&out);
+    sw_buf_fini(&out);
+    return code;
+}
+
+static int open_and_import(const struct options *o, const struct sw_data_input *in,
+                           uint64_t shard_bytes)
+{
+    struct sw_records records;
+    struct sw_subset subset;
+    struct sw_import_result result = {0};
+    struct sw_err err;
+    int rc = sw_data_input_records(in, &records, &subset, &err), code;
+    char *origin =
+        rc == SW_OK ? sw_format("%s: %s", records.format->base.name, records.where) : NULL;
+    if (rc == SW_OK && !origin)
+        rc = sw_err_nomem(&err, "a line of text", 0);
+    struct sw_import_args args = {.from = &records,
+                                  .subset = &subset,
+                                  .origin = origin,
+                                  .out = o->out,
+                                  .file_bytes = shard_bytes,
+                                  .skip_bad = o->skip_bad};
+    code = rc == SW_OK ? import(o, &args, &result) : sw_cli_fail(rc, &err);
+    sw_import_result_fini(&result);
+    sw_records_close(&records);
+    sw_free(origin);
+    return code;
+}
+
+static int run(int argc, char **argv)
+{
+    struct options o = {0};
+    struct sw_data_input in = {0};
+    int64_t shard_bytes = 0;
+    int code = sw_cli_parse(&spec, argc, argv, &o);
+    if (code == SW_CLI_GO_ON && !o.out)
+        code = sw_cli_usage(verb, "--out=FILE is missing");
+    if (code == SW_CLI_GO_ON && o.shard_size &&
+        (!sw_parse_bytes(o.shard_size, &shard_bytes) || shard_bytes < MIN_SHARD_BYTES))
+        code = sw_cli_usage(verb, "--shard-size=%s: SIZE must be %d bytes or more, as in 512MB",
+                            o.shard_size, MIN_SHARD_BYTES);
+    if (code == SW_CLI_GO_ON)
+        code = sw_data_input_open(&in, verb, &o.data);
+    if (code == SW_CLI_GO_ON)
+        code = open_and_import(&o, &in, (uint64_t)shard_bytes);
+    sw_data_input_close(&in);
+    sw_cli_fini(&spec, &o);
+    return code;
+}
+
+const struct sw_verb sw_data_import = {
+    .name = "import",
+    .help = "write the records of any format into shards",
+    .run = run,
+};
