@@ -1,0 +1,183 @@
+/* Arrays of numpy in .npy files, one or more files for each field of a record (data/array.h says
+ * which types fields have). Dimension 0 counts the records, the same for all fields. */
+#include "base/os.h"
+#include "data/array.h"
+#include "data/files.h"
+#include <string.h>
+
+struct npy_conf {
+    struct sw_strings paths, labels, fields;
+    const char *shape;
+};
+
+struct npy_state {
+    struct sw_column column[SW_MAX_FIELDS];
+    int count;
+    char *name[SW_MAX_FIELDS]; /* owned; of `fields` */
+    int names;
+};
+
+/* The key `fields`, taken apart: each name once, with all its files. */
+struct named {
+    const char *path[64]; /* borrowed from the conf */
+    struct sw_strings list;
+};
+
+enum { MAX_NAMED = sizeof((struct named *)0)->path / sizeof(char *) };
+
+/* Where "NAME:FILE" is cut, or NULL. */
+static const char *cut(const char *item)
+{
+    const char *colon = strchr(item, ':');
+    return colon && colon > item && colon[1] ? colon : NULL;
+}
+
+static int check_items(const struct sw_strings *fields, struct sw_err *err)
+{
+    for (int i = 0; i < fields->count; i++) {
+        if (!cut(fields->items[i]))
+            return sw_err_set(err, SW_ERR_INVALID,
+                              "fields: '%s', expected NAME:FILE, such as text:captions.npy",
+                              fields->items[i]);
+    }
+    return SW_OK;
+}
+
+static int own_name(struct npy_state *s, const char *item, size_t n, const char **out,
+                    struct sw_err *err)
+{
+    char *name = sw_format("%.*s", (int)n, item);
+    if (!name)
+        return sw_err_nomem(err, "the name of a field", n + 1);
+    s->name[s->names++] = name;
+    *out = name;
+    for (int f = 0; f < s->count; f++) {
+        if (!strcmp(s->column[f].field.name, name))
+            return sw_err_set(err, SW_ERR_INVALID, "fields: %s is given by %s already", name,
+                              f == 0 ? "paths" : "labels");
+    }
+    return SW_OK;
+}
+
+static int open_column(struct npy_state *s, const char *name, const struct sw_strings *paths,
+                       const char *key, const char *shape, struct sw_err *err)
+{
+    if (s->count == SW_MAX_FIELDS)
+        return sw_err_set(err, SW_ERR_INVALID, "fields: more than %d fields of a record",
+                          SW_MAX_FIELDS);
+    int rc = sw_column_open(&s->column[s->count], name, paths, key, shape, err);
+    s->count += rc == SW_OK;
+    return rc;
+}
+
+/* All files of the name that item i is the first of. */
+static int open_named(struct npy_state *s, const struct sw_strings *fields, int i,
+                      struct sw_err *err)
+{
+    struct named n = {0};
+    const char *name = NULL, *item = fields->items[i];
+    const size_t bytes = (size_t)(cut(item) - item);
+    int count = 0;
+    if (s->names == SW_MAX_FIELDS)
+        return sw_err_set(err, SW_ERR_INVALID, "fields: more than %d fields of a record",
+                          SW_MAX_FIELDS);
+    int rc = own_name(s, item, bytes, &name, err);
+    for (int k = i; !rc && k < fields->count; k++) {
+        if (strncmp(fields->items[k], item, bytes + 1) != 0)
+            continue;
+        if (count == MAX_NAMED)
+            rc = sw_err_set(err, SW_ERR_INVALID,
+                            "fields: more than %d files for %s; a pattern names many", MAX_NAMED,
+                            name);
+        else
+            n.path[count++] = fields->items[k] + bytes + 1;
+    }
+    n.list = (struct sw_strings){n.path, count};
+    return rc ? rc : open_column(s, name, &n.list, "fields", NULL, err);
+}
+
+static bool is_first(const struct sw_strings *fields, int i)
+{
+    const size_t bytes = (size_t)(cut(fields->items[i]) - fields->items[i]) + 1;
+    for (int k = 0; k < i; k++) {
+        if (!strncmp(fields->items[k], fields->items[i], bytes))
+            return false;
+    }
+    return true;
+}
+
+static int npy_open(struct sw_records *r, const struct sw_format_args *args, struct sw_err *err)
+{
+    const struct npy_conf *conf = args->conf;
+    struct npy_state *s = r->state;
+    int rc = check_items(&conf->fields, err);
+    if (!rc)
+        rc = open_column(s, "image", &conf->paths, "paths", conf->shape, err);
+    if (!rc && conf->labels.count)
+        rc = open_column(s, "label", &conf->labels, "labels", NULL, err);
+    for (int i = 0; !rc && i < conf->fields.count; i++) {
+        if (is_first(&conf->fields, i))
+            rc = open_named(s, &conf->fields, i, err);
+    }
+    if (!rc)
+        rc = sw_columns_join(r, s->column, s->count, err);
+    if (rc)
+        return rc;
+    r->files = s->column[0].count;
+    r->where = r->files == 1
+                   ? sw_strdup(s->column[0].array[0].what)
+                   : sw_format("%s (%lld files)", s->column[0].array[0].what, (long long)r->files);
+    return r->where ? SW_OK : sw_err_nomem(err, "the name of a data file", 0);
+}
+
+static void npy_close(struct sw_records *r)
+{
+    struct npy_state *s = r->state;
+    for (int f = 0; f < s->count; f++)
+        sw_column_close(&s->column[f]);
+    for (int i = 0; i < s->names; i++)
+        sw_free(s->name[i]);
+}
+
+static int npy_fetch(const struct sw_records *r, int64_t record, int f, void *scratch,
+                     const void **out, struct sw_err *err)
+{
+    const struct npy_state *s = r->state;
+    return sw_column_fetch(&s->column[f], record, scratch, out, err);
+}
+
+#define AT(member) offsetof(struct npy_conf, member)
+
+static const struct sw_opt npy_opts[] = {
+    {.key = "paths",
+     .help = "arrays of the field image, plain or .gz: a list, each may be a pattern with * and ?",
+     .offset = AT(paths),
+     .type = SW_OPT_STRINGS,
+     .required = true},
+    {.key = "labels",
+     .help = "arrays of the field label: a class for each record, or numbers (label sets)",
+     .offset = AT(labels),
+     .type = SW_OPT_STRINGS},
+    {.key = "fields",
+     .help = "arrays of further fields, a list of NAME:FILE",
+     .offset = AT(fields),
+     .type = SW_OPT_STRINGS},
+    {.key = "shape",
+     .help =
+         "of the image, channels x height x width, such as 1x8x8; unset: that of the array, and "
+         "of rows of numbers a channel for each up to 64",
+     .offset = AT(shape),
+     .type = SW_OPT_STRING},
+    {0},
+};
+
+const struct sw_format sw_format_npy = {
+    .base = {.name = "npy",
+             .help = "arrays of numpy, a .npy file for each field, plain or .gz",
+             .opts = npy_opts,
+             .conf_bytes = sizeof(struct npy_conf)},
+    .state_bytes = sizeof(struct npy_state),
+    .open = npy_open,
+    .close = npy_close,
+    .fetch = npy_fetch,
+};
