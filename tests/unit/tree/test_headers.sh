@@ -14,7 +14,7 @@ headers=$(find src kernels -name '*.h' | sed 's,^src/,,' | sort)
 
 # compile: C17 source on stdin.
 compile() {
-    $CC -std=c17 $flags -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla -Werror \
+    $CC -std=c17 $flags -fopenmp -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla -Werror \
         -fsyntax-only -x c -
 }
 
