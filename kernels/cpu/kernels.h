@@ -221,6 +221,32 @@ void sw_kernel_combine(int threads, float alpha, const float *x, float beta, flo
 void sw_kernel_multiply(int threads, const float *a, const float *b, float *y,
                         int64_t n); /* y = a b by element; y may be a or b */
 
+/* ---- softmax_axis.c: plain [rows, classes, places], along classes ---- */
+
+/* y may be x. */
+void sw_kernel_softmax(int threads, int64_t rows, int64_t classes, int64_t places, const float *x,
+                       float *y);
+/* dx may be dy. */
+void sw_kernel_softmax_backward(int threads, int64_t rows, int64_t classes, int64_t places,
+                                const float *y, const float *dy, float *dx);
+
+/* ---- layer_norm.c: rows of a plain matrix ---- */
+
+struct sw_kernel_layer_norm {
+    int64_t rows, n;
+    float eps;
+    const float *x, *scale, *bias;
+    float *y;       /* may be x */
+    float *moments; /* [rows, 2]: mean, 1 / standard deviation */
+    const float *dy;
+    float *dx; /* may be dy */
+    float *dscale, *dbias;
+};
+void sw_kernel_layer_norm(int threads, const struct sw_kernel_layer_norm *k);
+/* dscale and dbias; before dx overwrites dy. */
+void sw_kernel_layer_norm_columns(int threads, const struct sw_kernel_layer_norm *k);
+void sw_kernel_layer_norm_backward(int threads, const struct sw_kernel_layer_norm *k);
+
 /* ---- pooling.c: plain planes of in_h x in_w; dilation is not read ---- */
 
 /* Writes the first largest value in row-major order (a NaN is larger than all), and to index,

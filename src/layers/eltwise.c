@@ -5,7 +5,7 @@
  * All is computed in one layout, a blocked one where any source has it; sources in another layout
  * are brought there first. A relu right behind is part of the same pass, forward and backward. */
 #include "device/ops/eltwise.h"
-#include "layers/layer.h"
+#include "layers/share/plain.h"
 
 _Static_assert((int)SW_LAYER_SRCS == (int)SW_ELTWISE_SRCS, "as many sources as a layer can have");
 
@@ -15,9 +15,7 @@ struct conf {
 };
 
 struct state {
-    struct sw_relayout relayout[SW_LAYER_SRCS];
-    size_t room[SW_LAYER_SRCS]; /* in scratch, of those that move */
-    size_t spare;               /* in scratch, for one gradient beside the sources */
+    struct sw_plain src[SW_LAYER_SRCS]; /* in the output's layout */
     bool relu;
 };
 
@@ -77,19 +75,11 @@ static int lay_out(struct sw_layer *l, const struct sw_layer_setup *s, struct sw
             l->dst.desc = l->src[k]->desc;
     l->can_add = true;
     for (int k = 0; k < l->src_count && rc == SW_OK; k++) {
-        struct sw_relayout *r = &st->relayout[k];
-        rc = sw_relayout_init(r, s->stream, &l->src[k]->desc, &l->dst.desc, s->wants_grad >> k & 1,
-                              err);
-        if (rc != SW_OK || !r->there)
-            continue;
-        st->room[k] = l->scratch_bytes;
-        l->scratch_bytes += (sw_desc_bytes(&l->dst.desc) + 63) / 64 * 64;
-        l->can_add = false; /* what is given back is written, not added */
+        rc = sw_plain_init_as(&st->src[k], l, k, &l->dst.desc, s, err);
+        if (st->src[k].read)
+            l->can_add = false; /* what is given back is written, not added */
     }
-    st->spare = l->scratch_bytes;
-    if (!l->can_add)
-        l->scratch_bytes += sw_desc_bytes(&l->dst.desc);
-    l->in_place = !st->relayout[0].there;
+    l->in_place = !st->src[0].read;
     return rc;
 }
 
@@ -115,26 +105,19 @@ static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_e
     return SW_OK;
 }
 
-static float *room_of(const struct sw_layer *l, int k)
-{
-    const struct state *st = l->state;
-    return (float *)(void *)((char *)l->scratch + st->room[k]);
-}
-
 static float factor_of(const struct sw_layer *l, int k)
 {
     const struct conf *c = l->conf;
     return c->coefficients.count ? (float)c->coefficients.items[k] : 1.0f;
 }
 
-static int take_sources(const struct sw_layer *l, const float **x, struct sw_err *err)
+static int take_sources(const struct sw_layer *l, const struct sw_pass *r, const float **x,
+                        struct sw_err *err)
 {
     const struct state *st = l->state;
     int rc = SW_OK;
-    for (int k = 0; k < l->src_count && rc == SW_OK; k++) {
-        x[k] = l->src[k]->data;
-        rc = sw_relayout_take(&st->relayout[k], &x[k], room_of(l, k), err);
-    }
+    for (int k = 0; k < l->src_count && rc == SW_OK; k++)
+        rc = sw_plain_values(&st->src[k], l, r, &x[k], err);
     return rc;
 }
 
@@ -147,7 +130,7 @@ static int forward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *e
                                 .relu = st->relu,
                                 .n = sw_desc_storage(&l->dst.desc),
                                 .y = l->dst.data};
-    int rc = take_sources(l, a.x, err);
+    int rc = take_sources(l, r, a.x, err);
     for (int k = 0; k < l->src_count; k++)
         a.factor[k] = factor_of(l, k);
     return rc == SW_OK ? sw_op_run(r->stream, &sw_op_eltwise, &a, err) : rc;
@@ -163,13 +146,11 @@ static int sum_backward(const struct sw_layer *l, const struct sw_pass *r, struc
                                              .dy = l->dst.grad};
     for (int k = 0; k < l->src_count; k++) {
         a.factor[k] = factor_of(l, k);
-        if (l->src_grad[k])
-            a.dx[k] = sw_relayout_room(&st->relayout[k], l->src_grad[k], room_of(l, k));
+        a.dx[k] = sw_plain_gradient(&st->src[k], l);
     }
     int rc = sw_op_run(r->stream, &sw_op_eltwise_sum_gradient, &a, err);
     for (int k = 0; k < l->src_count && rc == SW_OK; k++)
-        if (l->src_grad[k])
-            rc = sw_relayout_give(&st->relayout[k], room_of(l, k), l->src_grad[k], err);
+        rc = sw_plain_give(&st->src[k], l, err);
     return rc;
 }
 
@@ -183,17 +164,16 @@ static int each_backward(const struct sw_layer *l, const struct sw_pass *r, stru
                                          .n = sw_desc_storage(&l->dst.desc),
                                          .y = st->relu ? l->dst.data : NULL,
                                          .dy = l->dst.grad};
-    float *spare = (float *)(void *)((char *)l->scratch + st->spare);
-    int rc = take_sources(l, a.x, err), begin = l->src_grad[0] == l->dst.grad ? 1 : 0;
+    int rc = take_sources(l, r, a.x, err), begin = l->src_grad[0] == l->dst.grad ? 1 : 0;
     for (int i = 0; i < l->src_count && rc == SW_OK; i++) {
         a.of = (begin + i) % l->src_count;
         a.add = l->src_adds >> a.of & 1;
-        if (!l->src_grad[a.of])
+        a.dx = sw_plain_gradient(&st->src[a.of], l);
+        if (!a.dx)
             continue;
-        a.dx = sw_relayout_room(&st->relayout[a.of], l->src_grad[a.of], spare);
         rc = sw_op_run(r->stream, &sw_op_eltwise_gradient, &a, err);
         if (rc == SW_OK)
-            rc = sw_relayout_give(&st->relayout[a.of], spare, l->src_grad[a.of], err);
+            rc = sw_plain_give(&st->src[a.of], l, err);
     }
     return rc;
 }
@@ -208,7 +188,7 @@ static void teardown(struct sw_layer *l)
 {
     struct state *st = l->state;
     for (int k = 0; k < l->src_count; k++)
-        sw_relayout_fini(&st->relayout[k]);
+        sw_plain_fini(&st->src[k]);
 }
 
 static const struct sw_layer_example examples[] = {

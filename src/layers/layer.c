@@ -186,34 +186,3 @@ int sw_layer_view_backward(struct sw_layer *l, const struct sw_pass *r, struct s
         return sw_op_add(r->stream, l->src_grad[0], l->dst.grad, sw_desc_storage(d), err);
     return sw_copy(r->stream, l->src_grad[0], l->dst.grad, sw_desc_bytes(d), err);
 }
-
-int sw_relayout_init(struct sw_relayout *r, struct sw_stream *s, const struct sw_desc *from,
-                     const struct sw_desc *to, bool back, struct sw_err *err)
-{
-    const struct sw_plan_makers *make = s->dev->ops->plans;
-    if (sw_desc_equal(from, to))
-        return SW_OK;
-    int rc = make->reorder(s, from, to, &r->there, err);
-    return rc == SW_OK && back ? make->reorder(s, to, from, &r->back, err) : rc;
-}
-
-void sw_relayout_fini(struct sw_relayout *r)
-{
-    sw_plan_free(r->there);
-    sw_plan_free(r->back);
-}
-
-int sw_relayout_take(const struct sw_relayout *r, const float **x, float *room, struct sw_err *err)
-{
-    const struct sw_plan_args a = {.src = *x, .dst = room};
-    if (!r->there)
-        return SW_OK;
-    *x = room;
-    return sw_plan_forward(r->there, &a, err);
-}
-
-int sw_relayout_give(const struct sw_relayout *r, const float *room, float *dx, struct sw_err *err)
-{
-    const struct sw_plan_args a = {.src = room, .dst = dx};
-    return r->back ? sw_plan_forward(r->back, &a, err) : SW_OK;
-}

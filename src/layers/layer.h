@@ -234,24 +234,4 @@ int sw_layer_view_forward(struct sw_layer *l, const struct sw_pass *r,
 int sw_layer_view_backward(struct sw_layer *l, const struct sw_pass *r,
                            struct sw_err *err) SW_MUST_CHECK;
 
-/* A source, or its gradient on the way back, brought into the layout that a layer computes in. Both
- * plans are NULL where the source has that layout already: then nothing is copied. */
-struct sw_relayout {
-    struct sw_plan *there, *back; /* owned */
-};
-/* back: the gradient will be wanted. Errors: those of the device's reorder. */
-int sw_relayout_init(struct sw_relayout *r, struct sw_stream *s, const struct sw_desc *from,
-                     const struct sw_desc *to, bool back, struct sw_err *err) SW_MUST_CHECK;
-void sw_relayout_fini(struct sw_relayout *r); /* a zeroed one is accepted */
-/* The source's values in the layer's layout: *x itself, or a copy in `room`, to which *x is set. */
-int sw_relayout_take(const struct sw_relayout *r, const float **x, float *room,
-                     struct sw_err *err) SW_MUST_CHECK;
-/* Where to compute the gradient that sw_relayout_give takes to dx: room, or dx itself. */
-static inline float *sw_relayout_room(const struct sw_relayout *r, float *dx, float *room)
-{
-    return r->back ? room : dx;
-}
-int sw_relayout_give(const struct sw_relayout *r, const float *room, float *dx,
-                     struct sw_err *err) SW_MUST_CHECK;
-
 #endif

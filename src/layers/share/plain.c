@@ -54,6 +54,17 @@ int sw_plain_init(struct sw_plain *p, struct sw_layer *l, int src, const struct 
     return p->convert ? SW_OK : make_reorders(p, l, s, err);
 }
 
+int sw_plain_init_as(struct sw_plain *p, struct sw_layer *l, int src, const struct sw_desc *desc,
+                     const struct sw_layer_setup *s, struct sw_err *err)
+{
+    *p = (struct sw_plain){
+        .src = src, .rows = desc->dim[0], .columns = sw_desc_features(desc), .desc = *desc};
+    if (sw_desc_equal(&l->src[src]->desc, desc))
+        return SW_OK;
+    p->value_at = reserve(l, sw_desc_bytes(desc));
+    return make_reorders(p, l, s, err);
+}
+
 void sw_plain_fini(struct sw_plain *p)
 {
     sw_plan_free(p->read);

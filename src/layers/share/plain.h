@@ -1,6 +1,7 @@
 /* A source as plain rows of floats, whatever its layout and type: for layers that look at a row as
- * a whole, such as losses and metrics. Reorders and conversions happen only where they are needed,
- * in the layer's scratch. Part of a layer's state; one owner: the worker of the stream. */
+ * a whole, such as losses and metrics; or in any other layout that a layer wants to see. Reorders
+ * and conversions happen only where they are needed, in the layer's scratch. Part of a layer's
+ * state; one owner: the worker of the stream. */
 #ifndef SW_LAYERS_SHARE_PLAIN_H
 #define SW_LAYERS_SHARE_PLAIN_H
 
@@ -9,7 +10,7 @@
 struct sw_plain {
     int src;
     int64_t rows, columns;                 /* columns: all dimensions but the first */
-    struct sw_desc desc;                   /* f32, plain, the source's dimensions */
+    struct sw_desc desc;                   /* what the layer sees: f32, plain or as asked for */
     struct sw_plan *read;                  /* owned; from the source's layout, or NULL */
     struct sw_plan *give;                  /* owned; to it, for the gradient, or NULL */
     bool convert;                          /* the source holds whole numbers */
@@ -20,6 +21,9 @@ struct sw_plain {
  * in any layout, or plain i32. Errors: as the device's reorder; sw_plain_fini in every case. */
 int sw_plain_init(struct sw_plain *p, struct sw_layer *l, int src, const struct sw_layer_setup *s,
                   struct sw_err *err) SW_MUST_CHECK;
+/* The same with a layout of the layer's choice in place of the plain one; the source is f32. */
+int sw_plain_init_as(struct sw_plain *p, struct sw_layer *l, int src, const struct sw_desc *desc,
+                     const struct sw_layer_setup *s, struct sw_err *err) SW_MUST_CHECK;
 void sw_plain_fini(struct sw_plain *p); /* a zeroed one is accepted */
 
 /* *out: the source's rows, until the pass is over. Forward, or backward where the layer said that

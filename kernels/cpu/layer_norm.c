@@ -1,0 +1,123 @@
+/* Layer normalisation of the rows of a matrix [rows, n] (Ba, Kiros and Hinton, "Layer
+ * Normalization", 2016, section 3): with the row's own mean and biased variance,
+ *
+ *   xhat = (x - mean) / sqrt(variance + eps)    y = scale xhat + bias
+ *   g = scale dy    dx = (g - mean of g - xhat mean of (g xhat)) / sqrt(variance + eps)
+ *   dscale = sum over rows of dy xhat    dbias = sum over rows of dy
+ *
+ * Moments are sums in double in fixed lanes; sums over rows run column by column, in row order: the
+ * number of threads changes nothing. */
+#include "kernels/cpu/kernel.h"
+#include "kernels/cpu/kernels.h"
+#include <math.h>
+
+enum { LANES = 16, COLUMNS = 64 };
+
+SW_KERNEL_INLINE double add_lanes(const double *lane)
+{
+    double sum = 0;
+    for (int j = 0; j < LANES; j++)
+        sum += lane[j];
+    return sum;
+}
+
+SW_KERNEL static void row(const struct sw_kernel_layer_norm *k, int64_t r)
+{
+    const float *x = k->x + r * k->n, *scale = k->scale, *bias = k->bias;
+    float *y = k->y + r * k->n;
+    double sum[LANES] = {0}, square[LANES] = {0};
+    int64_t whole = k->n / LANES * LANES;
+    for (int64_t i = 0; i < whole; i += LANES) {
+#pragma omp simd
+        for (int64_t j = 0; j < LANES; j++)
+            sum[j] += (double)x[i + j];
+    }
+    for (int64_t i = whole; i < k->n; i++)
+        sum[i - whole] += (double)x[i];
+    double middle = add_lanes(sum) / (double)k->n;
+    for (int64_t i = 0; i < whole; i += LANES) {
+#pragma omp simd
+        for (int64_t j = 0; j < LANES; j++) {
+            double d = (double)x[i + j] - middle;
+            square[j] += d * d;
+        }
+    }
+    for (int64_t i = whole; i < k->n; i++)
+        square[i - whole] += ((double)x[i] - middle) * ((double)x[i] - middle);
+    float mean = (float)middle;
+    float inv_std = (float)(1.0 / sqrt(add_lanes(square) / (double)k->n + (double)k->eps));
+    k->moments[2 * r] = mean;
+    k->moments[2 * r + 1] = inv_std;
+#pragma omp simd
+    for (int64_t i = 0; i < k->n; i++)
+        y[i] = scale[i] * ((x[i] - mean) * inv_std) + bias[i];
+}
+
+void sw_kernel_layer_norm(int threads, const struct sw_kernel_layer_norm *k)
+{
+    int team = sw_team_size(threads, k->rows * k->n);
+#pragma omp parallel for num_threads(team) if (team > 1) schedule(static)
+    for (int64_t r = 0; r < k->rows; r++)
+        row(k, r);
+}
+
+SW_KERNEL static void row_backward(const struct sw_kernel_layer_norm *k, int64_t r)
+{
+    const float *x = k->x + r * k->n, *dy = k->dy + r * k->n, *scale = k->scale;
+    float *dx = k->dx + r * k->n;
+    float mean = k->moments[2 * r], inv_std = k->moments[2 * r + 1];
+    double sum[LANES] = {0}, product[LANES] = {0};
+    int64_t whole = k->n / LANES * LANES;
+    for (int64_t i = 0; i < whole; i += LANES) {
+#pragma omp simd
+        for (int64_t j = 0; j < LANES; j++) {
+            float g = scale[i + j] * dy[i + j];
+            sum[j] += (double)g;
+            product[j] += (double)g * (double)((x[i + j] - mean) * inv_std);
+        }
+    }
+    for (int64_t i = whole; i < k->n; i++) {
+        float g = scale[i] * dy[i];
+        sum[i - whole] += (double)g;
+        product[i - whole] += (double)g * (double)((x[i] - mean) * inv_std);
+    }
+    float of_g = (float)(add_lanes(sum) / (double)k->n);
+    float of_x = (float)(add_lanes(product) / (double)k->n);
+#pragma omp simd
+    for (int64_t i = 0; i < k->n; i++)
+        dx[i] = (scale[i] * dy[i] - of_g - (x[i] - mean) * inv_std * of_x) * inv_std;
+}
+
+void sw_kernel_layer_norm_backward(int threads, const struct sw_kernel_layer_norm *k)
+{
+    int team = sw_team_size(threads, k->rows * k->n);
+#pragma omp parallel for num_threads(team) if (team > 1) schedule(static)
+    for (int64_t r = 0; r < k->rows; r++)
+        row_backward(k, r);
+}
+
+SW_KERNEL static void columns(const struct sw_kernel_layer_norm *k, int64_t first, int64_t n)
+{
+    double scale[COLUMNS] = {0}, bias[COLUMNS] = {0};
+    for (int64_t r = 0; r < k->rows; r++) {
+        const float *x = k->x + r * k->n + first, *dy = k->dy + r * k->n + first;
+        float mean = k->moments[2 * r], inv_std = k->moments[2 * r + 1];
+#pragma omp simd
+        for (int64_t i = 0; i < n; i++) {
+            scale[i] += (double)(dy[i] * ((x[i] - mean) * inv_std));
+            bias[i] += (double)dy[i];
+        }
+    }
+    for (int64_t i = 0; i < n; i++) {
+        k->dscale[first + i] = (float)scale[i];
+        k->dbias[first + i] = (float)bias[i];
+    }
+}
+
+void sw_kernel_layer_norm_columns(int threads, const struct sw_kernel_layer_norm *k)
+{
+    int team = sw_team_size(threads, k->rows * k->n);
+#pragma omp parallel for num_threads(team) if (team > 1) schedule(static)
+    for (int64_t first = 0; first < k->n; first += COLUMNS)
+        columns(k, first, k->n - first < COLUMNS ? k->n - first : COLUMNS);
+}

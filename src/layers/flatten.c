@@ -1,0 +1,62 @@
+/* flatten: all dimensions from `axis` on become one, in row-major order: [N, C, H, W] becomes
+ * [N, C H W]. A plain source is not copied. */
+#include "layers/share/reshaped.h"
+
+struct conf {
+    int64_t axis;
+};
+
+static const struct sw_opt opts[] = {
+    {.key = "axis",
+     .help = "first of the dimensions that become one; 1: all but the rows",
+     .type = SW_OPT_INT,
+     .offset = offsetof(struct conf, axis),
+     .def = "1",
+     .min = 1,
+     .max = SW_MAX_DIMS - 1},
+    {0},
+};
+
+static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_err *err)
+{
+    const struct conf *c = l->conf;
+    const struct sw_desc *in = &l->src[0]->desc;
+    int64_t dim[SW_MAX_DIMS] = {0};
+    char text[128];
+    int axis = (int)c->axis, rc = sw_layer_need_src(l, 0, 0, err);
+    if (rc != SW_OK)
+        return rc;
+    if (axis >= in->ndim)
+        return sw_err_set(err, SW_ERR_INVALID,
+                          "axis = %d: source 1 is %s; its dimensions are 0..%d", axis,
+                          sw_desc_text(in, text), in->ndim - 1);
+    for (int i = 0; i <= axis; i++)
+        dim[i] = in->dim[i];
+    for (int i = axis + 1; i < in->ndim; i++)
+        dim[axis] *= in->dim[i];
+    return sw_reshaped_setup(l, s, axis + 1, dim, err);
+}
+
+static const struct sw_layer_example examples[] = {
+    {.recipe = "", .src = {{4, {2, 5, 3, 4}, 0}}, .dst = {2, 60}},
+    {.recipe = "axis = 2\n", .src = {{4, {2, 20, 3, 4}, 0}}, .dst = {2, 20, 12}},
+    {.recipe = "", .src = {{2, {3, 7}, 0}}, .dst = {3, 7}},
+    {0},
+};
+
+const struct sw_layer_type sw_layer_flatten = {
+    .base = {.name = "flatten",
+             .help = "makes one dimension of several",
+             .opts = opts,
+             .conf_bytes = sizeof(struct conf)},
+    .role = SW_ROLE_NEURON,
+    .split_reason = "its columns are not those of its source",
+    .min_src = 1,
+    .max_src = 1,
+    .state_bytes = sizeof(struct sw_reshaped),
+    .setup = setup,
+    .forward = sw_reshaped_forward,
+    .backward = sw_reshaped_backward,
+    .teardown = sw_reshaped_teardown,
+    .examples = examples,
+};

@@ -1,0 +1,114 @@
+/* softmax: along one dimension values become positive and sum up to 1: over the classes of a row,
+ * or at every pixel over the channels. The largest value is taken off first, so that nothing
+ * overflows. In front of a likelihood softmax_loss does both at once, and better. The output is
+ * plain; flatten before it takes all features of a row together. */
+#include "device/ops/softmax.h"
+#include "layers/share/plain.h"
+
+struct conf {
+    int64_t axis;
+};
+
+struct state {
+    struct sw_plain plain;
+};
+
+static const struct sw_opt opts[] = {
+    {.key = "axis",
+     .help = "dimension along which the values sum up to 1; 1: channels or features",
+     .type = SW_OPT_INT,
+     .offset = offsetof(struct conf, axis),
+     .def = "1",
+     .min = 1,
+     .max = SW_MAX_DIMS - 1},
+    {0},
+};
+
+static const char *refuses_split(const void *conf, int parts)
+{
+    const struct conf *c = conf;
+    (void)parts;
+    return c->axis == 1 ? "it sums over all columns" : NULL;
+}
+
+static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_err *err)
+{
+    const struct conf *c = l->conf;
+    struct state *st = l->state;
+    const struct sw_desc *in = &l->src[0]->desc;
+    char text[128];
+    int rc = sw_layer_need_src(l, 0, 0, err);
+    if (rc != SW_OK)
+        return rc;
+    if (c->axis >= in->ndim)
+        return sw_err_set(err, SW_ERR_INVALID,
+                          "axis = %lld: source 1 is %s; its dimensions are 0..%d",
+                          (long long)c->axis, sw_desc_text(in, text), in->ndim - 1);
+    rc = sw_plain_init(&st->plain, l, 0, s, err);
+    l->dst.desc = st->plain.desc;
+    l->in_place = !st->plain.read;
+    l->backward_reads_dst = true;
+    l->flops_forward = 5.0 * (double)sw_desc_count(in);
+    l->flops_backward = 4.0 * (double)sw_desc_count(in);
+    return rc;
+}
+
+static struct sw_softmax_args args_of(const struct sw_layer *l)
+{
+    const struct conf *c = l->conf;
+    struct sw_softmax_args a = {
+        .rows = 1, .classes = l->dst.desc.dim[c->axis], .places = 1, .y = l->dst.data};
+    for (int i = 0; i < l->dst.desc.ndim; i++)
+        *(i < c->axis ? &a.rows : &a.places) *= i == c->axis ? 1 : l->dst.desc.dim[i];
+    return a;
+}
+
+static int forward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *err)
+{
+    const struct state *st = l->state;
+    struct sw_softmax_args a = args_of(l);
+    int rc = sw_plain_values(&st->plain, l, r, &a.x, err);
+    return rc == SW_OK ? sw_op_run(r->stream, &sw_op_softmax, &a, err) : rc;
+}
+
+static int backward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *err)
+{
+    const struct state *st = l->state;
+    struct sw_softmax_args a = args_of(l);
+    a.dy = l->dst.grad;
+    a.dx = sw_plain_gradient(&st->plain, l);
+    int rc = sw_op_run(r->stream, &sw_op_softmax_gradient, &a, err);
+    return rc == SW_OK ? sw_plain_give(&st->plain, l, err) : rc;
+}
+
+static void teardown(struct sw_layer *l)
+{
+    struct state *st = l->state;
+    sw_plain_fini(&st->plain);
+}
+
+static const struct sw_layer_example examples[] = {
+    {.recipe = "", .src = {{2, {3, 37}, 0}}, .dst = {3, 37}},
+    {.recipe = "", .src = {{4, {2, 18, 9, 8}, 0}}, .dst = {2, 18, 9, 8}},
+    {.recipe = "axis = 2\n", .src = {{4, {2, 5, 6, 3}, 0}}, .dst = {2, 5, 6, 3}},
+    {.recipe = "axis = 3\n", .src = {{4, {2, 5, 2, 6}, 0}}, .dst = {2, 5, 2, 6}},
+    {0},
+};
+
+const struct sw_layer_type sw_layer_softmax = {
+    .base = {.name = "softmax",
+             .help = "values that are positive and sum up to 1",
+             .opts = opts,
+             .conf_bytes = sizeof(struct conf)},
+    .role = SW_ROLE_NEURON,
+    .split = SW_SPLIT_ELEMENTWISE,
+    .refuses_split = refuses_split,
+    .min_src = 1,
+    .max_src = 1,
+    .state_bytes = sizeof(struct state),
+    .setup = setup,
+    .forward = forward,
+    .backward = backward,
+    .teardown = teardown,
+    .examples = examples,
+};
