@@ -10,6 +10,26 @@ static void describe_shape(const struct sw_field *f, struct sw_buf *out)
         sw_buf_printf(out, "%s%lld", i ? "x" : "", (long long)f->dim[i]);
 }
 
+/* Pictures as they come, and the sides of rows where those are others. */
+static void describe_image(const struct sw_source *s, int image, struct sw_buf *out)
+{
+    const struct sw_field *raw = &s->raw.field[image];
+    const struct sw_transform *t = &s->transform;
+    const bool any = s->raw.has_pictures && raw->dim[1] == 0;
+    const bool resized = t->resize_shorter || t->resize_height;
+    sw_buf_add(out, " of ");
+    if (any)
+        sw_buf_printf(out, "%lldx any size", (long long)raw->dim[0]);
+    else
+        describe_shape(raw, out);
+    if (any || t->out_height != t->height || t->out_width != t->width)
+        sw_buf_printf(out, "%s %lldx%lld",
+                      resized && t->crop ? " resized and cut to"
+                      : t->crop          ? " cut to"
+                                         : " made",
+                      (long long)t->out_height, (long long)t->out_width);
+}
+
 void sw_data_describe(const struct sw_source *s, struct sw_buf *out)
 {
     int image = sw_source_find(s, "image");
@@ -17,14 +37,8 @@ void sw_data_describe(const struct sw_source *s, struct sw_buf *out)
     if (s->records < s->raw.count)
         sw_buf_printf(out, "of %lld ", (long long)s->raw.count);
     sw_buf_add(out, "records");
-    if (image >= 0) {
-        const struct sw_transform *t = &s->transform;
-        sw_buf_add(out, " of ");
-        describe_shape(&s->raw.field[image], out);
-        if (t->out_height != t->height || t->out_width != t->width)
-            sw_buf_printf(out, " cut to %lldx%lld", (long long)t->out_height,
-                          (long long)t->out_width);
-    }
+    if (image >= 0)
+        describe_image(s, image, out);
     if (s->classes)
         sw_buf_printf(out, ", %lld classes", (long long)s->classes);
     for (int f = 0; f < s->field_count; f++) {

@@ -1,0 +1,323 @@
+/* Pictures in folders: each sub-folder of `paths` is a class, numbered in the order of the names'
+ * bytes, and holds JPEG and PNG files, in folders of its own if it likes. Several `paths` with the
+ * same sub-folders share classes. Records are in the order of paths, classes and names, so that the
+ * same files give the same order everywhere. Other files, and names that begin with a dot, are not
+ * looked at. */
+#include "base/os.h"
+#include "data/files.h"
+#include "data/lexicon.h"
+#include "data/picture_files.h"
+#include <dirent.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { DEEPEST = 16, NAMES_BYTES_MOST = 16 << 20 };
+
+struct folder_conf {
+    struct sw_strings paths;
+    const char *class_names;
+};
+
+struct folder_state {
+    struct sw_picture_files files;
+};
+
+/* ---- One folder ---- */
+
+struct entry {
+    char *name; /* owned */
+    bool is_folder;
+};
+
+struct listing {
+    struct entry *entry; /* owned; sorted by name */
+    int64_t count, capacity;
+};
+
+static void listing_fini(struct listing *l)
+{
+    for (int64_t i = 0; i < l->count; i++)
+        sw_free(l->entry[i].name);
+    sw_free(l->entry);
+    *l = (struct listing){0};
+}
+
+static int listing_add(struct listing *l, const char *name, bool is_folder, struct sw_err *err)
+{
+    if (l->count == l->capacity) {
+        const int64_t capacity = l->capacity ? 2 * l->capacity : 64;
+        struct entry *grown = sw_realloc_array(l->entry, (size_t)capacity, sizeof *grown);
+        if (!grown)
+            return sw_err_nomem(err, "the list of a folder", (size_t)capacity * sizeof *grown);
+        l->entry = grown;
+        l->capacity = capacity;
+    }
+    l->entry[l->count] = (struct entry){sw_strdup(name), is_folder};
+    if (!l->entry[l->count].name)
+        return sw_err_nomem(err, "the name of a file", strlen(name) + 1);
+    l->count++;
+    return SW_OK;
+}
+
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(((const struct entry *)a)->name, ((const struct entry *)b)->name);
+}
+
+/* A file or folder, links followed; nothing else is taken. */
+static bool take_kind(const char *folder, const struct dirent *e, bool *is_folder)
+{
+    struct stat st;
+    bool known = e->d_type == DT_REG || e->d_type == DT_DIR;
+    *is_folder = e->d_type == DT_DIR;
+    if (known)
+        return true;
+    if (e->d_type != DT_UNKNOWN && e->d_type != DT_LNK)
+        return false;
+    char *path = sw_format("%s/%s", folder, e->d_name);
+    known = path && sw_os()->stat(path, &st) == 0 && (S_ISREG(st.st_mode) || S_ISDIR(st.st_mode));
+    *is_folder = known && S_ISDIR(st.st_mode);
+    sw_free(path);
+    return known;
+}
+
+/* The folders and pictures in a folder. */
+static int list(const char *folder, struct listing *l, struct sw_err *err)
+{
+    DIR *dir = opendir(folder);
+    int rc = SW_OK;
+    if (!dir)
+        return sw_err_errno(err, errno, "%s: the folder cannot be read", folder);
+    for (;;) {
+        bool is_folder;
+        errno = 0;
+        const struct dirent *e = readdir(dir);
+        if (!e)
+            break;
+        if (e->d_name[0] == '.' || !take_kind(folder, e, &is_folder))
+            continue;
+        if (is_folder || sw_is_picture_name(e->d_name))
+            rc = listing_add(l, e->d_name, is_folder, err);
+        if (rc)
+            break;
+    }
+    if (!rc && errno)
+        rc = sw_err_errno(err, errno, "%s: the folder cannot be read", folder);
+    closedir(dir);
+    if (rc)
+        listing_fini(l);
+    else if (l->count)
+        qsort(l->entry, (size_t)l->count, sizeof *l->entry, by_name);
+    return rc;
+}
+
+/* ---- Classes ---- */
+
+/* The names of classes in the order of their numbers, from a file with one a line. */
+static int read_names(const char *path, struct sw_lexicon *names, struct sw_err *err)
+{
+    char *text = NULL;
+    size_t bytes;
+    int rc = sw_os_read_file(path, NAMES_BYTES_MOST, &text, &bytes, err);
+    for (char *at = text; !rc && at && *at;) {
+        const size_t line = strcspn(at, "\n");
+        size_t n = line;
+        int32_t id, before = names->count;
+        if (n && at[n - 1] == '\r')
+            n--;
+        if (n)
+            rc = sw_lexicon_add(names, at, n, 1, &id, err);
+        if (!rc && n && id < before)
+            rc = sw_err_set(err, SW_ERR_FORMAT, "%s: class %.*s is there twice", path, (int)n, at);
+        at += line + (at[line] == '\n');
+    }
+    sw_free(text);
+    if (!rc && names->count == 0)
+        rc = sw_err_set(err, SW_ERR_FORMAT, "%s: names no class", path);
+    return rc;
+}
+
+/* Adds the names of the sub-folders of a path. */
+static int add_classes(const char *path, struct sw_lexicon *names, struct sw_err *err)
+{
+    struct listing l = {0};
+    int32_t id;
+    int rc = list(path, &l, err);
+    for (int64_t i = 0; !rc && i < l.count; i++) {
+        if (l.entry[i].is_folder)
+            rc = sw_lexicon_add(names, l.entry[i].name, strlen(l.entry[i].name), 1, &id, err);
+    }
+    listing_fini(&l);
+    return rc;
+}
+
+/* Which number each name of the lexicon has as a class. */
+static int number_classes(const struct sw_lexicon *names, bool in_order, int32_t **number,
+                          struct sw_err *err)
+{
+    const size_t count = (size_t)names->count;
+    int32_t *order = sw_calloc(count + 1, sizeof *order);
+    int32_t *n = sw_calloc(count + 1, sizeof *n);
+    if (!order || !n) {
+        sw_free(order);
+        sw_free(n);
+        return sw_err_nomem(err, "a list of classes", count * sizeof *n);
+    }
+    if (!in_order)
+        sw_lexicon_rank(names, SW_LEXICON_BY_BYTES, order);
+    for (int32_t k = 0; k < names->count; k++)
+        n[in_order ? k : order[k]] = k;
+    sw_free(order);
+    *number = n;
+    return SW_OK;
+}
+
+/* ---- All ---- */
+
+static int add_pictures(struct sw_picture_files *files, const char *folder, int32_t label,
+                        int depth, struct sw_err *err)
+{
+    struct listing l = {0};
+    if (depth > DEEPEST)
+        return sw_err_set(err, SW_ERR_FORMAT, "%s: more than %d folders in one another", folder,
+                          DEEPEST);
+    int rc = list(folder, &l, err);
+    for (int64_t i = 0; !rc && i < l.count; i++) {
+        if (!l.entry[i].is_folder) {
+            rc = sw_picture_files_add(files, folder, l.entry[i].name, label, err);
+            continue;
+        }
+        char *inner = sw_format("%s/%s", folder, l.entry[i].name);
+        rc = inner ? add_pictures(files, inner, label, depth + 1, err)
+                   : sw_err_nomem(err, "the name of a folder", strlen(folder));
+        sw_free(inner);
+    }
+    listing_fini(&l);
+    return rc;
+}
+
+static int add_path(struct sw_picture_files *files, const char *path,
+                    const struct sw_lexicon *names, const int32_t *number, struct sw_err *err)
+{
+    struct listing l = {0};
+    int rc = list(path, &l, err);
+    for (int64_t i = 0; !rc && i < l.count; i++) {
+        const char *name = l.entry[i].name;
+        if (!l.entry[i].is_folder)
+            continue;
+        const int32_t id = sw_lexicon_find(names, name, strlen(name));
+        char *inner = sw_format("%s/%s", path, name);
+        if (id < 0)
+            rc = sw_err_set(err, SW_ERR_FORMAT, "%s/%s: is not among the names in class_names",
+                            path, name);
+        else
+            rc = inner ? add_pictures(files, inner, number[id], 0, err)
+                       : sw_err_nomem(err, "the name of a folder", strlen(path));
+        sw_free(inner);
+    }
+    listing_fini(&l);
+    return rc;
+}
+
+static int add_all(struct sw_records *r, const struct folder_conf *conf,
+                   const struct sw_files *paths, struct sw_err *err)
+{
+    struct folder_state *s = r->state;
+    struct sw_lexicon names = {0};
+    int32_t *number = NULL;
+    int rc = conf->class_names ? read_names(conf->class_names, &names, err) : SW_OK;
+    for (int i = 0; !rc && i < paths->count && !conf->class_names; i++)
+        rc = add_classes(paths->path[i], &names, err);
+    if (!rc)
+        rc = number_classes(&names, conf->class_names != NULL, &number, err);
+    for (int i = 0; !rc && i < paths->count; i++)
+        rc = add_path(&s->files, paths->path[i], &names, number, err);
+    r->classes = names.count;
+    if (!rc && s->files.count == 0)
+        rc =
+            sw_err_set(err, SW_ERR_NOTFOUND,
+                       "%s: no picture (.jpg, .jpeg, .jpe, .png) in its %d sub-folders; expected a "
+                       "sub-folder with pictures for each class",
+                       paths->path[0], names.count);
+    sw_lexicon_fini(&names);
+    sw_free(number);
+    return rc;
+}
+
+static int folder_open(struct sw_records *r, const struct sw_format_args *args, struct sw_err *err)
+{
+    const struct folder_conf *conf = args->conf;
+    struct folder_state *s = r->state;
+    struct sw_files paths = {0};
+    int rc = sw_files_expand(&paths, &conf->paths, "paths", err);
+    if (!rc)
+        rc = add_all(r, conf, &paths, err);
+    if (!rc) {
+        sw_picture_files_fields(&s->files, args, r);
+        r->where = paths.count == 1 ? sw_strdup(paths.path[0])
+                                    : sw_format("%s (%d folders)", paths.path[0], paths.count);
+        if (!r->where)
+            rc = sw_err_nomem(err, "the name of a folder", 0);
+    }
+    sw_files_fini(&paths);
+    return rc;
+}
+
+static void folder_close(struct sw_records *r)
+{
+    struct folder_state *s = r->state;
+    sw_picture_files_fini(&s->files);
+}
+
+static int folder_fetch(const struct sw_records *r, int64_t record, int f, void *scratch,
+                        const void **out, struct sw_err *err)
+{
+    const struct folder_state *s = r->state;
+    (void)f; /* the label: the picture is fetched below */
+    (void)err;
+    *(int32_t *)scratch = s->files.item[record].label;
+    *out = scratch;
+    return SW_OK;
+}
+
+static int folder_fetch_picture(const struct sw_records *r, int64_t record, struct sw_room *room,
+                                struct sw_picture *out, struct sw_err *err)
+{
+    const struct folder_state *s = r->state;
+    return sw_picture_files_fetch(&s->files, record, room, out, err);
+}
+
+static void folder_locate(const struct sw_records *r, int64_t record, struct sw_buf *out)
+{
+    const struct folder_state *s = r->state;
+    sw_picture_files_locate(&s->files, record, out);
+}
+
+static const struct sw_opt folder_opts[] = {
+    {.key = "paths",
+     .help = "folders whose sub-folders are the classes: a list, each may be a pattern",
+     .offset = offsetof(struct folder_conf, paths),
+     .type = SW_OPT_STRINGS,
+     .required = true},
+    {.key = "class_names",
+     .help = "file with the names of the sub-folders, one a line, in the order of their numbers; "
+             "else they are sorted",
+     .offset = offsetof(struct folder_conf, class_names),
+     .type = SW_OPT_STRING},
+    {0},
+};
+
+const struct sw_format sw_format_image_folder = {
+    .base = {.name = "image_folder",
+             .help = "JPEG and PNG files of any size, a sub-folder for each class",
+             .opts = folder_opts,
+             .conf_bytes = sizeof(struct folder_conf)},
+    .implied = {.records = 10000, .classes = 10, .channels = 3, .height = 64, .width = 64},
+    .state_bytes = sizeof(struct folder_state),
+    .open = folder_open,
+    .close = folder_close,
+    .fetch = folder_fetch,
+    .fetch_picture = folder_fetch_picture,
+    .locate = folder_locate,
+};

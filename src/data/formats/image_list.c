@@ -1,0 +1,233 @@
+/* Pictures named by lists: text files, plain or .gz, with a line `path label` for each picture, as
+ * Caffe has them. The label is the last word of the line, so that paths may have blanks. Paths are
+ * relative to `root`, or to the folder of the list. A list is data from outside: one that names
+ * absolute paths or goes up by `..` is refused, so that it cannot reach beyond the root. */
+#include "base/os.h"
+#include "data/blob.h"
+#include "data/files.h"
+#include "data/picture_files.h"
+#include <string.h>
+
+enum { LABEL_MOST = (1 << 24) - 1 };
+#define LIST_BYTES_MOST ((uint64_t)4 << 30)
+
+struct list_conf {
+    struct sw_strings paths;
+    const char *root;
+    int64_t classes;
+};
+
+struct list_state {
+    struct sw_picture_files files;
+};
+
+/* One list while it is read. */
+struct reading {
+    const char *list; /* its path, for messages */
+    const char *root;
+    int64_t line, classes;
+};
+
+/* Whether a path goes down only. */
+static bool stays_below(const char *path)
+{
+    if (*path == '/')
+        return false;
+    for (const char *p = path; *p;) {
+        const size_t n = strcspn(p, "/");
+        if (n == 2 && p[0] == '.' && p[1] == '.')
+            return false;
+        p += n + (p[n] == '/');
+    }
+    return true;
+}
+
+static bool is_blank(char c)
+{
+    return c == ' ' || c == '\t' || c == '\r';
+}
+
+/* Cuts "path label" in two, in place; false where there are not two words. */
+static bool cut_line(char *line, char **label)
+{
+    size_t n = strlen(line);
+    while (n && is_blank(line[n - 1]))
+        line[--n] = 0;
+    while (n && !is_blank(line[n - 1]))
+        n--;
+    *label = line + n;
+    while (n && is_blank(line[n - 1]))
+        line[--n] = 0;
+    return n > 0;
+}
+
+static int take_line(struct sw_picture_files *files, struct reading *in, char *line,
+                     struct sw_err *err)
+{
+    char *text;
+    int64_t label;
+    while (is_blank(*line))
+        line++;
+    if (!*line)
+        return SW_OK;
+    if (!cut_line(line, &text))
+        return sw_err_set(err, SW_ERR_FORMAT, "%s:%lld: expected a path and a label, met \"%.80s\"",
+                          in->list, (long long)in->line, text);
+    if (!sw_parse_int(text, &label) || label < 0 ||
+        label > (in->classes ? in->classes - 1 : LABEL_MOST))
+        return sw_err_set(err, SW_ERR_FORMAT, "%s:%lld: label \"%.40s\", expected 0 to %lld",
+                          in->list, (long long)in->line, text,
+                          (long long)(in->classes ? in->classes - 1 : LABEL_MOST));
+    if (!stays_below(line))
+        return sw_err_set(err, SW_ERR_FORMAT,
+                          "%s:%lld: path \"%.200s\" leads out of the root; paths are relative to "
+                          "`root` and go down only",
+                          in->list, (long long)in->line, line);
+    int rc = sw_picture_files_add(files, in->root, line, (int32_t)label, err);
+    return rc ? sw_err_prefix(err, rc, "%s:%lld", in->list, (long long)in->line) : SW_OK;
+}
+
+/* Cuts lines up in place; text has a zero byte behind its end. */
+static int take_lines(struct sw_records *r, struct reading *in, char *text, size_t bytes,
+                      struct sw_err *err)
+{
+    struct list_state *s = r->state;
+    int rc = SW_OK;
+    for (char *at = text, *end = text + bytes; !rc && at < end;) {
+        char *stop = memchr(at, '\n', (size_t)(end - at));
+        stop = stop ? stop : end;
+        *stop = 0;
+        in->line++;
+        if (strlen(at) != (size_t)(stop - at))
+            return sw_err_set(err, SW_ERR_FORMAT, "%s:%lld: a zero byte; expected text", in->list,
+                              (long long)in->line);
+        rc = take_line(&s->files, in, at, err);
+        at = stop + 1;
+    }
+    return rc;
+}
+
+static int read_list(struct sw_records *r, struct reading *in, struct sw_err *err)
+{
+    struct sw_blob b = {0};
+    int rc = sw_blob_open(&b, in->list, err);
+    if (!rc)
+        rc = sw_blob_take(&b, LIST_BYTES_MOST, err);
+    if (!rc)
+        rc = take_lines(r, in, (char *)b.memory, (size_t)b.bytes, err);
+    sw_blob_close(&b);
+    return rc;
+}
+
+/* The folder of a file: what paths are relative to unless the section says otherwise. */
+static char *folder_of(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    if (!slash)
+        return sw_strdup("");
+    return sw_format("%.*s", slash == path ? 1 : (int)(slash - path), path);
+}
+
+static int read_lists(struct sw_records *r, const struct list_conf *conf,
+                      const struct sw_files *lists, struct sw_err *err)
+{
+    const struct list_state *s = r->state;
+    int rc = SW_OK;
+    for (int i = 0; !rc && i < lists->count; i++) {
+        char *root = conf->root ? sw_strdup(conf->root) : folder_of(lists->path[i]);
+        struct reading in = {lists->path[i], root, 0, conf->classes};
+        rc = root ? read_list(r, &in, err) : sw_err_nomem(err, "the name of a folder", 0);
+        sw_free(root);
+    }
+    if (!rc && s->files.count == 0)
+        rc = sw_err_set(err, SW_ERR_FORMAT, "%s: has no line; expected lines `path label`",
+                        lists->path[0]);
+    return rc;
+}
+
+static int list_open(struct sw_records *r, const struct sw_format_args *args, struct sw_err *err)
+{
+    const struct list_conf *conf = args->conf;
+    struct list_state *s = r->state;
+    struct sw_files lists = {0};
+    int rc = sw_files_expand(&lists, &conf->paths, "paths", err);
+    if (!rc)
+        rc = read_lists(r, conf, &lists, err);
+    if (!rc) {
+        sw_picture_files_fields(&s->files, args, r);
+        r->classes = conf->classes;
+        for (int64_t i = 0; i < s->files.count; i++) {
+            if (s->files.item[i].label >= r->classes)
+                r->classes = s->files.item[i].label + 1;
+        }
+        r->where = sw_files_text(&lists);
+        if (!r->where)
+            rc = sw_err_nomem(err, "the name of a list", 0);
+    }
+    sw_files_fini(&lists);
+    return rc;
+}
+
+static void list_close(struct sw_records *r)
+{
+    struct list_state *s = r->state;
+    sw_picture_files_fini(&s->files);
+}
+
+static int list_fetch(const struct sw_records *r, int64_t record, int f, void *scratch,
+                      const void **out, struct sw_err *err)
+{
+    const struct list_state *s = r->state;
+    (void)f; /* the label: the picture is fetched below */
+    (void)err;
+    *(int32_t *)scratch = s->files.item[record].label;
+    *out = scratch;
+    return SW_OK;
+}
+
+static int list_fetch_picture(const struct sw_records *r, int64_t record, struct sw_room *room,
+                              struct sw_picture *out, struct sw_err *err)
+{
+    const struct list_state *s = r->state;
+    return sw_picture_files_fetch(&s->files, record, room, out, err);
+}
+
+static void list_locate(const struct sw_records *r, int64_t record, struct sw_buf *out)
+{
+    const struct list_state *s = r->state;
+    sw_picture_files_locate(&s->files, record, out);
+}
+
+static const struct sw_opt list_opts[] = {
+    {.key = "paths",
+     .help = "lists with lines `path label`, plain or .gz: a list, each may be a pattern",
+     .offset = offsetof(struct list_conf, paths),
+     .type = SW_OPT_STRINGS,
+     .required = true},
+    {.key = "root",
+     .help = "folder that paths are relative to; else the folder of the list",
+     .offset = offsetof(struct list_conf, root),
+     .type = SW_OPT_STRING},
+    {.key = "classes",
+     .help = "number of classes, which labels are checked against; 0: the largest label and 1",
+     .offset = offsetof(struct list_conf, classes),
+     .type = SW_OPT_INT,
+     .def = "0",
+     .min = 0,
+     .max = LABEL_MOST},
+    {0},
+};
+
+const struct sw_format sw_format_image_list = {
+    .base = {.name = "image_list",
+             .help = "JPEG and PNG files of any size, named with their labels in text files",
+             .opts = list_opts,
+             .conf_bytes = sizeof(struct list_conf)},
+    .implied = {.records = 10000, .classes = 10, .channels = 3, .height = 64, .width = 64},
+    .state_bytes = sizeof(struct list_state),
+    .open = list_open,
+    .close = list_close,
+    .fetch = list_fetch,
+    .fetch_picture = list_fetch_picture,
+    .locate = list_locate,
+};

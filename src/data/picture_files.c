@@ -1,0 +1,123 @@
+#include "data/picture_files.h"
+#include "base/os.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+void sw_picture_files_fini(struct sw_picture_files *f)
+{
+    sw_free(f->item);
+    sw_lexicon_fini(&f->folders);
+    sw_buf_fini(&f->text);
+    *f = (struct sw_picture_files){0};
+}
+
+static int make_room(struct sw_picture_files *f, struct sw_err *err)
+{
+    if (f->count < f->capacity)
+        return SW_OK;
+    const int64_t capacity = f->capacity ? 2 * f->capacity : 256;
+    struct sw_picture_file *grown = sw_realloc_array(f->item, (size_t)capacity, sizeof *grown);
+    if (!grown)
+        return sw_err_nomem(err, "a list of pictures", (size_t)capacity * sizeof *grown);
+    f->item = grown;
+    f->capacity = capacity;
+    return SW_OK;
+}
+
+int sw_picture_files_add(struct sw_picture_files *f, const char *folder, const char *name,
+                         int32_t label, struct sw_err *err)
+{
+    const size_t folder_bytes = strlen(folder), name_bytes = strlen(name);
+    struct sw_picture_file item = {f->text.length, 0, label};
+    if (folder_bytes + name_bytes + 2 > PATH_MAX)
+        return sw_err_set(err, SW_ERR_FORMAT,
+                          "%.40s...: a name of %zu bytes; at most %d are handled", name,
+                          folder_bytes + name_bytes, PATH_MAX - 2);
+    int rc = sw_lexicon_add(&f->folders, folder, folder_bytes, 1, &item.folder, err);
+    if (!rc)
+        rc = make_room(f, err);
+    if (rc)
+        return rc;
+    sw_buf_add_bytes(&f->text, name, name_bytes + 1);
+    if (f->text.failed)
+        return sw_err_nomem(err, "the names of pictures", f->text.length);
+    f->item[f->count++] = item;
+    return SW_OK;
+}
+
+static void path_of(const struct sw_picture_files *f, int64_t i, char path[PATH_MAX])
+{
+    size_t bytes;
+    const char *folder = sw_lexicon_word(&f->folders, f->item[i].folder, &bytes);
+    snprintf(path, PATH_MAX, "%s%s%s", folder, bytes ? "/" : "", f->text.text + f->item[i].name);
+}
+
+/* The size of an open file that can be a picture. */
+static int size_of(int fd, size_t *bytes, struct sw_err *err)
+{
+    struct stat st;
+    if (sw_os()->fstat(fd, &st))
+        return sw_err_errno(err, errno, "cannot be read");
+    if (!S_ISREG(st.st_mode))
+        return sw_err_set(err, SW_ERR_FORMAT, "not a regular file");
+    if (st.st_size > SW_PICTURE_MAX_BYTES)
+        return sw_err_set(err, SW_ERR_FORMAT,
+                          "a file of %lld MiB; pictures of more than %d MiB are not read",
+                          (long long)st.st_size >> 20, SW_PICTURE_MAX_BYTES >> 20);
+    *bytes = (size_t)st.st_size;
+    return SW_OK;
+}
+
+int sw_picture_files_fetch(const struct sw_picture_files *f, int64_t i, struct sw_room *room,
+                           struct sw_picture *out, struct sw_err *err)
+{
+    char path[PATH_MAX];
+    size_t bytes = 0;
+    path_of(f, i, path);
+    /* Not blocking: to open a pipe would wait for its writer. */
+    const int fd = sw_os()->open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK, 0);
+    if (fd < 0)
+        return sw_err_errno(err, errno, "cannot be opened");
+    int rc = size_of(fd, &bytes, err);
+    if (!rc)
+        rc = sw_room_need(room, bytes, "a picture", err);
+    if (!rc)
+        rc = sw_os_pread_all(fd, room->memory, bytes, 0, "the file", err);
+    sw_os()->close(fd);
+    if (!rc)
+        *out = (struct sw_picture){.encoded = true, .data = room->memory, .bytes = bytes};
+    return rc;
+}
+
+void sw_picture_files_locate(const struct sw_picture_files *f, int64_t i, struct sw_buf *out)
+{
+    char path[PATH_MAX];
+    path_of(f, i, path);
+    sw_buf_add(out, path);
+}
+
+void sw_picture_files_fields(const struct sw_picture_files *f, const struct sw_format_args *args,
+                             struct sw_records *r)
+{
+    r->count = r->files = f->count;
+    r->field[0] = (struct sw_field){"image", SW_U8, 3, {args->channels ? args->channels : 3, 0, 0}};
+    r->field[1] = (struct sw_field){.name = "label", .dtype = SW_I32};
+    r->field_count = 2;
+    r->has_pictures = true;
+    r->picture_field = 0;
+}
+
+bool sw_is_picture_name(const char *name)
+{
+    static const char *const suffixes[] = {".jpg", ".jpeg", ".jpe", ".png"};
+    const char *dot = strrchr(name, '.');
+    for (size_t i = 0; dot && i < sizeof suffixes / sizeof *suffixes; i++) {
+        if (!strcasecmp(dot, suffixes[i]))
+            return true;
+    }
+    return false;
+}
