@@ -16,6 +16,7 @@ enum sw_message_kind {
     SW_MSG_PUT,    /* values were set from outside: initial values, a checkpoint */
     SW_MSG_UPDATE, /* the sender's gradient of step `version` is complete */
     SW_MSG_VALUE,  /* server answers: version `version` is there */
+    SW_MSG_APPLY,  /* the update of step `version` is decided: apply what was summed, or drop it */
     SW_MSG_STOP,   /* no more messages from this sender */
     SW_MSG_KINDS
 };
@@ -58,6 +59,6 @@ void sw_channel_close_v(void *channel); /* for sw_fault_attach */
 /* Sent so far by one sender with one kind; read at any time. */
 struct sw_traffic sw_channel_traffic(const struct sw_channel *c, int from,
                                      enum sw_message_kind kind);
-const char *sw_message_kind_name(enum sw_message_kind kind); /* get put update value stop */
+const char *sw_message_kind_name(enum sw_message_kind kind); /* get put update value apply stop */
 
 #endif

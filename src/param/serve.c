@@ -8,8 +8,7 @@
 
 enum { SPINS = 200 };
 
-/* Wakes who waits for a version or for mail. */
-static void wake(struct sw_table *t)
+void sw_table_wake(struct sw_table *t)
 {
     if (__atomic_load_n(&t->waiters, __ATOMIC_SEQ_CST) == 0)
         return;
@@ -34,7 +33,7 @@ int sw_table_update(struct sw_table *t, int worker, int param, uint64_t version)
         if (rc != SW_OK)
             return rc;
     }
-    wake(t);
+    sw_table_wake(t);
     return SW_OK;
 }
 
@@ -129,40 +128,59 @@ void sw_table_close_v(void *table)
             sw_channel_close(&t->servers[i].inbox);
 }
 
-static int apply(struct sw_table *t, int server, struct sw_slice *s, struct sw_err *err)
+/* What an update of a slice is made of; `more` has room for all workers. The decision is NULL where
+ * the slice is updated alone; else its gradient is summed already. */
+static struct sw_update_args update_of(const struct sw_table *t, const struct sw_slice *s,
+                                       const struct sw_table_decision *d, const float **more)
 {
-    struct sw_param *p = &t->params[s->param];
-    const float *more[SW_TABLE_WORKERS];
-    bool non_finite = false;
-    int64_t begin_ns = sw_os()->monotonic_ns();
-    int first = p->owner < 0 ? 0 : p->owner, givers = sw_table_givers(t, s->param);
-    for (int w = 1; w < givers; w++)
-        more[w - 1] = p->gradient[w] + s->from;
+    const struct sw_param *p = &t->params[s->param];
     struct sw_update_args a = {
         .value = p->value + s->from,
-        .gradient = p->gradient[first] + s->from,
+        .gradient = p->gradient[p->owner < 0 ? 0 : p->owner] + s->from,
         .more = more,
-        .more_count = givers - 1,
+        .more_count = d ? 0 : sw_table_givers(t, s->param) - 1,
         .count = s->count,
         .lr = (float)(sw_table_rate(t, s->version) * (double)p->lr_mult),
         .weight_decay = (float)(t->args.common->weight_decay * (double)p->decay_mult),
-        .gradient_scale = 1,
-        .step = s->version,
-        .non_finite = &non_finite,
+        .clip_value = d ? 0 : (float)t->args.clip_value,
+        .gradient_scale = d ? d->scale : 1,
+        .value_norm = p->value_norm,
+        .gradient_norm = p->gradient_norm,
+        .step = s->version - t->dropped,
     };
+    for (int w = 1; w <= a.more_count; w++)
+        more[w - 1] = p->gradient[w] + s->from;
     for (int i = 0; i < t->slots; i++)
         a.slot[i] = p->slot[i] + s->from;
+    return a;
+}
+
+static int update(struct sw_table *t, const struct sw_slice *s, const struct sw_table_decision *d,
+                  struct sw_err *err)
+{
+    const float *more[SW_TABLE_WORKERS];
+    bool non_finite = false;
+    struct sw_update_args a = update_of(t, s, d, more);
+    a.non_finite = &non_finite;
     sw_updater_apply(t->args.updater, t->args.updater_conf, &a);
-    if (non_finite)
-        return sw_err_set(err, SW_ERR_DIVERGED,
-                          "step %llu: the gradient or new value of %s is not finite (NaN or Inf)",
-                          (unsigned long long)s->version + 1, p->name);
+    return non_finite ? sw_table_bad_value(t, s->param, s->version + 1, err) : SW_OK;
+}
+
+/* Moves a complete slice to its next version, with the update or without. */
+static int apply(struct sw_table *t, int server, struct sw_slice *s,
+                 const struct sw_table_decision *d, struct sw_err *err)
+{
+    bool dropped = d && d->dropped;
+    int64_t begin_ns = sw_os()->monotonic_ns();
+    int rc = dropped ? SW_OK : update(t, s, d, err);
+    if (rc != SW_OK)
+        return rc;
     s->version++;
     s->contributions = 0;
-    if (t->watch)
+    if (t->watch && !dropped)
         t->watch(t->watch_user, server, s->param, s->version, begin_ns, sw_os()->monotonic_ns());
-    __atomic_add_fetch(&p->applied, 1, __ATOMIC_SEQ_CST);
-    wake(t);
+    __atomic_add_fetch(&t->params[s->param].applied, 1, __ATOMIC_SEQ_CST);
+    sw_table_wake(t);
     return SW_OK;
 }
 
@@ -172,27 +190,36 @@ static uint64_t version_of(const struct sw_table *t, const struct sw_server_stat
     return t->slices[s->slices[s->first[param]]].version;
 }
 
+static void forget_heard(struct sw_table *t, int server, int param)
+{
+    memset(&t->servers[server].heard[param * t->args.workers], 0, (size_t)t->args.workers);
+}
+
 /* One worker's contribution to every slice that the server owns of the parameter. */
 static int contribute(struct sw_table *t, int server, const struct sw_message *m,
                       struct sw_err *err)
 {
     const struct sw_server_state *s = &t->servers[server];
-    bool *heard = &s->heard[m->param * t->args.workers];
-    if (heard[m->from])
+    bool *heard = &s->heard[m->param * t->args.workers + m->from];
+    int gathered = 0, rc = SW_OK;
+    if (*heard)
         return sw_err_set(err, SW_ERR_INVALID,
                           "worker %d sent its gradient of %s for step %llu twice", m->from,
                           t->params[m->param].name, (unsigned long long)m->version);
-    heard[m->from] = true;
-    for (int i = s->first[m->param]; i < s->first[m->param + 1]; i++) {
+    *heard = true;
+    for (int i = s->first[m->param]; i < s->first[m->param + 1] && rc == SW_OK; i++) {
         struct sw_slice *slice = &t->slices[s->slices[i]];
         if (++slice->contributions < sw_table_givers(t, m->param))
             continue;
-        int rc = apply(t, server, slice, err);
-        if (rc != SW_OK)
-            return rc;
+        gathered++;
+        rc = t->phases.on ? sw_table_gather(t, slice, err) : apply(t, server, slice, NULL, err);
     }
+    if (rc != SW_OK)
+        return rc;
     if (version_of(t, s, m->param) == m->version)
-        memset(heard, 0, (size_t)t->args.workers * sizeof *heard);
+        forget_heard(t, server, m->param);
+    if (t->phases.on && sw_table_gathered(t, gathered) != SW_OK)
+        return sw_err_set(err, SW_ERR_CANCELLED, "the job is ending");
     return SW_OK;
 }
 
@@ -243,19 +270,50 @@ static int bsp_update(struct sw_table *t, int server, const struct sw_message *m
     return rc;
 }
 
+/* The second phase: all slices of the server, the lowest layers first, which the next forward pass
+ * needs first. */
+static int apply_decision(struct sw_table *t, int server, const struct sw_message *m,
+                          struct sw_err *err)
+{
+    struct sw_server_state *s = &t->servers[server];
+    struct sw_table_decision d;
+    if (!sw_table_decision(t, m->version, &d))
+        return sw_err_set(err, SW_ERR_INVALID, "update %llu is not decided upon",
+                          (unsigned long long)m->version);
+    int rc = SW_OK;
+    for (int i = 0; i < s->slice_count && rc == SW_OK; i++) {
+        struct sw_slice *slice = &t->slices[s->slices[i]];
+        if (slice->version + 1 != m->version)
+            return sw_err_set(err, SW_ERR_INVALID, "update %llu of %s at version %llu",
+                              (unsigned long long)m->version, t->params[slice->param].name,
+                              (unsigned long long)slice->version);
+        rc = apply(t, server, slice, &d, err);
+        forget_heard(t, server, slice->param);
+    }
+    return rc == SW_OK && s->early_count > 0 ? take_up_early(t, server, err) : rc;
+}
+
+static bool can_handle(const struct sw_table *t, int server, const struct sw_message *m)
+{
+    const struct sw_server_state *s = &t->servers[server];
+    if (m->kind == SW_MSG_APPLY)
+        return t->phases.on;
+    return m->kind == SW_MSG_UPDATE && m->param >= 0 && m->param < t->param_count &&
+           s->first[m->param] < s->first[m->param + 1] && m->from >= 0 &&
+           m->from < t->args.workers &&
+           (t->params[m->param].owner < 0 || t->params[m->param].owner == m->from);
+}
+
 int sw_table_serve(struct sw_table *t, int server, const struct sw_message *m, struct sw_err *err)
 {
     struct sw_server_state *s = &t->servers[server];
-    bool known = m->kind == SW_MSG_UPDATE && m->param >= 0 && m->param < t->param_count &&
-                 s->first[m->param] < s->first[m->param + 1] && m->from >= 0 &&
-                 m->from < t->args.workers &&
-                 (t->params[m->param].owner < 0 || t->params[m->param].owner == m->from);
-    if (!known)
+    if (!can_handle(t, server, m))
         return sw_err_set(err, SW_ERR_INVALID,
                           "server %d cannot handle message %s of worker %d for parameter %d",
                           server, sw_message_kind_name(m->kind), m->from, m->param);
     int64_t begin_ns = sw_os()->monotonic_ns();
-    int rc = t->args.rule->update(t, server, m, err);
+    int rc = m->kind == SW_MSG_APPLY ? apply_decision(t, server, m, err)
+                                     : t->args.rule->update(t, server, m, err);
     __atomic_fetch_add(&s->served_ns, sw_os()->monotonic_ns() - begin_ns, __ATOMIC_RELAXED);
     return rc;
 }

@@ -15,6 +15,8 @@ int sw_table_new(const struct sw_table_args *args, struct sw_table **out, struct
     t->args = *args;
     if (!t->args.rule)
         t->args.rule = &sw_table_bsp;
+    t->phases.on = args->two_phases || args->clip_norm > 0 || args->bad != SW_BAD_STOPS ||
+                   args->updater->needs_norms;
     sw_mutex_init(&t->lock);
     sw_cond_init(&t->changed);
     t->slots = sw_updater_slots(args->updater, args->updater_conf);
@@ -49,6 +51,7 @@ void sw_table_free(struct sw_table *t)
         fini_server(&t->servers[i]);
     sw_device_free(t->args.device, t->values, t->value_bytes);
     sw_device_free(t->args.device, t->state, t->state_bytes);
+    sw_table_free_phases(t);
     sw_cond_fini(&t->changed);
     sw_mutex_fini(&t->lock);
     sw_free(t->servers);
@@ -105,12 +108,13 @@ static int count_slices(const struct sw_table *t, const struct sw_param *p)
     return (int)((n + t->args.slice_elements - 1) / t->args.slice_elements);
 }
 
-/* Cuts a parameter into slices of nearly equal size, each but the last a multiple of 64 bytes. */
+/* Cuts a parameter into slices of nearly equal size, each but the last a multiple of 64 bytes, or
+ * of the blocks of a norm. */
 static void cut(struct sw_table *t, int index)
 {
     struct sw_param *p = &t->params[index];
     int64_t n = sw_desc_storage(&p->layout), pieces = count_slices(t, p);
-    int64_t grain = ALIGN / (int64_t)sizeof(float);
+    int64_t grain = t->phases.on ? SW_GATHER_BLOCK : ALIGN / (int64_t)sizeof(float);
     int64_t size = ((n + pieces - 1) / pieces + grain - 1) / grain * grain;
     p->first_slice = t->slice_count;
     for (int64_t from = 0; from < n; from += size) {
@@ -155,9 +159,10 @@ static int freeze_server(struct sw_table *t, int index, struct sw_err *err)
                 s->slices[n++] = i;
     }
     s->first[params] = n;
-    /* A worker has at most one update per parameter outstanding, and may be a step ahead. */
-    size_t capacity = 2 * (params + 1) * (size_t)t->args.workers;
-    int rc = sw_channel_init(&s->inbox, t->args.workers, capacity, err);
+    /* A worker has at most one update per parameter outstanding, and may be a step ahead; a
+     * decision is sent by nobody in particular. */
+    size_t capacity = 2 * (params + 1) * (size_t)t->args.workers + 2;
+    int rc = sw_channel_init(&s->inbox, t->args.workers + 1, capacity, err);
     s->inbox_open = rc == SW_OK;
     return rc;
 }
@@ -177,7 +182,7 @@ int sw_table_freeze(struct sw_table *t, struct sw_err *err)
         cut(t, i);
     deal(t, load);
     sw_free(load);
-    int rc = SW_OK;
+    int rc = sw_table_make_phases(t, err);
     for (int i = 0; i < t->args.servers && rc == SW_OK; i++)
         rc = freeze_server(t, i, err);
     return rc;
@@ -356,10 +361,18 @@ struct sw_tensor sw_table_tensor(struct sw_table *t, int param, int slot)
     return sw_tensor_view(t->args.device, &p->layout, slot < 0 ? p->value : p->slot[slot]);
 }
 
-void sw_table_put_version(struct sw_table *t, uint64_t version)
+void sw_table_put_version(struct sw_table *t, uint64_t version, uint64_t dropped)
 {
     for (int i = 0; i < t->slice_count; i++)
         t->slices[i].version = version;
     for (int i = 0; i < t->param_count; i++)
         t->params[i].applied = version * (uint64_t)t->params[i].slice_count;
+    t->dropped = dropped;
+    t->phases.version = version + 1;
+    t->phases.torn = -1;
+}
+
+uint64_t sw_table_dropped(const struct sw_table *t)
+{
+    return t->dropped;
 }

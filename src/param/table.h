@@ -39,6 +39,7 @@ struct sw_param {
     float *slot[SW_UPDATER_SLOTS]; /* likewise */
     float **gradient;              /* owned array [workers]; each written by its worker */
     int first_slice, slice_count;
+    double value_norm, gradient_norm; /* where the updater needs them: written by a decision */
     uint64_t applied; /* atomic: slice updates so far; version = applied / slice_count */
 };
 
@@ -47,8 +48,9 @@ struct sw_param {
 struct sw_slice {
     int param, server;
     int64_t from, count;
-    uint64_t version;  /* updates applied */
-    int contributions; /* to version + 1 */
+    uint64_t version;    /* updates applied */
+    int contributions;   /* to version + 1 */
+    int64_t first_block; /* in two phases: of its sums of squares */
 };
 
 struct sw_table;
@@ -60,6 +62,23 @@ struct sw_table_rule {
 };
 /* Bulk synchronous: a slice changes when all workers have contributed. */
 extern const struct sw_table_rule sw_table_bsp;
+
+/* What a gradient, or a value after its update, that is not finite does. Dropping an update takes
+ * two phases, and verdicts of all workers (sw_table_verdict). */
+enum sw_table_bad {
+    SW_BAD_STOPS, /* it is an error */
+    SW_BAD_DROPS, /* a gradient: the update of all parameters is dropped; a value: an error */
+    SW_BAD_TELLS, /* a gradient: dropped, too; a value: sw_table_torn tells */
+};
+
+/* What was decided about an update of all parameters. */
+struct sw_table_decision {
+    uint64_t version;
+    double grad_norm; /* of all gradients together, clipped by value but not by norm */
+    float scale;      /* of all gradients: what clipping by norm makes of them */
+    bool dropped;
+    int bad_param; /* why: the first whose gradient is not finite; -1: a worker said so, its loss */
+};
 
 /* Which updater with which settings, and how it is cut. All borrowed for the table's life. */
 enum { SW_TABLE_WORKERS = 1024 }; /* most workers of a table */
@@ -76,6 +95,12 @@ struct sw_table_args {
     int64_t slice_elements; /* the largest slice; rounded up to a multiple of 16 */
     int workers, servers;
     const struct sw_table_rule *rule; /* NULL: sw_table_bsp */
+    /* Limits of a gradient: of each element, of the norm over all parameters; 0: none. */
+    double clip_value, clip_norm;
+    enum sw_table_bad bad;
+    /* Decide about all parameters before any is updated, in every case: what clips by norm, drops
+     * or needs norms does anyway. Slices are cut at blocks of SW_GATHER_BLOCK then. */
+    bool two_phases;
 };
 
 struct sw_param_spec {
@@ -122,14 +147,29 @@ double sw_table_rate(const struct sw_table *t, uint64_t step);
 
 /* Views for checkpoints and evaluation; slot -1 is the value. Between steps only. */
 struct sw_tensor sw_table_tensor(struct sw_table *t, int param, int slot);
-/* Says that all values are those of version `version`: after a checkpoint was read. */
-void sw_table_put_version(struct sw_table *t, uint64_t version);
+/* Says that all values are those of version `version`, of whose updates `dropped` were not applied:
+ * after a checkpoint was read. */
+void sw_table_put_version(struct sw_table *t, uint64_t version, uint64_t dropped);
+/* Updates that were dropped so far. */
+uint64_t sw_table_dropped(const struct sw_table *t);
+
+/* Are updates decided upon before they are applied? */
+bool sw_table_has_phases(const struct sw_table *t);
+/* What was decided about update `version`, if it is and is one of the last few. A worker that has
+ * seen a parameter at that version sees the decision, too. */
+bool sw_table_decision(const struct sw_table *t, uint64_t version, struct sw_table_decision *out);
+/* A parameter with a value that is not finite, or -1; complete for a version when all parameters
+ * have been seen at it. Only with SW_BAD_TELLS. */
+int sw_table_torn(const struct sw_table *t);
 
 /* --- worker side --- */
 
 /* The gradient of step `version` (1, 2, ...) of this parameter is in gradient[worker]; the worker
  * reads the value no more. Tells every server that owns a slice. Errors: SW_ERR_CANCELLED. */
 int sw_table_update(struct sw_table *t, int worker, int param, uint64_t version) SW_MUST_CHECK;
+/* Where bad gradients drop updates, every worker says once per step whether its loss is finite: the
+ * decision waits for it. SW_OK, SW_ERR_CANCELLED. */
+int sw_table_verdict(struct sw_table *t, bool fine) SW_MUST_CHECK;
 /* Is version `version` of the parameter complete? */
 bool sw_table_ready(const struct sw_table *t, int param, uint64_t version);
 /* Waits for it, at most timeout_ms. SW_OK, SW_ERR_BUSY (timeout), SW_ERR_CANCELLED. A worker that
@@ -142,9 +182,10 @@ int sw_table_wait(struct sw_table *t, int param, uint64_t version, const int *se
 
 /* Where the messages for a server arrive. */
 struct sw_channel *sw_table_inbox(struct sw_table *t, int server);
-/* Handles one message with the calling thread's OpenMP team; never waits. An update that is early
- * is kept until its turn. Errors: SW_ERR_DIVERGED naming the parameter when a gradient or value is
- * not finite, SW_ERR_INVALID for a message that cannot be (a bug or an intruder). */
+/* Handles one message of its inbox with the calling thread's OpenMP team; never waits. An update
+ * that is early is kept until its turn. Errors: SW_ERR_DIVERGED naming the parameter when a
+ * gradient or value is not finite, SW_ERR_INVALID for a message that cannot be (a bug or an
+ * intruder). */
 int sw_table_serve(struct sw_table *t, int server, const struct sw_message *m,
                    struct sw_err *err) SW_MUST_CHECK;
 /* Gradient bytes that a worker hands to a server per step. */

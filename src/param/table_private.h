@@ -1,7 +1,8 @@
-/* What table.c (building) and serve.c (running) share. */
+/* What table.c (building), serve.c (running) and decide.c (updates in two phases) share. */
 #ifndef SW_PARAM_TABLE_PRIVATE_H
 #define SW_PARAM_TABLE_PRIVATE_H
 
+#include "param/gather.h"
 #include "param/table.h"
 
 /* One server's side; only its shell touches it, but for served_ns. */
@@ -18,6 +19,20 @@ struct sw_server_state {
     int64_t served_ns; /* atomic */
 };
 
+enum { SW_DECISIONS = 4 }; /* that are remembered: workers are at most one step apart */
+
+/* Updates in two phases: decide.c. */
+struct sw_phases {
+    bool on;
+    double *squares, *value_squares; /* owned [blocks of all slices]; a slice's are written by its
+                                        server; the latter only where the updater needs norms */
+    int missing;      /* atomic: slices to be summed and verdicts to be said before the decision */
+    int vetoes;       /* atomic: of the verdicts, those that were bad */
+    uint64_t version; /* atomic: the update that is coming; all before it are decided */
+    struct sw_table_decision ring[SW_DECISIONS]; /* written by who decides, before version moves */
+    int torn; /* atomic: a parameter with a value that is not finite, or -1 */
+};
+
 struct sw_table {
     struct sw_table_args args;
     struct sw_param *params; /* owned */
@@ -28,6 +43,8 @@ struct sw_table {
     int slots;
     void *values, *state; /* owned device memory */
     size_t value_bytes, state_bytes;
+    struct sw_phases phases;
+    uint64_t dropped; /* updates that were not applied; changes between the two phases only */
     sw_table_watch *watch;
     void *watch_user;
     struct sw_mutex lock; /* guards closed; taken to wait for a version */
@@ -35,5 +52,21 @@ struct sw_table {
     bool closed;
     int waiters; /* atomic: who sleeps on changed */
 };
+
+/* serve.c: wakes who waits for a version or for mail. */
+void sw_table_wake(struct sw_table *t);
+
+/* decide.c. Room for norms, once the slices are cut. */
+int sw_table_make_phases(struct sw_table *t, struct sw_err *err) SW_MUST_CHECK;
+void sw_table_free_phases(struct sw_table *t);
+/* Sums and measures a slice that is complete. Errors: SW_ERR_DIVERGED where a bad gradient stops.
+ */
+int sw_table_gather(struct sw_table *t, const struct sw_slice *s, struct sw_err *err) SW_MUST_CHECK;
+/* That many slices were: the last ones bring the decision. SW_OK, SW_ERR_CANCELLED. */
+int sw_table_gathered(struct sw_table *t, int slices) SW_MUST_CHECK;
+/* A new value is not finite after update `version`. Errors: SW_ERR_DIVERGED unless that is to be
+ * told only. */
+int sw_table_bad_value(struct sw_table *t, int param, uint64_t version,
+                       struct sw_err *err) SW_MUST_CHECK;
 
 #endif

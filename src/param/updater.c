@@ -1,5 +1,5 @@
 #include "param/updater.h"
-#include "kernels/cpu/kernel.h"
+#include "param/gather.h"
 #include <math.h>
 #include <stddef.h>
 
@@ -71,14 +71,6 @@ int sw_updater_slots(const struct sw_updater *u, const void *conf)
     return n;
 }
 
-/* out = x + y; out may be x. */
-SW_KERNEL static void add(float *out, const float *x, const float *restrict y, int64_t n)
-{
-#pragma omp simd
-    for (int64_t i = 0; i < n; i++)
-        out[i] = x[i] + y[i];
-}
-
 static struct sw_update_block block_of(const struct sw_update_args *a, int64_t from, int64_t to)
 {
     struct sw_update_block b = {.value = a->value + from,
@@ -90,18 +82,21 @@ static struct sw_update_block block_of(const struct sw_update_args *a, int64_t f
     return b;
 }
 
-/* Several workers: piece by piece, added in their order. */
-static bool update_sums(const struct sw_update_args *a, int64_t from, int64_t to,
-                        sw_update_loop *loop, const void *constants)
+/* The sum over several workers, or what clipping leaves, piece by piece. */
+static bool update_pieces(const struct sw_update_args *a, int64_t from, int64_t to,
+                          sw_update_loop *loop, const void *constants)
 {
-    float sum[PIECE];
+    float piece[PIECE];
     bool bad = false;
     for (int64_t next; from < to; from = next) {
         next = from + PIECE < to ? from + PIECE : to;
         struct sw_update_block b = block_of(a, from, next);
-        for (int w = 0; w < a->more_count; w++)
-            add(sum, w ? sum : b.gradient, a->more[w] + from, b.count);
-        b.gradient = sum;
+        for (int w = 0; w < a->more_count; w++, b.gradient = piece)
+            sw_gather_add(piece, b.gradient, a->more[w] + from, b.count);
+        if (a->clip_value > 0) {
+            bad = sw_gather_clip(piece, b.gradient, a->clip_value, b.count) || bad;
+            b.gradient = piece;
+        }
         bad = loop(constants, &b) || bad;
     }
     return bad;
@@ -110,8 +105,8 @@ static bool update_sums(const struct sw_update_args *a, int64_t from, int64_t to
 static bool update(const struct sw_update_args *a, int64_t from, int64_t to, sw_update_loop *loop,
                    const void *constants)
 {
-    if (a->more_count > 0)
-        return update_sums(a, from, to, loop, constants);
+    if (a->more_count > 0 || a->clip_value > 0)
+        return update_pieces(a, from, to, loop, constants);
     struct sw_update_block b = block_of(a, from, to);
     return loop(constants, &b);
 }

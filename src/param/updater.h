@@ -20,13 +20,16 @@ struct sw_update_args {
     const float *gradient;         /* [count] */
     const float *const *more; /* gradients of further workers, [count] each, added in this order */
     int more_count;
-    int64_t count;        /* storage elements */
-    float lr;             /* the schedule's rate times lr_mult */
-    float weight_decay;   /* times decay_mult */
-    float gradient_scale; /* of the sum; 1 when the gradient is final */
-    uint64_t step;        /* updates made before, for bias corrections */
-    bool *non_finite;     /* set to true (never to false) when a gradient or a new value is not
-                           * finite; the range is updated all the same */
+    int64_t count;                    /* storage elements */
+    float lr;                         /* the schedule's rate times lr_mult */
+    float weight_decay;               /* times decay_mult */
+    float clip_value;                 /* limit of each element of the sum; 0: none */
+    float gradient_scale;             /* of what that leaves; 1 when the gradient is final */
+    double value_norm, gradient_norm; /* of the whole parameter, as it is and as clipped and scaled;
+                                       * where needs_norms says so */
+    uint64_t step;                    /* updates made before, for bias corrections */
+    bool *non_finite; /* set to true (never to false) when a gradient or a new value is not
+                       * finite; the range is updated all the same */
 };
 
 /* A piece of a range, as a formula's loop gets it. Pointers are at its first element. */
@@ -45,7 +48,8 @@ struct sw_updater {
     int (*slots)(const void *conf); /* state arrays per parameter with this conf; NULL: as many as
                                      * have names */
     const char *const
-        *slot_names; /* NULL-terminated; checkpoint tensors `updater.<param>.<slot>` */
+        *slot_names;  /* NULL-terminated; checkpoint tensors `updater.<param>.<slot>` */
+    bool needs_norms; /* of the whole parameter, before any of it is updated */
     /* Works out the constants of the update and runs sw_update_blocks. */
     void (*apply)(const void *conf, const struct sw_update_args *a);
 };

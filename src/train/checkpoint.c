@@ -303,7 +303,7 @@ int sw_checkpoint_load(struct sw_worker *w, const char *path, struct sw_err *err
     if (rc == SW_OK)
         rc = sw_states_read(job, f, path, true, err);
     if (rc == SW_OK) {
-        sw_table_put_version(job->table, (uint64_t)job->first_step);
+        sw_table_put_version(job->table, (uint64_t)job->first_step, 0);
         sw_keep_read(job, f);
         const char *choices = sw_st_metadata(f, "choices");
         if (choices && !sw_str_eq(choices, job->choices))

@@ -1,11 +1,12 @@
 /* The server role: the thin waiting shell around sw_table_serve.
  *
- * Messages in: updates of workers, in its inbox. Messages out: none; the table's versions move, and
- * who waits for one is woken. A server with cores of its own is a thread that sleeps on its inbox.
- * One that shares its worker's cores has no thread: the worker empties the inbox between two
- * layers, with its whole team, so that nothing is oversubscribed and an update still runs before
- * the layers below do their backward. The inbox is closed at the end of the job or by its fault,
- * which ends the thread; an error of the table becomes the job's fault under the server's name. */
+ * Messages in: updates of workers and, where those are decided upon, decisions, in its inbox.
+ * Messages out: none; the table's versions move, and who waits for one is woken. A server with
+ * cores of its own is a thread that sleeps on its inbox. One that shares its worker's cores has no
+ * thread: the worker empties the inbox between two layers, with its whole team, so that nothing is
+ * oversubscribed and an update still runs before the layers below do their backward. The inbox is
+ * closed at the end of the job or by its fault, which ends the thread; an error of the table
+ * becomes the job's fault under the server's name. */
 #include "base/os.h"
 #include "train/job_private.h"
 
@@ -51,8 +52,10 @@ void sw_server_main(void *server)
         rc = sw_channel_receive(sw_table_inbox(job->table, s->index), &m);
         if (rc != SW_OK)
             break; /* closed: the job has ended or failed elsewhere */
-        sw_slot_phase(s->slot, SW_PHASE_UPDATE, (int64_t)m.version, m.param,
-                      sw_table_param(job->table, m.param)->name, sw_os()->monotonic_ns());
+        bool one = m.kind == SW_MSG_UPDATE;
+        sw_slot_phase(s->slot, SW_PHASE_UPDATE, (int64_t)m.version, one ? m.param : -1,
+                      one ? sw_table_param(job->table, m.param)->name : NULL,
+                      sw_os()->monotonic_ns());
         rc = sw_table_serve(job->table, s->index, &m, &err);
     }
     sw_stream_free(stream);

@@ -15,8 +15,12 @@ struct plan_of_table {
     int workers, servers;
     int64_t slice_elements;
     double lr, momentum, weight_decay;
-    bool plain;        /* all layouts plain */
-    enum sw_init init; /* SW_INIT_AUTO, or constant for zeros */
+    bool plain;          /* all layouts plain */
+    enum sw_init init;   /* SW_INIT_AUTO, or constant for zeros */
+    const char *updater; /* with its defaults; NULL: sgd with momentum */
+    double clip_value, clip_norm;
+    enum sw_table_bad bad;
+    bool two_phases;
 };
 
 struct stand {
@@ -45,18 +49,23 @@ static inline void *conf_with(const struct sw_type *type, const char *key, doubl
     void *conf = calloc(1, type->conf_bytes + 1);
     assert_non_null(conf);
     for (const struct sw_opt *o = type->opts; o && o->key; o++)
-        if (key && strcmp(o->key, key) == 0)
-            *(double *)((char *)conf + o->offset) = value;
+        *(double *)((char *)conf + o->offset) =
+            key && strcmp(o->key, key) == 0 ? value : strtod(o->def, NULL);
     return conf;
+}
+
+static inline const struct sw_updater *updater_named(const char *name)
+{
+    for (int i = 0; sw_updaters[i]; i++)
+        if (strcmp(sw_updaters[i]->base.name, name) == 0)
+            return sw_updaters[i];
+    fail_msg("no updater is named %s", name);
+    return NULL;
 }
 
 static inline const struct sw_updater *sgd(void)
 {
-    for (int i = 0; sw_updaters[i]; i++)
-        if (strcmp(sw_updaters[i]->base.name, "sgd") == 0)
-            return sw_updaters[i];
-    fail_msg("no updater is named sgd");
-    return NULL;
+    return updater_named("sgd");
 }
 
 static inline const struct sw_type *fixed_schedule(void)
@@ -93,13 +102,15 @@ static inline int add_params(struct sw_table *t, const struct plan_of_table *pla
 /* Everything up to the first values; the table points into the stand. To be freed in every case. */
 static inline int try_stand(struct stand *s, const struct plan_of_table *plan, struct sw_err *err)
 {
-    *s = (struct stand){.common = {plan->lr > 0 ? plan->lr : 1, plan->weight_decay}};
-    s->updater_conf = conf_with(&sgd()->base, "momentum", plan->momentum);
+    const struct sw_updater *updater = plan->updater ? updater_named(plan->updater) : sgd();
+    *s = (struct stand){
+        .common = {.lr = plan->lr > 0 ? plan->lr : 1, .weight_decay = plan->weight_decay}};
+    s->updater_conf = conf_with(&updater->base, plan->updater ? NULL : "momentum", plan->momentum);
     s->schedule_conf = conf_with(fixed_schedule(), NULL, 0);
     int rc = sw_cpu_open(false, &s->dev, err);
     struct sw_table_args args = {.device = s->dev,
                                  .seed = 7,
-                                 .updater = sgd(),
+                                 .updater = updater,
                                  .updater_conf = s->updater_conf,
                                  .common = &s->common,
                                  .schedule = fixed_schedule(),
@@ -107,7 +118,11 @@ static inline int try_stand(struct stand *s, const struct plan_of_table *plan, s
                                  .horizon_steps = 100,
                                  .slice_elements = plan->slice_elements,
                                  .workers = plan->workers,
-                                 .servers = plan->servers};
+                                 .servers = plan->servers,
+                                 .clip_value = plan->clip_value,
+                                 .clip_norm = plan->clip_norm,
+                                 .bad = plan->bad,
+                                 .two_phases = plan->two_phases};
     if (rc == SW_OK)
         rc = sw_table_new(&args, &s->table, err);
     if (rc == SW_OK)
@@ -163,6 +178,39 @@ static inline int deliver(struct stand *s, int worker, int param, uint64_t versi
             rc = sw_table_serve(s->table, i, &m, err);
     }
     return rc;
+}
+
+/* Handles what is in the servers' inboxes: decisions. */
+static inline int pump(struct stand *s, struct sw_err *err)
+{
+    struct sw_message m;
+    int rc = SW_OK;
+    for (int i = 0; i < s->table->args.servers && rc == SW_OK; i++)
+        while (rc == SW_OK && sw_channel_try_receive(sw_table_inbox(s->table, i), &m) == SW_OK)
+            rc = sw_table_serve(s->table, i, &m, err);
+    return rc;
+}
+
+/* Random gradients of version v, the same sums for every cutting, handed over by all workers. */
+static inline void random_update(struct stand *s, uint64_t v)
+{
+    struct sw_err err;
+    for (int p = 0; p < TABLE_PARAMS; p++) {
+        const struct sw_param *param = sw_table_param(s->table, p);
+        int64_t n = sw_desc_count(&param->layout);
+        for (int w = 0; w < s->table->args.workers; w++) {
+            struct rng r = rng_of(v * 100 + (uint64_t)(p * 10 + w));
+            float *plain = random_floats(&r, n, -1, 1);
+            sw_desc_from_plain(&param->layout, plain, param->gradient[w]);
+            free(plain);
+        }
+        for (int w = s->table->args.workers - 1; w >= 0; w--)
+            ASSERT_OK(deliver(s, w, p, v, &err));
+        assert_true(sw_table_ready(s->table, p, v) == !sw_table_has_phases(s->table));
+    }
+    ASSERT_OK(pump(s, &err));
+    for (int p = 0; p < TABLE_PARAMS; p++)
+        assert_true(sw_table_ready(s->table, p, v));
 }
 
 #endif

@@ -63,6 +63,8 @@ static void work(void *arg)
             r->rc = sw_table_wait(r->stand->table, p, v - 1, NULL, 0, 20000);
             r->wrong_reads += r->rc == SW_OK && wrong_element(r->stand, p, v - 1) >= 0;
         }
+        if (r->rc == SW_OK)
+            r->rc = sw_table_verdict(r->stand->table, true);
         for (int p = TABLE_PARAMS - 1; p >= 0 && r->rc == SW_OK; p--) {
             write_entries(r->stand, p, r->index, v, 0, storage_of(r->stand, p));
             r->rc = sw_table_update(r->stand->table, r->index, p, v);
@@ -98,7 +100,7 @@ static void check_traffic(const struct stand *s)
     }
 }
 
-static void check_threads(int workers, int servers, int64_t slice_elements)
+static void check_threads(int workers, int servers, int64_t slice_elements, enum sw_table_bad bad)
 {
     struct stand s;
     struct role worker[4] = {{0}}, server[4] = {{0}};
@@ -106,6 +108,7 @@ static void check_threads(int workers, int servers, int64_t slice_elements)
     stand_new(&s, &(struct plan_of_table){.workers = workers,
                                           .servers = servers,
                                           .slice_elements = slice_elements,
+                                          .bad = bad,
                                           .init = SW_INIT_CONSTANT});
     for (int i = 0; i < servers; i++) {
         server[i] = (struct role){.stand = &s, .index = i};
@@ -139,11 +142,22 @@ static void every_gradient_counts_exactly_once_under_threads(void **state)
 {
     (void)state;
     assert_true(ledger_sum(4, LEDGER_VERSIONS, 96) < 0x1p24f);
-    check_threads(1, 1, 1 << 20);
-    check_threads(1, 3, 100);
-    check_threads(3, 1, 100);
-    check_threads(3, 2, 1000);
-    check_threads(4, 4, 50);
+    check_threads(1, 1, 1 << 20, SW_BAD_STOPS);
+    check_threads(1, 3, 100, SW_BAD_STOPS);
+    check_threads(3, 1, 100, SW_BAD_STOPS);
+    check_threads(3, 2, 1000, SW_BAD_STOPS);
+    check_threads(4, 4, 50, SW_BAD_STOPS);
+}
+
+/* The same in two phases: nothing changes before all have come. */
+static void every_gradient_counts_exactly_once_in_two_phases(void **state)
+{
+    (void)state;
+    check_threads(1, 1, 1 << 20, SW_BAD_DROPS);
+    check_threads(1, 3, 100, SW_BAD_TELLS);
+    check_threads(3, 1, 100, SW_BAD_DROPS);
+    check_threads(3, 2, 1000, SW_BAD_TELLS);
+    check_threads(4, 4, 50, SW_BAD_DROPS);
 }
 
 /* ---- Messages in any order ---- */
@@ -246,6 +260,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_gradient_counts_exactly_once_under_threads),
+        cmocka_unit_test(every_gradient_counts_exactly_once_in_two_phases),
         cmocka_unit_test(updates_may_come_in_any_order),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -183,24 +183,6 @@ static void parts_of_an_orthogonal_parameter_are_cut_from_one_matrix(void **stat
 
 /* ---- The same bits however it is cut ---- */
 
-static void random_update(struct stand *s, uint64_t v)
-{
-    struct sw_err err;
-    for (int p = 0; p < TABLE_PARAMS; p++) {
-        const struct sw_param *param = sw_table_param(s->table, p);
-        int64_t n = sw_desc_count(&param->layout);
-        for (int w = 0; w < s->table->args.workers; w++) {
-            struct rng r = rng_of(v * 100 + (uint64_t)(p * 10 + w));
-            float *plain = random_floats(&r, n, -1, 1);
-            sw_desc_from_plain(&param->layout, plain, param->gradient[w]);
-            free(plain);
-        }
-        for (int w = s->table->args.workers - 1; w >= 0; w--)
-            ASSERT_OK(deliver(s, w, p, v, &err));
-        assert_true(sw_table_ready(s->table, p, v));
-    }
-}
-
 static void cutting_changes_no_bit(void **state)
 {
     struct plan_of_table plan = {.workers = 3,
@@ -274,7 +256,7 @@ static void a_checkpoint_sets_the_version(void **state)
     (void)state;
     stand_new(&s, &(struct plan_of_table){
                       .workers = 1, .servers = 2, .slice_elements = 100, .init = SW_INIT_CONSTANT});
-    sw_table_put_version(s.table, 41);
+    sw_table_put_version(s.table, 41, 0);
     for (int p = 0; p < TABLE_PARAMS; p++) {
         assert_true(sw_table_ready(s.table, p, 41));
         assert_false(sw_table_ready(s.table, p, 42));

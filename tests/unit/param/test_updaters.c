@@ -53,11 +53,44 @@ static void updaters_match_steps_worked_by_hand(void **state)
     }
 }
 
+/* A parameter of two elements at lr = 0.1 with decay 0.01, trust 0.02: algorithm 1 in double. */
+static void lars_matches_steps_worked_by_hand(void **state)
+{
+    static const float gradient[3][2] = {{0.6f, 0.8f}, {-0.3f, 0.4f}, {5, 12}};
+    static const double norm[3] = {1, 0.5, 13};
+    static const double want[3][2] = {
+        {2.994, 3.992}, {2.99350125259138, 3.976816}, {2.98921525506047, 3.95396576965421}};
+    const struct sw_updater *u = find_updater("lars");
+    void *conf = updater_conf(u, "trust", 0.02);
+    float w[2] = {3, 4}, v[2] = {0};
+    bool bad = false;
+    (void)state;
+    assert_true(u->needs_norms);
+    for (int t = 0; t < 3; t++) {
+        struct sw_update_args a = {.value = w,
+                                   .slot = {v},
+                                   .gradient = gradient[t],
+                                   .count = 2,
+                                   .lr = 0.1f,
+                                   .weight_decay = 0.01f,
+                                   .gradient_scale = 1,
+                                   .value_norm = hypot((double)w[0], (double)w[1]),
+                                   .gradient_norm = norm[t],
+                                   .step = (uint64_t)t,
+                                   .non_finite = &bad};
+        sw_updater_apply(u, conf, &a);
+        for (int i = 0; i < 2; i++)
+            if (fabs((double)w[i] - want[t][i]) > 1e-6)
+                fail_msg("update %d: %.9g, not %.9g", t + 1, (double)w[i], want[t][i]);
+    }
+    free(conf);
+}
+
 static void every_updater_has_worked_steps(void **state)
 {
     (void)state;
     for (int u = 0; sw_updaters[u]; u++) {
-        bool has = false;
+        bool has = strcmp(sw_updaters[u]->base.name, "lars") == 0; /* the test above */
         for (size_t i = 0; i < sizeof worked / sizeof *worked; i++)
             has = has || strcmp(worked[i].updater, sw_updaters[u]->base.name) == 0;
         if (!has)
@@ -71,6 +104,7 @@ struct model {
     const struct sw_updater *u;
     void *conf;
     int slots;
+    float clip_value;
     float *w, *s[SW_UPDATER_SLOTS], *g[WORKERS];
 };
 
@@ -109,6 +143,7 @@ static bool update(struct model *m, uint64_t step, int workers, int64_t from, in
                                .count = to - from,
                                .lr = 0.01f,
                                .weight_decay = 0.004f,
+                               .clip_value = m->clip_value,
                                .gradient_scale = 0.25f,
                                .step = step,
                                .non_finite = &bad};
@@ -165,6 +200,28 @@ static void gradients_of_workers_are_added(void **state)
             assert_memory_equal(many.g[0], before, COUNT * sizeof(float));
             free(before);
             model_free(&many), model_free(&one);
+        }
+}
+
+/* What clipping by value leaves, and what it hides is noticed all the same. */
+static void clipping_by_value_cuts_the_sum(void **state)
+{
+    (void)state;
+    for (int u = 0; sw_updaters[u]; u++)
+        for (int workers = 1; workers <= WORKERS; workers++) {
+            struct model clipped = model_new(sw_updaters[u]), by_hand = model_new(sw_updaters[u]);
+            clipped.clip_value = 0.3f;
+            for (int i = 0; i < COUNT; i++) {
+                for (int w = 1; w < workers; w++)
+                    by_hand.g[0][i] += by_hand.g[w][i];
+                by_hand.g[0][i] = fminf(fmaxf(by_hand.g[0][i], -0.3f), 0.3f);
+            }
+            assert_false(update(&clipped, 0, workers, 0, COUNT));
+            update(&by_hand, 0, 1, 0, COUNT);
+            assert_same(&clipped, &by_hand, "clipping by value");
+            clipped.g[0][5] = INFINITY;
+            assert_true(update(&clipped, 1, workers, 0, COUNT));
+            model_free(&clipped), model_free(&by_hand);
         }
 }
 
@@ -239,9 +296,11 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(updaters_match_steps_worked_by_hand),
+        cmocka_unit_test(lars_matches_steps_worked_by_hand),
         cmocka_unit_test(every_updater_has_worked_steps),
         cmocka_unit_test(cutting_and_threads_change_no_bit),
         cmocka_unit_test(gradients_of_workers_are_added),
+        cmocka_unit_test(clipping_by_value_cuts_the_sum),
         cmocka_unit_test(padding_stays_zero),
         cmocka_unit_test(what_is_not_finite_is_noticed),
         cmocka_unit_test(overflowing_state_is_noticed),

@@ -1,0 +1,203 @@
+/* Two phases, where a decision about an update needs all gradients at once: clipping by norm, norms
+ * that an updater asks for, dropping an update that is not finite. First every slice is summed and
+ * measured as its gradients come (gather.h), and nothing changes. Whoever completes the last slice,
+ * or says the last verdict, decides for all and tells every server, which then applies or drops.
+ * No phase waits: what is missing is counted. Sums of squares are added in the order of parameters
+ * and blocks, so all that follows from a norm has the same bits however many servers there are. */
+#include "param/table_private.h"
+
+#include "base/os.h"
+#include "base/str.h"
+#include <math.h>
+
+bool sw_table_has_phases(const struct sw_table *t)
+{
+    return t->phases.on;
+}
+
+static int64_t blocks_of(int64_t elements)
+{
+    return (elements + SW_GATHER_BLOCK - 1) / SW_GATHER_BLOCK;
+}
+
+/* What is awaited before a decision. */
+static int everything(const struct sw_table *t)
+{
+    return t->slice_count + (t->args.bad != SW_BAD_STOPS ? t->args.workers : 0);
+}
+
+int sw_table_make_phases(struct sw_table *t, struct sw_err *err)
+{
+    struct sw_phases *ph = &t->phases;
+    int64_t blocks = 0;
+    if (!ph->on)
+        return SW_OK;
+    for (int i = 0; i < t->slice_count; i++) {
+        t->slices[i].first_block = blocks;
+        blocks += blocks_of(t->slices[i].count);
+    }
+    size_t bytes = (size_t)(blocks + 1) * sizeof *ph->squares;
+    ph->squares = sw_calloc(1, bytes);
+    if (t->args.updater->needs_norms)
+        ph->value_squares = sw_calloc(1, bytes);
+    if (!ph->squares || (t->args.updater->needs_norms && !ph->value_squares))
+        return sw_err_nomem(err, "norms of gradients", bytes);
+    ph->missing = everything(t);
+    ph->version = 1;
+    ph->torn = -1;
+    return SW_OK;
+}
+
+void sw_table_free_phases(struct sw_table *t)
+{
+    sw_free(t->phases.squares);
+    sw_free(t->phases.value_squares);
+}
+
+/* ---- The first phase ---- */
+
+static int say_bad(const struct sw_table *t, int param, uint64_t version, struct sw_err *err)
+{
+    return sw_err_set(err, SW_ERR_DIVERGED,
+                      "step %llu: the gradient or new value of %s is not finite (NaN or Inf)",
+                      (unsigned long long)version, t->params[param].name);
+}
+
+int sw_table_bad_value(struct sw_table *t, int param, uint64_t version, struct sw_err *err)
+{
+    if (t->args.bad != SW_BAD_TELLS)
+        return say_bad(t, param, version, err);
+    /* Read by workers when they have seen all parameters at this version. */
+    __atomic_store_n(&t->phases.torn, param, __ATOMIC_RELAXED);
+    return SW_OK;
+}
+
+int sw_table_gather(struct sw_table *t, const struct sw_slice *s, struct sw_err *err)
+{
+    const struct sw_param *p = &t->params[s->param];
+    const float *more[SW_TABLE_WORKERS];
+    struct sw_phases *ph = &t->phases;
+    struct sw_gather_args a = {.gradient = p->gradient[p->owner < 0 ? 0 : p->owner] + s->from,
+                               .more = more,
+                               .more_count = sw_table_givers(t, s->param) - 1,
+                               .count = s->count,
+                               .clip_value = (float)t->args.clip_value,
+                               .squares = ph->squares + s->first_block};
+    for (int w = 1; w <= a.more_count; w++)
+        more[w - 1] = p->gradient[w] + s->from;
+    if (ph->value_squares) {
+        a.value = p->value + s->from;
+        a.value_squares = ph->value_squares + s->first_block;
+    }
+    if (!sw_gather(&a) && t->args.bad == SW_BAD_STOPS)
+        return say_bad(t, s->param, s->version + 1, err);
+    return SW_OK;
+}
+
+/* ---- The decision ---- */
+
+static double sum_of(const struct sw_table *t, const double *squares, const struct sw_param *p)
+{
+    const struct sw_slice *first = &t->slices[p->first_slice];
+    int64_t blocks = blocks_of(sw_desc_storage(&p->layout));
+    double sum = 0;
+    for (int64_t b = 0; b < blocks && p->slice_count > 0; b++)
+        sum += squares[first->first_block + b];
+    return sum;
+}
+
+/* Parts of one parameter have one norm. */
+static void share_norms(struct sw_table *t, float scale)
+{
+    for (int i = 0; i < t->param_count; i++) {
+        struct sw_param *p = &t->params[i];
+        double value = 0, gradient = 0;
+        for (int k = 0; k < t->param_count; k++) {
+            const struct sw_param *part = &t->params[k];
+            if (k != i && !(p->part_whole && sw_str_eq(part->name, p->name)))
+                continue;
+            value += sum_of(t, t->phases.value_squares, part);
+            gradient += sum_of(t, t->phases.squares, part);
+        }
+        p->value_norm = sqrt(value);
+        p->gradient_norm = sqrt(gradient) * (double)scale;
+    }
+}
+
+static struct sw_table_decision make_decision(struct sw_table *t, uint64_t version)
+{
+    struct sw_phases *ph = &t->phases;
+    struct sw_table_decision d = {.version = version, .scale = 1, .bad_param = -1};
+    double squares = 0;
+    for (int p = 0; p < t->param_count; p++) {
+        double sum = sum_of(t, ph->squares, &t->params[p]);
+        if (!isfinite(sum) && d.bad_param < 0)
+            d.bad_param = p;
+        squares += sum;
+    }
+    d.grad_norm = sqrt(squares);
+    d.dropped = d.bad_param >= 0 || ph->vetoes > 0;
+    if (t->args.clip_norm > 0 && d.grad_norm > t->args.clip_norm)
+        d.scale = (float)(t->args.clip_norm / d.grad_norm);
+    if (ph->value_squares && !d.dropped)
+        share_norms(t, d.scale);
+    return d;
+}
+
+/* By one thread: all that the others wrote is seen by who brought `missing` to 0. */
+static int decide(struct sw_table *t)
+{
+    struct sw_phases *ph = &t->phases;
+    uint64_t version = ph->version;
+    struct sw_table_decision d = make_decision(t, version);
+    ph->vetoes = 0;
+    t->dropped += d.dropped;
+    ph->ring[version % SW_DECISIONS] = d;
+    __atomic_store_n(&ph->missing, everything(t), __ATOMIC_RELAXED);
+    /* Releases the decision to sw_table_decision, which acquires. */
+    __atomic_store_n(&ph->version, version + 1, __ATOMIC_RELEASE);
+    struct sw_message m = {.kind = SW_MSG_APPLY, .from = t->args.workers, .version = version};
+    int rc = SW_OK;
+    for (int s = 0; s < t->args.servers && rc == SW_OK; s++)
+        if (t->servers[s].slice_count > 0)
+            rc = sw_channel_send(&t->servers[s].inbox, &m);
+    sw_table_wake(t);
+    return rc;
+}
+
+/* Release what was measured; the one who decides acquires what all did. */
+static bool was_last(struct sw_table *t, int count)
+{
+    return __atomic_sub_fetch(&t->phases.missing, count, __ATOMIC_ACQ_REL) == 0;
+}
+
+int sw_table_gathered(struct sw_table *t, int slices)
+{
+    return slices > 0 && was_last(t, slices) ? decide(t) : SW_OK;
+}
+
+int sw_table_verdict(struct sw_table *t, bool fine)
+{
+    if (!t->phases.on || t->args.bad == SW_BAD_STOPS)
+        return SW_OK;
+    if (!fine)
+        __atomic_add_fetch(&t->phases.vetoes, 1, __ATOMIC_RELAXED);
+    return was_last(t, 1) ? decide(t) : SW_OK;
+}
+
+/* ---- What came of it ---- */
+
+bool sw_table_decision(const struct sw_table *t, uint64_t version, struct sw_table_decision *out)
+{
+    const struct sw_phases *ph = &t->phases;
+    uint64_t coming = __atomic_load_n(&ph->version, __ATOMIC_ACQUIRE);
+    if (!ph->on || version >= coming || version + SW_DECISIONS <= coming)
+        return false;
+    *out = ph->ring[version % SW_DECISIONS];
+    return out->version == version;
+}
+
+int sw_table_torn(const struct sw_table *t)
+{
+    return __atomic_load_n(&t->phases.torn, __ATOMIC_RELAXED);
+}

@@ -1,0 +1,71 @@
+#include "param/gather.h"
+#include "kernels/cpu/kernel.h"
+#include <math.h>
+
+#ifdef __clang__
+#pragma STDC FP_CONTRACT OFF /* GCC's -std=c17 already means this */
+#endif
+
+enum { LANES = 16, TASK_BLOCKS = 16 /* handed to a thread together: 64 KiB of each array */ };
+
+SW_KERNEL void sw_gather_add(float *out, const float *x, const float *restrict y, int64_t n)
+{
+#pragma omp simd
+    for (int64_t i = 0; i < n; i++)
+        out[i] = x[i] + y[i];
+}
+
+SW_KERNEL bool sw_gather_clip(float *out, const float *x, float limit, int64_t n)
+{
+    uint32_t bad = 0;
+#pragma omp simd reduction(| : bad)
+    for (int64_t i = 0; i < n; i++) {
+        float v = x[i];
+        bad |= !(v - v == 0); /* infinity - infinity and NaN are not 0 */
+        out[i] = v < -limit ? -limit : v > limit ? limit : v;
+    }
+    return bad;
+}
+
+/* Always LANES partial sums, however wide the machine's vectors are. */
+SW_KERNEL static double sum_of_squares(const float *x, int64_t n)
+{
+    double lane[LANES] = {0}, sum = 0;
+    int64_t i = 0;
+    for (; i + LANES <= n; i += LANES)
+#pragma omp simd
+        for (int l = 0; l < LANES; l++)
+            lane[l] += (double)x[i + l] * (double)x[i + l];
+    for (; i < n; i++)
+        lane[0] += (double)x[i] * (double)x[i];
+    for (int l = 0; l < LANES; l++)
+        sum += lane[l];
+    return sum;
+}
+
+/* False when a gradient is not finite. Squares of floats do not overflow a double. */
+static bool gather_block(const struct sw_gather_args *a, int64_t block)
+{
+    int64_t from = block * SW_GATHER_BLOCK, left = a->count - from;
+    int64_t n = left < SW_GATHER_BLOCK ? left : SW_GATHER_BLOCK;
+    float *g = a->gradient + from;
+    bool bad = false;
+    for (int w = 0; w < a->more_count; w++)
+        sw_gather_add(g, g, a->more[w] + from, n);
+    if (a->clip_value > 0)
+        bad = sw_gather_clip(g, g, a->clip_value, n);
+    a->squares[block] = bad ? (double)NAN : sum_of_squares(g, n);
+    if (a->value)
+        a->value_squares[block] = sum_of_squares(a->value + from, n);
+    return isfinite(a->squares[block]);
+}
+
+bool sw_gather(const struct sw_gather_args *a)
+{
+    int64_t blocks = (a->count + SW_GATHER_BLOCK - 1) / SW_GATHER_BLOCK;
+    bool good = true;
+#pragma omp parallel for schedule(static, TASK_BLOCKS) reduction(&& : good) if (blocks > TASK_BLOCKS)
+    for (int64_t b = 0; b < blocks; b++)
+        good = gather_block(a, b) && good;
+    return good;
+}
