@@ -29,7 +29,8 @@ static const struct sw_cli_option options_of_run[] = {
      .arg = "FILE",
      .type = SW_CLI_TEXT,
      .offset = offsetof(struct options, init_from),
-     .help = "start from the parameters of a checkpoint that have the same names"},
+     .help = "start from the parameters of a checkpoint that have the same names, instead of the "
+             "recipe's job.init_from"},
     {.name = "no-ui", .type = SW_CLI_UNUSED, .help = "print lines, as is the case in any event"},
     {0},
 };

@@ -49,22 +49,43 @@ int sw_table_add_tensor(struct sw_table_source *source, const char *name, struct
     return sw_st_writer_add(w, name, SW_ST_F32, ndim, shape, emit_parts, source, err);
 }
 
+/* Rows [p->part_first, ...) of a matrix that lies the other way round in the file. */
+static int read_transposed(const struct sw_st_file *f, const struct sw_st_entry *e,
+                           const struct sw_param *p, float *plain, struct sw_err *err)
+{
+    int64_t rows = p->layout.dim[0], columns = p->layout.dim[1], whole = e->shape[1];
+    float *line = sw_calloc((size_t)whole + 1, sizeof *line);
+    if (!line)
+        return sw_err_nomem(err, e->name, (size_t)whole * sizeof *line);
+    int rc = SW_OK;
+    for (int64_t c = 0; c < columns && rc == SW_OK; c++) {
+        size_t bytes = (size_t)whole * sizeof *line;
+        rc = sw_st_read(f, e, (uint64_t)c * bytes, bytes, line, err);
+        for (int64_t r = 0; r < rows && rc == SW_OK; r++)
+            plain[r * columns + c] = line[p->part_first + r];
+    }
+    sw_free(line);
+    return rc;
+}
+
 int sw_table_read_tensor(const struct sw_table_source *to, const char *name,
                          const struct sw_st_file *f, struct sw_err *err)
 {
     const struct sw_param *p = sw_table_param(to->table, to->param);
+    const struct sw_st_entry *e = sw_st_find(f, name);
     struct sw_tensor part = sw_table_tensor(to->table, to->param, to->slot);
-    int rc = sw_table_check_tensor(to->table, to->param, name, f, "checkpoint", err);
+    int rc = sw_table_check_tensor(to, name, f, "checkpoint", err);
     if (rc != SW_OK)
         return rc;
-    if (!p->part_whole)
+    if (!p->part_whole && !to->transposed)
         return sw_st_read_tensor(f, name, &part, to->stream, err);
     size_t bytes = (size_t)sw_desc_count(&part.desc) * sizeof(float);
     size_t row_bytes = bytes / (size_t)part.desc.dim[0];
     void *plain = sw_calloc(1, bytes);
     if (!plain)
         return sw_err_nomem(err, name, bytes);
-    rc = sw_st_read(f, sw_st_find(f, name), (uint64_t)p->part_first * row_bytes, bytes, plain, err);
+    rc = to->transposed ? read_transposed(f, e, p, plain, err)
+                        : sw_st_read(f, e, (uint64_t)p->part_first * row_bytes, bytes, plain, err);
     if (rc == SW_OK)
         rc = sw_tensor_write(&part, to->stream, plain, err);
     sw_free(plain);
@@ -80,22 +101,26 @@ static void shape_text(int ndim, const int64_t *dim, char *out, size_t bytes)
         n += (size_t)snprintf(out + n, bytes - n, "%s%lld", i ? "x" : "", (long long)dim[i]);
 }
 
-int sw_table_check_tensor(const struct sw_table *t, int param, const char *name,
+int sw_table_check_tensor(const struct sw_table_source *to, const char *name,
                           const struct sw_st_file *f, const char *path, struct sw_err *err)
 {
+    const struct sw_param *p = sw_table_param(to->table, to->param);
     const struct sw_st_entry *e = sw_st_find(f, name);
     int64_t shape[SW_MAX_DIMS];
-    int ndim = whole_shape(sw_table_param(t, param), shape);
+    int ndim = whole_shape(p, shape);
     char has[128], needs[128];
     if (!e)
         return sw_err_set(err, SW_ERR_FORMAT, "%s: has no tensor %s", path, name);
-    bool fits = e->dtype == SW_ST_F32 && e->ndim == ndim;
+    bool fits = e->dtype == SW_ST_F32 && e->ndim == ndim && (!to->transposed || ndim == 2);
     for (int i = 0; fits && i < ndim; i++)
-        fits = e->shape[i] == shape[i];
+        fits = e->shape[to->transposed ? ndim - 1 - i : i] == shape[i];
     if (fits)
         return SW_OK;
     shape_text(e->ndim, e->shape, has, sizeof has);
     shape_text(ndim, shape, needs, sizeof needs);
-    return sw_err_set(err, SW_ERR_INVALID, "%s: %s is %s %s there, but F32 %s in this net", path,
-                      name, sw_st_dtype_name(e->dtype), has, needs);
+    bool renamed = strcmp(name, p->name) != 0;
+    return sw_err_set(err, SW_ERR_INVALID, "%s: %s is %s %s there%s, but %s%sF32 %s in this net",
+                      path, name, sw_st_dtype_name(e->dtype), has,
+                      to->transposed ? ", to be transposed" : "", renamed ? p->name : "",
+                      renamed ? " is " : "", needs);
 }

@@ -6,11 +6,12 @@
 #include "param/table.h"
 #include "tensor/safetensors.h"
 
-/* One tensor to be written: kept by the caller until the file is. */
+/* One tensor to be written or read; to be written: kept by the caller until the file is. */
 struct sw_table_source {
     struct sw_table *table;
     struct sw_stream *stream;
     int param, slot; /* slot -1: the value */
+    bool transposed; /* reading: the file has the matrix [b, a] that is [a, b] here */
 };
 
 /* Adds the tensor `name` that `source` (all fields set) describes: the whole parameter, gathered
@@ -23,7 +24,7 @@ int sw_table_read_tensor(const struct sw_table_source *to, const char *name,
                          const struct sw_st_file *f, struct sw_err *err) SW_MUST_CHECK;
 /* Is the tensor there, with the parameter's shape? path is for the message. Errors: SW_ERR_FORMAT
  * (it is not there), SW_ERR_INVALID. */
-int sw_table_check_tensor(const struct sw_table *t, int param, const char *name,
+int sw_table_check_tensor(const struct sw_table_source *to, const char *name,
                           const struct sw_st_file *f, const char *path,
                           struct sw_err *err) SW_MUST_CHECK;
 

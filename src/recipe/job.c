@@ -35,6 +35,9 @@ const struct sw_opt sw_job_opts[] = {
     {FIELD(best_by), .type = SW_OPT_STRING,
      .help = "value of the evaluation that makes a checkpoint the best; accuracy where there is "
              "one, else loss"},
+    {FIELD(init_from), .type = SW_OPT_STRINGS,
+     .help = "checkpoints to start from, by the same names or by rules behind a file: "
+             "a.weight -> b.weight, a.weight^T -> c.weight, a.* -> b.*"},
     {FIELD(partition), .type = SW_OPT_ENUM, .def = "0", .choices = partitions,
      .help = "how workers share layers that do not say: 0 rows, 1 columns where possible, none"},
     {FIELD(device), .type = SW_OPT_STRING, .def = "auto",

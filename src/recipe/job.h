@@ -21,8 +21,9 @@ struct sw_job_conf {
     bool checkpoint_best;     /* also write one when an evaluation is the best so far */
     const char *best_by; /* value of an evaluation; NULL: accuracy where there is one, else loss */
     const char *device;  /* auto, cpu, sim:gpus=N */
-    int partition;       /* of layers that do not say: 0 rows, 1 columns, 2 none */
-    const char *db;      /* history database; NULL: the usual place */
+    struct sw_strings init_from; /* files, each with rules TENSOR -> PARAMETER behind it */
+    int partition;               /* of layers that do not say: 0 rows, 1 columns, 2 none */
+    const char *db;              /* history database; NULL: the usual place */
 };
 
 extern const struct sw_opt sw_job_opts[];

@@ -158,7 +158,8 @@ static int check_tensors(struct sw_job *job, const struct sw_st_file *f, const c
     for (int p = 0; p < sw_table_count(job->table) && rc == SW_OK; p++)
         for (int s = -1; s < sw_table_slots(job->table) && rc == SW_OK; s++) {
             char *name = tensor_name(job->table, p, s);
-            rc = name ? sw_table_check_tensor(job->table, p, name, f, path, err)
+            struct sw_table_source to = {.table = job->table, .param = p, .slot = s};
+            rc = name ? sw_table_check_tensor(&to, name, f, path, err)
                       : sw_err_nomem(err, "a tensor's name", 0);
             sw_free(name);
         }
@@ -181,7 +182,7 @@ int sw_checkpoint_check(struct sw_job *job, const char *path, int64_t *step, str
     if (rc == SW_OK)
         rc = check_tensors(job, f, path, err);
     if (rc == SW_OK)
-        rc = sw_states_check(job, f, path, true, err);
+        rc = sw_states_check(job, f, path, err);
     sw_st_close(f);
     return rc;
 }
@@ -203,8 +204,8 @@ static int load_state(struct sw_worker *w, const struct sw_st_file *f, struct sw
 }
 
 /* What a file brings in is held to what training keeps up: nothing that is not finite. */
-static int check_finite(struct sw_job *job, struct sw_stream *stream, int param, const char *path,
-                        struct sw_err *err)
+int sw_checkpoint_check_finite(struct sw_job *job, struct sw_stream *stream, int param,
+                               const char *path, struct sw_err *err)
 {
     const struct sw_param *p = sw_table_param(job->table, param);
     bool finite = true;
@@ -216,26 +217,18 @@ static int check_finite(struct sw_job *job, struct sw_stream *stream, int param,
 }
 
 static int take_values(struct sw_job *job, struct sw_stream *stream, const struct sw_st_file *f,
-                       const char *path, bool all, int *count, struct sw_err *err)
+                       const char *path, struct sw_err *err)
 {
     int rc = SW_OK;
-    *count = 0;
     for (int p = 0; p < sw_table_count(job->table) && rc == SW_OK; p++) {
         const char *name = sw_table_param(job->table, p)->name;
         struct sw_table_source to = {.table = job->table, .stream = stream, .param = p, .slot = -1};
-        if (!sw_st_find(f, name)) {
-            if (all)
-                return sw_err_set(err, SW_ERR_FORMAT, "%s: has no tensor %s", path, name);
-            continue;
-        }
+        if (!sw_st_find(f, name))
+            return sw_err_set(err, SW_ERR_FORMAT, "%s: has no tensor %s", path, name);
         rc = sw_table_read_tensor(&to, name, f, err);
         if (rc == SW_OK)
-            rc = check_finite(job, stream, p, path, err);
-        *count += rc == SW_OK;
+            rc = sw_checkpoint_check_finite(job, stream, p, path, err);
     }
-    if (rc == SW_OK && *count == 0 && sw_table_count(job->table) > 0)
-        return sw_err_set(err, SW_ERR_INVALID, "%s: none of its tensors is a parameter of this net",
-                          path);
     return rc;
 }
 
@@ -247,40 +240,23 @@ static int check_ours(const struct sw_st_file *f, const char *path, struct sw_er
     return sw_err_set(err, SW_ERR_FORMAT, "%s: damaged: a checkpoint without its checksum", path);
 }
 
-int sw_checkpoint_look(struct sw_job *job, const char *path, struct sw_err *err)
+int sw_checkpoint_open(const char *path, struct sw_st_file **f, struct sw_err *err)
 {
-    struct sw_st_file *f = NULL;
-    int found = 0;
-    int rc = sw_st_open(path, false, &f, err);
+    int rc = sw_st_open(path, false, f, err);
     if (rc == SW_OK)
-        rc = check_ours(f, path, err);
-    for (int p = 0; p < sw_table_count(job->table) && rc == SW_OK; p++) {
-        const struct sw_param *param = sw_table_param(job->table, p);
-        if (!sw_st_find(f, param->name))
-            continue;
-        rc = sw_table_check_tensor(job->table, p, param->name, f, path, err);
-        found++;
-    }
-    if (rc == SW_OK)
-        rc = sw_states_check(job, f, path, false, err);
-    if (rc == SW_OK && found == 0 && sw_table_count(job->table) > 0)
-        rc = sw_err_set(err, SW_ERR_INVALID, "%s: none of its tensors is a parameter of this net",
-                        path);
-    sw_st_close(f);
+        rc = check_ours(*f, path, err);
     return rc;
 }
 
-int sw_checkpoint_take(struct sw_job *job, struct sw_stream *stream, const char *path, bool all,
-                       int *count, int64_t *step, struct sw_err *err)
+int sw_checkpoint_take(struct sw_job *job, struct sw_stream *stream, const char *path,
+                       int64_t *step, struct sw_err *err)
 {
     struct sw_st_file *f = NULL;
-    int rc = sw_st_open(path, false, &f, err);
+    int rc = sw_checkpoint_open(path, &f, err);
     if (rc == SW_OK)
-        rc = check_ours(f, path, err);
+        rc = take_values(job, stream, f, path, err);
     if (rc == SW_OK)
-        rc = take_values(job, stream, f, path, all, count, err);
-    if (rc == SW_OK)
-        rc = sw_states_read(job, f, path, all, err);
+        rc = sw_states_read(job, f, path, err);
     if (rc == SW_OK) {
         const char *text = sw_st_metadata(f, "step");
         if (!text || !sw_parse_int(text, step))
@@ -294,14 +270,13 @@ int sw_checkpoint_load(struct sw_worker *w, const char *path, struct sw_err *err
 {
     struct sw_job *job = w->job;
     struct sw_st_file *f = NULL;
-    int count;
     int rc = sw_st_open(path, true, &f, err);
     if (rc == SW_OK)
-        rc = take_values(job, sw_worker_host_stream(w), f, path, true, &count, err);
+        rc = take_values(job, sw_worker_host_stream(w), f, path, err);
     if (rc == SW_OK)
         rc = load_state(w, f, err);
     if (rc == SW_OK)
-        rc = sw_states_read(job, f, path, true, err);
+        rc = sw_states_read(job, f, path, err);
     if (rc == SW_OK) {
         sw_table_put_version(job->table, (uint64_t)job->first_step, 0);
         sw_keep_read(job, f);

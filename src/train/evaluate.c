@@ -86,10 +86,9 @@ static int choose_split(struct sw_job *job, const char *split, struct sw_err *er
 
 static int load_weights(struct sw_job *job, const char *weights, struct sw_err *err)
 {
-    int count;
     if (!weights)
         return sw_table_init_values(job->table, err);
-    return sw_checkpoint_take(job, sw_worker_host_stream(&job->workers[0]), weights, true, &count,
+    return sw_checkpoint_take(job, sw_worker_host_stream(&job->workers[0]), weights,
                               &job->evaluated_step, err);
 }
 

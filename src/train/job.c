@@ -26,8 +26,6 @@ static int copy_options(struct sw_job *job, const struct sw_job_options *o, stru
     if (rc == SW_OK)
         rc = copy_text(&job->command, o->command, err);
     if (rc == SW_OK)
-        rc = copy_text(&job->init_from, o->resume ? NULL : o->init_from, err);
-    if (rc == SW_OK)
         rc = copy_text(&job->resume_checkpoint, o->resume ? o->resume_checkpoint : NULL, err);
     job->resume_run_id = o->resume ? o->resume->id : 0;
     job->trace_capacity = o->trace_capacity;
@@ -166,7 +164,8 @@ static int find_end(struct sw_job *job, const struct sw_job_options *o, struct s
         if (rc != SW_OK)
             return rc;
     }
-    return job->init_from ? sw_checkpoint_look(job, job->init_from, err) : SW_OK;
+    /* Weights of another file will be evaluated: what a run would start from is not asked for. */
+    return o->resume || o->one_worker ? SW_OK : sw_take_look(job, o->init_from, err);
 }
 
 static int open_job(struct sw_job *job, const struct sw_job_options *o, struct sw_err *err)
@@ -228,6 +227,7 @@ void sw_job_close(struct sw_job *job)
     sw_group_fini(&job->group);
     sw_states_fini(&job->states);
     sw_keep_fini(&job->keeper);
+    sw_take_fini(&job->takes);
     sw_table_free(job->table);
     for (int s = 0; s < SW_SPLITS; s++) {
         sw_source_close(job->source[s]);
@@ -240,8 +240,8 @@ void sw_job_close(struct sw_job *job)
     sw_trace_free(job->trace);
     sw_fault_fini(&job->fault);
     sw_buf_fini(&job->fallback_text);
-    char *const owned[] = {job->name,      job->out_option,        job->db_option, job->command,
-                           job->init_from, job->resume_checkpoint, job->choices};
+    char *const owned[] = {job->name,    job->out_option,        job->db_option,
+                           job->command, job->resume_checkpoint, job->choices};
     for (size_t i = 0; i < sizeof owned / sizeof *owned; i++)
         sw_free(owned[i]);
     sw_free(job->layer_rows);

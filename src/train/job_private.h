@@ -78,6 +78,22 @@ struct sw_states {
     size_t bytes;
 };
 
+/* What init_from says: init_from.c. */
+struct sw_take_rule {
+    char from[256], to[256];
+    bool transposed;
+    int item; /* of the list */
+};
+struct sw_take_file {
+    char *path; /* owned */
+    int item, first_rule, rule_count;
+};
+struct sw_take_list {
+    struct sw_take_file *files; /* owned */
+    struct sw_take_rule *rules; /* owned */
+    int file_count, rule_count;
+};
+
 /* Checkpoints of the run that are on disk, and the best one: keep.c. */
 struct sw_kept {
     int64_t step;
@@ -143,12 +159,11 @@ struct sw_worker {
 struct sw_job {
     struct sw_log *log; /* borrowed */
     struct sw_recipe *recipe;
-    const struct sw_job_conf *conf; /* of the recipe */
-    char *name, *out_option, *db_option, *command, *init_from,
-        *resume_checkpoint; /* owned or NULL */
-    int64_t resume_run_id;  /* 0: a new run */
-    int64_t horizon;        /* steps of the recipe */
-    int64_t steps;          /* where this run ends */
+    const struct sw_job_conf *conf;                                    /* of the recipe */
+    char *name, *out_option, *db_option, *command, *resume_checkpoint; /* owned or NULL */
+    int64_t resume_run_id;                                             /* 0: a new run */
+    int64_t horizon;                                                   /* steps of the recipe */
+    int64_t steps;                                                     /* where this run ends */
     int64_t first_step;     /* of the checkpoint it goes on from */
     int64_t evaluated_step; /* of the weights that sw_job_evaluate loaded */
     int64_t trace_capacity;
@@ -169,6 +184,7 @@ struct sw_job {
     struct sw_group group;
     struct sw_exchange *exchange[SW_SPLITS]; /* owned; NULL: nothing moves between workers */
     struct sw_states states;
+    struct sw_take_list takes;
     struct sw_keeper keeper;                              /* of the leader */
     struct sw_job_metric last[SW_SPLITS][SW_JOB_METRICS]; /* newest values; written by one worker at
                                                              a time, between steps */
@@ -237,12 +253,21 @@ int sw_checkpoint_check(struct sw_job *job, const char *path, int64_t *step,
                         struct sw_err *err) SW_MUST_CHECK;
 /* Loads values and updater state. */
 int sw_checkpoint_load(struct sw_worker *w, const char *path, struct sw_err *err) SW_MUST_CHECK;
-/* Loads the parameters that both sides have, whatever wrote the file; *count says how many, *step
- * where a checkpoint of ours stands (else 0). all: every parameter must be there. */
-int sw_checkpoint_take(struct sw_job *job, struct sw_stream *stream, const char *path, bool all,
-                       int *count, int64_t *step, struct sw_err *err) SW_MUST_CHECK;
-/* Would that work? */
-int sw_checkpoint_look(struct sw_job *job, const char *path, struct sw_err *err) SW_MUST_CHECK;
+/* Loads all parameters and states, whatever wrote the file; *step is where a checkpoint of ours
+ * stands, else 0. */
+int sw_checkpoint_take(struct sw_job *job, struct sw_stream *stream, const char *path,
+                       int64_t *step, struct sw_err *err) SW_MUST_CHECK;
+/* Opens a file of ours, which must have its checksum, or of others. */
+int sw_checkpoint_open(const char *path, struct sw_st_file **f, struct sw_err *err) SW_MUST_CHECK;
+int sw_checkpoint_check_finite(struct sw_job *job, struct sw_stream *stream, int param,
+                               const char *path, struct sw_err *err) SW_MUST_CHECK;
+
+/* init_from.c */
+/* Reads the list, or --init-from instead of it, and checks all files and rules. */
+int sw_take_look(struct sw_job *job, const char *option, struct sw_err *err) SW_MUST_CHECK;
+/* Takes the values, and says what was taken and what was not. By the leader. */
+int sw_take_values(struct sw_worker *w, struct sw_err *err) SW_MUST_CHECK;
+void sw_take_fini(struct sw_take_list *init); /* a zeroed one is accepted */
 
 /* keep.c */
 int sw_keep_init(struct sw_job *job, const struct sw_job_options *o,
@@ -279,13 +304,17 @@ int sw_states_fetch(struct sw_worker *w, struct sw_err *err) SW_MUST_CHECK;
 int sw_states_send(struct sw_worker *w, struct sw_err *err) SW_MUST_CHECK;
 /* By all workers, before an evaluation: everybody gets what the leader has. */
 int sw_states_share(struct sw_worker *w, struct sw_err *err) SW_MUST_CHECK;
-/* Adds them to a checkpoint; checks or reads those that a file has. all: every one must be there.
- */
+/* Adds them to a checkpoint; checks or reads them from one that has them all. */
 int sw_states_write(struct sw_job *job, struct sw_st_writer *w, struct sw_err *err) SW_MUST_CHECK;
 int sw_states_check(const struct sw_job *job, const struct sw_st_file *f, const char *path,
-                    bool all, struct sw_err *err) SW_MUST_CHECK;
-int sw_states_read(struct sw_job *job, const struct sw_st_file *f, const char *path, bool all,
+                    struct sw_err *err) SW_MUST_CHECK;
+int sw_states_read(struct sw_job *job, const struct sw_st_file *f, const char *path,
                    struct sw_err *err) SW_MUST_CHECK;
+/* One of them, from a tensor of any name. */
+int sw_state_check(const struct sw_state *s, const char *tensor, const struct sw_st_file *f,
+                   const char *path, struct sw_err *err) SW_MUST_CHECK;
+int sw_state_read(struct sw_state *s, const char *tensor, const struct sw_st_file *f,
+                  const char *path, struct sw_err *err) SW_MUST_CHECK;
 
 /* sums.c */
 int sw_worker_sum(void *worker, double *values, int count, struct sw_err *err) SW_MUST_CHECK;

@@ -177,13 +177,13 @@ int sw_states_write(struct sw_job *job, struct sw_st_writer *w, struct sw_err *e
     return rc;
 }
 
-static int check_one(const struct sw_state *s, const struct sw_st_file *f, const char *path,
-                     struct sw_err *err)
+int sw_state_check(const struct sw_state *s, const char *tensor, const struct sw_st_file *f,
+                   const char *path, struct sw_err *err)
 {
-    const struct sw_st_entry *e = sw_st_find(f, s->name);
+    const struct sw_st_entry *e = sw_st_find(f, tensor);
     char has[128], needs[128];
     if (!e)
-        return sw_err_set(err, SW_ERR_FORMAT, "%s: has no tensor %s", path, s->name);
+        return sw_err_set(err, SW_ERR_FORMAT, "%s: has no tensor %s", path, tensor);
     bool fits = e->dtype == SW_ST_F32 && e->ndim == s->layout.ndim;
     for (int i = 0; fits && i < e->ndim; i++)
         fits = e->shape[i] == s->layout.dim[i];
@@ -192,40 +192,38 @@ static int check_one(const struct sw_state *s, const struct sw_st_file *f, const
     sw_job_shape_text(e->ndim, e->shape, has, sizeof has);
     sw_job_shape_text(s->layout.ndim, s->layout.dim, needs, sizeof needs);
     return sw_err_set(err, SW_ERR_INVALID, "%s: %s is %s %s there, but F32 %s in this net", path,
-                      s->name, sw_st_dtype_name(e->dtype), has, needs);
+                      tensor, sw_st_dtype_name(e->dtype), has, needs);
 }
 
 int sw_states_check(const struct sw_job *job, const struct sw_st_file *f, const char *path,
-                    bool all, struct sw_err *err)
+                    struct sw_err *err)
 {
     int rc = SW_OK;
     for (int i = 0; i < job->states.count && rc == SW_OK; i++)
-        if (all || sw_st_find(f, job->states.items[i].name))
-            rc = check_one(&job->states.items[i], f, path, err);
+        rc = sw_state_check(&job->states.items[i], job->states.items[i].name, f, path, err);
     return rc;
 }
 
-static int read_one(struct sw_state *s, const struct sw_st_file *f, const char *path,
-                    struct sw_err *err)
+int sw_state_read(struct sw_state *s, const char *tensor, const struct sw_st_file *f,
+                  const char *path, struct sw_err *err)
 {
-    int rc = check_one(s, f, path, err);
+    int rc = sw_state_check(s, tensor, f, path, err);
     if (rc != SW_OK)
         return rc;
     s->view = sw_tensor_view(NULL, &s->layout, s->value);
-    rc = sw_st_read_tensor(f, s->name, &s->view, NULL, err);
+    rc = sw_st_read_tensor(f, tensor, &s->view, NULL, err);
     for (int64_t i = 0; rc == SW_OK && i < sw_desc_storage(&s->layout); i++)
         if (!isfinite(s->value[i]))
             rc = sw_err_set(err, SW_ERR_INVALID,
-                            "%s: %s holds values that are not finite (NaN or Inf)", path, s->name);
+                            "%s: %s holds values that are not finite (NaN or Inf)", path, tensor);
     return rc;
 }
 
-int sw_states_read(struct sw_job *job, const struct sw_st_file *f, const char *path, bool all,
+int sw_states_read(struct sw_job *job, const struct sw_st_file *f, const char *path,
                    struct sw_err *err)
 {
     int rc = SW_OK;
     for (int i = 0; i < job->states.count && rc == SW_OK; i++)
-        if (all || sw_st_find(f, job->states.items[i].name))
-            rc = read_one(&job->states.items[i], f, path, err);
+        rc = sw_state_read(&job->states.items[i], job->states.items[i].name, f, path, err);
     return rc;
 }

@@ -133,20 +133,14 @@ static int train(struct sw_worker *w, struct sw_err *err)
 static int first_values(struct sw_worker *w, struct sw_err *err)
 {
     struct sw_job *job = w->job;
-    int rc, taken = 0;
+    int rc;
     if (job->resume_checkpoint) {
         rc = sw_checkpoint_load(w, job->resume_checkpoint, err);
         return rc == SW_OK ? sw_states_send(w, err) : rc;
     }
     rc = sw_table_init_values(job->table, err);
-    int64_t its_step;
-    if (rc == SW_OK && job->init_from) {
-        rc = sw_checkpoint_take(job, sw_worker_host_stream(w), job->init_from, false, &taken,
-                                &its_step, err);
-        if (rc == SW_OK)
-            sw_job_say(job, SW_LOG_INFO, w->unit, "%d of %d parameters start from %s", taken,
-                       sw_table_count(job->table), job->init_from);
-    }
+    if (rc == SW_OK)
+        rc = sw_take_values(w, err);
     if (rc == SW_OK)
         rc = sw_states_send(w, err);
     return rc == SW_OK ? sw_checkpoint_write(w, err) : rc;

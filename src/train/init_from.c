@@ -1,0 +1,401 @@
+/* First values out of files: `init_from` of [job], a list of files and of rules that belong to the
+ * file before them:
+ *     init_from = rbm1.safetensors, rbm1.weight -> enc1.weight, rbm1.weight^T -> dec1.weight
+ * A file without rules gives every parameter (and state) that has the same name there; one with
+ * rules gives what they name and nothing else. `*` stands for the same text on both sides; a rule
+ * without one must find its tensor and its parameter. ^T turns a matrix over. What is taken later
+ * replaces what was taken before. `--init-from FILE` stands in for the whole list.
+ *
+ * Everything is looked at when the job is opened, and read when the run begins. */
+#include "base/os.h"
+#include "base/str.h"
+#include "param/table_file.h"
+#include "train/job_private.h"
+#include <stdio.h>
+#include <string.h>
+
+enum { NAME = 256, SHOWN = 400 };
+
+static const char state_prefix[] = "state.";
+
+/* ---- the list ---- */
+
+/* Splits "a.weight^T -> b.weight". False: no rule, the name of a file. */
+static bool read_rule(const char *text, struct sw_take_rule *r)
+{
+    const char *arrow = strstr(text, "->");
+    if (!arrow)
+        return false;
+    const char *end = arrow, *to = arrow + 2;
+    while (end > text && (end[-1] == ' ' || end[-1] == '\t'))
+        end--;
+    to += strspn(to, " \t");
+    r->transposed = end - text > 2 && end[-2] == '^' && end[-1] == 'T';
+    if (r->transposed)
+        end -= 2;
+    snprintf(r->from, sizeof r->from, "%.*s", (int)(end - text), text);
+    snprintf(r->to, sizeof r->to, "%s", to);
+    return true;
+}
+
+static int stars(const char *pattern)
+{
+    int n = 0;
+    for (; *pattern; pattern++)
+        n += *pattern == '*';
+    return n;
+}
+
+static int check_rule(struct sw_job *job, const struct sw_take_rule *r, struct sw_err *err)
+{
+    const struct sw_section *s = sw_recipe_find(job->recipe, "job", NULL);
+    if (!*r->from || !*r->to)
+        sw_recipe_error_item(job->recipe, s, "init_from", r->item,
+                             "a rule is TENSOR -> PARAMETER, as in rbm1.weight -> enc1.weight");
+    else if (stars(r->from) != stars(r->to) || stars(r->from) > 1)
+        sw_recipe_error_item(job->recipe, s, "init_from", r->item,
+                             "a * stands on both sides, once on each");
+    return sw_recipe_verdict(job->recipe, err);
+}
+
+static int add_item(struct sw_job *job, const char *text, int item, struct sw_err *err)
+{
+    struct sw_take_list *init = &job->takes;
+    struct sw_take_rule rule = {.item = item};
+    if (!read_rule(text, &rule)) {
+        init->files[init->file_count] = (struct sw_take_file){
+            .path = sw_strdup(text), .item = item, .first_rule = init->rule_count};
+        return init->files[init->file_count++].path ? SW_OK
+                                                    : sw_err_nomem(err, "init_from", strlen(text));
+    }
+    if (init->file_count == 0) {
+        sw_recipe_error_item(job->recipe, sw_recipe_find(job->recipe, "job", NULL), "init_from",
+                             item, "a rule stands behind the file that it is about");
+        return sw_recipe_verdict(job->recipe, err);
+    }
+    init->rules[init->rule_count++] = rule;
+    init->files[init->file_count - 1].rule_count++;
+    return check_rule(job, &rule, err);
+}
+
+static int read_list(struct sw_job *job, const char *option, struct sw_err *err)
+{
+    const struct sw_strings list = job->conf->init_from;
+    size_t count = option ? 1 : (size_t)list.count;
+    job->takes.files = sw_calloc(count + 1, sizeof *job->takes.files);
+    job->takes.rules = sw_calloc(count + 1, sizeof *job->takes.rules);
+    if (!job->takes.files || !job->takes.rules)
+        return sw_err_nomem(err, "init_from", count);
+    if (option) {
+        job->takes.files[0].path = sw_strdup(option);
+        job->takes.file_count = 1;
+        return job->takes.files[0].path ? SW_OK : sw_err_nomem(err, "--init-from", strlen(option));
+    }
+    int rc = SW_OK;
+    for (int i = 0; i < list.count && rc == SW_OK; i++)
+        rc = add_item(job, list.items[i], i, err);
+    return rc;
+}
+
+void sw_take_fini(struct sw_take_list *init)
+{
+    for (int i = 0; i < init->file_count; i++)
+        sw_free(init->files[i].path);
+    sw_free(init->files);
+    sw_free(init->rules);
+    *init = (struct sw_take_list){0};
+}
+
+/* ---- who gets what ---- */
+
+/* Parameters (parts of one are several), then states. */
+static int target_count(const struct sw_job *job)
+{
+    return sw_table_count(job->table) + job->states.count;
+}
+
+static const char *target_name(const struct sw_job *job, int i)
+{
+    int params = sw_table_count(job->table);
+    return i < params ? sw_table_param(job->table, i)->name : job->states.items[i - params].name;
+}
+
+static bool is_state(const struct sw_job *job, int i)
+{
+    return i >= sw_table_count(job->table);
+}
+
+/* The tensor that a rule gives to a target: false when it gives none. A pattern that renames layers
+ * renames their states with them. */
+static bool apply(const struct sw_job *job, const struct sw_take_rule *r, int target,
+                  char tensor[NAME])
+{
+    const char *name = target_name(job, target), *star = strchr(r->to, '*'), *prefix = "";
+    if (!star) {
+        snprintf(tensor, NAME, "%s", r->from);
+        return sw_str_eq(r->to, name);
+    }
+    if (is_state(job, target) && !sw_str_starts(r->to, state_prefix)) {
+        prefix = state_prefix;
+        name += strlen(state_prefix);
+    }
+    size_t head = (size_t)(star - r->to), tail = strlen(star + 1), n = strlen(name);
+    if (n < head + tail || strncmp(name, r->to, head) != 0 || !sw_str_ends(name, star + 1))
+        return false;
+    const char *from = strchr(r->from, '*');
+    snprintf(tensor, NAME, "%s%.*s%.*s%s", prefix, (int)(from - r->from), r->from,
+             (int)(n - head - tail), name + head, from + 1);
+    return true;
+}
+
+/* One thing to take. */
+struct take {
+    const struct sw_take_file *file;
+    const struct sw_take_rule *rule; /* NULL: by its own name */
+    const struct sw_st_file *f;
+    int target;
+    const char *tensor;
+};
+typedef int visit(struct sw_job *job, const struct take *t, void *user, struct sw_err *err);
+
+static int each_take(struct sw_job *job, const struct sw_take_file *file,
+                     const struct sw_st_file *f, visit *call, void *user, struct sw_err *err)
+{
+    const struct sw_take_rule *rules = job->takes.rules + file->first_rule;
+    int rc = SW_OK, rounds = file->rule_count ? file->rule_count : 1;
+    for (int r = 0; r < rounds && rc == SW_OK; r++)
+        for (int i = 0; i < target_count(job) && rc == SW_OK; i++) {
+            char tensor[NAME];
+            struct take t = {.file = file, .f = f, .target = i, .tensor = tensor};
+            if (file->rule_count) {
+                t.rule = &rules[r];
+                if (!apply(job, t.rule, i, tensor))
+                    continue;
+            } else {
+                snprintf(tensor, sizeof tensor, "%s", target_name(job, i));
+            }
+            /* A rule without a pattern has been looked at by check_found. */
+            if (sw_st_find(f, tensor))
+                rc = call(job, &t, user, err);
+        }
+    return rc;
+}
+
+/* ---- looking ---- */
+
+static struct sw_table_source source_of(const struct sw_job *job, const struct take *t,
+                                        struct sw_stream *stream)
+{
+    return (struct sw_table_source){.table = job->table,
+                                    .stream = stream,
+                                    .param = t->target,
+                                    .slot = -1,
+                                    .transposed = t->rule && t->rule->transposed};
+}
+
+static int check_one(struct sw_job *job, const struct take *t, void *user, struct sw_err *err)
+{
+    const struct sw_section *s = sw_recipe_find(job->recipe, "job", NULL);
+    int *found = user, rc;
+    ++*found;
+    if (is_state(job, t->target)) {
+        rc = sw_state_check(&job->states.items[t->target - sw_table_count(job->table)], t->tensor,
+                            t->f, t->file->path, err);
+    } else {
+        struct sw_table_source to = source_of(job, t, NULL);
+        rc = sw_table_check_tensor(&to, t->tensor, t->f, t->file->path, err);
+    }
+    if (rc == SW_OK || !t->rule)
+        return rc;
+    sw_recipe_error_item(job->recipe, s, "init_from", t->rule->item, "%s", err->text);
+    return sw_recipe_verdict(job->recipe, err);
+}
+
+static int target_of(const struct sw_job *job, const char *name)
+{
+    for (int i = 0; i < target_count(job); i++)
+        if (sw_str_eq(target_name(job, i), name))
+            return i;
+    return -1;
+}
+
+/* Names in the file, or in the net, as candidates for "did you mean". */
+static void hint(struct sw_job *job, const struct sw_st_file *f, const char *word)
+{
+    size_t count = f ? sw_st_count(f) : (size_t)target_count(job);
+    const char **names = sw_calloc(count + 1, sizeof *names);
+    for (size_t i = 0; names && i < count; i++)
+        names[i] = f ? sw_st_entry_at(f, i)->name : target_name(job, (int)i);
+    if (names)
+        sw_recipe_hint_near(job->recipe, word, names, (int)count, NULL);
+    sw_free(names);
+}
+
+/* A rule that names one parameter or one tensor must find it. */
+static int check_found(struct sw_job *job, const struct sw_take_file *file,
+                       const struct sw_st_file *f, struct sw_err *err)
+{
+    const struct sw_section *s = sw_recipe_find(job->recipe, "job", NULL);
+    for (int i = 0; i < file->rule_count; i++) {
+        const struct sw_take_rule *r = &job->takes.rules[file->first_rule + i];
+        if (strchr(r->to, '*'))
+            continue;
+        if (target_of(job, r->to) < 0) {
+            sw_recipe_error_item(job->recipe, s, "init_from", r->item,
+                                 "the net has no parameter '%s'", r->to);
+            hint(job, NULL, r->to);
+        } else if (!sw_st_find(f, r->from)) {
+            sw_recipe_error_item(job->recipe, s, "init_from", r->item, "%s has no tensor '%s'",
+                                 file->path, r->from);
+            hint(job, f, r->from);
+        }
+    }
+    return sw_recipe_verdict(job->recipe, err);
+}
+
+static int look_at(struct sw_job *job, const struct sw_take_file *file, struct sw_err *err)
+{
+    struct sw_st_file *f = NULL;
+    int found = 0;
+    int rc = sw_checkpoint_open(file->path, &f, err);
+    if (rc == SW_OK)
+        rc = check_found(job, file, f, err);
+    if (rc == SW_OK)
+        rc = each_take(job, file, f, check_one, &found, err);
+    if (rc == SW_OK && found == 0 && sw_table_count(job->table) > 0)
+        rc = sw_err_set(err, SW_ERR_INVALID, "%s: none of its tensors is a parameter of this net",
+                        file->path);
+    sw_st_close(f);
+    return rc;
+}
+
+int sw_take_look(struct sw_job *job, const char *option, struct sw_err *err)
+{
+    int rc = read_list(job, option, err);
+    for (int i = 0; i < job->takes.file_count && rc == SW_OK; i++)
+        rc = look_at(job, &job->takes.files[i], err);
+    return rc;
+}
+
+/* ---- taking ---- */
+
+struct taking {
+    struct sw_stream *stream;
+    bool *has;           /* owned [targets]: got a value from some file */
+    bool *used;          /* owned [tensors of the file at hand] */
+    int count;           /* parameters of the file at hand */
+    struct sw_buf names; /* "enc1.weight from rbm1.weight" */
+};
+
+/* Adds "A BETWEEN B TAIL" to a list that stops growing where it gets long. */
+static void list(struct sw_buf *out, const char *a, const char *between, const char *b,
+                 const char *tail)
+{
+    if (out->length > SHOWN) {
+        if (!sw_str_ends(out->text, "..."))
+            sw_buf_add(out, ", ...");
+        return;
+    }
+    sw_buf_add(out, out->length ? ", " : "");
+    sw_buf_add(out, a);
+    sw_buf_add(out, between);
+    sw_buf_add(out, b);
+    sw_buf_add(out, tail);
+}
+
+static int take_one(struct sw_job *job, const struct take *t, void *user, struct sw_err *err)
+{
+    struct taking *taking = user;
+    const struct sw_st_entry *entry = sw_st_find(t->f, t->tensor);
+    int params = sw_table_count(job->table), rc;
+    for (size_t i = 0; i < sw_st_count(t->f); i++)
+        taking->used[i] |= sw_st_entry_at(t->f, i) == entry;
+    if (is_state(job, t->target)) {
+        rc = sw_state_read(&job->states.items[t->target - params], t->tensor, t->f, t->file->path,
+                           err);
+    } else {
+        struct sw_table_source to = source_of(job, t, taking->stream);
+        rc = sw_table_read_tensor(&to, t->tensor, t->f, err);
+        if (rc == SW_OK)
+            rc = sw_checkpoint_check_finite(job, taking->stream, t->target, t->file->path, err);
+        /* Parts of one parameter are one. */
+        bool first = sw_table_param(job->table, t->target)->part_first == 0;
+        taking->count += first;
+        if (t->rule && first)
+            list(&taking->names, target_name(job, t->target), " from ", t->tensor,
+                 t->rule->transposed ? "^T" : "");
+    }
+    taking->has[t->target] = true;
+    return rc;
+}
+
+static int param_count(const struct sw_job *job)
+{
+    int n = 0;
+    for (int i = 0; i < sw_table_count(job->table); i++)
+        n += sw_table_param(job->table, i)->part_first == 0;
+    return n;
+}
+
+/* Tensors that nobody wanted; the updater's state never is. */
+static void list_unused(const struct sw_st_file *f, const bool *used, struct sw_buf *out)
+{
+    for (size_t i = 0; i < sw_st_count(f); i++) {
+        const char *name = sw_st_entry_at(f, i)->name;
+        if (!used[i] && !sw_str_starts(name, "updater."))
+            list(out, name, "", "", "");
+    }
+}
+
+static int take_file(struct sw_worker *w, const struct sw_take_file *file, struct taking *t,
+                     struct sw_err *err)
+{
+    struct sw_job *job = w->job;
+    struct sw_st_file *f = NULL;
+    struct sw_buf unused = {0};
+    t->count = 0;
+    sw_buf_clear(&t->names);
+    int rc = sw_checkpoint_open(file->path, &f, err);
+    if (rc == SW_OK) {
+        t->used = sw_calloc(sw_st_count(f) + 1, sizeof *t->used);
+        rc = t->used ? each_take(job, file, f, take_one, t, err)
+                     : sw_err_nomem(err, "init_from", sw_st_count(f));
+    }
+    if (rc == SW_OK) {
+        list_unused(f, t->used, &unused);
+        sw_job_say(job, SW_LOG_INFO, w->unit, "%d of %d parameters start from %s%s%s%s%s", t->count,
+                   param_count(job), file->path, t->names.length ? ": " : "",
+                   sw_buf_text(&t->names), unused.length ? "; not taken from it: " : "",
+                   sw_buf_text(&unused));
+    }
+    sw_free(t->used);
+    t->used = NULL;
+    sw_buf_fini(&unused);
+    sw_st_close(f);
+    return rc;
+}
+
+int sw_take_values(struct sw_worker *w, struct sw_err *err)
+{
+    struct sw_job *job = w->job;
+    struct taking t = {.stream = sw_worker_host_stream(w)};
+    struct sw_buf own = {0};
+    int rc = SW_OK, params = sw_table_count(job->table);
+    if (job->takes.file_count == 0)
+        return SW_OK;
+    t.has = sw_calloc((size_t)target_count(job) + 1, sizeof *t.has);
+    if (!t.has)
+        return sw_err_nomem(err, "init_from", (size_t)target_count(job));
+    for (int i = 0; i < job->takes.file_count && rc == SW_OK; i++)
+        rc = take_file(w, &job->takes.files[i], &t, err);
+    for (int i = 0; i < params && rc == SW_OK; i++)
+        if (!t.has[i] && sw_table_param(job->table, i)->part_first == 0)
+            list(&own, target_name(job, i), "", "", "");
+    if (rc == SW_OK && own.length)
+        sw_job_say(job, SW_LOG_INFO, w->unit, "with the initial values of the recipe: %s",
+                   sw_buf_text(&own));
+    sw_buf_fini(&own);
+    sw_buf_fini(&t.names);
+    sw_free(t.has);
+    return rc;
+}

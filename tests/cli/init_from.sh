@@ -1,0 +1,103 @@
+# ctest-timeout: 90
+# Starting from files: by the same names, by rules, turned over; what was taken is said, and what
+# does not fit is an error in the recipe.
+. "$(dirname "$0")/lib.sh"
+
+expect 0 run "$tiny" --out "$T/a" --name a --steps 3 --quiet
+expect 0 run "$tiny" --out "$T/b" --name b --steps 3 --quiet --set job.seed=5
+a=$T/a/checkpoint-3.safetensors
+b=$T/b/checkpoint-3.safetensors
+
+# The same convolution under another name, and a decoder as wide as fc2 turned over.
+sed 's/conv1/first/; s/^src = fc2, label/src = fc3, label/' "$tiny" >"$T/other.ini"
+cat >>"$T/other.ini" <<'END'
+[layer back]
+type = inner_product
+src = fc2
+outputs = 32
+[layer fc3]
+type = inner_product
+src = back
+outputs = 4
+END
+# begin NAME LIST: the first values of a run with that init_from.
+begin() {
+    expect 0 run "$T/other.ini" --out "$T/$1" --name "$1" --steps 1 --set "job.init_from=$2"
+}
+begin renamed "$a, conv1.* -> first.*, fc2.weight^T -> back.weight, $b, fc1.weight -> fc1.weight"
+has out '3 of 10 parameters start from .*a/checkpoint-3\.safetensors: first\.weight from conv1\.weight, first\.bias from conv1\.bias, back\.weight from fc2\.weight\^T; not taken from it: fc1\.weight, '
+has out '1 of 10 parameters start from .*b/checkpoint-3.*: fc1\.weight from fc1\.weight'
+has out 'with the initial values of the recipe: fc1\.bias, fc2\.weight, fc2\.bias, back\.bias, fc3\.'
+begin plain "$b"
+has out '4 of 10 parameters start from .*b/checkpoint-3\.safetensors; not taken from it: conv1'
+begin later "$b, $a, fc2.weight -> fc2.weight"
+has out '1 of 10 parameters start from .*a/checkpoint-3'
+
+# Parts of a split parameter get their part of the tensor.
+expect 0 run "$T/other.ini" --out "$T/split" --name split --steps 1 --oversubscribe --quiet \
+    --set "job.init_from=$a, conv1.* -> first.*, fc2.weight^T -> back.weight, $b, fc1.weight -> fc1.weight" \
+    --set cluster.workers_per_group=2 --set layer.back.partition=1 --set layer.fc1.partition=1
+have_python && same_tensors "$T/renamed/checkpoint-0.safetensors" "$T/split/checkpoint-0.safetensors"
+
+# --init-from stands in for the list; a resume needs no file any more.
+expect 0 run "$T/other.ini" --out "$T/option" --name option --steps 1 --init-from "$b" \
+    --set job.init_from=nowhere.safetensors
+has out '4 of 10 parameters start from .*b/checkpoint-3'
+cp "$b" "$T/copy.safetensors"
+expect 0 run "$T/other.ini" --out "$T/go" --name go --steps 1 --quiet \
+    --set "job.init_from=$T/copy.safetensors"
+rm "$T/copy.safetensors"
+expect 0 resume go --steps 3 --quiet
+expect 0 eval "$T/other.ini" --weights go --set "job.init_from=$T/copy.safetensors" --json
+
+if have_python; then
+    python3 - "$T" "$a" "$b" <<'END' || fail 'other values than those of the files'
+import json, struct, sys
+def tensors(path):
+    raw = open(path, "rb").read()
+    n, = struct.unpack("<Q", raw[:8])
+    head = json.loads(raw[8:8 + n])
+    out = {}
+    for name, t in head.items():
+        if name != "__metadata__":
+            a, b = t["data_offsets"]
+            out[name] = (t["shape"], raw[8 + n + a:8 + n + b])
+    return out
+T, a, b = sys.argv[1:]
+a, b = tensors(a), tensors(b)
+r = tensors(T + "/renamed/checkpoint-0.safetensors")
+assert r["first.weight"] == a["conv1.weight"] and r["first.bias"] == a["conv1.bias"]
+assert r["fc1.weight"] == b["fc1.weight"] and r["fc1.bias"] != b["fc1.bias"]
+(rows, columns), raw = a["fc2.weight"]
+w = struct.unpack("<%df" % (rows * columns), raw)
+turned = struct.pack("<%df" % len(w), *[w[i * columns + j] for j in range(columns) for i in range(rows)])
+assert r["back.weight"] == ([columns, rows], turned)
+p = tensors(T + "/plain/checkpoint-0.safetensors")
+assert all(p[n] == b[n] for n in ("fc1.weight", "fc1.bias", "fc2.weight", "fc2.bias"))
+l = tensors(T + "/later/checkpoint-0.safetensors")
+assert l["fc2.weight"] == a["fc2.weight"] and l["fc2.bias"] == b["fc2.bias"]
+END
+fi
+
+# wrong PATTERN LIST: an error at the item, and nothing is created.
+wrong() {
+    rm -rf "$T/wrong"
+    expect 2 run "$T/other.ini" --out "$T/wrong" --set "job.init_from=$2"
+    has err "$1"
+    [ -e "$T/wrong" ] && fail 'the folder was made'
+    return 0
+}
+wrong 'fc1\.weight is F32 32x[0-9]+ there, but fc2\.weight is F32 4x32 in this net' \
+    "$a, fc1.weight -> fc2.weight"
+wrong 'fc2\.weight is F32 4x32 there, to be transposed, but F32 4x32 in this net' \
+    "$a, fc2.weight^T -> fc2.weight"
+wrong "has no tensor 'fc1\.wieght'" "$a, fc1.wieght -> fc1.weight"
+has err "did you mean 'fc1\.weight'"
+wrong "the net has no parameter 'fc9\.weight'" "$a, fc1.weight -> fc9.weight"
+wrong 'a rule stands behind the file' "fc1.weight -> fc1.weight, $a"
+wrong 'a \* stands on both sides' "$a, fc1.* -> fc1.weight"
+wrong 'a rule is TENSOR -> PARAMETER' "$a, -> fc1.weight"
+wrong 'none of its tensors is a parameter' "$a, conv9.* -> first.*"
+expect 3 run "$T/other.ini" --out "$T/wrong" --set job.init_from=none.safetensors
+has err 'none\.safetensors'
+exit 0
