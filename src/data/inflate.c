@@ -5,8 +5,9 @@
 enum { IN_BYTES = 1 << 16 };
 
 struct sw_inflater {
-    const char *what; /* borrowed */
-    int fd;           /* borrowed */
+    const char *what;            /* borrowed */
+    int fd;                      /* borrowed */
+    const unsigned char *memory; /* borrowed; the stream is here, not in fd */
     z_stream z;
     uint64_t in_offset; /* next byte of the file */
     uint64_t in_end;
@@ -27,6 +28,11 @@ static void zlib_free(void *user, void *p)
     sw_free(p);
 }
 
+static int window_bits(enum sw_inflate_kind kind)
+{
+    return kind == SW_INFLATE_GZIP ? 15 + 16 : kind == SW_INFLATE_ZLIB ? 15 : -15;
+}
+
 int sw_inflater_new(int fd, uint64_t first, uint64_t bytes, enum sw_inflate_kind kind,
                     const char *what, struct sw_inflater **out, struct sw_err *err)
 {
@@ -39,7 +45,7 @@ int sw_inflater_new(int fd, uint64_t first, uint64_t bytes, enum sw_inflate_kind
     s->in_end = first + bytes;
     s->z.zalloc = zlib_alloc;
     s->z.zfree = zlib_free;
-    if (inflateInit2(&s->z, kind == SW_INFLATE_GZIP ? 15 + 16 : -15) != Z_OK) {
+    if (inflateInit2(&s->z, window_bits(kind)) != Z_OK) {
         sw_free(s);
         return sw_err_nomem(err, "the state of zlib", 0);
     }
@@ -58,14 +64,16 @@ void sw_inflater_free(struct sw_inflater *s)
 static int refill(struct sw_inflater *s, struct sw_err *err)
 {
     const uint64_t left = s->in_end - s->in_offset;
-    const size_t n = left < IN_BYTES ? (size_t)left : IN_BYTES;
+    const size_t most = s->memory ? 1u << 30 : IN_BYTES;
+    const size_t n = left < most ? (size_t)left : most;
     if (n == 0)
         return sw_err_set(err, SW_ERR_FORMAT,
                           "%s: the compressed file is cut short after %llu bytes", s->what,
                           (unsigned long long)(s->in_end - s->in_first));
-    int rc = sw_os_pread_all(s->fd, s->in, n, (off_t)s->in_offset, s->what, err);
+    s->z.next_in = s->memory ? (unsigned char *)(uintptr_t)(s->memory + s->in_offset) : s->in;
+    int rc = s->memory ? SW_OK
+                       : sw_os_pread_all(s->fd, s->in, n, (off_t)s->in_offset, s->what, err);
     s->in_offset += n;
-    s->z.next_in = s->in;
     s->z.avail_in = (uInt)n;
     return rc;
 }
@@ -96,6 +104,27 @@ int sw_inflate(struct sw_inflater *s, void *out, uint64_t want, uint64_t *got, s
                 (unsigned long long)s->z.total_out, s->z.msg ? s->z.msg : "zlib");
     }
     return SW_OK;
+}
+
+int sw_inflate_bytes(const void *in, uint64_t bytes, enum sw_inflate_kind kind, const char *what,
+                     bool whole, void *out, uint64_t want, uint64_t *got, struct sw_err *err)
+{
+    struct sw_inflater *s = NULL;
+    unsigned char spare;
+    uint64_t more = 0;
+    int rc = sw_inflater_new(-1, 0, bytes, kind, what, &s, err);
+    if (rc)
+        return rc;
+    s->memory = in;
+    rc = sw_inflate(s, out, want, got, err);
+    if (!rc && whole && *got == want)
+        rc = sw_inflate(s, &spare, 1, &more, err);
+    if (!rc && whole && (more || *got < want || sw_inflater_left(s)))
+        rc = sw_err_set(err, SW_ERR_FORMAT,
+                        "%s: the compressed data do not end where they should, after %llu bytes",
+                        what, (unsigned long long)want);
+    sw_inflater_free(s);
+    return rc;
 }
 
 bool sw_inflater_ended(const struct sw_inflater *s)

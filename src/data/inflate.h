@@ -17,6 +17,7 @@ enum { SW_INFLATE_MAX_RATIO = 1032 };
 enum sw_inflate_kind {
     SW_INFLATE_GZIP, /* RFC 1952; its checksum and size are checked at the end */
     SW_INFLATE_RAW,  /* RFC 1951, bare */
+    SW_INFLATE_ZLIB, /* RFC 1950; its checksum is checked at the end */
 };
 
 struct sw_inflater;
@@ -31,6 +32,12 @@ void sw_inflater_free(struct sw_inflater *s); /* NULL is accepted */
  * Errors: SW_ERR_FORMAT (damaged, cut short), SW_ERR_IO, SW_ERR_NOMEM. */
 int sw_inflate(struct sw_inflater *s, void *out, uint64_t want, uint64_t *got,
                struct sw_err *err) SW_MUST_CHECK;
+
+/* The stream that lies in memory, its first `want` bytes at once; *got is less only when it ended.
+ * Where whole is set it must end just there. Errors: as sw_inflate. */
+int sw_inflate_bytes(const void *in, uint64_t bytes, enum sw_inflate_kind kind, const char *what,
+                     bool whole, void *out, uint64_t want, uint64_t *got,
+                     struct sw_err *err) SW_MUST_CHECK;
 
 /* Whether the stream's end was met; how many of its bytes lie behind that end. */
 bool sw_inflater_ended(const struct sw_inflater *s);

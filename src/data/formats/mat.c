@@ -1,0 +1,409 @@
+/* Matrices of .mat files, level 5 (data/mat.h): some of a file's variables become the fields of
+ * records. In a matrix of two dimensions each row is a record, in one of more dimensions the last
+ * counts them (height x width x channels x records, as SVHN has it). What is called `label` becomes
+ * a class, counted from first_label; matrices of uint8 with more than two dimensions become
+ * pictures of bytes, all else 32-bit floats. Everything is read, checked and laid out by records
+ * once, at opening. */
+#include "data/mat.h"
+#include "base/os.h"
+#include "base/str.h"
+#include "data/blob.h"
+#include "data/files.h"
+#include "data/format.h"
+#include "data/shape.h"
+#include <float.h>
+#include <math.h>
+#include <string.h>
+
+enum records_in { RECORDS_AUTO, RECORDS_FIRST, RECORDS_LAST };
+
+struct mat_conf {
+    struct sw_strings paths, fields;
+    int records; /* enum records_in */
+    int64_t first_label;
+    const char *shape;
+    int64_t max_bytes;
+};
+
+struct mat_field {
+    char *name;           /* owned */
+    const char *variable; /* borrowed from the conf, during open */
+    unsigned char *data;  /* owned; [count, ...] */
+    size_t bytes;         /* of one record */
+};
+
+struct mat_state {
+    struct mat_field field[SW_MAX_FIELDS];
+};
+
+/* How the values of one matrix lie: record i's element k of the field is value
+ * i * record_step + (where element k is among the dimensions that are left). */
+struct layout {
+    int64_t records, record_step;
+    int ndim; /* of what is left, slowest first */
+    int64_t dim[SW_MAT_MAX_DIMS], step[SW_MAT_MAX_DIMS];
+};
+
+/* ---- fields ---- */
+
+static void list_variables(const struct sw_mat *m, struct sw_buf *out)
+{
+    for (int i = 0; i < m->count && i < 20; i++) {
+        const struct sw_mat_variable *v = &m->variable[i];
+        sw_buf_printf(out, "%s%s (%s", i ? ", " : "", v->name, v->class_name);
+        for (int k = 0; k < v->ndim; k++)
+            sw_buf_printf(out, "%s%lld", k ? "x" : " ", (long long)v->dim[k]);
+        sw_buf_add(out, ")");
+    }
+    sw_buf_add(out, m->count > 20 ? ", ..." : "");
+}
+
+static int no_fields(const struct sw_mat *m, struct sw_err *err)
+{
+    struct sw_buf list = {0};
+    list_variables(m, &list);
+    int rc = sw_err_set(err, SW_ERR_INVALID,
+                        "fields: say which variables become fields, for instance fields = "
+                        "image=%s; %s has %s",
+                        m->count ? m->variable[0].name : "X", m->what, sw_buf_text(&list));
+    sw_buf_fini(&list);
+    return rc;
+}
+
+static int no_variable(const struct sw_mat *m, const char *name, struct sw_err *err)
+{
+    struct sw_buf list = {0};
+    list_variables(m, &list);
+    int rc = sw_err_set(err, SW_ERR_NOTFOUND, "%s: has no variable %s; it has %s", m->what, name,
+                        sw_buf_text(&list));
+    sw_buf_fini(&list);
+    return rc;
+}
+
+/* Takes "NAME=VARIABLE" apart. */
+static int take_names(struct sw_records *r, const struct mat_conf *conf, struct sw_err *err)
+{
+    struct mat_state *s = r->state;
+    if (conf->fields.count > SW_MAX_FIELDS)
+        return sw_err_set(err, SW_ERR_INVALID, "fields: %d, at most %d are handled",
+                          conf->fields.count, SW_MAX_FIELDS);
+    for (int f = 0; f < conf->fields.count; f++) {
+        const char *text = conf->fields.items[f], *equals = strchr(text, '=');
+        struct mat_field *field = &s->field[f];
+        if (!equals || equals == text || !equals[1])
+            return sw_err_set(err, SW_ERR_INVALID,
+                              "fields: '%s': NAME=VARIABLE is expected, as in image=I_tr", text);
+        const int bytes = (int)(equals - text);
+        field->name = sw_format("%.*s", bytes, text);
+        if (!field->name)
+            return sw_err_nomem(err, "the name of a field", (size_t)bytes);
+        field->variable = equals + 1;
+        for (int k = 0; k < f; k++) {
+            if (!strcmp(field->name, s->field[k].name))
+                return sw_err_set(err, SW_ERR_INVALID, "fields: %s is there twice", field->name);
+        }
+        r->field_count = f + 1;
+    }
+    return SW_OK;
+}
+
+/* ---- layout ---- */
+
+static bool is_label(const struct mat_field *f)
+{
+    return !strcmp(f->name, "label");
+}
+
+static struct layout lay_out(const struct mat_conf *conf, const struct sw_mat_variable *v,
+                             const struct mat_field *field)
+{
+    struct layout l = {.records = 0};
+    const bool row_of_labels = is_label(field) && v->ndim == 2 && v->dim[0] == 1;
+    const bool last = conf->records == RECORDS_LAST ||
+                      (conf->records == RECORDS_AUTO && (v->ndim > 2 || row_of_labels));
+    const int axis = last ? v->ndim - 1 : 0;
+    int64_t step[SW_MAT_MAX_DIMS] = {0}, run = 1;
+    for (int i = 0; i < v->ndim; i++) {
+        step[i] = run;
+        run *= v->dim[i];
+    }
+    l.records = v->dim[axis];
+    l.record_step = step[axis];
+    /* Pictures are height x width x channels there and channels, height, width here. */
+    const int left = v->ndim - 1;
+    for (int i = 0; i < v->ndim; i++) {
+        if (i == axis)
+            continue;
+        const int place = l.ndim++;
+        const int to = left == 3 ? (place + 1) % 3 : place;
+        l.dim[to] = v->dim[i];
+        l.step[to] = step[i];
+    }
+    return l;
+}
+
+/* What the field of the records looks like: one number, a row of them, or a picture. */
+static int set_field(struct sw_records *r, int f, const struct mat_conf *conf,
+                     const struct sw_mat_variable *v, const struct layout *l, struct sw_err *err)
+{
+    const struct mat_state *s = r->state;
+    struct sw_field *to = &r->field[f];
+    int64_t count = 1;
+    for (int i = 0; i < l->ndim; i++)
+        count *= l->dim[i];
+    *to = (struct sw_field){.name = s->field[f].name, .dtype = SW_F32, .ndim = l->ndim};
+    if (is_label(&s->field[f])) {
+        to->dtype = SW_I32;
+        to->ndim = 0;
+        if (count != 1)
+            return sw_err_set(err, SW_ERR_FORMAT,
+                              "variable %s: %lld numbers a record, expected one label", v->name,
+                              (long long)count);
+        return SW_OK;
+    }
+    if (l->ndim > SW_MAX_FIELD_DIMS)
+        return sw_err_set(err, SW_ERR_UNSUPPORTED, "variable %s: records of %d dimensions", v->name,
+                          l->ndim);
+    if (v->is_u8 && v->ndim > 2)
+        to->dtype = SW_U8;
+    memcpy(to->dim, l->dim, sizeof to->dim);
+    if (strcmp(to->name, "image") != 0 || l->ndim == 3)
+        return SW_OK;
+    to->ndim = 3;
+    memset(to->dim, 0, sizeof to->dim);
+    if (l->ndim == 2 && !conf->shape) {
+        to->dim[0] = 1;
+        memcpy(to->dim + 1, l->dim, 2 * sizeof *l->dim);
+        return SW_OK;
+    }
+    return sw_shape_read(conf->shape, count, to->dim, err);
+}
+
+/* ---- values ---- */
+
+static int bad_value(const struct sw_mat_variable *v, int64_t record, double x, const char *wanted,
+                     struct sw_err *err)
+{
+    return sw_err_set(err, SW_ERR_FORMAT, "variable %s: record %lld: %g, expected %s", v->name,
+                      (long long)record, x, wanted);
+}
+
+static int put_label(struct sw_records *r, const struct mat_conf *conf,
+                     const struct sw_mat_variable *v, int64_t record, double x, void *out,
+                     struct sw_err *err)
+{
+    const double label = x - (double)conf->first_label;
+    if (!(label >= 0 && label < INT32_MAX && floor(label) == label))
+        return bad_value(v, record, x, "a class, a whole number from first_label on", err);
+    const int32_t value = (int32_t)label;
+    memcpy(out, &value, sizeof value);
+    if (value >= r->classes)
+        r->classes = (int64_t)value + 1;
+    return SW_OK;
+}
+
+/* Element k of a record, in our order, to its place among the values. */
+static int64_t place_of(const struct layout *l, int64_t k)
+{
+    int64_t at = 0;
+    for (int i = l->ndim - 1; i >= 0; i--) {
+        at += k % l->dim[i] * l->step[i];
+        k /= l->dim[i];
+    }
+    return at;
+}
+
+static int put_record(struct sw_records *r, int f, const struct mat_conf *conf,
+                      const struct sw_mat_variable *v, const struct layout *l,
+                      const struct sw_mat_values *x, int64_t record, unsigned char *out,
+                      struct sw_err *err)
+{
+    const struct sw_field *field = &r->field[f];
+    const int64_t count = sw_field_count(field), first = record * l->record_step;
+    if (field->dtype == SW_I32)
+        return put_label(r, conf, v, record, sw_mat_value(x, first), out, err);
+    for (int64_t k = 0; k < count; k++) {
+        const double value = sw_mat_value(x, first + place_of(l, k));
+        if (field->dtype == SW_U8) {
+            if (!(value >= 0 && value <= 255))
+                return bad_value(v, record, value, "0 to 255", err);
+            out[k] = (unsigned char)value;
+            continue;
+        }
+        if (!(fabs(value) <= (double)FLT_MAX))
+            return bad_value(v, record, value, "a finite number in the range of 32-bit floats",
+                             err);
+        const float rounded = (float)value;
+        memcpy(out + (size_t)k * sizeof rounded, &rounded, sizeof rounded);
+    }
+    return SW_OK;
+}
+
+static int append_values(struct sw_records *r, int f, const struct mat_conf *conf,
+                         const struct sw_mat_variable *v, const struct layout *l,
+                         const struct sw_mat_values *x, struct sw_err *err)
+{
+    struct mat_field *field = &((struct mat_state *)r->state)->field[f];
+    field->bytes = sw_field_bytes(&r->field[f]);
+    unsigned char *grown =
+        sw_realloc_array(field->data, (size_t)(r->count + l->records), field->bytes);
+    if (!grown)
+        return sw_err_nomem(err, "values of a .mat file",
+                            (size_t)(r->count + l->records) * field->bytes);
+    field->data = grown;
+    int rc = SW_OK;
+    for (int64_t i = 0; !rc && i < l->records; i++)
+        rc = put_record(r, f, conf, v, l, x, i, field->data + (size_t)(r->count + i) * field->bytes,
+                        err);
+    return rc;
+}
+
+static bool same_field(const struct sw_field *a, const struct sw_field *b)
+{
+    return a->dtype == b->dtype && a->ndim == b->ndim && !memcmp(a->dim, b->dim, sizeof a->dim);
+}
+
+static int read_field(struct sw_records *r, int f, const struct mat_conf *conf,
+                      const struct sw_mat *m, int64_t *records, struct sw_err *err)
+{
+    const struct mat_field *field = &((struct mat_state *)r->state)->field[f];
+    const struct sw_mat_variable *v = sw_mat_find(m, field->variable);
+    const struct sw_field before = r->field[f];
+    struct sw_mat_values x = {0};
+    if (!v)
+        return no_variable(m, field->variable, err);
+    const struct layout l = lay_out(conf, v, field);
+    int rc = sw_mat_read(m, v, &x, err);
+    if (rc)
+        return rc;
+    rc = set_field(r, f, conf, v, &l, err);
+    if (!rc && r->count > 0 && !same_field(&before, &r->field[f]))
+        rc = sw_err_set(err, SW_ERR_FORMAT, "variable %s has another shape than in the first file",
+                        v->name);
+    if (!rc && (v->count == 0 || (f > 0 && l.records != *records)))
+        rc = sw_err_set(err, SW_ERR_FORMAT, "variable %s: %lld records, expected %s", v->name,
+                        (long long)l.records,
+                        v->count == 0 ? "some" : "as many as the first field has");
+    if (!rc)
+        rc = append_values(r, f, conf, v, &l, &x, err);
+    *records = l.records;
+    sw_mat_values_fini(&x);
+    return rc ? sw_err_prefix(err, rc, "%s", m->what) : SW_OK;
+}
+
+/* ---- opening ---- */
+
+static int read_file(struct sw_records *r, const struct mat_conf *conf, const char *path,
+                     struct sw_err *err)
+{
+    struct sw_blob blob = {0};
+    struct sw_mat m = {0};
+    int64_t records = 0;
+    int rc = sw_blob_open(&blob, path, err);
+    if (rc)
+        return rc;
+    rc = sw_blob_take(&blob, (uint64_t)conf->max_bytes, err);
+    if (!rc)
+        rc = sw_mat_open(&m, path, blob.memory, blob.bytes, err);
+    if (!rc && r->field_count == 0)
+        rc = no_fields(&m, err);
+    for (int f = 0; !rc && f < r->field_count; f++)
+        rc = read_field(r, f, conf, &m, &records, err);
+    if (!rc)
+        r->count += records;
+    sw_mat_close(&m);
+    sw_blob_close(&blob);
+    return rc;
+}
+
+static int mat_open(struct sw_records *r, const struct sw_format_args *args, struct sw_err *err)
+{
+    const struct mat_conf *conf = args->conf;
+    struct sw_files files = {0};
+    int rc = take_names(r, conf, err);
+    if (!rc)
+        rc = sw_files_expand(&files, &conf->paths, "paths", err);
+    for (int i = 0; !rc && i < files.count; i++)
+        rc = read_file(r, conf, files.path[i], err);
+    if (!rc) {
+        r->files = files.count;
+        r->where = sw_files_text(&files);
+        if (!r->where)
+            rc = sw_err_nomem(err, "the name of a data file", 0);
+    }
+    sw_files_fini(&files);
+    return rc;
+}
+
+static void mat_close(struct sw_records *r)
+{
+    struct mat_state *s = r->state;
+    for (int f = 0; f < SW_MAX_FIELDS; f++) {
+        sw_free(s->field[f].name);
+        sw_free(s->field[f].data);
+    }
+}
+
+static int mat_fetch(const struct sw_records *r, int64_t record, int f, void *scratch,
+                     const void **out, struct sw_err *err)
+{
+    const struct mat_field *field = &((const struct mat_state *)r->state)->field[f];
+    (void)scratch;
+    (void)err;
+    *out = field->data + (size_t)record * field->bytes;
+    return SW_OK;
+}
+
+#define AT(member) offsetof(struct mat_conf, member)
+
+static const char *const records_in[] = {"auto", "first", "last", NULL};
+
+static const struct sw_opt mat_opts[] = {
+    {.key = "paths",
+     .help = ".mat files of level 5, plain or .gz: a list, each may be a pattern with * and ?",
+     .offset = AT(paths),
+     .type = SW_OPT_STRINGS,
+     .required = true},
+    {.key = "fields",
+     .help = "which variables become fields, a list of NAME=VARIABLE: image=I_tr, label=L_tr",
+     .offset = AT(fields),
+     .type = SW_OPT_STRINGS},
+    {.key = "records",
+     .help = "dimension that counts records; auto: the first of two (of a row of labels the "
+             "second), the last of more",
+     .offset = AT(records),
+     .type = SW_OPT_ENUM,
+     .def = "auto",
+     .choices = records_in},
+    {.key = "first_label",
+     .help = "the number of class 0 in the file; MATLAB's programs like 1",
+     .offset = AT(first_label),
+     .type = SW_OPT_INT,
+     .def = "0",
+     .min = -1e9,
+     .max = 1e9},
+    {.key = "shape",
+     .help = "of the rows of field image, channels x height x width; a channel for each number up "
+             "to 64, else one row",
+     .offset = AT(shape),
+     .type = SW_OPT_STRING},
+    {.key = "max_bytes",
+     .help = "most bytes of a file, inflated",
+     .offset = AT(max_bytes),
+     .type = SW_OPT_BYTES,
+     .def = "4GB",
+     .min = 1,
+     .max = 1e15},
+    {0},
+};
+
+const struct sw_format sw_format_mat = {
+    .base = {.name = "mat",
+             .help = "matrices of MATLAB's .mat files (level 5): features, pictures, labels",
+             .opts = mat_opts,
+             .conf_bytes = sizeof(struct mat_conf)},
+    .state_bytes = sizeof(struct mat_state),
+    .open = mat_open,
+    .close = mat_close,
+    .fetch = mat_fetch,
+};

@@ -1,0 +1,322 @@
+#include "data/mat.h"
+#include "base/os.h"
+#include "data/inflate.h"
+#include <string.h>
+
+typedef unsigned long long ull;
+
+enum {
+    HEADER_BYTES = 128,
+    VERSION_AT = 124,
+    TAG_BYTES = 8,
+    HEAD_BYTES = 1024, /* all of a matrix that lies before its values */
+    COMPLEX_FLAG = 0x0800,
+};
+enum { INT8 = 1, UINT8, INT16, UINT16, INT32, UINT32, SINGLE, DOUBLE = 9, INT64 = 12, UINT64 };
+enum { MATRIX = 14, COMPRESSED = 15 };
+enum { CLASS_DOUBLE = 6, CLASS_UINT8 = 9, CLASS_LAST = 15 };
+
+static const char *const class_names[] = {
+    "unknown", "cell",  "struct", "object", "char",  "sparse", "double", "single",
+    "int8",    "uint8", "int16",  "uint16", "int32", "uint32", "int64",  "uint64",
+};
+
+static uint32_t u32(const unsigned char *p)
+{
+    return p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
+}
+
+/* Bytes of one value of a storage type; 0: no number. */
+static size_t type_bytes(uint32_t type)
+{
+    static const unsigned char bytes[] = {0, 1, 1, 2, 2, 4, 4, 4, 0, 8, 0, 0, 8, 8};
+    return type < sizeof bytes ? bytes[type] : 0;
+}
+
+/* ---- elements inside a matrix ---- */
+
+struct element {
+    uint32_t type, bytes;
+    const unsigned char *data;
+    size_t whole; /* with tag and padding */
+};
+
+/* Reads the tag at p, of which `left` bytes are at hand. The data may reach beyond them: whoever
+ * looks at data asks for that. False when the tag itself is cut. */
+static bool read_tag(const unsigned char *p, size_t left, struct element *e)
+{
+    if (left < TAG_BYTES)
+        return false;
+    const uint32_t word = u32(p);
+    if (word >> 16) { /* up to four bytes are in the tag */
+        *e = (struct element){word & 0xffff, word >> 16, p + 4, TAG_BYTES};
+        return e->bytes <= 4;
+    }
+    *e = (struct element){word, u32(p + 4), p + TAG_BYTES, 0};
+    e->whole = TAG_BYTES + ((size_t)e->bytes + 7) / 8 * 8;
+    return true;
+}
+
+static bool next_element(const unsigned char **p, size_t *left, struct element *e)
+{
+    if (!read_tag(*p, *left, e) || e->whole > *left)
+        return false;
+    *p += e->whole;
+    *left -= e->whole;
+    return true;
+}
+
+static bool take_dims(struct sw_mat_variable *v, const struct element *e)
+{
+    v->ndim = (int)(e->bytes / 4);
+    v->count = 1;
+    if (e->type != INT32 || e->bytes % 4 || e->bytes < 8 || e->bytes > 4 * SW_MAT_MAX_DIMS)
+        return false;
+    for (int i = 0; i < v->ndim; i++) {
+        v->dim[i] = (int32_t)u32(e->data + 4 * i);
+        if (v->dim[i] < 0 || __builtin_mul_overflow(v->count, v->dim[i], &v->count))
+            return false;
+    }
+    return v->count <= (int64_t)1 << 48;
+}
+
+/* Flags, dimensions and name; *data_at is where the values' element begins. */
+static bool parse_head(const unsigned char *p, size_t bytes, struct sw_mat_variable *v,
+                       size_t *data_at)
+{
+    const unsigned char *at = p;
+    struct element e;
+    if (!next_element(&at, &bytes, &e) || e.type != UINT32 || e.bytes != 8)
+        return false;
+    const uint32_t flags = u32(e.data), class = flags & 0xff;
+    v->class_name = class_names[class <= CLASS_LAST ? class : 0];
+    v->readable = class >= CLASS_DOUBLE && class <= CLASS_LAST && !(flags & COMPLEX_FLAG);
+    v->is_u8 = class == CLASS_UINT8;
+    if (!next_element(&at, &bytes, &e) || !take_dims(v, &e))
+        return false;
+    if (!next_element(&at, &bytes, &e) || e.type != INT8 || e.bytes >= SW_MAT_NAME_BYTES)
+        return false;
+    memcpy(v->name, e.data, e.bytes);
+    *data_at = (size_t)(at - p);
+    return true;
+}
+
+/* ---- the file ---- */
+
+static int check_header(const struct sw_mat *m, struct sw_err *err)
+{
+    const char *text = (const char *)m->bytes;
+    if (m->size >= 10 && !memcmp(text, "MATLAB 7.3", 10))
+        return sw_err_set(err, SW_ERR_UNSUPPORTED,
+                          "%s: a .mat file of level 7.3 (HDF5); MATLAB writes level 5 with "
+                          "save(..., '-v7')",
+                          m->what);
+    if (m->size < HEADER_BYTES)
+        return sw_err_set(err, SW_ERR_FORMAT, "%s: ends after %llu bytes, inside its header of %d",
+                          m->what, (ull)m->size, HEADER_BYTES);
+    const unsigned char *v = m->bytes + VERSION_AT;
+    if (v[2] == 'M' && v[3] == 'I')
+        return sw_err_set(err, SW_ERR_UNSUPPORTED,
+                          "%s: a .mat file of a big-endian machine; load and save it again",
+                          m->what);
+    if (v[0] != 0 || v[1] != 1 || v[2] != 'I' || v[3] != 'M')
+        return sw_err_set(err, SW_ERR_FORMAT,
+                          "%s: not a .mat file of level 5: bytes 124 to 127 are %02x %02x %02x "
+                          "%02x, expected 00 01 49 4d",
+                          m->what, v[0], v[1], v[2], v[3]);
+    return SW_OK;
+}
+
+static int bad_element(const struct sw_mat *m, uint64_t at, const char *why, struct sw_err *err)
+{
+    return sw_err_set(err, SW_ERR_FORMAT, "%s: the element at byte %llu: %s", m->what, (ull)at,
+                      why);
+}
+
+/* The head of a compressed matrix is inflated to learn its name; its values wait until they are
+ * read. Elements that hold no matrix are passed over. */
+static int look_compressed(const struct sw_mat *m, struct sw_mat_variable *v, bool *matrix,
+                           struct sw_err *err)
+{
+    unsigned char head[TAG_BYTES + HEAD_BYTES] = {0};
+    uint64_t got = 0;
+    size_t data_at;
+    int rc = sw_inflate_bytes(m->bytes + v->at, v->bytes, SW_INFLATE_ZLIB, m->what, false, head,
+                              sizeof head, &got, err);
+    if (rc)
+        return rc;
+    if (got < TAG_BYTES)
+        return bad_element(m, v->at, "compressed, and too short for a matrix", err);
+    *matrix = u32(head) == MATRIX;
+    v->inflated_bytes = u32(head + 4);
+    if (!*matrix)
+        return SW_OK;
+    if (v->inflated_bytes / SW_INFLATE_MAX_RATIO > v->bytes)
+        return bad_element(m, v->at, "promises more than its compressed bytes can hold", err);
+    const uint64_t whole = got - TAG_BYTES;
+    const size_t known = (size_t)(whole < v->inflated_bytes ? whole : v->inflated_bytes);
+    return parse_head(head + TAG_BYTES, known, v, &data_at)
+               ? SW_OK
+               : bad_element(m, v->at, "its matrix has no sound flags, dimensions and name", err);
+}
+
+static int add_variable(struct sw_mat *m, const struct sw_mat_variable *v, struct sw_err *err)
+{
+    if (m->count == SW_MAT_MAX_VARIABLES)
+        return sw_err_set(err, SW_ERR_UNSUPPORTED, "%s: more than %d variables", m->what,
+                          SW_MAT_MAX_VARIABLES);
+    struct sw_mat_variable *grown =
+        sw_realloc_array(m->variable, (size_t)m->count + 1, sizeof *grown);
+    if (!grown)
+        return sw_err_nomem(err, m->what, ((size_t)m->count + 1) * sizeof *grown);
+    m->variable = grown;
+    m->variable[m->count++] = *v;
+    return SW_OK;
+}
+
+/* The element at byte `at`; *next is where the one behind it begins. */
+static int look_at(struct sw_mat *m, uint64_t at, uint64_t *next, struct sw_err *err)
+{
+    struct sw_mat_variable v = {.at = at + TAG_BYTES};
+    bool matrix = false;
+    size_t data_at;
+    int rc = SW_OK;
+    if (m->size - at < TAG_BYTES)
+        return bad_element(m, at, "the file ends inside its tag", err);
+    const uint32_t type = u32(m->bytes + at);
+    v.bytes = u32(m->bytes + at + 4);
+    v.compressed = type == COMPRESSED;
+    if (type >> 16) { /* a small element: nothing that holds a matrix */
+        *next = at + TAG_BYTES;
+        return SW_OK;
+    }
+    if (v.bytes > m->size - v.at)
+        return sw_err_set(err, SW_ERR_FORMAT,
+                          "%s: the element at byte %llu has %llu bytes, but the file ends after "
+                          "%llu of them",
+                          m->what, (ull)at, (ull)v.bytes, (ull)(m->size - v.at));
+    *next = v.at + v.bytes;
+    if (v.compressed) {
+        rc = look_compressed(m, &v, &matrix, err);
+    } else if (type == MATRIX) {
+        matrix = true;
+        if (!parse_head(m->bytes + v.at, v.bytes, &v, &data_at))
+            rc = bad_element(m, at, "its matrix has no sound flags, dimensions and name", err);
+    }
+    return !rc && matrix ? add_variable(m, &v, err) : rc;
+}
+
+int sw_mat_open(struct sw_mat *m, const char *what, const void *bytes, uint64_t size,
+                struct sw_err *err)
+{
+    *m = (struct sw_mat){.what = what, .bytes = bytes, .size = size};
+    int rc = check_header(m, err);
+    for (uint64_t at = HEADER_BYTES; !rc && at < size;)
+        rc = look_at(m, at, &at, err);
+    if (rc)
+        sw_mat_close(m);
+    return rc;
+}
+
+void sw_mat_close(struct sw_mat *m)
+{
+    sw_free(m->variable);
+    *m = (struct sw_mat){0};
+}
+
+const struct sw_mat_variable *sw_mat_find(const struct sw_mat *m, const char *name)
+{
+    for (int i = 0; i < m->count; i++) {
+        if (!strcmp(m->variable[i].name, name))
+            return &m->variable[i];
+    }
+    return NULL;
+}
+
+/* ---- values ---- */
+
+static int bring(const struct sw_mat *m, const struct sw_mat_variable *v, struct sw_mat_values *x,
+                 const unsigned char **matrix, size_t *bytes, struct sw_err *err)
+{
+    uint64_t got = 0;
+    *matrix = m->bytes + v->at;
+    *bytes = (size_t)v->bytes;
+    if (!v->compressed)
+        return SW_OK;
+    const uint64_t whole = TAG_BYTES + v->inflated_bytes;
+    x->memory = sw_os()->alloc((size_t)whole);
+    if (!x->memory)
+        return sw_err_nomem(err, m->what, (size_t)whole);
+    *matrix = x->memory + TAG_BYTES;
+    *bytes = (size_t)v->inflated_bytes;
+    return sw_inflate_bytes(m->bytes + v->at, v->bytes, SW_INFLATE_ZLIB, m->what, true, x->memory,
+                            whole, &got, err);
+}
+
+int sw_mat_read(const struct sw_mat *m, const struct sw_mat_variable *v, struct sw_mat_values *out,
+                struct sw_err *err)
+{
+    struct sw_mat_variable again = {0};
+    const unsigned char *matrix = NULL;
+    size_t bytes = 0, data_at = 0;
+    struct element e;
+    *out = (struct sw_mat_values){.count = v->count};
+    if (!v->readable)
+        return sw_err_set(err, SW_ERR_UNSUPPORTED,
+                          "%s: variable %s is %s; a real, full, numeric matrix is expected",
+                          m->what, v->name, v->class_name);
+    int rc = bring(m, v, out, &matrix, &bytes, err);
+    if (!rc && (!parse_head(matrix, bytes, &again, &data_at) ||
+                !read_tag(matrix + data_at, bytes - data_at, &e) ||
+                e.bytes > bytes - (size_t)(e.data - matrix) || type_bytes(e.type) == 0 ||
+                (uint64_t)e.bytes != (uint64_t)v->count * type_bytes(e.type)))
+        rc = sw_err_set(err, SW_ERR_FORMAT,
+                        "%s: variable %s: its values are not %lld numbers, as its dimensions say",
+                        m->what, v->name, (long long)v->count);
+    if (rc) {
+        sw_mat_values_fini(out);
+        return rc;
+    }
+    out->type = (int)e.type;
+    out->data = e.data;
+    return SW_OK;
+}
+
+void sw_mat_values_fini(struct sw_mat_values *x)
+{
+    sw_free(x->memory);
+    *x = (struct sw_mat_values){0};
+}
+
+#define LOAD(kind)                                                                                 \
+    do {                                                                                           \
+        kind value_;                                                                               \
+        memcpy(&value_, x->data + (size_t)i * sizeof value_, sizeof value_);                       \
+        return (double)value_;                                                                     \
+    } while (0)
+
+double sw_mat_value(const struct sw_mat_values *x, int64_t i)
+{
+    switch (x->type) {
+    case INT8:
+        LOAD(int8_t);
+    case UINT8:
+        LOAD(uint8_t);
+    case INT16:
+        LOAD(int16_t);
+    case UINT16:
+        LOAD(uint16_t);
+    case INT32:
+        LOAD(int32_t);
+    case UINT32:
+        LOAD(uint32_t);
+    case SINGLE:
+        LOAD(float);
+    case INT64:
+        LOAD(int64_t);
+    case UINT64:
+        LOAD(uint64_t);
+    default:
+        LOAD(double);
+    }
+}
