@@ -39,6 +39,8 @@ NETS = {
     "quick": dict(recipe="cifar10-quick.ini", batch=100, warmup=10, steps=50, trial_batch=10,
                   channels=3, side=32, classes=10, mean="125.3, 123.0, 113.9", std="1",
                   same_lr=0.001),
+    "googlenet": dict(recipe="googlenet.ini", batch=16, warmup=2, steps=6, trial_batch=2),
+    "resnet50": dict(recipe="resnet50.ini", batch=16, warmup=2, steps=6, trial_batch=2),
 }
 TRIAL_STEPS = dict(warmup=1, steps=2)
 

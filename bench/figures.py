@@ -1,6 +1,7 @@
 """The figures: what each runs, in turn, and which ratio it makes. A figure that cannot be made here
 is skipped with a reason.
 """
+import primitives
 import torch_peer
 from common import Row, Skipped, in_turn, speed_and_memory
 
@@ -69,6 +70,9 @@ def startup(bench):
 FIGURES = {
     "chain-alexnet": chain_figure("alexnet"),
     "chain-quick": chain_figure("quick"),
+    "primitives-alexnet": primitives.figure("alexnet"),
+    "primitives-googlenet": primitives.figure("googlenet"),
+    "primitives-resnet50": primitives.figure("resnet50"),
     "startup": startup,
     "workers-alexnet": workers_figure("alexnet"),
     "workers-quick": workers_figure("quick"),
