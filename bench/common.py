@@ -39,6 +39,10 @@ NETS = {
     "quick": dict(recipe="cifar10-quick.ini", batch=100, warmup=10, steps=50, trial_batch=10,
                   channels=3, side=32, classes=10, mean="125.3, 123.0, 113.9", std="1",
                   same_lr=0.001),
+    "lenet": dict(recipe="lenet.ini", batch=64, warmup=20, steps=200, trial_batch=8, channels=1,
+                  side=28, classes=10, mean="0", std="256", same_lr=0.01),
+    "mlp": dict(recipe="mnist-mlp.ini", batch=64, warmup=50, steps=1000, trial_batch=8, channels=1,
+                side=28, classes=10, mean="0", std="255", same_lr=0.1),
     "googlenet": dict(recipe="googlenet.ini", batch=16, warmup=2, steps=6, trial_batch=2),
     "resnet50": dict(recipe="resnet50.ini", batch=16, warmup=2, steps=6, trial_batch=2),
 }

@@ -77,5 +77,7 @@ FIGURES = {
     "workers-alexnet": workers_figure("alexnet"),
     "workers-quick": workers_figure("quick"),
     "torch-alexnet": torch_peer.figure("alexnet"),
+    "torch-lenet": torch_peer.figure("lenet"),
+    "torch-mlp": torch_peer.figure("mlp"),
     "torch-quick": torch_peer.figure("quick"),
 }

@@ -53,12 +53,32 @@ def alexnet():
         ("fc8", nn.Linear(4096, 1000))]))
 
 
+def lenet():
+    """recipes/lenet.ini."""
+    return nn.Sequential(collections.OrderedDict([
+        ("conv1", nn.Conv2d(1, 20, 5)), ("pool1", nn.MaxPool2d(2, 2)),
+        ("conv2", nn.Conv2d(20, 50, 5)), ("pool2", nn.MaxPool2d(2, 2)), ("flat", nn.Flatten()),
+        ("fc1", nn.Linear(800, 500)), ("relu1", nn.ReLU(inplace=True)),
+        ("fc2", nn.Linear(500, 10))]))
+
+
+def mlp():
+    """recipes/mnist-mlp.ini."""
+    return nn.Sequential(collections.OrderedDict([
+        ("flat", nn.Flatten()), ("fc1", nn.Linear(784, 500)), ("relu1", nn.ReLU(inplace=True)),
+        ("fc2", nn.Linear(500, 10))]))
+
+
 # mean, std: the recipe's. momentum, decay, lr and the factor of biases: [updater] of the recipe.
 NETS = {
     "quick": dict(make=quick, side=32, classes=10, mean=(125.3, 123.0, 113.9), std=1.0, lr=0.001,
                   momentum=0.9, decay=0.004, bias_lr=2.0),
     "alexnet": dict(make=alexnet, side=224, classes=1000, mean=(127.5, 127.5, 127.5), std=64.0,
                     lr=0.01, momentum=0.9, decay=0.0005, bias_lr=1.0),
+    "lenet": dict(make=lenet, side=28, classes=10, mean=(0.0,), std=256.0, lr=0.01, momentum=0.9,
+                  decay=0.0005, bias_lr=2.0),
+    "mlp": dict(make=mlp, side=28, classes=10, mean=(0.0,), std=255.0, lr=0.3, momentum=0.0,
+                decay=0.0, bias_lr=1.0),
 }
 
 
@@ -121,9 +141,9 @@ def make_updater(model, net):
 def make_data(args, net):
     if not args.pictures:
         torch.manual_seed(1)
-        return (torch.randn(args.batch, 3, net["side"], net["side"]),
+        return (torch.randn(args.batch, len(net["mean"]), net["side"], net["side"]),
                 torch.randint(0, net["classes"], (args.batch,)))
-    mean = torch.tensor(net["mean"]).reshape(1, 3, 1, 1)
+    mean = torch.tensor(net["mean"]).reshape(1, -1, 1, 1)
     x = (read_idx(args.pictures)[:args.batch].float() - mean) * (1.0 / net["std"])
     return x, read_idx(args.labels)[:args.batch].long()
 
