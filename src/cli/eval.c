@@ -78,6 +78,7 @@ static void print_json(struct sw_buf *out, const struct sw_job_event *e, const s
         sw_json_real(&j, e->metric[i].name, e->metric[i].value);
     sw_json_string(&j, "split", e->split);
     sw_json_int(&j, "step", e->step);
+    sw_json_int(&j, "skipped_records", e->skipped_records);
     sw_json_string(&j, "weights", w->path);
     if (w->run.id) {
         sw_json_int(&j, "run", w->run.id);
@@ -101,6 +102,9 @@ static void print_text(struct sw_buf *out, const struct sw_job_event *e, const s
         sw_buf_add(out, "fallback   ");
         sw_print_lines(out, plan->fallback, "           ");
     }
+    if (!quiet && e->skipped_records)
+        sw_buf_printf(out, "skipped    %lld records that could not be read\n",
+                      (long long)e->skipped_records);
     int width = 10; /* of the words above */
     for (int i = 0; i < e->metric_count; i++)
         width = (int)strlen(e->metric[i].name) > width ? (int)strlen(e->metric[i].name) : width;

@@ -130,16 +130,16 @@ static void mark_bad(const struct sw_source *s, int64_t place, const struct sw_e
 
 /* ---- Reading ---- */
 
-/* Puts "data NAME: " in front, and of formats that can say it, where the record lies. */
-static int add_context(const struct sw_source *s, int64_t place, int rc, struct sw_err *err)
+/* Puts in front where the record lies, of formats that leave it to us. */
+static int add_place(const struct sw_source *s, int64_t place, int rc, struct sw_err *err)
 {
-    if (s->raw.format->locate) {
-        struct sw_buf where = {0};
-        sw_records_locate(&s->raw, sw_subset_record(&s->subset, place), &where);
-        rc = sw_err_prefix(err, rc, "%s", sw_buf_text(&where));
-        sw_buf_fini(&where);
-    }
-    return sw_err_prefix(err, rc, "data %s", s->name);
+    struct sw_buf where = {0};
+    if (!s->raw.format->locate)
+        return rc;
+    sw_records_locate(&s->raw, sw_subset_record(&s->subset, place), &where);
+    rc = sw_err_prefix(err, rc, "%s", sw_buf_text(&where));
+    sw_buf_fini(&where);
+    return rc;
 }
 
 static int read_record(struct sw_reader *r, int64_t i, void *const *wanted, struct sw_err *err)
@@ -164,10 +164,16 @@ static int read_record(struct sw_reader *r, int64_t i, void *const *wanted, stru
  * with its context. */
 static bool passes_over(const struct sw_source *s, int64_t place, int *rc, struct sw_err *err)
 {
-    *rc = add_context(s, place, *rc, err);
+    *rc = sw_err_prefix(err, add_place(s, place, *rc, err), "data %s", s->name);
     if (may_skip(s, *rc))
         mark_bad(s, place, err);
     return may_skip(s, *rc);
+}
+
+static int none_readable(const struct sw_source *s, struct sw_err *err)
+{
+    return sw_err_set(err, SW_ERR_FORMAT, "none of the %lld records can be read",
+                      (long long)s->records);
 }
 
 /* Reads the record at r->place[i], or the next that is not bad. */
@@ -182,8 +188,7 @@ static int read_row(struct sw_reader *r, int64_t i, void *const *wanted, struct 
         }
         r->place[i] = (r->place[i] + 1) % s->records;
     }
-    return sw_err_set(err, SW_ERR_FORMAT, "data %s: none of the %lld records can be read", s->name,
-                      (long long)s->records);
+    return sw_err_prefix(err, none_readable(s, err), "data %s", s->name);
 }
 
 /* ---- Finishing ---- */
@@ -317,24 +322,26 @@ int sw_source_fetch(struct sw_reader *r, int64_t first, int64_t count,
     return SW_OK;
 }
 
+/* What is passed over here is not told: it will be met again. */
 int sw_reader_peek(struct sw_reader *r, int64_t *height, int64_t *width, struct sw_err *err)
 {
     const struct sw_source *s = r->source;
     void *wanted[SW_MAX_FIELDS] = {0};
+    struct sw_picture_head head;
     wanted[s->raw.picture_field] = r; /* any address: this field and no other */
-    r->place[0] = 0;
-    for (;;) {
-        struct sw_picture_head head;
-        int rc = read_row(r, 0, wanted, err);
-        if (rc)
-            return rc;
-        rc = sw_decoder_open(r->decoder, &r->picture, &head, err);
-        if (rc == SW_OK) {
-            *height = head.height;
-            *width = head.width;
-            return SW_OK;
+    for (int64_t place = 0; place < s->records; place++) {
+        r->place[0] = place;
+        int rc = read_record(r, 0, wanted, err);
+        if (!rc)
+            rc = sw_decoder_open(r->decoder, &r->picture, &head, err);
+        if (rc) {
+            if (may_skip(s, rc))
+                continue;
+            return add_place(s, place, rc, err);
         }
-        if (!passes_over(s, r->place[0], &rc, err))
-            return rc;
+        *height = head.height;
+        *width = head.width;
+        return SW_OK;
     }
+    return none_readable(s, err);
 }

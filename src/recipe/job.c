@@ -5,6 +5,7 @@
 #include <string.h>
 
 static const char *const partitions[] = {"0", "1", "none", NULL};
+static const char *const on_bad_record[] = {"stop", "skip", NULL};
 
 #define FIELD(name_) .key = #name_, .offset = offsetof(struct sw_job_conf, name_)
 /* A batch is rows of a tensor: far below what an index of 32 bits can count. */
@@ -40,6 +41,8 @@ const struct sw_opt sw_job_opts[] = {
              "a.weight -> b.weight, a.weight^T -> c.weight, a.* -> b.*"},
     {FIELD(partition), .type = SW_OPT_ENUM, .def = "0", .choices = partitions,
      .help = "how workers share layers that do not say: 0 rows, 1 columns where possible, none"},
+    {FIELD(on_bad_record), .type = SW_OPT_ENUM, .def = "stop", .choices = on_bad_record,
+     .help = "a record that cannot be read ends the run, or the next good one takes its place"},
     {FIELD(device), .type = SW_OPT_STRING, .def = "auto",
      .help = "where to compute: cpu, sim:gpus=N; auto takes the best there is"},
     {FIELD(db), .type = SW_OPT_STRING, .help = "history database, a file"},

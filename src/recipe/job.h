@@ -7,6 +7,9 @@
 #include "recipe/recipe.h"
 #include <stdint.h>
 
+/* What is done about a record that cannot be read. */
+enum sw_on_bad_record { SW_BAD_RECORD_STOP, SW_BAD_RECORD_SKIP };
+
 struct sw_job_conf {
     const char *name; /* the recipe file's stem unless set */
     int64_t seed;
@@ -20,6 +23,7 @@ struct sw_job_conf {
     int64_t keep_checkpoints; /* the newest so many, and the best; 0: all */
     bool checkpoint_best;     /* also write one when an evaluation is the best so far */
     const char *best_by; /* value of an evaluation; NULL: accuracy where there is one, else loss */
+    int on_bad_record;   /* enum sw_on_bad_record */
     const char *device;  /* auto, cpu, sim:gpus=N */
     struct sw_strings init_from; /* files, each with rules TENSOR -> PARAMETER behind it */
     int partition;               /* of layers that do not say: 0 rows, 1 columns, 2 none */

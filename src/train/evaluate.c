@@ -144,6 +144,7 @@ int sw_job_evaluate(struct sw_job *job, const char *weights, const char *split,
                                  .metric_count = job->last_count[SW_SPLIT_EVAL]};
     out->elapsed_s = (double)(sw_os()->monotonic_ns() - began_ns) * 1e-9;
     out->samples_per_s = (double)job->source[SW_SPLIT_EVAL]->records / out->elapsed_s;
+    out->skipped_records = sw_source_skipped(job->source[SW_SPLIT_EVAL]);
     memcpy(out->metric, job->last[SW_SPLIT_EVAL], sizeof out->metric);
     return SW_OK;
 }

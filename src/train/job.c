@@ -84,6 +84,9 @@ int sw_job_open_split(struct sw_job *job, int split, const struct sw_section *se
         .replaced = fell_from ? sw_format_find(fell_from) : NULL,
         .seed = (uint64_t)job->conf->seed,
         .training = split == SW_SPLIT_TRAIN,
+        .skip_bad = job->conf->on_bad_record == SW_BAD_RECORD_SKIP,
+        .report_bad = sw_job_say_bad_record,
+        .report_user = job,
     };
     int rc = sw_source_open(&args, &job->source[split], err);
     if (rc == SW_OK)

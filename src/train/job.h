@@ -143,6 +143,8 @@ struct sw_job_event {
     enum sw_run_status status;
     double step_ms; /* mean */
     size_t peak_bytes, rss_bytes;
+    /* summary, and the answer of sw_job_evaluate */
+    int64_t skipped_records; /* bad ones that others stood in for */
 };
 typedef void sw_job_observer(void *user, const struct sw_job_event *e);
 

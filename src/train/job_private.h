@@ -204,10 +204,11 @@ struct sw_job {
     struct sw_trace *trace;
     struct sw_queue notes; /* struct sw_note */
     bool notes_ready;
-    int ended;         /* atomic: workers that have ended */
-    int64_t stall_ns;  /* a device that shows no progress for so long is given up */
-    int requests;      /* atomic: enum sw_job_request_kind bits */
-    int wants_display; /* atomic: the main thread asks the worker for a display */
+    int bad_records_told; /* atomic */
+    int ended;            /* atomic: workers that have ended */
+    int64_t stall_ns;     /* a device that shows no progress for so long is given up */
+    int requests;         /* atomic: enum sw_job_request_kind bits */
+    int wants_display;    /* atomic: the main thread asks the worker for a display */
 };
 
 /* job_units.c */
@@ -396,5 +397,10 @@ void sw_job_note_ended(struct sw_job *job);
 /* An event for the history, the log and the observer. */
 void sw_job_say(struct sw_job *job, enum sw_log_level level, const char *source, const char *fmt,
                 ...) SW_PRINTF(4, 5);
+/* The same for a record that is passed over (a source's report_bad; user is the job), from any
+ * thread. Without history it goes to the log. */
+void sw_job_say_bad_record(void *user, const char *text);
+/* How many different records were passed over so far. */
+int64_t sw_job_skipped(const struct sw_job *job);
 
 #endif

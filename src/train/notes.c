@@ -28,16 +28,59 @@ void sw_job_note_ended(struct sw_job *job)
     push(job, &note);
 }
 
+static void say(struct sw_job *job, int64_t step, enum sw_log_level level, const char *source,
+                const char *text)
+{
+    struct sw_note note = {.event = {.type = SW_JOB_EVENT,
+                                     .level = level,
+                                     .source = source,
+                                     .step = step,
+                                     .steps = job->steps}};
+    snprintf(note.text, sizeof note.text, "%s", text);
+    sw_history_event(job->history, level, source, "%s", text);
+    push(job, &note);
+}
+
 void sw_job_say(struct sw_job *job, enum sw_log_level level, const char *source, const char *fmt,
                 ...)
 {
-    struct sw_note note = {
-        .event = {.type = SW_JOB_EVENT, .level = level, .source = source, .steps = job->steps}};
-    note.event.step = job->workers[0].step;
+    char text[sizeof((struct sw_note *)0)->text];
     va_list ap;
     va_start(ap, fmt);
-    vsnprintf(note.text, sizeof note.text, fmt, ap);
+    vsnprintf(text, sizeof text, fmt, ap);
     va_end(ap);
-    sw_history_event(job->history, level, source, "%s", note.text);
-    push(job, &note);
+    say(job, job->workers[0].step, level, source, text);
+}
+
+/* Where thousands are damaged, the first ones say what is wrong. */
+enum { MOST_BAD_RECORDS_TOLD = 20 };
+
+void sw_job_say_bad_record(void *user, const char *text)
+{
+    struct sw_job *job = user;
+    struct sw_slot_state s = {0};
+    const int met = __atomic_add_fetch(&job->bad_records_told, 1, __ATOMIC_RELAXED);
+    struct sw_err line;
+    if (met > MOST_BAD_RECORDS_TOLD)
+        return;
+    sw_err_set(&line, SW_ERR_FORMAT, "%s; skipped%s", text,
+               met == MOST_BAD_RECORDS_TOLD ? ", as further ones will be, which are only counted"
+                                            : "");
+    /* An evaluation alone has no history, and its snapshot may be of no step. */
+    if (!job->history) {
+        sw_log_write(job->log, SW_LOG_WARN, "data", "%s", line.text);
+        return;
+    }
+    /* From the slot: the worker's own step belongs to its thread. */
+    if (!sw_snapshot_read_slot(job->snapshot, 0, &s))
+        s.step = 0;
+    say(job, s.step, SW_LOG_WARN, "data", line.text);
+}
+
+int64_t sw_job_skipped(const struct sw_job *job)
+{
+    int64_t n = 0;
+    for (int split = 0; split < SW_SPLITS; split++)
+        n += job->source[split] ? sw_source_skipped(job->source[split]) : 0;
+    return n;
 }

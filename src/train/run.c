@@ -401,7 +401,8 @@ static void tell_summary(struct running *r, enum sw_run_status status)
                              .lr = NAN,
                              .eta_s = NAN,
                              .peak_bytes = peak_bytes(job),
-                             .rss_bytes = resident_bytes()};
+                             .rss_bytes = resident_bytes(),
+                             .skipped_records = sw_job_skipped(job)};
     int64_t steps = w->step - w->first_step;
     if (steps > 0 && w->trained_ns > 0) {
         e.step_ms = (double)w->trained_ns * 1e-6 / (double)steps;

@@ -79,6 +79,7 @@ static void summary(struct sw_json_writer *w, const struct sw_report *r,
     sw_json_real(w, "samples_per_s", e->samples_per_s);
     sw_json_int(w, "peak_bytes", (int64_t)e->peak_bytes);
     sw_json_int(w, "rss_bytes", (int64_t)e->rss_bytes);
+    sw_json_int(w, "skipped_records", e->skipped_records);
     sw_json_string(w, "checkpoint", *r->checkpoint ? r->checkpoint : NULL);
 }
 

@@ -142,6 +142,9 @@ void sw_report_summary(struct sw_buf *out, const struct sw_report *r, const stru
     if (isfinite(e->step_ms) && e->step_ms > 0)
         sw_buf_printf(out, "speed        %.4g samples/s, %.4g ms a step\n",
                       1000 * (double)r->plan->batch / e->step_ms, e->step_ms);
+    if (e->skipped_records)
+        sw_buf_printf(out, "skipped      %lld records that could not be read\n",
+                      (long long)e->skipped_records);
     sw_buf_printf(out, "memory       %s at most, %s resident\n",
                   sw_human_bytes(peak, (double)e->peak_bytes),
                   sw_human_bytes(rss, (double)e->rss_bytes));

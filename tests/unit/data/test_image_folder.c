@@ -332,40 +332,41 @@ static void a_folder_of_damage_only_is_an_error(void **state)
 
 /* ---- Threads ---- */
 
-/* The batches that so many threads fill, all values of all rows. */
-static float *fill(const struct sw_source *s, int threads, int64_t rows, int64_t batches)
+/* Rows [first, first + count) of the batches that so many threads fill, to their places in `all`.
+ */
+static void fill(const struct sw_source *s, int threads, int64_t rows, int64_t first, int64_t count,
+                 int64_t batches, float *all)
 {
     struct sw_prefetch *p = NULL;
     struct sw_batch b;
     struct sw_err err = {0};
     const struct sw_prefetch_args args = {.source = s,
                                           .batch_rows = rows,
-                                          .row_count = rows,
+                                          .first_row = first,
+                                          .row_count = count,
                                           .batch_stride = 1,
                                           .batch_limit = -1,
                                           .slots = 3,
                                           .threads = threads,
                                           .fields = 3};
-    const size_t bytes = (size_t)(rows * 3 * PLANE) * sizeof(float);
-    float *all = malloc((size_t)batches * bytes);
-    assert_non_null(all);
     ASSERT_OK(sw_prefetch_start(&args, &p, &err));
     for (int64_t i = 0; i < batches; i++) {
         ASSERT_OK(sw_prefetch_next(p, &b, &err));
-        memcpy((char *)all + (size_t)i * bytes, b.field[0], bytes);
+        memcpy(all + (i * rows + first) * 3 * PLANE, b.field[0],
+               (size_t)(count * 3 * PLANE) * sizeof *all);
         sw_prefetch_release(p, &b);
     }
     sw_prefetch_free(p);
-    return all;
 }
 
-static void rows_do_not_depend_on_the_number_of_threads(void **state)
+static void rows_do_not_depend_on_threads_and_workers(void **state)
 {
     enum { ROWS = 11, BATCHES = 8 };
     const double resize[] = {20};
     struct sw_data_conf conf = cropped();
     struct sw_err err = {0};
     float *all[3];
+    const size_t bytes = (size_t)BATCHES * ROWS * 3 * PLANE * sizeof(float);
     (void)state;
     make_damaged();
     conf.resize = (struct sw_reals){resize, 1};
@@ -378,15 +379,18 @@ static void rows_do_not_depend_on_the_number_of_threads(void **state)
         struct sw_source *s = NULL;
         struct told told = {0};
         sw_mutex_init(&told.lock);
+        all[i] = calloc(1, bytes);
+        assert_non_null(all[i]);
         ASSERT_OK(
             open_folder(support_path("bad"), NULL, NULL, &conf, true, true, tell, &told, &s, &err));
-        all[i] = fill(s, 1 + 2 * i, ROWS, BATCHES);
+        fill(s, 1 + 2 * i, ROWS, 0, i == 2 ? 4 : ROWS, BATCHES, all[i]);
+        if (i == 2) /* another worker has the other rows */
+            fill(s, 2, ROWS, 4, ROWS - 4, BATCHES, all[i]);
         assert_int_equal(sw_source_skipped(s), 3);
         assert_int_equal(told.count, 3);
         sw_source_close(s);
         sw_mutex_fini(&told.lock);
     }
-    const size_t bytes = (size_t)BATCHES * ROWS * 3 * PLANE * sizeof(float);
     assert_memory_equal(all[0], all[1], bytes);
     assert_memory_equal(all[0], all[2], bytes);
     for (int i = 0; i < 3; i++)
@@ -406,7 +410,7 @@ int main(void)
         cmocka_unit_test(a_skipped_picture_is_replaced_by_the_next_good_one),
         cmocka_unit_test(the_last_picture_is_replaced_by_the_first_of_its_part),
         cmocka_unit_test(a_folder_of_damage_only_is_an_error),
-        cmocka_unit_test(rows_do_not_depend_on_the_number_of_threads),
+        cmocka_unit_test(rows_do_not_depend_on_threads_and_workers),
     };
     return cmocka_run_group_tests(tests, support_setup, support_remove_all);
 }
