@@ -293,5 +293,7 @@ struct sw_core_set sw_placement_helper_cores(const struct sw_placement *p,
 {
     struct sw_core_set near = p->spare, far = sw_machine_node_cores(m, ~row->node_mask);
     sw_core_set_remove_all(&near, &far);
-    return sw_core_set_count(&near) > 0 ? near : row->cores;
+    if (sw_core_set_count(&near) > 0)
+        return near;
+    return sw_core_set_count(&p->spare) > 0 ? p->spare : row->cores;
 }

@@ -50,7 +50,8 @@ const struct sw_placement_row *sw_placement_worker(const struct sw_placement *p,
 const struct sw_placement_row *sw_placement_server(const struct sw_placement *p,
                                                    const struct sw_cluster_shape *shape, int group,
                                                    int index);
-/* Where helper threads of a unit run (prefetch): spare cores of its nodes, else its own cores. */
+/* Where helper threads of a unit run (prefetch): spare cores of its nodes, else other spare ones,
+ * and only where no core is spare the unit's own. */
 struct sw_core_set sw_placement_helper_cores(const struct sw_placement *p,
                                              const struct sw_machine *m,
                                              const struct sw_placement_row *row);

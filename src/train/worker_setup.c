@@ -4,6 +4,7 @@
 #include "train/job_private.h"
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 static int make_fields(const struct sw_source *source, int64_t rows, struct sw_net_field *out)
 {
@@ -212,14 +213,26 @@ int sw_worker_open_history(struct sw_worker *w, struct sw_err *err)
     return rc == SW_OK ? open_feature_links(w, err) : rc;
 }
 
-static int take_memory(void *user, size_t bytes, const char *what, void **out, struct sw_err *err)
+/* The batches of a worker live on its nodes, wherever the threads run that fill them. */
+static int take_memory(void *worker, size_t bytes, const char *what, void **out, struct sw_err *err)
 {
-    return sw_device_alloc(user, bytes, what, out, err);
+    const struct sw_worker *w = worker;
+    const struct sw_job *job = w->job;
+    const struct sw_placement_row *row =
+        sw_placement_worker(job->placement, &job->shape, 0, w->index);
+    struct sw_err ignored; /* where the system refuses, pages are where they are first touched */
+    int rc = sw_device_alloc(job->device, bytes, what, out, err);
+    /* Small blocks share their pages with others. */
+    if (rc == SW_OK && (uintptr_t)*out % (uintptr_t)sysconf(_SC_PAGESIZE) == 0 &&
+        sw_bind_memory(job->machine, row->node_mask, *out, bytes, &ignored) != SW_OK)
+        sw_log_write(job->log, SW_LOG_DEBUG, w->unit, "%s: %s", what, ignored.text);
+    return rc;
 }
 
-static void give_memory(void *user, void *p, size_t bytes)
+static void give_memory(void *worker, void *p, size_t bytes)
 {
-    sw_device_free(user, p, bytes);
+    const struct sw_worker *w = worker;
+    sw_device_free(w->job->device, p, bytes);
 }
 
 void sw_worker_prefetch_args(const struct sw_worker *w, int split, struct sw_prefetch_args *args)
@@ -265,7 +278,7 @@ int sw_worker_start_prefetch(struct sw_worker *w, int split, struct sw_err *err)
     args.fault = &w->job->fault;
     args.alloc = take_memory;
     args.free = give_memory;
-    args.user = w->job->device;
+    args.user = w;
     return sw_prefetch_start(&args, &w->prefetch[split], err);
 }
 

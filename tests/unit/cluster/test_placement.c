@@ -253,6 +253,10 @@ static void helpers_get_spare_cores_of_the_node(void **state)
     s = sw_placement_helper_cores(a.p, a.m, sw_placement_worker(a.p, &a.shape, 0, 1));
     assert_string_equal(sw_core_set_text(&s, text, sizeof text), "4-7");
     drop(&a);
+    a = make("numa:2 core:4 pu:1", 0, 3, 3, true, false); /* two a worker: node 1 has two left */
+    s = sw_placement_helper_cores(a.p, a.m, sw_placement_worker(a.p, &a.shape, 0, 0));
+    assert_string_equal(sw_core_set_text(&s, text, sizeof text), "6-7");
+    drop(&a);
 }
 
 static void recorded_machines_can_be_planned(void **state)
