@@ -171,6 +171,13 @@ void sw_kernel_count_classes(int64_t rows, int64_t classes, int64_t top_k, float
                              const float *x, const int32_t *label, int64_t ignore,
                              const float *target, double *counts);
 
+/* ---- argsort.c ---- */
+
+/* place [rows, top_k]: of the largest of x [rows, columns] in falling order; of equal ones the
+ * lower place first, NaN last. top_k <= columns. */
+void sw_kernel_argsort(int threads, int64_t rows, int64_t columns, int64_t top_k, const float *x,
+                       int32_t *place);
+
 /* ---- embedding.c: lists of tokens, which have been checked ---- */
 
 struct sw_kernel_lists {

@@ -4,7 +4,7 @@
  * 2; thesis 2.1.3, the projection layer). The gradient is dense and summed in the order of the
  * tokens, whatever the threads. Fan-in counts the vector's elements, so that xavier gives vectors
  * of about length 1. The token `padding` gives zeros and takes no gradient. */
-#include "layers/tokens.h"
+#include "layers/share/tokens.h"
 
 struct conf {
     int64_t vocabulary, outputs;

@@ -5,7 +5,7 @@
  * (NUS-WIDE, 5.7.2); a multi-hot matrix would be a thousand times as large, and goes through
  * inner_product. An empty list gives zeros. Weights, gradient and initial values are those of
  * embedding. */
-#include "layers/tokens.h"
+#include "layers/share/tokens.h"
 
 struct conf {
     int64_t vocabulary, outputs;

@@ -136,7 +136,25 @@ struct sw_layer_example {
     } range[3]; /* of a source's values; both 0: as the harness likes */
 };
 
-enum sw_layer_role { SW_ROLE_NEURON, SW_ROLE_INPUT, SW_ROLE_LOSS, SW_ROLE_METRIC };
+enum sw_layer_role {
+    SW_ROLE_NEURON,
+    SW_ROLE_INPUT,
+    SW_ROLE_LOSS,
+    SW_ROLE_METRIC,
+    SW_ROLE_OUTPUT, /* writes rows of its sources to a file; in evaluation nets only */
+};
+
+/* What an output layer does with an evaluation: the trainer gathers the rows of all workers and
+ * calls this on one thread, begin, then rows in order with every sample once, then commit; abandon
+ * in place of whatever is left to do when the evaluation fails. forward computes nothing. */
+struct sw_layer_output {
+    /* folder: where a relative path begins; NULL: the working directory. */
+    int (*begin)(struct sw_layer *l, const char *folder, struct sw_err *err);
+    /* src[k]: count rows of source k in plain order, host memory. */
+    int (*rows)(struct sw_layer *l, const void *const *src, int64_t count, struct sw_err *err);
+    int (*commit)(struct sw_layer *l, struct sw_err *err);
+    void (*abandon)(struct sw_layer *l);
+};
 
 /* How a layer type can be split by columns over the workers of a group. */
 enum sw_split {
@@ -164,6 +182,7 @@ struct sw_layer_type {
     int (*forward)(struct sw_layer *l, const struct sw_pass *r, struct sw_err *err);
     int (*backward)(struct sw_layer *l, const struct sw_pass *r,
                     struct sw_err *err);  /* NULL: no gradient */
+    const struct sw_layer_output *output; /* of role OUTPUT */
     void (*teardown)(struct sw_layer *l); /* NULL: nothing to free */
     /* A metric that says more than one value: their names, NULL-terminated. The first is the one
      * that goes by the type's name. NULL: one value, sum / weight of the one pair. */

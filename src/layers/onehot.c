@@ -1,6 +1,6 @@
 /* onehot: whole numbers (labels, tokens) as vectors of zeros with a single 1: [N] becomes [N,
  * classes], [N, T] becomes [N, T, classes]. There is no gradient: the numbers are data. */
-#include "layers/tokens.h"
+#include "layers/share/tokens.h"
 
 struct conf {
     int64_t classes;

@@ -29,6 +29,8 @@ static const struct sw_layer_type *type_of(const struct sw_section *s)
 static bool included(const struct sw_section *s, bool training)
 {
     int include = conf_of(s)->include;
+    if (training && type_of(s)->role == SW_ROLE_OUTPUT)
+        return false;
     return include == SW_INCLUDE_ALWAYS ||
            include == (training ? SW_INCLUDE_TRAIN : SW_INCLUDE_EVAL);
 }
@@ -106,6 +108,9 @@ static void link_sources(struct graph *g, int i)
         else if (type_of(g->sections[g->src[i][k]])->role == SW_ROLE_METRIC)
             sw_recipe_error_item(g->recipe, s, "src", k,
                                  "layer %s is a metric: it has no output to read", src->items[k]);
+        else if (type_of(g->sections[g->src[i][k]])->role == SW_ROLE_OUTPUT)
+            sw_recipe_error_item(g->recipe, s, "src", k,
+                                 "layer %s writes a file: read what it reads", src->items[k]);
     }
 }
 

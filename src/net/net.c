@@ -13,6 +13,11 @@ const struct sw_layer *sw_net_layer(const struct sw_net *net, int i)
     return &net->nodes[i].layer;
 }
 
+struct sw_layer *sw_net_output_layer(struct sw_net *net, int i)
+{
+    return &net->nodes[i].layer;
+}
+
 const struct sw_section *sw_net_section(const struct sw_net *net, int i)
 {
     return net->nodes[i].section;

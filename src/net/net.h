@@ -50,6 +50,7 @@ int sw_net_check(struct sw_recipe *recipe, struct sw_err *err) SW_MUST_CHECK;
 /* Layers in topological order, ties in file order. */
 int sw_net_layer_count(const struct sw_net *net);
 const struct sw_layer *sw_net_layer(const struct sw_net *net, int i);
+struct sw_layer *sw_net_output_layer(struct sw_net *net, int i); /* of role OUTPUT: to write with */
 const struct sw_section *sw_net_section(const struct sw_net *net, int i);
 int sw_net_find(const struct sw_net *net, const char *layer); /* -1 when absent */
 bool sw_net_training(const struct sw_net *net);

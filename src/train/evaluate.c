@@ -5,7 +5,8 @@
 #include <math.h>
 #include <string.h>
 
-static int evaluate_batch(struct sw_worker *w, struct sw_batch *batch, struct sw_err *err)
+static int evaluate_batch(struct sw_worker *w, struct sw_batch *batch, int64_t n,
+                          struct sw_err *err)
 {
     const struct sw_source *source = w->job->source[SW_SPLIT_EVAL];
     struct sw_step step = {.step = (uint64_t)w->step,
@@ -14,13 +15,16 @@ static int evaluate_batch(struct sw_worker *w, struct sw_batch *batch, struct sw
     int rc = sw_net_set_step(w->eval, &step, err);
     for (int f = 0; f < source->field_count && rc == SW_OK; f++)
         rc = sw_net_set_field(w->eval, source->field[f].name, batch->field[f], err);
-    for (int i = 0; i < sw_net_layer_count(w->eval) && rc == SW_OK; i++)
+    for (int i = 0; i < sw_net_layer_count(w->eval) && rc == SW_OK; i++) {
         rc = sw_net_forward(w->eval, i, err);
+        if (rc == SW_OK)
+            rc = sw_outputs_collect(w, i, n, err);
+    }
     if (rc == SW_OK)
         rc = sw_net_fetch(w->eval, err);
     if (rc == SW_OK)
         rc = sw_worker_wait(w, err);
-    return rc;
+    return rc == SW_OK ? sw_outputs_hand_over(w, n, err) : rc;
 }
 
 /* Adds up over all workers; the leader reads the totals. */
@@ -49,17 +53,20 @@ int sw_evaluate_pass(struct sw_worker *w, struct sw_err *err)
     int rc = sw_bp_collect_all(w, SW_SPLIT_EVAL, (uint64_t)w->step, err);
     if (rc == SW_OK)
         rc = sw_states_share(w, err);
+    if (rc == SW_OK)
+        rc = sw_outputs_begin(w, err);
     for (int64_t n = 0; n < batches && rc == SW_OK; n++) {
         struct sw_batch batch;
         rc = sw_prefetch_next(p, &batch, err);
         if (rc != SW_OK)
             break;
-        rc = evaluate_batch(w, &batch, err);
+        rc = evaluate_batch(w, &batch, n, err);
         sw_prefetch_release(p, &batch);
         if (rc == SW_OK)
             sw_results_add(w->eval, &w->series[SW_SPLIT_EVAL]);
         sw_slot_heartbeat(w->slot, sw_os()->monotonic_ns());
     }
+    rc = sw_outputs_end(w, rc, err);
     if (rc == SW_OK)
         rc = sw_prefetch_rewind(p, 0, err);
     return rc == SW_OK ? sum_up(w, err) : rc;
@@ -100,6 +107,8 @@ static int prepare(struct sw_job *job, const char *weights, struct sw_err *err)
         rc = sw_table_allocate(job->table, err);
     if (rc == SW_OK)
         rc = sw_states_allocate(job, err);
+    if (rc == SW_OK)
+        rc = sw_outputs_allocate(job, err);
     if (rc == SW_OK)
         rc = sw_worker_allocate(w, err);
     if (rc == SW_OK)

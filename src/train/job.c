@@ -156,6 +156,8 @@ int sw_job_build_eval(struct sw_job *job, struct sw_err *err)
         rc = sw_states_match(job, job->workers[0].eval, err);
     for (int i = 0; i < job->placement->worker_count && rc == SW_OK; i++)
         rc = sw_job_map_params(&job->workers[i], SW_SPLIT_EVAL, err);
+    if (rc == SW_OK)
+        rc = sw_outputs_plan(job, err);
     return rc;
 }
 
@@ -229,6 +231,7 @@ void sw_job_close(struct sw_job *job)
     sw_free(job->servers);
     sw_group_fini(&job->group);
     sw_states_fini(&job->states);
+    sw_outputs_fini(job);
     sw_keep_fini(&job->keeper);
     sw_take_fini(&job->takes);
     sw_table_free(job->table);

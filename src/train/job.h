@@ -94,7 +94,7 @@ struct sw_job_plan {
     size_t param_bytes;    /* values */
     size_t state_bytes;    /* gradients, updater state, running statistics */
     size_t arena_bytes;    /* features, gradients, scratch: shared by both nets */
-    size_t batch_bytes;    /* prefetched batches */
+    size_t batch_bytes;    /* prefetched batches, and rows on their way to output layers */
     size_t exchange_bytes; /* features under way between workers */
     size_t memory_bytes;   /* the peak: all of the above */
     double flops_per_sample;

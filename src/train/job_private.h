@@ -2,8 +2,8 @@
  * what it trains, plan.c describes it, run.c sets it in motion and ends it, worker_setup.c and
  * worker.c, server.c are the roles, replica.c a worker's parameters on a device of its own, bp.c is
  * one step, sums.c what its layers add over the group, evaluate.c a pass without training,
- * checkpoint.c what survives, states.c what layers keep, record.c what a step leaves behind,
- * group.c what workers do together, notes.c what the main thread is told.
+ * outputs.c what it writes, checkpoint.c what survives, states.c what layers keep, record.c what a
+ * step leaves behind, group.c what workers do together, notes.c what the main thread is told.
  *
  * Threads of a running job: the main thread (run.c) starts the others, tells the observer, and
  * joins them in fixed order; one thread per worker; one per server that has cores of its own (a
@@ -114,6 +114,19 @@ struct sw_keeper {
     struct sw_best best;
 };
 
+/* An output layer of the evaluation net: outputs.c. */
+struct sw_output {
+    int layer;                         /* in every worker's evaluation net */
+    size_t at[2][SW_LAYER_SRCS];       /* bytes: where rows of a batch are gathered, by turns */
+    size_t (*stage_at)[SW_LAYER_SRCS]; /* owned [workers]: where they leave the device */
+};
+struct sw_outputs {
+    struct sw_output *items; /* owned */
+    int count;
+    void *memory; /* owned host memory; its parts are written by their workers */
+    size_t bytes;
+};
+
 struct sw_worker {
     struct sw_job *job; /* borrowed */
     int index;          /* global number */
@@ -185,6 +198,7 @@ struct sw_job {
     struct sw_exchange *exchange[SW_SPLITS]; /* owned; NULL: nothing moves between workers */
     struct sw_states states;
     struct sw_take_list takes;
+    struct sw_outputs outputs;
     struct sw_keeper keeper;                              /* of the leader */
     struct sw_job_metric last[SW_SPLITS][SW_JOB_METRICS]; /* newest values; written by one worker at
                                                              a time, between steps */
@@ -384,6 +398,18 @@ void sw_results_read(const struct sw_net *net, const struct sw_series *s,
 /* evaluate.c */
 /* One pass over the evaluation source with the values as they are. */
 int sw_evaluate_pass(struct sw_worker *w, struct sw_err *err) SW_MUST_CHECK;
+
+/* outputs.c. plan after the evaluation nets are built, allocate before workers run; then every
+ * worker calls, in an evaluation: begin; per batch collect after each layer's forward and hand_over
+ * when the batch is computed; end, with what became of the evaluation. */
+int sw_outputs_plan(struct sw_job *job, struct sw_err *err) SW_MUST_CHECK;
+int sw_outputs_allocate(struct sw_job *job, struct sw_err *err) SW_MUST_CHECK;
+void sw_outputs_fini(struct sw_job *job);
+int sw_outputs_begin(struct sw_worker *w, struct sw_err *err) SW_MUST_CHECK;
+int sw_outputs_collect(struct sw_worker *w, int layer, int64_t batch,
+                       struct sw_err *err) SW_MUST_CHECK;
+int sw_outputs_hand_over(struct sw_worker *w, int64_t batch, struct sw_err *err) SW_MUST_CHECK;
+int sw_outputs_end(struct sw_worker *w, int rc, struct sw_err *err) SW_MUST_CHECK;
 
 /* server.c */
 /* Handles what is in the inboxes of the servers that a worker runs itself; never waits. */

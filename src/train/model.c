@@ -63,6 +63,19 @@ static int copy_fields(struct sw_model *m, const struct sw_model_args *a, struct
     return SW_OK;
 }
 
+static int refuse_outputs(const struct sw_net *net, struct sw_err *err)
+{
+    for (int i = 0; i < sw_net_layer_count(net); i++) {
+        const struct sw_layer *l = sw_net_layer(net, i);
+        if (l->type->role == SW_ROLE_OUTPUT)
+            return sw_err_set(err, SW_ERR_INVALID,
+                              "layer %s: %s writes what a job evaluates, and here the program "
+                              "evaluates: leave it out",
+                              l->name, l->type->base.name);
+    }
+    return SW_OK;
+}
+
 static int build_nets(struct sw_model *m, const struct sw_model_args *a, struct sw_err *err)
 {
     int rc = SW_OK;
@@ -77,6 +90,8 @@ static int build_nets(struct sw_model *m, const struct sw_model_args *a, struct 
                                    .source = "of the program",
                                    .sharing = i == EVAL ? m->net[TRAIN] : NULL};
         rc = sw_net_new(&args, &m->net[i], err);
+        if (rc == SW_OK)
+            rc = refuse_outputs(m->net[i], err);
         if (rc == SW_OK)
             rc = sw_series_init(&m->series[i], m->recipe, m->net[i], err);
         if (rc == SW_OK && sw_net_arena_bytes(m->net[i]) > m->arena_bytes)

@@ -14,7 +14,7 @@ size_t sw_job_batch_bytes(const struct sw_job *job)
                 sw_worker_prefetch_args(&job->workers[w], s, &args);
                 bytes += sw_prefetch_bytes(&args);
             }
-    return bytes;
+    return bytes + job->outputs.bytes;
 }
 
 static size_t arena_bytes(const struct sw_job *job)

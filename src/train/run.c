@@ -172,6 +172,8 @@ static int allocate(struct sw_job *job, struct sw_err *err)
         rc = sw_job_connect(job, SW_SPLIT_EVAL, err);
     if (rc == SW_OK)
         rc = sw_states_allocate(job, err);
+    if (rc == SW_OK)
+        rc = sw_outputs_allocate(job, err);
     for (int i = 0; i < job->placement->worker_count && rc == SW_OK; i++) {
         rc = sw_worker_allocate(&job->workers[i], err);
         if (rc == SW_OK)

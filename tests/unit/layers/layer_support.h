@@ -375,6 +375,11 @@ static inline int rig_try_forward(struct rig *g, const struct values *v, struct 
     return rig_phases(g, l->type->forward, l->forward_phases, err);
 }
 
+static inline bool has_output(const struct sw_layer_type *type)
+{
+    return type->role != SW_ROLE_METRIC && type->role != SW_ROLE_OUTPUT;
+}
+
 static inline void rig_forward(struct rig *g, struct values *v)
 {
     struct sw_err err;
@@ -382,7 +387,7 @@ static inline void rig_forward(struct rig *g, struct values *v)
     v->result = g->result[0];
     v->pair_count = g->layer.pair_count > 0 ? g->layer.pair_count : 1;
     memcpy(v->pairs, g->result, sizeof v->pairs);
-    if (g->layer.type->role != SW_ROLE_METRIC)
+    if (has_output(g->layer.type))
         take_plain("output", &g->layer.dst.desc, g->layer.dst.data, v->dst);
     for (int i = 0; i < v->keep_count; i++)
         take_plain("state", &g->layer.keeps[i].layout, g->layer.keeps[i].value, v->keeps[i]);

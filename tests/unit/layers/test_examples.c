@@ -69,7 +69,7 @@ static void assert_alike(const char *what, const struct rig *g, const struct val
             !(a->pairs[i].weight == b->pairs[i].weight))
             fail_msg("%s: %s: pair %d is (%g, %g), should be (%g, %g)", where, what, i,
                      a->pairs[i].sum, a->pairs[i].weight, b->pairs[i].sum, b->pairs[i].weight);
-    if (g->layer.type->role != SW_ROLE_METRIC)
+    if (has_output(g->layer.type))
         compare(what, "output", a->dst, b->dst, b->dst_n, limit);
     for (int k = 0; k < b->src_count; k++) {
         snprintf(part, sizeof part, "gradient of source %d", k);
@@ -146,7 +146,7 @@ static void check_shape(const struct sw_layer_type *type, const struct sw_layer_
     if (!same)
         fail_msg("%s: the output is %s", where, sw_desc_text(&l->dst.desc, text));
     assert_int_equal(l->dst.desc.dim[0], ex->src[0].dim[0]);
-    assert_true(l->flops_forward > 0 || l->view);
+    assert_true(l->flops_forward > 0 || l->view || type->role == SW_ROLE_OUTPUT);
     assert_true(!has_backward(type) || l->flops_backward > 0 || l->view);
     for (int i = 0; i < l->param_count; i++) {
         assert_non_null(type->base.params);

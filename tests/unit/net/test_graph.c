@@ -282,6 +282,24 @@ static void a_metric_has_no_output_to_read(void **state)
                    SAYS("test.ini:20:7", "layer a", "accuracy is a metric"));
 }
 
+static void output_layers_are_in_the_evaluation_net_only(void **state)
+{
+    const char *text = WORLD_INPUTS FC("fc", "image") LOSS
+        "[layer rows]\ntype = csv_output\nsrc = fc\npath = rows.csv\n";
+    struct world train = world_open(text, &small), eval = world_open(text, &small_eval);
+    (void)state;
+    assert_order(&train, "image label fc loss");
+    assert_order(&eval, "image label fc loss rows");
+    world_free(&train);
+    world_free(&eval);
+    char *messages = messages_of(WORLD_INPUTS FC("fc", "image") LOSS
+                                 "[layer rows]\ntype = csv_output\nsrc = fc\npath = rows.csv\n"
+                                 "[layer more]\ntype = csv_output\nsrc = rows\npath = more.csv\n",
+                                 &small_eval, NULL);
+    assert_non_null(strstr(messages, "layer rows writes a file"));
+    sw_free(messages);
+}
+
 static void no_gradient_goes_through_a_loss(void **state)
 {
     (void)state;
@@ -383,6 +401,7 @@ int main(void)
         cmocka_unit_test(parameters_that_no_loss_reaches_are_refused),
         cmocka_unit_test(shares_that_cannot_be_are_refused),
         cmocka_unit_test(a_metric_has_no_output_to_read),
+        cmocka_unit_test(output_layers_are_in_the_evaluation_net_only),
         cmocka_unit_test(no_gradient_goes_through_a_loss),
         cmocka_unit_test(shapes_that_do_not_fit_carry_place_and_layer),
         cmocka_unit_test(parameters_of_another_shape_in_evaluation_are_refused),

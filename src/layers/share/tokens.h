@@ -1,6 +1,6 @@
 /* What layers that read tokens share: sources of whole numbers, one or a row of them per sample. */
-#ifndef SW_LAYERS_TOKENS_H
-#define SW_LAYERS_TOKENS_H
+#ifndef SW_LAYERS_SHARE_TOKENS_H
+#define SW_LAYERS_SHARE_TOKENS_H
 
 #include "device/ops/embedding.h"
 #include "layers/layer.h"

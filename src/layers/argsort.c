@@ -1,0 +1,82 @@
+/* argsort: the places of the top_k largest values of a row, the largest first: [N, classes] in any
+ * layout (more dimensions are flattened) becomes whole numbers [N, top_k], as SINGA's ArgSortLayer
+ * gives labels to its output layers. Of equal values the lower place comes first; what compares
+ * with nothing (NaN) comes last. There is no gradient. */
+#include "device/ops/argsort.h"
+#include "layers/share/plain.h"
+
+struct conf {
+    int64_t top_k;
+};
+
+struct state {
+    struct sw_plain scores;
+};
+
+static const struct sw_opt opts[] = {
+    {.key = "top_k",
+     .help = "how many places of a row",
+     .type = SW_OPT_INT,
+     .offset = offsetof(struct conf, top_k),
+     .def = "1",
+     .min = 1,
+     .max = 1 << 20},
+    {0},
+};
+
+static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_err *err)
+{
+    const struct conf *c = l->conf;
+    struct state *st = l->state;
+    int rc = sw_plain_init(&st->scores, l, 0, s, err);
+    if (rc != SW_OK)
+        return rc;
+    if (c->top_k > st->scores.columns)
+        return sw_err_set(err, SW_ERR_INVALID, "top_k = %lld: a row has only %lld values",
+                          (long long)c->top_k, (long long)st->scores.columns);
+    const int64_t dim[] = {st->scores.rows, c->top_k};
+    l->dst.desc = sw_desc_plain(SW_I32, 2, dim);
+    l->flops_forward = (double)(st->scores.rows * st->scores.columns);
+    return SW_OK;
+}
+
+static int forward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *err)
+{
+    const struct conf *c = l->conf;
+    const struct state *st = l->state;
+    struct sw_argsort_args a = {.rows = st->scores.rows,
+                                .columns = st->scores.columns,
+                                .top_k = c->top_k,
+                                .place = l->dst.data};
+    int rc = sw_plain_values(&st->scores, l, r, &a.x, err);
+    return rc == SW_OK ? sw_op_run(r->stream, &sw_op_argsort, &a, err) : rc;
+}
+
+static void teardown(struct sw_layer *l)
+{
+    struct state *st = l->state;
+    sw_plain_fini(&st->scores);
+}
+
+static const struct sw_layer_example examples[] = {
+    {.recipe = "", .src = {{2, {4, 10}, 0}}, .dst = {4, 1}},
+    {.recipe = "top_k = 7\n", .src = {{2, {3, 7}, 0}}, .dst = {3, 7}},
+    {.recipe = "top_k = 5\n", .src = {{4, {2, 20, 3, 2}, 0}}, .dst = {2, 5}},
+    {0},
+};
+
+const struct sw_layer_type sw_layer_argsort = {
+    .base = {.name = "argsort",
+             .help = "places of the largest values of a row",
+             .opts = opts,
+             .conf_bytes = sizeof(struct conf)},
+    .role = SW_ROLE_NEURON,
+    .split_reason = "it compares all values of a row",
+    .min_src = 1,
+    .max_src = 1,
+    .state_bytes = sizeof(struct state),
+    .setup = setup,
+    .forward = forward,
+    .teardown = teardown,
+    .examples = examples,
+};

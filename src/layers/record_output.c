@@ -1,0 +1,150 @@
+/* record_output: an evaluation's rows as a shard (data/shard.h), from which `format = shard` trains
+ * another net: a record per sample in the order of the data, a field per source. A field named
+ * label that is one whole number per row is the class. */
+#include "base/os.h"
+#include "base/str.h"
+#include "data/shard.h"
+#include "layers/share/output.h"
+#include <stdio.h>
+
+struct conf {
+    const char *path;
+    struct sw_strings fields;
+};
+
+struct state {
+    struct sw_shard_writer writer;
+    struct sw_shard_field field[SW_LAYER_SRCS];
+    int64_t classes; /* the largest label and one */
+    bool begun;
+};
+
+static const struct sw_opt opts[] = {
+    SW_OUTPUT_PATH_OPT(struct conf, path),
+    {.key = "fields",
+     .help = "names of the sources in the file, such as image, label",
+     .type = SW_OPT_STRINGS,
+     .offset = offsetof(struct conf, fields),
+     .required = true},
+    {0},
+};
+
+static int describe(const struct sw_layer *l, int k, struct sw_shard_field *f, struct sw_err *err)
+{
+    const struct conf *c = l->conf;
+    const struct sw_desc *d = &l->src[k]->desc;
+    const char *name = c->fields.items[k];
+    char text[128];
+    if (d->ndim - 1 > SW_SHARD_MAX_DIMS)
+        return sw_err_set(err, SW_ERR_INVALID,
+                          "source %d is %s: a record has at most %d dimensions", k + 1,
+                          sw_desc_text(d, text), SW_SHARD_MAX_DIMS);
+    *f = (struct sw_shard_field){.kind = SW_SHARD_ARRAY, .dtype = d->dtype, .ndim = d->ndim - 1};
+    for (int i = 0; i < f->ndim; i++)
+        f->dim[i] = d->dim[i + 1];
+    if (snprintf(f->name, sizeof f->name, "%s", name) >= (int)sizeof f->name)
+        return sw_err_set(err, SW_ERR_INVALID, "fields: '%s' has more than %d characters", name,
+                          SW_SHARD_NAME_BYTES - 1);
+    return SW_OK;
+}
+
+static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_err *err)
+{
+    const struct conf *c = l->conf;
+    struct state *st = l->state;
+    (void)s;
+    int rc = SW_OK;
+    if (c->fields.count != l->src_count)
+        return sw_err_set(err, SW_ERR_INVALID, "fields: %d names for %d sources", c->fields.count,
+                          l->src_count);
+    for (int k = 0; k < l->src_count && rc == SW_OK; k++)
+        rc = describe(l, k, &st->field[k], err);
+    if (rc == SW_OK)
+        sw_output_settle(l);
+    return rc;
+}
+
+static void abandon(struct sw_layer *l)
+{
+    struct state *st = l->state;
+    if (st->begun)
+        sw_shard_abandon(&st->writer);
+    st->begun = false;
+}
+
+static int begin(struct sw_layer *l, const char *folder, struct sw_err *err)
+{
+    const struct conf *c = l->conf;
+    struct state *st = l->state;
+    char *path = sw_output_path(folder, c->path);
+    char *origin = sw_format("layer %s", l->name);
+    int rc = path && origin ? SW_OK : sw_err_nomem(err, "a path", 0);
+    st->writer = (struct sw_shard_writer){.file.fd = -1};
+    st->classes = 0;
+    st->begun = rc == SW_OK;
+    if (rc == SW_OK)
+        rc = sw_shard_begin(&st->writer, path, st->field, l->src_count, origin, err);
+    sw_free(path);
+    sw_free(origin);
+    return rc;
+}
+
+static bool is_label(const struct sw_shard_field *f)
+{
+    return sw_str_eq(f->name, "label") && f->dtype == SW_I32 && f->ndim == 0;
+}
+
+static int append(struct sw_layer *l, const void *const *src, int64_t row, struct sw_err *err)
+{
+    struct state *st = l->state;
+    struct sw_shard_value value[SW_LAYER_SRCS] = {{0}};
+    for (int k = 0; k < l->src_count; k++) {
+        size_t bytes = sw_shard_field_bytes(&st->field[k]);
+        value[k].data = (const char *)src[k] + (size_t)row * bytes;
+        value[k].bytes = bytes;
+        int64_t label = is_label(&st->field[k]) ? *(const int32_t *)value[k].data : -1;
+        st->classes = label >= st->classes ? label + 1 : st->classes;
+    }
+    return sw_shard_append(&st->writer, value, err);
+}
+
+static int rows(struct sw_layer *l, const void *const *src, int64_t count, struct sw_err *err)
+{
+    int rc = SW_OK;
+    for (int64_t r = 0; r < count && rc == SW_OK; r++)
+        rc = append(l, src, r, err);
+    return rc;
+}
+
+static int commit(struct sw_layer *l, struct sw_err *err)
+{
+    struct state *st = l->state;
+    st->begun = false;
+    return sw_shard_commit(&st->writer, st->classes, err);
+}
+
+static const struct sw_layer_output output = {
+    .begin = begin, .rows = rows, .commit = commit, .abandon = abandon};
+
+static const struct sw_layer_example examples[] = {
+    {.recipe = "path = rows.shard\nfields = image, label\n",
+     .src = {{4, {3, 2, 4, 5}, 0}, {1, {3}, 5}}},
+    {0},
+};
+
+const struct sw_layer_type sw_layer_record_output = {
+    .base = {.name = "record_output",
+             .help = "writes an evaluation's rows as a shard",
+             .opts = opts,
+             .conf_bytes = sizeof(struct conf)},
+    .role = SW_ROLE_OUTPUT,
+    .split_reason = "a row is written whole",
+    .min_src = 1,
+    .max_src = SW_SHARD_MAX_FIELDS,
+    .state_bytes = sizeof(struct state),
+    .setup = setup,
+    .forward = sw_output_forward,
+    .output = &output,
+    .teardown = abandon,
+    .examples = examples,
+};

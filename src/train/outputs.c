@@ -1,0 +1,203 @@
+/* Output layers in an evaluation. Every worker copies its rows of what they read into one gathering
+ * buffer per source as soon as the layer's turn in forward has come, because the arena's memory may
+ * serve another feature after it. When all workers have met, the leader hands the batch's rows to
+ * the layer, which writes them. There are two buffers by turns: who is ahead writes into the one
+ * that the leader does not read, and cannot come further before the leader meets it again. */
+#include "base/os.h"
+#include "train/job_private.h"
+#include <string.h>
+
+enum { ALIGN = 64 };
+
+static size_t aligned(size_t bytes)
+{
+    return (bytes + ALIGN - 1) / ALIGN * ALIGN;
+}
+
+static const struct sw_layer *layer_of(const struct sw_worker *w, const struct sw_output *o)
+{
+    return sw_net_layer(w->eval, o->layer);
+}
+
+static size_t row_bytes(const struct sw_desc *d)
+{
+    return (size_t)sw_desc_features(d) * sw_dtype_bytes(d->dtype);
+}
+
+/* Places of the buffers in the memory to come: two for each source. */
+static void lay_out(struct sw_job *job, struct sw_output *o)
+{
+    const struct sw_layer *l = layer_of(&job->workers[0], o);
+    for (int turn = 0; turn < 2; turn++)
+        for (int k = 0; k < l->src_count; k++) {
+            o->at[turn][k] = job->outputs.bytes;
+            job->outputs.bytes +=
+                aligned((size_t)job->conf->eval_batch * row_bytes(&l->src[k]->desc));
+        }
+}
+
+/* Room for the rows of a worker on their way from a device that the host does not reach. */
+static void lay_out_stage(struct sw_worker *w, struct sw_output *o)
+{
+    const struct sw_layer *l = layer_of(w, o);
+    if (w->device->host_memory)
+        return;
+    for (int k = 0; k < l->src_count; k++) {
+        o->stage_at[w->index][k] = w->job->outputs.bytes;
+        w->job->outputs.bytes += aligned(sw_desc_bytes(&l->src[k]->desc));
+    }
+}
+
+void sw_outputs_fini(struct sw_job *job)
+{
+    struct sw_outputs *out = &job->outputs;
+    if (out->memory)
+        sw_device_free(job->device, out->memory, out->bytes);
+    for (int i = 0; i < out->count; i++)
+        sw_free(out->items[i].stage_at);
+    sw_free(out->items);
+    *out = (struct sw_outputs){0};
+}
+
+int sw_outputs_plan(struct sw_job *job, struct sw_err *err)
+{
+    const struct sw_net *net = job->workers[0].eval;
+    struct sw_outputs *out = &job->outputs;
+    size_t workers = (size_t)job->placement->worker_count;
+    sw_outputs_fini(job);
+    out->items = sw_calloc((size_t)sw_net_layer_count(net) + 1, sizeof *out->items);
+    if (!out->items)
+        return sw_err_nomem(err, "the outputs", 0);
+    for (int i = 0; i < sw_net_layer_count(net); i++) {
+        if (sw_net_layer(net, i)->type->role != SW_ROLE_OUTPUT)
+            continue;
+        struct sw_output *o = &out->items[out->count++];
+        o->layer = i;
+        o->stage_at = sw_calloc(workers, sizeof *o->stage_at);
+        if (!o->stage_at)
+            return sw_err_nomem(err, "the outputs", workers * sizeof *o->stage_at);
+        lay_out(job, o);
+        for (int w = 0; w < job->placement->worker_count; w++)
+            lay_out_stage(&job->workers[w], o);
+    }
+    return SW_OK;
+}
+
+int sw_outputs_allocate(struct sw_job *job, struct sw_err *err)
+{
+    struct sw_outputs *out = &job->outputs;
+    return out->bytes && !out->memory
+               ? sw_device_alloc(job->device, out->bytes, "rows of outputs", &out->memory, err)
+               : SW_OK;
+}
+
+static char *place(const struct sw_job *job, size_t at)
+{
+    return (char *)job->outputs.memory + at;
+}
+
+/* The worker's rows of a source, stored at `stored`, to their place in the batch. */
+static void gather(struct sw_worker *w, const struct sw_output *o, int k, int turn,
+                   const void *stored)
+{
+    const struct sw_desc *d = &layer_of(w, o)->src[k]->desc;
+    char *to = place(w->job, o->at[turn][k]);
+    sw_desc_to_plain(d, stored, to + (size_t)w->first_row[SW_SPLIT_EVAL] * row_bytes(d));
+}
+
+static struct sw_output *find(struct sw_job *job, int layer)
+{
+    for (int i = 0; i < job->outputs.count; i++)
+        if (job->outputs.items[i].layer == layer)
+            return &job->outputs.items[i];
+    return NULL;
+}
+
+int sw_outputs_collect(struct sw_worker *w, int layer, int64_t batch, struct sw_err *err)
+{
+    struct sw_output *o = find(w->job, layer);
+    int rc = SW_OK;
+    for (int k = 0; o && k < layer_of(w, o)->src_count && rc == SW_OK; k++) {
+        const struct sw_feature *f = layer_of(w, o)->src[k];
+        if (w->device->host_memory)
+            gather(w, o, k, (int)(batch % 2), f->data);
+        else
+            rc = sw_copy(w->stream, place(w->job, o->stage_at[w->index][k]), f->data,
+                         sw_desc_bytes(&f->desc), err);
+    }
+    return rc;
+}
+
+static void unstage(struct sw_worker *w, int64_t batch)
+{
+    for (int i = 0; i < w->job->outputs.count && !w->device->host_memory; i++) {
+        const struct sw_output *o = &w->job->outputs.items[i];
+        for (int k = 0; k < layer_of(w, o)->src_count; k++)
+            gather(w, o, k, (int)(batch % 2), place(w->job, o->stage_at[w->index][k]));
+    }
+}
+
+/* The layer as its own: the nets' layers are const to all but their net. */
+static struct sw_layer *own_layer(struct sw_worker *w, const struct sw_output *o)
+{
+    return sw_net_output_layer(w->eval, o->layer);
+}
+
+static int write_rows(struct sw_worker *w, const struct sw_output *o, int64_t batch,
+                      struct sw_err *err)
+{
+    struct sw_job *job = w->job;
+    struct sw_layer *l = own_layer(w, o);
+    const void *src[SW_LAYER_SRCS] = {NULL};
+    int64_t done = batch * job->conf->eval_batch;
+    int64_t left = job->source[SW_SPLIT_EVAL]->records - done;
+    for (int k = 0; k < l->src_count; k++)
+        src[k] = place(job, o->at[batch % 2][k]);
+    int rc = l->type->output->rows(
+        l, src, left < job->conf->eval_batch ? left : job->conf->eval_batch, err);
+    return rc == SW_OK ? rc : sw_err_prefix(err, rc, "layer %s", l->name);
+}
+
+int sw_outputs_hand_over(struct sw_worker *w, int64_t batch, struct sw_err *err)
+{
+    struct sw_job *job = w->job;
+    int rc = SW_OK;
+    if (job->outputs.count == 0)
+        return SW_OK;
+    unstage(w, batch);
+    if (sw_worker_meet(w, "the rows of the other workers") != SW_OK)
+        return sw_err_set(err, SW_ERR_CANCELLED, "the job is ending");
+    for (int i = 0; i < job->outputs.count && w->index == 0 && rc == SW_OK; i++)
+        rc = write_rows(w, &job->outputs.items[i], batch, err);
+    return rc;
+}
+
+int sw_outputs_begin(struct sw_worker *w, struct sw_err *err)
+{
+    struct sw_job *job = w->job;
+    const char *folder = job->history ? sw_history_out_dir(job->history) : NULL;
+    int rc = SW_OK;
+    for (int i = 0; i < job->outputs.count && w->index == 0 && rc == SW_OK; i++) {
+        struct sw_layer *l = own_layer(w, &job->outputs.items[i]);
+        rc = l->type->output->begin(l, folder, err);
+        if (rc != SW_OK)
+            rc = sw_err_prefix(err, rc, "layer %s", l->name);
+    }
+    return rc;
+}
+
+int sw_outputs_end(struct sw_worker *w, int rc, struct sw_err *err)
+{
+    struct sw_job *job = w->job;
+    for (int i = 0; i < job->outputs.count && w->index == 0; i++) {
+        struct sw_layer *l = own_layer(w, &job->outputs.items[i]);
+        if (rc != SW_OK) {
+            l->type->output->abandon(l);
+            continue;
+        }
+        rc = l->type->output->commit(l, err);
+        if (rc != SW_OK)
+            rc = sw_err_prefix(err, rc, "layer %s", l->name);
+    }
+    return rc;
+}
