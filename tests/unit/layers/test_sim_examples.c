@@ -1,7 +1,7 @@
 /* ctest-labels: threads
  * Every example of every layer type on a simulated GPU: the same bits as on the CPU. What a layer
  * gets lies in the device's memory, each array in an allocation of its own and of its exact size,
- * so that an operation which says too little of what it touches is found. */
+ * so that an operation which forgets a pointer or claims more than there is behind it is found. */
 #include "layer_support.h"
 
 #include "unit/device/sim_support.h"
