@@ -60,6 +60,7 @@ const struct sw_layer_type sw_layer_reconstruction_error = {
     .base = {.name = "reconstruction_error",
              .help = "squared distance of two sources, mean over rows"},
     .role = SW_ROLE_METRIC,
+    .less_is_better = true,
     .split_reason = "a row's error needs all its values",
     .min_src = 2,
     .max_src = 2,
