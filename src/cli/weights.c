@@ -1,0 +1,342 @@
+/* singa-ws weights: what is in a checkpoint, whether it is whole, how two differ, and its
+ * parameters for other programs. */
+#include "cli/share/weights.h"
+#include "base/json.h"
+#include "base/os.h"
+#include "cli/share/checkpoints.h"
+#include "cli/share/columns.h"
+#include "cli/share/runs.h"
+#include "cli/share/values.h"
+#include "cli/share/weights_verb.h"
+#include <math.h>
+#include <string.h>
+
+static const struct sw_cli_option options_of_weights[] = {
+    {.name = "output",
+     .arg = "PATH",
+     .type = SW_CLI_TEXT,
+     .offset = offsetof(struct sw_weights_options, output),
+     .help = "export: a file X.safetensors, or a folder for NAME.npy"},
+    {.name = "all",
+     .type = SW_CLI_FLAG,
+     .offset = offsetof(struct sw_weights_options, all),
+     .help = "export: the updater's state, too"},
+    {.name = "tolerance",
+     .arg = "R",
+     .type = SW_CLI_TEXT,
+     .offset = offsetof(struct sw_weights_options, tolerance),
+     .help = "diff: differences up to R times a tensor's largest value are none; default 0"},
+    {0},
+};
+
+static const struct sw_cli_spec spec = {
+    .verb = "weights",
+    .usage = "[OPTION]... FILE|RUN [list]\n"
+             "[OPTION]... FILE|RUN verify\n"
+             "[OPTION]... FILE|RUN diff OTHER\n"
+             "[OPTION]... FILE|RUN export --output PATH",
+    .about =
+        "Looks into a safetensors file, or a run's newest checkpoint (RUN), its best (RUN:best) "
+        "or\n"
+        "that of a step (RUN:STEP): lists its tensors, verifies its checksum (of a RUN: of all "
+        "its\n"
+        "checkpoints), compares it with another, or exports parameters and running statistics.",
+    .more =
+        "diff exits with 0 when nothing differs and 1 when something does, and prints the tensors\n"
+        "that do (-v: all). verify exits with 3 when a file is damaged or has no checksum.",
+    .takes = SW_CLI_DB | SW_CLI_JSON | SW_CLI_QUIET | SW_CLI_VERBOSE,
+    .options = options_of_weights,
+    .min_args = 1,
+    .max_args = 3,
+    .arg_name = "FILE|RUN",
+};
+
+/* ---- list -------------------------------------------------------------------------------------
+ */
+
+static const char *const shown_metadata[] = {"name", "step", "recipe_path", "best_step"};
+
+static int list_row(struct sw_columns *t, const struct sw_st_entry *e,
+                    const struct sw_value_stats *s)
+{
+    struct sw_buf shape = {0};
+    char bytes[32];
+    sw_entry_shape(e, &shape);
+    sw_columns_cell(t, "%s", e->name);
+    sw_columns_cell(t, "%s", sw_st_dtype_name(e->dtype));
+    sw_columns_cell(t, "%s", sw_buf_text(&shape));
+    sw_columns_cell(t, "%s", sw_human_bytes(bytes, (double)e->bytes));
+    const double numbers[] = {s->min, s->max, s->mean, s->norm};
+    for (int i = 0; i < 4; i++)
+        sw_columns_cell(t, isnan(numbers[i]) ? "--" : "%.4g", numbers[i]);
+    if (s->not_finite)
+        sw_columns_cell(t, "%llu not finite", (unsigned long long)s->not_finite);
+    else
+        sw_columns_cell(t, "%s", "");
+    bool lost = shape.failed;
+    sw_buf_fini(&shape);
+    return lost ? SW_ERR_NOMEM : SW_OK;
+}
+
+static void list_json(struct sw_json_writer *w, const struct sw_st_entry *e,
+                      const struct sw_value_stats *s)
+{
+    sw_json_open_object(w, NULL);
+    sw_json_string(w, "name", e->name);
+    sw_json_string(w, "dtype", sw_st_dtype_name(e->dtype));
+    sw_json_open_array(w, "shape");
+    for (int i = 0; i < e->ndim; i++)
+        sw_json_int(w, NULL, e->shape[i]);
+    sw_json_close_array(w);
+    sw_json_int(w, "bytes", (int64_t)e->bytes);
+    sw_json_real(w, "min", s->min);
+    sw_json_real(w, "max", s->max);
+    sw_json_real(w, "mean", s->mean);
+    sw_json_real(w, "norm", s->norm);
+    sw_json_int(w, "not_finite", (int64_t)s->not_finite);
+    sw_json_close_object(w);
+}
+
+static void head_text(struct sw_buf *out, const struct sw_weights_file *file)
+{
+    const char *checksum = sw_st_checksum_hex(file->f);
+    sw_buf_printf(out, "%-13s%s\n%-13s%s\n", "file", file->path, "checksum",
+                  checksum ? checksum : "none");
+    for (size_t i = 0; i < sizeof shown_metadata / sizeof *shown_metadata; i++)
+        if (sw_st_metadata(file->f, shown_metadata[i]))
+            sw_buf_printf(out, "%-13s%s\n", shown_metadata[i],
+                          sw_st_metadata(file->f, shown_metadata[i]));
+    sw_buf_add(out, "\n");
+}
+
+static void head_json(struct sw_json_writer *w, const struct sw_weights_file *file)
+{
+    const char *key, *value;
+    sw_json_string(w, "file", file->path);
+    sw_json_string(w, "checksum", sw_st_checksum_hex(file->f));
+    sw_json_open_object(w, "metadata");
+    for (size_t i = 0; sw_st_metadata_at(file->f, i, &key, &value); i++)
+        sw_json_string(w, key, value);
+    sw_json_close_object(w);
+    sw_json_open_array(w, "tensors");
+}
+
+static int list(const struct sw_weights_options *o, const struct sw_weights_file *file,
+                struct sw_buf *out)
+{
+    static const char *const titles[] = {"tensor", "type",  "shape", ">bytes", ">min",
+                                         ">max",   ">mean", ">norm", ""};
+    struct sw_columns t = {0};
+    struct sw_json_writer w;
+    struct sw_err err;
+    int rc = SW_OK;
+    sw_json_begin(&w, out);
+    for (size_t i = 0; i < sizeof titles / sizeof *titles; i++)
+        sw_columns_add(&t, titles[i]);
+    if (o->common.json) {
+        sw_json_open_object(&w, NULL);
+        head_json(&w, file);
+    } else if (!o->common.quiet) {
+        head_text(out, file);
+    }
+    for (size_t i = 0; i < sw_st_count(file->f) && rc == SW_OK; i++) {
+        const struct sw_st_entry *e = sw_st_entry_at(file->f, i);
+        struct sw_value_stats s;
+        rc = sw_value_stats(file->f, e, &s, &err);
+        if (rc == SW_OK && o->common.json)
+            list_json(&w, e, &s);
+        else if (rc == SW_OK)
+            out->failed |= list_row(&t, e, &s) != SW_OK;
+    }
+    if (o->common.json) {
+        sw_json_close_array(&w);
+        sw_json_close_object(&w);
+        sw_buf_add(out, "\n");
+    } else {
+        sw_columns_print(&t, out);
+    }
+    sw_columns_fini(&t);
+    return rc == SW_OK ? sw_cli_print(out) : sw_cli_fail(rc, &err);
+}
+
+/* ---- verify -----------------------------------------------------------------------------------
+ */
+
+struct verification {
+    const struct sw_weights_options *o;
+    struct sw_buf *out;
+    struct sw_json_writer w;
+    int code; /* the first that is not 0 */
+};
+
+static void verify_one(struct verification *v, const char *path, const char *stored)
+{
+    struct sw_checkpoint_file c = {.path = (char *)path, .checksum = (char *)stored};
+    struct sw_err err = {0};
+    struct sw_st_file *f = NULL;
+    int rc = sw_checkpoints_look(&c, &err);
+    if (rc == SW_OK)
+        rc = sw_st_open(path, true, &f, &err);
+    if (rc != SW_OK && v->code == SW_EXIT_DONE)
+        v->code = sw_cli_exit_code(rc);
+    if (v->o->common.json) {
+        sw_json_open_object(&v->w, NULL);
+        sw_json_string(&v->w, "file", path);
+        sw_json_bool(&v->w, "whole", rc == SW_OK);
+        sw_json_string(&v->w, "checksum", f ? sw_st_checksum_hex(f) : NULL);
+        sw_json_string(&v->w, "problem", rc == SW_OK ? NULL : err.text);
+        sw_json_close_object(&v->w);
+    } else if (rc != SW_OK) {
+        sw_cli_say("%s", err.text);
+    } else if (!v->o->common.quiet) {
+        sw_buf_printf(v->out, "%s: whole, checksum %s\n", path, sw_st_checksum_hex(f));
+    }
+    sw_st_close(f);
+}
+
+static bool is_file(const char *path)
+{
+    struct stat st;
+    return sw_os()->stat(path, &st) == 0;
+}
+
+/* All checkpoints of a run. */
+static int verify_run(struct verification *v, const char *name, struct sw_err *err)
+{
+    struct sw_history_reader *reader = NULL;
+    struct sw_checkpoints list = {0};
+    struct sw_run run = {0};
+    char *db = NULL;
+    int rc = sw_runs_open(v->o->common.db, NULL, &reader, &db, err);
+    if (rc == SW_OK)
+        rc = sw_history_find(reader, name, &run, err);
+    if (rc == SW_OK)
+        rc = sw_checkpoints_find(reader, &run, &list, err);
+    for (int i = 0; rc == SW_OK && i < list.count; i++)
+        verify_one(v, list.items[i].path, list.items[i].checksum);
+    sw_checkpoints_fini(&list);
+    sw_run_fini(&run);
+    sw_history_reader_close(reader);
+    sw_free(db);
+    return rc;
+}
+
+static int verify(const struct sw_weights_options *o, struct sw_buf *out)
+{
+    struct verification v = {.o = o, .out = out};
+    struct sw_err err;
+    const char *what = o->common.args[0];
+    int rc = SW_OK;
+    sw_json_begin(&v.w, out);
+    if (o->common.json) {
+        sw_json_open_object(&v.w, NULL);
+        sw_json_open_array(&v.w, "files");
+    }
+    if (is_file(what) || strchr(what, '/') || sw_str_ends(what, ".safetensors"))
+        verify_one(&v, what, NULL);
+    else
+        rc = verify_run(&v, what, &err);
+    if (o->common.json) {
+        sw_json_close_array(&v.w);
+        sw_json_bool(&v.w, "whole", v.code == SW_EXIT_DONE);
+        sw_json_close_object(&v.w);
+        sw_buf_add(out, "\n");
+    }
+    if (rc != SW_OK)
+        return sw_cli_fail(rc, &err);
+    int code = sw_cli_print(out);
+    return code != SW_EXIT_DONE ? code : v.code;
+}
+
+/* ---- The verb ---------------------------------------------------------------------------------
+ */
+
+static int open_file(const struct sw_weights_options *o, const char *what, struct sw_weights *w,
+                     struct sw_weights_file *file, struct sw_err *err)
+{
+    struct sw_weights_args args = {.what = what, .db = o->common.db};
+    int rc = sw_weights_find(&args, w, err);
+    if (rc == SW_OK)
+        rc = sw_st_open(w->path, false, &file->f, err);
+    file->path = w->path;
+    return rc;
+}
+
+static int act(const struct sw_weights_options *o, const char *action, struct sw_buf *out)
+{
+    struct sw_weights first = {0}, second = {0};
+    struct sw_weights_file a = {0}, b = {0};
+    struct sw_err err;
+    int code;
+    bool two = sw_str_eq(action, "diff");
+    int rc = open_file(o, o->common.args[0], &first, &a, &err);
+    if (rc == SW_OK && two)
+        rc = open_file(o, o->common.args[2], &second, &b, &err);
+    if (rc != SW_OK)
+        code = sw_cli_fail(rc, &err);
+    else if (two)
+        code = sw_weights_diff(o, &a, &b, out);
+    else if (sw_str_eq(action, "export"))
+        code = sw_weights_export(o, &a, out);
+    else
+        code = list(o, &a, out);
+    sw_st_close(a.f);
+    sw_st_close(b.f);
+    sw_weights_fini(&first);
+    sw_weights_fini(&second);
+    return code;
+}
+
+/* Everything that is wrong with the words, before any file is opened. */
+static int check_words(struct sw_weights_options *o, const char *action)
+{
+    static const char *const actions[] = {"list", "verify", "diff", "export"};
+    int words = o->common.arg_count;
+    bool known = false;
+    for (size_t i = 0; i < sizeof actions / sizeof *actions; i++)
+        known |= sw_str_eq(action, actions[i]);
+    if (!known) {
+        const char *near = sw_str_nearest(action, actions, sizeof actions / sizeof *actions);
+        return near ? sw_cli_usage("weights", "unknown action '%s'; did you mean '%s'?", action,
+                                   near)
+                    : sw_cli_usage("weights",
+                                   "unknown action '%s'; there are list, verify, diff, export",
+                                   action);
+    }
+    if (sw_str_eq(action, "diff") && words < 3)
+        return sw_cli_usage("weights", "OTHER is missing");
+    if (!sw_str_eq(action, "diff") && words > 2)
+        return sw_cli_usage("weights", "'%s' is one word too many", o->common.args[2]);
+    if (sw_str_eq(action, "export") != (o->output != NULL))
+        return sw_cli_usage("weights", o->output ? "--output belongs to export"
+                                                 : "export needs --output PATH");
+    if (o->all && !o->output)
+        return sw_cli_usage("weights", "--all belongs to export");
+    if (o->tolerance && !sw_str_eq(action, "diff"))
+        return sw_cli_usage("weights", "--tolerance belongs to diff");
+    if (o->tolerance && (!sw_parse_real(o->tolerance, &o->relative) || !(o->relative >= 0)))
+        return sw_cli_usage("weights", "--tolerance=%s: R must be a number, 0 or more",
+                            o->tolerance);
+    return SW_CLI_GO_ON;
+}
+
+static int run(int argc, char **argv)
+{
+    struct sw_weights_options options = {0};
+    struct sw_buf out = {0};
+    int code = sw_cli_parse(&spec, argc, argv, &options);
+    const char *action = options.common.arg_count > 1 ? options.common.args[1] : "list";
+    if (code == SW_CLI_GO_ON)
+        code = check_words(&options, action);
+    if (code == SW_CLI_GO_ON)
+        code = sw_str_eq(action, "verify") ? verify(&options, &out) : act(&options, action, &out);
+    sw_buf_fini(&out);
+    sw_cli_fini(&spec, &options);
+    return code;
+}
+
+const struct sw_verb sw_verb_weights = {
+    .name = "weights",
+    .help = "list, verify, compare and export checkpoints",
+    .run = run,
+};
