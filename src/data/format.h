@@ -45,6 +45,7 @@ struct sw_records {
     const struct sw_format *format;
     int64_t count;
     int64_t classes; /* labels are 0 .. classes-1 */
+    uint64_t naming; /* identity of what they are called, in their order; 0: they are numbers */
     int field_count;
     struct sw_field field[SW_MAX_FIELDS];
     int64_t files; /* how many are open, 0 when made by code */

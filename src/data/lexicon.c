@@ -1,6 +1,7 @@
 #include "data/lexicon.h"
 #include "base/hash.h"
 #include "base/os.h"
+#include "base/philox.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -140,4 +141,12 @@ void sw_lexicon_rank(const struct sw_lexicon *l, enum sw_lexicon_order how, int3
     if (l->count)
         qsort_r(order, (size_t)l->count, sizeof *order,
                 how == SW_LEXICON_BY_BYTES ? compare_bytes : compare_times, (void *)l);
+}
+
+uint64_t sw_lexicon_identity(const struct sw_lexicon *l, const int32_t *order)
+{
+    uint64_t h = (uint64_t)l->count;
+    for (int32_t k = 0; k < l->count; k++)
+        h = sw_mix64(h) ^ l->word[order ? order[k] : k].hash;
+    return h ? h : 1;
 }

@@ -40,4 +40,7 @@ enum sw_lexicon_order {
 /* Sets order[k] to the number of the k-th word; order has room for l->count. */
 void sw_lexicon_rank(const struct sw_lexicon *l, enum sw_lexicon_order how, int32_t *order);
 
+/* An identity of the words in that order (of their numbers when it is NULL), never 0. */
+uint64_t sw_lexicon_identity(const struct sw_lexicon *l, const int32_t *order);
+
 #endif

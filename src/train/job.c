@@ -63,10 +63,22 @@ static int check_streams(const struct sw_job *job, int split, struct sw_err *err
     if (!s->streams || s->streams == rows)
         return SW_OK;
     return sw_err_set(err, SW_ERR_INVALID,
-                      "data %s: streams = %lld, but job.%s = %lld: each row of a batch reads one "
+                      "streams = %lld, but job.%s = %lld: each row of a batch reads one "
                       "stream",
-                      s->name, (long long)s->streams, training ? "batch" : "eval_batch",
-                      (long long)rows);
+                      (long long)s->streams, training ? "batch" : "eval_batch", (long long)rows);
+}
+
+/* Class 3 must mean the same in training and in evaluation. */
+static int check_naming(const struct sw_job *job, struct sw_err *err)
+{
+    const struct sw_source *a = job->source[SW_SPLIT_TRAIN], *b = job->source[SW_SPLIT_EVAL];
+    if (!a || !b || !a->naming || !b->naming || a->naming == b->naming)
+        return SW_OK;
+    return sw_err_set(
+        err, SW_ERR_INVALID,
+        "its %lld classes or tokens are not the %lld of data %s in the same "
+        "order; name them in both (text: vocabulary or vocabulary_from, csv: classes)",
+        (long long)b->classes, (long long)a->classes, a->name);
 }
 
 int sw_job_open_split(struct sw_job *job, int split, const struct sw_section *section,
@@ -91,6 +103,8 @@ int sw_job_open_split(struct sw_job *job, int split, const struct sw_section *se
     int rc = sw_source_open(&args, &job->source[split], err);
     if (rc == SW_OK)
         rc = check_streams(job, split, err);
+    if (rc == SW_OK)
+        rc = check_naming(job, err);
     if (rc != SW_ERR_INVALID)
         return rc;
     sw_recipe_error(job->recipe, section, NULL, "%s", err->text);

@@ -338,14 +338,17 @@ static int make_classes(struct sw_records *r, struct sw_err *err)
     struct csv_state *s = r->state;
     const size_t words = (size_t)s->words.count;
     r->classes = s->words.count;
-    if (s->classes_given)
+    if (s->classes_given) {
+        r->naming = sw_lexicon_identity(&s->words, NULL);
         return SW_OK;
+    }
     int32_t *class = sw_calloc(2 * words, sizeof *class), *order = class + words;
     if (!class)
         return sw_err_nomem(err, "the classes of a table", 2 * words * sizeof *class);
     if (!number_classes(s, class, &r->classes)) {
         r->classes = s->words.count;
         sw_lexicon_rank(&s->words, SW_LEXICON_BY_BYTES, order);
+        r->naming = sw_lexicon_identity(&s->words, order);
         for (int32_t k = 0; k < s->words.count; k++)
             class[order[k]] = k;
     }

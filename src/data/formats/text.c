@@ -1,0 +1,330 @@
+/* Running text for models of language: bytes, characters or words as numbers (data/vocabulary.h).
+ * The files are one long text. Record i is a window of `length` tokens from token i * stride on;
+ * `target` is the same window one token later, so that at every place the next token is to be
+ * found, and `label` is the last of them. With `streams` (a key of every section, data/subset.h)
+ * and a stride of `length` every row of a batch reads on where it ended in the batch before. All is
+ * read and checked once, at opening, and kept as one, two or four bytes a token. */
+#include "base/os.h"
+#include "data/blob.h"
+#include "data/files.h"
+#include "data/format.h"
+#include "data/vocabulary.h"
+#include <string.h>
+
+enum { TOKENS = 0, TARGET, LABEL, FIELDS, FIRST_CODES = 1 << 16, MAX_LENGTH = 1 << 20 };
+
+struct text_conf {
+    struct sw_strings paths, vocabulary_from;
+    const char *vocabulary, *unknown, *line_end;
+    int unit; /* enum sw_text_unit */
+    int64_t length, stride, max_tokens, max_bytes;
+};
+
+struct text_state {
+    struct sw_vocabulary vocabulary;
+    void *codes; /* owned; uint8_t, uint16_t or int32_t each */
+    int width;   /* bytes of one */
+    int64_t count, capacity;
+    int64_t length, stride;
+};
+
+static const char *const units[] = {"bytes", "characters", "words", NULL};
+
+/* ---- texts ---- */
+
+/* Does something with every token of a text. */
+typedef int visit_token(void *user, const struct sw_text *t, const char *token, size_t n,
+                        struct sw_err *err);
+
+static int visit_blob(const struct text_conf *conf, const struct sw_blob *blob, visit_token *visit,
+                      void *user, struct sw_err *err)
+{
+    const char *first = (const char *)blob->memory;
+    struct sw_text t = {.what = blob->path,
+                        .begin = first,
+                        .at = first,
+                        .end = first + blob->bytes,
+                        .unit = (enum sw_text_unit)conf->unit,
+                        .line_end = conf->line_end};
+    int rc = SW_OK;
+    for (size_t n = 1; !rc && n;) {
+        const char *token = NULL;
+        rc = sw_text_next(&t, &token, &n, err);
+        if (!rc && n)
+            rc = visit(user, &t, token, n, err);
+    }
+    return rc;
+}
+
+static int visit_file(const struct text_conf *conf, const char *path, visit_token *visit,
+                      void *user, struct sw_err *err)
+{
+    struct sw_blob blob;
+    int rc = sw_blob_open(&blob, path, err);
+    if (rc)
+        return rc;
+    rc = sw_blob_take(&blob, (uint64_t)conf->max_bytes, err);
+    if (!rc)
+        rc = visit_blob(conf, &blob, visit, user, err);
+    sw_blob_close(&blob);
+    return rc;
+}
+
+static int visit_files(const struct text_conf *conf, const struct sw_files *files,
+                       visit_token *visit, void *user, struct sw_err *err)
+{
+    int rc = SW_OK;
+    for (int i = 0; !rc && i < files->count; i++)
+        rc = visit_file(conf, files->path[i], visit, user, err);
+    return rc;
+}
+
+/* ---- vocabulary ---- */
+
+static int count_token(void *lexicon, const struct sw_text *t, const char *token, size_t n,
+                       struct sw_err *err)
+{
+    int32_t id;
+    int rc = sw_lexicon_add(lexicon, token, n, 1, &id, err);
+    return rc ? sw_err_prefix(err, rc, "%s", t->what) : SW_OK;
+}
+
+static int make_vocabulary(struct text_state *s, const struct text_conf *conf,
+                           const struct sw_files *texts, struct sw_err *err)
+{
+    struct sw_lexicon met = {0};
+    int rc = visit_files(conf, texts, count_token, &met, err);
+    if (!rc)
+        rc = sw_vocabulary_make(&s->vocabulary, &met, conf->max_tokens, conf->unknown, err);
+    sw_lexicon_fini(&met);
+    return rc;
+}
+
+static int read_vocabulary(struct text_state *s, const struct text_conf *conf, struct sw_err *err)
+{
+    struct sw_blob blob;
+    int rc = sw_blob_open(&blob, conf->vocabulary, err);
+    if (rc)
+        return sw_err_prefix(err, rc, "vocabulary");
+    rc = sw_blob_take(&blob, (uint64_t)conf->max_bytes, err);
+    if (!rc)
+        rc = sw_vocabulary_parse(&s->vocabulary, blob.path, (const char *)blob.memory,
+                                 (size_t)blob.bytes, conf->unknown, err);
+    sw_blob_close(&blob);
+    return rc;
+}
+
+static int open_vocabulary(struct text_state *s, const struct text_conf *conf,
+                           const struct sw_files *texts, struct sw_err *err)
+{
+    struct sw_files others = {0};
+    if (conf->vocabulary && conf->vocabulary_from.count)
+        return sw_err_set(err, SW_ERR_INVALID,
+                          "vocabulary and vocabulary_from are both given; one of them says where "
+                          "the tokens are from");
+    if (conf->vocabulary && conf->max_tokens)
+        return sw_err_set(err, SW_ERR_INVALID,
+                          "max_tokens = %lld is for a vocabulary made from texts; shorten the file "
+                          "%s instead",
+                          (long long)conf->max_tokens, conf->vocabulary);
+    if (conf->vocabulary)
+        return read_vocabulary(s, conf, err);
+    if (!conf->vocabulary_from.count)
+        return make_vocabulary(s, conf, texts, err);
+    int rc = sw_files_expand(&others, &conf->vocabulary_from, "vocabulary_from", err);
+    if (!rc)
+        rc = make_vocabulary(s, conf, &others, err);
+    sw_files_fini(&others);
+    return rc;
+}
+
+/* ---- tokens ---- */
+
+static int grow_codes(struct text_state *s, struct sw_err *err)
+{
+    if (s->count < s->capacity)
+        return SW_OK;
+    const int64_t capacity = s->capacity ? 2 * s->capacity : FIRST_CODES;
+    void *grown = sw_realloc_array(s->codes, (size_t)capacity, (size_t)s->width);
+    if (!grown)
+        return sw_err_nomem(err, "the tokens of a text", (size_t)capacity * (size_t)s->width);
+    s->codes = grown;
+    s->capacity = capacity;
+    return SW_OK;
+}
+
+static int take_token(void *state, const struct sw_text *t, const char *token, size_t n,
+                      struct sw_err *err)
+{
+    struct text_state *s = state;
+    const int32_t id = sw_vocabulary_find(&s->vocabulary, token, n);
+    if (id < 0)
+        return sw_err_set(err, SW_ERR_FORMAT,
+                          "%s: '%.*s' before byte %lld is not in the vocabulary; the key unknown "
+                          "names a token that stands for such",
+                          t->what, (int)(n < 60 ? n : 60), token, (long long)(t->at - t->begin));
+    int rc = grow_codes(s, err);
+    if (rc)
+        return rc;
+    if (s->width == 1)
+        ((uint8_t *)s->codes)[s->count++] = (uint8_t)id;
+    else if (s->width == 2)
+        ((uint16_t *)s->codes)[s->count++] = (uint16_t)id;
+    else
+        ((int32_t *)s->codes)[s->count++] = id;
+    return SW_OK;
+}
+
+static void copy_codes(const struct text_state *s, int64_t first, int64_t n, int32_t *out)
+{
+    for (int64_t i = 0; i < n; i++) {
+        const int64_t at = first + i;
+        out[i] = s->width == 1   ? ((const uint8_t *)s->codes)[at]
+                 : s->width == 2 ? ((const uint16_t *)s->codes)[at]
+                                 : ((const int32_t *)s->codes)[at];
+    }
+}
+
+static int take_texts(struct sw_records *r, const struct text_conf *conf,
+                      const struct sw_files *texts, struct sw_err *err)
+{
+    struct text_state *s = r->state;
+    r->classes = sw_vocabulary_count(&s->vocabulary);
+    r->naming = sw_vocabulary_identity(&s->vocabulary);
+    s->width = r->classes <= 1 << 8 ? 1 : r->classes <= 1 << 16 ? 2 : 4;
+    int rc = visit_files(conf, texts, take_token, s, err);
+    if (rc)
+        return rc;
+    if (s->count <= s->length)
+        return sw_err_set(err, SW_ERR_FORMAT,
+                          "%s: %lld tokens in all files; a record of length = %lld needs one more "
+                          "than that",
+                          texts->path[0], (long long)s->count, (long long)s->length);
+    r->count = (s->count - 1 - s->length) / s->stride + 1;
+    return SW_OK;
+}
+
+/* ---- the format ---- */
+
+static int text_open(struct sw_records *r, const struct sw_format_args *args, struct sw_err *err)
+{
+    const struct text_conf *conf = args->conf;
+    struct text_state *s = r->state;
+    struct sw_files texts = {0};
+    s->length = conf->length;
+    s->stride = conf->stride ? conf->stride : conf->length;
+    s->vocabulary.unknown = -1;
+    int rc = sw_files_expand(&texts, &conf->paths, "paths", err);
+    if (!rc)
+        rc = open_vocabulary(s, conf, &texts, err);
+    if (!rc)
+        rc = take_texts(r, conf, &texts, err);
+    if (!rc) {
+        r->field[TOKENS] = (struct sw_field){"tokens", SW_I32, 1, {s->length}};
+        r->field[TARGET] = (struct sw_field){"target", SW_I32, 1, {s->length}};
+        r->field[LABEL] = (struct sw_field){.name = "label", .dtype = SW_I32};
+        r->field_count = FIELDS;
+        r->files = texts.count;
+        r->where = sw_files_text(&texts);
+        if (!r->where)
+            rc = sw_err_nomem(err, "the name of a data file", 0);
+    }
+    sw_files_fini(&texts);
+    return rc;
+}
+
+static void text_close(struct sw_records *r)
+{
+    struct text_state *s = r->state;
+    sw_vocabulary_fini(&s->vocabulary);
+    sw_free(s->codes);
+}
+
+static int text_fetch(const struct sw_records *r, int64_t record, int f, void *scratch,
+                      const void **out, struct sw_err *err)
+{
+    const struct text_state *s = r->state;
+    const int64_t first = record * s->stride;
+    (void)err;
+    if (f == LABEL)
+        copy_codes(s, first + s->length, 1, scratch);
+    else
+        copy_codes(s, first + (f == TARGET), s->length, scratch);
+    *out = scratch;
+    return SW_OK;
+}
+
+#define AT(member) offsetof(struct text_conf, member)
+
+static const struct sw_opt text_opts[] = {
+    {.key = "paths",
+     .help = "texts, plain or .gz: a list, each may be a pattern with * and ?",
+     .offset = AT(paths),
+     .type = SW_OPT_STRINGS,
+     .required = true},
+    {.key = "unit",
+     .help = "what a token is: a byte, a character of UTF-8, or a word between blanks",
+     .offset = AT(unit),
+     .type = SW_OPT_ENUM,
+     .def = "characters",
+     .choices = units},
+    {.key = "length",
+     .help = "tokens of a record",
+     .offset = AT(length),
+     .type = SW_OPT_INT,
+     .min = 1,
+     .max = MAX_LENGTH,
+     .required = true},
+    {.key = "stride",
+     .help =
+         "tokens from the beginning of a record to that of the next; 0: length, so that records "
+         "meet",
+     .offset = AT(stride),
+     .type = SW_OPT_INT,
+     .def = "0",
+     .min = 0,
+     .max = MAX_LENGTH},
+    {.key = "vocabulary",
+     .help = "file with a token a line; unset: made from texts, the most frequent token first",
+     .offset = AT(vocabulary),
+     .type = SW_OPT_STRING},
+    {.key = "vocabulary_from",
+     .help = "texts to make the vocabulary from, the same in all sections; unset: paths",
+     .offset = AT(vocabulary_from),
+     .type = SW_OPT_STRINGS},
+    {.key = "max_tokens",
+     .help = "most tokens of a vocabulary made from texts, the frequent ones; 0: all",
+     .offset = AT(max_tokens),
+     .type = SW_OPT_INT,
+     .def = "0",
+     .min = 0,
+     .max = 1e8},
+    {.key = "unknown",
+     .help = "token that stands for those outside the vocabulary, such as <unk>; unset: they are "
+             "errors",
+     .offset = AT(unknown),
+     .type = SW_OPT_STRING},
+    {.key = "line_end",
+     .help = "of words: token put at the end of each line, such as <eos>; unset: none",
+     .offset = AT(line_end),
+     .type = SW_OPT_STRING},
+    {.key = "max_bytes",
+     .help = "most bytes of a file, inflated",
+     .offset = AT(max_bytes),
+     .type = SW_OPT_BYTES,
+     .def = "4GB",
+     .min = 1,
+     .max = 1e15},
+    {0},
+};
+
+const struct sw_format sw_format_text = {
+    .base = {.name = "text",
+             .help = "running text: windows of bytes, characters or words, and what comes next",
+             .opts = text_opts,
+             .conf_bytes = sizeof(struct text_conf)},
+    .state_bytes = sizeof(struct text_state),
+    .open = text_open,
+    .close = text_close,
+    .fetch = text_fetch,
+};

@@ -1,0 +1,226 @@
+/* The text format: windows and what comes next, vocabularies of sections, streams, and texts that
+ * are damaged. */
+#include "data_support.h"
+
+static struct support_conf conf;
+
+static void begin(int unit, int64_t length)
+{
+    const int64_t most = 1 << 24;
+    support_init(&conf, "text");
+    support_set(&conf, "unit", &unit, sizeof unit);
+    support_set(&conf, "max_bytes", &most, sizeof most);
+    support_int(&conf, "length", length);
+}
+
+enum { BYTES, CHARACTERS, WORDS };
+
+static const char *text(const char *name, const char *content)
+{
+    return support_write(name, content, strlen(content));
+}
+
+static int open_it(struct sw_records *r, struct sw_err *err)
+{
+    const struct sw_format_args args = {.conf = conf.bytes, .split = "train"};
+    return sw_records_open(r, conf.format, &args, err);
+}
+
+static const int32_t *get(const struct sw_records *r, int64_t record, int f)
+{
+    static _Alignas(64) int32_t scratch[3][64];
+    const void *out = NULL;
+    struct sw_err err = {0};
+    ASSERT_OK(r->format->fetch(r, record, f, scratch[f], &out, &err));
+    return out;
+}
+
+static void windows_and_what_comes_next(void **state)
+{
+    /* l comes three times, o twice, the others once: l o " " d e h r w */
+    static const int32_t code[] = {5, 4, 0, 0, 1, 2, 7, 1, 6, 0, 3};
+    struct sw_records r;
+    struct sw_err err = {0};
+    (void)state;
+    for (int64_t stride = 0; stride < 4; stride++) {
+        const int64_t step = stride ? stride : 3;
+        begin(CHARACTERS, 3);
+        support_int(&conf, "stride", stride);
+        support_strings(&conf, "paths", 0, text("a", "hello wo"), text("b", "rld"));
+        ASSERT_OK(open_it(&r, &err));
+        assert_int_equal(r.classes, 8);
+        assert_int_equal(r.field_count, 3);
+        assert_int_equal(r.count, (11 - 4) / step + 1);
+        for (int64_t i = 0; i < r.count; i++) {
+            assert_memory_equal(get(&r, i, 0), code + i * step, 3 * sizeof *code);
+            assert_memory_equal(get(&r, i, 1), code + i * step + 1, 3 * sizeof *code);
+            assert_int_equal(*get(&r, i, 2), code[i * step + 3]);
+        }
+        sw_records_close(&r);
+    }
+}
+
+static void large_vocabularies_keep_all_numbers(void **state)
+{
+    struct sw_err err = {0};
+    (void)state;
+    for (int words = 200; words <= 80000; words *= 20) {
+        struct sw_buf b = {0};
+        struct sw_records r;
+        for (int i = 0; i < words; i++)
+            sw_buf_printf(&b, "%06d ", i);
+        begin(WORDS, 10);
+        support_strings(&conf, "paths", 0, support_gzip("g.gz", b.text, b.length), NULL);
+        ASSERT_OK(open_it(&r, &err));
+        assert_int_equal(r.classes, words);
+        for (int64_t i = 0; i < r.count; i += 7)
+            for (int k = 0; k < 10; k++)
+                assert_int_equal(get(&r, i, 1)[k], i * 10 + k + 1);
+        sw_records_close(&r);
+        sw_buf_fini(&b);
+    }
+}
+
+static void sections_share_a_vocabulary(void **state)
+{
+    struct sw_records a, b, c;
+    struct sw_err err = {0};
+    (void)state;
+    const char *train = text("train", "aaabbc"), *test = text("test", "ccab");
+    begin(CHARACTERS, 2);
+    support_strings(&conf, "paths", 0, train, NULL);
+    ASSERT_OK(open_it(&a, &err));
+    support_strings(&conf, "paths", 0, test, NULL);
+    ASSERT_OK(open_it(&b, &err));
+    support_strings(&conf, "vocabulary_from", 1, train, NULL);
+    ASSERT_OK(open_it(&c, &err));
+    assert_true(a.naming && a.naming == c.naming && a.naming != b.naming);
+    assert_int_equal(get(&c, 0, 0)[0], 2);
+    assert_int_equal(get(&b, 0, 0)[0], 0);
+    sw_records_close(&a);
+    sw_records_close(&b);
+    sw_records_close(&c);
+    begin(CHARACTERS, 2);
+    support_strings(&conf, "paths", 0, test, NULL);
+    support_text(&conf, "vocabulary", text("v", "a\nb\nc\n"));
+    ASSERT_OK(open_it(&c, &err));
+    assert_true(c.naming == a.naming || c.classes == 3);
+    assert_int_equal(get(&c, 0, 0)[0], 2);
+    sw_records_close(&c);
+}
+
+static void streams_read_on_from_batch_to_batch(void **state)
+{
+    enum { S = 3, T = 4 };
+    struct sw_data_conf common = support_plain();
+    struct sw_source *s = NULL;
+    struct sw_reader r;
+    struct sw_err err = {0};
+    char letters[63];
+    (void)state;
+    for (int i = 0; i < 62; i++)
+        letters[i] = (char)(i < 26 ? 'a' + i : i < 52 ? 'A' + i - 26 : '0' + i - 52);
+    letters[62] = '\0';
+    begin(CHARACTERS, T);
+    support_strings(&conf, "paths", 0, text("l", letters), NULL);
+    common.streams = S;
+    ASSERT_OK(support_open(&conf, &common, true, 1, &s, &err));
+    assert_int_equal(s->records, 15); /* 15 windows of 4 in 61 tokens, 5 for each stream */
+    assert_int_equal(s->streams, S);
+    ASSERT_OK(sw_reader_init(&r, s, &err));
+    int32_t last[S] = {0};
+    for (int64_t batch = 0; batch < 10; batch++) {
+        int32_t tokens[S][T], target[S][T];
+        void *out[SW_MAX_FIELDS] = {tokens, target};
+        ASSERT_OK(sw_source_fetch(&r, batch * S, S, out, &err));
+        for (int row = 0; row < S; row++) {
+            /* Within an epoch the first token is what was to be found last. */
+            assert_true(batch % 5 == 0 || tokens[row][0] == last[row]);
+            assert_memory_equal(tokens[row] + 1, target[row], (T - 1) * sizeof(int32_t));
+            last[row] = target[row][T - 1];
+        }
+    }
+    sw_reader_fini(&r);
+    sw_source_close(s);
+}
+
+static void expect(int code, const char *part)
+{
+    struct sw_records r;
+    struct sw_err err = {0};
+    assert_int_equal(open_it(&r, &err), code);
+    ASSERT_CONTAINS(err.text, part);
+}
+
+static void damage_names_file_and_expectation(void **state)
+{
+    (void)state;
+    begin(CHARACTERS, 4);
+    support_strings(&conf, "paths", 0, text("t", "abcd"), NULL);
+    expect(SW_ERR_FORMAT, "/t: 4 tokens in all files; a record of length = 4 needs one more");
+    support_strings(&conf, "paths", 0, text("t", ""), NULL);
+    expect(SW_ERR_FORMAT, "/t: 0 tokens");
+    support_strings(&conf, "paths", 0,
+                    text("t", "ab\xFF"
+                              "cdefg"),
+                    NULL);
+    expect(SW_ERR_FORMAT, "/t: byte 2 (0xff) is not UTF-8");
+    support_strings(&conf, "paths", 0, text("t", "abcxyz"), NULL);
+    support_text(&conf, "vocabulary", text("v", "a\nb\nc\n"));
+    expect(SW_ERR_FORMAT, "/t: 'x' before byte 4 is not in the vocabulary");
+    support_text(&conf, "unknown", "?");
+    struct sw_records r;
+    struct sw_err err = {0};
+    ASSERT_OK(open_it(&r, &err));
+    assert_int_equal(r.classes, 4);
+    assert_int_equal(get(&r, 0, 0)[3], 3);
+    sw_records_close(&r);
+    support_int(&conf, "max_tokens", 3);
+    expect(SW_ERR_INVALID, "max_tokens = 3 is for a vocabulary made from texts");
+    support_int(&conf, "max_tokens", 0);
+    support_strings(&conf, "vocabulary_from", 1, support_path("t"), NULL);
+    expect(SW_ERR_INVALID, "vocabulary and vocabulary_from are both given");
+    begin(CHARACTERS, 4);
+    support_strings(&conf, "paths", 0, support_path("t"), NULL);
+    support_text(&conf, "vocabulary", support_path("none"));
+    expect(SW_ERR_NOTFOUND, "/none");
+    begin(CHARACTERS, 4);
+    support_strings(&conf, "paths", 0, support_path("none"), NULL);
+    expect(SW_ERR_NOTFOUND, "/none");
+    const int64_t most = 5;
+    support_set(&conf, "max_bytes", &most, sizeof most);
+    support_strings(&conf, "paths", 0, text("t", "abcdef"), NULL);
+    expect(SW_ERR_FORMAT, "/t: holds more than max_bytes = 5 bytes");
+}
+
+static void the_real_corpus_has_its_symbols(void **state)
+{
+    char path[512];
+    struct sw_records r;
+    struct sw_err err = {0};
+    (void)state;
+    if (!support_shared("text/tinyshakespeare.txt", path))
+        skip();
+    begin(CHARACTERS, 50);
+    support_strings(&conf, "paths", 0, path, NULL);
+    ASSERT_OK(open_it(&r, &err));
+    assert_int_equal(r.classes, 65);
+    assert_int_equal(r.count, (1115394 - 51) / 50 + 1);
+    /* "First Citizen:"; a blank is the most frequent of all, then e. */
+    assert_int_equal(get(&r, 0, 0)[5], 0);
+    assert_int_equal(get(&r, 0, 0)[11], 1);
+    sw_records_close(&r);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(windows_and_what_comes_next),
+        cmocka_unit_test(large_vocabularies_keep_all_numbers),
+        cmocka_unit_test(sections_share_a_vocabulary),
+        cmocka_unit_test(streams_read_on_from_batch_to_batch),
+        cmocka_unit_test(damage_names_file_and_expectation),
+        cmocka_unit_test(the_real_corpus_has_its_symbols),
+    };
+    return cmocka_run_group_tests(tests, support_setup, support_teardown);
+}
