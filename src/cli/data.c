@@ -4,7 +4,7 @@
 #include "cli/share/data_input.h"
 #include <stdio.h>
 
-static const struct sw_verb *const sub_verbs[] = {&sw_data_import, &sw_data_inspect};
+static const struct sw_verb *const sub_verbs[] = {&sw_data_import, &sw_data_inspect, &sw_data_stats};
 enum { SUB_VERBS = sizeof sub_verbs / sizeof *sub_verbs };
 
 static void print_help(void)
@@ -49,6 +49,6 @@ static int run(int argc, char **argv)
 
 const struct sw_verb sw_verb_data = {
     .name = "data",
-    .help = "import data into shards, inspect them",
+    .help = "import data into shards, inspect and measure them",
     .run = run,
 };

@@ -57,6 +57,25 @@ head -c 5000 "$T/train.shard" >"$T/cut.shard"
 expect 3 data inspect "$T/cut.shard"
 has err 'cut.shard: has 5000 bytes, expected [0-9]+: it is cut short'
 
+# Figures, and files that a section reads.
+expect 0 data stats "$T/train.shard" --out "$T/mean.npy"
+has out '^records +200$'
+has out '^image +channel 0: mean [0-9.]+, std [0-9.]+, [0-9]+ to [0-9]+$'
+has out '^classes +4, of [0-9]+ to [0-9]+ records$'
+has out '^mean = [0-9.]+, [0-9.]+, [0-9.]+$'
+has out "^mean_image = $T/mean.npy$"
+sed '/^mean = /d' "$tiny" >"$T/no-mean.ini"
+expect 0 run "$T/no-mean.ini" --steps 2 --out "$T/c" --set data.train.mean_image="$T/mean.npy"
+expect 0 data stats "$tiny" --json
+has out '"records":200,"classes":4,"class_counts":\[[0-9]+,[0-9]+,[0-9]+,[0-9]+\],'
+expect 0 data stats "$tiny" --zca --epsilon 0.1 --out "$T/zca.safetensors"
+has out "^whiten = $T/zca.safetensors$"
+expect 0 run "$tiny" --steps 2 --out "$T/d" --set data.train.whiten="$T/zca.safetensors"
+expect 2 data stats "$tiny" --zca --out "$T/zca.npy"
+has err 'ends in .safetensors'
+expect 2 data stats "$tiny" --zca --out "$T/z.safetensors" --epsilon 0
+has err 'E must be above 0'
+
 # Wrong usage.
 expect 2 data
 has err 'SUB-VERB is missing'

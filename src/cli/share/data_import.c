@@ -2,11 +2,8 @@
 #include "base/json.h"
 #include "base/os.h"
 #include "cli/share/data_input.h"
+#include "cli/share/data_progress.h"
 #include "data/import.h"
-#include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <unistd.h>
 
 static const char verb[] = "data import";
 
@@ -56,77 +53,30 @@ static const struct sw_cli_spec spec = {
 };
 
 /* ---- Progress and stop ------------------------------------------------------------------------
- * A handler has no argument, so the wish to stop is a variable of this file. */
+ */
 
-static volatile sig_atomic_t stop_asked;
-
-static void on_signal(int number)
-{
-    (void)number;
-    stop_asked = 1;
-}
-
-static const int handled[] = {SIGINT, SIGTERM};
-enum { HANDLED = sizeof handled / sizeof *handled };
-
-static void install_handlers(struct sigaction old[HANDLED])
-{
-    stop_asked = 0;
-    for (int i = 0; i < HANDLED; i++) {
-        struct sigaction action = {.sa_flags = SA_RESTART | (int)SA_RESETHAND};
-        action.sa_handler = on_signal; /* the second one ends the program */
-        sigemptyset(&action.sa_mask);
-        sigaction(handled[i], &action, &old[i]);
-    }
-}
-
-static void remove_handlers(const struct sigaction old[HANDLED])
-{
-    for (int i = 0; i < HANDLED; i++)
-        sigaction(handled[i], &old[i], NULL);
-}
-
-struct progress {
-    bool line; /* a line on the terminal that changes */
+struct watch {
+    struct sw_data_progress progress;
     bool quiet;
     int bad;
-    int64_t began_ns;
 };
-
-static double seconds_since(int64_t began_ns)
-{
-    return (double)(sw_os()->monotonic_ns() - began_ns) * 1e-9;
-}
-
-static void wipe(const struct progress *p)
-{
-    if (p->line)
-        fputs("\r\033[K", stderr);
-}
 
 static bool on_progress(void *user, const struct sw_import_progress *now)
 {
-    struct progress *p = user;
-    char bytes[32], eta[32];
-    if (p->line) {
-        const double s = seconds_since(p->began_ns);
-        const double left = s * (double)(now->records - now->done) / (double)now->done;
-        wipe(p);
-        fprintf(stderr, "%lld of %lld records (%.0f %%), %s, %s left", (long long)now->done,
-                (long long)now->records, 100 * (double)now->done / (double)now->records,
-                sw_human_bytes(bytes, (double)now->bytes), sw_human_seconds(eta, left));
-    }
-    return !stop_asked;
+    struct watch *w = user;
+    char bytes[32];
+    return sw_data_progress_tell(&w->progress, now->done, now->records,
+                                 sw_human_bytes(bytes, (double)now->bytes));
 }
 
 static void on_bad(void *user, const char *why)
 {
-    struct progress *p = user;
-    if (p->quiet || ++p->bad > BAD_SHOWN)
+    struct watch *w = user;
+    if (w->quiet || ++w->bad > BAD_SHOWN)
         return;
-    wipe(p);
+    sw_data_progress_wipe(&w->progress);
     sw_cli_say("left out: %s", why);
-    if (p->bad == BAD_SHOWN)
+    if (w->bad == BAD_SHOWN)
         sw_cli_say("further ones are only counted");
 }
 
@@ -170,30 +120,20 @@ static void print_json(struct sw_buf *out, const struct sw_import_result *r, dou
 /* ---- The sub-verb -----------------------------------------------------------------------------
  */
 
-static bool on_smart_terminal(void)
-{
-    const char *term = getenv("TERM");
-    return isatty(STDERR_FILENO) == 1 && term && *term && !sw_str_eq(term, "dumb");
-}
-
 static int import(const struct options *o, struct sw_import_args *args,
                   struct sw_import_result *result)
 {
     const struct sw_cli_common *common = &o->data.common;
-    struct progress progress = {.quiet = common->quiet,
-                                .line = !common->quiet && on_smart_terminal(),
-                                .began_ns = sw_os()->monotonic_ns()};
-    struct sigaction old[HANDLED];
+    struct watch watch = {.quiet = common->quiet};
     struct sw_buf out = {0};
     struct sw_err err;
     args->progress = on_progress;
     args->bad = on_bad;
-    args->user = &progress;
-    install_handlers(old);
+    args->user = &watch;
+    sw_data_progress_begin(&watch.progress, common->quiet);
     int rc = sw_import(args, result, &err);
-    remove_handlers(old);
-    const double seconds = seconds_since(progress.began_ns);
-    wipe(&progress);
+    const double seconds = sw_data_progress_seconds(&watch.progress);
+    sw_data_progress_end(&watch.progress);
     if (rc != SW_OK) {
         if (result->files > 0)
             sw_cli_say("%d complete file%s stay%s, %s to %s", result->files,

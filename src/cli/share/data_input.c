@@ -181,19 +181,42 @@ void sw_data_input_close(struct sw_data_input *in)
     *in = (struct sw_data_input){0};
 }
 
+static const struct sw_format *format_of(const struct sw_section *s)
+{
+    return (const struct sw_format *)(const void *)s->type[0];
+}
+
+static int check_files(const struct sw_section *s, struct sw_err *err)
+{
+    if (!sw_section_fell_from(s))
+        return SW_OK;
+    return sw_err_set(err, SW_ERR_NOTFOUND, "%s: there is no file %s", s->title,
+                      sw_section_text(s, "paths"));
+}
+
 int sw_data_input_records(const struct sw_data_input *in, struct sw_records *r,
                           struct sw_subset *subset, struct sw_err *err)
 {
     const struct sw_section *s = in->section;
     const struct sw_data_conf *conf = s->common;
-    const struct sw_format *format = (const struct sw_format *)(const void *)s->type[0];
-    const struct sw_format_args args = {.conf = s->conf[0], .split = s->name};
+    const struct sw_format_args args = {
+        .conf = s->conf[0], .split = s->name, .channels = conf->channels};
     memset(r, 0, sizeof *r);
-    if (sw_section_fell_from(s))
-        return sw_err_set(err, SW_ERR_NOTFOUND, "%s: there is no file %s", s->title,
-                          sw_section_text(s, "paths"));
-    int rc = sw_records_open(r, format, &args, err);
+    int rc = check_files(s, err);
+    if (rc)
+        return rc;
+    rc = sw_records_open(r, format_of(s), &args, err);
     if (!rc)
         rc = sw_subset_init(subset, &conf->part, conf->part_seed, conf->streams, r->count, err);
     return rc ? sw_err_prefix(err, rc, "%s", s->title) : SW_OK;
+}
+
+int sw_data_input_source(const struct sw_data_input *in, const struct sw_data_conf *conf,
+                         struct sw_source **out, struct sw_err *err)
+{
+    const struct sw_section *s = in->section;
+    const struct sw_source_args args = {
+        .name = s->name, .conf = conf, .format = format_of(s), .format_conf = s->conf[0]};
+    int rc = check_files(s, err);
+    return rc ? rc : sw_source_open(&args, out, err);
 }

@@ -61,4 +61,9 @@ void sw_data_input_close(struct sw_data_input *in); /* a zeroed one is accepted 
 int sw_data_input_records(const struct sw_data_input *in, struct sw_records *r,
                           struct sw_subset *subset, struct sw_err *err) SW_MUST_CHECK;
 
+/* Opens the section for evaluation, each record once in its order, with `conf` for its common keys.
+ * Free with sw_source_close. Errors: as above, and those of keys that do not fit. */
+int sw_data_input_source(const struct sw_data_input *in, const struct sw_data_conf *conf,
+                         struct sw_source **out, struct sw_err *err) SW_MUST_CHECK;
+
 #endif

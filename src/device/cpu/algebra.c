@@ -1,0 +1,84 @@
+#include "device/cpu/algebra.h"
+#include "base/os.h"
+#include "device/cpu/cpu.h"
+#include <cblas.h>
+#include <math.h>
+#include <string.h>
+
+enum { TILE = 256 };
+
+/* LAPACK, "dsyevd": all eigenvalues and -vectors of a symmetric matrix, divide and conquer. The
+ * lengths of the texts come last, as Fortran passes them. */
+void dsyevd_(const char *jobz, const char *uplo, const int *n, double *a, const int *lda, double *w,
+             double *work, const int *lwork, int *iwork, const int *liwork, int *info,
+             size_t jobz_bytes, size_t uplo_bytes);
+
+static int least(int64_t a, int64_t b)
+{
+    return (int)(a < b ? a : b);
+}
+
+void sw_algebra_gram(int64_t n, int64_t rows, const float *x, float *out)
+{
+    sw_cpu_blas_init();
+#pragma omp parallel for schedule(dynamic)
+    for (int64_t i = 0; i < n; i += TILE)
+        sw_cpu_sgemm(true, false, least(TILE, n - i), n, rows, 1, x + i, n, x, n, 0, out + i * n,
+                     n);
+}
+
+/* LAPACK's columns are our rows: eigenvector i becomes row i of a, and eigenvalues rise. */
+static int eigen(double *a, int n, double *values, struct sw_err *err)
+{
+    const int64_t want = 1 + 6 * (int64_t)n + 2 * (int64_t)n * n, wanted_ints = 3 + 5 * (int64_t)n;
+    const int lwork = (int)want, liwork = (int)wanted_ints;
+    int info = 0, rc = SW_OK;
+    double *work = sw_os()->alloc((size_t)want * sizeof *work);
+    int *iwork = sw_os()->alloc((size_t)wanted_ints * sizeof *iwork);
+    if (!work || !iwork)
+        rc = sw_err_nomem(err, "eigenvectors", (size_t)want * sizeof *work);
+    else
+        dsyevd_("V", "L", &n, a, &n, values, work, &lwork, iwork, &liwork, &info, 1, 1);
+    if (!rc && info)
+        rc = sw_err_set(err, SW_ERR_LIBRARY,
+                        "LAPACK's dsyevd failed with %d on a matrix of %d rows", info, n);
+    sw_free(work);
+    sw_free(iwork);
+    return rc;
+}
+
+/* out = a^T a in tiles. */
+static void square(const double *a, int64_t n, double *out)
+{
+#pragma omp parallel for schedule(dynamic)
+    for (int64_t i = 0; i < n; i += TILE)
+        cblas_dgemm(CblasRowMajor, CblasTrans, CblasNoTrans, least(TILE, n - i), (int)n, (int)n, 1,
+                    a + i, (int)n, a, (int)n, 0, out + i * n, (int)n);
+}
+
+int sw_algebra_inverse_root(double *a, int64_t n, double epsilon, struct sw_err *err)
+{
+    const size_t bytes = (size_t)n * (size_t)n * sizeof *a;
+    double *values = sw_os()->alloc((size_t)n * sizeof *values);
+    int rc = values ? SW_OK : sw_err_nomem(err, "eigenvalues", (size_t)n * sizeof *values);
+    sw_cpu_blas_init();
+    if (!rc)
+        rc = eigen(a, (int)n, values, err);
+    double *root = rc ? NULL : sw_os()->alloc(bytes);
+    if (!rc && !root)
+        rc = sw_err_nomem(err, "the root of a matrix", bytes);
+    if (!rc) {
+        /* The sum over i of v_i v_i^T / sqrt(value_i + epsilon), each half of which goes into v. */
+        for (int64_t i = 0; i < n; i++) {
+            const double value = values[i] > 0 ? values[i] : 0;
+            const double factor = pow(value + epsilon, -0.25);
+            for (int64_t k = 0; k < n; k++)
+                a[i * n + k] *= factor;
+        }
+        square(a, n, root);
+        memcpy(a, root, bytes);
+    }
+    sw_free(values);
+    sw_free(root);
+    return rc;
+}
