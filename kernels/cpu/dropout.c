@@ -1,16 +1,34 @@
 /* Dropout: y = scale x where the element's random word is at least the threshold, else 0
- * (Srivastava, Hinton, Krizhevsky, Sutskever, Salakhutdinov 2014). Philox gives four words for the
- * counter (step, global row, element / 4), elements numbered channels-last; so a layout only
- * changes which words lie beside one another. Sixteen blocks are drawn at a time, one per vector
- * lane. */
+ * (Srivastava, Hinton, Krizhevsky, Sutskever, Salakhutdinov 2014); and the noise of denoising
+ * auto-encoders, where what is lost is one of two values, or a normal number is added (Vincent,
+ * Larochelle, Lajoie, Bengio, Manzagol, "Stacked Denoising Autoencoders", 2010, section 3.3).
+ *
+ * Philox gives four words for the counter (step, global row, element / 4), elements numbered
+ * channels-last; so a layout only changes which words lie beside one another. Sixteen blocks are
+ * drawn at a time, one per vector lane. Two words make two normal numbers (Box and Muller 1958):
+ *
+ *   sqrt(-2 log u) sin 2 pi v,  sqrt(-2 log u) cos 2 pi v    u = (a + 1) / 2^24, v = b / 2^24
+ *
+ * of the upper 24 bits a and b of the words. */
 #include "kernels/cpu/kernel.h"
 #include "kernels/cpu/kernels.h"
+#include "kernels/cpu/vmath.h"
 
 enum {
     LANES = 16,
     WORDS = 4 * LANES,
     ROW_GRAIN = 4, /* a drawn word costs about four light operations */
 };
+
+/* Two words become the bits of two normal numbers. */
+SW_KERNEL_INLINE void make_normal(uint32_t *a, uint32_t *b)
+{
+    float sine, cosine;
+    float radius = sqrtf(-2.0f * sw_v_log_unit((float)((*a >> 8) + 1) * 0x1p-24f));
+    sw_v_turn(sw_philox_uniform(*b), &sine, &cosine);
+    *a = sw_v_bits(radius * sine);
+    *b = sw_v_bits(radius * cosine);
+}
 
 /* word[i][lane] is word i of block first + offset[lane]. */
 SW_KERNEL_INLINE void draw(const struct sw_kernel_dropout *d, uint32_t row, uint32_t first,
@@ -25,6 +43,30 @@ SW_KERNEL_INLINE void draw(const struct sw_kernel_dropout *d, uint32_t row, uint
         word[1][lane] = w.v[1];
         word[2][lane] = w.v[2];
         word[3][lane] = w.v[3];
+    }
+    if (d->std > 0) {
+#pragma omp simd
+        for (int lane = 0; lane < LANES; lane++) {
+            make_normal(&word[0][lane], &word[1][lane]);
+            make_normal(&word[2][lane], &word[3][lane]);
+        }
+    }
+}
+
+/* n elements, whose words lie beside each other. */
+SW_KERNEL_INLINE void change(const struct sw_kernel_dropout *d, const uint32_t *word, int64_t n,
+                             const float *x, float *y)
+{
+    if (d->std > 0) {
+#pragma omp simd
+        for (int64_t i = 0; i < n; i++)
+            y[i] = x[i] + d->std * sw_v_from_bits(word[i]);
+    } else {
+#pragma omp simd
+        for (int64_t i = 0; i < n; i++) {
+            float lost = word[i] < d->low_below ? d->low : d->high;
+            y[i] = word[i] >= d->threshold ? x[i] * d->scale : lost;
+        }
     }
 }
 
@@ -41,9 +83,7 @@ SW_KERNEL_INLINE void keep_interleaved(const struct sw_kernel_dropout *d,
         flat[4 * lane + 2] = word[2][lane];
         flat[4 * lane + 3] = word[3][lane];
     }
-#pragma omp simd
-    for (int64_t i = 0; i < n; i++)
-        y[i] = flat[i] >= d->threshold ? x[i] * d->scale : 0.0f;
+    change(d, flat, n, x, y);
 }
 
 SW_KERNEL static void drop_row(const struct sw_kernel_dropout *d, uint32_t row, int64_t features,
@@ -73,11 +113,8 @@ SW_KERNEL static void drop_planes(const struct sw_kernel_dropout *d, uint32_t ro
         int64_t n = pixels - p < LANES ? pixels - p : LANES;
         draw(d, row, (uint32_t)((p * channels + channel) / 4), offset, word);
         for (int64_t c = 0; c < 4; c++) {
-            const float *from = x + (channel + c) * pixels + p;
-            float *to = y + (channel + c) * pixels + p;
-#pragma omp simd
-            for (int64_t i = 0; i < n; i++)
-                to[i] = word[c][i] >= d->threshold ? from[i] * d->scale : 0.0f;
+            int64_t at = (channel + c) * pixels + p;
+            change(d, word[c], n, x + at, y + at);
         }
     }
 }
@@ -136,4 +173,22 @@ void sw_kernel_dropout_blocked(int threads, const struct sw_kernel_dropout *d, i
         drop_block(d, d->first_row + (uint32_t)r, channels, channel, pixels, block, x + i * piece,
                    y + i * piece);
     }
+}
+
+SW_KERNEL static float change_one(const struct sw_kernel_dropout *d, struct sw_philox4 block,
+                                  uint32_t number, float x)
+{
+    float y;
+    if (d->std > 0) {
+        make_normal(&block.v[0], &block.v[1]);
+        make_normal(&block.v[2], &block.v[3]);
+    }
+    change(d, &block.v[number % 4], 1, &x, &y);
+    return y;
+}
+
+float sw_kernel_dropout_element(const struct sw_kernel_dropout *d, uint32_t row, uint32_t number,
+                                float x)
+{
+    return change_one(d, sw_philox_at(d->key, d->step, row, number / 4), number, x);
 }

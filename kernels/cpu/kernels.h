@@ -93,6 +93,9 @@ struct sw_kernel_dropout {
     uint32_t first_row; /* global index of row 0 */
     uint32_t threshold; /* kept where word >= threshold */
     float scale;        /* of what is kept */
+    uint32_t low_below; /* what is lost becomes low where word < low_below, else high */
+    float low, high;
+    float std; /* above 0: none of that, but normal numbers of this deviation are added */
 };
 
 /* Rows of `features` elements that lie in channels-last order already. */
@@ -106,6 +109,9 @@ void sw_kernel_dropout_planes(int threads, const struct sw_kernel_dropout *d, in
 void sw_kernel_dropout_blocked(int threads, const struct sw_kernel_dropout *d, int64_t rows,
                                int64_t channels, int64_t pixels, int64_t block, const float *x,
                                float *y);
+/* One element, by its number in a row. */
+float sw_kernel_dropout_element(const struct sw_kernel_dropout *d, uint32_t row, uint32_t number,
+                                float x);
 
 /* ---- softmax.c: [rows, classes] plain; labels have been checked, all but those equal to `ignore`
  * (INT64_MIN: none of them is) ---- */

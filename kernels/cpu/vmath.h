@@ -83,6 +83,41 @@ SW_KERNEL_INLINE float sw_v_log1p_unit(float u)
     return 2.0f * (s + s * (z * q));
 }
 
+/* log u for u in [2^-126, 1]: u = 2^k m with m in [sqrt 1/2, sqrt 2), log m = 2 atanh((m - 1) /
+ * (m + 1)). Error below 3e-7. */
+SW_KERNEL_INLINE float sw_v_log_unit(float u)
+{
+    uint32_t bits = sw_v_bits(u) - 0x3f3504f3u; /* of sqrt 1/2 */
+    float k = (float)((int32_t)bits >> 23);
+    float m = sw_v_from_bits((bits & 0x007fffffu) + 0x3f3504f3u);
+    float s = (m - 1.0f) / (m + 1.0f), z = s * s;
+    float q = 0.140059933f;
+    q = q * z + 0.140009031f;
+    q = q * z + 0.200107634f;
+    q = q * z + 0.333332092f;
+    return 2.0f * (s + s * (z * q)) + k * 0.693147181f;
+}
+
+/* sin and cos of 2 pi t for t in [0, 1): Taylor's series in the nearest eighth turn. Absolute error
+ * below 2e-7. */
+SW_KERNEL_INLINE void sw_v_turn(float t, float *sine, float *cosine)
+{
+    int32_t quarter = (int32_t)(4.0f * t + 0.5f);
+    float x = (4.0f * t - (float)quarter) * 1.57079633f, z = x * x;
+    float s = 2.75573192e-6f;
+    s = s * z - 1.98412698e-4f;
+    s = s * z + 8.33333333e-3f;
+    s = s * z - 1.66666667e-1f;
+    s = x + x * (z * s);
+    float c = 2.48015873e-5f;
+    c = c * z - 1.38888889e-3f;
+    c = c * z + 4.16666667e-2f;
+    c = 1.0f - 0.5f * z + z * z * c;
+    float a = quarter & 1 ? c : s, b = quarter & 1 ? s : c;
+    *sine = quarter & 2 ? -a : a;
+    *cosine = (quarter + 1) & 2 ? -b : b;
+}
+
 /* The normal distribution function Phi(x) = erfc(-x / sqrt 2) / 2, as exp(-x^2/2) times a
  * polynomial in 1 / (1 + 0.3 |x| / sqrt 2) (the form of Abramowitz and Stegun 7.1.26). Absolute
  * error below 3e-7; the lower tail keeps a relative accuracy of 3e-6 down to x = -10. */

@@ -176,6 +176,7 @@ struct sw_layer_type {
     uint32_t targets; /* bit i: source i is what a loss compares with: no gradient goes there */
     size_t state_bytes;
     bool can_fuse_relu; /* setup honours fuse_relu */
+    bool penalty; /* a neuron whose forward also answers, in result, with a term of the loss */
     /* Is this layer (by its conf) a relu that a source may take over? NULL: never. */
     bool (*is_relu)(const void *conf);
     int (*setup)(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_err *err);

@@ -38,6 +38,12 @@ static const struct sw_desc *find_layout(void *user, const struct sw_layer *l, c
     return NULL;
 }
 
+/* Is what the layer answers a term of the loss? */
+static bool is_loss(const struct sw_layer *l)
+{
+    return l->type->role == SW_ROLE_LOSS || l->type->penalty;
+}
+
 /* Is source k a target, to which no gradient goes? */
 static bool is_target(const struct sw_net_node *node, int k)
 {
@@ -48,7 +54,7 @@ static void find_paths_to_losses(struct sw_net *net)
 {
     for (int i = net->count - 1; i >= 0; i--) {
         struct sw_net_node *node = &net->nodes[i];
-        node->leads_to_loss |= node->layer.type->role == SW_ROLE_LOSS;
+        node->leads_to_loss |= is_loss(&node->layer);
         for (int k = 0; node->leads_to_loss && k < node->layer.src_count; k++)
             if (!is_target(node, k))
                 net->nodes[node->src[k]].leads_to_loss = true;
@@ -262,7 +268,7 @@ static int number_results(struct sw_net *net, struct sw_err *err)
         return sw_err_nomem(err, "the results", (size_t)net->count * sizeof *net->results);
     for (int i = 0; i < net->count; i++) {
         const struct sw_layer *l = &net->nodes[i].layer;
-        bool loss = l->type->role == SW_ROLE_LOSS;
+        bool loss = is_loss(l);
         if (!loss && l->type->role != SW_ROLE_METRIC)
             continue;
         int pairs = l->pair_count > 0 ? l->pair_count : 1;

@@ -100,14 +100,15 @@ static void find_givers(struct sw_net *net)
     }
 }
 
-/* Does the node's backward begin its source's gradient, so that it may do so in place? */
+/* Does the node's backward begin its source's gradient, and has it one itself, so that the former
+ * may take the place of the latter? */
 static bool begins_gradient(const struct sw_net *net, int i)
 {
     const struct sw_net_node *node = &net->nodes[i];
     bool twice = false;
     for (int k = 1; k < node->layer.src_count; k++)
         twice = twice || node->src[k] == node->src[0];
-    return node->has_backward && !twice && net->nodes[node->src[0]].first_giver == i;
+    return node->first_giver >= 0 && !twice && net->nodes[node->src[0]].first_giver == i;
 }
 
 static void find_in_place(struct sw_net *net)

@@ -30,8 +30,7 @@ static void drop_by_offset(const struct sw_desc *d, const struct sw_kernel_dropo
             index_of(d, r, e, index);
             int64_t at = sw_desc_offset(d, index);
             int64_t number = dropout->first_channel + index[1] + e / d->dim[1] * channels;
-            bool kept = sw_philox_word(k->key, k->step, row, (uint32_t)number) >= k->threshold;
-            y[at] = kept ? x[at] * k->scale : 0.0f;
+            y[at] = sw_kernel_dropout_element(k, row, (uint32_t)number, x[at]);
         }
 }
 
@@ -51,12 +50,16 @@ static int cpu(int threads, const void *args, struct sw_err *err)
                                         .first_row =
                                             a->dropout.all_rows ? 0 : (uint32_t)a->step->first_row,
                                         .threshold = a->dropout.threshold,
-                                        .scale = a->dropout.scale};
+                                        .scale = a->dropout.scale,
+                                        .low_below = a->dropout.low_below,
+                                        .low = a->dropout.low,
+                                        .high = a->dropout.high,
+                                        .std = a->dropout.std};
     bool part = a->dropout.channels && a->dropout.channels != d->dim[1];
     char text[128];
     if (d->ndim < 2 || sw_desc_features(d) > INT32_MAX)
         return sw_err_set(err, SW_ERR_INVALID,
-                          "dropout needs 2 dimensions or more and rows below 2^31 elements, not %s",
+                          "it needs 2 dimensions or more and rows below 2^31 elements, not %s",
                           sw_desc_text(d, text));
     int block = sw_desc_channel_block(d);
     int64_t rows = d->dim[0], channels = d->dim[1], pixels = sw_desc_pixels(d);

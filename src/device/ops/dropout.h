@@ -1,14 +1,18 @@
-/* Dropout: zeroes values at random and scales what is kept. */
+/* Dropout: zeroes values at random and scales what is kept. Noise: sets them to one of two values,
+ * or adds normal numbers. */
 #ifndef SW_DEVICE_OPS_DROPOUT_H
 #define SW_DEVICE_OPS_DROPOUT_H
 
 #include "device/op.h"
 
-/* Dropout of an output or of a part of its columns. */
+/* Dropout or noise of an output or of a part of its columns. */
 struct sw_dropout {
     struct sw_philox key;
     uint32_t threshold; /* words below it are dropped */
     float scale;        /* of what is kept */
+    uint32_t low_below; /* what is dropped becomes low where the word is below this, else high */
+    float low, high;    /* both 0 for dropout */
+    float std; /* above 0: nothing is dropped; a normal number of this deviation is added */
     int64_t first_channel,
         channels;  /* the part's place in the whole; channels 0: it is the whole */
     bool all_rows; /* row 0 is the batch's row 0, whatever the worker's rows are */
@@ -23,7 +27,8 @@ struct sw_dropout_args {
 };
 extern const struct sw_op sw_op_drop;
 
-/* y = x * scale where the element's Philox word is >= threshold, else 0. The counter is (step,
+/* y = x * scale where the element's Philox word is >= threshold, else 0 (or low, or high). The
+ * counter is (step,
  * global row, element in channels-last order), so the mask depends on neither layout nor workers.
  * The same call on the gradient is the backward pass. y may be x. Padding stays zero. */
 SW_MUST_CHECK static inline int sw_op_dropout(struct sw_stream *s, const struct sw_desc *d,

@@ -169,11 +169,14 @@ static void shapes_are_as_declared(void **state)
 static double loss_of(struct rig *g, struct values *v)
 {
     rig_forward(g, v);
-    /* A loss is a mean over the rows that count, of which the scale thinks as all rows. */
-    if (g->layer.type->role == SW_ROLE_LOSS)
-        return v->result.sum / v->result.weight * (double)g->src[0].desc.dim[0] *
-               (double)g->step.backward_scale;
+    const struct sw_layer_type *type = g->layer.type;
     double sum = 0;
+    /* A loss is a mean over the rows that count, of which the scale thinks as all rows. */
+    if (type->role == SW_ROLE_LOSS || type->penalty)
+        sum = v->result.sum / v->result.weight * (double)g->src[0].desc.dim[0] *
+              (double)g->step.backward_scale;
+    if (type->role == SW_ROLE_LOSS)
+        return sum;
     for (int64_t i = 0; i < v->dst_n; i++)
         sum += (double)v->dst[i] * (double)v->dst_grad[i];
     return sum;
@@ -389,7 +392,9 @@ static void two_threads_compute_what_one_does(void **state)
 
 static bool differs_in_evaluation(const struct sw_layer_type *type)
 {
-    return strcmp(type->base.name, "dropout") == 0 || strcmp(type->base.name, "batch_norm") == 0;
+    const char *name = type->base.name;
+    return strcmp(name, "dropout") == 0 || strcmp(name, "noise") == 0 ||
+           strcmp(name, "batch_norm") == 0;
 }
 
 /* An evaluation layer with two rows more reads the parameters in training's layout. */

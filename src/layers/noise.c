@@ -1,0 +1,149 @@
+/* noise: damages its source so that what is above learns to undo it, as in denoising auto-encoders
+ * (Vincent, Larochelle, Lajoie, Bengio and Manzagol, "Stacked Denoising Autoencoders", JMLR 11,
+ * 2010, section 3.3):
+ *
+ *   gaussian     a normal number of deviation std is added to every value
+ *   masking      a share `ratio` of the values becomes 0; unlike in dropout the others stay as they
+ *                are
+ *   salt_pepper  a share `ratio` becomes low or high, with equal chances
+ *
+ * Only in training, unless always = yes. What happens to an element is a pure function of (seed,
+ * layer, step, global row, element), as in dropout. The gradient goes through where the value did.
+ */
+#include "device/ops/dropout.h"
+#include "layers/layer.h"
+
+enum { GAUSSIAN, MASKING, SALT_PEPPER };
+
+struct conf {
+    int method;
+    double std, ratio, low, high;
+    bool always;
+};
+
+struct state {
+    struct sw_dropout forward, backward;
+};
+
+static const char *const methods[] = {"gaussian", "masking", "salt_pepper", NULL};
+
+static const struct sw_opt opts[] = {
+    {.key = "method",
+     .help = "what is done to the values",
+     .type = SW_OPT_ENUM,
+     .offset = offsetof(struct conf, method),
+     .choices = methods,
+     .required = true},
+    {.key = "std",
+     .help = "standard deviation of gaussian",
+     .type = SW_OPT_REAL,
+     .offset = offsetof(struct conf, std),
+     .def = "0.1",
+     .min = 0,
+     .max = 1e6,
+     .above_min = true},
+    {.key = "ratio",
+     .help = "share of values that masking and salt_pepper change",
+     .type = SW_OPT_REAL,
+     .offset = offsetof(struct conf, ratio),
+     .def = "0.25",
+     .min = 0,
+     .max = 0.999},
+    {.key = "low",
+     .help = "one value of salt_pepper",
+     .type = SW_OPT_REAL,
+     .offset = offsetof(struct conf, low),
+     .def = "0",
+     .min = -1e6,
+     .max = 1e6},
+    {.key = "high",
+     .help = "the other value of salt_pepper",
+     .type = SW_OPT_REAL,
+     .offset = offsetof(struct conf, high),
+     .def = "1",
+     .min = -1e6,
+     .max = 1e6},
+    {.key = "always",
+     .help = "in evaluation too",
+     .type = SW_OPT_BOOL,
+     .offset = offsetof(struct conf, always),
+     .def = "no"},
+    {0},
+};
+
+static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_err *err)
+{
+    const struct conf *c = l->conf;
+    struct state *st = l->state;
+    int rc = sw_layer_need_src(l, 0, 0, err);
+    if (rc != SW_OK)
+        return rc;
+    double words = c->method == GAUSSIAN ? 0 : c->ratio * 4294967296.0;
+    st->backward = (struct sw_dropout){
+        .key = sw_philox_stream(s->seed, SW_PURPOSE_NOISE, l->id),
+        .threshold = (uint32_t)words,
+        .scale = 1,
+        .first_channel = s->first_channel,
+        .channels = s->channels,
+        .all_rows = s->all_rows,
+    };
+    st->forward = st->backward;
+    if (c->method == GAUSSIAN)
+        st->forward.std = (float)c->std;
+    if (c->method == SALT_PEPPER) {
+        st->forward.low_below = (uint32_t)(words / 2);
+        st->forward.low = (float)c->low;
+        st->forward.high = (float)c->high;
+    }
+    l->dst.desc = l->src[0]->desc;
+    l->in_place = true;
+    l->flops_forward = l->flops_backward = (double)sw_desc_count(&l->dst.desc);
+    return SW_OK;
+}
+
+static int forward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *err)
+{
+    const struct conf *c = l->conf;
+    const struct state *st = l->state;
+    return r->training || c->always ? sw_op_dropout(r->stream, &l->dst.desc, &st->forward, r->step,
+                                                    l->src[0]->data, l->dst.data, err)
+                                    : sw_layer_view_forward(l, r, err);
+}
+
+static int backward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *err)
+{
+    const struct conf *c = l->conf;
+    const struct state *st = l->state;
+    if (c->method == GAUSSIAN)
+        return sw_layer_view_backward(l, r, err);
+    return sw_op_dropout(r->stream, &l->dst.desc, &st->backward, r->step, l->dst.grad,
+                         l->src_grad[0], err);
+}
+
+static const struct sw_layer_example examples[] = {
+    {.recipe = "method = gaussian\nstd = 0.5\n", .src = {{2, {4, 19}, 0}}, .dst = {4, 19}},
+    {.recipe = "method = gaussian\n", .src = {{4, {2, 20, 3, 3}, 0}}, .dst = {2, 20, 3, 3}},
+    {.recipe = "method = masking\nratio = 0.4\n",
+     .src = {{4, {2, 17, 3, 3}, 0}},
+     .dst = {2, 17, 3, 3}},
+    {.recipe = "method = salt_pepper\nlow = -1\nhigh = 2\nratio = 0.4\n",
+     .src = {{4, {2, 20, 3, 3}, 0}},
+     .dst = {2, 20, 3, 3}},
+    {0},
+};
+
+const struct sw_layer_type sw_layer_noise = {
+    .base = {.name = "noise",
+             .help = "damages values at random, for denoising auto-encoders",
+             .opts = opts,
+             .conf_bytes = sizeof(struct conf)},
+    .role = SW_ROLE_NEURON,
+    .split = SW_SPLIT_ELEMENTWISE,
+    .min_src = 1,
+    .max_src = 1,
+    .state_bytes = sizeof(struct state),
+    .setup = setup,
+    .forward = forward,
+    .backward = backward,
+    .examples = examples,
+};

@@ -1,0 +1,122 @@
+/* sparsity: keeps the mean activation of every unit near `rho`, as in sparse auto-encoders. The
+ * output is the source; the loss gets the penalty
+ *
+ *   beta sum_j KL(rho || rho_hat_j) = beta sum_j rho log(rho / rho_hat_j)
+ *                                              + (1 - rho) log((1 - rho) / (1 - rho_hat_j))
+ *
+ * (Ng, "Sparse autoencoder", CS294A lecture notes, Stanford 2011, section 3), where rho_hat_j is
+ * the unit's mean over the batch of the whole group of workers, and the gradient gets beta (-rho /
+ * rho_hat_j + (1 - rho) / (1 - rho_hat_j)) for every sample. A unit is a feature, or a channel of
+ * an image with all its pixels. Activations are expected between 0 and 1 (sigmoid); a mean outside
+ * is taken as just inside. In an evaluation the mean is that of the worker's batch. */
+#include "device/ops/sparsity.h"
+#include "layers/layer.h"
+
+struct conf {
+    double rho, beta;
+};
+
+static const struct sw_opt opts[] = {
+    {.key = "rho",
+     .help = "mean activation that is wanted",
+     .type = SW_OPT_REAL,
+     .offset = offsetof(struct conf, rho),
+     .def = "0.05",
+     .min = 0,
+     .max = 1,
+     .above_min = true,
+     .below_max = true},
+    {.key = "beta",
+     .help = "weight of the penalty in the loss",
+     .type = SW_OPT_REAL,
+     .offset = offsetof(struct conf, beta),
+     .def = "3",
+     .min = 0,
+     .max = 1e6},
+    {0},
+};
+
+static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_err *err)
+{
+    const struct sw_desc *in = &l->src[0]->desc;
+    char text[128];
+    int rc = sw_layer_need_src(l, 0, 0, err);
+    if (rc == SW_OK && in->ndim < 2)
+        rc = sw_err_set(err, SW_ERR_INVALID, "source 1 is %s: 1 dimension, not 2 or more",
+                        sw_desc_text(in, text));
+    if (rc != SW_OK)
+        return rc;
+    int64_t channels = in->dim[1];
+    sw_layer_use_view(l); /* of the values: the gradient changes */
+    l->can_add = false;
+    l->dst.desc = *in;
+    l->sum_count = (int)(2 * channels + 1);
+    l->forward_phases = s->training && !s->all_rows ? 2 : 1;
+    l->scratch_bytes = sw_batch_norm_scratch(in);
+    l->saved_bytes = (size_t)(3 * channels) * sizeof(float);
+    l->flops_forward = l->flops_backward = (double)sw_desc_count(in);
+    return SW_OK;
+}
+
+static struct sw_sparsity_args args_of(const struct sw_layer *l, const struct sw_pass *r)
+{
+    const struct conf *c = l->conf;
+    return (struct sw_sparsity_args){.desc = l->dst.desc,
+                                     .rho = (float)c->rho,
+                                     .beta = (float)c->beta,
+                                     .step = r->step,
+                                     .scratch = l->scratch,
+                                     .slope = l->saved};
+}
+
+/* Where all rows are seen, both phases are one. */
+static int forward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *err)
+{
+    struct sw_sparsity_args a = args_of(l, r);
+    int rc = SW_OK;
+    a.sums = l->sums;
+    if (r->phase == 0) {
+        a.x = l->src[0]->data;
+        rc = sw_op_run(r->stream, &sw_op_sparsity_sums, &a, err);
+        if (rc == SW_OK)
+            rc = sw_layer_view_forward(l, r, err);
+    }
+    a.x = NULL;
+    a.result = l->result;
+    if (rc == SW_OK && r->phase == (l->forward_phases == 2))
+        rc = sw_op_run(r->stream, &sw_op_sparsity, &a, err);
+    return rc;
+}
+
+static int backward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *err)
+{
+    struct sw_sparsity_args a = args_of(l, r);
+    a.dy = l->dst.grad;
+    a.dx = l->src_grad[0];
+    return sw_op_run(r->stream, &sw_op_sparsity_gradient, &a, err);
+}
+
+static const struct sw_layer_example examples[] = {
+    {.recipe = "rho = 0.3\nbeta = 0.5\n",
+     .src = {{2, {6, 19}, 0}},
+     .dst = {6, 19},
+     .range = {{0.05, 0.95}}},
+    {.recipe = "", .src = {{4, {2, 5, 3, 4}, 0}}, .dst = {2, 5, 3, 4}, .range = {{0.05, 0.95}}},
+    {0},
+};
+
+const struct sw_layer_type sw_layer_sparsity = {
+    .base = {.name = "sparsity",
+             .help = "penalty that keeps mean activations small",
+             .opts = opts,
+             .conf_bytes = sizeof(struct conf)},
+    .role = SW_ROLE_NEURON,
+    .penalty = true,
+    .split_reason = "its penalty is one sum over all columns",
+    .min_src = 1,
+    .max_src = 1,
+    .setup = setup,
+    .forward = forward,
+    .backward = backward,
+    .examples = examples,
+};
