@@ -11,6 +11,12 @@ static int64_t channels_of(const struct sw_sparsity_args *a)
     return a->desc.dim[1];
 }
 
+static int64_t rows_of(const struct sw_sparsity_args *a)
+{
+    int64_t rows = a->desc.dim[0];
+    return a->all_rows ? rows : sw_op_valid_rows(a->step, rows);
+}
+
 /* An element of the feature for each turn of a loop, whatever the layout; false behind the last. */
 static bool next_element(const struct sw_desc *d, int64_t *index)
 {
@@ -31,7 +37,7 @@ static int sums_cpu(int threads, const void *args, struct sw_err *err)
     struct sw_kernel_channels k;
     int64_t channels = channels_of(a), index[SW_MAX_DIMS] = {0};
     (void)err;
-    valid.dim[0] = sw_op_valid_rows(a->step, a->desc.dim[0]);
+    valid.dim[0] = rows_of(a);
     memset(a->sums, 0, (size_t)(2 * channels + 1) * sizeof *a->sums);
     a->sums[2 * channels] = (double)(valid.dim[0] * sw_desc_pixels(&valid));
     if (sw_desc_count(&valid) == 0)
@@ -81,7 +87,7 @@ static int penalty_cpu(int threads, const void *args, struct sw_err *err)
     int64_t channels = channels_of(a);
     double rho = (double)a->rho, beta = (double)a->beta, penalty = 0;
     double count = a->sums[2 * channels], pixels = (double)sw_desc_pixels(&a->desc);
-    double rows = (double)sw_op_valid_rows(a->step, a->desc.dim[0]);
+    double rows = (double)rows_of(a);
     (void)threads, (void)err;
     for (int64_t c = 0; c < channels; c++) {
         double mean = a->sums[c] / (count > 0 ? count : 1);
