@@ -22,6 +22,7 @@ struct how {
     const char *name; /* NULL: "tested" */
     uint64_t seed;
     int block;                /* channels of 4-D sources in blocks of it; 0: plain */
+    bool mixed;               /* every second source stays plain, from the first on */
     int64_t rows;             /* 0: the example's */
     bool evaluation;          /* no backward */
     bool no_data;             /* no source wants a gradient, as in the first layer of a net */
@@ -79,7 +80,7 @@ static inline struct sw_desc source_layout(const struct sw_layer_example *ex, in
     int64_t dim[SW_MAX_DIMS];
     memcpy(dim, ex->src[k].dim, sizeof dim);
     dim[0] = how->rows ? how->rows : dim[0];
-    if (how->block && ex->src[k].ndim == 4)
+    if (how->block && ex->src[k].ndim == 4 && !(how->mixed && k % 2 == 0))
         return sw_desc_blocked(SW_F32, 4, dim, 1, how->block);
     return sw_desc_plain(ex->src[k].labels ? SW_I32 : SW_F32, ex->src[k].ndim, dim);
 }

@@ -307,12 +307,15 @@ static void default_device_matches_reference(void **state)
 static void check_layouts(const struct sw_layer_type *type, const struct sw_layer_example *ex,
                           struct fixture *f)
 {
-    for (int block = 8; block <= 16 && ex->src[0].ndim == 4; block += 8) {
-        char what[64];
-        snprintf(what, sizeof what, "sources in blocks of %d", block);
-        assert_same_as(what, type, ex, &(struct how){.stream = f->stream, .block = block},
-                       &(struct how){.stream = f->stream}, device_limit);
-    }
+    bool several = example_srcs(ex) > 1;
+    for (int block = 8; block <= 16 && ex->src[0].ndim == 4; block += 8)
+        for (int mixed = 0; mixed <= several; mixed++) {
+            char what[64];
+            snprintf(what, sizeof what, "%ssources in blocks of %d", mixed ? "other " : "", block);
+            assert_same_as(what, type, ex,
+                           &(struct how){.stream = f->stream, .block = block, .mixed = mixed},
+                           &(struct how){.stream = f->stream}, device_limit);
+        }
 }
 
 static void every_source_layout_gives_the_same_values(void **state)
