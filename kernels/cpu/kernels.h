@@ -142,7 +142,7 @@ struct sw_kernel_row_loss {
     bool squared;
 };
 
-/* Returns the sum of the rows' losses; y may be x. target or label, by kind. */
+/* Returns the sum of the rows' losses; y is not x. target or label, by kind. */
 double sw_kernel_row_losses(int threads, const struct sw_kernel_row_loss *k, int64_t rows,
                             const float *x, const float *target, const int32_t *label, float *y);
 /* dx = scale dL/dx, zero in rows..padded_rows; dx may be y. target is read where dL/dx is not y. */

@@ -33,7 +33,7 @@ struct sw_row_loss_args {
 };
 extern const struct sw_op sw_op_row_loss_forward;
 
-/* *result becomes weight times the sum of the valid rows' losses, and their number. y, which may be
+/* *result becomes weight times the sum of the valid rows' losses, and their number. y, which is not
  * x, becomes what backward needs and what users may look at: the difference (EUCLIDEAN), the
  * probabilities (SIGMOID, SOFTMAX), the reconstruction (POISSON), the derivative (hinges). */
 SW_MUST_CHECK static inline int sw_op_row_loss(struct sw_stream *s,
