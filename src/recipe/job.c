@@ -1,11 +1,14 @@
 #include "recipe/job.h"
 #include "base/os.h"
+#include "base/str.h"
 #include "recipe/build.h"
 #include <math.h>
 #include <string.h>
 
 static const char *const partitions[] = {"0", "1", "none", NULL};
 static const char *const on_bad_record[] = {"stop", "skip", NULL};
+
+static const char *const on_nan[] = {"stop", "skip", "rollback", NULL}; /* enum sw_on_nan */
 
 #define FIELD(name_) .key = #name_, .offset = offsetof(struct sw_job_conf, name_)
 /* A batch is rows of a tensor: far below what an index of 32 bits can count. */
@@ -39,6 +42,16 @@ const struct sw_opt sw_job_opts[] = {
     {FIELD(init_from), .type = SW_OPT_STRINGS,
      .help = "checkpoints to start from, by the same names or by rules behind a file: "
              "a.weight -> b.weight, a.weight^T -> c.weight, a.* -> b.*"},
+    {FIELD(grad_clip), .type = SW_OPT_STRING,
+     .help = "limit of gradients: value:X cuts each element at X, norm:X scales all down together "
+             "when their norm is above X"},
+    {FIELD(on_nan), .type = SW_OPT_ENUM, .def = "stop", .choices = on_nan,
+     .help = "when a loss, gradient or value is not finite: stop; skip the update; rollback to the "
+             "last checkpoint's values and go on with the next batch"},
+    {FIELD(stop_at), .type = SW_OPT_STRINGS,
+     .help = "ends the run when one of these holds: accuracy>=0.99, loss<=0.1, grad_norm<=1e-4; "
+             "looked at where the metric is known, train. or an evaluation's name in front says "
+             "where"},
     {FIELD(partition), .type = SW_OPT_ENUM, .def = "0", .choices = partitions,
      .help = "how workers share layers that do not say: 0 rows, 1 columns where possible, none"},
     {FIELD(on_bad_record), .type = SW_OPT_ENUM, .def = "stop", .choices = on_bad_record,
@@ -74,11 +87,29 @@ static void settle_length(struct sw_recipe *r, const struct sw_section *s, struc
     }
 }
 
+/* "norm:5", "value:1". */
+static void settle_clip(struct sw_recipe *r, const struct sw_section *s, struct sw_job_conf *job)
+{
+    const char *text = job->grad_clip, *colon = text ? strchr(text, ':') : NULL;
+    double limit = 0;
+    if (!text)
+        return;
+    bool value = colon && colon - text == 5 && memcmp(text, "value", 5) == 0;
+    bool norm = colon && colon - text == 4 && memcmp(text, "norm", 4) == 0;
+    if ((!value && !norm) || !sw_parse_real(colon + 1, &limit) || !(limit > 0) || isinf(limit)) {
+        sw_recipe_error(r, s, "grad_clip", "must be value:X or norm:X with X above 0");
+        sw_recipe_hint(r, "grad_clip = norm:5");
+        return;
+    }
+    *(value ? &job->clip_value : &job->clip_norm) = limit;
+}
+
 int sw_job_settle(struct sw_recipe *r, const struct sw_job_conf **out, struct sw_err *err)
 {
     const struct sw_section *s = sw_recipe_find(r, "job", NULL);
     struct sw_job_conf *job = s->common;
     settle_length(r, s, job);
+    settle_clip(r, s, job);
     if (!job->eval_batch)
         job->eval_batch = job->batch;
     if (!job->name)

@@ -24,11 +24,17 @@ struct sw_job_conf {
     bool checkpoint_best;     /* also write one when an evaluation is the best so far */
     const char *best_by; /* value of an evaluation; NULL: accuracy where there is one, else loss */
     int on_bad_record;   /* enum sw_on_bad_record */
+    int on_nan;            /* enum sw_on_nan */
+    const char *grad_clip; /* as written, or NULL */
+    double clip_value, clip_norm; /* what it says; 0: no limit. No keys of their own */
+    struct sw_strings stop_at;    /* conditions: accuracy>=0.99 */
     const char *device;  /* auto, cpu, sim:gpus=N */
     struct sw_strings init_from; /* files, each with rules TENSOR -> PARAMETER behind it */
     int partition;               /* of layers that do not say: 0 rows, 1 columns, 2 none */
     const char *db;              /* history database; NULL: the usual place */
 };
+
+enum sw_on_nan { SW_ON_NAN_STOP, SW_ON_NAN_SKIP, SW_ON_NAN_ROLLBACK };
 
 extern const struct sw_opt sw_job_opts[];
 

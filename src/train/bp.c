@@ -46,12 +46,12 @@ static int give(struct sw_worker *w, int param, uint64_t version, struct sw_err 
 
 /* Waits until the parameter is at `version`. A worker that runs servers itself serves meanwhile:
  * what it waits for may depend on them. */
-static int collect(struct sw_worker *w, int param, uint64_t version, struct sw_err *err)
+static int see(struct sw_worker *w, int param, uint64_t version, struct sw_err *err)
 {
     struct sw_table *t = w->job->table;
-    if (sw_table_ready(t, param, version))
-        return have(w, param, version, err);
     int rc = SW_OK;
+    if (sw_table_ready(t, param, version))
+        return SW_OK;
     sw_worker_lap(w, &w->ledger.idle_ms, NULL);
     say_waiting(w, param, version);
     while (rc == SW_OK && !sw_table_ready(t, param, version)) {
@@ -67,7 +67,21 @@ static int collect(struct sw_worker *w, int param, uint64_t version, struct sw_e
         rc = w->replica ? sw_replica_check(w->replica, err) : SW_OK;
     }
     sw_slot_wait(w->slot, NULL, w->lap_ns);
+    return rc;
+}
+
+static int collect(struct sw_worker *w, int param, uint64_t version, struct sw_err *err)
+{
+    int rc = see(w, param, version, err);
     return rc == SW_OK ? have(w, param, version, err) : rc;
+}
+
+int sw_bp_see_all(struct sw_worker *w, uint64_t version, struct sw_err *err)
+{
+    int rc = SW_OK;
+    for (int p = 0; p < sw_table_count(w->job->table) && rc == SW_OK; p++)
+        rc = see(w, p, version, err);
+    return rc;
 }
 
 int sw_bp_collect_all(struct sw_worker *w, int split, uint64_t version, struct sw_err *err)
@@ -135,7 +149,8 @@ static int backward_layer(struct sw_worker *w, int64_t t, int i, struct sw_err *
     return rc;
 }
 
-/* The weighted sum of all losses over this worker's rows, before anything learns from it. */
+/* The weighted sum of all losses over this worker's rows, before anything learns from it. Where
+ * that drops the update, the table is told. */
 static int check_loss(struct sw_worker *w, int64_t t, struct sw_err *err)
 {
     int rc = sw_net_fetch(w->train, err);
@@ -150,6 +165,8 @@ static int check_loss(struct sw_worker *w, int64_t t, struct sw_err *err)
     for (int r = 0; r < sw_net_result_count(w->train); r++)
         if (sw_net_result(w->train, r).loss)
             loss += s->sums[sw_net_result(w->train, r).first].sum;
+    if (w->job->conf->on_nan != SW_ON_NAN_STOP)
+        return sw_mishap_verdict(w, loss, err);
     if (isfinite(loss))
         return SW_OK;
     return sw_err_set(err, SW_ERR_DIVERGED,

@@ -68,6 +68,7 @@ static int add_metadata(struct sw_job *job, int64_t step, struct sw_st_writer *w
         {"step", step},
         {"seed", job->conf->seed},
         {"samples", step * job->conf->batch},
+        {"dropped", (int64_t)sw_table_dropped(job->table)},
     };
     int rc = SW_OK;
     for (size_t i = 0; i < sizeof texts / sizeof *texts && rc == SW_OK; i++)
@@ -266,19 +267,51 @@ int sw_checkpoint_take(struct sw_job *job, struct sw_stream *stream, const char 
     return rc;
 }
 
-int sw_checkpoint_load(struct sw_worker *w, const char *path, struct sw_err *err)
+/* Values and all state; *dropped is how many of the updates behind them were not applied. Files
+ * without that number have none. */
+static int read_all(struct sw_worker *w, const struct sw_st_file *f, const char *path,
+                    int64_t *dropped, struct sw_err *err)
 {
     struct sw_job *job = w->job;
-    struct sw_st_file *f = NULL;
-    int rc = sw_st_open(path, true, &f, err);
-    if (rc == SW_OK)
-        rc = take_values(job, sw_worker_host_stream(w), f, path, err);
+    const char *text = sw_st_metadata(f, "dropped");
+    int rc = take_values(job, sw_worker_host_stream(w), f, path, err);
     if (rc == SW_OK)
         rc = load_state(w, f, err);
     if (rc == SW_OK)
         rc = sw_states_read(job, f, path, err);
+    *dropped = 0;
+    if (rc == SW_OK && text && !sw_parse_int(text, dropped))
+        rc = sw_err_set(err, SW_ERR_FORMAT, "%s: dropped = %s in its metadata is no number", path,
+                        text);
+    return rc;
+}
+
+int sw_checkpoint_roll_back(struct sw_worker *w, const char *path, struct sw_err *err)
+{
+    struct sw_st_file *f = NULL;
+    int64_t step = 0, dropped = 0;
+    int rc = sw_st_open(path, true, &f, err);
+    if (rc == SW_OK)
+        rc = read_number(f, path, "step", &step, err);
+    if (rc == SW_OK)
+        rc = read_all(w, f, path, &dropped, err);
+    if (rc == SW_OK)
+        sw_table_put_version(w->job->table, (uint64_t)w->step,
+                             (uint64_t)(w->step - (step - dropped)));
+    sw_st_close(f);
+    return rc;
+}
+
+int sw_checkpoint_load(struct sw_worker *w, const char *path, struct sw_err *err)
+{
+    struct sw_job *job = w->job;
+    struct sw_st_file *f = NULL;
+    int64_t dropped;
+    int rc = sw_st_open(path, true, &f, err);
+    if (rc == SW_OK)
+        rc = read_all(w, f, path, &dropped, err);
     if (rc == SW_OK) {
-        sw_table_put_version(job->table, (uint64_t)job->first_step, 0);
+        sw_table_put_version(job->table, (uint64_t)job->first_step, (uint64_t)dropped);
         sw_keep_read(job, f);
         const char *choices = sw_st_metadata(f, "choices");
         if (choices && !sw_str_eq(choices, job->choices))

@@ -213,6 +213,8 @@ static int open_job(struct sw_job *job, const struct sw_job_options *o, struct s
         rc = find_end(job, o, err);
     if (rc == SW_OK)
         rc = sw_keep_init(job, o, err);
+    if (rc == SW_OK)
+        rc = sw_stop_init(job, err);
     return rc == SW_OK ? sw_job_describe(job, err) : rc;
 }
 

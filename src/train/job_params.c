@@ -63,6 +63,12 @@ int sw_job_make_table(struct sw_job *job, struct sw_err *err)
         .workers = job->placement->worker_count,
         .servers = job->placement->server_count,
         .rule = &sw_table_bsp,
+        .two_phases = sw_stop_wants_norm(job),
+        .clip_value = job->conf->clip_value,
+        .clip_norm = job->conf->clip_norm,
+        .bad = job->conf->on_nan == SW_ON_NAN_SKIP       ? SW_BAD_DROPS
+               : job->conf->on_nan == SW_ON_NAN_ROLLBACK ? SW_BAD_TELLS
+                                                         : SW_BAD_STOPS,
     };
     int rc = sw_table_new(&args, &job->table, err);
     for (int i = 0; i < job->placement->worker_count && rc == SW_OK; i++)

@@ -127,6 +127,23 @@ struct sw_outputs {
     size_t bytes;
 };
 
+/* Updates that were not finite: the leader's. */
+struct sw_mishaps {
+    int skips;     /* in a row */
+    int rollbacks; /* to the checkpoint of step rolled_to */
+    int64_t rolled_to;
+};
+
+/* A condition of stop_at: stop_at.c. */
+enum { SW_STOPS = 16 };
+struct sw_stop {
+    char name[SW_JOB_METRIC_NAME]; /* as written, perhaps with its split */
+    bool less, equal;              /* < or >, and = behind it */
+    double limit;
+    int metric[SW_SPLITS]; /* index in that split's series; -1: not there */
+    bool norm;             /* it is grad_norm */
+};
+
 struct sw_worker {
     struct sw_job *job; /* borrowed */
     int index;          /* global number */
@@ -140,6 +157,8 @@ struct sw_worker {
     int *param_of[SW_SPLITS];      /* owned: table index of each parameter of a net */
     void *arena;                   /* owned device memory */
     size_t arena_bytes;
+    void *states_before; /* owned device memory: with on_nan = skip, the leader's states as they
+                            were before the step */
     void *states; /* owned device memory: its copy of the job's states, where the device does not
                      reach them */
     struct sw_prefetch *prefetch[SW_SPLITS];
@@ -150,6 +169,8 @@ struct sw_worker {
     struct sw_history_producer *producer;
     struct sw_series series[SW_SPLITS];
     int rate_series, speed_series;
+    int norm_series;                  /* -1: norms are not known */
+    int64_t norms_step;               /* the last one whose norm is recorded */
     int *links;                       /* owned [servers]: gradients to each server */
     int *value_links;                 /* owned [servers]: values from it, where they have to move */
     int *feature_links;               /* owned [workers]: to each of them; -1: nothing goes there */
@@ -166,6 +187,7 @@ struct sw_worker {
                                 does not */
     int64_t first_step;      /* updates done at the start of this segment */
     int checkpoint_failures;
+    bool over;    /* ended at the last step or by stop_at */
     bool stopped; /* ended by request, with a checkpoint, before the last step */
 };
 
@@ -199,7 +221,10 @@ struct sw_job {
     struct sw_states states;
     struct sw_take_list takes;
     struct sw_outputs outputs;
-    struct sw_keeper keeper;                              /* of the leader */
+    struct sw_mishaps mishaps;
+    struct sw_stop stops[SW_STOPS];
+    bool stops_steps, stops_evals; /* do conditions look at training, at evaluation? */
+    struct sw_keeper keeper;       /* of the leader */
     struct sw_job_metric last[SW_SPLITS][SW_JOB_METRICS]; /* newest values; written by one worker at
                                                              a time, between steps */
     int last_count[SW_SPLITS];
@@ -266,6 +291,10 @@ void sw_checkpoint_sweep(const char *dir);
 /* Checks the file and that it fits the job's parameters; *step is where it stands. */
 int sw_checkpoint_check(struct sw_job *job, const char *path, int64_t *step,
                         struct sw_err *err) SW_MUST_CHECK;
+/* Values, updater state and running statistics become those of the file; the step stays. Between
+ * steps, by the leader, while the others wait. */
+int sw_checkpoint_roll_back(struct sw_worker *w, const char *path,
+                            struct sw_err *err) SW_MUST_CHECK;
 /* Loads values and updater state. */
 int sw_checkpoint_load(struct sw_worker *w, const char *path, struct sw_err *err) SW_MUST_CHECK;
 /* Loads all parameters and states, whatever wrote the file; *step is where a checkpoint of ours
@@ -288,6 +317,8 @@ void sw_take_fini(struct sw_take_list *init); /* a zeroed one is accepted */
 int sw_keep_init(struct sw_job *job, const struct sw_job_options *o,
                  struct sw_err *err) SW_MUST_CHECK;
 void sw_keep_fini(struct sw_keeper *k);
+/* The newest checkpoint of this segment, or the one it went on from. */
+const char *sw_keep_newest(const struct sw_job *job, int64_t *step);
 /* A checkpoint that is on disk; checksum may be NULL. Errors: SW_ERR_NOMEM. */
 int sw_keep_add(struct sw_job *job, int64_t step, const char *path, const char *checksum,
                 struct sw_err *err) SW_MUST_CHECK;
@@ -317,6 +348,11 @@ void sw_states_fini(struct sw_states *s); /* a zeroed one is accepted */
  * checkpoint, and sends what was read from a file. Nothing to do where they are the same. */
 int sw_states_fetch(struct sw_worker *w, struct sw_err *err) SW_MUST_CHECK;
 int sw_states_send(struct sw_worker *w, struct sw_err *err) SW_MUST_CHECK;
+/* Remembers what the leader's training net keeps up, before a step, and puts it back. */
+int sw_states_keep(struct sw_worker *w, struct sw_err *err) SW_MUST_CHECK;
+int sw_states_put_back(struct sw_worker *w, struct sw_err *err) SW_MUST_CHECK;
+/* Is all that the leader's training net keeps up finite? */
+int sw_states_finite(struct sw_worker *w, bool *finite, struct sw_err *err) SW_MUST_CHECK;
 /* By all workers, before an evaluation: everybody gets what the leader has. */
 int sw_states_share(struct sw_worker *w, struct sw_err *err) SW_MUST_CHECK;
 /* Adds them to a checkpoint; checks or reads them from one that has them all. */
@@ -339,6 +375,8 @@ int sw_worker_meet(struct sw_worker *w, const char *what) SW_MUST_CHECK;
 /* record.c */
 /* After step w->step, which began at began_ns and ended at w->lap_ns. */
 void sw_record_step(struct sw_worker *w, int64_t began_ns);
+/* Norms of gradients that are known by now; by the leader. */
+void sw_record_norms(struct sw_worker *w);
 void sw_record_layers(struct sw_worker *w);     /* mean times since the last call */
 void sw_record_evaluation(struct sw_worker *w); /* by the leader */
 /* Fills what all events share. */
@@ -363,6 +401,26 @@ int sw_worker_start_prefetch(struct sw_worker *w, int split, struct sw_err *err)
 void sw_worker_prefetch_args(const struct sw_worker *w, int split, struct sw_prefetch_args *args);
 void sw_worker_fini(struct sw_worker *w);
 
+/* mishap.c */
+/* After a forward pass: says whether its loss, and what it kept up, is finite. */
+int sw_mishap_verdict(struct sw_worker *w, double loss, struct sw_err *err) SW_MUST_CHECK;
+int sw_mishap_before_step(struct sw_worker *w, struct sw_err *err) SW_MUST_CHECK;
+/* After update w->step was handed over: what to do if it is not finite (job.on_nan). All workers
+ * call it. Errors: SW_ERR_DIVERGED when nothing helps. */
+int sw_mishap_after_step(struct sw_worker *w, struct sw_err *err) SW_MUST_CHECK;
+
+/* stop_at.c */
+/* Reads job.stop_at; after the nets are made. Errors go to the recipe's diags. */
+int sw_stop_init(struct sw_job *job, struct sw_err *err) SW_MUST_CHECK;
+/* Does a condition look at grad_norm? Before sw_stop_init, too. */
+bool sw_stop_wants_norm(const struct sw_job *job);
+/* By all workers, after each step: what conditions look at is known when it returns. */
+int sw_stop_gather(struct sw_worker *w, struct sw_err *err) SW_MUST_CHECK;
+/* Does a condition hold for what the split said last, at step t? tell: make it an event. */
+bool sw_stop_reached(struct sw_job *job, int split, int64_t t, bool tell);
+/* By all workers, after an evaluation; the same answer for all. */
+int sw_stop_after_evaluation(struct sw_worker *w, bool *reached, struct sw_err *err) SW_MUST_CHECK;
+
 /* worker.c */
 void sw_worker_main(void *worker);
 
@@ -374,6 +432,8 @@ void sw_worker_lap(struct sw_worker *w, float *part_ms, double *total_ms);
 /* Update `t`: forward, backward with wait-free updates; *loss is the weighted sum of all losses. */
 int sw_bp_step(struct sw_worker *w, int64_t t, const struct sw_batch *batch,
                struct sw_err *err) SW_MUST_CHECK;
+/* Waits until all parameters of the table are at `version`, whoever has them; nothing is copied. */
+int sw_bp_see_all(struct sw_worker *w, uint64_t version, struct sw_err *err) SW_MUST_CHECK;
 /* Waits until all parameters of a net are at `version`. */
 int sw_bp_collect_all(struct sw_worker *w, int split, uint64_t version,
                       struct sw_err *err) SW_MUST_CHECK;

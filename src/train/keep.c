@@ -165,6 +165,19 @@ int sw_keep_add(struct sw_job *job, int64_t step, const char *path, const char *
     return SW_OK;
 }
 
+const char *sw_keep_newest(const struct sw_job *job, int64_t *step)
+{
+    const struct sw_keeper *k = &job->keeper;
+    const char *path = job->resume_checkpoint;
+    *step = job->first_step;
+    for (int i = 0; i < k->count; i++)
+        if (k->items[i].step >= *step) {
+            *step = k->items[i].step;
+            path = k->items[i].path;
+        }
+    return path;
+}
+
 /* How many newer ones there are. */
 static int newer(const struct sw_keeper *k, int64_t step)
 {

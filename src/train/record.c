@@ -86,6 +86,19 @@ static void record_group(struct sw_worker *w, int64_t step_ns)
     }
 }
 
+/* A norm is known when all servers have summed, so some time after its step. */
+void sw_record_norms(struct sw_worker *w)
+{
+    struct sw_table_decision d;
+    if (w->norm_series < 0 || w->index != 0)
+        return;
+    for (; w->norms_step < w->step; w->norms_step++) {
+        if (!sw_table_decision(w->job->table, (uint64_t)w->norms_step + 1, &d))
+            return;
+        sw_history_point(w->producer, w->norm_series, w->norms_step + 1, d.grad_norm);
+    }
+}
+
 void sw_record_step(struct sw_worker *w, int64_t began_ns)
 {
     const struct sw_series *s = &w->series[SW_SPLIT_TRAIN];
@@ -97,6 +110,7 @@ void sw_record_step(struct sw_worker *w, int64_t began_ns)
     sw_slot_result(w->slot, w->step, loss, w->step * w->rows[SW_SPLIT_TRAIN], w->lap_ns);
     if (sw_group_deposit(&w->job->group, w->index, w->step, s->sums, s->pairs))
         record_group(w, step_ns);
+    sw_record_norms(w);
 }
 
 void sw_record_layers(struct sw_worker *w)

@@ -428,7 +428,7 @@ static int outcome(struct sw_job *job, struct sw_err *err)
     int rc = sw_fault_get(&job->fault, err);
     if (rc != SW_OK)
         return rc;
-    if (job->workers[0].step < job->steps && !job->workers[0].stopped)
+    if (!job->workers[0].over && !job->workers[0].stopped)
         return sw_err_set(err, SW_ERR_LIBRARY, "%s: ended after step %lld without a reason",
                           job->workers[0].unit, (long long)job->workers[0].step);
     if (job->workers[0].stopped)

@@ -76,7 +76,7 @@ void sw_states_fini(struct sw_states *s)
 
 size_t sw_states_bytes(const struct sw_job *job)
 {
-    size_t copies = 0;
+    size_t copies = job->conf->on_nan == SW_ON_NAN_SKIP; /* that of the step before */
     for (int i = 0; i < job->placement->worker_count; i++)
         copies += !job->workers[i].device->host_memory;
     return job->states.bytes * (1 + copies);
@@ -103,9 +103,15 @@ int sw_states_allocate(struct sw_job *job, struct sw_err *err)
     return SW_OK;
 }
 
+/* What the nets of this worker look at. */
+static void *own_states(const struct sw_worker *w)
+{
+    return w->states ? w->states : w->job->states.memory;
+}
+
 static void bind(struct sw_worker *w, struct sw_net *net)
 {
-    char *memory = w->states ? w->states : w->job->states.memory;
+    char *memory = own_states(w);
     bool keeps_up = w->index == 0 && sw_net_training(net);
     for (int i = 0; i < sw_net_state_count(net); i++) {
         const struct sw_state *s = find(&w->job->states, sw_net_state(net, i)->name);
@@ -126,14 +132,31 @@ int sw_states_bind(struct sw_worker *w, struct sw_err *err)
     bind(w, w->train);
     if (w->eval)
         bind(w, w->eval);
-    return SW_OK;
+    bool keeps = bytes > 0 && w->index == 0 && w->job->conf->on_nan == SW_ON_NAN_SKIP;
+    return keeps ? sw_device_alloc(dev, bytes, "the layers' state", &w->states_before, err) : SW_OK;
 }
 
 void sw_states_unbind(struct sw_worker *w)
 {
     if (w->states)
         sw_device_free(w->stream->dev, w->states, w->job->states.bytes);
-    w->states = NULL;
+    if (w->states_before)
+        sw_device_free(w->stream->dev, w->states_before, w->job->states.bytes);
+    w->states = w->states_before = NULL;
+}
+
+int sw_states_keep(struct sw_worker *w, struct sw_err *err)
+{
+    if (!w->states_before)
+        return SW_OK;
+    return sw_copy(w->stream, w->states_before, own_states(w), w->job->states.bytes, err);
+}
+
+int sw_states_put_back(struct sw_worker *w, struct sw_err *err)
+{
+    if (!w->states_before)
+        return SW_OK;
+    return sw_copy(w->stream, own_states(w), w->states_before, w->job->states.bytes, err);
 }
 
 int sw_states_fetch(struct sw_worker *w, struct sw_err *err)
@@ -154,6 +177,24 @@ int sw_states_send(struct sw_worker *w, struct sw_err *err)
     return rc == SW_OK ? sw_worker_wait(w, err) : rc;
 }
 
+static bool all_finite(const struct sw_state *s)
+{
+    bool finite = true;
+    for (int64_t i = 0; i < sw_desc_storage(&s->layout); i++)
+        finite = finite && isfinite(s->value[i]);
+    return finite;
+}
+
+int sw_states_finite(struct sw_worker *w, bool *finite, struct sw_err *err)
+{
+    const struct sw_states *s = &w->job->states;
+    int rc = sw_states_fetch(w, err);
+    *finite = true;
+    for (int i = 0; i < s->count && rc == SW_OK; i++)
+        *finite = *finite && all_finite(&s->items[i]);
+    return rc;
+}
+
 int sw_states_share(struct sw_worker *w, struct sw_err *err)
 {
     if (!w->states)
@@ -172,6 +213,9 @@ int sw_states_write(struct sw_job *job, struct sw_st_writer *w, struct sw_err *e
     for (int i = 0; i < job->states.count && rc == SW_OK; i++) {
         struct sw_state *s = &job->states.items[i];
         s->view = sw_tensor_view(NULL, &s->layout, s->value);
+        if (!all_finite(s))
+            return sw_err_set(err, SW_ERR_DIVERGED,
+                              "%s is not finite (NaN or Inf): training has diverged", s->name);
         rc = sw_st_writer_add_tensor(w, s->name, &s->view, NULL, err);
     }
     return rc;
@@ -212,10 +256,9 @@ int sw_state_read(struct sw_state *s, const char *tensor, const struct sw_st_fil
         return rc;
     s->view = sw_tensor_view(NULL, &s->layout, s->value);
     rc = sw_st_read_tensor(f, tensor, &s->view, NULL, err);
-    for (int64_t i = 0; rc == SW_OK && i < sw_desc_storage(&s->layout); i++)
-        if (!isfinite(s->value[i]))
-            rc = sw_err_set(err, SW_ERR_INVALID,
-                            "%s: %s holds values that are not finite (NaN or Inf)", path, tensor);
+    if (rc == SW_OK && !all_finite(s))
+        rc = sw_err_set(err, SW_ERR_INVALID, "%s: %s holds values that are not finite (NaN or Inf)",
+                        path, tensor);
     return rc;
 }
 

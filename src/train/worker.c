@@ -37,7 +37,9 @@ static int train_step(struct sw_worker *w, struct sw_err *err)
     int rc = next_batch(w, &batch, err);
     if (rc != SW_OK)
         return rc;
-    rc = sw_bp_step(w, w->step + 1, &batch, err);
+    rc = sw_mishap_before_step(w, err);
+    if (rc == SW_OK)
+        rc = sw_bp_step(w, w->step + 1, &batch, err);
     sw_prefetch_release(w->prefetch[SW_SPLIT_TRAIN], &batch);
     if (rc != SW_OK)
         return rc;
@@ -66,7 +68,7 @@ static int checkpoint(struct sw_worker *w, bool last, struct sw_err *err)
 {
     sw_slot_phase(w->slot, SW_PHASE_CHECKPOINT, w->step, -1, NULL, sw_os()->monotonic_ns());
     int rc = sw_checkpoint_write(w, err);
-    if (rc == SW_OK || last)
+    if (rc == SW_OK || last || rc == SW_ERR_DIVERGED)
         return rc;
     w->checkpoint_failures++;
     sw_job_say(w->job, SW_LOG_ERROR, w->unit,
@@ -87,6 +89,7 @@ static struct sw_decision decide(void *user, int64_t t)
     /* Only the checkpoint request is used up; a stop stays. */
     int asked = __atomic_fetch_and(&job->requests, ~SW_JOB_CHECKPOINT_NOW, __ATOMIC_RELAXED);
     struct sw_decision d = {.stop = (asked & SW_JOB_STOP) != 0, .last = t >= job->steps};
+    d.last = d.last || (job->stops_steps && sw_stop_reached(job, SW_SPLIT_TRAIN, t, true));
     d.evaluate =
         job->source[SW_SPLIT_EVAL] && !(d.stop && !d.last) && (d.last || due(c->eval_every, t));
     d.checkpoint =
@@ -98,16 +101,29 @@ static struct sw_decision decide(void *user, int64_t t)
  * worker that runs a server may not leave before its last message. */
 static int between_steps(struct sw_worker *w, struct sw_err *err)
 {
+    bool reached = false;
+    int rc = sw_stop_gather(w, err);
+    if (rc != SW_OK)
+        return rc;
     struct sw_decision d = sw_group_decide(&w->job->group, w->step, decide, w->job);
     if (!d.evaluate && !d.checkpoint)
         return SW_OK;
-    int rc = sw_bp_collect_all(w, SW_SPLIT_TRAIN, (uint64_t)w->step, err);
+    rc = sw_bp_collect_all(w, SW_SPLIT_TRAIN, (uint64_t)w->step, err);
+    sw_record_norms(w);
     if (rc == SW_OK && d.evaluate)
         rc = evaluate(w, err);
+    if (rc == SW_OK && d.evaluate && !d.last)
+        rc = sw_stop_after_evaluation(w, &reached, err);
+    d.last = d.last || reached;
+    d.checkpoint = d.checkpoint || reached;
     bool best = w->index == 0 && w->job->conf->checkpoint_best && d.evaluate &&
                 sw_keep_beats(w->job, w->step);
+    /* The file has the parameters that other workers hold, too. */
+    if (rc == SW_OK && w->index == 0 && (d.checkpoint || best))
+        rc = sw_bp_see_all(w, (uint64_t)w->step, err);
     if (rc == SW_OK && w->index == 0 && (d.checkpoint || best))
         rc = checkpoint(w, d.last || d.stop, err);
+    w->over = d.last;
     w->stopped = d.stop && !d.last;
     w->lap_ns = sw_os()->monotonic_ns();
     return rc;
@@ -118,10 +134,12 @@ static int train(struct sw_worker *w, struct sw_err *err)
     struct sw_job *job = w->job;
     int rc = SW_OK;
     w->lap_ns = sw_os()->monotonic_ns();
-    while (rc == SW_OK && w->step < job->steps && !w->stopped) {
+    while (rc == SW_OK && !w->over && !w->stopped) {
         if (sw_fault_is_set(&job->fault))
             return sw_err_set(err, SW_ERR_CANCELLED, "the job is ending");
         rc = train_step(w, err);
+        if (rc == SW_OK)
+            rc = sw_mishap_after_step(w, err);
         if (rc == SW_OK)
             rc = between_steps(w, err);
     }
@@ -152,7 +170,7 @@ static int prepare(struct sw_worker *w, struct sw_err *err)
     int rc = sw_worker_attach(w, err);
     if (rc != SW_OK)
         return rc;
-    w->step = w->first_step = job->first_step;
+    w->step = w->first_step = w->norms_step = job->first_step;
     w->started_ns = sw_os()->monotonic_ns();
     if (w->index == 0)
         rc = first_values(w, err);

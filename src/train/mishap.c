@@ -1,0 +1,132 @@
+/* What becomes of an update that is not finite (job.on_nan). `stop` is no matter of this file: the
+ * run ends where it is found. With `skip` and `rollback` updates are decided upon in two phases
+ * (param/decide.c): a loss or gradient that is not finite drops the update of all parameters. After
+ * every step each worker waits for what was decided, so all know the same before the next.
+ *
+ * skip: running statistics, which the forward pass has changed already, are put back as well, and
+ * training goes on with the next batch as if this one had not been. New values that overflow are an
+ * error: there is nothing to go on from.
+ *
+ * rollback: values, updater state and running statistics become those of the newest checkpoint,
+ * also when new values have overflowed. Steps, rate and data go on: the bad batch is not met again,
+ * and what is written later has a step of its own.
+ *
+ * Both end the run as `stop` does when it does not help: after SKIPS in a row, or ROLLBACKS to one
+ * checkpoint. The leader counts, tells and loads; the others meet it. */
+#include "base/os.h"
+#include "train/job_private.h"
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { SKIPS = 100, ROLLBACKS = 3 };
+
+/* "the gradient of conv1.weight", "the loss". */
+static void name_cause(const struct sw_job *job, const struct sw_table_decision *d, int torn,
+                       char *out, size_t bytes)
+{
+    if (!d->dropped)
+        snprintf(out, bytes, "the new value of %s", sw_table_param(job->table, torn)->name);
+    else if (d->bad_param >= 0)
+        snprintf(out, bytes, "the gradient of %s", sw_table_param(job->table, d->bad_param)->name);
+    else
+        snprintf(out, bytes, "the loss or a running statistic");
+}
+
+static int give_up(struct sw_worker *w, const char *cause, int times, const char *what,
+                   struct sw_err *err)
+{
+    return sw_err_set(err, SW_ERR_DIVERGED,
+                      "step %lld: %s is not finite (NaN or Inf), and %d %s did not help: training "
+                      "has diverged (try a smaller lr, or grad_clip)",
+                      (long long)w->step, cause, times, what);
+}
+
+static int skip(struct sw_worker *w, const char *cause, struct sw_err *err)
+{
+    struct sw_mishaps *m = &w->job->mishaps;
+    if (++m->skips > SKIPS)
+        return give_up(w, cause, SKIPS, "skipped updates in a row", err);
+    sw_job_say(w->job, SW_LOG_WARN, w->unit,
+               "update %lld is skipped (%llu so far): %s is not finite (NaN or Inf)",
+               (long long)w->step, (unsigned long long)sw_table_dropped(w->job->table), cause);
+    return sw_states_put_back(w, err);
+}
+
+static int load_newest(struct sw_worker *w, const char *cause, struct sw_err *err)
+{
+    struct sw_job *job = w->job;
+    struct sw_mishaps *m = &job->mishaps;
+    int64_t step;
+    const char *path = sw_keep_newest(job, &step);
+    if (step != m->rolled_to)
+        m->rollbacks = 0;
+    m->rolled_to = step;
+    if (++m->rollbacks > ROLLBACKS)
+        return give_up(w, cause, ROLLBACKS, "rollbacks to the same checkpoint", err);
+    int rc = sw_checkpoint_roll_back(w, path, err);
+    if (rc != SW_OK)
+        return sw_err_prefix(err, rc, "rollback after step %lld", (long long)w->step);
+    sw_job_say(job, SW_LOG_WARN, w->unit,
+               "update %lld: %s is not finite (NaN or Inf): back to the values of step %lld; data "
+               "and rate go on",
+               (long long)w->step, cause, (long long)step);
+    return sw_states_send(w, err);
+}
+
+static int meet(struct sw_worker *w, struct sw_err *err)
+{
+    if (sw_worker_meet(w, "the values of the last checkpoint") == SW_OK)
+        return SW_OK;
+    return sw_err_set(err, SW_ERR_CANCELLED, "the job is ending");
+}
+
+/* Between two meetings nobody reads or writes a parameter but the leader. */
+static int roll_back(struct sw_worker *w, const char *cause, struct sw_err *err)
+{
+    int rc = meet(w, err);
+    if (rc == SW_OK && w->index == 0)
+        rc = load_newest(w, cause, err);
+    return rc == SW_OK ? meet(w, err) : rc;
+}
+
+int sw_mishap_before_step(struct sw_worker *w, struct sw_err *err)
+{
+    return w->index == 0 && w->job->conf->on_nan == SW_ON_NAN_SKIP ? sw_states_keep(w, err) : SW_OK;
+}
+
+/* A value may overflow in running statistics alone: what is divided by infinity looks fine. */
+int sw_mishap_verdict(struct sw_worker *w, double loss, struct sw_err *err)
+{
+    bool finite = true;
+    int rc = w->index == 0 ? sw_states_finite(w, &finite, err) : SW_OK;
+    if (rc != SW_OK)
+        return rc;
+    rc = sw_table_verdict(w->job->table, finite && isfinite(loss));
+    return rc == SW_OK ? rc : sw_err_set(err, rc, "the job is ending");
+}
+
+int sw_mishap_after_step(struct sw_worker *w, struct sw_err *err)
+{
+    struct sw_job *job = w->job;
+    struct sw_table_decision d;
+    char cause[128];
+    if (job->conf->on_nan == SW_ON_NAN_STOP || sw_table_count(job->table) == 0)
+        return SW_OK;
+    int rc = sw_bp_see_all(w, (uint64_t)w->step, err);
+    if (rc != SW_OK)
+        return rc;
+    if (!sw_table_decision(job->table, (uint64_t)w->step, &d))
+        return sw_err_set(err, SW_ERR_INVALID, "nothing was decided about update %lld",
+                          (long long)w->step);
+    int torn = sw_table_torn(job->table);
+    if (!d.dropped && torn < 0) {
+        if (w->index == 0)
+            job->mishaps.skips = 0;
+        return SW_OK;
+    }
+    name_cause(job, &d, torn, cause, sizeof cause);
+    if (job->conf->on_nan == SW_ON_NAN_ROLLBACK)
+        return roll_back(w, cause, err);
+    return w->index == 0 ? skip(w, cause, err) : SW_OK;
+}

@@ -1,0 +1,187 @@
+/* job.stop_at: ends a run, as done, when a metric is good enough. A condition is METRIC OP NUMBER,
+ * such as accuracy>=0.99; the first that holds ends the run. A metric counts wherever it is known:
+ * those of training after each step, those of evaluation after each evaluation; with SPLIT. in
+ * front only there (train.loss<=0.1). grad_norm is one of training's.
+ *
+ * All workers must stop at the same step, and metrics of a step are known when the last worker is
+ * done with it: where a condition looks at training, they meet after each step. */
+#include "base/str.h"
+#include "train/job_private.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char grad_norm[] = "grad_norm";
+
+/* ---- reading ---- */
+
+/* Cuts "accuracy >= 0.99" into its parts. */
+static bool parse(const char *text, struct sw_stop *s)
+{
+    size_t name = strcspn(text, "<>"), end = name;
+    const char *op = text + name;
+    if (!*op)
+        return false;
+    while (end > 0 && text[end - 1] == ' ')
+        end--;
+    s->less = *op == '<';
+    s->equal = op[1] == '=';
+    op += s->equal ? 2 : 1;
+    while (*op == ' ')
+        op++;
+    if (end == 0 || end >= sizeof s->name || !sw_parse_real(op, &s->limit))
+        return false;
+    memcpy(s->name, text, end);
+    s->name[end] = '\0';
+    return true;
+}
+
+bool sw_stop_wants_norm(const struct sw_job *job)
+{
+    struct sw_stop s;
+    for (int i = 0; i < job->conf->stop_at.count; i++)
+        if (parse(job->conf->stop_at.items[i], &s) &&
+            (sw_str_eq(s.name, grad_norm) || sw_str_eq(s.name, "train.grad_norm")))
+            return true;
+    return false;
+}
+
+static int find(const struct sw_series *s, const char *name)
+{
+    for (int i = 0; i < s->count; i++)
+        if (sw_str_eq(s->name[i], name))
+            return i;
+    return -1;
+}
+
+/* The metric's name behind "SPLIT.", or NULL. */
+static const char *within(const char *name, const char *split)
+{
+    size_t n = strlen(split);
+    return strncmp(name, split, n) == 0 && name[n] == '.' ? name + n + 1 : NULL;
+}
+
+static const char *split_name(const struct sw_job *job, int split)
+{
+    return split == SW_SPLIT_TRAIN ? "train" : job->data[split]->name;
+}
+
+/* Finds the metric in each split; false: in none. */
+static bool resolve(const struct sw_job *job, struct sw_stop *s)
+{
+    bool found = false;
+    for (int split = 0; split < SW_SPLITS; split++) {
+        const struct sw_series *series = &job->workers[0].series[split];
+        s->metric[split] = -1;
+        if (!job->data[split])
+            continue;
+        const char *rest = within(s->name, split_name(job, split));
+        s->metric[split] = find(series, s->name);
+        if (s->metric[split] < 0 && rest)
+            s->metric[split] = find(series, rest);
+        if (split == SW_SPLIT_TRAIN)
+            s->norm = sw_str_eq(s->name, grad_norm) || (rest && sw_str_eq(rest, grad_norm));
+        found = found || s->metric[split] >= 0;
+    }
+    return found || s->norm;
+}
+
+static void say_unknown(struct sw_job *job, int item, const char *name)
+{
+    const struct sw_section *section = sw_recipe_find(job->recipe, "job", NULL);
+    const char *names[SW_SPLITS * SW_JOB_METRICS + 1] = {grad_norm};
+    int count = 1;
+    for (int split = 0; split < SW_SPLITS; split++) {
+        const struct sw_series *s = &job->workers[0].series[split];
+        for (int i = 0; job->data[split] && i < s->count; i++)
+            if (split == SW_SPLIT_TRAIN || find(&job->workers[0].series[0], s->name[i]) < 0)
+                names[count++] = s->name[i];
+    }
+    sw_recipe_error_item(job->recipe, section, "stop_at", item,
+                         "neither training nor evaluation has such a value");
+    sw_recipe_hint_near(job->recipe, name, names, count, "they have");
+}
+
+int sw_stop_init(struct sw_job *job, struct sw_err *err)
+{
+    const struct sw_section *section = sw_recipe_find(job->recipe, "job", NULL);
+    const struct sw_strings *texts = &job->conf->stop_at;
+    if (texts->count > SW_STOPS) {
+        sw_recipe_error(job->recipe, section, "stop_at", "at most %d conditions", SW_STOPS);
+        return sw_recipe_verdict(job->recipe, err);
+    }
+    for (int i = 0; i < texts->count; i++) {
+        struct sw_stop *s = &job->stops[i];
+        if (!parse(texts->items[i], s)) {
+            sw_recipe_error_item(job->recipe, section, "stop_at", i,
+                                 "must be a metric, one of < <= > >=, and a number");
+            sw_recipe_hint(job->recipe, "stop_at = accuracy>=0.99");
+        } else if (!resolve(job, s)) {
+            say_unknown(job, i, s->name);
+        } else {
+            job->stops_steps = job->stops_steps || s->norm || s->metric[SW_SPLIT_TRAIN] >= 0;
+            job->stops_evals = job->stops_evals || s->metric[SW_SPLIT_EVAL] >= 0;
+        }
+    }
+    return sw_recipe_verdict(job->recipe, err);
+}
+
+/* ---- looking ---- */
+
+static bool holds(const struct sw_stop *s, double value)
+{
+    if (value == s->limit)
+        return s->equal;
+    return s->less ? value < s->limit : value > s->limit; /* a NaN is neither */
+}
+
+/* The value of the condition's metric in the split after step t, NaN where it is not known. */
+static double value_of(const struct sw_job *job, const struct sw_stop *s, int split, int64_t t)
+{
+    struct sw_table_decision d;
+    if (s->metric[split] >= 0)
+        return job->last[split][s->metric[split]].value;
+    if (split == SW_SPLIT_TRAIN && s->norm && sw_table_decision(job->table, (uint64_t)t, &d) &&
+        !d.dropped)
+        return d.grad_norm;
+    return (double)NAN;
+}
+
+bool sw_stop_reached(struct sw_job *job, int split, int64_t t, bool tell)
+{
+    for (int i = 0; i < job->conf->stop_at.count; i++) {
+        double value = value_of(job, &job->stops[i], split, t);
+        if (!holds(&job->stops[i], value))
+            continue;
+        if (tell)
+            sw_job_say(job, SW_LOG_INFO, "job", "step %lld: stop_at %s: it is %.6g (%s)",
+                       (long long)t, job->conf->stop_at.items[i], value, split_name(job, split));
+        return true;
+    }
+    return false;
+}
+
+/* Metrics and norm of the step are known to all afterwards. */
+int sw_stop_gather(struct sw_worker *w, struct sw_err *err)
+{
+    int rc = SW_OK;
+    if (!w->job->stops_steps)
+        return SW_OK;
+    if (sw_table_has_phases(w->job->table))
+        rc = sw_bp_see_all(w, (uint64_t)w->step, err);
+    if (rc == SW_OK && sw_worker_meet(w, "the metrics of the step") != SW_OK)
+        return sw_err_set(err, SW_ERR_CANCELLED, "the job is ending");
+    return rc;
+}
+
+int sw_stop_after_evaluation(struct sw_worker *w, bool *reached, struct sw_err *err)
+{
+    *reached = false;
+    if (!w->job->stops_evals)
+        return SW_OK;
+    /* The leader has written what came out before it comes here. */
+    if (sw_worker_meet(w, "the metrics of the evaluation") != SW_OK)
+        return sw_err_set(err, SW_ERR_CANCELLED, "the job is ending");
+    *reached = sw_stop_reached(w->job, SW_SPLIT_EVAL, w->step, w->index == 0);
+    return SW_OK;
+}

@@ -1,0 +1,282 @@
+/* ctest-labels: threads
+ * ctest-timeout: 120
+ * job.on_nan: one batch of every epoch holds a value that overflows. Skipping its update is as if
+ * the batch had never been; rolling back brings the newest checkpoint's values; stopping stops; and
+ * no checkpoint ever holds what is not finite. */
+#include "workers_support.h"
+
+enum { RECORDS = 40, BATCH = 8, BAD = 17 /* in the third of five batches */, COLUMNS = 6 };
+
+/* Records from a formula, the bad batch with one huge value or left out. */
+static void write_table(const char *name, bool bad_batch)
+{
+    char *path = in_home("%s", name);
+    FILE *f = fopen(path, "w");
+    assert_non_null(f);
+    for (int r = 0; r < RECORDS; r++) {
+        bool in_bad_batch = r / BATCH == BAD / BATCH;
+        if (in_bad_batch && !bad_batch)
+            continue;
+        for (int c = 0; c < COLUMNS; c++)
+            fprintf(f, "%g,", r == BAD && c == 2 ? 3e38 : sin(r * 7 + c * c) + (r % 4 == c));
+        fprintf(f, "%d\n", r % 4);
+    }
+    fclose(f);
+}
+
+static const char *recipe_with(const char *updater)
+{
+    static char text[4096];
+    snprintf(text, sizeof text,
+             "[job]\nbatch = 8\neval_batch = 8\nsteps = 20\n"
+             "[data train]\nformat = csv\npaths = %s\nscale = 2\n"
+             "[data test]\nformat = csv\npaths = %s\nscale = 2\n"
+             "[updater]\n%s\n"
+             "[layer image]\ntype = input\nfield = image\n"
+             "[layer label]\ntype = input\nfield = label\n"
+             "[layer fc1]\ntype = inner_product\nsrc = image\noutputs = 12\nbias = no\n"
+             "[layer bn1]\ntype = batch_norm\nsrc = fc1\n"
+             "[layer act1]\ntype = activation\nsrc = bn1\nfunction = tanh\n"
+             "[layer fc2]\ntype = inner_product\nsrc = act1\noutputs = 4\n"
+             "[layer loss]\ntype = softmax_loss\nsrc = fc2, label\n",
+             in_home("bad.csv"), in_home("clean.csv"), updater);
+    return text;
+}
+
+#define SGD "type = sgd\nlr = 0.05\nmomentum = 0.9\nweight_decay = 0.001"
+#define ADAM "type = adam\nlr = 0.01"
+
+static void write_tables(void)
+{
+    write_table("bad.csv", true);
+    write_table("clean.csv", false);
+}
+
+/* 16 steps without the bad batch: what 20 steps that skip four of them should be. */
+static void train_clean(const char *name, const char *updater)
+{
+    char set[600];
+    snprintf(set, sizeof set, "data.train.paths=%s", in_home("clean.csv"));
+    train(.name = name, .recipe = recipe_with(updater), .sets = {set}, .steps = 16);
+}
+
+static int skipped(const char *name)
+{
+    return (int)ask("SELECT count(*) FROM events WHERE run_id = %d AND text LIKE '%%is skipped%%'",
+                    run_id(name));
+}
+
+/* Parameters, updater state and running statistics. */
+static void assert_no_difference(const char *a, int64_t at, const char *b, int64_t bt)
+{
+    assert_same_tensors_(checkpoint_path(a, at), checkpoint_path(b, bt), __FILE__, __LINE__);
+}
+
+static void stop_names_the_step(void **state)
+{
+    struct trial t = {.name = "stop", .recipe = recipe_with(SGD)};
+    (void)state;
+    write_tables();
+    t.recipe = recipe_with(SGD);
+    assert_int_equal(trial_go(&t), SW_ERR_DIVERGED);
+    assert_non_null(strstr(t.err.text, "step 3: the loss is not a number"));
+    assert_int_equal(count_files("stop", ".safetensors"), 1); /* that of step 0 */
+}
+
+static void a_skipped_update_is_as_if_its_batch_had_not_been(void **state)
+{
+    static const char *const updaters[] = {SGD, ADAM};
+    (void)state;
+    write_tables();
+    for (int u = 0; u < 2; u++) {
+        char clean[16], skip[16];
+        snprintf(clean, sizeof clean, "clean%d", u);
+        snprintf(skip, sizeof skip, "skip%d", u);
+        train_clean(clean, updaters[u]);
+        train(.name = skip, .recipe = recipe_with(updaters[u]), .sets = {"job.on_nan=skip"});
+        assert_no_difference(clean, 16, skip, 20);
+        assert_int_equal(skipped(skip), 4);
+    }
+    /* The losses and norms of the four steps are unknown, all others are there. */
+    assert_int_equal(
+        (int)ask("SELECT count(*) FROM metrics WHERE run_id = %d AND name = 'loss' AND "
+                 "split = 'train' AND value IS NULL",
+                 run_id("skip0")),
+        4);
+    assert_int_equal((int)ask("SELECT count(*) FROM metrics WHERE run_id = %d AND name = "
+                              "'grad_norm' AND value > 0",
+                              run_id("skip0")),
+                     16);
+}
+
+/* Without the scale the value does not overflow by itself. Its square does, in the statistics of
+ * the batch: what is divided by that is 0, and loss and gradients look fine. */
+static void statistics_that_overflow_are_noticed(void **state)
+{
+    struct trial t = {.name = "poison", .sets = {"data.train.scale=1"}};
+    (void)state;
+    write_tables();
+    t.recipe = recipe_with(SGD);
+    assert_int_equal(trial_go(&t), SW_ERR_DIVERGED);
+    assert_non_null(strstr(t.err.text, "state.bn1.variance"));
+    assert_int_equal(count_files("poison", ".safetensors"), 1);
+    train(.name = "healed", .recipe = recipe_with(SGD),
+          .sets = {"data.train.scale=1", "job.on_nan=skip"});
+    assert_int_equal(skipped("healed"), 4);
+}
+
+static void skipping_is_the_same_for_workers_servers_and_devices(void **state)
+{
+    (void)state;
+    write_tables();
+    train(.name = "one", .recipe = recipe_with(SGD), .sets = {"job.on_nan=skip"});
+    train(.name = "three", .recipe = recipe_with(SGD), .oversubscribe = true,
+          .sets = {"job.on_nan=skip", SANDBLASTER, "cluster.workers_per_group=3",
+                   "cluster.servers_per_group=2"});
+    train(.name = "sim", .recipe = recipe_with(SGD), .oversubscribe = true,
+          .device = "sim:gpus=2,mem=64MiB",
+          .sets = {"job.on_nan=skip", ALLREDUCE, "cluster.workers_per_group=2"});
+    assert_equal_runs("one", "three", 20);
+    assert_equal_runs("one", "sim", 20);
+    assert_int_equal(skipped("three"), 4);
+    assert_int_equal(skipped("sim"), 4);
+}
+
+/* What was dropped before a checkpoint still counts after a resume. */
+static void a_resume_remembers_what_was_skipped(void **state)
+{
+    (void)state;
+    write_tables();
+    train(.name = "through", .recipe = recipe_with(ADAM), .sets = {"job.on_nan=skip"});
+    train(.name = "cut", .recipe = recipe_with(ADAM), .sets = {"job.on_nan=skip"}, .steps = 9);
+    train(.resume = "cut", .resume_step = 9);
+    assert_no_difference("through", 20, "cut", 20);
+}
+
+/* With a checkpoint after every step there is nothing to lose but the bad update. */
+static void a_rollback_brings_the_newest_checkpoint(void **state)
+{
+    (void)state;
+    write_tables();
+    train_clean("undisturbed", ADAM);
+    train(.name = "rolled", .recipe = recipe_with(ADAM),
+          .sets = {"job.on_nan=rollback", "job.checkpoint_every=1"});
+    assert_no_difference("undisturbed", 16, "rolled", 20);
+    assert_int_equal((int)ask("SELECT count(*) FROM events WHERE run_id = %d AND text LIKE "
+                              "'update %% back to the values of step %%'",
+                              run_id("rolled")),
+                     4);
+    /* Step 3 fails and brings those of step 2, whatever came in between. */
+    assert_null(differing_tensor(checkpoint_path("rolled", 2), checkpoint_path("rolled", 3), "fc"));
+    assert_non_null(
+        differing_tensor(checkpoint_path("rolled", 3), checkpoint_path("rolled", 4), "fc"));
+}
+
+/* Steps 3, 8 and 13 lead back to step 0; step 18 is once too often. */
+static void rollbacks_to_one_checkpoint_come_to_an_end(void **state)
+{
+    struct trial t = {.name = "loop", .sets = {"job.on_nan=rollback"}};
+    (void)state;
+    write_tables();
+    t.recipe = recipe_with(SGD);
+    assert_int_equal(trial_go(&t), SW_ERR_DIVERGED);
+    assert_non_null(strstr(t.err.text, "step 18"));
+    assert_non_null(strstr(t.err.text, "3 rollbacks to the same checkpoint"));
+}
+
+static void rolling_back_is_the_same_for_workers_and_devices(void **state)
+{
+    (void)state;
+    write_tables();
+#define SETS "job.on_nan=rollback", "job.checkpoint_every=4"
+    train(.name = "r1", .recipe = recipe_with(SGD), .sets = {SETS});
+    train(.name = "r2", .recipe = recipe_with(SGD), .oversubscribe = true,
+          .sets = {SETS, ALLREDUCE, "cluster.workers_per_group=2"});
+    train(.name = "rs", .recipe = recipe_with(SGD), .oversubscribe = true,
+          .device = "sim:gpus=2,mem=64MiB",
+          .sets = {SETS, ALLREDUCE, "cluster.workers_per_group=2"});
+    assert_equal_runs("r1", "r2", 20);
+    assert_equal_runs("r1", "rs", 20);
+}
+
+/* New values that overflow: nothing to go on from when skipping, but there is when rolling back. */
+static void overflowing_values_roll_back(void **state)
+{
+    struct trial t = {.name = "over", .sets = {"job.on_nan=skip"}};
+    char recipe[4096];
+    (void)state;
+    write_tables();
+    snprintf(recipe, sizeof recipe, "%s", recipe_with("type = sgd\nlr = 3e38\nweight_decay = 100"));
+    t.recipe = recipe;
+    assert_int_equal(trial_go(&t), SW_ERR_DIVERGED);
+    assert_non_null(strstr(t.err.text, "the gradient or new value of"));
+    t = (struct trial){.name = "over2", .recipe = recipe, .sets = {"job.on_nan=rollback"}};
+    assert_int_equal(trial_go(&t), SW_ERR_DIVERGED);
+    assert_non_null(strstr(t.err.text, "rollbacks to the same checkpoint"));
+    assert_int_equal(count_files("over2", ".safetensors"), 1);
+}
+
+/* ---- Clipping ---- */
+
+static void clipping_that_reaches_nothing_changes_no_bit(void **state)
+{
+    (void)state;
+    grouped(.name = "free", .sets = {ALLREDUCE, "cluster.workers_per_group=2"});
+    grouped(.name = "norm",
+            .sets = {ALLREDUCE, "cluster.workers_per_group=2", "job.grad_clip=norm:1e9"});
+    grouped(.name = "value",
+            .sets = {ALLREDUCE, "cluster.workers_per_group=2", "job.grad_clip=value:1e9"});
+    assert_no_difference("free", 20, "norm", 20);
+    assert_no_difference("free", 20, "value", 20);
+    assert_int_equal((int)ask("SELECT count(*) FROM metrics WHERE run_id = %d AND "
+                              "name = 'grad_norm' AND value > 0",
+                              run_id("norm")),
+                     20);
+}
+
+static void clipping_is_the_same_for_workers_and_devices(void **state)
+{
+    (void)state;
+    grouped(.name = "c1", .sets = {"job.grad_clip=norm:0.1"});
+    grouped(.name = "c3", .sets = {SANDBLASTER, "cluster.workers_per_group=3",
+                                   "cluster.servers_per_group=2", "job.grad_clip=norm:0.1"});
+    grouped(.name = "columns", .sets = {ALLREDUCE, "cluster.workers_per_group=2", "job.partition=1",
+                                        "job.grad_clip=norm:0.1"});
+    grouped(.name = "cs", .device = "sim:gpus=2,mem=64MiB",
+            .sets = {ALLREDUCE, "cluster.workers_per_group=2", "job.grad_clip=norm:0.1"});
+    assert_equal_runs("c1", "c3", 20);
+    assert_equal_runs("c1", "columns", 20);
+    assert_equal_runs("c1", "cs", 20);
+    assert_true(difference(checkpoint_path("c1", 20), checkpoint_path("free", 20)) > 1e-3);
+}
+
+/* Norms of parameters of which workers hold parts. */
+static void lars_is_the_same_for_split_parameters(void **state)
+{
+    static const char recipe[] = WORKERS_JOB DATA_SECTIONS
+        "[updater]\ntype = lars\nlr = 5\nweight_decay = 0.0005\ntrust = 0.002\n" WORKERS_NET;
+    (void)state;
+    train(.name = "l1", .recipe = recipe);
+    train(.name = "l2", .recipe = recipe, .oversubscribe = true,
+          .sets = {ALLREDUCE, "cluster.workers_per_group=2", "job.partition=1"});
+    assert_equal_runs("l1", "l2", 20);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(stop_names_the_step),
+        cmocka_unit_test(a_skipped_update_is_as_if_its_batch_had_not_been),
+        cmocka_unit_test(statistics_that_overflow_are_noticed),
+        cmocka_unit_test(skipping_is_the_same_for_workers_servers_and_devices),
+        cmocka_unit_test(a_resume_remembers_what_was_skipped),
+        cmocka_unit_test(a_rollback_brings_the_newest_checkpoint),
+        cmocka_unit_test(rollbacks_to_one_checkpoint_come_to_an_end),
+        cmocka_unit_test(rolling_back_is_the_same_for_workers_and_devices),
+        cmocka_unit_test(overflowing_values_roll_back),
+        cmocka_unit_test(clipping_that_reaches_nothing_changes_no_bit),
+        cmocka_unit_test(clipping_is_the_same_for_workers_and_devices),
+        cmocka_unit_test(lars_is_the_same_for_split_parameters),
+    };
+    return cmocka_run_group_tests(tests, home_begin, home_end);
+}
