@@ -1,6 +1,9 @@
 """The figures: what each runs, in turn, and which ratio it makes. A figure that cannot be made here
 is skipped with a reason.
 """
+import os
+
+import measure
 import primitives
 import torch_peer
 from common import Row, Skipped, in_turn, speed_and_memory
@@ -67,12 +70,50 @@ def startup(bench):
                 note="exec to end of first forward")]
 
 
+# ---- Pictures -----------------------------------------------------------------------------------
+
+def build_decode(bench):
+    program, build = bench.path("decode"), os.path.dirname(os.path.abspath(bench.options.binary))
+    if not os.path.exists(program):
+        try:
+            measure.run(["gcc", "-O2", "-w", "-I" + os.path.join(bench.root, "src"),
+                         "-I" + bench.root, os.path.join(bench.root, "bench", "decode.c"), "-o",
+                         program, "-L" + build, "-Wl,-rpath," + build, "-lsinga", "-ljpeg",
+                         "-lpthread"])
+        except (OSError, measure.Failed) as e:
+            raise Skipped("decode.c cannot be built here: %s" % e) from e
+    return program
+
+
+def decode(bench):
+    """JPEG files to rows: read, decode, cut 227 x 227 at random, mirror, normalise, as AlexNet
+    wants them, against libjpeg-turbo that only decodes the same files (decode.c)."""
+    photos = os.path.abspath(bench.options.photos)
+    if not os.path.isdir(photos):
+        raise Skipped("there are no pictures in %s (--photos DIR)" % photos)
+    program, folder, rows = build_decode(bench), bench.path("pictures"), []
+    os.makedirs(folder, exist_ok=True)
+    if not os.path.lexists(os.path.join(folder, "photos")):
+        os.symlink(photos, os.path.join(folder, "photos"))
+    for title, resize in (("JPEG, cut 227", 0), ("JPEG, shorter side 256, cut 227", 256)):
+        def side(which, resize=resize):
+            ended = measure.run([program, which, folder, str(bench.threads),
+                                 "0.3" if bench.options.trial else "5", "227", str(resize)])
+            return float(ended.out), ended.peak_bytes
+        a, b, foreign = in_turn(bench, title + " | libjpeg-turbo", lambda: side("ours"),
+                                lambda: side("alone"))
+        rows.append(Row(title, "libjpeg-turbo alone", "pictures/s", [x[0] for x in a],
+                        [x[0] for x in b], 0.9, note="foreign load %.0f %%" % (100 * foreign)))
+    return rows
+
+
 FIGURES = {
     "chain-alexnet": chain_figure("alexnet"),
     "chain-quick": chain_figure("quick"),
     "primitives-alexnet": primitives.figure("alexnet"),
     "primitives-googlenet": primitives.figure("googlenet"),
     "primitives-resnet50": primitives.figure("resnet50"),
+    "decode": decode,
     "startup": startup,
     "workers-alexnet": workers_figure("alexnet"),
     "workers-quick": workers_figure("quick"),

@@ -134,6 +134,35 @@ static void a_window_of_a_jpeg_is_cut_from_the_whole(void **state)
     sw_decoder_free(d);
 }
 
+static void a_cmyk_jpeg_becomes_colour_and_grey(void **state)
+{
+    /* libjpeg writes an Adobe marker and takes the values as they come: 255 - ink. */
+    unsigned char rows[16 * 16 * 4];
+    size_t bytes;
+    struct sw_decoder *d = new_decoder();
+    struct sw_room room = {0};
+    struct sw_picture out;
+    struct sw_err err = {0};
+    (void)state;
+    for (int i = 0; i < 256; i++)
+        memcpy(rows + 4 * i, (const unsigned char[]){200, 100, 50, 128}, 4);
+    unsigned char *data =
+        support_jpeg((struct support_jpeg){16, 16, 4, false, false}, rows, &bytes);
+    const struct sw_picture p = {.encoded = true, .data = data, .bytes = bytes};
+    ASSERT_OK(sw_picture_decode(d, &p, 3, &room, &out, &err));
+    static const int want[3] = {100, 50, 25}; /* times 128 / 255 */
+    for (int i = 0; i < 3 * 256; i++)
+        assert_in_range(room.memory[i] + 4, want[i / 256] + 1, want[i / 256] + 7);
+    ASSERT_OK(sw_picture_decode(d, &p, 1, &room, &out, &err));
+    assert_int_equal(out.bytes, 256);
+    const int grey = (77 * 100 + 150 * 50 + 29 * 25) / 256;
+    for (int i = 0; i < 256; i++)
+        assert_in_range(room.memory[i] + 4, grey + 1, grey + 7);
+    free(data);
+    sw_room_fini(&room);
+    sw_decoder_free(d);
+}
+
 /* Cut in its entropy code, even where a window above the cut is all that is read. */
 static void a_jpeg_cut_short_is_an_error(void **state)
 {
@@ -158,11 +187,285 @@ static void a_jpeg_cut_short_is_an_error(void **state)
     }
 }
 
+/* Where the frame header (SOF0 or SOF2) of a JPEG file is. */
+static unsigned char *frame_of(unsigned char *data, size_t bytes)
+{
+    for (size_t i = 0; i + 9 < bytes; i++) {
+        if (data[i] == 0xff && (data[i + 1] == 0xc0 || data[i + 1] == 0xc2))
+            return data + i;
+    }
+    fail_msg("no frame header");
+    return NULL;
+}
+
+static void a_jpeg_that_lies_about_its_size_is_refused(void **state)
+{
+    static const struct {
+        int height, width;
+        const char *part;
+    } lies[] = {
+        {65500, 65500, "expected sides of 1 to 65535 and at most 100 million pixels"},
+        {9000, 11000, "more than its"}, /* 99 million pixels in some kilobytes */
+        {1000, 130, "damaged JPEG"},
+        {0, 130, "damaged JPEG"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof lies / sizeof *lies; i++) {
+        size_t bytes;
+        struct sw_err err;
+        unsigned char *data =
+            support_jpeg((struct support_jpeg){120, 130, 3, i % 2, false}, NULL, &bytes);
+        unsigned char *frame = frame_of(data, bytes);
+        frame[5] = (unsigned char)(lies[i].height >> 8);
+        frame[6] = (unsigned char)lies[i].height;
+        frame[7] = (unsigned char)(lies[i].width >> 8);
+        frame[8] = (unsigned char)lies[i].width;
+        assert_int_equal(decode_bytes(data, bytes, &err), SW_ERR_FORMAT);
+        ASSERT_CONTAINS(err.text, lies[i].part);
+        free(data);
+    }
+}
+
+static void a_jpeg_of_a_kind_that_nobody_decodes_is_named(void **state)
+{
+    size_t bytes;
+    struct sw_err err;
+    (void)state;
+    unsigned char *data =
+        support_jpeg((struct support_jpeg){16, 16, 3, false, false}, NULL, &bytes);
+    frame_of(data, bytes)[4] = 12; /* bits a sample */
+    assert_int_equal(decode_bytes(data, bytes, &err), SW_ERR_UNSUPPORTED);
+    ASSERT_CONTAINS(err.text, "JPEG that cannot be decoded: ");
+    free(data);
+}
+
+/* Bytes that are changed at random give pixels or an error, and the decoder goes on working. */
+static void damage_at_random_places_ends_well(void **state)
+{
+    size_t bytes[3];
+    unsigned char *whole[3], *rows = support_rows(40, 48, 3);
+    struct sw_decoder *d = new_decoder();
+    struct sw_room room = {0};
+    struct sw_picture out;
+    struct sw_err err = {0};
+    uint32_t random = 99;
+    int64_t good = 0, bad = 0;
+    (void)state;
+    whole[0] = support_jpeg((struct support_jpeg){40, 48, 3, false, false}, NULL, &bytes[0]);
+    whole[1] = support_jpeg((struct support_jpeg){40, 48, 3, true, true}, NULL, &bytes[1]);
+    whole[2] =
+        support_png((struct support_png){40, 48, PNG_COLOR_TYPE_RGB, 8, true}, rows, &bytes[2]);
+    for (int k = 0; k < 3000; k++) {
+        const int which = k % 3;
+        unsigned char *data = malloc(bytes[which]);
+        assert_non_null(data);
+        memcpy(data, whole[which], bytes[which]);
+        for (int n = 0; n < 1 + k % 5; n++) {
+            random = random * 1664525u + 1013904223u;
+            data[random % bytes[which]] ^= (unsigned char)(1 << (random >> 24) % 8);
+        }
+        const struct sw_picture p = {.encoded = true, .data = data, .bytes = bytes[which]};
+        int rc = sw_picture_decode(d, &p, 3, &room, &out, &err);
+        assert_true(rc == SW_OK || rc == SW_ERR_FORMAT || rc == SW_ERR_UNSUPPORTED);
+        good += rc == SW_OK;
+        bad += rc != SW_OK;
+        free(data);
+        const struct sw_picture sound = {
+            .encoded = true, .data = whole[which], .bytes = bytes[which]};
+        ASSERT_OK(sw_picture_decode(d, &sound, 3, &room, &out, &err));
+    }
+    assert_true(good > 100 && bad > 100);
+    for (int i = 0; i < 3; i++)
+        free(whole[i]);
+    free(rows);
+    sw_room_fini(&room);
+    sw_decoder_free(d);
+}
+
+/* ---- PNG ---- */
+
+enum { PH = 13, PW = 21 };
+
+/* A row's bits, packed as PNG has them: value v(i) of `bits` bits for each of PW * channels. */
+static unsigned value_at(int y, int i, int bits)
+{
+    return (unsigned)(y * 7 + i * 3 + i * i % 5) & ((1u << bits) - 1);
+}
+
+static unsigned char *packed_rows(int channels, int bits, size_t *row_bytes)
+{
+    *row_bytes = ((size_t)(PW * channels * bits) + 7) / 8;
+    unsigned char *rows = calloc(PH, *row_bytes);
+    assert_non_null(rows);
+    for (int y = 0; y < PH; y++) {
+        for (int i = 0; i < PW * channels; i++) {
+            const unsigned v = value_at(y, i, bits > 8 ? 8 : bits);
+            unsigned char *row = rows + (size_t)y * *row_bytes;
+            if (bits == 16)
+                row[2 * i] = row[2 * i + 1] = (unsigned char)v; /* v * 257 */
+            else
+                row[i * bits / 8] |= (unsigned char)(v << (8 - bits - i * bits % 8));
+        }
+    }
+    return rows;
+}
+
+/* Channel c of the picture that packed_rows makes. */
+static int expected(int type, int bits, int y, int x, int c)
+{
+    const int b = bits > 8 ? 8 : bits, most = (1 << b) - 1;
+    switch (type) {
+    case PNG_COLOR_TYPE_GRAY:
+        return (int)value_at(y, x, b) * 255 / most;
+    case PNG_COLOR_TYPE_GRAY_ALPHA:
+        return (int)value_at(y, 2 * x, b);
+    case PNG_COLOR_TYPE_PALETTE: {
+        const int i = (int)value_at(y, x, b);
+        return c == 0 ? i : c == 1 ? 255 - i : 7;
+    }
+    case PNG_COLOR_TYPE_RGB:
+        return (int)value_at(y, 3 * x + c, b);
+    default:
+        return (int)value_at(y, 4 * x + c, b);
+    }
+}
+
+static void every_kind_of_png_becomes_colour_or_grey(void **state)
+{
+    static const struct {
+        int type, bits, channels;
+    } kinds[] = {
+        {PNG_COLOR_TYPE_GRAY, 1, 1},       {PNG_COLOR_TYPE_GRAY, 2, 1},
+        {PNG_COLOR_TYPE_GRAY, 4, 1},       {PNG_COLOR_TYPE_GRAY, 8, 1},
+        {PNG_COLOR_TYPE_GRAY, 16, 1},      {PNG_COLOR_TYPE_PALETTE, 1, 1},
+        {PNG_COLOR_TYPE_PALETTE, 4, 1},    {PNG_COLOR_TYPE_PALETTE, 8, 1},
+        {PNG_COLOR_TYPE_GRAY_ALPHA, 8, 2}, {PNG_COLOR_TYPE_GRAY_ALPHA, 16, 2},
+        {PNG_COLOR_TYPE_RGB, 8, 3},        {PNG_COLOR_TYPE_RGB, 16, 3},
+        {PNG_COLOR_TYPE_RGB_ALPHA, 8, 4},  {PNG_COLOR_TYPE_RGB_ALPHA, 16, 4},
+    };
+    struct sw_decoder *d = new_decoder();
+    (void)state;
+    for (size_t k = 0; k < 2 * sizeof kinds / sizeof *kinds; k++) {
+        const int type = kinds[k / 2].type, bits = kinds[k / 2].bits;
+        size_t row_bytes, bytes;
+        struct sw_picture_head head;
+        struct sw_err err = {0};
+        unsigned char *rows = packed_rows(kinds[k / 2].channels, bits, &row_bytes);
+        unsigned char *data =
+            support_png((struct support_png){PH, PW, type, bits, k % 2}, rows, &bytes);
+        for (int channels = 1; channels <= 3; channels += 2) {
+            const struct sw_picture_part part = {3, 5, 7, 11};
+            struct sw_pixels p;
+            ASSERT_OK(open_bytes(d, data, bytes, &head, &err));
+            assert_string_equal(head.kind, "PNG");
+            assert_int_equal(head.height, PH);
+            assert_int_equal(head.width, PW);
+            ASSERT_OK(sw_decoder_read(d, channels, part, &p, &err));
+            assert_int_equal(p.channels, channels);
+            for (int i = 0; i < 7 * 11 * channels; i++) {
+                const int y = i / channels / 11, x = i / channels % 11, c = i % channels;
+                int want = expected(type, bits, y + 3, x + 5, c);
+                if (channels == 1 && (type & PNG_COLOR_MASK_COLOR))
+                    want = (77 * want + 150 * expected(type, bits, y + 3, x + 5, 1) +
+                            29 * expected(type, bits, y + 3, x + 5, 2) + 128) >>
+                           8;
+                if (at(&p, c, y, x) != want)
+                    fail_msg("kind %zu: pixel %d,%d,%d is %d, expected %d", k, c, y, x,
+                             at(&p, c, y, x), want);
+            }
+        }
+        free(rows);
+        free(data);
+    }
+    sw_decoder_free(d);
+}
+
+static void a_png_that_is_cut_damaged_or_lying_is_an_error(void **state)
+{
+    size_t bytes;
+    struct sw_err err;
+    unsigned char *rows = support_rows(40, 48, 3);
+    (void)state;
+    for (int interlaced = 0; interlaced < 2; interlaced++) {
+        unsigned char *data = support_png(
+            (struct support_png){40, 48, PNG_COLOR_TYPE_RGB, 8, interlaced}, rows, &bytes);
+        assert_int_equal(decode_bytes(data, bytes, &err), SW_OK);
+        for (size_t cut = 1; cut < bytes; cut += 1 + bytes / 40)
+            assert_int_equal(decode_bytes(data, bytes - cut, &err), SW_ERR_FORMAT);
+        data[bytes / 2] ^= 1; /* a checksum does not fit any more */
+        assert_int_equal(decode_bytes(data, bytes, &err), SW_ERR_FORMAT);
+        ASSERT_CONTAINS(err.text, "damaged PNG of ");
+        free(data);
+    }
+    free(rows);
+    /* A header of its own checksum that promises a hundred million pixels. */
+    static const unsigned char lie[] = {0x89, 'P',  'N', 'G', 13,  10, 26, 10,   0,    0, 0,
+                                        13,   'I',  'H', 'D', 'R', 0,  0,  0x27, 0x10, 0, 0,
+                                        0x27, 0x0f, 8,   2,   0,   0,  0,  0,    0,    0, 0};
+    unsigned char file[80] = {0};
+    memcpy(file, lie, sizeof lie);
+    const uint32_t crc = (uint32_t)crc32(0, file + 12, 17);
+    for (int i = 0; i < 4; i++)
+        file[29 + i] = (unsigned char)(crc >> (24 - 8 * i));
+    memcpy(file + 33, "\0\0\0\0IDAT\x35\xaf\x06\x1e", 12);
+    assert_int_equal(decode_bytes(file, 45, &err), SW_ERR_FORMAT);
+    ASSERT_CONTAINS(err.text, "promises 9999x10000 pixels, more than its 45 bytes can hold");
+}
+
+/* ---- Neither ---- */
+
+static void other_bytes_are_refused_by_their_beginning(void **state)
+{
+    struct sw_err err;
+    (void)state;
+    assert_int_equal(decode_bytes("GIF89a....", 10, &err), SW_ERR_FORMAT);
+    ASSERT_CONTAINS(err.text, "begins with 47 49 46 38, expected a JPEG (ff d8 ff) or PNG");
+    assert_int_equal(decode_bytes("", 0, &err), SW_ERR_FORMAT);
+    ASSERT_CONTAINS(err.text, "0 bytes, expected a JPEG or PNG file");
+    assert_int_equal(decode_bytes("\xff\xd8\xff", 3, &err), SW_ERR_FORMAT);
+}
+
+static void pixels_pass_through_and_become_grey(void **state)
+{
+    unsigned char x[3 * 4] = {10, 20, 30, 40, 50, 60, 70, 80, 90, 100, 110, 120};
+    struct sw_decoder *d = new_decoder();
+    struct sw_room room = {0};
+    struct sw_picture out, p = {false, x, sizeof x, 3, 2, 2};
+    struct sw_err err = {0};
+    (void)state;
+    ASSERT_OK(sw_picture_decode(d, &p, 3, &room, &out, &err));
+    assert_memory_equal(room.memory, x, sizeof x);
+    ASSERT_OK(sw_picture_decode(d, &p, 1, &room, &out, &err));
+    for (int i = 0; i < 4; i++)
+        assert_int_equal(room.memory[i], (77 * x[i] + 150 * x[4 + i] + 29 * x[8 + i] + 128) >> 8);
+    p.channels = 1;
+    p.bytes = 4;
+    ASSERT_OK(sw_picture_decode(d, &p, 3, &room, &out, &err));
+    for (int i = 0; i < 12; i++)
+        assert_int_equal(room.memory[i], x[i % 4]);
+    p.channels = 2;
+    assert_int_equal(sw_picture_decode(d, &p, 0, &room, &out, &err), SW_ERR_FORMAT);
+    p.bytes = 8;
+    ASSERT_OK(sw_picture_decode(d, &p, 0, &room, &out, &err));
+    assert_int_equal(sw_picture_decode(d, &p, 3, &room, &out, &err), SW_ERR_UNSUPPORTED);
+    ASSERT_CONTAINS(err.text, "picture of 2 channels, which cannot be made 3");
+    sw_room_fini(&room);
+    sw_decoder_free(d);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_window_of_a_jpeg_is_cut_from_the_whole),
+        cmocka_unit_test(a_cmyk_jpeg_becomes_colour_and_grey),
         cmocka_unit_test(a_jpeg_cut_short_is_an_error),
+        cmocka_unit_test(a_jpeg_that_lies_about_its_size_is_refused),
+        cmocka_unit_test(a_jpeg_of_a_kind_that_nobody_decodes_is_named),
+        cmocka_unit_test(damage_at_random_places_ends_well),
+        cmocka_unit_test(every_kind_of_png_becomes_colour_or_grey),
+        cmocka_unit_test(a_png_that_is_cut_damaged_or_lying_is_an_error),
+        cmocka_unit_test(other_bytes_are_refused_by_their_beginning),
+        cmocka_unit_test(pixels_pass_through_and_become_grey),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
