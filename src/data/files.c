@@ -70,3 +70,11 @@ char *sw_files_text(const struct sw_files *f)
     return f->count == 1 ? sw_strdup(f->path[0])
                          : sw_format("%s (%d files)", f->count ? f->path[0] : "", f->count);
 }
+
+char *sw_folder_of(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    if (!slash)
+        return sw_strdup("");
+    return sw_format("%.*s", slash == path ? 1 : (int)(slash - path), path);
+}

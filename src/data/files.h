@@ -21,4 +21,7 @@ void sw_files_fini(struct sw_files *f); /* a zeroed one is accepted */
 /* "PATH" or "PATH (3 files)" in new memory; NULL when exhausted. */
 char *sw_files_text(const struct sw_files *f);
 
+/* The folder that a file is in, in new memory, "" where its name has none; NULL when exhausted. */
+char *sw_folder_of(const char *path);
+
 #endif

@@ -72,6 +72,31 @@ static int size_of(int fd, size_t *bytes, struct sw_err *err)
     return SW_OK;
 }
 
+/* Whether a path goes down only. */
+static bool stays_below(const char *path)
+{
+    if (*path == '/')
+        return false;
+    for (const char *p = path; *p;) {
+        const size_t n = strcspn(p, "/");
+        if (n == 2 && p[0] == '.' && p[1] == '.')
+            return false;
+        p += n + (p[n] == '/');
+    }
+    return true;
+}
+
+int sw_picture_files_add_below(struct sw_picture_files *f, const char *folder, const char *name,
+                               int32_t label, struct sw_err *err)
+{
+    if (!stays_below(name))
+        return sw_err_set(err, SW_ERR_FORMAT,
+                          "path \"%.200s\" leads out of the root; paths are relative to `root` and "
+                          "go down only",
+                          name);
+    return sw_picture_files_add(f, folder, name, label, err);
+}
+
 int sw_picture_files_fetch(const struct sw_picture_files *f, int64_t i, struct sw_room *room,
                            struct sw_picture *out, struct sw_err *err)
 {

@@ -31,6 +31,11 @@ void sw_picture_files_fini(struct sw_picture_files *f);
 int sw_picture_files_add(struct sw_picture_files *f, const char *folder, const char *name,
                          int32_t label, struct sw_err *err) SW_MUST_CHECK;
 
+/* The same for a name out of a list, which is data from outside: absolute paths and those that go
+ * up by `..` are refused, so that it cannot reach beyond the folder. Errors: also SW_ERR_FORMAT. */
+int sw_picture_files_add_below(struct sw_picture_files *f, const char *folder, const char *name,
+                               int32_t label, struct sw_err *err) SW_MUST_CHECK;
+
 /* Reads file i. Errors: SW_ERR_NOTFOUND, SW_ERR_FORMAT (no regular file, or larger than
  * SW_PICTURE_MAX_BYTES), SW_ERR_IO, SW_ERR_NOMEM; the reader puts the name in front. */
 int sw_picture_files_fetch(const struct sw_picture_files *f, int64_t i, struct sw_room *room,

@@ -76,8 +76,8 @@ static int check_naming(const struct sw_job *job, struct sw_err *err)
         return SW_OK;
     return sw_err_set(
         err, SW_ERR_INVALID,
-        "its %lld classes or tokens are not the %lld of data %s in the same "
-        "order; name them in both (text: vocabulary or vocabulary_from, csv: classes)",
+        "its %lld classes or tokens are not the %lld of data %s in the same order; name them in "
+        "both (keys classes, class_names, vocabulary, vocabulary_from of the formats)",
         (long long)b->classes, (long long)a->classes, a->name);
 }
 

@@ -6,6 +6,7 @@
 #include "base/os.h"
 #include "base/str.h"
 #include "data/blob.h"
+#include "data/classes.h"
 #include "data/delimited.h"
 #include "data/files.h"
 #include "data/format.h"
@@ -15,7 +16,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { FIRST_ROWS = 1024, MAX_LABELS = 1 << 16, IMAGE = 0, LABEL, TARGET, FIELDS };
+enum { FIRST_ROWS = 1024, IMAGE = 0, LABEL, TARGET, FIELDS };
 
 struct csv_conf {
     struct sw_strings paths;
@@ -39,7 +40,7 @@ struct column {
 struct csv_state {
     struct column *column; /* owned */
     int columns, features, targets;
-    bool has_label, classes_given;
+    bool has_label, classes_listed;
     float *table;            /* owned; [count, features + targets] */
     int32_t *label;          /* owned; number of the word, then the class */
     int64_t capacity;        /* rows */
@@ -218,9 +219,9 @@ static int take_label(struct sw_records *r, const struct sw_delimited *row, int 
     if (!*text)
         return bad_value(r, row, column, text, "expected a label", err);
     const int32_t known = sw_lexicon_find(&s->words, text, strlen(text));
-    if (known < 0 && s->classes_given)
+    if (known < 0 && s->classes_listed)
         return bad_value(r, row, column, text, "expected one of the key classes", err);
-    if (known < 0 && s->words.count == MAX_LABELS)
+    if (known < 0 && s->words.count == SW_MAX_CLASS_NUMBERS)
         return bad_value(r, row, column, text,
                          "one label more than the 65536 that there may be; numbers to be found "
                          "belong to the key target",
@@ -303,59 +304,17 @@ static int read_file(struct sw_records *r, const struct csv_conf *conf, const ch
 
 /* ---- labels to classes ---- */
 
-/* The first words are the classes that the key lists, in its order. */
-static int list_classes(struct csv_state *s, const struct sw_strings *names, struct sw_err *err)
-{
-    s->classes_given = names->count > 0;
-    for (int i = 0; i < names->count; i++) {
-        int32_t id = -1;
-        int rc = sw_lexicon_add(&s->words, names->items[i], strlen(names->items[i]), 0, &id, err);
-        if (rc)
-            return rc;
-        if (id < i)
-            return sw_err_set(err, SW_ERR_INVALID, "classes: %s is listed twice", names->items[i]);
-    }
-    return SW_OK;
-}
-
-/* Labels that all are whole numbers from 0 on are the classes themselves. */
-static bool number_classes(const struct csv_state *s, int32_t *class, int64_t *classes)
-{
-    *classes = 0;
-    for (int32_t i = 0; i < s->words.count; i++) {
-        int64_t value = 0;
-        if (!sw_parse_int(sw_lexicon_word(&s->words, i, NULL), &value) || value < 0 ||
-            value >= MAX_LABELS)
-            return false;
-        class[i] = (int32_t)value;
-        *classes = value >= *classes ? value + 1 : *classes;
-    }
-    return true;
-}
-
 static int make_classes(struct sw_records *r, struct sw_err *err)
 {
     struct csv_state *s = r->state;
-    const size_t words = (size_t)s->words.count;
-    r->classes = s->words.count;
-    if (s->classes_given) {
-        r->naming = sw_lexicon_identity(&s->words, NULL);
-        return SW_OK;
-    }
-    int32_t *class = sw_calloc(2 * words, sizeof *class), *order = class + words;
-    if (!class)
-        return sw_err_nomem(err, "the classes of a table", 2 * words * sizeof *class);
-    if (!number_classes(s, class, &r->classes)) {
-        r->classes = s->words.count;
-        sw_lexicon_rank(&s->words, SW_LEXICON_BY_BYTES, order);
-        r->naming = sw_lexicon_identity(&s->words, order);
-        for (int32_t k = 0; k < s->words.count; k++)
-            class[order[k]] = k;
-    }
-    for (int64_t i = 0; i < r->count; i++)
+    int32_t *class = NULL;
+    int rc =
+        sw_classes_number(&s->words, s->classes_listed ? SW_CLASSES_LISTED : SW_CLASSES_NUMBERED,
+                          &class, &r->classes, &r->naming, err);
+    for (int64_t i = 0; !rc && i < r->count; i++)
         s->label[i] = class[s->label[i]];
     sw_free(class);
-    return SW_OK;
+    return rc;
 }
 
 /* ---- the format ---- */
@@ -383,10 +342,12 @@ static int make_fields(struct sw_records *r, const struct csv_conf *conf, struct
 static int csv_open(struct sw_records *r, const struct sw_format_args *args, struct sw_err *err)
 {
     const struct csv_conf *conf = args->conf;
+    struct csv_state *s = r->state;
     struct sw_files files = {0};
+    s->classes_listed = conf->classes.count > 0;
     int rc = sw_files_expand(&files, &conf->paths, "paths", err);
     if (!rc)
-        rc = list_classes(r->state, &conf->classes, err);
+        rc = sw_classes_list(&s->words, &conf->classes, "classes", err);
     for (int i = 0; !rc && i < files.count; i++)
         rc = read_file(r, conf, files.path[i], err);
     if (!rc)

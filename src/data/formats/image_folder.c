@@ -4,6 +4,7 @@
  * same files give the same order everywhere. Other files, and names that begin with a dot, are not
  * looked at. */
 #include "base/os.h"
+#include "data/classes.h"
 #include "data/files.h"
 #include "data/lexicon.h"
 #include "data/picture_files.h"
@@ -152,27 +153,6 @@ static int add_classes(const char *path, struct sw_lexicon *names, struct sw_err
     return rc;
 }
 
-/* Which number each name of the lexicon has as a class. */
-static int number_classes(const struct sw_lexicon *names, bool in_order, int32_t **number,
-                          struct sw_err *err)
-{
-    const size_t count = (size_t)names->count;
-    int32_t *order = sw_calloc(count + 1, sizeof *order);
-    int32_t *n = sw_calloc(count + 1, sizeof *n);
-    if (!order || !n) {
-        sw_free(order);
-        sw_free(n);
-        return sw_err_nomem(err, "a list of classes", count * sizeof *n);
-    }
-    if (!in_order)
-        sw_lexicon_rank(names, SW_LEXICON_BY_BYTES, order);
-    for (int32_t k = 0; k < names->count; k++)
-        n[in_order ? k : order[k]] = k;
-    sw_free(order);
-    *number = n;
-    return SW_OK;
-}
-
 /* ---- All ---- */
 
 static int add_pictures(struct sw_picture_files *files, const char *folder, int32_t label,
@@ -230,10 +210,10 @@ static int add_all(struct sw_records *r, const struct folder_conf *conf,
     for (int i = 0; !rc && i < paths->count && !conf->class_names; i++)
         rc = add_classes(paths->path[i], &names, err);
     if (!rc)
-        rc = number_classes(&names, conf->class_names != NULL, &number, err);
+        rc = sw_classes_number(&names, conf->class_names ? SW_CLASSES_LISTED : SW_CLASSES_SORTED,
+                               &number, &r->classes, &r->naming, err);
     for (int i = 0; !rc && i < paths->count; i++)
         rc = add_path(&s->files, paths->path[i], &names, number, err);
-    r->classes = names.count;
     if (!rc && s->files.count == 0)
         rc =
             sw_err_set(err, SW_ERR_NOTFOUND,

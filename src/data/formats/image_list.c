@@ -3,8 +3,8 @@
  * relative to `root`, or to the folder of the list. A list is data from outside: one that names
  * absolute paths or goes up by `..` is refused, so that it cannot reach beyond the root. */
 #include "base/os.h"
-#include "data/blob.h"
 #include "data/files.h"
+#include "data/lines.h"
 #include "data/picture_files.h"
 #include <string.h>
 
@@ -23,24 +23,10 @@ struct list_state {
 
 /* One list while it is read. */
 struct reading {
-    const char *list; /* its path, for messages */
+    struct sw_picture_files *files;
     const char *root;
-    int64_t line, classes;
+    int64_t classes;
 };
-
-/* Whether a path goes down only. */
-static bool stays_below(const char *path)
-{
-    if (*path == '/')
-        return false;
-    for (const char *p = path; *p;) {
-        const size_t n = strcspn(p, "/");
-        if (n == 2 && p[0] == '.' && p[1] == '.')
-            return false;
-        p += n + (p[n] == '/');
-    }
-    return true;
-}
 
 static bool is_blank(char c)
 {
@@ -61,9 +47,10 @@ static bool cut_line(char *line, char **label)
     return n > 0;
 }
 
-static int take_line(struct sw_picture_files *files, struct reading *in, char *line,
-                     struct sw_err *err)
+/* A line of in->list. */
+static int take_line(void *user, const char *path, int64_t number, char *line, struct sw_err *err)
 {
+    const struct reading *in = user;
     char *text;
     int64_t label;
     while (is_blank(*line))
@@ -72,71 +59,26 @@ static int take_line(struct sw_picture_files *files, struct reading *in, char *l
         return SW_OK;
     if (!cut_line(line, &text))
         return sw_err_set(err, SW_ERR_FORMAT, "%s:%lld: expected a path and a label, met \"%.80s\"",
-                          in->list, (long long)in->line, text);
+                          path, (long long)number, text);
     if (!sw_parse_int(text, &label) || label < 0 ||
         label > (in->classes ? in->classes - 1 : LABEL_MOST))
-        return sw_err_set(err, SW_ERR_FORMAT, "%s:%lld: label \"%.40s\", expected 0 to %lld",
-                          in->list, (long long)in->line, text,
+        return sw_err_set(err, SW_ERR_FORMAT, "%s:%lld: label \"%.40s\", expected 0 to %lld", path,
+                          (long long)number, text,
                           (long long)(in->classes ? in->classes - 1 : LABEL_MOST));
-    if (!stays_below(line))
-        return sw_err_set(err, SW_ERR_FORMAT,
-                          "%s:%lld: path \"%.200s\" leads out of the root; paths are relative to "
-                          "`root` and go down only",
-                          in->list, (long long)in->line, line);
-    int rc = sw_picture_files_add(files, in->root, line, (int32_t)label, err);
-    return rc ? sw_err_prefix(err, rc, "%s:%lld", in->list, (long long)in->line) : SW_OK;
-}
-
-/* Cuts lines up in place; text has a zero byte behind its end. */
-static int take_lines(struct sw_records *r, struct reading *in, char *text, size_t bytes,
-                      struct sw_err *err)
-{
-    struct list_state *s = r->state;
-    int rc = SW_OK;
-    for (char *at = text, *end = text + bytes; !rc && at < end;) {
-        char *stop = memchr(at, '\n', (size_t)(end - at));
-        stop = stop ? stop : end;
-        *stop = 0;
-        in->line++;
-        if (strlen(at) != (size_t)(stop - at))
-            return sw_err_set(err, SW_ERR_FORMAT, "%s:%lld: a zero byte; expected text", in->list,
-                              (long long)in->line);
-        rc = take_line(&s->files, in, at, err);
-        at = stop + 1;
-    }
-    return rc;
-}
-
-static int read_list(struct sw_records *r, struct reading *in, struct sw_err *err)
-{
-    struct sw_blob b = {0};
-    int rc = sw_blob_open(&b, in->list, err);
-    if (!rc)
-        rc = sw_blob_take(&b, LIST_BYTES_MOST, err);
-    if (!rc)
-        rc = take_lines(r, in, (char *)b.memory, (size_t)b.bytes, err);
-    sw_blob_close(&b);
-    return rc;
-}
-
-/* The folder of a file: what paths are relative to unless the section says otherwise. */
-static char *folder_of(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    if (!slash)
-        return sw_strdup("");
-    return sw_format("%.*s", slash == path ? 1 : (int)(slash - path), path);
+    int rc = sw_picture_files_add_below(in->files, in->root, line, (int32_t)label, err);
+    return rc ? sw_err_prefix(err, rc, "%s:%lld", path, (long long)number) : SW_OK;
 }
 
 static int read_lists(struct sw_records *r, const struct list_conf *conf,
                       const struct sw_files *lists, struct sw_err *err)
 {
-    const struct list_state *s = r->state;
+    struct list_state *s = r->state;
     int rc = SW_OK;
     for (int i = 0; !rc && i < lists->count; i++) {
-        char *root = conf->root ? sw_strdup(conf->root) : folder_of(lists->path[i]);
-        struct reading in = {lists->path[i], root, 0, conf->classes};
-        rc = root ? read_list(r, &in, err) : sw_err_nomem(err, "the name of a folder", 0);
+        char *root = conf->root ? sw_strdup(conf->root) : sw_folder_of(lists->path[i]);
+        struct reading in = {&s->files, root, conf->classes};
+        rc = root ? sw_lines_visit(lists->path[i], LIST_BYTES_MOST, take_line, &in, err)
+                  : sw_err_nomem(err, "the name of a folder", 0);
         sw_free(root);
     }
     if (!rc && s->files.count == 0)

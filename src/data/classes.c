@@ -1,0 +1,56 @@
+#include "data/classes.h"
+#include "base/os.h"
+#include "base/str.h"
+#include <string.h>
+
+int sw_classes_list(struct sw_lexicon *words, const struct sw_strings *names, const char *key,
+                    struct sw_err *err)
+{
+    for (int i = 0; i < names->count; i++) {
+        int32_t id = -1;
+        int rc = sw_lexicon_add(words, names->items[i], strlen(names->items[i]), 0, &id, err);
+        if (rc)
+            return rc;
+        if (id < i)
+            return sw_err_set(err, SW_ERR_INVALID, "%s: %s is listed twice", key, names->items[i]);
+    }
+    return SW_OK;
+}
+
+static bool are_numbers(const struct sw_lexicon *words, int32_t *number, int64_t *classes)
+{
+    *classes = 0;
+    for (int32_t i = 0; i < words->count; i++) {
+        int64_t value = 0;
+        if (!sw_parse_int(sw_lexicon_word(words, i, NULL), &value) || value < 0 ||
+            value >= SW_MAX_CLASS_NUMBERS)
+            return false;
+        number[i] = (int32_t)value;
+        *classes = value >= *classes ? value + 1 : *classes;
+    }
+    return true;
+}
+
+int sw_classes_number(const struct sw_lexicon *words, enum sw_class_order how, int32_t **number,
+                      int64_t *classes, uint64_t *naming, struct sw_err *err)
+{
+    const size_t count = (size_t)words->count;
+    int32_t *n = sw_calloc(2 * count + 1, sizeof *n), *order = n + count;
+    if (!n)
+        return sw_err_nomem(err, "the names of classes", 2 * count * sizeof *n);
+    *number = n;
+    *naming = 0;
+    if (how == SW_CLASSES_NUMBERED && are_numbers(words, n, classes))
+        return SW_OK;
+    if (how == SW_CLASSES_LISTED) {
+        for (int32_t i = 0; i < words->count; i++)
+            order[i] = i;
+    } else {
+        sw_lexicon_rank(words, SW_LEXICON_BY_BYTES, order);
+    }
+    for (int32_t k = 0; k < words->count; k++)
+        n[order[k]] = k;
+    *classes = words->count;
+    *naming = sw_lexicon_identity(words, order);
+    return SW_OK;
+}
