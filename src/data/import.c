@@ -14,11 +14,13 @@ struct import {
     struct sw_shard_value value[SW_MAX_FIELDS];
     struct sw_room scratch[SW_MAX_FIELDS];
     struct sw_shard_writer writer;
-    char *path;         /* owned: of the file being written, or NULL */
-    uint64_t complete;  /* bytes of the complete files */
-    int label;          /* the field that is a class, or -1 */
-    int64_t classes;    /* as far as known */
-    int64_t next_asked; /* when progress is due */
+    char *path;                 /* owned: of the file being written, or NULL */
+    uint64_t complete;          /* bytes of the complete files */
+    int label;                  /* the field that is a class, or -1 */
+    int recoded;                /* the field of pictures that are changed, or -1 */
+    struct sw_recoder *recoder; /* owned, or NULL */
+    int64_t classes;            /* as far as known */
+    int64_t next_asked;         /* when progress is due */
 };
 
 void sw_import_result_fini(struct sw_import_result *r)
@@ -30,10 +32,40 @@ void sw_import_result_fini(struct sw_import_result *r)
 
 /* ---- fields ---- */
 
+/* What becomes of a field of pictures that are changed: an array where all of them are pixels of
+ * one size, else pictures. */
+static int set_recoded(struct import *m, int f, struct sw_err *err)
+{
+    const struct sw_records *from = m->args->from;
+    const struct sw_field *is = &from->field[f];
+    struct sw_recode_args a = m->args->recode;
+    struct sw_shard_field *to = &m->field[f];
+    const bool picture = from->has_pictures && f == from->picture_field;
+    if (is->dtype != SW_U8 || is->ndim != 3)
+        return sw_err_set(err, SW_ERR_UNSUPPORTED,
+                          "field %s is no picture of bytes, so it cannot be resized or encoded",
+                          is->name);
+    if (a.height) {
+        to->dim[1] = a.height;
+        to->dim[2] = a.width;
+    } else if (a.shorter) {
+        to->dim[1] = to->dim[2] = 0;
+    }
+    const bool pixels = a.form == SW_RECODE_PIXELS || (a.form == SW_RECODE_SAME && !picture);
+    const bool alike = pixels && to->dim[1] && to->dim[2];
+    to->kind = alike ? SW_SHARD_ARRAY : SW_SHARD_PICTURE;
+    if (alike && picture)
+        a.channels = to->dim[0];
+    else if (a.channels)
+        to->dim[0] = a.channels;
+    m->recoded = f;
+    return sw_recoder_new(&a, &m->recoder, err);
+}
+
 static int set_fields(struct import *m, struct sw_err *err)
 {
     const struct sw_records *from = m->args->from;
-    m->label = -1;
+    m->label = m->recoded = -1;
     for (int f = 0; f < from->field_count; f++) {
         const struct sw_field *is = &from->field[f];
         struct sw_shard_field *to = &m->field[f];
@@ -51,9 +83,14 @@ static int set_fields(struct import *m, struct sw_err *err)
             m->label = f;
         int rc =
             picture ? SW_OK : sw_room_need(&m->scratch[f], sw_field_bytes(is), "a raw record", err);
+        if (!rc && sw_recode_wanted(&m->args->recode) && !strcmp(is->name, "image"))
+            rc = set_recoded(m, f, err);
         if (rc)
             return rc;
     }
+    if (sw_recode_wanted(&m->args->recode) && m->recoded < 0)
+        return sw_err_set(err, SW_ERR_INVALID, "%s: has no pictures to resize or encode",
+                          from->where);
     return SW_OK;
 }
 
@@ -111,26 +148,51 @@ static int end_file(struct import *m, struct sw_err *err)
 
 /* ---- records ---- */
 
-static int fetch(struct import *m, int64_t record, struct sw_err *err)
+static struct sw_shard_value picture_value(const struct sw_picture *p)
+{
+    return (struct sw_shard_value){p->data, p->bytes, p->encoded, p->channels, p->height, p->width};
+}
+
+/* A field as a picture: one, or an array of bytes that is taken for one. */
+static int fetch_picture(struct import *m, int64_t record, int f, struct sw_picture *out,
+                         struct sw_err *err)
 {
     const struct sw_records *from = m->args->from;
-    for (int f = 0; f < from->field_count; f++) {
-        struct sw_shard_value *v = &m->value[f];
-        struct sw_picture p;
-        int rc;
-        if (m->field[f].kind == SW_SHARD_PICTURE) {
-            rc = from->format->fetch_picture(from, record, &m->scratch[f], &p, err);
-            if (!rc)
-                *v = (struct sw_shard_value){p.data,     p.bytes,  p.encoded,
-                                             p.channels, p.height, p.width};
-        } else {
-            *v = (struct sw_shard_value){.bytes = sw_shard_field_bytes(&m->field[f])};
-            rc = from->format->fetch(from, record, f, m->scratch[f].memory, &v->data, err);
-        }
-        if (rc)
-            return rc;
+    const struct sw_field *is = &from->field[f];
+    if (from->has_pictures && f == from->picture_field)
+        return from->format->fetch_picture(from, record, &m->scratch[f], out, err);
+    *out = (struct sw_picture){.bytes = sw_field_bytes(is),
+                               .channels = is->dim[0],
+                               .height = is->dim[1],
+                               .width = is->dim[2]};
+    return from->format->fetch(from, record, f, m->scratch[f].memory, &out->data, err);
+}
+
+static int fetch_field(struct import *m, int64_t record, int f, struct sw_err *err)
+{
+    const struct sw_records *from = m->args->from;
+    struct sw_shard_value *v = &m->value[f];
+    struct sw_picture p, changed;
+    if (f != m->recoded && m->field[f].kind == SW_SHARD_ARRAY) {
+        *v = (struct sw_shard_value){.bytes = sw_shard_field_bytes(&m->field[f])};
+        return from->format->fetch(from, record, f, m->scratch[f].memory, &v->data, err);
     }
-    return SW_OK;
+    int rc = fetch_picture(m, record, f, &p, err);
+    if (!rc && f == m->recoded) {
+        rc = sw_recode(m->recoder, &p, &changed, err);
+        p = changed;
+    }
+    if (!rc)
+        *v = picture_value(&p);
+    return rc;
+}
+
+static int fetch(struct import *m, int64_t record, struct sw_err *err)
+{
+    int rc = SW_OK;
+    for (int f = 0; !rc && f < m->args->from->field_count; f++)
+        rc = fetch_field(m, record, f, err);
+    return rc;
 }
 
 static int check_label(struct import *m, struct sw_err *err)
@@ -235,6 +297,7 @@ int sw_import(const struct sw_import_args *args, struct sw_import_result *result
                         args->from->where);
     result->classes = m.classes;
     sw_shard_abandon(&m.writer);
+    sw_recoder_free(m.recoder);
     sw_free(m.path);
     for (int f = 0; f < SW_MAX_FIELDS; f++)
         sw_room_fini(&m.scratch[f]);

@@ -1,5 +1,6 @@
 /* Records of any format written into shards (data/shard.h): what `singa-ws data import` does.
- * Fields keep their names, types and shapes; pictures stay as they are, encoded ones too.
+ * Fields keep their names, types and shapes; pictures stay as they are, encoded ones too, unless
+ * another size or form is asked for.
  *
  * The result is one file, or several of a given size, which are numbered. Each appears whole or not
  * at all; when something fails, or a stop is asked for, the files that are complete stay.
@@ -9,6 +10,7 @@
 #define SW_DATA_IMPORT_H
 
 #include "data/format.h"
+#include "data/recode.h"
 #include "data/subset.h"
 
 struct sw_import_progress {
@@ -20,6 +22,7 @@ struct sw_import_progress {
 struct sw_import_args {
     const struct sw_records *from;  /* borrowed for the call, as all below */
     const struct sw_subset *subset; /* which records; NULL: all in their order */
+    struct sw_recode_args recode;   /* of pictures; zeroed: as they are */
     const char *origin;             /* stands in the header, for people */
     const char *out;                /* the file; with file_bytes it is numbered: out-00000.shard */
     uint64_t file_bytes;            /* a file ends before it would be larger; 0: one file */

@@ -76,6 +76,20 @@ has err 'ends in .safetensors'
 expect 2 data stats "$tiny" --zca --out "$T/z.safetensors" --epsilon 0
 has err 'E must be above 0'
 
+# Other sizes and forms of pictures.
+expect 0 data import "$tiny" --resize 6x8 --out "$T/small.shard"
+expect 0 data inspect "$T/small.shard" --verify
+has out '^fields +image, u8 3x6x8$'
+expect 0 data import "$tiny" --resize 6 --encode png --out "$T/small.shard"
+expect 0 data inspect "$T/small.shard" --verify
+has out '^fields +image, u8 3xanyxany, a picture$'
+expect 0 data inspect "$T/small.shard"
+has out '^  image +PNG, 3x6x6, [0-9]+ bytes$'
+expect 2 data import "$tiny" --resize 6x --out "$T/small.shard"
+has err 'height x width, of 1 to 65535'
+expect 2 data import "$tiny" --encode jpeg:101 --out "$T/small.shard"
+has err 'jpeg:1 to jpeg:100'
+
 # Wrong usage.
 expect 2 data
 has err 'SUB-VERB is missing'
@@ -93,6 +107,8 @@ expect 2 data import --format idx --paths "$T/x" --out "$T/x"
 has err 'labels is missing'
 expect 2 data inspect
 has err 'RECIPE or FILE is missing'
+expect 3 data import "$SW_SOURCE_DIR/recipes/lenet.ini" --out "$T/x"
+has err 'none of its files \(format idx\) is there'
 expect 3 data inspect "$T/none.shard"
 has err 'none.shard: No such file'
 echo 'who knows' >"$T/what"

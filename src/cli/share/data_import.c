@@ -4,14 +4,21 @@
 #include "cli/share/data_input.h"
 #include "cli/share/data_progress.h"
 #include "data/import.h"
+#include <string.h>
 
 static const char verb[] = "data import";
 
-enum { MIN_SHARD_BYTES = 4096, BAD_SHOWN = 10 };
+enum {
+    MIN_SHARD_BYTES = 4096,
+    BAD_SHOWN = 10,
+    MOST_SIDE = 65535,
+    MOST_QUALITY = 100,
+    USUAL_QUALITY = 90,
+};
 
 struct options {
     struct sw_data_options data;
-    const char *out, *shard_size;
+    const char *out, *shard_size, *resize, *encode;
     bool skip_bad;
 };
 
@@ -26,6 +33,16 @@ static const struct sw_cli_option rows[] = {
      .type = SW_CLI_TEXT,
      .offset = offsetof(struct options, shard_size),
      .help = "several shards of at most so much (512MB), train-00000.shard and on"},
+    {.name = "resize",
+     .arg = "SIDES",
+     .type = SW_CLI_TEXT,
+     .offset = offsetof(struct options, resize),
+     .help = "of pictures: 256 makes the shorter side so long, 256x256 both (height x width)"},
+    {.name = "encode",
+     .arg = "FORM",
+     .type = SW_CLI_TEXT,
+     .offset = offsetof(struct options, encode),
+     .help = "write pictures as jpeg, jpeg:QUALITY (1 to 100; 90), png or pixels"},
     {.name = "skip-bad",
      .type = SW_CLI_FLAG,
      .offset = offsetof(struct options, skip_bad),
@@ -40,10 +57,12 @@ static const struct sw_cli_spec spec = {
     .about =
         "Writes records of any format into shards, singa-ws's own record files: mapped, indexed, "
         "with\n"
-        "a checksum for each record. Pictures stay as they are, JPEG and PNG files too; none of "
-        "the\n"
-        "section's changes (crop, mean, scale, ...) is made, but its part is taken. Each file\n"
-        "appears whole or not at all; Ctrl-C leaves those that are complete.\n\n" SW_DATA_ABOUT,
+        "a checksum for each record. Pictures stay as they are, JPEG and PNG files too, without\n"
+        "--resize and --encode. None of the section's changes (crop, mean, scale, ...) is made, "
+        "but\n"
+        "its part and channels are taken. Each file appears whole or not at all; Ctrl-C leaves "
+        "those\n"
+        "that are complete.\n\n" SW_DATA_ABOUT,
     .more = "A recipe reads the result with format = shard and paths = train.shard, or\n"
             "paths = train-*.shard.",
     .takes = SW_CLI_SET | SW_CLI_JSON | SW_CLI_QUIET,
@@ -150,9 +169,67 @@ static int import(const struct options *o, struct sw_import_args *args,
     return code;
 }
 
-static int open_and_import(const struct options *o, const struct sw_data_input *in,
-                           uint64_t shard_bytes)
+static bool is_side(int64_t side)
 {
+    return side >= 1 && side <= MOST_SIDE;
+}
+
+/* "256" or "256x224" */
+static bool parse_sides(const char *text, struct sw_recode_args *a)
+{
+    char first[16];
+    const size_t n = strcspn(text, "x");
+    if (n >= sizeof first)
+        return false;
+    memcpy(first, text, n);
+    first[n] = '\0';
+    if (!text[n])
+        return sw_parse_int(first, &a->shorter) && is_side(a->shorter);
+    return sw_parse_int(first, &a->height) && sw_parse_int(text + n + 1, &a->width) &&
+           is_side(a->height) && is_side(a->width);
+}
+
+/* "jpeg", "jpeg:90", "png" or "pixels" */
+static bool parse_form(const char *text, struct sw_recode_args *a)
+{
+    int64_t quality = USUAL_QUALITY;
+    if (sw_str_eq(text, "png") || sw_str_eq(text, "pixels")) {
+        a->form = sw_str_eq(text, "png") ? SW_RECODE_PNG : SW_RECODE_PIXELS;
+        return true;
+    }
+    if (!sw_str_eq(text, "jpeg") &&
+        (!sw_str_starts(text, "jpeg:") || !sw_parse_int(text + 5, &quality)))
+        return false;
+    a->form = SW_RECODE_JPEG;
+    a->quality = (int)quality;
+    return quality >= 1 && quality <= MOST_QUALITY;
+}
+
+static int parse_options(const struct options *o, uint64_t *shard_bytes, struct sw_recode_args *a)
+{
+    int64_t bytes = 0;
+    *a = (struct sw_recode_args){.quality = USUAL_QUALITY};
+    if (!o->out)
+        return sw_cli_usage(verb, "--out=FILE is missing");
+    if (o->shard_size && (!sw_parse_bytes(o->shard_size, &bytes) || bytes < MIN_SHARD_BYTES))
+        return sw_cli_usage(verb, "--shard-size=%s: SIZE must be %d bytes or more, as in 512MB",
+                            o->shard_size, MIN_SHARD_BYTES);
+    if (o->resize && !parse_sides(o->resize, a))
+        return sw_cli_usage(verb,
+                            "--resize=%s: a side, or height x width, of 1 to %d is expected, as in "
+                            "256 or 256x256",
+                            o->resize, MOST_SIDE);
+    if (o->encode && !parse_form(o->encode, a))
+        return sw_cli_usage(verb, "--encode=%s: jpeg, jpeg:1 to jpeg:%d, png or pixels is expected",
+                            o->encode, MOST_QUALITY);
+    *shard_bytes = (uint64_t)bytes;
+    return SW_CLI_GO_ON;
+}
+
+static int open_and_import(const struct options *o, const struct sw_data_input *in,
+                           uint64_t shard_bytes, struct sw_recode_args recode)
+{
+    const struct sw_data_conf *conf = in->section->common;
     struct sw_records records;
     struct sw_subset subset;
     struct sw_import_result result = {0};
@@ -162,8 +239,10 @@ static int open_and_import(const struct options *o, const struct sw_data_input *
         rc == SW_OK ? sw_format("%s: %s", records.format->base.name, records.where) : NULL;
     if (rc == SW_OK && !origin)
         rc = sw_err_nomem(&err, "a line of text", 0);
+    recode.channels = sw_recode_wanted(&recode) ? conf->channels : 0;
     struct sw_import_args args = {.from = &records,
                                   .subset = &subset,
+                                  .recode = recode,
                                   .origin = origin,
                                   .out = o->out,
                                   .file_bytes = shard_bytes,
@@ -179,18 +258,15 @@ static int run(int argc, char **argv)
 {
     struct options o = {0};
     struct sw_data_input in = {0};
-    int64_t shard_bytes = 0;
+    struct sw_recode_args recode;
+    uint64_t shard_bytes = 0;
     int code = sw_cli_parse(&spec, argc, argv, &o);
-    if (code == SW_CLI_GO_ON && !o.out)
-        code = sw_cli_usage(verb, "--out=FILE is missing");
-    if (code == SW_CLI_GO_ON && o.shard_size &&
-        (!sw_parse_bytes(o.shard_size, &shard_bytes) || shard_bytes < MIN_SHARD_BYTES))
-        code = sw_cli_usage(verb, "--shard-size=%s: SIZE must be %d bytes or more, as in 512MB",
-                            o.shard_size, MIN_SHARD_BYTES);
+    if (code == SW_CLI_GO_ON)
+        code = parse_options(&o, &shard_bytes, &recode);
     if (code == SW_CLI_GO_ON)
         code = sw_data_input_open(&in, verb, &o.data);
     if (code == SW_CLI_GO_ON)
-        code = open_and_import(&o, &in, (uint64_t)shard_bytes);
+        code = open_and_import(&o, &in, shard_bytes, recode);
     sw_data_input_close(&in);
     sw_cli_fini(&spec, &o);
     return code;

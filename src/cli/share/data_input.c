@@ -188,10 +188,13 @@ static const struct sw_format *format_of(const struct sw_section *s)
 
 static int check_files(const struct sw_section *s, struct sw_err *err)
 {
-    if (!sw_section_fell_from(s))
+    const char *format = sw_section_fell_from(s);
+    if (!format)
         return SW_OK;
-    return sw_err_set(err, SW_ERR_NOTFOUND, "%s: there is no file %s", s->title,
-                      sw_section_text(s, "paths"));
+    return sw_err_set(err, SW_ERR_NOTFOUND,
+                      "%s: none of its files (format %s) is there; does SINGA_DATA name their "
+                      "folder?",
+                      s->title, format);
 }
 
 int sw_data_input_records(const struct sw_data_input *in, struct sw_records *r,

@@ -64,7 +64,7 @@ static int no_fields(const struct sw_mat *m, struct sw_err *err)
     list_variables(m, &list);
     int rc = sw_err_set(err, SW_ERR_INVALID,
                         "fields: say which variables become fields, for instance fields = "
-                        "image=%s; %s has %s",
+                        "image:%s; %s has %s",
                         m->count ? m->variable[0].name : "X", m->what, sw_buf_text(&list));
     sw_buf_fini(&list);
     return rc;
@@ -80,7 +80,7 @@ static int no_variable(const struct sw_mat *m, const char *name, struct sw_err *
     return rc;
 }
 
-/* Takes "NAME=VARIABLE" apart. */
+/* Takes "NAME:VARIABLE" apart. */
 static int take_names(struct sw_records *r, const struct mat_conf *conf, struct sw_err *err)
 {
     struct mat_state *s = r->state;
@@ -88,16 +88,16 @@ static int take_names(struct sw_records *r, const struct mat_conf *conf, struct 
         return sw_err_set(err, SW_ERR_INVALID, "fields: %d, at most %d are handled",
                           conf->fields.count, SW_MAX_FIELDS);
     for (int f = 0; f < conf->fields.count; f++) {
-        const char *text = conf->fields.items[f], *equals = strchr(text, '=');
+        const char *text = conf->fields.items[f], *colon = strchr(text, ':');
         struct mat_field *field = &s->field[f];
-        if (!equals || equals == text || !equals[1])
+        if (!colon || colon == text || !colon[1])
             return sw_err_set(err, SW_ERR_INVALID,
-                              "fields: '%s': NAME=VARIABLE is expected, as in image=I_tr", text);
-        const int bytes = (int)(equals - text);
+                              "fields: '%s': NAME:VARIABLE is expected, as in image:I_tr", text);
+        const int bytes = (int)(colon - text);
         field->name = sw_format("%.*s", bytes, text);
         if (!field->name)
             return sw_err_nomem(err, "the name of a field", (size_t)bytes);
-        field->variable = equals + 1;
+        field->variable = colon + 1;
         for (int k = 0; k < f; k++) {
             if (!strcmp(field->name, s->field[k].name))
                 return sw_err_set(err, SW_ERR_INVALID, "fields: %s is there twice", field->name);
@@ -365,7 +365,7 @@ static const struct sw_opt mat_opts[] = {
      .type = SW_OPT_STRINGS,
      .required = true},
     {.key = "fields",
-     .help = "which variables become fields, a list of NAME=VARIABLE: image=I_tr, label=L_tr",
+     .help = "which variables become fields, a list of NAME:VARIABLE such as image:I_tr",
      .offset = AT(fields),
      .type = SW_OPT_STRINGS},
     {.key = "records",

@@ -146,14 +146,14 @@ static void rows_become_records_plain_and_compressed(void **state)
                            support_write("packed.mat", packed.bytes, packed.count),
                            support_gzip("plain.mat.gz", plain.bytes, plain.count)};
     for (int i = 0; i < 3; i++) {
-        set(&c, path[i], "image=x", i == 1 ? "label=row" : "label=labels");
+        set(&c, path[i], "image:x", i == 1 ? "label:row" : "label:labels");
         support_int(&c, "first_label", 1);
         ASSERT_OK(open_conf(&c, &r, &err));
         assert_features(&r);
         sw_records_close(&r);
     }
     /* Two files are one set. */
-    set(&c, path[0], "text=x", "label=labels");
+    set(&c, path[0], "text:x", "label:labels");
     support_strings(&c, "paths", 0, path[0], path[1]);
     ASSERT_OK(open_conf(&c, &r, &err));
     assert_int_equal(r.count, 6);
@@ -171,7 +171,7 @@ static void pictures_are_turned_from_columns_to_rows(void **state)
     const void *out = NULL;
     (void)state;
     fill(&f);
-    set(&c, support_write("z.mat", f.bytes, f.count), "image=z", "label=row");
+    set(&c, support_write("z.mat", f.bytes, f.count), "image:z", "label:row");
     ASSERT_OK(open_conf(&c, &r, &err));
     assert_int_equal(r.count, 3);
     assert_int_equal(r.field[0].dtype, SW_U8);
@@ -187,7 +187,7 @@ static void pictures_are_turned_from_columns_to_rows(void **state)
         v[i] = (unsigned char)i;
     begin(&f);
     add_matrix(&f, "X", CLASS_UINT8, (int32_t[]){2, 3, 2, 2}, 4, 2, v, sizeof v);
-    set(&c, support_write("x.mat", f.bytes, f.count), "image=X", NULL);
+    set(&c, support_write("x.mat", f.bytes, f.count), "image:X", NULL);
     ASSERT_OK(open_conf(&c, &r, &err));
     assert_int_equal(r.count, 2);
     assert_int_equal(r.field[0].dim[0] * 100 + r.field[0].dim[1] * 10 + r.field[0].dim[2], 223);
@@ -252,7 +252,7 @@ static void wikipedia_features_are_read(void **state)
     (void)state;
     if (!support_shared("wikipedia-xmodal/raw_features.mat", path))
         skip();
-    set(&c, path, "image=I_tr", "text=T_tr");
+    set(&c, path, "image:I_tr", "text:T_tr");
     const int64_t most = 1 << 30;
     memcpy(c.bytes + support_row(c.format, "max_bytes")->offset, &most, sizeof most);
     ASSERT_OK(open_conf(&c, &r, &err));
@@ -293,18 +293,18 @@ static void wrong_fields_are_named(void **state)
     fill(&f);
     add_matrix(&f, "inf", CLASS_DOUBLE, (int32_t[]){2, 2}, 2, 9, bad, sizeof bad);
     const char *path = support_write("f.mat", f.bytes, f.count);
-    set(&c, path, "image=x", NULL);
+    set(&c, path, "image:x", NULL);
     memset(c.bytes + support_row(c.format, "fields")->offset, 0, sizeof(struct sw_strings));
     assert_int_equal(open_conf(&c, &r, &err), SW_ERR_INVALID);
     ASSERT_CONTAINS(err.text, "x (double 3x2), labels (double 3x1)");
-    refused(path, "image", NULL, SW_ERR_INVALID, "NAME=VARIABLE is expected");
-    refused(path, "a=x", "a=x", SW_ERR_INVALID, "a is there twice");
-    refused(path, "a=w", NULL, SW_ERR_NOTFOUND, "has no variable w; it has x (double 3x2)");
-    refused(path, "a=c", NULL, SW_ERR_UNSUPPORTED, "variable c is cell");
-    refused(path, "a=inf", NULL, SW_ERR_FORMAT, "variable inf: record 0: inf, expected a finite");
-    refused(path, "label=x", NULL, SW_ERR_FORMAT, "2 numbers a record, expected one label");
-    refused(path, "a=x", "b=inf", SW_ERR_FORMAT, "variable inf: 2 records, expected as many");
-    set(&c, path, "label=labels", NULL);
+    refused(path, "image", NULL, SW_ERR_INVALID, "NAME:VARIABLE is expected");
+    refused(path, "a:x", "a:x", SW_ERR_INVALID, "a is there twice");
+    refused(path, "a:w", NULL, SW_ERR_NOTFOUND, "has no variable w; it has x (double 3x2)");
+    refused(path, "a:c", NULL, SW_ERR_UNSUPPORTED, "variable c is cell");
+    refused(path, "a:inf", NULL, SW_ERR_FORMAT, "variable inf: record 0: inf, expected a finite");
+    refused(path, "label:x", NULL, SW_ERR_FORMAT, "2 numbers a record, expected one label");
+    refused(path, "a:x", "b:inf", SW_ERR_FORMAT, "variable inf: 2 records, expected as many");
+    set(&c, path, "label:labels", NULL);
     support_int(&c, "first_label", 2);
     assert_int_equal(open_conf(&c, &r, &err), SW_ERR_FORMAT);
     ASSERT_CONTAINS(err.text, "variable labels: record 1: 1, expected a class");
@@ -314,16 +314,16 @@ static void other_files_are_refused(void **state)
 {
     static struct file f;
     (void)state;
-    refused(support_write("no.mat", "hello", 5), "a=x", NULL, SW_ERR_FORMAT, "inside its header");
+    refused(support_write("no.mat", "hello", 5), "a:x", NULL, SW_ERR_FORMAT, "inside its header");
     fill(&f);
     f.bytes[126] = 'M', f.bytes[127] = 'I';
-    refused(support_write("no.mat", f.bytes, f.count), "a=x", NULL, SW_ERR_UNSUPPORTED,
+    refused(support_write("no.mat", f.bytes, f.count), "a:x", NULL, SW_ERR_UNSUPPORTED,
             "big-endian");
     f.bytes[126] = 'x';
-    refused(support_write("no.mat", f.bytes, f.count), "a=x", NULL, SW_ERR_FORMAT,
+    refused(support_write("no.mat", f.bytes, f.count), "a:x", NULL, SW_ERR_FORMAT,
             "not a .mat file of level 5");
     memcpy(f.bytes, "MATLAB 7.3 MAT-file", 19);
-    refused(support_write("no.mat", f.bytes, f.count), "a=x", NULL, SW_ERR_UNSUPPORTED, "-v7");
+    refused(support_write("no.mat", f.bytes, f.count), "a:x", NULL, SW_ERR_UNSUPPORTED, "-v7");
 }
 
 static int read_whole(const unsigned char *bytes, size_t n)

@@ -5,6 +5,7 @@
 #include "data/import.h"
 #include "data/shard.h"
 #include "datum_support.h"
+#include "tensor/npy.h"
 #include "unit/faulty_os.h"
 
 static int open_shards(const char *a, const char *b, struct sw_records *r, struct sw_err *err)
@@ -166,6 +167,69 @@ static void pictures_come_back_bit_for_bit(void **state)
     support_strings(&c, "paths", 0, lmdb_of_pictures(false), NULL);
     round_trip(&c, 1);
     support_strings(&c, "paths", 0, lmdb_of_pictures(true), NULL);
+    round_trip(&c, 1);
+}
+
+static void tables_come_back_bit_for_bit(void **state)
+{
+    char path[512];
+    struct support_conf c;
+    (void)state;
+    if (!support_shared("uci/digits.csv.gz", path))
+        skip();
+    support_init(&c, "csv");
+    support_strings(&c, "paths", 0, path, NULL);
+    const int64_t most = 1 << 30;
+    memcpy(c.bytes + support_row(c.format, "max_bytes")->offset, &most, sizeof most);
+    round_trip(&c, 1);
+}
+
+static void arrays_come_back_bit_for_bit(void **state)
+{
+    float x[50][6];
+    int32_t label[50];
+    struct support_conf c;
+    struct sw_err err = {0};
+    (void)state;
+    for (int i = 0; i < 50; i++) {
+        for (int k = 0; k < 6; k++)
+            x[i][k] = (float)(i - 20) / (float)(k + 3);
+        label[i] = i % 9;
+    }
+    const int64_t shape[3] = {50, 2, 3};
+    const char *images = support_path("x.npy"), *labels = support_path("y.npy");
+    ASSERT_OK(sw_npy_write(images, SW_F32, 3, shape, x, &err));
+    ASSERT_OK(sw_npy_write(labels, SW_I32, 1, shape, label, &err));
+    support_init(&c, "npy");
+    support_strings(&c, "paths", 0, images, NULL);
+    support_strings(&c, "labels", 1, labels, NULL);
+    round_trip(&c, 1);
+}
+
+static void folders_of_pictures_come_back_bit_for_bit(void **state)
+{
+    char path[512];
+    struct support_conf c;
+    (void)state;
+    if (!support_shared("tiny-imagenet-10/val", path))
+        skip();
+    support_init(&c, "image_folder");
+    support_strings(&c, "paths", 0, path, NULL);
+    round_trip(&c, 1);
+}
+
+static void matrices_come_back_bit_for_bit(void **state)
+{
+    char path[512];
+    struct support_conf c;
+    (void)state;
+    if (!support_shared("wikipedia-xmodal/raw_features.mat", path))
+        skip();
+    support_init(&c, "mat");
+    support_strings(&c, "paths", 0, path, NULL);
+    support_strings(&c, "fields", 1, "image:I_te", "text:T_te");
+    const int64_t most = 1 << 30;
+    memcpy(c.bytes + support_row(c.format, "max_bytes")->offset, &most, sizeof most);
     round_trip(&c, 1);
 }
 
@@ -434,6 +498,10 @@ int main(void)
         cmocka_unit_test(cifar10_comes_back_bit_for_bit),
         cmocka_unit_test(synthetic_comes_back_bit_for_bit),
         cmocka_unit_test(pictures_come_back_bit_for_bit),
+        cmocka_unit_test(tables_come_back_bit_for_bit),
+        cmocka_unit_test(arrays_come_back_bit_for_bit),
+        cmocka_unit_test(folders_of_pictures_come_back_bit_for_bit),
+        cmocka_unit_test(matrices_come_back_bit_for_bit),
         cmocka_unit_test(files_of_a_size_are_one_set),
         cmocka_unit_test(part_of_the_records_can_be_imported),
         cmocka_unit_test(shards_with_other_fields_do_not_mix),
