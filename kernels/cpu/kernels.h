@@ -328,16 +328,22 @@ enum { SW_KERNEL_CHANNEL_PARTS = 16, SW_KERNEL_CHANNEL_LANES = 16 };
 /* sums[c] = sum of x, sums[channels + c] = sum of x^2. parts: room for 2 * PARTS * channels. */
 void sw_kernel_channel_sums(int threads, const struct sw_kernel_channels *k, const float *x,
                             double *parts, double *sums);
+/* A relu behind, which sees y = factor (x - mean) + bias. NULL: there is none. */
+struct sw_kernel_relu {
+    const float *factor, *bias;
+};
 /* sums[c] = sum of dy, sums[channels + c] = sum of dy (x - mean) inv_std. */
 void sw_kernel_channel_sums_backward(int threads, const struct sw_kernel_channels *k,
-                                     const float *x, const float *mean, const float *inv_std,
-                                     const float *dy, double *parts, double *sums);
-/* y = factor (x - mean) + bias; y may be x. */
-void sw_kernel_channel_normalise(int threads, const struct sw_kernel_channels *k, const float *x,
-                                 const float *mean, const float *factor, const float *bias,
-                                 float *y);
+                                     const struct sw_kernel_relu *relu, const float *x,
+                                     const float *mean, const float *inv_std, const float *dy,
+                                     double *parts, double *sums);
+/* y = factor (x - mean) + bias, with relu max(0, that); y may be x. */
+void sw_kernel_channel_normalise(int threads, const struct sw_kernel_channels *k, bool relu,
+                                 const float *x, const float *mean, const float *factor,
+                                 const float *bias, float *y);
 /* dx = a dy - b - c (x - mean); dx may be dy. */
-void sw_kernel_channel_backward(int threads, const struct sw_kernel_channels *k, const float *x,
+void sw_kernel_channel_backward(int threads, const struct sw_kernel_channels *k,
+                                const struct sw_kernel_relu *relu, const float *x,
                                 const float *mean, const float *a, const float *b, const float *c,
                                 const float *dy, float *dx);
 

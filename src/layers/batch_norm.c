@@ -10,6 +10,8 @@
  * unbiased one where it is carried along, as the common frameworks do. Evaluation takes the running
  * statistics (Algorithm 2), which are checkpointed as state.LAYER.mean and state.LAYER.variance.
  *
+ * A relu right behind is part of the same passes, forward and backward.
+ *
  * The batch is that of the whole group of workers unless sync = no; then each worker takes the rows
  * it has, and the running statistics are those of the first one. */
 #include "device/ops/batch_norm.h"
@@ -22,6 +24,7 @@ struct conf {
 
 struct state {
     bool training;
+    bool relu;      /* behind, as part of it */
     bool in_group;  /* sums are added over the group: two phases */
     size_t sums_at; /* in scratch, where they are not */
 };
@@ -100,6 +103,8 @@ static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_e
     sw_layer_add_param(l, "bias", &row, 0, 0);
     sw_layer_add_state(l, "mean", &row, 0);
     sw_layer_add_state(l, "variance", &row, 1);
+    st->relu = s->fuse_relu;
+    l->masks_relu = s->fuse_relu;
     l->in_place = true;
     l->backward_reads_src = 1;
     double count = (double)sw_desc_count(&l->dst.desc);
@@ -115,6 +120,7 @@ static struct sw_batch_norm operation(const struct sw_layer *l)
     struct sw_batch_norm b = {.desc = l->dst.desc,
                               .eps = (float)c->eps,
                               .momentum = (float)c->momentum,
+                              .relu = st->relu,
                               .sums = l->sums,
                               .scratch = l->scratch,
                               .scale = l->param[SCALE].value,
@@ -185,6 +191,7 @@ const struct sw_layer_type sw_layer_batch_norm = {
     .min_src = 1,
     .max_src = 1,
     .state_bytes = sizeof(struct state),
+    .can_fuse_relu = true,
     .setup = setup,
     .forward = forward,
     .backward = backward,

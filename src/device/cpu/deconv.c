@@ -54,7 +54,7 @@ static void add_bias(const struct deconv *d, const struct sw_plan_args *a)
         zero[c] = 0;
         one[c] = 1;
     }
-    sw_kernel_channel_normalise(d->threads, &k, a->dst, zero, one, a->bias, a->dst);
+    sw_kernel_channel_normalise(d->threads, &k, false, a->dst, zero, one, a->bias, a->dst);
 }
 
 static void bias_gradient(const struct deconv *d, const struct sw_plan_args *a)

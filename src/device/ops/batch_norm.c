@@ -13,6 +13,7 @@ _Static_assert((int)SW_BATCH_NORM_PARTS == (int)SW_KERNEL_CHANNEL_PARTS, "room f
 
 struct elements {
     const float *x, *mean, *a, *b, *c, *dy;
+    const struct sw_kernel_relu *relu; /* or NULL */
     float *out;
     double *sum, *square;
 };
@@ -44,20 +45,30 @@ static void add_element(const struct elements *e, int64_t c, int64_t at)
     e->square[c] += (double)e->x[at] * (double)e->x[at];
 }
 
+/* What the relu lets through of the gradient. */
+static float passed(const struct elements *e, int64_t c, int64_t at)
+{
+    const struct sw_kernel_relu *r = e->relu;
+    bool passes = !r || r->factor[c] * (e->x[at] - e->mean[c]) + r->bias[c] > 0;
+    return passes ? e->dy[at] : 0;
+}
+
 static void add_gradient(const struct elements *e, int64_t c, int64_t at)
 {
-    e->sum[c] += (double)e->dy[at];
-    e->square[c] += (double)e->dy[at] * ((double)e->x[at] - (double)e->mean[c]) * (double)e->a[c];
+    double g = (double)passed(e, c, at);
+    e->sum[c] += g;
+    e->square[c] += g * ((double)e->x[at] - (double)e->mean[c]) * (double)e->a[c];
 }
 
 static void normalise_element(const struct elements *e, int64_t c, int64_t at)
 {
-    e->out[at] = e->a[c] * (e->x[at] - e->mean[c]) + e->b[c];
+    float y = e->a[c] * (e->x[at] - e->mean[c]) + e->b[c];
+    e->out[at] = e->relu && 0 > y ? 0 : y;
 }
 
 static void backward_element(const struct elements *e, int64_t c, int64_t at)
 {
-    e->out[at] = e->a[c] * e->dy[at] - e->b[c] - e->c[c] * (e->x[at] - e->mean[c]);
+    e->out[at] = e->a[c] * passed(e, c, at) - e->b[c] - e->c[c] * (e->x[at] - e->mean[c]);
 }
 
 /* ---- The operations ---- */
@@ -110,14 +121,27 @@ static void keep_running(const struct sw_batch_norm *b, int64_t c, double mean, 
 static void apply(int threads, const struct sw_batch_norm *b, const float *x, const float *mean,
                   const float *factor, float *y)
 {
+    const struct sw_kernel_relu relu = {factor, b->bias};
     struct sw_kernel_channels k;
     if (sw_op_channels(&b->desc, &k)) {
-        sw_kernel_channel_normalise(threads, &k, x, mean, factor, b->bias, y);
+        sw_kernel_channel_normalise(threads, &k, b->relu, x, mean, factor, b->bias, y);
     } else {
         clear(threads, &b->desc, x, y);
         visit(&b->desc, normalise_element,
-              &(struct elements){.x = x, .mean = mean, .a = factor, .b = b->bias, .out = y});
+              &(struct elements){.x = x,
+                                 .mean = mean,
+                                 .a = factor,
+                                 .b = b->bias,
+                                 .relu = b->relu ? &relu : NULL,
+                                 .out = y});
     }
+}
+
+/* Of y = factor (x - mean) + bias; backward must find the same bits to see what the relu saw. */
+static void find_factors(const struct sw_batch_norm *b, float *factor)
+{
+    for (int64_t c = 0; c < channels_of(b); c++)
+        factor[c] = (float)((double)b->scale[c] * (double)b->inv_std[c]);
 }
 
 static int normalise_cpu(int threads, const void *args, struct sw_err *err)
@@ -135,10 +159,10 @@ static int normalise_cpu(int threads, const void *args, struct sw_err *err)
         double inv_std = 1 / sqrt(variance + (double)b->eps);
         b->mean[c] = (float)mean;
         b->inv_std[c] = (float)inv_std;
-        factor[c] = (float)((double)b->scale[c] * inv_std);
         if (b->update_mean)
             keep_running(b, c, mean, variance, count);
     }
+    find_factors(b, factor);
     apply(threads, b, a->x, b->mean, factor, a->y);
     return SW_OK;
 }
@@ -156,6 +180,14 @@ static int running_cpu(int threads, const void *args, struct sw_err *err)
     return SW_OK;
 }
 
+/* For the passes back, behind what else they keep in scratch. */
+static struct sw_kernel_relu relu_of(const struct sw_batch_norm *b)
+{
+    float *factor = (float *)(void *)((char *)b->scratch + sw_batch_norm_parts(&b->desc));
+    find_factors(b, factor);
+    return (struct sw_kernel_relu){factor, b->bias};
+}
+
 static int sums_backward_cpu(int threads, const void *args, struct sw_err *err)
 {
     const struct sw_batch_norm_args *a = args;
@@ -163,9 +195,10 @@ static int sums_backward_cpu(int threads, const void *args, struct sw_err *err)
     const float *x = a->x, *dy = a->dy;
     struct sw_kernel_channels k;
     int64_t channels = channels_of(b);
+    const struct sw_kernel_relu at = relu_of(b), *relu = b->relu ? &at : NULL;
     (void)err;
     if (sw_op_channels(&b->desc, &k)) {
-        sw_kernel_channel_sums_backward(threads, &k, x, b->mean, b->inv_std, dy, b->scratch,
+        sw_kernel_channel_sums_backward(threads, &k, relu, x, b->mean, b->inv_std, dy, b->scratch,
                                         b->sums);
     } else {
         zero_sums(b);
@@ -174,6 +207,7 @@ static int sums_backward_cpu(int threads, const void *args, struct sw_err *err)
                                  .mean = b->mean,
                                  .a = b->inv_std,
                                  .dy = dy,
+                                 .relu = relu,
                                  .sum = b->sums,
                                  .square = b->sums + channels});
     }
@@ -196,6 +230,7 @@ static int backward_cpu(int threads, const void *args, struct sw_err *err)
     int64_t channels = channels_of(b);
     double count = b->sums[2 * channels];
     float *of_dy = b->scratch, *constant = of_dy + channels, *of_x = constant + channels;
+    const struct sw_kernel_relu at = relu_of(b), *relu = b->relu ? &at : NULL;
     (void)err;
     for (int64_t c = 0; c < channels; c++) {
         double inv_std = (double)b->inv_std[c], factor = (double)b->scale[c] * inv_std;
@@ -204,7 +239,7 @@ static int backward_cpu(int threads, const void *args, struct sw_err *err)
         of_x[c] = (float)(factor * inv_std * b->sums[channels + c] / count);
     }
     if (sw_op_channels(&b->desc, &k)) {
-        sw_kernel_channel_backward(threads, &k, x, b->mean, of_dy, constant, of_x, dy, dx);
+        sw_kernel_channel_backward(threads, &k, relu, x, b->mean, of_dy, constant, of_x, dy, dx);
     } else {
         clear(threads, &b->desc, dy, dx);
         visit(&b->desc, backward_element,
@@ -214,6 +249,7 @@ static int backward_cpu(int threads, const void *args, struct sw_err *err)
                                  .b = constant,
                                  .c = of_x,
                                  .dy = dy,
+                                 .relu = relu,
                                  .out = dx});
     }
     return SW_OK;

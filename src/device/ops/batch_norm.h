@@ -12,6 +12,7 @@ enum { SW_BATCH_NORM_PARTS = 16 };
 struct sw_batch_norm {
     struct sw_desc desc; /* of x, y and their gradients */
     float eps, momentum;
+    bool relu;     /* behind: y = max(0, y), and dy counts where y is above zero */
     double *sums;  /* [2 C + 1]: two sums per channel, and the elements that each is of */
     void *scratch; /* sw_batch_norm_scratch bytes */
     const float *scale, *bias;
@@ -19,9 +20,14 @@ struct sw_batch_norm {
     const float *running_mean, *running_variance;
     float *update_mean, *update_variance; /* the running ones where they are kept up, else NULL */
 };
-static inline size_t sw_batch_norm_scratch(const struct sw_desc *d)
+/* Of the parts of sums; and of all scratch, in which a factor per channel lies behind them. */
+static inline size_t sw_batch_norm_parts(const struct sw_desc *d)
 {
     return (size_t)(2 * SW_BATCH_NORM_PARTS * d->dim[1]) * sizeof(double);
+}
+static inline size_t sw_batch_norm_scratch(const struct sw_desc *d)
+{
+    return sw_batch_norm_parts(d) + (size_t)((d->dim[1] + 15) / 16 * 16) * sizeof(float);
 }
 
 struct sw_batch_norm_args {

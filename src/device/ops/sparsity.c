@@ -119,7 +119,7 @@ static int gradient_cpu(int threads, const void *args, struct sw_err *err)
     if (sw_op_channels(&a->desc, &k)) {
         float *zero = (float *)a->scratch;
         memset(zero, 0, (size_t)channels * sizeof *zero);
-        sw_kernel_channel_normalise(threads, &k, dy, zero, one, add, a->dx);
+        sw_kernel_channel_normalise(threads, &k, false, dy, zero, one, add, a->dx);
     } else if (sw_desc_count(&a->desc) > 0) {
         do {
             int64_t at = sw_desc_offset(&a->desc, index);

@@ -86,6 +86,7 @@ static void check_gradients(const char *text)
 #define RELU(name, src) "[layer " name "]\ntype = activation\nfunction = relu\nsrc = " src "\n"
 #define FC(name, src) "[layer " name "]\ntype = inner_product\noutputs = 6\nsrc = " src "\n"
 #define LOSS(name, src) "[layer " name "]\ntype = softmax_loss\nsrc = " src ", label\n"
+#define NORM(name, src) "[layer " name "]\ntype = batch_norm\nsrc = " src "\n"
 #define MIX(name, src, operation)                                                                  \
     "[layer " name "]\ntype = eltwise\nsrc = " src "\noperation = " operation "\n"
 #define CONCAT(name, src) "[layer " name "]\ntype = concat\nsrc = " src "\n"
@@ -236,6 +237,9 @@ static void a_fused_relu_is_a_relu(void **state)
     check_fusion(CONV("a", "image") CONV("b", "image") MIX("x", "a, b", "sum"), &library);
     check_fusion(CONV("a", "image") CONV("b", "image") MIX("x", "a, b", "product"), &library);
     check_fusion(CONV("a", "image") CONV("b", "image") MIX("x", "a, b", "max"), &reference);
+    check_fusion(CONV("a", "image") "bias = no\n" NORM("x", "a"), &library);
+    check_fusion(CONV("a", "image") "bias = no\n" NORM("x", "a"), &reference);
+    check_fusion(FC("a", "image") "bias = no\n" NORM("x", "a") "sync = no\n", &library);
 }
 
 /* ---- Evaluation ---- */
