@@ -122,7 +122,7 @@ static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_e
     const struct sw_desc *in = &l->src[0]->desc;
     shape.weight_layout = sw_setup_layout(s, l, "weight");
     struct sw_plan_passes passes = {.backward_data = s->wants_grad & 1,
-                                    .backward_weights = s->training,
+                                    .backward_weights = s->training && !s->frozen,
                                     .training = s->training};
     rc = s->stream->dev->ops->plans->deconvolution(s->stream, in, &shape, passes, &st->plan, err);
     if (rc != SW_OK)
@@ -133,7 +133,7 @@ static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_e
     sw_layer_use_plan(l, in->dim[1] / shape.groups * met, shape.outputs / shape.groups * taps);
     l->flops_forward =
         2.0 * (double)sw_desc_count(in) * (double)(shape.outputs / shape.groups * taps);
-    l->flops_backward = l->flops_forward * ((s->wants_grad & 1) ? 2 : 1);
+    l->flops_backward = l->flops_forward * ((s->wants_grad & 1) + !s->frozen);
     return SW_OK;
 }
 
@@ -174,6 +174,7 @@ const struct sw_layer_type sw_layer_deconvolution = {
     .min_src = 1,
     .max_src = 1,
     .state_bytes = sizeof(struct sw_plan_state),
+    .skips_frozen = true,
     .setup = setup,
     .forward = sw_layer_plan_forward,
     .backward = sw_layer_plan_backward,

@@ -82,7 +82,7 @@ static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_e
     struct sw_ip_shape shape = {
         .outputs = outputs, .bias = c->bias, .fuse_relu = s->fuse_relu, .weight_layout = given};
     struct sw_plan_passes passes = {.backward_data = s->wants_grad & 1,
-                                    .backward_weights = s->training,
+                                    .backward_weights = s->training && !s->frozen,
                                     .training = s->training};
     rc = s->stream->dev->ops->plans->inner_product(s->stream, in, &shape, passes, &st->plan, err);
     if (rc != SW_OK)
@@ -94,7 +94,7 @@ static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_e
     if (s->parts > 1)
         sw_layer_mark_parts(l, first, c->outputs);
     l->flops_forward = 2.0 * (double)in->dim[0] * (double)features * (double)outputs;
-    l->flops_backward = l->flops_forward * ((s->wants_grad & 1) ? 2 : 1);
+    l->flops_backward = l->flops_forward * ((s->wants_grad & 1) + !s->frozen);
     return SW_OK;
 }
 
@@ -125,6 +125,7 @@ const struct sw_layer_type sw_layer_inner_product = {
     .max_src = 1,
     .state_bytes = sizeof(struct sw_plan_state),
     .can_fuse_relu = true,
+    .skips_frozen = true,
     .setup = setup,
     .forward = sw_layer_plan_forward,
     .backward = sw_layer_plan_backward,

@@ -154,7 +154,8 @@ int sw_layer_plan_backward(struct sw_layer *l, const struct sw_pass *r, struct s
 {
     struct sw_plan_args a = plan_args(l);
     (void)r;
-    int rc = l->param_count > 0 ? sw_plan_backward_weights(plan_of(l), &a, err) : SW_OK;
+    bool trains = a.diff_weight || a.diff_bias; /* else all parameters are frozen */
+    int rc = trains ? sw_plan_backward_weights(plan_of(l), &a, err) : SW_OK;
     return rc == SW_OK && a.diff_src ? sw_plan_backward_data(plan_of(l), &a, err) : rc;
 }
 

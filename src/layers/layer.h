@@ -98,6 +98,7 @@ struct sw_layer_setup {
     uint64_t seed;
     bool training;       /* backward will run */
     uint32_t wants_grad; /* bit i: src[i] needs a gradient */
+    bool frozen;         /* none of its parameters needs one (skips_frozen) */
     int part, parts;     /* layers that split their outputs make part `part` of `parts` */
     int64_t first_channel, channels; /* the place of src[0]'s columns in the whole; 0: the whole */
     int64_t batch_rows;              /* rows of the whole batch */
@@ -176,7 +177,8 @@ struct sw_layer_type {
     uint32_t targets; /* bit i: source i is what a loss compares with: no gradient goes there */
     size_t state_bytes;
     bool can_fuse_relu; /* setup honours fuse_relu */
-    bool penalty; /* a neuron whose forward also answers, in result, with a term of the loss */
+    bool skips_frozen; /* backward makes no gradients of parameters when all their grads are NULL */
+    bool penalty;      /* a neuron whose forward also answers, in result, with a term of the loss */
     /* Is this layer (by its conf) a relu that a source may take over? NULL: never. */
     bool (*is_relu)(const void *conf);
     int (*setup)(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_err *err);

@@ -103,9 +103,9 @@ static int check_shared(struct setup_user *u, const struct sw_layer *l, struct s
 static void settle_backward(struct sw_net *net, struct sw_net_node *node, uint32_t wants)
 {
     struct sw_layer *l = &node->layer;
-    node->needs_grad = net->training && node->leads_to_loss && (l->param_count > 0 || wants != 0) &&
-                       l->type->role != SW_ROLE_LOSS;
-    node->has_backward = net->training && node->leads_to_loss && (l->param_count > 0 || wants != 0);
+    sw_net_settle_frozen(net, node);
+    node->has_backward = net->training && node->leads_to_loss && (node->trains || wants != 0);
+    node->needs_grad = node->has_backward && l->type->role != SW_ROLE_LOSS;
 }
 
 /* Does a loss depend on the layer through another loss? */
@@ -184,6 +184,7 @@ static int setup_node(struct sw_net *net, struct sw_net_node *node, const struct
                                    .seed = args->seed,
                                    .training = net->training && node->leads_to_loss,
                                    .wants_grad = wants,
+                                   .frozen = !sw_net_may_train(net, node),
                                    .batch_rows = net->batch_rows,
                                    .fuse_relu = node->fuse_relu,
                                    .fused = node->fused,
@@ -253,8 +254,12 @@ static int number_params(struct sw_net *net, struct sw_err *err)
                                   : sw_format("%s", net->params[root].name);
             if (!name)
                 return sw_err_nomem(err, "a parameter's name", 0);
-            net->params[net->param_count++] = (struct sw_net_param){
-                .layer = i, .index = k, .owner = owner_of(net, node), .name = name, .root = root};
+            net->params[net->param_count++] = (struct sw_net_param){.layer = i,
+                                                                    .index = k,
+                                                                    .owner = owner_of(net, node),
+                                                                    .frozen = node->frozen[k],
+                                                                    .name = name,
+                                                                    .root = root};
         }
     }
     sw_net_order_givers(net);
@@ -327,6 +332,7 @@ int sw_net_new(const struct sw_net_args *args, struct sw_net **out, struct sw_er
     net->workers = args->workers ? args->workers : 1;
     net->worker = args->worker;
     net->partition = args->partition;
+    net->freeze = args->freeze;
     int rc = sw_net_read_graph(net, err);
     if (rc == SW_OK)
         rc = sw_net_find_shares(net, err);

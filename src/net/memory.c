@@ -227,8 +227,11 @@ static void plan_private(struct plan *p)
         add_block(p, node->has_backward ? l->scratch_bytes : 0, back, back,
                   &node->backward_scratch);
         for (int k = 0; k < l->param_count; k++)
-            add_block(p, node->adds_param[k] ? sw_desc_bytes(&l->param[k].layout) : 0, back, back,
-                      &node->param_aside[k]);
+            add_block(p,
+                      node->adds_param[k] || sw_net_writes_aside(node, k)
+                          ? sw_desc_bytes(&l->param[k].layout)
+                          : 0,
+                      back, back, &node->param_aside[k]);
     }
 }
 

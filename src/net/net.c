@@ -143,7 +143,7 @@ void sw_net_bind_param(struct sw_net *net, int p, const float *value, float *gra
     lp->value = value;
     lp->grad = gradient;
     node->gradient[param->index] = gradient;
-    if (gradient && node->adds_param[param->index])
+    if (net->training && (param->frozen || (gradient && node->adds_param[param->index])))
         lp->grad = at(net, node->param_aside[param->index]);
 }
 

@@ -28,6 +28,8 @@ struct sw_net_args {
     int64_t batch_rows;                /* of all workers of the group; 0: rows */
     int workers, worker;               /* size of the group and place in it; 0 workers: one */
     enum sw_partition partition;       /* of layers that do not say */
+    const struct sw_strings *freeze;   /* patterns of parameters that are not trained, borrowed for
+                                          the net's life; NULL: none */
     const struct sw_net_field *fields; /* borrowed during the call */
     int field_count;
     const char *source;           /* the data section's name, for messages */
@@ -79,10 +81,13 @@ struct sw_net_param {
     int layer, index; /* layer->param[index] */
     int owner;        /* the worker that alone has it or this part of it; -1: all have the whole */
     const char *name; /* "conv1.weight"; owned by the net */
+    bool frozen;      /* no gradient, no update */
     int root; /* -1; else the earlier entry whose values, gradient and name it has: its layer
                  shares that parameter. Backward of the root's layer is the last to give and
                  to read */
 };
+/* Does a pattern of `freeze` name the parameter? */
+bool sw_net_pattern_fits(const char *pattern, const char *layer, const char *param);
 const struct sw_net_param *sw_net_param(const struct sw_net *net, int p);
 /* The first parameter of layer i, and how many there are. */
 int sw_net_layer_params(const struct sw_net *net, int i, int *first);
@@ -90,7 +95,8 @@ int sw_net_layer_params(const struct sw_net *net, int i, int *first);
 /* Sets pointers: features, gradients, saved values and scratch inside arena (at least
  * sw_net_arena_bytes, 64-byte aligned; borrowed). */
 void sw_net_bind(struct sw_net *net, void *arena);
-/* The value (and in training the gradient array) of a parameter, after sw_net_bind. */
+/* The value (and in training the gradient array, NULL when frozen) of a parameter, after
+ * sw_net_bind. */
 void sw_net_bind_param(struct sw_net *net, int p, const float *value, float *gradient);
 /* A data field for the coming pass, host memory that stays until the pass is over: used in place,
  * or copied to the device. */

@@ -39,6 +39,8 @@ struct sw_net_node {
     bool adds_grad[SW_LAYER_SRCS]; /* backward writes aside, then the net adds: not the first giver,
                                       and it cannot add itself */
     int first_param;
+    bool frozen[SW_LAYER_PARAMS]; /* of its parameters */
+    bool trains;                  /* one of them is not */
     struct sw_net_share share[SW_LAYER_PARAMS];
     int share_count;
     bool is_shared;                       /* a parameter of it has several users */
@@ -57,7 +59,8 @@ struct sw_net {
     bool training;
     int64_t rows, batch_rows; /* this worker's and the batch's */
     int workers, worker;
-    enum sw_partition partition; /* of layers that do not say */
+    enum sw_partition partition;     /* of layers that do not say */
+    const struct sw_strings *freeze; /* borrowed; or NULL */
     int connections;
     struct sw_exchange *exchange; /* borrowed; NULL without connections */
     struct sw_buf notes;          /* what the partitioner says, a line each */
@@ -96,6 +99,12 @@ int sw_net_check_shares(const struct sw_net *net, const struct sw_net_node *node
 int sw_net_root_param(const struct sw_net *net, const struct sw_net_node *node, const char *param);
 /* Says who writes a shared gradient and who adds to it. */
 void sw_net_order_givers(struct sw_net *net);
+/* freeze.c: before setup, might the layer have a parameter that is trained? */
+bool sw_net_may_train(const struct sw_net *net, const struct sw_net_node *node);
+/* After setup: which are frozen. */
+void sw_net_settle_frozen(const struct sw_net *net, struct sw_net_node *node);
+/* Does backward write a frozen parameter's gradient, which nobody wants? */
+bool sw_net_writes_aside(const struct sw_net_node *node, int param);
 /* Decides how outputs are spread and inserts connections. Errors as sw_net_new. */
 int sw_net_spread(struct sw_net *net, struct sw_err *err) SW_MUST_CHECK;
 

@@ -181,7 +181,7 @@ void sw_net_order_givers(struct sw_net *net)
         const struct sw_net_param *param = &net->params[p];
         const struct sw_net_param *root = &net->params[param->root < 0 ? p : param->root];
         bool *given = &net->nodes[root->layer].gradient_given[root->index];
-        if (!net->nodes[param->layer].has_backward)
+        if (!net->nodes[param->layer].has_backward || param->frozen)
             continue;
         net->nodes[param->layer].adds_param[param->index] = *given;
         *given = true;

@@ -89,6 +89,7 @@ int sw_table_add(struct sw_table *t, const struct sw_param_spec *spec, int *inde
                            .part_first = spec->part_first,
                            .part_whole = spec->part_whole,
                            .init = spec->init,
+                           .frozen = spec->frozen,
                            .lr_mult = (float)spec->lr_mult,
                            .decay_mult = (float)spec->decay_mult};
     p->name = sw_strdup(spec->name);
@@ -104,7 +105,7 @@ int sw_table_add(struct sw_table *t, const struct sw_param_spec *spec, int *inde
 
 static int count_slices(const struct sw_table *t, const struct sw_param *p)
 {
-    int64_t n = sw_desc_storage(&p->layout);
+    int64_t n = p->frozen ? 0 : sw_desc_storage(&p->layout);
     return (int)((n + t->args.slice_elements - 1) / t->args.slice_elements);
 }
 
@@ -114,9 +115,11 @@ static void cut(struct sw_table *t, int index)
 {
     struct sw_param *p = &t->params[index];
     int64_t n = sw_desc_storage(&p->layout), pieces = count_slices(t, p);
+    p->first_slice = t->slice_count;
+    if (p->frozen)
+        return;
     int64_t grain = t->phases.on ? SW_GATHER_BLOCK : ALIGN / (int64_t)sizeof(float);
     int64_t size = ((n + pieces - 1) / pieces + grain - 1) / grain * grain;
-    p->first_slice = t->slice_count;
     for (int64_t from = 0; from < n; from += size) {
         int64_t count = n - from < size ? n - from : size;
         t->slices[t->slice_count++] =
@@ -195,12 +198,13 @@ static size_t array_bytes(const struct sw_param *p)
 
 int sw_table_givers(const struct sw_table *t, int param)
 {
-    return t->params[param].owner < 0 ? t->args.workers : 1;
+    const struct sw_param *p = &t->params[param];
+    return p->frozen ? 0 : p->owner < 0 ? t->args.workers : 1;
 }
 
 static bool gives(const struct sw_param *p, int worker)
 {
-    return p->owner < 0 || p->owner == worker;
+    return !p->frozen && (p->owner < 0 || p->owner == worker);
 }
 
 void sw_table_bytes(const struct sw_table *t, size_t *value_bytes, size_t *state_bytes)
@@ -209,7 +213,7 @@ void sw_table_bytes(const struct sw_table *t, size_t *value_bytes, size_t *state
     for (int i = 0; i < t->param_count; i++) {
         size_t bytes = array_bytes(&t->params[i]);
         *value_bytes += bytes;
-        *state_bytes += bytes * (size_t)(sw_table_givers(t, i) + t->slots);
+        *state_bytes += bytes * (size_t)(sw_table_givers(t, i) + sw_table_param_slots(t, i));
     }
 }
 
@@ -237,7 +241,7 @@ int sw_table_allocate(struct sw_table *t, struct sw_err *err)
             p->gradient[w] = (float *)(void *)other;
             other += bytes;
         }
-        for (int s = 0; s < t->slots; s++, other += bytes)
+        for (int s = 0; s < sw_table_param_slots(t, i); s++, other += bytes)
             p->slot[s] = (float *)(void *)other;
     }
     return SW_OK;
@@ -252,18 +256,22 @@ static struct sw_init_shape init_shape(const struct sw_param *p)
                                   .columns = rows ? sw_desc_count(&p->layout) / rows : 0};
 }
 
-/* A gradient serves as room for the plain order. */
+/* A gradient serves as room for the plain order; what is frozen has none. */
 static int init_alone(struct sw_table *t, struct sw_param *p, struct sw_err *err)
 {
     struct sw_init_shape shape = init_shape(p);
     int64_t n = sw_desc_count(&p->layout), first = p->part_first * shape.columns;
-    float *plain = p->gradient[p->owner < 0 ? 0 : p->owner];
+    float *room = p->frozen ? sw_calloc((size_t)n + 1, sizeof *room) : NULL;
+    float *plain = p->frozen ? room : p->gradient[p->owner < 0 ? 0 : p->owner];
+    if (!plain)
+        return sw_err_nomem(err, "initial values", (size_t)n * sizeof *plain);
     int rc = sw_init_fill(&p->init, t->args.seed, p->name, &shape, first, first + n, plain, err);
-    if (rc != SW_OK)
-        return rc;
-    sw_desc_from_plain(&p->layout, plain, p->value);
-    memset(plain, 0, array_bytes(p));
-    return SW_OK;
+    if (rc == SW_OK)
+        sw_desc_from_plain(&p->layout, plain, p->value);
+    if (!p->frozen)
+        memset(plain, 0, array_bytes(p));
+    sw_free(room);
+    return rc;
 }
 
 /* Values that depend on one another: computed once, for all parts. */
@@ -341,6 +349,11 @@ const struct sw_updater *sw_table_updater(const struct sw_table *t)
 int sw_table_slots(const struct sw_table *t)
 {
     return t->slots;
+}
+
+int sw_table_param_slots(const struct sw_table *t, int param)
+{
+    return t->params[param].frozen ? 0 : t->slots;
 }
 
 double sw_table_rate(const struct sw_table *t, uint64_t step)

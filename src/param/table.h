@@ -34,6 +34,7 @@ struct sw_param {
         part_whole; /* rows [part_first, + layout.dim[0]) of a parameter of part_whole
                        rows that several workers hold; part_whole 0: the whole */
     struct sw_init_conf init;
+    bool frozen; /* no gradient, no updater state, no slice: every version is there at once */
     float lr_mult, decay_mult;
     float *value;                  /* written by the servers that own its slices */
     float *slot[SW_UPDATER_SLOTS]; /* likewise */
@@ -110,6 +111,7 @@ struct sw_param_spec {
     int owner; /* see struct sw_param */
     int64_t part_first, part_whole;
     struct sw_init_conf init;
+    bool frozen;
     double lr_mult, decay_mult; /* all factors multiplied */
 };
 
@@ -138,10 +140,12 @@ int64_t sw_table_elements(const struct sw_table *t); /* logical, over all parame
 const struct sw_param *sw_table_param(const struct sw_table *t, int index);
 /* The parameter, or its part that begins at row `part_first`; -1 when absent. */
 int sw_table_find(const struct sw_table *t, const char *name, int64_t part_first);
-/* How many workers give gradients of it. */
+/* How many workers give gradients of it; none when it is frozen. */
 int sw_table_givers(const struct sw_table *t, int param);
 const struct sw_updater *sw_table_updater(const struct sw_table *t);
 int sw_table_slots(const struct sw_table *t);
+/* Those of one parameter. */
+int sw_table_param_slots(const struct sw_table *t, int param);
 /* The rate of update t = step + 1. */
 double sw_table_rate(const struct sw_table *t, uint64_t step);
 

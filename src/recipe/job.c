@@ -42,6 +42,8 @@ const struct sw_opt sw_job_opts[] = {
     {FIELD(init_from), .type = SW_OPT_STRINGS,
      .help = "checkpoints to start from, by the same names or by rules behind a file: "
              "a.weight -> b.weight, a.weight^T -> c.weight, a.* -> b.*"},
+    {FIELD(freeze), .type = SW_OPT_STRINGS,
+     .help = "parameters that are not trained: LAYER.PARAM or LAYER, with * and ?"},
     {FIELD(grad_clip), .type = SW_OPT_STRING,
      .help = "limit of gradients: value:X cuts each element at X, norm:X scales all down together "
              "when their norm is above X"},

@@ -27,6 +27,7 @@ struct sw_job_conf {
     int on_nan;            /* enum sw_on_nan */
     const char *grad_clip; /* as written, or NULL */
     double clip_value, clip_norm; /* what it says; 0: no limit. No keys of their own */
+    struct sw_strings freeze;     /* patterns of parameters that are not trained */
     struct sw_strings stop_at;    /* conditions: accuracy>=0.99 */
     const char *device;  /* auto, cpu, sim:gpus=N */
     struct sw_strings init_from; /* files, each with rules TENSOR -> PARAMETER behind it */

@@ -32,6 +32,8 @@ static void say_waiting(struct sw_worker *w, int param, uint64_t version)
 /* The table has the version; a device of its own needs a copy. */
 static int have(struct sw_worker *w, int param, uint64_t version, struct sw_err *err)
 {
+    if (sw_table_param(w->job->table, param)->frozen)
+        version = 0; /* no other comes */
     return w->replica ? sw_replica_need(w->replica, param, version, err) : SW_OK;
 }
 
@@ -128,6 +130,13 @@ static int forward_layer(struct sw_worker *w, int64_t t, int i, struct sw_err *e
     return rc;
 }
 
+/* Is the parameter's gradient complete when its layer's backward is done? */
+static bool gives(const struct sw_net *net, int p)
+{
+    const struct sw_net_param *param = sw_net_param(net, p);
+    return !param->frozen && param->root < 0; /* else a layer below gives more */
+}
+
 static int backward_layer(struct sw_worker *w, int64_t t, int i, struct sw_err *err)
 {
     int64_t begin_ns = w->lap_ns;
@@ -139,7 +148,7 @@ static int backward_layer(struct sw_worker *w, int64_t t, int i, struct sw_err *
     trace(w, SW_TRACE_BACKWARD, t, i, begin_ns);
     int first, count = sw_net_layer_params(w->train, i, &first);
     for (int p = first; p < first + count && rc == SW_OK; p++)
-        if (sw_net_param(w->train, p)->root < 0) /* else a layer below gives more */
+        if (gives(w->train, p))
             rc = give(w, w->param_of[SW_SPLIT_TRAIN][p], (uint64_t)t, err);
     if (rc == SW_OK && count > 0 && w->served_count > 0) {
         sw_slot_phase(w->slot, SW_PHASE_UPDATE, t, i, sw_net_layer(w->train, i)->name, w->lap_ns);

@@ -27,7 +27,7 @@ static int add_tensors(struct sw_job *job, struct sw_st_writer *w, struct sw_tab
     struct sw_table *t = job->table;
     int slots = sw_table_slots(t), rc = SW_OK;
     for (int p = 0; p < sw_table_count(t) && rc == SW_OK; p++)
-        for (int s = -1; s < slots && rc == SW_OK; s++) {
+        for (int s = -1; s < sw_table_param_slots(t, p) && rc == SW_OK; s++) {
             struct sw_table_source *source = &sources[p * (slots + 1) + s + 1];
             char *name = tensor_name(t, p, s);
             *source = (struct sw_table_source){.table = t, .stream = stream, .param = p, .slot = s};
@@ -157,7 +157,7 @@ static int check_tensors(struct sw_job *job, const struct sw_st_file *f, const c
 {
     int rc = SW_OK;
     for (int p = 0; p < sw_table_count(job->table) && rc == SW_OK; p++)
-        for (int s = -1; s < sw_table_slots(job->table) && rc == SW_OK; s++) {
+        for (int s = -1; s < sw_table_param_slots(job->table, p) && rc == SW_OK; s++) {
             char *name = tensor_name(job->table, p, s);
             struct sw_table_source to = {.table = job->table, .param = p, .slot = s};
             rc = name ? sw_table_check_tensor(&to, name, f, path, err)
@@ -193,7 +193,7 @@ static int load_state(struct sw_worker *w, const struct sw_st_file *f, struct sw
     struct sw_table *t = w->job->table;
     int rc = SW_OK;
     for (int p = 0; p < sw_table_count(t) && rc == SW_OK; p++)
-        for (int s = 0; s < sw_table_slots(t) && rc == SW_OK; s++) {
+        for (int s = 0; s < sw_table_param_slots(t, p) && rc == SW_OK; s++) {
             struct sw_table_source to = {
                 .table = t, .stream = sw_worker_host_stream(w), .param = p, .slot = s};
             char *name = tensor_name(t, p, s);

@@ -75,5 +75,7 @@ int sw_job_make_table(struct sw_job *job, struct sw_err *err)
         rc = sw_job_map_params(&job->workers[i], SW_SPLIT_TRAIN, err);
     if (rc == SW_OK)
         rc = sw_params_check_patterns(job->recipe, job->table, err);
+    if (rc == SW_OK)
+        rc = sw_params_check_freeze(job->recipe, &job->conf->freeze, job->table, err);
     return rc == SW_OK ? sw_table_freeze(job->table, err) : rc;
 }

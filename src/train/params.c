@@ -1,6 +1,8 @@
 #include "train/params.h"
 
 #include "base/str.h"
+#include <stdio.h>
+#include <string.h>
 
 /* The product of the factors of all [updater PATTERN] sections that match. */
 static void override_factors(const struct sw_recipe *recipe, const char *name, double *lr,
@@ -36,7 +38,8 @@ int sw_params_add(const struct sw_recipe *recipe, struct sw_table *table, const 
                                  .fan_out = lp->fan_out,
                                  .owner = np->owner,
                                  .part_first = lp->part_first,
-                                 .part_whole = lp->part_whole};
+                                 .part_whole = lp->part_whole,
+                                 .frozen = np->frozen};
     spec.lr_mult = spec.decay_mult = 1;
     if (conf) {
         spec.init = *conf;
@@ -46,6 +49,35 @@ int sw_params_add(const struct sw_recipe *recipe, struct sw_table *table, const 
     spec.init.natural = lp->natural;
     override_factors(recipe, np->name, &spec.lr_mult, &spec.decay_mult);
     return sw_table_add(table, &spec, index, err);
+}
+
+static bool fits(const char *pattern, const struct sw_param *p)
+{
+    char layer[256];
+    const char *dot = strrchr(p->name, '.');
+    snprintf(layer, sizeof layer, "%.*s", (int)(dot - p->name), p->name);
+    return sw_net_pattern_fits(pattern, layer, dot + 1);
+}
+
+int sw_params_check_freeze(struct sw_recipe *recipe, const struct sw_strings *freeze,
+                           const struct sw_table *table, struct sw_err *err)
+{
+    const struct sw_section *job = sw_recipe_find(recipe, "job", NULL);
+    int params = sw_table_count(table), frozen = 0;
+    for (int p = 0; p < params; p++)
+        frozen += sw_table_param(table, p)->frozen;
+    for (int i = 0; i < freeze->count; i++) {
+        bool matches = false;
+        for (int p = 0; p < params && !matches; p++)
+            matches = fits(freeze->items[i], sw_table_param(table, p));
+        if (!matches)
+            sw_recipe_error_item(recipe, job, "freeze", i, "no parameter matches '%s'",
+                                 freeze->items[i]);
+    }
+    if (params > 0 && frozen == params)
+        sw_recipe_error(recipe, job, "freeze",
+                        "all parameters are frozen: nothing would be trained");
+    return sw_recipe_verdict(recipe, err);
 }
 
 int sw_params_check_patterns(struct sw_recipe *recipe, const struct sw_table *table,

@@ -17,4 +17,8 @@ int sw_params_add(const struct sw_recipe *recipe, struct sw_table *table, const 
 int sw_params_check_patterns(struct sw_recipe *recipe, const struct sw_table *table,
                              struct sw_err *err) SW_MUST_CHECK;
 
+/* Every pattern of job.freeze must name a parameter, and one must be left to train. */
+int sw_params_check_freeze(struct sw_recipe *recipe, const struct sw_strings *freeze,
+                           const struct sw_table *table, struct sw_err *err) SW_MUST_CHECK;
+
 #endif

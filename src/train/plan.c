@@ -121,13 +121,18 @@ static int write_choices(struct sw_job *job, struct sw_err *err)
     return job->choices ? SW_OK : sw_err_nomem(err, "the list of choices", 0);
 }
 
+static size_t copies_of(const struct sw_job *job, const struct sw_param *p)
+{
+    size_t holders = p->owner < 0 ? (size_t)job->placement->worker_count : 1;
+    return holders * (p->frozen ? 1 : 2) * sw_desc_bytes(&p->layout);
+}
+
 /* Values and gradients that workers hold on devices of their own, beside the host's. */
 static size_t replica_bytes(const struct sw_job *job)
 {
     size_t bytes = 0;
     for (int p = 0; job->on_sim && p < sw_table_count(job->table); p++)
-        bytes += 2 * (size_t)sw_table_givers(job->table, p) *
-                 sw_desc_bytes(&sw_table_param(job->table, p)->layout);
+        bytes += copies_of(job, sw_table_param(job->table, p));
     return bytes;
 }
 

@@ -32,6 +32,12 @@ static size_t array_bytes(const struct sw_param *p)
     return (sw_desc_bytes(&p->layout) + ALIGN - 1) / ALIGN * ALIGN;
 }
 
+/* Value and gradient; what is frozen has none of the latter. */
+static size_t item_bytes(const struct sw_param *p)
+{
+    return (p->frozen ? 1 : 2) * array_bytes(p);
+}
+
 static int make_items(struct sw_replica *r, struct sw_err *err)
 {
     int rc = SW_OK;
@@ -46,7 +52,9 @@ static int make_items(struct sw_replica *r, struct sw_err *err)
                               .gradient = (float *)(void *)((char *)r->memory + at + room),
                               .bytes = sw_desc_bytes(&p->layout),
                               .asked = NEVER};
-        at += 2 * room;
+        if (p->frozen)
+            item->gradient = NULL;
+        at += item_bytes(p);
         rc = sw_event_new(r->args.device, &item->here, err);
         if (rc == SW_OK)
             rc = sw_event_new(r->args.device, &item->made, err);
@@ -69,7 +77,7 @@ static int take_memory(struct sw_replica *r, struct sw_err *err)
             continue; /* several layers share it */
         r->item_of[param] = r->count;
         r->items[r->count++].param = param;
-        r->bytes += 2 * array_bytes(sw_table_param(r->args.table, param));
+        r->bytes += item_bytes(sw_table_param(r->args.table, param));
     }
     return r->bytes ? sw_device_alloc(r->args.device, r->bytes, "parameters and gradients",
                                       &r->memory, err)
@@ -137,7 +145,9 @@ float *sw_replica_gradient(const struct sw_replica *r, int param)
 static int ask(struct sw_replica *r, int i, uint64_t version, struct sw_err *err)
 {
     struct item *item = &r->items[i];
-    if (item->asked >= (int64_t)version || !sw_table_ready(r->args.table, item->param, version))
+    bool settled = item->asked >= 0 && sw_table_param(r->args.table, item->param)->frozen;
+    if (settled || item->asked >= (int64_t)version ||
+        !sw_table_ready(r->args.table, item->param, version))
         return SW_OK;
     struct sw_copy_event e = {.direction = SW_COPY_TO_DEVICE,
                               .dst = item->value,

@@ -35,6 +35,7 @@ static int build_net(struct sw_worker *w, int split, struct sw_net **out, struct
                                .workers = job->placement->worker_count,
                                .worker = w->index,
                                .partition = (enum sw_partition)job->conf->partition,
+                               .freeze = &job->conf->freeze,
                                .fields = fields,
                                .field_count = make_fields(job->source[split], rows, fields),
                                .source = job->data[split]->name,
