@@ -87,17 +87,12 @@ int sw_vocabulary_make(struct sw_vocabulary *v, const struct sw_lexicon *met, in
 {
     *v = (struct sw_vocabulary){.unknown = -1};
     const bool cuts = max_tokens > 0 && max_tokens < met->count;
-    if (cuts && (!unknown || !*unknown))
-        return sw_err_set(err, SW_ERR_INVALID,
-                          "max_tokens = %lld, but the texts have %d different tokens; name a token "
-                          "that stands for the others with unknown",
-                          (long long)max_tokens, met->count);
+    const char *stand_in = cuts && unknown && *unknown ? unknown : NULL;
     int32_t *order = sw_calloc((size_t)met->count + 1, sizeof *order);
     if (!order)
         return sw_err_nomem(err, "a vocabulary", (size_t)met->count * sizeof *order);
     sw_lexicon_rank(met, SW_LEXICON_BY_TIMES, order);
-    int rc = take_ranked(v, met, order, cuts ? (int32_t)max_tokens : met->count,
-                         cuts ? unknown : NULL, err);
+    int rc = take_ranked(v, met, order, cuts ? (int32_t)max_tokens : met->count, stand_in, err);
     if (!rc)
         rc = settle_unknown(v, unknown, err);
     sw_free(order);

@@ -36,8 +36,8 @@ struct sw_vocabulary {
 void sw_vocabulary_fini(struct sw_vocabulary *v); /* a zeroed one is accepted */
 
 /* From the tokens that `met` has counted. max_tokens > 0 keeps so many at most, of which `unknown`
- * is one. unknown (may be NULL) has a token in any case: its own where the texts have it, else the
- * last. Errors: SW_ERR_INVALID when tokens would be lost that nothing stands for; SW_ERR_NOMEM. */
+ * is one. unknown has a token in any case: its own where the texts have it, else the last; NULL or
+ * empty, nothing stands for tokens that are not kept. Errors: SW_ERR_NOMEM. */
 int sw_vocabulary_make(struct sw_vocabulary *v, const struct sw_lexicon *met, int64_t max_tokens,
                        const char *unknown, struct sw_err *err) SW_MUST_CHECK;
 /* From a list: a token a line, in their order; \n, \t, \r, \\ and \xHH stand for bytes. unknown as

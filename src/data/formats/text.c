@@ -94,6 +94,12 @@ static int make_vocabulary(struct text_state *s, const struct text_conf *conf,
 {
     struct sw_lexicon met = {0};
     int rc = visit_files(conf, texts, count_token, &met, err);
+    const bool cuts = conf->max_tokens > 0 && conf->max_tokens < met.count;
+    if (!rc && cuts && !conf->unknown)
+        rc = sw_err_set(err, SW_ERR_INVALID,
+                        "max_tokens = %lld, but the texts have %d different tokens; name a token "
+                        "that stands for the others with unknown",
+                        (long long)conf->max_tokens, met.count);
     if (!rc)
         rc = sw_vocabulary_make(&s->vocabulary, &met, conf->max_tokens, conf->unknown, err);
     sw_lexicon_fini(&met);

@@ -168,6 +168,11 @@ static void damage_names_file_and_expectation(void **state)
     support_strings(&conf, "paths", 0, text("t", "abcxyz"), NULL);
     support_text(&conf, "vocabulary", text("v", "a\nb\nc\n"));
     expect(SW_ERR_FORMAT, "/t: 'x' before byte 4 is not in the vocabulary");
+    support_text(&conf, "vocabulary", NULL);
+    support_int(&conf, "max_tokens", 5);
+    expect(SW_ERR_INVALID, "max_tokens = 5, but the texts have 6 different tokens");
+    support_int(&conf, "max_tokens", 0);
+    support_text(&conf, "vocabulary", support_path("v"));
     support_text(&conf, "unknown", "?");
     struct sw_records r;
     struct sw_err err = {0};

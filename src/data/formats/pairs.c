@@ -1,0 +1,562 @@
+/* Two modalities of each record, for nets over pictures and texts: the picture side (pictures in
+ * files, or arrays of pixels or features), the text side (tags, or arrays of features), and what
+ * both are about (a class, or a set of labels). Each side is .npy arrays, plain or .gz, or text
+ * with a line for each record; a list of pictures may hold all in columns between tabs:
+ *
+ *     photos/1.jpg <tab> sky sea boat <tab> nature water
+ *
+ * Tags become numbers by their frequency, or by a vocabulary; those outside of it are left out.
+ * `tags` are int32, as many for each record as the longest has, filled up with -1. Label sets are a
+ * number for each class, 1 where the record has it. Fields: image, and where they are given text,
+ * tags, label. */
+#include "base/os.h"
+#include "base/str.h"
+#include "data/array.h"
+#include "data/bags.h"
+#include "data/classes.h"
+#include "data/files.h"
+#include "data/lines.h"
+#include "data/picture_files.h"
+#include "data/vocabulary.h"
+#include <string.h>
+
+enum kind { ARRAY, PICTURE, TAGS, LABEL, LABEL_SET };
+enum { LIST_PATH, LIST_TAGS, LIST_LABELS, LIST_COLUMNS };
+
+struct pairs_conf {
+    struct sw_strings paths, text, tags, labels, vocabulary_from, classes;
+    const char *root, *vocabulary, *shape;
+    bool label_sets;
+    int64_t max_tags, max_tokens, max_bytes;
+};
+
+struct pairs_state {
+    struct sw_picture_files files;
+    struct sw_column column[SW_MAX_FIELDS]; /* of ARRAY fields, by field */
+    enum kind kind[SW_MAX_FIELDS];
+    struct sw_bags tags, labels;
+};
+
+/* A file of lines while it is read. */
+struct reading {
+    struct pairs_state *s;
+    const char *root;
+    struct sw_bags *tags, *labels; /* where columns of a list go; NULL: they are not wanted */
+    int columns;                   /* of the first line */
+};
+
+/* ---- text ---- */
+
+/* Whether the first of the files is an array of numpy, else it is taken for text. */
+static int is_array(const struct sw_files *files, bool *answer, struct sw_err *err)
+{
+    struct sw_blob b;
+    char head[6];
+    struct sw_err short_file;
+    int rc = sw_blob_open(&b, files->path[0], err);
+    if (rc)
+        return rc;
+    *answer = !sw_blob_head(&b, head, sizeof head, &short_file) &&
+              !memcmp(head, "\x93NUMPY", sizeof head);
+    sw_blob_close(&b);
+    return SW_OK;
+}
+
+static int visit_files(const struct sw_files *files, const struct pairs_conf *conf,
+                       sw_line_visit *visit, void *user, struct sw_err *err)
+{
+    int rc = SW_OK;
+    for (int i = 0; !rc && i < files->count; i++)
+        rc = sw_lines_visit(files->path[i], (uint64_t)conf->max_bytes, visit, user, err);
+    return rc;
+}
+
+static int take_bag(void *bags, const char *path, int64_t number, char *text, struct sw_err *err)
+{
+    int rc = sw_bags_add(bags, text, err);
+    return rc ? sw_err_prefix(err, rc, "%s:%lld", path, (long long)number) : SW_OK;
+}
+
+/* Cuts a line at its tabs, in place. */
+static int cut_line(char *text, char *column[LIST_COLUMNS])
+{
+    int n = 0;
+    for (char *at = text; at && n <= LIST_COLUMNS; n++) {
+        if (n < LIST_COLUMNS)
+            column[n] = at;
+        at = strchr(at, '\t');
+        if (at)
+            *at++ = '\0';
+    }
+    return n;
+}
+
+static int take_list_line(void *user, const char *path, int64_t number, char *text,
+                          struct sw_err *err)
+{
+    struct reading *in = user;
+    char *column[LIST_COLUMNS] = {NULL};
+    const int columns = cut_line(text, column);
+    if (number == 1 && !in->columns)
+        in->columns = columns;
+    if (columns != in->columns || columns > LIST_COLUMNS || !*column[LIST_PATH])
+        return sw_err_set(err, SW_ERR_FORMAT,
+                          "%s:%lld: %d columns between tabs, expected %d as in the first line: a "
+                          "path, then tags, then labels",
+                          path, (long long)number, *text ? columns : 0,
+                          in->columns > LIST_COLUMNS ? LIST_COLUMNS : in->columns);
+    int rc = SW_OK;
+    if (in->root)
+        rc = sw_picture_files_add_below(&in->s->files, in->root, column[LIST_PATH], 0, err);
+    if (!rc && in->tags && columns > LIST_TAGS)
+        rc = sw_bags_add(in->tags, column[LIST_TAGS], err);
+    if (!rc && in->labels && columns > LIST_LABELS)
+        rc = sw_bags_add(in->labels, column[LIST_LABELS], err);
+    return rc ? sw_err_prefix(err, rc, "%s:%lld", path, (long long)number) : SW_OK;
+}
+
+/* ---- the four sides ---- */
+
+static int next_field(struct sw_records *r, enum kind kind, const char *name, enum sw_dtype dtype)
+{
+    struct pairs_state *s = r->state;
+    const int f = r->field_count++;
+    s->kind[f] = kind;
+    r->field[f] = (struct sw_field){.name = name, .dtype = dtype};
+    return f;
+}
+
+static int add_array(struct sw_records *r, const char *name, const struct sw_strings *paths,
+                     const char *key, const char *shape, struct sw_err *err)
+{
+    struct pairs_state *s = r->state;
+    const int f = next_field(r, ARRAY, name, SW_F32);
+    int rc = sw_column_open(&s->column[f], name, paths, key, shape, err);
+    if (!rc)
+        r->field[f] = s->column[f].field;
+    return rc;
+}
+
+static int read_lists(struct sw_records *r, const struct pairs_conf *conf,
+                      const struct sw_files *lists, struct sw_err *err)
+{
+    struct pairs_state *s = r->state;
+    struct reading in = {.s = s,
+                         .tags = conf->tags.count ? NULL : &s->tags,
+                         .labels = conf->labels.count ? NULL : &s->labels};
+    int rc = SW_OK;
+    for (int i = 0; !rc && i < lists->count; i++) {
+        char *root = conf->root ? sw_strdup(conf->root) : sw_folder_of(lists->path[i]);
+        in.root = root;
+        rc = root ? sw_lines_visit(lists->path[i], (uint64_t)conf->max_bytes, take_list_line, &in,
+                                   err)
+                  : sw_err_nomem(err, "the name of a folder", 0);
+        sw_free(root);
+    }
+    if (!rc && s->files.count == 0)
+        rc = sw_err_set(err, SW_ERR_FORMAT,
+                        "%s: has no line; expected the path of a picture in each", lists->path[0]);
+    return rc;
+}
+
+static int open_images(struct sw_records *r, const struct sw_format_args *args,
+                       const struct sw_files *files, struct sw_err *err)
+{
+    const struct pairs_conf *conf = args->conf;
+    struct pairs_state *s = r->state;
+    bool array = false;
+    int rc = is_array(files, &array, err);
+    if (rc)
+        return rc;
+    if (array) {
+        rc = add_array(r, "image", &conf->paths, "paths", conf->shape, err);
+        r->count = s->column[0].records;
+        return rc;
+    }
+    rc = read_lists(r, conf, files, err);
+    sw_picture_files_fields(&s->files, args, r);
+    s->kind[0] = PICTURE;
+    r->field_count = 1;
+    return rc;
+}
+
+/* Tags or labels that have files of their own: an array, or lines into bags. */
+static int open_side(struct sw_records *r, const struct pairs_conf *conf, const char *name,
+                     const struct sw_strings *paths, struct sw_bags *bags, struct sw_err *err)
+{
+    const char *key = bags == &((struct pairs_state *)r->state)->tags ? "tags" : "labels";
+    struct sw_files files = {0};
+    bool array = false;
+    int rc = sw_files_expand(&files, paths, key, err);
+    if (!rc)
+        rc = is_array(&files, &array, err);
+    if (!rc)
+        rc = array ? add_array(r, name, paths, key, NULL, err)
+                   : visit_files(&files, conf, take_bag, bags, err);
+    if (!rc && !array && bags->count != r->count)
+        rc =
+            sw_err_set(err, SW_ERR_FORMAT, "%s: has %lld lines, expected %lld, one for each record",
+                       files.path[0], (long long)bags->count, (long long)r->count);
+    sw_files_fini(&files);
+    return rc;
+}
+
+/* ---- tags ---- */
+
+static int read_vocabulary(struct sw_vocabulary *v, const struct pairs_conf *conf,
+                           struct sw_err *err)
+{
+    struct sw_blob b;
+    int rc = sw_blob_open(&b, conf->vocabulary, err);
+    if (rc)
+        return rc;
+    rc = sw_blob_take(&b, (uint64_t)conf->max_bytes, err);
+    if (!rc)
+        rc = sw_vocabulary_parse(v, b.path, (const char *)b.memory, (size_t)b.bytes, NULL, err);
+    sw_blob_close(&b);
+    return rc;
+}
+
+/* Counts the tags of other files than those of the records, of the same kind. */
+static int count_others(struct pairs_state *s, const struct pairs_conf *conf, struct sw_bags *met,
+                        struct sw_err *err)
+{
+    struct sw_files files = {0};
+    struct reading in = {.s = s, .tags = met};
+    int rc = sw_files_expand(&files, &conf->vocabulary_from, "vocabulary_from", err);
+    if (!rc)
+        rc = conf->tags.count ? visit_files(&files, conf, take_bag, met, err)
+                              : visit_files(&files, conf, take_list_line, &in, err);
+    sw_files_fini(&files);
+    return rc;
+}
+
+static int make_vocabulary(struct pairs_state *s, const struct pairs_conf *conf,
+                           struct sw_vocabulary *v, struct sw_err *err)
+{
+    struct sw_bags others = {0};
+    if (conf->vocabulary)
+        return read_vocabulary(v, conf, err);
+    int rc = conf->vocabulary_from.count ? count_others(s, conf, &others, err) : SW_OK;
+    if (!rc)
+        rc = sw_vocabulary_make(v, conf->vocabulary_from.count ? &others.words : &s->tags.words,
+                                conf->max_tokens, NULL, err);
+    sw_bags_fini(&others);
+    return rc;
+}
+
+static int number_tags(struct pairs_state *s, const struct sw_vocabulary *v, struct sw_err *err)
+{
+    const size_t words = (size_t)s->tags.words.count;
+    int32_t *number = sw_calloc(words + 1, sizeof *number);
+    if (!number)
+        return sw_err_nomem(err, "the numbers of tags", words * sizeof *number);
+    for (int32_t w = 0; w < s->tags.words.count; w++) {
+        size_t n = 0;
+        const char *word = sw_lexicon_word(&s->tags.words, w, &n);
+        number[w] = sw_vocabulary_find(v, word, n);
+    }
+    sw_bags_number(&s->tags, number);
+    sw_free(number);
+    return SW_OK;
+}
+
+static int finish_tags(struct sw_records *r, const struct pairs_conf *conf, int64_t *tokens,
+                       struct sw_err *err)
+{
+    struct pairs_state *s = r->state;
+    struct sw_vocabulary v = {.unknown = -1};
+    int rc = make_vocabulary(s, conf, &v, err);
+    if (!rc)
+        rc = number_tags(s, &v, err);
+    if (!rc) {
+        const int f = next_field(r, TAGS, "tags", SW_I32);
+        const int64_t most = sw_bags_most(&s->tags);
+        r->field[f].ndim = 1;
+        r->field[f].dim[0] = conf->max_tags ? conf->max_tags : most ? most : 1;
+        r->naming = sw_vocabulary_identity(&v);
+        *tokens = sw_vocabulary_count(&v);
+    }
+    sw_vocabulary_fini(&v);
+    return rc;
+}
+
+/* ---- labels ---- */
+
+static int check_single(const struct sw_records *r, struct sw_err *err)
+{
+    const struct pairs_state *s = r->state;
+    for (int64_t i = 0; i < r->count; i++) {
+        int64_t n = 0;
+        sw_bags_get(&s->labels, i, &n);
+        if (n != 1)
+            return sw_err_set(err, SW_ERR_FORMAT,
+                              "record %lld: %lld labels, expected one; sets of labels need "
+                              "label_sets = yes",
+                              (long long)i, (long long)n);
+    }
+    return SW_OK;
+}
+
+/* Words that are not of the key came after those of the key. */
+static int check_listed(const struct sw_bags *b, int listed, struct sw_err *err)
+{
+    for (int64_t i = 0; listed && b->words.count > listed && i < b->count; i++) {
+        int64_t n = 0;
+        const int32_t *id = sw_bags_get(b, i, &n);
+        for (int64_t k = 0; k < n; k++) {
+            if (id[k] >= listed)
+                return sw_err_set(err, SW_ERR_FORMAT,
+                                  "record %lld: label '%.60s', expected one of the key classes",
+                                  (long long)i, sw_lexicon_word(&b->words, id[k], NULL));
+        }
+    }
+    return SW_OK;
+}
+
+static int finish_labels(struct sw_records *r, const struct pairs_conf *conf, struct sw_err *err)
+{
+    struct pairs_state *s = r->state;
+    int32_t *number = NULL;
+    uint64_t naming = 0;
+    int rc = check_listed(&s->labels, conf->classes.count, err);
+    if (!rc)
+        rc = sw_classes_number(&s->labels.words,
+                               conf->classes.count ? SW_CLASSES_LISTED : SW_CLASSES_NUMBERED,
+                               &number, &r->classes, &naming, err);
+    if (!rc)
+        sw_bags_number(&s->labels, number);
+    sw_free(number);
+    if (!rc && !conf->label_sets)
+        rc = check_single(r, err);
+    if (!rc && r->classes == 0)
+        rc = sw_err_set(err, SW_ERR_FORMAT, "no record has a label");
+    if (rc)
+        return rc;
+    const int f = next_field(r, conf->label_sets ? LABEL_SET : LABEL, "label",
+                             conf->label_sets ? SW_F32 : SW_I32);
+    r->field[f].ndim = conf->label_sets;
+    r->field[f].dim[0] = conf->label_sets ? r->classes : 0;
+    r->naming = r->naming * 31 + naming;
+    return SW_OK;
+}
+
+/* ---- the format ---- */
+
+static int check_rows(const struct sw_records *r, struct sw_err *err)
+{
+    const struct pairs_state *s = r->state;
+    for (int f = 0; f < r->field_count; f++) {
+        const struct sw_column *c = &s->column[f];
+        if (s->kind[f] == ARRAY && c->records != r->count)
+            return sw_err_set(err, SW_ERR_FORMAT,
+                              "%s: field %s has %lld records, expected %lld, one for each image",
+                              c->array[0].what, r->field[f].name, (long long)c->records,
+                              (long long)r->count);
+        if (s->kind[f] == ARRAY && !strcmp(r->field[f].name, "tags") &&
+            (r->field[f].dtype != SW_I32 || r->field[f].ndim != 1))
+            return sw_err_set(err, SW_ERR_FORMAT,
+                              "%s: expected a row of whole numbers for each record, filled up with "
+                              "-1",
+                              c->array[0].what);
+    }
+    return SW_OK;
+}
+
+static int open_sides(struct sw_records *r, const struct sw_format_args *args,
+                      const struct sw_files *files, int64_t *tokens, struct sw_err *err)
+{
+    const struct pairs_conf *conf = args->conf;
+    struct pairs_state *s = r->state;
+    int rc = sw_classes_list(&s->labels.words, &conf->classes, "classes", err);
+    if (!rc)
+        rc = open_images(r, args, files, err);
+    if (!rc && conf->text.count)
+        rc = add_array(r, "text", &conf->text, "text", NULL, err);
+    if (!rc && conf->tags.count)
+        rc = open_side(r, conf, "tags", &conf->tags, &s->tags, err);
+    if (!rc && s->tags.count)
+        rc = finish_tags(r, conf, tokens, err);
+    if (!rc && conf->labels.count)
+        rc = open_side(r, conf, "label", &conf->labels, &s->labels, err);
+    if (!rc && s->labels.count) {
+        rc = finish_labels(r, conf, err);
+        rc = rc ? sw_err_prefix(err, rc, "%s",
+                                conf->labels.count ? conf->labels.items[0] : files->path[0])
+                : SW_OK;
+    }
+    for (int f = 0; !rc && f < r->field_count; f++)
+        r->classes = s->column[f].classes ? s->column[f].classes : r->classes;
+    return rc ? rc : check_rows(r, err);
+}
+
+static int pairs_open(struct sw_records *r, const struct sw_format_args *args, struct sw_err *err)
+{
+    const struct pairs_conf *conf = args->conf;
+    struct sw_files files = {0};
+    int64_t tokens = 0;
+    int rc = sw_files_expand(&files, &conf->paths, "paths", err);
+    if (!rc)
+        rc = open_sides(r, args, &files, &tokens, err);
+    if (!rc) {
+        char *first = sw_files_text(&files);
+        r->files = files.count;
+        r->where = first && tokens ? sw_format("%lld different tags, %s", (long long)tokens, first)
+                   : first         ? sw_strdup(first)
+                                   : NULL;
+        sw_free(first);
+        if (!r->where)
+            rc = sw_err_nomem(err, "the name of a data file", 0);
+    }
+    sw_files_fini(&files);
+    return rc;
+}
+
+static void pairs_close(struct sw_records *r)
+{
+    struct pairs_state *s = r->state;
+    for (int f = 0; f < SW_MAX_FIELDS; f++)
+        sw_column_close(&s->column[f]);
+    sw_picture_files_fini(&s->files);
+    sw_bags_fini(&s->tags);
+    sw_bags_fini(&s->labels);
+}
+
+static void fill_tags(const struct sw_bags *b, int64_t record, int32_t *out, int64_t room)
+{
+    int64_t n = 0;
+    const int32_t *id = sw_bags_get(b, record, &n);
+    for (int64_t k = 0; k < room; k++)
+        out[k] = k < n ? id[k] : -1;
+}
+
+static void fill_set(const struct sw_bags *b, int64_t record, float *out, int64_t classes)
+{
+    int64_t n = 0;
+    const int32_t *id = sw_bags_get(b, record, &n);
+    memset(out, 0, (size_t)classes * sizeof *out);
+    for (int64_t k = 0; k < n; k++)
+        out[id[k]] = 1;
+}
+
+static int pairs_fetch(const struct sw_records *r, int64_t record, int f, void *scratch,
+                       const void **out, struct sw_err *err)
+{
+    const struct pairs_state *s = r->state;
+    int64_t n;
+    *out = scratch;
+    if (s->kind[f] == ARRAY)
+        return sw_column_fetch(&s->column[f], record, scratch, out, err);
+    if (s->kind[f] == TAGS)
+        fill_tags(&s->tags, record, scratch, r->field[f].dim[0]);
+    else if (s->kind[f] == LABEL_SET)
+        fill_set(&s->labels, record, scratch, r->classes);
+    else
+        *out = sw_bags_get(&s->labels, record, &n);
+    return SW_OK;
+}
+
+static int pairs_fetch_picture(const struct sw_records *r, int64_t record, struct sw_room *room,
+                               struct sw_picture *out, struct sw_err *err)
+{
+    const struct pairs_state *s = r->state;
+    return sw_picture_files_fetch(&s->files, record, room, out, err);
+}
+
+static void pairs_locate(const struct sw_records *r, int64_t record, struct sw_buf *out)
+{
+    const struct pairs_state *s = r->state;
+    if (s->kind[0] == PICTURE)
+        sw_picture_files_locate(&s->files, record, out);
+    else
+        sw_buf_add(out, r->where);
+}
+
+#define AT(member) offsetof(struct pairs_conf, member)
+
+static const struct sw_opt pairs_opts[] = {
+    {.key = "paths",
+     .help = "pictures: .npy arrays of pixels or features, or lists of files with a line for each "
+             "record: path, and behind tabs its tags and its labels; a list, patterns allowed",
+     .offset = AT(paths),
+     .type = SW_OPT_STRINGS,
+     .required = true},
+    {.key = "root",
+     .help = "folder that paths in lists are relative to; else the folder of the list",
+     .offset = AT(root),
+     .type = SW_OPT_STRING},
+    {.key = "shape",
+     .help =
+         "of an image that is a row of numbers, channels x height x width; unset: a channel for "
+         "each up to 64",
+     .offset = AT(shape),
+     .type = SW_OPT_STRING},
+    {.key = "text",
+     .help = "texts as features: .npy arrays",
+     .offset = AT(text),
+     .type = SW_OPT_STRINGS},
+    {.key = "tags",
+     .help = "tags: files with a line of words for each record, or .npy arrays of whole numbers "
+             "filled up with -1; else those of the lists",
+     .offset = AT(tags),
+     .type = SW_OPT_STRINGS},
+    {.key = "vocabulary",
+     .help = "file with a tag a line; unset: made from the tags, the most frequent first",
+     .offset = AT(vocabulary),
+     .type = SW_OPT_STRING},
+    {.key = "vocabulary_from",
+     .help = "files like those of the tags to make the vocabulary from, the same in all sections",
+     .offset = AT(vocabulary_from),
+     .type = SW_OPT_STRINGS},
+    {.key = "max_tokens",
+     .help = "most different tags, the frequent ones; others are left out; 0: all",
+     .offset = AT(max_tokens),
+     .type = SW_OPT_INT,
+     .def = "0",
+     .min = 0,
+     .max = 1e8},
+    {.key = "max_tags",
+     .help = "most tags of a record; what is behind them is left out; 0: as the record with most",
+     .offset = AT(max_tags),
+     .type = SW_OPT_INT,
+     .def = "0",
+     .min = 0,
+     .max = 1e6},
+    {.key = "labels",
+     .help = "labels: files with a line of words for each record, or .npy arrays of classes or of "
+             "numbers for each class; else those of the lists",
+     .offset = AT(labels),
+     .type = SW_OPT_STRINGS},
+    {.key = "label_sets",
+     .help = "labels in lines are sets: a number for each class; no: one class for each record",
+     .offset = AT(label_sets),
+     .type = SW_OPT_BOOL,
+     .def = "yes"},
+    {.key = "classes",
+     .help =
+         "labels in the order of their classes; unset: whole numbers are the classes, words are "
+         "sorted",
+     .offset = AT(classes),
+     .type = SW_OPT_STRINGS},
+    {.key = "max_bytes",
+     .help = "most bytes of a file of lines, inflated",
+     .offset = AT(max_bytes),
+     .type = SW_OPT_BYTES,
+     .def = "4GB",
+     .min = 1,
+     .max = 1e15},
+    {0},
+};
+
+const struct sw_format sw_format_pairs = {
+    .base = {.name = "pairs",
+             .help = "pictures or their features with tags or text features and label sets",
+             .opts = pairs_opts,
+             .conf_bytes = sizeof(struct pairs_conf)},
+    .state_bytes = sizeof(struct pairs_state),
+    .open = pairs_open,
+    .close = pairs_close,
+    .fetch = pairs_fetch,
+    .fetch_picture = pairs_fetch_picture,
+    .locate = pairs_locate,
+};
