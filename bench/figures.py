@@ -72,16 +72,17 @@ def startup(bench):
 
 # ---- Pictures -----------------------------------------------------------------------------------
 
-def build_decode(bench):
-    program, build = bench.path("decode"), os.path.dirname(os.path.abspath(bench.options.binary))
+def build(bench, name):
+    """A program of this folder, on the library beside the program that is measured."""
+    program, lib = bench.path(name), os.path.dirname(os.path.abspath(bench.options.binary))
     if not os.path.exists(program):
         try:
             measure.run(["gcc", "-O2", "-w", "-I" + os.path.join(bench.root, "src"),
-                         "-I" + bench.root, os.path.join(bench.root, "bench", "decode.c"), "-o",
-                         program, "-L" + build, "-Wl,-rpath," + build, "-lsinga", "-ljpeg",
+                         "-I" + bench.root, os.path.join(bench.root, "bench", name + ".c"), "-o",
+                         program, "-L" + lib, "-Wl,-rpath," + lib, "-lsinga", "-ljpeg",
                          "-lpthread"])
         except (OSError, measure.Failed) as e:
-            raise Skipped("decode.c cannot be built here: %s" % e) from e
+            raise Skipped("%s.c cannot be built here: %s" % (name, e)) from e
     return program
 
 
@@ -91,7 +92,7 @@ def decode(bench):
     photos = os.path.abspath(bench.options.photos)
     if not os.path.isdir(photos):
         raise Skipped("there are no pictures in %s (--photos DIR)" % photos)
-    program, folder, rows = build_decode(bench), bench.path("pictures"), []
+    program, folder, rows = build(bench, "decode"), bench.path("pictures"), []
     os.makedirs(folder, exist_ok=True)
     if not os.path.lexists(os.path.join(folder, "photos")):
         os.symlink(photos, os.path.join(folder, "photos"))
@@ -107,6 +108,34 @@ def decode(bench):
     return rows
 
 
+# ---- Shards -------------------------------------------------------------------------------------
+
+def shard(bench):
+    """Records of a shard in a random order, against pread of the same bytes, which is what the page
+    cache gives (shard.c): in the first pass, which checks every record, and in later ones. Of the
+    size of CIFAR-10's records, and of pictures of 192 x 192."""
+    program, rows = build(bench, "shard"), []
+    for side, records in ((32, 100000), (192, 3000)):
+        path = bench.path("bench-%d.shard" % side)
+        if not os.path.exists(path):
+            measure.run([bench.options.binary, "data", "import", "--format=synthetic",
+                         "--set=channels=3", "--set=height=%d" % side, "--set=width=%d" % side,
+                         "--set=records=%d" % (records // 20 if bench.options.trial else records),
+                         "--out=" + path, "--quiet"])
+
+        def read(which, path=path):
+            ended = measure.run([program, which, path, "3" if bench.options.trial else "6"])
+            return [float(x) for x in ended.out.split()]
+        title = "shard, records of 3x%dx%d" % (side, side)
+        a, b, foreign = in_turn(bench, title + " | page cache", lambda: read("ours"),
+                                lambda: read("cache"))
+        for i, which in enumerate(("first pass", "later passes")):
+            rows.append(Row("%s, %s" % (title, which), "pread", "GB/s", [x[i] for x in a],
+                            [x[1] for x in b], 0.8,
+                            note="foreign load %.0f %%" % (100 * foreign)))
+    return rows
+
+
 FIGURES = {
     "chain-alexnet": chain_figure("alexnet"),
     "chain-quick": chain_figure("quick"),
@@ -114,6 +143,7 @@ FIGURES = {
     "primitives-googlenet": primitives.figure("googlenet"),
     "primitives-resnet50": primitives.figure("resnet50"),
     "decode": decode,
+    "shard": shard,
     "startup": startup,
     "workers-alexnet": workers_figure("alexnet"),
     "workers-quick": workers_figure("quick"),

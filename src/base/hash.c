@@ -1,7 +1,9 @@
 /* libxxhash is used as a header: its state may then live in our own allocation, and nothing depends
  * on the layout that a shared library happens to have. */
 #include "base/hash.h"
+#include "base/hash_avx2.h"
 #include "base/os.h"
+#include <stdbool.h>
 #include <string.h>
 
 #define XXH_INLINE_ALL
@@ -24,9 +26,22 @@ struct sw_hash sw_hash_bytes(const void *data, size_t bytes)
     return from_xxh(XXH3_128bits(data, bytes));
 }
 
+/* Shorter ones are not worth the question. */
+enum { LONG_BYTES = 1024 };
+
+static bool has_avx2(void)
+{
+#ifdef __x86_64__
+    return __builtin_cpu_supports("avx2");
+#else
+    return false;
+#endif
+}
+
 uint64_t sw_hash_bytes64(const void *data, size_t bytes)
 {
-    return XXH3_64bits(data, bytes);
+    return bytes >= LONG_BYTES && has_avx2() ? sw_hash_bytes64_avx2(data, bytes)
+                                             : XXH3_64bits(data, bytes);
 }
 
 struct sw_hash_state *sw_hash_new(void)
