@@ -52,20 +52,6 @@ static int find_weights(const struct options *o, const struct sw_job *job, struc
     return sw_weights_find(&args, w, err);
 }
 
-/* A split that the recipe does not have is a wrong word, not a missing file. */
-static int check_split(const struct sw_recipe *recipe, const char *split, struct sw_err *err)
-{
-    struct sw_buf known = {0};
-    if (!split || sw_recipe_find(recipe, "data", split))
-        return SW_OK;
-    for (const struct sw_section *s = sw_recipe_first(recipe, "data"); s; s = sw_section_next(s))
-        sw_buf_printf(&known, "%s%s", known.length ? ", " : "", s->name);
-    sw_err_set(err, SW_ERR_INVALID, "--split %s: the recipe has no [data %s]; it has %s", split,
-               split, sw_buf_text(&known));
-    sw_buf_fini(&known);
-    return SW_ERR_INVALID;
-}
-
 /* ---- Output -----------------------------------------------------------------------------------
  */
 
@@ -136,7 +122,7 @@ static int evaluate(const struct options *o)
         code = sw_trainer_refuse(&t, rc, &err);
         goto done;
     }
-    rc = check_split(sw_job_recipe(t.job), o->split, &err);
+    rc = sw_cli_check_split(sw_job_recipe(t.job), o->split, &err);
     if (rc == SW_OK)
         rc = find_weights(o, t.job, &w, &err);
     if (rc == SW_OK)

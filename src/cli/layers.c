@@ -17,6 +17,16 @@ static const struct sw_type *layer_at(int i)
     return sw_layer_types[i] ? &sw_layer_types[i]->base : NULL;
 }
 
+static const char *role_name(enum sw_layer_role role)
+{
+    static const char *const names[] = {[SW_ROLE_NEURON] = "neuron",
+                                        [SW_ROLE_INPUT] = "input",
+                                        [SW_ROLE_LOSS] = "loss",
+                                        [SW_ROLE_METRIC] = "metric",
+                                        [SW_ROLE_OUTPUT] = "output"};
+    return names[role];
+}
+
 static const struct sw_type *updater_at(int i)
 {
     return sw_updaters[i] ? &sw_updaters[i]->base : NULL;
@@ -97,6 +107,8 @@ static void list_json(struct sw_json_writer *w)
             sw_json_open_object(w, NULL);
             sw_json_string(w, "name", t->name);
             sw_json_string(w, "help", t->help);
+            if (groups[g].at == layer_at)
+                sw_json_string(w, "role", role_name(sw_layer_types[i]->role));
             sw_json_close_object(w);
         }
         sw_json_close_array(w);

@@ -333,7 +333,7 @@ int sw_net_new(const struct sw_net_args *args, struct sw_net **out, struct sw_er
     net->worker = args->worker;
     net->partition = args->partition;
     net->freeze = args->freeze;
-    int rc = sw_net_read_graph(net, err);
+    int rc = sw_net_read_graph(net, args->until, err);
     if (rc == SW_OK)
         rc = sw_net_find_shares(net, err);
     if (rc == SW_OK)

@@ -5,6 +5,7 @@
 #include "base/hash.h"
 #include "base/os.h"
 #include "base/str.h"
+#include "param/init.h"
 #include <string.h>
 
 struct graph {
@@ -202,16 +203,80 @@ static void free_graph(struct graph *g)
     sw_free(g->names);
 }
 
+/* ---- a net that ends with a layer ---- */
+
+/* Marks the layer and what it reads, and the layers at home of whose parameters it shares. */
+static void mark(struct graph *g, int i, bool *kept)
+{
+    const struct sw_section *s = g->sections[i];
+    if (kept[i])
+        return;
+    kept[i] = true;
+    link_sources(g, i);
+    for (int k = 0; k < conf_of(s)->src.count && k < SW_LAYER_SRCS; k++)
+        if (find(g, conf_of(s)->src.items[k]) >= 0)
+            mark(g, find(g, conf_of(s)->src.items[k]), kept);
+    for (int k = 0; k < s->param_count; k++) {
+        const char *share = ((const struct sw_init_conf *)s->param_conf[k])->share;
+        const char *dot = share ? strrchr(share, '.') : NULL;
+        for (int j = 0; dot && j < g->count; j++)
+            if (strlen(g->names[j]) == (size_t)(dot - share) &&
+                strncmp(g->names[j], share, (size_t)(dot - share)) == 0)
+                mark(g, j, kept);
+    }
+}
+
+/* Takes the others out. */
+static void drop_others(struct graph *g, const bool *kept, int *place)
+{
+    int n = 0;
+    for (int i = 0; i < g->count; i++)
+        place[i] = kept[i] ? n++ : -1;
+    for (int i = 0; i < g->count; i++) {
+        int to = place[i];
+        if (to < 0)
+            continue;
+        g->sections[to] = g->sections[i];
+        g->names[to] = g->names[i];
+        for (int k = 0; k < SW_LAYER_SRCS; k++)
+            g->src[to][k] = place[g->src[i][k]];
+    }
+    g->count = n;
+}
+
+static int keep_until(struct graph *g, const char *until, struct sw_err *err)
+{
+    int last = find(g, until);
+    if (last < 0)
+        return sw_err_set(err, SW_ERR_INVALID, "layer %s is not in this net", until);
+    bool *kept = sw_calloc((size_t)g->count, sizeof *kept);
+    int *place = sw_calloc((size_t)g->count, sizeof *place);
+    int rc = kept && place ? SW_OK : sw_err_nomem(err, "the layer graph", (size_t)g->count);
+    if (rc == SW_OK) {
+        mark(g, last, kept);
+        rc = sw_recipe_verdict(g->recipe, err);
+    }
+    if (rc == SW_OK)
+        drop_others(g, kept, place);
+    sw_free(kept);
+    sw_free(place);
+    return rc;
+}
+
+/* ---- the whole ---- */
+
 /* Sections in topological order. Adds what is wrong to the recipe. */
-static int read_graph(struct graph *g, bool training, struct sw_err *err)
+static int read_graph(struct graph *g, bool training, const char *until, struct sw_err *err)
 {
     bool *placed = NULL;
     int rc = collect(g, training, err);
+    if (rc == SW_OK && until)
+        rc = keep_until(g, until, err);
     if (rc != SW_OK)
         return rc;
-    for (int i = 0; i < g->count; i++)
+    for (int i = 0; i < g->count && !until; i++)
         link_sources(g, i);
-    if (training)
+    if (training && !until)
         check_loss(g);
     rc = sw_recipe_verdict(g->recipe, err);
     if (rc != SW_OK)
@@ -224,10 +289,10 @@ static int read_graph(struct graph *g, bool training, struct sw_err *err)
     return sw_recipe_verdict(g->recipe, err);
 }
 
-int sw_net_read_graph(struct sw_net *net, struct sw_err *err)
+int sw_net_read_graph(struct sw_net *net, const char *until, struct sw_err *err)
 {
     struct graph g = {.recipe = net->recipe};
-    int rc = read_graph(&g, net->training, err);
+    int rc = read_graph(&g, net->training, until, err);
     if (rc == SW_OK)
         rc = make_nodes(net, &g, err);
     free_graph(&g);
@@ -237,7 +302,25 @@ int sw_net_read_graph(struct sw_net *net, struct sw_err *err)
 int sw_net_check(struct sw_recipe *recipe, struct sw_err *err)
 {
     struct graph g = {.recipe = recipe};
-    int rc = read_graph(&g, true, err);
+    int rc = read_graph(&g, true, NULL, err);
+    free_graph(&g);
+    return rc;
+}
+
+int sw_net_fields(struct sw_recipe *recipe, bool training, const char *until, const char **names,
+                  int most, int *count, struct sw_err *err)
+{
+    struct graph g = {.recipe = recipe};
+    int rc = read_graph(&g, training, until, err);
+    *count = 0;
+    for (int i = 0; i < g.count && rc == SW_OK && *count < most; i++) {
+        const struct sw_layer layer = {.conf = g.sections[i]->conf[0]};
+        bool known = type_of(g.sections[i])->role != SW_ROLE_INPUT;
+        for (int k = 0; k < *count && !known; k++)
+            known = sw_str_eq(names[k], sw_layer_input_field(&layer));
+        if (!known)
+            names[(*count)++] = sw_layer_input_field(&layer);
+    }
     free_graph(&g);
     return rc;
 }

@@ -33,6 +33,7 @@ struct sw_net_args {
     const struct sw_net_field *fields; /* borrowed during the call */
     int field_count;
     const char *source;           /* the data section's name, for messages */
+    const char *until;            /* ends with this layer: only those that lead to it; NULL: all */
     const struct sw_net *sharing; /* a net whose parameter layouts are taken over, or NULL: for
                                      evaluation the worker's own training net, for training that of
                                      worker 0 */
@@ -48,6 +49,11 @@ void sw_net_free(struct sw_net *net); /* NULL is accepted */
  * messages to the recipe; layers whose own section is wrong are left alone. Errors: SW_ERR_INVALID,
  * SW_ERR_NOMEM. */
 int sw_net_check(struct sw_recipe *recipe, struct sw_err *err) SW_MUST_CHECK;
+
+/* The data fields that a net which ends with `until` (NULL: the whole) reads: at most `most` names,
+ * each once, borrowed from the recipe; *count how many. Errors: SW_ERR_INVALID, SW_ERR_NOMEM. */
+int sw_net_fields(struct sw_recipe *recipe, bool training, const char *until, const char **names,
+                  int most, int *count, struct sw_err *err) SW_MUST_CHECK;
 
 /* Layers in topological order, ties in file order. */
 int sw_net_layer_count(const struct sw_net *net);

@@ -85,7 +85,7 @@ struct sw_net {
 };
 
 /* Nodes from the recipe's [layer] sections in topological order. Errors as sw_net_new. */
-int sw_net_read_graph(struct sw_net *net, struct sw_err *err) SW_MUST_CHECK;
+int sw_net_read_graph(struct sw_net *net, const char *until, struct sw_err *err) SW_MUST_CHECK;
 /* share.c: finds who shares whose parameters; errors as sw_net_new. */
 int sw_net_find_shares(struct sw_net *net, struct sw_err *err) SW_MUST_CHECK;
 /* How the node shares its parameter, or NULL; the layout that it has then, or NULL. */

@@ -46,7 +46,7 @@ static int load_recipe(struct sw_job *job, const struct sw_job_options *o, struc
 
 /* ---- data ---- */
 
-static const struct sw_section *find_split(const struct sw_job *job, int split)
+const struct sw_section *sw_job_find_split(const struct sw_job *job, int split)
 {
     if (split == SW_SPLIT_TRAIN)
         return sw_recipe_find(job->recipe, "data", "train");
@@ -113,14 +113,14 @@ int sw_job_open_split(struct sw_job *job, int split, const struct sw_section *se
 
 static int open_data(struct sw_job *job, struct sw_err *err)
 {
-    const struct sw_section *train = find_split(job, SW_SPLIT_TRAIN);
+    const struct sw_section *train = sw_job_find_split(job, SW_SPLIT_TRAIN);
     if (!train) {
         sw_recipe_error(job->recipe, NULL, NULL, "there is no [data train] section");
         return sw_recipe_verdict(job->recipe, err);
     }
     int rc = sw_job_open_split(job, SW_SPLIT_TRAIN, train, err);
     if (rc == SW_OK)
-        rc = sw_job_open_split(job, SW_SPLIT_EVAL, find_split(job, SW_SPLIT_EVAL), err);
+        rc = sw_job_open_split(job, SW_SPLIT_EVAL, sw_job_find_split(job, SW_SPLIT_EVAL), err);
     if (rc != SW_OK)
         return rc;
     job->horizon = job->conf->steps;
@@ -205,6 +205,8 @@ static int open_job(struct sw_job *job, const struct sw_job_options *o, struct s
         rc = sw_job_place(job, o, err);
     if (rc == SW_OK)
         rc = sw_job_open_devices(job, err);
+    if (rc != SW_OK || o->predict)
+        return rc;
     if (rc == SW_OK)
         rc = open_data(job, err);
     if (rc == SW_OK)

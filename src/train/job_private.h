@@ -264,6 +264,8 @@ int sw_job_open_devices(struct sw_job *job, struct sw_err *err) SW_MUST_CHECK;
 int sw_job_make_table(struct sw_job *job, struct sw_err *err) SW_MUST_CHECK;
 
 /* job.c */
+/* The section that is trained or evaluated on; NULL: there is none. */
+const struct sw_section *sw_job_find_split(const struct sw_job *job, int split);
 int sw_job_open_split(struct sw_job *job, int split, const struct sw_section *section,
                       struct sw_err *err) SW_MUST_CHECK;
 /* The evaluation nets of all workers. */
@@ -386,6 +388,8 @@ void sw_record_event(const struct sw_worker *w, int split, struct sw_job_event *
 /* Stream and training net; then, once the table knows the parameters, the evaluation net. */
 int sw_worker_build(struct sw_worker *w, struct sw_err *err) SW_MUST_CHECK;
 int sw_worker_build_eval(struct sw_worker *w, struct sw_err *err) SW_MUST_CHECK;
+/* The source's fields as a net of so many rows sees them; how many. */
+int sw_worker_fields(const struct sw_source *source, int64_t rows, struct sw_net_field *out);
 /* By the worker's own thread, before anything else: its streams are used from here. */
 int sw_worker_attach(struct sw_worker *w, struct sw_err *err) SW_MUST_CHECK;
 /* sw_stream_wait, and meanwhile a device that hangs is found out. */

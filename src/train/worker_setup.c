@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-static int make_fields(const struct sw_source *source, int64_t rows, struct sw_net_field *out)
+int sw_worker_fields(const struct sw_source *source, int64_t rows, struct sw_net_field *out)
 {
     for (int f = 0; f < source->field_count; f++) {
         const struct sw_field *field = &source->field[f];
@@ -37,7 +37,7 @@ static int build_net(struct sw_worker *w, int split, struct sw_net **out, struct
                                .partition = (enum sw_partition)job->conf->partition,
                                .freeze = &job->conf->freeze,
                                .fields = fields,
-                               .field_count = make_fields(job->source[split], rows, fields),
+                               .field_count = sw_worker_fields(job->source[split], rows, fields),
                                .source = job->data[split]->name,
                                .sharing = !training      ? w->train
                                           : w->index > 0 ? first

@@ -40,3 +40,16 @@ const char *sw_run_title(const struct sw_run *run, char *out, size_t bytes)
         snprintf(out, bytes, "run %lld", (long long)run->id);
     return out;
 }
+
+int sw_cli_check_split(const struct sw_recipe *recipe, const char *split, struct sw_err *err)
+{
+    struct sw_buf known = {0};
+    if (!split || sw_recipe_find(recipe, "data", split))
+        return SW_OK;
+    for (const struct sw_section *s = sw_recipe_first(recipe, "data"); s; s = sw_section_next(s))
+        sw_buf_printf(&known, "%s%s", known.length ? ", " : "", s->name);
+    sw_err_set(err, SW_ERR_INVALID, "--split %s: the recipe has no [data %s]; it has %s", split,
+               split, sw_buf_text(&known));
+    sw_buf_fini(&known);
+    return SW_ERR_INVALID;
+}

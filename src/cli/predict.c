@@ -1,0 +1,268 @@
+/* singa-ws predict: what a layer of a trained net makes of a split or of arrays, as an array. */
+#include "train/predict.h"
+#include "base/json.h"
+#include "base/os.h"
+#include "cli/share/runs.h"
+#include "cli/share/trainer.h"
+#include "cli/share/weights.h"
+#include "recipe/recipe.h"
+#include "tensor/npy.h"
+#include <stdio.h>
+#include <string.h>
+
+struct options {
+    struct sw_cli_common common;
+    const char *weights, *split, *layer, *output;
+    struct sw_cli_list inputs;
+};
+
+static const struct sw_cli_option options_of_predict[] = {
+    {.name = "weights",
+     .arg = "FILE|RUN",
+     .type = SW_CLI_TEXT,
+     .offset = offsetof(struct options, weights),
+     .help = "a checkpoint, or a run's newest one; RUN:best, RUN:STEP, or best of the newest run; "
+             "default: the newest run of this recipe"},
+    {.name = "split",
+     .arg = "NAME",
+     .type = SW_CLI_TEXT,
+     .offset = offsetof(struct options, split),
+     .help = "name of a [data] section; default: val where it exists, else test"},
+    {.name = "input",
+     .arg = "[FIELD=]X.npy",
+     .type = SW_CLI_LIST,
+     .offset = offsetof(struct options, inputs),
+     .help = "an array in place of a data field, taken as it is; may be given several times"},
+    {.name = "layer",
+     .arg = "LAYER",
+     .type = SW_CLI_TEXT,
+     .offset = offsetof(struct options, layer),
+     .help = "whose output is wanted; default: what the last loss reads"},
+    {.name = "output",
+     .arg = "Y.npy",
+     .type = SW_CLI_TEXT,
+     .offset = offsetof(struct options, output),
+     .help = "where the array goes: float32, a row for each sample in the order of the data"},
+    {0},
+};
+
+static const struct sw_cli_spec spec = {
+    .verb = "predict",
+    .usage = "[OPTION]... RECIPE --output Y.npy",
+    .about =
+        "Writes what a layer of a trained net makes of a split, or of arrays: one pass in\n"
+        "evaluation mode, every sample once. Only layers that lead to LAYER are run, so labels\n"
+        "are needed for losses alone. An --input without FIELD= stands for the one field that\n"
+        "is read.",
+    .takes = SW_CLI_ALL & ~(unsigned)(SW_CLI_FRAMEWORK | SW_CLI_OVERSUBSCRIBE),
+    .options = options_of_predict,
+    .min_args = 1,
+    .max_args = 1,
+    .arg_name = "RECIPE",
+};
+
+/* ---- Input and output -------------------------------------------------------------------------
+ */
+
+/* "FIELD=X.npy" as its two parts; a field is a word, so that paths with '=' can be given. */
+static int split_inputs(const struct options *o, struct sw_predict_input **out, char ***fields,
+                        struct sw_err *err)
+{
+    size_t count = (size_t)o->inputs.count + 1;
+    *out = sw_calloc(count, sizeof **out);
+    *fields = sw_calloc(count, sizeof **fields);
+    if (!*out || !*fields)
+        return sw_err_nomem(err, "--input", count);
+    for (int i = 0; i < o->inputs.count; i++) {
+        const char *text = o->inputs.items[i], *equals = strchr(text, '=');
+        size_t n = equals ? (size_t)(equals - text) : 0;
+        (*out)[i].path = text;
+        if (n == 0 || memchr(text, '/', n) || memchr(text, '.', n))
+            continue;
+        (*fields)[i] = sw_format("%.*s", (int)n, text);
+        if (!(*fields)[i])
+            return sw_err_nomem(err, "--input", n);
+        (*out)[i] = (struct sw_predict_input){.field = (*fields)[i], .path = equals + 1};
+    }
+    return SW_OK;
+}
+
+struct output {
+    const char *path;
+    struct sw_npy_writer writer;
+};
+
+static int begin(void *user, const struct sw_predict_info *info, struct sw_err *err)
+{
+    struct output *out = user;
+    return sw_npy_writer_begin(&out->writer, out->path, SW_F32, info->ndim, info->dim, err);
+}
+
+static int append(void *user, int64_t count, const float *values, struct sw_err *err)
+{
+    struct output *out = user;
+    return sw_npy_append(&out->writer, count, values, err);
+}
+
+/* ---- What is said -----------------------------------------------------------------------------
+ */
+
+static void print_json(struct sw_buf *out, const struct options *o,
+                       const struct sw_predict_info *info, const struct sw_weights *w)
+{
+    struct sw_json_writer j;
+    sw_json_begin(&j, out);
+    sw_json_open_object(&j, NULL);
+    sw_json_string(&j, "layer", info->layer);
+    sw_json_string(&j, "type", info->type);
+    sw_json_int(&j, "rows", info->rows);
+    sw_json_open_array(&j, "shape");
+    sw_json_int(&j, NULL, info->rows);
+    for (int i = 0; i < info->ndim; i++)
+        sw_json_int(&j, NULL, info->dim[i]);
+    sw_json_close_array(&j);
+    sw_json_string(&j, "split", info->split);
+    sw_json_string(&j, "output", o->output);
+    sw_json_int(&j, "step", info->step);
+    sw_json_string(&j, "weights", w->path);
+    if (w->run.id) {
+        sw_json_int(&j, "run", w->run.id);
+        sw_json_string(&j, "run_name", w->run.name);
+    }
+    sw_json_close_object(&j);
+    sw_buf_add(out, "\n");
+}
+
+static void print_text(struct sw_buf *out, const struct options *o,
+                       const struct sw_predict_info *info, const struct sw_weights *w)
+{
+    sw_buf_add(out, "weights    ");
+    sw_weights_describe(w, out);
+    sw_buf_printf(out, "\nlayer      %s (%s)%s\n", info->layer, info->type,
+                  o->layer ? "" : ", which the loss reads");
+    if (info->split)
+        sw_buf_printf(out, "split      %s\n", info->split);
+    if (*info->fallback) {
+        sw_buf_add(out, "fallback   ");
+        sw_print_lines(out, info->fallback, "           ");
+    }
+    sw_buf_printf(out, "output     %s: %lld", o->output, (long long)info->rows);
+    for (int i = 0; i < info->ndim; i++)
+        sw_buf_printf(out, "x%lld", (long long)info->dim[i]);
+    sw_buf_add(out, "\n");
+}
+
+/* ---- The verb ---------------------------------------------------------------------------------
+ */
+
+static int find_weights(const struct options *o, const struct sw_job *job, struct sw_weights *w,
+                        struct sw_err *err)
+{
+    struct sw_weights_args args = {.what = o->weights,
+                                   .option = "--weights",
+                                   .db = o->common.db,
+                                   .job_db = sw_runs_job_db(job),
+                                   .recipe = o->common.args[0],
+                                   .hash = sw_recipe_hash(sw_job_recipe(job))};
+    return sw_weights_find(&args, w, err);
+}
+
+/* The recipe's messages, when it has some, else the error. */
+static int refuse(const struct sw_job *job, int rc, const struct sw_err *err)
+{
+    struct sw_buf text = {0};
+    const struct sw_diags *diags = sw_recipe_diags(sw_job_recipe(job));
+    if (diags->count == 0)
+        return sw_cli_fail(rc, err);
+    sw_diags_print(diags, &text);
+    fputs(sw_buf_text(&text), stderr);
+    sw_buf_fini(&text);
+    return sw_cli_exit_code(rc);
+}
+
+static int predict_with(const struct options *o, struct sw_job *job,
+                        const struct sw_predict_input *inputs, struct sw_buf *out)
+{
+    struct sw_weights w = {0};
+    struct output file = {.path = o->output, .writer = {.file.fd = -1}};
+    struct sw_predict_sink sink = {begin, append, &file};
+    struct sw_predict_info info;
+    struct sw_err err;
+    int code;
+    int rc = sw_cli_check_split(sw_job_recipe(job), o->split, &err);
+    if (rc == SW_OK)
+        rc = find_weights(o, job, &w, &err);
+    struct sw_predict_args args = {.weights = w.path,
+                                   .layer = o->layer,
+                                   .split = o->split,
+                                   .inputs = inputs,
+                                   .input_count = o->inputs.count};
+    if (rc == SW_OK)
+        rc = sw_job_predict(job, &args, &sink, &info, &err);
+    if (rc == SW_OK)
+        rc = sw_npy_writer_commit(&file.writer, &err);
+    else
+        sw_npy_writer_abandon(&file.writer);
+    if (rc != SW_OK)
+        code = refuse(job, rc, &err);
+    else
+        code = SW_EXIT_DONE;
+    if (code == SW_EXIT_DONE && o->common.json)
+        print_json(out, o, &info, &w);
+    else if (code == SW_EXIT_DONE && !o->common.quiet)
+        print_text(out, o, &info, &w);
+    sw_weights_fini(&w);
+    return code == SW_EXIT_DONE ? sw_cli_print(out) : code;
+}
+
+static int predict(const struct options *o)
+{
+    struct sw_trainer t = {0};
+    struct sw_predict_input *inputs = NULL;
+    char **fields = NULL;
+    struct sw_buf out = {0};
+    struct sw_err err;
+    struct sw_job_options job = {
+        .recipe_path = o->common.args[0],
+        .sets = o->common.sets.items,
+        .set_count = o->common.sets.count,
+        .device = o->common.device,
+        .one_worker = true,
+        .predict = true,
+        .db = o->common.db,
+    };
+    int code;
+    int rc = split_inputs(o, &inputs, &fields, &err);
+    if (rc == SW_OK)
+        rc = sw_trainer_init(&t, &o->common, &err);
+    if (rc == SW_OK)
+        rc = sw_trainer_open(&t, &job, &err);
+    code = rc == SW_OK ? predict_with(o, t.job, inputs, &out) : sw_trainer_refuse(&t, rc, &err);
+    for (int i = 0; fields && i < o->inputs.count; i++)
+        sw_free(fields[i]);
+    sw_free(fields);
+    sw_free(inputs);
+    sw_buf_fini(&out);
+    sw_trainer_fini(&t);
+    return code;
+}
+
+static int run(int argc, char **argv)
+{
+    struct options options = {0};
+    int code = sw_cli_parse(&spec, argc, argv, &options);
+    if (code == SW_CLI_GO_ON && !options.output)
+        code = sw_cli_usage("predict", "--output is missing");
+    if (code == SW_CLI_GO_ON && options.split && options.inputs.count)
+        code = sw_cli_usage("predict", "--split and --input exclude each other");
+    if (code == SW_CLI_GO_ON)
+        code = predict(&options);
+    sw_cli_fini(&spec, &options);
+    return code;
+}
+
+const struct sw_verb sw_verb_predict = {
+    .name = "predict",
+    .help = "write any layer's output as an array",
+    .run = run,
+};
