@@ -274,6 +274,7 @@ CASES = [
      inner_product(True)),
     ("layer_norm", "", [vector()], {"scale": real(7), "bias": real(7)}, layer_norm),
     ("lrn", "size = 3\nalpha = 0.5\nbeta = 0.75\nk = 2", [image(6)], {}, lrn(3, 0.5, 0.75, 2)),
+    ("noise", "method = gaussian\nstd = 2", [image()], {}, elementwise(lambda x: x)),
     ("onehot", "classes = 5", [whole(ROWS, 2)], {},
      lambda s, w: (s[0][0] + [5], [float(t == k) for t in s[0][1] for k in range(5)])),
     ("poisson_loss", "", [vector(), whole(ROWS, 7)], {}, by_row(poisson)),
@@ -287,6 +288,7 @@ CASES = [
     ("slice", "from = 2\nto = 5", [vector()], {}, by_row(lambda v: v[2:5], [3])),
     ("softmax", "", [image()], {}, softmax_channels),
     ("softmax_loss", "", [vector(), label()], {}, by_row(lambda v, l: softmax(v))),
+    ("sparsity", "", [vector()], {}, elementwise(lambda x: x)),
     ("split", "", [image()], {}, elementwise(lambda x: x)),
 ]
 
