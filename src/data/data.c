@@ -16,7 +16,10 @@ static void describe_image(const struct sw_source *s, int image, struct sw_buf *
     const struct sw_field *raw = &s->raw.field[image];
     const struct sw_transform *t = &s->transform;
     const bool any = s->raw.has_pictures && raw->dim[1] == 0;
-    const bool resized = t->resize_shorter || t->resize_height;
+    int64_t height = t->height, width = t->width;
+    sw_transform_resized(t, &height, &width);
+    const bool resized =
+        any ? t->resize_shorter || t->resize_height : height != t->height || width != t->width;
     sw_buf_add(out, " of ");
     if (any)
         sw_buf_printf(out, "%lldx any size", (long long)raw->dim[0]);

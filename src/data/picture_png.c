@@ -21,15 +21,18 @@ struct sw_png {
     const unsigned char *data; /* borrowed */
     size_t bytes, at;
     int64_t height, width;
-    bool interlaced, has_colour;
+    bool interlaced, has_colour, no_memory;
     char text[200];
     struct sw_room row; /* one row of the whole width */
 };
 
 static void *take(png_structp png, png_alloc_size_t bytes)
 {
-    (void)png;
-    return sw_os()->alloc(bytes);
+    struct sw_png *p = png_get_mem_ptr(png);
+    void *memory = sw_os()->alloc(bytes);
+    if (!memory)
+        p->no_memory = true;
+    return memory;
 }
 
 static void give(png_structp png, void *p)
@@ -43,6 +46,14 @@ static _Noreturn void on_error(png_structp png, const char *text)
     struct sw_png *p = png_get_error_ptr(png);
     snprintf(p->text, sizeof p->text, "%s", text);
     png_longjmp(png, 1);
+}
+
+/* What a jump out of the library is about: a picture is not damaged because memory is short. */
+static int report(const struct sw_png *p, struct sw_err *err)
+{
+    if (p->no_memory)
+        return sw_err_nomem(err, "the state of libpng", 0);
+    return sw_err_set(err, SW_ERR_FORMAT, "damaged PNG of %zu bytes: %s", p->bytes, p->text);
 }
 
 static void on_warning(png_structp png, const char *text)
@@ -91,7 +102,7 @@ static void set_conversions(struct sw_png *p)
 static int read_head(struct sw_png *p, struct sw_picture_head *out, struct sw_err *err)
 {
     if (setjmp(png_jmpbuf(p->png)))
-        return sw_err_set(err, SW_ERR_FORMAT, "damaged PNG of %zu bytes: %s", p->bytes, p->text);
+        return report(p, err);
     png_set_read_fn(p->png, p, feed);
     png_set_user_limits(p->png, SW_PICTURE_MAX_SIDE, SW_PICTURE_MAX_SIDE);
     png_set_chunk_malloc_max(p->png, CHUNK_BYTES_MOST);
@@ -120,7 +131,7 @@ int sw_png_open(struct sw_png **out, const void *data, size_t bytes, struct sw_p
     p->bytes = bytes;
     int rc = SW_OK;
     p->png =
-        png_create_read_struct_2(PNG_LIBPNG_VER_STRING, p, on_error, on_warning, NULL, take, give);
+        png_create_read_struct_2(PNG_LIBPNG_VER_STRING, p, on_error, on_warning, p, take, give);
     p->info = p->png ? png_create_info_struct(p->png) : NULL;
     if (!p->info)
         rc = sw_err_nomem(err, "the state of libpng", 0);
@@ -174,7 +185,7 @@ static int read_all(struct sw_png *p, struct sw_picture_part w, int64_t step, un
                     struct sw_err *err)
 {
     if (setjmp(png_jmpbuf(p->png)))
-        return sw_err_set(err, SW_ERR_FORMAT, "damaged PNG of %zu bytes: %s", p->bytes, p->text);
+        return report(p, err);
     if (p->interlaced)
         read_interlaced(p, w, step, to);
     else

@@ -1,6 +1,7 @@
 /* ctest-labels: threads */
 /* Folders of pictures: classes and order, pictures of every kind, mistakes, and what happens to the
  * ones that are damaged. */
+#include "unit/faulty_os.h"
 #include "folder_support.h"
 
 #include "data/prefetch.h"
@@ -114,7 +115,7 @@ static void classes_and_order_are_those_of_names(void **state)
     sw_source_close(s);
 
     /* Numbers by a file of names, which may hold more. */
-    const char *names = support_write("names", "b\r\nother\nC\n\na", 15);
+    const char *names = support_write("names", "b\r\nother\nC\n\na", 13);
     ASSERT_OK(
         open_folder(support_path("one"), NULL, names, &conf, false, false, NULL, NULL, &s, &err));
     assert_int_equal(s->classes, 4);
@@ -330,6 +331,43 @@ static void a_folder_of_damage_only_is_an_error(void **state)
     support_setup(state);
 }
 
+/* Memory that is short is no damage of a picture, and leaves nothing behind. */
+static void every_allocation_and_file_may_fail(void **state)
+{
+    static const int kinds[] = {FAULTY_ALLOC, FAULTY_OPEN | FAULTY_READ | FAULTY_DIR};
+    struct sw_data_conf conf = cropped();
+    float image[3 * PLANE];
+    int32_t label;
+    void *out[SW_MAX_FIELDS] = {image, &label};
+    (void)state;
+    make_folders();
+    const char *one = support_path("one"), *two = support_path("two");
+    for (int k = 0; k < 2; k++) {
+        int rc = SW_ERR_NOMEM;
+        for (int at = 1; rc != SW_OK; at++) {
+            struct sw_source *s = NULL;
+            struct sw_reader r = {0};
+            struct sw_err err = {0};
+            faulty_begin((struct faulty_plan){.kinds = kinds[k], .at = at, .error = EIO});
+            rc = open_folder(one, two, NULL, &conf, true, true, NULL, NULL, &s, &err);
+            if (!rc)
+                rc = sw_reader_init(&r, s, &err);
+            for (int64_t i = 0; !rc && i < s->records; i++)
+                rc = sw_source_fetch(&r, i, 1, out, &err);
+            assert_true(!s || sw_source_skipped(s) == 0);
+            sw_reader_fini(&r);
+            sw_source_close(s);
+            faulty_end();
+            assert_int_equal(faulty.live_allocations, 0);
+            assert_true(rc == SW_OK || rc == (k ? SW_ERR_IO : SW_ERR_NOMEM));
+            assert_true(rc == SW_OK || err.text[0]);
+            assert_true(at < 1000);
+        }
+    }
+    support_remove_all(state);
+    support_setup(state);
+}
+
 /* ---- Threads ---- */
 
 /* Rows [first, first + count) of the batches that so many threads fill, to their places in `all`.
@@ -410,6 +448,7 @@ int main(void)
         cmocka_unit_test(a_skipped_picture_is_replaced_by_the_next_good_one),
         cmocka_unit_test(the_last_picture_is_replaced_by_the_first_of_its_part),
         cmocka_unit_test(a_folder_of_damage_only_is_an_error),
+        cmocka_unit_test(every_allocation_and_file_may_fail),
         cmocka_unit_test(rows_do_not_depend_on_threads_and_workers),
     };
     return cmocka_run_group_tests(tests, support_setup, support_remove_all);
