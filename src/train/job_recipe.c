@@ -1,22 +1,11 @@
 /* The recipe of a job: read with its options, and checked as far as that needs neither data nor
  * machine. */
 #include "net/net.h"
-#include "param/schedule.h"
 #include "recipe/job.h"
 #include "train/job.h"
+#include "train/params.h"
 #include "train/schema.h"
 #include <string.h>
-
-/* What the option rows of [updater] cannot say. */
-static int check_updater(struct sw_recipe *recipe, struct sw_err *err)
-{
-    const struct sw_section *u = sw_recipe_find(recipe, "updater", NULL);
-    struct sw_err why = {0};
-    bool readable = u->errors == 0 && u->type[1];
-    if (readable && sw_schedule_check(u->type[1], u->conf[1], &why) != SW_OK)
-        sw_recipe_error(recipe, u, "policy", "%s", why.text);
-    return sw_recipe_verdict(recipe, err);
-}
 
 int sw_job_read_recipe(const struct sw_job_options *o, struct sw_recipe **recipe,
                        const struct sw_job_conf **conf, struct sw_err *err)
@@ -51,7 +40,7 @@ int sw_job_read_recipe(const struct sw_job_options *o, struct sw_recipe **recipe
     if (settled == SW_OK || settled == SW_ERR_INVALID)
         settled = sw_net_check(*recipe, &more);
     if (settled == SW_OK || settled == SW_ERR_INVALID)
-        settled = check_updater(*recipe, &more);
+        settled = sw_params_check_updater(*recipe, &more);
     if (rc == SW_OK && settled != SW_OK)
         *err = more;
     return rc != SW_OK ? rc : settled;

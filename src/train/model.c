@@ -38,6 +38,8 @@ static int read_recipe(struct sw_model *m, const char *text, struct sw_err *err)
     int rc = sw_recipe_load(&source, sw_net_schema(), &m->recipe, err);
     if (m->recipe && rc == SW_OK)
         rc = sw_net_check(m->recipe, err);
+    if (m->recipe && rc == SW_OK)
+        rc = sw_params_check_updater(m->recipe, err);
     return rc;
 }
 

@@ -1,6 +1,7 @@
 #include "train/params.h"
 
 #include "base/str.h"
+#include "param/schedule.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -49,6 +50,16 @@ int sw_params_add(const struct sw_recipe *recipe, struct sw_table *table, const 
     spec.init.natural = lp->natural;
     override_factors(recipe, np->name, &spec.lr_mult, &spec.decay_mult);
     return sw_table_add(table, &spec, index, err);
+}
+
+int sw_params_check_updater(struct sw_recipe *recipe, struct sw_err *err)
+{
+    const struct sw_section *u = sw_recipe_find(recipe, "updater", NULL);
+    struct sw_err why = {0};
+    bool readable = u->errors == 0 && u->type[1];
+    if (readable && sw_schedule_check(u->type[1], u->conf[1], &why) != SW_OK)
+        sw_recipe_error(recipe, u, "policy", "%s", why.text);
+    return sw_recipe_verdict(recipe, err);
 }
 
 static bool fits(const char *pattern, const struct sw_param *p)

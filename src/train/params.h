@@ -8,6 +8,8 @@
 #include "param/table.h"
 #include "recipe/recipe.h"
 
+/* What the option rows of [updater] cannot say. Errors go to the recipe's diags. */
+int sw_params_check_updater(struct sw_recipe *recipe, struct sw_err *err) SW_MUST_CHECK;
 /* Adds parameter p of the net to the table. Errors: those of sw_table_add. */
 int sw_params_add(const struct sw_recipe *recipe, struct sw_table *table, const struct sw_net *net,
                   int p, int *index, struct sw_err *err) SW_MUST_CHECK;

@@ -451,16 +451,14 @@ static void too_many_early_updates_are_refused(void **state)
 
 /* ---- Memory runs out ---- */
 
-static void every_failing_allocation_is_an_error_without_leaks(void **state)
+static void check_allocations(const struct plan_of_table *plan)
 {
-    const struct plan_of_table plan = {.workers = 2, .servers = 2, .slice_elements = 100};
     struct faulty_plan faults = {.kinds = FAULTY_ALLOC};
     size_t in_use = sw_cpu_bytes_in_use();
     struct sw_err err;
     struct stand s;
-    (void)state;
     faulty_begin(faults);
-    ASSERT_OK(try_stand(&s, &plan, &err));
+    ASSERT_OK(try_stand(&s, plan, &err));
     stand_free(&s);
     int calls = faulty_end();
     assert_true(calls > 10);
@@ -468,7 +466,7 @@ static void every_failing_allocation_is_an_error_without_leaks(void **state)
         for (int forever = 0; forever < 2; forever++) {
             faults.forever = forever;
             faulty_begin(faults);
-            int rc = try_stand(&s, &plan, &err);
+            int rc = try_stand(&s, plan, &err);
             stand_free(&s);
             faulty_end();
             if (rc != SW_ERR_NOMEM || faulty.live_allocations)
@@ -476,6 +474,17 @@ static void every_failing_allocation_is_an_error_without_leaks(void **state)
                          faulty.live_allocations);
             assert_int_equal(sw_cpu_bytes_in_use(), in_use);
         }
+}
+
+static void every_failing_allocation_is_an_error_without_leaks(void **state)
+{
+    (void)state;
+    check_allocations(&(struct plan_of_table){.workers = 2, .servers = 2, .slice_elements = 100});
+    check_allocations(&(struct plan_of_table){.workers = 1,
+                                              .servers = 1,
+                                              .slice_elements = 1024,
+                                              .updater = "lars",
+                                              .init = SW_INIT_ORTHOGONAL});
 }
 
 int main(void)

@@ -10,6 +10,7 @@
 #include "device/sim/sim.h"
 #include "train/model.h"
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #define ASSERT_OK(call)                                                                            \
@@ -107,6 +108,26 @@ static void a_model_learns(void **state)
         assert_true(isnan(sw_model_result(m, "no such thing")));
         sw_model_free(m);
     }
+    sw_device_close(device);
+}
+
+/* An update of which no parameter may be changed before all gradients are there. */
+static void updates_in_two_phases_are_complete(void **state)
+{
+    static const char lars[] =
+        NET("[layer top]\ntype = inner_product\nsrc = x\noutputs = 8\n") "[updater "
+                                                                         "*.bias]\nlr_mult = 0.1\n";
+    char recipe[sizeof lars + 64];
+    struct sw_device *device = open_cpu();
+    const char *rest = strstr(lars, "[layer x]");
+    (void)state;
+    snprintf(recipe, sizeof recipe, "[updater]\ntype = lars\nlr = 2\ntrust = 0.01\n%s", rest);
+    struct sw_model *m = new_model(device, recipe);
+    double first = train(m, 1), last = train(m, BATCHES);
+    assert_int_equal(sw_model_step(m), BATCHES + 1);
+    if (!(last < 0.5 * first))
+        fail_msg("the loss went from %g to %g", first, last);
+    sw_model_free(m);
     sw_device_close(device);
 }
 
@@ -210,6 +231,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_model_learns),
+        cmocka_unit_test(updates_in_two_phases_are_complete),
         cmocka_unit_test(equal_models_have_equal_bits),
         cmocka_unit_test(only_valid_rows_count_in_an_evaluation),
         cmocka_unit_test(a_wrong_recipe_is_explained),
