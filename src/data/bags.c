@@ -73,7 +73,7 @@ const int32_t *sw_bags_get(const struct sw_bags *b, int64_t i, int64_t *n)
 {
     const int64_t first = i ? b->end[i - 1] : 0;
     *n = b->end[i] - first;
-    return b->id + first;
+    return b->id ? b->id + first : NULL; /* no bag has a word */
 }
 
 int64_t sw_bags_most(const struct sw_bags *b)

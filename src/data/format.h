@@ -33,9 +33,11 @@ struct sw_field {
 int64_t sw_field_count(const struct sw_field *f); /* elements of one record, 1 for ndim 0 */
 size_t sw_field_bytes(const struct sw_field *f);
 
-/* What a set of pictures looks like; 0 is unknown. */
+/* What a set of pictures looks like, or of texts or pairs of both; 0 is unknown. */
 struct sw_geometry {
     int64_t records, classes, channels, height, width;
+    int64_t length; /* tokens of a record, of texts only */
+    int64_t words;  /* features of the text of a pair, of pairs only */
 };
 
 struct sw_format;

@@ -133,3 +133,18 @@ expect 2 check cat.ini --set data.test.paths=dog.txt
 has err 'its 10 classes or tokens are not the 8 of data train'
 expect 3 check cat.ini --set data.test.paths=dog.txt --set data.test.vocabulary_from=cat.txt
 has err "dog.txt: 'd' before byte 5 is not in the vocabulary"
+
+# Where the text is not there, made-up text stands in, of the same kind.
+sed 's/paths = cat.txt/paths = none.txt\nfallback = synthetic/' cat.ini >none.ini
+cat >>none.ini <<'INI'
+[fallback]
+data.train.classes = 8
+data.train.length = 4
+data.test.classes = 8
+data.test.length = 4
+INI
+expect 0 check none.ini
+has out '^data +train: synthetic, 10000 records, 8 classes, tokens of 4, target of 4, made by code$'
+expect 0 run none.ini --out "$T/run3" --steps 300 --json
+# Whoever knows the last token is right every second time.
+has out '"type":"eval".*"accuracy":0\.[45]'

@@ -553,6 +553,8 @@ const struct sw_format sw_format_pairs = {
              .help = "pictures or their features with tags or text features and label sets",
              .opts = pairs_opts,
              .conf_bytes = sizeof(struct pairs_conf)},
+    .implied =
+        {.records = 10000, .classes = 10, .channels = 3, .height = 32, .width = 32, .words = 100},
     .state_bytes = sizeof(struct pairs_state),
     .open = pairs_open,
     .close = pairs_close,

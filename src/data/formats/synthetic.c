@@ -8,12 +8,17 @@
  * cannot overflow. Waves are tables one period and one width long, noise is a table read at a
  * hashed place per row: a row is three byte strings added up. Tables are some 70 KiB whatever the
  * number of classes.
- * Classes are the same in every split with the same `seed`; the records of two splits differ. */
+ * Classes are the same in every split with the same `seed`; the records of two splits differ.
+ *
+ * `kind = sequences` makes running text as the format text reads it: windows of one long chain of
+ * tokens (data/synthetic_words.h). `kind = pairs` adds counts of words (text) and tags to pictures,
+ * all drawn from the same class. */
 #include "base/hash.h"
 #include "base/os.h"
 #include "base/philox.h"
 #include "base/str.h"
 #include "data/format.h"
+#include "data/synthetic_words.h"
 #include <math.h>
 
 enum {
@@ -25,8 +30,14 @@ enum {
     BLOCK = 16
 };
 
+enum kind { KIND_AUTO, KIND_PICTURES, KIND_SEQUENCES, KIND_PAIRS };
+
+static const char *const kinds[] = {"auto", "pictures", "sequences", "pairs", NULL};
+
 struct synthetic_conf {
     int64_t classes, records, height, width, seed;
+    int kind; /* enum kind */
+    int64_t length, words, tags;
 };
 
 struct wave {
@@ -34,7 +45,13 @@ struct wave {
     unsigned char *table; /* borrowed from tables; period + width bytes */
 };
 
+/* Fields of pictures and of pairs, and those of sequences. */
+enum { IMAGE, LABEL, TEXT, TAGS };
+enum { TOKENS, TARGET, NEXT };
+
 struct synthetic_state {
+    enum kind kind;
+    struct sw_synthetic_words words;
     uint64_t class_key;
     struct sw_philox record_key;
     struct wave wave[WAVES];
@@ -81,12 +98,11 @@ static int make_tables(struct synthetic_state *s, int64_t width, struct sw_err *
     return SW_OK;
 }
 
-static int synthetic_open(struct sw_records *r, const struct sw_format_args *args,
-                          struct sw_err *err)
+static int open_pictures(struct sw_records *r, const struct sw_format_args *args,
+                         struct sw_err *err)
 {
     const struct synthetic_conf *conf = args->conf;
     const struct sw_geometry *like = &args->implied;
-    struct synthetic_state *s = r->state;
     const int64_t c = choose(args->channels, like->channels, 3);
     const int64_t y = choose(conf->height, like->height, 32);
     const int64_t x = choose(conf->width, like->width, 32);
@@ -94,18 +110,61 @@ static int synthetic_open(struct sw_records *r, const struct sw_format_args *arg
         return sw_err_set(err, SW_ERR_INVALID,
                           "channels, height, width: %lldx%lldx%lld is above 2 GiB a picture",
                           (long long)c, (long long)y, (long long)x);
+    r->field[IMAGE] = (struct sw_field){"image", SW_U8, 3, {c, y, x}};
+    r->field[LABEL] = (struct sw_field){.name = "label", .dtype = SW_I32};
+    r->field_count = 2;
+    return make_tables(r->state, x, err);
+}
+
+static void add_words(struct sw_records *r, const struct sw_format_args *args)
+{
+    const struct synthetic_conf *conf = args->conf;
+    const int64_t words = choose(conf->words, args->implied.words, 100);
+    r->field[TEXT] = (struct sw_field){"text", SW_F32, 1, {words}};
+    r->field[TAGS] = (struct sw_field){"tags", SW_I32, 1, {conf->tags}};
+    r->field_count = 4;
+    ((struct synthetic_state *)r->state)->words.tokens = words;
+}
+
+static void open_sequences(struct sw_records *r, const struct sw_format_args *args)
+{
+    const struct synthetic_conf *conf = args->conf;
+    const int64_t length = choose(conf->length, args->implied.length, 50);
+    r->field[TOKENS] = (struct sw_field){"tokens", SW_I32, 1, {length}};
+    r->field[TARGET] = (struct sw_field){"target", SW_I32, 1, {length}};
+    r->field[NEXT] = (struct sw_field){.name = "label", .dtype = SW_I32};
+    r->field_count = 3;
+    ((struct synthetic_state *)r->state)->words.tokens = r->classes;
+}
+
+static int synthetic_open(struct sw_records *r, const struct sw_format_args *args,
+                          struct sw_err *err)
+{
+    const struct synthetic_conf *conf = args->conf;
+    const struct sw_geometry *like = &args->implied;
+    struct synthetic_state *s = r->state;
+    const uint64_t seed = (uint64_t)conf->seed, split = sw_hash_name(args->split);
     r->count = choose(conf->records, like->records, 10000);
     r->classes = choose(conf->classes, like->classes, 10);
-    r->field[0] = (struct sw_field){"image", SW_U8, 3, {c, y, x}};
-    r->field[1] = (struct sw_field){.name = "label", .dtype = SW_I32};
-    r->field_count = 2;
-    s->class_key = sw_mix64((uint64_t)conf->seed ^ SW_PURPOSE_SYNTHETIC);
-    s->record_key =
-        sw_philox_stream((uint64_t)conf->seed, SW_PURPOSE_SYNTHETIC, sw_hash_name(args->split));
+    s->kind = conf->kind     ? (enum kind)conf->kind
+              : like->length ? KIND_SEQUENCES
+              : like->words  ? KIND_PAIRS
+                             : KIND_PICTURES;
+    s->class_key = sw_mix64(seed ^ SW_PURPOSE_SYNTHETIC);
+    s->record_key = sw_philox_stream(seed, SW_PURPOSE_SYNTHETIC, split);
+    s->words.class_key = sw_mix64(s->class_key);
+    s->words.split_key = sw_mix64(s->words.class_key ^ split);
     r->where = sw_strdup("made by code");
     if (!r->where)
         return sw_err_nomem(err, "a line of text", 0);
-    return make_tables(s, x, err);
+    if (s->kind == KIND_SEQUENCES) {
+        open_sequences(r, args);
+        return SW_OK;
+    }
+    int rc = open_pictures(r, args, err);
+    if (!rc && s->kind == KIND_PAIRS)
+        add_words(r, args);
+    return rc;
 }
 
 static void synthetic_close(struct sw_records *r)
@@ -170,26 +229,54 @@ static void paint(const struct sw_records *r, struct sw_philox4 word, int64_t la
     }
 }
 
+static void fetch_sequence(const struct sw_records *r, int64_t record, int f, int32_t *out)
+{
+    const struct synthetic_state *s = r->state;
+    const int64_t length = r->field[TOKENS].dim[0], first = record * length;
+    if (f == NEXT)
+        sw_synthetic_text(&s->words, first + length, 1, out);
+    else
+        sw_synthetic_text(&s->words, first + (f == TARGET), length, out);
+}
+
 static int synthetic_fetch(const struct sw_records *r, int64_t record, int f, void *scratch,
                            const void **out, struct sw_err *err)
 {
     const struct synthetic_state *s = r->state;
+    (void)err;
+    *out = scratch;
+    if (s->kind == KIND_SEQUENCES) {
+        fetch_sequence(r, record, f, scratch);
+        return SW_OK;
+    }
     const struct sw_philox4 word = sw_philox_at(s->record_key, (uint64_t)record, 0, 0);
     const int64_t label = (int64_t)((uint64_t)word.v[0] * (uint64_t)r->classes >> 32);
-    (void)err;
-    if (f == 1)
+    const uint64_t draw = (uint64_t)word.v[2] << 32 | word.v[3];
+    if (f == LABEL)
         *(int32_t *)scratch = (int32_t)label;
+    else if (f == TEXT)
+        sw_synthetic_counts(&s->words, draw, label, r->field[f].dim[0], scratch);
+    else if (f == TAGS)
+        sw_synthetic_tags(&s->words, draw, label, r->field[f].dim[0], scratch);
     else
         paint(r, word, label, scratch);
-    *out = scratch;
     return SW_OK;
 }
 
 #define AT(member) offsetof(struct synthetic_conf, member)
 
 static const struct sw_opt synthetic_opts[] = {
+    {.key = "kind",
+     .help =
+         "pictures, sequences of tokens, or pairs of pictures with words; auto: as the files it "
+         "stands in for",
+     .offset = AT(kind),
+     .type = SW_OPT_ENUM,
+     .def = "auto",
+     .choices = kinds},
     {.key = "classes",
-     .help = "number of classes; 0: 10, or that of the files it stands in for",
+     .help = "number of classes, or of different tokens; 0: 10, or that of the files it stands in "
+             "for",
      .offset = AT(classes),
      .type = SW_OPT_INT,
      .def = "0",
@@ -216,6 +303,28 @@ static const struct sw_opt synthetic_opts[] = {
      .def = "0",
      .min = 0,
      .max = 65535},
+    {.key = "length",
+     .help = "of sequences: tokens of a record; 0: 50, or that of the texts it stands in for",
+     .offset = AT(length),
+     .type = SW_OPT_INT,
+     .def = "0",
+     .min = 0,
+     .max = 1 << 20},
+    {.key = "words",
+     .help =
+         "of pairs: different words, whose counts are the field text and which tags are; 0: 100",
+     .offset = AT(words),
+     .type = SW_OPT_INT,
+     .def = "0",
+     .min = 0,
+     .max = 1e6},
+    {.key = "tags",
+     .help = "of pairs: most tags of a record",
+     .offset = AT(tags),
+     .type = SW_OPT_INT,
+     .def = "8",
+     .min = 1,
+     .max = 1e4},
     {.key = "seed",
      .help = "another seed gives other classes and pictures; job.seed does not change them",
      .offset = AT(seed),
@@ -228,7 +337,8 @@ static const struct sw_opt synthetic_opts[] = {
 
 const struct sw_format sw_format_synthetic = {
     .base = {.name = "synthetic",
-             .help = "deterministic, learnable pictures of any size, made by code; no files",
+             .help =
+                 "deterministic, learnable pictures, sequences and pairs of any size, made by code",
              .opts = synthetic_opts,
              .conf_bytes = sizeof(struct synthetic_conf)},
     .state_bytes = sizeof(struct synthetic_state),

@@ -329,6 +329,7 @@ const struct sw_format sw_format_text = {
              .help = "running text: windows of bytes, characters or words, and what comes next",
              .opts = text_opts,
              .conf_bytes = sizeof(struct text_conf)},
+    .implied = {.records = 10000, .classes = 64, .length = 50},
     .state_bytes = sizeof(struct text_state),
     .open = text_open,
     .close = text_close,

@@ -1,5 +1,6 @@
 /* Synthetic pictures: the same for everybody, different from one another, and learnable. */
 #include "data_support.h"
+#include <math.h>
 
 static void open_split(struct sw_records *r, const char *split, int64_t classes, int64_t seed,
                        int64_t records)
@@ -151,6 +152,161 @@ static void synthetic_makes_any_size(void **state)
     }
 }
 
+static void open_kind(struct sw_records *r, int kind, const char *split, int64_t classes,
+                      int64_t length)
+{
+    struct support_conf c;
+    struct sw_err err = {0};
+    const int64_t seed = 1;
+    support_init(&c, "synthetic");
+    support_set(&c, "kind", &kind, sizeof kind);
+    support_set(&c, "seed", &seed, sizeof seed);
+    support_int(&c, "classes", classes);
+    support_int(&c, "length", length);
+    support_int(&c, "tags", 8);
+    support_int(&c, "height", 8);
+    support_int(&c, "width", 8);
+    const struct sw_format_args args = {.conf = c.bytes, .split = split, .channels = 1};
+    ASSERT_OK(sw_records_open(r, c.format, &args, &err));
+}
+
+static const void *field_of(const struct sw_records *r, int64_t record, int f)
+{
+    static _Alignas(64) unsigned char scratch[SW_MAX_FIELDS][8192];
+    const void *out = NULL;
+    struct sw_err err = {0};
+    ASSERT_OK(r->format->fetch(r, record, f, scratch[f], &out, &err));
+    return out;
+}
+
+static void sequences_are_one_text_whatever_their_length(void **state)
+{
+    struct sw_records a, b, other;
+    int32_t whole[2000];
+    int64_t differ = 0;
+    (void)state;
+    open_kind(&a, 2, "train", 20, 2000);
+    memcpy(whole, field_of(&a, 0, 0), sizeof whole);
+    assert_int_equal(a.classes, 20);
+    sw_records_close(&a);
+    open_kind(&b, 2, "train", 20, 7);
+    open_kind(&other, 2, "test", 20, 7);
+    for (int64_t i = 0; i < 280; i++) {
+        assert_memory_equal(field_of(&b, i, 0), whole + 7 * i, 7 * sizeof *whole);
+        assert_memory_equal(field_of(&b, i, 1), whole + 7 * i + 1, 7 * sizeof *whole);
+        assert_int_equal(*(const int32_t *)field_of(&b, i, 2), whole[7 * i + 7]);
+        differ += memcmp(field_of(&other, i, 0), whole + 7 * i, 7 * sizeof *whole) != 0;
+    }
+    assert_true(differ > 270);
+    sw_records_close(&b);
+    sw_records_close(&other);
+}
+
+static void sequences_follow_the_chain_that_is_promised(void **state)
+{
+    enum { V = 12, T = 1000, RECORDS = 100 };
+    static int64_t pairs[V][V];
+    int64_t best = 0, all = 0;
+    (void)state;
+    for (int split = 0; split < 2; split++) {
+        struct sw_records r;
+        open_kind(&r, 2, split ? "test" : "train", V, T);
+        for (int64_t i = 0; i < RECORDS; i++) {
+            const int32_t *x = field_of(&r, i, 0), *y = field_of(&r, i, 1);
+            for (int t = 0; t < T; t++) {
+                assert_true(x[t] >= 0 && x[t] < V);
+                pairs[x[t]][y[t]]++;
+            }
+        }
+        sw_records_close(&r);
+    }
+    for (int a = 0; a < V; a++) {
+        int64_t most = 0, seen = 0, often = 0;
+        for (int b = 0; b < V; b++) {
+            seen += pairs[a][b];
+            most = pairs[a][b] > most ? pairs[a][b] : most;
+        }
+        for (int b = 0; b < V; b++)
+            often += pairs[a][b] > seen / 16;
+        assert_true(seen == 0 || often == 4);
+        best += most;
+        all += seen;
+    }
+    assert_true(best > all * 48 / 100 && best < all * 52 / 100);
+}
+
+static void pairs_say_their_class_on_both_sides(void **state)
+{
+    enum { WORDS = 100, K = 5, RECORDS = 600 };
+    struct sw_records r;
+    double mean[K][WORDS] = {{0}}, tag_count[K][WORDS] = {{0}};
+    int64_t seen[K] = {0}, right = 0, right_by_tags = 0;
+    (void)state;
+    open_kind(&r, 3, "train", K, 0);
+    assert_int_equal(r.field_count, 4);
+    assert_int_equal(r.field[2].dim[0], WORDS);
+    assert_int_equal(r.field[3].dim[0], 8);
+    for (int64_t i = 0; i < RECORDS; i++) {
+        const int32_t label = *(const int32_t *)field_of(&r, i, 1), *tag = field_of(&r, i, 3);
+        const float *text = field_of(&r, i, 2);
+        assert_true(tag[0] >= 0);
+        for (int k = 0; k < 8; k++) {
+            assert_true(tag[k] >= -1 && tag[k] < WORDS &&
+                        (k == 0 || tag[k] < 0 || tag[k - 1] >= 0));
+            if (tag[k] >= 0)
+                tag_count[label][tag[k]]++;
+        }
+        for (int d = 0; d < WORDS; d++) {
+            assert_true(text[d] >= 0 && text[d] <= 5);
+            mean[label][d] += text[d];
+        }
+        seen[label]++;
+    }
+    sw_records_close(&r);
+    open_kind(&r, 3, "test", K, 0);
+    for (int64_t i = 0; i < RECORDS; i++) {
+        const int32_t label = *(const int32_t *)field_of(&r, i, 1), *tag = field_of(&r, i, 3);
+        const float *text = field_of(&r, i, 2);
+        double score[K] = {0}, distance[K] = {0};
+        int nearest = 0, likeliest = 0;
+        for (int k = 0; k < K; k++) {
+            for (int d = 0; d < WORDS; d++) {
+                const double e = text[d] - mean[k][d] / (double)seen[k];
+                distance[k] += e * e;
+            }
+            for (int t = 0; t < 8 && tag[t] >= 0; t++)
+                score[k] += log((tag_count[k][tag[t]] + 0.1) / (double)seen[k]);
+            nearest = distance[k] < distance[nearest] ? k : nearest;
+            likeliest = score[k] > score[likeliest] ? k : likeliest;
+        }
+        right += nearest == label;
+        right_by_tags += likeliest == label;
+    }
+    sw_records_close(&r);
+    assert_true(right > RECORDS * 95 / 100);
+    assert_true(right_by_tags > RECORDS * 70 / 100);
+}
+
+static void stand_ins_have_the_kind_of_the_files(void **state)
+{
+    struct support_conf c;
+    struct sw_records r;
+    struct sw_err err = {0};
+    (void)state;
+    support_init(&c, "synthetic");
+    support_int(&c, "tags", 3);
+    struct sw_format_args args = {
+        .conf = c.bytes, .split = "train", .implied = sw_format_find("text")->implied};
+    ASSERT_OK(sw_records_open(&r, c.format, &args, &err));
+    assert_string_equal(r.field[0].name, "tokens");
+    assert_int_equal(r.field[0].dim[0], 50);
+    sw_records_close(&r);
+    args.implied = sw_format_find("pairs")->implied;
+    ASSERT_OK(sw_records_open(&r, c.format, &args, &err));
+    assert_int_equal(r.field_count, 4);
+    sw_records_close(&r);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -158,6 +314,10 @@ int main(void)
         cmocka_unit_test(synthetic_uses_the_raw_range_and_all_classes),
         cmocka_unit_test(synthetic_can_be_learned_on_another_split),
         cmocka_unit_test(synthetic_makes_any_size),
+        cmocka_unit_test(sequences_are_one_text_whatever_their_length),
+        cmocka_unit_test(sequences_follow_the_chain_that_is_promised),
+        cmocka_unit_test(pairs_say_their_class_on_both_sides),
+        cmocka_unit_test(stand_ins_have_the_kind_of_the_files),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
