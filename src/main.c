@@ -16,9 +16,9 @@ static void print_help(void)
     for (int i = 0; sw_verbs[i]; i++)
         printf("  %-12s%s\n", sw_verbs[i]->name, sw_verbs[i]->help);
     puts("\n'singa-ws VERB --help' has the options of a verb. The first thing to try:\n"
-         "  singa-ws run recipes/mnist-mlp.ini\n\n"
-         "Exit codes: 0 done; 1 failed; 2 usage or recipe error; 3 something needed is not there;\n"
-         "4 diverged; 75 stopped by request, with a checkpoint to resume from.");
+         "  singa-ws run recipes/mnist-mlp.ini\n\nExit codes:");
+    for (const struct sw_exit_text *t = sw_exit_texts; t->means; t++)
+        printf("  %-12d%s\n", t->code, t->means);
 }
 
 static int unknown_verb(const char *word)

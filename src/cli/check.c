@@ -297,4 +297,5 @@ const struct sw_verb sw_verb_check = {
     .name = "check",
     .help = "print shapes, parameters, memory and flops of a recipe",
     .run = run,
+    .spec = &spec,
 };

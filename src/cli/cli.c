@@ -13,6 +13,16 @@ enum { DEFAULT_WIDTH = 80 };
 /* ---- Exit codes -------------------------------------------------------------------------------
  */
 
+const struct sw_exit_text sw_exit_texts[] = {
+    {SW_EXIT_DONE, "done"},
+    {SW_EXIT_FAILED, "failed: a training, a read or write; of weights diff: they differ"},
+    {SW_EXIT_USAGE, "usage or recipe error"},
+    {SW_EXIT_MISSING, "something needed is not there, or is damaged"},
+    {SW_EXIT_DIVERGED, "diverged: a loss, a gradient or a value is not finite"},
+    {SW_EXIT_STOPPED, "stopped by request, with a checkpoint to resume from"},
+    {0, NULL},
+};
+
 int sw_cli_exit_code(int err_code)
 {
     switch (err_code) {

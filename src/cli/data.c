@@ -4,8 +4,9 @@
 #include "cli/share/data_input.h"
 #include <stdio.h>
 
-static const struct sw_verb *const sub_verbs[] = {&sw_data_import, &sw_data_inspect, &sw_data_stats};
-enum { SUB_VERBS = sizeof sub_verbs / sizeof *sub_verbs };
+static const struct sw_verb *const sub_verbs[] = {&sw_data_import, &sw_data_inspect, &sw_data_stats,
+                                                  NULL};
+enum { SUB_VERBS = sizeof sub_verbs / sizeof *sub_verbs - 1 };
 
 static void print_help(void)
 {
@@ -51,4 +52,5 @@ const struct sw_verb sw_verb_data = {
     .name = "data",
     .help = "import data into shards, inspect and measure them",
     .run = run,
+    .subs = sub_verbs,
 };

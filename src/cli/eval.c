@@ -157,4 +157,5 @@ const struct sw_verb sw_verb_eval = {
     .name = "eval",
     .help = "print loss and metrics of trained weights",
     .run = run,
+    .spec = &spec,
 };

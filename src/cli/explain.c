@@ -281,4 +281,5 @@ const struct sw_verb sw_verb_explain = {
     .name = "explain",
     .help = "print every value of a recipe and where it comes from",
     .run = run,
+    .spec = &spec,
 };

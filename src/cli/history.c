@@ -243,4 +243,5 @@ const struct sw_verb sw_verb_history = {
     .name = "history",
     .help = "query finished and running runs: list, show RUN, sql \"SELECT ...\"",
     .run = run,
+    .spec = &spec,
 };

@@ -2,71 +2,42 @@
  * recipes. */
 #include "base/json.h"
 #include "cli/cli.h"
-#include "cluster/conf.h"
-#include "data/data.h"
-#include "layers/layer.h"
-#include "param/init.h"
-#include "param/schedule.h"
-#include "param/updater.h"
-#include "recipe/job.h"
+#include "cli/share/catalogue.h"
+#include "cli/share/pages.h"
 #include "recipe/reference.h"
+#include <stdio.h>
 #include <string.h>
 
-static const struct sw_type *layer_at(int i)
-{
-    return sw_layer_types[i] ? &sw_layer_types[i]->base : NULL;
-}
-
-static const char *role_name(enum sw_layer_role role)
-{
-    static const char *const names[] = {[SW_ROLE_NEURON] = "neuron",
-                                        [SW_ROLE_INPUT] = "input",
-                                        [SW_ROLE_LOSS] = "loss",
-                                        [SW_ROLE_METRIC] = "metric",
-                                        [SW_ROLE_OUTPUT] = "output"};
-    return names[role];
-}
-
-static const struct sw_type *updater_at(int i)
-{
-    return sw_updaters[i] ? &sw_updaters[i]->base : NULL;
-}
-
-static const struct sw_type *schedule_at(int i)
-{
-    return sw_schedules[i];
-}
-
-static const struct sw_type *format_at(int i)
-{
-    return sw_formats[i] ? &sw_formats[i]->base : NULL;
-}
-
-/* A registry, and the tables that its sections have besides the type's own. */
-static const struct group {
-    const char *name, *title;
-    const struct sw_type *(*at)(int i);
-    const struct sw_opt *common, *params;
-} groups[] = {
-    {"layers", "Layers: [layer NAME] type = ...", layer_at, sw_layer_opts, sw_param_opts},
-    {"updaters", "Updaters: [updater] type = ...", updater_at, sw_updater_opts, NULL},
-    {"policies", "Learning rate: [updater] policy = ...", schedule_at, NULL, NULL},
-    {"formats", "Data: [data NAME] format = ...", format_at, sw_data_opts, NULL},
+struct options {
+    struct sw_cli_common common;
+    bool man, markdown;
 };
-enum { GROUPS = sizeof groups / sizeof *groups };
 
-/* Sections whose keys do not depend on a type. */
-static const struct section {
-    const char *name, *title, *help;
-    const struct sw_opt *opts;
-} sections[] = {
-    {"job", "[job]", "steps, batch, seed, when to evaluate and to save", sw_job_opts},
-    {"cluster", "[cluster]", "how many workers and servers, and where servers live",
-     sw_cluster_opts},
-    {"updater", "[updater PATTERN]", "factors for the parameters whose names match",
-     sw_updater_override_opts},
+static const struct sw_cli_option options_of_layers[] = {
+    {.name = "man",
+     .type = SW_CLI_FLAG,
+     .offset = offsetof(struct options, man),
+     .help = "print the whole as a page for man(1)"},
+    {.name = "markdown",
+     .type = SW_CLI_FLAG,
+     .offset = offsetof(struct options, markdown),
+     .help = "print the whole as Markdown"},
+    {0},
 };
-enum { SECTIONS = sizeof sections / sizeof *sections };
+
+static const struct sw_cli_spec spec = {
+    .verb = "layers",
+    .usage = "[OPTION]... [TYPE|VERB]\n[OPTION]... [commands] --man|--markdown",
+    .about =
+        "Lists the types that a recipe may name: layers, updaters, learning-rate policies, data\n"
+        "formats; and the program's verbs. With TYPE (also: job, cluster, updater), its keys with\n"
+        "range, default and meaning; with VERB what it does and its options. --man and --markdown\n"
+        "print the page singa-ws-recipe(5), with the word commands the page singa-ws(1).",
+    .takes = SW_CLI_JSON,
+    .options = options_of_layers,
+    .max_args = 1,
+    .arg_name = "TYPE",
+};
 
 /* ---- All --------------------------------------------------------------------------------------
  */
@@ -75,8 +46,8 @@ static int widest_name(void)
 {
     size_t widest = 0;
     const struct sw_type *t;
-    for (int g = 0; g < GROUPS; g++)
-        for (int i = 0; (t = groups[g].at(i)); i++)
+    for (int g = 0; sw_catalogue_groups[g].name; g++)
+        for (int i = 0; (t = sw_catalogue_groups[g].at(i)); i++)
             widest = strlen(t->name) > widest ? strlen(t->name) : widest;
     return (int)widest;
 }
@@ -84,35 +55,46 @@ static int widest_name(void)
 static void list(struct sw_buf *out)
 {
     int width = widest_name();
-    for (int g = 0; g < GROUPS; g++) {
-        sw_buf_printf(out, "%s%s\n", g ? "\n" : "", groups[g].title);
+    for (int g = 0; sw_catalogue_groups[g].name; g++) {
+        sw_buf_printf(out, "%s%s\n", g ? "\n" : "", sw_catalogue_groups[g].title);
         const struct sw_type *t;
-        for (int i = 0; (t = groups[g].at(i)); i++)
+        for (int i = 0; (t = sw_catalogue_groups[g].at(i)); i++)
             sw_buf_printf(out, "  %-*s  %s\n", width, t->name, t->help);
     }
     sw_buf_add(out, "\nSections without types:\n");
-    for (int s = 0; s < SECTIONS; s++)
-        sw_buf_printf(out, "  %-*s  %s: %s\n", width, sections[s].name, sections[s].title,
-                      sections[s].help);
-    sw_buf_add(out, "\n'singa-ws layers TYPE' has the keys of each.\n");
+    for (int s = 0; sw_catalogue_sections[s].name; s++)
+        sw_buf_printf(out, "  %-*s  %s: %s\n", width, sw_catalogue_sections[s].name,
+                      sw_catalogue_sections[s].title, sw_catalogue_sections[s].help);
+    sw_buf_add(out, "\nVerbs:\n");
+    for (int v = 0; sw_verbs[v]; v++)
+        sw_buf_printf(out, "  %-*s  %s\n", width, sw_verbs[v]->name, sw_verbs[v]->help);
+    sw_buf_add(out, "\n'singa-ws layers TYPE|VERB' has the keys or options of each.\n");
 }
 
 static void list_json(struct sw_json_writer *w)
 {
     sw_json_open_object(w, NULL);
-    for (int g = 0; g < GROUPS; g++) {
-        sw_json_open_array(w, groups[g].name);
+    for (int g = 0; sw_catalogue_groups[g].name; g++) {
+        sw_json_open_array(w, sw_catalogue_groups[g].name);
         const struct sw_type *t;
-        for (int i = 0; (t = groups[g].at(i)); i++) {
+        for (int i = 0; (t = sw_catalogue_groups[g].at(i)); i++) {
             sw_json_open_object(w, NULL);
             sw_json_string(w, "name", t->name);
             sw_json_string(w, "help", t->help);
-            if (groups[g].at == layer_at)
-                sw_json_string(w, "role", role_name(sw_layer_types[i]->role));
+            if (sw_catalogue_groups[g].role)
+                sw_json_string(w, "role", sw_catalogue_groups[g].role(i));
             sw_json_close_object(w);
         }
         sw_json_close_array(w);
     }
+    sw_json_open_array(w, "verbs");
+    for (int v = 0; sw_verbs[v]; v++) {
+        sw_json_open_object(w, NULL);
+        sw_json_string(w, "name", sw_verbs[v]->name);
+        sw_json_string(w, "help", sw_verbs[v]->help);
+        sw_json_close_object(w);
+    }
+    sw_json_close_array(w);
     sw_json_close_object(w);
 }
 
@@ -122,18 +104,18 @@ static void list_json(struct sw_json_writer *w)
 static bool show_type(const char *name, bool json, struct sw_buf *out)
 {
     struct sw_json_writer w;
-    for (int g = 0; g < GROUPS; g++) {
+    for (int g = 0; sw_catalogue_groups[g].name; g++) {
         const struct sw_type *t;
-        for (int i = 0; (t = groups[g].at(i)); i++) {
+        for (int i = 0; (t = sw_catalogue_groups[g].at(i)); i++) {
             if (!sw_str_eq(t->name, name))
                 continue;
-            const struct sw_opt *params = t->params ? groups[g].params : NULL;
+            const struct sw_opt *params = t->params ? sw_catalogue_groups[g].params : NULL;
             if (json) {
                 sw_json_begin(&w, out);
-                sw_json_type(&w, NULL, t, groups[g].common, params);
+                sw_json_type(&w, NULL, t, sw_catalogue_groups[g].common, params);
                 sw_buf_add(out, "\n");
             } else {
-                sw_print_type(out, t, groups[g].common, params);
+                sw_print_type(out, t, sw_catalogue_groups[g].common, params);
             }
             return true;
         }
@@ -143,22 +125,63 @@ static bool show_type(const char *name, bool json, struct sw_buf *out)
 
 static bool show_section(const char *name, bool json, struct sw_buf *out)
 {
-    for (int s = 0; s < SECTIONS; s++) {
-        if (!sw_str_eq(sections[s].name, name))
+    for (int s = 0; sw_catalogue_sections[s].name; s++) {
+        if (!sw_str_eq(sw_catalogue_sections[s].name, name))
             continue;
         if (json) {
-            struct sw_type as_type = {
-                .name = name, .help = sections[s].help, .opts = sections[s].opts};
+            struct sw_type as_type = {.name = name,
+                                      .help = sw_catalogue_sections[s].help,
+                                      .opts = sw_catalogue_sections[s].opts};
             struct sw_json_writer w;
             sw_json_begin(&w, out);
             sw_json_type(&w, NULL, &as_type, NULL, NULL);
             sw_buf_add(out, "\n");
         } else {
-            sw_print_opts(out, sections[s].title, sections[s].opts);
+            sw_print_opts(out, sw_catalogue_sections[s].title, sw_catalogue_sections[s].opts);
         }
         return true;
     }
     return false;
+}
+
+static void json_option(void *user, const struct sw_cli_option *o)
+{
+    struct sw_json_writer *w = user;
+    sw_json_open_object(w, NULL);
+    sw_json_string(w, "name", o->name);
+    sw_json_string(w, "argument", o->arg);
+    sw_json_string(w, "help", o->help);
+    sw_json_close_object(w);
+}
+
+/* As its --help has it; of a verb with sub-verbs, of all of them. */
+static bool show_verb(const char *name, bool json, struct sw_buf *out)
+{
+    struct sw_json_writer w;
+    const struct sw_verb *v = NULL;
+    for (int i = 0; sw_verbs[i]; i++)
+        if (sw_str_eq(sw_verbs[i]->name, name))
+            v = sw_verbs[i];
+    if (!v)
+        return false;
+    if (!json && v->spec)
+        sw_cli_help(v->spec);
+    for (int i = 0; !json && v->subs && v->subs[i]; i++)
+        sw_buf_printf(out, "%s %-12s%s\n", name, v->subs[i]->name, v->subs[i]->help);
+    fflush(stdout);
+    if (!json)
+        return true;
+    sw_json_begin(&w, out);
+    sw_json_open_object(&w, NULL);
+    sw_json_string(&w, "name", v->name);
+    sw_json_string(&w, "help", v->help);
+    sw_json_open_array(&w, "options");
+    if (v->spec)
+        sw_cli_each_option(v->spec, json_option, &w);
+    sw_json_close_array(&w);
+    sw_json_close_object(&w);
+    sw_buf_add(out, "\n");
+    return true;
 }
 
 static int unknown(const char *name)
@@ -166,49 +189,70 @@ static int unknown(const char *name)
     enum { MOST = 256 };
     const char *names[MOST];
     size_t count = 0;
-    for (int g = 0; g < GROUPS; g++)
-        for (int i = 0; groups[g].at(i) && count < MOST; i++)
-            names[count++] = groups[g].at(i)->name;
-    for (int s = 0; s < SECTIONS && count < MOST; s++)
-        names[count++] = sections[s].name;
+    for (int g = 0; sw_catalogue_groups[g].name; g++)
+        for (int i = 0; sw_catalogue_groups[g].at(i) && count < MOST; i++)
+            names[count++] = sw_catalogue_groups[g].at(i)->name;
+    for (int s = 0; sw_catalogue_sections[s].name && count < MOST; s++)
+        names[count++] = sw_catalogue_sections[s].name;
+    for (int v = 0; sw_verbs[v] && count < MOST; v++)
+        names[count++] = sw_verbs[v]->name;
     const char *near = sw_str_nearest(name, names, count);
     if (near)
         return sw_cli_usage("layers", "unknown type '%s'; did you mean '%s'?", name, near);
     return sw_cli_usage("layers", "unknown type '%s'; without a TYPE all are listed", name);
 }
 
-static const struct sw_cli_spec spec = {
-    .verb = "layers",
-    .usage = "[OPTION]... [TYPE]",
-    .about =
-        "Lists the types that a recipe may name: layers, updaters, learning-rate policies, data\n"
-        "formats. With TYPE (also: job, cluster, updater), its keys with range, default and\n"
-        "meaning.",
-    .takes = SW_CLI_JSON,
-    .max_args = 1,
-};
+/* A page is whole: of the recipe, or of the commands. */
+static int print_page(const struct options *o, struct sw_buf *out)
+{
+    enum sw_page_form form = o->man ? SW_PAGE_MAN : SW_PAGE_MARKDOWN;
+    bool commands = o->common.arg_count && sw_str_eq(o->common.args[0], "commands");
+    if (o->man && o->markdown)
+        return sw_cli_usage("layers", "--man and --markdown exclude each other");
+    if (o->common.json)
+        return sw_cli_usage("layers", "--json and a page exclude each other");
+    if (o->common.arg_count && !commands)
+        return sw_cli_usage("layers", "'%s': a page is of all types, or of commands",
+                            o->common.args[0]);
+    if (commands)
+        sw_pages_commands(form, out);
+    else
+        sw_pages_recipe(form, out);
+    return sw_cli_print(out);
+}
+
+static int print_list(const struct options *o, struct sw_buf *out)
+{
+    struct sw_json_writer w;
+    if (o->common.json) {
+        sw_json_begin(&w, out);
+        list_json(&w);
+        sw_buf_add(out, "\n");
+    } else {
+        list(out);
+    }
+    return sw_cli_print(out);
+}
+
+static int print_one(const struct options *o, struct sw_buf *out)
+{
+    const char *name = o->common.args[0];
+    bool json = o->common.json;
+    if (!show_type(name, json, out) && !show_section(name, json, out) &&
+        !show_verb(name, json, out))
+        return unknown(name);
+    return sw_cli_print(out);
+}
 
 static int run(int argc, char **argv)
 {
-    struct sw_cli_common options = {0};
+    struct options options = {0};
     struct sw_buf out = {0};
     int code = sw_cli_parse(&spec, argc, argv, &options);
-    if (code != SW_CLI_GO_ON)
-        goto done;
-    if (options.arg_count == 0 && options.json) {
-        struct sw_json_writer w;
-        sw_json_begin(&w, &out);
-        list_json(&w);
-        sw_buf_add(&out, "\n");
-    } else if (options.arg_count == 0) {
-        list(&out);
-    } else if (!show_type(options.args[0], options.json, &out) &&
-               !show_section(options.args[0], options.json, &out)) {
-        code = unknown(options.args[0]);
-        goto done;
-    }
-    code = sw_cli_print(&out);
-done:
+    if (code == SW_CLI_GO_ON && (options.man || options.markdown))
+        code = print_page(&options, &out);
+    else if (code == SW_CLI_GO_ON)
+        code = options.common.arg_count ? print_one(&options, &out) : print_list(&options, &out);
     sw_buf_fini(&out);
     sw_cli_fini(&spec, &options);
     return code;
@@ -216,6 +260,7 @@ done:
 
 const struct sw_verb sw_verb_layers = {
     .name = "layers",
-    .help = "list layer types, updaters, policies and formats, and their keys",
+    .help = "list layer types, updaters, policies and formats, their keys; reference pages",
     .run = run,
+    .spec = &spec,
 };

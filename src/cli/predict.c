@@ -265,4 +265,5 @@ const struct sw_verb sw_verb_predict = {
     .name = "predict",
     .help = "write any layer's output as an array",
     .run = run,
+    .spec = &spec,
 };

@@ -142,4 +142,5 @@ const struct sw_verb sw_verb_resume = {
     .name = "resume",
     .help = "go on with a run from its last checkpoint",
     .run = run,
+    .spec = &spec,
 };

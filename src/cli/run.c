@@ -95,4 +95,5 @@ const struct sw_verb sw_verb_run = {
     .name = "run",
     .help = "train a recipe",
     .run = run,
+    .spec = &spec,
 };

@@ -339,4 +339,5 @@ const struct sw_verb sw_verb_weights = {
     .name = "weights",
     .help = "list, verify, compare and export checkpoints",
     .run = run,
+    .spec = &spec,
 };

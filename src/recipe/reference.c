@@ -47,9 +47,7 @@ struct row {
     struct sw_buf type;
 };
 
-/* The default as it is written; NULL where there is none. One that its own range refuses stands
- * for "not given". */
-static const char *default_of(const struct sw_opt *o)
+const char *sw_opt_default(const struct sw_opt *o)
 {
     struct sw_pool pool = {0};
     struct sw_opt_problem problem;
@@ -65,7 +63,7 @@ static struct row row_of(const struct sw_opt *o)
 {
     struct row row = {.key = o->key, .help = o->help ? o->help : ""};
     sw_opt_describe(o, &row.type);
-    const char *def = default_of(o);
+    const char *def = sw_opt_default(o);
     row.def = o->required ? "required" : def ? def : "-";
     return row;
 }
@@ -192,7 +190,7 @@ static void json_opt(struct sw_json_writer *w, const struct sw_opt *o)
     sw_json_string(w, "key", o->key);
     sw_json_string(w, "type", o->type == SW_OPT_ENUM ? "choice" : type_word(o->type));
     sw_json_string(w, "range", sw_buf_text(&type));
-    sw_json_string(w, "default", default_of(o));
+    sw_json_string(w, "default", sw_opt_default(o));
     if (sw_opt_has_min(o))
         sw_json_real(w, "min", o->min);
     if (sw_opt_has_max(o))

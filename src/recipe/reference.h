@@ -10,6 +10,10 @@
 /* "int >= 1", "real 0..1", "max|avg", "list of text": the type and range of a row. */
 void sw_opt_describe(const struct sw_opt *opt, struct sw_buf *out);
 
+/* The default as it is written; NULL where there is none (one outside its own range means "not
+ * given"). */
+const char *sw_opt_default(const struct sw_opt *opt);
+
 /* Appends name and help, then the keys of the type, of every section of the kind (common) and of
  * its parameters (params): key, type and range, default, help, in columns of at most 80 characters.
  * common and params may be NULL. */

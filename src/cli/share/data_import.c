@@ -276,4 +276,5 @@ const struct sw_verb sw_data_import = {
     .name = "import",
     .help = "write the records of any format into shards",
     .run = run,
+    .spec = &spec,
 };

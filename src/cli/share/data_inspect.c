@@ -400,4 +400,5 @@ const struct sw_verb sw_data_inspect = {
     .name = "inspect",
     .help = "say what data are there; show and verify records",
     .run = run,
+    .spec = &spec,
 };

@@ -311,4 +311,5 @@ const struct sw_verb sw_data_stats = {
     .name = "stats",
     .help = "measure data; make the files of mean pictures and whitening",
     .run = run,
+    .spec = &spec,
 };

@@ -70,23 +70,37 @@ static struct table make_table(const struct sw_cli_spec *spec)
 /* ---- --help -----------------------------------------------------------------------------------
  */
 
-static void print_option(char letter, const char *name, const char *arg, const char *help)
+static void print_option(void *user, const struct sw_cli_option *o)
 {
+    (void)user;
     struct sw_buf left = {0};
-    if (letter)
-        sw_buf_printf(&left, "  -%c, --%s", letter, name);
+    if (o->letter)
+        sw_buf_printf(&left, "  -%c, --%s", o->letter, o->name);
     else
-        sw_buf_printf(&left, "      --%s", name);
-    if (arg)
-        sw_buf_printf(&left, "=%s", arg);
+        sw_buf_printf(&left, "      --%s", o->name);
+    if (o->arg)
+        sw_buf_printf(&left, "=%s", o->arg);
     if (left.length + 2 > HELP_COLUMN)
-        printf("%s\n%*s%s\n", sw_buf_text(&left), HELP_COLUMN, "", help);
+        printf("%s\n%*s%s\n", sw_buf_text(&left), HELP_COLUMN, "", o->help);
     else
-        printf("%-*s%s\n", HELP_COLUMN, sw_buf_text(&left), help);
+        printf("%-*s%s\n", HELP_COLUMN, sw_buf_text(&left), o->help);
     sw_buf_fini(&left);
 }
 
-static void print_help(const struct sw_cli_spec *spec, const struct table *t)
+void sw_cli_each_option(const struct sw_cli_spec *spec, sw_cli_option_visit *visit, void *user)
+{
+    static const struct sw_cli_option always[] = {
+        {.name = "help", .help = "print this text"},
+        {.name = "version", .help = "print the version"},
+    };
+    struct table t = make_table(spec);
+    for (int i = 0; i < t.count; i++)
+        visit(user, t.row[i]);
+    for (size_t i = 0; i < sizeof always / sizeof *always; i++)
+        visit(user, &always[i]);
+}
+
+void sw_cli_help(const struct sw_cli_spec *spec)
 {
     const char *form = spec->usage;
     for (const char *lead = "Usage:"; *form; lead = "   or:") {
@@ -95,10 +109,7 @@ static void print_help(const struct sw_cli_spec *spec, const struct table *t)
         form += n + (form[n] == '\n');
     }
     printf("%s\n\nOptions:\n", spec->about);
-    for (int i = 0; i < t->count; i++)
-        print_option(t->row[i]->letter, t->row[i]->name, t->row[i]->arg, t->row[i]->help);
-    print_option(0, "help", NULL, "print this text");
-    print_option(0, "version", NULL, "print the version");
+    sw_cli_each_option(spec, print_option, NULL);
     if (spec->more)
         printf("\n%s\n", spec->more);
 }
@@ -241,7 +252,7 @@ static int parse_options(const struct sw_cli_spec *spec, const struct table *t, 
         if (value == '?')
             return refuse(spec, t, argv[optind - 1]);
         if (value == HELP_VALUE) {
-            print_help(spec, t);
+            sw_cli_help(spec);
             return SW_EXIT_DONE;
         }
         if (value == VERSION_VALUE) {
