@@ -19,7 +19,7 @@ cmp -s "$T/loss-a" "$T/loss-b" || fail 'another loss from the shard'
 # Inspect, of a recipe and of a file whose format is told from its content.
 expect 0 data inspect "$tiny" --split test
 has out '^format +synthetic$'
-has out '^records +50$'
+has out '^records +50 of 436 bytes$'
 expect 0 data inspect "$T/train.shard" --verify
 has out '^format +shard$'
 has out '^made of +synthetic: made by code$'
@@ -37,7 +37,7 @@ expect 0 data import --format synthetic --set records=100 --set part=0,0.5 --out
 has out '"records":50,"skipped":0,"classes":10,'
 has out "\"first\":\"$T/set-00000.shard\",\"last\":\"$T/set-00002.shard\""
 expect 0 data inspect "$T"/set-*.shard
-has out '^records +50$'
+has out '^records +50 of [0-9]+ bytes$'
 expect 2 data import --format synthetic --out "$T/set.shard" --shard-size 64kB
 has err 'set-00000.shard exists already'
 
@@ -119,6 +119,22 @@ expect 0 data --help
 has out '^  import '
 expect 0 data import --help
 has out '^ +--shard-size=SIZE'
+
+# AlexNet takes ImageNet from shards where they are, and pictures made by code where they are not.
+mkdir -p "$T/data/imagenet"
+for split in train val; do
+    expect 0 data import --format synthetic --set records=8 --set height=40 --set width=50 \
+        --out "$T/data/imagenet/$split.shard" --shard-size 32kB
+done
+expect 0 check "$SW_SOURCE_DIR/recipes/alexnet.ini"
+has out '100 steps of 32 samples'
+has out 'data +train: synthetic, 100000 records'
+export SINGA_DATA="$T/data"
+expect 0 check "$SW_SOURCE_DIR/recipes/alexnet.ini" --set job.batch=8
+unset SINGA_DATA
+has out '450000 steps of 8 samples'
+has out 'data +train: shard, 8 records'
+has out 'data +test: shard, 8 records'
 
 # Stopped and killed: the old file stays, and nothing else but, after a kill, the unfinished one.
 big="--format synthetic --set records=5000000 --set height=64 --set width=64"

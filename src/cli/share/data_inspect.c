@@ -268,6 +268,15 @@ static int verify(struct view *v, struct sw_err *err)
 /* ---- All --------------------------------------------------------------------------------------
  */
 
+/* What a record takes in raw values; 0 where pictures are of any size. */
+static size_t record_bytes(const struct sw_records *r)
+{
+    size_t bytes = 0;
+    for (int f = 0; f < r->field_count; f++)
+        bytes += sw_field_bytes(&r->field[f]);
+    return r->has_pictures ? 0 : bytes;
+}
+
 static void print_head(struct view *v)
 {
     const struct sw_records *r = &v->r;
@@ -279,6 +288,8 @@ static void print_head(struct view *v)
     sw_buf_printf(out, "records      %lld", (long long)v->subset.count);
     if (v->subset.count != r->count)
         sw_buf_printf(out, " of %lld", (long long)r->count);
+    if (record_bytes(r))
+        sw_buf_printf(out, " of %zu bytes", record_bytes(r));
     sw_buf_printf(out, "\nclasses      %lld\n", (long long)r->classes);
     for (int f = 0; f < r->field_count; f++) {
         sw_buf_printf(out, "%-13s%s, %s", f ? "" : "fields", r->field[f].name,
@@ -300,6 +311,7 @@ static void json_head(struct view *v)
     sw_json_int(w, "records", v->subset.count);
     sw_json_int(w, "classes", r->classes);
     sw_json_int(w, "files", r->files);
+    sw_json_int(w, "record_bytes", (int64_t)record_bytes(r));
     sw_json_open_array(w, "fields");
     for (int f = 0; f < r->field_count; f++) {
         sw_json_open_object(w, NULL);
