@@ -51,3 +51,16 @@ reaches() {
     echo "$3: $1 (at least $2 is asked for)"
     awk -v value="$1" -v floor="$2" 'BEGIN { exit !(value >= floor) }' || fail "$3 is $1, below $2"
 }
+
+# below VALUE CEILING WHAT
+below() {
+    echo "$3: $1 (less than $2 is asked for)"
+    awk -v value="$1" -v ceiling="$2" 'BEGIN { exit !(value < ceiling) }' ||
+        fail "$3 is $1, not below $2"
+}
+# pca_error K: what K principal components leave of the MNIST test pictures, as reconstruction_error.
+pca_error() {
+    "${CC:-cc}" -O2 -fopenmp "$SW_SOURCE_DIR/tests/models/pca.c" -lz -lm -o "$T/pca" || exit 77
+    "$T/pca" "$SINGA_DATA/mnist/train-images-idx3-ubyte.gz" \
+        "$SINGA_DATA/mnist/t10k-images-idx3-ubyte.gz" "$1" | cut -d ' ' -f 2
+}
