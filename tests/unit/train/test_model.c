@@ -29,6 +29,10 @@ enum { ROWS = 16, INPUTS = 6, BATCHES = 40 };
     "[layer loss]\ntype = softmax_loss\nsrc = fc, y\n"                                             \
     "[layer accuracy]\ntype = accuracy\nsrc = fc, y\n"
 static const char plain[] = NET("[layer top]\ntype = inner_product\nsrc = x\noutputs = 8\n");
+static const char tied[] = NET("[layer enc]\ntype = inner_product\nsrc = x\noutputs = 8\n"
+                               "[layer code]\ntype = activation\nsrc = enc\nfunction = tanh\n"
+                               "[layer top]\ntype = inner_product\nsrc = code\noutputs = 6\n"
+                               "transpose = yes\nweight.share = enc.weight\n");
 static const char normed[] = NET("[layer hidden]\ntype = inner_product\nsrc = x\noutputs = 8\n"
                                  "[layer top]\ntype = batch_norm\nsrc = hidden\n");
 
@@ -91,9 +95,9 @@ static double train(struct sw_model *m, int batches)
 static void a_model_learns(void **state)
 {
     struct sw_device *device = open_cpu();
-    const char *const recipes[] = {plain, normed};
+    const char *const recipes[] = {plain, normed, tied};
     (void)state;
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < 3; i++) {
         struct sw_model *m = new_model(device, recipes[i]);
         float x[ROWS * INPUTS];
         int32_t y[ROWS];
@@ -197,6 +201,21 @@ static void a_wrong_recipe_is_explained(void **state)
     sw_device_close(device);
 }
 
+static void a_layer_that_writes_files_is_refused(void **state)
+{
+    struct sw_device *device = open_cpu();
+    struct sw_model *m;
+    struct sw_err err;
+    (void)state;
+    assert_int_equal(try_model(device,
+                               NET("[layer top]\ntype = inner_product\nsrc = x\noutputs = 8\n"
+                                   "[layer rows]\ntype = npy_output\nsrc = top\npath = r.npy\n"),
+                               &m, NULL, &err),
+                     SW_ERR_INVALID);
+    assert_non_null(strstr(err.text, "layer rows"));
+    sw_device_close(device);
+}
+
 static void a_device_out_of_reach_is_refused(void **state)
 {
     struct sw_sim_conf conf = sw_sim_defaults();
@@ -235,6 +254,7 @@ int main(void)
         cmocka_unit_test(equal_models_have_equal_bits),
         cmocka_unit_test(only_valid_rows_count_in_an_evaluation),
         cmocka_unit_test(a_wrong_recipe_is_explained),
+        cmocka_unit_test(a_layer_that_writes_files_is_refused),
         cmocka_unit_test(a_device_out_of_reach_is_refused),
         cmocka_unit_test(a_loss_that_is_not_finite_ends_training),
     };

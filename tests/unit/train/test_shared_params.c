@@ -50,11 +50,22 @@ static void workers_servers_and_devices_make_no_difference(void **state)
     assert_equal_runs("one", "sim", STEPS);
 }
 
+/* All gradients are needed before the first update, and the norm counts the shared one once. */
+static void updates_in_two_phases_see_a_shared_parameter_once(void **state)
+{
+    (void)state;
+    tied(.name = "clip1", .sets = {"job.grad_clip=norm:0.5"});
+    tied(.name = "clip2",
+         .sets = {"job.grad_clip=norm:0.5", ALLREDUCE, "cluster.workers_per_group=2"});
+    assert_equal_runs("clip1", "clip2", STEPS);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_shared_parameter_is_one_tensor),
         cmocka_unit_test(workers_servers_and_devices_make_no_difference),
+        cmocka_unit_test(updates_in_two_phases_see_a_shared_parameter_once),
     };
     return cmocka_run_group_tests(tests, home_begin, home_end);
 }
