@@ -52,14 +52,13 @@ static int is_array(const struct sw_files *files, bool *answer, struct sw_err *e
 {
     struct sw_blob b;
     char head[6];
-    struct sw_err short_file;
     int rc = sw_blob_open(&b, files->path[0], err);
     if (rc)
         return rc;
-    *answer = !sw_blob_head(&b, head, sizeof head, &short_file) &&
-              !memcmp(head, "\x93NUMPY", sizeof head);
+    rc = sw_blob_head(&b, head, sizeof head, err);
+    *answer = !rc && !memcmp(head, "\x93NUMPY", sizeof head);
     sw_blob_close(&b);
-    return SW_OK;
+    return rc == SW_ERR_FORMAT ? SW_OK : rc; /* shorter than that: no array */
 }
 
 static int visit_files(const struct sw_files *files, const struct pairs_conf *conf,
