@@ -81,6 +81,14 @@ static int check_naming(const struct sw_job *job, struct sw_err *err)
         (long long)b->classes, (long long)a->classes, a->name);
 }
 
+/* A source's errors begin with its section's title, and so will the recipe's. */
+static const char *without_title(const struct sw_section *section, const char *text)
+{
+    size_t n = strlen(section->title);
+    bool titled = strncmp(text, section->title, n) == 0 && strncmp(text + n, ": ", 2) == 0;
+    return titled ? text + n + 2 : text;
+}
+
 int sw_job_open_split(struct sw_job *job, int split, const struct sw_section *section,
                       struct sw_err *err)
 {
@@ -107,7 +115,7 @@ int sw_job_open_split(struct sw_job *job, int split, const struct sw_section *se
         rc = check_naming(job, err);
     if (rc != SW_ERR_INVALID)
         return rc;
-    sw_recipe_error(job->recipe, section, NULL, "%s", err->text);
+    sw_recipe_error(job->recipe, section, NULL, "%s", without_title(section, err->text));
     return sw_recipe_verdict(job->recipe, err);
 }
 
