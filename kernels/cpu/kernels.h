@@ -370,9 +370,12 @@ void sw_kernel_blend_f32(int64_t n, int64_t taps, const float *x, int64_t step, 
 /* y[i] = sum over k of weight[i taps + k] x[first[i] + k]: one row to another width. */
 void sw_kernel_stretch(int64_t n, int64_t taps, const int32_t *first, const float *weight,
                        const float *x, float *y);
-/* The same of packed pixels (4 floats each) to three planes. */
+/* The same of packed pixels, 4 floats each; y [n, 4]. */
 void sw_kernel_stretch_packed(int64_t n, int64_t taps, const int32_t *first, const float *weight,
-                              const float *x, float *y, int64_t plane);
+                              const float *x, float *y);
+/* As sw_kernel_scale_packed, of packed floats. */
+void sw_kernel_scale_packed_f32(int64_t n, const float *x, const float *mean, const float *gain,
+                                bool mirrored, float *y, int64_t plane);
 /* y = a x; a [rows, columns] row by row. */
 void sw_kernel_matrix_vector(int64_t rows, int64_t columns, const float *a, const float *x,
                              float *y);

@@ -142,22 +142,46 @@ void sw_kernel_rescale(int64_t n, float mean, float gain, float *y)
 
 /* ---- resampling ---- */
 
+/* Loops over taps are unrolled where they are few, as they are unless a picture shrinks a lot. */
+#define SWITCH_TAPS(taps, call)                                                                    \
+    switch (taps) {                                                                                \
+    case 1:                                                                                        \
+        call(1);                                                                                   \
+        break;                                                                                     \
+    case 2:                                                                                        \
+        call(2);                                                                                   \
+        break;                                                                                     \
+    case 3:                                                                                        \
+        call(3);                                                                                   \
+        break;                                                                                     \
+    case 4:                                                                                        \
+        call(4);                                                                                   \
+        break;                                                                                     \
+    case 5:                                                                                        \
+        call(5);                                                                                   \
+        break;                                                                                     \
+    default:                                                                                       \
+        call(taps);                                                                                \
+    }
+
+SW_KERNEL_INLINE void blend_taps_u8(int64_t n, int64_t taps, const uint8_t *x, int64_t step,
+                                    const float *weight, float *restrict y)
+{
+#pragma omp simd
+    for (int64_t i = 0; i < n; i++) {
+        float sum = weight[0] * (float)x[i];
+        for (int64_t k = 1; k < taps; k++)
+            sum += weight[k] * (float)x[k * step + i];
+        y[i] = sum;
+    }
+}
+
 SW_KERNEL static void blend_u8(int64_t n, int64_t taps, const uint8_t *x, int64_t step,
                                const float *weight, float *restrict y)
 {
-    for (int64_t k = 0; k < taps; k++) {
-        const uint8_t *restrict row = x + k * step;
-        const float w = weight[k];
-        if (k == 0) {
-#pragma omp simd
-            for (int64_t i = 0; i < n; i++)
-                y[i] = w * (float)row[i];
-            continue;
-        }
-#pragma omp simd
-        for (int64_t i = 0; i < n; i++)
-            y[i] += w * (float)row[i];
-    }
+#define CALL(t) blend_taps_u8(n, t, x, step, weight, y)
+    SWITCH_TAPS(taps, CALL)
+#undef CALL
 }
 
 void sw_kernel_blend_u8(int64_t n, int64_t taps, const uint8_t *x, int64_t step,
@@ -166,22 +190,24 @@ void sw_kernel_blend_u8(int64_t n, int64_t taps, const uint8_t *x, int64_t step,
     blend_u8(n, taps, x, step, weight, y);
 }
 
+SW_KERNEL_INLINE void blend_taps_f32(int64_t n, int64_t taps, const float *x, int64_t step,
+                                     const float *weight, float *restrict y)
+{
+#pragma omp simd
+    for (int64_t i = 0; i < n; i++) {
+        float sum = weight[0] * x[i];
+        for (int64_t k = 1; k < taps; k++)
+            sum += weight[k] * x[k * step + i];
+        y[i] = sum;
+    }
+}
+
 SW_KERNEL static void blend_f32(int64_t n, int64_t taps, const float *x, int64_t step,
                                 const float *weight, float *restrict y)
 {
-    for (int64_t k = 0; k < taps; k++) {
-        const float *restrict row = x + k * step;
-        const float w = weight[k];
-        if (k == 0) {
-#pragma omp simd
-            for (int64_t i = 0; i < n; i++)
-                y[i] = w * row[i];
-            continue;
-        }
-#pragma omp simd
-        for (int64_t i = 0; i < n; i++)
-            y[i] += w * row[i];
-    }
+#define CALL(t) blend_taps_f32(n, t, x, step, weight, y)
+    SWITCH_TAPS(taps, CALL)
+#undef CALL
 }
 
 void sw_kernel_blend_f32(int64_t n, int64_t taps, const float *x, int64_t step, const float *weight,
@@ -190,8 +216,8 @@ void sw_kernel_blend_f32(int64_t n, int64_t taps, const float *x, int64_t step, 
     blend_f32(n, taps, x, step, weight, y);
 }
 
-SW_KERNEL static void stretch(int64_t n, int64_t taps, const int32_t *first, const float *weight,
-                              const float *restrict x, float *restrict y)
+SW_KERNEL_INLINE void stretch_taps(int64_t n, int64_t taps, const int32_t *first,
+                                   const float *weight, const float *restrict x, float *restrict y)
 {
     for (int64_t i = 0; i < n; i++) {
         const float *from = x + first[i];
@@ -202,35 +228,92 @@ SW_KERNEL static void stretch(int64_t n, int64_t taps, const int32_t *first, con
     }
 }
 
+SW_KERNEL static void stretch(int64_t n, int64_t taps, const int32_t *first, const float *weight,
+                              const float *restrict x, float *restrict y)
+{
+#define CALL(t) stretch_taps(n, t, first, weight, x, y)
+    SWITCH_TAPS(taps, CALL)
+#undef CALL
+}
+
 void sw_kernel_stretch(int64_t n, int64_t taps, const int32_t *first, const float *weight,
                        const float *x, float *y)
 {
     stretch(n, taps, first, weight, x, y);
 }
 
-SW_KERNEL static void stretch_packed(int64_t n, int64_t taps, const int32_t *first,
-                                     const float *weight, const float *restrict x,
-                                     float *restrict y, int64_t plane)
+/* A pixel is one vector. */
+typedef float four __attribute__((vector_size(16)));
+
+SW_KERNEL_INLINE four load_four(const float *x)
+{
+    four v;
+    __builtin_memcpy(&v, x, sizeof v);
+    return v;
+}
+
+SW_KERNEL_INLINE void stretch_taps_packed(int64_t n, int64_t taps, const int32_t *first,
+                                          const float *weight, const float *restrict x,
+                                          float *restrict y)
 {
     for (int64_t i = 0; i < n; i++) {
-        const float *from = x + 4 * first[i];
-        float sum[4] = {0};
-        for (int64_t k = 0; k < taps; k++) {
-            const float w = weight[i * taps + k];
-#pragma omp simd
-            for (int c = 0; c < 4; c++)
-                sum[c] += w * from[4 * k + c];
-        }
-        y[i] = sum[0];
-        y[i + plane] = sum[1];
-        y[i + 2 * plane] = sum[2];
+        const float *from = x + 4 * (int64_t)first[i];
+        four sum = weight[i * taps] * load_four(from);
+        for (int64_t k = 1; k < taps; k++)
+            sum += weight[i * taps + k] * load_four(from + 4 * k);
+        __builtin_memcpy(y + 4 * i, &sum, sizeof sum);
     }
 }
 
-void sw_kernel_stretch_packed(int64_t n, int64_t taps, const int32_t *first, const float *weight,
-                              const float *x, float *y, int64_t plane)
+SW_KERNEL static void stretch_packed(int64_t n, int64_t taps, const int32_t *first,
+                                     const float *weight, const float *restrict x,
+                                     float *restrict y)
 {
-    stretch_packed(n, taps, first, weight, x, y, plane);
+#define CALL(t) stretch_taps_packed(n, t, first, weight, x, y)
+    SWITCH_TAPS(taps, CALL)
+#undef CALL
+}
+
+void sw_kernel_stretch_packed(int64_t n, int64_t taps, const int32_t *first, const float *weight,
+                              const float *x, float *y)
+{
+    stretch_packed(n, taps, first, weight, x, y);
+}
+
+SW_KERNEL_INLINE void scale_fours(int64_t n, const float *restrict x, const float *mean,
+                                  const float *gain, bool mirrored, float *restrict red,
+                                  float *restrict green, float *restrict blue)
+{
+    const float m0 = mean[0], m1 = mean[1], m2 = mean[2];
+    const float g0 = gain[0], g1 = gain[1], g2 = gain[2];
+#pragma omp simd
+    for (int64_t i = 0; i < n; i++) {
+        const int64_t to = mirrored ? n - 1 - i : i;
+        red[to] = (x[4 * i] - m0) * g0;
+        green[to] = (x[4 * i + 1] - m1) * g1;
+        blue[to] = (x[4 * i + 2] - m2) * g2;
+    }
+}
+
+SW_KERNEL static void scale_fours_straight(int64_t n, const float *x, const float *mean,
+                                           const float *gain, float *y, int64_t plane)
+{
+    scale_fours(n, x, mean, gain, false, y, y + plane, y + 2 * plane);
+}
+
+SW_KERNEL static void scale_fours_mirrored(int64_t n, const float *x, const float *mean,
+                                           const float *gain, float *y, int64_t plane)
+{
+    scale_fours(n, x, mean, gain, true, y, y + plane, y + 2 * plane);
+}
+
+void sw_kernel_scale_packed_f32(int64_t n, const float *x, const float *mean, const float *gain,
+                                bool mirrored, float *y, int64_t plane)
+{
+    if (mirrored)
+        scale_fours_mirrored(n, x, mean, gain, y, plane);
+    else
+        scale_fours_straight(n, x, mean, gain, y, plane);
 }
 
 SW_KERNEL static void matrix_vector(int64_t rows, int64_t columns, const float *a,

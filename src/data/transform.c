@@ -160,31 +160,38 @@ static void resample_row(const struct sw_transform_work *w, const struct sw_pixe
         sw_kernel_blend_f32(n, down->taps, from, p->row_step, down->weight + y * down->taps, row);
 }
 
+/* Channels from c on of one new row: one, or the three of packed pixels. */
+static void finish_row(const struct sw_transform_work *w, bool packed, int64_t c, int64_t y,
+                       const float *row, float *new, const struct target *to)
+{
+    const struct sw_resampling *across = &w->across;
+    const int64_t n = across->count;
+    float *out = to->out + c * to->plane + y * to->width;
+    if (packed) {
+        sw_kernel_stretch_packed(n, across->taps, across->start, across->weight, row, new);
+        sw_kernel_scale_packed_f32(n, new, to->mean, to->gain, to->mirrored, out, to->plane);
+    } else {
+        sw_kernel_stretch(n, across->taps, across->start, across->weight, row, new);
+        sw_kernel_scale_f32(n, new, to->mean[c], to->gain[c], to->mirrored, out);
+    }
+}
+
 static int resample(struct sw_transform_work *w, const struct sw_pixels *p, const struct target *to,
                     struct sw_err *err)
 {
-    const struct sw_resampling *across = &w->across;
     const bool packed = p->pixel_step == 4;
-    const int64_t n = across->count, planes = packed ? p->channels : 1;
     int rc = sw_room_need(&w->row, (size_t)(p->width * p->pixel_step) * sizeof(float),
                           "a row of a resampling", err);
     if (!rc)
-        rc = sw_room_need(&w->stretched, (size_t)(n * planes) * sizeof(float),
+        rc = sw_room_need(&w->stretched, (size_t)(w->across.count * p->pixel_step) * sizeof(float),
                           "a row of a resampling", err);
     if (rc)
         return rc;
     float *row = (float *)(void *)w->row.memory, *new = (float *)(void *)w->stretched.memory;
-    for (int64_t c = 0; c < p->channels; c += planes) {
+    for (int64_t c = 0; c < p->channels; c += packed ? 3 : 1) {
         for (int64_t y = 0; y < w->down.count; y++) {
             resample_row(w, p, c, y, row);
-            if (packed)
-                sw_kernel_stretch_packed(n, across->taps, across->start, across->weight, row, new,
-                                         n);
-            else
-                sw_kernel_stretch(n, across->taps, across->start, across->weight, row, new);
-            for (int64_t k = 0; k < planes; k++)
-                sw_kernel_scale_f32(n, new + k *n, to->mean[c + k], to->gain[c + k], to->mirrored,
-                                    to->out + (c + k) * to->plane + y * to->width);
+            finish_row(w, packed, c, y, row, new, to);
         }
     }
     return SW_OK;
