@@ -4,16 +4,40 @@
  * system's table fails: oneDNN, OpenBLAS and libgomp allocate on their own. */
 /* ctest-labels: threads */
 #include "fault_support.h"
+#include "train/predict.h"
 
 enum work {
     TRAIN,    /* opens, trains 4 steps with evaluations and checkpoints, closes */
     RESUME,   /* finds the reference run, goes on from its checkpoint 2 to 4 */
     EVALUATE, /* one pass with the reference's weights */
+    PREDICT,  /* a layer's rows */
 };
+
+static int take_info(void *user, const struct sw_predict_info *info, struct sw_err *err)
+{
+    (void)user, (void)info, (void)err;
+    return SW_OK;
+}
+
+static int take_rows(void *user, int64_t count, const float *values, struct sw_err *err)
+{
+    (void)user, (void)count, (void)values, (void)err;
+    return SW_OK;
+}
+
+static void predict(struct trial *t)
+{
+    const struct sw_predict_args args = {.weights = in_home("reference.safetensors"),
+                                         .layer = "fc2"};
+    const struct sw_predict_sink sink = {take_info, take_rows, NULL};
+    struct sw_predict_info info;
+    t->rc = sw_job_predict(t->job, &args, &sink, &info, &t->err);
+}
 
 static void do_work(enum work work, struct trial *t)
 {
     struct sw_job_event e;
+    t->predict = work == PREDICT;
     if (work == RESUME) {
         t->resume = "reference";
         t->resume_step = 2;
@@ -22,6 +46,8 @@ static void do_work(enum work work, struct trial *t)
         return;
     if (work == EVALUATE)
         t->rc = sw_job_evaluate(t->job, checkpoint_path("reference", 4), NULL, &e, &t->err);
+    else if (work == PREDICT)
+        predict(t);
     else
         trial_run(t);
 }
@@ -54,7 +80,7 @@ static int run_work(enum work work, struct fault_plan plan)
                  how(&plan), atomic_load(&fault_live) - live, sw_cpu_bytes_in_use() - device_bytes,
                  t.err.text);
     assert_int_equal(count_files("small", ".tmp-"), 0);
-    if (t.rc == SW_OK && work != EVALUATE)
+    if (t.rc == SW_OK && (work == TRAIN || work == RESUME))
         assert_same_tensors(in_home("reference.safetensors"),
                             checkpoint_path(work == RESUME ? "reference" : "small", 4));
     return t.rc;
@@ -111,6 +137,12 @@ static void one_allocation_fails_in_evaluation(void **state)
     fail_each(EVALUATE, 1, 6);
 }
 
+static void one_allocation_fails_in_prediction(void **state)
+{
+    (void)state;
+    fail_each(PREDICT, 1, 6);
+}
+
 /* Large blocks come as pages. The tiny net's arena is too small for that, so a larger one. */
 static void pages_fail(void **state)
 {
@@ -146,6 +178,7 @@ int main(void)
         cmocka_unit_test_teardown(all_allocations_fail_from_there_on, fault_disarm),
         cmocka_unit_test_teardown(one_allocation_fails_in_resume, fault_disarm),
         cmocka_unit_test_teardown(one_allocation_fails_in_evaluation, fault_disarm),
+        cmocka_unit_test_teardown(one_allocation_fails_in_prediction, fault_disarm),
         cmocka_unit_test_teardown(pages_fail, fault_disarm),
     };
     return cmocka_run_group_tests_name("allocations", tests, fault_begin, home_end);

@@ -140,6 +140,7 @@ struct trial {
     const char *checkpoint;   /* another file to go on from, or NULL */
     int64_t trace_capacity;
     bool oversubscribe; /* more workers than cores */
+    bool predict;       /* opened for sw_job_predict */
     const char *device, *framework;
     double stall_s;
     struct sw_display_policy display;
@@ -206,6 +207,8 @@ static inline int trial_open(struct trial *t)
                                .command = "test",
                                .display = t->display,
                                .oversubscribe = t->oversubscribe,
+                               .predict = t->predict,
+                               .one_worker = t->predict,
                                .trace_capacity = t->trace_capacity};
     snprintf(recipe, sizeof recipe, "%s",
              write_recipe("recipe.ini", t->recipe ? t->recipe : tiny_recipe));
