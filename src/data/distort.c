@@ -82,18 +82,25 @@ static int64_t make_taps(float *taps, int64_t most, double sigma, double total)
     return reach;
 }
 
-/* One displacement field [height, width] into d; spare is as large. */
-static void make_field(const struct sw_transform *t, struct sw_philox key, int64_t sample, int axis,
-                       float *d, float *spare)
+/* Uniform in -1 .. 1: a block of random words holds x and y of two pixels. */
+static void fill_noise(struct sw_philox key, int64_t sample, int64_t n, float *across, float *down)
+{
+    for (int64_t i = 0; i < n; i += 2) {
+        const struct sw_philox4 word =
+            sw_philox_at(key, (uint64_t)sample, ROW_ELASTIC, (uint32_t)(i / 2));
+        for (int64_t k = 0; k < 2 && i + k < n; k++) {
+            across[i + k] = 2 * sw_philox_uniform(word.v[2 * k]) - 1;
+            down[i + k] = 2 * sw_philox_uniform(word.v[2 * k + 1]) - 1;
+        }
+    }
+}
+
+/* Makes a displacement field [height, width] of noise; spare is as large. */
+static void smooth(const struct sw_transform *t, float *d, float *spare)
 {
     enum { MOST_TAPS = 192 };
-    const int64_t height = t->out_height, width = t->out_width, n = height * width;
+    const int64_t height = t->out_height, width = t->out_width;
     float taps[MOST_TAPS + 1];
-    for (int64_t i = 0; i < n; i++) {
-        const uint32_t word =
-            sw_philox_word(key, (uint64_t)sample, ROW_ELASTIC, (uint32_t)(2 * i + axis));
-        d[i] = 2 * sw_philox_uniform(word) - 1;
-    }
     int64_t reach = make_taps(taps, MOST_TAPS, t->elastic_sigma, 1);
     for (int64_t y = 0; y < height; y++)
         smooth_line(d + y * width, spare + y * width, width, 1, taps, reach);
@@ -127,8 +134,9 @@ static int bend(const struct sw_transform *t, struct sw_transform_work *w, struc
     if (rc)
         return rc;
     float *across = (float *)(void *)w->field.memory, *down = across + plane, *copy = down + plane;
-    make_field(t, key, sample, 0, across, copy);
-    make_field(t, key, sample, 1, down, copy);
+    fill_noise(key, sample, plane, across, down);
+    smooth(t, across, copy);
+    smooth(t, down, copy);
     for (int64_t c = 0; c < t->channels; c++, x += plane) {
         memcpy(copy, x, (size_t)plane * sizeof *x);
         for (int64_t i = 0; i < plane; i++) {

@@ -107,7 +107,8 @@ int64_t sw_source_skipped(const struct sw_source *s)
 static bool is_bad(const struct sw_source *s, int64_t place)
 {
     /* Relaxed: who does not see the bit yet finds out by itself. */
-    return __atomic_load_n(&s->bad->bits[place / 8], __ATOMIC_RELAXED) >> place % 8 & 1;
+    return s->bad->skip &&
+           __atomic_load_n(&s->bad->bits[place / 8], __ATOMIC_RELAXED) >> place % 8 & 1;
 }
 
 /* Whether an error is about the record, and the section passes over such records. */

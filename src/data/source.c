@@ -86,16 +86,19 @@ static int choose_records(struct sw_source *s, const struct sw_data_conf *conf, 
     return rc;
 }
 
+/* A section that stops at the first bad record needs no list of them. */
 static int make_bad(struct sw_source *s, const struct sw_source_args *args, struct sw_err *err)
 {
     const size_t bytes = (size_t)(s->records + 7) / 8;
     s->bad = sw_calloc(1, sizeof *s->bad);
-    if (s->bad)
-        *s->bad = (struct sw_bad_records){args->skip_bad, args->report_bad, args->report_user,
-                                          sw_calloc(bytes, 1), 0};
-    if (!s->bad || !s->bad->bits)
-        return sw_err_nomem(err, "a list of damaged records", bytes);
-    return SW_OK;
+    if (!s->bad)
+        return sw_err_nomem(err, "a list of damaged records", sizeof *s->bad);
+    *s->bad = (struct sw_bad_records){
+        .skip = args->skip_bad, .report = args->report_bad, .user = args->report_user};
+    if (!args->skip_bad)
+        return SW_OK;
+    s->bad->bits = sw_calloc(bytes, 1);
+    return s->bad->bits ? SW_OK : sw_err_nomem(err, "a list of damaged records", bytes);
 }
 
 static int open_records(struct sw_source *s, const struct sw_source_args *args, struct sw_err *err)

@@ -42,7 +42,7 @@ struct sw_bad_records {
     bool skip;
     void (*report)(void *user, const char *text);
     void *user;
-    unsigned char *bits; /* owned; atomic, a bit for each place of the section */
+    unsigned char *bits; /* owned; atomic, a bit for each place of the section; NULL unless skip */
     int64_t count;       /* atomic */
 };
 

@@ -262,6 +262,14 @@ static void a_damaged_picture_stops_with_file_and_reason(void **state)
     ASSERT_CONTAINS(err.text, "bad/k/2.jpg): begins with 70 6c 61 69, expected a JPEG (ff d8 ff)");
     assert_int_equal(sw_source_fetch(&r, 5, 1, out, &err), SW_ERR_FORMAT);
     ASSERT_CONTAINS(err.text, "bad/k/5.jpg): damaged JPEG of ");
+    /* A file that is too large is not read; its bytes take no room on the disk. */
+    assert_int_equal(truncate(support_path("bad/k/8.jpg"), ((off_t)512 << 20) + 1), 0);
+    assert_int_equal(sw_source_fetch(&r, 8, 1, out, &err), SW_ERR_FORMAT);
+    ASSERT_CONTAINS(err.text, "bad/k/8.jpg): a file of 512 MiB; pictures of more than 512 MiB");
+    unlink(support_path("bad/k/7.jpg"));
+    assert_int_equal(mkfifo(support_path("bad/k/7.jpg"), 0600), 0); /* nobody waits for a writer */
+    assert_int_equal(sw_source_fetch(&r, 7, 1, out, &err), SW_ERR_FORMAT);
+    ASSERT_CONTAINS(err.text, "bad/k/7.jpg): not a regular file");
     unlink(support_path("bad/k/7.jpg"));
     assert_int_equal(sw_source_fetch(&r, 7, 1, out, &err), SW_ERR_NOTFOUND);
     ASSERT_CONTAINS(err.text, "bad/k/7.jpg): cannot be opened: No such file");
