@@ -60,6 +60,36 @@ static const char recipe[] = WORKERS_JOB DATA_SECTIONS UPDATER_SECTIONS INPUTS
                             LAYER("fc2", "inner_product", "act7") "outputs = 4\n" LAYER(
                                 "loss", "softmax_loss", "fc2, label");
 
+/* With relus that other layers take over, which flip sooner or later: for one step. */
+static const char relus[] = WORKERS_JOB DATA_SECTIONS UPDATER_SECTIONS INPUTS CONV(
+    "conv1", "image", "16") "bias = no\n" LAYER("bn1", "batch_norm", "conv1")
+    ACT("relu1", "relu", "bn1")
+        CONV("conv2", "relu1", "16") "bias = no\n" LAYER("bn2", "batch_norm", "conv2")
+            ACT("relu2", "relu", "bn2")
+                CONV("conv3", "relu2", "16") "bias = no\n" LAYER("bn3", "batch_norm", "conv3")
+                    LAYER("sum", "eltwise", "bn3, relu1") ACT("relu3", "relu", "sum")
+                        LAYER("fc", "inner_product",
+                              "relu3") "outputs = 4\n" LAYER("loss", "softmax_loss", "fc, label")
+                            LAYER("pool", "pooling", "relu1") "method = avg\nglobal = yes\n" LAYER(
+                                "fc2", "inner_product",
+                                "pool") "outputs = 4\n" LAYER("loss2", "softmax_loss",
+                                                              "fc2, label") "weight = 0.3\n";
+
+static void a_residual_net_of_several_workers_equals_one(void **state)
+{
+    (void)state;
+    train(.recipe = relus, .name = "one", .steps = 1);
+    train(.recipe = relus, .name = "sim", .steps = 1, .device = sims[1]);
+    assert_equal_runs("one", "sim", 1);
+    for (int workers = 2; workers <= 3; workers++) {
+        char name[32];
+        snprintf(name, sizeof name, "workers-%d", workers);
+        train(.recipe = relus, .name = name, .steps = 1, .oversubscribe = true,
+              .device = workers == 2 ? sims[2] : NULL, .sets = {workers_set[workers]});
+        assert_equal_runs("one", name, 1);
+    }
+}
+
 static void any_partition_equals_one_worker(void **state)
 {
     (void)state;
@@ -93,6 +123,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(any_partition_equals_one_worker, home_begin, home_end),
+        cmocka_unit_test_setup_teardown(a_residual_net_of_several_workers_equals_one, home_begin,
+                                        home_end),
         cmocka_unit_test_setup_teardown(one_simulated_gpu_equals_the_cpu, home_begin, home_end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
