@@ -324,6 +324,69 @@ static void a_plan_is_the_same_every_time(void **state)
     }
 }
 
+/* ---- Who may lie in whose memory ---- */
+
+#define CONV(name, src)                                                                            \
+    "[layer " name "]\ntype = convolution\noutputs = 8\nkernel = 3\npad = 1\nsrc = " src "\n"
+#define LAYER(name, type, src) "[layer " name "]\ntype = " type "\nsrc = " src "\n"
+#define END(src)                                                                                   \
+    LAYER("fc", "inner_product", src) "outputs = 6\n" LAYER("loss", "softmax_loss", "fc, label")
+
+static void assert_places(const char *text, const char *in_place, const char *apart)
+{
+    struct plan_of_world plan = plan_for(0);
+    struct world w = world_new(text, &plan);
+    assert_true(sw_net_is_in_place(w.net, sw_net_find(w.net, in_place)));
+    assert_false(sw_net_is_in_place(w.net, sw_net_find(w.net, apart)));
+    check_lives(w.net, text);
+    world_free(&w);
+}
+
+static void a_sum_overwrites_only_what_nobody_else_reads(void **state)
+{
+    (void)state;
+    /* The branch is read by the sum alone; the shortcut by a convolution too. */
+    assert_places(WORLD_INPUTS CONV("a", "image") CONV("b", "a") LAYER("sum", "eltwise", "b, a")
+                      LAYER("sum2", "eltwise", "a, sum") END("sum2"),
+                  "sum", "sum2");
+    /* A view gives it a second name, through which somebody reads. */
+    assert_places(WORLD_INPUTS CONV("a", "image") CONV("b", "image") LAYER("view", "split", "a")
+                      LAYER("sum", "eltwise", "view, b") CONV("c", "a")
+                          LAYER("sum2", "eltwise", "sum, c") END("sum2"),
+                  "sum2", "sum");
+    /* The same through a view that is the only reader. */
+    assert_places(WORLD_INPUTS CONV("a", "image") CONV("b", "image") LAYER("view", "split", "a")
+                      LAYER("sum", "eltwise", "view, b") LAYER("twice", "eltwise", "sum, sum")
+                          END("twice"),
+                  "sum", "twice");
+    /* A product reads its sources again. */
+    assert_places(WORLD_INPUTS CONV("a", "image") CONV("b", "image") LAYER("sum", "eltwise", "a, b")
+                      CONV("c", "image") LAYER("product", "eltwise",
+                                               "sum, c") "operation = product\n" END("product"),
+                  "sum", "product");
+}
+
+/* The batch is where the prefetcher has it, and so are views of it. */
+static void views_of_the_data_follow_the_batch(void **state)
+{
+    const char *text =
+        WORLD_INPUTS LAYER("view", "split", "image") LAYER("flat", "flatten", "view") END("flat");
+    struct plan_of_world plan = plan_for(1);
+    struct world w = world_new(text, &plan);
+    const struct sw_layer *flat = sw_net_layer(w.net, sw_net_find(w.net, "flat"));
+    struct sw_err err;
+    (void)state;
+    assert_ptr_equal(flat->dst.data, w.image);
+    world_forward(&w);
+    float *other = get_floats(plan.rows * plan.channels * plan.height * plan.width);
+    memcpy(other, w.image, sw_desc_bytes(&flat->dst.desc));
+    ASSERT_OK(sw_net_set_field(w.net, "image", other, &err));
+    assert_ptr_equal(flat->dst.data, other);
+    world_forward(&w);
+    world_free(&w);
+    free(other);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -331,6 +394,8 @@ int main(void)
         cmocka_unit_test(an_evaluation_net_shares_the_arena),
         cmocka_unit_test(blocks_that_live_together_are_apart),
         cmocka_unit_test(a_plan_is_the_same_every_time),
+        cmocka_unit_test(a_sum_overwrites_only_what_nobody_else_reads),
+        cmocka_unit_test(views_of_the_data_follow_the_batch),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
