@@ -60,7 +60,8 @@ void sw_data_describe(const struct sw_source *s, struct sw_buf *out)
 
 const struct sw_opt sw_data_opts[] = {
     {.key = "fallback",
-     .help = "format to use when none of `paths` exists: synthetic makes pictures that look alike",
+     .help = "when none of `paths` exists: formats, each with a path that may exist, or synthetic, "
+             "which makes data that look alike",
      .offset = AT(fallback),
      .type = SW_OPT_STRING},
     {.key = "scale",

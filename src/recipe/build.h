@@ -65,6 +65,8 @@ struct sw_fallen {
     struct sw_fallen *next;
     const struct sw_draft *draft;
     const char *from, *to, *paths;
+    const char *found; /* the path that serves instead; NULL: the data is made by code */
+    int number;        /* of the alternative, from 1 */
 };
 
 struct sw_recipe {

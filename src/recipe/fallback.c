@@ -1,10 +1,14 @@
-/* `fallback = synthetic`: another format where none of a section's files exists, and then the lines
- * of [fallback]. A file that exists, however damaged or unreadable, is never replaced. */
+/* `fallback = image_folder FOLDER, synthetic`: what else may serve where none of a section's files
+ * exists, in order: a format with a path that does exist, or a format without one, which is made by
+ * code. Only then do the lines of [fallback] count. A file that exists, however damaged or
+ * unreadable, is never replaced. */
 #include "base/os.h"
 #include "recipe/build.h"
 #include "recipe/lookup.h"
 #include <errno.h>
 #include <glob.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* Whether nothing has that name, or matches that pattern: the data formats take both. */
@@ -41,34 +45,63 @@ static bool all_missing(struct sw_recipe *r, const char *paths)
     return any;
 }
 
-static bool is_listed(const char *list, const char *name)
+/* ---- Alternatives ---- */
+
+/* One item of the list: TYPE, or TYPE PATH. */
+struct alternative {
+    const struct sw_type *type;
+    const char *path; /* NULL: it needs none */
+};
+
+static void unknown_type(struct sw_recipe *r, struct sw_draft *n, struct sw_value *v,
+                         const char *name)
+{
+    const struct sw_schema_kind *k = n->pub.schema;
+    struct sw_words words = {0};
+    sw_value_error(r, n, v, 0, 0, "unknown %s", k->type_key[0]);
+    sw_words_add_types(&words, k->types[0]);
+    sw_hint_near(&r->diags, name, words.items, words.count, "known");
+    r->pool.failed |= words.failed;
+    sw_words_fini(&words);
+}
+
+/* Reads the item that begins at *at and moves behind it. False at the end, and with a message. */
+static bool next_alternative(struct sw_recipe *r, struct sw_draft *n, struct sw_value *v,
+                             const char **at, struct alternative *a)
+{
+    static const char blank[] = " \t";
+    const char *p = *at + strspn(*at, " \t,");
+    if (!*p)
+        return false;
+    size_t bytes = strcspn(p, ","), word = strcspn(p, " \t,");
+    *at = p + bytes;
+    while (bytes > word && strchr(blank, p[bytes - 1]))
+        bytes--;
+    size_t before = word + strspn(p + word, blank);
+    const char *name = sw_pool_copy(&r->pool, p, word);
+    if (!name)
+        return false;
+    a->path = before < bytes ? sw_pool_copy(&r->pool, p + before, bytes - before) : NULL;
+    a->type = sw_types_find(n->pub.schema->types[0], name);
+    if (!a->type)
+        unknown_type(r, n, v, name);
+    return a->type != NULL;
+}
+
+/* The decision made before about a section: "NAME" takes the alternative that needs no path,
+ * "NAME:2" the second. */
+enum { NEEDS_NONE = 0, STAYS = -2 };
+
+static int decision_about(const char *list, const char *name)
 {
     size_t bytes = strlen(name);
     for (const char *p = list; *p;) {
         size_t n = strcspn(p, ",");
-        if (n == bytes && memcmp(p, name, n) == 0)
-            return true;
+        if (n >= bytes && memcmp(p, name, bytes) == 0 && (n == bytes || p[bytes] == ':'))
+            return n == bytes ? NEEDS_NONE : atoi(p + bytes + 1);
         p += n + (p[n] == ',');
     }
-    return false;
-}
-
-/* The type that the section's `fallback` key names; NULL without one, or with a message. */
-static const struct sw_type *wanted_type(struct sw_recipe *r, struct sw_draft *n,
-                                         struct sw_value *v)
-{
-    const struct sw_schema_kind *k = n->pub.schema;
-    const char *text = sw_value_text(r, v, n->pub.title);
-    const struct sw_type *type = text ? sw_types_find(k->types[0], text) : NULL;
-    if (text && !type) {
-        struct sw_words words = {0};
-        sw_value_error(r, n, v, 0, 0, "unknown %s", k->type_key[0]);
-        sw_words_add_types(&words, k->types[0]);
-        sw_hint_near(&r->diags, text, words.items, words.count, "known");
-        r->pool.failed |= words.failed;
-        sw_words_fini(&words);
-    }
-    return type;
+    return STAYS;
 }
 
 static bool falls(struct sw_recipe *r, struct sw_draft *n, const char *decided, const char **paths)
@@ -76,23 +109,55 @@ static bool falls(struct sw_recipe *r, struct sw_draft *n, const char *decided, 
     struct sw_value *v = sw_draft_find(n, n->pub.schema->paths_key);
     *paths = v ? sw_value_text(r, v, n->pub.title) : NULL;
     if (decided)
-        return is_listed(decided, n->pub.name ? n->pub.name : "");
+        return decision_about(decided, n->pub.name ? n->pub.name : "") != STAYS;
     return *paths && all_missing(r, *paths);
 }
 
-static void replace_type(struct sw_recipe *r, struct sw_draft *n, const struct sw_value *wanted,
-                         const struct sw_fallen *what)
+/* Which of the alternatives serves, counted from 1; 0: none, or a message says what is wrong. All
+ * are read, so that a slip of the pen is found on every machine. */
+static int choose(struct sw_recipe *r, struct sw_draft *n, struct sw_value *wanted,
+                  const char *decided, struct alternative *out)
+{
+    const char *at = sw_value_text(r, wanted, n->pub.title);
+    int about = decided ? decision_about(decided, n->pub.name ? n->pub.name : "") : STAYS;
+    struct alternative a;
+    int number = 0, chosen = 0;
+    while (at && next_alternative(r, n, wanted, &at, &a)) {
+        number++;
+        bool serves = about > 0             ? number == about
+                      : about == NEEDS_NONE ? !a.path
+                                            : !a.path || !is_missing(a.path);
+        if (serves && !chosen) {
+            chosen = number;
+            *out = a;
+        }
+    }
+    return at && !at[strspn(at, " \t,")] ? chosen : 0;
+}
+
+/* ---- Falling ---- */
+
+static void put(struct sw_recipe *r, struct sw_draft *n, const struct sw_value *wanted,
+                const char *key, const char *text)
 {
     struct sw_value *v = sw_pool_alloc(&r->pool, 1, sizeof(*v));
-    struct sw_fallen *f = sw_pool_alloc(&r->pool, 1, sizeof(*f));
-    if (!v || !f)
+    if (!v)
         return;
     *v = *wanted;
     v->next = v->below = NULL;
-    v->key = n->pub.schema->type_key[0];
+    v->key = key;
+    v->text = text;
+    v->expanded = true;
     v->origin = SW_FROM_FALLBACK;
     v->fell = true;
     sw_draft_put(n, v);
+}
+
+static void note(struct sw_recipe *r, const struct sw_fallen *what)
+{
+    struct sw_fallen *f = sw_pool_alloc(&r->pool, 1, sizeof(*f));
+    if (!f)
+        return;
     *f = *what;
     if (r->last_fallen)
         r->last_fallen->next = f;
@@ -106,31 +171,52 @@ static void consider(struct sw_recipe *r, struct sw_draft *n, const char *decide
     const struct sw_schema_kind *k = n->pub.schema;
     struct sw_value *wanted = k->fallback_key ? sw_draft_find(n, k->fallback_key) : NULL;
     struct sw_value *format = wanted ? sw_draft_find(n, k->type_key[0]) : NULL;
-    const struct sw_type *to = wanted ? wanted_type(r, n, wanted) : NULL;
+    struct alternative to = {0};
+    int number = wanted ? choose(r, n, wanted, decided, &to) : 0;
     /* Who asks for a format on the command line gets it, or an error. */
-    if (!to || !format || format->origin >= SW_FROM_SET)
+    if (!number || !format || format->origin >= SW_FROM_SET)
         return;
     const char *text = sw_value_text(r, format, n->pub.title);
     const struct sw_type *from = text ? sw_types_find(k->types[0], text) : NULL;
     const char *paths;
-    if (!from || from == to || !falls(r, n, decided, &paths))
+    if (!from || (from == to.type && !to.path) || !falls(r, n, decided, &paths))
         return;
-    struct sw_fallen what = {.draft = n, .from = from->name, .to = to->name, .paths = paths};
-    replace_type(r, n, wanted, &what);
+    put(r, n, wanted, k->type_key[0], to.type->name);
+    if (to.path)
+        put(r, n, wanted, k->paths_key, to.path);
+    note(r, &(struct sw_fallen){.draft = n,
+                                .from = from->name,
+                                .to = to.type->name,
+                                .paths = paths,
+                                .found = to.path,
+                                .number = number});
 }
 
+/* The decision, to be made again on resume: see decision_about. */
 static const char *join_names(struct sw_recipe *r)
 {
+    enum { NUMBER = 16 };
     size_t bytes = 1;
     for (const struct sw_fallen *f = r->fallen; f; f = f->next)
-        bytes += (f->draft->pub.name ? strlen(f->draft->pub.name) : 0) + 1;
+        bytes += (f->draft->pub.name ? strlen(f->draft->pub.name) : 0) + NUMBER;
     char *joined = sw_pool_alloc(&r->pool, bytes, 1), *p = joined;
     for (const struct sw_fallen *f = r->fallen; f && joined; f = f->next) {
         if (f != r->fallen)
             *p++ = ',';
         p = stpcpy(p, f->draft->pub.name ? f->draft->pub.name : "");
+        if (f->found)
+            p += snprintf(p, NUMBER, ":%d", f->number);
     }
     return joined;
+}
+
+/* Is some section's data made by code? */
+static bool any_made(const struct sw_recipe *r)
+{
+    for (const struct sw_fallen *f = r->fallen; f; f = f->next)
+        if (!f->found)
+            return true;
+    return false;
 }
 
 void sw_fallback_apply(struct sw_recipe *r, const char *decided)
@@ -138,8 +224,9 @@ void sw_fallback_apply(struct sw_recipe *r, const char *decided)
     for (struct sw_section *s = r->first; s && !r->pool.failed; s = s->next)
         consider(r, (struct sw_draft *)s, decided);
     r->fallback = join_names(r);
+    bool made = any_made(r);
     for (struct sw_value *line = r->lines; line && !r->pool.failed; line = line->next) {
-        if (!r->fallen) {
+        if (!made) {
             sw_fallback_check_line(r, line);
             continue;
         }
@@ -169,9 +256,10 @@ static void announce_lines(const struct sw_recipe *r, struct sw_buf *out)
 void sw_recipe_announce_fallback(const struct sw_recipe *r, struct sw_buf *out)
 {
     for (const struct sw_fallen *f = r->fallen; f; f = f->next)
-        sw_buf_printf(out, "%s: no file %s: using format %s instead of %s\n", f->draft->pub.title,
-                      f->paths ? f->paths : "", f->to, f->from);
-    if (r->fallen)
+        sw_buf_printf(out, "%s: no file %s: using format %s%s%s instead of %s\n",
+                      f->draft->pub.title, f->paths ? f->paths : "", f->to, f->found ? " of " : "",
+                      f->found ? f->found : "", f->from);
+    if (any_made(r))
         announce_lines(r, out);
 }
 

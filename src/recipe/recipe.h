@@ -71,8 +71,8 @@ struct sw_recipe_source {
     int set_count;
     const struct sw_recipe_option *options; /* copied */
     int option_count;
-    /* NULL: look which files exist. Else a decision made before (sw_recipe_fallback): the names of
-     * the sections that fall back, comma-separated; "" none. */
+    /* NULL: look which files exist. Else a decision made before (sw_recipe_fallback): the sections
+     * that fall back, comma-separated, with ":N" where it is to alternative N; "" none. */
     const char *fallback;
     /* NULL: the process' environment. Returns NULL for an unset name. */
     const char *(*env)(void *user, const char *name);
@@ -129,7 +129,7 @@ int sw_recipe_verdict(const struct sw_recipe *recipe, struct sw_err *err) SW_MUS
 const char *sw_recipe_path(const struct sw_recipe *recipe);
 const char *sw_recipe_text(const struct sw_recipe *recipe);
 const char *sw_recipe_overrides(const struct sw_recipe *recipe); /* "" when there are none */
-const char *sw_recipe_fallback(const struct sw_recipe *recipe);  /* "train,test"; "" none */
+const char *sw_recipe_fallback(const struct sw_recipe *recipe);  /* "train,test:1"; "" none */
 /* The type that the section's files would have had, when it fell back; else NULL. */
 const char *sw_section_fell_from(const struct sw_section *section);
 /* Appends one line per section that fell back and one for the lines of [fallback]; nothing else. */

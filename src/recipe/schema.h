@@ -30,9 +30,10 @@ struct sw_schema_kind {
     const struct sw_type *const *types[SW_SECTION_TYPES]; /* NULL-terminated registries */
     const struct sw_opt *param_opts; /* init, std, lr_mult ...; NULL: parameters take no keys */
     size_t param_bytes;
-    /* When fallback_key is set ("fallback"), a section may say `fallback = TYPE`: where none of the
-     * files in paths_key ("paths", comma-separated) exists, type_key[0] becomes TYPE. The key needs
-     * no row in opts. */
+    /* When fallback_key is set ("fallback"), a section may say `fallback = TYPE PATH, TYPE`: where
+     * none of the files in paths_key ("paths", comma-separated) exists, type_key[0] becomes the
+     * first TYPE whose PATH exists, with that as its files, or that has none. The key needs no row
+     * in opts. */
     const char *fallback_key, *paths_key;
 };
 

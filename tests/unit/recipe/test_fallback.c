@@ -254,6 +254,71 @@ static void fallback_must_name_a_format(void **state)
                   "    fallback = synthetik\n"
                   "               ^~~~~~~~~\n"
                   "    hint: did you mean 'synthetic'?\n");
+    /* Also where an earlier one serves: a slip of the pen is found on every machine. */
+    expect_errors(TOY_JOB TOY_LAYER "[data d]\nformat = idx\npaths = p\nlabels = l\n"
+                                    "fallback = idx /data/b, synthetik\n",
+                  "/data/b",
+                  "x.ini:10:12: data d: fallback = idx /data/b, synthetik: unknown format\n"
+                  "    fallback = idx /data/b, synthetik\n"
+                  "               ^~~~~~~~~~~~~~~~~~~~~~\n"
+                  "    hint: did you mean 'synthetic'?\n");
+}
+
+#define LADDER                                                                                     \
+    TOY_JOB "[data train]\nformat = idx\npaths = ${DATA}/a\nlabels = ${DATA}/l\n"                  \
+            "fallback = idx ${DATA}/b, synthetic\n" TOY_LAYER "[fallback]\njob.steps = 7\n"
+
+static const char *paths_of(struct sw_recipe *r)
+{
+    return sw_section_text(sw_recipe_find(r, "data", "train"), "paths");
+}
+
+static struct sw_recipe *load_ladder(const char *files, const char *decided)
+{
+    struct sw_recipe *r;
+    assert_int_equal(load_with(LADDER, files, NULL, decided, &r), SW_OK);
+    return r;
+}
+
+/* Other files serve as they are: lines for data made by code do not count. */
+static void fallback_takes_the_first_alternative_that_is_there(void **state)
+{
+    (void)state;
+    struct sw_recipe *r = load_ladder("/data/a /data/b", NULL);
+    assert_string_equal(paths_of(r), "/data/a");
+    assert_string_equal(sw_recipe_fallback(r), "");
+    sw_recipe_free(r);
+
+    r = load_ladder("/data/b", NULL);
+    assert_ptr_equal(format_of(r, "train"), &toy_idx_type);
+    assert_string_equal(paths_of(r), "/data/b");
+    assert_int_equal(steps_of(r), 100);
+    assert_string_equal(sw_recipe_fallback(r), "train:1");
+    expect_announcement(r, "data train: no file /data/a: using format idx of /data/b instead of "
+                           "idx\n");
+    sw_recipe_free(r);
+
+    r = load_ladder("", NULL);
+    assert_ptr_equal(format_of(r, "train"), &toy_synthetic_type);
+    assert_int_equal(steps_of(r), 7);
+    assert_string_equal(sw_recipe_fallback(r), "train");
+    sw_recipe_free(r);
+}
+
+static void fallback_to_an_alternative_is_decided_once(void **state)
+{
+    (void)state;
+    static const char *const decisions[] = {"train:1", "train", ""};
+    static const char *const paths[] = {"/data/b", NULL, "/data/a"};
+    for (int i = 0; i < 3; i++) {
+        struct sw_recipe *r = load_ladder("/data/a /data/b", decisions[i]);
+        assert_string_equal(sw_recipe_fallback(r), decisions[i]);
+        if (paths[i])
+            assert_string_equal(paths_of(r), paths[i]);
+        else
+            assert_ptr_equal(format_of(r, "train"), &toy_synthetic_type);
+        sw_recipe_free(r);
+    }
 }
 
 int main(void)
@@ -262,6 +327,8 @@ int main(void)
         cmocka_unit_test(fallback_stays_away_while_a_file_exists),
         cmocka_unit_test(fallback_replaces_the_format_when_no_file_exists),
         cmocka_unit_test(fallback_is_decided_per_section),
+        cmocka_unit_test(fallback_takes_the_first_alternative_that_is_there),
+        cmocka_unit_test(fallback_to_an_alternative_is_decided_once),
         cmocka_unit_test(fallback_yields_to_set),
         cmocka_unit_test(fallback_decision_can_be_repeated),
         cmocka_unit_test(fallback_does_not_hide_files_it_may_not_see),

@@ -73,7 +73,7 @@ static void others_train_as_if_the_rate_were_zero(void **state)
 {
     (void)state;
     for (int c = 0; c < CASES; c++) {
-        char zero[16], frozen[16];
+        char zero[16], frozen[32];
         snprintf(zero, sizeof zero, "zero%d", c);
         snprintf(frozen, sizeof frozen, "frozen%d", c);
         train(.name = zero, .recipe = with_rate_zero(c));
@@ -154,7 +154,7 @@ static void workers_and_devices_make_no_difference(void **state)
     static const int some[] = {1, 3, 4, 5};
     (void)state;
     for (size_t i = 0; i < sizeof some / sizeof *some; i++) {
-        char one[16], other[16];
+        char one[32], other[32];
         const char *set = freeze_set(some[i]);
 #define RUN(...)                                                                                   \
     train(.name = other, .recipe = recipe, .oversubscribe = true, __VA_ARGS__);                    \
