@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 static const char *const frameworks[] = {"auto", "sandblaster", "allreduce", NULL};
+static const char *const stall_choices[] = {"auto", "warn", "stop", NULL};
 static const char *const bind_choices[] = {"auto", "yes", "no", NULL};
 
 #define AT(member) offsetof(struct sw_cluster_conf, member)
@@ -39,6 +40,21 @@ const struct sw_opt sw_cluster_opts[] = {
      .def = "1048576",
      .min = 1024,
      .max = 1 << 30},
+    {.key = "on_stall",
+     .help = "a worker, server or reader gives no sign of life: warn, or stop the run; default: "
+             "warn, and stop when it lasts 12 times stall_s",
+     .offset = AT(on_stall),
+     .type = SW_OPT_ENUM,
+     .def = "auto",
+     .choices = stall_choices},
+    {.key = "stall_s",
+     .help = "seconds without a sign of life that are a stall; default: 5, and at least 4 times "
+             "the longest silence so far",
+     .offset = AT(stall_s),
+     .type = SW_OPT_REAL,
+     .def = "0",
+     .min = 0,
+     .max = 1e6},
     {0},
 };
 

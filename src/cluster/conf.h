@@ -14,8 +14,12 @@ struct sw_cluster_conf {
     int64_t workers_per_group, servers_per_group;
     int bind_servers;   /* enum sw_bind_choice */
     int64_t slice_size; /* parameters */
+    int on_stall;       /* enum sw_on_stall */
+    double stall_s;     /* 0: as train/watchdog.h says */
 };
 enum sw_bind_choice { SW_BIND_AUTO, SW_BIND_YES, SW_BIND_NO };
+/* AUTO warns, and stops what lasts. */
+enum sw_on_stall { SW_ON_STALL_AUTO, SW_ON_STALL_WARN, SW_ON_STALL_STOP };
 
 extern const struct sw_opt sw_cluster_opts[];
 

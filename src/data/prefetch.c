@@ -84,6 +84,13 @@ static bool may_claim(const struct sw_prefetch *p)
            (p->args.batch_limit < 0 || p->claimed < p->args.batch_limit);
 }
 
+static void tell(const struct role *role, int64_t batch)
+{
+    const struct sw_prefetch *p = role->owner;
+    if (p->args.tell)
+        p->args.tell(p->args.tell_user, (int)(role - p->role), batch);
+}
+
 /* Waits for rows to fill; false once closed. */
 static bool claim_rows(struct sw_prefetch *p, struct claim *c)
 {
@@ -163,11 +170,14 @@ static void role_main(void *arg)
     if (role->owner->args.begin)
         role->owner->args.begin(role->owner->args.begin_user);
     while (claim_rows(role->owner, &c)) {
+        tell(role, c.batch);
         if (fill_rows(role->owner, &role->reader, &c, &err)) {
+            tell(role, -1);
             fail(role->owner, &err);
             return;
         }
         report_rows(role->owner, &role->reader, &c);
+        tell(role, -1);
     }
 }
 

@@ -38,6 +38,10 @@ struct sw_prefetch_args {
     unsigned fields;                /* bit f: field f is wanted */
     void (*begin)(void *user); /* called by each thread as it starts: to bind itself; or NULL */
     void *begin_user;
+    /* What a thread does from here on: reads rows of that batch, or waits for work (-1); or NULL.
+     */
+    void (*tell)(void *user, int thread, int64_t batch);
+    void *tell_user;
     struct sw_fault *fault; /* borrowed; may be NULL: errors then come from next */
     /* Memory of the slots, one block; both NULL: pages of the operating system. */
     int (*alloc)(void *user, size_t bytes, const char *what, void **out, struct sw_err *err);

@@ -209,14 +209,24 @@ void sw_slot_phase(struct sw_slot *slot, enum sw_phase phase, int64_t step, int 
     put(&slot->word[SW_SLOT_W_SINCE], (uint64_t)now_ns);
     sw_live_put_text(&slot->word[SW_SLOT_W_LAYER_NAME], SW_SNAPSHOT_TEXT, layer_name);
     put(&slot->word[SW_SLOT_W_WAITING_FOR], 0);
+    put(&slot->word[SW_SLOT_W_WAIT], SW_WAIT_NONE);
     end(slot, q);
     sw_slot_heartbeat(slot, now_ns);
 }
 
 void sw_slot_wait(struct sw_slot *slot, const char *waiting_for, int64_t now_ns)
 {
+    struct sw_wait wait = {.kind = waiting_for ? SW_WAIT_OTHER : SW_WAIT_NONE};
+    sw_slot_wait_on(slot, wait, waiting_for, now_ns);
+}
+
+void sw_slot_wait_on(struct sw_slot *slot, struct sw_wait wait, const char *waiting_for,
+                     int64_t now_ns)
+{
     uint64_t q = begin(slot);
     sw_live_put_text(&slot->word[SW_SLOT_W_WAITING_FOR], SW_SNAPSHOT_TEXT, waiting_for);
+    put(&slot->word[SW_SLOT_W_WAIT], (uint64_t)(uint32_t)wait.index << 32 | (uint32_t)wait.kind);
+    put(&slot->word[SW_SLOT_W_WAIT_NUMBER], (uint64_t)wait.number);
     put(&slot->word[SW_SLOT_W_SINCE], (uint64_t)now_ns);
     end(slot, q);
     sw_slot_heartbeat(slot, now_ns);

@@ -1,11 +1,11 @@
 /* Live state of one running job: a small memory-mapped file that the trainer writes and the
  * watchdog, `singa-ws top` and tests read, in $XDG_RUNTIME_DIR/singa-ws or else STATE/live (0700,
- * files 0600). A header and one 256-byte slot per worker and server. Each slot is a seqlock of
- * 64-bit atomic words: its one writing thread never waits, a reader retries when it met a write.
- * Stores are release and loads acquire (plain moves on x86), which orders words against the
- * sequence without fences, so that the thread sanitizer understands it. Writers are wait-free and
- * cost tens of nanoseconds. The file is removed at the end; one left by a crash is removed by the
- * next job. */
+ * files 0600). A header and one 256-byte slot per worker, server and prefetch thread. Each slot is
+ * a seqlock of 64-bit atomic words: its one writing thread never waits, a reader retries when it
+ * met a write. Stores are release and loads acquire (plain moves on x86), which orders words
+ * against the sequence without fences, so that the thread sanitizer understands it. Writers are
+ * wait-free and cost tens of nanoseconds. The file is removed at the end; one left by a crash is
+ * removed by the next job. */
 #ifndef SW_HISTORY_SNAPSHOT_H
 #define SW_HISTORY_SNAPSHOT_H
 
@@ -30,9 +30,27 @@ enum sw_phase {
     SW_PHASE_COLLECT,
     SW_PHASE_EVALUATE,
     SW_PHASE_CHECKPOINT,
+    SW_PHASE_START,  /* first values, or those of a checkpoint */
+    SW_PHASE_PAUSED, /* by request, between two steps */
     SW_PHASES,
 };
 const char *sw_phase_name(enum sw_phase p); /* "idle", "read", ...; "?" outside */
+
+/* What a unit waits for, so that a watchdog can find out on whom: whose turn it is follows from
+ * where all units are. */
+enum sw_wait_kind {
+    SW_WAIT_NONE,
+    SW_WAIT_OTHER,   /* as the text says */
+    SW_WAIT_VERSION, /* index: a parameter; number: its version */
+    SW_WAIT_GROUP,   /* a meeting of workers */
+    SW_WAIT_BATCH,   /* index: the split */
+    SW_WAIT_DEVICE,  /* its own device */
+};
+struct sw_wait {
+    enum sw_wait_kind kind;
+    int index;
+    int64_t number;
+};
 
 struct sw_snapshot; /* the writer's side; shared by the threads that own slots */
 struct sw_slot;     /* 256 bytes inside the mapped file; one writing thread */
@@ -71,8 +89,10 @@ void sw_slot_set_name(struct sw_slot *slot, const char *name);
  * layer. */
 void sw_slot_phase(struct sw_slot *slot, enum sw_phase phase, int64_t step, int layer,
                    const char *layer_name, int64_t now_ns);
-/* What it waits for ("server0.0: conv1.weight version 12"); NULL: not waiting. */
+/* What it waits for ("version 12 of conv1.weight from server0.0"); NULL: not waiting. */
 void sw_slot_wait(struct sw_slot *slot, const char *waiting_for, int64_t now_ns);
+void sw_slot_wait_on(struct sw_slot *slot, struct sw_wait wait, const char *waiting_for,
+                     int64_t now_ns);
 /* Results of a step that ended. */
 void sw_slot_result(struct sw_slot *slot, int64_t step, double loss, int64_t samples_done,
                     int64_t now_ns);
@@ -84,6 +104,7 @@ struct sw_slot_state {
     char name[SW_SNAPSHOT_NAME];
     char layer_name[SW_SNAPSHOT_TEXT];
     char waiting_for[SW_SNAPSHOT_TEXT]; /* empty: not waiting */
+    struct sw_wait wait;
     enum sw_phase phase;
     int layer;            /* -1: none */
     int64_t step;         /* being worked on; -1 before the first */

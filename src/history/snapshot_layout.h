@@ -50,6 +50,8 @@ enum {
     SW_SLOT_W_NAME = 8,         /* 32 bytes */
     SW_SLOT_W_LAYER_NAME = 12,  /* 64 bytes */
     SW_SLOT_W_WAITING_FOR = 20, /* 64 bytes */
+    SW_SLOT_W_WAIT = 28,        /* kind in the low half, index in the high half */
+    SW_SLOT_W_WAIT_NUMBER,
     SW_SLOT_WORDS = 32,
 };
 

@@ -16,7 +16,8 @@ struct sw_snapshot_reader {
 const char *sw_phase_name(enum sw_phase p)
 {
     static const char *const names[SW_PHASES] = {"idle",   "read",    "forward",  "backward",
-                                                 "update", "collect", "evaluate", "checkpoint"};
+                                                 "update", "collect", "evaluate", "checkpoint",
+                                                 "start",  "paused"};
     return (unsigned)p < SW_PHASES ? names[p] : "?";
 }
 
@@ -28,6 +29,7 @@ static uint64_t get(const sw_live_word *w)
 static void copy_slot(const struct sw_slot *slot, struct sw_slot_state *out)
 {
     uint64_t phase_layer = get(&slot->word[SW_SLOT_W_PHASE_LAYER]);
+    uint64_t wait = get(&slot->word[SW_SLOT_W_WAIT]);
     out->step = (int64_t)get(&slot->word[SW_SLOT_W_STEP]);
     out->phase = (enum sw_phase)(uint32_t)phase_layer;
     out->layer = (int)(int32_t)(uint32_t)(phase_layer >> 32);
@@ -36,6 +38,9 @@ static void copy_slot(const struct sw_slot *slot, struct sw_slot_state *out)
     out->done_step = (int64_t)get(&slot->word[SW_SLOT_W_DONE_STEP]);
     out->loss = sw_live_real(get(&slot->word[SW_SLOT_W_LOSS]));
     out->samples_done = (int64_t)get(&slot->word[SW_SLOT_W_SAMPLES]);
+    out->wait.kind = (enum sw_wait_kind)(uint32_t)wait;
+    out->wait.index = (int)(int32_t)(uint32_t)(wait >> 32);
+    out->wait.number = (int64_t)get(&slot->word[SW_SLOT_W_WAIT_NUMBER]);
     sw_live_get_text(&slot->word[SW_SLOT_W_NAME], sizeof out->name, out->name);
     sw_live_get_text(&slot->word[SW_SLOT_W_LAYER_NAME], sizeof out->layer_name, out->layer_name);
     sw_live_get_text(&slot->word[SW_SLOT_W_WAITING_FOR], sizeof out->waiting_for, out->waiting_for);

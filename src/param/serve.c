@@ -99,6 +99,11 @@ struct sw_channel *sw_table_inbox(struct sw_table *t, int server)
     return &t->servers[server].inbox;
 }
 
+bool sw_table_has_slices(const struct sw_table *t, int server, int param)
+{
+    return t->servers[server].first[param] < t->servers[server].first[param + 1];
+}
+
 int64_t sw_table_link_bytes(const struct sw_table *t, int worker, int server)
 {
     int64_t bytes = 0;

@@ -192,6 +192,8 @@ struct sw_channel *sw_table_inbox(struct sw_table *t, int server);
  * intruder). */
 int sw_table_serve(struct sw_table *t, int server, const struct sw_message *m,
                    struct sw_err *err) SW_MUST_CHECK;
+/* Does the server own a slice of the parameter? */
+bool sw_table_has_slices(const struct sw_table *t, int server, int param);
 /* Gradient bytes that a worker hands to a server per step. */
 int64_t sw_table_link_bytes(const struct sw_table *t, int worker, int server);
 /* Nanoseconds that a server has spent in sw_table_serve. Any thread. */

@@ -24,9 +24,10 @@ void sw_worker_lap(struct sw_worker *w, float *part_ms, double *total_ms)
 static void say_waiting(struct sw_worker *w, int param, uint64_t version)
 {
     char what[SW_SNAPSHOT_TEXT];
+    struct sw_wait wait = {SW_WAIT_VERSION, param, (int64_t)version};
     snprintf(what, sizeof what, "version %llu of %s", (unsigned long long)version,
              sw_table_param(w->job->table, param)->name);
-    sw_slot_wait(w->slot, what, w->lap_ns);
+    sw_slot_wait_on(w->slot, wait, what, w->lap_ns);
 }
 
 /* The table has the version; a device of its own needs a copy. */

@@ -16,6 +16,8 @@ static int evaluate_batch(struct sw_worker *w, struct sw_batch *batch, int64_t n
     for (int f = 0; f < source->field_count && rc == SW_OK; f++)
         rc = sw_net_set_field(w->eval, source->field[f].name, batch->field[f], err);
     for (int i = 0; i < sw_net_layer_count(w->eval) && rc == SW_OK; i++) {
+        sw_slot_phase(w->slot, SW_PHASE_EVALUATE, w->step, i, sw_net_layer(w->eval, i)->name,
+                      sw_os()->monotonic_ns());
         rc = sw_net_forward(w->eval, i, err);
         if (rc == SW_OK)
             rc = sw_outputs_collect(w, i, n, err);
@@ -57,14 +59,13 @@ int sw_evaluate_pass(struct sw_worker *w, struct sw_err *err)
         rc = sw_outputs_begin(w, err);
     for (int64_t n = 0; n < batches && rc == SW_OK; n++) {
         struct sw_batch batch;
-        rc = sw_prefetch_next(p, &batch, err);
+        rc = sw_worker_next_batch(w, SW_SPLIT_EVAL, &batch, err);
         if (rc != SW_OK)
             break;
         rc = evaluate_batch(w, &batch, n, err);
         sw_prefetch_release(p, &batch);
         if (rc == SW_OK)
             sw_results_add(w->eval, &w->series[SW_SPLIT_EVAL]);
-        sw_slot_heartbeat(w->slot, sw_os()->monotonic_ns());
     }
     rc = sw_outputs_end(w, rc, err);
     if (rc == SW_OK)

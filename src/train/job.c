@@ -8,8 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { STALL_S = 60 };
-
 static int copy_text(char **to, const char *from, struct sw_err *err)
 {
     if (!from)
@@ -30,7 +28,7 @@ static int copy_options(struct sw_job *job, const struct sw_job_options *o, stru
     job->resume_run_id = o->resume ? o->resume->id : 0;
     job->trace_capacity = o->trace_capacity;
     job->display = o->display;
-    job->stall_ns = (int64_t)((o->stall_s > 0 ? o->stall_s : STALL_S) * 1e9);
+    job->saved_step = -1;
     return rc;
 }
 

@@ -54,7 +54,6 @@ struct sw_job_options {
     bool oversubscribe;     /* --oversubscribe: workers may share cores */
     bool one_worker;        /* whatever [cluster] says: for sw_job_evaluate */
     bool predict;           /* no data and no nets yet: for sw_job_predict (train/predict.h) */
-    double stall_s;         /* a device worker without progress for so long ends the run; 0: 60 s */
     int64_t trace_capacity; /* events kept by the trace; 0: none is made */
 };
 

@@ -1,15 +1,16 @@
 /* A job from the inside. job.c opens and closes it, job_units.c says on what it runs, job_params.c
- * what it trains, plan.c describes it, run.c sets it in motion and ends it, worker_setup.c and
+ * what it trains, plan.c describes it, run.c sets it in motion and ends it, watch.c sees that it
+ * stays in motion (watchdog.c judges, waits.c tells who waits for whom), worker_setup.c and
  * worker.c, server.c are the roles, replica.c a worker's parameters on a device of its own, bp.c is
  * one step, sums.c what its layers add over the group, evaluate.c a pass without training,
  * outputs.c what it writes, checkpoint.c what survives, states.c what layers keep, record.c what a
  * step leaves behind, group.c what workers do together, notes.c what the main thread is told.
  *
  * Threads of a running job: the main thread (run.c) starts the others, tells the observer, and
- * joins them in fixed order; one thread per worker; one per server that has cores of its own (a
- * server that shares its worker's cores is run by the worker between two layers); the prefetch
- * threads; the history writer. Everything in struct sw_job is frozen while they run but for what
- * says otherwise. */
+ * joins them in fixed order; the watch thread; one thread per worker; one per server that has cores
+ * of its own (a server that shares its worker's cores is run by the worker between two layers); the
+ * prefetch threads; the history writer. Everything in struct sw_job is frozen while they run but
+ * for what says otherwise. */
 #ifndef SW_TRAIN_JOB_PRIVATE_H
 #define SW_TRAIN_JOB_PRIVATE_H
 
@@ -162,6 +163,10 @@ struct sw_worker {
     void *states; /* owned device memory: its copy of the job's states, where the device does not
                      reach them */
     struct sw_prefetch *prefetch[SW_SPLITS];
+    struct sw_reading {
+        struct sw_worker *worker;
+        int first, count; /* slots of its threads in the live snapshot */
+    } reading[SW_SPLITS];
     int *served; /* owned: the servers this worker runs itself */
     int served_count;
     int64_t first_row[SW_SPLITS], rows[SW_SPLITS]; /* its part of a batch */
@@ -183,9 +188,7 @@ struct sw_worker {
     int64_t timed_steps;
     int64_t step;                   /* updates done */
     int64_t started_ns, trained_ns; /* first step's begin; time spent in steps */
-    int64_t device_since_ns; /* atomic: since when it waits for all that its device has to do; 0: it
-                                does not */
-    int64_t first_step;      /* updates done at the start of this segment */
+    int64_t first_step;             /* updates done at the start of this segment */
     int checkpoint_failures;
     bool over;    /* ended at the last step or by stop_at */
     bool stopped; /* ended by request, with a checkpoint, before the last step */
@@ -245,9 +248,10 @@ struct sw_job {
     bool notes_ready;
     int bad_records_told; /* atomic */
     int ended;            /* atomic: workers that have ended */
-    int64_t stall_ns;     /* a device that shows no progress for so long is given up */
-    int requests;         /* atomic: enum sw_job_request_kind bits */
-    int wants_display;    /* atomic: the main thread asks the worker for a display */
+    int64_t saved_step;   /* atomic: of the newest checkpoint of this segment; -1: none yet */
+    struct sw_watch *watch;
+    int requests;      /* atomic: enum sw_job_request_kind bits */
+    int wants_display; /* atomic: the main thread asks the worker for a display */
 };
 
 /* job_units.c */
@@ -402,6 +406,9 @@ static inline struct sw_stream *sw_worker_host_stream(const struct sw_worker *w)
 int sw_worker_allocate(struct sw_worker *w, struct sw_err *err) SW_MUST_CHECK;
 int sw_worker_open_history(struct sw_worker *w, struct sw_err *err) SW_MUST_CHECK;
 int sw_worker_start_prefetch(struct sw_worker *w, int split, struct sw_err *err) SW_MUST_CHECK;
+/* sw_prefetch_next, and meanwhile the live snapshot says so. */
+int sw_worker_next_batch(struct sw_worker *w, int split, struct sw_batch *batch,
+                         struct sw_err *err) SW_MUST_CHECK;
 void sw_worker_prefetch_args(const struct sw_worker *w, int split, struct sw_prefetch_args *args);
 void sw_worker_fini(struct sw_worker *w);
 
@@ -475,6 +482,23 @@ int sw_outputs_collect(struct sw_worker *w, int layer, int64_t batch,
 int sw_outputs_hand_over(struct sw_worker *w, int64_t batch, struct sw_err *err) SW_MUST_CHECK;
 int sw_outputs_end(struct sw_worker *w, int rc, struct sw_err *err) SW_MUST_CHECK;
 
+/* waits.c */
+/* On whom a unit waits that cannot go on before that one does; -1: on nobody, or there is nobody to
+ * blame. slots: those of all units. why (may be NULL) is what that one has not done. */
+int sw_waits_on(const struct sw_job *job, const struct sw_slot_state *slots, int unit, char *why,
+                size_t bytes);
+/* "backward of conv2, step 7, on sim:0". */
+void sw_waits_place(const struct sw_job *job, const struct sw_slot_state *slots, int unit,
+                    char *out, size_t bytes);
+
+/* run.c: units that have a slot in the live snapshot. */
+int sw_job_slots(const struct sw_job *job);
+
+/* watch.c */
+/* Starts the thread; the snapshot is there. sw_watch_end is due afterwards in any case. */
+int sw_watch_start(struct sw_job *job, struct sw_err *err) SW_MUST_CHECK;
+void sw_watch_end(struct sw_job *job); /* after all other roles; none started is fine */
+
 /* server.c */
 /* Handles what is in the inboxes of the servers that a worker runs itself; never waits. */
 int sw_server_poll(struct sw_worker *host, struct sw_err *err) SW_MUST_CHECK;
@@ -487,6 +511,9 @@ void sw_job_note_ended(struct sw_job *job);
 /* An event for the history, the log and the observer. */
 void sw_job_say(struct sw_job *job, enum sw_log_level level, const char *source, const char *fmt,
                 ...) SW_PRINTF(4, 5);
+/* The same from a thread that knows the step only from the live snapshot. */
+void sw_job_say_at(struct sw_job *job, int64_t step, enum sw_log_level level, const char *source,
+                   const char *fmt, ...) SW_PRINTF(5, 6);
 /* The same for a record that is passed over (a source's report_bad; user is the job), from any
  * thread. Without history it goes to the log. */
 void sw_job_say_bad_record(void *user, const char *text);

@@ -223,6 +223,7 @@ void sw_keep_record(struct sw_worker *w, const char *path, uint64_t bytes, const
     sw_history_checkpoint(job->history, w->step, path, (int64_t)bytes, checksum,
                           best.step == w->step);
     k->best = best;
+    __atomic_store_n(&job->saved_step, w->step, __ATOMIC_RELAXED);
     if (sw_keep_add(job, w->step, path, checksum, &err) != SW_OK)
         sw_job_say(job, SW_LOG_WARN, "checkpoint", "it will not be removed: %s", err.text);
     for (int i = 0; i < k->count; i++)

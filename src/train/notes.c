@@ -52,6 +52,17 @@ void sw_job_say(struct sw_job *job, enum sw_log_level level, const char *source,
     say(job, job->workers[0].step, level, source, text);
 }
 
+void sw_job_say_at(struct sw_job *job, int64_t step, enum sw_log_level level, const char *source,
+                   const char *fmt, ...)
+{
+    char text[sizeof((struct sw_note *)0)->text];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof text, fmt, ap);
+    va_end(ap);
+    say(job, step, level, source, text);
+}
+
 /* Where thousands are damaged, the first ones say what is wrong. */
 enum { MOST_BAD_RECORDS_TOLD = 20 };
 

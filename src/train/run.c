@@ -6,6 +6,7 @@
 #include "base/str.h"
 #include "train/job_private.h"
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
 
@@ -69,11 +70,47 @@ static void record_placement(struct sw_job *job)
     }
 }
 
+int sw_job_slots(const struct sw_job *job)
+{
+    const struct sw_worker *last = &job->workers[job->placement->worker_count - 1];
+    return last->reading[SW_SPLITS - 1].first + last->reading[SW_SPLITS - 1].count;
+}
+
+/* Slots of workers, then of servers, then of the threads that read for the workers, as far as there
+ * is room. */
+static int number_slots(struct sw_job *job)
+{
+    int next = job->placement->worker_count + job->placement->server_count;
+    for (int i = 0; i < job->placement->worker_count; i++)
+        for (int s = 0; s < SW_SPLITS; s++) {
+            int left = SW_SNAPSHOT_MAX_SLOTS - next;
+            int threads = job->source[s] ? (int)job->source[s]->workers : 0;
+            job->workers[i].reading[s] = (struct sw_reading){&job->workers[i], next,
+                                                             threads < left ? threads
+                                                             : left < 0     ? 0
+                                                                            : left};
+            next += job->workers[i].reading[s].count;
+        }
+    return next;
+}
+
+/* "prefetch0.1 train 0": whose, of which data, which thread. */
+static void name_readers(const struct sw_job *job, const struct sw_worker *w)
+{
+    char name[SW_SNAPSHOT_NAME];
+    for (int s = 0; s < SW_SPLITS; s++)
+        for (int i = 0; i < w->reading[s].count; i++) {
+            snprintf(name, sizeof name, "prefetch%s %s %d", w->unit + strlen("worker"),
+                     job->data[s]->name, i);
+            sw_slot_set_name(sw_snapshot_slot(job->snapshot, w->reading[s].first + i), name);
+        }
+}
+
 static int open_snapshot(struct sw_job *job, struct sw_err *err)
 {
     char *path = NULL;
     struct sw_err ignored;
-    int units = job->placement->worker_count + job->placement->server_count;
+    int units = number_slots(job);
     const char *uid = sw_history_run_uid(job->history);
     int rc = sw_snapshot_path(uid, &path, &ignored);
     if (rc == SW_OK)
@@ -92,6 +129,7 @@ static int open_snapshot(struct sw_job *job, struct sw_err *err)
     for (int i = 0; i < job->placement->worker_count; i++) {
         job->workers[i].slot = sw_snapshot_slot(job->snapshot, i);
         sw_slot_set_name(job->workers[i].slot, job->workers[i].unit);
+        name_readers(job, &job->workers[i]);
     }
     for (int i = 0; i < job->placement->server_count; i++) {
         job->servers[i].slot = sw_snapshot_slot(job->snapshot, job->placement->worker_count + i);
@@ -201,7 +239,7 @@ static int start_worker(struct sw_worker *w, struct sw_err *err)
 
 static int start_roles(struct sw_job *job, struct sw_err *err)
 {
-    int rc = SW_OK;
+    int rc = sw_watch_start(job, err);
     for (int i = 0; i < job->placement->server_count && rc == SW_OK; i++) {
         struct sw_server *s = &job->servers[i];
         if (!s->host)
@@ -278,48 +316,6 @@ static void abort_when_asked(struct sw_job *job)
     sw_fault_set(&job->fault, "job", &err);
 }
 
-/* Is it the worker's own device that it waits for? One that waits for others is fine, unless they
- * wait for a gradient that does not leave its device. */
-static bool waits_for_device(const struct sw_worker *w, const struct sw_slot_state *s)
-{
-    if (s->waiting_for[0])
-        return w->replica && sw_replica_under_way(w->replica) > 0;
-    return s->phase == SW_PHASE_FORWARD || s->phase == SW_PHASE_BACKWARD ||
-           s->phase == SW_PHASE_EVALUATE;
-}
-
-/* For how long the worker's device has shown no sign of life; 0 where nobody waits for it. */
-static int64_t silent_ns(const struct sw_worker *w, const struct sw_slot_state *s, int64_t now_ns)
-{
-    int64_t since_ns = __atomic_load_n(&w->device_since_ns, __ATOMIC_RELAXED);
-    if (since_ns == 0 && waits_for_device(w, s))
-        since_ns = s->heartbeat_ns;
-    return since_ns > 0 ? now_ns - since_ns : 0;
-}
-
-/* Work on a device may hang where no thread of ours can tell: a worker that has shown no sign of
- * life for too long is given up by name. */
-static void give_up_hanging(struct sw_job *job)
-{
-    int64_t now_ns = sw_os()->monotonic_ns();
-    for (int i = 0; job->on_sim && i < job->placement->worker_count; i++) {
-        struct sw_slot_state s;
-        struct sw_err err;
-        if (!sw_snapshot_read_slot(job->snapshot, i, &s))
-            continue;
-        int64_t silent = silent_ns(&job->workers[i], &s, now_ns);
-        if (silent < job->stall_ns)
-            continue;
-        sw_err_set(&err, SW_ERR_LIBRARY,
-                   "%s shows no progress since %.0f s (step %lld, %s%s%s); the last checkpoint "
-                   "stands",
-                   job->workers[i].device->name, (double)silent * 1e-9, (long long)s.step,
-                   sw_phase_name(s.phase), s.layer_name[0] ? " up to " : "", s.layer_name);
-        sw_fault_set(&job->fault, job->workers[i].unit, &err);
-        return;
-    }
-}
-
 static void follow(struct running *r)
 {
     struct sw_job *job = r->job;
@@ -336,7 +332,6 @@ static void follow(struct running *r)
             deliver(r, &note);
         ask_for_display(r);
         abort_when_asked(job);
-        give_up_hanging(job);
     }
 }
 
@@ -506,6 +501,7 @@ int sw_job_run(struct sw_job *job, sw_job_observer *observer, void *user, bool *
             return say_stuck(job, hanging, err);
         }
         struct sw_note note;
+        sw_watch_end(job);
         while (sw_queue_try_pop(&job->notes, &note) == SW_OK)
             deliver(&r, &note);
         rc = outcome(job, err);

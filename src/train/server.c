@@ -10,18 +10,32 @@
 #include "base/os.h"
 #include "train/job_private.h"
 
+/* Which parameter's update it works on: the live snapshot's layer is the parameter. */
+static void say_serving(const struct sw_server *s, const struct sw_message *m)
+{
+    bool one = m->kind == SW_MSG_UPDATE;
+    sw_slot_phase(s->slot, SW_PHASE_UPDATE, (int64_t)m->version, one ? m->param : -1,
+                  one ? sw_table_param(s->job->table, m->param)->name : NULL,
+                  sw_os()->monotonic_ns());
+}
+
 static int poll_one(struct sw_server *s, struct sw_err *err)
 {
     struct sw_message m;
     struct sw_table *t = s->job->table;
+    bool served = false;
     int rc;
     while ((rc = sw_channel_try_receive(sw_table_inbox(t, s->index), &m)) == SW_OK) {
+        served = true;
+        say_serving(s, &m);
         rc = sw_table_serve(t, s->index, &m, err);
         if (rc != SW_OK) {
             sw_fault_set(&s->job->fault, s->unit, err);
             return rc;
         }
     }
+    if (served)
+        sw_slot_phase(s->slot, SW_PHASE_IDLE, -1, -1, NULL, sw_os()->monotonic_ns());
     if (rc == SW_ERR_BUSY)
         return SW_OK;
     return sw_err_set(err, rc, "the job is ending");
@@ -52,10 +66,7 @@ void sw_server_main(void *server)
         rc = sw_channel_receive(sw_table_inbox(job->table, s->index), &m);
         if (rc != SW_OK)
             break; /* closed: the job has ended or failed elsewhere */
-        bool one = m.kind == SW_MSG_UPDATE;
-        sw_slot_phase(s->slot, SW_PHASE_UPDATE, (int64_t)m.version, one ? m.param : -1,
-                      one ? sw_table_param(job->table, m.param)->name : NULL,
-                      sw_os()->monotonic_ns());
+        say_serving(s, &m);
         rc = sw_table_serve(job->table, s->index, &m, &err);
     }
     sw_stream_free(stream);

@@ -16,7 +16,7 @@ static void lap(struct sw_worker *w, float *part_ms, double *total_ms)
 static void begin_wait(struct sw_worker *w, const char *what)
 {
     lap(w, w->pass_ms, w->pass_total_ms);
-    sw_slot_wait(w->slot, what, w->lap_ns);
+    sw_slot_wait_on(w->slot, (struct sw_wait){.kind = SW_WAIT_GROUP}, what, w->lap_ns);
 }
 
 static void end_wait(struct sw_worker *w)

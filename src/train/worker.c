@@ -14,7 +14,7 @@ static int next_batch(struct sw_worker *w, struct sw_batch *batch, struct sw_err
     const struct sw_source *source = w->job->source[SW_SPLIT_TRAIN];
     float waited_ms = 0;
     sw_slot_phase(w->slot, SW_PHASE_READ, w->step + 1, -1, NULL, w->lap_ns);
-    int rc = sw_prefetch_next(w->prefetch[SW_SPLIT_TRAIN], batch, err);
+    int rc = sw_worker_next_batch(w, SW_SPLIT_TRAIN, batch, err);
     if (rc != SW_OK)
         return rc;
     sw_worker_lap(w, &waited_ms, NULL);
@@ -172,8 +172,10 @@ static int prepare(struct sw_worker *w, struct sw_err *err)
         return rc;
     w->step = w->first_step = w->norms_step = job->first_step;
     w->started_ns = sw_os()->monotonic_ns();
-    if (w->index == 0)
+    if (w->index == 0) {
+        sw_slot_phase(w->slot, SW_PHASE_START, w->step, -1, NULL, w->started_ns);
         rc = first_values(w, err);
+    }
     if (rc == SW_OK && sw_worker_meet(w, "the first values") != SW_OK)
         rc = sw_err_set(err, SW_ERR_CANCELLED, "the job is ending");
     return rc;

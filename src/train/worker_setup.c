@@ -145,10 +145,24 @@ int sw_worker_attach(struct sw_worker *w, struct sw_err *err)
 
 int sw_worker_wait(struct sw_worker *w, struct sw_err *err)
 {
-    __atomic_store_n(&w->device_since_ns, sw_os()->monotonic_ns(), __ATOMIC_RELAXED);
+    if (w->device->host_memory)
+        return sw_stream_wait(w->stream, err);
+    sw_slot_wait_on(w->slot, (struct sw_wait){.kind = SW_WAIT_DEVICE}, "its device",
+                    sw_os()->monotonic_ns());
     int rc = sw_stream_wait(w->stream, err);
-    __atomic_store_n(&w->device_since_ns, 0, __ATOMIC_RELAXED);
+    sw_slot_wait(w->slot, NULL, sw_os()->monotonic_ns());
     return rc;
+}
+
+/* What a reader does now; on its own thread. */
+static void say_reading(void *reading, int thread, int64_t batch)
+{
+    const struct sw_reading *r = reading;
+    bool reads = batch >= 0;
+    if (thread < r->count) /* an evaluation alone has no slots for them */
+        sw_slot_phase(sw_snapshot_slot(r->worker->job->snapshot, r->first + thread),
+                      reads ? SW_PHASE_READ : SW_PHASE_IDLE, reads ? batch + 1 : -1, -1, NULL,
+                      sw_os()->monotonic_ns());
 }
 
 static int name_series(struct sw_history *h, const char *split, struct sw_series *s,
@@ -279,11 +293,24 @@ int sw_worker_start_prefetch(struct sw_worker *w, int split, struct sw_err *err)
     sw_worker_prefetch_args(w, split, &args);
     args.begin = bind_reader;
     args.begin_user = w;
+    args.tell = say_reading;
+    args.tell_user = &w->reading[split];
     args.fault = &w->job->fault;
     args.alloc = take_memory;
     args.free = give_memory;
     args.user = w;
     return sw_prefetch_start(&args, &w->prefetch[split], err);
+}
+
+int sw_worker_next_batch(struct sw_worker *w, int split, struct sw_batch *batch, struct sw_err *err)
+{
+    char what[SW_SNAPSHOT_TEXT];
+    snprintf(what, sizeof what, "a batch of [data %s]", w->job->data[split]->name);
+    sw_slot_wait_on(w->slot, (struct sw_wait){.kind = SW_WAIT_BATCH, .index = split}, what,
+                    sw_os()->monotonic_ns());
+    int rc = sw_prefetch_next(w->prefetch[split], batch, err);
+    sw_slot_wait(w->slot, NULL, sw_os()->monotonic_ns());
+    return rc;
 }
 
 void sw_worker_fini(struct sw_worker *w)

@@ -28,7 +28,7 @@ struct fault_plan {
     int times;          /* how many fail; 0: all from there on */
     int error;          /* errno */
     const char *start;  /* the thread that cannot be started, or NULL */
-    const char *hangs;  /* the thread whose reads hang, or NULL */
+    const char *hangs;  /* the thread whose reads and writes hang until disarmed, or NULL */
 };
 
 static struct fault_plan fault_plan;
@@ -81,17 +81,23 @@ static int fault_open(const char *path, int flags, mode_t mode)
     return fault_hit(FAIL_OPEN) ? -1 : sw_os_posix.open(path, flags, mode);
 }
 
+static void fault_hang(void)
+{
+    while (atomic_load(&fault_armed) && fault_plan.hangs &&
+           strcmp(fault_plan.hangs, thread_role) == 0)
+        sleep_ms(10);
+}
+
 static ssize_t fault_pread(int fd, void *buf, size_t bytes, off_t offset)
 {
-    const char *hangs = fault_plan.hangs;
-    if (atomic_load(&fault_armed) && hangs && strcmp(hangs, thread_role) == 0)
-        sleep(1000);
+    fault_hang();
     return fault_hit(FAIL_READ) ? -1 : sw_os_posix.pread(fd, buf, bytes, offset);
 }
 
 /* A full disk takes half of what it is given. */
 static ssize_t fault_write(int fd, const void *buf, size_t bytes)
 {
+    fault_hang();
     if (!fault_hit(FAIL_WRITE))
         return sw_os_posix.write(fd, buf, bytes);
     ssize_t part = sw_os_posix.write(fd, buf, bytes / 2);

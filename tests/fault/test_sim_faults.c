@@ -112,18 +112,21 @@ static void hang_anywhere(const char *const *sets, int worker, int points)
         struct trial t = {.recipe = sim_recipe,
                           .name = name,
                           .device = on_two,
-                          .stall_s = 1,
+                          .sets = {"cluster.stall_s=1", "cluster.on_stall=stop"},
                           .before = inject,
                           .user = &f};
         for (int k = 0; sets[k]; k++)
-            t.sets[k] = sets[k];
+            t.sets[k + 2] = sets[k];
         snprintf(name, sizeof name, "hang-%d-%d-%s", worker, i, sets[0] ? "split" : "plain");
-        snprintf(role, sizeof role, "worker0.%d: ", worker);
-        snprintf(device, sizeof device, "sim:%d shows no", worker);
+        snprintf(role, sizeof role, "worker0.%d: no progress for ", worker);
+        snprintf(device, sizeof device, ", on sim:%d", worker);
         go(&t);
         assert_failed(&t, SW_ERR_LIBRARY, role, device);
         assert_non_null(strstr(t.err.text, "the last checkpoint stands"));
         assert_true(t.took_s >= 1);
+        assert_true(ask("SELECT count(*) = 1 FROM events WHERE run_id = %d AND level = 'warning' AND "
+                        "source = 'worker0.%d' AND text LIKE 'stall: no progress%%'",
+                        run_id(name), worker));
         assert_checkpoints_stand(&t, 0);
     }
 }

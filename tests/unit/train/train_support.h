@@ -142,7 +142,6 @@ struct trial {
     bool oversubscribe; /* more workers than cores */
     bool predict;       /* opened for sw_job_predict */
     const char *device, *framework;
-    double stall_s;
     struct sw_display_policy display;
     void (*before)(struct trial *t); /* between opening and running */
     void (*on_event)(struct trial *t, const struct sw_job_event *e);
@@ -203,7 +202,6 @@ static inline int trial_open(struct trial *t)
                                .steps = t->steps,
                                .device = t->device,
                                .framework = t->framework,
-                               .stall_s = t->stall_s,
                                .command = "test",
                                .display = t->display,
                                .oversubscribe = t->oversubscribe,
