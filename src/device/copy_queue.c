@@ -59,6 +59,8 @@ int sw_copy_queue_new(struct sw_device *dev, int capacity, struct sw_copy_queue 
         free_queue(q);
         return rc;
     }
+    sw_stream_name(q->in, "copy in");
+    sw_stream_name(q->out, "copy out");
     *out = q;
     return SW_OK;
 }
@@ -151,33 +153,16 @@ static void arrived(void *entry)
     answer(entry, SW_OK);
 }
 
-static int copy_bytes(struct sw_copy_queue *q, struct sw_stream *s, const struct sw_copy_event *e,
-                      struct sw_err *err)
-{
-    switch (e->direction) {
-    case SW_COPY_TO_PEER:
-        return sw_copy_peer(s, e->peer, e->dst, q->dev, e->src, e->bytes, err);
-    case SW_COPY_FROM_PEER:
-        return sw_copy_peer(s, q->dev, e->dst, e->peer, e->src, e->bytes, err);
-    case SW_COPY_TO_DEVICE:
-    case SW_COPY_TO_HOST:
-    case SW_COPY_DIRECTIONS:
-        break;
-    }
-    return sw_copy(s, e->dst, e->src, e->bytes, err);
-}
-
 /* The entry is the device's once its last part is queued, and may be another's right after. When
  * something fails behind the copy, the copy may still be running: it is answered when the streams
  * have been freed. */
 static int issue(struct sw_copy_queue *q, struct entry *entry, struct sw_err *err)
 {
     const struct sw_copy_event e = entry->event;
-    bool inwards = e.direction == SW_COPY_TO_DEVICE || e.direction == SW_COPY_FROM_PEER;
-    struct sw_stream *s = inwards ? q->in : q->out;
+    struct sw_stream *s = e.direction == SW_COPY_TO_DEVICE ? q->in : q->out;
     int rc = e.after ? sw_event_wait(s, e.after, err) : SW_OK;
     if (rc == SW_OK)
-        rc = copy_bytes(q, s, &e, err);
+        rc = sw_copy(s, e.dst, e.src, e.bytes, err);
     if (rc != SW_OK) {
         answer(entry, rc);
         return rc;

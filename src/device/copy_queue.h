@@ -1,5 +1,5 @@
-/* The copy queue of a device worker: who has something to move to or from the device (servers,
- * other workers, the stub) pushes a copy event; the worker drains the queue before it visits each
+/* The copy queue of a device worker: who has something to move between the device and the host
+ * pushes a copy event; the worker drains the queue before it visits each
  * layer, and the most urgent copies are issued first. Copies towards the device and away from it
  * run on a stream each, so that neither waits for the other.
  *
@@ -18,21 +18,14 @@
 
 struct sw_copy_queue;
 
-enum sw_copy_direction {
-    SW_COPY_TO_DEVICE,
-    SW_COPY_TO_HOST,
-    SW_COPY_TO_PEER,
-    SW_COPY_FROM_PEER,
-    SW_COPY_DIRECTIONS
-};
+enum sw_copy_direction { SW_COPY_TO_DEVICE, SW_COPY_TO_HOST, SW_COPY_DIRECTIONS };
 
 struct sw_copy_event {
     enum sw_copy_direction direction;
     void *dst;
     const void *src; /* both valid until done */
     size_t bytes;
-    struct sw_device *peer; /* the other device, for PEER; borrowed until done */
-    int priority;           /* lower is more urgent: the layer's index. Equal ones in push order */
+    int priority; /* lower is more urgent: the layer's index. Equal ones in push order */
     struct sw_event *after, *then;    /* or NULL; borrowed until done */
     void (*done)(void *user, int rc); /* or NULL */
     void *user;

@@ -52,10 +52,12 @@ struct sw_device_ops {
                  struct sw_err *err);
     void (*free)(struct sw_device *dev, void *p, size_t bytes);
     struct sw_device_bytes (*bytes)(struct sw_device *dev);
+    void (*name)(struct sw_device *dev, const void *p, size_t bytes, const char *what);
 
     int (*stream_new)(struct sw_device *dev, int threads, struct sw_stream **out,
                       struct sw_err *err);
     void (*stream_attach)(struct sw_stream *s);
+    void (*stream_name)(struct sw_stream *s, const char *name);
     void (*stream_free)(struct sw_stream *s);
     int (*stream_wait)(struct sw_stream *s, struct sw_err *err);
     int (*event_new)(struct sw_device *dev, struct sw_event **out, struct sw_err *err);
@@ -120,6 +122,14 @@ static inline struct sw_device_bytes sw_device_bytes_of(struct sw_device *dev)
 {
     return dev->ops->bytes(dev);
 }
+/* What a part of an allocation is ("conv1 (feature)"), for messages; places may have several names,
+ * one for each blob that lies there in its turn. Copied; forgotten with the allocation. */
+static inline void sw_device_name(struct sw_device *dev, const void *p, size_t bytes,
+                                  const char *what)
+{
+    if (p && bytes)
+        dev->ops->name(dev, p, bytes, what);
+}
 /* Bytes handed out by sw_device_alloc and not given back, over all CPU devices; and the peak. */
 size_t sw_cpu_bytes_in_use(void);
 size_t sw_cpu_bytes_peak(void);
@@ -136,6 +146,11 @@ SW_MUST_CHECK static inline int sw_stream_new(struct sw_device *dev, int threads
 static inline void sw_stream_attach(struct sw_stream *s)
 {
     s->dev->ops->stream_attach(s);
+}
+/* What it is for ("compute"), in messages; before anything is queued on it. Copied. */
+static inline void sw_stream_name(struct sw_stream *s, const char *name)
+{
+    s->dev->ops->stream_name(s, name);
 }
 static inline void sw_stream_free(struct sw_stream *s)
 {

@@ -18,11 +18,16 @@ enum { SW_OP_POINTERS = 24, SW_OP_ARGS_BYTES = 640 };
 struct sw_op_pointer {
     const char *name; /* for messages */
     size_t offset;    /* in the arguments */
+    bool written;     /* it may be; else it is read only */
 };
-/* A row for member `m` of the arguments' type `t`. */
+/* Is member `m` of the arguments' type `t` a pointer through which one may write? A conditional
+ * with a pointer to void has the qualifiers of both. */
+#define SW_OP_WRITTEN(t, m)                                                                        \
+    _Generic(1 ? ((t *)0)->m : (void *)1, const void * : false, void * : true)
+/* A row for that member. */
 #define SW_OP_POINTER(t, m)                                                                        \
     {                                                                                              \
-        .name = #m, .offset = offsetof(t, m)                                                       \
+        .name = #m, .offset = offsetof(t, m), .written = SW_OP_WRITTEN(t, m)                       \
     }
 
 struct sw_op {
@@ -30,7 +35,8 @@ struct sw_op {
     size_t args_bytes;                    /* of the arguments: at most SW_OP_ARGS_BYTES */
     const struct sw_op_pointer *pointers; /* at most SW_OP_POINTERS; ends with name NULL */
     /* How many bytes lie behind each pointer, in the order of `pointers`; bytes comes zeroed, and 0
-     * stands for a pointer that this call does not use. */
+     * stands for a pointer that this call does not use: it is NULL then, or nothing is computed at
+     * all. */
     void (*spans)(const void *args, size_t *bytes);
     /* Computes on the calling thread and its OpenMP team of `threads`; what is written is the same
      * for every team. Errors: what the arguments or the data have wrong. */

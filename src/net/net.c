@@ -2,6 +2,7 @@
 
 #include "base/str.h"
 #include "device/ops/elementwise.h"
+#include <stdio.h>
 
 int sw_net_layer_count(const struct sw_net *net)
 {
@@ -109,6 +110,31 @@ static void bind_sources(struct sw_net *net, struct sw_net_node *node)
     }
 }
 
+/* What messages of the device call the arena's parts: "conv1 (feature)". */
+static void name_memory(const struct sw_net *net)
+{
+    struct sw_device *dev = net->stream->dev;
+    for (int i = 0; i < net->count && !dev->host_memory; i++) {
+        const struct sw_net_node *node = &net->nodes[i];
+        const struct sw_layer *l = &node->layer;
+        size_t bytes = sw_desc_bytes(&l->dst.desc), scratch = l->scratch_bytes;
+        const struct {
+            void *at;
+            size_t bytes;
+            const char *what;
+        } parts[] = {{at(net, node->data), bytes, "feature"},
+                     {at(net, node->grad), bytes, "gradient"},
+                     {l->saved, l->saved_bytes, "saved"},
+                     {at(net, node->forward_scratch), scratch, "scratch"},
+                     {at(net, node->backward_scratch), scratch, "scratch"}};
+        for (size_t p = 0; p < sizeof parts / sizeof *parts; p++) {
+            char text[128];
+            snprintf(text, sizeof text, "%s (%s)", l->name, parts[p].what);
+            sw_device_name(dev, parts[p].at, parts[p].bytes, text);
+        }
+    }
+}
+
 void sw_net_bind(struct sw_net *net, void *arena)
 {
     net->arena = arena;
@@ -133,6 +159,7 @@ void sw_net_bind(struct sw_net *net, void *arena)
     }
     for (int i = 0; i < net->count; i++)
         bind_sources(net, &net->nodes[i]);
+    name_memory(net);
 }
 
 void sw_net_bind_param(struct sw_net *net, int p, const float *value, float *gradient)

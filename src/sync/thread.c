@@ -114,6 +114,13 @@ bool sw_cond_wait_ms(struct sw_cond *c, struct sw_mutex *m, int timeout_ms)
     return pthread_cond_timedwait(&c->handle, &m->handle, &until) != ETIMEDOUT;
 }
 
+bool sw_cond_wait_until(struct sw_cond *c, struct sw_mutex *m, int64_t until_ns)
+{
+    enum { PER_S = 1000000000 };
+    struct timespec until = {.tv_sec = until_ns / PER_S, .tv_nsec = until_ns % PER_S};
+    return pthread_cond_timedwait(&c->handle, &m->handle, &until) != ETIMEDOUT;
+}
+
 void sw_cond_signal(struct sw_cond *c)
 {
     pthread_cond_signal(&c->handle);

@@ -40,6 +40,8 @@ void sw_cond_fini(struct sw_cond *c);
 void sw_cond_wait(struct sw_cond *c, struct sw_mutex *m);
 /* False on timeout. */
 bool sw_cond_wait_ms(struct sw_cond *c, struct sw_mutex *m, int timeout_ms);
+/* The same until a time of CLOCK_MONOTONIC. */
+bool sw_cond_wait_until(struct sw_cond *c, struct sw_mutex *m, int64_t until_ns);
 void sw_cond_signal(struct sw_cond *c);
 void sw_cond_broadcast(struct sw_cond *c);
 

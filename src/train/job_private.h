@@ -211,7 +211,7 @@ struct sw_job {
     struct sw_cluster_shape shape;
     struct sw_placement *placement;
     struct sw_device *device; /* the host: parameter table, batches */
-    char device_text[64];     /* as asked for: cpu, sim:gpus=4 */
+    char device_text[160];    /* as asked for: cpu, sim:gpus=4 */
     struct sw_sim_conf sim;
     bool on_sim;
     const struct sw_section *data[SW_SPLITS]; /* NULL: no such section */

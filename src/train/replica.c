@@ -1,7 +1,7 @@
 #include "train/replica.h"
 
 #include "base/os.h"
-#include <string.h>
+#include <stdio.h>
 
 enum { ALIGN = 64, NEVER = -1 };
 
@@ -10,10 +10,11 @@ struct item {
     int param;
     float *value, *gradient; /* device memory */
     size_t bytes;
-    int64_t asked;         /* the newest version whose copy was started */
-    struct sw_event *here; /* owned: happens when that copy is done */
-    struct sw_event *made; /* owned: happens when the gradient is */
-    uint64_t gives;        /* the version that is on its way to the host */
+    int64_t asked;          /* the newest version whose copy was started */
+    struct sw_event *here;  /* owned: happens when that copy is done */
+    struct sw_event *made;  /* owned: happens when the gradient is, and the value is read no more */
+    struct sw_event *given; /* owned: happens when the gradient is on the host */
+    uint64_t gives;         /* the version that is on its way to the host */
 };
 
 struct sw_replica {
@@ -38,6 +39,17 @@ static size_t item_bytes(const struct sw_param *p)
     return (p->frozen ? 1 : 2) * array_bytes(p);
 }
 
+/* What messages of the device call it: "conv1.weight (value)". */
+static void name_item(const struct sw_replica *r, const struct item *item)
+{
+    const char *name = sw_table_param(r->args.table, item->param)->name;
+    char text[128];
+    snprintf(text, sizeof text, "%s (value)", name);
+    sw_device_name(r->args.device, item->value, item->bytes, text);
+    snprintf(text, sizeof text, "%s (gradient)", name);
+    sw_device_name(r->args.device, item->gradient, item->bytes, text);
+}
+
 static int make_items(struct sw_replica *r, struct sw_err *err)
 {
     int rc = SW_OK;
@@ -58,6 +70,9 @@ static int make_items(struct sw_replica *r, struct sw_err *err)
         rc = sw_event_new(r->args.device, &item->here, err);
         if (rc == SW_OK)
             rc = sw_event_new(r->args.device, &item->made, err);
+        if (rc == SW_OK)
+            rc = sw_event_new(r->args.device, &item->given, err);
+        name_item(r, item);
     }
     return rc;
 }
@@ -112,6 +127,7 @@ void sw_replica_free(struct sw_replica *r)
     for (int i = 0; r->items && i < r->count; i++) {
         sw_event_free(r->args.device, r->items[i].here);
         sw_event_free(r->args.device, r->items[i].made);
+        sw_event_free(r->args.device, r->items[i].given);
     }
     sw_device_free(r->args.device, r->memory, r->bytes);
     sw_free(r->items);
@@ -154,6 +170,7 @@ static int ask(struct sw_replica *r, int i, uint64_t version, struct sw_err *err
                               .src = sw_table_param(r->args.table, item->param)->value,
                               .bytes = item->bytes,
                               .priority = i,
+                              .after = item->made,
                               .then = item->here};
     int rc = sw_copy_queue_push(r->queue, &e, err);
     if (rc == SW_OK)
@@ -173,7 +190,9 @@ int sw_replica_need(struct sw_replica *r, int param, uint64_t version, struct sw
         if (rc != SW_OK)
             return rc;
     }
-    return sw_event_wait(r->args.stream, item->here, err);
+    /* What is queued now will also write the gradient anew. */
+    int rc = sw_event_wait(r->args.stream, item->here, err);
+    return rc == SW_OK ? sw_event_wait(r->args.stream, item->given, err) : rc;
 }
 
 int sw_replica_check(struct sw_replica *r, struct sw_err *err)
@@ -216,6 +235,7 @@ int sw_replica_give(struct sw_replica *r, int param, uint64_t version, struct sw
                               .bytes = item->bytes,
                               .priority = r->item_of[param],
                               .after = item->made,
+                              .then = item->given,
                               .done = on_given,
                               .user = item};
     rc = sw_copy_queue_push(r->queue, &e, err);

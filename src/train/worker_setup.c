@@ -57,8 +57,10 @@ int sw_worker_build(struct sw_worker *w, struct sw_err *err)
             &w->rows[SW_SPLIT_EVAL]);
     snprintf(w->unit, sizeof w->unit, "%s", row->unit);
     int rc = sw_stream_new(w->device, row->threads, &w->stream, err);
-    if (rc == SW_OK)
+    if (rc == SW_OK) {
+        sw_stream_name(w->stream, "compute");
         rc = build_net(w, SW_SPLIT_TRAIN, &w->train, err);
+    }
     if (rc != SW_OK)
         return rc;
     if (workers > 1)

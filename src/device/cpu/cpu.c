@@ -36,6 +36,17 @@ static void stream_attach(struct sw_stream *stream)
     omp_set_num_threads(sw_cpu_threads(stream));
 }
 
+/* Everything runs at once here: no message needs names. */
+static void stream_name(struct sw_stream *stream, const char *name)
+{
+    (void)stream, (void)name;
+}
+
+static void name_memory(struct sw_device *dev, const void *p, size_t bytes, const char *what)
+{
+    (void)dev, (void)p, (void)bytes, (void)what;
+}
+
 static void stream_free(struct sw_stream *stream)
 {
     struct sw_cpu_stream *s = sw_cpu_stream_of(stream);
@@ -169,8 +180,10 @@ static const struct sw_device_ops cpu_ops = {
     .alloc = sw_cpu_alloc,
     .free = sw_cpu_free,
     .bytes = bytes_of,
+    .name = name_memory,
     .stream_new = stream_new,
     .stream_attach = stream_attach,
+    .stream_name = stream_name,
     .stream_free = stream_free,
     .stream_wait = stream_wait,
     .event_new = event_new,

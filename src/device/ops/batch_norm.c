@@ -259,17 +259,22 @@ static int backward_cpu(int threads, const void *args, struct sw_err *err)
 
 enum { SUMS, SCRATCH, FEATURES = 12 }; /* places among the pointers; from FEATURES on x, y, ... */
 
+#define IN_NORM(m)                                                                                 \
+    {                                                                                              \
+        .name = #m, .offset = offsetof(struct sw_batch_norm_args, b.m),                            \
+        .written = SW_OP_WRITTEN(struct sw_batch_norm_args, b.m)                                   \
+    }
 static const struct sw_op_pointer pointers[] = {
-    {"sums", offsetof(struct sw_batch_norm_args, b.sums)},
-    {"scratch", offsetof(struct sw_batch_norm_args, b.scratch)},
-    {"scale", offsetof(struct sw_batch_norm_args, b.scale)},
-    {"bias", offsetof(struct sw_batch_norm_args, b.bias)},
-    {"mean", offsetof(struct sw_batch_norm_args, b.mean)},
-    {"inv_std", offsetof(struct sw_batch_norm_args, b.inv_std)},
-    {"running_mean", offsetof(struct sw_batch_norm_args, b.running_mean)},
-    {"running_variance", offsetof(struct sw_batch_norm_args, b.running_variance)},
-    {"update_mean", offsetof(struct sw_batch_norm_args, b.update_mean)},
-    {"update_variance", offsetof(struct sw_batch_norm_args, b.update_variance)},
+    IN_NORM(sums),
+    IN_NORM(scratch),
+    IN_NORM(scale),
+    IN_NORM(bias),
+    IN_NORM(mean),
+    IN_NORM(inv_std),
+    IN_NORM(running_mean),
+    IN_NORM(running_variance),
+    IN_NORM(update_mean),
+    IN_NORM(update_variance),
     SW_OP_POINTER(struct sw_batch_norm_args, dscale),
     SW_OP_POINTER(struct sw_batch_norm_args, dbias),
     SW_OP_POINTER(struct sw_batch_norm_args, x),

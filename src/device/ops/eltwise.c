@@ -11,7 +11,8 @@ static const enum sw_kernel_eltwise_kind kernel_of[] = {[SW_ELTWISE_SUM] = SW_KE
 /* A row for element i of an array of pointers. */
 #define ELEMENT(t, m, i)                                                                           \
     {                                                                                              \
-        .name = #m, .offset = offsetof(t, m) + (i) * sizeof(float *)                               \
+        .name = #m, .offset = offsetof(t, m) + (i) * sizeof(float *),                              \
+        .written = SW_OP_WRITTEN(t, m[0])                                                          \
     }
 #define FOUR(t, m, i)                                                                              \
     ELEMENT(t, m, i), ELEMENT(t, m, (i) + 1), ELEMENT(t, m, (i) + 2), ELEMENT(t, m, (i) + 3)

@@ -1,52 +1,149 @@
-/* The option text of sim: "gpus=4,mem=2GiB". */
+/* The option text of sim: "gpus=4,mem=2GiB,pcie=12GB/s". A row per key. */
 #include "base/str.h"
 #include "device/sim/sim.h"
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum {
     TEXT_BYTES = 64, /* of one key or value */
 };
 
-static const char *const keys[] = {"gpus", "mem"};
 static const int64_t least_memory = 64 << 10, most_memory = (int64_t)1 << 40;
+static const int64_t most_rate = (int64_t)1 << 40, most_latency_us = 10 * 1000000;
 
 struct sw_sim_conf sw_sim_defaults(void)
 {
-    return (struct sw_sim_conf){.gpus = 1, .memory_bytes = (int64_t)4 << 30};
+    return (struct sw_sim_conf){.gpus = 1,
+                                .memory_bytes = (int64_t)4 << 30,
+                                .peer = true,
+                                .slow = 1,
+                                .fault_at = 0,
+                                .faulty = -1};
 }
 
-static int unknown_key(const char *key, struct sw_err *err)
+/* ---- Values: each reader answers whether the value is one ---- */
+
+static bool read_gpus(const char *value, struct sw_sim_conf *c)
 {
-    const char *nearest = sw_str_nearest(key, keys, sizeof keys / sizeof *keys);
-    if (nearest)
-        return sw_err_set(err, SW_ERR_INVALID, "sim: unknown key '%s'; did you mean '%s'?", key,
-                          nearest);
-    return sw_err_set(err, SW_ERR_INVALID, "sim: unknown key '%s'; known are gpus and mem", key);
+    int64_t n;
+    if (!sw_parse_int(value, &n) || n < 1 || n > SW_SIM_MAX_GPUS)
+        return false;
+    c->gpus = (int)n;
+    return true;
 }
+
+static bool read_memory(const char *value, struct sw_sim_conf *c)
+{
+    return sw_parse_bytes(value, &c->memory_bytes) && c->memory_bytes >= least_memory &&
+           c->memory_bytes <= most_memory;
+}
+
+static bool read_rate(const char *value, struct sw_sim_conf *c)
+{
+    char bytes[TEXT_BYTES];
+    size_t n = strlen(value);
+    if (n < 3 || strcmp(value + n - 2, "/s") != 0)
+        return false;
+    snprintf(bytes, sizeof bytes, "%.*s", (int)(n - 2), value);
+    return sw_parse_bytes(bytes, &c->link_bytes_per_s) && c->link_bytes_per_s >= 1000 &&
+           c->link_bytes_per_s <= most_rate;
+}
+
+static bool read_latency(const char *value, struct sw_sim_conf *c)
+{
+    static const struct {
+        const char *unit;
+        int64_t us;
+    } units[] = {{"us", 1}, {"ms", 1000}, {"s", 1000000}};
+    size_t digits = strspn(value, "0123456789");
+    char number[TEXT_BYTES];
+    snprintf(number, sizeof number, "%.*s", (int)digits, value);
+    for (size_t i = 0; i < sizeof units / sizeof *units; i++)
+        if (strcmp(value + digits, units[i].unit) == 0 && sw_parse_int(number, &c->latency_us) &&
+            c->latency_us <= most_latency_us / units[i].us) {
+            c->latency_us *= units[i].us;
+            return true;
+        }
+    return false;
+}
+
+static bool read_peer(const char *value, struct sw_sim_conf *c)
+{
+    c->peer = strcmp(value, "yes") == 0;
+    return c->peer || strcmp(value, "no") == 0;
+}
+
+static bool read_slow(const char *value, struct sw_sim_conf *c)
+{
+    return sw_parse_real(value, &c->slow) && c->slow >= 1 && c->slow <= 1000;
+}
+
+static bool read_fault(const char *value, struct sw_sim_conf *c)
+{
+    static const char *const names[] = {"hang", "lost", "nomem", "wrong"};
+    static const enum sw_sim_fault faults[] = {SW_SIM_HANG, SW_SIM_LOST, SW_SIM_NOMEM,
+                                               SW_SIM_WRONG};
+    const char *at = strchr(value, '@');
+    if (!at || !sw_parse_int(at + 1, &c->fault_at) || c->fault_at < 1)
+        return false;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (strlen(names[i]) == (size_t)(at - value) && sw_str_starts(value, names[i])) {
+            c->fault = faults[i];
+            return true;
+        }
+    return false;
+}
+
+static bool read_faulty(const char *value, struct sw_sim_conf *c)
+{
+    int64_t n;
+    if (!sw_parse_int(value, &n) || n < 0 || n >= SW_SIM_MAX_GPUS)
+        return false;
+    c->faulty = (int)n;
+    return true;
+}
+
+static const struct key {
+    const char *name;
+    bool (*read)(const char *value, struct sw_sim_conf *conf);
+    const char *must; /* what the value must be */
+} keys[] = {
+    {"gpus", read_gpus, "a whole number from 1 to 64"},
+    {"mem", read_memory, "bytes from 64KiB to 1TiB, as in 2GiB"},
+    {"pcie", read_rate, "a rate from 1KB/s to 1TiB/s, as in 12GB/s"},
+    {"latency", read_latency, "a time of at most 10s in us, ms or s, as in 10us"},
+    {"peer", read_peer, "yes or no"},
+    {"slow", read_slow, "a factor from 1 to 1000"},
+    {"fault", read_fault, "hang, lost, nomem or wrong and when, as in hang@500"},
+    {"faulty", read_faulty, "the number of a GPU, from 0"},
+};
+enum { KEYS = sizeof keys / sizeof *keys };
 
 static int read_pair(const char *key, const char *value, struct sw_sim_conf *conf,
                      struct sw_err *err)
 {
-    int64_t number;
-    if (strcmp(key, "gpus") == 0) {
-        if (!sw_parse_int(value, &number) || number < 1 || number > SW_SIM_MAX_GPUS)
-            return sw_err_set(err, SW_ERR_INVALID,
-                              "sim: gpus is '%s'; it must be a whole number from 1 to %d", value,
-                              (int)SW_SIM_MAX_GPUS);
-        conf->gpus = (int)number;
-        return SW_OK;
+    const char *names[KEYS];
+    for (int i = 0; i < KEYS; i++) {
+        names[i] = keys[i].name;
+        if (strcmp(key, keys[i].name) != 0)
+            continue;
+        if (keys[i].read(value, conf))
+            return SW_OK;
+        return sw_err_set(err, SW_ERR_INVALID, "sim: %s is '%s'; it must be %s", key, value,
+                          keys[i].must);
     }
-    if (strcmp(key, "mem") == 0) {
-        if (!sw_parse_bytes(value, &number) || number < least_memory || number > most_memory)
-            return sw_err_set(err, SW_ERR_INVALID,
-                              "sim: mem is '%s'; it must be bytes from 64KiB to 1TiB, as in 2GiB",
-                              value);
-        conf->memory_bytes = number;
-        return SW_OK;
-    }
-    return unknown_key(key, err);
+    const char *nearest = sw_str_nearest(key, names, KEYS);
+    if (nearest)
+        return sw_err_set(err, SW_ERR_INVALID, "sim: unknown key '%s'; did you mean '%s'?", key,
+                          nearest);
+    return sw_err_set(err, SW_ERR_INVALID,
+                      "sim: unknown key '%s'; known are gpus, mem, pcie, latency, peer, slow, "
+                      "fault and faulty",
+                      key);
 }
+
+/* ---- The text ---- */
 
 /* Copies what lies between `from` and `to`; false when it is too long. */
 static bool cut(char *out, const char *from, const char *to)
@@ -78,6 +175,10 @@ int sw_sim_parse(const char *text, struct sw_sim_conf *conf, struct sw_err *err)
         strcat(seen, again + 1); /* known keys, each once: they fit */
         at = *end ? end + 1 : end;
     }
+    if (c.faulty >= c.gpus)
+        return sw_err_set(err, SW_ERR_INVALID,
+                          "sim: faulty is %d, but there are %d GPUs, from 0: at most %d", c.faulty,
+                          c.gpus, c.gpus - 1);
     *conf = c;
     return SW_OK;
 }

@@ -1,29 +1,29 @@
 /* Copies, and host functions. When a copy's turn has come, its destination is filled with
  * signalling NaN first and the bytes follow, so that who reads too early reads old data or NaN. */
+#include "base/os.h"
 #include "device/sim/sim_private.h"
 #include <string.h>
-
-enum { DST, SRC };
 
 static const char *const copy_pointers[] = {"dst", "src", NULL};
 
 /* One side's pointer: memory of a device, or the host's, which is looked at just before it is used.
  */
-static int reach_side(struct sw_sim_stream *s, const struct sw_sim_op *op, bool on_thread, int i,
+static int reach_side(struct sw_sim_stream *s, struct sw_sim_op *op, bool on_thread, int i,
                       struct sw_sim_device *device, void **where, struct sw_err *err)
 {
     if (device)
-        return sw_sim_reach(device, copy_pointers[i], op->p[i], op->bytes[i], &where[i], err);
+        return sw_sim_reach(device, copy_pointers[i], op->p[i], op->bytes[i], &op->block[i],
+                            &where[i], err);
     where[i] = op->p[i];
     return on_thread ? sw_sim_reach_host(s->device, copy_pointers[i], op->p[i], op->bytes[i], err)
                      : SW_OK;
 }
 
-static int reach(struct sw_sim_stream *s, const struct sw_sim_op *op, bool on_thread, void **where,
+static int reach(struct sw_sim_stream *s, struct sw_sim_op *op, bool on_thread, void **where,
                  struct sw_err *err)
 {
-    int rc = reach_side(s, op, on_thread, DST, op->u.copy.dst, where, err);
-    return rc == SW_OK ? reach_side(s, op, on_thread, SRC, op->u.copy.src, where, err) : rc;
+    int rc = reach_side(s, op, on_thread, SW_SIM_DST, op->u.copy.dst, where, err);
+    return rc == SW_OK ? reach_side(s, op, on_thread, SW_SIM_SRC, op->u.copy.src, where, err) : rc;
 }
 
 static void fill_nan(char *dst, size_t bytes)
@@ -34,35 +34,59 @@ static void fill_nan(char *dst, size_t bytes)
     memcpy(dst, &signalling, bytes);
 }
 
-static int run_copy(struct sw_sim_stream *s, struct sw_sim_op *op, struct sw_err *err)
+static int move(struct sw_sim_stream *s, const struct sw_sim_op *op, struct sw_err *err)
 {
     const struct sw_sim_copy *c = &op->u.copy;
-    for (int64_t r = 0; r < c->rows; r++)
-        fill_nan((char *)op->p[DST] + (size_t)r * c->dst_pitch, c->width);
-    if (s->device->conf.copy_delay_us > 0)
-        sw_sim_stream_sleep(s, s->device->conf.copy_delay_us);
     if (atomic_load(&s->cancelled))
         return sw_err_set(err, SW_ERR_CANCELLED, "cancelled");
     if (c->rows == 1)
-        return sw_copy(s->cpu, op->p[DST], op->p[SRC], c->width, err);
-    return sw_copy_2d(s->cpu, op->p[DST], c->dst_pitch, op->p[SRC], c->src_pitch, c->width, c->rows,
-                      err);
+        return sw_copy(s->cpu, op->p[SW_SIM_DST], op->p[SW_SIM_SRC], c->width, err);
+    return sw_copy_2d(s->cpu, op->p[SW_SIM_DST], c->dst_pitch, op->p[SW_SIM_SRC], c->src_pitch,
+                      c->width, c->rows, err);
 }
 
-static const struct sw_sim_op_type copy_type = {
-    .name = "copy", .pointers = copy_pointers, .counted = true, .reach = reach, .run = run_copy};
-static const struct sw_sim_op_type copy_2d_type = {
-    .name = "copy_2d", .pointers = copy_pointers, .counted = true, .reach = reach, .run = run_copy};
+/* Moving the bytes takes about as long as the fill has taken, and is part of the link's time. */
+static int run_copy(struct sw_sim_stream *s, struct sw_sim_op *op, struct sw_err *err)
+{
+    const struct sw_sim_copy *c = &op->u.copy;
+    const struct sw_sim_conf *conf = &s->device->conf;
+    int64_t began_ns = sw_os()->monotonic_ns(), end_ns = began_ns;
+    if (c->dst != c->src)
+        end_ns = sw_sim_link_take(c->dst, c->src, c->width * (size_t)c->rows, began_ns, conf);
+    for (int64_t r = 0; r < c->rows; r++)
+        fill_nan((char *)op->p[SW_SIM_DST] + (size_t)r * c->dst_pitch, c->width);
+    int64_t filled_ns = sw_os()->monotonic_ns();
+    if (conf->copy_delay_us > 0)
+        sw_sim_stream_sleep(s, filled_ns + conf->copy_delay_us * 1000);
+    sw_sim_stream_sleep(s, end_ns - (filled_ns - began_ns));
+    int rc = move(s, op, err);
+    sw_sim_stream_sleep(s, end_ns);
+    return rc;
+}
+
+static const struct sw_sim_op_type copy_type = {.name = "copy",
+                                                .pointers = copy_pointers,
+                                                .counted = true,
+                                                .moves = true,
+                                                .reach = reach,
+                                                .run = run_copy};
+static const struct sw_sim_op_type copy_2d_type = {.name = "copy_2d",
+                                                   .pointers = copy_pointers,
+                                                   .counted = true,
+                                                   .moves = true,
+                                                   .reach = reach,
+                                                   .run = run_copy};
 static const struct sw_sim_op_type copy_peer_type = {.name = "copy_peer",
                                                      .pointers = copy_pointers,
                                                      .counted = true,
+                                                     .moves = true,
                                                      .reach = reach,
                                                      .run = run_copy};
 
 static bool overlap(const struct sw_sim_op *op)
 {
-    uintptr_t dst = (uintptr_t)op->p[DST], src = (uintptr_t)op->p[SRC];
-    return dst < src + op->bytes[SRC] && src < dst + op->bytes[DST];
+    uintptr_t dst = (uintptr_t)op->p[SW_SIM_DST], src = (uintptr_t)op->p[SW_SIM_SRC];
+    return dst < src + op->bytes[SW_SIM_SRC] && src < dst + op->bytes[SW_SIM_DST];
 }
 
 /* The rows of a 2-D copy may interleave, so that only single ones are checked for overlap. */
@@ -75,8 +99,8 @@ static int push_copy(struct sw_stream *s, struct sw_sim_op *op, struct sw_err *e
                           s->dev->name, op->type->name, (long long)c->rows, c->width, c->dst_pitch,
                           c->src_pitch);
     if (c->rows > 0 && c->width > 0) {
-        op->bytes[DST] = (size_t)(c->rows - 1) * c->dst_pitch + c->width;
-        op->bytes[SRC] = (size_t)(c->rows - 1) * c->src_pitch + c->width;
+        op->bytes[SW_SIM_DST] = (size_t)(c->rows - 1) * c->dst_pitch + c->width;
+        op->bytes[SW_SIM_SRC] = (size_t)(c->rows - 1) * c->src_pitch + c->width;
     }
     if (c->rows == 1 && c->dst == c->src && overlap(op))
         return sw_err_set(err, SW_ERR_INVALID, "%s: %s: dst and src overlap", s->dev->name,
@@ -89,7 +113,7 @@ static int copy_here(struct sw_stream *s, const struct sw_sim_op_type *type, voi
                      const void *src, struct sw_sim_copy c, struct sw_err *err)
 {
     struct sw_sim_device *d = sw_sim_device_of(s->dev);
-    struct sw_sim_op op = {.type = type, .p = {dst, (void *)src}};
+    struct sw_sim_op op = {.type = type, .p = {dst, (void *)src}, .written = 1u << SW_SIM_DST};
     c.dst = sw_sim_is_mine(d, dst) ? d : NULL;
     c.src = sw_sim_is_mine(d, src) ? d : NULL;
     op.u.copy = c;
@@ -123,7 +147,8 @@ static bool side_of(struct sw_device *dev, struct sw_sim_device **out)
 int sw_sim_copy_peer(struct sw_stream *s, struct sw_device *dst_dev, void *dst,
                      struct sw_device *src_dev, const void *src, size_t bytes, struct sw_err *err)
 {
-    struct sw_sim_op op = {.type = &copy_peer_type, .p = {dst, (void *)src}};
+    struct sw_sim_op op = {
+        .type = &copy_peer_type, .p = {dst, (void *)src}, .written = 1u << SW_SIM_DST};
     struct sw_sim_copy *c = &op.u.copy;
     *c = (struct sw_sim_copy){.width = bytes, .rows = 1};
     if (!side_of(dst_dev, &c->dst) || !side_of(src_dev, &c->src) ||

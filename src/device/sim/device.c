@@ -30,6 +30,9 @@ enum sw_sim_fault sw_sim_begin(struct sw_sim_device *d)
     if (due && d->fault == SW_SIM_HANG) {
         met = SW_SIM_HANG;
         d->fault = SW_SIM_NO_FAULT; /* one operation hangs, and its stream with it */
+    } else if (due && d->fault == SW_SIM_WRONG) {
+        met = SW_SIM_WRONG;
+        d->fault = SW_SIM_NO_FAULT;
     } else if (due && d->fault == SW_SIM_LOST) {
         d->lost = true;
     }
@@ -57,6 +60,9 @@ static void free_device(struct sw_sim_device *d)
 {
     sw_device_close(d->cpu);
     sw_sim_memory_fini(d);
+    sw_sim_uses_fini(&d->uses);
+    sw_sim_names_fini(&d->names);
+    sw_mutex_fini(&d->link_lock);
     sw_mutex_fini(&d->lock);
     sw_free(d);
 }
@@ -87,6 +93,9 @@ int sw_sim_open(const struct sw_sim_conf *conf, int index, struct sw_device **ou
     if (!d)
         return sw_err_nomem(err, "sim device", sizeof *d);
     sw_mutex_init(&d->lock);
+    sw_mutex_init(&d->link_lock);
+    sw_sim_uses_init(&d->uses);
+    sw_sim_names_init(&d->names);
     d->conf = *conf;
     d->owners = 1;
     d->probe_fd = -1;
@@ -100,6 +109,12 @@ int sw_sim_open(const struct sw_sim_conf *conf, int index, struct sw_device **ou
         free_device(d);
         return rc;
     }
+    d->slow = 1;
+    if (index == (conf->faulty < 0 ? conf->gpus - 1 : conf->faulty)) {
+        d->slow = conf->slow;
+        if (conf->fault != SW_SIM_NO_FAULT)
+            sw_sim_inject(&d->base, conf->fault, conf->fault_at - 1);
+    }
     *out = &d->base;
     return SW_OK;
 }
@@ -111,8 +126,10 @@ const struct sw_device_ops sw_sim_ops = {
     .alloc = sw_sim_alloc,
     .free = sw_sim_free,
     .bytes = sw_sim_bytes,
+    .name = sw_sim_name,
     .stream_new = sw_sim_stream_new,
     .stream_attach = sw_sim_stream_attach,
+    .stream_name = sw_sim_stream_name,
     .stream_free = sw_sim_stream_free,
     .stream_wait = sw_sim_stream_wait,
     .event_new = sw_sim_event_new,

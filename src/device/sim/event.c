@@ -32,6 +32,7 @@ static void let_go(struct sw_sim_event *e)
         return;
     sw_cond_fini(&e->changed);
     sw_mutex_fini(&e->lock);
+    sw_sim_clock_fini(&e->clock);
     sw_free(e);
 }
 
@@ -88,16 +89,29 @@ static void skip_record(struct sw_sim_op *op, const struct sw_err *why)
 static const struct sw_sim_op_type record_type = {
     .name = "event_record", .run = run_record, .skip = skip_record};
 
+/* e->lock is held. The event stands behind all that the stream has queued. */
+static int set_clock(struct sw_sim_event *e, const struct sw_sim_stream *s, struct sw_err *err)
+{
+    sw_sim_clock_clear(&e->clock);
+    int rc = sw_sim_clock_merge(&e->clock, &s->clock, err);
+    return rc == SW_OK ? sw_sim_clock_add(&e->clock, s->lane, s->queued, err) : rc;
+}
+
 int sw_sim_event_record(struct sw_stream *s, struct sw_event *event, struct sw_err *err)
 {
     struct sw_err mine;
     struct sw_sim_op op = {.type = &record_type, .u.event.event = event_of(event)};
     struct sw_sim_event *e = op.u.event.event;
     sw_mutex_lock(&e->lock);
+    int rc = set_clock(e, sw_sim_stream_of(s), err);
+    if (rc != SW_OK) {
+        sw_mutex_unlock(&e->lock);
+        return rc;
+    }
     e->owners++;
     op.u.event.number = ++e->asked;
     sw_mutex_unlock(&e->lock);
-    int rc = sw_sim_push(s, &op, &mine);
+    rc = sw_sim_push(s, &op, &mine);
     if (rc != SW_OK) {
         happen(e, op.u.event.number, &mine);
         if (err)
@@ -148,10 +162,15 @@ int sw_sim_event_wait(struct sw_stream *s, struct sw_event *event, struct sw_err
     struct sw_sim_op op = {.type = &wait_type, .u.event.event = event_of(event)};
     struct sw_sim_event *e = op.u.event.event;
     sw_mutex_lock(&e->lock);
+    int rc = sw_sim_clock_merge(&sw_sim_stream_of(s)->clock, &e->clock, err);
+    if (rc != SW_OK) {
+        sw_mutex_unlock(&e->lock);
+        return rc;
+    }
     e->owners++;
     op.u.event.number = e->asked;
     sw_mutex_unlock(&e->lock);
-    int rc = sw_sim_push(s, &op, err);
+    rc = sw_sim_push(s, &op, err);
     if (rc != SW_OK)
         let_go(e);
     return rc;
@@ -160,12 +179,18 @@ int sw_sim_event_wait(struct sw_stream *s, struct sw_event *event, struct sw_err
 int sw_sim_event_host_wait(struct sw_event *event, struct sw_err *err)
 {
     struct sw_sim_event *e = event_of(event);
+    struct sw_sim_clock passed = {.count = 0}; /* the event may be recorded again meanwhile */
     sw_mutex_lock(&e->lock);
+    int rc = sw_sim_clock_merge(&passed, &e->clock, err);
     e->owners++;
-    for (uint64_t number = e->asked; e->done < number;)
+    for (uint64_t number = e->asked; rc == SW_OK && e->done < number;)
         sw_cond_wait(&e->changed, &e->lock);
-    int rc = outcome(e, err);
+    if (rc == SW_OK)
+        rc = outcome(e, err);
     sw_mutex_unlock(&e->lock);
     let_go(e);
+    if (rc == SW_OK)
+        sw_sim_clock_know(&passed);
+    sw_sim_clock_fini(&passed);
     return rc;
 }

@@ -125,6 +125,9 @@ static int take(struct sw_sim_device *d, size_t bytes, const char *what, void **
     int rc = insert_block(d, index, block, err);
     if (rc != SW_OK)
         return rc;
+    block.number = (uint64_t)d->allocations;
+    d->block[index].number = block.number;
+    sw_sim_name_add(d, block.offset, bytes, what);
     d->taken += granules(bytes);
     d->in_use += bytes;
     d->peak = d->in_use > d->peak ? d->in_use : d->peak;
@@ -162,6 +165,18 @@ static int block_before(const struct sw_sim_device *d, size_t offset)
     return low;
 }
 
+/* d->lock is held. Freeing what somebody may still use cannot fail, so that it is that one's error.
+ */
+static void forget_block(struct sw_sim_device *d, const struct sw_sim_block *b)
+{
+    const struct sw_sim_lane *lane = NULL;
+    struct sw_err err;
+    size_t end = b->offset + granules(b->bytes);
+    if (sw_sim_race_free(&d->uses, b->offset, end, b->what, &lane, &err) != SW_OK)
+        sw_sim_stream_blame(d, lane, &err);
+    sw_sim_name_free(d, b->offset, end);
+}
+
 void sw_sim_free(struct sw_device *dev, void *p, size_t bytes)
 {
     struct sw_sim_device *d = sw_sim_device_of(dev);
@@ -171,6 +186,7 @@ void sw_sim_free(struct sw_device *dev, void *p, size_t bytes)
     if (i >= 0 && d->block[i].offset == offset) {
         /* While it is still taken: nobody else has it yet. */
         (void)madvise((char *)p + d->capacity, granules(d->block[i].bytes), MADV_DONTNEED);
+        forget_block(d, &d->block[i]);
         d->taken -= granules(d->block[i].bytes);
         d->in_use -= d->block[i].bytes;
         d->blocks--;
@@ -198,15 +214,28 @@ bool sw_sim_is_mine(const struct sw_sim_device *d, const void *p)
 }
 
 /* d->lock is held. */
-static int check_range(const struct sw_sim_device *d, const char *argument, const void *p,
-                       size_t bytes, struct sw_err *err)
+static int say_freed(struct sw_sim_device *d, const char *argument, const void *p, size_t offset,
+                     size_t bytes, struct sw_err *err)
+{
+    char what[SW_SIM_WHAT];
+    sw_sim_name_of_freed(d, offset, bytes, what);
+    if (what[0])
+        return sw_err_set(err, SW_ERR_INVALID, "%s (%p) was %s of %s, which has been freed",
+                          argument, p, what, d->base.name);
+    return sw_err_set(err, SW_ERR_INVALID, "%s (%p) lies in no allocation of %s", argument, p,
+                      d->base.name);
+}
+
+/* d->lock is held. */
+static int check_range(struct sw_sim_device *d, const char *argument, const void *p, size_t bytes,
+                       uint64_t *block, struct sw_err *err)
 {
     size_t offset = (uintptr_t)p - (uintptr_t)d->handed;
     int i = block_before(d, offset);
-    if (i < 0 || offset - d->block[i].offset >= granules(d->block[i].bytes))
-        return sw_err_set(err, SW_ERR_INVALID,
-                          "%s (%p) lies in no allocation of %s; has it been freed?", argument, p,
-                          d->base.name);
+    bool inside_any = i >= 0 && offset - d->block[i].offset < granules(d->block[i].bytes);
+    if (!inside_any || (*block && *block != d->block[i].number))
+        return say_freed(d, argument, p, offset, bytes, err);
+    *block = d->block[i].number;
     size_t inside = offset - d->block[i].offset;
     if (inside > d->block[i].bytes || bytes > d->block[i].bytes - inside)
         return sw_err_set(err, SW_ERR_INVALID,
@@ -215,8 +244,8 @@ static int check_range(const struct sw_sim_device *d, const char *argument, cons
     return SW_OK;
 }
 
-int sw_sim_reach(struct sw_sim_device *d, const char *argument, void *p, size_t bytes, void **out,
-                 struct sw_err *err)
+int sw_sim_reach(struct sw_sim_device *d, const char *argument, void *p, size_t bytes,
+                 uint64_t *block, void **out, struct sw_err *err)
 {
     if (!p && !bytes) {
         *out = NULL;
@@ -228,7 +257,7 @@ int sw_sim_reach(struct sw_sim_device *d, const char *argument, void *p, size_t 
     int rc = SW_OK;
     if (bytes) {
         sw_mutex_lock(&d->lock);
-        rc = check_range(d, argument, p, bytes, err);
+        rc = check_range(d, argument, p, bytes, block, err);
         sw_mutex_unlock(&d->lock);
     }
     if (rc == SW_OK)

@@ -10,14 +10,28 @@
 
 /* ---- Those that are data: device/op.h ---- */
 
-static int reach_args(struct sw_sim_stream *s, const struct sw_sim_op *op, bool on_thread,
-                      void **where, struct sw_err *err)
+/* Does the operation touch anything? One of no rows does not, whatever its pointers are. */
+static bool touches(const struct sw_sim_op *op)
+{
+    for (int i = 0; op->u.run.op->pointers[i].name; i++)
+        if (op->bytes[i])
+            return true;
+    return false;
+}
+
+static int reach_args(struct sw_sim_stream *s, struct sw_sim_op *op, bool on_thread, void **where,
+                      struct sw_err *err)
 {
     const struct sw_op_pointer *p = op->u.run.op->pointers;
     int rc = SW_OK;
-    (void)on_thread;
-    for (int i = 0; p[i].name && rc == SW_OK; i++)
-        rc = sw_sim_reach(s->device, p[i].name, op->p[i], op->bytes[i], &where[i], err);
+    for (int i = 0; p[i].name && rc == SW_OK; i++) {
+        if (!on_thread && op->p[i] && !op->bytes[i] && touches(op))
+            return sw_err_set(err, SW_ERR_INVALID,
+                              "%s (%p) is given, but the operation says that it does not use it",
+                              p[i].name, op->p[i]);
+        rc = sw_sim_reach(s->device, p[i].name, op->p[i], op->bytes[i], &op->block[i], &where[i],
+                          err);
+    }
     return rc;
 }
 
@@ -36,8 +50,10 @@ int sw_sim_run(struct sw_stream *s, const struct sw_op *what, const void *args, 
 {
     struct sw_sim_op op = {.type = &run_type, .subject = what->name, .u.run.op = what};
     memcpy(op.u.run.args, args, what->args_bytes);
-    for (int i = 0; what->pointers[i].name; i++)
+    for (int i = 0; what->pointers[i].name; i++) {
         memcpy(&op.p[i], (const char *)args + what->pointers[i].offset, sizeof op.p[i]);
+        op.written |= (uint32_t)what->pointers[i].written << i;
+    }
     what->spans(args, op.bytes);
     return sw_sim_push(s, &op, err);
 }
@@ -52,7 +68,8 @@ OP_TYPE(fill_zero, "dst");
 
 int sw_sim_fill_zero(struct sw_stream *s, void *dst, size_t bytes, struct sw_err *err)
 {
-    const struct sw_sim_op op = {.type = &fill_zero_type, .p = {dst}, .bytes = {bytes}};
+    const struct sw_sim_op op = {
+        .type = &fill_zero_type, .p = {dst}, .bytes = {bytes}, .written = 1};
     return sw_sim_push(s, &op, err);
 }
 

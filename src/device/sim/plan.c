@@ -11,6 +11,8 @@ static const char *const pointers[] = {"src",      "weight",   "bias",        "d
                                        "diff_dst", "diff_src", "diff_weight", "diff_bias",
                                        "saved",    "scratch",  NULL};
 
+#define BIT(i) (1u << (i))
+
 struct sim_plan {
     struct sw_plan base;   /* first member */
     struct sw_plan *inner; /* owned; used by the stream's thread */
@@ -35,11 +37,13 @@ static size_t parameter_bytes(const struct sw_desc *d)
     return d->ndim ? sw_desc_bytes(d) : 0;
 }
 
-static int push_pass(struct sw_plan *plan, const struct sw_sim_op_type *type,
+static int push_pass(struct sw_plan *plan, const struct sw_sim_op_type *type, uint32_t written,
                      const struct sw_plan_args *a, struct sw_err *err)
 {
-    struct sw_sim_op op = {
-        .type = type, .subject = plan_of(plan)->kind, .u.plan = plan_of(plan)->inner};
+    struct sw_sim_op op = {.type = type,
+                           .subject = plan_of(plan)->kind,
+                           .written = written | BIT(SCRATCH),
+                           .u.plan = plan_of(plan)->inner};
     put(&op, SRC, a->src, sw_desc_bytes(&plan->src));
     put(&op, WEIGHT, a->weight, parameter_bytes(&plan->weight));
     put(&op, BIAS, a->bias, parameter_bytes(&plan->bias));
@@ -67,8 +71,8 @@ static struct sw_plan_args args_of(const struct sw_sim_op *op)
                                  .scratch = op->p[SCRATCH]};
 }
 
-/* The three passes differ in name only. */
-#define PASS(id)                                                                                   \
+/* The three passes differ in name and in what they write. */
+#define PASS(id, w)                                                                                \
     static int run_##id(struct sw_sim_stream *s, struct sw_sim_op *op, struct sw_err *err)         \
     {                                                                                              \
         struct sw_plan_args a = args_of(op);                                                       \
@@ -79,12 +83,12 @@ static struct sw_plan_args args_of(const struct sw_sim_op *op)
         .name = #id, .pointers = pointers, .counted = true, .run = run_##id};                      \
     static int id(struct sw_plan *p, const struct sw_plan_args *a, struct sw_err *err)             \
     {                                                                                              \
-        return push_pass(p, &id##_type, a, err);                                                   \
+        return push_pass(p, &id##_type, w, a, err);                                                \
     }
 
-PASS(forward)
-PASS(backward_data)
-PASS(backward_weights)
+PASS(forward, BIT(DST) | BIT(SAVED))
+PASS(backward_data, BIT(DIFF_SRC))
+PASS(backward_weights, BIT(DIFF_WEIGHT) | BIT(DIFF_BIAS))
 
 static int run_free(struct sw_sim_stream *s, struct sw_sim_op *op, struct sw_err *err)
 {

@@ -3,18 +3,24 @@
  * conf.c     the option text
  * device.c   opening, closing, faults, the table
  * memory.c   the two halves of the address space, allocations, what a pointer is
+ * name.c     what places are called
+ * clock.c    the order of operations
+ * race.c     uses of memory that nothing orders
+ * link.c     how long copies take
  * stream.c   a stream's ring, its thread, waiting, cancelling
  * event.c    events
  * copy.c     copies
  * ops.c      operations
  * plan.c     plans
  *
- * Order of locks: device, then stream, then event; no operation runs under any of them. */
+ * Order of locks: device, then stream, then event; no operation runs under any of them. Under those
+ * of names, uses and links no other is taken, but for the link of another device. */
 #ifndef SW_DEVICE_SIM_SIM_PRIVATE_H
 #define SW_DEVICE_SIM_SIM_PRIVATE_H
 
 #include "device/op.h"
 #include "device/plan.h"
+#include "device/sim/race.h"
 #include "device/sim/sim.h"
 #include "sync/atomic.h"
 #include "sync/thread.h"
@@ -24,13 +30,33 @@ enum {
     SW_SIM_RING = 512,                /* operations queued on one stream */
     SW_SIM_STREAMS = 64,              /* of one device */
     SW_SIM_GRANULE = 4096,
+    SW_SIM_NAME = 48,  /* of a place */
+    SW_SIM_WHAT = 112, /* of what lies at an address: two of those */
 };
 
 /* ---- Device and memory ---- */
 
 struct sw_sim_block {
     size_t offset, bytes; /* from the device's start; as asked for */
-    char what[40];
+    uint64_t number;      /* of the allocation, from 1 */
+    char what[SW_SIM_NAME];
+};
+
+struct sw_sim_name {
+    size_t from, to; /* from the device's start */
+    char text[SW_SIM_NAME];
+};
+struct sw_sim_names {
+    struct sw_mutex lock;
+    struct sw_sim_name *list; /* owned */
+    int count, room;
+    struct sw_sim_name *freed; /* owned: a ring of those that were, or NULL */
+    unsigned freed_count;
+};
+
+struct sw_sim_link {
+    int64_t free_ns; /* when the copies are through that were asked for so far */
+    struct sw_sim_traffic traffic;
 };
 
 struct sw_sim_stream;
@@ -42,6 +68,11 @@ struct sw_sim_device {
     char *handed;    /* the inaccessible half; the writable one begins `capacity` further on */
     size_t capacity; /* bytes, whole granules */
     int probe_fd;    /* tells whether an address can be read */
+    struct sw_sim_names names;
+    struct sw_sim_uses uses;
+    struct sw_mutex link_lock; /* guards link */
+    struct sw_sim_link link[SW_SIM_DIRECTIONS];
+    double slow; /* how many times as long its computing takes */
 
     struct sw_mutex lock; /* guards all below */
     int owners;           /* the opener and every stream; the last one frees */
@@ -73,13 +104,32 @@ struct sw_device_bytes sw_sim_bytes(struct sw_device *dev);
 /* Is it an address that this device might have handed out? */
 bool sw_sim_is_mine(const struct sw_sim_device *d, const void *p);
 /* Where `bytes` bytes at a device address really are; argument names it in the error. NULL with no
- * bytes stays NULL. Errors: SW_ERR_INVALID when they do not lie in one live allocation. */
-int sw_sim_reach(struct sw_sim_device *d, const char *argument, void *p, size_t bytes, void **out,
-                 struct sw_err *err) SW_MUST_CHECK;
+ * bytes stays NULL. *block is the number of their allocation: 0 is filled in, another one must be
+ * the same. Errors: SW_ERR_INVALID when they do not lie in one live allocation, or in another one
+ * than before. */
+int sw_sim_reach(struct sw_sim_device *d, const char *argument, void *p, size_t bytes,
+                 uint64_t *block, void **out, struct sw_err *err) SW_MUST_CHECK;
 /* The same for host memory, which is at its address. Errors: SW_ERR_INVALID when it cannot be read.
  */
 int sw_sim_reach_host(struct sw_sim_device *d, const char *argument, void *p, size_t bytes,
                       struct sw_err *err) SW_MUST_CHECK;
+
+/* name.c. Offsets are from the device's start; `out` has SW_SIM_WHAT bytes. */
+void sw_sim_names_init(struct sw_sim_names *n);
+void sw_sim_names_fini(struct sw_sim_names *n);
+void sw_sim_name(struct sw_device *dev, const void *p, size_t bytes, const char *what);
+void sw_sim_name_add(struct sw_sim_device *d, size_t from, size_t bytes, const char *what);
+void sw_sim_name_free(struct sw_sim_device *d, size_t from, size_t to);
+void sw_sim_name_of(struct sw_sim_device *d, size_t from, size_t bytes, char *out);
+/* "" when it is not remembered. */
+void sw_sim_name_of_freed(struct sw_sim_device *d, size_t from, size_t bytes, char *out);
+
+/* link.c. When a copy ends that is asked for at now_ns; NULL: that side is the host. The links are
+ * taken by it; sw_sim_link_pass is the arithmetic, without locks. */
+int64_t sw_sim_link_take(struct sw_sim_device *dst, struct sw_sim_device *src, size_t bytes,
+                         int64_t now_ns, const struct sw_sim_conf *conf);
+int64_t sw_sim_link_pass(struct sw_sim_link *out, struct sw_sim_link *in, int64_t now_ns,
+                         size_t bytes, const struct sw_sim_conf *conf);
 
 /* device.c. Counts an operation that begins and says which fault it is to meet. */
 enum sw_sim_fault sw_sim_begin(struct sw_sim_device *d);
@@ -92,8 +142,9 @@ struct sw_sim_event {
     struct sw_mutex lock; /* guards all below */
     struct sw_cond changed;
     int owners;
-    uint64_t asked, done; /* records queued so far; the latest that happened */
-    struct sw_err err;    /* of that one: why it could not happen; code SW_OK else */
+    uint64_t asked, done;      /* records queued so far; the latest that happened */
+    struct sw_sim_clock clock; /* what the latest record stands behind */
+    struct sw_err err;         /* of that one: why it could not happen; code SW_OK else */
 };
 
 int sw_sim_event_new(struct sw_device *dev, struct sw_event **out, struct sw_err *err);
@@ -112,16 +163,20 @@ struct sw_sim_op_type {
     const char *name;            /* NULL: the subject's */
     const char *const *pointers; /* their names in messages, in the order of op->p */
     bool counted; /* may meet a fault: it computes or copies, rather than serves the queue */
+    bool moves;   /* it is a copy */
     bool always;  /* queued and run even when the stream has failed */
-    /* Finds where the pointers really are: where[i] for op->p[i]. NULL: all are memory of the
-     * stream's device. on_thread: it runs next, else it is to be queued. */
-    int (*reach)(struct sw_sim_stream *s, const struct sw_sim_op *op, bool on_thread, void **where,
+    /* Finds where the pointers really are: where[i] for op->p[i]; and sets or checks op->block.
+     * NULL: all are memory of the stream's device. on_thread: it runs next, else it is to be
+     * queued. */
+    int (*reach)(struct sw_sim_stream *s, struct sw_sim_op *op, bool on_thread, void **where,
                  struct sw_err *err);
     /* On the stream's thread, with every pointer where it really is. An error is the stream's. */
     int (*run)(struct sw_sim_stream *s, struct sw_sim_op *op, struct sw_err *err);
     /* Instead of run, when the stream has failed; or NULL. */
     void (*skip)(struct sw_sim_op *op, const struct sw_err *why);
 };
+
+enum { SW_SIM_DST, SW_SIM_SRC }; /* the pointers of a copy */
 
 struct sw_sim_copy {
     struct sw_sim_device *dst, *src; /* NULL: the host */
@@ -151,6 +206,8 @@ struct sw_sim_op {
     const char *subject; /* what it works for: "convolution"; or NULL; static */
     void *p[SW_SIM_POINTERS];
     size_t bytes[SW_SIM_POINTERS];
+    uint64_t block[SW_SIM_POINTERS]; /* which allocation; set when it is queued */
+    uint32_t written;                /* a bit per pointer */
     union {
         int64_t n;
         struct sw_sim_copy copy;
@@ -167,9 +224,11 @@ struct sw_sim_stream {
     struct sw_sim_device *device;
     struct sw_thread thread;
     char name[32];
-    struct sw_stream *cpu; /* owned and used by the thread */
-    bool finite;           /* answer of the last all_finite; read by who waited */
-    atomic_int cancelled;  /* as err below, to be read under an event's lock */
+    struct sw_stream *cpu;     /* owned and used by the thread */
+    bool finite;               /* answer of the last all_finite; read by who waited */
+    struct sw_sim_lane *lane;  /* shared */
+    struct sw_sim_clock clock; /* what all that is queued stands behind; its owner's */
+    atomic_int cancelled;      /* as err below, to be read under an event's lock */
 
     struct sw_mutex lock; /* guards all below */
     struct sw_cond changed;
@@ -188,14 +247,19 @@ static inline struct sw_sim_stream *sw_sim_stream_of(struct sw_stream *s)
 int sw_sim_stream_new(struct sw_device *dev, int threads, struct sw_stream **out,
                       struct sw_err *err);
 void sw_sim_stream_attach(struct sw_stream *s);
+void sw_sim_stream_name(struct sw_stream *s, const char *name);
 void sw_sim_stream_free(struct sw_stream *s);
 int sw_sim_stream_wait(struct sw_stream *s, struct sw_err *err);
 void sw_sim_stream_cancel(struct sw_sim_stream *s);
-/* Waits on the thread for so long, or until the stream is cancelled. */
-void sw_sim_stream_sleep(struct sw_sim_stream *s, int64_t us);
+/* Waits on the thread until then, or until the stream is cancelled. */
+void sw_sim_stream_sleep(struct sw_sim_stream *s, int64_t until_ns);
+/* d->lock is held: something is wrong with what is queued on the stream of this lane. */
+void sw_sim_stream_blame(struct sw_sim_device *d, const struct sw_sim_lane *lane,
+                         const struct sw_err *why);
 
-/* Checks the operation's pointers and queues a copy of it; waits while the ring is full. Errors:
- * what is wrong with a pointer (nothing is queued then), or the stream's. */
+/* Checks the operation's pointers and its order and queues a copy of it; waits while the ring is
+ * full. Errors: what is wrong with a pointer or which wait is missing (nothing is queued then), or
+ * the stream's. */
 int sw_sim_push(struct sw_stream *s, const struct sw_sim_op *op, struct sw_err *err) SW_MUST_CHECK;
 
 /* ---- The table's operations: see device/device.h ---- */

@@ -27,27 +27,25 @@ static void hang(struct sw_sim_stream *s)
     sw_mutex_unlock(&s->lock);
 }
 
-void sw_sim_stream_sleep(struct sw_sim_stream *s, int64_t us)
+void sw_sim_stream_sleep(struct sw_sim_stream *s, int64_t until_ns)
 {
-    int64_t end_ns = sw_os()->monotonic_ns() + us * 1000;
+    if (sw_os()->monotonic_ns() >= until_ns)
+        return;
     sw_mutex_lock(&s->lock);
-    while (!atomic_load(&s->cancelled)) {
-        int64_t left_ns = end_ns - sw_os()->monotonic_ns();
-        if (left_ns <= 0)
-            break;
-        (void)sw_cond_wait_ms(&s->changed, &s->lock, (int)(left_ns / 1000000) + 1);
-    }
+    while (!atomic_load(&s->cancelled) && sw_os()->monotonic_ns() < until_ns)
+        (void)sw_cond_wait_until(&s->changed, &s->lock, until_ns);
     sw_mutex_unlock(&s->lock);
 }
 
-static int meet_fault(struct sw_sim_stream *s, struct sw_err *err)
+static int meet_fault(struct sw_sim_stream *s, enum sw_sim_fault fault, struct sw_err *err)
 {
-    switch (sw_sim_begin(s->device)) {
+    switch (fault) {
     case SW_SIM_HANG:
         hang(s);
         return sw_err_set(err, SW_ERR_CANCELLED, "cancelled while it hung");
     case SW_SIM_LOST:
         return sw_err_set(err, SW_ERR_LIBRARY, "the device is lost");
+    case SW_SIM_WRONG: /* when it has run */
     case SW_SIM_NOMEM:
     case SW_SIM_NO_FAULT:
         break;
@@ -55,14 +53,29 @@ static int meet_fault(struct sw_sim_stream *s, struct sw_err *err)
     return SW_OK;
 }
 
-static int reach_all(struct sw_sim_stream *s, const struct sw_sim_op *op, bool on_thread,
-                     void **where, struct sw_err *err)
+/* Turns a bit of the exponent in the first number that is not 0 of what was written. */
+static void make_wrong(const struct sw_sim_op *op, const size_t *bytes)
+{
+    const uint32_t bit = 1u << 23;
+    for (int i = 0; i < SW_SIM_POINTERS; i++) {
+        uint32_t *word = op->p[i];
+        for (size_t n = bytes[i] / sizeof *word; word && op->written >> i & 1 && n > 0; n--, word++)
+            if (*word) {
+                *word ^= bit;
+                return;
+            }
+    }
+}
+
+static int reach_all(struct sw_sim_stream *s, struct sw_sim_op *op, bool on_thread, void **where,
+                     struct sw_err *err)
 {
     int rc = SW_OK;
     if (op->type->reach)
         return op->type->reach(s, op, on_thread, where, err);
     for (int i = 0; op->type->pointers && op->type->pointers[i] && rc == SW_OK; i++)
-        rc = sw_sim_reach(s->device, op->type->pointers[i], op->p[i], op->bytes[i], &where[i], err);
+        rc = sw_sim_reach(s->device, op->type->pointers[i], op->p[i], op->bytes[i], &op->block[i],
+                          &where[i], err);
     return rc;
 }
 
@@ -79,16 +92,30 @@ static int name_it(const struct sw_sim_stream *s, const struct sw_sim_op *op, in
                          subject ? " " : "", name);
 }
 
+/* A slow GPU takes so much longer. */
+static void lag(struct sw_sim_stream *s, int64_t began_ns)
+{
+    int64_t now_ns = sw_os()->monotonic_ns();
+    double more_ns = (double)(now_ns - began_ns) * (s->device->slow - 1);
+    sw_sim_stream_sleep(s, now_ns + (int64_t)more_ns);
+}
+
 static int execute(struct sw_sim_stream *s, struct sw_sim_op *op, struct sw_err *err)
 {
     void *where[SW_SIM_POINTERS] = {NULL};
-    int rc = op->type->counted ? meet_fault(s, err) : SW_OK;
+    enum sw_sim_fault fault = op->type->counted ? sw_sim_begin(s->device) : SW_SIM_NO_FAULT;
+    int rc = meet_fault(s, fault, err);
     if (rc == SW_OK)
         rc = reach_all(s, op, true, where, err);
     if (rc == SW_OK) {
+        int64_t began_ns = sw_os()->monotonic_ns();
         memcpy(op->p, where, sizeof where);
         rc = op->type->run(s, op, err);
+        if (op->type->counted && !op->type->moves && s->device->slow > 1)
+            lag(s, began_ns);
     }
+    if (rc == SW_OK && fault == SW_SIM_WRONG)
+        make_wrong(op, op->bytes);
     return rc == SW_OK ? SW_OK : name_it(s, op, rc, err);
 }
 
@@ -145,14 +172,15 @@ static int failed(const struct sw_sim_stream *s, struct sw_err *err)
     return s->err.code;
 }
 
-int sw_sim_push(struct sw_stream *stream, const struct sw_sim_op *op, struct sw_err *err)
+int sw_sim_push(struct sw_stream *stream, const struct sw_sim_op *given, struct sw_err *err)
 {
     struct sw_sim_stream *s = sw_sim_stream_of(stream);
+    struct sw_sim_op op = *given;
     void *where[SW_SIM_POINTERS];
     struct sw_err mine;
-    int rc = reach_all(s, op, false, where, &mine);
+    int rc = reach_all(s, &op, false, where, &mine);
     if (rc != SW_OK) {
-        (void)name_it(s, op, rc, &mine);
+        (void)name_it(s, &op, rc, &mine);
         if (err)
             *err = mine;
         return rc;
@@ -160,9 +188,11 @@ int sw_sim_push(struct sw_stream *stream, const struct sw_sim_op *op, struct sw_
     sw_mutex_lock(&s->lock);
     while (s->queued - s->done == SW_SIM_RING)
         sw_cond_wait(&s->changed, &s->lock);
-    rc = op->type->always ? SW_OK : failed(s, err);
+    rc = op.type->always ? SW_OK : failed(s, err);
+    if (rc == SW_OK)
+        rc = sw_sim_race_check(s, &op, err);
     if (rc == SW_OK) {
-        s->ring[s->queued++ % SW_SIM_RING] = *op;
+        s->ring[s->queued++ % SW_SIM_RING] = op;
         sw_cond_broadcast(&s->changed);
     }
     sw_mutex_unlock(&s->lock);
@@ -173,10 +203,14 @@ int sw_sim_stream_wait(struct sw_stream *stream, struct sw_err *err)
 {
     struct sw_sim_stream *s = sw_sim_stream_of(stream);
     sw_mutex_lock(&s->lock);
-    for (uint64_t end = s->queued; s->done < end;)
+    uint64_t end = s->queued;
+    while (s->done < end)
         sw_cond_wait(&s->changed, &s->lock);
     int rc = failed(s, err);
     sw_mutex_unlock(&s->lock);
+    sw_sim_lane_know(s->lane, end); /* done or skipped */
+    if (rc == SW_OK)
+        sw_sim_clock_know(&s->clock);
     return rc;
 }
 
@@ -190,6 +224,27 @@ void sw_sim_stream_cancel(struct sw_sim_stream *s)
     if (s->waiting)
         sw_sim_event_wake(s->waiting);
     sw_mutex_unlock(&s->lock);
+}
+
+void sw_sim_stream_blame(struct sw_sim_device *d, const struct sw_sim_lane *lane,
+                         const struct sw_err *why)
+{
+    for (int i = 0; i < SW_SIM_STREAMS; i++) {
+        struct sw_sim_stream *s = d->stream[i];
+        if (!s || s->lane != lane)
+            continue;
+        sw_mutex_lock(&s->lock);
+        if (s->err.code == SW_OK) {
+            s->err = *why;
+            (void)sw_err_prefix(&s->err, why->code, "%s", s->base.dev->name);
+        }
+        sw_mutex_unlock(&s->lock);
+    }
+}
+
+void sw_sim_stream_name(struct sw_stream *s, const char *name)
+{
+    sw_sim_lane_name(sw_sim_stream_of(s)->lane, name);
 }
 
 /* The operations belong to the stream's own thread, whoever queues them. */
@@ -214,6 +269,7 @@ static int join_device(struct sw_sim_stream *s, struct sw_err *err)
         d->stream[i] = s;
         d->owners++;
         snprintf(s->name, sizeof s->name, "%.11s/%d", d->base.name, i);
+        sw_sim_lane_name(s->lane, s->name);
         if (d->cancelled)
             sw_sim_stream_cancel(s);
     }
@@ -236,6 +292,8 @@ static void free_struct(struct sw_sim_stream *s)
 {
     sw_cond_fini(&s->changed);
     sw_mutex_fini(&s->lock);
+    sw_sim_clock_fini(&s->clock);
+    sw_sim_lane_drop(s->lane);
     sw_free(s->ring);
     sw_free(s);
 }
@@ -272,7 +330,9 @@ int sw_sim_stream_new(struct sw_device *dev, int threads, struct sw_stream **out
     sw_mutex_init(&s->lock);
     sw_cond_init(&s->changed);
     s->ring = sw_calloc(SW_SIM_RING, sizeof *s->ring);
-    int rc = s->ring ? SW_OK : sw_err_nomem(err, "sim stream", SW_SIM_RING * sizeof *s->ring);
+    s->lane = sw_sim_lane_new();
+    int rc =
+        s->ring && s->lane ? SW_OK : sw_err_nomem(err, "sim stream", SW_SIM_RING * sizeof *s->ring);
     if (rc == SW_OK) {
         rc = join_device(s, err);
         if (rc == SW_OK) {
@@ -312,6 +372,10 @@ void sw_sim_stream_free(struct sw_stream *stream)
      * rather than pulled from under it. */
     if (!sw_thread_join_timed(&s->thread, JOIN_MS))
         return;
+    /* Nothing of it runs any more, nor of what it has waited for. */
+    sw_sim_lane_know(s->lane, UINT64_MAX);
+    if (s->err.code == SW_OK)
+        sw_sim_clock_know(&s->clock);
     leave_device(s);
     free_struct(s);
 }

@@ -161,35 +161,6 @@ static void events_tie_copies_to_computation(void **state)
     sw_device_close(dev);
 }
 
-static void copies_go_to_and_from_peers(void **state)
-{
-    struct sw_device *dev = open_sim(0), *peer = open_sim(1);
-    struct sw_copy_queue *q = new_queue(dev, 4);
-    struct sw_stream *t = new_stream(peer);
-    unsigned char host[BYTES], back[BYTES];
-    struct sw_err err;
-    (void)state;
-    memset(host, 7, BYTES);
-    void *there = to_device(t, host, BYTES), *again = device_bytes(peer, BYTES);
-    void *here = device_bytes(dev, BYTES);
-    struct sw_copy_event e = {
-        .direction = SW_COPY_FROM_PEER, .dst = here, .src = there, .bytes = BYTES, .peer = peer};
-    push(q, e);
-    ASSERT_OK(sw_copy_queue_wait(q, &err));
-    e = (struct sw_copy_event){
-        .direction = SW_COPY_TO_PEER, .dst = again, .src = here, .bytes = BYTES, .peer = peer};
-    push(q, e);
-    ASSERT_OK(sw_copy_queue_wait(q, &err));
-    to_host(t, back, again, BYTES);
-    assert_same_bits("peer", back, host, BYTES);
-    assert_int_equal(sw_copy_queue_bytes(q, SW_COPY_FROM_PEER), BYTES);
-    assert_int_equal(sw_copy_queue_bytes(q, SW_COPY_TO_PEER), BYTES);
-    sw_copy_queue_free(q);
-    sw_stream_free(t);
-    sw_device_close(dev);
-    sw_device_close(peer);
-}
-
 static void a_full_queue_says_so_and_a_closed_one_too(void **state)
 {
     struct sw_device *dev = open_sim(0);
@@ -396,7 +367,6 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_most_urgent_copies_go_first),
         cmocka_unit_test(events_tie_copies_to_computation),
-        cmocka_unit_test(copies_go_to_and_from_peers),
         cmocka_unit_test(a_full_queue_says_so_and_a_closed_one_too),
         cmocka_unit_test(every_copy_is_answered_once_when_the_device_hangs),
         cmocka_unit_test(a_copy_that_cannot_be_issued_is_answered_with_its_error),

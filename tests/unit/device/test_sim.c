@@ -28,6 +28,16 @@ static void option_text_is_read_over_the_defaults(void **state)
     ASSERT_OK(sw_sim_parse("mem=1MB", &conf, &err));
     assert_int_equal(conf.gpus, 1);
     assert_int_equal(conf.memory_bytes, 1000000);
+    assert_int_equal(conf.link_bytes_per_s, 0);
+    assert_true(conf.peer && conf.slow == 1 && conf.fault == SW_SIM_NO_FAULT);
+    ASSERT_OK(sw_sim_parse("pcie=12GB/s,latency=10us,peer=no,gpus=3,slow=2.5,fault=lost@7,faulty=1",
+                           &conf, &err));
+    assert_int_equal(conf.link_bytes_per_s, (int64_t)12000000000);
+    assert_int_equal(conf.latency_us, 10);
+    assert_true(!conf.peer && conf.slow == 2.5 && conf.faulty == 1);
+    assert_true(conf.fault == SW_SIM_LOST && conf.fault_at == 7);
+    ASSERT_OK(sw_sim_parse("latency=2ms", &conf, &err));
+    assert_int_equal(conf.latency_us, 2000);
 }
 
 static void wrong_option_text_is_named(void **state)
@@ -39,8 +49,18 @@ static void wrong_option_text_is_named(void **state)
         {"gpus=65", "gpus is '65'"},
         {"gpus=two", "gpus is 'two'"},
         {"gpu=2", "did you mean 'gpus'"},
-        {"pcie=12GB/s", "unknown key 'pcie'; known are gpus and mem"},
-        {"peer=no", "unknown key 'peer'"},
+        {"colour=red", "unknown key 'colour'; known are gpus, mem, pcie"},
+        {"peer=maybe", "peer is 'maybe'; it must be yes or no"},
+        {"pcie=12GB", "pcie is '12GB'; it must be a rate"},
+        {"pcie=0GB/s", "pcie is '0GB/s'"},
+        {"latency=10", "latency is '10'; it must be a time"},
+        {"latency=11s", "at most 10s"},
+        {"latency=us", "latency is 'us'"},
+        {"slow=0.5", "a factor from 1 to 1000"},
+        {"fault=hang", "as in hang@500"},
+        {"fault=hang@0", "fault is 'hang@0'"},
+        {"fault=hangs@1", "hang, lost, nomem or wrong"},
+        {"gpus=2,faulty=2", "faulty is 2, but there are 2 GPUs, from 0: at most 1"},
         {"mem=4", "mem is '4'"},
         {"mem=lots", "mem is 'lots'"},
         {"mem=2TiB", "from 64KiB to 1TiB"},
@@ -194,7 +214,10 @@ static void memory_freed_too_early_is_zero_for_the_next(void **state)
         sleep_ms(1);
     sleep_ms(50);
     sw_device_free(dev, p, sizeof host);
-    ASSERT_OK(sw_stream_wait(s, &err));
+    assert_int_equal(sw_stream_wait(s, &err), SW_ERR_INVALID);
+    assert_says(&err, "sim:0: test memory was freed while copy of stream sim:0/0 might still use");
+    sw_stream_free(s);
+    s = new_stream(dev);
     assert_ptr_equal(device_bytes(dev, sizeof host), p);
     to_host(s, back, p, sizeof back);
     for (size_t i = 0; i < sizeof back; i++)
@@ -347,7 +370,7 @@ static void operations_stay_inside_their_allocation(void **state)
     ASSERT_OK(sw_stream_wait(s, &err));
     sw_device_free(dev, x, 100);
     assert_int_equal(sw_op_add(s, y, x, 25, &err), SW_ERR_INVALID);
-    assert_says(&err, "lies in no allocation of sim:0; has it been freed?");
+    assert_says(&err, "was test memory of sim:0, which has been freed");
     ASSERT_OK(sw_stream_wait(s, &err));
     sw_stream_free(s);
     sw_device_close(dev);
@@ -366,7 +389,7 @@ static void memory_freed_while_its_operation_is_queued_is_found(void **state)
     sw_device_free(dev, x, 100);
     gate_open(&g);
     assert_int_equal(sw_stream_wait(s, &err), SW_ERR_INVALID);
-    assert_says(&err, "add: y (");
+    assert_says(&err, "test memory was freed while add of stream sim:0/0 might still use it");
     sw_stream_free(s);
     gate_fini(&g);
     sw_device_close(dev);

@@ -1,0 +1,135 @@
+/* Lanes and clocks: see race.h. What the host has waited for need not be remembered by anybody, so
+ * clocks stay short: as long as there are streams that run ahead. */
+#include "base/os.h"
+#include "device/sim/sim_private.h"
+#include <stdio.h>
+
+struct sw_sim_lane *sw_sim_lane_new(void)
+{
+    struct sw_sim_lane *lane = sw_calloc(1, sizeof *lane);
+    if (lane)
+        lane->owners = 1;
+    return lane;
+}
+
+static struct sw_sim_lane *share(struct sw_sim_lane *lane)
+{
+    __atomic_add_fetch(&lane->owners, 1, __ATOMIC_RELAXED);
+    return lane;
+}
+
+void sw_sim_lane_drop(struct sw_sim_lane *lane)
+{
+    if (lane && __atomic_sub_fetch(&lane->owners, 1, __ATOMIC_ACQ_REL) == 0)
+        sw_free(lane);
+}
+
+void sw_sim_lane_name(struct sw_sim_lane *lane, const char *name)
+{
+    snprintf(lane->name, sizeof lane->name, "%s", name);
+}
+
+uint64_t sw_sim_lane_known(const struct sw_sim_lane *lane)
+{
+    return __atomic_load_n(&lane->known, __ATOMIC_ACQUIRE);
+}
+
+void sw_sim_lane_know(struct sw_sim_lane *lane, uint64_t upto)
+{
+    uint64_t known = __atomic_load_n(&lane->known, __ATOMIC_RELAXED);
+    while (known < upto && !__atomic_compare_exchange_n(&lane->known, &known, upto, true,
+                                                        __ATOMIC_RELEASE, __ATOMIC_RELAXED))
+        ;
+}
+
+void sw_sim_use_set(struct sw_sim_use *u, const struct sw_sim_use *from)
+{
+    struct sw_sim_lane *old = u->lane;
+    *u = *from;
+    if (u->lane)
+        share(u->lane);
+    sw_sim_lane_drop(old);
+}
+
+/* ---- Clocks ---- */
+
+uint64_t sw_sim_clock_of(const struct sw_sim_clock *c, const struct sw_sim_lane *lane)
+{
+    uint64_t known = sw_sim_lane_known(lane);
+    for (int i = 0; i < c->count; i++)
+        if (c->ticks[i].lane == lane)
+            return c->ticks[i].upto > known ? c->ticks[i].upto : known;
+    return known;
+}
+
+/* Lets go of what everybody knows. */
+static void prune(struct sw_sim_clock *c)
+{
+    int kept = 0;
+    for (int i = 0; i < c->count; i++) {
+        struct sw_sim_tick t = c->ticks[i];
+        if (t.upto > sw_sim_lane_known(t.lane))
+            c->ticks[kept++] = t;
+        else
+            sw_sim_lane_drop(t.lane);
+    }
+    c->count = kept;
+}
+
+static int make_room(struct sw_sim_clock *c, struct sw_err *err)
+{
+    prune(c);
+    if (c->count < c->room)
+        return SW_OK;
+    int room = c->room ? 2 * c->room : 4;
+    struct sw_sim_tick *more = sw_realloc_array(c->ticks, (size_t)room, sizeof *more);
+    if (!more)
+        return sw_err_nomem(err, "clock of a simulated stream", (size_t)room * sizeof *more);
+    c->ticks = more;
+    c->room = room;
+    return SW_OK;
+}
+
+int sw_sim_clock_add(struct sw_sim_clock *c, struct sw_sim_lane *lane, uint64_t upto,
+                     struct sw_err *err)
+{
+    if (upto <= sw_sim_lane_known(lane))
+        return SW_OK;
+    for (int i = 0; i < c->count; i++) {
+        if (c->ticks[i].lane != lane)
+            continue;
+        c->ticks[i].upto = upto > c->ticks[i].upto ? upto : c->ticks[i].upto;
+        return SW_OK;
+    }
+    int rc = c->count == c->room ? make_room(c, err) : SW_OK;
+    if (rc == SW_OK)
+        c->ticks[c->count++] = (struct sw_sim_tick){share(lane), upto};
+    return rc;
+}
+
+int sw_sim_clock_merge(struct sw_sim_clock *c, const struct sw_sim_clock *other, struct sw_err *err)
+{
+    int rc = SW_OK;
+    for (int i = 0; i < other->count && rc == SW_OK; i++)
+        rc = sw_sim_clock_add(c, other->ticks[i].lane, other->ticks[i].upto, err);
+    return rc;
+}
+
+void sw_sim_clock_clear(struct sw_sim_clock *c)
+{
+    for (int i = 0; i < c->count; i++)
+        sw_sim_lane_drop(c->ticks[i].lane);
+    c->count = 0;
+}
+
+void sw_sim_clock_fini(struct sw_sim_clock *c)
+{
+    sw_sim_clock_clear(c);
+    sw_free(c->ticks);
+}
+
+void sw_sim_clock_know(const struct sw_sim_clock *c)
+{
+    for (int i = 0; i < c->count; i++)
+        sw_sim_lane_know(c->ticks[i].lane, c->ticks[i].upto);
+}

@@ -1,0 +1,66 @@
+/* Links: each GPU has one in each direction, to the host and to its peers. A copy takes its bytes
+ * by the rate of the link, behind the copies that were there before, and then the latency; what
+ * goes from one GPU to another takes the way out of the one and the way into the other at once, or,
+ * where they are no peers, one after the other by way of the host. Copies inside a GPU take no
+ * time. The time is real: streams sleep. */
+#include "device/sim/sim_private.h"
+
+static int64_t larger(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+/* One leg. NULL: that end is the host. */
+static int64_t pass(struct sw_sim_link *out, struct sw_sim_link *in, int64_t now_ns, size_t bytes,
+                    const struct sw_sim_conf *conf)
+{
+    double rate = (double)conf->link_bytes_per_s;
+    int64_t takes_ns = rate > 0 ? (int64_t)((double)bytes / rate * 1e9) : 0;
+    int64_t begin_ns = larger(now_ns, larger(out ? out->free_ns : 0, in ? in->free_ns : 0));
+    struct sw_sim_link *ends[] = {out, in};
+    for (int i = 0; i < 2; i++) {
+        if (!ends[i])
+            continue;
+        ends[i]->free_ns = begin_ns + takes_ns;
+        ends[i]->traffic.busy_ns += takes_ns;
+        ends[i]->traffic.bytes += bytes;
+    }
+    return begin_ns + takes_ns + conf->latency_us * 1000;
+}
+
+int64_t sw_sim_link_pass(struct sw_sim_link *out, struct sw_sim_link *in, int64_t now_ns,
+                         size_t bytes, const struct sw_sim_conf *conf)
+{
+    if (!out || !in || conf->peer)
+        return pass(out, in, now_ns, bytes, conf);
+    return pass(NULL, in, pass(out, NULL, now_ns, bytes, conf), bytes, conf);
+}
+
+/* Two devices are locked in the order of their addresses. */
+int64_t sw_sim_link_take(struct sw_sim_device *dst, struct sw_sim_device *src, size_t bytes,
+                         int64_t now_ns, const struct sw_sim_conf *conf)
+{
+    struct sw_sim_device *low = dst, *high = src;
+    if (!low || (high && (uintptr_t)low > (uintptr_t)high)) {
+        low = src;
+        high = dst;
+    }
+    sw_mutex_lock(&low->link_lock);
+    if (high)
+        sw_mutex_lock(&high->link_lock);
+    int64_t end_ns = sw_sim_link_pass(src ? &src->link[SW_SIM_OUT] : NULL,
+                                      dst ? &dst->link[SW_SIM_IN] : NULL, now_ns, bytes, conf);
+    if (high)
+        sw_mutex_unlock(&high->link_lock);
+    sw_mutex_unlock(&low->link_lock);
+    return end_ns;
+}
+
+struct sw_sim_traffic sw_sim_traffic(struct sw_device *dev, enum sw_sim_direction direction)
+{
+    struct sw_sim_device *d = sw_sim_device_of(dev);
+    sw_mutex_lock(&d->link_lock);
+    struct sw_sim_traffic t = d->link[direction].traffic;
+    sw_mutex_unlock(&d->link_lock);
+    return t;
+}

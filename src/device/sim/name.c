@@ -1,0 +1,121 @@
+/* What memory is called: allocations by the name they were asked for with, and the parts that
+ * somebody named. Looked at only for a message, so that a list will do. */
+#include "base/os.h"
+#include "device/sim/sim_private.h"
+#include <stdio.h>
+#include <string.h>
+
+enum { FREED = 64 }; /* names of freed memory that are remembered */
+
+void sw_sim_names_init(struct sw_sim_names *n)
+{
+    *n = (struct sw_sim_names){.count = 0};
+    sw_mutex_init(&n->lock);
+}
+
+void sw_sim_names_fini(struct sw_sim_names *n)
+{
+    sw_mutex_fini(&n->lock);
+    sw_free(n->list);
+    sw_free(n->freed);
+}
+
+/* n->lock is held. */
+static bool is_there(const struct sw_sim_names *n, const struct sw_sim_name *name)
+{
+    for (int i = 0; i < n->count; i++)
+        if (n->list[i].from == name->from && n->list[i].to == name->to &&
+            strcmp(n->list[i].text, name->text) == 0)
+            return true;
+    return false;
+}
+
+/* n->lock is held. Where memory is short, the place keeps its allocation's name or has none. */
+static void add(struct sw_sim_names *n, const struct sw_sim_name *name)
+{
+    if (n->count == n->room) {
+        int room = n->room ? 2 * n->room : 64;
+        struct sw_sim_name *more = sw_realloc_array(n->list, (size_t)room, sizeof *more);
+        if (!more)
+            return;
+        n->list = more;
+        n->room = room;
+    }
+    n->list[n->count++] = *name;
+}
+
+void sw_sim_name_add(struct sw_sim_device *d, size_t from, size_t bytes, const char *what)
+{
+    struct sw_sim_names *n = &d->names;
+    struct sw_sim_name name = {.from = from, .to = from + bytes};
+    snprintf(name.text, sizeof name.text, "%s", what);
+    sw_mutex_lock(&n->lock);
+    if (!is_there(n, &name))
+        add(n, &name);
+    sw_mutex_unlock(&n->lock);
+}
+
+void sw_sim_name(struct sw_device *dev, const void *p, size_t bytes, const char *what)
+{
+    struct sw_sim_device *d = sw_sim_device_of(dev);
+    if (sw_sim_is_mine(d, p))
+        sw_sim_name_add(d, (uintptr_t)p - (uintptr_t)d->handed, bytes, what);
+}
+
+void sw_sim_name_free(struct sw_sim_device *d, size_t from, size_t to)
+{
+    struct sw_sim_names *n = &d->names;
+    int kept = 0;
+    sw_mutex_lock(&n->lock);
+    if (!n->freed)
+        n->freed = sw_calloc(FREED, sizeof *n->freed);
+    for (int i = 0; i < n->count; i++) {
+        struct sw_sim_name name = n->list[i];
+        if (name.from < from || name.from >= to)
+            n->list[kept++] = name;
+        else if (n->freed)
+            n->freed[n->freed_count++ % FREED] = name;
+    }
+    n->count = kept;
+    sw_mutex_unlock(&n->lock);
+}
+
+/* The names of the smallest parts around the place: one, or two of those that take turns there. */
+static void smallest(const struct sw_sim_name *list, int count, size_t from, size_t to, char *out)
+{
+    const struct sw_sim_name *best = NULL, *second = NULL;
+    for (int i = 0; i < count; i++) {
+        const struct sw_sim_name *name = &list[i];
+        if (name->from > from || name->to < to || !name->text[0])
+            continue;
+        if (!best || name->to - name->from < best->to - best->from) {
+            best = name;
+            second = NULL;
+        } else if (name->to - name->from == best->to - best->from && !second &&
+                   strcmp(name->text, best->text) != 0) {
+            second = name;
+        }
+    }
+    snprintf(out, SW_SIM_WHAT, "%s%s%s", best ? best->text : "", second ? " or " : "",
+             second ? second->text : "");
+}
+
+void sw_sim_name_of(struct sw_sim_device *d, size_t from, size_t bytes, char *out)
+{
+    struct sw_sim_names *n = &d->names;
+    sw_mutex_lock(&n->lock);
+    smallest(n->list, n->count, from, from + bytes, out);
+    sw_mutex_unlock(&n->lock);
+    if (!out[0])
+        snprintf(out, SW_SIM_WHAT, "memory of %s", d->base.name);
+}
+
+void sw_sim_name_of_freed(struct sw_sim_device *d, size_t from, size_t bytes, char *out)
+{
+    struct sw_sim_names *n = &d->names;
+    out[0] = 0;
+    sw_mutex_lock(&n->lock);
+    if (n->freed)
+        smallest(n->freed, FREED, from, from + bytes, out);
+    sw_mutex_unlock(&n->lock);
+}

@@ -1,0 +1,302 @@
+/* The uses of a device's memory: see race.h. A writer takes the place of all that it is ordered
+ * behind: who is ordered behind the writer is behind those, too. Readers stand beside each other.
+ * Of more readers than there is room for the oldest is forgotten, as is a writer of other columns
+ * of a strided copy: a fault may be missed there, but none is made up. */
+#include "base/os.h"
+#include "device/sim/sim_private.h"
+#include <string.h>
+
+void sw_sim_uses_init(struct sw_sim_uses *u)
+{
+    *u = (struct sw_sim_uses){.count = 0};
+    sw_mutex_init(&u->lock);
+}
+
+static void let_go(struct sw_sim_range *r)
+{
+    sw_sim_lane_drop(r->write.lane);
+    for (int i = 0; i < SW_SIM_READERS; i++)
+        sw_sim_lane_drop(r->read[i].lane);
+}
+
+void sw_sim_uses_fini(struct sw_sim_uses *u)
+{
+    for (int i = 0; i < u->count; i++)
+        let_go(&u->range[i]);
+    sw_free(u->range);
+    sw_mutex_fini(&u->lock);
+}
+
+/* ---- The list of ranges; u->lock is held ---- */
+
+/* The first range that ends behind the place. */
+static int first_behind(const struct sw_sim_uses *u, size_t at)
+{
+    int low = 0, high = u->count;
+    while (low < high) {
+        int mid = low + (high - low) / 2;
+        if (u->range[mid].to <= at)
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    return low;
+}
+
+static int make_room(struct sw_sim_uses *u, int more, struct sw_err *err)
+{
+    if (u->count + more <= u->room)
+        return SW_OK;
+    int room = u->room ? 2 * u->room : 64;
+    room = room < u->count + more ? u->count + more : room;
+    struct sw_sim_range *r = sw_realloc_array(u->range, (size_t)room, sizeof *r);
+    if (!r)
+        return sw_err_nomem(err, "uses of a simulated GPU's memory", (size_t)room * sizeof *r);
+    u->range = r;
+    u->room = room;
+    return SW_OK;
+}
+
+/* A new range before range i, without uses. */
+static struct sw_sim_range *insert(struct sw_sim_uses *u, int i, size_t from, size_t to)
+{
+    memmove(&u->range[i + 1], &u->range[i], (size_t)(u->count - i) * sizeof *u->range);
+    u->range[i] = (struct sw_sim_range){.from = from, .to = to};
+    u->count++;
+    return &u->range[i];
+}
+
+/* No range reaches over the place afterwards. */
+static void cut(struct sw_sim_uses *u, size_t at)
+{
+    int i = first_behind(u, at);
+    if (i == u->count || u->range[i].from >= at)
+        return;
+    struct sw_sim_range *left = insert(u, i, u->range[i].from, at), *right = left + 1;
+    right->from = at;
+    sw_sim_use_set(&left->write, &right->write);
+    for (int r = 0; r < SW_SIM_READERS; r++)
+        sw_sim_use_set(&left->read[r], &right->read[r]);
+}
+
+static void forget(struct sw_sim_uses *u, size_t from, size_t to)
+{
+    cut(u, from);
+    cut(u, to);
+    int first = first_behind(u, from), end = first;
+    for (; end < u->count && u->range[end].from < to; end++)
+        let_go(&u->range[end]);
+    memmove(&u->range[first], &u->range[end], (size_t)(u->count - end) * sizeof *u->range);
+    u->count -= end - first;
+}
+
+/* In the place of a reader of the same stream, of one that all know, or of the oldest, which is
+ * first. */
+static void add_reader(struct sw_sim_range *r, const struct sw_sim_use *use)
+{
+    for (int i = 0; i < SW_SIM_READERS; i++) {
+        const struct sw_sim_lane *lane = r->read[i].lane;
+        if (!lane || lane == use->lane || r->read[i].number <= sw_sim_lane_known(lane)) {
+            sw_sim_use_set(&r->read[i], use);
+            return;
+        }
+    }
+    struct sw_sim_use oldest = r->read[0];
+    memmove(&r->read[0], &r->read[1], (SW_SIM_READERS - 1) * sizeof r->read[0]);
+    r->read[SW_SIM_READERS - 1] = oldest;
+    sw_sim_use_set(&r->read[SW_SIM_READERS - 1], use);
+}
+
+static void remember_read(struct sw_sim_uses *u, const struct sw_sim_use *use)
+{
+    cut(u, use->from);
+    cut(u, use->to);
+    size_t at = use->from;
+    for (int i = first_behind(u, at); at < use->to; i++) {
+        size_t next = i < u->count ? u->range[i].from : use->to;
+        if (at < next)
+            (void)insert(u, i, at, next < use->to ? next : use->to);
+        add_reader(&u->range[i], use);
+        at = u->range[i].to;
+    }
+}
+
+static void remember(struct sw_sim_uses *u, const struct sw_sim_use *use, bool writes)
+{
+    if (!writes) {
+        remember_read(u, use);
+        return;
+    }
+    forget(u, use->from, use->to);
+    sw_sim_use_set(&insert(u, first_behind(u, use->from), use->from, use->to)->write, use);
+}
+
+/* ---- The check ---- */
+
+/* Do they touch the same bytes? Columns of one matrix may lie between each other. */
+static bool meet(const struct sw_sim_use *a, const struct sw_sim_use *b)
+{
+    if (a->from >= b->to || b->from >= a->to)
+        return false;
+    if (!a->pitch || a->pitch != b->pitch)
+        return true;
+    size_t apart = (b->from + a->pitch - a->from % a->pitch) % a->pitch;
+    return apart < a->width || apart + b->width > a->pitch;
+}
+
+static bool collides(const struct sw_sim_stream *s, const struct sw_sim_use *mine,
+                     const struct sw_sim_use *other)
+{
+    return other->lane && other->lane != mine->lane && meet(mine, other) &&
+           other->number > sw_sim_clock_of(&s->clock, other->lane);
+}
+
+/* u->lock is held. What the use collides with, and whether that writes; NULL: nothing. */
+static const struct sw_sim_use *find_collision(const struct sw_sim_stream *s,
+                                               const struct sw_sim_uses *u,
+                                               const struct sw_sim_use *use, bool writes,
+                                               bool *other_writes)
+{
+    for (int i = first_behind(u, use->from); i < u->count && u->range[i].from < use->to; i++) {
+        const struct sw_sim_range *r = &u->range[i];
+        *other_writes = true;
+        if (collides(s, use, &r->write))
+            return &r->write;
+        *other_writes = false;
+        for (int k = 0; writes && k < SW_SIM_READERS; k++)
+            if (collides(s, use, &r->read[k]))
+                return &r->read[k];
+    }
+    return NULL;
+}
+
+static const char *space(const struct sw_sim_use *u)
+{
+    return u->of ? " " : "";
+}
+
+static const char *of(const struct sw_sim_use *u)
+{
+    return u->of ? u->of : "";
+}
+
+/* The device that pointer i of the operation points to; NULL: the host. */
+static struct sw_sim_device *device_at(struct sw_sim_stream *s, const struct sw_sim_op *op, int i)
+{
+    const struct sw_sim_copy *c = &op->u.copy;
+    if (!op->type->moves)
+        return s->device;
+    return i == SW_SIM_DST ? c->dst : c->src;
+}
+
+static struct sw_sim_use use_of(struct sw_sim_stream *s, const struct sw_sim_op *op, int i,
+                                const struct sw_sim_device *d)
+{
+    size_t from = (uintptr_t)op->p[i] - (uintptr_t)d->handed;
+    const char *subject = op->type->name ? op->subject : NULL;
+    struct sw_sim_use use = {.lane = s->lane,
+                             .number = s->queued + 1,
+                             .from = from,
+                             .to = from + op->bytes[i],
+                             .name = op->type->name ? op->type->name : op->subject,
+                             .of = subject};
+    if (op->type->moves && op->u.copy.rows > 1) {
+        use.pitch = i == SW_SIM_DST ? op->u.copy.dst_pitch : op->u.copy.src_pitch;
+        use.width = op->u.copy.width;
+    }
+    return use;
+}
+
+static int check(struct sw_sim_stream *s, struct sw_sim_device *d, const struct sw_sim_use *use,
+                 bool writes, struct sw_err *err)
+{
+    bool other_writes;
+    struct sw_sim_use other = {.lane = NULL};
+    struct sw_sim_uses *u = &d->uses;
+    char what[SW_SIM_WHAT], lane[sizeof use->lane->name] = "";
+    sw_mutex_lock(&u->lock);
+    const struct sw_sim_use *found = find_collision(s, u, use, writes, &other_writes);
+    if (found) {
+        other = *found;
+        memcpy(lane, found->lane->name, sizeof lane);
+    }
+    sw_mutex_unlock(&u->lock);
+    if (!found)
+        return SW_OK;
+    sw_sim_name_of(d, use->from, use->to - use->from, what);
+    return sw_err_set(err, SW_ERR_INVALID,
+                      "%s: %s%s%s of stream %s %s %s while %s%s%s of stream %s may still %s it: no "
+                      "event between",
+                      s->base.dev->name, of(use), space(use), use->name, s->lane->name,
+                      writes ? "writes" : "reads", what, of(&other), space(&other), other.name,
+                      lane, other_writes ? "write" : "read");
+}
+
+static int note(struct sw_sim_device *d, const struct sw_sim_use *use, bool writes,
+                struct sw_err *err)
+{
+    enum { MOST_CUTS = 3 };
+    struct sw_sim_uses *u = &d->uses;
+    sw_mutex_lock(&u->lock);
+    /* A reader may fill each gap that it meets. */
+    int met = 0;
+    for (int i = first_behind(u, use->from); i < u->count && u->range[i].from < use->to; i++)
+        met++;
+    int rc = make_room(u, met + MOST_CUTS, err);
+    if (rc == SW_OK)
+        remember(u, use, writes);
+    sw_mutex_unlock(&u->lock);
+    return rc;
+}
+
+static int each_use(struct sw_sim_stream *s, const struct sw_sim_op *op, bool checks,
+                    struct sw_err *err)
+{
+    int rc = SW_OK;
+    for (int i = 0; i < SW_SIM_POINTERS && rc == SW_OK; i++) {
+        struct sw_sim_device *d = op->bytes[i] ? device_at(s, op, i) : NULL;
+        if (!d)
+            continue;
+        struct sw_sim_use use = use_of(s, op, i, d);
+        bool writes = op->written >> i & 1;
+        rc = checks ? check(s, d, &use, writes, err) : note(d, &use, writes, err);
+    }
+    return rc;
+}
+
+int sw_sim_race_check(struct sw_sim_stream *s, const struct sw_sim_op *op, struct sw_err *err)
+{
+    int rc = each_use(s, op, true, err);
+    return rc == SW_OK ? each_use(s, op, false, err) : rc;
+}
+
+/* u->lock is held. A use that the host has not waited for. */
+static const struct sw_sim_use *find_unknown(const struct sw_sim_range *r)
+{
+    if (r->write.lane && r->write.number > sw_sim_lane_known(r->write.lane))
+        return &r->write;
+    for (int k = 0; k < SW_SIM_READERS; k++)
+        if (r->read[k].lane && r->read[k].number > sw_sim_lane_known(r->read[k].lane))
+            return &r->read[k];
+    return NULL;
+}
+
+int sw_sim_race_free(struct sw_sim_uses *u, size_t from, size_t to, const char *what,
+                     const struct sw_sim_lane **lane, struct sw_err *err)
+{
+    int rc = SW_OK;
+    sw_mutex_lock(&u->lock);
+    for (int i = first_behind(u, from); i < u->count && u->range[i].from < to && rc == SW_OK; i++) {
+        const struct sw_sim_use *use = find_unknown(&u->range[i]);
+        if (!use)
+            continue;
+        *lane = use->lane;
+        rc = sw_err_set(err, SW_ERR_INVALID,
+                        "%s was freed while %s%s%s of stream %s might still use it: nobody has "
+                        "waited for that stream",
+                        what, of(use), space(use), use->name, use->lane->name);
+    }
+    forget(u, from, to); /* no use reaches over the end of an allocation: nothing is cut */
+    sw_mutex_unlock(&u->lock);
+    return rc;
+}

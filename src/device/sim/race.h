@@ -1,0 +1,108 @@
+/* Finds operations that a wait is missing between: two of different streams that touch the same
+ * memory of a device, one of them writing, though nothing orders them. It looks at what is queued,
+ * not at what happens to run first, so that a fault is found each time and not only when a copy is
+ * late.
+ *
+ * Every stream is a lane, whose operations are numbered as they are queued. What a stream queues is
+ * ordered behind the clock of the stream: for each other lane, the last operation that an event it
+ * waits for stands behind. What the host has waited for is behind everybody (struct sw_sim_lane,
+ * known). Host functions (sw_stream_call) order nothing: who acts upon one says so with an event,
+ * which costs nothing when it has happened.
+ *
+ * Per device there is a list of ranges with their last writer and the readers since then. These are
+ * Lamport's vector clocks ("Time, clocks, and the ordering of events in a distributed system",
+ * 1978; Fidge 1988), as race detectors use them.
+ *
+ * Thread rule: a clock belongs to a stream's owner or lies under an event's lock; lanes are shared
+ * and counted; uses have a lock of their own, under which no other is taken. */
+#ifndef SW_DEVICE_SIM_RACE_H
+#define SW_DEVICE_SIM_RACE_H
+
+#include "base/err.h"
+#include "sync/atomic.h"
+#include "sync/thread.h"
+
+struct sw_sim_stream;
+struct sw_sim_op;
+
+/* ---- Order ---- */
+
+/* One per stream; lives as long as anybody remembers its operations. */
+struct sw_sim_lane {
+    int owners;     /* atomic */
+    uint64_t known; /* atomic: the host has waited for its operations up to this one */
+    char name[24];  /* of the stream, in messages; set before the first operation */
+};
+
+/* NULL when memory is exhausted. */
+struct sw_sim_lane *sw_sim_lane_new(void);
+void sw_sim_lane_drop(struct sw_sim_lane *lane); /* NULL is accepted */
+void sw_sim_lane_name(struct sw_sim_lane *lane, const char *name);
+/* The host has waited for its operations up to this one; and the latest of those. */
+void sw_sim_lane_know(struct sw_sim_lane *lane, uint64_t upto);
+uint64_t sw_sim_lane_known(const struct sw_sim_lane *lane);
+
+/* A place in the order: everything up to an operation of each lane. A zeroed one is the start. */
+struct sw_sim_tick {
+    struct sw_sim_lane *lane; /* counted */
+    uint64_t upto;
+};
+struct sw_sim_clock {
+    struct sw_sim_tick *ticks; /* owned */
+    int count, room;
+};
+
+/* What is behind `upto` operations of the lane is behind the clock, too. Errors: SW_ERR_NOMEM. */
+int sw_sim_clock_add(struct sw_sim_clock *c, struct sw_sim_lane *lane, uint64_t upto,
+                     struct sw_err *err) SW_MUST_CHECK;
+int sw_sim_clock_merge(struct sw_sim_clock *c, const struct sw_sim_clock *other,
+                       struct sw_err *err) SW_MUST_CHECK;
+void sw_sim_clock_clear(struct sw_sim_clock *c); /* to the start, with its room */
+void sw_sim_clock_fini(struct sw_sim_clock *c);
+/* The lane's latest operation that is behind the clock, or that the host has waited for. */
+uint64_t sw_sim_clock_of(const struct sw_sim_clock *c, const struct sw_sim_lane *lane);
+/* The host has waited for all that is behind it. */
+void sw_sim_clock_know(const struct sw_sim_clock *c);
+
+/* ---- Uses ---- */
+
+enum { SW_SIM_READERS = 6 }; /* of a range that are remembered; the newest stay */
+
+/* What an operation does with some memory. */
+struct sw_sim_use {
+    struct sw_sim_lane *lane; /* counted; NULL: none */
+    uint64_t number;          /* the operation's */
+    size_t from, to;          /* bytes of the device's memory */
+    size_t pitch, width;      /* only these bytes of every pitch; 0: all */
+    const char *name, *of;    /* "copy", NULL; "forward", "convolution": static */
+};
+
+/* Copies it, with its share of the lane; what was there is let go. */
+void sw_sim_use_set(struct sw_sim_use *u, const struct sw_sim_use *from);
+
+struct sw_sim_range {
+    size_t from, to;
+    struct sw_sim_use write, read[SW_SIM_READERS];
+};
+
+struct sw_sim_uses {
+    struct sw_mutex lock;
+    struct sw_sim_range *range; /* owned, ascending, apart */
+    int count, room;
+};
+
+void sw_sim_uses_init(struct sw_sim_uses *u);
+void sw_sim_uses_fini(struct sw_sim_uses *u);
+
+/* Is the operation, which is to be the stream's next one, ordered behind all that it collides
+ * with? Then what it touches is remembered. Errors: SW_ERR_INVALID naming both, the memory and the
+ * streams; SW_ERR_NOMEM. */
+int sw_sim_race_check(struct sw_sim_stream *s, const struct sw_sim_op *op,
+                      struct sw_err *err) SW_MUST_CHECK;
+
+/* An allocation [from, to) is given back: SW_ERR_INVALID when an operation that the host has not
+ * waited for touches it; *lane, borrowed, is that one's. Forgets it. */
+int sw_sim_race_free(struct sw_sim_uses *u, size_t from, size_t to, const char *what,
+                     const struct sw_sim_lane **lane, struct sw_err *err) SW_MUST_CHECK;
+
+#endif

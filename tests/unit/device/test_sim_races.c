@@ -1,0 +1,323 @@
+/* ctest-labels: threads
+ * Faults that are planted between the streams of sim are found each time, however quick the copies
+ * are, and by the name of the memory: a wait that is missing before a kernel, after a copy, across
+ * streams and devices, and memory that is used when it is freed. What is ordered passes. */
+#include "device/ops/elementwise.h"
+#include "sim_support.h"
+
+enum { FLOATS = 64, BYTES = FLOATS * sizeof(float) };
+
+/* A device with a stream that computes and one that copies, and an arena of two blobs. */
+struct pair {
+    struct sw_device *dev;
+    struct sw_stream *compute, *copy;
+    struct sw_event *event;
+    float *arena, *weight, *feature;
+    float host[FLOATS];
+};
+
+static struct pair open_pair(void)
+{
+    struct pair p = {.dev = open_sim(0)};
+    struct sw_err err;
+    void *arena;
+    p.compute = new_stream(p.dev);
+    p.copy = new_stream(p.dev);
+    sw_stream_name(p.compute, "compute");
+    sw_stream_name(p.copy, "copy");
+    p.event = new_event(p.dev);
+    ASSERT_OK(sw_device_alloc(p.dev, 2 * BYTES, "arena", &arena, &err));
+    p.arena = p.weight = arena;
+    p.feature = p.weight + FLOATS;
+    sw_device_name(p.dev, p.weight, BYTES, "fc1.weight (value)");
+    sw_device_name(p.dev, p.feature, BYTES, "fc1 (feature)");
+    return p;
+}
+
+static void close_pair(struct pair *p)
+{
+    sw_stream_free(p->compute);
+    sw_stream_free(p->copy);
+    sw_event_free(p->dev, p->event);
+    sw_device_close(p->dev);
+}
+
+/* Everything that is queued has long been done: luck must not hide a fault. */
+static void let_it_run(struct sw_device *dev, int64_t operations)
+{
+    while (sw_sim_operations(dev) < operations)
+        sleep_ms(1);
+    sleep_ms(5);
+}
+
+static void a_kernel_that_does_not_wait_for_a_copy_is_named(void **state)
+{
+    struct pair p = open_pair();
+    struct sw_err err;
+    (void)state;
+    ASSERT_OK(sw_copy(p.copy, p.weight, p.host, BYTES, &err));
+    let_it_run(p.dev, 1);
+    assert_int_equal(sw_op_add(p.compute, p.feature, p.weight, FLOATS, &err), SW_ERR_INVALID);
+    assert_string_equal(err.text,
+                        "sim:0: add of stream compute reads fc1.weight (value) while copy of "
+                        "stream copy may still write it: no event between");
+    /* The same with the wait; and nothing of the fault is left. */
+    ASSERT_OK(sw_event_record(p.copy, p.event, &err));
+    ASSERT_OK(sw_event_wait(p.compute, p.event, &err));
+    ASSERT_OK(sw_op_add(p.compute, p.feature, p.weight, FLOATS, &err));
+    ASSERT_OK(sw_stream_wait(p.compute, &err));
+    close_pair(&p);
+}
+
+static void a_copy_that_does_not_wait_for_a_kernel_is_named(void **state)
+{
+    struct pair p = open_pair();
+    struct sw_err err;
+    (void)state;
+    ASSERT_OK(sw_op_add(p.compute, p.feature, p.weight, FLOATS, &err));
+    let_it_run(p.dev, 1);
+    assert_int_equal(sw_copy(p.copy, p.host, p.feature, BYTES, &err), SW_ERR_INVALID);
+    assert_says(&err, "copy of stream copy reads fc1 (feature) while add of stream compute may "
+                      "still write it");
+    /* A reader must not be overtaken either. */
+    assert_int_equal(sw_copy(p.copy, p.weight, p.host, BYTES, &err), SW_ERR_INVALID);
+    assert_says(&err, "writes fc1.weight (value) while add of stream compute may still read it");
+    /* Readers do not disturb each other. */
+    ASSERT_OK(sw_copy(p.copy, p.host, p.weight, BYTES, &err));
+    ASSERT_OK(sw_stream_wait(p.compute, &err));
+    ASSERT_OK(sw_stream_wait(p.copy, &err));
+    close_pair(&p);
+}
+
+/* An event of before the operation does not stand behind it. */
+static void an_event_that_is_too_early_is_no_wait(void **state)
+{
+    struct pair p = open_pair();
+    struct sw_err err;
+    (void)state;
+    ASSERT_OK(sw_event_record(p.copy, p.event, &err));
+    ASSERT_OK(sw_copy(p.copy, p.weight, p.host, BYTES, &err));
+    ASSERT_OK(sw_event_wait(p.compute, p.event, &err));
+    assert_int_equal(sw_op_add(p.compute, p.feature, p.weight, FLOATS, &err), SW_ERR_INVALID);
+    assert_says(&err, "reads fc1.weight (value)");
+    ASSERT_OK(sw_event_record(p.copy, p.event, &err));
+    ASSERT_OK(sw_event_host_wait(p.dev, p.event, &err)); /* the host's waiting is for everybody */
+    ASSERT_OK(sw_op_add(p.compute, p.feature, p.weight, FLOATS, &err));
+    ASSERT_OK(sw_stream_wait(p.compute, &err));
+    close_pair(&p);
+}
+
+/* By way of a third stream; and only the part that was written is guarded. */
+static void order_goes_on_from_stream_to_stream(void **state)
+{
+    struct pair p = open_pair();
+    struct sw_stream *third = new_stream(p.dev);
+    struct sw_event *second = new_event(p.dev);
+    struct sw_err err;
+    (void)state;
+    ASSERT_OK(sw_copy(p.copy, p.weight, p.host, BYTES / 2, &err));
+    ASSERT_OK(sw_event_record(p.copy, p.event, &err));
+    ASSERT_OK(sw_event_wait(third, p.event, &err));
+    ASSERT_OK(sw_event_record(third, second, &err));
+    ASSERT_OK(sw_op_add(p.compute, p.feature, p.weight + FLOATS / 2, FLOATS / 2, &err));
+    assert_int_equal(sw_op_add(p.compute, p.feature, p.weight, FLOATS, &err), SW_ERR_INVALID);
+    ASSERT_OK(sw_event_wait(p.compute, second, &err));
+    ASSERT_OK(sw_op_add(p.compute, p.feature, p.weight, FLOATS, &err));
+    ASSERT_OK(sw_stream_wait(p.compute, &err)); /* waits for what it has waited for, too */
+    ASSERT_OK(sw_copy(third, p.weight, p.host, BYTES, &err));
+    ASSERT_OK(sw_stream_wait(third, &err));
+    sw_event_free(p.dev, second);
+    sw_stream_free(third);
+    close_pair(&p);
+}
+
+static void copies_between_devices_are_ordered_too(void **state)
+{
+    struct pair p = open_pair();
+    struct sw_device *other = open_sim(1);
+    struct sw_stream *s = new_stream(other);
+    float *there = device_bytes(other, BYTES);
+    struct sw_err err;
+    (void)state;
+    ASSERT_OK(sw_op_add(p.compute, p.feature, p.weight, FLOATS, &err));
+    assert_int_equal(sw_copy_peer(s, other, there, p.dev, p.feature, BYTES, &err), SW_ERR_INVALID);
+    assert_says(&err, "sim:1: copy_peer of stream sim:1/0 reads fc1 (feature) while add of stream "
+                      "compute may still write it");
+    ASSERT_OK(sw_event_record(p.compute, p.event, &err));
+    ASSERT_OK(sw_event_wait(s, p.event, &err));
+    ASSERT_OK(sw_copy_peer(s, other, there, p.dev, p.feature, BYTES, &err));
+    /* The peer reads it still. */
+    assert_int_equal(sw_op_add(p.compute, p.feature, p.weight, FLOATS, &err), SW_ERR_INVALID);
+    assert_says(&err, "writes fc1 (feature) while copy_peer of stream sim:1/0 may still read it");
+    ASSERT_OK(sw_stream_wait(s, &err));
+    ASSERT_OK(sw_op_add(p.compute, p.feature, p.weight, FLOATS, &err));
+    ASSERT_OK(sw_stream_wait(p.compute, &err));
+    sw_stream_free(s);
+    sw_device_close(other);
+    close_pair(&p);
+}
+
+/* Two streams fill columns of one matrix side by side. */
+static void columns_of_a_matrix_are_apart(void **state)
+{
+    enum { PITCH = 32, WIDTH = 16, ROWS = 8 };
+    struct pair p = open_pair();
+    char *matrix = (char *)p.weight;
+    struct sw_err err;
+    (void)state;
+    ASSERT_OK(sw_copy_2d(p.copy, matrix, PITCH, p.host, WIDTH, WIDTH, ROWS, &err));
+    ASSERT_OK(sw_copy_2d(p.compute, matrix + WIDTH, PITCH, p.host, WIDTH, WIDTH, ROWS, &err));
+    assert_int_equal(
+        sw_copy_2d(p.copy, matrix + WIDTH - 4, PITCH, p.host, WIDTH, WIDTH, ROWS, &err),
+        SW_ERR_INVALID);
+    assert_says(&err, "writes fc1.weight (value) while copy_2d of stream compute");
+    ASSERT_OK(sw_stream_wait(p.copy, &err));
+    ASSERT_OK(sw_stream_wait(p.compute, &err));
+    close_pair(&p);
+}
+
+static void freeing_what_nobody_waited_for_is_named(void **state)
+{
+    struct pair p = open_pair();
+    struct sw_err err;
+    (void)state;
+    ASSERT_OK(sw_op_add(p.compute, p.feature, p.weight, FLOATS, &err));
+    let_it_run(p.dev, 1);
+    sw_device_free(p.dev, p.arena, 2 * BYTES);
+    assert_int_equal(sw_stream_wait(p.compute, &err), SW_ERR_INVALID);
+    assert_says(&err, "sim:0: arena was freed while add of stream compute might still use it");
+    /* Nor may it be used again, by the name that it had; even when others have its place. */
+    assert_int_equal(sw_copy(p.copy, p.weight, p.host, BYTES, &err), SW_ERR_INVALID);
+    assert_says(&err, "was fc1.weight (value) of sim:0, which has been freed");
+    close_pair(&p);
+}
+
+/* The memory has another owner when the operation's turn comes. */
+static void an_operation_does_not_touch_its_successor(void **state)
+{
+    struct pair p = open_pair();
+    struct gate g;
+    struct sw_err err;
+    void *next;
+    (void)state;
+    hold(p.copy, &g);
+    ASSERT_OK(sw_copy(p.copy, p.weight, p.host, BYTES, &err));
+    sw_device_free(p.dev, p.arena, 2 * BYTES);
+    ASSERT_OK(sw_device_alloc(p.dev, 2 * BYTES, "successor", &next, &err));
+    assert_ptr_equal(next, p.arena);
+    gate_open(&g);
+    assert_int_equal(sw_stream_wait(p.copy, &err), SW_ERR_INVALID);
+    assert_says(&err, "arena was freed while copy of stream copy");
+    sw_stream_free(p.copy);
+    p.copy = new_stream(p.dev);
+    to_host(p.copy, p.host, next, BYTES);
+    for (int i = 0; i < FLOATS; i++)
+        assert_true(p.host[i] == 0);
+    gate_fini(&g);
+    close_pair(&p);
+}
+
+/* Blobs that take turns in one place are both named. */
+static void memory_with_two_names_tells_both(void **state)
+{
+    struct pair p = open_pair();
+    struct sw_err err;
+    (void)state;
+    sw_device_name(p.dev, p.feature, BYTES, "fc2 (gradient)");
+    sw_device_name(p.dev, p.feature, BYTES, "fc2 (gradient)");
+    ASSERT_OK(sw_copy(p.copy, p.feature, p.host, BYTES, &err));
+    assert_int_equal(sw_op_add(p.compute, p.feature, p.weight, FLOATS, &err), SW_ERR_INVALID);
+    assert_says(&err, "writes fc1 (feature) or fc2 (gradient) while");
+    ASSERT_OK(sw_stream_wait(p.copy, &err));
+    close_pair(&p);
+}
+
+/* Many small uses, then a large one: pieces are remembered as pieces, and forgotten together. */
+static void pieces_are_watched_one_by_one(void **state)
+{
+    struct pair p = open_pair();
+    struct rng r = rng_of(11);
+    bool written[FLOATS] = {false};
+    struct sw_err err;
+    (void)state;
+    for (int n = 0; n < 500; n++) {
+        int64_t from = rng_int(&r, 0, FLOATS - 1), count = rng_int(&r, 1, FLOATS - from);
+        bool hit = false;
+        for (int64_t i = from; i < from + count; i++)
+            hit = hit || written[i];
+        if (n % 20 == 19) {
+            ASSERT_OK(sw_stream_wait(p.copy, &err));
+            memset(written, 0, sizeof written);
+        } else if (rng_int(&r, 0, 2) == 0) {
+            size_t bytes = (size_t)count * sizeof(float);
+            ASSERT_OK(sw_copy(p.copy, p.weight + from, p.host, bytes, &err));
+            memset(written + from, 1, (size_t)count);
+        } else {
+            int rc = sw_op_add(p.compute, p.feature, p.weight + from, count, &err);
+            assert_int_equal(rc, hit ? SW_ERR_INVALID : SW_OK);
+            ASSERT_OK(sw_stream_wait(p.compute, &err));
+        }
+    }
+    ASSERT_OK(sw_stream_wait(p.copy, &err));
+    close_pair(&p);
+}
+
+/* An operation whose spans forget a pointer that it is given. */
+struct careless_args {
+    const float *x;
+    float *y;
+};
+static const struct sw_op_pointer careless_pointers[] = {
+    SW_OP_POINTER(struct careless_args, x), SW_OP_POINTER(struct careless_args, y), {0}};
+
+static void careless_spans(const void *args, size_t *bytes)
+{
+    (void)args;
+    bytes[0] = BYTES;
+}
+
+static int careless_cpu(int threads, const void *args, struct sw_err *err)
+{
+    (void)threads, (void)args, (void)err;
+    return SW_OK;
+}
+
+static const struct sw_op careless = {.name = "careless",
+                                      .args_bytes = sizeof(struct careless_args),
+                                      .pointers = careless_pointers,
+                                      .spans = careless_spans,
+                                      .cpu = careless_cpu};
+
+static void a_pointer_that_is_said_to_be_unused_must_be_null(void **state)
+{
+    struct pair p = open_pair();
+    struct sw_err err;
+    (void)state;
+    struct careless_args args = {.x = p.weight};
+    ASSERT_OK(sw_op_run(p.compute, &careless, &args, &err));
+    args.y = p.feature;
+    assert_int_equal(sw_op_run(p.compute, &careless, &args, &err), SW_ERR_INVALID);
+    assert_says(&err, "sim:0: careless: y (");
+    assert_says(&err, "is given, but the operation says that it does not use it");
+    ASSERT_OK(sw_stream_wait(p.compute, &err));
+    assert_true(!careless_pointers[0].written && careless_pointers[1].written);
+    close_pair(&p);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_kernel_that_does_not_wait_for_a_copy_is_named),
+        cmocka_unit_test(a_copy_that_does_not_wait_for_a_kernel_is_named),
+        cmocka_unit_test(an_event_that_is_too_early_is_no_wait),
+        cmocka_unit_test(order_goes_on_from_stream_to_stream),
+        cmocka_unit_test(copies_between_devices_are_ordered_too),
+        cmocka_unit_test(columns_of_a_matrix_are_apart),
+        cmocka_unit_test(freeing_what_nobody_waited_for_is_named),
+        cmocka_unit_test(an_operation_does_not_touch_its_successor),
+        cmocka_unit_test(memory_with_two_names_tells_both),
+        cmocka_unit_test(pieces_are_watched_one_by_one),
+        cmocka_unit_test(a_pointer_that_is_said_to_be_unused_must_be_null),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
