@@ -58,8 +58,9 @@ until_true() {
 file_has() {
     grep -qE -- "$2" "$T/$1" 2>/dev/null
 }
-# start ARGUMENT...: the program in the background, $pid.
+# start ARGUMENT...: the program in the background, $pid. What an earlier one wrote is gone before.
 start() {
+    : >"$T/out"
     "$SW" "$@" >"$T/out" 2>"$T/err" </dev/null &
     pid=$!
     children="$children $pid"
