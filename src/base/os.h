@@ -20,6 +20,9 @@ struct sw_os {
     void *(*map_pages)(size_t bytes);          /* anonymous private pages, zero, page aligned */
     void *(*map_file)(int fd, size_t bytes);   /* the file's first bytes, read-only, shared */
     int (*unmap_pages)(void *p, size_t bytes); /* of either kind */
+    /* Whole pages are to lie on these NUMA nodes (bit i: the system's node i), on several in turn;
+     * those that are somewhere already move. Where a node is full, pages go to others. */
+    int (*bind_pages)(void *p, size_t bytes, uint64_t nodes);
     int (*open)(const char *path, int flags, mode_t mode);
     int (*close)(int fd);
     ssize_t (*read)(int fd, void *buf, size_t bytes);

@@ -99,43 +99,15 @@ int sw_bound_cores(const struct sw_machine *m, struct sw_core_set *cores, struct
 /* ---- memory -----------------------------------------------------------------------------------
  */
 
-static int collect_nodes(const struct sw_machine *m, uint64_t node_mask, hwloc_bitmap_t nodes,
-                         struct sw_err *err)
+uint64_t sw_machine_os_nodes(const struct sw_machine *m, uint64_t node_mask)
 {
+    uint64_t os_nodes = 0;
     for (int n = 0; n < m->node_count; n++) {
-        if (!(node_mask >> n & 1) || m->nodes[n].os_number < 0)
-            continue;
-        if (hwloc_bitmap_set(nodes, (unsigned)m->nodes[n].os_number) != 0)
-            return sw_err_nomem(err, "a set of NUMA nodes", 0);
+        int number = m->nodes[n].os_number;
+        if (node_mask >> n & 1 && number >= 0 && number < 64)
+            os_nodes |= UINT64_C(1) << number;
     }
-    if (hwloc_bitmap_iszero(nodes))
-        return sw_err_set(err, SW_ERR_INVALID, "memory cannot be placed on an empty set of nodes");
-    return SW_OK;
-}
-
-int sw_bind_memory(const struct sw_machine *m, uint64_t node_mask, void *memory, size_t bytes,
-                   struct sw_err *err)
-{
-    int rc = need_here(m, err);
-    if (rc != SW_OK || bytes == 0)
-        return rc;
-    hwloc_bitmap_t nodes = hwloc_bitmap_alloc();
-    if (!nodes)
-        return sw_err_nomem(err, "a set of NUMA nodes", 0);
-    rc = collect_nodes(m, node_mask, nodes, err);
-    /* Several nodes share the pages in turn; one gets them all. With one node in the machine there
-     * is no choice, and no reason to fail where the system forbids choosing. */
-    hwloc_membind_policy_t policy =
-        hwloc_bitmap_weight(nodes) > 1 ? HWLOC_MEMBIND_INTERLEAVE : HWLOC_MEMBIND_BIND;
-    if (rc == SW_OK && m->node_count > 1 &&
-        hwloc_set_area_membind(m->topology, memory, bytes, nodes, policy,
-                               HWLOC_MEMBIND_BYNODESET | HWLOC_MEMBIND_MIGRATE) != 0) {
-        int reason = errno;
-        rc = sw_err_set(err, SW_ERR_UNSUPPORTED, "cannot place %zu bytes on NUMA nodes: %s", bytes,
-                        strerror(reason));
-    }
-    hwloc_bitmap_free(nodes);
-    return rc;
+    return m->here && m->node_count > 1 ? os_nodes : 0;
 }
 
 static void count_page(const struct sw_machine *m, int os_node, int64_t page_bytes,

@@ -1,4 +1,5 @@
-/* Binding of threads to cores and of memory to NUMA nodes.
+/* Binding of threads to cores, and where memory is. Devices place memory (sw_device_alloc_on); here
+ * is what they are told, and what became of it.
  *
  * A worker binds itself before its first parallel region: threads that OpenMP starts inherit the
  * mask of the thread that starts them. That holds only while OpenMP does not bind by itself, so a
@@ -22,12 +23,9 @@ int sw_bind_thread(const struct sw_machine *m, const struct sw_core_set *cores,
 int sw_bound_cores(const struct sw_machine *m, struct sw_core_set *cores,
                    struct sw_err *err) SW_MUST_CHECK;
 
-/* Places the pages of a range on the nodes of the mask (bit i: m->nodes[i]), in turn when there are
- * several; pages that are there already move. memory is page aligned. On a machine with one node
- * there is nothing to do. Errors: SW_ERR_INVALID (no node, a machine that is not here),
- * SW_ERR_UNSUPPORTED (the system refuses, as some containers do; the pages stay where they are). */
-int sw_bind_memory(const struct sw_machine *m, uint64_t node_mask, void *memory, size_t bytes,
-                   struct sw_err *err) SW_MUST_CHECK;
+/* What sw_device_alloc_on takes for the nodes of a mask (bit i: m->nodes[i]); 0 where there is no
+ * choice: on a machine with one node, or one that is not here. */
+uint64_t sw_machine_os_nodes(const struct sw_machine *m, uint64_t node_mask);
 /* Reads back where whole pages of a range live: node_bytes[m->node_count], and in *absent_bytes
  * those not touched yet or on a node that is not in the map. Errors: SW_ERR_INVALID,
  * SW_ERR_UNSUPPORTED. */

@@ -35,10 +35,11 @@ struct sw_result {
     double sum, weight;
 };
 
-/* Memory of a device: handed out and not given back, the most so far, and what there is (0: as much
- * as the machine has). */
+/* Memory of a device: handed out and not given back, the most so far, what there is (0: as much as
+ * the machine has), and how much of what was to lie on certain NUMA nodes the system refused to put
+ * there, ever. */
 struct sw_device_bytes {
-    size_t in_use, peak, capacity;
+    size_t in_use, peak, capacity, misplaced;
 };
 
 /* What every kind of device has; the inline functions below say what each does. `run` computes an
@@ -48,8 +49,9 @@ struct sw_device_ops {
     void (*close)(struct sw_device *dev);
     void (*cancel)(struct sw_device *dev);
 
-    int (*alloc)(struct sw_device *dev, size_t bytes, const char *what, void **out,
+    int (*alloc)(struct sw_device *dev, size_t bytes, uint64_t nodes, const char *what, void **out,
                  struct sw_err *err);
+    void (*place)(struct sw_device *dev, void *p, size_t bytes, uint64_t nodes);
     void (*free)(struct sw_device *dev, void *p, size_t bytes);
     struct sw_device_bytes (*bytes)(struct sw_device *dev);
     void (*name)(struct sw_device *dev, const void *p, size_t bytes, const char *what);
@@ -106,11 +108,29 @@ static inline void sw_device_cancel(struct sw_device *dev)
 }
 void sw_device_cancel_v(void *device); /* for sw_fault_attach */
 
+/* Blocks of that size have pages of their own, which can be placed on NUMA nodes. */
+#define SW_DEVICE_PAGES_BYTES ((size_t)2 << 20)
+
 /* Zeroed memory, aligned to 64 bytes, huge pages where large; what names it in errors. */
 SW_MUST_CHECK static inline int sw_device_alloc(struct sw_device *dev, size_t bytes,
                                                 const char *what, void **out, struct sw_err *err)
 {
-    return dev->ops->alloc(dev, bytes, what, out, err);
+    return dev->ops->alloc(dev, bytes, 0, what, out, err);
+}
+/* The same on certain NUMA nodes of the host (bit i: the system's node i; 0: any), on several in
+ * turn, from the first touch on. Smaller blocks than SW_DEVICE_PAGES_BYTES, which share pages, and
+ * memory of devices that have their own are where they are. A system that refuses (some containers
+ * do) is no error: it is counted (sw_device_bytes_of). */
+SW_MUST_CHECK static inline int sw_device_alloc_on(struct sw_device *dev, size_t bytes,
+                                                   uint64_t nodes, const char *what, void **out,
+                                                   struct sw_err *err)
+{
+    return dev->ops->alloc(dev, bytes, nodes, what, out, err);
+}
+/* Places a part of a block that has pages of its own: the pages that lie wholly in it. */
+static inline void sw_device_place(struct sw_device *dev, void *p, size_t bytes, uint64_t nodes)
+{
+    dev->ops->place(dev, p, bytes, nodes);
 }
 static inline void sw_device_free(struct sw_device *dev, void *p, size_t bytes)
 {

@@ -217,18 +217,8 @@ void sw_table_bytes(const struct sw_table *t, size_t *value_bytes, size_t *state
     }
 }
 
-int sw_table_allocate(struct sw_table *t, struct sw_err *err)
+static void point_into(struct sw_table *t)
 {
-    size_t values, state;
-    sw_table_bytes(t, &values, &state);
-    int rc = sw_device_alloc(t->args.device, values, "parameters", &t->values, err);
-    if (rc != SW_OK)
-        return rc;
-    t->value_bytes = values;
-    rc = sw_device_alloc(t->args.device, state, "gradients and updater state", &t->state, err);
-    if (rc != SW_OK)
-        return rc;
-    t->state_bytes = state;
     char *value = t->values, *other = t->state;
     for (int i = 0; i < t->param_count; i++) {
         struct sw_param *p = &t->params[i];
@@ -244,6 +234,46 @@ int sw_table_allocate(struct sw_table *t, struct sw_err *err)
         for (int s = 0; s < sw_table_param_slots(t, i); s++, other += bytes)
             p->slot[s] = (float *)(void *)other;
     }
+}
+
+/* Values and updater state of a slice lie with the server that updates it, gradients with the
+ * worker that writes them: there they are written and read again, elsewhere only read, once. */
+static void place(struct sw_table *t)
+{
+    const struct sw_table_args *a = &t->args;
+    for (int i = 0; i < t->slice_count && a->server_nodes; i++) {
+        const struct sw_slice *s = &t->slices[i];
+        const struct sw_param *p = &t->params[s->param];
+        uint64_t nodes = a->server_nodes(a->nodes_user, s->server);
+        size_t bytes = (size_t)s->count * sizeof(float);
+        if (t->value_bytes >= SW_DEVICE_PAGES_BYTES)
+            sw_device_place(a->device, p->value + s->from, bytes, nodes);
+        for (int k = 0; k < t->slots && t->state_bytes >= SW_DEVICE_PAGES_BYTES; k++)
+            sw_device_place(a->device, p->slot[k] + s->from, bytes, nodes);
+    }
+    for (int i = 0; i < t->param_count && a->worker_nodes; i++) {
+        const struct sw_param *p = &t->params[i];
+        for (int w = 0; w < a->workers && t->state_bytes >= SW_DEVICE_PAGES_BYTES; w++)
+            if (gives(p, w))
+                sw_device_place(a->device, p->gradient[w], array_bytes(p),
+                                a->worker_nodes(a->nodes_user, w));
+    }
+}
+
+int sw_table_allocate(struct sw_table *t, struct sw_err *err)
+{
+    size_t values, state;
+    sw_table_bytes(t, &values, &state);
+    int rc = sw_device_alloc(t->args.device, values, "parameters", &t->values, err);
+    if (rc != SW_OK)
+        return rc;
+    t->value_bytes = values;
+    rc = sw_device_alloc(t->args.device, state, "gradients and updater state", &t->state, err);
+    if (rc != SW_OK)
+        return rc;
+    t->state_bytes = state;
+    point_into(t);
+    place(t);
     return SW_OK;
 }
 

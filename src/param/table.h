@@ -96,6 +96,11 @@ struct sw_table_args {
     int64_t slice_elements; /* the largest slice; rounded up to a multiple of 16 */
     int workers, servers;
     const struct sw_table_rule *rule; /* NULL: sw_table_bsp */
+    /* The NUMA nodes of a server or worker, as sw_device_alloc_on takes them; NULL: memory lies
+     * where it is first touched. */
+    uint64_t (*server_nodes)(void *user, int server);
+    uint64_t (*worker_nodes)(void *user, int worker);
+    void *nodes_user;
     /* Limits of a gradient: of each element, of the norm over all parameters; 0: none. */
     double clip_value, clip_norm;
     enum sw_table_bad bad;

@@ -46,6 +46,22 @@ int sw_job_connect(struct sw_job *job, int split, struct sw_err *err)
     return rc;
 }
 
+static uint64_t server_nodes(void *user, int server)
+{
+    const struct sw_job *job = user;
+    const struct sw_placement_row *row =
+        sw_placement_server(job->placement, &job->shape, 0, server);
+    return sw_machine_os_nodes(job->machine, row->node_mask);
+}
+
+static uint64_t worker_nodes(void *user, int worker)
+{
+    const struct sw_job *job = user;
+    const struct sw_placement_row *row =
+        sw_placement_worker(job->placement, &job->shape, 0, worker);
+    return sw_machine_os_nodes(job->machine, row->node_mask);
+}
+
 int sw_job_make_table(struct sw_job *job, struct sw_err *err)
 {
     const struct sw_section *u = sw_recipe_find(job->recipe, "updater", NULL);
@@ -63,6 +79,9 @@ int sw_job_make_table(struct sw_job *job, struct sw_err *err)
         .workers = job->placement->worker_count,
         .servers = job->placement->server_count,
         .rule = &sw_table_bsp,
+        .server_nodes = server_nodes,
+        .worker_nodes = worker_nodes,
+        .nodes_user = job,
         .two_phases = sw_stop_wants_norm(job),
         .clip_value = job->conf->clip_value,
         .clip_norm = job->conf->clip_norm,

@@ -229,6 +229,19 @@ static int allocate(struct sw_job *job, struct sw_err *err)
     return rc;
 }
 
+/* Where binding was refused, the run is right and may be slow. */
+static void tell_misplaced(struct sw_job *job)
+{
+    size_t bytes = sw_device_bytes_of(job->device).misplaced;
+    char text[32];
+    if (bytes > 0)
+        sw_job_say(job, SW_LOG_WARN, "memory",
+                   "the system refuses to place memory on NUMA nodes (mbind, %s): pages lie where "
+                   "they are first touched; a container needs the right to (docker: --cap-add "
+                   "SYS_NICE)",
+                   sw_human_bytes(text, (double)bytes));
+}
+
 static int start_worker(struct sw_worker *w, struct sw_err *err)
 {
     int rc = sw_worker_start_prefetch(w, SW_SPLIT_TRAIN, err);
@@ -489,6 +502,7 @@ int sw_job_run(struct sw_job *job, sw_job_observer *observer, void *user, bool *
     if (rc == SW_OK && job->first_step < job->steps) {
         record_placement(job);
         tell_start(&r);
+        tell_misplaced(job);
         rc = start_roles(job, err);
         if (rc != SW_OK)
             sw_fault_set(&job->fault, "job", err);

@@ -4,7 +4,11 @@
 #include "train/job_private.h"
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
+
+static const struct sw_placement_row *seat_of(const struct sw_worker *w)
+{
+    return sw_placement_worker(w->job->placement, &w->job->shape, 0, w->index);
+}
 
 int sw_worker_fields(const struct sw_source *source, int64_t rows, struct sw_net_field *out)
 {
@@ -49,8 +53,7 @@ int sw_worker_build(struct sw_worker *w, struct sw_err *err)
 {
     struct sw_job *job = w->job;
     int workers = job->placement->worker_count;
-    const struct sw_placement_row *row =
-        sw_placement_worker(job->placement, &job->shape, 0, w->index);
+    const struct sw_placement_row *row = seat_of(w);
     sw_part(job->conf->batch, workers, w->index, &w->first_row[SW_SPLIT_TRAIN],
             &w->rows[SW_SPLIT_TRAIN]);
     sw_part(job->conf->eval_batch, workers, w->index, &w->first_row[SW_SPLIT_EVAL],
@@ -110,9 +113,18 @@ static int make_replica(struct sw_worker *w, struct sw_err *err)
     return w->device->host_memory ? SW_OK : sw_replica_new(&args, &w->replica, err);
 }
 
+/* Within one node the arena is bound to it. Over several its pages are best where the threads are
+ * that touch them first: each comes back to its rows. */
+static uint64_t arena_nodes(const struct sw_worker *w)
+{
+    uint64_t nodes = sw_machine_os_nodes(w->job->machine, seat_of(w)->node_mask);
+    return __builtin_popcountll(nodes) == 1 ? nodes : 0;
+}
+
 static int allocate(struct sw_worker *w, struct sw_err *err)
 {
-    int rc = sw_device_alloc(w->device, w->arena_bytes, "features and gradients", &w->arena, err);
+    int rc = sw_device_alloc_on(w->device, w->arena_bytes, arena_nodes(w), "features and gradients",
+                                &w->arena, err);
     if (rc == SW_OK)
         rc = make_replica(w, err);
     if (rc != SW_OK)
@@ -135,8 +147,7 @@ int sw_worker_allocate(struct sw_worker *w, struct sw_err *err)
 int sw_worker_attach(struct sw_worker *w, struct sw_err *err)
 {
     struct sw_job *job = w->job;
-    const struct sw_placement_row *row =
-        sw_placement_worker(job->placement, &job->shape, 0, w->index);
+    const struct sw_placement_row *row = seat_of(w);
     int rc = sw_bind_thread(job->machine, &row->cores, err);
     if (rc != SW_OK)
         return rc;
@@ -238,15 +249,8 @@ static int take_memory(void *worker, size_t bytes, const char *what, void **out,
 {
     const struct sw_worker *w = worker;
     const struct sw_job *job = w->job;
-    const struct sw_placement_row *row =
-        sw_placement_worker(job->placement, &job->shape, 0, w->index);
-    struct sw_err ignored; /* where the system refuses, pages are where they are first touched */
-    int rc = sw_device_alloc(job->device, bytes, what, out, err);
-    /* Small blocks share their pages with others. */
-    if (rc == SW_OK && (uintptr_t)*out % (uintptr_t)sysconf(_SC_PAGESIZE) == 0 &&
-        sw_bind_memory(job->machine, row->node_mask, *out, bytes, &ignored) != SW_OK)
-        sw_log_write(job->log, SW_LOG_DEBUG, w->unit, "%s: %s", what, ignored.text);
-    return rc;
+    uint64_t nodes = sw_machine_os_nodes(job->machine, seat_of(w)->node_mask);
+    return sw_device_alloc_on(job->device, bytes, nodes, what, out, err);
 }
 
 static void give_memory(void *worker, void *p, size_t bytes)
@@ -282,9 +286,7 @@ static void bind_reader(void *worker)
     const struct sw_worker *w = worker;
     const struct sw_job *job = w->job;
     struct sw_err ignored; /* where the system refuses, they run anywhere */
-    struct sw_core_set cores =
-        sw_placement_helper_cores(job->placement, job->machine,
-                                  sw_placement_worker(job->placement, &job->shape, 0, w->index));
+    struct sw_core_set cores = sw_placement_helper_cores(job->placement, job->machine, seat_of(w));
     int rc = sw_bind_thread(job->machine, &cores, &ignored);
     (void)rc;
 }

@@ -167,19 +167,14 @@ static void cancel(struct sw_device *dev)
     (void)dev;
 }
 
-static struct sw_device_bytes bytes_of(struct sw_device *dev)
-{
-    (void)dev;
-    return (struct sw_device_bytes){.in_use = sw_cpu_bytes_in_use(), .peak = sw_cpu_bytes_peak()};
-}
-
 static const struct sw_device_ops cpu_ops = {
     .kind = "cpu",
     .close = close_device,
     .cancel = cancel,
     .alloc = sw_cpu_alloc,
+    .place = sw_cpu_place,
     .free = sw_cpu_free,
-    .bytes = bytes_of,
+    .bytes = sw_cpu_bytes,
     .name = name_memory,
     .stream_new = stream_new,
     .stream_attach = stream_attach,

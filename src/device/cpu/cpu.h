@@ -66,9 +66,11 @@ static inline int64_t sw_conv_pad_after(int64_t in, int64_t out, int64_t kernel,
     return (out - 1) * stride + dilation * (kernel - 1) + 1 - pad - in;
 }
 
-/* memory.c: the table's alloc and free. */
-int sw_cpu_alloc(struct sw_device *dev, size_t bytes, const char *what, void **out,
+/* memory.c: the table's functions for memory. */
+int sw_cpu_alloc(struct sw_device *dev, size_t bytes, uint64_t nodes, const char *what, void **out,
                  struct sw_err *err);
+void sw_cpu_place(struct sw_device *dev, void *p, size_t bytes, uint64_t nodes);
+struct sw_device_bytes sw_cpu_bytes(struct sw_device *dev);
 void sw_cpu_free(struct sw_device *dev, void *p, size_t bytes);
 
 /* blas.c. Call init before any worker exists: the setting is the process's. */

@@ -12,10 +12,11 @@ enum {
     ALIGN_BYTES = 64,
     HUGE_PAGE_BYTES = 2 << 20,
 };
+_Static_assert(SW_DEVICE_PAGES_BYTES == HUGE_PAGE_BYTES, "what is mapped can be placed");
 
 /* The process's total over all CPU devices, for `check` and the history; relaxed, because nothing
  * is ordered by them. */
-static _Atomic size_t bytes_in_use, bytes_peak;
+static _Atomic size_t bytes_in_use, bytes_peak, bytes_misplaced;
 
 size_t sw_cpu_bytes_in_use(void)
 {
@@ -25,6 +26,15 @@ size_t sw_cpu_bytes_in_use(void)
 size_t sw_cpu_bytes_peak(void)
 {
     return atomic_load_explicit(&bytes_peak, memory_order_relaxed);
+}
+
+struct sw_device_bytes sw_cpu_bytes(struct sw_device *dev)
+{
+    (void)dev;
+    return (struct sw_device_bytes){
+        .in_use = sw_cpu_bytes_in_use(),
+        .peak = sw_cpu_bytes_peak(),
+        .misplaced = atomic_load_explicit(&bytes_misplaced, memory_order_relaxed)};
 }
 
 static void count_bytes(size_t bytes)
@@ -75,13 +85,24 @@ static void *alloc_small(size_t bytes)
     return block;
 }
 
-int sw_cpu_alloc(struct sw_device *dev, size_t bytes, const char *what, void **out,
+void sw_cpu_place(struct sw_device *dev, void *p, size_t bytes, uint64_t nodes)
+{
+    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), from = (uintptr_t)p;
+    uintptr_t first = (from + page - 1) / page * page, end = (from + bytes) / page * page;
+    (void)dev;
+    if (nodes && end > first && sw_os()->bind_pages((void *)first, end - first, nodes) != 0)
+        atomic_fetch_add_explicit(&bytes_misplaced, end - first, memory_order_relaxed);
+}
+
+int sw_cpu_alloc(struct sw_device *dev, size_t bytes, uint64_t nodes, const char *what, void **out,
                  struct sw_err *err)
 {
-    (void)dev;
-    void *p = bytes >= HUGE_PAGE_BYTES ? alloc_pages(bytes) : alloc_small(bytes);
+    bool own_pages = bytes >= HUGE_PAGE_BYTES;
+    void *p = own_pages ? alloc_pages(bytes) : alloc_small(bytes);
     if (!p)
         return sw_err_nomem(err, what, bytes);
+    if (own_pages)
+        sw_cpu_place(dev, p, whole_pages(bytes), nodes);
     count_bytes(bytes);
     *out = p;
     return SW_OK;

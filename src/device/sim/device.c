@@ -124,6 +124,7 @@ const struct sw_device_ops sw_sim_ops = {
     .close = close_device,
     .cancel = cancel,
     .alloc = sw_sim_alloc,
+    .place = sw_sim_place,
     .free = sw_sim_free,
     .bytes = sw_sim_bytes,
     .name = sw_sim_name,

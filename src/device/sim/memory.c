@@ -135,11 +135,18 @@ static int take(struct sw_sim_device *d, size_t bytes, const char *what, void **
     return SW_OK;
 }
 
-int sw_sim_alloc(struct sw_device *dev, size_t bytes, const char *what, void **out,
+/* A GPU's own memory is on no node of the host. */
+void sw_sim_place(struct sw_device *dev, void *p, size_t bytes, uint64_t nodes)
+{
+    (void)dev, (void)p, (void)bytes, (void)nodes;
+}
+
+int sw_sim_alloc(struct sw_device *dev, size_t bytes, uint64_t nodes, const char *what, void **out,
                  struct sw_err *err)
 {
     struct sw_sim_device *d = sw_sim_device_of(dev);
     void *p = NULL;
+    (void)nodes;
     sw_mutex_lock(&d->lock);
     int rc = take(d, bytes, what, &p, err);
     sw_mutex_unlock(&d->lock);

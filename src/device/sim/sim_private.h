@@ -97,8 +97,9 @@ extern const struct sw_plan_makers sw_sim_plans;
 /* memory.c */
 int sw_sim_memory_init(struct sw_sim_device *d, struct sw_err *err) SW_MUST_CHECK;
 void sw_sim_memory_fini(struct sw_sim_device *d);
-int sw_sim_alloc(struct sw_device *dev, size_t bytes, const char *what, void **out,
+int sw_sim_alloc(struct sw_device *dev, size_t bytes, uint64_t nodes, const char *what, void **out,
                  struct sw_err *err);
+void sw_sim_place(struct sw_device *dev, void *p, size_t bytes, uint64_t nodes);
 void sw_sim_free(struct sw_device *dev, void *p, size_t bytes);
 struct sw_device_bytes sw_sim_bytes(struct sw_device *dev);
 /* Is it an address that this device might have handed out? */

@@ -1,5 +1,7 @@
 /* ctest-labels: threads */
+#include "base/os.h"
 #include "cluster/bind.h"
+#include "device/device.h"
 #include "param/updater.h"
 #include "sync/thread.h"
 #include <dlfcn.h>
@@ -185,50 +187,167 @@ static void openmp_threads_inherit_the_binding(void **state)
 
 /* ---- memory ---- */
 
-static void pages_live_where_they_are_placed(void **state)
+/* What the kernel was told about the mapping that holds an address, as "prefer:0". */
+static void policy_of(const void *memory, char *out, size_t bytes)
 {
-    (void)state;
-    size_t bytes = 600 * (size_t)sysconf(_SC_PAGESIZE), half = bytes / 2;
-    int64_t node_bytes[SW_MAX_NODES], absent = -1;
-    struct sw_err err = {0};
-    char *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    assert_true(memory != MAP_FAILED);
-    madvise(memory, bytes, MADV_NOHUGEPAGE);
-
-    for (int n = 0; n < here->node_count; n++) {
-        int rc = sw_bind_memory(here, UINT64_C(1) << n, memory, bytes, &err);
-        if (rc == SW_OK && n == 0) {
-            memset(memory, 1, half);
-            rc = sw_bind_where(here, memory, bytes, node_bytes, &absent, &err);
-            if (rc == SW_OK) {
-                assert_int_equal(node_bytes[0], half);
-                assert_int_equal(absent, bytes - half);
-            }
-            memset(memory, 1, bytes);
-        }
-        if (rc == SW_OK)
-            rc = sw_bind_where(here, memory, bytes, node_bytes, &absent, &err);
-        if (rc == SW_ERR_UNSUPPORTED) {
-            print_message("skipped: %s\n", err.text);
-            munmap(memory, bytes);
-            skip();
-        }
-        assert_int_equal(rc, SW_OK);
-        for (int k = 0; k < here->node_count; k++)
-            assert_int_equal(node_bytes[k], k == n ? bytes : 0);
-        assert_int_equal(absent, 0);
+    char line[512];
+    unsigned long long start;
+    FILE *f = fopen("/proc/self/numa_maps", "r");
+    out[0] = '\0';
+    while (f && fgets(line, sizeof line, f)) {
+        char policy[64];
+        if (sscanf(line, "%llx %63s", &start, policy) == 2 && start <= (uintptr_t)memory)
+            snprintf(out, bytes, "%s", policy);
     }
-    munmap(memory, bytes);
+    if (f)
+        fclose(f);
 }
 
-static void memory_needs_a_node(void **state)
+static void check_where(const void *memory, size_t bytes, int node, size_t touched)
+{
+    int64_t node_bytes[SW_MAX_NODES], absent = -1;
+    struct sw_err err = {0};
+    int rc = sw_bind_where(here, memory, bytes, node_bytes, &absent, &err);
+    if (rc == SW_ERR_UNSUPPORTED) {
+        print_message("skipped: %s\n", err.text);
+        skip();
+    }
+    assert_int_equal(rc, SW_OK);
+    for (int k = 0; k < here->node_count; k++)
+        assert_int_equal(node_bytes[k], k == node ? touched : 0);
+    assert_int_equal(absent, bytes - touched);
+}
+
+/* Read back from the kernel, before the first touch and after it. */
+static void allocations_live_on_the_node_they_are_given(void **state)
 {
     (void)state;
-    char page[1];
+    enum { BYTES = 8 << 20 };
+    struct sw_device *cpu = NULL;
     struct sw_err err = {0};
-    assert_int_equal(sw_bind_memory(here, 0, page, 1, &err), SW_ERR_INVALID);
-    assert_int_equal(sw_bind_memory(here, ~(~UINT64_C(0) >> 1), page, 1, &err), SW_ERR_INVALID);
-    assert_int_equal(sw_bind_memory(here, 0, page, 0, &err), SW_OK);
+    assert_int_equal(sw_cpu_open(false, &cpu, &err), SW_OK);
+    for (int n = 0; n < here->node_count; n++) {
+        char want[32], policy[64];
+        void *memory = NULL;
+        if (here->nodes[n].os_number < 0)
+            continue;
+        size_t refused = sw_device_bytes_of(cpu).misplaced;
+        assert_int_equal(sw_device_alloc_on(cpu, BYTES, UINT64_C(1) << here->nodes[n].os_number,
+                                            "test memory", &memory, &err),
+                         SW_OK);
+        if (sw_device_bytes_of(cpu).misplaced > refused) {
+            print_message("skipped: the system refuses mbind\n");
+            sw_device_free(cpu, memory, BYTES);
+            sw_device_close(cpu);
+            skip();
+        }
+        policy_of(memory, policy, sizeof policy);
+        snprintf(want, sizeof want, "prefer:%d", here->nodes[n].os_number);
+        assert_string_equal(policy, want);
+        madvise(memory, BYTES, MADV_NOHUGEPAGE);
+        check_where(memory, BYTES, n, 0);
+        memset(memory, 1, BYTES / 2);
+        check_where(memory, BYTES, n, BYTES / 2);
+        memset(memory, 1, BYTES);
+        check_where(memory, BYTES, n, BYTES);
+        sw_device_free(cpu, memory, BYTES);
+    }
+    sw_device_close(cpu);
+}
+
+/* Pages that are there already move to the node, where there are several. */
+static void a_part_of_a_block_is_placed_by_whole_pages(void **state)
+{
+    (void)state;
+    enum { BYTES = 4 << 20, FROM = 5000, PART = 1 << 20 };
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    struct sw_device *cpu = NULL;
+    struct sw_err err = {0};
+    char policy[64];
+    void *memory = NULL;
+    int last = -1;
+    for (int n = 0; n < here->node_count; n++)
+        last = here->nodes[n].os_number >= 0 ? n : last;
+    assert_int_equal(sw_cpu_open(false, &cpu, &err), SW_OK);
+    assert_int_equal(sw_device_alloc(cpu, BYTES, "test memory", &memory, &err), SW_OK);
+    madvise(memory, BYTES, MADV_NOHUGEPAGE);
+    memset(memory, 1, BYTES);
+    size_t refused = sw_device_bytes_of(cpu).misplaced;
+    sw_device_place(cpu, (char *)memory + FROM, PART, UINT64_C(1) << here->nodes[last].os_number);
+    if (sw_device_bytes_of(cpu).misplaced == refused) {
+        char *first = (char *)memory + (FROM + page - 1) / page * page;
+        char *end = (char *)memory + (FROM + PART) / page * page;
+        check_where(first, (size_t)(end - first), last, (size_t)(end - first));
+        policy_of(first, policy, sizeof policy);
+        assert_non_null(strstr(policy, "prefer"));
+        policy_of(first - 1, policy, sizeof policy);
+        assert_string_equal(policy, "default");
+        policy_of(end, policy, sizeof policy);
+        assert_string_equal(policy, "default");
+    } else {
+        print_message("skipped: the system refuses mbind\n");
+    }
+    sw_device_free(cpu, memory, BYTES);
+    sw_device_close(cpu);
+}
+
+static struct {
+    int calls;
+    uint64_t nodes;
+} refusal;
+
+static int refuse(void *p, size_t bytes, uint64_t nodes)
+{
+    (void)p, (void)bytes;
+    refusal.calls++;
+    refusal.nodes = nodes;
+    return -1;
+}
+
+static void a_system_that_refuses_is_counted_and_no_error(void **state)
+{
+    (void)state;
+    enum { BYTES = 2 << 20 };
+    struct sw_device *cpu = NULL;
+    struct sw_os os = sw_os_posix;
+    struct sw_err err = {0};
+    void *small = NULL, *large = NULL, *any = NULL;
+    os.bind_pages = refuse;
+    assert_int_equal(sw_cpu_open(false, &cpu, &err), SW_OK);
+    size_t before = sw_device_bytes_of(cpu).misplaced;
+    sw_os_set(&os);
+    int rc = sw_device_alloc_on(cpu, BYTES, 4, "large", &large, &err);
+    if (rc == SW_OK)
+        rc = sw_device_alloc_on(cpu, 1000, 4, "small", &small, &err);
+    if (rc == SW_OK)
+        rc = sw_device_alloc(cpu, BYTES, "anywhere", &any, &err);
+    sw_os_set(NULL);
+    assert_int_equal(rc, SW_OK);
+    assert_int_equal(refusal.calls, 1); /* small blocks share their pages */
+    assert_int_equal(refusal.nodes, 4);
+    assert_int_equal(sw_device_bytes_of(cpu).misplaced, before + BYTES);
+    memset(large, 1, BYTES);
+    sw_device_free(cpu, large, BYTES);
+    sw_device_free(cpu, any, BYTES);
+    sw_device_free(cpu, small, 1000);
+    sw_device_close(cpu);
+}
+
+static void only_machines_with_several_nodes_have_a_choice(void **state)
+{
+    (void)state;
+    struct sw_machine *m = NULL;
+    assert_int_equal(sw_machine_from("numa:4 core:2 pu:1", &m, NULL), SW_OK);
+    assert_int_equal(sw_machine_os_nodes(m, 15), 0); /* not here */
+    m->here = true;
+    m->nodes[2].os_number = 8;
+    m->nodes[3].os_number = -1;
+    assert_int_equal(sw_machine_os_nodes(m, 1), 1);
+    assert_int_equal(sw_machine_os_nodes(m, 6), 1 << 8 | 1 << 1);
+    assert_int_equal(sw_machine_os_nodes(m, 8), 0);
+    m->node_count = 1;
+    assert_int_equal(sw_machine_os_nodes(m, 1), 0);
+    sw_machine_free(m);
 }
 
 int main(void)
@@ -238,8 +357,10 @@ int main(void)
         cmocka_unit_test(a_thread_runs_where_it_is_bound),
         cmocka_unit_test(impossible_bindings_are_refused),
         cmocka_unit_test(openmp_threads_inherit_the_binding),
-        cmocka_unit_test(pages_live_where_they_are_placed),
-        cmocka_unit_test(memory_needs_a_node),
+        cmocka_unit_test(allocations_live_on_the_node_they_are_given),
+        cmocka_unit_test(a_part_of_a_block_is_placed_by_whole_pages),
+        cmocka_unit_test(a_system_that_refuses_is_counted_and_no_error),
+        cmocka_unit_test(only_machines_with_several_nodes_have_a_choice),
     };
     return cmocka_run_group_tests(tests, map_machine, free_machine);
 }

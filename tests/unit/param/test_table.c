@@ -104,6 +104,105 @@ static void a_name_is_taken_once(void **state)
     stand_free(&s);
 }
 
+/* ---- Where memory lies ---- */
+
+/* What the table asked of the system, page by page of two arrays. */
+static struct {
+    uintptr_t page_bytes;
+    struct placed {
+        uintptr_t first, end;
+        uint64_t nodes;
+    } range[64];
+    int count;
+} asked;
+
+static int note_pages(void *p, size_t bytes, uint64_t nodes)
+{
+    assert_true(asked.count < 64 && (uintptr_t)p % asked.page_bytes == 0);
+    asked.range[asked.count++] = (struct placed){(uintptr_t)p, (uintptr_t)p + bytes, nodes};
+    return 0;
+}
+
+static uint64_t node_of_server(void *user, int server)
+{
+    return *(uint64_t *)user << server;
+}
+
+static uint64_t node_of_worker(void *user, int worker)
+{
+    return *(uint64_t *)user << (8 + worker);
+}
+
+/* All pages that lie wholly in the array are placed on these nodes, and no other. */
+static void check_placed(const float *array, int64_t elements, uint64_t nodes)
+{
+    uintptr_t from = (uintptr_t)array, end = from + (uintptr_t)elements * sizeof(float);
+    uintptr_t page = asked.page_bytes;
+    for (uintptr_t at = (from + page - 1) / page * page; at + page <= end; at += page) {
+        int found = 0;
+        for (int i = 0; i < asked.count; i++) {
+            if (at < asked.range[i].first || at >= asked.range[i].end)
+                continue;
+            assert_int_equal(asked.range[i].nodes, nodes);
+            found++;
+        }
+        assert_int_equal(found, 1);
+    }
+}
+
+static void arrays_lie_with_who_writes_them(void **state)
+{
+    enum { ELEMENTS = 1000 * 1001, SLICE = 200 * 1000, SERVERS = 3, WORKERS = 2 };
+    (void)state;
+    for (int named = 0; named < 2; named++) {
+        uint64_t first = 1;
+        int64_t dim[2] = {1000, 1001};
+        struct sw_updater_conf common = {.lr = 1};
+        struct sw_os os = sw_os_posix;
+        struct sw_param_spec spec = {
+            .owner = -1, .name = "w", .layout = sw_desc_plain(SW_F32, 2, dim), .lr_mult = 1};
+        struct sw_table_args args = {.updater = sgd(),
+                                     .updater_conf = conf_with(&sgd()->base, "momentum", 0.9),
+                                     .common = &common,
+                                     .schedule = fixed_schedule(),
+                                     .schedule_conf = conf_with(fixed_schedule(), NULL, 0),
+                                     .slice_elements = SLICE,
+                                     .workers = WORKERS,
+                                     .servers = SERVERS,
+                                     .server_nodes = named ? node_of_server : NULL,
+                                     .worker_nodes = named ? node_of_worker : NULL,
+                                     .nodes_user = &first};
+        struct sw_table *t = NULL;
+        struct sw_err err;
+        int index;
+        ASSERT_OK(sw_cpu_open(false, &args.device, &err));
+        ASSERT_OK(sw_table_new(&args, &t, &err));
+        ASSERT_OK(sw_table_add(t, &spec, &index, &err));
+        ASSERT_OK(sw_table_freeze(t, &err));
+        asked.page_bytes = (uintptr_t)sysconf(_SC_PAGESIZE);
+        asked.count = 0;
+        os.bind_pages = note_pages;
+        sw_os_set(&os);
+        int rc = sw_table_allocate(t, &err);
+        sw_os_set(NULL);
+        ASSERT_OK(rc);
+        const struct sw_param *p = sw_table_param(t, index);
+        assert_true(p->slice_count > SERVERS && sw_table_slots(t) == 1);
+        for (int i = 0; i < p->slice_count && named; i++) {
+            const struct sw_slice *s = &t->slices[p->first_slice + i];
+            check_placed(p->value + s->from, s->count, UINT64_C(1) << s->server);
+            check_placed(p->slot[0] + s->from, s->count, UINT64_C(1) << s->server);
+        }
+        for (int w = 0; w < WORKERS && named; w++)
+            check_placed(p->gradient[w], ELEMENTS, UINT64_C(1) << (8 + w));
+        assert_int_equal(asked.count > 0, named);
+        sw_table_free(t);
+        sw_device_close(args.device);
+        free((void *)(uintptr_t)args.updater_conf);
+        free((void *)(uintptr_t)args.schedule_conf);
+    }
+}
+
 /* ---- Initial values ---- */
 
 static void initial_values_do_not_depend_on_layout_slices_or_servers(void **state)
@@ -493,6 +592,7 @@ int main(void)
         cmocka_unit_test(slices_cover_each_parameter_exactly_and_servers_are_balanced),
         cmocka_unit_test(parameters_are_found_by_name),
         cmocka_unit_test(a_name_is_taken_once),
+        cmocka_unit_test(arrays_lie_with_who_writes_them),
         cmocka_unit_test(initial_values_do_not_depend_on_layout_slices_or_servers),
         cmocka_unit_test(parts_of_an_orthogonal_parameter_are_cut_from_one_matrix),
         cmocka_unit_test(cutting_changes_no_bit),

@@ -30,10 +30,10 @@ static void *near_address(const void *p)
     return a >= FAR && a < FAR + ROOM ? far.memory + (a - FAR) : (void *)a;
 }
 
-static int far_alloc(struct sw_device *dev, size_t bytes, const char *what, void **out,
-                     struct sw_err *err)
+static int far_alloc(struct sw_device *dev, size_t bytes, uint64_t nodes, const char *what,
+                     void **out, struct sw_err *err)
 {
-    (void)dev;
+    (void)dev, (void)nodes;
     if (bytes > ROOM - far.used)
         return sw_err_nomem(err, what, bytes);
     *out = (void *)(FAR + far.used);
