@@ -16,9 +16,28 @@ static int library_error(const char *what, struct sw_err *err)
 /* ---- loading ----------------------------------------------------------------------------------
  */
 
+/* PCI devices that do something, and the bridges that lead to them. */
+static int want_io(struct sw_machine *m)
+{
+    return hwloc_topology_set_io_types_filter(m->topology, HWLOC_TYPE_FILTER_KEEP_IMPORTANT);
+}
+
+/* hwloc's plugins that start a GPU's driver, or ask an X server, only to name devices: slow, and
+ * memory of GPUs that nobody has asked for. One that is not installed cannot be left out. */
+static void leave_out_drivers(struct sw_machine *m)
+{
+    static const char *const plugins[] = {"cuda", "opencl", "levelzero", "rsmi", "gl"};
+    for (size_t i = 0; i < sizeof plugins / sizeof *plugins; i++)
+        (void)hwloc_topology_set_components(m->topology, HWLOC_TOPOLOGY_COMPONENTS_FLAG_BLACKLIST,
+                                            plugins[i]);
+}
+
 static int load_here(struct sw_machine *m, struct sw_err *err)
 {
-    if (hwloc_topology_init(&m->topology) != 0 || hwloc_topology_load(m->topology) != 0)
+    if (hwloc_topology_init(&m->topology) != 0)
+        return library_error("start", err);
+    leave_out_drivers(m);
+    if (want_io(m) != 0 || hwloc_topology_load(m->topology) != 0)
         return library_error("map this machine", err);
     m->here = hwloc_topology_is_thissystem(m->topology);
     return SW_OK;
@@ -31,7 +50,7 @@ static int load_other(struct sw_machine *m, const char *source, struct sw_err *e
 
     if (!file && (strchr(source, '/') || sw_str_ends(source, ".xml")))
         return sw_err_errno(err, errno, "cannot open the machine map %s", source);
-    if (hwloc_topology_init(&m->topology) != 0)
+    if (hwloc_topology_init(&m->topology) != 0 || want_io(m) != 0)
         return library_error("start", err);
     if (file && hwloc_topology_set_xml(m->topology, source) != 0)
         return sw_err_set(err, SW_ERR_FORMAT,
@@ -167,6 +186,36 @@ static void sort_nodes(struct sw_machine *m)
 /* ---- the rest ---------------------------------------------------------------------------------
  */
 
+static int count_caches(const struct sw_machine *m, hwloc_obj_type_t type)
+{
+    int depth = hwloc_get_type_depth(m->topology, type);
+    return depth < 0 ? 0 : (int)hwloc_get_nbobjs_by_depth(m->topology, depth);
+}
+
+static int find_caches(struct sw_machine *m, struct sw_err *err)
+{
+    static const hwloc_obj_type_t types[] = {HWLOC_OBJ_L3CACHE, HWLOC_OBJ_L2CACHE};
+    int count = count_caches(m, types[0]) + count_caches(m, types[1]);
+    m->caches = sw_calloc((size_t)count + 1, sizeof *m->caches);
+    if (!m->caches)
+        return sw_err_nomem(err, "the machine map", (size_t)count * sizeof *m->caches);
+    for (int level = 3; level >= 2; level--) {
+        hwloc_obj_t cache = NULL;
+        while ((cache = hwloc_get_next_obj_by_type(m->topology, types[3 - level], cache))) {
+            struct sw_cache c = {.level = level, .bytes = (int64_t)cache->attr->cache.size};
+            for (int i = 0; i < m->core_count; i++) {
+                unsigned number = (unsigned)m->cores[i].number;
+                hwloc_obj_t core = hwloc_get_obj_by_depth(m->topology, m->core_depth, number);
+                if (hwloc_bitmap_isincluded(core->cpuset, cache->cpuset))
+                    sw_core_set_add(&c.cores, m->cores[i].number);
+            }
+            if (sw_core_set_count(&c.cores) > 0)
+                m->caches[m->cache_count++] = c;
+        }
+    }
+    return SW_OK;
+}
+
 static int64_t cache_bytes(const struct sw_machine *m, hwloc_obj_type_t type)
 {
     hwloc_obj_t cache = hwloc_get_obj_by_type(m->topology, type, 0);
@@ -214,12 +263,17 @@ static int machine_new(const char *source, struct sw_machine **out, struct sw_er
         rc = find_allowed(m, err);
     if (rc == SW_OK)
         rc = find_cores(m, err);
+    if (rc == SW_OK) {
+        sort_nodes(m);
+        describe(m);
+        rc = find_caches(m, err);
+    }
+    if (rc == SW_OK)
+        rc = sw_io_find(m, err);
     if (rc != SW_OK) {
         sw_machine_free(m);
         return rc;
     }
-    sort_nodes(m);
-    describe(m);
     *out = m;
     return SW_OK;
 }
@@ -243,6 +297,10 @@ void sw_machine_free(struct sw_machine *m)
         hwloc_topology_destroy(m->topology);
     sw_free(m->nodes);
     sw_free(m->cores);
+    sw_free(m->caches);
+    sw_free(m->io);
+    sw_free(m->gpus);
+    sw_free(m->nvlinks);
     sw_free(m);
 }
 

@@ -1,5 +1,6 @@
-/* The machine map: packages, NUMA nodes, cores and caches as hwloc sees them, minus what this
- * process may not use (cgroup cpuset, taskset). What is not allowed is not seen. Core and node
+/* The machine map: packages, NUMA nodes, cores, caches, and the PCIe tree with GPUs and network
+ * cards (cluster/io.h), as hwloc sees them, minus what this process may not use (cgroup cpuset,
+ * taskset, CUDA_VISIBLE_DEVICES). What is not allowed is not seen. Core and node
  * numbers are hwloc's logical ones (`lstopo` writes them L#). A map is made once and frozen; any
  * thread reads it. This floor is the only one that includes hwloc. */
 #ifndef SW_CLUSTER_MACHINE_H
@@ -7,6 +8,7 @@
 
 #include "base/err.h"
 #include "cluster/core_set.h"
+#include "cluster/io.h"
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -29,19 +31,34 @@ struct sw_numa_node {
     struct sw_core_set cores;
 };
 
+/* A cache of level 2 or higher. */
+struct sw_cache {
+    int level;
+    int64_t bytes;
+    struct sw_core_set cores; /* that share it, of those in the map */
+};
+
 struct hwloc_topology;
 struct hwloc_bitmap_s;
 
 struct sw_machine {
     char host[64];
-    char cpu_model[96];              /* "" when unknown */
-    bool here;                       /* this very machine: threads and memory can be bound */
-    int package_count;               /* of those with an allowed core */
-    int node_count, core_count;      /* of the arrays */
-    int pu_count;                    /* allowed hardware threads */
-    int hidden_pus;                  /* hardware threads that this process may not use */
-    struct sw_numa_node *nodes;      /* owned; ascending numbers, -1 last */
-    struct sw_core *cores;           /* owned; ascending numbers */
+    char cpu_model[96];         /* "" when unknown */
+    bool here;                  /* this very machine: threads and memory can be bound */
+    int package_count;          /* of those with an allowed core */
+    int node_count, core_count; /* of the arrays */
+    int pu_count;               /* allowed hardware threads */
+    int hidden_pus;             /* hardware threads that this process may not use */
+    struct sw_numa_node *nodes; /* owned; ascending numbers, -1 last */
+    struct sw_core *cores;      /* owned; ascending numbers */
+    struct sw_cache *caches;    /* owned; by level from 3 down, then by cores */
+    int cache_count;
+    struct sw_io *io; /* owned; parents come first */
+    int io_count;
+    int *gpus; /* owned [gpu_count]: indices in io */
+    int gpu_count;
+    int hidden_gpus;                 /* by CUDA_VISIBLE_DEVICES */
+    double *nvlinks;                 /* owned [gpu_count][gpu_count]; NULL: unknown */
     int64_t memory_bytes;            /* of all allowed nodes */
     int64_t l2_bytes, l3_bytes;      /* of one cache; 0 when unknown */
     double cpu_quota;                /* CPUs that cgroups grant over time; 0: no limit */

@@ -1,9 +1,11 @@
-/* Placement: which cores every worker and server runs on, and why.
+/* Placement: which cores every worker and server runs on, which GPU a worker has, and why.
  *
- * Workers get equal, whole, disjoint core sets, as large as they can be inside one NUMA node; where
- * there are several nodes for each worker, whole nodes. Equal, because a synchronous step waits for
- * the slowest. A bound server shares its worker's cores; unbound ones get the cores left over, and
- * where none is left share a worker's. A CPU quota limits the workers' threads.
+ * Workers on CPUs get equal, whole, disjoint core sets, as large as they can be inside one NUMA
+ * node; where there are several nodes for each worker, whole nodes. Equal, because a synchronous
+ * step waits for the slowest. Workers on GPUs sit on the node nearest their GPU, and the GPUs of a
+ * group are close to one another. A bound server shares the cores of a worker that talks to it;
+ * unbound ones get the cores left over, and where none is left share a worker's. A CPU quota limits
+ * the workers' threads.
  *
  * A pure function of machine and shape, so that it can be planned for a machine that is not here.
  * Made once and frozen; any thread reads it. */
@@ -12,16 +14,30 @@
 
 #include "cluster/machine.h"
 
-/* How many units there are, and whether server i lives with a worker. */
+enum { SW_SHAPE_GPUS = 64 };
+
+/* What workers compute on. A simulated GPU is on no NUMA node, so its worker sits as on a CPU. */
+enum sw_on { SW_ON_CPU, SW_ON_SIM, SW_ON_CUDA };
+
+/* How many units there are, what workers compute on, and whether servers live with workers. */
 struct sw_cluster_shape {
     int worker_groups, workers_per_group; /* each at least 1 */
     int server_groups, servers_per_group; /* each at least 1 */
     bool bind_servers;
+    enum sw_on device;
+    /* CUDA: the GPU of each worker, by number in the machine map; one may occur several times. None
+     * named: each worker gets one of its own. */
+    int gpus[SW_SHAPE_GPUS];
+    int gpu_count;
 };
+
+/* The server group to which a worker group talks. */
+int sw_cluster_server_group(const struct sw_cluster_shape *shape, int worker_group);
 
 struct sw_placement_row {
     char unit[32];   /* worker0.1, server0.0: group and index inside it */
-    char device[32]; /* cpu */
+    char device[32]; /* cpu, sim:0, cuda:0 */
+    int gpu;         /* number in the machine map; -1: none */
     int numa;        /* hwloc logical number of the (first) node; -1: memory of none is allowed */
     uint64_t node_mask;       /* bit i: index in machine->nodes */
     struct sw_core_set cores; /* sw_core_set_text writes them "0-1" or "0,2" */
@@ -37,7 +53,7 @@ struct sw_placement {
 };
 
 /* Errors: SW_ERR_INVALID (a count below 1; more workers than the machine has computing threads and
- * no oversubscribe), SW_ERR_NOMEM. Free with sw_placement_free. */
+ * no oversubscribe; more than it has GPUs), SW_ERR_NOMEM. Free with sw_placement_free. */
 int sw_placement_new(const struct sw_machine *m, const struct sw_cluster_shape *shape,
                      bool oversubscribe, struct sw_placement **out,
                      struct sw_err *err) SW_MUST_CHECK;

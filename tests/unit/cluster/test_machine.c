@@ -1,5 +1,6 @@
 #include "cluster/machine.h"
 #include "cluster/quota.h"
+#include "recorded.h"
 #include "unit/faulty_os.h"
 #include <sched.h>
 #include <setjmp.h>
@@ -9,30 +10,6 @@
 #include <string.h>
 
 #include <cmocka.h>
-
-static struct sw_machine *from(const char *source)
-{
-    struct sw_machine *m = NULL;
-    struct sw_err err = {0};
-    if (sw_machine_from(source, &m, &err) != SW_OK)
-        fail_msg("%s", err.text);
-    return m;
-}
-
-/* A recorded machine, or NULL (and a printed reason) where shared data is absent. */
-static struct sw_machine *recorded(const char *name)
-{
-    const char *root = getenv("SINGA_DATA");
-    char path[512];
-    if (root && root[0])
-        snprintf(path, sizeof path, "%s/topologies/%s", root, name);
-    else
-        snprintf(path, sizeof path, "%s/../shared/data/topologies/%s", SW_SOURCE_DIR, name);
-    if (access(path, R_OK) == 0)
-        return from(path);
-    print_message("skipped: %s is not there (set SINGA_DATA)\n", path);
-    return NULL;
-}
 
 static void check_cores(const struct sw_core_set *s, const char *want)
 {
@@ -170,6 +147,21 @@ static void a_dgx2_keeps_its_four_allowed_cores(void **state)
     sw_machine_free(m);
 }
 
+static void caches_say_which_cores_share_them(void **state)
+{
+    (void)state;
+    struct sw_machine *m = from("numa:2 l3:2 l2:2 core:2 pu:1");
+    static const char *const cores[] = {"0-3", "4-7", "8-11", "12-15", "0-1",   "2-3",
+                                        "4-5", "6-7", "8-9",  "10-11", "12-13", "14-15"};
+    assert_int_equal(m->cache_count, 12);
+    for (int i = 0; i < 12; i++) {
+        assert_int_equal(m->caches[i].level, i < 4 ? 3 : 2);
+        assert_true(m->caches[i].bytes > 0);
+        check_cores(&m->caches[i].cores, cores[i]);
+    }
+    sw_machine_free(m);
+}
+
 static void check_refused(const char *source, int code)
 {
     struct sw_machine *m = NULL;
@@ -208,7 +200,7 @@ static void every_allocation_may_fail(void **state)
     for (int at = 1; rc != SW_OK; at++) {
         assert_true(at < 100);
         faulty_begin((struct faulty_plan){.kinds = FAULTY_ALLOC, .at = at});
-        rc = sw_machine_from("numa:2 core:2 pu:1", &m, &err);
+        rc = sw_machine_from("numa:2 l3:1 l2:2 core:1 pu:1", &m, &err);
         faulty_end();
         assert_int_equal(rc != SW_OK, faulty.live_allocations == 0);
         assert_true(rc == SW_OK || rc == SW_ERR_NOMEM);
@@ -363,6 +355,7 @@ int main(void)
         cmocka_unit_test(a_recorded_server_has_its_packages),
         cmocka_unit_test(what_a_cpuset_forbids_is_not_seen),
         cmocka_unit_test(a_dgx2_keeps_its_four_allowed_cores),
+        cmocka_unit_test(caches_say_which_cores_share_them),
         cmocka_unit_test(sources_that_are_no_machine_are_refused),
         cmocka_unit_test(too_many_cores_are_refused),
         cmocka_unit_test(every_allocation_may_fail),

@@ -8,6 +8,12 @@
 
 #include <cmocka.h>
 
+#define SHAPE(wg, w, sg, s, bind)                                                                  \
+    {                                                                                              \
+        .worker_groups = (wg), .workers_per_group = (w), .server_groups = (sg),                    \
+        .servers_per_group = (s), .bind_servers = (bind)                                           \
+    }
+
 /* A machine and its placement, made together. */
 struct plan {
     struct sw_cluster_shape shape;
@@ -18,7 +24,7 @@ struct plan {
 static struct plan make(const char *machine, double quota, int workers, int servers, bool bind,
                         bool oversubscribe)
 {
-    struct plan plan = {.shape = {1, workers, 1, servers, bind}};
+    struct plan plan = {.shape = SHAPE(1, workers, 1, servers, bind)};
     struct sw_err err = {0};
     if (sw_machine_from(machine, &plan.m, &err) != SW_OK)
         fail_msg("%s", err.text);
@@ -165,7 +171,7 @@ static void oversubscription_is_refused_unless_asked_for(void **state)
     struct sw_machine *m = NULL;
     struct sw_placement *p = NULL;
     struct sw_err err = {0};
-    struct sw_cluster_shape shape = {1, 5, 1, 1, true};
+    struct sw_cluster_shape shape = SHAPE(1, 5, 1, 1, true);
     assert_int_equal(sw_machine_from("numa:2 core:2 pu:2", &m, &err), SW_OK);
     assert_int_equal(sw_placement_new(m, &shape, false, &p, &err), SW_ERR_INVALID);
     assert_null(p);
@@ -200,7 +206,7 @@ static void a_quota_limits_the_threads(void **state)
 
     struct sw_err err = {0};
     struct sw_placement *p = NULL;
-    struct sw_cluster_shape shape = {1, 2, 1, 1, true};
+    struct sw_cluster_shape shape = SHAPE(1, 2, 1, 1, true);
     a = make("numa:1 core:8 pu:1", 1.5, 1, 1, true, false);
     assert_int_equal(sw_placement_new(a.m, &shape, false, &p, &err), SW_ERR_INVALID);
     assert_non_null(strstr(err.text, "quota"));
@@ -212,7 +218,7 @@ static void units_are_named_by_group(void **state)
     (void)state;
     struct sw_machine *m = NULL;
     struct sw_placement *p = NULL;
-    struct sw_cluster_shape shape = {2, 3, 3, 1, true};
+    struct sw_cluster_shape shape = SHAPE(2, 3, 3, 1, true);
     assert_int_equal(sw_machine_from("numa:1 core:6 pu:1", &m, NULL), SW_OK);
     assert_int_equal(sw_placement_new(m, &shape, false, &p, NULL), SW_OK);
     assert_int_equal(p->worker_count, 6);
@@ -223,6 +229,89 @@ static void units_are_named_by_group(void **state)
     sw_machine_free(m);
 }
 
+/* Downpour and hogwild with one server group for every few worker groups: a bound server lives with
+ * a worker that talks to it, and each worker group talks to one. */
+static void bound_servers_live_with_workers_that_talk_to_them(void **state)
+{
+    (void)state;
+    static const struct sw_cluster_shape shapes[] = {
+        SHAPE(4, 2, 2, 2, true), SHAPE(3, 2, 2, 1, true), SHAPE(4, 1, 4, 1, true),
+        SHAPE(5, 1, 2, 3, true), SHAPE(2, 3, 1, 6, true), SHAPE(8, 1, 1, 3, true)};
+    for (size_t k = 0; k < sizeof shapes / sizeof *shapes; k++) {
+        const struct sw_cluster_shape *s = &shapes[k];
+        struct sw_machine *m = NULL;
+        struct sw_placement *p = NULL;
+        int talks = 0, before = 0;
+        assert_int_equal(sw_machine_from("numa:4 core:2 pu:1", &m, NULL), SW_OK);
+        assert_int_equal(sw_placement_new(m, s, false, &p, NULL), SW_OK);
+        for (int g = 0; g < s->worker_groups; g++) {
+            int to = sw_cluster_server_group(s, g);
+            assert_true(to >= before && to < s->server_groups);
+            talks += to != before || g == 0;
+            before = to;
+        }
+        assert_int_equal(talks, s->server_groups);
+        for (int i = 0; i < p->server_count; i++) {
+            const struct sw_placement_row *server = &p->rows[p->worker_count + i];
+            int hosts = 0;
+            for (int w = 0; w < p->worker_count; w++) {
+                bool same = memcmp(&p->rows[w].cores, &server->cores, sizeof server->cores) == 0;
+                int group = sw_cluster_server_group(s, w / s->workers_per_group);
+                hosts += same && group == i / s->servers_per_group;
+            }
+            assert_int_equal(hosts, 1);
+        }
+        sw_placement_free(p);
+        sw_machine_free(m);
+    }
+}
+
+static void groups_keep_together(void **state)
+{
+    (void)state;
+    struct sw_machine *m = NULL;
+    struct sw_placement *p = NULL;
+    struct sw_cluster_shape shape = SHAPE(4, 3, 4, 2, false);
+    assert_int_equal(sw_machine_from("numa:4 core:8 pu:2", &m, NULL), SW_OK);
+    assert_int_equal(sw_placement_new(m, &shape, false, &p, NULL), SW_OK);
+    for (int g = 0; g < 4; g++) {
+        for (int i = 0; i < 3; i++)
+            assert_int_equal(sw_placement_worker(p, &shape, g, i)->numa, g);
+        for (int i = 0; i < 2; i++)
+            assert_int_equal(sw_placement_server(p, &shape, g, i)->numa, g);
+    }
+    sw_placement_free(p);
+    sw_machine_free(m);
+}
+
+/* Servers own equal bytes, so a node on which twice as many cores are left gets twice the servers.
+ */
+static void servers_spread_in_proportion_to_what_is_left(void **state)
+{
+    (void)state;
+    for (int servers = 3; servers <= 6; servers += 3) {
+        struct sw_machine *m = NULL;
+        struct sw_placement *p = NULL;
+        struct sw_cluster_shape shape = SHAPE(1, 2, 1, servers, false);
+        int on[2] = {0, 0};
+        assert_int_equal(sw_machine_from("numa:2 core:4 pu:1", &m, NULL), SW_OK);
+        m->cpu_quota = 2; /* a core for each worker */
+        for (int c = 2; c < 4; c++) {
+            m->cores[c].node =
+                1; /* nodes of two and of six cores: both workers are on the latter */
+            sw_core_set_remove(&m->nodes[0].cores, c);
+            sw_core_set_add(&m->nodes[1].cores, c);
+        }
+        assert_int_equal(sw_placement_new(m, &shape, false, &p, NULL), SW_OK);
+        for (int i = 0; i < servers; i++)
+            on[p->rows[2 + i].numa] += p->rows[2 + i].threads;
+        assert_int_equal(on[0], servers / 3);
+        assert_int_equal(on[1], servers / 3 * 2);
+        sw_placement_free(p);
+        sw_machine_free(m);
+    }
+}
+
 static void counts_outside_the_limits_are_refused(void **state)
 {
     (void)state;
@@ -230,8 +319,8 @@ static void counts_outside_the_limits_are_refused(void **state)
     struct sw_placement *p = NULL;
     struct sw_err err = {0};
     static const struct sw_cluster_shape shapes[] = {
-        {0, 1, 1, 1, true}, {1, -1, 1, 1, true},          {1, 1, 0, 1, true},
-        {1, 1, 1, 0, true}, {100000, 100000, 1, 1, true}, {1, 1, 1, 5000, false}};
+        SHAPE(0, 1, 1, 1, true), SHAPE(1, -1, 1, 1, true),          SHAPE(1, 1, 0, 1, true),
+        SHAPE(1, 1, 1, 0, true), SHAPE(100000, 100000, 1, 1, true), SHAPE(1, 1, 1, 5000, false)};
     assert_int_equal(sw_machine_from("numa:1 core:6 pu:1", &m, NULL), SW_OK);
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
         assert_int_equal(sw_placement_new(m, &shapes[i], true, &p, &err), SW_ERR_INVALID);
@@ -294,7 +383,7 @@ static void every_allocation_may_fail(void **state)
     struct sw_machine *m = NULL;
     struct sw_placement *p = NULL;
     struct sw_err err = {0};
-    struct sw_cluster_shape shape = {1, 2, 1, 1, true};
+    struct sw_cluster_shape shape = SHAPE(1, 2, 1, 1, true);
     int rc = SW_ERR_NOMEM;
     assert_int_equal(sw_machine_from("numa:1 core:6 pu:1", &m, NULL), SW_OK);
     for (int at = 1; rc != SW_OK; at++) {
@@ -319,6 +408,9 @@ int main(void)
         cmocka_unit_test(oversubscription_is_refused_unless_asked_for),
         cmocka_unit_test(a_quota_limits_the_threads),
         cmocka_unit_test(units_are_named_by_group),
+        cmocka_unit_test(bound_servers_live_with_workers_that_talk_to_them),
+        cmocka_unit_test(groups_keep_together),
+        cmocka_unit_test(servers_spread_in_proportion_to_what_is_left),
         cmocka_unit_test(counts_outside_the_limits_are_refused),
         cmocka_unit_test(helpers_get_spare_cores_of_the_node),
         cmocka_unit_test(recorded_machines_can_be_planned),
