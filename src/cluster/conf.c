@@ -20,13 +20,16 @@ const struct sw_opt sw_cluster_opts[] = {
      .offset = AT(workers_per_group),
      .type = SW_OPT_INT,
      .min = 1,
-     .max = SW_MAX_CORES},
+     .max = SW_MAX_CORES,
+     .hint = "leave the key out, or --set cluster.workers_per_group=1"},
     {.key = "servers_per_group",
      .help = "servers that share the parameters; default: 1, with allreduce one per worker",
      .offset = AT(servers_per_group),
      .type = SW_OPT_INT,
      .min = 1,
-     .max = SW_MAX_CORES},
+     .max = SW_MAX_CORES,
+     .hint = "parameters live on servers: leave the key out, or --framework sandblaster --set "
+             "cluster.servers_per_group=1"},
     {.key = "bind_servers",
      .help = "a server lives on its worker's cores; default: with allreduce",
      .offset = AT(bind_servers),
@@ -86,8 +89,8 @@ int sw_cluster_shape(const struct sw_cluster_conf *c, const struct sw_machine *m
     *key = "servers_per_group";
     if (allreduce && servers != workers)
         return sw_err_set(err, SW_ERR_INVALID,
-                          "allreduce has a server with every worker: leave it out, or say %d, or "
-                          "use sandblaster",
+                          "allreduce has a server with every worker: leave it out, or --set "
+                          "cluster.servers_per_group=%d, or --framework sandblaster",
                           workers);
     *shape = (struct sw_cluster_shape){.worker_groups = 1,
                                        .workers_per_group = workers,
@@ -100,4 +103,19 @@ int sw_cluster_shape(const struct sw_cluster_conf *c, const struct sw_machine *m
         allreduce ? frameworks[SW_FRAMEWORK_ALLREDUCE] : frameworks[SW_FRAMEWORK_SANDBLASTER];
     say_why(c, shape, reason, reason_bytes);
     return SW_OK;
+}
+
+const char *sw_cluster_advice(const struct sw_cluster_conf *conf,
+                              const struct sw_cluster_shape *shape, int most, char *out,
+                              size_t bytes)
+{
+    int per_group = most / shape->worker_groups;
+    int n = snprintf(out, bytes, "--set cluster.workers_per_group=%d", per_group ? per_group : 1);
+    /* With allreduce there are as many servers, and a number that was given stays given. */
+    if (conf->servers_per_group > 0 && conf->framework != SW_FRAMEWORK_SANDBLASTER)
+        n += snprintf(out + n, bytes - (size_t)n, " --set cluster.servers_per_group=%d",
+                      per_group ? per_group : 1);
+    if (per_group == 0)
+        snprintf(out + n, bytes - (size_t)n, " --set cluster.worker_groups=%d", most);
+    return out;
 }

@@ -30,4 +30,10 @@ int sw_cluster_shape(const struct sw_cluster_conf *conf, const struct sw_machine
                      struct sw_cluster_shape *shape, const char **framework, char *reason,
                      size_t reason_bytes, const char **key, struct sw_err *err) SW_MUST_CHECK;
 
+/* What to add to a command line so that it asks for at most `most` workers (1 or more), into out of
+ * at least 128 bytes; returns out. */
+const char *sw_cluster_advice(const struct sw_cluster_conf *conf,
+                              const struct sw_cluster_shape *shape, int most, char *out,
+                              size_t bytes);
+
 #endif

@@ -181,6 +181,8 @@ static bool put_into(struct sw_recipe *r, struct sw_draft *n, struct sw_value *v
             while (row->choices[count])
                 count++;
             sw_hint_near(&r->diags, v->text, row->choices, count, NULL);
+        } else if (row->hint) {
+            sw_diags_hint(&r->diags, "%s", row->hint);
         }
         *said = true;
     }

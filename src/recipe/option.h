@@ -41,6 +41,7 @@ struct sw_opt {
     const char *const *choices; /* ENUM: NULL-terminated */
     bool required;              /* an error when absent */
     bool above_min, below_max;  /* the limit itself is not allowed */
+    const char *hint;           /* under an error about the value: what to write; or NULL */
 };
 
 /* A choice of `type =` (or format, policy): a layer type, a data format, an updater, a schedule.

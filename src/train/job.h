@@ -16,6 +16,7 @@
 
 struct sw_job;
 struct sw_job_conf;
+struct sw_machine;
 struct sw_placement;
 struct sw_recipe;
 
@@ -51,7 +52,12 @@ struct sw_job_options {
     const char *resume_checkpoint;
     const struct sw_job_kept *kept; /* checkpoints of the run that are on disk */
     int kept_count;
-    bool oversubscribe;     /* --oversubscribe: workers may share cores */
+    bool oversubscribe; /* --oversubscribe: workers may share cores */
+    /* Opens no data and builds nothing: of the plan there is afterwards what needs neither, and the
+     * job cannot run. The device may be "cuda" or "cuda:0,2", GPUs of the map, whether or not there
+     * is CUDA. */
+    bool plan_units;
+    const char *machine;    /* with plan_units: another machine (sw_machine_from), or NULL */
     bool one_worker;        /* whatever [cluster] says: for sw_job_evaluate */
     bool predict;           /* no data and no nets yet: for sw_job_predict (train/predict.h) */
     int64_t trace_capacity; /* events kept by the trace; 0: none is made */
@@ -99,6 +105,7 @@ struct sw_job_plan {
     size_t memory_bytes;   /* the peak: all of the above */
     double flops_per_sample;
     const struct sw_placement *placement;
+    const struct sw_machine *machine;
     const char *fallback; /* announcement lines, or "" */
     const char *notes;    /* what the partitioner decided otherwise than asked net-wide, or "" */
 };

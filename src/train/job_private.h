@@ -214,6 +214,9 @@ struct sw_job {
     char device_text[160];    /* as asked for: cpu, sim:gpus=4 */
     struct sw_sim_conf sim;
     bool on_sim;
+    bool on_cuda;            /* only in a plan (plan_units) */
+    int gpus[SW_SHAPE_GPUS]; /* those that device names; gpu_count 0: any */
+    int gpu_count;
     const struct sw_section *data[SW_SPLITS]; /* NULL: no such section */
     struct sw_source *source[SW_SPLITS];
     struct sw_table *table;
@@ -255,8 +258,8 @@ struct sw_job {
 };
 
 /* job_units.c */
-/* Reads job.device: "cpu", "sim:gpus=4". */
-int sw_job_choose_device(struct sw_job *job, struct sw_err *err) SW_MUST_CHECK;
+/* Reads job.device: "cpu", "sim:gpus=4"; where units are only planned also "cuda:0,2". */
+int sw_job_choose_device(struct sw_job *job, bool plans, struct sw_err *err) SW_MUST_CHECK;
 /* Maps the machine, decides the shape, places and makes workers and servers. */
 int sw_job_place(struct sw_job *job, const struct sw_job_options *o,
                  struct sw_err *err) SW_MUST_CHECK;
@@ -284,6 +287,8 @@ int sw_job_connect(struct sw_job *job, int split, struct sw_err *err) SW_MUST_CH
 int sw_job_settle_servers(struct sw_job *job, struct sw_err *err) SW_MUST_CHECK;
 
 /* plan.c */
+/* The part of the plan that is known once the units are placed; sw_job_describe has it too. */
+void sw_job_describe_units(struct sw_job *job);
 int sw_job_describe(struct sw_job *job, struct sw_err *err) SW_MUST_CHECK;
 size_t sw_job_batch_bytes(const struct sw_job *job);
 /* "128x96x55x55", cut at `bytes`. */

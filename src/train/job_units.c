@@ -19,33 +19,92 @@ static void cap_threads(struct sw_placement *p)
             p->rows[i].threads = (int)cap;
 }
 
-static int choose_shape(struct sw_job *job, bool one_worker, struct sw_err *err)
+/* How many workers can have a device of their own; -1: all share the CPU. */
+static int count_devices(const struct sw_job *job)
 {
-    struct sw_cluster_conf c = {.workers_per_group = 1};
-    const struct sw_section *section = sw_recipe_find(job->recipe, "cluster", NULL);
+    if (job->on_cuda)
+        return job->gpu_count ? job->gpu_count : job->machine->gpu_count;
+    return job->on_sim ? job->sim.gpus : -1;
+}
+
+/* The most workers that would be accepted. */
+static int most_workers(const struct sw_job *job, bool oversubscribe)
+{
+    const struct sw_job_conf *c = job->conf;
+    int64_t most = c->batch < c->eval_batch ? c->batch : c->eval_batch;
+    int threads = sw_machine_threads(job->machine), devices = count_devices(job);
+    if (!oversubscribe && threads < most)
+        most = threads;
+    if (devices > 0 && devices < most)
+        most = devices;
+    return (int)most;
+}
+
+static int check_rows(struct sw_job *job, const struct sw_section *section)
+{
+    int64_t rows =
+        job->conf->batch < job->conf->eval_batch ? job->conf->batch : job->conf->eval_batch;
+    if (job->shape.workers_per_group <= rows)
+        return SW_OK;
+    return sw_recipe_error(job->recipe, section, "workers_per_group",
+                           "%d workers cannot share a batch of %lld rows: at most %lld",
+                           job->shape.workers_per_group, (long long)rows, (long long)rows);
+}
+
+static int check_devices(struct sw_job *job, const struct sw_section *section)
+{
+    int workers = job->shape.worker_groups * job->shape.workers_per_group;
+    if (!job->on_sim || workers <= job->sim.gpus)
+        return SW_OK;
+    return sw_recipe_error(job->recipe, section, "workers_per_group",
+                           "%d workers need a device each, but there are %d: at most %d, or say "
+                           "device sim:gpus=%d",
+                           workers, job->sim.gpus, job->sim.gpus, workers);
+}
+
+static int make_shape(struct sw_job *job, const struct sw_cluster_conf *c,
+                      const struct sw_section *section, bool oversubscribe, struct sw_err *err)
+{
     const char *key = NULL;
-    if (!one_worker)
-        c = *(const struct sw_cluster_conf *)section->common;
-    /* One worker per GPU, unless the recipe says how many. */
-    if (job->on_sim && c.workers_per_group == 0)
-        c.workers_per_group = job->sim.gpus;
-    int rc = sw_cluster_shape(&c, job->machine, &job->shape, &job->framework, job->framework_reason,
+    char advice[128];
+    int rc = sw_cluster_shape(c, job->machine, &job->shape, &job->framework, job->framework_reason,
                               sizeof job->framework_reason, &key, err);
     if (rc == SW_ERR_INVALID)
         sw_recipe_error(job->recipe, section, key, "%s", err->text);
-    int64_t rows =
-        job->conf->batch < job->conf->eval_batch ? job->conf->batch : job->conf->eval_batch;
-    if (rc == SW_OK && job->shape.workers_per_group > rows)
-        rc = sw_recipe_error(job->recipe, section, "workers_per_group",
-                             "%d workers cannot share a batch of %lld rows: at most %lld",
-                             job->shape.workers_per_group, (long long)rows, (long long)rows);
-    if (rc == SW_OK && job->on_sim && job->shape.workers_per_group > job->sim.gpus)
-        rc = sw_recipe_error(job->recipe, section, "workers_per_group",
-                             "%d workers need a device each, but there are %d: at most %d, or say "
-                             "device sim:gpus=%d",
-                             job->shape.workers_per_group, job->sim.gpus, job->sim.gpus,
-                             job->shape.workers_per_group);
-    return rc == SW_ERR_INVALID ? sw_recipe_verdict(job->recipe, err) : rc;
+    if (rc != SW_OK)
+        return rc;
+    rc = check_rows(job, section);
+    if (rc == SW_OK)
+        rc = check_devices(job, section);
+    if (rc == SW_ERR_INVALID)
+        sw_recipe_hint(job->recipe, "%s",
+                       sw_cluster_advice(c, &job->shape, most_workers(job, oversubscribe), advice,
+                                         sizeof advice));
+    return rc;
+}
+
+static int choose_shape(struct sw_job *job, const struct sw_cluster_conf *c, bool oversubscribe,
+                        struct sw_err *err)
+{
+    const struct sw_section *section = sw_recipe_find(job->recipe, "cluster", NULL);
+    int rc = make_shape(job, c, section, oversubscribe, err);
+    if (rc != SW_OK)
+        return rc == SW_ERR_INVALID ? sw_recipe_verdict(job->recipe, err) : rc;
+    job->shape.device = job->on_cuda ? SW_ON_CUDA : job->on_sim ? SW_ON_SIM : SW_ON_CPU;
+    job->shape.gpu_count = job->gpu_count;
+    memcpy(job->shape.gpus, job->gpus, sizeof job->gpus);
+    return SW_OK;
+}
+
+/* What [cluster] says; one worker per GPU, unless it says how many. */
+static struct sw_cluster_conf read_cluster(const struct sw_job *job, bool one_worker)
+{
+    struct sw_cluster_conf c = {.workers_per_group = 1};
+    if (!one_worker)
+        c = *(const struct sw_cluster_conf *)sw_recipe_find(job->recipe, "cluster", NULL)->common;
+    if (c.workers_per_group == 0 && count_devices(job) > 0)
+        c.workers_per_group = count_devices(job);
+    return c;
 }
 
 /* A worker that waits for the others runs the servers it hosts: the others may depend on them. */
@@ -71,41 +130,89 @@ static int make_units(struct sw_job *job, struct sw_err *err)
     return SW_OK;
 }
 
+static int map_machine(struct sw_job *job, const char *source, struct sw_err *err)
+{
+    if (source)
+        return sw_machine_from(source, &job->machine, err);
+    int rc = sw_bind_check_environment(err);
+    return rc == SW_OK ? sw_machine_here(&job->machine, err) : rc;
+}
+
+/* Says how to ask for fewer. */
+static int place_units(struct sw_job *job, const struct sw_cluster_conf *c, bool oversubscribe,
+                       struct sw_err *err)
+{
+    char advice[128];
+    struct sw_err why;
+    int rc = sw_placement_new(job->machine, &job->shape, oversubscribe, &job->placement, &why);
+    if (rc == SW_OK)
+        return rc;
+    int most = most_workers(job, oversubscribe);
+    if (rc != SW_ERR_INVALID || job->shape.worker_groups * job->shape.workers_per_group <= most)
+        return sw_err_set(err, rc, "%s", why.text);
+    return sw_err_set(err, rc, "%s; try %s", why.text,
+                      sw_cluster_advice(c, &job->shape, most, advice, sizeof advice));
+}
+
 int sw_job_place(struct sw_job *job, const struct sw_job_options *o, struct sw_err *err)
 {
-    int rc = sw_bind_check_environment(err);
-    if (rc == SW_OK)
-        rc = sw_machine_here(&job->machine, err);
-    if (rc == SW_OK)
-        rc = choose_shape(job, o->one_worker, err);
-    if (rc == SW_OK)
-        rc = sw_placement_new(job->machine, &job->shape, o->oversubscribe, &job->placement, err);
+    int rc = map_machine(job, o->machine, err);
     if (rc != SW_OK)
         return rc;
-    cap_threads(job->placement);
+    struct sw_cluster_conf c = read_cluster(job, o->one_worker);
+    rc = choose_shape(job, &c, o->oversubscribe, err);
+    if (rc == SW_OK)
+        rc = place_units(job, &c, o->oversubscribe, err);
+    if (rc != SW_OK)
+        return rc;
+    if (job->machine->here)
+        cap_threads(job->placement);
     return make_units(job, err);
 }
 
 /* ---- devices ---- */
 
-/* "cpu", "auto", or "sim" with what follows a colon. */
-static int read_device(struct sw_job *job, const char *text, struct sw_err *err)
+/* What follows "cuda:": numbers, comma-separated. */
+static int read_gpus(struct sw_job *job, const char *text, struct sw_err *err)
+{
+    while (*text) {
+        char item[16];
+        int64_t number;
+        size_t n = strcspn(text, ",");
+        snprintf(item, sizeof item, "%.*s", n < sizeof item ? (int)n : 0, text);
+        if (!sw_parse_int(item, &number) || number < 0 || number > INT32_MAX ||
+            job->gpu_count == SW_SHAPE_GPUS)
+            return sw_err_set(err, SW_ERR_INVALID,
+                              "behind cuda: there must be at most %d numbers of GPUs, as in "
+                              "cuda:0,2",
+                              SW_SHAPE_GPUS);
+        job->gpus[job->gpu_count++] = (int)number;
+        text += n + (text[n] == ',');
+    }
+    return SW_OK;
+}
+
+/* "cpu", "auto", "sim" with what follows a colon, or in a plan "cuda" with it. */
+static int read_device(struct sw_job *job, const char *text, bool plans, struct sw_err *err)
 {
     snprintf(job->device_text, sizeof job->device_text, "%s", text);
     if (sw_str_eq(text, "auto") || sw_str_eq(text, "cpu")) {
         strcpy(job->device_text, "cpu");
         return SW_OK;
     }
+    job->on_cuda = plans && (sw_str_eq(text, "cuda") || sw_str_starts(text, "cuda:"));
+    if (job->on_cuda)
+        return read_gpus(job, text[4] ? text + 5 : "", err);
     job->on_sim = sw_str_eq(text, "sim") || sw_str_starts(text, "sim:");
     if (job->on_sim)
         return sw_sim_parse(text[3] ? text + 4 : "", &job->sim, err);
     return sw_err_set(err, SW_ERR_INVALID, "unknown device; there are auto, cpu, sim:gpus=N");
 }
 
-int sw_job_choose_device(struct sw_job *job, struct sw_err *err)
+int sw_job_choose_device(struct sw_job *job, bool plans, struct sw_err *err)
 {
     job->sim = sw_sim_defaults();
-    int rc = read_device(job, job->conf->device, err);
+    int rc = read_device(job, job->conf->device, plans, err);
     if (rc == SW_ERR_INVALID) {
         sw_recipe_error(job->recipe, sw_recipe_find(job->recipe, "job", NULL), "device", "%s",
                         err->text);
@@ -126,9 +233,6 @@ int sw_job_open_devices(struct sw_job *job, struct sw_err *err)
         rc = sw_sim_open(&job->sim, i, &w->device, err);
         if (rc != SW_OK)
             w->device = NULL;
-        else
-            snprintf(job->placement->rows[i].device, sizeof job->placement->rows[i].device, "%s",
-                     w->device->name);
     }
     return rc;
 }

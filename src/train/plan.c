@@ -147,6 +147,21 @@ static void describe_data(const struct sw_job *job, int split, char *out, size_t
     sw_buf_fini(&b);
 }
 
+void sw_job_describe_units(struct sw_job *job)
+{
+    struct sw_job_plan *p = &job->plan;
+    p->name = job->name;
+    p->recipe = sw_recipe_path(job->recipe);
+    p->device = job->device_text;
+    p->framework = job->framework;
+    p->framework_reason = job->framework_reason;
+    p->batch = job->conf->batch;
+    p->eval_batch = job->conf->eval_batch;
+    p->placement = job->placement;
+    p->machine = job->machine;
+    p->fallback = sw_buf_text(&job->fallback_text);
+}
+
 int sw_job_describe(struct sw_job *job, struct sw_err *err)
 {
     struct sw_job_plan *p = &job->plan;
@@ -155,15 +170,9 @@ int sw_job_describe(struct sw_job *job, struct sw_err *err)
         rc = write_choices(job, err);
     if (rc != SW_OK)
         return rc;
-    p->name = job->name;
-    p->recipe = sw_recipe_path(job->recipe);
-    p->device = job->device_text;
-    p->framework = job->framework;
-    p->framework_reason = job->framework_reason;
+    sw_job_describe_units(job);
     p->params = sw_table_elements(job->table);
     p->steps = job->steps;
-    p->batch = job->conf->batch;
-    p->eval_batch = job->conf->eval_batch;
     p->flops_per_sample = flops_of_step(job) / (double)job->conf->batch;
     sw_table_bytes(job->table, &p->param_bytes, &p->state_bytes);
     p->state_bytes += sw_states_bytes(job);
@@ -176,8 +185,6 @@ int sw_job_describe(struct sw_job *job, struct sw_err *err)
     p->notes = sw_net_notes(job->workers[0].train);
     p->memory_bytes =
         p->param_bytes + p->state_bytes + p->arena_bytes + p->batch_bytes + p->exchange_bytes;
-    p->placement = job->placement;
-    p->fallback = sw_buf_text(&job->fallback_text);
     for (int s = 0; s < SW_SPLITS; s++)
         describe_data(job, s, p->data[s], sizeof p->data[s]);
     return SW_OK;

@@ -22,9 +22,11 @@ void sw_print_placement(struct sw_buf *out, const struct sw_placement *p, const 
 {
     for (int i = 0; i < p->worker_count + p->server_count; i++) {
         const struct sw_placement_row *row = &p->rows[i];
-        char cores[128];
-        sw_buf_printf(out, "%s%s on %s, NUMA node %d, cores %s, %d thread%s: %s\n", i ? indent : "",
-                      row->unit, row->device, row->numa,
+        char cores[128], node[32] = "no NUMA node";
+        if (row->numa >= 0)
+            snprintf(node, sizeof node, "NUMA node %d", row->numa);
+        sw_buf_printf(out, "%s%s on %s, %s, cores %s, %d thread%s: %s\n", i ? indent : "",
+                      row->unit, row->device, node,
                       sw_core_set_text(&row->cores, cores, sizeof cores), row->threads,
                       row->threads == 1 ? "" : "s", row->reason);
     }

@@ -1,0 +1,171 @@
+/* singa-ws topo: the machine as placement sees it, and where a recipe's units would be on it, here
+ * or on a machine of which there is a description. Opens no data, writes nothing. */
+#include "base/json.h"
+#include "cli/share/machine.h"
+#include "cli/share/trainer.h"
+#include "cluster/conf.h"
+#include <stdio.h>
+
+struct options {
+    struct sw_cli_common common;
+    const char *from;
+};
+
+static const struct sw_cli_option own[] = {
+    {.name = "from",
+     .arg = "FILE|SYNTHETIC",
+     .type = SW_CLI_TEXT,
+     .offset = offsetof(struct options, from),
+     .help = "another machine: an hwloc XML file, or text such as \"numa:4 core:6 pu:2\""},
+    {0},
+};
+
+static const struct sw_cli_spec spec = {
+    .verb = "topo",
+    .usage = "[OPTION]... [RECIPE]",
+    .about =
+        "Shows this machine: packages, NUMA nodes, caches, cores, GPUs and network cards where\n"
+        "they hang, how GPUs reach one another; and where the workers and servers of RECIPE would\n"
+        "be on it, and why. Without RECIPE: those of a recipe that says nothing of them. What a\n"
+        "cpuset, taskset or CUDA_VISIBLE_DEVICES hides is not shown.",
+    .more = "`lstopo machine.xml` writes the description of a machine. --device cuda and cuda:0,2\n"
+            "plan for its GPUs also where this program cannot use them.",
+    .takes = SW_CLI_SET | SW_CLI_DEVICE | SW_CLI_JSON | SW_CLI_FRAMEWORK | SW_CLI_OVERSUBSCRIBE,
+    .options = own,
+    .max_args = 1,
+};
+
+/* What is shown; all borrowed. */
+struct view {
+    const struct sw_machine *machine;
+    const struct sw_placement *placement;
+    const char *framework, *framework_reason;
+    const struct sw_job_plan *plan; /* NULL without a recipe */
+};
+
+static void print_text(struct sw_buf *out, const struct view *v)
+{
+    sw_print_machine(out, v->machine);
+    if (v->plan)
+        sw_buf_printf(out, "\nrecipe       %s (%s), device %s\n", v->plan->name, v->plan->recipe,
+                      v->plan->device);
+    else
+        sw_buf_add(out, "\nrecipe       none: what one without [cluster] gets\n");
+    sw_buf_printf(out, "framework    %s: %s\n", v->framework, v->framework_reason);
+    sw_buf_add(out, "placement    ");
+    sw_print_placement(out, v->placement, "             ");
+}
+
+static void print_json(struct sw_buf *out, const struct view *v)
+{
+    struct sw_json_writer w;
+    sw_json_begin(&w, out);
+    sw_json_open_object(&w, NULL);
+    sw_json_machine(&w, v->machine);
+    sw_json_string(&w, "name", v->plan ? v->plan->name : NULL);
+    sw_json_string(&w, "recipe", v->plan ? v->plan->recipe : NULL);
+    sw_json_string(&w, "device", v->plan ? v->plan->device : "cpu");
+    sw_json_string(&w, "framework", v->framework);
+    sw_json_string(&w, "framework_reason", v->framework_reason);
+    sw_json_placement(&w, v->placement);
+    sw_json_close_object(&w);
+    sw_buf_add(out, "\n");
+}
+
+static int show(const struct options *o, const struct view *v)
+{
+    struct sw_buf out = {0};
+    if (o->common.json)
+        print_json(&out, v);
+    else
+        print_text(&out, v);
+    int code = sw_cli_print(&out);
+    sw_buf_fini(&out);
+    return code;
+}
+
+static int show_recipe(const struct options *o)
+{
+    struct sw_trainer t = {0};
+    struct sw_err err;
+    struct sw_job_options job = {
+        .recipe_path = o->common.args[0],
+        .sets = o->common.sets.items,
+        .set_count = o->common.sets.count,
+        .device = o->common.device,
+        .framework = o->common.framework,
+        .oversubscribe = o->common.oversubscribe,
+        .plan_units = true,
+        .machine = o->from,
+    };
+    int code, rc = sw_trainer_init(&t, &o->common, &err);
+    if (rc == SW_OK)
+        rc = sw_trainer_open(&t, &job, &err);
+    if (rc != SW_OK) {
+        code = sw_trainer_refuse(&t, rc, &err);
+    } else {
+        const struct sw_job_plan *p = sw_job_plan(t.job);
+        code = show(o, &(struct view){.machine = p->machine,
+                                      .placement = p->placement,
+                                      .framework = p->framework,
+                                      .framework_reason = p->framework_reason,
+                                      .plan = p});
+    }
+    sw_trainer_fini(&t);
+    return code;
+}
+
+static int show_machine(const struct options *o)
+{
+    struct sw_machine *m = NULL;
+    struct sw_placement *p = NULL;
+    struct sw_cluster_shape shape;
+    char reason[256];
+    struct view v = {.framework_reason = reason};
+    struct sw_err err;
+    const char *key;
+    int rc = o->from ? sw_machine_from(o->from, &m, &err) : sw_machine_here(&m, &err);
+    if (rc == SW_OK)
+        rc = sw_cluster_shape(&(struct sw_cluster_conf){0}, m, &shape, &v.framework, reason,
+                              sizeof reason, &key, &err);
+    if (rc == SW_OK)
+        rc = sw_placement_new(m, &shape, false, &p, &err);
+    v.machine = m;
+    v.placement = p;
+    int code = rc == SW_OK ? show(o, &v) : sw_cli_fail(rc, &err);
+    sw_placement_free(p);
+    sw_machine_free(m);
+    return code;
+}
+
+static int topo(const struct options *o)
+{
+    const struct sw_cli_common *c = &o->common;
+    if (c->arg_count > 0)
+        return show_recipe(o);
+    const char *vain = c->sets.count      ? "set"
+                       : c->device        ? "device"
+                       : c->framework     ? "framework"
+                       : c->oversubscribe ? "oversubscribe"
+                                          : NULL;
+    if (vain)
+        return sw_cli_usage("topo", "--%s needs a RECIPE", vain);
+    return show_machine(o);
+}
+
+static int run(int argc, char **argv)
+{
+    struct options options = {0};
+    int code = sw_cli_parse(&spec, argc, argv, &options);
+    if (code == SW_CLI_GO_ON)
+        code = topo(&options);
+    sw_cli_fini(&spec, &options);
+    return code;
+}
+
+const struct sw_verb sw_verb_topo = {
+    .name = "topo",
+    .help = "show the machine and where workers and servers would be",
+    .run = run,
+    .spec = &spec,
+};

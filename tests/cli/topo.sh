@@ -1,0 +1,122 @@
+# topo: the machine, machines that are not here, and where a recipe's units would be.
+. "$(dirname "$0")/lib.sh"
+
+# Here, without a recipe: the machine and what a recipe without [cluster] gets.
+expect 0 topo
+has out '^machine '
+has out '^  NUMA node [0-9]+: .* core'
+has out '^placement +worker0\.0 on cpu, NUMA node [0-9]+, cores [0-9,-]+, [0-9]+ thread'
+has out 'CUDA'
+[ -e "$SINGA_DB" ] && fail 'topo created the history'
+[ -e "$XDG_STATE_HOME" ] && fail 'topo created the state directory'
+
+# Data that are not there are not missed: topo opens none.
+sed 's/^format = synthetic/format = idx\npaths = nowhere-images\nlabels = nowhere-labels/
+     /^classes\|^records\|^channels\|^height\|^width/d' "$tiny" >"$T/no-data.ini"
+expect 3 check "$T/no-data.ini"
+expect 0 topo "$T/no-data.ini"
+
+# A machine by description. All that concerns placement counts, and a recipe's errors are shown.
+four='numa:4 core:6 pu:2'
+expect 0 topo --from "$four" "$tiny" --framework sandblaster --set cluster.workers_per_group=4 \
+    --set cluster.servers_per_group=2
+has out '^framework +sandblaster: 4 workers share every batch, 2 servers own the parameters'
+has out 'worker0\.3 on cpu, NUMA node 3, cores 18-23, 6 threads: all 6 cores of NUMA node 3'
+has out 'server0\.1 on cpu'
+expect 0 topo --from "$four" "$tiny" --device sim:gpus=3
+has out 'worker0\.2 on sim:2'
+expect 2 topo --from "$four" "$tiny" --set cluster.wokers_per_group=4
+has err 'did you mean .workers_per_group.'
+expect 2 topo --from "$four" "$tiny" --set cluster.worker_groups=2
+has err 'worker_groups: unknown key'
+
+# What is no machine, and options that would be in vain.
+expect 3 topo --from /nowhere.xml
+has err 'singa-ws: cannot open the machine map /nowhere.xml'
+expect 3 topo --from 'numa:four'
+for vain in --set=job.batch=1 --device=cpu --framework=allreduce --oversubscribe; do
+    expect 2 topo $vain
+    has err "needs a RECIPE"
+done
+expect 2 topo "$tiny" "$tiny"
+
+# refused PATTERN ARGUMENT...: exit 2 with that reason; what it suggests works in its place.
+refused() {
+    pattern=$1
+    shift
+    expect 2 topo "$@"
+    has err "$pattern"
+    # Not the words of the command line above a caret.
+    sets=$(grep -E '^ *hint: |^singa-ws: ' "$T/err" |
+        grep -oE -- '--(set [a-z_.]+=[0-9]+|framework [a-z]+|device [a-z0-9:=,]+)')
+    [ -n "$sets" ] || fail "no suggestion for: $*"
+    # shellcheck disable=SC2086
+    expect 0 topo "$@" $sets
+}
+refused '25 workers need a core each, but 24 may be used' --from "$four" "$tiny" \
+    --set job.batch=32 --set job.eval_batch=32 --set cluster.workers_per_group=25
+refused '17 workers cannot share a batch of 16 rows: at most 16' --from "$four" "$tiny" \
+    --set cluster.workers_per_group=17
+refused '20 workers cannot share a batch of 16 rows' --from 'numa:2 core:4 pu:1' "$tiny" \
+    --set cluster.workers_per_group=20 --set cluster.servers_per_group=20
+refused '3 workers need a device each, but there are 2' --from "$four" "$tiny" \
+    --device sim:gpus=2 --set cluster.workers_per_group=3
+refused 'workers_per_group = 0: must be from 1' --from "$four" "$tiny" \
+    --set cluster.workers_per_group=0
+refused 'servers_per_group = 0: must be from 1' --from "$four" "$tiny" \
+    --set cluster.servers_per_group=0
+refused 'no CUDA device' --from "$four" "$tiny" --device cuda
+expect 0 topo --from "$four" "$tiny" --set job.batch=32 --set job.eval_batch=32 \
+    --set cluster.workers_per_group=25 --oversubscribe
+has out '25 workers share 24 cores'
+# The same words from `run`.
+expect 2 run "$tiny" --set cluster.workers_per_group=17 --oversubscribe
+has err 'hint: --set cluster.workers_per_group=16$'
+expect 2 run "$tiny" --device cuda
+has err 'unknown device'
+
+# JSON: one object on one line.
+have_python || exit 0
+check_json() {
+    [ "$(wc -l <"$T/out")" = 1 ] || fail 'topo --json is not one object on one line'
+    python3 -c "
+import json, sys
+d = json.load(open(sys.argv[1]))
+m, p = d['machine'], d['placement']
+workers = [u for u in p if u['unit'].startswith('worker')]
+cores = [c for u in workers for c in u['cores']]
+assert all(u['reason'] and u['cores'] and 'numa' in u and 'device' in u for u in p), p
+$1" "$T/out" || fail "topo --json: $1"
+}
+expect 0 topo --json
+check_json "assert m['here'] and len(m['cores']) == m['core_count'] and m['nodes']"
+expect 0 topo --json --from "$four" "$tiny" --framework sandblaster \
+    --set cluster.workers_per_group=16 --set cluster.servers_per_group=4
+check_json "
+assert len(workers) == 16 and len(p) == 20 and len(set(cores)) == len(cores)
+home = {c['core']: c['numa'] for c in m['cores']}
+assert all({home[c] for c in u['cores']} == {u['numa']} for u in p)
+assert d['framework'] == 'sandblaster' and d['name'] == 'tiny'"
+
+data=$SW_SOURCE_DIR/../shared/data/topologies
+[ -r "$data/nvidiaDGX2.xml" ] || skip "$data is not there"
+expect 0 topo --from "$data/nvidiaDGX2.xml"
+has out 'GPU 15 0000:e7:00.0: Tesla V100'
+has out '^ +15( +NV150){15} +X$'
+expect 0 topo --from "$data/24em64t-2n6c2t-pci.xml"
+has out '^ +1 +SYS +X +PHB$'
+has out 'PHB +the same host bridge'
+has out 'network 0000:05:00.0: eth2 ib0 mlx4_0'
+refused '16 workers need a core each, but 4 may be used' --from "$data/nvidiaDGX2.xml" "$tiny" \
+    --device cuda
+refused 'cuda:3: there are 3 CUDA devices' --from "$data/24em64t-2n6c2t-pci.xml" "$tiny" \
+    --device cuda:0,3
+expect 0 topo --json --from "$data/nvidiaDGX2.xml" "$tiny" --device cuda --oversubscribe
+check_json "
+gpu = {'cuda:%d' % g['gpu']: g['numa'] for g in m['gpus']}
+assert len(gpu) == 16 and len(m['gpu_links']) == 120
+assert sorted(gpu) == sorted(u['device'] for u in workers)
+assert all(gpu[u['device']] == u['numa'] for u in workers)"
+expect 0 topo --json --from "$data/16amd64-8n2c-cpusets.xml" "$tiny" \
+    --set cluster.workers_per_group=10
+check_json "assert sorted(cores) == list(range(10)) and m['hidden_hardware_threads'] == 6"
