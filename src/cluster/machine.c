@@ -23,10 +23,11 @@ static int want_io(struct sw_machine *m)
 }
 
 /* hwloc's plugins that start a GPU's driver, or ask an X server, only to name devices: slow, and
- * memory of GPUs that nobody has asked for. One that is not installed cannot be left out. */
-static void leave_out_drivers(struct sw_machine *m)
+ * memory of GPUs that nobody has asked for. PCI devices are found in /sys without the plugin pci,
+ * whose library leaks. The call fails for one that is not installed, which is as good. */
+static void leave_out_plugins(struct sw_machine *m)
 {
-    static const char *const plugins[] = {"cuda", "opencl", "levelzero", "rsmi", "gl"};
+    static const char *const plugins[] = {"cuda", "opencl", "levelzero", "rsmi", "gl", "pci"};
     for (size_t i = 0; i < sizeof plugins / sizeof *plugins; i++)
         (void)hwloc_topology_set_components(m->topology, HWLOC_TOPOLOGY_COMPONENTS_FLAG_BLACKLIST,
                                             plugins[i]);
@@ -36,7 +37,7 @@ static int load_here(struct sw_machine *m, struct sw_err *err)
 {
     if (hwloc_topology_init(&m->topology) != 0)
         return library_error("start", err);
-    leave_out_drivers(m);
+    leave_out_plugins(m);
     if (want_io(m) != 0 || hwloc_topology_load(m->topology) != 0)
         return library_error("map this machine", err);
     m->here = hwloc_topology_is_thissystem(m->topology);
