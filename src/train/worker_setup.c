@@ -158,7 +158,7 @@ int sw_worker_attach(struct sw_worker *w, struct sw_err *err)
 
 int sw_worker_wait(struct sw_worker *w, struct sw_err *err)
 {
-    if (w->device->host_memory)
+    if (w->device->host_memory || !w->slot) /* an evaluation alone is not watched */
         return sw_stream_wait(w->stream, err);
     sw_slot_wait_on(w->slot, (struct sw_wait){.kind = SW_WAIT_DEVICE}, "its device",
                     sw_os()->monotonic_ns());
