@@ -118,6 +118,19 @@ int sw_keep_write(const struct sw_job *job, struct sw_best best, struct sw_st_wr
     return rc == SW_OK ? sw_st_writer_metadata(w, "best_value", value, err) : rc;
 }
 
+/* A kill may have come between the file and its row: without it the best one might have none. */
+static void record_again(struct sw_job *job)
+{
+    const struct sw_keeper *k = &job->keeper;
+    for (int i = 0; i < k->count; i++) {
+        const struct sw_kept *c = &k->items[i];
+        struct stat st;
+        if (c->step == k->from && sw_os()->stat(c->path, &st) == 0)
+            sw_history_checkpoint(job->history, c->step, c->path, (int64_t)st.st_size, c->checksum,
+                                  c->step == k->best.step);
+    }
+}
+
 void sw_keep_read(struct sw_job *job, const struct sw_st_file *f)
 {
     struct sw_keeper *k = &job->keeper;
@@ -127,6 +140,7 @@ void sw_keep_read(struct sw_job *job, const struct sw_st_file *f)
     if (step && metric && value && k->metric >= 0 && sw_str_eq(metric, metric_name(job)) &&
         sw_parse_int(step, &best.step) && best.step >= 0 && sw_parse_real(value, &best.value))
         k->best = best;
+    record_again(job);
     /* A newer one that this resume supersedes may have had the mark. */
     sw_history_checkpoint_best(job->history, k->best.step);
 }
