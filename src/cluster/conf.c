@@ -5,6 +5,8 @@
 static const char *const frameworks[] = {"auto", "sandblaster", "allreduce", NULL};
 static const char *const stall_choices[] = {"auto", "warn", "stop", NULL};
 static const char *const bind_choices[] = {"auto", "yes", "no", NULL};
+static const char *const copy_modes[] = {"async", "sync", "none", NULL};
+static const char *const overlaps[] = {"yes", "no", NULL};
 
 #define AT(member) offsetof(struct sw_cluster_conf, member)
 
@@ -36,6 +38,19 @@ const struct sw_opt sw_cluster_opts[] = {
      .type = SW_OPT_ENUM,
      .def = "auto",
      .choices = bind_choices},
+    {.key = "copy",
+     .help = "gradients and values between a device and the servers: async, while others compute; "
+             "sync, each is waited for; none, the device itself updates (one worker)",
+     .offset = AT(copy),
+     .type = SW_OPT_ENUM,
+     .def = "async",
+     .choices = copy_modes},
+    {.key = "overlap",
+     .help = "updates are handed over while lower layers compute; no: after the last of them",
+     .offset = AT(overlap),
+     .type = SW_OPT_ENUM,
+     .def = "yes",
+     .choices = overlaps},
     {.key = "slice_size",
      .help = "parameters in the largest slice of the parameter table",
      .offset = AT(slice_size),

@@ -13,11 +13,18 @@ struct sw_cluster_conf {
     int framework; /* enum sw_framework */
     int64_t workers_per_group, servers_per_group;
     int bind_servers;   /* enum sw_bind_choice */
+    int copy;           /* enum sw_copy_mode */
+    int overlap;        /* enum sw_overlap */
     int64_t slice_size; /* parameters */
     int on_stall;       /* enum sw_on_stall */
     double stall_s;     /* 0: as train/watchdog.h says */
 };
 enum sw_bind_choice { SW_BIND_AUTO, SW_BIND_YES, SW_BIND_NO };
+/* How gradients and values travel between a device and the servers: beside the computing; each
+ * waited for, with its update; or not at all, because the device updates. */
+enum sw_copy_mode { SW_COPY_ASYNC, SW_COPY_SYNC, SW_COPY_NONE };
+/* When updates are handed over: after each layer's backward, or after the last one. */
+enum sw_overlap { SW_OVERLAP_YES, SW_OVERLAP_NO };
 /* AUTO warns, and stops what lasts. */
 enum sw_on_stall { SW_ON_STALL_AUTO, SW_ON_STALL_WARN, SW_ON_STALL_STOP };
 

@@ -56,7 +56,7 @@ void sw_table_free_phases(struct sw_table *t)
 
 /* ---- The first phase ---- */
 
-static int say_bad(const struct sw_table *t, int param, uint64_t version, struct sw_err *err)
+int sw_table_say_bad(const struct sw_table *t, int param, uint64_t version, struct sw_err *err)
 {
     return sw_err_set(err, SW_ERR_DIVERGED,
                       "step %llu: the gradient or new value of %s is not finite (NaN or Inf)",
@@ -66,7 +66,7 @@ static int say_bad(const struct sw_table *t, int param, uint64_t version, struct
 int sw_table_bad_value(struct sw_table *t, int param, uint64_t version, struct sw_err *err)
 {
     if (t->args.bad != SW_BAD_TELLS)
-        return say_bad(t, param, version, err);
+        return sw_table_say_bad(t, param, version, err);
     /* Read by workers when they have seen all parameters at this version. */
     __atomic_store_n(&t->phases.torn, param, __ATOMIC_RELAXED);
     return SW_OK;
@@ -90,7 +90,7 @@ int sw_table_gather(struct sw_table *t, const struct sw_slice *s, struct sw_err 
         a.value_squares = ph->value_squares + s->first_block;
     }
     if (!sw_gather(&a) && t->args.bad == SW_BAD_STOPS)
-        return say_bad(t, s->param, s->version + 1, err);
+        return sw_table_say_bad(t, s->param, s->version + 1, err);
     return SW_OK;
 }
 

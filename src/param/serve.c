@@ -133,6 +133,17 @@ void sw_table_close_v(void *table)
             sw_channel_close(&t->servers[i].inbox);
 }
 
+void sw_table_update_terms(const struct sw_table *t, int param, uint64_t version,
+                           struct sw_update_args *a)
+{
+    const struct sw_param *p = &t->params[param];
+    a->lr = (float)(sw_table_rate(t, version - 1) * (double)p->lr_mult);
+    a->weight_decay = (float)(t->args.common->weight_decay * (double)p->decay_mult);
+    a->clip_value = (float)t->args.clip_value;
+    a->gradient_scale = 1;
+    a->step = version - 1 - t->dropped;
+}
+
 /* What an update of a slice is made of; `more` has room for all workers. The decision is NULL where
  * the slice is updated alone; else its gradient is summed already. */
 static struct sw_update_args update_of(const struct sw_table *t, const struct sw_slice *s,
@@ -145,14 +156,14 @@ static struct sw_update_args update_of(const struct sw_table *t, const struct sw
         .more = more,
         .more_count = d ? 0 : sw_table_givers(t, s->param) - 1,
         .count = s->count,
-        .lr = (float)(sw_table_rate(t, s->version) * (double)p->lr_mult),
-        .weight_decay = (float)(t->args.common->weight_decay * (double)p->decay_mult),
-        .clip_value = d ? 0 : (float)t->args.clip_value,
-        .gradient_scale = d ? d->scale : 1,
         .value_norm = p->value_norm,
         .gradient_norm = p->gradient_norm,
-        .step = s->version - t->dropped,
     };
+    sw_table_update_terms(t, s->param, s->version + 1, &a);
+    if (d) {
+        a.clip_value = 0;
+        a.gradient_scale = d->scale;
+    }
     for (int w = 1; w <= a.more_count; w++)
         more[w - 1] = p->gradient[w] + s->from;
     for (int i = 0; i < t->slots; i++)

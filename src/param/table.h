@@ -162,6 +162,9 @@ void sw_table_put_version(struct sw_table *t, uint64_t version, uint64_t dropped
 /* Updates that were dropped so far. */
 uint64_t sw_table_dropped(const struct sw_table *t);
 
+/* A gradient or value of update `version` is not finite: SW_ERR_DIVERGED naming the parameter. */
+int sw_table_say_bad(const struct sw_table *t, int param, uint64_t version,
+                     struct sw_err *err) SW_MUST_CHECK;
 /* Are updates decided upon before they are applied? */
 bool sw_table_has_phases(const struct sw_table *t);
 /* What was decided about update `version`, if it is and is one of the last few. A worker that has

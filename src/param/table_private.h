@@ -56,6 +56,10 @@ struct sw_table {
 /* serve.c: wakes who waits for a version or for mail. */
 void sw_table_wake(struct sw_table *t);
 
+/* What update `version` of a parameter is made of beside arrays, where it is made alone. */
+void sw_table_update_terms(const struct sw_table *t, int param, uint64_t version,
+                           struct sw_update_args *a);
+
 /* decide.c. Room for norms, once the slices are cut. */
 int sw_table_make_phases(struct sw_table *t, struct sw_err *err) SW_MUST_CHECK;
 void sw_table_free_phases(struct sw_table *t);

@@ -47,6 +47,12 @@ static int give(struct sw_worker *w, int param, uint64_t version, struct sw_err 
     return rc == SW_OK ? rc : sw_err_set(err, rc, "the job is ending");
 }
 
+/* Does the worker's device update, so that there is no version to wait for? */
+static bool updates_itself(const struct sw_worker *w)
+{
+    return w->replica && sw_replica_updates(w->replica);
+}
+
 /* Waits until the parameter is at `version`. A worker that runs servers itself serves meanwhile:
  * what it waits for may depend on them. */
 static int see(struct sw_worker *w, int param, uint64_t version, struct sw_err *err)
@@ -75,13 +81,13 @@ static int see(struct sw_worker *w, int param, uint64_t version, struct sw_err *
 
 static int collect(struct sw_worker *w, int param, uint64_t version, struct sw_err *err)
 {
-    int rc = see(w, param, version, err);
+    int rc = updates_itself(w) ? SW_OK : see(w, param, version, err);
     return rc == SW_OK ? have(w, param, version, err) : rc;
 }
 
 int sw_bp_see_all(struct sw_worker *w, uint64_t version, struct sw_err *err)
 {
-    int rc = SW_OK;
+    int rc = updates_itself(w) ? sw_replica_bring_home(w->replica, version, err) : SW_OK;
     for (int p = 0; p < sw_table_count(w->job->table) && rc == SW_OK; p++)
         rc = see(w, p, version, err);
     return rc;
@@ -138,6 +144,32 @@ static bool gives(const struct sw_net *net, int p)
     return !param->frozen && param->root < 0; /* else a layer below gives more */
 }
 
+/* With `copy = sync` the update is waited for, too, unless it is decided upon when all gradients
+ * are there. */
+static int give_and_wait(struct sw_worker *w, int param, uint64_t version, struct sw_err *err)
+{
+    int rc = give(w, param, version, err);
+    if (rc != SW_OK || w->job->copy != SW_COPY_SYNC || sw_table_has_phases(w->job->table))
+        return rc;
+    return collect(w, param, version, err);
+}
+
+/* Hands over the gradients that are complete when the layer's backward is done, and runs the
+ * servers that this worker hosts. */
+static int hand_over(struct sw_worker *w, int64_t t, int i, struct sw_err *err)
+{
+    int first, count = sw_net_layer_params(w->train, i, &first), rc = SW_OK;
+    for (int p = first; p < first + count && rc == SW_OK; p++)
+        if (gives(w->train, p))
+            rc = give_and_wait(w, w->param_of[SW_SPLIT_TRAIN][p], (uint64_t)t, err);
+    if (rc == SW_OK && count > 0 && w->served_count > 0) {
+        sw_slot_phase(w->slot, SW_PHASE_UPDATE, t, i, sw_net_layer(w->train, i)->name, w->lap_ns);
+        rc = sw_server_poll(w, err);
+        sw_worker_lap(w, &w->ledger.update_ms, NULL);
+    }
+    return rc;
+}
+
 static int backward_layer(struct sw_worker *w, int64_t t, int i, struct sw_err *err)
 {
     int64_t begin_ns = w->lap_ns;
@@ -147,15 +179,24 @@ static int backward_layer(struct sw_worker *w, int64_t t, int i, struct sw_err *
     int rc = sw_net_backward(w->train, i, err);
     sw_worker_lap(w, &w->ledger.backward_ms, &w->backward_ms[i]);
     trace(w, SW_TRACE_BACKWARD, t, i, begin_ns);
-    int first, count = sw_net_layer_params(w->train, i, &first);
-    for (int p = first; p < first + count && rc == SW_OK; p++)
-        if (gives(w->train, p))
-            rc = give(w, w->param_of[SW_SPLIT_TRAIN][p], (uint64_t)t, err);
-    if (rc == SW_OK && count > 0 && w->served_count > 0) {
-        sw_slot_phase(w->slot, SW_PHASE_UPDATE, t, i, sw_net_layer(w->train, i)->name, w->lap_ns);
-        rc = sw_server_poll(w, err);
-        sw_worker_lap(w, &w->ledger.update_ms, NULL);
+    return rc;
+}
+
+/* From the top down, each layer's updates right behind it or, without overlap, all at the end. */
+static int backward(struct sw_worker *w, int64_t t, struct sw_err *err)
+{
+    bool overlaps = w->job->overlap == SW_OVERLAP_YES;
+    int layers = sw_net_layer_count(w->train), rc = SW_OK;
+    for (int i = layers - 1; i >= 0 && rc == SW_OK; i--) {
+        if (!sw_net_has_backward(w->train, i))
+            continue;
+        rc = backward_layer(w, t, i, err);
+        if (rc == SW_OK && overlaps)
+            rc = hand_over(w, t, i, err);
     }
+    for (int i = layers - 1; i >= 0 && rc == SW_OK && !overlaps; i--)
+        if (sw_net_has_backward(w->train, i))
+            rc = hand_over(w, t, i, err);
     return rc;
 }
 
@@ -164,8 +205,12 @@ static int backward_layer(struct sw_worker *w, int64_t t, int i, struct sw_err *
 static int check_loss(struct sw_worker *w, int64_t t, struct sw_err *err)
 {
     int rc = sw_net_fetch(w->train, err);
+    if (rc == SW_OK && w->replica)
+        rc = sw_replica_ask_finite(w->replica, err);
     if (rc == SW_OK)
         rc = sw_worker_wait(w, err);
+    if (rc == SW_OK && w->replica)
+        rc = sw_replica_check_finite(w->replica, (uint64_t)t, err);
     if (rc != SW_OK)
         return rc;
     struct sw_series *s = &w->series[SW_SPLIT_TRAIN];
@@ -199,9 +244,8 @@ static int both_passes(struct sw_worker *w, int64_t t, const struct sw_batch *ba
     bool late = !w->device->host_memory;
     if (rc == SW_OK && !late)
         rc = check_loss(w, t, err);
-    for (int i = layers - 1; i >= 0 && rc == SW_OK; i--)
-        if (sw_net_has_backward(w->train, i))
-            rc = backward_layer(w, t, i, err);
+    if (rc == SW_OK)
+        rc = backward(w, t, err);
     return rc == SW_OK && late ? check_loss(w, t, err) : rc;
 }
 

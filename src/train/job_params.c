@@ -62,6 +62,26 @@ static uint64_t worker_nodes(void *user, int worker)
     return sw_machine_os_nodes(job->machine, row->node_mask);
 }
 
+/* Where the device updates, nothing of a gradient is on the host. */
+static int check_copy(const struct sw_job *job, struct sw_err *err)
+{
+    const struct sw_section *section = sw_recipe_find(job->recipe, "cluster", NULL);
+    int workers = job->placement->worker_count;
+    if (job->copy != SW_COPY_NONE || !job->on_sim)
+        return SW_OK;
+    if (workers > 1)
+        sw_recipe_error(job->recipe, section, "copy",
+                        "the gradients of %d workers are added on the host, so they have to be "
+                        "copied: say async, or take one worker",
+                        workers);
+    else if (sw_table_has_phases(job->table))
+        sw_recipe_error(
+            job->recipe, section, "copy",
+            "grad_clip = norm, on_nan, norms in stop_at and lars look at all gradients on the "
+            "host before any update, so they have to be copied: say async");
+    return sw_recipe_verdict(job->recipe, err);
+}
+
 int sw_job_make_table(struct sw_job *job, struct sw_err *err)
 {
     const struct sw_section *u = sw_recipe_find(job->recipe, "updater", NULL);
@@ -96,5 +116,7 @@ int sw_job_make_table(struct sw_job *job, struct sw_err *err)
         rc = sw_params_check_patterns(job->recipe, job->table, err);
     if (rc == SW_OK)
         rc = sw_params_check_freeze(job->recipe, &job->conf->freeze, job->table, err);
-    return rc == SW_OK ? sw_table_freeze(job->table, err) : rc;
+    if (rc == SW_OK)
+        rc = sw_table_freeze(job->table, err);
+    return rc == SW_OK ? check_copy(job, err) : rc;
 }

@@ -209,6 +209,8 @@ struct sw_job {
 
     struct sw_machine *machine;
     struct sw_cluster_shape shape;
+    enum sw_copy_mode copy;
+    enum sw_overlap overlap;
     struct sw_placement *placement;
     struct sw_device *device; /* the host: parameter table, batches */
     char device_text[160];    /* as asked for: cpu, sim:gpus=4 */

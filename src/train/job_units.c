@@ -67,6 +67,8 @@ static int make_shape(struct sw_job *job, const struct sw_cluster_conf *c,
 {
     const char *key = NULL;
     char advice[128];
+    job->copy = (enum sw_copy_mode)c->copy;
+    job->overlap = (enum sw_overlap)c->overlap;
     int rc = sw_cluster_shape(c, job->machine, &job->shape, &job->framework, job->framework_reason,
                               sizeof job->framework_reason, &key, err);
     if (rc == SW_ERR_INVALID)

@@ -121,10 +121,11 @@ static int write_choices(struct sw_job *job, struct sw_err *err)
     return job->choices ? SW_OK : sw_err_nomem(err, "the list of choices", 0);
 }
 
-static size_t copies_of(const struct sw_job *job, const struct sw_param *p)
+static size_t copies_of(const struct sw_job *job, int param)
 {
+    const struct sw_param *p = sw_table_param(job->table, param);
     size_t holders = p->owner < 0 ? (size_t)job->placement->worker_count : 1;
-    return holders * (p->frozen ? 1 : 2) * sw_desc_bytes(&p->layout);
+    return holders * sw_replica_item_bytes(job->table, param, job->copy);
 }
 
 /* Values and gradients that workers hold on devices of their own, beside the host's. */
@@ -132,7 +133,7 @@ static size_t replica_bytes(const struct sw_job *job)
 {
     size_t bytes = 0;
     for (int p = 0; job->on_sim && p < sw_table_count(job->table); p++)
-        bytes += copies_of(job, sw_table_param(job->table, p));
+        bytes += copies_of(job, p);
     return bytes;
 }
 

@@ -46,6 +46,8 @@ static void record_own(struct sw_worker *w)
     w->ledger.step = w->step;
     w->ledger.worker = w->index;
     sw_history_step_time(w->producer, &w->ledger);
+    if (w->replica && sw_replica_updates(w->replica))
+        return; /* nothing of a parameter moves */
     for (int s = 0; s < job->placement->server_count; s++) {
         int64_t bytes = sw_table_link_bytes(job->table, w->index, s);
         if (bytes == 0)

@@ -1,6 +1,7 @@
 #include "train/replica.h"
 
 #include "base/os.h"
+#include "param/update_op.h"
 #include <stdio.h>
 
 enum { ALIGN = 64, NEVER = -1 };
@@ -8,7 +9,7 @@ enum { ALIGN = 64, NEVER = -1 };
 struct item {
     struct sw_replica *owner;
     int param;
-    float *value, *gradient; /* device memory */
+    struct sw_param_place at; /* device memory; slots only where it updates */
     size_t bytes;
     int64_t asked;          /* the newest version whose copy was started */
     struct sw_event *here;  /* owned: happens when that copy is done */
@@ -25,6 +26,8 @@ struct sw_replica {
     int *item_of;                /* owned [parameters of the table]: or -1 */
     void *memory;                /* owned device memory */
     size_t bytes;
+    bool *bad;     /* owned device memory [count], where it updates */
+    bool *told;    /* owned [count]: the same on the host */
     int under_way; /* atomic: gradients */
 };
 
@@ -33,10 +36,17 @@ static size_t array_bytes(const struct sw_param *p)
     return (sw_desc_bytes(&p->layout) + ALIGN - 1) / ALIGN * ALIGN;
 }
 
-/* Value and gradient; what is frozen has none of the latter. */
-static size_t item_bytes(const struct sw_param *p)
+bool sw_replica_updates(const struct sw_replica *r)
 {
-    return (p->frozen ? 1 : 2) * array_bytes(p);
+    return r->args.mode == SW_COPY_NONE;
+}
+
+/* Value and gradient, and state where the device updates; what is frozen has a value only. */
+size_t sw_replica_item_bytes(const struct sw_table *t, int param, enum sw_copy_mode mode)
+{
+    const struct sw_param *p = sw_table_param(t, param);
+    int slots = mode == SW_COPY_NONE ? sw_table_param_slots(t, param) : 0;
+    return (size_t)(p->frozen ? 1 : 2 + slots) * array_bytes(p);
 }
 
 /* What messages of the device call it: "conv1.weight (value)". */
@@ -45,9 +55,30 @@ static void name_item(const struct sw_replica *r, const struct item *item)
     const char *name = sw_table_param(r->args.table, item->param)->name;
     char text[128];
     snprintf(text, sizeof text, "%s (value)", name);
-    sw_device_name(r->args.device, item->value, item->bytes, text);
+    sw_device_name(r->args.device, item->at.value, item->bytes, text);
     snprintf(text, sizeof text, "%s (gradient)", name);
-    sw_device_name(r->args.device, item->gradient, item->bytes, text);
+    sw_device_name(r->args.device, item->at.gradient, item->bytes, text);
+    for (int s = 0; s < SW_UPDATER_SLOTS; s++) {
+        snprintf(text, sizeof text, "%s (updater's state)", name);
+        sw_device_name(r->args.device, item->at.slot[s], item->bytes, text);
+    }
+}
+
+static struct sw_param_place place_of(const struct sw_replica *r, int i, char *at)
+{
+    int param = r->items[i].param;
+    const struct sw_param *p = sw_table_param(r->args.table, param);
+    size_t room = array_bytes(p);
+    struct sw_param_place place = {.value = (float *)(void *)at};
+    if (p->frozen)
+        return place;
+    place.gradient = (float *)(void *)(at + room);
+    if (!sw_replica_updates(r))
+        return place;
+    for (int s = 0; s < sw_table_param_slots(r->args.table, param); s++)
+        place.slot[s] = (float *)(void *)(at + (2 + (size_t)s) * room);
+    place.bad = r->bad + i;
+    return place;
 }
 
 static int make_items(struct sw_replica *r, struct sw_err *err)
@@ -57,16 +88,12 @@ static int make_items(struct sw_replica *r, struct sw_err *err)
     for (int i = 0; i < r->count && rc == SW_OK; i++) {
         struct item *item = &r->items[i];
         const struct sw_param *p = sw_table_param(r->args.table, item->param);
-        size_t room = array_bytes(p);
         *item = (struct item){.owner = r,
                               .param = item->param,
-                              .value = (float *)(void *)((char *)r->memory + at),
-                              .gradient = (float *)(void *)((char *)r->memory + at + room),
+                              .at = place_of(r, i, (char *)r->memory + at),
                               .bytes = sw_desc_bytes(&p->layout),
                               .asked = NEVER};
-        if (p->frozen)
-            item->gradient = NULL;
-        at += item_bytes(p);
+        at += sw_replica_item_bytes(r->args.table, item->param, r->args.mode);
         rc = sw_event_new(r->args.device, &item->here, err);
         if (rc == SW_OK)
             rc = sw_event_new(r->args.device, &item->made, err);
@@ -92,11 +119,26 @@ static int take_memory(struct sw_replica *r, struct sw_err *err)
             continue; /* several layers share it */
         r->item_of[param] = r->count;
         r->items[r->count++].param = param;
-        r->bytes += item_bytes(sw_table_param(r->args.table, param));
+        r->bytes += sw_replica_item_bytes(r->args.table, param, r->args.mode);
     }
     return r->bytes ? sw_device_alloc(r->args.device, r->bytes, "parameters and gradients",
                                       &r->memory, err)
                     : SW_OK;
+}
+
+static int take_flags(struct sw_replica *r, struct sw_err *err)
+{
+    size_t bytes = (size_t)r->count * sizeof *r->told;
+    void *bad;
+    if (!sw_replica_updates(r) || r->count == 0)
+        return SW_OK;
+    r->told = sw_calloc(1, bytes);
+    if (!r->told)
+        return sw_err_nomem(err, "a replica", bytes);
+    int rc = sw_device_alloc(r->args.device, bytes, "flags of updates", &bad, err);
+    if (rc == SW_OK)
+        r->bad = bad;
+    return rc;
 }
 
 int sw_replica_new(const struct sw_replica_args *args, struct sw_replica **out, struct sw_err *err)
@@ -106,6 +148,8 @@ int sw_replica_new(const struct sw_replica_args *args, struct sw_replica **out, 
         return sw_err_nomem(err, "a replica", sizeof *r);
     r->args = *args;
     int rc = take_memory(r, err);
+    if (rc == SW_OK)
+        rc = take_flags(r, err);
     if (rc == SW_OK)
         rc = make_items(r, err);
     /* At most one copy each way of every parameter is under way. */
@@ -130,14 +174,11 @@ void sw_replica_free(struct sw_replica *r)
         sw_event_free(r->args.device, r->items[i].given);
     }
     sw_device_free(r->args.device, r->memory, r->bytes);
+    sw_device_free(r->args.device, r->bad, (size_t)r->count * sizeof *r->bad);
+    sw_free(r->told);
     sw_free(r->items);
     sw_free(r->item_of);
     sw_free(r);
-}
-
-size_t sw_replica_bytes(const struct sw_replica *r)
-{
-    return r->bytes;
 }
 
 static struct item *find(const struct sw_replica *r, int param)
@@ -148,13 +189,13 @@ static struct item *find(const struct sw_replica *r, int param)
 float *sw_replica_value(const struct sw_replica *r, int param)
 {
     const struct item *item = find(r, param);
-    return item ? item->value : NULL;
+    return item ? item->at.value : NULL;
 }
 
 float *sw_replica_gradient(const struct sw_replica *r, int param)
 {
     const struct item *item = find(r, param);
-    return item ? item->gradient : NULL;
+    return item ? item->at.gradient : NULL;
 }
 
 /* Starts the copy of a version that the table has and the device has not been sent. */
@@ -166,7 +207,7 @@ static int ask(struct sw_replica *r, int i, uint64_t version, struct sw_err *err
         !sw_table_ready(r->args.table, item->param, version))
         return SW_OK;
     struct sw_copy_event e = {.direction = SW_COPY_TO_DEVICE,
-                              .dst = item->value,
+                              .dst = item->at.value,
                               .src = sw_table_param(r->args.table, item->param)->value,
                               .bytes = item->bytes,
                               .priority = i,
@@ -178,15 +219,84 @@ static int ask(struct sw_replica *r, int i, uint64_t version, struct sw_err *err
     return rc;
 }
 
+/* ---- The device updates ---- */
+
+enum move { TO_DEVICE, TO_TABLE };
+
+static int move_array(struct sw_replica *r, enum move way, float *here, float *home, size_t bytes,
+                      struct sw_err *err)
+{
+    return way == TO_DEVICE ? sw_copy(r->args.stream, here, home, bytes, err)
+                            : sw_copy(r->args.stream, home, here, bytes, err);
+}
+
+/* Value and state, on the compute stream: whatever is queued there is ordered with it. */
+static int move_item(struct sw_replica *r, const struct item *item, enum move way,
+                     struct sw_err *err)
+{
+    const struct sw_param *p = sw_table_param(r->args.table, item->param);
+    int rc = move_array(r, way, item->at.value, p->value, item->bytes, err);
+    for (int s = 0; s < SW_UPDATER_SLOTS && item->at.slot[s] && rc == SW_OK; s++)
+        rc = move_array(r, way, item->at.slot[s], p->slot[s], item->bytes, err);
+    return rc;
+}
+
+/* What the table has at first is moved once. */
+static int move_in(struct sw_replica *r, struct item *item, struct sw_err *err)
+{
+    if (item->asked != NEVER)
+        return SW_OK;
+    item->asked = 0;
+    return move_item(r, item, TO_DEVICE, err);
+}
+
+int sw_replica_bring_home(struct sw_replica *r, uint64_t version, struct sw_err *err)
+{
+    int rc = SW_OK;
+    for (int i = 0; i < r->count && rc == SW_OK; i++)
+        if (r->items[i].asked != NEVER)
+            rc = move_item(r, &r->items[i], TO_TABLE, err);
+    if (rc == SW_OK)
+        rc = sw_stream_wait(r->args.stream, err);
+    if (rc == SW_OK)
+        sw_table_put_version(r->args.table, version, 0);
+    return rc;
+}
+
+int sw_replica_ask_finite(struct sw_replica *r, struct sw_err *err)
+{
+    size_t bytes = (size_t)r->count * sizeof *r->told;
+    return r->bad ? sw_copy(r->args.stream, r->told, r->bad, bytes, err) : SW_OK;
+}
+
+int sw_replica_check_finite(const struct sw_replica *r, uint64_t version, struct sw_err *err)
+{
+    for (int i = 0; i < r->count && r->told; i++)
+        if (r->told[i])
+            return sw_table_say_bad(r->args.table, r->items[i].param, version, err);
+    return SW_OK;
+}
+
+/* ---- Values and gradients that travel ---- */
+
+int sw_replica_settle(struct sw_replica *r, struct sw_err *err)
+{
+    return r->args.mode == SW_COPY_SYNC ? sw_copy_queue_wait(r->queue, err) : SW_OK;
+}
+
 int sw_replica_need(struct sw_replica *r, int param, uint64_t version, struct sw_err *err)
 {
     struct item *item = find(r, param);
+    if (sw_replica_updates(r))
+        return move_in(r, item, err);
     if (item->asked < (int64_t)version) {
         int rc = SW_OK;
         for (int i = 0; i < r->count && rc == SW_OK; i++)
             rc = ask(r, i, version, err);
         if (rc == SW_OK)
             rc = sw_copy_queue_drain(r->queue, err);
+        if (rc == SW_OK)
+            rc = sw_replica_settle(r, err);
         if (rc != SW_OK)
             return rc;
     }
@@ -205,18 +315,20 @@ int sw_replica_under_way(const struct sw_replica *r)
     return __atomic_load_n(&r->under_way, __ATOMIC_RELAXED);
 }
 
-/* On a thread of the device: the gradient is on the host. */
+/* On a thread of the device: the gradient is on the host. Else the worker is told why, by the call
+ * that met the error. */
 static void on_given(void *user, int rc)
 {
     struct item *item = user;
     struct sw_replica *r = item->owner;
+    struct sw_err err;
     __atomic_sub_fetch(&r->under_way, 1, __ATOMIC_RELAXED);
-    if (rc == SW_OK)
-        rc = sw_table_update(r->args.table, r->args.worker, item->param, item->gives);
+    if (rc != SW_OK)
+        return;
+    rc = sw_table_update(r->args.table, r->args.worker, item->param, item->gives);
     if (rc == SW_OK || rc == SW_ERR_CANCELLED)
         return;
-    struct sw_err err;
-    sw_err_set(&err, rc, "%s: the gradient of %s did not reach the host", r->args.device->name,
+    sw_err_set(&err, rc, "%s: the gradient of %s did not reach the servers", r->args.device->name,
                sw_table_param(r->args.table, item->param)->name);
     sw_fault_set(r->args.fault, r->args.unit, &err);
 }
@@ -224,6 +336,8 @@ static void on_given(void *user, int rc)
 int sw_replica_give(struct sw_replica *r, int param, uint64_t version, struct sw_err *err)
 {
     struct item *item = find(r, param);
+    if (sw_replica_updates(r))
+        return sw_table_update_there(r->args.table, param, version, &item->at, r->args.stream, err);
     int rc = sw_event_record(r->args.stream, item->made, err);
     if (rc != SW_OK)
         return rc;
@@ -231,7 +345,7 @@ int sw_replica_give(struct sw_replica *r, int param, uint64_t version, struct sw
     __atomic_add_fetch(&r->under_way, 1, __ATOMIC_RELAXED);
     struct sw_copy_event e = {.direction = SW_COPY_TO_HOST,
                               .dst = sw_table_param(r->args.table, param)->gradient[r->args.worker],
-                              .src = item->gradient,
+                              .src = item->at.gradient,
                               .bytes = item->bytes,
                               .priority = r->item_of[param],
                               .after = item->made,
@@ -239,5 +353,7 @@ int sw_replica_give(struct sw_replica *r, int param, uint64_t version, struct sw
                               .done = on_given,
                               .user = item};
     rc = sw_copy_queue_push(r->queue, &e, err);
-    return rc == SW_OK ? sw_copy_queue_drain(r->queue, err) : rc;
+    if (rc == SW_OK)
+        rc = sw_copy_queue_drain(r->queue, err);
+    return rc == SW_OK ? sw_replica_settle(r, err) : rc;
 }

@@ -2,10 +2,16 @@
  * gradients travel by the worker's copy queue, lowest layers first, while the device computes: a
  * layer's forward waits for its copy by an event, and the gradient of a layer goes to the host as
  * soon as the kernels that make it are done; when it is there the servers are told, from a thread
- * of the device. One owner: the worker. */
+ * of the device. That is `copy = async`.
+ *
+ * With `sync` the worker waits for each of these copies. With `none` the replica is not a copy but
+ * where the parameters live, with the updater's state: updates are operations of the compute
+ * stream, so that what is queued there sees them without waiting; the table gets the values when
+ * somebody is to read them (sw_replica_bring_home). One owner: the worker. */
 #ifndef SW_TRAIN_REPLICA_H
 #define SW_TRAIN_REPLICA_H
 
+#include "cluster/conf.h"
 #include "device/copy_queue.h"
 #include "param/table.h"
 #include "sync/fault.h"
@@ -17,18 +23,22 @@ struct sw_replica_args {
     struct sw_device *device; /* borrowed */
     struct sw_stream *stream; /* borrowed: the compute stream */
     struct sw_fault *fault;   /* borrowed: told when a gradient cannot reach the host */
+    enum sw_copy_mode mode;
     int worker;
     const char *unit;  /* borrowed: the worker's name */
     const int *params; /* the table's indices of the worker's parameters, in layer order */
     int count;
 };
 
-/* Takes device memory for values and gradients. Errors: SW_ERR_NOMEM, those of the device. */
+/* Takes device memory for values and gradients, and for updater state where it updates. Errors:
+ * SW_ERR_NOMEM, those of the device. */
 int sw_replica_new(const struct sw_replica_args *args, struct sw_replica **out,
                    struct sw_err *err) SW_MUST_CHECK;
 void sw_replica_free(struct sw_replica *r); /* NULL is accepted */
-/* Bytes of device memory. */
-size_t sw_replica_bytes(const struct sw_replica *r);
+/* Bytes of device memory that one of a parameter takes. */
+size_t sw_replica_item_bytes(const struct sw_table *t, int param, enum sw_copy_mode mode);
+/* Does the device update, so that nobody waits for versions of the table? */
+bool sw_replica_updates(const struct sw_replica *r);
 
 /* Where parameter `param` (the table's index) lives on the device; NULL when the worker has not got
  * it. */
@@ -44,8 +54,20 @@ int sw_replica_check(struct sw_replica *r, struct sw_err *err) SW_MUST_CHECK;
 /* Gradients that are on their way to the host. Any thread. */
 int sw_replica_under_way(const struct sw_replica *r);
 /* What is queued so far makes the gradient of step `version`: copies it to the host, then tells the
- * servers. */
+ * servers; or updates. */
 int sw_replica_give(struct sw_replica *r, int param, uint64_t version,
                     struct sw_err *err) SW_MUST_CHECK;
+/* With `sync`: waits until all copies that were started are done. */
+int sw_replica_settle(struct sw_replica *r, struct sw_err *err) SW_MUST_CHECK;
+
+/* Where the device updates: asks it, on the compute stream, whether everything was finite; and,
+ * when that stream has been waited for, what it says. Errors of the latter: SW_ERR_DIVERGED naming
+ * step and parameter. Else they do nothing. */
+int sw_replica_ask_finite(struct sw_replica *r, struct sw_err *err) SW_MUST_CHECK;
+int sw_replica_check_finite(const struct sw_replica *r, uint64_t version,
+                            struct sw_err *err) SW_MUST_CHECK;
+/* Where the device updates: brings values and state to the table and says that they are those of
+ * `version`. Waits for the compute stream. */
+int sw_replica_bring_home(struct sw_replica *r, uint64_t version, struct sw_err *err) SW_MUST_CHECK;
 
 #endif

@@ -106,6 +106,7 @@ static int make_replica(struct sw_worker *w, struct sw_err *err)
                                    .device = w->device,
                                    .stream = w->stream,
                                    .fault = &w->job->fault,
+                                   .mode = w->job->copy,
                                    .worker = w->index,
                                    .unit = w->unit,
                                    .params = w->param_of[SW_SPLIT_TRAIN],
@@ -192,12 +193,12 @@ static int open_param_links(struct sw_worker *w, struct sw_err *err)
 {
     struct sw_job *job = w->job;
     int servers = job->placement->server_count, rc = SW_OK;
-    bool moves = !w->device->host_memory;
+    bool moves = !w->device->host_memory, stays = moves && job->copy == SW_COPY_NONE;
     w->links = sw_calloc((size_t)servers, sizeof *w->links);
     w->value_links = sw_calloc((size_t)servers, sizeof *w->value_links);
     if (!w->links || !w->value_links)
         return sw_err_nomem(err, "a worker", (size_t)servers * sizeof *w->links);
-    for (int s = 0; s < servers && rc == SW_OK; s++) {
+    for (int s = 0; s < servers && rc == SW_OK && !stays; s++) {
         const char *server = job->servers[s].unit;
         rc = sw_history_link(job->history, w->unit, server, moves ? "d2h" : "shared", &w->links[s],
                              err);

@@ -1,0 +1,25 @@
+/* An update as an operation of a device: the updater runs where values, state and gradient are, so
+ * that nothing is copied (`copy = none`). One worker's whole parameter at a time, with the numbers,
+ * and so the bits, that a server would compute. By the stream's owner. */
+#ifndef SW_PARAM_UPDATE_OP_H
+#define SW_PARAM_UPDATE_OP_H
+
+#include "device/op.h"
+#include "param/table.h"
+
+extern const struct sw_op sw_op_update;
+
+/* Where a parameter is on the device, with as many elements as its layout has. */
+struct sw_param_place {
+    float *value, *slot[SW_UPDATER_SLOTS]; /* slots that the updater does not have are NULL */
+    float *gradient;                       /* NULL where it is frozen */
+    bool *bad;                             /* becomes true when something is not finite */
+};
+
+/* Queues update `version` (1, 2, ...) of the parameter. The table is to have one giver of it and no
+ * phases. */
+int sw_table_update_there(const struct sw_table *t, int param, uint64_t version,
+                          const struct sw_param_place *place, struct sw_stream *s,
+                          struct sw_err *err) SW_MUST_CHECK;
+
+#endif

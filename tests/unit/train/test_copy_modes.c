@@ -1,0 +1,228 @@
+/* ctest-labels: threads
+ * ctest-timeout: 120
+ * How gradients and values travel between devices and servers, and when: every copy mode, with and
+ * without overlap, trains to the same bits; where the device updates nothing travels, and what it
+ * cannot do is refused. */
+#include "workers_support.h"
+
+enum { STEPS = 12, CAPACITY = 4096 };
+
+static const char *const sims[] = {"", "sim:gpus=1,mem=64MiB", "sim:gpus=2,mem=64MiB"};
+
+#define ASYNC "cluster.copy=async"
+#define SYNC "cluster.copy=sync"
+#define NONE "cluster.copy=none"
+#define NO_OVERLAP "cluster.overlap=no"
+#define modes(...) grouped(.steps = STEPS, __VA_ARGS__)
+
+static void assert_same(const char *a, const char *b)
+{
+    assert_same_tensors(checkpoint_path(a, STEPS), checkpoint_path(b, STEPS));
+}
+
+#define WITH(updater) WORKERS_JOB DATA_SECTIONS "[updater]\n" updater WORKERS_NET
+
+/* Updaters with no, one and two arrays of state; and a frozen layer. */
+static void every_mode_has_the_same_bits(void **state)
+{
+    static const char *const recipes[] = {WITH("type = sgd\nlr = 0.02\n"),
+                                          WITH("type = nesterov\nlr = 0.02\nmomentum = 0.9\n"),
+                                          WITH("type = adam\nlr = 0.002\nweight_decay = 0.01\n")};
+    static const char *const others[] = {"cpu-sync", "cpu-none",  "async", "late",
+                                         "sync",     "sync-late", "none",  "none-late"};
+    (void)state;
+    for (size_t i = 0; i < sizeof recipes / sizeof *recipes; i++) {
+        const char *freeze = i == 0 ? "job.freeze=conv1.*" : "job.seed=7";
+#define mode(...) train(.recipe = recipes[i], .steps = STEPS, __VA_ARGS__)
+        mode(.name = "cpu", .sets = {freeze});
+        mode(.name = "cpu-sync", .sets = {freeze, SYNC, NO_OVERLAP});
+        mode(.name = "cpu-none", .sets = {freeze, NONE});
+        mode(.name = "async", .device = sims[1], .sets = {freeze, ASYNC});
+        mode(.name = "late", .device = sims[1], .sets = {freeze, ASYNC, NO_OVERLAP});
+        mode(.name = "sync", .device = sims[1], .sets = {freeze, SYNC});
+        mode(.name = "sync-late", .device = sims[1], .sets = {freeze, SYNC, NO_OVERLAP});
+        mode(.name = "none", .device = sims[1], .sets = {freeze, NONE, "job.eval_every=5"});
+        mode(.name = "none-late", .device = sims[1], .sets = {freeze, NONE, NO_OVERLAP});
+#undef mode
+        for (size_t k = 0; k < sizeof others / sizeof *others; k++)
+            assert_same("cpu", others[k]);
+    }
+}
+
+static void several_workers_wait_for_each_update(void **state)
+{
+    (void)state;
+    static const char *const mixed[] = {"layer.fc1.partition=1", "layer.conv2.partition=none"};
+    modes(.name = "async", .device = sims[2], .sets = {mixed[0], mixed[1]});
+    modes(.name = "sync", .device = sims[2], .sets = {mixed[0], mixed[1], SYNC});
+    modes(.name = "late", .device = sims[2], .sets = {mixed[0], mixed[1], NO_OVERLAP});
+    modes(.name = "cpu", .sets = {mixed[0], mixed[1], SYNC, workers_set[2]});
+    modes(.name = "apart", .device = sims[2],
+          .sets = {mixed[0], mixed[1], SYNC, SANDBLASTER, NO_OVERLAP});
+    assert_same("async", "sync");
+    assert_same("async", "late");
+    assert_same("async", "cpu");
+    assert_same("async", "apart");
+}
+
+/* What is decided when all gradients are there must not be waited for before. */
+static void updates_in_two_phases_are_not_waited_for_too_early(void **state)
+{
+    (void)state;
+    for (int workers = 1; workers <= 2; workers++) {
+        modes(.name = "async", .device = sims[workers], .sets = {"job.grad_clip=norm:0.5"});
+        modes(.name = "sync", .device = sims[workers], .sets = {"job.grad_clip=norm:0.5", SYNC});
+        modes(.name = "late", .device = sims[workers],
+              .sets = {"job.grad_clip=norm:0.5", SYNC, NO_OVERLAP, "job.on_nan=skip"});
+        assert_same("async", "sync");
+        assert_same("async", "late");
+    }
+}
+
+static void what_the_device_updates_goes_on_from_a_checkpoint(void **state)
+{
+    (void)state;
+    modes(.name = "whole", .device = sims[1], .sets = {NONE, "job.checkpoint_every=4"});
+    grouped(.name = "half", .device = sims[1], .steps = 5, .sets = {NONE});
+    train(.resume = "half", .resume_step = 5, .steps = STEPS);
+    assert_same("whole", "half");
+    modes(.name = "cpu", .sets = {"job.checkpoint_every=4"});
+    for (int step = 0; step <= STEPS; step += 4)
+        assert_same_tensors(checkpoint_path("cpu", step), checkpoint_path("whole", step));
+}
+
+/* ---- What travels ---- */
+
+static struct sw_sim_traffic travelled[SW_SIM_DIRECTIONS];
+
+static void run_and_ask(struct trial *t)
+{
+    t->recipe = workers_recipe;
+    t->steps = STEPS;
+    t->oversubscribe = true;
+    if (trial_open(t) != SW_OK || trial_run(t) != SW_OK)
+        fail_msg("%s / %s", t->err.text, sw_buf_text(&t->messages));
+    for (int d = 0; d < SW_SIM_DIRECTIONS; d++)
+        travelled[d] = sw_sim_traffic(t->job->workers[0].device, (enum sw_sim_direction)d);
+}
+
+static void nothing_travels_where_the_device_updates(void **state)
+{
+    struct trial copied = {.name = "copied", .device = sims[1]};
+    (void)state;
+    run_and_ask(&copied);
+    size_t values, rest;
+    sw_table_bytes(copied.job->table, &values, &rest);
+    struct sw_sim_traffic in = travelled[SW_SIM_IN], out = travelled[SW_SIM_OUT];
+    trial_close(&copied);
+    struct trial kept = {.name = "kept", .device = sims[1], .sets = {NONE}};
+    run_and_ask(&kept);
+    trial_close(&kept);
+    /* All but the first values, and but for the last ones and the momentum. */
+    assert_true(in.bytes - travelled[SW_SIM_IN].bytes >= (STEPS - 3) * values);
+    assert_true(out.bytes - travelled[SW_SIM_OUT].bytes >= (STEPS - 3) * values);
+    assert_true((int)ask("SELECT sum(bytes) > 0 FROM link_traffic WHERE run_id = %d",
+                         run_id("copied")) == 1);
+    assert_int_equal(
+        (int)ask("SELECT count(*) FROM link_traffic WHERE run_id = %d", run_id("kept")), 0);
+}
+
+/* ---- What cannot be ---- */
+
+static void refused(const char *device, const char *set, const char *more, const char *says)
+{
+    struct trial t = {.recipe = workers_recipe,
+                      .device = device,
+                      .oversubscribe = true,
+                      .sets = {NONE, set, more}};
+    assert_int_equal(trial_open(&t), SW_ERR_INVALID);
+    if (!strstr(sw_buf_text(&t.messages), says))
+        fail_msg("%s / %s", t.err.text, sw_buf_text(&t.messages));
+    trial_close(&t);
+}
+
+static void what_needs_the_host_cannot_stay_on_the_device(void **state)
+{
+    (void)state;
+    refused(sims[2], NULL, NULL,
+            "the gradients of 2 workers are added on the host, so they have to be copied: say "
+            "async, or take one worker");
+    refused(sims[1], "job.grad_clip=norm:1", NULL, "so they have to be copied: say async");
+    refused(sims[1], "job.on_nan=skip", NULL, "so they have to be copied: say async");
+    refused(sims[1], "cluster.copy=some", NULL, "copy");
+}
+
+static void a_gradient_that_is_not_finite_is_named(void **state)
+{
+    struct trial t = {.recipe = workers_recipe,
+                      .device = sims[1],
+                      .steps = STEPS,
+                      .sets = {NONE, "updater.lr=1e30"}};
+    (void)state;
+    assert_int_equal(trial_go(&t), SW_ERR_DIVERGED);
+    if (!strstr(t.err.text, "step 2: the gradient or new value of ") ||
+        !strstr(t.err.text, "is not finite"))
+        fail_msg("%s", t.err.text);
+}
+
+/* ---- When ---- */
+
+static const struct sw_trace_event *find(const struct sw_trace *t, enum sw_trace_what what,
+                                         int64_t step, int index)
+{
+    for (size_t i = 0; i < t->count; i++)
+        if (t->events[i].what == what && t->events[i].step == step && t->events[i].index == index)
+            return &t->events[i];
+    fail_msg("no event %d of step %d", (int)what, (int)step);
+    return NULL;
+}
+
+/* Is the update of the top layer applied before the bottom layer's backward begins? In every step,
+ * or in none. */
+static bool top_is_early(struct trial *t)
+{
+    t->recipe = workers_recipe;
+    t->steps = STEPS;
+    t->trace_capacity = CAPACITY;
+    if (trial_open(t) != SW_OK || trial_run(t) != SW_OK)
+        fail_msg("%s / %s", t->err.text, sw_buf_text(&t->messages));
+    const struct sw_worker *w = &t->job->workers[0];
+    const struct sw_trace *trace = sw_job_trace(t->job);
+    int top, bottom = sw_net_find(w->train, "conv1"), early = 0;
+    sw_net_layer_params(w->train, sw_net_find(w->train, "fc2"), &top);
+    for (int64_t step = 1; step <= STEPS; step++)
+        early += find(trace, SW_TRACE_UPDATE, step, w->param_of[SW_SPLIT_TRAIN][top])->end_ns <=
+                 find(trace, SW_TRACE_BACKWARD, step, bottom)->begin_ns;
+    trial_close(t);
+    assert_true(early == 0 || early == STEPS);
+    return early > 0;
+}
+
+static void overlap_is_what_the_trace_shows(void **state)
+{
+    struct trial with = {.name = "with"}, without = {.name = "without", .sets = {NO_OVERLAP}};
+    struct trial sync = {.name = "sync", .device = sims[1], .sets = {SYNC}};
+    struct trial late = {.name = "late", .device = sims[1], .sets = {SYNC, NO_OVERLAP}};
+    (void)state;
+    assert_true(top_is_early(&with));
+    assert_false(top_is_early(&without));
+    assert_true(top_is_early(&sync));
+    assert_false(top_is_early(&late));
+}
+
+#define FRESH(name) cmocka_unit_test_setup_teardown(name, home_begin, home_end)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        FRESH(every_mode_has_the_same_bits),
+        FRESH(several_workers_wait_for_each_update),
+        FRESH(updates_in_two_phases_are_not_waited_for_too_early),
+        FRESH(what_the_device_updates_goes_on_from_a_checkpoint),
+        FRESH(nothing_travels_where_the_device_updates),
+        FRESH(what_needs_the_host_cannot_stay_on_the_device),
+        FRESH(a_gradient_that_is_not_finite_is_named),
+        FRESH(overlap_is_what_the_trace_shows),
+    };
+    return cmocka_run_group_tests_name("copy modes", tests, NULL, NULL);
+}

@@ -1,0 +1,139 @@
+/* ctest-labels: threads
+ * A trainer in which one wait is left out, or memory given back too early, ends with the names of
+ * the blob, of both operations and of their streams, and does so each time. */
+#include "workers_support.h"
+
+#include "device/sim/sim_private.h"
+#include <dlfcn.h>
+
+enum { STEPS = 6, AGAIN = 3 };
+
+/* What is planted: waits of streams of this name are left out, those that `left_out` says by their
+ * number (from 0); or the arena is freed at such a wait. */
+static struct plant {
+    const char *stream;
+    bool (*left_out)(int number);
+    bool frees;
+    int waits;
+    struct sw_worker *worker;
+} plant;
+
+static int (*real_wait)(struct sw_stream *s, struct sw_event *e, struct sw_err *err);
+
+static int planted_wait(struct sw_stream *s, struct sw_event *e, struct sw_err *err)
+{
+    if (!plant.stream || strcmp(sw_sim_stream_of(s)->lane->name, plant.stream) != 0 ||
+        !plant.left_out(plant.waits++))
+        return real_wait(s, e, err);
+    if (!plant.frees)
+        return SW_OK;
+    sw_device_free(s->dev, plant.worker->arena, plant.worker->arena_bytes);
+    return real_wait(s, e, err);
+}
+
+/* This program's sw_sim_open takes the place of the library's, calls it, and changes the device. */
+int sw_sim_open(const struct sw_sim_conf *conf, int index, struct sw_device **out,
+                struct sw_err *err)
+{
+    static struct sw_device_ops planted;
+    int (*real)(const struct sw_sim_conf *, int, struct sw_device **, struct sw_err *);
+    *(void **)&real = dlsym(RTLD_NEXT, "sw_sim_open");
+    int rc = real(conf, index, out, err);
+    if (rc != SW_OK)
+        return rc;
+    planted = *(*out)->ops;
+    real_wait = planted.event_wait;
+    planted.event_wait = planted_wait;
+    (*out)->ops = &planted;
+    return SW_OK;
+}
+
+static void aim(struct trial *t)
+{
+    plant.worker = &t->job->workers[0];
+}
+
+static void finds(struct plant p, const char *first, const char *second)
+{
+    for (int i = 0; i < AGAIN; i++) {
+        struct trial t = {.recipe = workers_recipe,
+                          .device = "sim:gpus=1,mem=64MiB",
+                          .steps = STEPS,
+                          .before = aim};
+        plant = p;
+        assert_int_equal(trial_go(&t), SW_ERR_INVALID);
+        if (!strstr(t.err.text, first) || !strstr(t.err.text, second))
+            fail_msg("%s", t.err.text);
+    }
+}
+
+static bool every(int number)
+{
+    (void)number;
+    return true;
+}
+
+/* Before a layer's forward the stream waits for the value, and then for the gradient that is on its
+ * way to the host. */
+static bool every_second(int number)
+{
+    return number % 2 == 1;
+}
+
+static bool the_thirtieth(int number)
+{
+    return number == 30;
+}
+
+static void nothing_is_planted(void **state)
+{
+    (void)state;
+    plant = (struct plant){.stream = NULL};
+    train(.recipe = workers_recipe, .device = "sim:gpus=1,mem=64MiB", .steps = STEPS);
+}
+
+static void a_kernel_does_not_wait_for_its_parameter(void **state)
+{
+    (void)state;
+    finds((struct plant){.stream = "compute", .left_out = every},
+          "sim:0: convolution forward of stream compute reads conv1.weight (value) while copy of "
+          "stream copy in may still write it",
+          "no event between");
+}
+
+static void a_copy_does_not_wait_for_the_kernel_that_makes_the_gradient(void **state)
+{
+    (void)state;
+    finds((struct plant){.stream = "copy out", .left_out = every},
+          "sim:0: copy of stream copy out reads fc2.weight (gradient) while",
+          "of stream compute may still write it");
+}
+
+static void a_gradient_is_written_anew_while_it_is_copied(void **state)
+{
+    (void)state;
+    finds((struct plant){.stream = "compute", .left_out = every_second},
+          "backward_weights of stream compute writes fc2.weight (gradient) while",
+          "copy of stream copy out may still read it");
+}
+
+static void the_arena_is_freed_while_it_is_used(void **state)
+{
+    (void)state;
+    finds((struct plant){.stream = "compute", .left_out = the_thirtieth, .frees = true},
+          "sim:0: features and gradients was freed while", "of stream compute might still use it");
+}
+
+#define FRESH(name) cmocka_unit_test_setup_teardown(name, home_begin, home_end)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        FRESH(nothing_is_planted),
+        FRESH(a_kernel_does_not_wait_for_its_parameter),
+        FRESH(a_copy_does_not_wait_for_the_kernel_that_makes_the_gradient),
+        FRESH(a_gradient_is_written_anew_while_it_is_copied),
+        FRESH(the_arena_is_freed_while_it_is_used),
+    };
+    return cmocka_run_group_tests_name("sim waits", tests, NULL, NULL);
+}
