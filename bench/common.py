@@ -90,13 +90,13 @@ class Bench:
                             env=self.environment())
         return [line.split("\t") for line in ended.out.splitlines()]
 
-    def train(self, recipe, steps, sets=(), threads=None):
+    def train(self, recipe, steps, sets=(), threads=None, options=()):
         """Runs a recipe in a folder of its own. The name of the run finds it in the history.
         threads: math threads of each worker."""
         self.runs += 1
         name = "bench-%d" % self.runs
         argv = [self.options.binary, "run", recipe, "--steps", str(steps), "--name", name, "--out",
-                self.path(name), "--quiet", "--no-ui"]
+                self.path(name), "--quiet", "--no-ui"] + list(options)
         for text in sets:
             argv += ["--set", text]
         return name, measure.run(argv, env=self.environment(threads))
@@ -106,11 +106,12 @@ class Bench:
         for file in os.listdir(self.path(name)):
             os.unlink(self.path(name, file))
 
-    def ours(self, net, workers=1, threads=None):
+    def ours(self, net, workers=1, threads=None, sets=(), options=()):
         """(samples per second, peak bytes) of one run."""
         name, ended = self.train(self.recipe(net["recipe"]), net["warmup"] + net["steps"],
                                  ["job.batch=%d" % net["batch"],
-                                  "cluster.workers_per_group=%d" % workers], threads)
+                                  "cluster.workers_per_group=%d" % workers] + list(sets),
+                                 threads, options)
         rows = self.sql("SELECT value FROM metrics WHERE split = 'train' AND name = 'samples_per_s'"
                         " AND step > %d AND run_id = (SELECT id FROM runs WHERE name = '%s')" %
                         (net["warmup"], name))

@@ -3,6 +3,7 @@ is skipped with a reason.
 """
 import os
 
+import copy_modes
 import measure
 import primitives
 import torch_peer
@@ -142,6 +143,7 @@ FIGURES = {
     "primitives-alexnet": primitives.figure("alexnet"),
     "primitives-googlenet": primitives.figure("googlenet"),
     "primitives-resnet50": primitives.figure("resnet50"),
+    "copy-modes": copy_modes.figure,
     "decode": decode,
     "shard": shard,
     "startup": startup,

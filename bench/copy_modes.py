@@ -1,0 +1,44 @@
+"""What copying gradients and values costs, by how it is done: the shape of Figure 20a of SINGA (TOMM,
+2017). LeNet on simulated GPUs whose links are slowed down as much as computing by a thread of the
+CPU is slower than by a GPU: at the smallest batch a step's copies take about as long as its
+computing. So what counts is not the times but their order (sync > async > none) and that the modes
+come together as batches grow, because computing grows and copies do not.
+"""
+from common import Row, in_turn
+
+LINK = "pcie=1GB/s,latency=100us"
+BATCHES = (16, 64, 256)
+# Several workers add their gradients on the host, so that none is not for them.
+PAIRS = {1: (("sync", "async"), ("async", "none")), 4: (("sync", "async"),)}
+
+
+def step_ms(bench, net, gpus, mode):
+    speed, _ = bench.ours(net, workers=gpus, threads=1, options=["--oversubscribe"],
+                          sets=["job.device=sim:gpus=%d,mem=1GiB,%s" % (gpus, LINK),
+                                "cluster.copy=%s" % mode])
+    return (net["batch"] * 1e3 / speed,)
+
+
+def figure(bench):
+    rows, trial = [], bench.options.trial
+    for gpus, pairs in PAIRS.items():
+        gaps = []
+        for batch in BATCHES[:1] if trial else BATCHES:
+            net = dict(bench.net("lenet"), batch=batch)
+            if not trial:
+                net.update(warmup=10, steps=max(20, 3200 // batch))
+            for slow, quick in pairs:
+                title = "lenet, %d GPU%s, batch %d, %s" % (gpus, "s"[:gpus > 1], batch, slow)
+                a, b, foreign = in_turn(bench, "%s | %s" % (title, quick),
+                                        lambda m=slow: step_ms(bench, net, gpus, m),
+                                        lambda m=quick: step_ms(bench, net, gpus, m))
+                a, b = [x[0] for x in a], [x[0] for x in b]
+                rows.append(Row(title, quick, "ms/step", a, b, 1.0 if batch == BATCHES[0] else None,
+                                note="%s; foreign load %.0f %%" % (LINK, 100 * foreign)))
+                if slow == "sync":
+                    gaps.append([x / y for x, y in zip(a, b)])
+        if len(gaps) > 1:
+            rows.append(Row("lenet, %d GPU%s, sync / async at batch %d" %
+                            (gpus, "s"[:gpus > 1], BATCHES[0]), "at batch %d" % BATCHES[-1],
+                            "ratio", gaps[0], gaps[-1], 1.0))
+    return rows
