@@ -145,6 +145,11 @@ int sw_snapshot_new(struct sw_snapshot **out, const char *path, int64_t run_id, 
     return SW_OK;
 }
 
+const char *sw_snapshot_file(const struct sw_snapshot *s)
+{
+    return s->path;
+}
+
 void sw_snapshot_free(struct sw_snapshot *s)
 {
     if (!s)

@@ -62,6 +62,7 @@ struct sw_slot;     /* 256 bytes inside the mapped file; one writing thread */
 int sw_snapshot_new(struct sw_snapshot **out, const char *path, int64_t run_id, const char *run_uid,
                     const char *run_name, int64_t steps_total, int slots,
                     struct sw_err *err) SW_MUST_CHECK;
+const char *sw_snapshot_file(const struct sw_snapshot *s); /* NULL: in memory only */
 /* Unmaps and removes the file. NULL is fine. */
 void sw_snapshot_free(struct sw_snapshot *s);
 

@@ -60,11 +60,23 @@ static int64_t temporary_pid(const char *name)
     return start && start < end && name[start - 1] == '.' ? strtoll(name + start, NULL, 10) : 0;
 }
 
+/* A control socket comes after its run's snapshot and goes before it. */
+static bool has_no_snapshot(const char *sock)
+{
+    struct stat st;
+    char *live = sw_format("%.*s.live", (int)strlen(sock) - 5, sock);
+    bool gone = live && sw_os()->stat(live, &st) != 0 && errno == ENOENT;
+    sw_free(live);
+    return gone;
+}
+
 static bool is_left_behind(const char *path, const char *name)
 {
     int64_t pid = temporary_pid(name);
     if (pid)
         return !sw_process_alive(pid, 0, NULL);
+    if (sw_str_ends(name, ".sock"))
+        return has_no_snapshot(path);
     struct sw_snapshot_reader *r;
     struct sw_snapshot_state state;
     if (!sw_str_ends(name, ".live") || sw_snapshot_reader_open(&r, path, NULL) != SW_OK)
@@ -75,13 +87,13 @@ static bool is_left_behind(const char *path, const char *name)
     return dead;
 }
 
-static void sweep(const char *dir)
+static void sweep(const char *dir, const char *ending)
 {
     DIR *d = opendir(dir);
     if (!d)
         return;
     for (struct dirent *e; (e = readdir(d));) {
-        char *path = sw_format("%s/%s", dir, e->d_name);
+        char *path = sw_str_ends(e->d_name, ending) ? sw_format("%s/%s", dir, e->d_name) : NULL;
         if (path && is_left_behind(path, e->d_name))
             sw_os()->unlink(path);
         sw_free(path);
@@ -106,7 +118,9 @@ int sw_snapshot_path(const char *run_uid, char **path, struct sw_err *err)
         code = sw_err_set(err, SW_ERR_IO, "no place for the live snapshot: %s cannot be written",
                           p.state ? p.state : p.runtime);
     if (!code) {
-        sweep(dir);
+        sweep(dir, ".tmp");
+        sweep(dir, ".live");
+        sweep(dir, ".sock"); /* whose snapshot may have gone just now */
         *path = sw_format("%s/%s.live", dir, run_uid);
         if (!*path)
             code = sw_err_nomem(err, "path of the live snapshot", 0);

@@ -15,7 +15,7 @@ enum { SW_GROUP_RING = 4 };
 
 /* What happens after a step. */
 struct sw_decision {
-    bool evaluate, checkpoint, stop, last;
+    bool evaluate, checkpoint, stop, pause, last;
 };
 
 struct sw_group_slot {

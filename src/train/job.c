@@ -299,5 +299,8 @@ const struct sw_trace *sw_job_trace(const struct sw_job *job)
 
 void sw_job_request(struct sw_job *job, enum sw_job_request_kind what)
 {
-    __atomic_fetch_or(&job->requests, (int)what, __ATOMIC_RELAXED);
+    if (what == SW_JOB_CONTINUE)
+        __atomic_fetch_and(&job->requests, ~SW_JOB_PAUSE, __ATOMIC_RELAXED);
+    else
+        __atomic_fetch_or(&job->requests, (int)what, __ATOMIC_RELAXED);
 }

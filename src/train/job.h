@@ -173,6 +173,8 @@ enum sw_job_request_kind {
     SW_JOB_STOP = 1, /* finish the step, checkpoint, end with SW_ERR_CANCELLED */
     SW_JOB_CHECKPOINT_NOW = 2,
     SW_JOB_ABORT = 4, /* end as soon as possible, without a checkpoint */
+    SW_JOB_PAUSE = 8, /* all workers wait after the same step, until CONTINUE or STOP */
+    SW_JOB_CONTINUE = 16,
 };
 void sw_job_request(struct sw_job *job, enum sw_job_request_kind what); /* async-signal-safe */
 

@@ -255,6 +255,13 @@ struct sw_job {
     int ended;            /* atomic: workers that have ended */
     int64_t saved_step;   /* atomic: of the newest checkpoint of this segment; -1: none yet */
     struct sw_watch *watch;
+    struct sw_gate {
+        struct sw_mutex lock; /* guards the others */
+        struct sw_cond changed;
+        bool closed;
+        int64_t through; /* the last step whose pause has ended */
+        bool stop;       /* it ended by a stop */
+    } gate;
     int requests;      /* atomic: enum sw_job_request_kind bits */
     int wants_display; /* atomic: the main thread asks the worker for a display */
 };
@@ -505,6 +512,17 @@ int sw_job_slots(const struct sw_job *job);
 /* Starts the thread; the snapshot is there. sw_watch_end is due afterwards in any case. */
 int sw_watch_start(struct sw_job *job, struct sw_err *err) SW_MUST_CHECK;
 void sw_watch_end(struct sw_job *job); /* after all other roles; none started is fine */
+
+/* requests.c */
+/* Answers a line of the control socket (history/control.h). */
+void sw_request_answer(void *job, const char *line, char *answer, size_t bytes);
+int sw_gate_init(struct sw_job *job, struct sw_err *err) SW_MUST_CHECK;
+void sw_gate_fini(struct sw_job *job);
+/* One part of a pause after step t, by a worker whose updates are all applied; again until *over.
+ * *checkpoint: the leader is to write one now. *stop: the run is to end here; the same answer for
+ * all. Errors: SW_ERR_CANCELLED. */
+int sw_gate_wait(struct sw_worker *w, bool *over, bool *checkpoint, bool *stop,
+                 struct sw_err *err) SW_MUST_CHECK;
 
 /* server.c */
 /* Handles what is in the inboxes of the servers that a worker runs itself; never waits. */

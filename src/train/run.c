@@ -4,6 +4,7 @@
  */
 #include "base/os.h"
 #include "base/str.h"
+#include "history/control.h"
 #include "train/job_private.h"
 #include <math.h>
 #include <stdio.h>
@@ -465,6 +466,18 @@ static void close_run(struct sw_job *job, int rc, const struct sw_err *err)
     job->notes_ready = false;
 }
 
+/* The run's names in the live folder, where nothing can be freed any more. */
+static void unlink_live(const struct sw_job *job)
+{
+    const char *live = sw_snapshot_file(job->snapshot);
+    char *sock = live ? sw_control_path(live) : NULL;
+    if (sock)
+        sw_os()->unlink(sock);
+    if (live)
+        sw_os()->unlink(live);
+    sw_free(sock);
+}
+
 /* A thread hangs: its memory cannot be freed, so all that is left is to write down why. */
 static int say_stuck(struct sw_job *job, const char *role, struct sw_err *err)
 {
@@ -474,6 +487,7 @@ static int say_stuck(struct sw_job *job, const char *role, struct sw_err *err)
     sw_err_prefix(err, rc, "%s did not end within %d s", role, SHUTDOWN_MS / 1000);
     sw_history_event(job->history, SW_LOG_ERROR, "job", "%s", err->text);
     sw_history_finish_run(job->history, SW_RUN_FAILED);
+    unlink_live(job);
     bool written = sw_history_flush(job->history, SHUTDOWN_MS);
     (void)written; /* there is nobody left to tell */
     return rc;

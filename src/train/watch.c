@@ -8,6 +8,7 @@
  * A stall is told as one warning with the culprit and who waits for it, and the history gets the
  * position of every unit. Where the run is to end, the fault is set in the culprit's name. */
 #include "base/os.h"
+#include "history/control.h"
 #include "train/job_private.h"
 #include "train/watchdog.h"
 #include <stdio.h>
@@ -20,10 +21,9 @@ struct sw_watch {
     struct sw_watchdog *dog;
     struct sw_slot_state *slots; /* owned [units]; as of the last look */
     int units;
+    struct sw_control *control; /* owned; the thread's while it runs, but for waking */
     struct sw_thread thread;
-    struct sw_mutex lock; /* guards over */
-    struct sw_cond changed;
-    bool over;
+    int over; /* atomic */
 };
 
 static int blocker(void *user, const struct sw_slot_state *slots, int unit)
@@ -119,23 +119,15 @@ static void look(struct sw_watch *w)
         end_job(w, &stall);
 }
 
-/* True when it is to end; after some time at the latest. */
-static bool rest(struct sw_watch *w)
-{
-    sw_mutex_lock(&w->lock);
-    if (!w->over)
-        sw_cond_wait_ms(&w->changed, &w->lock, LOOK_MS);
-    bool over = w->over;
-    sw_mutex_unlock(&w->lock);
-    return over;
-}
-
 static void watch_main(void *arg)
 {
     struct sw_watch *w = arg;
     bool over = false;
     while (!over) {
-        over = rest(w); /* the last look finds everybody idle: a stall that was told is over */
+        over = __atomic_load_n(&w->over, __ATOMIC_ACQUIRE);
+        if (!over)
+            sw_control_poll(w->control, LOOK_MS, sw_request_answer, w->job);
+        /* The last look finds everybody idle: a stall that was told is over. */
         if (!sw_fault_is_set(&w->job->fault))
             look(w);
     }
@@ -157,6 +149,24 @@ static int make_dog(struct sw_watch *w, struct sw_err *err)
     return sw_watchdog_new(&args, &w->dog, err);
 }
 
+/* A socket that cannot be made is no reason not to train. */
+static int open_control(struct sw_watch *w, struct sw_err *err)
+{
+    const char *snapshot = sw_snapshot_file(w->job->snapshot);
+    struct sw_err ignored;
+    int rc = sw_control_new(&w->control, err);
+    if (rc != SW_OK || !snapshot)
+        return rc;
+    char *path = sw_control_path(snapshot);
+    if (!path)
+        return sw_err_nomem(err, "the control socket", strlen(snapshot));
+    if (sw_control_listen(w->control, path, &ignored) != SW_OK)
+        sw_log_write(w->job->log, SW_LOG_WARN, "control", "%s: the run takes no requests",
+                     ignored.text);
+    sw_free(path);
+    return SW_OK;
+}
+
 int sw_watch_start(struct sw_job *job, struct sw_err *err)
 {
     struct sw_watch *w = sw_calloc(1, sizeof *w);
@@ -165,9 +175,11 @@ int sw_watch_start(struct sw_job *job, struct sw_err *err)
     job->watch = w;
     w->job = job;
     w->units = sw_job_slots(job);
-    sw_mutex_init(&w->lock);
-    sw_cond_init(&w->changed);
-    int rc = make_dog(w, err);
+    int rc = sw_gate_init(job, err);
+    if (rc == SW_OK)
+        rc = make_dog(w, err);
+    if (rc == SW_OK)
+        rc = open_control(w, err);
     return rc == SW_OK ? sw_thread_start(&w->thread, "watch", watch_main, w, err) : rc;
 }
 
@@ -176,14 +188,13 @@ void sw_watch_end(struct sw_job *job)
     struct sw_watch *w = job->watch;
     if (!w)
         return;
-    sw_mutex_lock(&w->lock);
-    w->over = true;
-    sw_cond_signal(&w->changed);
-    sw_mutex_unlock(&w->lock);
+    __atomic_store_n(&w->over, 1, __ATOMIC_RELEASE);
+    if (w->control)
+        sw_control_wake(w->control);
     sw_thread_join(&w->thread);
+    sw_control_free(w->control);
     sw_watchdog_free(w->dog);
-    sw_cond_fini(&w->changed);
-    sw_mutex_fini(&w->lock);
+    sw_gate_fini(job);
     sw_free(w->slots);
     sw_free(w);
     job->watch = NULL;

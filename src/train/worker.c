@@ -67,7 +67,11 @@ static int evaluate(struct sw_worker *w, struct sw_err *err)
 static int checkpoint(struct sw_worker *w, bool last, struct sw_err *err)
 {
     sw_slot_phase(w->slot, SW_PHASE_CHECKPOINT, w->step, -1, NULL, sw_os()->monotonic_ns());
-    int rc = sw_checkpoint_write(w, err);
+    /* The file has the parameters that other workers hold, too. */
+    int rc = sw_bp_see_all(w, (uint64_t)w->step, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = sw_checkpoint_write(w, err);
     if (rc == SW_OK || last || rc == SW_ERR_DIVERGED)
         return rc;
     w->checkpoint_failures++;
@@ -94,7 +98,39 @@ static struct sw_decision decide(void *user, int64_t t)
         job->source[SW_SPLIT_EVAL] && !(d.stop && !d.last) && (d.last || due(c->eval_every, t));
     d.checkpoint =
         d.last || d.stop || (asked & SW_JOB_CHECKPOINT_NOW) || due(c->checkpoint_every, t);
+    d.pause = (asked & SW_JOB_PAUSE) && !d.stop && !d.last;
     return d;
+}
+
+/* With all own parameters collected: afterwards all updates are applied everywhere, and nobody
+ * depends on a server that another runs. */
+static int meet(struct sw_worker *w, const char *what, struct sw_err *err)
+{
+    int rc = sw_worker_meet(w, what);
+    return rc == SW_OK ? rc : sw_err_set(err, rc, "the job is ending");
+}
+
+/* Between two steps. A stop ends the pause as it would have ended the step. */
+static int pause_here(struct sw_worker *w, struct sw_decision *d, struct sw_err *err)
+{
+    bool over = false, save = false;
+    int rc = meet(w, "the others' pause", err);
+    if (rc == SW_OK && w->index == 0)
+        sw_job_say(w->job, SW_LOG_INFO, w->unit, "paused by request after step %lld",
+                   (long long)w->step);
+    while (rc == SW_OK && !over) {
+        sw_slot_phase(w->slot, SW_PHASE_PAUSED, w->step, -1, NULL, sw_os()->monotonic_ns());
+        rc = sw_gate_wait(w, &over, &save, &d->stop, err);
+        if (rc == SW_OK && save)
+            rc = checkpoint(w, false, err);
+    }
+    if (rc == SW_OK && w->index == 0)
+        sw_job_say(w->job, SW_LOG_INFO, w->unit, "the pause after step %lld is over",
+                   (long long)w->step);
+    bool saved = __atomic_load_n(&w->job->saved_step, __ATOMIC_RELAXED) == w->step;
+    if (rc == SW_OK && d->stop && w->index == 0 && !saved)
+        rc = checkpoint(w, true, err);
+    return rc;
 }
 
 /* What the group decided after step w->step. Before anything else all its updates are applied: a
@@ -106,9 +142,11 @@ static int between_steps(struct sw_worker *w, struct sw_err *err)
     if (rc != SW_OK)
         return rc;
     struct sw_decision d = sw_group_decide(&w->job->group, w->step, decide, w->job);
-    if (!d.evaluate && !d.checkpoint)
+    if (!d.evaluate && !d.checkpoint && !d.pause)
         return SW_OK;
     rc = sw_bp_collect_all(w, SW_SPLIT_TRAIN, (uint64_t)w->step, err);
+    if (rc == SW_OK && (d.last || d.stop) && !d.evaluate)
+        rc = meet(w, "the last updates", err);
     sw_record_norms(w);
     if (rc == SW_OK && d.evaluate)
         rc = evaluate(w, err);
@@ -118,11 +156,10 @@ static int between_steps(struct sw_worker *w, struct sw_err *err)
     d.checkpoint = d.checkpoint || reached;
     bool best = w->index == 0 && w->job->conf->checkpoint_best && d.evaluate &&
                 sw_keep_beats(w->job, w->step);
-    /* The file has the parameters that other workers hold, too. */
-    if (rc == SW_OK && w->index == 0 && (d.checkpoint || best))
-        rc = sw_bp_see_all(w, (uint64_t)w->step, err);
     if (rc == SW_OK && w->index == 0 && (d.checkpoint || best))
         rc = checkpoint(w, d.last || d.stop, err);
+    if (rc == SW_OK && d.pause && !d.last)
+        rc = pause_here(w, &d, err);
     w->over = d.last;
     w->stopped = d.stop && !d.last;
     w->lap_ns = sw_os()->monotonic_ns();

@@ -280,6 +280,7 @@ static inline void assert_nothing_left(struct trial *t, const struct before *b)
     assert_int_equal(atomic_load(&fault_live), b->live);
     assert_int_equal(count_files(run, ".tmp-"), 0);
     assert_int_equal(count_files("singa-ws", ".live"), 0);
+    assert_int_equal(count_files("singa-ws", ".sock"), 0);
     for (int step = 0; step <= 12; step++)
         if (exists(checkpoint_path(run, step)))
             assert_finite(checkpoint_path(run, step));

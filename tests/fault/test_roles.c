@@ -305,6 +305,7 @@ static void role_that_hangs_is_named_and_left_behind(void **state)
     assert_true(WIFEXITED(status));
     assert_int_equal(WEXITSTATUS(status), 0);
     assert_string_equal(ask_text("SELECT status FROM runs WHERE name = 'stuck'"), "failed");
+    assert_int_equal(count_files("singa-ws", ""), 0);
     assert_true(ask("SELECT count(*) = 1 FROM events WHERE run_id = %d AND text LIKE"
                     " '%%did not end within 5 s%%'",
                     run_id("stuck")));
