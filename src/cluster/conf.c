@@ -2,7 +2,9 @@
 
 #include <stdio.h>
 
-static const char *const frameworks[] = {"auto", "sandblaster", "allreduce", NULL};
+static const char *const frameworks[] = {"auto",    "sandblaster", "allreduce", "downpour",
+                                         "hogwild", "custom",      NULL};
+static const char *const consistencies[] = {"auto", "bsp", "ssp", "async", "hogwild", NULL};
 static const char *const stall_choices[] = {"auto", "warn", "stop", NULL};
 static const char *const bind_choices[] = {"auto", "yes", "no", NULL};
 static const char *const copy_modes[] = {"async", "sync", "none", NULL};
@@ -12,13 +14,23 @@ static const char *const overlaps[] = {"yes", "no", NULL};
 
 const struct sw_opt sw_cluster_opts[] = {
     {.key = "framework",
-     .help = "sandblaster: workers and servers apart; allreduce: a server with every worker",
+     .help = "sandblaster: workers and servers apart; allreduce: a server with every worker; "
+             "downpour: asynchronous groups; hogwild: groups without locks; custom: as the other "
+             "keys say",
      .offset = AT(framework),
      .type = SW_OPT_ENUM,
      .def = "auto",
      .choices = frameworks},
+    {.key = "worker_groups",
+     .help = "groups of workers, each with a copy of the net; default: 1, or with downpour and "
+             "hogwild one per NUMA node or simulated GPU, but 2 where there are cores for them",
+     .offset = AT(worker_groups),
+     .type = SW_OPT_INT,
+     .min = 1,
+     .max = SW_MAX_CORES},
     {.key = "workers_per_group",
-     .help = "workers that share a batch; default: one per NUMA node, or per simulated GPU",
+     .help = "workers that share a batch; default: one per NUMA node, or per simulated GPU; with "
+             "several groups 1",
      .offset = AT(workers_per_group),
      .type = SW_OPT_INT,
      .min = 1,
@@ -32,8 +44,23 @@ const struct sw_opt sw_cluster_opts[] = {
      .max = SW_MAX_CORES,
      .hint = "parameters live on servers: leave the key out, or --framework sandblaster --set "
              "cluster.servers_per_group=1"},
+    {.key = "consistency",
+     .help =
+         "between groups: bsp, every update is made by all; ssp and async, each group makes its "
+         "own; hogwild, the same without locks; default: as the framework has it",
+     .offset = AT(consistency),
+     .type = SW_OPT_ENUM,
+     .def = "auto",
+     .choices = consistencies},
+    {.key = "staleness",
+     .help = "steps by which a group's values may lack the updates of the slowest; 0 is bsp; "
+             "default: no bound",
+     .offset = AT(staleness),
+     .type = SW_OPT_INT,
+     .def = "-1",
+     .max = SW_MAX_STALENESS},
     {.key = "bind_servers",
-     .help = "a server lives on its worker's cores; default: with allreduce",
+     .help = "a server lives on its worker's cores; default: with allreduce and hogwild",
      .offset = AT(bind_servers),
      .type = SW_OPT_ENUM,
      .def = "auto",
@@ -76,46 +103,168 @@ const struct sw_opt sw_cluster_opts[] = {
     {0},
 };
 
+/* ---- frameworks -------------------------------------------------------------------------------
+ */
+
+enum {
+    BSP = 1 << SW_CONSISTENCY_BSP,
+    SSP = 1 << SW_CONSISTENCY_SSP,
+    ASYNC = 1 << SW_CONSISTENCY_ASYNC,
+    HOGWILD = 1 << SW_CONSISTENCY_HOGWILD,
+};
+
+static const struct framework {
+    bool groups;          /* there may be several worker groups */
+    bool many;            /* and are, if nothing is said */
+    bool server_each;     /* a server with every worker */
+    bool bind;            /* servers live with workers */
+    unsigned consistency; /* what it can be */
+    enum sw_consistency usual;
+} rows[] = {
+    [SW_FRAMEWORK_SANDBLASTER] = {.consistency = BSP, .usual = SW_CONSISTENCY_BSP},
+    [SW_FRAMEWORK_ALLREDUCE] = {.server_each = true,
+                                .bind = true,
+                                .consistency = BSP,
+                                .usual = SW_CONSISTENCY_BSP},
+    [SW_FRAMEWORK_DOWNPOUR] = {.groups = true,
+                               .many = true,
+                               .consistency = BSP | SSP | ASYNC,
+                               .usual = SW_CONSISTENCY_ASYNC},
+    [SW_FRAMEWORK_HOGWILD] = {.groups = true,
+                              .many = true,
+                              .bind = true,
+                              .consistency = BSP | HOGWILD,
+                              .usual = SW_CONSISTENCY_HOGWILD},
+    [SW_FRAMEWORK_CUSTOM] = {.groups = true,
+                             .consistency = BSP | SSP | ASYNC | HOGWILD,
+                             .usual = SW_CONSISTENCY_BSP},
+};
+
+static enum sw_framework framework_of(const struct sw_cluster_conf *c)
+{
+    return c->framework == SW_FRAMEWORK_AUTO ? SW_FRAMEWORK_ALLREDUCE
+                                             : (enum sw_framework)c->framework;
+}
+
+int sw_cluster_terms(const struct sw_cluster_conf *c, struct sw_cluster_terms *terms,
+                     const char **key, struct sw_err *err)
+{
+    const struct framework *f = &rows[framework_of(c)];
+    enum sw_consistency way = (enum sw_consistency)c->consistency;
+    bool given = c->staleness >= 0, chosen = way != SW_CONSISTENCY_AUTO;
+    if (!chosen)
+        way = f->usual == SW_CONSISTENCY_ASYNC && given ? SW_CONSISTENCY_SSP : f->usual;
+    *key = "consistency";
+    if (!(f->consistency & 1u << way) || (chosen && way == SW_CONSISTENCY_BSP && f->many))
+        return sw_err_set(err, SW_ERR_INVALID, "%s is %s; for other consistencies say custom",
+                          frameworks[framework_of(c)], consistencies[f->usual]);
+    *key = "staleness";
+    if (way == SW_CONSISTENCY_SSP && !given)
+        return sw_err_set(err, SW_ERR_INVALID,
+                          "ssp needs to know how many steps a group may be ahead: staleness = 4");
+    if (c->staleness > 0 && (way == SW_CONSISTENCY_BSP || way == SW_CONSISTENCY_ASYNC))
+        return sw_err_set(err, SW_ERR_INVALID,
+                          "%s has no bound of staleness; leave it out, or say "
+                          "consistency = ssp",
+                          consistencies[way]);
+    *terms = (struct sw_cluster_terms){.consistency = c->staleness == 0 ? SW_CONSISTENCY_BSP : way,
+                                       .staleness = c->staleness};
+    return SW_OK;
+}
+
+/* ---- counts -----------------------------------------------------------------------------------
+ */
+
+static void say_sharing(const struct sw_cluster_shape *s, char *out, size_t bytes)
+{
+    snprintf(out, bytes, "%d workers share every batch, %d server%s own%s the parameters, %s",
+             s->worker_groups * s->workers_per_group, s->servers_per_group,
+             s->servers_per_group == 1 ? "" : "s", s->servers_per_group == 1 ? "s" : "",
+             s->bind_servers ? "each on its worker's cores"
+                             : "on cores of their own where "
+                               "there are any");
+}
+
+/* "2 groups of 1 worker, each with batches and updates of its own, at most 4 steps apart". */
+static void say_apart(const struct sw_cluster_shape *s, const struct sw_cluster_terms *terms,
+                      char *out, size_t bytes)
+{
+    char bound[48] = "";
+    if (terms->staleness > 0)
+        snprintf(bound, sizeof bound, ", at most %d step%s stale", (int)terms->staleness,
+                 terms->staleness == 1 ? "" : "s");
+    snprintf(out, bytes, "%d group%s of %d worker%s, each with batches and updates of its own%s%s",
+             s->worker_groups, s->worker_groups == 1 ? "" : "s", s->workers_per_group,
+             s->workers_per_group == 1 ? "" : "s",
+             terms->consistency == SW_CONSISTENCY_HOGWILD ? ", without locks" : "", bound);
+}
+
 static void say_why(const struct sw_cluster_conf *c, const struct sw_cluster_shape *s, char *out,
                     size_t bytes)
 {
     const char *chosen = c->framework == SW_FRAMEWORK_AUTO ? "no framework is asked for; " : "";
-    if (s->workers_per_group == 1 && s->servers_per_group == 1)
-        snprintf(out, bytes,
-                 "%sone worker, its server %s: with a single worker all synchronous frameworks are "
+    const char *ignored;
+    struct sw_cluster_terms terms;
+    struct sw_err err;
+    int n = snprintf(out, bytes, "%s", chosen);
+    if (sw_cluster_terms(c, &terms, &ignored, &err) == SW_OK &&
+        terms.consistency != SW_CONSISTENCY_BSP)
+        say_apart(s, &terms, out + n, bytes - (size_t)n);
+    else if (s->worker_groups * s->workers_per_group == 1 && s->servers_per_group == 1)
+        snprintf(out + n, bytes - (size_t)n,
+                 "one worker, its server %s: with a single worker all synchronous frameworks are "
                  "the same",
-                 chosen, s->bind_servers ? "beside it" : "apart");
+                 s->bind_servers ? "beside it" : "apart");
     else
-        snprintf(out, bytes, "%s%d workers share every batch, %d server%s own%s the parameters, %s",
-                 chosen, s->workers_per_group, s->servers_per_group,
-                 s->servers_per_group == 1 ? "" : "s", s->servers_per_group == 1 ? "s" : "",
-                 s->bind_servers ? "each on its worker's cores"
-                                 : "on cores of their own where "
-                                   "there are any");
+        say_sharing(s, out + n, bytes - (size_t)n);
+}
+
+/* As many as there are NUMA nodes or devices; but groups that are alone are none. */
+static int usual_groups(const struct sw_cluster_conf *c, const struct sw_machine *m)
+{
+    int most = c->devices ? c->devices : sw_machine_threads(m);
+    int units = c->devices ? c->devices : m->node_count;
+    if (c->workers_per_group > 1) {
+        units /= (int)c->workers_per_group;
+        most /= (int)c->workers_per_group;
+    }
+    return units > 1 ? units : most > 1 ? 2 : 1;
+}
+
+static int usual_workers(const struct sw_cluster_conf *c, const struct sw_machine *m, int groups)
+{
+    if (groups > 1)
+        return c->devices > groups ? c->devices / groups : 1;
+    return c->devices ? c->devices : m->node_count;
 }
 
 int sw_cluster_shape(const struct sw_cluster_conf *c, const struct sw_machine *m,
                      struct sw_cluster_shape *shape, const char **framework, char *reason,
                      size_t reason_bytes, const char **key, struct sw_err *err)
 {
-    bool allreduce = c->framework != SW_FRAMEWORK_SANDBLASTER;
-    int workers = c->workers_per_group ? (int)c->workers_per_group : m->node_count;
-    int servers = c->servers_per_group ? (int)c->servers_per_group : allreduce ? workers : 1;
+    enum sw_framework which = framework_of(c);
+    const struct framework *f = &rows[which];
+    int groups = c->worker_groups ? (int)c->worker_groups : f->many ? usual_groups(c, m) : 1;
+    int workers = c->workers_per_group ? (int)c->workers_per_group : usual_workers(c, m, groups);
+    int servers = c->servers_per_group ? (int)c->servers_per_group : f->server_each ? workers : 1;
+    *key = "worker_groups";
+    if (groups > 1 && !f->groups)
+        return sw_err_set(err, SW_ERR_INVALID,
+                          "%s has one group of workers; several are downpour, hogwild or custom",
+                          frameworks[which]);
     *key = "servers_per_group";
-    if (allreduce && servers != workers)
+    if (f->server_each && servers != workers)
         return sw_err_set(err, SW_ERR_INVALID,
                           "allreduce has a server with every worker: leave it out, or --set "
                           "cluster.servers_per_group=%d, or --framework sandblaster",
                           workers);
-    *shape = (struct sw_cluster_shape){.worker_groups = 1,
-                                       .workers_per_group = workers,
-                                       .server_groups = 1,
-                                       .servers_per_group = servers,
-                                       .bind_servers = c->bind_servers == SW_BIND_AUTO
-                                                           ? allreduce
-                                                           : c->bind_servers == SW_BIND_YES};
-    *framework =
-        allreduce ? frameworks[SW_FRAMEWORK_ALLREDUCE] : frameworks[SW_FRAMEWORK_SANDBLASTER];
+    *shape = (struct sw_cluster_shape){
+        .worker_groups = groups,
+        .workers_per_group = workers,
+        .server_groups = 1,
+        .servers_per_group = servers,
+        .bind_servers = c->bind_servers == SW_BIND_AUTO ? f->bind : c->bind_servers == SW_BIND_YES};
+    *framework = frameworks[which];
     say_why(c, shape, reason, reason_bytes);
     return SW_OK;
 }
@@ -127,7 +276,7 @@ const char *sw_cluster_advice(const struct sw_cluster_conf *conf,
     int per_group = most / shape->worker_groups;
     int n = snprintf(out, bytes, "--set cluster.workers_per_group=%d", per_group ? per_group : 1);
     /* With allreduce there are as many servers, and a number that was given stays given. */
-    if (conf->servers_per_group > 0 && conf->framework != SW_FRAMEWORK_SANDBLASTER)
+    if (conf->servers_per_group > 0 && rows[framework_of(conf)].server_each)
         n += snprintf(out + n, bytes - (size_t)n, " --set cluster.servers_per_group=%d",
                       per_group ? per_group : 1);
     if (per_group == 0)

@@ -1,23 +1,45 @@
-/* [cluster]: how many workers and servers, and which framework they make. A framework is a setting
- * of counts and binding, never another code path. Const tables; any thread. */
+/* [cluster]: how many workers and servers, how consistent they are, and which framework they make.
+ * A framework is a row of defaults for the other keys, never another code path. Const tables; any
+ * thread. */
 #ifndef SW_CLUSTER_CONF_H
 #define SW_CLUSTER_CONF_H
 
 #include "cluster/placement.h"
 #include "recipe/option.h"
 
-enum sw_framework { SW_FRAMEWORK_AUTO, SW_FRAMEWORK_SANDBLASTER, SW_FRAMEWORK_ALLREDUCE };
+enum sw_framework {
+    SW_FRAMEWORK_AUTO,
+    SW_FRAMEWORK_SANDBLASTER,
+    SW_FRAMEWORK_ALLREDUCE,
+    SW_FRAMEWORK_DOWNPOUR,
+    SW_FRAMEWORK_HOGWILD,
+    SW_FRAMEWORK_CUSTOM,
+};
+
+/* Between worker groups: inside one everything is synchronous. */
+enum sw_consistency {
+    SW_CONSISTENCY_AUTO,    /* as the framework has it */
+    SW_CONSISTENCY_BSP,     /* all groups make every update together */
+    SW_CONSISTENCY_SSP,     /* every group its own, within `staleness` steps of the slowest */
+    SW_CONSISTENCY_ASYNC,   /* every group its own */
+    SW_CONSISTENCY_HOGWILD, /* the same, without servers and locks */
+};
+
+enum { SW_MAX_STALENESS = 100 };
 
 /* 0 and _AUTO: not given. */
 struct sw_cluster_conf {
     int framework; /* enum sw_framework */
-    int64_t workers_per_group, servers_per_group;
+    int64_t worker_groups, workers_per_group, servers_per_group;
+    int consistency;    /* enum sw_consistency */
+    int64_t staleness;  /* -1: not given */
     int bind_servers;   /* enum sw_bind_choice */
     int copy;           /* enum sw_copy_mode */
     int overlap;        /* enum sw_overlap */
     int64_t slice_size; /* parameters */
     int on_stall;       /* enum sw_on_stall */
     double stall_s;     /* 0: as train/watchdog.h says */
+    int devices;        /* of their own for workers, as the caller counts them; 0: none */
 };
 enum sw_bind_choice { SW_BIND_AUTO, SW_BIND_YES, SW_BIND_NO };
 /* How gradients and values travel between a device and the servers: beside the computing; each
@@ -30,12 +52,21 @@ enum sw_on_stall { SW_ON_STALL_AUTO, SW_ON_STALL_WARN, SW_ON_STALL_STOP };
 
 extern const struct sw_opt sw_cluster_opts[];
 
+/* How worker groups get along. */
+struct sw_cluster_terms {
+    enum sw_consistency consistency; /* never _AUTO */
+    int64_t staleness;               /* -1: no bound */
+};
+
 /* The shape that the settings mean on this machine, and a sentence that says why. The name of the
  * framework is returned. Without settings: allreduce with one worker per NUMA node.
  * Errors: SW_ERR_INVALID (a combination that cannot be; *key names the key to blame). */
 int sw_cluster_shape(const struct sw_cluster_conf *conf, const struct sw_machine *m,
                      struct sw_cluster_shape *shape, const char **framework, char *reason,
                      size_t reason_bytes, const char **key, struct sw_err *err) SW_MUST_CHECK;
+/* The same for the terms; a staleness of 0 is BSP. */
+int sw_cluster_terms(const struct sw_cluster_conf *conf, struct sw_cluster_terms *terms,
+                     const char **key, struct sw_err *err) SW_MUST_CHECK;
 
 /* What to add to a command line so that it asks for at most `most` workers (1 or more), into out of
  * at least 128 bytes; returns out. */

@@ -77,14 +77,13 @@ int sw_table_gather(struct sw_table *t, const struct sw_slice *s, struct sw_err 
     const struct sw_param *p = &t->params[s->param];
     const float *more[SW_TABLE_WORKERS];
     struct sw_phases *ph = &t->phases;
-    struct sw_gather_args a = {.gradient = p->gradient[p->owner < 0 ? 0 : p->owner] + s->from,
-                               .more = more,
-                               .more_count = sw_table_givers(t, s->param) - 1,
+    struct sw_gather_args a = {.more = more,
                                .count = s->count,
                                .clip_value = (float)t->args.clip_value,
                                .squares = ph->squares + s->first_block};
-    for (int w = 1; w <= a.more_count; w++)
-        more[w - 1] = p->gradient[w] + s->from;
+    a.gradient = sw_table_gradients(t, s->param, 0, more, &a.more_count) + s->from;
+    for (int w = 0; w < a.more_count; w++)
+        more[w] += s->from;
     if (ph->value_squares) {
         a.value = p->value + s->from;
         a.value_squares = ph->value_squares + s->first_block;

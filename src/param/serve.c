@@ -1,6 +1,7 @@
-/* The table in motion: what workers say and how servers answer, under BSP. The rule of the tech
- * report's Algorithms 3 and 4 as meant: a slice has one threshold, the number of contributions; an
- * update that comes early waits and is never lost. */
+/* The table in motion: what workers say and how servers answer. The rule of the tech report's
+ * Algorithms 3 and 4 as meant: a slice has one threshold of contributions, those of all workers
+ * under BSP and of one group otherwise; an update that comes early waits and is never lost, and so
+ * does an answer that would be staler than allowed. */
 #include "param/table_private.h"
 
 #include "base/os.h"
@@ -17,7 +18,9 @@ void sw_table_wake(struct sw_table *t)
     sw_mutex_unlock(&t->lock);
 }
 
-int sw_table_update(struct sw_table *t, int worker, int param, uint64_t version)
+/* ---- the worker's side ---- */
+
+static int tell_servers(struct sw_table *t, int worker, int param, uint64_t version)
 {
     struct sw_message m = {
         .kind = SW_MSG_UPDATE, .from = worker, .param = param, .version = version};
@@ -37,12 +40,65 @@ int sw_table_update(struct sw_table *t, int worker, int param, uint64_t version)
     return SW_OK;
 }
 
-bool sw_table_ready(const struct sw_table *t, int param, uint64_t version)
+int sw_table_update(struct sw_table *t, int worker, int param, uint64_t version, struct sw_err *err)
+{
+    if (!t->args.rule->update)
+        return sw_table_race(t, worker, param, version, err);
+    int rc = tell_servers(t, worker, param, version);
+    return rc == SW_OK ? rc : sw_err_set(err, rc, "the job is ending");
+}
+
+/* Has the party, or each of them, so many updates of the parameter? */
+static bool has(const struct sw_table *t, int party, int param, uint64_t version)
 {
     const struct sw_param *p = &t->params[param];
-    /* The values written before the counter moved are seen; and sequentially consistent with
-     * wake, so that a waiter that says so and then looks here is not missed. */
-    return __atomic_load_n(&p->applied, __ATOMIC_SEQ_CST) >= version * (uint64_t)p->slice_count;
+    int from = party == SW_TABLE_ALL ? 0 : party,
+        to = party == SW_TABLE_ALL ? t->parties : from + 1;
+    for (int r = from; r < to; r++)
+        /* The values written before the counter moved are seen; and sequentially consistent with
+         * wake, so that a waiter that says so and then looks here is not missed. */
+        if (__atomic_load_n(&p->view[r].ready, __ATOMIC_SEQ_CST) <
+            version * (uint64_t)p->slice_count)
+            return false;
+    return true;
+}
+
+bool sw_table_ready(const struct sw_table *t, int party, int param, uint64_t version)
+{
+    /* Who reads in place, apart from others, looks at the bound itself: nobody answers. */
+    bool bounded = t->args.rule->apart && t->args.rule->in_place && t->args.staleness >= 0;
+    uint64_t bound = (uint64_t)t->args.staleness;
+    if (!has(t, party, param, version))
+        return false;
+    return party == SW_TABLE_ALL || !bounded || version <= bound ||
+           has(t, SW_TABLE_ALL, param, version - bound);
+}
+
+/* In place: the party has its own updates up to `version`; of others there may be fewer. */
+static int64_t lag_in_place(const struct sw_table *t, int param, uint64_t version)
+{
+    const struct sw_param *p = &t->params[param];
+    uint64_t least = version;
+    for (int r = 0; r < t->parties && p->slice_count > 0; r++) {
+        uint64_t ready = __atomic_load_n(&p->view[r].ready, __ATOMIC_SEQ_CST);
+        uint64_t done = ready / (uint64_t)p->slice_count;
+        least = done < least ? done : least;
+    }
+    return (int64_t)(version - least);
+}
+
+int64_t sw_table_staleness(const struct sw_table *t, int party, int param, uint64_t version)
+{
+    int64_t most = 0;
+    if (!t->args.rule->apart)
+        return 0;
+    if (t->args.rule->in_place)
+        return lag_in_place(t, param, version);
+    for (int s = 0; s < t->args.servers; s++) {
+        int64_t stale = t->servers[s].turns[param * t->parties + party].staleness;
+        most = stale > most ? stale : most;
+    }
+    return most;
 }
 
 /* Sleeps until something changes, with the lock held: most wakings are for other parameters, so the
@@ -63,10 +119,11 @@ static bool has_mail(const struct sw_table *t, const int *served, int count)
 }
 
 /* A short look before sleeping: what is waited for is mostly microseconds away. */
-static int look(const struct sw_table *t, int param, uint64_t version, const int *served, int count)
+static int look(const struct sw_table *t, int party, int param, uint64_t version, const int *served,
+                int count)
 {
     for (int i = 0; i < SPINS; i++) {
-        if (sw_table_ready(t, param, version))
+        if (sw_table_ready(t, party, param, version))
             return SW_OK;
         if (has_mail(t, served, count))
             return SW_ERR_BUSY;
@@ -74,25 +131,27 @@ static int look(const struct sw_table *t, int param, uint64_t version, const int
     return SW_ERR_CANCELLED;
 }
 
-int sw_table_wait(struct sw_table *t, int param, uint64_t version, const int *served, int count,
-                  int timeout_ms)
+int sw_table_wait(struct sw_table *t, int party, int param, uint64_t version, const int *served,
+                  int count, int timeout_ms)
 {
-    int rc = look(t, param, version, served, count);
+    int rc = look(t, party, param, version, served, count);
     if (rc != SW_ERR_CANCELLED)
         return rc;
     int64_t deadline_ns = sw_os()->monotonic_ns() + (int64_t)timeout_ms * 1000000;
     sw_mutex_lock(&t->lock);
     /* Sequentially consistent with the reading in wake: one of the two sees the other. */
     __atomic_add_fetch(&t->waiters, 1, __ATOMIC_SEQ_CST);
-    for (rc = SW_OK; rc == SW_OK && !t->closed && !sw_table_ready(t, param, version) &&
+    for (rc = SW_OK; rc == SW_OK && !t->closed && !sw_table_ready(t, party, param, version) &&
                      !has_mail(t, served, count);)
         rc = sleep_until(t, deadline_ns);
     __atomic_sub_fetch(&t->waiters, 1, __ATOMIC_SEQ_CST);
-    bool ready = sw_table_ready(t, param, version);
+    bool ready = sw_table_ready(t, party, param, version);
     rc = ready ? SW_OK : t->closed ? SW_ERR_CANCELLED : SW_ERR_BUSY;
     sw_mutex_unlock(&t->lock);
     return rc;
 }
+
+/* ---- about servers ---- */
 
 struct sw_channel *sw_table_inbox(struct sw_table *t, int server)
 {
@@ -109,8 +168,7 @@ int64_t sw_table_link_bytes(const struct sw_table *t, int worker, int server)
     int64_t bytes = 0;
     for (int i = 0; i < t->servers[server].slice_count; i++) {
         const struct sw_slice *s = &t->slices[t->servers[server].slices[i]];
-        int owner = t->params[s->param].owner;
-        if (owner < 0 || owner == worker)
+        if (sw_table_gives(t, s->param, worker))
             bytes += s->count * (int64_t)sizeof(float);
     }
     return bytes;
@@ -133,6 +191,25 @@ void sw_table_close_v(void *table)
             sw_channel_close(&t->servers[i].inbox);
 }
 
+/* ---- one update of one slice ---- */
+
+float *sw_table_gradients(const struct sw_table *t, int param, int party,
+                          const float *more[SW_TABLE_WORKERS], int *more_count)
+{
+    const struct sw_param *p = &t->params[param];
+    float *first = NULL;
+    *more_count = 0;
+    for (int w = party * t->party_workers; w < (party + 1) * t->party_workers; w++) {
+        if (!sw_table_gives(t, param, w))
+            continue;
+        if (first)
+            more[(*more_count)++] = p->gradient[w];
+        else
+            first = p->gradient[w];
+    }
+    return first;
+}
+
 void sw_table_update_terms(const struct sw_table *t, int param, uint64_t version,
                            struct sw_update_args *a)
 {
@@ -144,71 +221,143 @@ void sw_table_update_terms(const struct sw_table *t, int param, uint64_t version
     a->step = version - 1 - t->dropped;
 }
 
-/* What an update of a slice is made of; `more` has room for all workers. The decision is NULL where
- * the slice is updated alone; else its gradient is summed already. */
+/* What is summed already, in two phases, is in the first gradient alone. */
 static struct sw_update_args update_of(const struct sw_table *t, const struct sw_slice *s,
-                                       const struct sw_table_decision *d, const float **more)
+                                       int party, uint64_t version,
+                                       const struct sw_table_decision *d,
+                                       const float *more[SW_TABLE_WORKERS])
 {
     const struct sw_param *p = &t->params[s->param];
     struct sw_update_args a = {
         .value = p->value + s->from,
-        .gradient = p->gradient[p->owner < 0 ? 0 : p->owner] + s->from,
-        .more = more,
-        .more_count = d ? 0 : sw_table_givers(t, s->param) - 1,
         .count = s->count,
         .value_norm = p->value_norm,
         .gradient_norm = p->gradient_norm,
     };
-    sw_table_update_terms(t, s->param, s->version + 1, &a);
+    sw_table_update_terms(t, s->param, version, &a);
+    a.step = s->version - t->dropped; /* of all parties */
     if (d) {
         a.clip_value = 0;
         a.gradient_scale = d->scale;
     }
-    for (int w = 1; w <= a.more_count; w++)
-        more[w - 1] = p->gradient[w] + s->from;
+    a.gradient = sw_table_gradients(t, s->param, party, more, &a.more_count) + s->from;
+    if (d)
+        a.more_count = 0;
+    for (int w = 0; w < a.more_count; w++)
+        more[w] += s->from;
+    a.more = more;
     for (int i = 0; i < t->slots; i++)
         a.slot[i] = p->slot[i] + s->from;
     return a;
 }
 
-static int update(struct sw_table *t, const struct sw_slice *s, const struct sw_table_decision *d,
-                  struct sw_err *err)
+int sw_table_update_slice(struct sw_table *t, const struct sw_slice *s, int party, uint64_t version,
+                          const struct sw_table_decision *d, struct sw_err *err)
 {
     const float *more[SW_TABLE_WORKERS];
     bool non_finite = false;
-    struct sw_update_args a = update_of(t, s, d, more);
+    struct sw_update_args a = update_of(t, s, party, version, d, more);
     a.non_finite = &non_finite;
+    a.shared = !t->args.rule->update;
     sw_updater_apply(t->args.updater, t->args.updater_conf, &a);
-    return non_finite ? sw_table_bad_value(t, s->param, s->version + 1, err) : SW_OK;
+    return non_finite ? sw_table_bad_value(t, s->param, version, err) : SW_OK;
+}
+
+/* ---- the server's side ---- */
+
+static struct sw_turn *turn_of(const struct sw_table *t, const struct sw_server_state *s, int param,
+                               int party)
+{
+    return &s->turns[param * t->parties + party];
 }
 
 /* Moves a complete slice to its next version, with the update or without. */
-static int apply(struct sw_table *t, int server, struct sw_slice *s,
-                 const struct sw_table_decision *d, struct sw_err *err)
+static int apply_slice(struct sw_table *t, int server, struct sw_slice *s, int party,
+                       uint64_t version, const struct sw_table_decision *d, struct sw_err *err)
 {
     bool dropped = d && d->dropped;
     int64_t begin_ns = sw_os()->monotonic_ns();
-    int rc = dropped ? SW_OK : update(t, s, d, err);
+    int rc = dropped ? SW_OK : sw_table_update_slice(t, s, party, version, d, err);
     if (rc != SW_OK)
         return rc;
     s->version++;
-    s->contributions = 0;
     if (t->watch && !dropped)
         t->watch(t->watch_user, server, s->param, s->version, begin_ns, sw_os()->monotonic_ns());
-    __atomic_add_fetch(&t->params[s->param].applied, 1, __ATOMIC_SEQ_CST);
-    sw_table_wake(t);
     return SW_OK;
 }
 
-/* All slices of a parameter on one server move together, so the first tells the version. */
-static uint64_t version_of(const struct sw_table *t, const struct sw_server_state *s, int param)
+static uint64_t slowest(const struct sw_table *t, const struct sw_server_state *s, int param)
 {
-    return t->slices[s->slices[s->first[param]]].version;
+    uint64_t least = turn_of(t, s, param, 0)->done;
+    for (int r = 1; r < t->parties; r++) {
+        uint64_t done = turn_of(t, s, param, r)->done;
+        least = done < least ? done : least;
+    }
+    return least;
 }
 
-static void forget_heard(struct sw_table *t, int server, int param)
+/* Gives the party the values as they are. */
+static void answer(struct sw_table *t, const struct sw_server_state *s, int param, int party,
+                   uint64_t least)
 {
-    memset(&t->servers[server].heard[param * t->args.workers], 0, (size_t)t->args.workers);
+    struct sw_param *p = &t->params[param];
+    struct sw_param_view *r = &p->view[party];
+    struct sw_turn *turn = turn_of(t, s, param, party);
+    for (int i = s->first[param]; i < s->first[param + 1] && r->value != p->value; i++) {
+        const struct sw_slice *slice = &t->slices[s->slices[i]];
+        memcpy(r->value + slice->from, p->value + slice->from,
+               (size_t)slice->count * sizeof(float));
+    }
+    uint64_t slices = (uint64_t)(s->first[param + 1] - s->first[param]);
+    turn->staleness = (int)(turn->done - least);
+    uint64_t more = (turn->done - turn->answered) * slices;
+    turn->answered = turn->done;
+    __atomic_add_fetch(&r->ready, more, __ATOMIC_SEQ_CST);
+}
+
+/* Every party that waits for an answer gets it, unless it would be too stale. */
+static void answer_all(struct sw_table *t, const struct sw_server_state *s, int param)
+{
+    uint64_t least = slowest(t, s, param);
+    int64_t bound = t->args.staleness;
+    for (int r = 0; r < t->parties; r++) {
+        const struct sw_turn *turn = turn_of(t, s, param, r);
+        bool stale = t->args.rule->apart && bound >= 0 && turn->done - least > (uint64_t)bound;
+        if (turn->answered < turn->done && !stale)
+            answer(t, s, param, r, least);
+    }
+    sw_table_wake(t);
+}
+
+/* A party's update of all slices that the server owns of a parameter. */
+static int apply(struct sw_table *t, int server, int param, int party,
+                 const struct sw_table_decision *d, struct sw_err *err)
+{
+    const struct sw_server_state *s = &t->servers[server];
+    struct sw_turn *turn = turn_of(t, s, param, party);
+    int rc = SW_OK;
+    for (int i = s->first[param]; i < s->first[param + 1] && rc == SW_OK; i++)
+        rc = apply_slice(t, server, &t->slices[s->slices[i]], party, turn->done + 1, d, err);
+    if (rc != SW_OK)
+        return rc;
+    turn->done++;
+    turn->contributions = 0;
+    memset(&s->heard[param * t->args.workers + party * t->party_workers], 0,
+           (size_t)t->party_workers);
+    answer_all(t, s, param);
+    return SW_OK;
+}
+
+/* The first of two phases. */
+static int gather(struct sw_table *t, const struct sw_server_state *s, int param,
+                  struct sw_err *err)
+{
+    int rc = SW_OK;
+    for (int i = s->first[param]; i < s->first[param + 1] && rc == SW_OK; i++)
+        rc = sw_table_gather(t, &t->slices[s->slices[i]], err);
+    if (rc == SW_OK && sw_table_gathered(t, s->first[param + 1] - s->first[param]) != SW_OK)
+        return sw_err_set(err, SW_ERR_CANCELLED, "the job is ending");
+    return rc;
 }
 
 /* One worker's contribution to every slice that the server owns of the parameter. */
@@ -216,27 +365,17 @@ static int contribute(struct sw_table *t, int server, const struct sw_message *m
                       struct sw_err *err)
 {
     const struct sw_server_state *s = &t->servers[server];
+    int party = sw_table_party(t, m->from);
     bool *heard = &s->heard[m->param * t->args.workers + m->from];
-    int gathered = 0, rc = SW_OK;
     if (*heard)
         return sw_err_set(err, SW_ERR_INVALID,
                           "worker %d sent its gradient of %s for step %llu twice", m->from,
                           t->params[m->param].name, (unsigned long long)m->version);
     *heard = true;
-    for (int i = s->first[m->param]; i < s->first[m->param + 1] && rc == SW_OK; i++) {
-        struct sw_slice *slice = &t->slices[s->slices[i]];
-        if (++slice->contributions < sw_table_givers(t, m->param))
-            continue;
-        gathered++;
-        rc = t->phases.on ? sw_table_gather(t, slice, err) : apply(t, server, slice, NULL, err);
-    }
-    if (rc != SW_OK)
-        return rc;
-    if (version_of(t, s, m->param) == m->version)
-        forget_heard(t, server, m->param);
-    if (t->phases.on && sw_table_gathered(t, gathered) != SW_OK)
-        return sw_err_set(err, SW_ERR_CANCELLED, "the job is ending");
-    return SW_OK;
+    if (++turn_of(t, s, m->param, party)->contributions < sw_table_threshold(t, m->param))
+        return SW_OK;
+    return t->phases.on ? gather(t, s, m->param, err)
+                        : apply(t, server, m->param, party, NULL, err);
 }
 
 static int keep_early(struct sw_server_state *s, const struct sw_message *m, struct sw_err *err)
@@ -248,13 +387,19 @@ static int keep_early(struct sw_server_state *s, const struct sw_message *m, str
     return SW_OK;
 }
 
+static uint64_t done_of(const struct sw_table *t, const struct sw_server_state *s,
+                        const struct sw_message *m)
+{
+    return turn_of(t, s, m->param, sw_table_party(t, m->from))->done;
+}
+
 /* Takes up early updates whose turn has come, until none is left that can be. */
 static int take_up_early(struct sw_table *t, int server, struct sw_err *err)
 {
     struct sw_server_state *s = &t->servers[server];
     for (int i = 0; i < s->early_count;) {
         struct sw_message m = s->early[i];
-        if (m.version != version_of(t, s, m.param) + 1) {
+        if (m.version != done_of(t, s, &m) + 1) {
             i++;
             continue;
         }
@@ -269,16 +414,16 @@ static int take_up_early(struct sw_table *t, int server, struct sw_err *err)
     return SW_OK;
 }
 
-static int bsp_update(struct sw_table *t, int server, const struct sw_message *m,
-                      struct sw_err *err)
+static int counted_update(struct sw_table *t, int server, const struct sw_message *m,
+                          struct sw_err *err)
 {
     struct sw_server_state *s = &t->servers[server];
-    uint64_t version = version_of(t, s, m->param);
-    if (m->version <= version)
+    uint64_t done = done_of(t, s, m);
+    if (m->version <= done)
         return sw_err_set(err, SW_ERR_INVALID,
                           "worker %d sent its gradient of %s for step %llu, which is applied",
                           m->from, t->params[m->param].name, (unsigned long long)m->version);
-    if (m->version > version + 1)
+    if (m->version > done + 1)
         return keep_early(s, m, err);
     int rc = contribute(t, server, m, err);
     if (rc == SW_OK && s->early_count > 0)
@@ -297,14 +442,15 @@ static int apply_decision(struct sw_table *t, int server, const struct sw_messag
         return sw_err_set(err, SW_ERR_INVALID, "update %llu is not decided upon",
                           (unsigned long long)m->version);
     int rc = SW_OK;
-    for (int i = 0; i < s->slice_count && rc == SW_OK; i++) {
-        struct sw_slice *slice = &t->slices[s->slices[i]];
-        if (slice->version + 1 != m->version)
+    for (int p = 0; p < t->param_count && rc == SW_OK; p++) {
+        if (s->first[p] == s->first[p + 1])
+            continue;
+        uint64_t done = turn_of(t, s, p, 0)->done;
+        if (done + 1 != m->version)
             return sw_err_set(err, SW_ERR_INVALID, "update %llu of %s at version %llu",
-                              (unsigned long long)m->version, t->params[slice->param].name,
-                              (unsigned long long)slice->version);
-        rc = apply(t, server, slice, &d, err);
-        forget_heard(t, server, slice->param);
+                              (unsigned long long)m->version, t->params[p].name,
+                              (unsigned long long)done);
+        rc = apply(t, server, p, 0, &d, err);
     }
     return rc == SW_OK && s->early_count > 0 ? take_up_early(t, server, err) : rc;
 }
@@ -314,10 +460,9 @@ static bool can_handle(const struct sw_table *t, int server, const struct sw_mes
     const struct sw_server_state *s = &t->servers[server];
     if (m->kind == SW_MSG_APPLY)
         return t->phases.on;
-    return m->kind == SW_MSG_UPDATE && m->param >= 0 && m->param < t->param_count &&
-           s->first[m->param] < s->first[m->param + 1] && m->from >= 0 &&
-           m->from < t->args.workers &&
-           (t->params[m->param].owner < 0 || t->params[m->param].owner == m->from);
+    return m->kind == SW_MSG_UPDATE && t->args.rule->update && m->param >= 0 &&
+           m->param < t->param_count && s->first[m->param] < s->first[m->param + 1] &&
+           m->from >= 0 && m->from < t->args.workers && sw_table_gives(t, m->param, m->from);
 }
 
 int sw_table_serve(struct sw_table *t, int server, const struct sw_message *m, struct sw_err *err)
@@ -334,4 +479,8 @@ int sw_table_serve(struct sw_table *t, int server, const struct sw_message *m, s
     return rc;
 }
 
-const struct sw_table_rule sw_table_bsp = {.name = "bsp", .update = bsp_update};
+const struct sw_table_rule sw_table_bsp = {
+    .name = "bsp", .in_place = true, .update = counted_update};
+const struct sw_table_rule sw_table_async = {
+    .name = "async", .apart = true, .update = counted_update};
+const struct sw_table_rule sw_table_hogwild = {.name = "hogwild", .apart = true, .in_place = true};

@@ -15,6 +15,10 @@ int sw_table_new(const struct sw_table_args *args, struct sw_table **out, struct
     t->args = *args;
     if (!t->args.rule)
         t->args.rule = &sw_table_bsp;
+    if (t->args.groups < 1)
+        t->args.groups = 1;
+    t->parties = t->args.rule->apart ? t->args.groups : 1;
+    t->party_workers = t->args.workers / t->parties;
     t->phases.on = args->two_phases || args->clip_norm > 0 || args->bad != SW_BAD_STOPS ||
                    args->updater->needs_norms;
     sw_mutex_init(&t->lock);
@@ -36,6 +40,7 @@ static void fini_server(struct sw_server_state *s)
     sw_free(s->slices);
     sw_free(s->first);
     sw_free(s->heard);
+    sw_free(s->turns);
     sw_free(s->early);
 }
 
@@ -46,6 +51,7 @@ void sw_table_free(struct sw_table *t)
     for (int i = 0; i < t->param_count; i++) {
         sw_free(t->params[i].name);
         sw_free(t->params[i].gradient);
+        sw_free(t->params[i].view);
     }
     for (int i = 0; t->servers && i < t->args.servers; i++)
         fini_server(&t->servers[i]);
@@ -94,9 +100,11 @@ int sw_table_add(struct sw_table *t, const struct sw_param_spec *spec, int *inde
                            .decay_mult = (float)spec->decay_mult};
     p->name = sw_strdup(spec->name);
     p->gradient = sw_calloc((size_t)t->args.workers, sizeof *p->gradient);
-    if (!p->name || !p->gradient) {
+    p->view = sw_calloc((size_t)t->parties, sizeof *p->view);
+    if (!p->name || !p->gradient || !p->view) {
         sw_free(p->name);
         sw_free(p->gradient);
+        sw_free(p->view);
         return sw_err_nomem(err, spec->name, sizeof *p);
     }
     *index = t->param_count++;
@@ -150,8 +158,9 @@ static int freeze_server(struct sw_table *t, int index, struct sw_err *err)
     s->slices = sw_calloc((size_t)s->slice_count + 1, sizeof *s->slices);
     s->first = sw_calloc(params + 1, sizeof *s->first);
     s->heard = sw_calloc(params * (size_t)t->args.workers + 1, sizeof *s->heard);
+    s->turns = sw_calloc(params * (size_t)t->parties + 1, sizeof *s->turns);
     s->early = sw_calloc((size_t)s->early_capacity, sizeof *s->early);
-    if (!s->slices || !s->first || !s->heard || !s->early)
+    if (!s->slices || !s->first || !s->heard || !s->turns || !s->early)
         return sw_err_nomem(err, "a server's slices", params * sizeof *s->first);
     int n = 0;
     for (int p = 0; p < t->param_count; p++) {
@@ -196,15 +205,42 @@ static size_t array_bytes(const struct sw_param *p)
     return (sw_desc_bytes(&p->layout) + ALIGN - 1) / ALIGN * ALIGN;
 }
 
-int sw_table_givers(const struct sw_table *t, int param)
+int sw_table_parties(const struct sw_table *t)
 {
-    const struct sw_param *p = &t->params[param];
-    return p->frozen ? 0 : p->owner < 0 ? t->args.workers : 1;
+    return t->parties;
 }
 
-static bool gives(const struct sw_param *p, int worker)
+int sw_table_party(const struct sw_table *t, int worker)
 {
-    return !p->frozen && (p->owner < 0 || p->owner == worker);
+    return worker / t->party_workers;
+}
+
+const float *sw_table_value(const struct sw_table *t, int worker, int param)
+{
+    return t->params[param].view[sw_table_party(t, worker)].value;
+}
+
+int sw_table_threshold(const struct sw_table *t, int param)
+{
+    const struct sw_param *p = &t->params[param];
+    return p->frozen ? 0 : p->owner < 0 ? t->party_workers : 1;
+}
+
+int sw_table_givers(const struct sw_table *t, int param)
+{
+    return sw_table_threshold(t, param) * t->parties;
+}
+
+bool sw_table_gives(const struct sw_table *t, int param, int worker)
+{
+    const struct sw_param *p = &t->params[param];
+    return !p->frozen && (p->owner < 0 || p->owner == worker % t->party_workers);
+}
+
+/* Do parties read copies of their own? What is frozen has no servers to copy it, and no need. */
+static bool has_buffers(const struct sw_table *t, const struct sw_param *p)
+{
+    return !t->args.rule->in_place && !p->frozen;
 }
 
 void sw_table_bytes(const struct sw_table *t, size_t *value_bytes, size_t *state_bytes)
@@ -214,6 +250,7 @@ void sw_table_bytes(const struct sw_table *t, size_t *value_bytes, size_t *state
         size_t bytes = array_bytes(&t->params[i]);
         *value_bytes += bytes;
         *state_bytes += bytes * (size_t)(sw_table_givers(t, i) + sw_table_param_slots(t, i));
+        *state_bytes += has_buffers(t, &t->params[i]) ? bytes * (size_t)t->parties : 0;
     }
 }
 
@@ -226,13 +263,17 @@ static void point_into(struct sw_table *t)
         p->value = (float *)(void *)value;
         value += bytes;
         for (int w = 0; w < t->args.workers; w++) {
-            if (!gives(p, w))
+            if (!sw_table_gives(t, i, w))
                 continue;
             p->gradient[w] = (float *)(void *)other;
             other += bytes;
         }
         for (int s = 0; s < sw_table_param_slots(t, i); s++, other += bytes)
             p->slot[s] = (float *)(void *)other;
+        for (int r = 0; r < t->parties; r++) {
+            p->view[r].value = has_buffers(t, p) ? (float *)(void *)other : p->value;
+            other += has_buffers(t, p) ? bytes : 0;
+        }
     }
 }
 
@@ -254,9 +295,13 @@ static void place(struct sw_table *t)
     for (int i = 0; i < t->param_count && a->worker_nodes; i++) {
         const struct sw_param *p = &t->params[i];
         for (int w = 0; w < a->workers && t->state_bytes >= SW_DEVICE_PAGES_BYTES; w++)
-            if (gives(p, w))
+            if (sw_table_gives(t, i, w))
                 sw_device_place(a->device, p->gradient[w], array_bytes(p),
                                 a->worker_nodes(a->nodes_user, w));
+        for (int r = 0; r < t->parties && t->state_bytes >= SW_DEVICE_PAGES_BYTES; r++)
+            if (has_buffers(t, p))
+                sw_device_place(a->device, p->view[r].value, array_bytes(p),
+                                a->worker_nodes(a->nodes_user, r * t->party_workers));
     }
 }
 
@@ -404,15 +449,34 @@ struct sw_tensor sw_table_tensor(struct sw_table *t, int param, int slot)
     return sw_tensor_view(t->args.device, &p->layout, slot < 0 ? p->value : p->slot[slot]);
 }
 
-void sw_table_put_version(struct sw_table *t, uint64_t version, uint64_t dropped)
+void sw_table_put_party(struct sw_table *t, int party, uint64_t version)
+{
+    for (int i = 0; i < t->args.servers; i++)
+        for (int p = 0; p < t->param_count; p++)
+            t->servers[i].turns[p * t->parties + party] =
+                (struct sw_turn){.done = version, .answered = version};
+    for (int p = 0; p < t->param_count; p++)
+        t->params[p].view[party].ready = version * (uint64_t)t->params[p].slice_count;
+}
+
+void sw_table_put_version(struct sw_table *t, uint64_t version, uint64_t updates, uint64_t dropped)
 {
     for (int i = 0; i < t->slice_count; i++)
-        t->slices[i].version = version;
-    for (int i = 0; i < t->param_count; i++)
-        t->params[i].applied = version * (uint64_t)t->params[i].slice_count;
+        t->slices[i].version = updates;
+    for (int r = 0; r < t->parties; r++)
+        sw_table_put_party(t, r, version);
     t->dropped = dropped;
     t->phases.version = version + 1;
     t->phases.torn = -1;
+}
+
+void sw_table_refresh(struct sw_table *t, int party)
+{
+    for (int i = 0; i < t->param_count; i++) {
+        struct sw_param *p = &t->params[i];
+        if (p->view[party].value != p->value)
+            memcpy(p->view[party].value, p->value, array_bytes(p));
+    }
 }
 
 uint64_t sw_table_dropped(const struct sw_table *t)

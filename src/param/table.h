@@ -1,13 +1,22 @@
 /* The parameter table: every parameter of a job, cut into slices that servers own, and the rules by
- * which gradients become new values (SINGA, TOMM 5.1; tech report 5.2-5.3, Algorithms 3 and 4).
+ * which gradients become new values (SINGA, TOMM 5.1; tech report 5.2-5.3, Algorithms 3 and 4). It
+ * is one server group: a complete copy of all parameters. With several server groups there are
+ * several tables (sync.h).
  *
- * Values live once per process, in the layout the forward plans chose; workers read them in place.
- * A worker writes its gradient into an array of its own and says `update`: the gradient of step t
- * is complete, and I read version t-1 no more. Under BSP a server therefore may change a slice when
- * the updates of all workers have come: the contributions it counts are the readers that have left.
- * Evaluation and checkpoints run on a worker's thread between two of its updates, so they count
- * too. A server sums the gradients slice by slice in worker order, runs the updater, and moves the
- * version.
+ * Values live once per table, in the layout the forward plans chose. A worker writes its gradient
+ * into an array of its own and says `update`: the gradient of step t is complete, and I read
+ * version t-1 no more. Workers whose gradients make one update together are a party: all of them
+ * under BSP, those of one worker group where groups go their own ways. When the updates of a whole
+ * party have come, a server sums the gradients slice by slice in worker order, runs the updater,
+ * and moves the version: the contributions it counts are the readers that have left. Evaluation and
+ * checkpoints run on a worker's thread between two of its updates, so they count too.
+ *
+ * Under BSP the one party reads the values in place. Otherwise every party reads a buffer of its
+ * own, into which a server copies a slice right after the party's update of it, as the answer: the
+ * owner of a slice is the only one to touch it, so no lock is needed. Under a bound of staleness s
+ * the answer to update t waits until the slowest party has done t-s. Hogwild has no servers in
+ * between: the last worker of a party applies the updater itself, others read and write meanwhile
+ * (Recht et al. 2011), and the bound is looked at by who reads.
  *
  * Worker side: sw_table_update, sw_table_ready, sw_table_wait. Server side: sw_table_serve handles
  * one message and never waits; whoever runs it (a thread of its own, or a worker between two
@@ -41,7 +50,14 @@ struct sw_param {
     float **gradient;              /* owned array [workers]; each written by its worker */
     int first_slice, slice_count;
     double value_norm, gradient_norm; /* where the updater needs them: written by a decision */
-    uint64_t applied; /* atomic: slice updates so far; version = applied / slice_count */
+    struct sw_param_view *view;       /* owned [parties of the table] */
+};
+
+/* A parameter as one party sees it. */
+struct sw_param_view {
+    float *value;   /* where the party reads: the parameter's own, or the party's buffer */
+    uint64_t ready; /* atomic: slice updates that are there for it; version = ready / slice_count */
+    int given;      /* atomic, Hogwild: gradients of the coming update */
 };
 
 /* A range of a parameter's storage. The server that owns it is the only one to touch the counters.
@@ -49,20 +65,27 @@ struct sw_param {
 struct sw_slice {
     int param, server;
     int64_t from, count;
-    uint64_t version;    /* updates applied */
-    int contributions;   /* to version + 1 */
+    uint64_t version;    /* updates applied, of all parties; atomic under Hogwild */
     int64_t first_block; /* in two phases: of its sums of squares */
 };
 
 struct sw_table;
 
-/* A consistency rule: what a server does with an update. */
+/* A consistency rule. The tech report's threshold of a slice is the size of a party. */
 struct sw_table_rule {
-    const char *name; /* bsp */
+    const char *name;
+    bool apart;    /* every worker group is a party of its own */
+    bool in_place; /* parties read the one value array */
+    /* What a server does with an update; NULL: it has none to do, workers update themselves. */
     int (*update)(struct sw_table *t, int server, const struct sw_message *m, struct sw_err *err);
 };
 /* Bulk synchronous: a slice changes when all workers have contributed. */
 extern const struct sw_table_rule sw_table_bsp;
+/* Asynchronous, or with a bound stale synchronous: it changes when one group's workers have. */
+extern const struct sw_table_rule sw_table_async;
+/* Lock-free: groups update shared memory themselves. Some updates of an element may be lost where
+ * two groups meet in it. */
+extern const struct sw_table_rule sw_table_hogwild;
 
 /* What a gradient, or a value after its update, that is not finite does. Dropping an update takes
  * two phases, and verdicts of all workers (sw_table_verdict). */
@@ -95,12 +118,14 @@ struct sw_table_args {
     uint64_t horizon_steps;
     int64_t slice_elements; /* the largest slice; rounded up to a multiple of 16 */
     int workers, servers;
+    int groups;                       /* of the workers, equal ones, in their order; 0: one */
     const struct sw_table_rule *rule; /* NULL: sw_table_bsp */
     /* The NUMA nodes of a server or worker, as sw_device_alloc_on takes them; NULL: memory lies
      * where it is first touched. */
     uint64_t (*server_nodes)(void *user, int server);
     uint64_t (*worker_nodes)(void *user, int worker);
     void *nodes_user;
+    int64_t staleness; /* steps by which a party's values may lack those of another; -1: no limit */
     /* Limits of a gradient: of each element, of the norm over all parameters; 0: none. */
     double clip_value, clip_norm;
     enum sw_table_bad bad;
@@ -145,6 +170,11 @@ int64_t sw_table_elements(const struct sw_table *t); /* logical, over all parame
 const struct sw_param *sw_table_param(const struct sw_table *t, int index);
 /* The parameter, or its part that begins at row `part_first`; -1 when absent. */
 int sw_table_find(const struct sw_table *t, const char *name, int64_t part_first);
+/* How many parties there are, and to which one a worker belongs. */
+int sw_table_parties(const struct sw_table *t);
+int sw_table_party(const struct sw_table *t, int worker);
+/* Where a worker reads the parameter. */
+const float *sw_table_value(const struct sw_table *t, int worker, int param);
 /* How many workers give gradients of it; none when it is frozen. */
 int sw_table_givers(const struct sw_table *t, int param);
 const struct sw_updater *sw_table_updater(const struct sw_table *t);
@@ -156,9 +186,14 @@ double sw_table_rate(const struct sw_table *t, uint64_t step);
 
 /* Views for checkpoints and evaluation; slot -1 is the value. Between steps only. */
 struct sw_tensor sw_table_tensor(struct sw_table *t, int param, int slot);
-/* Says that all values are those of version `version`, of whose updates `dropped` were not applied:
- * after a checkpoint was read. */
-void sw_table_put_version(struct sw_table *t, uint64_t version, uint64_t dropped);
+/* Says that all parties have done `version` updates, which together were `updates`, of which
+ * `dropped` were not applied: after a checkpoint was read. */
+void sw_table_put_version(struct sw_table *t, uint64_t version, uint64_t updates, uint64_t dropped);
+/* Says that a party has done `version` updates, and nothing else: one that comes later. */
+void sw_table_put_party(struct sw_table *t, int party, uint64_t version);
+/* What the party reads becomes the parameters as they are now. Between steps only, when all its
+ * updates are applied. */
+void sw_table_refresh(struct sw_table *t, int party);
 /* Updates that were dropped so far. */
 uint64_t sw_table_dropped(const struct sw_table *t);
 
@@ -177,18 +212,27 @@ int sw_table_torn(const struct sw_table *t);
 /* --- worker side --- */
 
 /* The gradient of step `version` (1, 2, ...) of this parameter is in gradient[worker]; the worker
- * reads the value no more. Tells every server that owns a slice. Errors: SW_ERR_CANCELLED. */
-int sw_table_update(struct sw_table *t, int worker, int param, uint64_t version) SW_MUST_CHECK;
+ * reads the value no more. Tells every server that owns a slice; under Hogwild the last worker of a
+ * party updates it here, with the calling thread's OpenMP team. Errors: SW_ERR_CANCELLED, and under
+ * Hogwild those of sw_table_serve. */
+int sw_table_update(struct sw_table *t, int worker, int param, uint64_t version,
+                    struct sw_err *err) SW_MUST_CHECK;
 /* Where bad gradients drop updates, every worker says once per step whether its loss is finite: the
  * decision waits for it. SW_OK, SW_ERR_CANCELLED. */
 int sw_table_verdict(struct sw_table *t, bool fine) SW_MUST_CHECK;
-/* Is version `version` of the parameter complete? */
-bool sw_table_ready(const struct sw_table *t, int param, uint64_t version);
+enum { SW_TABLE_ALL = -1 }; /* in place of a party */
+
+/* Are there, for the party to read, values that contain its update `version` and, where staleness
+ * is bounded, enough of the others'? SW_TABLE_ALL: is update `version` of every party applied? */
+bool sw_table_ready(const struct sw_table *t, int party, int param, uint64_t version);
+/* How many steps the party at `version` is ahead of the slowest whose updates are in what it reads,
+ * once that is ready and before it gives its next gradient. */
+int64_t sw_table_staleness(const struct sw_table *t, int party, int param, uint64_t version);
 /* Waits for it, at most timeout_ms. SW_OK, SW_ERR_BUSY (timeout), SW_ERR_CANCELLED. A worker that
  * runs servers itself names them in `served` (count of them; NULL: none): SW_ERR_BUSY then also
  * says that one of their inboxes has something. */
-int sw_table_wait(struct sw_table *t, int param, uint64_t version, const int *served, int count,
-                  int timeout_ms) SW_MUST_CHECK;
+int sw_table_wait(struct sw_table *t, int party, int param, uint64_t version, const int *served,
+                  int count, int timeout_ms) SW_MUST_CHECK;
 
 /* --- server side --- */
 

@@ -1,11 +1,20 @@
-/* What table.c (building), serve.c (running) and decide.c (updates in two phases) share. */
+/* What table.c (building), serve.c (running), hogwild.c (without servers) and decide.c (updates in
+ * two phases) share. */
 #ifndef SW_PARAM_TABLE_PRIVATE_H
 #define SW_PARAM_TABLE_PRIVATE_H
 
 #include "param/gather.h"
 #include "param/table.h"
 
-/* One server's side; only its shell touches it, but for served_ns. */
+/* How far a party is with a parameter's slices on one server. All of them move together. */
+struct sw_turn {
+    uint64_t done;     /* its updates that are applied */
+    uint64_t answered; /* those whose values it has: done, or the one before while it waits */
+    int contributions; /* to the next one */
+    int staleness;     /* of what it has; written before `ready` moves, read after */
+};
+
+/* One server's side; only its shell touches it, but for what says otherwise. */
 struct sw_server_state {
     struct sw_channel inbox;
     bool inbox_open;
@@ -14,6 +23,7 @@ struct sw_server_state {
     int *first;  /* owned [params + 1]: its slices of a parameter are slices[first[p] .. first[p+1])
                   */
     bool *heard; /* owned [params][workers]: who has contributed to the coming version */
+    struct sw_turn *turns;    /* owned [params][parties] */
     struct sw_message *early; /* owned [capacity]: updates whose turn has not come */
     int early_count, early_capacity;
     int64_t served_ns; /* atomic */
@@ -41,7 +51,8 @@ struct sw_table {
     int slice_count;
     struct sw_server_state *servers; /* owned [args.servers] */
     int slots;
-    void *values, *state; /* owned device memory */
+    int parties, party_workers; /* and the workers of each */
+    void *values, *state;       /* owned device memory; the latter with the parties' buffers */
     size_t value_bytes, state_bytes;
     struct sw_phases phases;
     uint64_t dropped; /* updates that were not applied; changes between the two phases only */
@@ -55,6 +66,22 @@ struct sw_table {
 
 /* serve.c: wakes who waits for a version or for mail. */
 void sw_table_wake(struct sw_table *t);
+/* A party's gradients of a parameter, in worker order: returns the first, the others go to `more`,
+ * *more_count of them. */
+float *sw_table_gradients(const struct sw_table *t, int param, int party,
+                          const float *more[SW_TABLE_WORKERS], int *more_count);
+/* Does the worker have a gradient of it? */
+bool sw_table_gives(const struct sw_table *t, int param, int worker);
+/* How many make an update of it complete. */
+int sw_table_threshold(const struct sw_table *t, int param);
+/* Runs the updater over a slice, for the party's update `version`. d: what was decided, or NULL.
+ * Errors: SW_ERR_DIVERGED. */
+int sw_table_update_slice(struct sw_table *t, const struct sw_slice *s, int party, uint64_t version,
+                          const struct sw_table_decision *d, struct sw_err *err) SW_MUST_CHECK;
+
+/* hogwild.c: one worker's gradient is complete; the party's last one updates. */
+int sw_table_race(struct sw_table *t, int worker, int param, uint64_t version,
+                  struct sw_err *err) SW_MUST_CHECK;
 
 /* What update `version` of a parameter is made of beside arrays, where it is made alone. */
 void sw_table_update_terms(const struct sw_table *t, int param, uint64_t version,

@@ -1,7 +1,9 @@
 #include "param/updater.h"
+#include "kernels/cpu/hogwild.h"
 #include "param/gather.h"
 #include <math.h>
 #include <stddef.h>
+#include <string.h>
 
 enum {
     /* 64 KiB of each array: a block outweighs the cost of handing it to a thread. */
@@ -9,6 +11,8 @@ enum {
     /* What is summed at a time: the sum stays in the first-level cache until the formula reads it,
      * and is never written to memory. */
     PIECE = 4096,
+    /* What is updated at a time where others do the same: short, so that little is lost. */
+    RACE_PIECE = 512,
 };
 
 const struct sw_opt sw_updater_opts[] = {
@@ -82,6 +86,41 @@ static struct sw_update_block block_of(const struct sw_update_args *a, int64_t f
     return b;
 }
 
+/* An array of a block, and what the formula makes of a copy of it. */
+struct raced {
+    float *shared;
+    float before[RACE_PIECE], after[RACE_PIECE];
+};
+
+static float *take(struct raced *r, float *shared, int64_t n)
+{
+    r->shared = shared;
+    memcpy(r->before, shared, (size_t)n * sizeof *shared);
+    memcpy(r->after, r->before, (size_t)n * sizeof *shared);
+    return r->after;
+}
+
+/* The formula works on copies, and what it changed is added to what is there by then. */
+static bool race(const struct sw_update_block *b, sw_update_loop *loop, const void *constants)
+{
+    struct raced arrays[1 + SW_UPDATER_SLOTS];
+    bool bad = false;
+    for (int64_t from = 0, n; from < b->count; from += n) {
+        struct sw_update_block own = {.gradient = b->gradient + from,
+                                      .gradient_scale = b->gradient_scale};
+        int count = 0;
+        n = b->count - from < RACE_PIECE ? b->count - from : RACE_PIECE;
+        own.count = n;
+        own.value = take(&arrays[count++], b->value + from, n);
+        for (int s = 0; s < SW_UPDATER_SLOTS && b->slot[s]; s++)
+            own.slot[s] = take(&arrays[count++], b->slot[s] + from, n);
+        bad = loop(constants, &own) || bad;
+        for (int i = 0; i < count; i++)
+            sw_hogwild_add(arrays[i].shared, arrays[i].before, arrays[i].after, n);
+    }
+    return bad;
+}
+
 /* The sum over several workers, or what clipping leaves, piece by piece. */
 static bool update_pieces(const struct sw_update_args *a, int64_t from, int64_t to,
                           sw_update_loop *loop, const void *constants)
@@ -97,7 +136,7 @@ static bool update_pieces(const struct sw_update_args *a, int64_t from, int64_t 
             bad = sw_gather_clip(piece, b.gradient, a->clip_value, b.count) || bad;
             b.gradient = piece;
         }
-        bad = loop(constants, &b) || bad;
+        bad = (a->shared ? race(&b, loop, constants) : loop(constants, &b)) || bad;
     }
     return bad;
 }
@@ -105,7 +144,7 @@ static bool update_pieces(const struct sw_update_args *a, int64_t from, int64_t 
 static bool update(const struct sw_update_args *a, int64_t from, int64_t to, sw_update_loop *loop,
                    const void *constants)
 {
-    if (a->more_count > 0 || a->clip_value > 0)
+    if (a->more_count > 0 || a->clip_value > 0 || a->shared)
         return update_pieces(a, from, to, loop, constants);
     struct sw_update_block b = block_of(a, from, to);
     return loop(constants, &b);

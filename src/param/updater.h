@@ -28,6 +28,7 @@ struct sw_update_args {
     double value_norm, gradient_norm; /* of the whole parameter, as it is and as clipped and scaled;
                                        * where needs_norms says so */
     uint64_t step;                    /* updates made before, for bias corrections */
+    bool shared;      /* others read and write value and slots meanwhile (Hogwild) */
     bool *non_finite; /* set to true (never to false) when a gradient or a new value is not
                        * finite; the range is updated all the same */
 };

@@ -26,14 +26,14 @@ static void say_waiting(struct sw_worker *w, int param, uint64_t version)
     char what[SW_SNAPSHOT_TEXT];
     struct sw_wait wait = {SW_WAIT_VERSION, param, (int64_t)version};
     snprintf(what, sizeof what, "version %llu of %s", (unsigned long long)version,
-             sw_table_param(w->job->table, param)->name);
+             sw_table_param(w->table, param)->name);
     sw_slot_wait_on(w->slot, wait, what, w->lap_ns);
 }
 
 /* The table has the version; a device of its own needs a copy. */
 static int have(struct sw_worker *w, int param, uint64_t version, struct sw_err *err)
 {
-    if (sw_table_param(w->job->table, param)->frozen)
+    if (sw_table_param(w->table, param)->frozen)
         version = 0; /* no other comes */
     return w->replica ? sw_replica_need(w->replica, param, version, err) : SW_OK;
 }
@@ -43,8 +43,7 @@ static int give(struct sw_worker *w, int param, uint64_t version, struct sw_err 
 {
     if (w->replica)
         return sw_replica_give(w->replica, param, version, err);
-    int rc = sw_table_update(w->job->table, w->index, param, version);
-    return rc == SW_OK ? rc : sw_err_set(err, rc, "the job is ending");
+    return sw_table_update(w->table, w->seat, param, version, err);
 }
 
 /* Does the worker's device update, so that there is no version to wait for? */
@@ -53,22 +52,22 @@ static bool updates_itself(const struct sw_worker *w)
     return w->replica && sw_replica_updates(w->replica);
 }
 
-/* Waits until the parameter is at `version`. A worker that runs servers itself serves meanwhile:
- * what it waits for may depend on them. */
-static int see(struct sw_worker *w, int param, uint64_t version, struct sw_err *err)
+/* Waits until the parameter is at `version` for the party. A worker that runs servers itself serves
+ * meanwhile: what it waits for may depend on them. */
+static int see(struct sw_worker *w, int party, int param, uint64_t version, struct sw_err *err)
 {
-    struct sw_table *t = w->job->table;
+    struct sw_table *t = w->table;
     int rc = SW_OK;
-    if (sw_table_ready(t, param, version))
+    if (sw_table_ready(t, party, param, version))
         return SW_OK;
     sw_worker_lap(w, &w->ledger.idle_ms, NULL);
     say_waiting(w, param, version);
-    while (rc == SW_OK && !sw_table_ready(t, param, version)) {
+    while (rc == SW_OK && !sw_table_ready(t, party, param, version)) {
         rc = sw_server_poll(w, err);
         sw_worker_lap(w, &w->ledger.update_ms, NULL);
-        if (rc != SW_OK || sw_table_ready(t, param, version))
+        if (rc != SW_OK || sw_table_ready(t, party, param, version))
             break;
-        rc = sw_table_wait(t, param, version, w->served, w->served_count, WAIT_MS);
+        rc = sw_table_wait(t, party, param, version, w->served, w->served_count, WAIT_MS);
         sw_worker_lap(w, &w->ledger.comm_exposed_ms, NULL);
         if (rc == SW_ERR_CANCELLED)
             return sw_err_set(err, rc, "the job is ending");
@@ -81,15 +80,16 @@ static int see(struct sw_worker *w, int param, uint64_t version, struct sw_err *
 
 static int collect(struct sw_worker *w, int param, uint64_t version, struct sw_err *err)
 {
-    int rc = updates_itself(w) ? SW_OK : see(w, param, version, err);
+    int party = sw_table_party(w->table, w->seat);
+    int rc = updates_itself(w) ? SW_OK : see(w, party, param, version, err);
     return rc == SW_OK ? have(w, param, version, err) : rc;
 }
 
 int sw_bp_see_all(struct sw_worker *w, uint64_t version, struct sw_err *err)
 {
     int rc = updates_itself(w) ? sw_replica_bring_home(w->replica, version, err) : SW_OK;
-    for (int p = 0; p < sw_table_count(w->job->table) && rc == SW_OK; p++)
-        rc = see(w, p, version, err);
+    for (int p = 0; p < sw_table_count(w->table) && rc == SW_OK; p++)
+        rc = see(w, SW_TABLE_ALL, p, version, err);
     return rc;
 }
 
@@ -116,11 +116,23 @@ static void trace(const struct sw_worker *w, enum sw_trace_what what, int64_t t,
     sw_trace_add(w->job->trace, &e);
 }
 
+/* How much of other groups' work the values lack that were just collected. */
+static void note_staleness(struct sw_worker *w, int param, uint64_t version)
+{
+    int party = sw_table_party(w->table, w->seat);
+    int64_t stale = sw_table_staleness(w->table, party, param, version);
+    if (stale > w->ledger.staleness)
+        w->ledger.staleness = (int32_t)stale;
+}
+
 static int forward_layer(struct sw_worker *w, int64_t t, int i, struct sw_err *err)
 {
     int first, count = sw_net_layer_params(w->train, i, &first), rc = SW_OK;
-    for (int p = first; p < first + count && rc == SW_OK; p++)
+    for (int p = first; p < first + count && rc == SW_OK; p++) {
         rc = collect(w, w->param_of[SW_SPLIT_TRAIN][p], (uint64_t)t - 1, err);
+        if (rc == SW_OK && w->job->apart)
+            note_staleness(w, w->param_of[SW_SPLIT_TRAIN][p], (uint64_t)t - 1);
+    }
     if (rc != SW_OK)
         return rc;
     /* A pass begins when its values are here: looking for them is no part of it, even when the look
@@ -233,7 +245,8 @@ static int both_passes(struct sw_worker *w, int64_t t, const struct sw_batch *ba
                        struct sw_err *err)
 {
     int layers = sw_net_layer_count(w->train), rc = SW_OK;
-    struct sw_step step = {.step = (uint64_t)t - 1,
+    /* Chance is a function of the batch: groups at one step must not have the same. */
+    struct sw_step step = {.step = (uint64_t)batch->index,
                            .first_row = w->first_row[SW_SPLIT_TRAIN],
                            .valid_rows = batch->valid_rows,
                            .backward_scale = 1.0f / (float)w->job->conf->batch};

@@ -67,7 +67,7 @@ static int add_metadata(struct sw_job *job, int64_t step, struct sw_st_writer *w
         {"singa_ws.format", FORMAT_VERSION},
         {"step", step},
         {"seed", job->conf->seed},
-        {"samples", step * job->conf->batch},
+        {"samples", sw_job_samples(job, step)},
         {"dropped", (int64_t)sw_table_dropped(job->table)},
     };
     int rc = SW_OK;
@@ -296,7 +296,7 @@ int sw_checkpoint_roll_back(struct sw_worker *w, const char *path, struct sw_err
     if (rc == SW_OK)
         rc = read_all(w, f, path, &dropped, err);
     if (rc == SW_OK)
-        sw_table_put_version(w->job->table, (uint64_t)w->step,
+        sw_table_put_version(w->job->table, (uint64_t)w->step, (uint64_t)w->step,
                              (uint64_t)(w->step - (step - dropped)));
     sw_st_close(f);
     return rc;
@@ -311,7 +311,8 @@ int sw_checkpoint_load(struct sw_worker *w, const char *path, struct sw_err *err
     if (rc == SW_OK)
         rc = read_all(w, f, path, &dropped, err);
     if (rc == SW_OK) {
-        sw_table_put_version(job->table, (uint64_t)job->first_step, (uint64_t)dropped);
+        sw_table_put_version(job->table, (uint64_t)job->first_step,
+                             (uint64_t)sw_job_batches(job, job->first_step), (uint64_t)dropped);
         sw_keep_read(job, f);
         const char *choices = sw_st_metadata(f, "choices");
         if (choices && !sw_str_eq(choices, job->choices))

@@ -5,6 +5,7 @@
 #include <math.h>
 #include <string.h>
 
+/* Its group's batch of round n: in a round every group has one. */
 static int evaluate_batch(struct sw_worker *w, struct sw_batch *batch, int64_t n,
                           struct sw_err *err)
 {
@@ -24,9 +25,20 @@ static int evaluate_batch(struct sw_worker *w, struct sw_batch *batch, int64_t n
     }
     if (rc == SW_OK)
         rc = sw_net_fetch(w->eval, err);
+    return rc == SW_OK ? sw_worker_wait(w, err) : rc;
+}
+
+static int next_batch(struct sw_worker *w, int64_t n, struct sw_err *err)
+{
+    struct sw_batch batch;
+    int rc = sw_worker_next_batch(w, SW_SPLIT_EVAL, &batch, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = evaluate_batch(w, &batch, n, err);
+    sw_prefetch_release(w->prefetch[SW_SPLIT_EVAL], &batch);
     if (rc == SW_OK)
-        rc = sw_worker_wait(w, err);
-    return rc == SW_OK ? sw_outputs_hand_over(w, n, err) : rc;
+        sw_results_add(w->eval, &w->series[SW_SPLIT_EVAL]);
+    return rc;
 }
 
 /* Adds up over all workers; the leader reads the totals. */
@@ -34,13 +46,13 @@ static int sum_up(struct sw_worker *w, struct sw_err *err)
 {
     struct sw_job *job = w->job;
     const struct sw_series *s = &w->series[SW_SPLIT_EVAL];
-    bool last = sw_group_deposit(&job->group, w->index, SW_GROUP_EVALUATION, s->sums, s->pairs);
+    bool last = sw_group_deposit(&job->all, w->index, SW_GROUP_EVALUATION, s->sums, s->pairs);
     (void)last; /* all have deposited when all have met */
     if (sw_worker_meet(w, "the other workers' evaluation") != SW_OK)
         return sw_err_set(err, SW_ERR_CANCELLED, "the job is ending");
     if (w->index != 0)
         return SW_OK;
-    sw_group_total(&job->group, SW_GROUP_EVALUATION, s->totals, s->pairs);
+    sw_group_total(&job->all, SW_GROUP_EVALUATION, s->totals, s->pairs);
     sw_results_read(w->eval, s, s->totals, job->last[SW_SPLIT_EVAL],
                     &job->last_count[SW_SPLIT_EVAL]);
     return SW_OK;
@@ -48,28 +60,22 @@ static int sum_up(struct sw_worker *w, struct sw_err *err)
 
 int sw_evaluate_pass(struct sw_worker *w, struct sw_err *err)
 {
-    struct sw_job *job = w->job;
-    struct sw_prefetch *p = w->prefetch[SW_SPLIT_EVAL];
-    int64_t batches = sw_source_batches(job->source[SW_SPLIT_EVAL], job->conf->eval_batch);
+    int64_t own = sw_worker_eval_batches(w), rounds = sw_worker_eval_batches(&w->job->workers[0]);
     sw_series_clear(&w->series[SW_SPLIT_EVAL]);
     int rc = sw_bp_collect_all(w, SW_SPLIT_EVAL, (uint64_t)w->step, err);
     if (rc == SW_OK)
         rc = sw_states_share(w, err);
     if (rc == SW_OK)
         rc = sw_outputs_begin(w, err);
-    for (int64_t n = 0; n < batches && rc == SW_OK; n++) {
-        struct sw_batch batch;
-        rc = sw_worker_next_batch(w, SW_SPLIT_EVAL, &batch, err);
-        if (rc != SW_OK)
-            break;
-        rc = evaluate_batch(w, &batch, n, err);
-        sw_prefetch_release(p, &batch);
+    for (int64_t n = 0; n < rounds && rc == SW_OK; n++) {
+        if (n < own)
+            rc = next_batch(w, n, err);
         if (rc == SW_OK)
-            sw_results_add(w->eval, &w->series[SW_SPLIT_EVAL]);
+            rc = sw_outputs_hand_over(w, n, err);
     }
     rc = sw_outputs_end(w, rc, err);
     if (rc == SW_OK)
-        rc = sw_prefetch_rewind(p, 0, err);
+        rc = sw_prefetch_rewind(w->prefetch[SW_SPLIT_EVAL], w->group_index, err);
     return rc == SW_OK ? sum_up(w, err) : rc;
 }
 

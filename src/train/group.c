@@ -28,6 +28,7 @@ void sw_group_fini(struct sw_group *g)
     sw_free(g->memory);
     sw_free(g->layer_sums);
     sw_free(g->turns);
+    sw_free(g->steps);
     g->ready = false;
 }
 
@@ -40,21 +41,35 @@ void sw_group_close_v(void *group)
     sw_mutex_unlock(&g->lock);
 }
 
+/* With the lock held: waits once for a change, or serves and waits a little. `over` says whether
+ * there is nothing to wait for any more. */
+static int wait_once(struct sw_group *g, int worker, bool (*over)(struct sw_group *g, int64_t what),
+                     int64_t what)
+{
+    int rc = SW_OK;
+    if (!g->serve) {
+        sw_cond_wait(&g->changed, &g->lock);
+        return SW_OK;
+    }
+    sw_mutex_unlock(&g->lock);
+    rc = g->serve(g->serve_user, worker);
+    sw_mutex_lock(&g->lock);
+    if (rc == SW_OK && !over(g, what) && !g->closed)
+        sw_cond_wait_ms(&g->changed, &g->lock, SERVE_EVERY_MS);
+    return rc;
+}
+
+static bool has_met(struct sw_group *g, int64_t generation)
+{
+    return g->generation != (unsigned)generation;
+}
+
 /* With the lock held: waits for the next generation, serving now and then. */
 static int wait_for_rest(struct sw_group *g, int worker, unsigned generation)
 {
     int rc = SW_OK;
-    while (rc == SW_OK && g->generation == generation && !g->closed) {
-        if (!g->serve) {
-            sw_cond_wait(&g->changed, &g->lock);
-            continue;
-        }
-        sw_mutex_unlock(&g->lock);
-        rc = g->serve(g->serve_user, worker);
-        sw_mutex_lock(&g->lock);
-        if (rc == SW_OK && g->generation == generation && !g->closed)
-            sw_cond_wait_ms(&g->changed, &g->lock, SERVE_EVERY_MS);
-    }
+    while (rc == SW_OK && !has_met(g, generation) && !g->closed)
+        rc = wait_once(g, worker, has_met, generation);
     return rc;
 }
 
@@ -71,6 +86,52 @@ int sw_group_meet(struct sw_group *g, int worker)
         rc = wait_for_rest(g, worker, generation);
     }
     if (rc == SW_OK && g->closed && g->generation == generation)
+        rc = SW_ERR_CANCELLED;
+    sw_mutex_unlock(&g->lock);
+    return rc;
+}
+
+int sw_group_let_apart(struct sw_group *g, int64_t first, struct sw_err *err)
+{
+    g->steps = sw_calloc((size_t)g->workers, sizeof *g->steps);
+    if (!g->steps)
+        return sw_err_nomem(err, "the pace of workers", (size_t)g->workers * sizeof *g->steps);
+    for (int w = 0; w < g->workers; w++)
+        g->steps[w] = first;
+    return SW_OK;
+}
+
+static bool all_at(struct sw_group *g, int64_t step)
+{
+    for (int w = 0; w < g->workers; w++)
+        if (__atomic_load_n(&g->steps[w], __ATOMIC_SEQ_CST) < step)
+            return false;
+    return true;
+}
+
+bool sw_group_keeps_pace(struct sw_group *g, int worker, int64_t step, int64_t most)
+{
+    /* Sequentially consistent with pacing, as in sw_table_wake: one of the two sees the other. */
+    __atomic_store_n(&g->steps[worker], step, __ATOMIC_SEQ_CST);
+    if (__atomic_load_n(&g->pacing, __ATOMIC_SEQ_CST) > 0) {
+        sw_mutex_lock(&g->lock);
+        sw_cond_broadcast(&g->changed);
+        sw_mutex_unlock(&g->lock);
+    }
+    return all_at(g, step - most);
+}
+
+int sw_group_keep_pace(struct sw_group *g, int worker, int64_t step, int64_t most)
+{
+    int rc = SW_OK;
+    if (sw_group_keeps_pace(g, worker, step, most))
+        return SW_OK;
+    sw_mutex_lock(&g->lock);
+    __atomic_add_fetch(&g->pacing, 1, __ATOMIC_SEQ_CST);
+    while (rc == SW_OK && !all_at(g, step - most) && !g->closed)
+        rc = wait_once(g, worker, all_at, step - most);
+    __atomic_sub_fetch(&g->pacing, 1, __ATOMIC_SEQ_CST);
+    if (rc == SW_OK && !all_at(g, step - most))
         rc = SW_ERR_CANCELLED;
     sw_mutex_unlock(&g->lock);
     return rc;

@@ -1,9 +1,10 @@
-/* What the workers of a group do together: share the rows of a batch, come to one decision after
- * each step, and add up their losses and metrics in worker order, so that the sum does not depend
- * on who comes first. Nobody waits here but in sw_group_meet and sw_group_sum.
+/* What workers do together: share the rows of a batch, come to one decision after each step, and
+ * add up their losses and metrics in worker order, so that the sum does not depend on who comes
+ * first. Nobody waits here but in sw_group_meet, sw_group_sum and sw_group_keep_pace.
  *
  * Workers of a synchronous group are at most one step apart (a step needs everybody's gradients of
- * the one before), so rings of SW_GROUP_RING steps suffice. */
+ * the one before). Where groups go their own ways, all workers are one of these, too, and
+ * sw_group_keep_pace holds them within SW_GROUP_APART steps, for which the rings are made. */
 #ifndef SW_TRAIN_GROUP_H
 #define SW_TRAIN_GROUP_H
 
@@ -11,7 +12,7 @@
 #include "sync/thread.h"
 #include "train/job.h"
 
-enum { SW_GROUP_RING = 4 };
+enum { SW_GROUP_APART = 100, SW_GROUP_RING = SW_GROUP_APART + 4 };
 
 /* What happens after a step. */
 struct sw_decision {
@@ -32,6 +33,8 @@ struct sw_group {
      * which those others may depend. NULL: nothing to run. SW_OK to go on waiting. */
     int (*serve)(void *user, int worker);
     void *serve_user;
+    int64_t *steps;       /* owned [workers], atomic: of those who keep pace; or NULL */
+    int pacing;           /* atomic: who waits for slower ones */
     struct sw_mutex lock; /* guards the four below */
     struct sw_cond changed;
     int arrived;
@@ -52,6 +55,15 @@ void sw_group_close_v(void *group);     /* ends every wait; for sw_fault_attach 
 
 /* Waits until all workers have come here. SW_OK, SW_ERR_CANCELLED, or what serve answers. */
 int sw_group_meet(struct sw_group *g, int worker) SW_MUST_CHECK;
+
+/* Lets workers be apart: they keep pace from step `first` on. Before they run. Errors:
+ * SW_ERR_NOMEM. */
+int sw_group_let_apart(struct sw_group *g, int64_t first, struct sw_err *err) SW_MUST_CHECK;
+/* Says that the worker has done `step` steps. Is nobody more than `most` (at most SW_GROUP_APART)
+ * behind it? */
+bool sw_group_keeps_pace(struct sw_group *g, int worker, int64_t step, int64_t most);
+/* Waits until that is so. Answers as sw_group_meet. */
+int sw_group_keep_pace(struct sw_group *g, int worker, int64_t step, int64_t most) SW_MUST_CHECK;
 
 enum { SW_GROUP_EVALUATION = -1 }; /* in place of a step: the sums of an evaluation pass */
 

@@ -131,8 +131,8 @@ static int open_data(struct sw_job *job, struct sw_err *err)
         return rc;
     job->horizon = job->conf->steps;
     if (job->horizon == 0)
-        job->horizon =
-            sw_source_steps(job->source[SW_SPLIT_TRAIN], job->conf->epochs, job->conf->batch);
+        job->horizon = sw_source_steps(job->source[SW_SPLIT_TRAIN], job->conf->epochs,
+                                       job->conf->batch * job->group_count);
     return SW_OK;
 }
 
@@ -141,13 +141,15 @@ static int open_data(struct sw_job *job, struct sw_err *err)
 /* Room for the largest that a layer of any worker adds over the group, and for its results. */
 static int reserve_sums(struct sw_job *job, struct sw_err *err)
 {
-    int most = 0, workers = job->placement->worker_count;
+    int most = 0, workers = job->group_size;
     for (int i = 0; i < workers && workers > 1; i++) {
         int count = sw_net_sum_count(job->workers[i].train);
         most = count > most ? count : most;
     }
-    int rc = sw_group_reserve_pairs(&job->group, sw_net_pair_count(job->workers[0].train), err);
-    return rc == SW_OK ? sw_group_reserve_sums(&job->group, most, err) : rc;
+    int rc = sw_group_reserve_pairs(&job->all, sw_net_pair_count(job->workers[0].train), err);
+    for (int g = 0; g < job->group_count && rc == SW_OK; g++)
+        rc = sw_group_reserve_sums(&job->groups[g], most, err);
+    return rc;
 }
 
 /* The training nets make the table, and the table's parameters are what the evaluation nets use. */
@@ -171,7 +173,7 @@ int sw_job_build_eval(struct sw_job *job, struct sw_err *err)
     for (int i = 0; i < job->placement->worker_count && rc == SW_OK; i++)
         rc = sw_worker_build_eval(&job->workers[i], err);
     if (rc == SW_OK)
-        rc = sw_group_reserve_pairs(&job->group, sw_net_pair_count(job->workers[0].eval), err);
+        rc = sw_group_reserve_pairs(&job->all, sw_net_pair_count(job->workers[0].eval), err);
     if (rc == SW_OK)
         rc = sw_states_match(job, job->workers[0].eval, err);
     for (int i = 0; i < job->placement->worker_count && rc == SW_OK; i++)
@@ -257,7 +259,10 @@ void sw_job_close(struct sw_job *job)
         sw_worker_fini(&job->workers[i]);
     sw_free(job->workers);
     sw_free(job->servers);
-    sw_group_fini(&job->group);
+    for (int g = 0; job->groups && g < job->group_count; g++)
+        sw_group_fini(&job->groups[g]);
+    sw_free(job->groups);
+    sw_group_fini(&job->all);
     sw_states_fini(&job->states);
     sw_outputs_fini(job);
     sw_keep_fini(&job->keeper);
@@ -265,7 +270,9 @@ void sw_job_close(struct sw_job *job)
     sw_table_free(job->table);
     for (int s = 0; s < SW_SPLITS; s++) {
         sw_source_close(job->source[s]);
-        sw_exchange_free(job->exchange[s]);
+        for (int g = 0; job->exchange[s] && g < job->group_count; g++)
+            sw_exchange_free(job->exchange[s][g]);
+        sw_free(job->exchange[s]);
     }
     sw_device_close(job->device);
     sw_placement_free(job->placement);

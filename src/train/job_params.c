@@ -27,21 +27,29 @@ int sw_job_map_params(struct sw_worker *w, int split, struct sw_err *err)
     return rc;
 }
 
+/* user: the first worker of the group. */
 static int meet(void *user, int worker)
 {
-    struct sw_job *job = user;
-    return sw_worker_meet(&job->workers[worker], "the features of the other workers");
+    struct sw_worker *group = user;
+    return sw_worker_meet_group(&group[worker], "the features of the other workers");
 }
 
 int sw_job_connect(struct sw_job *job, int split, struct sw_err *err)
 {
-    int workers = job->placement->worker_count;
+    int workers = job->group_size, rc = SW_OK;
     struct sw_net **nets = sw_calloc((size_t)workers, sizeof(void *));
-    if (!nets)
+    job->exchange[split] = sw_calloc((size_t)job->group_count, sizeof(void *));
+    if (!nets || !job->exchange[split]) {
+        sw_free(nets);
         return sw_err_nomem(err, "the exchange of features", (size_t)workers * sizeof(void *));
-    for (int i = 0; i < workers; i++)
-        nets[i] = split == SW_SPLIT_TRAIN ? job->workers[i].train : job->workers[i].eval;
-    int rc = sw_exchange_new(nets, workers, job->device, meet, job, &job->exchange[split], err);
+    }
+    for (int g = 0; g < job->group_count && rc == SW_OK; g++) {
+        struct sw_worker *group = &job->workers[g * workers];
+        for (int i = 0; i < workers; i++)
+            nets[i] = split == SW_SPLIT_TRAIN ? group[i].train : group[i].eval;
+        rc =
+            sw_exchange_new(nets, workers, job->device, meet, group, &job->exchange[split][g], err);
+    }
     sw_free(nets);
     return rc;
 }
@@ -74,11 +82,43 @@ static int check_copy(const struct sw_job *job, struct sw_err *err)
                         "the gradients of %d workers are added on the host, so they have to be "
                         "copied: say async, or take one worker",
                         workers);
+    else if (job->apart)
+        sw_recipe_error(job->recipe, section, "copy",
+                        "%s updates on the host: say async", job->framework);
     else if (sw_table_has_phases(job->table))
         sw_recipe_error(
             job->recipe, section, "copy",
             "grad_clip = norm, on_nan, norms in stop_at and lars look at all gradients on the "
             "host before any update, so they have to be copied: say async");
+    return sw_recipe_verdict(job->recipe, err);
+}
+
+static const struct sw_table_rule *rule_of(const struct sw_job *job)
+{
+    static const struct sw_table_rule *const rules[] = {
+        [SW_CONSISTENCY_BSP] = &sw_table_bsp,
+        [SW_CONSISTENCY_SSP] = &sw_table_async,
+        [SW_CONSISTENCY_ASYNC] = &sw_table_async,
+        [SW_CONSISTENCY_HOGWILD] = &sw_table_hogwild,
+    };
+    return rules[job->terms.consistency];
+}
+
+/* What only a group of workers that make one update together can do. */
+static int check_apart(struct sw_job *job, struct sw_err *err)
+{
+    const struct sw_section *s = sw_recipe_find(job->recipe, "cluster", NULL);
+    if (job->apart && sw_table_has_phases(job->table))
+        sw_recipe_error(job->recipe, s, "framework",
+                        "%s updates every layer alone, but the updater, grad_clip, on_nan or "
+                        "stop_at looks at the gradients of all layers first: use a synchronous "
+                        "framework",
+                        job->framework);
+    if (!job->apart && job->shape.worker_groups > 1 && sw_exchange_plan(job->workers[0].train) > 0)
+        sw_recipe_error(job->recipe, s, "worker_groups",
+                        "%d synchronous groups share every layer by rows, but the partition "
+                        "splits layers otherwise: use one group of %d workers",
+                        job->shape.worker_groups, job->placement->worker_count);
     return sw_recipe_verdict(job->recipe, err);
 }
 
@@ -98,7 +138,9 @@ int sw_job_make_table(struct sw_job *job, struct sw_err *err)
         .slice_elements = cluster->slice_size,
         .workers = job->placement->worker_count,
         .servers = job->placement->server_count,
-        .rule = &sw_table_bsp,
+        .groups = job->group_count,
+        .rule = rule_of(job),
+        .staleness = job->terms.staleness,
         .server_nodes = server_nodes,
         .worker_nodes = worker_nodes,
         .nodes_user = job,
@@ -110,6 +152,10 @@ int sw_job_make_table(struct sw_job *job, struct sw_err *err)
                                                          : SW_BAD_STOPS,
     };
     int rc = sw_table_new(&args, &job->table, err);
+    for (int i = 0; i < job->placement->worker_count && rc == SW_OK; i++)
+        job->workers[i].table = job->table;
+    if (rc == SW_OK)
+        rc = check_apart(job, err);
     for (int i = 0; i < job->placement->worker_count && rc == SW_OK; i++)
         rc = sw_job_map_params(&job->workers[i], SW_SPLIT_TRAIN, err);
     if (rc == SW_OK)

@@ -42,10 +42,13 @@ struct sw_note {
 };
 
 struct sw_server {
-    struct sw_job *job; /* borrowed */
-    int index;
+    struct sw_job *job;     /* borrowed */
+    struct sw_table *table; /* borrowed: its server group */
+    int index;              /* global number */
+    int seat;               /* in the table */
+    int runner;             /* atomic: the worker that runs it just now, counted from 1 */
     char unit[32];
-    struct sw_worker *host; /* the worker that runs it, or NULL: it has a thread of its own */
+    bool hosted; /* workers run it; else it has a thread of its own */
     struct sw_thread thread;
     struct sw_slot *slot;
 };
@@ -146,8 +149,12 @@ struct sw_stop {
 };
 
 struct sw_worker {
-    struct sw_job *job; /* borrowed */
-    int index;          /* global number */
+    struct sw_job *job;     /* borrowed */
+    int index;              /* global number */
+    struct sw_group *group; /* borrowed: those with whom it shares a batch */
+    int group_index, place; /* which group that is, and its number there */
+    struct sw_table *table; /* borrowed: its group's parameters */
+    int seat;               /* its number there */
     char unit[32];
     struct sw_thread thread;
     struct sw_device *device;      /* owned when it is not the host's */
@@ -167,20 +174,20 @@ struct sw_worker {
         struct sw_worker *worker;
         int first, count; /* slots of its threads in the live snapshot */
     } reading[SW_SPLITS];
-    int *served; /* owned: the servers this worker runs itself */
+    int *served; /* owned: the servers this worker runs itself, by their seats in its table */
     int served_count;
     int64_t first_row[SW_SPLITS], rows[SW_SPLITS]; /* its part of a batch */
     struct sw_slot *slot;
     struct sw_history_producer *producer;
     struct sw_series series[SW_SPLITS];
     int rate_series, speed_series;
-    int norm_series;                  /* -1: norms are not known */
-    int64_t norms_step;               /* the last one whose norm is recorded */
-    int *links;                       /* owned [servers]: gradients to each server */
-    int *value_links;                 /* owned [servers]: values from it, where they have to move */
-    int *feature_links;               /* owned [workers]: to each of them; -1: nothing goes there */
-    struct sw_step_time ledger;       /* of the step under way */
-    int64_t lap_ns;                   /* when the ledger was last written */
+    int norm_series;            /* -1: norms are not known */
+    int64_t norms_step;         /* the last one whose norm is recorded */
+    int *links;                 /* owned [servers of the table]: gradients to each */
+    int *value_links;           /* owned [servers]: values from it, where they have to move */
+    int *feature_links;         /* owned [workers of the group]: to each; -1: nothing goes there */
+    struct sw_step_time ledger; /* of the step under way */
+    int64_t lap_ns;             /* when the ledger was last written */
     double *forward_ms, *backward_ms; /* owned [layers of train]: since the last flush */
     float *pass_ms;        /* where the time of the pass under way goes: in the ledger (NULL: no
                               pass), */
@@ -211,6 +218,7 @@ struct sw_job {
     struct sw_cluster_shape shape;
     enum sw_copy_mode copy;
     enum sw_overlap overlap;
+    struct sw_cluster_terms terms;
     struct sw_placement *placement;
     struct sw_device *device; /* the host: parameter table, batches */
     char device_text[160];    /* as asked for: cpu, sim:gpus=4 */
@@ -224,8 +232,14 @@ struct sw_job {
     struct sw_table *table;
     struct sw_worker *workers; /* owned [placement->worker_count]; the first one leads */
     struct sw_server *servers; /* owned [placement->server_count] */
-    struct sw_group group;
-    struct sw_exchange *exchange[SW_SPLITS]; /* owned; NULL: nothing moves between workers */
+    struct sw_group all;       /* all workers */
+    /* Those that share a batch and are at the same step: all workers in a synchronous job, else the
+     * worker groups. */
+    struct sw_group *groups; /* owned [group_count] */
+    int group_count, group_size;
+    bool apart;                               /* groups are at steps of their own */
+    struct sw_exchange **exchange[SW_SPLITS]; /* owned [group_count], each owned; NULL: nothing
+                                                 moves between workers */
     struct sw_states states;
     struct sw_take_list takes;
     struct sw_outputs outputs;
@@ -272,6 +286,10 @@ int sw_job_choose_device(struct sw_job *job, bool plans, struct sw_err *err) SW_
 /* Maps the machine, decides the shape, places and makes workers and servers. */
 int sw_job_place(struct sw_job *job, const struct sw_job_options *o,
                  struct sw_err *err) SW_MUST_CHECK;
+/* Batches that all groups together have trained on after so many steps, and updates that were made
+ * of the table: with several groups a step is one batch, and one update, of each. */
+int64_t sw_job_batches(const struct sw_job *job, int64_t step);
+int64_t sw_job_samples(const struct sw_job *job, int64_t step);
 /* Every worker's own device. */
 int sw_job_open_devices(struct sw_job *job, struct sw_err *err) SW_MUST_CHECK;
 
@@ -290,6 +308,9 @@ int sw_job_build_eval(struct sw_job *job, struct sw_err *err) SW_MUST_CHECK;
 int sw_job_map_params(struct sw_worker *w, int split, struct sw_err *err) SW_MUST_CHECK;
 /* Lets the nets of all workers exchange features. */
 int sw_job_connect(struct sw_job *job, int split, struct sw_err *err) SW_MUST_CHECK;
+
+/* The servers of a table; as many as shape.servers_per_group. */
+const struct sw_server *sw_job_servers(const struct sw_job *job, const struct sw_table *table);
 
 /* run.c */
 /* Decides which servers are threads and which are run by a worker. */
@@ -389,8 +410,12 @@ int sw_state_read(struct sw_state *s, const char *tensor, const struct sw_st_fil
 
 /* sums.c */
 int sw_worker_sum(void *worker, double *values, int count, struct sw_err *err) SW_MUST_CHECK;
-/* sw_group_meet, and meanwhile the live snapshot says that it waits for `what`. */
+/* sw_group_meet of all workers, and meanwhile the live snapshot says that it waits for `what`. */
 int sw_worker_meet(struct sw_worker *w, const char *what) SW_MUST_CHECK;
+/* The same in its own group. */
+int sw_worker_meet_group(struct sw_worker *w, const char *what) SW_MUST_CHECK;
+/* The same, until no worker is more than `most` steps behind this one. */
+int sw_worker_keep_pace(struct sw_worker *w, int64_t most) SW_MUST_CHECK;
 
 /* record.c */
 /* After step w->step, which began at began_ns and ended at w->lap_ns. */
@@ -419,6 +444,8 @@ static inline struct sw_stream *sw_worker_host_stream(const struct sw_worker *w)
 }
 int sw_worker_allocate(struct sw_worker *w, struct sw_err *err) SW_MUST_CHECK;
 int sw_worker_open_history(struct sw_worker *w, struct sw_err *err) SW_MUST_CHECK;
+/* How many batches of the evaluation are its group's. */
+int64_t sw_worker_eval_batches(const struct sw_worker *w);
 int sw_worker_start_prefetch(struct sw_worker *w, int split, struct sw_err *err) SW_MUST_CHECK;
 /* sw_prefetch_next, and meanwhile the live snapshot says so. */
 int sw_worker_next_batch(struct sw_worker *w, int split, struct sw_batch *batch,
@@ -457,7 +484,8 @@ void sw_worker_lap(struct sw_worker *w, float *part_ms, double *total_ms);
 /* Update `t`: forward, backward with wait-free updates; *loss is the weighted sum of all losses. */
 int sw_bp_step(struct sw_worker *w, int64_t t, const struct sw_batch *batch,
                struct sw_err *err) SW_MUST_CHECK;
-/* Waits until all parameters of the table are at `version`, whoever has them; nothing is copied. */
+/* Waits until all updates `version` of all parameters are applied, whoever gives them; nothing is
+ * copied to a device. */
 int sw_bp_see_all(struct sw_worker *w, uint64_t version, struct sw_err *err) SW_MUST_CHECK;
 /* Waits until all parameters of a net are at `version`. */
 int sw_bp_collect_all(struct sw_worker *w, int split, uint64_t version,

@@ -44,11 +44,14 @@ static int check_rows(struct sw_job *job, const struct sw_section *section)
 {
     int64_t rows =
         job->conf->batch < job->conf->eval_batch ? job->conf->batch : job->conf->eval_batch;
-    if (job->shape.workers_per_group <= rows)
+    int sharing = job->shape.workers_per_group;
+    if (job->terms.consistency == SW_CONSISTENCY_BSP)
+        sharing *= job->shape.worker_groups;
+    if (sharing <= rows)
         return SW_OK;
     return sw_recipe_error(job->recipe, section, "workers_per_group",
-                           "%d workers cannot share a batch of %lld rows: at most %lld",
-                           job->shape.workers_per_group, (long long)rows, (long long)rows);
+                           "%d workers cannot share a batch of %lld rows: at most %lld", sharing,
+                           (long long)rows, (long long)rows);
 }
 
 static int check_devices(struct sw_job *job, const struct sw_section *section)
@@ -71,6 +74,8 @@ static int make_shape(struct sw_job *job, const struct sw_cluster_conf *c,
     job->overlap = (enum sw_overlap)c->overlap;
     int rc = sw_cluster_shape(c, job->machine, &job->shape, &job->framework, job->framework_reason,
                               sizeof job->framework_reason, &key, err);
+    if (rc == SW_OK)
+        rc = sw_cluster_terms(c, &job->terms, &key, err);
     if (rc == SW_ERR_INVALID)
         sw_recipe_error(job->recipe, section, key, "%s", err->text);
     if (rc != SW_OK)
@@ -101,20 +106,61 @@ static int choose_shape(struct sw_job *job, const struct sw_cluster_conf *c, boo
 /* What [cluster] says; one worker per GPU, unless it says how many. */
 static struct sw_cluster_conf read_cluster(const struct sw_job *job, bool one_worker)
 {
-    struct sw_cluster_conf c = {.workers_per_group = 1};
+    struct sw_cluster_conf c = {.workers_per_group = 1, .staleness = -1};
     if (!one_worker)
         c = *(const struct sw_cluster_conf *)sw_recipe_find(job->recipe, "cluster", NULL)->common;
-    if (c.workers_per_group == 0 && count_devices(job) > 0)
-        c.workers_per_group = count_devices(job);
+    if (count_devices(job) > 0)
+        c.devices = count_devices(job);
     return c;
 }
 
-/* A worker that waits for the others runs the servers it hosts: the others may depend on them. */
+/* A worker that waits for the others runs the servers it hosts: the others may depend on them.
+ * user: the first worker of those that wait together. */
 static int serve_while_waiting(void *user, int worker)
 {
-    struct sw_job *job = user;
+    struct sw_worker *workers = user;
     struct sw_err ignored; /* it is the fault of the job already */
-    return sw_server_poll(&job->workers[worker], &ignored);
+    return sw_server_poll(&workers[worker], &ignored);
+}
+
+static void make_group(struct sw_group *g, struct sw_worker *workers, int count)
+{
+    sw_group_init(g, count);
+    g->serve = serve_while_waiting;
+    g->serve_user = workers;
+}
+
+/* Groups that are synchronous over all are one: it shares every batch. */
+static int make_groups(struct sw_job *job, struct sw_err *err)
+{
+    int workers = job->placement->worker_count;
+    job->apart = job->terms.consistency != SW_CONSISTENCY_BSP;
+    job->group_count = job->apart ? job->shape.worker_groups : 1;
+    job->group_size = workers / job->group_count;
+    job->groups = sw_calloc((size_t)job->group_count, sizeof *job->groups);
+    if (!job->groups)
+        return sw_err_nomem(err, "worker groups", (size_t)job->group_count * sizeof *job->groups);
+    for (int g = 0; g < job->group_count; g++)
+        make_group(&job->groups[g], &job->workers[g * job->group_size], job->group_size);
+    for (int i = 0; i < workers; i++) {
+        struct sw_worker *w = &job->workers[i];
+        w->group_index = i / job->group_size;
+        w->place = i % job->group_size;
+        w->seat = i;
+        w->group = &job->groups[w->group_index];
+    }
+    make_group(&job->all, job->workers, workers);
+    return SW_OK;
+}
+
+int64_t sw_job_batches(const struct sw_job *job, int64_t step)
+{
+    return step * job->group_count;
+}
+
+int64_t sw_job_samples(const struct sw_job *job, int64_t step)
+{
+    return sw_job_batches(job, step) * job->conf->batch;
 }
 
 static int make_units(struct sw_job *job, struct sw_err *err)
@@ -126,10 +172,7 @@ static int make_units(struct sw_job *job, struct sw_err *err)
         return sw_err_nomem(err, "workers and servers", (size_t)workers * sizeof *job->workers);
     for (int i = 0; i < workers; i++)
         job->workers[i] = (struct sw_worker){.job = job, .index = i};
-    sw_group_init(&job->group, workers);
-    job->group.serve = serve_while_waiting;
-    job->group.serve_user = job;
-    return SW_OK;
+    return make_groups(job, err);
 }
 
 static int map_machine(struct sw_job *job, const char *source, struct sw_err *err)

@@ -2,7 +2,9 @@
  * buffer per source as soon as the layer's turn in forward has come, because the arena's memory may
  * serve another feature after it. When all workers have met, the leader hands the batch's rows to
  * the layer, which writes them. There are two buffers by turns: who is ahead writes into the one
- * that the leader does not read, and cannot come further before the leader meets it again. */
+ * that the leader does not read, and cannot come further before the leader meets it again. Where
+ * several groups evaluate, their batches lie one behind the other in a buffer: a round of batches
+ * is handed over as one. */
 #include "base/os.h"
 #include "train/job_private.h"
 #include <string.h>
@@ -24,6 +26,12 @@ static size_t row_bytes(const struct sw_desc *d)
     return (size_t)sw_desc_features(d) * sw_dtype_bytes(d->dtype);
 }
 
+/* Of the batches of all groups. */
+static int64_t round_rows(const struct sw_job *job)
+{
+    return job->conf->eval_batch * job->group_count;
+}
+
 /* Places of the buffers in the memory to come: two for each source. */
 static void lay_out(struct sw_job *job, struct sw_output *o)
 {
@@ -31,8 +39,7 @@ static void lay_out(struct sw_job *job, struct sw_output *o)
     for (int turn = 0; turn < 2; turn++)
         for (int k = 0; k < l->src_count; k++) {
             o->at[turn][k] = job->outputs.bytes;
-            job->outputs.bytes +=
-                aligned((size_t)job->conf->eval_batch * row_bytes(&l->src[k]->desc));
+            job->outputs.bytes += aligned((size_t)round_rows(job) * row_bytes(&l->src[k]->desc));
         }
 }
 
@@ -102,7 +109,8 @@ static void gather(struct sw_worker *w, const struct sw_output *o, int k, int tu
 {
     const struct sw_desc *d = &layer_of(w, o)->src[k]->desc;
     char *to = place(w->job, o->at[turn][k]);
-    sw_desc_to_plain(d, stored, to + (size_t)w->first_row[SW_SPLIT_EVAL] * row_bytes(d));
+    int64_t row = w->group_index * w->job->conf->eval_batch + w->first_row[SW_SPLIT_EVAL];
+    sw_desc_to_plain(d, stored, to + (size_t)row * row_bytes(d));
 }
 
 static struct sw_output *find(struct sw_job *job, int layer)
@@ -149,12 +157,10 @@ static int write_rows(struct sw_worker *w, const struct sw_output *o, int64_t ba
     struct sw_job *job = w->job;
     struct sw_layer *l = own_layer(w, o);
     const void *src[SW_LAYER_SRCS] = {NULL};
-    int64_t done = batch * job->conf->eval_batch;
-    int64_t left = job->source[SW_SPLIT_EVAL]->records - done;
+    int64_t most = round_rows(job), left = job->source[SW_SPLIT_EVAL]->records - batch * most;
     for (int k = 0; k < l->src_count; k++)
         src[k] = place(job, o->at[batch % 2][k]);
-    int rc = l->type->output->rows(
-        l, src, left < job->conf->eval_batch ? left : job->conf->eval_batch, err);
+    int rc = l->type->output->rows(l, src, left < most ? left : most, err);
     return rc == SW_OK ? rc : sw_err_prefix(err, rc, "layer %s", l->name);
 }
 

@@ -113,6 +113,8 @@ static int write_choices(struct sw_job *job, struct sw_err *err)
     const struct sw_net *net = job->workers[0].train;
     const struct sw_placement_row *row = sw_placement_worker(job->placement, &job->shape, 0, 0);
     sw_buf_printf(&b, "workers %d\nthreads %d\n", job->placement->worker_count, row->threads);
+    if (job->group_count > 1)
+        sw_buf_printf(&b, "groups %d\n", job->group_count);
     for (int i = 0; i < sw_net_layer_count(net); i++)
         if (sw_net_layer(net, i)->algorithm)
             sw_buf_printf(&b, "%s %s\n", sw_net_layer(net, i)->name,
@@ -124,7 +126,7 @@ static int write_choices(struct sw_job *job, struct sw_err *err)
 static size_t copies_of(const struct sw_job *job, int param)
 {
     const struct sw_param *p = sw_table_param(job->table, param);
-    size_t holders = p->owner < 0 ? (size_t)job->placement->worker_count : 1;
+    size_t holders = (size_t)(p->owner < 0 ? job->placement->worker_count : job->group_count);
     return holders * sw_replica_item_bytes(job->table, param, job->copy);
 }
 
@@ -174,7 +176,7 @@ int sw_job_describe(struct sw_job *job, struct sw_err *err)
     sw_job_describe_units(job);
     p->params = sw_table_elements(job->table);
     p->steps = job->steps;
-    p->flops_per_sample = flops_of_step(job) / (double)job->conf->batch;
+    p->flops_per_sample = flops_of_step(job) / (double)sw_job_samples(job, 1);
     sw_table_bytes(job->table, &p->param_bytes, &p->state_bytes);
     p->state_bytes += sw_states_bytes(job);
     p->state_bytes += replica_bytes(job);
@@ -183,6 +185,7 @@ int sw_job_describe(struct sw_job *job, struct sw_err *err)
     p->exchange_bytes = sw_exchange_plan(job->workers[0].train);
     if (job->workers[0].eval)
         p->exchange_bytes += sw_exchange_plan(job->workers[0].eval);
+    p->exchange_bytes *= (size_t)job->group_count;
     p->notes = sw_net_notes(job->workers[0].train);
     p->memory_bytes =
         p->param_bytes + p->state_bytes + p->arena_bytes + p->batch_bytes + p->exchange_bytes;

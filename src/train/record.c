@@ -5,12 +5,12 @@
 #include <math.h>
 #include <string.h>
 
-/* Samples per second of the whole group: all workers take the same time for their steps. */
+/* Samples per second of all workers: they take the same time for their steps, or nearly so. */
 static double speed(const struct sw_worker *w)
 {
     double seconds = (double)w->trained_ns * 1e-9;
-    return seconds > 0 ? (double)((w->step - w->first_step) * w->job->conf->batch) / seconds
-                       : (double)NAN;
+    int64_t samples = sw_job_samples(w->job, w->step) - sw_job_samples(w->job, w->first_step);
+    return seconds > 0 ? (double)samples / seconds : (double)NAN;
 }
 
 void sw_record_event(const struct sw_worker *w, int split, struct sw_job_event *e)
@@ -25,7 +25,8 @@ void sw_record_event(const struct sw_worker *w, int split, struct sw_job_event *
     e->lr = w->step > 0 ? sw_table_rate(job->table, (uint64_t)w->step - 1) : (double)NAN;
     e->samples_per_s = speed(w);
     e->eta_s = e->samples_per_s > 0
-                   ? (double)((job->steps - w->step) * job->conf->batch) / e->samples_per_s
+                   ? (double)(sw_job_samples(job, job->steps) - sw_job_samples(job, w->step)) /
+                         e->samples_per_s
                    : (double)NAN;
 }
 
@@ -48,8 +49,8 @@ static void record_own(struct sw_worker *w)
     sw_history_step_time(w->producer, &w->ledger);
     if (w->replica && sw_replica_updates(w->replica))
         return; /* nothing of a parameter moves */
-    for (int s = 0; s < job->placement->server_count; s++) {
-        int64_t bytes = sw_table_link_bytes(job->table, w->index, s);
+    for (int s = 0; s < job->shape.servers_per_group; s++) {
+        int64_t bytes = sw_table_link_bytes(w->table, w->seat, s);
         if (bytes == 0)
             continue;
         sw_history_traffic(w->producer, w->links[s], w->step, bytes, 0);
@@ -61,18 +62,19 @@ static void record_own(struct sw_worker *w)
 /* Features that moved to other workers: what the connections of the net are made of. */
 static void record_features(struct sw_worker *w)
 {
-    for (int i = 0; i < w->job->placement->worker_count; i++)
+    for (int i = 0; i < w->job->group_size; i++)
         if (w->feature_links[i] >= 0)
             sw_history_traffic(w->producer, w->feature_links[i], w->step,
-                               sw_net_moved_bytes(w->train, w->index, i), 0);
+                               sw_net_moved_bytes(w->train, w->place, i), 0);
 }
 
-/* What concerns the group: by the last worker of the step. */
-static void record_group(struct sw_worker *w, int64_t step_ns)
+/* What concerns all: by the last worker of the step. */
+static void record_all(struct sw_worker *w, int64_t step_ns)
 {
     struct sw_job *job = w->job;
     const struct sw_series *s = &w->series[SW_SPLIT_TRAIN];
-    sw_group_total(&job->group, w->step, s->totals, s->pairs);
+    int64_t samples = sw_job_samples(job, w->step) - sw_job_samples(job, w->step - 1);
+    sw_group_total(&job->all, w->step, s->totals, s->pairs);
     sw_results_read(w->train, s, s->totals, job->last[SW_SPLIT_TRAIN],
                     &job->last_count[SW_SPLIT_TRAIN]);
     for (int i = 0; i < s->count; i++)
@@ -80,7 +82,7 @@ static void record_group(struct sw_worker *w, int64_t step_ns)
     sw_history_point(w->producer, w->rate_series, w->step,
                      sw_table_rate(job->table, (uint64_t)w->step - 1));
     sw_history_point(w->producer, w->speed_series, w->step,
-                     (double)job->conf->batch * 1e9 / (double)(step_ns > 0 ? step_ns : 1));
+                     (double)samples * 1e9 / (double)(step_ns > 0 ? step_ns : 1));
     if (display_due(w)) {
         struct sw_job_event e = {.type = SW_JOB_DISPLAY};
         sw_record_event(w, SW_SPLIT_TRAIN, &e);
@@ -110,8 +112,8 @@ void sw_record_step(struct sw_worker *w, int64_t began_ns)
     record_features(w);
     double loss = sw_results_loss(w->train, s->sums);
     sw_slot_result(w->slot, w->step, loss, w->step * w->rows[SW_SPLIT_TRAIN], w->lap_ns);
-    if (sw_group_deposit(&w->job->group, w->index, w->step, s->sums, s->pairs))
-        record_group(w, step_ns);
+    if (sw_group_deposit(&w->job->all, w->index, w->step, s->sums, s->pairs))
+        record_all(w, step_ns);
     sw_record_norms(w);
 }
 

@@ -204,11 +204,12 @@ static int ask(struct sw_replica *r, int i, uint64_t version, struct sw_err *err
     struct item *item = &r->items[i];
     bool settled = item->asked >= 0 && sw_table_param(r->args.table, item->param)->frozen;
     if (settled || item->asked >= (int64_t)version ||
-        !sw_table_ready(r->args.table, item->param, version))
+        !sw_table_ready(r->args.table, sw_table_party(r->args.table, r->args.worker), item->param,
+                        version))
         return SW_OK;
     struct sw_copy_event e = {.direction = SW_COPY_TO_DEVICE,
                               .dst = item->at.value,
-                              .src = sw_table_param(r->args.table, item->param)->value,
+                              .src = sw_table_value(r->args.table, r->args.worker, item->param),
                               .bytes = item->bytes,
                               .priority = i,
                               .after = item->made,
@@ -259,7 +260,7 @@ int sw_replica_bring_home(struct sw_replica *r, uint64_t version, struct sw_err 
     if (rc == SW_OK)
         rc = sw_stream_wait(r->args.stream, err);
     if (rc == SW_OK)
-        sw_table_put_version(r->args.table, version, 0);
+        sw_table_put_version(r->args.table, version, version, 0);
     return rc;
 }
 
@@ -325,11 +326,9 @@ static void on_given(void *user, int rc)
     __atomic_sub_fetch(&r->under_way, 1, __ATOMIC_RELAXED);
     if (rc != SW_OK)
         return;
-    rc = sw_table_update(r->args.table, r->args.worker, item->param, item->gives);
+    rc = sw_table_update(r->args.table, r->args.worker, item->param, item->gives, &err);
     if (rc == SW_OK || rc == SW_ERR_CANCELLED)
         return;
-    sw_err_set(&err, rc, "%s: the gradient of %s did not reach the servers", r->args.device->name,
-               sw_table_param(r->args.table, item->param)->name);
     sw_fault_set(r->args.fault, r->args.unit, &err);
 }
 

@@ -24,7 +24,7 @@ struct sw_replica_args {
     struct sw_stream *stream; /* borrowed: the compute stream */
     struct sw_fault *fault;   /* borrowed: told when a gradient cannot reach the host */
     enum sw_copy_mode mode;
-    int worker;
+    int worker;        /* its number in the table */
     const char *unit;  /* borrowed: the worker's name */
     const int *params; /* the table's indices of the worker's parameters, in layer order */
     int count;

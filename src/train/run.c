@@ -49,7 +49,7 @@ static int open_history(struct sw_job *job, struct sw_err *err)
         .out_dir = job->out_option,
         .workers = job->placement->worker_count,
         .seed = job->conf->seed,
-        .batch = p->batch,
+        .batch = p->batch * job->group_count, /* samples of a step */
         .steps = job->steps,
         .epoch_records = job->source[SW_SPLIT_TRAIN]->records,
         .params = p->params,
@@ -170,36 +170,56 @@ static bool shares_cores(const struct sw_job *job, int worker, int server)
     return sw_core_set_overlaps(&w->cores, &s->cores);
 }
 
-/* Who runs a server: a worker whose cores it shares, first of all the one it is bound to; with
- * cores of its own, nobody: it is a thread. */
-static struct sw_worker *host_of(struct sw_job *job, int server)
+static int serve(struct sw_worker *w, struct sw_server *s, struct sw_err *err)
 {
-    int workers = job->placement->worker_count, bound = server % workers;
-    if (shares_cores(job, bound, server))
-        return &job->workers[bound];
-    for (int i = 0; i < workers; i++)
-        if (shares_cores(job, i, server))
-            return &job->workers[i];
-    return NULL;
+    int servers = w->job->shape.servers_per_group;
+    if (!w->served)
+        w->served = sw_calloc((size_t)servers, sizeof *w->served);
+    if (!w->served)
+        return sw_err_nomem(err, "a worker", (size_t)servers * sizeof *w->served);
+    w->served[w->served_count++] = s->seat;
+    s->hosted = true;
+    return SW_OK;
+}
+
+/* Who runs a server that shares a worker's cores: that one, first of all the one it is bound to.
+ * Where groups are apart no worker can count on another to come by: whoever has something for a
+ * server then runs it. One with cores of its own is a thread. */
+static int settle(struct sw_server *s, struct sw_err *err)
+{
+    struct sw_job *job = s->job;
+    int workers = job->placement->worker_count, host = -1, rc = SW_OK;
+    int bound = s->index % workers;
+    for (int i = 0; i < workers && host < 0; i++)
+        if (shares_cores(job, (bound + i) % workers, s->index))
+            host = (bound + i) % workers;
+    if (host < 0)
+        return SW_OK;
+    if (!job->apart)
+        return serve(&job->workers[host], s, err);
+    for (int i = 0; i < workers && rc == SW_OK; i++)
+        if (job->workers[i].table == s->table)
+            rc = serve(&job->workers[i], s, err);
+    return rc;
 }
 
 int sw_job_settle_servers(struct sw_job *job, struct sw_err *err)
 {
-    int servers = job->placement->server_count;
-    for (int i = 0; i < servers; i++) {
+    int servers = job->placement->server_count, per = job->shape.servers_per_group, rc = SW_OK;
+    for (int i = 0; i < servers && rc == SW_OK; i++) {
         struct sw_server *s = &job->servers[i];
         const struct sw_placement_row *row = sw_placement_server(job->placement, &job->shape, 0, i);
-        *s = (struct sw_server){.job = job, .index = i, .host = host_of(job, i)};
+        *s = (struct sw_server){.job = job, .table = job->table, .index = i, .seat = i % per};
         memcpy(s->unit, row->unit, sizeof row->unit);
-        if (!s->host)
-            continue;
-        if (!s->host->served)
-            s->host->served = sw_calloc((size_t)servers, sizeof *s->host->served);
-        if (!s->host->served)
-            return sw_err_nomem(err, "a worker", (size_t)servers * sizeof *s->host->served);
-        s->host->served[s->host->served_count++] = i;
+        rc = settle(s, err);
     }
-    return SW_OK;
+    return rc;
+}
+
+const struct sw_server *sw_job_servers(const struct sw_job *job, const struct sw_table *table)
+{
+    (void)table;
+    return job->servers;
 }
 
 static int allocate(struct sw_job *job, struct sw_err *err)
@@ -213,6 +233,8 @@ static int allocate(struct sw_job *job, struct sw_err *err)
         rc = sw_states_allocate(job, err);
     if (rc == SW_OK)
         rc = sw_outputs_allocate(job, err);
+    if (rc == SW_OK && job->apart)
+        rc = sw_group_let_apart(&job->all, job->first_step, err);
     for (int i = 0; i < job->placement->worker_count && rc == SW_OK; i++) {
         rc = sw_worker_allocate(&job->workers[i], err);
         if (rc == SW_OK)
@@ -224,7 +246,9 @@ static int allocate(struct sw_job *job, struct sw_err *err)
     if (rc == SW_OK)
         rc = sw_fault_attach(&job->fault, sw_table_close_v, job->table, err);
     if (rc == SW_OK)
-        rc = sw_fault_attach(&job->fault, sw_group_close_v, &job->group, err);
+        rc = sw_fault_attach(&job->fault, sw_group_close_v, &job->all, err);
+    for (int g = 0; g < job->group_count && rc == SW_OK; g++)
+        rc = sw_fault_attach(&job->fault, sw_group_close_v, &job->groups[g], err);
     for (int i = 0; job->on_sim && i < job->placement->worker_count && rc == SW_OK; i++)
         rc = sw_fault_attach(&job->fault, sw_device_cancel_v, job->workers[i].device, err);
     return rc;
@@ -256,7 +280,7 @@ static int start_roles(struct sw_job *job, struct sw_err *err)
     int rc = sw_watch_start(job, err);
     for (int i = 0; i < job->placement->server_count && rc == SW_OK; i++) {
         struct sw_server *s = &job->servers[i];
-        if (!s->host)
+        if (!s->hosted)
             rc = sw_thread_start(&s->thread, s->unit, sw_server_main, s, err);
     }
     for (int i = 0; i < job->placement->worker_count && rc == SW_OK; i++)
@@ -417,7 +441,9 @@ static void tell_summary(struct running *r, enum sw_run_status status)
     int64_t steps = w->step - w->first_step;
     if (steps > 0 && w->trained_ns > 0) {
         e.step_ms = (double)w->trained_ns * 1e-6 / (double)steps;
-        e.samples_per_s = (double)job->conf->batch * 1e3 / e.step_ms;
+        e.samples_per_s =
+            (double)(sw_job_samples(job, w->step) - sw_job_samples(job, w->first_step)) * 1e9 /
+            (double)w->trained_ns;
     }
     int split = r->has_eval ? SW_SPLIT_EVAL : SW_SPLIT_TRAIN;
     e.split = split == SW_SPLIT_EVAL ? job->data[SW_SPLIT_EVAL]->name : "train";

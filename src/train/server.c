@@ -4,7 +4,8 @@
  * Messages out: none; the table's versions move, and who waits for one is woken. A server with
  * cores of its own is a thread that sleeps on its inbox. One that shares its worker's cores has no
  * thread: the worker empties the inbox between two layers, with its whole team, so that nothing is
- * oversubscribed and an update still runs before the layers below do their backward. The inbox is
+ * oversubscribed and an update still runs before the layers below do their backward. Where several
+ * workers may run a server, one does at a time; the others go on. The inbox is
  * closed at the end of the job or by its fault, which ends the thread; an error of the table
  * becomes the job's fault under the server's name. */
 #include "base/os.h"
@@ -15,20 +16,23 @@ static void say_serving(const struct sw_server *s, const struct sw_message *m)
 {
     bool one = m->kind == SW_MSG_UPDATE;
     sw_slot_phase(s->slot, SW_PHASE_UPDATE, (int64_t)m->version, one ? m->param : -1,
-                  one ? sw_table_param(s->job->table, m->param)->name : NULL,
-                  sw_os()->monotonic_ns());
+                  one ? sw_table_param(s->table, m->param)->name : NULL, sw_os()->monotonic_ns());
 }
 
-static int poll_one(struct sw_server *s, struct sw_err *err)
+static int poll_one(struct sw_worker *host, struct sw_server *s, struct sw_err *err)
 {
     struct sw_message m;
-    struct sw_table *t = s->job->table;
+    struct sw_table *t = s->table;
     bool served = false;
-    int rc;
-    while ((rc = sw_channel_try_receive(sw_table_inbox(t, s->index), &m)) == SW_OK) {
+    int rc, nobody = 0;
+    /* Acquires what the one before did to the server, whose release is below. */
+    if (!__atomic_compare_exchange_n(&s->runner, &nobody, host->index + 1, false, __ATOMIC_ACQUIRE,
+                                     __ATOMIC_RELAXED))
+        return SW_OK;
+    while ((rc = sw_channel_try_receive(sw_table_inbox(t, s->seat), &m)) == SW_OK) {
         served = true;
         say_serving(s, &m);
-        rc = sw_table_serve(t, s->index, &m, err);
+        rc = sw_table_serve(t, s->seat, &m, err);
         if (rc != SW_OK) {
             sw_fault_set(&s->job->fault, s->unit, err);
             return rc;
@@ -36,16 +40,23 @@ static int poll_one(struct sw_server *s, struct sw_err *err)
     }
     if (served)
         sw_slot_phase(s->slot, SW_PHASE_IDLE, -1, -1, NULL, sw_os()->monotonic_ns());
+    __atomic_store_n(&s->runner, 0, __ATOMIC_RELEASE);
     if (rc == SW_ERR_BUSY)
         return SW_OK;
     return sw_err_set(err, rc, "the job is ending");
+}
+
+static struct sw_server *own_server(struct sw_worker *w, int seat)
+{
+    ptrdiff_t first = sw_job_servers(w->job, w->table) - w->job->servers;
+    return &w->job->servers[first + seat];
 }
 
 int sw_server_poll(struct sw_worker *host, struct sw_err *err)
 {
     int rc = SW_OK;
     for (int i = 0; i < host->served_count && rc == SW_OK; i++)
-        rc = poll_one(&host->job->servers[host->served[i]], err);
+        rc = poll_one(host, own_server(host, host->served[i]), err);
     return rc;
 }
 
@@ -63,11 +74,11 @@ void sw_server_main(void *server)
     while (rc == SW_OK) {
         struct sw_message m;
         sw_slot_phase(s->slot, SW_PHASE_IDLE, -1, -1, NULL, sw_os()->monotonic_ns());
-        rc = sw_channel_receive(sw_table_inbox(job->table, s->index), &m);
+        rc = sw_channel_receive(sw_table_inbox(s->table, s->seat), &m);
         if (rc != SW_OK)
             break; /* closed: the job has ended or failed elsewhere */
         say_serving(s, &m);
-        rc = sw_table_serve(job->table, s->index, &m, &err);
+        rc = sw_table_serve(s->table, s->seat, &m, &err);
     }
     sw_stream_free(stream);
     if (rc != SW_ERR_CANCELLED)

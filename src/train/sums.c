@@ -29,7 +29,7 @@ int sw_worker_sum(void *worker, double *values, int count, struct sw_err *err)
 {
     struct sw_worker *w = worker;
     begin_wait(w, "the sums of the other workers");
-    int rc = sw_group_sum(&w->job->group, w->index, values, count);
+    int rc = sw_group_sum(w->group, w->place, values, count);
     end_wait(w);
     return rc == SW_OK ? SW_OK : sw_err_set(err, SW_ERR_CANCELLED, "the job is ending");
 }
@@ -37,7 +37,28 @@ int sw_worker_sum(void *worker, double *values, int count, struct sw_err *err)
 int sw_worker_meet(struct sw_worker *w, const char *what)
 {
     begin_wait(w, what);
-    int rc = sw_group_meet(&w->job->group, w->index);
+    int rc = sw_group_meet(&w->job->all, w->index);
     end_wait(w);
+    return rc;
+}
+
+int sw_worker_meet_group(struct sw_worker *w, const char *what)
+{
+    begin_wait(w, what);
+    int rc = sw_group_meet(w->group, w->place);
+    end_wait(w);
+    return rc;
+}
+
+int sw_worker_keep_pace(struct sw_worker *w, int64_t most)
+{
+    if (sw_group_keeps_pace(&w->job->all, w->index, w->step, most))
+        return SW_OK;
+    sw_worker_lap(w, &w->ledger.idle_ms, NULL);
+    sw_slot_wait_on(w->slot, (struct sw_wait){.kind = SW_WAIT_GROUP}, "the slowest group",
+                    w->lap_ns);
+    int rc = sw_group_keep_pace(&w->job->all, w->index, w->step, most);
+    sw_worker_lap(w, &w->ledger.comm_exposed_ms, NULL);
+    sw_slot_wait(w->slot, NULL, w->lap_ns);
     return rc;
 }

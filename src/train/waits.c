@@ -46,9 +46,10 @@ static bool has_given(const struct view *v, int worker, int param, int64_t versi
 {
     const struct sw_slot_state *s = &v->slots[worker];
     const struct sw_worker *w = &v->job->workers[worker];
-    int owner = sw_table_param(v->job->table, param)->owner;
-    bool at_once = sw_table_has_phases(v->job->table);
-    if (s->done_step >= version || s->step > version || (owner >= 0 && owner != worker && !at_once))
+    int owner = sw_table_param(w->table, param)->owner;
+    bool at_once = sw_table_has_phases(w->table);
+    if (s->done_step >= version || s->step > version ||
+        (owner >= 0 && owner != w->place && !at_once))
         return true;
     if (s->step < version || at_once)
         return false;
@@ -57,12 +58,42 @@ static bool has_given(const struct view *v, int worker, int param, int64_t versi
            (s->phase == SW_PHASE_UPDATE && s->layer <= layer);
 }
 
-static int owner_of_slices(const struct view *v, int param)
+/* A server of the worker's that owns slices of the parameter. */
+static const struct sw_server *owner_of_slices(const struct view *v, int unit, int param)
 {
-    for (int i = 0; i < v->job->placement->server_count; i++)
-        if (sw_table_has_slices(v->job->table, i, param))
-            return i;
-    return 0;
+    const struct sw_table *t = v->job->workers[unit].table;
+    const struct sw_server *own = sw_job_servers(v->job, t);
+    for (int i = 0; i < v->job->shape.servers_per_group; i++)
+        if (sw_table_has_slices(t, i, param))
+            return &own[i];
+    return own;
+}
+
+/* The longest silent of the workers, other than the unit, whose gradient is not there: of its own
+ * group, or of the others that share its table. */
+static int without_gradient(const struct view *v, int unit, bool own)
+{
+    const struct sw_wait *wait = &v->slots[unit].wait;
+    const struct sw_worker *all = v->job->workers;
+    int late = -1;
+    for (int i = 0; i < workers(v); i++)
+        if (i != unit && all[i].table == all[unit].table &&
+            (all[i].group == all[unit].group) == own && !has_given(v, i, wait->index, wait->number))
+            late = longer_silent(v, late, i);
+    return late;
+}
+
+/* Who runs the server at other times, or at this one: -1 for a thread of its own. */
+static int runner_of(const struct view *v, const struct sw_server *s)
+{
+    int busy = __atomic_load_n(&s->runner, __ATOMIC_RELAXED);
+    if (busy > 0)
+        return busy - 1;
+    for (int i = 0; s->hosted && i < workers(v); i++)
+        for (int k = 0; k < v->job->workers[i].served_count; k++)
+            if (v->job->workers[i].table == s->table && v->job->workers[i].served[k] == s->seat)
+                return i;
+    return -1;
 }
 
 /* The unit to blame, and why. */
@@ -78,16 +109,13 @@ static int blames(const struct view *v, int unit, const char *fmt, ...)
 }
 
 /* The gradients of some workers are not there; then those that have left a worker, but not its
- * device; then the server that is to apply them, or the worker that runs it. */
+ * device; then the server that is to apply them; then groups that are too far behind; then the
+ * worker that runs the server. */
 static int version_blocker(const struct view *v, int unit)
 {
-    const struct sw_wait *wait = &v->slots[unit].wait;
     struct sw_worker *all = v->job->workers;
-    int server = owner_of_slices(v, wait->index), late = -1;
-    const struct sw_server *s = &v->job->servers[server];
-    for (int i = 0; i < workers(v); i++)
-        if (i != unit && !has_given(v, i, wait->index, wait->number))
-            late = longer_silent(v, late, i);
+    const struct sw_server *s = owner_of_slices(v, unit, v->slots[unit].wait.index);
+    int late = without_gradient(v, unit, true);
     if (late >= 0)
         return blames(v, late, "%s has no gradient of %s", s->unit, all[late].unit);
     if (all[unit].replica && sw_replica_under_way(all[unit].replica) > 0)
@@ -98,20 +126,27 @@ static int version_blocker(const struct view *v, int unit)
     if (late >= 0)
         return blames(v, late, "the gradient of %s has not left %s", all[late].unit,
                       all[late].device->name);
-    if (v->slots[slot_of_server(v, server)].phase != SW_PHASE_IDLE)
-        return blames(v, slot_of_server(v, server), "%s has not applied it", s->unit);
-    if (s->host && s->host->index != unit)
-        return blames(v, s->host->index, "%s is run by %s", s->unit, s->host->unit);
+    if (v->slots[slot_of_server(v, s->index)].phase != SW_PHASE_IDLE)
+        return blames(v, slot_of_server(v, s->index), "%s has not applied it", s->unit);
+    late = without_gradient(v, unit, false);
+    if (late >= 0)
+        return blames(v, late, "%s has no gradient of %s", s->unit, all[late].unit);
+    late = v->job->apart ? -1 : runner_of(v, s);
+    if (late >= 0 && late != unit)
+        return blames(v, late, "%s is run by %s", s->unit, all[late].unit);
     return -1;
 }
 
-/* The worker that has not come to a meeting. */
+/* The worker that has not come to a meeting: one of the own group, if there is one. */
 static int group_blocker(const struct view *v, int unit)
 {
+    const struct sw_worker *all = v->job->workers;
     int late = -1;
-    for (int i = 0; i < workers(v); i++)
-        if (i != unit && v->slots[i].wait.kind != SW_WAIT_GROUP)
-            late = longer_silent(v, late, i);
+    for (int own = 1; own >= 0 && late < 0; own--)
+        for (int i = 0; i < workers(v); i++)
+            if (i != unit && (all[i].group == all[unit].group) == own &&
+                v->slots[i].wait.kind != SW_WAIT_GROUP)
+                late = longer_silent(v, late, i);
     return late < 0 ? -1 : blames(v, late, "%s has not come", v->job->workers[late].unit);
 }
 
@@ -131,10 +166,11 @@ static int batch_blocker(const struct view *v, int unit)
 static int served(const struct view *v, int unit)
 {
     const struct sw_worker *w = &v->job->workers[unit];
-    for (int i = 0; i < w->served_count; i++)
-        if (v->slots[slot_of_server(v, w->served[i])].phase != SW_PHASE_IDLE)
-            return blames(v, slot_of_server(v, w->served[i]), "it runs %s",
-                          v->job->servers[w->served[i]].unit);
+    for (int i = 0; i < w->served_count; i++) {
+        const struct sw_server *s = sw_job_servers(v->job, w->table) + w->served[i];
+        if (v->slots[slot_of_server(v, s->index)].phase != SW_PHASE_IDLE && runner_of(v, s) == unit)
+            return blames(v, slot_of_server(v, s->index), "it runs %s", s->unit);
+    }
     return -1;
 }
 

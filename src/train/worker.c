@@ -133,7 +133,32 @@ static int pause_here(struct sw_worker *w, struct sw_decision *d, struct sw_err 
     return rc;
 }
 
-/* What the group decided after step w->step. Before anything else all its updates are applied: a
+/* All groups read what the table has now. By all workers, when nothing is to be applied. */
+static int read_anew(struct sw_worker *w, struct sw_err *err)
+{
+    if (!w->job->apart)
+        return SW_OK;
+    if (w->place == 0)
+        sw_table_refresh(w->table, sw_table_party(w->table, w->seat));
+    return meet(w, "the values of all groups", err);
+}
+
+/* Every update of step w->step is applied, and all workers read the same values: those of groups
+ * that are apart wait for each other, and go on from what all of them have learnt. */
+static int come_together(struct sw_worker *w, struct sw_err *err)
+{
+    int rc = SW_OK;
+    if (w->job->apart) {
+        rc = sw_bp_see_all(w, (uint64_t)w->step, err);
+        if (rc == SW_OK)
+            rc = meet(w, "the other groups", err);
+        if (rc == SW_OK)
+            rc = read_anew(w, err);
+    }
+    return rc == SW_OK ? sw_bp_collect_all(w, SW_SPLIT_TRAIN, (uint64_t)w->step, err) : rc;
+}
+
+/* What all decided after step w->step. Before anything else all its updates are applied: a
  * worker that runs a server may not leave before its last message. */
 static int between_steps(struct sw_worker *w, struct sw_err *err)
 {
@@ -141,10 +166,10 @@ static int between_steps(struct sw_worker *w, struct sw_err *err)
     int rc = sw_stop_gather(w, err);
     if (rc != SW_OK)
         return rc;
-    struct sw_decision d = sw_group_decide(&w->job->group, w->step, decide, w->job);
+    struct sw_decision d = sw_group_decide(&w->job->all, w->step, decide, w->job);
     if (!d.evaluate && !d.checkpoint && !d.pause)
         return SW_OK;
-    rc = sw_bp_collect_all(w, SW_SPLIT_TRAIN, (uint64_t)w->step, err);
+    rc = come_together(w, err);
     if (rc == SW_OK && (d.last || d.stop) && !d.evaluate)
         rc = meet(w, "the last updates", err);
     sw_record_norms(w);
@@ -160,6 +185,8 @@ static int between_steps(struct sw_worker *w, struct sw_err *err)
         rc = checkpoint(w, d.last || d.stop, err);
     if (rc == SW_OK && d.pause && !d.last)
         rc = pause_here(w, &d, err);
+    if (rc == SW_OK && w->job->apart)
+        rc = meet(w, "the first worker's checkpoint", err); /* it reads what others would update */
     w->over = d.last;
     w->stopped = d.stop && !d.last;
     w->lap_ns = sw_os()->monotonic_ns();
@@ -169,10 +196,13 @@ static int between_steps(struct sw_worker *w, struct sw_err *err)
 static int train(struct sw_worker *w, struct sw_err *err)
 {
     struct sw_job *job = w->job;
+    int64_t pace = job->terms.staleness >= 0 ? job->terms.staleness : SW_GROUP_APART;
     int rc = SW_OK;
     w->lap_ns = sw_os()->monotonic_ns();
     while (rc == SW_OK && !w->over && !w->stopped) {
         if (sw_fault_is_set(&job->fault))
+            return sw_err_set(err, SW_ERR_CANCELLED, "the job is ending");
+        if (job->apart && sw_worker_keep_pace(w, pace) != SW_OK)
             return sw_err_set(err, SW_ERR_CANCELLED, "the job is ending");
         rc = train_step(w, err);
         if (rc == SW_OK)
@@ -213,9 +243,9 @@ static int prepare(struct sw_worker *w, struct sw_err *err)
         sw_slot_phase(w->slot, SW_PHASE_START, w->step, -1, NULL, w->started_ns);
         rc = first_values(w, err);
     }
-    if (rc == SW_OK && sw_worker_meet(w, "the first values") != SW_OK)
-        rc = sw_err_set(err, SW_ERR_CANCELLED, "the job is ending");
-    return rc;
+    if (rc == SW_OK)
+        rc = meet(w, "the first values", err);
+    return rc == SW_OK ? read_anew(w, err) : rc;
 }
 
 void sw_worker_main(void *worker)

@@ -36,8 +36,8 @@ static int build_net(struct sw_worker *w, int split, struct sw_net **out, struct
                                .training = training,
                                .rows = rows,
                                .batch_rows = training ? job->conf->batch : job->conf->eval_batch,
-                               .workers = job->placement->worker_count,
-                               .worker = w->index,
+                               .workers = job->group_size,
+                               .worker = w->place,
                                .partition = (enum sw_partition)job->conf->partition,
                                .freeze = &job->conf->freeze,
                                .fields = fields,
@@ -52,11 +52,11 @@ static int build_net(struct sw_worker *w, int split, struct sw_net **out, struct
 int sw_worker_build(struct sw_worker *w, struct sw_err *err)
 {
     struct sw_job *job = w->job;
-    int workers = job->placement->worker_count;
+    int workers = job->group_size;
     const struct sw_placement_row *row = seat_of(w);
-    sw_part(job->conf->batch, workers, w->index, &w->first_row[SW_SPLIT_TRAIN],
+    sw_part(job->conf->batch, workers, w->place, &w->first_row[SW_SPLIT_TRAIN],
             &w->rows[SW_SPLIT_TRAIN]);
-    sw_part(job->conf->eval_batch, workers, w->index, &w->first_row[SW_SPLIT_EVAL],
+    sw_part(job->conf->eval_batch, workers, w->place, &w->first_row[SW_SPLIT_EVAL],
             &w->rows[SW_SPLIT_EVAL]);
     snprintf(w->unit, sizeof w->unit, "%s", row->unit);
     int rc = sw_stream_new(w->device, row->threads, &w->stream, err);
@@ -92,22 +92,23 @@ static void bind_params(struct sw_worker *w, struct sw_net *net, int split)
 {
     for (int p = 0; p < sw_net_param_count(net); p++) {
         int index = w->param_of[split][p];
-        const struct sw_param *param = sw_table_param(w->job->table, index);
-        const float *value = w->replica ? sw_replica_value(w->replica, index) : param->value;
+        const struct sw_param *param = sw_table_param(w->table, index);
+        const float *value = w->replica ? sw_replica_value(w->replica, index)
+                                        : sw_table_value(w->table, w->seat, index);
         float *gradient =
-            w->replica ? sw_replica_gradient(w->replica, index) : param->gradient[w->index];
+            w->replica ? sw_replica_gradient(w->replica, index) : param->gradient[w->seat];
         sw_net_bind_param(net, p, value, split == SW_SPLIT_TRAIN ? gradient : NULL);
     }
 }
 
 static int make_replica(struct sw_worker *w, struct sw_err *err)
 {
-    struct sw_replica_args args = {.table = w->job->table,
+    struct sw_replica_args args = {.table = w->table,
                                    .device = w->device,
                                    .stream = w->stream,
                                    .fault = &w->job->fault,
                                    .mode = w->job->copy,
-                                   .worker = w->index,
+                                   .worker = w->seat,
                                    .unit = w->unit,
                                    .params = w->param_of[SW_SPLIT_TRAIN],
                                    .count = sw_net_param_count(w->train)};
@@ -192,14 +193,15 @@ static int name_series(struct sw_history *h, const char *split, struct sw_series
 static int open_param_links(struct sw_worker *w, struct sw_err *err)
 {
     struct sw_job *job = w->job;
-    int servers = job->placement->server_count, rc = SW_OK;
+    int servers = job->shape.servers_per_group, rc = SW_OK;
+    const struct sw_server *own = sw_job_servers(job, w->table);
     bool moves = !w->device->host_memory, stays = moves && job->copy == SW_COPY_NONE;
     w->links = sw_calloc((size_t)servers, sizeof *w->links);
     w->value_links = sw_calloc((size_t)servers, sizeof *w->value_links);
     if (!w->links || !w->value_links)
         return sw_err_nomem(err, "a worker", (size_t)servers * sizeof *w->links);
     for (int s = 0; s < servers && rc == SW_OK && !stays; s++) {
-        const char *server = job->servers[s].unit;
+        const char *server = own[s].unit;
         rc = sw_history_link(job->history, w->unit, server, moves ? "d2h" : "shared", &w->links[s],
                              err);
         if (rc == SW_OK && moves)
@@ -211,14 +213,15 @@ static int open_param_links(struct sw_worker *w, struct sw_err *err)
 static int open_feature_links(struct sw_worker *w, struct sw_err *err)
 {
     struct sw_job *job = w->job;
-    int workers = job->placement->worker_count, rc = SW_OK;
+    int workers = job->group_size, rc = SW_OK;
+    const struct sw_worker *group = &job->workers[w->group_index * job->group_size];
     w->feature_links = sw_calloc((size_t)workers, sizeof *w->feature_links);
     if (!w->feature_links)
         return sw_err_nomem(err, "a worker", (size_t)workers * sizeof *w->feature_links);
     for (int i = 0; i < workers && rc == SW_OK; i++) {
         w->feature_links[i] = -1;
-        if (sw_net_moved_bytes(w->train, w->index, i) > 0)
-            rc = sw_history_link(job->history, w->unit, job->workers[i].unit, "feature",
+        if (sw_net_moved_bytes(w->train, w->place, i) > 0)
+            rc = sw_history_link(job->history, w->unit, group[i].unit, "feature",
                                  &w->feature_links[i], err);
     }
     return rc;
@@ -260,20 +263,29 @@ static void give_memory(void *worker, void *p, size_t bytes)
     sw_device_free(w->job->device, p, bytes);
 }
 
+int64_t sw_worker_eval_batches(const struct sw_worker *w)
+{
+    const struct sw_job *job = w->job;
+    int64_t all = sw_source_batches(job->source[SW_SPLIT_EVAL], job->conf->eval_batch);
+    return (all + job->group_count - 1 - w->group_index) / job->group_count;
+}
+
 void sw_worker_prefetch_args(const struct sw_worker *w, int split, struct sw_prefetch_args *args)
 {
     const struct sw_job *job = w->job;
     const struct sw_source *source = job->source[split];
     bool training = split == SW_SPLIT_TRAIN;
     int64_t rows = training ? job->conf->batch : job->conf->eval_batch;
+    int64_t passed = training ? sw_job_batches(job, job->first_step) : 0;
     *args = (struct sw_prefetch_args){
         .source = source,
         .batch_rows = rows,
         .first_row = w->first_row[split],
         .row_count = w->rows[split],
-        .first_batch = training ? job->first_step : 0,
-        .batch_stride = 1,
-        .batch_limit = training ? -1 : sw_source_batches(source, rows),
+        /* Groups take turns in one order: the n-th batch of group g is n * groups + g of all. */
+        .first_batch = passed + w->group_index,
+        .batch_stride = job->group_count,
+        .batch_limit = training ? -1 : sw_worker_eval_batches(w),
         .slots = (int)source->prefetch + 1, /* and the one in use */
         .threads = (int)source->workers,
         .fields = (1u << source->field_count) - 1,

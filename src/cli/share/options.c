@@ -41,7 +41,8 @@ static const struct sw_cli_option shared[] = {
      .arg = "FRAMEWORK",
      .type = SW_CLI_TEXT,
      .offset = COMMON(framework),
-     .help = "sandblaster or allreduce, instead of the recipe's cluster.framework"},
+     .help = "sandblaster, allreduce, downpour, hogwild or custom, instead of the "
+             "recipe's cluster.framework"},
     {.name = "oversubscribe",
      .type = SW_CLI_FLAG,
      .offset = COMMON(oversubscribe),

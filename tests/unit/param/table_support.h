@@ -21,6 +21,9 @@ struct plan_of_table {
     double clip_value, clip_norm;
     enum sw_table_bad bad;
     bool two_phases;
+    int groups;
+    const struct sw_table_rule *rule; /* NULL: bsp */
+    int64_t staleness;
 };
 
 struct stand {
@@ -122,7 +125,10 @@ static inline int try_stand(struct stand *s, const struct plan_of_table *plan, s
                                  .clip_value = plan->clip_value,
                                  .clip_norm = plan->clip_norm,
                                  .bad = plan->bad,
-                                 .two_phases = plan->two_phases};
+                                 .two_phases = plan->two_phases,
+                                 .groups = plan->groups,
+                                 .rule = plan->rule,
+                                 .staleness = plan->staleness};
     if (rc == SW_OK)
         rc = sw_table_new(&args, &s->table, err);
     if (rc == SW_OK)
@@ -206,11 +212,11 @@ static inline void random_update(struct stand *s, uint64_t v)
         }
         for (int w = s->table->args.workers - 1; w >= 0; w--)
             ASSERT_OK(deliver(s, w, p, v, &err));
-        assert_true(sw_table_ready(s->table, p, v) == !sw_table_has_phases(s->table));
+        assert_true(sw_table_ready(s->table, 0, p, v) == !sw_table_has_phases(s->table));
     }
     ASSERT_OK(pump(s, &err));
     for (int p = 0; p < TABLE_PARAMS; p++)
-        assert_true(sw_table_ready(s->table, p, v));
+        assert_true(sw_table_ready(s->table, 0, p, v));
 }
 
 #endif

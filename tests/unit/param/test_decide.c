@@ -47,7 +47,7 @@ static void hand_over(struct stand *s, uint64_t version, bool fine)
     }
     ASSERT_OK(pump(s, &err));
     for (int p = 0; p < TABLE_PARAMS; p++)
-        assert_true(sw_table_ready(s->table, p, version));
+        assert_true(sw_table_ready(s->table, 0, p, version));
 }
 
 /* ---- Deciding alone changes nothing ---- */
@@ -349,7 +349,7 @@ static void overflowing_values_stop_or_are_told(void **state)
     assert_int_equal(sw_table_torn(s.table), -1);
     hand_over(&s, 1, true);
     assert_int_equal(sw_table_torn(s.table), 3);
-    sw_table_put_version(s.table, 1, 1);
+    sw_table_put_version(s.table, 1, 1, 1);
     assert_int_equal(sw_table_torn(s.table), -1);
     assert_int_equal(sw_table_dropped(s.table), 1);
     stand_free(&s);

@@ -58,20 +58,21 @@ struct role {
 static void work(void *arg)
 {
     struct role *r = arg;
+    struct sw_err err;
     for (uint64_t v = 1; v <= LEDGER_VERSIONS && r->rc == SW_OK; v++) {
         for (int p = 0; p < TABLE_PARAMS && r->rc == SW_OK; p++) {
-            r->rc = sw_table_wait(r->stand->table, p, v - 1, NULL, 0, 20000);
+            r->rc = sw_table_wait(r->stand->table, 0, p, v - 1, NULL, 0, 20000);
             r->wrong_reads += r->rc == SW_OK && wrong_element(r->stand, p, v - 1) >= 0;
         }
         if (r->rc == SW_OK)
             r->rc = sw_table_verdict(r->stand->table, true);
         for (int p = TABLE_PARAMS - 1; p >= 0 && r->rc == SW_OK; p--) {
             write_entries(r->stand, p, r->index, v, 0, storage_of(r->stand, p));
-            r->rc = sw_table_update(r->stand->table, r->index, p, v);
+            r->rc = sw_table_update(r->stand->table, r->index, p, v, &err);
         }
     }
     for (int p = 0; p < TABLE_PARAMS && r->rc == SW_OK; p++)
-        r->rc = sw_table_wait(r->stand->table, p, LEDGER_VERSIONS, NULL, 0, 20000);
+        r->rc = sw_table_wait(r->stand->table, 0, p, LEDGER_VERSIONS, NULL, 0, 20000);
 }
 
 static void serve(void *arg)
@@ -216,11 +217,11 @@ static void assert_readiness(const struct stand *s)
             least = version < least ? version : least;
             applied += version;
         }
-        assert_int_equal(param->applied, applied);
-        assert_true(sw_table_ready(s->table, p, applied / (uint64_t)param->slice_count));
-        assert_false(sw_table_ready(s->table, p, applied / (uint64_t)param->slice_count + 1));
+        assert_int_equal(param->view[0].ready, applied);
+        assert_true(sw_table_ready(s->table, 0, p, applied / (uint64_t)param->slice_count));
+        assert_false(sw_table_ready(s->table, 0, p, applied / (uint64_t)param->slice_count + 1));
         if (least == SHUFFLED_VERSIONS)
-            assert_true(sw_table_ready(s->table, p, least));
+            assert_true(sw_table_ready(s->table, 0, p, least));
     }
 }
 

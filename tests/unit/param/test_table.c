@@ -355,13 +355,13 @@ static void a_checkpoint_sets_the_version(void **state)
     (void)state;
     stand_new(&s, &(struct plan_of_table){
                       .workers = 1, .servers = 2, .slice_elements = 100, .init = SW_INIT_CONSTANT});
-    sw_table_put_version(s.table, 41, 0);
+    sw_table_put_version(s.table, 41, 41, 0);
     for (int p = 0; p < TABLE_PARAMS; p++) {
-        assert_true(sw_table_ready(s.table, p, 41));
-        assert_false(sw_table_ready(s.table, p, 42));
+        assert_true(sw_table_ready(s.table, 0, p, 41));
+        assert_false(sw_table_ready(s.table, 0, p, 42));
         assert_int_equal(deliver(&s, 0, p, 41, &err), SW_ERR_INVALID);
         ASSERT_OK(deliver(&s, 0, p, 42, &err));
-        assert_true(sw_table_ready(s.table, p, 42));
+        assert_true(sw_table_ready(s.table, 0, p, 42));
     }
     stand_free(&s);
 }
@@ -376,7 +376,7 @@ struct waiter {
 static void wait_long(void *arg)
 {
     struct waiter *w = arg;
-    w->rc = sw_table_wait(w->stand->table, 2, 1, NULL, 0, 600000);
+    w->rc = sw_table_wait(w->stand->table, 0, 2, 1, NULL, 0, 600000);
 }
 
 static void until_somebody_waits(struct stand *s)
@@ -393,8 +393,8 @@ static void closing_wakes_waiters(void **state)
     struct sw_err err;
     (void)state;
     stand_new(&s, &(struct plan_of_table){.workers = 1, .servers = 2, .slice_elements = 1000});
-    assert_int_equal(sw_table_wait(s.table, 2, 1, NULL, 0, 1), SW_ERR_BUSY);
-    assert_int_equal(sw_table_wait(s.table, 2, 0, NULL, 0, 0), SW_OK);
+    assert_int_equal(sw_table_wait(s.table, 0, 2, 1, NULL, 0, 1), SW_ERR_BUSY);
+    assert_int_equal(sw_table_wait(s.table, 0, 2, 0, NULL, 0, 0), SW_OK);
     for (int i = 0; i < 3; i++) {
         waiter[i] = (struct waiter){.stand = &s, .rc = 1};
         ASSERT_OK(sw_thread_start(&waiter[i].thread, "waiter", wait_long, &waiter[i], &err));
@@ -405,10 +405,10 @@ static void closing_wakes_waiters(void **state)
         sw_thread_join(&waiter[i].thread);
         assert_int_equal(waiter[i].rc, SW_ERR_CANCELLED);
     }
-    assert_int_equal(sw_table_wait(s.table, 2, 1, NULL, 0, 60000), SW_ERR_CANCELLED);
-    assert_int_equal(sw_table_wait(s.table, 2, 0, NULL, 0, 60000),
+    assert_int_equal(sw_table_wait(s.table, 0, 2, 1, NULL, 0, 60000), SW_ERR_CANCELLED);
+    assert_int_equal(sw_table_wait(s.table, 0, 2, 0, NULL, 0, 60000),
                      SW_OK); /* what is there stays there */
-    assert_int_equal(sw_table_update(s.table, 0, 2, 1), SW_ERR_CANCELLED);
+    assert_int_equal(sw_table_update(s.table, 0, 2, 1, &err), SW_ERR_CANCELLED);
     for (int i = 0; i < 2; i++)
         assert_int_equal(sw_channel_receive(sw_table_inbox(s.table, i), &m), SW_ERR_CANCELLED);
     stand_free(&s);
@@ -450,7 +450,7 @@ static void updates_of_other_parameters_do_not_prolong_a_wait(void **state)
     (void)state;
     stand_new(&s, &(struct plan_of_table){.workers = 1, .servers = 1, .slice_elements = 1000});
     ASSERT_OK(sw_thread_start(&noise.thread, "noise", update_another, &noise, &err));
-    assert_int_equal(sw_table_wait(s.table, 2, 1, NULL, 0, 300), SW_ERR_BUSY);
+    assert_int_equal(sw_table_wait(s.table, 0, 2, 1, NULL, 0, 300), SW_ERR_BUSY);
     __atomic_store_n(&noise.stop, true, __ATOMIC_RELAXED);
     sw_thread_join(&noise.thread);
     assert_int_equal(noise.rc, SW_OK);
@@ -473,7 +473,7 @@ static void check_divergence(int param, int64_t element, float bad, int worker)
     assert_non_null(strstr(err.text, "step 4"));
     assert_non_null(strstr(err.text, table_names[param]));
     assert_non_null(strstr(err.text, "not finite"));
-    assert_false(sw_table_ready(s.table, param, 4));
+    assert_false(sw_table_ready(s.table, 0, param, 4));
     stand_free(&s);
 }
 
@@ -520,10 +520,10 @@ static void messages_that_cannot_be_are_refused(void **state)
     m.version = 1;
     ASSERT_OK(sw_table_serve(s.table, owner, &m, &err));
     assert_refused(&s, owner, m, "for step 1 twice");
-    assert_false(sw_table_ready(s.table, 2, 1));
+    assert_false(sw_table_ready(s.table, 0, 2, 1));
     m.from = 0;
     ASSERT_OK(sw_table_serve(s.table, owner, &m, &err));
-    assert_true(sw_table_ready(s.table, 2, 1));
+    assert_true(sw_table_ready(s.table, 0, 2, 1));
     assert_refused(&s, owner, m, "for step 1, which is applied");
     stand_free(&s);
 }
@@ -544,7 +544,7 @@ static void too_many_early_updates_are_refused(void **state)
     assert_int_equal(rc, SW_ERR_INVALID);
     assert_non_null(strstr(err.text, "ahead of their turn"));
     assert_true(kept >= 4 * TABLE_PARAMS);
-    assert_int_equal(sw_table_param(s.table, 3)->applied, 0);
+    assert_int_equal(sw_table_param(s.table, 3)->view[0].ready, 0);
     stand_free(&s);
 }
 

@@ -1,0 +1,12 @@
+/* Arrays that several threads read and write without locks (Hogwild; Recht, Re, Wright and Niu
+ * 2011): an update may be lost where two threads meet in an element, by design. sw_hogwild_add is
+ * the one place of the program that writes so; it is not told to the thread sanitizer. */
+#ifndef SW_KERNELS_CPU_HOGWILD_H
+#define SW_KERNELS_CPU_HOGWILD_H
+
+#include <stdint.h>
+
+/* shared += after - before, [n]. */
+void sw_hogwild_add(float *shared, const float *before, const float *after, int64_t n);
+
+#endif

@@ -1,0 +1,252 @@
+/* ctest-labels: threads
+ * ctest-timeout: 120
+ * Several worker groups: synchronous over all they train to what one worker trains; apart, each has
+ * batches and updates of its own, and what they read together is read, evaluated and saved. */
+#include "workers_support.h"
+
+enum { STEPS = 20, RECORDS = 53 };
+
+#define CUSTOM "cluster.framework=custom"
+#define DOWNPOUR "cluster.framework=downpour"
+#define HOGWILD "cluster.framework=hogwild"
+#define TWO_GROUPS "cluster.worker_groups=2"
+#define THREE_GROUPS "cluster.worker_groups=3"
+/* Too small a rate to change a loss: it then tells which records were read. */
+#define STILL "updater.lr=1e-9"
+
+static const struct setup {
+    const char *name, *sets[5];
+    int groups, members;
+} apart[] = {
+    {"d2", {DOWNPOUR, TWO_GROUPS}, 2, 1},
+    {"d2x2", {DOWNPOUR, TWO_GROUPS, "cluster.workers_per_group=2"}, 2, 2},
+    {"d3s2", {DOWNPOUR, THREE_GROUPS, "cluster.servers_per_group=2", "cluster.staleness=2"}, 3, 1},
+    {"h2", {HOGWILD, TWO_GROUPS}, 2, 1},
+    {"h2x2", {HOGWILD, TWO_GROUPS, "cluster.workers_per_group=2", "cluster.staleness=1"}, 2, 2},
+};
+enum { APART = sizeof apart / sizeof *apart };
+
+#define run_setup(s, set, ...)                                                                     \
+    grouped(.sets = {(s)->sets[0], (s)->sets[1], (s)->sets[2] ? (s)->sets[2] : "job.batch=25",     \
+                     (s)->sets[3] ? (s)->sets[3] : "job.batch=25", set},                           \
+            __VA_ARGS__)
+#define NOTHING "job.batch=25"
+
+static double metric(const char *run, const char *split, const char *name, int step)
+{
+    return ask("SELECT value FROM metrics WHERE run_id = %d AND split = '%s' AND name = '%s' AND "
+               "step = %d",
+               run_id(run), split, name, step);
+}
+
+static void groups_that_are_synchronous_equal_one_worker(void **state)
+{
+    (void)state;
+    grouped(.name = "one");
+    grouped(.name = "c3", .sets = {CUSTOM, THREE_GROUPS, "cluster.servers_per_group=2"});
+    assert_equal_runs("one", "c3", STEPS);
+    grouped(.name = "c2x2", .sets = {CUSTOM, TWO_GROUPS, "cluster.workers_per_group=2"});
+    assert_equal_runs("one", "c2x2", STEPS);
+    /* The bound of 0 is the same job, to the bit. */
+    grouped(.name = "d0",
+            .sets = {DOWNPOUR, THREE_GROUPS, "cluster.staleness=0", "cluster.servers_per_group=2"});
+    assert_same_tensors(checkpoint_path("c3", STEPS), checkpoint_path("d0", STEPS));
+}
+
+static void one_group_alone_has_the_bits_of_a_synchronous_job(void **state)
+{
+    (void)state;
+    for (int members = 1; members <= 2; members++) {
+        const char *size = workers_set[members];
+        grouped(.name = "sync", .sets = {SANDBLASTER, size});
+        grouped(.name = "alone", .sets = {DOWNPOUR, "cluster.worker_groups=1", size});
+        assert_same_tensors(checkpoint_path("sync", STEPS), checkpoint_path("alone", STEPS));
+        assert_true(metric("sync", "test", "loss", STEPS) ==
+                    metric("alone", "test", "loss", STEPS));
+    }
+}
+
+/* The n-th batch of group g is n * groups + g of all; what is random goes with the batch. */
+static void groups_take_turns_in_one_order_of_batches(void **state)
+{
+    (void)state;
+    grouped(.name = "one", .steps = 3 * STEPS, .sets = {STILL});
+    for (int i = 0; i < APART; i++) {
+        const struct setup *s = &apart[i];
+        run_setup(s, STILL, .name = s->name);
+        for (int t = 1; t <= STEPS; t++) {
+            double want = 0;
+            for (int g = 0; g < s->groups; g++)
+                want += metric("one", "train", "loss", (t - 1) * s->groups + g + 1) / s->groups;
+            assert_true(fabs(metric(s->name, "train", "loss", t) - want) < 1e-5 * want);
+        }
+    }
+}
+
+static void evaluations_count_every_record_once(void **state)
+{
+    (void)state;
+    grouped(.name = "one", .steps = 1, .sets = {STILL});
+    double loss = metric("one", "test", "loss", 1), accuracy = metric("one", "test", "accuracy", 1);
+    for (int i = 0; i < APART; i++) {
+        run_setup(&apart[i], STILL, .name = apart[i].name, .steps = 1);
+        assert_true(metric(apart[i].name, "test", "accuracy", 1) == accuracy);
+        assert_true(fabs(metric(apart[i].name, "test", "loss", 1) - loss) < 1e-5 * loss);
+    }
+}
+
+static void the_history_has_every_worker_and_its_staleness(void **state)
+{
+    (void)state;
+    for (int i = 0; i < APART; i++) {
+        const struct setup *s = &apart[i];
+        int workers = s->groups * s->members;
+        run_setup(s, NOTHING, .name = s->name);
+        int id = run_id(s->name);
+        assert_int_equal((int)ask("SELECT count(*) FROM step_time WHERE run_id = %d", id),
+                         STEPS * workers);
+        assert_int_equal((int)ask("SELECT workers FROM runs WHERE id = %d", id), workers);
+        assert_int_equal((int)ask("SELECT batch FROM runs WHERE id = %d", id), 25 * s->groups);
+        /* Values of one step are as stale for all who share them. */
+        assert_int_equal(
+            (int)ask("SELECT count(*) FROM (SELECT count(DISTINCT staleness) n FROM step_time "
+                     "WHERE run_id = %d GROUP BY step, worker / %d) WHERE n > 1",
+                     id, s->name[0] == 'd' ? s->members : 1),
+            0);
+        int most = (int)ask("SELECT max(staleness) FROM step_time WHERE run_id = %d", id);
+        assert_in_range(most, 0, s->sets[3] ? atoi(strchr(s->sets[3], '=') + 1) : STEPS);
+        /* The loss of every step is there once, and goes down. */
+        assert_int_equal((int)ask("SELECT count(*) FROM metrics WHERE run_id = %d AND split = "
+                                  "'train' AND name = 'loss'",
+                                  id),
+                         STEPS);
+        assert_true(metric(s->name, "train", "loss", STEPS) < metric(s->name, "train", "loss", 1));
+    }
+}
+
+static void resuming_goes_on_with_the_next_batches(void **state)
+{
+    (void)state;
+    for (int i = 0; i < APART; i++) {
+        const struct setup *s = &apart[i];
+        run_setup(s, STILL, .name = "whole");
+        run_setup(s, STILL, .name = "half", .steps = 9);
+        run_setup(s, STILL, .resume = "half", .resume_step = 9, .steps = STEPS);
+        for (int t = 10; t <= STEPS; t++)
+            assert_true(fabs(metric("whole", "train", "loss", t) -
+                             metric("half", "train", "loss", t)) < 1e-6);
+    }
+}
+
+static void stop_soon(struct trial *t, const struct sw_job_event *e)
+{
+    if (e->type == SW_JOB_DISPLAY && e->step >= 5)
+        sw_job_request(t->job, SW_JOB_STOP);
+}
+
+static void all_groups_stop_at_the_same_step(void **state)
+{
+    (void)state;
+    for (int i = 0; i < APART; i++) {
+        const struct setup *s = &apart[i];
+        struct trial t = {.recipe = workers_recipe,
+                          .name = "stopped",
+                          .oversubscribe = true,
+                          .steps = 2000,
+                          .display = {.every_steps = 1},
+                          .on_event = stop_soon};
+        memcpy(t.sets, s->sets, sizeof s->sets);
+        trial_go(&t);
+        assert_int_equal(t.rc, SW_ERR_CANCELLED);
+        int64_t step = t.last[SW_JOB_CHECKPOINT].step;
+        assert_in_range(step, 5, 1999);
+        assert_int_equal(
+            (int)ask("SELECT count(*) FROM step_time WHERE run_id = %d", run_id("stopped")),
+            step * s->groups * s->members);
+        assert_int_equal(
+            (int)ask("SELECT max(step) FROM step_time WHERE run_id = %d", run_id("stopped")), step);
+    }
+}
+
+static void a_loss_that_is_not_finite_ends_all_groups(void **state)
+{
+    (void)state;
+    for (int i = 0; i < APART; i++) {
+        struct trial t = {.recipe = workers_recipe, .name = "bad", .oversubscribe = true};
+        int count = 0;
+        while (apart[i].sets[count]) {
+            t.sets[count] = apart[i].sets[count];
+            count++;
+        }
+        t.sets[count] = "updater.lr=1e30";
+        trial_go(&t);
+        assert_int_equal(t.rc, SW_ERR_DIVERGED);
+        assert_false(t.stuck);
+        assert_true(t.took_s < 60);
+    }
+}
+
+static void groups_on_devices_of_their_own_train_too(void **state)
+{
+    (void)state;
+    grouped(.name = "one", .steps = 3 * STEPS, .sets = {STILL});
+    for (int i = 0; i < APART; i++) {
+        const struct setup *s = &apart[i];
+        run_setup(s, STILL, .name = "still", .device = "sim:gpus=4");
+        for (int t = 1; t <= STEPS; t++) {
+            double want = 0;
+            for (int g = 0; g < s->groups; g++)
+                want += metric("one", "train", "loss", (t - 1) * s->groups + g + 1) / s->groups;
+            assert_true(fabs(metric("still", "train", "loss", t) - want) < 1e-4 * want);
+        }
+        run_setup(s, NOTHING, .name = "moving", .device = "sim:gpus=4");
+        assert_true(metric("moving", "train", "loss", STEPS) <
+                    metric("moving", "train", "loss", 1));
+    }
+}
+
+static void what_cannot_be_is_refused_with_a_reason(void **state)
+{
+    static const struct {
+        const char *sets[4], *says;
+    } wrong[] = {
+        {{ALLREDUCE, TWO_GROUPS}, "one group of workers"},
+        {{SANDBLASTER, "cluster.consistency=async"}, "say custom"},
+        {{HOGWILD, "cluster.consistency=ssp"}, "say custom"},
+        {{CUSTOM, "cluster.consistency=ssp"}, "how many steps"},
+        {{CUSTOM, TWO_GROUPS, "cluster.staleness=3"}, "no bound of staleness"},
+        {{DOWNPOUR, TWO_GROUPS, "cluster.staleness=101"}, "staleness"},
+        {{DOWNPOUR, TWO_GROUPS, "job.on_nan=skip"}, "synchronous framework"},
+        {{DOWNPOUR, TWO_GROUPS, "updater.type=lars"}, "synchronous framework"},
+        {{CUSTOM, THREE_GROUPS, "job.batch=2"}, "cannot share a batch of 2 rows"},
+        {{CUSTOM, TWO_GROUPS, "job.partition=1"}, "synchronous groups share every layer by rows"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        struct trial t = {.recipe = workers_recipe, .oversubscribe = true};
+        memcpy(t.sets, wrong[i].sets, sizeof wrong[i].sets);
+        trial_open(&t);
+        if (t.rc != SW_ERR_INVALID || !strstr(sw_buf_text(&t.messages), wrong[i].says))
+            fail_msg("%s: %d: %s", wrong[i].says, t.rc, sw_buf_text(&t.messages));
+        trial_close(&t);
+    }
+}
+
+#define FRESH(name) cmocka_unit_test_setup_teardown(name, home_begin, home_end)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        FRESH(groups_that_are_synchronous_equal_one_worker),
+        FRESH(one_group_alone_has_the_bits_of_a_synchronous_job),
+        FRESH(groups_take_turns_in_one_order_of_batches),
+        FRESH(evaluations_count_every_record_once),
+        FRESH(the_history_has_every_worker_and_its_staleness),
+        FRESH(resuming_goes_on_with_the_next_batches),
+        FRESH(all_groups_stop_at_the_same_step),
+        FRESH(a_loss_that_is_not_finite_ends_all_groups),
+        FRESH(groups_on_devices_of_their_own_train_too),
+        FRESH(what_cannot_be_is_refused_with_a_reason),
+    };
+    return cmocka_run_group_tests_name("worker groups", tests, NULL, NULL);
+}
