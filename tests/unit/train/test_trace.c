@@ -90,7 +90,7 @@ static void top_update_is_applied_before_the_bottom_backward(void **state)
     struct trial t = {.steps = STEPS, .trace_capacity = CAPACITY};
     assert_int_equal(trial_open(&t), SW_OK);
     run_traced(&t);
-    assert_non_null(t.job->servers[0].hosted);
+    assert_true(t.job->servers[0].hosted);
     assert_complete(t.job);
     assert_order(t.job);
     /* Each layer's updates are applied before the next layer below begins its backward. */
@@ -123,7 +123,7 @@ static void server_thread_keeps_the_order_and_the_bits(void **state)
         skip();
     }
     run_traced(&t);
-    assert_null(t.job->servers[0].hosted);
+    assert_false(t.job->servers[0].hosted);
     assert_complete(t.job);
     assert_order(t.job);
     trial_close(&t);
