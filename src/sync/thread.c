@@ -1,5 +1,6 @@
 #include "sync/thread.h"
 #include <errno.h>
+#include <sched.h>
 #include <signal.h>
 #include <string.h>
 #include <time.h>
@@ -67,6 +68,11 @@ bool sw_thread_join_timed(struct sw_thread *t, int timeout_ms)
         return false;
     t->running = false;
     return true;
+}
+
+void sw_thread_yield(void)
+{
+    sched_yield();
 }
 
 void sw_mutex_init(struct sw_mutex *m)

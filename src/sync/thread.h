@@ -24,6 +24,9 @@ void sw_thread_join(struct sw_thread *t);
 /* As join, but gives up after timeout_ms: false when it still runs. */
 bool sw_thread_join_timed(struct sw_thread *t, int timeout_ms);
 
+/* Lets another thread run that wants to. */
+void sw_thread_yield(void);
+
 struct sw_mutex {
     pthread_mutex_t handle;
 };

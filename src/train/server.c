@@ -27,15 +27,17 @@ static int poll_one(struct sw_worker *host, struct sw_server *s, struct sw_err *
     int rc, nobody = 0;
     /* Acquires what the one before did to the server, whose release is below. */
     if (!__atomic_compare_exchange_n(&s->runner, &nobody, host->index + 1, false, __ATOMIC_ACQUIRE,
-                                     __ATOMIC_RELAXED))
+                                     __ATOMIC_RELAXED)) {
+        sw_thread_yield(); /* who waits comes back at once, as long as there is mail */
         return SW_OK;
+    }
     while ((rc = sw_channel_try_receive(sw_table_inbox(t, s->seat), &m)) == SW_OK) {
         served = true;
         say_serving(s, &m);
         rc = sw_table_serve(t, s->seat, &m, err);
         if (rc != SW_OK) {
             sw_fault_set(&s->job->fault, s->unit, err);
-            return rc;
+            break;
         }
     }
     if (served)
@@ -43,7 +45,7 @@ static int poll_one(struct sw_worker *host, struct sw_server *s, struct sw_err *
     __atomic_store_n(&s->runner, 0, __ATOMIC_RELEASE);
     if (rc == SW_ERR_BUSY)
         return SW_OK;
-    return sw_err_set(err, rc, "the job is ending");
+    return rc == SW_ERR_CANCELLED ? sw_err_set(err, rc, "the job is ending") : rc;
 }
 
 static struct sw_server *own_server(struct sw_worker *w, int seat)
