@@ -83,8 +83,8 @@ static int check_copy(const struct sw_job *job, struct sw_err *err)
                         "copied: say async, or take one worker",
                         workers);
     else if (job->apart)
-        sw_recipe_error(job->recipe, section, "copy",
-                        "%s updates on the host: say async", job->framework);
+        sw_recipe_error(job->recipe, section, "copy", "%s updates on the host: say async",
+                        job->framework);
     else if (sw_table_has_phases(job->table))
         sw_recipe_error(
             job->recipe, section, "copy",

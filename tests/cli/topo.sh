@@ -28,7 +28,9 @@ has out 'worker0\.2 on sim:2'
 expect 2 topo --from "$four" "$tiny" --set cluster.wokers_per_group=4
 has err 'did you mean .workers_per_group.'
 expect 2 topo --from "$four" "$tiny" --set cluster.worker_groups=2
-has err 'worker_groups: unknown key'
+has err 'allreduce has one group of workers; several are downpour, hogwild or custom'
+expect 0 topo --from "$four" "$tiny" --framework downpour --set cluster.workers_per_group=1
+has out 'worker1\.0'
 
 # What is no machine, and options that would be in vain.
 expect 3 topo --from /nowhere.xml
