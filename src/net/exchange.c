@@ -96,6 +96,7 @@ int sw_exchange_new(struct sw_net *const *nets, int workers, struct sw_device *h
         e->bytes = plan(e, nets[0]);
         rc = sw_device_alloc(host, e->bytes, "features under way between workers", &memory, err);
         e->memory = memory;
+        sw_device_name(nets[0]->stream->dev, memory, e->bytes, "features between workers");
     }
     if (rc != SW_OK) {
         sw_exchange_free(e);

@@ -278,6 +278,8 @@ int sw_job_open_devices(struct sw_job *job, struct sw_err *err)
         rc = sw_sim_open(&job->sim, i, &w->device, err);
         if (rc != SW_OK)
             w->device = NULL;
+        else if (i > 0)
+            sw_sim_join(w->device, job->workers[0].device);
     }
     return rc;
 }

@@ -4,11 +4,13 @@
 #include "device/sim/sim_private.h"
 #include <stdio.h>
 
-struct sw_sim_lane *sw_sim_lane_new(void)
+struct sw_sim_lane *sw_sim_lane_new(const char *device)
 {
     struct sw_sim_lane *lane = sw_calloc(1, sizeof *lane);
-    if (lane)
-        lane->owners = 1;
+    if (!lane)
+        return NULL;
+    lane->owners = 1;
+    snprintf(lane->device, sizeof lane->device, "%s", device);
     return lane;
 }
 

@@ -56,12 +56,42 @@ static void cancel(struct sw_device *dev)
     sw_mutex_unlock(&d->lock);
 }
 
+static struct sw_sim_host *new_host(void)
+{
+    struct sw_sim_host *h = sw_calloc(1, sizeof *h);
+    if (!h)
+        return NULL;
+    h->owners = 1;
+    sw_sim_uses_init(&h->uses);
+    sw_sim_names_init(&h->names);
+    return h;
+}
+
+static void drop_host(struct sw_sim_host *h)
+{
+    if (!h || __atomic_sub_fetch(&h->owners, 1, __ATOMIC_ACQ_REL) > 0)
+        return;
+    sw_sim_uses_fini(&h->uses);
+    sw_sim_names_fini(&h->names);
+    sw_free(h);
+}
+
+void sw_sim_join(struct sw_device *dev, struct sw_device *with)
+{
+    struct sw_sim_device *d = sw_sim_device_of(dev);
+    struct sw_sim_host *old = d->host;
+    d->host = sw_sim_device_of(with)->host;
+    __atomic_add_fetch(&d->host->owners, 1, __ATOMIC_RELAXED);
+    drop_host(old);
+}
+
 static void free_device(struct sw_sim_device *d)
 {
     sw_device_close(d->cpu);
     sw_sim_memory_fini(d);
     sw_sim_uses_fini(&d->uses);
     sw_sim_names_fini(&d->names);
+    drop_host(d->host);
     sw_mutex_fini(&d->link_lock);
     sw_mutex_fini(&d->lock);
     sw_free(d);
@@ -102,7 +132,9 @@ int sw_sim_open(const struct sw_sim_conf *conf, int index, struct sw_device **ou
     d->base.ops = &sw_sim_ops;
     d->base.index = index;
     snprintf(d->base.name, sizeof d->base.name, "sim:%d", index);
-    int rc = sw_cpu_open(conf->reference, &d->cpu, err);
+    d->host = new_host();
+    int rc = d->host ? sw_cpu_open(conf->reference, &d->cpu, err)
+                     : sw_err_nomem(err, "sim device", sizeof *d->host);
     if (rc == SW_OK)
         rc = sw_sim_memory_init(d, err);
     if (rc != SW_OK) {

@@ -127,7 +127,7 @@ static int take(struct sw_sim_device *d, size_t bytes, const char *what, void **
         return rc;
     block.number = (uint64_t)d->allocations;
     d->block[index].number = block.number;
-    sw_sim_name_add(d, block.offset, bytes, what);
+    sw_sim_name_add(&d->names, block.offset, bytes, what);
     d->taken += granules(bytes);
     d->in_use += bytes;
     d->peak = d->in_use > d->peak ? d->in_use : d->peak;
@@ -181,7 +181,7 @@ static void forget_block(struct sw_sim_device *d, const struct sw_sim_block *b)
     size_t end = b->offset + granules(b->bytes);
     if (sw_sim_race_free(&d->uses, b->offset, end, b->what, &lane, &err) != SW_OK)
         sw_sim_stream_blame(d, lane, &err);
-    sw_sim_name_free(d, b->offset, end);
+    sw_sim_name_free(&d->names, b->offset, end);
 }
 
 void sw_sim_free(struct sw_device *dev, void *p, size_t bytes)
@@ -225,7 +225,7 @@ static int say_freed(struct sw_sim_device *d, const char *argument, const void *
                      size_t bytes, struct sw_err *err)
 {
     char what[SW_SIM_WHAT];
-    sw_sim_name_of_freed(d, offset, bytes, what);
+    sw_sim_name_of_freed(&d->names, offset, bytes, what);
     if (what[0])
         return sw_err_set(err, SW_ERR_INVALID, "%s (%p) was %s of %s, which has been freed",
                           argument, p, what, d->base.name);

@@ -44,9 +44,8 @@ static void add(struct sw_sim_names *n, const struct sw_sim_name *name)
     n->list[n->count++] = *name;
 }
 
-void sw_sim_name_add(struct sw_sim_device *d, size_t from, size_t bytes, const char *what)
+void sw_sim_name_add(struct sw_sim_names *n, size_t from, size_t bytes, const char *what)
 {
-    struct sw_sim_names *n = &d->names;
     struct sw_sim_name name = {.from = from, .to = from + bytes};
     snprintf(name.text, sizeof name.text, "%s", what);
     sw_mutex_lock(&n->lock);
@@ -59,12 +58,13 @@ void sw_sim_name(struct sw_device *dev, const void *p, size_t bytes, const char 
 {
     struct sw_sim_device *d = sw_sim_device_of(dev);
     if (sw_sim_is_mine(d, p))
-        sw_sim_name_add(d, (uintptr_t)p - (uintptr_t)d->handed, bytes, what);
+        sw_sim_name_add(&d->names, (uintptr_t)p - (uintptr_t)d->handed, bytes, what);
+    else
+        sw_sim_name_add(&d->host->names, (uintptr_t)p, bytes, what);
 }
 
-void sw_sim_name_free(struct sw_sim_device *d, size_t from, size_t to)
+void sw_sim_name_free(struct sw_sim_names *n, size_t from, size_t to)
 {
-    struct sw_sim_names *n = &d->names;
     int kept = 0;
     sw_mutex_lock(&n->lock);
     if (!n->freed)
@@ -100,19 +100,15 @@ static void smallest(const struct sw_sim_name *list, int count, size_t from, siz
              second ? second->text : "");
 }
 
-void sw_sim_name_of(struct sw_sim_device *d, size_t from, size_t bytes, char *out)
+void sw_sim_name_of(struct sw_sim_names *n, size_t from, size_t bytes, char *out)
 {
-    struct sw_sim_names *n = &d->names;
     sw_mutex_lock(&n->lock);
     smallest(n->list, n->count, from, from + bytes, out);
     sw_mutex_unlock(&n->lock);
-    if (!out[0])
-        snprintf(out, SW_SIM_WHAT, "memory of %s", d->base.name);
 }
 
-void sw_sim_name_of_freed(struct sw_sim_device *d, size_t from, size_t bytes, char *out)
+void sw_sim_name_of_freed(struct sw_sim_names *n, size_t from, size_t bytes, char *out)
 {
-    struct sw_sim_names *n = &d->names;
     out[0] = 0;
     sw_mutex_lock(&n->lock);
     if (n->freed)

@@ -4,6 +4,7 @@
  * of a strided copy: a fault may be missed there, but none is made up. */
 #include "base/os.h"
 #include "device/sim/sim_private.h"
+#include <stdio.h>
 #include <string.h>
 
 void sw_sim_uses_init(struct sw_sim_uses *u)
@@ -43,9 +44,36 @@ static int first_behind(const struct sw_sim_uses *u, size_t at)
     return low;
 }
 
+/* A use that the host has not waited for. */
+static const struct sw_sim_use *find_unknown(const struct sw_sim_range *r)
+{
+    if (r->write.lane && r->write.number > sw_sim_lane_known(r->write.lane))
+        return &r->write;
+    for (int k = 0; k < SW_SIM_READERS; k++)
+        if (r->read[k].lane && r->read[k].number > sw_sim_lane_known(r->read[k].lane))
+            return &r->read[k];
+    return NULL;
+}
+
+/* Lets go of what nobody can collide with any more. */
+static void prune(struct sw_sim_uses *u)
+{
+    int kept = 0;
+    for (int i = 0; i < u->count; i++) {
+        if (find_unknown(&u->range[i]))
+            u->range[kept++] = u->range[i];
+        else
+            let_go(&u->range[i]);
+    }
+    u->count = kept;
+}
+
 static int make_room(struct sw_sim_uses *u, int more, struct sw_err *err)
 {
     if (u->count + more <= u->room)
+        return SW_OK;
+    prune(u);
+    if (u->count + more <= u->room / 2)
         return SW_OK;
     int room = u->room ? 2 * u->room : 64;
     room = room < u->count + more ? u->count + more : room;
@@ -180,26 +208,35 @@ static const char *of(const struct sw_sim_use *u)
     return u->of ? u->of : "";
 }
 
-/* The device that pointer i of the operation points to; NULL: the host. */
-static struct sw_sim_device *device_at(struct sw_sim_stream *s, const struct sw_sim_op *op, int i)
+/* Some memory: a device's or the host's. */
+struct memory {
+    struct sw_sim_uses *uses;
+    struct sw_sim_names *names;
+    uintptr_t start;
+    const char *of; /* whose it is */
+};
+
+/* That to which pointer i of the operation points. */
+static struct memory memory_at(struct sw_sim_stream *s, const struct sw_sim_op *op, int i)
 {
-    const struct sw_sim_copy *c = &op->u.copy;
-    if (!op->type->moves)
-        return s->device;
-    return i == SW_SIM_DST ? c->dst : c->src;
+    struct sw_sim_device *d = s->device;
+    if (op->type->moves)
+        d = i == SW_SIM_DST ? op->u.copy.dst : op->u.copy.src;
+    if (!d)
+        return (struct memory){&s->device->host->uses, &s->device->host->names, 0, "the host"};
+    return (struct memory){&d->uses, &d->names, (uintptr_t)d->handed, d->base.name};
 }
 
 static struct sw_sim_use use_of(struct sw_sim_stream *s, const struct sw_sim_op *op, int i,
-                                const struct sw_sim_device *d)
+                                uintptr_t start)
 {
-    size_t from = (uintptr_t)op->p[i] - (uintptr_t)d->handed;
-    const char *subject = op->type->name ? op->subject : NULL;
+    size_t from = (uintptr_t)op->p[i] - start;
     struct sw_sim_use use = {.lane = s->lane,
                              .number = s->queued + 1,
                              .from = from,
                              .to = from + op->bytes[i],
                              .name = op->type->name ? op->type->name : op->subject,
-                             .of = subject};
+                             .of = op->type->name ? op->subject : NULL};
     if (op->type->moves && op->u.copy.rows > 1) {
         use.pitch = i == SW_SIM_DST ? op->u.copy.dst_pitch : op->u.copy.src_pitch;
         use.width = op->u.copy.width;
@@ -207,36 +244,39 @@ static struct sw_sim_use use_of(struct sw_sim_stream *s, const struct sw_sim_op 
     return use;
 }
 
-static int check(struct sw_sim_stream *s, struct sw_sim_device *d, const struct sw_sim_use *use,
-                 bool writes, struct sw_err *err)
+/* "copy of stream compute", with the device where it is another one. */
+static void describe(const struct sw_sim_use *u, const char *here, char *out, size_t bytes)
 {
-    bool other_writes;
-    struct sw_sim_use other = {.lane = NULL};
-    struct sw_sim_uses *u = &d->uses;
-    char what[SW_SIM_WHAT], lane[sizeof use->lane->name] = "";
-    sw_mutex_lock(&u->lock);
-    const struct sw_sim_use *found = find_collision(s, u, use, writes, &other_writes);
-    if (found) {
-        other = *found;
-        memcpy(lane, found->lane->name, sizeof lane);
-    }
-    sw_mutex_unlock(&u->lock);
-    if (!found)
-        return SW_OK;
-    sw_sim_name_of(d, use->from, use->to - use->from, what);
-    return sw_err_set(err, SW_ERR_INVALID,
-                      "%s: %s%s%s of stream %s %s %s while %s%s%s of stream %s may still %s it: no "
-                      "event between",
-                      s->base.dev->name, of(use), space(use), use->name, s->lane->name,
-                      writes ? "writes" : "reads", what, of(&other), space(&other), other.name,
-                      lane, other_writes ? "write" : "read");
+    bool other = strcmp(here, u->lane->device) != 0;
+    snprintf(out, bytes, "%s%s%s of stream %s%s%s", of(u), space(u), u->name, u->lane->name,
+             other ? " of " : "", other ? u->lane->device : "");
 }
 
-static int note(struct sw_sim_device *d, const struct sw_sim_use *use, bool writes,
+static int check(struct sw_sim_stream *s, const struct memory *m, const struct sw_sim_use *use,
+                 bool writes, struct sw_err *err)
+{
+    const char *here = s->base.dev->name;
+    char what[SW_SIM_WHAT], mine[128], other[128];
+    bool other_writes;
+    sw_mutex_lock(&m->uses->lock);
+    const struct sw_sim_use *found = find_collision(s, m->uses, use, writes, &other_writes);
+    if (found)
+        describe(found, here, other, sizeof other);
+    sw_mutex_unlock(&m->uses->lock);
+    if (!found)
+        return SW_OK;
+    describe(use, here, mine, sizeof mine);
+    sw_sim_name_of(m->names, use->from, use->to - use->from, what);
+    return sw_err_set(err, SW_ERR_INVALID,
+                      "%s: %s %s %s%s while %s may still %s it: no event between", here, mine,
+                      writes ? "writes" : "reads", what[0] ? what : "memory of ",
+                      what[0] ? "" : m->of, other, other_writes ? "write" : "read");
+}
+
+static int note(struct sw_sim_uses *u, const struct sw_sim_use *use, bool writes,
                 struct sw_err *err)
 {
     enum { MOST_CUTS = 3 };
-    struct sw_sim_uses *u = &d->uses;
     sw_mutex_lock(&u->lock);
     /* A reader may fill each gap that it meets. */
     int met = 0;
@@ -254,12 +294,12 @@ static int each_use(struct sw_sim_stream *s, const struct sw_sim_op *op, bool ch
 {
     int rc = SW_OK;
     for (int i = 0; i < SW_SIM_POINTERS && rc == SW_OK; i++) {
-        struct sw_sim_device *d = op->bytes[i] ? device_at(s, op, i) : NULL;
-        if (!d)
+        if (!op->bytes[i])
             continue;
-        struct sw_sim_use use = use_of(s, op, i, d);
+        struct memory m = memory_at(s, op, i);
+        struct sw_sim_use use = use_of(s, op, i, m.start);
         bool writes = op->written >> i & 1;
-        rc = checks ? check(s, d, &use, writes, err) : note(d, &use, writes, err);
+        rc = checks ? check(s, &m, &use, writes, err) : note(m.uses, &use, writes, err);
     }
     return rc;
 }
@@ -268,17 +308,6 @@ int sw_sim_race_check(struct sw_sim_stream *s, const struct sw_sim_op *op, struc
 {
     int rc = each_use(s, op, true, err);
     return rc == SW_OK ? each_use(s, op, false, err) : rc;
-}
-
-/* u->lock is held. A use that the host has not waited for. */
-static const struct sw_sim_use *find_unknown(const struct sw_sim_range *r)
-{
-    if (r->write.lane && r->write.number > sw_sim_lane_known(r->write.lane))
-        return &r->write;
-    for (int k = 0; k < SW_SIM_READERS; k++)
-        if (r->read[k].lane && r->read[k].number > sw_sim_lane_known(r->read[k].lane))
-            return &r->read[k];
-    return NULL;
 }
 
 int sw_sim_race_free(struct sw_sim_uses *u, size_t from, size_t to, const char *what,

@@ -9,9 +9,10 @@
  * known). Host functions (sw_stream_call) order nothing: who acts upon one says so with an event,
  * which costs nothing when it has happened.
  *
- * Per device there is a list of ranges with their last writer and the readers since then. These are
- * Lamport's vector clocks ("Time, clocks, and the ordering of events in a distributed system",
- * 1978; Fidge 1988), as race detectors use them.
+ * Per device there is a list of ranges with their last writer and the readers since then, and one
+ * of the host memory that copies touch, which the devices of a job share (sw_sim_join): what host
+ * code does there nobody sees. These are Lamport's vector clocks ("Time, clocks, and the ordering
+ * of events in a distributed system", 1978; Fidge 1988), as race detectors use them.
  *
  * Thread rule: a clock belongs to a stream's owner or lies under an event's lock; lanes are shared
  * and counted; uses have a lock of their own, under which no other is taken. */
@@ -29,13 +30,14 @@ struct sw_sim_op;
 
 /* One per stream; lives as long as anybody remembers its operations. */
 struct sw_sim_lane {
-    int owners;     /* atomic */
-    uint64_t known; /* atomic: the host has waited for its operations up to this one */
-    char name[24];  /* of the stream, in messages; set before the first operation */
+    int owners;      /* atomic */
+    uint64_t known;  /* atomic: the host has waited for its operations up to this one */
+    char device[16]; /* in messages, as the name of the stream; set before the first operation */
+    char name[24];
 };
 
 /* NULL when memory is exhausted. */
-struct sw_sim_lane *sw_sim_lane_new(void);
+struct sw_sim_lane *sw_sim_lane_new(const char *device);
 void sw_sim_lane_drop(struct sw_sim_lane *lane); /* NULL is accepted */
 void sw_sim_lane_name(struct sw_sim_lane *lane, const char *name);
 /* The host has waited for its operations up to this one; and the latest of those. */
@@ -72,7 +74,7 @@ enum { SW_SIM_READERS = 6 }; /* of a range that are remembered; the newest stay 
 struct sw_sim_use {
     struct sw_sim_lane *lane; /* counted; NULL: none */
     uint64_t number;          /* the operation's */
-    size_t from, to;          /* bytes of the device's memory */
+    size_t from, to;          /* bytes of the device's memory; addresses of the host's */
     size_t pitch, width;      /* only these bytes of every pitch; 0: all */
     const char *name, *of;    /* "copy", NULL; "forward", "convolution": static */
 };

@@ -64,6 +64,9 @@ int sw_sim_parse(const char *text, struct sw_sim_conf *conf, struct sw_err *err)
  * SW_ERR_INVALID, SW_ERR_NOMEM (address space too), SW_ERR_IO. */
 int sw_sim_open(const struct sw_sim_conf *conf, int index, struct sw_device **out,
                 struct sw_err *err) SW_MUST_CHECK;
+/* Two devices whose copies use the same host memory: a copy of the one that reads what one of the
+ * other may still write is found, too. Before dev has streams. */
+void sw_sim_join(struct sw_device *dev, struct sw_device *with);
 
 /* What a link has carried so far, and how long it was busy by its rate. Any thread. */
 enum sw_sim_direction { SW_SIM_IN, SW_SIM_OUT, SW_SIM_DIRECTIONS };

@@ -54,6 +54,13 @@ struct sw_sim_names {
     unsigned freed_count;
 };
 
+/* What copies do with host memory; shared by devices that were joined. */
+struct sw_sim_host {
+    int owners; /* atomic */
+    struct sw_sim_names names;
+    struct sw_sim_uses uses;
+};
+
 struct sw_sim_link {
     int64_t free_ns; /* when the copies are through that were asked for so far */
     struct sw_sim_traffic traffic;
@@ -70,6 +77,7 @@ struct sw_sim_device {
     int probe_fd;    /* tells whether an address can be read */
     struct sw_sim_names names;
     struct sw_sim_uses uses;
+    struct sw_sim_host *host;  /* shared */
     struct sw_mutex link_lock; /* guards link */
     struct sw_sim_link link[SW_SIM_DIRECTIONS];
     double slow; /* how many times as long its computing takes */
@@ -115,15 +123,15 @@ int sw_sim_reach(struct sw_sim_device *d, const char *argument, void *p, size_t 
 int sw_sim_reach_host(struct sw_sim_device *d, const char *argument, void *p, size_t bytes,
                       struct sw_err *err) SW_MUST_CHECK;
 
-/* name.c. Offsets are from the device's start; `out` has SW_SIM_WHAT bytes. */
+/* name.c. Places are offsets from the device's start, or addresses of the host; `out` has
+ * SW_SIM_WHAT bytes and becomes "" where nothing has a name. */
 void sw_sim_names_init(struct sw_sim_names *n);
 void sw_sim_names_fini(struct sw_sim_names *n);
 void sw_sim_name(struct sw_device *dev, const void *p, size_t bytes, const char *what);
-void sw_sim_name_add(struct sw_sim_device *d, size_t from, size_t bytes, const char *what);
-void sw_sim_name_free(struct sw_sim_device *d, size_t from, size_t to);
-void sw_sim_name_of(struct sw_sim_device *d, size_t from, size_t bytes, char *out);
-/* "" when it is not remembered. */
-void sw_sim_name_of_freed(struct sw_sim_device *d, size_t from, size_t bytes, char *out);
+void sw_sim_name_add(struct sw_sim_names *n, size_t from, size_t bytes, const char *what);
+void sw_sim_name_free(struct sw_sim_names *n, size_t from, size_t to);
+void sw_sim_name_of(struct sw_sim_names *n, size_t from, size_t bytes, char *out);
+void sw_sim_name_of_freed(struct sw_sim_names *n, size_t from, size_t bytes, char *out);
 
 /* link.c. When a copy ends that is asked for at now_ns; NULL: that side is the host. The links are
  * taken by it; sw_sim_link_pass is the arithmetic, without locks. */

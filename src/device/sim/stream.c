@@ -330,7 +330,7 @@ int sw_sim_stream_new(struct sw_device *dev, int threads, struct sw_stream **out
     sw_mutex_init(&s->lock);
     sw_cond_init(&s->changed);
     s->ring = sw_calloc(SW_SIM_RING, sizeof *s->ring);
-    s->lane = sw_sim_lane_new();
+    s->lane = sw_sim_lane_new(dev->name);
     int rc =
         s->ring && s->lane ? SW_OK : sw_err_nomem(err, "sim stream", SW_SIM_RING * sizeof *s->ring);
     if (rc == SW_OK) {

@@ -142,16 +142,45 @@ static void copies_between_devices_are_ordered_too(void **state)
     ASSERT_OK(sw_op_add(p.compute, p.feature, p.weight, FLOATS, &err));
     assert_int_equal(sw_copy_peer(s, other, there, p.dev, p.feature, BYTES, &err), SW_ERR_INVALID);
     assert_says(&err, "sim:1: copy_peer of stream sim:1/0 reads fc1 (feature) while add of stream "
-                      "compute may still write it");
+                      "compute of sim:0 may still write it");
     ASSERT_OK(sw_event_record(p.compute, p.event, &err));
     ASSERT_OK(sw_event_wait(s, p.event, &err));
     ASSERT_OK(sw_copy_peer(s, other, there, p.dev, p.feature, BYTES, &err));
     /* The peer reads it still. */
     assert_int_equal(sw_op_add(p.compute, p.feature, p.weight, FLOATS, &err), SW_ERR_INVALID);
-    assert_says(&err, "writes fc1 (feature) while copy_peer of stream sim:1/0 may still read it");
+    assert_says(&err, "writes fc1 (feature) while copy_peer of stream sim:1/0 of sim:1 may "
+                      "still read it");
     ASSERT_OK(sw_stream_wait(s, &err));
     ASSERT_OK(sw_op_add(p.compute, p.feature, p.weight, FLOATS, &err));
     ASSERT_OK(sw_stream_wait(p.compute, &err));
+    sw_stream_free(s);
+    sw_device_close(other);
+    close_pair(&p);
+}
+
+/* By way of host memory, which joined devices watch together. */
+static void copies_by_way_of_the_host_are_ordered(void **state)
+{
+    struct pair p = open_pair();
+    struct sw_device *other = open_sim(1);
+    sw_sim_join(other, p.dev);
+    struct sw_stream *s = new_stream(other);
+    float *there = device_bytes(other, BYTES);
+    struct sw_err err;
+    (void)state;
+    sw_device_name(p.dev, p.host, BYTES, "staging");
+    ASSERT_OK(sw_copy(p.copy, p.host, p.weight, BYTES, &err));
+    let_it_run(p.dev, 1);
+    assert_int_equal(sw_copy(s, there, p.host + 1, 4, &err), SW_ERR_INVALID);
+    assert_says(&err, "sim:1: copy of stream sim:1/0 reads staging while copy of stream copy of "
+                      "sim:0 may still write it");
+    ASSERT_OK(sw_stream_wait(p.copy, &err));
+    ASSERT_OK(sw_copy(s, there, p.host, BYTES, &err));
+    assert_int_equal(sw_copy(p.copy, p.host, p.weight, BYTES, &err), SW_ERR_INVALID);
+    assert_says(&err, "writes staging while copy of stream sim:1/0 of sim:1 may still read it");
+    ASSERT_OK(sw_stream_wait(s, &err));
+    ASSERT_OK(sw_copy(p.copy, p.host, p.weight, BYTES, &err));
+    ASSERT_OK(sw_stream_wait(p.copy, &err));
     sw_stream_free(s);
     sw_device_close(other);
     close_pair(&p);
@@ -312,6 +341,7 @@ int main(void)
         cmocka_unit_test(an_event_that_is_too_early_is_no_wait),
         cmocka_unit_test(order_goes_on_from_stream_to_stream),
         cmocka_unit_test(copies_between_devices_are_ordered_too),
+        cmocka_unit_test(copies_by_way_of_the_host_are_ordered),
         cmocka_unit_test(columns_of_a_matrix_are_apart),
         cmocka_unit_test(freeing_what_nobody_waited_for_is_named),
         cmocka_unit_test(an_operation_does_not_touch_its_successor),
