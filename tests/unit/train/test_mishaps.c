@@ -89,7 +89,7 @@ static void a_skipped_update_is_as_if_its_batch_had_not_been(void **state)
     (void)state;
     write_tables();
     for (int u = 0; u < 2; u++) {
-        char clean[16], skip[16];
+        char clean[32], skip[32];
         snprintf(clean, sizeof clean, "clean%d", u);
         snprintf(skip, sizeof skip, "skip%d", u);
         train_clean(clean, updaters[u]);
