@@ -11,6 +11,7 @@ struct entry {
     struct sw_copy_event event;
     uint64_t number; /* of the push */
     enum state state;
+    int64_t begun_ns; /* written on a thread of the device, in its turn */
 };
 
 struct sw_copy_queue {
@@ -22,6 +23,7 @@ struct sw_copy_queue {
     struct entry *entries; /* owned; [capacity]. An issued one is the device's until it is done */
     uint64_t pushed;
     uint64_t bytes[SW_COPY_DIRECTIONS];
+    int64_t busy_ns[SW_COPY_DIRECTIONS];
     bool closed;
 };
 
@@ -108,7 +110,7 @@ int sw_copy_queue_push(struct sw_copy_queue *q, const struct sw_copy_event *e, s
         rc = sw_err_set(err, SW_ERR_BUSY, "the copy queue of %s is full: %d copies are under way",
                         q->dev->name, q->capacity);
     else
-        *entry = (struct entry){q, *e, q->pushed++, PENDING};
+        *entry = (struct entry){q, *e, q->pushed++, PENDING, 0};
     sw_mutex_unlock(&q->lock);
     return rc;
 }
@@ -140,14 +142,21 @@ static void answer(struct entry *entry, int rc)
     struct sw_copy_event e = entry->event;
     sw_mutex_lock(&q->lock);
     entry->state = FREE;
-    if (rc == SW_OK)
+    if (rc == SW_OK) {
         q->bytes[e.direction] += e.bytes;
+        q->busy_ns[e.direction] += sw_os()->monotonic_ns() - entry->begun_ns;
+    }
     sw_mutex_unlock(&q->lock);
     if (e.done)
         e.done(e.user, rc);
 }
 
-/* On a thread of the device. */
+/* On a thread of the device, as arrived is. */
+static void begun(void *entry)
+{
+    ((struct entry *)entry)->begun_ns = sw_os()->monotonic_ns();
+}
+
 static void arrived(void *entry)
 {
     answer(entry, SW_OK);
@@ -161,6 +170,8 @@ static int issue(struct sw_copy_queue *q, struct entry *entry, struct sw_err *er
     const struct sw_copy_event e = entry->event;
     struct sw_stream *s = e.direction == SW_COPY_TO_DEVICE ? q->in : q->out;
     int rc = e.after ? sw_event_wait(s, e.after, err) : SW_OK;
+    if (rc == SW_OK)
+        rc = sw_stream_call(s, begun, entry, err);
     if (rc == SW_OK)
         rc = sw_copy(s, e.dst, e.src, e.bytes, err);
     if (rc != SW_OK) {
@@ -199,6 +210,14 @@ int sw_copy_queue_check(struct sw_copy_queue *q, struct sw_err *err)
 {
     int rc = sw_stream_call(q->in, nothing, NULL, err);
     return rc == SW_OK ? sw_stream_call(q->out, nothing, NULL, err) : rc;
+}
+
+int64_t sw_copy_queue_busy_ns(struct sw_copy_queue *q, enum sw_copy_direction d)
+{
+    sw_mutex_lock(&q->lock);
+    int64_t ns = q->busy_ns[d];
+    sw_mutex_unlock(&q->lock);
+    return ns;
 }
 
 uint64_t sw_copy_queue_bytes(struct sw_copy_queue *q, enum sw_copy_direction d)

@@ -10,16 +10,6 @@
 
 enum { WAIT_MS = 1000 };
 
-void sw_worker_lap(struct sw_worker *w, float *part_ms, double *total_ms)
-{
-    int64_t now_ns = sw_os()->monotonic_ns();
-    double ms = (double)(now_ns - w->lap_ns) * 1e-6;
-    w->lap_ns = now_ns;
-    *part_ms += (float)ms;
-    if (total_ms)
-        *total_ms += ms;
-}
-
 /* Says in the live snapshot what is waited for. */
 static void say_waiting(struct sw_worker *w, int param, uint64_t version)
 {
@@ -220,7 +210,7 @@ static int check_loss(struct sw_worker *w, int64_t t, struct sw_err *err)
     if (rc == SW_OK && w->replica)
         rc = sw_replica_ask_finite(w->replica, err);
     if (rc == SW_OK)
-        rc = sw_worker_wait(w, err);
+        rc = sw_ledger_wait(w, err);
     if (rc == SW_OK && w->replica)
         rc = sw_replica_check_finite(w->replica, (uint64_t)t, err);
     if (rc != SW_OK)
@@ -253,12 +243,16 @@ static int both_passes(struct sw_worker *w, int64_t t, const struct sw_batch *ba
     rc = sw_net_set_step(w->train, &step, err);
     for (int i = 0; i < layers && rc == SW_OK; i++)
         rc = forward_layer(w, t, i, err);
+    if (rc == SW_OK)
+        rc = sw_ledger_mark(w, SW_MARK_FORWARD, err);
     /* A device of its own is not waited for in mid-step: its loss is read late. */
     bool late = !w->device->host_memory;
     if (rc == SW_OK && !late)
         rc = check_loss(w, t, err);
     if (rc == SW_OK)
         rc = backward(w, t, err);
+    if (rc == SW_OK)
+        rc = sw_ledger_mark(w, SW_MARK_BACKWARD, err);
     return rc == SW_OK && late ? check_loss(w, t, err) : rc;
 }
 

@@ -2,9 +2,10 @@
  * what it trains, plan.c describes it, run.c sets it in motion and ends it, watch.c sees that it
  * stays in motion (watchdog.c judges, waits.c tells who waits for whom), worker_setup.c and
  * worker.c, server.c are the roles, replica.c a worker's parameters on a device of its own, bp.c is
- * one step, sums.c what its layers add over the group, evaluate.c a pass without training,
- * outputs.c what it writes, checkpoint.c what survives, states.c what layers keep, record.c what a
- * step leaves behind, group.c what workers do together, notes.c what the main thread is told.
+ * one step, ledger.c where its time went, sums.c what its layers add over the group, evaluate.c a
+ * pass without training, outputs.c what it writes, checkpoint.c what survives, states.c what layers
+ * keep, record.c what a step leaves behind, group.c what workers do together, notes.c what the main
+ * thread is told.
  *
  * Threads of a running job: the main thread (run.c) starts the others, tells the observer, and
  * joins them in fixed order; the watch thread; one thread per worker; one per server that has cores
@@ -148,6 +149,9 @@ struct sw_stop {
     bool norm;             /* it is grad_norm */
 };
 
+/* Where a device of its own is in a step: ledger.c. */
+enum sw_mark { SW_MARK_BEGIN, SW_MARK_INPUT, SW_MARK_FORWARD, SW_MARK_BACKWARD, SW_MARKS };
+
 struct sw_worker {
     struct sw_job *job;     /* borrowed */
     int index;              /* global number */
@@ -188,6 +192,9 @@ struct sw_worker {
     int *feature_links;         /* owned [workers of the group]: to each; -1: nothing goes there */
     struct sw_step_time ledger; /* of the step under way */
     int64_t lap_ns;             /* when the ledger was last written */
+    int64_t mark_ns[SW_MARKS];  /* of its device: when it came there. Read after waiting for it */
+    int64_t served_ns, copied_ns[2];  /* when the ledger was last recorded: of servers that are
+                                         threads; of its replica, to and from the device */
     double *forward_ms, *backward_ms; /* owned [layers of train]: since the last flush */
     float *pass_ms;        /* where the time of the pass under way goes: in the ledger (NULL: no
                               pass), */
@@ -417,6 +424,18 @@ int sw_worker_meet_group(struct sw_worker *w, const char *what) SW_MUST_CHECK;
 /* The same, until no worker is more than `most` steps behind this one. */
 int sw_worker_keep_pace(struct sw_worker *w, int64_t most) SW_MUST_CHECK;
 
+/* ledger.c */
+/* Adds the time since the last lap to a part of the ledger and to *total_ms when that is not NULL.
+ */
+void sw_worker_lap(struct sw_worker *w, float *part_ms, double *total_ms);
+/* What was queued for the worker's own device so far ends a part of the step. */
+int sw_ledger_mark(struct sw_worker *w, enum sw_mark mark, struct sw_err *err) SW_MUST_CHECK;
+/* sw_worker_wait; its time goes to what the device did meanwhile. */
+int sw_ledger_wait(struct sw_worker *w, struct sw_err *err) SW_MUST_CHECK;
+/* Fills what runs beside the worker, before the ledger is recorded; copied_ms: of values to the
+ * device, of gradients from it. */
+void sw_ledger_add_hidden(struct sw_worker *w, double copied_ms[2]);
+
 /* record.c */
 /* After step w->step, which began at began_ns and ended at w->lap_ns. */
 void sw_record_step(struct sw_worker *w, int64_t began_ns);
@@ -477,10 +496,6 @@ int sw_stop_after_evaluation(struct sw_worker *w, bool *reached, struct sw_err *
 void sw_worker_main(void *worker);
 
 /* bp.c */
-/* Adds the time since the last lap to a part of the ledger and to *total_ms when that is not NULL.
- */
-void sw_worker_lap(struct sw_worker *w, float *part_ms, double *total_ms);
-
 /* Update `t`: forward, backward with wait-free updates; *loss is the weighted sum of all losses. */
 int sw_bp_step(struct sw_worker *w, int64_t t, const struct sw_batch *batch,
                struct sw_err *err) SW_MUST_CHECK;

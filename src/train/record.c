@@ -43,19 +43,26 @@ static bool display_due(const struct sw_worker *w)
 static void record_own(struct sw_worker *w)
 {
     struct sw_job *job = w->job;
+    double copied_ms[2];
+    int64_t all_bytes = 0;
     w->timed_steps++;
     w->ledger.step = w->step;
     w->ledger.worker = w->index;
+    sw_ledger_add_hidden(w, copied_ms);
     sw_history_step_time(w->producer, &w->ledger);
     if (w->replica && sw_replica_updates(w->replica))
         return; /* nothing of a parameter moves */
+    for (int s = 0; s < job->shape.servers_per_group; s++)
+        all_bytes += sw_table_link_bytes(w->table, w->seat, s);
     for (int s = 0; s < job->shape.servers_per_group; s++) {
         int64_t bytes = sw_table_link_bytes(w->table, w->seat, s);
         if (bytes == 0)
             continue;
-        sw_history_traffic(w->producer, w->links[s], w->step, bytes, 0);
+        double share = (double)bytes / (double)all_bytes;
+        sw_history_traffic(w->producer, w->links[s], w->step, bytes, copied_ms[1] * share);
         if (w->replica)
-            sw_history_traffic(w->producer, w->value_links[s], w->step, bytes, 0);
+            sw_history_traffic(w->producer, w->value_links[s], w->step, bytes,
+                               copied_ms[0] * share);
     }
 }
 

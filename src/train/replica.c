@@ -311,6 +311,11 @@ int sw_replica_check(struct sw_replica *r, struct sw_err *err)
     return sw_copy_queue_check(r->queue, err);
 }
 
+int64_t sw_replica_copied_ns(const struct sw_replica *r, enum sw_copy_direction d)
+{
+    return sw_copy_queue_busy_ns(r->queue, d);
+}
+
 int sw_replica_under_way(const struct sw_replica *r)
 {
     return __atomic_load_n(&r->under_way, __ATOMIC_RELAXED);

@@ -51,6 +51,8 @@ int sw_replica_need(struct sw_replica *r, int param, uint64_t version,
                     struct sw_err *err) SW_MUST_CHECK;
 /* Who waits for versions looks here now and then: the error of a copy that never arrived. */
 int sw_replica_check(struct sw_replica *r, struct sw_err *err) SW_MUST_CHECK;
+/* How long copies of values to the device, of gradients to the host, have taken so far. */
+int64_t sw_replica_copied_ns(const struct sw_replica *r, enum sw_copy_direction d);
 /* Gradients that are on their way to the host. Any thread. */
 int sw_replica_under_way(const struct sw_replica *r);
 /* What is queued so far makes the gradient of step `version`: copies it to the host, then tells the

@@ -21,7 +21,7 @@ static void begin_wait(struct sw_worker *w, const char *what)
 
 static void end_wait(struct sw_worker *w)
 {
-    lap(w, &w->ledger.comm_exposed_ms, NULL);
+    lap(w, &w->ledger.wait_ms, NULL);
     sw_slot_wait(w->slot, NULL, w->lap_ns);
 }
 
@@ -58,7 +58,7 @@ int sw_worker_keep_pace(struct sw_worker *w, int64_t most)
     sw_slot_wait_on(w->slot, (struct sw_wait){.kind = SW_WAIT_GROUP}, "the slowest group",
                     w->lap_ns);
     int rc = sw_group_keep_pace(&w->job->all, w->index, w->step, most);
-    sw_worker_lap(w, &w->ledger.comm_exposed_ms, NULL);
+    sw_worker_lap(w, &w->ledger.wait_ms, NULL);
     sw_slot_wait(w->slot, NULL, w->lap_ns);
     return rc;
 }

@@ -23,9 +23,18 @@ static int next_batch(struct sw_worker *w, struct sw_batch *batch, struct sw_err
     double read_share = all > 0 ? batch->read_ms / all : 0;
     w->ledger.read_ms += (float)(waited_ms * read_share);
     w->ledger.decode_ms += (float)(waited_ms * (1 - read_share));
+    rc = sw_ledger_mark(w, SW_MARK_BEGIN, err);
     for (int f = 0; f < source->field_count && rc == SW_OK; f++)
         rc = sw_net_set_field(w->train, source->field[f].name, batch->field[f], err);
-    return rc;
+    return rc == SW_OK ? sw_ledger_mark(w, SW_MARK_INPUT, err) : rc;
+}
+
+static int keep_pace(struct sw_worker *w, struct sw_err *err)
+{
+    const struct sw_job *job = w->job;
+    int64_t most = job->terms.staleness >= 0 ? job->terms.staleness : SW_GROUP_APART;
+    int rc = job->apart ? sw_worker_keep_pace(w, most) : SW_OK;
+    return rc == SW_OK ? rc : sw_err_set(err, rc, "the job is ending");
 }
 
 /* Everything of update w->step + 1, up to the point where all its updates are handed over. */
@@ -34,7 +43,9 @@ static int train_step(struct sw_worker *w, struct sw_err *err)
     struct sw_batch batch;
     int64_t began_ns = w->lap_ns;
     memset(&w->ledger, 0, sizeof w->ledger);
-    int rc = next_batch(w, &batch, err);
+    int rc = keep_pace(w, err);
+    if (rc == SW_OK)
+        rc = next_batch(w, &batch, err);
     if (rc != SW_OK)
         return rc;
     rc = sw_mishap_before_step(w, err);
@@ -196,13 +207,10 @@ static int between_steps(struct sw_worker *w, struct sw_err *err)
 static int train(struct sw_worker *w, struct sw_err *err)
 {
     struct sw_job *job = w->job;
-    int64_t pace = job->terms.staleness >= 0 ? job->terms.staleness : SW_GROUP_APART;
     int rc = SW_OK;
     w->lap_ns = sw_os()->monotonic_ns();
     while (rc == SW_OK && !w->over && !w->stopped) {
         if (sw_fault_is_set(&job->fault))
-            return sw_err_set(err, SW_ERR_CANCELLED, "the job is ending");
-        if (job->apart && sw_worker_keep_pace(w, pace) != SW_OK)
             return sw_err_set(err, SW_ERR_CANCELLED, "the job is ending");
         rc = train_step(w, err);
         if (rc == SW_OK)

@@ -51,7 +51,7 @@ static void pause_at_3(struct trial *t, const struct sw_job_event *e)
     if (e->type != SW_JOB_EVENT || !strstr(e->text, "paused by request after step "))
         return;
     talk->step = paused_at(t);
-    assert_in_range(talk->step, 3, STEPS);
+    assert_in_range(talk->step, 3, t->steps);
     if (talk->during)
         talk->during(t, talk->step);
     assert_memory_equal(ask_job(t, talk->then), "ok: ", 4);
@@ -172,6 +172,34 @@ static void split_net_pauses_and_ends(void **state)
     assert_true(talk.step >= 3);
 }
 
+/* Groups that are apart come together for it. */
+static void groups_pause_at_the_same_step(void **state)
+{
+    (void)state;
+    static const char *const sets[][3] = {
+        {"cluster.framework=downpour", "cluster.worker_groups=2", "cluster.workers_per_group=2"},
+        {"cluster.framework=downpour", "cluster.worker_groups=3", "cluster.staleness=2"},
+        {"cluster.framework=hogwild", "cluster.worker_groups=2", "job.eval_every=3"}};
+    for (int i = 0; i < 3; i++) {
+        for (int stops = 0; stops < 2; stops++) {
+            char name[32];
+            struct talk talk = {.during = save_now, .then = stops ? "stop" : "continue"};
+            struct trial t = {.recipe = workers_recipe,
+                              .name = name,
+                              .sets = {sets[i][0], sets[i][1], sets[i][2]},
+                              .oversubscribe = true,
+                              .steps = 200,
+                              .display = {.every_steps = 1},
+                              .on_event = pause_at_3,
+                              .user = &talk};
+            snprintf(name, sizeof name, "groups-%d-%d", i, stops);
+            trial_go(&t);
+            assert_int_equal(t.rc, stops ? SW_ERR_CANCELLED : SW_OK);
+            assert_int_equal(t.last[SW_JOB_SUMMARY].step, stops ? talk.step : 200);
+        }
+    }
+}
+
 static void nothing_is_left_of_the_socket(void **state)
 {
     (void)state;
@@ -188,6 +216,7 @@ int main(void)
         cmocka_unit_test(stop_ends_a_pause_at_its_step),
         cmocka_unit_test(abort_ends_a_pause),
         cmocka_unit_test(split_net_pauses_and_ends),
+        cmocka_unit_test(groups_pause_at_the_same_step),
         cmocka_unit_test(nothing_is_left_of_the_socket),
     };
     return cmocka_run_group_tests_name("requests", tests, home_begin, home_end);
