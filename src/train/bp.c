@@ -151,7 +151,7 @@ static bool gives(const struct sw_net *net, int p)
 static int give_and_wait(struct sw_worker *w, int param, uint64_t version, struct sw_err *err)
 {
     int rc = give(w, param, version, err);
-    if (rc != SW_OK || w->job->copy != SW_COPY_SYNC || sw_table_has_phases(w->job->table))
+    if (rc != SW_OK || w->job->copy != SW_COPY_SYNC || sw_table_has_phases(w->table))
         return rc;
     return collect(w, param, version, err);
 }

@@ -114,6 +114,8 @@ static void forget(struct sw_sim_uses *u, size_t from, size_t to)
     int first = first_behind(u, from), end = first;
     for (; end < u->count && u->range[end].from < to; end++)
         let_go(&u->range[end]);
+    if (end == first)
+        return;
     memmove(&u->range[first], &u->range[end], (size_t)(u->count - end) * sizeof *u->range);
     u->count -= end - first;
 }

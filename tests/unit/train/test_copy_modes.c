@@ -65,6 +65,20 @@ static void several_workers_wait_for_each_update(void **state)
     assert_same("async", "apart");
 }
 
+/* Groups that are apart wait for their own updates only, and never for ever. */
+static void groups_wait_for_their_own_updates(void **state)
+{
+    static const char *const ways[] = {"cluster.staleness=2", "cluster.copy=sync", NO_OVERLAP};
+    (void)state;
+    for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
+        char name[16];
+        snprintf(name, sizeof name, "way-%d", (int)i);
+        modes(.name = name, .device = sims[2], .framework = "downpour", .sets = {SYNC, ways[i]});
+        assert_int_equal((int)ask("SELECT count(*) FROM step_time WHERE run_id = %d", run_id(name)),
+                         2 * STEPS);
+    }
+}
+
 /* What is decided when all gradients are there must not be waited for before. */
 static void updates_in_two_phases_are_not_waited_for_too_early(void **state)
 {
@@ -217,6 +231,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         FRESH(every_mode_has_the_same_bits),
         FRESH(several_workers_wait_for_each_update),
+        FRESH(groups_wait_for_their_own_updates),
         FRESH(updates_in_two_phases_are_not_waited_for_too_early),
         FRESH(what_the_device_updates_goes_on_from_a_checkpoint),
         FRESH(nothing_travels_where_the_device_updates),
