@@ -39,7 +39,7 @@ enum { SW_SPLIT_TRAIN, SW_SPLIT_EVAL, SW_SPLITS };
 struct sw_note {
     struct sw_job_event event;
     bool wake; /* only wakes the main thread: the worker has ended */
-    char text[512];
+    char source[32], text[512]; /* whoever said it may be gone when it is told */
 };
 
 struct sw_server {

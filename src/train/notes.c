@@ -31,11 +31,9 @@ void sw_job_note_ended(struct sw_job *job)
 static void say(struct sw_job *job, int64_t step, enum sw_log_level level, const char *source,
                 const char *text)
 {
-    struct sw_note note = {.event = {.type = SW_JOB_EVENT,
-                                     .level = level,
-                                     .source = source,
-                                     .step = step,
-                                     .steps = job->steps}};
+    struct sw_note note = {
+        .event = {.type = SW_JOB_EVENT, .level = level, .step = step, .steps = job->steps}};
+    snprintf(note.source, sizeof note.source, "%s", source);
     snprintf(note.text, sizeof note.text, "%s", text);
     sw_history_event(job->history, level, source, "%s", text);
     push(job, &note);

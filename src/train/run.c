@@ -341,6 +341,7 @@ static void deliver(struct running *r, struct sw_note *note)
         note->event.path = note->text;
     else
         note->event.text = note->text;
+    note->event.source = note->source;
     tell(r, &note->event);
 }
 
