@@ -146,14 +146,25 @@ static bool gives(const struct sw_net *net, int p)
     return !param->frozen && param->root < 0; /* else a layer below gives more */
 }
 
-/* With `copy = sync` the update is waited for, too, unless it is decided upon when all gradients
- * are there. */
+/* With `copy = sync` each gradient is waited for, then its copy and its update with the new value,
+ * unless that is decided upon when all gradients are there. */
 static int give_and_wait(struct sw_worker *w, int param, uint64_t version, struct sw_err *err)
 {
-    int rc = give(w, param, version, err);
-    if (rc != SW_OK || w->job->copy != SW_COPY_SYNC || sw_table_has_phases(w->table))
+    if (w->job->copy != SW_COPY_SYNC)
+        return give(w, param, version, err);
+    int rc = w->replica ? sw_ledger_mark(w, SW_MARK_BACKWARD, err) : SW_OK;
+    if (rc == SW_OK && w->replica)
+        rc = sw_ledger_wait(w, err);
+    if (rc == SW_OK)
+        rc = give(w, param, version, err);
+    if (rc == SW_OK && w->replica)
+        sw_worker_lap(w, &w->ledger.comm_exposed_ms, NULL);
+    if (rc != SW_OK || sw_table_has_phases(w->table))
         return rc;
-    return collect(w, param, version, err);
+    rc = collect(w, param, version, err);
+    if (rc == SW_OK && w->replica)
+        sw_worker_lap(w, &w->ledger.comm_exposed_ms, NULL);
+    return rc;
 }
 
 /* Hands over the gradients that are complete when the layer's backward is done, and runs the

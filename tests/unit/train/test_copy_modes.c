@@ -139,6 +139,18 @@ static void nothing_travels_where_the_device_updates(void **state)
                          run_id("copied")) == 1);
     assert_int_equal(
         (int)ask("SELECT count(*) FROM link_traffic WHERE run_id = %d", run_id("kept")), 0);
+    assert_true(ask("SELECT sum(comm_exposed_ms + comm_hidden_ms) FROM step_time WHERE run_id = %d",
+                    run_id("kept")) == 0);
+}
+
+/* What was hidden behind computing is waited for. */
+static void the_ledger_shows_what_is_waited_for(void **state)
+{
+    (void)state;
+    modes(.name = "sync", .device = "sim:gpus=1,mem=64MiB,latency=1ms", .sets = {SYNC});
+    double parameters = 8, both_ways_ms = 2;
+    assert_true(ask("SELECT min(comm_exposed_ms) FROM step_time WHERE run_id = %d",
+                    run_id("sync")) >= parameters * both_ways_ms);
 }
 
 /* ---- What cannot be ---- */
@@ -235,6 +247,7 @@ int main(void)
         FRESH(updates_in_two_phases_are_not_waited_for_too_early),
         FRESH(what_the_device_updates_goes_on_from_a_checkpoint),
         FRESH(nothing_travels_where_the_device_updates),
+        FRESH(the_ledger_shows_what_is_waited_for),
         FRESH(what_needs_the_host_cannot_stay_on_the_device),
         FRESH(a_gradient_that_is_not_finite_is_named),
         FRESH(overlap_is_what_the_trace_shows),
