@@ -67,6 +67,16 @@ static int64_t limit_of(const struct sw_watchdog *d, const struct sw_slot_state 
     return s->phase == SW_PHASE_START && limit_ns < start_ns ? start_ns : limit_ns;
 }
 
+/* A disk may take its time over a checkpoint: that is told as soon as anything, but is no reason to
+ * throw the run away. */
+static int64_t stop_limit_of(const struct sw_watchdog *d, const struct sw_slot_state *s)
+{
+    int64_t limit_ns = limit_of(d, s);
+    if (s->phase == SW_PHASE_CHECKPOINT && d->args.stall_ns == 0 && limit_ns < start_ns)
+        limit_ns = start_ns;
+    return TIMES_STOP * limit_ns;
+}
+
 static bool stands(const struct sw_watchdog *d, const struct sw_slot_state *slots, int u)
 {
     return !is_idle(&slots[u]) && d->units[u].quiet_ns >= limit_of(d, &slots[u]);
@@ -161,9 +171,8 @@ enum sw_stall_news sw_watchdog_look(struct sw_watchdog *d, const struct sw_slot_
     if (d->told) {
         news = look_again(d, slots, alive);
     } else if (find_stall(d, slots, &d->stall)) {
-        int64_t limit_ns = limit_of(d, &slots[d->stall.culprit]);
         d->told = true;
-        d->stop_ns = TIMES_STOP * limit_ns;
+        d->stop_ns = stop_limit_of(d, &slots[d->stall.culprit]);
         d->stopping = d->stall.stop = d->args.on_stall == SW_ON_STALL_STOP;
         news = SW_STALL_BEGINS;
     }

@@ -98,6 +98,8 @@ static int64_t operations_of_a_run(const char *const *sets)
 }
 
 static const char *const plain[] = {NULL};
+static const char *const apart[] = {"cluster.framework=downpour", "cluster.worker_groups=2",
+                                    "cluster.workers_per_group=1", NULL};
 static const char *const split[] = {"layer.fc1.partition=1", "layer.pool1.partition=none", NULL};
 
 /* Wherever in the run: computations, copies of gradients and values, sums, statistics. Who waits
@@ -106,7 +108,7 @@ static void hang_anywhere(const char *const *sets, int worker, int points)
 {
     int64_t count = operations_of_a_run(sets);
     for (int i = 0; i < points; i++) {
-        char name[32], role[32], device[16];
+        char name[64], unit[16], role[64], device[32];
         struct device_fault f = {
             .worker = worker, .fault = SW_SIM_HANG, .after = count * (2 * i + 1) / (2 * points)};
         struct trial t = {.recipe = sim_recipe,
@@ -117,16 +119,21 @@ static void hang_anywhere(const char *const *sets, int worker, int points)
                           .user = &f};
         for (int k = 0; sets[k]; k++)
             t.sets[k + 2] = sets[k];
-        snprintf(name, sizeof name, "hang-%d-%d-%s", worker, i, sets[0] ? "split" : "plain");
-        snprintf(role, sizeof role, "worker0.%d: no progress for ", worker);
+        snprintf(name, sizeof name, "hang-%d-%d-%s", worker, i,
+                 sets == apart   ? "apart"
+                 : sets == split ? "split"
+                                 : "plain");
+        snprintf(unit, sizeof unit, sets == apart ? "worker%d.0" : "worker0.%d", worker);
+        snprintf(role, sizeof role, "%s: no progress for ", unit);
         snprintf(device, sizeof device, ", on sim:%d", worker);
         go(&t);
         assert_failed(&t, SW_ERR_LIBRARY, role, device);
         assert_non_null(strstr(t.err.text, "the last checkpoint stands"));
         assert_true(t.took_s >= 1);
-        assert_true(ask("SELECT count(*) = 1 FROM events WHERE run_id = %d AND level = 'warning' AND "
-                        "source = 'worker0.%d' AND text LIKE 'stall: no progress%%'",
-                        run_id(name), worker));
+        assert_true(
+            ask("SELECT count(*) = 1 FROM events WHERE run_id = %d AND level = 'warning' AND "
+                "source = '%s' AND text LIKE 'stall: no progress%%'",
+                run_id(name), unit));
         assert_checkpoints_stand(&t, 0);
     }
 }
@@ -169,6 +176,13 @@ static void lose_anywhere(const char *const *sets, int worker, int points)
             assert_checkpoints_stand(&t, 4);
     }
     assert_true(last >= 8);
+}
+
+static void device_of_a_group_that_hangs_is_named(void **state)
+{
+    (void)state;
+    hang_anywhere(apart, 1, 4);
+    hang_anywhere(apart, 0, 3);
 }
 
 static void device_that_is_lost_is_named(void **state)
@@ -385,13 +399,21 @@ static void abort_ends_all_workers(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        CASE(device_that_hangs_is_named),         CASE(device_that_hangs_in_a_split_net_is_named),
-        CASE(device_that_is_lost_is_named),       CASE(device_without_memory_is_named),
-        CASE(device_that_is_too_small_is_named),  CASE(worker_that_cannot_start),
-        CASE(worker_that_fails_at_set_up),        CASE(worker_that_fails_in_step_1),
-        CASE(worker_that_fails_in_an_evaluation), CASE(workers_that_fail_together),
-        CASE(update_that_is_not_finite),          CASE(loss_that_is_not_finite),
-        CASE(leader_without_a_last_checkpoint),   CASE(abort_ends_all_workers),
+        CASE(device_that_hangs_is_named),
+        CASE(device_that_hangs_in_a_split_net_is_named),
+        CASE(device_of_a_group_that_hangs_is_named),
+        CASE(device_that_is_lost_is_named),
+        CASE(device_without_memory_is_named),
+        CASE(device_that_is_too_small_is_named),
+        CASE(worker_that_cannot_start),
+        CASE(worker_that_fails_at_set_up),
+        CASE(worker_that_fails_in_step_1),
+        CASE(worker_that_fails_in_an_evaluation),
+        CASE(workers_that_fail_together),
+        CASE(update_that_is_not_finite),
+        CASE(loss_that_is_not_finite),
+        CASE(leader_without_a_last_checkpoint),
+        CASE(abort_ends_all_workers),
     };
     return cmocka_run_group_tests_name("sim faults", tests, fault_begin, home_end);
 }

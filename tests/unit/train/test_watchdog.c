@@ -200,6 +200,18 @@ static void stop_comes_at_once_or_after_twelve_times_the_limit(void **state)
     sw_watchdog_free(p.dog);
 }
 
+static void slow_disk_is_told_and_waited_for(void **state)
+{
+    (void)state;
+    struct play p;
+    begin(&p, 0, SW_ON_STALL_AUTO);
+    works(&p, 0, SW_PHASE_CHECKPOINT);
+    assert_stalls(&p, 5600, 0, 0);
+    assert_int_equal(run(&p, 700000), SW_STALL_NONE);
+    assert_int_equal(run(&p, 20000), SW_STALL_LASTS);
+    sw_watchdog_free(p.dog);
+}
+
 /* SIGSTOP, a debugger, a machine that slept: nobody moved, the watchdog included. */
 static void time_in_which_nobody_looked_does_not_count(void **state)
 {
@@ -253,6 +265,7 @@ int main(void)
         cmocka_unit_test(waiting_does_not_raise_the_limit),
         cmocka_unit_test(making_first_values_may_take_a_minute),
         cmocka_unit_test(stop_comes_at_once_or_after_twelve_times_the_limit),
+        cmocka_unit_test(slow_disk_is_told_and_waited_for),
         cmocka_unit_test(time_in_which_nobody_looked_does_not_count),
         cmocka_unit_test(waiting_in_a_circle_is_a_stall),
         cmocka_unit_test(second_stall_is_told_when_the_first_is_over),
