@@ -3,7 +3,8 @@
 #include "base/os.h"
 
 enum { TIMES_LONGEST = 4, TIMES_STOP = 12 };
-static const int64_t second_ns = 1000000000, least_ns = 5 * second_ns, start_ns = 60 * second_ns;
+static const int64_t second_ns = 1000000000, least_ns = 5 * second_ns, start_ns = 60 * second_ns,
+                     most_ns = second_ns / 2; /* that one look counts for */
 
 /* What the last look saw of a unit. */
 struct unit {
@@ -163,8 +164,8 @@ enum sw_stall_news sw_watchdog_look(struct sw_watchdog *d, const struct sw_slot_
     enum sw_stall_news news = SW_STALL_NONE;
     bool alive = false;
     d->looked_ns = now_ns;
-    if (passed_ns > second_ns)
-        passed_ns = second_ns;
+    if (passed_ns > most_ns)
+        passed_ns = most_ns;
     for (int u = 0; u < d->args.units; u++)
         if (count_silence(d, &slots[u], &d->units[u], passed_ns) && u == d->stall.culprit)
             alive = true;

@@ -8,8 +8,8 @@
  * role has worked in silence so far; before the first step, where values are made or read, a
  * minute. Where neither warning nor stopping is asked for, a stall is told, and is to end the run
  * when it has lasted 12 times the limit (of a minute, where a checkpoint is written). Time is
- * counted from look to look, a second at most for each, so that a process that was stopped or a
- * machine that slept wakes up without a stall.
+ * counted from look to look, half a second at most for each, so that a process that was stopped or
+ * a machine that slept wakes up without a stall.
  *
  * No thread, no clock, no job: slots and the time are handed in, so tests can play any run. One
  * owner. */

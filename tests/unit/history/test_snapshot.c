@@ -53,10 +53,16 @@ static void other_process_reads_what_was_written(void **state)
                 x.heartbeat_ns == 3000);
     assert_string_equal(x.layer_name, "conv3");
     assert_string_equal(x.waiting_for, "server0.0: conv1.weight version 12");
+    assert_int_equal(x.wait.kind, SW_WAIT_OTHER);
+    sw_slot_wait_on(slot, (struct sw_wait){SW_WAIT_VERSION, 5, 1ll << 40}, "version", 3000);
+    assert_true(sw_snapshot_reader_slot(r, 1, &x));
+    assert_true(x.wait.kind == SW_WAIT_VERSION && x.wait.index == 5 && x.wait.number == 1ll << 40);
+    assert_string_equal(x.waiting_for, "version");
     sw_slot_phase(slot, SW_PHASE_IDLE, 12, -1, NULL, 4000);
     sw_slot_heartbeat(slot, 5000);
     assert_true(sw_snapshot_read_slot(s, 1, &x));
     assert_true(x.layer == -1 && x.heartbeat_ns == 5000 && x.since_ns == 4000);
+    assert_int_equal(x.wait.kind, SW_WAIT_NONE);
     assert_string_equal(x.layer_name, "");
     assert_string_equal(x.waiting_for, "");
     assert_false(sw_snapshot_reader_slot(r, 2, &x));
