@@ -6,7 +6,7 @@
 
 #include <stdint.h>
 
-/* shared += after - before, [n]. */
-void sw_hogwild_add(float *shared, const float *before, const float *after, int64_t n);
+/* shared += change, [n]. */
+void sw_hogwild_add(float *shared, const float *change, int64_t n);
 
 #endif

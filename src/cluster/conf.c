@@ -1,6 +1,8 @@
 #include "cluster/conf.h"
 
+#include "base/str.h"
 #include <stdio.h>
+#include <string.h>
 
 static const char *const frameworks[] = {"auto",    "sandblaster", "allreduce", "downpour",
                                          "hogwild", "custom",      NULL};
@@ -44,6 +46,25 @@ const struct sw_opt sw_cluster_opts[] = {
      .max = SW_MAX_CORES,
      .hint = "parameters live on servers: leave the key out, or --framework sandblaster --set "
              "cluster.servers_per_group=1"},
+    {.key = "server_groups",
+     .help = "groups of servers, each with a copy of all parameters for its share of the worker "
+             "groups; default: 1, with hogwild one per NUMA node",
+     .offset = AT(server_groups),
+     .type = SW_OPT_INT,
+     .min = 1,
+     .max = SW_MAX_SERVER_GROUPS},
+    {.key = "sync_period",
+     .help = "steps between two exchanges of server groups",
+     .offset = AT(sync_period),
+     .type = SW_OPT_INT,
+     .def = "10",
+     .min = 1,
+     .max = 1 << 30},
+    {.key = "sync_topology",
+     .help = "who exchanges with whom: all, ring, tree, or pairs such as 0-1, 1-2",
+     .offset = AT(sync_topology),
+     .type = SW_OPT_STRINGS,
+     .def = "all"},
     {.key = "consistency",
      .help =
          "between groups: bsp, every update is made by all; ssp and async, each group makes its "
@@ -115,6 +136,8 @@ enum {
 
 static const struct framework {
     bool groups;          /* there may be several worker groups */
+    bool server_groups;   /* and several server groups */
+    bool node_each;       /* of which there is one per NUMA node, if nothing is said */
     bool many;            /* and are, if nothing is said */
     bool server_each;     /* a server with every worker */
     bool bind;            /* servers live with workers */
@@ -131,11 +154,14 @@ static const struct framework {
                                .consistency = BSP | SSP | ASYNC,
                                .usual = SW_CONSISTENCY_ASYNC},
     [SW_FRAMEWORK_HOGWILD] = {.groups = true,
+                              .server_groups = true,
+                              .node_each = true,
                               .many = true,
                               .bind = true,
                               .consistency = BSP | HOGWILD,
                               .usual = SW_CONSISTENCY_HOGWILD},
     [SW_FRAMEWORK_CUSTOM] = {.groups = true,
+                             .server_groups = true,
                              .consistency = BSP | SSP | ASYNC | HOGWILD,
                              .usual = SW_CONSISTENCY_BSP},
 };
@@ -168,7 +194,8 @@ int sw_cluster_terms(const struct sw_cluster_conf *c, struct sw_cluster_terms *t
                           "consistency = ssp",
                           consistencies[way]);
     *terms = (struct sw_cluster_terms){.consistency = c->staleness == 0 ? SW_CONSISTENCY_BSP : way,
-                                       .staleness = c->staleness};
+                                       .staleness = c->staleness,
+                                       .sync_period = c->sync_period};
     return SW_OK;
 }
 
@@ -238,6 +265,104 @@ static int usual_workers(const struct sw_cluster_conf *c, const struct sw_machin
     return c->devices ? c->devices : m->node_count;
 }
 
+static bool is_bsp(const struct sw_cluster_conf *c)
+{
+    struct sw_cluster_terms terms;
+    struct sw_err ignored;
+    const char *key;
+    return sw_cluster_terms(c, &terms, &key, &ignored) == SW_OK &&
+           terms.consistency == SW_CONSISTENCY_BSP;
+}
+
+static int usual_copies(const struct sw_cluster_conf *c, const struct framework *f,
+                        const struct sw_machine *m, int groups)
+{
+    if (c->server_groups > 0)
+        return (int)c->server_groups;
+    if (!f->node_each || is_bsp(c))
+        return 1;
+    return m->node_count < groups ? m->node_count : groups;
+}
+
+/* ---- exchanges --------------------------------------------------------------------------------
+ */
+
+static void pair(bool *neighbours, int count, int a, int b)
+{
+    if (a != b)
+        neighbours[a * count + b] = neighbours[b * count + a] = true;
+}
+
+/* "0-1": two server groups. */
+static int read_pair(const char *text, int count, bool *neighbours, struct sw_err *err)
+{
+    char first[16];
+    int64_t a, b;
+    const char *dash = strchr(text, '-');
+    size_t n = dash ? (size_t)(dash - text) : sizeof first;
+    if (n < sizeof first) {
+        memcpy(first, text, n);
+        first[n] = '\0';
+    }
+    if (n >= sizeof first || !sw_parse_int(first, &a) || !sw_parse_int(dash + 1, &b))
+        return sw_err_set(err, SW_ERR_INVALID,
+                          "'%s' is none of all, ring, tree, and no pair of "
+                          "server groups such as 0-1",
+                          text);
+    if (a < 0 || b < 0 || a >= count || b >= count || a == b)
+        return sw_err_set(err, SW_ERR_INVALID,
+                          "'%s': server groups are 0 to %d, and none is its "
+                          "own neighbour",
+                          text, count - 1);
+    pair(neighbours, count, (int)a, (int)b);
+    return SW_OK;
+}
+
+static bool reaches_all(const bool *neighbours, int count, int from)
+{
+    bool reached[SW_MAX_SERVER_GROUPS] = {false};
+    int n = 1;
+    reached[from] = true;
+    for (int round = 0; round < count; round++)
+        for (int i = 0; i < count; i++)
+            for (int k = 0; k < count && !reached[i]; k++)
+                if (reached[k] && neighbours[k * count + i]) {
+                    reached[i] = true;
+                    n++;
+                }
+    return n == count;
+}
+
+int sw_cluster_neighbours(const struct sw_cluster_conf *c, const struct sw_cluster_shape *shape,
+                          bool *neighbours, struct sw_err *err)
+{
+    const struct sw_strings *list = &c->sync_topology;
+    int n = shape->server_groups, rc = SW_OK;
+    const char *name = list->count == 1 ? list->items[0] : "";
+    memset(neighbours, 0, (size_t)n * (size_t)n * sizeof *neighbours);
+    bool all = sw_str_eq(name, "all"), ring = sw_str_eq(name, "ring");
+    for (int i = 0; i < n; i++) {
+        for (int j = 0; j < i && all; j++)
+            pair(neighbours, n, i, j);
+        if (ring)
+            pair(neighbours, n, i, (i + 1) % n);
+        else if (sw_str_eq(name, "tree") && i > 0)
+            pair(neighbours, n, i, (i - 1) / 2);
+    }
+    if (all || ring || sw_str_eq(name, "tree"))
+        return SW_OK;
+    for (int i = 0; i < list->count && rc == SW_OK; i++)
+        rc = read_pair(list->items[i], n, neighbours, err);
+    for (int i = 0; i < n && rc == SW_OK; i++)
+        if (!reaches_all(neighbours, n, i))
+            rc = sw_err_set(err, SW_ERR_INVALID,
+                            "what server group %d learns does not reach all others", i);
+    return rc;
+}
+
+/* ---- the whole --------------------------------------------------------------------------------
+ */
+
 int sw_cluster_shape(const struct sw_cluster_conf *c, const struct sw_machine *m,
                      struct sw_cluster_shape *shape, const char **framework, char *reason,
                      size_t reason_bytes, const char **key, struct sw_err *err)
@@ -252,6 +377,20 @@ int sw_cluster_shape(const struct sw_cluster_conf *c, const struct sw_machine *m
         return sw_err_set(err, SW_ERR_INVALID,
                           "%s has one group of workers; several are downpour, hogwild or custom",
                           frameworks[which]);
+    *key = "server_groups";
+    int copies = usual_copies(c, f, m, groups);
+    if (copies > 1 && !f->server_groups)
+        return sw_err_set(err, SW_ERR_INVALID,
+                          "%s has one group of servers; several are hogwild or custom",
+                          frameworks[which]);
+    if (copies > 1 && is_bsp(c))
+        return sw_err_set(err, SW_ERR_INVALID,
+                          "groups that make every update together have one group of servers: "
+                          "leave it out, or say consistency = async");
+    if (copies > groups)
+        return sw_err_set(err, SW_ERR_INVALID,
+                          "%d groups of servers, but %d of workers: at most one for each", copies,
+                          groups);
     *key = "servers_per_group";
     if (f->server_each && servers != workers)
         return sw_err_set(err, SW_ERR_INVALID,
@@ -261,7 +400,7 @@ int sw_cluster_shape(const struct sw_cluster_conf *c, const struct sw_machine *m
     *shape = (struct sw_cluster_shape){
         .worker_groups = groups,
         .workers_per_group = workers,
-        .server_groups = 1,
+        .server_groups = copies,
         .servers_per_group = servers,
         .bind_servers = c->bind_servers == SW_BIND_AUTO ? f->bind : c->bind_servers == SW_BIND_YES};
     *framework = frameworks[which];

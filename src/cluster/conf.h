@@ -25,14 +25,16 @@ enum sw_consistency {
     SW_CONSISTENCY_HOGWILD, /* the same, without servers and locks */
 };
 
-enum { SW_MAX_STALENESS = 100 };
+enum { SW_MAX_STALENESS = 100, SW_MAX_SERVER_GROUPS = 64 };
 
 /* 0 and _AUTO: not given. */
 struct sw_cluster_conf {
     int framework; /* enum sw_framework */
-    int64_t worker_groups, workers_per_group, servers_per_group;
-    int consistency;    /* enum sw_consistency */
-    int64_t staleness;  /* -1: not given */
+    int64_t worker_groups, workers_per_group, server_groups, servers_per_group;
+    int consistency;   /* enum sw_consistency */
+    int64_t staleness; /* -1: not given */
+    int64_t sync_period;
+    struct sw_strings sync_topology;
     int bind_servers;   /* enum sw_bind_choice */
     int copy;           /* enum sw_copy_mode */
     int overlap;        /* enum sw_overlap */
@@ -56,6 +58,7 @@ extern const struct sw_opt sw_cluster_opts[];
 struct sw_cluster_terms {
     enum sw_consistency consistency; /* never _AUTO */
     int64_t staleness;               /* -1: no bound */
+    int64_t sync_period;             /* steps between exchanges of server groups */
 };
 
 /* The shape that the settings mean on this machine, and a sentence that says why. The name of the
@@ -73,5 +76,10 @@ int sw_cluster_terms(const struct sw_cluster_conf *conf, struct sw_cluster_terms
 const char *sw_cluster_advice(const struct sw_cluster_conf *conf,
                               const struct sw_cluster_shape *shape, int most, char *out,
                               size_t bytes);
+
+/* Which of the shape's server groups exchange with each other: neighbours[i * server_groups + j],
+ * symmetric. Errors: SW_ERR_INVALID (neither a name nor a list of pairs, a pair that cannot be). */
+int sw_cluster_neighbours(const struct sw_cluster_conf *conf, const struct sw_cluster_shape *shape,
+                          bool *neighbours, struct sw_err *err) SW_MUST_CHECK;
 
 #endif

@@ -87,6 +87,7 @@ struct sw_traffic sw_channel_traffic(const struct sw_channel *c, int from,
 
 const char *sw_message_kind_name(enum sw_message_kind kind)
 {
-    static const char *const names[] = {"get", "put", "update", "value", "apply", "stop"};
+    static const char *const names[] = {"get",   "put",  "update", "value",
+                                        "apply", "sync", "delta",  "stop"};
     return (unsigned)kind < SW_MSG_KINDS ? names[kind] : "unknown";
 }

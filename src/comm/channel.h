@@ -17,6 +17,8 @@ enum sw_message_kind {
     SW_MSG_UPDATE, /* the sender's gradient of step `version` is complete */
     SW_MSG_VALUE,  /* server answers: version `version` is there */
     SW_MSG_APPLY,  /* the update of step `version` is decided: apply what was summed, or drop it */
+    SW_MSG_SYNC,   /* all updates `version` of the parameter are made: exchange what is due */
+    SW_MSG_DELTA,  /* another server group's change of the parameter is there to be added */
     SW_MSG_STOP,   /* no more messages from this sender */
     SW_MSG_KINDS
 };
@@ -59,6 +61,7 @@ void sw_channel_close_v(void *channel); /* for sw_fault_attach */
 /* Sent so far by one sender with one kind; read at any time. */
 struct sw_traffic sw_channel_traffic(const struct sw_channel *c, int from,
                                      enum sw_message_kind kind);
-const char *sw_message_kind_name(enum sw_message_kind kind); /* get put update value apply stop */
+const char *
+sw_message_kind_name(enum sw_message_kind kind); /* get put update value apply sync delta stop */
 
 #endif

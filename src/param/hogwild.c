@@ -25,6 +25,18 @@ static int update(struct sw_table *t, int party, int param, uint64_t version, st
     return rc;
 }
 
+/* How many updates of the parameter all parties have made. */
+static uint64_t slowest(const struct sw_table *t, int param)
+{
+    const struct sw_param *p = &t->params[param];
+    uint64_t least = UINT64_MAX;
+    for (int r = 0; r < t->parties; r++) {
+        uint64_t ready = __atomic_load_n(&p->view[r].ready, __ATOMIC_SEQ_CST);
+        least = ready < least ? ready : least;
+    }
+    return least / (uint64_t)p->slice_count;
+}
+
 int sw_table_race(struct sw_table *t, int worker, int param, uint64_t version, struct sw_err *err)
 {
     const struct sw_param *p = &t->params[param];
@@ -39,5 +51,7 @@ int sw_table_race(struct sw_table *t, int worker, int param, uint64_t version, s
         return rc;
     __atomic_add_fetch(&r->ready, (uint64_t)p->slice_count, __ATOMIC_SEQ_CST);
     sw_table_wake(t);
-    return SW_OK;
+    /* Of several that come to the same step at once the servers hear the first. */
+    rc = sw_sync_ask(t, worker, param, slowest(t, param));
+    return rc == SW_OK ? rc : sw_err_set(err, rc, "the job is ending");
 }

@@ -20,6 +20,11 @@ void sw_table_wake(struct sw_table *t)
 
 /* ---- the worker's side ---- */
 
+static int ending(int rc, struct sw_err *err)
+{
+    return rc == SW_OK ? rc : sw_err_set(err, rc, "the job is ending");
+}
+
 static int tell_servers(struct sw_table *t, int worker, int param, uint64_t version)
 {
     struct sw_message m = {
@@ -44,8 +49,7 @@ int sw_table_update(struct sw_table *t, int worker, int param, uint64_t version,
 {
     if (!t->args.rule->update)
         return sw_table_race(t, worker, param, version, err);
-    int rc = tell_servers(t, worker, param, version);
-    return rc == SW_OK ? rc : sw_err_set(err, rc, "the job is ending");
+    return ending(tell_servers(t, worker, param, version), err);
 }
 
 /* Has the party, or each of them, so many updates of the parameter? */
@@ -345,7 +349,7 @@ static int apply(struct sw_table *t, int server, int param, int party,
     memset(&s->heard[param * t->args.workers + party * t->party_workers], 0,
            (size_t)t->party_workers);
     answer_all(t, s, param);
-    return SW_OK;
+    return ending(sw_sync_after(t, server, param, slowest(t, s, param)), err);
 }
 
 /* The first of two phases. */
@@ -455,11 +459,18 @@ static int apply_decision(struct sw_table *t, int server, const struct sw_messag
     return rc == SW_OK && s->early_count > 0 ? take_up_early(t, server, err) : rc;
 }
 
+static bool is_sync(const struct sw_message *m)
+{
+    return m->kind == SW_MSG_SYNC || m->kind == SW_MSG_DELTA;
+}
+
 static bool can_handle(const struct sw_table *t, int server, const struct sw_message *m)
 {
     const struct sw_server_state *s = &t->servers[server];
     if (m->kind == SW_MSG_APPLY)
         return t->phases.on;
+    if (is_sync(m))
+        return sw_sync_can_handle(t, server, m);
     return m->kind == SW_MSG_UPDATE && t->args.rule->update && m->param >= 0 &&
            m->param < t->param_count && s->first[m->param] < s->first[m->param + 1] &&
            m->from >= 0 && m->from < t->args.workers && sw_table_gives(t, m->param, m->from);
@@ -473,7 +484,11 @@ int sw_table_serve(struct sw_table *t, int server, const struct sw_message *m, s
                           "server %d cannot handle message %s of worker %d for parameter %d",
                           server, sw_message_kind_name(m->kind), m->from, m->param);
     int64_t begin_ns = sw_os()->monotonic_ns();
-    int rc = m->kind == SW_MSG_APPLY ? apply_decision(t, server, m, err)
+    int rc;
+    if (is_sync(m))
+        rc = ending(sw_sync_handle(t, server, m), err);
+    else
+        rc = m->kind == SW_MSG_APPLY ? apply_decision(t, server, m, err)
                                      : t->args.rule->update(t, server, m, err);
     __atomic_fetch_add(&s->served_ns, sw_os()->monotonic_ns() - begin_ns, __ATOMIC_RELAXED);
     return rc;

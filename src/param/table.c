@@ -173,8 +173,9 @@ static int freeze_server(struct sw_table *t, int index, struct sw_err *err)
     s->first[params] = n;
     /* A worker has at most one update per parameter outstanding, and may be a step ahead; a
      * decision is sent by nobody in particular. */
-    size_t capacity = 2 * (params + 1) * (size_t)t->args.workers + 2;
-    int rc = sw_channel_init(&s->inbox, t->args.workers + 1, capacity, err);
+    size_t senders = (size_t)(t->args.workers + t->args.others);
+    size_t capacity = 3 * (params + 1) * senders + 2;
+    int rc = sw_channel_init(&s->inbox, t->args.workers + 1 + t->args.others, capacity, err);
     s->inbox_open = rc == SW_OK;
     return rc;
 }

@@ -118,7 +118,8 @@ struct sw_table_args {
     uint64_t horizon_steps;
     int64_t slice_elements; /* the largest slice; rounded up to a multiple of 16 */
     int workers, servers;
-    int groups;                       /* of the workers, equal ones, in their order; 0: one */
+    int groups; /* of the workers, equal ones, in their order; 0: one */
+    int others; /* server groups that exchange with each other, this one included; 0: none */
     const struct sw_table_rule *rule; /* NULL: sw_table_bsp */
     /* The NUMA nodes of a server or worker, as sw_device_alloc_on takes them; NULL: memory lies
      * where it is first touched. */

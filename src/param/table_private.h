@@ -4,6 +4,7 @@
 #define SW_PARAM_TABLE_PRIVATE_H
 
 #include "param/gather.h"
+#include "param/sync.h"
 #include "param/table.h"
 
 /* How far a party is with a parameter's slices on one server. All of them move together. */
@@ -55,7 +56,9 @@ struct sw_table {
     void *values, *state;       /* owned device memory; the latter with the parties' buffers */
     size_t value_bytes, state_bytes;
     struct sw_phases phases;
-    uint64_t dropped; /* updates that were not applied; changes between the two phases only */
+    struct sw_sync *sync; /* borrowed; NULL: the only server group */
+    int place;            /* which one it is */
+    uint64_t dropped;     /* updates that were not applied; changes between the two phases only */
     sw_table_watch *watch;
     void *watch_user;
     struct sw_mutex lock; /* guards closed; taken to wait for a version */
@@ -78,6 +81,14 @@ int sw_table_threshold(const struct sw_table *t, int param);
  * Errors: SW_ERR_DIVERGED. */
 int sw_table_update_slice(struct sw_table *t, const struct sw_slice *s, int party, uint64_t version,
                           const struct sw_table_decision *d, struct sw_err *err) SW_MUST_CHECK;
+
+/* sync.c, by the table's servers. All parties have done `done` updates of a parameter: an exchange
+ * may be due. SW_OK, SW_ERR_CANCELLED. */
+int sw_sync_after(struct sw_table *t, int server, int param, uint64_t done) SW_MUST_CHECK;
+/* The same by a worker, where there is no server at work: tells those that own slices. */
+int sw_sync_ask(struct sw_table *t, int worker, int param, uint64_t done) SW_MUST_CHECK;
+bool sw_sync_can_handle(const struct sw_table *t, int server, const struct sw_message *m);
+int sw_sync_handle(struct sw_table *t, int server, const struct sw_message *m) SW_MUST_CHECK;
 
 /* hogwild.c: one worker's gradient is complete; the party's last one updates. */
 int sw_table_race(struct sw_table *t, int worker, int param, uint64_t version,

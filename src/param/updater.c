@@ -115,8 +115,11 @@ static bool race(const struct sw_update_block *b, sw_update_loop *loop, const vo
         for (int s = 0; s < SW_UPDATER_SLOTS && b->slot[s]; s++)
             own.slot[s] = take(&arrays[count++], b->slot[s] + from, n);
         bad = loop(constants, &own) || bad;
-        for (int i = 0; i < count; i++)
-            sw_hogwild_add(arrays[i].shared, arrays[i].before, arrays[i].after, n);
+        for (int i = 0; i < count; i++) {
+            for (int64_t e = 0; e < n; e++)
+                arrays[i].after[e] -= arrays[i].before[e];
+            sw_hogwild_add(arrays[i].shared, arrays[i].after, n);
+        }
     }
     return bad;
 }

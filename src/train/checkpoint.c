@@ -312,7 +312,8 @@ int sw_checkpoint_load(struct sw_worker *w, const char *path, struct sw_err *err
         rc = read_all(w, f, path, &dropped, err);
     if (rc == SW_OK) {
         sw_table_put_version(job->table, (uint64_t)job->first_step,
-                             (uint64_t)sw_job_batches(job, job->first_step), (uint64_t)dropped);
+                             (uint64_t)job->first_step * (uint64_t)sw_table_parties(job->table),
+                             (uint64_t)dropped);
         sw_keep_read(job, f);
         const char *choices = sw_st_metadata(f, "choices");
         if (choices && !sw_str_eq(choices, job->choices))

@@ -267,7 +267,10 @@ void sw_job_close(struct sw_job *job)
     sw_outputs_fini(job);
     sw_keep_fini(&job->keeper);
     sw_take_fini(&job->takes);
-    sw_table_free(job->table);
+    sw_sync_free(job->sync);
+    for (int i = 0; job->copies && i < job->shape.server_groups; i++)
+        sw_table_free(job->copies[i].table);
+    sw_free(job->copies);
     for (int s = 0; s < SW_SPLITS; s++) {
         sw_source_close(job->source[s]);
         for (int g = 0; job->exchange[s] && g < job->group_count; g++)

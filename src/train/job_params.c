@@ -15,13 +15,13 @@ int sw_job_map_params(struct sw_worker *w, int split, struct sw_err *err)
     for (int p = 0; p < sw_net_param_count(net) && rc == SW_OK; p++) {
         const struct sw_net_param *np = sw_net_param(net, p);
         int64_t first = sw_net_layer(net, np->layer)->param[np->index].part_first;
-        int index = sw_table_find(job->table, np->name, first);
+        int index = sw_table_find(w->table, np->name, first);
         if (index < 0 && split == SW_SPLIT_EVAL)
             return sw_err_set(err, SW_ERR_INVALID,
                               "parameter %s is only in the evaluation net: nothing would train it",
                               np->name);
         if (index < 0)
-            rc = sw_params_add(job->recipe, job->table, net, p, &index, err);
+            rc = sw_params_add(job->recipe, w->table, net, p, &index, err);
         w->param_of[split][p] = index;
     }
     return rc;
@@ -56,17 +56,19 @@ int sw_job_connect(struct sw_job *job, int split, struct sw_err *err)
 
 static uint64_t server_nodes(void *user, int server)
 {
-    const struct sw_job *job = user;
+    const struct sw_server_group *copy = user;
+    const struct sw_job *job = copy->job;
     const struct sw_placement_row *row =
-        sw_placement_server(job->placement, &job->shape, 0, server);
+        sw_placement_server(job->placement, &job->shape, 0, copy->first_server + server);
     return sw_machine_os_nodes(job->machine, row->node_mask);
 }
 
 static uint64_t worker_nodes(void *user, int worker)
 {
-    const struct sw_job *job = user;
+    const struct sw_server_group *copy = user;
+    const struct sw_job *job = copy->job;
     const struct sw_placement_row *row =
-        sw_placement_worker(job->placement, &job->shape, 0, worker);
+        sw_placement_worker(job->placement, &job->shape, 0, copy->first_worker + worker);
     return sw_machine_os_nodes(job->machine, row->node_mask);
 }
 
@@ -104,6 +106,14 @@ static const struct sw_table_rule *rule_of(const struct sw_job *job)
     return rules[job->terms.consistency];
 }
 
+static void check_topology(struct sw_job *job, const struct sw_section *s)
+{
+    bool neighbours[SW_MAX_SERVER_GROUPS * SW_MAX_SERVER_GROUPS];
+    struct sw_err why;
+    if (sw_cluster_neighbours(s->common, &job->shape, neighbours, &why) != SW_OK)
+        sw_recipe_error(job->recipe, s, "sync_topology", "%s", why.text);
+}
+
 /* What only a group of workers that make one update together can do. */
 static int check_apart(struct sw_job *job, struct sw_err *err)
 {
@@ -119,10 +129,12 @@ static int check_apart(struct sw_job *job, struct sw_err *err)
                         "%d synchronous groups share every layer by rows, but the partition "
                         "splits layers otherwise: use one group of %d workers",
                         job->shape.worker_groups, job->placement->worker_count);
+    if (job->shape.server_groups > 1)
+        check_topology(job, s);
     return sw_recipe_verdict(job->recipe, err);
 }
 
-int sw_job_make_table(struct sw_job *job, struct sw_err *err)
+static int make_table(struct sw_job *job, struct sw_server_group *copy, struct sw_err *err)
 {
     const struct sw_section *u = sw_recipe_find(job->recipe, "updater", NULL);
     const struct sw_cluster_conf *cluster = sw_recipe_find(job->recipe, "cluster", NULL)->common;
@@ -136,14 +148,15 @@ int sw_job_make_table(struct sw_job *job, struct sw_err *err)
         .schedule_conf = u->conf[1],
         .horizon_steps = (uint64_t)job->horizon,
         .slice_elements = cluster->slice_size,
-        .workers = job->placement->worker_count,
-        .servers = job->placement->server_count,
-        .groups = job->group_count,
+        .workers = copy->workers,
+        .servers = job->shape.servers_per_group,
+        .groups = job->apart ? copy->workers / job->group_size : 1,
+        .others = job->shape.server_groups > 1 ? job->shape.server_groups : 0,
         .rule = rule_of(job),
         .staleness = job->terms.staleness,
         .server_nodes = server_nodes,
         .worker_nodes = worker_nodes,
-        .nodes_user = job,
+        .nodes_user = copy,
         .two_phases = sw_stop_wants_norm(job),
         .clip_value = job->conf->clip_value,
         .clip_norm = job->conf->clip_norm,
@@ -151,18 +164,62 @@ int sw_job_make_table(struct sw_job *job, struct sw_err *err)
                : job->conf->on_nan == SW_ON_NAN_ROLLBACK ? SW_BAD_TELLS
                                                          : SW_BAD_STOPS,
     };
-    int rc = sw_table_new(&args, &job->table, err);
-    for (int i = 0; i < job->placement->worker_count && rc == SW_OK; i++)
-        job->workers[i].table = job->table;
-    if (rc == SW_OK)
-        rc = check_apart(job, err);
-    for (int i = 0; i < job->placement->worker_count && rc == SW_OK; i++)
-        rc = sw_job_map_params(&job->workers[i], SW_SPLIT_TRAIN, err);
+    int rc = sw_table_new(&args, &copy->table, err);
+    for (int i = 0; i < copy->workers && rc == SW_OK; i++) {
+        struct sw_worker *w = &job->workers[copy->first_worker + i];
+        w->table = copy->table;
+        rc = sw_job_map_params(w, SW_SPLIT_TRAIN, err);
+    }
+    return rc == SW_OK ? sw_table_freeze(copy->table, err) : rc;
+}
+
+int sw_job_make_table(struct sw_job *job, struct sw_err *err)
+{
+    int rc = SW_OK;
+    for (int i = 0; i < job->shape.server_groups && rc == SW_OK; i++)
+        rc = make_table(job, &job->copies[i], err);
+    job->table = job->copies[0].table;
     if (rc == SW_OK)
         rc = sw_params_check_patterns(job->recipe, job->table, err);
     if (rc == SW_OK)
         rc = sw_params_check_freeze(job->recipe, &job->conf->freeze, job->table, err);
     if (rc == SW_OK)
-        rc = sw_table_freeze(job->table, err);
+        rc = check_apart(job, err);
     return rc == SW_OK ? check_copy(job, err) : rc;
+}
+
+int sw_job_make_sync(struct sw_job *job, struct sw_err *err)
+{
+    const struct sw_section *section = sw_recipe_find(job->recipe, "cluster", NULL);
+    int count = job->shape.server_groups, rc = SW_OK;
+    struct sw_sync_args args = {.count = count, .period = job->terms.sync_period};
+    if (count == 1)
+        return SW_OK;
+    bool *neighbours = sw_calloc((size_t)count * (size_t)count, sizeof *neighbours);
+    struct sw_table **tables = sw_calloc((size_t)count, sizeof(void *));
+    if (!neighbours || !tables)
+        rc = sw_err_nomem(err, "server groups", (size_t)count * sizeof(void *));
+    for (int i = 0; i < count && rc == SW_OK; i++)
+        tables[i] = job->copies[i].table;
+    if (rc == SW_OK)
+        rc = sw_cluster_neighbours(section->common, &job->shape, neighbours, err);
+    args.tables = tables;
+    args.neighbours = neighbours;
+    if (rc == SW_OK)
+        rc = sw_sync_new(&args, &job->sync, err);
+    sw_free(tables);
+    sw_free(neighbours);
+    return rc;
+}
+
+void sw_job_spread(struct sw_job *job)
+{
+    uint64_t step = (uint64_t)job->first_step;
+    if (!job->sync)
+        return;
+    sw_sync_spread(job->sync);
+    for (int i = 1; i < job->shape.server_groups; i++) {
+        struct sw_table *t = job->copies[i].table;
+        sw_table_put_version(t, step, step * (uint64_t)sw_table_parties(t), 0);
+    }
 }

@@ -25,6 +25,7 @@
 #include "net/exchange.h"
 #include "net/net.h"
 #include "net/partition.h"
+#include "param/sync.h"
 #include "param/table.h"
 #include "recipe/job.h"
 #include "sync/queue.h"
@@ -38,8 +39,15 @@ enum { SW_SPLIT_TRAIN, SW_SPLIT_EVAL, SW_SPLITS };
 /* What a thread tells the main thread: an event with its texts. */
 struct sw_note {
     struct sw_job_event event;
-    bool wake; /* only wakes the main thread: the worker has ended */
+    bool wake;                  /* only wakes the main thread: the worker has ended */
     char source[32], text[512]; /* whoever said it may be gone when it is told */
+};
+
+/* A complete copy of the parameters, and where those who change it are in the job's lists. */
+struct sw_server_group {
+    struct sw_job *job;     /* borrowed */
+    struct sw_table *table; /* owned */
+    int first_worker, workers, first_server;
 };
 
 struct sw_server {
@@ -153,12 +161,13 @@ struct sw_stop {
 enum sw_mark { SW_MARK_BEGIN, SW_MARK_INPUT, SW_MARK_FORWARD, SW_MARK_BACKWARD, SW_MARKS };
 
 struct sw_worker {
-    struct sw_job *job;     /* borrowed */
-    int index;              /* global number */
-    struct sw_group *group; /* borrowed: those with whom it shares a batch */
-    int group_index, place; /* which group that is, and its number there */
-    struct sw_table *table; /* borrowed: its group's parameters */
-    int seat;               /* its number there */
+    struct sw_job *job;           /* borrowed */
+    int index;                    /* global number */
+    struct sw_group *group;       /* borrowed: those with whom it shares a batch */
+    int group_index, place;       /* which group that is, and its number there */
+    struct sw_server_group *copy; /* borrowed: its group's parameters */
+    struct sw_table *table;       /* that copy's */
+    int seat;                     /* its number there */
     char unit[32];
     struct sw_thread thread;
     struct sw_device *device;      /* owned when it is not the host's */
@@ -185,11 +194,13 @@ struct sw_worker {
     struct sw_history_producer *producer;
     struct sw_series series[SW_SPLITS];
     int rate_series, speed_series;
-    int norm_series;            /* -1: norms are not known */
-    int64_t norms_step;         /* the last one whose norm is recorded */
-    int *links;                 /* owned [servers of the table]: gradients to each */
-    int *value_links;           /* owned [servers]: values from it, where they have to move */
-    int *feature_links;         /* owned [workers of the group]: to each; -1: nothing goes there */
+    int norm_series;    /* -1: norms are not known */
+    int64_t norms_step; /* the last one whose norm is recorded */
+    int *links;         /* owned [servers of the table]: gradients to each */
+    int *value_links;   /* owned [servers]: values from it, where they have to move */
+    int *sync_links;    /* owned [server groups][servers]: to others, of the first worker of one */
+    int64_t *sync_told; /* owned, likewise: bytes that are recorded */
+    int *feature_links; /* owned [workers of the group]: to each; -1: nothing goes there */
     struct sw_step_time ledger; /* of the step under way */
     int64_t lap_ns;             /* when the ledger was last written */
     int64_t mark_ns[SW_MARKS];  /* of its device: when it came there. Read after waiting for it */
@@ -236,10 +247,12 @@ struct sw_job {
     int gpu_count;
     const struct sw_section *data[SW_SPLITS]; /* NULL: no such section */
     struct sw_source *source[SW_SPLITS];
-    struct sw_table *table;
-    struct sw_worker *workers; /* owned [placement->worker_count]; the first one leads */
-    struct sw_server *servers; /* owned [placement->server_count] */
-    struct sw_group all;       /* all workers */
+    struct sw_server_group *copies; /* owned [shape.server_groups] */
+    struct sw_table *table;         /* of the first copy: what is saved and evaluated */
+    struct sw_sync *sync;           /* owned; NULL: there is one copy */
+    struct sw_worker *workers;      /* owned [placement->worker_count]; the first one leads */
+    struct sw_server *servers;      /* owned [placement->server_count] */
+    struct sw_group all;            /* all workers */
     /* Those that share a batch and are at the same step: all workers in a synchronous job, else the
      * worker groups. */
     struct sw_group *groups; /* owned [group_count] */
@@ -303,6 +316,11 @@ int sw_job_open_devices(struct sw_job *job, struct sw_err *err) SW_MUST_CHECK;
 /* job_params.c */
 /* The parameter table, from the training nets of all workers. */
 int sw_job_make_table(struct sw_job *job, struct sw_err *err) SW_MUST_CHECK;
+
+/* The first copy was filled for step first_step: all others become like it. */
+void sw_job_spread(struct sw_job *job);
+/* Makes the copies exchange, once they are allocated. */
+int sw_job_make_sync(struct sw_job *job, struct sw_err *err) SW_MUST_CHECK;
 
 /* job.c */
 /* The section that is trained or evaluated on; NULL: there is none. */
@@ -439,6 +457,8 @@ void sw_ledger_add_hidden(struct sw_worker *w, double copied_ms[2]);
 /* record.c */
 /* After step w->step, which began at began_ns and ended at w->lap_ns. */
 void sw_record_step(struct sw_worker *w, int64_t began_ns);
+/* What its server group sent to others since the last time; by its first worker. */
+void sw_record_sync(struct sw_worker *w);
 /* Norms of gradients that are known by now; by the leader. */
 void sw_record_norms(struct sw_worker *w);
 void sw_record_layers(struct sw_worker *w);     /* mean times since the last call */

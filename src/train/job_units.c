@@ -142,11 +142,22 @@ static int make_groups(struct sw_job *job, struct sw_err *err)
         return sw_err_nomem(err, "worker groups", (size_t)job->group_count * sizeof *job->groups);
     for (int g = 0; g < job->group_count; g++)
         make_group(&job->groups[g], &job->workers[g * job->group_size], job->group_size);
+    job->copies = sw_calloc((size_t)job->shape.server_groups, sizeof *job->copies);
+    if (!job->copies)
+        return sw_err_nomem(err, "server groups", sizeof *job->copies);
     for (int i = 0; i < workers; i++) {
         struct sw_worker *w = &job->workers[i];
+        int own = sw_cluster_server_group(&job->shape, i / job->shape.workers_per_group);
+        struct sw_server_group *copy = &job->copies[own];
+        if (copy->workers++ == 0)
+            *copy = (struct sw_server_group){.job = job,
+                                             .first_worker = i,
+                                             .workers = 1,
+                                             .first_server = own * job->shape.servers_per_group};
+        w->copy = copy;
         w->group_index = i / job->group_size;
         w->place = i % job->group_size;
-        w->seat = i;
+        w->seat = i - copy->first_worker;
         w->group = &job->groups[w->group_index];
     }
     make_group(&job->all, job->workers, workers);

@@ -139,6 +139,19 @@ static size_t replica_bytes(const struct sw_job *job)
     return bytes;
 }
 
+/* Of all server groups; what they exchange counts as state. */
+static void sum_tables(const struct sw_job *job, size_t *param_bytes, size_t *state_bytes)
+{
+    size_t values = 0, state;
+    *param_bytes = *state_bytes = 0;
+    for (int i = 0; i < job->shape.server_groups; i++) {
+        sw_table_bytes(job->copies[i].table, &values, &state);
+        *param_bytes += values;
+        *state_bytes += state;
+    }
+    *state_bytes += sw_sync_bytes(job->shape.server_groups, values);
+}
+
 static void describe_data(const struct sw_job *job, int split, char *out, size_t bytes)
 {
     struct sw_buf b = {0};
@@ -177,7 +190,7 @@ int sw_job_describe(struct sw_job *job, struct sw_err *err)
     p->params = sw_table_elements(job->table);
     p->steps = job->steps;
     p->flops_per_sample = flops_of_step(job) / (double)sw_job_samples(job, 1);
-    sw_table_bytes(job->table, &p->param_bytes, &p->state_bytes);
+    sum_tables(job, &p->param_bytes, &p->state_bytes);
     p->state_bytes += sw_states_bytes(job);
     p->state_bytes += replica_bytes(job);
     p->arena_bytes = arena_bytes(job);

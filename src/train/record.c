@@ -66,6 +66,21 @@ static void record_own(struct sw_worker *w)
     }
 }
 
+void sw_record_sync(struct sw_worker *w)
+{
+    const struct sw_job *job = w->job;
+    int groups = job->shape.server_groups, per = job->shape.servers_per_group;
+    int own = (int)(w->copy - job->copies);
+    if (!job->sync || w->seat != 0)
+        return;
+    for (int i = 0; i < groups * per; i++) {
+        int64_t sent = sw_sync_sent(job->sync, own, i / per, i % per), told = w->sync_told[i];
+        if (sent > told)
+            sw_history_traffic(w->producer, w->sync_links[i], w->step, sent - told, 0);
+        w->sync_told[i] = sent;
+    }
+}
+
 /* Features that moved to other workers: what the connections of the net are made of. */
 static void record_features(struct sw_worker *w)
 {
@@ -117,6 +132,7 @@ void sw_record_step(struct sw_worker *w, int64_t began_ns)
     w->trained_ns += step_ns;
     record_own(w);
     record_features(w);
+    sw_record_sync(w);
     double loss = sw_results_loss(w->train, s->sums);
     sw_slot_result(w->slot, w->step, loss, w->step * w->rows[SW_SPLIT_TRAIN], w->lap_ns);
     if (sw_group_deposit(&w->job->all, w->index, w->step, s->sums, s->pairs))

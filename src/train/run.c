@@ -159,7 +159,8 @@ static int make_trace(struct sw_job *job, struct sw_err *err)
     job->trace = sw_trace_new((size_t)job->trace_capacity);
     if (!job->trace)
         return sw_err_nomem(err, "a trace", (size_t)job->trace_capacity);
-    sw_table_set_watch(job->table, watch_update, job);
+    for (int i = 0; i < job->shape.server_groups; i++)
+        sw_table_set_watch(job->copies[i].table, watch_update, job);
     return SW_OK;
 }
 
@@ -209,7 +210,8 @@ int sw_job_settle_servers(struct sw_job *job, struct sw_err *err)
     for (int i = 0; i < servers && rc == SW_OK; i++) {
         struct sw_server *s = &job->servers[i];
         const struct sw_placement_row *row = sw_placement_server(job->placement, &job->shape, 0, i);
-        *s = (struct sw_server){.job = job, .table = job->table, .index = i, .seat = i % per};
+        *s = (struct sw_server){
+            .job = job, .table = job->copies[i / per].table, .index = i, .seat = i % per};
         memcpy(s->unit, row->unit, sizeof row->unit);
         rc = settle(s, err);
     }
@@ -218,13 +220,19 @@ int sw_job_settle_servers(struct sw_job *job, struct sw_err *err)
 
 const struct sw_server *sw_job_servers(const struct sw_job *job, const struct sw_table *table)
 {
-    (void)table;
-    return job->servers;
+    int i = 0;
+    while (job->copies[i].table != table)
+        i++;
+    return &job->servers[job->copies[i].first_server];
 }
 
 static int allocate(struct sw_job *job, struct sw_err *err)
 {
-    int rc = sw_table_allocate(job->table, err);
+    int rc = SW_OK;
+    for (int i = 0; i < job->shape.server_groups && rc == SW_OK; i++)
+        rc = sw_table_allocate(job->copies[i].table, err);
+    if (rc == SW_OK)
+        rc = sw_job_make_sync(job, err);
     if (rc == SW_OK)
         rc = sw_job_connect(job, SW_SPLIT_TRAIN, err);
     if (rc == SW_OK && job->workers[0].eval)
@@ -243,8 +251,8 @@ static int allocate(struct sw_job *job, struct sw_err *err)
     if (rc == SW_OK)
         rc = sw_queue_init(&job->notes, sizeof(struct sw_note), NOTES, err);
     job->notes_ready = rc == SW_OK;
-    if (rc == SW_OK)
-        rc = sw_fault_attach(&job->fault, sw_table_close_v, job->table, err);
+    for (int i = 0; i < job->shape.server_groups && rc == SW_OK; i++)
+        rc = sw_fault_attach(&job->fault, sw_table_close_v, job->copies[i].table, err);
     if (rc == SW_OK)
         rc = sw_fault_attach(&job->fault, sw_group_close_v, &job->all, err);
     for (int g = 0; g < job->group_count && rc == SW_OK; g++)
@@ -398,7 +406,8 @@ static const char *end_roles(struct sw_job *job)
     for (int i = 0; i < job->placement->worker_count; i++)
         if (!sw_thread_join_timed(&job->workers[i].thread, left_ms(until_ns)))
             return job->workers[i].unit;
-    sw_table_close_v(job->table);
+    for (int i = 0; i < job->shape.server_groups; i++)
+        sw_table_close_v(job->copies[i].table);
     for (int i = 0; i < job->placement->server_count; i++)
         if (!sw_thread_join_timed(&job->servers[i].thread, left_ms(until_ns)))
             return job->servers[i].unit;

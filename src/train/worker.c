@@ -154,6 +154,31 @@ static int read_anew(struct sw_worker *w, struct sw_err *err)
     return meet(w, "the values of all groups", err);
 }
 
+/* All server groups have the same values. By all workers, when all their updates are applied. */
+static int merge(struct sw_worker *w, struct sw_err *err)
+{
+    enum { LOOK_MS = 1 };
+    struct sw_job *job = w->job;
+    int rc = SW_OK;
+    if (!job->sync)
+        return SW_OK;
+    /* Deltas that are under way are added by servers, some of which workers run. */
+    while (rc == SW_OK && !sw_sync_is_quiet(job->sync)) {
+        rc = sw_server_poll(w, err);
+        if (rc == SW_OK && sw_table_wait(w->table, SW_TABLE_ALL, 0, UINT32_MAX, w->served,
+                                         w->served_count, LOOK_MS) == SW_ERR_CANCELLED)
+            rc = sw_err_set(err, SW_ERR_CANCELLED, "the job is ending");
+    }
+    if (rc == SW_OK)
+        rc = meet(w, "deltas of other server groups", err);
+    if (rc == SW_OK && w->index == 0)
+        sw_sync_settle(job->sync);
+    if (rc == SW_OK)
+        rc = meet(w, "the merge of server groups", err);
+    sw_record_sync(w);
+    return rc;
+}
+
 /* Every update of step w->step is applied, and all workers read the same values: those of groups
  * that are apart wait for each other, and go on from what all of them have learnt. */
 static int come_together(struct sw_worker *w, struct sw_err *err)
@@ -163,6 +188,8 @@ static int come_together(struct sw_worker *w, struct sw_err *err)
         rc = sw_bp_see_all(w, (uint64_t)w->step, err);
         if (rc == SW_OK)
             rc = meet(w, "the other groups", err);
+        if (rc == SW_OK)
+            rc = merge(w, err);
         if (rc == SW_OK)
             rc = read_anew(w, err);
     }
@@ -250,6 +277,7 @@ static int prepare(struct sw_worker *w, struct sw_err *err)
     if (w->index == 0) {
         sw_slot_phase(w->slot, SW_PHASE_START, w->step, -1, NULL, w->started_ns);
         rc = first_values(w, err);
+        sw_job_spread(job);
     }
     if (rc == SW_OK)
         rc = meet(w, "the first values", err);

@@ -210,6 +210,25 @@ static int open_param_links(struct sw_worker *w, struct sw_err *err)
     return rc;
 }
 
+/* Deltas, from every server to the one that owns the same slices in another group. */
+static int open_sync_links(struct sw_worker *w, struct sw_err *err)
+{
+    struct sw_job *job = w->job;
+    int count = job->placement->server_count, rc = SW_OK;
+    const struct sw_server *own = sw_job_servers(job, w->table);
+    if (!job->sync || w->seat != 0)
+        return SW_OK;
+    w->sync_links = sw_calloc((size_t)count, sizeof *w->sync_links);
+    w->sync_told = sw_calloc((size_t)count, sizeof *w->sync_told);
+    if (!w->sync_links || !w->sync_told)
+        return sw_err_nomem(err, "a worker", (size_t)count * sizeof *w->sync_told);
+    for (int i = 0; i < count && rc == SW_OK; i++)
+        if (job->servers[i].table != w->table)
+            rc = sw_history_link(job->history, own[job->servers[i].seat].unit, job->servers[i].unit,
+                                 "sync", &w->sync_links[i], err);
+    return rc;
+}
+
 static int open_feature_links(struct sw_worker *w, struct sw_err *err)
 {
     struct sw_job *job = w->job;
@@ -245,6 +264,8 @@ int sw_worker_open_history(struct sw_worker *w, struct sw_err *err)
         rc = sw_history_series(job->history, "train", "grad_norm", &w->norm_series, err);
     if (rc == SW_OK)
         rc = open_param_links(w, err);
+    if (rc == SW_OK)
+        rc = open_sync_links(w, err);
     return rc == SW_OK ? open_feature_links(w, err) : rc;
 }
 
@@ -340,6 +361,8 @@ void sw_worker_fini(struct sw_worker *w)
     sw_free(w->served);
     sw_free(w->links);
     sw_free(w->value_links);
+    sw_free(w->sync_links);
+    sw_free(w->sync_told);
     sw_free(w->feature_links);
     sw_free(w->forward_ms);
     sw_free(w->backward_ms);

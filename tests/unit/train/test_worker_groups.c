@@ -23,6 +23,8 @@ static const struct setup {
     {"d3s2", {DOWNPOUR, THREE_GROUPS, "cluster.servers_per_group=2", "cluster.staleness=2"}, 3, 1},
     {"h2", {HOGWILD, TWO_GROUPS}, 2, 1},
     {"h2x2", {HOGWILD, TWO_GROUPS, "cluster.workers_per_group=2", "cluster.staleness=1"}, 2, 2},
+    {"hs2", {HOGWILD, TWO_GROUPS, "cluster.server_groups=2", "cluster.sync_period=3"}, 2, 1},
+    {"cs3", {CUSTOM, THREE_GROUPS, "cluster.consistency=async", "cluster.server_groups=2"}, 3, 1},
 };
 enum { APART = sizeof apart / sizeof *apart };
 
@@ -114,7 +116,8 @@ static void the_history_has_every_worker_and_its_staleness(void **state)
                      id, s->name[0] == 'd' ? s->members : 1),
             0);
         int most = (int)ask("SELECT max(staleness) FROM step_time WHERE run_id = %d", id);
-        assert_in_range(most, 0, s->sets[3] ? atoi(strchr(s->sets[3], '=') + 1) : STEPS);
+        const char *bound = s->sets[3] ? strstr(s->sets[3], "staleness=") : NULL;
+        assert_in_range(most, 0, bound ? atoi(strchr(bound, '=') + 1) : STEPS);
         /* The loss of every step is there once, and goes down. */
         assert_int_equal((int)ask("SELECT count(*) FROM metrics WHERE run_id = %d AND split = "
                                   "'train' AND name = 'loss'",
@@ -205,10 +208,27 @@ static void groups_on_devices_of_their_own_train_too(void **state)
     }
 }
 
+/* Each server sends the other group what its workers changed: every period, and when all meet. */
+static void server_groups_exchange_on_the_record(void **state)
+{
+    (void)state;
+    grouped(.name = "one", .steps = 1);
+    int64_t params = (int64_t)ask("SELECT params FROM runs WHERE id = %d", run_id("one"));
+    grouped(.name = "s", .sets = {HOGWILD, TWO_GROUPS, "cluster.server_groups=2",
+                                  "cluster.sync_period=5", "cluster.sync_topology=0-1"});
+    for (int from = 0; from < 2; from++) {
+        double bytes = ask("SELECT sum(bytes) FROM link_traffic WHERE run_id = %d AND kind = "
+                           "'sync' AND from_unit = 'server%d.0' AND to_unit = 'server%d.0'",
+                           run_id("s"), from, 1 - from);
+        /* Of the exchanges at steps 5, 10, 15 and 20 some may be left out, of meetings none. */
+        assert_true(bytes >= (double)params * 4 && bytes < (double)params * 4 * 2 * 6);
+    }
+}
+
 static void what_cannot_be_is_refused_with_a_reason(void **state)
 {
     static const struct {
-        const char *sets[4], *says;
+        const char *sets[6], *says;
     } wrong[] = {
         {{ALLREDUCE, TWO_GROUPS}, "one group of workers"},
         {{SANDBLASTER, "cluster.consistency=async"}, "say custom"},
@@ -216,6 +236,16 @@ static void what_cannot_be_is_refused_with_a_reason(void **state)
         {{CUSTOM, "cluster.consistency=ssp"}, "how many steps"},
         {{CUSTOM, TWO_GROUPS, "cluster.staleness=3"}, "no bound of staleness"},
         {{DOWNPOUR, TWO_GROUPS, "cluster.staleness=101"}, "staleness"},
+        {{DOWNPOUR, TWO_GROUPS, "cluster.server_groups=2"}, "one group of servers"},
+        {{CUSTOM, TWO_GROUPS, "cluster.server_groups=2"}, "together have one group of servers"},
+        {{HOGWILD, TWO_GROUPS, "cluster.server_groups=3"}, "but 2 of workers"},
+        {{HOGWILD, TWO_GROUPS, "cluster.server_groups=2", "cluster.sync_topology=star"},
+         "none of all, ring, tree"},
+        {{HOGWILD, TWO_GROUPS, "cluster.server_groups=2", "cluster.sync_topology=0-2"},
+         "server groups are 0 to 1"},
+        {{CUSTOM, "cluster.consistency=async", THREE_GROUPS, "cluster.server_groups=3",
+          "cluster.sync_topology=0-1"},
+         "does not reach all others"},
         {{DOWNPOUR, TWO_GROUPS, "job.on_nan=skip"}, "synchronous framework"},
         {{DOWNPOUR, TWO_GROUPS, "updater.type=lars"}, "synchronous framework"},
         {{CUSTOM, THREE_GROUPS, "job.batch=2"}, "cannot share a batch of 2 rows"},
@@ -246,6 +276,7 @@ int main(void)
         FRESH(all_groups_stop_at_the_same_step),
         FRESH(a_loss_that_is_not_finite_ends_all_groups),
         FRESH(groups_on_devices_of_their_own_train_too),
+        FRESH(server_groups_exchange_on_the_record),
         FRESH(what_cannot_be_is_refused_with_a_reason),
     };
     return cmocka_run_group_tests_name("worker groups", tests, NULL, NULL);
