@@ -42,9 +42,9 @@ static bool faulty_hits(int kind)
 {
     if (!(faulty.plan.kinds & kind))
         return false;
-    faulty.calls++;
-    bool hit = faulty.plan.at && (faulty.calls == faulty.plan.at ||
-                                  (faulty.plan.forever && faulty.calls > faulty.plan.at));
+    int calls = __atomic_add_fetch(&faulty.calls, 1, __ATOMIC_RELAXED);
+    bool hit = faulty.plan.at &&
+               (calls == faulty.plan.at || (faulty.plan.forever && calls > faulty.plan.at));
     if (hit && faulty.plan.dies && kind != FAULTY_WRITE)
         _exit(9);
     if (hit)
@@ -69,20 +69,20 @@ static size_t faulty_io_size(size_t bytes)
 static void *faulty_alloc(size_t bytes)
 {
     void *p = faulty_hits(FAULTY_ALLOC) ? NULL : sw_os_posix.alloc(bytes);
-    faulty.live_allocations += p != NULL;
+    __atomic_add_fetch(&faulty.live_allocations, p != NULL, __ATOMIC_RELAXED);
     return p;
 }
 
 static void *faulty_realloc(void *old, size_t bytes)
 {
     void *p = faulty_hits(FAULTY_ALLOC) ? NULL : sw_os_posix.realloc(old, bytes);
-    faulty.live_allocations += p && !old;
+    __atomic_add_fetch(&faulty.live_allocations, p && !old, __ATOMIC_RELAXED);
     return p;
 }
 
 static void faulty_free(void *p)
 {
-    faulty.live_allocations -= p != NULL;
+    __atomic_sub_fetch(&faulty.live_allocations, p != NULL, __ATOMIC_RELAXED);
     sw_os_posix.free(p);
 }
 

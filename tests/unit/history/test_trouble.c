@@ -90,6 +90,7 @@ static void locked_database_does_not_hold_producers_up(void **state)
     /* Were producers held up, every full ring would be one; a busy machine holds up few calls. */
     assert_true(slow < 10);
     unlock_database(other);
+    assert_true(wait_for(h, has_merged, 60000)); /* the end of a run waits for seconds only */
     finish(h, SW_RUN_DONE);
     assert_true(ask("SELECT count(*) = 50000 FROM point"));
     assert_sound();
