@@ -348,8 +348,10 @@ static int apply(struct sw_table *t, int server, int param, int party,
     turn->contributions = 0;
     memset(&s->heard[param * t->args.workers + party * t->party_workers], 0,
            (size_t)t->party_workers);
+    /* Who has the answers may look whether deltas are under way: they are sent before. */
+    rc = sw_sync_after(t, server, param, slowest(t, s, param));
     answer_all(t, s, param);
-    return ending(sw_sync_after(t, server, param, slowest(t, s, param)), err);
+    return ending(rc, err);
 }
 
 /* The first of two phases. */
