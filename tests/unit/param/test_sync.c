@@ -179,6 +179,8 @@ static int run_threads(struct world *w)
     return seen;
 }
 
+/* Without locks a worker's update and a delta may meet in an element, and one be lost; but all
+ * groups agree on what is left. */
 static void assert_all_have_all(const struct world *w)
 {
     const struct setting *x = w->setting;
@@ -186,9 +188,13 @@ static void assert_all_have_all(const struct world *w)
         for (int p = 0; p < TABLE_PARAMS; p++)
             for (int64_t e = 0; e < storage_of(&w->stand[i], p); e++)
                 for (int g = 0; g < x->tables; g++)
-                    assert_int_equal(
-                        updates_in(sw_table_param(w->stand[i].table, p)->value[e], g, x->members),
-                        VERSIONS);
+                    if (x->hogwild)
+                        assert_true(sw_table_param(w->stand[i].table, p)->value[e] ==
+                                    sw_table_param(w->stand[0].table, p)->value[e]);
+                    else
+                        assert_int_equal(updates_in(sw_table_param(w->stand[i].table, p)->value[e],
+                                                    g, x->members),
+                                         VERSIONS);
 }
 
 #define ALL2 "0-1"
