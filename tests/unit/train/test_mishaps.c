@@ -254,7 +254,7 @@ static void clipping_is_the_same_for_workers_and_devices(void **state)
 static void lars_is_the_same_for_split_parameters(void **state)
 {
     static const char recipe[] = WORKERS_JOB DATA_SECTIONS
-        "[updater]\ntype = lars\nlr = 5\nweight_decay = 0.0005\ntrust = 0.002\n" WORKERS_NET;
+        "[updater]\ntype = lars\nlr = 2\nweight_decay = 0.0005\ntrust = 0.002\n" WORKERS_NET;
     (void)state;
     train(.name = "l1", .recipe = recipe);
     train(.name = "l2", .recipe = recipe, .oversubscribe = true,
