@@ -13,17 +13,8 @@ struct options {
 };
 
 static const struct sw_cli_option options_of_eval[] = {
-    {.name = "weights",
-     .arg = "FILE|RUN",
-     .type = SW_CLI_TEXT,
-     .offset = offsetof(struct options, weights),
-     .help = "a checkpoint, or a run's newest one; RUN:best, RUN:STEP, or best of the newest run; "
-             "default: the newest run of this recipe"},
-    {.name = "split",
-     .arg = "NAME",
-     .type = SW_CLI_TEXT,
-     .offset = offsetof(struct options, split),
-     .help = "name of a [data] section; default: val where it exists, else test"},
+    SW_CLI_WEIGHTS_OPTION(struct options),
+    SW_CLI_SPLIT_OPTION(struct options),
     {0},
 };
 
@@ -39,18 +30,6 @@ static const struct sw_cli_spec spec = {
     .max_args = 1,
     .arg_name = "RECIPE",
 };
-
-static int find_weights(const struct options *o, const struct sw_job *job, struct sw_weights *w,
-                        struct sw_err *err)
-{
-    struct sw_weights_args args = {.what = o->weights,
-                                   .option = "--weights",
-                                   .db = o->common.db,
-                                   .job_db = sw_runs_job_db(job),
-                                   .recipe = o->common.args[0],
-                                   .hash = sw_recipe_hash(sw_job_recipe(job))};
-    return sw_weights_find(&args, w, err);
-}
 
 /* ---- Output -----------------------------------------------------------------------------------
  */
@@ -124,7 +103,7 @@ static int evaluate(const struct options *o)
     }
     rc = sw_cli_check_split(sw_job_recipe(t.job), o->split, &err);
     if (rc == SW_OK)
-        rc = find_weights(o, t.job, &w, &err);
+        rc = sw_weights_find_for(o->weights, &o->common, t.job, &w, &err);
     if (rc == SW_OK)
         rc = sw_job_evaluate(t.job, w.path, o->split, &result, &err);
     if (rc != SW_OK) {

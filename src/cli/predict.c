@@ -17,17 +17,8 @@ struct options {
 };
 
 static const struct sw_cli_option options_of_predict[] = {
-    {.name = "weights",
-     .arg = "FILE|RUN",
-     .type = SW_CLI_TEXT,
-     .offset = offsetof(struct options, weights),
-     .help = "a checkpoint, or a run's newest one; RUN:best, RUN:STEP, or best of the newest run; "
-             "default: the newest run of this recipe"},
-    {.name = "split",
-     .arg = "NAME",
-     .type = SW_CLI_TEXT,
-     .offset = offsetof(struct options, split),
-     .help = "name of a [data] section; default: val where it exists, else test"},
+    SW_CLI_WEIGHTS_OPTION(struct options),
+    SW_CLI_SPLIT_OPTION(struct options),
     {.name = "input",
      .arg = "[FIELD=]X.npy",
      .type = SW_CLI_LIST,
@@ -155,18 +146,6 @@ static void print_text(struct sw_buf *out, const struct options *o,
 /* ---- The verb ---------------------------------------------------------------------------------
  */
 
-static int find_weights(const struct options *o, const struct sw_job *job, struct sw_weights *w,
-                        struct sw_err *err)
-{
-    struct sw_weights_args args = {.what = o->weights,
-                                   .option = "--weights",
-                                   .db = o->common.db,
-                                   .job_db = sw_runs_job_db(job),
-                                   .recipe = o->common.args[0],
-                                   .hash = sw_recipe_hash(sw_job_recipe(job))};
-    return sw_weights_find(&args, w, err);
-}
-
 /* The recipe's messages, when it has some, else the error. */
 static int refuse(const struct sw_job *job, int rc, const struct sw_err *err)
 {
@@ -191,7 +170,7 @@ static int predict_with(const struct options *o, struct sw_job *job,
     int code;
     int rc = sw_cli_check_split(sw_job_recipe(job), o->split, &err);
     if (rc == SW_OK)
-        rc = find_weights(o, job, &w, &err);
+        rc = sw_weights_find_for(o->weights, &o->common, job, &w, &err);
     struct sw_predict_args args = {.weights = w.path,
                                    .layer = o->layer,
                                    .split = o->split,

@@ -112,13 +112,10 @@ int sw_cifar_open(struct sw_records *r, const struct sw_strings *paths,
     if (rc)
         goto done;
     r->classes = layout->classes[layout->wanted];
-    r->files = files.count;
     r->field[0] = (struct sw_field){"image", SW_U8, 3, {3, 32, 32}};
     r->field[1] = (struct sw_field){.name = "label", .dtype = SW_I32};
     r->field_count = 2;
-    r->where = sw_files_text(&files);
-    if (!r->where)
-        rc = sw_err_nomem(err, "the name of a data file", 0);
+    rc = sw_records_name(r, &files, err);
 done:
     sw_files_fini(&files);
     return rc;

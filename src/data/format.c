@@ -1,5 +1,6 @@
 #include "data/format.h"
 #include "base/os.h"
+#include "data/files.h"
 #include <string.h>
 
 int64_t sw_field_count(const struct sw_field *f)
@@ -46,6 +47,13 @@ void sw_records_close(struct sw_records *r)
     sw_free(r->origin);
     sw_free(r->where);
     memset(r, 0, sizeof *r);
+}
+
+int sw_records_name(struct sw_records *r, const struct sw_files *files, struct sw_err *err)
+{
+    r->files = files->count;
+    r->where = sw_files_text(files);
+    return r->where ? SW_OK : sw_err_nomem(err, "the name of a data file", 0);
 }
 
 void sw_records_locate(const struct sw_records *r, int64_t record, struct sw_buf *out)

@@ -110,6 +110,11 @@ int sw_records_open(struct sw_records *r, const struct sw_format *format,
                     const struct sw_format_args *args, struct sw_err *err) SW_MUST_CHECK;
 void sw_records_close(struct sw_records *r); /* a zeroed one is accepted */
 
+struct sw_files;
+/* For open: r->files and r->where, from the files that were opened. Errors: SW_ERR_NOMEM. */
+int sw_records_name(struct sw_records *r, const struct sw_files *files,
+                    struct sw_err *err) SW_MUST_CHECK;
+
 /* Appends "record 17" and where that is; what messages about a record begin with. */
 void sw_records_locate(const struct sw_records *r, int64_t record, struct sw_buf *out);
 

@@ -2,38 +2,14 @@
  * padding, bias; output floor((H + 2 pad - dilation (kernel - 1) - 1) / stride) + 1, as in Caffe,
  * cuDNN and SINGA (TOMM, section 4.2). Weights are logically [M, C/groups, Kh, Kw]; a pass takes 2
  * N M OH OW C/groups Kh Kw flops. */
-#include "layers/layer.h"
-#include "layers/window.h"
+#include "layers/share/conv.h"
 
 struct conf {
-    int64_t outputs, groups;
-    struct sw_window_conf window;
-    struct sw_dilation_conf dilation;
-    bool bias;
+    struct sw_conv_conf conv;
 };
 
 static const struct sw_opt opts[] = {
-    {.key = "outputs",
-     .help = "number of filters (output channels)",
-     .type = SW_OPT_INT,
-     .offset = offsetof(struct conf, outputs),
-     .min = 1,
-     .max = 1 << 20,
-     .required = true},
-    SW_WINDOW_OPTS(struct conf, window, "1"),
-    SW_DILATION_OPTS(struct conf, dilation),
-    {.key = "groups",
-     .help = "channel groups that do not see one another; divides channels and outputs",
-     .type = SW_OPT_INT,
-     .offset = offsetof(struct conf, groups),
-     .def = "1",
-     .min = 1,
-     .max = 1 << 20},
-    {.key = "bias",
-     .help = "add one value per filter",
-     .type = SW_OPT_BOOL,
-     .offset = offsetof(struct conf, bias),
-     .def = "yes"},
+    SW_CONV_OPTS(struct conf, conv),
     {0},
 };
 
@@ -43,28 +19,11 @@ static int find_shape(const struct sw_layer *l, int64_t outputs, struct sw_conv_
     const struct conf *c = l->conf;
     const struct sw_desc *in = &l->src[0]->desc;
     struct sw_window w;
-    int rc = sw_window_resolve(&c->window, &c->dilation, &w, err);
+    int rc = sw_conv_resolve(&c->conv, in, outputs, &w, s, err);
     if (rc != SW_OK)
         return rc;
-    if (in->dim[1] % c->groups || c->outputs % c->groups)
-        return sw_err_set(err, SW_ERR_INVALID,
-                          "groups = %lld must divide the %lld input channels and the %lld outputs",
-                          (long long)c->groups, (long long)in->dim[1], (long long)c->outputs);
-    *s = (struct sw_conv_shape){
-        .outputs = outputs,
-        .groups = c->groups,
-        .kernel_h = w.kernel_h,
-        .kernel_w = w.kernel_w,
-        .stride_h = w.stride_h,
-        .stride_w = w.stride_w,
-        .pad_h = w.pad_h,
-        .pad_w = w.pad_w,
-        .dilation_h = w.dilation_h,
-        .dilation_w = w.dilation_w,
-        .out_h = sw_window_count(in->dim[2], w.extent_h, w.stride_h, w.pad_h, false),
-        .out_w = sw_window_count(in->dim[3], w.extent_w, w.stride_w, w.pad_w, false),
-        .bias = c->bias,
-    };
+    s->out_h = sw_window_count(in->dim[2], w.extent_h, w.stride_h, w.pad_h, false);
+    s->out_w = sw_window_count(in->dim[3], w.extent_w, w.stride_w, w.pad_w, false);
     if (s->out_h < 1 || s->out_w < 1)
         return sw_err_set(err, SW_ERR_INVALID,
                           "the kernel %lld x %lld does not fit its source of %lld x %lld pixels "
@@ -76,7 +35,7 @@ static int find_shape(const struct sw_layer *l, int64_t outputs, struct sw_conv_
 
 static const char *refuses_split(const void *conf, int parts)
 {
-    const struct conf *c = conf;
+    const struct sw_conv_conf *c = &((const struct conf *)conf)->conv;
     if (c->groups > 1)
         return "its groups of channels do not line up with the split";
     return c->outputs < parts ? "it has fewer outputs than there are workers" : NULL;
@@ -85,7 +44,7 @@ static const char *refuses_split(const void *conf, int parts)
 static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_err *err)
 {
     struct sw_plan_state *st = l->state;
-    const struct conf *c = l->conf;
+    const struct sw_conv_conf *c = &((const struct conf *)l->conf)->conv;
     struct sw_conv_shape shape;
     int64_t first, outputs;
     sw_setup_part(s, c->outputs, &first, &outputs);
@@ -97,10 +56,8 @@ static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_e
     const struct sw_desc *in = &l->src[0]->desc;
     shape.fuse_relu = s->fuse_relu;
     shape.weight_layout = sw_setup_layout(s, l, "weight");
-    struct sw_plan_passes passes = {.backward_data = s->wants_grad & 1,
-                                    .backward_weights = s->training && !s->frozen,
-                                    .training = s->training};
-    rc = s->stream->dev->ops->plans->convolution(s->stream, in, &shape, passes, &st->plan, err);
+    rc = s->stream->dev->ops->plans->convolution(s->stream, in, &shape, sw_setup_passes(s),
+                                                 &st->plan, err);
     if (rc != SW_OK)
         return rc;
     int64_t taps = shape.kernel_h * shape.kernel_w;

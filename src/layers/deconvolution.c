@@ -7,56 +7,23 @@
  * Fan-in is what one output pixel sums: C/groups ceil(Kh/stride) ceil(Kw/stride) terms, since only
  * every stride-th tap meets a pixel. Caffe's and PyTorch's take dimension 1 of the weights instead,
  * which counts outputs. */
-#include "layers/layer.h"
-#include "layers/window.h"
+#include "layers/share/conv.h"
 
 struct conf {
-    int64_t outputs, groups;
-    struct sw_window_conf window;
-    struct sw_dilation_conf dilation;
+    struct sw_conv_conf conv;
     struct {
         int64_t output_pad, output_pad_x, output_pad_y; /* _x, _y -1: not given */
     } more;
-    bool bias;
 };
 
 static const struct sw_opt opts[] = {
-    {.key = "outputs",
-     .help = "number of output channels",
-     .type = SW_OPT_INT,
-     .offset = offsetof(struct conf, outputs),
-     .min = 1,
-     .max = 1 << 20,
-     .required = true},
-    SW_WINDOW_OPTS(struct conf, window, "1"),
-    SW_DILATION_OPTS(struct conf, dilation),
+    SW_CONV_OPTS(struct conf, conv),
     SW_WINDOW_OPT(struct conf, more, output_pad,
                   "pixels added below and to the right of the output; less than stride", "0", 0),
     SW_WINDOW_OPT(struct conf, more, output_pad_x, "at the right; default: output_pad", "-1", 0),
     SW_WINDOW_OPT(struct conf, more, output_pad_y, "below; default: output_pad", "-1", 0),
-    {.key = "groups",
-     .help = "channel groups that do not see one another; divides channels and outputs",
-     .type = SW_OPT_INT,
-     .offset = offsetof(struct conf, groups),
-     .def = "1",
-     .min = 1,
-     .max = 1 << 20},
-    {.key = "bias",
-     .help = "add one value per output channel",
-     .type = SW_OPT_BOOL,
-     .offset = offsetof(struct conf, bias),
-     .def = "yes"},
     {0},
 };
-
-static int check_conf(const struct conf *c, const struct sw_desc *in, struct sw_err *err)
-{
-    if (in->dim[1] % c->groups || c->outputs % c->groups)
-        return sw_err_set(err, SW_ERR_INVALID,
-                          "groups = %lld must divide the %lld input channels and the %lld outputs",
-                          (long long)c->groups, (long long)in->dim[1], (long long)c->outputs);
-    return SW_OK;
-}
 
 /* Pixels along one axis of the output. */
 static int find_size(const char *axis, int64_t in, int64_t extent, int64_t stride, int64_t pad,
@@ -83,22 +50,9 @@ static int find_shape(const struct sw_layer *l, struct sw_conv_shape *s, struct 
     struct sw_window w;
     int64_t below = c->more.output_pad_y >= 0 ? c->more.output_pad_y : c->more.output_pad;
     int64_t right = c->more.output_pad_x >= 0 ? c->more.output_pad_x : c->more.output_pad;
-    int rc = check_conf(c, in, err);
-    if (rc == SW_OK)
-        rc = sw_window_resolve(&c->window, &c->dilation, &w, err);
+    int rc = sw_conv_resolve(&c->conv, in, c->conv.outputs, &w, s, err);
     if (rc != SW_OK)
         return rc;
-    *s = (struct sw_conv_shape){.outputs = c->outputs,
-                                .groups = c->groups,
-                                .kernel_h = w.kernel_h,
-                                .kernel_w = w.kernel_w,
-                                .stride_h = w.stride_h,
-                                .stride_w = w.stride_w,
-                                .pad_h = w.pad_h,
-                                .pad_w = w.pad_w,
-                                .dilation_h = w.dilation_h,
-                                .dilation_w = w.dilation_w,
-                                .bias = c->bias};
     rc = find_size("height", in->dim[2], w.extent_h, w.stride_h, w.pad_h, below, &s->out_h, err);
     if (rc == SW_OK)
         rc = find_size("width", in->dim[3], w.extent_w, w.stride_w, w.pad_w, right, &s->out_w, err);
@@ -121,10 +75,8 @@ static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_e
         return rc;
     const struct sw_desc *in = &l->src[0]->desc;
     shape.weight_layout = sw_setup_layout(s, l, "weight");
-    struct sw_plan_passes passes = {.backward_data = s->wants_grad & 1,
-                                    .backward_weights = s->training && !s->frozen,
-                                    .training = s->training};
-    rc = s->stream->dev->ops->plans->deconvolution(s->stream, in, &shape, passes, &st->plan, err);
+    rc = s->stream->dev->ops->plans->deconvolution(s->stream, in, &shape, sw_setup_passes(s),
+                                                   &st->plan, err);
     if (rc != SW_OK)
         return rc;
     int64_t taps = shape.kernel_h * shape.kernel_w;

@@ -4,32 +4,15 @@
  * 2; thesis 2.1.3, the projection layer). The gradient is dense and summed in the order of the
  * tokens, whatever the threads. Fan-in counts the vector's elements, so that xavier gives vectors
  * of about length 1. The token `padding` gives zeros and takes no gradient. */
-#include "layers/share/tokens.h"
+#include "layers/share/lookup.h"
 
 struct conf {
-    int64_t vocabulary, outputs;
+    struct sw_lookup_conf lookup;
     int64_t padding; /* -2: not given */
 };
 
-struct state {
-    struct sw_token_lists lists;
-};
-
 static const struct sw_opt opts[] = {
-    {.key = "vocabulary",
-     .help = "number of different tokens; tokens are 0 to vocabulary - 1",
-     .type = SW_OPT_INT,
-     .offset = offsetof(struct conf, vocabulary),
-     .min = 1,
-     .max = 1 << 26,
-     .required = true},
-    {.key = "outputs",
-     .help = "length of a token's vector",
-     .type = SW_OPT_INT,
-     .offset = offsetof(struct conf, outputs),
-     .min = 1,
-     .max = 1 << 20,
-     .required = true},
+    SW_LOOKUP_OPTS(struct conf, lookup),
     {.key = "padding",
      .help = "token that stands for none and gives zeros; may be -1; default: there is none",
      .type = SW_OPT_INT,
@@ -43,42 +26,19 @@ static const struct sw_opt opts[] = {
 static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_err *err)
 {
     const struct conf *c = l->conf;
-    struct state *st = l->state;
-    const int64_t weight[] = {c->vocabulary, c->outputs};
-    struct sw_desc layout = sw_desc_plain(SW_F32, 2, weight);
+    struct sw_lookup *st = l->state;
     (void)s;
     st->lists =
         (struct sw_token_lists){.length = 1,
-                                .vocabulary = c->vocabulary,
+                                .vocabulary = c->lookup.vocabulary,
                                 .skip = c->padding >= -1 ? (int32_t)c->padding : SW_TOKEN_NO_SKIP};
     int rc = sw_layer_need_tokens(l, false, &st->lists.rows, &st->lists.per_row, err);
     if (rc != SW_OK)
         return rc;
-    l->dst.desc = sw_layer_token_vectors(&l->src[0]->desc, c->outputs);
-    sw_layer_add_param(l, "weight", &layout, c->outputs, c->outputs);
-    l->backward_reads_src = 1;
-    l->flops_forward = (double)sw_desc_count(&l->src[0]->desc) * (double)c->outputs;
-    l->flops_backward = l->flops_forward;
+    l->dst.desc = sw_layer_token_vectors(&l->src[0]->desc, c->lookup.outputs);
+    sw_lookup_init(st, l, &c->lookup);
     return SW_OK;
 }
-
-static int forward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *err)
-{
-    const struct conf *c = l->conf;
-    const struct state *st = l->state;
-    return sw_op_embedding(r->stream, &st->lists, c->outputs, l->src[0]->data, l->param[0].value,
-                           r->step, l->dst.data, err);
-}
-
-static int backward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *err)
-{
-    const struct conf *c = l->conf;
-    const struct state *st = l->state;
-    return sw_op_embedding_backward(r->stream, &st->lists, c->outputs, l->src[0]->data, l->dst.grad,
-                                    r->step, l->param[0].grad, err);
-}
-
-static const char *const params[] = {"weight", NULL};
 
 static const struct sw_layer_example examples[] = {
     {.recipe = "vocabulary = 5\noutputs = 3\n", .src = {{1, {6}, 5}}, .dst = {6, 3}},
@@ -94,14 +54,14 @@ const struct sw_layer_type sw_layer_embedding = {
              .help = "a vector for every token",
              .opts = opts,
              .conf_bytes = sizeof(struct conf),
-             .params = params},
+             .params = sw_lookup_params},
     .role = SW_ROLE_NEURON,
     .split_reason = "it reads data, of which every worker has its rows",
     .min_src = 1,
     .max_src = 1,
-    .state_bytes = sizeof(struct state),
+    .state_bytes = sizeof(struct sw_lookup),
     .setup = setup,
-    .forward = forward,
-    .backward = backward,
+    .forward = sw_lookup_forward,
+    .backward = sw_lookup_backward,
     .examples = examples,
 };

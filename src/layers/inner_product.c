@@ -81,10 +81,8 @@ static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_e
     }
     struct sw_ip_shape shape = {
         .outputs = outputs, .bias = c->bias, .fuse_relu = s->fuse_relu, .weight_layout = given};
-    struct sw_plan_passes passes = {.backward_data = s->wants_grad & 1,
-                                    .backward_weights = s->training && !s->frozen,
-                                    .training = s->training};
-    rc = s->stream->dev->ops->plans->inner_product(s->stream, in, &shape, passes, &st->plan, err);
+    rc = s->stream->dev->ops->plans->inner_product(s->stream, in, &shape, sw_setup_passes(s),
+                                                   &st->plan, err);
     if (rc != SW_OK)
         return rc;
     int64_t features = sw_desc_features(in);

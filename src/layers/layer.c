@@ -34,6 +34,13 @@ const struct sw_layer_type *sw_layer_type_find(const char *name)
     return NULL;
 }
 
+struct sw_plan_passes sw_setup_passes(const struct sw_layer_setup *s)
+{
+    return (struct sw_plan_passes){.backward_data = s->wants_grad & 1,
+                                   .backward_weights = s->training && !s->frozen,
+                                   .training = s->training};
+}
+
 void sw_setup_part(const struct sw_layer_setup *s, int64_t outputs, int64_t *first, int64_t *count)
 {
     *first = 0;

@@ -218,6 +218,8 @@ struct sw_layer_conf {
 extern const struct sw_opt sw_layer_opts[];
 
 /* For setup. */
+/* The passes that a layer's plan has to have. */
+struct sw_plan_passes sw_setup_passes(const struct sw_layer_setup *s);
 /* The part of `outputs` that this layer makes, and where it begins. */
 void sw_setup_part(const struct sw_layer_setup *s, int64_t outputs, int64_t *first, int64_t *count);
 struct sw_layer_param *sw_layer_add_param(struct sw_layer *l, const char *name,

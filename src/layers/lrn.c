@@ -67,9 +67,8 @@ static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_e
                                  .alpha = (float)c->alpha,
                                  .beta = (float)c->beta,
                                  .k = (float)c->k};
-    struct sw_plan_passes passes = {.backward_data = s->wants_grad & 1, .training = s->training};
-    rc = s->stream->dev->ops->plans->lrn(s->stream, &l->src[0]->desc, &shape, passes, &st->plan,
-                                         err);
+    rc = s->stream->dev->ops->plans->lrn(s->stream, &l->src[0]->desc, &shape, sw_setup_passes(s),
+                                         &st->plan, err);
     if (rc != SW_OK)
         return rc;
     sw_layer_use_plan(l, 0, 0);

@@ -4,6 +4,7 @@
 #include "base/str.h"
 #include "cli/share/checkpoints.h"
 #include "cli/share/runs.h"
+#include "recipe/recipe.h"
 #include <string.h>
 
 /* Which of a run's checkpoints. */
@@ -119,6 +120,18 @@ int sw_weights_find(const struct sw_weights_args *a, struct sw_weights *out, str
         rc = look_in_history(a, &c, out, err);
     sw_free(c.run);
     return rc;
+}
+
+int sw_weights_find_for(const char *what, const struct sw_cli_common *common,
+                        const struct sw_job *job, struct sw_weights *out, struct sw_err *err)
+{
+    struct sw_weights_args args = {.what = what,
+                                   .option = "--weights",
+                                   .db = common->db,
+                                   .job_db = sw_runs_job_db(job),
+                                   .recipe = common->args[0],
+                                   .hash = sw_recipe_hash(sw_job_recipe(job))};
+    return sw_weights_find(&args, out, err);
 }
 
 void sw_weights_fini(struct sw_weights *w)

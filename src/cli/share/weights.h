@@ -5,6 +5,7 @@
 #ifndef SW_CLI_SHARE_WEIGHTS_H
 #define SW_CLI_SHARE_WEIGHTS_H
 
+#include "cli/cli.h"
 #include "history/reader.h"
 #include "train/job.h"
 
@@ -25,8 +26,26 @@ struct sw_weights_args {
 /* Errors: SW_ERR_NOTFOUND, those of the history, those of the last file that was looked at. */
 int sw_weights_find(const struct sw_weights_args *args, struct sw_weights *out,
                     struct sw_err *err) SW_MUST_CHECK;
+/* The same for a verb with a recipe: what --weights said, for the recipe of an opened job. */
+int sw_weights_find_for(const char *what, const struct sw_cli_common *common,
+                        const struct sw_job *job, struct sw_weights *out,
+                        struct sw_err *err) SW_MUST_CHECK;
 void sw_weights_fini(struct sw_weights *w);
 /* "newest of this recipe, run 3 "lenet": /path" for people. */
 void sw_weights_describe(const struct sw_weights *w, struct sw_buf *out);
+
+/* Rows of option tables: `options` has texts weights and split. */
+#define SW_CLI_WEIGHTS_OPTION(options)                                                             \
+    {                                                                                              \
+        .name = "weights", .arg = "FILE|RUN", .type = SW_CLI_TEXT,                                 \
+        .offset = offsetof(options, weights),                                                      \
+        .help = "a checkpoint, or a run's newest one; RUN:best, RUN:STEP, or best of the newest "  \
+                "run; default: the newest run of this recipe"                                      \
+    }
+#define SW_CLI_SPLIT_OPTION(options)                                                               \
+    {                                                                                              \
+        .name = "split", .arg = "NAME", .type = SW_CLI_TEXT, .offset = offsetof(options, split),   \
+        .help = "name of a [data] section; default: val where it exists, else test"                \
+    }
 
 #endif

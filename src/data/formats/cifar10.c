@@ -1,6 +1,7 @@
 /* CIFAR-10, binary version; see data/cifar.h. A record is one label byte, 0 to 9, and the picture.
  */
 #include "data/cifar.h"
+#include "data/format_opts.h"
 
 struct cifar10_conf {
     struct sw_strings paths;
@@ -14,11 +15,7 @@ static int cifar10_open(struct sw_records *r, const struct sw_format_args *args,
 }
 
 static const struct sw_opt cifar10_opts[] = {
-    {.key = "paths",
-     .help = "data files, plain or .gz: a list, each may be a pattern with * and ?",
-     .offset = offsetof(struct cifar10_conf, paths),
-     .type = SW_OPT_STRINGS,
-     .required = true},
+    SW_FORMAT_PATHS(struct cifar10_conf, "data files, plain or .gz"),
     {0},
 };
 

@@ -2,6 +2,7 @@
  * one, 0 to 99, and the picture.
  */
 #include "data/cifar.h"
+#include "data/format_opts.h"
 
 struct cifar100_conf {
     struct sw_strings paths;
@@ -23,11 +24,7 @@ static int cifar100_open(struct sw_records *r, const struct sw_format_args *args
 }
 
 static const struct sw_opt cifar100_opts[] = {
-    {.key = "paths",
-     .help = "data files, plain or .gz: a list, each may be a pattern with * and ?",
-     .offset = offsetof(struct cifar100_conf, paths),
-     .type = SW_OPT_STRINGS,
-     .required = true},
+    SW_FORMAT_PATHS(struct cifar100_conf, "data files, plain or .gz"),
     {.key = "labels",
      .help = "which of the two labels of a record: 100 fine classes or 20 coarse ones",
      .offset = offsetof(struct cifar100_conf, labels),

@@ -10,6 +10,7 @@
 #include "data/delimited.h"
 #include "data/files.h"
 #include "data/format.h"
+#include "data/format_opts.h"
 #include "data/lexicon.h"
 #include "data/shape.h"
 #include <float.h>
@@ -352,12 +353,8 @@ static int csv_open(struct sw_records *r, const struct sw_format_args *args, str
         rc = read_file(r, conf, files.path[i], err);
     if (!rc)
         rc = make_fields(r, conf, err);
-    if (!rc) {
-        r->files = files.count;
-        r->where = sw_files_text(&files);
-        if (!r->where)
-            rc = sw_err_nomem(err, "the name of a data file", 0);
-    }
+    if (!rc)
+        rc = sw_records_name(r, &files, err);
     sw_files_fini(&files);
     return rc;
 }
@@ -390,11 +387,7 @@ static int csv_fetch(const struct sw_records *r, int64_t record, int f, void *sc
 #define AT(member) offsetof(struct csv_conf, member)
 
 static const struct sw_opt csv_opts[] = {
-    {.key = "paths",
-     .help = "tables, plain or .gz: a list, each may be a pattern with * and ?",
-     .offset = AT(paths),
-     .type = SW_OPT_STRINGS,
-     .required = true},
+    SW_FORMAT_PATHS(struct csv_conf, "tables, plain or .gz"),
     {.key = "separator",
      .help = "what stands between columns; blanks: any number of blanks and tabs",
      .offset = AT(separator),
@@ -418,12 +411,7 @@ static const struct sw_opt csv_opts[] = {
              "none with target",
      .offset = AT(label),
      .type = SW_OPT_STRING},
-    {.key = "classes",
-     .help =
-         "labels in the order of their classes; unset: whole numbers are the classes, words are "
-         "sorted",
-     .offset = AT(classes),
-     .type = SW_OPT_STRINGS},
+    SW_FORMAT_CLASSES(struct csv_conf),
     {.key = "target",
      .help = "columns of numbers to be found: field target, f32",
      .offset = AT(target),
@@ -432,18 +420,8 @@ static const struct sw_opt csv_opts[] = {
      .help = "columns that are not read",
      .offset = AT(ignore),
      .type = SW_OPT_STRINGS},
-    {.key = "shape",
-     .help = "of the image, channels x height x width, such as 1x8x8; unset: a channel for each "
-             "column up to 64 columns, else one row",
-     .offset = AT(shape),
-     .type = SW_OPT_STRING},
-    {.key = "max_bytes",
-     .help = "most bytes of a file, inflated",
-     .offset = AT(max_bytes),
-     .type = SW_OPT_BYTES,
-     .def = "4GB",
-     .min = 1,
-     .max = 1e15},
+    SW_FORMAT_SHAPE(struct csv_conf, "a channel for each column up to 64 columns, else one row"),
+    SW_FORMAT_MAX_BYTES(struct csv_conf, "a file"),
     {0},
 };
 

@@ -8,6 +8,7 @@
 #include "data/blob.h"
 #include "data/files.h"
 #include "data/format.h"
+#include "data/format_opts.h"
 
 enum { IDX_U8 = 8, MAX_SIDE = 65535, HEADER_LABELS = 8 };
 
@@ -165,10 +166,7 @@ static int idx_open(struct sw_records *r, const struct sw_format_args *args, str
     if (rc)
         goto done;
     s->picture_bytes = sw_field_bytes(&r->field[0]);
-    r->files = images.count;
-    r->where = sw_files_text(&images);
-    if (!r->where)
-        rc = sw_err_nomem(err, "the name of a data file", 0);
+    rc = sw_records_name(r, &images, err);
 done:
     sw_files_fini(&images);
     sw_files_fini(&labels);
@@ -204,11 +202,7 @@ static int idx_fetch(const struct sw_records *r, int64_t record, int f, void *sc
 }
 
 static const struct sw_opt idx_opts[] = {
-    {.key = "paths",
-     .help = "picture files, plain or .gz: a list, each may be a pattern with * and ?",
-     .offset = offsetof(struct idx_conf, paths),
-     .type = SW_OPT_STRINGS,
-     .required = true},
+    SW_FORMAT_PATHS(struct idx_conf, "picture files, plain or .gz"),
     {.key = "labels",
      .help = "label files, one for each of paths, in the same order",
      .offset = offsetof(struct idx_conf, labels),

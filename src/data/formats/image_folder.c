@@ -6,6 +6,7 @@
 #include "base/os.h"
 #include "data/classes.h"
 #include "data/files.h"
+#include "data/format_opts.h"
 #include "data/lexicon.h"
 #include "data/picture_files.h"
 #include <dirent.h>
@@ -275,11 +276,7 @@ static void folder_locate(const struct sw_records *r, int64_t record, struct sw_
 }
 
 static const struct sw_opt folder_opts[] = {
-    {.key = "paths",
-     .help = "folders whose sub-folders are the classes: a list, each may be a pattern",
-     .offset = offsetof(struct folder_conf, paths),
-     .type = SW_OPT_STRINGS,
-     .required = true},
+    SW_FORMAT_PATHS(struct folder_conf, "folders whose sub-folders are the classes"),
     {.key = "class_names",
      .help = "file with the names of the sub-folders, one a line, in the order of their numbers; "
              "else they are sorted",

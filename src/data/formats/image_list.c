@@ -4,6 +4,7 @@
  * absolute paths or goes up by `..` is refused, so that it cannot reach beyond the root. */
 #include "base/os.h"
 #include "data/files.h"
+#include "data/format_opts.h"
 #include "data/lines.h"
 #include "data/picture_files.h"
 #include <string.h>
@@ -141,11 +142,7 @@ static void list_locate(const struct sw_records *r, int64_t record, struct sw_bu
 }
 
 static const struct sw_opt list_opts[] = {
-    {.key = "paths",
-     .help = "lists with lines `path label`, plain or .gz: a list, each may be a pattern",
-     .offset = offsetof(struct list_conf, paths),
-     .type = SW_OPT_STRINGS,
-     .required = true},
+    SW_FORMAT_PATHS(struct list_conf, "lists with lines `path label`, plain or .gz"),
     {.key = "root",
      .help = "folder that paths are relative to; else the folder of the list",
      .offset = offsetof(struct list_conf, root),

@@ -11,6 +11,7 @@
 #include "data/datum.h"
 #include "data/files.h"
 #include "data/format.h"
+#include "data/format_opts.h"
 #include <errno.h>
 #include <lmdb.h>
 #include <string.h>
@@ -219,12 +220,8 @@ static int lmdb_open(struct sw_records *r, const struct sw_format_args *args, st
         rc = open_all(r, &files, err);
     if (!rc)
         rc = set_fields(r, args, err);
-    if (!rc) {
-        r->files = files.count;
-        r->where = sw_files_text(&files);
-        if (!r->where)
-            rc = sw_err_nomem(err, "the name of a data file", 0);
-    }
+    if (!rc)
+        rc = sw_records_name(r, &files, err);
     sw_files_fini(&files);
     return rc;
 }
@@ -293,11 +290,7 @@ static int lmdb_fetch_picture(const struct sw_records *r, int64_t record, struct
 }
 
 static const struct sw_opt lmdb_opts[] = {
-    {.key = "paths",
-     .help = "folders (or data files) of LMDBs: a list, each may be a pattern with * and ?",
-     .offset = offsetof(struct lmdb_conf, paths),
-     .type = SW_OPT_STRINGS,
-     .required = true},
+    SW_FORMAT_PATHS(struct lmdb_conf, "folders (or data files) of LMDBs"),
     {0},
 };
 

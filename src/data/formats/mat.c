@@ -10,6 +10,7 @@
 #include "data/blob.h"
 #include "data/files.h"
 #include "data/format.h"
+#include "data/format_opts.h"
 #include "data/shape.h"
 #include <float.h>
 #include <math.h>
@@ -325,12 +326,8 @@ static int mat_open(struct sw_records *r, const struct sw_format_args *args, str
         rc = sw_files_expand(&files, &conf->paths, "paths", err);
     for (int i = 0; !rc && i < files.count; i++)
         rc = read_file(r, conf, files.path[i], err);
-    if (!rc) {
-        r->files = files.count;
-        r->where = sw_files_text(&files);
-        if (!r->where)
-            rc = sw_err_nomem(err, "the name of a data file", 0);
-    }
+    if (!rc)
+        rc = sw_records_name(r, &files, err);
     sw_files_fini(&files);
     return rc;
 }
@@ -359,11 +356,7 @@ static int mat_fetch(const struct sw_records *r, int64_t record, int f, void *sc
 static const char *const records_in[] = {"auto", "first", "last", NULL};
 
 static const struct sw_opt mat_opts[] = {
-    {.key = "paths",
-     .help = ".mat files of level 5, plain or .gz: a list, each may be a pattern with * and ?",
-     .offset = AT(paths),
-     .type = SW_OPT_STRINGS,
-     .required = true},
+    SW_FORMAT_PATHS(struct mat_conf, ".mat files of level 5, plain or .gz"),
     {.key = "fields",
      .help = "which variables become fields, a list of NAME:VARIABLE such as image:I_tr",
      .offset = AT(fields),
@@ -382,18 +375,8 @@ static const struct sw_opt mat_opts[] = {
      .def = "0",
      .min = -1e9,
      .max = 1e9},
-    {.key = "shape",
-     .help = "of the rows of field image, channels x height x width; a channel for each number up "
-             "to 64, else one row",
-     .offset = AT(shape),
-     .type = SW_OPT_STRING},
-    {.key = "max_bytes",
-     .help = "most bytes of a file, inflated",
-     .offset = AT(max_bytes),
-     .type = SW_OPT_BYTES,
-     .def = "4GB",
-     .min = 1,
-     .max = 1e15},
+    SW_FORMAT_SHAPE(struct mat_conf, "a channel for each number up to 64, else one row"),
+    SW_FORMAT_MAX_BYTES(struct mat_conf, "a file"),
     {0},
 };
 

@@ -3,6 +3,7 @@
 #include "base/os.h"
 #include "data/array.h"
 #include "data/files.h"
+#include "data/format_opts.h"
 #include <string.h>
 
 struct npy_conf {
@@ -149,11 +150,7 @@ static int npy_fetch(const struct sw_records *r, int64_t record, int f, void *sc
 #define AT(member) offsetof(struct npy_conf, member)
 
 static const struct sw_opt npy_opts[] = {
-    {.key = "paths",
-     .help = "arrays of the field image, plain or .gz: a list, each may be a pattern with * and ?",
-     .offset = AT(paths),
-     .type = SW_OPT_STRINGS,
-     .required = true},
+    SW_FORMAT_PATHS(struct npy_conf, "arrays of the field image, plain or .gz"),
     {.key = "labels",
      .help = "arrays of the field label: a class for each record, or numbers (label sets)",
      .offset = AT(labels),
@@ -162,12 +159,7 @@ static const struct sw_opt npy_opts[] = {
      .help = "arrays of further fields, a list of NAME:FILE",
      .offset = AT(fields),
      .type = SW_OPT_STRINGS},
-    {.key = "shape",
-     .help =
-         "of the image, channels x height x width, such as 1x8x8; unset: that of the array, and "
-         "of rows of numbers a channel for each up to 64",
-     .offset = AT(shape),
-     .type = SW_OPT_STRING},
+    SW_FORMAT_SHAPE(struct npy_conf, SW_FORMAT_SHAPE_OF_ARRAY),
     {0},
 };
 

@@ -4,6 +4,7 @@
 #include "base/os.h"
 #include "data/array.h"
 #include "data/files.h"
+#include "data/format_opts.h"
 #include <string.h>
 
 struct npz_conf {
@@ -109,12 +110,8 @@ static int npz_open(struct sw_records *r, const struct sw_format_args *args, str
         rc = conf->fields.count ? add_listed(s, conf, err) : add_members(s, conf, err);
     if (!rc)
         rc = sw_columns_join(r, s->column, s->count, err);
-    if (!rc) {
-        r->files = files.count;
-        r->where = sw_files_text(&files);
-        if (!r->where)
-            rc = sw_err_nomem(err, "the name of a data file", 0);
-    }
+    if (!rc)
+        rc = sw_records_name(r, &files, err);
     close_archives(s);
     sw_files_fini(&files);
     return rc;
@@ -140,22 +137,13 @@ static int npz_fetch(const struct sw_records *r, int64_t record, int f, void *sc
 #define AT(member) offsetof(struct npz_conf, member)
 
 static const struct sw_opt npz_opts[] = {
-    {.key = "paths",
-     .help = "archives: a list, each may be a pattern with * and ?",
-     .offset = AT(paths),
-     .type = SW_OPT_STRINGS,
-     .required = true},
+    SW_FORMAT_PATHS(struct npz_conf, "archives"),
     {.key = "fields",
      .help = "which arrays are which fields, a list of FIELD:ARRAY such as image:x_train; unset: "
              "all, by their names",
      .offset = AT(fields),
      .type = SW_OPT_STRINGS},
-    {.key = "shape",
-     .help =
-         "of the image, channels x height x width, such as 1x8x8; unset: that of the array, and "
-         "of rows of numbers a channel for each up to 64",
-     .offset = AT(shape),
-     .type = SW_OPT_STRING},
+    SW_FORMAT_SHAPE(struct npz_conf, SW_FORMAT_SHAPE_OF_ARRAY),
     {0},
 };
 

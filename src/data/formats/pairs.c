@@ -15,6 +15,7 @@
 #include "data/bags.h"
 #include "data/classes.h"
 #include "data/files.h"
+#include "data/format_opts.h"
 #include "data/lines.h"
 #include "data/picture_files.h"
 #include "data/vocabulary.h"
@@ -484,12 +485,7 @@ static const struct sw_opt pairs_opts[] = {
      .help = "folder that paths in lists are relative to; else the folder of the list",
      .offset = AT(root),
      .type = SW_OPT_STRING},
-    {.key = "shape",
-     .help =
-         "of an image that is a row of numbers, channels x height x width; unset: a channel for "
-         "each up to 64",
-     .offset = AT(shape),
-     .type = SW_OPT_STRING},
+    SW_FORMAT_SHAPE(struct pairs_conf, "a channel for each number up to 64, else one row"),
     {.key = "text",
      .help = "texts as features: .npy arrays",
      .offset = AT(text),
@@ -507,13 +503,8 @@ static const struct sw_opt pairs_opts[] = {
      .help = "files like those of the tags to make the vocabulary from, the same in all sections",
      .offset = AT(vocabulary_from),
      .type = SW_OPT_STRINGS},
-    {.key = "max_tokens",
-     .help = "most different tags, the frequent ones; others are left out; 0: all",
-     .offset = AT(max_tokens),
-     .type = SW_OPT_INT,
-     .def = "0",
-     .min = 0,
-     .max = 1e8},
+    SW_FORMAT_MAX_TOKENS(struct pairs_conf,
+                         "most different tags, the frequent ones; others are left out; 0: all"),
     {.key = "max_tags",
      .help = "most tags of a record; what is behind them is left out; 0: as the record with most",
      .offset = AT(max_tags),
@@ -531,19 +522,8 @@ static const struct sw_opt pairs_opts[] = {
      .offset = AT(label_sets),
      .type = SW_OPT_BOOL,
      .def = "yes"},
-    {.key = "classes",
-     .help =
-         "labels in the order of their classes; unset: whole numbers are the classes, words are "
-         "sorted",
-     .offset = AT(classes),
-     .type = SW_OPT_STRINGS},
-    {.key = "max_bytes",
-     .help = "most bytes of a file of lines, inflated",
-     .offset = AT(max_bytes),
-     .type = SW_OPT_BYTES,
-     .def = "4GB",
-     .min = 1,
-     .max = 1e15},
+    SW_FORMAT_CLASSES(struct pairs_conf),
+    SW_FORMAT_MAX_BYTES(struct pairs_conf, "a file of lines"),
     {0},
 };
 

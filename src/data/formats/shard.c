@@ -5,6 +5,7 @@
 #include "base/os.h"
 #include "data/files.h"
 #include "data/format.h"
+#include "data/format_opts.h"
 #include <string.h>
 
 struct shard_conf {
@@ -105,11 +106,10 @@ static int shard_open(struct sw_records *r, const struct sw_format_args *args, s
     if (!rc)
         rc = open_files(r, &files, args->channels, err);
     if (!rc) {
-        r->files = files.count;
-        r->where = sw_files_text(&files);
+        rc = sw_records_name(r, &files, err);
         r->origin = sw_strdup(((struct shard_state *)r->state)->file[0].shard.origin);
-        if (!r->where || !r->origin)
-            rc = sw_err_nomem(err, "the name of a data file", 0);
+        if (!rc && !r->origin)
+            rc = sw_err_nomem(err, "what a shard says of its origin", 0);
     }
     sw_files_fini(&files);
     return rc;
@@ -171,11 +171,7 @@ static void shard_locate(const struct sw_records *r, int64_t record, struct sw_b
 }
 
 static const struct sw_opt shard_opts[] = {
-    {.key = "paths",
-     .help = "shards made by `singa-ws data import`: a list, each may be a pattern with * and ?",
-     .offset = offsetof(struct shard_conf, paths),
-     .type = SW_OPT_STRINGS,
-     .required = true},
+    SW_FORMAT_PATHS(struct shard_conf, "shards made by `singa-ws data import`"),
     {0},
 };
 

@@ -8,6 +8,7 @@
 #include "data/blob.h"
 #include "data/files.h"
 #include "data/format.h"
+#include "data/format_opts.h"
 #include "data/vocabulary.h"
 #include <string.h>
 
@@ -230,10 +231,7 @@ static int text_open(struct sw_records *r, const struct sw_format_args *args, st
         r->field[TARGET] = (struct sw_field){"target", SW_I32, 1, {s->length}};
         r->field[LABEL] = (struct sw_field){.name = "label", .dtype = SW_I32};
         r->field_count = FIELDS;
-        r->files = texts.count;
-        r->where = sw_files_text(&texts);
-        if (!r->where)
-            rc = sw_err_nomem(err, "the name of a data file", 0);
+        rc = sw_records_name(r, &texts, err);
     }
     sw_files_fini(&texts);
     return rc;
@@ -263,11 +261,7 @@ static int text_fetch(const struct sw_records *r, int64_t record, int f, void *s
 #define AT(member) offsetof(struct text_conf, member)
 
 static const struct sw_opt text_opts[] = {
-    {.key = "paths",
-     .help = "texts, plain or .gz: a list, each may be a pattern with * and ?",
-     .offset = AT(paths),
-     .type = SW_OPT_STRINGS,
-     .required = true},
+    SW_FORMAT_PATHS(struct text_conf, "texts, plain or .gz"),
     {.key = "unit",
      .help = "what a token is: a byte, a character of UTF-8, or a word between blanks",
      .offset = AT(unit),
@@ -298,13 +292,8 @@ static const struct sw_opt text_opts[] = {
      .help = "texts to make the vocabulary from, the same in all sections; unset: paths",
      .offset = AT(vocabulary_from),
      .type = SW_OPT_STRINGS},
-    {.key = "max_tokens",
-     .help = "most tokens of a vocabulary made from texts, the frequent ones; 0: all",
-     .offset = AT(max_tokens),
-     .type = SW_OPT_INT,
-     .def = "0",
-     .min = 0,
-     .max = 1e8},
+    SW_FORMAT_MAX_TOKENS(struct text_conf,
+                         "most tokens of a vocabulary made from texts, the frequent ones; 0: all"),
     {.key = "unknown",
      .help = "token that stands for those outside the vocabulary, such as <unk>; unset: they are "
              "errors",
@@ -314,13 +303,7 @@ static const struct sw_opt text_opts[] = {
      .help = "of words: token put at the end of each line, such as <eos>; unset: none",
      .offset = AT(line_end),
      .type = SW_OPT_STRING},
-    {.key = "max_bytes",
-     .help = "most bytes of a file, inflated",
-     .offset = AT(max_bytes),
-     .type = SW_OPT_BYTES,
-     .def = "4GB",
-     .min = 1,
-     .max = 1e15},
+    SW_FORMAT_MAX_BYTES(struct text_conf, "a file"),
     {0},
 };
 

@@ -1,0 +1,44 @@
+/* What convolution and deconvolution share: their keys, and what of a plan's shape follows from
+ * these alone. */
+#ifndef SW_LAYERS_SHARE_CONV_H
+#define SW_LAYERS_SHARE_CONV_H
+
+#include "layers/layer.h"
+#include "layers/window.h"
+
+struct sw_conv_conf {
+    int64_t outputs, groups;
+    struct sw_window_conf window;
+    struct sw_dilation_conf dilation;
+    bool bias;
+};
+
+/* member is the layer's struct sw_conv_conf. */
+#define SW_CONV_OPTS(conf, member)                                                                 \
+    {.key = "outputs",                                                                             \
+     .help = "number of output channels, of a convolution: of filters",                            \
+     .type = SW_OPT_INT,                                                                           \
+     .offset = offsetof(conf, member.outputs),                                                     \
+     .min = 1,                                                                                     \
+     .max = 1 << 20,                                                                               \
+     .required = true},                                                                            \
+        SW_WINDOW_OPTS(conf, member.window, "1"), SW_DILATION_OPTS(conf, member.dilation),         \
+        {.key = "groups",                                                                          \
+         .help = "channel groups that do not see one another; divides channels and outputs",       \
+         .type = SW_OPT_INT,                                                                       \
+         .offset = offsetof(conf, member.groups),                                                  \
+         .def = "1",                                                                               \
+         .min = 1,                                                                                 \
+         .max = 1 << 20},                                                                          \
+    {                                                                                              \
+        .key = "bias", .help = "add one value per output channel", .type = SW_OPT_BOOL,            \
+        .offset = offsetof(conf, member.bias), .def = "yes"                                        \
+    }
+
+/* Fills all of *s but the size of the output, and *w, for a source `in` of [N, C, H, W] and a part
+ * of `outputs` channels. Errors: SW_ERR_INVALID when groups do not divide the channels, and those
+ * of sw_window_resolve. */
+int sw_conv_resolve(const struct sw_conv_conf *c, const struct sw_desc *in, int64_t outputs,
+                    struct sw_window *w, struct sw_conv_shape *s, struct sw_err *err) SW_MUST_CHECK;
+
+#endif

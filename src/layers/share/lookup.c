@@ -1,0 +1,28 @@
+#include "layers/share/lookup.h"
+
+const char *const sw_lookup_params[] = {"weight", NULL};
+
+void sw_lookup_init(struct sw_lookup *st, struct sw_layer *l, const struct sw_lookup_conf *c)
+{
+    const int64_t weight[] = {c->vocabulary, c->outputs};
+    struct sw_desc layout = sw_desc_plain(SW_F32, 2, weight);
+    st->outputs = c->outputs;
+    sw_layer_add_param(l, "weight", &layout, c->outputs, c->outputs);
+    l->backward_reads_src = 1;
+    l->flops_forward = (double)sw_desc_count(&l->src[0]->desc) * (double)c->outputs;
+    l->flops_backward = l->flops_forward;
+}
+
+int sw_lookup_forward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *err)
+{
+    const struct sw_lookup *st = l->state;
+    return sw_op_embedding(r->stream, &st->lists, st->outputs, l->src[0]->data, l->param[0].value,
+                           r->step, l->dst.data, err);
+}
+
+int sw_lookup_backward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *err)
+{
+    const struct sw_lookup *st = l->state;
+    return sw_op_embedding_backward(r->stream, &st->lists, st->outputs, l->src[0]->data,
+                                    l->dst.grad, r->step, l->param[0].grad, err);
+}

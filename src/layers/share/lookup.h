@@ -1,0 +1,42 @@
+/* What embedding and embedding_mean share: a table of vectors, [vocabulary, outputs], from which
+ * lists of tokens take theirs (device/ops/embedding.h). The layer's state is a struct sw_lookup. */
+#ifndef SW_LAYERS_SHARE_LOOKUP_H
+#define SW_LAYERS_SHARE_LOOKUP_H
+
+#include "layers/share/tokens.h"
+
+struct sw_lookup_conf {
+    int64_t vocabulary, outputs;
+};
+
+/* member is the layer's struct sw_lookup_conf. */
+#define SW_LOOKUP_OPTS(conf, member)                                                               \
+    {.key = "vocabulary",                                                                          \
+     .help = "number of different tokens; tokens are 0 to vocabulary - 1",                         \
+     .type = SW_OPT_INT,                                                                           \
+     .offset = offsetof(conf, member.vocabulary),                                                  \
+     .min = 1,                                                                                     \
+     .max = 1 << 26,                                                                               \
+     .required = true},                                                                            \
+    {                                                                                              \
+        .key = "outputs", .help = "length of a token's vector", .type = SW_OPT_INT,                \
+        .offset = offsetof(conf, member.outputs), .min = 1, .max = 1 << 20, .required = true       \
+    }
+
+struct sw_lookup {
+    struct sw_token_lists lists;
+    int64_t outputs;
+};
+
+/* For setup, with st->lists and l->dst.desc filled: weights, costs, and what backward reads. */
+void sw_lookup_init(struct sw_lookup *st, struct sw_layer *l, const struct sw_lookup_conf *c);
+/* The callbacks. */
+int sw_lookup_forward(struct sw_layer *l, const struct sw_pass *r,
+                      struct sw_err *err) SW_MUST_CHECK;
+int sw_lookup_backward(struct sw_layer *l, const struct sw_pass *r,
+                       struct sw_err *err) SW_MUST_CHECK;
+
+/* Of the descriptor's params. */
+extern const char *const sw_lookup_params[];
+
+#endif
