@@ -9,7 +9,7 @@ cd "$SW_SOURCE_DIR"
 flags='-D_GNU_SOURCE -Isrc -I.'
 temporary=$(mktemp -d)
 trap 'rm -rf "$temporary"' EXIT
-headers=$(find src kernels -name '*.h' | sed 's,^src/,,' | sort)
+headers=$(find src kernels ui -name '*.h' | sed 's,^src/,,' | sort)
 [ -n "$headers" ]
 
 # compile: C17 source on stdin.

@@ -10,11 +10,11 @@ set -eu
 look() {
     (
         cd "$1"
-        listed=$(sed 's/#.*//' CMakeLists.txt | tr -s ' ()' '\n' | grep -E '^(src|kernels)/.*\.c$' | sort)
+        listed=$(sed 's/#.*//' CMakeLists.txt | tr -s ' ()' '\n' | grep -E '^(src|kernels|ui)/.*\.c$' | sort)
         registries=" $(sed -n 's/^singa_registry([^ ]* \([^ ]*\) .*/\1/p' CMakeLists.txt | tr '\n' ' ')"
         faults=$(
             printf '%s\n' "$listed" | uniq -d | sed 's/$/: named twice/'
-            find src kernels/cpu -name '*.c' | sort | while read -r file; do
+            find src kernels/cpu ui -name '*.c' | sort | while read -r file; do
                 case $registries in *" ${file%/*} "*) continue ;; esac
                 printf '%s\n' "$listed" | grep -qxF "$file" || echo "$file: not in CMakeLists.txt"
             done
@@ -25,9 +25,9 @@ look() {
 
 planted=$(mktemp -d)
 trap 'rm -rf "$planted"' EXIT
-mkdir -p "$planted/src/base" "$planted/src/layers/deep" "$planted/kernels/cpu"
+mkdir -p "$planted/src/base" "$planted/src/layers/deep" "$planted/kernels/cpu" "$planted/ui"
 for file in src/main.c src/base/a.c src/base/b.c src/base/ab.c src/layers/any.c \
-    src/layers/deep/any.c kernels/cpu/k.c kernels/cpu/lost.c; do
+    src/layers/deep/any.c kernels/cpu/k.c kernels/cpu/lost.c ui/lost.c; do
     : >"$planted/$file"
 done
 cat >"$planted/CMakeLists.txt" <<'TEXT'
@@ -40,7 +40,8 @@ expected='kernels/cpu/k.c: named twice
 kernels/cpu/lost.c: not in CMakeLists.txt
 src/base/a.c: not in CMakeLists.txt
 src/base/b.c: not in CMakeLists.txt
-src/layers/deep/any.c: not in CMakeLists.txt'
+src/layers/deep/any.c: not in CMakeLists.txt
+ui/lost.c: not in CMakeLists.txt'
 if out=$(look "$planted"); then
     echo "the checker found nothing in a tree with faults" >&2
     exit 1

@@ -1,0 +1,105 @@
+/* A screen made of cells: what the dashboard, the terminal charts of `history plot` and the tests
+ * draw on. A cell is one character and a role: what it means, never a colour; a theme (theme.h)
+ * turns roles into colours, and only term.c speaks to a terminal. Characters that a terminal
+ * without UTF-8 cannot show are replaced while drawing, so a canvas is what will be seen.
+ *
+ * Everything clips: drawing outside of the canvas does nothing. A character of double width takes
+ * two cells (the second has rune 0); what has no width or is a control is left out or shown as '?'.
+ * One owner. */
+#ifndef SW_UI_CANVAS_H
+#define SW_UI_CANVAS_H
+
+#include "base/err.h"
+#include "base/str.h"
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* What a cell means. */
+enum sw_role {
+    SW_ROLE_TEXT,
+    SW_ROLE_DIM,    /* labels, grids, old data */
+    SW_ROLE_TITLE,  /* names of panels */
+    SW_ROLE_STRONG, /* the numbers that matter */
+    SW_ROLE_BORDER,
+    SW_ROLE_FOCUS, /* border and title of the panel that has the keys */
+    SW_ROLE_KEY,   /* letters to press */
+    SW_ROLE_GOOD,
+    SW_ROLE_WARN,
+    SW_ROLE_BAD,
+    SW_ROLE_SELECT, /* the row that is pointed at */
+    SW_ROLE_LINE1,  /* curves: training, evaluation, the overlay of another run */
+    SW_ROLE_LINE2,
+    SW_ROLE_LINE3,
+    SW_ROLE_LINE4,
+    SW_ROLE_COMPUTE, /* parts of a step */
+    SW_ROLE_DATA,
+    SW_ROLE_COPY,
+    SW_ROLE_COMM,
+    SW_ROLE_WAIT,
+    SW_ROLES,
+};
+
+/* What a terminal can show. */
+struct sw_ui_caps {
+    bool utf8;   /* else ASCII only */
+    int colours; /* 0 (bold, dim and reverse only), 8 or 256 */
+};
+
+struct sw_area {
+    int x, y, w, h;
+};
+
+struct sw_ui_cell {
+    uint32_t rune; /* 0: the right half of the character before */
+    uint8_t role;
+};
+
+struct sw_canvas {
+    int w, h;
+    struct sw_ui_caps caps;
+    struct sw_ui_cell *cells; /* owned [h * w] */
+};
+
+/* Blank. w and h are at least 0; memory is reused. Errors: SW_ERR_NOMEM (the canvas is then empty).
+ * Zero-initialise before the first call; free with sw_canvas_fini. */
+int sw_canvas_begin(struct sw_canvas *c, int w, int h, struct sw_ui_caps caps,
+                    struct sw_err *err) SW_MUST_CHECK;
+void sw_canvas_fini(struct sw_canvas *c);
+
+/* Columns that a text takes on this canvas. */
+int sw_canvas_columns(const struct sw_canvas *c, const char *text);
+
+void sw_canvas_rune(struct sw_canvas *c, int x, int y, uint32_t rune, enum sw_role role);
+/* Draws at most `columns` of them and returns how many were drawn. A text that does not fit ends in
+ * a '~', so that nobody takes a part of a number for the number. */
+int sw_canvas_text(struct sw_canvas *c, int x, int y, int columns, enum sw_role role,
+                   const char *text);
+int sw_canvas_printf(struct sw_canvas *c, int x, int y, int columns, enum sw_role role,
+                     const char *fmt, ...) SW_PRINTF(6, 7);
+/* The same with its last column at x + columns - 1. */
+void sw_canvas_right(struct sw_canvas *c, int x, int y, int columns, enum sw_role role,
+                     const char *text);
+void sw_canvas_fill(struct sw_canvas *c, struct sw_area r, uint32_t rune, enum sw_role role);
+/* Changes the role of what is there. */
+void sw_canvas_recolour(struct sw_canvas *c, struct sw_area r, enum sw_role role);
+
+/* A frame with a title in its upper edge and a note (may be NULL) at that edge's right. */
+void sw_canvas_box(struct sw_canvas *c, struct sw_area r, enum sw_role role, const char *title,
+                   const char *note);
+/* The inside of a box. */
+struct sw_area sw_area_inside(struct sw_area r);
+bool sw_area_holds(struct sw_area r, int x, int y);
+
+/* A bar over `columns`, full at share 1, in eighths of a column where there is UTF-8. */
+void sw_canvas_bar(struct sw_canvas *c, int x, int y, int columns, double share, enum sw_role role);
+
+/* Lines of text, blanks at their ends cut. */
+void sw_canvas_to_text(const struct sw_canvas *c, struct sw_buf *out);
+/* The same with the escapes of a terminal that has caps.colours colours. */
+void sw_canvas_to_ansi(const struct sw_canvas *c, struct sw_buf *out);
+
+/* UTF-8 of a rune: its bytes, 1 to 4, into out. */
+int sw_utf8_put(uint32_t rune, char out[4]);
+
+#endif

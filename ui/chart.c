@@ -1,0 +1,352 @@
+#include "ui/chart.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { LABEL_COLUMNS = 7, MIN_W = 16, MIN_H = 4, DASH_DOTS = 3, BRAILLE = 0x2800 };
+
+const char *sw_chart_number(char *out, double value)
+{
+    double size = fabs(value);
+    if (!isfinite(value))
+        snprintf(out, 16, "%s", isnan(value) ? "--" : value > 0 ? "inf" : "-inf");
+    else if (size >= 999.95e6)
+        snprintf(out, 16, "%.3gG", value * 1e-9);
+    else if (size >= 999950)
+        snprintf(out, 16, "%.3gM", value * 1e-6);
+    else if (size >= 9999.5)
+        snprintf(out, 16, "%.3gk", value * 1e-3);
+    else if (size >= 999.5)
+        snprintf(out, 16, "%.0f", value);
+    else
+        snprintf(out, 16, "%.3g", value);
+    return out;
+}
+
+void sw_chart_smooth(const struct sw_point *in, size_t count, double keep, struct sw_point *out)
+{
+    double sum = 0, weight = 0;
+    for (size_t i = 0; i < count; i++) {
+        double y = in[i].y;
+        if (isfinite(y)) {
+            sum = keep * sum + (1 - keep) * y;
+            weight = keep * weight + (1 - keep);
+            y = sum / weight;
+        }
+        out[i] = (struct sw_point){in[i].x, y, y, y};
+    }
+}
+
+/* ---- Ranges -----------------------------------------------------------------------------------
+ */
+
+static void widen(double *from, double *to, double v, bool log_y)
+{
+    if (!isfinite(v) || (log_y && v <= 0))
+        return;
+    *from = isnan(*from) || v < *from ? v : *from;
+    *to = isnan(*to) || v > *to ? v : *to;
+}
+
+void sw_chart_fit(struct sw_chart *chart)
+{
+    double from = NAN, to = NAN;
+    for (int l = 0; l < chart->line_count; l++) {
+        const struct sw_chart_line *line = &chart->lines[l];
+        for (size_t i = 0; i < line->count; i++) {
+            const struct sw_point *p = &line->points[i];
+            if (p->x < chart->x_from || p->x > chart->x_to)
+                continue;
+            bool band = line->stroke == SW_STROKE_BAND;
+            widen(&from, &to, band ? p->lo : p->y, chart->log_y);
+            widen(&from, &to, band ? p->hi : p->y, chart->log_y);
+        }
+    }
+    if (isnan(from)) {
+        from = chart->log_y ? 0.1 : 0;
+        to = 1;
+    }
+    if (chart->log_y) {
+        double room = to > from ? pow(to / from, 0.04) : 2;
+        from /= room;
+        to *= room;
+    } else {
+        double room = to > from ? 0.04 * (to - from) : fabs(from) > 0 ? 0.1 * fabs(from) : 1;
+        /* What is never negative is not shown with room below zero. */
+        from = from >= 0 && from - room < 0 ? 0 : from - room;
+        to += room;
+    }
+    chart->y_from = from;
+    chart->y_to = to;
+}
+
+/* 1, 2 or 5 times a power of ten, so that `range` has about `count` ticks or fewer. */
+static double tick_step(double range, int count)
+{
+    if (!(range > 0) || count < 1)
+        return 0;
+    double rough = range / count, power = pow(10, floor(log10(rough)));
+    double part = rough / power;
+    return power * (part <= 1 ? 1 : part <= 2 ? 2 : part <= 5 ? 5 : 10);
+}
+
+/* 0 at the bottom (left), 1 at the top (right). */
+static double share_y(const struct sw_chart *chart, double y)
+{
+    if (chart->log_y)
+        return y > 0 ? log(y / chart->y_from) / log(chart->y_to / chart->y_from) : -1;
+    return (y - chart->y_from) / (chart->y_to - chart->y_from);
+}
+
+static double share_x(const struct sw_chart *chart, double x)
+{
+    double range = chart->x_to - chart->x_from;
+    return range > 0 ? (x - chart->x_from) / range : 0;
+}
+
+/* ---- Axes -------------------------------------------------------------------------------------
+ */
+
+struct sw_area sw_chart_inside(struct sw_area r, const struct sw_chart *chart)
+{
+    (void)chart;
+    if (r.w < MIN_W || r.h < MIN_H)
+        return r;
+    return (struct sw_area){r.x + LABEL_COLUMNS, r.y, r.w - LABEL_COLUMNS, r.h - 1};
+}
+
+double sw_chart_x_at(struct sw_area inside, const struct sw_chart *chart, int column)
+{
+    double share = inside.w > 1 ? (double)(column - inside.x) / (inside.w - 1) : 0;
+    return chart->x_from + share * (chart->x_to - chart->x_from);
+}
+
+static void tick_y(struct sw_canvas *c, struct sw_area in, const struct sw_chart *chart, double y,
+                   int *last_row)
+{
+    char text[16];
+    double share = share_y(chart, y);
+    int row = in.y + (int)lround((1 - share) * (in.h - 1));
+    if (!(share >= 0 && share <= 1) || row < in.y || row >= in.y + in.h || row == *last_row)
+        return;
+    *last_row = row;
+    if (fabs(y) < 1e-12 * (chart->y_to - chart->y_from))
+        y = 0;
+    sw_canvas_right(c, in.x - LABEL_COLUMNS, row, LABEL_COLUMNS - 1, SW_ROLE_DIM,
+                    sw_chart_number(text, y));
+    sw_canvas_rune(c, in.x - 1, row, 0x2524, SW_ROLE_DIM);
+}
+
+static void ticks_y(struct sw_canvas *c, struct sw_area in, const struct sw_chart *chart)
+{
+    int last_row = -1;
+    double decades = chart->log_y ? log10(chart->y_to / chart->y_from) : 0;
+    if (chart->log_y && decades >= 0.7) {
+        int every = 1 + (int)(decades / (in.h > 1 ? in.h : 1));
+        bool between = decades * 3 < in.h;
+        for (double d = floor(log10(chart->y_from)); d <= log10(chart->y_to); d += every) {
+            tick_y(c, in, chart, pow(10, d), &last_row);
+            if (between) {
+                tick_y(c, in, chart, 2 * pow(10, d), &last_row);
+                tick_y(c, in, chart, 5 * pow(10, d), &last_row);
+            }
+        }
+        return;
+    }
+    double step = tick_step(chart->y_to - chart->y_from, in.h > 6 ? in.h / 3 : 2);
+    if (!(step > 0))
+        return;
+    for (double k = ceil(chart->y_from / step); k * step <= chart->y_to; k++)
+        tick_y(c, in, chart, k * step, &last_row);
+}
+
+static void ticks_x(struct sw_canvas *c, struct sw_area in, const struct sw_chart *chart)
+{
+    char text[16];
+    int row = in.y + in.h, free_from = in.x;
+    double step = tick_step(chart->x_to - chart->x_from, in.w > 24 ? in.w / 12 : 2);
+    if (!(step > 0))
+        return;
+    for (double k = ceil(chart->x_from / step); k * step <= chart->x_to; k++) {
+        sw_chart_number(text, k * step);
+        int n = (int)strlen(text);
+        int x = in.x + (int)lround(share_x(chart, k * step) * (in.w - 1)) - n / 2;
+        x = x < in.x ? in.x : x + n > in.x + in.w ? in.x + in.w - n : x;
+        if (x < free_from)
+            continue;
+        sw_canvas_text(c, x, row, n, SW_ROLE_DIM, text);
+        free_from = x + n + 2;
+    }
+}
+
+static void draw_axes(struct sw_canvas *c, struct sw_area in, const struct sw_chart *chart)
+{
+    sw_canvas_fill(c, (struct sw_area){in.x - 1, in.y, 1, in.h}, 0x2502, SW_ROLE_DIM);
+    sw_canvas_fill(c, (struct sw_area){in.x, in.y + in.h, in.w, 1}, 0x2500, SW_ROLE_DIM);
+    sw_canvas_rune(c, in.x - 1, in.y + in.h, 0x2514, SW_ROLE_DIM);
+    ticks_y(c, in, chart);
+    ticks_x(c, in, chart);
+}
+
+/* ---- Dots -------------------------------------------------------------------------------------
+ */
+
+struct pen {
+    struct sw_canvas *c;
+    struct sw_area in;
+    const struct sw_chart *chart;
+    const struct sw_chart_line *line;
+    int across, down; /* dots in a cell */
+    int run;          /* dots drawn, for dashes */
+};
+
+static int dots_w(const struct pen *p)
+{
+    return p->in.w * p->across;
+}
+
+static int dots_h(const struct pen *p)
+{
+    return p->in.h * p->down;
+}
+
+static double dot_x(const struct pen *p, double x)
+{
+    return share_x(p->chart, x) * (dots_w(p) - 1);
+}
+
+/* Far outside is as good as outside, and keeps the loops short. */
+static double dot_y(const struct pen *p, double y)
+{
+    double at = (1 - share_y(p->chart, y)) * (dots_h(p) - 1);
+    double far = 2.0 * dots_h(p) + 8;
+    return at < -far ? -far : at > far ? far : at;
+}
+
+static uint32_t ascii_of(const struct sw_chart_line *line)
+{
+    static const char by_stroke[] = {'*', '-', '.', 'o'};
+    return (uint32_t)(line->ascii ? line->ascii : by_stroke[line->stroke]);
+}
+
+/* A dot of the braille block: U+2800 and a bit for each of 2 x 4 places. A cell has one colour, so
+ * a line takes the cells it goes through from a band, and shares those of other lines. */
+static void dot(struct pen *p, int x, int y)
+{
+    static const uint8_t bit[4][2] = {{0x01, 0x08}, {0x02, 0x10}, {0x04, 0x20}, {0x40, 0x80}};
+    if (x < 0 || y < 0 || x >= dots_w(p) || y >= dots_h(p))
+        return;
+    int column = p->in.x + x / p->across, row = p->in.y + y / p->down;
+    if (column < 0 || row < 0 || column >= p->c->w || row >= p->c->h)
+        return;
+    uint32_t rune = ascii_of(p->line);
+    if (p->c->caps.utf8) {
+        const struct sw_ui_cell *cell =
+            &p->c->cells[(size_t)row * (size_t)p->c->w + (size_t)column];
+        bool other = cell->role == SW_ROLE_DIM && p->line->role != SW_ROLE_DIM;
+        bool dots = cell->rune >= BRAILLE && cell->rune < BRAILLE + 256 && !other;
+        rune = (dots ? cell->rune : BRAILLE) | bit[y % 4][x % 2];
+    }
+    sw_canvas_rune(p->c, column, row, rune, p->line->role);
+}
+
+static void draw_segment(struct pen *p, double x0, double y0, double x1, double y1)
+{
+    double last = dots_w(p) - 1;
+    if (x1 < 0 || x0 > last || !isfinite(y0) || !isfinite(y1))
+        return;
+    if (x0 < 0 && x1 > x0) {
+        y0 += (y1 - y0) * (0 - x0) / (x1 - x0);
+        x0 = 0;
+    }
+    if (x1 > last && x1 > x0) {
+        y1 = y0 + (y1 - y0) * (last - x0) / (x1 - x0);
+        x1 = last;
+    }
+    double longer = fmax(fabs(x1 - x0), fabs(y1 - y0));
+    int steps = (int)ceil(longer);
+    for (int i = 0; i <= steps; i++) {
+        double share = steps ? (double)i / steps : 0;
+        bool gap = p->line->stroke == SW_STROKE_DASHED && p->run++ / DASH_DOTS % 2;
+        if (!gap)
+            dot(p, (int)lround(x0 + share * (x1 - x0)), (int)lround(y0 + share * (y1 - y0)));
+    }
+}
+
+static void draw_band(struct pen *p)
+{
+    for (size_t i = 0; i < p->line->count; i++) {
+        const struct sw_point *q = &p->line->points[i];
+        double x = dot_x(p, q->x);
+        if (isfinite(q->lo) && isfinite(q->hi))
+            draw_segment(p, x, dot_y(p, q->hi), x, dot_y(p, q->lo));
+    }
+}
+
+static void draw_dots(struct pen *p)
+{
+    for (size_t i = 0; i < p->line->count; i++) {
+        const struct sw_point *q = &p->line->points[i];
+        if (!isfinite(q->y))
+            continue;
+        double x = dot_x(p, q->x), y = dot_y(p, q->y);
+        draw_segment(p, x - 1, y, x + 1, y);
+    }
+}
+
+static void draw_curve(struct pen *p)
+{
+    double x0 = NAN, y0 = NAN;
+    for (size_t i = 0; i < p->line->count; i++) {
+        const struct sw_point *q = &p->line->points[i];
+        double x = dot_x(p, q->x), y = isfinite(q->y) ? dot_y(p, q->y) : (double)NAN;
+        if (isfinite(y0) && isfinite(y))
+            draw_segment(p, x0, y0, x, y);
+        else if (isfinite(y))
+            draw_segment(p, x, y, x, y);
+        x0 = x;
+        y0 = y;
+    }
+}
+
+static int column_of(struct sw_area in, const struct sw_chart *chart, double x)
+{
+    double share = share_x(chart, x);
+    return share >= 0 && share <= 1 ? in.x + (int)lround(share * (in.w - 1)) : -1;
+}
+
+static void draw_marks(struct sw_canvas *c, struct sw_area in, const struct sw_chart *chart)
+{
+    for (int i = 0; i < chart->mark_count; i++) {
+        int x = column_of(in, chart, chart->marks[i].x);
+        if (x >= 0)
+            sw_canvas_rune(c, x, in.y + in.h - 1, chart->marks[i].rune, chart->marks[i].role);
+    }
+    int x = isnan(chart->cursor) ? -1 : column_of(in, chart, chart->cursor);
+    for (int y = in.y; x >= 0 && y < in.y + in.h; y++)
+        if (c->cells[(size_t)y * (size_t)c->w + (size_t)x].rune == ' ')
+            sw_canvas_rune(c, x, y, 0x2502, SW_ROLE_KEY);
+        else
+            sw_canvas_recolour(c, (struct sw_area){x, y, 1, 1}, SW_ROLE_KEY);
+}
+
+void sw_chart_draw(struct sw_canvas *c, struct sw_area r, const struct sw_chart *chart)
+{
+    struct sw_area in = sw_chart_inside(r, chart);
+    if (in.w < 1 || in.h < 1 || in.x < 0 || in.y < 0 || in.x + in.w > c->w || in.y + in.h > c->h)
+        return;
+    if (in.h < r.h)
+        draw_axes(c, in, chart);
+    for (int i = 0; i < chart->line_count; i++) {
+        bool utf8 = c->caps.utf8;
+        struct pen p = {c, in, chart, &chart->lines[i], utf8 ? 2 : 1, utf8 ? 4 : 1, 0};
+        if (p.line->stroke == SW_STROKE_BAND)
+            draw_band(&p);
+        else if (p.line->stroke == SW_STROKE_DOTS)
+            draw_dots(&p);
+        else
+            draw_curve(&p);
+    }
+    draw_marks(c, in, chart);
+}

@@ -1,0 +1,71 @@
+/* Line charts in cells: braille dots where there is UTF-8 (2 x 4 in a cell), else one ASCII
+ * character for each line. The caller brings points in order of x and says which window of x to
+ * show; sw_chart_fit finds the range of y. Ticks are round numbers (1, 2 or 5 times a power of
+ * ten). No state, no clock. Used by the dashboard's panels and by `history plot` in a terminal. */
+#ifndef SW_UI_CHART_H
+#define SW_UI_CHART_H
+
+#include "ui/canvas.h"
+
+/* One or several neighbouring values of a curve; NaN in y breaks the line. */
+struct sw_point {
+    double x, y;   /* y: their mean */
+    double lo, hi; /* the range that they cover; both y where there is one value */
+};
+
+enum sw_stroke {
+    SW_STROKE_SOLID,
+    SW_STROKE_DASHED,
+    SW_STROKE_BAND, /* from lo to hi, without lines between points: raw values behind a smooth line
+                     */
+    SW_STROKE_DOTS, /* a dot and its neighbours, unconnected: rare values such as evaluations */
+};
+
+struct sw_chart_line {
+    const struct sw_point *points; /* borrowed */
+    size_t count;
+    enum sw_role role;
+    enum sw_stroke stroke;
+    char ascii; /* what draws it where there are no dots; 0: by its stroke */
+};
+
+/* A place on the x axis with a meaning: a resume, the best value, a value that is not finite. */
+struct sw_chart_mark {
+    double x;
+    uint32_t rune;
+    enum sw_role role;
+};
+
+struct sw_chart {
+    const struct sw_chart_line *lines; /* the last is drawn over the others */
+    int line_count;
+    const struct sw_chart_mark *marks;
+    int mark_count;
+    double x_from, x_to;
+    double y_from, y_to;
+    bool log_y;
+    double cursor; /* x of a vertical line; NaN: none */
+};
+
+/* Sets y_from and y_to so that all of the lines within the window of x can be seen, with room above
+ * and below. With log_y only positive values count. Where there is nothing to show: 0 to 1 (0.1 to
+ * 1 with log_y). */
+void sw_chart_fit(struct sw_chart *chart);
+
+/* Draws axes and lines into r; below 4 rows or 16 columns without axes. */
+void sw_chart_draw(struct sw_canvas *c, struct sw_area r, const struct sw_chart *chart);
+/* Where in r the dots are, without the axes. */
+struct sw_area sw_chart_inside(struct sw_area r, const struct sw_chart *chart);
+/* The x at the middle of a column of cells. */
+double sw_chart_x_at(struct sw_area inside, const struct sw_chart *chart, int column);
+
+/* A short number for an axis or a headline: "0.0431", "2.5", "12k", "3.2M", "1e-07", "--" for NaN,
+ * into out (at least 16 bytes); returns out. */
+const char *sw_chart_number(char *out, double value);
+
+/* Exponential moving average with the bias of its start removed (Kingma and Ba 2015): keep is the
+ * weight of the past, 0 copies. out [count] has mean = lo = hi; NaN stays NaN and is passed over.
+ */
+void sw_chart_smooth(const struct sw_point *in, size_t count, double keep, struct sw_point *out);
+
+#endif

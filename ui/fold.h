@@ -1,0 +1,28 @@
+/* A curve of any length in bounded memory: points are added in order of x; when the room is full,
+ * neighbours are folded together, two into one with their range kept, and from then on twice as
+ * many values make a point. So a run of a million steps is drawn as fast as one of a thousand. One
+ * owner. */
+#ifndef SW_UI_FOLD_H
+#define SW_UI_FOLD_H
+
+#include "ui/chart.h"
+#include <stdint.h>
+
+struct sw_fold {
+    struct sw_point *points; /* owned [capacity] */
+    size_t count, capacity;
+    int64_t per_point; /* values in a full point */
+    int64_t in_last;   /* values in the last point */
+    double last_x, last_y;
+};
+
+/* capacity is even. Errors: SW_ERR_NOMEM. Free with sw_fold_fini. */
+int sw_fold_init(struct sw_fold *f, size_t capacity, struct sw_err *err) SW_MUST_CHECK;
+void sw_fold_fini(struct sw_fold *f);
+void sw_fold_clear(struct sw_fold *f);
+/* A y that is not finite makes no range; a point without any finite value has y NaN. */
+void sw_fold_add(struct sw_fold *f, double x, double y);
+/* The point nearest to x, or NULL where there is none. */
+const struct sw_point *sw_fold_near(const struct sw_fold *f, double x);
+
+#endif

@@ -1,0 +1,32 @@
+/* Themes: what roles look like. A look is a colour of 256, the colour of 8 that stands for it, and
+ * attributes; a terminal without colours gets the attributes alone, which say all that must be
+ * seen. Dark grey is never used: on many terminals it cannot be read. Constant data; any thread. */
+#ifndef SW_UI_THEME_H
+#define SW_UI_THEME_H
+
+#include "ui/canvas.h"
+
+enum sw_attribute { SW_ATTR_BOLD = 1, SW_ATTR_DIM = 2, SW_ATTR_REVERSE = 4, SW_ATTR_UNDERLINE = 8 };
+
+struct sw_look {
+    int16_t colour;          /* 0..255; -1: the terminal's own */
+    int8_t basic;            /* 0..7; -1: the terminal's own */
+    uint8_t attributes;      /* with colours */
+    uint8_t mono_attributes; /* without */
+};
+
+struct sw_theme {
+    const char *name;
+    struct sw_look look[SW_ROLES];
+};
+
+/* All of them, in the order in which the key goes through them; NULL-terminated by name. */
+extern const struct sw_theme sw_themes[];
+/* NULL or unknown: the first. */
+const struct sw_theme *sw_theme_find(const char *name);
+/* Attributes of a role where there are that many colours. */
+unsigned sw_theme_attributes(const struct sw_theme *t, enum sw_role role, int colours);
+/* The escape (ECMA-48 SGR) that switches from anything to a role. */
+void sw_theme_escape(const struct sw_theme *t, enum sw_role role, int colours, struct sw_buf *out);
+
+#endif
