@@ -46,6 +46,18 @@ int sw_os_pwrite_all(int fd, const void *buf, size_t bytes, off_t offset, const 
     return SW_OK;
 }
 
+int sw_os_open_regular(const char *path, int *fd, uint64_t *file_bytes, struct sw_err *err)
+{
+    struct stat st;
+    if (sw_os()->stat(path, &st))
+        return sw_err_errno(err, errno, "%s", path);
+    if (!S_ISREG(st.st_mode))
+        return sw_err_set(err, SW_ERR_FORMAT, "%s: not a regular file", path);
+    *file_bytes = (uint64_t)st.st_size;
+    *fd = sw_os()->open(path, O_RDONLY | O_CLOEXEC, 0);
+    return *fd < 0 ? sw_err_errno(err, errno, "%s", path) : SW_OK;
+}
+
 int sw_os_pread_all(int fd, void *buf, size_t bytes, off_t offset, const char *what,
                     struct sw_err *err)
 {

@@ -62,6 +62,10 @@ int sw_os_write_all(int fd, const void *buf, size_t bytes, const char *what,
 /* The same at an offset; where the next write goes stays as it is. */
 int sw_os_pwrite_all(int fd, const void *buf, size_t bytes, off_t offset, const char *what,
                      struct sw_err *err) SW_MUST_CHECK;
+/* Opens a regular file for reading; to open a pipe would wait for its writer. Errors:
+ * SW_ERR_NOTFOUND, SW_ERR_IO, SW_ERR_FORMAT when it is something else. */
+int sw_os_open_regular(const char *path, int *fd, uint64_t *file_bytes,
+                       struct sw_err *err) SW_MUST_CHECK;
 /* Reads exactly bytes at offset. Errors: SW_ERR_IO, SW_ERR_FORMAT when the file ends before. */
 int sw_os_pread_all(int fd, void *buf, size_t bytes, off_t offset, const char *what,
                     struct sw_err *err) SW_MUST_CHECK;

@@ -10,24 +10,15 @@ enum { GZIP_MIN_BYTES = 18 };
 int sw_blob_open(struct sw_blob *b, const char *path, struct sw_err *err)
 {
     unsigned char magic[2] = {0};
-    struct stat st;
     int rc = SW_OK;
     *b = (struct sw_blob){0};
-    /* Asked before opening: to open a pipe would wait for its writer. */
-    if (sw_os()->stat(path, &st))
-        return sw_err_errno(err, errno, "%s", path);
-    if (!S_ISREG(st.st_mode))
-        return sw_err_set(err, SW_ERR_FORMAT, "%s: not a regular file", path);
     b->path = sw_strdup(path);
     if (!b->path)
         return sw_err_nomem(err, "the name of a data file", strlen(path) + 1);
-    b->fd = sw_os()->open(path, O_RDONLY | O_CLOEXEC, 0);
-    if (b->fd < 0) {
-        rc = sw_err_errno(err, errno, "%s", path);
+    rc = sw_os_open_regular(path, &b->fd, &b->file_bytes, err);
+    if (rc)
         goto fail;
-    }
     b->is_open = true;
-    b->file_bytes = (uint64_t)st.st_size;
     if (b->file_bytes >= sizeof magic)
         rc = sw_os_pread_all(b->fd, magic, sizeof magic, 0, path, err);
     if (rc)

@@ -48,25 +48,17 @@ static int check_size(const struct sw_npy_file *f, uint64_t file_bytes, struct s
 
 int sw_npy_open(struct sw_npy_file *f, const char *path, struct sw_err *err)
 {
-    struct stat st;
-    int rc = SW_OK;
+    uint64_t file_bytes;
     *f = (struct sw_npy_file){0};
-    /* Asked before opening: to open a pipe would wait for its writer. */
-    if (sw_os()->stat(path, &st))
-        return sw_err_errno(err, errno, "%s", path);
-    if (!S_ISREG(st.st_mode))
-        return sw_err_set(err, SW_ERR_FORMAT, "%s: not a regular file", path);
     f->path = sw_strdup(path);
     if (!f->path)
         return sw_err_nomem(err, "the name of an array", strlen(path) + 1);
-    f->fd = sw_os()->open(path, O_RDONLY | O_CLOEXEC, 0);
-    f->is_open = f->fd >= 0;
-    if (!f->is_open)
-        rc = sw_err_errno(err, errno, "%s", path);
+    int rc = sw_os_open_regular(path, &f->fd, &file_bytes, err);
+    f->is_open = !rc;
     if (!rc)
-        rc = read_header(f, (uint64_t)st.st_size, err);
+        rc = read_header(f, file_bytes, err);
     if (!rc)
-        rc = check_size(f, (uint64_t)st.st_size, err);
+        rc = check_size(f, file_bytes, err);
     if (rc)
         sw_npy_close(f);
     return rc;

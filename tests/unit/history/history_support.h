@@ -15,8 +15,8 @@
 #include "history/history.h"
 #include "history/reader.h"
 #include "history/writer.h"
+#include "unit/home.h"
 #include <errno.h>
-#include <ftw.h>
 #include <math.h>
 #include <sqlite3.h>
 #include <stdio.h>
@@ -25,44 +25,6 @@
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
-
-static char home_dir[64];
-
-static inline int home_begin(void **state)
-{
-    (void)state;
-    strcpy(home_dir, "/tmp/singa-history-XXXXXX");
-    if (!mkdtemp(home_dir))
-        return -1;
-    setenv("XDG_STATE_HOME", home_dir, 1);
-    setenv("XDG_RUNTIME_DIR", home_dir, 1);
-    unsetenv("SINGA_DB");
-    return 0;
-}
-
-static inline int remove_one(const char *path, const struct stat *st, int type, struct FTW *ftw)
-{
-    (void)st;
-    (void)type;
-    (void)ftw;
-    return remove(path);
-}
-
-static inline int home_end(void **state)
-{
-    (void)state;
-    return nftw(home_dir, remove_one, 16, FTW_DEPTH | FTW_PHYS);
-}
-
-/* A path in the folder; valid until the eighth call after this one. */
-static inline char *in_home(const char *name)
-{
-    static char paths[8][512];
-    static unsigned next;
-    char *path = paths[next++ % 8];
-    snprintf(path, sizeof paths[0], "%s/%s", home_dir, name);
-    return path;
-}
 
 static inline char *db_path(void)
 {

@@ -219,7 +219,7 @@ static void deleted_folder_is_made_anew(void **state)
     struct sw_history *h = begin("deleted");
     struct sw_history_producer *p = producer(h);
     int loss = series(h, "train", "loss");
-    assert_int_equal(nftw(in_home("db"), remove_one, 16, FTW_DEPTH | FTW_PHYS), 0);
+    assert_int_equal(nftw(in_home("db"), home_remove, 16, FTW_DEPTH | FTW_PHYS), 0);
     write_points(p, loss, 1, 20);
     assert_true(sw_history_flush(h, 5000));
     finish(h, SW_RUN_DONE);

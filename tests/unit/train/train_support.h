@@ -16,7 +16,7 @@
 #include "history/reader.h"
 #include "tensor/safetensors.h"
 #include "train/job_private.h"
-#include <ftw.h>
+#include "unit/home.h"
 #include <glob.h>
 #include <math.h>
 #include <stdio.h>
@@ -25,52 +25,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* ---- a folder ---- */
-
-static char home_dir[64];
-
-static inline int home_begin(void **state)
-{
-    (void)state;
-    strcpy(home_dir, "/tmp/singa-train-XXXXXX");
-    if (!mkdtemp(home_dir))
-        return -1;
-    setenv("HOME", home_dir, 1);
-    setenv("XDG_STATE_HOME", home_dir, 1);
-    setenv("XDG_RUNTIME_DIR", home_dir, 1);
-    setenv("OMP_NUM_THREADS", "1", 1);
-    unsetenv("SINGA_DB");
-    return 0;
-}
-
-static inline int remove_one(const char *path, const struct stat *st, int type, struct FTW *ftw)
-{
-    (void)st;
-    (void)type;
-    (void)ftw;
-    return remove(path);
-}
-
-static inline int home_end(void **state)
-{
-    (void)state;
-    return nftw(home_dir, remove_one, 16, FTW_DEPTH | FTW_PHYS);
-}
-
-/* A path in the folder; valid until the 64th call after this one. */
-static inline char *in_home(const char *fmt, ...) SW_PRINTF(1, 2);
-static inline char *in_home(const char *fmt, ...)
-{
-    static char paths[64][512];
-    static unsigned next;
-    char *path = paths[next++ % 64], name[256];
-    va_list ap;
-    va_start(ap, fmt);
-    vsnprintf(name, sizeof name, fmt, ap);
-    va_end(ap);
-    snprintf(path, sizeof paths[0], "%s/%s", home_dir, name);
-    return path;
-}
+/* ---- files ---- */
 
 static inline void write_file(const char *path, const void *bytes, size_t n)
 {

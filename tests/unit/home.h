@@ -1,0 +1,58 @@
+/* A home of its own for a test program: a folder that state, history and runtime files go into.
+ * home_begin makes it, home_end removes it with all that is in it. Include once per program. */
+#ifndef TESTS_UNIT_HOME_H
+#define TESTS_UNIT_HOME_H
+
+#include "base/err.h"
+#include <ftw.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static char home_dir[64];
+
+static inline int home_begin(void **state)
+{
+    (void)state;
+    strcpy(home_dir, "/tmp/singa-home-XXXXXX");
+    if (!mkdtemp(home_dir))
+        return -1;
+    setenv("HOME", home_dir, 1);
+    setenv("XDG_STATE_HOME", home_dir, 1);
+    setenv("XDG_RUNTIME_DIR", home_dir, 1);
+    setenv("OMP_NUM_THREADS", "1", 1);
+    unsetenv("SINGA_DB");
+    return 0;
+}
+
+static inline int home_remove(const char *path, const struct stat *st, int type, struct FTW *ftw)
+{
+    (void)st;
+    (void)type;
+    (void)ftw;
+    return remove(path);
+}
+
+static inline int home_end(void **state)
+{
+    (void)state;
+    return nftw(home_dir, home_remove, 16, FTW_DEPTH | FTW_PHYS);
+}
+
+/* A path in the folder; valid until the 64th call after this one. */
+static inline char *in_home(const char *fmt, ...) SW_PRINTF(1, 2);
+static inline char *in_home(const char *fmt, ...)
+{
+    static char paths[64][512];
+    static unsigned next;
+    char *path = paths[next++ % 64], name[256];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(name, sizeof name, fmt, ap);
+    va_end(ap);
+    snprintf(path, sizeof paths[0], "%s/%s", home_dir, name);
+    return path;
+}
+
+#endif
