@@ -9,7 +9,7 @@
  *
  * Phases: a layer may need sums over the rows of all workers of its group, as synchronised batch
  * normalisation does. Its pass then is a list of phases; each leaves its own sums in `sums`, and
- * the next finds there those of the whole group, added up by the trainer in worker order.
+ * the next finds there those of the whole group, added up by the trainer in one order.
  *
  * One owner: the worker of the stream. */
 #ifndef SW_LAYERS_LAYER_H

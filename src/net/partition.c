@@ -31,13 +31,6 @@ const struct sw_movement_cell *sw_movement_cell(enum sw_dist from, enum sw_dist 
     return &cells[from][to];
 }
 
-void sw_part(int64_t total, int parts, int i, int64_t *first, int64_t *count)
-{
-    int64_t base = total / parts, larger = total % parts;
-    *first = base * i + (i < larger ? i : larger);
-    *count = base + (i < larger ? 1 : 0);
-}
-
 bool sw_rect_is_empty(const struct sw_rect *r)
 {
     return r->rows <= 0 || r->columns <= 0;

@@ -4,6 +4,7 @@
 #ifndef SW_NET_PARTITION_H
 #define SW_NET_PARTITION_H
 
+#include "base/tree.h"
 #include "device/desc.h"
 
 enum sw_dist {
@@ -14,9 +15,6 @@ enum sw_dist {
     SW_DISTS
 };
 const char *sw_dist_name(enum sw_dist d); /* rows, columns, full, one */
-
-/* Part i of `total` in as equal parts as can be, the larger ones first: 50 over 3 is 17, 17, 16. */
-void sw_part(int64_t total, int parts, int i, int64_t *first, int64_t *count);
 
 /* A rectangle of an output: rows and columns. Empty when either count is 0. */
 struct sw_rect {

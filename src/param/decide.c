@@ -75,15 +75,12 @@ int sw_table_bad_value(struct sw_table *t, int param, uint64_t version, struct s
 int sw_table_gather(struct sw_table *t, const struct sw_slice *s, struct sw_err *err)
 {
     const struct sw_param *p = &t->params[s->param];
-    const float *more[SW_TABLE_WORKERS];
+    const float *in[SW_TREE_LEAVES];
     struct sw_phases *ph = &t->phases;
-    struct sw_gather_args a = {.more = more,
-                               .count = s->count,
+    struct sw_gather_args a = {.count = s->count,
                                .clip_value = (float)t->args.clip_value,
                                .squares = ph->squares + s->first_block};
-    a.gradient = sw_table_gradients(t, s->param, 0, more, &a.more_count) + s->from;
-    for (int w = 0; w < a.more_count; w++)
-        more[w] += s->from;
+    a.gradient = sw_table_sum(t, s->param, 0, s->from, in, &a.sum);
     if (ph->value_squares) {
         a.value = p->value + s->from;
         a.value_squares = ph->value_squares + s->first_block;

@@ -8,13 +8,6 @@
 
 enum { LANES = 16, TASK_BLOCKS = 16 /* handed to a thread together: 64 KiB of each array */ };
 
-SW_KERNEL void sw_gather_add(float *out, const float *x, const float *restrict y, int64_t n)
-{
-#pragma omp simd
-    for (int64_t i = 0; i < n; i++)
-        out[i] = x[i] + y[i];
-}
-
 SW_KERNEL bool sw_gather_clip(float *out, const float *x, float limit, int64_t n)
 {
     uint32_t bad = 0;
@@ -49,9 +42,9 @@ static bool gather_block(const struct sw_gather_args *a, int64_t block)
     int64_t from = block * SW_GATHER_BLOCK, left = a->count - from;
     int64_t n = left < SW_GATHER_BLOCK ? left : SW_GATHER_BLOCK;
     float *g = a->gradient + from;
+    float room[SW_FOLD_ROOM];
     bool bad = false;
-    for (int w = 0; w < a->more_count; w++)
-        sw_gather_add(g, g, a->more[w] + from, n);
+    sw_fold_piece(&a->sum, from, n, g, room);
     if (a->clip_value > 0)
         bad = sw_gather_clip(g, g, a->clip_value, n);
     a->squares[block] = bad ? (double)NAN : sum_of_squares(g, n);

@@ -1,25 +1,23 @@
-/* Gradients before an updater sees them: summed over the workers in their order, clipped by value,
+/* Gradients before an updater sees them: summed over the workers (base/tree.h), clipped by value,
  * and measured. Sums of squares are double, over blocks of SW_GATHER_BLOCK elements counted from
  * the range's start, each in an order of its own that does not depend on the machine, so that a
  * norm depends neither on slices and servers nor on threads. Host memory, any thread. */
 #ifndef SW_PARAM_GATHER_H
 #define SW_PARAM_GATHER_H
 
+#include "kernels/cpu/fold.h"
 #include <stdbool.h>
 #include <stdint.h>
 
 enum { SW_GATHER_BLOCK = 1024 };
 
-/* out = x + y; out may be x. */
-void sw_gather_add(float *out, const float *x, const float *y, int64_t n);
 /* out = x, cut at -limit and limit; out may be x. True when an x is not finite. */
 bool sw_gather_clip(float *out, const float *x, float limit, int64_t n);
 
 /* One range, for an update that is decided upon later. */
 struct sw_gather_args {
-    float *gradient; /* [count]; the sum is left here */
-    const float *const *more;
-    int more_count;
+    struct sw_fold sum; /* of arrays [count] */
+    float *gradient;    /* [count]: the first of them, where the sum is left */
     const float *value; /* [count]; NULL: not measured */
     int64_t count;
     float clip_value; /* 0: none */

@@ -197,21 +197,18 @@ void sw_table_close_v(void *table)
 
 /* ---- one update of one slice ---- */
 
-float *sw_table_gradients(const struct sw_table *t, int param, int party,
-                          const float *more[SW_TABLE_WORKERS], int *more_count)
+/* One that a single worker owns has one term, that worker's. */
+float *sw_table_sum(const struct sw_table *t, int param, int party, int64_t from,
+                    const float *in[SW_TREE_LEAVES], struct sw_fold *sum)
 {
     const struct sw_param *p = &t->params[param];
-    float *first = NULL;
-    *more_count = 0;
-    for (int w = party * t->party_workers; w < (party + 1) * t->party_workers; w++) {
-        if (!sw_table_gives(t, param, w))
-            continue;
-        if (first)
-            more[(*more_count)++] = p->gradient[w];
-        else
-            first = p->gradient[w];
-    }
-    return first;
+    int first = p->owner < 0 ? 0 : p->owner, workers = sw_table_threshold(t, param);
+    int base = t->first_term[party * t->party_workers + first];
+    *sum = (struct sw_fold){.in = in, .ends = p->owner < 0 ? t->term_end : NULL};
+    sum->count = t->first_term[party * t->party_workers + first + workers] - base;
+    for (int i = 0; i < sum->count; i++)
+        in[i] = p->gradient[base + i] + from;
+    return p->gradient[base] + from;
 }
 
 void sw_table_update_terms(const struct sw_table *t, int param, uint64_t version,
@@ -229,7 +226,7 @@ void sw_table_update_terms(const struct sw_table *t, int param, uint64_t version
 static struct sw_update_args update_of(const struct sw_table *t, const struct sw_slice *s,
                                        int party, uint64_t version,
                                        const struct sw_table_decision *d,
-                                       const float *more[SW_TABLE_WORKERS])
+                                       const float *in[SW_TREE_LEAVES])
 {
     const struct sw_param *p = &t->params[s->param];
     struct sw_update_args a = {
@@ -244,12 +241,9 @@ static struct sw_update_args update_of(const struct sw_table *t, const struct sw
         a.clip_value = 0;
         a.gradient_scale = d->scale;
     }
-    a.gradient = sw_table_gradients(t, s->param, party, more, &a.more_count) + s->from;
+    a.gradient = sw_table_sum(t, s->param, party, s->from, in, &a.sum);
     if (d)
-        a.more_count = 0;
-    for (int w = 0; w < a.more_count; w++)
-        more[w] += s->from;
-    a.more = more;
+        a.sum.count = 0;
     for (int i = 0; i < t->slots; i++)
         a.slot[i] = p->slot[i] + s->from;
     return a;
@@ -258,9 +252,9 @@ static struct sw_update_args update_of(const struct sw_table *t, const struct sw
 int sw_table_update_slice(struct sw_table *t, const struct sw_slice *s, int party, uint64_t version,
                           const struct sw_table_decision *d, struct sw_err *err)
 {
-    const float *more[SW_TABLE_WORKERS];
+    const float *in[SW_TREE_LEAVES];
     bool non_finite = false;
-    struct sw_update_args a = update_of(t, s, party, version, d, more);
+    struct sw_update_args a = update_of(t, s, party, version, d, in);
     a.non_finite = &non_finite;
     a.shared = !t->args.rule->update;
     sw_updater_apply(t->args.updater, t->args.updater_conf, &a);

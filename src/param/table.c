@@ -7,6 +7,36 @@
 
 enum { ALIGN = 64, EARLY_PER_PARAM = 4 };
 
+void sw_table_leaves(const struct sw_table *t, int worker, int *first, int *count)
+{
+    int64_t from, leaves;
+    sw_part(t->leaves, t->party_workers, worker % t->party_workers, &from, &leaves);
+    *first = (int)from;
+    *count = (int)leaves;
+}
+
+/* Every worker's leaves in nodes, as large as can be. */
+static int make_terms(struct sw_table *t, struct sw_err *err)
+{
+    int workers = t->args.workers, terms = 0;
+    t->first_term = sw_calloc((size_t)workers + 1, sizeof *t->first_term);
+    t->term_end = sw_calloc((size_t)t->leaves, sizeof *t->term_end);
+    if (!t->first_term || !t->term_end)
+        return sw_err_nomem(err, "the parameter table", (size_t)workers * sizeof *t->first_term);
+    for (int w = 0; w < workers; w++) {
+        int at, count;
+        sw_table_leaves(t, w, &at, &count);
+        t->first_term[w] = terms;
+        for (int end = at + count; at < end; terms++) {
+            at = sw_tree_node_end(t->leaves, at, end);
+            if (w < t->party_workers)
+                t->term_end[terms] = at;
+        }
+    }
+    t->first_term[workers] = terms;
+    return SW_OK;
+}
+
 int sw_table_new(const struct sw_table_args *args, struct sw_table **out, struct sw_err *err)
 {
     struct sw_table *t = sw_calloc(1, sizeof *t);
@@ -21,13 +51,19 @@ int sw_table_new(const struct sw_table_args *args, struct sw_table **out, struct
     t->party_workers = t->args.workers / t->parties;
     t->phases.on = args->two_phases || args->clip_norm > 0 || args->bad != SW_BAD_STOPS ||
                    args->updater->needs_norms;
+    t->leaves = args->leaves > 0 ? args->leaves : t->party_workers;
     sw_mutex_init(&t->lock);
     sw_cond_init(&t->changed);
     t->slots = sw_updater_slots(args->updater, args->updater_conf);
     t->servers = sw_calloc((size_t)args->servers, sizeof *t->servers);
-    if (!t->servers) {
+    int rc = t->servers ? SW_OK
+                        : sw_err_nomem(err, "the parameter table",
+                                       (size_t)args->servers * sizeof *t->servers);
+    if (rc == SW_OK)
+        rc = make_terms(t, err);
+    if (rc != SW_OK) {
         sw_table_free(t);
-        return sw_err_nomem(err, "the parameter table", (size_t)args->servers * sizeof *t->servers);
+        return rc;
     }
     *out = t;
     return SW_OK;
@@ -60,6 +96,8 @@ void sw_table_free(struct sw_table *t)
     sw_table_free_phases(t);
     sw_cond_fini(&t->changed);
     sw_mutex_fini(&t->lock);
+    sw_free(t->first_term);
+    sw_free(t->term_end);
     sw_free(t->servers);
     sw_free(t->params);
     sw_free(t->slices);
@@ -99,7 +137,7 @@ int sw_table_add(struct sw_table *t, const struct sw_param_spec *spec, int *inde
                            .lr_mult = (float)spec->lr_mult,
                            .decay_mult = (float)spec->decay_mult};
     p->name = sw_strdup(spec->name);
-    p->gradient = sw_calloc((size_t)t->args.workers, sizeof *p->gradient);
+    p->gradient = sw_calloc((size_t)t->first_term[t->args.workers], sizeof *p->gradient);
     p->view = sw_calloc((size_t)t->parties, sizeof *p->view);
     if (!p->name || !p->gradient || !p->view) {
         sw_free(p->name);
@@ -238,6 +276,30 @@ bool sw_table_gives(const struct sw_table *t, int param, int worker)
     return !p->frozen && (p->owner < 0 || p->owner == worker % t->party_workers);
 }
 
+int sw_table_terms(const struct sw_table *t, int worker)
+{
+    return t->first_term[worker + 1] - t->first_term[worker];
+}
+
+struct sw_table_term sw_table_term(const struct sw_table *t, int worker, int param, int term)
+{
+    int n = t->first_term[worker] + term;
+    int in_party = n % t->first_term[t->party_workers], first, count;
+    sw_table_leaves(t, worker, &first, &count);
+    return (struct sw_table_term){.from = term == 0 ? first : t->term_end[in_party - 1],
+                                  .to = t->term_end[in_party],
+                                  .gradient = t->params[param].gradient[n]};
+}
+
+/* Gradient arrays of a parameter. */
+static int gradients_of(const struct sw_table *t, int param)
+{
+    const struct sw_param *p = &t->params[param];
+    return p->frozen      ? 0
+           : p->owner < 0 ? t->first_term[t->args.workers]
+                          : t->parties * sw_table_terms(t, p->owner);
+}
+
 /* Do parties read copies of their own? What is frozen has no servers to copy it, and no need. */
 static bool has_buffers(const struct sw_table *t, const struct sw_param *p)
 {
@@ -250,7 +312,7 @@ void sw_table_bytes(const struct sw_table *t, size_t *value_bytes, size_t *state
     for (int i = 0; i < t->param_count; i++) {
         size_t bytes = array_bytes(&t->params[i]);
         *value_bytes += bytes;
-        *state_bytes += bytes * (size_t)(sw_table_givers(t, i) + sw_table_param_slots(t, i));
+        *state_bytes += bytes * (size_t)(gradients_of(t, i) + sw_table_param_slots(t, i));
         *state_bytes += has_buffers(t, &t->params[i]) ? bytes * (size_t)t->parties : 0;
     }
 }
@@ -263,12 +325,10 @@ static void point_into(struct sw_table *t)
         size_t bytes = array_bytes(p);
         p->value = (float *)(void *)value;
         value += bytes;
-        for (int w = 0; w < t->args.workers; w++) {
-            if (!sw_table_gives(t, i, w))
-                continue;
-            p->gradient[w] = (float *)(void *)other;
-            other += bytes;
-        }
+        for (int w = 0; w < t->args.workers; w++)
+            for (int g = t->first_term[w]; g < t->first_term[w + 1] && sw_table_gives(t, i, w);
+                 g++, other += bytes)
+                p->gradient[g] = (float *)(void *)other;
         for (int s = 0; s < sw_table_param_slots(t, i); s++, other += bytes)
             p->slot[s] = (float *)(void *)other;
         for (int r = 0; r < t->parties; r++) {
@@ -296,8 +356,8 @@ static void place(struct sw_table *t)
     for (int i = 0; i < t->param_count && a->worker_nodes; i++) {
         const struct sw_param *p = &t->params[i];
         for (int w = 0; w < a->workers && t->state_bytes >= SW_DEVICE_PAGES_BYTES; w++)
-            if (sw_table_gives(t, i, w))
-                sw_device_place(a->device, p->gradient[w], array_bytes(p),
+            for (int g = t->first_term[w]; g < t->first_term[w + 1] && p->gradient[g]; g++)
+                sw_device_place(a->device, p->gradient[g], array_bytes(p),
                                 a->worker_nodes(a->nodes_user, w));
         for (int r = 0; r < t->parties && t->state_bytes >= SW_DEVICE_PAGES_BYTES; r++)
             if (has_buffers(t, p))
@@ -338,7 +398,7 @@ static int init_alone(struct sw_table *t, struct sw_param *p, struct sw_err *err
     struct sw_init_shape shape = init_shape(p);
     int64_t n = sw_desc_count(&p->layout), first = p->part_first * shape.columns;
     float *room = p->frozen ? sw_calloc((size_t)n + 1, sizeof *room) : NULL;
-    float *plain = p->frozen ? room : p->gradient[p->owner < 0 ? 0 : p->owner];
+    float *plain = p->frozen ? room : p->gradient[p->owner < 0 ? 0 : t->first_term[p->owner]];
     if (!plain)
         return sw_err_nomem(err, "initial values", (size_t)n * sizeof *plain);
     int rc = sw_init_fill(&p->init, t->args.seed, p->name, &shape, first, first + n, plain, err);

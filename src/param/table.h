@@ -4,12 +4,13 @@
  * several tables (sync.h).
  *
  * Values live once per table, in the layout the forward plans chose. A worker writes its gradient
- * into an array of its own and says `update`: the gradient of step t is complete, and I read
- * version t-1 no more. Workers whose gradients make one update together are a party: all of them
- * under BSP, those of one worker group where groups go their own ways. When the updates of a whole
- * party have come, a server sums the gradients slice by slice in worker order, runs the updater,
- * and moves the version: the contributions it counts are the readers that have left. Evaluation and
- * checkpoints run on a worker's thread between two of its updates, so they count too.
+ * into an array of its own (or several, its terms of a sum) and says `update`: the gradient of step
+ * t is complete, and I read version t-1 no more. Workers whose gradients make one update together
+ * are a party: all of them under BSP, those of one worker group where groups go their own ways.
+ * When the updates of a whole party have come, a server sums the gradients slice by slice in the
+ * order of base/tree.h, runs the updater, and moves the version: the contributions it counts are
+ * the readers that have left. Evaluation and checkpoints run on a worker's thread between two of
+ * its updates, so they count too.
  *
  * Under BSP the one party reads the values in place. Otherwise every party reads a buffer of its
  * own, into which a server copies a slice right after the party's update of it, as the answer: the
@@ -47,7 +48,8 @@ struct sw_param {
     float lr_mult, decay_mult;
     float *value;                  /* written by the servers that own its slices */
     float *slot[SW_UPDATER_SLOTS]; /* likewise */
-    float **gradient;              /* owned array [workers]; each written by its worker */
+    float **gradient;              /* owned array [terms of all workers, in their order]; each
+                                      written by its worker */
     int first_slice, slice_count;
     double value_norm, gradient_norm; /* where the updater needs them: written by a decision */
     struct sw_param_view *view;       /* owned [parties of the table] */
@@ -119,6 +121,7 @@ struct sw_table_args {
     int64_t slice_elements; /* the largest slice; rounded up to a multiple of 16 */
     int workers, servers;
     int groups; /* of the workers, equal ones, in their order; 0: one */
+    int leaves; /* of the sum over a party (base/tree.h), dealt out by sw_part; 0: one a worker */
     int others; /* server groups that exchange with each other, this one included; 0: none */
     const struct sw_table_rule *rule; /* NULL: sw_table_bsp */
     /* The NUMA nodes of a server or worker, as sw_device_alloc_on takes them; NULL: memory lies
@@ -178,6 +181,17 @@ int sw_table_party(const struct sw_table *t, int worker);
 const float *sw_table_value(const struct sw_table *t, int worker, int param);
 /* How many workers give gradients of it; none when it is frozen. */
 int sw_table_givers(const struct sw_table *t, int param);
+/* A worker's part of the sum over its party: its leaves, and its terms, which are the nodes of the
+ * tree that lie in them. */
+void sw_table_leaves(const struct sw_table *t, int worker, int *first, int *count);
+int sw_table_terms(const struct sw_table *t, int worker);
+/* Where a term begins and ends (one behind its last leaf), and the array that it is written to;
+ * NULL when the worker gives no gradient of the parameter. */
+struct sw_table_term {
+    int from, to;
+    float *gradient;
+};
+struct sw_table_term sw_table_term(const struct sw_table *t, int worker, int param, int term);
 const struct sw_updater *sw_table_updater(const struct sw_table *t);
 int sw_table_slots(const struct sw_table *t);
 /* Those of one parameter. */
@@ -212,7 +226,7 @@ int sw_table_torn(const struct sw_table *t);
 
 /* --- worker side --- */
 
-/* The gradient of step `version` (1, 2, ...) of this parameter is in gradient[worker]; the worker
+/* The gradient of step `version` (1, 2, ...) of this parameter is in the worker's terms; the worker
  * reads the value no more. Tells every server that owns a slice; under Hogwild the last worker of a
  * party updates it here, with the calling thread's OpenMP team. Errors: SW_ERR_CANCELLED, and under
  * Hogwild those of sw_table_serve. */

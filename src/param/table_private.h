@@ -53,6 +53,9 @@ struct sw_table {
     struct sw_server_state *servers; /* owned [args.servers] */
     int slots;
     int parties, party_workers; /* and the workers of each */
+    int leaves;                 /* of each */
+    int *first_term;            /* owned [workers + 1] */
+    int *term_end;              /* owned [terms of a party]: of the tree over its leaves */
     void *values, *state;       /* owned device memory; the latter with the parties' buffers */
     size_t value_bytes, state_bytes;
     struct sw_phases phases;
@@ -69,10 +72,10 @@ struct sw_table {
 
 /* serve.c: wakes who waits for a version or for mail. */
 void sw_table_wake(struct sw_table *t);
-/* A party's gradients of a parameter, in worker order: returns the first, the others go to `more`,
- * *more_count of them. */
-float *sw_table_gradients(const struct sw_table *t, int param, int party,
-                          const float *more[SW_TABLE_WORKERS], int *more_count);
+/* What a party's gradients of a parameter sum up to, from element `from` on: in is where the terms
+ * are listed. Returns the first. */
+float *sw_table_sum(const struct sw_table *t, int param, int party, int64_t from,
+                    const float *in[SW_TREE_LEAVES], struct sw_fold *sum);
 /* Does the worker have a gradient of it? */
 bool sw_table_gives(const struct sw_table *t, int param, int worker);
 /* How many make an update of it complete. */

@@ -10,7 +10,7 @@ enum {
     BLOCK = 16384,
     /* What is summed at a time: the sum stays in the first-level cache until the formula reads it,
      * and is never written to memory. */
-    PIECE = 4096,
+    PIECE = SW_FOLD_PIECE,
     /* What is updated at a time where others do the same: short, so that little is lost. */
     RACE_PIECE = 512,
 };
@@ -128,13 +128,13 @@ static bool race(const struct sw_update_block *b, sw_update_loop *loop, const vo
 static bool update_pieces(const struct sw_update_args *a, int64_t from, int64_t to,
                           sw_update_loop *loop, const void *constants)
 {
-    float piece[PIECE];
+    float piece[PIECE], room[SW_FOLD_ROOM];
     bool bad = false;
     for (int64_t next; from < to; from = next) {
         next = from + PIECE < to ? from + PIECE : to;
         struct sw_update_block b = block_of(a, from, next);
-        for (int w = 0; w < a->more_count; w++, b.gradient = piece)
-            sw_gather_add(piece, b.gradient, a->more[w] + from, b.count);
+        if (a->sum.count > 1)
+            b.gradient = sw_fold_piece(&a->sum, from, b.count, piece, room);
         if (a->clip_value > 0) {
             bad = sw_gather_clip(piece, b.gradient, a->clip_value, b.count) || bad;
             b.gradient = piece;
@@ -147,7 +147,7 @@ static bool update_pieces(const struct sw_update_args *a, int64_t from, int64_t 
 static bool update(const struct sw_update_args *a, int64_t from, int64_t to, sw_update_loop *loop,
                    const void *constants)
 {
-    if (a->more_count > 0 || a->clip_value > 0 || a->shared)
+    if (a->sum.count > 1 || a->clip_value > 0 || a->shared)
         return update_pieces(a, from, to, loop, constants);
     struct sw_update_block b = block_of(a, from, to);
     return loop(constants, &b);

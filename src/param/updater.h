@@ -6,6 +6,7 @@
 #define SW_PARAM_UPDATER_H
 
 #include "base/err.h"
+#include "kernels/cpu/fold.h"
 #include "recipe/option.h"
 #include <stdbool.h>
 #include <stdint.h>
@@ -18,13 +19,13 @@ struct sw_update_args {
     float *slot[SW_UPDATER_SLOTS]; /* arrays [count], changed in place; they start as zeros; absent
                                     * ones are NULL */
     const float *gradient;         /* [count] */
-    const float *const *more; /* gradients of further workers, [count] each, added in this order */
-    int more_count;
-    int64_t count;                    /* storage elements */
-    float lr;                         /* the schedule's rate times lr_mult */
-    float weight_decay;               /* times decay_mult */
-    float clip_value;                 /* limit of each element of the sum; 0: none */
-    float gradient_scale;             /* of what that leaves; 1 when the gradient is final */
+    struct sw_fold sum;            /* of arrays [count], the first of them `gradient`: what counts
+                                      is their sum. No terms: it is the gradient alone */
+    int64_t count;                 /* storage elements */
+    float lr;                      /* the schedule's rate times lr_mult */
+    float weight_decay;            /* times decay_mult */
+    float clip_value;              /* limit of each element of the sum; 0: none */
+    float gradient_scale;          /* of what that leaves; 1 when the gradient is final */
     double value_norm, gradient_norm; /* of the whole parameter, as it is and as clipped and scaled;
                                        * where needs_norms says so */
     uint64_t step;                    /* updates made before, for bias corrections */

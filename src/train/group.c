@@ -1,13 +1,14 @@
 #include "train/group.h"
 
 #include "base/os.h"
+#include "base/tree.h"
 #include <string.h>
 
 enum { SERVE_EVERY_MS = 1 };
 
-void sw_group_init(struct sw_group *g, int workers)
+void sw_group_init(struct sw_group *g, int workers, int leaves)
 {
-    *g = (struct sw_group){.workers = workers};
+    *g = (struct sw_group){.workers = workers, .leaves = leaves};
     sw_mutex_init(&g->lock);
     sw_cond_init(&g->changed);
     for (int i = 0; i <= SW_GROUP_RING; i++) {
@@ -144,7 +145,7 @@ static struct sw_group_slot *slot_of(struct sw_group *g, int64_t t)
 
 int sw_group_reserve_pairs(struct sw_group *g, int count, struct sw_err *err)
 {
-    size_t row = (size_t)g->workers * (size_t)count, n = row * (SW_GROUP_RING + 1);
+    size_t row = (size_t)g->leaves * (size_t)count, n = row * (SW_GROUP_RING + 1);
     if (count <= g->pair_room)
         return SW_OK;
     struct sw_result *memory = sw_calloc(n, sizeof *memory);
@@ -158,11 +159,23 @@ int sw_group_reserve_pairs(struct sw_group *g, int count, struct sw_err *err)
     return SW_OK;
 }
 
+/* A worker's leaves copy what they have, `bytes` each, to their rows of a table. */
+static void copy_leaves(const struct sw_group *g, int worker, void *table, size_t row_bytes,
+                        const void *own, size_t bytes)
+{
+    int64_t first, count;
+    sw_part(g->leaves, g->workers, worker, &first, &count);
+    for (int64_t i = 0; i < count; i++)
+        memcpy((char *)table + (size_t)(first + i) * row_bytes,
+               (const char *)own + (size_t)i * bytes, bytes);
+}
+
 bool sw_group_deposit(struct sw_group *g, int worker, int64_t t, const struct sw_result *sums,
                       int count)
 {
     struct sw_group_slot *s = slot_of(g, t);
-    memcpy(s->sums + (size_t)worker * (size_t)g->pair_room, sums, (size_t)count * sizeof *sums);
+    copy_leaves(g, worker, s->sums, (size_t)g->pair_room * sizeof *sums, sums,
+                (size_t)count * sizeof *sums);
     /* Release what was written; the last one acquires what all wrote. */
     if (__atomic_add_fetch(&s->done, 1, __ATOMIC_ACQ_REL) < g->workers)
         return false;
@@ -172,28 +185,24 @@ bool sw_group_deposit(struct sw_group *g, int worker, int64_t t, const struct sw
 
 void sw_group_total(struct sw_group *g, int64_t t, struct sw_result *totals, int count)
 {
+    enum { DOUBLES = sizeof *totals / sizeof totals->sum };
     const struct sw_group_slot *s = slot_of(g, t);
-    memset(totals, 0, (size_t)count * sizeof *totals);
-    for (int w = 0; w < g->workers; w++) {
-        const struct sw_result *row = s->sums + (size_t)w * (size_t)g->pair_room;
-        for (int i = 0; i < count; i++) {
-            totals[i].sum += row[i].sum;
-            totals[i].weight += row[i].weight;
-        }
-    }
+    if (count > 0)
+        sw_tree_sum(&s->sums->sum, g->leaves, DOUBLES * g->pair_room, DOUBLES * count,
+                    &totals->sum);
 }
 
 int sw_group_reserve_sums(struct sw_group *g, int count, struct sw_err *err)
 {
     enum { LINE = 8 };
-    size_t room = ((size_t)count + LINE - 1) / LINE * LINE, workers = (size_t)g->workers;
+    size_t room = ((size_t)count + LINE - 1) / LINE * LINE, leaves = (size_t)g->leaves;
     if (count == 0)
         return SW_OK;
     g->sum_room = (int)room;
-    g->layer_sums = sw_calloc(2 * workers * room, sizeof *g->layer_sums);
-    g->turns = sw_calloc(workers, sizeof *g->turns);
+    g->layer_sums = sw_calloc(2 * leaves * room, sizeof *g->layer_sums);
+    g->turns = sw_calloc((size_t)g->workers, sizeof *g->turns);
     if (!g->layer_sums || !g->turns)
-        return sw_err_nomem(err, "the sums of a group", 2 * workers * room * sizeof(double));
+        return sw_err_nomem(err, "the sums of a group", 2 * leaves * room * sizeof(double));
     return SW_OK;
 }
 
@@ -202,17 +211,13 @@ int sw_group_reserve_sums(struct sw_group *g, int count, struct sw_err *err)
 int sw_group_sum(struct sw_group *g, int worker, double *values, int count)
 {
     size_t room = (size_t)g->sum_room;
-    double *buffer = g->layer_sums + (size_t)g->turns[worker] * (size_t)g->workers * room;
+    double *buffer = g->layer_sums + (size_t)g->turns[worker] * (size_t)g->leaves * room;
     g->turns[worker] ^= 1;
-    memcpy(buffer + (size_t)worker * room, values, (size_t)count * sizeof *values);
+    copy_leaves(g, worker, buffer, room * sizeof *values, values, (size_t)count * sizeof *values);
     int rc = sw_group_meet(g, worker);
-    if (rc != SW_OK)
-        return rc;
-    memcpy(values, buffer, (size_t)count * sizeof *values);
-    for (int w = 1; w < g->workers; w++)
-        for (int i = 0; i < count; i++)
-            values[i] += buffer[(size_t)w * room + (size_t)i];
-    return SW_OK;
+    if (rc == SW_OK)
+        sw_tree_sum(buffer, g->leaves, (int)room, count, values);
+    return rc;
 }
 
 struct sw_decision sw_group_decide(struct sw_group *g, int64_t t,

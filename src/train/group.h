@@ -1,6 +1,7 @@
 /* What workers do together: share the rows of a batch, come to one decision after each step, and
- * add up their losses and metrics in worker order, so that the sum does not depend on who comes
- * first. Nobody waits here but in sw_group_meet, sw_group_sum and sw_group_keep_pace.
+ * add up their losses and metrics in the order of base/tree.h, so that the sum does not depend on
+ * who comes first. The leaves of that tree are the workers, or more: each then has several, dealt
+ * out by sw_part. Nobody waits here but in sw_group_meet, sw_group_sum and sw_group_keep_pace.
  *
  * Workers of a synchronous group are at most one step apart (a step needs everybody's gradients of
  * the one before). Where groups go their own ways, all workers are one of these, too, and
@@ -21,14 +22,14 @@ struct sw_decision {
 
 struct sw_group_slot {
     int done;               /* atomic: workers that have deposited */
-    struct sw_result *sums; /* [workers][pair_room], each row written by its worker */
+    struct sw_result *sums; /* [leaves][pair_room], each row written by its worker */
     struct sw_mutex lock;   /* guards decision and decided */
     struct sw_decision decision;
     int64_t decided; /* the step it is for */
 };
 
 struct sw_group {
-    int workers;
+    int workers, leaves;
     /* Called while a worker waits for the others, without the lock: runs the servers it hosts, on
      * which those others may depend. NULL: nothing to run. SW_OK to go on waiting. */
     int (*serve)(void *user, int worker);
@@ -43,13 +44,14 @@ struct sw_group {
     struct sw_group_slot ring[SW_GROUP_RING + 1]; /* the last one is that of evaluations */
     struct sw_result *memory;                     /* owned: all sums */
     int pair_room;
-    double *layer_sums; /* owned [2][workers][sum_room]: see sw_group_sum */
+    double *layer_sums; /* owned [2][leaves][sum_room]: see sw_group_sum */
     int *turns;         /* owned [workers]: each worker's own */
     int sum_room;
     bool ready;
 };
 
-void sw_group_init(struct sw_group *g, int workers);
+/* leaves: at least as many as workers. */
+void sw_group_init(struct sw_group *g, int workers, int leaves);
 void sw_group_fini(struct sw_group *g); /* a zeroed one is accepted */
 void sw_group_close_v(void *group);     /* ends every wait; for sw_fault_attach */
 
@@ -70,16 +72,16 @@ enum { SW_GROUP_EVALUATION = -1 }; /* in place of a step: the sums of an evaluat
 /* Room for up to `count` pairs of losses and metrics; more than before or as much. Before the
  * workers run. Errors: SW_ERR_NOMEM. */
 int sw_group_reserve_pairs(struct sw_group *g, int count, struct sw_err *err) SW_MUST_CHECK;
-/* Hands over a worker's sums of step t. True for the last one, who then reads the totals. */
+/* Hands over a worker's sums of step t, [its leaves][count]. True for the last one, who then reads
+ * the totals. */
 bool sw_group_deposit(struct sw_group *g, int worker, int64_t t, const struct sw_result *sums,
                       int count);
 void sw_group_total(struct sw_group *g, int64_t t, struct sw_result *totals, int count);
 
 /* Room for sums of up to `count` values. Before the workers run. Errors: SW_ERR_NOMEM. */
 int sw_group_reserve_sums(struct sw_group *g, int count, struct sw_err *err) SW_MUST_CHECK;
-/* Adds values[0 .. count) over all workers, in place: every worker calls it with values of its own
- * and gets the total, added in worker order, so the same bits as all others. Answers as
- * sw_group_meet. */
+/* Adds values [its leaves][count] over all leaves: every worker calls it with its own and gets the
+ * total, [count], in the first of them: the same bits as all others. Answers as sw_group_meet. */
 int sw_group_sum(struct sw_group *g, int worker, double *values, int count) SW_MUST_CHECK;
 
 /* The decision after step t: made by `decide` for the first worker that asks, the same for all. */

@@ -125,7 +125,7 @@ static int serve_while_waiting(void *user, int worker)
 
 static void make_group(struct sw_group *g, struct sw_worker *workers, int count)
 {
-    sw_group_init(g, count);
+    sw_group_init(g, count, count);
     g->serve = serve_while_waiting;
     g->serve_user = workers;
 }

@@ -21,7 +21,7 @@ struct plan_of_table {
     double clip_value, clip_norm;
     enum sw_table_bad bad;
     bool two_phases;
-    int groups, others;
+    int groups, others, leaves;
     const struct sw_table_rule *rule; /* NULL: bsp */
     int64_t staleness;
 };
@@ -128,6 +128,7 @@ static inline int try_stand(struct stand *s, const struct plan_of_table *plan, s
                                  .two_phases = plan->two_phases,
                                  .groups = plan->groups,
                                  .others = plan->others,
+                                 .leaves = plan->leaves,
                                  .rule = plan->rule,
                                  .staleness = plan->staleness};
     if (rc == SW_OK)

@@ -133,13 +133,12 @@ static void model_free(struct model *m)
 static bool update(struct model *m, uint64_t step, int workers, int64_t from, int64_t to)
 {
     bool bad = false;
-    const float *more[WORKERS];
-    for (int w = 1; w < workers; w++)
-        more[w - 1] = m->g[w] + from;
+    const float *in[WORKERS];
+    for (int w = 0; w < workers; w++)
+        in[w] = m->g[w] + from;
     struct sw_update_args a = {.value = m->w + from,
                                .gradient = m->g[0] + from,
-                               .more = more,
-                               .more_count = workers - 1,
+                               .sum = {.in = in, .count = workers},
                                .count = to - from,
                                .lr = 0.01f,
                                .weight_decay = 0.004f,

@@ -22,7 +22,7 @@ int sw_cpu_open(bool reference, struct sw_device **out, struct sw_err *err)
 
 /* ---- sums ---- */
 
-enum { ROUNDS = 600, MOST_WORKERS = 5, MOST_VALUES = 37 };
+enum { ROUNDS = 600, MOST_WORKERS = 5, MOST_LEAVES = 8, MOST_VALUES = 37 };
 
 struct member {
     struct sw_thread thread;
@@ -37,26 +37,34 @@ static int count_in(int round)
 }
 
 /* Of many sizes, so that another order of adding gives other bits. */
-static double value_of(int worker, int round, int i)
+static double value_of(int leaf, int round, int i)
 {
-    double mantissa = 1 + (double)((worker * 7919 + round * 104729 + i * 31) % 1009) / 1013;
-    return ldexp(mantissa, (worker * 11 + round + 3 * i) % 60 - 30);
+    double mantissa = 1 + (double)((leaf * 7919 + round * 104729 + i * 31) % 1009) / 1013;
+    return ldexp(mantissa, (leaf * 11 + round + 3 * i) % 60 - 30);
+}
+
+static double sum_of(int leaves, int round, int i)
+{
+    double of_leaf[MOST_LEAVES], sum;
+    for (int l = 0; l < leaves; l++)
+        of_leaf[l] = value_of(l, round, i);
+    sw_tree_sum(of_leaf, leaves, 1, 1, &sum);
+    return sum;
 }
 
 static void add_up(void *member)
 {
     struct member *m = member;
-    double values[MOST_VALUES];
+    double values[MOST_LEAVES * MOST_VALUES];
+    int64_t first, leaves;
+    sw_part(m->group->leaves, m->group->workers, m->worker, &first, &leaves);
     for (int r = 0; r < m->rounds && m->rc == SW_OK; r++) {
         for (int i = 0; i < count_in(r); i++)
-            values[i] = value_of(m->worker, r, i);
+            for (int l = 0; l < leaves; l++)
+                values[l * count_in(r) + i] = value_of((int)first + l, r, i);
         m->rc = sw_group_sum(m->group, m->worker, values, count_in(r));
-        for (int i = 0; i < count_in(r) && m->rc == SW_OK; i++) {
-            double want = value_of(0, r, i);
-            for (int w = 1; w < m->group->workers; w++)
-                want += value_of(w, r, i);
-            m->wrong += values[i] != want;
-        }
+        for (int i = 0; i < count_in(r) && m->rc == SW_OK; i++)
+            m->wrong += values[i] != sum_of(m->group->leaves, r, i);
     }
 }
 
@@ -67,14 +75,15 @@ static void start(struct member *m, struct sw_group *g, int worker, int rounds)
     assert_int_equal(sw_thread_start(&m->thread, "member", add_up, m, &err), SW_OK);
 }
 
-static void sums_are_added_in_worker_order(void **state)
+static void sums_are_added_in_one_order(void **state)
 {
     (void)state;
-    for (int workers = 1; workers <= MOST_WORKERS; workers++) {
+    for (int leaves = 1; leaves <= MOST_LEAVES; leaves++) {
+        int workers = leaves < MOST_WORKERS ? leaves : 2 + leaves % 3;
         struct sw_group g;
         struct sw_err err = {0};
         struct member m[MOST_WORKERS];
-        sw_group_init(&g, workers);
+        sw_group_init(&g, workers, leaves);
         assert_int_equal(sw_group_reserve_sums(&g, MOST_VALUES, &err), SW_OK);
         for (int w = 0; w < workers; w++)
             start(&m[w], &g, w, ROUNDS);
@@ -93,7 +102,7 @@ static void closing_ends_a_sum(void **state)
     struct sw_group g;
     struct sw_err err = {0};
     struct member m[3];
-    sw_group_init(&g, 4);
+    sw_group_init(&g, 4, 4);
     assert_int_equal(sw_group_reserve_sums(&g, MOST_VALUES, &err), SW_OK);
     for (int w = 0; w < 3; w++) /* the fourth never comes */
         start(&m[w], &g, w, 1);
@@ -358,7 +367,7 @@ static void scales_start_at_one_and_take_keys(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(sums_are_added_in_worker_order),
+        cmocka_unit_test(sums_are_added_in_one_order),
         cmocka_unit_test(closing_ends_a_sum),
         cmocka_unit_test_setup_teardown(workers_with_uneven_rows_equal_one, home_begin, home_end),
         cmocka_unit_test_setup_teardown(the_same_workers_give_the_same_bits, home_begin, home_end),
