@@ -137,6 +137,8 @@ static int commit_once(struct sw_history *h, int wait_ms, struct sw_merge *m, st
         code = ensure_run(h, &segment_stored, err);
     if (!code && !m->more)
         code = apply_all(h, &applied, &refused, err);
+    if (!code)
+        code = sw_store_sum_up(&h->store, err);
     code = sw_store_end(&h->store, code, err);
     if (code)
         return code;

@@ -12,8 +12,8 @@ enum {
 
 static int check_readable(struct sw_history_reader *r, struct sw_err *err)
 {
-    int version, code = sw_schema_version(r->db, r->path, &version, err);
-    if (!code && version == 0)
+    int code = sw_schema_version(r->db, r->path, &r->version, err);
+    if (!code && r->version == 0)
         code =
             sw_err_set(err, SW_ERR_NOTFOUND, "%s is empty: no run has been recorded yet", r->path);
     return code;
@@ -362,19 +362,22 @@ int sw_history_each_checkpoint(struct sw_history_reader *r, int64_t run_id,
     return code;
 }
 
+/* The second is for a file of the first version, which has no summaries: all points are read. */
+static const char *const metric_sql[] = {
+    "SELECT split, name, points, last_step, min, max, last, mean FROM series_stats"
+    " WHERE run_id = ?1 AND points > 0 ORDER BY split <> 'train', split, name",
+    "SELECT s.split, s.name, count(*), max(p.step), min(p.value), max(p.value),"
+    " (SELECT value FROM point WHERE series_id = s.id ORDER BY step DESC LIMIT 1), avg(p.value)"
+    " FROM series s JOIN point p ON p.series_id = s.id WHERE s.run_id = ?1"
+    " GROUP BY s.id ORDER BY s.split <> 'train', s.split, s.name"};
+
 int sw_history_each_metric(struct sw_history_reader *r, int64_t run_id,
                            int (*each)(void *user, const struct sw_run_metric *m), void *user,
                            struct sw_err *err)
 {
     sqlite3_stmt *st;
     bool more;
-    int code =
-        prepare(r,
-                "SELECT s.split, s.name, count(*), max(p.step), min(p.value), max(p.value),"
-                " (SELECT value FROM point WHERE series_id = s.id ORDER BY step DESC LIMIT 1)"
-                " FROM series s JOIN point p ON p.series_id = s.id WHERE s.run_id = ?1"
-                " GROUP BY s.id ORDER BY s.split <> 'train', s.split, s.name",
-                NULL, run_id, &st, err);
+    int code = prepare(r, metric_sql[r->version < 2], NULL, run_id, &st, err);
     while (!code && !(code = step(r, st, &more, err)) && more) {
         struct sw_run_metric m = {
             .split = (const char *)sqlite3_column_text(st, 0),
@@ -384,6 +387,7 @@ int sw_history_each_metric(struct sw_history_reader *r, int64_t run_id,
             .min = real_or_nan(st, 4),
             .max = real_or_nan(st, 5),
             .last = real_or_nan(st, 6),
+            .mean = real_or_nan(st, 7),
         };
         code = each(user, &m);
     }

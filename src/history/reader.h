@@ -64,7 +64,7 @@ int sw_history_each_checkpoint(struct sw_history_reader *r, int64_t run_id,
 struct sw_run_metric {
     const char *split, *name;
     int64_t points, last_step;
-    double last, min, max;
+    double last, min, max, mean; /* NaN: none */
 };
 /* One entry per series of a run: split, then name, in alphabetical order, train first. */
 int sw_history_each_metric(struct sw_history_reader *r, int64_t run_id,

@@ -10,6 +10,7 @@
 struct sw_history_reader {
     sqlite3 *db;
     char *path;             /* owned */
+    int version;            /* the schema's: an older file has neither summaries nor their views */
     struct sw_process self; /* to tell runs of this host and boot */
 };
 

@@ -1,6 +1,11 @@
 #include "history/store.h"
 #include "base/os.h"
+#include "history/summary.h"
 #include <string.h>
+
+/* Summaries stay so many steps behind the newest, more than the rings of workers that are apart can
+ * hold, so that no row of a live run comes too late for them. */
+enum { SUM_BEHIND = 32768, SUM_EVERY = 65536 };
 
 /* What each kind of row does, with ?1 = the run's id and ?2, ?3, ... the row's cells. A statement
  * may use a part of them. */
@@ -35,7 +40,8 @@ static const char *const sql_of[SW_ROW_KINDS][SW_STORE_STATEMENTS] = {
     [SW_ROW_POINT] =
         {"INSERT INTO series(run_id, split, name) VALUES (?1, ?2, ?3) ON CONFLICT DO NOTHING",
          "SELECT id FROM series WHERE run_id = ?1 AND split = ?2 AND name = ?3",
-         "INSERT OR REPLACE INTO point(series_id, step, time, value) VALUES (?1, ?4, ?5, ?6)"},
+         "INSERT OR REPLACE INTO point(series_id, step, ms, value)"
+         " VALUES (?1, ?4, CAST(round(?5 * 1000) AS INTEGER), ?6)"},
     [SW_ROW_STEP_TIME] =
         {"INSERT OR REPLACE INTO step_time(run_id, step, worker, read_ms, decode_ms, h2d_ms,"
          " forward_ms, backward_ms, update_ms, comm_exposed_ms, comm_hidden_ms, wait_ms, idle_ms,"
@@ -144,7 +150,8 @@ int sw_store_run_id(struct sw_store *s, const char *uid, int64_t *run_id, struct
         return SW_OK;
     }
     sqlite3_stmt *st = NULL;
-    int rc = sqlite3_prepare_v2(s->db, "SELECT id FROM runs WHERE uid = ?1", -1, &st, NULL);
+    int rc =
+        sqlite3_prepare_v2(s->db, "SELECT id, summed_to FROM runs WHERE uid = ?1", -1, &st, NULL);
     if (rc == SQLITE_OK)
         rc = sqlite3_bind_text(st, 1, uid, -1, SQLITE_STATIC);
     if (rc == SQLITE_OK)
@@ -153,6 +160,9 @@ int sw_store_run_id(struct sw_store *s, const char *uid, int64_t *run_id, struct
     if (!code) {
         *run_id = rc == SQLITE_ROW ? sqlite3_column_int64(st, 0) : 0;
         s->cached_run = *run_id;
+        s->summed_to = rc == SQLITE_ROW ? sqlite3_column_int64(st, 1) : -1;
+        if (strcmp(s->cached_uid, uid) != 0)
+            s->newest_step = -1;
         strncpy(s->cached_uid, uid, sizeof s->cached_uid - 1);
     }
     sqlite3_finalize(st);
@@ -168,6 +178,31 @@ static int apply_plain(struct sw_store *s, int64_t run_id, const struct sw_row *
     return code;
 }
 
+/* Which cell of a row is the step that summaries go by; -1: they do not count such rows. */
+static int step_cell(enum sw_row_kind kind)
+{
+    return kind == SW_ROW_POINT ? 2 : kind == SW_ROW_STEP_TIME || kind == SW_ROW_TRAFFIC ? 0 : -1;
+}
+
+/* A row for a step that was summed, or a resume from before it, makes the summaries void. */
+static int watch_summary(struct sw_store *s, int64_t run_id, const struct sw_row *row,
+                         struct sw_err *err)
+{
+    int cell = step_cell(row->kind);
+    if (cell < 0 && row->kind != SW_ROW_SEGMENT)
+        return SW_OK;
+    int64_t step = row->cells[cell < 0 ? 0 : cell].i;
+    bool kept = cell < 0 ? step >= s->summed_to : step > s->summed_to;
+    if (cell < 0)
+        s->newest_step = step;
+    else if (step > s->newest_step)
+        s->newest_step = step;
+    if (kept)
+        return SW_OK;
+    s->summed_to = -1;
+    return sw_summary_drop(s->db, s->path, run_id, err);
+}
+
 int sw_store_apply(struct sw_store *s, const char *uid, const struct sw_row *row,
                    struct sw_err *err)
 {
@@ -179,11 +214,27 @@ int sw_store_apply(struct sw_store *s, const char *uid, const struct sw_row *row
     int code = sw_store_run_id(s, uid, &id, err);
     if (!code && !id)
         return sw_err_set(err, SW_ERR_INVALID, "%s: run %s is unknown", s->path, uid);
-    if (!code && row->kind != SW_ROW_POINT)
-        return apply_plain(s, id, row, err);
     if (!code)
-        code = find_series(s, row, id, &id, err);
-    return code ? code : run(s, row, 2, id, NULL, err);
+        code = watch_summary(s, id, row, err);
+    if (!code && row->kind != SW_ROW_POINT)
+        code = apply_plain(s, id, row, err);
+    else if (!code && !(code = find_series(s, row, id, &id, err)))
+        code = run(s, row, 2, id, NULL, err);
+    if (!code && row->kind == SW_ROW_FINISH) {
+        s->summed_to = -1; /* looked up again, should more come */
+        s->cached_run = 0;
+        code = sw_summary_add_all(s->db, s->path, id, err);
+    }
+    return code;
+}
+
+int sw_store_sum_up(struct sw_store *s, struct sw_err *err)
+{
+    int64_t upto = s->newest_step - SUM_BEHIND;
+    if (!s->cached_run || upto - s->summed_to < SUM_EVERY)
+        return SW_OK;
+    s->summed_to = upto;
+    return sw_summary_add(s->db, s->path, s->cached_run, upto, err);
 }
 
 static void add_columns(struct sw_buf *sql)

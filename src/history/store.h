@@ -22,8 +22,10 @@ struct sw_store {
     int wal_pages; /* after the last commit */
     sqlite3_stmt *statements[SW_ROW_KINDS][SW_STORE_STATEMENTS];
     int64_t series[SW_STORE_SERIES]; /* ids by handle; 0: not looked up */
-    char cached_uid[SW_UID_TEXT];    /* of the run last looked up, with its id */
+    char cached_uid[SW_UID_TEXT]; /* of the run last looked up in this transaction, with its id */
     int64_t cached_run;
+    int64_t summed_to;   /* of that run: what its summaries cover */
+    int64_t newest_step; /* of that run's rows since it was looked up first */
 };
 
 /* path is copied; nothing is opened. Errors: SW_ERR_NOMEM. */
@@ -51,6 +53,9 @@ int sw_store_run_id(struct sw_store *s, const char *uid, int64_t *run_id,
  * its run is unknown) but the transaction goes on; every other error means rolling back. */
 int sw_store_apply(struct sw_store *s, const char *uid, const struct sw_row *row,
                    struct sw_err *err) SW_MUST_CHECK;
+/* Brings the summaries of the run whose rows were applied last up to date, where that has become
+ * worth it. Inside a transaction; costs about 0.2 us for each row that is added up. */
+int sw_store_sum_up(struct sw_store *s, struct sw_err *err) SW_MUST_CHECK;
 /* Fills row (SW_ROW_RUN) with what is stored of a run; texts are owned by *row, a sw_row_copy.
  * Errors: SW_ERR_NOTFOUND. Works without sw_store_begin. */
 int sw_store_read_run(struct sw_store *s, int64_t run_id, struct sw_row **row,

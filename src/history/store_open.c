@@ -209,8 +209,10 @@ int sw_store_begin(struct sw_store *s, int wait_ms, struct sw_err *err)
         if (code)
             return code;
         code = sw_sqlite_exec(s->db, "BEGIN IMMEDIATE", s->path, err);
-        if (!code)
+        if (!code) {
+            s->cached_run = 0; /* others may have changed its summaries */
             return SW_OK;
+        }
         give_lock(s);
         if (code != SW_ERR_BUSY || sw_os()->monotonic_ns() >= until)
             return code;

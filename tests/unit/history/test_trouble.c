@@ -308,7 +308,7 @@ static void newer_schema_is_named_and_spooled_around(void **state)
     write_points(producer(h), series(h, "train", "loss"), 1, 5);
     finish(h, SW_RUN_DONE);
     assert_int_equal(ask("SELECT count(*) FROM runs"), 1);
-    set_schema_version(1);
+    set_schema_version(SW_SCHEMA_VERSION);
     ok(sw_history_merge(db_path(), NULL, &rows, &err), &err);
     assert_int_equal(ask("SELECT count(*) FROM metrics"), 5);
 }

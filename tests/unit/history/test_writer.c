@@ -176,7 +176,7 @@ static void every_table_and_view_has_the_rows(void **state)
     assert_true(ask("SELECT total_ms = 60 AND share IS NULL FROM where_time_went"
                     " WHERE part = 'comm_hidden'"));
     assert_int_equal(ask("SELECT count(*) FROM where_time_went"), 10);
-    assert_int_equal(ask("PRAGMA user_version"), 1);
+    assert_int_equal(ask("PRAGMA user_version"), SW_SCHEMA_VERSION);
     assert_sound();
 }
 

@@ -1,0 +1,93 @@
+#include "history/summary.h"
+#include <stddef.h>
+
+/* ?1 the run, ?2 the last step that is to be covered; runs.summed_to moves last. */
+static const char *const add_sql[] = {
+    "INSERT INTO series_summary(series_id, points, known, min, max, total)"
+    " SELECT s.id, count(*), count(p.value), min(p.value), max(p.value), total(p.value)"
+    " FROM runs r JOIN series s ON s.run_id = r.id"
+    " JOIN point p ON p.series_id = s.id AND p.step > r.summed_to AND p.step <= ?2"
+    " WHERE r.id = ?1 GROUP BY s.id ON CONFLICT DO UPDATE SET"
+    " points = points + excluded.points, known = known + excluded.known,"
+    " min = min(coalesce(min, excluded.min), coalesce(excluded.min, min)),"
+    " max = max(coalesce(max, excluded.max), coalesce(excluded.max, max)),"
+    " total = total + excluded.total",
+    "INSERT INTO time_summary(run_id, worker, steps, read_ms, decode_ms, h2d_ms, forward_ms,"
+    " backward_ms, update_ms, comm_exposed_ms, comm_hidden_ms, wait_ms, idle_ms)"
+    " SELECT r.id, t.worker, count(*), total(t.read_ms), total(t.decode_ms), total(t.h2d_ms),"
+    " total(t.forward_ms), total(t.backward_ms), total(t.update_ms), total(t.comm_exposed_ms),"
+    " total(t.comm_hidden_ms), total(t.wait_ms), total(t.idle_ms)"
+    " FROM runs r JOIN step_time t ON t.run_id = r.id AND t.step > r.summed_to AND t.step <= ?2"
+    " WHERE r.id = ?1 GROUP BY t.worker ON CONFLICT DO UPDATE SET"
+    " steps = steps + excluded.steps, read_ms = read_ms + excluded.read_ms,"
+    " decode_ms = decode_ms + excluded.decode_ms, h2d_ms = h2d_ms + excluded.h2d_ms,"
+    " forward_ms = forward_ms + excluded.forward_ms,"
+    " backward_ms = backward_ms + excluded.backward_ms, update_ms = update_ms + excluded.update_ms,"
+    " comm_exposed_ms = comm_exposed_ms + excluded.comm_exposed_ms,"
+    " comm_hidden_ms = comm_hidden_ms + excluded.comm_hidden_ms,"
+    " wait_ms = wait_ms + excluded.wait_ms, idle_ms = idle_ms + excluded.idle_ms",
+    "INSERT INTO traffic_summary(run_id, from_unit, to_unit, kind, steps, bytes, ms)"
+    " SELECT r.id, t.from_unit, t.to_unit, t.kind, count(*), sum(t.bytes), total(t.ms)"
+    " FROM runs r JOIN link_traffic t ON t.run_id = r.id AND t.step > r.summed_to"
+    " AND t.step <= ?2 WHERE r.id = ?1 GROUP BY t.from_unit, t.to_unit, t.kind"
+    " ON CONFLICT DO UPDATE SET steps = steps + excluded.steps, bytes = bytes + excluded.bytes,"
+    " ms = ms + excluded.ms",
+    "UPDATE runs SET summed_to = ?2 WHERE id = ?1 AND summed_to < ?2",
+};
+
+static const char *const drop_sql[] = {
+    "DELETE FROM series_summary WHERE series_id IN (SELECT id FROM series WHERE run_id = ?1)",
+    "DELETE FROM time_summary WHERE run_id = ?1",
+    "DELETE FROM traffic_summary WHERE run_id = ?1",
+    "UPDATE runs SET summed_to = -1 WHERE id = ?1",
+};
+
+/* Runs one statement with ?1 and, where it has one, ?2; value (may be NULL) is its first result,
+ * left alone where that is NULL. */
+static int run(sqlite3 *db, const char *path, const char *sql, int64_t a, int64_t b, int64_t *value,
+               struct sw_err *err)
+{
+    sqlite3_stmt *st = NULL;
+    int rc = sqlite3_prepare_v2(db, sql, -1, &st, NULL);
+    if (rc == SQLITE_OK)
+        rc = sqlite3_bind_int64(st, 1, a);
+    if (rc == SQLITE_OK && sqlite3_bind_parameter_count(st) > 1)
+        rc = sqlite3_bind_int64(st, 2, b);
+    if (rc == SQLITE_OK)
+        rc = sqlite3_step(st);
+    int code = sw_sqlite_check(db, rc, path, err);
+    if (rc == SQLITE_ROW && value && sqlite3_column_type(st, 0) != SQLITE_NULL)
+        *value = sqlite3_column_int64(st, 0);
+    sqlite3_finalize(st);
+    return code;
+}
+
+int sw_summary_add(sqlite3 *db, const char *path, int64_t run_id, int64_t upto_step,
+                   struct sw_err *err)
+{
+    int code = SW_OK;
+    for (size_t i = 0; !code && i < sizeof add_sql / sizeof *add_sql; i++)
+        code = run(db, path, add_sql[i], run_id, upto_step, NULL, err);
+    return code;
+}
+
+int sw_summary_add_all(sqlite3 *db, const char *path, int64_t run_id, struct sw_err *err)
+{
+    static const char last_sql[] =
+        "SELECT max(step) FROM ("
+        " SELECT (SELECT max(step) FROM point WHERE series_id = s.id) AS step"
+        "  FROM series s WHERE s.run_id = ?1"
+        " UNION ALL SELECT * FROM (SELECT max(step) FROM step_time WHERE run_id = ?1)"
+        " UNION ALL SELECT * FROM (SELECT max(step) FROM link_traffic WHERE run_id = ?1))";
+    int64_t last = -1;
+    int code = run(db, path, last_sql, run_id, 0, &last, err);
+    return code ? code : sw_summary_add(db, path, run_id, last, err);
+}
+
+int sw_summary_drop(sqlite3 *db, const char *path, int64_t run_id, struct sw_err *err)
+{
+    int code = SW_OK;
+    for (size_t i = 0; !code && i < sizeof drop_sql / sizeof *drop_sql; i++)
+        code = run(db, path, drop_sql[i], run_id, 0, NULL, err);
+    return code;
+}

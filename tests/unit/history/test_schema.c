@@ -1,0 +1,127 @@
+/* ctest-labels: threads */
+/* A database of an older version is read as it is, and brought forward by the next writer with
+ * nothing lost; a migration that cannot be made leaves the old file. */
+#include "history_support.h"
+
+#include "history/schema_tables.h"
+
+static void exec(sqlite3 *db, const char *sql)
+{
+    char *why = NULL;
+    if (sqlite3_exec(db, sql, NULL, NULL, &why) != SQLITE_OK)
+        fail_msg("%s: %s", sql, why);
+}
+
+/* What the first version made and held: its metrics view, one finished run, two curves. */
+static void make_first_version(void)
+{
+    sqlite3 *db;
+    assert_int_equal(sw_os_mkdirs(in_home("db"), 0700, NULL), SW_OK);
+    assert_int_equal(sqlite3_open(db_path(), &db), SQLITE_OK);
+    exec(db, "PRAGMA journal_mode = WAL");
+    exec(db, sw_schema_tables[0]);
+    exec(db, "CREATE VIEW metrics AS SELECT s.run_id AS run_id, p.step AS step, p.time AS time,"
+             " s.split AS split, s.name AS name, p.value AS value FROM series s"
+             " JOIN point p ON p.series_id = s.id;"
+             "CREATE VIEW where_time_went AS SELECT run_id, 'forward' AS part,"
+             " total(forward_ms) AS total_ms, 1.0 AS share FROM step_time GROUP BY run_id");
+    exec(db, "INSERT INTO runs(id, name, uid, started_at, status)"
+             " VALUES (7, 'old', '00000000000000aa', 1000, 'done');"
+             "INSERT INTO segments VALUES (7, 0, 0, 1000, 1100);"
+             "INSERT INTO series VALUES (1, 7, 'train', 'loss'), (2, 7, 'test', 'accuracy');"
+             "INSERT INTO point VALUES (1, 1, 1000.25, 2.5), (1, 2, 1000.5, NULL),"
+             " (1, 3, 1795190000.1234, 0.5), (2, 3, 1001, 0.75);"
+             "INSERT INTO step_time(run_id, step, worker, forward_ms) VALUES (7, 1, 0, 4)");
+    exec(db, "PRAGMA application_id = 1398229075; PRAGMA user_version = 1");
+    sqlite3_close(db);
+}
+
+struct seen {
+    int metrics;
+    double loss_min, loss_max;
+};
+
+static int see_metric(void *user, const struct sw_run_metric *m)
+{
+    struct seen *s = user;
+    s->metrics++;
+    if (strcmp(m->name, "loss") == 0) {
+        assert_int_equal(m->points, 3);
+        assert_int_equal(m->last_step, 3);
+        s->loss_min = m->min;
+        s->loss_max = m->max;
+        assert_true(m->mean == 1.5 && m->last == 0.5);
+    }
+    return 0;
+}
+
+static void assert_reads_old_run(void)
+{
+    struct sw_err err;
+    struct sw_history_reader *r;
+    struct sw_run run = {0};
+    struct seen seen = {0};
+    ok(sw_history_reader_open(&r, db_path(), &err), &err);
+    ok(sw_history_find(r, "old", &run, &err), &err);
+    assert_int_equal(run.id, 7);
+    assert_int_equal(run.last_step, 3);
+    assert_true(run.accuracy == 0.75);
+    ok(sw_history_each_metric(r, 7, see_metric, &seen, &err), &err);
+    assert_int_equal(seen.metrics, 2);
+    assert_true(seen.loss_min == 0.5 && seen.loss_max == 2.5);
+    sw_run_fini(&run);
+    sw_history_reader_close(r);
+}
+
+static void first_version_is_read_as_it_is(void **state)
+{
+    (void)state;
+    make_first_version();
+    assert_reads_old_run();
+    assert_int_equal(ask("PRAGMA user_version"), 1);
+}
+
+static void first_version_is_brought_forward(void **state)
+{
+    (void)state;
+    make_first_version();
+    finish(begin("new"), SW_RUN_DONE);
+    assert_int_equal(ask("PRAGMA user_version"), SW_SCHEMA_VERSION);
+    assert_reads_old_run();
+    assert_true(ask("SELECT time = 1000.25 FROM point WHERE series_id = 1 AND step = 1"));
+    assert_true(ask("SELECT value IS NULL FROM point WHERE series_id = 1 AND step = 2"));
+    assert_true(ask("SELECT abs(time - 1795190000.1234) < 0.00051 FROM metrics WHERE run_id = 7 AND"
+                    " name = 'loss' AND step = 3"));
+    assert_true(ask("SELECT points = 3 AND min = 0.5 AND max = 2.5 AND mean = 1.5"
+                    " FROM series_stats WHERE run_id = 7 AND name = 'loss'"));
+    assert_true(ask("SELECT total_ms = 4 FROM where_time_went WHERE run_id = 7"
+                    " AND part = 'forward'"));
+    assert_int_equal(ask("SELECT count(*) FROM runs"), 2);
+    assert_sound();
+}
+
+static void migration_that_fails_leaves_the_old_file(void **state)
+{
+    (void)state;
+    struct sw_err err;
+    sqlite3 *db;
+    make_first_version();
+    assert_int_equal(sqlite3_open(db_path(), &db), SQLITE_OK);
+    exec(db, "CREATE TABLE traffic_summary(in_the_way)");
+    assert_int_not_equal(sw_schema_migrate(db, db_path(), &err), SW_OK);
+    sqlite3_close(db);
+    assert_int_equal(ask("PRAGMA user_version"), 1);
+    assert_reads_old_run();
+    assert_sound();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(first_version_is_read_as_it_is, home_begin, home_end),
+        cmocka_unit_test_setup_teardown(first_version_is_brought_forward, home_begin, home_end),
+        cmocka_unit_test_setup_teardown(migration_that_fails_leaves_the_old_file, home_begin,
+                                        home_end),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
