@@ -6,7 +6,7 @@
 
 #include <stdint.h>
 
-/* shared += change, [n]. */
-void sw_hogwild_add(float *shared, const float *change, int64_t n);
+/* shared += to - from, [n]; without `from` shared += to. */
+void sw_hogwild_add(float *shared, const float *to, const float *from, int64_t n);
 
 #endif

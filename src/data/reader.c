@@ -12,6 +12,8 @@
 
 /* Raw records that fit a core's own cache are read before they are transformed. */
 enum { SCRATCH_BYTES = 256 << 10, MAX_ROWS = 64, ALIGNMENT = 64 };
+/* What is asked for ahead: behind the first bytes of a record the processor itself reads on. */
+enum { ROWS_AHEAD = 2, ASKED_BYTES = 4096 };
 
 static size_t aligned(size_t bytes)
 {
@@ -295,6 +297,19 @@ static int finish(struct sw_reader *r, int64_t sample, int64_t i, int image, voi
     return rc;
 }
 
+/* Records in a random order come as slowly as memory answers, unless they are asked for before
+ * their turn. An address that is none does no harm. */
+static void ask_for(const struct sw_reader *r, int64_t i)
+{
+    const struct sw_source *s = r->source;
+    for (int f = 0; f < s->field_count && !s->raw.has_pictures; f++) {
+        const char *raw = r->raw[i * SW_MAX_FIELDS + f];
+        const size_t bytes = sw_field_bytes(&s->raw.field[f]);
+        for (size_t at = 0; raw && at < bytes && at < ASKED_BYTES; at += ALIGNMENT)
+            __builtin_prefetch(raw + at);
+    }
+}
+
 int sw_source_fetch(struct sw_reader *r, int64_t first, int64_t count,
                     void *const field_out[SW_MAX_FIELDS], struct sw_err *err)
 {
@@ -311,8 +326,12 @@ int sw_source_fetch(struct sw_reader *r, int64_t first, int64_t count,
             rc = read_row(r, i, field_out, err);
         }
         const int64_t between = sw_os()->monotonic_ns();
-        for (int64_t i = 0; !rc && i < rows; i++)
-            rc = finish(r, first + done + i, i, image, field_out, done + i, err);
+        for (int64_t i = -ROWS_AHEAD; !rc && i < rows; i++) {
+            if (i + ROWS_AHEAD < rows)
+                ask_for(r, i + ROWS_AHEAD);
+            if (i >= 0)
+                rc = finish(r, first + done + i, i, image, field_out, done + i, err);
+        }
         if (rc)
             return rc;
         const int64_t after = sw_os()->monotonic_ns();

@@ -263,7 +263,7 @@ int sw_sync_handle(struct sw_table *t, int server, const struct sw_message *m)
         const struct sw_slice *slice = &t->slices[own->slices[i]];
         const float *delta = array_of(s, s->delta, origin, m->param) + slice->from;
         float *base = array_of(s, s->base, t->place, m->param) + slice->from;
-        sw_hogwild_add(t->params[m->param].value + slice->from, delta, slice->count);
+        sw_hogwild_add(t->params[m->param].value + slice->from, delta, NULL, slice->count);
         for (int64_t e = 0; e < slice->count; e++)
             base[e] += delta[e];
     }

@@ -1,5 +1,6 @@
 #include "param/updater.h"
 #include "kernels/cpu/hogwild.h"
+#include "kernels/cpu/kernel.h"
 #include "param/gather.h"
 #include <math.h>
 #include <stddef.h>
@@ -89,14 +90,22 @@ static struct sw_update_block block_of(const struct sw_update_args *a, int64_t f
 /* An array of a block, and what the formula makes of a copy of it. */
 struct raced {
     float *shared;
-    float before[RACE_PIECE], after[RACE_PIECE];
+    _Alignas(64) float before[RACE_PIECE], after[RACE_PIECE]; /* lines of the cache */
 };
+
+/* A library's copy of so little costs more than the formula. */
+SW_KERNEL static void copy_twice(float *restrict a, float *restrict b, const float *restrict from,
+                                 int64_t n)
+{
+#pragma omp simd
+    for (int64_t i = 0; i < n; i++)
+        a[i] = b[i] = from[i];
+}
 
 static float *take(struct raced *r, float *shared, int64_t n)
 {
     r->shared = shared;
-    memcpy(r->before, shared, (size_t)n * sizeof *shared);
-    memcpy(r->after, r->before, (size_t)n * sizeof *shared);
+    copy_twice(r->before, r->after, shared, n);
     return r->after;
 }
 
@@ -115,11 +124,8 @@ static bool race(const struct sw_update_block *b, sw_update_loop *loop, const vo
         for (int s = 0; s < SW_UPDATER_SLOTS && b->slot[s]; s++)
             own.slot[s] = take(&arrays[count++], b->slot[s] + from, n);
         bad = loop(constants, &own) || bad;
-        for (int i = 0; i < count; i++) {
-            for (int64_t e = 0; e < n; e++)
-                arrays[i].after[e] -= arrays[i].before[e];
-            sw_hogwild_add(arrays[i].shared, arrays[i].after, n);
-        }
+        for (int i = 0; i < count; i++)
+            sw_hogwild_add(arrays[i].shared, arrays[i].after, arrays[i].before, n);
     }
     return bad;
 }
