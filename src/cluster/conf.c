@@ -65,6 +65,13 @@ const struct sw_opt sw_cluster_opts[] = {
      .offset = AT(sync_topology),
      .type = SW_OPT_STRINGS,
      .def = "all"},
+    {.key = "warmup_steps",
+     .help = "steps that the first group makes alone; the others then start from its values",
+     .offset = AT(warmup_steps),
+     .type = SW_OPT_INT,
+     .def = "0",
+     .min = 0,
+     .max = 1 << 30},
     {.key = "consistency",
      .help =
          "between groups: bsp, every update is made by all; ssp and async, each group makes its "
@@ -193,9 +200,17 @@ int sw_cluster_terms(const struct sw_cluster_conf *c, struct sw_cluster_terms *t
                           "%s has no bound of staleness; leave it out, or say "
                           "consistency = ssp",
                           consistencies[way]);
-    *terms = (struct sw_cluster_terms){.consistency = c->staleness == 0 ? SW_CONSISTENCY_BSP : way,
+    if (c->staleness == 0)
+        way = SW_CONSISTENCY_BSP;
+    *key = "warmup_steps";
+    if (c->warmup_steps > 0 && way == SW_CONSISTENCY_BSP)
+        return sw_err_set(err, SW_ERR_INVALID,
+                          "with bsp all groups make every update together, so none can be first: "
+                          "leave it out, or say framework = downpour without staleness = 0");
+    *terms = (struct sw_cluster_terms){.consistency = way,
                                        .staleness = c->staleness,
-                                       .sync_period = c->sync_period};
+                                       .sync_period = c->sync_period,
+                                       .warmup_steps = c->warmup_steps};
     return SW_OK;
 }
 
@@ -216,14 +231,18 @@ static void say_sharing(const struct sw_cluster_shape *s, char *out, size_t byte
 static void say_apart(const struct sw_cluster_shape *s, const struct sw_cluster_terms *terms,
                       char *out, size_t bytes)
 {
-    char bound[48] = "";
+    char bound[48] = "", first[64] = "";
     if (terms->staleness > 0)
         snprintf(bound, sizeof bound, ", at most %d step%s stale", (int)terms->staleness,
                  terms->staleness == 1 ? "" : "s");
-    snprintf(out, bytes, "%d group%s of %d worker%s, each with batches and updates of its own%s%s",
+    if (terms->warmup_steps > 0 && s->worker_groups > 1)
+        snprintf(first, sizeof first, "; the first one makes %d step%s alone",
+                 (int)terms->warmup_steps, terms->warmup_steps == 1 ? "" : "s");
+    snprintf(out, bytes,
+             "%d group%s of %d worker%s, each with batches and updates of its own%s%s%s",
              s->worker_groups, s->worker_groups == 1 ? "" : "s", s->workers_per_group,
              s->workers_per_group == 1 ? "" : "s",
-             terms->consistency == SW_CONSISTENCY_HOGWILD ? ", without locks" : "", bound);
+             terms->consistency == SW_CONSISTENCY_HOGWILD ? ", without locks" : "", bound, first);
 }
 
 static void say_why(const struct sw_cluster_conf *c, const struct sw_cluster_shape *s, char *out,

@@ -35,6 +35,7 @@ struct sw_cluster_conf {
     int64_t staleness; /* -1: not given */
     int64_t sync_period;
     struct sw_strings sync_topology;
+    int64_t warmup_steps;
     int bind_servers;   /* enum sw_bind_choice */
     int copy;           /* enum sw_copy_mode */
     int overlap;        /* enum sw_overlap */
@@ -59,6 +60,7 @@ struct sw_cluster_terms {
     enum sw_consistency consistency; /* never _AUTO */
     int64_t staleness;               /* -1: no bound */
     int64_t sync_period;             /* steps between exchanges of server groups */
+    int64_t warmup_steps;            /* that the first group makes alone; 0 under BSP */
 };
 
 /* The shape that the settings mean on this machine, and a sentence that says why. The name of the

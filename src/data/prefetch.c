@@ -84,6 +84,14 @@ static bool may_claim(const struct sw_prefetch *p)
            (p->args.batch_limit < 0 || p->claimed < p->args.batch_limit);
 }
 
+/* Global number of the batch with that ordinal. */
+static int64_t batch_of(const struct sw_prefetch *p, int64_t ordinal)
+{
+    int64_t lead = p->args.lead;
+    return ordinal < lead ? p->first_batch + ordinal
+                          : p->first_batch + lead + (ordinal - lead) * p->args.batch_stride;
+}
+
 static void tell(const struct role *role, int64_t batch)
 {
     const struct sw_prefetch *p = role->owner;
@@ -101,7 +109,7 @@ static bool claim_rows(struct sw_prefetch *p, struct claim *c)
     if (open) {
         const int64_t left = p->args.row_count - p->claimed_row;
         c->ordinal = p->claimed;
-        c->batch = p->first_batch + p->claimed * p->args.batch_stride;
+        c->batch = batch_of(p, p->claimed);
         c->row = p->claimed_row;
         c->rows = left < p->claim_rows ? left : p->claim_rows;
         p->claimed_row += c->rows;
@@ -184,7 +192,7 @@ static void role_main(void *arg)
 static int check_args(const struct sw_prefetch_args *a, struct sw_err *err)
 {
     if (a->row_count < 1 || a->first_row < 0 || a->first_row + a->row_count > a->batch_rows ||
-        a->slots < 2 || a->threads < 1 || a->batch_stride < 1 || a->first_batch < 0)
+        a->slots < 2 || a->threads < 1 || a->batch_stride < 1 || a->first_batch < 0 || a->lead < 0)
         return sw_err_set(
             err, SW_ERR_INVALID,
             "prefetch %s: rows %lld to %lld of %lld, %d slots, %d threads, batch %lld by %lld",
@@ -333,7 +341,7 @@ static void hand_over(const struct sw_prefetch *p, int64_t ordinal, struct sw_ba
 {
     const struct slot *slot = &p->slot[ordinal % p->args.slots];
     *out = (struct sw_batch){
-        .index = p->first_batch + ordinal * p->args.batch_stride,
+        .index = batch_of(p, ordinal),
         .rows = p->args.row_count,
         .read_ms = slot->read_ms,
         .decode_ms = slot->decode_ms,

@@ -32,6 +32,8 @@ struct sw_prefetch_args {
     int64_t first_row, row_count;   /* this worker's part of them */
     int64_t first_batch;            /* global number to start with */
     int64_t batch_stride;           /* between one batch and the next; 1 for a single group */
+    int64_t lead;                   /* the first so many batches follow each other without gaps; the
+                                       next one as well, and from there on the stride counts */
     int64_t batch_limit;            /* batches in one pass, -1: no end */
     int slots;                      /* batches in flight, the one being used included; 2 or more */
     int threads;                    /* 1 or more */

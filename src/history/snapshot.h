@@ -45,6 +45,7 @@ enum sw_wait_kind {
     SW_WAIT_GROUP,   /* a meeting of workers */
     SW_WAIT_BATCH,   /* index: the split */
     SW_WAIT_DEVICE,  /* its own device */
+    SW_WAIT_TURN,    /* it rests until others call it: nobody is late */
 };
 struct sw_wait {
     enum sw_wait_kind kind;

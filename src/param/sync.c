@@ -18,6 +18,7 @@ struct sw_sync {
     struct sw_table **tables; /* owned array */
     int count, servers, params;
     int64_t period;
+    uint64_t after;
     int *parent;   /* owned [origin][table]: from whom it gets the origin's deltas; -1: origin */
     float **base;  /* owned [table][param]: value at the last exchange plus what came in since */
     float **delta; /* owned [table][param]: what was posted last */
@@ -115,6 +116,7 @@ int sw_sync_new(const struct sw_sync_args *args, struct sw_sync **out, struct sw
         return sw_err_nomem(err, "the exchange of server groups", sizeof *s);
     s->count = args->count;
     s->period = args->period;
+    s->after = (uint64_t)args->after;
     s->params = args->tables[0]->param_count;
     s->servers = args->tables[0]->args.servers;
     s->tables = sw_calloc((size_t)s->count, sizeof(void *));
@@ -227,10 +229,14 @@ static int exchange(struct sw_table *t, int server, int param, uint64_t done)
                             .bytes = elements(t, server, param) * (int64_t)sizeof(float)});
 }
 
+static bool is_due(const struct sw_sync *s, uint64_t done)
+{
+    return s && done > s->after && done % (uint64_t)s->period == 0;
+}
+
 int sw_sync_after(struct sw_table *t, int server, int param, uint64_t done)
 {
-    if (!t->sync || done % (uint64_t)t->sync->period != 0 ||
-        done <= post_of(t->sync, t->place, param, server)->done)
+    if (!is_due(t->sync, done) || done <= post_of(t->sync, t->place, param, server)->done)
         return SW_OK;
     return exchange(t, server, param, done);
 }
@@ -239,7 +245,7 @@ int sw_sync_ask(struct sw_table *t, int worker, int param, uint64_t done)
 {
     struct sw_message m = {.kind = SW_MSG_SYNC, .from = worker, .param = param, .version = done};
     int rc = SW_OK;
-    if (!t->sync || done == 0 || done % (uint64_t)t->sync->period != 0)
+    if (!is_due(t->sync, done))
         return SW_OK;
     for (int i = 0; i < t->args.servers && rc == SW_OK; i++)
         if (t->servers[i].first[param] < t->servers[i].first[param + 1] &&

@@ -20,6 +20,7 @@ struct sw_sync_args {
     struct sw_table *const *tables; /* borrowed until sw_sync_free; frozen, cut alike */
     int count;                      /* 2 or more */
     int64_t period;                 /* steps of the slowest worker group of a server group */
+    int64_t after;                  /* the last step before which there is nothing to exchange */
     const bool *neighbours;         /* copied */
 };
 

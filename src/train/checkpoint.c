@@ -296,8 +296,7 @@ int sw_checkpoint_roll_back(struct sw_worker *w, const char *path, struct sw_err
     if (rc == SW_OK)
         rc = read_all(w, f, path, &dropped, err);
     if (rc == SW_OK)
-        sw_table_put_version(w->job->table, (uint64_t)w->step, (uint64_t)w->step,
-                             (uint64_t)(w->step - (step - dropped)));
+        sw_job_put_step(w->job, w->step, (uint64_t)(w->step - (step - dropped)));
     sw_st_close(f);
     return rc;
 }
@@ -311,9 +310,7 @@ int sw_checkpoint_load(struct sw_worker *w, const char *path, struct sw_err *err
     if (rc == SW_OK)
         rc = read_all(w, f, path, &dropped, err);
     if (rc == SW_OK) {
-        sw_table_put_version(job->table, (uint64_t)job->first_step,
-                             (uint64_t)job->first_step * (uint64_t)sw_table_parties(job->table),
-                             (uint64_t)dropped);
+        sw_job_put_step(job, job->first_step, (uint64_t)dropped);
         sw_keep_read(job, f);
         const char *choices = sw_st_metadata(f, "choices");
         if (choices && !sw_str_eq(choices, job->choices))

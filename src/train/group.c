@@ -8,7 +8,7 @@ enum { SERVE_EVERY_MS = 1 };
 
 void sw_group_init(struct sw_group *g, int workers, int leaves)
 {
-    *g = (struct sw_group){.workers = workers, .leaves = leaves};
+    *g = (struct sw_group){.workers = workers, .leaves = leaves, .early = workers};
     sw_mutex_init(&g->lock);
     sw_cond_init(&g->changed);
     for (int i = 0; i <= SW_GROUP_RING; i++) {
@@ -98,8 +98,42 @@ int sw_group_let_apart(struct sw_group *g, int64_t first, struct sw_err *err)
     if (!g->steps)
         return sw_err_nomem(err, "the pace of workers", (size_t)g->workers * sizeof *g->steps);
     for (int w = 0; w < g->workers; w++)
-        g->steps[w] = first;
+        g->steps[w] = w < g->early || first > g->rest_steps ? first : g->rest_steps;
     return SW_OK;
+}
+
+void sw_group_let_rest(struct sw_group *g, int early, int64_t steps)
+{
+    g->early = early;
+    g->rest_steps = steps;
+}
+
+void sw_group_call(struct sw_group *g, int64_t step)
+{
+    sw_mutex_lock(&g->lock);
+    if (g->called < step) {
+        g->called = step;
+        sw_cond_broadcast(&g->changed);
+    }
+    sw_mutex_unlock(&g->lock);
+}
+
+int sw_group_rest(struct sw_group *g, int64_t *step)
+{
+    sw_mutex_lock(&g->lock);
+    while (g->called <= *step && !g->closed)
+        sw_cond_wait(&g->changed, &g->lock);
+    int rc = g->called > *step ? SW_OK : SW_ERR_CANCELLED;
+    if (rc == SW_OK)
+        *step = g->called;
+    sw_mutex_unlock(&g->lock);
+    return rc;
+}
+
+/* Who deposits after a step, or after an evaluation. */
+static int depositors(const struct sw_group *g, int64_t t)
+{
+    return t != SW_GROUP_EVALUATION && t <= g->rest_steps ? g->early : g->workers;
 }
 
 static bool all_at(struct sw_group *g, int64_t step)
@@ -136,6 +170,14 @@ int sw_group_keep_pace(struct sw_group *g, int worker, int64_t step, int64_t mos
         rc = SW_ERR_CANCELLED;
     sw_mutex_unlock(&g->lock);
     return rc;
+}
+
+/* And their leaves, which are the first ones. */
+static int deposited_leaves(const struct sw_group *g, int64_t t)
+{
+    int64_t first, count;
+    sw_part(g->leaves, g->workers, depositors(g, t) - 1, &first, &count);
+    return (int)(first + count);
 }
 
 static struct sw_group_slot *slot_of(struct sw_group *g, int64_t t)
@@ -177,7 +219,7 @@ bool sw_group_deposit(struct sw_group *g, int worker, int64_t t, const struct sw
     copy_leaves(g, worker, s->sums, (size_t)g->pair_room * sizeof *sums, sums,
                 (size_t)count * sizeof *sums);
     /* Release what was written; the last one acquires what all wrote. */
-    if (__atomic_add_fetch(&s->done, 1, __ATOMIC_ACQ_REL) < g->workers)
+    if (__atomic_add_fetch(&s->done, 1, __ATOMIC_ACQ_REL) < depositors(g, t))
         return false;
     __atomic_store_n(&s->done, 0, __ATOMIC_RELAXED);
     return true;
@@ -188,7 +230,7 @@ void sw_group_total(struct sw_group *g, int64_t t, struct sw_result *totals, int
     enum { DOUBLES = sizeof *totals / sizeof totals->sum };
     const struct sw_group_slot *s = slot_of(g, t);
     if (count > 0)
-        sw_tree_sum(&s->sums->sum, g->leaves, DOUBLES * g->pair_room, DOUBLES * count,
+        sw_tree_sum(&s->sums->sum, deposited_leaves(g, t), DOUBLES * g->pair_room, DOUBLES * count,
                     &totals->sum);
 }
 

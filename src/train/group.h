@@ -1,11 +1,14 @@
 /* What workers do together: share the rows of a batch, come to one decision after each step, and
  * add up their losses and metrics in the order of base/tree.h, so that the sum does not depend on
  * who comes first. The leaves of that tree are the workers, or more: each then has several, dealt
- * out by sw_part. Nobody waits here but in sw_group_meet, sw_group_sum and sw_group_keep_pace.
+ * out by sw_part. Nobody waits here but in sw_group_meet, sw_group_sum, sw_group_keep_pace and
+ * sw_group_rest.
  *
  * Workers of a synchronous group are at most one step apart (a step needs everybody's gradients of
  * the one before). Where groups go their own ways, all workers are one of these, too, and
- * sw_group_keep_pace holds them within SW_GROUP_APART steps, for which the rings are made. */
+ * sw_group_keep_pace holds them within SW_GROUP_APART steps, for which the rings are made. At first
+ * some of them may rest, asleep, while the others make steps alone and call them when all are to
+ * come together. */
 #ifndef SW_TRAIN_GROUP_H
 #define SW_TRAIN_GROUP_H
 
@@ -18,6 +21,7 @@ enum { SW_GROUP_APART = 100, SW_GROUP_RING = SW_GROUP_APART + 4 };
 /* What happens after a step. */
 struct sw_decision {
     bool evaluate, checkpoint, stop, pause, last;
+    bool join; /* those who rested come to work */
 };
 
 struct sw_group_slot {
@@ -30,15 +34,18 @@ struct sw_group_slot {
 
 struct sw_group {
     int workers, leaves;
+    int early;          /* the first so many make all steps, */
+    int64_t rest_steps; /* the others none of the first so many: they rest */
     /* Called while a worker waits for the others, without the lock: runs the servers it hosts, on
      * which those others may depend. NULL: nothing to run. SW_OK to go on waiting. */
     int (*serve)(void *user, int worker);
     void *serve_user;
     int64_t *steps;       /* owned [workers], atomic: of those who keep pace; or NULL */
     int pacing;           /* atomic: who waits for slower ones */
-    struct sw_mutex lock; /* guards the four below */
+    struct sw_mutex lock; /* guards the five below */
     struct sw_cond changed;
     int arrived;
+    int64_t called; /* the last step after which those who rest were to come */
     unsigned generation;
     bool closed;
     struct sw_group_slot ring[SW_GROUP_RING + 1]; /* the last one is that of evaluations */
@@ -61,6 +68,14 @@ int sw_group_meet(struct sw_group *g, int worker) SW_MUST_CHECK;
 /* Lets workers be apart: they keep pace from step `first` on. Before they run. Errors:
  * SW_ERR_NOMEM. */
 int sw_group_let_apart(struct sw_group *g, int64_t first, struct sw_err *err) SW_MUST_CHECK;
+/* Lets all but the first `early` workers rest in the first `steps` steps: they neither keep pace
+ * nor deposit then. Before sw_group_let_apart. */
+void sw_group_let_rest(struct sw_group *g, int early, int64_t steps);
+/* Calls those who rest to what all do together after that step. Any worker. */
+void sw_group_call(struct sw_group *g, int64_t step);
+/* Sleeps until the call that follows step *step, which becomes the one of the call. Serves nobody.
+ * SW_OK, SW_ERR_CANCELLED. */
+int sw_group_rest(struct sw_group *g, int64_t *step) SW_MUST_CHECK;
 /* Says that the worker has done `step` steps. Is nobody more than `most` (at most SW_GROUP_APART)
  * behind it? */
 bool sw_group_keeps_pace(struct sw_group *g, int worker, int64_t step, int64_t most);

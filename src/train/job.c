@@ -131,8 +131,8 @@ static int open_data(struct sw_job *job, struct sw_err *err)
         return rc;
     job->horizon = job->conf->steps;
     if (job->horizon == 0)
-        job->horizon = sw_source_steps(job->source[SW_SPLIT_TRAIN], job->conf->epochs,
-                                       job->conf->batch * job->group_count);
+        job->horizon = sw_job_steps_of(
+            job, sw_source_steps(job->source[SW_SPLIT_TRAIN], job->conf->epochs, job->conf->batch));
     return SW_OK;
 }
 

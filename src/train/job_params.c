@@ -192,7 +192,8 @@ int sw_job_make_sync(struct sw_job *job, struct sw_err *err)
 {
     const struct sw_section *section = sw_recipe_find(job->recipe, "cluster", NULL);
     int count = job->shape.server_groups, rc = SW_OK;
-    struct sw_sync_args args = {.count = count, .period = job->terms.sync_period};
+    struct sw_sync_args args = {
+        .count = count, .period = job->terms.sync_period, .after = job->alone_steps};
     if (count == 1)
         return SW_OK;
     bool *neighbours = sw_calloc((size_t)count * (size_t)count, sizeof *neighbours);
@@ -212,14 +213,32 @@ int sw_job_make_sync(struct sw_job *job, struct sw_err *err)
     return rc;
 }
 
-void sw_job_spread(struct sw_job *job)
+/* A copy's part of it. Those who rest are where they will begin, and what was done by then is done
+ * by everybody: they start from it. */
+static void put_copy(struct sw_job *job, int index, int64_t step, uint64_t dropped)
 {
-    uint64_t step = (uint64_t)job->first_step;
-    if (!job->sync)
-        return;
+    struct sw_table *t = job->copies[index].table;
+    int first_group = job->copies[index].first_worker / job->group_size;
+    int64_t begin = job->alone_steps;
+    if (first_group > 0 && step < begin)
+        step = begin;
+    int64_t alone = step < begin ? step : begin;
+    uint64_t updates = (uint64_t)(alone + (step - alone) * sw_table_parties(t));
+    sw_table_put_version(t, (uint64_t)step, updates, dropped);
+    for (int r = 0; r < sw_table_parties(t); r++)
+        if (sw_job_rests(job, first_group + r, step))
+            sw_table_put_party(t, r, (uint64_t)begin);
+}
+
+void sw_job_put_step(struct sw_job *job, int64_t step, uint64_t dropped)
+{
+    for (int i = 0; i < job->shape.server_groups; i++)
+        put_copy(job, i, step, dropped);
+}
+
+void sw_job_join(struct sw_job *job)
+{
     sw_sync_spread(job->sync);
-    for (int i = 1; i < job->shape.server_groups; i++) {
-        struct sw_table *t = job->copies[i].table;
-        sw_table_put_version(t, step, step * (uint64_t)sw_table_parties(t), 0);
-    }
+    for (int i = 1; i < job->shape.server_groups; i++)
+        put_copy(job, i, job->alone_steps, sw_table_dropped(job->table));
 }

@@ -213,7 +213,7 @@ struct sw_worker {
     int64_t timed_steps;
     int64_t step;                   /* updates done */
     int64_t started_ns, trained_ns; /* first step's begin; time spent in steps */
-    int64_t first_step;             /* updates done at the start of this segment */
+    int64_t first_step; /* updates done at the start of this segment, or when it came to work */
     int checkpoint_failures;
     bool over;    /* ended at the last step or by stop_at */
     bool stopped; /* ended by request, with a checkpoint, before the last step */
@@ -257,7 +257,8 @@ struct sw_job {
      * worker groups. */
     struct sw_group *groups; /* owned [group_count] */
     int group_count, group_size;
-    bool apart;                               /* groups are at steps of their own */
+    bool apart;          /* groups are at steps of their own */
+    int64_t alone_steps; /* the first so many steps are those of the first group alone */
     struct sw_exchange **exchange[SW_SPLITS]; /* owned [group_count], each owned; NULL: nothing
                                                  moves between workers */
     struct sw_states states;
@@ -306,10 +307,16 @@ int sw_job_choose_device(struct sw_job *job, bool plans, struct sw_err *err) SW_
 /* Maps the machine, decides the shape, places and makes workers and servers. */
 int sw_job_place(struct sw_job *job, const struct sw_job_options *o,
                  struct sw_err *err) SW_MUST_CHECK;
-/* Batches that all groups together have trained on after so many steps, and updates that were made
- * of the table: with several groups a step is one batch, and one update, of each. */
+/* Batches that all groups together have trained on after so many steps: where they are apart, a
+ * step is one batch, and one update, of each that does not rest. And the fewest steps that make so
+ * many batches. */
 int64_t sw_job_batches(const struct sw_job *job, int64_t step);
 int64_t sw_job_samples(const struct sw_job *job, int64_t step);
+int64_t sw_job_steps_of(const struct sw_job *job, int64_t batches);
+/* Does the group rest in that step, because it is one of those that the first makes alone? */
+bool sw_job_rests(const struct sw_job *job, int group, int64_t step);
+/* Steps that a group has made after so many steps of the job. */
+int64_t sw_job_own_steps(const struct sw_job *job, int group, int64_t step);
 /* Every worker's own device. */
 int sw_job_open_devices(struct sw_job *job, struct sw_err *err) SW_MUST_CHECK;
 
@@ -317,8 +324,12 @@ int sw_job_open_devices(struct sw_job *job, struct sw_err *err) SW_MUST_CHECK;
 /* The parameter table, from the training nets of all workers. */
 int sw_job_make_table(struct sw_job *job, struct sw_err *err) SW_MUST_CHECK;
 
-/* The first copy was filled for step first_step: all others become like it. */
-void sw_job_spread(struct sw_job *job);
+/* Every table is as it is after so many steps, with so many updates of each not applied: between
+ * steps, by one thread. */
+void sw_job_put_step(struct sw_job *job, int64_t step, uint64_t dropped);
+/* After the last step that the first group made alone: the others have its values already, and
+ * what its updater keeps becomes theirs. */
+void sw_job_join(struct sw_job *job);
 /* Makes the copies exchange, once they are allocated. */
 int sw_job_make_sync(struct sw_job *job, struct sw_err *err) SW_MUST_CHECK;
 
@@ -437,6 +448,10 @@ int sw_state_read(struct sw_state *s, const char *tensor, const struct sw_st_fil
 int sw_worker_sum(void *worker, double *values, int count, struct sw_err *err) SW_MUST_CHECK;
 /* sw_group_meet of all workers, and meanwhile the live snapshot says that it waits for `what`. */
 int sw_worker_meet(struct sw_worker *w, const char *what) SW_MUST_CHECK;
+/* The same of those that made step w->step. */
+int sw_worker_meet_active(struct sw_worker *w, const char *what) SW_MUST_CHECK;
+/* sw_group_rest: w->step becomes that after which all come together. */
+int sw_worker_rest(struct sw_worker *w) SW_MUST_CHECK;
 /* The same in its own group. */
 int sw_worker_meet_group(struct sw_worker *w, const char *what) SW_MUST_CHECK;
 /* The same, until no worker is more than `most` steps behind this one. */

@@ -161,12 +161,35 @@ static int make_groups(struct sw_job *job, struct sw_err *err)
         w->group = &job->groups[w->group_index];
     }
     make_group(&job->all, job->workers, workers);
+    if (job->apart && job->group_count > 1)
+        job->alone_steps = job->terms.warmup_steps;
+    sw_group_let_rest(&job->all, job->alone_steps > 0 ? job->group_size : workers,
+                      job->alone_steps);
     return SW_OK;
 }
 
 int64_t sw_job_batches(const struct sw_job *job, int64_t step)
 {
-    return step * job->group_count;
+    int64_t alone = step < job->alone_steps ? step : job->alone_steps;
+    return alone + (step - alone) * (job->apart ? job->group_count : 1);
+}
+
+int64_t sw_job_steps_of(const struct sw_job *job, int64_t batches)
+{
+    int64_t alone = batches < job->alone_steps ? batches : job->alone_steps;
+    int64_t each = job->apart ? job->group_count : 1;
+    return alone + (batches - alone + each - 1) / each;
+}
+
+bool sw_job_rests(const struct sw_job *job, int group, int64_t step)
+{
+    return group > 0 && step <= job->alone_steps;
+}
+
+int64_t sw_job_own_steps(const struct sw_job *job, int group, int64_t step)
+{
+    int64_t rested = group == 0 ? 0 : step < job->alone_steps ? step : job->alone_steps;
+    return step - rested;
 }
 
 int64_t sw_job_samples(const struct sw_job *job, int64_t step)

@@ -33,7 +33,7 @@ void sw_record_event(const struct sw_worker *w, int split, struct sw_job_event *
 static bool display_due(const struct sw_worker *w)
 {
     const struct sw_display_policy *d = &w->job->display;
-    if (w->step - w->first_step <= d->first_steps || w->step >= w->job->steps ||
+    if (w->step - w->job->first_step <= d->first_steps || w->step >= w->job->steps ||
         (d->every_steps > 0 && w->step % d->every_steps == 0))
         return true;
     return __atomic_exchange_n(&w->job->wants_display, 0, __ATOMIC_RELAXED) != 0;
@@ -134,7 +134,8 @@ void sw_record_step(struct sw_worker *w, int64_t began_ns)
     record_features(w);
     sw_record_sync(w);
     double loss = sw_results_loss(w->train, s->sums);
-    sw_slot_result(w->slot, w->step, loss, w->step * w->rows[SW_SPLIT_TRAIN], w->lap_ns);
+    int64_t own_steps = sw_job_own_steps(w->job, w->group_index, w->step);
+    sw_slot_result(w->slot, w->step, loss, own_steps * w->rows[SW_SPLIT_TRAIN], w->lap_ns);
     if (sw_group_deposit(&w->job->all, w->index, w->step, s->sums, s->pairs))
         record_all(w, step_ns);
     sw_record_norms(w);

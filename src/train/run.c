@@ -49,7 +49,7 @@ static int open_history(struct sw_job *job, struct sw_err *err)
         .out_dir = job->out_option,
         .workers = job->placement->worker_count,
         .seed = job->conf->seed,
-        .batch = p->batch * job->group_count, /* samples of a step */
+        .batch = p->batch * (job->apart ? job->group_count : 1), /* samples of a step */
         .steps = job->steps,
         .epoch_records = job->source[SW_SPLIT_TRAIN]->records,
         .params = p->params,

@@ -4,7 +4,7 @@
  * front only there (train.loss<=0.1). grad_norm is one of training's.
  *
  * All workers must stop at the same step, and metrics of a step are known when the last worker is
- * done with it: where a condition looks at training, they meet after each step. */
+ * done with it: where a condition looks at training, those who made the step meet after it. */
 #include "base/str.h"
 #include "train/job_private.h"
 #include <math.h>
@@ -169,7 +169,7 @@ int sw_stop_gather(struct sw_worker *w, struct sw_err *err)
         return SW_OK;
     if (sw_table_has_phases(w->job->table))
         rc = sw_bp_see_all(w, (uint64_t)w->step, err);
-    if (rc == SW_OK && sw_worker_meet(w, "the metrics of the step") != SW_OK)
+    if (rc == SW_OK && sw_worker_meet_active(w, "the metrics of the step") != SW_OK)
         return sw_err_set(err, SW_ERR_CANCELLED, "the job is ending");
     return rc;
 }

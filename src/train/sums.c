@@ -50,6 +50,25 @@ int sw_worker_meet_group(struct sw_worker *w, const char *what)
     return rc;
 }
 
+int sw_worker_meet_active(struct sw_worker *w, const char *what)
+{
+    /* While others rest, those who do not are one group. */
+    return w->step <= w->job->alone_steps ? sw_worker_meet_group(w, what) : sw_worker_meet(w, what);
+}
+
+int sw_worker_rest(struct sw_worker *w)
+{
+    w->lap_ns = sw_os()->monotonic_ns();
+    sw_slot_phase(w->slot, SW_PHASE_IDLE, w->step, -1, NULL, w->lap_ns);
+    sw_slot_wait_on(w->slot, (struct sw_wait){.kind = SW_WAIT_TURN}, "the first group's warm-up",
+                    w->lap_ns);
+    int rc = sw_group_rest(&w->job->all, &w->step);
+    w->first_step = w->step;
+    w->lap_ns = sw_os()->monotonic_ns();
+    sw_slot_wait(w->slot, NULL, w->lap_ns);
+    return rc;
+}
+
 int sw_worker_keep_pace(struct sw_worker *w, int64_t most)
 {
     if (sw_group_keeps_pace(&w->job->all, w->index, w->step, most))

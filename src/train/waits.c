@@ -49,6 +49,7 @@ static bool has_given(const struct view *v, int worker, int param, int64_t versi
     int owner = sw_table_param(w->table, param)->owner;
     bool at_once = sw_table_has_phases(w->table);
     if (s->done_step >= version || s->step > version ||
+        sw_job_rests(v->job, w->group_index, version) ||
         (owner >= 0 && owner != w->place && !at_once))
         return true;
     if (s->step < version || at_once)
@@ -145,7 +146,7 @@ static int group_blocker(const struct view *v, int unit)
     for (int own = 1; own >= 0 && late < 0; own--)
         for (int i = 0; i < workers(v); i++)
             if (i != unit && (all[i].group == all[unit].group) == own &&
-                v->slots[i].wait.kind != SW_WAIT_GROUP)
+                v->slots[i].wait.kind != SW_WAIT_GROUP && v->slots[i].wait.kind != SW_WAIT_TURN)
                 late = longer_silent(v, late, i);
     return late < 0 ? -1 : blames(v, late, "%s has not come", v->job->workers[late].unit);
 }
@@ -195,6 +196,7 @@ int sw_waits_on(const struct sw_job *job, const struct sw_slot_state *slots, int
     case SW_WAIT_NONE:
     case SW_WAIT_OTHER:
     case SW_WAIT_DEVICE:
+    case SW_WAIT_TURN:
         break;
     }
     return -1;

@@ -49,8 +49,9 @@ void sw_watchdog_free(struct sw_watchdog *d)
 
 static bool is_idle(const struct sw_slot_state *s)
 {
-    return s->wait.kind == SW_WAIT_NONE &&
-           (s->phase == SW_PHASE_IDLE || s->phase == SW_PHASE_PAUSED);
+    return s->wait.kind == SW_WAIT_TURN ||
+           (s->wait.kind == SW_WAIT_NONE &&
+            (s->phase == SW_PHASE_IDLE || s->phase == SW_PHASE_PAUSED));
 }
 
 /* Does its silence say how long work may take? That of one that waits for others does not. */

@@ -110,6 +110,7 @@ static struct sw_decision decide(void *user, int64_t t)
     d.checkpoint =
         d.last || d.stop || (asked & SW_JOB_CHECKPOINT_NOW) || due(c->checkpoint_every, t);
     d.pause = (asked & SW_JOB_PAUSE) && !d.stop && !d.last;
+    d.join = job->alone_steps > 0 && t == job->alone_steps;
     return d;
 }
 
@@ -171,8 +172,11 @@ static int merge(struct sw_worker *w, struct sw_err *err)
     }
     if (rc == SW_OK)
         rc = meet(w, "deltas of other server groups", err);
-    if (rc == SW_OK && w->index == 0)
+    if (rc == SW_OK && w->index == 0) {
         sw_sync_settle(job->sync);
+        if (w->step == job->alone_steps)
+            sw_job_join(job);
+    }
     if (rc == SW_OK)
         rc = meet(w, "the merge of server groups", err);
     sw_record_sync(w);
@@ -200,13 +204,15 @@ static int come_together(struct sw_worker *w, struct sw_err *err)
  * worker that runs a server may not leave before its last message. */
 static int between_steps(struct sw_worker *w, struct sw_err *err)
 {
-    bool reached = false;
-    int rc = sw_stop_gather(w, err);
+    bool reached = false, rested = sw_job_rests(w->job, w->group_index, w->step);
+    int rc = rested ? SW_OK : sw_stop_gather(w, err);
     if (rc != SW_OK)
         return rc;
     struct sw_decision d = sw_group_decide(&w->job->all, w->step, decide, w->job);
-    if (!d.evaluate && !d.checkpoint && !d.pause)
+    if (!d.evaluate && !d.checkpoint && !d.pause && !d.join)
         return SW_OK;
+    if (w->step <= w->job->alone_steps)
+        sw_group_call(&w->job->all, w->step);
     rc = come_together(w, err);
     if (rc == SW_OK && (d.last || d.stop) && !d.evaluate)
         rc = meet(w, "the last updates", err);
@@ -231,6 +237,13 @@ static int between_steps(struct sw_worker *w, struct sw_err *err)
     return rc;
 }
 
+/* While the first group is alone, until there is something to do for all. */
+static int rest(struct sw_worker *w, struct sw_err *err)
+{
+    int rc = sw_worker_rest(w);
+    return rc == SW_OK ? rc : sw_err_set(err, rc, "the job is ending");
+}
+
 static int train(struct sw_worker *w, struct sw_err *err)
 {
     struct sw_job *job = w->job;
@@ -239,8 +252,9 @@ static int train(struct sw_worker *w, struct sw_err *err)
     while (rc == SW_OK && !w->over && !w->stopped) {
         if (sw_fault_is_set(&job->fault))
             return sw_err_set(err, SW_ERR_CANCELLED, "the job is ending");
-        rc = train_step(w, err);
-        if (rc == SW_OK)
+        bool rests = sw_job_rests(job, w->group_index, w->step + 1);
+        rc = rests ? rest(w, err) : train_step(w, err);
+        if (rc == SW_OK && !rests)
             rc = sw_mishap_after_step(w, err);
         if (rc == SW_OK)
             rc = between_steps(w, err);
@@ -258,6 +272,7 @@ static int first_values(struct sw_worker *w, struct sw_err *err)
         rc = sw_checkpoint_load(w, job->resume_checkpoint, err);
         return rc == SW_OK ? sw_states_send(w, err) : rc;
     }
+    sw_job_put_step(job, 0, 0);
     rc = sw_table_init_values(job->table, err);
     if (rc == SW_OK)
         rc = sw_take_values(w, err);
@@ -277,7 +292,8 @@ static int prepare(struct sw_worker *w, struct sw_err *err)
     if (w->index == 0) {
         sw_slot_phase(w->slot, SW_PHASE_START, w->step, -1, NULL, w->started_ns);
         rc = first_values(w, err);
-        sw_job_spread(job);
+        if (job->sync)
+            sw_sync_spread(job->sync);
     }
     if (rc == SW_OK)
         rc = meet(w, "the first values", err);

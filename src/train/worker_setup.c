@@ -297,15 +297,20 @@ void sw_worker_prefetch_args(const struct sw_worker *w, int split, struct sw_pre
     const struct sw_source *source = job->source[split];
     bool training = split == SW_SPLIT_TRAIN;
     int64_t rows = training ? job->conf->batch : job->conf->eval_batch;
-    int64_t passed = training ? sw_job_batches(job, job->first_step) : 0;
+    int64_t first = job->first_step, lead = 0;
+    if (training && first < job->alone_steps) {
+        lead = w->group_index == 0 ? job->alone_steps - first : 0;
+        first = w->group_index == 0 ? first : job->alone_steps;
+    }
     *args = (struct sw_prefetch_args){
         .source = source,
         .batch_rows = rows,
         .first_row = w->first_row[split],
         .row_count = w->rows[split],
         /* Groups take turns in one order: the n-th batch of group g is n * groups + g of all. */
-        .first_batch = passed + w->group_index,
+        .first_batch = (training ? sw_job_batches(job, first) : 0) + w->group_index,
         .batch_stride = job->group_count,
+        .lead = lead,
         .batch_limit = training ? -1 : sw_worker_eval_batches(w),
         .slots = (int)source->prefetch + 1, /* and the one in use */
         .threads = (int)source->workers,

@@ -89,6 +89,30 @@ static void prefetch_hands_out_batches_in_order(void **state)
     sw_source_close(s);
 }
 
+/* A reader that has the first batches for itself, and then every third. */
+static void prefetch_follows_without_gaps_before_the_stride(void **state)
+{
+    struct sw_source *s = open_source(true);
+    struct sw_err err = {0};
+    (void)state;
+    for (int lead = 0; lead <= 7; lead++) {
+        struct sw_prefetch_args args = whole_batches(s, 10);
+        args.first_batch = 4;
+        args.lead = lead;
+        args.batch_stride = 3;
+        struct sw_prefetch *p = start(&args);
+        for (int64_t i = 0; i < 20; i++) {
+            struct sw_batch b;
+            ASSERT_OK(sw_prefetch_next(p, &b, &err));
+            assert_int_equal(b.index, i < lead ? 4 + i : 4 + lead + 3 * (i - lead));
+            check_batch(s, &args, &b);
+            sw_prefetch_release(p, &b);
+        }
+        sw_prefetch_free(p);
+    }
+    sw_source_close(s);
+}
+
 /* Augmented pictures, larger than one claim, so that threads really share a batch. */
 static void prefetch_numbers_do_not_depend_on_threads(void **state)
 {
@@ -510,6 +534,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(prefetch_hands_out_batches_in_order),
+        cmocka_unit_test(prefetch_follows_without_gaps_before_the_stride),
         cmocka_unit_test(prefetch_numbers_do_not_depend_on_threads),
         cmocka_unit_test(prefetch_fills_only_its_own_rows),
         cmocka_unit_test(prefetch_pads_the_tail_and_rewinds),

@@ -100,6 +100,8 @@ static void idle_and_paused_units_never_stall(void **state)
     begin(&p, 1, SW_ON_STALL_STOP);
     works(&p, 0, SW_PHASE_IDLE);
     works(&p, 1, SW_PHASE_PAUSED);
+    p.slots[3].phase = SW_PHASE_IDLE; /* it rests until it is called */
+    p.slots[3].wait.kind = SW_WAIT_TURN;
     assert_int_equal(run(&p, 100000), SW_STALL_NONE);
     /* Nor does who waits for them. */
     waits(&p, 2, 1);
