@@ -155,7 +155,8 @@ static void plan_data(struct plan *p)
         for (int j = i + 1; j < net->count; j++)
             if (sw_net_data_root(net, j) == i && last_read(net, j) > last)
                 last = last_read(net, j);
-        add_block(p, output_bytes(net, node), i, last, &node->data);
+        /* Batches are copied before the first layer runs, wherever in the order an input is. */
+        add_block(p, output_bytes(net, node), is_input(node) ? 0 : i, last, &node->data);
     }
 }
 

@@ -126,6 +126,13 @@ static inline void bind_states(struct world *w)
     }
 }
 
+static inline void give_batch(struct world *w)
+{
+    struct sw_err err;
+    ASSERT_OK(sw_net_set_field(w->net, "image", w->image, &err));
+    ASSERT_OK(sw_net_set_field(w->net, "label", w->label, &err));
+}
+
 static inline void draw_batch(struct world *w)
 {
     struct rng r = rng_of(99);
@@ -134,9 +141,7 @@ static inline void draw_batch(struct world *w)
     w->label = get_bytes((size_t)p->rows * sizeof *w->label);
     for (int64_t i = 0; i < p->rows; i++)
         w->label[i] = (int32_t)(i % p->classes);
-    struct sw_err err;
-    ASSERT_OK(sw_net_set_field(w->net, "image", w->image, &err));
-    ASSERT_OK(sw_net_set_field(w->net, "label", w->label, &err));
+    give_batch(w);
 }
 
 /* Memory for a net that exists. */
@@ -194,6 +199,8 @@ static inline void world_free(struct world *w)
 static inline void world_forward(struct world *w)
 {
     struct sw_err err;
+    if (w->plan.apart) /* the copy of the last pass is over */
+        give_batch(w);
     ASSERT_OK(sw_net_set_step(w->net, &w->step, &err));
     for (int i = 0; i < sw_net_layer_count(w->net); i++)
         ASSERT_OK(sw_net_forward(w->net, i, &err));

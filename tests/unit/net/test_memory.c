@@ -2,6 +2,7 @@
  * The memory plan over random nets: what a pass computes in the planned arena, full of old values,
  * is bit for bit what it computes when every block has memory of its own and nothing is in place;
  * and by the layers' own declarations no two blocks that live at the same time overlap. */
+#include "net_support.h"
 #include "random_net.h"
 
 enum { NETS = 120, STEPS = 2, PAGE = 4096 };
@@ -13,7 +14,8 @@ static struct plan_of_world plan_for(uint64_t seed)
                                   .height = 8,
                                   .width = 10,
                                   .classes = RANDOM_CLASSES,
-                                  .reference = seed % 2};
+                                  .reference = seed % 2,
+                                  .apart = seed % 4 > 1};
 }
 
 /* ---- Against private memory ---- */
@@ -211,8 +213,10 @@ static void find_lives(const struct sw_net *net, struct lives *s)
         const struct sw_layer *l = &node->layer;
         size_t bytes = sw_desc_bytes(&l->dst.desc);
         int back = backward_moment(net, i), first = first_gradient(net, i);
-        if (l->type->role != SW_ROLE_INPUT && !is_view(node))
-            add_life(s, node, "output", l->dst.data, bytes, i, last_reading(net, i),
+        bool input = l->type->role == SW_ROLE_INPUT;
+        /* An input is the batch itself, or a copy that is made before the first layer runs. */
+        if (input ? !net->stream->dev->host_memory : !is_view(node))
+            add_life(s, node, "output", l->dst.data, bytes, input ? 0 : i, last_reading(net, i),
                      node->in_place ? i : -1);
         if (first >= 0)
             add_life(s, node, "gradient", l->dst.grad, bytes, first, back,

@@ -1,5 +1,6 @@
 /* What whole passes compute: gradients of branched nets against differences of the loss, a relu
  * that its source applies against one that stands alone, evaluation against training. */
+#include "net_support.h"
 #include "random_net.h"
 
 static const struct plan_of_world reference = {
