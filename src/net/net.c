@@ -290,7 +290,8 @@ int sw_net_backward(struct sw_net *net, int i, struct sw_err *err)
     l->sums = at(net, node->backward_sums);
     int rc = run_phases(net, l, l->type->backward, l->backward_phases, &pass, err);
     for (int k = 0; k < l->src_count && rc == SW_OK; k++)
-        if (node->adds_grad[k])
+        /* A connection also runs where its source is not: there it has sent everything away. */
+        if (node->adds_grad[k] && !net->nodes[node->src[k]].absent)
             rc = sw_op_add(net->stream, net->nodes[node->src[k]].layer.dst.grad, l->src_grad[k],
                            sw_desc_storage(&l->src[k]->desc), err);
     for (int k = 0; k < l->param_count && rc == SW_OK; k++)
