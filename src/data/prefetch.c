@@ -347,7 +347,10 @@ static void hand_over(const struct sw_prefetch *p, int64_t ordinal, struct sw_ba
         .decode_ms = slot->decode_ms,
         .ordinal = ordinal,
     };
-    out->valid_rows = real_rows(p->args.source, first_sample(&p->args, out->index), out->rows);
+    int64_t sample = first_sample(&p->args, out->index);
+    out->valid_rows = real_rows(p->args.source, sample, out->rows);
+    out->batch_valid_rows =
+        real_rows(p->args.source, sample - p->args.first_row, p->args.batch_rows);
     for (int f = 0; f < SW_MAX_FIELDS; f++)
         out->field[f] = slot->field[f];
 }

@@ -17,9 +17,10 @@
 
 /* One filled mini-batch: memory is the slot's, valid until it is released. */
 struct sw_batch {
-    int64_t index;      /* global number of the batch */
-    int64_t rows;       /* row_count */
-    int64_t valid_rows; /* of this worker's rows, those that are real; the rest is zero */
+    int64_t index;            /* global number of the batch */
+    int64_t rows;             /* row_count */
+    int64_t valid_rows;       /* of this worker's rows, those that are real; the rest is zero */
+    int64_t batch_valid_rows; /* of the whole batch's */
     void
         *field[SW_MAX_FIELDS]; /* [rows, ...] as source->field, 64-byte aligned; NULL: not wanted */
     double read_ms, decode_ms; /* spent in reading files and in transforms, summed over threads */

@@ -24,9 +24,10 @@ struct sw_op;
  * begins. Host code never reads it through the pointer that operations get. */
 struct sw_step {
     uint64_t step; /* t-1 while the t-th update is computed: Philox counter and schedule index */
-    int64_t first_row;    /* global index of the worker's row 0 in the batch */
-    int64_t valid_rows;   /* rows of the worker that count; the rest is padding */
-    float backward_scale; /* 1 / global weight of the batch, times the loss scale */
+    int64_t first_row;        /* global index of the worker's row 0 in the batch */
+    int64_t valid_rows;       /* rows of the worker that count; the rest is padding */
+    int64_t batch_valid_rows; /* the same of the whole batch, for layers that see all of it */
+    float backward_scale;     /* 1 / global weight of the batch, times the loss scale */
 };
 
 /* What a loss or metric answers, in device memory: the sum over valid rows and how much weight

@@ -8,7 +8,8 @@
  * the unit's mean over the batch of the whole group of workers, and the gradient gets beta (-rho /
  * rho_hat_j + (1 - rho) / (1 - rho_hat_j)) for every sample. A unit is a feature, or a channel of
  * an image with all its pixels. Activations are expected between 0 and 1 (sigmoid); a mean outside
- * is taken as just inside. In an evaluation the mean is that of the worker's batch. */
+ * is taken as just inside. In an evaluation the mean is that of the batch, too: it does not depend
+ * on how many workers share it. */
 #include "device/ops/sparsity.h"
 #include "layers/layer.h"
 
@@ -57,7 +58,7 @@ static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_e
     l->can_add = false;
     l->dst.desc = *in;
     l->sum_count = (int)(2 * channels + 1);
-    l->forward_phases = s->training && !s->all_rows ? 2 : 1;
+    l->forward_phases = s->all_rows ? 1 : 2;
     l->scratch_bytes = sw_batch_norm_scratch(in);
     l->saved_bytes = (size_t)(3 * channels) * sizeof(float);
     l->flops_forward = l->flops_backward = (double)sw_desc_count(in);

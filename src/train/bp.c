@@ -250,6 +250,7 @@ static int both_passes(struct sw_worker *w, int64_t t, const struct sw_batch *ba
     struct sw_step step = {.step = (uint64_t)batch->index,
                            .first_row = w->first_row[SW_SPLIT_TRAIN],
                            .valid_rows = batch->valid_rows,
+                           .batch_valid_rows = batch->batch_valid_rows,
                            .backward_scale = 1.0f / (float)w->job->conf->batch};
     rc = sw_net_set_step(w->train, &step, err);
     for (int i = 0; i < layers && rc == SW_OK; i++)

@@ -12,7 +12,8 @@ static int evaluate_batch(struct sw_worker *w, struct sw_batch *batch, int64_t n
     const struct sw_source *source = w->job->source[SW_SPLIT_EVAL];
     struct sw_step step = {.step = (uint64_t)w->step,
                            .first_row = w->first_row[SW_SPLIT_EVAL],
-                           .valid_rows = batch->valid_rows};
+                           .valid_rows = batch->valid_rows,
+                           .batch_valid_rows = batch->batch_valid_rows};
     int rc = sw_net_set_step(w->eval, &step, err);
     for (int f = 0; f < source->field_count && rc == SW_OK; f++)
         rc = sw_net_set_field(w->eval, source->field[f].name, batch->field[f], err);

@@ -143,8 +143,10 @@ static int reserve_sums(struct sw_job *job, struct sw_err *err)
 {
     int most = 0, workers = job->group_size;
     for (int i = 0; i < workers && workers > 1; i++) {
-        int count = sw_net_sum_count(job->workers[i].train);
-        most = count > most ? count : most;
+        const struct sw_worker *w = &job->workers[i];
+        int train = sw_net_sum_count(w->train), eval = w->eval ? sw_net_sum_count(w->eval) : 0;
+        most = train > most ? train : most;
+        most = eval > most ? eval : most;
     }
     int rc = sw_group_reserve_pairs(&job->all, sw_net_pair_count(job->workers[0].train), err);
     for (int g = 0; g < job->group_count && rc == SW_OK; g++)
@@ -162,9 +164,9 @@ static int build_workers(struct sw_job *job, struct sw_err *err)
         rc = sw_job_make_table(job, err);
     if (rc == SW_OK)
         rc = sw_states_build(job, err);
-    if (rc == SW_OK)
-        rc = reserve_sums(job, err);
-    return rc == SW_OK && job->source[SW_SPLIT_EVAL] ? sw_job_build_eval(job, err) : rc;
+    if (rc == SW_OK && job->source[SW_SPLIT_EVAL])
+        rc = sw_job_build_eval(job, err);
+    return rc == SW_OK ? reserve_sums(job, err) : rc;
 }
 
 int sw_job_build_eval(struct sw_job *job, struct sw_err *err)

@@ -268,6 +268,7 @@ static int forward(struct sw_model *m, int which, void *const *data, int64_t val
     struct sw_net *net = m->net[which];
     struct sw_step step = {.step = (uint64_t)m->step,
                            .valid_rows = valid_rows,
+                           .batch_valid_rows = valid_rows,
                            .backward_scale = 1.0f / (float)m->rows};
     int rc = SW_OK;
     m->last = which;

@@ -349,7 +349,7 @@ static int forward(struct predictor *p, void *const *data, int64_t valid, struct
     struct sw_net *net = p->w->eval;
     const struct sw_source *source = p->job->source[SW_SPLIT_EVAL];
     int fields = p->input_count ? p->input_count : source->field_count;
-    struct sw_step step = {.valid_rows = valid};
+    struct sw_step step = {.valid_rows = valid, .batch_valid_rows = valid};
     int rc = sw_net_set_step(net, &step, err);
     for (int f = 0; f < fields && rc == SW_OK; f++)
         rc = sw_net_set_field(net, p->input_count ? p->inputs[f].field : source->field[f].name,

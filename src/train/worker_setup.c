@@ -84,6 +84,8 @@ int sw_worker_build_eval(struct sw_worker *w, struct sw_err *err)
         return rc;
     if (sw_net_arena_bytes(w->eval) > w->arena_bytes)
         w->arena_bytes = sw_net_arena_bytes(w->eval);
+    if (w->job->group_size > 1)
+        sw_net_set_sum(w->eval, sw_worker_sum, w);
     sw_series_fini(&w->series[SW_SPLIT_EVAL]); /* of another split's net */
     return sw_series_init(&w->series[SW_SPLIT_EVAL], w->job->recipe, w->eval, err);
 }
