@@ -317,9 +317,11 @@ static inline double difference_of(const float *a, const float *b, size_t n)
     return worst;
 }
 
-/* The same over all tensors of two checkpoints, which have the same names and shapes: updater state
- * and running statistics too. `worst` (may be NULL, 256 bytes) names the tensor. */
-static inline double difference_at(const char *a, const char *b, char *where)
+/* The same over all tensors of two checkpoints, which have the same names and shapes: running
+ * statistics too, and updater state unless their names begin with `without` (or NULL). `where` (may
+ * be NULL, 256 bytes) names the worst. */
+static inline double difference_without(const char *a, const char *b, const char *without,
+                                        char *where)
 {
     struct sw_st_file *fa = open_tensors(a), *fb = open_tensors(b);
     double worst = 0;
@@ -330,7 +332,7 @@ static inline double difference_at(const char *a, const char *b, char *where)
         assert_non_null(eb);
         assert_int_equal(ea->ndim, eb->ndim);
         assert_memory_equal(ea->shape, eb->shape, (size_t)ea->ndim * sizeof *ea->shape);
-        if (ea->dtype != SW_ST_F32)
+        if (ea->dtype != SW_ST_F32 || (without && strncmp(ea->name, without, strlen(without)) == 0))
             continue;
         float *pa = tensor_bytes(fa, ea), *pb = tensor_bytes(fb, eb);
         double d = difference_of(pa, pb, ea->bytes / sizeof(float));
@@ -345,6 +347,11 @@ static inline double difference_at(const char *a, const char *b, char *where)
     sw_st_close(fa);
     sw_st_close(fb);
     return worst;
+}
+
+static inline double difference_at(const char *a, const char *b, char *where)
+{
+    return difference_without(a, b, NULL, where);
 }
 
 static inline double difference(const char *a, const char *b)
