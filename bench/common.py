@@ -6,6 +6,7 @@ counts the whole step with its wait for data.
 import json
 import os
 import re
+import time
 
 import measure
 
@@ -31,6 +32,13 @@ class Row:
         return median <= self.aim if self.at_most else median >= self.aim
 
 
+class Sheet:
+    """A part of the page other than a line of the table: text for people, and the values in it."""
+
+    def __init__(self, text, values=""):
+        self.text, self.values = text, values
+
+
 # The recipes that are timed, and the steps of one run. Whether PyTorch computes the same is looked
 # at with same_lr: at alexnet-owt's own rate the first losses jump, and rounding with them.
 NETS = {
@@ -54,8 +62,9 @@ class Bench:
 
     def __init__(self, options, root, temporary, say):
         self.options, self.root, self.temporary, self.say = options, root, temporary, say
+        self.history = os.path.abspath(getattr(options, "db", None) or self.path("history.db"))
         self.threads = options.threads or self.placed_threads()
-        self.runs = 0
+        self.runs, self.session = 0, "%s-%d" % (time.strftime("%Y%m%d-%H%M%S"), os.getpid())
         self.chain_program = None
         os.makedirs(os.path.join(temporary, "run"), mode=0o700)
         os.makedirs(os.path.join(temporary, "nothing"))
@@ -72,11 +81,12 @@ class Bench:
             net.update(TRIAL_STEPS, batch=net["trial_batch"])
         return net
 
-    def environment(self, threads=None):
-        """Ours: the given threads, nothing of the user's, and no data: it is made by code."""
+    def environment(self, threads=None, data=None):
+        """Ours: the given threads, nothing of the user's, and unless a folder is given no data: it
+        is made by code."""
         return {"OMP_NUM_THREADS": str(threads or self.threads), "XDG_STATE_HOME": self.temporary,
-                "XDG_RUNTIME_DIR": self.path("run"), "SINGA_DB": self.path("history.db"),
-                "SINGA_DATA": self.path("nothing")}
+                "XDG_RUNTIME_DIR": self.path("run"), "SINGA_DB": self.history,
+                "SINGA_DATA": data or self.path("nothing")}
 
     def placed_threads(self):
         """As many as singa-ws itself would take: one per core that may be used."""
@@ -90,16 +100,16 @@ class Bench:
                             env=self.environment())
         return [line.split("\t") for line in ended.out.splitlines()]
 
-    def train(self, recipe, steps, sets=(), threads=None, options=()):
+    def train(self, recipe, steps, sets=(), threads=None, options=(), data=None):
         """Runs a recipe in a folder of its own. The name of the run finds it in the history.
         threads: math threads of each worker."""
         self.runs += 1
-        name = "bench-%d" % self.runs
+        name = "bench-%s-%d" % (self.session, self.runs)
         argv = [self.options.binary, "run", recipe, "--steps", str(steps), "--name", name, "--out",
                 self.path(name), "--quiet", "--no-ui"] + list(options)
         for text in sets:
             argv += ["--set", text]
-        return name, measure.run(argv, env=self.environment(threads))
+        return name, measure.run(argv, env=self.environment(threads, data))
 
     def drop(self, name):
         """Checkpoints are large; they go as soon as nobody reads them any more."""

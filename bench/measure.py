@@ -54,7 +54,8 @@ def run(argv, env=None, cwd=None, timeout_s=1800):
         err.seek(0)
         text, words = out.read().decode(errors="replace"), err.read().decode(errors="replace")
     if child.returncode != 0:
-        last = (words.strip() or text.strip() or "it said nothing").splitlines()[-1]
+        said = (words.strip() or text.strip() or "it said nothing").splitlines()
+        last = [line for line in said if not line.startswith(" ")][-1]  # not what it points at
         raise Failed("%s: exit %d after %.0f s: %s" %
                      (os.path.basename(argv[0]), child.returncode, seconds, last))
     return Ended(text, started, seconds, usage.ru_maxrss * 1024)
