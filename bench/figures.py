@@ -32,7 +32,7 @@ def workers_figure(name):
             raise Skipped("several workers need several cores")
         title = "%s, batch %d, %d x 1" % (net["recipe"][:-4], net["batch"], n)
         rows = []
-        for threads, aim in ((1, 0.95 * n), (n, 0.97)):
+        for threads, aim in ((1, 0.96 * n), (n, 0.97)):
             other = "1 x %d" % threads
             a, b, foreign = in_turn(bench, "%s | %s" % (title, other),
                                     lambda: bench.ours(net, workers=n, threads=1),
@@ -137,6 +137,32 @@ def shard(bench):
     return rows
 
 
+# ---- What is not computing ---------------------------------------------------------------------
+
+def overhead_figure(name):
+    """A step against what its layers and the updater's formula take of it, both from the trace of one
+    run (steps.c): what lies between is the parameter table, queues and ledger."""
+    def figure(bench):
+        program, rows = build(bench, "steps"), []
+        for batch, aim in ((128, 1.01), (32, 1.03)):
+            net, values = dict(bench.net(name)), []
+            net["batch"] = net["trial_batch"] if bench.options.trial else batch
+            for i in range(bench.options.repeats):
+                folder = bench.path("traced")
+                ended = measure.run([program, bench.recipe(net["recipe"]), folder,
+                                     str(net["warmup"]), str(net["steps"]), "job.eval_every=0",
+                                     "job.batch=%d" % net["batch"]], env=bench.environment())
+                bench.drop("traced")
+                values.append([float(x) for x in ended.out.split()])
+                bench.say("%s, batch %d %d/%d: %.4g ms, computing %.4g ms" % (
+                    net["recipe"][:-4], net["batch"], i + 1, bench.options.repeats, *values[-1]))
+            rows.append(Row("%s, batch %d, step" % (net["recipe"][:-4], net["batch"]), "computing",
+                            "ms", [v[0] for v in values], [v[1] for v in values], aim, at_most=True,
+                            note="1 x %d; both of one run" % bench.threads))
+        return rows
+    return figure
+
+
 FIGURES = {
     "chain-alexnet": chain_figure("alexnet"),
     "chain-quick": chain_figure("quick"),
@@ -145,6 +171,8 @@ FIGURES = {
     "primitives-resnet50": primitives.figure("resnet50"),
     "copy-modes": copy_modes.figure,
     "decode": decode,
+    "overhead-alexnet": overhead_figure("alexnet"),
+    "overhead-quick": overhead_figure("quick"),
     "shard": shard,
     "startup": startup,
     "workers-alexnet": workers_figure("alexnet"),
