@@ -188,6 +188,7 @@ const struct sw_layer_type sw_layer_batch_norm = {
              .conf_bytes = sizeof(struct conf),
              .params = params},
     .role = SW_ROLE_NEURON,
+    .keeps_columns = true,
     .min_src = 1,
     .max_src = 1,
     .state_bytes = sizeof(struct state),

@@ -139,6 +139,7 @@ const struct sw_layer_type sw_layer_concat = {
     .role = SW_ROLE_NEURON,
     .split = SW_SPLIT_ELEMENTWISE,
     .refuses_split = refuses_split,
+    .keeps_columns = true,
     .min_src = 1,
     .max_src = SW_LAYER_SRCS,
     .setup = setup,

@@ -173,6 +173,9 @@ struct sw_layer_type {
     /* Why a layer with this conf cannot be split into `parts` all the same, or NULL. May be NULL.
      */
     const char *(*refuses_split)(const void *conf, int parts);
+    /* One that cannot be split has as many columns as its sources, or more, so that what reads it
+     * can be split where they can. */
+    bool keeps_columns;
     int min_src, max_src;
     uint32_t targets; /* bit i: source i is what a loss compares with: no gradient goes there */
     size_t state_bytes;

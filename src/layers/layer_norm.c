@@ -130,6 +130,7 @@ const struct sw_layer_type sw_layer_layer_norm = {
              .params = params},
     .role = SW_ROLE_NEURON,
     .split_reason = "it normalises across columns, or its scale and bias belong to all of them",
+    .keeps_columns = true,
     .min_src = 1,
     .max_src = 1,
     .state_bytes = sizeof(struct state),

@@ -112,6 +112,7 @@ const struct sw_layer_type sw_layer_lrn = {
     .role = SW_ROLE_NEURON,
     .split = SW_SPLIT_ELEMENTWISE,
     .refuses_split = refuses_split,
+    .keeps_columns = true,
     .min_src = 1,
     .max_src = 1,
     .state_bytes = sizeof(struct sw_plan_state),

@@ -122,6 +122,7 @@ const struct sw_layer_type sw_layer_sparsity = {
     .role = SW_ROLE_NEURON,
     .penalty = true,
     .split_reason = "its penalty is one sum over all columns",
+    .keeps_columns = true,
     .min_src = 1,
     .max_src = 1,
     .state_bytes = sizeof(struct state),

@@ -49,8 +49,10 @@ static const char *why_source_not(const struct sw_net *net, const struct sw_net_
 static bool is_rows_only(const struct sw_net *net, const struct sw_net_node *node)
 {
     bool any = false;
-    if (node->layer.src_count == 0 || type_of(node)->split == SW_SPLIT_OUTPUTS)
-        return why_not(net, node) != NULL;
+    if (why_not(net, node) && !type_of(node)->keeps_columns)
+        return true;
+    if (type_of(node)->split == SW_SPLIT_OUTPUTS)
+        return false;
     for (int k = 0; k < node->layer.src_count; k++)
         any = any || net->nodes[node->src[k]].rows_only;
     return any;
