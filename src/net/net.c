@@ -271,8 +271,12 @@ int sw_net_forward(struct sw_net *net, int i, struct sw_err *err)
     struct sw_layer *l = &node->layer;
     struct sw_pass pass = {
         .stream = net->stream, .step = at(net, net->step_at), .training = net->training};
+    /* What a layer that is elsewhere adds to the group's losses: nothing, and not what other nets
+     * have left in the arena. */
+    size_t pairs = l->pair_count > 0 ? (size_t)l->pair_count : 1;
     if (node->absent)
-        return SW_OK;
+        return l->result ? sw_fill_zero(net->stream, l->result, pairs * sizeof *l->result, err)
+                         : SW_OK;
     l->scratch = at(net, node->forward_scratch);
     l->sums = at(net, node->forward_sums);
     int rc = run_phases(net, l, l->type->forward, l->forward_phases, &pass, err);
