@@ -41,7 +41,7 @@ static void a_wrong_number_is_noticed_with_its_first_step(void **state)
     int noticed = 0;
     (void)state;
     for (uint64_t seed = 0; seed < SPOILT; seed++) {
-        struct oracle_verdict v = {""};
+        struct oracle_verdict v = {.text = ""};
         struct oracle_case c = oracle_draw(seed);
         c.spoilt = mistakes[seed % 3];
         if (!oracle_judge(&c, &v) && strstr(v.text, "differs by") &&
