@@ -81,8 +81,7 @@ void sw_chart_fit(struct sw_chart *chart)
     chart->y_to = to;
 }
 
-/* 1, 2 or 5 times a power of ten, so that `range` has about `count` ticks or fewer. */
-static double tick_step(double range, int count)
+double sw_chart_tick_step(double range, int count)
 {
     if (!(range > 0) || count < 1)
         return 0;
@@ -91,15 +90,14 @@ static double tick_step(double range, int count)
     return power * (part <= 1 ? 1 : part <= 2 ? 2 : part <= 5 ? 5 : 10);
 }
 
-/* 0 at the bottom (left), 1 at the top (right). */
-static double share_y(const struct sw_chart *chart, double y)
+double sw_chart_share_y(const struct sw_chart *chart, double y)
 {
     if (chart->log_y)
         return y > 0 ? log(y / chart->y_from) / log(chart->y_to / chart->y_from) : -1;
     return (y - chart->y_from) / (chart->y_to - chart->y_from);
 }
 
-static double share_x(const struct sw_chart *chart, double x)
+double sw_chart_share_x(const struct sw_chart *chart, double x)
 {
     double range = chart->x_to - chart->x_from;
     return range > 0 ? (x - chart->x_from) / range : 0;
@@ -126,7 +124,7 @@ static void tick_y(struct sw_canvas *c, struct sw_area in, const struct sw_chart
                    int *last_row)
 {
     char text[16];
-    double share = share_y(chart, y);
+    double share = sw_chart_share_y(chart, y);
     int row = in.y + (int)lround((1 - share) * (in.h - 1));
     if (!(share >= 0 && share <= 1) || row < in.y || row >= in.y + in.h || row == *last_row)
         return;
@@ -154,7 +152,7 @@ static void ticks_y(struct sw_canvas *c, struct sw_area in, const struct sw_char
         }
         return;
     }
-    double step = tick_step(chart->y_to - chart->y_from, in.h > 6 ? in.h / 3 : 2);
+    double step = sw_chart_tick_step(chart->y_to - chart->y_from, in.h > 6 ? in.h / 3 : 2);
     if (!(step > 0))
         return;
     for (double k = ceil(chart->y_from / step); k * step <= chart->y_to; k++)
@@ -165,13 +163,13 @@ static void ticks_x(struct sw_canvas *c, struct sw_area in, const struct sw_char
 {
     char text[16];
     int row = in.y + in.h, free_from = in.x;
-    double step = tick_step(chart->x_to - chart->x_from, in.w > 24 ? in.w / 12 : 2);
+    double step = sw_chart_tick_step(chart->x_to - chart->x_from, in.w > 24 ? in.w / 12 : 2);
     if (!(step > 0))
         return;
     for (double k = ceil(chart->x_from / step); k * step <= chart->x_to; k++) {
         sw_chart_number(text, k * step);
         int n = (int)strlen(text);
-        int x = in.x + (int)lround(share_x(chart, k * step) * (in.w - 1)) - n / 2;
+        int x = in.x + (int)lround(sw_chart_share_x(chart, k * step) * (in.w - 1)) - n / 2;
         x = x < in.x ? in.x : x + n > in.x + in.w ? in.x + in.w - n : x;
         if (x < free_from)
             continue;
@@ -213,13 +211,13 @@ static int dots_h(const struct pen *p)
 
 static double dot_x(const struct pen *p, double x)
 {
-    return share_x(p->chart, x) * (dots_w(p) - 1);
+    return sw_chart_share_x(p->chart, x) * (dots_w(p) - 1);
 }
 
 /* Far outside is as good as outside, and keeps the loops short. */
 static double dot_y(const struct pen *p, double y)
 {
-    double at = (1 - share_y(p->chart, y)) * (dots_h(p) - 1);
+    double at = (1 - sw_chart_share_y(p->chart, y)) * (dots_h(p) - 1);
     double far = 2.0 * dots_h(p) + 8;
     return at < -far ? -far : at > far ? far : at;
 }
@@ -312,7 +310,7 @@ static void draw_curve(struct pen *p)
 
 static int column_of(struct sw_area in, const struct sw_chart *chart, double x)
 {
-    double share = share_x(chart, x);
+    double share = sw_chart_share_x(chart, x);
     return share >= 0 && share <= 1 ? in.x + (int)lround(share * (in.w - 1)) : -1;
 }
 

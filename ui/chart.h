@@ -59,6 +59,13 @@ struct sw_area sw_chart_inside(struct sw_area r, const struct sw_chart *chart);
 /* The x at the middle of a column of cells. */
 double sw_chart_x_at(struct sw_area inside, const struct sw_chart *chart, int column);
 
+/* Where a value is: 0 at the left (the bottom), 1 at the right (the top); below 0 where log_y has
+ * no place for it. */
+double sw_chart_share_x(const struct sw_chart *chart, double x);
+double sw_chart_share_y(const struct sw_chart *chart, double y);
+/* 1, 2 or 5 times a power of ten, so that `range` has about `count` ticks or fewer; 0: none. */
+double sw_chart_tick_step(double range, int count);
+
 /* A short number for an axis or a headline: "0.0431", "2.5", "12k", "3.2M", "1e-07", "--" for NaN,
  * into out (at least 16 bytes); returns out. */
 const char *sw_chart_number(char *out, double value);

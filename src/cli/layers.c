@@ -154,7 +154,7 @@ static void json_option(void *user, const struct sw_cli_option *o)
     sw_json_close_object(w);
 }
 
-/* As its --help has it; of a verb with sub-verbs, of all of them. */
+/* As its --help has it. */
 static bool show_verb(const char *name, bool json, struct sw_buf *out)
 {
     struct sw_json_writer w;
@@ -164,13 +164,12 @@ static bool show_verb(const char *name, bool json, struct sw_buf *out)
             v = sw_verbs[i];
     if (!v)
         return false;
-    if (!json && v->spec)
-        sw_cli_help(v->spec);
-    for (int i = 0; !json && v->subs && v->subs[i]; i++)
-        sw_buf_printf(out, "%s %-12s%s\n", name, v->subs[i]->name, v->subs[i]->help);
-    fflush(stdout);
-    if (!json)
+    if (!json) {
+        char *words[] = {(char *)name, "--help", NULL};
+        v->run(2, words);
+        fflush(stdout);
         return true;
+    }
     sw_json_begin(&w, out);
     sw_json_open_object(&w, NULL);
     sw_json_string(&w, "name", v->name);
@@ -178,6 +177,10 @@ static bool show_verb(const char *name, bool json, struct sw_buf *out)
     sw_json_open_array(&w, "options");
     if (v->spec)
         sw_cli_each_option(v->spec, json_option, &w);
+    sw_json_close_array(&w);
+    sw_json_open_array(&w, "sub_verbs");
+    for (int i = 0; v->subs && v->subs[i]; i++)
+        sw_json_string(&w, NULL, v->subs[i]->name);
     sw_json_close_array(&w);
     sw_json_close_object(&w);
     sw_buf_add(out, "\n");

@@ -206,13 +206,30 @@ static int first_run(struct sw_history_reader *r, const char *suffix, const char
     return code;
 }
 
-int sw_history_each_run(struct sw_history_reader *r,
-                        int (*each)(void *user, const struct sw_run *run), void *user,
-                        struct sw_err *err)
+int sw_history_list(struct sw_history_reader *r, const struct sw_run_filter *filter,
+                    int (*each)(void *user, const struct sw_run *run), void *user,
+                    struct sw_err *err)
 {
-    sqlite3_stmt *st;
+    /* Columns by number: those of run_columns that hold loss, accuracy and speed. */
+    static const char *const orders[] = {
+        [SW_RUNS_BY_ID] = "r.id DESC",
+        [SW_RUNS_BY_LOSS] = "30 ASC NULLS LAST, r.id DESC",
+        [SW_RUNS_BY_ACCURACY] = "31 DESC NULLS LAST, r.id DESC",
+        [SW_RUNS_BY_SPEED] = "32 DESC NULLS LAST, r.id DESC",
+    };
+    const char *texts[] = {filter->name, filter->tag, filter->tag_value};
+    sqlite3_stmt *st = NULL;
+    char *suffix = sw_format("WHERE (?1 IS NULL OR r.name GLOB ?1) AND (?2 IS NULL OR EXISTS"
+                             " (SELECT 1 FROM tags t WHERE t.run_id = r.id AND t.key = ?2"
+                             " AND (?3 IS NULL OR t.value = ?3))) ORDER BY %s",
+                             orders[filter->order]);
     bool more = true;
-    int code = prepare_runs(r, "ORDER BY r.id DESC", NULL, 0, &st, err);
+    int code = suffix ? prepare_runs(r, suffix, NULL, 0, &st, err) : sw_err_nomem(err, "query", 0);
+    for (int i = 0; !code && i < 3; i++)
+        code = sw_sqlite_check(r->db,
+                               texts[i] ? sqlite3_bind_text(st, i + 1, texts[i], -1, SQLITE_STATIC)
+                                        : sqlite3_bind_null(st, i + 1),
+                               r->path, err);
     while (!code) {
         struct sw_run run;
         code = step(r, st, &more, err);
@@ -225,7 +242,15 @@ int sw_history_each_run(struct sw_history_reader *r,
         sw_run_fini(&run);
     }
     sqlite3_finalize(st);
+    sw_free(suffix);
     return code;
+}
+
+int sw_history_each_run(struct sw_history_reader *r,
+                        int (*each)(void *user, const struct sw_run *run), void *user,
+                        struct sw_err *err)
+{
+    return sw_history_list(r, &(struct sw_run_filter){0}, each, user, err);
 }
 
 int sw_history_find_id(struct sw_history_reader *r, int64_t run_id, struct sw_run *run,

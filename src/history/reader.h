@@ -50,6 +50,22 @@ int sw_history_each_run(struct sw_history_reader *r,
                         int (*each)(void *user, const struct sw_run *run), void *user,
                         struct sw_err *err) SW_MUST_CHECK;
 
+/* Which runs, and in which order; a zeroed one means all, newest first. Texts may be NULL. */
+enum sw_run_order {
+    SW_RUNS_BY_ID,       /* newest first */
+    SW_RUNS_BY_LOSS,     /* newest training loss, lowest first; unknown last, as below */
+    SW_RUNS_BY_ACCURACY, /* newest accuracy, highest first */
+    SW_RUNS_BY_SPEED,    /* fastest first */
+};
+struct sw_run_filter {
+    const char *name;            /* pattern with * and ? */
+    const char *tag, *tag_value; /* has this tag; with this value */
+    enum sw_run_order order;
+};
+int sw_history_list(struct sw_history_reader *r, const struct sw_run_filter *filter,
+                    int (*each)(void *user, const struct sw_run *run), void *user,
+                    struct sw_err *err) SW_MUST_CHECK;
+
 struct sw_run_checkpoint {
     int64_t step, bytes;
     const char *path, *checksum; /* checksum may be NULL */

@@ -46,6 +46,11 @@ int sw_store_begin(struct sw_store *s, int wait_ms, struct sw_err *err) SW_MUST_
  * grown; gives the lock back. Returns code, or what the commit answered. */
 int sw_store_end(struct sw_store *s, int code, struct sw_err *err) SW_MUST_CHECK;
 
+/* Under the lock, a statement that cannot stand in a transaction; then the whole WAL is moved into
+ * the file, as far as readers let it. */
+int sw_store_alone(struct sw_store *s, const char *sql, int wait_ms,
+                   struct sw_err *err) SW_MUST_CHECK;
+
 /* The id of a run, 0 when the database does not know it. */
 int sw_store_run_id(struct sw_store *s, const char *uid, int64_t *run_id,
                     struct sw_err *err) SW_MUST_CHECK;

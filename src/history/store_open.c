@@ -245,3 +245,16 @@ int sw_store_end(struct sw_store *s, int code, struct sw_err *err)
     give_lock(s);
     return code;
 }
+
+int sw_store_alone(struct sw_store *s, const char *sql, int wait_ms, struct sw_err *err)
+{
+    int code = take_lock(s, wait_ms, err);
+    if (code)
+        return code;
+    code = sw_sqlite_exec(s->db, sql, s->path, err);
+    if (!code)
+        sqlite3_wal_checkpoint_v2(s->db, NULL, SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL);
+    s->wal_pages = 0;
+    give_lock(s);
+    return code;
+}

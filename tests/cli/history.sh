@@ -55,6 +55,19 @@ expect 2 history shwo
 has err "did you mean 'show'"
 expect 2 history list 1
 expect 2 history --header
+expect 0 history --db "$SINGA_DB" show 1
+has out '^run +1 first$'
+expect 0 history list --limit 1
+[ "$(wc -l <"$T/out")" = 2 ] || fail 'list --limit 1 has not one run'
+expect 0 history list --name 'fir*'
+has out first
+hasnt out second
+expect 0 history list --status running
+hasnt out first
+expect 2 history list --status runing
+has err "did you mean 'running'"
+expect 0 history list --sort loss
+expect 2 history list --sort size
 expect 2 history --sideways
 expect 0 history --help
 has out 'where_time_went'

@@ -1,0 +1,175 @@
+#include "history/edit.h"
+
+#include "base/os.h"
+#include "history/store.h"
+#include "history/summary.h"
+#include <errno.h>
+
+enum { WAIT_MS = 5000 };
+
+struct sw_history_edit {
+    struct sw_store store;
+};
+
+int sw_history_edit_open(struct sw_history_edit **out, const char *path, struct sw_err *err)
+{
+    struct stat st;
+    if (sw_os()->stat(path, &st) != 0)
+        return errno == ENOENT || errno == ENOTDIR
+                   ? sw_err_set(err, SW_ERR_NOTFOUND,
+                                "no history at %s: no run has been recorded yet", path)
+                   : sw_err_errno(err, errno, "history %s", path);
+    struct sw_history_edit *e = sw_calloc(1, sizeof *e);
+    if (!e)
+        return sw_err_nomem(err, "editor of the history", sizeof *e);
+    e->store.lock_fd = -1;
+    int code = sw_store_init(&e->store, path, err);
+    if (!code)
+        code = sw_store_open(&e->store, WAIT_MS, err);
+    if (code)
+        sw_history_edit_close(e);
+    else
+        *out = e;
+    return code;
+}
+
+void sw_history_edit_close(struct sw_history_edit *e)
+{
+    if (!e)
+        return;
+    sw_store_fini(&e->store);
+    sw_free(e);
+}
+
+/* Inside a transaction: one statement with ?1 = the run, then numbers, then texts; value (may be
+ * NULL) is its first result. */
+static int run(struct sw_history_edit *e, const char *sql, int64_t run_id, const int64_t *numbers,
+               int number_count, const char *const *texts, int text_count, int64_t *value,
+               struct sw_err *err)
+{
+    sqlite3_stmt *st = NULL;
+    int at = 1, rc = sqlite3_prepare_v2(e->store.db, sql, -1, &st, NULL);
+    if (rc == SQLITE_OK)
+        rc = sqlite3_bind_int64(st, at++, run_id);
+    for (int i = 0; rc == SQLITE_OK && i < number_count; i++)
+        rc = sqlite3_bind_int64(st, at++, numbers[i]);
+    for (int i = 0; rc == SQLITE_OK && i < text_count; i++, at++)
+        rc = texts[i] ? sqlite3_bind_text(st, at, texts[i], -1, SQLITE_STATIC)
+                      : sqlite3_bind_null(st, at);
+    if (rc == SQLITE_OK)
+        rc = sqlite3_step(st);
+    if (rc == SQLITE_ROW && value)
+        *value = sqlite3_column_int64(st, 0);
+    int code = sw_sqlite_check(e->store.db, rc, e->store.path, err);
+    sqlite3_finalize(st);
+    return code;
+}
+
+/* One statement with texts in a transaction of its own. */
+static int change(struct sw_history_edit *e, const char *sql, int64_t run_id,
+                  const char *const *texts, int text_count, struct sw_err *err)
+{
+    int code = sw_store_begin(&e->store, WAIT_MS, err);
+    if (code)
+        return code;
+    return sw_store_end(&e->store, run(e, sql, run_id, NULL, 0, texts, text_count, NULL, err), err);
+}
+
+int sw_history_edit_tag(struct sw_history_edit *e, int64_t run_id, const char *key,
+                        const char *value, struct sw_err *err)
+{
+    const char *texts[] = {key, value};
+    return value ? change(e, "INSERT OR REPLACE INTO tags(run_id, key, value) VALUES (?1, ?2, ?3)",
+                          run_id, texts, 2, err)
+                 : change(e, "DELETE FROM tags WHERE run_id = ?1 AND key = ?2", run_id, texts, 1,
+                          err);
+}
+
+int sw_history_edit_note(struct sw_history_edit *e, int64_t run_id, const char *note,
+                         struct sw_err *err)
+{
+    return change(e, "UPDATE runs SET note = ?2 WHERE id = ?1", run_id, &note, 1, err);
+}
+
+int sw_history_edit_rm(struct sw_history_edit *e, int64_t run_id, struct sw_err *err)
+{
+    return change(e, "DELETE FROM runs WHERE id = ?1", run_id, NULL, 0, err);
+}
+
+/* --- Thinning ------------------------------------------------------------------------------ */
+
+/* Rows that go, by table: ?1 the run, ?2 the length of a stretch of steps. */
+static const char doomed_points[] =
+    "FROM point WHERE series_id IN (SELECT id FROM series WHERE run_id = ?1 AND split = 'train')"
+    " AND (series_id, step) NOT IN ("
+    " SELECT series_id, min(step) FROM point WHERE series_id IN"
+    "  (SELECT id FROM series WHERE run_id = ?1 AND split = 'train') GROUP BY series_id, step / ?2"
+    " UNION ALL SELECT series_id, max(step) FROM point WHERE series_id IN"
+    "  (SELECT id FROM series WHERE run_id = ?1 AND split = 'train') GROUP BY series_id"
+    " UNION ALL SELECT series_id, step FROM (SELECT series_id, step, min(value) FROM point"
+    "  WHERE series_id IN (SELECT id FROM series WHERE run_id = ?1 AND split = 'train')"
+    "  GROUP BY series_id, step / ?2)"
+    " UNION ALL SELECT series_id, step FROM (SELECT series_id, step, max(value) FROM point"
+    "  WHERE series_id IN (SELECT id FROM series WHERE run_id = ?1 AND split = 'train')"
+    "  GROUP BY series_id, step / ?2))";
+static const char doomed_step_times[] =
+    "FROM step_time WHERE run_id = ?1 AND step NOT IN (SELECT min(step) FROM step_time"
+    " WHERE run_id = ?1 GROUP BY step / ?2)";
+static const char doomed_traffic[] =
+    "FROM link_traffic WHERE run_id = ?1 AND step NOT IN (SELECT min(step) FROM link_traffic"
+    " WHERE run_id = ?1 GROUP BY step / ?2)";
+
+static int thin_table(struct sw_history_edit *e, int64_t run_id, int64_t stretch, bool dry,
+                      const char *doomed, int64_t *count, struct sw_err *err)
+{
+    int64_t rows = 0;
+    char *sql = sw_format("%s %s", dry ? "SELECT count(*)" : "DELETE", doomed);
+    int code =
+        sql ? run(e, sql, run_id, &stretch, 1, NULL, 0, &rows, err) : sw_err_nomem(err, "query", 0);
+    if (!code && !dry)
+        rows = sqlite3_changes(e->store.db);
+    *count += rows;
+    sw_free(sql);
+    return code;
+}
+
+/* Steps of the run: from its last step, since they count from 0 or 1. */
+static int thin(struct sw_history_edit *e, int64_t run_id, int64_t keep, bool dry,
+                struct sw_history_thinned *sum, struct sw_err *err)
+{
+    int64_t steps = 0;
+    int code = run(e,
+                   "SELECT coalesce(max((SELECT max(step) FROM point WHERE series_id = s.id)), 0)"
+                   " FROM series s WHERE s.run_id = ?1",
+                   run_id, NULL, 0, NULL, 0, &steps, err);
+    int64_t stretch = steps / keep;
+    if (code || stretch < 2)
+        return code;
+    if (!dry)
+        code = sw_summary_add_all(e->store.db, e->store.path, run_id, err);
+    if (!code)
+        code = thin_table(e, run_id, stretch, dry, doomed_points, &sum->points, err);
+    if (!code)
+        code = thin_table(e, run_id, stretch, dry, doomed_step_times, &sum->step_times, err);
+    if (!code)
+        code = thin_table(e, run_id, stretch, dry, doomed_traffic, &sum->traffic, err);
+    return code;
+}
+
+int sw_history_edit_thin(struct sw_history_edit *e, int64_t run_id, int64_t keep, bool dry,
+                         struct sw_history_thinned *sum, struct sw_err *err)
+{
+    struct sw_history_thinned now = *sum;
+    int code = sw_store_begin(&e->store, WAIT_MS, err);
+    if (code)
+        return code;
+    code = sw_store_end(&e->store, thin(e, run_id, keep, dry, &now, err), err);
+    if (!code)
+        *sum = now;
+    return code;
+}
+
+int sw_history_edit_vacuum(struct sw_history_edit *e, struct sw_err *err)
+{
+    return sw_store_alone(&e->store, "VACUUM", WAIT_MS, err);
+}

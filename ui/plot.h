@@ -1,0 +1,76 @@
+/* Pictures as files: PNG or SVG, by cairo. This is paper and pen; what is drawn on it is
+ * plot_chart.h, plot_grid.h and plot_boxes.h. Lengths are pixels (of SVG: its units), y goes down,
+ * colours are 0xRRGGBB. The picture is gathered in memory and replaces the file in one step, so a
+ * crash leaves the old file or the new one. A build without cairo refuses sw_plot_begin and is
+ * whole otherwise. One owner. */
+#ifndef SW_UI_PLOT_H
+#define SW_UI_PLOT_H
+
+#include "base/err.h"
+#include "base/str.h"
+#include <stdbool.h>
+#include <stdint.h>
+
+struct sw_plot;
+
+enum sw_plot_format { SW_PLOT_PNG, SW_PLOT_SVG };
+
+enum sw_plot_align { SW_PLOT_LEFT, SW_PLOT_CENTRE, SW_PLOT_RIGHT };
+
+/* White paper; path is borrowed until the end. Errors: SW_ERR_UNSUPPORTED (a build without cairo),
+ * SW_ERR_INVALID (sides below 1 or above 16384), SW_ERR_NOMEM. */
+int sw_plot_begin(struct sw_plot **out, const char *path, enum sw_plot_format format, int width,
+                  int height, struct sw_err *err) SW_MUST_CHECK;
+/* Writes the file and frees. Errors: SW_ERR_IO, SW_ERR_NOMEM, SW_ERR_LIBRARY. */
+int sw_plot_end(struct sw_plot *p, struct sw_err *err) SW_MUST_CHECK;
+/* Frees and writes nothing; NULL is fine. */
+void sw_plot_abandon(struct sw_plot *p);
+
+struct sw_plot_size {
+    double w, h;
+};
+struct sw_plot_size sw_plot_size(const struct sw_plot *p);
+
+struct sw_plot_box {
+    double x, y, w, h;
+};
+
+void sw_plot_fill(struct sw_plot *p, struct sw_plot_box box, uint32_t colour);
+void sw_plot_frame(struct sw_plot *p, struct sw_plot_box box, uint32_t colour, double width);
+void sw_plot_line(struct sw_plot *p, double x0, double y0, double x1, double y1, uint32_t colour,
+                  double width);
+void sw_plot_dot(struct sw_plot *p, double x, double y, double radius, uint32_t colour);
+
+/* A line through many places: begin, add each (a break lifts the pen), stroke. */
+void sw_plot_path_begin(struct sw_plot *p);
+void sw_plot_path_add(struct sw_plot *p, double x, double y);
+void sw_plot_path_break(struct sw_plot *p);
+void sw_plot_path_stroke(struct sw_plot *p, uint32_t colour, double width, bool dashed);
+/* The same, closed and filled with a veil through which the rest is seen. */
+void sw_plot_path_fill(struct sw_plot *p, uint32_t colour, double opacity);
+/* What is drawn until the end of clipping stays inside of a box. */
+void sw_plot_clip(struct sw_plot *p, struct sw_plot_box box);
+void sw_plot_clip_end(struct sw_plot *p);
+
+/* Text whose middle line is at y; control characters are left out. A text that is wider than
+ * most (0: any width) is made smaller, down to half, and then cut. */
+void sw_plot_text(struct sw_plot *p, double x, double y, enum sw_plot_align align, double size,
+                  bool bold, double most, uint32_t colour, const char *text);
+/* The same from below upwards, around its middle. */
+void sw_plot_text_up(struct sw_plot *p, double x, double y, double size, uint32_t colour,
+                     const char *text);
+double sw_plot_text_width(struct sw_plot *p, double size, bool bold, const char *text);
+
+/* Pixels u8 [h, w, 3] stretched over a box, without smoothing. */
+int sw_plot_pixels(struct sw_plot *p, struct sw_plot_box box, const uint8_t *rgb, int w, int h,
+                   struct sw_err *err) SW_MUST_CHECK;
+
+/* Colours that can be told apart, also by those who see few of them (Okabe and Ito 2008); behind
+ * the eighth they turn around the wheel of hues. */
+uint32_t sw_plot_colour(int i);
+/* From light to dark for a share of 0 to 1; grey for NaN. */
+uint32_t sw_plot_shade(double share);
+
+enum { SW_PLOT_INK = 0x222222, SW_PLOT_GREY = 0x888888, SW_PLOT_GRID = 0xe4e4e4 };
+
+#endif

@@ -1,0 +1,206 @@
+#include "ui/plot_chart.h"
+#include <math.h>
+
+enum { LEFT = 64, RIGHT = 18, TOP = 40, BOTTOM = 52, TEXT = 12, TITLE = 15, LEGEND_ROW = 18 };
+
+/* What drawing needs: where the lines are, and the chart. */
+struct pen {
+    struct sw_plot *p;
+    struct sw_plot_box in;
+    const struct sw_chart *chart;
+};
+
+static double at_x(const struct pen *n, double x)
+{
+    return n->in.x + n->in.w * sw_chart_share_x(n->chart, x);
+}
+
+static double at_y(const struct pen *n, double y)
+{
+    return n->in.y + n->in.h * (1 - sw_chart_share_y(n->chart, y));
+}
+
+/* ---- Axes -------------------------------------------------------------------------------------
+ */
+
+static void tick_y(const struct pen *n, double y)
+{
+    char text[16];
+    double share = sw_chart_share_y(n->chart, y);
+    if (!(share >= -1e-9 && share <= 1 + 1e-9))
+        return;
+    if (fabs(y) < 1e-12 * (n->chart->y_to - n->chart->y_from))
+        y = 0;
+    sw_plot_line(n->p, n->in.x, at_y(n, y), n->in.x + n->in.w, at_y(n, y), SW_PLOT_GRID, 1);
+    sw_plot_text(n->p, n->in.x - 6, at_y(n, y), SW_PLOT_RIGHT, TEXT, false, 0, SW_PLOT_INK,
+                 sw_chart_number(text, y));
+}
+
+static void axis_y(const struct pen *n)
+{
+    double from = n->chart->y_from, to = n->chart->y_to;
+    if (!n->chart->log_y) {
+        double step = sw_chart_tick_step(to - from, n->in.h > 120 ? (int)(n->in.h / 50) : 2);
+        for (double k = ceil(from / step); step > 0 && k * step <= to; k++)
+            tick_y(n, k * step);
+        return;
+    }
+    /* Below two powers of ten 2 and 5 are ticks, too. */
+    double decades = log10(to / from);
+    int every = decades > 8 ? (int)ceil(decades / 8) : 1;
+    for (double d = floor(log10(from)); d <= ceil(log10(to)); d += every) {
+        tick_y(n, pow(10, d));
+        if (decades < 2.5) {
+            tick_y(n, 2 * pow(10, d));
+            tick_y(n, 5 * pow(10, d));
+        }
+    }
+}
+
+static void axis_x(const struct pen *n)
+{
+    char text[16];
+    double from = n->chart->x_from, to = n->chart->x_to;
+    double step = sw_chart_tick_step(to - from, n->in.w > 200 ? (int)(n->in.w / 90) : 2);
+    for (double k = ceil(from / step); step > 0 && k * step <= to * (1 + 1e-12); k++) {
+        double x = at_x(n, k * step);
+        sw_plot_line(n->p, x, n->in.y, x, n->in.y + n->in.h, SW_PLOT_GRID, 1);
+        sw_plot_text(n->p, x, n->in.y + n->in.h + 14, SW_PLOT_CENTRE, TEXT, false, 0, SW_PLOT_INK,
+                     sw_chart_number(text, k * step));
+    }
+}
+
+/* ---- Lines ------------------------------------------------------------------------------------
+ */
+
+/* Half way to white. */
+static uint32_t pale(uint32_t colour)
+{
+    return (colour >> 1 & 0x7f7f7f) + 0x7f7f7f;
+}
+
+/* There along the highest values and back along the lowest, piece by piece between gaps. */
+static void draw_band(const struct pen *n, const struct sw_chart_line *line, uint32_t colour)
+{
+    for (size_t from = 0, to; from < line->count; from = to + 1) {
+        for (to = from; to < line->count && isfinite(line->points[to].y);)
+            to++;
+        if (to == from)
+            continue;
+        sw_plot_path_begin(n->p);
+        for (size_t i = from; i < to; i++)
+            sw_plot_path_add(n->p, at_x(n, line->points[i].x), at_y(n, line->points[i].hi));
+        for (size_t i = to; i-- > from;)
+            sw_plot_path_add(n->p, at_x(n, line->points[i].x), at_y(n, line->points[i].lo));
+        sw_plot_path_fill(n->p, colour, 0.22);
+    }
+}
+
+static void draw_curve(const struct pen *n, const struct sw_chart_line *line, uint32_t colour,
+                       double width)
+{
+    sw_plot_path_begin(n->p);
+    for (size_t i = 0; i < line->count; i++) {
+        const struct sw_point *at = &line->points[i];
+        if (!isfinite(at->y) || (n->chart->log_y && at->y <= 0))
+            sw_plot_path_break(n->p);
+        else
+            sw_plot_path_add(n->p, at_x(n, at->x), at_y(n, at->y));
+    }
+    sw_plot_path_stroke(n->p, colour, width, line->stroke == SW_STROKE_DASHED);
+}
+
+static void draw_dots(const struct pen *n, const struct sw_chart_line *line, uint32_t colour)
+{
+    for (size_t i = 0; i < line->count; i++)
+        if (isfinite(line->points[i].y))
+            sw_plot_dot(n->p, at_x(n, line->points[i].x), at_y(n, line->points[i].y), 2.5, colour);
+}
+
+/* What was recorded lies behind everything, so that no line is hidden by another one's values. */
+static void draw_lines(const struct pen *n, const struct sw_plot_labels *labels)
+{
+    const struct sw_chart_line *lines = n->chart->lines;
+    for (int l = 0; l < n->chart->line_count; l++)
+        if (lines[l].stroke == SW_STROKE_BAND) {
+            draw_band(n, &lines[l], sw_plot_colour(labels->colours[l]));
+            draw_curve(n, &lines[l], pale(sw_plot_colour(labels->colours[l])), 0.7);
+        }
+    for (int l = 0; l < n->chart->line_count; l++) {
+        uint32_t colour = sw_plot_colour(labels->colours[l]);
+        if (lines[l].stroke != SW_STROKE_BAND)
+            draw_curve(n, &lines[l], colour, 1.6);
+        if (lines[l].stroke == SW_STROKE_DOTS || lines[l].count == 1)
+            draw_dots(n, &lines[l], colour);
+    }
+}
+
+/* ---- Legend -----------------------------------------------------------------------------------
+ */
+
+/* Where the curves leave room: at the right, above or below, wherever fewer points are. */
+static bool more_above(const struct pen *n)
+{
+    size_t above = 0, below = 0;
+    for (int l = 0; l < n->chart->line_count; l++)
+        for (size_t i = n->chart->lines[l].count / 2; i < n->chart->lines[l].count; i++) {
+            double share = sw_chart_share_y(n->chart, n->chart->lines[l].points[i].y);
+            above += share > 0.5;
+            below += share <= 0.5;
+        }
+    return above > below;
+}
+
+static void draw_legend(const struct pen *n, const struct sw_plot_labels *labels)
+{
+    double width = 0, rows = 0;
+    for (int l = 0; l < n->chart->line_count; l++) {
+        if (!labels->lines[l])
+            continue;
+        double w = sw_plot_text_width(n->p, TEXT, false, labels->lines[l]);
+        width = w > width ? w : width;
+        rows++;
+    }
+    if (rows == 0)
+        return;
+    struct sw_plot_box b = {n->in.x + n->in.w - width - 50, n->in.y + 8, width + 42,
+                            rows * LEGEND_ROW + 8};
+    if (b.x < n->in.x)
+        b.x = n->in.x;
+    if (more_above(n))
+        b.y = n->in.y + n->in.h - b.h - 8;
+    sw_plot_fill(n->p, b, 0xffffff);
+    sw_plot_frame(n->p, b, SW_PLOT_GRID, 1);
+    double y = b.y + 4 + LEGEND_ROW / 2.0;
+    for (int l = 0; l < n->chart->line_count; l++) {
+        if (!labels->lines[l])
+            continue;
+        sw_plot_path_begin(n->p);
+        sw_plot_path_add(n->p, b.x + 6, y);
+        sw_plot_path_add(n->p, b.x + 28, y);
+        sw_plot_path_stroke(n->p, sw_plot_colour(labels->colours[l]), 2,
+                            n->chart->lines[l].stroke == SW_STROKE_DASHED);
+        sw_plot_text(n->p, b.x + 34, y, SW_PLOT_LEFT, TEXT, false, n->in.w - 44, SW_PLOT_INK,
+                     labels->lines[l]);
+        y += LEGEND_ROW;
+    }
+}
+
+void sw_plot_chart(struct sw_plot *p, struct sw_plot_box box, const struct sw_chart *chart,
+                   const struct sw_plot_labels *labels)
+{
+    struct pen n = {
+        p, {box.x + LEFT, box.y + TOP, box.w - LEFT - RIGHT, box.h - TOP - BOTTOM}, chart};
+    axis_y(&n);
+    axis_x(&n);
+    sw_plot_clip(p, n.in);
+    draw_lines(&n, labels);
+    sw_plot_clip_end(p);
+    sw_plot_frame(p, n.in, SW_PLOT_GREY, 1);
+    draw_legend(&n, labels);
+    sw_plot_text(p, n.in.x + n.in.w / 2, box.y + TOP / 2.0, SW_PLOT_CENTRE, TITLE, true, n.in.w,
+                 SW_PLOT_INK, labels->title);
+    sw_plot_text(p, n.in.x + n.in.w / 2, n.in.y + n.in.h + 36, SW_PLOT_CENTRE, TEXT, false, n.in.w,
+                 SW_PLOT_INK, labels->x);
+    sw_plot_text_up(p, box.x + 14, n.in.y + n.in.h / 2, TEXT, SW_PLOT_INK, labels->y);
+}
