@@ -4,9 +4,18 @@
 #include "cli/share/run_text.h"
 #include "cli/share/terminal.h"
 #include "history/reader_rows.h"
+#include "ui/fold.h"
 #include "ui/plot_chart.h"
 #include <math.h>
 #include <string.h>
+
+struct sw_curve {
+    char *label;             /* owned */
+    struct sw_fold fold;     /* values as recorded */
+    struct sw_point *smooth; /* owned [fold.count]; NULL: not smoothed */
+    int run;                 /* which of the runs */
+    bool eval;               /* of another split than train */
+};
 
 /* ---- Reading ----------------------------------------------------------------------------------
  */
@@ -196,8 +205,8 @@ static void fit_x(struct scene *s, const struct sw_curves *all)
     s->chart.x_to = from < to ? to : s->chart.x_from + 1;
 }
 
-/* bands: what was recorded, behind smooth lines; in the few dots of a terminal those of several runs
- * would hide the lines. */
+/* bands: what was recorded, behind smooth lines; in the few dots of a terminal those of several
+ * runs would hide the lines. */
 static int make_scene(struct scene *s, const struct sw_curves *all, bool bands, struct sw_err *err)
 {
     size_t lines = 2 * (size_t)all->count;

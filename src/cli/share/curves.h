@@ -4,7 +4,6 @@
 #define SW_CLI_SHARE_CURVES_H
 
 #include "cli/share/history_verb.h"
-#include "ui/fold.h"
 #include "ui/plot.h"
 
 enum sw_curves_x { SW_CURVES_BY_STEP, SW_CURVES_BY_TIME, SW_CURVES_BY_EPOCH };
@@ -18,17 +17,9 @@ struct sw_curves_args {
     size_t capacity; /* points kept of a curve, even */
 };
 
-struct sw_curve {
-    char *label;             /* owned */
-    struct sw_fold fold;     /* values as recorded */
-    struct sw_point *smooth; /* owned [fold.count]; NULL: not smoothed */
-    int run;                 /* which of the runs */
-    bool eval;               /* of another split than train */
-};
-
 /* Zero-initialise; free with sw_curves_fini. */
 struct sw_curves {
-    struct sw_curve *items; /* owned */
+    struct sw_curve *items; /* owned; curves.c has what one is */
     int count;
     struct sw_curves_args args;
     int runs;
