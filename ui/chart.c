@@ -163,7 +163,7 @@ static void ticks_x(struct sw_canvas *c, struct sw_area in, const struct sw_char
 {
     char text[16];
     int row = in.y + in.h, free_from = in.x;
-    double step = sw_chart_tick_step(chart->x_to - chart->x_from, in.w > 24 ? in.w / 12 : 2);
+    double step = sw_chart_tick_step(chart->x_to - chart->x_from, in.w > 16 ? in.w / 8 : 2);
     if (!(step > 0))
         return;
     for (double k = ceil(chart->x_from / step); k * step <= chart->x_to; k++) {

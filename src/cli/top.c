@@ -1,0 +1,198 @@
+/* singa-ws top: the dashboard of a run, live, finished or crashed; here or on another host. */
+#include "base/os.h"
+#include "cli/cli.h"
+#include "cli/share/runs.h"
+#include "ui/caps.h"
+#include "ui/dash.h"
+#include "ui/feed.h"
+#include "ui/once.h"
+#include "ui/theme.h"
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+struct options {
+    struct sw_cli_common common;
+    bool once;
+    const char *theme;
+};
+
+static const struct sw_cli_option options_of_top[] = {
+    {.name = "once",
+     .type = SW_CLI_FLAG,
+     .offset = offsetof(struct options, once),
+     .help = "print how it stands now, as text or with --json as one object, and exit"},
+    {.name = "theme",
+     .arg = "NAME",
+     .type = SW_CLI_TEXT,
+     .offset = offsetof(struct options, theme),
+     .help = "default, light, colour-blind or mono"},
+    {0},
+};
+
+static const struct sw_cli_spec spec = {
+    .verb = "top",
+    .usage = "[OPTION]... [RUN]\n[OPTION]... USER@HOST[:RUN]",
+    .about =
+        "Shows a run while it trains, or how it went: curves, speed and what limits it, workers,\n"
+        "machine, layers, data, events. RUN is an id, a unique prefix, a name, or @last; without\n"
+        "it the newest that is running, else the newest. `q` leaves and never stops a training;\n"
+        "`?` shows all keys. Any number of viewers may watch a run.\n\n"
+        "USER@HOST runs `singa-ws top` there, by ssh.",
+    .more = "Without a terminal it prints a text snapshot, as with --once.",
+    .takes = SW_CLI_DB | SW_CLI_JSON,
+    .options = options_of_top,
+    .max_args = 1,
+    .arg_name = "RUN",
+};
+
+/* ---- On another host ---- */
+
+static bool is_far(const char *word)
+{
+    return word && strchr(word, '@') && !sw_str_eq(word, "@last");
+}
+
+/* A word for the shell of the far end. */
+static char *quoted(const char *word)
+{
+    struct sw_buf out = {0};
+    sw_buf_add(&out, "'");
+    for (; *word; word++)
+        if (*word == '\'')
+            sw_buf_add(&out, "'\\''");
+        else
+            sw_buf_add_bytes(&out, word, 1);
+    sw_buf_add(&out, "'");
+    char *text = sw_buf_take(&out);
+    sw_buf_fini(&out);
+    return text;
+}
+
+static void add_quoted(struct sw_buf *out, const char *before, const char *word)
+{
+    char *text = word ? quoted(word) : NULL;
+    if (word)
+        sw_buf_printf(out, "%s%s", before, text ? text : "''");
+    out->failed |= word && !text;
+    sw_free(text);
+}
+
+/* Becomes ssh, whose terminal or pipe the far dashboard then has; returns only when that fails. */
+static int watch_far(const struct options *o, bool terminal)
+{
+    const char *target = o->common.args[0], *colon = strchr(target, ':');
+    char *host = colon ? sw_format("%.*s", (int)(colon - target), target) : sw_strdup(target);
+    struct sw_buf command = {0};
+    sw_buf_add(&command, "singa-ws top");
+    sw_buf_add(&command, o->once ? " --once" : "");
+    sw_buf_add(&command, o->common.json ? " --json" : "");
+    add_quoted(&command, " --db ", o->common.db);
+    add_quoted(&command, " --theme ", o->theme);
+    add_quoted(&command, " -- ", colon && colon[1] ? colon + 1 : NULL);
+    char *words[] = {"ssh", terminal ? "-t" : "-T", "--", host, command.text, NULL};
+    int code = SW_EXIT_MISSING;
+    if (!host || command.failed)
+        sw_cli_say("out of memory");
+    else if (*host == '-')
+        code = sw_cli_usage("top", "'%s' is no USER@HOST", host);
+    else {
+        execvp("ssh", words);
+        sw_cli_say("ssh: %s; it is needed to watch another host", strerror(errno));
+    }
+    sw_buf_fini(&command);
+    sw_free(host);
+    return code;
+}
+
+/* ---- Here ---- */
+
+static int print_once(const struct options *o, const struct sw_ui_model *m)
+{
+    struct sw_buf out = {0};
+    struct sw_err err;
+    struct sw_ui_caps caps = sw_ui_caps_here();
+    int rc = SW_OK;
+    caps.colours = sw_cli_colour() ? caps.colours : 0;
+    if (o->common.json)
+        sw_once_json(m, &out);
+    else
+        rc = sw_once_text(m, sw_cli_stdout_width(), caps, &out, &err);
+    int code = rc == SW_OK ? sw_cli_print(&out) : sw_cli_fail(rc, &err);
+    sw_buf_fini(&out);
+    return code;
+}
+
+static int show_once(const struct options *o, const char *db_path, const char *run)
+{
+    struct sw_feed *feed = NULL;
+    struct sw_ui_model *m = sw_calloc(1, sizeof *m);
+    struct sw_err err;
+    int code;
+    int rc = m ? SW_OK : sw_err_nomem(&err, "a snapshot", sizeof *m);
+    if (rc == SW_OK)
+        rc = sw_feed_new(&feed, db_path, &err);
+    if (rc == SW_OK)
+        rc = sw_feed_choose(feed, run, m, &err);
+    if (rc == SW_OK) {
+        sw_feed_refresh(feed, m, o->common.json ? 0 : SW_FEED_MACHINE);
+        code = print_once(o, m);
+    } else {
+        code = sw_cli_fail(rc, &err);
+    }
+    sw_feed_free(feed);
+    if (m)
+        sw_ui_model_fini(m);
+    sw_free(m);
+    return code;
+}
+
+static int show_live(const struct options *o, const char *db_path, const char *run)
+{
+    struct sw_dash_args args = {.db_path = db_path, .run = run, .theme = o->theme};
+    struct sw_err err;
+    int ended_by;
+    int rc = sw_dash_run(&args, &ended_by, &err);
+    return rc == SW_OK ? SW_EXIT_DONE : sw_cli_fail(rc, &err);
+}
+
+static int watch(const struct options *o)
+{
+    const char *run = o->common.arg_count > 0 ? o->common.args[0] : NULL;
+    bool terminal = !o->once && !o->common.json && sw_cli_stdout_smart() && isatty(STDIN_FILENO);
+    char *db_path = NULL;
+    struct sw_history_reader *reader = NULL;
+    struct sw_err err;
+    if (is_far(run))
+        return watch_far(o, terminal);
+    /* Spools are merged first, so that a run that could not reach the database is seen. */
+    int rc = sw_runs_open(o->common.db, NULL, &reader, &db_path, &err);
+    sw_history_reader_close(reader);
+    int code = rc != SW_OK ? sw_cli_fail(rc, &err)
+               : terminal  ? show_live(o, db_path, run)
+                           : show_once(o, db_path, run);
+    sw_free(db_path);
+    return code;
+}
+
+static int top(int argc, char **argv)
+{
+    struct options options = {0};
+    int code = sw_cli_parse(&spec, argc, argv, &options);
+    if (code == SW_CLI_GO_ON && options.theme &&
+        !sw_str_eq(sw_theme_find(options.theme)->name, options.theme))
+        code = sw_cli_usage("top", "--theme=%s: there are default, light, colour-blind and mono",
+                            options.theme);
+    if (code == SW_CLI_GO_ON)
+        code = watch(&options);
+    sw_cli_fini(&spec, &options);
+    return code;
+}
+
+const struct sw_verb sw_verb_top = {
+    .name = "top",
+    .help = "watch a run in the terminal",
+    .run = top,
+    .spec = &spec,
+};

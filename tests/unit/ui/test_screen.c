@@ -1,0 +1,254 @@
+/* Golden frames: the whole screen as text, in the sizes and the kinds of terminals that there are.
+ * Where a change of a screen is meant, SW_GOLDEN=write in the environment writes the frames anew;
+ * look at them then. */
+#include "ui_support.h"
+
+#include "ui/theme.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <unistd.h>
+
+static void golden_path(char *out, size_t bytes, const char *name)
+{
+    snprintf(out, bytes, "%s/tests/unit/ui/golden/%s.txt", SW_SOURCE_DIR, name);
+}
+
+/* The attributes of every cell, a letter each, below the text: what a terminal without colours has
+ * to tell things apart. */
+static void add_attributes(const struct sw_canvas *c, struct sw_buf *out)
+{
+    const struct sw_theme *t = sw_theme_find(NULL);
+    static const char letters[16] = " bdBrRxXuUvVwWyY";
+    for (int y = 0; y < c->h; y++) {
+        int last = -1;
+        char line[512];
+        for (int x = 0; x < c->w; x++) {
+            const struct sw_ui_cell *cell = &c->cells[y * c->w + x];
+            unsigned a = sw_theme_attributes(t, (enum sw_role)cell->role, c->caps.colours);
+            line[x] = cell->rune == ' ' ? ' ' : letters[a & 15];
+            last = line[x] == ' ' ? last : x;
+        }
+        sw_buf_add_bytes(out, line, (size_t)(last + 1));
+        sw_buf_add(out, "\n");
+    }
+}
+
+static void check(const char *name, const struct sw_buf *frame)
+{
+    char path[512], *expected = NULL;
+    size_t bytes;
+    struct sw_err err;
+    golden_path(path, sizeof path, name);
+    const char *write = getenv("SW_GOLDEN");
+    if (write && strcmp(write, "write") == 0) {
+        assert_int_equal(sw_os_replace_file(path, sw_buf_text(frame), frame->length, 0644, &err),
+                         SW_OK);
+        return;
+    }
+    if (sw_os_read_file(path, 1 << 20, &expected, &bytes, &err) != SW_OK)
+        fail_msg("%s", err.text);
+    if (strcmp(expected, sw_buf_text(frame)) != 0)
+        fail_msg("%s differs; now it is\n%s", path, sw_buf_text(frame));
+    sw_free(expected);
+}
+
+static void draw(struct sw_canvas *c, const struct sw_ui_model *m, const struct sw_ui_view *v,
+                 int w, int h, struct sw_ui_caps caps)
+{
+    struct sw_err err;
+    *c = (struct sw_canvas){0};
+    assert_int_equal(sw_canvas_begin(c, w, h, caps, &err), SW_OK);
+    sw_screen_draw(c, m, v);
+}
+
+static const struct sw_ui_caps utf8 = {true, 256}, ascii = {false, 8}, mono = {true, 0};
+
+static void golden(const char *name, const struct sw_ui_model *m, const struct sw_ui_view *v, int w,
+                   int h, struct sw_ui_caps caps)
+{
+    struct sw_canvas c;
+    struct sw_buf text = {0};
+    draw(&c, m, v, w, h, caps);
+    sw_canvas_to_text(&c, &text);
+    if (caps.colours == 0)
+        add_attributes(&c, &text);
+    assert_false(text.failed);
+    check(name, &text);
+    sw_buf_fini(&text);
+    sw_canvas_fini(&c);
+}
+
+static void every_size_in_every_kind_of_terminal(void **state)
+{
+    (void)state;
+    static const int sizes[][2] = {{40, 10}, {80, 24}, {160, 50}, {250, 70}};
+    struct sw_ui_model *m = stage();
+    struct sw_ui_view v = view_of_a_beginner();
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        char name[64];
+        int w = sizes[i][0], h = sizes[i][1];
+        snprintf(name, sizeof name, "%dx%d-utf8", w, h);
+        golden(name, m, &v, w, h, utf8);
+        snprintf(name, sizeof name, "%dx%d-ascii", w, h);
+        golden(name, m, &v, w, h, ascii);
+        snprintf(name, sizeof name, "%dx%d-mono", w, h);
+        golden(name, m, &v, w, h, mono);
+    }
+    unstage(m);
+}
+
+static void each_panel_alone(void **state)
+{
+    (void)state;
+    struct sw_ui_model *m = stage();
+    for (int number = 1; sw_panel_numbered(number); number++) {
+        struct sw_ui_view v = view_of_a_beginner();
+        char name[64];
+        v.focus = number;
+        v.alone = true;
+        snprintf(name, sizeof name, "alone-%s", sw_panel_numbered(number)->name);
+        golden(name, m, &v, 100, 30, utf8);
+    }
+    unstage(m);
+}
+
+static void help_a_question_and_a_filter(void **state)
+{
+    (void)state;
+    struct sw_ui_model *m = stage();
+    struct sw_ui_view v = view_of_a_beginner();
+    v.mode = SW_UI_HELP;
+    golden("help", m, &v, 100, 36, utf8);
+    v.mode = SW_UI_ASKING;
+    snprintf(v.message, sizeof v.message, "stop the training? y or n");
+    golden("asking", m, &v, 80, 24, utf8);
+    v = view_of_a_beginner();
+    v.mode = SW_UI_FILTERING;
+    snprintf(v.filter, sizeof v.filter, "WORKER");
+    golden("filtering", m, &v, 80, 24, utf8);
+    unstage(m);
+}
+
+static void zoom_cursor_and_log_scale(void **state)
+{
+    (void)state;
+    struct sw_ui_model *m = stage();
+    struct sw_ui_view v = view_of_a_beginner();
+    v.alone = true;
+    v.zoom = 2;
+    v.log_y = true;
+    v.cursor = 0.5;
+    golden("zoomed", m, &v, 100, 30, utf8);
+    unstage(m);
+}
+
+static bool shows(const struct sw_ui_model *m, const struct sw_ui_view *v, int w, int h,
+                  const char *what)
+{
+    struct sw_canvas c;
+    struct sw_buf text = {0};
+    draw(&c, m, v, w, h, utf8);
+    sw_canvas_to_text(&c, &text);
+    bool found = strstr(sw_buf_text(&text), what) != NULL;
+    sw_buf_fini(&text);
+    sw_canvas_fini(&c);
+    return found;
+}
+
+static void one_line_says_the_essentials(void **state)
+{
+    (void)state;
+    struct sw_ui_model *m = stage();
+    struct sw_ui_view v = view_of_a_beginner();
+    assert_true(shows(m, &v, 60, 1, "#128 4812/35100 loss 0.3"));
+    assert_true(shows(m, &v, 100, 1, "ETA 00:"));
+    assert_true(shows(m, &v, 100, 1, "alexnet-cifar"));
+    unstage(m);
+}
+
+static void a_paused_run_says_so_at_every_size(void **state)
+{
+    (void)state;
+    struct sw_ui_model *m = stage();
+    struct sw_ui_view v = view_of_a_beginner();
+    for (int i = 0; i < 4; i++)
+        m->units[i].slot.phase = SW_PHASE_PAUSED;
+    assert_true(shows(m, &v, 50, 1, "paused"));
+    assert_true(shows(m, &v, 40, 10, "paused"));
+    assert_true(shows(m, &v, 80, 24, "paused"));
+    unstage(m);
+}
+
+static void unknown_is_never_zero(void **state)
+{
+    (void)state;
+    struct sw_ui_model *m = sw_calloc(1, sizeof *m);
+    struct sw_ui_view v = view_of_a_beginner();
+    sw_ui_model_clear(m);
+    m->found = true;
+    m->run = (struct sw_ui_run){.id = 1, .name = "young", .steps = 10, .batch = 4};
+    assert_true(shows(m, &v, 80, 24, "-- samples/s"));
+    assert_true(shows(m, &v, 80, 24, "step -- ms"));
+    assert_true(shows(m, &v, 80, 24, "no step has been measured yet"));
+    assert_true(shows(m, &v, 40, 1, "loss --"));
+    m->found = false;
+    snprintf(m->problem, sizeof m->problem, "no run yet");
+    assert_true(shows(m, &v, 80, 24, "no run yet"));
+    sw_ui_model_fini(m);
+    sw_free(m);
+}
+
+/* Any size at all, with sanitizers on where the tests are built so. */
+static void no_size_is_too_small_or_odd(void **state)
+{
+    (void)state;
+    struct sw_ui_model *m = stage();
+    struct sw_ui_view v = view_of_a_beginner();
+    for (int w = 0; w < 210; w += w < 60 ? 3 : 29)
+        for (int h = 0; h < 60; h += h < 20 ? 1 : 7)
+            for (int number = 0; number <= 8; number += 4) {
+                struct sw_canvas c;
+                v.focus = number;
+                v.alone = number > 0;
+                v.mode = number == 4 ? SW_UI_HELP : SW_UI_NORMAL;
+                draw(&c, m, &v, w, h, number ? utf8 : ascii);
+                for (int i = 0; i < c.w * c.h; i++)
+                    assert_true(c.cells[i].role < SW_ROLES && (c.cells[i].rune < 128 || number));
+                sw_canvas_fini(&c);
+            }
+    unstage(m);
+}
+
+static void clicks_find_panels_and_keys(void **state)
+{
+    (void)state;
+    struct sw_ui_model *m = stage();
+    struct sw_ui_view v = view_of_a_beginner();
+    struct sw_layout l;
+    sw_layout_make(&l, 80, 24, m, &v);
+    assert_string_equal(sw_layout_at(&l, 5, 4)->panel->name, "curves");
+    assert_null(sw_layout_at(&l, 5, 0));
+    for (int i = 0; i + 1 < l.count; i++)
+        assert_int_equal(l.place[i].area.y + l.place[i].area.h, l.place[i + 1].area.y);
+    assert_int_equal(sw_screen_key_at(80, &v, 1), 'q');
+    assert_int_equal(sw_screen_key_at(80, &v, 8), 0);
+    assert_int_equal(sw_screen_key_at(80, &v, 9), '?');
+    assert_int_equal(sw_screen_key_at(80, &v, 79), 0);
+    unstage(m);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_size_in_every_kind_of_terminal),
+        cmocka_unit_test(each_panel_alone),
+        cmocka_unit_test(help_a_question_and_a_filter),
+        cmocka_unit_test(zoom_cursor_and_log_scale),
+        cmocka_unit_test(one_line_says_the_essentials),
+        cmocka_unit_test(a_paused_run_says_so_at_every_size),
+        cmocka_unit_test(unknown_is_never_zero),
+        cmocka_unit_test(no_size_is_too_small_or_odd),
+        cmocka_unit_test(clicks_find_panels_and_keys),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

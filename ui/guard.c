@@ -1,0 +1,95 @@
+#include "ui/guard.h"
+
+#include "base/os.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+struct sw_guard {
+    int pipe_fd;
+    pid_t pid;
+};
+
+static bool same_modes(const struct termios *a, const struct termios *b)
+{
+    return a->c_lflag == b->c_lflag && a->c_iflag == b->c_iflag && a->c_oflag == b->c_oflag;
+}
+
+/* Where the shell was faster and has set modes of its own, these stay. */
+static void restore(int fd, const struct termios *before, const struct termios *during,
+                    const char *bytes)
+{
+    struct termios now;
+    ssize_t written = write(fd, bytes, strlen(bytes));
+    (void)written; /* there is nobody left to tell */
+    if (tcgetattr(fd, &now) == 0 && same_modes(&now, during))
+        tcsetattr(fd, TCSANOW, before);
+}
+
+/* The guard's life. It is in no foreground group, so writing must not stop it, and it outlives the
+ * signals that end the one it watches. */
+static void watch(int pipe_fd, int fd, const struct termios *before, const char *bytes)
+{
+    static const int ignored[] = {SIGHUP,  SIGINT,  SIGQUIT, SIGTERM,
+                                  SIGTTOU, SIGTTIN, SIGTSTP, SIGPIPE};
+    struct termios during;
+    char word = 0;
+    ssize_t got;
+    for (size_t i = 0; i < sizeof ignored / sizeof *ignored; i++)
+        signal(ignored[i], SIG_IGN);
+    setpgid(0, 0);
+    /* A byte when the terminal's modes have been changed, another as a farewell. */
+    while ((got = read(pipe_fd, &word, 1)) < 0 && errno == EINTR)
+        ;
+    bool changed = got == 1 && tcgetattr(fd, &during) == 0;
+    while ((got = read(pipe_fd, &word, 1)) < 0 && errno == EINTR)
+        ;
+    if (changed && got == 0)
+        restore(fd, before, &during, bytes);
+    _exit(0);
+}
+
+int sw_guard_start(struct sw_guard **out, int fd, const struct termios *before, const char *bytes,
+                   struct sw_err *err)
+{
+    int ends[2];
+    struct sw_guard *g = sw_calloc(1, sizeof *g);
+    if (!g)
+        return sw_err_nomem(err, "a guard of the terminal", sizeof *g);
+    if (pipe2(ends, O_CLOEXEC) != 0) {
+        sw_free(g);
+        return sw_err_errno(err, errno, "a pipe");
+    }
+    g->pid = fork();
+    if (g->pid == 0) {
+        close(ends[1]);
+        watch(ends[0], fd, before, bytes);
+    }
+    int reason = errno;
+    close(ends[0]);
+    g->pipe_fd = ends[1];
+    if (g->pid > 0 && write(ends[1], "b", 1) == 1) {
+        *out = g;
+        return SW_OK;
+    }
+    reason = g->pid < 0 ? reason : errno;
+    close(ends[1]);
+    sw_free(g);
+    return sw_err_errno(err, reason, "a guard of the terminal");
+}
+
+void sw_guard_end(struct sw_guard *g)
+{
+    if (!g)
+        return;
+    ssize_t written = write(g->pipe_fd, "q", 1);
+    (void)written; /* a guard that is gone needs no farewell */
+    close(g->pipe_fd);
+    while (waitpid(g->pid, NULL, 0) < 0 && errno == EINTR)
+        ;
+    sw_free(g);
+}

@@ -1,0 +1,332 @@
+#include "ui/keys.h"
+
+#include "ui/screen.h"
+#include "ui/theme.h"
+#include <stdio.h>
+#include <string.h>
+
+enum { MOST_ZOOM = 12, CURVES = 1, EVENTS = 7, RUNS = 8 };
+
+struct sw_ui_view sw_ui_first_view(void)
+{
+    return (struct sw_ui_view){.focus = CURVES, .smoothing = 2, .end = 1, .cursor = -1};
+}
+
+/* ---- Panels -----------------------------------------------------------------------------------
+ */
+
+static bool is_visible(const struct sw_layout *l, int number)
+{
+    for (int i = 0; i < l->count; i++)
+        if (l->place[i].panel->number == number)
+            return true;
+    return false;
+}
+
+/* A panel for which the overview has no room gets the screen. */
+static void focus_on(struct sw_ui_view *v, const struct sw_layout *l, int number)
+{
+    if (!sw_panel_numbered(number))
+        return;
+    v->alone = number == v->focus ? !v->alone : v->alone || !is_visible(l, number);
+    v->focus = number;
+}
+
+static void next_panel(struct sw_ui_view *v, const struct sw_layout *l, int by)
+{
+    for (int i = 1; i < SW_UI_PANELS; i++) {
+        int number = (v->focus + i * by + SW_UI_PANELS) % SW_UI_PANELS;
+        if (sw_panel_numbered(number) && (v->alone || is_visible(l, number))) {
+            v->focus = number;
+            return;
+        }
+    }
+}
+
+/* ---- Scrolling --------------------------------------------------------------------------------
+ */
+
+static int clamp(int value, int most)
+{
+    return value < 0 ? 0 : value > most ? (most < 0 ? 0 : most) : value;
+}
+
+/* Lines that the focused panel shows at once. */
+static int page_of(const struct sw_layout *l, int number)
+{
+    for (int i = 0; i < l->count; i++)
+        if (l->place[i].panel->number == number)
+            return l->place[i].area.h > 4 ? l->place[i].area.h - 3 : 1;
+    return 1;
+}
+
+/* Down is towards later lines; the events' offset counts from the newest, so it is the other way.
+ */
+static void scroll(struct sw_ui_view *v, const struct sw_ui_model *m, int number, int by)
+{
+    const struct sw_panel *p = sw_panel_numbered(number);
+    if (!p || !p->lines)
+        return;
+    int most = p->lines(m, v) - 1;
+    if (number == RUNS)
+        v->selected = clamp(v->selected + by, most);
+    else
+        v->scroll[number] = clamp(v->scroll[number] + (number == EVENTS ? -by : by), most);
+}
+
+/* ---- Curves -----------------------------------------------------------------------------------
+ */
+
+static void zoom(struct sw_ui_view *v, int by)
+{
+    v->zoom = clamp(v->zoom + by, MOST_ZOOM);
+    double width = 1.0 / (1 << v->zoom);
+    v->end = v->end < width ? width : v->end;
+}
+
+/* The cursor goes a hundredth of the window; at its edge the window goes along. */
+static void move_cursor(struct sw_ui_view *v, int by)
+{
+    double width = 1.0 / (1 << v->zoom);
+    v->cursor = v->cursor < 0 ? 1 : v->cursor + 0.01 * by;
+    if (v->cursor < 0 || v->cursor > 1)
+        v->end += 0.1 * width * by;
+    v->cursor = v->cursor < 0 ? 0 : v->cursor > 1 ? 1 : v->cursor;
+    v->end = v->end > 1 ? 1 : v->end < width ? width : v->end;
+}
+
+/* ---- Modes ------------------------------------------------------------------------------------
+ */
+
+static void type_filter(struct sw_ui_view *v, int key)
+{
+    size_t n = strlen(v->filter);
+    if (key == SW_KEY_ENTER)
+        v->mode = SW_UI_NORMAL;
+    else if (key == SW_KEY_ESCAPE) {
+        v->mode = SW_UI_NORMAL;
+        v->filter[0] = 0;
+    } else if ((key == SW_KEY_BACKSPACE || key == 8) && n > 0)
+        v->filter[n - 1] = 0;
+    else if (key >= ' ' && key < 127 && n + 1 < sizeof v->filter) {
+        v->filter[n] = (char)key;
+        v->filter[n + 1] = 0;
+    }
+    memset(v->scroll, 0, sizeof v->scroll);
+    v->selected = 0;
+}
+
+static enum sw_ui_action answer(struct sw_ui_view *v, int key)
+{
+    v->mode = SW_UI_NORMAL;
+    v->message[0] = 0;
+    return key == 'y' || key == 'Y' ? SW_ACT_STOP : SW_ACT_NONE;
+}
+
+static void ask_to_stop(struct sw_ui_view *v)
+{
+    v->mode = SW_UI_ASKING;
+    v->message_bad = false;
+    snprintf(v->message, sizeof v->message,
+             "stop the training after this step, with a checkpoint? y or n");
+}
+
+static void go_back(struct sw_ui_view *v)
+{
+    if (v->cursor >= 0)
+        v->cursor = -1;
+    else if (*v->filter)
+        v->filter[0] = 0;
+    else
+        v->alone = false;
+}
+
+/* ---- Keys -------------------------------------------------------------------------------------
+ */
+
+/* Keys whose meaning is the same in all panels. */
+static enum sw_ui_action press_letter(struct sw_ui_view *v, const struct sw_layout *l, int key)
+{
+    switch (key) {
+    case 'q':
+    case 3: /* Ctrl-C */
+    case SW_KEY_F10:
+    case SW_KEY_GONE:
+        return SW_ACT_QUIT;
+    case '?':
+    case 'h':
+    case SW_KEY_F1:
+        v->mode = SW_UI_HELP;
+        v->scroll[0] = 0;
+        break;
+    case 'p':
+        return SW_ACT_PAUSE;
+    case 'c':
+        return SW_ACT_CHECKPOINT;
+    case 'x':
+        ask_to_stop(v);
+        break;
+    case 'o':
+        return SW_ACT_OVERLAY;
+    case 'm':
+        return SW_ACT_MOUSE;
+    case 12: /* Ctrl-L */
+        return SW_ACT_REDRAW;
+    case 's':
+        v->smoothing = (v->smoothing + 1) % SW_UI_KEEPS;
+        break;
+    case 'l':
+        v->log_y = !v->log_y;
+        break;
+    case '+':
+    case '=':
+        zoom(v, 1);
+        break;
+    case '-':
+        zoom(v, -1);
+        break;
+    case 't':
+        v->theme++;
+        v->theme = sw_themes[v->theme].name ? v->theme : 0;
+        break;
+    case '/':
+        v->mode = SW_UI_FILTERING;
+        break;
+    case 'r':
+        focus_on(v, l, RUNS);
+        break;
+    case '0':
+        v->alone = false;
+        break;
+    case SW_KEY_ESCAPE:
+        go_back(v);
+        break;
+    case SW_KEY_TAB:
+        next_panel(v, l, 1);
+        break;
+    case SW_KEY_BACK_TAB:
+        next_panel(v, l, -1);
+        break;
+    case SW_KEY_ENTER:
+    case '\r':
+        if (v->focus == RUNS)
+            return SW_ACT_RUN;
+        v->alone = !v->alone;
+        break;
+    default:
+        if (key >= '1' && key <= '9')
+            focus_on(v, l, key - '0');
+    }
+    return SW_ACT_NONE;
+}
+
+/* Movement; false when the key is none of it. */
+static bool press_arrow(struct sw_ui_view *v, const struct sw_ui_model *m,
+                        const struct sw_layout *l, int key)
+{
+    enum { FAR = 1 << 20 };
+    int page = page_of(l, v->focus);
+    switch (key) {
+    case SW_KEY_LEFT:
+    case SW_KEY_RIGHT:
+        if (v->focus == CURVES)
+            move_cursor(v, key == SW_KEY_LEFT ? -1 : 1);
+        return true;
+    case SW_KEY_UP:
+    case 'k':
+        scroll(v, m, v->focus, -1);
+        return true;
+    case SW_KEY_DOWN:
+    case 'j':
+        scroll(v, m, v->focus, 1);
+        return true;
+    case SW_KEY_PAGE_UP:
+    case 'b':
+        scroll(v, m, v->focus, -page);
+        return true;
+    case SW_KEY_PAGE_DOWN:
+    case ' ':
+        scroll(v, m, v->focus, page);
+        return true;
+    case SW_KEY_HOME:
+    case 'g':
+        scroll(v, m, v->focus, -FAR);
+        return true;
+    case SW_KEY_END:
+    case 'G':
+        scroll(v, m, v->focus, FAR);
+        return true;
+    default:
+        return false;
+    }
+}
+
+static enum sw_ui_action press_key(struct sw_ui_view *v, const struct sw_ui_model *m,
+                                   const struct sw_layout *l, int key)
+{
+    bool leaves = key == 3 || key == SW_KEY_F10 || key == SW_KEY_GONE;
+    if (v->mode == SW_UI_FILTERING && !leaves) {
+        type_filter(v, key);
+        return SW_ACT_NONE;
+    }
+    if (v->mode == SW_UI_ASKING && !leaves)
+        return answer(v, key);
+    if (v->mode == SW_UI_HELP && !leaves) {
+        bool scrolls = key == SW_KEY_UP || key == SW_KEY_DOWN;
+        if (scrolls)
+            v->scroll[0] = clamp(v->scroll[0] + (key == SW_KEY_UP ? -1 : 1), 20);
+        else
+            v->mode = SW_UI_NORMAL;
+        return SW_ACT_NONE;
+    }
+    v->message[0] = 0;
+    return press_arrow(v, m, l, key) ? SW_ACT_NONE : press_letter(v, l, key);
+}
+
+/* ---- The mouse --------------------------------------------------------------------------------
+ */
+
+/* A click on a curve sets the cursor there, as far as one chart fills the panel's width. */
+static enum sw_ui_action click(struct sw_ui_view *v, const struct sw_ui_model *m,
+                               const struct sw_layout *l, const struct sw_ui_input *in, int w)
+{
+    if (in->y == l->footer.y && l->footer.h > 0) {
+        int key = sw_screen_key_at(w, v, in->x);
+        return key ? press_key(v, m, l, key) : SW_ACT_NONE;
+    }
+    const struct sw_place_on_screen *at = sw_layout_at(l, in->x, in->y);
+    if (!at)
+        return SW_ACT_NONE;
+    bool title = in->y == at->area.y;
+    bool again = v->focus == at->panel->number;
+    v->focus = at->panel->number;
+    if (title)
+        v->alone = again ? !v->alone : v->alone;
+    else if (v->focus == RUNS) {
+        int row = in->y - at->area.y - 2, room = at->area.h - 3;
+        int first = v->selected >= room ? v->selected - room + 1 : 0;
+        int most = at->panel->lines(m, v) - 1;
+        if (row >= 0 && again && first + row == v->selected)
+            return SW_ACT_RUN;
+        if (row >= 0)
+            v->selected = clamp(first + row, most);
+    }
+    return SW_ACT_NONE;
+}
+
+enum sw_ui_action sw_ui_press(struct sw_ui_view *v, const struct sw_ui_model *m,
+                              const struct sw_ui_input *in, int w, int h)
+{
+    struct sw_layout l;
+    sw_layout_make(&l, w, h, m, v);
+    if (in->key == SW_KEY_CLICK)
+        return v->mode == SW_UI_NORMAL ? click(v, m, &l, in, w)
+                                       : press_key(v, m, &l, SW_KEY_ESCAPE);
+    if (in->key == SW_KEY_WHEEL_UP || in->key == SW_KEY_WHEEL_DOWN) {
+        const struct sw_place_on_screen *at = sw_layout_at(&l, in->x, in->y);
+        if (at)
+            scroll(v, m, at->panel->number, in->key == SW_KEY_WHEEL_UP ? -3 : 3);
+        return SW_ACT_NONE;
+    }
+    return press_key(v, m, &l, in->key);
+}

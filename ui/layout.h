@@ -1,0 +1,27 @@
+/* Where panels go: a pure function of the size, the model and the view. Narrow screens have one
+ * column, wide ones two or three; panels that find no room give way by rank. Very small screens
+ * (below 50 x 12) have no frames, and the smallest is one line. */
+#ifndef SW_UI_LAYOUT_H
+#define SW_UI_LAYOUT_H
+
+#include "ui/panel.h"
+
+struct sw_place_on_screen {
+    const struct sw_panel *panel;
+    struct sw_area area; /* with the frame */
+};
+
+struct sw_layout {
+    struct sw_area header; /* h 0: none */
+    struct sw_area footer;
+    bool frames;
+    int count;
+    struct sw_place_on_screen place[SW_UI_PANELS];
+};
+
+void sw_layout_make(struct sw_layout *l, int w, int h, const struct sw_ui_model *m,
+                    const struct sw_ui_view *v);
+/* The panel at a place of the screen, or NULL. */
+const struct sw_place_on_screen *sw_layout_at(const struct sw_layout *l, int x, int y);
+
+#endif

@@ -1,0 +1,305 @@
+#include "ui/model.h"
+
+#include "base/os.h"
+#include "base/str.h"
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- Curves -----------------------------------------------------------------------------------
+ */
+
+struct sw_ui_series *sw_ui_series_add(struct sw_ui_series *list, int *count, int most, int64_t id,
+                                      const char *split, const char *name)
+{
+    struct sw_err ignored;
+    struct sw_ui_series *s = &list[*count];
+    if (*count >= most)
+        return NULL;
+    *s = (struct sw_ui_series){.id = id, .last_step = -1, .best = NAN, .best_step = -1};
+    if (sw_fold_init(&s->fold, SW_UI_POINTS, &ignored) != SW_OK)
+        return NULL;
+    snprintf(s->split, sizeof s->split, "%s", split);
+    snprintf(s->name, sizeof s->name, "%s", name);
+    ++*count;
+    return s;
+}
+
+/* Losses and errors get better downwards. */
+static bool is_better(const struct sw_ui_series *s, double value)
+{
+    bool down = sw_str_starts(s->name, "loss") || strstr(s->name, "loss") ||
+                strstr(s->name, "error") || sw_str_starts(s->name, "perplexity");
+    return isnan(s->best) || (down ? value < s->best : value > s->best);
+}
+
+void sw_ui_series_point(struct sw_ui_series *s, int64_t step, double value)
+{
+    sw_fold_add(&s->fold, (double)step, value);
+    s->recent[s->count++ % SW_UI_RECENT] = value;
+    s->last_step = step;
+    if (isfinite(value) && is_better(s, value)) {
+        s->best = value;
+        s->best_step = step;
+    }
+}
+
+void sw_ui_series_fini(struct sw_ui_series *list, int *count)
+{
+    for (int i = 0; i < *count; i++)
+        sw_fold_fini(&list[i].fold);
+    *count = 0;
+}
+
+const struct sw_ui_series *sw_ui_series_find(const struct sw_ui_model *m, const char *split,
+                                             const char *name)
+{
+    for (int i = 0; i < m->series_count; i++) {
+        const struct sw_ui_series *s = &m->series[i];
+        bool train = sw_str_eq(s->split, "train");
+        if ((split ? sw_str_eq(s->split, split) : !train) && sw_str_eq(s->name, name))
+            return s;
+    }
+    return NULL;
+}
+
+double sw_ui_newest(const struct sw_ui_series *s)
+{
+    return s && s->count > 0 ? s->recent[(s->count - 1) % SW_UI_RECENT] : (double)NAN;
+}
+
+static int by_size(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+double sw_ui_typical(const struct sw_ui_series *s)
+{
+    double sorted[SW_UI_RECENT];
+    int n = s ? (int)(s->count < SW_UI_RECENT ? s->count : SW_UI_RECENT) : 0;
+    if (n == 0)
+        return NAN;
+    memcpy(sorted, s->recent, (size_t)n * sizeof *sorted);
+    qsort(sorted, (size_t)n, sizeof *sorted, by_size);
+    return sorted[n / 2];
+}
+
+/* ---- Events -----------------------------------------------------------------------------------
+ */
+
+void sw_ui_event_add(struct sw_ui_model *m, double time, enum sw_log_level level,
+                     const char *source, const char *text)
+{
+    struct sw_ui_event *e = &m->events[m->event_total++ % SW_UI_EVENTS];
+    e->time = time;
+    e->level = level;
+    snprintf(e->source, sizeof e->source, "%s", source);
+    snprintf(e->text, sizeof e->text, "%s", text);
+}
+
+int sw_ui_event_count(const struct sw_ui_model *m)
+{
+    return (int)(m->event_total < SW_UI_EVENTS ? m->event_total : SW_UI_EVENTS);
+}
+
+const struct sw_ui_event *sw_ui_event_at(const struct sw_ui_model *m, int i)
+{
+    int64_t first = m->event_total - sw_ui_event_count(m);
+    return &m->events[(first + i) % SW_UI_EVENTS];
+}
+
+/* ---- The run ----------------------------------------------------------------------------------
+ */
+
+void sw_ui_model_clear(struct sw_ui_model *m)
+{
+    sw_ui_series_fini(m->series, &m->series_count);
+    sw_ui_series_fini(m->overlay, &m->overlay_count);
+    sw_free(m->units);
+    sw_free(m->places);
+    m->units = NULL;
+    m->places = NULL;
+    m->unit_count = m->place_count = m->join_count = m->layer_count = m->link_count = 0;
+    m->device_count = 0;
+    m->overlay_run = 0;
+    m->event_total = 0;
+    m->checkpoint_step = -1;
+    m->checkpoint_time = NAN;
+    m->rows_age = NAN;
+    m->found = m->live = false;
+    m->problem[0] = 0;
+    m->run = (struct sw_ui_run){0};
+    m->ledger = (struct sw_ledger){.step_ms = NAN, .p50_ms = NAN, .p99_ms = NAN};
+    m->machine = (struct sw_ui_machine){0};
+}
+
+void sw_ui_model_fini(struct sw_ui_model *m)
+{
+    sw_ui_model_clear(m);
+    sw_free(m->rows);
+    m->rows = NULL;
+    m->row_count = 0;
+}
+
+enum sw_ui_kind sw_ui_kind_of(const char *unit)
+{
+    return sw_str_starts(unit, "worker")   ? SW_UI_WORKER
+           : sw_str_starts(unit, "server") ? SW_UI_SERVER
+                                           : SW_UI_READER;
+}
+
+const struct sw_ui_place *sw_ui_place_of(const struct sw_ui_model *m, const char *unit)
+{
+    for (int i = 0; i < m->place_count; i++)
+        if (sw_str_eq(m->places[i].unit, unit))
+            return &m->places[i];
+    return NULL;
+}
+
+int64_t sw_ui_step(const struct sw_ui_model *m)
+{
+    int64_t step = -1;
+    for (int i = 0; m->live && i < m->unit_count; i++)
+        if (sw_ui_kind_of(m->units[i].slot.name) == SW_UI_WORKER) {
+            int64_t done = m->units[i].slot.done_step;
+            step = step < 0 || done < step ? done : step;
+        }
+    for (int i = 0; step < 0 && i < m->series_count; i++)
+        if (sw_str_eq(m->series[i].split, "train"))
+            step = m->series[i].last_step;
+    return step;
+}
+
+double sw_ui_elapsed(const struct sw_ui_model *m)
+{
+    const struct sw_ui_run *r = &m->run;
+    if (r->started_at <= 0)
+        return NAN;
+    if (r->status == SW_RUN_RUNNING)
+        return m->now - r->started_at;
+    return r->ended_at > 0 ? r->ended_at - r->started_at : (double)NAN;
+}
+
+double sw_ui_eta(const struct sw_ui_model *m)
+{
+    double speed = sw_ui_typical(sw_ui_series_find(m, "train", "samples_per_s"));
+    int64_t left = m->run.steps - sw_ui_step(m);
+    if (m->run.status != SW_RUN_RUNNING || !(speed > 0) || m->run.batch <= 0 || left < 0)
+        return NAN;
+    return (double)(left * m->run.batch) / speed;
+}
+
+/* How many workers are in a phase; *all gets how many there are. */
+static int workers_in(const struct sw_ui_model *m, enum sw_phase phase, int *all)
+{
+    int count = 0;
+    *all = 0;
+    for (int i = 0; i < m->unit_count; i++)
+        if (sw_ui_kind_of(m->units[i].slot.name) == SW_UI_WORKER) {
+            ++*all;
+            count += m->units[i].slot.phase == phase;
+        }
+    return count;
+}
+
+bool sw_ui_paused(const struct sw_ui_model *m)
+{
+    int all, paused = workers_in(m, SW_PHASE_PAUSED, &all);
+    return m->live && all > 0 && paused == all;
+}
+
+const char *sw_ui_status(const struct sw_ui_model *m)
+{
+    static const struct {
+        enum sw_phase phase;
+        const char *text;
+    } special[] = {{SW_PHASE_START, "starting"},
+                   {SW_PHASE_EVALUATE, "evaluating"},
+                   {SW_PHASE_CHECKPOINT, "saving"}};
+    int all;
+    if (!m->live || m->run.status != SW_RUN_RUNNING)
+        return sw_run_status_name(m->run.status);
+    if (sw_ui_paused(m))
+        return "paused";
+    for (size_t i = 0; i < sizeof special / sizeof *special; i++)
+        if (workers_in(m, special[i].phase, &all) > 0)
+            return special[i].text;
+    return "running";
+}
+
+/* ---- The verdict ------------------------------------------------------------------------------
+ */
+
+enum { CORES = 1024 };
+
+const char *sw_ui_next_range(const char *list, long *from, long *to)
+{
+    char *end;
+    if (*list < '0' || *list > '9')
+        return NULL;
+    *from = *to = strtol(list, &end, 10);
+    if (*end == '-')
+        *to = strtol(end + 1, &end, 10);
+    return *end == ',' ? end + 1 : end;
+}
+
+/* Cores in "0-3,8": marks them, or counts those without a mark. */
+static int walk_cores(const char *cores, bool marks[CORES], bool mark)
+{
+    int count = 0;
+    long from, to;
+    while ((cores = sw_ui_next_range(cores, &from, &to)))
+        for (long c = from; c <= to && c < CORES; c++) {
+            count += !marks[c];
+            marks[c] |= mark;
+        }
+    return count;
+}
+
+static double busy_of(const struct sw_ui_model *m, const char *unit)
+{
+    for (int i = 0; i < m->unit_count; i++)
+        if (sw_str_eq(m->units[i].slot.name, unit))
+            return m->units[i].busy;
+    return NAN;
+}
+
+static void look_at_servers(const struct sw_ui_model *m, struct sw_verdict_input *in)
+{
+    bool of_workers[CORES] = {false};
+    double busy = 0;
+    for (int i = 0; i < m->place_count; i++)
+        if (sw_ui_kind_of(m->places[i].unit) == SW_UI_WORKER)
+            walk_cores(m->places[i].cores, of_workers, true);
+    for (int i = 0; i < m->place_count; i++) {
+        if (sw_ui_kind_of(m->places[i].unit) != SW_UI_SERVER)
+            continue;
+        int apart = walk_cores(m->places[i].cores, of_workers, false);
+        in->servers++;
+        in->servers_apart += apart > 0;
+        in->server_cores += apart;
+        busy += apart > 0 ? busy_of(m, m->places[i].unit) : 0;
+    }
+    in->servers_busy = in->servers_apart > 0 ? busy / in->servers_apart : (double)NAN;
+}
+
+struct sw_verdict sw_ui_verdict(const struct sw_ui_model *m)
+{
+    struct sw_verdict_input in = {.ledger = &m->ledger};
+    double all = 0;
+    look_at_servers(m, &in);
+    for (int i = 0; i < m->link_count; i++)
+        if (sw_str_eq(m->links[i].kind, "h2d") || sw_str_eq(m->links[i].kind, "d2h"))
+            in.copy_ms += m->links[i].ms_per_step;
+    if (m->ledger.worker_count > 0)
+        in.copy_ms /= m->ledger.worker_count;
+    for (int i = 0; i < m->layer_count; i++)
+        all += m->layers[i].forward_ms + m->layers[i].backward_ms;
+    if (m->layer_count > 0 && all > 0) {
+        in.slowest_layer = m->layers[0].name;
+        in.slowest_share = (m->layers[0].forward_ms + m->layers[0].backward_ms) / all;
+    }
+    return sw_verdict_find(&in);
+}

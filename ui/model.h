@@ -1,0 +1,197 @@
+/* What the dashboard knows of a run, whoever told it: the live snapshot, the history, the machine.
+ * Panels draw from this and from nothing else, so a screen is a pure function of it. feed.c fills
+ * it; tests fill it by hand. Unknown numbers are NaN or -1 and are shown as `--`. Texts are cut to
+ * their room. One owner. */
+#ifndef SW_UI_MODEL_H
+#define SW_UI_MODEL_H
+
+#include "history/history.h"
+#include "history/snapshot.h"
+#include "ui/fold.h"
+#include "ui/verdict.h"
+
+enum {
+    SW_UI_SERIES = 24,   /* curves of a run; more are left out */
+    SW_UI_POINTS = 4096, /* of a curve */
+    SW_UI_RECENT = 240,  /* values of the newest steps of a curve */
+    SW_UI_EVENTS = 1000, /* the newest */
+    SW_UI_SEGMENTS = 32, /* the newest */
+    SW_UI_LINKS = 64,    /* those with most bytes */
+    SW_UI_LAYERS = 512,  /* the slowest */
+    SW_UI_DEVICES = 32,
+    SW_UI_CPUS = 512,
+    SW_UI_NODES = 16,
+    SW_UI_NAME = 64,
+};
+
+/* A curve: the whole of it folded, and the newest values as they are. */
+struct sw_ui_series {
+    int64_t id; /* in the history */
+    char split[32], name[SW_UI_NAME];
+    struct sw_fold fold;
+    double recent[SW_UI_RECENT]; /* a ring; the newest at (count - 1) % SW_UI_RECENT */
+    int64_t count;               /* values that were added */
+    int64_t last_step;           /* -1: none */
+    double best;                 /* lowest of a loss, highest of others; NaN: none */
+    int64_t best_step;
+};
+
+struct sw_ui_run {
+    int64_t id; /* 0: not in the history yet */
+    char uid[17], name[SW_UI_NAME], recipe[160], framework[24], device[64], host[64], out_dir[256];
+    char version[24], note[128];
+    enum sw_run_status status;
+    int64_t workers, batch, steps, epoch_records, params, seed;
+    double flops_per_sample;
+    double started_at, ended_at; /* 0: unknown */
+    int64_t pid;
+};
+
+/* A worker, a server or a thread that reads, as its slot of the snapshot says. */
+struct sw_ui_unit {
+    struct sw_slot_state slot;
+    double busy; /* share of the last looks at which it was at work; NaN: never looked */
+};
+
+/* Where a unit was placed, as the history says. */
+struct sw_ui_place {
+    char unit[32], device[32], cores[64], reason[128];
+    int numa;
+};
+
+struct sw_ui_event {
+    double time;
+    enum sw_log_level level;
+    char source[32];
+    char text[256];
+};
+
+struct sw_ui_layer {
+    char name[SW_UI_NAME];
+    double forward_ms, backward_ms;
+};
+
+struct sw_ui_link {
+    char from[32], to[32], kind[16];
+    double bytes_per_step, ms_per_step;
+};
+
+struct sw_ui_device {
+    char name[32];
+    double age_s; /* of the figures */
+    double util, mem_used, power_w, temp_c, clock_mhz;
+};
+
+struct sw_ui_node {
+    int number, first_cpu, cpu_count; /* cpus: a range in sw_ui_machine.cpu */
+    double mem_used, mem_total;       /* bytes */
+};
+
+/* The machine that the dashboard runs on, where that is the run's. */
+struct sw_ui_machine {
+    bool known;
+    char cpu_model[96];
+    int cpu_count, node_count;
+    float cpu[SW_UI_CPUS]; /* share of time at work, node by node; NaN: unknown */
+    struct sw_ui_node node[SW_UI_NODES];
+    double load, mem_used, mem_total;
+    double process_cpus;            /* CPUs that the trainer keeps busy */
+    double process_memory;          /* its resident bytes */
+    double read_per_s, write_per_s; /* its bytes from and to disks */
+    char gpus[8][96];               /* "0: NVIDIA H200, PCIe 63 GB/s" */
+    int gpu_count;
+};
+
+/* A line of the list of runs. */
+struct sw_ui_row {
+    int64_t id, step, steps;
+    char name[SW_UI_NAME];
+    enum sw_run_status status;
+    double loss, accuracy, samples_per_s, started_at, ended_at;
+};
+
+struct sw_ui_model {
+    double now;     /* Unix seconds */
+    int64_t now_ns; /* monotonic, as the slots' times */
+    bool found;     /* there is a run; else `problem` says why not */
+    char problem[256];
+    bool live;       /* the snapshot could be read just now */
+    double rows_age; /* seconds since the history had something new; NaN: never */
+    struct sw_ui_run run;
+
+    struct sw_ui_unit *units; /* owned [unit_count] */
+    int unit_count;
+    struct sw_ui_place *places; /* owned [place_count] */
+    int place_count;
+
+    struct sw_ui_series series[SW_UI_SERIES];
+    int series_count;
+    struct sw_ui_series overlay[4]; /* of another run: loss and accuracies */
+    int overlay_count;
+    int64_t overlay_run;
+    char overlay_name[SW_UI_NAME];
+    int64_t joins[SW_UI_SEGMENTS]; /* steps at which a resume went on */
+    int join_count;
+
+    struct sw_ledger ledger;
+    struct sw_ui_layer layers[SW_UI_LAYERS];
+    int layer_count;
+    struct sw_ui_link links[SW_UI_LINKS];
+    int link_count;
+    struct sw_ui_device devices[SW_UI_DEVICES];
+    int device_count;
+    struct sw_ui_machine machine;
+
+    struct sw_ui_event events[SW_UI_EVENTS]; /* a ring; the newest at (event_total - 1) % size */
+    int64_t event_total;
+    int64_t checkpoint_step; /* the newest, -1: none */
+    double checkpoint_time;
+
+    struct sw_ui_row *rows; /* owned [row_count]; newest run first */
+    int row_count;
+};
+
+/* Empties it for another run; what is owned is kept for use again. Zero-initialise before. */
+void sw_ui_model_clear(struct sw_ui_model *m);
+void sw_ui_model_fini(struct sw_ui_model *m);
+
+/* A new curve, or NULL: there are too many, or no memory. */
+struct sw_ui_series *sw_ui_series_add(struct sw_ui_series *list, int *count, int most, int64_t id,
+                                      const char *split, const char *name);
+void sw_ui_series_point(struct sw_ui_series *s, int64_t step, double value);
+void sw_ui_series_fini(struct sw_ui_series *list, int *count);
+/* split NULL: any but train. NULL where there is none. */
+const struct sw_ui_series *sw_ui_series_find(const struct sw_ui_model *m, const char *split,
+                                             const char *name);
+/* The newest value, NaN where there is none. */
+double sw_ui_newest(const struct sw_ui_series *s);
+/* The middle one of the newest values, so that an evaluation between two steps does not count. */
+double sw_ui_typical(const struct sw_ui_series *s);
+
+void sw_ui_event_add(struct sw_ui_model *m, double time, enum sw_log_level level,
+                     const char *source, const char *text);
+/* The i-th of those that are kept, oldest first; 0 <= i < sw_ui_event_count. */
+const struct sw_ui_event *sw_ui_event_at(const struct sw_ui_model *m, int i);
+int sw_ui_event_count(const struct sw_ui_model *m);
+
+/* The step that the run has done; -1: none. */
+int64_t sw_ui_step(const struct sw_ui_model *m);
+/* Seconds since the start, and those left (NaN: unknown). */
+double sw_ui_elapsed(const struct sw_ui_model *m);
+double sw_ui_eta(const struct sw_ui_model *m);
+/* All workers wait by request. */
+bool sw_ui_paused(const struct sw_ui_model *m);
+/* "running", "paused", "starting", "evaluating", ... of the whole run. */
+const char *sw_ui_status(const struct sw_ui_model *m);
+/* worker0.0 is a worker, server0.0 a server, anything else reads data. */
+enum sw_ui_kind { SW_UI_WORKER, SW_UI_SERVER, SW_UI_READER };
+enum sw_ui_kind sw_ui_kind_of(const char *unit);
+const struct sw_ui_place *sw_ui_place_of(const struct sw_ui_model *m, const char *unit);
+
+/* The next range of "0-3,8": what is behind it, or NULL where there is none. */
+const char *sw_ui_next_range(const char *list, long *from, long *to);
+
+/* Everything that the verdict is made from. */
+struct sw_verdict sw_ui_verdict(const struct sw_ui_model *m);
+
+#endif

@@ -1,0 +1,103 @@
+#include "ui/once.h"
+
+#include "base/json.h"
+#include "ui/keys.h"
+#include "ui/screen.h"
+#include <math.h>
+#include <string.h>
+
+enum { MIN_W = 60, HEIGHT = 44 };
+
+int sw_once_text(const struct sw_ui_model *m, int w, struct sw_ui_caps caps, struct sw_buf *out,
+                 struct sw_err *err)
+{
+    struct sw_canvas c = {0};
+    struct sw_ui_view v = sw_ui_first_view();
+    v.focus = 0;
+    int rc = sw_canvas_begin(&c, w < MIN_W ? MIN_W : w, HEIGHT, caps, err);
+    if (rc != SW_OK)
+        return rc;
+    sw_screen_draw(&c, m, &v);
+    c.h--; /* keys mean nothing on paper */
+    if (caps.colours > 0)
+        sw_canvas_to_ansi(&c, out);
+    else
+        sw_canvas_to_text(&c, out);
+    sw_canvas_fini(&c);
+    return out->failed ? sw_err_set(err, SW_ERR_NOMEM, "out of memory") : SW_OK;
+}
+
+/* ---- JSON -------------------------------------------------------------------------------------
+ */
+
+static void put_metrics(struct sw_json_writer *w, const struct sw_ui_model *m)
+{
+    const char *split = NULL;
+    sw_json_open_object(w, "metrics");
+    for (int i = 0; i < m->series_count; i++) {
+        const struct sw_ui_series *s = &m->series[i];
+        if (!split || !sw_str_eq(split, s->split)) {
+            if (split)
+                sw_json_close_object(w);
+            sw_json_open_object(w, s->split);
+            split = s->split;
+        }
+        sw_json_real(w, s->name, sw_ui_newest(s));
+    }
+    if (split)
+        sw_json_close_object(w);
+    sw_json_close_object(w);
+}
+
+static void put_time(struct sw_json_writer *w, const struct sw_ui_model *m)
+{
+    struct sw_verdict v = sw_ui_verdict(m);
+    sw_json_real(w, "step_ms", m->ledger.step_ms);
+    sw_json_open_object(w, "time_shares");
+    for (int p = 0; p < SW_PARTS; p++)
+        sw_json_real(w, sw_part_name((enum sw_part)p),
+                     sw_ledger_share(&m->ledger, (enum sw_part)p));
+    sw_json_close_object(w);
+    sw_json_string(w, "bound", sw_bound_name(v.bound));
+    sw_json_string(w, "verdict", v.text);
+}
+
+static void put_units(struct sw_json_writer *w, const struct sw_ui_model *m)
+{
+    sw_json_open_array(w, "units");
+    for (int i = 0; m->live && i < m->unit_count; i++) {
+        const struct sw_slot_state *s = &m->units[i].slot;
+        sw_json_open_object(w, NULL);
+        sw_json_string(w, "unit", s->name);
+        sw_json_string(w, "state", sw_phase_name(s->phase));
+        sw_json_int(w, "step", s->done_step);
+        sw_json_string(w, "layer", *s->layer_name ? s->layer_name : NULL);
+        sw_json_string(w, "waiting_for", *s->waiting_for ? s->waiting_for : NULL);
+        sw_json_close_object(w);
+    }
+    sw_json_close_array(w);
+}
+
+void sw_once_json(const struct sw_ui_model *m, struct sw_buf *out)
+{
+    struct sw_json_writer w;
+    sw_json_begin(&w, out);
+    sw_json_open_object(&w, NULL);
+    sw_json_int(&w, "run", m->run.id);
+    sw_json_string(&w, "name", *m->run.name ? m->run.name : NULL);
+    sw_json_string(&w, "status", sw_ui_status(m));
+    sw_json_bool(&w, "live", m->live);
+    sw_json_int(&w, "step", sw_ui_step(m));
+    sw_json_int(&w, "steps", m->run.steps);
+    sw_json_real(&w, "loss", sw_ui_newest(sw_ui_series_find(m, "train", "loss")));
+    sw_json_real(&w, "accuracy", sw_ui_newest(sw_ui_series_find(m, NULL, "accuracy")));
+    sw_json_real(&w, "samples_per_s",
+                 sw_ui_typical(sw_ui_series_find(m, "train", "samples_per_s")));
+    sw_json_real(&w, "elapsed_s", sw_ui_elapsed(m));
+    sw_json_real(&w, "eta_s", sw_ui_eta(m));
+    put_time(&w, m);
+    put_metrics(&w, m);
+    put_units(&w, m);
+    sw_json_close_object(&w);
+    sw_buf_add(out, "\n");
+}

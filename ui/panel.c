@@ -1,0 +1,138 @@
+#include "ui/panel.h"
+
+#include <ctype.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+const double sw_ui_keeps[SW_UI_KEEPS] = {0, 0.6, 0.9, 0.97};
+
+const struct sw_panel *sw_panel_numbered(int number)
+{
+    for (int i = 0; number > 0 && sw_panels[i]; i++)
+        if (sw_panels[i]->number == number)
+            return sw_panels[i];
+    return NULL;
+}
+
+const struct sw_panel *sw_panel_named(const char *name)
+{
+    for (int i = 0; sw_panels[i]; i++)
+        if (sw_str_eq(sw_panels[i]->name, name))
+            return sw_panels[i];
+    return NULL;
+}
+
+void sw_ui_clock(char out[16], double unix_time)
+{
+    time_t t = (time_t)(isfinite(unix_time) ? unix_time : 0);
+    struct tm local;
+    if (isfinite(unix_time) && localtime_r(&t, &local))
+        strftime(out, 16, "%H:%M:%S", &local);
+    else
+        snprintf(out, 16, "--");
+}
+
+void sw_ui_duration(char out[16], double seconds)
+{
+    if (!(seconds >= 0) || seconds > 9999.0 * 86400) {
+        snprintf(out, 16, "--");
+        return;
+    }
+    unsigned s = (unsigned)(seconds + 0.5);
+    unsigned days = s / 86400 % 10000, hours = s / 3600 % 24, minutes = s / 60 % 60;
+    if (days > 0)
+        snprintf(out, 16, "%ud %02u:%02u", days, hours, minutes);
+    else
+        snprintf(out, 16, "%02u:%02u:%02u", hours, minutes, s % 60);
+}
+
+void sw_ui_percent(char out[16], double share)
+{
+    if (isnan(share))
+        snprintf(out, 16, "--");
+    else
+        snprintf(out, 16, "%.0f %%", 100 * (share > 9.99 ? 9.99 : share));
+}
+
+void sw_ui_parts_bar(struct sw_canvas *c, int x, int y, int columns, const double ms[SW_PARTS])
+{
+    double all = 0, upto = 0;
+    bool blocks = c->caps.utf8 && c->caps.colours > 0;
+    for (int p = 0; p < SW_PARTS; p++)
+        all += ms[p];
+    for (int p = 0, at = 0; p < SW_PARTS && all > 0; p++) {
+        upto += ms[p];
+        int end = (int)lround(upto / all * columns);
+        for (; at < end; at++)
+            sw_canvas_rune(c, x + at, y,
+                           blocks ? 0x2588 : (uint32_t)sw_part_letter((enum sw_part)p),
+                           sw_part_role((enum sw_part)p));
+    }
+}
+
+bool sw_ui_passes(const struct sw_ui_view *v, const char *text)
+{
+    size_t n = strlen(v->filter);
+    if (n == 0)
+        return true;
+    for (; *text; text++) {
+        size_t i = 0;
+        while (i < n && text[i] &&
+               tolower((unsigned char)text[i]) == tolower((unsigned char)v->filter[i]))
+            i++;
+        if (i == n)
+            return true;
+    }
+    return false;
+}
+
+bool sw_ui_row_passes(const struct sw_ui_view *v, const struct sw_ui_row *r)
+{
+    char id[24];
+    snprintf(id, sizeof id, "#%lld", (long long)r->id);
+    return sw_ui_passes(v, r->name) || sw_ui_passes(v, sw_run_status_name(r->status)) ||
+           sw_ui_passes(v, id);
+}
+
+const struct sw_ui_row *sw_ui_selected_run(const struct sw_ui_model *m, const struct sw_ui_view *v)
+{
+    for (int i = 0, seen = 0; i < m->row_count; i++)
+        if (sw_ui_row_passes(v, &m->rows[i]) && seen++ == v->selected)
+            return &m->rows[i];
+    return NULL;
+}
+
+int sw_ui_wrap(struct sw_canvas *c, int x, int y, int columns, int rows, enum sw_role role,
+               const char *text)
+{
+    int line = 0;
+    while (*text && columns > 0) {
+        int n = (int)strlen(text), end = n <= columns ? n : columns;
+        while (end < n && end > 0 && text[end] != ' ')
+            end--;
+        end = end > 0 ? end : columns;
+        bool last = line + 1 == rows;
+        if (line < rows)
+            sw_canvas_printf(c, x, y + line, columns, role, "%.*s", last ? n : end, text);
+        line++;
+        text += end;
+        text += strspn(text, " ");
+    }
+    return line;
+}
+
+enum sw_role sw_ui_status_role(enum sw_run_status s)
+{
+    switch (s) {
+    case SW_RUN_RUNNING:
+        return SW_ROLE_GOOD;
+    case SW_RUN_DONE:
+        return SW_ROLE_STRONG;
+    case SW_RUN_STOPPED:
+        return SW_ROLE_WARN;
+    default:
+        return SW_ROLE_BAD;
+    }
+}

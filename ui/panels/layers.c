@@ -1,0 +1,92 @@
+/* Layers by their time, the slowest first. */
+#include "ui/panel.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { FIGURES_W = 26 };
+
+static double all_ms(const struct sw_ui_model *m)
+{
+    double all = 0;
+    for (int i = 0; i < m->layer_count; i++)
+        all += m->layers[i].forward_ms + m->layers[i].backward_ms;
+    return all;
+}
+
+static void row(struct sw_canvas *c, struct sw_area in, int y, const struct sw_ui_layer *l,
+                double all, double most)
+{
+    char text[48], forward[16], backward[16];
+    int name_w = in.w > 70 ? 20 : 12, bar = in.w - name_w - FIGURES_W;
+    double ms = l->forward_ms + l->backward_ms;
+    sw_canvas_text(c, in.x, y, name_w - 1, SW_ROLE_TEXT, l->name);
+    if (bar > 4 && most > 0) {
+        int forward_w = (int)lround(l->forward_ms / most * (bar - 1));
+        sw_canvas_bar(c, in.x + name_w, y, bar - 1, ms / most, SW_ROLE_COMPUTE);
+        sw_canvas_recolour(c, (struct sw_area){in.x + name_w, y, forward_w, 1}, SW_ROLE_LINE1);
+    }
+    snprintf(text, sizeof text, "%7s %7s %5.1f %%", sw_chart_number(forward, l->forward_ms),
+             sw_chart_number(backward, l->backward_ms), all > 0 ? 100 * ms / all : 0);
+    sw_canvas_right(c, in.x + in.w - FIGURES_W, y, FIGURES_W, SW_ROLE_TEXT, text);
+}
+
+static void draw(struct sw_canvas *c, struct sw_area in, const struct sw_ui_model *m,
+                 const struct sw_ui_view *v)
+{
+    double all = all_ms(m);
+    double most =
+        m->layer_count > 0 ? m->layers[0].forward_ms + m->layers[0].backward_ms : (double)NAN;
+    int y = in.y, end = in.y + in.h, seen = 0;
+    if (m->layer_count == 0) {
+        sw_canvas_text(c, in.x, y, in.w, SW_ROLE_DIM,
+                       "times of layers come with the first evaluation or checkpoint");
+        return;
+    }
+    if (in.h > 2) {
+        sw_canvas_text(c, in.x, y, in.w, SW_ROLE_DIM, "layer");
+        sw_canvas_right(c, in.x, y, in.w, SW_ROLE_DIM, "forward backward   share");
+        y++;
+    }
+    for (int i = 0; i < m->layer_count && y < end; i++)
+        if (sw_ui_passes(v, m->layers[i].name) && seen++ >= v->scroll[5])
+            row(c, in, y++, &m->layers[i], all, most);
+}
+
+static void note(const struct sw_ui_model *m, const struct sw_ui_view *v, char *out)
+{
+    char ms[16];
+    (void)v;
+    *out = 0;
+    if (m->layer_count > 0)
+        snprintf(out, 80, "ms a step, %s in all", sw_chart_number(ms, all_ms(m)));
+}
+
+static int lines(const struct sw_ui_model *m, const struct sw_ui_view *v)
+{
+    int count = 0;
+    for (int i = 0; i < m->layer_count; i++)
+        count += !v || sw_ui_passes(v, m->layers[i].name);
+    return count;
+}
+
+static int want_h(const struct sw_ui_model *m, int w)
+{
+    (void)w;
+    return m->layer_count == 0 ? 1 : m->layer_count < 12 ? m->layer_count + 1 : 13;
+}
+
+const struct sw_panel sw_panel_layers = {
+    .name = "layers",
+    .title = "5 layers",
+    .help = "layers by their time, forward and backward",
+    .number = 5,
+    .rank = 5,
+    .min_h = 2,
+    .grow = 1,
+    .want_h = want_h,
+    .draw = draw,
+    .note = note,
+    .lines = lines,
+};

@@ -1,0 +1,185 @@
+/* The machine: NUMA nodes with their processors and memory, GPUs, the trainer's process, and what
+ * goes over the links between units. */
+#include "ui/panel.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+/* A level of 0..1 in one cell. */
+static uint32_t level_rune(const struct sw_canvas *c, float share)
+{
+    if (isnan(share))
+        return '?';
+    int eighths = (int)(share * 8 + 0.5f);
+    eighths = eighths < 0 ? 0 : eighths > 8 ? 8 : eighths;
+    if (c->caps.utf8)
+        return eighths ? 0x2580u + (uint32_t)eighths : 0xb7;
+    return (uint32_t) ".123456789"[(int)(share * 9 + 0.5f) > 9 ? 9 : (int)(share * 9 + 0.5f)];
+}
+
+/* Lines are written until the room ends; all of it in one place. */
+struct writer {
+    struct sw_canvas *c;
+    struct sw_area in;
+    int row, skip;
+};
+
+/* The y of the next line, or -1: scrolled over, or no room. */
+static int next_line(struct writer *w)
+{
+    int row = w->row++ - w->skip;
+    return row >= 0 && row < w->in.h ? w->in.y + row : -1;
+}
+
+static void line(struct writer *w, enum sw_role role, const char *fmt, ...) SW_PRINTF(3, 4);
+static void line(struct writer *w, enum sw_role role, const char *fmt, ...)
+{
+    char text[512];
+    va_list ap;
+    int y = next_line(w);
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof text, fmt, ap);
+    va_end(ap);
+    if (y >= 0)
+        sw_canvas_text(w->c, w->in.x, y, w->in.w, role, text);
+}
+
+static void node_line(struct writer *w, const struct sw_ui_machine *k, const struct sw_ui_node *n)
+{
+    char used[32], total[32], percent[16];
+    int y = next_line(w);
+    double busy = 0;
+    if (y < 0)
+        return;
+    for (int i = 0; i < n->cpu_count; i++)
+        busy += k->cpu[n->first_cpu + i];
+    sw_ui_percent(percent, n->cpu_count ? busy / n->cpu_count : (double)NAN);
+    sw_human_bytes(used, n->mem_used);
+    sw_human_bytes(total, n->mem_total);
+    int x =
+        w->in.x + sw_canvas_printf(w->c, w->in.x, y, w->in.w, SW_ROLE_TEXT,
+                                   "node %d  cpu %5s  %s of %s  ", n->number, percent, used, total);
+    int room = w->in.x + w->in.w - x;
+    for (int i = 0; i < n->cpu_count && i < room; i++) {
+        /* Where not all fit, a cell is the busiest of several. */
+        int from = n->first_cpu + (n->cpu_count > room ? i * n->cpu_count / room : i);
+        int end = n->first_cpu + (n->cpu_count > room ? (i + 1) * n->cpu_count / room : i + 1);
+        float most = k->cpu[from];
+        for (int p = from; p < end; p++)
+            most = k->cpu[p] > most ? k->cpu[p] : most;
+        sw_canvas_rune(w->c, x + i, y, level_rune(w->c, most),
+                       most > 0.9f ? SW_ROLE_WARN : SW_ROLE_COMPUTE);
+    }
+}
+
+static void rate(char out[48], double bytes_per_s)
+{
+    sw_human_bytes(out, isnan(bytes_per_s) ? 0 : bytes_per_s);
+    snprintf(isnan(bytes_per_s) ? out : out + strlen(out), 8, isnan(bytes_per_s) ? "--" : "/s");
+}
+
+static void process_line(struct writer *w, const struct sw_ui_machine *k)
+{
+    char cpus[16], memory[32], in[48], out[48];
+    sw_chart_number(cpus, k->process_cpus);
+    sw_human_bytes(memory, k->process_memory);
+    rate(in, k->read_per_s);
+    rate(out, k->write_per_s);
+    line(w, SW_ROLE_STRONG, "trainer  %s cpus  %s  reads %s  writes %s", cpus,
+         isnan(k->process_memory) ? "--" : memory, in, out);
+}
+
+static void device_line(struct writer *w, const struct sw_ui_device *d)
+{
+    char util[16], memory[32], power[16], temp[16], clock[16], age[32] = "";
+    sw_ui_percent(util, d->util);
+    sw_human_bytes(memory, d->mem_used);
+    sw_chart_number(power, d->power_w);
+    sw_chart_number(temp, d->temp_c);
+    sw_chart_number(clock, d->clock_mhz);
+    if (d->age_s > 5)
+        snprintf(age, sizeof age, "  %.0f s ago", d->age_s);
+    line(w, d->age_s > 5 ? SW_ROLE_DIM : SW_ROLE_TEXT, "%-8s %5s  %s  %s W  %s C  %s MHz%s",
+         d->name, util, isnan(d->mem_used) ? "--" : memory, power, temp, clock, age);
+}
+
+static void place_line(struct writer *w, const struct sw_ui_place *p)
+{
+    char node[24] = "";
+    if (p->numa >= 0)
+        snprintf(node, sizeof node, ", node %d", p->numa);
+    line(w, SW_ROLE_TEXT, "%-10s %s%s, cores %s: %s", p->unit, p->device, node,
+         *p->cores ? p->cores : "--", p->reason);
+}
+
+static void link_line(struct writer *w, const struct sw_ui_link *l)
+{
+    char bytes[32], ms[16];
+    sw_human_bytes(bytes, l->bytes_per_step);
+    if (l->ms_per_step > 0)
+        line(w, SW_ROLE_COMM, "%s > %s  %s  %s a step, %s ms", l->from, l->to, l->kind, bytes,
+             sw_chart_number(ms, l->ms_per_step));
+    else
+        line(w, SW_ROLE_COMM, "%s > %s  %s  %s a step", l->from, l->to, l->kind, bytes);
+}
+
+static void machine_lines(struct writer *w, const struct sw_ui_model *m)
+{
+    const struct sw_ui_machine *k = &m->machine;
+    char load[16];
+    if (!k->known) {
+        line(w, SW_ROLE_DIM, "%s: not this machine, or it does not run",
+             *m->run.host ? m->run.host : "--");
+        return;
+    }
+    line(w, SW_ROLE_DIM, "%s  %d cpu%s  load %s", k->cpu_model, k->cpu_count,
+         k->cpu_count == 1 ? "" : "s", sw_chart_number(load, k->load));
+    if (m->live)
+        process_line(w, k);
+    for (int i = 0; i < k->node_count; i++)
+        node_line(w, k, &k->node[i]);
+    for (int i = 0; i < k->gpu_count; i++)
+        line(w, SW_ROLE_TEXT, "gpu %s", k->gpus[i]);
+}
+
+static void draw(struct sw_canvas *c, struct sw_area in, const struct sw_ui_model *m,
+                 const struct sw_ui_view *v)
+{
+    struct writer w = {c, in, 0, v->scroll[4]};
+    machine_lines(&w, m);
+    for (int i = 0; i < m->device_count; i++)
+        device_line(&w, &m->devices[i]);
+    for (int i = 0; i < m->place_count; i++)
+        place_line(&w, &m->places[i]);
+    for (int i = 0; i < m->link_count; i++)
+        link_line(&w, &m->links[i]);
+}
+
+static int lines(const struct sw_ui_model *m, const struct sw_ui_view *v)
+{
+    (void)v;
+    const struct sw_ui_machine *k = &m->machine;
+    return (k->known ? 1 + m->live + k->node_count + k->gpu_count : 1) + m->device_count +
+           m->place_count + m->link_count;
+}
+
+static int want_h(const struct sw_ui_model *m, int w)
+{
+    (void)w;
+    int n = lines(m, NULL);
+    return n > 16 ? 16 : n;
+}
+
+const struct sw_panel sw_panel_machine = {
+    .name = "machine",
+    .title = "4 machine",
+    .help = "processors and memory by NUMA node, GPUs, where units run, bytes between them",
+    .number = 4,
+    .rank = 6,
+    .min_h = 2,
+    .want_h = want_h,
+    .draw = draw,
+    .lines = lines,
+};

@@ -1,0 +1,172 @@
+/* How fast, where the time of a step goes, and one line that says why it is not faster. */
+#include "ui/panel.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { NAME_W = 9, FIGURES_W = 18, CHART_H = 6 };
+
+static void speeds(struct sw_canvas *c, struct sw_area in, const struct sw_ui_model *m)
+{
+    const struct sw_ui_series *s = sw_ui_series_find(m, "train", "samples_per_s");
+    char speed[16], step[16], p50[16], p99[16];
+    sw_chart_number(speed, sw_ui_typical(s));
+    sw_chart_number(step, m->ledger.step_ms);
+    sw_chart_number(p50, m->ledger.p50_ms);
+    sw_chart_number(p99, m->ledger.p99_ms);
+    int x = in.x + sw_canvas_printf(c, in.x, in.y, in.w, SW_ROLE_STRONG, "%s samples/s", speed);
+    double flops = m->run.flops_per_sample * sw_ui_typical(s);
+    if (flops > 0 && in.w >= 64) {
+        char rate[32];
+        sw_human_count(rate, flops);
+        x += sw_canvas_printf(c, x, in.y, in.x + in.w - x, SW_ROLE_DIM, "  %sflop/s", rate);
+    }
+    sw_canvas_printf(c, x + 2, in.y, in.x + in.w - x - 2, SW_ROLE_TEXT,
+                     "step %s ms  p50 %s  p99 %s", step, p50, p99);
+}
+
+static void shares(const struct sw_ledger *l, double share[SW_PARTS])
+{
+    for (int p = 0; p < SW_PARTS; p++) {
+        double s = sw_ledger_share(l, (enum sw_part)p);
+        share[p] = isnan(s) ? 0 : s;
+    }
+}
+
+/* Parts in one line, those that are worth a word. */
+static void legend(struct sw_canvas *c, struct sw_area at, const double share[SW_PARTS])
+{
+    int x = at.x;
+    for (int p = 0; p < SW_PARTS; p++) {
+        char text[32];
+        if (share[p] < 0.005)
+            continue;
+        snprintf(text, sizeof text, "%c %s %.0f%%", sw_part_letter((enum sw_part)p),
+                 sw_part_name((enum sw_part)p), 100 * share[p]);
+        int n = (int)strlen(text);
+        if (x + n > at.x + at.w)
+            break;
+        sw_canvas_text(c, x, at.y, n, sw_part_role((enum sw_part)p), text);
+        x += n + 2;
+    }
+}
+
+/* A line for each part. */
+static int table(struct sw_canvas *c, struct sw_area in, const struct sw_ledger *l,
+                 const double share[SW_PARTS])
+{
+    int row = 0, bar = in.w - NAME_W - FIGURES_W;
+    for (int p = 0; p < SW_PARTS && row < in.h; p++) {
+        double ms = 0;
+        char figure[16], text[32];
+        for (int w = 0; w < l->worker_count; w++)
+            ms += l->worker[w].ms[p] / l->worker_count;
+        if (ms == 0 && (p == SW_PART_H2D || p == SW_PART_WAIT || p == SW_PART_UPDATE))
+            continue; /* not of this set-up */
+        enum sw_role role = sw_part_role((enum sw_part)p);
+        sw_canvas_text(c, in.x, in.y + row, NAME_W, SW_ROLE_TEXT, sw_part_name((enum sw_part)p));
+        sw_canvas_bar(c, in.x + NAME_W, in.y + row, bar, share[p], role);
+        snprintf(text, sizeof text, "%s ms %5.1f %%", sw_chart_number(figure, ms), 100 * share[p]);
+        sw_canvas_right(c, in.x + NAME_W + bar, in.y + row, FIGURES_W, SW_ROLE_TEXT, text);
+        row++;
+    }
+    double hidden = 0;
+    for (int w = 0; w < l->worker_count; w++)
+        hidden += l->worker[w].hidden_ms / l->worker_count;
+    if (hidden > 0 && row < in.h) {
+        char figure[16];
+        sw_canvas_printf(c, in.x, in.y + row, in.w, SW_ROLE_DIM,
+                         "%s ms of communication hidden behind computing",
+                         sw_chart_number(figure, hidden));
+        row++;
+    }
+    return row;
+}
+
+static void speed_chart(struct sw_canvas *c, struct sw_area in, const struct sw_ui_model *m)
+{
+    const struct sw_ui_series *s = sw_ui_series_find(m, "train", "samples_per_s");
+    struct sw_point smooth[SW_UI_POINTS];
+    if (!s || in.h < CHART_H)
+        return;
+    sw_chart_smooth(s->fold.points, s->fold.count, 0.6, smooth);
+    struct sw_chart_line lines[] = {
+        {s->fold.points, s->fold.count, SW_ROLE_DIM, SW_STROKE_BAND, '.'},
+        {smooth, s->fold.count, SW_ROLE_LINE4, SW_STROKE_SOLID, '*'}};
+    struct sw_chart chart = {.lines = lines + 1,
+                             .line_count = 1,
+                             .x_to = s->last_step > 0 ? (double)s->last_step : 1,
+                             .cursor = NAN};
+    sw_chart_fit(&chart);
+    chart.y_from = 0;
+    chart.lines = lines;
+    chart.line_count = 2;
+    sw_canvas_text(c, in.x, in.y, in.w, SW_ROLE_DIM, "samples/s");
+    sw_chart_draw(c, (struct sw_area){in.x, in.y + 1, in.w, in.h - 1}, &chart);
+}
+
+static enum sw_role verdict_role(enum sw_bound b)
+{
+    return b == SW_BOUND_UNKNOWN   ? SW_ROLE_DIM
+           : b == SW_BOUND_COMPUTE ? SW_ROLE_GOOD
+                                   : SW_ROLE_WARN;
+}
+
+static void draw(struct sw_canvas *c, struct sw_area in, const struct sw_ui_model *m,
+                 const struct sw_ui_view *v)
+{
+    struct sw_verdict verdict = sw_ui_verdict(m);
+    double share[SW_PARTS];
+    int y = in.y;
+    (void)v;
+    shares(&m->ledger, share);
+    enum sw_role role = verdict_role(verdict.bound);
+    if (in.h < 3) {
+        y += in.h > 1;
+        if (in.h > 1)
+            speeds(c, in, m);
+        sw_canvas_text(c, in.x, y, in.w, role, verdict.text);
+        return;
+    }
+    speeds(c, in, m);
+    sw_ui_parts_bar(c, in.x, in.y + 1, in.w, share);
+    int lines = in.h > 4 ? 2 : 1;
+    int taken = sw_ui_wrap(c, in.x, in.y + 2, in.w, lines, role, verdict.text);
+    y += 2 + (taken < lines ? taken : lines);
+    int left = in.y + in.h - y;
+    if (left >= 7)
+        y += table(c, (struct sw_area){in.x, y, in.w, left}, &m->ledger, share);
+    else if (left >= 1)
+        legend(c, (struct sw_area){in.x, y, in.w, 1}, share);
+    speed_chart(c, (struct sw_area){in.x, y, in.w, in.y + in.h - y}, m);
+}
+
+static void note(const struct sw_ui_model *m, const struct sw_ui_view *v, char *out)
+{
+    (void)v;
+    if (m->ledger.worker_count > 0)
+        snprintf(out, 80, "steps %lld to %lld", (long long)m->ledger.from_step,
+                 (long long)m->ledger.to_step);
+    else
+        *out = 0;
+}
+
+static int want_h(const struct sw_ui_model *m, int w)
+{
+    (void)m;
+    return w >= 90 ? 4 : w >= 76 ? 4 : 13;
+}
+
+const struct sw_panel sw_panel_throughput = {
+    .name = "throughput",
+    .title = "2 throughput",
+    .help = "speed, where the time of a step goes, and what limits it",
+    .number = 2,
+    .rank = 1,
+    .min_h = 2,
+    .grow = 1,
+    .want_h = want_h,
+    .draw = draw,
+    .note = note,
+};

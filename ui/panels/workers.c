@@ -1,0 +1,240 @@
+/* What each worker and server does now, where its time goes, and whom it waits for. */
+#include "ui/panel.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { NAME_W = 11, STATE_W = 11, STEP_W = 9, LAG_W = 6, STALE_W = 6, BUSY_W = 6 };
+
+static bool is_row(const struct sw_ui_unit *u)
+{
+    return sw_ui_kind_of(u->slot.name) != SW_UI_READER;
+}
+
+static int rows_of(const struct sw_ui_model *m)
+{
+    int rows = 0;
+    for (int i = 0; i < m->unit_count; i++)
+        rows += is_row(&m->units[i]);
+    return rows;
+}
+
+/* What the ledger says of the n-th worker, or NULL. */
+static const struct sw_ledger_worker *times_of(const struct sw_ui_model *m, int n)
+{
+    for (int i = 0; i < m->ledger.worker_count; i++)
+        if (m->ledger.worker[i].worker == n)
+            return &m->ledger.worker[i];
+    return NULL;
+}
+
+static int64_t furthest(const struct sw_ui_model *m)
+{
+    int64_t step = -1;
+    for (int i = 0; i < m->unit_count; i++)
+        if (sw_ui_kind_of(m->units[i].slot.name) == SW_UI_WORKER)
+            step = m->units[i].slot.done_step > step ? m->units[i].slot.done_step : step;
+    return step;
+}
+
+/* Columns that there is room for, from the left. */
+struct columns {
+    int step, lag, stale, busy, bar, bar_w, what, what_w;
+};
+
+static struct columns place(struct sw_area in)
+{
+    int x = in.x + NAME_W + STATE_W, right = in.x + in.w;
+    struct columns k = {.step = x};
+    x += STEP_W;
+    k.lag = in.w >= 56 ? x : 0;
+    x += k.lag ? LAG_W : 0;
+    k.stale = in.w >= 80 ? x : 0;
+    x += k.stale ? STALE_W : 0;
+    k.busy = in.w >= 64 ? x : 0;
+    x += k.busy ? BUSY_W : 0;
+    k.bar = x;
+    k.bar_w = right - x > 44 ? (right - x) / 2 : right - x > 24 ? 14 : 0;
+    k.bar_w = k.bar_w > 40 ? 40 : k.bar_w;
+    x += k.bar_w + (k.bar_w > 0);
+    k.what = x;
+    k.what_w = right - x;
+    return k;
+}
+
+static void heading(struct sw_canvas *c, struct sw_area in, const struct columns *k)
+{
+    sw_canvas_text(c, in.x, in.y, NAME_W, SW_ROLE_DIM, "unit");
+    sw_canvas_text(c, in.x + NAME_W, in.y, STATE_W, SW_ROLE_DIM, "state");
+    sw_canvas_right(c, k->step, in.y, STEP_W - 1, SW_ROLE_DIM, "step");
+    if (k->lag)
+        sw_canvas_right(c, k->lag, in.y, LAG_W - 1, SW_ROLE_DIM, "lag");
+    if (k->stale)
+        sw_canvas_right(c, k->stale, in.y, STALE_W - 1, SW_ROLE_DIM, "stale");
+    if (k->busy)
+        sw_canvas_right(c, k->busy, in.y, BUSY_W - 1, SW_ROLE_DIM, "busy");
+    if (k->bar_w > 0)
+        sw_canvas_text(c, k->bar, in.y, k->bar_w, SW_ROLE_DIM, "time of a step");
+    sw_canvas_text(c, k->what, in.y, k->what_w, SW_ROLE_DIM, "layer, or what it waits for");
+}
+
+static enum sw_role state_role(const struct sw_slot_state *s)
+{
+    if (s->waiting_for[0])
+        return SW_ROLE_WAIT;
+    switch (s->phase) {
+    case SW_PHASE_FORWARD:
+    case SW_PHASE_BACKWARD:
+        return SW_ROLE_COMPUTE;
+    case SW_PHASE_READ:
+        return SW_ROLE_DATA;
+    case SW_PHASE_UPDATE:
+    case SW_PHASE_COLLECT:
+        return SW_ROLE_COMM;
+    case SW_PHASE_PAUSED:
+        return SW_ROLE_WARN;
+    default:
+        return SW_ROLE_DIM;
+    }
+}
+
+static void number(struct sw_canvas *c, int x, int y, int w, enum sw_role role, int64_t value)
+{
+    char text[24];
+    snprintf(text, sizeof text, value < 0 ? "--" : "%lld", (long long)value);
+    sw_canvas_right(c, x, y, w, role, text);
+}
+
+/* Its own work without what it waits for others, in the share of its step. */
+static double busy_share(const struct sw_ledger_worker *w)
+{
+    double all = sw_ledger_step_ms(w);
+    double waits =
+        w->ms[SW_PART_COMM] + w->ms[SW_PART_WAIT] + w->ms[SW_PART_READ] + w->ms[SW_PART_DECODE];
+    return all > 0 ? 1 - waits / all : (double)NAN;
+}
+
+static void worker_figures(struct sw_canvas *c, const struct columns *k, int y, int lag,
+                           const struct sw_ledger_worker *times, bool slow)
+{
+    char percent[16];
+    if (k->lag) {
+        char text[16];
+        snprintf(text, sizeof text, lag ? "-%d" : "0", lag);
+        sw_canvas_right(c, k->lag, y, LAG_W - 1, lag > 1 ? SW_ROLE_WARN : SW_ROLE_TEXT, text);
+    }
+    if (k->stale)
+        number(c, k->stale, y, STALE_W - 1, SW_ROLE_TEXT, times ? times->staleness : -1);
+    if (k->busy) {
+        sw_ui_percent(percent, times ? busy_share(times) : (double)NAN);
+        sw_canvas_right(c, k->busy, y, BUSY_W - 1, SW_ROLE_TEXT, percent);
+    }
+    if (times && k->bar_w > 0)
+        sw_ui_parts_bar(c, k->bar, y, k->bar_w, times->ms);
+    if (slow && k->what_w > 8) {
+        sw_canvas_right(c, k->what, y, k->what_w, SW_ROLE_BAD, "slowest");
+    }
+}
+
+/* A live text that has not changed for seconds says for how long. */
+static void what_now(struct sw_canvas *c, const struct columns *k, int y,
+                     const struct sw_ui_model *m, const struct sw_slot_state *s, int columns)
+{
+    char text[128];
+    double since = (double)(m->now_ns - s->since_ns) * 1e-9;
+    const char *what = s->waiting_for[0] ? s->waiting_for : s->layer_name;
+    if (s->phase != SW_PHASE_IDLE && since >= 2 && since < 1e8)
+        snprintf(text, sizeof text, "%s (%.0f s)", what, since);
+    else
+        snprintf(text, sizeof text, "%s", what);
+    sw_canvas_text(c, k->what, y, columns, s->waiting_for[0] ? SW_ROLE_WAIT : SW_ROLE_TEXT, text);
+}
+
+static void unit_row(struct sw_canvas *c, struct sw_area in, const struct columns *k, int y,
+                     const struct sw_ui_model *m, int i, int slow)
+{
+    const struct sw_slot_state *s = &m->units[i].slot;
+    bool worker = sw_ui_kind_of(s->name) == SW_UI_WORKER;
+    bool slowest = worker && i == slow;
+    const char *state = s->waiting_for[0] ? "waits" : sw_phase_name(s->phase);
+    sw_canvas_text(c, in.x, y, NAME_W - 1, slowest ? SW_ROLE_BAD : SW_ROLE_TEXT, s->name);
+    sw_canvas_text(c, in.x + NAME_W, y, STATE_W - 1, state_role(s), state);
+    number(c, k->step, y, STEP_W - 1, SW_ROLE_TEXT, worker ? s->done_step : s->step);
+    what_now(c, k, y, m, s, k->what_w - (slowest ? 8 : 0));
+    if (worker) {
+        worker_figures(c, k, y, (int)(furthest(m) - s->done_step), times_of(m, i), slowest);
+    } else if (k->busy) {
+        char percent[16];
+        sw_ui_percent(percent, m->units[i].busy);
+        sw_canvas_right(c, k->busy, y, BUSY_W - 1, SW_ROLE_TEXT, percent);
+    }
+}
+
+/* Without a live snapshot: what the history knows of the workers. */
+static void past_row(struct sw_canvas *c, struct sw_area in, const struct columns *k, int y,
+                     const struct sw_ledger_worker *w, int slow)
+{
+    char name[24];
+    snprintf(name, sizeof name, "worker %d", w->worker);
+    sw_canvas_text(c, in.x, y, NAME_W - 1, SW_ROLE_TEXT, name);
+    sw_canvas_text(c, in.x + NAME_W, y, STATE_W - 1, SW_ROLE_DIM, "--");
+    number(c, k->step, y, STEP_W - 1, SW_ROLE_TEXT, -1);
+    worker_figures(c, k, y, 0, w, w->worker == slow);
+}
+
+static void draw(struct sw_canvas *c, struct sw_area in, const struct sw_ui_model *m,
+                 const struct sw_ui_view *v)
+{
+    struct columns k = place(in);
+    int slow = sw_ui_verdict(m).worker, row = 0, skip = v->scroll[3];
+    bool head = in.h >= 3;
+    if (head)
+        heading(c, in, &k);
+    int y = in.y + head, end = in.y + in.h;
+    /* Who makes the others wait is seen even where not all have room. */
+    bool first = m->live && slow >= 0 && slow < m->unit_count && rows_of(m) > end - y && y < end;
+    if (first)
+        unit_row(c, in, &k, y++, m, slow, slow);
+    for (int i = 0; m->live && i < m->unit_count && y < end; i++)
+        if (is_row(&m->units[i]) && !(first && i == slow) && row++ >= skip)
+            unit_row(c, in, &k, y++, m, i, slow);
+    for (int i = 0; !m->live && i < m->ledger.worker_count && y < end; i++)
+        if (row++ >= skip)
+            past_row(c, in, &k, y++, &m->ledger.worker[i], slow);
+    if (row == 0 && !first)
+        sw_canvas_text(c, in.x, y, in.w, SW_ROLE_DIM, "nothing is known of the workers");
+}
+
+static void note(const struct sw_ui_model *m, const struct sw_ui_view *v, char *out)
+{
+    (void)m;
+    (void)v;
+    snprintf(out, 80, "= compute  r d data  c copy  # u parameters  . waits  ~ rest");
+}
+
+static int lines(const struct sw_ui_model *m, const struct sw_ui_view *v)
+{
+    (void)v;
+    return m->live ? rows_of(m) : m->ledger.worker_count;
+}
+
+static int want_h(const struct sw_ui_model *m, int w)
+{
+    (void)w;
+    int rows = lines(m, NULL);
+    return 1 + (rows > 12 ? 12 : rows);
+}
+
+const struct sw_panel sw_panel_workers = {
+    .name = "workers",
+    .title = "3 workers",
+    .help = "what each worker and server does, how its step is spent, whom it waits for",
+    .number = 3,
+    .rank = 2,
+    .min_h = 2,
+    .want_h = want_h,
+    .draw = draw,
+    .note = note,
+    .lines = lines,
+};

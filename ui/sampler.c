@@ -1,0 +1,230 @@
+#include "ui/sampler.h"
+
+#include "base/os.h"
+#include "base/str.h"
+#include "cluster/machine.h"
+#include <fcntl.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { TEXT_BYTES = 1 << 16 };
+
+struct sw_sampler {
+    struct sw_machine *map; /* owned; NULL: not known */
+    bool mapped;            /* it was tried */
+    int64_t looked_ns;
+    int64_t pid;
+    uint64_t busy[SW_UI_CPUS], all[SW_UI_CPUS]; /* ticks, by the system's number */
+    uint64_t process_ticks, read_bytes, write_bytes;
+    char text[TEXT_BYTES];
+};
+
+int sw_sampler_new(struct sw_sampler **out, struct sw_err *err)
+{
+    *out = sw_calloc(1, sizeof **out);
+    return *out ? SW_OK : sw_err_nomem(err, "a look at the machine", sizeof **out);
+}
+
+void sw_sampler_free(struct sw_sampler *s)
+{
+    if (!s)
+        return;
+    sw_machine_free(s->map);
+    sw_free(s);
+}
+
+/* A file of /proc or /sys, whose sizes are not known before; false when it cannot be read. */
+static bool slurp(struct sw_sampler *s, const char *path)
+{
+    size_t n = 0;
+    ssize_t got = 0;
+    int fd = sw_os()->open(path, O_RDONLY | O_CLOEXEC, 0);
+    if (fd < 0)
+        return false;
+    while (n < sizeof s->text - 1 &&
+           (got = sw_os()->read(fd, s->text + n, sizeof s->text - 1 - n)) > 0)
+        n += (size_t)got;
+    s->text[n] = 0;
+    sw_os()->close(fd);
+    return n > 0 && got >= 0;
+}
+
+/* The number behind a name at the start of a line, or NaN. */
+static double field(const char *text, const char *name)
+{
+    size_t n = strlen(name);
+    for (const char *line = text; line; line = strchr(line, '\n'), line += line != NULL)
+        if (strncmp(line, name, n) == 0)
+            return strtod(line + n, NULL);
+    return NAN;
+}
+
+/* ---- Processors -------------------------------------------------------------------------------
+ */
+
+/* Shares of time at work since the look before (NaN the first time), by the system's number; how
+ * many there are. */
+static int look_at_cpus(struct sw_sampler *s, float share[SW_UI_CPUS])
+{
+    int count = 0;
+    if (!slurp(s, "/proc/stat"))
+        return 0;
+    for (const char *line = s->text; line; line = strchr(line, '\n'), line += line != NULL) {
+        unsigned long long t[8] = {0};
+        int cpu;
+        if (sscanf(line, "cpu%d %llu %llu %llu %llu %llu %llu %llu %llu", &cpu, &t[0], &t[1], &t[2],
+                   &t[3], &t[4], &t[5], &t[6], &t[7]) < 5 ||
+            cpu < 0 || cpu >= SW_UI_CPUS)
+            continue;
+        uint64_t all = t[0] + t[1] + t[2] + t[3] + t[4] + t[5] + t[6] + t[7];
+        uint64_t busy = all - t[3] - t[4];
+        uint64_t more = all - s->all[cpu];
+        share[cpu] = s->all[cpu] && more ? (float)(busy - s->busy[cpu]) / (float)more : NAN;
+        s->all[cpu] = all;
+        s->busy[cpu] = busy;
+        count = cpu + 1 > count ? cpu + 1 : count;
+    }
+    return count;
+}
+
+static void take_cpu(struct sw_ui_machine *m, struct sw_ui_node *n, const float *share, long cpu,
+                     int cpus)
+{
+    if (cpu >= cpus || m->cpu_count == SW_UI_CPUS)
+        return;
+    m->cpu[m->cpu_count++] = share[cpu];
+    n->cpu_count++;
+}
+
+/* "0-3,8": the node's processors. */
+static void take_cpus(struct sw_ui_machine *m, struct sw_ui_node *n, const float *share,
+                      const char *list, int cpus)
+{
+    long from, to;
+    n->first_cpu = m->cpu_count;
+    while ((list = sw_ui_next_range(list, &from, &to)))
+        for (long cpu = from; cpu <= to; cpu++)
+            take_cpu(m, n, share, cpu, cpus);
+}
+
+static double meminfo_used(const char *text, const char *total, const char *available)
+{
+    return 1024 * (field(text, total) - field(text, available));
+}
+
+static void look_at_nodes(struct sw_sampler *s, struct sw_ui_machine *m, const float *share,
+                          int cpus)
+{
+    char path[96], name[48];
+    m->cpu_count = m->node_count = 0;
+    for (int i = 0; i < 64 && m->node_count < SW_UI_NODES; i++) {
+        struct sw_ui_node *n = &m->node[m->node_count];
+        snprintf(path, sizeof path, "/sys/devices/system/node/node%d/cpulist", i);
+        if (!slurp(s, path))
+            continue;
+        *n = (struct sw_ui_node){.number = i, .mem_used = NAN, .mem_total = NAN};
+        take_cpus(m, n, share, s->text, cpus);
+        m->node_count++;
+        snprintf(path, sizeof path, "/sys/devices/system/node/node%d/meminfo", i);
+        if (!slurp(s, path))
+            continue;
+        snprintf(name, sizeof name, "Node %d MemTotal:", i);
+        n->mem_total = 1024 * field(s->text, name);
+        snprintf(name, sizeof name, "Node %d MemFree:", i);
+        n->mem_used = n->mem_total - 1024 * field(s->text, name);
+        snprintf(name, sizeof name, "Node %d FilePages:", i);
+        double cached = 1024 * field(s->text, name);
+        n->mem_used -= isnan(cached) ? 0 : cached; /* what can be had again at once */
+    }
+    if (m->node_count > 0)
+        return;
+    /* A system without NUMA: one node has all. */
+    m->node[m->node_count++] =
+        (struct sw_ui_node){.mem_used = m->mem_used, .mem_total = m->mem_total};
+    for (int cpu = 0; cpu < cpus; cpu++)
+        take_cpu(m, &m->node[0], share, cpu, cpus);
+}
+
+/* ---- The trainer ------------------------------------------------------------------------------
+ */
+
+static double per_second(uint64_t *before, uint64_t now, double seconds, bool known)
+{
+    double rate = known && seconds > 0 ? (double)(now - *before) / seconds : (double)NAN;
+    *before = now;
+    return rate;
+}
+
+static void look_at_process(struct sw_sampler *s, int64_t pid, double seconds,
+                            struct sw_ui_machine *m)
+{
+    char path[64];
+    bool known = pid == s->pid && seconds > 0;
+    s->pid = pid;
+    m->process_cpus = m->process_memory = m->read_per_s = m->write_per_s = NAN;
+    snprintf(path, sizeof path, "/proc/%lld/stat", (long long)pid);
+    unsigned long long user = 0, system = 0;
+    if (pid <= 0 || !slurp(s, path))
+        return;
+    const char *end = strrchr(s->text, ')'); /* the name before may hold anything */
+    if (end && sscanf(end + 1, " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %llu %llu", &user,
+                      &system) == 2)
+        m->process_cpus = per_second(&s->process_ticks, user + system, seconds, known) /
+                          (double)sysconf(_SC_CLK_TCK);
+    snprintf(path, sizeof path, "/proc/%lld/status", (long long)pid);
+    if (slurp(s, path))
+        m->process_memory = 1024 * field(s->text, "VmRSS:");
+    snprintf(path, sizeof path, "/proc/%lld/io", (long long)pid);
+    if (slurp(s, path)) {
+        double read = field(s->text, "read_bytes:"), written = field(s->text, "write_bytes:");
+        m->read_per_s =
+            per_second(&s->read_bytes, (uint64_t)(isnan(read) ? 0 : read), seconds, known);
+        m->write_per_s =
+            per_second(&s->write_bytes, (uint64_t)(isnan(written) ? 0 : written), seconds, known);
+    }
+}
+
+/* ---- All of it --------------------------------------------------------------------------------
+ */
+
+static void look_at_map(struct sw_sampler *s, struct sw_ui_machine *m)
+{
+    struct sw_err ignored;
+    if (!s->mapped && sw_machine_here(&s->map, &ignored) != SW_OK)
+        s->map = NULL;
+    s->mapped = true;
+    m->gpu_count = 0;
+    if (!s->map)
+        return;
+    snprintf(m->cpu_model, sizeof m->cpu_model, "%s", s->map->cpu_model);
+    for (int i = 0; i < s->map->gpu_count && i < 8; i++) {
+        const struct sw_io *io = sw_machine_gpu(s->map, i);
+        int n = snprintf(m->gpus[i], sizeof m->gpus[i], "%d: %.48s", i, io->name);
+        if (io->link_gb_per_s > 0)
+            snprintf(m->gpus[i] + n, sizeof m->gpus[i] - (size_t)n, ", PCIe %.0f GB/s",
+                     io->link_gb_per_s);
+        m->gpu_count++;
+    }
+}
+
+void sw_sampler_look(struct sw_sampler *s, int64_t pid, struct sw_ui_machine *m)
+{
+    float share[SW_UI_CPUS] = {0};
+    int64_t now_ns = sw_os()->monotonic_ns();
+    double seconds = s->looked_ns ? (double)(now_ns - s->looked_ns) * 1e-9 : 0;
+    s->looked_ns = now_ns;
+    m->known = true;
+    m->load = slurp(s, "/proc/loadavg") ? strtod(s->text, NULL) : (double)NAN;
+    m->mem_used = m->mem_total = NAN;
+    if (slurp(s, "/proc/meminfo")) {
+        m->mem_total = 1024 * field(s->text, "MemTotal:");
+        m->mem_used = meminfo_used(s->text, "MemTotal:", "MemAvailable:");
+    }
+    int cpus = look_at_cpus(s, share);
+    look_at_nodes(s, m, share, cpus);
+    look_at_process(s, pid, seconds, m);
+    look_at_map(s, m);
+}

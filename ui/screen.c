@@ -1,0 +1,213 @@
+#include "ui/screen.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+/* ---- The last line ----------------------------------------------------------------------------
+ */
+
+static const struct {
+    int key;
+    const char *letter, *word;
+} foot[] = {
+    {'q', "q", "quit"}, {'?', "?", "help"}, {'p', "p", "pause"},    {'c', "c", "checkpoint"},
+    {'x', "x", "stop"}, {'r', "r", "runs"}, {'/', "/", "filter"},   {'s', "s", "smooth"},
+    {'l', "l", "log"},  {'+', "+", "zoom"}, {'\t', "Tab", "panel"}, {'t', "t", "theme"},
+};
+enum { FOOT = sizeof foot / sizeof *foot };
+
+static const char *word_of(int i, const struct sw_ui_view *v)
+{
+    return foot[i].key == 'q' && v->of_run ? "detach" : foot[i].word;
+}
+
+/* Columns of an entry: the letter, a blank, the word. */
+static int entry_w(int i, const struct sw_ui_view *v)
+{
+    return (int)(strlen(foot[i].letter) + 1 + strlen(word_of(i, v)));
+}
+
+int sw_screen_key_at(int w, const struct sw_ui_view *v, int x)
+{
+    for (int i = 0, at = 1; i < FOOT && at + entry_w(i, v) <= w; i++) {
+        if (x >= at && x < at + entry_w(i, v))
+            return foot[i].key;
+        at += entry_w(i, v) + 2;
+    }
+    return 0;
+}
+
+static void footer(struct sw_canvas *c, struct sw_area in, const struct sw_ui_view *v)
+{
+    if (v->mode == SW_UI_FILTERING) {
+        sw_canvas_printf(c, in.x + 1, in.y, in.w - 1, SW_ROLE_KEY, "filter: /%s_", v->filter);
+        return;
+    }
+    if (*v->message) {
+        enum sw_role role = v->message_bad            ? SW_ROLE_BAD
+                            : v->mode == SW_UI_ASKING ? SW_ROLE_WARN
+                                                      : SW_ROLE_GOOD;
+        sw_canvas_text(c, in.x + 1, in.y, in.w - 1, role, v->message);
+        return;
+    }
+    for (int i = 0, x = in.x + 1; i < FOOT && x + entry_w(i, v) <= in.x + in.w; i++) {
+        int n = (int)strlen(foot[i].letter);
+        sw_canvas_text(c, x, in.y, n, SW_ROLE_KEY, foot[i].letter);
+        sw_canvas_text(c, x + n + 1, in.y, in.w, SW_ROLE_TEXT, word_of(i, v));
+        x += entry_w(i, v) + 2;
+    }
+}
+
+/* ---- Small screens ----------------------------------------------------------------------------
+ */
+
+/* "#128 alexnet 4812/35100 13.7% loss 0.431 accuracy 0.712 1711/s eta 00:37:00", the first words
+ * being those that must not be cut. */
+void sw_screen_headline(const struct sw_ui_model *m, struct sw_buf *out)
+{
+    char number[16];
+    int64_t step = sw_ui_step(m);
+    if (!m->found) {
+        sw_buf_add(out, m->problem);
+        return;
+    }
+    sw_buf_printf(out, "#%lld", (long long)m->run.id);
+    if (!sw_str_eq(sw_ui_status(m), "running"))
+        sw_buf_printf(out, " %s", sw_ui_status(m));
+    sw_buf_printf(out, " %lld/%lld", (long long)step, (long long)m->run.steps);
+    sw_buf_printf(out, " loss %s",
+                  sw_chart_number(number, sw_ui_newest(sw_ui_series_find(m, "train", "loss"))));
+    const struct sw_ui_series *a = sw_ui_series_find(m, NULL, "accuracy");
+    if (a)
+        sw_buf_printf(out, " acc %s", sw_chart_number(number, sw_ui_newest(a)));
+    sw_buf_printf(
+        out, " %s/s",
+        sw_chart_number(number, sw_ui_typical(sw_ui_series_find(m, "train", "samples_per_s"))));
+    sw_ui_duration(number, sw_ui_eta(m));
+    if (m->run.status == SW_RUN_RUNNING)
+        sw_buf_printf(out, " ETA %s", number);
+    sw_buf_printf(out, " %s", m->run.name);
+}
+
+/* A curve in one line: levels of its window's values. */
+static void sparkline(struct sw_canvas *c, int x, int y, int columns, const struct sw_ui_series *s)
+{
+    double lo = INFINITY, hi = -INFINITY;
+    size_t n = s->fold.count;
+    for (size_t i = 0; i < n; i++) {
+        lo = fmin(lo, s->fold.points[i].y);
+        hi = fmax(hi, s->fold.points[i].y);
+    }
+    for (int i = 0; i < columns && n > 0; i++) {
+        size_t from = (size_t)i * n / (size_t)columns, end = (size_t)(i + 1) * n / (size_t)columns;
+        double y_sum = 0;
+        if (end <= from)
+            end = from + 1;
+        for (size_t k = from; k < end; k++)
+            y_sum += s->fold.points[k].y;
+        double level = hi > lo ? (y_sum / (double)(end - from) - lo) / (hi - lo) : 0.5;
+        int eighth = isfinite(level) ? 1 + (int)(level * 7.99) : 1;
+        eighth = eighth > 8 ? 8 : eighth;
+        sw_canvas_rune(c, x + i, y,
+                       c->caps.utf8 ? 0x2580u + (uint32_t)eighth : (uint32_t) "_..--==^^"[eighth],
+                       SW_ROLE_LINE1);
+    }
+}
+
+static int metric_lines(struct sw_canvas *c, int y, int end, const struct sw_ui_model *m)
+{
+    static const struct {
+        const char *split, *name;
+    } wanted[] = {
+        {"train", "loss"}, {NULL, "loss"}, {NULL, "accuracy"}, {"train", "samples_per_s"}};
+    for (size_t i = 0; i < sizeof wanted / sizeof *wanted && y < end; i++) {
+        const struct sw_ui_series *s = sw_ui_series_find(m, wanted[i].split, wanted[i].name);
+        char number[16];
+        if (!s)
+            continue;
+        int x = sw_canvas_printf(c, 0, y, c->w, SW_ROLE_TEXT, "%.5s %s", s->split, s->name);
+        sw_canvas_right(c, 0, y, 24, SW_ROLE_STRONG, sw_chart_number(number, sw_ui_newest(s)));
+        x = x < 24 ? 25 : x + 1;
+        sparkline(c, x, y, c->w - x, s);
+        y++;
+    }
+    return y;
+}
+
+static void small(struct sw_canvas *c, int y, const struct sw_ui_model *m,
+                  const struct sw_ui_view *v)
+{
+    struct sw_verdict verdict = sw_ui_verdict(m);
+    y = metric_lines(c, y, c->h, m);
+    if (y < c->h)
+        sw_canvas_text(c, 0, y++, c->w, SW_ROLE_DIM, verdict.text);
+    if (c->h - y >= 2)
+        sw_panel_named("workers")->draw(c, (struct sw_area){0, y, c->w, c->h - y}, m, v);
+}
+
+/* ---- All of it --------------------------------------------------------------------------------
+ */
+
+static void framed(struct sw_canvas *c, struct sw_area at, const struct sw_panel *p,
+                   const struct sw_ui_model *m, const struct sw_ui_view *v)
+{
+    char text[96] = "";
+    bool focus = p->number > 0 && v->focus == p->number;
+    if (p->note)
+        p->note(m, v, text);
+    sw_canvas_box(c, at, focus ? SW_ROLE_FOCUS : SW_ROLE_BORDER, p->title, text);
+    struct sw_area in = sw_area_inside(at);
+    if (in.w > 4 && in.h > 0)
+        p->draw(c, (struct sw_area){in.x + 1, in.y, in.w - 2, in.h}, m, v);
+}
+
+/* Old data is dim: what was known of a run whose trainer does not answer any more. */
+static void age(struct sw_canvas *c, const struct sw_layout *l, const struct sw_ui_model *m)
+{
+    if (m->run.status != SW_RUN_RUNNING || m->live || !m->found)
+        return;
+    for (int i = 0; i < l->count; i++)
+        if (l->place[i].panel->number == 3)
+            sw_canvas_recolour(c, sw_area_inside(l->place[i].area), SW_ROLE_DIM);
+}
+
+static void help(struct sw_canvas *c, const struct sw_ui_model *m, const struct sw_ui_view *v)
+{
+    const struct sw_panel *p = sw_panel_named("help");
+    int w = c->w < 84 ? c->w : 84, h = p->want_h(m, w) + 2;
+    h = h > c->h ? c->h : h;
+    struct sw_area at = {(c->w - w) / 2, (c->h - h) / 2, w, h};
+    sw_canvas_fill(c, at, ' ', SW_ROLE_TEXT);
+    framed(c, at, p, m, v);
+}
+
+void sw_screen_draw(struct sw_canvas *c, const struct sw_ui_model *m, const struct sw_ui_view *v)
+{
+    struct sw_layout l;
+    if (c->w < 1 || c->h < 1)
+        return;
+    sw_layout_make(&l, c->w, c->h, m, v);
+    if (!l.frames && (c->h < 4 || c->w < 30)) {
+        struct sw_buf line = {0};
+        sw_screen_headline(m, &line);
+        sw_ui_wrap(c, 0, 0, c->w, c->h, SW_ROLE_TEXT, sw_buf_text(&line));
+        sw_buf_fini(&line);
+        return;
+    }
+    sw_panel_named("header")->draw(c, l.header, m, v);
+    if (!l.frames)
+        small(c, l.header.h, m, v);
+    for (int i = 0; i < l.count; i++)
+        framed(c, l.place[i].area, l.place[i].panel, m, v);
+    age(c, &l, m);
+    if (l.footer.h > 0)
+        footer(c, l.footer, v);
+    else if (*v->message || v->mode == SW_UI_FILTERING) {
+        struct sw_area last = {0, c->h - 1, c->w, 1};
+        sw_canvas_fill(c, last, ' ', SW_ROLE_TEXT);
+        footer(c, last, v);
+    }
+    if (v->mode == SW_UI_HELP)
+        help(c, m, v);
+}

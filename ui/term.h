@@ -1,0 +1,27 @@
+/* A terminal through ncurses: shows canvases and hands out keys. The only part of the program that
+ * includes ncurses. The terminal is put back into order by sw_term_close, and where the process
+ * dies before that, by a guard (guard.h). One at a time, main thread. */
+#ifndef SW_UI_TERM_H
+#define SW_UI_TERM_H
+
+#include "ui/keys.h"
+#include "ui/theme.h"
+
+struct sw_term;
+
+/* Takes over standard input and output. Errors: SW_ERR_UNSUPPORTED (no terminal, or one that
+ * cannot place its cursor), SW_ERR_NOMEM, SW_ERR_IO. */
+int sw_term_open(struct sw_term **out, struct sw_err *err) SW_MUST_CHECK;
+void sw_term_close(struct sw_term *t); /* NULL is accepted */
+
+struct sw_ui_caps sw_term_caps(const struct sw_term *t);
+void sw_term_size(const struct sw_term *t, int *w, int *h);
+/* Only what differs from the last canvas is sent. */
+void sw_term_show(struct sw_term *t, const struct sw_canvas *c, const struct sw_theme *theme);
+/* Everything is sent the next time. */
+void sw_term_forget(struct sw_term *t);
+void sw_term_mouse(struct sw_term *t, bool on);
+/* Waits at most timeout_ms for a key; false when there was none, also after a signal. */
+bool sw_term_read(struct sw_term *t, int timeout_ms, struct sw_ui_input *in);
+
+#endif

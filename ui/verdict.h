@@ -1,0 +1,89 @@
+/* Why is it not faster? One line, from where the time of the newest steps went. The rules look at
+ * the workers one by one first (one slow worker makes all others wait, and what they wait with is
+ * not the cause), then at what a step waits for: data, copies, servers, other workers. A pure
+ * function of its arguments. */
+#ifndef SW_UI_VERDICT_H
+#define SW_UI_VERDICT_H
+
+#include "history/history.h"
+#include "ui/canvas.h"
+
+enum sw_part {
+    SW_PART_READ,
+    SW_PART_DECODE,
+    SW_PART_H2D,
+    SW_PART_FORWARD,
+    SW_PART_BACKWARD,
+    SW_PART_UPDATE,
+    SW_PART_COMM,
+    SW_PART_WAIT,
+    SW_PART_IDLE,
+    SW_PARTS,
+};
+/* "read", "decode", "copy", "forward", ... and how a bar shows it. */
+const char *sw_part_name(enum sw_part p);
+enum sw_role sw_part_role(enum sw_part p);
+char sw_part_letter(enum sw_part p); /* in a bar without colours */
+
+enum { SW_LEDGER_WORKERS = 64, SW_LEDGER_STEPS = 512 };
+
+/* Mean times of the newest steps. */
+struct sw_ledger_worker {
+    int worker;
+    int64_t steps;
+    double ms[SW_PARTS];
+    double hidden_ms;
+    int staleness; /* the largest */
+};
+struct sw_ledger {
+    int worker_count; /* 0: nothing is known */
+    struct sw_ledger_worker worker[SW_LEDGER_WORKERS];
+    int64_t from_step, to_step;
+    double step_ms;        /* mean, of the slowest worker of each step */
+    double p50_ms, p99_ms; /* likewise; NaN: unknown */
+};
+
+/* From rows by step and worker. Rows of workers above SW_LEDGER_WORKERS are left out. */
+void sw_ledger_make(struct sw_ledger *l, const struct sw_step_time *rows, int count);
+/* A part of all workers together, in 0..1 of their time; NaN where nothing is known. */
+double sw_ledger_share(const struct sw_ledger *l, enum sw_part p);
+/* The whole step of one worker. */
+double sw_ledger_step_ms(const struct sw_ledger_worker *w);
+
+enum sw_bound {
+    SW_BOUND_UNKNOWN,
+    SW_BOUND_COMPUTE,
+    SW_BOUND_DISK,
+    SW_BOUND_DECODE,
+    SW_BOUND_COPY,
+    SW_BOUND_WORKER,  /* one is slower than the others */
+    SW_BOUND_SERVERS, /* too many of them */
+    SW_BOUND_UPDATE,
+    SW_BOUND_COMM,
+    SW_BOUND_GROUPS, /* groups wait for the slowest */
+    SW_BOUND_OVERHEAD,
+};
+
+/* "compute", "disk", ...: for programs. */
+const char *sw_bound_name(enum sw_bound b);
+
+struct sw_verdict_input {
+    const struct sw_ledger *ledger;
+    int servers;               /* 0: unknown */
+    int servers_apart;         /* with cores of their own */
+    int server_cores;          /* cores that servers have and no worker */
+    double servers_busy;       /* mean share of time at work of those apart; NaN: unknown */
+    double copy_ms;            /* of gradients and values, per step and worker; 0: none */
+    const char *slowest_layer; /* NULL: unknown */
+    double slowest_share;      /* of a step's computing */
+};
+
+struct sw_verdict {
+    enum sw_bound bound;
+    int worker; /* WORKER: which, else -1 */
+    char text[160];
+};
+
+struct sw_verdict sw_verdict_find(const struct sw_verdict_input *in);
+
+#endif

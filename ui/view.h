@@ -1,0 +1,39 @@
+/* What the user has chosen to see: focus, zoom, scales, scrolling, filter. Plain data; keys.c
+ * changes it, panels read it. One owner. */
+#ifndef SW_UI_VIEW_H
+#define SW_UI_VIEW_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum { SW_UI_PANELS = 16, SW_UI_FILTER = 48, SW_UI_PROMPT = 160 };
+
+enum sw_ui_mode {
+    SW_UI_NORMAL,
+    SW_UI_FILTERING, /* letters go into the filter */
+    SW_UI_ASKING,    /* y or n */
+    SW_UI_HELP,
+};
+
+struct sw_ui_view {
+    int focus;  /* a panel's number; keys go there */
+    bool alone; /* the focused panel has the screen */
+    enum sw_ui_mode mode;
+    int scroll[SW_UI_PANELS]; /* first line shown; of events: lines back from the newest */
+    int selected;             /* in the list of runs */
+    int smoothing;            /* index of sw_ui_keeps */
+    bool log_y;
+    int zoom;      /* the window of curves has 1 / 2^zoom of the steps */
+    double end;    /* share of the steps at the window's right end; 1 follows the run */
+    double cursor; /* share of the window; below 0: none */
+    int theme;     /* index of sw_themes */
+    char filter[SW_UI_FILTER];
+    char message[SW_UI_PROMPT]; /* what came of the last request; "" none */
+    bool message_bad;
+    bool of_run; /* beside a training of its own, which `q` leaves behind */
+};
+
+enum { SW_UI_KEEPS = 4 };
+extern const double sw_ui_keeps[SW_UI_KEEPS]; /* weights of the past */
+
+#endif
