@@ -7,7 +7,7 @@
 
 #include "history/history.h"
 #include "history/snapshot.h"
-#include "ui/fold.h"
+#include "ui/trail.h"
 #include "ui/verdict.h"
 
 enum {
@@ -28,7 +28,7 @@ enum {
 struct sw_ui_series {
     int64_t id; /* in the history */
     char split[32], name[SW_UI_NAME];
-    struct sw_fold fold;
+    struct sw_trail fold;
     double recent[SW_UI_RECENT]; /* a ring; the newest at (count - 1) % SW_UI_RECENT */
     int64_t count;               /* values that were added */
     int64_t last_step;           /* -1: none */

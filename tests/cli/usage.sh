@@ -59,7 +59,7 @@ wrong 'must not be empty' run --out= "$tiny"
 for option in --ui --detach --hosts=x; do
     wrong "unknown option '${option%%=*}'" run "$option" "$tiny"
 done
-for verb in sample search plan doctor top; do
+for verb in sample search plan doctor; do
     wrong "unknown verb '$verb'" "$verb"
 done
 

@@ -58,7 +58,7 @@ static void headline(struct sw_canvas *c, struct sw_area in, const struct sw_ui_
     }
     for (int i = 0; i < m->series_count; i++) {
         const struct sw_ui_series *s = &m->series[i];
-        const struct sw_point *near = isnan(cursor) ? NULL : sw_fold_near(&s->fold, cursor);
+        const struct sw_point *near = isnan(cursor) ? NULL : sw_trail_near(&s->fold, cursor);
         if (!sw_str_eq(s->name, name))
             continue;
         snprintf(text, sizeof text, "%s %s", label_of(s),
@@ -77,7 +77,7 @@ static void headline(struct sw_canvas *c, struct sw_area in, const struct sw_ui_
     for (int i = 0; i < m->overlay_count; i++)
         if (sw_str_eq(m->overlay[i].name, name)) {
             const struct sw_ui_series *s = &m->overlay[i];
-            const struct sw_point *near = isnan(cursor) ? NULL : sw_fold_near(&s->fold, cursor);
+            const struct sw_point *near = isnan(cursor) ? NULL : sw_trail_near(&s->fold, cursor);
             snprintf(text, sizeof text, "#%lld %s %s", (long long)m->overlay_run, s->split,
                      sw_chart_number(number, near ? near->y : sw_ui_newest(s)));
             x += sw_canvas_text(c, x, in.y, in.x + in.w - x, SW_ROLE_LINE3, text) + 2;

@@ -4,14 +4,14 @@
 #include "cli/share/run_text.h"
 #include "cli/share/terminal.h"
 #include "history/reader_rows.h"
-#include "ui/fold.h"
 #include "ui/plot_chart.h"
+#include "ui/trail.h"
 #include <math.h>
 #include <string.h>
 
 struct sw_curve {
     char *label;             /* owned */
-    struct sw_fold fold;     /* values as recorded */
+    struct sw_trail fold;    /* values as recorded */
     struct sw_point *smooth; /* owned [fold.count]; NULL: not smoothed */
     int run;                 /* which of the runs */
     bool eval;               /* of another split than train */
@@ -58,7 +58,7 @@ static int take_series(void *user, const struct sw_run_series *s)
 }
 
 struct fill {
-    struct sw_fold *fold;
+    struct sw_trail *fold;
     const struct sw_run *run;
     enum sw_curves_x x;
 };
@@ -71,7 +71,7 @@ static int add_point(void *user, const struct sw_run_point *p)
         x = p->time - f->run->started_at;
     else if (f->x == SW_CURVES_BY_EPOCH)
         x = x * (double)f->run->batch / (double)f->run->epoch_records;
-    sw_fold_add(f->fold, x, p->value);
+    sw_trail_add(f->fold, x, p->value);
     return 0;
 }
 
@@ -98,7 +98,7 @@ static int load_curve(struct sw_curves *all, struct sw_history_view *v, const st
     struct sw_curve *c = &items[all->count++];
     *c = (struct sw_curve){.label = found->label, .run = number, .eval = found->eval};
     struct fill fill = {&c->fold, run, all->args.x};
-    int code = sw_fold_init(&c->fold, all->args.capacity, err);
+    int code = sw_trail_init(&c->fold, all->args.capacity, err);
     if (!code)
         code = sw_history_each_point(v->reader, found->id, -1, INT64_MAX, add_point, &fill, err);
     if (!code && !found->eval && all->args.smooth > 0)
@@ -146,7 +146,7 @@ void sw_curves_fini(struct sw_curves *c)
     for (int i = 0; i < c->count; i++) {
         sw_free(c->items[i].label);
         sw_free(c->items[i].smooth);
-        sw_fold_fini(&c->items[i].fold);
+        sw_trail_fini(&c->items[i].fold);
     }
     sw_free(c->items);
     *c = (struct sw_curves){0};
@@ -195,7 +195,7 @@ static void fit_x(struct scene *s, const struct sw_curves *all)
 {
     double from = INFINITY, to = -INFINITY;
     for (int i = 0; i < all->count; i++) {
-        const struct sw_fold *f = &all->items[i].fold;
+        const struct sw_trail *f = &all->items[i].fold;
         if (f->count == 0)
             continue;
         from = fmin(from, f->points[0].x);

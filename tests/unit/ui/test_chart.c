@@ -8,25 +8,25 @@
 #include <cmocka.h>
 
 #include "ui/chart.h"
-#include "ui/fold.h"
+#include "ui/trail.h"
 #include <math.h>
 #include <string.h>
 
-static struct sw_fold fold_of(size_t capacity)
+static struct sw_trail fold_of(size_t capacity)
 {
-    struct sw_fold f;
+    struct sw_trail f;
     struct sw_err err;
-    assert_int_equal(sw_fold_init(&f, capacity, &err), SW_OK);
+    assert_int_equal(sw_trail_init(&f, capacity, &err), SW_OK);
     return f;
 }
 
 static void a_fold_keeps_range_and_mean_of_any_number_of_values(void **state)
 {
     (void)state;
-    struct sw_fold f = fold_of(64);
+    struct sw_trail f = fold_of(64);
     double sum = 0, lo = 1e9, hi = -1e9;
     for (int i = 0; i < 100000; i++)
-        sw_fold_add(&f, i, i == 77777 ? 1e6 : i % 10);
+        sw_trail_add(&f, i, i == 77777 ? 1e6 : i % 10);
     assert_in_range(f.count, 32, 64);
     for (size_t i = 0; i < f.count; i++) {
         bool whole = i + 1 < f.count;
@@ -38,35 +38,35 @@ static void a_fold_keeps_range_and_mean_of_any_number_of_values(void **state)
     assert_true(lo == 0 && hi == 1e6);
     assert_true(fabs(sum - (450000 - 7 + 1e6)) < 1e-3);
     assert_true(f.last_x == 99999 && f.last_y == 9);
-    sw_fold_fini(&f);
+    sw_trail_fini(&f);
 }
 
 static void a_value_that_is_not_finite_breaks_a_fold_only_where_it_is_alone(void **state)
 {
     (void)state;
-    struct sw_fold f = fold_of(4);
-    sw_fold_add(&f, 0, 1);
-    sw_fold_add(&f, 1, NAN);
+    struct sw_trail f = fold_of(4);
+    sw_trail_add(&f, 0, 1);
+    sw_trail_add(&f, 1, NAN);
     assert_true(isnan(f.points[1].y));
     for (int i = 2; i < 8; i++)
-        sw_fold_add(&f, i, 3);
+        sw_trail_add(&f, i, 3);
     assert_int_equal(f.count, 4);
     assert_true(f.points[0].y == 1 && f.points[0].hi == 1);
-    sw_fold_fini(&f);
+    sw_trail_fini(&f);
 }
 
 static void the_nearest_point_is_found(void **state)
 {
     (void)state;
-    struct sw_fold f = fold_of(8);
-    assert_null(sw_fold_near(&f, 3));
+    struct sw_trail f = fold_of(8);
+    assert_null(sw_trail_near(&f, 3));
     for (int i = 0; i < 5; i++)
-        sw_fold_add(&f, 10 * i, i);
-    assert_true(sw_fold_near(&f, -5)->x == 0);
-    assert_true(sw_fold_near(&f, 14)->x == 10);
-    assert_true(sw_fold_near(&f, 16)->x == 20);
-    assert_true(sw_fold_near(&f, 1e9)->x == 40);
-    sw_fold_fini(&f);
+        sw_trail_add(&f, 10 * i, i);
+    assert_true(sw_trail_near(&f, -5)->x == 0);
+    assert_true(sw_trail_near(&f, 14)->x == 10);
+    assert_true(sw_trail_near(&f, 16)->x == 20);
+    assert_true(sw_trail_near(&f, 1e9)->x == 40);
+    sw_trail_fini(&f);
 }
 
 static void smoothing_begins_at_the_first_value_and_passes_over_gaps(void **state)

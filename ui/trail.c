@@ -1,22 +1,22 @@
-#include "ui/fold.h"
+#include "ui/trail.h"
 
 #include "base/os.h"
 #include <math.h>
 
-int sw_fold_init(struct sw_fold *f, size_t capacity, struct sw_err *err)
+int sw_trail_init(struct sw_trail *f, size_t capacity, struct sw_err *err)
 {
-    *f = (struct sw_fold){.capacity = capacity, .last_x = NAN, .last_y = NAN, .per_point = 1};
+    *f = (struct sw_trail){.capacity = capacity, .last_x = NAN, .last_y = NAN, .per_point = 1};
     f->points = sw_calloc(capacity, sizeof *f->points);
     return f->points ? SW_OK : sw_err_nomem(err, "a curve", capacity * sizeof *f->points);
 }
 
-void sw_fold_fini(struct sw_fold *f)
+void sw_trail_fini(struct sw_trail *f)
 {
     sw_free(f->points);
-    *f = (struct sw_fold){0};
+    *f = (struct sw_trail){0};
 }
 
-void sw_fold_clear(struct sw_fold *f)
+void sw_trail_clear(struct sw_trail *f)
 {
     f->count = 0;
     f->per_point = 1;
@@ -37,7 +37,7 @@ static struct sw_point merge(const struct sw_point *a, double wa, const struct s
                              fmax(a->hi, b->hi)};
 }
 
-static void halve(struct sw_fold *f)
+static void halve(struct sw_trail *f)
 {
     for (size_t i = 0; i < f->count / 2; i++)
         f->points[i] = merge(&f->points[2 * i], 1, &f->points[2 * i + 1], 1);
@@ -46,7 +46,7 @@ static void halve(struct sw_fold *f)
     f->in_last = f->per_point;
 }
 
-void sw_fold_add(struct sw_fold *f, double x, double y)
+void sw_trail_add(struct sw_trail *f, double x, double y)
 {
     struct sw_point one = {x, isfinite(y) ? y : (double)NAN, y, y};
     one.lo = one.hi = one.y;
@@ -63,7 +63,7 @@ void sw_fold_add(struct sw_fold *f, double x, double y)
     f->in_last = 1;
 }
 
-const struct sw_point *sw_fold_near(const struct sw_fold *f, double x)
+const struct sw_point *sw_trail_near(const struct sw_trail *f, double x)
 {
     size_t low = 0, high = f->count;
     while (low < high) {

@@ -2,13 +2,13 @@
  * neighbours are folded together, two into one with their range kept, and from then on twice as
  * many values make a point. So a run of a million steps is drawn as fast as one of a thousand. One
  * owner. */
-#ifndef SW_UI_FOLD_H
-#define SW_UI_FOLD_H
+#ifndef SW_UI_TRAIL_H
+#define SW_UI_TRAIL_H
 
 #include "ui/chart.h"
 #include <stdint.h>
 
-struct sw_fold {
+struct sw_trail {
     struct sw_point *points; /* owned [capacity] */
     size_t count, capacity;
     int64_t per_point; /* values in a full point */
@@ -16,13 +16,13 @@ struct sw_fold {
     double last_x, last_y;
 };
 
-/* capacity is even. Errors: SW_ERR_NOMEM. Free with sw_fold_fini. */
-int sw_fold_init(struct sw_fold *f, size_t capacity, struct sw_err *err) SW_MUST_CHECK;
-void sw_fold_fini(struct sw_fold *f);
-void sw_fold_clear(struct sw_fold *f);
+/* capacity is even. Errors: SW_ERR_NOMEM. Free with sw_trail_fini. */
+int sw_trail_init(struct sw_trail *f, size_t capacity, struct sw_err *err) SW_MUST_CHECK;
+void sw_trail_fini(struct sw_trail *f);
+void sw_trail_clear(struct sw_trail *f);
 /* A y that is not finite makes no range; a point without any finite value has y NaN. */
-void sw_fold_add(struct sw_fold *f, double x, double y);
+void sw_trail_add(struct sw_trail *f, double x, double y);
 /* The point nearest to x, or NULL where there is none. */
-const struct sw_point *sw_fold_near(const struct sw_fold *f, double x);
+const struct sw_point *sw_trail_near(const struct sw_trail *f, double x);
 
 #endif
