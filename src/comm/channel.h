@@ -16,7 +16,8 @@ enum sw_message_kind {
     SW_MSG_PUT,    /* values were set from outside: initial values, a checkpoint */
     SW_MSG_UPDATE, /* the sender's gradient of step `version` is complete */
     SW_MSG_VALUE,  /* server answers: version `version` is there */
-    SW_MSG_APPLY,  /* the update of step `version` is decided: apply what was summed, or drop it */
+    SW_MSG_APPLY,  /* update `version` of party `param` is decided: apply what was summed, or drop
+                      it */
     SW_MSG_SYNC,   /* all updates `version` of the parameter are made: exchange what is due */
     SW_MSG_DELTA,  /* another server group's change of the parameter is there to be added */
     SW_MSG_STOP,   /* no more messages from this sender */

@@ -1,7 +1,10 @@
 /* Two phases, where a decision about an update needs all gradients at once: clipping by norm, norms
- * that an updater asks for, dropping an update that is not finite. First every slice is summed and
- * measured as its gradients come (gather.h), and nothing changes. Whoever completes the last slice,
- * or says the last verdict, decides for all and tells every server, which then applies or drops.
+ * that an updater asks for, dropping an update that is not finite. Each party decides about its own
+ * updates. First every slice is summed and measured as its gradients come (gather.h), and nothing
+ * changes. Whoever completes the last slice, or says the last verdict, decides for all of the party
+ * and tells every server, which then applies or drops; where there are no servers (Hogwild) it does
+ * so itself. Values are measured when the slice is complete: other parties may change them before
+ * they are updated.
  * No phase waits: what is missing is counted. Sums of squares are added in the order of parameters
  * and blocks, so all that follows from a norm has the same bits however many servers there are. */
 #include "param/table_private.h"
@@ -12,7 +15,7 @@
 
 bool sw_table_has_phases(const struct sw_table *t)
 {
-    return t->phases.on;
+    return t->two_phases;
 }
 
 static int64_t blocks_of(int64_t elements)
@@ -23,35 +26,51 @@ static int64_t blocks_of(int64_t elements)
 /* What is awaited before a decision. */
 static int everything(const struct sw_table *t)
 {
-    return t->slice_count + (t->args.bad != SW_BAD_STOPS ? t->args.workers : 0);
+    return t->slice_count + (t->args.bad != SW_BAD_STOPS ? t->party_workers : 0);
+}
+
+static int make_phases(const struct sw_table *t, struct sw_phases *ph, int64_t blocks,
+                       struct sw_err *err)
+{
+    size_t bytes = (size_t)(blocks + 1) * sizeof *ph->squares;
+    bool norms = t->args.updater->needs_norms;
+    ph->squares = sw_calloc(1, bytes);
+    ph->value_squares = norms ? sw_calloc(1, bytes) : NULL;
+    ph->norms = norms ? sw_calloc((size_t)t->param_count + 1, sizeof *ph->norms) : NULL;
+    if (!ph->squares || (norms && (!ph->value_squares || !ph->norms)))
+        return sw_err_nomem(err, "norms of gradients", bytes);
+    ph->missing = everything(t);
+    ph->version = 1;
+    return SW_OK;
 }
 
 int sw_table_make_phases(struct sw_table *t, struct sw_err *err)
 {
-    struct sw_phases *ph = &t->phases;
     int64_t blocks = 0;
-    if (!ph->on)
+    int rc = SW_OK;
+    t->torn = -1;
+    if (!t->two_phases)
         return SW_OK;
+    t->phases = sw_calloc((size_t)t->parties, sizeof *t->phases);
+    if (!t->phases)
+        return sw_err_nomem(err, "norms of gradients", (size_t)t->parties * sizeof *t->phases);
     for (int i = 0; i < t->slice_count; i++) {
         t->slices[i].first_block = blocks;
         blocks += blocks_of(t->slices[i].count);
     }
-    size_t bytes = (size_t)(blocks + 1) * sizeof *ph->squares;
-    ph->squares = sw_calloc(1, bytes);
-    if (t->args.updater->needs_norms)
-        ph->value_squares = sw_calloc(1, bytes);
-    if (!ph->squares || (t->args.updater->needs_norms && !ph->value_squares))
-        return sw_err_nomem(err, "norms of gradients", bytes);
-    ph->missing = everything(t);
-    ph->version = 1;
-    ph->torn = -1;
-    return SW_OK;
+    for (int r = 0; r < t->parties && rc == SW_OK; r++)
+        rc = make_phases(t, &t->phases[r], blocks, err);
+    return rc;
 }
 
 void sw_table_free_phases(struct sw_table *t)
 {
-    sw_free(t->phases.squares);
-    sw_free(t->phases.value_squares);
+    for (int r = 0; t->phases && r < t->parties; r++) {
+        sw_free(t->phases[r].squares);
+        sw_free(t->phases[r].value_squares);
+        sw_free(t->phases[r].norms);
+    }
+    sw_free(t->phases);
 }
 
 /* ---- The first phase ---- */
@@ -68,25 +87,25 @@ int sw_table_bad_value(struct sw_table *t, int param, uint64_t version, struct s
     if (t->args.bad != SW_BAD_TELLS)
         return sw_table_say_bad(t, param, version, err);
     /* Read by workers when they have seen all parameters at this version. */
-    __atomic_store_n(&t->phases.torn, param, __ATOMIC_RELAXED);
+    __atomic_store_n(&t->torn, param, __ATOMIC_RELAXED);
     return SW_OK;
 }
 
-int sw_table_gather(struct sw_table *t, const struct sw_slice *s, struct sw_err *err)
+int sw_table_gather(struct sw_table *t, int party, const struct sw_slice *s, struct sw_err *err)
 {
     const struct sw_param *p = &t->params[s->param];
     const float *in[SW_TREE_LEAVES];
-    struct sw_phases *ph = &t->phases;
+    struct sw_phases *ph = &t->phases[party];
     struct sw_gather_args a = {.count = s->count,
                                .clip_value = (float)t->args.clip_value,
                                .squares = ph->squares + s->first_block};
-    a.gradient = sw_table_sum(t, s->param, 0, s->from, in, &a.sum);
+    a.gradient = sw_table_sum(t, s->param, party, s->from, in, &a.sum);
     if (ph->value_squares) {
         a.value = p->value + s->from;
         a.value_squares = ph->value_squares + s->first_block;
     }
     if (!sw_gather(&a) && t->args.bad == SW_BAD_STOPS)
-        return sw_table_say_bad(t, s->param, s->version + 1, err);
+        return sw_table_say_bad(t, s->param, __atomic_load_n(&ph->version, __ATOMIC_RELAXED), err);
     return SW_OK;
 }
 
@@ -103,27 +122,25 @@ static double sum_of(const struct sw_table *t, const double *squares, const stru
 }
 
 /* Parts of one parameter have one norm. */
-static void share_norms(struct sw_table *t, float scale)
+static void share_norms(const struct sw_table *t, struct sw_phases *ph, float scale)
 {
     for (int i = 0; i < t->param_count; i++) {
-        struct sw_param *p = &t->params[i];
+        const struct sw_param *p = &t->params[i];
         double value = 0, gradient = 0;
         for (int k = 0; k < t->param_count; k++) {
             const struct sw_param *part = &t->params[k];
             if (k != i && !(p->part_whole && sw_str_eq(part->name, p->name)))
                 continue;
-            value += sum_of(t, t->phases.value_squares, part);
-            gradient += sum_of(t, t->phases.squares, part);
+            value += sum_of(t, ph->value_squares, part);
+            gradient += sum_of(t, ph->squares, part);
         }
-        p->value_norm = sqrt(value);
-        p->gradient_norm = sqrt(gradient) * (double)scale;
+        ph->norms[i] = (struct sw_norms){sqrt(value), sqrt(gradient) * (double)scale};
     }
 }
 
-static struct sw_table_decision make_decision(struct sw_table *t, uint64_t version)
+static struct sw_table_decision make_decision(const struct sw_table *t, struct sw_phases *ph)
 {
-    struct sw_phases *ph = &t->phases;
-    struct sw_table_decision d = {.version = version, .scale = 1, .bad_param = -1};
+    struct sw_table_decision d = {.version = ph->version, .scale = 1, .bad_param = -1};
     double squares = 0;
     for (int p = 0; p < t->param_count; p++) {
         double sum = sum_of(t, ph->squares, &t->params[p]);
@@ -136,58 +153,68 @@ static struct sw_table_decision make_decision(struct sw_table *t, uint64_t versi
     if (t->args.clip_norm > 0 && d.grad_norm > t->args.clip_norm)
         d.scale = (float)(t->args.clip_norm / d.grad_norm);
     if (ph->value_squares && !d.dropped)
-        share_norms(t, d.scale);
+        share_norms(t, ph, d.scale);
     return d;
 }
 
-/* By one thread: all that the others wrote is seen by who brought `missing` to 0. */
-static int decide(struct sw_table *t)
+static int tell_servers(struct sw_table *t, int party, uint64_t version, struct sw_err *err)
 {
-    struct sw_phases *ph = &t->phases;
-    uint64_t version = ph->version;
-    struct sw_table_decision d = make_decision(t, version);
-    ph->vetoes = 0;
-    t->dropped += d.dropped;
-    ph->ring[version % SW_DECISIONS] = d;
-    __atomic_store_n(&ph->missing, everything(t), __ATOMIC_RELAXED);
-    /* Releases the decision to sw_table_decision, which acquires. */
-    __atomic_store_n(&ph->version, version + 1, __ATOMIC_RELEASE);
-    struct sw_message m = {.kind = SW_MSG_APPLY, .from = t->args.workers, .version = version};
+    struct sw_message m = {
+        .kind = SW_MSG_APPLY, .from = t->args.workers, .param = party, .version = version};
     int rc = SW_OK;
     for (int s = 0; s < t->args.servers && rc == SW_OK; s++)
         if (t->servers[s].slice_count > 0)
             rc = sw_channel_send(&t->servers[s].inbox, &m);
     sw_table_wake(t);
-    return rc;
+    return rc == SW_OK ? rc : sw_err_set(err, rc, "the job is ending");
+}
+
+/* By one thread: all that the others wrote is seen by who brought `missing` to 0. */
+static int decide(struct sw_table *t, int party, struct sw_err *err)
+{
+    struct sw_phases *ph = &t->phases[party];
+    struct sw_table_decision d = make_decision(t, ph);
+    ph->vetoes = 0;
+    __atomic_add_fetch(&t->dropped, d.dropped, __ATOMIC_RELAXED);
+    ph->ring[d.version % SW_DECISIONS] = d;
+    __atomic_store_n(&ph->missing, everything(t), __ATOMIC_RELAXED);
+    /* Releases the decision to sw_table_decision, which acquires. */
+    __atomic_store_n(&ph->version, d.version + 1, __ATOMIC_RELEASE);
+    return t->args.rule->update ? tell_servers(t, party, d.version, err)
+                                : sw_table_race_all(t, party, &d, err);
 }
 
 /* Release what was measured; the one who decides acquires what all did. */
-static bool was_last(struct sw_table *t, int count)
+static bool was_last(struct sw_table *t, int party, int count)
 {
-    return __atomic_sub_fetch(&t->phases.missing, count, __ATOMIC_ACQ_REL) == 0;
+    return __atomic_sub_fetch(&t->phases[party].missing, count, __ATOMIC_ACQ_REL) == 0;
 }
 
-int sw_table_gathered(struct sw_table *t, int slices)
+int sw_table_gathered(struct sw_table *t, int party, int slices, struct sw_err *err)
 {
-    return slices > 0 && was_last(t, slices) ? decide(t) : SW_OK;
+    return slices > 0 && was_last(t, party, slices) ? decide(t, party, err) : SW_OK;
 }
 
-int sw_table_verdict(struct sw_table *t, bool fine)
+int sw_table_verdict(struct sw_table *t, int worker, bool fine, struct sw_err *err)
 {
-    if (!t->phases.on || t->args.bad == SW_BAD_STOPS)
+    int party = sw_table_party(t, worker);
+    if (!t->phases || t->args.bad == SW_BAD_STOPS)
         return SW_OK;
     if (!fine)
-        __atomic_add_fetch(&t->phases.vetoes, 1, __ATOMIC_RELAXED);
-    return was_last(t, 1) ? decide(t) : SW_OK;
+        __atomic_add_fetch(&t->phases[party].vetoes, 1, __ATOMIC_RELAXED);
+    return was_last(t, party, 1) ? decide(t, party, err) : SW_OK;
 }
 
 /* ---- What came of it ---- */
 
-bool sw_table_decision(const struct sw_table *t, uint64_t version, struct sw_table_decision *out)
+bool sw_table_decision(const struct sw_table *t, int party, uint64_t version,
+                       struct sw_table_decision *out)
 {
-    const struct sw_phases *ph = &t->phases;
+    const struct sw_phases *ph = &t->phases[party];
+    if (!t->phases)
+        return false;
     uint64_t coming = __atomic_load_n(&ph->version, __ATOMIC_ACQUIRE);
-    if (!ph->on || version >= coming || version + SW_DECISIONS <= coming)
+    if (version >= coming || version + SW_DECISIONS <= coming)
         return false;
     *out = ph->ring[version % SW_DECISIONS];
     return out->version == version;
@@ -195,5 +222,5 @@ bool sw_table_decision(const struct sw_table *t, uint64_t version, struct sw_tab
 
 int sw_table_torn(const struct sw_table *t)
 {
-    return __atomic_load_n(&t->phases.torn, __ATOMIC_RELAXED);
+    return __atomic_load_n(&t->torn, __ATOMIC_RELAXED);
 }

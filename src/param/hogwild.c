@@ -5,23 +5,23 @@
 
 #include "base/os.h"
 
-static int update(struct sw_table *t, int party, int param, uint64_t version, struct sw_err *err)
+static int update_slice(struct sw_table *t, int party, int slice, uint64_t version,
+                        const struct sw_table_decision *d, struct sw_err *err)
 {
-    const struct sw_param *p = &t->params[param];
-    int rc = SW_OK;
-    for (int i = p->first_slice; i < p->first_slice + p->slice_count && rc == SW_OK; i++) {
-        struct sw_slice s = {.param = param,
-                             .server = t->slices[i].server,
-                             .from = t->slices[i].from,
-                             .count = t->slices[i].count};
-        int64_t begin_ns = sw_os()->monotonic_ns();
-        /* Counts what bias corrections count: nothing hangs on the order of two parties. */
-        s.version = __atomic_fetch_add(&t->slices[i].version, 1, __ATOMIC_RELAXED);
-        rc = sw_table_update_slice(t, &s, party, version, NULL, err);
-        if (rc == SW_OK && t->watch)
-            t->watch(t->watch_user, s.server, param, s.version + 1, begin_ns,
-                     sw_os()->monotonic_ns());
-    }
+    struct sw_slice *shared = &t->slices[slice];
+    bool dropped = d && d->dropped;
+    struct sw_slice s = {.param = shared->param,
+                         .server = shared->server,
+                         .from = shared->from,
+                         .count = shared->count};
+    int64_t begin_ns = sw_os()->monotonic_ns();
+    /* Counts what bias corrections count: nothing hangs on the order of two parties. */
+    s.version = __atomic_fetch_add(&shared->version, 1, __ATOMIC_RELAXED);
+    s.dropped = __atomic_fetch_add(&shared->dropped, dropped, __ATOMIC_RELAXED);
+    int rc = dropped ? SW_OK : sw_table_update_slice(t, &s, party, version, d, err);
+    if (rc == SW_OK && t->watch && !dropped)
+        t->watch(t->watch_user, s.server, s.param, s.version + 1, begin_ns,
+                 sw_os()->monotonic_ns());
     return rc;
 }
 
@@ -37,21 +37,51 @@ static uint64_t slowest(const struct sw_table *t, int param)
     return least / (uint64_t)p->slice_count;
 }
 
-int sw_table_race(struct sw_table *t, int worker, int param, uint64_t version, struct sw_err *err)
+/* A party's update of a parameter; then others may know. */
+static int update(struct sw_table *t, int party, int param, uint64_t version,
+                  const struct sw_table_decision *d, struct sw_err *err)
 {
     const struct sw_param *p = &t->params[param];
+    int rc = SW_OK;
+    for (int i = p->first_slice; i < p->first_slice + p->slice_count && rc == SW_OK; i++)
+        rc = update_slice(t, party, i, version, d, err);
+    if (rc != SW_OK)
+        return rc;
+    __atomic_add_fetch(&p->view[party].ready, (uint64_t)p->slice_count, __ATOMIC_SEQ_CST);
+    sw_table_wake(t);
+    /* Of several that come to the same step at once the servers hear the first. */
+    rc = sw_sync_ask(t, party * t->party_workers, param, slowest(t, param));
+    return rc == SW_OK ? rc : sw_err_set(err, rc, "the job is ending");
+}
+
+static int gather(struct sw_table *t, int party, int param, struct sw_err *err)
+{
+    const struct sw_param *p = &t->params[param];
+    int rc = SW_OK;
+    for (int i = p->first_slice; i < p->first_slice + p->slice_count && rc == SW_OK; i++)
+        rc = sw_table_gather(t, party, &t->slices[i], err);
+    return rc == SW_OK ? sw_table_gathered(t, party, p->slice_count, err) : rc;
+}
+
+int sw_table_race(struct sw_table *t, int worker, int param, uint64_t version, struct sw_err *err)
+{
     int party = sw_table_party(t, worker);
-    struct sw_param_view *r = &p->view[party];
+    struct sw_param_view *r = &t->params[param].view[party];
     /* Release this worker's gradient; the last one acquires all. */
     if (__atomic_add_fetch(&r->given, 1, __ATOMIC_ACQ_REL) < sw_table_threshold(t, param))
         return SW_OK;
     __atomic_store_n(&r->given, 0, __ATOMIC_RELAXED);
-    int rc = update(t, party, param, version, err);
-    if (rc != SW_OK)
-        return rc;
-    __atomic_add_fetch(&r->ready, (uint64_t)p->slice_count, __ATOMIC_SEQ_CST);
-    sw_table_wake(t);
-    /* Of several that come to the same step at once the servers hear the first. */
-    rc = sw_sync_ask(t, worker, param, slowest(t, param));
-    return rc == SW_OK ? rc : sw_err_set(err, rc, "the job is ending");
+    return t->two_phases ? gather(t, party, param, err)
+                         : update(t, party, param, version, NULL, err);
+}
+
+/* The lowest layers first, which the next forward pass needs first. */
+int sw_table_race_all(struct sw_table *t, int party, const struct sw_table_decision *d,
+                      struct sw_err *err)
+{
+    int rc = SW_OK;
+    for (int p = 0; p < t->param_count && rc == SW_OK; p++)
+        if (!t->params[p].frozen)
+            rc = update(t, party, p, d->version, d, err);
+    return rc;
 }

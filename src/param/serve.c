@@ -219,7 +219,7 @@ void sw_table_update_terms(const struct sw_table *t, int param, uint64_t version
     a->weight_decay = (float)(t->args.common->weight_decay * (double)p->decay_mult);
     a->clip_value = (float)t->args.clip_value;
     a->gradient_scale = 1;
-    a->step = version - 1 - t->dropped;
+    a->step = version - 1 - sw_table_dropped(t);
 }
 
 /* What is summed already, in two phases, is in the first gradient alone. */
@@ -232,14 +232,16 @@ static struct sw_update_args update_of(const struct sw_table *t, const struct sw
     struct sw_update_args a = {
         .value = p->value + s->from,
         .count = s->count,
-        .value_norm = p->value_norm,
-        .gradient_norm = p->gradient_norm,
     };
     sw_table_update_terms(t, s->param, version, &a);
-    a.step = s->version - t->dropped; /* of all parties */
+    a.step = s->version - s->dropped; /* of all parties */
     if (d) {
         a.clip_value = 0;
         a.gradient_scale = d->scale;
+    }
+    if (d && t->phases[party].norms) {
+        a.value_norm = t->phases[party].norms[s->param].value;
+        a.gradient_norm = t->phases[party].norms[s->param].gradient;
     }
     a.gradient = sw_table_sum(t, s->param, party, s->from, in, &a.sum);
     if (d)
@@ -279,6 +281,7 @@ static int apply_slice(struct sw_table *t, int server, struct sw_slice *s, int p
     if (rc != SW_OK)
         return rc;
     s->version++;
+    s->dropped += dropped;
     if (t->watch && !dropped)
         t->watch(t->watch_user, server, s->param, s->version, begin_ns, sw_os()->monotonic_ns());
     return SW_OK;
@@ -349,15 +352,14 @@ static int apply(struct sw_table *t, int server, int param, int party,
 }
 
 /* The first of two phases. */
-static int gather(struct sw_table *t, const struct sw_server_state *s, int param,
+static int gather(struct sw_table *t, const struct sw_server_state *s, int param, int party,
                   struct sw_err *err)
 {
     int rc = SW_OK;
     for (int i = s->first[param]; i < s->first[param + 1] && rc == SW_OK; i++)
-        rc = sw_table_gather(t, &t->slices[s->slices[i]], err);
-    if (rc == SW_OK && sw_table_gathered(t, s->first[param + 1] - s->first[param]) != SW_OK)
-        return sw_err_set(err, SW_ERR_CANCELLED, "the job is ending");
-    return rc;
+        rc = sw_table_gather(t, party, &t->slices[s->slices[i]], err);
+    return rc == SW_OK ? sw_table_gathered(t, party, s->first[param + 1] - s->first[param], err)
+                       : rc;
 }
 
 /* One worker's contribution to every slice that the server owns of the parameter. */
@@ -374,8 +376,8 @@ static int contribute(struct sw_table *t, int server, const struct sw_message *m
     *heard = true;
     if (++turn_of(t, s, m->param, party)->contributions < sw_table_threshold(t, m->param))
         return SW_OK;
-    return t->phases.on ? gather(t, s, m->param, err)
-                        : apply(t, server, m->param, party, NULL, err);
+    return t->two_phases ? gather(t, s, m->param, party, err)
+                         : apply(t, server, m->param, party, NULL, err);
 }
 
 static int keep_early(struct sw_server_state *s, const struct sw_message *m, struct sw_err *err)
@@ -438,19 +440,20 @@ static int apply_decision(struct sw_table *t, int server, const struct sw_messag
 {
     struct sw_server_state *s = &t->servers[server];
     struct sw_table_decision d;
-    if (!sw_table_decision(t, m->version, &d))
+    int party = m->param;
+    if (!sw_table_decision(t, party, m->version, &d))
         return sw_err_set(err, SW_ERR_INVALID, "update %llu is not decided upon",
                           (unsigned long long)m->version);
     int rc = SW_OK;
     for (int p = 0; p < t->param_count && rc == SW_OK; p++) {
         if (s->first[p] == s->first[p + 1])
             continue;
-        uint64_t done = turn_of(t, s, p, 0)->done;
+        uint64_t done = turn_of(t, s, p, party)->done;
         if (done + 1 != m->version)
             return sw_err_set(err, SW_ERR_INVALID, "update %llu of %s at version %llu",
                               (unsigned long long)m->version, t->params[p].name,
                               (unsigned long long)done);
-        rc = apply(t, server, p, 0, &d, err);
+        rc = apply(t, server, p, party, &d, err);
     }
     return rc == SW_OK && s->early_count > 0 ? take_up_early(t, server, err) : rc;
 }
@@ -464,7 +467,7 @@ static bool can_handle(const struct sw_table *t, int server, const struct sw_mes
 {
     const struct sw_server_state *s = &t->servers[server];
     if (m->kind == SW_MSG_APPLY)
-        return t->phases.on;
+        return t->two_phases && m->param >= 0 && m->param < t->parties;
     if (is_sync(m))
         return sw_sync_can_handle(t, server, m);
     return m->kind == SW_MSG_UPDATE && t->args.rule->update && m->param >= 0 &&

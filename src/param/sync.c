@@ -318,12 +318,12 @@ static void copy_value(struct sw_sync *s, int param)
     }
 }
 
-void sw_sync_spread(struct sw_sync *s)
+void sw_sync_spread(struct sw_sync *s, bool state)
 {
     for (int p = 0; p < s->params; p++) {
         const struct sw_param *first = &s->tables[0]->params[p];
         copy_value(s, p);
-        for (int i = 1; i < s->count; i++)
+        for (int i = 1; i < s->count && state; i++)
             for (int k = 0; k < sw_table_param_slots(s->tables[0], p); k++)
                 memcpy(s->tables[i]->params[p].slot[k], first->slot[k],
                        array_bytes(s->tables[0], p));

@@ -32,8 +32,9 @@ int sw_sync_new(const struct sw_sync_args *args, struct sw_sync **out,
                 struct sw_err *err) SW_MUST_CHECK;
 void sw_sync_free(struct sw_sync *s); /* NULL is accepted */
 
-/* Values and updater state of all tables become those of the first: after it was filled. */
-void sw_sync_spread(struct sw_sync *s);
+/* Values of all tables become those of the first, after it was filled; and what their updaters
+ * keep, too. */
+void sw_sync_spread(struct sw_sync *s, bool state);
 /* Is no delta under way? Stays so while no worker hands over gradients. Any thread. */
 bool sw_sync_is_quiet(const struct sw_sync *s);
 /* An exchange of everything at once: all values become the same. When it is quiet. */

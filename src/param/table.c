@@ -49,8 +49,8 @@ int sw_table_new(const struct sw_table_args *args, struct sw_table **out, struct
         t->args.groups = 1;
     t->parties = t->args.rule->apart ? t->args.groups : 1;
     t->party_workers = t->args.workers / t->parties;
-    t->phases.on = args->two_phases || args->clip_norm > 0 || args->bad != SW_BAD_STOPS ||
-                   args->updater->needs_norms;
+    t->two_phases = args->two_phases || args->clip_norm > 0 || args->bad != SW_BAD_STOPS ||
+                    args->updater->needs_norms;
     t->leaves = args->leaves > 0 ? args->leaves : t->party_workers;
     sw_mutex_init(&t->lock);
     sw_cond_init(&t->changed);
@@ -164,7 +164,7 @@ static void cut(struct sw_table *t, int index)
     p->first_slice = t->slice_count;
     if (p->frozen)
         return;
-    int64_t grain = t->phases.on ? SW_GATHER_BLOCK : ALIGN / (int64_t)sizeof(float);
+    int64_t grain = t->two_phases ? SW_GATHER_BLOCK : ALIGN / (int64_t)sizeof(float);
     int64_t size = ((n + pieces - 1) / pieces + grain - 1) / grain * grain;
     for (int64_t from = 0; from < n; from += size) {
         int64_t count = n - from < size ? n - from : size;
@@ -518,17 +518,20 @@ void sw_table_put_party(struct sw_table *t, int party, uint64_t version)
                 (struct sw_turn){.done = version, .answered = version};
     for (int p = 0; p < t->param_count; p++)
         t->params[p].view[party].ready = version * (uint64_t)t->params[p].slice_count;
+    if (t->phases)
+        t->phases[party].version = version + 1;
 }
 
 void sw_table_put_version(struct sw_table *t, uint64_t version, uint64_t updates, uint64_t dropped)
 {
-    for (int i = 0; i < t->slice_count; i++)
+    for (int i = 0; i < t->slice_count; i++) {
         t->slices[i].version = updates;
+        t->slices[i].dropped = dropped;
+    }
     for (int r = 0; r < t->parties; r++)
         sw_table_put_party(t, r, version);
     t->dropped = dropped;
-    t->phases.version = version + 1;
-    t->phases.torn = -1;
+    t->torn = -1;
 }
 
 void sw_table_refresh(struct sw_table *t, int party)
@@ -540,7 +543,12 @@ void sw_table_refresh(struct sw_table *t, int party)
     }
 }
 
+uint64_t sw_table_updates(const struct sw_table *t)
+{
+    return t->slice_count > 0 ? t->slices[0].version : 0;
+}
+
 uint64_t sw_table_dropped(const struct sw_table *t)
 {
-    return t->dropped;
+    return __atomic_load_n(&t->dropped, __ATOMIC_RELAXED);
 }

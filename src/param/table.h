@@ -51,8 +51,7 @@ struct sw_param {
     float **gradient;              /* owned array [terms of all workers, in their order]; each
                                       written by its worker */
     int first_slice, slice_count;
-    double value_norm, gradient_norm; /* where the updater needs them: written by a decision */
-    struct sw_param_view *view;       /* owned [parties of the table] */
+    struct sw_param_view *view; /* owned [parties of the table] */
 };
 
 /* A parameter as one party sees it. */
@@ -67,7 +66,8 @@ struct sw_param_view {
 struct sw_slice {
     int param, server;
     int64_t from, count;
-    uint64_t version;    /* updates applied, of all parties; atomic under Hogwild */
+    uint64_t version;    /* updates of all parties, and of those, */
+    uint64_t dropped;    /* how many were not applied; both atomic under Hogwild */
     int64_t first_block; /* in two phases: of its sums of squares */
 };
 
@@ -97,10 +97,10 @@ enum sw_table_bad {
     SW_BAD_TELLS, /* a gradient: dropped, too; a value: sw_table_torn tells */
 };
 
-/* What was decided about an update of all parameters. */
+/* What was decided about a party's update of all parameters. */
 struct sw_table_decision {
     uint64_t version;
-    double grad_norm; /* of all gradients together, clipped by value but not by norm */
+    double grad_norm; /* of all its gradients together, clipped by value but not by norm */
     float scale;      /* of all gradients: what clipping by norm makes of them */
     bool dropped;
     int bad_param; /* why: the first whose gradient is not finite; -1: a worker said so, its loss */
@@ -209,7 +209,9 @@ void sw_table_put_party(struct sw_table *t, int party, uint64_t version);
 /* What the party reads becomes the parameters as they are now. Between steps only, when all its
  * updates are applied. */
 void sw_table_refresh(struct sw_table *t, int party);
-/* Updates that were dropped so far. */
+/* Updates so far, of all parties, those that were dropped included. Between steps. */
+uint64_t sw_table_updates(const struct sw_table *t);
+/* Updates that were dropped so far, of any party. Any thread. */
 uint64_t sw_table_dropped(const struct sw_table *t);
 
 /* A gradient or value of update `version` is not finite: SW_ERR_DIVERGED naming the parameter. */
@@ -217,9 +219,10 @@ int sw_table_say_bad(const struct sw_table *t, int param, uint64_t version,
                      struct sw_err *err) SW_MUST_CHECK;
 /* Are updates decided upon before they are applied? */
 bool sw_table_has_phases(const struct sw_table *t);
-/* What was decided about update `version`, if it is and is one of the last few. A worker that has
- * seen a parameter at that version sees the decision, too. */
-bool sw_table_decision(const struct sw_table *t, uint64_t version, struct sw_table_decision *out);
+/* What was decided about the party's update `version`, if it is and is one of the last few. A
+ * worker that has seen a parameter at that version sees the decision, too. */
+bool sw_table_decision(const struct sw_table *t, int party, uint64_t version,
+                       struct sw_table_decision *out);
 /* A parameter with a value that is not finite, or -1; complete for a version when all parameters
  * have been seen at it. Only with SW_BAD_TELLS. */
 int sw_table_torn(const struct sw_table *t);
@@ -232,9 +235,9 @@ int sw_table_torn(const struct sw_table *t);
  * Hogwild those of sw_table_serve. */
 int sw_table_update(struct sw_table *t, int worker, int param, uint64_t version,
                     struct sw_err *err) SW_MUST_CHECK;
-/* Where bad gradients drop updates, every worker says once per step whether its loss is finite: the
- * decision waits for it. SW_OK, SW_ERR_CANCELLED. */
-int sw_table_verdict(struct sw_table *t, bool fine) SW_MUST_CHECK;
+/* Where bad gradients drop updates, every worker says once per step whether its loss is finite: its
+ * party's decision waits for it. Errors: those of sw_table_update. */
+int sw_table_verdict(struct sw_table *t, int worker, bool fine, struct sw_err *err) SW_MUST_CHECK;
 enum { SW_TABLE_ALL = -1 }; /* in place of a party */
 
 /* Are there, for the party to read, values that contain its update `version` and, where staleness

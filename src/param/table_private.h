@@ -32,16 +32,18 @@ struct sw_server_state {
 
 enum { SW_DECISIONS = 4 }; /* that are remembered: workers are at most one step apart */
 
-/* Updates in two phases: decide.c. */
+/* A party's updates in two phases: decide.c. */
 struct sw_phases {
-    bool on;
     double *squares, *value_squares; /* owned [blocks of all slices]; a slice's are written by its
-                                        server; the latter only where the updater needs norms */
+                                        server; the latter only where the updater needs norms, */
+    struct sw_norms *norms;          /* and these: owned [params], written by who decides */
     int missing;      /* atomic: slices to be summed and verdicts to be said before the decision */
     int vetoes;       /* atomic: of the verdicts, those that were bad */
     uint64_t version; /* atomic: the update that is coming; all before it are decided */
     struct sw_table_decision ring[SW_DECISIONS]; /* written by who decides, before version moves */
-    int torn; /* atomic: a parameter with a value that is not finite, or -1 */
+};
+struct sw_norms {
+    double value, gradient; /* of a whole parameter */
 };
 
 struct sw_table {
@@ -58,10 +60,12 @@ struct sw_table {
     int *term_end;              /* owned [terms of a party]: of the tree over its leaves */
     void *values, *state;       /* owned device memory; the latter with the parties' buffers */
     size_t value_bytes, state_bytes;
-    struct sw_phases phases;
-    struct sw_sync *sync; /* borrowed; NULL: the only server group */
-    int place;            /* which one it is */
-    uint64_t dropped;     /* updates that were not applied; changes between the two phases only */
+    bool two_phases;
+    struct sw_phases *phases; /* owned [parties]; NULL: each slice is updated alone */
+    int torn;                 /* atomic: a parameter with a value that is not finite, or -1 */
+    struct sw_sync *sync;     /* borrowed; NULL: the only server group */
+    int place;                /* which one it is */
+    uint64_t dropped;         /* atomic: updates that were not applied */
     sw_table_watch *watch;
     void *watch_user;
     struct sw_mutex lock; /* guards closed; taken to wait for a version */
@@ -93,9 +97,12 @@ int sw_sync_ask(struct sw_table *t, int worker, int param, uint64_t done) SW_MUS
 bool sw_sync_can_handle(const struct sw_table *t, int server, const struct sw_message *m);
 int sw_sync_handle(struct sw_table *t, int server, const struct sw_message *m) SW_MUST_CHECK;
 
-/* hogwild.c: one worker's gradient is complete; the party's last one updates. */
+/* hogwild.c: one worker's gradient is complete; the party's last one updates, or in two phases who
+ * completes its last gradient, as was decided. */
 int sw_table_race(struct sw_table *t, int worker, int param, uint64_t version,
                   struct sw_err *err) SW_MUST_CHECK;
+int sw_table_race_all(struct sw_table *t, int party, const struct sw_table_decision *d,
+                      struct sw_err *err) SW_MUST_CHECK;
 
 /* What update `version` of a parameter is made of beside arrays, where it is made alone. */
 void sw_table_update_terms(const struct sw_table *t, int param, uint64_t version,
@@ -106,9 +113,11 @@ int sw_table_make_phases(struct sw_table *t, struct sw_err *err) SW_MUST_CHECK;
 void sw_table_free_phases(struct sw_table *t);
 /* Sums and measures a slice that is complete. Errors: SW_ERR_DIVERGED where a bad gradient stops.
  */
-int sw_table_gather(struct sw_table *t, const struct sw_slice *s, struct sw_err *err) SW_MUST_CHECK;
-/* That many slices were: the last ones bring the decision. SW_OK, SW_ERR_CANCELLED. */
-int sw_table_gathered(struct sw_table *t, int slices) SW_MUST_CHECK;
+int sw_table_gather(struct sw_table *t, int party, const struct sw_slice *s,
+                    struct sw_err *err) SW_MUST_CHECK;
+/* That many slices were: the last ones bring the decision. Errors: SW_ERR_CANCELLED, and under
+ * Hogwild those of an update. */
+int sw_table_gathered(struct sw_table *t, int party, int slices, struct sw_err *err) SW_MUST_CHECK;
 /* A new value is not finite after update `version`. Errors: SW_ERR_DIVERGED unless that is to be
  * told only. */
 int sw_table_bad_value(struct sw_table *t, int param, uint64_t version,

@@ -75,12 +75,22 @@ static int collect(struct sw_worker *w, int param, uint64_t version, struct sw_e
     return rc == SW_OK ? have(w, param, version, err) : rc;
 }
 
-int sw_bp_see_all(struct sw_worker *w, uint64_t version, struct sw_err *err)
+static int see_every_param(struct sw_worker *w, int party, uint64_t version, struct sw_err *err)
 {
     int rc = updates_itself(w) ? sw_replica_bring_home(w->replica, version, err) : SW_OK;
     for (int p = 0; p < sw_table_count(w->table) && rc == SW_OK; p++)
-        rc = see(w, SW_TABLE_ALL, p, version, err);
+        rc = see(w, party, p, version, err);
     return rc;
+}
+
+int sw_bp_see_all(struct sw_worker *w, uint64_t version, struct sw_err *err)
+{
+    return see_every_param(w, SW_TABLE_ALL, version, err);
+}
+
+int sw_bp_see_own(struct sw_worker *w, uint64_t version, struct sw_err *err)
+{
+    return see_every_param(w, sw_table_party(w->table, w->seat), version, err);
 }
 
 int sw_bp_collect_all(struct sw_worker *w, int split, uint64_t version, struct sw_err *err)

@@ -1,5 +1,6 @@
 /* Checkpoints: OUT/checkpoint-STEP.safetensors with parameters (`layer.param`), updater state
- * (`updater.layer.param.slot`), state without gradient (`state.layer.name`), and in __metadata__
+ * (`updater.layer.param.slot`; of server group K, if there are several, with `.K` behind it but for
+ * K = 0), state without gradient (`state.layer.name`), and in __metadata__
  * what else a run needs to go on to the same
  * bits: step, seed, recipe text with overrides and fallback decision, and the choices of the plans.
  * The data position and all randomness are functions of seed and step, so nothing more is stored.
@@ -13,23 +14,30 @@
 
 enum { FORMAT_VERSION = 1 };
 
-/* "conv1.weight", or for updater state "updater.conv1.weight.momentum"; for sw_free. */
-static char *tensor_name(const struct sw_table *t, int param, int slot)
+/* "conv1.weight", or for updater state "updater.conv1.weight.momentum", with ".1" behind it for
+ * that of server group 1; for sw_free. */
+static char *tensor_name(const struct sw_table *t, int param, int slot, int copy)
 {
     const char *name = sw_table_param(t, param)->name;
-    return slot < 0 ? sw_strdup(name)
-                    : sw_format("updater.%s.%s", name, sw_table_updater(t)->slot_names[slot]);
+    char behind[16] = "";
+    if (copy > 0)
+        snprintf(behind, sizeof behind, ".%d", copy);
+    return slot < 0
+               ? sw_strdup(name)
+               : sw_format("updater.%s.%s%s", name, sw_table_updater(t)->slot_names[slot], behind);
 }
 
-static int add_tensors(struct sw_job *job, struct sw_st_writer *w, struct sw_table_source *sources,
-                       struct sw_stream *stream, struct sw_err *err)
+/* Values are the same in all copies, what their updaters keep is not. */
+static int add_tensors(struct sw_job *job, int copy, struct sw_st_writer *w,
+                       struct sw_table_source *sources, struct sw_stream *stream,
+                       struct sw_err *err)
 {
-    struct sw_table *t = job->table;
+    struct sw_table *t = job->copies[copy].table;
     int slots = sw_table_slots(t), rc = SW_OK;
     for (int p = 0; p < sw_table_count(t) && rc == SW_OK; p++)
-        for (int s = -1; s < sw_table_param_slots(t, p) && rc == SW_OK; s++) {
+        for (int s = copy == 0 ? -1 : 0; s < sw_table_param_slots(t, p) && rc == SW_OK; s++) {
             struct sw_table_source *source = &sources[p * (slots + 1) + s + 1];
-            char *name = tensor_name(t, p, s);
+            char *name = tensor_name(t, p, s, copy);
             *source = (struct sw_table_source){.table = t, .stream = stream, .param = p, .slot = s};
             rc = name ? sw_table_add_tensor(source, name, w, err)
                       : sw_err_nomem(err, "a checkpoint's names", 0);
@@ -43,6 +51,30 @@ static int add_number(struct sw_st_writer *w, const char *key, int64_t value, st
     char text[32];
     snprintf(text, sizeof text, "%lld", (long long)value);
     return sw_st_writer_metadata(w, key, text, err);
+}
+
+/* "dropped", or of server group 1 "dropped.1". */
+static const char *copy_key(const char *key, int copy, char out[32])
+{
+    if (copy == 0)
+        return key;
+    snprintf(out, 32, "%s.%d", key, copy);
+    return out;
+}
+
+/* How many updates are behind the values of each copy. */
+static int add_counts(struct sw_job *job, struct sw_st_writer *w, struct sw_err *err)
+{
+    char key[32];
+    int copies = job->shape.server_groups;
+    int rc = add_number(w, "server_groups", copies, err);
+    for (int i = 0; i < copies && rc == SW_OK; i++) {
+        const struct sw_table *t = job->copies[i].table;
+        rc = add_number(w, copy_key("updates", i, key), (int64_t)sw_table_updates(t), err);
+        if (rc == SW_OK)
+            rc = add_number(w, copy_key("dropped", i, key), (int64_t)sw_table_dropped(t), err);
+    }
+    return rc;
 }
 
 static int add_metadata(struct sw_job *job, int64_t step, struct sw_st_writer *w,
@@ -68,14 +100,13 @@ static int add_metadata(struct sw_job *job, int64_t step, struct sw_st_writer *w
         {"step", step},
         {"seed", job->conf->seed},
         {"samples", sw_job_samples(job, step)},
-        {"dropped", (int64_t)sw_table_dropped(job->table)},
     };
     int rc = SW_OK;
     for (size_t i = 0; i < sizeof texts / sizeof *texts && rc == SW_OK; i++)
         rc = sw_st_writer_metadata(w, texts[i].key, texts[i].value, err);
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers && rc == SW_OK; i++)
         rc = add_number(w, numbers[i].key, numbers[i].value, err);
-    return rc;
+    return rc == SW_OK ? add_counts(job, w, err) : rc;
 }
 
 static void announce(struct sw_worker *w, const char *path, uint64_t bytes, const char *checksum)
@@ -93,7 +124,9 @@ static void announce(struct sw_worker *w, const char *path, uint64_t bytes, cons
 int sw_checkpoint_write(struct sw_worker *w, struct sw_err *err)
 {
     struct sw_job *job = w->job;
-    size_t count = (size_t)(sw_table_count(job->table) * (sw_table_slots(job->table) + 1));
+    int copies = job->shape.server_groups;
+    size_t each = (size_t)(sw_table_count(job->table) * (sw_table_slots(job->table) + 1));
+    size_t count = each * (size_t)copies;
     struct sw_table_source *views = sw_calloc(count + 1, sizeof *views);
     struct sw_st_writer *writer = sw_st_writer_new();
     char *path = sw_format("%s/checkpoint-%lld.safetensors", sw_history_out_dir(job->history),
@@ -106,8 +139,8 @@ int sw_checkpoint_write(struct sw_worker *w, struct sw_err *err)
         rc = add_metadata(job, w->step, writer, err);
     if (rc == SW_OK)
         rc = sw_keep_write(job, sw_keep_best_with(job, w->step), writer, err);
-    if (rc == SW_OK)
-        rc = add_tensors(job, writer, views, sw_worker_host_stream(w), err);
+    for (int i = 0; i < copies && rc == SW_OK; i++)
+        rc = add_tensors(job, i, writer, views + each * (size_t)i, sw_worker_host_stream(w), err);
     if (rc == SW_OK)
         rc = sw_states_fetch(w, err);
     if (rc == SW_OK)
@@ -158,7 +191,7 @@ static int check_tensors(struct sw_job *job, const struct sw_st_file *f, const c
     int rc = SW_OK;
     for (int p = 0; p < sw_table_count(job->table) && rc == SW_OK; p++)
         for (int s = -1; s < sw_table_param_slots(job->table, p) && rc == SW_OK; s++) {
-            char *name = tensor_name(job->table, p, s);
+            char *name = tensor_name(job->table, p, s, 0);
             struct sw_table_source to = {.table = job->table, .param = p, .slot = s};
             rc = name ? sw_table_check_tensor(&to, name, f, path, err)
                       : sw_err_nomem(err, "a tensor's name", 0);
@@ -188,15 +221,17 @@ int sw_checkpoint_check(struct sw_job *job, const char *path, int64_t *step, str
     return rc;
 }
 
-static int load_state(struct sw_worker *w, const struct sw_st_file *f, struct sw_err *err)
+/* What the updater of copy `from` kept, for this one. */
+static int load_state(struct sw_worker *w, const struct sw_st_file *f, int copy, int from,
+                      struct sw_err *err)
 {
-    struct sw_table *t = w->job->table;
+    struct sw_table *t = w->job->copies[copy].table;
     int rc = SW_OK;
     for (int p = 0; p < sw_table_count(t) && rc == SW_OK; p++)
         for (int s = 0; s < sw_table_param_slots(t, p) && rc == SW_OK; s++) {
             struct sw_table_source to = {
                 .table = t, .stream = sw_worker_host_stream(w), .param = p, .slot = s};
-            char *name = tensor_name(t, p, s);
+            char *name = tensor_name(t, p, s, from);
             rc = name ? sw_table_read_tensor(&to, name, f, err)
                       : sw_err_nomem(err, "a tensor's name", 0);
             sw_free(name);
@@ -267,58 +302,133 @@ int sw_checkpoint_take(struct sw_job *job, struct sw_stream *stream, const char 
     return rc;
 }
 
-/* Values and all state; *dropped is how many of the updates behind them were not applied. Files
- * without that number have none. */
+/* What a file says of itself; all but the step may be absent in older ones. */
+struct told {
+    int64_t step, copies;
+};
+
+static int read_told(const struct sw_st_file *f, const char *path, struct told *told,
+                     struct sw_err *err)
+{
+    told->copies = 1;
+    int rc = read_number(f, path, "step", &told->step, err);
+    if (rc == SW_OK && sw_st_metadata(f, "server_groups"))
+        rc = read_number(f, path, "server_groups", &told->copies, err);
+    if (rc == SW_OK && told->copies < 1)
+        rc = sw_err_set(err, SW_ERR_FORMAT, "%s: server_groups = 0 in its metadata", path);
+    return rc;
+}
+
+/* Whose state a copy goes on with: its own, or where there were fewer copies, another's; and that
+ * of the first while it made all steps alone. */
+static int heir_of(const struct sw_job *job, const struct told *told, int copy)
+{
+    return told->step < job->alone_steps ? 0 : (int)(copy % told->copies);
+}
+
+static int read_count(const struct sw_st_file *f, const char *path, const char *key, int copy,
+                      int64_t otherwise, int64_t *value, struct sw_err *err)
+{
+    char text[32];
+    key = copy_key(key, copy, text);
+    *value = otherwise;
+    return sw_st_metadata(f, key) ? read_number(f, path, key, value, err) : SW_OK;
+}
+
+/* The updates behind a copy's values. */
+static int read_counts(struct sw_job *job, const struct sw_st_file *f, const char *path,
+                       const struct told *told, int copy, int64_t *updates, int64_t *dropped,
+                       struct sw_err *err)
+{
+    int from = heir_of(job, told, copy);
+    int64_t usual = told->step * sw_table_parties(job->copies[copy].table);
+    int rc = read_count(f, path, "updates", from, usual, updates, err);
+    return rc == SW_OK ? read_count(f, path, "dropped", from, 0, dropped, err) : rc;
+}
+
+/* Values, those of all copies becoming the file's, and all state. */
 static int read_all(struct sw_worker *w, const struct sw_st_file *f, const char *path,
-                    int64_t *dropped, struct sw_err *err)
+                    const struct told *told, struct sw_err *err)
 {
     struct sw_job *job = w->job;
-    const char *text = sw_st_metadata(f, "dropped");
     int rc = take_values(job, sw_worker_host_stream(w), f, path, err);
-    if (rc == SW_OK)
-        rc = load_state(w, f, err);
-    if (rc == SW_OK)
-        rc = sw_states_read(job, f, path, err);
-    *dropped = 0;
-    if (rc == SW_OK && text && !sw_parse_int(text, dropped))
-        rc = sw_err_set(err, SW_ERR_FORMAT, "%s: dropped = %s in its metadata is no number", path,
-                        text);
+    for (int i = 0; i < job->shape.server_groups && rc == SW_OK; i++)
+        rc = load_state(w, f, i, heir_of(job, told, i), err);
+    if (rc == SW_OK && job->sync)
+        sw_sync_spread(job->sync, false);
+    return rc == SW_OK ? sw_states_read(job, f, path, err) : rc;
+}
+
+/* Steps and updates go on; those that are lost count as not made. */
+static int put_back(struct sw_worker *w, const struct sw_st_file *f, const char *path,
+                    const struct told *told, struct sw_err *err)
+{
+    struct sw_job *job = w->job;
+    int64_t updates, dropped;
+    int rc = SW_OK;
+    for (int i = 0; i < job->shape.server_groups && rc == SW_OK; i++) {
+        uint64_t now = sw_table_updates(job->copies[i].table);
+        rc = read_counts(job, f, path, told, i, &updates, &dropped, err);
+        if (rc == SW_OK)
+            sw_job_put_step(job, i, w->step, now, now - (uint64_t)(updates - dropped));
+    }
     return rc;
 }
 
 int sw_checkpoint_roll_back(struct sw_worker *w, const char *path, struct sw_err *err)
 {
     struct sw_st_file *f = NULL;
-    int64_t step = 0, dropped = 0;
+    struct told told = {0};
     int rc = sw_st_open(path, true, &f, err);
     if (rc == SW_OK)
-        rc = read_number(f, path, "step", &step, err);
+        rc = read_told(f, path, &told, err);
     if (rc == SW_OK)
-        rc = read_all(w, f, path, &dropped, err);
+        rc = read_all(w, f, path, &told, err);
     if (rc == SW_OK)
-        sw_job_put_step(w->job, w->step, (uint64_t)(w->step - (step - dropped)));
+        rc = put_back(w, f, path, &told, err);
     sw_st_close(f);
     return rc;
+}
+
+/* What differs from the job that wrote the file, without being an error. */
+static void tell_differences(struct sw_worker *w, const struct sw_st_file *f,
+                             const struct told *told)
+{
+    struct sw_job *job = w->job;
+    const char *choices = sw_st_metadata(f, "choices");
+    int copies = job->shape.server_groups;
+    if (choices && !sw_str_eq(choices, job->choices))
+        sw_job_say(job, SW_LOG_WARN, w->unit,
+                   "the algorithms differ from those that wrote the checkpoint (another machine, "
+                   "library or number of threads): the run goes on, to the same numbers but not "
+                   "to the same bits");
+    if (told->copies != copies)
+        sw_job_say(job, SW_LOG_WARN, w->unit,
+                   "the checkpoint has the updater's state of %d server group%s, and there %s %d: "
+                   "group K goes on with that of group K modulo %d",
+                   (int)told->copies, told->copies == 1 ? "" : "s", copies == 1 ? "is" : "are",
+                   copies, (int)told->copies);
 }
 
 int sw_checkpoint_load(struct sw_worker *w, const char *path, struct sw_err *err)
 {
     struct sw_job *job = w->job;
     struct sw_st_file *f = NULL;
-    int64_t dropped;
+    struct told told = {0};
+    int64_t updates, dropped;
     int rc = sw_st_open(path, true, &f, err);
     if (rc == SW_OK)
-        rc = read_all(w, f, path, &dropped, err);
+        rc = read_told(f, path, &told, err);
+    if (rc == SW_OK)
+        rc = read_all(w, f, path, &told, err);
+    for (int i = 0; i < job->shape.server_groups && rc == SW_OK; i++) {
+        rc = read_counts(job, f, path, &told, i, &updates, &dropped, err);
+        if (rc == SW_OK)
+            sw_job_put_step(job, i, job->first_step, (uint64_t)updates, (uint64_t)dropped);
+    }
     if (rc == SW_OK) {
-        sw_job_put_step(job, job->first_step, (uint64_t)dropped);
         sw_keep_read(job, f);
-        const char *choices = sw_st_metadata(f, "choices");
-        if (choices && !sw_str_eq(choices, job->choices))
-            sw_job_say(
-                job, SW_LOG_WARN, w->unit,
-                "the algorithms differ from those that wrote the checkpoint (another machine, "
-                "library or number of threads): the run goes on, to the same numbers but not "
-                "to the same bits");
+        tell_differences(w, f, &told);
     }
     sw_st_close(f);
     return rc;

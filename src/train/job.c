@@ -149,6 +149,8 @@ static int reserve_sums(struct sw_job *job, struct sw_err *err)
         most = eval > most ? eval : most;
     }
     int rc = sw_group_reserve_pairs(&job->all, sw_net_pair_count(job->workers[0].train), err);
+    if (rc == SW_OK)
+        rc = sw_group_reserve_pairs(&job->norms, 2, err);
     for (int g = 0; g < job->group_count && rc == SW_OK; g++)
         rc = sw_group_reserve_sums(&job->groups[g], most, err);
     return rc;
@@ -265,6 +267,7 @@ void sw_job_close(struct sw_job *job)
         sw_group_fini(&job->groups[g]);
     sw_free(job->groups);
     sw_group_fini(&job->all);
+    sw_group_fini(&job->norms);
     sw_states_fini(&job->states);
     sw_outputs_fini(job);
     sw_keep_fini(&job->keeper);

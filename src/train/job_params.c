@@ -118,12 +118,6 @@ static void check_topology(struct sw_job *job, const struct sw_section *s)
 static int check_apart(struct sw_job *job, struct sw_err *err)
 {
     const struct sw_section *s = sw_recipe_find(job->recipe, "cluster", NULL);
-    if (job->apart && sw_table_has_phases(job->table))
-        sw_recipe_error(job->recipe, s, "framework",
-                        "%s updates every layer alone, but the updater, grad_clip, on_nan or "
-                        "stop_at looks at the gradients of all layers first: use a synchronous "
-                        "framework",
-                        job->framework);
     if (!job->apart && job->shape.worker_groups > 1 && sw_exchange_plan(job->workers[0].train) > 0)
         sw_recipe_error(job->recipe, s, "worker_groups",
                         "%d synchronous groups share every layer by rows, but the partition "
@@ -213,32 +207,21 @@ int sw_job_make_sync(struct sw_job *job, struct sw_err *err)
     return rc;
 }
 
-/* A copy's part of it. Those who rest are where they will begin, and what was done by then is done
- * by everybody: they start from it. */
-static void put_copy(struct sw_job *job, int index, int64_t step, uint64_t dropped)
+/* Those who rest are where they will begin. */
+void sw_job_put_step(struct sw_job *job, int copy, int64_t step, uint64_t updates, uint64_t dropped)
 {
-    struct sw_table *t = job->copies[index].table;
-    int first_group = job->copies[index].first_worker / job->group_size;
-    int64_t begin = job->alone_steps;
-    if (first_group > 0 && step < begin)
-        step = begin;
-    int64_t alone = step < begin ? step : begin;
-    uint64_t updates = (uint64_t)(alone + (step - alone) * sw_table_parties(t));
+    struct sw_table *t = job->copies[copy].table;
+    int first_group = job->copies[copy].first_worker / job->group_size;
     sw_table_put_version(t, (uint64_t)step, updates, dropped);
     for (int r = 0; r < sw_table_parties(t); r++)
         if (sw_job_rests(job, first_group + r, step))
-            sw_table_put_party(t, r, (uint64_t)begin);
-}
-
-void sw_job_put_step(struct sw_job *job, int64_t step, uint64_t dropped)
-{
-    for (int i = 0; i < job->shape.server_groups; i++)
-        put_copy(job, i, step, dropped);
+            sw_table_put_party(t, r, (uint64_t)job->alone_steps);
 }
 
 void sw_job_join(struct sw_job *job)
 {
-    sw_sync_spread(job->sync);
+    sw_sync_spread(job->sync, true);
     for (int i = 1; i < job->shape.server_groups; i++)
-        put_copy(job, i, job->alone_steps, sw_table_dropped(job->table));
+        sw_job_put_step(job, i, job->alone_steps, sw_table_updates(job->table),
+                        sw_table_dropped(job->table));
 }

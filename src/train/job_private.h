@@ -140,11 +140,19 @@ struct sw_outputs {
     size_t bytes;
 };
 
-/* Updates that were not finite: the leader's. */
+/* Updates that were not finite. */
 struct sw_mishaps {
-    int skips;     /* in a row */
-    int rollbacks; /* to the checkpoint of step rolled_to */
+    int rollbacks; /* the leader's: to the checkpoint of step rolled_to */
     int64_t rolled_to;
+    /* Of groups that are apart, atomic: the last step after which one asked for a rollback, and
+     * the last one after which there was one. */
+    int64_t asked_at, rolled_at;
+};
+
+/* The norm of the gradients of a step, the mean of groups that are apart. */
+struct sw_norm {
+    int64_t step;
+    double value, of_made; /* the latter of updates that were made: NaN when none was */
 };
 
 /* A condition of stop_at: stop_at.c. */
@@ -196,6 +204,7 @@ struct sw_worker {
     int rate_series, speed_series;
     int norm_series;    /* -1: norms are not known */
     int64_t norms_step; /* the last one whose norm is recorded */
+    int skips;          /* in a row, of its group, whose first worker it is */
     int *links;         /* owned [servers of the table]: gradients to each */
     int *value_links;   /* owned [servers]: values from it, where they have to move */
     int *sync_links;    /* owned [server groups][servers]: to others, of the first worker of one */
@@ -265,6 +274,8 @@ struct sw_job {
     struct sw_take_list takes;
     struct sw_outputs outputs;
     struct sw_mishaps mishaps;
+    struct sw_group norms; /* the first workers of those who make updates together */
+    struct sw_norm norm;   /* the newest that is known, by one worker at a time */
     struct sw_stop stops[SW_STOPS];
     bool stops_steps, stops_evals; /* do conditions look at training, at evaluation? */
     struct sw_keeper keeper;       /* of the leader */
@@ -324,9 +335,10 @@ int sw_job_open_devices(struct sw_job *job, struct sw_err *err) SW_MUST_CHECK;
 /* The parameter table, from the training nets of all workers. */
 int sw_job_make_table(struct sw_job *job, struct sw_err *err) SW_MUST_CHECK;
 
-/* Every table is as it is after so many steps, with so many updates of each not applied: between
- * steps, by one thread. */
-void sw_job_put_step(struct sw_job *job, int64_t step, uint64_t dropped);
+/* A copy is as it is after so many steps of the job, with so many updates behind it: between steps,
+ * by one thread. */
+void sw_job_put_step(struct sw_job *job, int copy, int64_t step, uint64_t updates,
+                     uint64_t dropped);
 /* After the last step that the first group made alone: the others have its values already, and
  * what its updater keeps becomes theirs. */
 void sw_job_join(struct sw_job *job);
@@ -474,7 +486,8 @@ void sw_ledger_add_hidden(struct sw_worker *w, double copied_ms[2]);
 void sw_record_step(struct sw_worker *w, int64_t began_ns);
 /* What its server group sent to others since the last time; by its first worker. */
 void sw_record_sync(struct sw_worker *w);
-/* Norms of gradients that are known by now; by the leader. */
+/* Norms of gradients that are known by now; by the first worker of those who make updates together.
+ */
 void sw_record_norms(struct sw_worker *w);
 void sw_record_layers(struct sw_worker *w);     /* mean times since the last call */
 void sw_record_evaluation(struct sw_worker *w); /* by the leader */
@@ -514,6 +527,12 @@ int sw_mishap_before_step(struct sw_worker *w, struct sw_err *err) SW_MUST_CHECK
 /* After update w->step was handed over: what to do if it is not finite (job.on_nan). All workers
  * call it. Errors: SW_ERR_DIVERGED when nothing helps. */
 int sw_mishap_after_step(struct sw_worker *w, struct sw_err *err) SW_MUST_CHECK;
+/* Has a group that is apart asked for a rollback since the last one? */
+bool sw_mishap_wants_rollback(const struct sw_job *job);
+/* Then this is the next one. By all workers when they have met behind the same step. */
+int sw_mishap_roll_back(struct sw_worker *w, struct sw_err *err) SW_MUST_CHECK;
+/* Does the worker speak for those with whom it makes updates? */
+bool sw_worker_leads(const struct sw_worker *w);
 
 /* stop_at.c */
 /* Reads job.stop_at; after the nets are made. Errors go to the recipe's diags. */
@@ -537,6 +556,8 @@ int sw_bp_step(struct sw_worker *w, int64_t t, const struct sw_batch *batch,
 /* Waits until all updates `version` of all parameters are applied, whoever gives them; nothing is
  * copied to a device. */
 int sw_bp_see_all(struct sw_worker *w, uint64_t version, struct sw_err *err) SW_MUST_CHECK;
+/* The same of the updates of those with whom the worker makes them. */
+int sw_bp_see_own(struct sw_worker *w, uint64_t version, struct sw_err *err) SW_MUST_CHECK;
 /* Waits until all parameters of a net are at `version`. */
 int sw_bp_collect_all(struct sw_worker *w, int split, uint64_t version,
                       struct sw_err *err) SW_MUST_CHECK;

@@ -161,10 +161,13 @@ static int make_groups(struct sw_job *job, struct sw_err *err)
         w->group = &job->groups[w->group_index];
     }
     make_group(&job->all, job->workers, workers);
+    sw_group_init(&job->norms, job->apart ? job->group_count : 1,
+                  job->apart ? job->group_count : 1);
     if (job->apart && job->group_count > 1)
         job->alone_steps = job->terms.warmup_steps;
     sw_group_let_rest(&job->all, job->alone_steps > 0 ? job->group_size : workers,
                       job->alone_steps);
+    sw_group_let_rest(&job->norms, job->alone_steps > 0 ? 1 : job->norms.workers, job->alone_steps);
     return SW_OK;
 }
 

@@ -12,7 +12,11 @@
  * and what is written later has a step of its own.
  *
  * Both end the run as `stop` does when it does not help: after SKIPS in a row, or ROLLBACKS to one
- * checkpoint. The leader counts, tells and loads; the others meet it. */
+ * checkpoint. The leader counts, tells and loads; the others meet it.
+ *
+ * Groups that are apart make updates of their own: each drops and counts its own. For a rollback it
+ * asks, like a user for a checkpoint: after the next step that no group has passed all come
+ * together for it. Until then values may be torn, and updates that show it are dropped. */
 #include "base/os.h"
 #include "train/job_private.h"
 #include <math.h>
@@ -42,15 +46,19 @@ static int give_up(struct sw_worker *w, const char *cause, int times, const char
                       (long long)w->step, cause, times, what);
 }
 
+bool sw_worker_leads(const struct sw_worker *w)
+{
+    return w->job->apart ? w->place == 0 : w->index == 0;
+}
+
 static int skip(struct sw_worker *w, const char *cause, struct sw_err *err)
 {
-    struct sw_mishaps *m = &w->job->mishaps;
-    if (++m->skips > SKIPS)
+    if (++w->skips > SKIPS)
         return give_up(w, cause, SKIPS, "skipped updates in a row", err);
     sw_job_say(w->job, SW_LOG_WARN, w->unit,
                "update %lld is skipped (%llu so far): %s is not finite (NaN or Inf)",
-               (long long)w->step, (unsigned long long)sw_table_dropped(w->job->table), cause);
-    return sw_states_put_back(w, err);
+               (long long)w->step, (unsigned long long)sw_table_dropped(w->table), cause);
+    return w->index == 0 ? sw_states_put_back(w, err) : SW_OK;
 }
 
 static int load_newest(struct sw_worker *w, const char *cause, struct sw_err *err)
@@ -67,6 +75,7 @@ static int load_newest(struct sw_worker *w, const char *cause, struct sw_err *er
     int rc = sw_checkpoint_roll_back(w, path, err);
     if (rc != SW_OK)
         return sw_err_prefix(err, rc, "rollback after step %lld", (long long)w->step);
+    __atomic_store_n(&m->rolled_at, w->step, __ATOMIC_RELAXED);
     sw_job_say(job, SW_LOG_WARN, w->unit,
                "update %lld: %s is not finite (NaN or Inf): back to the values of step %lld; data "
                "and rate go on",
@@ -90,6 +99,35 @@ static int roll_back(struct sw_worker *w, const char *cause, struct sw_err *err)
     return rc == SW_OK ? meet(w, err) : rc;
 }
 
+/* Others are at other steps: they will hear of it when they come to decide about one. */
+static void ask_for_rollback(struct sw_worker *w, const char *cause)
+{
+    struct sw_mishaps *m = &w->job->mishaps;
+    int64_t asked = __atomic_load_n(&m->asked_at, __ATOMIC_RELAXED);
+    if (!sw_worker_leads(w))
+        return;
+    if (asked <= __atomic_load_n(&m->rolled_at, __ATOMIC_RELAXED))
+        sw_job_say(w->job, SW_LOG_WARN, w->unit,
+                   "update %lld: %s is not finite (NaN or Inf): all groups will go back together",
+                   (long long)w->step, cause);
+    while (asked < w->step && !__atomic_compare_exchange_n(&m->asked_at, &asked, w->step, false,
+                                                           __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+        ;
+}
+
+bool sw_mishap_wants_rollback(const struct sw_job *job)
+{
+    const struct sw_mishaps *m = &job->mishaps;
+    return __atomic_load_n(&m->asked_at, __ATOMIC_RELAXED) >
+           __atomic_load_n(&m->rolled_at, __ATOMIC_RELAXED);
+}
+
+int sw_mishap_roll_back(struct sw_worker *w, struct sw_err *err)
+{
+    return sw_mishap_wants_rollback(w->job) ? roll_back(w, "an update of a worker group", err)
+                                            : SW_OK;
+}
+
 int sw_mishap_before_step(struct sw_worker *w, struct sw_err *err)
 {
     return w->index == 0 && w->job->conf->on_nan == SW_ON_NAN_SKIP ? sw_states_keep(w, err) : SW_OK;
@@ -100,10 +138,7 @@ int sw_mishap_verdict(struct sw_worker *w, double loss, struct sw_err *err)
 {
     bool finite = true;
     int rc = w->index == 0 ? sw_states_finite(w, &finite, err) : SW_OK;
-    if (rc != SW_OK)
-        return rc;
-    rc = sw_table_verdict(w->job->table, finite && isfinite(loss));
-    return rc == SW_OK ? rc : sw_err_set(err, rc, "the job is ending");
+    return rc == SW_OK ? sw_table_verdict(w->table, w->seat, finite && isfinite(loss), err) : rc;
 }
 
 int sw_mishap_after_step(struct sw_worker *w, struct sw_err *err)
@@ -111,22 +146,24 @@ int sw_mishap_after_step(struct sw_worker *w, struct sw_err *err)
     struct sw_job *job = w->job;
     struct sw_table_decision d;
     char cause[128];
-    if (job->conf->on_nan == SW_ON_NAN_STOP || sw_table_count(job->table) == 0)
+    if (job->conf->on_nan == SW_ON_NAN_STOP || sw_table_count(w->table) == 0)
         return SW_OK;
-    int rc = sw_bp_see_all(w, (uint64_t)w->step, err);
+    int rc = sw_bp_see_own(w, (uint64_t)w->step, err);
     if (rc != SW_OK)
         return rc;
-    if (!sw_table_decision(job->table, (uint64_t)w->step, &d))
+    if (!sw_table_decision(w->table, sw_table_party(w->table, w->seat), (uint64_t)w->step, &d))
         return sw_err_set(err, SW_ERR_INVALID, "nothing was decided about update %lld",
                           (long long)w->step);
-    int torn = sw_table_torn(job->table);
+    int torn = sw_table_torn(w->table);
     if (!d.dropped && torn < 0) {
-        if (w->index == 0)
-            job->mishaps.skips = 0;
+        w->skips = 0;
         return SW_OK;
     }
     name_cause(job, &d, torn, cause, sizeof cause);
-    if (job->conf->on_nan == SW_ON_NAN_ROLLBACK)
+    if (job->conf->on_nan == SW_ON_NAN_SKIP)
+        return sw_worker_leads(w) ? skip(w, cause, err) : SW_OK;
+    if (!job->apart)
         return roll_back(w, cause, err);
-    return w->index == 0 ? skip(w, cause, err) : SW_OK;
+    ask_for_rollback(w, cause);
+    return SW_OK;
 }

@@ -112,16 +112,33 @@ static void record_all(struct sw_worker *w, int64_t step_ns)
     }
 }
 
+/* The mean over those whose norms they are; of all, and of those whose updates were made. */
+static void record_norm(struct sw_worker *w, int64_t t, const struct sw_table_decision *d)
+{
+    struct sw_job *job = w->job;
+    struct sw_result all[2] = {{d->grad_norm, 1}, {d->dropped ? 0 : d->grad_norm, !d->dropped}};
+    int party = job->apart ? w->group_index : 0;
+    if (!sw_group_deposit(&job->norms, party, t, all, 2))
+        return;
+    sw_group_total(&job->norms, t, all, 2);
+    job->norm =
+        (struct sw_norm){.step = t,
+                         .value = all[0].sum / all[0].weight,
+                         .of_made = all[1].weight > 0 ? all[1].sum / all[1].weight : (double)NAN};
+    sw_history_point(w->producer, w->norm_series, t, job->norm.value);
+}
+
 /* A norm is known when all servers have summed, so some time after its step. */
 void sw_record_norms(struct sw_worker *w)
 {
     struct sw_table_decision d;
-    if (w->norm_series < 0 || w->index != 0)
+    int party = sw_table_party(w->table, w->seat);
+    if (w->norm_series < 0 || !sw_worker_leads(w))
         return;
     for (; w->norms_step < w->step; w->norms_step++) {
-        if (!sw_table_decision(w->job->table, (uint64_t)w->norms_step + 1, &d))
+        if (!sw_table_decision(w->table, party, (uint64_t)w->norms_step + 1, &d))
             return;
-        sw_history_point(w->producer, w->norm_series, w->norms_step + 1, d.grad_norm);
+        record_norm(w, w->norms_step + 1, &d);
     }
 }
 

@@ -138,12 +138,10 @@ static bool holds(const struct sw_stop *s, double value)
 /* The value of the condition's metric in the split after step t, NaN where it is not known. */
 static double value_of(const struct sw_job *job, const struct sw_stop *s, int split, int64_t t)
 {
-    struct sw_table_decision d;
     if (s->metric[split] >= 0)
         return job->last[split][s->metric[split]].value;
-    if (split == SW_SPLIT_TRAIN && s->norm && sw_table_decision(job->table, (uint64_t)t, &d) &&
-        !d.dropped)
-        return d.grad_norm;
+    if (split == SW_SPLIT_TRAIN && s->norm && job->norm.step == t)
+        return job->norm.of_made;
     return (double)NAN;
 }
 
@@ -168,7 +166,8 @@ int sw_stop_gather(struct sw_worker *w, struct sw_err *err)
     if (!w->job->stops_steps)
         return SW_OK;
     if (sw_table_has_phases(w->job->table))
-        rc = sw_bp_see_all(w, (uint64_t)w->step, err);
+        rc = sw_bp_see_own(w, (uint64_t)w->step, err);
+    sw_record_norms(w);
     if (rc == SW_OK && sw_worker_meet_active(w, "the metrics of the step") != SW_OK)
         return sw_err_set(err, SW_ERR_CANCELLED, "the job is ending");
     return rc;

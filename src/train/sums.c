@@ -63,7 +63,7 @@ int sw_worker_rest(struct sw_worker *w)
     sw_slot_wait_on(w->slot, (struct sw_wait){.kind = SW_WAIT_TURN}, "the first group's warm-up",
                     w->lap_ns);
     int rc = sw_group_rest(&w->job->all, &w->step);
-    w->first_step = w->step;
+    w->first_step = w->norms_step = w->step;
     w->lap_ns = sw_os()->monotonic_ns();
     sw_slot_wait(w->slot, NULL, w->lap_ns);
     return rc;

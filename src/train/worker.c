@@ -111,6 +111,7 @@ static struct sw_decision decide(void *user, int64_t t)
         d.last || d.stop || (asked & SW_JOB_CHECKPOINT_NOW) || due(c->checkpoint_every, t);
     d.pause = (asked & SW_JOB_PAUSE) && !d.stop && !d.last;
     d.join = job->alone_steps > 0 && t == job->alone_steps;
+    d.rollback = sw_mishap_wants_rollback(job);
     return d;
 }
 
@@ -195,6 +196,8 @@ static int come_together(struct sw_worker *w, struct sw_err *err)
         if (rc == SW_OK)
             rc = merge(w, err);
         if (rc == SW_OK)
+            rc = sw_mishap_roll_back(w, err);
+        if (rc == SW_OK)
             rc = read_anew(w, err);
     }
     return rc == SW_OK ? sw_bp_collect_all(w, SW_SPLIT_TRAIN, (uint64_t)w->step, err) : rc;
@@ -209,7 +212,7 @@ static int between_steps(struct sw_worker *w, struct sw_err *err)
     if (rc != SW_OK)
         return rc;
     struct sw_decision d = sw_group_decide(&w->job->all, w->step, decide, w->job);
-    if (!d.evaluate && !d.checkpoint && !d.pause && !d.join)
+    if (!d.evaluate && !d.checkpoint && !d.pause && !d.join && !d.rollback)
         return SW_OK;
     if (w->step <= w->job->alone_steps)
         sw_group_call(&w->job->all, w->step);
@@ -268,11 +271,12 @@ static int first_values(struct sw_worker *w, struct sw_err *err)
 {
     struct sw_job *job = w->job;
     int rc;
+    for (int i = 0; i < job->shape.server_groups; i++)
+        sw_job_put_step(job, i, 0, 0, 0);
     if (job->resume_checkpoint) {
         rc = sw_checkpoint_load(w, job->resume_checkpoint, err);
         return rc == SW_OK ? sw_states_send(w, err) : rc;
     }
-    sw_job_put_step(job, 0, 0);
     rc = sw_table_init_values(job->table, err);
     if (rc == SW_OK)
         rc = sw_take_values(w, err);
@@ -293,7 +297,7 @@ static int prepare(struct sw_worker *w, struct sw_err *err)
         sw_slot_phase(w->slot, SW_PHASE_START, w->step, -1, NULL, w->started_ns);
         rc = first_values(w, err);
         if (job->sync)
-            sw_sync_spread(job->sync);
+            sw_sync_spread(job->sync, false);
     }
     if (rc == SW_OK)
         rc = meet(w, "the first values", err);

@@ -18,7 +18,7 @@ static void assert_same_values(const struct stand *a, const struct stand *b, con
 static double norm_of(const struct stand *s, uint64_t version)
 {
     struct sw_table_decision d;
-    assert_true(sw_table_decision(s->table, version, &d));
+    assert_true(sw_table_decision(s->table, 0, version, &d));
     return d.grad_norm;
 }
 
@@ -43,7 +43,7 @@ static void hand_over(struct stand *s, uint64_t version, bool fine)
     for (int w = 0; w < s->table->args.workers; w++) {
         for (int p = 0; p < TABLE_PARAMS; p++)
             ASSERT_OK(deliver(s, w, p, version, &err));
-        assert_int_equal(sw_table_verdict(s->table, fine || w != 0), SW_OK);
+        ASSERT_OK(sw_table_verdict(s->table, w, fine || w != 0, &err));
     }
     ASSERT_OK(pump(s, &err));
     for (int p = 0; p < TABLE_PARAMS; p++)
@@ -99,15 +99,15 @@ static void the_norm_is_that_of_all_gradients(void **state)
             &s, &(struct plan_of_table){
                     .workers = workers, .servers = 2, .slice_elements = 1024, .two_phases = true});
         double elements = (double)sw_table_elements(s.table);
-        assert_false(sw_table_decision(s.table, 1, &d));
+        assert_false(sw_table_decision(s.table, 0, 1, &d));
         for (uint64_t v = 1; v <= 6; v++) {
             fill_gradients(&s, 0.25f * (float)v);
             hand_over(&s, v, true);
             double want = 0.25 * (double)v * workers * sqrt(elements);
             assert_true(fabs(norm_of(&s, v) - want) < 1e-12 * want);
         }
-        assert_false(sw_table_decision(s.table, 7, &d));
-        assert_false(sw_table_decision(s.table, 1, &d)); /* forgotten */
+        assert_false(sw_table_decision(s.table, 0, 7, &d));
+        assert_false(sw_table_decision(s.table, 0, 1, &d)); /* forgotten */
         stand_free(&s);
     }
 }
@@ -248,7 +248,7 @@ static void a_bad_gradient_drops_the_whole_update(void **state)
         if (v == 2)
             s.table->params[2].gradient[1][1234] = NAN;
         hand_over(&s, v, true);
-        assert_true(sw_table_decision(s.table, v, &d));
+        assert_true(sw_table_decision(s.table, 0, v, &d));
         assert_true(d.dropped == (v == 2));
         assert_int_equal(d.bad_param, v == 2 ? 2 : -1);
     }
@@ -274,12 +274,12 @@ static void a_bad_loss_drops_the_whole_update(void **state)
                                           .bad = SW_BAD_DROPS});
     fill_gradients(&s, 1);
     hand_over(&s, 1, false);
-    assert_true(sw_table_decision(s.table, 1, &d) && d.dropped);
+    assert_true(sw_table_decision(s.table, 0, 1, &d) && d.dropped);
     assert_int_equal(d.bad_param, -1);
     for (int64_t e = 0; e < storage_of(&s, 2); e++)
         assert_true(sw_table_param(s.table, 2)->value[e] == 0);
     hand_over(&s, 2, true);
-    assert_true(sw_table_decision(s.table, 2, &d) && !d.dropped);
+    assert_true(sw_table_decision(s.table, 0, 2, &d) && !d.dropped);
     assert_true(sw_table_param(s.table, 4)->value[0] < 0);
     stand_free(&s);
 }
@@ -297,7 +297,7 @@ static void infinities_that_clipping_would_hide_are_found(void **state)
     fill_gradients(&s, 0.5f);
     s.table->params[0].gradient[0][0] = -INFINITY;
     hand_over(&s, 1, true);
-    assert_true(sw_table_decision(s.table, 1, &d) && d.dropped && d.bad_param == 0);
+    assert_true(sw_table_decision(s.table, 0, 1, &d) && d.dropped && d.bad_param == 0);
     stand_free(&s);
 }
 
@@ -338,7 +338,7 @@ static void overflowing_values_stop_or_are_told(void **state)
     overflow(&s);
     for (int p = 0; p < TABLE_PARAMS; p++)
         ASSERT_OK(deliver(&s, 0, p, 1, &err));
-    assert_int_equal(sw_table_verdict(s.table, true), SW_OK);
+    ASSERT_OK(sw_table_verdict(s.table, 0, true, &err));
     assert_int_equal(pump(&s, &err), SW_ERR_DIVERGED);
     assert_non_null(strstr(err.text, "fc.bias"));
     stand_free(&s);

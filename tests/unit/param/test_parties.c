@@ -13,8 +13,16 @@ struct setting {
     int groups, members, servers; /* members of each group */
     int64_t staleness;            /* -1: none */
     bool hogwild;
-    int alone; /* the first so many steps are those of the first group; the others begin behind */
+    int alone;   /* the first so many steps are those of the first group; the others begin behind */
+    bool phases; /* every group decides about all its gradients before it updates */
+    bool drops;  /* and then some of its updates are dropped */
 };
+
+static void write_gradient(const struct stand *s, int p, int w, int members)
+{
+    for (int64_t e = 0; e < storage_of(s, p); e++)
+        sw_table_param(s->table, p)->gradient[w][e] = (float)weights[w / members];
+}
 
 static void parties_new(struct stand *s, const struct setting *x)
 {
@@ -26,6 +34,8 @@ static void parties_new(struct stand *s, const struct setting *x)
                      .groups = x->groups,
                      .staleness = x->staleness,
                      .rule = x->hogwild ? &sw_table_hogwild : &sw_table_async,
+                     .two_phases = x->phases,
+                     .bad = x->drops ? SW_BAD_DROPS : SW_BAD_STOPS,
                  });
     for (int r = 0; r < x->groups; r++)
         sw_table_refresh(s->table, r);
@@ -33,14 +43,27 @@ static void parties_new(struct stand *s, const struct setting *x)
         sw_table_put_party(s->table, r, (uint64_t)x->alone);
     for (int p = 0; p < TABLE_PARAMS; p++)
         for (int w = 0; w < x->groups * x->members; w++)
-            for (int64_t e = 0; e < storage_of(s, p); e++)
-                sw_table_param(s->table, p)->gradient[w][e] = (float)weights[w / x->members];
+            write_gradient(s, p, w, x->members);
 }
 
 /* Steps in which the group rests. */
 static int rested(const struct setting *x, int group)
 {
     return group > 0 ? x->alone : 0;
+}
+
+static bool is_dropped(const struct setting *x, int group, int v)
+{
+    return x->drops && (v + group) % 5 == 0;
+}
+
+/* Updates of the group in its steps up to v. */
+static int made(const struct setting *x, int group, int v)
+{
+    int n = 0;
+    for (int i = rested(x, group) + 1; i <= v; i++)
+        n += !is_dropped(x, group, i);
+    return n;
 }
 
 /* How many updates of the group are in a value. */
@@ -79,9 +102,11 @@ static void look_at(struct role *r, int p, uint64_t v)
     for (int64_t e = 0; e < storage_of(r->stand, p); e++)
         for (int g = 0; g < x->groups; g++) {
             int n = updates_in(value[e], g, x->members) + rested(x, g);
-            r->wrong += g == own && n != (int)v - 1;
+            r->wrong += g == own && n - rested(x, g) != made(x, g, (int)v - 1);
             lag = (int)v - 1 - n > lag ? (int)v - 1 - n : lag;
         }
+    if (x->drops)
+        return; /* a step may be there without a trace */
     r->wrong += lag != told || (x->staleness >= 0 && lag > x->staleness);
     r->stalest = lag > r->stalest ? lag : r->stalest;
 }
@@ -122,8 +147,13 @@ static void work(void *arg)
                                                 : 0);
         }
         dawdle(&rng);
-        for (int p = TABLE_PARAMS - 1; p >= 0 && r->rc == SW_OK; p--)
+        if (r->rc == SW_OK)
+            r->rc = sw_table_verdict(t, r->index, !is_dropped(r->setting, party, (int)v), &err);
+        for (int p = TABLE_PARAMS - 1; p >= 0 && r->rc == SW_OK; p--) {
+            if (r->setting->phases) /* the sum was left in it */
+                write_gradient(r->stand, p, r->index, r->setting->members);
             r->rc = sw_table_update(t, r->index, p, v, &err);
+        }
     }
     for (int p = 0; p < TABLE_PARAMS && r->rc == SW_OK; p++)
         r->rc = sw_table_wait(t, SW_TABLE_ALL, p, VERSIONS, NULL, 0, 20000);
@@ -180,14 +210,15 @@ static void assert_all_arrived(const struct stand *s, const struct setting *x)
         for (int64_t e = 0; e < storage_of(s, p); e++)
             for (int g = 0; g < x->groups; g++)
                 assert_int_equal(updates_in(sw_table_param(s->table, p)->value[e], g, x->members),
-                                 VERSIONS - rested(x, g));
+                                 made(x, g, VERSIONS));
 }
 
 static void asynchronous_updates_count_exactly_once(void **state)
 {
     static const struct setting settings[] = {
-        {1, 2, 2, -1, false, 0}, {2, 1, 1, -1, false, 0},  {3, 1, 3, -1, false, 0},
-        {3, 2, 2, -1, false, 0}, {3, 2, 2, -1, false, 10}, {2, 1, 1, -1, false, VERSIONS - 1}};
+        {1, 2, 2, -1, false, 0, false, false},  {2, 1, 1, -1, false, 0, false, false},
+        {3, 1, 3, -1, false, 0, false, false},  {3, 2, 2, -1, false, 0, false, false},
+        {3, 2, 2, -1, false, 10, false, false}, {2, 1, 1, -1, false, VERSIONS - 1, false, false}};
     (void)state;
     for (size_t i = 0; i < sizeof settings / sizeof *settings; i++) {
         struct stand s;
@@ -198,11 +229,38 @@ static void asynchronous_updates_count_exactly_once(void **state)
     }
 }
 
+/* Nothing of a group's update is applied before it has decided about all of it. */
+static void updates_in_two_phases_count_exactly_once(void **state)
+{
+    static const struct setting settings[] = {
+        {2, 1, 1, -1, false, 0, true, false}, {3, 2, 3, -1, false, 0, true, false},
+        {3, 2, 2, 2, false, 0, true, false},  {3, 2, 2, -1, false, 6, true, true},
+        {2, 2, 2, 3, false, 0, true, true},   {1, 2, 1, -1, true, 0, true, false},
+        {1, 3, 2, -1, true, 0, true, true},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof settings / sizeof *settings; i++) {
+        const struct setting *x = &settings[i];
+        struct stand s;
+        int dropped = 0;
+        parties_new(&s, x);
+        run_threads(&s, x);
+        assert_all_arrived(&s, x);
+        for (int g = 0; g < x->groups; g++)
+            dropped += VERSIONS - rested(x, g) - made(x, g, VERSIONS);
+        assert_int_equal(sw_table_dropped(s.table), dropped);
+        for (int k = 0; k < s.table->slice_count; k++)
+            assert_int_equal(s.table->slices[k].dropped, dropped);
+        stand_free(&s);
+    }
+}
+
 static void no_group_reads_what_is_staler_than_the_bound(void **state)
 {
-    static const struct setting settings[] = {{2, 1, 1, 1, false, 0},  {2, 1, 2, 4, false, 0},
-                                              {3, 1, 2, 2, false, 0},  {3, 2, 3, 3, false, 0},
-                                              {2, 1, 1, 1, false, 12}, {3, 2, 3, 3, false, 7}};
+    static const struct setting settings[] = {
+        {2, 1, 1, 1, false, 0, false, false},  {2, 1, 2, 4, false, 0, false, false},
+        {3, 1, 2, 2, false, 0, false, false},  {3, 2, 3, 3, false, 0, false, false},
+        {2, 1, 1, 1, false, 12, false, false}, {3, 2, 3, 3, false, 7, false, false}};
     (void)state;
     for (size_t i = 0; i < sizeof settings / sizeof *settings; i++) {
         struct stand s;
@@ -217,10 +275,10 @@ static void no_group_reads_what_is_staler_than_the_bound(void **state)
 /* Elements may lose updates; counters may not, and a group alone loses nothing. */
 static void without_locks_every_update_is_issued(void **state)
 {
-    static const struct setting settings[] = {{1, 2, 1, -1, true, 0},
-                                              {2, 1, 1, -1, true, 0},
-                                              {3, 2, 2, 2, true, 0},
-                                              {3, 2, 2, 2, true, 9}};
+    static const struct setting settings[] = {
+        {1, 2, 1, -1, true, 0, false, false}, {2, 1, 1, -1, true, 0, false, false},
+        {3, 2, 2, 2, true, 0, false, false},  {3, 2, 2, 2, true, 9, false, false},
+        {3, 2, 2, -1, true, 0, true, false},  {2, 2, 1, 1, true, 5, true, true}};
     (void)state;
     for (size_t i = 0; i < sizeof settings / sizeof *settings; i++) {
         const struct setting *x = &settings[i];
@@ -297,6 +355,38 @@ static void what_a_group_reads_changes_with_its_own_updates_only(void **state)
     stand_free(&s);
 }
 
+/* A group's gradients are clipped by their own norm, whatever another's are. */
+static void a_group_clips_by_its_own_norm(void **state)
+{
+    (void)state;
+    for (int hogwild = 0; hogwild < 2; hogwild++) {
+        struct stand s;
+        struct sw_table_decision d;
+        struct sw_err err;
+        int64_t n = 0;
+        parties_new(&s, &(struct setting){.groups = 2,
+                                          .members = 2,
+                                          .servers = 2,
+                                          .staleness = -1,
+                                          .hogwild = hogwild,
+                                          .phases = true});
+        for (int p = 0; p < TABLE_PARAMS; p++)
+            n += storage_of(&s, p);
+        s.table->args.clip_norm = 4 * sqrt((double)n); /* group 0 has 2 in each element */
+        for (int w = 0; w < 4; w++)
+            for (int p = TABLE_PARAMS - 1; p >= 0; p--)
+                ASSERT_OK(sw_table_update(s.table, w, p, 1, &err));
+        ASSERT_OK(pump(&s, &err));
+        ASSERT_OK(pump(&s, &err)); /* what a later server decided */
+        for (int g = 0; g < 2; g++) {
+            assert_true(sw_table_decision(s.table, g, 1, &d));
+            assert_float_equal(d.grad_norm, 2 * weights[g] * sqrt((double)n), 1e-3);
+        }
+        assert_float_equal(sw_table_param(s.table, 2)->value[0], -2 - 4, 1e-4);
+        stand_free(&s);
+    }
+}
+
 static void a_group_that_comes_later_is_not_waited_for(void **state)
 {
     struct stand s;
@@ -322,6 +412,8 @@ int main(void)
         cmocka_unit_test(an_answer_waits_for_the_slowest_group),
         cmocka_unit_test(what_a_group_reads_changes_with_its_own_updates_only),
         cmocka_unit_test(a_group_that_comes_later_is_not_waited_for),
+        cmocka_unit_test(updates_in_two_phases_count_exactly_once),
+        cmocka_unit_test(a_group_clips_by_its_own_norm),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

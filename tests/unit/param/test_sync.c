@@ -61,7 +61,7 @@ static void world_new(struct world *w, const struct setting *x)
                     sw_table_param(s->table, p)->gradient[m][e] = (float)weights[i];
     }
     ASSERT_OK(make_sync(w, x->pairs, &err));
-    sw_sync_spread(w->sync);
+    sw_sync_spread(w->sync, true);
     for (int i = 0; i < x->tables; i++)
         sw_table_refresh(w->stand[i].table, 0);
 }

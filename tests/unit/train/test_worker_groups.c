@@ -225,6 +225,60 @@ static void server_groups_exchange_on_the_record(void **state)
     }
 }
 
+/* The largest element of a tensor, by size. */
+static double largest(const char *path, const char *name)
+{
+    struct sw_st_file *f = open_tensors(path);
+    const struct sw_st_entry *e = sw_st_find(f, name);
+    double most = 0;
+    assert_non_null(e);
+    float *x = tensor_bytes(f, e);
+    for (size_t i = 0; i < e->bytes / sizeof *x; i++)
+        most = fmax(most, fabs((double)x[i]));
+    free(x);
+    sw_st_close(f);
+    return most;
+}
+
+/* With a rate of nothing a step does no more than shrink the momentum of a server group, once for
+ * each of its worker groups. */
+static void every_server_group_goes_on_with_its_own_state(void **state)
+{
+    static const struct {
+        const char *groups;
+        int count, from[3], updates[3]; /* whose state a group goes on with */
+    } then[] = {{"cluster.server_groups=2", 2, {0, 1}, {2, 1}},
+                {"cluster.server_groups=1", 1, {0}, {3}},
+                {"cluster.server_groups=3", 3, {0, 1, 0}, {1, 1, 1}}};
+    (void)state;
+    for (int i = 0; i < 3; i++) {
+        static const char *const slots[] = {"updater.fc1.weight.momentum",
+                                            "updater.fc1.weight.momentum.1",
+                                            "updater.fc1.weight.momentum.2"};
+        double before[2];
+        grouped(.name = "saved", .steps = 9,
+                .sets = {CUSTOM, "cluster.consistency=async", THREE_GROUPS,
+                         "cluster.server_groups=2"});
+        for (int k = 0; k < 2; k++)
+            before[k] = largest(checkpoint_path("saved", 9), slots[k]);
+        assert_true(before[0] != before[1]);
+        struct trial t = {.recipe = workers_recipe,
+                          .oversubscribe = true,
+                          .resume = "saved",
+                          .resume_step = 9,
+                          .steps = 10,
+                          .sets = {CUSTOM, "cluster.consistency=async", THREE_GROUPS, STILL,
+                                   "updater.weight_decay=0", then[i].groups}};
+        trial_ok(&t);
+        for (int k = 0; k < then[i].count; k++) {
+            double want = before[then[i].from[k]] * pow(0.9, then[i].updates[k]);
+            double got = largest(checkpoint_path("saved", 10), slots[k]);
+            assert_true(fabs(got - want) < 1e-4 * want);
+        }
+        assert_true(!strstr(t.text, "modulo 2") == (then[i].count == 2));
+    }
+}
+
 static void what_cannot_be_is_refused_with_a_reason(void **state)
 {
     static const struct {
@@ -246,8 +300,6 @@ static void what_cannot_be_is_refused_with_a_reason(void **state)
         {{CUSTOM, "cluster.consistency=async", THREE_GROUPS, "cluster.server_groups=3",
           "cluster.sync_topology=0-1"},
          "does not reach all others"},
-        {{DOWNPOUR, TWO_GROUPS, "job.on_nan=skip"}, "synchronous framework"},
-        {{DOWNPOUR, TWO_GROUPS, "updater.type=lars"}, "synchronous framework"},
         {{CUSTOM, THREE_GROUPS, "job.batch=2"}, "cannot share a batch of 2 rows"},
         {{CUSTOM, TWO_GROUPS, "job.partition=1"}, "synchronous groups share every layer by rows"},
     };
@@ -277,6 +329,7 @@ int main(void)
         FRESH(a_loss_that_is_not_finite_ends_all_groups),
         FRESH(groups_on_devices_of_their_own_train_too),
         FRESH(server_groups_exchange_on_the_record),
+        FRESH(every_server_group_goes_on_with_its_own_state),
         FRESH(what_cannot_be_is_refused_with_a_reason),
     };
     return cmocka_run_group_tests_name("worker groups", tests, NULL, NULL);
