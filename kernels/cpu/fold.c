@@ -14,8 +14,8 @@ SW_KERNEL static void add(float *out, const float *x, const float *y, int64_t n)
         out[i] = x[i] + y[i];
 }
 
-const float *sw_fold_piece(const struct sw_fold *f, int64_t from, int64_t n, float *out,
-                           float *room)
+const float *sw_kernel_fold_piece(const struct sw_terms *f, int64_t from, int64_t n, float *out,
+                                  float *room)
 {
     const float *stack[SW_TREE_DEPTH];
     int depth = 0, begin = 0, leaves = f->ends ? f->ends[f->count - 1] : f->count;
@@ -33,7 +33,7 @@ const float *sw_fold_piece(const struct sw_fold *f, int64_t from, int64_t n, flo
     return stack[0];
 }
 
-void sw_kernel_fold(int threads, const struct sw_fold *f, float *out, int64_t n)
+void sw_kernel_fold(int threads, const struct sw_terms *f, float *out, int64_t n)
 {
     int team = sw_team_size(threads, n);
 #pragma omp parallel num_threads(team) if (team > 1)
@@ -42,7 +42,7 @@ void sw_kernel_fold(int threads, const struct sw_fold *f, float *out, int64_t n)
         struct sw_range r = sw_team_range(n, SW_FOLD_PIECE);
         for (int64_t from = r.from, count; from < r.to; from += count) {
             count = r.to - from < SW_FOLD_PIECE ? r.to - from : SW_FOLD_PIECE;
-            const float *sum = sw_fold_piece(f, from, count, out + from, room);
+            const float *sum = sw_kernel_fold_piece(f, from, count, out + from, room);
             if (sum != out + from)
                 memcpy(out + from, sum, (size_t)count * sizeof *sum);
         }

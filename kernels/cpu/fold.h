@@ -6,7 +6,7 @@
 #include "base/tree.h"
 
 /* The terms of a sum: nodes of the tree that lie side by side. All borrowed. */
-struct sw_fold {
+struct sw_terms {
     const float *const *in; /* [count] */
     const int *ends;        /* [count]: where each node ends, counted from where the first begins;
                                NULL: each is one leaf */
@@ -17,10 +17,10 @@ enum { SW_FOLD_PIECE = 4096, SW_FOLD_ROOM = (SW_TREE_DEPTH - 2) * SW_FOLD_PIECE 
 
 /* The sum of elements [from, from + n), n at most SW_FOLD_PIECE: written to `out` (which may be
  * in[0] + from), or where there is one term only, its own elements. room: [SW_FOLD_ROOM]. */
-const float *sw_fold_piece(const struct sw_fold *f, int64_t from, int64_t n, float *out,
-                           float *room);
+const float *sw_kernel_fold_piece(const struct sw_terms *f, int64_t from, int64_t n, float *out,
+                                  float *room);
 
 /* out[0 .. n) becomes the sum; out may be in[0]. The same bits for every number of threads. */
-void sw_kernel_fold(int threads, const struct sw_fold *f, float *out, int64_t n);
+void sw_kernel_fold(int threads, const struct sw_terms *f, float *out, int64_t n);
 
 #endif

@@ -4,7 +4,7 @@
 #include <string.h>
 
 /* A thread takes so many rows at a time that it notices a close soon. */
-enum { CLAIM_BYTES = 4 << 20, ALIGNMENT = 64 };
+enum { CLAIM_BYTES = 4 << 20 };
 
 struct slot {
     unsigned char *field[SW_MAX_FIELDS]; /* in the block; NULL when not wanted */
@@ -45,14 +45,44 @@ struct claim {
 
 static size_t aligned(size_t bytes)
 {
-    return (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+    return (bytes + SW_BATCH_ALIGN - 1) / SW_BATCH_ALIGN * SW_BATCH_ALIGN;
+}
+
+static int part_count(const struct sw_prefetch_args *a)
+{
+    return a->part_rows ? a->parts : 1;
+}
+
+static int64_t part_rows(const struct sw_prefetch_args *a, int part)
+{
+    return a->part_rows ? a->part_rows[part] : a->row_count;
+}
+
+/* The part in which a row lies: where its memory begins, for rows of that size, and its first row
+ * and the one behind its last. */
+struct part {
+    size_t at;
+    int64_t first, end;
+};
+
+static struct part find_part(const struct sw_prefetch_args *a, int64_t row, size_t row_bytes)
+{
+    struct part p = {.end = part_rows(a, 0)};
+    for (int i = 1; p.end <= row && i < part_count(a); i++) {
+        p.at += aligned((size_t)(p.end - p.first) * row_bytes);
+        p.first = p.end;
+        p.end += part_rows(a, i);
+    }
+    return p;
 }
 
 static size_t field_bytes(const struct sw_prefetch_args *a, int f)
 {
     if (!(a->fields >> f & 1))
         return 0;
-    return aligned((size_t)a->row_count * sw_field_bytes(&a->source->field[f]));
+    size_t row_bytes = sw_field_bytes(&a->source->field[f]);
+    struct part last = find_part(a, a->row_count - 1, row_bytes);
+    return last.at + aligned((size_t)(last.end - last.first) * row_bytes);
 }
 
 size_t sw_prefetch_bytes(const struct sw_prefetch_args *args)
@@ -107,7 +137,7 @@ static bool claim_rows(struct sw_prefetch *p, struct claim *c)
         sw_cond_wait(&p->work, &p->lock);
     const bool open = !p->closed;
     if (open) {
-        const int64_t left = p->args.row_count - p->claimed_row;
+        const int64_t left = find_part(&p->args, p->claimed_row, 0).end - p->claimed_row;
         c->ordinal = p->claimed;
         c->batch = batch_of(p, p->claimed);
         c->row = p->claimed_row;
@@ -136,7 +166,8 @@ static int fill_rows(struct sw_prefetch *p, struct sw_reader *reader, const stru
         const size_t bytes = sw_field_bytes(&s->field[f]);
         if (!slot->field[f])
             continue;
-        unsigned char *at = slot->field[f] + (size_t)c->row * bytes;
+        const struct part part = find_part(&p->args, c->row, bytes);
+        unsigned char *at = slot->field[f] + part.at + (size_t)(c->row - part.first) * bytes;
         memset(at + (size_t)real * bytes, 0, (size_t)(c->rows - real) * bytes);
         out[f] = at;
     }

@@ -15,30 +15,37 @@
 #include "data/source.h"
 #include "sync/fault.h"
 
+enum { SW_BATCH_ALIGN = 64 };
+
 /* One filled mini-batch: memory is the slot's, valid until it is released. */
 struct sw_batch {
-    int64_t index;            /* global number of the batch */
-    int64_t rows;             /* row_count */
-    int64_t valid_rows;       /* of this worker's rows, those that are real; the rest is zero */
-    int64_t batch_valid_rows; /* of the whole batch's */
-    void
-        *field[SW_MAX_FIELDS]; /* [rows, ...] as source->field, 64-byte aligned; NULL: not wanted */
-    double read_ms, decode_ms; /* spent in reading files and in transforms, summed over threads */
-    int64_t ordinal;           /* private */
+    int64_t index;              /* global number of the batch */
+    int64_t rows;               /* row_count */
+    int64_t valid_rows;         /* of this worker's rows, those that are real; the rest is zero */
+    int64_t batch_valid_rows;   /* of the whole batch's */
+    void *field[SW_MAX_FIELDS]; /* [rows, ...] as source->field, at a multiple of SW_BATCH_ALIGN
+                                   bytes, with a gap behind a part where the next one begins so;
+                                   NULL: not wanted */
+    double read_ms, decode_ms;  /* spent in reading files and in transforms, summed over threads */
+    int64_t ordinal;            /* private */
 };
 
 struct sw_prefetch_args {
     const struct sw_source *source; /* borrowed until sw_prefetch_free */
     int64_t batch_rows;             /* rows of a global batch */
     int64_t first_row, row_count;   /* this worker's part of them */
-    int64_t first_batch;            /* global number to start with */
-    int64_t batch_stride;           /* between one batch and the next; 1 for a single group */
-    int64_t lead;                   /* the first so many batches follow each other without gaps; the
-                                       next one as well, and from there on the stride counts */
-    int64_t batch_limit;            /* batches in one pass, -1: no end */
-    int slots;                      /* batches in flight, the one being used included; 2 or more */
-    int threads;                    /* 1 or more */
-    unsigned fields;                /* bit f: field f is wanted */
+    /* Which it reads in parts: every part's rows begin at a multiple of SW_BATCH_ALIGN bytes.
+     * [parts], borrowed until sw_prefetch_free; NULL: one part. */
+    const int64_t *part_rows;
+    int parts;
+    int64_t first_batch;       /* global number to start with */
+    int64_t batch_stride;      /* between one batch and the next; 1 for a single group */
+    int64_t lead;              /* the first so many batches follow each other without gaps; the
+                                  next one as well, and from there on the stride counts */
+    int64_t batch_limit;       /* batches in one pass, -1: no end */
+    int slots;                 /* batches in flight, the one being used included; 2 or more */
+    int threads;               /* 1 or more */
+    unsigned fields;           /* bit f: field f is wanted */
     void (*begin)(void *user); /* called by each thread as it starts: to bind itself; or NULL */
     void *begin_user;
     /* What a thread does from here on: reads rows of that batch, or waits for work (-1); or NULL.

@@ -43,6 +43,9 @@ struct sw_device_bytes {
     size_t in_use, peak, capacity, misplaced;
 };
 
+/* One of several lines of work, of which each has streams of its own. */
+typedef int sw_stream_lane(void *user, int lane, struct sw_err *err);
+
 /* What every kind of device has; the inline functions below say what each does. `run` computes an
  * operation of device/op.h. */
 struct sw_device_ops {
@@ -63,6 +66,8 @@ struct sw_device_ops {
     void (*stream_name)(struct sw_stream *s, const char *name);
     void (*stream_free)(struct sw_stream *s);
     int (*stream_wait)(struct sw_stream *s, struct sw_err *err);
+    int (*share)(struct sw_stream *s, int lanes, sw_stream_lane *lane, void *user,
+                 struct sw_err *err);
     int (*event_new)(struct sw_device *dev, struct sw_event **out, struct sw_err *err);
     void (*event_free)(struct sw_event *e);
     int (*event_record)(struct sw_stream *s, struct sw_event *e, struct sw_err *err);
@@ -184,6 +189,19 @@ SW_MUST_CHECK static inline int sw_stream_wait(struct sw_stream *s, struct sw_er
 {
     return s->dev->ops->stream_wait(s, err);
 }
+
+/* Calls lane(user, 0 .. lanes - 1) and returns when all are done: where operations run at once, at
+ * the same time on the stream's math threads, each on one of them, so that the streams that a lane
+ * uses are made with one thread. The error is that of the first lane that had one. */
+SW_MUST_CHECK static inline int sw_stream_share(struct sw_stream *s, int lanes,
+                                                sw_stream_lane *lane, void *user,
+                                                struct sw_err *err)
+{
+    return s->dev->ops->share(s, lanes, lane, user, err);
+}
+/* One lane after the other, by the caller: for devices that only queue. */
+int sw_stream_share_in_turn(struct sw_stream *s, int lanes, sw_stream_lane *lane, void *user,
+                            struct sw_err *err);
 
 /* Events mark places in streams of one kind of device; one stream at a time records an event. Free
  * one at any time. */

@@ -306,17 +306,12 @@ static int number_states(struct sw_net *net, struct sw_err *err)
     return SW_OK;
 }
 
-/* Room for a layer's sums on their way between a device and the group. */
-static int make_sums(struct sw_net *net, struct sw_err *err)
+static void find_sums(struct sw_net *net)
 {
     for (int i = 0; i < net->count; i++) {
         int count = net->nodes[i].layer.sum_count;
         net->sum_count = count > net->sum_count ? count : net->sum_count;
     }
-    if (net->sum_count == 0 || net->stream->dev->host_memory)
-        return SW_OK;
-    net->host_sums = sw_calloc((size_t)net->sum_count, sizeof *net->host_sums);
-    return net->host_sums ? SW_OK : sw_err_nomem(err, "a layer's sums", 0);
 }
 
 int sw_net_new(const struct sw_net_args *args, struct sw_net **out, struct sw_err *err)
@@ -333,6 +328,7 @@ int sw_net_new(const struct sw_net_args *args, struct sw_net **out, struct sw_er
     net->worker = args->worker;
     net->partition = args->partition;
     net->freeze = args->freeze;
+    net->scratch_apart = args->scratch_apart;
     int rc = sw_net_read_graph(net, args->until, err);
     if (rc == SW_OK)
         rc = sw_net_find_shares(net, err);
@@ -353,10 +349,10 @@ int sw_net_new(const struct sw_net_args *args, struct sw_net **out, struct sw_er
         rc = number_results(net, err);
     if (rc == SW_OK)
         rc = number_states(net, err);
-    if (rc == SW_OK)
-        rc = make_sums(net, err);
-    if (rc == SW_OK)
+    if (rc == SW_OK) {
+        find_sums(net);
         rc = sw_net_plan_memory(net, err);
+    }
     if (rc != SW_OK) {
         sw_net_free(net);
         return rc;
@@ -384,7 +380,6 @@ void sw_net_free(struct sw_net *net)
         sw_free((char *)(uintptr_t)net->states[i].name);
     sw_free(net->params);
     sw_free(net->states);
-    sw_free(net->host_sums);
     sw_free(net->results);
     sw_free(net->fetched);
     sw_free(net->nodes);

@@ -4,6 +4,9 @@
  * lowest offset where nothing that lives at the same time lies (the greedy-by-size rule of
  * Pisarchyk and Lee, "Efficient Memory Management for Deep Neural Net Inference", 2020).
  *
+ * What lives for one call only may have memory of its own (scratch_apart), for which the same rule
+ * holds. Layers of several phases keep theirs in the arena: between two of them other nets run.
+ *
  * In place: an element-wise layer that is its source's only reader takes over the source's memory,
  * if neither the source nor the layer itself reads the old values in backward. A view, which writes
  * nothing, always does; what is overwritten behind one must then have no other reader either.
@@ -23,6 +26,7 @@ struct block {
     int first, last; /* moments, inclusive */
     int64_t *offset; /* where the answer goes */
     int64_t at;
+    bool apart; /* in the scratch */
 };
 
 struct plan {
@@ -44,6 +48,17 @@ static void add_block(struct plan *p, size_t bytes, int first, int last, int64_t
     bytes = (bytes + ALIGN - 1) / ALIGN * ALIGN;
     p->blocks[p->count++] =
         (struct block){.bytes = bytes, .first = first, .last = last, .offset = offset};
+}
+
+/* Memory of node i's pass in one moment. */
+static void add_scratch(struct plan *p, int i, size_t bytes, int moment, int64_t *offset)
+{
+    const struct sw_net *net = p->net;
+    int before = p->count;
+    add_block(p, bytes, moment, moment, offset);
+    bool one = sw_net_phases(net, i, false) == 1 && sw_net_phases(net, i, true) == 1;
+    if (p->count > before)
+        p->blocks[before].apart = net->scratch_apart && one;
 }
 
 /* Bytes of the output that this worker has. */
@@ -172,7 +187,7 @@ static void plan_giving(struct plan *p, int i, int j, int k, bool first)
         giver->layer.src_adds |= 1u << k;
     } else {
         giver->adds_grad[k] = true;
-        add_block(p, output_bytes(p->net, &p->net->nodes[i]), now, now, &giver->aside[k]);
+        add_scratch(p, j, output_bytes(p->net, &p->net->nodes[i]), now, &giver->aside[k]);
     }
 }
 
@@ -224,15 +239,14 @@ static void plan_private(struct plan *p)
         const struct sw_layer *l = &node->layer;
         int back = moment_backward(net, i);
         add_block(p, l->saved_bytes, i, node->has_backward ? back : i, &node->saved);
-        add_block(p, l->scratch_bytes, i, i, &node->forward_scratch);
-        add_block(p, node->has_backward ? l->scratch_bytes : 0, back, back,
-                  &node->backward_scratch);
+        add_scratch(p, i, l->scratch_bytes, i, &node->forward_scratch);
+        add_scratch(p, i, node->has_backward ? l->scratch_bytes : 0, back, &node->backward_scratch);
         for (int k = 0; k < l->param_count; k++)
-            add_block(p,
-                      node->adds_param[k] || sw_net_writes_aside(node, k)
-                          ? sw_desc_bytes(&l->param[k].layout)
-                          : 0,
-                      back, back, &node->param_aside[k]);
+            add_scratch(p, i,
+                        node->adds_param[k] || sw_net_writes_aside(node, k)
+                            ? sw_desc_bytes(&l->param[k].layout)
+                            : 0,
+                        back, &node->param_aside[k]);
     }
 }
 
@@ -266,7 +280,8 @@ static int64_t lowest_place(const struct plan *p, int b)
         moved = false;
         for (int i = 0; i < b; i++) {
             const struct block *o = &p->blocks[i];
-            bool meet = o->first <= new->last &&new->first <= o->last;
+            bool meet =
+                o->first <= new->last &&new->first <= o->last && o->apart == new->apart;
             if (meet && at < o->at + (int64_t)o->bytes && o->at < at + (int64_t) new->bytes) {
                 at = o->at + (int64_t)o->bytes;
                 moved = true;
@@ -293,13 +308,17 @@ int sw_net_plan_memory(struct sw_net *net, struct sw_err *err)
     add_block(&p, (size_t)net->pair_count * sizeof(struct sw_result), 0, over, &net->pairs_at);
     add_block(&p, sizeof net->step, 0, over, &net->step_at);
     qsort(p.blocks, (size_t)p.count, sizeof *p.blocks, by_size);
-    net->arena_bytes = 0;
+    net->arena_bytes = net->scratch_bytes = 0;
     for (int b = 0; b < p.count; b++) {
         struct block *block = &p.blocks[b];
-        block->at = *block->offset = lowest_place(&p, b);
+        size_t *bytes = block->apart ? &net->scratch_bytes : &net->arena_bytes;
+        block->at = lowest_place(&p, b);
         size_t end = (size_t)block->at + block->bytes;
-        net->arena_bytes = end > net->arena_bytes ? end : net->arena_bytes;
+        *bytes = end > *bytes ? end : *bytes;
     }
+    for (int b = 0; b < p.count; b++)
+        *p.blocks[b].offset =
+            p.blocks[b].at + (p.blocks[b].apart ? (int64_t)net->arena_bytes : 0);
     sw_free(p.blocks);
     return SW_OK;
 }

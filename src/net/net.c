@@ -77,6 +77,11 @@ size_t sw_net_arena_bytes(const struct sw_net *net)
     return net->arena_bytes;
 }
 
+size_t sw_net_scratch_bytes(const struct sw_net *net)
+{
+    return net->scratch_bytes;
+}
+
 int sw_net_param_count(const struct sw_net *net)
 {
     return net->param_count;
@@ -95,7 +100,10 @@ int sw_net_layer_params(const struct sw_net *net, int i, int *first)
 
 static void *at(const struct sw_net *net, int64_t offset)
 {
-    return offset == SW_NO_OFFSET ? NULL : net->arena + offset;
+    if (offset == SW_NO_OFFSET)
+        return NULL;
+    int64_t beyond = offset - (int64_t)net->arena_bytes;
+    return beyond < 0 ? net->arena + offset : net->scratch + beyond;
 }
 
 static void bind_sources(struct sw_net *net, struct sw_net_node *node)
@@ -135,9 +143,10 @@ static void name_memory(const struct sw_net *net)
     }
 }
 
-void sw_net_bind(struct sw_net *net, void *arena)
+void sw_net_bind(struct sw_net *net, void *arena, void *scratch)
 {
     net->arena = arena;
+    net->scratch = scratch;
     for (int i = 0; i < net->count; i++) {
         struct sw_net_node *node = &net->nodes[i];
         struct sw_feature *dst = &node->layer.dst;
@@ -221,78 +230,30 @@ void sw_net_bind_state(struct sw_net *net, int s, const float *value, float *upd
     ls->update = update;
 }
 
-void sw_net_set_sum(struct sw_net *net, sw_net_sum *sum, void *user)
-{
-    net->sum = sum;
-    net->sum_user = user;
-}
-
 int sw_net_sum_count(const struct sw_net *net)
 {
     return net->sum_count;
 }
 
-/* What the group's workers have in their layer->sums becomes the sum over all. */
-static int add_over_group(struct sw_net *net, const struct sw_layer *l, struct sw_err *err)
+int sw_net_phases(const struct sw_net *net, int i, bool backward)
 {
-    struct sw_stream *s = net->stream;
-    size_t bytes = (size_t)l->sum_count * sizeof(double);
-    if (!net->sum || l->sum_count == 0)
-        return SW_OK;
-    if (s->dev->host_memory)
-        return net->sum(net->sum_user, l->sums, l->sum_count, err);
-    int rc = sw_copy(s, net->host_sums, l->sums, bytes, err);
-    if (rc == SW_OK)
-        rc = sw_stream_wait(s, err);
-    if (rc == SW_OK)
-        rc = net->sum(net->sum_user, net->host_sums, l->sum_count, err);
-    /* The host's copy is not written again before the next wait on this stream. */
-    return rc == SW_OK ? sw_copy(s, l->sums, net->host_sums, bytes, err) : rc;
+    const struct sw_layer *l = &net->nodes[i].layer;
+    int phases = backward ? l->backward_phases : l->forward_phases;
+    return phases > 1 ? phases : 1;
 }
 
-typedef int layer_pass(struct sw_layer *l, const struct sw_pass *r, struct sw_err *err);
-
-/* All phases of a layer's pass (0 stands for one). */
-static int run_phases(struct sw_net *net, struct sw_layer *l, layer_pass *run, int phases,
-                      struct sw_pass *pass, struct sw_err *err)
+double *sw_net_sums(const struct sw_net *net, int i, int *count)
 {
-    int rc = run(l, pass, err);
-    while (rc == SW_OK && ++pass->phase < phases) {
-        rc = add_over_group(net, l, err);
-        if (rc == SW_OK)
-            rc = run(l, pass, err);
-    }
-    return rc;
+    const struct sw_layer *l = &net->nodes[i].layer;
+    *count = l->sum_count;
+    return *count > 0 ? l->sums : NULL;
 }
 
-int sw_net_forward(struct sw_net *net, int i, struct sw_err *err)
+/* What backward wrote aside goes to what others gave before. */
+static int add_asides(struct sw_net *net, struct sw_net_node *node, struct sw_err *err)
 {
-    struct sw_net_node *node = &net->nodes[i];
     struct sw_layer *l = &node->layer;
-    struct sw_pass pass = {
-        .stream = net->stream, .step = at(net, net->step_at), .training = net->training};
-    /* What a layer that is elsewhere adds to the group's losses: nothing, and not what other nets
-     * have left in the arena. */
-    size_t pairs = l->pair_count > 0 ? (size_t)l->pair_count : 1;
-    if (node->absent)
-        return l->result ? sw_fill_zero(net->stream, l->result, pairs * sizeof *l->result, err)
-                         : SW_OK;
-    l->scratch = at(net, node->forward_scratch);
-    l->sums = at(net, node->forward_sums);
-    int rc = run_phases(net, l, l->type->forward, l->forward_phases, &pass, err);
-    return rc == SW_OK ? rc : sw_err_prefix(err, rc, "layer %s", l->name);
-}
-
-int sw_net_backward(struct sw_net *net, int i, struct sw_err *err)
-{
-    struct sw_net_node *node = &net->nodes[i];
-    struct sw_layer *l = &node->layer;
-    struct sw_pass pass = {.stream = net->stream, .step = at(net, net->step_at), .training = true};
-    if (node->absent)
-        return SW_OK;
-    l->scratch = at(net, node->backward_scratch);
-    l->sums = at(net, node->backward_sums);
-    int rc = run_phases(net, l, l->type->backward, l->backward_phases, &pass, err);
+    int rc = SW_OK;
     for (int k = 0; k < l->src_count && rc == SW_OK; k++)
         /* A connection also runs where its source is not: there it has sent everything away. */
         if (node->adds_grad[k] && !net->nodes[node->src[k]].absent)
@@ -302,7 +263,51 @@ int sw_net_backward(struct sw_net *net, int i, struct sw_err *err)
         if (node->adds_param[k])
             rc = sw_op_add(net->stream, node->gradient[k], l->param[k].grad,
                            sw_desc_storage(&l->param[k].layout), err);
+    return rc;
+}
+
+/* What a layer that is elsewhere adds to the group's losses: nothing, and not what other nets have
+ * left in the arena. */
+static int clear_results(struct sw_net *net, const struct sw_layer *l, struct sw_err *err)
+{
+    size_t pairs = l->pair_count > 0 ? (size_t)l->pair_count : 1;
+    return l->result ? sw_fill_zero(net->stream, l->result, pairs * sizeof *l->result, err) : SW_OK;
+}
+
+int sw_net_run_phase(struct sw_net *net, int i, bool backward, int phase, struct sw_err *err)
+{
+    struct sw_net_node *node = &net->nodes[i];
+    struct sw_layer *l = &node->layer;
+    struct sw_pass pass = {.stream = net->stream,
+                           .step = at(net, net->step_at),
+                           .training = backward || net->training,
+                           .phase = phase};
+    if (node->absent)
+        return backward ? SW_OK : clear_results(net, l, err);
+    l->scratch = at(net, backward ? node->backward_scratch : node->forward_scratch);
+    l->sums = at(net, backward ? node->backward_sums : node->forward_sums);
+    int rc = backward ? l->type->backward(l, &pass, err) : l->type->forward(l, &pass, err);
+    if (rc == SW_OK && backward && phase + 1 == sw_net_phases(net, i, true))
+        rc = add_asides(net, node, err);
     return rc == SW_OK ? rc : sw_err_prefix(err, rc, "layer %s", l->name);
+}
+
+static int run_phases(struct sw_net *net, int i, bool backward, struct sw_err *err)
+{
+    int rc = SW_OK;
+    for (int p = 0; p < sw_net_phases(net, i, backward) && rc == SW_OK; p++)
+        rc = sw_net_run_phase(net, i, backward, p, err);
+    return rc;
+}
+
+int sw_net_forward(struct sw_net *net, int i, struct sw_err *err)
+{
+    return run_phases(net, i, false, err);
+}
+
+int sw_net_backward(struct sw_net *net, int i, struct sw_err *err)
+{
+    return run_phases(net, i, true, err);
 }
 
 int sw_net_fetch(struct sw_net *net, struct sw_err *err)

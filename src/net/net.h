@@ -4,7 +4,7 @@
  *
  * Life: sw_net_new (graph, shapes, plans; no large memory), the parameters are put into a table,
  * then sw_net_bind sets all pointers, then passes. One owner: the worker whose stream it was made
- * with. */
+ * with. A worker runs one or several of them as parts (parts.h). */
 #ifndef SW_NET_NET_H
 #define SW_NET_NET_H
 
@@ -34,6 +34,8 @@ struct sw_net_args {
     int field_count;
     const char *source;           /* the data section's name, for messages */
     const char *until;            /* ends with this layer: only those that lead to it; NULL: all */
+    bool scratch_apart;           /* what lasts for one call only lies in memory of its own, which
+                                     nets that do not run at the same time may share */
     const struct sw_net *sharing; /* a net whose parameter layouts are taken over, or NULL: for
                                      evaluation the worker's own training net, for training that of
                                      worker 0 */
@@ -80,6 +82,7 @@ const char *sw_net_notes(const struct sw_net *net);
 /* The memory plan: bytes of the arena, in which offsets follow from the lives of features,
  * gradients, saved values and scratch. */
 size_t sw_net_arena_bytes(const struct sw_net *net);
+size_t sw_net_scratch_bytes(const struct sw_net *net); /* beside it, with scratch_apart; else 0 */
 
 /* Parameters, numbered through over the layers. */
 int sw_net_param_count(const struct sw_net *net);
@@ -99,8 +102,9 @@ const struct sw_net_param *sw_net_param(const struct sw_net *net, int p);
 int sw_net_layer_params(const struct sw_net *net, int i, int *first);
 
 /* Sets pointers: features, gradients, saved values and scratch inside arena (at least
- * sw_net_arena_bytes, 64-byte aligned; borrowed). */
-void sw_net_bind(struct sw_net *net, void *arena);
+ * sw_net_arena_bytes, 64-byte aligned; borrowed) and scratch (as aligned; NULL where there is none).
+ */
+void sw_net_bind(struct sw_net *net, void *arena, void *scratch);
 /* The value (and in training the gradient array, NULL when frozen) of a parameter, after
  * sw_net_bind. */
 void sw_net_bind_param(struct sw_net *net, int p, const float *value, float *gradient);
@@ -122,16 +126,19 @@ const struct sw_net_state *sw_net_state(const struct sw_net *net, int s);
 /* Where it lies; update is the same memory in the one net that keeps it up, else NULL. */
 void sw_net_bind_state(struct sw_net *net, int s, const float *value, float *update);
 
-/* Adds values[0 .. count) over the workers of the group, host memory, in place. */
-typedef int sw_net_sum(void *user, double *values, int count, struct sw_err *err);
-/* Called between two phases of a layer; NULL (as after sw_net_new): one worker, nothing to add. */
-void sw_net_set_sum(struct sw_net *net, sw_net_sum *sum, void *user);
-/* The largest count that it is called with; 0: never. */
+/* The largest number of sums that a layer has between two phases; 0: there are none. */
 int sw_net_sum_count(const struct sw_net *net);
 
-/* One layer's part of a pass, all its phases. Errors carry "layer NAME: ". */
+/* One layer's part of a pass, all its phases; what they sum up is the net's own rows. Errors carry
+ * "layer NAME: ". */
 int sw_net_forward(struct sw_net *net, int i, struct sw_err *err) SW_MUST_CHECK;
 int sw_net_backward(struct sw_net *net, int i, struct sw_err *err) SW_MUST_CHECK;
+/* The same phase by phase: how many there are (1 at least), one of them, and the sums that lie
+ * between it and the next, in device memory (NULL: none). */
+int sw_net_phases(const struct sw_net *net, int i, bool backward);
+int sw_net_run_phase(struct sw_net *net, int i, bool backward, int phase,
+                     struct sw_err *err) SW_MUST_CHECK;
+double *sw_net_sums(const struct sw_net *net, int i, int *count);
 
 /* Losses and metrics of the last forward pass: sw_net_fetch queues their way to the host, and once
  * the stream has come there (sw_stream_wait) they can be read. */

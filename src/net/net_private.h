@@ -48,7 +48,7 @@ struct sw_net_node {
     bool gradient_given[SW_LAYER_PARAMS]; /* there is a layer whose backward writes it */
     float *gradient[SW_LAYER_PARAMS];     /* of the parameters, as bound: where they are added */
 
-    /* Offsets in the arena, or SW_NO_OFFSET. */
+    /* Offsets in the arena and, behind its end, in the scratch; or SW_NO_OFFSET. */
     int64_t data, grad, saved, forward_scratch, backward_scratch, aside[SW_LAYER_SRCS],
         param_aside[SW_LAYER_PARAMS], forward_sums, backward_sums;
 };
@@ -70,9 +70,6 @@ struct sw_net {
     int param_count;
     struct sw_net_state *states; /* owned, with names */
     int state_count;
-    sw_net_sum *sum; /* or NULL */
-    void *sum_user;
-    double *host_sums; /* owned: between device and sum, where the host cannot reach the device */
     int sum_count;
     struct sw_net_result *results; /* owned: the nodes that are losses or metrics */
     int result_count;
@@ -80,8 +77,9 @@ struct sw_net {
     int pair_count;
     int64_t pairs_at, step_at; /* offsets of the pairs' array and of the step */
     struct sw_step step;       /* the host's copy, alive until it has reached the device */
-    size_t arena_bytes;
-    char *arena; /* borrowed */
+    bool scratch_apart;
+    size_t arena_bytes, scratch_bytes;
+    char *arena, *scratch; /* borrowed */
 };
 
 /* Nodes from the recipe's [layer] sections in topological order. Errors as sw_net_new. */

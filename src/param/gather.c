@@ -44,7 +44,7 @@ static bool gather_block(const struct sw_gather_args *a, int64_t block)
     float *g = a->gradient + from;
     float room[SW_FOLD_ROOM];
     bool bad = false;
-    sw_fold_piece(&a->sum, from, n, g, room);
+    sw_kernel_fold_piece(&a->sum, from, n, g, room);
     if (a->clip_value > 0)
         bad = sw_gather_clip(g, g, a->clip_value, n);
     a->squares[block] = bad ? (double)NAN : sum_of_squares(g, n);

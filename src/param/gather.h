@@ -16,9 +16,9 @@ bool sw_gather_clip(float *out, const float *x, float limit, int64_t n);
 
 /* One range, for an update that is decided upon later. */
 struct sw_gather_args {
-    struct sw_fold sum; /* of arrays [count] */
-    float *gradient;    /* [count]: the first of them, where the sum is left */
-    const float *value; /* [count]; NULL: not measured */
+    struct sw_terms sum; /* of arrays [count] */
+    float *gradient;     /* [count]: the first of them, where the sum is left */
+    const float *value;  /* [count]; NULL: not measured */
     int64_t count;
     float clip_value; /* 0: none */
     /* [blocks of count]: sums of squares of gradient (a NaN where one is not finite) and value. */

@@ -199,12 +199,12 @@ void sw_table_close_v(void *table)
 
 /* One that a single worker owns has one term, that worker's. */
 float *sw_table_sum(const struct sw_table *t, int param, int party, int64_t from,
-                    const float *in[SW_TREE_LEAVES], struct sw_fold *sum)
+                    const float *in[SW_TREE_LEAVES], struct sw_terms *sum)
 {
     const struct sw_param *p = &t->params[param];
     int first = p->owner < 0 ? 0 : p->owner, workers = sw_table_threshold(t, param);
     int base = t->first_term[party * t->party_workers + first];
-    *sum = (struct sw_fold){.in = in, .ends = p->owner < 0 ? t->term_end : NULL};
+    *sum = (struct sw_terms){.in = in, .ends = p->owner < 0 ? t->term_end : NULL};
     sum->count = t->first_term[party * t->party_workers + first + workers] - base;
     for (int i = 0; i < sum->count; i++)
         in[i] = p->gradient[base + i] + from;

@@ -79,7 +79,7 @@ void sw_table_wake(struct sw_table *t);
 /* What a party's gradients of a parameter sum up to, from element `from` on: in is where the terms
  * are listed. Returns the first. */
 float *sw_table_sum(const struct sw_table *t, int param, int party, int64_t from,
-                    const float *in[SW_TREE_LEAVES], struct sw_fold *sum);
+                    const float *in[SW_TREE_LEAVES], struct sw_terms *sum);
 /* Does the worker have a gradient of it? */
 bool sw_table_gives(const struct sw_table *t, int param, int worker);
 /* How many make an update of it complete. */

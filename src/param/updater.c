@@ -140,7 +140,7 @@ static bool update_pieces(const struct sw_update_args *a, int64_t from, int64_t 
         next = from + PIECE < to ? from + PIECE : to;
         struct sw_update_block b = block_of(a, from, next);
         if (a->sum.count > 1)
-            b.gradient = sw_fold_piece(&a->sum, from, b.count, piece, room);
+            b.gradient = sw_kernel_fold_piece(&a->sum, from, b.count, piece, room);
         if (a->clip_value > 0) {
             bad = sw_gather_clip(piece, b.gradient, a->clip_value, b.count) || bad;
             b.gradient = piece;

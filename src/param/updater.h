@@ -19,8 +19,8 @@ struct sw_update_args {
     float *slot[SW_UPDATER_SLOTS]; /* arrays [count], changed in place; they start as zeros; absent
                                     * ones are NULL */
     const float *gradient;         /* [count] */
-    struct sw_fold sum;            /* of arrays [count], the first of them `gradient`: what counts
-                                      is their sum. No terms: it is the gradient alone */
+    struct sw_terms sum;           /* of arrays [count], the first of them `gradient`: what counts
+                                     is their sum. No terms: it is the gradient alone */
     int64_t count;                 /* storage elements */
     float lr;                      /* the schedule's rate times lr_mult */
     float weight_decay;            /* times decay_mult */

@@ -56,6 +56,12 @@ const struct sw_opt sw_job_opts[] = {
              "where"},
     {FIELD(partition), .type = SW_OPT_ENUM, .def = "0", .choices = partitions,
      .help = "how workers share layers that do not say: 0 rows, 1 columns where possible, none"},
+    {FIELD(repeat_exact), .type = SW_OPT_BOOL, .def = "no",
+     .help = "the same bits with any number of workers, servers and threads of this machine, at "
+             "some cost: a batch is always computed in the same parts"},
+    {FIELD(virtual_workers), .type = SW_OPT_INT, .def = "8", .min = 1, .max = 1024,
+     .help = "with repeat_exact: in how many parts, which workers share; more than there are rows "
+             "in a batch are as many as rows"},
     {FIELD(on_bad_record), .type = SW_OPT_ENUM, .def = "stop", .choices = on_bad_record,
      .help = "a record that cannot be read ends the run, or the next good one takes its place"},
     {FIELD(device), .type = SW_OPT_STRING, .def = "auto",

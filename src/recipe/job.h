@@ -33,6 +33,8 @@ struct sw_job_conf {
     struct sw_strings init_from; /* files, each with rules TENSOR -> PARAMETER behind it */
     int partition;               /* of layers that do not say: 0 rows, 1 columns, 2 none */
     const char *db;              /* history database; NULL: the usual place */
+    bool repeat_exact;           /* the same bits however many workers, servers and threads */
+    int64_t virtual_workers;     /* with it: the parts that a batch is always computed in */
 };
 
 enum sw_on_nan { SW_ON_NAN_STOP, SW_ON_NAN_SKIP, SW_ON_NAN_ROLLBACK };

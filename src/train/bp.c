@@ -143,7 +143,7 @@ static int forward_layer(struct sw_worker *w, int64_t t, int i, struct sw_err *e
     sw_slot_phase(w->slot, SW_PHASE_FORWARD, t, i, sw_net_layer(w->train, i)->name, begin_ns);
     w->pass_ms = &w->ledger.forward_ms;
     w->pass_total_ms = &w->forward_ms[i];
-    rc = sw_net_forward(w->train, i, err);
+    rc = sw_parts_forward(w->parts[SW_SPLIT_TRAIN], i, err);
     sw_worker_lap(w, &w->ledger.forward_ms, &w->forward_ms[i]);
     trace(w, SW_TRACE_FORWARD, t, i, begin_ns);
     return rc;
@@ -199,7 +199,7 @@ static int backward_layer(struct sw_worker *w, int64_t t, int i, struct sw_err *
     sw_slot_phase(w->slot, SW_PHASE_BACKWARD, t, i, sw_net_layer(w->train, i)->name, begin_ns);
     w->pass_ms = &w->ledger.backward_ms;
     w->pass_total_ms = &w->backward_ms[i];
-    int rc = sw_net_backward(w->train, i, err);
+    int rc = sw_parts_backward(w->parts[SW_SPLIT_TRAIN], i, err);
     sw_worker_lap(w, &w->ledger.backward_ms, &w->backward_ms[i]);
     trace(w, SW_TRACE_BACKWARD, t, i, begin_ns);
     return rc;
@@ -227,7 +227,7 @@ static int backward(struct sw_worker *w, int64_t t, struct sw_err *err)
  * that drops the update, the table is told. */
 static int check_loss(struct sw_worker *w, int64_t t, struct sw_err *err)
 {
-    int rc = sw_net_fetch(w->train, err);
+    int rc = sw_parts_fetch(w->parts[SW_SPLIT_TRAIN], err);
     if (rc == SW_OK && w->replica)
         rc = sw_replica_ask_finite(w->replica, err);
     if (rc == SW_OK)
@@ -238,11 +238,13 @@ static int check_loss(struct sw_worker *w, int64_t t, struct sw_err *err)
         return rc;
     struct sw_series *s = &w->series[SW_SPLIT_TRAIN];
     sw_series_clear(s);
-    sw_results_add(w->train, s);
+    for (int i = 0; i < s->parts; i++)
+        sw_results_add(sw_parts_net(w->parts[SW_SPLIT_TRAIN], i), s, i);
+    sw_results_sum_own(s);
     double loss = 0;
     for (int r = 0; r < sw_net_result_count(w->train); r++)
         if (sw_net_result(w->train, r).loss)
-            loss += s->sums[sw_net_result(w->train, r).first].sum;
+            loss += s->totals[sw_net_result(w->train, r).first].sum;
     if (w->job->conf->on_nan != SW_ON_NAN_STOP)
         return sw_mishap_verdict(w, loss, err);
     if (isfinite(loss))
@@ -262,7 +264,7 @@ static int both_passes(struct sw_worker *w, int64_t t, const struct sw_batch *ba
                            .valid_rows = batch->valid_rows,
                            .batch_valid_rows = batch->batch_valid_rows,
                            .backward_scale = 1.0f / (float)w->job->conf->batch};
-    rc = sw_net_set_step(w->train, &step, err);
+    rc = sw_parts_set_step(w->parts[SW_SPLIT_TRAIN], &step, err);
     for (int i = 0; i < layers && rc == SW_OK; i++)
         rc = forward_layer(w, t, i, err);
     if (rc == SW_OK)

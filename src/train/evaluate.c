@@ -14,18 +14,19 @@ static int evaluate_batch(struct sw_worker *w, struct sw_batch *batch, int64_t n
                            .first_row = w->first_row[SW_SPLIT_EVAL],
                            .valid_rows = batch->valid_rows,
                            .batch_valid_rows = batch->batch_valid_rows};
-    int rc = sw_net_set_step(w->eval, &step, err);
+    struct sw_parts *parts = w->parts[SW_SPLIT_EVAL];
+    int rc = sw_parts_set_step(parts, &step, err);
     for (int f = 0; f < source->field_count && rc == SW_OK; f++)
-        rc = sw_net_set_field(w->eval, source->field[f].name, batch->field[f], err);
+        rc = sw_parts_set_field(parts, source->field[f].name, batch->field[f], err);
     for (int i = 0; i < sw_net_layer_count(w->eval) && rc == SW_OK; i++) {
         sw_slot_phase(w->slot, SW_PHASE_EVALUATE, w->step, i, sw_net_layer(w->eval, i)->name,
                       sw_os()->monotonic_ns());
-        rc = sw_net_forward(w->eval, i, err);
+        rc = sw_parts_forward(parts, i, err);
         if (rc == SW_OK)
             rc = sw_outputs_collect(w, i, n, err);
     }
     if (rc == SW_OK)
-        rc = sw_net_fetch(w->eval, err);
+        rc = sw_parts_fetch(parts, err);
     return rc == SW_OK ? sw_worker_wait(w, err) : rc;
 }
 
@@ -37,8 +38,8 @@ static int next_batch(struct sw_worker *w, int64_t n, struct sw_err *err)
         return rc;
     rc = evaluate_batch(w, &batch, n, err);
     sw_prefetch_release(w->prefetch[SW_SPLIT_EVAL], &batch);
-    if (rc == SW_OK)
-        sw_results_add(w->eval, &w->series[SW_SPLIT_EVAL]);
+    for (int i = 0; i < w->leaves && rc == SW_OK; i++)
+        sw_results_add(sw_parts_net(w->parts[SW_SPLIT_EVAL], i), &w->series[SW_SPLIT_EVAL], i);
     return rc;
 }
 
@@ -89,7 +90,8 @@ static int choose_split(struct sw_job *job, const char *split, struct sw_err *er
     const struct sw_section *section = sw_recipe_find(job->recipe, "data", split);
     if (!section)
         return sw_err_set(err, SW_ERR_NOTFOUND, "there is no [data %s] section", split);
-    sw_net_free(w->eval);
+    sw_parts_free(w->parts[SW_SPLIT_EVAL]);
+    w->parts[SW_SPLIT_EVAL] = NULL;
     w->eval = NULL;
     sw_source_close(job->source[SW_SPLIT_EVAL]);
     job->source[SW_SPLIT_EVAL] = NULL;

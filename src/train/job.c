@@ -142,7 +142,7 @@ static int open_data(struct sw_job *job, struct sw_err *err)
 static int reserve_sums(struct sw_job *job, struct sw_err *err)
 {
     int most = 0, workers = job->group_size;
-    for (int i = 0; i < workers && workers > 1; i++) {
+    for (int i = 0; i < workers && job->leaves > 1; i++) {
         const struct sw_worker *w = &job->workers[i];
         int train = sw_net_sum_count(w->train), eval = w->eval ? sw_net_sum_count(w->eval) : 0;
         most = train > most ? train : most;

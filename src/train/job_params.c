@@ -145,6 +145,7 @@ static int make_table(struct sw_job *job, struct sw_server_group *copy, struct s
         .workers = copy->workers,
         .servers = job->shape.servers_per_group,
         .groups = job->apart ? copy->workers / job->group_size : 1,
+        .leaves = job->conf->repeat_exact ? job->leaves : 0,
         .others = job->shape.server_groups > 1 ? job->shape.server_groups : 0,
         .rule = rule_of(job),
         .staleness = job->terms.staleness,

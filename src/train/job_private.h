@@ -1,11 +1,11 @@
 /* A job from the inside. job.c opens and closes it, job_units.c says on what it runs, job_params.c
- * what it trains, plan.c describes it, run.c sets it in motion and ends it, watch.c sees that it
- * stays in motion (watchdog.c judges, waits.c tells who waits for whom), worker_setup.c and
- * worker.c, server.c are the roles, replica.c a worker's parameters on a device of its own, bp.c is
- * one step, ledger.c where its time went, sums.c what its layers add over the group, evaluate.c a
- * pass without training, outputs.c what it writes, checkpoint.c what survives, states.c what layers
- * keep, record.c what a step leaves behind, group.c what workers do together, notes.c what the main
- * thread is told.
+ * what it trains, leaves.c how workers share a batch, plan.c describes it, run.c sets it in motion
+ * and ends it, watch.c sees that it stays in motion (watchdog.c judges, waits.c tells who waits for
+ * whom), worker_setup.c and worker.c, server.c are the roles, replica.c a worker's parameters on a
+ * device of its own, bp.c is one step, ledger.c where its time went, sums.c what its layers add
+ * over the group, evaluate.c a pass without training, outputs.c what it writes, checkpoint.c what
+ * survives, states.c what layers keep, record.c what a step leaves behind, group.c what workers do
+ * together, notes.c what the main thread is told.
  *
  * Threads of a running job: the main thread (run.c) starts the others, tells the observer, and
  * joins them in fixed order; the watch thread; one thread per worker; one per server that has cores
@@ -25,6 +25,7 @@
 #include "net/exchange.h"
 #include "net/net.h"
 #include "net/partition.h"
+#include "net/parts.h"
 #include "param/sync.h"
 #include "param/table.h"
 #include "recipe/job.h"
@@ -70,8 +71,9 @@ struct sw_series {
     int result[SW_JOB_METRICS]; /* index in the net's results; -1: the sum of all losses */
     int which[SW_JOB_METRICS];  /* of the result's values */
     int handle[SW_JOB_METRICS];
-    int pairs;
-    struct sw_result *sums;   /* owned [pairs]: own rows of the step or evaluation under way */
+    int parts, pairs;
+    struct sw_result *sums;   /* owned [parts][pairs]: own rows of the step or evaluation under way,
+                                 by their parts */
     struct sw_result *totals; /* owned [pairs]: over the group, where this worker reads them */
 };
 
@@ -129,9 +131,9 @@ struct sw_keeper {
 
 /* An output layer of the evaluation net: outputs.c. */
 struct sw_output {
-    int layer;                         /* in every worker's evaluation net */
+    int layer;                         /* in every evaluation net */
     size_t at[2][SW_LAYER_SRCS];       /* bytes: where rows of a batch are gathered, by turns */
-    size_t (*stage_at)[SW_LAYER_SRCS]; /* owned [workers]: where they leave the device */
+    size_t (*stage_at)[SW_LAYER_SRCS]; /* owned [groups][leaves]: where they leave the device */
 };
 struct sw_outputs {
     struct sw_output *items; /* owned */
@@ -178,13 +180,15 @@ struct sw_worker {
     int seat;                     /* its number there */
     char unit[32];
     struct sw_thread thread;
-    struct sw_device *device;      /* owned when it is not the host's */
-    struct sw_stream *stream;      /* owned */
-    struct sw_stream *host_stream; /* owned; for work on host memory; NULL: `stream` does it */
-    struct sw_replica *replica;    /* owned; NULL where the device's memory is the host's */
-    struct sw_net *train, *eval;   /* owned; eval NULL without evaluation data */
-    int *param_of[SW_SPLITS];      /* owned: table index of each parameter of a net */
-    void *arena;                   /* owned device memory */
+    struct sw_device *device;          /* owned when it is not the host's */
+    struct sw_stream *stream;          /* owned */
+    struct sw_stream *host_stream;     /* owned; for work on host memory; NULL: `stream` does it */
+    struct sw_replica *replica;        /* owned; NULL where the device's memory is the host's */
+    struct sw_parts *parts[SW_SPLITS]; /* owned; its nets. NULL without evaluation data */
+    struct sw_net *train,
+        *eval;                /* borrowed: the first of each, which speaks for all of the graph */
+    int *param_of[SW_SPLITS]; /* owned: table index of each parameter of a net */
+    void *arena;              /* owned device memory */
     size_t arena_bytes;
     void *states_before; /* owned device memory: with on_nan = skip, the leader's states as they
                             were before the step */
@@ -197,7 +201,9 @@ struct sw_worker {
     } reading[SW_SPLITS];
     int *served; /* owned: the servers this worker runs itself, by their seats in its table */
     int served_count;
-    int64_t first_row[SW_SPLITS], rows[SW_SPLITS]; /* its part of a batch */
+    int first_leaf, leaves; /* its parts of a batch, among those of its group */
+    int64_t first_row[SW_SPLITS], rows[SW_SPLITS]; /* which are these rows, */
+    int64_t *part_rows[SW_SPLITS];                 /* owned [leaves] */
     struct sw_slot *slot;
     struct sw_history_producer *producer;
     struct sw_series series[SW_SPLITS];
@@ -266,7 +272,9 @@ struct sw_job {
      * worker groups. */
     struct sw_group *groups; /* owned [group_count] */
     int group_count, group_size;
-    bool apart;          /* groups are at steps of their own */
+    int leaves; /* parts of a group's batch: as many as workers, or with repeat_exact the virtual
+                   ones */
+    bool apart; /* groups are at steps of their own */
     int64_t alone_steps; /* the first so many steps are those of the first group alone */
     struct sw_exchange **exchange[SW_SPLITS]; /* owned [group_count], each owned; NULL: nothing
                                                  moves between workers */
@@ -494,6 +502,17 @@ void sw_record_evaluation(struct sw_worker *w); /* by the leader */
 /* Fills what all events share. */
 void sw_record_event(const struct sw_worker *w, int split, struct sw_job_event *e);
 
+/* leaves.c */
+/* The smaller of a training and an evaluation batch. */
+int64_t sw_leaves_most(const struct sw_job *job);
+/* Parts of a batch that so many workers share. */
+int sw_leaves_of(const struct sw_job *job, int workers);
+/* What goes together with repeat_exact. Errors: SW_ERR_INVALID with messages in the recipe. */
+int sw_leaves_check(struct sw_job *job, const struct sw_section *cluster,
+                    struct sw_err *err) SW_MUST_CHECK;
+/* The worker's parts of the batches. */
+int sw_leaves_take(struct sw_worker *w, struct sw_err *err) SW_MUST_CHECK;
+
 /* worker_setup.c */
 /* Stream and training net; then, once the table knows the parameters, the evaluation net. */
 int sw_worker_build(struct sw_worker *w, struct sw_err *err) SW_MUST_CHECK;
@@ -563,16 +582,19 @@ int sw_bp_collect_all(struct sw_worker *w, int split, uint64_t version,
                       struct sw_err *err) SW_MUST_CHECK;
 
 /* results.c */
-/* Names for a net's results (loss, accuracy, accuracy.top5 ...) and room for its pairs. Errors:
- * SW_ERR_INVALID with a message in the recipe (too many, or two of one name), SW_ERR_NOMEM. */
+/* Names for a net's results (loss, accuracy, accuracy.top5 ...) and room for the pairs of so many
+ * nets. Errors: SW_ERR_INVALID with a message in the recipe (too many, or two of one name),
+ * SW_ERR_NOMEM. */
 int sw_series_init(struct sw_series *s, struct sw_recipe *recipe, const struct sw_net *net,
-                   struct sw_err *err) SW_MUST_CHECK;
+                   int parts, struct sw_err *err) SW_MUST_CHECK;
 void sw_series_fini(struct sw_series *s); /* a zeroed one is accepted */
 /* Losses and some metrics get better by getting smaller. */
 bool sw_series_less_is_better(const struct sw_net *net, const struct sw_series *s, int i);
 void sw_series_clear(struct sw_series *s); /* sums become zero */
-/* The pairs of the last forward pass are added to s->sums. */
-void sw_results_add(const struct sw_net *net, struct sw_series *s);
+/* The pairs of the part's last forward pass are added to its s->sums. */
+void sw_results_add(const struct sw_net *net, struct sw_series *s, int part);
+/* s->totals becomes the sum over the worker's own parts. */
+void sw_results_sum_own(struct sw_series *s);
 /* The weighted sum of all losses that these pairs say, NaN where they say nothing. */
 double sw_results_loss(const struct sw_net *net, const struct sw_result *pairs);
 /* All values that these pairs say; *count of them. */

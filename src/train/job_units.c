@@ -30,8 +30,7 @@ static int count_devices(const struct sw_job *job)
 /* The most workers that would be accepted. */
 static int most_workers(const struct sw_job *job, bool oversubscribe)
 {
-    const struct sw_job_conf *c = job->conf;
-    int64_t most = c->batch < c->eval_batch ? c->batch : c->eval_batch;
+    int64_t most = sw_leaves_of(job, (int)sw_leaves_most(job));
     int threads = sw_machine_threads(job->machine), devices = count_devices(job);
     if (!oversubscribe && threads < most)
         most = threads;
@@ -42,8 +41,7 @@ static int most_workers(const struct sw_job *job, bool oversubscribe)
 
 static int check_rows(struct sw_job *job, const struct sw_section *section)
 {
-    int64_t rows =
-        job->conf->batch < job->conf->eval_batch ? job->conf->batch : job->conf->eval_batch;
+    int64_t rows = sw_leaves_most(job);
     int sharing = job->shape.workers_per_group;
     if (job->terms.consistency == SW_CONSISTENCY_BSP)
         sharing *= job->shape.worker_groups;
@@ -95,6 +93,8 @@ static int choose_shape(struct sw_job *job, const struct sw_cluster_conf *c, boo
 {
     const struct sw_section *section = sw_recipe_find(job->recipe, "cluster", NULL);
     int rc = make_shape(job, c, section, oversubscribe, err);
+    if (rc == SW_OK)
+        rc = sw_leaves_check(job, section, err);
     if (rc != SW_OK)
         return rc == SW_ERR_INVALID ? sw_recipe_verdict(job->recipe, err) : rc;
     job->shape.device = job->on_cuda ? SW_ON_CUDA : job->on_sim ? SW_ON_SIM : SW_ON_CPU;
@@ -123,9 +123,9 @@ static int serve_while_waiting(void *user, int worker)
     return sw_server_poll(&workers[worker], &ignored);
 }
 
-static void make_group(struct sw_group *g, struct sw_worker *workers, int count)
+static void make_group(struct sw_group *g, struct sw_worker *workers, int count, int leaves)
 {
-    sw_group_init(g, count, count);
+    sw_group_init(g, count, leaves);
     g->serve = serve_while_waiting;
     g->serve_user = workers;
 }
@@ -137,11 +137,13 @@ static int make_groups(struct sw_job *job, struct sw_err *err)
     job->apart = job->terms.consistency != SW_CONSISTENCY_BSP;
     job->group_count = job->apart ? job->shape.worker_groups : 1;
     job->group_size = workers / job->group_count;
+    job->leaves = sw_leaves_of(job, job->group_size);
     job->groups = sw_calloc((size_t)job->group_count, sizeof *job->groups);
     if (!job->groups)
         return sw_err_nomem(err, "worker groups", (size_t)job->group_count * sizeof *job->groups);
     for (int g = 0; g < job->group_count; g++)
-        make_group(&job->groups[g], &job->workers[g * job->group_size], job->group_size);
+        make_group(&job->groups[g], &job->workers[g * job->group_size], job->group_size,
+                   job->leaves);
     job->copies = sw_calloc((size_t)job->shape.server_groups, sizeof *job->copies);
     if (!job->copies)
         return sw_err_nomem(err, "server groups", sizeof *job->copies);
@@ -160,7 +162,7 @@ static int make_groups(struct sw_job *job, struct sw_err *err)
         w->seat = i - copy->first_worker;
         w->group = &job->groups[w->group_index];
     }
-    make_group(&job->all, job->workers, workers);
+    make_group(&job->all, job->workers, workers, job->group_count * job->leaves);
     sw_group_init(&job->norms, job->apart ? job->group_count : 1,
                   job->apart ? job->group_count : 1);
     if (job->apart && job->group_count > 1)

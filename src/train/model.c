@@ -95,7 +95,7 @@ static int build_nets(struct sw_model *m, const struct sw_model_args *a, struct 
         if (rc == SW_OK)
             rc = refuse_outputs(m->net[i], err);
         if (rc == SW_OK)
-            rc = sw_series_init(&m->series[i], m->recipe, m->net[i], err);
+            rc = sw_series_init(&m->series[i], m->recipe, m->net[i], 1, err);
         if (rc == SW_OK && sw_net_arena_bytes(m->net[i]) > m->arena_bytes)
             m->arena_bytes = sw_net_arena_bytes(m->net[i]);
     }
@@ -217,7 +217,7 @@ static int make(struct sw_model *m, const struct sw_model_args *a, struct sw_err
     if (rc == SW_OK)
         rc = make_states(m, err);
     for (int i = 0; i < NETS && rc == SW_OK; i++) {
-        sw_net_bind(m->net[i], m->arena);
+        sw_net_bind(m->net[i], m->arena, NULL);
         bind_params(m, i);
     }
     return rc;
@@ -284,7 +284,7 @@ static int forward(struct sw_model *m, int which, void *const *data, int64_t val
         rc = sw_stream_wait(m->stream, err);
     sw_series_clear(&m->series[which]);
     if (rc == SW_OK)
-        sw_results_add(net, &m->series[which]);
+        sw_results_add(net, &m->series[which], 0);
     return rc;
 }
 

@@ -16,9 +16,10 @@ static size_t aligned(size_t bytes)
     return (bytes + ALIGN - 1) / ALIGN * ALIGN;
 }
 
-static const struct sw_layer *layer_of(const struct sw_worker *w, const struct sw_output *o)
+static const struct sw_layer *layer_of(const struct sw_worker *w, const struct sw_output *o,
+                                       int part)
 {
-    return sw_net_layer(w->eval, o->layer);
+    return sw_net_layer(sw_parts_net(w->parts[SW_SPLIT_EVAL], part), o->layer);
 }
 
 static size_t row_bytes(const struct sw_desc *d)
@@ -35,7 +36,7 @@ static int64_t round_rows(const struct sw_job *job)
 /* Places of the buffers in the memory to come: two for each source. */
 static void lay_out(struct sw_job *job, struct sw_output *o)
 {
-    const struct sw_layer *l = layer_of(&job->workers[0], o);
+    const struct sw_layer *l = layer_of(&job->workers[0], o, 0);
     for (int turn = 0; turn < 2; turn++)
         for (int k = 0; k < l->src_count; k++) {
             o->at[turn][k] = job->outputs.bytes;
@@ -43,15 +44,21 @@ static void lay_out(struct sw_job *job, struct sw_output *o)
         }
 }
 
+/* Where the rows of a worker's part leave its device. */
+static size_t *stage_at(const struct sw_worker *w, const struct sw_output *o, int part, int k)
+{
+    return &o->stage_at[w->group_index * w->job->leaves + w->first_leaf + part][k];
+}
+
 /* Room for the rows of a worker on their way from a device that the host does not reach. */
 static void lay_out_stage(struct sw_worker *w, struct sw_output *o)
 {
-    const struct sw_layer *l = layer_of(w, o);
-    if (w->device->host_memory)
-        return;
-    for (int k = 0; k < l->src_count; k++) {
-        o->stage_at[w->index][k] = w->job->outputs.bytes;
-        w->job->outputs.bytes += aligned(sw_desc_bytes(&l->src[k]->desc));
+    for (int i = 0; i < w->leaves && !w->device->host_memory; i++) {
+        const struct sw_layer *l = layer_of(w, o, i);
+        for (int k = 0; k < l->src_count; k++) {
+            *stage_at(w, o, i, k) = w->job->outputs.bytes;
+            w->job->outputs.bytes += aligned(sw_desc_bytes(&l->src[k]->desc));
+        }
     }
 }
 
@@ -70,7 +77,7 @@ int sw_outputs_plan(struct sw_job *job, struct sw_err *err)
 {
     const struct sw_net *net = job->workers[0].eval;
     struct sw_outputs *out = &job->outputs;
-    size_t workers = (size_t)job->placement->worker_count;
+    size_t leaves = (size_t)(job->group_count * job->leaves);
     sw_outputs_fini(job);
     out->items = sw_calloc((size_t)sw_net_layer_count(net) + 1, sizeof *out->items);
     if (!out->items)
@@ -80,9 +87,9 @@ int sw_outputs_plan(struct sw_job *job, struct sw_err *err)
             continue;
         struct sw_output *o = &out->items[out->count++];
         o->layer = i;
-        o->stage_at = sw_calloc(workers, sizeof *o->stage_at);
+        o->stage_at = sw_calloc(leaves, sizeof *o->stage_at);
         if (!o->stage_at)
-            return sw_err_nomem(err, "the outputs", workers * sizeof *o->stage_at);
+            return sw_err_nomem(err, "the outputs", leaves * sizeof *o->stage_at);
         lay_out(job, o);
         for (int w = 0; w < job->placement->worker_count; w++)
             lay_out_stage(&job->workers[w], o);
@@ -103,13 +110,14 @@ static char *place(const struct sw_job *job, size_t at)
     return (char *)job->outputs.memory + at;
 }
 
-/* The worker's rows of a source, stored at `stored`, to their place in the batch. */
-static void gather(struct sw_worker *w, const struct sw_output *o, int k, int turn,
+/* The rows that a part has of a source, stored at `stored`, to their place in the batch. */
+static void gather(struct sw_worker *w, const struct sw_output *o, int part, int k, int turn,
                    const void *stored)
 {
-    const struct sw_desc *d = &layer_of(w, o)->src[k]->desc;
+    const struct sw_desc *d = &layer_of(w, o, part)->src[k]->desc;
     char *to = place(w->job, o->at[turn][k]);
-    int64_t row = w->group_index * w->job->conf->eval_batch + w->first_row[SW_SPLIT_EVAL];
+    int64_t row = w->group_index * w->job->conf->eval_batch + w->first_row[SW_SPLIT_EVAL] +
+                  sw_parts_row(w->parts[SW_SPLIT_EVAL], part);
     sw_desc_to_plain(d, stored, to + (size_t)row * row_bytes(d));
 }
 
@@ -121,18 +129,28 @@ static struct sw_output *find(struct sw_job *job, int layer)
     return NULL;
 }
 
-int sw_outputs_collect(struct sw_worker *w, int layer, int64_t batch, struct sw_err *err)
+static int collect_part(struct sw_worker *w, const struct sw_output *o, int part, int64_t batch,
+                        struct sw_err *err)
 {
-    struct sw_output *o = find(w->job, layer);
+    const struct sw_layer *l = layer_of(w, o, part);
     int rc = SW_OK;
-    for (int k = 0; o && k < layer_of(w, o)->src_count && rc == SW_OK; k++) {
-        const struct sw_feature *f = layer_of(w, o)->src[k];
+    for (int k = 0; k < l->src_count && rc == SW_OK; k++) {
+        const struct sw_feature *f = l->src[k];
         if (w->device->host_memory)
-            gather(w, o, k, (int)(batch % 2), f->data);
+            gather(w, o, part, k, (int)(batch % 2), f->data);
         else
-            rc = sw_copy(w->stream, place(w->job, o->stage_at[w->index][k]), f->data,
+            rc = sw_copy(w->stream, place(w->job, *stage_at(w, o, part, k)), f->data,
                          sw_desc_bytes(&f->desc), err);
     }
+    return rc;
+}
+
+int sw_outputs_collect(struct sw_worker *w, int layer, int64_t batch, struct sw_err *err)
+{
+    const struct sw_output *o = find(w->job, layer);
+    int rc = SW_OK;
+    for (int i = 0; o && i < w->leaves && rc == SW_OK; i++)
+        rc = collect_part(w, o, i, batch, err);
     return rc;
 }
 
@@ -140,8 +158,9 @@ static void unstage(struct sw_worker *w, int64_t batch)
 {
     for (int i = 0; i < w->job->outputs.count && !w->device->host_memory; i++) {
         const struct sw_output *o = &w->job->outputs.items[i];
-        for (int k = 0; k < layer_of(w, o)->src_count; k++)
-            gather(w, o, k, (int)(batch % 2), place(w->job, o->stage_at[w->index][k]));
+        for (int part = 0; part < w->leaves; part++)
+            for (int k = 0; k < layer_of(w, o, part)->src_count; k++)
+                gather(w, o, part, k, (int)(batch % 2), place(w->job, *stage_at(w, o, part, k)));
     }
 }
 

@@ -92,17 +92,23 @@ static int fill_rows(struct sw_job *job, struct sw_err *err)
     return SW_OK;
 }
 
+static double flops_of(const struct sw_net *net)
+{
+    double flops = 0;
+    for (int i = 0; i < sw_net_layer_count(net); i++) {
+        const struct sw_layer *l = sw_net_layer(net, i);
+        flops += l->flops_forward + (sw_net_has_backward(net, i) ? l->flops_backward : 0);
+    }
+    return flops;
+}
+
 /* Of one step, by all workers: how layers are shared makes no difference. */
 static double flops_of_step(const struct sw_job *job)
 {
     double flops = 0;
-    for (int w = 0; w < job->placement->worker_count; w++) {
-        const struct sw_net *net = job->workers[w].train;
-        for (int i = 0; i < sw_net_layer_count(net); i++) {
-            const struct sw_layer *l = sw_net_layer(net, i);
-            flops += l->flops_forward + (sw_net_has_backward(net, i) ? l->flops_backward : 0);
-        }
-    }
+    for (int w = 0; w < job->placement->worker_count; w++)
+        for (int i = 0; i < job->workers[w].leaves; i++)
+            flops += flops_of(sw_parts_net(job->workers[w].parts[SW_SPLIT_TRAIN], i));
     return flops;
 }
 
@@ -112,7 +118,10 @@ static int write_choices(struct sw_job *job, struct sw_err *err)
     struct sw_buf b = {0};
     const struct sw_net *net = job->workers[0].train;
     const struct sw_placement_row *row = sw_placement_worker(job->placement, &job->shape, 0, 0);
-    sw_buf_printf(&b, "workers %d\nthreads %d\n", job->placement->worker_count, row->threads);
+    if (job->conf->repeat_exact)
+        sw_buf_printf(&b, "virtual workers %d\n", job->leaves);
+    else
+        sw_buf_printf(&b, "workers %d\nthreads %d\n", job->placement->worker_count, row->threads);
     if (job->group_count > 1)
         sw_buf_printf(&b, "groups %d\n", job->group_count);
     for (int i = 0; i < sw_net_layer_count(net); i++)
@@ -126,8 +135,13 @@ static int write_choices(struct sw_job *job, struct sw_err *err)
 static size_t copies_of(const struct sw_job *job, int param)
 {
     const struct sw_param *p = sw_table_param(job->table, param);
-    size_t holders = (size_t)(p->owner < 0 ? job->placement->worker_count : job->group_count);
-    return holders * sw_replica_item_bytes(job->table, param, job->copy);
+    size_t bytes = 0;
+    for (int i = 0; i < job->placement->worker_count; i++) {
+        const struct sw_worker *w = &job->workers[i];
+        if (p->owner < 0 || p->owner == w->place)
+            bytes += sw_replica_item_bytes(w->table, w->seat, param, job->copy);
+    }
+    return bytes;
 }
 
 /* Values and gradients that workers hold on devices of their own, beside the host's. */

@@ -337,7 +337,7 @@ static int allocate(struct predictor *p, struct sw_err *err)
     int rc = sw_device_alloc(w->device, w->arena_bytes, "features", &w->arena, err);
     if (rc != SW_OK)
         return rc;
-    sw_net_bind(w->eval, w->arena);
+    sw_net_bind(w->eval, w->arena, NULL);
     p->plain = sw_calloc(count + 1, sizeof *p->plain);
     return p->plain ? SW_OK : sw_err_nomem(err, "rows of a layer", count * sizeof *p->plain);
 }

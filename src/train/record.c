@@ -144,13 +144,14 @@ void sw_record_norms(struct sw_worker *w)
 
 void sw_record_step(struct sw_worker *w, int64_t began_ns)
 {
-    const struct sw_series *s = &w->series[SW_SPLIT_TRAIN];
+    struct sw_series *s = &w->series[SW_SPLIT_TRAIN];
     int64_t step_ns = w->lap_ns - began_ns;
     w->trained_ns += step_ns;
     record_own(w);
     record_features(w);
     sw_record_sync(w);
-    double loss = sw_results_loss(w->train, s->sums);
+    sw_results_sum_own(s);
+    double loss = sw_results_loss(w->train, s->totals);
     int64_t own_steps = sw_job_own_steps(w->job, w->group_index, w->step);
     sw_slot_result(w->slot, w->step, loss, own_steps * w->rows[SW_SPLIT_TRAIN], w->lap_ns);
     if (sw_group_deposit(&w->job->all, w->index, w->step, s->sums, s->pairs))

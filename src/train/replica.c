@@ -15,7 +15,8 @@ struct item {
     struct sw_event *here;  /* owned: happens when that copy is done */
     struct sw_event *made;  /* owned: happens when the gradient is, and the value is read no more */
     struct sw_event *given; /* owned: happens when the gradient is on the host */
-    uint64_t gives;         /* the version that is on its way to the host */
+    uint64_t gives;         /* the version that is on its way to the host, */
+    int missing;            /* atomic: and how many of its terms are not there yet */
 };
 
 struct sw_replica {
@@ -23,6 +24,7 @@ struct sw_replica {
     struct sw_copy_queue *queue; /* owned */
     struct item *items;          /* owned [count] */
     int count;                   /* parameters; args.params may name one more than once */
+    int terms;                   /* of a gradient */
     int *item_of;                /* owned [parameters of the table]: or -1 */
     void *memory;                /* owned device memory */
     size_t bytes;
@@ -42,11 +44,12 @@ bool sw_replica_updates(const struct sw_replica *r)
 }
 
 /* Value and gradient, and state where the device updates; what is frozen has a value only. */
-size_t sw_replica_item_bytes(const struct sw_table *t, int param, enum sw_copy_mode mode)
+size_t sw_replica_item_bytes(const struct sw_table *t, int worker, int param,
+                             enum sw_copy_mode mode)
 {
     const struct sw_param *p = sw_table_param(t, param);
     int slots = mode == SW_COPY_NONE ? sw_table_param_slots(t, param) : 0;
-    return (size_t)(p->frozen ? 1 : 2 + slots) * array_bytes(p);
+    return (size_t)(p->frozen ? 1 : 1 + sw_table_terms(t, worker) + slots) * array_bytes(p);
 }
 
 /* What messages of the device call it: "conv1.weight (value)". */
@@ -57,7 +60,8 @@ static void name_item(const struct sw_replica *r, const struct item *item)
     snprintf(text, sizeof text, "%s (value)", name);
     sw_device_name(r->args.device, item->at.value, item->bytes, text);
     snprintf(text, sizeof text, "%s (gradient)", name);
-    sw_device_name(r->args.device, item->at.gradient, item->bytes, text);
+    for (int k = 0; k < r->terms; k++)
+        sw_device_name(r->args.device, sw_replica_gradient(r, item->param, k), item->bytes, text);
     for (int s = 0; s < SW_UPDATER_SLOTS; s++) {
         snprintf(text, sizeof text, "%s (updater's state)", name);
         sw_device_name(r->args.device, item->at.slot[s], item->bytes, text);
@@ -76,7 +80,7 @@ static struct sw_param_place place_of(const struct sw_replica *r, int i, char *a
     if (!sw_replica_updates(r))
         return place;
     for (int s = 0; s < sw_table_param_slots(r->args.table, param); s++)
-        place.slot[s] = (float *)(void *)(at + (2 + (size_t)s) * room);
+        place.slot[s] = (float *)(void *)(at + (size_t)(1 + r->terms + s) * room);
     place.bad = r->bad + i;
     return place;
 }
@@ -93,7 +97,7 @@ static int make_items(struct sw_replica *r, struct sw_err *err)
                               .at = place_of(r, i, (char *)r->memory + at),
                               .bytes = sw_desc_bytes(&p->layout),
                               .asked = NEVER};
-        at += sw_replica_item_bytes(r->args.table, item->param, r->args.mode);
+        at += sw_replica_item_bytes(r->args.table, r->args.worker, item->param, r->args.mode);
         rc = sw_event_new(r->args.device, &item->here, err);
         if (rc == SW_OK)
             rc = sw_event_new(r->args.device, &item->made, err);
@@ -119,7 +123,7 @@ static int take_memory(struct sw_replica *r, struct sw_err *err)
             continue; /* several layers share it */
         r->item_of[param] = r->count;
         r->items[r->count++].param = param;
-        r->bytes += sw_replica_item_bytes(r->args.table, param, r->args.mode);
+        r->bytes += sw_replica_item_bytes(r->args.table, r->args.worker, param, r->args.mode);
     }
     return r->bytes ? sw_device_alloc(r->args.device, r->bytes, "parameters and gradients",
                                       &r->memory, err)
@@ -147,14 +151,15 @@ int sw_replica_new(const struct sw_replica_args *args, struct sw_replica **out, 
     if (!r)
         return sw_err_nomem(err, "a replica", sizeof *r);
     r->args = *args;
+    r->terms = sw_table_terms(args->table, args->worker);
     int rc = take_memory(r, err);
     if (rc == SW_OK)
         rc = take_flags(r, err);
     if (rc == SW_OK)
         rc = make_items(r, err);
-    /* At most one copy each way of every parameter is under way. */
+    /* At most one copy each way of every parameter is under way, of every term to the host. */
     if (rc == SW_OK)
-        rc = sw_copy_queue_new(args->device, 2 * args->count + 2, &r->queue, err);
+        rc = sw_copy_queue_new(args->device, (1 + r->terms) * args->count + 2, &r->queue, err);
     if (rc != SW_OK) {
         sw_replica_free(r);
         return rc;
@@ -192,10 +197,11 @@ float *sw_replica_value(const struct sw_replica *r, int param)
     return item ? item->at.value : NULL;
 }
 
-float *sw_replica_gradient(const struct sw_replica *r, int param)
+float *sw_replica_gradient(const struct sw_replica *r, int param, int term)
 {
     const struct item *item = find(r, param);
-    return item ? item->at.gradient : NULL;
+    size_t room = array_bytes(sw_table_param(r->args.table, param)) / sizeof(float);
+    return item && item->at.gradient ? item->at.gradient + (size_t)term * room : NULL;
 }
 
 /* Starts the copy of a version that the table has and the device has not been sent. */
@@ -321,15 +327,16 @@ int sw_replica_under_way(const struct sw_replica *r)
     return __atomic_load_n(&r->under_way, __ATOMIC_RELAXED);
 }
 
-/* On a thread of the device: the gradient is on the host. Else the worker is told why, by the call
- * that met the error. */
+/* On a thread of the device: a term is on the host, and with the last one the gradient. Else the
+ * worker is told why, by the call that met the error. */
 static void on_given(void *user, int rc)
 {
     struct item *item = user;
     struct sw_replica *r = item->owner;
     struct sw_err err;
     __atomic_sub_fetch(&r->under_way, 1, __ATOMIC_RELAXED);
-    if (rc != SW_OK)
+    /* The terms' bytes were written by this thread, or are acquired from those who did. */
+    if (rc != SW_OK || __atomic_sub_fetch(&item->missing, 1, __ATOMIC_ACQ_REL) > 0)
         return;
     rc = sw_table_update(r->args.table, r->args.worker, item->param, item->gives, &err);
     if (rc == SW_OK || rc == SW_ERR_CANCELLED)
@@ -346,17 +353,21 @@ int sw_replica_give(struct sw_replica *r, int param, uint64_t version, struct sw
     if (rc != SW_OK)
         return rc;
     item->gives = version;
-    __atomic_add_fetch(&r->under_way, 1, __ATOMIC_RELAXED);
-    struct sw_copy_event e = {.direction = SW_COPY_TO_HOST,
-                              .dst = sw_table_param(r->args.table, param)->gradient[r->args.worker],
-                              .src = item->at.gradient,
-                              .bytes = item->bytes,
-                              .priority = r->item_of[param],
-                              .after = item->made,
-                              .then = item->given,
-                              .done = on_given,
-                              .user = item};
-    rc = sw_copy_queue_push(r->queue, &e, err);
+    __atomic_store_n(&item->missing, r->terms, __ATOMIC_RELAXED);
+    for (int k = 0; k < r->terms && rc == SW_OK; k++) {
+        struct sw_copy_event e = {
+            .direction = SW_COPY_TO_HOST,
+            .dst = sw_table_term(r->args.table, r->args.worker, param, k).gradient,
+            .src = sw_replica_gradient(r, param, k),
+            .bytes = item->bytes,
+            .priority = r->item_of[param],
+            .after = item->made,
+            .then = item->given,
+            .done = on_given,
+            .user = item};
+        __atomic_add_fetch(&r->under_way, 1, __ATOMIC_RELAXED);
+        rc = sw_copy_queue_push(r->queue, &e, err);
+    }
     if (rc == SW_OK)
         rc = sw_copy_queue_drain(r->queue, err);
     return rc == SW_OK ? sw_replica_settle(r, err) : rc;

@@ -35,15 +35,16 @@ struct sw_replica_args {
 int sw_replica_new(const struct sw_replica_args *args, struct sw_replica **out,
                    struct sw_err *err) SW_MUST_CHECK;
 void sw_replica_free(struct sw_replica *r); /* NULL is accepted */
-/* Bytes of device memory that one of a parameter takes. */
-size_t sw_replica_item_bytes(const struct sw_table *t, int param, enum sw_copy_mode mode);
+/* Bytes of device memory that one of a parameter takes, for a worker of the table. */
+size_t sw_replica_item_bytes(const struct sw_table *t, int worker, int param,
+                             enum sw_copy_mode mode);
 /* Does the device update, so that nobody waits for versions of the table? */
 bool sw_replica_updates(const struct sw_replica *r);
 
 /* Where parameter `param` (the table's index) lives on the device; NULL when the worker has not got
  * it. */
 float *sw_replica_value(const struct sw_replica *r, int param);
-float *sw_replica_gradient(const struct sw_replica *r, int param);
+float *sw_replica_gradient(const struct sw_replica *r, int param, int term); /* of the worker's */
 
 /* The table has version `version` of the parameter: what is queued on the compute stream from here
  * on sees it. Also starts the copies of all other parameters that are there already. */

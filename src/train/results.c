@@ -95,13 +95,13 @@ static void name_values(const struct naming *n)
 }
 
 int sw_series_init(struct sw_series *s, struct sw_recipe *recipe, const struct sw_net *net,
-                   struct sw_err *err)
+                   int parts, struct sw_err *err)
 {
-    *s = (struct sw_series){.pairs = sw_net_pair_count(net)};
+    *s = (struct sw_series){.parts = parts, .pairs = sw_net_pair_count(net)};
     name_values(&(struct naming){s, recipe, net});
-    size_t room = (size_t)s->pairs + 1;
+    size_t room = (size_t)(parts * s->pairs) + 1;
     s->sums = sw_calloc(room, sizeof *s->sums);
-    s->totals = sw_calloc(room, sizeof *s->totals);
+    s->totals = sw_calloc((size_t)s->pairs + 1, sizeof *s->totals);
     if (!s->sums || !s->totals)
         return sw_err_nomem(err, "losses and metrics", room * sizeof *s->sums);
     return sw_recipe_verdict(recipe, err);
@@ -122,16 +122,27 @@ bool sw_series_less_is_better(const struct sw_net *net, const struct sw_series *
 
 void sw_series_clear(struct sw_series *s)
 {
-    memset(s->sums, 0, (size_t)s->pairs * sizeof *s->sums);
+    memset(s->sums, 0, (size_t)(s->parts * s->pairs) * sizeof *s->sums);
 }
 
-void sw_results_add(const struct sw_net *net, struct sw_series *s)
+static void add_pairs(struct sw_result *to, const struct sw_result *pairs, int count)
 {
-    const struct sw_result *pairs = sw_net_pairs(net);
-    for (int i = 0; i < s->pairs; i++) {
-        s->sums[i].sum += pairs[i].sum;
-        s->sums[i].weight += pairs[i].weight;
+    for (int i = 0; i < count; i++) {
+        to[i].sum += pairs[i].sum;
+        to[i].weight += pairs[i].weight;
     }
+}
+
+void sw_results_add(const struct sw_net *net, struct sw_series *s, int part)
+{
+    add_pairs(s->sums + part * s->pairs, sw_net_pairs(net), s->pairs);
+}
+
+void sw_results_sum_own(struct sw_series *s)
+{
+    memset(s->totals, 0, (size_t)s->pairs * sizeof *s->totals);
+    for (int part = 0; part < s->parts; part++)
+        add_pairs(s->totals, s->sums + part * s->pairs, s->pairs);
 }
 
 static double mean_of(struct sw_result r)

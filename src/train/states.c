@@ -1,8 +1,8 @@
 /* State without gradient (running statistics of batch_norm): one array per state for the whole job,
  * in host memory. Where workers reach it, all their nets look at it; a worker on a device of its
- * own has a copy there. The training net of worker 0 alone keeps it up, in its forward pass, and
- * everybody else reads it in evaluations only, when all parameters are at the step's version: who
- * has seen worker 0's last update of the step has seen what it wrote before. Two copies of one
+ * own has a copy there. The first training net of worker 0 alone keeps it up, in its forward pass,
+ * and everybody else reads it in evaluations only, when all parameters are at the step's version:
+ * who has seen worker 0's last update of the step has seen what it wrote before. Two copies of one
  * truth never matter in between. */
 #include "base/os.h"
 #include "base/str.h"
@@ -109,10 +109,11 @@ static void *own_states(const struct sw_worker *w)
     return w->states ? w->states : w->job->states.memory;
 }
 
-static void bind(struct sw_worker *w, struct sw_net *net)
+static void bind(struct sw_worker *w, int split, int part)
 {
     char *memory = own_states(w);
-    bool keeps_up = w->index == 0 && sw_net_training(net);
+    struct sw_net *net = sw_parts_net(w->parts[split], part);
+    bool keeps_up = w->index == 0 && part == 0 && split == SW_SPLIT_TRAIN;
     for (int i = 0; i < sw_net_state_count(net); i++) {
         const struct sw_state *s = find(&w->job->states, sw_net_state(net, i)->name);
         float *value = (float *)(void *)(memory + s->offset);
@@ -129,9 +130,9 @@ int sw_states_bind(struct sw_worker *w, struct sw_err *err)
         if (rc != SW_OK)
             return rc;
     }
-    bind(w, w->train);
-    if (w->eval)
-        bind(w, w->eval);
+    for (int split = 0; split < SW_SPLITS; split++)
+        for (int i = 0; i < w->leaves && w->parts[split]; i++)
+            bind(w, split, i);
     bool keeps = bytes > 0 && w->index == 0 && w->job->conf->on_nan == SW_ON_NAN_SKIP;
     return keeps ? sw_device_alloc(dev, bytes, "the layers' state", &w->states_before, err) : SW_OK;
 }

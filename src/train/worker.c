@@ -25,7 +25,8 @@ static int next_batch(struct sw_worker *w, struct sw_batch *batch, struct sw_err
     w->ledger.decode_ms += (float)(waited_ms * (1 - read_share));
     rc = sw_ledger_mark(w, SW_MARK_BEGIN, err);
     for (int f = 0; f < source->field_count && rc == SW_OK; f++)
-        rc = sw_net_set_field(w->train, source->field[f].name, batch->field[f], err);
+        rc = sw_parts_set_field(w->parts[SW_SPLIT_TRAIN], source->field[f].name, batch->field[f],
+                                err);
     return rc == SW_OK ? sw_ledger_mark(w, SW_MARK_INPUT, err) : rc;
 }
 

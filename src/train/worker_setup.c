@@ -23,83 +23,92 @@ int sw_worker_fields(const struct sw_source *source, int64_t rows, struct sw_net
     return source->field_count;
 }
 
-static int build_net(struct sw_worker *w, int split, struct sw_net **out, struct sw_err *err)
+static int build_nets(struct sw_worker *w, int split, struct sw_err *err)
 {
     struct sw_job *job = w->job;
     struct sw_net_field fields[SW_MAX_FIELDS];
     bool training = split == SW_SPLIT_TRAIN;
     const struct sw_net *first = job->workers[0].train; /* decides the layouts of all parameters */
-    int64_t rows = w->rows[split];
-    struct sw_net_args args = {.recipe = job->recipe,
-                               .stream = w->stream,
-                               .seed = (uint64_t)job->conf->seed,
-                               .training = training,
-                               .rows = rows,
-                               .batch_rows = training ? job->conf->batch : job->conf->eval_batch,
-                               .workers = job->group_size,
-                               .worker = w->place,
-                               .partition = (enum sw_partition)job->conf->partition,
-                               .freeze = &job->conf->freeze,
-                               .fields = fields,
-                               .field_count = sw_worker_fields(job->source[split], rows, fields),
-                               .source = job->data[split]->name,
-                               .sharing = !training      ? w->train
-                                          : w->index > 0 ? first
-                                                         : NULL};
-    return sw_net_new(&args, out, err);
+    struct sw_net_args net = {.recipe = job->recipe,
+                              .stream = w->stream,
+                              .seed = (uint64_t)job->conf->seed,
+                              .training = training,
+                              .batch_rows = training ? job->conf->batch : job->conf->eval_batch,
+                              .workers = job->conf->repeat_exact ? 1 : job->group_size,
+                              .worker = job->conf->repeat_exact ? 0 : w->place,
+                              .partition = (enum sw_partition)job->conf->partition,
+                              .freeze = &job->conf->freeze,
+                              .fields = fields,
+                              .field_count =
+                                  sw_worker_fields(job->source[split], w->rows[split], fields),
+                              .source = job->data[split]->name,
+                              .sharing = !training      ? w->train
+                                         : w->index > 0 ? first
+                                                        : NULL};
+    const struct sw_parts_args args = {.net = &net,
+                                       .rows = w->part_rows[split],
+                                       .leaves = job->leaves,
+                                       .first = w->first_leaf,
+                                       .count = w->leaves,
+                                       .alone = job->conf->repeat_exact,
+                                       .threads = seat_of(w)->threads};
+    int rc = sw_parts_new(&args, &w->parts[split], err);
+    if (rc != SW_OK)
+        return rc;
+    struct sw_net *speaker = sw_parts_net(w->parts[split], 0);
+    *(training ? &w->train : &w->eval) = speaker;
+    if (sw_parts_arena_bytes(w->parts[split]) > w->arena_bytes)
+        w->arena_bytes = sw_parts_arena_bytes(w->parts[split]);
+    if (job->leaves > 1)
+        sw_parts_set_sum(w->parts[split], sw_worker_sum, w);
+    sw_series_fini(&w->series[split]); /* of another split's net */
+    return sw_series_init(&w->series[split], job->recipe, speaker, w->leaves, err);
 }
 
 int sw_worker_build(struct sw_worker *w, struct sw_err *err)
 {
-    struct sw_job *job = w->job;
-    int workers = job->group_size;
     const struct sw_placement_row *row = seat_of(w);
-    sw_part(job->conf->batch, workers, w->place, &w->first_row[SW_SPLIT_TRAIN],
-            &w->rows[SW_SPLIT_TRAIN]);
-    sw_part(job->conf->eval_batch, workers, w->place, &w->first_row[SW_SPLIT_EVAL],
-            &w->rows[SW_SPLIT_EVAL]);
     snprintf(w->unit, sizeof w->unit, "%s", row->unit);
-    int rc = sw_stream_new(w->device, row->threads, &w->stream, err);
+    int rc = sw_leaves_take(w, err);
+    if (rc == SW_OK)
+        rc = sw_stream_new(w->device, row->threads, &w->stream, err);
     if (rc == SW_OK) {
         sw_stream_name(w->stream, "compute");
-        rc = build_net(w, SW_SPLIT_TRAIN, &w->train, err);
+        rc = build_nets(w, SW_SPLIT_TRAIN, err);
     }
     if (rc != SW_OK)
         return rc;
-    if (workers > 1)
-        sw_net_set_sum(w->train, sw_worker_sum, w);
     size_t layers = (size_t)sw_net_layer_count(w->train);
     w->forward_ms = sw_calloc(layers, sizeof *w->forward_ms);
     w->backward_ms = sw_calloc(layers, sizeof *w->backward_ms);
-    if (!w->forward_ms || !w->backward_ms)
-        return sw_err_nomem(err, "a worker", layers * sizeof *w->forward_ms);
-    w->arena_bytes = sw_net_arena_bytes(w->train);
-    return sw_series_init(&w->series[SW_SPLIT_TRAIN], job->recipe, w->train, err);
+    return w->forward_ms && w->backward_ms
+               ? SW_OK
+               : sw_err_nomem(err, "a worker", layers * sizeof *w->forward_ms);
 }
 
 int sw_worker_build_eval(struct sw_worker *w, struct sw_err *err)
 {
-    int rc = build_net(w, SW_SPLIT_EVAL, &w->eval, err);
-    if (rc != SW_OK)
-        return rc;
-    if (sw_net_arena_bytes(w->eval) > w->arena_bytes)
-        w->arena_bytes = sw_net_arena_bytes(w->eval);
-    if (w->job->group_size > 1)
-        sw_net_set_sum(w->eval, sw_worker_sum, w);
-    sw_series_fini(&w->series[SW_SPLIT_EVAL]); /* of another split's net */
-    return sw_series_init(&w->series[SW_SPLIT_EVAL], w->job->recipe, w->eval, err);
+    return build_nets(w, SW_SPLIT_EVAL, err);
 }
 
-static void bind_params(struct sw_worker *w, struct sw_net *net, int split)
+/* The arrays that the terms of a parameter's gradient are written to. */
+static void find_terms(const struct sw_worker *w, int index, float *terms[SW_TREE_LEAVES])
 {
-    for (int p = 0; p < sw_net_param_count(net); p++) {
+    for (int k = 0; k < sw_parts_terms(w->parts[SW_SPLIT_TRAIN]); k++)
+        terms[k] = w->replica ? sw_replica_gradient(w->replica, index, k)
+                              : sw_table_term(w->table, w->seat, index, k).gradient;
+}
+
+static void bind_params(struct sw_worker *w, int split)
+{
+    float *terms[SW_TREE_LEAVES];
+    for (int p = 0; p < sw_net_param_count(sw_parts_net(w->parts[split], 0)); p++) {
         int index = w->param_of[split][p];
-        const struct sw_param *param = sw_table_param(w->table, index);
         const float *value = w->replica ? sw_replica_value(w->replica, index)
                                         : sw_table_value(w->table, w->seat, index);
-        float *gradient =
-            w->replica ? sw_replica_gradient(w->replica, index) : param->gradient[w->seat];
-        sw_net_bind_param(net, p, value, split == SW_SPLIT_TRAIN ? gradient : NULL);
+        find_terms(w, index, terms);
+        bool gives = split == SW_SPLIT_TRAIN && terms[0];
+        sw_parts_bind_param(w->parts[split], p, value, gives ? terms : NULL);
     }
 }
 
@@ -133,12 +142,11 @@ static int allocate(struct sw_worker *w, struct sw_err *err)
         rc = make_replica(w, err);
     if (rc != SW_OK)
         return rc;
-    sw_net_bind(w->train, w->arena);
-    bind_params(w, w->train, SW_SPLIT_TRAIN);
-    if (w->eval) {
-        sw_net_bind(w->eval, w->arena);
-        bind_params(w, w->eval, SW_SPLIT_EVAL);
-    }
+    for (int split = 0; split < SW_SPLITS; split++)
+        if (w->parts[split]) {
+            sw_parts_bind(w->parts[split], w->arena);
+            bind_params(w, split);
+        }
     return sw_states_bind(w, err);
 }
 
@@ -309,6 +317,8 @@ void sw_worker_prefetch_args(const struct sw_worker *w, int split, struct sw_pre
         .batch_rows = rows,
         .first_row = w->first_row[split],
         .row_count = w->rows[split],
+        .part_rows = w->part_rows[split],
+        .parts = w->leaves,
         /* Groups take turns in one order: the n-th batch of group g is n * groups + g of all. */
         .first_batch = (training ? sw_job_batches(job, first) : 0) + w->group_index,
         .batch_stride = job->group_count,
@@ -363,6 +373,7 @@ void sw_worker_fini(struct sw_worker *w)
     for (int s = 0; s < SW_SPLITS; s++) {
         sw_prefetch_free(w->prefetch[s]);
         sw_free(w->param_of[s]);
+        sw_free(w->part_rows[s]);
         sw_series_fini(&w->series[s]);
     }
     sw_free(w->served);
@@ -376,8 +387,8 @@ void sw_worker_fini(struct sw_worker *w)
     if (!w->device)
         return;
     sw_replica_free(w->replica);
-    sw_net_free(w->eval);
-    sw_net_free(w->train);
+    sw_parts_free(w->parts[SW_SPLIT_EVAL]);
+    sw_parts_free(w->parts[SW_SPLIT_TRAIN]);
     sw_states_unbind(w);
     sw_device_free(w->device, w->arena, w->arena_bytes);
     sw_stream_free(w->host_stream);

@@ -61,6 +61,30 @@ static int stream_wait(struct sw_stream *s, struct sw_err *err)
     return SW_OK;
 }
 
+/* All threads of the stream take part, those without a lane too: a team that changes its size costs
+ * new threads. Inside a library may not start more. */
+static int share(struct sw_stream *stream, int lanes, sw_stream_lane *lane, void *user,
+                 struct sw_err *err)
+{
+    int threads = sw_cpu_threads(stream), first = lanes, result = SW_OK;
+#pragma omp parallel for num_threads(threads) schedule(static, 1)
+    for (int i = 0; i < lanes; i++) {
+        struct sw_err own = {0};
+        omp_set_num_threads(1);
+        int rc = lane(user, i, &own);
+        if (rc == SW_OK)
+            continue;
+#pragma omp critical(sw_lane)
+        if (i < first) {
+            first = i;
+            result = rc;
+            *err = own;
+        }
+    }
+    omp_set_num_threads(threads);
+    return result;
+}
+
 static int event_new(struct sw_device *dev, struct sw_event **out, struct sw_err *err)
 {
     struct sw_event *e = sw_calloc(1, sizeof *e);
@@ -181,6 +205,7 @@ static const struct sw_device_ops cpu_ops = {
     .stream_name = stream_name,
     .stream_free = stream_free,
     .stream_wait = stream_wait,
+    .share = share,
     .event_new = event_new,
     .event_free = event_free,
     .event_record = event_record,

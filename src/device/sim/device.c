@@ -165,6 +165,7 @@ const struct sw_device_ops sw_sim_ops = {
     .stream_name = sw_sim_stream_name,
     .stream_free = sw_sim_stream_free,
     .stream_wait = sw_sim_stream_wait,
+    .share = sw_stream_share_in_turn,
     .event_new = sw_sim_event_new,
     .event_free = sw_sim_event_free,
     .event_record = sw_sim_event_record,

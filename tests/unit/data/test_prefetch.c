@@ -189,6 +189,49 @@ static void prefetch_fills_only_its_own_rows(void **state)
     sw_source_close(test);
 }
 
+/* Rows in parts: every part lies as if it were alone, the tail's zeros too. */
+static void prefetch_begins_every_part_at_a_line_of_memory(void **state)
+{
+    enum { PARTS = 4, ROWS = 12 };
+    static const int64_t rows[PARTS] = {3, 5, 1, 3};
+    struct sw_source *s = open_source(false);
+    struct sw_err err = {0};
+    (void)state;
+    for (int threads = 1; threads <= 4; threads++) {
+        struct sw_prefetch_args args = whole_batches(s, 20);
+        args.first_row = 5;
+        args.row_count = ROWS;
+        args.part_rows = rows;
+        args.parts = PARTS;
+        args.threads = threads;
+        args.batch_limit = 6;
+        struct sw_prefetch *p = start(&args);
+        for (int64_t i = 0; i < 6; i++) {
+            struct sw_batch b;
+            struct sw_prefetch_args part = args;
+            ASSERT_OK(sw_prefetch_next(p, &b, &err));
+            struct sw_batch own = b;
+            int64_t row = 0;
+            for (int k = 0; k < PARTS; k++) {
+                int64_t left = b.valid_rows - row;
+                part.first_row = args.first_row + row;
+                own.rows = rows[k];
+                own.valid_rows = left < 0 ? 0 : left < rows[k] ? left : rows[k];
+                check_batch(s, &part, &own);
+                const size_t bytes[2] = {sizeof(float) * PIXELS, sizeof(int32_t)};
+                for (int f = 0; f < 2; f++)
+                    own.field[f] =
+                        (char *)own.field[f] + ((size_t)rows[k] * bytes[f] + SW_BATCH_ALIGN - 1) /
+                                                   SW_BATCH_ALIGN * SW_BATCH_ALIGN;
+                row += rows[k];
+            }
+            sw_prefetch_release(p, &b);
+        }
+        sw_prefetch_free(p);
+    }
+    sw_source_close(s);
+}
+
 static void prefetch_pads_the_tail_and_rewinds(void **state)
 {
     struct sw_source *s = open_source(false);
@@ -537,6 +580,7 @@ int main(void)
         cmocka_unit_test(prefetch_follows_without_gaps_before_the_stride),
         cmocka_unit_test(prefetch_numbers_do_not_depend_on_threads),
         cmocka_unit_test(prefetch_fills_only_its_own_rows),
+        cmocka_unit_test(prefetch_begins_every_part_at_a_line_of_memory),
         cmocka_unit_test(prefetch_pads_the_tail_and_rewinds),
         cmocka_unit_test(prefetch_refuses_more_batches_than_slots),
         cmocka_unit_test(failing_read_ends_with_a_fault_that_names_the_thread),

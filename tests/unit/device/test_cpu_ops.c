@@ -1,9 +1,11 @@
 #include "device/ops/classes.h"
 #include "device/ops/dropout.h"
+#include "device/ops/fold.h"
 #include "device/ops/softmax_loss.h"
 #include "device_support.h"
 
 #include "base/os.h"
+#include <dlfcn.h>
 #include <float.h>
 
 enum { MANY = 100003 }; /* several threads' worth, and no multiple of anything */
@@ -92,6 +94,92 @@ static void events_pass_on_a_stream_that_runs_at_once(void **state)
     ASSERT_OK(sw_stream_wait(f.stream, &err));
     f.dev->ops->event_free(e);
     close_cpu(&f);
+}
+
+/* Of the OpenMP runtime that the library brings along. */
+static int ask_openmp(const char *function)
+{
+    int (*ask)(void);
+    *(void **)&ask = dlsym(RTLD_DEFAULT, function);
+    assert_non_null(ask);
+    return ask();
+}
+
+/* What a lane leaves: how many math threads a library would take in it; errors of some. */
+struct lanes {
+    int calls[9], threads[9];
+    int fails_from;
+};
+
+static int note_lane(void *user, int lane, struct sw_err *err)
+{
+    struct lanes *l = user;
+    l->calls[lane]++;
+    l->threads[lane] = ask_openmp("omp_in_parallel") ? 1 : ask_openmp("omp_get_max_threads");
+    return lane >= l->fails_from ? sw_err_set(err, SW_ERR_DIVERGED, "lane %d", lane) : SW_OK;
+}
+
+static void lanes_run_once_each_on_one_thread(void **state)
+{
+    (void)state;
+    for (int threads = 1; threads <= 3; threads++)
+        for (int lanes = 1; lanes <= 9; lanes++) {
+            struct fixture f = open_cpu(true, threads);
+            struct lanes l = {.fails_from = 100};
+            struct sw_err err;
+            sw_stream_attach(f.stream);
+            ASSERT_OK(sw_stream_share(f.stream, lanes, note_lane, &l, &err));
+            for (int i = 0; i < 9; i++)
+                assert_int_equal(l.calls[i], i < lanes);
+            for (int i = 0; i < lanes; i++)
+                assert_int_equal(l.threads[i], 1);
+            assert_int_equal(ask_openmp("omp_get_max_threads"), threads); /* as before */
+            l.fails_from = lanes / 2;
+            assert_int_equal(sw_stream_share(f.stream, lanes, note_lane, &l, &err),
+                             SW_ERR_DIVERGED);
+            char first[16];
+            snprintf(first, sizeof first, "lane %d", lanes / 2);
+            assert_string_equal(err.text, first);
+            close_cpu(&f);
+        }
+}
+
+static float add_tree(float *const *x, int from, int to, int64_t i)
+{
+    int left = 1;
+    if (to - from == 1)
+        return x[from][i];
+    while (2 * left < to - from)
+        left *= 2;
+    return add_tree(x, from, from + left, i) + add_tree(x, from + left, to, i);
+}
+
+/* In place of the first, for every count, whatever the team. */
+static void fold_adds_arrays_in_the_order_of_the_tree(void **state)
+{
+    float *x[SW_FOLD_TERMS];
+    struct rng r = rng_of(8);
+    (void)state;
+    for (int i = 0; i < SW_FOLD_TERMS; i++)
+        x[i] = random_floats(&r, MANY, -1, 1);
+    for (int count = 1; count <= SW_FOLD_TERMS; count += 3)
+        for (int threads = 1; threads <= 3; threads++) {
+            struct fixture f = open_cpu(true, threads);
+            struct sw_fold_args a = {.count = count, .n = MANY, .y = get_floats(MANY)};
+            struct sw_err err;
+            memcpy(a.y, x[0], MANY * sizeof *a.y);
+            for (int i = 0; i < count; i++) {
+                a.x[i] = i == 0 ? a.y : x[i];
+                a.ends[i] = i + 1;
+            }
+            ASSERT_OK(sw_op_fold(f.stream, &a, &err));
+            for (int64_t i = 0; i < MANY; i++)
+                assert_true(a.y[i] == add_tree(x, 0, count, i));
+            free(a.y);
+            close_cpu(&f);
+        }
+    for (int i = 0; i < SW_FOLD_TERMS; i++)
+        free(x[i]);
 }
 
 /* ---- Copy, zero, add ---- */
@@ -759,6 +847,8 @@ int main(void)
         cmocka_unit_test(alloc_failure_names_the_object_and_counts_nothing),
         cmocka_unit_test(stream_needs_a_thread),
         cmocka_unit_test(events_pass_on_a_stream_that_runs_at_once),
+        cmocka_unit_test(lanes_run_once_each_on_one_thread),
+        cmocka_unit_test(fold_adds_arrays_in_the_order_of_the_tree),
         cmocka_unit_test(copy_zero_and_add_touch_exactly_their_elements),
         cmocka_unit_test(activation_matches_its_formula),
         cmocka_unit_test(activation_backward_matches_central_differences),

@@ -150,7 +150,7 @@ static inline void world_bind(struct world *w)
     w->arena = aligned_alloc(4096, sw_net_arena_bytes(w->net) / 4096 * 4096 + 4096);
     assert_non_null(w->arena);
     poison(w->arena, sw_net_arena_bytes(w->net));
-    sw_net_bind(w->net, w->arena);
+    sw_net_bind(w->net, w->arena, NULL);
     bind_params(w);
     bind_states(w);
     draw_batch(w);

@@ -117,8 +117,8 @@ static void an_evaluation_net_shares_the_arena(void **state)
         size_t eval_bytes = sw_net_arena_bytes(eval.net);
         char *arena = aligned_alloc(PAGE, train_bytes > eval_bytes ? train_bytes : eval_bytes);
         assert_non_null(arena);
-        sw_net_bind(train.net, arena);
-        sw_net_bind(eval.net, arena);
+        sw_net_bind(train.net, arena, NULL);
+        sw_net_bind(eval.net, arena, NULL);
         for (uint64_t t = 0; t < STEPS; t++) {
             train.step.step = alone.step.step = t;
             world_forward(&train);

@@ -25,7 +25,7 @@ static void write_terms(const struct stand *s, int worker, int p, uint64_t v)
         int count = term.to - term.from;
         for (int k = 0; k < count; k++)
             of[k] = in[k] = leaf_gradient(param, p, term.from + k, v);
-        const struct sw_fold sum = {.in = of, .count = count};
+        const struct sw_terms sum = {.in = of, .count = count};
         sw_kernel_fold(2, &sum, term.gradient, sw_desc_storage(&param->layout));
         for (int k = 0; k < count; k++)
             free(in[k]);

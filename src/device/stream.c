@@ -1,0 +1,11 @@
+#include "device/device.h"
+
+int sw_stream_share_in_turn(struct sw_stream *s, int lanes, sw_stream_lane *lane, void *user,
+                            struct sw_err *err)
+{
+    int rc = SW_OK;
+    (void)s;
+    for (int i = 0; i < lanes && rc == SW_OK; i++)
+        rc = lane(user, i, err);
+    return rc;
+}

@@ -1,0 +1,536 @@
+#include "net/parts.h"
+
+#include "base/os.h"
+#include "device/ops/fold.h"
+#include <string.h>
+
+enum { ALIGN = 4096 };
+
+struct part {
+    struct sw_net *net; /* owned */
+    int64_t row;
+    size_t arena_at;
+    float **gradient; /* owned [parameters]: where backward writes; NULL: nowhere */
+};
+
+struct lane {
+    struct sw_stream *stream; /* owned where parts are alone, else the worker's */
+    int first, count;         /* of the parts */
+    size_t scratch_at, pool_at;
+};
+
+struct sw_parts {
+    struct sw_stream *stream; /* borrowed: the worker's */
+    bool alone, training;
+    struct part *part; /* owned [count] */
+    int count;
+    struct lane *lane; /* owned [lanes] */
+    int lanes;
+    struct sw_tree_plan plan;
+    size_t slot_bytes; /* of the pools: the gradients of one layer */
+    size_t *pooled_at; /* owned [parameters]: place in a slot */
+    size_t *kept_at;   /* owned [parameters]: of gradients that outlive their layer's backward, */
+    size_t kept_bytes; /* a place for every part */
+    size_t arena_bytes;
+    sw_parts_sum *sum;
+    void *sum_user;
+    double *sums; /* owned [count][sum_count]; NULL: the layers' own are used */
+    /* What the lanes do just now. */
+    int layer, phase;
+    bool backward;
+};
+
+static size_t aligned(size_t bytes, size_t to)
+{
+    return (bytes + to - 1) / to * to;
+}
+
+static struct sw_net *first_net(const struct sw_parts *p)
+{
+    return p->part[0].net;
+}
+
+int sw_parts_count(const struct sw_parts *p)
+{
+    return p->count;
+}
+
+struct sw_net *sw_parts_net(const struct sw_parts *p, int part)
+{
+    return p->part[part].net;
+}
+
+int64_t sw_parts_row(const struct sw_parts *p, int part)
+{
+    return p->part[part].row;
+}
+
+int sw_parts_terms(const struct sw_parts *p)
+{
+    return p->plan.terms;
+}
+
+size_t sw_parts_arena_bytes(const struct sw_parts *p)
+{
+    return p->arena_bytes;
+}
+
+/* ---- Making ---- */
+
+static int make_lanes(struct sw_parts *p, const struct sw_parts_args *a, struct sw_err *err)
+{
+    bool together = a->alone && p->stream->dev->host_memory;
+    int rc = SW_OK, lanes = together && a->threads < p->count ? a->threads : p->count;
+    p->lanes = together ? lanes : 1;
+    p->lane = sw_calloc((size_t)p->lanes, sizeof *p->lane);
+    if (!p->lane)
+        return sw_err_nomem(err, "parts of a batch", (size_t)p->lanes * sizeof *p->lane);
+    for (int i = 0; i < p->lanes && rc == SW_OK; i++) {
+        int64_t first, count;
+        struct lane *l = &p->lane[i];
+        sw_part(p->count, p->lanes, i, &first, &count);
+        l->first = (int)first;
+        l->count = (int)count;
+        if (together)
+            rc = sw_stream_new(p->stream->dev, 1, &l->stream, err);
+        else
+            l->stream = p->stream;
+    }
+    return rc;
+}
+
+static int make_net(struct sw_parts *p, const struct sw_parts_args *a, const struct lane *l, int i,
+                    struct sw_err *err)
+{
+    struct sw_net_args args = *a->net;
+    struct sw_net_field fields[SW_LAYER_SRCS];
+    if (args.field_count > SW_LAYER_SRCS)
+        return sw_err_set(err, SW_ERR_INVALID, "%d data fields: at most %d", args.field_count,
+                          SW_LAYER_SRCS);
+    for (int f = 0; f < args.field_count; f++) {
+        const struct sw_desc *d = &args.fields[f].desc;
+        int64_t dim[SW_MAX_DIMS];
+        memcpy(dim, d->dim, sizeof dim);
+        dim[0] = a->rows[i];
+        fields[f] = args.fields[f];
+        fields[f].desc = sw_desc_plain(d->dtype, d->ndim, dim);
+    }
+    args.fields = fields;
+    args.rows = a->rows[i];
+    args.stream = l->stream;
+    args.scratch_apart = p->count > 1;
+    if (i > 0 && !args.sharing)
+        args.sharing = first_net(p);
+    sw_stream_attach(l->stream); /* plans are made for its threads */
+    return sw_net_new(&args, &p->part[i].net, err);
+}
+
+static int make_nets(struct sw_parts *p, const struct sw_parts_args *a, struct sw_err *err)
+{
+    int64_t row = 0;
+    int rc = SW_OK;
+    for (int j = 0; j < p->lanes && rc == SW_OK; j++)
+        for (int i = p->lane[j].first; i < p->lane[j].first + p->lane[j].count && rc == SW_OK;
+             i++) {
+            p->part[i].row = row;
+            row += a->rows[i];
+            rc = make_net(p, a, &p->lane[j], i, err);
+        }
+    sw_stream_attach(p->stream);
+    return rc;
+}
+
+/* ---- Memory ---- */
+
+/* Does another layer use the parameter too, or may other parts run between two phases of its
+ * backward? Then its gradient cannot lie in the pool. */
+static bool is_kept(const struct sw_net *net, int param)
+{
+    const struct sw_net_param *np = sw_net_param(net, param);
+    bool kept = sw_net_phases(net, np->layer, true) > 1;
+    for (int q = 0; q < sw_net_param_count(net); q++)
+        kept = kept || sw_net_param(net, q)->root == param;
+    return kept;
+}
+
+static size_t gradient_bytes(const struct sw_net *net, int param)
+{
+    const struct sw_net_param *np = sw_net_param(net, param);
+    bool has = !np->frozen && np->root < 0;
+    return has ? aligned(sw_desc_bytes(&sw_net_layer(net, np->layer)->param[np->index].layout),
+                         SW_PARTS_ALIGN)
+               : 0;
+}
+
+/* Places of gradients that are no terms yet. */
+static int lay_out_gradients(struct sw_parts *p, struct sw_err *err)
+{
+    const struct sw_net *net = first_net(p);
+    size_t params = (size_t)sw_net_param_count(net) + 1;
+    p->pooled_at = sw_calloc(params, sizeof *p->pooled_at);
+    p->kept_at = sw_calloc(params, sizeof *p->kept_at);
+    if (!p->pooled_at || !p->kept_at)
+        return sw_err_nomem(err, "parts of a batch", params * sizeof *p->kept_at);
+    for (int i = 0; i < sw_net_layer_count(net) && p->training && p->count > 1; i++) {
+        int first, count = sw_net_layer_params(net, i, &first);
+        size_t pooled = 0;
+        for (int q = first; q < first + count; q++) {
+            size_t *at = is_kept(net, q) ? &p->kept_bytes : &pooled;
+            (is_kept(net, q) ? p->kept_at : p->pooled_at)[q] = *at;
+            *at += gradient_bytes(net, q);
+        }
+        p->slot_bytes = pooled > p->slot_bytes ? pooled : p->slot_bytes;
+    }
+    return SW_OK;
+}
+
+/* Arenas, then what the lanes have, then the gradients that are kept. */
+static void lay_out(struct sw_parts *p)
+{
+    size_t at = 0;
+    for (int i = 0; i < p->count; i++) {
+        p->part[i].arena_at = at;
+        at += aligned(sw_net_arena_bytes(p->part[i].net), ALIGN);
+    }
+    for (int j = 0; j < p->lanes; j++) {
+        struct lane *l = &p->lane[j];
+        size_t scratch = 0;
+        for (int i = l->first; i < l->first + l->count; i++)
+            if (sw_net_scratch_bytes(p->part[i].net) > scratch)
+                scratch = sw_net_scratch_bytes(p->part[i].net);
+        l->scratch_at = at;
+        l->pool_at = at + aligned(scratch, ALIGN);
+        at = l->pool_at + aligned(p->slot_bytes * (size_t)p->plan.slots, ALIGN);
+    }
+    p->arena_bytes = at + p->kept_bytes * (size_t)p->count;
+}
+
+static int make_sums(struct sw_parts *p, struct sw_err *err)
+{
+    size_t sums = (size_t)sw_net_sum_count(first_net(p)) * (size_t)p->count;
+    if (sums == 0 || (p->count == 1 && p->stream->dev->host_memory))
+        return SW_OK;
+    p->sums = sw_calloc(sums, sizeof *p->sums);
+    return p->sums ? SW_OK : sw_err_nomem(err, "a layer's sums", sums * sizeof *p->sums);
+}
+
+static int make(struct sw_parts *p, const struct sw_parts_args *a, struct sw_err *err)
+{
+    p->part = sw_calloc((size_t)p->count, sizeof *p->part);
+    if (!p->part)
+        return sw_err_nomem(err, "parts of a batch", (size_t)p->count * sizeof *p->part);
+    int rc = make_lanes(p, a, err);
+    if (rc == SW_OK)
+        rc = sw_tree_plan_init(&p->plan, a->leaves, a->first, a->count, p->lanes, err);
+    if (rc == SW_OK)
+        rc = make_nets(p, a, err);
+    for (int i = 0; i < p->count && rc == SW_OK; i++) {
+        size_t params = (size_t)sw_net_param_count(first_net(p)) + 1;
+        p->part[i].gradient = sw_calloc(params, sizeof *p->part[i].gradient);
+        if (!p->part[i].gradient)
+            rc = sw_err_nomem(err, "parts of a batch", params * sizeof(float *));
+    }
+    if (rc == SW_OK)
+        rc = lay_out_gradients(p, err);
+    if (rc == SW_OK)
+        rc = make_sums(p, err);
+    if (rc == SW_OK)
+        lay_out(p);
+    return rc;
+}
+
+int sw_parts_new(const struct sw_parts_args *args, struct sw_parts **out, struct sw_err *err)
+{
+    struct sw_parts *p = sw_calloc(1, sizeof *p);
+    if (!p)
+        return sw_err_nomem(err, "parts of a batch", sizeof *p);
+    p->stream = args->net->stream;
+    p->alone = args->alone;
+    p->training = args->net->training;
+    p->count = args->count;
+    int rc = make(p, args, err);
+    if (rc != SW_OK) {
+        sw_parts_free(p);
+        return rc;
+    }
+    *out = p;
+    return SW_OK;
+}
+
+void sw_parts_free(struct sw_parts *p)
+{
+    if (!p)
+        return;
+    for (int i = p->count - 1; i >= 0 && p->part; i--) {
+        sw_net_free(p->part[i].net);
+        sw_free(p->part[i].gradient);
+    }
+    for (int j = 0; j < p->lanes && p->lane; j++)
+        if (p->lane[j].stream != p->stream)
+            sw_stream_free(p->lane[j].stream);
+    sw_tree_plan_fini(&p->plan);
+    sw_free(p->part);
+    sw_free(p->lane);
+    sw_free(p->pooled_at);
+    sw_free(p->kept_at);
+    sw_free(p->sums);
+    sw_free(p);
+}
+
+/* ---- Pointers ---- */
+
+static char *kept_memory(const struct sw_parts *p, char *arena)
+{
+    return arena + p->arena_bytes - p->kept_bytes * (size_t)p->count;
+}
+
+/* Where backward of a part writes a gradient that is not the first of its term. */
+static float *aside(const struct sw_parts *p, char *arena, const struct lane *l, int part,
+                    int param)
+{
+    char *at =
+        is_kept(first_net(p), param)
+            ? kept_memory(p, arena) + p->kept_bytes * (size_t)part + p->kept_at[param]
+            : arena + l->pool_at + p->slot_bytes * (size_t)p->plan.slot[part] + p->pooled_at[param];
+    return (float *)(void *)at;
+}
+
+void sw_parts_bind(struct sw_parts *p, void *memory)
+{
+    char *arena = memory;
+    int params = p->training ? sw_net_param_count(first_net(p)) : 0;
+    for (int j = 0; j < p->lanes; j++) {
+        const struct lane *l = &p->lane[j];
+        for (int i = l->first; i < l->first + l->count; i++) {
+            struct part *part = &p->part[i];
+            sw_net_bind(part->net, arena + part->arena_at, arena + l->scratch_at);
+            for (int q = 0; q < params; q++)
+                part->gradient[q] = p->plan.slot[i] < 0 || gradient_bytes(part->net, q) == 0
+                                        ? NULL
+                                        : aside(p, arena, l, i, q);
+        }
+    }
+}
+
+void sw_parts_bind_param(struct sw_parts *p, int param, const float *value, float *const *terms)
+{
+    const struct sw_net_param *np = sw_net_param(first_net(p), param);
+    for (int i = 0; i < p->count; i++) {
+        struct part *part = &p->part[i];
+        if (p->training && p->plan.slot[i] < 0)
+            part->gradient[param] = terms ? terms[p->plan.term[i]] : NULL;
+        /* One that is another's writes and adds where that one's gradient is. */
+        float *gradient = !terms          ? NULL
+                          : np->root >= 0 ? part->gradient[np->root]
+                                          : part->gradient[param];
+        sw_net_bind_param(part->net, param, value, gradient);
+    }
+}
+
+int sw_parts_set_field(struct sw_parts *p, const char *field, void *data, struct sw_err *err)
+{
+    int rc = SW_OK, input = -1;
+    for (int i = 0; i < sw_net_layer_count(first_net(p)) && input < 0; i++) {
+        const struct sw_layer *l = sw_net_layer(first_net(p), i);
+        if (l->type->role == SW_ROLE_INPUT && strcmp(sw_layer_input_field(l), field) == 0)
+            input = i;
+    }
+    char *at = data;
+    for (int i = 0; i < p->count && rc == SW_OK && input >= 0; i++) {
+        rc = sw_net_set_field(p->part[i].net, field, at, err);
+        at +=
+            aligned(sw_desc_bytes(&sw_net_layer(p->part[i].net, input)->dst.desc), SW_PARTS_ALIGN);
+    }
+    return rc;
+}
+
+int sw_parts_set_step(struct sw_parts *p, const struct sw_step *step, struct sw_err *err)
+{
+    int rc = SW_OK;
+    for (int i = 0; i < p->count && rc == SW_OK; i++) {
+        const struct part *part = &p->part[i];
+        struct sw_step own = *step;
+        int64_t rows = sw_net_rows(part->net), valid = step->valid_rows - part->row;
+        own.first_row += part->row;
+        own.valid_rows = valid < 0 ? 0 : valid < rows ? valid : rows;
+        rc = sw_net_set_step(part->net, &own, err);
+    }
+    return rc;
+}
+
+void sw_parts_set_sum(struct sw_parts *p, sw_parts_sum *sum, void *user)
+{
+    p->sum = sum;
+    p->sum_user = user;
+}
+
+/* ---- Sums of gradients ---- */
+
+static float *place_of(const struct sw_parts *p, const struct sw_tree_node *node, int param)
+{
+    return p->part[node->from - p->plan.first].gradient[param];
+}
+
+/* Adds up nodes that lie side by side into the first one's buffer. */
+static int fold_nodes(const struct sw_parts *p, struct sw_stream *s, int param,
+                      const struct sw_tree_node *nodes, int count, struct sw_err *err)
+{
+    int first = nodes[0].from, leaves = nodes[count - 1].to - first, rc = SW_OK;
+    struct sw_fold_args a = {.count = count, .y = place_of(p, &nodes[0], param)};
+    const struct sw_net_param *np = sw_net_param(first_net(p), param);
+    if (count > SW_FOLD_TERMS) {
+        /* The two halves of the tree, then these. */
+        int left = 1, n = 0;
+        while (2 * left < leaves)
+            left *= 2;
+        while (nodes[n].to <= first + left)
+            n++;
+        const struct sw_tree_node halves[2] = {{first, first + left},
+                                               {first + left, first + leaves}};
+        rc = fold_nodes(p, s, param, nodes, n, err);
+        if (rc == SW_OK)
+            rc = fold_nodes(p, s, param, nodes + n, count - n, err);
+        return rc == SW_OK ? fold_nodes(p, s, param, halves, 2, err) : rc;
+    }
+    if (count < 2)
+        return SW_OK;
+    a.n = sw_desc_storage(&sw_net_layer(first_net(p), np->layer)->param[np->index].layout);
+    for (int i = 0; i < count; i++) {
+        a.x[i] = place_of(p, &nodes[i], param);
+        a.ends[i] = nodes[i].to - first;
+    }
+    return sw_op_fold(s, &a, err);
+}
+
+/* Is the gradient complete when the layer's backward is done? */
+static bool completes(const struct sw_parts *p, int param)
+{
+    const struct sw_net_param *np = sw_net_param(first_net(p), param);
+    return !np->frozen && np->root < 0 && p->part[0].gradient[param];
+}
+
+/* The merges of pooled gradients that are due before a part runs. */
+static int merge_before(const struct sw_parts *p, struct sw_stream *s, int layer, int before,
+                        struct sw_err *err)
+{
+    int first, count = sw_net_layer_params(first_net(p), layer, &first), rc = SW_OK;
+    for (int m = 0; m < p->plan.merges; m++) {
+        const struct sw_tree_merge *merge = &p->plan.merge[m];
+        for (int q = first; q < first + count && merge->before == before && rc == SW_OK; q++)
+            if (completes(p, q) && !is_kept(first_net(p), q))
+                rc = fold_nodes(p, s, q, &p->plan.node[merge->first], merge->count, err);
+    }
+    return rc;
+}
+
+/* Every part has a buffer of its own: all leaves of a term at once. */
+static int fold_kept(const struct sw_parts *p, int param, struct sw_err *err)
+{
+    struct sw_tree_node nodes[SW_TREE_LEAVES];
+    int rc = SW_OK;
+    for (int i = 0, n; i < p->count && rc == SW_OK; i += n) {
+        for (n = 0; i + n < p->count && p->plan.term[i + n] == p->plan.term[i]; n++) {
+            nodes[n].from = p->plan.first + i + n;
+            nodes[n].to = nodes[n].from + 1;
+        }
+        rc = fold_nodes(p, p->stream, param, nodes, n, err);
+    }
+    return rc;
+}
+
+/* What is left to add up when all parts have run, by the whole team. */
+static int finish_terms(struct sw_parts *p, int layer, struct sw_err *err)
+{
+    int first, count = sw_net_layer_params(first_net(p), layer, &first);
+    int rc = p->count > 1 ? merge_before(p, p->stream, layer, p->count, err) : SW_OK;
+    for (int q = first; q < first + count && rc == SW_OK && p->count > 1; q++)
+        if (completes(p, q) && is_kept(first_net(p), q))
+            rc = fold_kept(p, q, err);
+    return rc;
+}
+
+/* ---- Passes ---- */
+
+/* The lane's parts, one after the other. */
+static int run_lane(void *parts, int lane, struct sw_err *err)
+{
+    const struct sw_parts *p = parts;
+    const struct lane *l = &p->lane[lane];
+    int rc = SW_OK;
+    for (int i = l->first; i < l->first + l->count && rc == SW_OK; i++) {
+        if (p->backward && p->count > 1)
+            rc = merge_before(p, l->stream, p->layer, i, err);
+        if (rc == SW_OK)
+            rc = sw_net_run_phase(p->part[i].net, p->layer, p->backward, p->phase, err);
+    }
+    return rc;
+}
+
+static int run_lanes(struct sw_parts *p, struct sw_err *err)
+{
+    return p->alone ? sw_stream_share(p->stream, p->lanes, run_lane, p, err) : run_lane(p, 0, err);
+}
+
+/* The layer's sums of every part, to the host or back. */
+static int move_sums(struct sw_parts *p, bool back, struct sw_err *err)
+{
+    int count, rc = SW_OK;
+    for (int i = 0; i < p->count && rc == SW_OK; i++) {
+        double *there = sw_net_sums(p->part[i].net, p->layer, &count);
+        size_t bytes = (size_t)count * sizeof *there;
+        double *here = p->sums + (back ? 0 : i * count);
+        rc = back ? sw_copy(p->stream, there, here, bytes, err)
+                  : sw_copy(p->stream, here, there, bytes, err);
+    }
+    return rc == SW_OK && !back ? sw_stream_wait(p->stream, err) : rc;
+}
+
+/* What the group's parts have summed up becomes the sum over all. */
+static int add_sums(struct sw_parts *p, struct sw_err *err)
+{
+    int count;
+    double *own = sw_net_sums(first_net(p), p->layer, &count);
+    if (!p->sum || !own)
+        return SW_OK;
+    if (!p->sums)
+        return p->sum(p->sum_user, own, count, err);
+    int rc = move_sums(p, false, err);
+    if (rc == SW_OK)
+        rc = p->sum(p->sum_user, p->sums, count, err);
+    /* The host's copy is not written again before the next wait on this stream. */
+    return rc == SW_OK ? move_sums(p, true, err) : rc;
+}
+
+static int run_layer(struct sw_parts *p, int layer, bool backward, struct sw_err *err)
+{
+    int phases = sw_net_phases(first_net(p), layer, backward), rc = SW_OK;
+    p->layer = layer;
+    p->backward = backward;
+    for (p->phase = 0; p->phase < phases && rc == SW_OK; p->phase++) {
+        if (p->phase > 0)
+            rc = add_sums(p, err);
+        if (rc != SW_OK)
+            return sw_err_prefix(err, rc, "layer %s", sw_net_layer(first_net(p), layer)->name);
+        rc = run_lanes(p, err);
+    }
+    return rc;
+}
+
+int sw_parts_forward(struct sw_parts *p, int layer, struct sw_err *err)
+{
+    return run_layer(p, layer, false, err);
+}
+
+int sw_parts_backward(struct sw_parts *p, int layer, struct sw_err *err)
+{
+    int rc = run_layer(p, layer, true, err);
+    return rc == SW_OK ? finish_terms(p, layer, err) : rc;
+}
+
+int sw_parts_fetch(struct sw_parts *p, struct sw_err *err)
+{
+    int rc = SW_OK;
+    for (int i = 0; i < p->count && rc == SW_OK; i++)
+        rc = sw_net_fetch(p->part[i].net, err);
+    return rc;
+}

@@ -1,0 +1,166 @@
+#include "net/tree_plan.h"
+
+#include "base/os.h"
+#include <stdbool.h>
+#include <string.h>
+
+/* One lane while it is planned. */
+struct lane {
+    struct sw_tree_plan *plan;
+    struct sw_tree_node pending[SW_TREE_LEAVES]; /* side by side */
+    int count;
+    bool taken[SW_TREE_LEAVES]; /* slots of the pool */
+};
+
+static bool begins_term(const struct sw_tree_plan *p, int part)
+{
+    return part == 0 || p->term[part] != p->term[part - 1];
+}
+
+static void emit(struct sw_tree_plan *p, int before, const struct sw_tree_node *nodes, int count)
+{
+    p->merge[p->merges++] =
+        (struct sw_tree_merge){.before = before, .first = p->nodes, .count = count};
+    memcpy(&p->node[p->nodes], nodes, (size_t)count * sizeof *nodes);
+    p->nodes += count;
+}
+
+/* How many of pending[i ..] are one node of the tree. */
+static int siblings(const struct lane *l, int i)
+{
+    int end = sw_tree_node_end(l->plan->leaves, l->pending[i].from, l->pending[l->count - 1].to);
+    int n = 1;
+    while (l->pending[i + n - 1].to < end)
+        n++;
+    return n;
+}
+
+/* Adds up what is pending as far as it goes; only its first leaf's buffer stays in use. */
+static void collapse(struct lane *l, int before, bool emits)
+{
+    int kept = 0;
+    for (int i = 0, n; i < l->count; i += n) {
+        n = siblings(l, i);
+        for (int k = 1; k < n; k++) {
+            int slot = l->plan->slot[l->pending[i + k].from - l->plan->first];
+            if (slot >= 0)
+                l->taken[slot] = false;
+        }
+        if (n > 1 && emits)
+            emit(l->plan, before, &l->pending[i], n);
+        l->pending[kept++] = (struct sw_tree_node){l->pending[i].from, l->pending[i + n - 1].to};
+    }
+    l->count = kept;
+}
+
+static int free_slot(const struct lane *l, int slots)
+{
+    for (int s = 0; s < slots; s++)
+        if (!l->taken[s])
+            return s;
+    return -1;
+}
+
+/* A place for the gradient of the part that runs next, of a pool of so many slots. */
+static void give_place(struct lane *l, int part, int slots, bool emits)
+{
+    struct sw_tree_plan *p = l->plan;
+    p->slot[part] = -1;
+    if (begins_term(p, part))
+        return;
+    if (free_slot(l, slots) < 0)
+        collapse(l, part, emits);
+    int slot = free_slot(l, slots);
+    if (slot >= 0)
+        l->taken[slot] = true;
+    p->slot[part] = slot;
+}
+
+/* Plans the lane's parts [from, to) with so many slots; how many were in use at most. */
+static int plan_lane(struct lane *l, int from, int to, int slots, bool eager, bool emits)
+{
+    int most = 0;
+    l->count = 0;
+    memset(l->taken, 0, sizeof l->taken);
+    for (int part = from; part < to; part++) {
+        int leaf = l->plan->first + part;
+        give_place(l, part, slots, emits);
+        if (l->plan->slot[part] >= most)
+            most = l->plan->slot[part] + 1;
+        l->pending[l->count++] = (struct sw_tree_node){leaf, leaf + 1};
+        if (eager)
+            collapse(l, part + 1, false);
+    }
+    return most;
+}
+
+/* What the lanes leave, term by term. */
+static void finish_terms(struct sw_tree_plan *p, const struct sw_tree_node *left, int count)
+{
+    for (int i = 0, n; i < count; i += n) {
+        int term = p->term[left[i].from - p->first];
+        for (n = 1; i + n < count && p->term[left[i + n].from - p->first] == term; n++)
+            continue;
+        if (n > 1)
+            emit(p, p->count, &left[i], n);
+    }
+}
+
+static void plan_all(struct sw_tree_plan *p, struct lane *l, struct sw_tree_node *left)
+{
+    int count = 0;
+    for (int pass = 0; pass < 2; pass++) /* first how many slots it takes, adding up at once */
+        for (int j = 0; j < p->lanes; j++) {
+            int64_t from, parts;
+            sw_part(p->count, p->lanes, j, &from, &parts);
+            int slots = pass == 0 ? SW_TREE_LEAVES : p->slots;
+            int most = plan_lane(l, (int)from, (int)(from + parts), slots, pass == 0, pass == 1);
+            p->slots = most > p->slots ? most : p->slots;
+            if (pass == 0)
+                continue;
+            memcpy(&left[count], l->pending, (size_t)l->count * sizeof *left);
+            count += l->count;
+        }
+    finish_terms(p, left, count);
+}
+
+static void find_terms(struct sw_tree_plan *p)
+{
+    int end = p->first + p->count;
+    for (int at = p->first, to; at < end; at = to, p->terms++) {
+        to = sw_tree_node_end(p->leaves, at, end);
+        for (int leaf = at; leaf < to; leaf++)
+            p->term[leaf - p->first] = p->terms;
+    }
+}
+
+int sw_tree_plan_init(struct sw_tree_plan *p, int leaves, int first, int count, int lanes,
+                      struct sw_err *err)
+{
+    size_t n = (size_t)count;
+    *p = (struct sw_tree_plan){.leaves = leaves, .first = first, .count = count, .lanes = lanes};
+    p->slot = sw_calloc(n, sizeof *p->slot);
+    p->term = sw_calloc(n, sizeof *p->term);
+    p->merge = sw_calloc(2 * n, sizeof *p->merge);
+    p->node = sw_calloc(4 * n, sizeof *p->node);
+    struct sw_tree_node *left = sw_calloc(n, sizeof *left);
+    struct lane *l = sw_calloc(1, sizeof *l);
+    bool taken = p->slot && p->term && p->merge && p->node && left && l;
+    if (taken) {
+        l->plan = p;
+        find_terms(p);
+        plan_all(p, l, left);
+    }
+    sw_free(left);
+    sw_free(l);
+    return taken ? SW_OK : sw_err_nomem(err, "the order of sums", 6 * n * sizeof *p->node);
+}
+
+void sw_tree_plan_fini(struct sw_tree_plan *p)
+{
+    sw_free(p->slot);
+    sw_free(p->term);
+    sw_free(p->merge);
+    sw_free(p->node);
+    *p = (struct sw_tree_plan){0};
+}
