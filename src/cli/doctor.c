@@ -1,0 +1,188 @@
+/* singa-ws doctor: is this machine fit for training, and what would make it fitter? */
+#include "cli/share/doctor.h"
+#include "base/os.h"
+#include "history/history.h"
+
+struct options {
+    struct sw_cli_common common;
+    bool quick;
+};
+
+static const struct sw_cli_option rows[] = {
+    {.name = "quick",
+     .type = SW_CLI_FLAG,
+     .offset = offsetof(struct options, quick),
+     .help = "look only, measure nothing"},
+    {0},
+};
+
+static const struct sw_cli_spec spec = {
+    .verb = "doctor",
+    .usage = "[OPTION]...",
+    .about =
+        "Looks at how this machine is set up and measures what training depends on: processor,\n"
+        "memory, limits, PCIe links, disk and history; copies between devices and what they "
+        "compute\n"
+        "are checked against what they should be. Each finding says what it is, why it matters, "
+        "and\n"
+        "how to mend it.",
+    .more = "The figures are kept in doctor.json of the state directory, for the planner. The exit "
+            "code\n"
+            "is 0 when the machine is fit and 3 when something is bad; what merely costs speed is "
+            "a\n"
+            "warning. With --device sim:... simulated GPUs are tested, which may be told to fail.",
+    .takes = SW_CLI_DEVICE | SW_CLI_DB | SW_CLI_JSON | SW_CLI_QUIET | SW_CLI_VERBOSE,
+    .options = rows,
+};
+
+static const char *const level_names[] = {[SW_FINDING_OK] = "ok",
+                                          [SW_FINDING_NOTE] = "note",
+                                          [SW_FINDING_WARN] = "warning",
+                                          [SW_FINDING_BAD] = "bad"};
+
+static bool is_fit(const struct sw_doctor *d)
+{
+    for (int i = 0; i < d->count; i++)
+        if (d->findings[i].level == SW_FINDING_BAD)
+            return false;
+    return true;
+}
+
+/* ---- What it says -----------------------------------------------------------------------------
+ */
+
+/* --quiet leaves out what is as it should be. */
+static void print_text(const struct options *o, const struct sw_doctor *d, struct sw_buf *out)
+{
+    int counts[4] = {0};
+    for (int i = 0; i < d->count; i++) {
+        const struct sw_finding *f = &d->findings[i];
+        counts[f->level]++;
+        if (f->level == SW_FINDING_OK && o->common.quiet)
+            continue;
+        sw_buf_printf(out, "%-8s %-8s %s\n", f->part, level_names[f->level], f->what);
+        if (f->why)
+            sw_buf_printf(out, "%18swhy:  %s\n", "", f->why);
+        if (f->mend)
+            sw_buf_printf(out, "%18smend: %s\n", "", f->mend);
+    }
+    sw_buf_printf(out, "%s: %d bad, %d warning%s, %d note%s\n", is_fit(d) ? "fit" : "not fit",
+                  counts[SW_FINDING_BAD], counts[SW_FINDING_WARN],
+                  counts[SW_FINDING_WARN] == 1 ? "" : "s", counts[SW_FINDING_NOTE],
+                  counts[SW_FINDING_NOTE] == 1 ? "" : "s");
+}
+
+static void add_findings(struct sw_json_writer *w, const struct sw_doctor *d)
+{
+    sw_json_open_array(w, "findings");
+    for (int i = 0; i < d->count; i++) {
+        const struct sw_finding *f = &d->findings[i];
+        sw_json_open_object(w, NULL);
+        sw_json_string(w, "level", level_names[f->level]);
+        sw_json_string(w, "part", f->part);
+        sw_json_string(w, "what", f->what);
+        sw_json_string(w, "why", f->why);
+        sw_json_string(w, "mend", f->mend);
+        sw_json_close_object(w);
+    }
+    sw_json_close_array(w);
+}
+
+/* Only what was measured in full is kept. */
+static void keep(const struct sw_doctor *d, const struct sw_buf *json)
+{
+    struct sw_err err;
+    char *state = NULL, *path = NULL;
+    if (d->quick || d->device)
+        return;
+    int code = sw_history_state_dir(&state, &err);
+    if (!code && !(path = sw_format("%s/doctor.json", state)))
+        code = sw_err_nomem(&err, "path of doctor.json", 0);
+    if (!code)
+        code = sw_os_replace_file(path, json->text, json->length, 0600, &err);
+    if (code)
+        sw_cli_say("the figures are not kept: %s", err.text);
+    sw_free(path);
+    sw_free(state);
+}
+
+/* ---- The parts --------------------------------------------------------------------------------
+ */
+
+typedef int doctor_part(struct sw_doctor *d, struct sw_err *err);
+static const struct {
+    const char *name;
+    doctor_part *look;
+    bool measures;
+} parts[] = {
+    {"settings", sw_doctor_settings, false}, {"PCIe links", sw_doctor_links, false},
+    {"disk", sw_doctor_disk, false},         {"history", sw_doctor_history, false},
+    {"processor", sw_doctor_rates, true},    {"devices", sw_doctor_devices, false},
+};
+
+static int examine(struct sw_doctor *d, const struct options *o, struct sw_err *err)
+{
+    int code = sw_machine_here(&d->machine, err);
+    if (!code)
+        code = sw_survey_read(&d->survey, "/proc", "/sys", err);
+    for (size_t i = 0; !code && i < sizeof parts / sizeof *parts; i++) {
+        if (parts[i].measures && d->quick)
+            continue;
+        if (o->common.verbose)
+            sw_cli_say("%s ...", parts[i].name);
+        code = parts[i].look(d, err);
+    }
+    if (!code && d->failed)
+        code = sw_err_nomem(err, "findings", 0);
+    return code;
+}
+
+static int doctor(const struct options *o)
+{
+    struct sw_doctor d = {.device = o->common.device, .db = o->common.db, .quick = o->quick};
+    struct sw_buf json = {0}, text = {0};
+    struct sw_err err = {0};
+    sw_json_begin(&d.json, &json);
+    sw_json_open_object(&d.json, NULL);
+    sw_json_string(&d.json, "version", SW_VERSION);
+    sw_json_real(&d.json, "time", sw_os()->unix_time());
+    sw_json_open_object(&d.json, "measured");
+    int exit_code, code = examine(&d, o, &err);
+    if (code) {
+        exit_code = sw_cli_fail(code, &err);
+    } else {
+        sw_json_close_object(&d.json);
+        sw_json_string(&d.json, "host", d.machine->host);
+        sw_json_bool(&d.json, "fit", is_fit(&d));
+        add_findings(&d.json, &d);
+        sw_json_close_object(&d.json);
+        sw_buf_add(&json, "\n");
+        keep(&d, &json);
+        if (!o->common.json)
+            print_text(o, &d, &text);
+        exit_code = sw_cli_print(o->common.json ? &json : &text);
+        if (exit_code == SW_EXIT_DONE && !is_fit(&d))
+            exit_code = SW_EXIT_MISSING;
+    }
+    sw_buf_fini(&json);
+    sw_buf_fini(&text);
+    sw_doctor_fini(&d);
+    return exit_code;
+}
+
+static int run(int argc, char **argv)
+{
+    struct options o = {0};
+    int code = sw_cli_parse(&spec, argc, argv, &o);
+    if (code == SW_CLI_GO_ON)
+        code = doctor(&o);
+    sw_cli_fini(&spec, &o);
+    return code;
+}
+
+const struct sw_verb sw_verb_doctor = {
+    .name = "doctor",
+    .help = "is this machine fit, and what would make it fitter?",
+    .run = run,
+    .spec = &spec,
+};

@@ -1,0 +1,74 @@
+#include "history/health.h"
+
+#include "base/os.h"
+#include "base/str.h"
+#include "history/history.h"
+#include "history/reader_open.h"
+#include <string.h>
+#include <unistd.h>
+
+enum { FIXED_IN = 3051003 };
+
+static int64_t bytes_of(const char *path)
+{
+    struct stat st;
+    return sw_os()->stat(path, &st) == 0 ? (int64_t)st.st_size : 0;
+}
+
+/* The first complaint of quick_check; "ok" is none. */
+static int look_for_damage(struct sw_history_reader *r, struct sw_history_health *out,
+                           struct sw_err *err)
+{
+    sqlite3_stmt *st = NULL;
+    int rc = sqlite3_prepare_v2(r->db, "PRAGMA quick_check(1)", -1, &st, NULL);
+    if (rc == SQLITE_OK)
+        rc = sqlite3_step(st);
+    int code = sw_sqlite_check(r->db, rc, r->path, err);
+    const char *text = rc == SQLITE_ROW ? (const char *)sqlite3_column_text(st, 0) : "ok";
+    if (!code && text && strcmp(text, "ok") != 0)
+        snprintf(out->damage, sizeof out->damage, "%s", text);
+    sqlite3_finalize(st);
+    return code;
+}
+
+static int look_into(const char *path, bool check, struct sw_history_health *out,
+                     struct sw_err *err)
+{
+    struct sw_history_reader *r = NULL;
+    int code = sw_history_reader_open(&r, path, err);
+    if (code == SW_ERR_NOTFOUND) /* an empty file: no run has been recorded yet */
+        return SW_OK;
+    if (!code) {
+        out->version = r->version;
+        code = sw_sqlite_int(r->db, "SELECT count(*) FROM runs", &out->runs, path, err);
+    }
+    if (!code && check)
+        code = look_for_damage(r, out, err);
+    sw_history_reader_close(r);
+    return code;
+}
+
+int sw_history_health(const char *path, bool check, struct sw_history_health *out,
+                      struct sw_err *err)
+{
+    *out = (struct sw_history_health){.wal_reset_safe = sqlite3_libversion_number() >= FIXED_IN};
+    snprintf(out->sqlite, sizeof out->sqlite, "%s", sqlite3_libversion());
+    struct stat st;
+    out->exists = sw_os()->stat(path, &st) == 0;
+    out->writable = access(path, W_OK) == 0;
+    out->waiting = sw_history_waiting(path);
+    if (!out->exists)
+        return SW_OK;
+    char *wal = sw_format("%s-wal", path);
+    if (!wal)
+        return sw_err_nomem(err, "path of the WAL", 0);
+    out->bytes = (int64_t)st.st_size;
+    out->wal_bytes = bytes_of(wal);
+    sw_free(wal);
+    int code = look_into(path, check, out, err);
+    if (code == SW_ERR_FORMAT || code == SW_ERR_UNSUPPORTED) {
+        snprintf(out->damage, sizeof out->damage, "%.*s", (int)sizeof out->damage - 1, err->text);
+        code = SW_OK;
+    }
+    return code;
+}

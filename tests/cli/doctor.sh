@@ -1,0 +1,64 @@
+# ctest-timeout: 120
+# doctor: findings with what, why and how to mend; figures kept for the planner; what is bad is exit
+# code 3: a device that corrupts, hangs or is lost, a damaged history.
+. "$(dirname "$0")/lib.sh"
+
+expect 0 doctor --quick
+has out '^cpu +ok +.*cores'
+has out '^disk +(ok|warning) '
+has out '^history +ok +.* is not there yet'
+has out '^fit: 0 bad'
+[ -e "$SINGA_DB" ] && fail 'doctor made a history'
+[ -e "$T/state/singa-ws/doctor.json" ] && fail 'figures of a quick look were kept'
+
+expect 0 run "$tiny" --out "$T/a" --steps 2 --quiet
+expect 0 doctor
+has out '^history +ok +.*history\.db: 1 runs'
+has out 'node 0: [0-9.e+]+ Gflop/s in matrix products, [0-9.]+ GB/s from memory'
+has out 'writes [0-9.e-]+ GB/s with fsync, reads'
+[ -s "$T/state/singa-ws/doctor.json" ] || fail 'the figures were not kept'
+ls -A "$T/state/singa-ws" | grep -q '^\.doctor' && fail 'a file to measure with was left'
+if have_python; then
+    python3 -c 'import json,sys
+d = json.load(open(sys.argv[1]))
+assert d["fit"] is True and d["host"]
+n = d["measured"]["nodes"][0]
+assert n["gemm_gflops"] > 0 and n["memory_gb_per_s"] > 0 and n["cores"] >= 1, n
+assert d["measured"]["disks"][0]["read_gb_per_s"] > 0
+for f in d["findings"]:
+    assert f["level"] in ("ok", "note", "warning", "bad") and f["what"] and f["part"], f
+    assert f["level"] in ("ok", "note") or (f["why"] and f["mend"]), f' "$T/state/singa-ws/doctor.json" || fail 'doctor.json'
+fi
+
+expect 0 doctor --device sim:gpus=2
+has out '^devices +ok +sim:0 to sim:1: [0-9.]+ GB/s, [0-9.e+]+ us$'
+has out '^devices +ok +sim:1: .* in matrix products$'
+expect 3 doctor --device sim:gpus=2,fault=wrong@4,faulty=0
+has out '^devices +bad +sim:0 computes a matrix product wrong by'
+has out '^not fit: 1 bad'
+expect 3 doctor --device sim:gpus=2,fault=wrong@9 --quiet
+has out '^devices +bad +copies from host to sim:1 arrive damaged$'
+has out '^ +mend: '
+hasnt out ' ok '
+expect 3 doctor --device sim:gpus=1,fault=lost@30
+has out '^devices +bad +copies from .* fail: '
+expect 3 doctor --device sim:gpus=1,fault=hang@12
+has out '^devices +bad +copies from host to sim:0 hang$'
+if have_python; then
+    expect 3 doctor --device sim:gpus=1,fault=wrong@9 --json
+    python3 -c 'import json,sys
+d = json.load(open(sys.argv[1]))
+assert d["fit"] is False
+assert [c["verified"] for c in d["measured"]["copies"]].count(False) == 1, d["measured"]["copies"]' "$T/out" || fail 'doctor --json'
+fi
+expect 2 doctor --device gpu
+expect 2 doctor --device sim:gpu=1
+expect 2 doctor now
+
+printf 'this is no database, whatever its name says, and long enough to be looked at closely....' >"$T/bad.db"
+expect 3 doctor --quick --db "$T/bad.db"
+has out '^history +bad +'
+head -c 40960 /dev/zero | dd of="$SINGA_DB" bs=4096 seek=3 conv=notrunc 2>/dev/null
+rm -f "$SINGA_DB-wal"
+expect 3 doctor --quiet --db "$SINGA_DB"
+has out '^history +bad +'
