@@ -5,12 +5,12 @@ expect 0 --version
 has out '^singa-ws [0-9]+\.[0-9]+'
 expect 0 --help
 has out '^Usage: singa-ws VERB'
-for verb in run resume eval check topo layers explain weights predict; do
+for verb in run resume eval check topo layers explain weights predict doctor; do
     grep -qE "^  $verb +[a-z]" "$T/out" || fail "--help does not list $verb"
 done
 [ -s "$T/err" ] && fail "--help writes to stderr"
 
-for verb in run resume eval check topo layers explain weights predict; do
+for verb in run resume eval check topo layers explain weights predict doctor; do
     expect 0 "$verb" --help
     has out "^Usage: singa-ws $verb "
     has out '^      --help +[a-z]'
@@ -59,7 +59,7 @@ wrong 'must not be empty' run --out= "$tiny"
 for option in --ui --detach --hosts=x; do
     wrong "unknown option '${option%%=*}'" run "$option" "$tiny"
 done
-for verb in sample search plan doctor; do
+for verb in sample search plan; do
     wrong "unknown verb '$verb'" "$verb"
 done
 
