@@ -100,11 +100,12 @@ class Bench:
                             env=self.environment())
         return [line.split("\t") for line in ended.out.splitlines()]
 
-    def train(self, recipe, steps, sets=(), threads=None, options=(), data=None):
-        """Runs a recipe in a folder of its own. The name of the run finds it in the history.
-        threads: math threads of each worker."""
+    def train(self, recipe, steps, sets=(), threads=None, options=(), data=None, label=""):
+        """Runs a recipe in a folder of its own. The name of the run finds it in the history; its
+        label is for people. threads: math threads of each worker."""
         self.runs += 1
         name = "bench-%s-%d" % (self.session, self.runs)
+        name += re.sub("[^a-z0-9]+", "-", "-" + label) if label else ""
         argv = [self.options.binary, "run", recipe, "--steps", str(steps), "--name", name, "--out",
                 self.path(name), "--quiet", "--no-ui"] + list(options)
         for text in sets:

@@ -65,7 +65,7 @@ def run(bench, net, setup, steps, sets=(), data=None):
     """Trains; returns the name under which the history knows the run."""
     name, _ = bench.train(bench.recipe(net["recipe"]), steps,
                           ["job.batch=%d" % net["batch"]] + list(sets) + setup.sets,
-                          setup.threads, data=data)
+                          setup.threads, data=data, label=setup.name)
     bench.drop(name)
     return name
 
@@ -177,10 +177,10 @@ def scaling(bench):
 
 # ---- Accuracy against time ----------------------------------------------------------------------
 
-# Seconds since the run was started, samples of all groups, and what the evaluation then said.
-CURVE = ("SELECT m.time - r.started_at, m.step * r.batch, m.value FROM metrics m JOIN runs r"
-         " ON r.id = m.run_id WHERE r.name = '%s' AND m.split <> 'train' AND m.name = 'accuracy'"
-         " ORDER BY m.step")
+# Seconds since the run was started, epochs of all groups, and what the evaluation then said.
+CURVE = ("SELECT m.time - r.started_at, 1.0 * m.step * r.batch / r.epoch_records, m.value"
+         " FROM metrics m JOIN runs r ON r.id = m.run_id WHERE r.name = '%s'"
+         " AND m.split <> 'train' AND m.name = 'accuracy' ORDER BY m.step")
 
 
 class Curve:
@@ -192,10 +192,10 @@ class Curve:
         return max(p[2] for p in self.points)
 
     def first(self, accuracy):
-        """(seconds, samples) when the accuracy was reached; None when it was not."""
-        for seconds, samples, value in self.points:
+        """(seconds, epochs) when the accuracy was reached; None when it was not."""
+        for seconds, epochs, value in self.points:
             if value >= accuracy:
-                return seconds, samples
+                return seconds, epochs
         return None
 
 
@@ -219,18 +219,18 @@ def train_curves(bench, net, setups, samples, evaluations, data):
     return made
 
 
-def curves_sheet(title, made, targets, records):
+def curves_sheet(title, made, targets):
     cells = [["", "last", "best"] + ["%.4g at" % t for t in targets]]
     for c in made:
         line = [c.setup.name, "%.4f" % c.points[-1][2], "%.4f" % c.best()]
         for t in targets:
             found = c.first(t)
-            line.append("%.1f s, %.2f epochs" % (found[0], found[1] / records) if found else "--")
+            line.append("%.1f s, %.2f epochs" % found if found else "--")
         cells.append(line)
     drawn = plot.curves([(c.setup.name, [(p[0], p[2]) for p in c.points]) for c in made],
                         "seconds of training", "accuracy on the test pictures")
-    values = "".join("%s | %s seconds,samples,accuracy: %s\n" % (
-        title.split(":")[0], c.setup.name, " ".join("%.2f,%.0f,%.4f" % p for p in c.points))
+    values = "".join("%s | %s seconds,epochs,accuracy: %s\n" % (
+        title.split(":")[0], c.setup.name, " ".join("%.2f,%.3f,%.4f" % p for p in c.points))
         for c in made)
     text = "%s\n%s\n%s\nfrom the history: %s\n" % (title, report.align(cells, (0,)), drawn,
                                                   CURVE % "NAME")
@@ -253,7 +253,7 @@ def figure_19(bench):
     title = ("Figures 19a and 19b: accuracy against time, cifar10 net, batch 16, %d iterations of "
              "each group\n(published: 60000). Published: with more groups an accuracy is reached "
              "sooner, and the last one is higher." % per_group)
-    return [curves_sheet(title, made, [0.8 * least, least], 10000)]
+    return [curves_sheet(title, made, [0.8 * least, least])]
 
 
 def lenet(bench):
@@ -271,7 +271,7 @@ def lenet(bench):
     goal = made[0].points[-1][2] - 0.003
     title = ("LeNet on MNIST, %g epochs: accuracy against time, and when each came within 0.3 %% of "
              "the last accuracy\nof one worker" % epochs)
-    return [curves_sheet(title, made, [0.97, goal], 60000)]
+    return [curves_sheet(title, made, [0.97, goal])]
 
 
 FIGURES = {"18a": figure_18a, "19": figure_19, "lenet": lenet, "scaling": scaling}
