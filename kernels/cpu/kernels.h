@@ -200,6 +200,44 @@ void sw_kernel_embedding_backward(int threads, const struct sw_kernel_lists *l, 
 /* y [lists, vocabulary], of lists of length 1. */
 void sw_kernel_onehot(int threads, const struct sw_kernel_lists *l, const int32_t *token, float *y);
 
+/* ---- recurrent.c: one step of a cell, `units` neighbours of `hidden`; on the calling thread ----
+ */
+
+enum sw_kernel_cell_kind { SW_KERNEL_RNN_TANH, SW_KERNEL_RNN_RELU, SW_KERNEL_GRU, SW_KERNEL_LSTM };
+
+/* Pointers are those of the first unit; gates hold the products, and then the gates; blocks of
+ * gates and biases are `hidden` apart, rows a pitch. */
+struct sw_kernel_cell {
+    enum sw_kernel_cell_kind kind;
+    int64_t rows, units, hidden;
+    const float *bias;
+    float *gates;
+    int64_t gates_pitch;
+    const float *before; /* gru */
+    int64_t before_pitch;
+    float *c; /* lstm, pitch `hidden`: c', and then c */
+    float *h;
+    int64_t h_pitch;
+};
+void sw_kernel_cell(const struct sw_kernel_cell *k);
+
+/* dh, dc: pitch `hidden`. dh comes with what the step after gave, and leaves with what goes past
+ * the gates to the step before (gru; else it is left over); dc likewise. */
+struct sw_kernel_cell_back {
+    enum sw_kernel_cell_kind kind;
+    int64_t rows, units, hidden;
+    const float *gates;
+    int64_t gates_pitch;
+    const float *before;
+    int64_t before_pitch;
+    const float *dy; /* NULL: zero */
+    int64_t dy_pitch;
+    float *dh, *dc;
+    float *dgates;
+    int64_t dgates_pitch;
+};
+void sw_kernel_cell_back(const struct sw_kernel_cell_back *k);
+
 /* ---- im2col.c: windows of an image as a matrix; on the calling thread ---- */
 
 struct sw_kernel_windows {

@@ -27,6 +27,7 @@ struct sw_step {
     int64_t first_row;        /* global index of the worker's row 0 in the batch */
     int64_t valid_rows;       /* rows of the worker that count; the rest is padding */
     int64_t batch_valid_rows; /* the same of the whole batch, for layers that see all of it */
+    bool sequences_begin;     /* no row goes on from where the step before left it */
     float backward_scale;     /* 1 / global weight of the batch, times the loss scale */
 };
 

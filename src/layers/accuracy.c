@@ -32,7 +32,7 @@ static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_e
     if (c->top_k > by->scores.columns)
         return sw_err_set(err, SW_ERR_INVALID, "top_k = %lld: there are only %lld classes",
                           (long long)c->top_k, (long long)by->scores.columns);
-    l->dst.desc = sw_desc_plain(SW_F32, 1, &by->scores.rows);
+    l->dst.desc = sw_class_rows(by);
     l->flops_forward = (double)sw_desc_count(&by->scores.desc);
     return SW_OK;
 }
@@ -59,6 +59,7 @@ static void teardown(struct sw_layer *l)
 static const struct sw_layer_example examples[] = {
     {.recipe = "", .src = {{2, {4, 10}, 0}, {1, {4}, 10}}},
     {.recipe = "top_k = 3\n", .src = {{2, {5, 7}, 0}, {1, {5}, 7}}},
+    {.recipe = "", .src = {{3, {3, 4, 6}, 0}, {2, {3, 4}, 6}}},
     {.recipe = "ignore_label = 0\n", .src = {{4, {9, 20, 1, 1}, 0}, {1, {9}, 4}}},
     {.recipe = "top_k = 2\n", .src = {{4, {9, 20, 1, 1}, 0}, {2, {9, 20}, 2}}},
     {0},

@@ -1,11 +1,13 @@
 /* inner_product: dst [N, outputs] = src [N, features] weight^T + bias, the fully-connected layer. A
- * source with more dimensions is flattened in (C, H, W) order. Weights are logically
- * [outputs, features], or [features, outputs] with transpose = yes (as in Caffe), so that the
- * decoder of an auto-encoder can share its encoder's; a pass takes 2 N outputs features flops. */
+ * source with more dimensions is flattened in (C, H, W) order; with axis = 2 the steps of a
+ * sequence [N, T, features] are rows of their own, and dst is [N, T, outputs]. Weights are
+ * logically [outputs, features], or [features, outputs] with transpose = yes (as in Caffe), so that
+ * the decoder of an auto-encoder can share its encoder's; a pass takes 2 N outputs features flops.
+ */
 #include "layers/layer.h"
 
 struct conf {
-    int64_t outputs;
+    int64_t outputs, axis;
     bool bias, transpose;
 };
 
@@ -17,6 +19,13 @@ static const struct sw_opt opts[] = {
      .min = 1,
      .max = 1 << 26,
      .required = true},
+    {.key = "axis",
+     .help = "the first dimension of the features; 2: every step of a sequence is a row",
+     .type = SW_OPT_INT,
+     .offset = offsetof(struct conf, axis),
+     .def = "1",
+     .min = 1,
+     .max = 2},
     {.key = "bias",
      .help = "add one value per output",
      .type = SW_OPT_BOOL,
@@ -33,9 +42,28 @@ static const struct sw_opt opts[] = {
 static const char *refuses_split(const void *conf, int parts)
 {
     const struct conf *c = conf;
+    if (c->axis > 1)
+        return "its columns are the steps of a sequence";
     if (c->transpose)
         return "its weights are stored by features";
     return c->outputs < parts ? "it has fewer outputs than there are workers" : NULL;
+}
+
+/* What the plan sees of the source. Errors: SW_ERR_INVALID. */
+static int rows_of(const struct sw_layer *l, const struct conf *c, struct sw_desc *seen,
+                   struct sw_err *err)
+{
+    const struct sw_desc *in = &l->src[0]->desc;
+    char text[128];
+    *seen = *in;
+    if (c->axis == 1)
+        return SW_OK;
+    if (in->ndim != 3 || !sw_desc_is_plain(in))
+        return sw_err_set(err, SW_ERR_INVALID,
+                          "axis = 2: source 1 is %s, not rows x steps x features",
+                          sw_desc_text(in, text));
+    *seen = sw_desc_plain(SW_F32, 2, (const int64_t[]){in->dim[0] * in->dim[1], in->dim[2]});
+    return SW_OK;
 }
 
 /* A weight from elsewhere must be the matrix that this layer stores. */
@@ -61,10 +89,13 @@ static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_e
     struct sw_plan_state *st = l->state;
     int64_t first, outputs;
     sw_setup_part(s, c->outputs, &first, &outputs);
+    struct sw_desc seen;
     int rc = sw_layer_need_src(l, 0, 0, err);
+    if (rc == SW_OK)
+        rc = rows_of(l, c, &seen, err);
     if (rc != SW_OK)
         return rc;
-    const struct sw_desc *in = &l->src[0]->desc;
+    const struct sw_desc *in = &seen;
     /* The plan speaks of [outputs, features] in any case; what is transposed is how storage is
      * read.
      */
@@ -87,6 +118,10 @@ static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_e
         return rc;
     int64_t features = sw_desc_features(in);
     sw_layer_use_plan(l, features, c->outputs);
+    if (c->axis > 1) {
+        const int64_t *steps = l->src[0]->desc.dim;
+        l->dst.desc = sw_desc_plain(SW_F32, 3, (const int64_t[]){steps[0], steps[1], outputs});
+    }
     if (c->transpose)
         l->param[0].layout = sw_desc_transposed(&l->param[0].layout, 0, 1);
     if (s->parts > 1)
@@ -106,6 +141,7 @@ static const struct sw_layer_example examples[] = {
      .src = {{4, {2, 5, 3, 4}, 0}},
      .dst = {2, 40}},
     {.recipe = "outputs = 6\n", .src = {{4, {2, 3, 4, 5}, 0}}, .dst = {2, 6}},
+    {.recipe = "outputs = 7\naxis = 2\n", .src = {{3, {2, 5, 19}, 0}}, .dst = {2, 5, 7}},
     {.recipe = "outputs = 20\n", .src = {{4, {3, 20, 3, 2}, 0}}, .dst = {3, 20}},
     {0},
 };

@@ -77,6 +77,12 @@ void sw_layer_add_state(struct sw_layer *l, const char *name, const struct sw_de
         (struct sw_layer_state){.name = name, .layout = *layout, .natural = natural};
 }
 
+int sw_layer_add_carry(struct sw_layer *l, const char *name, int64_t width)
+{
+    l->carry[l->carry_count] = (struct sw_layer_carry){.name = name, .width = width};
+    return l->carry_count++;
+}
+
 int sw_layer_need_src(const struct sw_layer *l, int i, int ndim, struct sw_err *err)
 {
     const struct sw_desc *d = &l->src[i]->desc;

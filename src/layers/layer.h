@@ -19,7 +19,7 @@
 #include "device/plan.h"
 #include "recipe/option.h"
 
-enum { SW_LAYER_SRCS = 16, SW_LAYER_PARAMS = 4, SW_LAYER_STATES = 2 };
+enum { SW_LAYER_SRCS = 16, SW_LAYER_PARAMS = 24, SW_LAYER_STATES = 2, SW_LAYER_CARRIES = 8 };
 
 /* A feature between layers: values, and in training the gradient of the loss by them, both in the
  * layout `desc`. Memory belongs to the net's arena (to the batch for input layers). */
@@ -51,6 +51,16 @@ struct sw_layer_state {
     float *update; /* set by the net: where the one net that keeps it up writes, else NULL */
 };
 
+/* Row state as its layer sees it (a recurrent layer's h): what rows of a batch hand on to the same
+ * rows of the next one. Every net has its own; that of training is saved in checkpoints as
+ * state.LAYER.NAME, [rows of the batch, width]. */
+struct sw_layer_carry {
+    const char *name; /* "h"; static */
+    int64_t width;
+    float *value; /* [rows, width], device memory; set by the net, zero at first; NULL: nothing is
+                     handed on */
+};
+
 struct sw_layer {
     const char *name; /* borrowed from the recipe */
     const struct sw_layer_type *type;
@@ -69,6 +79,8 @@ struct sw_layer {
     int param_count;
     struct sw_layer_state keeps[SW_LAYER_STATES];
     int keep_count;
+    struct sw_layer_carry carry[SW_LAYER_CARRIES];
+    int carry_count;
     int forward_phases, backward_phases; /* 0: one. Between two, sums is added over the group */
     int sum_count;                       /* elements of sums */
     int pair_count;                      /* losses and metrics: pairs in result; 0: one */
@@ -230,6 +242,8 @@ struct sw_layer_param *sw_layer_add_param(struct sw_layer *l, const char *name,
                                           int64_t fan_out);
 void sw_layer_add_state(struct sw_layer *l, const char *name, const struct sw_desc *layout,
                         double natural);
+/* Returns its place in l->carry. */
+int sw_layer_add_carry(struct sw_layer *l, const char *name, int64_t width);
 /* Source i must be f32 with ndim dimensions (0: any). Errors: SW_ERR_INVALID saying both shapes. */
 int sw_layer_need_src(const struct sw_layer *l, int i, int ndim, struct sw_err *err) SW_MUST_CHECK;
 /* Source i must be int32 labels, one per row of source 0. */

@@ -87,7 +87,7 @@ static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_e
         return rc;
     st->top_k = c->top_k > 0 ? c->top_k : st->by.by_label && classes > 1 ? 1 : 0;
     l->pair_count = (int)(2 * classes);
-    l->dst.desc = sw_desc_plain(SW_F32, 1, &st->by.scores.rows);
+    l->dst.desc = sw_class_rows(&st->by);
     l->flops_forward = (double)sw_desc_count(&st->by.scores.desc);
     return SW_OK;
 }

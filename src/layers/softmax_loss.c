@@ -1,8 +1,9 @@
 /* softmax_loss: softmax over the features of a row, p, followed by the negative log likelihood of
  * what the row is. Sources: scores [N, classes] (more dimensions are flattened), and either
  *
- *   labels [N]: L = -log p_label, averaged over the rows whose label is not ignore_label: over
- *   those of the whole batch, whichever workers have them; or
+ *   labels [N], or of sequences [N, T, classes] labels [N, T], every step a row: L = -log p_label,
+ *   averaged over the rows whose label is not ignore_label: over those of the whole batch,
+ *   whichever workers have them; or
  *   targets t, as many as scores, 0 or more (several labels of a row as 0 and 1, soft labels, a
  *   distribution): L = -sum t log p / sum t, the thesis' Eq 5.7, averaged over rows. A row
  *   without targets has no loss; sum t = 1 gives Eq 2.13, and one target of 1 gives the above.
@@ -144,6 +145,8 @@ static const struct sw_layer_example examples[] = {
     {.recipe = "weight = 0.3\n", .src = {{2, {3, 5}, 0}, {1, {3}, 5}}, .dst = {3, 5}},
     {.recipe = "", .src = {{4, {3, 20, 1, 1}, 0}, {1, {3}, 20}}, .dst = {3, 20, 1, 1}},
     {.recipe = "ignore_label = 1\n", .src = {{2, {12, 3}, 0}, {1, {12}, 3}}, .dst = {12, 3}},
+    {.recipe = "weight = 2\n", .src = {{3, {3, 4, 6}, 0}, {2, {3, 4}, 6}}, .dst = {3, 4, 6}},
+    {.recipe = "ignore_label = 2\n", .src = {{3, {3, 5, 4}, 0}, {2, {3, 5}, 4}}},
     {.recipe = "",
      .src = {{2, {4, 10}, 0}, {2, {4, 10}, 0}},
      .dst = {4, 10},

@@ -16,7 +16,7 @@ static void top_k_spans(const void *args, size_t *bytes)
 static int top_k_cpu(int threads, const void *args, struct sw_err *err)
 {
     const struct sw_top_k_args *a = args;
-    int64_t rows = sw_op_valid_rows(a->step, a->rows), counted, hits;
+    int64_t rows = sw_labels_valid_rows(&a->labels, a->step, a->rows), counted, hits;
     if (a->target) {
         hits = sw_kernel_top_k_hits_of_many(threads, rows, a->classes, a->top_k, a->x, a->target,
                                             &counted);
@@ -61,7 +61,7 @@ static void count_spans(const void *args, size_t *bytes)
 static int count_cpu(int threads, const void *args, struct sw_err *err)
 {
     const struct sw_class_count_args *a = args;
-    int64_t rows = sw_op_valid_rows(a->step, a->rows);
+    int64_t rows = sw_labels_valid_rows(&a->labels, a->step, a->rows);
     (void)threads;
     if (!a->target) {
         int64_t classes = a->classes == 1 ? 2 : a->classes;

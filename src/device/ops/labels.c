@@ -33,7 +33,8 @@ static int count_cpu(int threads, const void *args, struct sw_err *err)
 {
     const struct sw_label_count_args *a = args;
     (void)threads, (void)err;
-    *a->count = (double)sw_labels_count(&a->labels, sw_op_valid_rows(a->step, a->rows));
+    *a->count =
+        (double)sw_labels_count(&a->labels, sw_labels_valid_rows(&a->labels, a->step, a->rows));
     return SW_OK;
 }
 

@@ -1,4 +1,5 @@
-/* Labels as operations get them: a class per row, of which one value may stand for "not known". */
+/* Labels as operations get them: a class per row, of which one value may stand for "not known". The
+ * steps of a sequence are rows of their own. */
 #ifndef SW_DEVICE_OPS_LABELS_H
 #define SW_DEVICE_OPS_LABELS_H
 
@@ -8,7 +9,16 @@ struct sw_labels {
     const int32_t *label; /* [rows], device memory */
     bool ignores;         /* rows whose label is `ignored` do not count */
     int32_t ignored;
+    int64_t per_sample; /* rows of a sample; 0: one */
 };
+
+/* Rows of the samples that count, of all `rows`. */
+static inline int64_t sw_labels_valid_rows(const struct sw_labels *l, const struct sw_step *step,
+                                           int64_t rows)
+{
+    const int64_t per_sample = l->per_sample > 1 ? l->per_sample : 1;
+    return sw_op_valid_rows(step, rows / per_sample) * per_sample;
+}
 
 /* For the list of an operation's pointers: member `m` of arguments `t` is a struct sw_labels. */
 #define SW_OP_LABELS(t, m)                                                                         \

@@ -15,7 +15,7 @@ static void forward_spans(const void *args, size_t *bytes)
 static int forward_cpu(int threads, const void *args, struct sw_err *err)
 {
     const struct sw_softmax_loss_args *a = args;
-    int64_t valid = sw_op_valid_rows(a->step, a->rows);
+    int64_t valid = sw_labels_valid_rows(&a->labels, a->step, a->rows);
     int rc = sw_labels_check("softmax_loss", &a->labels, valid, a->classes, err);
     if (rc != SW_OK)
         return rc;
@@ -60,13 +60,15 @@ static float gradient_scale(const struct sw_softmax_gradient_args *a)
     double scale = (double)a->weight * (double)a->step->backward_scale;
     if (a->counted)
         scale = *a->counted > 0 ? scale * (double)a->batch_rows / *a->counted : 0;
+    else if (a->labels.per_sample > 1)
+        scale /= (double)a->labels.per_sample;
     return (float)scale;
 }
 
 static int gradient_cpu(int threads, const void *args, struct sw_err *err)
 {
     const struct sw_softmax_gradient_args *a = args;
-    int64_t valid = sw_op_valid_rows(a->step, a->rows);
+    int64_t valid = sw_labels_valid_rows(&a->labels, a->step, a->rows);
     int rc = sw_labels_check("softmax_loss", &a->labels, valid, a->classes, err);
     if (rc == SW_OK)
         sw_kernel_softmax_loss_backward(threads, valid, a->rows, a->classes, a->prob,

@@ -31,15 +31,15 @@ struct sw_softmax_gradient_args {
     const float *prob;
     struct sw_labels labels;
     const struct sw_step *step;
-    /* The labels that count in the whole batch of batch_rows rows: the loss is their mean. NULL:
-     * all count. */
+    /* The labels that count in the whole batch of batch_rows samples: the loss is their mean.
+     * NULL: all count. */
     const double *counted;
     float *dx;
 };
 extern const struct sw_op sw_op_softmax_loss_gradient;
 
-/* dx = weight * step->backward_scale * (prob - onehot(label)), times batch_rows / *counted where
- * that is given; 0 for rows that do not count. dx may be prob. */
+/* dx = weight * step->backward_scale * (prob - onehot(label)), divided by the rows of a sample, or
+ * times batch_rows / *counted where that is given; 0 for rows that do not count. dx may be prob. */
 SW_MUST_CHECK static inline int
 sw_op_softmax_loss_backward(struct sw_stream *s, const struct sw_softmax_gradient_args *a,
                             struct sw_err *err)

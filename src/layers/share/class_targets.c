@@ -10,10 +10,13 @@ static bool is_ignored_given(int64_t ignore_label)
 int sw_class_targets_init(struct sw_class_targets *c, struct sw_layer *l,
                           const struct sw_layer_setup *s, int64_t ignore_label, struct sw_err *err)
 {
-    const struct sw_desc *second = &l->src[1]->desc;
-    c->by_label = second->ndim == 1 && (second->dtype == SW_I32 || l->src[0]->desc.ndim > 1);
+    const struct sw_desc *first = &l->src[0]->desc, *second = &l->src[1]->desc;
+    const bool steps = first->ndim == 3 && second->ndim == 2 && second->dtype == SW_I32 &&
+                       first->dim[0] == second->dim[0] && first->dim[1] == second->dim[1];
+    c->per_sample = steps ? first->dim[1] : 1;
+    c->by_label = steps || (second->ndim == 1 && (second->dtype == SW_I32 || first->ndim > 1));
     int rc = sw_layer_need_src(l, 0, 0, err);
-    if (rc == SW_OK)
+    if (rc == SW_OK && !steps)
         rc = c->by_label ? sw_layer_need_labels(l, 1, err) : sw_layer_need_same_rows(l, 0, 1, err);
     if (rc == SW_OK && !c->by_label && is_ignored_given(ignore_label))
         rc =
@@ -21,6 +24,10 @@ int sw_class_targets_init(struct sw_class_targets *c, struct sw_layer *l,
                        (long long)ignore_label);
     if (rc == SW_OK)
         rc = sw_plain_init(&c->scores, l, 0, s, err);
+    if (rc == SW_OK && steps) {
+        c->scores.rows *= c->per_sample;
+        c->scores.columns /= c->per_sample;
+    }
     if (rc == SW_OK && !c->by_label)
         rc = sw_plain_init(&c->targets, l, 1, s, err);
     c->ignores = is_ignored_given(ignore_label);
@@ -34,11 +41,18 @@ void sw_class_targets_fini(struct sw_class_targets *c)
     sw_plain_fini(&c->targets);
 }
 
+struct sw_desc sw_class_rows(const struct sw_class_targets *c)
+{
+    const int64_t dim[] = {c->scores.rows / c->per_sample, c->per_sample};
+    return sw_desc_plain(SW_F32, c->per_sample > 1 ? 2 : 1, dim);
+}
+
 struct sw_labels sw_class_labels(const struct sw_class_targets *c, const struct sw_layer *l)
 {
     return (struct sw_labels){.label = c->by_label ? l->src[1]->data : NULL,
                               .ignores = c->ignores,
-                              .ignored = c->ignored};
+                              .ignored = c->ignored,
+                              .per_sample = c->per_sample};
 }
 
 int sw_class_values(const struct sw_class_targets *c, const struct sw_layer *l,

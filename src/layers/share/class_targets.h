@@ -1,6 +1,7 @@
 /* What a row of scores (source 1) is measured by (source 2), for losses and metrics of classes:
  * either a label per row, of which one value may stand for "not known", or a row of targets, one
- * per class. Part of a layer's state. */
+ * per class. Of sequences [N, T, classes] with labels [N, T] every step is a row. Part of a layer's
+ * state. */
 #ifndef SW_LAYERS_SHARE_CLASS_TARGETS_H
 #define SW_LAYERS_SHARE_CLASS_TARGETS_H
 
@@ -18,6 +19,7 @@ struct sw_class_targets {
     bool by_label;
     bool ignores;
     int32_t ignored;
+    int64_t per_sample;              /* rows of a sample: 1, or the steps of a sequence */
     struct sw_plain scores, targets; /* the latter only without labels */
 };
 
@@ -29,6 +31,8 @@ int sw_class_targets_init(struct sw_class_targets *c, struct sw_layer *l,
                           struct sw_err *err) SW_MUST_CHECK;
 void sw_class_targets_fini(struct sw_class_targets *c);
 
+/* A number for each row: [N], or of sequences [N, T]. */
+struct sw_desc sw_class_rows(const struct sw_class_targets *c);
 /* The labels; NULL where there are targets. */
 struct sw_labels sw_class_labels(const struct sw_class_targets *c, const struct sw_layer *l);
 /* *x: the rows of scores; *target: those of targets, NULL where there are labels. */

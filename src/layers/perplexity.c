@@ -1,0 +1,90 @@
+/* perplexity: exp of the mean of -log p_label over all rows that count, the number of classes among
+ * which a model guesses as well as it would by chance (Jelinek, Mercer, Bahl, Baker 1977). Sources:
+ * scores before the softmax, [N, classes] or of sequences [N, T, classes], and labels [N] or
+ * [N, T]; rows with ignore_label do not count. */
+#include "device/ops/softmax_loss.h"
+#include "layers/share/class_targets.h"
+#include <math.h>
+
+struct conf {
+    int64_t ignore_label;
+};
+
+struct state {
+    struct sw_class_targets by;
+    size_t prob_at; /* in scratch */
+};
+
+static const struct sw_opt opts[] = {
+    SW_IGNORE_LABEL_OPT(struct conf, ignore_label),
+    {0},
+};
+
+static const char *const values[] = {"perplexity", NULL};
+
+static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_err *err)
+{
+    const struct conf *c = l->conf;
+    struct state *st = l->state;
+    int rc = sw_class_targets_init(&st->by, l, s, c->ignore_label, err);
+    if (rc == SW_OK && !st->by.by_label)
+        rc = sw_err_set(err, SW_ERR_INVALID, "source 2 must be labels");
+    if (rc != SW_OK)
+        return rc;
+    st->prob_at = l->scratch_bytes;
+    l->scratch_bytes += sw_desc_bytes(&st->by.scores.desc);
+    l->dst.desc = sw_class_rows(&st->by);
+    l->flops_forward = 5.0 * (double)sw_desc_count(&st->by.scores.desc);
+    return SW_OK;
+}
+
+static int forward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *err)
+{
+    const struct state *st = l->state;
+    struct sw_softmax_loss_args a = {.rows = st->by.scores.rows,
+                                     .classes = st->by.scores.columns,
+                                     .weight = 1,
+                                     .labels = sw_class_labels(&st->by, l),
+                                     .step = r->step,
+                                     .prob = (float *)(void *)((char *)l->scratch + st->prob_at),
+                                     .result = l->result};
+    int rc = sw_plain_values(&st->by.scores, l, r, &a.x, err);
+    return rc == SW_OK ? sw_op_softmax_loss(r->stream, &a, err) : rc;
+}
+
+static double value(const struct sw_layer *l, const struct sw_result *total, int which)
+{
+    (void)l, (void)which;
+    return total->weight > 0 ? exp(total->sum / total->weight) : (double)NAN;
+}
+
+static void teardown(struct sw_layer *l)
+{
+    struct state *st = l->state;
+    sw_class_targets_fini(&st->by);
+}
+
+static const struct sw_layer_example examples[] = {
+    {.recipe = "", .src = {{2, {4, 10}, 0}, {1, {4}, 10}}},
+    {.recipe = "ignore_label = 1\n", .src = {{3, {3, 4, 6}, 0}, {2, {3, 4}, 6}}},
+    {0},
+};
+
+const struct sw_layer_type sw_layer_perplexity = {
+    .base = {.name = "perplexity",
+             .help = "exp of the mean negative log likelihood of labels",
+             .opts = opts,
+             .conf_bytes = sizeof(struct conf)},
+    .role = SW_ROLE_METRIC,
+    .split_reason = "a row needs all its scores",
+    .min_src = 2,
+    .max_src = 2,
+    .state_bytes = sizeof(struct state),
+    .setup = setup,
+    .forward = forward,
+    .teardown = teardown,
+    .values = values,
+    .value = value,
+    .less_is_better = true,
+    .examples = examples,
+};

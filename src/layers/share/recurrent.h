@@ -1,0 +1,91 @@
+/* What rnn, gru and lstm share: cells (device/ops/recurrent.h) run over the steps of sequences,
+ * [N, T, F] to [N, T, hidden], stacked and in both directions; truncated back-propagation through
+ * time is the length of a record. The layer's state is a struct sw_stack.
+ *
+ * Parameters of the first cell are weight [gates hidden, F], recurrent [gates hidden, hidden] and
+ * bias; those of the n-th layer of a stack end in n, those of the other direction in _reverse.
+ * Gates and biases stand in the order of PyTorch and cuDNN; PyTorch's two bias vectors are one
+ * here, but for the candidate of gru, whose second one is the last block. */
+#ifndef SW_LAYERS_SHARE_RECURRENT_H
+#define SW_LAYERS_SHARE_RECURRENT_H
+
+#include "device/ops/recurrent.h"
+#include "layers/share/plain.h"
+
+enum { SW_STACK_LAYERS = 4, SW_STACK_CELLS = 2 * SW_STACK_LAYERS };
+
+struct sw_stack_conf {
+    int64_t hidden, layers;
+    bool bidirectional, stateful;
+    int output; /* enum sw_stack_output */
+};
+enum sw_stack_output { SW_STACK_ALL, SW_STACK_LAST };
+
+extern const char *const sw_stack_outputs[];
+extern const char *const sw_stack_params[]; /* of the descriptor */
+
+/* member is the layer's struct sw_stack_conf. */
+#define SW_STACK_OPTS(conf, member)                                                                \
+    {.key = "hidden",                                                                              \
+     .help = "number of hidden units, and so of outputs",                                          \
+     .type = SW_OPT_INT,                                                                           \
+     .offset = offsetof(conf, member.hidden),                                                      \
+     .min = 1,                                                                                     \
+     .max = 1 << 16,                                                                               \
+     .required = true},                                                                            \
+        {.key = "layers",                                                                          \
+         .help = "cells one above the other",                                                      \
+         .type = SW_OPT_INT,                                                                       \
+         .offset = offsetof(conf, member.layers),                                                  \
+         .def = "1",                                                                               \
+         .min = 1,                                                                                 \
+         .max = SW_STACK_LAYERS},                                                                  \
+        {.key = "bidirectional",                                                                   \
+         .help = "a second cell runs from the end to the beginning; outputs stand side by side",   \
+         .type = SW_OPT_BOOL,                                                                      \
+         .offset = offsetof(conf, member.bidirectional),                                           \
+         .def = "no"},                                                                             \
+        {.key = "stateful",                                                                        \
+         .help = "a row goes on from where the last batch left it; data must be in streams",       \
+         .type = SW_OPT_BOOL,                                                                      \
+         .offset = offsetof(conf, member.stateful),                                                \
+         .def = "no"},                                                                             \
+    {                                                                                              \
+        .key = "output",                                                                           \
+        .help = "all: [N, T, hidden]; last: [N, hidden], what the last step gives",                \
+        .type = SW_OPT_ENUM, .offset = offsetof(conf, member.output), .def = "all",                \
+        .choices = sw_stack_outputs                                                                \
+    }
+
+/* One cell: where its things lie. Offsets are bytes in what forward keeps, the scratch of an
+ * evaluation, else `saved`. */
+struct sw_stack_cell {
+    struct sw_recurrent r;
+    int first_param;
+    int64_t column; /* of its output among those of both directions */
+    size_t gates_at, before_at;
+    int carry_h, carry_c; /* among the layer's carried states; -1: none */
+};
+
+struct sw_stack {
+    struct sw_plain in;
+    int cells, directions, layers;
+    bool training;
+    struct sw_stack_cell cell[SW_STACK_CELLS];
+    size_t between_at[SW_STACK_LAYERS]; /* outputs of all layers but the last, as kept */
+    size_t kept_bytes, kept_at;         /* kept_at: in scratch, without training */
+    size_t c_at, dgates_at, dstate_at;  /* scratch */
+    size_t dbetween_at[2];              /* scratch: gradients of what is between layers */
+};
+
+/* The setup of a layer whose conf is c. Errors: SW_ERR_INVALID. Teardown in every case. */
+int sw_stack_setup(struct sw_layer *l, const struct sw_layer_setup *s,
+                   const struct sw_stack_conf *c, enum sw_cell_kind kind,
+                   struct sw_err *err) SW_MUST_CHECK;
+/* The callbacks. */
+int sw_stack_forward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *err) SW_MUST_CHECK;
+int sw_stack_backward(struct sw_layer *l, const struct sw_pass *r,
+                      struct sw_err *err) SW_MUST_CHECK;
+void sw_stack_teardown(struct sw_layer *l);
+
+#endif
