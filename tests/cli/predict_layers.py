@@ -213,6 +213,49 @@ def embedding_mean(s, w):
     return by_row(row, [width])(s, w)
 
 
+def recurrent(kind, last=False, relu=False):
+    """Gates as PyTorch has them, biases added up; gru's candidate has a second bias."""
+    def form(s, w):
+        rows, steps, inputs = s[0][0]
+        hidden = w["recurrent"][0][1]
+        def product(name, row, v):
+            return sum(w[name][1][row * len(v) + k] * x for k, x in enumerate(v))
+        def gate(g, j, x, h):
+            row = g * hidden + j
+            return product("weight", row, x) + product("recurrent", row, h) + w["bias"][1][row]
+        def step(x, h, c):
+            if kind == "rnn":
+                a = [gate(0, j, x, h) for j in range(hidden)]
+                return [max(v, 0.0) if relu else math.tanh(v) for v in a], c
+            if kind == "gru":
+                out = []
+                for j in range(hidden):
+                    r, z = sigmoid(gate(0, j, x, h)), sigmoid(gate(1, j, x, h))
+                    row = 2 * hidden + j
+                    q = product("recurrent", row, h) + w["bias"][1][3 * hidden + j]
+                    n = math.tanh(product("weight", row, x) + w["bias"][1][row] + r * q)
+                    out.append((1 - z) * n + z * h[j])
+                return out, c
+            i, f, o = ([sigmoid(gate(g, j, x, h)) for j in range(hidden)] for g in (0, 1, 3))
+            g = [math.tanh(gate(2, j, x, h)) for j in range(hidden)]
+            c = [f[j] * c[j] + i[j] * g[j] for j in range(hidden)]
+            return [o[j] * math.tanh(c[j]) for j in range(hidden)], c
+        out = []
+        for row in range(rows):
+            h, c = [0.0] * hidden, [0.0] * hidden
+            for t in range(steps):
+                at = (row * steps + t) * inputs
+                h, c = step(s[0][1][at:at + inputs], h, c)
+                out += h if not last or t == steps - 1 else []
+        return [rows, hidden] if last else [rows, steps, hidden], out
+    return form
+
+
+def cell(gates, biases, inputs=3, hidden=4):
+    return {"weight": real(gates * hidden, inputs), "recurrent": real(gates * hidden, hidden),
+            "bias": real(biases * hidden)}
+
+
 def concat(s, w):
     n = s[0][0][0]
     shape = [n, sum(x[0][1] for x in s)] + s[0][0][2:]
@@ -267,13 +310,19 @@ CASES = [
      {"weight": real(6, 4)}, embedding_mean),
     ("euclidean_loss", "", [vector(), vector()], {}, elementwise(lambda a, b: a - b)),
     ("flatten", "", [image()], {}, by_row(lambda v: v, [90])),
+    ("gru", "hidden = 4", [real(ROWS, 6, 3)], cell(3, 4), recurrent("gru")),
+    ("gru", "hidden = 4\noutput = last", [real(ROWS, 6, 3)], cell(3, 4), recurrent("gru", True)),
     ("hinge_loss", "", [vector(), label()], {}, by_row(hinge)),
     ("inner_product", "outputs = 6", [image()], {"weight": real(6, 90), "bias": real(6)},
      inner_product()),
+    ("inner_product", "outputs = 2\naxis = 2", [real(ROWS, 3, 7)],
+     {"weight": real(2, 7), "bias": real(2)},
+     lambda s, w: ([ROWS, 3, 2], inner_product()(([([ROWS * 3, 7], s[0][1])]), w)[1])),
     ("inner_product", "outputs = 6\ntranspose = yes\nbias = no", [vector()], {"weight": real(7, 6)},
      inner_product(True)),
     ("layer_norm", "", [vector()], {"scale": real(7), "bias": real(7)}, layer_norm),
     ("lrn", "size = 3\nalpha = 0.5\nbeta = 0.75\nk = 2", [image(6)], {}, lrn(3, 0.5, 0.75, 2)),
+    ("lstm", "hidden = 4", [real(ROWS, 6, 3)], cell(4, 4), recurrent("lstm")),
     ("noise", "method = gaussian\nstd = 2", [image()], {}, elementwise(lambda x: x)),
     ("onehot", "classes = 5", [whole(ROWS, 2)], {},
      lambda s, w: (s[0][0] + [5], [float(t == k) for t in s[0][1] for k in range(5)])),
@@ -283,6 +332,9 @@ CASES = [
      pooling("avg", 3, 2, 1)),
     ("pooling", "method = avg\nglobal = yes", [image()], {}, pooling("avg", 0, 1, 0, True)),
     ("reshape", "shape = 6, -1", [image()], {}, lambda s, w: ([ROWS, 6, 15], s[0][1])),
+    ("rnn", "hidden = 4", [real(ROWS, 6, 3)], cell(1, 1), recurrent("rnn")),
+    ("rnn", "hidden = 4\nfunction = relu", [real(ROWS, 6, 3)], cell(1, 1),
+     recurrent("rnn", relu=True)),
     ("sigmoid_cross_entropy", "", [vector(), real(ROWS, 7, low=0)], {},
      elementwise(lambda x, t: sigmoid(x))),
     ("slice", "from = 2\nto = 5", [vector()], {}, by_row(lambda v: v[2:5], [3])),
