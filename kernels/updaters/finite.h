@@ -2,11 +2,12 @@
 #ifndef SW_KERNELS_UPDATERS_FINITE_H
 #define SW_KERNELS_UPDATERS_FINITE_H
 
+#include "kernels/updaters/formula.h"
 #include <stdint.h>
 #include <string.h>
 
 /* 1 when x is not finite, else 0. */
-static inline uint32_t sw_non_finite(float x)
+SW_FORMULA uint32_t sw_non_finite(float x)
 {
     uint32_t bits;
     memcpy(&bits, &x, sizeof bits);

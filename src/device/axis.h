@@ -1,8 +1,8 @@
 /* How one dimension of a descriptor maps to storage. The offset of an element is a sum of one term
  * per dimension, and each term is a mixed-radix number of the index in that dimension. So an axis
  * is a short list of factors (extent, stride), innermost first, in which neighbours that continue
- * each other are one: two layouts mean the same exactly when their axes are equal. Internal to
- * desc.c and desc_copy.c; plain values, any thread. */
+ * each other are one: two layouts mean the same exactly when their axes are equal. For desc.c,
+ * desc_copy.c and devices that copy layouts themselves; plain values, any thread. */
 #ifndef SW_DEVICE_AXIS_H
 #define SW_DEVICE_AXIS_H
 

@@ -13,29 +13,13 @@
 
 #include "base/err.h"
 #include "base/philox.h"
+#include "base/step.h"
 #include "device/desc.h"
 
 struct sw_device;
 struct sw_stream;
 struct sw_event;
 struct sw_op;
-
-/* What a step's kernels read, in device memory: one struct per worker, written before the step
- * begins. Host code never reads it through the pointer that operations get. */
-struct sw_step {
-    uint64_t step; /* t-1 while the t-th update is computed: Philox counter and schedule index */
-    int64_t first_row;        /* global index of the worker's row 0 in the batch */
-    int64_t valid_rows;       /* rows of the worker that count; the rest is padding */
-    int64_t batch_valid_rows; /* the same of the whole batch, for layers that see all of it */
-    bool sequences_begin;     /* no row goes on from where the step before left it */
-    float backward_scale;     /* 1 / global weight of the batch, times the loss scale */
-};
-
-/* What a loss or metric answers, in device memory: the sum over valid rows and how much weight
- * (rows) it stands for. */
-struct sw_result {
-    double sum, weight;
-};
 
 /* Memory of a device: handed out and not given back, the most so far, what there is (0: as much as
  * the machine has), and how much of what was to lie on certain NUMA nodes the system refused to put

@@ -6,6 +6,7 @@
  *     {
  *         return sw_update_each(b, 2, sw_adam_step, &(const struct sw_adam){...});
  *     }
+ *     static const struct sw_update_formula formula = {"adam", sizeof(struct sw_adam), block};
  *
  * Any thread. */
 #ifndef SW_PARAM_UPDATE_LOOP_H

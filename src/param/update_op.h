@@ -4,10 +4,8 @@
 #ifndef SW_PARAM_UPDATE_OP_H
 #define SW_PARAM_UPDATE_OP_H
 
-#include "device/op.h"
+#include "device/ops/update.h"
 #include "param/table.h"
-
-extern const struct sw_op sw_op_update;
 
 /* Where a parameter is on the device, with as many elements as its layout has. */
 struct sw_param_place {

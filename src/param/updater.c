@@ -159,15 +159,22 @@ static bool update(const struct sw_update_args *a, int64_t from, int64_t to, sw_
     return loop(constants, &b);
 }
 
-void sw_update_blocks(const struct sw_update_args *a, sw_update_loop *loop, const void *constants)
+void sw_update_blocks(const struct sw_update_args *a, const struct sw_update_formula *formula,
+                      const void *constants)
 {
+    if (a->order) {
+        a->order->formula = formula;
+        if (formula->constants_bytes)
+            memcpy(a->order->constants, constants, formula->constants_bytes);
+        return;
+    }
     int64_t blocks = (a->count + BLOCK - 1) / BLOCK;
     bool bad = false;
 
 #pragma omp parallel for schedule(static) reduction(|| : bad) if (blocks > 1)
     for (int64_t b = 0; b < blocks; b++) {
         int64_t from = b * BLOCK, to = from + BLOCK < a->count ? from + BLOCK : a->count;
-        bad = update(a, from, to, loop, constants) || bad;
+        bad = update(a, from, to, formula->loop, constants) || bad;
     }
     if (bad)
         *a->non_finite = true;

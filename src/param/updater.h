@@ -6,12 +6,11 @@
 #define SW_PARAM_UPDATER_H
 
 #include "base/err.h"
+#include "device/ops/update.h"
 #include "kernels/cpu/fold.h"
 #include "recipe/option.h"
 #include <stdbool.h>
 #include <stdint.h>
-
-enum { SW_UPDATER_SLOTS = 2 }; /* no updater has more */
 
 /* One update of one range. Every pointer is at the range's first element. */
 struct sw_update_args {
@@ -32,18 +31,9 @@ struct sw_update_args {
     bool shared;      /* others read and write value and slots meanwhile (Hogwild) */
     bool *non_finite; /* set to true (never to false) when a gradient or a new value is not
                        * finite; the range is updated all the same */
+    struct sw_update_order *order; /* unless NULL: nothing is updated, it becomes what would be done
+                                    * with each element */
 };
-
-/* A piece of a range, as a formula's loop gets it. Pointers are at its first element. */
-struct sw_update_block {
-    float *value, *slot[SW_UPDATER_SLOTS]; /* absent slots are NULL */
-    const float *gradient;                 /* of all workers */
-    int64_t count;
-    float gradient_scale;
-};
-/* The loop over one block, on the calling thread: sw_update_each (param/update_loop.h) with a
- * formula and its constants. Every element is computed alone, so that cutting changes no bit. */
-typedef bool sw_update_loop(const void *constants, const struct sw_update_block *b);
 
 struct sw_updater {
     struct sw_type base; /* opts: the updater's own keys; shared ones are sw_updater_opts */
@@ -63,7 +53,8 @@ int sw_updater_slots(const struct sw_updater *u, const void *conf);
 void sw_updater_apply(const struct sw_updater *u, const void *conf, const struct sw_update_args *a);
 /* What an updater's apply comes down to: sums the workers' gradients block by block, in the cache,
  * and runs the loop over each. */
-void sw_update_blocks(const struct sw_update_args *a, sw_update_loop *loop, const void *constants);
+void sw_update_blocks(const struct sw_update_args *a, const struct sw_update_formula *formula,
+                      const void *constants);
 
 /* Keys of [updater] that every type shares. `type` and `policy` choose descriptors and are read by
  * the recipe. */

@@ -65,7 +65,7 @@ const struct sw_opt sw_job_opts[] = {
     {FIELD(on_bad_record), .type = SW_OPT_ENUM, .def = "stop", .choices = on_bad_record,
      .help = "a record that cannot be read ends the run, or the next good one takes its place"},
     {FIELD(device), .type = SW_OPT_STRING, .def = "auto",
-     .help = "where to compute: cpu, sim:gpus=N; auto takes the best there is"},
+     .help = "where to compute: cpu, cuda, cuda:0,2 (GPUs by number), sim:gpus=N; auto is cpu"},
     {FIELD(db), .type = SW_OPT_STRING, .help = "history database, a file"},
     {.key = NULL},
 };

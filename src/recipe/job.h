@@ -29,7 +29,7 @@ struct sw_job_conf {
     double clip_value, clip_norm; /* what it says; 0: no limit. No keys of their own */
     struct sw_strings freeze;     /* patterns of parameters that are not trained */
     struct sw_strings stop_at;    /* conditions: accuracy>=0.99 */
-    const char *device;  /* auto, cpu, sim:gpus=N */
+    const char *device;  /* auto, cpu, cuda:0,2, sim:gpus=N */
     struct sw_strings init_from; /* files, each with rules TENSOR -> PARAMETER behind it */
     int partition;               /* of layers that do not say: 0 rows, 1 columns, 2 none */
     const char *db;              /* history database; NULL: the usual place */

@@ -212,7 +212,7 @@ static int open_job(struct sw_job *job, const struct sw_job_options *o, struct s
                                                       : job->conf->name;
     rc = copy_text(&job->name, name, err);
     if (rc == SW_OK)
-        rc = sw_job_choose_device(job, o->plan_units, err);
+        rc = sw_job_choose_device(job, err);
     if (rc == SW_OK)
         rc = sw_job_place(job, o, err);
     if (rc == SW_OK && o->plan_units) {

@@ -53,9 +53,9 @@ struct sw_job_options {
     const struct sw_job_kept *kept; /* checkpoints of the run that are on disk */
     int kept_count;
     bool oversubscribe; /* --oversubscribe: workers may share cores */
-    /* Opens no data and builds nothing: of the plan there is afterwards what needs neither, and the
-     * job cannot run. The device may be "cuda" or "cuda:0,2", GPUs of the map, whether or not there
-     * is CUDA. */
+    /* Opens neither devices nor data and builds nothing: of the plan there is afterwards what needs
+     * none of them, and the job cannot run. GPUs are those of the map, whether or not there is
+     * CUDA. */
     bool plan_units;
     const char *machine;    /* with plan_units: another machine (sw_machine_from), or NULL */
     bool one_worker;        /* whatever [cluster] says: for sw_job_evaluate */

@@ -77,7 +77,7 @@ static int check_copy(const struct sw_job *job, struct sw_err *err)
 {
     const struct sw_section *section = sw_recipe_find(job->recipe, "cluster", NULL);
     int workers = job->placement->worker_count;
-    if (job->copy != SW_COPY_NONE || !job->on_sim)
+    if (job->copy != SW_COPY_NONE || !sw_job_has_devices(job))
         return SW_OK;
     if (workers > 1)
         sw_recipe_error(job->recipe, section, "copy",

@@ -256,8 +256,7 @@ struct sw_job {
     struct sw_device *device; /* the host: parameter table, batches */
     char device_text[160];    /* as asked for: cpu, sim:gpus=4 */
     struct sw_sim_conf sim;
-    bool on_sim;
-    bool on_cuda;            /* only in a plan (plan_units) */
+    bool on_sim, on_cuda;
     int gpus[SW_SHAPE_GPUS]; /* those that device names; gpu_count 0: any */
     int gpu_count;
     const struct sw_section *data[SW_SPLITS]; /* NULL: no such section */
@@ -321,8 +320,10 @@ struct sw_job {
 };
 
 /* job_units.c */
-/* Reads job.device: "cpu", "sim:gpus=4"; where units are only planned also "cuda:0,2". */
-int sw_job_choose_device(struct sw_job *job, bool plans, struct sw_err *err) SW_MUST_CHECK;
+/* Reads job.device: "cpu", "cuda:0,2", "sim:gpus=4". */
+int sw_job_choose_device(struct sw_job *job, struct sw_err *err) SW_MUST_CHECK;
+/* Do workers have devices of their own, whose memory the host cannot reach? */
+bool sw_job_has_devices(const struct sw_job *job);
 /* Maps the machine, decides the shape, places and makes workers and servers. */
 int sw_job_place(struct sw_job *job, const struct sw_job_options *o,
                  struct sw_err *err) SW_MUST_CHECK;

@@ -2,6 +2,8 @@
  */
 #include "base/os.h"
 #include "base/str.h"
+#include "cluster/driver.h"
+#include "device/cuda_module.h"
 #include "train/job_private.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -214,12 +216,17 @@ static int make_units(struct sw_job *job, struct sw_err *err)
     return make_groups(job, err);
 }
 
-static int map_machine(struct sw_job *job, const char *source, struct sw_err *err)
+/* Where GPUs are to be used, the map has those that the driver knows. */
+static int map_machine(struct sw_job *job, const struct sw_job_options *o, struct sw_err *err)
 {
-    if (source)
-        return sw_machine_from(source, &job->machine, err);
+    if (o->machine)
+        return sw_machine_from(o->machine, &job->machine, err);
     int rc = sw_bind_check_environment(err);
-    return rc == SW_OK ? sw_machine_here(&job->machine, err) : rc;
+    if (rc == SW_OK)
+        rc = sw_machine_here(&job->machine, err);
+    if (rc == SW_OK && job->on_cuda && !o->plan_units)
+        rc = sw_machine_ask_driver(job->machine, err);
+    return rc;
 }
 
 /* Says how to ask for fewer. */
@@ -240,7 +247,7 @@ static int place_units(struct sw_job *job, const struct sw_cluster_conf *c, bool
 
 int sw_job_place(struct sw_job *job, const struct sw_job_options *o, struct sw_err *err)
 {
-    int rc = map_machine(job, o->machine, err);
+    int rc = map_machine(job, o, err);
     if (rc != SW_OK)
         return rc;
     struct sw_cluster_conf c = read_cluster(job, o->one_worker);
@@ -276,27 +283,28 @@ static int read_gpus(struct sw_job *job, const char *text, struct sw_err *err)
     return SW_OK;
 }
 
-/* "cpu", "auto", "sim" with what follows a colon, or in a plan "cuda" with it. */
-static int read_device(struct sw_job *job, const char *text, bool plans, struct sw_err *err)
+/* "cpu", "auto", or "cuda" or "sim" with what follows a colon. */
+static int read_device(struct sw_job *job, const char *text, struct sw_err *err)
 {
     snprintf(job->device_text, sizeof job->device_text, "%s", text);
     if (sw_str_eq(text, "auto") || sw_str_eq(text, "cpu")) {
         strcpy(job->device_text, "cpu");
         return SW_OK;
     }
-    job->on_cuda = plans && (sw_str_eq(text, "cuda") || sw_str_starts(text, "cuda:"));
+    job->on_cuda = sw_str_eq(text, "cuda") || sw_str_starts(text, "cuda:");
     if (job->on_cuda)
         return read_gpus(job, text[4] ? text + 5 : "", err);
     job->on_sim = sw_str_eq(text, "sim") || sw_str_starts(text, "sim:");
     if (job->on_sim)
         return sw_sim_parse(text[3] ? text + 4 : "", &job->sim, err);
-    return sw_err_set(err, SW_ERR_INVALID, "unknown device; there are auto, cpu, sim:gpus=N");
+    return sw_err_set(err, SW_ERR_INVALID,
+                      "unknown device; there are auto, cpu, cuda, cuda:0,2, sim:gpus=N");
 }
 
-int sw_job_choose_device(struct sw_job *job, bool plans, struct sw_err *err)
+int sw_job_choose_device(struct sw_job *job, struct sw_err *err)
 {
     job->sim = sw_sim_defaults();
-    int rc = read_device(job, job->conf->device, plans, err);
+    int rc = read_device(job, job->conf->device, err);
     if (rc == SW_ERR_INVALID) {
         sw_recipe_error(job->recipe, sw_recipe_find(job->recipe, "job", NULL), "device", "%s",
                         err->text);
@@ -305,20 +313,38 @@ int sw_job_choose_device(struct sw_job *job, bool plans, struct sw_err *err)
     return rc == SW_OK ? sw_cpu_open(false, &job->device, err) : rc;
 }
 
-/* Every worker on a simulated GPU of its own, as its placement says. */
+bool sw_job_has_devices(const struct sw_job *job)
+{
+    return job->on_sim || job->on_cuda;
+}
+
+static int open_gpu(struct sw_job *job, int worker, struct sw_device **out, struct sw_err *err)
+{
+    int gpu = job->placement->rows[worker].gpu;
+    return sw_cuda_open(sw_machine_gpu(job->machine, gpu)->bus, gpu, out, err);
+}
+
+static int open_sim(struct sw_job *job, int worker, struct sw_device **out, struct sw_err *err)
+{
+    int rc = sw_sim_open(&job->sim, worker, out, err);
+    if (rc == SW_OK && worker > 0)
+        sw_sim_join(*out, job->workers[0].device);
+    return rc;
+}
+
+/* Every worker on a device of its own, as its placement says. */
 int sw_job_open_devices(struct sw_job *job, struct sw_err *err)
 {
     int workers = job->placement->worker_count, rc = SW_OK;
     for (int i = 0; i < workers && rc == SW_OK; i++) {
         struct sw_worker *w = &job->workers[i];
-        w->device = job->device;
-        if (!job->on_sim)
+        if (!sw_job_has_devices(job)) {
+            w->device = job->device;
             continue;
-        rc = sw_sim_open(&job->sim, i, &w->device, err);
-        if (rc != SW_OK)
-            w->device = NULL;
-        else if (i > 0)
-            sw_sim_join(w->device, job->workers[0].device);
+        }
+        struct sw_device *own = NULL;
+        rc = job->on_cuda ? open_gpu(job, i, &own, err) : open_sim(job, i, &own, err);
+        w->device = own;
     }
     return rc;
 }

@@ -148,7 +148,7 @@ static size_t copies_of(const struct sw_job *job, int param)
 static size_t replica_bytes(const struct sw_job *job)
 {
     size_t bytes = 0;
-    for (int p = 0; job->on_sim && p < sw_table_count(job->table); p++)
+    for (int p = 0; sw_job_has_devices(job) && p < sw_table_count(job->table); p++)
         bytes += copies_of(job, p);
     return bytes;
 }

@@ -257,7 +257,7 @@ static int allocate(struct sw_job *job, struct sw_err *err)
         rc = sw_fault_attach(&job->fault, sw_group_close_v, &job->all, err);
     for (int g = 0; g < job->group_count && rc == SW_OK; g++)
         rc = sw_fault_attach(&job->fault, sw_group_close_v, &job->groups[g], err);
-    for (int i = 0; job->on_sim && i < job->placement->worker_count && rc == SW_OK; i++)
+    for (int i = 0; sw_job_has_devices(job) && i < job->placement->worker_count && rc == SW_OK; i++)
         rc = sw_fault_attach(&job->fault, sw_device_cancel_v, job->workers[i].device, err);
     return rc;
 }
@@ -424,7 +424,7 @@ static size_t resident_bytes(void)
 static size_t peak_bytes(const struct sw_job *job)
 {
     size_t bytes = sw_cpu_bytes_peak();
-    for (int i = 0; job->on_sim && i < job->placement->worker_count; i++)
+    for (int i = 0; sw_job_has_devices(job) && i < job->placement->worker_count; i++)
         bytes += sw_device_bytes_of(job->workers[i].device).peak;
     return bytes;
 }

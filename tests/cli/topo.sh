@@ -74,7 +74,7 @@ has out '25 workers share 24 cores'
 # The same words from `run`.
 expect 2 run "$tiny" --set cluster.workers_per_group=17 --oversubscribe
 has err 'hint: --set cluster.workers_per_group=16$'
-expect 2 run "$tiny" --device cuda
+expect 2 run "$tiny" --device tpu
 has err 'unknown device'
 
 # JSON: one object on one line.

@@ -21,7 +21,7 @@ static const struct sw_cli_option shared[] = {
      .arg = "DEVICE",
      .type = SW_CLI_TEXT,
      .offset = COMMON(device),
-     .help = "cpu or sim:gpus=N,mem=SIZE, instead of the recipe's job.device"},
+     .help = "cpu, cuda, cuda:0,2 or sim:gpus=N,mem=SIZE, instead of the recipe's job.device"},
     {.name = "db",
      .arg = "FILE",
      .type = SW_CLI_TEXT,

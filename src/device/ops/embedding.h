@@ -18,6 +18,10 @@ struct sw_token_lists {
     int32_t skip; /* token that stands for none, or SW_TOKEN_NO_SKIP */
 };
 
+/* What the error about a token says. */
+int sw_tokens_say_bad(int64_t row, int64_t place, int64_t token, int64_t vocabulary,
+                      struct sw_err *err) SW_MUST_CHECK;
+
 struct sw_embedding_args {
     struct sw_token_lists lists;
     int64_t width;

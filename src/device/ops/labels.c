@@ -1,15 +1,21 @@
 #include "device/ops/labels.h"
 
+int sw_labels_say_bad(const char *who, int64_t row, int64_t label, int64_t classes,
+                      struct sw_err *err)
+{
+    return sw_err_set(err, SW_ERR_INVALID,
+                      "%s: the label of row %lld is %lld, but there are %lld classes (0..%lld)",
+                      who, (long long)row, (long long)label, (long long)classes,
+                      (long long)classes - 1);
+}
+
 int sw_labels_check(const char *who, const struct sw_labels *l, int64_t rows, int64_t classes,
                     struct sw_err *err)
 {
     int64_t ignored = sw_labels_ignored(l);
     for (int64_t r = 0; r < rows; r++)
         if ((l->label[r] < 0 || l->label[r] >= classes) && l->label[r] != ignored)
-            return sw_err_set(
-                err, SW_ERR_INVALID,
-                "%s: the label of row %lld is %d, but there are %lld classes (0..%lld)", who,
-                (long long)r, (int)l->label[r], (long long)classes, (long long)classes - 1);
+            return sw_labels_say_bad(who, r, l->label[r], classes, err);
     return SW_OK;
 }
 

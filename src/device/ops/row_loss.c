@@ -26,16 +26,22 @@ static bool fits(enum sw_loss kind, float t)
     }
 }
 
+int sw_row_loss_say_bad(enum sw_loss kind, const char *who, int64_t row, int64_t column,
+                        double target, struct sw_err *err)
+{
+    return sw_err_set(err, SW_ERR_INVALID, "%s: target %lld of row %lld is %g, but %s", who,
+                      (long long)column, (long long)row, target,
+                      kind == SW_LOSS_SIGMOID
+                          ? "a target is 0 to 1 (pixels become so by scale = 0.00390625)"
+                          : "a target is 0 or more");
+}
+
 static int check_targets(const struct sw_row_loss_args *a, int64_t rows, struct sw_err *err)
 {
     for (int64_t i = 0; i < rows * a->columns; i++)
         if (!fits(a->kind, a->target[i]))
-            return sw_err_set(err, SW_ERR_INVALID, "%s: target %lld of row %lld is %g, but %s",
-                              a->who, (long long)(i % a->columns), (long long)(i / a->columns),
-                              (double)a->target[i],
-                              a->kind == SW_LOSS_SIGMOID
-                                  ? "a target is 0 to 1 (pixels become so by scale = 0.00390625)"
-                                  : "a target is 0 or more");
+            return sw_row_loss_say_bad(a->kind, a->who, i / a->columns, i % a->columns,
+                                       (double)a->target[i], err);
     return SW_OK;
 }
 

@@ -17,6 +17,10 @@ enum sw_loss {
     SW_LOSS_RANKING,
 };
 
+/* What the error about a target says. */
+int sw_row_loss_say_bad(enum sw_loss kind, const char *who, int64_t row, int64_t column,
+                        double target, struct sw_err *err) SW_MUST_CHECK;
+
 struct sw_row_loss_args {
     enum sw_loss kind;
     const char *who; /* for messages; static */

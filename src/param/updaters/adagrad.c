@@ -28,11 +28,13 @@ SW_KERNEL static bool block(const void *constants, const struct sw_update_block 
     return sw_update_each(b, 1, sw_adagrad_step, &k);
 }
 
+static const struct sw_update_formula formula = {"adagrad", sizeof(struct sw_adagrad), block};
+
 static void apply(const void *conf, const struct sw_update_args *a)
 {
     const struct conf *c = conf;
     struct sw_adagrad k = {.lr = a->lr, .decay = a->weight_decay, .delta = (float)c->delta};
-    sw_update_blocks(a, block, &k);
+    sw_update_blocks(a, &formula, &k);
 }
 
 extern const struct sw_updater sw_updater_adagrad;

@@ -37,6 +37,8 @@ SW_KERNEL static bool block(const void *constants, const struct sw_update_block 
     return sw_update_each(b, 2, sw_adamax_step, &k);
 }
 
+static const struct sw_update_formula formula = {"adamax", sizeof(struct sw_adamax), block};
+
 static void apply(const void *conf, const struct sw_update_args *a)
 {
     const struct conf *c = conf;
@@ -46,7 +48,7 @@ static void apply(const void *conf, const struct sw_update_args *a)
                           .one_minus_beta1 = (float)(1 - c->beta1),
                           .beta2 = (float)c->beta2,
                           .step = (float)((double)a->lr / (1 - pow(c->beta1, t)))};
-    sw_update_blocks(a, block, &k);
+    sw_update_blocks(a, &formula, &k);
 }
 
 extern const struct sw_updater sw_updater_adamax;

@@ -10,10 +10,12 @@ SW_KERNEL static bool block(const void *constants, const struct sw_update_block 
     return sw_update_each(b, 2, sw_adamw_step, &k);
 }
 
+static const struct sw_update_formula formula = {"adamw", sizeof(struct sw_adam), block};
+
 static void apply(const void *conf, const struct sw_update_args *a)
 {
     struct sw_adam k = sw_adam_constants(conf, a);
-    sw_update_blocks(a, block, &k);
+    sw_update_blocks(a, &formula, &k);
 }
 
 extern const struct sw_updater sw_updater_adamw;

@@ -37,6 +37,8 @@ SW_KERNEL static bool block(const void *constants, const struct sw_update_block 
     return sw_update_each(b, 1, sw_sgd_momentum, &k);
 }
 
+static const struct sw_update_formula formula = {"sgd_momentum", sizeof(struct sw_sgd), block};
+
 static void apply(const void *conf, const struct sw_update_args *a)
 {
     const struct conf *c = conf;
@@ -45,7 +47,7 @@ static void apply(const void *conf, const struct sw_update_args *a)
     struct sw_sgd k = {.lr = (float)((double)a->lr * ratio),
                        .decay = a->weight_decay,
                        .momentum = (float)c->momentum};
-    sw_update_blocks(a, block, &k);
+    sw_update_blocks(a, &formula, &k);
 }
 
 extern const struct sw_updater sw_updater_lars;

@@ -28,11 +28,13 @@ SW_KERNEL static bool block(const void *constants, const struct sw_update_block 
     return sw_update_each(b, 1, sw_nesterov_step, &k);
 }
 
+static const struct sw_update_formula formula = {"nesterov", sizeof(struct sw_nesterov), block};
+
 static void apply(const void *conf, const struct sw_update_args *a)
 {
     const struct conf *c = conf;
     struct sw_nesterov k = {.lr = a->lr, .decay = a->weight_decay, .momentum = (float)c->momentum};
-    sw_update_blocks(a, block, &k);
+    sw_update_blocks(a, &formula, &k);
 }
 
 extern const struct sw_updater sw_updater_nesterov;

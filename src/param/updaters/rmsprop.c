@@ -36,6 +36,8 @@ SW_KERNEL static bool block(const void *constants, const struct sw_update_block 
     return sw_update_each(b, 1, sw_rmsprop_step, &k);
 }
 
+static const struct sw_update_formula formula = {"rmsprop", sizeof(struct sw_rmsprop), block};
+
 static void apply(const void *conf, const struct sw_update_args *a)
 {
     const struct conf *c = conf;
@@ -44,7 +46,7 @@ static void apply(const void *conf, const struct sw_update_args *a)
                            .rho = (float)c->rho,
                            .one_minus_rho = (float)(1 - c->rho),
                            .delta = (float)c->delta};
-    sw_update_blocks(a, block, &k);
+    sw_update_blocks(a, &formula, &k);
 }
 
 extern const struct sw_updater sw_updater_rmsprop;

@@ -39,11 +39,14 @@ SW_KERNEL static bool with_momentum(const void *constants, const struct sw_updat
     return sw_update_each(b, 1, sw_sgd_momentum, &k);
 }
 
+static const struct sw_update_formula without = {"sgd_plain", sizeof(struct sw_sgd), plain};
+static const struct sw_update_formula with = {"sgd_momentum", sizeof(struct sw_sgd), with_momentum};
+
 static void apply(const void *conf, const struct sw_update_args *a)
 {
     const struct conf *c = conf;
     struct sw_sgd k = {.lr = a->lr, .decay = a->weight_decay, .momentum = (float)c->momentum};
-    sw_update_blocks(a, slots(conf) ? with_momentum : plain, &k);
+    sw_update_blocks(a, slots(conf) ? &with : &without, &k);
 }
 
 extern const struct sw_updater sw_updater_sgd;

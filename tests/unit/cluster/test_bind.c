@@ -163,7 +163,7 @@ static void bind_and_start_team(void *arg)
     set_threads(TEAM);
     probe.want = v->want;
     probe.caller = gettid();
-    sw_update_blocks(&args, look_around, NULL);
+    sw_update_blocks(&args, &(const struct sw_update_formula){.loop = look_around}, NULL);
 }
 
 static void openmp_threads_inherit_the_binding(void **state)

@@ -1,8 +1,8 @@
 #!/bin/sh
 # ctest-timeout: 60
 # CMakeLists.txt names its sources; only the folders of registries are read by CMake. A file that
-# was forgotten there would not be built at all, so every .c of src and kernels/cpu is in one or the
-# other. The checker first has to find the faults of a planted tree.
+# was forgotten there would not be built at all, so every .c of src and kernels, and every .cu, is in
+# one or the other. The checker first has to find the faults of a planted tree.
 set -eu
 
 # look ROOT: prints every file below ROOT that is not built, and every one that is named twice;
@@ -10,11 +10,11 @@ set -eu
 look() {
     (
         cd "$1"
-        listed=$(sed 's/#.*//' CMakeLists.txt | tr -s ' ()' '\n' | grep -E '^(src|kernels|ui)/.*\.c$' | sort)
+        listed=$(sed 's/#.*//' CMakeLists.txt | tr -s ' ()' '\n' | grep -E '^(src|kernels|ui)/.*\.(c|cu)$' | sort)
         registries=" $(sed -n 's/^singa_registry([^ ]* \([^ ]*\) .*/\1/p' CMakeLists.txt | tr '\n' ' ')"
         faults=$(
             printf '%s\n' "$listed" | uniq -d | sed 's/$/: named twice/'
-            find src kernels/cpu ui -name '*.c' | sort | while read -r file; do
+            find src kernels ui \( -name '*.c' -o -name '*.cu' \) | sort | while read -r file; do
                 case $registries in *" ${file%/*} "*) continue ;; esac
                 printf '%s\n' "$listed" | grep -qxF "$file" || echo "$file: not in CMakeLists.txt"
             done
@@ -25,9 +25,10 @@ look() {
 
 planted=$(mktemp -d)
 trap 'rm -rf "$planted"' EXIT
-mkdir -p "$planted/src/base" "$planted/src/layers/deep" "$planted/kernels/cpu" "$planted/ui"
+mkdir -p "$planted/src/base" "$planted/src/layers/deep" "$planted/kernels/cpu" "$planted/kernels/cuda" \
+    "$planted/ui"
 for file in src/main.c src/base/a.c src/base/b.c src/base/ab.c src/layers/any.c \
-    src/layers/deep/any.c kernels/cpu/k.c kernels/cpu/lost.c ui/lost.c; do
+    src/layers/deep/any.c kernels/cpu/k.c kernels/cpu/lost.c kernels/cuda/lost.cu ui/lost.c; do
     : >"$planted/$file"
 done
 cat >"$planted/CMakeLists.txt" <<'TEXT'
@@ -38,6 +39,7 @@ set(sources
 TEXT
 expected='kernels/cpu/k.c: named twice
 kernels/cpu/lost.c: not in CMakeLists.txt
+kernels/cuda/lost.cu: not in CMakeLists.txt
 src/base/a.c: not in CMakeLists.txt
 src/base/b.c: not in CMakeLists.txt
 src/layers/deep/any.c: not in CMakeLists.txt

@@ -1,0 +1,262 @@
+/* Operations that know channels: sums by channel, batch normalisation, sparsity, bias. Formulas in
+ * kernels/cpu/batch_norm.c and device/ops/sparsity.h.
+ *
+ * Sums are cut into SW_KERNEL_CHANNEL_PARTS parts of (row, pixel) pairs, whatever the GPU is: a
+ * block has a part of a group of channels, whose lanes lie beside each other, and a thread per
+ * channel adds the parts in their order. What y = factor (x - mean) + bias was is found again on
+ * the way back by the same fused operation, so that a relu lets the same elements through. */
+#include "kernels/cuda/places.cuh"
+
+enum { PARTS = SW_KERNEL_CHANNEL_PARTS };
+
+/* ---- Sums ---- */
+
+static __device__ __forceinline__ float normalised(const struct sw_cuda_batch_norm &b, int64_t c,
+                                                   float x, float mean)
+{
+    return fmaf(b.factor[c], x - mean, b.bias[c]);
+}
+
+/* What the relu lets through of the gradient. */
+static __device__ __forceinline__ float passed(const struct sw_cuda_batch_norm &b, int64_t c,
+                                               int64_t at)
+{
+    return !b.relu || normalised(b, c, b.x[at], b.mean[c]) > 0 ? b.dy[at] : 0.0f;
+}
+
+/* x and x^2; or on the way back dy and dy (x - mean) inv_std. */
+template <bool back>
+static __global__ void sum_parts(struct sw_cuda_batch_norm b, const struct sw_step *step,
+                                 bool all_rows)
+{
+    __shared__ double first[SW_THREADS], second[SW_THREADS];
+    const struct sw_kernel_channels &k = b.k;
+    unsigned t = threadIdx.x, lanes = (unsigned)k.lanes, slots = SW_THREADS / lanes;
+    unsigned group = blockIdx.x / PARTS, part = blockIdx.x % PARTS;
+    int64_t c = (int64_t)group * lanes + t % lanes;
+    int64_t elements = (step ? sw_valid_of(step, all_rows, k.rows) : k.rows) * k.pixels;
+    int64_t from = elements * part / PARTS, to = elements * (part + 1) / PARTS;
+    double one = 0, two = 0;
+    for (int64_t e = from + t / lanes; e < to && c < k.channels; e += slots) {
+        int64_t at = sw_offset(k, e / k.pixels, c, e % k.pixels);
+        double v = back ? (double)passed(b, c, at) : (double)b.x[at];
+        one += v;
+        two += back ? v * ((double)b.x[at] - (double)b.mean[c]) * (double)b.inv_std[c] : v * v;
+    }
+    first[t] = one;
+    second[t] = two;
+    __syncthreads();
+    for (unsigned half = SW_THREADS / 2; half >= lanes; half /= 2) {
+        if (t < half) {
+            first[t] += first[t + half];
+            second[t] += second[t + half];
+        }
+        __syncthreads();
+    }
+    if (t < lanes && c < k.channels) {
+        b.parts[2 * part * k.channels + c] = first[t];
+        b.parts[(2 * part + 1) * k.channels + c] = second[t];
+    }
+}
+
+static __global__ void add_parts(struct sw_cuda_batch_norm b, const struct sw_step *step,
+                                 bool all_rows)
+{
+    int64_t channels = b.k.channels;
+    int64_t rows = step ? sw_valid_of(step, all_rows, b.k.rows) : b.k.rows;
+    for (int64_t i = sw_first(); i < 2 * channels; i += sw_stride()) {
+        int64_t c = i % channels, which = i / channels;
+        double sum = 0;
+        for (int part = 0; part < PARTS; part++)
+            sum += b.parts[(2 * part + which) * channels + c];
+        b.sums_out[i] = sum;
+        if (b.dbias && which == 0)
+            b.dbias[c] = (float)sum;
+        if (b.dscale && which == 1)
+            b.dscale[c] = (float)sum;
+        if (i == 0)
+            b.sums_out[2 * channels] = (double)(rows * b.k.pixels);
+    }
+}
+
+static unsigned part_blocks(const struct sw_kernel_channels *k)
+{
+    return (unsigned)((k->channels + k->lanes - 1) / k->lanes * PARTS);
+}
+
+static int add_up(const struct sw_cuda_batch_norm *b, const struct sw_step *step, bool all_rows,
+                  const struct sw_cuda_launch *l)
+{
+    SW_START(add_parts, sw_blocks_for(2 * b->k.channels, l), SW_THREADS, l, *b, step, all_rows);
+    return (int)cudaGetLastError();
+}
+
+int sw_cuda_channel_sums(const struct sw_kernel_channels *k, const float *x,
+                         const struct sw_step *step, bool all_rows, double *parts, double *sums,
+                         float *rounded, const struct sw_cuda_launch *l)
+{
+    struct sw_cuda_batch_norm b = {};
+    b.k = *k;
+    b.x = x;
+    b.parts = parts;
+    b.sums_out = sums;
+    b.dbias = rounded;
+    SW_START(sum_parts<false>, part_blocks(k), SW_THREADS, l, b, step, all_rows);
+    return add_up(&b, step, all_rows, l);
+}
+
+/* Of y = factor (x - mean) + bias. */
+static __global__ void find_factors(struct sw_cuda_batch_norm b)
+{
+    for (int64_t c = sw_first(); c < b.k.channels; c += sw_stride())
+        b.factor[c] = (float)((double)b.scale[c] * (double)b.inv_std[c]);
+}
+
+int sw_cuda_batch_norm_sums_backward(const struct sw_cuda_batch_norm *b,
+                                     const struct sw_cuda_launch *l)
+{
+    SW_START(find_factors, sw_blocks_for(b->k.channels, l), SW_THREADS, l, *b);
+    SW_START(sum_parts<true>, part_blocks(&b->k), SW_THREADS, l, *b, (const struct sw_step *)NULL,
+             false);
+    return add_up(b, NULL, false, l);
+}
+
+/* ---- Normalisation ---- */
+
+static __global__ void find_moments(struct sw_cuda_batch_norm b)
+{
+    int64_t channels = b.k.channels;
+    double count = b.sums[2 * channels], m = (double)b.momentum;
+    for (int64_t c = sw_first(); c < channels; c += sw_stride()) {
+        double mean = b.sums[c] / count, variance = b.sums[channels + c] / count - mean * mean;
+        variance = variance < 0 ? 0 : variance; /* by rounding; a NaN passes */
+        double inv_std = 1 / sqrt(variance + (double)b.eps);
+        b.mean[c] = (float)mean;
+        b.inv_std[c] = (float)inv_std;
+        b.factor[c] = (float)((double)b.scale[c] * (double)(float)inv_std);
+        if (b.update_mean) {
+            double unbiased = count > 1 ? variance * count / (count - 1) : variance;
+            b.update_mean[c] = (float)(m * (double)b.update_mean[c] + (1 - m) * mean);
+            b.update_variance[c] = (float)(m * (double)b.update_variance[c] + (1 - m) * unbiased);
+        }
+    }
+}
+
+static __global__ void normalise(struct sw_cuda_batch_norm b, const float *mean)
+{
+    for (int64_t r = blockIdx.y; r < b.k.rows; r += gridDim.y)
+        for (int64_t i = sw_first(); i < b.k.row_stride; i += sw_stride()) {
+            int64_t c, pixel, at = r * b.k.row_stride + i;
+            sw_element_at(b.k, (uint32_t)i, &c, &pixel);
+            float y = c < b.k.channels ? normalised(b, c, b.x[at], mean[c]) : 0.0f;
+            b.y[at] = b.relu && 0.0f > y ? 0.0f : y;
+        }
+}
+
+int sw_cuda_batch_norm(const struct sw_cuda_batch_norm *b, const struct sw_cuda_launch *l)
+{
+    SW_START(find_moments, sw_blocks_for(b->k.channels, l), SW_THREADS, l, *b);
+    SW_START(normalise, sw_row_grid(&b->k), SW_THREADS, l, *b, (const float *)b->mean);
+    return (int)cudaGetLastError();
+}
+
+static __global__ void find_running_factors(struct sw_cuda_batch_norm b)
+{
+    for (int64_t c = sw_first(); c < b.k.channels; c += sw_stride())
+        b.factor[c] =
+            (float)((double)b.scale[c] / sqrt((double)b.running_variance[c] + (double)b.eps));
+}
+
+int sw_cuda_batch_norm_running(const struct sw_cuda_batch_norm *b, const struct sw_cuda_launch *l)
+{
+    SW_START(find_running_factors, sw_blocks_for(b->k.channels, l), SW_THREADS, l, *b);
+    SW_START(normalise, sw_row_grid(&b->k), SW_THREADS, l, *b, b->running_mean);
+    return (int)cudaGetLastError();
+}
+
+/* dx = scale / std (dy - sum dy / m - xhat sum(dy xhat) / m), m elements per channel. */
+static __global__ void backward(struct sw_cuda_batch_norm b)
+{
+    int64_t channels = b.k.channels;
+    double count = b.sums[2 * channels];
+    for (int64_t r = blockIdx.y; r < b.k.rows; r += gridDim.y)
+        for (int64_t i = sw_first(); i < b.k.row_stride; i += sw_stride()) {
+            int64_t c, pixel, at = r * b.k.row_stride + i;
+            float dx = 0.0f;
+            sw_element_at(b.k, (uint32_t)i, &c, &pixel);
+            if (c < channels) {
+                double inv_std = (double)b.inv_std[c], factor = (double)b.scale[c] * inv_std;
+                float constant = (float)(factor * b.sums[c] / count);
+                float of_x = (float)(factor * inv_std * b.sums[channels + c] / count);
+                dx = (float)factor * passed(b, c, at) - constant - of_x * (b.x[at] - b.mean[c]);
+            }
+            b.dx[at] = dx;
+        }
+}
+
+int sw_cuda_batch_norm_backward(const struct sw_cuda_batch_norm *b, const struct sw_cuda_launch *l)
+{
+    SW_START(find_factors, sw_blocks_for(b->k.channels, l), SW_THREADS, l, *b);
+    SW_START(backward, sw_row_grid(&b->k), SW_THREADS, l, *b);
+    return (int)cudaGetLastError();
+}
+
+/* ---- Bias ---- */
+
+/* scale NULL: 1. x NULL: 0. */
+static __global__ void add_bias(struct sw_kernel_channels k, const float *x, const float *bias,
+                                const struct sw_step *scale, bool relu, float *y)
+{
+    float factor = scale ? scale->backward_scale : 1.0f;
+    for (int64_t r = blockIdx.y; r < k.rows; r += gridDim.y)
+        for (int64_t i = sw_first(); i < k.row_stride; i += sw_stride()) {
+            int64_t c, pixel, at = r * k.row_stride + i;
+            sw_element_at(k, (uint32_t)i, &c, &pixel);
+            bool is_there = c < k.channels;
+            float v = (is_there && x ? x[at] : 0.0f) + (is_there && bias ? bias[c] * factor : 0.0f);
+            y[at] = relu && 0.0f > v ? 0.0f : v;
+        }
+}
+
+int sw_cuda_channel_bias(const struct sw_kernel_channels *k, const float *x, const float *bias,
+                         bool relu, float *y, const struct sw_cuda_launch *l)
+{
+    SW_START(add_bias, sw_row_grid(k), SW_THREADS, l, *k, x, bias, (const struct sw_step *)NULL,
+             relu, y);
+    return (int)cudaGetLastError();
+}
+
+/* ---- Sparsity ---- */
+
+static __global__ void penalty(struct sw_cuda_sparsity a)
+{
+    __shared__ double room[SW_THREADS];
+    const double least = 1e-6; /* a mean activation's distance from 0 and 1 */
+    int64_t channels = a.k.channels;
+    double rho = (double)a.rho, beta = (double)a.beta, mine = 0, count = a.sums[2 * channels];
+    double rows = (double)sw_valid_of(a.step, a.all_rows, a.k.rows);
+    for (int64_t c = threadIdx.x; c < channels; c += blockDim.x) {
+        double mean = a.sums[c] / (count > 0 ? count : 1);
+        mean = mean < least ? least : mean > 1 - least ? 1 - least : mean; /* a NaN passes */
+        mine += beta * (rho * log(rho / mean) + (1 - rho) * log((1 - rho) / (1 - mean)));
+        a.slope[c] = (float)(beta * ((1 - rho) / (1 - mean) - rho / mean) / (double)a.k.pixels);
+    }
+    double sum = sw_block_sum(mine, room);
+    if (threadIdx.x == 0) {
+        a.result->sum = sum * rows;
+        a.result->weight = rows;
+    }
+}
+
+int sw_cuda_sparsity(const struct sw_cuda_sparsity *a, const struct sw_cuda_launch *l)
+{
+    SW_START(penalty, 1, SW_THREADS, l, *a);
+    return (int)cudaGetLastError();
+}
+
+int sw_cuda_sparsity_backward(const struct sw_cuda_sparsity *a, const struct sw_cuda_launch *l)
+{
+    SW_START(add_bias, sw_row_grid(&a->k), SW_THREADS, l, a->k, a->dy, (const float *)a->slope,
+             a->step, false, a->dx);
+    return (int)cudaGetLastError();
+}

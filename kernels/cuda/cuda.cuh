@@ -1,0 +1,133 @@
+/* What every kernel of the cuda device shares: launching, loops over a grid, sums over a block, and
+ * how bad data is told. */
+#ifndef SW_KERNELS_CUDA_CUDA_CUH
+#define SW_KERNELS_CUDA_CUDA_CUH
+
+#include "kernels/cuda/kernels.h"
+#include <cuda_runtime.h>
+
+enum { SW_THREADS = 256 }; /* of a block, and the most that sums are made for: a power of 2 */
+
+/* Starts a kernel; where kernels are run by the host (tests), its runtime says how. */
+#ifndef SW_START
+#define SW_START(kernel, blocks, threads, launch, ...)                                             \
+    kernel<<<blocks, threads, 0, (launch)->stream>>>(__VA_ARGS__)
+#endif
+
+/* Blocks for a loop over n elements: as many as keep the GPU busy, each going on with a stride. */
+static inline unsigned sw_blocks_for(int64_t n, const struct sw_cuda_launch *l)
+{
+    int64_t blocks = (n + SW_THREADS - 1) / SW_THREADS, most = (int64_t)l->processors * 32;
+    blocks = blocks < most ? blocks : most;
+    return (unsigned)(blocks > 0 ? blocks : 1);
+}
+
+/* Blocks for rows, one after the other where there are more. */
+static inline unsigned sw_blocks_of(int64_t rows, int64_t most)
+{
+    return (unsigned)(rows < 1 ? 1 : rows < most ? rows : most);
+}
+
+/* Threads for a row of n elements. */
+static inline unsigned sw_threads_for(int64_t n)
+{
+    unsigned threads = 32;
+    while (threads < SW_THREADS && threads < n)
+        threads *= 2;
+    return threads;
+}
+
+static __device__ __forceinline__ int64_t sw_first(void)
+{
+    return (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
+}
+
+static __device__ __forceinline__ int64_t sw_stride(void)
+{
+    return (int64_t)gridDim.x * blockDim.x;
+}
+
+/* The sum, or the largest, over the threads of a block, for all of them, in a fixed order. room has
+ * SW_THREADS places, and may be used again at once. The block's size is a power of 2. */
+template <typename T> static __device__ __forceinline__ T sw_block_sum(T value, T *room)
+{
+    unsigned t = threadIdx.x;
+    room[t] = value;
+    __syncthreads();
+    for (unsigned half = blockDim.x / 2; half > 0; half /= 2) {
+        if (t < half)
+            room[t] += room[t + half];
+        __syncthreads();
+    }
+    T sum = room[0];
+    __syncthreads();
+    return sum;
+}
+
+static __device__ __forceinline__ float sw_block_max(float value, float *room)
+{
+    unsigned t = threadIdx.x;
+    room[t] = value;
+    __syncthreads();
+    for (unsigned half = blockDim.x / 2; half > 0; half /= 2) {
+        if (t < half)
+            room[t] = room[t + half] > room[t] ? room[t + half] : room[t];
+        __syncthreads();
+    }
+    float most = room[0];
+    __syncthreads();
+    return most;
+}
+
+static __device__ __forceinline__ int64_t sw_valid(const struct sw_step *step, int64_t rows)
+{
+    return step->valid_rows < rows ? step->valid_rows : rows;
+}
+
+/* The same where the steps of a sequence are rows of their own. */
+static __device__ __forceinline__ int64_t sw_valid_steps(const struct sw_step *step,
+                                                         int64_t per_sample, int64_t rows)
+{
+    return per_sample > 1 ? sw_valid(step, rows / per_sample) * per_sample : sw_valid(step, rows);
+}
+
+/* The same of the batch, for features that have all of its rows. */
+static __device__ __forceinline__ int64_t sw_valid_of(const struct sw_step *step, bool all_rows,
+                                                      int64_t rows)
+{
+    int64_t valid = all_rows ? step->batch_valid_rows : step->valid_rows;
+    return valid < rows ? valid : rows;
+}
+
+/* Where rows are summed: as many numbers as there are blocks. */
+static inline unsigned sw_sum_blocks(int64_t rows)
+{
+    return sw_blocks_of(rows, SW_CUDA_PARTIALS / 4);
+}
+
+/* Bad data; the first to come tells. */
+static __device__ inline void sw_tell(struct sw_cuda_trouble *t, int found, uint64_t who,
+                                      int64_t row, int64_t column, int64_t limit, double value)
+{
+    if (t->found || atomicCAS(&t->owner, 0, 1) != 0)
+        return;
+    t->who = who;
+    t->row = row;
+    t->column = column;
+    t->limit = limit;
+    t->value = value;
+    __threadfence_system();
+    t->found = found;
+}
+
+/* Is the label of a row a class? One that is not is told, and must not be looked up. */
+static __device__ __forceinline__ bool sw_label_fits(int64_t label, int64_t classes, int64_t row,
+                                                     uint64_t who, struct sw_cuda_trouble *t)
+{
+    if (label >= 0 && label < classes)
+        return true;
+    sw_tell(t, SW_FOUND_LABEL, who, row, 0, classes, (double)label);
+    return false;
+}
+
+#endif

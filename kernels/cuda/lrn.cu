@@ -1,0 +1,90 @@
+/* Local response normalisation across and within channels; formulas in kernels/cpu/lrn.c. A thread
+ * has an element and looks at its window itself: neighbours' reads come from the caches. */
+#include "kernels/cuda/places.cuh"
+
+/* s^-beta; 3/4 is what AlexNet uses. */
+static __device__ __forceinline__ float negative_power(float s, float beta)
+{
+    if (beta == 0.75f) {
+        float root = sqrtf(s);
+        return 1.0f / (root * sqrtf(root));
+    }
+    return powf(s, -beta);
+}
+
+static __device__ __forceinline__ int64_t clip(int64_t i, int64_t end)
+{
+    return i < 0 ? 0 : i > end ? end : i;
+}
+
+/* The sum over the window around an element, of v or of its squares. */
+static __device__ float sum_window(const struct sw_cuda_lrn &a, const float *v, bool squares,
+                                   int64_t r, int64_t c, int64_t pixel)
+{
+    int64_t half = (a.size - 1) / 2, h = pixel / a.width, w = pixel % a.width;
+    bool within = a.within_channel;
+    int64_t c0 = within ? c : clip(c - half, a.k.channels);
+    int64_t c1 = within ? c + 1 : clip(c + half + 1, a.k.channels);
+    int64_t y0 = within ? clip(h - half, a.height) : h;
+    int64_t y1 = within ? clip(h + half + 1, a.height) : h + 1;
+    int64_t x0 = within ? clip(w - half, a.width) : w;
+    int64_t x1 = within ? clip(w + half + 1, a.width) : w + 1;
+    float sum = 0.0f;
+    for (int64_t j = c0; j < c1; j++)
+        for (int64_t y = y0; y < y1; y++)
+            for (int64_t x = x0; x < x1; x++) {
+                float e = v[sw_offset(a.k, r, j, y * a.width + x)];
+                sum += squares ? e * e : e;
+            }
+    return sum;
+}
+
+static __global__ void forward(struct sw_cuda_lrn a)
+{
+    for (int64_t r = blockIdx.y; r < a.k.rows; r += gridDim.y)
+        for (int64_t i = sw_first(); i < a.k.row_stride; i += sw_stride()) {
+            int64_t c, pixel, at = r * a.k.row_stride + i;
+            sw_element_at(a.k, (uint32_t)i, &c, &pixel);
+            float scale = a.bias;
+            if (c < a.k.channels)
+                scale += a.alpha * sum_window(a, a.x, true, r, c, pixel);
+            a.y[at] = a.x[at] * negative_power(scale, a.beta);
+            if (a.scale)
+                a.scale[at] = scale;
+        }
+}
+
+int sw_cuda_lrn(const struct sw_cuda_lrn *a, const struct sw_cuda_launch *l)
+{
+    SW_START(forward, sw_row_grid(&a->k), SW_THREADS, l, *a);
+    return (int)cudaGetLastError();
+}
+
+static __global__ void ratios(struct sw_cuda_lrn a)
+{
+    for (int64_t r = blockIdx.y; r < a.k.rows; r += gridDim.y)
+        for (int64_t i = sw_first(); i < a.k.row_stride; i += sw_stride()) {
+            int64_t at = r * a.k.row_stride + i;
+            float power = negative_power(a.scale[at], a.beta);
+            a.ratio[at] = a.dy[at] * power * a.x[at] / a.scale[at];
+        }
+}
+
+static __global__ void backward(struct sw_cuda_lrn a)
+{
+    float factor = 2.0f * a.alpha * a.beta;
+    for (int64_t r = blockIdx.y; r < a.k.rows; r += gridDim.y)
+        for (int64_t i = sw_first(); i < a.k.row_stride; i += sw_stride()) {
+            int64_t c, pixel, at = r * a.k.row_stride + i;
+            sw_element_at(a.k, (uint32_t)i, &c, &pixel);
+            float sum = c < a.k.channels ? sum_window(a, a.ratio, false, r, c, pixel) : 0.0f;
+            a.dx[at] = a.dy[at] * negative_power(a.scale[at], a.beta) - factor * a.x[at] * sum;
+        }
+}
+
+int sw_cuda_lrn_backward(const struct sw_cuda_lrn *a, const struct sw_cuda_launch *l)
+{
+    SW_START(ratios, sw_row_grid(&a->k), SW_THREADS, l, *a);
+    SW_START(backward, sw_row_grid(&a->k), SW_THREADS, l, *a);
+    return (int)cudaGetLastError();
+}

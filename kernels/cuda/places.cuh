@@ -1,0 +1,40 @@
+/* Where an element of a feature lies, and which element lies at a place, for the layouts that
+ * struct sw_kernel_channels describes: plain, blocked channels, channels last. */
+#ifndef SW_KERNELS_CUDA_PLACES_CUH
+#define SW_KERNELS_CUDA_PLACES_CUH
+
+#include "kernels/cuda/cuda.cuh"
+
+static __device__ __forceinline__ int64_t sw_offset(const struct sw_kernel_channels &k, int64_t row,
+                                                    int64_t channel, int64_t pixel)
+{
+    return row * k.row_stride + channel / k.lanes * k.group_stride + channel % k.lanes +
+           pixel * k.pixel_stride;
+}
+
+/* Of place `at` inside a row's storage; the channel of padding is beyond the last. */
+static __device__ __forceinline__ void sw_element_at(const struct sw_kernel_channels &k,
+                                                     uint32_t at, int64_t *channel, int64_t *pixel)
+{
+    uint32_t lanes = (uint32_t)k.lanes, group = (uint32_t)k.group_stride,
+             step = (uint32_t)k.pixel_stride;
+    if (k.lanes == 1) {
+        *channel = at / group;
+        *pixel = at % group;
+    } else if (k.padded) {
+        *channel = at / group * lanes + at % lanes;
+        *pixel = at % group / lanes;
+    } else {
+        *channel = at % step;
+        *pixel = at / step;
+    }
+}
+
+/* Loops over the storage of a row run along x, those over rows along y. */
+static inline dim3 sw_row_grid(const struct sw_kernel_channels *k)
+{
+    return dim3(sw_blocks_of((k->row_stride + SW_THREADS - 1) / SW_THREADS, 1024),
+                sw_blocks_of(k->rows, 65535), 1);
+}
+
+#endif

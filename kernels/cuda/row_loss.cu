@@ -1,0 +1,244 @@
+/* Losses of a row against targets of the same size, or against a label, and of triplets; formulas
+ * in kernels/cpu/row_loss.c. A block has a row; y is not x. */
+#include "kernels/cuda/rows.cuh"
+#include <math_constants.h>
+
+struct row {
+    const float *x, *t;
+    float *y;
+    int64_t n, label;
+};
+
+/* What a block needs for sums. */
+struct room {
+    float most[SW_THREADS];
+    double sum[SW_THREADS];
+};
+
+/* The loss of one margin m, and its derivative by m. A NaN stays one. */
+static __device__ __forceinline__ float hinge(bool squared, float m, float *slope)
+{
+    float v = m <= 0 ? 0 : m;
+    *slope = squared ? 2 * v : v > 0 ? 1.0f : v;
+    return squared ? v * v : v;
+}
+
+/* ---- Element by element ---- */
+
+static __device__ double elements(bool sigmoid, const struct row &k)
+{
+    double sum = 0;
+    for (int64_t i = threadIdx.x; i < k.n; i += blockDim.x) {
+        float x = k.x[i], t = k.t[i];
+        if (sigmoid) {
+            float e = expf(-fabsf(x)), small = 1.0f / (1.0f + e);
+            k.y[i] = x < 0 ? e * small : small;
+            sum += (double)((x > 0 ? x : 0) - x * t + log1pf(e));
+        } else {
+            float d = x - t;
+            k.y[i] = d;
+            sum += (double)(0.5f * d * d);
+        }
+    }
+    return sum;
+}
+
+/* ---- Through a softmax ---- */
+
+/* A row without targets has no loss, unless a score is not a number. */
+static __device__ double shares(bool poisson, const struct row &k, struct room *room)
+{
+    double total = 0, scores = 0, factorials = 0, sum = 0;
+    float m = -CUDART_INF_F;
+    for (int64_t i = threadIdx.x; i < k.n; i += blockDim.x) {
+        total += (double)k.t[i];
+        m = k.x[i] > m ? k.x[i] : m;
+    }
+    total = sw_block_sum(total, room->sum);
+    m = sw_block_max(m, room->most);
+    for (int64_t i = threadIdx.x; i < k.n; i += blockDim.x) {
+        float t = k.t[i], e = expf(k.x[i] - m);
+        k.y[i] = e;
+        sum += (double)e;
+        scores += t > 0 ? (double)t * ((double)k.x[i] - (double)m) : 0;
+        factorials += poisson && t > 0 && t != 1 ? lgamma((double)t + 1) : 0;
+    }
+    sum = sw_block_sum(sum, room->sum);
+    scores = sw_block_sum(scores, room->sum);
+    factorials = sw_block_sum(factorials, room->sum);
+    float scale = (float)((poisson ? total : 1) / sum);
+    for (int64_t i = threadIdx.x; i < k.n; i += blockDim.x)
+        k.y[i] *= scale;
+    double log_sum = log(sum);
+    if (!(total > 0))
+        return log_sum - log_sum;
+    return poisson ? total - total * (log(total) - log_sum) - scores + factorials
+                   : log_sum - scores / total;
+}
+
+/* ---- Hinges ---- */
+
+static __device__ double hinges(const struct sw_cuda_loss &a, const struct row &k)
+{
+    double sum = 0;
+    for (int64_t i = threadIdx.x; i < k.n; i += blockDim.x) {
+        float s = i == k.label ? 1.0f : -1.0f, slope;
+        sum += (double)hinge(a.squared, a.margin - s * k.x[i], &slope);
+        k.y[i] = -s * slope;
+    }
+    return sum;
+}
+
+static __device__ double ranking(const struct sw_cuda_loss &a, const struct row &k,
+                                 struct room *room)
+{
+    double sum = 0, slopes = 0;
+    float least = a.margin - k.x[k.label];
+    for (int64_t i = threadIdx.x; i < k.n; i += blockDim.x) {
+        float slope;
+        if (i == k.label)
+            continue;
+        sum += (double)hinge(a.squared, least + k.x[i], &slope);
+        k.y[i] = slope;
+        slopes += (double)slope;
+    }
+    slopes = sw_block_sum(slopes, room->sum);
+    if (threadIdx.x == 0)
+        k.y[k.label] = (float)-slopes;
+    return sum;
+}
+
+/* ---- Rows ---- */
+
+/* A pixel of 255 times 0.003922 is a little above 1 and meant. */
+static __device__ __forceinline__ bool fits(enum sw_kernel_loss kind, float t)
+{
+    if (kind == SW_KERNEL_SIGMOID)
+        return t >= -1e-3f && t <= 1 + 1e-3f;
+    if (kind == SW_KERNEL_SOFTMAX || kind == SW_KERNEL_POISSON)
+        return t >= 0 && t < CUDART_INF_F;
+    return true;
+}
+
+/* Each thread's share of a row's loss, or of softmax and Poisson all of it in thread 0. */
+static __device__ double loss_of(const struct sw_cuda_loss &a, const struct row &k,
+                                 struct room *room)
+{
+    double all;
+    switch (a.kind) {
+    case SW_KERNEL_EUCLIDEAN:
+    case SW_KERNEL_SIGMOID:
+        return elements(a.kind == SW_KERNEL_SIGMOID, k);
+    case SW_KERNEL_SOFTMAX:
+    case SW_KERNEL_POISSON:
+        all = shares(a.kind == SW_KERNEL_POISSON, k, room);
+        return threadIdx.x == 0 ? all : 0;
+    case SW_KERNEL_HINGE:
+        return hinges(a, k);
+    case SW_KERNEL_RANKING:
+        return ranking(a, k, room);
+    }
+    return 0;
+}
+
+static __global__ void forward(struct sw_cuda_loss a, uint64_t who, double *part,
+                               struct sw_cuda_trouble *trouble)
+{
+    __shared__ struct room room;
+    int64_t valid = sw_valid(a.step, a.rows), n = a.columns;
+    double loss = 0, rows = 0;
+    for (int64_t r = blockIdx.x; r < valid; r += gridDim.x) {
+        const struct row k = {a.x + r * n, a.target ? a.target + r * n : NULL, a.y + r * n, n,
+                              a.label ? a.label[r] : 0};
+        for (int64_t i = threadIdx.x; a.target && i < n; i += blockDim.x)
+            if (!fits(a.kind, k.t[i]))
+                sw_tell(trouble, SW_FOUND_TARGET, who, r, i, a.kind, (double)k.t[i]);
+        bool counts = !a.label || sw_label_fits(k.label, n, r, who, trouble);
+        double mine = counts ? loss_of(a, k, &room) : 0;
+        loss += sw_block_sum(mine, room.sum);
+        rows++;
+    }
+    sw_put_part(part, loss, rows);
+}
+
+int sw_cuda_row_loss(const struct sw_cuda_loss *a, const struct sw_cuda_launch *l)
+{
+    unsigned blocks = sw_sum_blocks(a->rows);
+    SW_START(forward, blocks, sw_threads_for(a->columns), l, *a, (uint64_t)(uintptr_t)a->who,
+             l->partials, l->trouble);
+    SW_START(sw_add_row_parts, 1, SW_THREADS, l, l->partials, blocks, a->weight, a->result);
+    return (int)cudaGetLastError();
+}
+
+/* Softmax: targets are shares of their sum, and a row without any has no gradient. */
+static __global__ void backward(struct sw_cuda_loss_gradient a)
+{
+    __shared__ double room[SW_THREADS];
+    bool softmax = a.kind == SW_KERNEL_SOFTMAX;
+    bool by_target = softmax || a.kind == SW_KERNEL_SIGMOID || a.kind == SW_KERNEL_POISSON;
+    int64_t valid = sw_valid(a.step, a.rows), n = a.columns;
+    float scale = a.weight * a.step->backward_scale;
+    for (int64_t r = blockIdx.x; r < a.rows; r += gridDim.x) {
+        double total = softmax ? 0 : 1;
+        if (softmax && r < valid) {
+            for (int64_t i = threadIdx.x; i < n; i += blockDim.x)
+                total += (double)a.target[r * n + i];
+            total = sw_block_sum(total, room);
+        }
+        float share = (float)(1 / total);
+        bool counts = r < valid && total > 0;
+        for (int64_t i = r * n + threadIdx.x; i < (r + 1) * n; i += blockDim.x)
+            a.dx[i] = !counts ? 0.0f : scale * (a.y[i] - (by_target ? share * a.target[i] : 0.0f));
+    }
+}
+
+int sw_cuda_row_loss_backward(const struct sw_cuda_loss_gradient *a, const struct sw_cuda_launch *l)
+{
+    SW_START(backward, sw_blocks_of(a->rows, 65535), sw_threads_for(a->columns), l, *a);
+    return (int)cudaGetLastError();
+}
+
+/* ---- Triplets ---- */
+
+static __global__ void triplets(struct sw_cuda_triplets a, double *part)
+{
+    __shared__ double room[SW_THREADS];
+    int64_t valid = sw_valid(a.step, a.rows), n = a.columns;
+    double loss = 0, rows = 0;
+    for (int64_t r = blockIdx.x; r < valid; r += gridDim.x) {
+        double dot = 0;
+        for (int64_t i = r * n + threadIdx.x; i < (r + 1) * n; i += blockDim.x)
+            dot += (double)a.anchor[i] * ((double)a.other[i] - (double)a.match[i]);
+        float slope, m = (float)((double)a.margin + sw_block_sum(dot, room));
+        loss += (double)hinge(a.squared, m, &slope);
+        rows++;
+        if (threadIdx.x == 0)
+            a.slope[r] = slope;
+    }
+    sw_put_part(part, loss, rows);
+}
+
+int sw_cuda_triplets(const struct sw_cuda_triplets *a, const struct sw_cuda_launch *l)
+{
+    unsigned blocks = sw_sum_blocks(a->rows);
+    SW_START(triplets, blocks, sw_threads_for(a->columns), l, *a, l->partials);
+    SW_START(sw_add_row_parts, 1, SW_THREADS, l, l->partials, blocks, a->weight, a->result);
+    return (int)cudaGetLastError();
+}
+
+static __global__ void triplets_backward(struct sw_cuda_triplets a)
+{
+    int64_t valid = sw_valid(a.step, a.rows);
+    float scale = a.weight * a.step->backward_scale;
+    for (int64_t i = sw_first(); i < a.rows * a.columns; i += sw_stride()) {
+        int64_t r = i / a.columns;
+        float plus = a.plus ? a.plus[i] : 0.0f, minus = a.minus ? a.minus[i] : 0.0f;
+        a.dx[i] = r < valid ? scale * a.slope[r] * (plus - minus) : 0.0f;
+    }
+}
+
+int sw_cuda_triplets_backward(const struct sw_cuda_triplets *a, const struct sw_cuda_launch *l)
+{
+    SW_START(triplets_backward, sw_blocks_for(a->rows * a->columns, l), SW_THREADS, l, *a);
+    return (int)cudaGetLastError();
+}

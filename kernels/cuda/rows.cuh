@@ -1,0 +1,34 @@
+/* Losses and metrics that are sums over rows: every block adds up its rows, in their order, and one
+ * more block adds the blocks up. */
+#ifndef SW_KERNELS_CUDA_ROWS_CUH
+#define SW_KERNELS_CUDA_ROWS_CUH
+
+#include "kernels/cuda/cuda.cuh"
+
+/* A block's sum and weight; all its threads have the same. */
+static __device__ __forceinline__ void sw_put_part(double *part, double sum, double weight)
+{
+    if (threadIdx.x == 0) {
+        part[2 * blockIdx.x] = sum;
+        part[2 * blockIdx.x + 1] = weight;
+    }
+}
+
+static __global__ void sw_add_row_parts(const double *part, unsigned parts, float weight,
+                                        struct sw_result *result)
+{
+    __shared__ double room[SW_THREADS];
+    double sum = 0, rows = 0;
+    for (unsigned i = threadIdx.x; i < parts; i += blockDim.x) {
+        sum += part[2 * i];
+        rows += part[2 * i + 1];
+    }
+    sum = sw_block_sum(sum, room);
+    rows = sw_block_sum(rows, room);
+    if (threadIdx.x == 0) {
+        result->sum = (double)weight * sum;
+        result->weight = rows;
+    }
+}
+
+#endif

@@ -1,0 +1,99 @@
+/* Softmax along one dimension of a plain array, seen as [rows, classes, places]; formulas in
+ * kernels/cpu/softmax_axis.c. Where classes are neighbours a block has a row, else a thread has a
+ * place. */
+#include "kernels/cuda/cuda.cuh"
+#include <math_constants.h>
+
+static __global__ void rows_forward(int64_t rows, int64_t n, const float *x, float *y)
+{
+    __shared__ float most[SW_THREADS];
+    __shared__ double room[SW_THREADS];
+    for (int64_t r = blockIdx.x; r < rows; r += gridDim.x) {
+        const float *from = x + r * n;
+        float *to = y + r * n, m = -CUDART_INF_F;
+        for (int64_t i = threadIdx.x; i < n; i += blockDim.x)
+            m = from[i] > m ? from[i] : m;
+        m = sw_block_max(m, most);
+        double sum = 0;
+        for (int64_t i = threadIdx.x; i < n; i += blockDim.x) {
+            float e = expf(from[i] - m);
+            to[i] = e;
+            sum += (double)e;
+        }
+        float scale = (float)(1.0 / sw_block_sum(sum, room));
+        for (int64_t i = threadIdx.x; i < n; i += blockDim.x)
+            to[i] *= scale;
+    }
+}
+
+static __global__ void rows_backward(int64_t rows, int64_t n, const float *y, const float *dy,
+                                     float *dx)
+{
+    __shared__ double room[SW_THREADS];
+    for (int64_t r = blockIdx.x; r < rows; r += gridDim.x) {
+        int64_t at = r * n;
+        double sum = 0;
+        for (int64_t i = threadIdx.x; i < n; i += blockDim.x)
+            sum += (double)(y[at + i] * dy[at + i]);
+        float dot = (float)sw_block_sum(sum, room);
+        for (int64_t i = threadIdx.x; i < n; i += blockDim.x)
+            dx[at + i] = y[at + i] * (dy[at + i] - dot);
+    }
+}
+
+static __global__ void places_forward(int64_t rows, int64_t classes, int64_t places, const float *x,
+                                      float *y)
+{
+    for (int64_t i = sw_first(); i < rows * places; i += sw_stride()) {
+        int64_t at = i / places * classes * places + i % places;
+        float m = x[at];
+        double sum = 0;
+        for (int64_t c = 1; c < classes; c++)
+            m = x[at + c * places] > m ? x[at + c * places] : m;
+        for (int64_t c = 0; c < classes; c++) {
+            float e = expf(x[at + c * places] - m);
+            y[at + c * places] = e;
+            sum += (double)e;
+        }
+        float scale = (float)(1.0 / sum);
+        for (int64_t c = 0; c < classes; c++)
+            y[at + c * places] *= scale;
+    }
+}
+
+static __global__ void places_backward(int64_t rows, int64_t classes, int64_t places,
+                                       const float *y, const float *dy, float *dx)
+{
+    for (int64_t i = sw_first(); i < rows * places; i += sw_stride()) {
+        int64_t at = i / places * classes * places + i % places;
+        double sum = 0;
+        for (int64_t c = 0; c < classes; c++)
+            sum += (double)(y[at + c * places] * dy[at + c * places]);
+        for (int64_t c = 0; c < classes; c++)
+            dx[at + c * places] = y[at + c * places] * (dy[at + c * places] - (float)sum);
+    }
+}
+
+int sw_cuda_softmax(int64_t rows, int64_t classes, int64_t places, const float *x, float *y,
+                    const struct sw_cuda_launch *l)
+{
+    if (places == 1)
+        SW_START(rows_forward, sw_blocks_of(rows, 65535), sw_threads_for(classes), l, rows, classes,
+                 x, y);
+    else
+        SW_START(places_forward, sw_blocks_for(rows * places, l), SW_THREADS, l, rows, classes,
+                 places, x, y);
+    return (int)cudaGetLastError();
+}
+
+int sw_cuda_softmax_backward(int64_t rows, int64_t classes, int64_t places, const float *y,
+                             const float *dy, float *dx, const struct sw_cuda_launch *l)
+{
+    if (places == 1)
+        SW_START(rows_backward, sw_blocks_of(rows, 65535), sw_threads_for(classes), l, rows,
+                 classes, y, dy, dx);
+    else
+        SW_START(places_backward, sw_blocks_for(rows * places, l), SW_THREADS, l, rows, classes,
+                 places, y, dy, dx);
+    return (int)cudaGetLastError();
+}

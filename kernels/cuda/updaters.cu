@@ -1,0 +1,100 @@
+/* Updaters: the formulas of kernels/updaters, one element per thread. Compiled without fused
+ * multiply-add, so that a parameter gets the bits that the CPU would give it. A formula is a row of
+ * the table at the end. */
+#include "kernels/cuda/cuda.cuh"
+#include "kernels/updaters/adadelta.h"
+#include "kernels/updaters/adagrad.h"
+#include "kernels/updaters/adamax.h"
+#include "kernels/updaters/adamw.h"
+#include "kernels/updaters/finite.h"
+#include "kernels/updaters/nesterov.h"
+#include "kernels/updaters/rmsprop.h"
+#include "kernels/updaters/sgd.h"
+#include <string.h>
+
+struct arrays {
+    float *value, *slot[2];
+    const float *gradient;
+    int64_t count;
+    float scale, clip;
+    bool *non_finite;
+};
+
+static __device__ __forceinline__ float clipped(float g, float limit)
+{
+    return !(limit > 0) ? g : g < -limit ? -limit : g > limit ? limit : g;
+}
+
+template <sw_formula formula, typename K>
+static __global__ void update(struct arrays a, K constants)
+{
+    for (int64_t i = sw_first(); i < a.count; i += sw_stride()) {
+        float g = a.gradient[i];
+        struct sw_element e = {a.value[i], a.slot[0] ? a.slot[0][i] : 0.0f,
+                               a.slot[1] ? a.slot[1][i] : 0.0f};
+        e = formula(&constants, e, a.scale * clipped(g, a.clip));
+        uint32_t bad = sw_non_finite(g) | sw_non_finite(e.w);
+        a.value[i] = e.w;
+        if (a.slot[0]) {
+            a.slot[0][i] = e.s0;
+            bad |= sw_non_finite(e.s0);
+        }
+        if (a.slot[1]) {
+            a.slot[1][i] = e.s1;
+            bad |= sw_non_finite(e.s1);
+        }
+        if (bad)
+            *a.non_finite = true; /* whoever writes, writes the same */
+    }
+}
+
+template <sw_formula formula, typename K>
+static void start(const struct arrays *a, const void *constants, const struct sw_cuda_launch *l)
+{
+    K k;
+    memcpy(&k, constants, sizeof k);
+    SW_START((update<formula, K>), sw_blocks_for(a->count, l), SW_THREADS, l, *a, k);
+}
+
+struct formula {
+    const char *name;
+    size_t constants_bytes;
+    void (*start)(const struct arrays *a, const void *constants, const struct sw_cuda_launch *l);
+};
+
+static const struct formula formulas[] = {
+    {"sgd_plain", sizeof(struct sw_sgd), start<sw_sgd_plain, struct sw_sgd>},
+    {"sgd_momentum", sizeof(struct sw_sgd), start<sw_sgd_momentum, struct sw_sgd>},
+    {"nesterov", sizeof(struct sw_nesterov), start<sw_nesterov_step, struct sw_nesterov>},
+    {"adagrad", sizeof(struct sw_adagrad), start<sw_adagrad_step, struct sw_adagrad>},
+    {"rmsprop", sizeof(struct sw_rmsprop), start<sw_rmsprop_step, struct sw_rmsprop>},
+    {"adadelta", sizeof(struct sw_adadelta), start<sw_adadelta_step, struct sw_adadelta>},
+    {"adam", sizeof(struct sw_adam), start<sw_adam_step, struct sw_adam>},
+    {"adamw", sizeof(struct sw_adam), start<sw_adamw_step, struct sw_adam>},
+    {"adamax", sizeof(struct sw_adamax), start<sw_adamax_step, struct sw_adamax>},
+};
+
+static const struct formula *find(const char *name, size_t constants_bytes)
+{
+    for (size_t i = 0; i < sizeof formulas / sizeof *formulas; i++)
+        if (strcmp(formulas[i].name, name) == 0 && formulas[i].constants_bytes == constants_bytes)
+            return &formulas[i];
+    return NULL;
+}
+
+bool sw_cuda_has_formula(const char *name, size_t constants_bytes)
+{
+    return find(name, constants_bytes) != NULL;
+}
+
+int sw_cuda_update(const struct sw_cuda_update *u, const struct sw_cuda_launch *l)
+{
+    const struct formula *f = find(u->formula, u->constants_bytes);
+    const struct arrays a = {u->value,     {u->slot[0], u->slot[1]}, u->gradient,
+                             u->count,     u->gradient_scale,        u->clip_value,
+                             u->non_finite};
+    if (!f)
+        return (int)cudaErrorInvalidValue;
+    f->start(&a, u->constants, l);
+    return (int)cudaGetLastError();
+}

@@ -1,0 +1,90 @@
+#include "device/cuda/bridge.h"
+#include "base/os.h"
+#include <string.h>
+
+static size_t aligned(size_t bytes)
+{
+    return (bytes + SW_CUDA_ALIGN_BYTES - 1) / SW_CUDA_ALIGN_BYTES * SW_CUDA_ALIGN_BYTES;
+}
+
+/* The array that array i lies in: itself, or a larger one (of equal ones the first). */
+static int home_of(const struct sw_cuda_ferry *f, int i)
+{
+    uintptr_t from = (uintptr_t)f->there[i], to = from + f->bytes[i];
+    for (int j = 0; j < f->count; j++) {
+        uintptr_t begin = (uintptr_t)f->there[j], end = begin + f->bytes[j];
+        bool first = f->bytes[j] > f->bytes[i] || (f->bytes[j] == f->bytes[i] && j < i);
+        if (first && f->bytes[j] && begin <= from && to <= end)
+            return home_of(f, j);
+    }
+    return i;
+}
+
+static int need_room(struct sw_cuda_stream *s, size_t bytes, struct sw_err *err)
+{
+    if (bytes <= s->bridge_bytes)
+        return SW_OK;
+    void *more = sw_realloc_array(s->bridge, 1, bytes);
+    if (!more)
+        return sw_err_nomem(err, "a bridge to the CPU", bytes);
+    s->bridge = more;
+    s->bridge_bytes = bytes;
+    return SW_OK;
+}
+
+int sw_cuda_ferry_out(struct sw_stream *stream, struct sw_cuda_ferry *f, struct sw_err *err)
+{
+    struct sw_cuda_stream *s = sw_cuda_stream_of(stream);
+    size_t bytes = SW_CUDA_ALIGN_BYTES, at = 0;
+    for (int i = 0; i < f->count; i++)
+        bytes += aligned(f->bytes[i]);
+    int rc = need_room(s, bytes, err);
+    char *room = s->bridge;
+    room += aligned((uintptr_t)room) - (uintptr_t)room;
+    for (int i = 0; i < f->count && rc == SW_OK; i++) {
+        if (!f->bytes[i] || home_of(f, i) != i)
+            continue;
+        f->here[i] = room + at;
+        at += aligned(f->bytes[i]);
+        rc = sw_cuda_copy(stream, f->here[i], f->there[i], f->bytes[i], err);
+    }
+    for (int i = 0; i < f->count && rc == SW_OK; i++) {
+        int home = home_of(f, i);
+        if (f->bytes[i] && home != i)
+            f->here[i] = (char *)f->here[home] + ((char *)f->there[i] - (char *)f->there[home]);
+    }
+    __atomic_add_fetch(&s->device->bridged, 1, __ATOMIC_RELAXED);
+    return rc == SW_OK ? sw_cuda_stream_wait(stream, err) : rc;
+}
+
+int sw_cuda_ferry_back(struct sw_stream *stream, const struct sw_cuda_ferry *f, struct sw_err *err)
+{
+    int rc = SW_OK;
+    for (int i = 0; i < f->count && rc == SW_OK; i++)
+        if (f->written[i] && f->bytes[i])
+            rc = sw_cuda_copy(stream, f->there[i], f->here[i], f->bytes[i], err);
+    /* The room may be another operation's next. */
+    return rc == SW_OK ? sw_cuda_stream_wait(stream, err) : rc;
+}
+
+int sw_cuda_bridge(struct sw_stream *stream, const struct sw_op *op, const void *args,
+                   struct sw_err *err)
+{
+    struct sw_cuda_ferry f = {.count = 0};
+    uint64_t copy[SW_OP_ARGS_BYTES / sizeof(uint64_t)]; /* aligned for any member */
+    memcpy(copy, args, op->args_bytes);
+    op->spans(args, f.bytes);
+    for (; op->pointers[f.count].name; f.count++) {
+        memcpy(&f.there[f.count], (const char *)args + op->pointers[f.count].offset,
+               sizeof(void *));
+        f.written[f.count] = op->pointers[f.count].written;
+        if (!f.there[f.count])
+            f.bytes[f.count] = 0;
+    }
+    int rc = sw_cuda_ferry_out(stream, &f, err);
+    for (int i = 0; i < f.count; i++)
+        memcpy((char *)copy + op->pointers[i].offset, &f.here[i], sizeof(void *));
+    if (rc == SW_OK)
+        rc = op->cpu(1, copy, err);
+    return rc == SW_OK ? sw_cuda_ferry_back(stream, &f, err) : rc;
+}

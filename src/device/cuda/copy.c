@@ -1,0 +1,68 @@
+/* Copies. Where memory lies the runtime finds out itself: host, this GPU or another one share one
+ * address space. */
+#include "device/cuda/cuda_private.h"
+#include <cuda_runtime_api.h>
+
+int sw_cuda_copy(struct sw_stream *stream, void *dst, const void *src, size_t bytes,
+                 struct sw_err *err)
+{
+    struct sw_cuda_stream *s = sw_cuda_stream_of(stream);
+    int rc = sw_cuda_enter(s->device, err);
+    if (rc != SW_OK || bytes == 0)
+        return rc;
+    return sw_cuda_check(s->device,
+                         (int)cudaMemcpyAsync(dst, src, bytes, cudaMemcpyDefault, s->stream),
+                         "copy", err);
+}
+
+/* Between GPUs that were never told to reach each other directly the driver goes by way of the
+ * host, which is slower and always sound: boards exist on which direct copies arrive damaged. */
+int sw_cuda_copy_peer(struct sw_stream *stream, struct sw_device *dst_dev, void *dst,
+                      struct sw_device *src_dev, const void *src, size_t bytes, struct sw_err *err)
+{
+    struct sw_cuda_stream *s = sw_cuda_stream_of(stream);
+    bool to_gpu = dst_dev->ops == &sw_cuda_ops, from_gpu = src_dev->ops == &sw_cuda_ops;
+    if ((!to_gpu && !dst_dev->host_memory) || (!from_gpu && !src_dev->host_memory) ||
+        (dst_dev != stream->dev && src_dev != stream->dev))
+        return sw_err_set(err, SW_ERR_INVALID, "%s: copy_peer: cannot copy from %s to %s",
+                          stream->dev->name, src_dev->name, dst_dev->name);
+    int from = from_gpu ? sw_cuda_device_of(src_dev)->gpu : -1;
+    int to = to_gpu ? sw_cuda_device_of(dst_dev)->gpu : -1;
+    if (from < 0 || to < 0 || from == to)
+        return sw_cuda_copy(stream, dst, src, bytes, err);
+    int rc = sw_cuda_enter(s->device, err);
+    if (rc != SW_OK || bytes == 0)
+        return rc;
+    return sw_cuda_check(s->device, (int)cudaMemcpyPeerAsync(dst, to, src, from, bytes, s->stream),
+                         "copy_peer", err);
+}
+
+int sw_cuda_copy_2d(struct sw_stream *stream, void *dst, size_t dst_pitch, const void *src,
+                    size_t src_pitch, size_t width, int64_t rows, struct sw_err *err)
+{
+    struct sw_cuda_stream *s = sw_cuda_stream_of(stream);
+    if (rows < 0 || (rows > 1 && (dst_pitch < width || src_pitch < width)))
+        return sw_err_set(err, SW_ERR_INVALID,
+                          "%s: copy_2d: %lld rows of %zu bytes do not fit pitches of %zu and %zu "
+                          "bytes",
+                          stream->dev->name, (long long)rows, width, dst_pitch, src_pitch);
+    if (rows <= 1 || (dst_pitch == width && src_pitch == width))
+        return sw_cuda_copy(stream, dst, src, width * (size_t)rows, err);
+    int rc = sw_cuda_enter(s->device, err);
+    if (rc != SW_OK || width == 0)
+        return rc;
+    return sw_cuda_check(s->device,
+                         (int)cudaMemcpy2DAsync(dst, dst_pitch, src, src_pitch, width, (size_t)rows,
+                                                cudaMemcpyDefault, s->stream),
+                         "copy_2d", err);
+}
+
+int sw_cuda_fill_zero(struct sw_stream *stream, void *dst, size_t bytes, struct sw_err *err)
+{
+    struct sw_cuda_stream *s = sw_cuda_stream_of(stream);
+    int rc = sw_cuda_enter(s->device, err);
+    if (rc != SW_OK || bytes == 0)
+        return rc;
+    return sw_cuda_check(s->device, (int)cudaMemsetAsync(dst, 0, bytes, s->stream), "fill_zero",
+                         err);
+}

@@ -1,0 +1,143 @@
+/* What the files of the cuda device share. Internal to device/cuda. CUDA's own types appear by
+ * their tags only, so that this header compiles where no toolkit is.
+ *
+ * module.c    the exported table: GPUs, opening
+ * device.c    the device table, errors, memory
+ * stream.c    streams, waiting, host functions
+ * event.c     events
+ * copy.c      copies
+ * ops.c       operations of device/op.h: which kernel computes which
+ * ops_*.c     arguments of operations as the kernels want them
+ * bridge.c    operations that no kernel computes: on the host, by way of copies
+ * plans.c     the table of plans; plan_*.c one kind each
+ *
+ * Errors. A call that fails names device and cause; what breaks the context (a wild address, a lost
+ * GPU) is kept and met by everything after. Kernels that find bad data (a label that no class has)
+ * write it into `trouble`, host memory that the GPU sees; who waits looks there. */
+#ifndef SW_DEVICE_CUDA_CUDA_PRIVATE_H
+#define SW_DEVICE_CUDA_CUDA_PRIVATE_H
+
+#include "device/op.h"
+#include "device/plan.h"
+#include "kernels/cuda/kernels.h"
+#include "sync/thread.h"
+
+struct CUstream_st;
+struct CUevent_st;
+struct cublasContext;
+struct cublasLtContext;
+struct cudnnContext;
+
+enum {
+    SW_CUDA_CALLS = 1024,          /* host functions that wait in one stream */
+    SW_CUDA_BLAS_BYTES = 32 << 20, /* what cuBLAS may use per stream */
+    SW_CUDA_ALIGN_BYTES = 256,     /* of what lies in scratch */
+};
+
+/* Frozen after opening, but for what the lock guards. */
+struct sw_cuda_device {
+    struct sw_device base; /* first member */
+    int gpu;               /* the driver's number */
+    int processors;        /* multiprocessors */
+    size_t capacity;
+    struct sw_device *cpu;           /* owned: computes what no kernel does */
+    struct sw_cuda_trouble *trouble; /* owned; host memory */
+    void *trouble_there;             /* the same, as kernels see it */
+    int cancelled;                   /* atomic */
+    int64_t bridged;                 /* atomic: operations computed on the host */
+    struct sw_mutex lock;            /* guards all below */
+    size_t in_use, peak;
+    struct sw_err broken; /* the error that broke the context; code SW_OK: none did */
+};
+
+static inline struct sw_cuda_device *sw_cuda_device_of(struct sw_device *dev)
+{
+    return (struct sw_cuda_device *)(void *)dev;
+}
+
+/* device.c */
+extern const struct sw_device_ops sw_cuda_ops;
+extern const struct sw_plan_makers sw_cuda_plans;
+
+int sw_cuda_open_device(int gpu, int index, struct sw_device **out,
+                        struct sw_err *err) SW_MUST_CHECK;
+/* Makes the calling thread's calls go to this GPU. Errors: what broke the device before, what
+ * kernels found wrong, SW_ERR_CANCELLED. */
+int sw_cuda_enter(struct sw_cuda_device *d, struct sw_err *err) SW_MUST_CHECK;
+/* The same without looking for errors: for freeing. */
+void sw_cuda_use(const struct sw_cuda_device *d);
+/* What a call of the runtime (an enum cudaError) answered. */
+int sw_cuda_check(struct sw_cuda_device *d, int answer, const char *what,
+                  struct sw_err *err) SW_MUST_CHECK;
+/* What kernels found, as an error; SW_OK for nothing. */
+int sw_cuda_trouble_of(const struct sw_cuda_device *d, struct sw_err *err) SW_MUST_CHECK;
+/* Waits until ask(handle) no longer answers "not ready", an enum cudaError; gives up a while after
+ * the device was cancelled. */
+int sw_cuda_poll(struct sw_cuda_device *d, int (*ask)(void *handle), void *handle, const char *what,
+                 struct sw_err *err) SW_MUST_CHECK;
+
+/* A host function that waits in a stream. */
+struct sw_cuda_call {
+    struct sw_cuda_stream *stream;
+    void (*fn)(void *user);
+    void *user;
+};
+
+/* One owner: the worker's thread that uses it. */
+struct sw_cuda_stream {
+    struct sw_stream base; /* first member */
+    struct sw_cuda_device *device;
+    struct CUstream_st *stream; /* owned, as all of these */
+    struct cublasContext *blas; /* made on first use, as the two below */
+    struct cublasLtContext *light;
+    struct cudnnContext *dnn;
+    void *blas_room;            /* device memory: SW_CUDA_BLAS_BYTES */
+    double *partials;           /* device memory: SW_CUDA_PARTIALS of them, for sums over rows */
+    int *answer, *answer_there; /* host memory that kernels see: whether all_finite */
+    struct sw_cuda_call *calls; /* [SW_CUDA_CALLS], a ring */
+    uint64_t called;            /* functions queued so far */
+    uint64_t ran;               /* atomic: that have run */
+    void *bridge;               /* host memory for operations that no kernel computes */
+    size_t bridge_bytes;
+};
+
+static inline struct sw_cuda_stream *sw_cuda_stream_of(struct sw_stream *s)
+{
+    return (struct sw_cuda_stream *)(void *)s;
+}
+
+/* How a kernel is started on a stream. */
+struct sw_cuda_launch sw_cuda_launch_of(struct sw_stream *s);
+
+/* stream.c */
+int sw_cuda_stream_new(struct sw_device *dev, int threads, struct sw_stream **out,
+                       struct sw_err *err);
+void sw_cuda_stream_attach(struct sw_stream *s);
+void sw_cuda_stream_name(struct sw_stream *s, const char *name);
+void sw_cuda_stream_free(struct sw_stream *s);
+int sw_cuda_stream_wait(struct sw_stream *s, struct sw_err *err);
+int sw_cuda_call(struct sw_stream *s, void (*fn)(void *user), void *user, struct sw_err *err);
+
+/* event.c */
+int sw_cuda_event_new(struct sw_device *dev, struct sw_event **out, struct sw_err *err);
+void sw_cuda_event_free(struct sw_event *e);
+int sw_cuda_event_record(struct sw_stream *s, struct sw_event *e, struct sw_err *err);
+int sw_cuda_event_wait(struct sw_stream *s, struct sw_event *e, struct sw_err *err);
+int sw_cuda_event_host_wait(struct sw_event *e, struct sw_err *err);
+
+/* copy.c */
+int sw_cuda_copy(struct sw_stream *s, void *dst, const void *src, size_t bytes, struct sw_err *err);
+int sw_cuda_copy_peer(struct sw_stream *s, struct sw_device *dst_dev, void *dst,
+                      struct sw_device *src_dev, const void *src, size_t bytes, struct sw_err *err);
+int sw_cuda_copy_2d(struct sw_stream *s, void *dst, size_t dst_pitch, const void *src,
+                    size_t src_pitch, size_t width, int64_t rows, struct sw_err *err);
+int sw_cuda_fill_zero(struct sw_stream *s, void *dst, size_t bytes, struct sw_err *err);
+
+/* ops.c, bridge.c */
+int sw_cuda_run(struct sw_stream *s, const struct sw_op *op, const void *args, struct sw_err *err);
+int sw_cuda_bridge(struct sw_stream *s, const struct sw_op *op, const void *args,
+                   struct sw_err *err) SW_MUST_CHECK;
+int sw_cuda_all_finite(struct sw_stream *s, const float *x, int64_t n, bool *finite,
+                       struct sw_err *err);
+
+#endif

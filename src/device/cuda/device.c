@@ -1,0 +1,324 @@
+/* The device: opening, memory, and what the runtime's answers mean. */
+#include "base/os.h"
+#include "device/cuda/cuda_private.h"
+#include "device/ops/embedding.h"
+#include "device/ops/labels.h"
+#include "device/ops/row_loss.h"
+#include <cuda_runtime_api.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+enum {
+    SPIN_NS = 200000,    /* how long a wait gives its core away only to who is ready */
+    NAP_NS = 50000,      /* then it sleeps so long at a time */
+    CANCELLED_MS = 2000, /* how long a cancelled device's work is waited for */
+};
+
+/* ---- What answers mean ---- */
+
+/* Does the context never answer anything else from here on? */
+static bool breaks(cudaError_t answer)
+{
+    switch (answer) {
+    case cudaErrorIllegalAddress:
+    case cudaErrorLaunchFailure:
+    case cudaErrorLaunchTimeout:
+    case cudaErrorHardwareStackError:
+    case cudaErrorIllegalInstruction:
+    case cudaErrorMisalignedAddress:
+    case cudaErrorInvalidAddressSpace:
+    case cudaErrorInvalidPc:
+    case cudaErrorAssert:
+    case cudaErrorECCUncorrectable:
+    case cudaErrorNvlinkUncorrectable:
+    case cudaErrorDevicesUnavailable:
+    case cudaErrorContextIsDestroyed:
+    case cudaErrorUnknown:
+        return true;
+    default:
+        return false;
+    }
+}
+
+static int keep_broken(struct sw_cuda_device *d, const struct sw_err *why)
+{
+    sw_mutex_lock(&d->lock);
+    if (d->broken.code == SW_OK)
+        d->broken = *why;
+    sw_mutex_unlock(&d->lock);
+    return why->code;
+}
+
+int sw_cuda_check(struct sw_cuda_device *d, int answer, const char *what, struct sw_err *err)
+{
+    cudaError_t e = (cudaError_t)answer;
+    struct sw_err mine;
+    if (e == cudaSuccess)
+        return SW_OK;
+    (void)cudaGetLastError(); /* else the next launch would answer with it */
+    if (e == cudaErrorMemoryAllocation)
+        return sw_err_set(err, SW_ERR_NOMEM, "%s: %s: out of memory", d->base.name, what);
+    int rc = sw_err_set(&mine, SW_ERR_LIBRARY, "%s: %s: %s%s (%s)", d->base.name, what,
+                        breaks(e) ? "the device is lost: " : "", cudaGetErrorString(e),
+                        cudaGetErrorName(e));
+    if (breaks(e))
+        rc = keep_broken(d, &mine);
+    if (err)
+        *err = mine;
+    return rc;
+}
+
+int sw_cuda_trouble_of(const struct sw_cuda_device *d, struct sw_err *err)
+{
+    const struct sw_cuda_trouble *t = d->trouble;
+    const char *who = (const char *)(uintptr_t)t->who;
+    int rc = SW_OK;
+    switch ((enum sw_cuda_found)__atomic_load_n(&t->found, __ATOMIC_ACQUIRE)) {
+    case SW_FOUND_NOTHING:
+        return SW_OK;
+    case SW_FOUND_LABEL:
+        rc = sw_labels_say_bad(who, t->row, (int64_t)t->value, t->limit, err);
+        break;
+    case SW_FOUND_TARGET:
+        rc = sw_row_loss_say_bad(t->limit == SW_KERNEL_SIGMOID ? SW_LOSS_SIGMOID : SW_LOSS_SOFTMAX,
+                                 who, t->row, t->column, t->value, err);
+        break;
+    case SW_FOUND_TOKEN:
+        rc = sw_tokens_say_bad(t->row, t->column, (int64_t)t->value, t->limit, err);
+        break;
+    }
+    return sw_err_prefix(err, rc, "%s", d->base.name);
+}
+
+static int say_cancelled(const struct sw_cuda_device *d, struct sw_err *err)
+{
+    return sw_err_set(err, SW_ERR_CANCELLED, "%s: cancelled", d->base.name);
+}
+
+static bool is_cancelled(const struct sw_cuda_device *d)
+{
+    return __atomic_load_n(&d->cancelled, __ATOMIC_RELAXED);
+}
+
+static int broken_of(struct sw_cuda_device *d, struct sw_err *err)
+{
+    sw_mutex_lock(&d->lock);
+    int rc = d->broken.code;
+    if (rc != SW_OK && err)
+        *err = d->broken;
+    sw_mutex_unlock(&d->lock);
+    return rc;
+}
+
+void sw_cuda_use(const struct sw_cuda_device *d)
+{
+    (void)cudaSetDevice(d->gpu); /* it was possible when the device was opened */
+}
+
+int sw_cuda_enter(struct sw_cuda_device *d, struct sw_err *err)
+{
+    if (is_cancelled(d))
+        return say_cancelled(d, err);
+    int rc = broken_of(d, err);
+    if (rc == SW_OK)
+        rc = sw_cuda_trouble_of(d, err);
+    return rc == SW_OK ? sw_cuda_check(d, (int)cudaSetDevice(d->gpu), "choosing it", err) : rc;
+}
+
+int sw_cuda_poll(struct sw_cuda_device *d, int (*ask)(void *handle), void *handle, const char *what,
+                 struct sw_err *err)
+{
+    int64_t began_ns = sw_os()->monotonic_ns(), end_ns = 0;
+    int answer;
+    while ((answer = ask(handle)) == (int)cudaErrorNotReady) {
+        int64_t now_ns = sw_os()->monotonic_ns();
+        if (is_cancelled(d) && end_ns == 0)
+            end_ns = now_ns + (int64_t)CANCELLED_MS * 1000000;
+        if (end_ns > 0 && now_ns > end_ns)
+            return say_cancelled(d, err);
+        if (now_ns - began_ns < SPIN_NS)
+            sw_thread_yield();
+        else
+            nanosleep(&(struct timespec){.tv_nsec = NAP_NS}, NULL);
+    }
+    (void)cudaGetLastError(); /* "not ready" is kept as an error, too */
+    int rc = sw_cuda_check(d, answer, what, err);
+    if (rc == SW_OK)
+        rc = broken_of(d, err);
+    if (rc == SW_OK)
+        rc = sw_cuda_trouble_of(d, err);
+    return rc == SW_OK && is_cancelled(d) ? say_cancelled(d, err) : rc;
+}
+
+/* ---- Memory ---- */
+
+static void count_bytes(struct sw_cuda_device *d, size_t more, size_t less)
+{
+    sw_mutex_lock(&d->lock);
+    d->in_use += more;
+    d->in_use -= less;
+    d->peak = d->in_use > d->peak ? d->in_use : d->peak;
+    sw_mutex_unlock(&d->lock);
+}
+
+static int say_full(struct sw_cuda_device *d, size_t bytes, const char *what, struct sw_err *err)
+{
+    size_t left = 0, all = 0;
+    (void)cudaGetLastError();
+    (void)cudaMemGetInfo(&left, &all);
+    return sw_err_set(err, SW_ERR_NOMEM,
+                      "%s is out of memory: %s needs %zu bytes, and %zu of %zu are free (a smaller "
+                      "batch needs less)",
+                      d->base.name, what, bytes, left, all);
+}
+
+/* A GPU's own memory is on no node of the host. */
+static int alloc(struct sw_device *dev, size_t bytes, uint64_t nodes, const char *what, void **out,
+                 struct sw_err *err)
+{
+    struct sw_cuda_device *d = sw_cuda_device_of(dev);
+    void *p = NULL;
+    (void)nodes;
+    int rc = sw_cuda_enter(d, err);
+    if (rc != SW_OK)
+        return rc;
+    cudaError_t answer = cudaMalloc(&p, bytes ? bytes : 1);
+    if (answer == cudaErrorMemoryAllocation)
+        return say_full(d, bytes, what, err);
+    /* Streams do not wait for what is asked for without one, so the host does. */
+    if (answer == cudaSuccess)
+        answer = cudaMemset(p, 0, bytes ? bytes : 1);
+    if (answer == cudaSuccess)
+        answer = cudaStreamSynchronize(cudaStreamLegacy);
+    rc = sw_cuda_check(d, (int)answer, what, err);
+    if (rc != SW_OK) {
+        (void)cudaFree(p);
+        return rc;
+    }
+    count_bytes(d, bytes, 0);
+    *out = p;
+    return SW_OK;
+}
+
+static void place(struct sw_device *dev, void *p, size_t bytes, uint64_t nodes)
+{
+    (void)dev, (void)p, (void)bytes, (void)nodes;
+}
+
+/* cudaFree waits for whoever uses the memory. */
+static void free_bytes(struct sw_device *dev, void *p, size_t bytes)
+{
+    struct sw_cuda_device *d = sw_cuda_device_of(dev);
+    sw_cuda_use(d);
+    (void)cudaFree(p);
+    count_bytes(d, 0, bytes);
+}
+
+static struct sw_device_bytes bytes_of(struct sw_device *dev)
+{
+    struct sw_cuda_device *d = sw_cuda_device_of(dev);
+    sw_mutex_lock(&d->lock);
+    struct sw_device_bytes b = {.in_use = d->in_use, .peak = d->peak, .capacity = d->capacity};
+    sw_mutex_unlock(&d->lock);
+    return b;
+}
+
+/* The runtime's messages know no places. */
+static void name_memory(struct sw_device *dev, const void *p, size_t bytes, const char *what)
+{
+    (void)dev, (void)p, (void)bytes, (void)what;
+}
+
+/* ---- Life ---- */
+
+static void cancel(struct sw_device *dev)
+{
+    __atomic_store_n(&sw_cuda_device_of(dev)->cancelled, 1, __ATOMIC_RELAXED);
+}
+
+static void close_device(struct sw_device *dev)
+{
+    struct sw_cuda_device *d = sw_cuda_device_of(dev);
+    sw_cuda_use(d);
+    if (d->trouble)
+        (void)cudaFreeHost(d->trouble);
+    sw_device_close(d->cpu);
+    sw_mutex_fini(&d->lock);
+    sw_free(d);
+}
+
+static int make_trouble(struct sw_cuda_device *d, struct sw_err *err)
+{
+    void *p = NULL;
+    cudaError_t answer = cudaHostAlloc(&p, sizeof *d->trouble, cudaHostAllocMapped);
+    if (answer == cudaSuccess) {
+        d->trouble = p;
+        memset(p, 0, sizeof *d->trouble);
+        answer = cudaHostGetDevicePointer(&d->trouble_there, p, 0);
+    }
+    return sw_cuda_check(d, (int)answer, "a page that both sides see", err);
+}
+
+static int start(struct sw_cuda_device *d, struct sw_err *err)
+{
+    size_t left = 0;
+    cudaError_t answer = cudaSetDevice(d->gpu);
+    if (answer == cudaSuccess)
+        answer = cudaDeviceGetAttribute(&d->processors, cudaDevAttrMultiProcessorCount, d->gpu);
+    if (answer == cudaSuccess)
+        answer = cudaMemGetInfo(&left, &d->capacity);
+    int rc = sw_cuda_check(d, (int)answer, "opening it", err);
+    if (rc == SW_OK)
+        rc = make_trouble(d, err);
+    return rc == SW_OK ? sw_cpu_open(true, &d->cpu, err) : rc;
+}
+
+int sw_cuda_open_device(int gpu, int index, struct sw_device **out, struct sw_err *err)
+{
+    struct sw_cuda_device *d = sw_calloc(1, sizeof *d);
+    if (!d)
+        return sw_err_nomem(err, "cuda device", sizeof *d);
+    sw_mutex_init(&d->lock);
+    d->gpu = gpu;
+    d->base.ops = &sw_cuda_ops;
+    d->base.index = index;
+    snprintf(d->base.name, sizeof d->base.name, "cuda:%d", index);
+    int rc = start(d, err);
+    if (rc != SW_OK) {
+        close_device(&d->base);
+        return rc;
+    }
+    *out = &d->base;
+    return SW_OK;
+}
+
+const struct sw_device_ops sw_cuda_ops = {
+    .kind = "cuda",
+    .close = close_device,
+    .cancel = cancel,
+    .alloc = alloc,
+    .place = place,
+    .free = free_bytes,
+    .bytes = bytes_of,
+    .name = name_memory,
+    .stream_new = sw_cuda_stream_new,
+    .stream_attach = sw_cuda_stream_attach,
+    .stream_name = sw_cuda_stream_name,
+    .stream_free = sw_cuda_stream_free,
+    .stream_wait = sw_cuda_stream_wait,
+    .share = sw_stream_share_in_turn,
+    .event_new = sw_cuda_event_new,
+    .event_free = sw_cuda_event_free,
+    .event_record = sw_cuda_event_record,
+    .event_wait = sw_cuda_event_wait,
+    .event_host_wait = sw_cuda_event_host_wait,
+    .call = sw_cuda_call,
+    .copy = sw_cuda_copy,
+    .copy_peer = sw_cuda_copy_peer,
+    .copy_2d = sw_cuda_copy_2d,
+    .run = sw_cuda_run,
+    .fill_zero = sw_cuda_fill_zero,
+    .all_finite = sw_cuda_all_finite,
+    .plans = &sw_cuda_plans,
+};

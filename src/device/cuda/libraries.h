@@ -1,0 +1,30 @@
+/* NVIDIA's libraries as a stream has them: a handle of its own each, made on first use, and what
+ * their answers mean. Internal to device/cuda. */
+#ifndef SW_DEVICE_CUDA_LIBRARIES_H
+#define SW_DEVICE_CUDA_LIBRARIES_H
+
+#include "device/cuda/cuda_private.h"
+
+/* Make the handle unless it is there. Errors: SW_ERR_LIBRARY, SW_ERR_NOMEM. */
+int sw_cuda_need_blas(struct sw_cuda_stream *s, struct sw_err *err) SW_MUST_CHECK;
+int sw_cuda_need_dnn(struct sw_cuda_stream *s, struct sw_err *err) SW_MUST_CHECK;
+void sw_cuda_libraries_free(struct sw_cuda_stream *s);
+
+/* What cuBLAS (an enum cublasStatus_t) and cuDNN (cudnnStatus_t) answered. */
+int sw_cuda_check_blas(struct sw_cuda_stream *s, int answer, const char *what,
+                       struct sw_err *err) SW_MUST_CHECK;
+int sw_cuda_check_dnn(struct sw_cuda_stream *s, int answer, const char *what,
+                      struct sw_err *err) SW_MUST_CHECK;
+
+/* c [m, n] = alpha op(a) [m, k] op(b) [k, n] + beta c, row by row, with leading dimensions. */
+struct sw_cuda_product {
+    bool trans_a, trans_b;
+    int64_t m, n, k, lda, ldb, ldc;
+    float alpha, beta;
+    const float *a, *b;
+    float *c;
+};
+int sw_cuda_multiply_matrices(struct sw_stream *s, const struct sw_cuda_product *p,
+                              struct sw_err *err) SW_MUST_CHECK;
+
+#endif

@@ -1,0 +1,56 @@
+/* The one symbol that the module exports, and what the driver says of its GPUs. */
+#include "device/cuda/cuda_private.h"
+#include "device/cuda_module.h"
+#include <cublas_v2.h>
+#include <cuda_runtime_api.h>
+#include <cudnn.h>
+#include <stdio.h>
+
+#define TEXT_OF(x) #x
+#define TEXT(x) TEXT_OF(x)
+
+static int count(int *out, struct sw_err *err)
+{
+    int n = 0;
+    cudaError_t answer = cudaGetDeviceCount(&n);
+    if (answer == cudaErrorInsufficientDriver)
+        return sw_err_set(err, SW_ERR_UNSUPPORTED,
+                          "the NVIDIA driver is too old for this build (%s); install a newer one, "
+                          "or use --device cpu",
+                          "CUDA " TEXT(CUDART_VERSION));
+    if (answer == cudaErrorNoDevice || (answer == cudaSuccess && n == 0))
+        return sw_err_set(err, SW_ERR_NOTFOUND,
+                          "there is no CUDA device: the driver knows none, or "
+                          "CUDA_VISIBLE_DEVICES hides them all; use --device cpu");
+    if (answer != cudaSuccess)
+        return sw_err_set(err, SW_ERR_NOTFOUND, "there is no CUDA device: %s (%s)",
+                          cudaGetErrorString(answer), cudaGetErrorName(answer));
+    *out = n;
+    return SW_OK;
+}
+
+static int describe(int gpu, struct sw_cuda_gpu *out, struct sw_err *err)
+{
+    struct cudaDeviceProp p;
+    cudaError_t answer = cudaGetDeviceProperties(&p, gpu);
+    if (answer != cudaSuccess)
+        return sw_err_set(err, SW_ERR_LIBRARY, "GPU %d does not say what it is: %s", gpu,
+                          cudaGetErrorString(answer));
+    *out = (struct sw_cuda_gpu){
+        .memory_bytes = (int64_t)p.totalGlobalMem, .major = p.major, .minor = p.minor};
+    snprintf(out->bus, sizeof out->bus, "%04x:%02x:%02x.0", (unsigned)p.pciDomainID,
+             (unsigned)p.pciBusID, (unsigned)p.pciDeviceID);
+    snprintf(out->name, sizeof out->name, "%.*s", (int)sizeof out->name - 1, p.name);
+    return SW_OK;
+}
+
+__attribute__((visibility("default"))) extern const struct sw_cuda_module sw_cuda_module;
+const struct sw_cuda_module sw_cuda_module = {
+    .abi = SW_CUDA_ABI,
+    .table_bytes = SW_CUDA_TABLE_BYTES,
+    .libraries = "CUDA " TEXT(CUDART_VERSION) ", cuBLAS " TEXT(CUBLAS_VER_MAJOR) "." TEXT(
+        CUBLAS_VER_MINOR) ", cuDNN " TEXT(CUDNN_MAJOR) "." TEXT(CUDNN_MINOR),
+    .count = count,
+    .describe = describe,
+    .open = sw_cuda_open_device,
+};

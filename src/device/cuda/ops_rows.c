@@ -1,0 +1,219 @@
+/* Losses, metrics and lists of tokens: operations that look at rows that count. */
+#include "device/cuda/ops.h"
+#include "device/ops/classes.h"
+#include "device/ops/embedding.h"
+#include "device/ops/row_loss.h"
+#include "device/ops/softmax_loss.h"
+
+/* ---- Losses ---- */
+
+static int count_labels(const struct sw_cuda_launch *l, const void *args)
+{
+    const struct sw_label_count_args *a = args;
+    return sw_cuda_count_labels(a->labels.label, a->rows, a->labels.per_sample,
+                                sw_labels_ignored(&a->labels), a->step, a->count, l);
+}
+
+static int softmax_loss(const struct sw_cuda_launch *l, const void *args)
+{
+    const struct sw_softmax_loss_args *a = args;
+    const struct sw_cuda_loss k = {.who = "softmax_loss",
+                                   .rows = a->rows,
+                                   .columns = a->classes,
+                                   .per_sample = a->labels.per_sample,
+                                   .weight = a->weight,
+                                   .x = a->x,
+                                   .label = a->labels.label,
+                                   .ignore = sw_labels_ignored(&a->labels),
+                                   .step = a->step,
+                                   .y = a->prob,
+                                   .result = a->result};
+    return sw_cuda_softmax_loss(&k, l);
+}
+
+static int softmax_loss_backward(const struct sw_cuda_launch *l, const void *args)
+{
+    const struct sw_softmax_gradient_args *a = args;
+    const struct sw_cuda_loss_gradient k = {.rows = a->rows,
+                                            .columns = a->classes,
+                                            .per_sample = a->labels.per_sample,
+                                            .batch_rows = a->batch_rows,
+                                            .per_sample = a->labels.per_sample,
+                                            .weight = a->weight,
+                                            .y = a->prob,
+                                            .label = a->labels.label,
+                                            .ignore = sw_labels_ignored(&a->labels),
+                                            .step = a->step,
+                                            .counted = a->counted,
+                                            .dx = a->dx};
+    return sw_cuda_softmax_loss_backward(&k, l);
+}
+
+static enum sw_kernel_loss kind_of(enum sw_loss kind)
+{
+    static const enum sw_kernel_loss kernel_of[] = {
+        [SW_LOSS_EUCLIDEAN] = SW_KERNEL_EUCLIDEAN, [SW_LOSS_SIGMOID] = SW_KERNEL_SIGMOID,
+        [SW_LOSS_SOFTMAX] = SW_KERNEL_SOFTMAX,     [SW_LOSS_POISSON] = SW_KERNEL_POISSON,
+        [SW_LOSS_HINGE] = SW_KERNEL_HINGE,         [SW_LOSS_RANKING] = SW_KERNEL_RANKING,
+    };
+    return kernel_of[kind];
+}
+
+static int row_loss(const struct sw_cuda_launch *l, const void *args)
+{
+    const struct sw_row_loss_args *a = args;
+    const struct sw_cuda_loss k = {.kind = kind_of(a->kind),
+                                   .who = a->who,
+                                   .rows = a->rows,
+                                   .columns = a->columns,
+                                   .weight = a->weight,
+                                   .margin = a->margin,
+                                   .squared = a->squared,
+                                   .x = a->x,
+                                   .target = a->target,
+                                   .label = a->target ? NULL : a->labels.label,
+                                   .ignore = sw_labels_ignored(&a->labels),
+                                   .step = a->step,
+                                   .y = a->y,
+                                   .result = a->result};
+    return sw_cuda_row_loss(&k, l);
+}
+
+static int row_loss_backward(const struct sw_cuda_launch *l, const void *args)
+{
+    const struct sw_row_gradient_args *a = args;
+    const struct sw_cuda_loss_gradient k = {.kind = kind_of(a->kind),
+                                            .rows = a->rows,
+                                            .columns = a->columns,
+                                            .weight = a->weight,
+                                            .y = a->y,
+                                            .target = a->target,
+                                            .step = a->step,
+                                            .dx = a->dx};
+    return sw_cuda_row_loss_backward(&k, l);
+}
+
+static int triplets(const struct sw_cuda_launch *l, const void *args)
+{
+    const struct sw_triplet_loss_args *a = args;
+    const struct sw_cuda_triplets k = {.rows = a->rows,
+                                       .columns = a->columns,
+                                       .weight = a->weight,
+                                       .margin = a->margin,
+                                       .squared = a->squared,
+                                       .anchor = a->anchor,
+                                       .match = a->match,
+                                       .other = a->other,
+                                       .step = a->step,
+                                       .slope = a->slope,
+                                       .result = a->result};
+    return sw_cuda_triplets(&k, l);
+}
+
+static int triplets_backward(const struct sw_cuda_launch *l, const void *args)
+{
+    const struct sw_triplet_gradient_args *a = args;
+    const struct sw_cuda_triplets k = {.rows = a->rows,
+                                       .columns = a->columns,
+                                       .weight = a->weight,
+                                       .step = a->step,
+                                       .slope = (float *)a->slope,
+                                       .plus = a->plus,
+                                       .minus = a->minus,
+                                       .dx = a->dx};
+    return sw_cuda_triplets_backward(&k, l);
+}
+
+/* ---- Metrics ---- */
+
+static int top_k(const struct sw_cuda_launch *l, const void *args)
+{
+    const struct sw_top_k_args *a = args;
+    const struct sw_cuda_classes k = {.who = "accuracy",
+                                      .rows = a->rows,
+                                      .classes = a->classes,
+                                      .top_k = a->top_k,
+                                      .per_sample = a->labels.per_sample,
+                                      .x = a->x,
+                                      .target = a->target,
+                                      .label = a->labels.label,
+                                      .ignore = sw_labels_ignored(&a->labels),
+                                      .step = a->step,
+                                      .result = a->result};
+    return sw_cuda_top_k(&k, l);
+}
+
+static int count_classes(const struct sw_cuda_launch *l, const void *args)
+{
+    const struct sw_class_count_args *a = args;
+    const struct sw_cuda_classes k = {.who = "precision_recall",
+                                      .rows = a->rows,
+                                      .classes = a->classes,
+                                      .top_k = a->top_k,
+                                      .per_sample = a->labels.per_sample,
+                                      .threshold = a->threshold,
+                                      .x = a->x,
+                                      .target = a->target,
+                                      .label = a->labels.label,
+                                      .ignore = sw_labels_ignored(&a->labels),
+                                      .step = a->step,
+                                      .result = a->count};
+    return sw_cuda_count_classes(&k, l);
+}
+
+/* ---- Tokens ---- */
+
+static struct sw_cuda_lists lists_of(const struct sw_token_lists *l, int64_t width,
+                                     const int32_t *token, const struct sw_step *step)
+{
+    return (struct sw_cuda_lists){.rows = l->rows,
+                                  .per_row = l->per_row,
+                                  .length = l->length,
+                                  .vocabulary = l->vocabulary,
+                                  .width = width,
+                                  .skip = l->skip,
+                                  .token = token,
+                                  .step = step};
+}
+
+static int embedding(const struct sw_cuda_launch *l, const void *args)
+{
+    const struct sw_embedding_args *a = args;
+    struct sw_cuda_lists k = lists_of(&a->lists, a->width, a->token, a->step);
+    k.weight = a->weight;
+    k.y = a->y;
+    return sw_cuda_embedding(&k, l);
+}
+
+static int embedding_backward(const struct sw_cuda_launch *l, const void *args)
+{
+    const struct sw_embedding_gradient_args *a = args;
+    struct sw_cuda_lists k = lists_of(&a->lists, a->width, a->token, a->step);
+    k.dy = a->dy;
+    k.y = a->dweight;
+    return sw_cuda_embedding_backward(&k, l);
+}
+
+static int onehot(const struct sw_cuda_launch *l, const void *args)
+{
+    const struct sw_onehot_args *a = args;
+    struct sw_cuda_lists k = lists_of(&a->lists, a->lists.vocabulary, a->token, a->step);
+    k.y = a->y;
+    return sw_cuda_onehot(&k, l);
+}
+
+const struct sw_cuda_op sw_cuda_row_ops[] = {
+    {&sw_op_label_count, count_labels},
+    {&sw_op_softmax_loss_forward, softmax_loss},
+    {&sw_op_softmax_loss_gradient, softmax_loss_backward},
+    {&sw_op_row_loss_forward, row_loss},
+    {&sw_op_row_loss_gradient, row_loss_backward},
+    {&sw_op_triplet_loss_forward, triplets},
+    {&sw_op_triplet_loss_gradient, triplets_backward},
+    {&sw_op_top_k, top_k},
+    {&sw_op_class_count, count_classes},
+    {&sw_op_embedding_forward, embedding},
+    {&sw_op_embedding_gradient, embedding_backward},
+    {&sw_op_onehot_forward, onehot},
+    {0},
+};

@@ -1,0 +1,125 @@
+/* Transposed convolution by a convolution plan with its passes swapped, as device/cpu/deconv.c has
+ * it: forward is that plan's backward data, backward data its forward, and backward weights takes
+ * the gradient for the image. */
+#include "base/os.h"
+#include "device/cpu/cpu.h"
+#include "device/cuda/ops.h"
+#include "device/cuda/plan_private.h"
+#include <stdio.h>
+
+struct deconv {
+    struct sw_plan base;     /* first member */
+    struct sw_plan *conv;    /* owned: from dst to src */
+    struct sw_cuda_side src; /* ours, and the convolution's output */
+    struct sw_kernel_channels dst_channels;
+    size_t sums_offset; /* in scratch: of the bias' gradient */
+};
+
+static struct deconv *deconv_of(struct sw_plan *p)
+{
+    return (struct deconv *)(void *)p;
+}
+
+static int forward(struct sw_plan *p, const struct sw_plan_args *a, struct sw_err *err)
+{
+    struct deconv *d = deconv_of(p);
+    struct sw_cuda_launch l = sw_cuda_launch_of(p->stream);
+    struct sw_plan_args inner = {.weight = a->weight, .diff_src = a->dst, .scratch = a->scratch};
+    int rc = sw_cuda_side_in(p, &d->src, a, a->src, &inner.diff_dst, err);
+    if (rc == SW_OK)
+        rc = sw_plan_backward_data(d->conv, &inner, err);
+    if (rc == SW_OK && p->bias.ndim)
+        rc = sw_cuda_plan_check(
+            p, sw_cuda_channel_bias(&d->dst_channels, a->dst, a->bias, false, a->dst, &l), err);
+    return rc;
+}
+
+static int backward_data(struct sw_plan *p, const struct sw_plan_args *a, struct sw_err *err)
+{
+    struct deconv *d = deconv_of(p);
+    struct sw_plan_args inner = {.src = a->diff_dst,
+                                 .weight = a->weight,
+                                 .dst = sw_cuda_side_out(&d->src, a, a->diff_src),
+                                 .scratch = a->scratch};
+    int rc = sw_plan_forward(d->conv, &inner, err);
+    return rc == SW_OK ? sw_cuda_side_done(p, &d->src, a, a->diff_src, err) : rc;
+}
+
+static int bias_gradient(struct deconv *d, const struct sw_plan_args *a, struct sw_err *err)
+{
+    struct sw_cuda_launch l = sw_cuda_launch_of(d->base.stream);
+    double *sums = sw_cuda_at(a, d->sums_offset), *parts = sums + 2 * d->base.dst.dim[1] + 1;
+    return sw_cuda_plan_check(&d->base,
+                              sw_cuda_channel_sums(&d->dst_channels, a->diff_dst, NULL, false,
+                                                   parts, sums, a->diff_bias, &l),
+                              err);
+}
+
+static int backward_weights(struct sw_plan *p, const struct sw_plan_args *a, struct sw_err *err)
+{
+    struct deconv *d = deconv_of(p);
+    struct sw_plan_args inner = {
+        .src = a->diff_dst, .diff_weight = a->diff_weight, .scratch = a->scratch};
+    int rc = sw_cuda_side_in(p, &d->src, a, a->src, &inner.diff_dst, err);
+    if (rc == SW_OK)
+        rc = sw_plan_backward_weights(d->conv, &inner, err);
+    return rc == SW_OK && p->bias.ndim ? bias_gradient(d, a, err) : rc;
+}
+
+static void free_plan(struct sw_plan *p)
+{
+    sw_plan_free(deconv_of(p)->conv);
+    sw_free(p);
+}
+
+static const struct sw_plan_ops ops = {.forward = forward,
+                                       .backward_data = backward_data,
+                                       .backward_weights = backward_weights,
+                                       .free = free_plan};
+
+static void describe(struct deconv *d, const struct sw_conv_shape *shape,
+                     struct sw_plan_passes passes)
+{
+    struct sw_plan *p = &d->base;
+    size_t doubles = (2 + 2 * SW_KERNEL_CHANNEL_PARTS) * (size_t)shape->outputs + 1;
+    p->weight = d->conv->weight;
+    if (shape->bias)
+        p->bias = sw_desc_plain(SW_F32, 1, &shape->outputs);
+    p->dst = d->conv->src;
+    p->backward_reads_src = passes.backward_weights;
+    p->scratch_bytes = d->conv->scratch_bytes;
+    sw_cuda_side_init(p, &d->src, &p->src, &d->conv->dst);
+    if (shape->bias && passes.backward_weights)
+        d->sums_offset = sw_cuda_reserve(p, doubles * sizeof(double));
+    snprintf(p->algorithm, sizeof p->algorithm, "%s", d->conv->algorithm);
+}
+
+int sw_cuda_deconvolution(struct sw_stream *s, const struct sw_desc *src,
+                          const struct sw_conv_shape *shape, struct sw_plan_passes passes,
+                          struct sw_plan **out, struct sw_err *err)
+{
+    const int64_t dim[] = {src->dim[0], shape->outputs, shape->out_h, shape->out_w};
+    struct sw_desc image = sw_desc_plain(SW_F32, 4, dim);
+    struct sw_conv_shape inner = *shape;
+    struct sw_plan_passes all = {.backward_data = true,
+                                 .backward_weights = passes.backward_weights,
+                                 .training = passes.training};
+    inner.outputs = src->dim[1];
+    inner.out_h = src->dim[2];
+    inner.out_w = src->dim[3];
+    inner.bias = inner.fuse_relu = false;
+    struct deconv *d = sw_calloc(1, sizeof *d);
+    if (!d)
+        return sw_err_nomem(err, "a deconvolution plan", sizeof *d);
+    d->base = (struct sw_plan){.ops = &ops, .stream = s, .src = *src};
+    int rc = sw_cuda_convolution(s, &image, &inner, all, &d->conv, err);
+    if (rc == SW_OK && !sw_cuda_channels(&d->conv->src, &d->dst_channels))
+        rc = sw_err_set(err, SW_ERR_UNSUPPORTED, "deconvolution of images of 2^31 pixels or more");
+    if (rc != SW_OK) {
+        free_plan(&d->base);
+        return rc;
+    }
+    describe(d, shape, passes);
+    *out = &d->base;
+    return SW_OK;
+}

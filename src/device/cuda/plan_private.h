@@ -1,0 +1,69 @@
+/* What the plans of cuda share: rooms in scratch, and sides of a plan whose layout is not the one
+ * that is computed with. Internal to device/cuda. */
+#ifndef SW_DEVICE_CUDA_PLAN_PRIVATE_H
+#define SW_DEVICE_CUDA_PLAN_PRIVATE_H
+
+#include "device/cuda/cuda_private.h"
+
+/* A source or weight: the layout that it has, and the one that is computed with. Where they differ
+ * a copy lies in scratch. */
+struct sw_cuda_side {
+    struct sw_desc given, used;
+    bool copied;
+    size_t offset; /* in scratch */
+};
+
+/* Adds room to a plan's scratch; returns its offset in bytes. */
+size_t sw_cuda_reserve(struct sw_plan *p, size_t bytes);
+static inline void *sw_cuda_at(const struct sw_plan_args *a, size_t offset)
+{
+    return (char *)a->scratch + offset;
+}
+
+void sw_cuda_side_init(struct sw_plan *p, struct sw_cuda_side *side, const struct sw_desc *given,
+                       const struct sw_desc *used);
+/* The values as they are computed with: themselves, or a copy made now. */
+int sw_cuda_side_in(struct sw_plan *p, const struct sw_cuda_side *side,
+                    const struct sw_plan_args *a, const float *given, const float **used,
+                    struct sw_err *err) SW_MUST_CHECK;
+/* Where to write the gradient of the side; and bringing it to where it belongs. */
+float *sw_cuda_side_out(const struct sw_cuda_side *side, const struct sw_plan_args *a,
+                        float *given);
+int sw_cuda_side_done(struct sw_plan *p, const struct sw_cuda_side *side,
+                      const struct sw_plan_args *a, float *given, struct sw_err *err) SW_MUST_CHECK;
+
+/* Plain, blocked channels and channels last stay what they are; any other layout becomes plain. */
+struct sw_desc sw_cuda_known_layout(const struct sw_desc *d);
+/* A layout of that kind, known to the kernels, with other dimensions. */
+struct sw_desc sw_cuda_layout_like(const struct sw_desc *kind, const int64_t *dim);
+/* [N, C, H, W] with neighbouring channels. */
+struct sw_desc sw_cuda_channels_last(const int64_t *dim);
+
+/* A kernel's answer, for the plan's device. */
+int sw_cuda_plan_check(struct sw_plan *p, int answer, struct sw_err *err) SW_MUST_CHECK;
+
+/* The makers of the table. */
+int sw_cuda_convolution(struct sw_stream *s, const struct sw_desc *src,
+                        const struct sw_conv_shape *shape, struct sw_plan_passes passes,
+                        struct sw_plan **out, struct sw_err *err);
+int sw_cuda_deconvolution(struct sw_stream *s, const struct sw_desc *src,
+                          const struct sw_conv_shape *shape, struct sw_plan_passes passes,
+                          struct sw_plan **out, struct sw_err *err);
+int sw_cuda_pooling(struct sw_stream *s, const struct sw_desc *src,
+                    const struct sw_pool_shape *shape, struct sw_plan_passes passes,
+                    struct sw_plan **out, struct sw_err *err);
+int sw_cuda_normalisation(struct sw_stream *s, const struct sw_desc *src,
+                          const struct sw_lrn_shape *shape, struct sw_plan_passes passes,
+                          struct sw_plan **out, struct sw_err *err);
+int sw_cuda_inner_product(struct sw_stream *s, const struct sw_desc *src,
+                          const struct sw_ip_shape *shape, struct sw_plan_passes passes,
+                          struct sw_plan **out, struct sw_err *err);
+int sw_cuda_plan_reorder(struct sw_stream *s, const struct sw_desc *from, const struct sw_desc *to,
+                         struct sw_plan **out, struct sw_err *err);
+
+/* plan_bridge.c: the cpu's convolution, for shapes that cuDNN does not take. A checked shape. */
+int sw_cuda_bridge_convolution(struct sw_stream *s, const struct sw_desc *src,
+                               const struct sw_conv_shape *shape, struct sw_plan_passes passes,
+                               struct sw_plan **out, struct sw_err *err) SW_MUST_CHECK;
+
+#endif

@@ -1,0 +1,193 @@
+/* Pooling and local response normalisation by kernels of our own: cuDNN's know neither windows that
+ * are clipped at the border nor normalisation within channels. They keep any layout that
+ * the kernels know, so that nothing is reordered between a convolution and them. */
+#include "base/os.h"
+#include "device/cpu/cpu.h"
+#include "device/cuda/ops.h"
+#include "device/cuda/plan_private.h"
+#include <string.h>
+
+/* ---- Pooling ---- */
+
+struct pool {
+    struct sw_plan base; /* first member */
+    struct sw_cuda_side src;
+    struct sw_cuda_pool kernel; /* without arrays */
+    bool max, training;
+};
+
+static int pool_forward(struct sw_plan *p, const struct sw_plan_args *a, struct sw_err *err)
+{
+    const struct pool *c = (const struct pool *)(void *)p;
+    struct sw_cuda_launch l = sw_cuda_launch_of(p->stream);
+    struct sw_cuda_pool k = c->kernel;
+    int rc = sw_cuda_side_in(p, &c->src, a, a->src, &k.x, err);
+    if (rc == SW_OK)
+        rc = sw_cuda_enter(sw_cuda_device_of(p->stream->dev), err);
+    if (rc != SW_OK)
+        return rc;
+    k.y = a->dst;
+    k.index = c->max && c->training ? a->saved : NULL;
+    return sw_cuda_plan_check(p, c->max ? sw_cuda_max_pool(&k, &l) : sw_cuda_avg_pool(&k, &l), err);
+}
+
+static int pool_backward(struct sw_plan *p, const struct sw_plan_args *a, struct sw_err *err)
+{
+    const struct pool *c = (const struct pool *)(void *)p;
+    struct sw_cuda_launch l = sw_cuda_launch_of(p->stream);
+    struct sw_cuda_pool k = c->kernel;
+    int rc = sw_cuda_enter(sw_cuda_device_of(p->stream->dev), err);
+    if (rc != SW_OK)
+        return rc;
+    k.dy = a->diff_dst;
+    k.dx = sw_cuda_side_out(&c->src, a, a->diff_src);
+    k.index = c->max ? a->saved : NULL;
+    rc = sw_cuda_plan_check(
+        p, c->max ? sw_cuda_max_pool_backward(&k, &l) : sw_cuda_avg_pool_backward(&k, &l), err);
+    return rc == SW_OK ? sw_cuda_side_done(p, &c->src, a, a->diff_src, err) : rc;
+}
+
+static void free_plan(struct sw_plan *p)
+{
+    sw_free(p);
+}
+
+static const struct sw_plan_ops pool_ops = {
+    .forward = pool_forward, .backward_data = pool_backward, .free = free_plan};
+
+static struct sw_kernel_windows windows_of(const struct sw_desc *src,
+                                           const struct sw_pool_shape *shape)
+{
+    return (struct sw_kernel_windows){.in_h = src->dim[2],
+                                      .in_w = src->dim[3],
+                                      .out_h = shape->out_h,
+                                      .out_w = shape->out_w,
+                                      .kernel_h = shape->kernel_h,
+                                      .kernel_w = shape->kernel_w,
+                                      .stride_h = shape->stride_h,
+                                      .stride_w = shape->stride_w,
+                                      .pad_h = shape->pad_h,
+                                      .pad_w = shape->pad_w,
+                                      .dilation_h = 1,
+                                      .dilation_w = 1};
+}
+
+int sw_cuda_pooling(struct sw_stream *s, const struct sw_desc *src,
+                    const struct sw_pool_shape *shape, struct sw_plan_passes passes,
+                    struct sw_plan **out, struct sw_err *err)
+{
+    int rc = sw_pool_check(src, shape, err);
+    if (rc != SW_OK)
+        return rc;
+    struct pool *c = sw_calloc(1, sizeof *c);
+    if (!c)
+        return sw_err_nomem(err, "pooling plan", sizeof *c);
+    struct sw_plan *p = &c->base;
+    const int64_t dst[] = {src->dim[0], src->dim[1], shape->out_h, shape->out_w};
+    struct sw_desc used = sw_cuda_known_layout(src);
+    *p = (struct sw_plan){.ops = &pool_ops, .stream = s, .src = *src};
+    p->dst = sw_cuda_layout_like(&used, dst);
+    sw_cuda_side_init(p, &c->src, src, &used);
+    c->kernel.w = windows_of(src, shape);
+    c->kernel.by = shape->divisor == SW_POOL_BY_PADDED   ? SW_KERNEL_PADDED
+                   : shape->divisor == SW_POOL_BY_INSIDE ? SW_KERNEL_INSIDE
+                                                         : SW_KERNEL_WHOLE;
+    c->max = shape->max;
+    c->training = passes.training || passes.backward_data;
+    if (c->max && c->training)
+        p->saved_bytes = sw_desc_bytes(&p->dst); /* an int32 for a float */
+    strcpy(p->algorithm, "cuda:direct");
+    if (!sw_cuda_channels(&used, &c->kernel.in) || !sw_cuda_channels(&p->dst, &c->kernel.out)) {
+        sw_free(c);
+        return sw_err_set(err, SW_ERR_UNSUPPORTED, "pooling over images of 2^31 pixels or more");
+    }
+    *out = p;
+    return SW_OK;
+}
+
+/* ---- Local response normalisation ---- */
+
+struct lrn {
+    struct sw_plan base;           /* first member */
+    struct sw_cuda_side src, diff; /* diff: the gradient, beside the source's copy */
+    struct sw_cuda_lrn kernel;     /* without arrays */
+    bool training;
+    size_t ratio_offset;
+};
+
+static int lrn_forward(struct sw_plan *p, const struct sw_plan_args *a, struct sw_err *err)
+{
+    const struct lrn *c = (const struct lrn *)(void *)p;
+    struct sw_cuda_launch l = sw_cuda_launch_of(p->stream);
+    struct sw_cuda_lrn k = c->kernel;
+    int rc = sw_cuda_side_in(p, &c->src, a, a->src, &k.x, err);
+    if (rc == SW_OK)
+        rc = sw_cuda_enter(sw_cuda_device_of(p->stream->dev), err);
+    if (rc != SW_OK)
+        return rc;
+    k.y = a->dst;
+    k.scale = c->training ? a->saved : NULL;
+    return sw_cuda_plan_check(p, sw_cuda_lrn(&k, &l), err);
+}
+
+static int lrn_backward(struct sw_plan *p, const struct sw_plan_args *a, struct sw_err *err)
+{
+    const struct lrn *c = (const struct lrn *)(void *)p;
+    struct sw_cuda_launch l = sw_cuda_launch_of(p->stream);
+    struct sw_cuda_lrn k = c->kernel;
+    int rc = sw_cuda_side_in(p, &c->src, a, a->src, &k.x, err);
+    if (rc == SW_OK)
+        rc = sw_cuda_enter(sw_cuda_device_of(p->stream->dev), err);
+    if (rc != SW_OK)
+        return rc;
+    k.dy = a->diff_dst;
+    k.dx = sw_cuda_side_out(&c->diff, a, a->diff_src);
+    k.scale = a->saved;
+    k.ratio = sw_cuda_at(a, c->ratio_offset);
+    rc = sw_cuda_plan_check(p, sw_cuda_lrn_backward(&k, &l), err);
+    return rc == SW_OK ? sw_cuda_side_done(p, &c->diff, a, a->diff_src, err) : rc;
+}
+
+static const struct sw_plan_ops lrn_ops = {
+    .forward = lrn_forward, .backward_data = lrn_backward, .free = free_plan};
+
+int sw_cuda_normalisation(struct sw_stream *s, const struct sw_desc *src,
+                          const struct sw_lrn_shape *shape, struct sw_plan_passes passes,
+                          struct sw_plan **out, struct sw_err *err)
+{
+    int rc = sw_lrn_check(src, shape, err);
+    if (rc != SW_OK)
+        return rc;
+    struct lrn *c = sw_calloc(1, sizeof *c);
+    if (!c)
+        return sw_err_nomem(err, "lrn plan", sizeof *c);
+    struct sw_plan *p = &c->base;
+    struct sw_desc used = sw_cuda_known_layout(src);
+    int64_t window = shape->within_channel ? shape->size * shape->size : shape->size;
+    *p = (struct sw_plan){.ops = &lrn_ops,
+                          .stream = s,
+                          .src = *src,
+                          .dst = used,
+                          .backward_reads_src = passes.backward_data};
+    sw_cuda_side_init(p, &c->src, src, &used);
+    sw_cuda_side_init(p, &c->diff, src, &used);
+    c->kernel = (struct sw_cuda_lrn){.height = src->dim[2],
+                                     .width = src->dim[3],
+                                     .size = shape->size,
+                                     .within_channel = shape->within_channel,
+                                     .alpha = shape->alpha / (float)window,
+                                     .beta = shape->beta,
+                                     .bias = shape->k};
+    c->training = passes.training || passes.backward_data;
+    if (c->training)
+        p->saved_bytes = sw_desc_bytes(&used);
+    if (passes.backward_data)
+        c->ratio_offset = sw_cuda_reserve(p, sw_desc_bytes(&used));
+    strcpy(p->algorithm, "cuda:direct");
+    if (!sw_cuda_channels(&used, &c->kernel.k)) {
+        sw_free(c);
+        return sw_err_set(err, SW_ERR_UNSUPPORTED, "lrn over images of 2^31 pixels or more");
+    }
+    *out = p;
+    return SW_OK;
+}

@@ -1,0 +1,145 @@
+/* Streams: CUDA streams that wait for no other, each with the libraries' handles and rooms of its
+ * own, so that nothing is shared between threads. */
+#include "base/os.h"
+#include "device/cuda/cuda_private.h"
+#include "device/cuda/libraries.h"
+#include <cuda_runtime_api.h>
+
+struct sw_cuda_launch sw_cuda_launch_of(struct sw_stream *stream)
+{
+    const struct sw_cuda_stream *s = sw_cuda_stream_of(stream);
+    return (struct sw_cuda_launch){.stream = s->stream,
+                                   .processors = s->device->processors,
+                                   .partials = s->partials,
+                                   .trouble = s->device->trouble_there};
+}
+
+static int ask_stream(void *stream)
+{
+    return (int)cudaStreamQuery(stream);
+}
+
+int sw_cuda_stream_wait(struct sw_stream *stream, struct sw_err *err)
+{
+    struct sw_cuda_stream *s = sw_cuda_stream_of(stream);
+    sw_cuda_use(s->device);
+    return sw_cuda_poll(s->device, ask_stream, s->stream, "waiting for a stream", err);
+}
+
+/* Every call names the device that it is for. */
+void sw_cuda_stream_attach(struct sw_stream *s)
+{
+    (void)s;
+}
+
+void sw_cuda_stream_name(struct sw_stream *s, const char *name)
+{
+    (void)s, (void)name;
+}
+
+/* ---- Host functions ---- */
+
+/* On a thread of the driver. What stands behind bad data is not to act upon it. */
+static void CUDART_CB run_call(void *user)
+{
+    struct sw_cuda_call *c = user;
+    struct sw_cuda_stream *s = c->stream;
+    const struct sw_cuda_call mine = *c;
+    bool healthy = !__atomic_load_n(&s->device->trouble->found, __ATOMIC_ACQUIRE) &&
+                   !__atomic_load_n(&s->device->cancelled, __ATOMIC_RELAXED);
+    __atomic_add_fetch(&s->ran, 1, __ATOMIC_RELEASE);
+    if (healthy)
+        mine.fn(mine.user);
+}
+
+static int ask_room(void *stream)
+{
+    struct sw_cuda_stream *s = stream;
+    bool full = s->called - __atomic_load_n(&s->ran, __ATOMIC_ACQUIRE) >= SW_CUDA_CALLS;
+    return full ? (int)cudaErrorNotReady : (int)cudaSuccess;
+}
+
+int sw_cuda_call(struct sw_stream *stream, void (*fn)(void *user), void *user, struct sw_err *err)
+{
+    struct sw_cuda_stream *s = sw_cuda_stream_of(stream);
+    int rc = sw_cuda_enter(s->device, err);
+    if (rc == SW_OK && ask_room(s) != (int)cudaSuccess)
+        rc = sw_cuda_poll(s->device, ask_room, s, "waiting for host functions", err);
+    if (rc != SW_OK)
+        return rc;
+    struct sw_cuda_call *c = &s->calls[s->called % SW_CUDA_CALLS];
+    *c = (struct sw_cuda_call){.stream = s, .fn = fn, .user = user};
+    s->called++;
+    cudaError_t answer = cudaLaunchHostFunc(s->stream, run_call, c);
+    if (answer != cudaSuccess)
+        s->called--;
+    return sw_cuda_check(s->device, (int)answer, "a host function", err);
+}
+
+/* ---- Life ---- */
+
+static int make_rooms(struct sw_cuda_stream *s, struct sw_err *err)
+{
+    struct sw_cuda_device *d = s->device;
+    void *answer = NULL, *there = NULL, *partials = NULL;
+    cudaError_t e = cudaStreamCreateWithFlags(&s->stream, cudaStreamNonBlocking);
+    if (e == cudaSuccess)
+        e = cudaMalloc(&partials, SW_CUDA_PARTIALS * sizeof *s->partials);
+    s->partials = partials;
+    if (e == cudaSuccess)
+        e = cudaHostAlloc(&answer, sizeof *s->answer, cudaHostAllocMapped);
+    s->answer = answer;
+    if (e == cudaSuccess)
+        e = cudaHostGetDevicePointer(&there, answer, 0);
+    s->answer_there = there;
+    return sw_cuda_check(d, (int)e, "a stream", err);
+}
+
+/* Nothing of the stream may run when its rooms are freed. A host function that does not return
+ * still needs them: then they are leaked rather than pulled from under it. */
+void sw_cuda_stream_free(struct sw_stream *stream)
+{
+    struct sw_cuda_stream *s = sw_cuda_stream_of(stream);
+    bool runs = false;
+    sw_cuda_use(s->device);
+    if (s->stream) {
+        int rc = sw_cuda_poll(s->device, ask_stream, s->stream, "freeing a stream", NULL);
+        (void)rc; /* who cares has waited before */
+        runs = cudaStreamQuery(s->stream) == cudaErrorNotReady;
+    }
+    if (runs)
+        return;
+    sw_cuda_libraries_free(s);
+    if (s->stream)
+        (void)cudaStreamDestroy(s->stream);
+    (void)cudaFree(s->partials);
+    if (s->answer)
+        (void)cudaFreeHost(s->answer);
+    sw_free(s->bridge);
+    sw_free(s->calls);
+    sw_free(s);
+}
+
+int sw_cuda_stream_new(struct sw_device *dev, int threads, struct sw_stream **out,
+                       struct sw_err *err)
+{
+    struct sw_cuda_device *d = sw_cuda_device_of(dev);
+    (void)threads;
+    int rc = sw_cuda_enter(d, err);
+    if (rc != SW_OK)
+        return rc;
+    struct sw_cuda_stream *s = sw_calloc(1, sizeof *s);
+    if (!s)
+        return sw_err_nomem(err, "cuda stream", sizeof *s);
+    s->base.dev = dev;
+    s->device = d;
+    s->calls = sw_calloc(SW_CUDA_CALLS, sizeof *s->calls);
+    rc = s->calls ? make_rooms(s, err)
+                  : sw_err_nomem(err, "cuda stream", SW_CUDA_CALLS * sizeof *s->calls);
+    if (rc != SW_OK) {
+        sw_cuda_stream_free(&s->base);
+        return rc;
+    }
+    *out = &s->base;
+    return SW_OK;
+}

@@ -1,0 +1,48 @@
+/* The way to GPUs: the device `cuda` is a module of its own, loaded when somebody asks for it, so
+ * that one package runs on machines with and without NVIDIA's driver. It exports one table,
+ * sw_cuda_module, and nothing else; this header is all that both sides know of each other.
+ *
+ * The module is singa_cuda.so in the folder singa-ws beside libsinga, or in libsinga's own (a build
+ * tree); SINGA_CUDA_MODULE names another file. It is never unloaded. Any thread. */
+#ifndef SW_DEVICE_CUDA_MODULE_H
+#define SW_DEVICE_CUDA_MODULE_H
+
+#include "device/plan.h"
+
+/* Goes up with every change of what the two sides share: this table, device.h, plan.h, op.h or the
+ * arguments of an operation. */
+enum { SW_CUDA_ABI = 1 };
+/* Notices most changes for which that was forgotten. */
+#define SW_CUDA_TABLE_BYTES                                                                        \
+    ((uint32_t)(sizeof(struct sw_cuda_module) + sizeof(struct sw_device_ops) +                     \
+                sizeof(struct sw_plan_makers) + sizeof(struct sw_plan)))
+
+/* A GPU as the driver knows it. */
+struct sw_cuda_gpu {
+    char bus[20]; /* "0000:34:00.0" */
+    char name[96];
+    int64_t memory_bytes;
+    int major, minor; /* compute capability */
+};
+
+struct sw_cuda_module {
+    uint32_t abi, table_bytes; /* first, whatever else changes */
+    const char *libraries;     /* "CUDA 13.0, cuBLAS 13.1.0, cuDNN 9.19.0" */
+    /* How many GPUs there are. Errors: SW_ERR_NOTFOUND (there is none), SW_ERR_UNSUPPORTED (the
+     * driver is too old). */
+    int (*count)(int *out, struct sw_err *err);
+    int (*describe)(int gpu, struct sw_cuda_gpu *out, struct sw_err *err);
+    /* Opens GPU number `gpu` of the driver as a device called "cuda:INDEX". */
+    int (*open)(int gpu, int index, struct sw_device **out, struct sw_err *err);
+};
+
+/* Loads the module and makes sure that there is a GPU. Errors say what is missing:
+ * SW_ERR_UNSUPPORTED, SW_ERR_NOTFOUND. */
+int sw_cuda_load(const struct sw_cuda_module **out, struct sw_err *err) SW_MUST_CHECK;
+
+/* Opens the GPU at a PCI address, as device "cuda:INDEX"; bus "": the INDEX-th of the driver. Close
+ * with sw_device_close. Errors: those of sw_cuda_load, SW_ERR_NOTFOUND (no GPU is there). */
+int sw_cuda_open(const char *bus, int index, struct sw_device **out,
+                 struct sw_err *err) SW_MUST_CHECK;
+
+#endif

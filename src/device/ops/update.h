@@ -1,0 +1,49 @@
+/* An update of a parameter as an operation: what an updater has to say of it, taken down when it is
+ * queued, so that a device needs to know formulas and no updaters. A formula has a name and
+ * constants; on the CPU it is a loop over a block, elsewhere a kernel of the same name made of the
+ * same header (kernels/updaters). The descriptor is in param/update_op.c, beside what the CPU does.
+ *
+ * Plain data; any thread. */
+#ifndef SW_DEVICE_OPS_UPDATE_H
+#define SW_DEVICE_OPS_UPDATE_H
+
+#include "device/op.h"
+
+enum { SW_UPDATER_SLOTS = 2 };           /* no updater has more */
+enum { SW_UPDATE_CONSTANTS_BYTES = 64 }; /* of a formula, at most */
+
+/* A piece of a range, as a formula's loop gets it. Pointers are at its first element. */
+struct sw_update_block {
+    float *value, *slot[SW_UPDATER_SLOTS]; /* absent slots are NULL */
+    const float *gradient;                 /* of all workers */
+    int64_t count;
+    float gradient_scale;
+};
+/* The loop over one block, on the calling thread: sw_update_each (param/update_loop.h) with a
+ * formula and its constants. Every element is computed alone, so that cutting changes no bit. True
+ * when a gradient or anything new is not finite. */
+typedef bool sw_update_loop(const void *constants, const struct sw_update_block *b);
+
+struct sw_update_formula {
+    const char *name; /* of the formula, by which devices find their kernel: "sgd_momentum" */
+    size_t constants_bytes;
+    sw_update_loop *loop;
+};
+
+/* What is to be done with every element. */
+struct sw_update_order {
+    const struct sw_update_formula *formula;                          /* static */
+    uint64_t constants[SW_UPDATE_CONSTANTS_BYTES / sizeof(uint64_t)]; /* aligned for any member */
+};
+
+struct sw_update_op_args {
+    struct sw_update_order order;
+    float *value, *slot[SW_UPDATER_SLOTS];
+    const float *gradient;
+    int64_t count;
+    float gradient_scale, clip_value; /* as in struct sw_update_args (param/updater.h) */
+    bool *non_finite;
+};
+extern const struct sw_op sw_op_update;
+
+#endif
