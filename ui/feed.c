@@ -29,6 +29,7 @@ struct sw_feed {
     char *live_path;                     /* owned; of the snapshot */
     int64_t run_id;
     int64_t slow_ns, list_ns, new_ns; /* when: slow things, list, last news */
+    int64_t last_checkpoint;          /* step */
     int64_t last_event;               /* row */
     int64_t segments;
     int64_t tail_at; /* bytes of the output that were read */
@@ -132,6 +133,7 @@ static int find_run(struct sw_feed *f, const char *text, struct sw_run *run, str
 static void forget_rows(struct sw_feed *f)
 {
     f->last_event = 0;
+    f->last_checkpoint = -1;
     f->segments = 0;
     f->slow_ns = f->new_ns = 0;
     f->tail_at = 0;
@@ -221,6 +223,7 @@ static void look_at_snapshot(struct sw_feed *f, struct sw_ui_model *m)
 
 struct curve {
     struct sw_ui_series *series;
+    struct sw_ui_model *model; /* gets an event for each value of an evaluation; NULL: none */
     bool any;
 };
 
@@ -228,6 +231,8 @@ static int add_point(void *user, const struct sw_run_point *p)
 {
     struct curve *c = user;
     sw_ui_series_point(c->series, p->step, p->value);
+    if (c->model && !sw_str_eq(c->series->split, "train"))
+        sw_ui_event_eval(c->model, p->time, c->series->split, p->step, c->series->name, p->value);
     c->any = true;
     return 0;
 }
@@ -254,12 +259,13 @@ static int note_series(void *user, const struct sw_run_series *s)
 }
 
 /* New points of all curves in the list; true when there was one. */
-static bool read_points(struct sw_feed *f, struct sw_ui_series *list, int count)
+static bool read_points(struct sw_feed *f, struct sw_ui_series *list, int count,
+                        struct sw_ui_model *m)
 {
     struct sw_err ignored;
     bool any = false;
     for (int i = 0; i < count; i++) {
-        struct curve c = {&list[i], false};
+        struct curve c = {&list[i], m, false};
         int rc = sw_history_each_point(f->reader, list[i].id, list[i].last_step, INT64_MAX,
                                        add_point, &c, &ignored);
         any |= rc == SW_OK && c.any;
@@ -273,7 +279,7 @@ static void look_at_curves(struct sw_feed *f, struct sw_ui_model *m)
     struct curves all = {m->series, &m->series_count, SW_UI_SERIES};
     if (sw_history_each_series(f->reader, f->run_id, note_series, &all, &ignored) != SW_OK)
         return;
-    if (read_points(f, m->series, m->series_count))
+    if (read_points(f, m->series, m->series_count, m))
         f->new_ns = m->now_ns;
 }
 
@@ -297,7 +303,7 @@ int sw_feed_overlay(struct sw_feed *f, int64_t run, struct sw_ui_model *m, struc
     int rc = sw_history_each_series(f->reader, run, note_overlay, &all, err);
     if (rc != SW_OK)
         return rc;
-    read_points(f, m->overlay, m->overlay_count);
+    read_points(f, m->overlay, m->overlay_count, NULL);
     m->overlay_run = run;
     return SW_OK;
 }
@@ -385,14 +391,6 @@ static int keep_place(void *user, const struct sw_run_unit *u)
     return 0;
 }
 
-static int keep_checkpoint(void *user, const struct sw_run_checkpoint *c)
-{
-    struct sw_ui_model *m = user;
-    m->checkpoint_step = c->step;
-    m->checkpoint_time = c->time;
-    return 1; /* the highest step comes first */
-}
-
 /* ---- Events and output ------------------------------------------------------------------------
  */
 
@@ -408,6 +406,20 @@ struct happened {
     struct sw_feed *feed;
     struct sw_ui_model *model;
 };
+
+static int keep_checkpoint(void *user, const struct sw_run_checkpoint *c)
+{
+    struct happened *h = user;
+    struct sw_ui_model *m = h->model;
+    if (c->step > m->checkpoint_step) {
+        m->checkpoint_step = c->step;
+        m->checkpoint_time = c->time;
+    }
+    if (c->step <= h->feed->last_checkpoint)
+        return 1; /* the highest step comes first: the others are known */
+    sw_ui_event_checkpoint(m, c->time, c->step, c->path, (double)c->bytes);
+    return 0;
+}
 
 static int keep_event(void *user, const struct sw_run_event *e)
 {
@@ -486,8 +498,11 @@ static void look_at_segments(struct sw_feed *f, struct sw_ui_model *m)
     m->join_count = 0;
     if (sw_history_each_segment(f->reader, f->run_id, keep_join, &j, &ignored) != SW_OK)
         return;
-    if (f->segments > 0 && j.count > f->segments)
+    if (f->segments > 0 && j.count > f->segments) {
         sw_ui_series_fini(m->series, &m->series_count);
+        if (m->join_count > 0)
+            m->checkpoint_step = f->last_checkpoint = m->joins[m->join_count - 1];
+    }
     f->segments = j.count;
 }
 
@@ -518,9 +533,9 @@ static void look_slowly(struct sw_feed *f, struct sw_ui_model *m)
     if (m->place_count == 0 &&
         sw_history_each_unit(f->reader, f->run_id, keep_place, m, &ignored) < 0)
         m->place_count = 0;
-    m->checkpoint_step = -1;
-    if (sw_history_each_checkpoint(f->reader, f->run_id, keep_checkpoint, m, &ignored) < 0)
-        m->checkpoint_step = -1;
+    struct happened h = {f, m};
+    if (sw_history_each_checkpoint(f->reader, f->run_id, keep_checkpoint, &h, &ignored) >= 0)
+        f->last_checkpoint = m->checkpoint_step;
 }
 
 struct list {

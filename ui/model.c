@@ -89,14 +89,60 @@ double sw_ui_typical(const struct sw_ui_series *s)
 /* ---- Events -----------------------------------------------------------------------------------
  */
 
+static struct sw_ui_event *event_at(struct sw_ui_model *m, int64_t number)
+{
+    return &m->events[number % SW_UI_EVENTS];
+}
+
+/* What comes from different tables comes out of order, though not by much. */
+static struct sw_ui_event *insert(struct sw_ui_model *m, const struct sw_ui_event *e)
+{
+    int64_t at = m->event_total++;
+    int64_t first = m->event_total - sw_ui_event_count(m);
+    for (; at > first && event_at(m, at - 1)->time > e->time; at--)
+        *event_at(m, at) = *event_at(m, at - 1);
+    *event_at(m, at) = *e;
+    return event_at(m, at);
+}
+
 void sw_ui_event_add(struct sw_ui_model *m, double time, enum sw_log_level level,
                      const char *source, const char *text)
 {
-    struct sw_ui_event *e = &m->events[m->event_total++ % SW_UI_EVENTS];
-    e->time = time;
-    e->level = level;
-    snprintf(e->source, sizeof e->source, "%s", source);
-    snprintf(e->text, sizeof e->text, "%s", text);
+    struct sw_ui_event e = {.time = time, .step = -1, .level = level};
+    snprintf(e.source, sizeof e.source, "%s", source);
+    snprintf(e.text, sizeof e.text, "%s", text);
+    insert(m, &e);
+}
+
+void sw_ui_event_eval(struct sw_ui_model *m, double time, const char *split, int64_t step,
+                      const char *name, double value)
+{
+    char number[16];
+    struct sw_ui_event *e = NULL;
+    int64_t last = m->event_total - 1, first = m->event_total - sw_ui_event_count(m);
+    for (int64_t i = last; i >= first && !e; i--)
+        if (event_at(m, i)->step == step && sw_str_eq(event_at(m, i)->source, split))
+            e = event_at(m, i);
+    if (!e) {
+        struct sw_ui_event one = {.time = time, .step = step, .level = SW_LOG_INFO};
+        snprintf(one.source, sizeof one.source, "%s", split);
+        snprintf(one.text, sizeof one.text, "step %lld:", (long long)step);
+        e = insert(m, &one);
+    }
+    size_t n = strlen(e->text);
+    snprintf(e->text + n, sizeof e->text - n, "  %s %s", name, sw_chart_number(number, value));
+}
+
+void sw_ui_event_checkpoint(struct sw_ui_model *m, double time, int64_t step, const char *path,
+                            double bytes)
+{
+    char size[32];
+    struct sw_ui_event e = {.time = time, .step = step, .level = SW_LOG_INFO};
+    const char *name = strrchr(path, '/');
+    snprintf(e.source, sizeof e.source, "checkpoint");
+    snprintf(e.text, sizeof e.text, "step %lld: %.150s, %s", (long long)step,
+             name ? name + 1 : path, sw_human_bytes(size, bytes));
+    insert(m, &e);
 }
 
 int sw_ui_event_count(const struct sw_ui_model *m)

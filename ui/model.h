@@ -61,6 +61,7 @@ struct sw_ui_place {
 
 struct sw_ui_event {
     double time;
+    int64_t step; /* of an evaluation or a checkpoint, else -1 */
     enum sw_log_level level;
     char source[32];
     char text[256];
@@ -168,8 +169,14 @@ double sw_ui_newest(const struct sw_ui_series *s);
 /* The middle one of the newest values, so that an evaluation between two steps does not count. */
 double sw_ui_typical(const struct sw_ui_series *s);
 
+/* Takes its place by time. */
 void sw_ui_event_add(struct sw_ui_model *m, double time, enum sw_log_level level,
                      const char *source, const char *text);
+/* An evaluation of a split, one value after the other: they share a line. */
+void sw_ui_event_eval(struct sw_ui_model *m, double time, const char *split, int64_t step,
+                      const char *name, double value);
+void sw_ui_event_checkpoint(struct sw_ui_model *m, double time, int64_t step, const char *path,
+                            double bytes);
 /* The i-th of those that are kept, oldest first; 0 <= i < sw_ui_event_count. */
 const struct sw_ui_event *sw_ui_event_at(const struct sw_ui_model *m, int i);
 int sw_ui_event_count(const struct sw_ui_model *m);

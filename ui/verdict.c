@@ -290,7 +290,10 @@ static void largest_part(const struct sw_verdict_input *in, struct sw_verdict *v
             "cores",
             100 * update);
     else if (rest >= worth && rest > compute)
-        say(v, SW_BOUND_OVERHEAD, "steps are short: %.0f %% of one is bookkeeping; a larger batch",
+        say(v, SW_BOUND_OVERHEAD,
+            "overhead: %.0f %% of a step is neither computing nor waiting; try a larger batch, "
+            "fewer "
+            "other programs",
             100 * rest);
     else
         say(v, SW_BOUND_COMPUTE, "compute-bound: %.0f %% forward and backward", 100 * compute);

@@ -74,7 +74,6 @@ enum sw_cli_type {
     SW_CLI_TEXT,   /* const char *, not empty; the last one counts */
     SW_CLI_INT,    /* int64_t, at least `min` */
     SW_CLI_LIST,   /* struct sw_cli_list: every one, in order */
-    SW_CLI_UNUSED, /* accepted where it asks for what is the case anyway (--no-ui) */
 };
 
 struct sw_cli_list {

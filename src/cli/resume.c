@@ -1,5 +1,6 @@
 /* singa-ws resume: goes on with a stored run from its newest checkpoint that is whole. */
 #include "base/os.h"
+#include "cli/share/beside.h"
 #include "cli/share/checkpoints.h"
 #include "cli/share/runs.h"
 #include "cli/share/trainer.h"
@@ -7,6 +8,8 @@
 struct options {
     struct sw_cli_common common;
     int64_t steps;
+    struct sw_beside_options beside;
+    const char *command; /* the whole line, for the history */
 };
 
 static const struct sw_cli_option options_of_resume[] = {
@@ -16,7 +19,7 @@ static const struct sw_cli_option options_of_resume[] = {
      .offset = offsetof(struct options, steps),
      .min = 1,
      .help = "go on to step N, not only to where the run was to end; schedules keep their length"},
-    {.name = "no-ui", .type = SW_CLI_UNUSED, .help = "print lines, as is the case in any event"},
+    SW_BESIDE_ROWS(struct options, beside),
     {0},
 };
 
@@ -60,7 +63,7 @@ static bool is_there(const struct sw_run *run, const struct sw_checkpoints *chec
 }
 
 static int go_on(const struct options *o, const struct sw_run *run,
-                 const struct sw_checkpoints *checkpoints, const char *db, const char *command)
+                 const struct sw_checkpoints *checkpoints, const char *db, struct sw_beside *beside)
 {
     struct sw_trainer t = {0};
     struct sw_err err;
@@ -72,11 +75,12 @@ static int go_on(const struct options *o, const struct sw_run *run,
         .oversubscribe = o->common.oversubscribe,
         .db = db,
         .steps = last_step(o, run),
-        .command = command,
+        .command = o->command,
         .resume = run,
     };
     struct sw_job_kept *kept = sw_calloc((size_t)checkpoints->count, sizeof *kept);
     int rc = sw_trainer_init(&t, &o->common, &err);
+    sw_beside_report(beside, &t.report);
     if (rc == SW_OK && !kept)
         rc = sw_err_nomem(&err, "the list of checkpoints", 0);
     for (int i = 0; kept && i < checkpoints->count; i++)
@@ -94,8 +98,9 @@ static int go_on(const struct options *o, const struct sw_run *run,
     return code;
 }
 
-static int resume(const struct options *o, const char *command)
+static int resume(void *options, struct sw_beside *beside)
 {
+    const struct options *o = options;
     struct sw_history_reader *reader = NULL;
     struct sw_run run = {0};
     struct sw_checkpoints checkpoints = {0};
@@ -119,7 +124,7 @@ static int resume(const struct options *o, const char *command)
     else if (is_there(&run, &checkpoints, last_step(o, &run)))
         code = SW_EXIT_DONE;
     else
-        code = go_on(o, &run, &checkpoints, db, command);
+        code = go_on(o, &run, &checkpoints, db, beside);
     sw_checkpoints_fini(&checkpoints);
     sw_run_fini(&run);
     sw_free(db);
@@ -131,8 +136,9 @@ static int run(int argc, char **argv)
     struct options options = {0};
     char *command = sw_cli_command(argc, argv);
     int code = sw_cli_parse(&spec, argc, argv, &options);
+    options.command = command;
     if (code == SW_CLI_GO_ON)
-        code = resume(&options, command);
+        code = sw_beside("resume", &options.common, &options.beside, resume, &options);
     sw_cli_fini(&spec, &options);
     sw_free(command);
     return code;

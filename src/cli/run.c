@@ -1,11 +1,14 @@
 /* singa-ws run: trains what a recipe says. */
 #include "base/os.h"
+#include "cli/share/beside.h"
 #include "cli/share/trainer.h"
 
 struct options {
     struct sw_cli_common common;
     int64_t steps;
     const char *name, *out_dir, *init_from;
+    struct sw_beside_options beside;
+    const char *command; /* the whole line, for the history */
 };
 
 static const struct sw_cli_option options_of_run[] = {
@@ -31,7 +34,7 @@ static const struct sw_cli_option options_of_run[] = {
      .offset = offsetof(struct options, init_from),
      .help = "start from the parameters of a checkpoint that have the same names, instead of the "
              "recipe's job.init_from"},
-    {.name = "no-ui", .type = SW_CLI_UNUSED, .help = "print lines, as is the case in any event"},
+    SW_BESIDE_ROWS(struct options, beside),
     {0},
 };
 
@@ -52,8 +55,9 @@ static const struct sw_cli_spec spec = {
     .arg_name = "RECIPE",
 };
 
-static int train(const struct options *o, const char *command)
+static int train(void *options, struct sw_beside *beside)
 {
+    const struct options *o = options;
     struct sw_trainer t = {0};
     struct sw_err err;
     struct sw_job_options job = {
@@ -68,10 +72,11 @@ static int train(const struct options *o, const char *command)
         .db = o->common.db,
         .init_from = o->init_from,
         .steps = o->steps,
-        .command = command,
+        .command = o->command,
     };
     int code;
     int rc = sw_trainer_init(&t, &o->common, &err);
+    sw_beside_report(beside, &t.report);
     if (rc == SW_OK)
         rc = sw_trainer_open(&t, &job, &err);
     code = rc == SW_OK ? sw_trainer_run(&t) : sw_trainer_refuse(&t, rc, &err);
@@ -84,8 +89,9 @@ static int run(int argc, char **argv)
     struct options options = {0};
     char *command = sw_cli_command(argc, argv); /* before the parser moves words */
     int code = sw_cli_parse(&spec, argc, argv, &options);
+    options.command = command;
     if (code == SW_CLI_GO_ON)
-        code = train(&options, command);
+        code = sw_beside("run", &options.common, &options.beside, train, &options);
     sw_cli_fini(&spec, &options);
     sw_free(command);
     return code;

@@ -56,7 +56,7 @@ wrong "unknown option '-x'" run --json -vx "$tiny"
 wrong 'one word too many' run "$tiny" "$tiny"
 wrong 'must not be empty' run --out= "$tiny"
 # Without a mechanism behind it an option is unknown.
-for option in --ui --detach --hosts=x; do
+for option in --hosts=x; do
     wrong "unknown option '${option%%=*}'" run "$option" "$tiny"
 done
 for verb in sample search plan; do

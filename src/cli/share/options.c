@@ -164,8 +164,6 @@ static int store(const struct sw_cli_spec *spec, const struct sw_cli_option *o, 
         return store_int(spec, o, text, field);
     case SW_CLI_LIST:
         return store_item(text, field);
-    case SW_CLI_UNUSED:
-        break;
     }
     return SW_CLI_GO_ON;
 }

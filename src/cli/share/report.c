@@ -96,8 +96,11 @@ double sw_report_value(const struct sw_report *r, const char *split, const char 
 void sw_report_observe(void *user, const struct sw_job_event *e)
 {
     struct sw_report *r = user;
-    if (e->type == SW_JOB_START)
+    if (e->type == SW_JOB_START) {
         r->run_id = e->run_id;
+        if (r->begun)
+            r->begun(r->beside, e);
+    }
     if (e->type == SW_JOB_DISPLAY || e->type == SW_JOB_EVAL)
         keep(r, e);
     if (e->type == SW_JOB_CHECKPOINT && e->path)

@@ -32,7 +32,9 @@ struct sw_report {
     int64_t run_id, step;
     int split_count;
     struct sw_report_split split[SW_REPORT_SPLITS];
-    char checkpoint[1024]; /* the newest, "" none */
+    char checkpoint[1024];                                     /* the newest, "" none */
+    void (*begun)(void *beside, const struct sw_job_event *e); /* at the run's begin; or NULL */
+    void *beside;
 };
 
 /* The style that options and the terminal ask for. Free with sw_report_fini. */

@@ -1,0 +1,133 @@
+# ctest-timeout: 180
+# The dashboard in a real terminal: watched from two, paused, continued, saved, stopped, resized,
+# left, killed. Whatever happens to it the training goes on, and the terminal is as it was.
+. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/tmux.sh"
+have_python || skip 'python3 is not installed'
+export XDG_RUNTIME_DIR="$T/live"
+mkdir -m 700 "$T/live"
+forever='--set job.steps=100000000 --set job.eval_every=2000'
+# now KEY: of the snapshot as JSON.
+now() {
+    "$SW" top watched --once --json | python3 -c "import json, sys; print(json.load(sys.stdin)['$1'])"
+}
+is_now() {
+    [ "$(now "$1")" = "$2" ]
+}
+alive() {
+    kill -0 "$pid" 2>/dev/null || fail "$1 ended the training"
+}
+
+expect 3 top
+expect 2 top --theme nice
+expect 2 top a b
+
+"$SW" run "$tiny" --out "$T/run" --name watched $forever >"$T/lines" 2>&1 </dev/null &
+pid=$!
+children=$pid
+until_true 20 file_has lines '^step=5 '
+
+# Without a terminal: text, and one object.
+expect 0 top watched
+has out 'watched'
+has out '7 events'
+hasnt out "$(printf '\033')"
+expect 0 top watched --once --json
+python3 - "$T/out" <<'END' || fail 'the object of top --once --json'
+import json, sys
+o = json.loads(open(sys.argv[1]).read())
+assert o["name"] == "watched" and o["status"] in ("running", "evaluating", "saving") and o["live"]
+assert o["step"] > 0 and o["steps"] == 100000000 and o["loss"] > 0
+assert {u["unit"] for u in o["units"]} >= {"worker0.0", "server0.0"}
+assert abs(sum(o["time_shares"].values()) - 1) < 1e-6
+END
+
+terminal one 100 30
+enter one "'$SW' top watched"
+sees one '#1 watched +(running|evaluating)'
+sees one 'loss +train [0-9.]+'
+sees one 'worker0.0'
+
+# Pause and continue; another terminal sees it, too.
+press one p
+until_true 10 is_now status paused
+a=$(now step)
+terminal two 80 24
+enter two "'$SW' top"
+sees two 'paused'
+[ "$(now step)" = "$a" ] || fail 'a paused run makes steps'
+press two p
+until_true 10 is_now status running
+sees one '#1 watched +(running|evaluating)'
+[ "$(now step)" -ge "$a" ] || fail 'it does not go on'
+
+# A checkpoint on request, in the list of events.
+before=$(latest "$T/run")
+press one c
+changed() {
+    [ "$(latest "$T/run")" != "$before" ]
+}
+until_true 10 changed
+sees one 'checkpoint +step [1-9][0-9]*: checkpoint-'
+
+# Panels, help, and the way back.
+press one '?'
+sees one 'any key closes it'
+press one Space
+press one 4
+sees one '4 machine'
+sees one 'trainer +[0-9.]+ cpus'
+press one 0
+sees one '1 curves'
+press one r
+sees one '8 runs'
+press one 0
+
+# Sizes come and go, down to one line.
+for size in 200x50 40x10 1x1 30x3 120x40 250x70 2x60 100x2 80x24; do
+    tmux_ resize-window -t one -x "${size%x*}" -y "${size#*x}"
+    sleep 0.1
+done
+sees one '2 throughput'
+tmux_ resize-window -t one -x 60 -y 1
+sees one '^#1 .*loss'
+tmux_ resize-window -t one -x 100 -y 30
+sees one '7 events'
+
+# Leaving: by q, by a signal, by kill -9, with the terminal itself.
+press one q
+sees one 'ready>'
+sane one
+alive 'q'
+enter one "'$SW' top watched"
+sees one '2 throughput'
+viewer=$(tmux_ display -p -t one '#{pane_pid}')
+viewer=$(ps -o pid= --ppid "$viewer" | tr -d ' ')
+kill -TERM "$viewer"
+sees one 'ready>'
+sane one
+enter one "'$SW' top watched"
+sees one '2 throughput'
+viewer=$(tmux_ display -p -t one '#{pane_pid}')
+viewer=$(ps -o pid= --ppid "$viewer" | tr -d ' ')
+kill -9 "$viewer"
+sees one 'Killed'
+sane one
+alive 'a killed viewer'
+tmux_ kill-session -t two
+sleep 0.3
+alive 'a terminal that has gone'
+
+# The trainer dies: the dashboard says so, and stays.
+enter one "'$SW' top watched"
+sees one '2 throughput'
+kill -9 "$pid"
+sees one '#1 watched +crashed'
+press one p
+sees one 'does not run'
+press one q
+sees one 'ready>'
+sane one
+expect 0 top watched --once --json
+has out '"status":"crashed","live":false'
+exit 0
