@@ -36,7 +36,6 @@ static int softmax_loss_backward(const struct sw_cuda_launch *l, const void *arg
     const struct sw_softmax_gradient_args *a = args;
     const struct sw_cuda_loss_gradient k = {.rows = a->rows,
                                             .columns = a->classes,
-                                            .per_sample = a->labels.per_sample,
                                             .batch_rows = a->batch_rows,
                                             .per_sample = a->labels.per_sample,
                                             .weight = a->weight,
