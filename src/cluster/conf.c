@@ -219,9 +219,11 @@ int sw_cluster_terms(const struct sw_cluster_conf *c, struct sw_cluster_terms *t
 
 static void say_sharing(const struct sw_cluster_shape *s, char *out, size_t bytes)
 {
-    snprintf(out, bytes, "%d workers share every batch, %d server%s own%s the parameters, %s",
-             s->worker_groups * s->workers_per_group, s->servers_per_group,
-             s->servers_per_group == 1 ? "" : "s", s->servers_per_group == 1 ? "s" : "",
+    int workers = s->worker_groups * s->workers_per_group;
+    snprintf(out, bytes, "%d worker%s %s every batch, %d server%s own%s the parameters, %s",
+             workers, workers == 1 ? "" : "s", workers == 1 ? "computes" : "share",
+             s->servers_per_group, s->servers_per_group == 1 ? "" : "s",
+             s->servers_per_group == 1 ? "s" : "",
              s->bind_servers ? "each on its worker's cores"
                              : "on cores of their own where "
                                "there are any");
