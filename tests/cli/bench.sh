@@ -1,0 +1,19 @@
+# ctest-timeout: 240
+# bench/papers runs, reads what it draws from the history, and keeps nothing of a trial.
+. "$(dirname "$0")/lib.sh"
+have_python || skip 'there is no python3'
+
+python3 "$SW_SOURCE_DIR/bench/papers" 18a --trial --repeats 1 --binary "$SW" --db "$T/kept.db" \
+    --results "$T/results" >"$T/out" 2>"$T/err" || fail 'a trial of bench/papers 18a'
+has out '^workers or threads +SINGA \(threads\) +SINGA-dist \(sandblaster\) +allreduce$'
+has out '^1 +[0-9.]+ ms \(1\.00\) +[0-9.]+ ms \(1\.00\) '
+has out '^fig\. 18a \| 1 x 1 ms: [0-9.]+$'
+has out '^A trial'
+[ -e "$T/results" ] && fail 'a trial is kept'
+SINGA_DB=$T/kept.db "$SW" history sql "SELECT count(*) FROM runs WHERE name LIKE '%-sandblaster-1-x-1'
+    AND framework = 'sandblaster' AND status = 'done'" >"$T/count"
+[ "$(cat "$T/count")" = 1 ] || fail 'the history lacks a run'
+
+python3 "$SW_SOURCE_DIR/bench/papers" 18x --binary "$SW" >"$T/out" 2>"$T/err"
+[ $? = 2 ] || fail 'an unknown figure is not refused'
+has err "no figure '18x'"
