@@ -195,9 +195,27 @@ struct pen {
     struct sw_area in;
     const struct sw_chart *chart;
     const struct sw_chart_line *line;
-    int across, down; /* dots in a cell */
-    int run;          /* dots drawn, for dashes */
+    int across, down;        /* dots in a cell */
+    int run;                 /* dots drawn, for dashes */
+    double x_scale, y_scale; /* dots per unit; of log y where the scale is */
+    double y_far;            /* what is further out than this is no further */
 };
+
+static struct pen pen_of(struct sw_canvas *c, struct sw_area in, const struct sw_chart *chart,
+                         const struct sw_chart_line *line)
+{
+    bool utf8 = c->caps.utf8;
+    struct pen p = {.c = c, .in = in, .chart = chart, .line = line};
+    p.across = utf8 ? 2 : 1;
+    p.down = utf8 ? 4 : 1;
+    double w = in.w * p.across - 1, h = in.h * p.down - 1;
+    double x_range = chart->x_to - chart->x_from;
+    double y_range = chart->log_y ? log(chart->y_to / chart->y_from) : chart->y_to - chart->y_from;
+    p.x_scale = x_range > 0 ? w / x_range : 0;
+    p.y_scale = y_range > 0 ? h / y_range : 0;
+    p.y_far = 2 * h + 8;
+    return p;
+}
 
 static int dots_w(const struct pen *p)
 {
@@ -211,15 +229,17 @@ static int dots_h(const struct pen *p)
 
 static double dot_x(const struct pen *p, double x)
 {
-    return sw_chart_share_x(p->chart, x) * (dots_w(p) - 1);
+    return (x - p->chart->x_from) * p->x_scale;
 }
 
 /* Far outside is as good as outside, and keeps the loops short. */
 static double dot_y(const struct pen *p, double y)
 {
-    double at = (1 - sw_chart_share_y(p->chart, y)) * (dots_h(p) - 1);
-    double far = 2.0 * dots_h(p) + 8;
-    return at < -far ? -far : at > far ? far : at;
+    double up = y - p->chart->y_from;
+    if (p->chart->log_y)
+        up = y > 0 ? log(y / p->chart->y_from) : -1e9;
+    double at = dots_h(p) - 1 - up * p->y_scale;
+    return at < -p->y_far ? -p->y_far : at > p->y_far ? p->y_far : at;
 }
 
 static uint32_t ascii_of(const struct sw_chart_line *line)
@@ -272,14 +292,24 @@ static void draw_segment(struct pen *p, double x0, double y0, double x1, double 
     }
 }
 
+/* Points of one column of dots are one stroke. */
 static void draw_band(struct pen *p)
 {
+    double column = -1, top = NAN, bottom = NAN;
     for (size_t i = 0; i < p->line->count; i++) {
         const struct sw_point *q = &p->line->points[i];
-        double x = dot_x(p, q->x);
-        if (isfinite(q->lo) && isfinite(q->hi))
-            draw_segment(p, x, dot_y(p, q->hi), x, dot_y(p, q->lo));
+        double x = floor(dot_x(p, q->x) + 0.5);
+        if (x < 0 || x >= dots_w(p) || isnan(q->lo) || isnan(q->hi))
+            continue;
+        if (x != column) {
+            draw_segment(p, column, top, column, bottom);
+            top = bottom = NAN;
+            column = x;
+        }
+        top = fmin(dot_y(p, q->hi), top);
+        bottom = fmax(dot_y(p, q->lo), bottom);
     }
+    draw_segment(p, column, top, column, bottom);
 }
 
 static void draw_dots(struct pen *p)
@@ -293,12 +323,15 @@ static void draw_dots(struct pen *p)
     }
 }
 
+/* From each point to the next. Points that fall on the same dot are one. */
 static void draw_curve(struct pen *p)
 {
     double x0 = NAN, y0 = NAN;
     for (size_t i = 0; i < p->line->count; i++) {
         const struct sw_point *q = &p->line->points[i];
         double x = dot_x(p, q->x), y = isfinite(q->y) ? dot_y(p, q->y) : (double)NAN;
+        if (fabs(x - x0) < 0.5 && fabs(y - y0) < 0.5)
+            continue;
         if (isfinite(y0) && isfinite(y))
             draw_segment(p, x0, y0, x, y);
         else if (isfinite(y))
@@ -337,8 +370,7 @@ void sw_chart_draw(struct sw_canvas *c, struct sw_area r, const struct sw_chart 
     if (in.h < r.h)
         draw_axes(c, in, chart);
     for (int i = 0; i < chart->line_count; i++) {
-        bool utf8 = c->caps.utf8;
-        struct pen p = {c, in, chart, &chart->lines[i], utf8 ? 2 : 1, utf8 ? 4 : 1, 0};
+        struct pen p = pen_of(c, in, chart, &chart->lines[i]);
         if (p.line->stroke == SW_STROKE_BAND)
             draw_band(&p);
         else if (p.line->stroke == SW_STROKE_DOTS)

@@ -18,7 +18,7 @@ struct sw_ui_series *sw_ui_series_add(struct sw_ui_series *list, int *count, int
     if (*count >= most)
         return NULL;
     *s = (struct sw_ui_series){.id = id, .last_step = -1, .best = NAN, .best_step = -1};
-    if (sw_trail_init(&s->fold, SW_UI_POINTS, &ignored) != SW_OK)
+    if (sw_trail_init(&s->trail, SW_UI_POINTS, &ignored) != SW_OK)
         return NULL;
     snprintf(s->split, sizeof s->split, "%s", split);
     snprintf(s->name, sizeof s->name, "%s", name);
@@ -36,7 +36,7 @@ static bool is_better(const struct sw_ui_series *s, double value)
 
 void sw_ui_series_point(struct sw_ui_series *s, int64_t step, double value)
 {
-    sw_trail_add(&s->fold, (double)step, value);
+    sw_trail_add(&s->trail, (double)step, value);
     s->recent[s->count++ % SW_UI_RECENT] = value;
     s->last_step = step;
     if (isfinite(value) && is_better(s, value)) {
@@ -48,7 +48,7 @@ void sw_ui_series_point(struct sw_ui_series *s, int64_t step, double value)
 void sw_ui_series_fini(struct sw_ui_series *list, int *count)
 {
     for (int i = 0; i < *count; i++)
-        sw_trail_fini(&list[i].fold);
+        sw_trail_fini(&list[i].trail);
     *count = 0;
 }
 

@@ -28,7 +28,7 @@ enum {
 struct sw_ui_series {
     int64_t id; /* in the history */
     char split[32], name[SW_UI_NAME];
-    struct sw_trail fold;
+    struct sw_trail trail;
     double recent[SW_UI_RECENT]; /* a ring; the newest at (count - 1) % SW_UI_RECENT */
     int64_t count;               /* values that were added */
     int64_t last_step;           /* -1: none */

@@ -94,10 +94,10 @@ void sw_screen_headline(const struct sw_ui_model *m, struct sw_buf *out)
 static void sparkline(struct sw_canvas *c, int x, int y, int columns, const struct sw_ui_series *s)
 {
     double lo = INFINITY, hi = -INFINITY;
-    size_t n = s->fold.count;
+    size_t n = s->trail.count;
     for (size_t i = 0; i < n; i++) {
-        lo = fmin(lo, s->fold.points[i].y);
-        hi = fmax(hi, s->fold.points[i].y);
+        lo = fmin(lo, s->trail.points[i].y);
+        hi = fmax(hi, s->trail.points[i].y);
     }
     for (int i = 0; i < columns && n > 0; i++) {
         size_t from = (size_t)i * n / (size_t)columns, end = (size_t)(i + 1) * n / (size_t)columns;
@@ -105,7 +105,7 @@ static void sparkline(struct sw_canvas *c, int x, int y, int columns, const stru
         if (end <= from)
             end = from + 1;
         for (size_t k = from; k < end; k++)
-            y_sum += s->fold.points[k].y;
+            y_sum += s->trail.points[k].y;
         double level = hi > lo ? (y_sum / (double)(end - from) - lo) / (hi - lo) : 0.5;
         int eighth = isfinite(level) ? 1 + (int)(level * 7.99) : 1;
         eighth = eighth > 8 ? 8 : eighth;

@@ -58,7 +58,7 @@ static void headline(struct sw_canvas *c, struct sw_area in, const struct sw_ui_
     }
     for (int i = 0; i < m->series_count; i++) {
         const struct sw_ui_series *s = &m->series[i];
-        const struct sw_point *near = isnan(cursor) ? NULL : sw_trail_near(&s->fold, cursor);
+        const struct sw_point *near = isnan(cursor) ? NULL : sw_trail_near(&s->trail, cursor);
         if (!sw_str_eq(s->name, name))
             continue;
         snprintf(text, sizeof text, "%s %s", label_of(s),
@@ -77,7 +77,7 @@ static void headline(struct sw_canvas *c, struct sw_area in, const struct sw_ui_
     for (int i = 0; i < m->overlay_count; i++)
         if (sw_str_eq(m->overlay[i].name, name)) {
             const struct sw_ui_series *s = &m->overlay[i];
-            const struct sw_point *near = isnan(cursor) ? NULL : sw_trail_near(&s->fold, cursor);
+            const struct sw_point *near = isnan(cursor) ? NULL : sw_trail_near(&s->trail, cursor);
             snprintf(text, sizeof text, "#%lld %s %s", (long long)m->overlay_run, s->split,
                      sw_chart_number(number, near ? near->y : sw_ui_newest(s)));
             x += sw_canvas_text(c, x, in.y, in.x + in.w - x, SW_ROLE_LINE3, text) + 2;
@@ -107,7 +107,7 @@ static void draw_chart(struct sw_canvas *c, struct sw_area in, const struct sw_u
     double cursor = v->cursor >= 0 ? from + v->cursor * (to - from) : (double)NAN;
     for (int i = 0; i < m->overlay_count; i++)
         if (sw_str_eq(m->overlay[i].name, name))
-            add(&l, m->overlay[i].fold.points, m->overlay[i].fold.count, SW_ROLE_LINE3,
+            add(&l, m->overlay[i].trail.points, m->overlay[i].trail.count, SW_ROLE_LINE3,
                 SW_STROKE_DASHED, '-');
     struct sw_chart chart = {.lines = l.line,
                              .marks = marks,
@@ -121,9 +121,9 @@ static void draw_chart(struct sw_canvas *c, struct sw_area in, const struct sw_u
             continue;
         double keep = sw_ui_keeps[v->smoothing];
         if (keep > 0)
-            add(&l, s->fold.points, s->fold.count, SW_ROLE_DIM, SW_STROKE_BAND, '.');
-        sw_chart_smooth(s->fold.points, s->fold.count, keep, smooth);
-        add(&l, smooth, s->fold.count, SW_ROLE_LINE1, SW_STROKE_SOLID, '*');
+            add(&l, s->trail.points, s->trail.count, SW_ROLE_DIM, SW_STROKE_BAND, '.');
+        sw_chart_smooth(s->trail.points, s->trail.count, keep, smooth);
+        add(&l, smooth, s->trail.count, SW_ROLE_LINE1, SW_STROKE_SOLID, '*');
     }
     for (int i = 0; i < m->series_count; i++) {
         const struct sw_ui_series *s = &m->series[i];
@@ -131,8 +131,8 @@ static void draw_chart(struct sw_canvas *c, struct sw_area in, const struct sw_u
             continue;
         /* Characters are too coarse for a line that lies close to another. */
         if (c->caps.utf8)
-            add(&l, s->fold.points, s->fold.count, SW_ROLE_LINE2, SW_STROKE_SOLID, 0);
-        add(&l, s->fold.points, s->fold.count, SW_ROLE_LINE2, SW_STROKE_DOTS, 'o');
+            add(&l, s->trail.points, s->trail.count, SW_ROLE_LINE2, SW_STROKE_SOLID, 0);
+        add(&l, s->trail.points, s->trail.count, SW_ROLE_LINE2, SW_STROKE_DOTS, 'o');
         if (s->best_step >= 0)
             marks[chart.mark_count++] =
                 (struct sw_chart_mark){(double)s->best_step, 0x25b2, SW_ROLE_GOOD};

@@ -90,10 +90,10 @@ static void speed_chart(struct sw_canvas *c, struct sw_area in, const struct sw_
     struct sw_point smooth[SW_UI_POINTS];
     if (!s || in.h < CHART_H)
         return;
-    sw_chart_smooth(s->fold.points, s->fold.count, 0.6, smooth);
+    sw_chart_smooth(s->trail.points, s->trail.count, 0.6, smooth);
     struct sw_chart_line lines[] = {
-        {s->fold.points, s->fold.count, SW_ROLE_DIM, SW_STROKE_BAND, '.'},
-        {smooth, s->fold.count, SW_ROLE_LINE4, SW_STROKE_SOLID, '*'}};
+        {s->trail.points, s->trail.count, SW_ROLE_DIM, SW_STROKE_BAND, '.'},
+        {smooth, s->trail.count, SW_ROLE_LINE4, SW_STROKE_SOLID, '*'}};
     struct sw_chart chart = {.lines = lines + 1,
                              .line_count = 1,
                              .x_to = s->last_step > 0 ? (double)s->last_step : 1,

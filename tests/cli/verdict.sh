@@ -1,0 +1,60 @@
+# ctest-timeout: 120
+# What limits a run is named, of runs in which one thing was made slow on purpose.
+. "$(dirname "$0")/lib.sh"
+have_python || skip 'python3 is not installed'
+# bound: of the newest run.
+bound() {
+    "$SW" top @last --once --json >"$T/top" || fail 'top --once'
+    python3 -c 'import json, sys; print(json.load(open(sys.argv[1]))["bound"])' "$T/top"
+}
+is_bound() {
+    found=$(bound)
+    [ "$found" = "$1" ] || fail "$2: $found, not $1
+$(cat "$T/top")"
+}
+
+expect 0 run "$tiny" --quiet --steps 10 --device sim:gpus=1,slow=200
+is_bound compute 'a slow device'
+expect 0 run "$tiny" --quiet --steps 10 --device sim:gpus=1,pcie=1MB/s
+is_bound copy 'a slow link'
+
+# Pictures that are distorted take longer than a net that does next to nothing with them.
+cat >"$T/pictures.ini" <<'END'
+[job]
+batch = 16
+steps = 12
+[data train]
+format = synthetic
+records = 64
+channels = 3
+height = 96
+width = 96
+elastic_alpha = 8
+elastic_sigma = 4
+workers = 1
+[updater]
+type = sgd
+lr = 0.001
+[layer image]
+type = input
+field = image
+[layer label]
+type = input
+field = label
+[layer small]
+type = pooling
+src = image
+method = avg
+kernel = 32
+stride = 32
+[layer fc]
+type = inner_product
+src = small
+outputs = 10
+[layer loss]
+type = softmax_loss
+src = fc, label
+END
+expect 0 run "$T/pictures.ini" --quiet
+is_bound decode 'slow transforms'
+exit 0
