@@ -42,6 +42,26 @@ assert {u["unit"] for u in o["units"]} >= {"worker0.0", "server0.0"}
 assert abs(sum(o["time_shares"].values()) - 1) < 1e-6
 END
 
+# The far end of ssh is this program again; words arrive as they were given.
+mkdir "$T/bin"
+ln -s "$SW" "$T/bin/singa-ws"
+cat >"$T/bin/ssh" <<'END'
+#!/bin/sh
+printf '%s|' "$@" >"$FAKE/ssh.words"
+for word; do :; done
+exec sh -c "$word"
+END
+chmod +x "$T/bin/ssh"
+FAKE=$T PATH="$T/bin:$PATH" "$SW" top 'ada@big:watched' --once --json >"$T/far" || fail 'top USER@HOST'
+grep -q '"name":"watched"' "$T/far" || fail 'the far end shows another run'
+grep -qF -- "-T|--|ada@big|singa-ws top --once --json -- 'watched'|" "$T/ssh.words" ||
+    fail "ssh gets $(cat "$T/ssh.words")"
+FAKE=$T PATH="$T/bin:$PATH" "$SW" top "ada@big:no'such; run" --once >"$T/far" 2>&1
+[ $? = 3 ] || fail 'the exit code of the far end'
+grep -qF "no run 'no'such; run'" "$T/far" || fail "a word was taken apart: $(cat "$T/far")"
+FAKE=$T PATH="$T/bin:$PATH" "$SW" top -- -x@y >"$T/far" 2>&1
+[ $? = 2 ] || fail 'a host that is an option'
+
 terminal one 100 30
 enter one "'$SW' top watched"
 sees one '#1 watched +(running|evaluating)'
@@ -99,6 +119,11 @@ press one q
 sees one 'ready>'
 sane one
 alive 'q'
+enter one "FAKE='$T' PATH='$T/bin:$PATH' '$SW' top ada@big"
+sees one '#1 watched +(running|evaluating)'
+press one q
+sees one 'ready>'
+sane one
 enter one "'$SW' top watched"
 sees one '2 throughput'
 viewer=$(tmux_ display -p -t one '#{pane_pid}')

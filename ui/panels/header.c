@@ -26,7 +26,7 @@ static void epoch_text(const struct sw_ui_model *m, char *out, size_t bytes)
 static int word(struct sw_canvas *c, struct sw_area in, int x, enum sw_role role, const char *text)
 {
     int n = sw_canvas_columns(c, text);
-    if (x + n > in.x + in.w)
+    if (n == 0 || x + n > in.x + in.w)
         return x;
     return x + sw_canvas_text(c, x, in.y, n, role, text) + 2;
 }
