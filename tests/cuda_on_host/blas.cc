@@ -1,0 +1,211 @@
+/* The calls of cuBLAS and cuBLASLt that the cuda device makes, by loops: see README.md. */
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <cublasLt.h>
+#include <cublas_v2.h>
+
+/* c [m, n] = alpha op(a) op(b) + beta c, column by column. */
+static void multiply(bool flip_a, bool flip_b, int64_t m, int64_t n, int64_t k, float alpha,
+                     const float *a, int64_t lda, const float *b, int64_t ldb, float beta, float *c,
+                     int64_t ldc)
+{
+    for (int64_t j = 0; j < n; j++)
+        for (int64_t i = 0; i < m; i++) {
+            double sum = 0;
+            for (int64_t p = 0; p < k; p++)
+                sum += (double)(flip_a ? a[i * lda + p] : a[p * lda + i]) *
+                       (double)(flip_b ? b[p * ldb + j] : b[j * ldb + p]);
+            float old = beta == 0 ? 0 : beta * c[j * ldc + i];
+            c[j * ldc + i] = alpha * (float)sum + old;
+        }
+}
+
+namespace
+{
+struct product {
+    bool flip_a = false, flip_b = false;
+    cublasLtEpilogue_t epilogue = CUBLASLT_EPILOGUE_DEFAULT;
+    const float *bias = nullptr;
+};
+struct matrix {
+    uint64_t rows, columns;
+    int64_t step;
+};
+} // namespace
+
+extern "C" {
+
+cublasStatus_t cublasCreate_v2(cublasHandle_t *out)
+{
+    *out = reinterpret_cast<cublasHandle_t>(new char);
+    return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasDestroy_v2(cublasHandle_t h)
+{
+    delete reinterpret_cast<char *>(h);
+    return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasSetStream_v2(cublasHandle_t, cudaStream_t)
+{
+    return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasSetWorkspace_v2(cublasHandle_t, void *, size_t)
+{
+    return CUBLAS_STATUS_SUCCESS;
+}
+
+const char *cublasGetStatusString(cublasStatus_t e)
+{
+    return e == CUBLAS_STATUS_SUCCESS ? "success" : "cuBLAS on the host refuses";
+}
+
+/* The library checks leading dimensions in this way, too. */
+cublasStatus_t cublasSgemm_v2_64(cublasHandle_t, cublasOperation_t ta, cublasOperation_t tb,
+                                 int64_t m, int64_t n, int64_t k, const float *alpha,
+                                 const float *a, int64_t lda, const float *b, int64_t ldb,
+                                 const float *beta, float *c, int64_t ldc)
+{
+    bool flip_a = ta != CUBLAS_OP_N, flip_b = tb != CUBLAS_OP_N;
+    if (m < 0 || n < 0 || k < 0 || lda < (flip_a ? k : m) || ldb < (flip_b ? n : k) || ldc < m)
+        return CUBLAS_STATUS_INVALID_VALUE;
+    multiply(flip_a, flip_b, m, n, k, *alpha, a, lda, b, ldb, *beta, c, ldc);
+    return CUBLAS_STATUS_SUCCESS;
+}
+
+/* ---- cuBLASLt ---- */
+
+cublasStatus_t cublasLtCreate(cublasLtHandle_t *out)
+{
+    *out = reinterpret_cast<cublasLtHandle_t>(new char);
+    return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtDestroy(cublasLtHandle_t h)
+{
+    delete reinterpret_cast<char *>(h);
+    return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtMatmulDescCreate(cublasLtMatmulDesc_t *out, cublasComputeType_t compute,
+                                        cudaDataType_t scale)
+{
+    if (compute != CUBLAS_COMPUTE_32F || scale != CUDA_R_32F)
+        return CUBLAS_STATUS_NOT_SUPPORTED;
+    *out = reinterpret_cast<cublasLtMatmulDesc_t>(new product);
+    return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtMatmulDescDestroy(cublasLtMatmulDesc_t d)
+{
+    delete reinterpret_cast<product *>(d);
+    return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t d,
+                                              cublasLtMatmulDescAttributes_t name,
+                                              const void *value, size_t bytes)
+{
+    product *p = reinterpret_cast<product *>(d);
+    cublasOperation_t op = CUBLAS_OP_N;
+    if ((name == CUBLASLT_MATMUL_DESC_TRANSA || name == CUBLASLT_MATMUL_DESC_TRANSB) &&
+        bytes == sizeof op) {
+        std::memcpy(&op, value, sizeof op);
+        (name == CUBLASLT_MATMUL_DESC_TRANSA ? p->flip_a : p->flip_b) = op != CUBLAS_OP_N;
+    } else if (name == CUBLASLT_MATMUL_DESC_EPILOGUE && bytes == sizeof p->epilogue) {
+        std::memcpy(&p->epilogue, value, bytes);
+    } else if (name == CUBLASLT_MATMUL_DESC_BIAS_POINTER && bytes == sizeof p->bias) {
+        std::memcpy(&p->bias, value, bytes);
+    } else {
+        return CUBLAS_STATUS_INVALID_VALUE;
+    }
+    return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t *out, cudaDataType type,
+                                          uint64_t rows, uint64_t columns, int64_t step)
+{
+    if (type != CUDA_R_32F || step < (int64_t)rows)
+        return CUBLAS_STATUS_INVALID_VALUE;
+    *out = reinterpret_cast<cublasLtMatrixLayout_t>(new matrix{rows, columns, step});
+    return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtMatrixLayoutDestroy(cublasLtMatrixLayout_t m)
+{
+    delete reinterpret_cast<matrix *>(m);
+    return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtMatmulPreferenceCreate(cublasLtMatmulPreference_t *out)
+{
+    *out = reinterpret_cast<cublasLtMatmulPreference_t>(new char);
+    return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtMatmulPreferenceDestroy(cublasLtMatmulPreference_t p)
+{
+    delete reinterpret_cast<char *>(p);
+    return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t,
+                                                    cublasLtMatmulPreferenceAttributes_t name,
+                                                    const void *, size_t bytes)
+{
+    size_t wanted =
+        name == CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES ? sizeof(uint64_t) : sizeof(uint32_t);
+    return bytes == wanted ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_INVALID_VALUE;
+}
+
+static bool fits(const product *p, const matrix *a, const matrix *b, const matrix *c)
+{
+    uint64_t m = p->flip_a ? a->columns : a->rows, k = p->flip_a ? a->rows : a->columns;
+    uint64_t n = p->flip_b ? b->rows : b->columns, k2 = p->flip_b ? b->columns : b->rows;
+    return m == c->rows && n == c->columns && k == k2;
+}
+
+cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDesc_t d,
+                                              cublasLtMatrixLayout_t a, cublasLtMatrixLayout_t b,
+                                              cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t,
+                                              cublasLtMatmulPreference_t, int,
+                                              cublasLtMatmulHeuristicResult_t out[], int *count)
+{
+    if (!fits(reinterpret_cast<product *>(d), reinterpret_cast<matrix *>(a),
+              reinterpret_cast<matrix *>(b), reinterpret_cast<matrix *>(c)))
+        return CUBLAS_STATUS_INVALID_VALUE;
+    std::memset(&out[0], 0, sizeof out[0]);
+    *count = 1;
+    return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t d, const void *alpha,
+                              const void *a, cublasLtMatrixLayout_t la, const void *b,
+                              cublasLtMatrixLayout_t lb, const void *beta, const void *c,
+                              cublasLtMatrixLayout_t, void *out, cublasLtMatrixLayout_t lout,
+                              const cublasLtMatmulAlgo_t *, void *, size_t, cudaStream_t)
+{
+    const product *p = reinterpret_cast<product *>(d);
+    const matrix *ma = reinterpret_cast<matrix *>(la), *mb = reinterpret_cast<matrix *>(lb);
+    const matrix *mo = reinterpret_cast<matrix *>(lout);
+    float *y = static_cast<float *>(out);
+    int64_t m = (int64_t)mo->rows, n = (int64_t)mo->columns;
+    bool bias = p->epilogue == CUBLASLT_EPILOGUE_BIAS || p->epilogue == CUBLASLT_EPILOGUE_RELU_BIAS;
+    bool relu = p->epilogue == CUBLASLT_EPILOGUE_RELU || p->epilogue == CUBLASLT_EPILOGUE_RELU_BIAS;
+    if (!fits(p, ma, mb, mo) || c != out || (bias && !p->bias))
+        return CUBLAS_STATUS_INVALID_VALUE;
+    multiply(p->flip_a, p->flip_b, m, n, (int64_t)(p->flip_a ? ma->rows : ma->columns),
+             *static_cast<const float *>(alpha), static_cast<const float *>(a), ma->step,
+             static_cast<const float *>(b), mb->step, *static_cast<const float *>(beta), y,
+             mo->step);
+    for (int64_t j = 0; j < n; j++)
+        for (int64_t i = 0; i < m; i++) {
+            float v = y[j * mo->step + i] + (bias ? p->bias[i] : 0);
+            y[j * mo->step + i] = relu && 0 > v ? 0 : v;
+        }
+    return CUBLAS_STATUS_SUCCESS;
+}
+}

@@ -1,0 +1,69 @@
+/* Instead of NVIDIA's header of this name, for kernels that are compiled for the host: see
+ * README.md of this folder. */
+#ifndef CUDA_ON_HOST_RUNTIME_H
+#define CUDA_ON_HOST_RUNTIME_H
+
+#include <cuda_runtime_api.h>
+
+#include <cmath>
+#include <cstring>
+
+#undef __shared__
+#define __shared__ static /* one block runs at a time */
+
+struct cuda_on_host_place {
+    unsigned x, y, z;
+};
+extern cuda_on_host_place threadIdx, blockIdx, blockDim, gridDim;
+
+/* Runs one thread's function for all threads; `name` is for messages. */
+typedef void cuda_on_host_thread(const void *closure);
+void cuda_on_host_run(dim3 grid, dim3 block, const char *name, cuda_on_host_thread *run,
+                      const void *closure);
+void __syncthreads();
+
+template <class F>
+static inline void cuda_on_host_start(const void *launch, dim3 grid, dim3 block, const char *name,
+                                      const F &thread)
+{
+    (void)launch;
+    cuda_on_host_run(
+        grid, block, name, [](const void *f) { (*static_cast<const F *>(f))(); }, &thread);
+}
+
+#define SW_START(kernel, blocks, threads, launch, ...)                                             \
+    cuda_on_host_start(launch, blocks, threads, #kernel, [&] { kernel(__VA_ARGS__); })
+
+/* ---- What kernels call ---- */
+
+static inline float __int_as_float(int bits)
+{
+    float f;
+    std::memcpy(&f, &bits, sizeof f);
+    return f;
+}
+
+static inline float normcdff(float x)
+{
+    return (float)(0.5 * std::erfc(-(double)x * 0.70710678118654752440));
+}
+
+static inline void sincospif(float x, float *sine, float *cosine)
+{
+    *sine = (float)std::sin((double)x * 3.14159265358979323846);
+    *cosine = (float)std::cos((double)x * 3.14159265358979323846);
+}
+
+static inline int atomicCAS(int *at, int expected, int value)
+{
+    int old = *at;
+    if (old == expected)
+        *at = value;
+    return old;
+}
+
+static inline void __threadfence_system()
+{
+}
+
+#endif

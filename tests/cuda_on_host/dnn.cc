@@ -1,0 +1,314 @@
+/* The calls of cuDNN's graph API that the cuda device makes: descriptors keep what is set, a plan
+ * of one convolution is run by loops over the dimensions and strides that were described. See
+ * README.md.
+ */
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <cudnn.h>
+#include <cudnn_backend.h>
+#include <map>
+#include <memory>
+#include <vector>
+
+namespace
+{
+/* Descriptors live as long as anybody refers to them. */
+struct object;
+typedef std::shared_ptr<object> object_ref;
+
+struct object {
+    cudnnBackendDescriptorType_t type;
+    bool finished = false;
+    std::map<int, std::vector<int64_t>> numbers;
+    std::map<int, std::vector<void *>> pointers;
+    std::map<int, object_ref> objects;
+
+    bool has(int name) const
+    {
+        return numbers.count(name) || pointers.count(name) || objects.count(name);
+    }
+};
+
+object_ref &of(cudnnBackendDescriptor_t d)
+{
+    return *static_cast<object_ref *>(d);
+}
+
+/* What must be set before a descriptor can be finished. */
+std::vector<int> needs(cudnnBackendDescriptorType_t type)
+{
+    switch (type) {
+    case CUDNN_BACKEND_TENSOR_DESCRIPTOR:
+        return {CUDNN_ATTR_TENSOR_UNIQUE_ID, CUDNN_ATTR_TENSOR_DATA_TYPE,
+                CUDNN_ATTR_TENSOR_DIMENSIONS, CUDNN_ATTR_TENSOR_STRIDES,
+                CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT};
+    case CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR:
+        return {CUDNN_ATTR_CONVOLUTION_COMP_TYPE,     CUDNN_ATTR_CONVOLUTION_CONV_MODE,
+                CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS,  CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS,
+                CUDNN_ATTR_CONVOLUTION_POST_PADDINGS, CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES,
+                CUDNN_ATTR_CONVOLUTION_DILATIONS};
+    case CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR:
+        return {CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC,
+                CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X,
+                CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W,
+                CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y};
+    case CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR:
+        return {CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_CONV_DESC,
+                CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DX,
+                CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_W,
+                CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DY};
+    case CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR:
+        return {CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_CONV_DESC,
+                CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_X,
+                CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DW,
+                CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DY};
+    case CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR:
+        return {CUDNN_ATTR_OPERATIONGRAPH_HANDLE, CUDNN_ATTR_OPERATIONGRAPH_OPS};
+    case CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR:
+        return {CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, CUDNN_ATTR_ENGINEHEUR_MODE};
+    case CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR:
+        return {CUDNN_ATTR_EXECUTION_PLAN_HANDLE, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG};
+    case CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR:
+        return {CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS};
+    default:
+        return {};
+    }
+}
+
+struct tensor {
+    const std::vector<int64_t> &dim, &stride;
+    float *data;
+
+    int64_t at(int64_t a, int64_t b, int64_t c, int64_t d) const
+    {
+        return a * stride[0] + b * stride[1] + c * stride[2] + d * stride[3];
+    }
+};
+
+tensor tensor_of(const object &pack, const object_ref &d)
+{
+    const std::vector<int64_t> &ids = pack.numbers.at(CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS);
+    const std::vector<void *> &data = pack.pointers.at(CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS);
+    float *found = nullptr;
+    for (size_t i = 0; i < ids.size(); i++)
+        if (ids[i] == d->numbers.at(CUDNN_ATTR_TENSOR_UNIQUE_ID)[0])
+            found = static_cast<float *>(data[i]);
+    if (!found || (uintptr_t)found % (uintptr_t)d->numbers.at(CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT)[0])
+        std::abort();
+    return {d->numbers.at(CUDNN_ATTR_TENSOR_DIMENSIONS), d->numbers.at(CUDNN_ATTR_TENSOR_STRIDES),
+            found};
+}
+
+void fill_zero(const tensor &t)
+{
+    for (int64_t a = 0; a < t.dim[0]; a++)
+        for (int64_t b = 0; b < t.dim[1]; b++)
+            for (int64_t c = 0; c < t.dim[2]; c++)
+                for (int64_t d = 0; d < t.dim[3]; d++)
+                    t.data[t.at(a, b, c, d)] = 0;
+}
+
+/* Every product of an input pixel and a weight goes where the pass says. */
+void convolve(cudnnBackendDescriptorType_t pass, const object &conv, const tensor &x,
+              const tensor &w, const tensor &y)
+{
+    const std::vector<int64_t> &pad = conv.numbers.at(CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS);
+    const std::vector<int64_t> &stride = conv.numbers.at(CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES);
+    const std::vector<int64_t> &dilation = conv.numbers.at(CUDNN_ATTR_CONVOLUTION_DILATIONS);
+    bool forward = pass == CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR;
+    bool data = pass == CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR;
+    int64_t per_group = w.dim[1], outputs_per_group = w.dim[0] / (x.dim[1] / per_group);
+    fill_zero(forward ? y : data ? x : w);
+    for (int64_t n = 0; n < y.dim[0]; n++)
+        for (int64_t m = 0; m < y.dim[1]; m++)
+            for (int64_t oh = 0; oh < y.dim[2]; oh++)
+                for (int64_t ow = 0; ow < y.dim[3]; ow++)
+                    for (int64_t c = 0; c < per_group; c++)
+                        for (int64_t kh = 0; kh < w.dim[2]; kh++)
+                            for (int64_t kw = 0; kw < w.dim[3]; kw++) {
+                                int64_t h = oh * stride[0] - pad[0] + kh * dilation[0];
+                                int64_t v = ow * stride[1] - pad[1] + kw * dilation[1];
+                                if (h < 0 || h >= x.dim[2] || v < 0 || v >= x.dim[3])
+                                    continue;
+                                int64_t in = m / outputs_per_group * per_group + c;
+                                float &px = x.data[x.at(n, in, h, v)];
+                                float &pw = w.data[w.at(m, c, kh, kw)];
+                                float &py = y.data[y.at(n, m, oh, ow)];
+                                if (forward)
+                                    py += px * pw;
+                                else if (data)
+                                    px += py * pw;
+                                else
+                                    pw += py * px;
+                            }
+}
+
+/* Does the output have the size that padding, stride and kernel give it? The library checks it. */
+bool fits(const object &conv, const std::vector<int64_t> &x, const std::vector<int64_t> &w,
+          const std::vector<int64_t> &y)
+{
+    for (int i = 0; i < 2; i++) {
+        int64_t before = conv.numbers.at(CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS)[i];
+        int64_t after = conv.numbers.at(CUDNN_ATTR_CONVOLUTION_POST_PADDINGS)[i];
+        int64_t stride = conv.numbers.at(CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES)[i];
+        int64_t dilation = conv.numbers.at(CUDNN_ATTR_CONVOLUTION_DILATIONS)[i];
+        int64_t reach = dilation * (w[2 + i] - 1) + 1;
+        if (after < 0 || before != after || /* engines take symmetric padding only */
+            (x[2 + i] + before + after - reach) / stride + 1 != y[2 + i])
+            return false;
+    }
+    return w[0] == y[1] && x[0] == y[0] && x[1] % w[1] == 0;
+}
+
+const int names[3][4] = {
+    {CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X,
+     CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y},
+    {CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_CONV_DESC,
+     CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DX, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_W,
+     CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DY},
+    {CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_CONV_DESC,
+     CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_X, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DW,
+     CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DY}};
+
+const int *names_of(cudnnBackendDescriptorType_t type)
+{
+    return type == CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR         ? names[0]
+           : type == CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR ? names[1]
+                                                                                  : names[2];
+}
+
+const std::vector<int64_t> &dims_of(const object &operation, int name)
+{
+    return operation.objects.at(name)->numbers.at(CUDNN_ATTR_TENSOR_DIMENSIONS);
+}
+} // namespace
+
+extern "C" {
+
+cudnnStatus_t cudnnCreate(cudnnHandle_t *out)
+{
+    *out = reinterpret_cast<cudnnHandle_t>(new char);
+    return CUDNN_STATUS_SUCCESS;
+}
+
+cudnnStatus_t cudnnDestroy(cudnnHandle_t h)
+{
+    delete reinterpret_cast<char *>(h);
+    return CUDNN_STATUS_SUCCESS;
+}
+
+cudnnStatus_t cudnnSetStream(cudnnHandle_t, cudaStream_t)
+{
+    return CUDNN_STATUS_SUCCESS;
+}
+
+const char *cudnnGetErrorString(cudnnStatus_t)
+{
+    return "cuDNN on the host refuses";
+}
+
+void cudnnGetLastErrorString(char *text, size_t bytes)
+{
+    if (bytes)
+        text[0] = 0;
+}
+
+cudnnStatus_t cudnnBackendCreateDescriptor(cudnnBackendDescriptorType_t type,
+                                           cudnnBackendDescriptor_t *out)
+{
+    object_ref *ref = new object_ref(std::make_shared<object>());
+    (*ref)->type = type;
+    *out = ref;
+    return CUDNN_STATUS_SUCCESS;
+}
+
+cudnnStatus_t cudnnBackendDestroyDescriptor(cudnnBackendDescriptor_t d)
+{
+    delete static_cast<object_ref *>(d);
+    return CUDNN_STATUS_SUCCESS;
+}
+
+cudnnStatus_t cudnnBackendSetAttribute(cudnnBackendDescriptor_t d, cudnnBackendAttributeName_t name,
+                                       cudnnBackendAttributeType_t type, int64_t count,
+                                       const void *values)
+{
+    object &o = *of(d);
+    if (o.finished)
+        return CUDNN_STATUS_BAD_PARAM;
+    if (type == CUDNN_TYPE_BACKEND_DESCRIPTOR) {
+        object_ref &value = of(*static_cast<const cudnnBackendDescriptor_t *>(values));
+        if (count != 1 || (!value->finished && value->type != CUDNN_BACKEND_ENGINECFG_DESCRIPTOR))
+            return CUDNN_STATUS_BAD_PARAM;
+        o.objects[name] = value;
+    } else if (type == CUDNN_TYPE_VOID_PTR || type == CUDNN_TYPE_HANDLE) {
+        void *const *all = static_cast<void *const *>(values);
+        o.pointers[name] = std::vector<void *>(all, all + count);
+    } else if (type == CUDNN_TYPE_INT64) {
+        const int64_t *all = static_cast<const int64_t *>(values);
+        o.numbers[name] = std::vector<int64_t>(all, all + count);
+    } else if (type == CUDNN_TYPE_FLOAT) {
+        o.numbers[name] = {(int64_t) * static_cast<const float *>(values)};
+    } else { /* enumerations */
+        o.numbers[name] = {*static_cast<const int *>(values)};
+    }
+    return CUDNN_STATUS_SUCCESS;
+}
+
+cudnnStatus_t cudnnBackendFinalize(cudnnBackendDescriptor_t d)
+{
+    object &o = *of(d);
+    for (int name : needs(o.type))
+        if (!o.has(name))
+            return CUDNN_STATUS_BAD_PARAM;
+    if (o.type == CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR) {
+        const object &operation = *o.objects.at(CUDNN_ATTR_OPERATIONGRAPH_OPS);
+        const int *name = names_of(operation.type);
+        if (!fits(*operation.objects.at(name[0]), dims_of(operation, name[1]),
+                  dims_of(operation, name[2]), dims_of(operation, name[3])))
+            return CUDNN_STATUS_NOT_SUPPORTED;
+    }
+    o.finished = true;
+    return CUDNN_STATUS_SUCCESS;
+}
+
+/* One suggestion, whose engine has no notes, and a plan with a small workspace. */
+cudnnStatus_t cudnnBackendGetAttribute(cudnnBackendDescriptor_t d, cudnnBackendAttributeName_t name,
+                                       cudnnBackendAttributeType_t, int64_t, int64_t *count,
+                                       void *values)
+{
+    object &o = *of(d);
+    *count = 1;
+    if (name == CUDNN_ATTR_ENGINEHEUR_RESULTS) {
+        object &config = *of(*static_cast<cudnnBackendDescriptor_t *>(values));
+        config.objects[CUDNN_ATTR_ENGINECFG_ENGINE] =
+            o.objects.at(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH);
+    } else if (name == CUDNN_ATTR_ENGINE_NUMERICAL_NOTE) {
+        *count = 0;
+    } else if (name == CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE) {
+        *static_cast<int64_t *>(values) = 1000;
+    } else if (name != CUDNN_ATTR_ENGINECFG_ENGINE) {
+        return CUDNN_STATUS_BAD_PARAM;
+    }
+    return CUDNN_STATUS_SUCCESS;
+}
+
+cudnnStatus_t cudnnBackendExecute(cudnnHandle_t, cudnnBackendDescriptor_t plan,
+                                  cudnnBackendDescriptor_t variants)
+{
+    const object &pack = *of(variants);
+    if (!of(plan)->finished || !pack.finished)
+        return CUDNN_STATUS_BAD_PARAM;
+    const std::vector<void *> &room = pack.pointers.at(CUDNN_ATTR_VARIANT_PACK_WORKSPACE);
+    std::memset(room.at(0), 0xff, 1000);
+    const object &config = *of(plan)->objects.at(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG);
+    const object &operation =
+        *config.objects.at(CUDNN_ATTR_ENGINECFG_ENGINE)->objects.at(CUDNN_ATTR_OPERATIONGRAPH_OPS);
+    const int *name = names_of(operation.type);
+    convolve(operation.type, *operation.objects.at(name[0]),
+             tensor_of(pack, operation.objects.at(name[1])),
+             tensor_of(pack, operation.objects.at(name[2])),
+             tensor_of(pack, operation.objects.at(name[3])));
+    return CUDNN_STATUS_SUCCESS;
+}
+}

@@ -1,0 +1,30 @@
+/* What tests of the cuda device share: a GPU, or the reason why there is none. The module that
+ * SINGA_CUDA_MODULE names may be kernels on the host (tests/cuda_on_host). */
+#ifndef SW_TESTS_CUDA_SUPPORT_H
+#define SW_TESTS_CUDA_SUPPORT_H
+
+#include "device/cuda_module.h"
+#include "device_support.h"
+
+enum { SKIPPED = 77 }; /* what a test program answers that had nothing to test on */
+
+/* GPU `index`; NULL with the reason printed. */
+static inline struct sw_device *open_gpu(int index)
+{
+    struct sw_device *dev = NULL;
+    struct sw_err err = {0};
+    if (sw_cuda_open("", index, &dev, &err) == SW_OK)
+        return dev;
+    print_message("skipped: %s\n", err.text);
+    return NULL;
+}
+
+/* For main: is there one to test on? */
+static inline bool has_gpu(void)
+{
+    struct sw_device *dev = open_gpu(0);
+    sw_device_close(dev);
+    return dev;
+}
+
+#endif

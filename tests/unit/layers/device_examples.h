@@ -1,0 +1,164 @@
+/* Examples of layers on a device whose memory the host cannot reach, beside the CPU. What a layer
+ * gets lies in the device's memory, each array in an allocation of its own and of its exact size,
+ * so that an operation which forgets a pointer or claims more than there is behind it is found.
+ * Include once per program. */
+#ifndef SW_TESTS_DEVICE_EXAMPLES_H
+#define SW_TESTS_DEVICE_EXAMPLES_H
+
+#include "layer_support.h"
+
+#include "unit/device/sim_support.h" /* streams, memory that goes there and back */
+
+enum { SLOTS = 64 };
+
+static char where[256]; /* what a failure is about */
+
+/* ---- Moving a layer to the device and back ---- */
+
+/* A pointer of the layer, and the host's array that stands there before and after. */
+struct slot {
+    void **at;
+    void *host, *device;
+    size_t bytes;
+};
+
+struct move {
+    struct sw_stream *stream;
+    struct slot slot[SLOTS];
+    int count;
+};
+
+static void add_slot(struct move *m, void *at, size_t bytes)
+{
+    void **pointer = at;
+    if (!*pointer)
+        return;
+    assert_true(m->count < SLOTS);
+    m->slot[m->count++] = (struct slot){.at = pointer, .host = *pointer, .bytes = bytes};
+}
+
+static void list_slots(struct move *m, struct rig *g)
+{
+    struct sw_layer *l = &g->layer;
+    for (int k = 0; k < l->src_count; k++) {
+        add_slot(m, &g->src[k].data, sw_desc_bytes(&g->src[k].desc));
+        add_slot(m, &l->src_grad[k], sw_desc_bytes(&g->src[k].desc));
+    }
+    add_slot(m, &l->dst.data, sw_desc_bytes(&l->dst.desc));
+    add_slot(m, &l->dst.grad, sw_desc_bytes(&l->dst.desc));
+    for (int i = 0; i < l->param_count; i++) {
+        size_t bytes = sw_desc_bytes(&l->param[i].layout);
+        add_slot(m, &l->param[i].value, bytes);
+        add_slot(m, &l->param[i].grad, bytes);
+    }
+    for (int i = 0; i < l->keep_count; i++)
+        add_slot(m, &l->keeps[i].value, sw_desc_bytes(&l->keeps[i].layout));
+    add_slot(m, &l->sums, (size_t)l->sum_count * sizeof(double));
+    add_slot(m, &l->saved, l->saved_bytes);
+    add_slot(m, &l->scratch, l->scratch_bytes);
+    size_t pairs = l->pair_count > 0 ? (size_t)l->pair_count : 1;
+    add_slot(m, &l->result, pairs * sizeof *l->result);
+}
+
+static void move_out(struct move *m, struct rig *g)
+{
+    list_slots(m, g);
+    for (int i = 0; i < m->count; i++) {
+        struct slot *s = &m->slot[i];
+        /* As in a net, where there is nothing there is no pointer. */
+        *s->at = s->device = s->bytes ? to_device(m->stream, s->host, s->bytes) : NULL;
+    }
+    for (int i = 0; i < g->layer.keep_count; i++)
+        g->layer.keeps[i].update = (float *)(uintptr_t)g->layer.keeps[i].value;
+}
+
+static void move_back(struct move *m, struct rig *g)
+{
+    for (int i = 0; i < m->count; i++) {
+        struct slot *s = &m->slot[i];
+        if (s->bytes)
+            to_host(m->stream, s->host, s->device, s->bytes);
+        sw_device_free(m->stream->dev, s->device, s->bytes);
+        *s->at = s->host;
+    }
+    for (int i = 0; i < g->layer.keep_count; i++)
+        g->layer.keeps[i].update = (float *)(uintptr_t)g->layer.keeps[i].value;
+    m->count = 0;
+}
+
+/* All phases of a pass; one worker has nothing to add in between. */
+static void run_there(struct rig *g, rig_phase *run, int phases, struct sw_stream *stream)
+{
+    struct move m = {.stream = stream};
+    struct sw_err err;
+    struct sw_step *step = to_device(stream, &g->step, sizeof g->step);
+    move_out(&m, g);
+    struct sw_pass pass = {stream, step, true, 0};
+    do
+        if (run(&g->layer, &pass, &err) != SW_OK)
+            fail_msg("%s: %s", where, err.text);
+    while (++pass.phase < phases);
+    if (sw_stream_wait(stream, &err) != SW_OK)
+        fail_msg("%s: %s", where, err.text);
+    move_back(&m, g);
+    sw_device_free(stream->dev, step, sizeof g->step);
+}
+
+static void prepare(struct rig *g, const struct values *v)
+{
+    struct sw_layer *l = &g->layer;
+    put_inputs(g, v);
+    poison(l->dst.data, sw_desc_bytes(&l->dst.desc));
+    poison(l->saved, l->saved_bytes);
+    poison(l->scratch, l->scratch_bytes);
+    if (l->type->role != SW_ROLE_LOSS)
+        sw_desc_from_plain(&l->dst.desc, v->dst_grad, l->dst.grad);
+    else
+        poison(l->dst.grad, sw_desc_bytes(&l->dst.desc));
+}
+
+/* Forward and backward of an example on the CPU, and the same there; `compare` gets both. */
+typedef void compare_fn(const struct rig *there, const struct rig *cpu);
+
+static void check_example(const struct sw_layer_type *type, const struct sw_layer_example *ex,
+                          struct sw_stream *cpu, struct sw_stream *there, int block,
+                          compare_fn *compare)
+{
+    struct rig a, b;
+    rig_setup(&a, type, ex, &(struct how){.stream = cpu, .block = block});
+    rig_setup(&b, type, ex, &(struct how){.stream = there, .block = block});
+    for (int k = 0; k < a.layer.src_count; k++) {
+        a.layer.src[k] = &a.src[k];
+        b.layer.src[k] = &b.src[k];
+    }
+    struct values v = values_new(&a, ex, 1);
+    struct sw_err err;
+    prepare(&a, &v);
+    prepare(&b, &v);
+    ASSERT_OK(rig_phases(&a, type->forward, a.layer.forward_phases, &err));
+    if (type->backward)
+        ASSERT_OK(rig_phases(&a, type->backward, a.layer.backward_phases, &err));
+    run_there(&b, type->forward, b.layer.forward_phases, there);
+    if (type->backward)
+        run_there(&b, type->backward, b.layer.backward_phases, there);
+    compare(&b, &a);
+    values_free(&v);
+    rig_close(&a);
+    rig_close(&b);
+}
+
+/* All examples of all layers, with plain and with blocked sources. */
+static void check_all_examples(struct sw_stream *cpu, struct sw_stream *there, compare_fn *compare)
+{
+    for (int t = 0; sw_layer_types[t]; t++) {
+        const struct sw_layer_type *type = sw_layer_types[t];
+        for (int e = 0; type->examples && type->examples[e].recipe; e++)
+            for (int block = 0; block <= 16; block += 16) {
+                snprintf(where, sizeof where, "%s, example %d, block %d", type->base.name, e,
+                         block);
+                check_example(type, &type->examples[e], cpu, there, block, compare);
+            }
+    }
+}
+
+#endif
