@@ -5,6 +5,7 @@
 #include "base/os.h"
 #include "cli/share/checkpoints.h"
 #include "cli/share/columns.h"
+#include "cli/share/picture.h"
 #include "cli/share/runs.h"
 #include "cli/share/values.h"
 #include "cli/share/weights_verb.h"
@@ -26,6 +27,16 @@ static const struct sw_cli_option options_of_weights[] = {
      .type = SW_CLI_TEXT,
      .offset = offsetof(struct sw_weights_options, tolerance),
      .help = "diff: differences up to R times a tensor's largest value are none; default 0"},
+    {.name = "plot",
+     .arg = "FILE",
+     .type = SW_CLI_TEXT,
+     .offset = offsetof(struct sw_weights_options, plot),
+     .help = "draw the filters of the first layer into FILE.png or FILE.svg"},
+    {.name = "tensor",
+     .arg = "NAME",
+     .type = SW_CLI_TEXT,
+     .offset = offsetof(struct sw_weights_options, tensor),
+     .help = "plot: of this tensor, as conv2.weight"},
     {0},
 };
 
@@ -34,13 +45,15 @@ static const struct sw_cli_spec spec = {
     .usage = "[OPTION]... FILE|RUN [list]\n"
              "[OPTION]... FILE|RUN verify\n"
              "[OPTION]... FILE|RUN diff OTHER\n"
-             "[OPTION]... FILE|RUN export --output PATH",
+             "[OPTION]... FILE|RUN export --output PATH\n"
+             "[OPTION]... FILE|RUN --plot FILE",
     .about =
         "Looks into a safetensors file, or a run's newest checkpoint (RUN), its best (RUN:best) "
         "or\n"
         "that of a step (RUN:STEP): lists its tensors, verifies its checksum (of a RUN: of all "
         "its\n"
-        "checkpoints), compares it with another, or exports parameters and running statistics.",
+        "checkpoints), compares it with another, exports parameters and running statistics, or "
+        "draws filters.",
     .more =
         "diff exits with 0 when nothing differs and 1 when something does, and prints the tensors\n"
         "that do (-v: all). verify exits with 3 when a file is damaged or has no checksum.",
@@ -276,6 +289,8 @@ static int act(const struct sw_weights_options *o, const char *action, struct sw
         code = sw_cli_fail(rc, &err);
     else if (two)
         code = sw_weights_diff(o, &a, &b, out);
+    else if (o->plot)
+        code = sw_weights_plot(o, &a, out);
     else if (sw_str_eq(action, "export"))
         code = sw_weights_export(o, &a, out);
     else
@@ -310,6 +325,12 @@ static int check_words(struct sw_weights_options *o, const char *action)
     if (sw_str_eq(action, "export") != (o->output != NULL))
         return sw_cli_usage("weights", o->output ? "--output belongs to export"
                                                  : "export needs --output PATH");
+    if (o->plot && words > 1)
+        return sw_cli_usage("weights", "--plot and %s are two things; ask for one", action);
+    if (o->tensor && !o->plot)
+        return sw_cli_usage("weights", "--tensor belongs to --plot");
+    if (o->plot && sw_picture_check_path("weights", o->plot) != SW_CLI_GO_ON)
+        return SW_EXIT_USAGE;
     if (o->all && !o->output)
         return sw_cli_usage("weights", "--all belongs to export");
     if (o->tolerance && !sw_str_eq(action, "diff"))

@@ -39,3 +39,15 @@ int sw_picture_height(const struct sw_picture_options *o, int otherwise)
 {
     return side(o->height, otherwise);
 }
+
+int sw_picture_check_path(const char *verb, const char *path)
+{
+    if (sw_str_ends(path, ".png") || sw_str_ends(path, ".svg"))
+        return SW_CLI_GO_ON;
+    return sw_cli_usage(verb, "--plot=%s: the name must end in .png or .svg", path);
+}
+
+enum sw_plot_format sw_picture_format_of(const char *path)
+{
+    return sw_str_ends(path, ".svg") ? SW_PLOT_SVG : SW_PLOT_PNG;
+}

@@ -42,4 +42,9 @@ enum sw_plot_format sw_picture_format(const struct sw_picture_options *o);
 int sw_picture_width(const struct sw_picture_options *o, int otherwise);
 int sw_picture_height(const struct sw_picture_options *o, int otherwise);
 
+/* The format by the end of a name, for verbs with --plot FILE: checked first (SW_CLI_GO_ON, or the
+ * exit code after saying that it is neither .png nor .svg). */
+int sw_picture_check_path(const char *verb, const char *path);
+enum sw_plot_format sw_picture_format_of(const char *path);
+
 #endif

@@ -7,10 +7,11 @@
 
 struct sw_weights_options {
     struct sw_cli_common common;
-    const char *output;    /* export */
-    const char *tolerance; /* diff, as it was written */
-    double relative;       /* of --tolerance */
-    bool all;              /* export: the updater's state, too */
+    const char *output;        /* export */
+    const char *tolerance;     /* diff, as it was written */
+    double relative;           /* of --tolerance */
+    const char *plot, *tensor; /* a picture, and of what */
+    bool all;                  /* export: the updater's state, too */
 };
 
 /* An opened file and its name. */
@@ -24,5 +25,7 @@ int sw_weights_diff(const struct sw_weights_options *o, const struct sw_weights_
                     const struct sw_weights_file *b, struct sw_buf *out);
 int sw_weights_export(const struct sw_weights_options *o, const struct sw_weights_file *file,
                       struct sw_buf *out);
+int sw_weights_plot(const struct sw_weights_options *o, const struct sw_weights_file *file,
+                    struct sw_buf *out);
 
 #endif

@@ -1,0 +1,40 @@
+/* Pictures of what a net has learned, on the paper of plot.h: filters side by side, a confusion
+ * matrix, codes of two numbers as a cloud. Each fills a box. */
+#ifndef SW_UI_PLOT_PICTURES_H
+#define SW_UI_PLOT_PICTURES_H
+
+#include "ui/plot.h"
+
+/* Pictures [count][channels][h][w] of 1 or 3 channels as tiles, each stretched to its own range. */
+struct sw_plot_tiles {
+    const float *values; /* borrowed */
+    int count, channels, h, w;
+    const char *title;
+};
+/* How large the paper should be for it: tiles of a side that can be seen. */
+struct sw_plot_size sw_plot_tiles_size(const struct sw_plot_tiles *t);
+/* Errors: SW_ERR_NOMEM. */
+int sw_plot_tiles(struct sw_plot *p, struct sw_plot_box box, const struct sw_plot_tiles *t,
+                  struct sw_err *err) SW_MUST_CHECK;
+
+/* counts [classes][classes]: row is what it is, column what it was taken for. Shades are shares of
+ * the row. */
+struct sw_plot_confusion {
+    const int64_t *counts; /* borrowed */
+    int classes;
+    const char *title;
+};
+struct sw_plot_size sw_plot_confusion_size(const struct sw_plot_confusion *c);
+void sw_plot_confusion(struct sw_plot *p, struct sw_plot_box box,
+                       const struct sw_plot_confusion *c);
+
+/* Codes xy [count][2] as dots, in the colour of their label; labels NULL: one colour. */
+struct sw_plot_scatter {
+    const float *xy;   /* borrowed */
+    const int *labels; /* borrowed; below 0: none */
+    int64_t count;
+    const char *title;
+};
+void sw_plot_scatter(struct sw_plot *p, struct sw_plot_box box, const struct sw_plot_scatter *s);
+
+#endif
