@@ -1,8 +1,8 @@
 /* Pictures as files: PNG or SVG, by cairo. This is paper and pen; what is drawn on it is
  * plot_chart.h, plot_grid.h and plot_boxes.h. Lengths are pixels (of SVG: its units), y goes down,
  * colours are 0xRRGGBB. The picture is gathered in memory and replaces the file in one step, so a
- * crash leaves the old file or the new one. A build without cairo refuses sw_plot_begin and is
- * whole otherwise. One owner. */
+ * crash leaves the old file or the new one. A build without cairo draws SVG
+ * only. One owner. */
 #ifndef SW_UI_PLOT_H
 #define SW_UI_PLOT_H
 

@@ -2,12 +2,28 @@
 #include "base/json.h"
 #include "base/os.h"
 #include "cli/share/columns.h"
+#include "cli/share/drawings.h"
+#include "cli/share/picture.h"
 #include "cli/share/runs.h"
 #include "cli/share/trainer.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+struct options {
+    struct sw_cli_common common;
+    const char *plot;
+};
+
+static const struct sw_cli_option rows[] = {
+    {.name = "plot",
+     .arg = "FILE",
+     .type = SW_CLI_TEXT,
+     .offset = offsetof(struct options, plot),
+     .help = "also draw the net and how it is split, into FILE.png or FILE.svg"},
+    {0},
+};
 
 static const struct sw_cli_spec spec = {
     .verb = "check",
@@ -16,8 +32,9 @@ static const struct sw_cli_spec spec = {
         "Checks RECIPE and prints what it would build: shapes, parameters, memory and flops of\n"
         "every layer; with several workers what the first one has, how outputs are spread\n"
         "over them, and the connections (reshard) between. With -v also sources, layout and\n"
-        "algorithm. Writes nothing.",
+        "algorithm. Writes nothing but what --plot asks for.",
     .takes = SW_CLI_ALL,
+    .options = rows,
     .min_args = 1,
     .max_args = 1,
     .arg_name = "RECIPE",
@@ -247,7 +264,7 @@ static void print_json(struct sw_buf *out, const struct sw_job_plan *p, const st
 /* ---- The verb ---------------------------------------------------------------------------------
  */
 
-static int check(const struct sw_cli_common *o)
+static int check(const struct sw_cli_common *o, const char *plot)
 {
     struct sw_trainer t = {0};
     struct sw_buf out = {0};
@@ -267,6 +284,8 @@ static int check(const struct sw_cli_common *o)
         rc = sw_trainer_open(&t, &job, &err);
     if (rc != SW_OK) {
         code = sw_trainer_refuse(&t, rc, &err);
+    } else if (plot && (rc = sw_draw_net(plot, sw_job_plan(t.job), &err)) != SW_OK) {
+        code = sw_cli_fail(rc, &err);
     } else {
         struct extra x = {.base_bytes = resident_bytes()};
         if (sw_history_default_path(o->db, sw_runs_job_db(t.job), &x.db, &err) != SW_OK)
@@ -285,10 +304,12 @@ static int check(const struct sw_cli_common *o)
 
 static int run(int argc, char **argv)
 {
-    struct sw_cli_common options = {0};
+    struct options options = {0};
     int code = sw_cli_parse(&spec, argc, argv, &options);
+    if (code == SW_CLI_GO_ON && options.plot)
+        code = sw_picture_check_path("check", options.plot);
     if (code == SW_CLI_GO_ON)
-        code = check(&options);
+        code = check(&options.common, options.plot);
     sw_cli_fini(&spec, &options);
     return code;
 }

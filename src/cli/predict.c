@@ -2,6 +2,8 @@
 #include "train/predict.h"
 #include "base/json.h"
 #include "base/os.h"
+#include "cli/share/picture.h"
+#include "cli/share/predict_plot.h"
 #include "cli/share/runs.h"
 #include "cli/share/trainer.h"
 #include "cli/share/weights.h"
@@ -12,7 +14,7 @@
 
 struct options {
     struct sw_cli_common common;
-    const char *weights, *split, *layer, *output;
+    const char *weights, *split, *layer, *output, *plot;
     struct sw_cli_list inputs;
 };
 
@@ -34,12 +36,19 @@ static const struct sw_cli_option options_of_predict[] = {
      .type = SW_CLI_TEXT,
      .offset = offsetof(struct options, output),
      .help = "where the array goes: float32, a row for each sample in the order of the data"},
+    {.name = "plot",
+     .arg = "FILE",
+     .type = SW_CLI_TEXT,
+     .offset = offsetof(struct options, plot),
+     .help =
+         "draw into FILE.png or FILE.svg: values per class as a confusion matrix, the codes of a "
+         "LAYER of two as a cloud"},
     {0},
 };
 
 static const struct sw_cli_spec spec = {
     .verb = "predict",
-    .usage = "[OPTION]... RECIPE --output Y.npy",
+    .usage = "[OPTION]... RECIPE --output Y.npy\n[OPTION]... RECIPE --plot FILE",
     .about =
         "Writes what a layer of a trained net makes of a split, or of arrays: one pass in\n"
         "evaluation mode, every sample once. Only layers that lead to LAYER are run, so labels\n"
@@ -78,21 +87,53 @@ static int split_inputs(const struct options *o, struct sw_predict_input **out, 
     return SW_OK;
 }
 
+/* Where rows go: an array, a picture, or both. */
 struct output {
-    const char *path;
+    const char *path; /* NULL: no array */
     struct sw_npy_writer writer;
+    struct sw_predict_plot plot; /* path NULL: no picture */
 };
 
 static int begin(void *user, const struct sw_predict_info *info, struct sw_err *err)
 {
     struct output *out = user;
-    return sw_npy_writer_begin(&out->writer, out->path, SW_F32, info->ndim, info->dim, err);
+    int rc = out->plot.path ? sw_predict_plot_begin(&out->plot, info, err) : SW_OK;
+    if (rc == SW_OK && out->path)
+        rc = sw_npy_writer_begin(&out->writer, out->path, SW_F32, info->ndim, info->dim, err);
+    return rc;
 }
 
 static int append(void *user, int64_t count, const float *values, struct sw_err *err)
 {
     struct output *out = user;
-    return sw_npy_append(&out->writer, count, values, err);
+    if (out->plot.path)
+        sw_predict_plot_rows(&out->plot, count, values);
+    return out->path ? sw_npy_append(&out->writer, count, values, err) : SW_OK;
+}
+
+static int begin_labels(void *user, const struct sw_predict_info *info, struct sw_err *err)
+{
+    return sw_predict_plot_labels(user, info, err);
+}
+
+static int append_labels(void *user, int64_t count, const float *values, struct sw_err *err)
+{
+    (void)err;
+    sw_predict_plot_add_labels(user, count, values);
+    return SW_OK;
+}
+
+/* The labels of the rows, for a picture: what their input layer hands out. Arrays have none. */
+static int read_labels(struct sw_job *job, const struct sw_predict_args *args,
+                       struct sw_predict_plot *plot, struct sw_err *err)
+{
+    struct sw_predict_sink sink = {begin_labels, append_labels, plot};
+    struct sw_predict_info info;
+    struct sw_predict_args labels = *args;
+    labels.layer = sw_predict_label_layer(sw_job_recipe(job));
+    if (!labels.layer || args->input_count)
+        return SW_OK;
+    return sw_job_predict(job, &labels, &sink, &info, err);
 }
 
 /* ---- What is said -----------------------------------------------------------------------------
@@ -114,6 +155,7 @@ static void print_json(struct sw_buf *out, const struct options *o,
     sw_json_close_array(&j);
     sw_json_string(&j, "split", info->split);
     sw_json_string(&j, "output", o->output);
+    sw_json_string(&j, "plot", o->plot);
     sw_json_int(&j, "step", info->step);
     sw_json_string(&j, "weights", w->path);
     if (w->run.id) {
@@ -137,7 +179,10 @@ static void print_text(struct sw_buf *out, const struct options *o,
         sw_buf_add(out, "fallback   ");
         sw_print_lines(out, info->fallback, "           ");
     }
-    sw_buf_printf(out, "output     %s: %lld", o->output, (long long)info->rows);
+    if (o->plot)
+        sw_buf_printf(out, "plot       %s\n", o->plot);
+    sw_buf_printf(out, "output     %s: %lld", o->output ? o->output : "not kept",
+                  (long long)info->rows);
     for (int i = 0; i < info->ndim; i++)
         sw_buf_printf(out, "x%lld", (long long)info->dim[i]);
     sw_buf_add(out, "\n");
@@ -163,7 +208,9 @@ static int predict_with(const struct options *o, struct sw_job *job,
                         const struct sw_predict_input *inputs, struct sw_buf *out)
 {
     struct sw_weights w = {0};
-    struct output file = {.path = o->output, .writer = {.file.fd = -1}};
+    struct output file = {.path = o->output,
+                          .writer = {.file.fd = -1},
+                          .plot = {.path = o->plot, .codes = o->layer != NULL}};
     struct sw_predict_sink sink = {begin, append, &file};
     struct sw_predict_info info;
     struct sw_err err;
@@ -176,9 +223,13 @@ static int predict_with(const struct options *o, struct sw_job *job,
                                    .split = o->split,
                                    .inputs = inputs,
                                    .input_count = o->inputs.count};
+    if (rc == SW_OK && o->plot)
+        rc = read_labels(job, &args, &file.plot, &err);
     if (rc == SW_OK)
         rc = sw_job_predict(job, &args, &sink, &info, &err);
-    if (rc == SW_OK)
+    if (rc == SW_OK && o->plot)
+        rc = sw_predict_plot_draw(&file.plot, &info, &err);
+    if (rc == SW_OK && o->output)
         rc = sw_npy_writer_commit(&file.writer, &err);
     else
         sw_npy_writer_abandon(&file.writer);
@@ -190,6 +241,7 @@ static int predict_with(const struct options *o, struct sw_job *job,
         print_json(out, o, &info, &w);
     else if (code == SW_EXIT_DONE && !o->common.quiet)
         print_text(out, o, &info, &w);
+    sw_predict_plot_fini(&file.plot);
     sw_weights_fini(&w);
     return code == SW_EXIT_DONE ? sw_cli_print(out) : code;
 }
@@ -230,8 +282,10 @@ static int run(int argc, char **argv)
 {
     struct options options = {0};
     int code = sw_cli_parse(&spec, argc, argv, &options);
-    if (code == SW_CLI_GO_ON && !options.output)
-        code = sw_cli_usage("predict", "--output is missing");
+    if (code == SW_CLI_GO_ON && !options.output && !options.plot)
+        code = sw_cli_usage("predict", "--output is missing (or --plot)");
+    if (code == SW_CLI_GO_ON && options.plot)
+        code = sw_picture_check_path("predict", options.plot);
     if (code == SW_CLI_GO_ON && options.split && options.inputs.count)
         code = sw_cli_usage("predict", "--split and --input exclude each other");
     if (code == SW_CLI_GO_ON)

@@ -1,14 +1,16 @@
 /* singa-ws topo: the machine as placement sees it, and where a recipe's units would be on it, here
  * or on a machine of which there is a description. Opens no data, writes nothing. */
 #include "base/json.h"
+#include "cli/share/drawings.h"
 #include "cli/share/machine.h"
+#include "cli/share/picture.h"
 #include "cli/share/trainer.h"
 #include "cluster/conf.h"
 #include <stdio.h>
 
 struct options {
     struct sw_cli_common common;
-    const char *from;
+    const char *from, *plot;
 };
 
 static const struct sw_cli_option own[] = {
@@ -17,6 +19,11 @@ static const struct sw_cli_option own[] = {
      .type = SW_CLI_TEXT,
      .offset = offsetof(struct options, from),
      .help = "another machine: an hwloc XML file, or text such as \"numa:4 core:6 pu:2\""},
+    {.name = "plot",
+     .arg = "FILE",
+     .type = SW_CLI_TEXT,
+     .offset = offsetof(struct options, plot),
+     .help = "also draw the machine and the units on it, into FILE.png or FILE.svg"},
     {0},
 };
 
@@ -75,6 +82,10 @@ static void print_json(struct sw_buf *out, const struct view *v)
 static int show(const struct options *o, const struct view *v)
 {
     struct sw_buf out = {0};
+    struct sw_err err;
+    int rc = o->plot ? sw_draw_placement(o->plot, v->machine, v->placement, &err) : SW_OK;
+    if (rc != SW_OK)
+        return sw_cli_fail(rc, &err);
     if (o->common.json)
         print_json(&out, v);
     else
@@ -157,6 +168,8 @@ static int run(int argc, char **argv)
 {
     struct options options = {0};
     int code = sw_cli_parse(&spec, argc, argv, &options);
+    if (code == SW_CLI_GO_ON && options.plot)
+        code = sw_picture_check_path("topo", options.plot);
     if (code == SW_CLI_GO_ON)
         code = topo(&options);
     sw_cli_fini(&spec, &options);

@@ -62,6 +62,11 @@ const char *sw_net_spread_name(const struct sw_net *net, int i)
     return sw_dist_name(net->nodes[i].dist);
 }
 
+int sw_net_source(const struct sw_net *net, int i, int k)
+{
+    return k < net->nodes[i].layer.src_count ? net->nodes[i].src[k] : -1;
+}
+
 bool sw_net_is_absent(const struct sw_net *net, int i)
 {
     return net->nodes[i].absent;

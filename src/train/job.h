@@ -83,7 +83,9 @@ struct sw_job_layer {
     char shape[64];        /* of the output: "128x96x55x55" */
     char layout[128];      /* sw_desc_text */
     const char *algorithm; /* of the plan, or NULL */
-    const char *src;       /* comma-separated */
+    const char *src;       /* as the recipe says, comma-separated */
+    int reads[16];         /* rows of the list before it that it reads, connections too */
+    int read_count;
     bool in_place, fused;
     const char *spread; /* over the group: rows, columns, full, one */
     bool train, eval;   /* which nets have it */

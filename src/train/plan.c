@@ -65,6 +65,16 @@ static void fill_row(const struct sw_net *net, int i, struct sw_job_layer *row)
     sw_desc_text(&l->dst.desc, row->layout);
 }
 
+/* What row n reads, by the names of the rows before it. */
+static void fill_reads(const struct sw_net *net, int i, struct sw_job_layer *rows, int n)
+{
+    enum { MOST = sizeof rows->reads / sizeof *rows->reads };
+    for (int k = 0, from; (from = sw_net_source(net, i, k)) >= 0; k++)
+        for (int r = 0; r < n; r++)
+            if (sw_str_eq(rows[r].name, sw_net_layer(net, from)->name) && rows[n].read_count < MOST)
+                rows[n].reads[rows[n].read_count++] = r;
+}
+
 /* The layers of the training net, then those that only evaluation has. */
 static int fill_rows(struct sw_job *job, struct sw_err *err)
 {
@@ -75,16 +85,18 @@ static int fill_rows(struct sw_job *job, struct sw_err *err)
         return sw_err_nomem(err, "the list of layers", 0);
     int n = 0;
     for (int i = 0; i < train_count; i++) {
-        struct sw_job_layer *row = &job->layer_rows[n++];
+        struct sw_job_layer *row = &job->layer_rows[n];
         fill_row(train, i, row);
+        fill_reads(train, i, job->layer_rows, n++);
         row->train = true;
         row->eval = eval && sw_net_find(eval, row->name) >= 0;
     }
     for (int i = 0; i < eval_count; i++) {
         if (sw_net_find(train, sw_net_layer(eval, i)->name) >= 0)
             continue;
-        struct sw_job_layer *row = &job->layer_rows[n++];
+        struct sw_job_layer *row = &job->layer_rows[n];
         fill_row(eval, i, row);
+        fill_reads(eval, i, job->layer_rows, n++);
         row->eval = true;
     }
     job->plan.layer_count = n;
