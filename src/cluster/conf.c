@@ -95,7 +95,8 @@ const struct sw_opt sw_cluster_opts[] = {
      .choices = bind_choices},
     {.key = "copy",
      .help = "gradients and values between a device and the servers: async, while others compute; "
-             "sync, each is waited for; none, the device itself updates (one worker)",
+             "sync, each is waited for; none, every device updates its own copy, and of several "
+             "workers only sums of gradients travel",
      .offset = AT(copy),
      .type = SW_OPT_ENUM,
      .def = "async",

@@ -1,6 +1,7 @@
 #include "param/gather.h"
 #include "kernels/cpu/kernel.h"
 #include <math.h>
+#include <string.h>
 
 #ifdef __clang__
 #pragma STDC FP_CONTRACT OFF /* GCC's -std=c17 already means this */
@@ -51,6 +52,20 @@ static bool gather_block(const struct sw_gather_args *a, int64_t block)
     if (a->value)
         a->value_squares[block] = sum_of_squares(a->value + from, n);
     return isfinite(a->squares[block]);
+}
+
+void sw_gather_sum(const struct sw_terms *sum, float *out, int64_t n)
+{
+    int64_t pieces = (n + SW_FOLD_PIECE - 1) / SW_FOLD_PIECE;
+#pragma omp parallel for schedule(static) if (pieces > 1)
+    for (int64_t p = 0; p < pieces; p++) {
+        int64_t from = p * SW_FOLD_PIECE, left = n - from;
+        int64_t count = left < SW_FOLD_PIECE ? left : SW_FOLD_PIECE;
+        float room[SW_FOLD_ROOM];
+        const float *piece = sw_kernel_fold_piece(sum, from, count, out + from, room);
+        if (piece != out + from)
+            memcpy(out + from, piece, (size_t)count * sizeof *out);
+    }
 }
 
 bool sw_gather(const struct sw_gather_args *a)

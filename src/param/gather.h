@@ -14,6 +14,9 @@ enum { SW_GATHER_BLOCK = 1024 };
 /* out = x, cut at -limit and limit; out may be x. True when an x is not finite. */
 bool sw_gather_clip(float *out, const float *x, float limit, int64_t n);
 
+/* out = the sum over arrays [n]. With the calling thread's OpenMP team. */
+void sw_gather_sum(const struct sw_terms *sum, float *out, int64_t n);
+
 /* One range, for an update that is decided upon later. */
 struct sw_gather_args {
     struct sw_terms sum; /* of arrays [count] */

@@ -172,7 +172,7 @@ int64_t sw_table_link_bytes(const struct sw_table *t, int worker, int server)
     int64_t bytes = 0;
     for (int i = 0; i < t->servers[server].slice_count; i++) {
         const struct sw_slice *s = &t->slices[t->servers[server].slices[i]];
-        if (sw_table_gives(t, s->param, worker))
+        if (sw_table_gives(t, s->param, worker) && sw_table_is_served(t, s->param))
             bytes += s->count * (int64_t)sizeof(float);
     }
     return bytes;
@@ -271,12 +271,26 @@ static struct sw_turn *turn_of(const struct sw_table *t, const struct sw_server_
     return &s->turns[param * t->parties + party];
 }
 
+/* Workers that update for themselves get what they are to update with. */
+static void sum_slice(const struct sw_table *t, const struct sw_slice *s, int party)
+{
+    const float *in[SW_TREE_LEAVES];
+    struct sw_terms sum;
+    sw_table_sum(t, s->param, party, s->from, in, &sum);
+    sw_gather_sum(&sum, t->params[s->param].sum + s->from, s->count);
+}
+
 /* Moves a complete slice to its next version, with the update or without. */
 static int apply_slice(struct sw_table *t, int server, struct sw_slice *s, int party,
                        uint64_t version, const struct sw_table_decision *d, struct sw_err *err)
 {
     bool dropped = d && d->dropped;
     int64_t begin_ns = sw_os()->monotonic_ns();
+    if (t->args.updates_elsewhere) {
+        sum_slice(t, s, party);
+        s->version++;
+        return SW_OK;
+    }
     int rc = dropped ? SW_OK : sw_table_update_slice(t, s, party, version, d, err);
     if (rc != SW_OK)
         return rc;

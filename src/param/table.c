@@ -270,6 +270,18 @@ int sw_table_givers(const struct sw_table *t, int param)
     return sw_table_threshold(t, param) * t->parties;
 }
 
+bool sw_table_is_served(const struct sw_table *t, int param)
+{
+    int givers = sw_table_givers(t, param);
+    return givers > (t->args.updates_elsewhere ? 1 : 0);
+}
+
+/* Is there an array for the sum of its gradients? */
+static bool has_sum(const struct sw_table *t, int param)
+{
+    return t->args.updates_elsewhere && sw_table_is_served(t, param);
+}
+
 bool sw_table_gives(const struct sw_table *t, int param, int worker)
 {
     const struct sw_param *p = &t->params[param];
@@ -314,6 +326,7 @@ void sw_table_bytes(const struct sw_table *t, size_t *value_bytes, size_t *state
         *value_bytes += bytes;
         *state_bytes += bytes * (size_t)(gradients_of(t, i) + sw_table_param_slots(t, i));
         *state_bytes += has_buffers(t, &t->params[i]) ? bytes * (size_t)t->parties : 0;
+        *state_bytes += has_sum(t, i) ? bytes : 0;
     }
 }
 
@@ -331,6 +344,8 @@ static void point_into(struct sw_table *t)
                 p->gradient[g] = (float *)(void *)other;
         for (int s = 0; s < sw_table_param_slots(t, i); s++, other += bytes)
             p->slot[s] = (float *)(void *)other;
+        p->sum = has_sum(t, i) ? (float *)(void *)other : NULL;
+        other += has_sum(t, i) ? bytes : 0;
         for (int r = 0; r < t->parties; r++) {
             p->view[r].value = has_buffers(t, p) ? (float *)(void *)other : p->value;
             other += has_buffers(t, p) ? bytes : 0;
@@ -532,6 +547,15 @@ void sw_table_put_version(struct sw_table *t, uint64_t version, uint64_t updates
         sw_table_put_party(t, r, version);
     t->dropped = dropped;
     t->torn = -1;
+}
+
+void sw_table_put_param(struct sw_table *t, int param, uint64_t version)
+{
+    struct sw_param *p = &t->params[param];
+    for (int r = 0; r < t->parties; r++)
+        /* What it wrote into the table is seen by whoever waits for the version. */
+        __atomic_store_n(&p->view[r].ready, version * (uint64_t)p->slice_count, __ATOMIC_SEQ_CST);
+    sw_table_wake(t);
 }
 
 void sw_table_refresh(struct sw_table *t, int party)

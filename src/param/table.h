@@ -48,6 +48,8 @@ struct sw_param {
     float lr_mult, decay_mult;
     float *value;                  /* written by the servers that own its slices */
     float *slot[SW_UPDATER_SLOTS]; /* likewise */
+    float *sum;                    /* of the party's gradients, where workers update for themselves:
+                                      written by the servers that own its slices; else NULL */
     float **gradient;              /* owned array [terms of all workers, in their order]; each
                                       written by its worker */
     int first_slice, slice_count;
@@ -122,6 +124,10 @@ struct sw_table_args {
     int workers, servers;
     int groups; /* of the workers, equal ones, in their order; 0: one */
     int leaves; /* of the sum over a party (base/tree.h), dealt out by sw_part; 0: one a worker */
+    /* Workers update copies of their own with what sw_table_update_there does: a parameter that one
+     * worker gives is its own affair, of others servers add up the gradients into `sum`, and the
+     * version is that of the sum. One party, without two phases. */
+    bool updates_elsewhere;
     int others; /* server groups that exchange with each other, this one included; 0: none */
     const struct sw_table_rule *rule; /* NULL: sw_table_bsp */
     /* The NUMA nodes of a server or worker, as sw_device_alloc_on takes them; NULL: memory lies
@@ -192,6 +198,8 @@ struct sw_table_term {
     float *gradient;
 };
 struct sw_table_term sw_table_term(const struct sw_table *t, int worker, int param, int term);
+/* Do servers have anything to do with it? */
+bool sw_table_is_served(const struct sw_table *t, int param);
 const struct sw_updater *sw_table_updater(const struct sw_table *t);
 int sw_table_slots(const struct sw_table *t);
 /* Those of one parameter. */
@@ -206,6 +214,8 @@ struct sw_tensor sw_table_tensor(struct sw_table *t, int param, int slot);
 void sw_table_put_version(struct sw_table *t, uint64_t version, uint64_t updates, uint64_t dropped);
 /* Says that a party has done `version` updates, and nothing else: one that comes later. */
 void sw_table_put_party(struct sw_table *t, int party, uint64_t version);
+/* The same of one parameter that no server moves, by the worker that updates it; all may look. */
+void sw_table_put_param(struct sw_table *t, int param, uint64_t version);
 /* What the party reads becomes the parameters as they are now. Between steps only, when all its
  * updates are applied. */
 void sw_table_refresh(struct sw_table *t, int party);

@@ -1,6 +1,6 @@
 /* An update as an operation of a device: the updater runs where values, state and gradient are, so
- * that nothing is copied (`copy = none`). One worker's whole parameter at a time, with the numbers,
- * and so the bits, that a server would compute. By the stream's owner. */
+ * that no value is copied (`copy = none`). One worker's whole parameter at a time, with the
+ * numbers, and so the bits, that a server would compute. By the stream's owner. */
 #ifndef SW_PARAM_UPDATE_OP_H
 #define SW_PARAM_UPDATE_OP_H
 
@@ -14,8 +14,8 @@ struct sw_param_place {
     bool *bad;                             /* becomes true when something is not finite */
 };
 
-/* Queues update `version` (1, 2, ...) of the parameter. The table is to have one giver of it and no
- * phases. */
+/* Queues update `version` (1, 2, ...) of the parameter by the gradient that is there: that of its
+ * only giver, or a copy of the sum (updates_elsewhere). The table is to have no phases. */
 int sw_table_update_there(const struct sw_table *t, int param, uint64_t version,
                           const struct sw_param_place *place, struct sw_stream *s,
                           struct sw_err *err) SW_MUST_CHECK;

@@ -36,12 +36,6 @@ static int give(struct sw_worker *w, int param, uint64_t version, struct sw_err 
     return sw_table_update(w->table, w->seat, param, version, err);
 }
 
-/* Does the worker's device update, so that there is no version to wait for? */
-static bool updates_itself(const struct sw_worker *w)
-{
-    return w->replica && sw_replica_updates(w->replica);
-}
-
 /* Waits until the parameter is at `version` for the party. A worker that runs servers itself serves
  * meanwhile: what it waits for may depend on them. */
 static int see(struct sw_worker *w, int party, int param, uint64_t version, struct sw_err *err)
@@ -71,13 +65,14 @@ static int see(struct sw_worker *w, int party, int param, uint64_t version, stru
 static int collect(struct sw_worker *w, int param, uint64_t version, struct sw_err *err)
 {
     int party = sw_table_party(w->table, w->seat);
-    int rc = updates_itself(w) ? SW_OK : see(w, party, param, version, err);
+    bool waits = !w->replica || sw_replica_waits(w->replica, param);
+    int rc = waits ? see(w, party, param, version, err) : SW_OK;
     return rc == SW_OK ? have(w, param, version, err) : rc;
 }
 
 static int see_every_param(struct sw_worker *w, int party, uint64_t version, struct sw_err *err)
 {
-    int rc = updates_itself(w) ? sw_replica_bring_home(w->replica, version, err) : SW_OK;
+    int rc = SW_OK;
     for (int p = 0; p < sw_table_count(w->table) && rc == SW_OK; p++)
         rc = see(w, party, p, version, err);
     return rc;
@@ -233,7 +228,7 @@ static int check_loss(struct sw_worker *w, int64_t t, struct sw_err *err)
     if (rc == SW_OK)
         rc = sw_ledger_wait(w, err);
     if (rc == SW_OK && w->replica)
-        rc = sw_replica_check_finite(w->replica, (uint64_t)t, err);
+        rc = sw_replica_check_finite(w->replica, err);
     if (rc != SW_OK)
         return rc;
     struct sw_series *s = &w->series[SW_SPLIT_TRAIN];

@@ -72,20 +72,22 @@ static uint64_t worker_nodes(void *user, int worker)
     return sw_machine_os_nodes(job->machine, row->node_mask);
 }
 
-/* Where the device updates, nothing of a gradient is on the host. */
+/* With `copy = none`, on devices of their own, workers update for themselves. */
+static bool devices_update(const struct sw_job *job)
+{
+    return job->copy == SW_COPY_NONE && sw_job_has_devices(job);
+}
+
+/* Where devices update, each of them has all that an update needs but a sum of gradients. */
 static int check_copy(const struct sw_job *job, struct sw_err *err)
 {
     const struct sw_section *section = sw_recipe_find(job->recipe, "cluster", NULL);
-    int workers = job->placement->worker_count;
-    if (job->copy != SW_COPY_NONE || !sw_job_has_devices(job))
+    if (!devices_update(job))
         return SW_OK;
-    if (workers > 1)
+    if (job->apart)
         sw_recipe_error(job->recipe, section, "copy",
-                        "the gradients of %d workers are added on the host, so they have to be "
-                        "copied: say async, or take one worker",
-                        workers);
-    else if (job->apart)
-        sw_recipe_error(job->recipe, section, "copy", "%s updates on the host: say async",
+                        "with %s every group changes the one value on the host, which no device "
+                        "can keep to itself: say async",
                         job->framework);
     else if (sw_table_has_phases(job->table))
         sw_recipe_error(
@@ -146,6 +148,7 @@ static int make_table(struct sw_job *job, struct sw_server_group *copy, struct s
         .servers = job->shape.servers_per_group,
         .groups = job->apart ? copy->workers / job->group_size : 1,
         .leaves = job->conf->repeat_exact ? job->leaves : 0,
+        .updates_elsewhere = devices_update(job) && !job->apart,
         .others = job->shape.server_groups > 1 ? job->shape.server_groups : 0,
         .rule = rule_of(job),
         .staleness = job->terms.staleness,

@@ -50,8 +50,6 @@ static void record_own(struct sw_worker *w)
     w->ledger.worker = w->index;
     sw_ledger_add_hidden(w, copied_ms);
     sw_history_step_time(w->producer, &w->ledger);
-    if (w->replica && sw_replica_updates(w->replica))
-        return; /* nothing of a parameter moves */
     for (int s = 0; s < job->shape.servers_per_group; s++)
         all_bytes += sw_table_link_bytes(w->table, w->seat, s);
     for (int s = 0; s < job->shape.servers_per_group; s++) {

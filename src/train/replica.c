@@ -12,6 +12,7 @@ struct item {
     struct sw_param_place at; /* device memory; slots only where it updates */
     size_t bytes;
     int64_t asked;          /* the newest version whose copy was started */
+    int64_t has;            /* where the device updates: the version that is queued there */
     struct sw_event *here;  /* owned: happens when that copy is done */
     struct sw_event *made;  /* owned: happens when the gradient is, and the value is read no more */
     struct sw_event *given; /* owned: happens when the gradient is on the host */
@@ -41,6 +42,11 @@ static size_t array_bytes(const struct sw_param *p)
 bool sw_replica_updates(const struct sw_replica *r)
 {
     return r->args.mode == SW_COPY_NONE;
+}
+
+bool sw_replica_waits(const struct sw_replica *r, int param)
+{
+    return !sw_replica_updates(r) || sw_table_is_served(r->args.table, param);
 }
 
 /* Value and gradient, and state where the device updates; what is frozen has a value only. */
@@ -96,7 +102,8 @@ static int make_items(struct sw_replica *r, struct sw_err *err)
                               .param = item->param,
                               .at = place_of(r, i, (char *)r->memory + at),
                               .bytes = sw_desc_bytes(&p->layout),
-                              .asked = NEVER};
+                              .asked = NEVER,
+                              .has = NEVER};
         at += sw_replica_item_bytes(r->args.table, r->args.worker, item->param, r->args.mode);
         rc = sw_event_new(r->args.device, &item->here, err);
         if (rc == SW_OK)
@@ -204,6 +211,23 @@ float *sw_replica_gradient(const struct sw_replica *r, int param, int term)
     return item && item->at.gradient ? item->at.gradient + (size_t)term * room : NULL;
 }
 
+/* The copy of a version of the table's; where the device updates, of the sum of gradients, in place
+ * of the own one, which is on the host by then. */
+static struct sw_copy_event copy_of(const struct sw_replica *r, int i)
+{
+    const struct item *item = &r->items[i];
+    bool sums = sw_replica_updates(r);
+    return (struct sw_copy_event){
+        .direction = SW_COPY_TO_DEVICE,
+        .dst = sums ? item->at.gradient : item->at.value,
+        .src = sums ? sw_table_param(r->args.table, item->param)->sum
+                    : sw_table_value(r->args.table, r->args.worker, item->param),
+        .bytes = item->bytes,
+        .priority = i,
+        .after = sums ? item->given : item->made,
+        .then = item->here};
+}
+
 /* Starts the copy of a version that the table has and the device has not been sent. */
 static int ask(struct sw_replica *r, int i, uint64_t version, struct sw_err *err)
 {
@@ -213,13 +237,7 @@ static int ask(struct sw_replica *r, int i, uint64_t version, struct sw_err *err
         !sw_table_ready(r->args.table, sw_table_party(r->args.table, r->args.worker), item->param,
                         version))
         return SW_OK;
-    struct sw_copy_event e = {.direction = SW_COPY_TO_DEVICE,
-                              .dst = item->at.value,
-                              .src = sw_table_value(r->args.table, r->args.worker, item->param),
-                              .bytes = item->bytes,
-                              .priority = i,
-                              .after = item->made,
-                              .then = item->here};
+    struct sw_copy_event e = copy_of(r, i);
     int rc = sw_copy_queue_push(r->queue, &e, err);
     if (rc == SW_OK)
         item->asked = (int64_t)version;
@@ -249,24 +267,44 @@ static int move_item(struct sw_replica *r, const struct item *item, enum move wa
 }
 
 /* What the table has at first is moved once. */
-static int move_in(struct sw_replica *r, struct item *item, struct sw_err *err)
+static int move_in(struct sw_replica *r, struct item *item, uint64_t version, struct sw_err *err)
 {
-    if (item->asked != NEVER)
+    if (item->has != NEVER)
         return SW_OK;
-    item->asked = 0;
+    item->asked = item->has = (int64_t)version;
     return move_item(r, item, TO_DEVICE, err);
 }
 
-int sw_replica_bring_home(struct sw_replica *r, uint64_t version, struct sw_err *err)
+static int update_there(struct sw_replica *r, struct item *item, uint64_t version,
+                        struct sw_err *err)
+{
+    item->has = (int64_t)version;
+    return sw_table_update_there(r->args.table, item->param, version, &item->at, r->args.stream,
+                                 err);
+}
+
+/* Is it this worker that says what the parameter is? With `all`, unless another has it alone. */
+static bool changes_at_home(const struct sw_replica *r, const struct item *item, bool all)
+{
+    const struct sw_param *p = sw_table_param(r->args.table, item->param);
+    return !p->frozen && item->has != NEVER && (all || p->owner >= 0);
+}
+
+int sw_replica_bring_home(struct sw_replica *r, uint64_t version, bool all, struct sw_err *err)
 {
     int rc = SW_OK;
     for (int i = 0; i < r->count && rc == SW_OK; i++)
-        if (r->items[i].asked != NEVER)
+        if (changes_at_home(r, &r->items[i], all))
             rc = move_item(r, &r->items[i], TO_TABLE, err);
+    if (rc == SW_OK)
+        rc = sw_replica_ask_finite(r, err);
     if (rc == SW_OK)
         rc = sw_stream_wait(r->args.stream, err);
     if (rc == SW_OK)
-        sw_table_put_version(r->args.table, version, version, 0);
+        rc = sw_replica_check_finite(r, err);
+    for (int i = 0; i < r->count && rc == SW_OK; i++)
+        if (!sw_replica_waits(r, r->items[i].param))
+            sw_table_put_param(r->args.table, r->items[i].param, version);
     return rc;
 }
 
@@ -276,11 +314,12 @@ int sw_replica_ask_finite(struct sw_replica *r, struct sw_err *err)
     return r->bad ? sw_copy(r->args.stream, r->told, r->bad, bytes, err) : SW_OK;
 }
 
-int sw_replica_check_finite(const struct sw_replica *r, uint64_t version, struct sw_err *err)
+int sw_replica_check_finite(const struct sw_replica *r, struct sw_err *err)
 {
     for (int i = 0; i < r->count && r->told; i++)
         if (r->told[i])
-            return sw_table_say_bad(r->args.table, r->items[i].param, version, err);
+            return sw_table_say_bad(r->args.table, r->items[i].param, (uint64_t)r->items[i].has,
+                                    err);
     return SW_OK;
 }
 
@@ -291,25 +330,35 @@ int sw_replica_settle(struct sw_replica *r, struct sw_err *err)
     return r->args.mode == SW_COPY_SYNC ? sw_copy_queue_wait(r->queue, err) : SW_OK;
 }
 
+/* Starts the copies of all that the table has by now. */
+static int ask_all(struct sw_replica *r, uint64_t version, struct sw_err *err)
+{
+    int rc = SW_OK;
+    for (int i = 0; i < r->count && rc == SW_OK; i++)
+        if (!sw_replica_updates(r) ||
+            (r->items[i].has != NEVER && r->items[i].has < (int64_t)version &&
+             sw_replica_waits(r, r->items[i].param)))
+            rc = ask(r, i, version, err);
+    if (rc == SW_OK)
+        rc = sw_copy_queue_drain(r->queue, err);
+    return rc == SW_OK ? sw_replica_settle(r, err) : rc;
+}
+
 int sw_replica_need(struct sw_replica *r, int param, uint64_t version, struct sw_err *err)
 {
     struct item *item = find(r, param);
-    if (sw_replica_updates(r))
-        return move_in(r, item, err);
-    if (item->asked < (int64_t)version) {
-        int rc = SW_OK;
-        for (int i = 0; i < r->count && rc == SW_OK; i++)
-            rc = ask(r, i, version, err);
-        if (rc == SW_OK)
-            rc = sw_copy_queue_drain(r->queue, err);
-        if (rc == SW_OK)
-            rc = sw_replica_settle(r, err);
-        if (rc != SW_OK)
-            return rc;
-    }
+    bool updates = sw_replica_updates(r);
+    int rc = updates ? move_in(r, item, version, err) : SW_OK;
+    if (rc != SW_OK || (updates && item->has >= (int64_t)version))
+        return rc;
+    if (item->asked < (int64_t)version)
+        rc = ask_all(r, version, err);
     /* What is queued now will also write the gradient anew. */
-    int rc = sw_event_wait(r->args.stream, item->here, err);
-    return rc == SW_OK ? sw_event_wait(r->args.stream, item->given, err) : rc;
+    if (rc == SW_OK)
+        rc = sw_event_wait(r->args.stream, item->here, err);
+    if (rc == SW_OK)
+        rc = sw_event_wait(r->args.stream, item->given, err);
+    return rc == SW_OK && updates ? update_there(r, item, version, err) : rc;
 }
 
 int sw_replica_check(struct sw_replica *r, struct sw_err *err)
@@ -347,8 +396,8 @@ static void on_given(void *user, int rc)
 int sw_replica_give(struct sw_replica *r, int param, uint64_t version, struct sw_err *err)
 {
     struct item *item = find(r, param);
-    if (sw_replica_updates(r))
-        return sw_table_update_there(r->args.table, param, version, &item->at, r->args.stream, err);
+    if (!sw_replica_waits(r, param))
+        return update_there(r, item, version, err);
     int rc = sw_event_record(r->args.stream, item->made, err);
     if (rc != SW_OK)
         return rc;

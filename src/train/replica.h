@@ -6,8 +6,11 @@
  *
  * With `sync` the worker waits for each of these copies. With `none` the replica is not a copy but
  * where the parameters live, with the updater's state: updates are operations of the compute
- * stream, so that what is queued there sees them without waiting; the table gets the values when
- * somebody is to read them (sw_replica_bring_home). One owner: the worker. */
+ * stream. A parameter of which only this worker has a gradient is updated as soon as that is
+ * complete, and nothing of it moves. Of others the gradient goes to the host, where the servers add
+ * up those of all workers, and the sum comes back in its place: every device makes the same update,
+ * and no value moves. The table gets the values when somebody is to read them
+ * (sw_replica_bring_home). One owner: the worker. */
 #ifndef SW_TRAIN_REPLICA_H
 #define SW_TRAIN_REPLICA_H
 
@@ -38,16 +41,19 @@ void sw_replica_free(struct sw_replica *r); /* NULL is accepted */
 /* Bytes of device memory that one of a parameter takes, for a worker of the table. */
 size_t sw_replica_item_bytes(const struct sw_table *t, int worker, int param,
                              enum sw_copy_mode mode);
-/* Does the device update, so that nobody waits for versions of the table? */
+/* Does the device update? */
 bool sw_replica_updates(const struct sw_replica *r);
+/* Is there a version of the table to wait for, before sw_replica_need? */
+bool sw_replica_waits(const struct sw_replica *r, int param);
 
 /* Where parameter `param` (the table's index) lives on the device; NULL when the worker has not got
  * it. */
 float *sw_replica_value(const struct sw_replica *r, int param);
 float *sw_replica_gradient(const struct sw_replica *r, int param, int term); /* of the worker's */
 
-/* The table has version `version` of the parameter: what is queued on the compute stream from here
- * on sees it. Also starts the copies of all other parameters that are there already. */
+/* The table has version `version` of the parameter (or of what it is updated with): what is queued
+ * on the compute stream from here on sees it. Also starts the copies of all other parameters that
+ * are there already. */
 int sw_replica_need(struct sw_replica *r, int param, uint64_t version,
                     struct sw_err *err) SW_MUST_CHECK;
 /* Who waits for versions looks here now and then: the error of a copy that never arrived. */
@@ -65,12 +71,13 @@ int sw_replica_settle(struct sw_replica *r, struct sw_err *err) SW_MUST_CHECK;
 
 /* Where the device updates: asks it, on the compute stream, whether everything was finite; and,
  * when that stream has been waited for, what it says. Errors of the latter: SW_ERR_DIVERGED naming
- * step and parameter. Else they do nothing. */
+ * the update and the parameter. Else they do nothing. */
 int sw_replica_ask_finite(struct sw_replica *r, struct sw_err *err) SW_MUST_CHECK;
-int sw_replica_check_finite(const struct sw_replica *r, uint64_t version,
-                            struct sw_err *err) SW_MUST_CHECK;
-/* Where the device updates: brings values and state to the table and says that they are those of
- * `version`. Waits for the compute stream. */
-int sw_replica_bring_home(struct sw_replica *r, uint64_t version, struct sw_err *err) SW_MUST_CHECK;
+int sw_replica_check_finite(const struct sw_replica *r, struct sw_err *err) SW_MUST_CHECK;
+/* Where the device updates: brings values and state to the table, of the parameters that it has to
+ * itself and with `all` of those that all workers have; sw_replica_need was called for all of them.
+ * Waits for the compute stream. Errors: SW_ERR_DIVERGED, as above. */
+int sw_replica_bring_home(struct sw_replica *r, uint64_t version, bool all,
+                          struct sw_err *err) SW_MUST_CHECK;
 
 #endif

@@ -185,6 +185,18 @@ static int merge(struct sw_worker *w, struct sw_err *err)
     return rc;
 }
 
+/* What only devices know comes to the table, where the leader looks for it; when no device reads
+ * there any more what was there before. */
+static int bring_home(struct sw_worker *w, struct sw_err *err)
+{
+    int rc = sw_worker_wait(w, err);
+    if (rc == SW_OK)
+        rc = meet(w, "the other devices", err);
+    if (rc == SW_OK)
+        rc = sw_replica_bring_home(w->replica, (uint64_t)w->step, w->index == 0, err);
+    return rc == SW_OK ? meet(w, "the parameters of all devices", err) : rc;
+}
+
 /* Every update of step w->step is applied, and all workers read the same values: those of groups
  * that are apart wait for each other, and go on from what all of them have learnt. */
 static int come_together(struct sw_worker *w, struct sw_err *err)
@@ -201,7 +213,9 @@ static int come_together(struct sw_worker *w, struct sw_err *err)
         if (rc == SW_OK)
             rc = read_anew(w, err);
     }
-    return rc == SW_OK ? sw_bp_collect_all(w, SW_SPLIT_TRAIN, (uint64_t)w->step, err) : rc;
+    if (rc == SW_OK)
+        rc = sw_bp_collect_all(w, SW_SPLIT_TRAIN, (uint64_t)w->step, err);
+    return rc == SW_OK && w->replica && sw_replica_updates(w->replica) ? bring_home(w, err) : rc;
 }
 
 /* What all decided after step w->step. Before anything else all its updates are applied: a

@@ -205,13 +205,15 @@ static int open_param_links(struct sw_worker *w, struct sw_err *err)
     struct sw_job *job = w->job;
     int servers = job->shape.servers_per_group, rc = SW_OK;
     const struct sw_server *own = sw_job_servers(job, w->table);
-    bool moves = !w->device->host_memory, stays = moves && job->copy == SW_COPY_NONE;
+    bool moves = !w->device->host_memory;
     w->links = sw_calloc((size_t)servers, sizeof *w->links);
     w->value_links = sw_calloc((size_t)servers, sizeof *w->value_links);
     if (!w->links || !w->value_links)
         return sw_err_nomem(err, "a worker", (size_t)servers * sizeof *w->links);
-    for (int s = 0; s < servers && rc == SW_OK && !stays; s++) {
+    for (int s = 0; s < servers && rc == SW_OK; s++) {
         const char *server = own[s].unit;
+        if (sw_table_link_bytes(w->table, w->seat, s) == 0)
+            continue;
         rc = sw_history_link(job->history, w->unit, server, moves ? "d2h" : "shared", &w->links[s],
                              err);
         if (rc == SW_OK && moves)

@@ -65,6 +65,33 @@ static void several_workers_wait_for_each_update(void **state)
     assert_same("async", "apart");
 }
 
+/* Every device makes the update that a server would make, of the same sum. What one worker has to
+ * itself (fc1's parts, conv2) is updated without leaving its device. */
+static void several_devices_that_update_have_the_same_bits(void **state)
+{
+    static const char *const mixed[] = {"layer.fc1.partition=1", "layer.conv2.partition=none"};
+    (void)state;
+    for (int workers = 2; workers <= 3; workers++) {
+        const char *sim = workers == 2 ? sims[2] : "sim:gpus=3,mem=64MiB";
+        modes(.name = "async", .device = sim, .sets = {"job.checkpoint_every=4"});
+        modes(.name = "none", .device = sim, .sets = {NONE, "job.checkpoint_every=4"});
+        modes(.name = "late", .device = sim, .sets = {NONE, NO_OVERLAP, "job.eval_every=5"});
+        modes(.name = "apart", .device = sim,
+              .sets = {NONE, SANDBLASTER, servers_set[2], "cluster.slice_size=1024"});
+        for (int step = 0; step <= STEPS; step += 4)
+            assert_same_tensors(checkpoint_path("async", step), checkpoint_path("none", step));
+        assert_same("async", "late");
+        assert_same("async", "apart");
+        grouped(.name = "half", .device = sim, .steps = 5, .sets = {NONE});
+        grouped(.resume = "half", .resume_step = 5, .steps = STEPS, .device = sim);
+        assert_same("async", "half");
+    }
+    modes(.name = "split", .device = sims[2], .sets = {mixed[0], mixed[1]});
+    modes(.name = "kept", .device = sims[2],
+          .sets = {mixed[0], mixed[1], NONE, "job.checkpoint_every=5"});
+    assert_same("split", "kept");
+}
+
 /* Groups that are apart wait for their own updates only, and never for ever. */
 static void groups_wait_for_their_own_updates(void **state)
 {
@@ -109,15 +136,19 @@ static void what_the_device_updates_goes_on_from_a_checkpoint(void **state)
 
 static struct sw_sim_traffic travelled[SW_SIM_DIRECTIONS];
 
+/* Of all workers. */
 static void run_and_ask(struct trial *t)
 {
     t->recipe = workers_recipe;
-    t->steps = STEPS;
+    t->steps = t->steps ? t->steps : STEPS;
     t->oversubscribe = true;
     if (trial_open(t) != SW_OK || trial_run(t) != SW_OK)
         fail_msg("%s / %s", t->err.text, sw_buf_text(&t->messages));
+    memset(travelled, 0, sizeof travelled);
     for (int d = 0; d < SW_SIM_DIRECTIONS; d++)
-        travelled[d] = sw_sim_traffic(t->job->workers[0].device, (enum sw_sim_direction)d);
+        for (int w = 0; w < t->job->placement->worker_count; w++)
+            travelled[d].bytes +=
+                sw_sim_traffic(t->job->workers[w].device, (enum sw_sim_direction)d).bytes;
 }
 
 static void nothing_travels_where_the_device_updates(void **state)
@@ -141,6 +172,66 @@ static void nothing_travels_where_the_device_updates(void **state)
         (int)ask("SELECT count(*) FROM link_traffic WHERE run_id = %d", run_id("kept")), 0);
     assert_true(ask("SELECT sum(comm_exposed_ms + comm_hidden_ms) FROM step_time WHERE run_id = %d",
                     run_id("kept")) == 0);
+}
+
+/* What passes over links beside gradients, values and features, in a step of all workers: batches,
+ * the step's numbers, losses and, where devices update, whether all was finite. */
+static void find_rest(const struct sw_job *job, bool kept, uint64_t rest[SW_SIM_DIRECTIONS])
+{
+    const struct sw_source *source = job->source[SW_SPLIT_TRAIN];
+    rest[SW_SIM_IN] = rest[SW_SIM_OUT] = 0;
+    for (int f = 0; f < source->field_count; f++)
+        rest[SW_SIM_IN] += (uint64_t)job->conf->batch * sw_field_bytes(&source->field[f]);
+    for (int w = 0; w < job->placement->worker_count; w++) {
+        const struct sw_net *net = job->workers[w].train;
+        rest[SW_SIM_IN] += sizeof(struct sw_step);
+        rest[SW_SIM_OUT] += (uint64_t)sw_net_pair_count(net) * sizeof(struct sw_result);
+        rest[SW_SIM_OUT] += kept ? (uint64_t)sw_net_param_count(net) * sizeof(bool) : 0;
+    }
+}
+
+static uint64_t recorded(const char *run, int step, const char *kind)
+{
+    return (uint64_t)ask("SELECT coalesce(sum(bytes), 0) FROM link_traffic WHERE run_id = %d AND "
+                         "step = %d AND kind IN ('feature', '%s')",
+                         run_id(run), step, kind);
+}
+
+/* Two runs of different lengths, so that what happens once in a run does not count. A feature goes
+ * out of one device and into another. */
+static void assert_recorded_is_what_travels(struct trial *t, bool kept)
+{
+    enum { SHORT = 5 };
+    uint64_t rest[SW_SIM_DIRECTIONS], before[SW_SIM_DIRECTIONS];
+    static const char *const kinds[SW_SIM_DIRECTIONS] = {[SW_SIM_IN] = "h2d", [SW_SIM_OUT] = "d2h"};
+    struct trial brief = *t;
+    brief.steps = SHORT;
+    run_and_ask(&brief);
+    for (int d = 0; d < SW_SIM_DIRECTIONS; d++)
+        before[d] = travelled[d].bytes;
+    trial_close(&brief);
+    run_and_ask(t);
+    find_rest(t->job, kept, rest);
+    trial_close(t);
+    for (int d = 0; d < SW_SIM_DIRECTIONS; d++)
+        for (int step = 1; step <= STEPS; step++)
+            assert_int_equal((STEPS - SHORT) * (recorded(t->name, step, kinds[d]) + rest[d]),
+                             travelled[d].bytes - before[d]);
+}
+
+static void what_is_recorded_is_what_travels(void **state)
+{
+    static const char *const mixed[] = {"layer.fc1.partition=1", "layer.conv2.partition=none"};
+    static const char *const modes[] = {ASYNC, SYNC, NONE};
+    (void)state;
+    for (int m = 0; m < 3; m++) {
+        bool kept = m == 2;
+        struct trial rows = {.name = "rows", .device = sims[2], .sets = {modes[m]}};
+        struct trial split = {
+            .name = "split", .device = sims[2], .sets = {modes[m], mixed[0], mixed[1]}};
+        assert_recorded_is_what_travels(&rows, kept);
+        assert_recorded_is_what_travels(&split, kept);
+    }
 }
 
 /* What was hidden behind computing is waited for. */
@@ -170,9 +261,9 @@ static void refused(const char *device, const char *set, const char *more, const
 static void what_needs_the_host_cannot_stay_on_the_device(void **state)
 {
     (void)state;
-    refused(sims[2], NULL, NULL,
-            "the gradients of 2 workers are added on the host, so they have to be copied: say "
-            "async, or take one worker");
+    refused(sims[2], "cluster.framework=downpour", "cluster.worker_groups=2",
+            "every group changes the one value on the host, which no device can keep to itself: "
+            "say async");
     refused(sims[1], "job.grad_clip=norm:1", NULL, "so they have to be copied: say async");
     refused(sims[1], "job.on_nan=skip", NULL, "so they have to be copied: say async");
     refused(sims[1], "cluster.copy=some", NULL, "copy");
@@ -243,10 +334,12 @@ int main(void)
     const struct CMUnitTest tests[] = {
         FRESH(every_mode_has_the_same_bits),
         FRESH(several_workers_wait_for_each_update),
+        FRESH(several_devices_that_update_have_the_same_bits),
         FRESH(groups_wait_for_their_own_updates),
         FRESH(updates_in_two_phases_are_not_waited_for_too_early),
         FRESH(what_the_device_updates_goes_on_from_a_checkpoint),
         FRESH(nothing_travels_where_the_device_updates),
+        FRESH(what_is_recorded_is_what_travels),
         FRESH(the_ledger_shows_what_is_waited_for),
         FRESH(what_needs_the_host_cannot_stay_on_the_device),
         FRESH(a_gradient_that_is_not_finite_is_named),
