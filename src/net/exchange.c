@@ -10,7 +10,8 @@ struct sw_exchange {
     struct sw_device *host; /* borrowed */
     char *memory;           /* owned */
     size_t bytes;
-    size_t *at; /* owned [connections][workers][workers][TURNS]: offsets */
+    size_t *at;  /* owned [connections][workers][workers][TURNS]: offsets */
+    int64_t *ns; /* owned [workers][workers], atomic: of copies */
     int (*meet)(void *user, int worker);
     void *user;
 };
@@ -24,6 +25,16 @@ static size_t index_of(const struct sw_exchange *e, int connection, int from, in
 char *sw_exchange_stage(const struct sw_exchange *e, int connection, int from, int to, int turn)
 {
     return e->memory + e->at[index_of(e, connection, from, to, turn)];
+}
+
+void sw_exchange_add_ns(const struct sw_exchange *e, int from, int to, int64_t ns)
+{
+    __atomic_add_fetch(&e->ns[from * e->workers + to], ns, __ATOMIC_RELAXED);
+}
+
+int64_t sw_exchange_ns(const struct sw_exchange *e, int from, int to)
+{
+    return __atomic_load_n(&e->ns[from * e->workers + to], __ATOMIC_RELAXED);
 }
 
 int sw_exchange_meet(const struct sw_exchange *e, int worker)
@@ -90,7 +101,8 @@ int sw_exchange_new(struct sw_net *const *nets, int workers, struct sw_device *h
     void *memory = NULL;
     int rc = SW_OK;
     e->at = sw_calloc(pieces, sizeof *e->at);
-    if (!e->at)
+    e->ns = sw_calloc((size_t)workers * (size_t)workers, sizeof *e->ns);
+    if (!e->at || !e->ns)
         rc = sw_err_nomem(err, "the exchange of features", pieces * sizeof *e->at);
     if (rc == SW_OK) {
         e->bytes = plan(e, nets[0]);
@@ -114,6 +126,7 @@ void sw_exchange_free(struct sw_exchange *e)
         return;
     sw_device_free(e->host, e->memory, e->bytes);
     sw_free(e->at);
+    sw_free(e->ns);
     sw_free(e);
 }
 

@@ -21,6 +21,10 @@ void sw_exchange_free(struct sw_exchange *e); /* NULL is accepted */
 /* What sw_exchange_new would take for nets like this one. */
 size_t sw_exchange_plan(const struct sw_net *net);
 
+/* Nanoseconds that copies of what worker `from` sends to worker `to` have taken so far, into the
+ * staging memory and out of it. Any thread. */
+int64_t sw_exchange_ns(const struct sw_exchange *e, int from, int to);
+
 /* Feature bytes that worker `from` sends to worker `to` in one forward and, in training, backward
  * pass. */
 int64_t sw_net_moved_bytes(const struct sw_net *net, int from, int to);

@@ -120,6 +120,7 @@ int sw_net_reshard_setup(struct sw_net *net, struct sw_net_node *node,
 /* exchange.c */
 char *sw_exchange_stage(const struct sw_exchange *e, int connection, int from, int to, int turn);
 int sw_exchange_meet(const struct sw_exchange *e, int worker);
+void sw_exchange_add_ns(const struct sw_exchange *e, int from, int to, int64_t ns);
 
 /* The node that owns the memory in which node i's output lies. */
 int sw_net_data_root(const struct sw_net *net, int i);

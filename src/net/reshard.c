@@ -10,6 +10,12 @@
 #include "device/ops/elementwise.h"
 #include <string.h>
 
+/* A moment behind a copy in the stream, which tells how long the copy took. */
+struct lap {
+    struct state *of;
+    int from, to; /* workers; the same: from here on is measured */
+};
+
 struct state {
     struct sw_net *net; /* borrowed: its exchange */
     int index;          /* among the net's connections */
@@ -21,7 +27,9 @@ struct state {
     struct sw_desc plain;                  /* of the source's part */
     struct sw_plan *to_plain, *from_plain; /* owned; NULL: it is plain */
     size_t plain_bytes;
-    unsigned turn[2]; /* passes so far, forward and backward */
+    unsigned turn[2];          /* passes so far, forward and backward */
+    struct lap *sends, *takes; /* owned [workers]: to and from each */
+    int64_t lap_ns;            /* of the newest; touched by the stream alone */
 };
 
 struct sw_net_connection sw_net_connection(const struct sw_layer *l)
@@ -57,6 +65,35 @@ static int move(const struct state *st, struct sw_stream *s, const struct sw_rec
 static int64_t place_of_rows(const struct sw_layer_setup *s, int64_t local, enum sw_dist from)
 {
     return from == SW_DIST_ROWS ? s->batch_rows : local;
+}
+
+/* On a thread of the device. */
+static void stamp(void *user)
+{
+    const struct lap *lap = user;
+    struct state *st = lap->of;
+    int64_t now_ns = sw_os()->monotonic_ns();
+    if (lap->from != lap->to)
+        sw_exchange_add_ns(st->net->exchange, lap->from, lap->to, now_ns - st->lap_ns);
+    st->lap_ns = now_ns;
+}
+
+static int make_laps(struct state *st, struct sw_err *err)
+{
+    st->sends = sw_calloc((size_t)st->workers, sizeof *st->sends);
+    st->takes = sw_calloc((size_t)st->workers, sizeof *st->takes);
+    if (!st->sends || !st->takes)
+        return sw_err_nomem(err, "a connection", (size_t)st->workers * sizeof *st->sends);
+    for (int k = 0; k < st->workers; k++) {
+        st->sends[k] = (struct lap){st, st->worker, k};
+        st->takes[k] = (struct lap){st, k, st->worker};
+    }
+    return SW_OK;
+}
+
+static int take_lap(const struct state *st, struct lap *lap, struct sw_err *err)
+{
+    return sw_stream_call(st->net->stream, stamp, lap, err);
 }
 
 int sw_net_reshard_setup(struct sw_net *net, struct sw_net_node *node,
@@ -101,8 +138,8 @@ int sw_net_reshard_setup(struct sw_net *net, struct sw_net_node *node,
     out = sw_desc_plain(in->dtype, in->ndim, dim);
     l->dst.desc = out;
     const struct sw_plan_makers *make = s->stream->dev->ops->plans;
-    int rc = SW_OK;
-    if (!sw_desc_is_plain(in)) {
+    int rc = make_laps(st, err);
+    if (rc == SW_OK && !sw_desc_is_plain(in)) {
         rc = make->reorder(s->stream, in, &st->plain, &st->to_plain, err);
         if (rc == SW_OK && (s->wants_grad & 1))
             rc = make->reorder(s->stream, &st->plain, in, &st->from_plain, err);
@@ -144,15 +181,42 @@ static int pack_all(struct sw_net *net, const struct sw_layer *l, const struct s
                     char *part, bool backward, int turn, struct sw_err *err)
 {
     const struct state *st = l->state;
-    int rc = SW_OK;
+    int rc = take_lap(st, &st->sends[st->worker], err);
     for (int k = 0; k < st->workers && rc == SW_OK; k++) {
         if (k == st->worker)
             continue;
         struct sw_rect r = sw_movement(st->from, st->to, backward, st->rows, st->columns,
                                        st->workers, st->worker, k);
+        if (sw_rect_is_empty(&r))
+            continue;
         rc = move(st, net->stream, place, part, &r, stage(l, net, st->worker, k, turn), true, err);
+        if (rc == SW_OK)
+            rc = take_lap(st, &st->sends[k], err);
     }
     return rc;
+}
+
+/* Unpacks worker j's piece of the output. */
+static int take_output(struct sw_net *net, const struct sw_layer *l, int j, int turn, char *x,
+                       struct sw_err *err)
+{
+    const struct state *st = l->state;
+    char *y = l->dst.data;
+    struct sw_rect rect =
+        sw_movement(st->from, st->to, false, st->rows, st->columns, st->workers, j, st->worker);
+    if (j != st->worker)
+        return move(st, net->stream, &st->theirs, y, &rect, stage(l, net, j, st->worker, turn),
+                    false, err);
+    if (sw_rect_is_empty(&rect))
+        return SW_OK;
+    size_t pitch = (size_t)st->mine.columns * st->column_bytes;
+    size_t out_pitch = (size_t)st->theirs.columns * st->column_bytes;
+    char *at = x + (size_t)(rect.row - st->mine.row) * pitch +
+               (size_t)(rect.column - st->mine.column) * st->column_bytes;
+    char *to = y + (size_t)(rect.row - st->theirs.row) * out_pitch +
+               (size_t)(rect.column - st->theirs.column) * st->column_bytes;
+    return sw_copy_2d(net->stream, to, out_pitch, at, pitch,
+                      (size_t)rect.columns * st->column_bytes, rect.rows, err);
 }
 
 static int forward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *err)
@@ -161,28 +225,18 @@ static int forward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *e
     struct sw_net *net = st->net;
     (void)r;
     int turn = (int)(st->turn[0]++ & 1);
-    char *x, *y = l->dst.data;
+    char *x;
     int rc = plain_source(l, &x, err);
     if (rc == SW_OK)
         rc = pack_all(net, l, &st->mine, x, false, turn, err);
     if (rc == SW_OK)
         rc = meet(net, err);
+    if (rc == SW_OK)
+        rc = take_lap(st, &st->takes[st->worker], err);
     for (int j = 0; j < st->workers && rc == SW_OK; j++) {
-        struct sw_rect rect =
-            sw_movement(st->from, st->to, false, st->rows, st->columns, st->workers, j, st->worker);
-        if (j != st->worker) {
-            rc = move(st, net->stream, &st->theirs, y, &rect, stage(l, net, j, st->worker, turn),
-                      false, err);
-        } else if (!sw_rect_is_empty(&rect)) {
-            size_t pitch = (size_t)st->mine.columns * st->column_bytes;
-            char *at = x + (size_t)(rect.row - st->mine.row) * pitch +
-                       (size_t)(rect.column - st->mine.column) * st->column_bytes;
-            size_t out_pitch = (size_t)st->theirs.columns * st->column_bytes;
-            char *to = y + (size_t)(rect.row - st->theirs.row) * out_pitch +
-                       (size_t)(rect.column - st->theirs.column) * st->column_bytes;
-            rc = sw_copy_2d(net->stream, to, out_pitch, at, pitch,
-                            (size_t)rect.columns * st->column_bytes, rect.rows, err);
-        }
+        rc = take_output(net, l, j, turn, x, err);
+        if (rc == SW_OK)
+            rc = take_lap(st, &st->takes[j], err);
     }
     return rc;
 }
@@ -227,8 +281,13 @@ static int backward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *
     int rc = pack_all(net, l, &st->theirs, (char *)l->dst.grad, true, turn, err);
     if (rc == SW_OK)
         rc = meet(net, err);
-    for (int j = 0; j < st->workers && rc == SW_OK; j++)
+    if (rc == SW_OK)
+        rc = take_lap(st, &st->takes[st->worker], err);
+    for (int j = 0; j < st->workers && rc == SW_OK; j++) {
         rc = take_piece(net, l, j, turn, sum && j > 0, dx, err);
+        if (rc == SW_OK)
+            rc = take_lap(st, &st->takes[j], err);
+    }
     if (rc != SW_OK || !st->from_plain || sw_rect_is_empty(&st->mine))
         return rc;
     struct sw_plan_args a = {.src = (const float *)(const void *)dx, .dst = l->src_grad[0]};
@@ -240,6 +299,8 @@ static void teardown(struct sw_layer *l)
     struct state *st = l->state;
     sw_plan_free(st->to_plain);
     sw_plan_free(st->from_plain);
+    sw_free(st->sends);
+    sw_free(st->takes);
 }
 
 /* Not in the registry: only the partitioner makes it. */

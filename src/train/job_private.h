@@ -216,6 +216,7 @@ struct sw_worker {
     int *sync_links;    /* owned [server groups][servers]: to others, of the first worker of one */
     int64_t *sync_told; /* owned, likewise: bytes that are recorded */
     int *feature_links; /* owned [workers of the group]: to each; -1: nothing goes there */
+    int64_t *feature_told;      /* owned, likewise: nanoseconds that are recorded */
     struct sw_step_time ledger; /* of the step under way */
     int64_t lap_ns;             /* when the ledger was last written */
     int64_t mark_ns[SW_MARKS];  /* of its device: when it came there. Read after waiting for it */

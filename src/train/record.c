@@ -79,13 +79,21 @@ void sw_record_sync(struct sw_worker *w)
     }
 }
 
-/* Features that moved to other workers: what the connections of the net are made of. */
+/* Features that moved to other workers: what the connections of the net are made of, and how long
+ * the copies took that have ended since (the last of a step may still be under way at the other
+ * side). */
 static void record_features(struct sw_worker *w)
 {
-    for (int i = 0; i < w->job->group_size; i++)
-        if (w->feature_links[i] >= 0)
-            sw_history_traffic(w->producer, w->feature_links[i], w->step,
-                               sw_net_moved_bytes(w->train, w->place, i), 0);
+    const struct sw_exchange *e = w->job->exchange[SW_SPLIT_TRAIN][w->group_index];
+    for (int i = 0; i < w->job->group_size; i++) {
+        if (w->feature_links[i] < 0)
+            continue;
+        int64_t ns = sw_exchange_ns(e, w->place, i);
+        sw_history_traffic(w->producer, w->feature_links[i], w->step,
+                           sw_net_moved_bytes(w->train, w->place, i),
+                           (double)(ns - w->feature_told[i]) * 1e-6);
+        w->feature_told[i] = ns;
+    }
 }
 
 /* What concerns all: by the last worker of the step. */

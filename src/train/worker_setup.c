@@ -247,7 +247,8 @@ static int open_feature_links(struct sw_worker *w, struct sw_err *err)
     int workers = job->group_size, rc = SW_OK;
     const struct sw_worker *group = &job->workers[w->group_index * job->group_size];
     w->feature_links = sw_calloc((size_t)workers, sizeof *w->feature_links);
-    if (!w->feature_links)
+    w->feature_told = sw_calloc((size_t)workers, sizeof *w->feature_told);
+    if (!w->feature_links || !w->feature_told)
         return sw_err_nomem(err, "a worker", (size_t)workers * sizeof *w->feature_links);
     for (int i = 0; i < workers && rc == SW_OK; i++) {
         w->feature_links[i] = -1;
@@ -384,6 +385,7 @@ void sw_worker_fini(struct sw_worker *w)
     sw_free(w->sync_links);
     sw_free(w->sync_told);
     sw_free(w->feature_links);
+    sw_free(w->feature_told);
     sw_free(w->forward_ms);
     sw_free(w->backward_ms);
     if (!w->device)

@@ -231,6 +231,9 @@ static void what_is_recorded_is_what_travels(void **state)
             .name = "split", .device = sims[2], .sets = {modes[m], mixed[0], mixed[1]}};
         assert_recorded_is_what_travels(&rows, kept);
         assert_recorded_is_what_travels(&split, kept);
+        assert_true(ask("SELECT min(ms) >= 0 AND sum(ms) > 0 FROM link_traffic WHERE run_id = %d "
+                        "AND kind = 'feature'",
+                        run_id("split")) == 1);
     }
 }
 
