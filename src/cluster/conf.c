@@ -114,6 +114,11 @@ const struct sw_opt sw_cluster_opts[] = {
      .def = "1048576",
      .min = 1024,
      .max = 1 << 30},
+    {.key = "rebalance",
+     .help = "at evaluations, workers that share a batch get rows by the speed they have shown",
+     .offset = AT(rebalance),
+     .type = SW_OPT_BOOL,
+     .def = "no"},
     {.key = "on_stall",
      .help = "a worker, server or reader gives no sign of life: warn, or stop the run; default: "
              "warn, and stop when it lasts 12 times stall_s",

@@ -40,6 +40,7 @@ struct sw_cluster_conf {
     int copy;           /* enum sw_copy_mode */
     int overlap;        /* enum sw_overlap */
     int64_t slice_size; /* parameters */
+    bool rebalance;     /* rows of a batch by the workers' measured speed */
     int on_stall;       /* enum sw_on_stall */
     double stall_s;     /* 0: as train/watchdog.h says */
     int devices;        /* of their own for workers, as the caller counts them; 0: none */

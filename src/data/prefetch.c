@@ -25,9 +25,10 @@ struct sw_prefetch {
     char name[80];      /* "prefetch train" */
     int64_t claim_rows; /* rows of one claim */
     size_t block_bytes;
-    void *block;       /* owned; all slots */
-    struct role *role; /* owned; args.threads */
-    bool attached;     /* to the fault */
+    void *block;        /* owned; all slots */
+    int64_t *part_rows; /* owned; what args.part_rows points to */
+    struct role *role;  /* owned; args.threads */
+    bool attached;      /* to the fault */
 
     struct sw_mutex lock; /* guards all below; held for a few assignments only */
     struct sw_cond work;  /* for the threads: there may be something to claim */
@@ -233,13 +234,48 @@ static int check_args(const struct sw_prefetch_args *a, struct sw_err *err)
     return SW_OK;
 }
 
-static int take_block(struct sw_prefetch *p, struct sw_err *err)
+static int take_block(const struct sw_prefetch *p, size_t bytes, void **out, struct sw_err *err)
 {
-    p->block_bytes = sw_prefetch_bytes(&p->args);
     if (p->args.alloc)
-        return p->args.alloc(p->args.user, p->block_bytes, p->name, &p->block, err);
-    p->block = sw_os()->map_pages(p->block_bytes);
-    return p->block ? SW_OK : sw_err_nomem(err, p->name, p->block_bytes);
+        return p->args.alloc(p->args.user, bytes, p->name, out, err);
+    *out = sw_os()->map_pages(bytes);
+    return *out ? SW_OK : sw_err_nomem(err, p->name, bytes);
+}
+
+static void give_block(const struct sw_prefetch *p, void *block, size_t bytes)
+{
+    if (!block)
+        return;
+    if (p->args.free)
+        p->args.free(p->args.user, block, bytes);
+    else
+        sw_os()->unmap_pages(block, bytes);
+}
+
+/* A list of its own of the parts' rows. */
+static int copy_parts(struct sw_prefetch *p, struct sw_err *err)
+{
+    size_t bytes = (size_t)part_count(&p->args) * sizeof *p->part_rows;
+    if (!p->args.part_rows)
+        return SW_OK;
+    p->part_rows = sw_calloc(1, bytes);
+    if (!p->part_rows)
+        return sw_err_nomem(err, p->name, bytes);
+    memcpy(p->part_rows, p->args.part_rows, bytes);
+    p->args.part_rows = p->part_rows;
+    return SW_OK;
+}
+
+/* Where the slots' fields are in the block. */
+static void cut_block(struct sw_prefetch *p)
+{
+    unsigned char *at = p->block;
+    for (int i = 0; i < p->args.slots; i++)
+        for (int f = 0; f < p->args.source->field_count; f++) {
+            const size_t bytes = field_bytes(&p->args, f);
+            p->slot[i].field[f] = bytes ? at : NULL;
+            at += bytes;
+        }
 }
 
 static int take_memory(struct sw_prefetch *p, struct sw_err *err)
@@ -249,15 +285,12 @@ static int take_memory(struct sw_prefetch *p, struct sw_err *err)
     p->role = sw_calloc((size_t)a->threads, sizeof *p->role);
     if (!p->slot || !p->role)
         return sw_err_nomem(err, p->name, (size_t)a->threads * sizeof *p->role);
-    int rc = take_block(p, err);
-    unsigned char *at = p->block;
-    for (int i = 0; !rc && i < a->slots; i++) {
-        for (int f = 0; f < a->source->field_count; f++) {
-            const size_t bytes = field_bytes(a, f);
-            p->slot[i].field[f] = bytes ? at : NULL;
-            at += bytes;
-        }
-    }
+    int rc = copy_parts(p, err);
+    p->block_bytes = sw_prefetch_bytes(&p->args);
+    if (!rc)
+        rc = take_block(p, p->block_bytes, &p->block, err);
+    if (!rc)
+        cut_block(p);
     for (int i = 0; !rc && i < a->threads; i++)
         rc = sw_reader_init(&p->role[i].reader, a->source, err);
     return rc;
@@ -315,16 +348,6 @@ int sw_prefetch_start(const struct sw_prefetch_args *args, struct sw_prefetch **
     return SW_OK;
 }
 
-static void give_block(struct sw_prefetch *p)
-{
-    if (!p->block)
-        return;
-    if (p->args.free)
-        p->args.free(p->args.user, p->block, p->block_bytes);
-    else
-        sw_os()->unmap_pages(p->block, p->block_bytes);
-}
-
 bool sw_prefetch_end(struct sw_prefetch *p, int timeout_ms)
 {
     int64_t until_ns = sw_os()->monotonic_ns() + (int64_t)timeout_ms * 1000000;
@@ -348,7 +371,8 @@ void sw_prefetch_free(struct sw_prefetch *p)
     }
     if (p->attached)
         sw_fault_detach(p->args.fault, p);
-    give_block(p);
+    give_block(p, p->block, p->block_bytes);
+    sw_free(p->part_rows);
     sw_free(p->role);
     sw_free(p->slot);
     sw_cond_fini(&p->ready);
@@ -426,25 +450,69 @@ void sw_prefetch_release(struct sw_prefetch *p, const struct sw_batch *b)
     sw_mutex_unlock(&p->lock);
 }
 
+/* No row is being read any more. The lock is held. */
+static void stop_reading(struct sw_prefetch *p)
+{
+    p->paused = true;
+    while (!p->closed && p->busy > 0)
+        sw_cond_wait(&p->ready, &p->lock);
+}
+
+/* A new pass begins. The lock is held. */
+static void restart(struct sw_prefetch *p, int64_t first_batch)
+{
+    for (int i = 0; !p->closed && i < p->args.slots; i++)
+        empty_slot(&p->slot[i]);
+    p->first_batch = first_batch;
+    p->claimed = p->claimed_row = p->handed = p->released = 0;
+    p->paused = false;
+    sw_cond_broadcast(&p->work);
+}
+
 int sw_prefetch_rewind(struct sw_prefetch *p, int64_t first_batch, struct sw_err *err)
 {
     int rc = SW_OK;
     sw_mutex_lock(&p->lock);
     /* Nothing was taken and the start is the same: what is there is what is wanted. */
     if (p->handed > 0 || p->first_batch != first_batch) {
-        p->paused = true;
-        while (!p->closed && p->busy > 0)
-            sw_cond_wait(&p->ready, &p->lock);
-        for (int i = 0; !p->closed && i < p->args.slots; i++)
-            empty_slot(&p->slot[i]);
-        p->first_batch = first_batch;
-        p->claimed = p->claimed_row = p->handed = p->released = 0;
-        p->paused = false;
-        sw_cond_broadcast(&p->work);
+        stop_reading(p);
+        restart(p, first_batch);
     }
     if (p->closed)
         rc = closed_error(p, err);
     sw_mutex_unlock(&p->lock);
+    return rc;
+}
+
+int sw_prefetch_reshape(struct sw_prefetch *p, const struct sw_prefetch_args *rows,
+                        int64_t first_batch, struct sw_err *err)
+{
+    struct sw_prefetch_args args = p->args;
+    void *block = NULL;
+    args.first_row = rows->first_row;
+    args.row_count = rows->row_count;
+    args.part_rows = rows->part_rows;
+    size_t bytes = sw_prefetch_bytes(&args);
+    int rc = take_block(p, bytes, &block, err);
+    sw_mutex_lock(&p->lock);
+    stop_reading(p);
+    if (rc == SW_OK && !p->closed) {
+        give_block(p, p->block, p->block_bytes);
+        p->block = block;
+        p->block_bytes = bytes;
+        if (p->part_rows)
+            memcpy(p->part_rows, rows->part_rows, (size_t)args.parts * sizeof *p->part_rows);
+        args.part_rows = p->part_rows;
+        p->args = args;
+        p->claim_rows = rows_of_claim(&args);
+        cut_block(p);
+        block = NULL;
+    }
+    restart(p, first_batch);
+    if (rc == SW_OK && p->closed)
+        rc = closed_error(p, err);
+    sw_mutex_unlock(&p->lock);
+    give_block(p, block, bytes);
     return rc;
 }
 

@@ -35,7 +35,7 @@ struct sw_prefetch_args {
     int64_t batch_rows;             /* rows of a global batch */
     int64_t first_row, row_count;   /* this worker's part of them */
     /* Which it reads in parts: every part's rows begin at a multiple of SW_BATCH_ALIGN bytes.
-     * [parts], borrowed until sw_prefetch_free; NULL: one part. */
+     * [parts], borrowed during the call; NULL: one part. */
     const int64_t *part_rows;
     int parts;
     int64_t first_batch;       /* global number to start with */
@@ -78,6 +78,11 @@ void sw_prefetch_release(struct sw_prefetch *p, const struct sw_batch *b);
  * Errors: SW_ERR_CANCELLED once closed. */
 int sw_prefetch_rewind(struct sw_prefetch *p, int64_t first_batch,
                        struct sw_err *err) SW_MUST_CHECK;
+
+/* The same, and from then on with other rows: first_row, row_count, part_rows and as many parts as
+ * before. Errors: SW_ERR_NOMEM, with the old rows; SW_ERR_CANCELLED once closed. */
+int sw_prefetch_reshape(struct sw_prefetch *p, const struct sw_prefetch_args *rows,
+                        int64_t first_batch, struct sw_err *err) SW_MUST_CHECK;
 
 /* Wakes every wait; afterwards next answers SW_ERR_CANCELLED. */
 void sw_prefetch_close(struct sw_prefetch *p);

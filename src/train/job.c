@@ -289,11 +289,14 @@ void sw_job_close(struct sw_job *job)
     sw_trace_free(job->trace);
     sw_fault_fini(&job->fault);
     sw_buf_fini(&job->fallback_text);
-    char *const owned[] = {job->name,    job->out_option,        job->db_option,
-                           job->command, job->resume_checkpoint, job->choices};
+    char *const owned[] = {job->name,           job->out_option,        job->db_option,
+                           job->command,        job->resume_checkpoint, job->choices,
+                           job->partition_notes};
     for (size_t i = 0; i < sizeof owned / sizeof *owned; i++)
         sw_free(owned[i]);
     sw_free(job->layer_rows);
+    for (int s = 0; s < SW_SPLITS; s++)
+        sw_free(job->leaf_ends[s]);
     sw_free(job);
 }
 

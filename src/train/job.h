@@ -80,9 +80,10 @@ void sw_job_close(struct sw_job *job); /* NULL is accepted */
 /* What `check` prints: known after sw_job_open, before any large memory is taken. */
 struct sw_job_layer {
     const char *name, *type;
-    char shape[64];        /* of the output: "128x96x55x55" */
-    char layout[128];      /* sw_desc_text */
-    const char *algorithm; /* of the plan, or NULL */
+    char shape[64];   /* of the output: "128x96x55x55" */
+    char layout[128]; /* sw_desc_text */
+    char choice[64];
+    const char *algorithm; /* of the plan: choice, or NULL */
     const char *src;       /* as the recipe says, comma-separated */
     int reads[16];         /* rows of the list before it that it reads, connections too */
     int read_count;

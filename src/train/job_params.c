@@ -171,11 +171,28 @@ static int make_table(struct sw_job *job, struct sw_server_group *copy, struct s
     return rc == SW_OK ? sw_table_freeze(copy->table, err) : rc;
 }
 
+/* Where the worker's gradients are complete. */
+static int find_completions(struct sw_worker *w, struct sw_err *err)
+{
+    size_t params = (size_t)sw_table_count(w->table) + 1;
+    w->completed_by = sw_calloc(params, sizeof *w->completed_by);
+    if (!w->completed_by)
+        return sw_err_nomem(err, "a worker", params * sizeof *w->completed_by);
+    for (size_t p = 0; p < params; p++)
+        w->completed_by[p] = -1;
+    for (int p = 0; p < sw_net_param_count(w->train); p++)
+        if (sw_net_param(w->train, p)->root < 0)
+            w->completed_by[w->param_of[SW_SPLIT_TRAIN][p]] = sw_net_param(w->train, p)->layer;
+    return SW_OK;
+}
+
 int sw_job_make_table(struct sw_job *job, struct sw_err *err)
 {
     int rc = SW_OK;
     for (int i = 0; i < job->shape.server_groups && rc == SW_OK; i++)
         rc = make_table(job, &job->copies[i], err);
+    for (int i = 0; i < job->placement->worker_count && rc == SW_OK; i++)
+        rc = find_completions(&job->workers[i], err);
     job->table = job->copies[0].table;
     if (rc == SW_OK)
         rc = sw_params_check_patterns(job->recipe, job->table, err);

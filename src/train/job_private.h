@@ -167,6 +167,14 @@ struct sw_stop {
     bool norm;             /* it is grad_norm */
 };
 
+/* How long computing takes in a step: rebalance.c. */
+enum { SW_PACE_STEPS = 64 };
+struct sw_pace {
+    float ms[SW_PACE_STEPS]; /* of the last ones */
+    int64_t steps;           /* since the rows were given */
+    double typical_ms;       /* by which the others judge; 0: unknown */
+};
+
 /* Where a device of its own is in a step: ledger.c. */
 enum sw_mark { SW_MARK_BEGIN, SW_MARK_INPUT, SW_MARK_FORWARD, SW_MARK_BACKWARD, SW_MARKS };
 
@@ -188,7 +196,9 @@ struct sw_worker {
     struct sw_net *train,
         *eval;                /* borrowed: the first of each, which speaks for all of the graph */
     int *param_of[SW_SPLITS]; /* owned: table index of each parameter of a net */
-    void *arena;              /* owned device memory */
+    int *completed_by; /* owned [parameters of the table]: the layer whose backward completes the
+                          gradient, -1: it has not got it */
+    void *arena;       /* owned device memory */
     size_t arena_bytes;
     void *states_before; /* owned device memory: with on_nan = skip, the leader's states as they
                             were before the step */
@@ -204,6 +214,7 @@ struct sw_worker {
     int first_leaf, leaves; /* its parts of a batch, among those of its group */
     int64_t first_row[SW_SPLITS], rows[SW_SPLITS]; /* which are these rows, */
     int64_t *part_rows[SW_SPLITS];                 /* owned [leaves] */
+    struct sw_pace pace;
     struct sw_slot *slot;
     struct sw_history_producer *producer;
     struct sw_series series[SW_SPLITS];
@@ -274,7 +285,9 @@ struct sw_job {
     int group_count, group_size;
     int leaves; /* parts of a group's batch: as many as workers, or with repeat_exact the virtual
                    ones */
-    bool apart; /* groups are at steps of their own */
+    int64_t *leaf_ends[SW_SPLITS]; /* owned [leaves]: the row behind each. Change when all meet */
+    bool rebalances;
+    bool apart;          /* groups are at steps of their own */
     int64_t alone_steps; /* the first so many steps are those of the first group alone */
     struct sw_exchange **exchange[SW_SPLITS]; /* owned [group_count], each owned; NULL: nothing
                                                  moves between workers */
@@ -290,7 +303,8 @@ struct sw_job {
     struct sw_job_metric last[SW_SPLITS][SW_JOB_METRICS]; /* newest values; written by one worker at
                                                              a time, between steps */
     int last_count[SW_SPLITS];
-    char *choices; /* owned: what the plans chose, a line per layer */
+    char *choices;         /* owned: what the plans chose, a line per layer */
+    char *partition_notes; /* owned */
 
     struct sw_job_plan plan;
     struct sw_job_layer *layer_rows; /* owned */
@@ -378,6 +392,8 @@ int sw_job_settle_servers(struct sw_job *job, struct sw_err *err) SW_MUST_CHECK;
 /* The part of the plan that is known once the units are placed; sw_job_describe has it too. */
 void sw_job_describe_units(struct sw_job *job);
 int sw_job_describe(struct sw_job *job, struct sw_err *err) SW_MUST_CHECK;
+/* job->choices anew. */
+int sw_job_write_choices(struct sw_job *job, struct sw_err *err) SW_MUST_CHECK;
 size_t sw_job_batch_bytes(const struct sw_job *job);
 /* "128x96x55x55", cut at `bytes`. */
 void sw_job_shape_text(int ndim, const int64_t *dim, char *out, size_t bytes);
@@ -441,6 +457,7 @@ size_t sw_states_bytes(const struct sw_job *job); /* what all of it takes, on al
 /* Memory, with the initial values; then every worker's nets are bound to it. */
 int sw_states_allocate(struct sw_job *job, struct sw_err *err) SW_MUST_CHECK;
 int sw_states_bind(struct sw_worker *w, struct sw_err *err) SW_MUST_CHECK;
+void sw_states_rebind(struct sw_worker *w); /* its nets are new */
 void sw_states_unbind(struct sw_worker *w);
 void sw_states_fini(struct sw_states *s); /* a zeroed one is accepted */
 /* Between the job's memory and a worker's own device: the leader fetches what it kept up, before a
@@ -512,13 +529,34 @@ int sw_leaves_of(const struct sw_job *job, int workers);
 /* What goes together with repeat_exact. Errors: SW_ERR_INVALID with messages in the recipe. */
 int sw_leaves_check(struct sw_job *job, const struct sw_section *cluster,
                     struct sw_err *err) SW_MUST_CHECK;
+/* Cuts the batches into parts, as the checkpoint to go on from had them where that says so. */
+int sw_leaves_cut(struct sw_job *job, struct sw_err *err) SW_MUST_CHECK;
+/* Cuts them anew by these rows of a training batch, [leaves]; evaluation batches alike. */
+void sw_leaves_recut(struct sw_job *job, const int64_t *rows);
 /* The worker's parts of the batches. */
 int sw_leaves_take(struct sw_worker *w, struct sw_err *err) SW_MUST_CHECK;
+/* The rows of each, as in "48 16". */
+void sw_leaves_write(const struct sw_job *job, struct sw_buf *out);
+
+/* rebalance.c */
+/* After a step in which computing took so long. */
+void sw_pace_note(struct sw_pace *p, double ms);
+/* As many rows as shares say, one at least each; ties to the first. */
+void sw_rebalance_share(int64_t total, int count, const double *shares, int64_t *out);
+/* Rows by speed: ms[i] is what rows[i] took. out: `total` rows over `count` workers, one at least
+ * for each. Does it make enough of a difference? */
+bool sw_rebalance_split(int64_t total, int count, const int64_t *rows, const double *ms,
+                        int64_t *out);
+/* By all workers, after an evaluation: gives them rows by their speed. */
+int sw_rebalance(struct sw_worker *w, struct sw_err *err) SW_MUST_CHECK;
 
 /* worker_setup.c */
 /* Stream and training net; then, once the table knows the parameters, the evaluation net. */
 int sw_worker_build(struct sw_worker *w, struct sw_err *err) SW_MUST_CHECK;
 int sw_worker_build_eval(struct sw_worker *w, struct sw_err *err) SW_MUST_CHECK;
+/* Between two steps, by the leader while the worker waits: nets, memory and batches for the rows
+ * that it has now. After an error the worker cannot go on before another call succeeds. */
+int sw_worker_rebuild(struct sw_worker *w, struct sw_err *err) SW_MUST_CHECK;
 /* The source's fields as a net of so many rows sees them; how many. */
 int sw_worker_fields(const struct sw_source *source, int64_t rows, struct sw_net_field *out);
 /* By the worker's own thread, before anything else: its streams are used from here. */

@@ -72,6 +72,7 @@ static int make_shape(struct sw_job *job, const struct sw_cluster_conf *c,
     char advice[128];
     job->copy = (enum sw_copy_mode)c->copy;
     job->overlap = (enum sw_overlap)c->overlap;
+    job->rebalances = c->rebalance;
     int rc = sw_cluster_shape(c, job->machine, &job->shape, &job->framework, job->framework_reason,
                               sizeof job->framework_reason, &key, err);
     if (rc == SW_OK)
@@ -213,7 +214,8 @@ static int make_units(struct sw_job *job, struct sw_err *err)
         return sw_err_nomem(err, "workers and servers", (size_t)workers * sizeof *job->workers);
     for (int i = 0; i < workers; i++)
         job->workers[i] = (struct sw_worker){.job = job, .index = i};
-    return make_groups(job, err);
+    int rc = make_groups(job, err);
+    return rc == SW_OK ? sw_leaves_cut(job, err) : rc;
 }
 
 /* Where GPUs are to be used, the map has those that the driver knows. */

@@ -2,9 +2,13 @@
  * (base/tree.h). Usually every worker has one part. With repeat_exact there are always as many as
  * virtual workers, with rows of their own, and workers share the parts: what a part computes does
  * not depend on whose it is, and all sums over parts are made in the order of the tree, so that
- * the bits of a run do not depend on how many workers, servers and threads there are. */
+ * the bits of a run do not depend on how many workers, servers and threads there are. With
+ * rebalance every worker has one part, whose rows change (rebalance.c). */
 #include "base/os.h"
+#include "base/str.h"
 #include "train/job_private.h"
+#include <stdlib.h>
+#include <string.h>
 
 int64_t sw_leaves_most(const struct sw_job *job)
 {
@@ -18,76 +22,167 @@ int sw_leaves_of(const struct sw_job *job, int workers)
     return !job->conf->repeat_exact ? workers : (int)(wanted < most ? wanted : most);
 }
 
-/* Where part `leaf` of so many rows begins, of all parts of a group. The larger ones of several
+/* Where part `leaf` of so many rows ends, of all parts of a group. The larger ones of several
  * virtual workers are spread evenly over those who share them. */
-static int64_t leaf_row(const struct sw_job *job, int64_t rows, int leaf)
+static int64_t even_end(const struct sw_job *job, int64_t rows, int leaf)
 {
-    int64_t first = rows, count;
+    int64_t first, count;
     if (job->conf->repeat_exact)
-        return rows * leaf / job->leaves;
-    if (leaf < job->leaves)
-        sw_part(rows, job->leaves, leaf, &first, &count);
-    return first;
+        return rows * (leaf + 1) / job->leaves;
+    sw_part(rows, job->leaves, leaf, &first, &count);
+    return first + count;
+}
+
+void sw_leaves_recut(struct sw_job *job, const int64_t *rows)
+{
+    double shares[SW_TREE_LEAVES];
+    int64_t eval[SW_TREE_LEAVES], end[SW_SPLITS] = {0, 0};
+    for (int i = 0; i < job->leaves; i++)
+        shares[i] = (double)rows[i];
+    sw_rebalance_share(job->conf->eval_batch, job->leaves, shares, eval);
+    for (int i = 0; i < job->leaves; i++) {
+        job->leaf_ends[SW_SPLIT_TRAIN][i] = end[SW_SPLIT_TRAIN] += rows[i];
+        job->leaf_ends[SW_SPLIT_EVAL][i] = end[SW_SPLIT_EVAL] += eval[i];
+    }
+}
+
+void sw_leaves_write(const struct sw_job *job, struct sw_buf *out)
+{
+    const int64_t *ends = job->leaf_ends[SW_SPLIT_TRAIN];
+    for (int i = 0; i < job->leaves; i++)
+        sw_buf_printf(out, "%s%lld", i ? " " : "", (long long)(ends[i] - (i ? ends[i - 1] : 0)));
+}
+
+/* The rows in a checkpoint's choices: false when there are none, or those of another number of
+ * workers or another batch. */
+static bool read_rows(const struct sw_job *job, const char *choices, int64_t *rows)
+{
+    static const char key[] = "\nrows ";
+    const char *at = choices ? strstr(choices, key) : NULL;
+    int64_t sum = 0;
+    int count = 0;
+    if (!at)
+        return false;
+    at += strlen(key);
+    for (char *end; count < job->leaves; at = end) {
+        rows[count] = strtoll(at, &end, 10);
+        if (end == at || rows[count] < 1)
+            return false;
+        sum += rows[count++];
+    }
+    return *at == '\n' && sum == job->conf->batch;
+}
+
+/* A file that cannot be read is told by who reads all of it. */
+static void take_up(struct sw_job *job)
+{
+    int64_t rows[SW_TREE_LEAVES];
+    struct sw_st_file *f = NULL;
+    struct sw_err ignored;
+    if (!job->rebalances || !job->resume_checkpoint ||
+        sw_st_open(job->resume_checkpoint, false, &f, &ignored) != SW_OK)
+        return;
+    if (read_rows(job, sw_st_metadata(f, "choices"), rows))
+        sw_leaves_recut(job, rows);
+    sw_st_close(f);
+}
+
+int sw_leaves_cut(struct sw_job *job, struct sw_err *err)
+{
+    const int64_t batch[SW_SPLITS] = {job->conf->batch, job->conf->eval_batch};
+    for (int s = 0; s < SW_SPLITS; s++) {
+        size_t bytes = (size_t)job->leaves * sizeof *job->leaf_ends[s];
+        job->leaf_ends[s] = sw_calloc(1, bytes);
+        if (!job->leaf_ends[s])
+            return sw_err_nomem(err, "the parts of a batch", bytes);
+        for (int i = 0; i < job->leaves; i++)
+            job->leaf_ends[s][i] = even_end(job, batch[s], i);
+    }
+    take_up(job);
+    return SW_OK;
 }
 
 int sw_leaves_take(struct sw_worker *w, struct sw_err *err)
 {
-    struct sw_job *job = w->job;
-    const int64_t batch[SW_SPLITS] = {job->conf->batch, job->conf->eval_batch};
+    const struct sw_job *job = w->job;
     int64_t first, leaves;
     sw_part(job->leaves, job->group_size, w->place, &first, &leaves);
     w->first_leaf = (int)first;
     w->leaves = (int)leaves;
     for (int s = 0; s < SW_SPLITS; s++) {
-        int64_t end = leaf_row(job, batch[s], w->first_leaf);
-        w->first_row[s] = end;
-        w->part_rows[s] = sw_calloc((size_t)leaves, sizeof *w->part_rows[s]);
+        const int64_t *ends = job->leaf_ends[s] + first;
+        int64_t begin = first > 0 ? ends[-1] : 0;
+        if (!w->part_rows[s])
+            w->part_rows[s] = sw_calloc((size_t)leaves, sizeof *w->part_rows[s]);
         if (!w->part_rows[s])
             return sw_err_nomem(err, "a worker", (size_t)leaves * sizeof *w->part_rows[s]);
-        for (int i = 0; i < w->leaves; i++) {
-            int64_t begin = end;
-            end = leaf_row(job, batch[s], w->first_leaf + i + 1);
-            w->part_rows[s][i] = end - begin;
-        }
-        w->rows[s] = end - w->first_row[s];
+        w->first_row[s] = begin;
+        for (int i = 0; i < w->leaves; begin = ends[i++])
+            w->part_rows[s][i] = ends[i] - begin;
+        w->rows[s] = begin - w->first_row[s];
     }
     return SW_OK;
 }
 
-/* ---- what repeat_exact does not go together with ---- */
+/* ---- what goes together ---- */
 
 /* A layer that is split otherwise than by rows is cut into as many parts as there are workers. */
-static void check_partitions(struct sw_job *job)
+static void check_partitions(struct sw_job *job, const char *key, const char *why)
 {
     const struct sw_section *s = sw_recipe_first(job->recipe, "layer");
     for (; s; s = sw_section_next(s)) {
         const struct sw_layer_conf *c = s->common;
         if (sw_section_is_set(s, "partition") && c->partition != SW_PARTITION_ROWS)
             sw_recipe_error(job->recipe, s, "partition",
-                            "with repeat_exact all layers are split by rows, so that the number "
-                            "of workers makes no difference: say 0, or leave it out");
+                            "with %s all layers are split by rows, %s: say 0, or leave it out", key,
+                            why);
     }
     if (job->conf->partition != SW_PARTITION_ROWS)
         sw_recipe_error(job->recipe, sw_recipe_find(job->recipe, "job", NULL), "partition",
-                        "with repeat_exact all layers are split by rows, so that the number of "
-                        "workers makes no difference: say 0, or leave it out");
+                        "with %s all layers are split by rows, %s: say 0, or leave it out", key,
+                        why);
 }
 
-int sw_leaves_check(struct sw_job *job, const struct sw_section *cluster, struct sw_err *err)
+static void check_exact(struct sw_job *job, const struct sw_section *cluster)
 {
     int workers = job->shape.worker_groups * job->shape.workers_per_group;
-    if (!job->conf->repeat_exact)
-        return SW_OK;
-    check_partitions(job);
+    int leaves = sw_leaves_of(job, workers);
+    check_partitions(job, "repeat_exact", "so that the number of workers makes no difference");
     if (job->terms.consistency != SW_CONSISTENCY_BSP || job->shape.server_groups > 1)
         sw_recipe_error(job->recipe, cluster, "framework",
                         "with %s updates depend on which group comes first, so that "
                         "repeat_exact cannot hold: use sandblaster or allreduce",
                         job->framework);
-    else if (workers > sw_leaves_of(job, workers))
+    else if (workers > leaves)
         sw_recipe_error(job->recipe, cluster, "workers_per_group",
                         "%d workers cannot share the %d parts that repeat_exact makes of a batch: "
                         "at most %d, or raise job.virtual_workers",
-                        workers, sw_leaves_of(job, workers), sw_leaves_of(job, workers));
+                        workers, leaves, leaves);
+}
+
+static void check_rebalance(struct sw_job *job, const struct sw_section *cluster)
+{
+    check_partitions(job, "rebalance", "which it moves between workers");
+    if (job->conf->repeat_exact)
+        sw_recipe_error(job->recipe, cluster, "rebalance",
+                        "with repeat_exact nothing depends on what is measured: leave one of "
+                        "them out");
+    if (job->terms.consistency != SW_CONSISTENCY_BSP)
+        sw_recipe_error(job->recipe, cluster, "rebalance",
+                        "%s lets groups go their own pace, so that none waits for a slower one: "
+                        "leave it out, or use sandblaster or allreduce",
+                        job->framework);
+    if (!sw_job_find_split(job, SW_SPLIT_EVAL) || job->conf->eval_every == 0)
+        sw_recipe_error(job->recipe, cluster, "rebalance",
+                        "rows are given at evaluations during training, and there are none: set "
+                        "job.eval_every, with a [data val] or [data test]");
+}
+
+int sw_leaves_check(struct sw_job *job, const struct sw_section *cluster, struct sw_err *err)
+{
+    if (job->conf->repeat_exact)
+        check_exact(job, cluster);
+    if (job->rebalances)
+        check_rebalance(job, cluster);
     return sw_recipe_verdict(job->recipe, err);
 }

@@ -41,7 +41,8 @@ static void fill_row(const struct sw_net *net, int i, struct sw_job_layer *row)
     bool input = l->type->role == SW_ROLE_INPUT;
     row->name = l->name;
     row->type = l->type->base.name;
-    row->algorithm = l->algorithm;
+    snprintf(row->choice, sizeof row->choice, "%s", l->algorithm ? l->algorithm : "");
+    row->algorithm = l->algorithm ? row->choice : NULL;
     row->src = src ? src : "";
     row->in_place = sw_net_is_in_place(net, i);
     row->fused = sw_net_is_fused(net, i);
@@ -125,7 +126,7 @@ static double flops_of_step(const struct sw_job *job)
 }
 
 /* A line per layer with a plan, and the number of threads: what decides the bits of a run. */
-static int write_choices(struct sw_job *job, struct sw_err *err)
+int sw_job_write_choices(struct sw_job *job, struct sw_err *err)
 {
     struct sw_buf b = {0};
     const struct sw_net *net = job->workers[0].train;
@@ -136,10 +137,16 @@ static int write_choices(struct sw_job *job, struct sw_err *err)
         sw_buf_printf(&b, "workers %d\nthreads %d\n", job->placement->worker_count, row->threads);
     if (job->group_count > 1)
         sw_buf_printf(&b, "groups %d\n", job->group_count);
+    if (job->rebalances) {
+        sw_buf_printf(&b, "rows ");
+        sw_leaves_write(job, &b);
+        sw_buf_printf(&b, "\n");
+    }
     for (int i = 0; i < sw_net_layer_count(net); i++)
         if (sw_net_layer(net, i)->algorithm)
             sw_buf_printf(&b, "%s %s\n", sw_net_layer(net, i)->name,
                           sw_net_layer(net, i)->algorithm);
+    sw_free(job->choices);
     job->choices = sw_buf_take(&b);
     return job->choices ? SW_OK : sw_err_nomem(err, "the list of choices", 0);
 }
@@ -209,7 +216,7 @@ int sw_job_describe(struct sw_job *job, struct sw_err *err)
     struct sw_job_plan *p = &job->plan;
     int rc = fill_rows(job, err);
     if (rc == SW_OK)
-        rc = write_choices(job, err);
+        rc = sw_job_write_choices(job, err);
     if (rc != SW_OK)
         return rc;
     sw_job_describe_units(job);
@@ -225,7 +232,10 @@ int sw_job_describe(struct sw_job *job, struct sw_err *err)
     if (job->workers[0].eval)
         p->exchange_bytes += sw_exchange_plan(job->workers[0].eval);
     p->exchange_bytes *= (size_t)job->group_count;
-    p->notes = sw_net_notes(job->workers[0].train);
+    sw_free(job->partition_notes);
+    p->notes = job->partition_notes = sw_strdup(sw_net_notes(job->workers[0].train));
+    if (!p->notes)
+        return sw_err_nomem(err, "the partitioner's notes", 0);
     p->memory_bytes =
         p->param_bytes + p->state_bytes + p->arena_bytes + p->batch_bytes + p->exchange_bytes;
     for (int s = 0; s < SW_SPLITS; s++)

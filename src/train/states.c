@@ -121,6 +121,13 @@ static void bind(struct sw_worker *w, int split, int part)
     }
 }
 
+void sw_states_rebind(struct sw_worker *w)
+{
+    for (int split = 0; split < SW_SPLITS; split++)
+        for (int i = 0; i < w->leaves && w->parts[split]; i++)
+            bind(w, split, i);
+}
+
 int sw_states_bind(struct sw_worker *w, struct sw_err *err)
 {
     struct sw_device *dev = w->stream->dev;
@@ -130,9 +137,7 @@ int sw_states_bind(struct sw_worker *w, struct sw_err *err)
         if (rc != SW_OK)
             return rc;
     }
-    for (int split = 0; split < SW_SPLITS; split++)
-        for (int i = 0; i < w->leaves && w->parts[split]; i++)
-            bind(w, split, i);
+    sw_states_rebind(w);
     bool keeps = bytes > 0 && w->index == 0 && w->job->conf->on_nan == SW_ON_NAN_SKIP;
     return keeps ? sw_device_alloc(dev, bytes, "the layers' state", &w->states_before, err) : SW_OK;
 }

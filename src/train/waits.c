@@ -28,18 +28,6 @@ static int longer_silent(const struct view *v, int a, int b)
     return a < 0 || v->slots[b].heartbeat_ns < v->slots[a].heartbeat_ns ? b : a;
 }
 
-/* The layer whose backward completes a parameter of the table; -1: the worker has not got it. */
-static int layer_of(const struct sw_worker *w, int param)
-{
-    for (int i = 0; i < sw_net_layer_count(w->train); i++) {
-        int first, count = sw_net_layer_params(w->train, i, &first);
-        for (int p = first; p < first + count; p++)
-            if (w->param_of[SW_SPLIT_TRAIN][p] == param && sw_net_param(w->train, p)->root < 0)
-                return i;
-    }
-    return -1;
-}
-
 /* Has the worker handed over its gradient of step `version`? Where updates are decided upon for all
  * parameters at once, its gradients of all of them. */
 static bool has_given(const struct view *v, int worker, int param, int64_t version)
@@ -54,7 +42,7 @@ static bool has_given(const struct view *v, int worker, int param, int64_t versi
         return true;
     if (s->step < version || at_once)
         return false;
-    int layer = layer_of(w, param);
+    int layer = w->completed_by[param];
     return layer < 0 || (s->phase == SW_PHASE_BACKWARD && s->layer < layer) ||
            (s->phase == SW_PHASE_UPDATE && s->layer <= layer);
 }

@@ -240,6 +240,8 @@ static int between_steps(struct sw_worker *w, struct sw_err *err)
     if (rc == SW_OK && d.evaluate && !d.last)
         rc = sw_stop_after_evaluation(w, &reached, err);
     d.last = d.last || reached;
+    if (rc == SW_OK && d.evaluate && !d.last && !d.stop)
+        rc = sw_rebalance(w, err);
     d.checkpoint = d.checkpoint || reached;
     bool best = w->index == 0 && w->job->conf->checkpoint_best && d.evaluate &&
                 sw_keep_beats(w->job, w->step);

@@ -23,12 +23,13 @@ int sw_worker_fields(const struct sw_source *source, int64_t rows, struct sw_net
     return source->field_count;
 }
 
-static int build_nets(struct sw_worker *w, int split, struct sw_err *err)
+/* sharing: a net with the layouts of all parameters; NULL: this one decides. */
+static int make_parts(struct sw_worker *w, int split, const struct sw_net *sharing,
+                      struct sw_parts **out, struct sw_err *err)
 {
     struct sw_job *job = w->job;
     struct sw_net_field fields[SW_MAX_FIELDS];
     bool training = split == SW_SPLIT_TRAIN;
-    const struct sw_net *first = job->workers[0].train; /* decides the layouts of all parameters */
     struct sw_net_args net = {.recipe = job->recipe,
                               .stream = w->stream,
                               .seed = (uint64_t)job->conf->seed,
@@ -42,9 +43,7 @@ static int build_nets(struct sw_worker *w, int split, struct sw_err *err)
                               .field_count =
                                   sw_worker_fields(job->source[split], w->rows[split], fields),
                               .source = job->data[split]->name,
-                              .sharing = !training      ? w->train
-                                         : w->index > 0 ? first
-                                                        : NULL};
+                              .sharing = sharing};
     const struct sw_parts_args args = {.net = &net,
                                        .rows = w->part_rows[split],
                                        .leaves = job->leaves,
@@ -52,17 +51,40 @@ static int build_nets(struct sw_worker *w, int split, struct sw_err *err)
                                        .count = w->leaves,
                                        .alone = job->conf->repeat_exact,
                                        .threads = seat_of(w)->threads};
-    int rc = sw_parts_new(&args, &w->parts[split], err);
+    int rc = sw_parts_new(&args, out, err);
+    if (rc == SW_OK && job->leaves > 1)
+        sw_parts_set_sum(*out, sw_worker_sum, w);
+    return rc;
+}
+
+static void use_parts(struct sw_worker *w, int split, struct sw_parts *parts)
+{
+    w->parts[split] = parts;
+    *(split == SW_SPLIT_TRAIN ? &w->train : &w->eval) = sw_parts_net(parts, 0);
+}
+
+/* What both nets of a worker need: nothing of one is alive when the other runs. */
+static size_t arena_need(const struct sw_worker *w)
+{
+    size_t most = 0;
+    for (int split = 0; split < SW_SPLITS; split++)
+        if (w->parts[split] && sw_parts_arena_bytes(w->parts[split]) > most)
+            most = sw_parts_arena_bytes(w->parts[split]);
+    return most;
+}
+
+static int build_nets(struct sw_worker *w, int split, struct sw_err *err)
+{
+    struct sw_job *job = w->job;
+    struct sw_parts *parts = NULL;
+    const struct sw_net *first = w->index > 0 ? job->workers[0].train : NULL;
+    int rc = make_parts(w, split, split == SW_SPLIT_TRAIN ? first : w->train, &parts, err);
     if (rc != SW_OK)
         return rc;
-    struct sw_net *speaker = sw_parts_net(w->parts[split], 0);
-    *(training ? &w->train : &w->eval) = speaker;
-    if (sw_parts_arena_bytes(w->parts[split]) > w->arena_bytes)
-        w->arena_bytes = sw_parts_arena_bytes(w->parts[split]);
-    if (job->leaves > 1)
-        sw_parts_set_sum(w->parts[split], sw_worker_sum, w);
+    use_parts(w, split, parts);
+    w->arena_bytes = arena_need(w);
     sw_series_fini(&w->series[split]); /* of another split's net */
-    return sw_series_init(&w->series[split], job->recipe, speaker, w->leaves, err);
+    return sw_series_init(&w->series[split], job->recipe, sw_parts_net(parts, 0), w->leaves, err);
 }
 
 int sw_worker_build(struct sw_worker *w, struct sw_err *err)
@@ -134,20 +156,74 @@ static uint64_t arena_nodes(const struct sw_worker *w)
     return __builtin_popcountll(nodes) == 1 ? nodes : 0;
 }
 
-static int allocate(struct sw_worker *w, struct sw_err *err)
+static void bind_parts(struct sw_worker *w)
 {
-    int rc = sw_device_alloc_on(w->device, w->arena_bytes, arena_nodes(w), "features and gradients",
-                                &w->arena, err);
-    if (rc == SW_OK)
-        rc = make_replica(w, err);
-    if (rc != SW_OK)
-        return rc;
     for (int split = 0; split < SW_SPLITS; split++)
         if (w->parts[split]) {
             sw_parts_bind(w->parts[split], w->arena);
             bind_params(w, split);
         }
+}
+
+static int take_arena(struct sw_worker *w, struct sw_err *err)
+{
+    return sw_device_alloc_on(w->device, w->arena_bytes, arena_nodes(w), "features and gradients",
+                              &w->arena, err);
+}
+
+static int allocate(struct sw_worker *w, struct sw_err *err)
+{
+    int rc = take_arena(w, err);
+    if (rc == SW_OK)
+        rc = make_replica(w, err);
+    if (rc != SW_OK)
+        return rc;
+    bind_parts(w);
     return sw_states_bind(w, err);
+}
+
+/* Nets with other rows, whose memory is that of the old ones or, where it is too small, new. */
+static int replace_nets(struct sw_worker *w, struct sw_err *err)
+{
+    struct sw_parts *fresh[SW_SPLITS] = {NULL};
+    int rc = SW_OK;
+    for (int split = 0; split < SW_SPLITS && rc == SW_OK; split++)
+        if (w->parts[split])
+            rc = make_parts(w, split, w->train, &fresh[split], err);
+    for (int split = SW_SPLITS - 1; split >= 0; split--) {
+        if (rc != SW_OK)
+            sw_parts_free(fresh[split]);
+        else if (fresh[split]) {
+            sw_parts_free(w->parts[split]);
+            use_parts(w, split, fresh[split]);
+        }
+    }
+    size_t need = arena_need(w);
+    if (rc == SW_OK && (!w->arena || need > w->arena_bytes)) {
+        sw_device_free(w->device, w->arena, w->arena_bytes);
+        w->arena = NULL;
+        w->arena_bytes = need;
+        rc = take_arena(w, err);
+    }
+    return rc;
+}
+
+int sw_worker_rebuild(struct sw_worker *w, struct sw_err *err)
+{
+    const struct sw_job *job = w->job;
+    struct sw_prefetch_args args;
+    int64_t first[SW_SPLITS] = {[SW_SPLIT_TRAIN] = sw_job_batches(job, w->step)};
+    int rc = replace_nets(w, err);
+    if (rc != SW_OK)
+        return rc;
+    bind_parts(w);
+    sw_states_rebind(w);
+    for (int split = 0; split < SW_SPLITS && rc == SW_OK; split++)
+        if (w->prefetch[split]) {
+            sw_worker_prefetch_args(w, split, &args);
+            rc = sw_prefetch_reshape(w->prefetch[split], &args, first[split], err);
+        }
+    return rc;
 }
 
 int sw_worker_allocate(struct sw_worker *w, struct sw_err *err)
@@ -380,6 +456,7 @@ void sw_worker_fini(struct sw_worker *w)
         sw_series_fini(&w->series[s]);
     }
     sw_free(w->served);
+    sw_free(w->completed_by);
     sw_free(w->links);
     sw_free(w->value_links);
     sw_free(w->sync_links);

@@ -270,6 +270,43 @@ static void prefetch_pads_the_tail_and_rewinds(void **state)
     sw_source_close(s);
 }
 
+/* Other rows of the same batches, from some batch on: more, fewer, elsewhere. */
+static void prefetch_goes_on_with_other_rows(void **state)
+{
+    static const int64_t rows[][2] = {{0, 5}, {3, 16}, {19, 1}, {4, 4}};
+    struct sw_source *s = open_source(true);
+    struct sw_err err = {0};
+    (void)state;
+    for (int threads = 1; threads <= 3; threads++) {
+        struct sw_prefetch_args args = whole_batches(s, 20);
+        int64_t part = 10;
+        args.row_count = part;
+        args.part_rows = &part;
+        args.parts = 1;
+        args.threads = threads;
+        struct sw_prefetch *p = start(&args);
+        for (int i = 0; i < 4; i++) {
+            struct sw_batch b;
+            ASSERT_OK(sw_prefetch_next(p, &b, &err)); /* some are ahead of it */
+            sw_prefetch_release(p, &b);
+            args.first_row = rows[i][0];
+            args.row_count = part = rows[i][1];
+            ASSERT_OK(sw_prefetch_reshape(p, &args, 7 * i, &err));
+            for (int64_t n = 0; n < 9; n++) {
+                ASSERT_OK(sw_prefetch_next(p, &b, &err));
+                assert_int_equal(b.index, 7 * i + n);
+                assert_int_equal(b.rows, rows[i][1]);
+                check_batch(s, &args, &b);
+                sw_prefetch_release(p, &b);
+            }
+        }
+        sw_prefetch_close(p);
+        assert_int_equal(sw_prefetch_reshape(p, &args, 0, &err), SW_ERR_CANCELLED);
+        sw_prefetch_free(p);
+    }
+    sw_source_close(s);
+}
+
 static void prefetch_refuses_more_batches_than_slots(void **state)
 {
     struct sw_source *s = open_source(true);
@@ -582,6 +619,7 @@ int main(void)
         cmocka_unit_test(prefetch_fills_only_its_own_rows),
         cmocka_unit_test(prefetch_begins_every_part_at_a_line_of_memory),
         cmocka_unit_test(prefetch_pads_the_tail_and_rewinds),
+        cmocka_unit_test(prefetch_goes_on_with_other_rows),
         cmocka_unit_test(prefetch_refuses_more_batches_than_slots),
         cmocka_unit_test(failing_read_ends_with_a_fault_that_names_the_thread),
         cmocka_unit_test(failing_read_without_a_fault_is_told_by_next),

@@ -1,0 +1,153 @@
+/* Rows by measured speed (`rebalance`): workers that share a batch wait for the slowest, so each
+ * gets as many rows as it computes in the same time. At an evaluation all workers meet anyway; the
+ * leader looks at how long computing took them since the last one and, where it makes enough of a
+ * difference, cuts the batches anew and rebuilds nets, memory and batches of all, while they wait.
+ * Losses are sums over rows and their backward scale is of the whole batch, so every sample keeps
+ * its weight; a checkpoint has the rows, and so has a resume. */
+#include "base/os.h"
+#include "base/str.h"
+#include "train/job_private.h"
+#include <stdlib.h>
+#include <string.h>
+
+/* A step has to become shorter by that share, at least: every change costs new plans. */
+static const double worth = 0.05;
+
+void sw_pace_note(struct sw_pace *p, double ms)
+{
+    p->ms[p->steps++ % SW_PACE_STEPS] = (float)ms;
+}
+
+static int by_size(const void *a, const void *b)
+{
+    float x = *(const float *)a, y = *(const float *)b;
+    return (x > y) - (x < y);
+}
+
+/* The median: a step that was disturbed, or the first one in new memory, does not count. */
+static double typical_ms(const struct sw_pace *p)
+{
+    float sorted[SW_PACE_STEPS];
+    int64_t n = p->steps < SW_PACE_STEPS ? p->steps : SW_PACE_STEPS;
+    if (n == 0)
+        return 0;
+    memcpy(sorted, p->ms, (size_t)n * sizeof *sorted);
+    qsort(sorted, (size_t)n, sizeof *sorted, by_size);
+    return (double)sorted[n / 2];
+}
+
+void sw_rebalance_share(int64_t total, int count, const double *shares, int64_t *out)
+{
+    double sum = 0, rest[SW_TREE_LEAVES];
+    int64_t left = total;
+    for (int i = 0; i < count; i++)
+        sum += shares[i];
+    for (int i = 0; i < count; i++) {
+        double exact = (double)total * shares[i] / sum;
+        out[i] = exact < 1 ? 1 : (int64_t)exact;
+        rest[i] = exact - (double)out[i];
+        left -= out[i];
+    }
+    /* What rounding left goes to those who lack most; what the one row of each took too much comes
+     * from those who have most. */
+    for (; left != 0; left -= left > 0 ? 1 : -1) {
+        int who = 0;
+        for (int i = 1; i < count; i++)
+            if (left > 0 ? rest[i] > rest[who] : out[i] > out[who])
+                who = i;
+        out[who] += left > 0 ? 1 : -1;
+        rest[who] -= left > 0 ? 1 : -1;
+    }
+}
+
+bool sw_rebalance_split(int64_t total, int count, const int64_t *rows, const double *ms,
+                        int64_t *out)
+{
+    double speed[SW_TREE_LEAVES] = {0}, now_ms = 0, then_ms = 0;
+    for (int i = 0; i < count; i++) {
+        if (!(ms[i] > 0))
+            return false;
+        speed[i] = (double)rows[i] / ms[i];
+    }
+    sw_rebalance_share(total, count, speed, out);
+    for (int i = 0; i < count; i++) {
+        double then = (double)out[i] / speed[i];
+        now_ms = ms[i] > now_ms ? ms[i] : now_ms;
+        then_ms = then > then_ms ? then : then_ms;
+    }
+    return then_ms < now_ms * (1 - worth);
+}
+
+/* All workers for the rows that the job has for them now. */
+static int rebuild_all(struct sw_job *job, struct sw_err *err)
+{
+    int rc = SW_OK;
+    for (int i = 0; i < job->placement->worker_count && rc == SW_OK; i++) {
+        struct sw_worker *w = &job->workers[i];
+        sw_slot_heartbeat(job->workers[0].slot, sw_os()->monotonic_ns());
+        rc = sw_leaves_take(w, err);
+        if (rc == SW_OK)
+            rc = sw_worker_rebuild(w, err);
+        if (rc != SW_OK)
+            rc = sw_err_prefix(err, rc, "%s", w->unit);
+    }
+    sw_stream_attach(job->workers[0].stream); /* plans were made for others' threads */
+    if (rc == SW_OK && job->outputs.count > 0)
+        rc = sw_outputs_plan(job, err);
+    return rc == SW_OK ? sw_outputs_allocate(job, err) : rc;
+}
+
+static void tell(struct sw_job *job, const int64_t *before, const double *ms)
+{
+    struct sw_buf rows = {0}, text = {0};
+    sw_leaves_write(job, &rows);
+    for (int i = 0; i < job->leaves; i++)
+        sw_buf_printf(&text, "%s%s %lld (%.3g ms with %lld)", i ? ", " : "", job->workers[i].unit,
+                      (long long)job->workers[i].rows[SW_SPLIT_TRAIN], ms[i], (long long)before[i]);
+    sw_job_say(job, SW_LOG_INFO, "rebalance", "rows of a batch by speed: %s", sw_buf_text(&text));
+    sw_history_tag(job->history, "rows", sw_buf_text(&rows));
+    sw_buf_fini(&rows);
+    sw_buf_fini(&text);
+}
+
+/* A device may have no room for more rows: then all is as it was. */
+static int move_rows(struct sw_job *job, struct sw_err *err)
+{
+    int64_t before[SW_TREE_LEAVES], after[SW_TREE_LEAVES];
+    double ms[SW_TREE_LEAVES];
+    for (int i = 0; i < job->leaves; i++) {
+        before[i] = job->workers[i].rows[SW_SPLIT_TRAIN];
+        ms[i] = job->workers[i].pace.typical_ms;
+    }
+    if (!sw_rebalance_split(job->conf->batch, job->leaves, before, ms, after))
+        return SW_OK;
+    sw_leaves_recut(job, after);
+    int rc = rebuild_all(job, err);
+    if (rc == SW_ERR_NOMEM) {
+        sw_job_say(job, SW_LOG_WARN, "rebalance", "the rows of a batch stay as they are: %s",
+                   err->text);
+        sw_leaves_recut(job, before);
+        rc = rebuild_all(job, err);
+    } else if (rc == SW_OK) {
+        tell(job, before, ms);
+    }
+    return rc == SW_OK ? sw_job_write_choices(job, err) : rc;
+}
+
+int sw_rebalance(struct sw_worker *w, struct sw_err *err)
+{
+    struct sw_job *job = w->job;
+    if (!job->rebalances || job->leaves == 1)
+        return SW_OK;
+    w->pace.typical_ms = typical_ms(&w->pace);
+    w->pace.steps = 0;
+    int rc = sw_worker_meet(w, "the speed of the other workers");
+    if (rc == SW_OK && w->index == 0) {
+        rc = move_rows(job, err);
+        if (rc != SW_OK)
+            return rc;
+    }
+    if (rc == SW_OK)
+        rc = sw_worker_meet(w, "the rows of the first worker's choice");
+    return rc == SW_OK ? rc : sw_err_set(err, rc, "the job is ending");
+}
