@@ -93,7 +93,7 @@ static void keep(const struct sw_doctor *d, const struct sw_buf *json)
 {
     struct sw_err err;
     char *state = NULL, *path = NULL;
-    if (d->quick || d->device)
+    if (d->quick || (d->device && !sw_str_eq(d->device, "auto")))
         return;
     int code = sw_history_state_dir(&state, &err);
     if (!code && !(path = sw_format("%s/doctor.json", state)))

@@ -3,6 +3,7 @@
 #include "base/json.h"
 #include "cli/cli.h"
 #include "cli/share/catalogue.h"
+#include "cli/share/completion.h"
 #include "cli/share/pages.h"
 #include "recipe/reference.h"
 #include <stdio.h>
@@ -11,6 +12,7 @@
 struct options {
     struct sw_cli_common common;
     bool man, markdown;
+    const char *completion;
 };
 
 static const struct sw_cli_option options_of_layers[] = {
@@ -22,12 +24,18 @@ static const struct sw_cli_option options_of_layers[] = {
      .type = SW_CLI_FLAG,
      .offset = offsetof(struct options, markdown),
      .help = "print the whole as Markdown"},
+    {.name = "completion",
+     .arg = "SHELL",
+     .type = SW_CLI_TEXT,
+     .offset = offsetof(struct options, completion),
+     .help = "print what completes verbs, options and runs in bash or zsh"},
     {0},
 };
 
 static const struct sw_cli_spec spec = {
     .verb = "layers",
-    .usage = "[OPTION]... [TYPE|VERB]\n[OPTION]... [commands] --man|--markdown",
+    .usage =
+        "[OPTION]... [TYPE|VERB]\n[OPTION]... [commands] --man|--markdown\n--completion bash|zsh",
     .about =
         "Lists the types that a recipe may name: layers, updaters, learning-rate policies, data\n"
         "formats; and the program's verbs. With TYPE (also: job, cluster, updater), its keys with\n"
@@ -247,12 +255,24 @@ static int print_one(const struct options *o, struct sw_buf *out)
     return sw_cli_print(out);
 }
 
+static int print_completion(const struct options *o, struct sw_buf *out)
+{
+    if (o->man || o->markdown || o->common.json || o->common.arg_count)
+        return sw_cli_usage("layers", "--completion stands alone");
+    if (!sw_completion(o->completion, out))
+        return sw_cli_usage("layers", "--completion=%s: SHELL is %s or %s", o->completion,
+                            sw_completion_shells[0], sw_completion_shells[1]);
+    return sw_cli_print(out);
+}
+
 static int run(int argc, char **argv)
 {
     struct options options = {0};
     struct sw_buf out = {0};
     int code = sw_cli_parse(&spec, argc, argv, &options);
-    if (code == SW_CLI_GO_ON && (options.man || options.markdown))
+    if (code == SW_CLI_GO_ON && options.completion)
+        code = print_completion(&options, &out);
+    else if (code == SW_CLI_GO_ON && (options.man || options.markdown))
         code = print_page(&options, &out);
     else if (code == SW_CLI_GO_ON)
         code = options.common.arg_count ? print_one(&options, &out) : print_list(&options, &out);

@@ -4,6 +4,7 @@
 #include "base/os.h"
 #include "cli/share/doctor.h"
 #include "cli/share/doctor_product.h"
+#include "device/cuda_module.h"
 #include "device/ops/linear.h"
 #include "device/sim/sim.h"
 #include "sync/thread.h"
@@ -324,25 +325,59 @@ static int open_sim(const char *text, struct devices *all, struct sw_err *err)
     return code;
 }
 
-static int open_devices(const struct sw_doctor *d, struct devices *all, struct sw_err *err)
+/* Is GPU `gpu` one of "0,2"? "" names all. */
+static bool is_asked_for(const char *list, int gpu)
+{
+    char number[16];
+    size_t n = (size_t)snprintf(number, sizeof number, "%d", gpu);
+    for (const char *at = list; *at; at += strcspn(at, ","), at += *at == ',')
+        if (strncmp(at, number, n) == 0 && (at[n] == ',' || !at[n]))
+            return true;
+    return !*list;
+}
+
+/* Every GPU of the machine map that is asked for; one that does not open is a finding. */
+static void open_gpus(struct sw_doctor *d, const char *list, struct devices *all)
+{
+    for (int gpu = 0; gpu < d->machine->gpu_count && all->count < SW_SIM_MAX_GPUS; gpu++) {
+        const struct sw_io *io = sw_machine_gpu(d->machine, gpu);
+        struct sw_err err;
+        if (!is_asked_for(list, gpu))
+            continue;
+        if (sw_cuda_open(io->bus, gpu, &all->items[all->count], &err) == SW_OK)
+            all->count++;
+        else
+            sw_doctor_find(
+                d, SW_FINDING_WARN, "devices", "runs cannot use it",
+                "what the message says; nvidia-smi shows whether the driver sees the GPU",
+                "GPU %d (%s, %s): %s", gpu, io->name, io->bus, err.text);
+    }
+}
+
+static int open_devices(struct sw_doctor *d, struct devices *all, struct sw_err *err)
 {
     const char *name = d->device ? d->device : "auto";
-    if (strncmp(name, "sim", 3) == 0 && (name[3] == ':' || !name[3]))
+    if (sw_str_eq(name, "sim") || sw_str_starts(name, "sim:"))
         return open_sim(name[3] ? name + 4 : "", all, err);
+    if (sw_str_eq(name, "cuda") || sw_str_starts(name, "cuda:")) {
+        open_gpus(d, name[4] ? name + 5 : "", all);
+        if (all->count == 0)
+            return sw_err_set(err, SW_ERR_NOTFOUND,
+                              "--device %s: there is no such GPU that could be used", name);
+        return SW_OK;
+    }
+    if (sw_str_eq(name, "auto"))
+        open_gpus(d, "", all);
     if (sw_str_eq(name, "auto") || sw_str_eq(name, "cpu"))
         return SW_OK;
-    return sw_err_set(err, SW_ERR_INVALID, "--device %s: known are auto, cpu and sim:gpus=N,...",
-                      name);
+    return sw_err_set(err, SW_ERR_INVALID,
+                      "--device %s: known are auto, cpu, cuda, cuda:0,2 and sim:gpus=N,...", name);
 }
 
 int sw_doctor_devices(struct sw_doctor *d, struct sw_err *err)
 {
     struct devices all = {.count = 0};
     int code = open_devices(d, &all, err);
-    if (!code && d->machine->gpu_count > 0 && all.count == 0)
-        sw_doctor_find(d, SW_FINDING_NOTE, "devices", "runs use the CPU", NULL,
-                       "%d GPU%s that this program does not use", d->machine->gpu_count,
-                       d->machine->gpu_count == 1 ? "" : "s");
     if (!code && !d->quick)
         code = try_products(d, &all, err);
     if (!code && !d->quick)

@@ -1,0 +1,69 @@
+# Completion: what bash offers for the words that a person has typed so far; zsh at least reads its.
+. "$(dirname "$0")/lib.sh"
+
+expect 2 layers --completion=fish
+has err 'bash or zsh'
+expect 2 layers --completion=bash --json
+expect 0 layers --completion=zsh
+mv "$T/out" "$T/_singa-ws"
+has _singa-ws '^#compdef singa-ws$'
+if command -v zsh >/dev/null 2>&1; then
+    zsh -n "$T/_singa-ws" || fail 'zsh cannot read its script'
+fi
+expect 0 layers --completion=bash
+mv "$T/out" "$T/singa-ws"
+command -v bash >/dev/null 2>&1 || skip 'bash is not here'
+expect 0 run "$tiny" --out "$T/a" --name somename --steps 1 --quiet
+mkdir "$T/bin" "$T/cwd"
+ln -s "$SW" "$T/bin/singa-ws"
+: >"$T/cwd/some.ini"
+: >"$T/cwd/some.txt"
+
+# offers WORD...: what bash would offer for the last word, one a line, into $T/out.
+offers() {
+    (cd "$T/cwd" && PATH="$T/bin:$PATH" bash -c '
+        compopt() { :; }
+        source "$1"
+        shift
+        COMP_WORDS=(singa-ws "$@") COMP_CWORD=$#
+        _singa_ws
+        printf "%s\n" "${COMPREPLY[@]}"' bash "$T/singa-ws" "$@") >"$T/out" 2>"$T/err"
+    [ -s "$T/err" ] && fail "completing: $*"
+    return 0
+}
+offers ''
+for verb in run resume history doctor layers; do
+    has out "^$verb\$"
+done
+offers hi
+[ "$(cat "$T/out")" = history ] || fail 'a verb by its beginning'
+offers history ''
+has out '^compare$'
+offers history comp
+[ "$(cat "$T/out")" = compare ] || fail 'a sub-verb by its beginning'
+offers run --st
+[ "$(cat "$T/out")" = --steps= ] || fail 'an option by its beginning'
+offers run ''
+has out '^some\.ini$'
+hasnt out 'some\.txt'
+offers run some.ini --framework = d
+[ "$(cat "$T/out")" = downpour ] || fail 'an argument that is one of a few words'
+offers run some.ini --framework =
+has out '^hogwild$'
+offers history plot some
+has out '^somename$'
+offers resume @
+has out '^@last$'
+offers history plot --png = some.t
+[ "$(cat "$T/out")" = some.txt ] || fail 'a file behind an option'
+offers run --steps = ''
+[ -z "$(cat "$T/out")" ] || fail 'a number cannot be completed'
+
+# Every option of every verb is offered.
+"$SW" --help | sed -n '/^Verbs:/,/^$/s/^  \([a-z]*\) .*/\1/p' | while read -r verb; do
+    "$SW" "$verb" --help | sed -n '/^Options:/,/^$/s/^ .*--\([a-z-]*\).*/\1/p' >"$T/options"
+    offers "$verb" --
+    while read -r option; do
+        grep -qE "^--$option=?\$" "$T/out" || { echo "$verb --$option is not offered" >&2; exit 1; }
+    done <"$T/options"
+done || fail 'options are missing'
