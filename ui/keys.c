@@ -144,50 +144,60 @@ static void go_back(struct sw_ui_view *v)
 /* ---- Keys -------------------------------------------------------------------------------------
  */
 
-/* Keys whose meaning is the same in all panels. */
+/* What goes beyond the view. */
+static enum sw_ui_action request_of(int key)
+{
+    static const struct {
+        int key;
+        enum sw_ui_action action;
+    } rows[] = {{'q', SW_ACT_QUIT},        {3, SW_ACT_QUIT}, /* Ctrl-C */
+                {SW_KEY_F10, SW_ACT_QUIT}, {SW_KEY_GONE, SW_ACT_QUIT}, {'p', SW_ACT_PAUSE},
+                {'c', SW_ACT_CHECKPOINT},  {'o', SW_ACT_OVERLAY},      {'m', SW_ACT_MOUSE},
+                {12, SW_ACT_REDRAW} /* Ctrl-L */};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        if (rows[i].key == key)
+            return rows[i].action;
+    return SW_ACT_NONE;
+}
+
+/* How curves and colours look; false when the key is none of it. */
+static bool press_looks(struct sw_ui_view *v, int key)
+{
+    switch (key) {
+    case 's':
+        v->smoothing = (v->smoothing + 1) % SW_UI_KEEPS;
+        return true;
+    case 'l':
+        v->log_y = !v->log_y;
+        return true;
+    case '+':
+    case '=':
+        zoom(v, 1);
+        return true;
+    case '-':
+        zoom(v, -1);
+        return true;
+    case 't':
+        v->theme++;
+        v->theme = sw_themes[v->theme].name ? v->theme : 0;
+        return true;
+    default:
+        return false;
+    }
+}
+
+/* The rest: modes, and which panel has the keys. */
 static enum sw_ui_action press_letter(struct sw_ui_view *v, const struct sw_layout *l, int key)
 {
     switch (key) {
-    case 'q':
-    case 3: /* Ctrl-C */
-    case SW_KEY_F10:
-    case SW_KEY_GONE:
-        return SW_ACT_QUIT;
     case '?':
     case 'h':
     case SW_KEY_F1:
         v->mode = SW_UI_HELP;
         v->scroll[0] = 0;
         break;
-    case 'p':
-        return SW_ACT_PAUSE;
-    case 'c':
-        return SW_ACT_CHECKPOINT;
     case 'x':
         ask_to_stop(v);
-        break;
-    case 'o':
-        return SW_ACT_OVERLAY;
-    case 'm':
-        return SW_ACT_MOUSE;
-    case 12: /* Ctrl-L */
-        return SW_ACT_REDRAW;
-    case 's':
-        v->smoothing = (v->smoothing + 1) % SW_UI_KEEPS;
-        break;
-    case 'l':
-        v->log_y = !v->log_y;
-        break;
-    case '+':
-    case '=':
-        zoom(v, 1);
-        break;
-    case '-':
-        zoom(v, -1);
-        break;
-    case 't':
-        v->theme++;
-        v->theme = sw_themes[v->theme].name ? v->theme : 0;
         break;
     case '/':
         v->mode = SW_UI_FILTERING;
@@ -208,7 +218,6 @@ static enum sw_ui_action press_letter(struct sw_ui_view *v, const struct sw_layo
         next_panel(v, l, -1);
         break;
     case SW_KEY_ENTER:
-    case '\r':
         if (v->focus == RUNS)
             return SW_ACT_RUN;
         v->alone = !v->alone;
@@ -280,7 +289,10 @@ static enum sw_ui_action press_key(struct sw_ui_view *v, const struct sw_ui_mode
         return SW_ACT_NONE;
     }
     v->message[0] = 0;
-    return press_arrow(v, m, l, key) ? SW_ACT_NONE : press_letter(v, l, key);
+    enum sw_ui_action request = request_of(key);
+    if (request != SW_ACT_NONE || press_looks(v, key) || press_arrow(v, m, l, key))
+        return request;
+    return press_letter(v, l, key);
 }
 
 /* ---- The mouse --------------------------------------------------------------------------------

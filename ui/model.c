@@ -117,7 +117,7 @@ void sw_ui_event_add(struct sw_ui_model *m, double time, enum sw_log_level level
 void sw_ui_event_eval(struct sw_ui_model *m, double time, const char *split, int64_t step,
                       const char *name, double value)
 {
-    char number[16];
+    char number[16], value_text[96];
     struct sw_ui_event *e = NULL;
     int64_t last = m->event_total - 1, first = m->event_total - sw_ui_event_count(m);
     for (int64_t i = last; i >= first && !e; i--)
@@ -130,7 +130,9 @@ void sw_ui_event_eval(struct sw_ui_model *m, double time, const char *split, int
         e = insert(m, &one);
     }
     size_t n = strlen(e->text);
-    snprintf(e->text + n, sizeof e->text - n, "  %s %s", name, sw_chart_number(number, value));
+    snprintf(value_text, sizeof value_text, "  %s %s", name, sw_chart_number(number, value));
+    if (!strstr(e->text, value_text)) /* after a resume curves are read again */
+        snprintf(e->text + n, sizeof e->text - n, "%s", value_text);
 }
 
 void sw_ui_event_checkpoint(struct sw_ui_model *m, double time, int64_t step, const char *path,

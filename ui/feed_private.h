@@ -1,0 +1,38 @@
+/* What feed.c (the run, its snapshot, its output, the machine) and feed_rows.c (the history) share.
+ * Internal to the feed. */
+#ifndef SW_UI_FEED_PRIVATE_H
+#define SW_UI_FEED_PRIVATE_H
+
+#include "history/reader_rows.h"
+#include "ui/feed.h"
+#include "ui/sampler.h"
+
+enum { SW_FEED_STEP_ROWS = 2048 }; /* of step_time at once */
+
+struct sw_feed {
+    char *db_path;                       /* owned */
+    struct sw_history_reader *reader;    /* owned; NULL: no history could be opened */
+    struct sw_snapshot_reader *snapshot; /* owned; NULL: not live */
+    struct sw_sampler *sampler;          /* owned */
+    char *live_path;                     /* owned; of the snapshot */
+    int64_t run_id;
+    int64_t slow_ns, list_ns, new_ns; /* when: slow things, list, last news */
+    int64_t last_checkpoint;          /* step */
+    int64_t last_event;               /* row */
+    int64_t segments;
+    int64_t tail_at; /* bytes of the output that were read */
+    char part[256];  /* of its last line, without an end yet */
+    struct sw_step_time rows[SW_FEED_STEP_ROWS];
+    int row_count;
+};
+
+/* Text into its room, cut; NULL is empty. */
+void sw_feed_copy(char *to, size_t bytes, const char *from);
+
+/* Errors of all of these leave the model as it is. Curves and events behind what was read last. */
+void sw_feed_read_new(struct sw_feed *f, struct sw_ui_model *m);
+/* Segments, times, layers, links, places, checkpoints, devices. */
+void sw_feed_read_slow(struct sw_feed *f, struct sw_ui_model *m);
+void sw_feed_read_list(struct sw_feed *f, struct sw_ui_model *m);
+
+#endif
