@@ -101,12 +101,12 @@ static uint32_t in_ascii(uint32_t rune)
     static const struct {
         uint32_t rune;
         char ascii;
-    } pairs[] = {{0x2500, '-'}, {0x2502, '|'}, {0x250c, '+'}, {0x2510, '+'}, {0x2514, '+'},
-                 {0x2518, '+'}, {0x256d, '+'}, {0x256e, '+'}, {0x256f, '+'}, {0x2570, '+'},
-                 {0x251c, '+'}, {0x2524, '+'}, {0x252c, '+'}, {0x2534, '+'}, {0x253c, '+'},
-                 {0x2588, '#'}, {0x2592, ':'}, {0x2591, '.'}, {0x2026, '~'}, {0x25b2, '^'},
-                 {0x25bc, 'v'}, {0x25b6, '>'}, {0x2022, '*'}, {0x00b7, '.'}, {0x00b0, 'o'},
-                 {0x2504, '.'}, {0x250a, ':'}, {0x2191, '^'}, {0x2193, 'v'}, {0x2192, '>'}};
+    } pairs[] = {{0x2500, '-'},      {0x2502, '|'}, {0x250c, '+'}, {0x2510, '+'}, {0x2514, '+'},
+                 {0x2518, '+'},      {0x256d, '+'}, {0x256e, '+'}, {0x256f, '+'}, {0x2570, '+'},
+                 {0x251c, '+'},      {0x2524, '+'}, {0x252c, '+'}, {0x2534, '+'}, {0x253c, '+'},
+                 {SW_BAR_RUNE, '#'}, {0x2592, ':'}, {0x2591, '.'}, {0x2026, '~'}, {0x25b2, '^'},
+                 {0x25bc, 'v'},      {0x25b6, '>'}, {0x2022, '*'}, {0x00b7, '.'}, {0x00b0, 'o'},
+                 {0x2504, '.'},      {0x250a, ':'}, {0x2191, '^'}, {0x2193, 'v'}, {0x2192, '>'}};
     for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++)
         if (pairs[i].rune == rune)
             return (uint32_t)pairs[i].ascii;
@@ -252,16 +252,9 @@ bool sw_area_holds(struct sw_area r, int x, int y)
 
 void sw_canvas_bar(struct sw_canvas *c, int x, int y, int columns, double share, enum sw_role role)
 {
-    if (!(share > 0) || columns <= 0)
-        return;
-    int eighths = (int)((share < 1 ? share : 1) * 8 * columns + 0.5);
-    for (int i = 0; i < columns && eighths > 0; i++, eighths -= 8) {
-        bool whole = eighths >= 8;
-        uint32_t part = c->caps.utf8   ? 0x2590u - (uint32_t)(whole ? 8 : eighths)
-                        : eighths >= 4 ? '#'
-                                       : ' ';
-        sw_canvas_rune(c, x + i, y, part, role);
-    }
+    int full = share > 0 ? (int)((share < 1 ? share : 1) * columns + 0.5) : 0;
+    for (int i = 0; i < full; i++)
+        sw_canvas_rune(c, x + i, y, SW_BAR_RUNE, role);
 }
 
 /* ---- Out --------------------------------------------------------------------------------------

@@ -91,7 +91,10 @@ void sw_canvas_box(struct sw_canvas *c, struct sw_area r, enum sw_role role, con
 struct sw_area sw_area_inside(struct sw_area r);
 bool sw_area_holds(struct sw_area r, int x, int y);
 
-/* A bar over `columns`, full at share 1, in eighths of a column where there is UTF-8. */
+/* What bars are made of: a block that leaves a gap to the line above, so that bars in neighbouring
+ * lines are several. */
+#define SW_BAR_RUNE 0x2586u
+/* A bar over `columns`, full at share 1. */
 void sw_canvas_bar(struct sw_canvas *c, int x, int y, int columns, double share, enum sw_role role);
 
 /* Lines of text, blanks at their ends cut. */

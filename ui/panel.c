@@ -67,7 +67,7 @@ void sw_ui_parts_bar(struct sw_canvas *c, int x, int y, int columns, const doubl
         int end = (int)lround(upto / all * columns);
         for (; at < end; at++)
             sw_canvas_rune(c, x + at, y,
-                           blocks ? 0x2588 : (uint32_t)sw_part_letter((enum sw_part)p),
+                           blocks ? SW_BAR_RUNE : (uint32_t)sw_part_letter((enum sw_part)p),
                            sw_part_role((enum sw_part)p));
     }
 }

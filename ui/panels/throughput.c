@@ -138,7 +138,7 @@ static void draw(struct sw_canvas *c, struct sw_area in, const struct sw_ui_mode
     if (left >= 7)
         y += table(c, (struct sw_area){in.x, y, in.w, left}, &m->ledger, share);
     else if (left >= 1)
-        legend(c, (struct sw_area){in.x, y, in.w, 1}, share);
+        legend(c, (struct sw_area){in.x, y++, in.w, 1}, share);
     speed_chart(c, (struct sw_area){in.x, y, in.w, in.y + in.h - y}, m);
 }
 
