@@ -6,7 +6,10 @@
 
 #include <stdint.h>
 
-/* shared += to - from, [n]; without `from` shared += to. */
+/* to = from = shared, [n]. */
+void sw_hogwild_take(const float *shared, float *to, float *from, int64_t n);
+/* shared += to - from, [n], where they differ: what stays untouched need not travel between
+ * processors. Without `from` shared += to. */
 void sw_hogwild_add(float *shared, const float *to, const float *from, int64_t n);
 
 #endif

@@ -17,6 +17,11 @@
 #include "kernels/updaters/formula.h"
 #include "param/updater.h"
 
+SW_KERNEL_INLINE uint32_t sw_larger(uint32_t a, uint32_t b)
+{
+    return a > b ? a : b;
+}
+
 /* Updates a block with `slots` (0 to SW_UPDATER_SLOTS) state arrays. True when a gradient or
  * anything new is not finite. */
 SW_KERNEL_INLINE bool sw_update_each(const struct sw_update_block *b, int slots,
@@ -27,26 +32,26 @@ SW_KERNEL_INLINE bool sw_update_each(const struct sw_update_block *b, int slots,
     float *restrict s1 = b->slot[1];
     const float *restrict g = b->gradient;
     const float scale = b->gradient_scale;
-    uint32_t bad = 0;
+    uint32_t most = 0;
 
 #ifdef _OPENMP /* the header is to compile without, too */
-#pragma omp simd reduction(| : bad)
+#pragma omp simd reduction(max : most)
 #endif
     for (int64_t i = 0; i < b->count; i++) {
         struct sw_element c = {w[i], slots > 0 ? s0[i] : 0, slots > 1 ? s1[i] : 0};
         c = formula(constants, c, scale * g[i]);
         w[i] = c.w;
-        bad |= sw_non_finite(g[i]) | sw_non_finite(c.w);
+        most = sw_larger(most, sw_larger(sw_magnitude(g[i]), sw_magnitude(c.w)));
         if (slots > 0) {
             s0[i] = c.s0;
-            bad |= sw_non_finite(c.s0);
+            most = sw_larger(most, sw_magnitude(c.s0));
         }
         if (slots > 1) {
             s1[i] = c.s1;
-            bad |= sw_non_finite(c.s1);
+            most = sw_larger(most, sw_magnitude(c.s1));
         }
     }
-    return bad;
+    return most >= SW_MAGNITUDE_INFINITE;
 }
 
 #endif

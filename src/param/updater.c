@@ -1,6 +1,5 @@
 #include "param/updater.h"
 #include "kernels/cpu/hogwild.h"
-#include "kernels/cpu/kernel.h"
 #include "param/gather.h"
 #include <math.h>
 #include <stddef.h>
@@ -12,8 +11,8 @@ enum {
     /* What is summed at a time: the sum stays in the first-level cache until the formula reads it,
      * and is never written to memory. */
     PIECE = SW_FOLD_PIECE,
-    /* What is updated at a time where others do the same: short, so that little is lost. */
-    RACE_PIECE = 512,
+    /* What is updated at a time where others do the same: copies fit the first-level cache. */
+    RACE_PIECE = 1024,
 };
 
 const struct sw_opt sw_updater_opts[] = {
@@ -93,19 +92,10 @@ struct raced {
     _Alignas(64) float before[RACE_PIECE], after[RACE_PIECE]; /* lines of the cache */
 };
 
-/* A library's copy of so little costs more than the formula. */
-SW_KERNEL static void copy_twice(float *restrict a, float *restrict b, const float *restrict from,
-                                 int64_t n)
-{
-#pragma omp simd
-    for (int64_t i = 0; i < n; i++)
-        a[i] = b[i] = from[i];
-}
-
 static float *take(struct raced *r, float *shared, int64_t n)
 {
     r->shared = shared;
-    copy_twice(r->before, r->after, shared, n);
+    sw_hogwild_take(shared, r->after, r->before, n);
     return r->after;
 }
 
