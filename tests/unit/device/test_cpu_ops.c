@@ -137,7 +137,7 @@ static void lanes_run_once_each_on_one_thread(void **state)
             l.fails_from = lanes / 2;
             assert_int_equal(sw_stream_share(f.stream, lanes, note_lane, &l, &err),
                              SW_ERR_DIVERGED);
-            char first[16];
+            char first[32];
             snprintf(first, sizeof first, "lane %d", lanes / 2);
             assert_string_equal(err.text, first);
             close_cpu(&f);
