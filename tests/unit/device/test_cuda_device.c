@@ -1,0 +1,363 @@
+/* A GPU as a device: memory, copies, order, and how errors come back. Skipped without one. */
+#include "cuda_support.h"
+
+#include "device/ops/classes.h"
+#include "device/ops/embedding.h"
+#include "device/ops/linear.h"
+#include "device/ops/row_loss.h"
+#include "device/ops/softmax_loss.h"
+#include "sim_support.h" /* streams, memory that goes there and back */
+
+static struct sw_device *dev;
+static struct sw_stream *stream;
+
+static int begin(void **state)
+{
+    (void)state;
+    dev = open_gpu(0);
+    assert_non_null(dev);
+    stream = new_stream(dev);
+    return 0;
+}
+
+static int end(void **state)
+{
+    (void)state;
+    sw_stream_free(stream);
+    sw_device_close(dev);
+    return 0;
+}
+
+static void memory_is_zero_and_counted(void **state)
+{
+    enum { BYTES = 100000 };
+    static unsigned char here[BYTES];
+    struct sw_device_bytes before = sw_device_bytes_of(dev);
+    (void)state;
+    unsigned char *p = device_bytes(dev, BYTES);
+    memset(here, 1, BYTES);
+    to_host(stream, here, p, BYTES);
+    for (int i = 0; i < BYTES; i++)
+        assert_int_equal(here[i], 0);
+    assert_true(sw_device_bytes_of(dev).in_use == before.in_use + BYTES);
+    assert_true(sw_device_bytes_of(dev).capacity > BYTES);
+    sw_device_free(dev, p, BYTES);
+    assert_true(sw_device_bytes_of(dev).in_use == before.in_use);
+    assert_true(sw_device_bytes_of(dev).peak >= before.in_use + BYTES);
+}
+
+static void memory_that_is_not_there_is_told_by_name(void **state)
+{
+    void *p = NULL;
+    struct sw_err err = {0};
+    (void)state;
+    assert_int_equal(sw_device_alloc(dev, (size_t)1 << 46, "conv1 (feature)", &p, &err),
+                     SW_ERR_NOMEM);
+    assert_says(&err, dev->name);
+    assert_says(&err, "conv1 (feature)");
+    assert_says(&err, "70368744177664");
+    assert_null(p);
+    sw_device_free(dev, device_bytes(dev, 1000), 1000); /* and the device goes on */
+}
+
+static void copies_keep_order_and_pitches(void **state)
+{
+    enum { ROWS = 5, WIDTH = 12, PITCH = 32 };
+    char here[ROWS * PITCH], back[ROWS * WIDTH];
+    struct sw_err err;
+    (void)state;
+    for (int i = 0; i < ROWS * PITCH; i++)
+        here[i] = (char)i;
+    char *p = device_bytes(dev, ROWS * WIDTH), *q = device_bytes(dev, ROWS * WIDTH);
+    ASSERT_OK(sw_copy_2d(stream, p, WIDTH, here, PITCH, WIDTH, ROWS, &err));
+    ASSERT_OK(sw_copy(stream, q, p, ROWS * WIDTH, &err));
+    ASSERT_OK(sw_fill_zero(stream, p, ROWS * WIDTH, &err));
+    ASSERT_OK(sw_copy(stream, back, q, ROWS * WIDTH, &err));
+    ASSERT_OK(sw_stream_wait(stream, &err));
+    for (int r = 0; r < ROWS; r++)
+        assert_memory_equal(back + r * WIDTH, here + r * PITCH, WIDTH);
+    assert_int_equal(sw_copy_2d(stream, p, WIDTH - 1, here, PITCH, WIDTH, ROWS, &err),
+                     SW_ERR_INVALID);
+    sw_device_free(dev, p, ROWS * WIDTH);
+    sw_device_free(dev, q, ROWS * WIDTH);
+}
+
+static void devices_copy_to_each_other_and_to_the_host(void **state)
+{
+    int there[4], here[4] = {1, 2, 3, 4};
+    struct sw_err err;
+    struct fixture cpu = open_cpu(true, 1);
+    struct sw_device *other = open_gpu(0); /* two workers on one GPU */
+    struct sw_stream *s = new_stream(other);
+    (void)state;
+    void *p = to_device(stream, here, sizeof here), *q = device_bytes(other, sizeof here);
+    ASSERT_OK(sw_copy_peer(s, other, q, dev, p, sizeof here, &err));
+    ASSERT_OK(sw_copy_peer(s, cpu.dev, there, other, q, sizeof there, &err));
+    ASSERT_OK(sw_stream_wait(s, &err));
+    assert_memory_equal(there, here, sizeof here);
+    sw_device_free(other, q, sizeof here);
+    sw_device_free(dev, p, sizeof here);
+    sw_stream_free(s);
+    sw_device_close(other);
+    close_cpu(&cpu);
+}
+
+static void count_up(void *user)
+{
+    __atomic_add_fetch((int *)user, 1, __ATOMIC_RELAXED);
+}
+
+/* More than the ring of waiting functions has room for. */
+static void host_functions_and_events_happen(void **state)
+{
+    int calls = 0;
+    struct sw_err err;
+    struct sw_stream *second = new_stream(dev);
+    struct sw_event *event = new_event(dev), *never = new_event(dev);
+    (void)state;
+    for (int i = 0; i < 3000; i++)
+        ASSERT_OK(sw_stream_call(stream, count_up, &calls, &err));
+    ASSERT_OK(sw_event_record(stream, event, &err));
+    ASSERT_OK(sw_event_wait(second, event, &err));
+    ASSERT_OK(sw_event_wait(second, never, &err));
+    ASSERT_OK(sw_event_host_wait(dev, never, &err));
+    ASSERT_OK(sw_event_host_wait(dev, event, &err));
+    ASSERT_OK(sw_stream_wait(second, &err));
+    assert_int_equal(__atomic_load_n(&calls, __ATOMIC_RELAXED), 3000);
+    sw_event_free(dev, event);
+    sw_event_free(dev, never);
+    sw_stream_free(second);
+}
+
+static void what_is_not_finite_is_found(void **state)
+{
+    enum { N = 5000 };
+    float x[N];
+    bool finite = false;
+    struct sw_err err;
+    (void)state;
+    for (int i = 0; i < N; i++)
+        x[i] = (float)i;
+    float *p = to_device(stream, x, sizeof x);
+    ASSERT_OK(sw_op_all_finite(stream, p, N, &finite, &err));
+    assert_true(finite);
+    x[N - 1] = -INFINITY;
+    ASSERT_OK(sw_copy(stream, p, x, sizeof x, &err));
+    ASSERT_OK(sw_op_all_finite(stream, p, N, &finite, &err));
+    assert_false(finite);
+    ASSERT_OK(sw_op_all_finite(stream, p, N - 1, &finite, &err));
+    assert_true(finite);
+    sw_device_free(dev, p, sizeof x);
+}
+
+/* Matrices that are no multiples of anything, each way round. */
+static void products_are_those_of_the_cpu(void **state)
+{
+    enum { M = 7, N = 5, K = 9 };
+    struct rng r = rng_of(3);
+    struct fixture cpu = open_cpu(true, 1);
+    struct sw_err err;
+    (void)state;
+    for (int way = 0; way < 4; way++) {
+        float *a = random_floats(&r, M * K, -1, 1), *b = random_floats(&r, K * N, -1, 1);
+        float *c = random_floats(&r, M * N, -1, 1), back[M * N];
+        double wanted[M * N];
+        struct sw_gemm_args g = {.trans_a = way & 1,
+                                 .trans_b = way & 2,
+                                 .m = M,
+                                 .n = N,
+                                 .k = K,
+                                 .alpha = 0.5f,
+                                 .beta = 2,
+                                 .a = to_device(stream, a, M * K * sizeof *a),
+                                 .b = to_device(stream, b, K * N * sizeof *b),
+                                 .c = to_device(stream, c, M * N * sizeof *c)};
+        const struct sw_gemm_args there = g;
+        ASSERT_OK(sw_op_run(stream, &sw_op_gemm, &g, &err));
+        to_host(stream, back, there.c, sizeof back);
+        g.a = a;
+        g.b = b;
+        g.c = c;
+        ASSERT_OK(sw_op_run(cpu.stream, &sw_op_gemm, &g, &err));
+        for (int i = 0; i < M * N; i++)
+            wanted[i] = (double)c[i];
+        assert_near("gemm", back, wanted, M * N, 1e-6);
+        sw_device_free(dev, (void *)(uintptr_t)there.a, M * K * sizeof *a);
+        sw_device_free(dev, (void *)(uintptr_t)there.b, K * N * sizeof *b);
+        sw_device_free(dev, there.c, M * N * sizeof *c);
+        free(a);
+        free(b);
+        free(c);
+    }
+    close_cpu(&cpu);
+}
+
+/* ---- Bad data: the wait tells, with the CPU's words, and so does all that follows ---- */
+
+enum { ROWS = 3, COLUMNS = 4 };
+
+struct matrix {
+    float *x, *y;
+    int32_t *label;
+    struct sw_step *step;
+    struct sw_result *result;
+};
+
+static struct matrix matrix_with(const int32_t *label)
+{
+    static const float zeros[ROWS * COLUMNS];
+    const struct sw_step step = {.valid_rows = ROWS, .backward_scale = 1};
+    return (struct matrix){.x = to_device(stream, zeros, sizeof zeros),
+                           .y = device_bytes(dev, sizeof zeros),
+                           .label = to_device(stream, label, ROWS * sizeof *label),
+                           .step = to_device(stream, &step, sizeof step),
+                           .result = device_bytes(dev, sizeof(struct sw_result))};
+}
+
+static void assert_told(int rc, const struct sw_err *queued, const char *words)
+{
+    struct sw_err err = *queued;
+    if (rc == SW_OK)
+        rc = sw_stream_wait(stream, &err);
+    assert_int_equal(rc, SW_ERR_INVALID);
+    assert_says(&err, words);
+    assert_says(&err, dev->name);
+    /* It stays. */
+    assert_int_equal(sw_fill_zero(stream, NULL, 0, &err), SW_ERR_INVALID);
+    assert_says(&err, words);
+}
+
+static void a_label_that_no_class_has_is_told(void **state)
+{
+    static const int32_t labels[ROWS] = {0, 4, 1};
+    struct matrix m = matrix_with(labels);
+    struct sw_softmax_loss_args a = {.rows = ROWS,
+                                     .classes = COLUMNS,
+                                     .weight = 1,
+                                     .x = m.x,
+                                     .labels = {.label = m.label},
+                                     .step = m.step,
+                                     .prob = m.y,
+                                     .result = m.result};
+    struct sw_err err = {0};
+    (void)state;
+    int rc = sw_op_softmax_loss(stream, &a, &err);
+    assert_told(rc, &err, "softmax_loss: the label of row 1 is 4, but there are 4 classes (0..3)");
+}
+
+static void a_token_out_of_the_vocabulary_is_told(void **state)
+{
+    static const int32_t tokens[ROWS] = {0, 1, -7};
+    struct matrix m = matrix_with(tokens);
+    const struct sw_token_lists lists = {
+        .rows = ROWS, .per_row = 1, .length = 1, .vocabulary = 2, .skip = SW_TOKEN_NO_SKIP};
+    struct sw_err err = {0};
+    (void)state;
+    int rc = sw_op_embedding(stream, &lists, 4, m.label, m.x, m.step, m.y, &err);
+    assert_told(rc, &err, "token 0 of row 2 is -7, but the vocabulary has 2 (0..1)");
+}
+
+static void a_target_that_its_loss_cannot_take_is_told(void **state)
+{
+    static const int32_t labels[ROWS] = {0};
+    static const float targets[ROWS * COLUMNS] = {[6] = 1.5f};
+    struct matrix m = matrix_with(labels);
+    struct sw_row_loss_args a = {.kind = SW_LOSS_SIGMOID,
+                                 .who = "tested",
+                                 .rows = ROWS,
+                                 .columns = COLUMNS,
+                                 .weight = 1,
+                                 .x = m.x,
+                                 .target = to_device(stream, targets, sizeof targets),
+                                 .step = m.step,
+                                 .y = m.y,
+                                 .result = m.result};
+    struct sw_err err = {0};
+    (void)state;
+    int rc = sw_op_row_loss(stream, &a, &err);
+    assert_told(rc, &err, "tested: target 2 of row 1 is 1.5, but a target is 0 to 1");
+}
+
+/* Labels of rows that do not count may be anything. */
+static void rows_that_do_not_count_are_not_looked_at(void **state)
+{
+    static const int32_t labels[ROWS] = {3, 0, 99};
+    struct matrix m = matrix_with(labels);
+    const struct sw_step two = {.valid_rows = 2};
+    struct sw_result result;
+    struct sw_err err;
+    struct sw_top_k_args a = {.rows = ROWS,
+                              .classes = COLUMNS,
+                              .top_k = 1,
+                              .x = m.x,
+                              .labels = {.label = m.label},
+                              .step = m.step,
+                              .result = m.result};
+    (void)state;
+    ASSERT_OK(sw_copy(stream, m.step, &two, sizeof two, &err));
+    ASSERT_OK(sw_op_accuracy(stream, &a, &err));
+    to_host(stream, &result, m.result, sizeof result);
+    assert_true(result.sum == 1 && result.weight == 2); /* of equal scores the first is best */
+}
+
+static void a_cancelled_device_refuses(void **state)
+{
+    struct sw_err err = {0};
+    int calls = 0;
+    (void)state;
+    sw_device_cancel(dev);
+    assert_int_equal(sw_stream_call(stream, count_up, &calls, &err), SW_ERR_CANCELLED);
+    assert_int_equal(sw_stream_wait(stream, &err), SW_ERR_CANCELLED);
+    assert_int_equal(calls, 0);
+}
+
+/* ---- The driver's list ---- */
+
+static void a_gpu_that_is_not_there_is_told(void **state)
+{
+    struct sw_device *other = NULL;
+    struct sw_err err = {0};
+    (void)state;
+    assert_int_equal(sw_cuda_open("ffff:fe:1f.7", 0, &other, &err), SW_ERR_NOTFOUND);
+    assert_says(&err, "no GPU at ffff:fe:1f.7");
+    assert_null(other);
+}
+
+static void a_gpu_is_found_by_its_address(void **state)
+{
+    const struct sw_cuda_module *module;
+    struct sw_cuda_gpu gpu;
+    struct sw_device *other;
+    struct sw_err err;
+    (void)state;
+    ASSERT_OK(sw_cuda_load(&module, &err));
+    ASSERT_OK(module->describe(0, &gpu, &err));
+    assert_true(gpu.memory_bytes > 0 && gpu.name[0]);
+    ASSERT_OK(sw_cuda_open(gpu.bus, 5, &other, &err));
+    assert_string_equal(other->name, "cuda:5");
+    assert_false(other->host_memory);
+    sw_device_close(other);
+}
+
+#define TEST(f) cmocka_unit_test_setup_teardown(f, begin, end)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(memory_is_zero_and_counted),
+        TEST(memory_that_is_not_there_is_told_by_name),
+        TEST(copies_keep_order_and_pitches),
+        TEST(devices_copy_to_each_other_and_to_the_host),
+        TEST(host_functions_and_events_happen),
+        TEST(what_is_not_finite_is_found),
+        TEST(products_are_those_of_the_cpu),
+        TEST(a_label_that_no_class_has_is_told),
+        TEST(a_token_out_of_the_vocabulary_is_told),
+        TEST(a_target_that_its_loss_cannot_take_is_told),
+        TEST(rows_that_do_not_count_are_not_looked_at),
+        TEST(a_cancelled_device_refuses),
+        TEST(a_gpu_that_is_not_there_is_told),
+        TEST(a_gpu_is_found_by_its_address),
+    };
+    return has_gpu() ? cmocka_run_group_tests(tests, NULL, NULL) : SKIPPED;
+}

@@ -1,0 +1,125 @@
+/* Updates where the parameters live on a GPU: the CPU's bits, for every updater. Skipped without a
+ * GPU. */
+#include "unit/device/cuda_support.h"
+#include "unit/device/sim_support.h" /* streams, memory that goes there and back */
+#include "updater_support.h"
+
+enum { COUNT = 5003, STEPS = 3, ARRAYS = 1 + SW_UPDATER_SLOTS };
+
+static struct sw_device *dev;
+static struct sw_stream *gpu;
+static struct fixture cpu;
+
+/* Value and state on both sides. */
+struct model {
+    float *here[ARRAYS], *there[ARRAYS];
+    int arrays;
+};
+
+static struct sw_update_op_args args_of(const struct sw_updater *u, const void *conf, int step,
+                                        float clip_value, float *const *arrays, int count,
+                                        const float *gradient, bool *bad)
+{
+    struct sw_update_op_args a = {.value = arrays[0],
+                                  .gradient = gradient,
+                                  .count = COUNT,
+                                  .gradient_scale = 0.75f,
+                                  .clip_value = clip_value,
+                                  .non_finite = bad};
+    const struct sw_update_args update = {.count = COUNT,
+                                          .lr = 0.03f,
+                                          .weight_decay = 0.01f,
+                                          .value_norm = 3,
+                                          .gradient_norm = 2,
+                                          .step = (uint64_t)step,
+                                          .order = &a.order};
+    for (int i = 1; i < count; i++)
+        a.slot[i - 1] = arrays[i];
+    sw_updater_apply(u, conf, &update);
+    return a;
+}
+
+static void update_both(const struct sw_updater *u, const void *conf, struct model *m, int step,
+                        float clip_value, const float *gradient)
+{
+    bool bad = false, bad_there = true;
+    struct sw_err err;
+    float *g = to_device(gpu, gradient, COUNT * sizeof *g);
+    bool *flag = to_device(gpu, &bad, sizeof bad);
+    struct sw_update_op_args a = args_of(u, conf, step, clip_value, m->there, m->arrays, g, flag);
+    ASSERT_OK(sw_op_run(gpu, &sw_op_update, &a, &err));
+    a = args_of(u, conf, step, clip_value, m->here, m->arrays, gradient, &bad);
+    ASSERT_OK(sw_op_run(cpu.stream, &sw_op_update, &a, &err));
+    to_host(gpu, &bad_there, flag, sizeof bad_there);
+    assert_int_equal(bad_there, bad);
+    sw_device_free(dev, g, COUNT * sizeof *g);
+    sw_device_free(dev, flag, sizeof bad);
+}
+
+static void compare(const struct sw_updater *u, const struct model *m, float clip_value)
+{
+    float back[COUNT];
+    char what[64];
+    for (int i = 0; i < m->arrays; i++) {
+        snprintf(what, sizeof what, "%s, array %d, clip_value %g", u->base.name, i,
+                 (double)clip_value);
+        to_host(gpu, back, m->there[i], sizeof back);
+        assert_same_bits(what, back, m->here[i], sizeof back);
+    }
+}
+
+static void check_updater(const struct sw_updater *u, const char *key, double value,
+                          float clip_value)
+{
+    struct rng r = rng_of(7);
+    void *conf = updater_conf(u, key, value);
+    struct model m = {.arrays = 1 + sw_updater_slots(u, conf)};
+    for (int i = 0; i < m.arrays; i++) {
+        m.here[i] = i ? get_floats(COUNT) : random_floats(&r, COUNT, -1, 1);
+        if (i)
+            memset(m.here[i], 0, COUNT * sizeof(float));
+        m.there[i] = to_device(gpu, m.here[i], COUNT * sizeof(float));
+    }
+    for (int t = 0; t < STEPS; t++) {
+        float *gradient = random_floats(&r, COUNT, -0.5, 0.5);
+        if (t == STEPS - 1)
+            gradient[COUNT - 1] = INFINITY; /* is told, and everything goes on */
+        update_both(u, conf, &m, t, clip_value, gradient);
+        free(gradient);
+        compare(u, &m, clip_value);
+    }
+    for (int i = 0; i < m.arrays; i++) {
+        sw_device_free(dev, m.there[i], COUNT * sizeof(float));
+        free(m.here[i]);
+    }
+    free(conf);
+}
+
+static void every_updater_gives_the_bits_of_the_cpu(void **state)
+{
+    (void)state;
+    for (int u = 0; sw_updaters[u]; u++) {
+        check_updater(sw_updaters[u], NULL, 0, 0);
+        check_updater(sw_updaters[u], NULL, 0, 0.25f);
+    }
+    for (int u = 0; sw_updaters[u]; u++)
+        if (strcmp(sw_updaters[u]->base.name, "sgd") == 0)
+            check_updater(sw_updaters[u], "momentum", 0.9, 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_updater_gives_the_bits_of_the_cpu),
+    };
+    dev = open_gpu(0);
+    if (!dev)
+        return SKIPPED;
+    gpu = new_stream(dev);
+    cpu = open_cpu(true, 1);
+    int rc = cmocka_run_group_tests(tests, NULL, NULL);
+    sw_stream_free(gpu);
+    sw_device_close(dev);
+    close_cpu(&cpu);
+    return rc;
+}
