@@ -93,6 +93,7 @@ static void layer_row(struct sw_columns *t, const struct sw_job_layer *l, bool v
     struct sw_buf notes = {0};
     const char *const words[] = {strcmp(l->spread, "rows") == 0 ? NULL : l->spread,
                                  l->in_place ? "in place" : NULL, l->fused ? "fused" : NULL,
+                                 *l->memory ? l->memory : NULL,
                                  l->train && l->eval ? NULL
                                  : l->train          ? "train only"
                                                      : "eval only"};
@@ -136,6 +137,7 @@ static void print_memory(struct sw_buf *out, const struct sw_job_plan *p, size_t
         {"features, their gradients, scratch", p->arena_bytes},
         {"batches", p->batch_bytes},
         {"features between workers", p->exchange_bytes},
+        {"features swapped to the host", p->swap_bytes},
     };
     for (size_t i = 0; i < sizeof part / sizeof *part; i++)
         sw_buf_printf(out, "             %10s  %s\n", sw_human_bytes(text, (double)part[i].bytes),
@@ -143,6 +145,7 @@ static void print_memory(struct sw_buf *out, const struct sw_job_plan *p, size_t
     sw_buf_printf(out, "resident     about %s: with the %s of the program itself\n",
                   sw_human_bytes(rss, (double)(p->memory_bytes + base)),
                   sw_human_bytes(own, (double)base));
+    sw_report_fit(out, p);
 }
 
 static void print_text(struct sw_buf *out, const struct sw_job_plan *p, const struct extra *x,
@@ -206,6 +209,7 @@ static void json_layer(struct sw_json_writer *w, const struct sw_job_layer *l)
     sw_json_string(w, "layout", l->layout);
     sw_json_string(w, "algorithm", l->algorithm);
     sw_json_string(w, "spread", l->spread);
+    sw_json_string(w, "memory", *l->memory ? l->memory : NULL);
     sw_json_bool(w, "in_place", l->in_place);
     sw_json_bool(w, "fused", l->fused);
     sw_json_bool(w, "train", l->train);
@@ -229,7 +233,9 @@ static void json_memory(struct sw_json_writer *w, const struct sw_job_plan *p, s
     sw_json_int(w, "arena_bytes", (int64_t)p->arena_bytes);
     sw_json_int(w, "batch_bytes", (int64_t)p->batch_bytes);
     sw_json_int(w, "exchange_bytes", (int64_t)p->exchange_bytes);
+    sw_json_int(w, "swap_bytes", (int64_t)p->swap_bytes);
     sw_json_int(w, "base_bytes", (int64_t)base);
+    sw_report_fit_json(w, p);
     sw_json_int(w, "rss_bytes", (int64_t)(p->memory_bytes + base));
 }
 

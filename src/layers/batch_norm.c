@@ -106,6 +106,7 @@ static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_e
     st->relu = s->fuse_relu;
     l->masks_relu = s->fuse_relu;
     l->in_place = true;
+    l->repeats_from_saved = s->training;
     l->backward_reads_src = 1;
     double count = (double)sw_desc_count(&l->dst.desc);
     l->flops_forward = count * (s->training ? 6 : 3);
@@ -147,6 +148,8 @@ static int forward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *e
     int rc = SW_OK;
     if (!st->training)
         return sw_op_batch_norm_running(r->stream, &b, x, l->dst.data, err);
+    if (r->again)
+        return sw_op_batch_norm_again(r->stream, &b, x, l->dst.data, err);
     if (r->phase == 0)
         rc = sw_op_batch_norm_sums(r->stream, &b, x, err);
     if (rc == SW_OK && (r->phase == 1 || !st->in_group))

@@ -117,6 +117,13 @@ const struct sw_desc *sw_setup_layout(const struct sw_layer_setup *s, const stru
     return s->layout ? s->layout(s->user, l, param) : NULL;
 }
 
+bool sw_layer_can_repeat(const struct sw_layer *l)
+{
+    bool pure =
+        l->keep_count == 0 && l->carry_count == 0 && l->sum_count == 0 && l->forward_phases <= 1;
+    return l->type->role == SW_ROLE_NEURON && !l->type->penalty && (pure || l->repeats_from_saved);
+}
+
 static struct sw_plan *plan_of(const struct sw_layer *l)
 {
     return ((const struct sw_plan_state *)l->state)->plan;

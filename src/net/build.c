@@ -1,6 +1,6 @@
 /* Shapes and plans: every layer's setup in topological order, fused relus, gradients that are
  * needed, parameters numbered through. */
-#include "net/net_private.h"
+#include "net/schedule.h"
 
 #include "base/os.h"
 #include "base/str.h"
@@ -365,6 +365,10 @@ void sw_net_free(struct sw_net *net)
 {
     if (!net)
         return;
+    sw_swap_free(net->swap);
+    if (net->schedule)
+        sw_schedule_fini(net->schedule);
+    sw_free(net->schedule);
     for (int i = 0; i < net->count && net->nodes; i++) {
         struct sw_layer *l = &net->nodes[i].layer;
         bool was_set_up = l->state || l->type->state_bytes == 0;

@@ -1,7 +1,6 @@
 #include "net/net_private.h"
 
 #include "base/str.h"
-#include "device/ops/elementwise.h"
 #include <stdio.h>
 
 int sw_net_layer_count(const struct sw_net *net)
@@ -103,14 +102,6 @@ int sw_net_layer_params(const struct sw_net *net, int i, int *first)
     return net->nodes[i].layer.param_count;
 }
 
-static void *at(const struct sw_net *net, int64_t offset)
-{
-    if (offset == SW_NO_OFFSET)
-        return NULL;
-    int64_t beyond = offset - (int64_t)net->arena_bytes;
-    return beyond < 0 ? net->arena + offset : net->scratch + beyond;
-}
-
 static void bind_sources(struct sw_net *net, struct sw_net_node *node)
 {
     struct sw_layer *l = &node->layer;
@@ -118,7 +109,7 @@ static void bind_sources(struct sw_net *net, struct sw_net_node *node)
         struct sw_net_node *source = &net->nodes[node->src[k]];
         bool wanted = node->has_backward && source->needs_grad;
         l->src_grad[k] = !wanted              ? NULL
-                         : node->adds_grad[k] ? at(net, node->aside[k])
+                         : node->adds_grad[k] ? sw_net_at(net, node->aside[k])
                                               : source->layer.dst.grad;
     }
 }
@@ -135,11 +126,14 @@ static void name_memory(const struct sw_net *net)
             void *at;
             size_t bytes;
             const char *what;
-        } parts[] = {{at(net, node->data), bytes, "feature"},
-                     {at(net, node->grad), bytes, "gradient"},
+        } parts[] = {{sw_net_at(net, node->data), bytes, "feature"},
+                     {sw_net_at(net, node->data_again), bytes, "feature"},
+                     {sw_net_at(net, node->grad), bytes, "gradient"},
                      {l->saved, l->saved_bytes, "saved"},
-                     {at(net, node->forward_scratch), scratch, "scratch"},
-                     {at(net, node->backward_scratch), scratch, "scratch"}};
+                     {sw_net_at(net, node->saved_again), l->saved_bytes, "saved"},
+                     {sw_net_at(net, node->forward_scratch), scratch, "scratch"},
+                     {sw_net_at(net, node->backward_scratch), scratch, "scratch"},
+                     {sw_net_at(net, node->repeat_scratch), scratch, "scratch"}};
         for (size_t p = 0; p < sizeof parts / sizeof *parts; p++) {
             char text[128];
             snprintf(text, sizeof text, "%s (%s)", l->name, parts[p].what);
@@ -157,11 +151,11 @@ void sw_net_bind(struct sw_net *net, void *arena, void *scratch)
         struct sw_feature *dst = &node->layer.dst;
         bool batch = node->layer.type->role == SW_ROLE_INPUT && net->stream->dev->host_memory;
         if (!batch)
-            dst->data =
-                node->in_place ? net->nodes[node->src[0]].layer.dst.data : at(net, node->data);
-        node->layer.saved = at(net, node->saved);
+            dst->data = node->in_place ? net->nodes[node->src[0]].layer.dst.data
+                                       : sw_net_at(net, node->data);
+        node->layer.saved = sw_net_at(net, node->saved);
     }
-    struct sw_result *pairs = at(net, net->pairs_at);
+    struct sw_result *pairs = sw_net_at(net, net->pairs_at);
     for (int r = 0; r < net->result_count; r++)
         net->nodes[net->results[r].layer].layer.result = &pairs[net->results[r].first];
     /* Downwards, because a gradient may lie in that of its reader. */
@@ -169,7 +163,7 @@ void sw_net_bind(struct sw_net *net, void *arena, void *scratch)
         struct sw_net_node *node = &net->nodes[i];
         node->layer.dst.grad = sw_net_shares_grad(net, i)
                                    ? net->nodes[node->first_giver].layer.dst.grad
-                                   : at(net, node->grad);
+                                   : sw_net_at(net, node->grad);
     }
     for (int i = 0; i < net->count; i++)
         bind_sources(net, &net->nodes[i]);
@@ -185,14 +179,20 @@ void sw_net_bind_param(struct sw_net *net, int p, const float *value, float *gra
     lp->grad = gradient;
     node->gradient[param->index] = gradient;
     if (net->training && (param->frozen || (gradient && node->adds_param[param->index])))
-        lp->grad = at(net, node->param_aside[param->index]);
+        lp->grad = sw_net_at(net, node->param_aside[param->index]);
+}
+
+void sw_net_bind_swap(struct sw_net *net, void *memory)
+{
+    if (net->swap)
+        sw_swap_bind(net->swap, memory);
 }
 
 /* The batch's memory, for the input and for views of it. */
 static void use_batch(struct sw_net *net, int input, void *data)
 {
     for (int i = input; i < net->count; i++)
-        if (sw_net_data_root(net, i) == input)
+        if (net->nodes[i].root == input)
             net->nodes[i].layer.dst.data = data;
 }
 
@@ -214,7 +214,7 @@ int sw_net_set_field(struct sw_net *net, const char *field, void *data, struct s
 int sw_net_set_step(struct sw_net *net, const struct sw_step *step, struct sw_err *err)
 {
     net->step = *step;
-    return sw_copy(net->stream, at(net, net->step_at), &net->step, sizeof net->step, err);
+    return sw_copy(net->stream, sw_net_at(net, net->step_at), &net->step, sizeof net->step, err);
 }
 
 int sw_net_state_count(const struct sw_net *net)
@@ -254,71 +254,11 @@ double *sw_net_sums(const struct sw_net *net, int i, int *count)
     return *count > 0 ? l->sums : NULL;
 }
 
-/* What backward wrote aside goes to what others gave before. */
-static int add_asides(struct sw_net *net, struct sw_net_node *node, struct sw_err *err)
-{
-    struct sw_layer *l = &node->layer;
-    int rc = SW_OK;
-    for (int k = 0; k < l->src_count && rc == SW_OK; k++)
-        /* A connection also runs where its source is not: there it has sent everything away. */
-        if (node->adds_grad[k] && !net->nodes[node->src[k]].absent)
-            rc = sw_op_add(net->stream, net->nodes[node->src[k]].layer.dst.grad, l->src_grad[k],
-                           sw_desc_storage(&l->src[k]->desc), err);
-    for (int k = 0; k < l->param_count && rc == SW_OK; k++)
-        if (node->adds_param[k])
-            rc = sw_op_add(net->stream, node->gradient[k], l->param[k].grad,
-                           sw_desc_storage(&l->param[k].layout), err);
-    return rc;
-}
-
-/* What a layer that is elsewhere adds to the group's losses: nothing, and not what other nets have
- * left in the arena. */
-static int clear_results(struct sw_net *net, const struct sw_layer *l, struct sw_err *err)
-{
-    size_t pairs = l->pair_count > 0 ? (size_t)l->pair_count : 1;
-    return l->result ? sw_fill_zero(net->stream, l->result, pairs * sizeof *l->result, err) : SW_OK;
-}
-
-int sw_net_run_phase(struct sw_net *net, int i, bool backward, int phase, struct sw_err *err)
-{
-    struct sw_net_node *node = &net->nodes[i];
-    struct sw_layer *l = &node->layer;
-    struct sw_pass pass = {.stream = net->stream,
-                           .step = at(net, net->step_at),
-                           .training = backward || net->training,
-                           .phase = phase};
-    if (node->absent)
-        return backward ? SW_OK : clear_results(net, l, err);
-    l->scratch = at(net, backward ? node->backward_scratch : node->forward_scratch);
-    l->sums = at(net, backward ? node->backward_sums : node->forward_sums);
-    int rc = backward ? l->type->backward(l, &pass, err) : l->type->forward(l, &pass, err);
-    if (rc == SW_OK && backward && phase + 1 == sw_net_phases(net, i, true))
-        rc = add_asides(net, node, err);
-    return rc == SW_OK ? rc : sw_err_prefix(err, rc, "layer %s", l->name);
-}
-
-static int run_phases(struct sw_net *net, int i, bool backward, struct sw_err *err)
-{
-    int rc = SW_OK;
-    for (int p = 0; p < sw_net_phases(net, i, backward) && rc == SW_OK; p++)
-        rc = sw_net_run_phase(net, i, backward, p, err);
-    return rc;
-}
-
-int sw_net_forward(struct sw_net *net, int i, struct sw_err *err)
-{
-    return run_phases(net, i, false, err);
-}
-
-int sw_net_backward(struct sw_net *net, int i, struct sw_err *err)
-{
-    return run_phases(net, i, true, err);
-}
-
 int sw_net_fetch(struct sw_net *net, struct sw_err *err)
 {
     size_t bytes = (size_t)net->pair_count * sizeof *net->fetched;
-    return bytes ? sw_copy(net->stream, net->fetched, at(net, net->pairs_at), bytes, err) : SW_OK;
+    return bytes ? sw_copy(net->stream, net->fetched, sw_net_at(net, net->pairs_at), bytes, err)
+                 : SW_OK;
 }
 
 int sw_net_result_count(const struct sw_net *net)

@@ -86,6 +86,44 @@ const char *sw_net_notes(const struct sw_net *net);
 size_t sw_net_arena_bytes(const struct sw_net *net);
 size_t sw_net_scratch_bytes(const struct sw_net *net); /* beside it, with scratch_apart; else 0 */
 
+/* ---- A budget ---- */
+
+/* How fast a device is, roughly. Choices between memory and time are weighed with it; results never
+ * depend on it. */
+struct sw_net_rates {
+    double flops_per_s, bytes_per_s; /* of computing, and of its memory */
+    double link_bytes_per_s;         /* to host memory and back; 0: nothing is swapped */
+};
+
+struct sw_net_fit {
+    bool fits;
+    /* Where it did not at once: the least bytes of arena that would do; and the layer in whose pass
+     * ("forward", "backward") all of it is needed. */
+    size_t least_bytes;
+    const char *layer, *pass;
+};
+
+/* Makes the arena of a training net no larger than the budget: features that are not needed for a
+ * while are computed again, or copied to the host and back, whatever costs less time. Results keep
+ * their bits. fit->fits is false where that cannot be done; the net then has its smallest arena.
+ * After sw_net_new, once. Errors: SW_ERR_NOMEM, those of the device. */
+int sw_net_fit(struct sw_net *net, size_t budget_bytes, const struct sw_net_rates *rates,
+               struct sw_net_fit *fit, struct sw_err *err) SW_MUST_CHECK;
+
+/* What a step pays for it. */
+struct sw_net_cost {
+    size_t kept_bytes; /* the arena with every feature kept */
+    int repeated, swapped;
+    double repeat_flops, repeat_bytes; /* computed again; read and written for that */
+    size_t swap_bytes;                 /* copied out, and copied in; of host memory, too */
+};
+struct sw_net_cost sw_net_cost(const struct sw_net *net);
+/* What becomes of the layer's output until backward: "repeated", "swapped", or "" when it stays. */
+const char *sw_net_life_name(const struct sw_net *net, int i);
+/* Host memory for what is swapped, sw_net_cost(net).swap_bytes of it; borrowed. Before the first
+ * pass. */
+void sw_net_bind_swap(struct sw_net *net, void *memory);
+
 /* Parameters, numbered through over the layers. */
 int sw_net_param_count(const struct sw_net *net);
 struct sw_net_param {
@@ -104,7 +142,8 @@ const struct sw_net_param *sw_net_param(const struct sw_net *net, int p);
 int sw_net_layer_params(const struct sw_net *net, int i, int *first);
 
 /* Sets pointers: features, gradients, saved values and scratch inside arena (at least
- * sw_net_arena_bytes, 64-byte aligned; borrowed) and scratch (as aligned; NULL where there is none).
+ * sw_net_arena_bytes, 64-byte aligned; borrowed) and scratch (as aligned; NULL where there is
+ * none).
  */
 void sw_net_bind(struct sw_net *net, void *arena, void *scratch);
 /* The value (and in training the gradient array, NULL when frozen) of a parameter, after

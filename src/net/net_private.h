@@ -1,5 +1,7 @@
 /* What the files of net/ share: graph.c (order, from the recipe), share.c (parameters of several
- * layers), build.c (shapes, plans), memory.c (lives and offsets), net.c (passes and questions). */
+ * layers), build.c (shapes, plans), schedule.c (the acts of a step), memory.c (lives and offsets),
+ * fit.c (lives within a budget), pass.c (passes), swap.c (copies of features), net.c (questions).
+ */
 #ifndef SW_NET_NET_PRIVATE_H
 #define SW_NET_NET_PRIVATE_H
 
@@ -15,6 +17,14 @@ struct sw_net_share {
     const char *param; /* the layer's own name for it */
     int root;          /* node, earlier than this one */
     const char *root_param;
+};
+
+/* What becomes of a feature between its last use in forward and its first one in backward. */
+enum sw_life {
+    SW_LIFE_KEPT,
+    SW_LIFE_REPEATED,     /* thrown away; its layer's forward runs again */
+    SW_LIFE_SWAPPED,      /* copied to the host and, in time, back */
+    SW_LIFE_SWAPPED_LATE, /* copied back when it is wanted: takes no memory before, but time */
 };
 
 /* A layer and what the net knows of it. */
@@ -35,6 +45,11 @@ struct sw_net_node {
     bool has_backward;
     bool fuse_relu, fused;
     bool in_place;                 /* output in the memory of src[0]'s output */
+    int root;                      /* whose memory that is in the end; itself, when not in place */
+    int next_in_place;             /* the next node in the same memory, or -1 */
+    int last_reader;               /* of a root: the last other layer that reads one of these
+                                      outputs in forward, or -1 */
+    enum sw_life life;             /* of a root, and all in its memory */
     bool grad_in_place;            /* src[0]'s gradient in the memory of the output's gradient */
     bool adds_grad[SW_LAYER_SRCS]; /* backward writes aside, then the net adds: not the first giver,
                                       and it cannot add itself */
@@ -51,7 +66,13 @@ struct sw_net_node {
     /* Offsets in the arena and, behind its end, in the scratch; or SW_NO_OFFSET. */
     int64_t data, grad, saved, forward_scratch, backward_scratch, aside[SW_LAYER_SRCS],
         param_aside[SW_LAYER_PARAMS], forward_sums, backward_sums;
+    /* For lives that are not SW_LIFE_KEPT: the second place, and that in host memory. */
+    int64_t data_again, saved_again, repeat_scratch, host_at;
 };
+
+struct sw_act;
+struct sw_schedule;
+struct sw_swap;
 
 struct sw_net {
     struct sw_recipe *recipe; /* borrowed */
@@ -78,8 +99,10 @@ struct sw_net {
     int64_t pairs_at, step_at; /* offsets of the pairs' array and of the step */
     struct sw_step step;       /* the host's copy, alive until it has reached the device */
     bool scratch_apart;
-    size_t arena_bytes, scratch_bytes;
-    char *arena, *scratch; /* borrowed */
+    size_t arena_bytes, kept_bytes, scratch_bytes, swap_bytes;
+    char *arena, *scratch;        /* borrowed */
+    struct sw_schedule *schedule; /* owned */
+    struct sw_swap *swap;         /* owned; NULL: nothing is swapped */
 };
 
 /* Nodes from the recipe's [layer] sections in topological order. Errors as sw_net_new. */
@@ -122,11 +145,28 @@ char *sw_exchange_stage(const struct sw_exchange *e, int connection, int from, i
 int sw_exchange_meet(const struct sw_exchange *e, int worker);
 void sw_exchange_add_ns(const struct sw_exchange *e, int from, int to, int64_t ns);
 
-/* The node that owns the memory in which node i's output lies. */
-int sw_net_data_root(const struct sw_net *net, int i);
 /* Is node i's gradient in the memory of that of its first giver's output? */
 bool sw_net_shares_grad(const struct sw_net *net, int i);
-/* Gives every life an offset. Errors: SW_ERR_NOMEM. */
+/* memory.c: finds what is in place, then gives every life an offset. Errors: SW_ERR_NOMEM. */
 int sw_net_plan_memory(struct sw_net *net, struct sw_err *err) SW_MUST_CHECK;
+/* The same again, for other lives of features; not after sw_net_bind. Errors: SW_ERR_NOMEM. */
+int sw_net_place_memory(struct sw_net *net, const struct sw_net_rates *rates,
+                        struct sw_err *err) SW_MUST_CHECK;
+
+/* What lies at an offset of the arena and, behind its end, of the scratch. */
+static inline void *sw_net_at(const struct sw_net *net, int64_t offset)
+{
+    if (offset == SW_NO_OFFSET)
+        return NULL;
+    int64_t beyond = offset - (int64_t)net->arena_bytes;
+    return beyond < 0 ? net->arena + offset : net->scratch + beyond;
+}
+
+/* swap.c: streams and events for what is swapped. Errors: those of the device. */
+int sw_swap_new(struct sw_net *net, struct sw_swap **out, struct sw_err *err) SW_MUST_CHECK;
+void sw_swap_free(struct sw_swap *s); /* NULL is accepted */
+void sw_swap_bind(struct sw_swap *s, void *memory);
+/* An act of kind OUT, WAIT_OUT, IN or WAIT_IN. */
+int sw_swap_run(struct sw_net *net, const struct sw_act *act, struct sw_err *err) SW_MUST_CHECK;
 
 #endif

@@ -205,6 +205,68 @@ static void lay_out(struct sw_parts *p)
     p->arena_bytes = at + p->kept_bytes * (size_t)p->count;
 }
 
+/* Arenas alone. */
+static size_t bytes_of_arenas(const struct sw_parts *p)
+{
+    size_t bytes = 0;
+    for (int i = 0; i < p->count; i++)
+        bytes += aligned(sw_net_arena_bytes(p->part[i].net), ALIGN);
+    return bytes;
+}
+
+/* Parts are alike: each gets the same share of what is left for arenas. */
+int sw_parts_fit(struct sw_parts *p, size_t budget_bytes, const struct sw_net_rates *rates,
+                 struct sw_net_fit *fit, struct sw_err *err)
+{
+    size_t beside = p->arena_bytes - bytes_of_arenas(p), least = 0;
+    size_t share = budget_bytes > beside ? (budget_bytes - beside) / (size_t)p->count : 0;
+    *fit = (struct sw_net_fit){.fits = true};
+    for (int i = 0; i < p->count; i++) {
+        struct sw_net *net = p->part[i].net;
+        struct sw_net_fit one = {.fits = true};
+        int rc = SW_OK;
+        if (sw_net_arena_bytes(net) > share)
+            rc = sw_net_fit(net, share, rates, &one, err);
+        if (rc != SW_OK)
+            return rc;
+        fit->fits = fit->fits && one.fits;
+        if (one.least_bytes <= least)
+            continue;
+        least = one.least_bytes;
+        fit->layer = one.layer;
+        fit->pass = one.pass;
+    }
+    lay_out(p);
+    fit->least_bytes = least ? beside + least * (size_t)p->count : 0;
+    return SW_OK;
+}
+
+struct sw_net_cost sw_parts_cost(const struct sw_parts *p)
+{
+    struct sw_net_cost sum = {.kept_bytes = p->arena_bytes - bytes_of_arenas(p)};
+    for (int i = 0; i < p->count; i++) {
+        const struct sw_net_cost c = sw_net_cost(p->part[i].net);
+        sum.kept_bytes += aligned(c.kept_bytes, ALIGN);
+        sum.repeated += c.repeated;
+        sum.swapped += c.swapped;
+        sum.repeat_flops += c.repeat_flops;
+        sum.repeat_bytes += c.repeat_bytes;
+        sum.swap_bytes += c.swap_bytes;
+    }
+    return sum;
+}
+
+void sw_parts_bind_swap(struct sw_parts *p, void *memory)
+{
+    char *at = memory;
+    for (int i = 0; i < p->count; i++) {
+        size_t bytes = sw_net_cost(p->part[i].net).swap_bytes;
+        if (bytes > 0)
+            sw_net_bind_swap(p->part[i].net, at);
+        at += bytes;
+    }
+}
+
 static int make_sums(struct sw_parts *p, struct sw_err *err)
 {
     size_t sums = (size_t)sw_net_sum_count(first_net(p)) * (size_t)p->count;

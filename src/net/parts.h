@@ -40,6 +40,13 @@ int64_t sw_parts_row(const struct sw_parts *p, int part);
 /* Terms of gradients that the worker hands over. */
 int sw_parts_terms(const struct sw_parts *p);
 
+/* As sw_net_fit, of all parts together, and what that costs them. Before sw_parts_bind. */
+int sw_parts_fit(struct sw_parts *p, size_t budget_bytes, const struct sw_net_rates *rates,
+                 struct sw_net_fit *fit, struct sw_err *err) SW_MUST_CHECK;
+struct sw_net_cost sw_parts_cost(const struct sw_parts *p);
+/* As sw_net_bind_swap, with sw_parts_cost(p).swap_bytes of host memory. */
+void sw_parts_bind_swap(struct sw_parts *p, void *memory);
+
 /* Memory of all parts, as sw_net_arena_bytes, and where it is. */
 size_t sw_parts_arena_bytes(const struct sw_parts *p);
 void sw_parts_bind(struct sw_parts *p, void *arena);

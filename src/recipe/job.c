@@ -64,6 +64,10 @@ const struct sw_opt sw_job_opts[] = {
              "in a batch are as many as rows"},
     {FIELD(on_bad_record), .type = SW_OPT_ENUM, .def = "stop", .choices = on_bad_record,
      .help = "a record that cannot be read ends the run, or the next good one takes its place"},
+    {FIELD(memory), .type = SW_OPT_STRING, .def = "default",
+     .help = "fit:SIZE keeps training within so many bytes on every device (on cpu: of the job) by "
+             "computing features again and, on devices with memory of their own, by swapping them "
+             "to the host; the results stay the same"},
     {FIELD(device), .type = SW_OPT_STRING, .def = "auto",
      .help = "where to compute: cpu, cuda, cuda:0,2 (GPUs by number), sim:gpus=N; auto is cpu"},
     {FIELD(db), .type = SW_OPT_STRING, .help = "history database, a file"},
@@ -112,12 +116,25 @@ static void settle_clip(struct sw_recipe *r, const struct sw_section *s, struct 
     *(value ? &job->clip_value : &job->clip_norm) = limit;
 }
 
+/* "default", "fit:4GB". */
+static void settle_memory(struct sw_recipe *r, const struct sw_section *s, struct sw_job_conf *job)
+{
+    if (sw_str_eq(job->memory, "default"))
+        return;
+    if (sw_str_starts(job->memory, "fit:") &&
+        sw_parse_bytes(job->memory + strlen("fit:"), &job->memory_bytes) && job->memory_bytes > 0)
+        return;
+    sw_recipe_error(r, s, "memory", "must be default or fit:SIZE");
+    sw_recipe_hint(r, "memory = fit:4GB");
+}
+
 int sw_job_settle(struct sw_recipe *r, const struct sw_job_conf **out, struct sw_err *err)
 {
     const struct sw_section *s = sw_recipe_find(r, "job", NULL);
     struct sw_job_conf *job = s->common;
     settle_length(r, s, job);
     settle_clip(r, s, job);
+    settle_memory(r, s, job);
     if (!job->eval_batch)
         job->eval_batch = job->batch;
     if (!job->name)

@@ -24,17 +24,19 @@ struct sw_job_conf {
     bool checkpoint_best;     /* also write one when an evaluation is the best so far */
     const char *best_by; /* value of an evaluation; NULL: accuracy where there is one, else loss */
     int on_bad_record;   /* enum sw_on_bad_record */
-    int on_nan;            /* enum sw_on_nan */
-    const char *grad_clip; /* as written, or NULL */
+    int on_nan;          /* enum sw_on_nan */
+    const char *grad_clip;        /* as written, or NULL */
     double clip_value, clip_norm; /* what it says; 0: no limit. No keys of their own */
     struct sw_strings freeze;     /* patterns of parameters that are not trained */
     struct sw_strings stop_at;    /* conditions: accuracy>=0.99 */
-    const char *device;  /* auto, cpu, cuda:0,2, sim:gpus=N */
-    struct sw_strings init_from; /* files, each with rules TENSOR -> PARAMETER behind it */
-    int partition;               /* of layers that do not say: 0 rows, 1 columns, 2 none */
-    const char *db;              /* history database; NULL: the usual place */
-    bool repeat_exact;           /* the same bits however many workers, servers and threads */
-    int64_t virtual_workers;     /* with it: the parts that a batch is always computed in */
+    const char *memory;           /* as written: default, fit:SIZE */
+    int64_t memory_bytes;         /* what that says; 0: no limit. No key of its own */
+    const char *device;           /* auto, cpu, cuda:0,2, sim:gpus=N */
+    struct sw_strings init_from;  /* files, each with rules TENSOR -> PARAMETER behind it */
+    int partition;                /* of layers that do not say: 0 rows, 1 columns, 2 none */
+    const char *db;               /* history database; NULL: the usual place */
+    bool repeat_exact;            /* the same bits however many workers, servers and threads */
+    int64_t virtual_workers;      /* with it: the parts that a batch is always computed in */
 };
 
 enum sw_on_nan { SW_ON_NAN_STOP, SW_ON_NAN_SKIP, SW_ON_NAN_ROLLBACK };

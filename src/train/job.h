@@ -89,10 +89,20 @@ struct sw_job_layer {
     int read_count;
     bool in_place, fused;
     const char *spread; /* over the group: rows, columns, full, one */
+    const char *memory; /* of the output until backward: "repeated", "swapped"; "": it stays */
     bool train, eval;   /* which nets have it */
     int64_t params;
     size_t param_bytes, feature_bytes, gradient_bytes, saved_bytes, scratch_bytes;
     double flops_forward, flops_backward; /* of one batch */
+};
+/* What memory = fit:SIZE chose, over all workers, and what a step pays for it. */
+struct sw_job_fit {
+    int64_t budget_bytes; /* 0: no budget */
+    size_t saved_bytes;   /* of arena */
+    int repeated, swapped;
+    double repeat_flops, repeat_bytes; /* computed again; read and written for that */
+    size_t swap_bytes;                 /* copied to the host, and back; of its memory, too */
+    bool may_swap;                     /* the devices have memory of their own */
 };
 struct sw_job_plan {
     const char *name, *recipe, *device, *framework, *framework_reason;
@@ -105,7 +115,9 @@ struct sw_job_plan {
     size_t arena_bytes;    /* features, gradients, scratch: shared by both nets */
     size_t batch_bytes;    /* prefetched batches, and rows on their way to output layers */
     size_t exchange_bytes; /* features under way between workers */
+    size_t swap_bytes;     /* features in host memory */
     size_t memory_bytes;   /* the peak: all of the above */
+    struct sw_job_fit fit;
     double flops_per_sample;
     const struct sw_placement *placement;
     const struct sw_machine *machine;

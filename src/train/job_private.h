@@ -1,11 +1,12 @@
 /* A job from the inside. job.c opens and closes it, job_units.c says on what it runs, job_params.c
- * what it trains, leaves.c how workers share a batch, plan.c describes it, run.c sets it in motion
- * and ends it, watch.c sees that it stays in motion (watchdog.c judges, waits.c tells who waits for
- * whom), worker_setup.c and worker.c, server.c are the roles, replica.c a worker's parameters on a
- * device of its own, bp.c is one step, ledger.c where its time went, sums.c what its layers add
- * over the group, evaluate.c a pass without training, outputs.c what it writes, checkpoint.c what
- * survives, states.c what layers keep, record.c what a step leaves behind, group.c what workers do
- * together, notes.c what the main thread is told.
+ * what it trains, leaves.c how workers share a batch, fit.c keeps it within a budget of memory,
+ * plan.c describes it, run.c sets it in motion and ends it, watch.c sees that it stays in motion
+ * (watchdog.c judges, waits.c tells who waits for whom), worker_setup.c and worker.c, server.c are
+ * the roles, replica.c a worker's parameters on a device of its own, bp.c is one step, ledger.c
+ * where its time went, sums.c what its layers add over the group, evaluate.c a pass without
+ * training, outputs.c what it writes, checkpoint.c what survives, states.c what layers keep,
+ * record.c what a step leaves behind, group.c what workers do together, notes.c what the main
+ * thread is told.
  *
  * Threads of a running job: the main thread (run.c) starts the others, tells the observer, and
  * joins them in fixed order; the watch thread; one thread per worker; one per server that has cores
@@ -200,6 +201,9 @@ struct sw_worker {
                           gradient, -1: it has not got it */
     void *arena;       /* owned device memory */
     size_t arena_bytes;
+    size_t arena_budget; /* that memory = fit leaves for it; 0: no limit */
+    void *swapped;       /* owned host memory: features that are away */
+    size_t swap_bytes;
     void *states_before; /* owned device memory: with on_nan = skip, the leader's states as they
                             were before the step */
     void *states; /* owned device memory: its copy of the job's states, where the device does not
@@ -394,9 +398,22 @@ void sw_job_describe_units(struct sw_job *job);
 int sw_job_describe(struct sw_job *job, struct sw_err *err) SW_MUST_CHECK;
 /* job->choices anew. */
 int sw_job_write_choices(struct sw_job *job, struct sw_err *err) SW_MUST_CHECK;
+/* What a worker's device holds of parameters, gradients and updater state, beside the host's. */
+size_t sw_worker_replica_bytes(const struct sw_worker *w);
+/* Fills the plan's bytes from what the nets have now. */
+void sw_job_sum_memory(struct sw_job *job);
 size_t sw_job_batch_bytes(const struct sw_job *job);
 /* "128x96x55x55", cut at `bytes`. */
 void sw_job_shape_text(int ndim, const int64_t *dim, char *out, size_t bytes);
+
+/* fit.c */
+/* Meets memory = fit:SIZE, once all nets are built and nothing is allocated. Errors: SW_ERR_NOMEM
+ * saying what would do. */
+int sw_job_fit(struct sw_job *job, struct sw_err *err) SW_MUST_CHECK;
+/* Nets of other rows, which are to replace the worker's training nets: within what its arena may
+ * take. Errors: SW_ERR_NOMEM. */
+int sw_job_refit(const struct sw_worker *w, struct sw_parts *fresh,
+                 struct sw_err *err) SW_MUST_CHECK;
 
 /* checkpoint.c */
 /* Writes OUT/checkpoint-STEP.safetensors and records it. Between steps only. */
@@ -454,6 +471,8 @@ int sw_states_build(struct sw_job *job, struct sw_err *err) SW_MUST_CHECK;
 int sw_states_match(const struct sw_job *job, const struct sw_net *net,
                     struct sw_err *err) SW_MUST_CHECK;
 size_t sw_states_bytes(const struct sw_job *job); /* what all of it takes, on all devices */
+/* And what it takes on this worker's own device. */
+size_t sw_states_device_bytes(const struct sw_worker *w);
 /* Memory, with the initial values; then every worker's nets are bound to it. */
 int sw_states_allocate(struct sw_job *job, struct sw_err *err) SW_MUST_CHECK;
 int sw_states_bind(struct sw_worker *w, struct sw_err *err) SW_MUST_CHECK;

@@ -47,6 +47,7 @@ static void fill_row(const struct sw_net *net, int i, struct sw_job_layer *row)
     row->in_place = sw_net_is_in_place(net, i);
     row->fused = sw_net_is_fused(net, i);
     row->spread = sw_net_spread_name(net, i);
+    row->memory = sw_net_life_name(net, i);
     row->feature_bytes = input || row->in_place ? 0 : bytes;
     row->gradient_bytes =
         sw_net_has_backward(net, i) && l->type->role == SW_ROLE_NEURON && !row->in_place ? bytes
@@ -151,24 +152,28 @@ int sw_job_write_choices(struct sw_job *job, struct sw_err *err)
     return job->choices ? SW_OK : sw_err_nomem(err, "the list of choices", 0);
 }
 
-static size_t copies_of(const struct sw_job *job, int param)
+size_t sw_worker_replica_bytes(const struct sw_worker *w)
 {
-    const struct sw_param *p = sw_table_param(job->table, param);
     size_t bytes = 0;
-    for (int i = 0; i < job->placement->worker_count; i++) {
-        const struct sw_worker *w = &job->workers[i];
-        if (p->owner < 0 || p->owner == w->place)
-            bytes += sw_replica_item_bytes(w->table, w->seat, param, job->copy);
+    int own = 0;
+    if (w->device->host_memory)
+        return 0;
+    for (int p = 0; p < sw_net_param_count(w->train); p++) {
+        if (sw_net_param(w->train, p)->root >= 0)
+            continue; /* it is that one */
+        bytes +=
+            sw_replica_item_bytes(w->table, w->seat, w->param_of[SW_SPLIT_TRAIN][p], w->job->copy);
+        own++;
     }
-    return bytes;
+    return bytes + sw_replica_flag_bytes(own, w->job->copy);
 }
 
 /* Values and gradients that workers hold on devices of their own, beside the host's. */
 static size_t replica_bytes(const struct sw_job *job)
 {
     size_t bytes = 0;
-    for (int p = 0; sw_job_has_devices(job) && p < sw_table_count(job->table); p++)
-        bytes += copies_of(job, p);
+    for (int i = 0; i < job->placement->worker_count; i++)
+        bytes += sw_worker_replica_bytes(&job->workers[i]);
     return bytes;
 }
 
@@ -211,18 +216,9 @@ void sw_job_describe_units(struct sw_job *job)
     p->fallback = sw_buf_text(&job->fallback_text);
 }
 
-int sw_job_describe(struct sw_job *job, struct sw_err *err)
+void sw_job_sum_memory(struct sw_job *job)
 {
     struct sw_job_plan *p = &job->plan;
-    int rc = fill_rows(job, err);
-    if (rc == SW_OK)
-        rc = sw_job_write_choices(job, err);
-    if (rc != SW_OK)
-        return rc;
-    sw_job_describe_units(job);
-    p->params = sw_table_elements(job->table);
-    p->steps = job->steps;
-    p->flops_per_sample = flops_of_step(job) / (double)sw_job_samples(job, 1);
     sum_tables(job, &p->param_bytes, &p->state_bytes);
     p->state_bytes += sw_states_bytes(job);
     p->state_bytes += replica_bytes(job);
@@ -232,12 +228,28 @@ int sw_job_describe(struct sw_job *job, struct sw_err *err)
     if (job->workers[0].eval)
         p->exchange_bytes += sw_exchange_plan(job->workers[0].eval);
     p->exchange_bytes *= (size_t)job->group_count;
+    p->swap_bytes = p->fit.swap_bytes;
+    p->memory_bytes = p->param_bytes + p->state_bytes + p->arena_bytes + p->batch_bytes +
+                      p->exchange_bytes + p->swap_bytes;
+}
+
+int sw_job_describe(struct sw_job *job, struct sw_err *err)
+{
+    struct sw_job_plan *p = &job->plan;
+    int rc = fill_rows(job, err);
+    if (rc == SW_OK)
+        rc = sw_job_write_choices(job, err);
+    if (rc != SW_OK)
+        return rc;
+    sw_job_describe_units(job);
+    sw_job_sum_memory(job);
+    p->params = sw_table_elements(job->table);
+    p->steps = job->steps;
+    p->flops_per_sample = flops_of_step(job) / (double)sw_job_samples(job, 1);
     sw_free(job->partition_notes);
     p->notes = job->partition_notes = sw_strdup(sw_net_notes(job->workers[0].train));
     if (!p->notes)
         return sw_err_nomem(err, "the partitioner's notes", 0);
-    p->memory_bytes =
-        p->param_bytes + p->state_bytes + p->arena_bytes + p->batch_bytes + p->exchange_bytes;
     for (int s = 0; s < SW_SPLITS; s++)
         describe_data(job, s, p->data[s], sizeof p->data[s]);
     return SW_OK;

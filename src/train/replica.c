@@ -58,6 +58,11 @@ size_t sw_replica_item_bytes(const struct sw_table *t, int worker, int param,
     return (size_t)(p->frozen ? 1 : 1 + sw_table_terms(t, worker) + slots) * array_bytes(p);
 }
 
+size_t sw_replica_flag_bytes(int count, enum sw_copy_mode mode)
+{
+    return mode == SW_COPY_NONE ? (size_t)count * sizeof(bool) : 0;
+}
+
 /* What messages of the device call it: "conv1.weight (value)". */
 static void name_item(const struct sw_replica *r, const struct item *item)
 {
@@ -139,9 +144,9 @@ static int take_memory(struct sw_replica *r, struct sw_err *err)
 
 static int take_flags(struct sw_replica *r, struct sw_err *err)
 {
-    size_t bytes = (size_t)r->count * sizeof *r->told;
+    size_t bytes = sw_replica_flag_bytes(r->count, r->args.mode);
     void *bad;
-    if (!sw_replica_updates(r) || r->count == 0)
+    if (bytes == 0)
         return SW_OK;
     r->told = sw_calloc(1, bytes);
     if (!r->told)

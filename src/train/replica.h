@@ -41,6 +41,8 @@ void sw_replica_free(struct sw_replica *r); /* NULL is accepted */
 /* Bytes of device memory that one of a parameter takes, for a worker of the table. */
 size_t sw_replica_item_bytes(const struct sw_table *t, int worker, int param,
                              enum sw_copy_mode mode);
+/* And all flags together, where the device updates. */
+size_t sw_replica_flag_bytes(int count, enum sw_copy_mode mode);
 /* Does the device update? */
 bool sw_replica_updates(const struct sw_replica *r);
 /* Is there a version of the table to wait for, before sw_replica_need? */

@@ -82,6 +82,12 @@ size_t sw_states_bytes(const struct sw_job *job)
     return job->states.bytes * (1 + copies);
 }
 
+size_t sw_states_device_bytes(const struct sw_worker *w)
+{
+    bool keeps = w->index == 0 && w->job->conf->on_nan == SW_ON_NAN_SKIP;
+    return w->device->host_memory ? 0 : w->job->states.bytes * (keeps ? 2 : 1);
+}
+
 static void fill(struct sw_state *s)
 {
     for (int64_t i = 0; i < sw_desc_storage(&s->layout); i++)

@@ -148,6 +148,22 @@ static int make_replica(struct sw_worker *w, struct sw_err *err)
     return w->device->host_memory ? SW_OK : sw_replica_new(&args, &w->replica, err);
 }
 
+/* Host memory of a worker, such as its batches, lies on its nodes, wherever the threads run that
+ * fill it. */
+static int take_memory(void *worker, size_t bytes, const char *what, void **out, struct sw_err *err)
+{
+    const struct sw_worker *w = worker;
+    const struct sw_job *job = w->job;
+    uint64_t nodes = sw_machine_os_nodes(job->machine, seat_of(w)->node_mask);
+    return sw_device_alloc_on(job->device, bytes, nodes, what, out, err);
+}
+
+static void give_memory(void *worker, void *p, size_t bytes)
+{
+    const struct sw_worker *w = worker;
+    sw_device_free(w->job->device, p, bytes);
+}
+
 /* Within one node the arena is bound to it. Over several its pages are best where the threads are
  * that touch them first: each comes back to its rows. */
 static uint64_t arena_nodes(const struct sw_worker *w)
@@ -161,6 +177,7 @@ static void bind_parts(struct sw_worker *w)
     for (int split = 0; split < SW_SPLITS; split++)
         if (w->parts[split]) {
             sw_parts_bind(w->parts[split], w->arena);
+            sw_parts_bind_swap(w->parts[split], w->swapped);
             bind_params(w, split);
         }
 }
@@ -171,11 +188,23 @@ static int take_arena(struct sw_worker *w, struct sw_err *err)
                               &w->arena, err);
 }
 
+/* For features that are swapped, as many as there are now. */
+static int take_swap(struct sw_worker *w, struct sw_err *err)
+{
+    size_t bytes = sw_parts_cost(w->parts[SW_SPLIT_TRAIN]).swap_bytes;
+    give_memory(w, w->swapped, w->swap_bytes);
+    w->swapped = NULL;
+    w->swap_bytes = bytes;
+    return bytes ? take_memory(w, bytes, "features in host memory", &w->swapped, err) : SW_OK;
+}
+
 static int allocate(struct sw_worker *w, struct sw_err *err)
 {
     int rc = take_arena(w, err);
     if (rc == SW_OK)
         rc = make_replica(w, err);
+    if (rc == SW_OK)
+        rc = take_swap(w, err);
     if (rc != SW_OK)
         return rc;
     bind_parts(w);
@@ -190,6 +219,8 @@ static int replace_nets(struct sw_worker *w, struct sw_err *err)
     for (int split = 0; split < SW_SPLITS && rc == SW_OK; split++)
         if (w->parts[split])
             rc = make_parts(w, split, w->train, &fresh[split], err);
+    if (rc == SW_OK)
+        rc = sw_job_refit(w, fresh[SW_SPLIT_TRAIN], err);
     for (int split = SW_SPLITS - 1; split >= 0; split--) {
         if (rc != SW_OK)
             sw_parts_free(fresh[split]);
@@ -205,7 +236,7 @@ static int replace_nets(struct sw_worker *w, struct sw_err *err)
         w->arena_bytes = need;
         rc = take_arena(w, err);
     }
-    return rc;
+    return rc == SW_OK ? take_swap(w, err) : rc;
 }
 
 int sw_worker_rebuild(struct sw_worker *w, struct sw_err *err)
@@ -358,21 +389,6 @@ int sw_worker_open_history(struct sw_worker *w, struct sw_err *err)
     return rc == SW_OK ? open_feature_links(w, err) : rc;
 }
 
-/* The batches of a worker live on its nodes, wherever the threads run that fill them. */
-static int take_memory(void *worker, size_t bytes, const char *what, void **out, struct sw_err *err)
-{
-    const struct sw_worker *w = worker;
-    const struct sw_job *job = w->job;
-    uint64_t nodes = sw_machine_os_nodes(job->machine, seat_of(w)->node_mask);
-    return sw_device_alloc_on(job->device, bytes, nodes, what, out, err);
-}
-
-static void give_memory(void *worker, void *p, size_t bytes)
-{
-    const struct sw_worker *w = worker;
-    sw_device_free(w->job->device, p, bytes);
-}
-
 int64_t sw_worker_eval_batches(const struct sw_worker *w)
 {
     const struct sw_job *job = w->job;
@@ -470,6 +486,7 @@ void sw_worker_fini(struct sw_worker *w)
     sw_replica_free(w->replica);
     sw_parts_free(w->parts[SW_SPLIT_EVAL]);
     sw_parts_free(w->parts[SW_SPLIT_TRAIN]);
+    give_memory(w, w->swapped, w->swap_bytes);
     sw_states_unbind(w);
     sw_device_free(w->device, w->arena, w->arena_bytes);
     sw_stream_free(w->host_stream);

@@ -58,6 +58,9 @@ void sw_report_text(struct sw_report *r, const struct sw_job_event *e); /* LIVE 
 void sw_report_json(struct sw_report *r, const struct sw_job_event *e);
 void sw_report_data(struct sw_buf *out, const struct sw_job_plan *plan); /* also of `check` */
 void sw_report_data_json(struct sw_json_writer *w, const struct sw_job_plan *plan);
+/* What memory = fit:SIZE chose and what it costs; nothing without a budget (null in JSON). */
+void sw_report_fit(struct sw_buf *out, const struct sw_job_plan *plan);
+void sw_report_fit_json(struct sw_json_writer *w, const struct sw_job_plan *plan);
 void sw_report_start(struct sw_buf *out, const struct sw_job_plan *plan,
                      const struct sw_job_event *e);
 void sw_report_summary(struct sw_buf *out, const struct sw_report *r, const struct sw_job_event *e);

@@ -35,6 +35,24 @@ void sw_report_data_json(struct sw_json_writer *w, const struct sw_job_plan *p)
     sw_json_string(w, "fallback", *p->fallback ? p->fallback : NULL);
 }
 
+void sw_report_fit_json(struct sw_json_writer *w, const struct sw_job_plan *p)
+{
+    const struct sw_job_fit *f = &p->fit;
+    if (f->budget_bytes == 0) {
+        sw_json_string(w, "fit", NULL);
+        return;
+    }
+    sw_json_open_object(w, "fit");
+    sw_json_int(w, "budget_bytes", f->budget_bytes);
+    sw_json_int(w, "saved_bytes", (int64_t)f->saved_bytes);
+    sw_json_int(w, "repeated", f->repeated);
+    sw_json_real(w, "repeat_flops", f->repeat_flops);
+    sw_json_real(w, "repeat_bytes", f->repeat_bytes);
+    sw_json_int(w, "swapped", f->swapped);
+    sw_json_int(w, "swap_bytes", (int64_t)f->swap_bytes);
+    sw_json_close_object(w);
+}
+
 static void start(struct sw_json_writer *w, const struct sw_job_plan *p,
                   const struct sw_job_event *e)
 {
@@ -47,6 +65,7 @@ static void start(struct sw_json_writer *w, const struct sw_job_plan *p,
     sw_json_string(w, "framework_reason", p->framework_reason);
     sw_json_int(w, "parameters", p->params);
     sw_json_int(w, "memory_bytes", (int64_t)p->memory_bytes);
+    sw_report_fit_json(w, p);
     sw_json_int(w, "steps", e->steps);
     sw_json_int(w, "batch", p->batch);
     sw_json_string(w, "out_dir", e->out_dir);

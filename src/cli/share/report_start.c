@@ -34,16 +34,40 @@ void sw_print_placement(struct sw_buf *out, const struct sw_placement *p, const 
 
 static void memory(struct sw_buf *out, const struct sw_job_plan *p)
 {
-    char total[32], values[32], state[32], arena[32], batches[32], between[32];
+    char total[32], values[32], state[32], arena[32], batches[32], between[32], swapped[32];
     sw_buf_printf(out,
                   "memory       %s: parameters %s, gradients and updater %s, features %s, batches "
-                  "%s, between workers %s\n",
+                  "%s, between workers %s%s%s\n",
                   sw_human_bytes(total, (double)p->memory_bytes),
                   sw_human_bytes(values, (double)p->param_bytes),
                   sw_human_bytes(state, (double)p->state_bytes),
                   sw_human_bytes(arena, (double)p->arena_bytes),
                   sw_human_bytes(batches, (double)p->batch_bytes),
-                  sw_human_bytes(between, (double)p->exchange_bytes));
+                  sw_human_bytes(between, (double)p->exchange_bytes),
+                  p->swap_bytes ? ", swapped " : "",
+                  p->swap_bytes ? sw_human_bytes(swapped, (double)p->swap_bytes) : "");
+}
+
+void sw_report_fit(struct sw_buf *out, const struct sw_job_plan *p)
+{
+    const struct sw_job_fit *f = &p->fit;
+    char budget[32], saved[32], flops[32], moved[32], copied[32];
+    if (f->budget_bytes == 0)
+        return;
+    sw_buf_printf(out, "budget       %s%s: %s less for features than without\n",
+                  sw_human_bytes(budget, (double)f->budget_bytes),
+                  f->may_swap ? " on each device" : "",
+                  sw_human_bytes(saved, (double)f->saved_bytes));
+    if (f->repeated)
+        sw_buf_printf(out,
+                      INDENT "%d computed again in backward: %sflop, %s read and written a step\n",
+                      f->repeated, sw_human_count(flops, f->repeat_flops),
+                      sw_human_bytes(moved, f->repeat_bytes));
+    if (f->swapped)
+        sw_buf_printf(out, INDENT "%d swapped: %s to the host and back, a step\n", f->swapped,
+                      sw_human_bytes(copied, (double)f->swap_bytes));
+    if (!f->may_swap)
+        sw_buf_add(out, INDENT "nothing is swapped: the CPU's memory is the host's\n");
 }
 
 void sw_report_data(struct sw_buf *out, const struct sw_job_plan *p)
@@ -79,6 +103,7 @@ void sw_report_start(struct sw_buf *out, const struct sw_job_plan *p, const stru
                   sw_human_count(count, (double)p->params),
                   sw_human_count(flops, p->flops_per_sample));
     memory(out, p);
+    sw_report_fit(out, p);
     sw_buf_printf(out, "history      %s\n", e->db_path ? e->db_path : "--");
     sw_buf_printf(out, "checkpoints  %s\n", e->out_dir ? e->out_dir : "--");
     sw_report_data(out, p);

@@ -144,14 +144,24 @@ static void find_factors(const struct sw_batch_norm *b, float *factor)
         factor[c] = (float)((double)b->scale[c] * (double)b->inv_std[c]);
 }
 
+/* With the batch's mean and inv_std. */
+static int again_cpu(int threads, const void *args, struct sw_err *err)
+{
+    const struct sw_batch_norm_args *a = args;
+    const struct sw_batch_norm *b = &a->b;
+    float *factor = b->scratch;
+    (void)err;
+    find_factors(b, factor);
+    apply(threads, b, a->x, b->mean, factor, a->y);
+    return SW_OK;
+}
+
 static int normalise_cpu(int threads, const void *args, struct sw_err *err)
 {
     const struct sw_batch_norm_args *a = args;
     const struct sw_batch_norm *b = &a->b;
     int64_t channels = channels_of(b);
     double count = b->sums[2 * channels];
-    float *factor = b->scratch;
-    (void)err;
     for (int64_t c = 0; c < channels; c++) {
         double mean = b->sums[c] / count;
         double variance = b->sums[channels + c] / count - mean * mean;
@@ -162,9 +172,7 @@ static int normalise_cpu(int threads, const void *args, struct sw_err *err)
         if (b->update_mean)
             keep_running(b, c, mean, variance, count);
     }
-    find_factors(b, factor);
-    apply(threads, b, a->x, b->mean, factor, a->y);
-    return SW_OK;
+    return again_cpu(threads, args, err);
 }
 
 static int running_cpu(int threads, const void *args, struct sw_err *err)
@@ -308,6 +316,7 @@ static void spans(const void *args, size_t *bytes)
 const struct sw_op sw_batch_norm_ops[SW_BATCH_NORM_OPS] = {
     [SW_BATCH_NORM_SUMS] = OP("batch_norm_sums", sums_cpu),
     [SW_BATCH_NORM_NORMALISE] = OP("batch_norm", normalise_cpu),
+    [SW_BATCH_NORM_AGAIN] = OP("batch_norm_again", again_cpu),
     [SW_BATCH_NORM_RUNNING] = OP("batch_norm_running", running_cpu),
     [SW_BATCH_NORM_SUMS_BACKWARD] = OP("batch_norm_sums_backward", sums_backward_cpu),
     [SW_BATCH_NORM_BACKWARD] = OP("batch_norm_backward", backward_cpu),

@@ -38,6 +38,7 @@ struct sw_batch_norm_args {
 enum {
     SW_BATCH_NORM_SUMS,
     SW_BATCH_NORM_NORMALISE,
+    SW_BATCH_NORM_AGAIN,
     SW_BATCH_NORM_RUNNING,
     SW_BATCH_NORM_SUMS_BACKWARD,
     SW_BATCH_NORM_BACKWARD,
@@ -63,6 +64,14 @@ SW_MUST_CHECK static inline int sw_op_batch_norm(struct sw_stream *s, const stru
 {
     const struct sw_batch_norm_args a = {.b = *b, .x = x, .y = y};
     return sw_op_run(s, &sw_batch_norm_ops[SW_BATCH_NORM_NORMALISE], &a, err);
+}
+/* The same y once more, from the mean and inv_std that are there by now. Reads no sums. */
+SW_MUST_CHECK static inline int sw_op_batch_norm_again(struct sw_stream *s,
+                                                       const struct sw_batch_norm *b,
+                                                       const float *x, float *y, struct sw_err *err)
+{
+    const struct sw_batch_norm_args a = {.b = *b, .x = x, .y = y};
+    return sw_op_run(s, &sw_batch_norm_ops[SW_BATCH_NORM_AGAIN], &a, err);
 }
 /* y = scale (x - running_mean) / sqrt(running_variance + eps) + bias; y may be x. Reads no sums. */
 SW_MUST_CHECK static inline int sw_op_batch_norm_running(struct sw_stream *s,

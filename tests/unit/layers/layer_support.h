@@ -355,7 +355,8 @@ typedef int rig_phase(struct sw_layer *l, const struct sw_pass *r, struct sw_err
 static inline int rig_phases(struct rig *g, rig_phase *run, int phases, struct sw_err *err)
 {
     struct sw_layer *l = &g->layer;
-    struct sw_pass pass = {g->how.stream, &g->step, !g->how.evaluation, 0};
+    struct sw_pass pass = {
+        .stream = g->how.stream, .step = &g->step, .training = !g->how.evaluation};
     poison(l->sums, (size_t)l->sum_count * sizeof(double));
     int rc = run(l, &pass, err);
     while (rc == SW_OK && ++pass.phase < phases)

@@ -210,7 +210,10 @@ static void run_shares(struct share *s, bool backward)
     for (int phase = 0; phase < phases; phase++) {
         for (int w = 0; w < SHARES; w++) {
             struct sw_layer *l = &s[w].g.layer;
-            struct sw_pass pass = {s[w].g.how.stream, &s[w].g.step, true, phase};
+            struct sw_pass pass = {.stream = s[w].g.how.stream,
+                                   .step = &s[w].g.step,
+                                   .training = true,
+                                   .phase = phase};
             ASSERT_OK((backward ? l->type->backward : l->type->forward)(l, &pass, &err));
         }
         for (int i = 0; phase == 0 && i < s[0].g.layer.sum_count; i++) {
@@ -336,7 +339,7 @@ static void evaluation_takes_the_running_statistics(void **state)
                               (double)v.param[1][c];
                 }
             }
-            struct sw_pass pass = {f.stream, &g.step, false, 0};
+            struct sw_pass pass = {.stream = f.stream, .step = &g.step};
             ASSERT_OK(g.layer.type->forward(&g.layer, &pass, &err));
             take_plain("output", &g.layer.dst.desc, g.layer.dst.data, v.dst);
             assert_near("evaluation", v.dst, want, v.dst_n, 1e-6);

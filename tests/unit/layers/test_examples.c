@@ -367,6 +367,52 @@ static void repeated_passes_give_the_same_bits(void **state)
     for_examples(check_repetition, true, true, 2);
 }
 
+static void *copy_of(const void *from, size_t bytes)
+{
+    void *to = get_bytes(bytes + 1);
+    memcpy(to, from, bytes);
+    return to;
+}
+
+/* Forward once more, without what it left, changes nothing. */
+static void check_second_forward(const struct sw_layer_type *type,
+                                 const struct sw_layer_example *ex, struct fixture *f)
+{
+    struct how how = {.stream = f->stream, .block = 8};
+    struct rig g;
+    struct sw_err err;
+    rig_setup(&g, type, ex, &how);
+    struct sw_layer *l = &g.layer;
+    struct values v = values_new(&g, ex, 1);
+    rig_forward(&g, &v);
+    size_t bytes = sw_desc_bytes(&l->dst.desc);
+    if (sw_layer_can_repeat(l)) {
+        char *dst = copy_of(l->dst.data, bytes), *saved = copy_of(l->saved, l->saved_bytes);
+        poison(l->dst.data, bytes);
+        poison(l->scratch, l->scratch_bytes);
+        if (!l->repeats_from_saved)
+            poison(l->saved, l->saved_bytes);
+        const struct sw_pass pass = {
+            .stream = f->stream, .step = &g.step, .training = true, .again = true};
+        ASSERT_OK(type->forward(l, &pass, &err));
+        assert_memory_equal(l->dst.data, dst, bytes);
+        assert_memory_equal(l->saved, saved, l->saved_bytes);
+        for (int i = 0; i < v.keep_count; i++)
+            assert_memory_equal(l->keeps[i].value, v.keeps[i],
+                                (size_t)v.keeps_n[i] * sizeof(float));
+        free(dst);
+        free(saved);
+    }
+    values_free(&v);
+    rig_close(&g);
+}
+
+static void a_second_forward_changes_nothing(void **state)
+{
+    (void)state;
+    for_examples(check_second_forward, true, true, 1);
+}
+
 static void check_threads(const struct sw_layer_type *type, const struct sw_layer_example *ex,
                           struct fixture *f)
 {
@@ -526,6 +572,7 @@ int main(void)
         cmocka_unit_test(every_source_layout_gives_the_same_values),
         cmocka_unit_test(in_place_gives_the_same_bits),
         cmocka_unit_test(repeated_passes_give_the_same_bits),
+        cmocka_unit_test(a_second_forward_changes_nothing),
         cmocka_unit_test(two_threads_compute_what_one_does),
         cmocka_unit_test(evaluation_computes_what_training_does),
         cmocka_unit_test(a_layer_can_be_torn_down_and_set_up_again),

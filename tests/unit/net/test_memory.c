@@ -36,6 +36,7 @@ static void spread(struct sw_net *net)
         struct sw_layer *l = &node->layer;
         size_t bytes = sw_desc_bytes(&l->dst.desc);
         node->in_place = node->fused; /* its source has computed it */
+        node->root = node->in_place ? net->nodes[node->src[0]].root : i;
         node->grad_in_place = false;
         node->data = own_block(&end, bytes);
         if (node->needs_grad)

@@ -18,7 +18,7 @@ static double peak_over_plan(const char *const *sets)
     assert_int_equal(sw_job_plan(t.job)->memory_bytes,
                      sw_job_plan(t.job)->param_bytes + sw_job_plan(t.job)->state_bytes +
                          sw_job_plan(t.job)->arena_bytes + sw_job_plan(t.job)->batch_bytes +
-                         sw_job_plan(t.job)->exchange_bytes);
+                         sw_job_plan(t.job)->exchange_bytes + sw_job_plan(t.job)->swap_bytes);
     if (trial_run(&t) != SW_OK)
         fail_msg("%s", t.err.text);
     double peak = (double)sw_cpu_bytes_peak();

@@ -8,10 +8,11 @@
 
 enum { STEPS = 6, AGAIN = 3 };
 
-/* What is planted: waits of streams of this name are left out, those that `left_out` says by their
- * number (from 0); or the arena is freed at such a wait. */
+/* What is planted: waits of streams of this name are left out (for events of that one alone, where
+ * it is given), those that `left_out` says by their number (from 0); or the arena is freed at such
+ * a wait. */
 static struct plant {
-    const char *stream;
+    const char *stream, *for_stream;
     bool (*left_out)(int number);
     bool frees;
     int waits;
@@ -28,12 +29,34 @@ static int planted_stream_wait(struct sw_stream *s, struct sw_err *err)
     return leave_out ? SW_OK : real_stream_wait(s, err);
 }
 
+/* Events that streams of plant.for_stream have recorded; all by the worker's thread. */
+static struct sw_event *recorded[256];
+static int recorded_count;
+
+static int (*real_record)(struct sw_stream *s, struct sw_event *e, struct sw_err *err);
+
+static int planted_record(struct sw_stream *s, struct sw_event *e, struct sw_err *err)
+{
+    const char *stream = sw_sim_stream_of(s)->lane->name;
+    if (plant.for_stream && strcmp(stream, plant.for_stream) == 0 && recorded_count < 256)
+        recorded[recorded_count++] = e;
+    return real_record(s, e, err);
+}
+
+static bool is_meant(const struct sw_event *e)
+{
+    bool found = !plant.for_stream;
+    for (int i = 0; i < recorded_count; i++)
+        found = found || recorded[i] == e;
+    return found;
+}
+
 static int (*real_wait)(struct sw_stream *s, struct sw_event *e, struct sw_err *err);
 
 static int planted_wait(struct sw_stream *s, struct sw_event *e, struct sw_err *err)
 {
     if (!plant.stream || strcmp(sw_sim_stream_of(s)->lane->name, plant.stream) != 0 ||
-        !plant.left_out(plant.waits++))
+        !is_meant(e) || !plant.left_out(plant.waits++))
         return real_wait(s, e, err);
     if (!plant.frees)
         return SW_OK;
@@ -54,6 +77,8 @@ int sw_sim_open(const struct sw_sim_conf *conf, int index, struct sw_device **ou
     planted = *(*out)->ops;
     real_wait = planted.event_wait;
     planted.event_wait = planted_wait;
+    real_record = planted.event_record;
+    planted.event_record = planted_record;
     real_stream_wait = planted.stream_wait;
     planted.stream_wait = planted_stream_wait;
     (*out)->ops = &planted;
@@ -65,18 +90,26 @@ static void aim(struct trial *t)
     plant.worker = &t->job->workers[0];
 }
 
-static void finds(struct plant p, const char *first, const char *second)
+/* `within`: the budget of memory, or NULL. */
+static void finds_within(const char *within, struct plant p, const char *first, const char *second)
 {
     for (int i = 0; i < AGAIN; i++) {
-        struct trial t = {.recipe = workers_recipe,
+        struct trial t = {.recipe = within ? budget_recipe : workers_recipe,
                           .device = "sim:gpus=1,mem=64MiB",
                           .steps = STEPS,
+                          .sets = {within},
                           .before = aim};
         plant = p;
+        recorded_count = 0;
         assert_int_equal(trial_go(&t), SW_ERR_INVALID);
         if (!strstr(t.err.text, first) || !strstr(t.err.text, second))
             fail_msg("%s", t.err.text);
     }
+}
+
+static void finds(struct plant p, const char *first, const char *second)
+{
+    finds_within(NULL, p, first, second);
 }
 
 static bool every(int number)
@@ -158,6 +191,35 @@ static void features_are_read_before_they_are_there(void **state)
     }
 }
 
+/* Features that are swapped: each of the waits that their two copies need. The copy out waits for
+ * the kernel that makes the feature; the next to write there for that copy; the copy in for those
+ * who use the memory to which it goes (and so, mostly, for the copy out); who reads, for the copy
+ * in. */
+static void a_feature_is_swapped_without_the_waits_for_it(void **state)
+{
+    (void)state;
+    char budget[64];
+    plant = (struct plant){.stream = NULL};
+    struct trial t = {.recipe = budget_recipe, .device = "sim:gpus=1,mem=64MiB", .steps = STEPS};
+    snprintf(budget, sizeof budget, "job.memory=fit:%lld", least_budget(t) * 9 / 8);
+    t.sets[0] = budget;
+    assert_int_equal(trial_open(&t), SW_OK);
+    assert_true(sw_job_plan(t.job)->fit.swapped > 0);
+    assert_int_equal(trial_run(&t), SW_OK);
+    trial_close(&t);
+    finds_within(budget, (struct plant){.stream = "swap out", .left_out = every},
+                 "copy of stream swap out reads", "of stream compute may still write it");
+    finds_within(budget,
+                 (struct plant){.stream = "compute", .for_stream = "swap out", .left_out = every},
+                 "of stream compute writes", "copy of stream swap out may still read it");
+    finds_within(budget,
+                 (struct plant){.stream = "swap in", .for_stream = "compute", .left_out = every},
+                 "copy of stream swap in writes", "of stream compute may still");
+    finds_within(budget,
+                 (struct plant){.stream = "compute", .for_stream = "swap in", .left_out = every},
+                 "of stream compute reads", "copy of stream swap in may still write it");
+}
+
 #define FRESH(name) cmocka_unit_test_setup_teardown(name, home_begin, home_end)
 
 int main(void)
@@ -169,6 +231,7 @@ int main(void)
         FRESH(a_gradient_is_written_anew_while_it_is_copied),
         FRESH(features_are_read_before_they_are_there),
         FRESH(the_arena_is_freed_while_it_is_used),
+        FRESH(a_feature_is_swapped_without_the_waits_for_it),
     };
     return cmocka_run_group_tests_name("sim waits", tests, NULL, NULL);
 }

@@ -26,6 +26,44 @@
 
 static const char workers_recipe[] = WORKERS_JOB DATA_SECTIONS UPDATER_SECTIONS WORKERS_NET;
 
+/* A net whose memory can be lowered, by repeating layers each in their own way, or by swapping. */
+#define BUDGET_NET                                                                                 \
+    "[layer image]\ntype = input\nfield = image\n[layer label]\ntype = input\nfield = label\n"     \
+    "[layer conv1]\ntype = convolution\nsrc = image\noutputs = 16\nkernel = 3\npad = 1\n"          \
+    "[layer bn1]\ntype = batch_norm\nsrc = conv1\n"                                                \
+    "[layer relu1]\ntype = activation\nsrc = bn1\nfunction = relu\n"                               \
+    "[layer norm1]\ntype = lrn\nsrc = relu1\nsize = 3\nalpha = 0.5\n"                              \
+    "[layer conv2]\ntype = convolution\nsrc = norm1\noutputs = 16\nkernel = 3\npad = 1\n"          \
+    "[layer act2]\ntype = activation\nsrc = conv2\nfunction = sigmoid\n"                           \
+    "[layer mix]\ntype = eltwise\nsrc = act2, norm1\noperation = product\n"                        \
+    "[layer both]\ntype = concat\nsrc = mix, act2\n"                                               \
+    "[layer drop]\ntype = dropout\nsrc = both\nratio = 0.3\n"                                      \
+    "[layer pool]\ntype = pooling\nsrc = drop\nmethod = max\nkernel = 2\nstride = 2\n"             \
+    "[layer fc1]\ntype = inner_product\nsrc = pool\noutputs = 24\n"                                \
+    "[layer act3]\ntype = activation\nsrc = fc1\nfunction = tanh\n"                                \
+    "[layer fc2]\ntype = inner_product\nsrc = act3\noutputs = 4\n"                                 \
+    "[layer loss]\ntype = softmax_loss\nsrc = fc2, label\n"
+
+static const char budget_recipe[] = WORKERS_JOB DATA_SECTIONS UPDATER_SECTIONS BUDGET_NET;
+
+/* The least budget, as the refusal of a smaller one says. */
+static inline long long least_budget(struct trial like)
+{
+    long long least = 0;
+    like.sets[TRIAL_SETS - 1] = NULL;
+    int n = 0;
+    while (like.sets[n])
+        n++;
+    like.sets[n] = "job.memory=fit:1";
+    assert_int_equal(trial_open(&like), SW_ERR_NOMEM);
+    const char *says = strstr(like.err.text, "would do is memory = fit:");
+    if (!says || !strstr(like.err.text, "is too small: layer ") ||
+        sscanf(says, "would do is memory = fit:%lld", &least) != 1)
+        fail_msg("%s", like.err.text);
+    trial_close(&like);
+    return least;
+}
+
 /* More workers than the machine has cores are fine here. */
 #define grouped(...) train(.recipe = workers_recipe, .oversubscribe = true, __VA_ARGS__)
 

@@ -1,0 +1,174 @@
+/* Passes: what a layer's turn consists of, as the schedule says. The acts before a pass are run
+ * with its first phase, those behind it with its last. */
+#include "device/ops/elementwise.h"
+#include "net/schedule.h"
+
+/* ---- Features that live twice ---- */
+
+static void use_place(struct sw_net *net, int root, bool again)
+{
+    const struct sw_net_node *owner = &net->nodes[root];
+    void *data = sw_net_at(net, again ? owner->data_again : owner->data);
+    for (int i = root; i >= 0; i = net->nodes[i].next_in_place) {
+        struct sw_net_node *node = &net->nodes[i];
+        node->layer.dst.data = data;
+        if (node->saved_again != SW_NO_OFFSET)
+            node->layer.saved = sw_net_at(net, again ? node->saved_again : node->saved);
+    }
+}
+
+/* Of all layers whose outputs lie in that memory, in the order of the first time. */
+static int repeat(struct sw_net *net, int root, struct sw_err *err)
+{
+    int rc = SW_OK;
+    use_place(net, root, true);
+    for (int i = root; i >= 0 && rc == SW_OK; i = net->nodes[i].next_in_place) {
+        struct sw_layer *l = &net->nodes[i].layer;
+        const struct sw_pass pass = {.stream = net->stream,
+                                     .step = sw_net_at(net, net->step_at),
+                                     .training = true,
+                                     .again = true};
+        l->scratch = sw_net_at(net, net->nodes[root].repeat_scratch);
+        rc = l->type->forward(l, &pass, err);
+    }
+    return rc;
+}
+
+/* ---- One phase ---- */
+
+/* What a layer that is elsewhere adds to the group's losses: nothing, and not what other nets have
+ * left in the arena. */
+static int clear_results(struct sw_net *net, const struct sw_layer *l, struct sw_err *err)
+{
+    size_t pairs = l->pair_count > 0 ? (size_t)l->pair_count : 1;
+    return l->result ? sw_fill_zero(net->stream, l->result, pairs * sizeof *l->result, err) : SW_OK;
+}
+
+static int forward(struct sw_net *net, int i, int phase, struct sw_err *err)
+{
+    struct sw_net_node *node = &net->nodes[i];
+    struct sw_layer *l = &node->layer;
+    const struct sw_pass pass = {.stream = net->stream,
+                                 .step = sw_net_at(net, net->step_at),
+                                 .training = net->training,
+                                 .phase = phase};
+    if (node->absent)
+        return clear_results(net, l, err);
+    if (node->root == i && node->life != SW_LIFE_KEPT)
+        use_place(net, i, false);
+    l->scratch = sw_net_at(net, node->forward_scratch);
+    l->sums = sw_net_at(net, node->forward_sums);
+    return l->type->forward(l, &pass, err);
+}
+
+/* Backward sees NULL for features that it does not read: their memory may be others' by now, and a
+ * device that watches who uses what must not be told of it. */
+static void hide_unread(struct sw_layer *l, void *hidden[SW_LAYER_SRCS + 1])
+{
+    for (int k = 0; k < l->src_count; k++)
+        hidden[k] = l->src[k]->data;
+    hidden[SW_LAYER_SRCS] = l->dst.data;
+    for (int k = 0; k < l->src_count; k++)
+        l->src[k]->data = NULL;
+    for (int k = 0; k < l->src_count; k++) /* one feature may be several sources */
+        if (l->backward_reads_src >> k & 1)
+            l->src[k]->data = hidden[k];
+    if (!l->backward_reads_dst)
+        l->dst.data = NULL;
+}
+
+static void show_again(struct sw_layer *l, void *const hidden[SW_LAYER_SRCS + 1])
+{
+    for (int k = 0; k < l->src_count; k++)
+        l->src[k]->data = hidden[k];
+    l->dst.data = hidden[SW_LAYER_SRCS];
+}
+
+/* What backward wrote aside goes to what others gave before. */
+static int add_asides(struct sw_net *net, struct sw_net_node *node, struct sw_err *err)
+{
+    struct sw_layer *l = &node->layer;
+    int rc = SW_OK;
+    for (int k = 0; k < l->src_count && rc == SW_OK; k++)
+        /* A connection also runs where its source is not: there it has sent everything away. */
+        if (node->adds_grad[k] && !net->nodes[node->src[k]].absent)
+            rc = sw_op_add(net->stream, net->nodes[node->src[k]].layer.dst.grad, l->src_grad[k],
+                           sw_desc_storage(&l->src[k]->desc), err);
+    for (int k = 0; k < l->param_count && rc == SW_OK; k++)
+        if (node->adds_param[k])
+            rc = sw_op_add(net->stream, node->gradient[k], l->param[k].grad,
+                           sw_desc_storage(&l->param[k].layout), err);
+    return rc;
+}
+
+static int backward(struct sw_net *net, int i, int phase, struct sw_err *err)
+{
+    struct sw_net_node *node = &net->nodes[i];
+    struct sw_layer *l = &node->layer;
+    const struct sw_pass pass = {.stream = net->stream,
+                                 .step = sw_net_at(net, net->step_at),
+                                 .training = true,
+                                 .phase = phase};
+    void *hidden[SW_LAYER_SRCS + 1];
+    if (node->absent)
+        return SW_OK;
+    l->scratch = sw_net_at(net, node->backward_scratch);
+    l->sums = sw_net_at(net, node->backward_sums);
+    hide_unread(l, hidden);
+    int rc = l->type->backward(l, &pass, err);
+    show_again(l, hidden);
+    bool over = phase + 1 == sw_net_phases(net, i, true);
+    return rc == SW_OK && over ? add_asides(net, node, err) : rc;
+}
+
+/* ---- Acts ---- */
+
+/* One that is no pass. */
+static int run_act(struct sw_net *net, const struct sw_act *a, struct sw_err *err)
+{
+    int rc;
+    if (a->kind == SW_ACT_REPEAT) {
+        rc = repeat(net, a->node, err);
+    } else {
+        if (a->kind == SW_ACT_WAIT_IN)
+            use_place(net, a->node, true);
+        rc = sw_swap_run(net, a, err);
+    }
+    return rc == SW_OK ? rc : sw_err_prefix(err, rc, "layer %s", net->nodes[a->node].layer.name);
+}
+
+int sw_net_run_phase(struct sw_net *net, int i, bool back, int phase, struct sw_err *err)
+{
+    const struct sw_schedule *s = net->schedule;
+    int pass = back ? 2 * net->count - 1 - i : i, own = back ? s->backward_at[i] : s->forward_at[i];
+    int rc = SW_OK;
+    for (int a = s->pass[pass]; a < own && phase == 0 && rc == SW_OK; a++)
+        rc = run_act(net, &s->acts[a], err);
+    if (rc != SW_OK)
+        return rc;
+    rc = back ? backward(net, i, phase, err) : forward(net, i, phase, err);
+    if (rc != SW_OK)
+        return sw_err_prefix(err, rc, "layer %s", net->nodes[i].layer.name);
+    bool over = phase + 1 == sw_net_phases(net, i, back);
+    for (int a = own + 1; a < s->pass[pass + 1] && over && rc == SW_OK; a++)
+        rc = run_act(net, &s->acts[a], err);
+    return rc;
+}
+
+static int run_phases(struct sw_net *net, int i, bool back, struct sw_err *err)
+{
+    int rc = SW_OK;
+    for (int p = 0; p < sw_net_phases(net, i, back) && rc == SW_OK; p++)
+        rc = sw_net_run_phase(net, i, back, p, err);
+    return rc;
+}
+
+int sw_net_forward(struct sw_net *net, int i, struct sw_err *err)
+{
+    return run_phases(net, i, false, err);
+}
+
+int sw_net_backward(struct sw_net *net, int i, struct sw_err *err)
+{
+    return run_phases(net, i, true, err);
+}

@@ -1,0 +1,380 @@
+#include "net/schedule.h"
+
+#include "base/os.h"
+#include <string.h>
+
+/* ---- What a feature is and costs ---- */
+
+bool sw_net_can_repeat(const struct sw_net *net, int root)
+{
+    for (int i = root; i >= 0; i = net->nodes[i].next_in_place)
+        if (!sw_layer_can_repeat(&net->nodes[i].layer) ||
+            net->nodes[i].layer.type == &sw_net_reshard)
+            return false; /* what workers exchange they would have to exchange again */
+    return true;
+}
+
+bool sw_net_can_swap(const struct sw_net *net, int root, const struct sw_net_rates *rates)
+{
+    return rates->link_bytes_per_s > 0 && net->nodes[root].layer.type->role == SW_ROLE_NEURON;
+}
+
+bool sw_net_read_in_backward(const struct sw_net *net, int root)
+{
+    for (int j = 0; j < net->count; j++) {
+        const struct sw_net_node *node = &net->nodes[j];
+        if (!node->has_backward)
+            continue;
+        if (node->root == root && node->layer.backward_reads_dst)
+            return true;
+        for (int k = 0; k < node->layer.src_count; k++)
+            if (net->nodes[node->src[k]].root == root && (node->layer.backward_reads_src >> k & 1))
+                return true;
+    }
+    return false;
+}
+
+/* Does forward of the node compute anything? */
+static bool computes(const struct sw_net_node *node)
+{
+    return !node->absent && !node->fused && !(node->in_place && node->layer.view);
+}
+
+double sw_net_repeat_flops(const struct sw_net *net, int root)
+{
+    double flops = 0;
+    for (int i = root; i >= 0; i = net->nodes[i].next_in_place)
+        if (computes(&net->nodes[i]))
+            flops += net->nodes[i].layer.flops_forward;
+    return flops;
+}
+
+/* What a pass reads and writes, features alone. */
+static double bytes_of_pass(const struct sw_net_node *node)
+{
+    double bytes = (double)sw_desc_bytes(&node->layer.dst.desc);
+    for (int k = 0; k < node->layer.src_count; k++)
+        bytes += (double)sw_desc_bytes(&node->layer.src[k]->desc);
+    return computes(node) ? bytes : 0;
+}
+
+double sw_net_repeat_bytes(const struct sw_net *net, int root)
+{
+    double bytes = 0;
+    for (int i = root; i >= 0; i = net->nodes[i].next_in_place)
+        bytes += bytes_of_pass(&net->nodes[i]);
+    return bytes;
+}
+
+/* Arithmetic and memory overlap: the slower one counts. */
+static double seconds_of(double flops, double bytes, const struct sw_net_rates *r)
+{
+    double compute = flops / r->flops_per_s, memory = bytes / r->bytes_per_s;
+    return compute > memory ? compute : memory;
+}
+
+static double seconds_of_act(const struct sw_net *net, const struct sw_act *a,
+                             const struct sw_net_rates *r)
+{
+    const struct sw_net_node *node = &net->nodes[a->node];
+    switch (a->kind) {
+    case SW_ACT_FORWARD:
+        return computes(node) ? seconds_of(node->layer.flops_forward, bytes_of_pass(node), r) : 0;
+    case SW_ACT_BACKWARD:
+        return computes(node) ? seconds_of(node->layer.flops_backward, 2 * bytes_of_pass(node), r)
+                              : 0;
+    case SW_ACT_REPEAT:
+        return seconds_of(sw_net_repeat_flops(net, a->node), sw_net_repeat_bytes(net, a->node), r);
+    default:
+        return 0;
+    }
+}
+
+static double seconds_of_copy(const struct sw_net *net, int root, const struct sw_net_rates *r)
+{
+    return (double)sw_desc_bytes(&net->nodes[root].layer.dst.desc) / r->link_bytes_per_s;
+}
+
+static bool is_swapped(const struct sw_net *net, int root)
+{
+    return net->nodes[root].life == SW_LIFE_SWAPPED ||
+           net->nodes[root].life == SW_LIFE_SWAPPED_LATE;
+}
+
+/* ---- Life ---- */
+
+enum { ACTS_PER_NODE = 7 }; /* one of each kind at most */
+
+int sw_schedule_init(struct sw_schedule *s, const struct sw_net *net, struct sw_err *err)
+{
+    size_t n = (size_t)net->count + 1, acts = ACTS_PER_NODE * n;
+    *s = (struct sw_schedule){.net = net,
+                              .acts = sw_calloc(acts, sizeof *s->acts),
+                              .more = sw_calloc(acts, sizeof *s->more),
+                              .begin_s = sw_calloc(acts, sizeof *s->begin_s),
+                              .pass = sw_calloc(2 * n, sizeof *s->pass),
+                              .forward_at = sw_calloc(n, sizeof *s->forward_at),
+                              .backward_at = sw_calloc(n, sizeof *s->backward_at),
+                              .back_at = sw_calloc(n, sizeof *s->back_at),
+                              .away_until = sw_calloc(n, sizeof *s->away_until),
+                              .done_out_s = sw_calloc(n, sizeof *s->done_out_s),
+                              .done_in_s = sw_calloc(n, sizeof *s->done_in_s),
+                              .needed = sw_calloc(n, sizeof *s->needed),
+                              .in_before = sw_calloc(n, sizeof *s->in_before)};
+    if (s->acts && s->more && s->begin_s && s->pass && s->forward_at && s->backward_at &&
+        s->back_at && s->away_until && s->done_out_s && s->done_in_s && s->needed && s->in_before)
+        return SW_OK;
+    sw_schedule_fini(s);
+    return sw_err_nomem(err, "the schedule of a step", acts * sizeof *s->acts);
+}
+
+void sw_schedule_fini(struct sw_schedule *s)
+{
+    void *const owned[] = {s->acts,        s->more,    s->begin_s,    s->pass,
+                           s->forward_at,  s->back_at, s->away_until, s->done_out_s,
+                           s->backward_at, s->needed,  s->in_before,  s->done_in_s};
+    for (size_t i = 0; i < sizeof owned / sizeof *owned; i++)
+        sw_free(owned[i]);
+    *s = (struct sw_schedule){0};
+}
+
+/* ---- Passes, and what has to be there before them ---- */
+
+static void emit(struct sw_schedule *s, enum sw_act_kind kind, int node)
+{
+    s->acts[s->count++] = (struct sw_act){kind, node};
+}
+
+/* Brings a feature back, if it is away, and first what that takes. in_before stays that of the
+ * first one that wants it. */
+static void need(struct sw_schedule *s, int root)
+{
+    const struct sw_net *net = s->net;
+    if (net->nodes[root].life == SW_LIFE_KEPT || s->needed[root])
+        return;
+    s->needed[root] = true;
+    if (is_swapped(net, root)) {
+        emit(s, SW_ACT_WAIT_IN, root);
+        return;
+    }
+    for (int i = root; i >= 0; i = net->nodes[i].next_in_place)
+        for (int k = 0; k < net->nodes[i].layer.src_count; k++) {
+            int source = net->nodes[net->nodes[i].src[k]].root;
+            if (source != root)
+                need(s, source);
+        }
+    emit(s, SW_ACT_REPEAT, root);
+}
+
+static void need_for_backward(struct sw_schedule *s, int i)
+{
+    const struct sw_net *net = s->net;
+    const struct sw_net_node *node = &net->nodes[i];
+    /* What it saved is thrown away with the feature, unless that is made of it. */
+    if (node->layer.backward_reads_dst ||
+        (node->layer.saved_bytes && !node->layer.repeats_from_saved &&
+         net->nodes[node->root].life == SW_LIFE_REPEATED))
+        need(s, node->root);
+    for (int k = 0; k < node->layer.src_count; k++)
+        if (node->layer.backward_reads_src >> k & 1)
+            need(s, net->nodes[node->src[k]].root);
+}
+
+static void emit_passes(struct sw_schedule *s)
+{
+    const struct sw_net *net = s->net;
+    s->count = 0;
+    memset(s->needed, 0, (size_t)net->count * sizeof *s->needed);
+    for (int i = 0; i < net->count; i++) {
+        int root = net->nodes[i].root;
+        s->pass[i] = s->count;
+        emit(s, SW_ACT_FORWARD, i);
+        if (is_swapped(net, root) && net->nodes[i].next_in_place < 0)
+            emit(s, SW_ACT_OUT, root);
+    }
+    for (int i = net->count - 1; i >= 0; i--) {
+        s->pass[2 * net->count - 1 - i] = s->count;
+        if (!net->nodes[i].has_backward)
+            continue;
+        need_for_backward(s, i);
+        emit(s, SW_ACT_BACKWARD, i);
+    }
+    s->pass[2 * net->count] = s->count;
+}
+
+/* ---- When copies back begin ---- */
+
+static void find_begins(struct sw_schedule *s, const struct sw_net_rates *r)
+{
+    double now = 0;
+    for (int a = 0; a < s->count; a++) {
+        s->begin_s[a] = now;
+        now += seconds_of_act(s->net, &s->acts[a], r);
+    }
+}
+
+static int turn_of(const struct sw_schedule *s)
+{
+    return s->pass[s->net->count];
+}
+
+/* From the last one wanted to the first: each begins so early that it ends before the next one
+ * begins and before it is wanted, but not before backward does. */
+static void place_copies_in(struct sw_schedule *s, const struct sw_net_rates *r)
+{
+    double link_free = 1e300;
+    for (int a = s->count - 1, at = a; a >= 0; a--) {
+        int root = s->acts[a].node;
+        if (s->acts[a].kind != SW_ACT_WAIT_IN)
+            continue;
+        double end = s->begin_s[a] < link_free ? s->begin_s[a] : link_free;
+        double begin = end - seconds_of_copy(s->net, root, r);
+        at = at < a ? at : a;
+        while (at > turn_of(s) && s->begin_s[at] > begin)
+            at--;
+        s->in_before[root] = s->net->nodes[root].life == SW_LIFE_SWAPPED ? at : a;
+        link_free = begin;
+    }
+}
+
+/* Writes the acts anew: the IN of every feature before the act that in_before says, and no OUT of
+ * one that nobody wants back. */
+static void insert_copies_in(struct sw_schedule *s)
+{
+    int n = 0, pass = 0, passes = 2 * s->net->count, turn = turn_of(s);
+    for (int a = 0; a <= s->count; a++) {
+        for (; pass <= passes && s->pass[pass] == a; pass++)
+            s->pass[pass] = n;
+        /* In the order in which they are wanted, which is that of their waits. */
+        for (int b = a; b < s->count && a >= turn; b++)
+            if (s->acts[b].kind == SW_ACT_WAIT_IN && s->in_before[s->acts[b].node] == a)
+                s->more[n++] = (struct sw_act){SW_ACT_IN, s->acts[b].node};
+        if (a < s->count && (s->acts[a].kind != SW_ACT_OUT || s->needed[s->acts[a].node]))
+            s->more[n++] = s->acts[a];
+    }
+    memcpy(s->acts, s->more, (size_t)n * sizeof *s->acts);
+    s->count = n;
+}
+
+static void number_acts(struct sw_schedule *s)
+{
+    for (int i = 0; i < s->net->count; i++)
+        s->forward_at[i] = s->backward_at[i] = s->back_at[i] = s->away_until[i] = -1;
+    for (int a = 0; a < s->count; a++) {
+        const struct sw_act *act = &s->acts[a];
+        if (act->kind == SW_ACT_FORWARD)
+            s->forward_at[act->node] = a;
+        else if (act->kind == SW_ACT_BACKWARD)
+            s->backward_at[act->node] = a;
+        else if (act->kind == SW_ACT_REPEAT || act->kind == SW_ACT_IN)
+            s->back_at[act->node] = a;
+    }
+}
+
+/* Until when copies out that are given their time may take. */
+static void find_ends_of_copies(struct sw_schedule *s, const struct sw_net_rates *r)
+{
+    double link_free = 0;
+    for (int a = 0; a < s->count; a++) {
+        int root = s->acts[a].node, until = a;
+        if (s->acts[a].kind != SW_ACT_OUT)
+            continue;
+        link_free = (link_free > s->begin_s[a] ? link_free : s->begin_s[a]) +
+                    seconds_of_copy(s->net, root, r);
+        while (s->net->nodes[root].life == SW_LIFE_SWAPPED && until + 1 < s->back_at[root] &&
+               s->begin_s[until + 1] < link_free)
+            until++;
+        s->away_until[root] = until;
+    }
+}
+
+void sw_schedule_make(struct sw_schedule *s, const struct sw_net_rates *rates)
+{
+    emit_passes(s);
+    if (rates->link_bytes_per_s > 0) {
+        find_begins(s, rates);
+        place_copies_in(s, rates);
+        insert_copies_in(s);
+        find_begins(s, rates);
+    }
+    number_acts(s);
+    if (rates->link_bytes_per_s > 0)
+        find_ends_of_copies(s, rates);
+}
+
+/* ---- Time ---- */
+
+/* The act before which the copy out of a feature has to be done. */
+static int end_of_first_memory(const struct sw_schedule *s, int root)
+{
+    int last = s->net->nodes[root].last_reader, until = s->away_until[root];
+    return 1 + (last >= 0 && s->forward_at[last] > until ? s->forward_at[last] : until);
+}
+
+/* begin_s becomes, of an act, whether copies have to be done before it. */
+static void mark_ends_of_copies(struct sw_schedule *s)
+{
+    memset(s->begin_s, 0, (size_t)s->count * sizeof *s->begin_s);
+    for (int i = 0; i < s->net->count; i++)
+        if (s->away_until[i] >= 0)
+            s->begin_s[end_of_first_memory(s, i)] = 1;
+}
+
+/* Copies that were given their time are done by then. */
+static double wait_for_copies_out(const struct sw_schedule *s, int a, double now)
+{
+    for (int i = 0; i < s->net->count; i++)
+        if (s->away_until[i] >= 0 && end_of_first_memory(s, i) == a && s->done_out_s[i] > now)
+            now = s->done_out_s[i];
+    return now;
+}
+
+double sw_schedule_seconds(struct sw_schedule *s, const struct sw_net_rates *rates)
+{
+    double now = 0, out = 0, in = 0;
+    mark_ends_of_copies(s);
+    for (int a = 0; a < s->count; a++) {
+        int i = s->acts[a].node;
+        if (s->begin_s[a] > 0)
+            now = wait_for_copies_out(s, a, now);
+        switch (s->acts[a].kind) {
+        case SW_ACT_OUT:
+            out = (out > now ? out : now) + seconds_of_copy(s->net, i, rates);
+            s->done_out_s[i] = out;
+            break;
+        case SW_ACT_IN:
+            in = in > now ? in : now;
+            in =
+                (in > s->done_out_s[i] ? in : s->done_out_s[i]) + seconds_of_copy(s->net, i, rates);
+            s->done_in_s[i] = in;
+            break;
+        case SW_ACT_WAIT_OUT:
+            now = s->done_out_s[i] > now ? s->done_out_s[i] : now;
+            break;
+        case SW_ACT_WAIT_IN:
+            now = s->done_in_s[i] > now ? s->done_in_s[i] : now;
+            break;
+        default:
+            now += seconds_of_act(s->net, &s->acts[a], rates);
+            break;
+        }
+    }
+    return now;
+}
+
+void sw_schedule_add_waits(struct sw_schedule *s, const int *before)
+{
+    int n = 0, pass = 0, passes = 2 * s->net->count;
+    for (int a = 0; a <= s->count; a++) {
+        for (; pass <= passes && s->pass[pass] == a; pass++)
+            s->pass[pass] = n;
+        for (int i = 0; i < s->net->count && a < s->count; i++)
+            if (before[i] == a)
+                s->more[n++] = (struct sw_act){SW_ACT_WAIT_OUT, i};
+        if (a < s->count)
+            s->more[n++] = s->acts[a];
+    }
+    memcpy(s->acts, s->more, (size_t)n * sizeof *s->acts);
+    s->count = n;
+    number_acts(s);
+}

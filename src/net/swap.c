@@ -1,0 +1,127 @@
+/* Features on their way to host memory and back. A stream copies in each direction, beside the one
+ * that computes; the order is by events alone:
+ *
+ *     OUT       made on compute, waited for by the stream out; copy; left on out
+ *     WAIT_OUT  compute waits for left: the memory may be written
+ *     IN        ready on compute (the second memory is free), waited for by in, as is left; copy;
+ *               back on in
+ *     WAIT_IN   compute waits for back: the values may be read
+ *
+ * Every feature that is copied out is waited for on its way in, so a step's copies are all done,
+ * for whoever is behind the compute stream, when the step is. */
+#include "net/schedule.h"
+
+#include "base/os.h"
+
+struct sw_swap {
+    struct sw_device *dev;                           /* borrowed */
+    struct sw_stream *out, *in;                      /* owned */
+    struct moving {                                  /* of a root that is swapped, else all NULL */
+        struct sw_event *made, *left, *ready, *back; /* owned */
+    } * of;                                          /* owned [count] */
+    int count;
+    char *memory; /* borrowed, of the host */
+};
+
+static int make_events(struct sw_swap *s, struct moving *m, struct sw_err *err)
+{
+    struct sw_event **const events[] = {&m->made, &m->left, &m->ready, &m->back};
+    int rc = SW_OK;
+    for (size_t i = 0; i < sizeof events / sizeof *events && rc == SW_OK; i++)
+        rc = sw_event_new(s->dev, events[i], err);
+    return rc;
+}
+
+int sw_swap_new(struct sw_net *net, struct sw_swap **out, struct sw_err *err)
+{
+    struct sw_swap *s = sw_calloc(1, sizeof *s);
+    if (!s)
+        return sw_err_nomem(err, "copies of features", sizeof *s);
+    s->dev = net->stream->dev;
+    s->count = net->count;
+    s->of = sw_calloc((size_t)net->count, sizeof *s->of);
+    int rc = s->of ? SW_OK : sw_err_nomem(err, "copies of features", sizeof *s->of);
+    if (rc == SW_OK)
+        rc = sw_stream_new(s->dev, 1, &s->out, err);
+    if (rc == SW_OK)
+        rc = sw_stream_new(s->dev, 1, &s->in, err);
+    for (int i = 0; i < net->count && rc == SW_OK; i++)
+        if (net->nodes[i].host_at != SW_NO_OFFSET)
+            rc = make_events(s, &s->of[i], err);
+    if (rc != SW_OK) {
+        sw_swap_free(s);
+        return rc;
+    }
+    sw_stream_name(s->out, "swap out");
+    sw_stream_name(s->in, "swap in");
+    *out = s;
+    return SW_OK;
+}
+
+void sw_swap_free(struct sw_swap *s)
+{
+    if (!s)
+        return;
+    sw_stream_free(s->out);
+    sw_stream_free(s->in);
+    for (int i = 0; s->of && i < s->count; i++) {
+        sw_event_free(s->dev, s->of[i].made);
+        sw_event_free(s->dev, s->of[i].left);
+        sw_event_free(s->dev, s->of[i].ready);
+        sw_event_free(s->dev, s->of[i].back);
+    }
+    sw_free(s->of);
+    sw_free(s);
+}
+
+void sw_swap_bind(struct sw_swap *s, void *memory)
+{
+    s->memory = memory;
+}
+
+/* `behind` runs on after what `ahead` has been given so far. */
+static int follow(struct sw_stream *behind, struct sw_stream *ahead, struct sw_event *e,
+                  struct sw_err *err)
+{
+    int rc = sw_event_record(ahead, e, err);
+    return rc == SW_OK ? sw_event_wait(behind, e, err) : rc;
+}
+
+static int start_out(struct sw_net *net, int root, struct sw_err *err)
+{
+    const struct sw_net_node *node = &net->nodes[root];
+    struct sw_swap *s = net->swap;
+    int rc = follow(s->out, net->stream, s->of[root].made, err);
+    if (rc == SW_OK)
+        rc = sw_copy(s->out, s->memory + node->host_at, sw_net_at(net, node->data),
+                     sw_desc_bytes(&node->layer.dst.desc), err);
+    return rc == SW_OK ? sw_event_record(s->out, s->of[root].left, err) : rc;
+}
+
+static int start_in(struct sw_net *net, int root, struct sw_err *err)
+{
+    const struct sw_net_node *node = &net->nodes[root];
+    struct sw_swap *s = net->swap;
+    int rc = follow(s->in, net->stream, s->of[root].ready, err);
+    if (rc == SW_OK)
+        rc = sw_event_wait(s->in, s->of[root].left, err);
+    if (rc == SW_OK)
+        rc = sw_copy(s->in, sw_net_at(net, node->data_again), s->memory + node->host_at,
+                     sw_desc_bytes(&node->layer.dst.desc), err);
+    return rc == SW_OK ? sw_event_record(s->in, s->of[root].back, err) : rc;
+}
+
+int sw_swap_run(struct sw_net *net, const struct sw_act *act, struct sw_err *err)
+{
+    const struct moving *m = &net->swap->of[act->node];
+    switch (act->kind) {
+    case SW_ACT_OUT:
+        return start_out(net, act->node, err);
+    case SW_ACT_IN:
+        return start_in(net, act->node, err);
+    case SW_ACT_WAIT_OUT:
+        return sw_event_wait(net->stream, m->left, err);
+    default:
+        return sw_event_wait(net->stream, m->back, err);
+    }
+}

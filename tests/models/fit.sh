@@ -1,0 +1,44 @@
+# Every recipe, at a small batch, within the smallest budget that it says would do and within one
+# half-way to none: after two steps the parameters have the bits of a run without a budget; on the
+# CPU with one and two workers, and on simulated GPUs.
+. "$(dirname "$0")/lib.sh"
+export OMP_NUM_THREADS=1
+# Data made by code, and fully connected layers of which files stay small.
+SINGA_DATA=$T/none
+small() {
+    echo --set job.batch=4 --set job.eval_batch=4 --steps 2
+    grep -q '^include = share/imagenet.ini' "$1" && echo --set data.test.records=4
+    for layer in fc6 fc7; do
+        grep -q "^\[layer $layer\]" "$1" && echo --set "layer.$layer.outputs=32"
+    done
+}
+# within NAME BUDGET: the run's last checkpoint is that of the run without.
+within() {
+    "$SW" run "$recipe" --out "$T/$1" --no-ui $given --set job.memory="$2" >"$T/out" 2>"$T/err" ||
+        fail "$recipe: $given: memory = $2: exit $?"
+    "$SW" weights "$T/kept/checkpoint-2.safetensors" diff "$T/$1/checkpoint-2.safetensors" \
+        >"$T/diff" || { cat "$T/diff"; fail "$recipe: $given: memory = $2 changes values"; }
+    grep '^budget' -A2 "$T/out" | grep -E "[0-9] (computed|swapped)" | sed 's/^ */    /'
+    rm -rf "$T/${1:?}"
+}
+budgets() {
+    echo "$recipe $given" | sed 's|.*/recipes/||'
+    "$SW" run "$recipe" --out "$T/kept" --no-ui $given >"$T/out" 2>"$T/err" ||
+        fail "$recipe: $given: exit $?"
+    "$SW" check "$recipe" $(echo "$given" | sed 's/--steps 2//') --set job.memory=fit:1 >"$T/out" 2>"$T/err" &&
+        fail "$recipe: $given: one byte is enough"
+    least=$(sed -n 's/.*would do is memory = fit:\([0-9]*\);.*/\1/p' "$T/err")
+    [ -n "$least" ] || fail "$recipe: $given: no least budget is named"
+    within least "fit:$least"
+    within more "fit:$((least + least / 10))"
+    rm -rf "$T/kept"
+}
+for recipe in "$SW_SOURCE_DIR"/recipes/*.ini; do
+    base=$(small "$recipe" | tr '\n' ' ')
+    given=$base
+    budgets
+    given="$base --set cluster.workers_per_group=2 --oversubscribe"
+    budgets
+    given="$base --device sim:gpus=2,pcie=1GB/s --set cluster.workers_per_group=2 --oversubscribe"
+    budgets
+done
