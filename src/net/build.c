@@ -367,7 +367,7 @@ void sw_net_free(struct sw_net *net)
         return;
     sw_swap_free(net->swap);
     if (net->schedule)
-        sw_schedule_fini(net->schedule);
+        sw_net_schedule_fini(net->schedule);
     sw_free(net->schedule);
     for (int i = 0; i < net->count && net->nodes; i++) {
         struct sw_layer *l = &net->nodes[i].layer;

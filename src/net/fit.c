@@ -24,7 +24,7 @@ struct move {
 struct search {
     struct sw_net *net;
     const struct sw_net_rates *rates;
-    struct sw_schedule schedule;
+    struct sw_net_schedule schedule;
     struct sw_blocks blocks;
     double *live; /* owned: bytes, of each act */
     enum sw_life *before, *best;
@@ -55,9 +55,9 @@ static double copy_seconds(const struct search *x)
 
 static void judge(struct search *x)
 {
-    const struct sw_schedule *s = &x->schedule;
+    const struct sw_net_schedule *s = &x->schedule;
     double live = 0;
-    sw_schedule_make(&x->schedule, x->rates);
+    sw_net_schedule_make(&x->schedule, x->rates);
     sw_blocks_find(&x->blocks, s, x->net);
     memset(x->live, 0, (size_t)(s->count + 1) * sizeof *x->live);
     for (int i = 0; i < x->blocks.count; i++) {
@@ -78,7 +78,7 @@ static void judge(struct search *x)
         if (live > (double)x->aim)
             x->excess += live - (double)x->aim;
     }
-    x->seconds = sw_schedule_seconds(&x->schedule, x->rates) + COPY_COST * copy_seconds(x);
+    x->seconds = sw_net_schedule_seconds(&x->schedule, x->rates) + COPY_COST * copy_seconds(x);
 }
 
 /* ---- Moves ---- */
@@ -290,7 +290,7 @@ static size_t find_least(struct search *x)
 
 static void fini(struct search *x)
 {
-    sw_schedule_fini(&x->schedule);
+    sw_net_schedule_fini(&x->schedule);
     sw_blocks_fini(&x->blocks);
     sw_free(x->live);
     sw_free(x->before);
@@ -308,7 +308,7 @@ static int init(struct search *x, struct sw_net *net, const struct sw_net_rates 
                          .before = sw_calloc(n, sizeof *x->before),
                          .best = sw_calloc(n, sizeof *x->best),
                          .moves = sw_calloc(MOVES_PER_FEATURE * n, sizeof *x->moves)};
-    int rc = sw_schedule_init(&x->schedule, net, err);
+    int rc = sw_net_schedule_init(&x->schedule, net, err);
     if (rc == SW_OK)
         rc = sw_blocks_init(&x->blocks, net, err);
     if (rc == SW_OK && !(x->live && x->before && x->best && x->moves))

@@ -190,7 +190,7 @@ static void raise(int *to, int at)
 }
 
 /* Repeating a feature reads what its layers read. */
-static void read_to_repeat(struct sw_blocks *b, const struct sw_schedule *s, int root)
+static void read_to_repeat(struct sw_blocks *b, const struct sw_net_schedule *s, int root)
 {
     const struct sw_net *net = s->net;
     int at = s->back_at[root];
@@ -200,7 +200,7 @@ static void read_to_repeat(struct sw_blocks *b, const struct sw_schedule *s, int
 }
 
 /* Of every root the last act of forward, and the last one after it, that touches its memory. */
-static void find_last_uses(struct sw_blocks *b, const struct sw_schedule *s)
+static void find_last_uses(struct sw_blocks *b, const struct sw_net_schedule *s)
 {
     const struct sw_net *net = s->net;
     for (int i = 0; i < net->count; i++)
@@ -221,7 +221,7 @@ static void find_last_uses(struct sw_blocks *b, const struct sw_schedule *s)
     }
 }
 
-static void add_data(struct sw_blocks *b, const struct sw_schedule *s, struct sw_net *net)
+static void add_data(struct sw_blocks *b, const struct sw_net_schedule *s, struct sw_net *net)
 {
     find_last_uses(b, s);
     for (int i = 0; i < net->count; i++) {
@@ -245,7 +245,7 @@ static void add_data(struct sw_blocks *b, const struct sw_schedule *s, struct sw
     }
 }
 
-static void add_gradient(struct sw_blocks *b, const struct sw_schedule *s, struct sw_net *net,
+static void add_gradient(struct sw_blocks *b, const struct sw_net_schedule *s, struct sw_net *net,
                          int i)
 {
     struct sw_net_node *node = &net->nodes[i];
@@ -260,7 +260,7 @@ static void add_gradient(struct sw_blocks *b, const struct sw_schedule *s, struc
     add_block(b, output_bytes(net, node), s->backward_at[node->first_giver], last, &node->grad);
 }
 
-static void add_gradients(struct sw_blocks *b, const struct sw_schedule *s, struct sw_net *net)
+static void add_gradients(struct sw_blocks *b, const struct sw_net_schedule *s, struct sw_net *net)
 {
     for (int i = 0; i < net->count; i++) {
         struct sw_net_node *node = &net->nodes[i];
@@ -275,7 +275,8 @@ static void add_gradients(struct sw_blocks *b, const struct sw_schedule *s, stru
 }
 
 /* Of a feature that is repeated a layer saves everything anew, unless it repeats from that. */
-static void add_saved(struct sw_blocks *b, const struct sw_schedule *s, struct sw_net *net, int i)
+static void add_saved(struct sw_blocks *b, const struct sw_net_schedule *s, struct sw_net *net,
+                      int i)
 {
     struct sw_net_node *node = &net->nodes[i];
     const struct sw_layer *l = &node->layer;
@@ -290,8 +291,8 @@ static void add_saved(struct sw_blocks *b, const struct sw_schedule *s, struct s
 }
 
 /* One for all layers of a feature, which are repeated one after the other. */
-static void add_repeat_scratch(struct sw_blocks *b, const struct sw_schedule *s, struct sw_net *net,
-                               int root)
+static void add_repeat_scratch(struct sw_blocks *b, const struct sw_net_schedule *s,
+                               struct sw_net *net, int root)
 {
     size_t most = 0;
     for (int i = root; i >= 0; i = net->nodes[i].next_in_place)
@@ -302,7 +303,7 @@ static void add_repeat_scratch(struct sw_blocks *b, const struct sw_schedule *s,
                 &net->nodes[root].repeat_scratch);
 }
 
-static void add_private(struct sw_blocks *b, const struct sw_schedule *s, struct sw_net *net)
+static void add_private(struct sw_blocks *b, const struct sw_net_schedule *s, struct sw_net *net)
 {
     for (int i = 0; i < net->count; i++) {
         struct sw_net_node *node = &net->nodes[i];
@@ -328,7 +329,7 @@ static void add_private(struct sw_blocks *b, const struct sw_schedule *s, struct
     }
 }
 
-void sw_blocks_find(struct sw_blocks *b, const struct sw_schedule *s, struct sw_net *net)
+void sw_blocks_find(struct sw_blocks *b, const struct sw_net_schedule *s, struct sw_net *net)
 {
     int over = s->count - 1;
     b->count = 0;
@@ -453,7 +454,7 @@ static int first_write_over(const struct sw_blocks *b, const struct sw_net_node 
 }
 
 /* Whoever writes there waits for the copy; and the copies' places in host memory. */
-static void settle_copies(struct sw_schedule *s, const struct sw_blocks *b, struct sw_net *net)
+static void settle_copies(struct sw_net_schedule *s, const struct sw_blocks *b, struct sw_net *net)
 {
     net->swap_bytes = 0;
     for (int i = 0; i < net->count; i++) {
@@ -463,7 +464,7 @@ static void settle_copies(struct sw_schedule *s, const struct sw_blocks *b, stru
         node->host_at = swapped ? (int64_t)net->swap_bytes : SW_NO_OFFSET;
         net->swap_bytes += swapped ? (output_bytes(net, node) + ALIGN - 1) / ALIGN * ALIGN : 0;
     }
-    sw_schedule_add_waits(s, s->in_before);
+    sw_net_schedule_add_waits(s, s->in_before);
 }
 
 int sw_net_place_memory(struct sw_net *net, const struct sw_net_rates *rates, struct sw_err *err)
@@ -472,7 +473,7 @@ int sw_net_place_memory(struct sw_net *net, const struct sw_net_rates *rates, st
     int rc = sw_blocks_init(&b, net, err);
     if (rc != SW_OK)
         return rc;
-    sw_schedule_make(net->schedule, rates);
+    sw_net_schedule_make(net->schedule, rates);
     sw_blocks_find(&b, net->schedule, net);
     net->arena_bytes = sw_blocks_place(&b, &net->scratch_bytes);
     settle_copies(net->schedule, &b, net);
@@ -489,7 +490,7 @@ int sw_net_plan_memory(struct sw_net *net, struct sw_err *err)
     find_in_place(net);
     find_roots(net);
     find_asides(net);
-    int rc = sw_schedule_init(net->schedule, net, err);
+    int rc = sw_net_schedule_init(net->schedule, net, err);
     if (rc == SW_OK)
         rc = sw_net_place_memory(net, &(struct sw_net_rates){0}, err);
     net->kept_bytes = net->arena_bytes;

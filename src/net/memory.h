@@ -24,7 +24,7 @@ struct sw_blocks {
 int sw_blocks_init(struct sw_blocks *b, const struct sw_net *net, struct sw_err *err) SW_MUST_CHECK;
 void sw_blocks_fini(struct sw_blocks *b); /* a zeroed one is accepted */
 /* The blocks that a step of this schedule takes; the net's offsets become SW_NO_OFFSET. */
-void sw_blocks_find(struct sw_blocks *b, const struct sw_schedule *s, struct sw_net *net);
+void sw_blocks_find(struct sw_blocks *b, const struct sw_net_schedule *s, struct sw_net *net);
 /* Gives each its place, and the net its offsets; returns the bytes of the arena. */
 size_t sw_blocks_place(struct sw_blocks *b, size_t *scratch_bytes);
 

@@ -71,7 +71,7 @@ struct sw_net_node {
 };
 
 struct sw_act;
-struct sw_schedule;
+struct sw_net_schedule;
 struct sw_swap;
 
 struct sw_net {
@@ -100,9 +100,9 @@ struct sw_net {
     struct sw_step step;       /* the host's copy, alive until it has reached the device */
     bool scratch_apart;
     size_t arena_bytes, kept_bytes, scratch_bytes, swap_bytes;
-    char *arena, *scratch;        /* borrowed */
-    struct sw_schedule *schedule; /* owned */
-    struct sw_swap *swap;         /* owned; NULL: nothing is swapped */
+    char *arena, *scratch;            /* borrowed */
+    struct sw_net_schedule *schedule; /* owned */
+    struct sw_swap *swap;             /* owned; NULL: nothing is swapped */
 };
 
 /* Nodes from the recipe's [layer] sections in topological order. Errors as sw_net_new. */

@@ -139,7 +139,7 @@ static int run_act(struct sw_net *net, const struct sw_act *a, struct sw_err *er
 
 int sw_net_run_phase(struct sw_net *net, int i, bool back, int phase, struct sw_err *err)
 {
-    const struct sw_schedule *s = net->schedule;
+    const struct sw_net_schedule *s = net->schedule;
     int pass = back ? 2 * net->count - 1 - i : i, own = back ? s->backward_at[i] : s->forward_at[i];
     int rc = SW_OK;
     for (int a = s->pass[pass]; a < own && phase == 0 && rc == SW_OK; a++)

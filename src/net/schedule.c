@@ -105,49 +105,49 @@ static bool is_swapped(const struct sw_net *net, int root)
 
 enum { ACTS_PER_NODE = 7 }; /* one of each kind at most */
 
-int sw_schedule_init(struct sw_schedule *s, const struct sw_net *net, struct sw_err *err)
+int sw_net_schedule_init(struct sw_net_schedule *s, const struct sw_net *net, struct sw_err *err)
 {
     size_t n = (size_t)net->count + 1, acts = ACTS_PER_NODE * n;
-    *s = (struct sw_schedule){.net = net,
-                              .acts = sw_calloc(acts, sizeof *s->acts),
-                              .more = sw_calloc(acts, sizeof *s->more),
-                              .begin_s = sw_calloc(acts, sizeof *s->begin_s),
-                              .pass = sw_calloc(2 * n, sizeof *s->pass),
-                              .forward_at = sw_calloc(n, sizeof *s->forward_at),
-                              .backward_at = sw_calloc(n, sizeof *s->backward_at),
-                              .back_at = sw_calloc(n, sizeof *s->back_at),
-                              .away_until = sw_calloc(n, sizeof *s->away_until),
-                              .done_out_s = sw_calloc(n, sizeof *s->done_out_s),
-                              .done_in_s = sw_calloc(n, sizeof *s->done_in_s),
-                              .needed = sw_calloc(n, sizeof *s->needed),
-                              .in_before = sw_calloc(n, sizeof *s->in_before)};
+    *s = (struct sw_net_schedule){.net = net,
+                                  .acts = sw_calloc(acts, sizeof *s->acts),
+                                  .more = sw_calloc(acts, sizeof *s->more),
+                                  .begin_s = sw_calloc(acts, sizeof *s->begin_s),
+                                  .pass = sw_calloc(2 * n, sizeof *s->pass),
+                                  .forward_at = sw_calloc(n, sizeof *s->forward_at),
+                                  .backward_at = sw_calloc(n, sizeof *s->backward_at),
+                                  .back_at = sw_calloc(n, sizeof *s->back_at),
+                                  .away_until = sw_calloc(n, sizeof *s->away_until),
+                                  .done_out_s = sw_calloc(n, sizeof *s->done_out_s),
+                                  .done_in_s = sw_calloc(n, sizeof *s->done_in_s),
+                                  .needed = sw_calloc(n, sizeof *s->needed),
+                                  .in_before = sw_calloc(n, sizeof *s->in_before)};
     if (s->acts && s->more && s->begin_s && s->pass && s->forward_at && s->backward_at &&
         s->back_at && s->away_until && s->done_out_s && s->done_in_s && s->needed && s->in_before)
         return SW_OK;
-    sw_schedule_fini(s);
+    sw_net_schedule_fini(s);
     return sw_err_nomem(err, "the schedule of a step", acts * sizeof *s->acts);
 }
 
-void sw_schedule_fini(struct sw_schedule *s)
+void sw_net_schedule_fini(struct sw_net_schedule *s)
 {
     void *const owned[] = {s->acts,        s->more,    s->begin_s,    s->pass,
                            s->forward_at,  s->back_at, s->away_until, s->done_out_s,
                            s->backward_at, s->needed,  s->in_before,  s->done_in_s};
     for (size_t i = 0; i < sizeof owned / sizeof *owned; i++)
         sw_free(owned[i]);
-    *s = (struct sw_schedule){0};
+    *s = (struct sw_net_schedule){0};
 }
 
 /* ---- Passes, and what has to be there before them ---- */
 
-static void emit(struct sw_schedule *s, enum sw_act_kind kind, int node)
+static void emit(struct sw_net_schedule *s, enum sw_act_kind kind, int node)
 {
     s->acts[s->count++] = (struct sw_act){kind, node};
 }
 
 /* Brings a feature back, if it is away, and first what that takes. in_before stays that of the
  * first one that wants it. */
-static void need(struct sw_schedule *s, int root)
+static void need(struct sw_net_schedule *s, int root)
 {
     const struct sw_net *net = s->net;
     if (net->nodes[root].life == SW_LIFE_KEPT || s->needed[root])
@@ -166,7 +166,7 @@ static void need(struct sw_schedule *s, int root)
     emit(s, SW_ACT_REPEAT, root);
 }
 
-static void need_for_backward(struct sw_schedule *s, int i)
+static void need_for_backward(struct sw_net_schedule *s, int i)
 {
     const struct sw_net *net = s->net;
     const struct sw_net_node *node = &net->nodes[i];
@@ -180,7 +180,7 @@ static void need_for_backward(struct sw_schedule *s, int i)
             need(s, net->nodes[node->src[k]].root);
 }
 
-static void emit_passes(struct sw_schedule *s)
+static void emit_passes(struct sw_net_schedule *s)
 {
     const struct sw_net *net = s->net;
     s->count = 0;
@@ -204,7 +204,7 @@ static void emit_passes(struct sw_schedule *s)
 
 /* ---- When copies back begin ---- */
 
-static void find_begins(struct sw_schedule *s, const struct sw_net_rates *r)
+static void find_begins(struct sw_net_schedule *s, const struct sw_net_rates *r)
 {
     double now = 0;
     for (int a = 0; a < s->count; a++) {
@@ -213,14 +213,14 @@ static void find_begins(struct sw_schedule *s, const struct sw_net_rates *r)
     }
 }
 
-static int turn_of(const struct sw_schedule *s)
+static int turn_of(const struct sw_net_schedule *s)
 {
     return s->pass[s->net->count];
 }
 
 /* From the last one wanted to the first: each begins so early that it ends before the next one
  * begins and before it is wanted, but not before backward does. */
-static void place_copies_in(struct sw_schedule *s, const struct sw_net_rates *r)
+static void place_copies_in(struct sw_net_schedule *s, const struct sw_net_rates *r)
 {
     double link_free = 1e300;
     for (int a = s->count - 1, at = a; a >= 0; a--) {
@@ -239,7 +239,7 @@ static void place_copies_in(struct sw_schedule *s, const struct sw_net_rates *r)
 
 /* Writes the acts anew: the IN of every feature before the act that in_before says, and no OUT of
  * one that nobody wants back. */
-static void insert_copies_in(struct sw_schedule *s)
+static void insert_copies_in(struct sw_net_schedule *s)
 {
     int n = 0, pass = 0, passes = 2 * s->net->count, turn = turn_of(s);
     for (int a = 0; a <= s->count; a++) {
@@ -256,7 +256,7 @@ static void insert_copies_in(struct sw_schedule *s)
     s->count = n;
 }
 
-static void number_acts(struct sw_schedule *s)
+static void number_acts(struct sw_net_schedule *s)
 {
     for (int i = 0; i < s->net->count; i++)
         s->forward_at[i] = s->backward_at[i] = s->back_at[i] = s->away_until[i] = -1;
@@ -272,7 +272,7 @@ static void number_acts(struct sw_schedule *s)
 }
 
 /* Until when copies out that are given their time may take. */
-static void find_ends_of_copies(struct sw_schedule *s, const struct sw_net_rates *r)
+static void find_ends_of_copies(struct sw_net_schedule *s, const struct sw_net_rates *r)
 {
     double link_free = 0;
     for (int a = 0; a < s->count; a++) {
@@ -288,7 +288,7 @@ static void find_ends_of_copies(struct sw_schedule *s, const struct sw_net_rates
     }
 }
 
-void sw_schedule_make(struct sw_schedule *s, const struct sw_net_rates *rates)
+void sw_net_schedule_make(struct sw_net_schedule *s, const struct sw_net_rates *rates)
 {
     emit_passes(s);
     if (rates->link_bytes_per_s > 0) {
@@ -305,14 +305,14 @@ void sw_schedule_make(struct sw_schedule *s, const struct sw_net_rates *rates)
 /* ---- Time ---- */
 
 /* The act before which the copy out of a feature has to be done. */
-static int end_of_first_memory(const struct sw_schedule *s, int root)
+static int end_of_first_memory(const struct sw_net_schedule *s, int root)
 {
     int last = s->net->nodes[root].last_reader, until = s->away_until[root];
     return 1 + (last >= 0 && s->forward_at[last] > until ? s->forward_at[last] : until);
 }
 
 /* begin_s becomes, of an act, whether copies have to be done before it. */
-static void mark_ends_of_copies(struct sw_schedule *s)
+static void mark_ends_of_copies(struct sw_net_schedule *s)
 {
     memset(s->begin_s, 0, (size_t)s->count * sizeof *s->begin_s);
     for (int i = 0; i < s->net->count; i++)
@@ -321,7 +321,7 @@ static void mark_ends_of_copies(struct sw_schedule *s)
 }
 
 /* Copies that were given their time are done by then. */
-static double wait_for_copies_out(const struct sw_schedule *s, int a, double now)
+static double wait_for_copies_out(const struct sw_net_schedule *s, int a, double now)
 {
     for (int i = 0; i < s->net->count; i++)
         if (s->away_until[i] >= 0 && end_of_first_memory(s, i) == a && s->done_out_s[i] > now)
@@ -329,7 +329,7 @@ static double wait_for_copies_out(const struct sw_schedule *s, int a, double now
     return now;
 }
 
-double sw_schedule_seconds(struct sw_schedule *s, const struct sw_net_rates *rates)
+double sw_net_schedule_seconds(struct sw_net_schedule *s, const struct sw_net_rates *rates)
 {
     double now = 0, out = 0, in = 0;
     mark_ends_of_copies(s);
@@ -362,7 +362,7 @@ double sw_schedule_seconds(struct sw_schedule *s, const struct sw_net_rates *rat
     return now;
 }
 
-void sw_schedule_add_waits(struct sw_schedule *s, const int *before)
+void sw_net_schedule_add_waits(struct sw_net_schedule *s, const int *before)
 {
     int n = 0, pass = 0, passes = 2 * s->net->count;
     for (int a = 0; a <= s->count; a++) {

@@ -29,7 +29,7 @@ struct sw_act {
     int node; /* of a feature: its root */
 };
 
-struct sw_schedule {
+struct sw_net_schedule {
     const struct sw_net *net; /* borrowed */
     struct sw_act *acts;      /* owned */
     int count;
@@ -47,19 +47,19 @@ struct sw_schedule {
 };
 
 /* Errors: SW_ERR_NOMEM. */
-int sw_schedule_init(struct sw_schedule *s, const struct sw_net *net,
-                     struct sw_err *err) SW_MUST_CHECK;
-void sw_schedule_fini(struct sw_schedule *s); /* a zeroed one is accepted */
+int sw_net_schedule_init(struct sw_net_schedule *s, const struct sw_net *net,
+                         struct sw_err *err) SW_MUST_CHECK;
+void sw_net_schedule_fini(struct sw_net_schedule *s); /* a zeroed one is accepted */
 
 /* Makes it anew from the lives of the net's nodes, without WAIT_OUT: where these are is known once
  * memory is. Copies back begin so early that, by the rates, nobody waits for them. */
-void sw_schedule_make(struct sw_schedule *s, const struct sw_net_rates *rates);
+void sw_net_schedule_make(struct sw_net_schedule *s, const struct sw_net_rates *rates);
 /* How long a step takes by the rates; of the copies under way at one time in one direction each
  * waits for the one before. */
-double sw_schedule_seconds(struct sw_schedule *s, const struct sw_net_rates *rates);
+double sw_net_schedule_seconds(struct sw_net_schedule *s, const struct sw_net_rates *rates);
 /* Puts WAIT_OUT of `root` before act before[root]; -1: none. Then away_until is no longer known:
  * the waits say it. */
-void sw_schedule_add_waits(struct sw_schedule *s, const int *before);
+void sw_net_schedule_add_waits(struct sw_net_schedule *s, const int *before);
 
 /* May the feature's layers run forward twice? May it be copied to the host, by these rates? */
 bool sw_net_can_repeat(const struct sw_net *net, int root);

@@ -130,7 +130,7 @@ static void a_fitted_net_computes_the_same_bits(void **state)
     "[layer " name "]\ntype = convolution\noutputs = 16\nkernel = 3\npad = 1\nsrc = " src "\n"
 
 /* Is there a backward pass while the feature is on its way back? */
-static bool is_overlapped(const struct sw_schedule *s, int root)
+static bool is_overlapped(const struct sw_net_schedule *s, int root)
 {
     bool passes = false;
     for (int a = s->back_at[root]; a < s->count; a++) {
@@ -159,8 +159,8 @@ static void copies_over_a_fast_link_take_no_time(void **state)
     for (int i = 0; i < w.net->count; i++)
         if (w.net->nodes[i].host_at != SW_NO_OFFSET)
             assert_true(is_overlapped(w.net->schedule, i));
-    double alone = sw_schedule_seconds(kept.net->schedule, &rates);
-    double beside = sw_schedule_seconds(w.net->schedule, &rates);
+    double alone = sw_net_schedule_seconds(kept.net->schedule, &rates);
+    double beside = sw_net_schedule_seconds(w.net->schedule, &rates);
     assert_true(beside <= alone * (1 + 1e-9));
     world_free(&kept);
     world_free(&w);
@@ -175,7 +175,7 @@ enum { MOST_FEATURES = 6 };
 struct choices {
     struct sw_net *net;
     const struct sw_net_rates *rates;
-    struct sw_schedule schedule;
+    struct sw_net_schedule schedule;
     struct sw_blocks blocks;
     int root[RANDOM_LAYERS * 3], count;
 };
@@ -205,9 +205,9 @@ static bool next_choice(struct choices *c)
 
 static size_t arena_of(struct choices *c, double *seconds)
 {
-    sw_schedule_make(&c->schedule, c->rates);
+    sw_net_schedule_make(&c->schedule, c->rates);
     sw_blocks_find(&c->blocks, &c->schedule, c->net);
-    *seconds = sw_schedule_seconds(&c->schedule, c->rates);
+    *seconds = sw_net_schedule_seconds(&c->schedule, c->rates);
     size_t scratch;
     return sw_blocks_place(&c->blocks, &scratch);
 }
@@ -222,7 +222,7 @@ static double try_all(const char *text, const struct plan_of_world *plan,
     struct choices c = {.net = w.net, .rates = rates};
     double best = INFINITY;
     *least = SIZE_MAX;
-    ASSERT_OK(sw_schedule_init(&c.schedule, w.net, &err));
+    ASSERT_OK(sw_net_schedule_init(&c.schedule, w.net, &err));
     ASSERT_OK(sw_blocks_init(&c.blocks, w.net, &err));
     for (int i = 0; i < w.net->count; i++)
         if (w.net->nodes[i].root == i &&
@@ -237,7 +237,7 @@ static double try_all(const char *text, const struct plan_of_world *plan,
         if (!next_choice(&c))
             break;
     }
-    sw_schedule_fini(&c.schedule);
+    sw_net_schedule_fini(&c.schedule);
     sw_blocks_fini(&c.blocks);
     world_free(&w);
     return best;
@@ -256,7 +256,7 @@ static void compare_with_all(const char *text, const struct plan_of_world *plan,
     double want = try_all(text, plan, rates, budget, &ignored);
     struct world w = world_open(text, plan);
     bool fits = fit_world(&w, budget, rates).fits;
-    double have = sw_schedule_seconds(w.net->schedule, rates);
+    double have = sw_net_schedule_seconds(w.net->schedule, rates);
     t->budgets++;
     t->met += fits;
     t->best += fits && have <= want * (1 + 1e-9);
