@@ -115,25 +115,34 @@ static size_t left_of(size_t budget, size_t fixed)
     return budget > fixed ? budget - fixed : 0;
 }
 
-/* On devices of their own, one after the other. */
+/* Workers that share this one's device. */
+static size_t workers_on(const struct sw_job *job, const struct sw_device *device)
+{
+    size_t count = 0;
+    for (int i = 0; i < job->placement->worker_count; i++)
+        count += sw_str_eq(job->workers[i].device->name, device->name);
+    return count;
+}
+
+/* On devices, one worker after the other. */
 static int fit_devices(struct sw_job *job, size_t budget, struct sw_err *err)
 {
     struct broken worst = {0};
-    size_t worst_fixed = 0;
+    size_t worst_fixed = 0, least = 0;
     for (int i = 0; i < job->placement->worker_count; i++) {
         struct sw_worker *w = &job->workers[i];
         struct broken b = {0};
-        size_t fixed = device_bytes(w);
-        int rc = fit_worker(w, left_of(budget, fixed), &b, err);
+        size_t fixed = device_bytes(w), sharing = workers_on(job, w->device);
+        int rc = fit_worker(w, left_of(budget / sharing, fixed), &b, err);
         if (rc != SW_OK)
             return rc;
-        if (b.least > 0 && b.least + fixed > worst.least + worst_fixed) {
+        if (b.least > 0 && (b.least + fixed) * sharing > least) {
             worst = b;
             worst_fixed = fixed;
+            least = (b.least + fixed) * sharing;
         }
     }
-    return worst.least == 0 ? SW_OK
-                            : refuse(job, &worst, worst_fixed, worst_fixed + worst.least, err);
+    return least == 0 ? SW_OK : refuse(job, &worst, worst_fixed, least, err);
 }
 
 /* With a level of `level` for each worker's arena. */
