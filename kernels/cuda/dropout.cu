@@ -24,7 +24,7 @@ static __device__ __forceinline__ void make_normal(const uint32_t *word, float *
 static __device__ __forceinline__ struct sw_philox4 draw(const struct sw_cuda_dropout &a, int64_t r,
                                                          uint32_t block, float *normal)
 {
-    uint32_t row = (a.all_rows ? 0 : (uint32_t)a.step->first_row) + (uint32_t)r;
+    uint32_t row = (uint32_t)(a.all_rows ? a.step->group_row : a.step->first_row) + (uint32_t)r;
     struct sw_philox4 w = sw_philox_at(a.d.key, a.step->step, row, block);
     if (a.d.std > 0) {
         make_normal(w.v, normal);

@@ -11,6 +11,7 @@
 struct sw_step {
     uint64_t step; /* t-1 while the t-th update is computed: Philox counter and schedule index */
     int64_t first_row;        /* global index of the worker's row 0 in the batch */
+    int64_t group_row;        /* the same of the group of workers that share its layers */
     int64_t valid_rows;       /* rows of the worker that count; the rest is padding */
     int64_t batch_valid_rows; /* the same of the whole batch, for layers that see all of it */
     bool sequences_begin;     /* no row goes on from where the step before left it */

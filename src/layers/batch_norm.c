@@ -96,7 +96,7 @@ static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_e
         return rc;
     l->dst.desc = l->src[0]->desc;
     st->training = s->training;
-    st->in_group = c->sync && !s->all_rows;
+    st->in_group = c->sync && !s->whole_batch;
     plan_memory(l, s->wants_grad & 1);
     struct sw_desc row = sw_desc_plain(SW_F32, 1, &l->dst.desc.dim[1]);
     sw_layer_add_param(l, "scale", &row, 0, 0)->natural = 1;

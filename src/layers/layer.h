@@ -122,7 +122,8 @@ struct sw_layer_setup {
     int part, parts;     /* layers that split their outputs make part `part` of `parts` */
     int64_t first_channel, channels; /* the place of src[0]'s columns in the whole; 0: the whole */
     int64_t batch_rows;              /* rows of the whole batch */
-    bool all_rows;       /* the layer sees all rows of the batch, not only the worker's */
+    bool all_rows;       /* the layer sees all rows of its group, not only the worker's, */
+    bool whole_batch;    /* and no other group has rows of the batch: there is nothing to add */
     bool fuse_relu;      /* the only consumer is a relu that this layer applies itself */
     bool fused;          /* this relu is applied by its source: forward has nothing to do */
     bool fused_backward; /* and so is its derivative */

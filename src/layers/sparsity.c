@@ -58,7 +58,7 @@ static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_e
     l->can_add = false;
     l->dst.desc = *in;
     l->sum_count = (int)(2 * channels + 1);
-    l->forward_phases = s->all_rows ? 1 : 2;
+    l->forward_phases = s->whole_batch ? 1 : 2;
     l->scratch_bytes = sw_batch_norm_scratch(in);
     l->saved_bytes = (size_t)(3 * channels) * sizeof(float);
     l->flops_forward = l->flops_backward = (double)sw_desc_count(in);

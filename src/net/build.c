@@ -160,6 +160,7 @@ static void place_columns(const struct sw_net *net, const struct sw_net_node *no
 {
     setup->parts = 1;
     setup->all_rows = node->dist != SW_DIST_ROWS;
+    setup->whole_batch = setup->all_rows && net->group_rows == net->batch_rows;
     if (node->layer.src_count == 0)
         return;
     const struct sw_net_node *source = &net->nodes[node->src[0]];
@@ -324,6 +325,7 @@ int sw_net_new(const struct sw_net_args *args, struct sw_net **out, struct sw_er
     net->training = args->training;
     net->rows = args->rows;
     net->batch_rows = args->batch_rows ? args->batch_rows : args->rows;
+    net->group_rows = args->group_rows ? args->group_rows : net->batch_rows;
     net->workers = args->workers ? args->workers : 1;
     net->worker = args->worker;
     net->partition = args->partition;

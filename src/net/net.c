@@ -240,6 +240,11 @@ int sw_net_sum_count(const struct sw_net *net)
     return net->sum_count;
 }
 
+bool sw_net_is_in_rows(const struct sw_net *net, int i)
+{
+    return net->nodes[i].dist == SW_DIST_ROWS;
+}
+
 int sw_net_phases(const struct sw_net *net, int i, bool backward)
 {
     const struct sw_layer *l = &net->nodes[i].layer;

@@ -25,7 +25,8 @@ struct sw_net_args {
     uint64_t seed;
     bool training;
     int64_t rows;                      /* of this worker */
-    int64_t batch_rows;                /* of all workers of the group; 0: rows */
+    int64_t batch_rows;                /* of the whole batch; 0: rows */
+    int64_t group_rows;                /* of all workers of the group; 0: batch_rows */
     int workers, worker;               /* size of the group and place in it; 0 workers: one */
     enum sw_partition partition;       /* of layers that do not say */
     const struct sw_strings *freeze;   /* patterns of parameters that are not trained, borrowed for
@@ -167,6 +168,9 @@ const struct sw_net_state *sw_net_state(const struct sw_net *net, int s);
 /* Where it lies; update is the same memory in the one net that keeps it up, else NULL. */
 void sw_net_bind_state(struct sw_net *net, int s, const float *value, float *update);
 
+/* Does every worker of the group have its own rows of the layer's output? Else who have anything of
+ * it have all rows of the group. */
+bool sw_net_is_in_rows(const struct sw_net *net, int i);
 /* The largest number of sums that a layer has between two phases; 0: there are none. */
 int sw_net_sum_count(const struct sw_net *net);
 

@@ -554,11 +554,12 @@ static int add_sums(struct sw_parts *p, struct sw_err *err)
     double *own = sw_net_sums(first_net(p), p->layer, &count);
     if (!p->sum || !own)
         return SW_OK;
+    bool in_rows = sw_net_is_in_rows(first_net(p), p->layer);
     if (!p->sums)
-        return p->sum(p->sum_user, own, count, err);
+        return p->sum(p->sum_user, own, count, in_rows, err);
     int rc = move_sums(p, false, err);
     if (rc == SW_OK)
-        rc = p->sum(p->sum_user, p->sums, count, err);
+        rc = p->sum(p->sum_user, p->sums, count, in_rows, err);
     /* The host's copy is not written again before the next wait on this stream. */
     return rc == SW_OK ? move_sums(p, true, err) : rc;
 }

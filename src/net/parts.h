@@ -63,9 +63,10 @@ int sw_parts_set_field(struct sw_parts *p, const char *field, void *data,
 int sw_parts_set_step(struct sw_parts *p, const struct sw_step *step,
                       struct sw_err *err) SW_MUST_CHECK;
 
-/* Adds values [parts][count] over all leaves of the group, host memory; the sum is left in the
- * first of them. */
-typedef int sw_parts_sum(void *user, double *values, int count, struct sw_err *err);
+/* Adds values [parts][count] over all leaves of the batch, host memory; the sum is left in the
+ * first of them. in_rows: every worker has its own rows of the layer; else all workers of a group
+ * that have anything of it have the group's rows, and what is added is over groups. */
+typedef int sw_parts_sum(void *user, double *values, int count, bool in_rows, struct sw_err *err);
 /* Called between two phases of a layer that sums something up; NULL (as after sw_parts_new): there
  * is one part and no other worker. */
 void sw_parts_set_sum(struct sw_parts *p, sw_parts_sum *sum, void *user);

@@ -62,11 +62,6 @@ static int move(const struct state *st, struct sw_stream *s, const struct sw_rec
                 : sw_copy_2d(s, at, pitch, piece, width, width, r->rows, err);
 }
 
-static int64_t place_of_rows(const struct sw_layer_setup *s, int64_t local, enum sw_dist from)
-{
-    return from == SW_DIST_ROWS ? s->batch_rows : local;
-}
-
 /* On a thread of the device. */
 static void stamp(void *user)
 {
@@ -116,7 +111,7 @@ int sw_net_reshard_setup(struct sw_net *net, struct sw_net_node *node,
                          .worker = worker,
                          .from = from,
                          .to = to,
-                         .rows = place_of_rows(s, in->dim[0], from),
+                         .rows = from == SW_DIST_ROWS ? net->group_rows : in->dim[0],
                          .columns = columns,
                          .column_bytes = (size_t)inner * sw_dtype_bytes(in->dtype)};
     if (to == SW_DIST_COLUMNS && columns < workers)

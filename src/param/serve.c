@@ -197,17 +197,19 @@ void sw_table_close_v(void *table)
 
 /* ---- one update of one slice ---- */
 
-/* One that a single worker owns has one term, that worker's. */
+/* The terms of every worker that gives; where that is one of each group, each has one. */
 float *sw_table_sum(const struct sw_table *t, int param, int party, int64_t from,
                     const float *in[SW_TREE_LEAVES], struct sw_terms *sum)
 {
     const struct sw_param *p = &t->params[param];
-    int first = p->owner < 0 ? 0 : p->owner, workers = sw_table_threshold(t, param);
-    int base = t->first_term[party * t->party_workers + first];
+    int first = party * t->party_workers, base = -1;
     *sum = (struct sw_terms){.in = in, .ends = p->owner < 0 ? t->term_end : NULL};
-    sum->count = t->first_term[party * t->party_workers + first + workers] - base;
-    for (int i = 0; i < sum->count; i++)
-        in[i] = p->gradient[base + i] + from;
+    for (int w = first; w < first + t->party_workers; w++)
+        for (int i = t->first_term[w]; i < t->first_term[w + 1] && sw_table_gives(t, param, w);
+             i++) {
+            base = base < 0 ? i : base;
+            in[sum->count++] = p->gradient[i] + from;
+        }
     return p->gradient[base] + from;
 }
 

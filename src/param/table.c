@@ -49,6 +49,7 @@ int sw_table_new(const struct sw_table_args *args, struct sw_table **out, struct
         t->args.groups = 1;
     t->parties = t->args.rule->apart ? t->args.groups : 1;
     t->party_workers = t->args.workers / t->parties;
+    t->group_workers = t->args.workers / t->args.groups;
     t->two_phases = args->two_phases || args->clip_norm > 0 || args->bad != SW_BAD_STOPS ||
                     args->updater->needs_norms;
     t->leaves = args->leaves > 0 ? args->leaves : t->party_workers;
@@ -262,7 +263,7 @@ const float *sw_table_value(const struct sw_table *t, int worker, int param)
 int sw_table_threshold(const struct sw_table *t, int param)
 {
     const struct sw_param *p = &t->params[param];
-    return p->frozen ? 0 : p->owner < 0 ? t->party_workers : 1;
+    return p->frozen ? 0 : p->owner < 0 ? t->party_workers : t->party_workers / t->group_workers;
 }
 
 int sw_table_givers(const struct sw_table *t, int param)
@@ -285,7 +286,7 @@ static bool has_sum(const struct sw_table *t, int param)
 bool sw_table_gives(const struct sw_table *t, int param, int worker)
 {
     const struct sw_param *p = &t->params[param];
-    return !p->frozen && (p->owner < 0 || p->owner == worker % t->party_workers);
+    return !p->frozen && (p->owner < 0 || p->owner == worker % t->group_workers);
 }
 
 int sw_table_terms(const struct sw_table *t, int worker)
@@ -309,7 +310,7 @@ static int gradients_of(const struct sw_table *t, int param)
     const struct sw_param *p = &t->params[param];
     return p->frozen      ? 0
            : p->owner < 0 ? t->first_term[t->args.workers]
-                          : t->parties * sw_table_terms(t, p->owner);
+                          : t->args.groups * sw_table_terms(t, p->owner);
 }
 
 /* Do parties read copies of their own? What is frozen has no servers to copy it, and no need. */

@@ -39,7 +39,7 @@ struct sw_param {
     struct sw_desc
         layout; /* storage of value, gradients and slots; logical dims as in checkpoints */
     int64_t fan_in, fan_out;
-    int owner; /* the only worker that has it and gives gradients; -1: all */
+    int owner; /* the only one of a group that has it and gives gradients; -1: all */
     int64_t part_first,
         part_whole; /* rows [part_first, + layout.dim[0]) of a parameter of part_whole
                        rows that several workers hold; part_whole 0: the whole */

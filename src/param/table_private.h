@@ -55,6 +55,7 @@ struct sw_table {
     struct sw_server_state *servers; /* owned [args.servers] */
     int slots;
     int parties, party_workers; /* and the workers of each */
+    int group_workers;          /* of each group: a party is one of them, or all */
     int leaves;                 /* of each */
     int *first_term;            /* owned [workers + 1] */
     int *term_end;              /* owned [terms of a party]: of the tree over its leaves */

@@ -253,9 +253,12 @@ static int both_passes(struct sw_worker *w, int64_t t, const struct sw_batch *ba
                        struct sw_err *err)
 {
     int layers = sw_net_layer_count(w->train), rc = SW_OK;
+    int64_t group_row, group_rows;
+    sw_job_group_rows(w->job, w->group_index, SW_SPLIT_TRAIN, &group_row, &group_rows);
     /* Chance is a function of the batch: groups at one step must not have the same. */
     struct sw_step step = {.step = (uint64_t)batch->index,
                            .first_row = w->first_row[SW_SPLIT_TRAIN],
+                           .group_row = group_row,
                            .valid_rows = batch->valid_rows,
                            .batch_valid_rows = batch->batch_valid_rows,
                            .backward_scale = 1.0f / (float)w->job->conf->batch};

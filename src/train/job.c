@@ -142,7 +142,7 @@ static int open_data(struct sw_job *job, struct sw_err *err)
 static int reserve_sums(struct sw_job *job, struct sw_err *err)
 {
     int most = 0, workers = job->group_size;
-    for (int i = 0; i < workers && job->leaves > 1; i++) {
+    for (int i = 0; i < workers && (job->leaves > 1 || job->hybrid); i++) {
         const struct sw_worker *w = &job->workers[i];
         int train = sw_net_sum_count(w->train), eval = w->eval ? sw_net_sum_count(w->eval) : 0;
         most = train > most ? train : most;
@@ -153,6 +153,10 @@ static int reserve_sums(struct sw_job *job, struct sw_err *err)
         rc = sw_group_reserve_pairs(&job->norms, 2, err);
     for (int g = 0; g < job->group_count && rc == SW_OK; g++)
         rc = sw_group_reserve_sums(&job->groups[g], most, err);
+    if (rc == SW_OK && job->hybrid)
+        rc = sw_group_reserve_sums(&job->all, most, err);
+    for (int i = 0; i < job->group_size && rc == SW_OK && job->hybrid; i++)
+        rc = sw_group_reserve_sums(&job->peers[i], most, err);
     return rc;
 }
 
@@ -268,6 +272,9 @@ void sw_job_close(struct sw_job *job)
     for (int g = 0; job->groups && g < job->group_count; g++)
         sw_group_fini(&job->groups[g]);
     sw_free(job->groups);
+    for (int i = 0; job->peers && i < job->group_size; i++)
+        sw_group_fini(&job->peers[i]);
+    sw_free(job->peers);
     sw_group_fini(&job->all);
     sw_group_fini(&job->norms);
     sw_states_fini(&job->states);

@@ -108,25 +108,14 @@ static const struct sw_table_rule *rule_of(const struct sw_job *job)
     return rules[job->terms.consistency];
 }
 
-static void check_topology(struct sw_job *job, const struct sw_section *s)
-{
-    bool neighbours[SW_MAX_SERVER_GROUPS * SW_MAX_SERVER_GROUPS];
-    struct sw_err why;
-    if (sw_cluster_neighbours(s->common, &job->shape, neighbours, &why) != SW_OK)
-        sw_recipe_error(job->recipe, s, "sync_topology", "%s", why.text);
-}
-
-/* What only a group of workers that make one update together can do. */
-static int check_apart(struct sw_job *job, struct sw_err *err)
+static int check_topology(struct sw_job *job, struct sw_err *err)
 {
     const struct sw_section *s = sw_recipe_find(job->recipe, "cluster", NULL);
-    if (!job->apart && job->shape.worker_groups > 1 && sw_exchange_plan(job->workers[0].train) > 0)
-        sw_recipe_error(job->recipe, s, "worker_groups",
-                        "%d synchronous groups share every layer by rows, but the partition "
-                        "splits layers otherwise: use one group of %d workers",
-                        job->shape.worker_groups, job->placement->worker_count);
-    if (job->shape.server_groups > 1)
-        check_topology(job, s);
+    bool neighbours[SW_MAX_SERVER_GROUPS * SW_MAX_SERVER_GROUPS];
+    struct sw_err why;
+    if (job->shape.server_groups > 1 &&
+        sw_cluster_neighbours(s->common, &job->shape, neighbours, &why) != SW_OK)
+        sw_recipe_error(job->recipe, s, "sync_topology", "%s", why.text);
     return sw_recipe_verdict(job->recipe, err);
 }
 
@@ -146,7 +135,7 @@ static int make_table(struct sw_job *job, struct sw_server_group *copy, struct s
         .slice_elements = cluster->slice_size,
         .workers = copy->workers,
         .servers = job->shape.servers_per_group,
-        .groups = job->apart ? copy->workers / job->group_size : 1,
+        .groups = copy->workers / job->group_size,
         .leaves = job->conf->repeat_exact ? job->leaves : 0,
         .updates_elsewhere = devices_update(job) && !job->apart,
         .others = job->shape.server_groups > 1 ? job->shape.server_groups : 0,
@@ -199,7 +188,7 @@ int sw_job_make_table(struct sw_job *job, struct sw_err *err)
     if (rc == SW_OK)
         rc = sw_params_check_freeze(job->recipe, &job->conf->freeze, job->table, err);
     if (rc == SW_OK)
-        rc = check_apart(job, err);
+        rc = check_topology(job, err);
     return rc == SW_OK ? check_copy(job, err) : rc;
 }
 

@@ -283,10 +283,13 @@ struct sw_job {
     struct sw_worker *workers;      /* owned [placement->worker_count]; the first one leads */
     struct sw_server *servers;      /* owned [placement->server_count] */
     struct sw_group all;            /* all workers */
-    /* Those that share a batch and are at the same step: all workers in a synchronous job, else the
-     * worker groups. */
+    /* Those that share the rows of a net and are at the same step: all workers in a synchronous job
+     * that is no hybrid, else the worker groups. */
     struct sw_group *groups; /* owned [group_count] */
     int group_count, group_size;
+    bool hybrid;            /* the groups share a batch by rows, and each has its rows as its net is
+                               split */
+    struct sw_group *peers; /* owned [group_size], where it is: who has the same place in a group */
     int leaves; /* parts of a group's batch: as many as workers, or with repeat_exact the virtual
                    ones */
     int64_t *leaf_ends[SW_SPLITS]; /* owned [leaves]: the row behind each. Change when all meet */
@@ -352,6 +355,9 @@ int sw_job_place(struct sw_job *job, const struct sw_job_options *o,
 int64_t sw_job_batches(const struct sw_job *job, int64_t step);
 int64_t sw_job_samples(const struct sw_job *job, int64_t step);
 int64_t sw_job_steps_of(const struct sw_job *job, int64_t batches);
+/* The rows of a batch that a group has: all of them, or in a hybrid its part in training. */
+void sw_job_group_rows(const struct sw_job *job, int group, int split, int64_t *first,
+                       int64_t *rows);
 /* Does the group rest in that step, because it is one of those that the first makes alone? */
 bool sw_job_rests(const struct sw_job *job, int group, int64_t step);
 /* Steps that a group has made after so many steps of the job. */
@@ -503,7 +509,11 @@ int sw_state_read(struct sw_state *s, const char *tensor, const struct sw_st_fil
                   const char *path, struct sw_err *err) SW_MUST_CHECK;
 
 /* sums.c */
-int sw_worker_sum(void *worker, double *values, int count, struct sw_err *err) SW_MUST_CHECK;
+/* Of a pass of training, over all who share the batch; of an evaluation, over the group. */
+int sw_worker_sum(void *worker, double *values, int count, bool in_rows,
+                  struct sw_err *err) SW_MUST_CHECK;
+int sw_worker_sum_in_group(void *worker, double *values, int count, bool in_rows,
+                           struct sw_err *err) SW_MUST_CHECK;
 /* sw_group_meet of all workers, and meanwhile the live snapshot says that it waits for `what`. */
 int sw_worker_meet(struct sw_worker *w, const char *what) SW_MUST_CHECK;
 /* The same of those that made step w->step. */
@@ -546,6 +556,8 @@ int64_t sw_leaves_most(const struct sw_job *job);
 /* Parts of a batch that so many workers share. */
 int sw_leaves_of(const struct sw_job *job, int workers);
 /* What goes together with repeat_exact. Errors: SW_ERR_INVALID with messages in the recipe. */
+/* Does the recipe ask for layers that are split otherwise than by rows? */
+bool sw_job_splits_layers(const struct sw_job *job);
 int sw_leaves_check(struct sw_job *job, const struct sw_section *cluster,
                     struct sw_err *err) SW_MUST_CHECK;
 /* Cuts the batches into parts, as the checkpoint to go on from had them where that says so. */

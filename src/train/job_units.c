@@ -126,6 +126,13 @@ static int serve_while_waiting(void *user, int worker)
     return sw_server_poll(&workers[worker], &ignored);
 }
 
+/* The same of those who have one place in their groups. */
+static int serve_while_peers_wait(void *user, int group)
+{
+    struct sw_worker *first = user;
+    return serve_while_waiting(first, group * first->job->group_size);
+}
+
 static void make_group(struct sw_group *g, struct sw_worker *workers, int count, int leaves)
 {
     sw_group_init(g, count, leaves);
@@ -133,12 +140,28 @@ static void make_group(struct sw_group *g, struct sw_worker *workers, int count,
     g->serve_user = workers;
 }
 
-/* Groups that are synchronous over all are one: it shares every batch. */
+static int make_peers(struct sw_job *job, struct sw_err *err)
+{
+    if (!job->hybrid)
+        return SW_OK;
+    job->peers = sw_calloc((size_t)job->group_size, sizeof *job->peers);
+    if (!job->peers)
+        return sw_err_nomem(err, "worker groups", (size_t)job->group_size * sizeof *job->peers);
+    for (int i = 0; i < job->group_size; i++) {
+        make_group(&job->peers[i], &job->workers[i], job->group_count, job->group_count);
+        job->peers[i].serve = serve_while_peers_wait;
+    }
+    return SW_OK;
+}
+
+/* Groups that are synchronous over all are one that shares every batch, unless each is to split
+ * the net for itself. */
 static int make_groups(struct sw_job *job, struct sw_err *err)
 {
     int workers = job->placement->worker_count;
     job->apart = job->terms.consistency != SW_CONSISTENCY_BSP;
-    job->group_count = job->apart ? job->shape.worker_groups : 1;
+    job->hybrid = !job->apart && job->shape.worker_groups > 1 && sw_job_splits_layers(job);
+    job->group_count = job->apart || job->hybrid ? job->shape.worker_groups : 1;
     job->group_size = workers / job->group_count;
     job->leaves = sw_leaves_of(job, job->group_size);
     job->groups = sw_calloc((size_t)job->group_count, sizeof *job->groups);
@@ -173,7 +196,7 @@ static int make_groups(struct sw_job *job, struct sw_err *err)
     sw_group_let_rest(&job->all, job->alone_steps > 0 ? job->group_size : workers,
                       job->alone_steps);
     sw_group_let_rest(&job->norms, job->alone_steps > 0 ? 1 : job->norms.workers, job->alone_steps);
-    return SW_OK;
+    return make_peers(job, err);
 }
 
 int64_t sw_job_batches(const struct sw_job *job, int64_t step)

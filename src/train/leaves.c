@@ -102,6 +102,25 @@ int sw_leaves_cut(struct sw_job *job, struct sw_err *err)
     return SW_OK;
 }
 
+void sw_job_group_rows(const struct sw_job *job, int group, int split, int64_t *first,
+                       int64_t *rows)
+{
+    *first = 0;
+    *rows = split == SW_SPLIT_TRAIN ? job->conf->batch : job->conf->eval_batch;
+    if (job->hybrid && split == SW_SPLIT_TRAIN)
+        sw_part(job->conf->batch, job->group_count, group, first, rows);
+}
+
+/* Where part `leaf` of the group's ends in the batch; -1: where the first one begins. */
+static int64_t leaf_end(const struct sw_job *job, int group, int split, int leaf)
+{
+    int64_t first, rows;
+    sw_job_group_rows(job, group, split, &first, &rows);
+    if (leaf < 0)
+        return first;
+    return job->hybrid ? first + even_end(job, rows, leaf) : job->leaf_ends[split][leaf];
+}
+
 int sw_leaves_take(struct sw_worker *w, struct sw_err *err)
 {
     const struct sw_job *job = w->job;
@@ -110,33 +129,48 @@ int sw_leaves_take(struct sw_worker *w, struct sw_err *err)
     w->first_leaf = (int)first;
     w->leaves = (int)leaves;
     for (int s = 0; s < SW_SPLITS; s++) {
-        const int64_t *ends = job->leaf_ends[s] + first;
-        int64_t begin = first > 0 ? ends[-1] : 0;
+        int64_t end = leaf_end(job, w->group_index, s, w->first_leaf - 1);
         if (!w->part_rows[s])
             w->part_rows[s] = sw_calloc((size_t)leaves, sizeof *w->part_rows[s]);
         if (!w->part_rows[s])
             return sw_err_nomem(err, "a worker", (size_t)leaves * sizeof *w->part_rows[s]);
-        w->first_row[s] = begin;
-        for (int i = 0; i < w->leaves; begin = ends[i++])
-            w->part_rows[s][i] = ends[i] - begin;
-        w->rows[s] = begin - w->first_row[s];
+        w->first_row[s] = end;
+        for (int i = 0; i < w->leaves; i++) {
+            int64_t begin = end;
+            end = leaf_end(job, w->group_index, s, w->first_leaf + i);
+            w->part_rows[s][i] = end - begin;
+        }
+        w->rows[s] = end - w->first_row[s];
     }
     return SW_OK;
 }
 
 /* ---- what goes together ---- */
 
+static bool is_split(const struct sw_section *layer)
+{
+    const struct sw_layer_conf *c = layer->common;
+    return sw_section_is_set(layer, "partition") && c->partition != SW_PARTITION_ROWS;
+}
+
+bool sw_job_splits_layers(const struct sw_job *job)
+{
+    bool splits = job->conf->partition != SW_PARTITION_ROWS;
+    const struct sw_section *s = sw_recipe_first(job->recipe, "layer");
+    for (; s && !splits; s = sw_section_next(s))
+        splits = is_split(s);
+    return splits;
+}
+
 /* A layer that is split otherwise than by rows is cut into as many parts as there are workers. */
 static void check_partitions(struct sw_job *job, const char *key, const char *why)
 {
     const struct sw_section *s = sw_recipe_first(job->recipe, "layer");
-    for (; s; s = sw_section_next(s)) {
-        const struct sw_layer_conf *c = s->common;
-        if (sw_section_is_set(s, "partition") && c->partition != SW_PARTITION_ROWS)
+    for (; s; s = sw_section_next(s))
+        if (is_split(s))
             sw_recipe_error(job->recipe, s, "partition",
                             "with %s all layers are split by rows, %s: say 0, or leave it out", key,
                             why);
-    }
     if (job->conf->partition != SW_PARTITION_ROWS)
         sw_recipe_error(job->recipe, sw_recipe_find(job->recipe, "job", NULL), "partition",
                         "with %s all layers are split by rows, %s: say 0, or leave it out", key,

@@ -257,6 +257,8 @@ static int allocate(struct sw_job *job, struct sw_err *err)
         rc = sw_fault_attach(&job->fault, sw_group_close_v, &job->all, err);
     for (int g = 0; g < job->group_count && rc == SW_OK; g++)
         rc = sw_fault_attach(&job->fault, sw_group_close_v, &job->groups[g], err);
+    for (int i = 0; i < job->group_size && rc == SW_OK && job->hybrid; i++)
+        rc = sw_fault_attach(&job->fault, sw_group_close_v, &job->peers[i], err);
     for (int i = 0; sw_job_has_devices(job) && i < job->placement->worker_count && rc == SW_OK; i++)
         rc = sw_fault_attach(&job->fault, sw_device_cancel_v, job->workers[i].device, err);
     return rc;

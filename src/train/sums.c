@@ -25,13 +25,31 @@ static void end_wait(struct sw_worker *w)
     sw_slot_wait(w->slot, NULL, w->lap_ns);
 }
 
-int sw_worker_sum(void *worker, double *values, int count, struct sw_err *err)
+static int sum(struct sw_worker *w, struct sw_group *g, int place, double *values, int count,
+               struct sw_err *err)
 {
-    struct sw_worker *w = worker;
     begin_wait(w, "the sums of the other workers");
-    int rc = sw_group_sum(w->group, w->place, values, count);
+    int rc = sw_group_sum(g, place, values, count);
     end_wait(w);
     return rc == SW_OK ? SW_OK : sw_err_set(err, SW_ERR_CANCELLED, "the job is ending");
+}
+
+int sw_worker_sum_in_group(void *worker, double *values, int count, bool in_rows,
+                           struct sw_err *err)
+{
+    struct sw_worker *w = worker;
+    (void)in_rows; /* who has all rows of the group has nothing to add */
+    return sum(w, w->group, w->place, values, count, err);
+}
+
+int sw_worker_sum(void *worker, double *values, int count, bool in_rows, struct sw_err *err)
+{
+    struct sw_worker *w = worker;
+    struct sw_job *job = w->job;
+    if (!job->hybrid)
+        return sw_worker_sum_in_group(w, values, count, in_rows, err);
+    return in_rows ? sum(w, &job->all, w->index, values, count, err)
+                   : sum(w, &job->peers[w->place], w->group_index, values, count, err);
 }
 
 int sw_worker_meet(struct sw_worker *w, const char *what)

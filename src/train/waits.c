@@ -58,8 +58,14 @@ static const struct sw_server *owner_of_slices(const struct view *v, int unit, i
     return own;
 }
 
-/* The longest silent of the workers, other than the unit, whose gradient is not there: of its own
- * group, or of the others that share its table. */
+/* Do the two make every update together? */
+static bool make_updates_together(const struct sw_worker *a, const struct sw_worker *b)
+{
+    return a->table == b->table && (!a->job->apart || a->group == b->group);
+}
+
+/* The longest silent of the workers, other than the unit, whose gradient is not there: of those who
+ * make updates with it, or of the others that share its table. */
 static int without_gradient(const struct view *v, int unit, bool own)
 {
     const struct sw_wait *wait = &v->slots[unit].wait;
@@ -67,7 +73,8 @@ static int without_gradient(const struct view *v, int unit, bool own)
     int late = -1;
     for (int i = 0; i < workers(v); i++)
         if (i != unit && all[i].table == all[unit].table &&
-            (all[i].group == all[unit].group) == own && !has_given(v, i, wait->index, wait->number))
+            make_updates_together(&all[i], &all[unit]) == own &&
+            !has_given(v, i, wait->index, wait->number))
             late = longer_silent(v, late, i);
     return late;
 }

@@ -30,11 +30,14 @@ static int make_parts(struct sw_worker *w, int split, const struct sw_net *shari
     struct sw_job *job = w->job;
     struct sw_net_field fields[SW_MAX_FIELDS];
     bool training = split == SW_SPLIT_TRAIN;
+    int64_t from, group_rows;
+    sw_job_group_rows(job, w->group_index, split, &from, &group_rows);
     struct sw_net_args net = {.recipe = job->recipe,
                               .stream = w->stream,
                               .seed = (uint64_t)job->conf->seed,
                               .training = training,
                               .batch_rows = training ? job->conf->batch : job->conf->eval_batch,
+                              .group_rows = group_rows,
                               .workers = job->conf->repeat_exact ? 1 : job->group_size,
                               .worker = job->conf->repeat_exact ? 0 : w->place,
                               .partition = (enum sw_partition)job->conf->partition,
@@ -52,8 +55,8 @@ static int make_parts(struct sw_worker *w, int split, const struct sw_net *shari
                                        .alone = job->conf->repeat_exact,
                                        .threads = seat_of(w)->threads};
     int rc = sw_parts_new(&args, out, err);
-    if (rc == SW_OK && job->leaves > 1)
-        sw_parts_set_sum(*out, sw_worker_sum, w);
+    if (rc == SW_OK && (job->leaves > 1 || job->hybrid))
+        sw_parts_set_sum(*out, training ? sw_worker_sum : sw_worker_sum_in_group, w);
     return rc;
 }
 
@@ -403,6 +406,7 @@ void sw_worker_prefetch_args(const struct sw_worker *w, int split, struct sw_pre
     bool training = split == SW_SPLIT_TRAIN;
     int64_t rows = training ? job->conf->batch : job->conf->eval_batch;
     int64_t first = job->first_step, lead = 0;
+    bool dealt = !training || job->apart; /* else all groups share every batch */
     if (training && first < job->alone_steps) {
         lead = w->group_index == 0 ? job->alone_steps - first : 0;
         first = w->group_index == 0 ? first : job->alone_steps;
@@ -415,8 +419,8 @@ void sw_worker_prefetch_args(const struct sw_worker *w, int split, struct sw_pre
         .part_rows = w->part_rows[split],
         .parts = w->leaves,
         /* Groups take turns in one order: the n-th batch of group g is n * groups + g of all. */
-        .first_batch = (training ? sw_job_batches(job, first) : 0) + w->group_index,
-        .batch_stride = job->group_count,
+        .first_batch = (training ? sw_job_batches(job, first) : 0) + (dealt ? w->group_index : 0),
+        .batch_stride = dealt ? job->group_count : 1,
         .lead = lead,
         .batch_limit = training ? -1 : sw_worker_eval_batches(w),
         .slots = (int)source->prefetch + 1, /* and the one in use */

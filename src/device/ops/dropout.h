@@ -15,7 +15,7 @@ struct sw_dropout {
     float std; /* above 0: nothing is dropped; a normal number of this deviation is added */
     int64_t first_channel,
         channels;  /* the part's place in the whole; channels 0: it is the whole */
-    bool all_rows; /* row 0 is the batch's row 0, whatever the worker's rows are */
+    bool all_rows; /* row 0 is the group's row 0, whatever the worker's rows are */
 };
 
 struct sw_dropout_args {

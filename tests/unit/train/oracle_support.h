@@ -126,7 +126,7 @@ static inline struct oracle_case oracle_draw(uint64_t seed)
     c.on_sim = rng_int(&r, 0, 2) == 0;
     c.copy = copies[rng_int(&r, 0, 2)];
     c.overlap = overlaps[rng_int(&r, 0, 1)];
-    c.partition = partitions[c.groups > 1 ? 0 : rng_int(&r, 0, 3)];
+    c.partition = partitions[rng_int(&r, 0, 3)];
     c.updater = oracle_updaters[rng_int(&r, 0, ORACLE_UPDATERS - 1)];
     c.slice = rng_int(&r, 0, 1) ? 1024 : 1 << 20;
     c.recipe = oracle_recipe(&c);

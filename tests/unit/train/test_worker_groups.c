@@ -301,7 +301,6 @@ static void what_cannot_be_is_refused_with_a_reason(void **state)
           "cluster.sync_topology=0-1"},
          "does not reach all others"},
         {{CUSTOM, THREE_GROUPS, "job.batch=2"}, "cannot share a batch of 2 rows"},
-        {{CUSTOM, TWO_GROUPS, "job.partition=1"}, "synchronous groups share every layer by rows"},
     };
     (void)state;
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
