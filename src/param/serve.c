@@ -78,7 +78,8 @@ bool sw_table_ready(const struct sw_table *t, int party, int param, uint64_t ver
            has(t, SW_TABLE_ALL, param, version - bound);
 }
 
-/* In place: the party has its own updates up to `version`; of others there may be fewer. */
+/* In place: the party has its own updates up to `version`; of others there may be fewer, also of
+ * other server groups'. */
 static int64_t lag_in_place(const struct sw_table *t, int param, uint64_t version)
 {
     const struct sw_param *p = &t->params[param];
@@ -87,6 +88,11 @@ static int64_t lag_in_place(const struct sw_table *t, int param, uint64_t versio
         uint64_t ready = __atomic_load_n(&p->view[r].ready, __ATOMIC_SEQ_CST);
         uint64_t done = ready / (uint64_t)p->slice_count;
         least = done < least ? done : least;
+    }
+    for (int s = 0; s < t->args.servers && t->sync; s++) {
+        uint64_t heard = sw_sync_heard(t, s, param);
+        if (sw_table_has_slices(t, s, param) && heard < least)
+            least = heard;
     }
     return (int64_t)(version - least);
 }
@@ -326,6 +332,8 @@ static void answer(struct sw_table *t, const struct sw_server_state *s, int para
                (size_t)slice->count * sizeof(float));
     }
     uint64_t slices = (uint64_t)(s->first[param + 1] - s->first[param]);
+    uint64_t heard = sw_sync_heard(t, (int)(s - t->servers), param);
+    least = heard < least ? heard : least;
     turn->staleness = (int)(turn->done - least);
     uint64_t more = (turn->done - turn->answered) * slices;
     turn->answered = turn->done;

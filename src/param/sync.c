@@ -24,6 +24,8 @@ struct sw_sync {
     float **delta; /* owned [table][param]: what was posted last */
     struct post *posts; /* owned [table][param][server] */
     int64_t *sent;      /* owned [from][to][server], atomic */
+    uint64_t *heard;    /* owned [table][origin][param][server], atomic: steps of the origin whose
+                           updates are in the values */
     int under_way;      /* atomic: messages that are not handled yet */
     void *memory;       /* owned device memory: base and delta */
     size_t bytes;
@@ -43,6 +45,12 @@ static struct post *post_of(const struct sw_sync *s, int table, int param, int s
 {
     return &s->posts[((size_t)table * (size_t)s->params + (size_t)param) * (size_t)s->servers +
                      (size_t)server];
+}
+
+static uint64_t *heard_of(const struct sw_sync *s, int table, int origin, int param, int server)
+{
+    size_t row = (size_t)(table * s->count + origin) * (size_t)s->params + (size_t)param;
+    return &s->heard[row * (size_t)s->servers + (size_t)server];
 }
 
 static float *array_of(const struct sw_sync *s, float **arrays, int table, int param)
@@ -95,7 +103,8 @@ static int take_memory(struct sw_sync *s, struct sw_err *err)
     s->delta = sw_calloc(arrays + 1, sizeof *s->delta);
     s->posts = sw_calloc(arrays * (size_t)s->servers + 1, sizeof *s->posts);
     s->sent = sw_calloc(ways * (size_t)s->servers, sizeof *s->sent);
-    if (!s->parent || !s->base || !s->delta || !s->posts || !s->sent)
+    s->heard = sw_calloc(ways * (size_t)s->params * (size_t)s->servers + 1, sizeof *s->heard);
+    if (!s->parent || !s->base || !s->delta || !s->posts || !s->sent || !s->heard)
         return sw_err_nomem(err, "the exchange of server groups", arrays * sizeof *s->posts);
     int rc = sw_device_alloc(s->tables[0]->args.device, s->bytes, "deltas of server groups",
                              &s->memory, err);
@@ -151,6 +160,7 @@ void sw_sync_free(struct sw_sync *s)
     sw_free(s->delta);
     sw_free(s->posts);
     sw_free(s->sent);
+    sw_free(s->heard);
     sw_free(s);
 }
 
@@ -273,6 +283,8 @@ int sw_sync_handle(struct sw_table *t, int server, const struct sw_message *m)
         for (int64_t e = 0; e < slice->count; e++)
             base[e] += delta[e];
     }
+    /* Behind a delta are all before it. Read by workers where they read values in place. */
+    __atomic_store_n(heard_of(s, t->place, origin, m->param, server), m->version, __ATOMIC_RELAXED);
     rc = hand_on(s, origin, t->place, server, *m);
     __atomic_sub_fetch(&post_of(s, origin, m->param, server)->readers, 1, __ATOMIC_RELEASE);
     __atomic_sub_fetch(&s->under_way, 1, __ATOMIC_SEQ_CST);
@@ -299,6 +311,18 @@ bool sw_sync_is_quiet(const struct sw_sync *s)
     return __atomic_load_n(&s->under_way, __ATOMIC_SEQ_CST) == 0;
 }
 
+uint64_t sw_sync_heard(const struct sw_table *t, int server, int param)
+{
+    uint64_t least = UINT64_MAX;
+    for (int origin = 0; t->sync && origin < t->sync->count; origin++) {
+        uint64_t steps =
+            __atomic_load_n(heard_of(t->sync, t->place, origin, param, server), __ATOMIC_RELAXED);
+        if (origin != t->place && steps < least)
+            least = steps;
+    }
+    return least;
+}
+
 int64_t sw_sync_sent(const struct sw_sync *s, int from, int to, int server)
 {
     return __atomic_load_n(&s->sent[(from * s->count + to) * s->servers + server],
@@ -318,8 +342,17 @@ static void copy_value(struct sw_sync *s, int param)
     }
 }
 
-void sw_sync_spread(struct sw_sync *s, bool state)
+/* Everything up to a step is in all values. Those who begin later lack nothing before. */
+static void hear_all(struct sw_sync *s, uint64_t step)
 {
+    size_t count = (size_t)(s->count * s->count) * (size_t)s->params * (size_t)s->servers;
+    for (size_t i = 0; i < count; i++)
+        s->heard[i] = step > s->after ? step : s->after;
+}
+
+void sw_sync_spread(struct sw_sync *s, uint64_t step, bool state)
+{
+    hear_all(s, step);
     for (int p = 0; p < s->params; p++) {
         const struct sw_param *first = &s->tables[0]->params[p];
         copy_value(s, p);
@@ -342,8 +375,9 @@ static void count_all(struct sw_sync *s)
                         elements(s->tables[0], j, p) * (int64_t)sizeof(float);
 }
 
-void sw_sync_settle(struct sw_sync *s)
+void sw_sync_settle(struct sw_sync *s, uint64_t step)
 {
+    hear_all(s, step);
     for (int p = 0; p < s->params; p++) {
         float *merged = s->tables[0]->params[p].value;
         int64_t n = sw_desc_storage(&s->tables[0]->params[p].layout);

@@ -565,6 +565,8 @@ void sw_table_refresh(struct sw_table *t, int party)
         struct sw_param *p = &t->params[i];
         if (p->view[party].value != p->value)
             memcpy(p->view[party].value, p->value, array_bytes(p));
+        for (int s = 0; s < t->args.servers; s++)
+            t->servers[s].turns[i * t->parties + party].staleness = 0;
     }
 }
 

@@ -216,8 +216,8 @@ void sw_table_put_version(struct sw_table *t, uint64_t version, uint64_t updates
 void sw_table_put_party(struct sw_table *t, int party, uint64_t version);
 /* The same of one parameter that no server moves, by the worker that updates it; all may look. */
 void sw_table_put_param(struct sw_table *t, int param, uint64_t version);
-/* What the party reads becomes the parameters as they are now. Between steps only, when all its
- * updates are applied. */
+/* What the party reads becomes the parameters as they are now, and lacks nothing. Between steps
+ * only, when all updates of all parties are applied. */
 void sw_table_refresh(struct sw_table *t, int party);
 /* Updates so far, of all parties, those that were dropped included. Between steps. */
 uint64_t sw_table_updates(const struct sw_table *t);

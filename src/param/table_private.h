@@ -95,6 +95,9 @@ int sw_table_update_slice(struct sw_table *t, const struct sw_slice *s, int part
 int sw_sync_after(struct sw_table *t, int server, int param, uint64_t done) SW_MUST_CHECK;
 /* The same by a worker, where there is no server at work: tells those that own slices. */
 int sw_sync_ask(struct sw_table *t, int worker, int param, uint64_t done) SW_MUST_CHECK;
+/* How many steps of every other server group are at least in the values of a parameter's slices on
+ * a server; UINT64_MAX when there is none. Any thread. */
+uint64_t sw_sync_heard(const struct sw_table *t, int server, int param);
 bool sw_sync_can_handle(const struct sw_table *t, int server, const struct sw_message *m);
 int sw_sync_handle(struct sw_table *t, int server, const struct sw_message *m) SW_MUST_CHECK;
 

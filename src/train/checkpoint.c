@@ -355,7 +355,7 @@ static int read_all(struct sw_worker *w, const struct sw_st_file *f, const char 
     for (int i = 0; i < job->shape.server_groups && rc == SW_OK; i++)
         rc = load_state(w, f, i, heir_of(job, told, i), err);
     if (rc == SW_OK && job->sync)
-        sw_sync_spread(job->sync, false);
+        sw_sync_spread(job->sync, (uint64_t)w->step, false);
     return rc == SW_OK ? sw_states_read(job, f, path, err) : rc;
 }
 

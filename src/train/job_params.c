@@ -230,7 +230,7 @@ void sw_job_put_step(struct sw_job *job, int copy, int64_t step, uint64_t update
 
 void sw_job_join(struct sw_job *job)
 {
-    sw_sync_spread(job->sync, true);
+    sw_sync_spread(job->sync, (uint64_t)job->alone_steps, true);
     for (int i = 1; i < job->shape.server_groups; i++)
         sw_job_put_step(job, i, job->alone_steps, sw_table_updates(job->table),
                         sw_table_dropped(job->table));

@@ -55,9 +55,9 @@ static int skip(struct sw_worker *w, const char *cause, struct sw_err *err)
 {
     if (++w->skips > SKIPS)
         return give_up(w, cause, SKIPS, "skipped updates in a row", err);
-    sw_job_say(w->job, SW_LOG_WARN, w->unit,
-               "update %lld is skipped (%llu so far): %s is not finite (NaN or Inf)",
-               (long long)w->step, (unsigned long long)sw_table_dropped(w->table), cause);
+    sw_job_say_at(w->job, w->step, SW_LOG_WARN, w->unit,
+                  "update %lld is skipped (%llu so far): %s is not finite (NaN or Inf)",
+                  (long long)w->step, (unsigned long long)sw_table_dropped(w->table), cause);
     return w->index == 0 ? sw_states_put_back(w, err) : SW_OK;
 }
 
@@ -107,9 +107,10 @@ static void ask_for_rollback(struct sw_worker *w, const char *cause)
     if (!sw_worker_leads(w))
         return;
     if (asked <= __atomic_load_n(&m->rolled_at, __ATOMIC_RELAXED))
-        sw_job_say(w->job, SW_LOG_WARN, w->unit,
-                   "update %lld: %s is not finite (NaN or Inf): all groups will go back together",
-                   (long long)w->step, cause);
+        sw_job_say_at(
+            w->job, w->step, SW_LOG_WARN, w->unit,
+            "update %lld: %s is not finite (NaN or Inf): all groups will go back together",
+            (long long)w->step, cause);
     while (asked < w->step && !__atomic_compare_exchange_n(&m->asked_at, &asked, w->step, false,
                                                            __ATOMIC_RELAXED, __ATOMIC_RELAXED))
         ;

@@ -288,11 +288,13 @@ static int update_there(struct sw_replica *r, struct item *item, uint64_t versio
                                  err);
 }
 
-/* Is it this worker that says what the parameter is? With `all`, unless another has it alone. */
+/* Is it this worker that says what the parameter is? Its owner in the first group or, without one,
+ * who does so for `all`. */
 static bool changes_at_home(const struct sw_replica *r, const struct item *item, bool all)
 {
     const struct sw_param *p = sw_table_param(r->args.table, item->param);
-    return !p->frozen && item->has != NEVER && (all || p->owner >= 0);
+    bool says = p->owner < 0 ? all : p->owner == r->args.worker;
+    return !p->frozen && item->has != NEVER && says;
 }
 
 int sw_replica_bring_home(struct sw_replica *r, uint64_t version, bool all, struct sw_err *err)

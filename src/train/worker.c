@@ -175,7 +175,7 @@ static int merge(struct sw_worker *w, struct sw_err *err)
     if (rc == SW_OK)
         rc = meet(w, "deltas of other server groups", err);
     if (rc == SW_OK && w->index == 0) {
-        sw_sync_settle(job->sync);
+        sw_sync_settle(job->sync, (uint64_t)w->step);
         if (w->step == job->alone_steps)
             sw_job_join(job);
     }
@@ -314,7 +314,7 @@ static int prepare(struct sw_worker *w, struct sw_err *err)
         sw_slot_phase(w->slot, SW_PHASE_START, w->step, -1, NULL, w->started_ns);
         rc = first_values(w, err);
         if (job->sync)
-            sw_sync_spread(job->sync, false);
+            sw_sync_spread(job->sync, (uint64_t)w->step, false);
     }
     if (rc == SW_OK)
         rc = meet(w, "the first values", err);

@@ -61,7 +61,7 @@ static void world_new(struct world *w, const struct setting *x)
                     sw_table_param(s->table, p)->gradient[m][e] = (float)weights[i];
     }
     ASSERT_OK(make_sync(w, x->pairs, &err));
-    sw_sync_spread(w->sync, true);
+    sw_sync_spread(w->sync, 0, true);
     for (int i = 0; i < x->tables; i++)
         sw_table_refresh(w->stand[i].table, 0);
 }
@@ -94,18 +94,22 @@ static void dawdle(struct rng *r)
         nanosleep(&t, NULL);
 }
 
-/* All own updates, and of others no more than they made. */
+/* All own updates, and of others no more than they made; the staleness that is told is what is
+ * missing. */
 static void look_at(struct role *r, int p, uint64_t v)
 {
     const struct setting *x = r->world->setting;
     const struct stand *s = &r->world->stand[r->table];
     const float *value = sw_table_value(s->table, r->index, p);
+    int lag = 0;
     for (int64_t e = 0; e < storage_of(s, p); e++)
         for (int g = 0; g < x->tables; g++) {
             int n = updates_in(value[e], g, x->members);
             r->wrong += g == r->table ? n != (int)v - 1 : n < 0 || n > VERSIONS;
             r->seen += g != r->table && n > 0;
+            lag = (int)v - 1 - n > lag ? (int)v - 1 - n : lag;
         }
+    r->wrong += sw_table_staleness(s->table, 0, p, v - 1) != lag;
 }
 
 static void work(void *arg)
@@ -218,10 +222,10 @@ static void every_delta_arrives_exactly_once(void **state)
         world_new(&w, &settings[i]);
         int seen = run_threads(&w);
         assert_true(settings[i].hogwild || settings[i].period > VERSIONS || seen > 0);
-        sw_sync_settle(w.sync);
+        sw_sync_settle(w.sync, VERSIONS);
         assert_all_have_all(&w);
         /* Nothing is left to be said. */
-        sw_sync_settle(w.sync);
+        sw_sync_settle(w.sync, VERSIONS);
         assert_all_have_all(&w);
         world_free(&w);
     }
