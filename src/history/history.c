@@ -230,6 +230,18 @@ void sw_history_placement(struct sw_history *h, const char *unit, const char *de
     sw_history_cold(h, &row);
 }
 
+void sw_history_hardware(struct sw_history *h, const struct sw_hardware *hw)
+{
+    bool memory = hw->mem_used >= 0 && hw->mem_used < 1e18;
+    struct sw_row row = {
+        .kind = SW_ROW_HARDWARE,
+        .series = -1,
+        .cells = {SW_REAL(sw_os()->unix_time()), SW_TEXT(hw->device), SW_REAL(hw->util),
+                  memory ? SW_INT((int64_t)hw->mem_used) : SW_NULL, SW_REAL(hw->power_w),
+                  SW_REAL(hw->temp_c), SW_REAL(hw->clock_mhz)}};
+    sw_history_cold(h, &row);
+}
+
 void sw_history_checkpoint(struct sw_history *h, int64_t step, const char *path, int64_t bytes,
                            const char *checksum, bool is_best)
 {

@@ -147,6 +147,14 @@ void sw_history_layer_time(struct sw_history *h, const char *layer, int worker, 
 /* numa < 0 is stored as NULL. cores: hwloc logical numbers, "0-3,8". */
 void sw_history_placement(struct sw_history *h, const char *unit, const char *device, int numa,
                           const char *cores, const char *reason);
+/* How a device is doing now; what is NaN is stored as NULL. */
+struct sw_hardware {
+    const char *device; /* cpu (of this process), cuda:0 */
+    double util;        /* share of what it could do, 0..1 */
+    double mem_used;    /* bytes */
+    double power_w, temp_c, clock_mhz;
+};
+void sw_history_hardware(struct sw_history *h, const struct sw_hardware *row);
 /* A checkpoint that is durable on disk. path is stored as given (make it absolute). At most one of
  * a run is the best: the newest one of which that was said. */
 void sw_history_checkpoint(struct sw_history *h, int64_t step, const char *path, int64_t bytes,

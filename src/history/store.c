@@ -66,6 +66,8 @@ static const char *const sql_of[SW_ROW_KINDS][SW_STORE_STATEMENTS] = {
          " VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)"},
     [SW_ROW_CHECKPOINT_REMOVED] = {"DELETE FROM checkpoints WHERE run_id = ?1 AND step = ?2"},
     [SW_ROW_CHECKPOINT_BEST] = {"UPDATE checkpoints SET is_best = step = ?2 WHERE run_id = ?1"},
+    [SW_ROW_HARDWARE] = {"INSERT OR REPLACE INTO hardware(run_id, time, device, util, mem_used,"
+                         " power_w, temp_c, clock_mhz) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)"},
     [SW_ROW_EVENT] = {"INSERT INTO events(run_id, time, level, source, text)"
                       " VALUES (?1, ?2, ?3, ?4, ?5)"},
     [SW_ROW_TAG] = {"INSERT OR REPLACE INTO tags(run_id, key, value) VALUES (?1, ?2, ?3)"},

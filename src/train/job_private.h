@@ -330,6 +330,7 @@ struct sw_job {
     int ended;            /* atomic: workers that have ended */
     int64_t saved_step;   /* atomic: of the newest checkpoint of this segment; -1: none yet */
     struct sw_watch *watch;
+    struct sw_sense *sense; /* NULL: it does not run */
     struct sw_gate {
         struct sw_mutex lock; /* guards the others */
         struct sw_cond changed;
@@ -704,6 +705,10 @@ int sw_job_slots(const struct sw_job *job);
 /* Starts the thread; the snapshot is there. sw_watch_end is due afterwards in any case. */
 int sw_watch_start(struct sw_job *job, struct sw_err *err) SW_MUST_CHECK;
 void sw_watch_end(struct sw_job *job); /* after all other roles; none started is fine */
+
+/* Starts the thread that writes into the history how processor and GPUs do. */
+int sw_sense_start(struct sw_job *job, struct sw_err *err) SW_MUST_CHECK;
+void sw_sense_end(struct sw_job *job); /* before the history's end; not started is fine */
 
 /* requests.c */
 /* Answers a line of the control socket (history/control.h). */

@@ -288,6 +288,8 @@ static int start_worker(struct sw_worker *w, struct sw_err *err)
 static int start_roles(struct sw_job *job, struct sw_err *err)
 {
     int rc = sw_watch_start(job, err);
+    if (rc == SW_OK)
+        rc = sw_sense_start(job, err);
     for (int i = 0; i < job->placement->server_count && rc == SW_OK; i++) {
         struct sw_server *s = &job->servers[i];
         if (!s->hosted)
@@ -567,6 +569,7 @@ int sw_job_run(struct sw_job *job, sw_job_observer *observer, void *user, bool *
             return say_stuck(job, hanging, err);
         }
         struct sw_note note;
+        sw_sense_end(job);
         sw_watch_end(job);
         while (sw_queue_try_pop(&job->notes, &note) == SW_OK)
             deliver(&r, &note);

@@ -63,7 +63,7 @@ FAKE=$T PATH="$T/bin:$PATH" "$SW" top -- -x@y >"$T/far" 2>&1
 [ $? = 2 ] || fail 'a host that is an option'
 
 terminal one 100 30
-enter one "'$SW' top watched"
+enter one "'$SW' top watched; echo left \$?"
 sees one '#1 watched +(running|evaluating)'
 sees one 'loss +train [0-9.]+'
 sees one 'worker0.0'
@@ -73,7 +73,7 @@ press one p
 until_true 10 is_now status paused
 a=$(now step)
 terminal two 80 24
-enter two "'$SW' top"
+enter two "'$SW' top; echo left \$?"
 sees two 'paused'
 [ "$(now step)" = "$a" ] || fail 'a paused run makes steps'
 press two p
@@ -116,27 +116,27 @@ sees one '7 events'
 
 # Leaving: by q, by a signal, by kill -9, with the terminal itself.
 press one q
-sees one 'ready>'
+sees one '^left [0-9]'
 sane one
 alive 'q'
-enter one "FAKE='$T' PATH='$T/bin:$PATH' '$SW' top ada@big"
+enter one "FAKE='$T' PATH='$T/bin:$PATH' '$SW' top ada@big; echo left \$?"
 sees one '#1 watched +(running|evaluating)'
 press one q
-sees one 'ready>'
+sees one '^left [0-9]'
 sane one
-enter one "'$SW' top watched"
+enter one "'$SW' top watched; echo left \$?"
 sees one '2 throughput'
 viewer=$(tmux_ display -p -t one '#{pane_pid}')
 viewer=$(ps -o pid= --ppid "$viewer" | tr -d ' ')
 kill -TERM "$viewer"
-sees one 'ready>'
+sees one '^left [0-9]'
 sane one
-enter one "'$SW' top watched"
+enter one "'$SW' top watched; echo left \$?"
 sees one '2 throughput'
 viewer=$(tmux_ display -p -t one '#{pane_pid}')
 viewer=$(ps -o pid= --ppid "$viewer" | tr -d ' ')
 kill -9 "$viewer"
-sees one 'Killed'
+sees one '^left 137'
 sane one
 alive 'a killed viewer'
 tmux_ kill-session -t two
@@ -144,15 +144,17 @@ sleep 0.3
 alive 'a terminal that has gone'
 
 # The trainer dies: the dashboard says so, and stays.
-enter one "'$SW' top watched"
+enter one "'$SW' top watched; echo left \$?"
 sees one '2 throughput'
 kill -9 "$pid"
 sees one '#1 watched +crashed'
 press one p
 sees one 'does not run'
 press one q
-sees one 'ready>'
+sees one '^left [0-9]'
 sane one
 expect 0 top watched --once --json
 has out '"status":"crashed","live":false'
+[ "$(sql "SELECT count(*) > 2 AND min(util) >= 0 AND min(mem_used) > 1000000 FROM hardware
+    WHERE run_id = 1 AND device = 'cpu'")" = 1 ] || fail 'the processor was not looked at'
 exit 0

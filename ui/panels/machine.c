@@ -7,6 +7,14 @@
 #include <stdio.h>
 #include <string.h>
 
+enum { OLD_S = 8 }; /* figures come every 2 s */
+
+/* What the sampler sees of the trainer is newer than what the trainer says itself. */
+static bool is_shown(const struct sw_ui_model *m, const struct sw_ui_device *d)
+{
+    return !(m->live && m->machine.known && sw_str_eq(d->name, "cpu"));
+}
+
 /* A level of 0..1 in one cell. */
 static uint32_t level_rune(const struct sw_canvas *c, float share)
 {
@@ -91,18 +99,24 @@ static void process_line(struct writer *w, const struct sw_ui_machine *k)
          isnan(k->process_memory) ? "--" : memory, in, out);
 }
 
+/* Figures that are known, and how old they are once that is more than they should be. */
 static void device_line(struct writer *w, const struct sw_ui_device *d)
 {
-    char util[16], memory[32], power[16], temp[16], clock[16], age[32] = "";
-    sw_ui_percent(util, d->util);
-    sw_human_bytes(memory, d->mem_used);
-    sw_chart_number(power, d->power_w);
-    sw_chart_number(temp, d->temp_c);
-    sw_chart_number(clock, d->clock_mhz);
-    if (d->age_s > 5)
-        snprintf(age, sizeof age, "  %.0f s ago", d->age_s);
-    line(w, d->age_s > 5 ? SW_ROLE_DIM : SW_ROLE_TEXT, "%-8s %5s  %s  %s W  %s C  %s MHz%s",
-         d->name, util, isnan(d->mem_used) ? "--" : memory, power, temp, clock, age);
+    char text[160], figure[32];
+    int n = snprintf(text, sizeof text, "%-8s", d->name);
+    bool old = d->age_s > OLD_S;
+    sw_ui_percent(figure, d->util);
+    n += snprintf(text + n, sizeof text - (size_t)n, " %5s", figure);
+    if (!isnan(d->mem_used))
+        n += snprintf(text + n, sizeof text - (size_t)n, "  %s",
+                      sw_human_bytes(figure, d->mem_used));
+    if (!isnan(d->power_w))
+        n += snprintf(text + n, sizeof text - (size_t)n, "  %.0f W", d->power_w);
+    if (!isnan(d->temp_c))
+        n += snprintf(text + n, sizeof text - (size_t)n, "  %.0f C", d->temp_c);
+    if (!isnan(d->clock_mhz))
+        n += snprintf(text + n, sizeof text - (size_t)n, "  %.0f MHz", d->clock_mhz);
+    line(w, old ? SW_ROLE_DIM : SW_ROLE_TEXT, old ? "%s  %.0f s ago" : "%s", text, d->age_s);
 }
 
 static void place_line(struct writer *w, const struct sw_ui_place *p)
@@ -150,7 +164,8 @@ static void draw(struct sw_canvas *c, struct sw_area in, const struct sw_ui_mode
     struct writer w = {c, in, 0, v->scroll[4]};
     machine_lines(&w, m);
     for (int i = 0; i < m->device_count; i++)
-        device_line(&w, &m->devices[i]);
+        if (is_shown(m, &m->devices[i]))
+            device_line(&w, &m->devices[i]);
     for (int i = 0; i < m->place_count; i++)
         place_line(&w, &m->places[i]);
     for (int i = 0; i < m->link_count; i++)
@@ -161,8 +176,11 @@ static int lines(const struct sw_ui_model *m, const struct sw_ui_view *v)
 {
     (void)v;
     const struct sw_ui_machine *k = &m->machine;
-    return (k->known ? 1 + m->live + k->node_count + k->gpu_count : 1) + m->device_count +
-           m->place_count + m->link_count;
+    int devices = 0;
+    for (int i = 0; i < m->device_count; i++)
+        devices += is_shown(m, &m->devices[i]);
+    return (k->known ? 1 + m->live + k->node_count + k->gpu_count : 1) + devices + m->place_count +
+           m->link_count;
 }
 
 static int want_h(const struct sw_ui_model *m, int w)

@@ -141,8 +141,9 @@ static inline void stage_machine(struct sw_ui_model *m)
     k->process_memory = 3.4e9;
     k->read_per_s = 212e6;
     k->write_per_s = NAN;
-    m->device_count = 1;
-    m->devices[0] = (struct sw_ui_device){"cuda:0", 1, 0.97, 9.8e9, 318, 64, 2610};
+    m->device_count = 2;
+    m->devices[0] = (struct sw_ui_device){"cpu", 1, 0.8, 3.4e9, NAN, NAN, NAN};
+    m->devices[1] = (struct sw_ui_device){"cuda:0", 1, 0.97, 9.8e9, 318, 64, 2610};
 }
 
 static inline struct sw_ui_model *stage(void)
