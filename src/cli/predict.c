@@ -123,17 +123,40 @@ static int append_labels(void *user, int64_t count, const float *values, struct 
     return SW_OK;
 }
 
-/* The labels of the rows, for a picture: what their input layer hands out. Arrays have none. */
-static int read_labels(struct sw_job *job, const struct sw_predict_args *args,
+static struct sw_job_options job_options(const struct options *o)
+{
+    return (struct sw_job_options){
+        .recipe_path = o->common.args[0],
+        .sets = o->common.sets.items,
+        .set_count = o->common.sets.count,
+        .device = o->common.device,
+        .one_worker = true,
+        .predict = true,
+        .db = o->common.db,
+    };
+}
+
+/* The labels of the rows, for a picture: what their input layer hands out, in a job of its own,
+ * since a job predicts once. Arrays have none. */
+static int read_labels(const struct options *o, const struct sw_predict_args *args,
                        struct sw_predict_plot *plot, struct sw_err *err)
 {
     struct sw_predict_sink sink = {begin_labels, append_labels, plot};
+    struct sw_job_options options = job_options(o);
+    struct sw_buf messages = {0};
     struct sw_predict_info info;
     struct sw_predict_args labels = *args;
-    labels.layer = sw_predict_label_layer(sw_job_recipe(job));
-    if (!labels.layer || args->input_count)
+    struct sw_job *job = NULL;
+    if (args->input_count)
         return SW_OK;
-    return sw_job_predict(job, &labels, &sink, &info, err);
+    int rc = sw_job_open(&options, NULL, &job, &messages, err);
+    if (rc == SW_OK)
+        labels.layer = sw_predict_label_layer(sw_job_recipe(job));
+    if (rc == SW_OK && labels.layer)
+        rc = sw_job_predict(job, &labels, &sink, &info, err);
+    sw_job_close(job);
+    sw_buf_fini(&messages);
+    return rc;
 }
 
 /* ---- What is said -----------------------------------------------------------------------------
@@ -224,7 +247,7 @@ static int predict_with(const struct options *o, struct sw_job *job,
                                    .inputs = inputs,
                                    .input_count = o->inputs.count};
     if (rc == SW_OK && o->plot)
-        rc = read_labels(job, &args, &file.plot, &err);
+        rc = read_labels(o, &args, &file.plot, &err);
     if (rc == SW_OK)
         rc = sw_job_predict(job, &args, &sink, &info, &err);
     if (rc == SW_OK && o->plot)
@@ -253,15 +276,7 @@ static int predict(const struct options *o)
     char **fields = NULL;
     struct sw_buf out = {0};
     struct sw_err err;
-    struct sw_job_options job = {
-        .recipe_path = o->common.args[0],
-        .sets = o->common.sets.items,
-        .set_count = o->common.sets.count,
-        .device = o->common.device,
-        .one_worker = true,
-        .predict = true,
-        .db = o->common.db,
-    };
+    struct sw_job_options job = job_options(o);
     int code;
     int rc = split_inputs(o, &inputs, &fields, &err);
     if (rc == SW_OK)

@@ -438,6 +438,8 @@ static void fill_info(const struct predictor *p, struct sw_predict_info *info)
 
 static void end(struct predictor *p)
 {
+    sw_net_free(p->w->eval);
+    p->w->eval = NULL;
     for (int i = 0; i < p->tensor_count; i++)
         sw_tensor_free(p->tensors[i]);
     sw_free(p->tensors);
