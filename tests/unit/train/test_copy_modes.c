@@ -288,46 +288,81 @@ static void a_gradient_that_is_not_finite_is_named(void **state)
 /* ---- When ---- */
 
 static const struct sw_trace_event *find(const struct sw_trace *t, enum sw_trace_what what,
-                                         int64_t step, int index)
+                                         int64_t step, int unit, int index)
 {
     for (size_t i = 0; i < t->count; i++)
-        if (t->events[i].what == what && t->events[i].step == step && t->events[i].index == index)
+        if (t->events[i].what == what && t->events[i].step == step && t->events[i].index == index &&
+            (unit < 0 || t->events[i].unit == unit))
             return &t->events[i];
     fail_msg("no event %d of step %d", (int)what, (int)step);
     return NULL;
 }
 
-/* Is the update of the top layer applied before the bottom layer's backward begins? In every step,
- * or in none. */
-static bool top_is_early(struct trial *t)
+enum { ANY_SERVER = -1 };
+
+/* How often the update of the top layer is applied before a worker's backward of the bottom layer
+ * begins, out of `of` times. */
+static int count_early(struct trial *t, int *of)
 {
     t->recipe = workers_recipe;
     t->steps = STEPS;
     t->trace_capacity = CAPACITY;
+    t->oversubscribe = true;
     if (trial_open(t) != SW_OK || trial_run(t) != SW_OK)
         fail_msg("%s / %s", t->err.text, sw_buf_text(&t->messages));
     const struct sw_worker *w = &t->job->workers[0];
     const struct sw_trace *trace = sw_job_trace(t->job);
     int top, bottom = sw_net_find(w->train, "conv1"), early = 0;
+    int workers = t->job->placement->worker_count;
+    assert_true(trace->count < trace->capacity);
     sw_net_layer_params(w->train, sw_net_find(w->train, "fc2"), &top);
     for (int64_t step = 1; step <= STEPS; step++)
-        early += find(trace, SW_TRACE_UPDATE, step, w->param_of[SW_SPLIT_TRAIN][top])->end_ns <=
-                 find(trace, SW_TRACE_BACKWARD, step, bottom)->begin_ns;
+        for (int i = 0; i < workers; i++)
+            early +=
+                find(trace, SW_TRACE_UPDATE, step, ANY_SERVER, w->param_of[SW_SPLIT_TRAIN][top])
+                    ->end_ns <= find(trace, SW_TRACE_BACKWARD, step, i, bottom)->begin_ns;
     trial_close(t);
-    assert_true(early == 0 || early == STEPS);
-    return early > 0;
+    *of = STEPS * workers;
+    return early;
+}
+
+#define assert_early(...) assert_counts(&(struct trial){__VA_ARGS__}, true)
+#define assert_late(...) assert_counts(&(struct trial){__VA_ARGS__}, false)
+
+/* In every step of every worker, or in none. */
+static void assert_counts(struct trial *t, bool all)
+{
+    int of, early = count_early(t, &of);
+    assert_int_equal(early, all ? of : 0);
 }
 
 static void overlap_is_what_the_trace_shows(void **state)
 {
-    struct trial with = {.name = "with"}, without = {.name = "without", .sets = {NO_OVERLAP}};
-    struct trial sync = {.name = "sync", .device = sims[1], .sets = {SYNC}};
-    struct trial late = {.name = "late", .device = sims[1], .sets = {SYNC, NO_OVERLAP}};
     (void)state;
-    assert_true(top_is_early(&with));
-    assert_false(top_is_early(&without));
-    assert_true(top_is_early(&sync));
-    assert_false(top_is_early(&late));
+    assert_early(.name = "with");
+    assert_late(.name = "without", .sets = {NO_OVERLAP});
+    assert_early(.name = "sync", .device = sims[1], .sets = {SYNC});
+    assert_late(.name = "late", .device = sims[1], .sets = {SYNC, NO_OVERLAP});
+}
+
+/* An update of several workers waits for the slowest. One that waits for it, too, is never below;
+ * else it is up to the moment, but before its gradients are handed over it cannot be. */
+static void overlap_of_several_workers_is_what_the_trace_shows(void **state)
+{
+    (void)state;
+    for (int workers = 2; workers <= 3; workers++) {
+        const char *sim = workers == 2 ? sims[2] : "sim:gpus=3,mem=64MiB";
+        int of, early = 0;
+        assert_early(.name = "sync", .sets = {SYNC, workers_set[workers]});
+        assert_late(.name = "late", .sets = {SYNC, NO_OVERLAP, workers_set[workers]});
+        assert_late(.name = "without", .sets = {NO_OVERLAP, SANDBLASTER, workers_set[workers]});
+        assert_early(.name = "sim", .device = sim, .sets = {SYNC});
+        assert_late(.name = "sim-late", .device = sim, .sets = {SYNC, NO_OVERLAP});
+        struct trial with = {.name = "with", .sets = {SANDBLASTER, workers_set[workers]}};
+        early = count_early(&with, &of);
+        print_message("%d workers: %d of %d are early\n", workers, early, of);
+        assert_true(early > 0);
+    }
 }
 
 #define FRESH(name) cmocka_unit_test_setup_teardown(name, home_begin, home_end)
@@ -347,6 +382,7 @@ int main(void)
         FRESH(what_needs_the_host_cannot_stay_on_the_device),
         FRESH(a_gradient_that_is_not_finite_is_named),
         FRESH(overlap_is_what_the_trace_shows),
+        FRESH(overlap_of_several_workers_is_what_the_trace_shows),
     };
     return cmocka_run_group_tests_name("copy modes", tests, NULL, NULL);
 }
