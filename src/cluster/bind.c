@@ -72,6 +72,33 @@ int sw_bind_thread(const struct sw_machine *m, const struct sw_core_set *cores, 
     return rc;
 }
 
+int sw_bind_keep(const struct sw_machine *m, void **kept, struct sw_err *err)
+{
+    int rc = need_here(m, err);
+    if (rc != SW_OK)
+        return rc;
+    hwloc_bitmap_t pus = hwloc_bitmap_alloc();
+    if (!pus)
+        return sw_err_nomem(err, "a set of hardware threads", 0);
+    if (hwloc_get_cpubind(m->topology, pus, HWLOC_CPUBIND_THREAD) != 0) {
+        rc = sw_err_set(err, SW_ERR_UNSUPPORTED, "cannot ask where the thread may run: %s",
+                        strerror(errno));
+        hwloc_bitmap_free(pus);
+        return rc;
+    }
+    *kept = pus;
+    return SW_OK;
+}
+
+void sw_bind_restore(const struct sw_machine *m, void *kept)
+{
+    if (!kept)
+        return;
+    int ignored = hwloc_set_cpubind(m->topology, kept, HWLOC_CPUBIND_THREAD);
+    (void)ignored; /* it may run where it did just now */
+    hwloc_bitmap_free(kept);
+}
+
 int sw_bound_cores(const struct sw_machine *m, struct sw_core_set *cores, struct sw_err *err)
 {
     int rc = need_here(m, err);

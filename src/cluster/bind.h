@@ -19,6 +19,11 @@ int sw_bind_check_environment(struct sw_err *err) SW_MUST_CHECK;
  * SW_ERR_UNSUPPORTED (the system refuses). */
 int sw_bind_thread(const struct sw_machine *m, const struct sw_core_set *cores,
                    struct sw_err *err) SW_MUST_CHECK;
+/* Where the calling thread may run, to be given back to it: for one that is bound for a while.
+ * *kept is owned by the caller until sw_bind_restore. Errors: SW_ERR_NOMEM, SW_ERR_UNSUPPORTED. */
+int sw_bind_keep(const struct sw_machine *m, void **kept, struct sw_err *err) SW_MUST_CHECK;
+/* Best effort; frees what was kept. NULL is accepted and does nothing. */
+void sw_bind_restore(const struct sw_machine *m, void *kept);
 /* The cores of the map on which the calling thread may run. */
 int sw_bound_cores(const struct sw_machine *m, struct sw_core_set *cores,
                    struct sw_err *err) SW_MUST_CHECK;

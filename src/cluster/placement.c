@@ -90,6 +90,24 @@ static int check_crowd(const struct sw_machine *m, int workers, struct sw_err *e
                       m->hidden_pus > 0 ? " (a cpuset or taskset hides others)" : "", threads);
 }
 
+static void place_helpers(const struct sw_machine *m, struct sw_placement *p)
+{
+    static const char *const names[] = {[SW_PLACE_MAIN] = "main", [SW_PLACE_HISTORY] = "history"};
+    bool spare = sw_core_set_count(&p->spare) > 0;
+    struct sw_core_set cores = spare ? p->spare : sw_machine_cores(m);
+    for (int i = 0; i < SW_PLACE_HELPERS; i++) {
+        struct sw_placement_row *row = &p->rows[p->worker_count + p->server_count + i];
+        snprintf(row->unit, sizeof row->unit, "%s", names[i]);
+        snprintf(row->device, sizeof row->device, "cpu");
+        row->gpu = row->numa = -1;
+        sw_seat(m, row, &cores);
+        row->threads = 1;
+        snprintf(row->reason, sizeof row->reason, "%s",
+                 spare ? "it computes nothing, and these cores no worker or server owns"
+                       : "it computes nothing, and no core is left over: any of the job's");
+    }
+}
+
 static int seat_all(const struct sw_machine *m, const struct sw_cluster_shape *shape,
                     bool oversubscribe, struct sw_placement *p, struct sw_err *err)
 {
@@ -102,9 +120,11 @@ static int seat_all(const struct sw_machine *m, const struct sw_cluster_shape *s
         rc = sw_place_gpu_workers(m, shape, p, err);
     else
         sw_place_workers(m, p);
-    if (rc == SW_OK)
-        sw_place_servers(m, shape, p);
-    return rc;
+    if (rc != SW_OK)
+        return rc;
+    sw_place_servers(m, shape, p);
+    place_helpers(m, p);
+    return SW_OK;
 }
 
 int sw_placement_new(const struct sw_machine *m, const struct sw_cluster_shape *shape,
@@ -119,7 +139,8 @@ int sw_placement_new(const struct sw_machine *m, const struct sw_cluster_shape *
     p->worker_count = shape->worker_groups * shape->workers_per_group;
     p->server_count = shape->server_groups * shape->servers_per_group;
     p->spare = sw_machine_cores(m);
-    size_t rows = (size_t)p->worker_count + (size_t)p->server_count;
+    p->row_count = p->worker_count + p->server_count + SW_PLACE_HELPERS;
+    size_t rows = (size_t)p->row_count;
     p->rows = sw_calloc(rows, sizeof *p->rows);
     rc = p->rows ? seat_all(m, shape, oversubscribe, p, err)
                  : sw_err_nomem(err, "the placement", rows * sizeof *p->rows);
@@ -150,6 +171,12 @@ const struct sw_placement_row *sw_placement_server(const struct sw_placement *p,
                                                    int index)
 {
     return &p->rows[p->worker_count + group * shape->servers_per_group + index];
+}
+
+const struct sw_placement_row *sw_placement_helper(const struct sw_placement *p,
+                                                   enum sw_placement_helper which)
+{
+    return &p->rows[p->worker_count + p->server_count + (int)which];
 }
 
 struct sw_core_set sw_placement_helper_cores(const struct sw_placement *p,

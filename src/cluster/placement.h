@@ -4,7 +4,8 @@
  * node; where there are several nodes for each worker, whole nodes. Equal, because a synchronous
  * step waits for the slowest. Workers on GPUs sit on the node nearest their GPU, and the GPUs of a
  * group are close to one another. A bound server shares the cores of a worker that talks to it;
- * unbound ones get the cores left over, and where none is left share a worker's. A CPU quota limits
+ * unbound ones get the cores left over, and where none is left share a worker's. Threads that
+ * compute nothing run on cores left over, too, else wherever the job may. A CPU quota limits
  * the workers' threads.
  *
  * A pure function of machine and shape, so that it can be planned for a machine that is not here.
@@ -45,11 +46,16 @@ struct sw_placement_row {
     char reason[192];         /* a sentence without a full stop */
 };
 
+/* Threads that compute nothing: the one that starts, joins and tells, and the history's writer. */
+enum sw_placement_helper { SW_PLACE_MAIN, SW_PLACE_HISTORY, SW_PLACE_HELPERS };
+
 struct sw_placement {
     int worker_count, server_count; /* of all groups */
-    struct sw_placement_row *rows;  /* owned; all workers, then all servers, by group and index */
-    struct sw_core_set spare;       /* cores that no unit owns */
-    bool oversubscribed;            /* more workers than computing threads, as was asked */
+    int row_count;                  /* these and the helpers */
+    struct sw_placement_row *rows; /* owned; all workers, then all servers, by group and index, then
+                                      the helpers */
+    struct sw_core_set spare;      /* cores that no unit owns */
+    bool oversubscribed;           /* more workers than computing threads, as was asked */
 };
 
 /* Errors: SW_ERR_INVALID (a count below 1; more workers than the machine has computing threads and
@@ -66,6 +72,8 @@ const struct sw_placement_row *sw_placement_worker(const struct sw_placement *p,
 const struct sw_placement_row *sw_placement_server(const struct sw_placement *p,
                                                    const struct sw_cluster_shape *shape, int group,
                                                    int index);
+const struct sw_placement_row *sw_placement_helper(const struct sw_placement *p,
+                                                   enum sw_placement_helper which);
 /* Where helper threads of a unit run (prefetch): spare cores of its nodes, else other spare ones,
  * and only where no core is spare the unit's own. */
 struct sw_core_set sw_placement_helper_cores(const struct sw_placement *p,

@@ -63,7 +63,7 @@ static int open_history(struct sw_job *job, struct sw_err *err)
 static void record_placement(struct sw_job *job)
 {
     const struct sw_placement *p = job->placement;
-    for (int i = 0; i < p->worker_count + p->server_count; i++) {
+    for (int i = 0; i < p->row_count; i++) {
         const struct sw_placement_row *row = &p->rows[i];
         char cores[256];
         sw_history_placement(job->history, row->unit, row->device, row->numa,
@@ -533,7 +533,7 @@ static int say_stuck(struct sw_job *job, const char *role, struct sw_err *err)
     return rc;
 }
 
-int sw_job_run(struct sw_job *job, sw_job_observer *observer, void *user, bool *stuck,
+static int run(struct sw_job *job, sw_job_observer *observer, void *user, bool *stuck,
                struct sw_err *err)
 {
     struct running r = {.job = job, .observer = observer, .user = user};
@@ -577,5 +577,21 @@ int sw_job_run(struct sw_job *job, sw_job_observer *observer, void *user, bool *
         tell_summary(&r, status_of(rc));
     }
     close_run(job, rc, err);
+    return rc;
+}
+
+/* The calling thread is the job's main thread for a while, and runs where that is placed. So do
+ * threads that it starts and that do not bind themselves: the history's writer, the watch. */
+int sw_job_run(struct sw_job *job, sw_job_observer *observer, void *user, bool *stuck,
+               struct sw_err *err)
+{
+    struct sw_err ignored; /* where the system refuses, it runs where it did */
+    void *kept = NULL;
+    int bound = sw_bind_keep(job->machine, &kept, &ignored);
+    if (bound == SW_OK)
+        bound = sw_bind_thread(
+            job->machine, &sw_placement_helper(job->placement, SW_PLACE_MAIN)->cores, &ignored);
+    int rc = run(job, observer, user, stuck, err);
+    sw_bind_restore(job->machine, kept);
     return rc;
 }

@@ -90,13 +90,28 @@ static int build_nets(struct sw_worker *w, int split, struct sw_err *err)
     return sw_series_init(&w->series[split], job->recipe, sw_parts_net(parts, 0), w->leaves, err);
 }
 
+/* Threads of a device of its own are made by this one, and run where the worker does. What is
+ * returned goes to sw_bind_restore. */
+static void *bind_for_device(const struct sw_worker *w)
+{
+    struct sw_err ignored; /* where the system refuses, they run anywhere */
+    void *kept = NULL;
+    const struct sw_machine *m = w->job->machine;
+    int rc = w->device->host_memory ? SW_ERR_UNSUPPORTED : sw_bind_keep(m, &kept, &ignored);
+    if (rc == SW_OK)
+        rc = sw_bind_thread(m, &seat_of(w)->cores, &ignored);
+    return kept;
+}
+
 int sw_worker_build(struct sw_worker *w, struct sw_err *err)
 {
     const struct sw_placement_row *row = seat_of(w);
     snprintf(w->unit, sizeof w->unit, "%s", row->unit);
+    void *kept = bind_for_device(w);
     int rc = sw_leaves_take(w, err);
     if (rc == SW_OK)
         rc = sw_stream_new(w->device, row->threads, &w->stream, err);
+    sw_bind_restore(w->job->machine, kept);
     if (rc == SW_OK) {
         sw_stream_name(w->stream, "compute");
         rc = build_nets(w, SW_SPLIT_TRAIN, err);
@@ -262,7 +277,9 @@ int sw_worker_rebuild(struct sw_worker *w, struct sw_err *err)
 
 int sw_worker_allocate(struct sw_worker *w, struct sw_err *err)
 {
+    void *kept = bind_for_device(w); /* those that copy */
     int rc = allocate(w, err);
+    sw_bind_restore(w->job->machine, kept);
     return rc == SW_OK ? rc : sw_err_prefix(err, rc, "%s on %s", w->unit, w->device->name);
 }
 

@@ -7,7 +7,7 @@
 void sw_json_placement(struct sw_json_writer *w, const struct sw_placement *p)
 {
     sw_json_open_array(w, "placement");
-    for (int i = 0; p && i < p->worker_count + p->server_count; i++) {
+    for (int i = 0; p && i < p->row_count; i++) {
         const struct sw_placement_row *row = &p->rows[i];
         sw_json_open_object(w, NULL);
         sw_json_string(w, "unit", row->unit);

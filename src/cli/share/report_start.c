@@ -20,7 +20,7 @@ void sw_print_lines(struct sw_buf *out, const char *text, const char *indent)
 
 void sw_print_placement(struct sw_buf *out, const struct sw_placement *p, const char *indent)
 {
-    for (int i = 0; i < p->worker_count + p->server_count; i++) {
+    for (int i = 0; i < p->row_count; i++) {
         const struct sw_placement_row *row = &p->rows[i];
         char cores[128], node[32] = "no NUMA node";
         if (row->numa >= 0)

@@ -53,6 +53,26 @@ static void check_row(const struct sw_placement_row *row, const char *unit, int 
         fail_msg("%s: reason '%s' does not say '%s'", unit, row->reason, reason_part);
 }
 
+static void threads_that_compute_nothing_get_what_is_left(void **state)
+{
+    (void)state;
+    struct plan full = make("numa:2 core:4 pu:1", 0, 2, 2, true, false);
+    check_row(sw_placement_helper(full.p, SW_PLACE_MAIN), "main", 0, "0-7", 1, "no core is left");
+    check_row(sw_placement_helper(full.p, SW_PLACE_HISTORY), "history", 0, "0-7", 1,
+              "no core is left");
+    drop(&full);
+    struct plan spare = make("numa:2 core:4 pu:1", 0, 3, 1, true, false);
+    assert_true(sw_core_set_count(&spare.p->spare) > 0);
+    for (int i = 0; i < SW_PLACE_HELPERS; i++) {
+        const struct sw_placement_row *row =
+            sw_placement_helper(spare.p, (enum sw_placement_helper)i);
+        assert_memory_equal(&row->cores, &spare.p->spare, sizeof row->cores);
+        for (int u = 0; u < spare.p->worker_count + spare.p->server_count; u++)
+            assert_false(sw_core_set_overlaps(&row->cores, &spare.p->rows[u].cores));
+    }
+    drop(&spare);
+}
+
 static void one_worker_gets_the_whole_machine(void **state)
 {
     (void)state;
@@ -400,6 +420,7 @@ static void every_allocation_may_fail(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(threads_that_compute_nothing_get_what_is_left),
         cmocka_unit_test(one_worker_gets_the_whole_machine),
         cmocka_unit_test(a_worker_for_every_node_gets_its_cores),
         cmocka_unit_test(unbound_servers_get_the_cores_left_over),

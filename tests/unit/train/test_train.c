@@ -561,7 +561,7 @@ static void traffic_and_placement_are_recorded(void **state)
         ask_text("SELECT group_concat(unit) FROM (SELECT unit FROM placement WHERE run_id = %d AND"
                  " device = 'cpu' AND length(cores) > 0 AND length(reason) > 10 ORDER BY unit)",
                  id),
-        "server0.0,worker0.0");
+        "history,main,server0.0,worker0.0");
 }
 
 int main(void)
