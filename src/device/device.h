@@ -42,6 +42,7 @@ struct sw_device_ops {
                  struct sw_err *err);
     void (*place)(struct sw_device *dev, void *p, size_t bytes, uint64_t nodes);
     void (*free)(struct sw_device *dev, void *p, size_t bytes);
+    void (*pin)(struct sw_device *dev, void *p, size_t bytes, bool pinned);
     struct sw_device_bytes (*bytes)(struct sw_device *dev);
     void (*name)(struct sw_device *dev, const void *p, size_t bytes, const char *what);
 
@@ -127,6 +128,20 @@ static inline void sw_device_free(struct sw_device *dev, void *p, size_t bytes)
 {
     if (p)
         dev->ops->free(dev, p, bytes);
+}
+/* Host memory, a whole block of a device with host memory, that copies of this device use again and
+ * again: it is held in place, so that they need not be staged. Small blocks, which share pages, and
+ * what the system refuses stay as they are, and only copies are slower. Unpin it before it is
+ * freed. */
+static inline void sw_device_pin(struct sw_device *dev, void *p, size_t bytes)
+{
+    if (p && bytes >= SW_DEVICE_PAGES_BYTES)
+        dev->ops->pin(dev, p, bytes, true);
+}
+static inline void sw_device_unpin(struct sw_device *dev, void *p, size_t bytes)
+{
+    if (p && bytes >= SW_DEVICE_PAGES_BYTES)
+        dev->ops->pin(dev, p, bytes, false);
 }
 /* Any thread. On `cpu` the sum over all CPU devices of the process. */
 static inline struct sw_device_bytes sw_device_bytes_of(struct sw_device *dev)

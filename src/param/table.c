@@ -399,6 +399,17 @@ int sw_table_allocate(struct sw_table *t, struct sw_err *err)
     return SW_OK;
 }
 
+void sw_table_pin(struct sw_table *t, struct sw_device *dev, bool pinned)
+{
+    if (pinned) {
+        sw_device_pin(dev, t->values, t->value_bytes);
+        sw_device_pin(dev, t->state, t->state_bytes);
+    } else {
+        sw_device_unpin(dev, t->values, t->value_bytes);
+        sw_device_unpin(dev, t->state, t->state_bytes);
+    }
+}
+
 static struct sw_init_shape init_shape(const struct sw_param *p)
 {
     int64_t rows = p->layout.dim[0];

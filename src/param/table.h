@@ -161,6 +161,9 @@ typedef void sw_table_watch(void *user, int server, int param, uint64_t version,
 
 int sw_table_new(const struct sw_table_args *args, struct sw_table **out,
                  struct sw_err *err) SW_MUST_CHECK;
+/* Holds all of it in place for the copies of a device (sw_device_pin), from sw_table_allocate on;
+ * or no longer, before that device is closed. */
+void sw_table_pin(struct sw_table *t, struct sw_device *dev, bool pinned);
 void sw_table_free(struct sw_table *t);
 /* Adds a parameter; its index counts from 0. Errors: SW_ERR_INVALID (the name is taken),
  * SW_ERR_NOMEM. */

@@ -176,6 +176,7 @@ int sw_replica_new(const struct sw_replica_args *args, struct sw_replica **out, 
         sw_replica_free(r);
         return rc;
     }
+    sw_table_pin(args->table, args->device, true);
     *out = r;
     return SW_OK;
 }
@@ -185,6 +186,7 @@ void sw_replica_free(struct sw_replica *r)
     if (!r)
         return;
     sw_copy_queue_free(r->queue);
+    sw_table_pin(r->args.table, r->args.device, false);
     for (int i = 0; r->items && i < r->count; i++) {
         sw_event_free(r->args.device, r->items[i].here);
         sw_event_free(r->args.device, r->items[i].made);

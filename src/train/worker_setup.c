@@ -173,12 +173,16 @@ static int take_memory(void *worker, size_t bytes, const char *what, void **out,
     const struct sw_worker *w = worker;
     const struct sw_job *job = w->job;
     uint64_t nodes = sw_machine_os_nodes(job->machine, seat_of(w)->node_mask);
-    return sw_device_alloc_on(job->device, bytes, nodes, what, out, err);
+    int rc = sw_device_alloc_on(job->device, bytes, nodes, what, out, err);
+    if (rc == SW_OK)
+        sw_device_pin(w->device, *out, bytes);
+    return rc;
 }
 
 static void give_memory(void *worker, void *p, size_t bytes)
 {
     const struct sw_worker *w = worker;
+    sw_device_unpin(w->device, p, bytes);
     sw_device_free(w->job->device, p, bytes);
 }
 

@@ -42,6 +42,12 @@ static void stream_name(struct sw_stream *stream, const char *name)
     (void)stream, (void)name;
 }
 
+/* No copy of this device needs it. */
+static void pin(struct sw_device *dev, void *p, size_t bytes, bool pinned)
+{
+    (void)dev, (void)p, (void)bytes, (void)pinned;
+}
+
 static void name_memory(struct sw_device *dev, const void *p, size_t bytes, const char *what)
 {
     (void)dev, (void)p, (void)bytes, (void)what;
@@ -198,6 +204,7 @@ static const struct sw_device_ops cpu_ops = {
     .alloc = sw_cpu_alloc,
     .place = sw_cpu_place,
     .free = sw_cpu_free,
+    .pin = pin,
     .bytes = sw_cpu_bytes,
     .name = name_memory,
     .stream_new = stream_new,

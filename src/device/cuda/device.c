@@ -215,6 +215,17 @@ static void free_bytes(struct sw_device *dev, void *p, size_t bytes)
     count_bytes(d, 0, bytes);
 }
 
+/* Of several devices the first one pins; for the driver it then is so for all. */
+static void pin(struct sw_device *dev, void *p, size_t bytes, bool pinned)
+{
+    sw_cuda_use(sw_cuda_device_of(dev));
+    if (pinned)
+        (void)cudaHostRegister(p, bytes, cudaHostRegisterPortable);
+    else
+        (void)cudaHostUnregister(p);
+    (void)cudaGetLastError(); /* a refusal only costs time */
+}
+
 static struct sw_device_bytes bytes_of(struct sw_device *dev)
 {
     struct sw_cuda_device *d = sw_cuda_device_of(dev);
@@ -300,6 +311,7 @@ const struct sw_device_ops sw_cuda_ops = {
     .alloc = alloc,
     .place = place,
     .free = free_bytes,
+    .pin = pin,
     .bytes = bytes_of,
     .name = name_memory,
     .stream_new = sw_cuda_stream_new,

@@ -158,6 +158,7 @@ const struct sw_device_ops sw_sim_ops = {
     .alloc = sw_sim_alloc,
     .place = sw_sim_place,
     .free = sw_sim_free,
+    .pin = sw_sim_pin,
     .bytes = sw_sim_bytes,
     .name = sw_sim_name,
     .stream_new = sw_sim_stream_new,

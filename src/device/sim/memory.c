@@ -141,6 +141,12 @@ void sw_sim_place(struct sw_device *dev, void *p, size_t bytes, uint64_t nodes)
     (void)dev, (void)p, (void)bytes, (void)nodes;
 }
 
+/* Its links are as quick as they are told to be. */
+void sw_sim_pin(struct sw_device *dev, void *p, size_t bytes, bool pinned)
+{
+    (void)dev, (void)p, (void)bytes, (void)pinned;
+}
+
 int sw_sim_alloc(struct sw_device *dev, size_t bytes, uint64_t nodes, const char *what, void **out,
                  struct sw_err *err)
 {
