@@ -43,6 +43,47 @@ def workers_figure(name):
     return figure
 
 
+# ---- Parts of a batch ---------------------------------------------------------------------------
+
+def exact_figure(name):
+    """What the same bits for any number of workers cost (job.repeat_exact): by one worker on all
+    cores, and by one on each."""
+    def figure(bench):
+        net, n, rows = bench.net(name), bench.threads, []
+        for workers in (1, n) if n > 1 else (1,):
+            sides = dict(workers=workers, threads=n // workers)
+            title = "%s, batch %d, %d x %d, repeat_exact" % (net["recipe"][:-4], net["batch"],
+                                                             workers, n // workers)
+            a, b, foreign = in_turn(
+                bench, title + " | without",
+                lambda s=sides: bench.ours(net, sets=["job.repeat_exact=yes"], **s),
+                lambda s=sides: bench.ours(net, **s))
+            rows.append(Row(title, "without", "samples/s", [x[0] for x in a], [x[0] for x in b],
+                            0.9, note="workers x threads; foreign load %.0f %%" % (100 * foreign)))
+        return rows
+    return figure
+
+
+def rebalance(bench):
+    """Two simulated GPUs of which one is three times slower, with rows by measured speed, against
+    what they could do at best: 4/3 of one, which is 2/3 of two equal ones."""
+    net = bench.net("lenet")
+    if not bench.options.trial:
+        net = dict(net, batch=256, warmup=45, steps=45)
+    every = net["warmup"] // 3 or 1
+
+    def speed(more, sets=()):
+        return bench.ours(net, workers=2, threads=1, options=["--oversubscribe"],
+                          sets=["job.device=sim:gpus=2,mem=1GiB" + more] + list(sets))[0]
+    title = "lenet, 2 GPUs, batch %d, one 3 times slower" % net["batch"]
+    a, b, foreign = in_turn(
+        bench, title + " | ideal",
+        lambda: (speed(",slow=3", ["cluster.rebalance=yes", "job.eval_every=%d" % every]),),
+        lambda: (speed("") * 2 / 3,))
+    return [Row(title, "ideal", "samples/s", [x[0] for x in a], [x[0] for x in b], 0.9,
+                note="rows given every %d steps; foreign load %.0f %%" % (every, 100 * foreign))]
+
+
 # ---- Start-up -----------------------------------------------------------------------------------
 
 def startup(bench):
@@ -171,8 +212,11 @@ FIGURES = {
     "primitives-resnet50": primitives.figure("resnet50"),
     "copy-modes": copy_modes.figure,
     "decode": decode,
+    "exact-alexnet": exact_figure("alexnet"),
+    "exact-quick": exact_figure("quick"),
     "overhead-alexnet": overhead_figure("alexnet"),
     "overhead-quick": overhead_figure("quick"),
+    "rebalance": rebalance,
     "shard": shard,
     "startup": startup,
     "workers-alexnet": workers_figure("alexnet"),

@@ -502,9 +502,10 @@ int sw_prefetch_reshape(struct sw_prefetch *p, const struct sw_prefetch_args *ro
         p->block_bytes = bytes;
         if (p->part_rows)
             memcpy(p->part_rows, rows->part_rows, (size_t)args.parts * sizeof *p->part_rows);
-        args.part_rows = p->part_rows;
-        p->args = args;
-        p->claim_rows = rows_of_claim(&args);
+        /* Threads that wait read other members without the lock. */
+        p->args.first_row = args.first_row;
+        p->args.row_count = args.row_count;
+        p->claim_rows = rows_of_claim(&p->args);
         cut_block(p);
         block = NULL;
     }
