@@ -64,19 +64,29 @@ static bool make_updates_together(const struct sw_worker *a, const struct sw_wor
     return a->table == b->table && (!a->job->apart || a->group == b->group);
 }
 
-/* The longest silent of the workers, other than the unit, whose gradient is not there: of those who
- * make updates with it, or of the others that share its table. */
-static int without_gradient(const struct view *v, int unit, bool own)
+/* The longest silent of the workers, other than the unit, whose gradient of that version is not
+ * there: of those who make updates with it, or of the others that share its table. */
+static int without_gradient(const struct view *v, int unit, bool own, int64_t version)
 {
-    const struct sw_wait *wait = &v->slots[unit].wait;
     const struct sw_worker *all = v->job->workers;
     int late = -1;
     for (int i = 0; i < workers(v); i++)
         if (i != unit && all[i].table == all[unit].table &&
             make_updates_together(&all[i], &all[unit]) == own &&
-            !has_given(v, i, wait->index, wait->number))
+            !has_given(v, i, v->slots[unit].wait.index, version))
             late = longer_silent(v, late, i);
     return late;
+}
+
+/* Which version of other groups the unit waits for: all of it where they come together, in a step
+ * what the bound demands; 0: none. */
+static int64_t version_of_others(const struct view *v, int unit)
+{
+    const struct sw_slot_state *s = &v->slots[unit];
+    int64_t bound = v->job->terms.staleness;
+    if (s->step <= s->wait.number)
+        return s->wait.number;
+    return bound < 0 ? 0 : s->wait.number - bound;
 }
 
 /* Who runs the server at other times, or at this one: -1 for a thread of its own. */
@@ -111,7 +121,7 @@ static int version_blocker(const struct view *v, int unit)
 {
     struct sw_worker *all = v->job->workers;
     const struct sw_server *s = owner_of_slices(v, unit, v->slots[unit].wait.index);
-    int late = without_gradient(v, unit, true);
+    int late = without_gradient(v, unit, true, v->slots[unit].wait.number);
     if (late >= 0)
         return blames(v, late, "%s has no gradient of %s", s->unit, all[late].unit);
     if (all[unit].replica && sw_replica_under_way(all[unit].replica) > 0)
@@ -124,7 +134,8 @@ static int version_blocker(const struct view *v, int unit)
                       all[late].device->name);
     if (v->slots[slot_of_server(v, s->index)].phase != SW_PHASE_IDLE)
         return blames(v, slot_of_server(v, s->index), "%s has not applied it", s->unit);
-    late = without_gradient(v, unit, false);
+    int64_t others = version_of_others(v, unit);
+    late = others > 0 ? without_gradient(v, unit, false, others) : -1;
     if (late >= 0)
         return blames(v, late, "%s has no gradient of %s", s->unit, all[late].unit);
     late = v->job->apart ? -1 : runner_of(v, s);

@@ -202,6 +202,54 @@ static void worker_that_hangs_is_named(void **state)
     trial_close(&t);
 }
 
+/* The leader's checkpoint does not end, for which groups that are apart have come together: it is
+ * named, and neither those who wait for it nor those who rest. */
+static void worker_that_hangs_is_named_among_groups(void **state)
+{
+    static const char *const sets[][2] = {{"cluster.framework=downpour", "cluster.staleness=2"},
+                                          {"cluster.framework=hogwild", "cluster.server_groups=2"},
+                                          {"cluster.framework=downpour", "cluster.warmup_steps=8"}};
+    (void)state;
+    for (int i = 0; i < 3; i++) {
+        struct trial t = {.name = "groups",
+                          .sets = {WARN, "cluster.worker_groups=2", "job.checkpoint_every=4",
+                                   sets[i][0], sets[i][1]},
+                          .steps = 8,
+                          .display = {.every_steps = 1},
+                          .on_event = arm_at_step_2};
+        fault_arm((struct fault_plan){.hangs = "worker0.0"});
+        fault_disarm(NULL);
+        go(&t);
+        assert_told(&t, "worker0.0", "in checkpoint, step 4; worker1.0 waits for ");
+        assert_told(&t, "worker0.0", "worker0.0 has not come");
+        assert_went_on(&t, "worker0.0");
+        trial_close(&t);
+    }
+}
+
+/* While the first group is busy for long, nobody is told that the others rest. */
+static void who_rests_is_no_stall(void **state)
+{
+    (void)state;
+    struct hold h = {0};
+    struct trial t = {.name = "rests",
+                      .sets = {WARN, "cluster.framework=downpour", "cluster.worker_groups=2",
+                               "cluster.warmup_steps=5"},
+                      .steps = 7,
+                      .before = hold,
+                      .on_event = release_when_told,
+                      .user = &h};
+    go(&t);
+    assert_non_null(strstr(t.text, "server0.0: stall: no progress"));
+    assert_null(strstr(t.text, "worker1.0: stall"));
+    assert_int_equal((int)ask("SELECT count(*) FROM events WHERE run_id = %d AND source = "
+                              "'worker1.0' AND text LIKE 'position: idle%%warm-up%%'",
+                              run_id("rests")),
+                     1);
+    assert_went_on(&t, "server0.0");
+    trial_close(&t);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -210,6 +258,8 @@ int main(void)
         CASE(server_that_hangs_ends_the_run_when_asked),
         CASE(reader_that_hangs_is_named),
         CASE(worker_that_hangs_is_named),
+        CASE(worker_that_hangs_is_named_among_groups),
+        CASE(who_rests_is_no_stall),
     };
     return cmocka_run_group_tests_name("stalls", tests, fault_begin, home_end);
 }
