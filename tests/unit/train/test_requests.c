@@ -176,28 +176,61 @@ static void split_net_pauses_and_ends(void **state)
 static void groups_pause_at_the_same_step(void **state)
 {
     (void)state;
-    static const char *const sets[][3] = {
+    static const char *const all[][5] = {
         {"cluster.framework=downpour", "cluster.worker_groups=2", "cluster.workers_per_group=2"},
         {"cluster.framework=downpour", "cluster.worker_groups=3", "cluster.staleness=2"},
-        {"cluster.framework=hogwild", "cluster.worker_groups=2", "job.eval_every=3"}};
-    for (int i = 0; i < 3; i++) {
+        {"cluster.framework=hogwild", "cluster.worker_groups=2", "job.eval_every=3"},
+        {"cluster.framework=hogwild", "cluster.worker_groups=2", "cluster.server_groups=2",
+         "cluster.sync_period=2"},
+        {"cluster.framework=custom", "cluster.worker_groups=3", "cluster.consistency=async",
+         "cluster.server_groups=2", "job.on_nan=skip"},
+        {"cluster.framework=custom", "cluster.worker_groups=2", "cluster.workers_per_group=2",
+         "job.partition=1"}};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         for (int stops = 0; stops < 2; stops++) {
             char name[32];
             struct talk talk = {.during = save_now, .then = stops ? "stop" : "continue"};
             struct trial t = {.recipe = workers_recipe,
                               .name = name,
-                              .sets = {sets[i][0], sets[i][1], sets[i][2]},
                               .oversubscribe = true,
                               .steps = 200,
                               .display = {.every_steps = 1},
                               .on_event = pause_at_3,
                               .user = &talk};
-            snprintf(name, sizeof name, "groups-%d-%d", i, stops);
+            snprintf(name, sizeof name, "groups-%zu-%d", i, stops);
+            memcpy(t.sets, all[i], sizeof all[i]);
             trial_go(&t);
             assert_int_equal(t.rc, stops ? SW_ERR_CANCELLED : SW_OK);
-            assert_int_equal(t.last[SW_JOB_SUMMARY].step, stops ? talk.step : 200);
+            int64_t last = stops ? talk.step : 200;
+            assert_int_equal(t.last[SW_JOB_SUMMARY].step, last);
+            /* Every worker has made every step once. */
+            assert_int_equal((int)ask("SELECT count(*) = (SELECT %d * workers FROM runs WHERE id = "
+                                      "%d) FROM step_time WHERE run_id = %d",
+                                      (int)last, run_id(name), run_id(name)),
+                             1);
         }
     }
+}
+
+/* Also those who rest while the first group trains alone stand in the pause, behind its step. */
+static void who_rests_pauses_with_all(void **state)
+{
+    (void)state;
+    struct talk talk = {.during = save_now, .then = "continue"};
+    struct trial t = {.recipe = workers_recipe,
+                      .name = "resting",
+                      .sets = {"cluster.framework=downpour", "cluster.worker_groups=3",
+                               "cluster.warmup_steps=100"},
+                      .oversubscribe = true,
+                      .steps = 120,
+                      .display = {.every_steps = 1},
+                      .on_event = pause_at_3,
+                      .user = &talk};
+    trial_ok(&t);
+    assert_in_range(talk.step, 3, 119);
+    assert_int_equal(
+        (int)ask("SELECT count(*) FROM step_time WHERE run_id = %d", run_id("resting")),
+        100 + 3 * 20);
 }
 
 static void nothing_is_left_of_the_socket(void **state)
@@ -217,6 +250,7 @@ int main(void)
         cmocka_unit_test(abort_ends_a_pause),
         cmocka_unit_test(split_net_pauses_and_ends),
         cmocka_unit_test(groups_pause_at_the_same_step),
+        cmocka_unit_test(who_rests_pauses_with_all),
         cmocka_unit_test(nothing_is_left_of_the_socket),
     };
     return cmocka_run_group_tests_name("requests", tests, home_begin, home_end);
