@@ -178,6 +178,36 @@ def shard(bench):
     return rows
 
 
+# ---- History ------------------------------------------------------------------------------------
+
+def history(bench):
+    """Questions to a history of 10 million points, two runs of 1.3 million steps (history.c), from
+    exec to the end; and what a point takes, as written and after gc has compacted the file."""
+    program, db = build(bench, "history"), bench.path("large.db")
+    steps = 20000 if bench.options.trial else 1300000
+    env = {"SINGA_DB": db, "XDG_STATE_HOME": bench.path("state")}
+    if not os.path.exists(db):
+        filled = measure.run([program, db, "2", str(steps)], env=env).out.split()
+        bench.say("history: " + " ".join(filled))
+    points = float(measure.run([bench.options.binary, "history", "sql",
+                                "SELECT sum(points) FROM series_stats"], env=env).out)
+    rows, sizes = [], [os.path.getsize(db) / points]
+    for words, limit_ms in ((["list"], 50), (["show", "1"], 200), (["compare", "1", "2"], 1000),
+                            (["plot", "1"], 500)):
+        taken = []
+        for _ in range(bench.options.repeats):
+            ended = measure.run([bench.options.binary, "history"] + words, env=env)
+            taken.append(1e3 * ended.seconds)
+        rows.append(Row("history %s, %.1f M points" % (" ".join(words), points / 1e6), "limit", "ms",
+                        taken, [limit_ms] * len(taken), 1.0, at_most=True))
+    measure.run([bench.options.binary, "history", "gc", "--older-than=1", "--yes"], env=env)
+    sizes.append(os.path.getsize(db) / points)
+    for size, which in zip(sizes, ("as written", "compacted")):
+        rows.append(Row("history, bytes a point, " + which, "aim", "B", [size], [28.5], 1.0,
+                        at_most=True))
+    return rows
+
+
 # ---- What is not computing ---------------------------------------------------------------------
 
 def overhead_figure(name):
@@ -214,6 +244,7 @@ FIGURES = {
     "decode": decode,
     "exact-alexnet": exact_figure("alexnet"),
     "exact-quick": exact_figure("quick"),
+    "history": history,
     "overhead-alexnet": overhead_figure("alexnet"),
     "overhead-quick": overhead_figure("quick"),
     "rebalance": rebalance,

@@ -7,7 +7,6 @@
  * every 500th. Prints points, bytes, and points written per second. */
 #include "history/history.h"
 #include "base/os.h"
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -32,10 +31,10 @@ static uint64_t write_run(const char *db, int number, int64_t steps)
     struct sw_history *h;
     struct sw_history_producer *p;
     struct sw_err err;
-    char name[32], out[64];
+    char name[32], out[512];
     int train[TRAIN], loss, accuracy;
     snprintf(name, sizeof name, "bench-%d", number);
-    snprintf(out, sizeof out, "/tmp/singa-bench-history-%d", number);
+    snprintf(out, sizeof out, "%s-run-%d", db, number);
     struct sw_run_info info = {.name = name,
                                .recipe = "x.ini",
                                .recipe_text = "[job]\n",
@@ -55,7 +54,7 @@ static uint64_t write_run(const char *db, int number, int64_t steps)
     for (int64_t step = 1; step <= steps; step++) {
         double x = 2.3 / (1 + 0.001 * (double)step);
         for (int i = 0; i < TRAIN; i++)
-            sw_history_point(p, train[i], step, x * (1 + 0.1 * sin((double)(step * (i + 1)))));
+            sw_history_point(p, train[i], step, x * (1 + 0.001 * (double)(step * (i + 7) % 97)));
         if (step % EVAL_EVERY == 0) {
             sw_history_point(p, loss, step, x);
             sw_history_point(p, accuracy, step, 1 - 0.4 * x);
