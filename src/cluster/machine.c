@@ -339,3 +339,10 @@ int sw_machine_threads(const struct sw_machine *m)
         threads = (int)m->cpu_quota;
     return threads > 0 ? threads : 1;
 }
+
+const char *sw_machine_library(char *out, size_t bytes)
+{
+    unsigned v = hwloc_get_api_version();
+    snprintf(out, bytes, "hwloc %u.%u.%u", v >> 16, v >> 8 & 255, v & 255);
+    return out;
+}

@@ -76,6 +76,8 @@ int sw_machine_here(struct sw_machine **out, struct sw_err *err) SW_MUST_CHECK;
  */
 int sw_machine_from(const char *source, struct sw_machine **out, struct sw_err *err) SW_MUST_CHECK;
 void sw_machine_free(struct sw_machine *m); /* NULL is accepted */
+/* "hwloc 2.9.0" into out; returns out. */
+const char *sw_machine_library(char *out, size_t bytes);
 
 /* All cores of the map, and those of the nodes whose bits (by index in nodes) are set. */
 struct sw_core_set sw_machine_cores(const struct sw_machine *m);

@@ -276,6 +276,22 @@ static int by_bus(const void *a, const void *b)
     return strcmp(((const struct sw_link_state *)a)->bus, ((const struct sw_link_state *)b)->bus);
 }
 
+/* "NVRM version: NVIDIA UNIX x86_64 Kernel Module  580.65.06  ..."; the open module says "for
+ * x86_64" before its version. */
+static void read_driver(struct sw_survey *s, const char *proc_root)
+{
+    char line[256], word[sizeof line];
+    read_line(proc_root, "driver/nvidia/version", line, sizeof line);
+    for (const char *at = line; *at; at += strcspn(at, " ")) {
+        at += strspn(at, " ");
+        snprintf(word, sizeof word, "%.*s", (int)strcspn(at, " "), at);
+        if (word[strspn(word, "0123456789.")] == 0 && strchr(word, '.')) {
+            snprintf(s->nvidia_driver, sizeof s->nvidia_driver, "%.31s", word);
+            return;
+        }
+    }
+}
+
 /* ---- All --------------------------------------------------------------------------------------
  */
 
@@ -292,6 +308,7 @@ int sw_survey_read(struct sw_survey *s, const char *proc_root, const char *sys_r
     s->locked_bytes = limit_of(RLIMIT_MEMLOCK);
     s->open_files = limit_of(RLIMIT_NOFILE);
     read_shm(s);
+    read_driver(s, proc_root);
     if (!code)
         code = each_entry(sys_root, "class/iommu", see_iommu, s);
     if (!code)

@@ -32,6 +32,7 @@ struct sw_survey {
     bool iommu;                        /* one is at work */
     int acs_bridges;             /* PCIe bridges that send copies between devices upwards; -1: not
                                     to be read without root */
+    char nvidia_driver[32];      /* version of the kernel's module, "580.65.06"; "" there is none */
     struct sw_link_state *links; /* owned */
     int link_count;
 };

@@ -90,6 +90,8 @@ struct sw_stream {
  * the tests' oracle. Close with sw_device_close. Errors: SW_ERR_NOMEM, SW_ERR_LIBRARY. */
 int sw_cpu_open(bool reference, struct sw_device **out, struct sw_err *err) SW_MUST_CHECK;
 void sw_device_close(struct sw_device *dev); /* NULL is accepted */
+/* The math libraries of the CPU, "oneDNN 2.6.3, OpenBLAS 0.3.21", into out; returns out. */
+const char *sw_cpu_libraries(char *out, size_t bytes);
 
 /* Gives up what is queued on the device's streams: it is dropped, and every wait and call returns
  * SW_ERR_CANCELLED. An operation that runs just now still ends. Any thread; once is for ever. On

@@ -374,10 +374,24 @@ static int open_devices(struct sw_doctor *d, struct devices *all, struct sw_err 
                       "--device %s: known are auto, cpu, cuda, cuda:0,2 and sim:gpus=N,...", name);
 }
 
+/* Which libraries the GPUs compute with. */
+static void see_libraries(struct sw_doctor *d, const struct devices *all)
+{
+    const struct sw_cuda_module *module;
+    struct sw_err ignored;
+    if (all->count == 0 || !sw_str_starts(all->items[0]->name, "cuda") ||
+        sw_cuda_load(&module, &ignored) != SW_OK)
+        return;
+    sw_doctor_find(d, SW_FINDING_OK, "versions", NULL, NULL, "%s", module->libraries);
+    sw_json_string(&d->json, "cuda_libraries", module->libraries);
+}
+
 int sw_doctor_devices(struct sw_doctor *d, struct sw_err *err)
 {
     struct devices all = {.count = 0};
     int code = open_devices(d, &all, err);
+    if (!code)
+        see_libraries(d, &all);
     if (!code && !d->quick)
         code = try_products(d, &all, err);
     if (!code && !d->quick)

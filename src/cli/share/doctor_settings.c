@@ -1,6 +1,9 @@
 /* How the machine is set up: processor, memory, limits, cgroups. */
 #include "cli/share/doctor.h"
+#include "device/device.h"
+#include <gnu/libc-version.h>
 #include <string.h>
+#include <sys/utsname.h>
 
 enum { MIN_FILES = 1024 };
 static const int64_t mib = 1 << 20, gib = 1 << 30;
@@ -154,9 +157,33 @@ static void see_limits(struct sw_doctor *d)
                        sw_human_bytes(a, (double)s->shm_free_bytes));
 }
 
+static void see_versions(struct sw_doctor *d)
+{
+    struct utsname u = {0};
+    char math[96], hwloc[32];
+    uname(&u);
+    sw_cpu_libraries(math, sizeof math);
+    sw_machine_library(hwloc, sizeof hwloc);
+    sw_doctor_find(d, SW_FINDING_OK, "versions", NULL, NULL, "%s %s, glibc %s, %s, %s%s%s",
+                   u.sysname, u.release, gnu_get_libc_version(), math, hwloc,
+                   d->survey.nvidia_driver[0] ? ", NVIDIA driver " : "", d->survey.nvidia_driver);
+    sw_json_string(&d->json, "kernel", u.release);
+    sw_json_string(&d->json, "math_libraries", math);
+    sw_json_string(&d->json, "nvidia_driver",
+                   d->survey.nvidia_driver[0] ? d->survey.nvidia_driver : NULL);
+    if (d->machine->gpu_count > 0 && !d->survey.nvidia_driver[0])
+        sw_doctor_find(d, SW_FINDING_WARN, "versions", "runs cannot use them",
+                       "install the driver of the distribution (Debian: nvidia-driver, from "
+                       "non-free), and restart",
+                       "there %s %d GPU%s and no NVIDIA driver",
+                       d->machine->gpu_count == 1 ? "is" : "are", d->machine->gpu_count,
+                       d->machine->gpu_count == 1 ? "" : "s");
+}
+
 int sw_doctor_settings(struct sw_doctor *d, struct sw_err *err)
 {
     (void)err;
+    see_versions(d);
     see_processor(d);
     see_clock(d);
     see_memory(d);

@@ -4,15 +4,35 @@
 #include "device/cpu/cpu.h"
 #include <cblas.h>
 #include <omp.h>
+#include <stdio.h>
+#include <string.h>
 
-/* OpenBLAS's own; the netlib header that some systems install as cblas.h does not declare it. */
+/* OpenBLAS's own; the netlib header that some systems install as cblas.h does not declare them. */
 void openblas_set_num_threads(int num_threads);
+char *openblas_get_config(void);
 
 void sw_cpu_blas_init(void)
 {
     int before = omp_get_max_threads();
     openblas_set_num_threads(1); /* sets the OpenMP setting of the calling thread, too */
     omp_set_num_threads(before);
+}
+
+#ifndef SW_HAVE_ONEDNN
+const char *sw_cpu_dnnl_version(void)
+{
+    return "";
+}
+#endif
+
+const char *sw_cpu_libraries(char *out, size_t bytes)
+{
+    const char *blas = openblas_get_config(); /* "OpenBLAS 0.3.21 DYNAMIC_ARCH ..." */
+    int n = (int)strcspn(blas, " ");
+    n += blas[n] ? 1 + (int)strcspn(blas + n + 1, " ") : 0;
+    const char *dnnl = sw_cpu_dnnl_version();
+    snprintf(out, bytes, "%s%s%.*s", dnnl, *dnnl ? ", " : "", n, blas);
+    return out;
 }
 
 void sw_cpu_sgemm(bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t k, float alpha,

@@ -73,6 +73,8 @@ void sw_cpu_place(struct sw_device *dev, void *p, size_t bytes, uint64_t nodes);
 struct sw_device_bytes sw_cpu_bytes(struct sw_device *dev);
 void sw_cpu_free(struct sw_device *dev, void *p, size_t bytes);
 
+/* "oneDNN 2.6.3"; "" in a build without it. */
+const char *sw_cpu_dnnl_version(void);
 /* blas.c. Call init before any worker exists: the setting is the process's. */
 void sw_cpu_blas_init(void);
 /* c [m, n] = alpha op(a) [m, k] op(b) [k, n] + beta c, row-major with leading dimensions, on the

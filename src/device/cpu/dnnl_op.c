@@ -285,3 +285,12 @@ void sw_dnnl_op_fini(struct sw_dnnl_op *op)
         dnnl_primitive_destroy(op->primitive);
     memset(op, 0, sizeof *op);
 }
+
+#define TEXT_OF_(x) #x
+#define TEXT_OF(x) TEXT_OF_(x)
+
+const char *sw_cpu_dnnl_version(void)
+{
+    return "oneDNN " TEXT_OF(DNNL_VERSION_MAJOR) "." TEXT_OF(DNNL_VERSION_MINOR) "." TEXT_OF(
+        DNNL_VERSION_PATCH);
+}

@@ -91,6 +91,7 @@ static void nothing_there_is_unknown(void **state)
     struct sw_survey s = survey();
     assert_string_equal(s.governor, "");
     assert_string_equal(s.thp, "");
+    assert_string_equal(s.nvidia_driver, "");
     assert_int_equal(s.memory_bytes, -1);
     assert_int_equal(s.swap_bytes, -1);
     assert_int_equal(s.cgroup_memory_bytes, -1);
@@ -112,7 +113,11 @@ static void settings_are_read(void **state)
                                "MemAvailable:    400 kB\nSwapTotal:        64 kB\n"
                                "SwapFree:         32 kB\nHugePages_Total:       3\n"
                                "Hugepagesize:       2048 kB\n");
+    write_text(
+        "proc/driver/nvidia/version",
+        "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.65.06  Release Build\n");
     struct sw_survey s = survey();
+    assert_string_equal(s.nvidia_driver, "580.65.06");
     assert_string_equal(s.governor, "powersave");
     assert_int_equal(s.governors, 1);
     assert_string_equal(s.thp, "madvise");
