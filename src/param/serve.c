@@ -37,6 +37,7 @@ static int tell_servers(struct sw_table *t, int worker, int param, uint64_t vers
         m.bytes = 0;
         for (int i = from; i < to; i++)
             m.bytes += t->slices[server->slices[i]].count * (int64_t)sizeof(float);
+        m.bytes *= sw_table_terms(t, worker);
         int rc = sw_channel_send(&t->servers[s].inbox, &m);
         if (rc != SW_OK)
             return rc;

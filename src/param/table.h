@@ -277,7 +277,8 @@ int sw_table_serve(struct sw_table *t, int server, const struct sw_message *m,
                    struct sw_err *err) SW_MUST_CHECK;
 /* Does the server own a slice of the parameter? */
 bool sw_table_has_slices(const struct sw_table *t, int server, int param);
-/* Gradient bytes that a worker hands to a server per step. */
+/* Bytes of values that a server sends a worker per step; with each of its terms the worker hands as
+ * many of gradients to the server. */
 int64_t sw_table_link_bytes(const struct sw_table *t, int worker, int server);
 /* Nanoseconds that a server has spent in sw_table_serve. Any thread. */
 int64_t sw_table_served_ns(const struct sw_table *t, int server);

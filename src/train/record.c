@@ -57,7 +57,8 @@ static void record_own(struct sw_worker *w)
         if (bytes == 0)
             continue;
         double share = (double)bytes / (double)all_bytes;
-        sw_history_traffic(w->producer, w->links[s], w->step, bytes, copied_ms[1] * share);
+        sw_history_traffic(w->producer, w->links[s], w->step,
+                           bytes * sw_table_terms(w->table, w->seat), copied_ms[1] * share);
         if (w->replica)
             sw_history_traffic(w->producer, w->value_links[s], w->step, bytes,
                                copied_ms[0] * share);
