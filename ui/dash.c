@@ -157,8 +157,23 @@ static int draw(struct dash *d, struct sw_err *err)
     return SW_OK;
 }
 
+/* How a run ended is said once, and what can be done then. */
+static void tell_end(struct dash *d, enum sw_run_status before, int64_t run)
+{
+    const struct sw_ui_run *r = &d->model->run;
+    char text[SW_UI_PROMPT];
+    if (before != SW_RUN_RUNNING || r->status == SW_RUN_RUNNING || r->id != run)
+        return;
+    snprintf(text, sizeof text, "run %lld %s %s after step %lld; q leaves, r lists all runs",
+             (long long)r->id, r->status == SW_RUN_CRASHED ? "has" : "is",
+             sw_run_status_name(r->status), (long long)sw_ui_step(d->model));
+    say(d, r->status == SW_RUN_CRASHED || r->status == SW_RUN_FAILED, text);
+}
+
 static void refresh_all(struct dash *d)
 {
+    enum sw_run_status before = d->model->run.status;
+    int64_t run = d->model->run.id;
     int64_t now_ns = sw_os()->monotonic_ns();
     bool old = now_ns - d->message_ns > (int64_t)MESSAGE_MS * 1000000;
     if (old && d->view.mode != SW_UI_ASKING)
@@ -166,6 +181,7 @@ static void refresh_all(struct dash *d)
     /* The list of all runs is only read where it can be seen. */
     bool list = d->view.focus == RUNS || d->canvas.w >= 200;
     sw_feed_refresh(d->feed, d->model, SW_FEED_MACHINE | (list ? SW_FEED_ROWS : 0));
+    tell_end(d, before, run);
 }
 
 static int loop(struct dash *d, struct sw_err *err)

@@ -234,6 +234,10 @@ static int keep_join(void *user, const struct sw_run_segment *s)
     struct joins *j = user;
     struct sw_ui_model *m = j->model;
     j->count++;
+    if (isnan(s->ended_at))
+        m->segment_start = s->started_at;
+    else
+        m->ended_s += s->ended_at - s->started_at;
     if (s->segment > 0 && m->join_count < SW_UI_SEGMENTS)
         m->joins[m->join_count++] = s->from_step;
     return 0;
@@ -245,6 +249,8 @@ static void look_at_segments(struct sw_feed *f, struct sw_ui_model *m)
     struct sw_err ignored;
     struct joins j = {m, 0};
     m->join_count = 0;
+    m->segment_start = NAN;
+    m->ended_s = 0;
     if (sw_history_each_segment(f->reader, f->run_id, keep_join, &j, &ignored) != SW_OK)
         return;
     if (f->segments > 0 && j.count > f->segments) {

@@ -175,7 +175,8 @@ void sw_ui_model_clear(struct sw_ui_model *m)
     m->event_total = 0;
     m->checkpoint_step = -1;
     m->checkpoint_time = NAN;
-    m->rows_age = NAN;
+    m->rows_age = m->segment_start = NAN;
+    m->ended_s = 0;
     m->found = m->live = false;
     m->problem[0] = 0;
     m->run = (struct sw_ui_run){0};
@@ -222,12 +223,10 @@ int64_t sw_ui_step(const struct sw_ui_model *m)
 
 double sw_ui_elapsed(const struct sw_ui_model *m)
 {
-    const struct sw_ui_run *r = &m->run;
-    if (r->started_at <= 0)
-        return NAN;
-    if (r->status == SW_RUN_RUNNING)
-        return m->now - r->started_at;
-    return r->ended_at > 0 ? r->ended_at - r->started_at : (double)NAN;
+    bool running = m->run.status == SW_RUN_RUNNING;
+    if (running && !isnan(m->segment_start))
+        return m->ended_s + m->now - m->segment_start;
+    return !running && m->ended_s > 0 ? m->ended_s : (double)NAN;
 }
 
 double sw_ui_eta(const struct sw_ui_model *m)

@@ -131,6 +131,8 @@ struct sw_ui_model {
     int overlay_count;
     int64_t overlay_run;
     char overlay_name[SW_UI_NAME];
+    double ended_s;                /* how long the segments took that ended */
+    double segment_start;          /* Unix seconds, of one that goes on; NaN: none */
     int64_t joins[SW_UI_SEGMENTS]; /* steps at which a resume went on */
     int join_count;
 
@@ -183,7 +185,7 @@ int sw_ui_event_count(const struct sw_ui_model *m);
 
 /* The step that the run has done; -1: none. */
 int64_t sw_ui_step(const struct sw_ui_model *m);
-/* Seconds since the start, and those left (NaN: unknown). */
+/* Seconds that it ran, without the time between segments, and those left (NaN: unknown). */
 double sw_ui_elapsed(const struct sw_ui_model *m);
 double sw_ui_eta(const struct sw_ui_model *m);
 /* All workers wait by request. */

@@ -147,6 +147,7 @@ alive 'a terminal that has gone'
 enter one "'$SW' top watched; echo left \$?"
 sees one '2 throughput'
 kill -9 "$pid"
+sees one 'run 1 has crashed after step [0-9]+; q leaves'
 sees one '#1 watched +crashed'
 press one p
 sees one 'does not run'

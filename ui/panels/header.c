@@ -58,7 +58,9 @@ static void first_line(struct sw_canvas *c, struct sw_area in, const struct sw_u
     x = word(c, in, x, SW_ROLE_TEXT, m->run.device);
     snprintf(text, sizeof text, "batch %lld", (long long)m->run.batch);
     x = word(c, in, x, SW_ROLE_DIM, text);
-    if (m->run.status == SW_RUN_RUNNING && m->rows_age > 3) {
+    /* Steps may take seconds, and a paused run has nothing new. */
+    double patience_s = fmax(3, 3e-3 * (isnan(m->ledger.p99_ms) ? 0 : m->ledger.p99_ms));
+    if (m->run.status == SW_RUN_RUNNING && m->rows_age > patience_s && !sw_ui_paused(m)) {
         char age[16];
         sw_ui_duration(age, m->rows_age);
         snprintf(text, sizeof text, "%s ago", age);

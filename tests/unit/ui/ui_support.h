@@ -175,6 +175,7 @@ static inline struct sw_ui_model *stage(void)
     stage_times(m);
     stage_machine(m);
     m->joins[m->join_count++] = 2000;
+    m->segment_start = 1700000000;
     m->checkpoint_step = 4800;
     m->checkpoint_time = 1700000350;
     sw_ui_event_add(m, 1700000001, SW_LOG_INFO, "job", "begins at step 2000");
