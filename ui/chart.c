@@ -196,7 +196,6 @@ struct pen {
     const struct sw_chart *chart;
     const struct sw_chart_line *line;
     int across, down;        /* dots in a cell */
-    int run;                 /* dots drawn, for dashes */
     double x_scale, y_scale; /* dots per unit; of log y where the scale is */
     double y_far;            /* what is further out than this is no further */
 };
@@ -286,9 +285,10 @@ static void draw_segment(struct pen *p, double x0, double y0, double x1, double 
     int steps = (int)ceil(longer);
     for (int i = 0; i <= steps; i++) {
         double share = steps ? (double)i / steps : 0;
-        bool gap = p->line->stroke == SW_STROKE_DASHED && p->run++ / DASH_DOTS % 2;
-        if (!gap)
-            dot(p, (int)lround(x0 + share * (x1 - x0)), (int)lround(y0 + share * (y1 - y0)));
+        int x = (int)lround(x0 + share * (x1 - x0));
+        /* Dashes are places on the axis, so that points close together do not fill them. */
+        if (p->line->stroke != SW_STROKE_DASHED || x / DASH_DOTS % 2 == 0)
+            dot(p, x, (int)lround(y0 + share * (y1 - y0)));
     }
 }
 

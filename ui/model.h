@@ -12,7 +12,7 @@
 
 enum {
     SW_UI_SERIES = 24,   /* curves of a run; more are left out */
-    SW_UI_POINTS = 4096, /* of a curve */
+    SW_UI_POINTS = 8192, /* of a curve */
     SW_UI_RECENT = 240,  /* values of the newest steps of a curve */
     SW_UI_EVENTS = 1000, /* the newest */
     SW_UI_SEGMENTS = 32, /* the newest */
@@ -101,6 +101,8 @@ struct sw_ui_machine {
     double read_per_s, write_per_s; /* its bytes from and to disks */
     char gpus[8][96];               /* "0: NVIDIA H200, PCIe 63 GB/s" */
     int gpu_count;
+    char paths[8][96]; /* "the same PCIe switch: 0-1 2-3" */
+    int path_count;
 };
 
 /* A line of the list of runs. */

@@ -190,6 +190,26 @@ static void look_at_process(struct sw_sampler *s, int64_t pid, double seconds,
 /* ---- All of it --------------------------------------------------------------------------------
  */
 
+/* How GPUs reach each other: a line for each kind of way, with the pairs that have it. */
+static void look_at_paths(const struct sw_machine *map, struct sw_ui_machine *m)
+{
+    m->path_count = 0;
+    for (int kind = SW_PATH_SWITCH; kind <= SW_PATH_ACROSS; kind++) {
+        char *text = m->paths[m->path_count];
+        size_t n = 0, room = sizeof m->paths[0];
+        for (int a = 0; a < map->gpu_count; a++)
+            for (int b = a + 1; b < map->gpu_count && n < room; b++) {
+                if (sw_gpu_path(map, a, b) != (enum sw_gpu_path)kind)
+                    continue;
+                if (n == 0)
+                    n += (size_t)snprintf(text, room,
+                                          "%s:", sw_gpu_path_text((enum sw_gpu_path)kind));
+                n += n < room ? (size_t)snprintf(text + n, room - n, " %d-%d", a, b) : 0;
+            }
+        m->path_count += n > 0;
+    }
+}
+
 static void look_at_map(struct sw_sampler *s, struct sw_ui_machine *m)
 {
     struct sw_err ignored;
@@ -208,6 +228,7 @@ static void look_at_map(struct sw_sampler *s, struct sw_ui_machine *m)
                      io->link_gb_per_s);
         m->gpu_count++;
     }
+    look_at_paths(s->map, m);
 }
 
 void sw_sampler_look(struct sw_sampler *s, int64_t pid, struct sw_ui_machine *m)

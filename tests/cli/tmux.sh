@@ -1,6 +1,7 @@
 # A real terminal for scripts of this folder: sourced, after lib.sh. tmux stands in for it; what is
 # typed goes through its keys, and what is seen is what it would show.
 command -v tmux >/dev/null 2>&1 || skip 'tmux is not installed'
+ldd "$SW" 2>/dev/null | grep -q ncurses || skip 'the program was built without ncurses'
 tmux_() {
     tmux -L "sw-$$" -f /dev/null "$@"
 }

@@ -156,6 +156,8 @@ static void machine_lines(struct writer *w, const struct sw_ui_model *m)
         node_line(w, k, &k->node[i]);
     for (int i = 0; i < k->gpu_count; i++)
         line(w, SW_ROLE_TEXT, "gpu %s", k->gpus[i]);
+    for (int i = 0; i < k->path_count; i++)
+        line(w, SW_ROLE_DIM, "gpus %s", k->paths[i]);
 }
 
 static void draw(struct sw_canvas *c, struct sw_area in, const struct sw_ui_model *m,
@@ -179,8 +181,8 @@ static int lines(const struct sw_ui_model *m, const struct sw_ui_view *v)
     int devices = 0;
     for (int i = 0; i < m->device_count; i++)
         devices += is_shown(m, &m->devices[i]);
-    return (k->known ? 1 + m->live + k->node_count + k->gpu_count : 1) + devices + m->place_count +
-           m->link_count;
+    return (k->known ? 1 + m->live + k->node_count + k->gpu_count + k->path_count : 1) + devices +
+           m->place_count + m->link_count;
 }
 
 static int want_h(const struct sw_ui_model *m, int w)

@@ -166,6 +166,22 @@ static void one_line_says_the_essentials(void **state)
     unstage(m);
 }
 
+static void another_run_lies_dashed_over_the_curves(void **state)
+{
+    (void)state;
+    struct sw_ui_model *m = stage();
+    struct sw_ui_view v = view_of_a_beginner();
+    struct sw_ui_series *s = sw_ui_series_add(m->overlay, &m->overlay_count, 4, 9, "train", "loss");
+    for (int i = 1; i <= 3000; i++)
+        sw_ui_series_point(s, i, 2.5 - i / 3000.0);
+    m->overlay_run = 127;
+    v.alone = true;
+    golden("overlay", m, &v, 100, 30, utf8);
+    assert_true(shows(m, &v, 100, 30, "#127 train 1.5"));
+    assert_true(shows(m, &v, 100, 30, "over #127"));
+    unstage(m);
+}
+
 static void a_paused_run_says_so_at_every_size(void **state)
 {
     (void)state;
@@ -245,6 +261,7 @@ int main(void)
         cmocka_unit_test(help_a_question_and_a_filter),
         cmocka_unit_test(zoom_cursor_and_log_scale),
         cmocka_unit_test(one_line_says_the_essentials),
+        cmocka_unit_test(another_run_lies_dashed_over_the_curves),
         cmocka_unit_test(a_paused_run_says_so_at_every_size),
         cmocka_unit_test(unknown_is_never_zero),
         cmocka_unit_test(no_size_is_too_small_or_odd),

@@ -136,6 +136,11 @@ static inline void stage_machine(struct sw_ui_model *m)
         k->cpu[i] = i < 16 ? (float)(0.9 + 0.1 * noise(i)) : 0.2f;
     k->node[0] = (struct sw_ui_node){0, 0, 10, 41e9, 135e9};
     k->node[1] = (struct sw_ui_node){1, 10, 10, 12e9, 135e9};
+    k->gpu_count = 2;
+    snprintf(k->gpus[0], sizeof k->gpus[0], "0: Example GPU, PCIe 63 GB/s");
+    snprintf(k->gpus[1], sizeof k->gpus[1], "1: Example GPU, PCIe 31 GB/s");
+    k->path_count = 1;
+    snprintf(k->paths[0], sizeof k->paths[0], "across packages: 0-1");
     k->load = 17.4;
     k->process_cpus = 15.2;
     k->process_memory = 3.4e9;
