@@ -141,6 +141,7 @@ static void locked_database_refuses_changes_in_time(void **state)
 }
 
 struct busy {
+    char path[512]; /* the helpers for paths are one thread's */
     atomic_bool stop;
     atomic_int failures, reads;
 };
@@ -153,7 +154,7 @@ static void read_on(void *arg)
     while (!b->stop) {
         struct sw_history_reader *r;
         struct sw_run run = {0};
-        if (sw_history_reader_open(&r, db_path(), &err) != SW_OK) {
+        if (sw_history_reader_open(&r, b->path, &err) != SW_OK) {
             b->failures++;
             continue;
         }
@@ -171,6 +172,7 @@ static void changes_disturb_neither_writers_nor_readers(void **state)
     struct sw_err err;
     struct busy busy = {0};
     struct sw_thread reader = {0};
+    snprintf(busy.path, sizeof busy.path, "%s", db_path());
     write_run("old", 4000);
     struct sw_history *h = begin("writer");
     struct sw_history_producer *p = producer(h);
