@@ -3,6 +3,7 @@
 #include "base/str.h"
 #include "train/job_private.h"
 #include <stdio.h>
+#include <string.h>
 
 size_t sw_job_batch_bytes(const struct sw_job *job)
 {
@@ -67,6 +68,29 @@ static void fill_row(const struct sw_net *net, int i, struct sw_job_layer *row)
     sw_desc_text(&l->dst.desc, row->layout);
 }
 
+/* Where the first worker computes its rows in parts, the row is of all of them. */
+static void add_parts(const struct sw_worker *w, int split, int i, struct sw_job_layer *row)
+{
+    const struct sw_parts *parts = w->parts[split];
+    const struct sw_desc *d = &sw_net_layer(sw_parts_net(parts, 0), i)->dst.desc;
+    int64_t dim[SW_MAX_DIMS];
+    memcpy(dim, d->dim, sizeof dim);
+    for (int k = 1; k < sw_parts_count(parts); k++) {
+        struct sw_job_layer part = {0};
+        const struct sw_net *net = sw_parts_net(parts, k);
+        fill_row(net, i, &part);
+        dim[0] += sw_net_layer(net, i)->dst.desc.dim[0];
+        row->feature_bytes += part.feature_bytes;
+        row->gradient_bytes += part.gradient_bytes;
+        row->saved_bytes += part.saved_bytes;
+        row->flops_forward += part.flops_forward;
+        row->flops_backward += part.flops_backward;
+        if (part.scratch_bytes > row->scratch_bytes) /* the parts of a thread share it */
+            row->scratch_bytes = part.scratch_bytes;
+    }
+    sw_job_shape_text(d->ndim, dim, row->shape, sizeof row->shape);
+}
+
 /* What row n reads, by the names of the rows before it. */
 static void fill_reads(const struct sw_net *net, int i, struct sw_job_layer *rows, int n)
 {
@@ -89,6 +113,7 @@ static int fill_rows(struct sw_job *job, struct sw_err *err)
     for (int i = 0; i < train_count; i++) {
         struct sw_job_layer *row = &job->layer_rows[n];
         fill_row(train, i, row);
+        add_parts(&job->workers[0], SW_SPLIT_TRAIN, i, row);
         fill_reads(train, i, job->layer_rows, n++);
         row->train = true;
         row->eval = eval && sw_net_find(eval, row->name) >= 0;
@@ -98,6 +123,7 @@ static int fill_rows(struct sw_job *job, struct sw_err *err)
             continue;
         struct sw_job_layer *row = &job->layer_rows[n];
         fill_row(eval, i, row);
+        add_parts(&job->workers[0], SW_SPLIT_EVAL, i, row);
         fill_reads(eval, i, job->layer_rows, n++);
         row->eval = true;
     }

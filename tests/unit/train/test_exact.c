@@ -130,6 +130,12 @@ static void so_it_is_in_two_phases_and_with_fewer_parts(void **state)
     }
 }
 
+static void so_it_is_with_norms_of_layers(void **state)
+{
+    (void)state;
+    compare_all("updater.type=lars", "job.on_nan=skip");
+}
+
 /* And it is the same training as without, to rounding. */
 static void the_parts_train_what_the_whole_trains(void **state)
 {
@@ -214,6 +220,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         FRESH(every_set_up_has_the_same_bits),
         FRESH(so_it_is_in_two_phases_and_with_fewer_parts),
+        FRESH(so_it_is_with_norms_of_layers),
         FRESH(the_parts_train_what_the_whole_trains),
         FRESH(simulated_devices_have_the_same_bits),
         FRESH(resuming_with_other_workers_goes_on_to_the_same_bits),
