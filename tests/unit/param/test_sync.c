@@ -14,6 +14,8 @@ struct setting {
     int64_t period;
     bool hogwild;
     const char *pairs; /* "0-1 1-2" */
+    bool phases;       /* each decides about all its gradients before it updates */
+    int64_t after;     /* the last step before which nothing is exchanged */
 };
 
 struct world {
@@ -33,10 +35,19 @@ static int make_sync(struct world *w, const char *pairs, struct sw_err *err)
     }
     for (int i = 0; i < n; i++)
         tables[i] = w->stand[i].table;
-    return sw_sync_new(
-        &(struct sw_sync_args){
-            .tables = tables, .count = n, .period = w->setting->period, .neighbours = neighbours},
-        &w->sync, err);
+    return sw_sync_new(&(struct sw_sync_args){.tables = tables,
+                                              .count = n,
+                                              .period = w->setting->period,
+                                              .after = w->setting->after,
+                                              .neighbours = neighbours},
+                       &w->sync, err);
+}
+
+static void write_gradient(const struct world *w, int table, int param, int member)
+{
+    const struct stand *s = &w->stand[table];
+    for (int64_t e = 0; e < storage_of(s, param); e++)
+        sw_table_param(s->table, param)->gradient[member][e] = (float)weights[table];
 }
 
 static void world_new(struct world *w, const struct setting *x)
@@ -54,11 +65,11 @@ static void world_new(struct world *w, const struct setting *x)
                          .others = x->tables,
                          .staleness = -1,
                          .rule = x->hogwild ? &sw_table_hogwild : &sw_table_async,
+                         .two_phases = x->phases,
                      });
         for (int p = 0; p < TABLE_PARAMS; p++)
             for (int m = 0; m < x->members; m++)
-                for (int64_t e = 0; e < storage_of(s, p); e++)
-                    sw_table_param(s->table, p)->gradient[m][e] = (float)weights[i];
+                write_gradient(w, i, p, m);
     }
     ASSERT_OK(make_sync(w, x->pairs, &err));
     sw_sync_spread(w->sync, 0, true);
@@ -109,7 +120,8 @@ static void look_at(struct role *r, int p, uint64_t v)
             r->seen += g != r->table && n > 0;
             lag = (int)v - 1 - n > lag ? (int)v - 1 - n : lag;
         }
-    r->wrong += sw_table_staleness(s->table, 0, p, v - 1) != lag;
+    /* It is taken for granted that the others rest before. */
+    r->wrong += x->after == 0 && sw_table_staleness(s->table, 0, p, v - 1) != lag;
 }
 
 static void work(void *arg)
@@ -125,8 +137,11 @@ static void work(void *arg)
                 look_at(r, p, v);
         }
         dawdle(&rng);
-        for (int p = TABLE_PARAMS - 1; p >= 0 && r->rc == SW_OK; p--)
+        for (int p = TABLE_PARAMS - 1; p >= 0 && r->rc == SW_OK; p--) {
+            if (r->world->setting->phases) /* the sum was left in it */
+                write_gradient(r->world, r->table, p, r->index);
             r->rc = sw_table_update(t, r->index, p, v, &err);
+        }
     }
     for (int p = 0; p < TABLE_PARAMS && r->rc == SW_OK; p++)
         r->rc = sw_table_wait(t, SW_TABLE_ALL, p, VERSIONS, NULL, 0, 20000);
@@ -208,9 +223,12 @@ static void assert_all_have_all(const struct world *w)
 #define CHAIN3 "0-1 1-2"
 
 static const struct setting settings[] = {
-    {2, 1, 1, 1, false, ALL2},  {2, 2, 2, 5, false, ALL2},  {4, 1, 2, 2, false, ALL4},
-    {4, 1, 1, 1, false, RING4}, {4, 1, 2, 3, false, TREE4}, {3, 2, 1, 1, false, CHAIN3},
-    {2, 1, 1, 1, true, ALL2},   {4, 1, 2, 2, true, RING4},  {3, 1, 1, 1000, false, CHAIN3},
+    {2, 1, 1, 1, false, ALL2, false, 0},  {2, 2, 2, 5, false, ALL2, false, 0},
+    {4, 1, 2, 2, false, ALL4, false, 0},  {4, 1, 1, 1, false, RING4, false, 0},
+    {4, 1, 2, 3, false, TREE4, false, 0}, {3, 2, 1, 1, false, CHAIN3, false, 0},
+    {2, 1, 1, 1, true, ALL2, false, 0},   {4, 1, 2, 2, true, RING4, false, 0},
+    {4, 2, 2, 2, false, RING4, true, 0},  {3, 2, 2, 1, true, CHAIN3, true, 0},
+    {4, 1, 2, 2, false, ALL4, false, 11}, {3, 1, 1, 1000, false, CHAIN3, false, 0},
 };
 enum { SETTINGS = sizeof settings / sizeof *settings };
 
@@ -260,7 +278,7 @@ static int in(const struct world *w, int table, int group)
  */
 static void deltas_are_handed_on_and_nothing_is_lost_when_they_are_slow(void **state)
 {
-    static const struct setting x = {3, 1, 1, 2, false, CHAIN3};
+    static const struct setting x = {3, 1, 1, 2, false, CHAIN3, false, 0};
     struct world w;
     struct sw_err err;
     (void)state;
@@ -292,9 +310,54 @@ static void deltas_are_handed_on_and_nothing_is_lost_when_they_are_slow(void **s
     world_free(&w);
 }
 
+/* What a group's values lack of another's steps is what no delta has brought yet. */
+static void staleness_counts_other_server_groups(void **state)
+{
+    static const struct setting x = {2, 1, 1, 2, false, ALL2, false, 0};
+    struct world w;
+    struct sw_err err;
+    (void)state;
+    world_new(&w, &x);
+    for (uint64_t v = 1; v <= 3; v++)
+        step(&w, 0, v);
+    assert_int_equal(sw_table_staleness(w.stand[0].table, 0, 0, 3), 3);
+    ASSERT_OK(pump(&w.stand[1], &err)); /* the delta of step 2 */
+    step(&w, 1, 1);
+    assert_int_equal(sw_table_staleness(w.stand[1].table, 0, 0, 1), 0);
+    step(&w, 1, 2);
+    ASSERT_OK(pump(&w.stand[0], &err));
+    step(&w, 0, 4);
+    assert_int_equal(sw_table_staleness(w.stand[0].table, 0, 0, 4), 2);
+    ASSERT_OK(pump(&w.stand[1], &err));
+    sw_sync_settle(w.sync, 4);
+    sw_table_refresh(w.stand[0].table, 0);
+    assert_int_equal(sw_table_staleness(w.stand[0].table, 0, 0, 4), 0);
+    step(&w, 0, 5);
+    assert_int_equal(sw_table_staleness(w.stand[0].table, 0, 0, 5), 1);
+    world_free(&w);
+}
+
+/* Before the others begin there is nobody to tell, and nothing that one could lack of them. */
+static void nothing_is_exchanged_before_all_have_begun(void **state)
+{
+    static const struct setting x = {2, 1, 1, 1, false, ALL2, false, 3};
+    struct world w;
+    (void)state;
+    world_new(&w, &x);
+    for (uint64_t v = 1; v <= 3; v++) {
+        step(&w, 0, v);
+        assert_true(sw_sync_is_quiet(w.sync));
+        assert_int_equal(sw_table_staleness(w.stand[0].table, 0, 0, v), 0);
+    }
+    step(&w, 0, 4);
+    assert_false(sw_sync_is_quiet(w.sync));
+    assert_int_equal(sw_table_staleness(w.stand[0].table, 0, 0, 4), 1);
+    world_free(&w);
+}
+
 static void a_delta_that_comes_twice_is_refused(void **state)
 {
-    static const struct setting x = {2, 1, 1, 1, false, ALL2};
+    static const struct setting x = {2, 1, 1, 1, false, ALL2, false, 0};
     struct world w;
     struct sw_err err;
     (void)state;
@@ -312,7 +375,7 @@ static void a_delta_that_comes_twice_is_refused(void **state)
 
 static void a_group_that_no_delta_reaches_is_an_error(void **state)
 {
-    static const struct setting x = {3, 1, 1, 1, false, CHAIN3};
+    static const struct setting x = {3, 1, 1, 1, false, CHAIN3, false, 0};
     struct world w;
     struct sw_err err;
     (void)state;
@@ -329,6 +392,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_delta_arrives_exactly_once),
         cmocka_unit_test(deltas_are_handed_on_and_nothing_is_lost_when_they_are_slow),
+        cmocka_unit_test(staleness_counts_other_server_groups),
+        cmocka_unit_test(nothing_is_exchanged_before_all_have_begun),
         cmocka_unit_test(a_delta_that_comes_twice_is_refused),
         cmocka_unit_test(a_group_that_no_delta_reaches_is_an_error),
     };
