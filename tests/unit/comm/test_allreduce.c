@@ -1,0 +1,261 @@
+/* ctest-labels: threads
+ * Buckets and their sums over devices: how gradients are cut and in which order they go; the bits
+ * of the tree's sum on every device, whoever gives when; a link that is counted to the byte; waits
+ * that are missing are found; a fault ends all waits. */
+#include "unit/device/sim_support.h"
+
+#include "base/tree.h"
+#include "comm/allreduce.h"
+#include "comm/buckets.h"
+
+/* ---- Buckets ---- */
+
+static void gradients_are_cut_when_they_are_large_enough(void **state)
+{
+    (void)state;
+    const struct sw_bucket_item items[] = {{10, 7, 0.1}, {90, 7, 0.1}, {300, 5, 0.2},
+                                           {1, 5, 0.3},  {99, 3, 0.4}, {5, 1, 0.5}};
+    struct sw_bucket b[6];
+    assert_int_equal(sw_buckets_cut(items, 6, 400, b), 4);
+    const struct sw_bucket want[] = {
+        {0, 2, 100, 7, 0.1}, {2, 1, 300, 5, 0.2}, {3, 2, 100, 3, 0.4}, {5, 1, 5, 1, 0.5}};
+    for (int i = 0; i < 4; i++) {
+        assert_int_equal(b[i].first, want[i].first);
+        assert_int_equal(b[i].count, want[i].count);
+        assert_int_equal(b[i].elements, want[i].elements);
+        assert_int_equal(b[i].layer, want[i].layer);
+        assert_true(b[i].ready_s == want[i].ready_s);
+    }
+    assert_int_equal(sw_buckets_cut(items, 6, 1, b), 6);
+    assert_int_equal(sw_buckets_cut(items, 6, 1 << 20, b), 1);
+    assert_int_equal(sw_buckets_cut(items, 0, 1, b), 0);
+}
+
+/* A quick link takes them as they come; one that is behind takes the lowest layer there is. */
+static void the_lowest_layer_goes_first_where_the_link_is_behind(void **state)
+{
+    (void)state;
+    const struct sw_bucket b[] = {
+        {0, 1, 1000, 4, 1}, {1, 1, 1000, 3, 2}, {2, 1, 1000, 2, 3}, {3, 1, 1000, 1, 4}};
+    int order[4];
+    sw_buckets_order(b, 4, 4e6, order);
+    for (int i = 0; i < 4; i++)
+        assert_int_equal(order[i], i);
+    sw_buckets_order(b, 4, 4000 / 2.5, order); /* 2.5 s each: 1 to 3.5, then three are there */
+    const int behind[] = {0, 2, 3, 1};
+    for (int i = 0; i < 4; i++)
+        assert_int_equal(order[i], behind[i]);
+}
+
+/* ---- Sums ---- */
+
+enum { MOST_RANKS = 5, BUCKETS = 5, ROUNDS = 4 };
+
+struct ring {
+    int ranks;
+    struct sw_device *dev[MOST_RANKS];
+    struct sw_stream *compute[MOST_RANKS];
+    struct sw_allreduce *a;
+    float *host[MOST_RANKS][BUCKETS]; /* what each gives */
+};
+
+static const int64_t elements[BUCKETS] = {4096, 1, 70, 333, 16};
+static const int order[BUCKETS] = {0, 2, 1, 4, 3};
+
+static struct ring ring_open(int ranks, bool peer)
+{
+    struct ring g = {.ranks = ranks};
+    struct sw_err err;
+    struct sw_sim_conf conf = small_conf();
+    conf.peer = peer;
+    for (int r = 0; r < ranks; r++) {
+        conf.gpus = ranks;
+        ASSERT_OK(sw_sim_open(&conf, r, &g.dev[r], &err));
+        if (r > 0)
+            sw_sim_join(g.dev[r], g.dev[0]);
+        g.compute[r] = new_stream(g.dev[r]);
+        sw_stream_name(g.compute[r], "compute");
+    }
+    const struct sw_allreduce_args args = {
+        .devices = g.dev, .ranks = ranks, .elements = elements, .order = order, .buckets = BUCKETS};
+    ASSERT_OK(sw_allreduce_new(&args, &g.a, &err));
+    for (int r = 0; r < ranks; r++)
+        assert_int_equal(sw_device_bytes_of(g.dev[r]).in_use,
+                         sw_allreduce_bytes(elements, BUCKETS, ranks));
+    return g;
+}
+
+static void ring_close(struct ring *g)
+{
+    struct sw_err err;
+    for (int r = 0; r < g->ranks; r++) {
+        int rc = sw_stream_wait(g->compute[r], &err);
+        (void)rc;
+        sw_stream_free(g->compute[r]);
+    }
+    sw_allreduce_free(g->a);
+    for (int r = 0; r < g->ranks; r++) {
+        sw_device_close(g->dev[r]);
+        for (int b = 0; b < BUCKETS; b++)
+            free(g->host[r][b]);
+    }
+}
+
+/* The rank's kernels write the bucket. */
+static int fill(struct ring *g, int r, int b, uint64_t round, struct sw_err *err)
+{
+    struct rng rng = rng_of(round * 100 + (uint64_t)(r * BUCKETS + b));
+    free(g->host[r][b]);
+    g->host[r][b] = random_floats(&rng, elements[b], -1, 1);
+    return sw_copy(g->compute[r], sw_allreduce_bucket(g->a, r, b), g->host[r][b],
+                   (size_t)elements[b] * sizeof(float), err);
+}
+
+static float tree_sum(const struct ring *g, int b, int64_t i)
+{
+    float stack[SW_TREE_DEPTH];
+    int top = 0;
+    for (int r = 0; r < g->ranks; r++) {
+        stack[top++] = g->host[r][b][i];
+        for (int adds = sw_tree_adds(g->ranks, r, r + 1); adds > 0; adds--, top--)
+            stack[top - 2] += stack[top - 1];
+    }
+    return stack[0];
+}
+
+static void assert_sums(struct ring *g, int b)
+{
+    float *got = get_floats(elements[b]);
+    for (int r = 0; r < g->ranks; r++) {
+        to_host(g->compute[r], got, sw_allreduce_bucket(g->a, r, b),
+                (size_t)elements[b] * sizeof(float));
+        for (int64_t i = 0; i < elements[b]; i++)
+            if (got[i] != tree_sum(g, b, i))
+                fail_msg("%d ranks: element %lld of bucket %d is %.9g on rank %d, not %.9g",
+                         g->ranks, (long long)i, b, (double)got[i], r, (double)tree_sum(g, b, i));
+    }
+    free(got);
+}
+
+/* Ranks give in orders of their own, each from the top bucket down to the last. */
+static void run_round(struct ring *g, uint64_t round, struct rng *rng)
+{
+    struct sw_err err;
+    int given[MOST_RANKS] = {0};
+    for (int left = g->ranks * BUCKETS; left > 0; left--) {
+        int r = (int)rng_int(rng, 0, g->ranks - 1);
+        while (given[r] == BUCKETS)
+            r = (r + 1) % g->ranks;
+        int b = given[r]++;
+        ASSERT_OK(fill(g, r, b, round, &err));
+        ASSERT_OK(sw_allreduce_give(g->a, r, b, round, g->compute[r], &err));
+    }
+    for (int b = BUCKETS - 1; b >= 0; b--) {
+        assert_int_equal(sw_allreduce_wait(g->a, b, round, 1000), SW_OK);
+        for (int r = 0; r < g->ranks; r++)
+            ASSERT_OK(sw_allreduce_take(g->a, r, b, g->compute[r], &err));
+        assert_sums(g, b);
+    }
+}
+
+static void every_device_has_the_bits_of_the_tree(void **state)
+{
+    (void)state;
+    struct rng rng = rng_of(3);
+    for (int ranks = 2; ranks <= MOST_RANKS; ranks++)
+        for (int peer = 0; peer < 2; peer++) {
+            struct ring g = ring_open(ranks, peer);
+            for (uint64_t round = 1; round <= ROUNDS; round++)
+                run_round(&g, round, &rng);
+            uint64_t sent = 0, all = 0;
+            for (int b = 0; b < BUCKETS; b++)
+                all += (uint64_t)elements[b] * sizeof(float);
+            for (int r = 0; r < ranks; r++)
+                for (int q = 0; q < ranks; q++)
+                    sent += sw_allreduce_traffic(g.a, r, q);
+            /* A reduce-scatter and an all-gather: (ranks - 1) times all that there is, each. */
+            assert_int_equal(sent, 2 * (uint64_t)(ranks - 1) * all * ROUNDS);
+            ring_close(&g);
+        }
+}
+
+static void a_bucket_whose_turn_has_not_come_waits(void **state)
+{
+    (void)state;
+    struct ring g = ring_open(2, true);
+    struct sw_err err;
+    for (int r = 0; r < 2; r++)
+        for (int b = 1; b < 3; b++) {
+            ASSERT_OK(fill(&g, r, b, 1, &err));
+            ASSERT_OK(sw_allreduce_give(g.a, r, b, 1, g.compute[r], &err));
+        }
+    assert_int_equal(sw_allreduce_wait(g.a, 2, 1, 1), SW_ERR_BUSY);
+    for (int r = 0; r < 2; r++) {
+        assert_int_equal(sw_allreduce_wait(g.a, 2, 1, 1), SW_ERR_BUSY);
+        ASSERT_OK(fill(&g, r, 0, 1, &err));
+        ASSERT_OK(sw_allreduce_give(g.a, r, 0, 1, g.compute[r], &err));
+    }
+    for (int b = 0; b < 3; b++)
+        assert_int_equal(sw_allreduce_wait(g.a, b, 1, 1), SW_OK);
+    assert_int_equal(sw_allreduce_wait(g.a, 0, 2, 1), SW_ERR_BUSY);
+    assert_int_equal(sw_allreduce_give(g.a, 0, 3, 2, g.compute[0], &err), SW_ERR_INVALID);
+    ring_close(&g);
+}
+
+/* ---- What goes wrong ---- */
+
+/* One that reads the sum, or writes the bucket anew, without having taken it. */
+static void a_bucket_that_is_not_taken_is_a_race(void **state)
+{
+    (void)state;
+    struct ring g = ring_open(3, true);
+    struct sw_err err;
+    for (int r = 0; r < 3; r++) {
+        ASSERT_OK(fill(&g, r, 0, 1, &err));
+        ASSERT_OK(sw_allreduce_give(g.a, r, 0, 1, g.compute[r], &err));
+    }
+    assert_int_equal(sw_allreduce_wait(g.a, 0, 1, 1000), SW_OK);
+    assert_int_equal(fill(&g, 1, 0, 2, &err), SW_ERR_INVALID);
+    assert_says(&err, "writes gradients while");
+    assert_says(&err, "of stream all-reduce");
+    ring_close(&g);
+}
+
+struct waiter {
+    struct sw_allreduce *a;
+    int rc;
+};
+
+static void wait_long(void *waiter)
+{
+    struct waiter *w = waiter;
+    w->rc = sw_allreduce_wait(w->a, 0, 1, 60000);
+}
+
+static void closing_ends_all_waits(void **state)
+{
+    (void)state;
+    struct ring g = ring_open(2, true);
+    struct waiter w = {.a = g.a};
+    struct sw_thread thread;
+    struct sw_err err;
+    ASSERT_OK(sw_thread_start(&thread, "waiter", wait_long, &w, &err));
+    sw_allreduce_close_v(g.a);
+    sw_thread_join(&thread);
+    assert_int_equal(w.rc, SW_ERR_CANCELLED);
+    assert_int_equal(sw_allreduce_give(g.a, 0, 0, 1, g.compute[0], &err), SW_ERR_CANCELLED);
+    ring_close(&g);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(gradients_are_cut_when_they_are_large_enough),
+        cmocka_unit_test(the_lowest_layer_goes_first_where_the_link_is_behind),
+        cmocka_unit_test(every_device_has_the_bits_of_the_tree),
+        cmocka_unit_test(a_bucket_whose_turn_has_not_come_waits),
+        cmocka_unit_test(a_bucket_that_is_not_taken_is_a_race),
+        cmocka_unit_test(closing_ends_all_waits),
+    };
+    return cmocka_run_group_tests_name("allreduce", tests, NULL, NULL);
+}
