@@ -36,14 +36,15 @@ struct sw_cluster_conf {
     int64_t sync_period;
     struct sw_strings sync_topology;
     int64_t warmup_steps;
-    int bind_servers;   /* enum sw_bind_choice */
-    int copy;           /* enum sw_copy_mode */
-    int overlap;        /* enum sw_overlap */
-    int64_t slice_size; /* parameters */
-    bool rebalance;     /* rows of a batch by the workers' measured speed */
-    int on_stall;       /* enum sw_on_stall */
-    double stall_s;     /* 0: as train/watchdog.h says */
-    int devices;        /* of their own for workers, as the caller counts them; 0: none */
+    int bind_servers;    /* enum sw_bind_choice */
+    int copy;            /* enum sw_copy_mode */
+    int overlap;         /* enum sw_overlap */
+    int64_t slice_size;  /* parameters */
+    int64_t bucket_size; /* bytes */
+    bool rebalance;      /* rows of a batch by the workers' measured speed */
+    int on_stall;        /* enum sw_on_stall */
+    double stall_s;      /* 0: as train/watchdog.h says */
+    int devices;         /* of their own for workers, as the caller counts them; 0: none */
 };
 enum sw_bind_choice { SW_BIND_AUTO, SW_BIND_YES, SW_BIND_NO };
 /* How gradients and values travel between a device and the servers: beside the computing; each

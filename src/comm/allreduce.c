@@ -21,11 +21,10 @@ struct passage {
 };
 
 struct rank {
-    struct sw_device *device;          /* borrowed */
-    struct sw_stream *stream;          /* owned; used under the lock */
-    float *memory;                     /* owned: buckets, then the stage */
-    struct passage *at;                /* owned [buckets] */
-    uint64_t sent[SW_ALLREDUCE_RANKS]; /* bytes, by whom they go to; under the lock */
+    struct sw_device *device; /* borrowed */
+    struct sw_stream *stream; /* owned; used under the lock */
+    float *memory;            /* owned: buckets, then the stage */
+    struct passage *at;       /* owned [buckets] */
 };
 
 struct bucket {
@@ -192,10 +191,8 @@ float *sw_allreduce_bucket(const struct sw_allreduce *a, int rank, int bucket)
 static int fetch(struct sw_allreduce *a, int to, float *dst, int from, const float *src,
                  int64_t count, struct sw_err *err)
 {
-    size_t bytes = (size_t)count * sizeof(float);
-    a->rank[from].sent[to] += bytes;
     return sw_copy_peer(a->rank[to].stream, a->rank[to].device, dst, a->rank[from].device, src,
-                        bytes, err);
+                        (size_t)count * sizeof(float), err);
 }
 
 /* Rank r's share becomes the sum over all. */
@@ -318,12 +315,15 @@ int sw_allreduce_take(struct sw_allreduce *a, int rank, int bucket, struct sw_st
     return rc;
 }
 
-uint64_t sw_allreduce_traffic(struct sw_allreduce *a, int from, int to)
+int64_t sw_allreduce_round_bytes(const struct sw_allreduce *a, int from, int to)
 {
-    sw_mutex_lock(&a->lock);
-    uint64_t bytes = a->rank[from].sent[to];
-    sw_mutex_unlock(&a->lock);
-    return bytes;
+    int64_t elements = 0, first, theirs, own;
+    for (int b = 0; b < a->buckets && from != to; b++) {
+        share_of(a->bucket[b].elements, a->ranks, to, &first, &theirs);
+        share_of(a->bucket[b].elements, a->ranks, from, &first, &own);
+        elements += theirs + own; /* to be added up, and the sum */
+    }
+    return elements * (int64_t)sizeof(float);
 }
 
 void sw_allreduce_close_v(void *allreduce)

@@ -52,8 +52,8 @@ int sw_allreduce_wait(struct sw_allreduce *a, int bucket, uint64_t round,
 int sw_allreduce_take(struct sw_allreduce *a, int rank, int bucket, struct sw_stream *compute,
                       struct sw_err *err) SW_MUST_CHECK;
 
-/* Bytes that have been queued to go from one rank to another, so far. */
-uint64_t sw_allreduce_traffic(struct sw_allreduce *a, int from, int to);
+/* Bytes that go from one rank to another in a round of all buckets. */
+int64_t sw_allreduce_round_bytes(const struct sw_allreduce *a, int from, int to);
 
 /* Ends every wait; for sw_fault_attach. */
 void sw_allreduce_close_v(void *allreduce);

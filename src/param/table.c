@@ -274,7 +274,12 @@ int sw_table_givers(const struct sw_table *t, int param)
 bool sw_table_is_served(const struct sw_table *t, int param)
 {
     int givers = sw_table_givers(t, param);
-    return givers > (t->args.updates_elsewhere ? 1 : 0);
+    return givers > (t->args.updates_elsewhere ? 1 : 0) && !t->args.sums_elsewhere;
+}
+
+bool sw_table_is_reduced(const struct sw_table *t, int param)
+{
+    return t->args.sums_elsewhere && sw_table_givers(t, param) > 1;
 }
 
 /* Is there an array for the sum of its gradients? */

@@ -128,6 +128,8 @@ struct sw_table_args {
      * worker gives is its own affair, of others servers add up the gradients into `sum`, and the
      * version is that of the sum. One party, without two phases. */
     bool updates_elsewhere;
+    /* And the sums of what all workers give are made by others, too: no parameter has servers. */
+    bool sums_elsewhere;
     int others; /* server groups that exchange with each other, this one included; 0: none */
     const struct sw_table_rule *rule; /* NULL: sw_table_bsp */
     /* The NUMA nodes of a server or worker, as sw_device_alloc_on takes them; NULL: memory lies
@@ -203,6 +205,8 @@ struct sw_table_term {
 struct sw_table_term sw_table_term(const struct sw_table *t, int worker, int param, int term);
 /* Do servers have anything to do with it? */
 bool sw_table_is_served(const struct sw_table *t, int param);
+/* Is it, instead, a sum over all workers that others make (sums_elsewhere)? */
+bool sw_table_is_reduced(const struct sw_table *t, int param);
 const struct sw_updater *sw_table_updater(const struct sw_table *t);
 int sw_table_slots(const struct sw_table *t);
 /* Those of one parameter. */

@@ -62,11 +62,30 @@ static int see(struct sw_worker *w, int party, int param, uint64_t version, stru
     return rc;
 }
 
+/* Where devices add up gradients: waits until all workers have queued theirs of step `version`. */
+static int see_sum(struct sw_worker *w, int param, uint64_t version, struct sw_err *err)
+{
+    int rc = sw_replica_wait_sum(w->replica, param, version, 0);
+    if (rc != SW_ERR_BUSY)
+        return rc == SW_OK ? rc : sw_err_set(err, rc, "the job is ending");
+    sw_worker_lap(w, &w->ledger.idle_ms, NULL);
+    sw_slot_wait_on(w->slot, (struct sw_wait){.kind = SW_WAIT_GROUP},
+                    "the gradients of the other workers", w->lap_ns);
+    while (rc == SW_ERR_BUSY) {
+        rc = sw_replica_wait_sum(w->replica, param, version, WAIT_MS);
+        sw_worker_lap(w, &w->ledger.comm_exposed_ms, NULL);
+        if (rc == SW_ERR_CANCELLED)
+            return sw_err_set(err, rc, "the job is ending");
+    }
+    sw_slot_wait(w->slot, NULL, w->lap_ns);
+    return rc;
+}
+
 static int collect(struct sw_worker *w, int param, uint64_t version, struct sw_err *err)
 {
     int party = sw_table_party(w->table, w->seat);
     bool waits = !w->replica || sw_replica_waits(w->replica, param);
-    int rc = waits ? see(w, party, param, version, err) : SW_OK;
+    int rc = waits ? see(w, party, param, version, err) : see_sum(w, param, version, err);
     return rc == SW_OK ? have(w, param, version, err) : rc;
 }
 

@@ -169,6 +169,8 @@ static int build_workers(struct sw_job *job, struct sw_err *err)
     if (rc == SW_OK)
         rc = sw_job_make_table(job, err);
     if (rc == SW_OK)
+        rc = sw_reduce_plan(job, err);
+    if (rc == SW_OK)
         rc = sw_states_build(job, err);
     if (rc == SW_OK && job->source[SW_SPLIT_EVAL])
         rc = sw_job_build_eval(job, err);
@@ -265,6 +267,7 @@ void sw_job_close(struct sw_job *job)
 {
     if (!job)
         return;
+    sw_reduce_fini(job);
     for (int i = 0; job->workers && i < job->placement->worker_count; i++)
         sw_worker_fini(&job->workers[i]);
     sw_free(job->workers);

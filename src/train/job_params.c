@@ -138,6 +138,7 @@ static int make_table(struct sw_job *job, struct sw_server_group *copy, struct s
         .groups = copy->workers / job->group_size,
         .leaves = job->conf->repeat_exact ? job->leaves : 0,
         .updates_elsewhere = devices_update(job) && !job->apart,
+        .sums_elsewhere = sw_job_reduces(job),
         .others = job->shape.server_groups > 1 ? job->shape.server_groups : 0,
         .rule = rule_of(job),
         .staleness = job->terms.staleness,

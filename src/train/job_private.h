@@ -34,6 +34,7 @@
 #include "tensor/safetensors.h"
 #include "train/group.h"
 #include "train/job.h"
+#include "train/reduce.h"
 #include "train/replica.h"
 
 enum { SW_SPLIT_TRAIN, SW_SPLIT_EVAL, SW_SPLITS };
@@ -230,6 +231,7 @@ struct sw_worker {
     int *value_links;   /* owned [servers]: values from it, where they have to move */
     int *sync_links;    /* owned [server groups][servers]: to others, of the first worker of one */
     int64_t *sync_told; /* owned, likewise: bytes that are recorded */
+    int *sum_links;     /* owned [workers]: gradients to each that adds up; NULL: none does */
     int *feature_links; /* owned [workers of the group]: to each; -1: nothing goes there */
     int64_t *feature_told;      /* owned, likewise: nanoseconds that are recorded */
     struct sw_step_time ledger; /* of the step under way */
@@ -301,6 +303,7 @@ struct sw_job {
     struct sw_states states;
     struct sw_take_list takes;
     struct sw_outputs outputs;
+    struct sw_reduction reduction;
     struct sw_mishaps mishaps;
     struct sw_group norms; /* the first workers of those who make updates together */
     struct sw_norm norm;   /* the newest that is known, by one worker at a time */
@@ -421,6 +424,16 @@ int sw_job_fit(struct sw_job *job, struct sw_err *err) SW_MUST_CHECK;
  * take. Errors: SW_ERR_NOMEM. */
 int sw_job_refit(const struct sw_worker *w, struct sw_parts *fresh,
                  struct sw_err *err) SW_MUST_CHECK;
+
+/* reduce.c */
+/* Do devices add up gradients by themselves? Known once the units are placed. */
+bool sw_job_reduces(const struct sw_job *job);
+/* Cuts the buckets, once the table is frozen; their memory on every device; and takes it. */
+int sw_reduce_plan(struct sw_job *job, struct sw_err *err) SW_MUST_CHECK;
+size_t sw_reduce_bytes(const struct sw_job *job);
+int sw_reduce_make(struct sw_job *job, struct sw_err *err) SW_MUST_CHECK;
+/* Before the workers go, while nothing runs any more. */
+void sw_reduce_fini(struct sw_job *job);
 
 /* checkpoint.c */
 /* Writes OUT/checkpoint-STEP.safetensors and records it. Between steps only. */

@@ -191,7 +191,7 @@ size_t sw_worker_replica_bytes(const struct sw_worker *w)
             sw_replica_item_bytes(w->table, w->seat, w->param_of[SW_SPLIT_TRAIN][p], w->job->copy);
         own++;
     }
-    return bytes + sw_replica_flag_bytes(own, w->job->copy);
+    return bytes + sw_replica_flag_bytes(own, w->job->copy) + sw_reduce_bytes(w->job);
 }
 
 /* Values and gradients that workers hold on devices of their own, beside the host's. */

@@ -63,6 +63,10 @@ static void record_own(struct sw_worker *w)
             sw_history_traffic(w->producer, w->value_links[s], w->step, bytes,
                                copied_ms[0] * share);
     }
+    for (int i = 0; w->sum_links && i < job->placement->worker_count; i++)
+        if (i != w->index)
+            sw_history_traffic(w->producer, w->sum_links[i], w->step,
+                               sw_allreduce_round_bytes(job->reduction.sums, w->index, i), 0);
 }
 
 void sw_record_sync(struct sw_worker *w)

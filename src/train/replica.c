@@ -29,9 +29,14 @@ struct sw_replica {
     int *item_of;                /* owned [parameters of the table]: or -1 */
     void *memory;                /* owned device memory */
     size_t bytes;
-    bool *bad;     /* owned device memory [count], where it updates */
-    bool *told;    /* owned [count]: the same on the host */
-    int under_way; /* atomic: gradients */
+    bool *bad;  /* owned device memory [count], where it updates */
+    bool *told; /* owned [count]: the same on the host */
+    struct bucket {
+        int given;      /* gradients, of the round under way */
+        uint64_t taken; /* rounds whose sums the compute stream has */
+    } * buckets;        /* owned, of the reduction */
+    int64_t base;       /* the version before its first round; NEVER: not known */
+    int under_way;      /* atomic: gradients */
 };
 
 static size_t array_bytes(const struct sw_param *p)
@@ -55,7 +60,14 @@ size_t sw_replica_item_bytes(const struct sw_table *t, int worker, int param,
 {
     const struct sw_param *p = sw_table_param(t, param);
     int slots = mode == SW_COPY_NONE ? sw_table_param_slots(t, param) : 0;
-    return (size_t)(p->frozen ? 1 : 1 + sw_table_terms(t, worker) + slots) * array_bytes(p);
+    int terms = sw_table_is_reduced(t, param) ? 0 : sw_table_terms(t, worker);
+    return (size_t)(p->frozen ? 1 : 1 + terms + slots) * array_bytes(p);
+}
+
+/* The bucket that has the parameter's gradient; -1: none, it is the replica's own. */
+static int bucket_of(const struct sw_replica *r, int param)
+{
+    return r->args.reduction->count ? r->args.reduction->bucket_of[param] : -1;
 }
 
 size_t sw_replica_flag_bytes(int count, enum sw_copy_mode mode)
@@ -87,11 +99,14 @@ static struct sw_param_place place_of(const struct sw_replica *r, int i, char *a
     struct sw_param_place place = {.value = (float *)(void *)at};
     if (p->frozen)
         return place;
-    place.gradient = (float *)(void *)(at + room);
+    const struct sw_reduction *sums = r->args.reduction;
+    int b = bucket_of(r, param), terms = b < 0 ? r->terms : 0;
+    place.gradient = b < 0 ? (float *)(void *)(at + room)
+                           : sw_allreduce_bucket(sums->sums, r->args.rank, b) + sums->at_of[param];
     if (!sw_replica_updates(r))
         return place;
     for (int s = 0; s < sw_table_param_slots(r->args.table, param); s++)
-        place.slot[s] = (float *)(void *)(at + (size_t)(1 + r->terms + s) * room);
+        place.slot[s] = (float *)(void *)(at + (size_t)(1 + terms + s) * room);
     place.bad = r->bad + i;
     return place;
 }
@@ -164,7 +179,9 @@ int sw_replica_new(const struct sw_replica_args *args, struct sw_replica **out, 
         return sw_err_nomem(err, "a replica", sizeof *r);
     r->args = *args;
     r->terms = sw_table_terms(args->table, args->worker);
-    int rc = take_memory(r, err);
+    r->base = NEVER;
+    r->buckets = sw_calloc((size_t)args->reduction->count + 1, sizeof *r->buckets);
+    int rc = r->buckets ? take_memory(r, err) : sw_err_nomem(err, "a replica", sizeof *r->buckets);
     if (rc == SW_OK)
         rc = take_flags(r, err);
     if (rc == SW_OK)
@@ -195,6 +212,7 @@ void sw_replica_free(struct sw_replica *r)
     sw_device_free(r->args.device, r->memory, r->bytes);
     sw_device_free(r->args.device, r->bad, (size_t)r->count * sizeof *r->bad);
     sw_free(r->told);
+    sw_free(r->buckets);
     sw_free(r->items);
     sw_free(r->item_of);
     sw_free(r);
@@ -279,6 +297,7 @@ static int move_in(struct sw_replica *r, struct item *item, uint64_t version, st
     if (item->has != NEVER)
         return SW_OK;
     item->asked = item->has = (int64_t)version;
+    r->base = r->base == NEVER ? (int64_t)version : r->base;
     return move_item(r, item, TO_DEVICE, err);
 }
 
@@ -288,6 +307,36 @@ static int update_there(struct sw_replica *r, struct item *item, uint64_t versio
     item->has = (int64_t)version;
     return sw_table_update_there(r->args.table, item->param, version, &item->at, r->args.stream,
                                  err);
+}
+
+/* The gradient of an item is queued; with the last one of its bucket, that is given. */
+static int give_to_bucket(struct sw_replica *r, const struct item *item, uint64_t version,
+                          struct sw_err *err)
+{
+    int b = bucket_of(r, item->param);
+    if (++r->buckets[b].given < r->args.reduction->buckets[b].count)
+        return SW_OK;
+    r->buckets[b].given = 0;
+    return sw_allreduce_give(r->args.reduction->sums, r->args.rank, b, version - (uint64_t)r->base,
+                             r->args.stream, err);
+}
+
+/* What is queued from here on finds the bucket's sums. */
+static int take_bucket(struct sw_replica *r, int b, uint64_t version, struct sw_err *err)
+{
+    uint64_t round = version - (uint64_t)r->base;
+    if (r->buckets[b].taken >= round)
+        return SW_OK;
+    r->buckets[b].taken = round;
+    return sw_allreduce_take(r->args.reduction->sums, r->args.rank, b, r->args.stream, err);
+}
+
+int sw_replica_wait_sum(const struct sw_replica *r, int param, uint64_t version, int timeout_ms)
+{
+    int b = bucket_of(r, param);
+    if (b < 0 || r->base == NEVER || (int64_t)version <= r->base)
+        return SW_OK;
+    return sw_allreduce_wait(r->args.reduction->sums, b, version - (uint64_t)r->base, timeout_ms);
 }
 
 /* Is it this worker that says what the parameter is? Its owner in the first group or, without one,
@@ -312,7 +361,7 @@ int sw_replica_bring_home(struct sw_replica *r, uint64_t version, bool all, stru
     if (rc == SW_OK)
         rc = sw_replica_check_finite(r, err);
     for (int i = 0; i < r->count && rc == SW_OK; i++)
-        if (!sw_replica_waits(r, r->items[i].param))
+        if (!sw_replica_waits(r, r->items[i].param) && (bucket_of(r, r->items[i].param) < 0 || all))
             sw_table_put_param(r->args.table, r->items[i].param, version);
     return rc;
 }
@@ -360,6 +409,11 @@ int sw_replica_need(struct sw_replica *r, int param, uint64_t version, struct sw
     int rc = updates ? move_in(r, item, version, err) : SW_OK;
     if (rc != SW_OK || (updates && item->has >= (int64_t)version))
         return rc;
+    int b = bucket_of(r, param);
+    if (b >= 0) {
+        rc = take_bucket(r, b, version, err);
+        return rc == SW_OK ? update_there(r, item, version, err) : rc;
+    }
     if (item->asked < (int64_t)version)
         rc = ask_all(r, version, err);
     /* What is queued now will also write the gradient anew. */
@@ -405,6 +459,8 @@ static void on_given(void *user, int rc)
 int sw_replica_give(struct sw_replica *r, int param, uint64_t version, struct sw_err *err)
 {
     struct item *item = find(r, param);
+    if (bucket_of(r, param) >= 0)
+        return give_to_bucket(r, item, version, err);
     if (!sw_replica_waits(r, param))
         return update_there(r, item, version, err);
     int rc = sw_event_record(r->args.stream, item->made, err);

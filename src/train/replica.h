@@ -18,6 +18,7 @@
 #include "device/copy_queue.h"
 #include "param/table.h"
 #include "sync/fault.h"
+#include "train/reduce.h"
 
 struct sw_replica;
 
@@ -31,6 +32,8 @@ struct sw_replica_args {
     const char *unit;  /* borrowed: the worker's name */
     const int *params; /* the table's indices of the worker's parameters, in layer order */
     int count;
+    const struct sw_reduction *reduction; /* borrowed; without buckets servers add up */
+    int rank;                             /* in its sums */
 };
 
 /* Takes device memory for values and gradients, and for updater state where it updates. Errors:
@@ -47,6 +50,11 @@ size_t sw_replica_flag_bytes(int count, enum sw_copy_mode mode);
 bool sw_replica_updates(const struct sw_replica *r);
 /* Is there a version of the table to wait for, before sw_replica_need? */
 bool sw_replica_waits(const struct sw_replica *r, int param);
+/* Before it, too: waits, at most timeout_ms, until all workers have given their gradients of step
+ * `version` where devices add these up. SW_OK (also where they do not), SW_ERR_BUSY,
+ * SW_ERR_CANCELLED. */
+int sw_replica_wait_sum(const struct sw_replica *r, int param, uint64_t version,
+                        int timeout_ms) SW_MUST_CHECK;
 
 /* Where parameter `param` (the table's index) lives on the device; NULL when the worker has not got
  * it. */

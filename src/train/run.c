@@ -243,6 +243,8 @@ static int allocate(struct sw_job *job, struct sw_err *err)
         rc = sw_outputs_allocate(job, err);
     if (rc == SW_OK && job->apart)
         rc = sw_group_let_apart(&job->all, job->first_step, err);
+    if (rc == SW_OK)
+        rc = sw_reduce_make(job, err);
     for (int i = 0; i < job->placement->worker_count && rc == SW_OK; i++) {
         rc = sw_worker_allocate(&job->workers[i], err);
         if (rc == SW_OK)

@@ -162,7 +162,9 @@ static int make_replica(struct sw_worker *w, struct sw_err *err)
                                    .worker = w->seat,
                                    .unit = w->unit,
                                    .params = w->param_of[SW_SPLIT_TRAIN],
-                                   .count = sw_net_param_count(w->train)};
+                                   .count = sw_net_param_count(w->train),
+                                   .reduction = &w->job->reduction,
+                                   .rank = w->index};
     return w->device->host_memory ? SW_OK : sw_replica_new(&args, &w->replica, err);
 }
 
@@ -353,6 +355,23 @@ static int open_param_links(struct sw_worker *w, struct sw_err *err)
     return rc;
 }
 
+/* Where devices add up gradients by themselves. */
+static int open_sum_links(struct sw_worker *w, struct sw_err *err)
+{
+    struct sw_job *job = w->job;
+    int workers = job->placement->worker_count, rc = SW_OK;
+    if (!job->reduction.sums)
+        return SW_OK;
+    w->sum_links = sw_calloc((size_t)workers, sizeof *w->sum_links);
+    if (!w->sum_links)
+        return sw_err_nomem(err, "a worker", (size_t)workers * sizeof *w->sum_links);
+    for (int i = 0; i < workers && rc == SW_OK; i++)
+        if (i != w->index)
+            rc = sw_history_link(job->history, w->unit, job->workers[i].unit, "allreduce",
+                                 &w->sum_links[i], err);
+    return rc;
+}
+
 /* Deltas, from every server to the one that owns the same slices in another group. */
 static int open_sync_links(struct sw_worker *w, struct sw_err *err)
 {
@@ -408,6 +427,8 @@ int sw_worker_open_history(struct sw_worker *w, struct sw_err *err)
         rc = sw_history_series(job->history, "train", "grad_norm", &w->norm_series, err);
     if (rc == SW_OK)
         rc = open_param_links(w, err);
+    if (rc == SW_OK)
+        rc = open_sum_links(w, err);
     if (rc == SW_OK)
         rc = open_sync_links(w, err);
     return rc == SW_OK ? open_feature_links(w, err) : rc;
@@ -500,6 +521,7 @@ void sw_worker_fini(struct sw_worker *w)
     sw_free(w->completed_by);
     sw_free(w->links);
     sw_free(w->value_links);
+    sw_free(w->sum_links);
     sw_free(w->sync_links);
     sw_free(w->sync_told);
     sw_free(w->feature_links);

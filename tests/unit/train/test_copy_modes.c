@@ -193,7 +193,7 @@ static void find_rest(const struct sw_job *job, bool kept, uint64_t rest[SW_SIM_
 static uint64_t recorded(const char *run, int step, const char *kind)
 {
     return (uint64_t)ask("SELECT coalesce(sum(bytes), 0) FROM link_traffic WHERE run_id = %d AND "
-                         "step = %d AND kind IN ('feature', '%s')",
+                         "step = %d AND kind IN ('feature', 'allreduce', '%s')",
                          run_id(run), step, kind);
 }
 

@@ -1,0 +1,140 @@
+#include "base/os.h"
+#include "train/job_private.h"
+
+enum { ALIGN = 16 }; /* elements */
+
+/* What a device is taken to compute and a link to carry, for the order of buckets. */
+#define FLOPS_PER_S 1e11
+#define LINK_BYTES_PER_S 1e10
+
+bool sw_job_reduces(const struct sw_job *job)
+{
+    int workers = job->placement->worker_count;
+    return job->copy == SW_COPY_NONE && sw_job_has_devices(job) && job->shape.bind_servers &&
+           !job->apart && !job->hybrid && !job->conf->repeat_exact &&
+           job->shape.server_groups == 1 && workers > 1 && workers <= SW_ALLREDUCE_RANKS;
+}
+
+static int64_t elements_of(const struct sw_param *p)
+{
+    return (sw_desc_storage(&p->layout) + ALIGN - 1) / ALIGN * ALIGN;
+}
+
+static double seconds_of_backward(const struct sw_net *net, int layer)
+{
+    return sw_net_has_backward(net, layer) ? sw_net_layer(net, layer)->flops_backward / FLOPS_PER_S
+                                           : 0;
+}
+
+/* In the order in which the first worker hands gradients over: others have the same layers. params:
+ * which each is. Returns how many. */
+static int list_items(const struct sw_job *job, struct sw_bucket_item *items, int *params)
+{
+    const struct sw_worker *w = &job->workers[0];
+    double ready_s = 0;
+    int n = 0;
+    for (int i = sw_net_layer_count(w->train) - 1; i >= 0; i--) {
+        int first, count = sw_net_layer_params(w->train, i, &first);
+        ready_s += seconds_of_backward(w->train, i);
+        for (int q = first; q < first + count; q++) {
+            int param = w->param_of[SW_SPLIT_TRAIN][q];
+            if (w->completed_by[param] != i || !sw_table_is_reduced(job->table, param))
+                continue;
+            params[n] = param;
+            items[n++] =
+                (struct sw_bucket_item){elements_of(sw_table_param(job->table, param)), i, ready_s};
+        }
+    }
+    return n;
+}
+
+static int take_room(struct sw_reduction *d, int params, struct sw_err *err)
+{
+    size_t n = (size_t)params + 1;
+    d->buckets = sw_calloc(n, sizeof *d->buckets);
+    d->elements = sw_calloc(n, sizeof *d->elements);
+    d->order = sw_calloc(n, sizeof *d->order);
+    d->bucket_of = sw_calloc(n, sizeof *d->bucket_of);
+    d->at_of = sw_calloc(n, sizeof *d->at_of);
+    for (int p = 0; d->bucket_of && p < params; p++)
+        d->bucket_of[p] = -1;
+    return d->buckets && d->elements && d->order && d->bucket_of && d->at_of
+               ? SW_OK
+               : sw_err_nomem(err, "buckets of gradients", n * sizeof *d->buckets);
+}
+
+static void settle(struct sw_reduction *d, const struct sw_bucket_item *items, const int *params)
+{
+    for (int b = 0; b < d->count; b++) {
+        int64_t at = 0;
+        d->elements[b] = d->buckets[b].elements;
+        for (int i = d->buckets[b].first; i < d->buckets[b].first + d->buckets[b].count; i++) {
+            d->bucket_of[params[i]] = b;
+            d->at_of[params[i]] = at;
+            at += items[i].elements;
+        }
+    }
+    sw_buckets_order(d->buckets, d->count, LINK_BYTES_PER_S, d->order);
+}
+
+int sw_reduce_plan(struct sw_job *job, struct sw_err *err)
+{
+    const struct sw_cluster_conf *c = sw_recipe_find(job->recipe, "cluster", NULL)->common;
+    struct sw_reduction *d = &job->reduction;
+    int params = sw_table_count(job->table);
+    if (!sw_job_reduces(job))
+        return SW_OK;
+    struct sw_bucket_item *items = sw_calloc((size_t)params + 1, sizeof *items);
+    int *list = sw_calloc((size_t)params + 1, sizeof *list);
+    int rc = items && list ? take_room(d, params, err)
+                           : sw_err_nomem(err, "buckets of gradients", sizeof *items);
+    if (rc == SW_OK) {
+        int count = list_items(job, items, list);
+        d->count = sw_buckets_cut(items, count, c->bucket_size, d->buckets);
+        settle(d, items, list);
+    }
+    sw_free(items);
+    sw_free(list);
+    return rc;
+}
+
+size_t sw_reduce_bytes(const struct sw_job *job)
+{
+    const struct sw_reduction *d = &job->reduction;
+    return d->count ? sw_allreduce_bytes(d->elements, d->count, job->placement->worker_count) : 0;
+}
+
+int sw_reduce_make(struct sw_job *job, struct sw_err *err)
+{
+    struct sw_reduction *d = &job->reduction;
+    struct sw_device *devices[SW_ALLREDUCE_RANKS];
+    if (d->count == 0)
+        return SW_OK;
+    for (int i = 0; i < job->placement->worker_count; i++)
+        devices[i] = job->workers[i].device;
+    const struct sw_allreduce_args args = {.devices = devices,
+                                           .ranks = job->placement->worker_count,
+                                           .elements = d->elements,
+                                           .order = d->order,
+                                           .buckets = d->count};
+    int rc = sw_allreduce_new(&args, &d->sums, err);
+    return rc == SW_OK ? sw_fault_attach(&job->fault, sw_allreduce_close_v, d->sums, err) : rc;
+}
+
+void sw_reduce_fini(struct sw_job *job)
+{
+    struct sw_reduction *d = &job->reduction;
+    struct sw_err ignored; /* a stream that has failed has let go of memory all the same */
+    for (int i = 0; d->sums && i < job->placement->worker_count; i++) {
+        int rc = sw_stream_wait(job->workers[i].stream, &ignored);
+        (void)rc;
+    }
+    if (d->sums)
+        sw_fault_detach(&job->fault, d->sums);
+    sw_allreduce_free(d->sums);
+    sw_free(d->buckets);
+    sw_free(d->elements);
+    sw_free(d->order);
+    sw_free(d->bucket_of);
+    sw_free(d->at_of);
+}

@@ -1,0 +1,163 @@
+/* ctest-labels: threads
+ * Devices that add up gradients by themselves: the bits of servers on the host, for every size of
+ * buckets and every link; memory as planned; runs that go on; devices that fail; waits that are
+ * missing. */
+#include "workers_support.h"
+
+#include "device/sim/sim_private.h"
+#include <dlfcn.h>
+
+enum { STEPS = 8 };
+
+#define NONE "cluster.copy=none"
+
+static struct trial devices(int workers, const char *name, const char *more)
+{
+    static const char *const sims[] = {"", "sim:gpus=1,mem=64MiB", "sim:gpus=2,mem=64MiB",
+                                       "sim:gpus=3,mem=64MiB"};
+    return (struct trial){.recipe = workers_recipe,
+                          .oversubscribe = true,
+                          .name = name,
+                          .device = sims[workers],
+                          .sets = {NONE, more},
+                          .steps = STEPS};
+}
+
+static void assert_same_as_host(const char *name)
+{
+    assert_same_tensors(checkpoint_path("host", STEPS), checkpoint_path(name, STEPS));
+}
+
+static void sums_of_devices_have_the_bits_of_servers(void **state)
+{
+    (void)state;
+    static const char *const sizes[] = {"cluster.bucket_size=1", "cluster.bucket_size=4KiB",
+                                        "cluster.bucket_size=1GiB", "cluster.overlap=no"};
+    for (int workers = 2; workers <= 3; workers++) {
+        home_begin(NULL);
+        struct trial host = devices(workers, "host", "cluster.copy=async");
+        trial_ok(&host);
+        for (int i = 0; i < 4; i++) {
+            struct trial t = devices(workers, "devices", sizes[i]);
+            assert_int_equal(trial_open(&t), SW_OK);
+            assert_true(sw_job_reduces(t.job));
+            assert_int_equal(t.job->reduction.count == 1, i >= 2);
+            if (trial_run(&t) != SW_OK)
+                fail_msg("%s", t.err.text);
+            for (int w = 0; w < workers; w++) {
+                const struct sw_worker *worker = &t.job->workers[w];
+                assert_int_equal(sw_device_bytes_of(worker->device).peak,
+                                 worker->arena_bytes + sw_worker_replica_bytes(worker) +
+                                     sw_states_device_bytes(worker));
+            }
+            trial_close(&t);
+            assert_same_as_host("devices");
+        }
+        struct trial slow = devices(workers, "slow", NULL);
+        slow.device = workers == 2 ? "sim:gpus=2,mem=64MiB,pcie=20MB/s,peer=no"
+                                   : "sim:gpus=3,mem=64MiB,pcie=50MB/s,latency=200us";
+        trial_ok(&slow);
+        assert_same_as_host("slow");
+        home_end(NULL);
+    }
+}
+
+static void others_leave_sums_to_servers(void **state)
+{
+    (void)state;
+    static const char *const ways[] = {"cluster.framework=sandblaster", "job.repeat_exact=yes"};
+    for (int i = 0; i < 2; i++) {
+        struct trial t = devices(2, "other", ways[i]);
+        assert_int_equal(trial_open(&t), SW_OK);
+        assert_false(sw_job_reduces(t.job));
+        trial_close(&t);
+    }
+    struct trial alone = devices(1, "alone", NULL);
+    assert_int_equal(trial_open(&alone), SW_OK);
+    assert_false(sw_job_reduces(alone.job));
+    trial_close(&alone);
+}
+
+static void a_run_goes_on_from_a_checkpoint(void **state)
+{
+    (void)state;
+    struct trial whole = devices(2, "host", "job.checkpoint_every=3");
+    trial_ok(&whole);
+    struct trial half = devices(2, "half", "job.checkpoint_every=3");
+    half.steps = 3;
+    trial_ok(&half);
+    struct trial rest = {.resume = "half",
+                         .resume_step = 3,
+                         .steps = STEPS,
+                         .oversubscribe = true,
+                         .device = half.device,
+                         .out_dir = in_home("half")};
+    trial_ok(&rest);
+    assert_same_as_host("half");
+}
+
+static void a_device_that_is_lost_ends_the_run_for_all(void **state)
+{
+    (void)state;
+    struct trial t = devices(3, "lost", NULL);
+    t.device = "sim:gpus=3,mem=64MiB,fault=lost@400";
+    assert_int_equal(trial_go(&t), SW_ERR_LIBRARY);
+    assert_false(t.stuck);
+}
+
+/* ---- A wait that is left out ---- */
+
+static bool planted;
+static int (*real_wait)(struct sw_stream *s, struct sw_event *e, struct sw_err *err);
+
+static int planted_wait(struct sw_stream *s, struct sw_event *e, struct sw_err *err)
+{
+    return planted && strcmp(sw_sim_stream_of(s)->lane->name, "all-reduce") == 0
+               ? SW_OK
+               : real_wait(s, e, err);
+}
+
+/* This program's sw_sim_open takes the place of the library's, calls it, and changes the device. */
+int sw_sim_open(const struct sw_sim_conf *conf, int index, struct sw_device **out,
+                struct sw_err *err)
+{
+    static struct sw_device_ops ops;
+    int (*real)(const struct sw_sim_conf *, int, struct sw_device **, struct sw_err *);
+    *(void **)&real = dlsym(RTLD_NEXT, "sw_sim_open");
+    int rc = real(conf, index, out, err);
+    if (rc != SW_OK)
+        return rc;
+    ops = *(*out)->ops;
+    if (ops.event_wait != planted_wait)
+        real_wait = ops.event_wait;
+    ops.event_wait = planted_wait;
+    (*out)->ops = &ops;
+    return SW_OK;
+}
+
+static void sums_that_do_not_wait_for_gradients_are_found(void **state)
+{
+    (void)state;
+    struct trial t = devices(2, "planted", NULL);
+    planted = true;
+    int rc = trial_go(&t);
+    planted = false;
+    assert_int_equal(rc, SW_ERR_INVALID);
+    if (!strstr(t.err.text, "of stream all-reduce") || !strstr(t.err.text, "reads gradients while") ||
+        !strstr(t.err.text, "no event between"))
+        fail_msg("%s", t.err.text);
+}
+
+#define FRESH(name) cmocka_unit_test_setup_teardown(name, home_begin, home_end)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(sums_of_devices_have_the_bits_of_servers),
+        FRESH(others_leave_sums_to_servers),
+        FRESH(a_run_goes_on_from_a_checkpoint),
+        FRESH(a_device_that_is_lost_ends_the_run_for_all),
+        FRESH(sums_that_do_not_wait_for_gradients_are_found),
+    };
+    return cmocka_run_group_tests_name("reduce", tests, NULL, NULL);
+}
