@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { CHART_W = 37, CHART_H = 11, MAX_CHARTS = 12, MAX_LINES = 12 };
+enum { CHART_W = 31, CHART_H = 11, MAX_CHARTS = 12, MAX_LINES = 12 };
 
 /* The names that have a chart, the most wanted first. */
 static int names_of(const struct sw_ui_model *m, const char *names[MAX_CHARTS])

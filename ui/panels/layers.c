@@ -40,8 +40,7 @@ static void draw(struct sw_canvas *c, struct sw_area in, const struct sw_ui_mode
         m->layer_count > 0 ? m->layers[0].forward_ms + m->layers[0].backward_ms : (double)NAN;
     int y = in.y, end = in.y + in.h, seen = 0;
     if (m->layer_count == 0) {
-        sw_canvas_text(c, in.x, y, in.w, SW_ROLE_DIM,
-                       "times of layers come with the first evaluation or checkpoint");
+        sw_canvas_text(c, in.x, y, in.w, SW_ROLE_DIM, "layer times come with the first evaluation");
         return;
     }
     if (in.h > 2) {

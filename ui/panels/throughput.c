@@ -7,23 +7,31 @@
 
 enum { NAME_W = 9, FIGURES_W = 18, CHART_H = 6 };
 
+/* A figure behind the others, where there is room for all of it. */
+static int figure(struct sw_canvas *c, struct sw_area in, int x, enum sw_role role,
+                  const char *text)
+{
+    int n = sw_canvas_columns(c, text);
+    return x + n > in.x + in.w ? x : x + sw_canvas_text(c, x, in.y, n, role, text) + 2;
+}
+
 static void speeds(struct sw_canvas *c, struct sw_area in, const struct sw_ui_model *m)
 {
-    const struct sw_ui_series *s = sw_ui_series_find(m, "train", "samples_per_s");
-    char speed[16], step[16], p50[16], p99[16];
-    sw_chart_number(speed, sw_ui_typical(s));
-    sw_chart_number(step, m->ledger.step_ms);
-    sw_chart_number(p50, m->ledger.p50_ms);
-    sw_chart_number(p99, m->ledger.p99_ms);
-    int x = in.x + sw_canvas_printf(c, in.x, in.y, in.w, SW_ROLE_STRONG, "%s samples/s", speed);
-    double flops = m->run.flops_per_sample * sw_ui_typical(s);
+    double speed = sw_ui_typical(sw_ui_series_find(m, "train", "samples_per_s"));
+    double flops = m->run.flops_per_sample * speed;
+    char number[32], text[64];
+    snprintf(text, sizeof text, "%s samples/s", sw_chart_number(number, speed));
+    int x = figure(c, in, in.x, SW_ROLE_STRONG, text);
     if (flops > 0 && in.w >= 64) {
-        char rate[32];
-        sw_human_count(rate, flops);
-        x += sw_canvas_printf(c, x, in.y, in.x + in.w - x, SW_ROLE_DIM, "  %sflop/s", rate);
+        snprintf(text, sizeof text, "%sflop/s", sw_human_count(number, flops));
+        x = figure(c, in, x, SW_ROLE_DIM, text);
     }
-    sw_canvas_printf(c, x + 2, in.y, in.x + in.w - x - 2, SW_ROLE_TEXT,
-                     "step %s ms  p50 %s  p99 %s", step, p50, p99);
+    snprintf(text, sizeof text, "step %s ms", sw_chart_number(number, m->ledger.step_ms));
+    x = figure(c, in, x, SW_ROLE_TEXT, text);
+    snprintf(text, sizeof text, "p50 %s", sw_chart_number(number, m->ledger.p50_ms));
+    x = figure(c, in, x, SW_ROLE_TEXT, text);
+    snprintf(text, sizeof text, "p99 %s", sw_chart_number(number, m->ledger.p99_ms));
+    figure(c, in, x, SW_ROLE_TEXT, text);
 }
 
 static void shares(const struct sw_ledger *l, double share[SW_PARTS])

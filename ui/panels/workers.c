@@ -55,7 +55,7 @@ static struct columns place(struct sw_area in)
     k.busy = in.w >= 64 ? x : 0;
     x += k.busy ? BUSY_W : 0;
     k.bar = x;
-    k.bar_w = right - x > 44 ? (right - x) / 2 : right - x > 24 ? 14 : 0;
+    k.bar_w = right - x > 44 ? (right - x) / 2 : right - x > 24 ? 14 : right - x > 18 ? 10 : 0;
     k.bar_w = k.bar_w > 40 ? 40 : k.bar_w;
     x += k.bar_w + (k.bar_w > 0);
     k.what = x;
