@@ -262,6 +262,33 @@ int sw_cuda_embedding(const struct sw_cuda_lists *a, const struct sw_cuda_launch
 int sw_cuda_embedding_backward(const struct sw_cuda_lists *a, const struct sw_cuda_launch *l);
 int sw_cuda_onehot(const struct sw_cuda_lists *a, const struct sw_cuda_launch *l);
 
+/* ---- recurrent.cu ---- */
+
+/* One step: gates hold the products, and then the gates, in blocks of `hidden`. */
+struct sw_cuda_cell {
+    enum sw_kernel_cell_kind kind;
+    int64_t rows, hidden, gates_pitch, before_pitch, y_pitch;
+    const float *bias;
+    float *gates;
+    const float *before;
+    float *c;     /* lstm [rows, hidden]: c', and then c; else NULL */
+    float *next;  /* h' of the next step, pitch before_pitch; this and the two below may be NULL */
+    float *y, *h; /* h: [rows, hidden] */
+};
+/* h' of the first step; and c = 0 unless the run goes on. */
+int sw_cuda_cell_begin(const struct sw_cuda_cell *k, const float *h, const float *h0, bool carried,
+                       const struct sw_step *step, float *first, const struct sw_cuda_launch *l);
+int sw_cuda_cell(const struct sw_cuda_cell *k, const struct sw_cuda_launch *l);
+
+/* dh and dc [rows, hidden] as in struct sw_kernel_cell_back. */
+struct sw_cuda_cell_back {
+    enum sw_kernel_cell_kind kind;
+    int64_t rows, hidden, gates_pitch, before_pitch, dy_pitch, dgates_pitch;
+    const float *gates, *before, *dy; /* dy NULL: zero */
+    float *dh, *dc, *dgates;
+};
+int sw_cuda_cell_back(const struct sw_cuda_cell_back *k, const struct sw_cuda_launch *l);
+
 /* ---- layout.cu: any layout against any other ---- */
 
 enum { SW_CUDA_DIMS = 6, SW_CUDA_FACTORS = 5 };

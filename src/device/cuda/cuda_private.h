@@ -8,6 +8,7 @@
  * copy.c      copies
  * ops.c       operations of device/op.h: which kernel computes which
  * ops_*.c     arguments of operations as the kernels want them
+ * op_recurrent.c  recurrent cells, of products and kernels
  * bridge.c    operations that no kernel computes: on the host, by way of copies
  * plans.c     the table of plans; plan_*.c one kind each
  *

@@ -5,19 +5,9 @@
 #include "device/ops/linear.h"
 #include <cuda_runtime_api.h>
 
-static const struct sw_cuda_op *find(const struct sw_op *op)
+static int run_gemm(struct sw_stream *s, const void *args, struct sw_err *err)
 {
-    static const struct sw_cuda_op *const tables[] = {sw_cuda_array_ops, sw_cuda_feature_ops,
-                                                      sw_cuda_row_ops};
-    for (size_t t = 0; t < sizeof tables / sizeof *tables; t++)
-        for (const struct sw_cuda_op *o = tables[t]; o->op; o++)
-            if (o->op == op)
-                return o;
-    return NULL;
-}
-
-static int run_gemm(struct sw_stream *s, const struct sw_gemm_args *g, struct sw_err *err)
-{
+    const struct sw_gemm_args *g = args;
     const struct sw_cuda_product p = {.trans_a = g->trans_a,
                                       .trans_b = g->trans_b,
                                       .m = g->m,
@@ -34,16 +24,29 @@ static int run_gemm(struct sw_stream *s, const struct sw_gemm_args *g, struct sw
     return sw_cuda_multiply_matrices(s, &p, err);
 }
 
+static const struct sw_cuda_op gemm[] = {{.op = &sw_op_gemm, .run = run_gemm}, {0}};
+
+static const struct sw_cuda_op *find(const struct sw_op *op)
+{
+    static const struct sw_cuda_op *const tables[] = {gemm, sw_cuda_array_ops, sw_cuda_feature_ops,
+                                                      sw_cuda_row_ops, sw_cuda_recurrent_ops};
+    for (size_t t = 0; t < sizeof tables / sizeof *tables; t++)
+        for (const struct sw_cuda_op *o = tables[t]; o->op; o++)
+            if (o->op == op)
+                return o;
+    return NULL;
+}
+
 int sw_cuda_run(struct sw_stream *stream, const struct sw_op *op, const void *args,
                 struct sw_err *err)
 {
     struct sw_cuda_stream *s = sw_cuda_stream_of(stream);
-    if (op == &sw_op_gemm)
-        return run_gemm(stream, args, err);
     int rc = sw_cuda_enter(s->device, err);
     if (rc != SW_OK)
         return rc;
     const struct sw_cuda_op *o = find(op);
+    if (o && o->run)
+        return o->run(stream, args, err);
     struct sw_cuda_launch l = sw_cuda_launch_of(stream);
     int answer = o ? o->launch(&l, args) : SW_CUDA_NO_KERNEL;
     return answer == SW_CUDA_NO_KERNEL ? sw_cuda_bridge(stream, op, args, err)

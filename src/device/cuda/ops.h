@@ -8,15 +8,18 @@
 /* Beside an enum cudaError: no kernel knows such a layout, and the host computes it. */
 enum { SW_CUDA_NO_KERNEL = -1 };
 
+/* One kernel's launch, or `run` for what is made of several. */
 struct sw_cuda_op {
     const struct sw_op *op;
     int (*launch)(const struct sw_cuda_launch *l, const void *args);
+    int (*run)(struct sw_stream *s, const void *args, struct sw_err *err);
 };
 
 /* Tables that end with op NULL. */
-extern const struct sw_cuda_op sw_cuda_array_ops[];   /* ops_arrays.c */
-extern const struct sw_cuda_op sw_cuda_feature_ops[]; /* ops_features.c */
-extern const struct sw_cuda_op sw_cuda_row_ops[];     /* ops_rows.c */
+extern const struct sw_cuda_op sw_cuda_array_ops[];     /* ops_arrays.c */
+extern const struct sw_cuda_op sw_cuda_feature_ops[];   /* ops_features.c */
+extern const struct sw_cuda_op sw_cuda_row_ops[];       /* ops_rows.c */
+extern const struct sw_cuda_op sw_cuda_recurrent_ops[]; /* op_recurrent.c */
 
 /* Where the channels of a feature lie, for the kernels; false for a layout that they do not know,
  * and for rows of 2^31 elements or more. */

@@ -207,16 +207,16 @@ static int sparsity_backward(const struct sw_cuda_launch *l, const void *args)
 }
 
 const struct sw_cuda_op sw_cuda_feature_ops[] = {
-    {&sw_op_part, part},
-    {&sw_op_clear_padding, zero_padding},
-    {&sw_op_drop, dropout},
-    {&sw_batch_norm_ops[SW_BATCH_NORM_SUMS], batch_norm_sums},
-    {&sw_batch_norm_ops[SW_BATCH_NORM_NORMALISE], batch_norm},
-    {&sw_batch_norm_ops[SW_BATCH_NORM_RUNNING], batch_norm_running},
-    {&sw_batch_norm_ops[SW_BATCH_NORM_SUMS_BACKWARD], batch_norm_sums_backward},
-    {&sw_batch_norm_ops[SW_BATCH_NORM_BACKWARD], batch_norm_backward},
-    {&sw_op_sparsity_sums, sparsity_sums},
-    {&sw_op_sparsity, sparsity},
-    {&sw_op_sparsity_gradient, sparsity_backward},
+    {.op = &sw_op_part, .launch = part},
+    {.op = &sw_op_clear_padding, .launch = zero_padding},
+    {.op = &sw_op_drop, .launch = dropout},
+    {.op = &sw_batch_norm_ops[SW_BATCH_NORM_SUMS], .launch = batch_norm_sums},
+    {.op = &sw_batch_norm_ops[SW_BATCH_NORM_NORMALISE], .launch = batch_norm},
+    {.op = &sw_batch_norm_ops[SW_BATCH_NORM_RUNNING], .launch = batch_norm_running},
+    {.op = &sw_batch_norm_ops[SW_BATCH_NORM_SUMS_BACKWARD], .launch = batch_norm_sums_backward},
+    {.op = &sw_batch_norm_ops[SW_BATCH_NORM_BACKWARD], .launch = batch_norm_backward},
+    {.op = &sw_op_sparsity_sums, .launch = sparsity_sums},
+    {.op = &sw_op_sparsity, .launch = sparsity},
+    {.op = &sw_op_sparsity_gradient, .launch = sparsity_backward},
     {0},
 };

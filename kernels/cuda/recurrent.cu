@@ -1,0 +1,133 @@
+/* One step of a recurrent cell, and back; formulas in device/ops/recurrent.h and, for the
+ * gradients, kernels/cpu/recurrent.c. A thread has a hidden unit of a row; the products with
+ * weights are the caller's. */
+#include "kernels/cuda/cuda.cuh"
+
+static __device__ __forceinline__ float sigmoid(float x)
+{
+    return 1.0f / (1.0f + expf(-x));
+}
+
+/* h' of the first step: where the step before left it, or h0, or zero. */
+static __global__ void begin(struct sw_cuda_cell k, const float *h, const float *h0, bool carried,
+                             const struct sw_step *step, float *first)
+{
+    bool goes_on = carried && !step->sequences_begin;
+    for (int64_t i = sw_first(); i < k.rows * k.hidden; i += sw_stride()) {
+        int64_t r = i / k.hidden, j = i % k.hidden;
+        first[r * k.before_pitch + j] = goes_on ? h[i] : h0 ? h0[i] : 0.0f;
+        if (k.c && !goes_on)
+            k.c[i] = 0.0f;
+    }
+}
+
+int sw_cuda_cell_begin(const struct sw_cuda_cell *k, const float *h, const float *h0, bool carried,
+                       const struct sw_step *step, float *first, const struct sw_cuda_launch *l)
+{
+    SW_START(begin, sw_blocks_for(k->rows * k->hidden, l), SW_THREADS, l, *k, h, h0, carried, step,
+             first);
+    return (int)cudaGetLastError();
+}
+
+static __device__ float gru(float *a, const float *b, int64_t n, float before)
+{
+    float r = sigmoid(a[0] + b[0]), z = sigmoid(a[n] + b[n]), q = a[3 * n] + b[3 * n];
+    float t = tanhf(a[2 * n] + b[2 * n] + r * q);
+    a[0] = r;
+    a[n] = z;
+    a[2 * n] = t;
+    a[3 * n] = q;
+    return (1 - z) * t + z * before;
+}
+
+static __device__ float lstm(float *a, const float *b, int64_t n, float *c)
+{
+    float i = sigmoid(a[0] + b[0]), f = sigmoid(a[n] + b[n]);
+    float g = tanhf(a[2 * n] + b[2 * n]), o = sigmoid(a[3 * n] + b[3 * n]);
+    float now = f * *c + i * g;
+    a[0] = i;
+    a[n] = f;
+    a[2 * n] = g;
+    a[3 * n] = o;
+    a[4 * n] = *c;
+    *c = now;
+    return o * tanhf(now);
+}
+
+static __device__ float rnn(bool relu, float *a, const float *b)
+{
+    float v = *a + *b;
+    return *a = relu ? (0.0f > v ? 0.0f : v) : tanhf(v);
+}
+
+static __global__ void forward(struct sw_cuda_cell k)
+{
+    int64_t n = k.hidden;
+    for (int64_t i = sw_first(); i < k.rows * n; i += sw_stride()) {
+        int64_t r = i / n, j = i % n;
+        float *a = k.gates + r * k.gates_pitch + j;
+        const float *b = k.bias + j;
+        float h = k.kind == SW_KERNEL_GRU    ? gru(a, b, n, k.before[r * k.before_pitch + j])
+                  : k.kind == SW_KERNEL_LSTM ? lstm(a, b, n, k.c + i)
+                                             : rnn(k.kind == SW_KERNEL_RNN_RELU, a, b);
+        if (k.next)
+            k.next[r * k.before_pitch + j] = h;
+        if (k.y)
+            k.y[r * k.y_pitch + j] = h;
+        if (k.h)
+            k.h[i] = h;
+    }
+}
+
+int sw_cuda_cell(const struct sw_cuda_cell *k, const struct sw_cuda_launch *l)
+{
+    SW_START(forward, sw_blocks_for(k->rows * k->hidden, l), SW_THREADS, l, *k);
+    return (int)cudaGetLastError();
+}
+
+/* What is left of dh goes past the gates to the step before. */
+static __device__ float gru_back(const float *a, float before, float dh, int64_t n, float *d)
+{
+    float r = a[0], z = a[n], t = a[2 * n], q = a[3 * n];
+    float candidate = dh * (1 - z) * (1 - t * t);
+    d[0] = candidate * q * r * (1 - r);
+    d[n] = dh * (before - t) * z * (1 - z);
+    d[2 * n] = candidate;
+    d[3 * n] = candidate * r;
+    return dh * z;
+}
+
+static __device__ void lstm_back(const float *a, float dh, float *dc, int64_t n, float *d)
+{
+    float i = a[0], f = a[n], g = a[2 * n], o = a[3 * n], before = a[4 * n];
+    float t = tanhf(f * before + i * g), c = *dc + dh * o * (1 - t * t);
+    d[0] = c * g * i * (1 - i);
+    d[n] = c * before * f * (1 - f);
+    d[2 * n] = c * i * (1 - g * g);
+    d[3 * n] = dh * t * o * (1 - o);
+    *dc = c * f;
+}
+
+static __global__ void backward(struct sw_cuda_cell_back k)
+{
+    int64_t n = k.hidden;
+    for (int64_t i = sw_first(); i < k.rows * n; i += sw_stride()) {
+        int64_t r = i / n, j = i % n;
+        const float *a = k.gates + r * k.gates_pitch + j;
+        float *d = k.dgates + r * k.dgates_pitch + j;
+        float dh = k.dh[i] + (k.dy ? k.dy[r * k.dy_pitch + j] : 0.0f);
+        if (k.kind == SW_KERNEL_GRU)
+            dh = gru_back(a, k.before[r * k.before_pitch + j], dh, n, d);
+        else if (k.kind == SW_KERNEL_LSTM)
+            lstm_back(a, dh, k.dc + i, n, d);
+        else
+            *d = dh * (k.kind == SW_KERNEL_RNN_RELU ? (*a > 0 ? 1.0f : 0.0f) : 1 - *a * *a);
+        k.dh[i] = dh;
+    }
+}
+
+int sw_cuda_cell_back(const struct sw_cuda_cell_back *k, const struct sw_cuda_launch *l)
+{
+    SW_START(backward, sw_blocks_for(k->rows * k->hidden, l), SW_THREADS, l, *k);
+    return (int)cudaGetLastError();
+}

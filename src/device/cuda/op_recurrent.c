@@ -1,0 +1,268 @@
+/* A recurrent cell over a sequence, as device/ops/recurrent.c has it: the input's part of all steps
+ * is one product ahead of the run, weight gradients are one product behind it, and a step is one or
+ * two products with a kernel after them. */
+#include "device/cuda/libraries.h"
+#include "device/cuda/ops.h"
+#include "device/ops/recurrent.h"
+#include <cuda_runtime_api.h>
+
+/* Floats of a step: blocks times hidden. */
+struct widths {
+    int64_t gates, biases, kept;
+};
+
+static struct widths widths_of(const struct sw_recurrent *r)
+{
+    return (struct widths){.gates = sw_cell_gates(r->kind) * r->hidden,
+                           .biases = sw_cell_biases(r->kind) * r->hidden,
+                           .kept = sw_cell_kept(r->kind) * r->hidden};
+}
+
+static enum sw_kernel_cell_kind kind_of(enum sw_cell_kind kind)
+{
+    return kind == SW_CELL_GRU        ? SW_KERNEL_GRU
+           : kind == SW_CELL_LSTM     ? SW_KERNEL_LSTM
+           : kind == SW_CELL_RNN_RELU ? SW_KERNEL_RNN_RELU
+                                      : SW_KERNEL_RNN_TANH;
+}
+
+/* The step that is run as the s-th; and where the output of that run lies, -1 where nobody sees it.
+ */
+static int64_t step_at(const struct sw_recurrent *r, int64_t s)
+{
+    return r->reverse ? r->steps - 1 - s : s;
+}
+
+static int64_t output_at(const struct sw_recurrent *r, int64_t s)
+{
+    return r->last ? (s == r->steps - 1 ? 0 : -1) : step_at(r, s) * r->pitch;
+}
+
+static int64_t output_pitch(const struct sw_recurrent *r)
+{
+    return r->last ? r->pitch : r->steps * r->pitch;
+}
+
+static int check(struct sw_stream *s, int answer, struct sw_err *err)
+{
+    return sw_cuda_check(sw_cuda_device_of(s->dev), answer, "recurrent", err);
+}
+
+/* ---- Forward ---- */
+
+/* h' U^T of one step is added to the input's part; gru keeps the candidate's two products apart. */
+static int recur(struct sw_stream *s, const struct sw_recurrent_args *a, const struct widths *w,
+                 int64_t t, struct sw_err *err)
+{
+    const struct sw_recurrent *r = &a->r;
+    bool gru = r->kind == SW_CELL_GRU;
+    struct sw_cuda_product p = {.trans_b = true,
+                                .m = r->rows,
+                                .n = gru ? 2 * r->hidden : w->gates,
+                                .k = r->hidden,
+                                .lda = r->steps * r->hidden,
+                                .ldb = r->hidden,
+                                .ldc = r->steps * w->kept,
+                                .alpha = 1,
+                                .beta = 1,
+                                .a = a->before + t * r->hidden,
+                                .b = a->recurrent,
+                                .c = a->gates + t * w->kept};
+    int rc = sw_cuda_multiply_matrices(s, &p, err);
+    if (rc != SW_OK || !gru)
+        return rc;
+    p.n = r->hidden;
+    p.beta = 0;
+    p.b += 2 * r->hidden * r->hidden;
+    p.c += 3 * r->hidden;
+    return sw_cuda_multiply_matrices(s, &p, err);
+}
+
+static int forward_step(struct sw_stream *s, const struct sw_recurrent_args *a,
+                        const struct widths *w, struct sw_cuda_cell *k, int64_t run,
+                        struct sw_err *err)
+{
+    const struct sw_recurrent *r = &a->r;
+    struct sw_cuda_launch l = sw_cuda_launch_of(s);
+    int64_t t = step_at(r, run), out = output_at(r, run);
+    bool ends = run == r->steps - 1;
+    int rc = recur(s, a, w, t, err);
+    if (rc != SW_OK)
+        return rc;
+    k->gates = a->gates + t * w->kept;
+    k->before = a->before + t * r->hidden;
+    k->next = ends ? NULL : a->before + step_at(r, run + 1) * r->hidden;
+    k->y = out < 0 ? NULL : a->y + out;
+    k->h = ends ? a->h : NULL;
+    return check(s, sw_cuda_cell(k, &l), err);
+}
+
+static int forward(struct sw_stream *s, const void *args, struct sw_err *err)
+{
+    const struct sw_recurrent_args *a = args;
+    const struct sw_recurrent *r = &a->r;
+    const struct widths w = widths_of(r);
+    struct sw_cuda_launch l = sw_cuda_launch_of(s);
+    struct sw_cuda_cell k = {.kind = kind_of(r->kind),
+                             .rows = r->rows,
+                             .hidden = r->hidden,
+                             .bias = a->bias,
+                             .gates_pitch = r->steps * w.kept,
+                             .before_pitch = r->steps * r->hidden,
+                             .c = r->kind == SW_CELL_LSTM ? a->c : NULL,
+                             .y_pitch = output_pitch(r)};
+    const struct sw_cuda_product inputs = {.trans_b = true,
+                                           .m = r->rows * r->steps,
+                                           .n = w.gates,
+                                           .k = r->inputs,
+                                           .lda = r->inputs,
+                                           .ldb = r->inputs,
+                                           .ldc = w.kept,
+                                           .alpha = 1,
+                                           .a = a->x,
+                                           .b = a->weight,
+                                           .c = a->gates};
+    int rc = sw_cuda_multiply_matrices(s, &inputs, err);
+    if (rc == SW_OK)
+        rc = check(s,
+                   sw_cuda_cell_begin(&k, a->h, a->h0, a->carried, a->step,
+                                      a->before + step_at(r, 0) * r->hidden, &l),
+                   err);
+    for (int64_t run = 0; run < r->steps && rc == SW_OK; run++)
+        rc = forward_step(s, a, &w, &k, run, err);
+    return rc;
+}
+
+/* ---- Backward ---- */
+
+/* dh of the step before: dgates U, beside what went past the gates of gru. */
+static int back_through(struct sw_stream *s, const struct sw_recurrent_gradient_args *a,
+                        const struct widths *w, int64_t t, struct sw_err *err)
+{
+    const struct sw_recurrent *r = &a->r;
+    bool gru = r->kind == SW_CELL_GRU;
+    struct sw_cuda_product p = {.m = r->rows,
+                                .n = r->hidden,
+                                .k = gru ? 2 * r->hidden : w->gates,
+                                .lda = r->steps * w->biases,
+                                .ldb = r->hidden,
+                                .ldc = r->hidden,
+                                .alpha = 1,
+                                .beta = gru ? 1 : 0,
+                                .a = a->dgates + t * w->biases,
+                                .b = a->recurrent,
+                                .c = a->dstate};
+    int rc = sw_cuda_multiply_matrices(s, &p, err);
+    if (rc != SW_OK || !gru)
+        return rc;
+    p.k = r->hidden;
+    p.a += 3 * r->hidden;
+    p.b += 2 * r->hidden * r->hidden;
+    return sw_cuda_multiply_matrices(s, &p, err);
+}
+
+static int back_step(struct sw_stream *s, const struct sw_recurrent_gradient_args *a,
+                     const struct widths *w, int64_t run, struct sw_err *err)
+{
+    const struct sw_recurrent *r = &a->r;
+    struct sw_cuda_launch l = sw_cuda_launch_of(s);
+    int64_t t = step_at(r, run), out = output_at(r, run);
+    const struct sw_cuda_cell_back k = {.kind = kind_of(r->kind),
+                                        .rows = r->rows,
+                                        .hidden = r->hidden,
+                                        .gates = a->gates + t * w->kept,
+                                        .gates_pitch = r->steps * w->kept,
+                                        .before = a->before + t * r->hidden,
+                                        .before_pitch = r->steps * r->hidden,
+                                        .dy = out < 0 ? NULL : a->dy + out,
+                                        .dy_pitch = output_pitch(r),
+                                        .dh = a->dstate,
+                                        .dc = a->dstate + r->rows * r->hidden,
+                                        .dgates = a->dgates + t * w->biases,
+                                        .dgates_pitch = r->steps * w->biases};
+    return check(s, sw_cuda_cell_back(&k, &l), err);
+}
+
+static int run_back(struct sw_stream *s, const struct sw_recurrent_gradient_args *a,
+                    const struct widths *w, struct sw_err *err)
+{
+    const struct sw_recurrent *r = &a->r;
+    size_t state = (size_t)(r->rows * r->hidden) * sizeof(float);
+    int rc = sw_cuda_fill_zero(s, a->dstate, 2 * state, err);
+    for (int64_t run = r->steps - 1; run >= 0 && rc == SW_OK; run--) {
+        rc = back_step(s, a, w, run, err);
+        if (rc == SW_OK && (run > 0 || a->dh0))
+            rc = back_through(s, a, w, step_at(r, run), err);
+    }
+    return rc == SW_OK && a->dh0 ? sw_cuda_copy(s, a->dh0, a->dstate, state, err) : rc;
+}
+
+static int inputs_gradient(struct sw_stream *s, const struct sw_recurrent_gradient_args *a,
+                           const struct widths *w, struct sw_err *err)
+{
+    const struct sw_recurrent *r = &a->r;
+    const struct sw_cuda_product p = {.m = r->rows * r->steps,
+                                      .n = r->inputs,
+                                      .k = w->gates,
+                                      .lda = w->biases,
+                                      .ldb = r->inputs,
+                                      .ldc = r->inputs,
+                                      .alpha = 1,
+                                      .beta = a->adds_dx ? 1 : 0,
+                                      .a = a->dgates,
+                                      .b = a->weight,
+                                      .c = a->dx};
+    return sw_cuda_multiply_matrices(s, &p, err);
+}
+
+/* dgates^T x and dgates^T h'; gru's candidate has a recurrent gradient of its own. */
+static int weights_gradient(struct sw_stream *s, const struct sw_recurrent_gradient_args *a,
+                            const struct widths *w, struct sw_err *err)
+{
+    const struct sw_recurrent *r = &a->r;
+    bool gru = r->kind == SW_CELL_GRU;
+    int64_t all = r->rows * r->steps;
+    struct sw_cuda_launch l = sw_cuda_launch_of(s);
+    struct sw_cuda_product p = {.trans_a = true,
+                                .m = w->gates,
+                                .n = r->inputs,
+                                .k = all,
+                                .lda = w->biases,
+                                .ldb = r->inputs,
+                                .ldc = r->inputs,
+                                .alpha = 1,
+                                .a = a->dgates,
+                                .b = a->x,
+                                .c = a->dweight};
+    int rc = sw_cuda_multiply_matrices(s, &p, err);
+    p.m = gru ? 2 * r->hidden : w->gates;
+    p.n = p.ldb = p.ldc = r->hidden;
+    p.b = a->before;
+    p.c = a->drecurrent;
+    if (rc == SW_OK)
+        rc = sw_cuda_multiply_matrices(s, &p, err);
+    if (rc == SW_OK && gru) {
+        p.m = r->hidden;
+        p.a += 3 * r->hidden;
+        p.c += 2 * r->hidden * r->hidden;
+        rc = sw_cuda_multiply_matrices(s, &p, err);
+    }
+    return rc == SW_OK ? check(s, sw_cuda_sum_rows(all, w->biases, a->dgates, a->dbias, &l), err)
+                       : rc;
+}
+
+static int backward(struct sw_stream *s, const void *args, struct sw_err *err)
+{
+    const struct sw_recurrent_gradient_args *a = args;
+    const struct widths w = widths_of(&a->r);
+    int rc = run_back(s, a, &w, err);
+    if (rc == SW_OK && a->dx)
+        rc = inputs_gradient(s, a, &w, err);
+    return rc == SW_OK && a->dweight ? weights_gradient(s, a, &w, err) : rc;
+}
+
+const struct sw_cuda_op sw_cuda_recurrent_ops[] = {
+    {.op = &sw_op_recurrent, .run = forward},
+    {.op = &sw_op_recurrent_gradient, .run = backward},
+    {0},
+};
