@@ -13,6 +13,7 @@ pid_of() {
 # Options that exclude each other; no terminal; errors before a run begins.
 expect 2 run "$tiny" --ui --json
 expect 2 run "$tiny" --ui --detach
+expect 2 run "$tiny" --detach --json
 expect 0 run "$tiny" --ui --steps 2 --out "$T/lines"
 has err 'no terminal'
 has out '^step=2 '

@@ -90,10 +90,16 @@ changed() {
 until_true 10 changed
 sees one 'checkpoint +step [1-9][0-9]*: checkpoint-'
 
-# Panels, help, and the way back.
+# Panels, help, and the way back, also by the mouse: a click on the last line, then one anywhere.
 press one '?'
 sees one 'any key closes it'
 press one Space
+sees one 'q quit'
+tmux_ send-keys -t one -H 1b 5b 4d 20 2a 3e 1b 5b 4d 23 2a 3e
+sees one 'any key closes it'
+tmux_ send-keys -t one -H 1b 5b 4d 20 2a 2a 1b 5b 4d 23 2a 2a
+sees one 'q quit'
+press one 3
 press one 4
 sees one '4 machine'
 sees one 'trainer +[0-9.]+ cpus'

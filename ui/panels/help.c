@@ -57,8 +57,8 @@ static void draw(struct sw_canvas *c, struct sw_area in, const struct sw_ui_mode
         if (!p)
             continue;
         if (y >= in.y) {
-            sw_canvas_text(c, in.x, y, KEYS_W, SW_ROLE_TITLE, p->title);
-            sw_canvas_text(c, in.x + KEYS_W + 4, y, in.w - KEYS_W - 4, SW_ROLE_TEXT, p->help);
+            sw_canvas_text(c, in.x, y, KEYS_W + 2, SW_ROLE_TITLE, p->title);
+            sw_canvas_text(c, in.x + KEYS_W + 3, y, in.w - KEYS_W - 3, SW_ROLE_TEXT, p->help);
         }
         y++;
     }

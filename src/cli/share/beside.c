@@ -192,7 +192,7 @@ static bool wait_for_begin(int fd, struct begun *b)
     return false;
 }
 
-static int follow(const struct sw_beside *s, bool dashboard, pid_t pid, int fd)
+static int follow(const struct sw_beside *s, bool dashboard, bool quiet, pid_t pid, int fd)
 {
     struct begun b;
     trainer_pid = pid;
@@ -201,11 +201,12 @@ static int follow(const struct sw_beside *s, bool dashboard, pid_t pid, int fd)
         return end_of_trainer(s, pid, &b);
     if (dashboard)
         return show_dashboard(s, pid, &b);
-    say_it_goes_on(pid, &b);
+    if (!quiet)
+        say_it_goes_on(pid, &b);
     return SW_EXIT_DONE;
 }
 
-static int begin(bool dashboard, sw_beside_train *train, void *user)
+static int begin(bool dashboard, bool quiet, sw_beside_train *train, void *user)
 {
     int ends[2] = {-1, -1}, code = SW_EXIT_FAILED;
     pid_t pid = -1;
@@ -222,7 +223,7 @@ static int begin(bool dashboard, sw_beside_train *train, void *user)
     if (ends[1] >= 0)
         close(ends[1]);
     if (pid > 0)
-        code = follow(&s, dashboard, pid, ends[0]);
+        code = follow(&s, dashboard, quiet, pid, ends[0]);
     else
         sw_cli_say("cannot start a process for the training: %s", strerror(reason));
     if (ends[0] >= 0)
@@ -238,8 +239,10 @@ int sw_beside(const char *verb, const struct sw_cli_common *common,
     bool terminal = sw_cli_stdout_smart() && isatty(STDIN_FILENO);
     if (o->ui && (o->no_ui || o->detach || common->json || common->quiet))
         return sw_cli_usage(verb, "--ui goes with none of --no-ui, --detach, --json and --quiet");
+    if (o->detach && common->json)
+        return sw_cli_usage(verb, "--detach and --json exclude each other: nothing is printed");
     if (o->detach || (o->ui && terminal))
-        return begin(o->ui, train, user);
+        return begin(o->ui, common->quiet, train, user);
     if (o->ui)
         sw_cli_say("--ui: there is no terminal to draw on; lines instead");
     return train(user, NULL);
