@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { LABEL_COLUMNS = 7, MIN_W = 16, MIN_H = 4, DASH_DOTS = 3, BRAILLE = 0x2800 };
+enum { LABEL_COLUMNS = 8, MIN_W = 16, MIN_H = 4, DASH_DOTS = 3, BRAILLE = 0x2800 };
 
 const char *sw_chart_number(char *out, double value)
 {

@@ -119,7 +119,8 @@ static void draw_chart(struct sw_canvas *c, struct sw_area in, const struct sw_u
         const struct sw_ui_series *s = &m->series[i];
         if (!sw_str_eq(s->name, name) || !sw_str_eq(s->split, "train"))
             continue;
-        double keep = sw_ui_keeps[v->smoothing];
+        /* What is set, not measured, has no noise. */
+        double keep = sw_str_eq(name, "lr") ? 0 : sw_ui_keeps[v->smoothing];
         if (keep > 0)
             add(&l, s->trail.points, s->trail.count, SW_ROLE_DIM, SW_STROKE_BAND, '.');
         sw_chart_smooth(s->trail.points, s->trail.count, keep, smooth);

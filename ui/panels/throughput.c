@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { NAME_W = 9, FIGURES_W = 18, CHART_H = 6 };
+enum { NAME_W = 9, FIGURES_W = 20, CHART_H = 6 };
 
 /* A figure behind the others, where there is room for all of it. */
 static int figure(struct sw_canvas *c, struct sw_area in, int x, enum sw_role role,

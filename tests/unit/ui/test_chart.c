@@ -130,12 +130,12 @@ static void a_ramp_is_a_ramp_in_ascii(void **state)
     struct sw_chart chart = ramp(&line, points);
     struct sw_canvas c = canvas_of(28, 6, false);
     sw_chart_draw(&c, (struct sw_area){0, 0, 28, 6}, &chart);
-    assert_screen(&c, "    10+                  ***\n"
-                      "      |             *****\n"
-                      "     5+        *****\n"
-                      "      |   *****\n"
-                      "     0+***\n"
-                      "      +0---------5--------10\n");
+    assert_screen(&c, "     10+                 ***\n"
+                      "       |            *****\n"
+                      "      5+        ****\n"
+                      "       |   *****\n"
+                      "      0+***\n"
+                      "       +0---------5-------10\n");
 }
 
 static void a_ramp_is_a_ramp_in_braille(void **state)
@@ -146,10 +146,10 @@ static void a_ramp_is_a_ramp_in_braille(void **state)
     struct sw_chart chart = ramp(&line, points);
     struct sw_canvas c = canvas_of(20, 4, true);
     sw_chart_draw(&c, (struct sw_area){0, 0, 20, 4}, &chart);
-    assert_screen(&c, "    10┤         ⣀⠤⠒⠉\n"
-                      "     5┤    ⣀⡠⠴⠊⠉\n"
-                      "     0┤⣀⠤⠒⠉⠁\n"
-                      "      └0─────5────10\n");
+    assert_screen(&c, "     10┤        ⣀⡤⠒⠉\n"
+                      "      5┤    ⣀⠤⠖⠉\n"
+                      "      0┤⣀⠤⠚⠉\n"
+                      "       └0─────5───10\n");
 }
 
 static void points_outside_of_the_window_leave_no_trace(void **state)
