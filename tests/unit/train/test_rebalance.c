@@ -187,7 +187,8 @@ static void assert_refused(const char *a, const char *b, const char *why)
 {
     struct trial t = {.recipe = recipe,
                       .oversubscribe = true,
-                      .sets = {"cluster.rebalance=yes", "cluster.workers_per_group=2", a, b}};
+                      .sets = {"cluster.rebalance=yes", "cluster.workers_per_group=2",
+                               "data.train.shuffle=no", a, b}};
     assert_int_equal(trial_open(&t), SW_ERR_INVALID);
     if (!strstr(sw_buf_text(&t.messages), why))
         fail_msg("%s is not in: %s", why, sw_buf_text(&t.messages));
@@ -200,6 +201,7 @@ static void what_does_not_go_together_is_refused(void **state)
     assert_refused(NULL, NULL, "set job.eval_every");
     assert_refused("job.eval_every=5", "job.repeat_exact=yes", "leave one of them out");
     assert_refused("job.eval_every=5", "layer.fc2.partition=1", "which it moves between workers");
+    assert_refused("job.eval_every=5", "data.train.streams=64", "leave one out");
 }
 
 #define FRESH(name) cmocka_unit_test_setup_teardown(name, home_begin, home_end)
