@@ -24,6 +24,7 @@ enum sw_purpose {
     SW_PURPOSE_SAMPLE,
     SW_PURPOSE_SYNTHETIC,
     SW_PURPOSE_TEST,
+    SW_PURPOSE_TEXT,
 };
 
 /* A stream: fixed for one layer (or parameter, or data source) and purpose. */

@@ -214,19 +214,6 @@ static void print_text(struct sw_buf *out, const struct options *o,
 /* ---- The verb ---------------------------------------------------------------------------------
  */
 
-/* The recipe's messages, when it has some, else the error. */
-static int refuse(const struct sw_job *job, int rc, const struct sw_err *err)
-{
-    struct sw_buf text = {0};
-    const struct sw_diags *diags = sw_recipe_diags(sw_job_recipe(job));
-    if (diags->count == 0)
-        return sw_cli_fail(rc, err);
-    sw_diags_print(diags, &text);
-    fputs(sw_buf_text(&text), stderr);
-    sw_buf_fini(&text);
-    return sw_cli_exit_code(rc);
-}
-
 static int predict_with(const struct options *o, struct sw_job *job,
                         const struct sw_predict_input *inputs, struct sw_buf *out)
 {
@@ -257,7 +244,7 @@ static int predict_with(const struct options *o, struct sw_job *job,
     else
         sw_npy_writer_abandon(&file.writer);
     if (rc != SW_OK)
-        code = refuse(job, rc, &err);
+        code = sw_trainer_refuse_job(job, rc, &err);
     else
         code = SW_EXIT_DONE;
     if (code == SW_EXIT_DONE && o->common.json)

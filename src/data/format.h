@@ -41,6 +41,7 @@ struct sw_geometry {
 };
 
 struct sw_format;
+struct sw_vocabulary;
 
 /* An opened set of records. */
 struct sw_records {
@@ -60,6 +61,8 @@ struct sw_records {
     int picture_field;
     size_t picture_bytes; /* of the largest sw_picture, where it is known without looking: memory is
                              then taken at set-up; 0: it grows with what is met */
+    const struct sw_vocabulary *vocabulary; /* of texts, in state: their tokens; else NULL */
+    int unit;                               /* with it: enum sw_text_unit */
     char *origin; /* owned; what the files themselves say of where they came from, or NULL */
     char *where;  /* owned; one line for people: the first file, or what was made; NULL until open
                      set it */

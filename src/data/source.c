@@ -117,6 +117,8 @@ static int open_records(struct sw_source *s, const struct sw_source_args *args, 
         return rc;
     s->classes = s->raw.classes;
     s->naming = s->raw.naming;
+    s->vocabulary = s->raw.vocabulary;
+    s->unit = s->raw.unit;
     s->field_count = s->raw.field_count;
     memcpy(s->field, s->raw.field, sizeof s->field);
     rc = make_bad(s, args, err);

@@ -51,6 +51,8 @@ struct sw_source {
     bool training;
     int64_t records, classes;  /* records: of the section's part */
     uint64_t naming;           /* as in sw_records: sources of one job must agree */
+    const struct sw_vocabulary *vocabulary; /* as there */
+    int unit;
     int64_t streams;           /* batches have this many rows, each a run of records; 0: any */
     int64_t workers, prefetch; /* of the section */
     int field_count;

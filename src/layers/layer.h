@@ -122,6 +122,7 @@ struct sw_layer_setup {
     int part, parts;     /* layers that split their outputs make part `part` of `parts` */
     int64_t first_channel, channels; /* the place of src[0]'s columns in the whole; 0: the whole */
     int64_t batch_rows;              /* rows of the whole batch */
+    bool carry;          /* rows go on from pass to pass, as with stateful = yes */
     bool all_rows;       /* the layer sees all rows of its group, not only the worker's, */
     bool whole_batch;    /* and no other group has rows of the batch: there is nothing to add */
     bool fuse_relu;      /* the only consumer is a relu that this layer applies itself */
@@ -215,7 +216,8 @@ struct sw_layer_type {
     /* A metric that says more than one value: their names, NULL-terminated. The first is the one
      * that goes by the type's name. NULL: one value, sum / weight of the one pair. */
     const char *const *values;
-    /* Value `which` out of the totals of all pairs; NaN where they do not say. With `values`. */
+    /* Value `which` out of the totals of all pairs; NaN where they do not say. NULL: sum /
+     * weight of the one pair. */
     double (*value)(const struct sw_layer *l, const struct sw_result *total, int which);
     bool less_is_better;                     /* a metric: of two values the smaller is the better */
     const struct sw_layer_example *examples; /* ends with recipe NULL */

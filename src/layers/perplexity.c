@@ -20,8 +20,6 @@ static const struct sw_opt opts[] = {
     {0},
 };
 
-static const char *const values[] = {"perplexity", NULL};
-
 static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_err *err)
 {
     const struct conf *c = l->conf;
@@ -83,7 +81,6 @@ const struct sw_layer_type sw_layer_perplexity = {
     .setup = setup,
     .forward = forward,
     .teardown = teardown,
-    .values = values,
     .value = value,
     .less_is_better = true,
     .examples = examples,

@@ -187,6 +187,7 @@ static int setup_node(struct sw_net *net, struct sw_net_node *node, const struct
                                    .wants_grad = wants,
                                    .frozen = !sw_net_may_train(net, node),
                                    .batch_rows = net->batch_rows,
+                                   .carry = net->carry,
                                    .fuse_relu = node->fuse_relu,
                                    .fused = node->fused,
                                    .fused_backward =
@@ -216,7 +217,7 @@ static int setup_node(struct sw_net *net, struct sw_net_node *node, const struct
     node->absent = node->dist == SW_DIST_ONE && net->worker != 0 && l->type != &sw_net_reshard;
     if (node->absent) {
         /* Set up for its shape alone. */
-        l->param_count = l->keep_count = l->sum_count = 0;
+        l->param_count = l->keep_count = l->carry_count = l->sum_count = 0;
         l->saved_bytes = l->scratch_bytes = 0;
         l->flops_forward = l->flops_backward = 0;
     }
@@ -328,6 +329,7 @@ int sw_net_new(const struct sw_net_args *args, struct sw_net **out, struct sw_er
     net->group_rows = args->group_rows ? args->group_rows : net->batch_rows;
     net->workers = args->workers ? args->workers : 1;
     net->worker = args->worker;
+    net->carry = args->carry;
     net->partition = args->partition;
     net->freeze = args->freeze;
     net->scratch_apart = args->scratch_apart;

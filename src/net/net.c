@@ -235,6 +235,31 @@ void sw_net_bind_state(struct sw_net *net, int s, const float *value, float *upd
     ls->update = update;
 }
 
+static size_t carry_bytes(const struct sw_layer *l, int k)
+{
+    const int64_t n = l->dst.desc.dim[0] * l->carry[k].width;
+    return ((size_t)n * sizeof(float) + 63) / 64 * 64;
+}
+
+size_t sw_net_carry_bytes(const struct sw_net *net)
+{
+    size_t bytes = 0;
+    for (int i = 0; i < net->count; i++)
+        for (int k = 0; k < net->nodes[i].layer.carry_count; k++)
+            bytes += carry_bytes(&net->nodes[i].layer, k);
+    return bytes;
+}
+
+void sw_net_bind_carries(struct sw_net *net, void *memory)
+{
+    char *at = memory;
+    for (int i = 0; i < net->count; i++) {
+        struct sw_layer *l = &net->nodes[i].layer;
+        for (int k = 0; k < l->carry_count; at += carry_bytes(l, k++))
+            l->carry[k].value = (float *)(void *)at;
+    }
+}
+
 int sw_net_sum_count(const struct sw_net *net)
 {
     return net->sum_count;

@@ -34,6 +34,7 @@ struct sw_net_args {
     const struct sw_net_field *fields; /* borrowed during the call */
     int field_count;
     const char *source;           /* the data section's name, for messages */
+    bool carry;                        /* recurrent layers go on from pass to pass in any event */
     const char *until;            /* ends with this layer: only those that lead to it; NULL: all */
     bool scratch_apart;           /* what lasts for one call only lies in memory of its own, which
                                      nets that do not run at the same time may share */
@@ -171,6 +172,12 @@ void sw_net_bind_state(struct sw_net *net, int s, const float *value, float *upd
 /* Does every worker of the group have its own rows of the layer's output? Else who have anything of
  * it have all rows of the group. */
 bool sw_net_is_in_rows(const struct sw_net *net, int i);
+
+/* Row state of the layers: its bytes, and where it lies, zeroed; without, nothing is handed on from
+ * batch to batch. */
+size_t sw_net_carry_bytes(const struct sw_net *net);
+void sw_net_bind_carries(struct sw_net *net, void *memory);
+
 /* The largest number of sums that a layer has between two phases; 0: there are none. */
 int sw_net_sum_count(const struct sw_net *net);
 

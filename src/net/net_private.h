@@ -78,6 +78,7 @@ struct sw_net {
     struct sw_recipe *recipe; /* borrowed */
     struct sw_stream *stream; /* borrowed */
     bool training;
+    bool carry;
     int64_t rows, batch_rows, group_rows; /* this worker's, the batch's and the group's */
     int workers, worker;
     enum sw_partition partition;     /* of layers that do not say */

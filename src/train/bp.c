@@ -280,6 +280,7 @@ static int both_passes(struct sw_worker *w, int64_t t, const struct sw_batch *ba
                            .group_row = group_row,
                            .valid_rows = batch->valid_rows,
                            .batch_valid_rows = batch->batch_valid_rows,
+                           .sequences_begin = sw_carries_begin(w, SW_SPLIT_TRAIN, batch->index, t),
                            .backward_scale = 1.0f / (float)w->job->conf->batch};
     rc = sw_parts_set_step(w->parts[SW_SPLIT_TRAIN], &step, err);
     for (int i = 0; i < layers && rc == SW_OK; i++)

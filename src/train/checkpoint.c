@@ -146,6 +146,8 @@ int sw_checkpoint_write(struct sw_worker *w, struct sw_err *err)
     if (rc == SW_OK)
         rc = sw_states_write(job, writer, err);
     if (rc == SW_OK)
+        rc = sw_carries_write(job, writer, err);
+    if (rc == SW_OK)
         rc = sw_st_writer_write(writer, path, 0644, &bytes, checksum, err);
     if (rc == SW_OK)
         announce(w, path, bytes, checksum);
@@ -419,6 +421,8 @@ int sw_checkpoint_load(struct sw_worker *w, const char *path, struct sw_err *err
     int rc = sw_st_open(path, true, &f, err);
     if (rc == SW_OK)
         rc = read_told(f, path, &told, err);
+    if (rc == SW_OK)
+        rc = sw_carries_read(job, f, err);
     if (rc == SW_OK)
         rc = read_all(w, f, path, &told, err);
     for (int i = 0; i < job->shape.server_groups && rc == SW_OK; i++) {

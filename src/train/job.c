@@ -177,6 +177,8 @@ static int build_workers(struct sw_job *job, struct sw_err *err)
         rc = sw_reduce_plan(job, err);
     if (rc == SW_OK)
         rc = sw_states_build(job, err);
+    if (rc == SW_OK)
+        rc = sw_carries_build(job, err);
     if (rc == SW_OK && job->source[SW_SPLIT_EVAL])
         rc = sw_job_build_eval(job, err);
     return rc == SW_OK ? reserve_sums(job, err) : rc;
@@ -286,6 +288,7 @@ void sw_job_close(struct sw_job *job)
     sw_group_fini(&job->all);
     sw_group_fini(&job->norms);
     sw_states_fini(&job->states);
+    sw_states_fini(&job->carries);
     sw_outputs_fini(job);
     sw_keep_fini(&job->keeper);
     sw_take_fini(&job->takes);

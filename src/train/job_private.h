@@ -209,6 +209,8 @@ struct sw_worker {
                             were before the step */
     void *states; /* owned device memory: its copy of the job's states, where the device does not
                      reach them */
+    void *carries[SW_SPLITS]; /* owned device memory: row state of its nets, or NULL */
+    size_t carry_bytes[SW_SPLITS];
     struct sw_prefetch *prefetch[SW_SPLITS];
     struct sw_reading {
         struct sw_worker *worker;
@@ -301,6 +303,8 @@ struct sw_job {
     struct sw_exchange **exchange[SW_SPLITS]; /* owned [group_count], each owned; NULL: nothing
                                                  moves between workers */
     struct sw_states states;
+    struct sw_states carries; /* row state, gathered: carries.c */
+    int64_t anew_after;       /* atomic: sequences begin anew behind this step; -1: none */
     struct sw_take_list takes;
     struct sw_outputs outputs;
     struct sw_reduction reduction;
@@ -484,6 +488,24 @@ int sw_keep_write(const struct sw_job *job, struct sw_best best, struct sw_st_wr
 void sw_keep_read(struct sw_job *job, const struct sw_st_file *f);
 /* The checkpoint of w->step is durable: records it and removes what need not stay. */
 void sw_keep_record(struct sw_worker *w, const char *path, uint64_t bytes, const char *checksum);
+
+/* carries.c */
+/* Those of the training nets. Errors: SW_ERR_INVALID where the data or the groups do not go with
+ * them. */
+int sw_carries_build(struct sw_job *job, struct sw_err *err) SW_MUST_CHECK;
+size_t sw_carries_bytes(const struct sw_job *job); /* what all of it takes, on all devices */
+int sw_carries_allocate(struct sw_job *job, struct sw_err *err) SW_MUST_CHECK;
+int sw_carries_bind(struct sw_worker *w, struct sw_err *err) SW_MUST_CHECK;
+void sw_carries_unbind(struct sw_worker *w);
+/* By all workers at one step: to the job's memory, all of it when this returns; and from there. */
+int sw_carries_gather(struct sw_worker *w, struct sw_err *err) SW_MUST_CHECK;
+int sw_carries_deal(struct sw_worker *w, struct sw_err *err) SW_MUST_CHECK;
+/* Do no rows go on from the batch before? t: the update that the batch is for. */
+bool sw_carries_begin(const struct sw_worker *w, int split, int64_t batch, int64_t t);
+int sw_carries_write(struct sw_job *job, struct sw_st_writer *w, struct sw_err *err) SW_MUST_CHECK;
+/* Where the file has none for this batch, sequences begin anew, which is told. */
+int sw_carries_read(struct sw_job *job, const struct sw_st_file *f,
+                    struct sw_err *err) SW_MUST_CHECK;
 
 /* states.c */
 /* Those of the training net; then every evaluation net must have the same ones or fewer. */

@@ -55,6 +55,7 @@ static int skip(struct sw_worker *w, const char *cause, struct sw_err *err)
 {
     if (++w->skips > SKIPS)
         return give_up(w, cause, SKIPS, "skipped updates in a row", err);
+    __atomic_store_n(&w->job->anew_after, w->step, __ATOMIC_RELAXED);
     sw_job_say_at(w->job, w->step, SW_LOG_WARN, w->unit,
                   "update %lld is skipped (%llu so far): %s is not finite (NaN or Inf)",
                   (long long)w->step, (unsigned long long)sw_table_dropped(w->table), cause);
@@ -76,6 +77,7 @@ static int load_newest(struct sw_worker *w, const char *cause, struct sw_err *er
     if (rc != SW_OK)
         return sw_err_prefix(err, rc, "rollback after step %lld", (long long)w->step);
     __atomic_store_n(&m->rolled_at, w->step, __ATOMIC_RELAXED);
+    __atomic_store_n(&job->anew_after, w->step, __ATOMIC_RELAXED);
     sw_job_say(job, SW_LOG_WARN, w->unit,
                "update %lld: %s is not finite (NaN or Inf): back to the values of step %lld; data "
                "and rate go on",

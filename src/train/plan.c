@@ -247,6 +247,7 @@ void sw_job_sum_memory(struct sw_job *job)
     struct sw_job_plan *p = &job->plan;
     sum_tables(job, &p->param_bytes, &p->state_bytes);
     p->state_bytes += sw_states_bytes(job);
+    p->state_bytes += sw_carries_bytes(job);
     p->state_bytes += replica_bytes(job);
     p->arena_bytes = arena_bytes(job);
     p->batch_bytes = sw_job_batch_bytes(job);

@@ -240,6 +240,8 @@ static int allocate(struct sw_job *job, struct sw_err *err)
     if (rc == SW_OK)
         rc = sw_states_allocate(job, err);
     if (rc == SW_OK)
+        rc = sw_carries_allocate(job, err);
+    if (rc == SW_OK)
         rc = sw_outputs_allocate(job, err);
     if (rc == SW_OK && job->apart)
         rc = sw_group_let_apart(&job->all, job->first_step, err);

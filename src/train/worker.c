@@ -215,7 +215,9 @@ static int come_together(struct sw_worker *w, struct sw_err *err)
     }
     if (rc == SW_OK)
         rc = sw_bp_collect_all(w, SW_SPLIT_TRAIN, (uint64_t)w->step, err);
-    return rc == SW_OK && w->replica && sw_replica_updates(w->replica) ? bring_home(w, err) : rc;
+    if (rc == SW_OK && w->replica && sw_replica_updates(w->replica))
+        rc = bring_home(w, err);
+    return rc == SW_OK ? sw_carries_gather(w, err) : rc;
 }
 
 /* What all decided after step w->step. Before anything else all its updates are applied: a
@@ -318,6 +320,8 @@ static int prepare(struct sw_worker *w, struct sw_err *err)
     }
     if (rc == SW_OK)
         rc = meet(w, "the first values", err);
+    if (rc == SW_OK)
+        rc = sw_carries_deal(w, err);
     return rc == SW_OK ? read_anew(w, err) : rc;
 }
 

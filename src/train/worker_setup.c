@@ -232,7 +232,8 @@ static int allocate(struct sw_worker *w, struct sw_err *err)
     if (rc != SW_OK)
         return rc;
     bind_parts(w);
-    return sw_states_bind(w, err);
+    rc = sw_states_bind(w, err);
+    return rc == SW_OK ? sw_carries_bind(w, err) : rc;
 }
 
 /* Nets with other rows, whose memory is that of the old ones or, where it is too small, new. */
@@ -273,6 +274,10 @@ int sw_worker_rebuild(struct sw_worker *w, struct sw_err *err)
         return rc;
     bind_parts(w);
     sw_states_rebind(w);
+    sw_carries_unbind(w);
+    rc = sw_carries_bind(w, err);
+    if (rc == SW_OK)
+        rc = sw_carries_deal(w, err);
     for (int split = 0; split < SW_SPLITS && rc == SW_OK; split++)
         if (w->prefetch[split]) {
             sw_worker_prefetch_args(w, split, &args);
@@ -531,6 +536,7 @@ void sw_worker_fini(struct sw_worker *w)
     if (!w->device)
         return;
     sw_replica_free(w->replica);
+    sw_carries_unbind(w);
     sw_parts_free(w->parts[SW_SPLIT_EVAL]);
     sw_parts_free(w->parts[SW_SPLIT_TRAIN]);
     give_memory(w, w->swapped, w->swap_bytes);

@@ -1,5 +1,7 @@
 #include "cli/share/trainer.h"
 
+#include "recipe/recipe.h"
+
 #include <signal.h>
 #include <stdio.h>
 #include <unistd.h>
@@ -119,6 +121,18 @@ static void say_end(const struct sw_trainer *t, int rc, const struct sw_err *err
         sw_cli_say("%s; `singa-ws resume %lld` goes on", err->text, (long long)t->report.run_id);
     else
         sw_cli_say("%s", err->text);
+}
+
+int sw_trainer_refuse_job(const struct sw_job *job, int rc, const struct sw_err *err)
+{
+    struct sw_buf text = {0};
+    const struct sw_diags *diags = sw_recipe_diags(sw_job_recipe(job));
+    if (diags->count == 0)
+        return sw_cli_fail(rc, err);
+    sw_diags_print(diags, &text);
+    fputs(sw_buf_text(&text), stderr);
+    sw_buf_fini(&text);
+    return sw_cli_exit_code(rc);
 }
 
 int sw_trainer_run(struct sw_trainer *t)

@@ -231,6 +231,8 @@ static int text_open(struct sw_records *r, const struct sw_format_args *args, st
         r->field[TARGET] = (struct sw_field){"target", SW_I32, 1, {s->length}};
         r->field[LABEL] = (struct sw_field){.name = "label", .dtype = SW_I32};
         r->field_count = FIELDS;
+        r->vocabulary = &s->vocabulary;
+        r->unit = conf->unit;
         rc = sw_records_name(r, &texts, err);
     }
     sw_files_fini(&texts);

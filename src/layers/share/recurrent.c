@@ -63,7 +63,7 @@ static void add_cell(struct sw_layer *l, struct sw_stack *st, const struct sw_st
         reserve(&st->kept_bytes, sw_op_floats(places * sw_cell_kept(like->kind) * like->hidden));
     cell->before_at = reserve(&st->kept_bytes, sw_op_floats(places * like->hidden));
     add_params(l, &cell->r, 2 * layer + direction);
-    if (c->stateful) {
+    if (st->carries) {
         cell->carry_h = sw_layer_add_carry(l, carried_h[layer], like->hidden);
         if (like->kind == SW_CELL_LSTM)
             cell->carry_c = sw_layer_add_carry(l, carried_c[layer], like->hidden);
@@ -117,12 +117,13 @@ int sw_stack_setup(struct sw_layer *l, const struct sw_layer_setup *s,
 {
     struct sw_stack *st = l->state;
     int rc = sw_layer_need_src(l, 0, 3, err);
+    st->carries = c->stateful || s->carry;
     if (rc == SW_OK)
         rc = check_beginning(l, c, err);
-    if (rc == SW_OK && c->stateful && c->bidirectional)
+    if (rc == SW_OK && st->carries && c->bidirectional)
         rc = sw_err_set(err, SW_ERR_INVALID,
-                        "stateful = yes cannot go with bidirectional = yes: what comes later is "
-                        "not known yet");
+                        "%s cannot go with bidirectional = yes: what comes later is not known yet",
+                        c->stateful ? "stateful = yes" : "sampling");
     if (rc == SW_OK)
         rc = sw_plain_init(&st->in, l, 0, s, err);
     if (rc != SW_OK)

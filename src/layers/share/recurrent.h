@@ -70,7 +70,7 @@ struct sw_stack_cell {
 struct sw_stack {
     struct sw_plain in;
     int cells, directions, layers;
-    bool training;
+    bool training, carries;
     struct sw_stack_cell cell[SW_STACK_CELLS];
     size_t between_at[SW_STACK_LAYERS]; /* outputs of all layers but the last, as kept */
     size_t kept_bytes, kept_at;         /* kept_at: in scratch, without training */

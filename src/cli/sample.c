@@ -1,0 +1,152 @@
+/* singa-ws sample: text that a trained language model writes. */
+#include "train/sample.h"
+#include "base/json.h"
+#include "base/str.h"
+#include "cli/share/trainer.h"
+#include "cli/share/weights.h"
+#include <stdio.h>
+
+struct options {
+    struct sw_cli_common common;
+    const char *weights, *prime, *temperature;
+    int64_t length, seed;
+};
+
+static const struct sw_cli_option options_of_sample[] = {
+    SW_CLI_WEIGHTS_OPTION(struct options),
+    {.name = "prime",
+     .arg = "TEXT",
+     .type = SW_CLI_TEXT,
+     .offset = offsetof(struct options, prime),
+     .help = "the text that it begins with; default: none, as behind a line end"},
+    {.name = "length",
+     .arg = "N",
+     .type = SW_CLI_INT,
+     .offset = offsetof(struct options, length),
+     .min = 1,
+     .help = "tokens to write behind it; default: 500"},
+    {.name = "temperature",
+     .arg = "T",
+     .type = SW_CLI_TEXT,
+     .offset = offsetof(struct options, temperature),
+     .help = "below 1 safer, above 1 bolder, 0: always the best token; default: 1"},
+    {.name = "seed",
+     .arg = "N",
+     .type = SW_CLI_INT,
+     .offset = offsetof(struct options, seed),
+     .help = "another seed gives another text; default: 0"},
+    {0},
+};
+
+static const struct sw_cli_spec spec = {
+    .verb = "sample",
+    .usage = "[OPTION]... RECIPE",
+    .about =
+        "Writes text with a trained language model: a recipe whose net goes from the tokens of a\n"
+        "text (format = text) to scores of the next one. Recurrent layers carry their state from\n"
+        "token to token.",
+    .takes = SW_CLI_ALL & ~(unsigned)(SW_CLI_FRAMEWORK | SW_CLI_OVERSUBSCRIBE | SW_CLI_VERBOSE),
+    .options = options_of_sample,
+    .min_args = 1,
+    .max_args = 1,
+    .arg_name = "RECIPE",
+};
+
+/* Shown as it is written, or kept for --json. */
+static int take(void *user, const char *text, size_t n, struct sw_err *err)
+{
+    struct sw_buf *kept = user;
+    if (kept) {
+        sw_buf_add_bytes(kept, text, n);
+        return SW_OK;
+    }
+    if (fwrite(text, 1, n, stdout) == n && fflush(stdout) == 0)
+        return SW_OK;
+    return sw_err_set(err, SW_ERR_IO, "cannot write to the standard output");
+}
+
+static int print_json(const struct options *o, const struct sw_buf *text, int64_t step,
+                      const struct sw_weights *w)
+{
+    struct sw_buf out = {0};
+    struct sw_json_writer j;
+    sw_json_begin(&j, &out);
+    sw_json_open_object(&j, NULL);
+    sw_json_string(&j, "text", sw_buf_text(text));
+    sw_json_string(&j, "prime", o->prime);
+    sw_json_int(&j, "step", step);
+    sw_json_string(&j, "weights", w->path);
+    sw_json_close_object(&j);
+    sw_buf_add(&out, "\n");
+    int code = sw_cli_print(&out);
+    sw_buf_fini(&out);
+    return code;
+}
+
+static int write_with(const struct options *o, struct sw_sample_args *args, struct sw_job *job)
+{
+    struct sw_weights w = {0};
+    struct sw_buf text = {0};
+    struct sw_err err;
+    int64_t step = 0;
+    int code = SW_EXIT_DONE;
+    int rc = sw_weights_find_for(o->weights, &o->common, job, &w, &err);
+    args->weights = w.path;
+    if (rc == SW_OK)
+        rc = sw_job_sample(job, args, take, o->common.json ? &text : NULL, &step, &err);
+    if (rc == SW_OK && !o->common.json)
+        rc = take(NULL, "\n", 1, &err);
+    if (rc != SW_OK)
+        code = sw_trainer_refuse_job(job, rc, &err);
+    else if (o->common.json)
+        code = print_json(o, &text, step, &w);
+    sw_buf_fini(&text);
+    sw_weights_fini(&w);
+    return code;
+}
+
+static int sample(const struct options *o)
+{
+    struct sw_trainer t = {0};
+    struct sw_err err;
+    struct sw_sample_args args = {.prime = o->prime,
+                                  .length = o->length > 0 ? o->length : 500,
+                                  .temperature = 1,
+                                  .seed = (uint64_t)o->seed};
+    struct sw_job_options job = {
+        .recipe_path = o->common.args[0],
+        .sets = o->common.sets.items,
+        .set_count = o->common.sets.count,
+        .device = o->common.device,
+        .one_worker = true,
+        .predict = true,
+        .db = o->common.db,
+    };
+    if (o->temperature &&
+        (!sw_parse_real(o->temperature, &args.temperature) || args.temperature < 0))
+        return sw_cli_usage("sample", "--temperature %s: must be a number, 0 or more",
+                            o->temperature);
+    int rc = sw_trainer_init(&t, &o->common, &err);
+    if (rc == SW_OK)
+        rc = sw_trainer_open(&t, &job, &err);
+    int code = rc == SW_OK ? write_with(o, &args, t.job) : sw_trainer_refuse(&t, rc, &err);
+    sw_trainer_fini(&t);
+    return code;
+}
+
+static int run(int argc, char **argv)
+{
+    struct options options = {0};
+    int code = sw_cli_parse(&spec, argc, argv, &options);
+    if (code == SW_CLI_GO_ON)
+        code = sample(&options);
+    sw_cli_fini(&spec, &options);
+    return code;
+}
+
+const struct sw_verb sw_verb_sample = {
+    .name = "sample",
+    .help = "write text with a trained language model",
+    .run = run,
+    .spec = &spec,
+};

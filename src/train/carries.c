@@ -1,0 +1,217 @@
+/* Row state: what rows of a training batch hand on to the same rows of the next one (h of recurrent
+ * layers with stateful = yes). Every net has its own, in its worker's memory, so an evaluation does
+ * not disturb training; the evaluation's begins anew with every pass. Checkpoints have that of the
+ * training nets as state.LAYER.NAME, [batch, width] whoever has the rows: it is gathered when all
+ * workers are at one step, and dealt out again to as many as there are then. A run that goes on
+ * with another batch begins its sequences anew. */
+#include "base/os.h"
+#include "base/str.h"
+#include "train/job_private.h"
+#include <string.h>
+
+static struct sw_state *find(const struct sw_states *s, const char *layer, const char *name)
+{
+    for (int i = 0; i < s->count; i++) {
+        const char *rest = s->items[i].name + strlen("state.");
+        size_t n = strlen(layer);
+        if (strncmp(rest, layer, n) == 0 && rest[n] == '.' && sw_str_eq(rest + n + 1, name))
+            return &s->items[i];
+    }
+    return NULL;
+}
+
+static int add(struct sw_job *job, const struct sw_layer *l, const struct sw_layer_carry *c,
+               struct sw_err *err)
+{
+    struct sw_states *s = &job->carries;
+    if (find(s, l->name, c->name))
+        return SW_OK;
+    const int64_t dim[] = {job->conf->batch, c->width};
+    struct sw_state *more = sw_realloc_array(s->items, (size_t)s->count + 1, sizeof *s->items);
+    if (!more)
+        return sw_err_nomem(err, "row state", sizeof *more);
+    s->items = more;
+    more[s->count] = (struct sw_state){.name = sw_format("state.%s.%s", l->name, c->name),
+                                       .layout = sw_desc_plain(SW_F32, 2, dim),
+                                       .offset = s->bytes};
+    if (!more[s->count].name)
+        return sw_err_nomem(err, "a state's name", 0);
+    s->bytes += sw_desc_bytes(&more[s->count++].layout);
+    return SW_OK;
+}
+
+/* Rows of one batch go on in the next only if the data says so, and if nobody has batches of its
+ * own in between. */
+static int check(const struct sw_job *job, const struct sw_layer *l, struct sw_err *err)
+{
+    const char *why = !job->source[SW_SPLIT_TRAIN]->streams
+                          ? "[data train] must have streams = BATCH, so that a row's next record "
+                            "follows the one before"
+                      : job->apart
+                          ? "worker groups that are not synchronous take turns with batches"
+                          : NULL;
+    return why ? sw_err_set(err, SW_ERR_INVALID, "layer %s: stateful = yes: %s", l->name, why)
+               : SW_OK;
+}
+
+int sw_carries_build(struct sw_job *job, struct sw_err *err)
+{
+    int rc = SW_OK;
+    for (int w = 0; w < job->placement->worker_count; w++) {
+        const struct sw_net *net = job->workers[w].train;
+        for (int i = 0; i < sw_net_layer_count(net); i++) {
+            const struct sw_layer *l = sw_net_layer(net, i);
+            for (int k = 0; k < l->carry_count && rc == SW_OK; k++) {
+                rc = check(job, l, err);
+                if (rc == SW_OK)
+                    rc = add(job, l, &l->carry[k], err);
+            }
+        }
+    }
+    job->anew_after = -1;
+    return rc;
+}
+
+static size_t worker_bytes(const struct sw_worker *w, int split)
+{
+    size_t bytes = 0;
+    for (int p = 0; w->parts[split] && p < sw_parts_count(w->parts[split]); p++)
+        bytes += sw_net_carry_bytes(sw_parts_net(w->parts[split], p));
+    return bytes;
+}
+
+size_t sw_carries_bytes(const struct sw_job *job)
+{
+    size_t bytes = job->carries.bytes;
+    for (int w = 0; w < job->placement->worker_count; w++)
+        for (int split = 0; split < SW_SPLITS; split++)
+            bytes += worker_bytes(&job->workers[w], split);
+    return bytes;
+}
+
+int sw_carries_allocate(struct sw_job *job, struct sw_err *err)
+{
+    struct sw_states *s = &job->carries;
+    if (s->count == 0)
+        return SW_OK;
+    s->memory = sw_calloc(1, s->bytes);
+    if (!s->memory)
+        return sw_err_nomem(err, "row state", s->bytes);
+    for (int i = 0; i < s->count; i++)
+        s->items[i].value = (float *)(void *)((char *)s->memory + s->items[i].offset);
+    return SW_OK;
+}
+
+int sw_carries_bind(struct sw_worker *w, struct sw_err *err)
+{
+    int rc = SW_OK;
+    for (int split = 0; split < SW_SPLITS && rc == SW_OK; split++) {
+        size_t bytes = w->carry_bytes[split] = worker_bytes(w, split), at = 0;
+        if (bytes > 0)
+            rc = sw_device_alloc(w->device, bytes, "row state", &w->carries[split], err);
+        for (int p = 0; rc == SW_OK && bytes > 0 && p < sw_parts_count(w->parts[split]); p++) {
+            struct sw_net *net = sw_parts_net(w->parts[split], p);
+            sw_net_bind_carries(net, (char *)w->carries[split] + at);
+            at += sw_net_carry_bytes(net);
+        }
+    }
+    return rc;
+}
+
+void sw_carries_unbind(struct sw_worker *w)
+{
+    for (int split = 0; split < SW_SPLITS; split++) {
+        if (w->carries[split])
+            sw_device_free(w->device, w->carries[split], w->carry_bytes[split]);
+        w->carries[split] = NULL;
+    }
+}
+
+/* Copies the rows of one training net from or to the job's memory. */
+static int move_net(struct sw_worker *w, const struct sw_net *net, int64_t row, bool fetch,
+                    struct sw_err *err)
+{
+    int rc = SW_OK;
+    for (int i = 0; i < sw_net_layer_count(net); i++) {
+        const struct sw_layer *l = sw_net_layer(net, i);
+        const int64_t rows = l->dst.desc.dim[0];
+        /* A layer that is whole on one worker has all rows. */
+        const int64_t first = rows == w->job->conf->batch ? 0 : row;
+        for (int k = 0; k < l->carry_count && rc == SW_OK; k++) {
+            const struct sw_state *s = find(&w->job->carries, l->name, l->carry[k].name);
+            float *host = s->value + first * l->carry[k].width;
+            const size_t bytes = (size_t)(rows * l->carry[k].width) * sizeof(float);
+            rc = fetch ? sw_copy(w->stream, host, l->carry[k].value, bytes, err)
+                       : sw_copy(w->stream, l->carry[k].value, host, bytes, err);
+        }
+    }
+    return rc;
+}
+
+static int move(struct sw_worker *w, bool fetch, struct sw_err *err)
+{
+    const struct sw_parts *parts = w->parts[SW_SPLIT_TRAIN];
+    int rc = SW_OK;
+    if (w->job->carries.count == 0)
+        return SW_OK;
+    for (int p = 0; p < sw_parts_count(parts) && rc == SW_OK; p++)
+        rc = move_net(w, sw_parts_net(parts, p),
+                      w->first_row[SW_SPLIT_TRAIN] + sw_parts_row(parts, p), fetch, err);
+    return rc == SW_OK ? sw_worker_wait(w, err) : rc;
+}
+
+int sw_carries_gather(struct sw_worker *w, struct sw_err *err)
+{
+    int rc = move(w, true, err);
+    if (rc == SW_OK && w->job->carries.count > 0 &&
+        sw_worker_meet(w, "the others' row state") != SW_OK)
+        rc = sw_err_set(err, SW_ERR_CANCELLED, "the job is ending");
+    return rc;
+}
+
+int sw_carries_deal(struct sw_worker *w, struct sw_err *err)
+{
+    return move(w, false, err);
+}
+
+bool sw_carries_begin(const struct sw_worker *w, int split, int64_t batch, int64_t t)
+{
+    const struct sw_job *job = w->job;
+    const struct sw_source *s = job->source[split];
+    const int64_t rows = split == SW_SPLIT_TRAIN ? job->conf->batch : job->conf->eval_batch;
+    if (!s->streams || batch * rows % s->records == 0)
+        return true;
+    return split == SW_SPLIT_TRAIN && __atomic_load_n(&job->anew_after, __ATOMIC_RELAXED) == t - 1;
+}
+
+/* ---- in files ---- */
+
+int sw_carries_write(struct sw_job *job, struct sw_st_writer *w, struct sw_err *err)
+{
+    int rc = SW_OK;
+    for (int i = 0; i < job->carries.count && rc == SW_OK; i++) {
+        struct sw_state *s = &job->carries.items[i];
+        s->view = sw_tensor_view(NULL, &s->layout, s->value);
+        rc = sw_st_writer_add_tensor(w, s->name, &s->view, NULL, err);
+    }
+    return rc;
+}
+
+int sw_carries_read(struct sw_job *job, const struct sw_st_file *f, struct sw_err *err)
+{
+    int rc = SW_OK;
+    for (int i = 0; i < job->carries.count && rc == SW_OK; i++) {
+        struct sw_state *s = &job->carries.items[i];
+        const struct sw_st_entry *e = sw_st_find(f, s->name);
+        bool fits = e && e->dtype == SW_ST_F32 && e->ndim == 2 && e->shape[0] == s->layout.dim[0] &&
+                    e->shape[1] == s->layout.dim[1];
+        s->view = sw_tensor_view(NULL, &s->layout, s->value);
+        if (fits)
+            rc = sw_st_read_tensor(f, s->name, &s->view, NULL, err);
+        else
+            sw_job_say(job, SW_LOG_WARN, "job",
+                       "the checkpoint has no %s for a batch of %lld: sequences begin anew",
+                       s->name, (long long)s->layout.dim[0]);
+    }
+    return rc;
+}
