@@ -59,7 +59,7 @@ wrong 'must not be empty' run --out= "$tiny"
 for option in --hosts=x; do
     wrong "unknown option '${option%%=*}'" run "$option" "$tiny"
 done
-for verb in sample search plan; do
+for verb in search plan; do
     wrong "unknown verb '$verb'" "$verb"
 done
 

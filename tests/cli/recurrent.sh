@@ -1,0 +1,135 @@
+# ctest-timeout: 240
+# A recurrent model of text from outside: state that goes from batch to batch, over a resume and over
+# another number of workers; what an evaluation makes of it; writing; and what can be wrong.
+. "$(dirname "$0")/lib.sh"
+export OMP_NUM_THREADS=1
+awk 'BEGIN { s = 7; for (i = 0; i < 900; i++) { s = (s * 75 + 74) % 65537
+    printf "%s", (s % 5 == 0) ? "for (i = 0; i < n; i++)\n" : (s % 5 < 3) ? "\tx += y;\n" : "}\n" } }' >"$T/text"
+head -c 481 "$T/text" >"$T/other" # 5 records of 24 for each of 4 streams, or 15 of 8; and what comes next
+
+recipe() { # KIND LENGTH EXTRA
+    cat <<END
+[job]
+name = text
+batch = 6
+eval_batch = 4
+steps = 12
+checkpoint_every = 6
+[updater]
+type = rmsprop
+lr = 0.01
+[data train]
+format = text
+paths = $T/text
+length = $2
+streams = 6
+[data test]
+format = text
+paths = $T/other
+vocabulary_from = $T/text
+length = $2
+streams = 4
+[layer tokens]
+type = input
+field = tokens
+[layer target]
+type = input
+field = target
+[layer vectors]
+type = embedding
+src = tokens
+vocabulary = 20
+outputs = 9
+[layer cell]
+type = $1
+src = vectors
+hidden = 11
+stateful = yes
+$3
+[layer scores]
+type = inner_product
+src = cell
+outputs = 20
+axis = 2
+[layer loss]
+type = softmax_loss
+src = scores, target
+[layer perplexity]
+type = perplexity
+src = scores, target
+include = eval
+END
+}
+
+# The file of a run's last step.
+last() {
+    printf %s "$T/$1/checkpoint-12.safetensors"
+}
+
+for kind in rnn gru lstm; do
+    recipe $kind 8 'layers = 2' >"$T/$kind.ini"
+    expect 0 run "$T/$kind.ini" --out "$T/$kind" --quiet
+    # Stopped in the middle and gone on with: the same bits.
+    expect 0 run "$T/$kind.ini" --out "$T/$kind-half" --steps 6 --quiet --name half-$kind
+    expect 0 resume half-$kind --steps 12 --quiet
+    expect 0 weights "$(last $kind)" diff "$(last $kind-half)"
+    # Two workers, from the beginning and from the middle on: the same numbers.
+    expect 0 run "$T/$kind.ini" --out "$T/$kind-two" --set cluster.workers_per_group=2 \
+        --set cluster.framework=allreduce --oversubscribe --quiet
+    expect 0 weights "$(last $kind)" diff "$(last $kind-two)" --tolerance 1e-4
+    # With state carried, where a text is cut into records makes no difference.
+    recipe $kind 24 'layers = 2' >"$T/$kind-long.ini"
+    expect 0 eval "$T/$kind.ini" --weights "$(last $kind)" --json
+    short=$(sed 's/.*"loss"://; s/[,}].*//' "$T/out")
+    expect 0 eval "$T/$kind-long.ini" --weights "$(last $kind)" --json
+    long=$(sed 's/.*"loss"://; s/[,}].*//' "$T/out")
+    awk -v a="$short" -v b="$long" 'BEGIN { exit !(a > 0 && (a - b) ^ 2 < 1e-8) }' ||
+        fail "$kind: the loss over records of 8 is $short, of 24 $long"
+    "$SW" weights "$(last $kind)" list -v >"$T/out" 2>&1
+    has out 'state\.cell\.h2'
+done
+has out 'state\.cell\.c'
+# Without state, where it is cut does.
+sed 's/stateful = yes//' "$T/gru.ini" >"$T/less.ini"
+sed 's/stateful = yes//' "$T/gru-long.ini" >"$T/less-long.ini"
+expect 0 eval "$T/less.ini" --weights "$(last gru)" --json
+short=$(sed 's/.*"loss"://; s/[,}].*//' "$T/out")
+expect 0 eval "$T/less-long.ini" --weights "$(last gru)" --json
+long=$(sed 's/.*"loss"://; s/[,}].*//' "$T/out")
+awk -v a="$short" -v b="$long" 'BEGIN { exit !((a - b) ^ 2 > 1e-10) }' ||
+    fail "a model without state does not see where records end: $short"
+
+# Writing: so many tokens, the same for the same seed; carried whatever `stateful` says.
+expect 0 sample "$T/gru.ini" --weights "$(last gru)" --prime 'for (' --length 50 --seed 3
+[ "$(wc -c <"$T/out")" = 56 ] || fail "5 characters, 50 and a line end are $(wc -c <"$T/out")"
+cp "$T/out" "$T/first"
+expect 0 sample "$T/less.ini" --weights "$(last gru)" --prime 'for (' --length 50 --seed 3
+cmp -s "$T/first" "$T/out" || fail 'the same seed wrote another text'
+expect 0 sample "$T/gru.ini" --weights "$(last gru)" --prime 'for (' --length 50 --seed 4
+! cmp -s "$T/first" "$T/out" || fail 'another seed wrote the same text'
+expect 0 sample "$T/gru.ini" --weights "$(last gru)" --length 30 --temperature 0 --json
+has out '"text":"[^"]'
+expect 2 sample "$T/gru.ini" --weights "$(last gru)" --prime 'Q'
+has err "'Q' is not among"
+expect 2 sample "$T/gru.ini" --weights "$(last gru)" --temperature hot
+has err 'temperature hot: must be a number'
+
+# What cannot be.
+sed '/streams = 6/d' "$T/gru.ini" >"$T/bad.ini"
+expect 2 run "$T/bad.ini" --quiet
+has err 'stateful = yes: .*streams = BATCH'
+recipe gru 8 'bidirectional = yes' >"$T/bad.ini"
+expect 2 check "$T/bad.ini"
+has err 'bidirectional = yes: what comes later'
+sed 's/length = 8/length = 900000/' "$T/gru.ini" >"$T/bad.ini"
+"$SW" check "$T/bad.ini" >"$T/out" 2>"$T/err" && fail 'records longer than the text were accepted'
+has err 'length|records'
+sed 's/vocabulary = 20/vocabulary = 7/' "$T/gru.ini" >"$T/bad.ini"
+"$SW" run "$T/bad.ini" --quiet >"$T/out" 2>"$T/err" && fail 'tokens beyond the vocabulary were accepted'
+has err 'the vocabulary has 7'
+sed 's/outputs = 20/outputs = 5/' "$T/gru.ini" >"$T/bad.ini"
+"$SW" run "$T/bad.ini" --quiet >"$T/out" 2>"$T/err" && fail 'labels beyond the classes were accepted'
+has err 'there are 5 classes'
+expect 2 run "$T/gru.ini" --quiet --set cluster.framework=downpour --set cluster.worker_groups=2 --oversubscribe
+has err 'take turns with batches'
+exit 0
