@@ -153,11 +153,12 @@ static int find_gpu(const struct sw_cuda_module *m, const char *bus, int *gpu, s
     return sw_err_set(err, SW_ERR_NOTFOUND, "the driver knows no GPU at %s; it has %d", bus, count);
 }
 
-int sw_cuda_open(const char *bus, int index, struct sw_device **out, struct sw_err *err)
+int sw_cuda_open(const char *bus, int index, enum sw_precision precision, struct sw_device **out,
+                 struct sw_err *err)
 {
     const struct sw_cuda_module *m = NULL;
     int gpu = index, rc = sw_cuda_load(&m, err);
     if (rc == SW_OK && *bus)
         rc = find_gpu(m, bus, &gpu, err);
-    return rc == SW_OK ? m->open(gpu, index, out, err) : rc;
+    return rc == SW_OK ? m->open(gpu, index, precision, out, err) : rc;
 }

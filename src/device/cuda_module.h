@@ -11,11 +11,16 @@
 
 /* Goes up with every change of what the two sides share: this table, device.h, plan.h, op.h or the
  * arguments of an operation. */
-enum { SW_CUDA_ABI = 2 };
+enum { SW_CUDA_ABI = 3 };
 /* Notices most changes for which that was forgotten. */
 #define SW_CUDA_TABLE_BYTES                                                                        \
     ((uint32_t)(sizeof(struct sw_cuda_module) + sizeof(struct sw_device_ops) +                     \
                 sizeof(struct sw_plan_makers) + sizeof(struct sw_plan)))
+
+/* How products are computed: values and sums are fp32 either way; with tf32 their factors are
+ * rounded to 10 bits of mantissa on the way in, for the tensor cores. In the order of the recipe's
+ * choices. */
+enum sw_precision { SW_PRECISION_FP32, SW_PRECISION_TF32 };
 
 /* A GPU as the driver knows it. */
 struct sw_cuda_gpu {
@@ -33,7 +38,8 @@ struct sw_cuda_module {
     int (*count)(int *out, struct sw_err *err);
     int (*describe)(int gpu, struct sw_cuda_gpu *out, struct sw_err *err);
     /* Opens GPU number `gpu` of the driver as a device called "cuda:INDEX". */
-    int (*open)(int gpu, int index, struct sw_device **out, struct sw_err *err);
+    int (*open)(int gpu, int index, enum sw_precision precision, struct sw_device **out,
+                struct sw_err *err);
 };
 
 /* Loads the module and makes sure that there is a GPU. Errors say what is missing:
@@ -42,7 +48,7 @@ int sw_cuda_load(const struct sw_cuda_module **out, struct sw_err *err) SW_MUST_
 
 /* Opens the GPU at a PCI address, as device "cuda:INDEX"; bus "": the INDEX-th of the driver. Close
  * with sw_device_close. Errors: those of sw_cuda_load, SW_ERR_NOTFOUND (no GPU is there). */
-int sw_cuda_open(const char *bus, int index, struct sw_device **out,
+int sw_cuda_open(const char *bus, int index, enum sw_precision precision, struct sw_device **out,
                  struct sw_err *err) SW_MUST_CHECK;
 
 #endif

@@ -5,6 +5,7 @@
 #include <math.h>
 #include <string.h>
 
+static const char *const precisions[] = {"fp32", "tf32", NULL};
 static const char *const partitions[] = {"0", "1", "none", NULL};
 static const char *const on_bad_record[] = {"stop", "skip", NULL};
 
@@ -54,6 +55,9 @@ const struct sw_opt sw_job_opts[] = {
      .help = "ends the run when one of these holds: accuracy>=0.99, loss<=0.1, grad_norm<=1e-4; "
              "looked at where the metric is known, train. or an evaluation's name in front says "
              "where"},
+    {FIELD(precision), .type = SW_OPT_ENUM, .def = "fp32", .choices = precisions,
+     .help = "of products on GPUs: fp32, or tf32, which rounds their factors to 10 bits for tensor "
+             "cores; values, sums and updates are fp32"},
     {FIELD(partition), .type = SW_OPT_ENUM, .def = "0", .choices = partitions,
      .help = "how workers share layers that do not say: 0 rows, 1 columns where possible, none"},
     {FIELD(repeat_exact), .type = SW_OPT_BOOL, .def = "no",

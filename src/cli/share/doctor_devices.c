@@ -344,7 +344,7 @@ static void open_gpus(struct sw_doctor *d, const char *list, struct devices *all
         struct sw_err err;
         if (!is_asked_for(list, gpu))
             continue;
-        if (sw_cuda_open(io->bus, gpu, &all->items[all->count], &err) == SW_OK)
+        if (sw_cuda_open(io->bus, gpu, SW_PRECISION_FP32, &all->items[all->count], &err) == SW_OK)
             all->count++;
         else
             sw_doctor_find(

@@ -18,6 +18,7 @@
 #ifndef SW_DEVICE_CUDA_CUDA_PRIVATE_H
 #define SW_DEVICE_CUDA_CUDA_PRIVATE_H
 
+#include "device/cuda_module.h"
 #include "device/op.h"
 #include "device/plan.h"
 #include "kernels/cuda/kernels.h"
@@ -41,6 +42,7 @@ struct sw_cuda_device {
     int gpu;               /* the driver's number */
     int processors;        /* multiprocessors */
     size_t capacity;
+    bool tf32;                       /* products may round their factors */
     struct sw_device *cpu;           /* owned: computes what no kernel does */
     struct sw_cuda_trouble *trouble; /* owned; host memory */
     void *trouble_there;             /* the same, as kernels see it */
@@ -60,7 +62,7 @@ static inline struct sw_cuda_device *sw_cuda_device_of(struct sw_device *dev)
 extern const struct sw_device_ops sw_cuda_ops;
 extern const struct sw_plan_makers sw_cuda_plans;
 
-int sw_cuda_open_device(int gpu, int index, struct sw_device **out,
+int sw_cuda_open_device(int gpu, int index, enum sw_precision precision, struct sw_device **out,
                         struct sw_err *err) SW_MUST_CHECK;
 /* Makes the calling thread's calls go to this GPU. Errors: what broke the device before, what
  * kernels found wrong, SW_ERR_CANCELLED. */

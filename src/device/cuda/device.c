@@ -285,13 +285,15 @@ static int start(struct sw_cuda_device *d, struct sw_err *err)
     return rc == SW_OK ? sw_cpu_open(true, &d->cpu, err) : rc;
 }
 
-int sw_cuda_open_device(int gpu, int index, struct sw_device **out, struct sw_err *err)
+int sw_cuda_open_device(int gpu, int index, enum sw_precision precision, struct sw_device **out,
+                        struct sw_err *err)
 {
     struct sw_cuda_device *d = sw_calloc(1, sizeof *d);
     if (!d)
         return sw_err_nomem(err, "cuda device", sizeof *d);
     sw_mutex_init(&d->lock);
     d->gpu = gpu;
+    d->tf32 = precision == SW_PRECISION_TF32;
     d->base.ops = &sw_cuda_ops;
     d->base.index = index;
     snprintf(d->base.name, sizeof d->base.name, "cuda:%d", index);

@@ -44,6 +44,9 @@ int sw_cuda_need_blas(struct sw_cuda_stream *s, struct sw_err *err)
     if (e == CUBLAS_STATUS_SUCCESS)
         e = cublasSetStream(s->blas, s->stream);
     if (e == CUBLAS_STATUS_SUCCESS)
+        e = cublasSetMathMode(s->blas,
+                              s->device->tf32 ? CUBLAS_TF32_TENSOR_OP_MATH : CUBLAS_DEFAULT_MATH);
+    if (e == CUBLAS_STATUS_SUCCESS)
         e = cublasSetWorkspace(s->blas, s->blas_room, SW_CUDA_BLAS_BYTES);
     return sw_cuda_check_blas(s, (int)e, "opening cuBLAS", err);
 }

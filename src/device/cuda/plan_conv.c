@@ -192,8 +192,8 @@ static cudnnBackendDescriptor_t make_graph(cudnnStatus_t *e, const struct conv *
 
 /* ---- Choosing an engine ---- */
 
-/* Is the engine deterministic, and as precise as float? */
-static bool suits(cudnnBackendDescriptor_t config)
+/* Is the engine deterministic, and as precise as float, but for factors that may be rounded? */
+static bool suits(cudnnBackendDescriptor_t config, bool tf32)
 {
     cudnnStatus_t e = CUDNN_STATUS_SUCCESS;
     cudnnBackendDescriptor_t engine = NULL;
@@ -210,7 +210,7 @@ static bool suits(cudnnBackendDescriptor_t config)
     bool good = e == CUDNN_STATUS_SUCCESS;
     for (int64_t i = 0; i < count && good; i++)
         good = note[i] != CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC &&
-               note[i] != CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS &&
+               (tf32 || note[i] != CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS) &&
                note[i] != CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION &&
                note[i] != CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_13x13;
     drop(engine);
@@ -218,12 +218,13 @@ static bool suits(cudnnBackendDescriptor_t config)
 }
 
 /* An execution plan of that engine; false when it does not work out. */
-static bool try_engine(cudnnBackendDescriptor_t config, cudnnHandle_t handle, struct graph *g)
+static bool try_engine(cudnnBackendDescriptor_t config, bool tf32, cudnnHandle_t handle,
+                       struct graph *g)
 {
     cudnnStatus_t e = CUDNN_STATUS_SUCCESS;
     cudnnBackendDescriptor_t plan = NULL;
     int64_t count = 0, bytes = 0;
-    if (!suits(config))
+    if (!suits(config, tf32))
         return false;
     create(&e, CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR, &plan);
     set(&e, plan, CUDNN_ATTR_EXECUTION_PLAN_HANDLE, CUDNN_TYPE_HANDLE, 1, &handle);
@@ -241,7 +242,7 @@ static bool try_engine(cudnnBackendDescriptor_t config, cudnnHandle_t handle, st
 }
 
 /* The first engine that will do, of those that the heuristics of this mode name. */
-static bool choose(cudnnBackendDescriptor_t graph, cudnnBackendHeurMode_t mode,
+static bool choose(cudnnBackendDescriptor_t graph, cudnnBackendHeurMode_t mode, bool tf32,
                    cudnnHandle_t handle, struct graph *g)
 {
     cudnnStatus_t e = CUDNN_STATUS_SUCCESS;
@@ -258,7 +259,7 @@ static bool choose(cudnnBackendDescriptor_t graph, cudnnBackendHeurMode_t mode,
         e = cudnnBackendGetAttribute(heuristics, CUDNN_ATTR_ENGINEHEUR_RESULTS,
                                      CUDNN_TYPE_BACKEND_DESCRIPTOR, MAX_ENGINES, &count, config);
     for (int64_t i = 0; i < count && i < MAX_ENGINES && e == CUDNN_STATUS_SUCCESS && !found; i++)
-        found = try_engine(config[i], handle, g);
+        found = try_engine(config[i], tf32, handle, g);
     for (int i = 0; i < MAX_ENGINES; i++)
         drop(config[i]);
     drop(heuristics);
@@ -269,10 +270,13 @@ static bool choose(cudnnBackendDescriptor_t graph, cudnnBackendHeurMode_t mode,
 static bool prepare(struct conv *c, const struct operation *o, struct graph *g)
 {
     cudnnStatus_t e = CUDNN_STATUS_SUCCESS;
-    cudnnHandle_t handle = sw_cuda_stream_of(c->base.stream)->dnn;
+    const struct sw_cuda_stream *s = sw_cuda_stream_of(c->base.stream);
+    cudnnHandle_t handle = s->dnn;
+    bool tf32 = s->device->tf32;
     cudnnBackendDescriptor_t graph = make_graph(&e, c, o, handle);
-    bool found = e == CUDNN_STATUS_SUCCESS && (choose(graph, CUDNN_HEUR_MODE_A, handle, g) ||
-                                               choose(graph, CUDNN_HEUR_MODE_FALLBACK, handle, g));
+    bool found =
+        e == CUDNN_STATUS_SUCCESS && (choose(graph, CUDNN_HEUR_MODE_A, tf32, handle, g) ||
+                                      choose(graph, CUDNN_HEUR_MODE_FALLBACK, tf32, handle, g));
     drop(graph);
     return found;
 }
@@ -440,7 +444,8 @@ int sw_cuda_convolution(struct sw_stream *s, const struct sw_desc *src,
     c->shape = *shape;
     c->bias = shape->bias;
     c->relu = shape->fuse_relu;
-    snprintf(p->algorithm, sizeof p->algorithm, "cudnn:%s", last ? "nhwc" : "nchw");
+    snprintf(p->algorithm, sizeof p->algorithm, "cudnn:%s%s", last ? "nhwc" : "nchw",
+             stream->device->tf32 ? ":tf32" : "");
     lay_out(c, src, last);
     c->shape.weight_layout = NULL; /* the caller's, for now only */
     if (!sw_cuda_channels(&p->dst, &c->dst_channels) || !prepare_passes(c, passes)) {

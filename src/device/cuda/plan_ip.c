@@ -20,7 +20,9 @@ struct ip {
     struct sw_cuda_side src, weight;
     int64_t rows, features, outputs; /* N, K, M */
     bool turned;                     /* weights are stored as [K, M] */
-    cublasLtMatmulDesc_t product;    /* owned, as the layouts */
+    bool relu;
+    bool fused;                   /* the product adds bias and relu; else a kernel does */
+    cublasLtMatmulDesc_t product; /* owned, as the layouts */
     cublasLtMatrixLayout_t a, b, c;
     cublasLtMatmulAlgo_t algorithm;
 };
@@ -31,6 +33,31 @@ static struct ip *ip_of(struct sw_plan *p)
 }
 
 /* ---- Passes ---- */
+
+/* For shapes that the fused product does not take. */
+static int forward_in_two(struct ip *c, const struct sw_plan_args *a, const float *src,
+                          const float *weight, struct sw_err *err)
+{
+    struct sw_plan *p = &c->base;
+    struct sw_cuda_launch l = sw_cuda_launch_of(p->stream);
+    const struct sw_cuda_product m = {.m = c->rows,
+                                      .n = c->outputs,
+                                      .k = c->features,
+                                      .trans_b = !c->turned,
+                                      .lda = c->features,
+                                      .ldb = c->turned ? c->outputs : c->features,
+                                      .ldc = c->outputs,
+                                      .alpha = 1,
+                                      .a = src,
+                                      .b = weight,
+                                      .c = a->dst};
+    int rc = sw_cuda_multiply_matrices(p->stream, &m, err);
+    if (rc != SW_OK || (!p->bias.ndim && !c->relu))
+        return rc;
+    return sw_cuda_plan_check(
+        p, sw_cuda_add_row(c->rows, c->outputs, p->bias.ndim ? a->bias : NULL, c->relu, a->dst, &l),
+        err);
+}
 
 static int forward(struct sw_plan *p, const struct sw_plan_args *a, struct sw_err *err)
 {
@@ -44,6 +71,8 @@ static int forward(struct sw_plan *p, const struct sw_plan_args *a, struct sw_er
         rc = sw_cuda_side_in(p, &c->weight, a, a->weight, &weight, err);
     if (rc != SW_OK)
         return rc;
+    if (!c->fused)
+        return forward_in_two(c, a, src, weight, err);
     cublasStatus_t e = CUBLAS_STATUS_SUCCESS;
     if (p->bias.ndim)
         e = cublasLtMatmulDescSetAttribute(c->product, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &a->bias,
@@ -126,15 +155,22 @@ static const struct sw_plan_ops ops = {.forward = forward,
  * weight is unless it is stored row by row. */
 static cublasStatus_t describe(struct ip *c, cublasLtEpilogue_t epilogue)
 {
+    const struct sw_cuda_stream *s = sw_cuda_stream_of(c->base.stream);
+    cublasComputeType_t compute =
+        s->device->tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
+    const void *some_bias = s->blas_room; /* whose alignment the library looks at when it chooses */
     cublasOperation_t flip = c->turned ? CUBLAS_OP_N : CUBLAS_OP_T;
     uint64_t m = (uint64_t)c->outputs, n = (uint64_t)c->rows, k = (uint64_t)c->features;
-    cublasStatus_t e = cublasLtMatmulDescCreate(&c->product, CUBLAS_COMPUTE_32F, CUDA_R_32F);
+    cublasStatus_t e = cublasLtMatmulDescCreate(&c->product, compute, CUDA_R_32F);
     if (e == CUBLAS_STATUS_SUCCESS)
         e = cublasLtMatmulDescSetAttribute(c->product, CUBLASLT_MATMUL_DESC_TRANSA, &flip,
                                            sizeof flip);
     if (e == CUBLAS_STATUS_SUCCESS)
         e = cublasLtMatmulDescSetAttribute(c->product, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue,
                                            sizeof epilogue);
+    if (e == CUBLAS_STATUS_SUCCESS && c->base.bias.ndim)
+        e = cublasLtMatmulDescSetAttribute(c->product, CUBLASLT_MATMUL_DESC_BIAS_POINTER,
+                                           &some_bias, sizeof some_bias);
     if (e == CUBLAS_STATUS_SUCCESS)
         e = c->turned ? cublasLtMatrixLayoutCreate(&c->a, CUDA_R_32F, m, k, c->outputs)
                       : cublasLtMatrixLayoutCreate(&c->a, CUDA_R_32F, k, m, c->features);
@@ -160,8 +196,8 @@ static cublasStatus_t prefer(cublasLtMatmulPreference_t preference)
     return e;
 }
 
-/* The library's first suggestion. */
-static int choose(struct ip *c, struct sw_cuda_stream *s, struct sw_err *err)
+/* The library's first suggestion. False: it has none. */
+static bool choose(struct ip *c, struct sw_cuda_stream *s)
 {
     cublasLtMatmulPreference_t preference = NULL;
     cublasLtMatmulHeuristicResult_t found;
@@ -174,11 +210,10 @@ static int choose(struct ip *c, struct sw_cuda_stream *s, struct sw_err *err)
                                            1, &found, &count);
     if (preference)
         (void)cublasLtMatmulPreferenceDestroy(preference);
-    if (e == CUBLAS_STATUS_SUCCESS && count == 0)
-        e = CUBLAS_STATUS_NOT_SUPPORTED;
-    if (e == CUBLAS_STATUS_SUCCESS)
-        c->algorithm = found.algo;
-    return sw_cuda_check_blas(s, (int)e, "inner_product", err);
+    if (e != CUBLAS_STATUS_SUCCESS || count == 0)
+        return false;
+    c->algorithm = found.algo;
+    return true;
 }
 
 static cublasLtEpilogue_t epilogue_of(const struct sw_ip_shape *shape)
@@ -205,7 +240,9 @@ static int make(struct ip *c, const struct sw_ip_shape *shape, struct sw_err *er
         rc = sw_cuda_need_blas(s, err);
     if (rc == SW_OK)
         rc = sw_cuda_check_blas(s, (int)describe(c, epilogue_of(shape)), "inner_product", err);
-    return rc == SW_OK ? choose(c, s, err) : rc;
+    if (rc == SW_OK)
+        c->fused = choose(c, s);
+    return rc;
 }
 
 int sw_cuda_inner_product(struct sw_stream *s, const struct sw_desc *src,
@@ -223,6 +260,7 @@ int sw_cuda_inner_product(struct sw_stream *s, const struct sw_desc *src,
     c->features = sw_desc_features(src);
     c->outputs = shape->outputs;
     c->turned = is_turned(shape->weight_layout);
+    c->relu = shape->fuse_relu;
     const int64_t weight[] = {c->outputs, c->features}, dst[] = {c->rows, c->outputs};
     struct sw_desc plain = sw_desc_plain(SW_F32, src->ndim, src->dim);
     struct sw_desc matrix = sw_desc_plain(SW_F32, 2, weight);
@@ -234,8 +272,9 @@ int sw_cuda_inner_product(struct sw_stream *s, const struct sw_desc *src,
     p->backward_reads_src = passes.backward_weights;
     sw_cuda_side_init(p, &c->src, src, &plain);
     sw_cuda_side_init(p, &c->weight, &p->weight, c->turned ? &p->weight : &matrix);
-    snprintf(p->algorithm, sizeof p->algorithm, "cublaslt%s", shape->fuse_relu ? ":bias+relu" : "");
     rc = make(c, shape, err);
+    snprintf(p->algorithm, sizeof p->algorithm, "%s%s%s", c->fused ? "cublaslt" : "cublas",
+             shape->fuse_relu ? ":relu" : "", sw_cuda_device_of(s->dev)->tf32 ? ":tf32" : "");
     if (rc != SW_OK) {
         free_plan(p);
         return rc;

@@ -9,14 +9,19 @@
 enum { SKIPPED = 77 }; /* what a test program answers that had nothing to test on */
 
 /* GPU `index`; NULL with the reason printed. */
-static inline struct sw_device *open_gpu(int index)
+static inline struct sw_device *open_gpu_as(int index, enum sw_precision precision)
 {
     struct sw_device *dev = NULL;
     struct sw_err err = {0};
-    if (sw_cuda_open("", index, &dev, &err) == SW_OK)
+    if (sw_cuda_open("", index, precision, &dev, &err) == SW_OK)
         return dev;
     print_message("skipped: %s\n", err.text);
     return NULL;
+}
+
+static inline struct sw_device *open_gpu(int index)
+{
+    return open_gpu_as(index, SW_PRECISION_FP32);
 }
 
 /* For main: is there one to test on? */

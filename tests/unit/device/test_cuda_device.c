@@ -151,13 +151,12 @@ static void what_is_not_finite_is_found(void **state)
 }
 
 /* Matrices that are no multiples of anything, each way round. */
-static void products_are_those_of_the_cpu(void **state)
+static void check_products(double limit)
 {
     enum { M = 7, N = 5, K = 9 };
     struct rng r = rng_of(3);
     struct fixture cpu = open_cpu(true, 1);
     struct sw_err err;
-    (void)state;
     for (int way = 0; way < 4; way++) {
         float *a = random_floats(&r, M * K, -1, 1), *b = random_floats(&r, K * N, -1, 1);
         float *c = random_floats(&r, M * N, -1, 1), back[M * N];
@@ -181,7 +180,7 @@ static void products_are_those_of_the_cpu(void **state)
         ASSERT_OK(sw_op_run(cpu.stream, &sw_op_gemm, &g, &err));
         for (int i = 0; i < M * N; i++)
             wanted[i] = (double)c[i];
-        assert_near("gemm", back, wanted, M * N, 1e-6);
+        assert_near("gemm", back, wanted, M * N, limit);
         sw_device_free(dev, (void *)(uintptr_t)there.a, M * K * sizeof *a);
         sw_device_free(dev, (void *)(uintptr_t)there.b, K * N * sizeof *b);
         sw_device_free(dev, there.c, M * N * sizeof *c);
@@ -190,6 +189,22 @@ static void products_are_those_of_the_cpu(void **state)
         free(c);
     }
     close_cpu(&cpu);
+}
+
+static void products_are_those_of_the_cpu(void **state)
+{
+    (void)state;
+    check_products(1e-6);
+}
+
+/* Factors have 10 bits. */
+static void products_with_tf32_are_near_those_of_the_cpu(void **state)
+{
+    (void)state;
+    assert_int_equal(end(NULL), 0);
+    dev = open_gpu_as(0, SW_PRECISION_TF32);
+    stream = new_stream(dev);
+    check_products(4e-3);
 }
 
 /* ---- Bad data: the wait tells, with the CPU's words, and so does all that follows ---- */
@@ -318,7 +333,8 @@ static void a_gpu_that_is_not_there_is_told(void **state)
     struct sw_device *other = NULL;
     struct sw_err err = {0};
     (void)state;
-    assert_int_equal(sw_cuda_open("ffff:fe:1f.7", 0, &other, &err), SW_ERR_NOTFOUND);
+    assert_int_equal(sw_cuda_open("ffff:fe:1f.7", 0, SW_PRECISION_FP32, &other, &err),
+                     SW_ERR_NOTFOUND);
     assert_says(&err, "no GPU at ffff:fe:1f.7");
     assert_null(other);
 }
@@ -333,7 +349,7 @@ static void a_gpu_is_found_by_its_address(void **state)
     ASSERT_OK(sw_cuda_load(&module, &err));
     ASSERT_OK(module->describe(0, &gpu, &err));
     assert_true(gpu.memory_bytes > 0 && gpu.name[0]);
-    ASSERT_OK(sw_cuda_open(gpu.bus, 5, &other, &err));
+    ASSERT_OK(sw_cuda_open(gpu.bus, 5, SW_PRECISION_TF32, &other, &err));
     assert_string_equal(other->name, "cuda:5");
     assert_false(other->host_memory);
     sw_device_close(other);
@@ -351,6 +367,7 @@ int main(void)
         TEST(host_functions_and_events_happen),
         TEST(what_is_not_finite_is_found),
         TEST(products_are_those_of_the_cpu),
+        TEST(products_with_tf32_are_near_those_of_the_cpu),
         TEST(a_label_that_no_class_has_is_told),
         TEST(a_token_out_of_the_vocabulary_is_told),
         TEST(a_target_that_its_loss_cannot_take_is_told),
