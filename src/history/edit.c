@@ -98,74 +98,98 @@ int sw_history_edit_rm(struct sw_history_edit *e, int64_t run_id, struct sw_err 
 
 /* --- Thinning ------------------------------------------------------------------------------ */
 
-/* Rows that go, by table: ?1 the run, ?2 the length of a stretch of steps. */
+/* Rows that go, by table: ?1 the run (of points: the series), ?2 the length of a stretch of steps,
+ * ?3 the last step that is summed up: what a run records that goes on meanwhile is not touched.
+ * NOT IN of one column is a look-up in a sorted list; of two it would be a walk along it. */
 static const char doomed_points[] =
-    "FROM point WHERE series_id IN (SELECT id FROM series WHERE run_id = ?1 AND split = 'train')"
-    " AND (series_id, step) NOT IN ("
-    " SELECT series_id, min(step) FROM point WHERE series_id IN"
-    "  (SELECT id FROM series WHERE run_id = ?1 AND split = 'train') GROUP BY series_id, step / ?2"
-    " UNION ALL SELECT series_id, max(step) FROM point WHERE series_id IN"
-    "  (SELECT id FROM series WHERE run_id = ?1 AND split = 'train') GROUP BY series_id"
-    " UNION ALL SELECT series_id, step FROM (SELECT series_id, step, min(value) FROM point"
-    "  WHERE series_id IN (SELECT id FROM series WHERE run_id = ?1 AND split = 'train')"
-    "  GROUP BY series_id, step / ?2)"
-    " UNION ALL SELECT series_id, step FROM (SELECT series_id, step, max(value) FROM point"
-    "  WHERE series_id IN (SELECT id FROM series WHERE run_id = ?1 AND split = 'train')"
-    "  GROUP BY series_id, step / ?2))";
-static const char doomed_step_times[] =
-    "FROM step_time WHERE run_id = ?1 AND step NOT IN (SELECT min(step) FROM step_time"
-    " WHERE run_id = ?1 GROUP BY step / ?2)";
-static const char doomed_traffic[] =
-    "FROM link_traffic WHERE run_id = ?1 AND step NOT IN (SELECT min(step) FROM link_traffic"
-    " WHERE run_id = ?1 GROUP BY step / ?2)";
+    "FROM point WHERE series_id = ?1 AND step <= ?3 AND step NOT IN ("
+    " SELECT min(step) FROM point WHERE series_id = ?1 GROUP BY step / ?2"
+    " UNION ALL SELECT max(step) FROM point WHERE series_id = ?1"
+    " UNION ALL SELECT step FROM (SELECT step, min(value) FROM point WHERE series_id = ?1"
+    "  GROUP BY step / ?2)"
+    " UNION ALL SELECT step FROM (SELECT step, max(value) FROM point WHERE series_id = ?1"
+    "  GROUP BY step / ?2))";
+static const char doomed_step_times[] = "FROM step_time WHERE run_id = ?1 AND step <= ?3 AND step "
+                                        "NOT IN (SELECT min(step) FROM step_time"
+                                        " WHERE run_id = ?1 GROUP BY step / ?2)";
+static const char doomed_traffic[] = "FROM link_traffic WHERE run_id = ?1 AND step <= ?3 AND step "
+                                     "NOT IN (SELECT min(step) FROM link_traffic"
+                                     " WHERE run_id = ?1 GROUP BY step / ?2)";
 
-static int thin_table(struct sw_history_edit *e, int64_t run_id, int64_t stretch, bool dry,
+/* What is thinned, and how. */
+struct thinning {
+    int64_t numbers[2]; /* ?2 and ?3 */
+    bool dry;
+};
+
+/* One table, or one curve, in a transaction of its own, so that writers need not wait long. */
+static int thin_table(struct sw_history_edit *e, int64_t id, const struct thinning *t,
                       const char *doomed, int64_t *count, struct sw_err *err)
 {
     int64_t rows = 0;
-    char *sql = sw_format("%s %s", dry ? "SELECT count(*)" : "DELETE", doomed);
-    int code =
-        sql ? run(e, sql, run_id, &stretch, 1, NULL, 0, &rows, err) : sw_err_nomem(err, "query", 0);
-    if (!code && !dry)
-        rows = sqlite3_changes(e->store.db);
-    *count += rows;
+    char *sql = sw_format("%s %s", t->dry ? "SELECT count(*)" : "DELETE", doomed);
+    int code = sql ? sw_store_begin(&e->store, WAIT_MS, err) : sw_err_nomem(err, "query", 0);
+    if (!code) {
+        code = run(e, sql, id, t->numbers, 2, NULL, 0, &rows, err);
+        if (!code && !t->dry)
+            rows = sqlite3_changes(e->store.db);
+        code = sw_store_end(&e->store, code, err);
+    }
+    *count += code ? 0 : rows;
     sw_free(sql);
     return code;
 }
 
-/* Steps of the run: from its last step, since they count from 0 or 1. */
-static int thin(struct sw_history_edit *e, int64_t run_id, int64_t keep, bool dry,
-                struct sw_history_thinned *sum, struct sw_err *err)
+/* The training curves of the run, one after the other by ascending id. */
+static int thin_curves(struct sw_history_edit *e, int64_t run_id, const struct thinning *t,
+                       int64_t *count, struct sw_err *err)
 {
-    int64_t steps = 0;
-    int code = run(e,
-                   "SELECT coalesce(max((SELECT max(step) FROM point WHERE series_id = s.id)), 0)"
-                   " FROM series s WHERE s.run_id = ?1",
-                   run_id, NULL, 0, NULL, 0, &steps, err);
-    int64_t stretch = steps / keep;
-    if (code || stretch < 2)
-        return code;
-    if (!dry)
-        code = sw_summary_add_all(e->store.db, e->store.path, run_id, err);
-    if (!code)
-        code = thin_table(e, run_id, stretch, dry, doomed_points, &sum->points, err);
-    if (!code)
-        code = thin_table(e, run_id, stretch, dry, doomed_step_times, &sum->step_times, err);
-    if (!code)
-        code = thin_table(e, run_id, stretch, dry, doomed_traffic, &sum->traffic, err);
+    static const char next_sql[] = "SELECT coalesce(min(id), 0) FROM series WHERE run_id = ?1"
+                                   " AND id > ?2 AND split = 'train'";
+    int64_t id = 0, after = 0;
+    int code;
+    while (!(code = run(e, next_sql, run_id, &after, 1, NULL, 0, &id, err)) && id) {
+        code = thin_table(e, id, t, doomed_points, count, err);
+        if (code)
+            break;
+        after = id;
+    }
     return code;
+}
+
+/* Sums up what is there, so that nothing is lost with the rows. */
+static int sum_up(struct sw_history_edit *e, int64_t run_id, struct sw_err *err)
+{
+    int code = sw_store_begin(&e->store, WAIT_MS, err);
+    if (code)
+        return code;
+    return sw_store_end(&e->store, sw_summary_add_all(e->store.db, e->store.path, run_id, err),
+                        err);
 }
 
 int sw_history_edit_thin(struct sw_history_edit *e, int64_t run_id, int64_t keep, bool dry,
                          struct sw_history_thinned *sum, struct sw_err *err)
 {
-    struct sw_history_thinned now = *sum;
-    int code = sw_store_begin(&e->store, WAIT_MS, err);
-    if (code)
+    struct thinning t = {.numbers = {0, INT64_MAX}, .dry = dry};
+    int64_t steps = 0; /* to the last one, since they count from 0 or 1 */
+    int code = run(e,
+                   "SELECT coalesce(max((SELECT max(step) FROM point WHERE series_id = s.id)), 0)"
+                   " FROM series s WHERE s.run_id = ?1",
+                   run_id, NULL, 0, NULL, 0, &steps, err);
+    t.numbers[0] = steps / keep;
+    if (code || t.numbers[0] < 2)
         return code;
-    code = sw_store_end(&e->store, thin(e, run_id, keep, dry, &now, err), err);
+    if (!dry)
+        code = sum_up(e, run_id, err);
+    if (!code && !dry)
+        code = run(e, "SELECT summed_to FROM runs WHERE id = ?1", run_id, NULL, 0, NULL, 0,
+                   &t.numbers[1], err);
     if (!code)
-        *sum = now;
+        code = thin_curves(e, run_id, &t, &sum->points, err);
+    if (!code)
+        code = thin_table(e, run_id, &t, doomed_step_times, &sum->step_times, err);
+    if (!code)
+        code = thin_table(e, run_id, &t, doomed_traffic, &sum->traffic, err);
     return code;
 }
 

@@ -1,7 +1,7 @@
 /* Changes to runs that are over, by people: tags, notes, removal, thinning. Each call is one
- * transaction under the lock of all writers, so it may be made while other runs write: theirs wait,
- * or are spooled and merged later. What belongs to a run whose process lives is its process's; only
- * tags and notes may be changed then. One owner per struct sw_history_edit. */
+ * transaction (thinning: some) under the lock of all writers, so it may be made while other runs
+ * write: theirs wait, or are spooled and merged later. What belongs to a run whose process lives is
+ * its process's; only tags and notes may be changed then. One owner per struct sw_history_edit. */
 #ifndef SW_HISTORY_EDIT_H
 #define SW_HISTORY_EDIT_H
 
