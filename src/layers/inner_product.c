@@ -49,6 +49,23 @@ static const char *refuses_split(const void *conf, int parts)
     return c->outputs < parts ? "it has fewer outputs than there are workers" : NULL;
 }
 
+static const char *refuses_inputs(const void *conf)
+{
+    const struct conf *c = conf;
+    if (c->axis > 1)
+        return "its columns are the steps of a sequence";
+    return c->transpose ? "its weights are stored by features" : NULL;
+}
+
+/* The columns of the source are some of its weights' columns; a bias is added once. */
+static void mark_inputs(struct sw_layer *l, const struct sw_layer_setup *s, int64_t features)
+{
+    int64_t each = features / l->src[0]->desc.dim[1];
+    l->param[0].part_dim = 1;
+    l->param[0].part_first = s->first_channel * each;
+    l->param[0].part_whole = s->channels * each;
+}
+
 /* What the plan sees of the source. Errors: SW_ERR_INVALID. */
 static int rows_of(const struct sw_layer *l, const struct conf *c, struct sw_desc *seen,
                    struct sw_err *err)
@@ -110,14 +127,19 @@ static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_e
         turned = sw_desc_transposed(given, 0, 1);
         given = &turned;
     }
-    struct sw_ip_shape shape = {
-        .outputs = outputs, .bias = c->bias, .fuse_relu = s->fuse_relu, .weight_layout = given};
+    struct sw_ip_shape shape = {.outputs = outputs,
+                                .bias = c->bias && (!s->sums || s->first_term),
+                                .fuse_relu = s->fuse_relu,
+                                .weight_layout = given};
     rc = s->stream->dev->ops->plans->inner_product(s->stream, in, &shape, sw_setup_passes(s),
                                                    &st->plan, err);
     if (rc != SW_OK)
         return rc;
     int64_t features = sw_desc_features(in);
-    sw_layer_use_plan(l, features, c->outputs);
+    int64_t fan_in = s->sums ? features / in->dim[1] * s->channels : features;
+    sw_layer_use_plan(l, fan_in, c->outputs);
+    if (s->sums)
+        mark_inputs(l, s, features);
     if (c->axis > 1) {
         const int64_t *steps = l->src[0]->desc.dim;
         l->dst.desc = sw_desc_plain(SW_F32, 3, (const int64_t[]){steps[0], steps[1], outputs});
@@ -155,6 +177,8 @@ const struct sw_layer_type sw_layer_inner_product = {
     .role = SW_ROLE_NEURON,
     .split = SW_SPLIT_OUTPUTS,
     .refuses_split = refuses_split,
+    .splits_inputs = true,
+    .refuses_inputs = refuses_inputs,
     .min_src = 1,
     .max_src = 1,
     .state_bytes = sizeof(struct sw_plan_state),

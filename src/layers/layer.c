@@ -5,7 +5,7 @@
 
 static const char *const include_choices[] = {"always", "train", "eval", NULL};
 
-static const char *const partitions[] = {"0", "1", "none", NULL}; /* enum sw_partition */
+static const char *const partitions[] = {"0", "1", "1in", "none", NULL}; /* enum sw_partition */
 
 const struct sw_opt sw_layer_opts[] = {
     {.key = "src",
@@ -19,10 +19,19 @@ const struct sw_opt sw_layer_opts[] = {
      .def = "always",
      .choices = include_choices},
     {.key = "partition",
-     .help = "how workers share it: 0 rows, 1 columns, none: whole on one; default: job.partition",
+     .help =
+         "how workers share it: 0 rows, 1 columns, 1in columns of its source, none: whole on one; "
+         "default: job.partition",
      .type = SW_OPT_ENUM,
      .offset = offsetof(struct sw_layer_conf, partition),
      .choices = partitions},
+    {.key = "location",
+     .help =
+         "the worker of its group, from 0, that has it whole; its neighbours there move nothing",
+     .type = SW_OPT_INT,
+     .offset = offsetof(struct sw_layer_conf, location),
+     .min = 0,
+     .max = 1 << 20},
     {0},
 };
 

@@ -40,10 +40,11 @@ struct sw_layer_param {
     struct sw_desc layout; /* storage; logical dimensions as in checkpoints */
     int64_t fan_in, fan_out;
     double natural;                 /* what `init = auto` means where there is no fan-in */
-    int64_t part_first, part_whole; /* of dimension 0, when this is a part of a parameter that
-                                       several workers hold; part_whole 0: the whole */
-    const float *value;             /* set by the net; stable during a step */
-    float *grad;                    /* set by the net; NULL in an evaluation net */
+    int64_t part_first, part_whole; /* of dimension part_dim, when this is a part of a parameter
+                                       that several workers hold; part_whole 0: the whole */
+    int part_dim;
+    const float *value; /* set by the net; stable during a step */
+    float *grad;        /* set by the net; NULL in an evaluation net */
 };
 
 /* State without gradient as its layer sees it (running statistics): kept once per job, the same for
@@ -119,6 +120,9 @@ struct sw_layer_setup {
     bool training;       /* backward will run */
     uint32_t wants_grad; /* bit i: src[i] needs a gradient */
     bool frozen;         /* none of its parameters needs one (skips_frozen) */
+    bool sums;           /* a layer that splits_inputs: src[0] is a part of the columns, and dst
+                            a term of a sum over the group */
+    bool first_term;     /* the term to which what is added once (a bias) belongs */
     int part, parts;     /* layers that split their outputs make part `part` of `parts` */
     int64_t first_channel, channels; /* the place of src[0]'s columns in the whole; 0: the whole */
     int64_t batch_rows;              /* rows of the whole batch */
@@ -196,6 +200,9 @@ struct sw_layer_type {
     /* Why a layer with this conf cannot be split into `parts` all the same, or NULL. May be NULL.
      */
     const char *(*refuses_split)(const void *conf, int parts);
+    bool splits_inputs; /* honours setup's `sums`: a worker has some columns of the source */
+    /* Why one with this conf does not, or NULL. May be NULL. */
+    const char *(*refuses_inputs)(const void *conf);
     /* One that cannot be split has as many columns as its sources, or more, so that what reads it
      * can be split where they can. */
     bool keeps_columns;
@@ -237,13 +244,15 @@ const struct sw_layer_type *sw_layer_type_find(const char *name); /* NULL when u
 enum sw_partition {
     SW_PARTITION_ROWS,    /* 0 */
     SW_PARTITION_COLUMNS, /* 1 */
+    SW_PARTITION_INPUTS,  /* 1in */
     SW_PARTITION_NONE,    /* whole, on one worker */
 };
 enum sw_include { SW_INCLUDE_ALWAYS, SW_INCLUDE_TRAIN, SW_INCLUDE_EVAL };
 struct sw_layer_conf {
     struct sw_strings src;
-    int include;   /* enum sw_include */
-    int partition; /* enum sw_partition, where the key is set */
+    int include;      /* enum sw_include */
+    int partition;    /* enum sw_partition, where the key is set */
+    int64_t location; /* the worker that has it whole, where the key is set */
 };
 extern const struct sw_opt sw_layer_opts[];
 

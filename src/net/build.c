@@ -29,7 +29,7 @@ static const struct sw_desc *find_layout(void *user, const struct sw_layer *l, c
         return sw_net_shared_layout(u->net, u->node, param);
     int i = sharing ? sw_net_find(sharing, l->name) : -1;
     /* Parts of a parameter have shapes of their own on every worker. */
-    if (i < 0 || (u->node->dist != SW_DIST_ROWS && sharing->worker != u->args->worker))
+    if (i < 0 || (u->node->spread.dist != SW_DIST_ROWS && sharing->worker != u->args->worker))
         return NULL;
     const struct sw_layer *other = sw_net_layer(u->args->sharing, i);
     for (int p = 0; p < other->param_count; p++)
@@ -146,7 +146,7 @@ static int check_backward(const struct sw_net *net, const struct sw_net_node *no
 static int64_t whole_columns(const struct sw_net *net, const struct sw_net_node *node)
 {
     const struct sw_layer *l = &node->layer;
-    if (node->dist != SW_DIST_COLUMNS)
+    if (node->spread.dist != SW_DIST_COLUMNS)
         return l->dst.desc.ndim > 1 ? l->dst.desc.dim[1] : 1;
     if (l->type == &sw_net_reshard)
         return sw_net_connection(l).columns;
@@ -159,16 +159,18 @@ static void place_columns(const struct sw_net *net, const struct sw_net_node *no
                           struct sw_layer_setup *setup)
 {
     setup->parts = 1;
-    setup->all_rows = node->dist != SW_DIST_ROWS;
+    setup->all_rows = node->spread.dist != SW_DIST_ROWS;
     setup->whole_batch = setup->all_rows && net->group_rows == net->batch_rows;
     if (node->layer.src_count == 0)
         return;
     const struct sw_net_node *source = &net->nodes[node->src[0]];
-    if (node->dist == SW_DIST_COLUMNS && node->layer.type->split == SW_SPLIT_OUTPUTS) {
+    setup->sums = node->spread.dist == SW_DIST_SUMS;
+    setup->first_term = net->worker == 0;
+    if (node->spread.dist == SW_DIST_COLUMNS && node->layer.type->split == SW_SPLIT_OUTPUTS) {
         setup->part = net->worker;
         setup->parts = net->workers;
     }
-    if (source->dist == SW_DIST_COLUMNS) {
+    if (source->spread.dist == SW_DIST_COLUMNS) {
         int64_t count;
         setup->channels = source->columns;
         sw_part(source->columns, net->workers, net->worker, &setup->first_channel, &count);
@@ -214,7 +216,7 @@ static int setup_node(struct sw_net *net, struct sw_net_node *node, const struct
     if (rc != SW_OK)
         return rc;
     node->columns = whole_columns(net, node);
-    node->absent = node->dist == SW_DIST_ONE && net->worker != 0 && l->type != &sw_net_reshard;
+    node->absent = sw_net_is_elsewhere(net, node) && l->type != &sw_net_reshard;
     if (node->absent) {
         /* Set up for its shape alone. */
         l->param_count = l->keep_count = l->carry_count = l->sum_count = 0;
@@ -235,7 +237,9 @@ static int report(struct sw_net *net, struct sw_net_node *node, int rc, struct s
 
 static int owner_of(const struct sw_net *net, const struct sw_net_node *node)
 {
-    return node->dist == SW_DIST_ROWS ? -1 : node->dist == SW_DIST_ONE ? 0 : net->worker;
+    return node->spread.dist == SW_DIST_ROWS  ? -1
+           : node->spread.dist == SW_DIST_ONE ? node->spread.at
+                                              : net->worker;
 }
 
 static int number_params(struct sw_net *net, struct sw_err *err)
@@ -328,6 +332,7 @@ int sw_net_new(const struct sw_net_args *args, struct sw_net **out, struct sw_er
     net->batch_rows = args->batch_rows ? args->batch_rows : args->rows;
     net->group_rows = args->group_rows ? args->group_rows : net->batch_rows;
     net->workers = args->workers ? args->workers : 1;
+    net->alone = args->workers == 0;
     net->worker = args->worker;
     net->carry = args->carry;
     net->partition = args->partition;

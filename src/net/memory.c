@@ -55,8 +55,7 @@ static bool keeps_apart(const struct sw_net *net, int i)
 /* Bytes of the output that this worker has. */
 static size_t output_bytes(const struct sw_net *net, const struct sw_net_node *node)
 {
-    bool elsewhere = node->dist == SW_DIST_ONE && net->worker != 0 && net->workers > 1;
-    return elsewhere ? 0 : sw_desc_bytes(&node->layer.dst.desc);
+    return sw_net_is_elsewhere(net, node) ? 0 : sw_desc_bytes(&node->layer.dst.desc);
 }
 
 static bool is_input(const struct sw_net_node *node)

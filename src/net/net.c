@@ -58,7 +58,7 @@ bool sw_net_is_in_place(const struct sw_net *net, int i)
 
 const char *sw_net_spread_name(const struct sw_net *net, int i)
 {
-    return sw_dist_name(net->nodes[i].dist);
+    return sw_dist_name(net->nodes[i].spread.dist);
 }
 
 int sw_net_source(const struct sw_net *net, int i, int k)
@@ -267,7 +267,7 @@ int sw_net_sum_count(const struct sw_net *net)
 
 bool sw_net_is_in_rows(const struct sw_net *net, int i)
 {
-    return net->nodes[i].dist == SW_DIST_ROWS;
+    return net->nodes[i].spread.dist == SW_DIST_ROWS;
 }
 
 int sw_net_phases(const struct sw_net *net, int i, bool backward)

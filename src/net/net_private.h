@@ -31,15 +31,15 @@ enum sw_life {
 struct sw_net_node {
     struct sw_layer layer;
     const struct sw_section *section;
-    char *owned_name;       /* of a connection; else NULL */
-    enum sw_dist dist;      /* how the output is spread */
-    enum sw_dist from;      /* of a connection: how its source is */
-    int64_t columns;        /* of the whole output, of which this may be a part */
-    bool rows_only;         /* what its columns come from cannot be split by them */
-    bool absent;            /* another worker does it: nothing to run, hold or update here */
-    int src[SW_LAYER_SRCS]; /* node indices */
-    int consumers;          /* layers that read the output */
-    int first_giver;        /* consumer whose backward is the first to give a gradient, or -1 */
+    char *owned_name;        /* of a connection; else NULL */
+    struct sw_spread spread; /* how the output is spread */
+    struct sw_spread from;   /* of a connection: how its source is */
+    int64_t columns;         /* of the whole output, of which this may be a part */
+    bool rows_only;          /* what its columns come from cannot be split by them */
+    bool absent;             /* another worker does it: nothing to run, hold or update here */
+    int src[SW_LAYER_SRCS];  /* node indices */
+    int consumers;           /* layers that read the output */
+    int first_giver;         /* consumer whose backward is the first to give a gradient, or -1 */
     bool leads_to_loss;
     bool needs_grad; /* the output's gradient is needed */
     bool has_backward;
@@ -81,6 +81,7 @@ struct sw_net {
     bool carry;
     int64_t rows, batch_rows, group_rows; /* this worker's, the batch's and the group's */
     int workers, worker;
+    bool alone;                      /* nobody asked for a group: locations say nothing */
     enum sw_partition partition;     /* of layers that do not say */
     const struct sw_strings *freeze; /* borrowed; or NULL */
     int connections;
@@ -127,13 +128,19 @@ bool sw_net_may_train(const struct sw_net *net, const struct sw_net_node *node);
 void sw_net_settle_frozen(const struct sw_net *net, struct sw_net_node *node);
 /* Does backward write a frozen parameter's gradient, which nobody wants? */
 bool sw_net_writes_aside(const struct sw_net_node *node, int param);
+/* Is the output whole on another worker? */
+bool sw_net_is_elsewhere(const struct sw_net *net, const struct sw_net_node *node);
 /* Decides how outputs are spread and inserts connections. Errors as sw_net_new. */
 int sw_net_spread(struct sw_net *net, struct sw_err *err) SW_MUST_CHECK;
+/* How a layer wants its sources spread. */
+struct sw_spread sw_net_source_spread(const struct sw_net_node *node);
+/* connect.c: connections, and the order in which nodes run. Errors: SW_ERR_NOMEM. */
+int sw_net_connect(struct sw_net *net, struct sw_err *err) SW_MUST_CHECK;
 
 /* reshard.c */
 extern const struct sw_layer_type sw_net_reshard;
 struct sw_net_connection {
-    enum sw_dist from, to;
+    struct sw_spread from, to;
     int64_t rows, columns;
     size_t column_bytes;
 };

@@ -2,10 +2,11 @@
 
 #include <stddef.h>
 
-static const char *const names[SW_DISTS] = {"rows", "columns", "full", "one"};
+static const char *const names[SW_DISTS] = {"rows", "columns", "full", "sums", "one"};
 
-/* From the rows of this table to its columns. Nothing starts from full but the local part of it: an
- * output is computed once. */
+/* From the rows of this table to its columns. No connection starts from full, since an output is
+ * computed once; none leads to sums, since no layer reads terms; and a full reader of sums reads
+ * them in rows first, which is cheaper than everything to everybody. */
 static const struct sw_movement_cell cells[SW_DISTS][SW_DISTS] = {
     [SW_DIST_ROWS] = {[SW_DIST_ROWS] = {"none", "none", 0, 0},
                       [SW_DIST_COLUMNS] = {"all-to-all", "all-to-all", 0, 1},
@@ -15,20 +16,34 @@ static const struct sw_movement_cell cells[SW_DISTS][SW_DISTS] = {
                          [SW_DIST_COLUMNS] = {"none", "none", 0, 0},
                          [SW_DIST_FULL] = {"all-gather", "reduce-scatter", 1, 0},
                          [SW_DIST_ONE] = {"gather", "scatter", 0, 1}},
+    [SW_DIST_SUMS] = {[SW_DIST_ROWS] = {"reduce-scatter", "all-gather", 1, 0},
+                      [SW_DIST_COLUMNS] = {"reduce-scatter", "all-gather", 1, 0},
+                      [SW_DIST_ONE] = {"reduce", "broadcast", 1, 0}},
     [SW_DIST_ONE] = {[SW_DIST_ROWS] = {"scatter", "gather", 0, 1},
                      [SW_DIST_COLUMNS] = {"scatter", "gather", 0, 1},
                      [SW_DIST_FULL] = {"broadcast", "reduce", 1, 0},
                      [SW_DIST_ONE] = {"none", "none", 0, 0}},
 };
 
+/* From one worker to another. */
+static const struct sw_movement_cell bridge = {"bridge", "bridge", 0, 0, 1};
+
 const char *sw_dist_name(enum sw_dist d)
 {
     return names[d];
 }
 
-const struct sw_movement_cell *sw_movement_cell(enum sw_dist from, enum sw_dist to)
+bool sw_spread_equal(struct sw_spread a, struct sw_spread b)
 {
-    return &cells[from][to];
+    return a.dist == b.dist && a.at == b.at;
+}
+
+const struct sw_movement_cell *sw_movement_cell(struct sw_spread from, struct sw_spread to)
+{
+    const struct sw_movement_cell *cell = &cells[from.dist][to.dist];
+    if (from.dist == SW_DIST_ONE && to.dist == SW_DIST_ONE && from.at != to.at)
+        return &bridge;
+    return cell->forward ? cell : NULL;
 }
 
 bool sw_rect_is_empty(const struct sw_rect *r)
@@ -52,22 +67,27 @@ struct sw_rect sw_rect_meet(const struct sw_rect *a, const struct sw_rect *b)
     return r;
 }
 
-struct sw_rect sw_dist_rect(enum sw_dist d, int64_t rows, int64_t columns, int workers, int i)
+struct sw_rect sw_spread_rect(struct sw_spread s, int64_t rows, int64_t columns, int workers, int i)
 {
     struct sw_rect r = {.rows = rows, .columns = columns};
-    if (d == SW_DIST_ROWS)
+    if (s.dist == SW_DIST_ROWS)
         sw_part(rows, workers, i, &r.row, &r.rows);
-    else if (d == SW_DIST_COLUMNS)
+    else if (s.dist == SW_DIST_COLUMNS)
         sw_part(columns, workers, i, &r.column, &r.columns);
-    else if (d == SW_DIST_ONE && i != 0)
+    else if (s.dist == SW_DIST_ONE && i != s.at)
         r = (struct sw_rect){0};
     return r;
 }
 
-struct sw_rect sw_movement(enum sw_dist a, enum sw_dist b, bool backward, int64_t rows,
+struct sw_rect sw_movement(struct sw_spread a, struct sw_spread b, bool backward, int64_t rows,
                            int64_t columns, int workers, int from, int to)
 {
-    struct sw_rect has = sw_dist_rect(backward ? b : a, rows, columns, workers, from);
-    struct sw_rect wants = sw_dist_rect(backward ? a : b, rows, columns, workers, to);
+    struct sw_rect has = sw_spread_rect(backward ? b : a, rows, columns, workers, from);
+    struct sw_rect wants = sw_spread_rect(backward ? a : b, rows, columns, workers, to);
     return sw_rect_meet(&has, &wants);
+}
+
+bool sw_movement_adds(struct sw_spread a, struct sw_spread b, bool backward)
+{
+    return backward ? b.dist == SW_DIST_FULL : a.dist == SW_DIST_SUMS;
 }

@@ -10,11 +10,19 @@
 enum sw_dist {
     SW_DIST_ROWS,    /* every worker has its rows */
     SW_DIST_COLUMNS, /* every worker has its columns of all rows */
-    SW_DIST_FULL,    /* every worker has everything; its gradients are parts of a sum */
-    SW_DIST_ONE,     /* worker 0 has everything, the others nothing */
+    SW_DIST_FULL,    /* every worker has everything; its gradients are terms of a sum */
+    SW_DIST_SUMS,    /* every worker has a term of everything; its gradients are full */
+    SW_DIST_ONE,     /* one worker has everything, the others nothing */
     SW_DISTS
 };
-const char *sw_dist_name(enum sw_dist d); /* rows, columns, full, one */
+const char *sw_dist_name(enum sw_dist d); /* rows, columns, full, sums, one */
+
+/* A way of spreading; whole outputs also differ by where they are. */
+struct sw_spread {
+    enum sw_dist dist;
+    int at; /* the worker, with SW_DIST_ONE; else 0 */
+};
+bool sw_spread_equal(struct sw_spread a, struct sw_spread b);
 
 /* A rectangle of an output: rows and columns. Empty when either count is 0. */
 struct sw_rect {
@@ -24,21 +32,25 @@ bool sw_rect_is_empty(const struct sw_rect *r);
 struct sw_rect sw_rect_meet(const struct sw_rect *a, const struct sw_rect *b);
 
 /* What worker i of `workers` has of an output of rows x columns. */
-struct sw_rect sw_dist_rect(enum sw_dist d, int64_t rows, int64_t columns, int workers, int i);
+struct sw_rect sw_spread_rect(struct sw_spread s, int64_t rows, int64_t columns, int workers,
+                              int i);
 
 /* What worker `from` sends to worker `to` (another one) when an output goes from one way of
  * spreading to another; empty when nothing moves between the two. backward: its gradient goes back.
- * A gradient of a full output is a part of a sum: every worker sends everybody that one's part. */
-struct sw_rect sw_movement(enum sw_dist a, enum sw_dist b, bool backward, int64_t rows,
+ * What is a term of a sum (an output in sums, a gradient of a full one) every worker sends to
+ * everybody, of each what that one is to have. */
+struct sw_rect sw_movement(struct sw_spread a, struct sw_spread b, bool backward, int64_t rows,
                            int64_t columns, int workers, int from, int to);
+/* Are the pieces that come together terms to be added? */
+bool sw_movement_adds(struct sw_spread a, struct sw_spread b, bool backward);
 
 /* One cell of the movement table (parallel training, section 4): the name of the collective
  * operation and the floats that it moves in total for B rows of d features over K workers, as B d
- * (k_minus_1 (K-1) + k_minus_1_over_k (K-1)/K). */
+ * (k_minus_1 (K-1) + k_minus_1_over_k (K-1)/K + whole). NULL: there is no such connection. */
 struct sw_movement_cell {
     const char *forward, *backward;
-    int k_minus_1, k_minus_1_over_k;
+    int k_minus_1, k_minus_1_over_k, whole;
 };
-const struct sw_movement_cell *sw_movement_cell(enum sw_dist from, enum sw_dist to);
+const struct sw_movement_cell *sw_movement_cell(struct sw_spread from, struct sw_spread to);
 
 #endif

@@ -2,7 +2,7 @@
  * output in another; slice, concat, split, gather and bridges are its cases (net/partition.h has
  * the table). A pass packs what others need into staging memory, meets the group, and unpacks what
  * it needs itself. It works on plain layouts: a blocked source is reordered first, its gradient
- * last. A part of a sum is added up in worker order, so the result does not depend on who comes
+ * last. Terms of a sum are added up in worker order, so the result does not depend on who comes
  * first. */
 #include "net/net_private.h"
 
@@ -20,7 +20,7 @@ struct state {
     struct sw_net *net; /* borrowed: its exchange */
     int index;          /* among the net's connections */
     int workers, worker;
-    enum sw_dist from, to;
+    struct sw_spread from, to;
     int64_t rows, columns;                 /* of the whole */
     size_t column_bytes;                   /* of one column of one row */
     struct sw_rect mine, theirs;           /* what this worker has before and after */
@@ -96,13 +96,13 @@ int sw_net_reshard_setup(struct sw_net *net, struct sw_net_node *node,
 {
     struct sw_layer *l = &node->layer;
     struct state *st = l->state;
-    enum sw_dist from = node->from, to = node->dist;
+    struct sw_spread from = node->from, to = node->spread;
     int workers = net->workers, worker = net->worker;
     const struct sw_desc *in = &l->src[0]->desc;
     int64_t inner = 1, columns = in->ndim > 1 ? in->dim[1] : 1;
     for (int i = 2; i < in->ndim; i++)
         inner *= in->dim[i];
-    if (from == SW_DIST_COLUMNS)
+    if (from.dist == SW_DIST_COLUMNS)
         columns = s->channels;
     l->algorithm = sw_movement_cell(from, to)->forward;
     *st = (struct state){.net = net,
@@ -111,25 +111,25 @@ int sw_net_reshard_setup(struct sw_net *net, struct sw_net_node *node,
                          .worker = worker,
                          .from = from,
                          .to = to,
-                         .rows = from == SW_DIST_ROWS ? net->group_rows : in->dim[0],
+                         .rows = from.dist == SW_DIST_ROWS ? net->group_rows : in->dim[0],
                          .columns = columns,
                          .column_bytes = (size_t)inner * sw_dtype_bytes(in->dtype)};
-    if (to == SW_DIST_COLUMNS && columns < workers)
+    if (to.dist == SW_DIST_COLUMNS && columns < workers)
         return sw_err_set(err, SW_ERR_INVALID,
                           "the %lld columns of its source cannot be split over %d workers: use "
                           "partition = 0",
                           (long long)columns, workers);
-    st->mine = sw_dist_rect(from, st->rows, st->columns, workers, worker);
-    st->theirs = sw_dist_rect(to, st->rows, st->columns, workers, worker);
+    st->mine = sw_spread_rect(from, st->rows, st->columns, workers, worker);
+    st->theirs = sw_spread_rect(to, st->rows, st->columns, workers, worker);
     st->plain = sw_desc_plain(in->dtype, in->ndim, in->dim);
     st->plain_bytes = sw_desc_bytes(&st->plain);
     struct sw_desc out = st->plain;
     int64_t dim[SW_MAX_DIMS];
     memcpy(dim, in->dim, sizeof dim);
     /* A worker that has nothing sees the shape of everything, and takes no memory for it. */
-    dim[0] = to == SW_DIST_ROWS ? st->theirs.rows : st->rows;
+    dim[0] = to.dist == SW_DIST_ROWS ? st->theirs.rows : st->rows;
     if (in->ndim > 1)
-        dim[1] = to == SW_DIST_COLUMNS ? st->theirs.columns : st->columns;
+        dim[1] = to.dist == SW_DIST_COLUMNS ? st->theirs.columns : st->columns;
     out = sw_desc_plain(in->dtype, in->ndim, dim);
     l->dst.desc = out;
     const struct sw_plan_makers *make = s->stream->dev->ops->plans;
@@ -171,121 +171,126 @@ static int meet(struct sw_net *net, struct sw_err *err)
     return rc;
 }
 
-/* Packs what every other worker needs of `part`, which lies at `place`. */
-static int pack_all(struct sw_net *net, const struct sw_layer *l, const struct sw_rect *place,
-                    char *part, bool backward, int turn, struct sw_err *err)
+/* One way through a connection: from the part that this worker has to the one it is to have. */
+struct way {
+    bool backward, adds; /* adds: pieces are terms of a sum */
+    int turn;
+    const struct sw_rect *before, *after;
+    char *from, *to;
+};
+
+static struct sw_rect piece(const struct state *st, const struct way *w, int from, int to)
+{
+    return sw_movement(st->from, st->to, w->backward, st->rows, st->columns, st->workers, from, to);
+}
+
+/* Packs what every other worker needs. */
+static int pack_all(struct sw_net *net, const struct sw_layer *l, const struct way *w,
+                    struct sw_err *err)
 {
     const struct state *st = l->state;
     int rc = take_lap(st, &st->sends[st->worker], err);
     for (int k = 0; k < st->workers && rc == SW_OK; k++) {
-        if (k == st->worker)
+        struct sw_rect r = piece(st, w, st->worker, k);
+        if (k == st->worker || sw_rect_is_empty(&r))
             continue;
-        struct sw_rect r = sw_movement(st->from, st->to, backward, st->rows, st->columns,
-                                       st->workers, st->worker, k);
-        if (sw_rect_is_empty(&r))
-            continue;
-        rc = move(st, net->stream, place, part, &r, stage(l, net, st->worker, k, turn), true, err);
+        rc = move(st, net->stream, w->before, w->from, &r, stage(l, net, st->worker, k, w->turn),
+                  true, err);
         if (rc == SW_OK)
             rc = take_lap(st, &st->sends[k], err);
     }
     return rc;
 }
 
-/* Unpacks worker j's piece of the output. */
-static int take_output(struct sw_net *net, const struct sw_layer *l, int j, int turn, char *x,
-                       struct sw_err *err)
+/* What stays here goes straight from the one part to the other. */
+static int keep_own(struct sw_net *net, const struct state *st, const struct way *w,
+                    const struct sw_rect *r, struct sw_err *err)
 {
-    const struct state *st = l->state;
-    char *y = l->dst.data;
-    struct sw_rect rect =
-        sw_movement(st->from, st->to, false, st->rows, st->columns, st->workers, j, st->worker);
-    if (j != st->worker)
-        return move(st, net->stream, &st->theirs, y, &rect, stage(l, net, j, st->worker, turn),
-                    false, err);
-    if (sw_rect_is_empty(&rect))
-        return SW_OK;
-    size_t pitch = (size_t)st->mine.columns * st->column_bytes;
-    size_t out_pitch = (size_t)st->theirs.columns * st->column_bytes;
-    char *at = x + (size_t)(rect.row - st->mine.row) * pitch +
-               (size_t)(rect.column - st->mine.column) * st->column_bytes;
-    char *to = y + (size_t)(rect.row - st->theirs.row) * out_pitch +
-               (size_t)(rect.column - st->theirs.column) * st->column_bytes;
-    return sw_copy_2d(net->stream, to, out_pitch, at, pitch,
-                      (size_t)rect.columns * st->column_bytes, rect.rows, err);
+    size_t pitch = (size_t)w->before->columns * st->column_bytes;
+    const char *at = w->from + (size_t)(r->row - w->before->row) * pitch +
+                     (size_t)(r->column - w->before->column) * st->column_bytes;
+    size_t to_pitch = (size_t)w->after->columns * st->column_bytes;
+    char *to = w->to + (size_t)(r->row - w->after->row) * to_pitch +
+               (size_t)(r->column - w->after->column) * st->column_bytes;
+    return sw_copy_2d(net->stream, to, to_pitch, at, pitch, (size_t)r->columns * st->column_bytes,
+                      r->rows, err);
 }
 
-static int forward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *err)
+/* A term of a sum covers all of what this worker is to have, and so is added in one run. */
+static int add_piece(struct sw_net *net, struct sw_layer *l, const struct way *w, int j,
+                     const struct sw_rect *r, struct sw_err *err)
 {
-    struct state *st = l->state;
-    struct sw_net *net = st->net;
-    (void)r;
-    int turn = (int)(st->turn[0]++ & 1);
-    char *x;
-    int rc = plain_source(l, &x, err);
-    if (rc == SW_OK)
-        rc = pack_all(net, l, &st->mine, x, false, turn, err);
+    const struct state *st = l->state;
+    char *room = (char *)l->scratch + (st->plain_bytes + 63) / 64 * 64;
+    int rc = j == st->worker ? move(st, net->stream, w->before, w->from, r, room, true, err)
+                             : sw_copy(net->stream, room, stage(l, net, j, st->worker, w->turn),
+                                       piece_bytes(st, r), err);
+    if (rc != SW_OK)
+        return rc;
+    return sw_op_add(net->stream, (float *)(void *)w->to, (const float *)(const void *)room,
+                     r->rows * r->columns * (int64_t)(st->column_bytes / sizeof(float)), err);
+}
+
+/* Takes worker j's piece: as it is, or added to what came before. */
+static int take_piece(struct sw_net *net, struct sw_layer *l, const struct way *w, int j,
+                      struct sw_err *err)
+{
+    const struct state *st = l->state;
+    struct sw_rect r = piece(st, w, j, st->worker);
+    if (sw_rect_is_empty(&r))
+        return SW_OK;
+    if (w->adds && j > 0)
+        return add_piece(net, l, w, j, &r, err);
+    if (j == st->worker)
+        return keep_own(net, st, w, &r, err);
+    return move(st, net->stream, w->after, w->to, &r, stage(l, net, j, st->worker, w->turn), false,
+                err);
+}
+
+static int go(struct sw_net *net, struct sw_layer *l, const struct way *w, struct sw_err *err)
+{
+    const struct state *st = l->state;
+    int rc = pack_all(net, l, w, err);
     if (rc == SW_OK)
         rc = meet(net, err);
     if (rc == SW_OK)
         rc = take_lap(st, &st->takes[st->worker], err);
     for (int j = 0; j < st->workers && rc == SW_OK; j++) {
-        rc = take_output(net, l, j, turn, x, err);
+        rc = take_piece(net, l, w, j, err);
         if (rc == SW_OK)
             rc = take_lap(st, &st->takes[j], err);
     }
     return rc;
 }
 
-/* Takes worker j's piece of the gradient: as it is, or added to what came before. */
-static int take_piece(struct sw_net *net, struct sw_layer *l, int j, int turn, bool add, char *dx,
-                      struct sw_err *err)
+static int forward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *err)
 {
-    const struct state *st = l->state;
-    struct sw_rect r =
-        sw_movement(st->from, st->to, true, st->rows, st->columns, st->workers, j, st->worker);
-    if (sw_rect_is_empty(&r))
-        return SW_OK;
-    char *room = (char *)l->scratch + (st->plain_bytes + 63) / 64 * 64;
-    bool own = j == st->worker;
-    char *piece = own ? room : stage(l, net, j, st->worker, turn);
-    int rc = SW_OK;
-    if (own)
-        rc = move(st, net->stream, &st->theirs, (char *)l->dst.grad, &r, room, true, err);
-    else if (add) {
-        piece = room;
-        rc = sw_copy(net->stream, room, stage(l, net, j, st->worker, turn), piece_bytes(st, &r),
-                     err);
-    }
-    if (rc != SW_OK)
-        return rc;
-    /* A part of a sum covers all of what this worker has. */
-    if (add)
-        return sw_op_add(net->stream, (float *)(void *)dx, (const float *)(const void *)piece,
-                         r.rows * r.columns * (int64_t)(st->column_bytes / sizeof(float)), err);
-    return move(st, net->stream, &st->mine, dx, &r, piece, false, err);
+    struct state *st = l->state;
+    (void)r;
+    struct way w = {.adds = sw_movement_adds(st->from, st->to, false),
+                    .turn = (int)(st->turn[0]++ & 1),
+                    .before = &st->mine,
+                    .after = &st->theirs,
+                    .to = l->dst.data};
+    int rc = plain_source(l, &w.from, err);
+    return rc == SW_OK ? go(st->net, l, &w, err) : rc;
 }
 
 static int backward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *err)
 {
     struct state *st = l->state;
-    struct sw_net *net = st->net;
     (void)r;
-    int turn = 2 + (int)(st->turn[1]++ & 1);
-    bool sum = st->to == SW_DIST_FULL;
-    char *dx = st->from_plain ? l->scratch : (char *)l->src_grad[0];
-    int rc = pack_all(net, l, &st->theirs, (char *)l->dst.grad, true, turn, err);
-    if (rc == SW_OK)
-        rc = meet(net, err);
-    if (rc == SW_OK)
-        rc = take_lap(st, &st->takes[st->worker], err);
-    for (int j = 0; j < st->workers && rc == SW_OK; j++) {
-        rc = take_piece(net, l, j, turn, sum && j > 0, dx, err);
-        if (rc == SW_OK)
-            rc = take_lap(st, &st->takes[j], err);
-    }
+    struct way w = {.backward = true,
+                    .adds = sw_movement_adds(st->from, st->to, true),
+                    .turn = 2 + (int)(st->turn[1]++ & 1),
+                    .before = &st->theirs,
+                    .after = &st->mine,
+                    .from = (char *)l->dst.grad,
+                    .to = st->from_plain ? l->scratch : (char *)l->src_grad[0]};
+    int rc = go(st->net, l, &w, err);
     if (rc != SW_OK || !st->from_plain || sw_rect_is_empty(&st->mine))
         return rc;
-    struct sw_plan_args a = {.src = (const float *)(const void *)dx, .dst = l->src_grad[0]};
+    struct sw_plan_args a = {.src = (const float *)(const void *)w.to, .dst = l->src_grad[0]};
     return sw_plan_forward(st->from_plain, &a, err);
 }
 

@@ -1,12 +1,8 @@
-/* The partitioner: decides how every layer's output is spread over the group, and inserts a
- * connection (a `reshard` node) wherever a reader wants its source spread another way. Works on
- * types and keys; shapes come later. With one worker there is nothing to do but to check the keys.
- */
+/* The partitioner: decides how every layer's output is spread over the group. Works on types and
+ * keys; shapes come later. With one worker there is nothing to do but to check the keys. */
 #include "net/net_private.h"
 
-#include "base/os.h"
 #include "base/str.h"
-#include <string.h>
 
 static const struct sw_layer_type *type_of(const struct sw_net_node *n)
 {
@@ -37,9 +33,12 @@ static const char *why_not(const struct sw_net *net, const struct sw_net_node *n
 /* Why a net-wide setting leaves a layer whose columns are those of its sources in rows, or NULL:
  * the data and what reads all of its source in rows may have fewer columns than there are workers.
  */
-static const char *why_source_not(const struct sw_net *net, const struct sw_net_node *node)
+static const char *why_source_not(const struct sw_net *net, const struct sw_net_node *node,
+                                  enum sw_partition p)
 {
-    for (int k = 0; k < node->layer.src_count && type_of(node)->split == SW_SPLIT_ELEMENTWISE; k++)
+    bool by_columns = p == SW_PARTITION_INPUTS ||
+                      (p == SW_PARTITION_COLUMNS && type_of(node)->split == SW_SPLIT_ELEMENTWISE);
+    for (int k = 0; k < node->layer.src_count && by_columns; k++)
         if (net->nodes[node->src[k]].rows_only)
             return "what it reads cannot be split by columns";
     return NULL;
@@ -58,6 +57,17 @@ static bool is_rows_only(const struct sw_net *net, const struct sw_net_node *nod
     return any;
 }
 
+/* Why its source cannot be split by columns for it, or NULL. */
+static const char *why_not_inputs(const struct sw_net_node *node)
+{
+    const struct sw_layer_type *type = type_of(node);
+    if (node->is_shared)
+        return shares_parameters;
+    if (!type->splits_inputs)
+        return "no sum over parts of its inputs is its output";
+    return type->refuses_inputs ? type->refuses_inputs(node->layer.conf) : NULL;
+}
+
 /* Why the layer cannot be whole on one worker, or NULL. */
 static const char *why_not_one(const struct sw_net_node *node)
 {
@@ -68,139 +78,78 @@ static const char *why_not_one(const struct sw_net_node *node)
                                     : "every worker counts its own rows";
 }
 
+static const char *why_not_way(const struct sw_net *net, const struct sw_net_node *node,
+                               enum sw_partition p)
+{
+    switch (p) {
+    case SW_PARTITION_COLUMNS:
+        return why_not(net, node);
+    case SW_PARTITION_INPUTS:
+        return why_not_inputs(node);
+    case SW_PARTITION_NONE:
+        return why_not_one(node);
+    case SW_PARTITION_ROWS:
+        break;
+    }
+    return NULL;
+}
+
+/* The spread of a layer that says where it is. */
+static struct sw_spread spread_at(struct sw_net *net, const struct sw_net_node *node)
+{
+    const struct sw_layer_conf *conf = node->section->common;
+    const char *reason = why_not_one(node), *type = type_of(node)->base.name;
+    if (reason)
+        sw_recipe_error(net->recipe, node->section, "location",
+                        "%s cannot be on one worker: %s; leave location out, and it reads its rows "
+                        "of what is elsewhere",
+                        type, reason);
+    else if (sw_section_is_set(node->section, "partition") && conf->partition != SW_PARTITION_NONE)
+        sw_recipe_error(net->recipe, node->section, "location",
+                        "a layer with a location is whole on that worker: leave its partition out");
+    else if (conf->location >= net->workers && !net->alone)
+        sw_recipe_error(net->recipe, node->section, "location",
+                        "worker %lld of a group that has %d, counted from 0: say a location below "
+                        "%d, or cluster.workers_per_group = %lld",
+                        (long long)conf->location, net->workers, net->workers,
+                        (long long)conf->location + 1);
+    return net->workers > 1 ? (struct sw_spread){SW_DIST_ONE, (int)conf->location}
+                            : (struct sw_spread){.dist = SW_DIST_ROWS};
+}
+
 static enum sw_dist dist_of(struct sw_net *net, const struct sw_net_node *node)
 {
+    static const enum sw_dist dists[] = {[SW_PARTITION_ROWS] = SW_DIST_ROWS,
+                                         [SW_PARTITION_COLUMNS] = SW_DIST_COLUMNS,
+                                         [SW_PARTITION_INPUTS] = SW_DIST_SUMS,
+                                         [SW_PARTITION_NONE] = SW_DIST_ONE};
     bool own;
     enum sw_partition p = wanted(net, node, &own);
     const struct sw_layer_type *type = type_of(node);
-    const char *reason = p == SW_PARTITION_COLUMNS ? why_not(net, node)
-                         : p == SW_PARTITION_NONE  ? why_not_one(node)
-                                                   : NULL;
-    if (!reason && !own && p == SW_PARTITION_COLUMNS)
-        reason = why_source_not(net, node);
+    const char *reason = why_not_way(net, node, p);
+    if (!reason && !own)
+        reason = why_source_not(net, node, p);
     bool refused = reason != NULL;
     if (refused && own)
         sw_recipe_error(net->recipe, node->section, "partition", "%s cannot: %s", type->base.name,
                         reason);
     else if (refused && net->workers > 1 && type->role != SW_ROLE_INPUT)
         sw_buf_printf(&net->notes, "layer %s is split by rows: %s\n", node->layer.name, reason);
-    if (refused || p == SW_PARTITION_ROWS || net->workers == 1)
-        return SW_DIST_ROWS;
-    return p == SW_PARTITION_COLUMNS ? SW_DIST_COLUMNS : SW_DIST_ONE;
+    return refused || net->workers == 1 ? SW_DIST_ROWS : dists[p];
 }
 
-/* How a layer wants its sources spread. */
-static enum sw_dist source_dist(const struct sw_net_node *node)
+struct sw_spread sw_net_source_spread(const struct sw_net_node *node)
 {
-    if (node->dist == SW_DIST_COLUMNS && type_of(node)->split == SW_SPLIT_OUTPUTS)
-        return SW_DIST_FULL;
-    return node->dist;
+    if (node->spread.dist == SW_DIST_COLUMNS && type_of(node)->split == SW_SPLIT_OUTPUTS)
+        return (struct sw_spread){.dist = SW_DIST_FULL};
+    if (node->spread.dist == SW_DIST_SUMS)
+        return (struct sw_spread){.dist = SW_DIST_COLUMNS};
+    return node->spread;
 }
 
-/* ---- inserting ---- */
-
-struct insertion {
-    struct sw_net_node *nodes; /* the new array */
-    int *moved;                /* new place of each old node */
-    int *connection;           /* [old nodes][SW_DISTS]: new place of its connection, or -1 */
-    int count;
-};
-
-static int count_connections(const struct sw_net *net, bool (*needed)[SW_DISTS])
+bool sw_net_is_elsewhere(const struct sw_net *net, const struct sw_net_node *node)
 {
-    int count = 0;
-    for (int i = 0; i < net->count; i++)
-        for (int k = 0; k < net->nodes[i].layer.src_count; k++) {
-            int src = net->nodes[i].src[k];
-            enum sw_dist want = source_dist(&net->nodes[i]);
-            if (net->nodes[src].dist == want || needed[src][want])
-                continue;
-            needed[src][want] = true;
-            count++;
-        }
-    return count;
-}
-
-static int add_connection(struct insertion *in, const struct sw_net_node *old, int src,
-                          enum sw_dist to, struct sw_err *err)
-{
-    struct sw_net_node *node = &in->nodes[in->count];
-    node->owned_name = sw_format("%s:%s", old->layer.name, sw_dist_name(to));
-    if (!node->owned_name)
-        return sw_err_nomem(err, "a connection's name", 0);
-    node->section = old->section;
-    node->dist = to;
-    node->from = old->dist;
-    node->layer = (struct sw_layer){
-        .name = node->owned_name, .type = &sw_net_reshard, .index = in->count, .src_count = 1};
-    node->src[0] = in->moved[src];
-    in->connection[src * SW_DISTS + (int)to] = in->count++;
-    return SW_OK;
-}
-
-/* Copies the nodes in order, each followed by its connections. */
-static int rebuild(struct sw_net *net, struct insertion *in, bool (*needed)[SW_DISTS],
-                   struct sw_err *err)
-{
-    int rc = SW_OK;
-    for (int i = 0; i < net->count && rc == SW_OK; i++) {
-        struct sw_net_node *node = &in->nodes[in->count];
-        *node = net->nodes[i];
-        for (int k = 0; k < node->layer.src_count; k++) {
-            int src = net->nodes[i].src[k];
-            enum sw_dist want = source_dist(node);
-            node->src[k] = net->nodes[src].dist == want
-                               ? in->moved[src]
-                               : in->connection[src * SW_DISTS + (int)want];
-        }
-        for (int k = 0; k < node->share_count; k++)
-            node->share[k].root = in->moved[node->share[k].root];
-        node->layer.index = in->count;
-        in->moved[i] = in->count++;
-        for (int d = 0; d < SW_DISTS && rc == SW_OK; d++)
-            if (needed[i][d])
-                rc = add_connection(in, &net->nodes[i], i, (enum sw_dist)d, err);
-    }
-    return rc;
-}
-
-/* Pointers to sources and numbers of readers, after the array has moved. */
-static void link_again(struct sw_net *net)
-{
-    for (int i = 0; i < net->count; i++)
-        net->nodes[i].consumers = 0;
-    for (int i = 0; i < net->count; i++) {
-        struct sw_net_node *node = &net->nodes[i];
-        for (int k = 0; k < node->layer.src_count; k++) {
-            struct sw_net_node *source = &net->nodes[node->src[k]];
-            node->layer.src[k] = &source->layer.dst;
-            source->consumers++;
-        }
-    }
-}
-
-static int insert(struct sw_net *net, struct sw_err *err)
-{
-    size_t n = (size_t)net->count + 1;
-    bool(*needed)[SW_DISTS] = sw_calloc(n, sizeof *needed);
-    struct insertion in = {.moved = sw_calloc(n, sizeof(int)),
-                           .connection = sw_calloc(n * SW_DISTS, sizeof(int))};
-    int rc = needed && in.moved && in.connection ? SW_OK : sw_err_nomem(err, "connections", n);
-    int more = rc == SW_OK ? count_connections(net, needed) : 0;
-    if (more > 0) {
-        in.nodes = sw_calloc(n + (size_t)more, sizeof *in.nodes);
-        rc = in.nodes ? rebuild(net, &in, needed, err) : sw_err_nomem(err, "connections", n);
-        if (in.nodes) {
-            sw_free(net->nodes);
-            net->nodes = in.nodes;
-            net->count = in.count;
-            link_again(net);
-        }
-    }
-    sw_free(needed);
-    sw_free(in.moved);
-    sw_free(in.connection);
-    return rc;
+    return node->spread.dist == SW_DIST_ONE && node->spread.at != net->worker;
 }
 
 int sw_net_spread(struct sw_net *net, struct sw_err *err)
@@ -208,8 +157,11 @@ int sw_net_spread(struct sw_net *net, struct sw_err *err)
     for (int i = 0; i < net->count; i++) {
         struct sw_net_node *node = &net->nodes[i];
         node->rows_only = is_rows_only(net, node);
-        node->dist = node->from = dist_of(net, node);
+        node->spread = sw_section_is_set(node->section, "location")
+                           ? spread_at(net, node)
+                           : (struct sw_spread){.dist = dist_of(net, node)};
+        node->from = node->spread;
     }
     int rc = sw_recipe_verdict(net->recipe, err);
-    return rc == SW_OK && net->workers > 1 ? insert(net, err) : rc;
+    return rc == SW_OK && net->workers > 1 ? sw_net_connect(net, err) : rc;
 }

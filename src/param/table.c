@@ -133,6 +133,7 @@ int sw_table_add(struct sw_table *t, const struct sw_param_spec *spec, int *inde
                            .owner = spec->owner,
                            .part_first = spec->part_first,
                            .part_whole = spec->part_whole,
+                           .part_dim = spec->part_dim,
                            .init = spec->init,
                            .frozen = spec->frozen,
                            .lr_mult = (float)spec->lr_mult,
@@ -415,31 +416,71 @@ void sw_table_pin(struct sw_table *t, struct sw_device *dev, bool pinned)
     }
 }
 
+int sw_param_whole(const struct sw_param *p, int64_t dim[SW_MAX_DIMS])
+{
+    memcpy(dim, p->layout.dim, sizeof p->layout.dim);
+    if (p->part_whole)
+        dim[p->part_dim] = p->part_whole;
+    return p->layout.ndim;
+}
+
+struct sw_param_runs sw_param_runs(const struct sw_param *p)
+{
+    int64_t inner = 1, outer = 1;
+    if (!p->part_whole)
+        return (struct sw_param_runs){.count = 1, .length = sw_desc_count(&p->layout)};
+    for (int i = 0; i < p->layout.ndim; i++) {
+        outer *= i < p->part_dim ? p->layout.dim[i] : 1;
+        inner *= i > p->part_dim ? p->layout.dim[i] : 1;
+    }
+    return (struct sw_param_runs){.count = outer,
+                                  .length = p->layout.dim[p->part_dim] * inner,
+                                  .first = p->part_first * inner,
+                                  .step = p->part_whole * inner};
+}
+
 static struct sw_init_shape init_shape(const struct sw_param *p)
 {
-    int64_t rows = p->layout.dim[0];
-    return (struct sw_init_shape){.fan_in = p->fan_in,
-                                  .fan_out = p->fan_out,
-                                  .rows = p->part_whole ? p->part_whole : rows,
-                                  .columns = rows ? sw_desc_count(&p->layout) / rows : 0};
+    int64_t dim[SW_MAX_DIMS], columns = 1;
+    int ndim = sw_param_whole(p, dim);
+    for (int i = 1; i < ndim; i++)
+        columns *= dim[i];
+    return (struct sw_init_shape){
+        .fan_in = p->fan_in, .fan_out = p->fan_out, .rows = dim[0], .columns = columns};
 }
 
 /* A gradient serves as room for the plain order; what is frozen has none. */
 static int init_alone(struct sw_table *t, struct sw_param *p, struct sw_err *err)
 {
     struct sw_init_shape shape = init_shape(p);
-    int64_t n = sw_desc_count(&p->layout), first = p->part_first * shape.columns;
+    struct sw_param_runs runs = sw_param_runs(p);
+    int64_t n = sw_desc_count(&p->layout);
     float *room = p->frozen ? sw_calloc((size_t)n + 1, sizeof *room) : NULL;
     float *plain = p->frozen ? room : p->gradient[p->owner < 0 ? 0 : t->first_term[p->owner]];
     if (!plain)
         return sw_err_nomem(err, "initial values", (size_t)n * sizeof *plain);
-    int rc = sw_init_fill(&p->init, t->args.seed, p->name, &shape, first, first + n, plain, err);
+    int rc = SW_OK;
+    for (int64_t r = 0; r < runs.count && rc == SW_OK; r++) {
+        int64_t first = runs.first + r * runs.step;
+        rc = sw_init_fill(&p->init, t->args.seed, p->name, &shape, first, first + runs.length,
+                          plain + r * runs.length, err);
+    }
     if (rc == SW_OK)
         sw_desc_from_plain(&p->layout, plain, p->value);
     if (!p->frozen)
         memset(plain, 0, array_bytes(p));
     sw_free(room);
     return rc;
+}
+
+/* A part of `whole`, through room for it in plain order. */
+static void take_part(struct sw_param *part, const float *whole, float *room)
+{
+    struct sw_param_runs runs = sw_param_runs(part);
+    for (int64_t r = 0; r < runs.count; r++)
+        memcpy(room + r * runs.length, whole + runs.first + r * runs.step,
+               (size_t)runs.length * sizeof *room);
+    sw_desc_from_plain(&part->layout, room, part->value);
 }
 
 /* Values that depend on one another: computed once, for all parts. */
@@ -449,15 +490,14 @@ static int init_whole(struct sw_table *t, const struct sw_param *p, struct sw_er
     int64_t n = shape.rows * shape.columns;
     if (p->part_first > 0)
         return SW_OK;
-    float *plain = sw_calloc((size_t)n + 1, sizeof *plain);
+    float *plain = sw_calloc(2 * (size_t)n + 1, sizeof *plain);
     if (!plain)
-        return sw_err_nomem(err, "initial values", (size_t)n * sizeof *plain);
+        return sw_err_nomem(err, "initial values", 2 * (size_t)n * sizeof *plain);
     int rc = sw_init_fill(&p->init, t->args.seed, p->name, &shape, 0, n, plain, err);
     for (int i = 0; i < t->param_count && rc == SW_OK; i++) {
         struct sw_param *part = &t->params[i];
         if (sw_str_eq(part->name, p->name))
-            sw_desc_from_plain(&part->layout, plain + part->part_first * shape.columns,
-                               part->value);
+            take_part(part, plain, plain + n);
     }
     sw_free(plain);
     return rc;

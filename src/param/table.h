@@ -40,9 +40,10 @@ struct sw_param {
         layout; /* storage of value, gradients and slots; logical dims as in checkpoints */
     int64_t fan_in, fan_out;
     int owner; /* the only one of a group that has it and gives gradients; -1: all */
-    int64_t part_first,
-        part_whole; /* rows [part_first, + layout.dim[0]) of a parameter of part_whole
-                       rows that several workers hold; part_whole 0: the whole */
+    /* Of dimension part_dim [part_first, + layout.dim[part_dim]) of the part_whole that several
+     * workers hold together; part_whole 0: the whole. */
+    int64_t part_first, part_whole;
+    int part_dim;
     struct sw_init_conf init;
     bool frozen; /* no gradient, no updater state, no slice: every version is there at once */
     float lr_mult, decay_mult;
@@ -152,6 +153,7 @@ struct sw_param_spec {
     int64_t fan_in, fan_out;
     int owner; /* see struct sw_param */
     int64_t part_first, part_whole;
+    int part_dim;
     struct sw_init_conf init;
     bool frozen;
     double lr_mult, decay_mult; /* all factors multiplied */
@@ -183,7 +185,16 @@ void sw_table_set_watch(struct sw_table *t, sw_table_watch *watch, void *user);
 int sw_table_count(const struct sw_table *t);
 int64_t sw_table_elements(const struct sw_table *t); /* logical, over all parameters */
 const struct sw_param *sw_table_param(const struct sw_table *t, int index);
-/* The parameter, or its part that begins at row `part_first`; -1 when absent. */
+/* Where the plain elements of a parameter or of its part are in the whole: `count` runs of
+ * `length`, the first at `first`, each `step` behind the one before. */
+struct sw_param_runs {
+    int64_t count, length, first, step;
+};
+struct sw_param_runs sw_param_runs(const struct sw_param *p);
+/* The dimensions of the whole parameter; returns how many. */
+int sw_param_whole(const struct sw_param *p, int64_t dim[SW_MAX_DIMS]);
+
+/* The parameter, or its part that begins at `part_first`; -1 when absent. */
 int sw_table_find(const struct sw_table *t, const char *name, int64_t part_first);
 /* How many parties there are, and to which one a worker belongs. */
 int sw_table_parties(const struct sw_table *t);

@@ -6,7 +6,7 @@
 #include <string.h>
 
 static const char *const precisions[] = {"fp32", "tf32", NULL};
-static const char *const partitions[] = {"0", "1", "none", NULL};
+static const char *const partitions[] = {"0", "1", "1in", "none", NULL};
 static const char *const on_bad_record[] = {"stop", "skip", NULL};
 
 static const char *const on_nan[] = {"stop", "skip", "rollback", NULL}; /* enum sw_on_nan */

@@ -34,7 +34,7 @@ struct sw_job_conf {
     const char *device;           /* auto, cpu, cuda:0,2, sim:gpus=N */
     struct sw_strings init_from;  /* files, each with rules TENSOR -> PARAMETER behind it */
     int precision;              /* of products on GPUs: 0 fp32, 1 tf32 */
-    int partition;                /* of layers that do not say: 0 rows, 1 columns, 2 none */
+    int partition;                /* of layers that do not say: enum sw_partition */
     const char *db;               /* history database; NULL: the usual place */
     bool repeat_exact;            /* the same bits however many workers, servers and threads */
     int64_t virtual_workers;      /* with it: the parts that a batch is always computed in */

@@ -150,7 +150,8 @@ int sw_leaves_take(struct sw_worker *w, struct sw_err *err)
 static bool is_split(const struct sw_section *layer)
 {
     const struct sw_layer_conf *c = layer->common;
-    return sw_section_is_set(layer, "partition") && c->partition != SW_PARTITION_ROWS;
+    return sw_section_is_set(layer, "location") ||
+           (sw_section_is_set(layer, "partition") && c->partition != SW_PARTITION_ROWS);
 }
 
 bool sw_job_splits_layers(const struct sw_job *job)
@@ -167,7 +168,10 @@ static void check_partitions(struct sw_job *job, const char *key, const char *wh
 {
     const struct sw_section *s = sw_recipe_first(job->recipe, "layer");
     for (; s; s = sw_section_next(s))
-        if (is_split(s))
+        if (sw_section_is_set(s, "location"))
+            sw_recipe_error(job->recipe, s, "location",
+                            "with %s all layers are split by rows, %s: leave it out", key, why);
+        else if (is_split(s))
             sw_recipe_error(job->recipe, s, "partition",
                             "with %s all layers are split by rows, %s: say 0, or leave it out", key,
                             why);

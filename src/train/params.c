@@ -40,6 +40,7 @@ int sw_params_add(const struct sw_recipe *recipe, struct sw_table *table, const 
                                  .owner = np->owner,
                                  .part_first = lp->part_first,
                                  .part_whole = lp->part_whole,
+                                 .part_dim = lp->part_dim,
                                  .frozen = np->frozen};
     spec.lr_mult = spec.decay_mult = 1;
     if (conf) {

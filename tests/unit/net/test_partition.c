@@ -13,8 +13,11 @@
 enum { MOST_WORKERS = 5, SIDE = 60 };
 
 /* Nothing starts from full: an output is computed once. */
-static const enum sw_dist starts[] = {SW_DIST_ROWS, SW_DIST_COLUMNS, SW_DIST_ONE};
-enum { STARTS = sizeof starts / sizeof *starts };
+static const struct sw_spread starts[] = {
+    {SW_DIST_ROWS, 0}, {SW_DIST_COLUMNS, 0}, {SW_DIST_SUMS, 0}, {SW_DIST_ONE, 0}, {SW_DIST_ONE, 2}};
+static const struct sw_spread ends[] = {
+    {SW_DIST_ROWS, 0}, {SW_DIST_COLUMNS, 0}, {SW_DIST_FULL, 0}, {SW_DIST_ONE, 0}, {SW_DIST_ONE, 1}};
+enum { STARTS = sizeof starts / sizeof *starts, ENDS = sizeof ends / sizeof *ends };
 
 /* 60 divides by 1 to 5; the others do not, or have fewer rows or columns than workers. */
 static const struct {
@@ -22,7 +25,7 @@ static const struct {
 } sizes[] = {{60, 60}, {50, 3}, {7, 11}, {3, 60}, {1, 1}, {13, 2}, {60, 1}};
 
 struct change {
-    enum sw_dist from, to;
+    struct sw_spread from, to;
     bool backward;
     int64_t rows, columns;
     int workers;
@@ -33,15 +36,22 @@ static struct sw_rect piece_of(const struct change *c, int from, int to)
     return sw_movement(c->from, c->to, c->backward, c->rows, c->columns, c->workers, from, to);
 }
 
+static int larger(int a, int b)
+{
+    return a > b ? a : b;
+}
+
+/* All cells of the table. */
 static void each_change(void (*check)(const struct change *c))
 {
     for (int a = 0; a < STARTS; a++)
-        for (int b = 0; b < SW_DISTS; b++)
+        for (int b = 0; b < ENDS; b++)
             for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++)
-                for (int workers = 1; workers <= MOST_WORKERS; workers++)
+                for (int workers = 1 + larger(starts[a].at, ends[b].at);
+                     workers <= MOST_WORKERS && sw_movement_cell(starts[a], ends[b]); workers++)
                     for (int backward = 0; backward <= 1; backward++)
                         check(&(struct change){.from = starts[a],
-                                               .to = (enum sw_dist)b,
+                                               .to = ends[b],
                                                .backward = backward,
                                                .rows = sizes[s].rows,
                                                .columns = sizes[s].columns,
@@ -98,11 +108,11 @@ static bool lies_in(const struct sw_rect *r, int64_t i, int64_t j)
  * a sum come together, once from everybody. */
 static void check_cover(const struct change *c)
 {
-    bool sum = c->backward && c->to == SW_DIST_FULL;
+    bool sum = sw_movement_adds(c->from, c->to, c->backward);
     for (int k = 0; k < c->workers; k++) {
         int cells[SIDE][SIDE] = {{0}};
         struct sw_rect want =
-            sw_dist_rect(c->backward ? c->from : c->to, c->rows, c->columns, c->workers, k);
+            sw_spread_rect(c->backward ? c->from : c->to, c->rows, c->columns, c->workers, k);
         for (int j = 0; j < c->workers; j++) {
             struct sw_rect piece = piece_of(c, j, k);
             if (!sw_rect_is_empty(&piece))
@@ -125,7 +135,7 @@ static void check_senders(const struct change *c)
 {
     for (int j = 0; j < c->workers; j++) {
         struct sw_rect has =
-            sw_dist_rect(c->backward ? c->to : c->from, c->rows, c->columns, c->workers, j);
+            sw_spread_rect(c->backward ? c->to : c->from, c->rows, c->columns, c->workers, j);
         for (int k = 0; k < c->workers; k++) {
             struct sw_rect piece = piece_of(c, j, k), both = sw_rect_meet(&piece, &has);
             if (!sw_rect_is_empty(&piece))
@@ -165,30 +175,32 @@ static void parts_of_a_spread_make_the_whole(void **state)
 {
     (void)state;
     for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++)
-        for (int workers = 1; workers <= MOST_WORKERS; workers++)
-            for (int d = 0; d < SW_DISTS; d++) {
+        for (int workers = 2; workers <= MOST_WORKERS; workers++)
+            for (int d = 0; d < ENDS; d++) {
                 int cells[SIDE][SIDE] = {{0}};
                 for (int i = 0; i < workers; i++) {
                     struct sw_rect r =
-                        sw_dist_rect((enum sw_dist)d, sizes[s].rows, sizes[s].columns, workers, i);
+                        sw_spread_rect(ends[d], sizes[s].rows, sizes[s].columns, workers, i);
                     if (!sw_rect_is_empty(&r))
                         count_cells(cells, &r);
                 }
                 for (int i = 0; i < sizes[s].rows; i++)
                     for (int j = 0; j < sizes[s].columns; j++)
-                        assert_int_equal(cells[i][j], d == SW_DIST_FULL ? workers : 1);
+                        assert_int_equal(cells[i][j], ends[d].dist == SW_DIST_FULL ? workers : 1);
             }
 }
 
 /* ---- the table ---- */
 
-/* Bd(K-1) and Bd(K-1)/K, written out once more. */
+/* Bd(K-1), Bd(K-1)/K and Bd, written out once more. */
 static int64_t floats_of(const struct change *c)
 {
     int64_t all = c->rows * c->columns, others = c->workers - 1;
-    if (c->to == SW_DIST_FULL)
+    if (c->to.dist == SW_DIST_FULL || c->from.dist == SW_DIST_SUMS)
         return all * others;
-    return c->to == c->from ? 0 : all * others / c->workers;
+    if (c->to.dist == SW_DIST_ONE && c->from.dist == SW_DIST_ONE)
+        return c->to.at == c->from.at ? 0 : all;
+    return c->to.dist == c->from.dist ? 0 : all * others / c->workers;
 }
 
 static void check_floats(const struct change *c)
@@ -205,10 +217,11 @@ static void check_floats(const struct change *c)
     if (divides) {
         assert_int_equal(moved, floats_of(c));
         assert_int_equal(moved, all * cell->k_minus_1 * (c->workers - 1) +
-                                    all * cell->k_minus_1_over_k * (c->workers - 1) / c->workers);
+                                    all * cell->k_minus_1_over_k * (c->workers - 1) / c->workers +
+                                    all * cell->whole);
     }
     /* Whoever needs everything gets it but for its own part, whether it divides or not. */
-    if (c->to == SW_DIST_FULL)
+    if (c->to.dist == SW_DIST_FULL)
         assert_int_equal(moved, all * (c->workers - 1));
 }
 
@@ -220,11 +233,9 @@ static void floats_are_those_of_the_table(void **state)
 
 static const char *transpose_of(const char *operation)
 {
-    static const char *const pairs[][2] = {{"all-gather", "reduce-scatter"},
-                                           {"gather", "scatter"},
-                                           {"broadcast", "reduce"},
-                                           {"all-to-all", "all-to-all"},
-                                           {"none", "none"}};
+    static const char *const pairs[][2] = {
+        {"all-gather", "reduce-scatter"}, {"gather", "scatter"}, {"broadcast", "reduce"},
+        {"all-to-all", "all-to-all"},     {"bridge", "bridge"},  {"none", "none"}};
     for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++)
         for (int k = 0; k < 2; k++)
             if (strcmp(pairs[i][k], operation) == 0)
@@ -237,22 +248,34 @@ static void backward_operations_are_transposes(void **state)
 {
     (void)state;
     for (int a = 0; a < STARTS; a++)
-        for (int b = 0; b < SW_DISTS; b++) {
-            const struct sw_movement_cell *cell = sw_movement_cell(starts[a], (enum sw_dist)b);
-            assert_non_null(cell->forward);
+        for (int b = 0; b < ENDS; b++) {
+            const struct sw_movement_cell *cell = sw_movement_cell(starts[a], ends[b]);
+            if (!cell)
+                continue;
             assert_string_equal(cell->backward, transpose_of(cell->forward));
             /* Where both ways start from something, the way back is the other cell. */
-            if (b != SW_DIST_FULL)
-                assert_string_equal(cell->backward,
-                                    sw_movement_cell((enum sw_dist)b, starts[a])->forward);
-            assert_int_equal(strcmp(cell->forward, "none") == 0, (int)starts[a] == b);
+            if (ends[b].dist != SW_DIST_FULL && starts[a].dist != SW_DIST_SUMS)
+                assert_string_equal(cell->backward, sw_movement_cell(ends[b], starts[a])->forward);
+            assert_int_equal(strcmp(cell->forward, "none") == 0,
+                             sw_spread_equal(starts[a], ends[b]));
         }
+}
+
+/* Every output can be read in every way, in two connections at most: by rows from anywhere. */
+static void rows_are_reached_from_everything(void **state)
+{
+    (void)state;
+    const struct sw_spread rows = {SW_DIST_ROWS, 0};
+    for (int a = 0; a < STARTS; a++)
+        assert_non_null(sw_movement_cell(starts[a], rows));
+    for (int b = 0; b < ENDS; b++)
+        assert_non_null(sw_movement_cell(rows, ends[b]));
 }
 
 static void ways_of_spreading_have_names(void **state)
 {
     (void)state;
-    static const char *const names[SW_DISTS] = {"rows", "columns", "full", "one"};
+    static const char *const names[SW_DISTS] = {"rows", "columns", "full", "sums", "one"};
     for (int d = 0; d < SW_DISTS; d++)
         assert_string_equal(sw_dist_name((enum sw_dist)d), names[d]);
 }
@@ -267,6 +290,7 @@ int main(void)
         cmocka_unit_test(parts_of_a_spread_make_the_whole),
         cmocka_unit_test(floats_are_those_of_the_table),
         cmocka_unit_test(backward_operations_are_transposes),
+        cmocka_unit_test(rows_are_reached_from_everything),
         cmocka_unit_test(ways_of_spreading_have_names),
     };
     return cmocka_run_group_tests_name("partition", tests, NULL, NULL);

@@ -1,8 +1,8 @@
 /* ctest-labels: threads
  * ctest-timeout: 120
- * Nets whose layers are split by columns, by rows, or whole on one worker, in any mixture, on cpu
- * and sim, train to what one worker trains; every worker holds and computes its part, and the
- * features that move are those of the movement table. */
+ * Nets whose layers are split by rows, by columns, by columns of their sources, or whole on any
+ * worker, in any mixture, on cpu and sim, train to what one worker trains; every worker holds and
+ * computes its part, and the features that move are those of the movement table. */
 #include "workers_support.h"
 
 enum { STEPS = 10, LAYERS = 11, MOST_WORKERS = 3, BATCH = 25 };
@@ -12,30 +12,61 @@ static const struct {
     const char *name;
     bool columns; /* can be split by columns */
     bool whole;   /* a column then needs all of its source */
-} layers[LAYERS] = {{"conv1", true, true},  {"act1", true, false}, {"norm1", false, false},
-                    {"pool1", true, false}, {"conv2", true, true}, {"pool2", true, false},
-                    {"relu2", true, false}, {"fc1", true, true},   {"act3", true, false},
-                    {"drop", true, false},  {"fc2", true, true}};
+    bool inputs;  /* can be split by columns of its source */
+} layers[LAYERS] = {
+    {"conv1", true, true, false},  {"act1", true, false, false}, {"norm1", false, false, false},
+    {"pool1", true, false, false}, {"conv2", true, true, false}, {"pool2", true, false, false},
+    {"relu2", true, false, false}, {"fc1", true, true, true},    {"act3", true, false, false},
+    {"drop", true, false, false},  {"fc2", true, true, true}};
 
-enum way { UNSET = -1, ROWS, COLUMNS, ONE };
-static const char *const keys[] = {"0", "1", "none"}, *const spreads[] = {"rows", "columns", "one"};
+enum way { UNSET = -1, ROWS, COLUMNS, INPUTS, ONE };
+enum { WAYS = ONE + 1 };
+static const char *const keys[] = {"0", "1", "1in", "none"}, *const spreads[] = {"rows", "columns",
+                                                                                 "sums", "one"};
 
 struct mixture {
     int workers;
     enum way wide, way[LAYERS];
+    int at[LAYERS]; /* location of one that is whole; -1: does not say */
 };
+
+static bool can(int layer, enum way way)
+{
+    return way == COLUMNS ? layers[layer].columns : way != INPUTS || layers[layer].inputs;
+}
 
 static enum way way_of(const struct mixture *m, int layer)
 {
     if (m->way[layer] != UNSET)
         return m->way[layer];
-    return m->wide == COLUMNS && !layers[layer].columns ? ROWS : m->wide;
+    return can(layer, m->wide) ? m->wide : ROWS;
+}
+
+/* How a layer's output is, or how one reads its source. */
+struct spread {
+    enum way way;
+    bool full;
+    int at;
+};
+
+static struct spread spread_of(const struct mixture *m, int layer)
+{
+    enum way way = way_of(m, layer);
+    return (struct spread){.way = way, .at = way == ONE && m->at[layer] > 0 ? m->at[layer] : 0};
+}
+
+static struct spread source_of(const struct mixture *m, int layer)
+{
+    struct spread s = spread_of(m, layer);
+    s.full = s.way == COLUMNS && layers[layer].whole;
+    s.way = s.way == INPUTS ? COLUMNS : s.way;
+    return s;
 }
 
 /* ---- one worker, with which all others are compared ---- */
 
 struct figures {
-    int64_t params;
+    int64_t params, outputs; /* outputs: elements of a bias, which is one of the params */
     double forward, backward;
     int64_t channels, inner; /* of the output: columns, and values of each */
 };
@@ -49,8 +80,10 @@ static struct figures figures_of(const struct sw_net *net, const char *name)
                         .backward = l->flops_backward,
                         .channels = l->dst.desc.dim[1],
                         .inner = 1};
-    for (int p = 0; p < l->param_count; p++)
+    for (int p = 0; p < l->param_count; p++) {
         f.params += sw_desc_count(&l->param[p].layout);
+        f.outputs = p == 1 ? sw_desc_count(&l->param[p].layout) : 0;
+    }
     for (int i = 2; i < l->dst.desc.ndim; i++)
         f.inner *= l->dst.desc.dim[i];
     return f;
@@ -86,6 +119,20 @@ static void assert_figure(const char *layer, const char *what, double is, double
         fail_msg("%s: %s is %.17g, not %.17g", layer, what, is, should);
 }
 
+/* Where the source is split a worker has some of the weights; a bias is added once. */
+static double params_of(const struct mixture *m, int layer, int w, double share)
+{
+    double all = (double)whole[layer].params, bias = (double)whole[layer].outputs;
+    switch (way_of(m, layer)) {
+    case ROWS:
+        return all;
+    case INPUTS:
+        return (all - bias) * share + (w == 0 ? bias : 0);
+    default:
+        return all * share;
+    }
+}
+
 /* Every worker holds and computes the part that is its own. */
 static void assert_parts(const struct sw_job *job, const struct mixture *m)
 {
@@ -96,13 +143,14 @@ static void assert_parts(const struct sw_job *job, const struct mixture *m)
             int index = sw_net_find(net, name);
             enum way way = way_of(m, i);
             struct figures f = figures_of(net, name);
-            double rows = share_of(BATCH, m->workers, w),
-                   columns = share_of(whole[i].channels, m->workers, w);
-            double share = way == ROWS ? rows : way == COLUMNS ? columns : w == 0;
+            const struct figures *cut = way == INPUTS ? &whole[i - 1] : &whole[i];
+            int at = spread_of(m, i).at;
+            double share = way == ROWS  ? share_of(BATCH, m->workers, w)
+                           : way == ONE ? w == at
+                                        : share_of(cut->channels, m->workers, w);
             assert_string_equal(sw_net_spread_name(net, index), spreads[way]);
-            assert_int_equal(sw_net_is_absent(net, index), way == ONE && w != 0);
-            assert_figure(name, "params", (double)f.params,
-                          (double)whole[i].params * (way == ROWS ? 1 : share));
+            assert_int_equal(sw_net_is_absent(net, index), way == ONE && w != at);
+            assert_figure(name, "params", (double)f.params, params_of(m, i, w, share));
             assert_figure(name, "flops forward", f.forward, whole[i].forward * share);
             assert_figure(name, "flops backward", f.backward, whole[i].backward * share);
         }
@@ -112,48 +160,48 @@ static void assert_parts(const struct sw_job *job, const struct mixture *m)
 
 /* ---- what moves ---- */
 
-/* Values that worker w has of rows x channels x inner. */
-static int64_t part_of(enum way way, const struct figures *f, int workers, int w, bool columns_too,
-                       enum way other)
+/* Values of rows x channels x inner that worker w has in both ways. */
+static int64_t common(struct spread a, struct spread b, const struct figures *f, int workers, int w)
 {
     int64_t first, rows = BATCH, channels = f->channels;
-    for (int k = 0; k < 1 + columns_too; k++) {
-        enum way now = k ? other : way;
-        if (now == ROWS)
+    for (int k = 0; k < 2; k++) {
+        struct spread s = k ? b : a;
+        if (s.way == ROWS)
             sw_part(BATCH, workers, w, &first, &rows);
-        else if (now == COLUMNS)
+        else if (s.way == COLUMNS)
             sw_part(f->channels, workers, w, &first, &channels);
-        else if (w != 0)
+        else if (w != s.at)
             return 0;
     }
     return rows * channels * f->inner;
 }
 
-/* Floats of one connection, one way: everything but what is there already. */
-static int64_t floats_between(enum way from, enum way to, bool full, const struct figures *f,
+/* Floats of one connection, one way: everything but what is there already. Terms of a sum all move
+ * but for one's own; where their sum is wanted in full it goes from rows to all. */
+static int64_t floats_between(struct spread from, struct spread to, const struct figures *f,
                               int workers)
 {
     int64_t all = BATCH * f->channels * f->inner, stay = 0;
-    if (full)
+    if (from.way == INPUTS)
+        return all * (workers - 1) * (to.full ? 2 : 1);
+    if (to.full)
         return all * (workers - 1);
     for (int w = 0; w < workers; w++)
-        stay += part_of(from, f, workers, w, true, to);
-    return all - stay;
+        stay += common(from, to, f, workers, w);
+    return from.way == to.way && from.at == to.at ? 0 : all - stay;
 }
 
 /* All connections of the chain: each layer and the loss behind the last one. */
 static int64_t bytes_of(const struct mixture *m)
 {
     int64_t floats = 0;
-    enum way before = ROWS;
+    struct spread before = {.way = ROWS};
     for (int i = 0; i <= LAYERS; i++) {
         const struct figures *f = i == 0 ? &whole_image : &whole[i - 1];
-        enum way way = i < LAYERS ? way_of(m, i) : ROWS;
-        bool full = i < LAYERS && way == COLUMNS && layers[i].whole;
-        if (full || way != before)
-            /* The data have no gradient that would go back. */
-            floats += floats_between(before, way, full, f, m->workers) * (i == 0 ? 1 : 2);
-        before = way;
+        struct spread to = i < LAYERS ? source_of(m, i) : (struct spread){.way = ROWS};
+        /* The data have no gradient that would go back. */
+        floats += floats_between(before, to, f, m->workers) * (i == 0 ? 1 : 2);
+        before = i < LAYERS ? spread_of(m, i) : before;
     }
     return floats * (int64_t)sizeof(float);
 }
@@ -196,7 +244,10 @@ static void put_sets(const struct mixture *m, struct mixture_sets *s, struct tri
     snprintf(s->text[s->count++], sizeof s->text[0], "cluster.workers_per_group=%d", m->workers);
     snprintf(s->text[s->count++], sizeof s->text[0], "job.partition=%s", keys[m->wide]);
     for (int i = 0; i < LAYERS; i++)
-        if (m->way[i] != UNSET)
+        if (m->at[i] >= 0)
+            snprintf(s->text[s->count++], sizeof s->text[0], "layer.%s.location=%d", layers[i].name,
+                     m->at[i]);
+        else if (m->way[i] != UNSET)
             snprintf(s->text[s->count++], sizeof s->text[0], "layer.%s.partition=%s",
                      layers[i].name, keys[m->way[i]]);
     assert_true(s->count <= TRIAL_SETS);
@@ -209,7 +260,7 @@ static void print_mixture(const struct mixture *m)
     print_error("%d workers, net-wide %s:", m->workers, keys[m->wide]);
     for (int i = 0; i < LAYERS; i++)
         if (m->way[i] != UNSET)
-            print_error(" %s=%s", layers[i].name, keys[m->way[i]]);
+            print_error(" %s=%s%d", layers[i].name, keys[m->way[i]], spread_of(m, i).at);
     print_error("\n");
 }
 
@@ -247,7 +298,7 @@ static struct mixture wide(int workers, enum way way)
 {
     struct mixture m = {.workers = workers, .wide = way};
     for (int i = 0; i < LAYERS; i++)
-        m.way[i] = UNSET;
+        m.way[i] = UNSET, m.at[i] = -1;
     return m;
 }
 
@@ -278,9 +329,11 @@ static void each_layer_alone_equals_one_worker(void **state)
         for (int way = COLUMNS; way <= ONE; way++) {
             char name[32];
             struct mixture m = wide(2 + (i + way) % 2, ROWS);
-            if (way == COLUMNS && !layers[i].columns)
+            if (!can(i, (enum way)way))
                 continue;
             m.way[i] = (enum way)way;
+            if (way == ONE)
+                m.at[i] = i % m.workers;
             snprintf(name, sizeof name, "%s-%s", layers[i].name, keys[way]);
             run_mixture(&m, name, NULL);
         }
@@ -296,11 +349,13 @@ static int draw(uint64_t *word, int count)
 static struct mixture draw_mixture(uint64_t seed)
 {
     uint64_t word = seed * 977 + 5;
-    struct mixture m = wide(2 + draw(&word, MOST_WORKERS - 1), (enum way)draw(&word, 3));
+    struct mixture m = wide(2 + draw(&word, MOST_WORKERS - 1), (enum way)draw(&word, WAYS));
     for (int i = 0; i < LAYERS; i++) {
-        m.way[i] = (enum way)(draw(&word, 4) - 1);
-        if (m.way[i] == COLUMNS && !layers[i].columns)
+        m.way[i] = (enum way)(draw(&word, WAYS + 1) - 1);
+        if (m.way[i] != UNSET && !can(i, m.way[i]))
             m.way[i] = ONE;
+        if (m.way[i] == ONE)
+            m.at[i] = draw(&word, m.workers + 1) - 1;
     }
     return m;
 }
@@ -349,7 +404,8 @@ static void split_runs_resume_under_other_partitions(void **state)
     static const struct {
         const char *from, *to;
         int workers_before, workers;
-    } cases[] = {{"1", "none", 2, 3}, {"none", "1", 3, 2}, {"1", "0", 3, 1}, {"0", "1", 1, 3}};
+    } cases[] = {{"1in", "1", 2, 3},  {"0", "1in", 1, 3}, {"1in", "0", 3, 2}, {"1", "none", 2, 3},
+                 {"none", "1", 3, 2}, {"1", "0", 3, 1},   {"0", "1", 1, 3}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char name[32], before[32], after[32];
         snprintf(name, sizeof name, "resumed-%zu", i);
@@ -402,6 +458,95 @@ static void batch_norm_among_split_layers_equals_one_worker(void **state)
         }
 }
 
+/* ---- two paths side by side ---- */
+
+/* Two paths from one picture that meet again, each with a loss of its own as well. */
+static const char paths_recipe[] = WORKERS_JOB DATA_SECTIONS UPDATER_SECTIONS
+    "[layer image]\ntype = input\nfield = image\n[layer label]\ntype = input\nfield = label\n"
+    "[layer a1]\ntype = convolution\nsrc = image\noutputs = 6\nkernel = 3\n"
+    "[layer a2]\ntype = activation\nsrc = a1\nfunction = tanh\n"
+    "[layer a3]\ntype = inner_product\nsrc = a2\noutputs = 7\n"
+    "[layer b1]\ntype = inner_product\nsrc = image\noutputs = 9\n"
+    "[layer b2]\ntype = activation\nsrc = b1\nfunction = tanh\n"
+    "[layer b3]\ntype = inner_product\nsrc = b2\noutputs = 5\n"
+    "[layer both]\ntype = concat\nsrc = a3, b3\n"
+    "[layer fc]\ntype = inner_product\nsrc = both\noutputs = 4\n"
+    "[layer own]\ntype = inner_product\nsrc = b2\noutputs = 4\n"
+    "[layer loss]\ntype = softmax_loss\nsrc = fc, label\n"
+    "[layer loss_b]\ntype = softmax_loss\nsrc = own, label\nweight = 0.5\n"
+    "[layer accuracy]\ntype = accuracy\nsrc = fc, label\ninclude = eval\n";
+
+#define PATHS(a, b)                                                                                \
+    "layer.a1.location=" a, "layer.a2.location=" a, "layer.a3.location=" a,                        \
+        "layer.b1.location=" b, "layer.b2.location=" b, "layer.b3.location=" b
+
+/* Each worker has and computes one path, and waits for nobody within it. */
+static void check_paths(struct trial *t)
+{
+    for (int w = 0; w < 2; w++) {
+        const struct sw_net *net = t->job->workers[w].train;
+        int first = sw_net_layer_count(net), last = 0;
+        for (int i = 0; i < sw_net_layer_count(net); i++) {
+            const struct sw_layer *l = sw_net_layer(net, i);
+            bool path = strlen(l->name) == 2 && (l->name[0] == 'a' || l->name[0] == 'b');
+            if (!path)
+                continue;
+            assert_int_equal(sw_net_is_absent(net, i), (l->name[0] == 'b') != w);
+            assert_int_equal(l->param_count == 0, (l->name[0] == 'b') != w || l->name[1] == '2');
+            first = i < first ? i : first;
+            last = i;
+        }
+        for (int i = first; i <= last; i++)
+            assert_string_not_equal(sw_net_layer(net, i)->type->base.name, "reshard");
+    }
+}
+
+static void paths_on_two_workers_run_side_by_side(void **state)
+{
+    (void)state;
+    static const char *const tails[][3] = {
+        {NULL},
+        {"layer.both.location=0", "layer.fc.location=0"},
+        {"layer.both.location=1", "layer.own.location=1", "layer.fc.partition=1in"}};
+    train(.recipe = paths_recipe, .name = "paths", .steps = STEPS);
+    for (int sim = 0; sim < 2; sim++)
+        for (size_t i = 0; i < sizeof tails / sizeof *tails; i++) {
+            char name[32];
+            snprintf(name, sizeof name, "paths-%zu-%d", i, sim);
+            train(.recipe = paths_recipe, .name = name, .steps = STEPS, .oversubscribe = true,
+                  .before = check_paths, .device = sim ? sims[2] : NULL,
+                  .sets = {workers_set[2], PATHS("0", "1"), tails[i][0], tails[i][1], tails[i][2]});
+            assert_equal_runs("paths", name, STEPS);
+        }
+    /* Whoever goes on from it may have other workers, and the paths elsewhere. */
+    train(.recipe = paths_recipe, .name = "moved", .steps = 4, .oversubscribe = true,
+          .sets = {workers_set[2], PATHS("0", "1")});
+    train(.recipe = paths_recipe, .resume = "moved", .resume_step = 4, .steps = STEPS,
+          .oversubscribe = true, .sets = {workers_set[3], PATHS("2", "0")});
+    assert_equal_runs("paths", "moved", STEPS);
+}
+
+/* What they send: the picture to the path that is elsewhere, and results and gradients. */
+static void paths_move_what_is_elsewhere(void **state)
+{
+    (void)state;
+    train(.recipe = paths_recipe, .name = "count", .steps = 2, .oversubscribe = true,
+          .device = sims[2],
+          .sets = {workers_set[2], PATHS("0", "1"), "layer.both.location=1", "layer.own.location=1",
+                   "layer.fc.location=1"});
+    /* Rows 13 and 12 of 25: pictures to both; a3's output and its gradient cross whole; scores of
+     * fc and own and their gradients go between worker 1 and worker 0's rows. */
+    struct trial t = {.recipe = paths_recipe};
+    assert_int_equal(trial_open(&t), SW_OK);
+    int64_t image = figures_of(t.job->workers[0].train, "image").inner *
+                    figures_of(t.job->workers[0].train, "image").channels;
+    trial_close(&t);
+    assert_int_equal((int64_t)ask("SELECT sum(bytes) FROM link_traffic WHERE run_id = %d AND step "
+                                  "= 1 AND kind = 'feature'",
+                                  run_id("count")),
+                     (BATCH * image + 2 * (BATCH * 7 + 2 * 13 * 4)) * (int64_t)sizeof(float));
+}
+
 /* ---- what cannot be ---- */
 
 static void per_layer_keys_that_cannot_be_met_are_errors(void **state)
@@ -411,6 +556,27 @@ static void per_layer_keys_that_cannot_be_met_are_errors(void **state)
         const char *sets[3], *says;
         int workers;
     } cases[] = {
+        {{"layer.conv1.partition=1in"},
+         "convolution cannot: no sum over parts of its inputs is its output",
+         2},
+        {{"layer.fc1.partition=1in", "layer.fc1.transpose=yes"},
+         "inner_product cannot: its weights are stored by features",
+         2},
+        {{"layer.fc2.partition=1in", "layer.fc1.outputs=2"},
+         "the 2 columns of its source cannot be split over 3 workers: use partition = 0",
+         3},
+        {{"layer.fc1.location=2"},
+         "worker 2 of a group that has 2, counted from 0: say a location below 2, or "
+         "cluster.workers_per_group = 3",
+         2},
+        {{"layer.fc1.location=1"}, "say a location below 1", 1},
+        {{"layer.fc1.location=1", "layer.fc1.partition=1"},
+         "a layer with a location is whole on that worker: leave its partition out",
+         2},
+        {{"layer.loss.location=1"},
+         "softmax_loss cannot be on one worker: every worker counts its own rows; leave location",
+         2},
+        {{"layer.image.location=0"}, "input cannot be on one worker: every worker reads its", 2},
         {{"layer.norm1.partition=1"}, "lrn cannot: it normalises across channels", 2},
         {{"layer.loss.partition=1"}, "softmax_loss cannot: a row's loss needs all its scores", 2},
         {{"layer.loss.partition=none"}, "softmax_loss cannot: every worker counts its own rows", 2},
@@ -483,6 +649,14 @@ static void net_wide_settings_fall_back_and_say_so(void **state)
     assert_notes((const char *[]){workers_set[2], "job.partition=none", NULL},
                  (const char *[]){"layer loss is split by rows: every worker counts", NULL},
                  (const char *[]){"norm1", "image", NULL});
+    assert_notes(
+        (const char *[]){workers_set[2], "job.partition=1in", NULL},
+        (const char *[]){"layer conv1 is split by rows: no sum over parts of its inputs", NULL},
+        (const char *[]){"layer fc1", "layer fc2", "image", NULL});
+    assert_notes((const char *[]){"cluster.workers_per_group=4", "job.partition=1in",
+                                  "layer.fc1.outputs=3", NULL},
+                 (const char *[]){"layer fc2 is split by rows: what it reads cannot", NULL},
+                 (const char *[]){"layer fc1", NULL});
     /* Nothing to say: one worker, or nothing asked for. */
     assert_notes((const char *[]){"job.partition=1", workers_set[1], NULL}, (const char *[]){NULL},
                  (const char *[]){"layer", NULL});
@@ -532,6 +706,8 @@ int main(void)
         cmocka_unit_test(split_runs_have_the_same_bits),
         cmocka_unit_test(split_runs_resume_under_other_partitions),
         cmocka_unit_test(batch_norm_among_split_layers_equals_one_worker),
+        cmocka_unit_test(paths_on_two_workers_run_side_by_side),
+        cmocka_unit_test(paths_move_what_is_elsewhere),
         cmocka_unit_test(per_layer_keys_that_cannot_be_met_are_errors),
         cmocka_unit_test(net_wide_settings_fall_back_and_say_so),
         cmocka_unit_test(connections_are_part_of_the_plan),
