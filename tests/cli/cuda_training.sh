@@ -1,0 +1,39 @@
+#!/bin/sh
+# ctest-timeout: 300
+# The whole trainer on the cuda device: the parameters that the CPU would have after some steps, for
+# every way that gradients travel, with one worker and with two on one GPU, and where the parameters
+# live on the device. On a GPU where there is one, else on the kernels compiled for the CPU.
+. "$(dirname "$0")/lib.sh"
+
+if [ -e /dev/nvidiactl ]; then
+    unset SINGA_CUDA_MODULE
+else
+    [ -f "${SW_CUDA_ON_HOST:-}" ] || skip "there is no GPU, and the kernels on the host are not built"
+    export SINGA_CUDA_MODULE="$SW_CUDA_ON_HOST"
+fi
+
+# near NAME: the same as the CPU's, but for the order of sums.
+near() {
+    "$SW" weights "$T/cpu/checkpoint-3.safetensors" diff "$T/$1/checkpoint-3.safetensors" \
+        --tolerance 2e-4 >"$T/out" 2>"$T/err" || fail "$1 has other parameters than the CPU"
+}
+# train NAME OPTION...
+train() {
+    name=$1
+    shift
+    expect 0 run "$tiny" --steps 3 --set job.eval_every=0 --out "$T/$name" --name "$name" --no-ui "$@"
+}
+
+train cpu --device cpu
+for copy in async sync none; do
+    train $copy --device cuda:0 --set cluster.copy=$copy
+    near $copy
+done
+train late --device cuda:0 --set cluster.overlap=no
+near late
+train two --device cuda:0,0 --oversubscribe
+near two
+
+# What ran where is in the history.
+expect 0 history sql "SELECT placement.device FROM placement JOIN runs ON runs.id = run_id WHERE name = 'two' AND unit LIKE 'worker%'"
+[ "$(grep -c 'cuda:0' "$T/out")" = 2 ] || fail "two workers are not on cuda:0"
