@@ -80,12 +80,19 @@ static size_t worker_bytes(const struct sw_worker *w, int split)
     return bytes;
 }
 
+size_t sw_carries_worker_bytes(const struct sw_worker *w)
+{
+    size_t bytes = 0;
+    for (int split = 0; split < SW_SPLITS; split++)
+        bytes += worker_bytes(w, split);
+    return bytes;
+}
+
 size_t sw_carries_bytes(const struct sw_job *job)
 {
     size_t bytes = job->carries.bytes;
     for (int w = 0; w < job->placement->worker_count; w++)
-        for (int split = 0; split < SW_SPLITS; split++)
-            bytes += worker_bytes(&job->workers[w], split);
+        bytes += sw_carries_worker_bytes(&job->workers[w]);
     return bytes;
 }
 

@@ -494,6 +494,7 @@ void sw_keep_record(struct sw_worker *w, const char *path, uint64_t bytes, const
  * them. */
 int sw_carries_build(struct sw_job *job, struct sw_err *err) SW_MUST_CHECK;
 size_t sw_carries_bytes(const struct sw_job *job); /* what all of it takes, on all devices */
+size_t sw_carries_worker_bytes(const struct sw_worker *w); /* and on a worker's */
 int sw_carries_allocate(struct sw_job *job, struct sw_err *err) SW_MUST_CHECK;
 int sw_carries_bind(struct sw_worker *w, struct sw_err *err) SW_MUST_CHECK;
 void sw_carries_unbind(struct sw_worker *w);

@@ -7,7 +7,9 @@ export OMP_NUM_THREADS=1
 # Data made by code, and fully connected layers of which files stay small.
 SINGA_DATA=$T/none
 small() {
-    echo --set job.batch=4 --set job.eval_batch=4 --steps 2
+    echo --steps 2
+    # Where rows carry something on there are as many of them as there are streams.
+    grep -q '^streams' "$1" || echo --set job.batch=4 --set job.eval_batch=4
     grep -q '^include = share/imagenet.ini' "$1" && echo --set data.test.records=4
     for layer in fc6 fc7; do
         grep -q "^\[layer $layer\]" "$1" && echo --set "layer.$layer.outputs=32"

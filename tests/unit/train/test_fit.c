@@ -7,6 +7,13 @@
 
 enum { STEPS = 8 };
 
+/* What a worker's device holds in all. */
+static size_t on_device(const struct sw_worker *w)
+{
+    return w->arena_bytes + sw_worker_replica_bytes(w) + sw_states_device_bytes(w) +
+           sw_carries_worker_bytes(w);
+}
+
 /* Runs it as `name` within a budget; whether anything was repeated or swapped. */
 static struct sw_job_fit run_within(struct trial like, const char *name, long long budget)
 {
@@ -27,8 +34,7 @@ static struct sw_job_fit run_within(struct trial like, const char *name, long lo
     for (int i = 0; like.device && i < like.job->placement->worker_count; i++) {
         const struct sw_worker *w = &like.job->workers[i];
         size_t peak = sw_device_bytes_of(w->device).peak;
-        assert_int_equal(peak,
-                         w->arena_bytes + sw_worker_replica_bytes(w) + sw_states_device_bytes(w));
+        assert_int_equal(peak, on_device(w));
         assert_true((long long)peak <= budget);
     }
     trial_close(&like);
@@ -48,9 +54,7 @@ static void compare_budgets(const char *device, int workers, const char *more)
         fail_msg("%s", like.err.text);
     const struct sw_worker *w = &like.job->workers[0];
     long long all =
-        device
-            ? (long long)(w->arena_bytes + sw_worker_replica_bytes(w) + sw_states_device_bytes(w))
-            : (long long)sw_job_plan(like.job)->memory_bytes;
+        device ? (long long)on_device(w) : (long long)sw_job_plan(like.job)->memory_bytes;
     assert_int_equal(sw_job_plan(like.job)->fit.budget_bytes, 0);
     if (trial_run(&like) != SW_OK)
         fail_msg("%s", like.err.text);
