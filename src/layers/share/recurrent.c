@@ -203,8 +203,8 @@ static int run_cell_back(struct sw_layer *l, const struct sw_pass *r,
     const struct sw_stack *st = l->state;
     const struct sw_layer_param *p = l->param + cell->first_param;
     const struct sw_recurrent_gradient_args a = {.r = cell->r,
-                                                 .x = x,
-                                                 .weight = p[0].value,
+                                                 .x = p[0].grad ? x : NULL,
+                                                 .weight = dx ? p[0].value : NULL,
                                                  .recurrent = p[1].value,
                                                  .gates = at(kept(l, st), cell->gates_at),
                                                  .before = at(kept(l, st), cell->before_at),

@@ -132,16 +132,17 @@ static void prepare(struct rig *g, const struct values *v)
         poison(l->dst.grad, sw_desc_bytes(&l->dst.desc));
 }
 
-/* Forward and backward of an example on the CPU, and the same there; `compare` gets both. */
+/* Forward and backward of an example on the CPU, and the same there; `compare` gets both. block,
+ * no_data: as in struct how. */
 typedef void compare_fn(const struct rig *there, const struct rig *cpu);
 
 static void check_example(const struct sw_layer_type *type, const struct sw_layer_example *ex,
-                          struct sw_stream *cpu, struct sw_stream *there, int block,
+                          struct sw_stream *cpu, struct sw_stream *there, int block, bool no_data,
                           compare_fn *compare)
 {
     struct rig a, b;
-    rig_setup(&a, type, ex, &(struct how){.stream = cpu, .block = block});
-    rig_setup(&b, type, ex, &(struct how){.stream = there, .block = block});
+    rig_setup(&a, type, ex, &(struct how){.stream = cpu, .block = block, .no_data = no_data});
+    rig_setup(&b, type, ex, &(struct how){.stream = there, .block = block, .no_data = no_data});
     for (int k = 0; k < a.layer.src_count; k++) {
         a.layer.src[k] = &a.src[k];
         b.layer.src[k] = &b.src[k];
@@ -162,7 +163,8 @@ static void check_example(const struct sw_layer_type *type, const struct sw_laye
     rig_close(&b);
 }
 
-/* All examples of all layers, with plain and with blocked sources. */
+/* All examples of all layers, with plain and with blocked sources, and those that learn also as the
+ * first layer of a net. */
 static void check_all_examples(struct sw_stream *cpu, struct sw_stream *there, compare_fn *compare)
 {
     for (int t = 0; sw_layer_types[t]; t++) {
@@ -171,7 +173,9 @@ static void check_all_examples(struct sw_stream *cpu, struct sw_stream *there, c
             for (int block = 0; block <= 16; block += 16) {
                 snprintf(where, sizeof where, "%s, example %d, block %d", type->base.name, e,
                          block);
-                check_example(type, &type->examples[e], cpu, there, block, compare);
+                check_example(type, &type->examples[e], cpu, there, block, false, compare);
+                if (type->base.params && type->backward)
+                    check_example(type, &type->examples[e], cpu, there, block, true, compare);
             }
     }
 }
