@@ -11,6 +11,7 @@ enum work {
     RESUME,   /* finds the reference run, goes on from its checkpoint 2 to 4 */
     EVALUATE, /* one pass with the reference's weights */
     PREDICT,  /* a layer's rows */
+    PARTS,    /* trains with virtual workers */
 };
 
 static int take_info(void *user, const struct sw_predict_info *info, struct sw_err *err)
@@ -61,7 +62,8 @@ static int run_work(enum work work, struct fault_plan plan)
 {
     struct trial t = {.name = "small",
                       .steps = 4,
-                      .sets = {"job.eval_every=2", "job.checkpoint_every=2"},
+                      .sets = {"job.eval_every=2", "job.checkpoint_every=2",
+                               work == PARTS ? "job.repeat_exact=yes" : NULL},
                       .display = {.every_steps = 1}};
     int threads = count_threads();
     long live = atomic_load(&fault_live);
@@ -143,6 +145,12 @@ static void one_allocation_fails_in_prediction(void **state)
     fail_each(PREDICT, 1, 6);
 }
 
+static void one_allocation_fails_with_virtual_workers(void **state)
+{
+    (void)state;
+    fail_each(PARTS, 1, 6);
+}
+
 /* Large blocks come as pages. The tiny net's arena is too small for that, so a larger one. */
 static void pages_fail(void **state)
 {
@@ -179,6 +187,7 @@ int main(void)
         cmocka_unit_test_teardown(one_allocation_fails_in_resume, fault_disarm),
         cmocka_unit_test_teardown(one_allocation_fails_in_evaluation, fault_disarm),
         cmocka_unit_test_teardown(one_allocation_fails_in_prediction, fault_disarm),
+        cmocka_unit_test_teardown(one_allocation_fails_with_virtual_workers, fault_disarm),
         cmocka_unit_test_teardown(pages_fail, fault_disarm),
     };
     return cmocka_run_group_tests_name("allocations", tests, fault_begin, home_end);
