@@ -36,17 +36,21 @@ static void watch(int pipe_fd, int fd, const struct termios *before, const char 
 {
     static const int ignored[] = {SIGHUP,  SIGINT,  SIGQUIT, SIGTERM,
                                   SIGTTOU, SIGTTIN, SIGTSTP, SIGPIPE};
+    enum { PIPE = 3 };
     struct termios during;
     char word = 0;
     ssize_t got;
+    /* The terminal is 0; files of the one it watches are no business of the guard. */
+    dup2(pipe_fd, PIPE);
+    close_range(PIPE + 1, ~0u, 0);
     for (size_t i = 0; i < sizeof ignored / sizeof *ignored; i++)
         signal(ignored[i], SIG_IGN);
     setpgid(0, 0);
     /* A byte when the terminal's modes have been changed, another as a farewell. */
-    while ((got = read(pipe_fd, &word, 1)) < 0 && errno == EINTR)
+    while ((got = read(PIPE, &word, 1)) < 0 && errno == EINTR)
         ;
     bool changed = got == 1 && tcgetattr(fd, &during) == 0;
-    while ((got = read(pipe_fd, &word, 1)) < 0 && errno == EINTR)
+    while ((got = read(PIPE, &word, 1)) < 0 && errno == EINTR)
         ;
     if (changed && got == 0)
         restore(fd, before, &during, bytes);

@@ -39,6 +39,7 @@ void sw_ui_series_point(struct sw_ui_series *s, int64_t step, double value)
     sw_trail_add(&s->trail, (double)step, value);
     s->recent[s->count++ % SW_UI_RECENT] = value;
     s->last_step = step;
+    s->not_finite += !isfinite(value);
     if (isfinite(value) && is_better(s, value)) {
         s->best = value;
         s->best_step = step;

@@ -34,6 +34,7 @@ struct sw_ui_series {
     int64_t last_step;           /* -1: none */
     double best;                 /* lowest of a loss, highest of others; NaN: none */
     int64_t best_step;
+    int64_t not_finite; /* values */
 };
 
 struct sw_ui_run {

@@ -67,6 +67,10 @@ static void headline(struct sw_canvas *c, struct sw_area in, const struct sw_ui_
         x += sw_canvas_text(c, x, in.y, in.x + in.w - x, train ? SW_ROLE_LINE1 : SW_ROLE_LINE2,
                             text) +
              2;
+        if (s->not_finite > 0) {
+            snprintf(text, sizeof text, "%lld not finite", (long long)s->not_finite);
+            x += sw_canvas_text(c, x, in.y, in.x + in.w - x, SW_ROLE_BAD, text) + 2;
+        }
         if (!train && s->best_step >= 0 && isnan(cursor)) {
             snprintf(text, sizeof text, "best %s at %lld", sw_chart_number(number, s->best),
                      (long long)s->best_step);

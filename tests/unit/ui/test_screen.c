@@ -182,6 +182,18 @@ static void another_run_lies_dashed_over_the_curves(void **state)
     unstage(m);
 }
 
+static void values_that_are_not_finite_are_counted(void **state)
+{
+    (void)state;
+    struct sw_ui_model *m = stage();
+    struct sw_ui_view v = view_of_a_beginner();
+    assert_false(shows(m, &v, 100, 30, "not finite"));
+    sw_ui_series_point(&m->series[0], STAGED_STEP + 1, NAN);
+    sw_ui_series_point(&m->series[0], STAGED_STEP + 2, INFINITY);
+    assert_true(shows(m, &v, 100, 30, "2 not finite"));
+    unstage(m);
+}
+
 static void a_paused_run_says_so_at_every_size(void **state)
 {
     (void)state;
@@ -262,6 +274,7 @@ int main(void)
         cmocka_unit_test(zoom_cursor_and_log_scale),
         cmocka_unit_test(one_line_says_the_essentials),
         cmocka_unit_test(another_run_lies_dashed_over_the_curves),
+        cmocka_unit_test(values_that_are_not_finite_are_counted),
         cmocka_unit_test(a_paused_run_says_so_at_every_size),
         cmocka_unit_test(unknown_is_never_zero),
         cmocka_unit_test(no_size_is_too_small_or_odd),
