@@ -13,13 +13,16 @@ static const struct sw_opt opts[] = {
     {0},
 };
 
-static int find_shape(const struct sw_layer *l, int64_t outputs, struct sw_conv_shape *s,
-                      struct sw_err *err)
+/* Of a split convolution with groups a worker has some groups, and their channels of the source. */
+static int find_shape(const struct sw_layer *l, const struct sw_layer_setup *setup, int64_t outputs,
+                      struct sw_conv_shape *s, struct sw_err *err)
 {
     const struct conf *c = l->conf;
     const struct sw_desc *in = &l->src[0]->desc;
     struct sw_window w;
-    int rc = sw_conv_resolve(&c->conv, in, outputs, &w, s, err);
+    bool grouped = c->conv.groups > 1 && setup->parts > 1;
+    int rc = sw_conv_resolve(&c->conv, grouped ? setup->channels : in->dim[1], outputs,
+                             grouped ? setup->parts : 1, &w, s, err);
     if (rc != SW_OK)
         return rc;
     s->out_h = sw_window_count(in->dim[2], w.extent_h, w.stride_h, w.pad_h, false);
@@ -36,9 +39,17 @@ static int find_shape(const struct sw_layer *l, int64_t outputs, struct sw_conv_
 static const char *refuses_split(const void *conf, int parts)
 {
     const struct sw_conv_conf *c = &((const struct conf *)conf)->conv;
-    if (c->groups > 1)
-        return "its groups of channels do not line up with the split";
+    if (c->groups > 1 && c->groups % parts)
+        return "its groups of channels do not line up with the split, whose parts are no equal "
+               "numbers of groups";
     return c->outputs < parts ? "it has fewer outputs than there are workers" : NULL;
+}
+
+/* Groups do not see one another. */
+static bool reads_columns(const void *conf, int parts)
+{
+    const struct sw_conv_conf *c = &((const struct conf *)conf)->conv;
+    return c->groups > 1 && c->groups % parts == 0;
 }
 
 static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_err *err)
@@ -50,7 +61,7 @@ static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_e
     sw_setup_part(s, c->outputs, &first, &outputs);
     int rc = sw_layer_need_src(l, 0, 4, err);
     if (rc == SW_OK)
-        rc = find_shape(l, outputs, &shape, err);
+        rc = find_shape(l, s, outputs, &shape, err);
     if (rc != SW_OK)
         return rc;
     const struct sw_desc *in = &l->src[0]->desc;
@@ -62,7 +73,7 @@ static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_e
         return rc;
     int64_t taps = shape.kernel_h * shape.kernel_w;
     int64_t fan_in = in->dim[1] / shape.groups * taps;
-    sw_layer_use_plan(l, fan_in, c->outputs / shape.groups * taps);
+    sw_layer_use_plan(l, fan_in, c->outputs / c->groups * taps);
     if (s->parts > 1)
         sw_layer_mark_parts(l, first, c->outputs);
     l->flops_forward = 2.0 * (double)sw_desc_count(&l->dst.desc) * (double)fan_in;
@@ -110,6 +121,7 @@ const struct sw_layer_type sw_layer_convolution = {
     .role = SW_ROLE_NEURON,
     .split = SW_SPLIT_OUTPUTS,
     .refuses_split = refuses_split,
+    .reads_columns = reads_columns,
     .min_src = 1,
     .max_src = 1,
     .state_bytes = sizeof(struct sw_plan_state),

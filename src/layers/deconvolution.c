@@ -50,7 +50,7 @@ static int find_shape(const struct sw_layer *l, struct sw_conv_shape *s, struct 
     struct sw_window w;
     int64_t below = c->more.output_pad_y >= 0 ? c->more.output_pad_y : c->more.output_pad;
     int64_t right = c->more.output_pad_x >= 0 ? c->more.output_pad_x : c->more.output_pad;
-    int rc = sw_conv_resolve(&c->conv, in, c->conv.outputs, &w, s, err);
+    int rc = sw_conv_resolve(&c->conv, in->dim[1], c->conv.outputs, 1, &w, s, err);
     if (rc != SW_OK)
         return rc;
     rc = find_size("height", in->dim[2], w.extent_h, w.stride_h, w.pad_h, below, &s->out_h, err);

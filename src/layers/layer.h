@@ -200,6 +200,9 @@ struct sw_layer_type {
     /* Why a layer with this conf cannot be split into `parts` all the same, or NULL. May be NULL.
      */
     const char *(*refuses_split)(const void *conf, int parts);
+    /* Does a column of the output need only that part of the source's columns, when both are split
+     * into `parts`? With SW_SPLIT_OUTPUTS; NULL: it needs all. */
+    bool (*reads_columns)(const void *conf, int parts);
     bool splits_inputs; /* honours setup's `sums`: a worker has some columns of the source */
     /* Why one with this conf does not, or NULL. May be NULL. */
     const char *(*refuses_inputs)(const void *conf);

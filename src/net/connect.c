@@ -49,7 +49,7 @@ static int count_connections(const struct sw_net *net, struct insertion *in)
     int count = 0;
     for (int i = 0; i < net->count; i++)
         for (int k = 0; k < net->nodes[i].layer.src_count; k++)
-            need(net, in, net->nodes[i].src[k], sw_net_source_spread(&net->nodes[i]));
+            need(net, in, net->nodes[i].src[k], sw_net_source_spread(net, &net->nodes[i]));
     for (int i = 0; i < net->count * in->ways; i++)
         count += in->needed[i];
     return count;
@@ -93,7 +93,7 @@ static int rebuild(struct sw_net *net, struct insertion *in, struct sw_err *err)
         struct sw_net_node *node = &in->nodes[in->count];
         *node = net->nodes[i];
         for (int k = 0; k < node->layer.src_count; k++)
-            node->src[k] = place_of(net, in, net->nodes[i].src[k], sw_net_source_spread(node));
+            node->src[k] = place_of(net, in, net->nodes[i].src[k], sw_net_source_spread(net, node));
         for (int k = 0; k < node->share_count; k++)
             node->share[k].root = in->moved[node->share[k].root];
         node->layer.index = in->count;

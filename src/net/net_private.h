@@ -133,7 +133,7 @@ bool sw_net_is_elsewhere(const struct sw_net *net, const struct sw_net_node *nod
 /* Decides how outputs are spread and inserts connections. Errors as sw_net_new. */
 int sw_net_spread(struct sw_net *net, struct sw_err *err) SW_MUST_CHECK;
 /* How a layer wants its sources spread. */
-struct sw_spread sw_net_source_spread(const struct sw_net_node *node);
+struct sw_spread sw_net_source_spread(const struct sw_net *net, const struct sw_net_node *node);
 /* connect.c: connections, and the order in which nodes run. Errors: SW_ERR_NOMEM. */
 int sw_net_connect(struct sw_net *net, struct sw_err *err) SW_MUST_CHECK;
 

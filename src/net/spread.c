@@ -30,14 +30,22 @@ static const char *why_not(const struct sw_net *net, const struct sw_net_node *n
     return type->refuses_split ? type->refuses_split(node->layer.conf, net->workers) : NULL;
 }
 
+/* Does a layer that is split by columns read columns, too? */
+static bool reads_columns(const struct sw_net *net, const struct sw_net_node *node)
+{
+    const struct sw_layer_type *type = type_of(node);
+    return type->split == SW_SPLIT_ELEMENTWISE ||
+           (type->reads_columns && type->reads_columns(node->layer.conf, net->workers));
+}
+
 /* Why a net-wide setting leaves a layer whose columns are those of its sources in rows, or NULL:
  * the data and what reads all of its source in rows may have fewer columns than there are workers.
  */
 static const char *why_source_not(const struct sw_net *net, const struct sw_net_node *node,
                                   enum sw_partition p)
 {
-    bool by_columns = p == SW_PARTITION_INPUTS ||
-                      (p == SW_PARTITION_COLUMNS && type_of(node)->split == SW_SPLIT_ELEMENTWISE);
+    bool by_columns =
+        p == SW_PARTITION_INPUTS || (p == SW_PARTITION_COLUMNS && reads_columns(net, node));
     for (int k = 0; k < node->layer.src_count && by_columns; k++)
         if (net->nodes[node->src[k]].rows_only)
             return "what it reads cannot be split by columns";
@@ -138,9 +146,9 @@ static enum sw_dist dist_of(struct sw_net *net, const struct sw_net_node *node)
     return refused || net->workers == 1 ? SW_DIST_ROWS : dists[p];
 }
 
-struct sw_spread sw_net_source_spread(const struct sw_net_node *node)
+struct sw_spread sw_net_source_spread(const struct sw_net *net, const struct sw_net_node *node)
 {
-    if (node->spread.dist == SW_DIST_COLUMNS && type_of(node)->split == SW_SPLIT_OUTPUTS)
+    if (node->spread.dist == SW_DIST_COLUMNS && !reads_columns(net, node))
         return (struct sw_spread){.dist = SW_DIST_FULL};
     if (node->spread.dist == SW_DIST_SUMS)
         return (struct sw_spread){.dist = SW_DIST_COLUMNS};

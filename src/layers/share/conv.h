@@ -35,10 +35,10 @@ struct sw_conv_conf {
         .offset = offsetof(conf, member.bias), .def = "yes"                                        \
     }
 
-/* Fills all of *s but the size of the output, and *w, for a source `in` of [N, C, H, W] and a part
- * of `outputs` channels. Errors: SW_ERR_INVALID when groups do not divide the channels, and those
- * of sw_window_resolve. */
-int sw_conv_resolve(const struct sw_conv_conf *c, const struct sw_desc *in, int64_t outputs,
+/* Fills all of *s but the size of the output, and *w, for a source of so many channels and a part
+ * of `outputs` channels, which has one in `parts` of the groups. Errors: SW_ERR_INVALID when groups
+ * do not divide the channels, and those of sw_window_resolve. */
+int sw_conv_resolve(const struct sw_conv_conf *c, int64_t channels, int64_t outputs, int parts,
                     struct sw_window *w, struct sw_conv_shape *s, struct sw_err *err) SW_MUST_CHECK;
 
 #endif

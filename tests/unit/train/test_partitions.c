@@ -458,6 +458,70 @@ static void batch_norm_among_split_layers_equals_one_worker(void **state)
         }
 }
 
+/* ---- groups of channels ---- */
+
+/* As in AlexNet: convolutions whose groups stay on the workers. */
+static const char groups_recipe[] = WORKERS_JOB DATA_SECTIONS UPDATER_SECTIONS
+    "[layer image]\ntype = input\nfield = image\n[layer label]\ntype = input\nfield = label\n"
+    "[layer conv1]\ntype = convolution\nsrc = image\noutputs = 8\nkernel = 3\npad = 1\n"
+    "[layer act1]\ntype = activation\nsrc = conv1\nfunction = tanh\n"
+    "[layer conv2]\ntype = convolution\nsrc = act1\noutputs = 16\nkernel = 3\ngroups = 4\n"
+    "[layer act2]\ntype = activation\nsrc = conv2\nfunction = tanh\n"
+    "[layer pool2]\ntype = pooling\nsrc = act2\nmethod = avg\nkernel = 2\nstride = 2\n"
+    "[layer conv3]\ntype = convolution\nsrc = pool2\noutputs = 12\nkernel = 3\ngroups = 4\n"
+    "[layer fc]\ntype = inner_product\nsrc = conv3\noutputs = 4\n"
+    "[layer loss]\ntype = softmax_loss\nsrc = fc, label\n";
+
+static struct figures whole_conv[2];
+
+static const struct sw_net *net_of(const struct trial *t, int worker)
+{
+    return t->job->workers[worker].train;
+}
+
+static void note_convolutions(struct trial *t)
+{
+    whole_conv[0] = figures_of(net_of(t, 0), "conv2");
+    whole_conv[1] = figures_of(net_of(t, 0), "conv3");
+}
+
+/* From the first convolution to the inner product nothing moves, and all have their share. */
+static void check_groups(struct trial *t)
+{
+    int workers = t->job->placement->worker_count;
+    for (int w = 0; w < workers; w++) {
+        const struct sw_net *net = net_of(t, w);
+        int first = sw_net_find(net, "conv1"), last = sw_net_find(net, "conv3");
+        for (int i = first; i <= last; i++)
+            assert_string_not_equal(sw_net_layer(net, i)->type->base.name, "reshard");
+        for (int k = 0; k < 2; k++) {
+            struct figures f = figures_of(net, k ? "conv3" : "conv2");
+            assert_int_equal(f.params * workers, whole_conv[k].params);
+            assert_figure("convolution", "flops", f.forward * workers, whole_conv[k].forward);
+        }
+    }
+}
+
+static void groups_that_line_up_with_the_split_move_nothing(void **state)
+{
+    (void)state;
+    static const char *const workers[] = {"2", "4"};
+    train(.recipe = groups_recipe, .name = "groups", .steps = STEPS, .before = note_convolutions);
+    for (int i = 0; i < 4; i++) {
+        char set[48], name[32];
+        snprintf(set, sizeof set, "cluster.workers_per_group=%s", workers[i % 2]);
+        snprintf(name, sizeof name, "groups-%d", i);
+        train(.recipe = groups_recipe, .name = name, .steps = STEPS, .oversubscribe = true,
+              .before = check_groups, .device = i < 2 ? NULL : "sim:gpus=4,mem=64MiB",
+              .sets = {set, "job.partition=1", "layer.fc.partition=1in"});
+        assert_equal_runs("groups", name, STEPS);
+    }
+    /* Three do not share four groups: net-wide they stay in rows, beside columns. */
+    train(.recipe = groups_recipe, .name = "groups-3", .steps = STEPS, .oversubscribe = true,
+          .sets = {workers_set[3], "job.partition=1"});
+    assert_equal_runs("groups", "groups-3", STEPS);
+}
+
 /* ---- two paths side by side ---- */
 
 /* Two paths from one picture that meet again, each with a loss of its own as well. */
@@ -586,7 +650,7 @@ static void per_layer_keys_that_cannot_be_met_are_errors(void **state)
         {{"layer.image.partition=1"}, "input cannot: every worker reads its rows of the data", 2},
         {{"layer.conv2.partition=1", "layer.conv2.groups=2"},
          "convolution cannot: its groups of channels do not line up",
-         2},
+         3},
         {{"layer.fc2.partition=1", "layer.fc2.outputs=3", "data.train.classes=3"},
          "inner_product cannot: it has fewer outputs than there are workers",
          4},
@@ -706,6 +770,7 @@ int main(void)
         cmocka_unit_test(split_runs_have_the_same_bits),
         cmocka_unit_test(split_runs_resume_under_other_partitions),
         cmocka_unit_test(batch_norm_among_split_layers_equals_one_worker),
+        cmocka_unit_test(groups_that_line_up_with_the_split_move_nothing),
         cmocka_unit_test(paths_on_two_workers_run_side_by_side),
         cmocka_unit_test(paths_move_what_is_elsewhere),
         cmocka_unit_test(per_layer_keys_that_cannot_be_met_are_errors),
