@@ -103,7 +103,7 @@ static const struct setting {
      false,
      false},
     {"sim-none",
-     {ALLREDUCE, MEMBERS(3), "cluster.copy=none"},
+     {SANDBLASTER, MEMBERS(3), "cluster.copy=none"},
      "sim:gpus=3,mem=32MiB",
      1,
      3,
