@@ -23,7 +23,7 @@ static void check(int code, const struct sw_err *err)
 }
 
 static const char *const names[] = {"loss", "lr", "samples_per_s", "grad_norm"};
-enum { TRAIN = sizeof names / sizeof *names, EVAL_EVERY = 500, PACE = 5000 };
+enum { TRAIN = sizeof names / sizeof *names, EVAL_EVERY = 500, PACE = 1000 };
 
 /* Returns how many rows were lost. */
 static uint64_t write_run(const char *db, int number, int64_t steps)

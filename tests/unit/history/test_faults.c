@@ -1,6 +1,8 @@
 /* Every allocation, and every call to the system, may fail: the answer is an error or a run that
  * goes on without, never a crash or a leak. */
 #include "../faulty_os.h"
+#include "history/edit.h"
+#include "history/health.h"
 #include "history/snapshot.h"
 #include "history_support.h"
 
@@ -44,6 +46,24 @@ static int read_everything(struct sw_err *err)
         code = sw_history_sql(r, "SELECT * FROM metrics", no_row, NULL, err);
     sw_run_fini(&run);
     sw_history_reader_close(r);
+    return code;
+}
+
+static int change_everything(struct sw_err *err)
+{
+    struct sw_history_edit *e = NULL;
+    struct sw_history_thinned sum = {0};
+    struct sw_history_health health;
+    int code = sw_history_edit_open(&e, db_path(), err);
+    if (!code)
+        code = sw_history_edit_tag(e, 1, "key", "value", err);
+    if (!code)
+        code = sw_history_edit_note(e, 1, "a note", err);
+    if (!code)
+        code = sw_history_edit_thin(e, 1, 10, false, &sum, err);
+    sw_history_edit_close(e);
+    if (!code)
+        code = sw_history_health(db_path(), true, &health, err);
     return code;
 }
 
@@ -119,6 +139,21 @@ static void reader_survives_every_fault(void **state)
     fail_each(read_everything, FAULTY_DIR | FAULTY_OPEN | FAULTY_READ, 0);
 }
 
+static void changes_survive_every_fault(void **state)
+{
+    (void)state;
+    struct sw_history *h = begin("first");
+    struct sw_history_producer *p = producer(h);
+    int loss = series(h, "train", "loss");
+    for (int step = 1; step <= 100; step++)
+        sw_history_point(p, loss, step, step);
+    finish(h, SW_RUN_DONE);
+    fail_each(change_everything, FAULTY_ALLOC, SW_ERR_NOMEM);
+    fail_each(change_everything, FAULTY_DIR | FAULTY_OPEN, 0);
+    assert_true(ask("SELECT points = 100 AND min = 1 AND max = 100 FROM series_stats"));
+    assert_sound();
+}
+
 static void snapshot_survives_every_fault(void **state)
 {
     (void)state;
@@ -179,9 +214,8 @@ static void run_survives_every_fault(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        CASE(reader_survives_every_fault),
-        CASE(snapshot_survives_every_fault),
-        CASE(set_up_survives_every_fault),
+        CASE(reader_survives_every_fault),   CASE(changes_survive_every_fault),
+        CASE(snapshot_survives_every_fault), CASE(set_up_survives_every_fault),
         CASE(run_survives_every_fault),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
