@@ -32,7 +32,7 @@ fi
 
 # Plots: braille where there is UTF-8, ASCII elsewhere, files where they are asked for.
 LC_ALL=C.UTF-8 expect 0 history plot fast
-has out '^ +loss by step$'
+has out '^ +run 2 "fast": loss by step$'
 grep -q "$(printf '\342\240')\|$(printf '\342\241')\|$(printf '\342\242')\|$(printf '\342\243')" "$T/out" || fail 'no braille'
 LC_ALL=C expect 0 history plot fast slow --metric accuracy
 LC_ALL=C tr -d '\000-\177' <"$T/out" | grep -q . && fail 'not ASCII in a terminal that has nothing else'

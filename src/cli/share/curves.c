@@ -1,7 +1,7 @@
 #include "cli/share/curves.h"
 
 #include "base/os.h"
-#include "cli/share/run_text.h"
+#include "cli/share/runs.h"
 #include "cli/share/terminal.h"
 #include "history/reader_rows.h"
 #include "ui/plot_chart.h"
@@ -131,6 +131,11 @@ int sw_curves_load(struct sw_curves *c, struct sw_history_view *v, const struct 
     int code = SW_OK;
     c->args = *args;
     c->runs = runs->count;
+    if (runs->count == 1)
+        sw_run_title(&runs->items[0], c->title, sizeof c->title - 48);
+    size_t n = strlen(c->title);
+    snprintf(c->title + n, sizeof c->title - n, "%s%.30s%s%.12s", n ? ": " : "", args->metric,
+             args->split ? ", " : "", args->split ? args->split : "");
     for (int i = 0; !code && i < runs->count; i++)
         code = load_run(c, v, &runs->items[i], i, &others, err);
     if (!code && c->count == 0)
@@ -162,7 +167,7 @@ struct scene {
     struct sw_chart_line *lines; /* owned [2 * count] */
     const char **labels;         /* owned likewise */
     int *colours;
-    char title[128], y[64];
+    char y[64];
 };
 
 static enum sw_role role_of(int colour)
@@ -220,8 +225,6 @@ static int make_scene(struct scene *s, const struct sw_curves *all, bool bands, 
         add_curve(s, all, i, bands);
     fit_x(s, all);
     sw_chart_fit(&s->chart);
-    snprintf(s->title, sizeof s->title, "%s%s%s", all->args.metric, all->args.split ? ", " : "",
-             all->args.split ? all->args.split : "");
     snprintf(s->y, sizeof s->y, "%s%s", all->args.metric, all->args.log_y ? " (log)" : "");
     return SW_OK;
 }
@@ -267,7 +270,7 @@ int sw_curves_print(const struct sw_curves *c, int width, int height, struct sw_
     if (!code)
         code = sw_canvas_begin(&canvas, width, height + 1 + c->count, caps, err);
     if (!code) {
-        sw_canvas_printf(&canvas, 8, 0, width - 8, SW_ROLE_TITLE, "%s by %s", s.title, x_label(c));
+        sw_canvas_printf(&canvas, 8, 0, width - 8, SW_ROLE_TITLE, "%s by %s", c->title, x_label(c));
         sw_chart_draw(&canvas, (struct sw_area){0, 1, width, height}, &s.chart);
         draw_legend(&canvas, &s, height + 1);
         if (sw_cli_colour())
@@ -292,7 +295,7 @@ int sw_curves_plot(const struct sw_curves *c, const char *path, enum sw_plot_for
     if (!code)
         code = sw_plot_begin(&plot, path, format, width, height, err);
     if (!code) {
-        struct sw_plot_labels labels = {s.title, x_label(c), s.y, s.labels, s.colours};
+        struct sw_plot_labels labels = {c->title, x_label(c), s.y, s.labels, s.colours};
         sw_plot_chart(plot, (struct sw_plot_box){0, 0, width, height}, &s.chart, &labels);
         code = sw_plot_end(plot, err);
     }

@@ -23,6 +23,7 @@ struct sw_curves {
     int count;
     struct sw_curves_args args;
     int runs;
+    char title[128]; /* of the metric; with one run also of that */
 };
 
 /* Errors: SW_ERR_NOTFOUND (none of the runs has the metric; names those there are), and those of
