@@ -23,9 +23,12 @@ struct sw_op;
 
 /* Memory of a device: handed out and not given back, the most so far, what there is (0: as much as
  * the machine has), and how much of what was to lie on certain NUMA nodes the system refused to put
- * there, ever. */
+ * there, ever. And how many operations it had no kernel for, so that the CPU computed them on
+ * copies.
+ */
 struct sw_device_bytes {
     size_t in_use, peak, capacity, misplaced;
+    uint64_t bridged;
 };
 
 /* One of several lines of work, of which each has streams of its own. */

@@ -437,6 +437,19 @@ static size_t peak_bytes(const struct sw_job *job)
     return bytes;
 }
 
+/* Right, but each waits for the device and for two copies. */
+static void tell_bridged(struct sw_job *job)
+{
+    for (int i = 0; sw_job_has_devices(job) && i < job->placement->worker_count; i++) {
+        struct sw_device *dev = job->workers[i].device;
+        uint64_t bridged = sw_device_bytes_of(dev).bridged;
+        if (bridged > 0)
+            sw_job_say(job, SW_LOG_WARN, dev->name,
+                       "%llu operations had no kernel on %s: the CPU computed them, on copies",
+                       (unsigned long long)bridged, dev->name);
+    }
+}
+
 static void tell_summary(struct running *r, enum sw_run_status status)
 {
     struct sw_job *job = r->job;
@@ -575,6 +588,7 @@ static int run(struct sw_job *job, sw_job_observer *observer, void *user, bool *
         struct sw_note note;
         sw_sense_end(job);
         sw_watch_end(job);
+        tell_bridged(job);
         while (sw_queue_try_pop(&job->notes, &note) == SW_OK)
             deliver(&r, &note);
         rc = outcome(job, err);

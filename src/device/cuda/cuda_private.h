@@ -47,7 +47,7 @@ struct sw_cuda_device {
     struct sw_cuda_trouble *trouble; /* owned; host memory */
     void *trouble_there;             /* the same, as kernels see it */
     int cancelled;                   /* atomic */
-    int64_t bridged;                 /* atomic: operations computed on the host */
+    uint64_t bridged;                /* atomic: operations computed on the host */
     struct sw_mutex lock;            /* guards all below */
     size_t in_use, peak;
     struct sw_err broken; /* the error that broke the context; code SW_OK: none did */

@@ -231,6 +231,7 @@ static struct sw_device_bytes bytes_of(struct sw_device *dev)
     struct sw_cuda_device *d = sw_cuda_device_of(dev);
     sw_mutex_lock(&d->lock);
     struct sw_device_bytes b = {.in_use = d->in_use, .peak = d->peak, .capacity = d->capacity};
+    b.bridged = __atomic_load_n(&d->bridged, __ATOMIC_RELAXED);
     sw_mutex_unlock(&d->lock);
     return b;
 }

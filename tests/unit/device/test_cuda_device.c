@@ -207,6 +207,61 @@ static void products_with_tf32_are_near_those_of_the_cpu(void **state)
     check_products(4e-3);
 }
 
+/* ---- Operations without a kernel ---- */
+
+struct halve_args {
+    int64_t n;
+    const float *x;
+    float *y, *sum; /* sum: one float in the middle of y */
+};
+
+static void halve_spans(const void *args, size_t *bytes)
+{
+    const struct halve_args *a = args;
+    bytes[0] = bytes[1] = sw_op_floats(a->n);
+    bytes[2] = sizeof(float);
+}
+
+static int halve_cpu(int threads, const void *args, struct sw_err *err)
+{
+    const struct halve_args *a = args;
+    (void)threads;
+    for (int64_t i = 0; i < a->n; i++)
+        a->y[i] = a->x[i] / 2;
+    *a->sum += 100;
+    return a->n == 3 ? sw_err_set(err, SW_ERR_INVALID, "three is odd") : SW_OK;
+}
+
+static const struct sw_op_pointer halve_pointers[] = {
+    SW_OP_POINTER(struct halve_args, x),
+    SW_OP_POINTER(struct halve_args, y),
+    SW_OP_POINTER(struct halve_args, sum),
+    {0},
+};
+static const struct sw_op op_halve = {.name = "halve",
+                                      .args_bytes = sizeof(struct halve_args),
+                                      .pointers = halve_pointers,
+                                      .spans = halve_spans,
+                                      .cpu = halve_cpu};
+
+/* In place, with another pointer into the same array: the copies have to lie alike. */
+static void what_has_no_kernel_is_computed_by_the_cpu(void **state)
+{
+    float x[4] = {2, 4, 6, 8}, y[4];
+    struct sw_err err = {0};
+    float *p = to_device(stream, x, sizeof x);
+    struct halve_args a = {.n = 4, .x = p, .y = p, .sum = p + 2};
+    (void)state;
+    ASSERT_OK(sw_op_run(stream, &op_halve, &a, &err));
+    to_host(stream, y, p, sizeof y);
+    assert_true(y[0] == 1 && y[1] == 2 && y[2] == 103 && y[3] == 4);
+    assert_int_equal(sw_device_bytes_of(dev).bridged, 1);
+    a.n = 3;
+    assert_int_equal(sw_op_run(stream, &op_halve, &a, &err), SW_ERR_INVALID);
+    assert_says(&err, "three is odd");
+    sw_device_free(dev, p, sizeof x);
+}
+
 /* ---- Bad data: the wait tells, with the CPU's words, and so does all that follows ---- */
 
 enum { ROWS = 3, COLUMNS = 4 };
@@ -368,6 +423,7 @@ int main(void)
         TEST(what_is_not_finite_is_found),
         TEST(products_are_those_of_the_cpu),
         TEST(products_with_tf32_are_near_those_of_the_cpu),
+        TEST(what_has_no_kernel_is_computed_by_the_cpu),
         TEST(a_label_that_no_class_has_is_told),
         TEST(a_token_out_of_the_vocabulary_is_told),
         TEST(a_target_that_its_loss_cannot_take_is_told),

@@ -68,6 +68,7 @@ static void examples_are_near_the_cpus_reference(void **state)
     struct sw_stream *gpu = new_stream(dev);
     (void)state;
     check_all_examples(cpu.stream, gpu, compare_layers);
+    assert_int_equal(sw_device_bytes_of(dev).bridged, 0); /* every operation has a kernel */
     sw_stream_free(gpu);
     sw_device_close(dev);
     close_cpu(&cpu);
