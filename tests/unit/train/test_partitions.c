@@ -458,6 +458,22 @@ static void batch_norm_among_split_layers_equals_one_worker(void **state)
         }
 }
 
+/* Running statistics are worker 0's. */
+static void a_layer_with_statistics_is_on_worker_0(void **state)
+{
+    (void)state;
+    static const char says[] = "location = 1: worker 0 keeps its running statistics";
+    struct trial t = {.recipe = norm_recipe,
+                      .oversubscribe = true,
+                      .sets = {workers_set[2], "layer.bn1.location=1"}};
+    assert_int_equal(trial_open(&t), SW_ERR_INVALID);
+    assert_non_null(strstr(sw_buf_text(&t.messages), says));
+    trial_close(&t);
+    train(.recipe = norm_recipe, .name = "norm-at-0", .steps = STEPS, .oversubscribe = true,
+          .sets = {workers_set[2], "layer.bn1.location=0", "layer.act1.location=1"});
+    assert_equal_runs("norm", "norm-at-0", STEPS);
+}
+
 /* ---- groups of channels ---- */
 
 /* As in AlexNet: convolutions whose groups stay on the workers. */
@@ -770,6 +786,7 @@ int main(void)
         cmocka_unit_test(split_runs_have_the_same_bits),
         cmocka_unit_test(split_runs_resume_under_other_partitions),
         cmocka_unit_test(batch_norm_among_split_layers_equals_one_worker),
+        cmocka_unit_test(a_layer_with_statistics_is_on_worker_0),
         cmocka_unit_test(groups_that_line_up_with_the_split_move_nothing),
         cmocka_unit_test(paths_on_two_workers_run_side_by_side),
         cmocka_unit_test(paths_move_what_is_elsewhere),
