@@ -17,6 +17,18 @@ int sw_history_change_open(struct sw_history_change *c, const struct sw_cli_comm
 /* As sw_history_view_close. */
 int sw_history_change_close(struct sw_history_change *c, int code, const struct sw_err *err);
 
+/* The options of what cannot be undone, for the table of a verb whose struct `holder` has them as
+ * `yes` and `dry`. */
+#define SW_HISTORY_CONSENT(holder)                                                                 \
+    {.name = "yes",                                                                                \
+     .letter = 'y',                                                                                \
+     .type = SW_CLI_FLAG,                                                                          \
+     .offset = offsetof(holder, yes),                                                              \
+     .help = "do not ask"},                                                                        \
+    {                                                                                              \
+        .name = "dry-run", .type = SW_CLI_FLAG, .offset = offsetof(holder, dry),                   \
+        .help = "say what would be removed, and change nothing"                                    \
+    }
 /* Asks on a terminal "QUESTION [y/N] "; without one --yes has to be given. SW_OK: go on;
  * SW_ERR_INVALID: --yes is missing; SW_ERR_CANCELLED: the answer was no. */
 int sw_history_confirm(bool yes, const char *question, struct sw_err *err) SW_MUST_CHECK;

@@ -24,15 +24,7 @@ static const struct sw_cli_option rows[] = {
      .min = 10,
      .help = "stretches of steps that keep a point (the first, the lowest, the highest); default "
              "1000"},
-    {.name = "yes",
-     .letter = 'y',
-     .type = SW_CLI_FLAG,
-     .offset = offsetof(struct options, yes),
-     .help = "do not ask"},
-    {.name = "dry-run",
-     .type = SW_CLI_FLAG,
-     .offset = offsetof(struct options, dry),
-     .help = "say what would be removed, and change nothing"},
+    SW_HISTORY_CONSENT(struct options),
     {0},
 };
 

@@ -15,15 +15,7 @@ static const struct sw_cli_option rows[] = {
      .type = SW_CLI_FLAG,
      .offset = offsetof(struct options, files),
      .help = "remove the checkpoints and the metrics.jsonl of the runs, too"},
-    {.name = "yes",
-     .letter = 'y',
-     .type = SW_CLI_FLAG,
-     .offset = offsetof(struct options, yes),
-     .help = "do not ask"},
-    {.name = "dry-run",
-     .type = SW_CLI_FLAG,
-     .offset = offsetof(struct options, dry),
-     .help = "say what would be removed, and remove nothing"},
+    SW_HISTORY_CONSENT(struct options),
     {0},
 };
 
