@@ -6,6 +6,7 @@
 #include "random_net.h"
 
 #include "net/memory.h"
+#include "unit/faulty_os.h"
 
 enum { NETS = 90, STEPS = 3, BUDGETS = 5 };
 
@@ -292,11 +293,51 @@ static void what_is_chosen_is_near_the_best_of_all_choices(void **state)
     assert_true(t.worst < 1.15);
 }
 
+/* ---- Memory runs out ---- */
+
+/* A budget that takes swaps, with the at-th allocation failing; 0: none. */
+static int faulty_fit(int at, struct sw_err *err)
+{
+    const struct sw_net_rates rates = {1e9, 1e10, 1e12};
+    const char *text = WORLD_INPUTS CONV("a", "image") CONV("b", "a") CONV("c", "b") CONV("d", "c")
+        CONV("e", "d") "[layer fc]\ntype = inner_product\noutputs = 6\nsrc = e\n"
+                       "[layer loss]\ntype = softmax_loss\nsrc = fc, label\n";
+    const struct plan_of_world plan = {
+        .rows = 8, .channels = 16, .height = 16, .width = 16, .classes = 6, .apart = true};
+    struct world w = world_open(text, &plan);
+    struct sw_net_fit fit;
+    faulty_begin((struct faulty_plan){.kinds = FAULTY_ALLOC, .at = at});
+    int rc = sw_net_fit(w.net, sw_net_arena_bytes(w.net) * 4 / 5, &rates, &fit, err);
+    sw_net_free(w.net);
+    faulty_end();
+    if (at == 0)
+        assert_true(fit.fits);
+    w.net = NULL;
+    sw_recipe_free(w.recipe);
+    close_cpu(&w.f);
+    return rc;
+}
+
+static void a_failing_allocation_is_an_error(void **state)
+{
+    (void)state;
+    struct sw_err err;
+    assert_int_equal(faulty_fit(0, &err), SW_OK);
+    int calls = faulty.calls;
+    assert_true(calls > 20);
+    for (int at = 1; at <= calls; at++) {
+        err.text[0] = '\0';
+        assert_int_equal(faulty_fit(at, &err), SW_ERR_NOMEM);
+        assert_true(err.text[0] != '\0');
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_fitted_net_computes_the_same_bits),
         cmocka_unit_test(copies_over_a_fast_link_take_no_time),
+        cmocka_unit_test(a_failing_allocation_is_an_error),
         cmocka_unit_test(what_is_chosen_is_near_the_best_of_all_choices),
     };
     return cmocka_run_group_tests_name("fit", tests, NULL, NULL);
