@@ -31,7 +31,7 @@ struct oracle_case {
     uint64_t seed;
     enum oracle_framework framework;
     int groups, members, servers, steps, batch;
-    bool smooth, on_sim;
+    bool smooth, on_sim, clips; /* clips: updates in two phases */
     const char *copy, *overlap, *partition, *updater;
     int slice;
     char *recipe;       /* owned (sw_free) */
@@ -70,6 +70,8 @@ static inline char *oracle_recipe(const struct oracle_case *c)
     sw_buf_printf(&b,
                   "[job]\nsteps = 20\nbatch = %d\neval_batch = 10\neval_every = %d\nseed = %d\n",
                   c->batch, c->seed % 4 ? 0 : 3, 1 + (int)c->seed);
+    if (c->clips)
+        sw_buf_add(&b, "grad_clip = norm:0.5\n");
     sw_buf_add(&b, ORACLE_DATA);
     sw_buf_printf(&b, "[updater]\n%s", c->updater);
     sw_buf_add(&b, net);
@@ -129,6 +131,8 @@ static inline struct oracle_case oracle_draw(uint64_t seed)
     c.partition = partitions[rng_int(&r, 0, 3)];
     c.updater = oracle_updaters[rng_int(&r, 0, ORACLE_UPDATERS - 1)];
     c.slice = rng_int(&r, 0, 1) ? 1024 : 1 << 20;
+    bool keeps = c.on_sim && strcmp(c.copy, "none") == 0; /* its gradients to itself */
+    c.clips = rng_int(&r, 0, 3) == 0 && !keeps;
     c.recipe = oracle_recipe(&c);
     oracle_put_sets(&c);
     return c;
@@ -366,6 +370,7 @@ static const char *const oracle_words[] = {"type = convolution",
                                            "type = nesterov",
                                            "type = adagrad",
                                            "momentum = 0.9",
+                                           "grad_clip",
                                            "framework=sandblaster",
                                            "framework=allreduce",
                                            "framework=custom",
