@@ -49,6 +49,9 @@ static int check(const struct sw_job *job, const struct sw_layer *l, struct sw_e
                             "follows the one before"
                       : job->apart
                           ? "worker groups that are not synchronous take turns with batches"
+                      : job->hybrid && job->source[SW_SPLIT_EVAL]
+                          ? "worker groups that each split the net take turns with batches of an "
+                            "evaluation: use one group, with as many workers_per_group"
                           : NULL;
     return why ? sw_err_set(err, SW_ERR_INVALID, "layer %s: stateful = yes: %s", l->name, why)
                : SW_OK;

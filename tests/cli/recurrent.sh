@@ -132,4 +132,7 @@ sed 's/outputs = 20/outputs = 5/' "$T/gru.ini" >"$T/bad.ini"
 has err 'there are 5 classes'
 expect 2 run "$T/gru.ini" --quiet --set cluster.framework=downpour --set cluster.worker_groups=2 --oversubscribe
 has err 'take turns with batches'
+expect 2 run "$T/gru.ini" --quiet --set cluster.framework=custom --set cluster.worker_groups=2 \
+    --set job.partition=1 --oversubscribe
+has err 'take turns with batches of an evaluation: use one group'
 exit 0

@@ -33,6 +33,7 @@ static const char *const splits[][3] = {
     {"layer.fc1.partition=1", "layer.fc2.partition=none"},
     {"layer.conv1.partition=1", "layer.fc1.partition=none"},
     {"job.partition=none"},
+    {"layer.fc1.partition=1in", "layer.fc2.partition=1"},
 };
 enum { SPLITS = sizeof splits / sizeof *splits };
 
@@ -81,6 +82,17 @@ static void sums_are_over_the_whole_batch(void **state)
     for (int s = 0; s < SPLITS; s++)
         for (int groups = 2; groups <= 3; groups++)
             equals_one_worker(sums_recipe, s, groups, 2, NULL);
+}
+
+/* A layer that one worker has whole is with that one of every group, and so are its sums. */
+static void a_location_is_in_every_group(void **state)
+{
+    (void)state;
+    train(.name = "one", .recipe = sums_recipe, .steps = STEPS);
+    train(.name = "hybrid", .recipe = sums_recipe, .steps = STEPS, .oversubscribe = true,
+          .sets = {CUSTOM, groups_set[2], workers_set[2], "layer.fc1.location=1",
+                   "layer.bn2.location=0", "layer.sparse.location=1"});
+    assert_equal_runs("one", "hybrid", STEPS);
 }
 
 static void devices_of_their_own_make_no_difference(void **state)
@@ -137,6 +149,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         FRESH(split_nets_of_several_groups_equal_one_worker),
         FRESH(sums_are_over_the_whole_batch),
+        FRESH(a_location_is_in_every_group),
         FRESH(devices_of_their_own_make_no_difference),
         FRESH(norms_are_those_of_whole_parameters),
         FRESH(a_hybrid_repeats_itself_and_resumes),
