@@ -1,0 +1,225 @@
+/* ctest-timeout: 300
+ * Plans on a GPU beside the CPU's reference: all passes, with plain and blocked sources and with
+ * channels last, shapes that no block or alignment fits, and one that cuDNN does not take. Skipped
+ * without a GPU. */
+#include "cuda_support.h"
+#include "plan_support.h"
+#include "sim_support.h" /* streams, memory that goes there and back */
+
+static const double limit = 1e-4;
+static struct sw_stream *gpu;
+
+enum { CHANNELS_LAST = -1 }; /* instead of a block */
+
+/* ---- A plan whose arrays are the host's, around one of the device ---- */
+
+struct carried {
+    struct sw_plan base; /* first member */
+    struct sw_plan *inner;
+};
+
+enum { ARRAYS = 10 };
+
+typedef int pass_fn(struct sw_plan *p, const struct sw_plan_args *a, struct sw_err *err);
+
+static size_t bytes_of(const struct sw_desc *d)
+{
+    return d->ndim ? sw_desc_bytes(d) : 0;
+}
+
+static int carry(struct sw_plan *p, const struct sw_plan_args *a, pass_fn *run, struct sw_err *err)
+{
+    const size_t src = bytes_of(&p->src), weight = bytes_of(&p->weight), bias = bytes_of(&p->bias);
+    const size_t dst = bytes_of(&p->dst);
+    const size_t bytes[ARRAYS] = {
+        src, weight, bias, dst, dst, src, weight, bias, p->saved_bytes, p->scratch_bytes};
+    const void *const here[ARRAYS] = {a->src,      a->weight,   a->bias,        a->dst,
+                                      a->diff_dst, a->diff_src, a->diff_weight, a->diff_bias,
+                                      a->saved,    a->scratch};
+    void *there[ARRAYS] = {NULL};
+    for (int i = 0; i < ARRAYS; i++)
+        if (here[i] && bytes[i])
+            there[i] = to_device(gpu, here[i], bytes[i]);
+    const struct sw_plan_args b = {.src = there[0],
+                                   .weight = there[1],
+                                   .bias = there[2],
+                                   .dst = there[3],
+                                   .diff_dst = there[4],
+                                   .diff_src = there[5],
+                                   .diff_weight = there[6],
+                                   .diff_bias = there[7],
+                                   .saved = there[8],
+                                   .scratch = there[9]};
+    int rc = run(((struct carried *)(void *)p)->inner, &b, err);
+    for (int i = 0; i < ARRAYS; i++) {
+        if (there[i] && rc == SW_OK)
+            to_host(gpu, (void *)(uintptr_t)here[i], there[i], bytes[i]);
+        sw_device_free(gpu->dev, there[i], bytes[i]);
+    }
+    return rc;
+}
+
+static int forward(struct sw_plan *p, const struct sw_plan_args *a, struct sw_err *err)
+{
+    return carry(p, a, ((struct carried *)(void *)p)->inner->ops->forward, err);
+}
+
+static int backward_data(struct sw_plan *p, const struct sw_plan_args *a, struct sw_err *err)
+{
+    return carry(p, a, ((struct carried *)(void *)p)->inner->ops->backward_data, err);
+}
+
+static int backward_weights(struct sw_plan *p, const struct sw_plan_args *a, struct sw_err *err)
+{
+    return carry(p, a, ((struct carried *)(void *)p)->inner->ops->backward_weights, err);
+}
+
+static const struct sw_plan_ops carried_ops = {
+    .forward = forward, .backward_data = backward_data, .backward_weights = backward_weights};
+
+/* ---- Beside the reference ---- */
+
+static struct sw_desc layout_of(const struct problem *p, int block)
+{
+    struct sw_desc d = sw_desc_plain(SW_F32, problem_ndim(p), p->dim);
+    if (block > 0)
+        return sw_desc_blocked(SW_F32, problem_ndim(p), p->dim, 1, block);
+    if (block == CHANNELS_LAST && p->dim[2]) {
+        d.stride[1] = 1;
+        d.stride[3] = p->dim[1];
+        d.stride[2] = p->dim[1] * p->dim[3];
+    }
+    return d;
+}
+
+static int make_there(const struct problem *p, int block, struct sw_plan **out, struct sw_err *err)
+{
+    const struct sw_plan_makers *m = gpu->dev->ops->plans;
+    const struct sw_plan_passes all = {true, has_weights(p), true};
+    struct sw_desc src = layout_of(p, block);
+    return p->kind == CONVOLUTION ? m->convolution(gpu, &src, &p->conv, all, out, err)
+           : p->kind == POOLING   ? m->pooling(gpu, &src, &p->pool, all, out, err)
+           : p->kind == LRN       ? m->lrn(gpu, &src, &p->lrn, all, out, err)
+                                  : m->inner_product(gpu, &src, &p->ip, all, out, err);
+}
+
+static void compare(const struct problem *p, int block, const char *what, const float *a,
+                    const float *b, int64_t n)
+{
+    char text[128];
+    double *wanted = get_doubles(n);
+    snprintf(text, sizeof text, "%s, block %d: %s", p->name, block, what);
+    for (int64_t i = 0; i < n; i++)
+        wanted[i] = (double)b[i];
+    assert_near(text, a, wanted, n, limit);
+    free(wanted);
+}
+
+static void check_problem(const struct problem *p, int block, struct fixture *cpu)
+{
+    struct sw_plan *plan;
+    struct sw_err err;
+    ASSERT_OK(make_there(p, block, &plan, &err));
+    struct carried c = {.base = *plan, .inner = plan};
+    c.base.ops = &carried_ops;
+    struct tensors a = random_tensors(p, &c.base, 7), b = run_problem(p, cpu->stream, 7);
+    run_plan(p, &c.base, &a);
+    compare(p, block, "dst", a.dst, b.dst, a.dst_count);
+    compare(p, block, "diff_src", a.diff_src, b.diff_src, a.src_count);
+    if (has_weights(p))
+        compare(p, block, "diff_weight", a.diff_weight, b.diff_weight, a.weight_count);
+    if (has_bias(p))
+        compare(p, block, "diff_bias", a.diff_bias, b.diff_bias, a.bias_count);
+    sw_plan_free(plan);
+    free_tensors(&a);
+    free_tensors(&b);
+}
+
+static void check_table(const struct problem *p, size_t count)
+{
+    static const int blocks[] = {0, 8, 16, CHANNELS_LAST};
+    struct fixture cpu = open_cpu(true, 1);
+    for (size_t i = 0; i < count; i++)
+        for (size_t b = 0; b < sizeof blocks / sizeof *blocks; b++)
+            check_problem(&p[i], blocks[b], &cpu);
+    close_cpu(&cpu);
+}
+
+static void convolutions_agree(void **state)
+{
+    struct problem p[] = {
+        conv_problem("one row, one channel", 1, 1, 6, 6, 1, 3, 1, 0, 1),
+        conv_problem("groups of channels that are no block", 3, 6, 9, 10, 9, 3, 1, 1, 3),
+        conv_problem("groups of one channel", 2, 8, 7, 7, 8, 3, 1, 1, 8),
+        conv_problem("1x1", 2, 16, 5, 5, 12, 1, 1, 0, 1),
+        conv_problem("dilated", 2, 4, 12, 12, 6, 3, 1, 2, 1),
+        conv_problem("last pixels unseen", 2, 4, 11, 11, 5, 3, 3, 0, 1),
+        conv_problem("no bias", 2, 5, 9, 9, 7, 5, 1, 0, 1),
+        conv_problem("relu", 2, 4, 8, 8, 6, 3, 1, 1, 1),
+        conv_problem("hangs over on one side", 2, 3, 7, 7, 4, 3, 1, 0, 1),
+    };
+    (void)state;
+    p[4].conv.dilation_h = p[4].conv.dilation_w = 2;
+    p[4].conv.out_h = p[4].conv.out_w = conv_out(12, 3, 1, 2, 2);
+    p[6].conv.bias = false;
+    p[7].conv.fuse_relu = true;
+    p[8].conv.out_h = p[8].conv.out_w = 7;
+    check_table(p, sizeof p / sizeof *p);
+}
+
+static void poolings_agree(void **state)
+{
+    const struct problem p[] = {
+        pool_problem("max, pad, windows over the border", true, 2, 5, 8, 6, 3, 2, 1),
+        pool_problem("average, windows over the border", false, 2, 16, 8, 6, 3, 2, 0),
+        pool_problem("average, pad, windows over the border", false, 2, 3, 8, 8, 3, 2, 1),
+        pool_problem("max, overlapping", true, 2, 4, 9, 9, 3, 1, 1),
+        pool_problem("average of a whole image", false, 2, 33, 7, 7, 7, 1, 0),
+        pool_problem("gaps between windows", true, 2, 16, 11, 11, 2, 4, 0),
+    };
+    (void)state;
+    check_table(p, sizeof p / sizeof *p);
+}
+
+static void lrn_agrees(void **state)
+{
+    const struct problem p[] = {
+        lrn_problem("as in AlexNet", 2, 20, 5, 5, 5, 1e-4f, 0.75f, 1),
+        lrn_problem("strong", 2, 16, 4, 4, 5, 1, 0.75f, 1),
+        lrn_problem("another power, three channels", 3, 20, 5, 6, 3, 0.5f, 0.5f, 2),
+    };
+    (void)state;
+    check_table(p, sizeof p / sizeof *p);
+}
+
+static void inner_products_agree(void **state)
+{
+    struct problem p[] = {
+        ip_problem("relu", 5, 40, 0, 0, 33),
+        ip_problem("relu without bias, image", 3, 24, 3, 5, 16),
+        ip_problem("one output", 7, 100, 0, 0, 1),
+        ip_problem("image", 4, 6, 3, 3, 10),
+    };
+    (void)state;
+    p[0].ip.fuse_relu = p[1].ip.fuse_relu = true;
+    p[1].ip.bias = false;
+    check_table(p, sizeof p / sizeof *p);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(convolutions_agree),
+        cmocka_unit_test(poolings_agree),
+        cmocka_unit_test(lrn_agrees),
+        cmocka_unit_test(inner_products_agree),
+    };
+    struct sw_device *dev = open_gpu(0);
+    if (!dev)
+        return SKIPPED;
+    gpu = new_stream(dev);
+    int rc = cmocka_run_group_tests(tests, NULL, NULL);
+    sw_stream_free(gpu);
+    sw_device_close(dev);
+    return rc;
+}
