@@ -131,6 +131,15 @@ static inline struct oracle_case oracle_draw(uint64_t seed)
     c.partition = partitions[rng_int(&r, 0, 3)];
     c.updater = oracle_updaters[rng_int(&r, 0, ORACLE_UPDATERS - 1)];
     c.slice = rng_int(&r, 0, 1) ? 1024 : 1 << 20;
+    if (seed % 12 == 5) { /* else too rare: devices that add up by themselves */
+        c.framework = ORACLE_ALLREDUCE;
+        c.members = c.groups * c.members;
+        c.servers = c.members;
+        c.groups = 1;
+        c.on_sim = true;
+        c.copy = "none";
+        c.partition = seed % 24 == 5 ? "0" : "1";
+    }
     bool keeps = c.on_sim && strcmp(c.copy, "none") == 0; /* its gradients to itself */
     c.clips = rng_int(&r, 0, 3) == 0 && !keeps;
     c.recipe = oracle_recipe(&c);
@@ -152,12 +161,15 @@ static inline void oracle_print(const struct oracle_case *c)
 /* What a run is to leave in link_traffic every step, as its own nets say. */
 struct oracle_bytes {
     int64_t gradients, features;
-    int servers; /* to which gradients go */
+    int64_t sums; /* gradients and sums between devices that add up by themselves */
+    int servers;  /* to which gradients go */
 };
 
 static inline struct oracle_bytes oracle_expect(const struct sw_job *job, bool stays)
 {
     struct oracle_bytes b = {0};
+    /* Devices that add up by themselves have each parameter at a place of so many bytes. */
+    int64_t place = sw_job_reduces(job) ? 64 : 1;
     for (int i = 0; i < job->placement->worker_count; i++) {
         const struct sw_worker *w = &job->workers[i];
         for (int p = 0; p < sw_net_param_count(w->train); p++) {
@@ -166,12 +178,20 @@ static inline struct oracle_bytes oracle_expect(const struct sw_job *job, bool s
             /* With `copy = none` what one worker has to itself stays where it is. */
             bool moves = !stays || (param->owner < 0 && job->placement->worker_count > 1);
             if (param->root < 0 && moves && (param->owner < 0 || param->owner == w->place))
-                b.gradients += (int64_t)sw_desc_bytes(&l->param[param->index].layout);
+                b.gradients +=
+                    ((int64_t)sw_desc_bytes(&l->param[param->index].layout) + place - 1) / place *
+                    place;
         }
         for (int k = 0; k < job->group_size; k++)
             b.features += sw_net_moved_bytes(w->train, w->place, k);
     }
-    for (int s = 0; s < job->shape.servers_per_group; s++) {
+    if (sw_job_reduces(job)) {
+        /* A share of each goes to and from each of the others. */
+        int workers = job->placement->worker_count;
+        b.sums = b.gradients / workers * 2 * (workers - 1);
+        b.gradients = 0;
+    }
+    for (int s = 0; s < job->shape.servers_per_group && b.gradients > 0; s++) {
         bool owns = false;
         for (int p = 0; p < sw_table_count(job->table); p++)
             owns = owns || (sw_table_has_slices(job->table, s, p) &&
@@ -219,6 +239,7 @@ static inline void oracle_check_record(const struct oracle_case *c, const char *
                               id, c->on_sim ? "sim:" : "cpu"),
                      workers);
     assert_int_equal(oracle_traffic(id, "'feature'"), b.features * c->steps);
+    assert_int_equal(oracle_traffic(id, "'allreduce'"), b.sums * c->steps);
     assert_int_equal(oracle_traffic(id, c->on_sim ? "'d2h'" : "'shared'"), gradients);
     assert_int_equal(oracle_traffic(id, "'h2d'"), c->on_sim ? gradients : 0);
     assert_int_equal((int)ask("SELECT count(DISTINCT to_unit) FROM link_traffic WHERE run_id = %d "
@@ -383,6 +404,7 @@ static const char *const oracle_words[] = {"type = convolution",
 enum { ORACLE_WORDS = sizeof oracle_words / sizeof *oracle_words };
 
 struct oracle_coverage {
+    int reducing; /* devices that add up by themselves */
     int cases, on_sim, uneven, several_losses, diverging;
     int words[ORACLE_WORDS], workers[ORACLE_MOST_WORKERS + 1], servers[ORACLE_MOST_WORKERS + 1];
 };
@@ -399,6 +421,8 @@ static inline void oracle_note(struct oracle_coverage *v, const struct oracle_ca
 {
     v->cases++;
     v->on_sim += c->on_sim;
+    v->reducing += c->on_sim && c->framework == ORACLE_ALLREDUCE && c->members > 1 &&
+                   strcmp(c->copy, "none") == 0;
     v->uneven += c->batch % oracle_workers(c) != 0;
     v->several_losses += oracle_count(c->recipe, "_loss\n") > 1;
     v->workers[oracle_workers(c)]++;
@@ -428,6 +452,8 @@ static inline void oracle_check_coverage(const struct oracle_coverage *v)
 {
     oracle_print_coverage(v);
     assert_true(v->on_sim > 0 && v->on_sim < v->cases);
+    print_message("%d with devices that add up by themselves\n", v->reducing);
+    assert_true(v->reducing > 0);
     assert_true(v->diverging * 50 <= v->cases);
     assert_true(v->uneven > 0 && v->several_losses > 0);
     for (int n = 1; n <= ORACLE_MOST_WORKERS; n++)
