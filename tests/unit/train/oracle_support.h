@@ -20,7 +20,8 @@ enum {
     ORACLE_MOST_STEPS = 20,
     ORACLE_KINKED_STEPS = 4,
     ORACLE_SIDE = 9,
-    ORACLE_SETS = 10,
+    ORACLE_SETS = 13,
+    ORACLE_LAYER_SETS = 5,
 };
 #define ORACLE_LIMIT 1e-4
 
@@ -114,11 +115,34 @@ static inline void oracle_put_sets(struct oracle_case *c)
         strcpy(c->device, "cpu");
 }
 
+/* Some layers go otherwise than the net: whole on any worker, or an inner product by its outputs,
+ * of which there are enough for every worker. */
+static inline void oracle_draw_layers(struct oracle_case *c, struct rng *r)
+{
+    int n = 0, room = ORACLE_LAYER_SETS;
+    char name[16], type[32];
+    while (n < ORACLE_SETS && c->sets[n][0])
+        n++;
+    for (const char *s = c->recipe; (s = strstr(s, "[layer f")) && room > 0; s++) {
+        if (sscanf(s, "[layer %15[^]]]\ntype = %31s", name, type) != 2 || rng_int(r, 0, 1))
+            continue;
+        int at = (int)rng_int(r, 0, c->members);
+        at = strcmp(type, "batch_norm") == 0 ? 0 : at; /* worker 0 keeps its statistics */
+        if (at < c->members)
+            snprintf(c->sets[n++], sizeof c->sets[0], "layer.%s.location=%d", name, at);
+        else if (strcmp(type, "inner_product") == 0 && c->members <= RANDOM_CLASSES)
+            snprintf(c->sets[n++], sizeof c->sets[0], "layer.%s.partition=1", name);
+        else
+            continue;
+        room--;
+    }
+}
+
 static inline struct oracle_case oracle_draw(uint64_t seed)
 {
     static const char *const copies[] = {"async", "sync", "none"},
                              *const overlaps[] = {"yes", "no"},
-                             *const partitions[] = {"0", "0", "1", "none"};
+                             *const partitions[] = {"0", "1", "1in", "none"};
     struct rng r = rng_of(77000 + seed);
     struct oracle_case c = {.seed = seed, .smooth = rng_int(&r, 0, 2) > 0};
     oracle_draw_workers(&c, &r);
@@ -144,6 +168,8 @@ static inline struct oracle_case oracle_draw(uint64_t seed)
     c.clips = rng_int(&r, 0, 3) == 0 && !keeps;
     c.recipe = oracle_recipe(&c);
     oracle_put_sets(&c);
+    if (c.groups == 1 && c.members > 1 && rng_int(&r, 0, 1))
+        oracle_draw_layers(&c, &r);
     return c;
 }
 
@@ -399,8 +425,12 @@ static const char *const oracle_words[] = {"type = convolution",
                                            "copy=sync",
                                            "copy=none",
                                            "overlap=no",
-                                           "partition=1",
-                                           "partition=none"};
+                                           "job.partition=1",
+                                           "job.partition=1in",
+                                           "job.partition=none",
+                                           ".location=0",
+                                           ".location=3",
+                                           "partition=1"};
 enum { ORACLE_WORDS = sizeof oracle_words / sizeof *oracle_words };
 
 struct oracle_coverage {
