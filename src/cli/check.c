@@ -14,6 +14,7 @@
 struct options {
     struct sw_cli_common common;
     const char *plot;
+    bool dot;
 };
 
 static const struct sw_cli_option rows[] = {
@@ -22,6 +23,10 @@ static const struct sw_cli_option rows[] = {
      .type = SW_CLI_TEXT,
      .offset = offsetof(struct options, plot),
      .help = "also draw the net and how it is split, into FILE.png or FILE.svg"},
+    {.name = "dot",
+     .type = SW_CLI_FLAG,
+     .offset = offsetof(struct options, dot),
+     .help = "print only the net and how it is split, as a graph for Graphviz"},
     {0},
 };
 
@@ -31,8 +36,9 @@ static const struct sw_cli_spec spec = {
     .about =
         "Checks RECIPE and prints what it would build: shapes, parameters, memory and flops of\n"
         "every layer; with several workers what the first one has, how outputs are spread\n"
-        "over them, and the connections (reshard) between. With -v also sources, layout and\n"
-        "algorithm. Writes nothing but what --plot asks for.",
+        "over them, what each has and sends, and the connections (reshard) between. With -v\n"
+        "also sources, layout and algorithm, and every layer by worker. Writes nothing but what "
+        "--plot asks for.",
     .takes = SW_CLI_ALL,
     .options = rows,
     .min_args = 1,
@@ -156,6 +162,7 @@ static void print_text(struct sw_buf *out, const struct sw_job_plan *p, const st
                   p->name, p->recipe, (long long)p->steps, (long long)p->batch,
                   (long long)p->eval_batch);
     print_layers(out, p, verbose);
+    sw_report_split(out, p, verbose);
     sw_buf_printf(out, "\nparameters   %lld (%s)\n", (long long)p->params,
                   sw_human_count(count, (double)p->params));
     sw_buf_printf(out, "work         %sflop a sample\n",
@@ -199,7 +206,8 @@ static void json_sources(struct sw_json_writer *w, const char *src)
     sw_json_close_array(w);
 }
 
-static void json_layer(struct sw_json_writer *w, const struct sw_job_layer *l)
+static void json_layer(struct sw_json_writer *w, const struct sw_job_plan *p,
+                       const struct sw_job_layer *l)
 {
     sw_json_open_object(w, NULL);
     sw_json_string(w, "name", l->name);
@@ -222,6 +230,7 @@ static void json_layer(struct sw_json_writer *w, const struct sw_job_layer *l)
     sw_json_int(w, "scratch_bytes", (int64_t)l->scratch_bytes);
     sw_json_real(w, "flops_forward", l->flops_forward);
     sw_json_real(w, "flops_backward", l->flops_backward);
+    sw_report_split_json(w, p, l);
     sw_json_close_object(w);
 }
 
@@ -261,7 +270,7 @@ static void print_json(struct sw_buf *out, const struct sw_job_plan *p, const st
     sw_report_data_json(&w, p);
     sw_json_open_array(&w, "layers");
     for (int i = 0; i < p->layer_count; i++)
-        json_layer(&w, &p->layers[i]);
+        json_layer(&w, p, &p->layers[i]);
     sw_json_close_array(&w);
     sw_json_close_object(&w);
     sw_buf_add(out, "\n");
@@ -270,7 +279,7 @@ static void print_json(struct sw_buf *out, const struct sw_job_plan *p, const st
 /* ---- The verb ---------------------------------------------------------------------------------
  */
 
-static int check(const struct sw_cli_common *o, const char *plot)
+static int check(const struct sw_cli_common *o, const char *plot, bool dot)
 {
     struct sw_trainer t = {0};
     struct sw_buf out = {0};
@@ -296,7 +305,9 @@ static int check(const struct sw_cli_common *o, const char *plot)
         struct extra x = {.base_bytes = resident_bytes()};
         if (sw_history_default_path(o->db, sw_runs_job_db(t.job), &x.db, &err) != SW_OK)
             x.db = NULL;
-        if (o->json)
+        if (dot)
+            sw_report_dot(&out, sw_job_plan(t.job));
+        else if (o->json)
             print_json(&out, sw_job_plan(t.job), &x);
         else if (!o->quiet)
             print_text(&out, sw_job_plan(t.job), &x, o->verbose > 0);
@@ -315,7 +326,7 @@ static int run(int argc, char **argv)
     if (code == SW_CLI_GO_ON && options.plot)
         code = sw_picture_check_path("check", options.plot);
     if (code == SW_CLI_GO_ON)
-        code = check(&options.common, options.plot);
+        code = check(&options.common, options.plot, options.dot);
     sw_cli_fini(&spec, &options);
     return code;
 }

@@ -130,16 +130,56 @@ void sw_exchange_free(struct sw_exchange *e)
     sw_free(e);
 }
 
+static int64_t values_of(const struct sw_net *net, const struct sw_net_connection *c, bool backward,
+                         bool own)
+{
+    int64_t values = 0;
+    for (int j = 0; j < net->workers; j++)
+        for (int k = 0; k < net->workers; k++)
+            if (own || j != k)
+                values += (int64_t)(bytes_between(c, backward, net->workers, j, k) / sizeof(float));
+    return values;
+}
+
+bool sw_net_movement(const struct sw_net *net, int i, struct sw_net_movement *m)
+{
+    const struct sw_net_node *node = &net->nodes[i];
+    if (node->layer.type != &sw_net_reshard)
+        return false;
+    struct sw_net_connection c = sw_net_connection(&node->layer);
+    const struct sw_movement_cell *cell = sw_movement_cell(c.from, c.to);
+    *m = (struct sw_net_movement){.operation = {cell->forward, NULL}};
+    for (int back = 0; back < 1 + node->has_backward; back++) {
+        m->operation[back] = back ? cell->backward : cell->forward;
+        m->moved[back] = values_of(net, &c, back, false);
+        m->counted[back] = values_of(net, &c, back, true);
+    }
+    return true;
+}
+
+/* Of one connection, forward and, where it has one, backward. */
+static int64_t sent_bytes(const struct sw_net *net, const struct sw_net_node *node, int from,
+                          int to)
+{
+    struct sw_net_connection c = sw_net_connection(&node->layer);
+    return (int64_t)(bytes_between(&c, false, net->workers, from, to) +
+                     (node->has_backward ? bytes_between(&c, true, net->workers, from, to) : 0));
+}
+
+int64_t sw_net_sent_bytes(const struct sw_net *net, int i, int from)
+{
+    const struct sw_net_node *node = &net->nodes[i];
+    int64_t bytes = 0;
+    for (int to = 0; to < net->workers && node->layer.type == &sw_net_reshard; to++)
+        bytes += to == from ? 0 : sent_bytes(net, node, from, to);
+    return bytes;
+}
+
 int64_t sw_net_moved_bytes(const struct sw_net *net, int from, int to)
 {
     int64_t bytes = 0;
-    for (int i = 0; i < net->count && from != to; i++) {
-        if (net->nodes[i].layer.type != &sw_net_reshard)
-            continue;
-        struct sw_net_connection c = sw_net_connection(&net->nodes[i].layer);
-        bytes += (int64_t)bytes_between(&c, false, net->workers, from, to);
-        if (net->nodes[i].has_backward)
-            bytes += (int64_t)bytes_between(&c, true, net->workers, from, to);
-    }
+    for (int i = 0; i < net->count && from != to; i++)
+        if (net->nodes[i].layer.type == &sw_net_reshard)
+            bytes += sent_bytes(net, &net->nodes[i], from, to);
     return bytes;
 }

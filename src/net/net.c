@@ -66,6 +66,11 @@ int sw_net_source(const struct sw_net *net, int i, int k)
     return k < net->nodes[i].layer.src_count ? net->nodes[i].src[k] : -1;
 }
 
+bool sw_net_holds(const struct sw_net *net, int i)
+{
+    return !sw_net_is_elsewhere(net, &net->nodes[i]);
+}
+
 bool sw_net_is_absent(const struct sw_net *net, int i)
 {
     return net->nodes[i].absent;

@@ -79,6 +79,8 @@ bool sw_net_is_in_place(const struct sw_net *net, int i);
 const char *sw_net_spread_name(const struct sw_net *net, int i);
 /* Its k-th source in this net, where that may be a connection; -1 behind the last. */
 int sw_net_source(const struct sw_net *net, int i, int k);
+/* Has this worker memory for the layer's output, or a part of it? */
+bool sw_net_holds(const struct sw_net *net, int i);
 bool sw_net_is_absent(const struct sw_net *net, int i);
 /* What the partitioner had to decide otherwise than the net-wide setting says, a line each; "". */
 const char *sw_net_notes(const struct sw_net *net);

@@ -315,6 +315,7 @@ void sw_job_close(struct sw_job *job)
     for (size_t i = 0; i < sizeof owned / sizeof *owned; i++)
         sw_free(owned[i]);
     sw_free(job->layer_rows);
+    sw_free(job->share_rows);
     for (int s = 0; s < SW_SPLITS; s++)
         sw_free(job->leaf_ends[s]);
     sw_free(job);

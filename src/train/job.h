@@ -77,7 +77,21 @@ int sw_job_open(const struct sw_job_options *options, struct sw_log *log, struct
                 struct sw_buf *messages, struct sw_err *err) SW_MUST_CHECK;
 void sw_job_close(struct sw_job *job); /* NULL is accepted */
 
-/* What `check` prints: known after sw_job_open, before any large memory is taken. */
+/* What `check` prints: known after sw_job_open, before any large memory is taken. First what one
+ * worker of a group has of a layer. */
+struct sw_job_share {
+    char shape[64]; /* of its part of the output; "": it has none */
+    int64_t params;
+    size_t bytes; /* parameters, the output with its gradient, what backward needs */
+    double flops; /* of one batch, both ways */
+    int64_t sent_bytes;
+};
+/* What a connection moves in one pass, in values. */
+struct sw_job_movement {
+    const char *operation[2]; /* forward and backward; NULL: none */
+    int64_t moved[2];         /* what leaves a worker */
+    int64_t counted[2];       /* as the papers count: own shares, too */
+};
 struct sw_job_layer {
     const char *name, *type;
     char shape[64];   /* of the output: "128x96x55x55" */
@@ -88,12 +102,15 @@ struct sw_job_layer {
     int reads[16];         /* rows of the list before it that it reads, connections too */
     int read_count;
     bool in_place, fused;
-    const char *spread; /* over the group: rows, columns, full, one */
+    const char *spread; /* over the group: rows, columns, full, sums, one */
     const char *memory; /* of the output until backward: "repeated", "swapped"; "": it stays */
     bool train, eval;   /* which nets have it */
     int64_t params;
     size_t param_bytes, feature_bytes, gradient_bytes, saved_bytes, scratch_bytes;
     double flops_forward, flops_backward; /* of one batch */
+    const struct sw_job_share *shares;    /* [group_size of the plan]; NULL with one worker */
+    bool moves;                           /* it is a connection: */
+    struct sw_job_movement movement;
 };
 /* What memory = fit:SIZE chose, over all workers, and what a step pays for it. */
 struct sw_job_fit {
@@ -107,6 +124,7 @@ struct sw_job_fit {
 struct sw_job_plan {
     const char *name, *recipe, *device, *framework, *framework_reason;
     char data[2][256]; /* training and evaluation source, for people; "" none */
+    int group_size; /* workers that share the layers of a net */
     int layer_count;
     const struct sw_job_layer *layers;
     int64_t params, steps, batch, eval_batch;

@@ -322,6 +322,7 @@ struct sw_job {
 
     struct sw_job_plan plan;
     struct sw_job_layer *layer_rows; /* owned */
+    struct sw_job_share *share_rows; /* owned [layers of the plan][group_size]; NULL: one worker */
     struct sw_buf fallback_text;
     const char *framework;
     char framework_reason[256];

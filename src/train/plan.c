@@ -38,7 +38,7 @@ static void fill_row(const struct sw_net *net, int i, struct sw_job_layer *row)
 {
     const struct sw_layer *l = sw_net_layer(net, i);
     const char *src = sw_section_text(sw_net_section(net, i), "src");
-    size_t bytes = sw_desc_bytes(&l->dst.desc);
+    size_t bytes = sw_net_holds(net, i) ? sw_desc_bytes(&l->dst.desc) : 0;
     bool input = l->type->role == SW_ROLE_INPUT;
     row->name = l->name;
     row->type = l->type->base.name;
@@ -91,6 +91,41 @@ static void add_parts(const struct sw_worker *w, int split, int i, struct sw_job
     sw_job_shape_text(d->ndim, dim, row->shape, sizeof row->shape);
 }
 
+static void fill_movement(const struct sw_net *net, int i, struct sw_job_layer *row)
+{
+    struct sw_net_movement m;
+    row->moves = sw_net_movement(net, i, &m);
+    for (int back = 0; back < 2 && row->moves; back++) {
+        row->movement.operation[back] = m.operation[back];
+        row->movement.moved[back] = m.moved[back];
+        row->movement.counted[back] = m.counted[back];
+    }
+}
+
+/* What every worker of the first group has of layer i of its net, in which all layers have the same
+ * place. */
+static void fill_shares(struct sw_job *job, int split, int i, int n)
+{
+    struct sw_job_layer *row = &job->layer_rows[n];
+    fill_movement(sw_parts_net(job->workers[0].parts[split], 0), i, row);
+    if (!job->share_rows)
+        return;
+    struct sw_job_share *shares = &job->share_rows[n * job->group_size];
+    for (int w = 0; w < job->group_size; w++) {
+        const struct sw_net *net = sw_parts_net(job->workers[w].parts[split], 0);
+        struct sw_job_layer own = {0};
+        fill_row(net, i, &own);
+        shares[w] = (struct sw_job_share){.params = own.params,
+                                          .bytes = own.param_bytes + own.feature_bytes +
+                                                   own.gradient_bytes + own.saved_bytes,
+                                          .flops = own.flops_forward + own.flops_backward,
+                                          .sent_bytes = sw_net_sent_bytes(net, i, w)};
+        if (sw_net_holds(net, i))
+            memcpy(shares[w].shape, own.shape, sizeof own.shape);
+    }
+    row->shares = shares;
+}
+
 /* What row n reads, by the names of the rows before it. */
 static void fill_reads(const struct sw_net *net, int i, struct sw_job_layer *rows, int n)
 {
@@ -106,14 +141,20 @@ static int fill_rows(struct sw_job *job, struct sw_err *err)
 {
     const struct sw_net *train = job->workers[0].train, *eval = job->workers[0].eval;
     int train_count = sw_net_layer_count(train), eval_count = eval ? sw_net_layer_count(eval) : 0;
-    job->layer_rows = sw_calloc((size_t)(train_count + eval_count), sizeof *job->layer_rows);
-    if (!job->layer_rows)
+    size_t most = (size_t)(train_count + eval_count);
+    job->layer_rows = sw_calloc(most, sizeof *job->layer_rows);
+    /* Parts of a batch within a worker are rows, of which every worker has its own. */
+    if (job->group_size > 1 && job->workers[0].leaves == 1)
+        job->share_rows = sw_calloc(most * (size_t)job->group_size, sizeof *job->share_rows);
+    if (!job->layer_rows ||
+        (job->group_size > 1 && job->workers[0].leaves == 1 && !job->share_rows))
         return sw_err_nomem(err, "the list of layers", 0);
     int n = 0;
     for (int i = 0; i < train_count; i++) {
         struct sw_job_layer *row = &job->layer_rows[n];
         fill_row(train, i, row);
         add_parts(&job->workers[0], SW_SPLIT_TRAIN, i, row);
+        fill_shares(job, SW_SPLIT_TRAIN, i, n);
         fill_reads(train, i, job->layer_rows, n++);
         row->train = true;
         row->eval = eval && sw_net_find(eval, row->name) >= 0;
@@ -124,9 +165,11 @@ static int fill_rows(struct sw_job *job, struct sw_err *err)
         struct sw_job_layer *row = &job->layer_rows[n];
         fill_row(eval, i, row);
         add_parts(&job->workers[0], SW_SPLIT_EVAL, i, row);
+        fill_shares(job, SW_SPLIT_EVAL, i, n);
         fill_reads(eval, i, job->layer_rows, n++);
         row->eval = true;
     }
+    job->plan.group_size = job->group_size;
     job->plan.layer_count = n;
     job->plan.layers = job->layer_rows;
     return SW_OK;

@@ -61,6 +61,13 @@ void sw_report_data_json(struct sw_json_writer *w, const struct sw_job_plan *pla
 /* What memory = fit:SIZE chose and what it costs; nothing without a budget (null in JSON). */
 void sw_report_fit(struct sw_buf *out, const struct sw_job_plan *plan);
 void sw_report_fit_json(struct sw_json_writer *w, const struct sw_job_plan *plan);
+/* What every worker of a group has of a net that is split otherwise than by rows, and what moves
+ * between them; nothing where nothing moves. every_layer: also layer by layer. */
+void sw_report_split(struct sw_buf *out, const struct sw_job_plan *plan, bool every_layer);
+void sw_report_split_json(struct sw_json_writer *w, const struct sw_job_plan *plan,
+                          const struct sw_job_layer *l); /* inside the layer's object */
+/* The net as a graph in Graphviz's language. */
+void sw_report_dot(struct sw_buf *out, const struct sw_job_plan *plan);
 void sw_report_start(struct sw_buf *out, const struct sw_job_plan *plan,
                      const struct sw_job_event *e);
 void sw_report_summary(struct sw_buf *out, const struct sw_report *r, const struct sw_job_event *e);

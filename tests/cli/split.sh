@@ -1,0 +1,62 @@
+# Nets that are split: what check says of each worker is what a run moves; wrong keys end with 2.
+. "$(dirname "$0")/lib.sh"
+
+two='--oversubscribe --set cluster.framework=allreduce --set cluster.workers_per_group=2'
+paths='--set layer.conv1.location=1 --set layer.fc1.partition=1in --set layer.fc2.partition=1'
+
+# shellcheck disable=SC2086
+expect 0 check "$tiny" $two $paths
+has out '^Every step, each worker of a group:'
+has out '^image:one1 +gather +[0-9]+ +-- +0 +[0-9]+$'
+has out 'reduce-scatter +[0-9]+ +all-gather +[0-9]+ +[0-9]+$'
+expect 0 check "$tiny"
+hasnt out 'each worker of a group'
+# shellcheck disable=SC2086
+expect 0 check "$tiny" $two
+hasnt out 'each worker of a group'
+# shellcheck disable=SC2086
+expect 0 check --dot "$tiny" $two $paths
+has out '^digraph net \{'
+has out '^  n[0-9]+ \[shape=box label="conv1\\nconvolution, one\\n0: --\\n1: [0-9x]+, 224 parameters"\]'
+has out '^  n[0-9]+ -> n[0-9]+;'
+
+if have_python; then
+    # shellcheck disable=SC2086
+    expect 0 run "$tiny" --no-ui --name moved --out "$T/moved" --steps 2 --device sim:gpus=2,mem=64MiB \
+        $two $paths
+    moved=$(sql "SELECT sum(bytes) FROM link_traffic WHERE kind = 'feature' AND step = 1")
+    # shellcheck disable=SC2086
+    expect 0 check --json "$tiny" --device sim:gpus=2,mem=64MiB $two $paths
+    python3 - "$T/out" "$moved" <<'END' || fail 'check --json of a split net'
+import json, sys
+d = json.load(open(sys.argv[1]))
+by = {l["name"]: l for l in d["layers"]}
+train = [l for l in d["layers"] if l["train"]]
+sent = sum(w["sent_bytes"] for l in train for w in l["workers"])
+values = sum(l["moves"][way]["values"] for l in train if "moves" in l for way in ("forward", "backward"))
+assert sent == 4 * values == int(sys.argv[2]) > 0, (sent, values, sys.argv[2])
+assert all(l["moves"][w]["values_as_papers_count"] >= l["moves"][w]["values"]
+           for l in train if "moves" in l for w in ("forward", "backward"))
+conv = by["conv1"]["workers"]
+assert conv[0]["shape"] is None and conv[0]["flops"] == 0 == conv[0]["parameters"], conv
+assert conv[1]["parameters"] == 224 and conv[1]["flops"] > 0, conv
+whole = json.loads(json.dumps(d))["parameters"]
+parts = sum(w["parameters"] for n in ("conv1", "fc1", "fc2") for w in by[n]["workers"])
+assert parts == whole, (parts, whole)
+END
+fi
+
+# refused SETTING MESSAGE
+refused() {
+    # shellcheck disable=SC2086
+    expect 2 run "$tiny" --no-ui $two --set "$1"
+    has err "$2"
+}
+refused layer.conv1.location=2 'say a location below 2, or cluster.workers_per_group = 3'
+refused layer.loss.location=1 'every worker counts its own rows; leave location out'
+refused layer.loss.partition=1 "softmax_loss cannot: a row's loss needs all its scores"
+refused layer.conv1.partition=1in 'convolution cannot'
+refused layer.fc1.partition=2 'partition'
+expect 2 run "$tiny" --no-ui --oversubscribe --set cluster.framework=allreduce \
+    --set cluster.workers_per_group=6 --set layer.fc2.partition=1
+has err 'inner_product cannot: it has fewer outputs than there are workers'
