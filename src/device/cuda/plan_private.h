@@ -22,7 +22,8 @@ static inline void *sw_cuda_at(const struct sw_plan_args *a, size_t offset)
 
 void sw_cuda_side_init(struct sw_plan *p, struct sw_cuda_side *side, const struct sw_desc *given,
                        const struct sw_desc *used);
-/* The values as they are computed with: themselves, or a copy made now. */
+/* The values as they are computed with: themselves, or a copy made now. Kernels may be started
+ * behind it. */
 int sw_cuda_side_in(struct sw_plan *p, const struct sw_cuda_side *side,
                     const struct sw_plan_args *a, const float *given, const float **used,
                     struct sw_err *err) SW_MUST_CHECK;

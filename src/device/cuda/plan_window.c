@@ -22,8 +22,6 @@ static int pool_forward(struct sw_plan *p, const struct sw_plan_args *a, struct 
     struct sw_cuda_launch l = sw_cuda_launch_of(p->stream);
     struct sw_cuda_pool k = c->kernel;
     int rc = sw_cuda_side_in(p, &c->src, a, a->src, &k.x, err);
-    if (rc == SW_OK)
-        rc = sw_cuda_enter(sw_cuda_device_of(p->stream->dev), err);
     if (rc != SW_OK)
         return rc;
     k.y = a->dst;
@@ -121,8 +119,6 @@ static int lrn_forward(struct sw_plan *p, const struct sw_plan_args *a, struct s
     struct sw_cuda_launch l = sw_cuda_launch_of(p->stream);
     struct sw_cuda_lrn k = c->kernel;
     int rc = sw_cuda_side_in(p, &c->src, a, a->src, &k.x, err);
-    if (rc == SW_OK)
-        rc = sw_cuda_enter(sw_cuda_device_of(p->stream->dev), err);
     if (rc != SW_OK)
         return rc;
     k.y = a->dst;
@@ -136,8 +132,6 @@ static int lrn_backward(struct sw_plan *p, const struct sw_plan_args *a, struct 
     struct sw_cuda_launch l = sw_cuda_launch_of(p->stream);
     struct sw_cuda_lrn k = c->kernel;
     int rc = sw_cuda_side_in(p, &c->src, a, a->src, &k.x, err);
-    if (rc == SW_OK)
-        rc = sw_cuda_enter(sw_cuda_device_of(p->stream->dev), err);
     if (rc != SW_OK)
         return rc;
     k.dy = a->diff_dst;

@@ -71,7 +71,8 @@ int sw_cuda_side_in(struct sw_plan *p, const struct sw_cuda_side *side,
 {
     float *copy = side->copied ? sw_cuda_at(a, side->offset) : NULL;
     *used = side->copied ? copy : given;
-    return side->copied ? move(p, &side->given, given, &side->used, copy, err) : SW_OK;
+    return side->copied ? move(p, &side->given, given, &side->used, copy, err)
+                        : sw_cuda_enter(sw_cuda_device_of(p->stream->dev), err);
 }
 
 float *sw_cuda_side_out(const struct sw_cuda_side *side, const struct sw_plan_args *a, float *given)
