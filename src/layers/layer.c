@@ -176,6 +176,8 @@ int sw_layer_plan_forward(struct sw_layer *l, const struct sw_pass *r, struct sw
 {
     struct sw_plan_args a = plan_args(l);
     (void)r;
+    /* Gradients live in backward only: their memory is others' now. */
+    a.diff_dst = a.diff_src = a.diff_weight = a.diff_bias = NULL;
     return sw_plan_forward(plan_of(l), &a, err);
 }
 

@@ -97,6 +97,18 @@ static void take_away_unread(struct rig *g)
         l->dst.data = NULL;
 }
 
+/* Gradients have no memory before backward: forward must not name it. */
+static void take_away_gradients(struct rig *g)
+{
+    static float elsewhere[16]; /* no memory of the device's */
+    struct sw_layer *l = &g->layer;
+    for (int k = 0; k < l->src_count; k++)
+        l->src_grad[k] = l->src_grad[k] ? elsewhere : NULL;
+    l->dst.grad = l->dst.grad ? elsewhere : NULL;
+    for (int i = 0; i < l->param_count; i++)
+        l->param[i].grad = l->param[i].grad ? elsewhere : NULL;
+}
+
 /* All phases of a pass; one worker has nothing to add in between. */
 static void run_there(struct rig *g, bool backward, struct sw_stream *stream)
 {
@@ -108,6 +120,8 @@ static void run_there(struct rig *g, bool backward, struct sw_stream *stream)
     move_out(&m, g);
     if (backward)
         take_away_unread(g);
+    else
+        take_away_gradients(g);
     struct sw_pass pass = {.stream = stream, .step = step, .training = true};
     do
         if (run(&g->layer, &pass, &err) != SW_OK)
