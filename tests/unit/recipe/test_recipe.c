@@ -512,7 +512,7 @@ static void reference_prints_columns_of_a_page(void **state)
     assert_non_null(row);
     row += strlen("\n  partition ");
     row += strspn(row, " ");
-    assert_memory_equal(row, "0|1|none ", strlen("0|1|none "));
+    assert_memory_equal(row, "0|1|1in|none ", strlen("0|1|1in|none "));
     sw_buf_fini(&out);
 }
 
