@@ -202,8 +202,9 @@ static inline struct oracle_bytes oracle_expect(const struct sw_job *job, bool s
             const struct sw_net_param *param = sw_net_param(w->train, p);
             const struct sw_layer *l = sw_net_layer(w->train, param->layer);
             /* With `copy = none` what one worker has to itself stays where it is. */
-            bool moves = !stays || (param->owner < 0 && job->placement->worker_count > 1);
-            if (param->root < 0 && moves && (param->owner < 0 || param->owner == w->place))
+            bool moves = !stays || sw_table_givers(job->table, w->param_of[SW_SPLIT_TRAIN][p]) > 1;
+            if (param->root < 0 && moves &&
+                (param->owner < 0 || param->owner == w->place % job->shape.workers_per_group))
                 b.gradients +=
                     ((int64_t)sw_desc_bytes(&l->param[param->index].layout) + place - 1) / place *
                     place;
@@ -250,30 +251,6 @@ static inline int64_t oracle_traffic(int id, const char *kinds)
                         id, kinds);
 }
 
-/* As many workers, on such devices, with so many bytes on their way. */
-static inline void oracle_check_record(const struct oracle_case *c, const char *name,
-                                       struct oracle_bytes b)
-{
-    int id = run_id(name), workers = oracle_workers(c);
-    int64_t gradients = b.gradients * c->steps;
-    assert_int_equal((int)ask("SELECT count(*) FROM step_time WHERE run_id = %d", id),
-                     workers * c->steps);
-    assert_int_equal((int)ask("SELECT count(DISTINCT worker) FROM step_time WHERE run_id = %d", id),
-                     workers);
-    assert_int_equal((int)ask("SELECT count(*) FROM placement WHERE run_id = %d AND unit LIKE "
-                              "'worker%%' AND device LIKE '%s%%'",
-                              id, c->on_sim ? "sim:" : "cpu"),
-                     workers);
-    assert_int_equal(oracle_traffic(id, "'feature'"), b.features * c->steps);
-    assert_int_equal(oracle_traffic(id, "'allreduce'"), b.sums * c->steps);
-    assert_int_equal(oracle_traffic(id, c->on_sim ? "'d2h'" : "'shared'"), gradients);
-    assert_int_equal(oracle_traffic(id, "'h2d'"), c->on_sim ? gradients : 0);
-    assert_int_equal((int)ask("SELECT count(DISTINCT to_unit) FROM link_traffic WHERE run_id = %d "
-                              "AND kind IN ('shared', 'd2h')",
-                              id),
-                     gradients ? b.servers : 0);
-}
-
 /* What is wrong with a case. */
 struct oracle_verdict {
     char text[1024];
@@ -288,6 +265,47 @@ static inline bool oracle_reject(struct oracle_verdict *v, const char *fmt, ...)
     vsnprintf(v->text, sizeof v->text, fmt, ap);
     va_end(ap);
     return false;
+}
+
+static inline bool oracle_same(struct oracle_verdict *v, const char *what, int64_t is,
+                               int64_t should)
+{
+    return is == should ||
+           oracle_reject(v, "%s: %lld, not %lld", what, (long long)is, (long long)should);
+}
+
+static inline bool oracle_check_traffic(const struct oracle_case *c, int id, struct oracle_bytes b,
+                                        struct oracle_verdict *v)
+{
+    int64_t gradients = b.gradients * c->steps;
+    int servers = (int)ask("SELECT count(DISTINCT to_unit) FROM link_traffic WHERE run_id = %d "
+                           "AND kind IN ('shared', 'd2h')",
+                           id);
+    return oracle_same(v, "feature bytes", oracle_traffic(id, "'feature'"),
+                       b.features * c->steps) &&
+           oracle_same(v, "bytes between devices", oracle_traffic(id, "'allreduce'"),
+                       b.sums * c->steps) &&
+           oracle_same(v, "gradient bytes", oracle_traffic(id, c->on_sim ? "'d2h'" : "'shared'"),
+                       gradients) &&
+           oracle_same(v, "bytes to devices", oracle_traffic(id, "'h2d'"),
+                       c->on_sim ? gradients : 0) &&
+           oracle_same(v, "servers that get gradients", servers, gradients ? b.servers : 0);
+}
+
+/* As many workers, on such devices, with so many bytes on their way. */
+static inline bool oracle_check_record(const struct oracle_case *c, const char *name,
+                                       struct oracle_bytes b, struct oracle_verdict *v)
+{
+    int id = run_id(name), workers = oracle_workers(c);
+    int rows = (int)ask("SELECT count(*) FROM step_time WHERE run_id = %d", id);
+    int seen = (int)ask("SELECT count(DISTINCT worker) FROM step_time WHERE run_id = %d", id);
+    int placed = (int)ask("SELECT count(*) FROM placement WHERE run_id = %d AND unit LIKE "
+                          "'worker%%' AND device LIKE '%s%%'",
+                          id, c->on_sim ? "sim:" : "cpu");
+    return oracle_same(v, "rows of step_time", rows, workers * c->steps) &&
+           oracle_same(v, "workers in step_time", seen, workers) &&
+           oracle_same(v, "workers on such a device", placed, workers) &&
+           oracle_check_traffic(c, id, b, v);
 }
 
 /* One worker on the CPU, whose numbers all others are to have. more: --set, or NULL. */
@@ -324,9 +342,7 @@ static inline bool oracle_run(const struct oracle_case *c, const char *name, con
         oracle_reject(v, "%s: %s%s", name, sw_buf_text(&t.messages), t.err.text);
     }
     trial_close(&t);
-    if (ran)
-        oracle_check_record(c, name, bytes);
-    return ran;
+    return ran && oracle_check_record(c, name, bytes, v);
 }
 
 /* ---- comparing ---- */
