@@ -12,8 +12,9 @@ struct sw_exchange {
     size_t bytes;
     size_t *at;  /* owned [connections][workers][workers][TURNS]: offsets */
     int64_t *ns; /* owned [workers][workers], atomic: of copies */
-    int (*meet)(void *user, int worker);
-    void *user;
+    /* Owned [connections][workers][workers][2: forward, backward], atomic: pieces so far. */
+    uint64_t *sent, *taken;
+    struct sw_exchange_waits waits;
 };
 
 static size_t index_of(const struct sw_exchange *e, int connection, int from, int to, int turn)
@@ -37,9 +38,43 @@ int64_t sw_exchange_ns(const struct sw_exchange *e, int from, int to)
     return __atomic_load_n(&e->ns[from * e->workers + to], __ATOMIC_RELAXED);
 }
 
-int sw_exchange_meet(const struct sw_exchange *e, int worker)
+static size_t count_of(const struct sw_exchange *e, const struct sw_piece *p)
 {
-    return e->meet(e->user, worker);
+    size_t i = (size_t)p->connection * (size_t)e->workers + (size_t)p->from;
+    return (i * (size_t)e->workers + (size_t)p->to) * 2 + (size_t)p->backward;
+}
+
+struct least {
+    const uint64_t *count;
+    uint64_t least;
+};
+
+static bool is_reached(const void *what)
+{
+    const struct least *l = what;
+    return __atomic_load_n(l->count, __ATOMIC_ACQUIRE) >= l->least;
+}
+
+static int wait_for(const struct sw_exchange *e, int worker, const uint64_t *count, uint64_t least)
+{
+    struct least what = {count, least};
+    return is_reached(&what) ? SW_OK : e->waits.wait(e->waits.user, worker, is_reached, &what);
+}
+
+int sw_exchange_wait_room(const struct sw_exchange *e, const struct sw_piece *p, uint64_t pass)
+{
+    return pass < 2 ? SW_OK : wait_for(e, p->from, &e->taken[count_of(e, p)], pass - 1);
+}
+
+int sw_exchange_wait_piece(const struct sw_exchange *e, const struct sw_piece *p, uint64_t pass)
+{
+    return wait_for(e, p->to, &e->sent[count_of(e, p)], pass + 1);
+}
+
+void sw_exchange_mark(const struct sw_exchange *e, const struct sw_piece *p, bool taken)
+{
+    __atomic_add_fetch(&(taken ? e->taken : e->sent)[count_of(e, p)], 1, __ATOMIC_RELEASE);
+    e->waits.tell(e->waits.user);
 }
 
 static size_t bytes_between(const struct sw_net_connection *c, bool backward, int workers, int from,
@@ -83,7 +118,7 @@ size_t sw_exchange_plan(const struct sw_net *net)
 }
 
 int sw_exchange_new(struct sw_net *const *nets, int workers, struct sw_device *host,
-                    int (*meet)(void *user, int worker), void *user, struct sw_exchange **out,
+                    const struct sw_exchange_waits *waits, struct sw_exchange **out,
                     struct sw_err *err)
 {
     *out = NULL;
@@ -92,17 +127,16 @@ int sw_exchange_new(struct sw_net *const *nets, int workers, struct sw_device *h
     struct sw_exchange *e = sw_calloc(1, sizeof *e);
     if (!e)
         return sw_err_nomem(err, "the exchange of features", sizeof *e);
-    *e = (struct sw_exchange){.workers = workers,
-                              .connections = nets[0]->connections,
-                              .host = host,
-                              .meet = meet,
-                              .user = user};
+    *e = (struct sw_exchange){
+        .workers = workers, .connections = nets[0]->connections, .host = host, .waits = *waits};
     size_t pieces = index_of(e, e->connections, 0, 0, 0);
     void *memory = NULL;
     int rc = SW_OK;
     e->at = sw_calloc(pieces, sizeof *e->at);
     e->ns = sw_calloc((size_t)workers * (size_t)workers, sizeof *e->ns);
-    if (!e->at || !e->ns)
+    e->sent = sw_calloc(pieces / 2, sizeof *e->sent);
+    e->taken = sw_calloc(pieces / 2, sizeof *e->taken);
+    if (!e->at || !e->ns || !e->sent || !e->taken)
         rc = sw_err_nomem(err, "the exchange of features", pieces * sizeof *e->at);
     if (rc == SW_OK) {
         e->bytes = plan(e, nets[0]);
@@ -127,6 +161,8 @@ void sw_exchange_free(struct sw_exchange *e)
     sw_device_free(e->host, e->memory, e->bytes);
     sw_free(e->at);
     sw_free(e->ns);
+    sw_free(e->sent);
+    sw_free(e->taken);
     sw_free(e);
 }
 

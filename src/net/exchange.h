@@ -1,8 +1,9 @@
 /* Where workers of a group hand over parts of outputs: staging memory for every connection of a net
- * and every pair of workers, filled by the one and read by the other after they have met. Two
- * buffers take turns: whoever fills the one for the next pass cannot meet the reader of the last
- * pass in it. Made once for the nets of all workers of one kind (training, evaluation), then frozen
- * but for the memory itself. */
+ * and every pair of workers, filled by the one and read by the other. Nobody waits but for a piece
+ * that he needs: who sends marks it as sent, and computes on; who has read it marks it as taken.
+ * Two buffers take turns, so that the next pass can be sent while the last one is read; for a third
+ * the sender waits. Made once for the nets of all workers of one kind (training, evaluation), then
+ * frozen but for the memory itself. */
 #ifndef SW_NET_EXCHANGE_H
 #define SW_NET_EXCHANGE_H
 
@@ -10,12 +11,20 @@
 
 struct sw_exchange;
 
+/* How workers wait for one another. */
+struct sw_exchange_waits {
+    /* Until over(what), which is asked anew whenever somebody tells. SW_ERR_CANCELLED: it never
+     * will be. */
+    int (*wait)(void *user, int worker, bool (*over)(const void *what), const void *what);
+    void (*tell)(void *user); /* any worker */
+    void *user;
+};
+
 /* nets[w] is worker w's; memory is taken from `host`, a device whose memory the host reaches. Sets
- * the exchange of every net. meet(user, worker) waits for all workers of the group
- * (SW_ERR_CANCELLED ends it). *out is NULL when no net has connections. Free after the nets' last
+ * the exchange of every net. *out is NULL when no net has connections. Free after the nets' last
  * pass. */
 int sw_exchange_new(struct sw_net *const *nets, int workers, struct sw_device *host,
-                    int (*meet)(void *user, int worker), void *user, struct sw_exchange **out,
+                    const struct sw_exchange_waits *waits, struct sw_exchange **out,
                     struct sw_err *err) SW_MUST_CHECK;
 void sw_exchange_free(struct sw_exchange *e); /* NULL is accepted */
 /* What sw_exchange_new would take for nets like this one. */

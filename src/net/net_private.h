@@ -150,7 +150,19 @@ int sw_net_reshard_setup(struct sw_net *net, struct sw_net_node *node,
 
 /* exchange.c */
 char *sw_exchange_stage(const struct sw_exchange *e, int connection, int from, int to, int turn);
-int sw_exchange_meet(const struct sw_exchange *e, int worker);
+/* What one worker sends to another through a connection in a pass of one direction. */
+struct sw_piece {
+    int connection, from, to;
+    bool backward;
+};
+/* Waits of the sender until pass `pass` (from 0) may be sent, and of the reader until it has been.
+ * SW_OK, SW_ERR_CANCELLED. */
+int sw_exchange_wait_room(const struct sw_exchange *e, const struct sw_piece *p,
+                          uint64_t pass) SW_MUST_CHECK;
+int sw_exchange_wait_piece(const struct sw_exchange *e, const struct sw_piece *p,
+                           uint64_t pass) SW_MUST_CHECK;
+/* The piece of the next pass has been sent, or taken: the copies are over. */
+void sw_exchange_mark(const struct sw_exchange *e, const struct sw_piece *p, bool taken);
 void sw_exchange_add_ns(const struct sw_exchange *e, int from, int to, int64_t ns);
 
 /* Is node i's gradient in the memory of that of its first giver's output? */

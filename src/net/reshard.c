@@ -1,19 +1,19 @@
 /* reshard: the one connection between layers. Its source is spread over the group in one way, its
  * output in another; slice, concat, split, gather and bridges are its cases (net/partition.h has
- * the table). A pass packs what others need into staging memory, meets the group, and unpacks what
- * it needs itself. It works on plain layouts: a blocked source is reordered first, its gradient
- * last. Terms of a sum are added up in worker order, so the result does not depend on who comes
- * first. */
+ * the table). A pass packs what others need into staging memory, and unpacks what it needs itself
+ * as soon as it is there (net/exchange.h): whoever needs nothing computes on. It works on plain
+ * layouts: a blocked source is reordered first, its gradient last. Terms of a sum are added up in
+ * worker order, so the result does not depend on who comes first. */
 #include "net/net_private.h"
 
 #include "base/os.h"
 #include "device/ops/elementwise.h"
 #include <string.h>
 
-/* A moment behind a copy in the stream, which tells how long the copy took. */
+/* A moment behind the copy of a piece in the stream, which tells how long the copy took. */
 struct lap {
     struct state *of;
-    int from, to; /* workers; the same: from here on is measured */
+    struct sw_piece piece; /* from and to the same: from here on is measured */
 };
 
 struct state {
@@ -27,8 +27,8 @@ struct state {
     struct sw_desc plain;                  /* of the source's part */
     struct sw_plan *to_plain, *from_plain; /* owned; NULL: it is plain */
     size_t plain_bytes;
-    unsigned turn[2];          /* passes so far, forward and backward */
-    struct lap *sends, *takes; /* owned [workers]: to and from each */
+    uint64_t passes[2];        /* so far, forward and backward */
+    struct lap *sends, *takes; /* owned [2: forward, backward][workers]: to and from each */
     int64_t lap_ns;            /* of the newest; touched by the stream alone */
 };
 
@@ -68,21 +68,26 @@ static void stamp(void *user)
     const struct lap *lap = user;
     struct state *st = lap->of;
     int64_t now_ns = sw_os()->monotonic_ns();
-    if (lap->from != lap->to)
-        sw_exchange_add_ns(st->net->exchange, lap->from, lap->to, now_ns - st->lap_ns);
+    const struct sw_piece *p = &lap->piece;
+    if (p->from != p->to)
+        sw_exchange_add_ns(st->net->exchange, p->from, p->to, now_ns - st->lap_ns);
     st->lap_ns = now_ns;
 }
 
 static int make_laps(struct state *st, struct sw_err *err)
 {
-    st->sends = sw_calloc((size_t)st->workers, sizeof *st->sends);
-    st->takes = sw_calloc((size_t)st->workers, sizeof *st->takes);
+    size_t laps = 2 * (size_t)st->workers;
+    st->sends = sw_calloc(laps, sizeof *st->sends);
+    st->takes = sw_calloc(laps, sizeof *st->takes);
     if (!st->sends || !st->takes)
-        return sw_err_nomem(err, "a connection", (size_t)st->workers * sizeof *st->sends);
-    for (int k = 0; k < st->workers; k++) {
-        st->sends[k] = (struct lap){st, st->worker, k};
-        st->takes[k] = (struct lap){st, k, st->worker};
-    }
+        return sw_err_nomem(err, "a connection", laps * sizeof *st->sends);
+    for (int back = 0; back < 2; back++)
+        for (int k = 0; k < st->workers; k++) {
+            struct sw_piece there = {st->index, st->worker, k, back},
+                            here = {st->index, k, st->worker, back};
+            st->sends[back * st->workers + k] = (struct lap){st, there};
+            st->takes[back * st->workers + k] = (struct lap){st, here};
+        }
     return SW_OK;
 }
 
@@ -163,18 +168,12 @@ static int plain_source(struct sw_layer *l, char **x, struct sw_err *err)
     return sw_plan_forward(st->to_plain, &a, err);
 }
 
-static int meet(struct sw_net *net, struct sw_err *err)
-{
-    int rc = sw_stream_wait(net->stream, err);
-    if (rc == SW_OK && sw_exchange_meet(net->exchange, net->worker) != SW_OK)
-        rc = sw_err_set(err, SW_ERR_CANCELLED, "the job is ending");
-    return rc;
-}
-
 /* One way through a connection: from the part that this worker has to the one it is to have. */
 struct way {
     bool backward, adds; /* adds: pieces are terms of a sum */
+    uint64_t pass;
     int turn;
+    struct lap *sends, *takes; /* of this direction */
     const struct sw_rect *before, *after;
     char *from, *to;
 };
@@ -184,20 +183,41 @@ static struct sw_rect piece(const struct state *st, const struct way *w, int fro
     return sw_movement(st->from, st->to, w->backward, st->rows, st->columns, st->workers, from, to);
 }
 
+static struct way way_of(struct state *st, bool backward)
+{
+    uint64_t pass = st->passes[backward]++;
+    int laps = backward ? st->workers : 0;
+    return (struct way){.backward = backward,
+                        .adds = sw_movement_adds(st->from, st->to, backward),
+                        .pass = pass,
+                        .turn = (backward ? 2 : 0) + (int)(pass & 1),
+                        .sends = &st->sends[laps],
+                        .takes = &st->takes[laps],
+                        .before = backward ? &st->theirs : &st->mine,
+                        .after = backward ? &st->mine : &st->theirs};
+}
+
+static int cancelled(int rc, struct sw_err *err)
+{
+    return rc == SW_OK ? rc : sw_err_set(err, SW_ERR_CANCELLED, "the job is ending");
+}
+
 /* Packs what every other worker needs. */
 static int pack_all(struct sw_net *net, const struct sw_layer *l, const struct way *w,
                     struct sw_err *err)
 {
     const struct state *st = l->state;
-    int rc = take_lap(st, &st->sends[st->worker], err);
+    int rc = take_lap(st, &w->sends[st->worker], err);
     for (int k = 0; k < st->workers && rc == SW_OK; k++) {
         struct sw_rect r = piece(st, w, st->worker, k);
         if (k == st->worker || sw_rect_is_empty(&r))
             continue;
-        rc = move(st, net->stream, w->before, w->from, &r, stage(l, net, st->worker, k, w->turn),
-                  true, err);
+        rc = cancelled(sw_exchange_wait_room(net->exchange, &w->sends[k].piece, w->pass), err);
         if (rc == SW_OK)
-            rc = take_lap(st, &st->sends[k], err);
+            rc = move(st, net->stream, w->before, w->from, &r,
+                      stage(l, net, st->worker, k, w->turn), true, err);
+        if (rc == SW_OK)
+            rc = take_lap(st, &w->sends[k], err);
     }
     return rc;
 }
@@ -239,27 +259,47 @@ static int take_piece(struct sw_net *net, struct sw_layer *l, const struct way *
     struct sw_rect r = piece(st, w, j, st->worker);
     if (sw_rect_is_empty(&r))
         return SW_OK;
-    if (w->adds && j > 0)
-        return add_piece(net, l, w, j, &r, err);
-    if (j == st->worker)
-        return keep_own(net, st, w, &r, err);
-    return move(st, net->stream, w->after, w->to, &r, stage(l, net, j, st->worker, w->turn), false,
-                err);
+    int rc =
+        j == st->worker
+            ? SW_OK
+            : cancelled(sw_exchange_wait_piece(net->exchange, &w->takes[j].piece, w->pass), err);
+    /* What was waited is not the copy's time. */
+    if (rc == SW_OK && j != st->worker)
+        rc = take_lap(st, &w->takes[st->worker], err);
+    if (rc == SW_OK && w->adds && j > 0)
+        rc = add_piece(net, l, w, j, &r, err);
+    else if (rc == SW_OK && j == st->worker)
+        rc = keep_own(net, st, w, &r, err);
+    else if (rc == SW_OK)
+        rc = move(st, net->stream, w->after, w->to, &r, stage(l, net, j, st->worker, w->turn),
+                  false, err);
+    return rc == SW_OK && j != st->worker ? take_lap(st, &w->takes[j], err) : rc;
+}
+
+/* Marks what has been sent in this pass, or taken in the one before. */
+static void mark_all(const struct state *st, const struct way *w, bool taken)
+{
+    for (int k = 0; k < st->workers; k++) {
+        const struct sw_piece *p = taken ? &w->takes[k].piece : &w->sends[k].piece;
+        struct sw_rect r = piece(st, w, p->from, p->to);
+        if (k != st->worker && !sw_rect_is_empty(&r))
+            sw_exchange_mark(st->net->exchange, p, taken);
+    }
 }
 
 static int go(struct sw_net *net, struct sw_layer *l, const struct way *w, struct sw_err *err)
 {
     const struct state *st = l->state;
     int rc = pack_all(net, l, w, err);
+    /* Now what was packed is in the staging memory, and what was taken last is out of it. */
     if (rc == SW_OK)
-        rc = meet(net, err);
+        rc = sw_stream_wait(net->stream, err);
     if (rc == SW_OK)
-        rc = take_lap(st, &st->takes[st->worker], err);
-    for (int j = 0; j < st->workers && rc == SW_OK; j++) {
+        mark_all(st, w, false);
+    if (rc == SW_OK && w->pass > 0)
+        mark_all(st, w, true);
+    for (int j = 0; j < st->workers && rc == SW_OK; j++)
         rc = take_piece(net, l, w, j, err);
-        if (rc == SW_OK)
-            rc = take_lap(st, &st->takes[j], err);
-    }
     return rc;
 }
 
@@ -267,11 +307,8 @@ static int forward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *e
 {
     struct state *st = l->state;
     (void)r;
-    struct way w = {.adds = sw_movement_adds(st->from, st->to, false),
-                    .turn = (int)(st->turn[0]++ & 1),
-                    .before = &st->mine,
-                    .after = &st->theirs,
-                    .to = l->dst.data};
+    struct way w = way_of(st, false);
+    w.to = l->dst.data;
     int rc = plain_source(l, &w.from, err);
     return rc == SW_OK ? go(st->net, l, &w, err) : rc;
 }
@@ -280,13 +317,9 @@ static int backward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *
 {
     struct state *st = l->state;
     (void)r;
-    struct way w = {.backward = true,
-                    .adds = sw_movement_adds(st->from, st->to, true),
-                    .turn = 2 + (int)(st->turn[1]++ & 1),
-                    .before = &st->theirs,
-                    .after = &st->mine,
-                    .from = (char *)l->dst.grad,
-                    .to = st->from_plain ? l->scratch : (char *)l->src_grad[0]};
+    struct way w = way_of(st, true);
+    w.from = (char *)l->dst.grad;
+    w.to = st->from_plain ? l->scratch : (char *)l->src_grad[0];
     int rc = go(st->net, l, &w, err);
     if (rc != SW_OK || !st->from_plain || sw_rect_is_empty(&st->mine))
         return rc;

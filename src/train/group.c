@@ -74,6 +74,38 @@ static int wait_for_rest(struct sw_group *g, int worker, unsigned generation)
     return rc;
 }
 
+struct condition {
+    bool (*over)(const void *what);
+    const void *what;
+};
+
+static bool holds(struct sw_group *g, int64_t what)
+{
+    const struct condition *c = (const struct condition *)(intptr_t)what;
+    (void)g;
+    return c->over(c->what);
+}
+
+int sw_group_wait(struct sw_group *g, int worker, bool (*over)(const void *what), const void *what)
+{
+    struct condition c = {over, what};
+    int rc = SW_OK;
+    sw_mutex_lock(&g->lock);
+    while (rc == SW_OK && !over(what) && !g->closed)
+        rc = wait_once(g, worker, holds, (int64_t)(intptr_t)&c);
+    if (rc == SW_OK && g->closed && !over(what))
+        rc = SW_ERR_CANCELLED;
+    sw_mutex_unlock(&g->lock);
+    return rc;
+}
+
+void sw_group_tell(struct sw_group *g)
+{
+    sw_mutex_lock(&g->lock);
+    sw_cond_broadcast(&g->changed);
+    sw_mutex_unlock(&g->lock);
+}
+
 int sw_group_meet(struct sw_group *g, int worker)
 {
     int rc = SW_OK;

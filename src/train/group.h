@@ -1,8 +1,8 @@
 /* What workers do together: share the rows of a batch, come to one decision after each step, and
  * add up their losses and metrics in the order of base/tree.h, so that the sum does not depend on
  * who comes first. The leaves of that tree are the workers, or more: each then has several, dealt
- * out by sw_part. Nobody waits here but in sw_group_meet, sw_group_sum, sw_group_keep_pace and
- * sw_group_rest.
+ * out by sw_part. Nobody waits here but in sw_group_meet, sw_group_wait, sw_group_sum,
+ * sw_group_keep_pace and sw_group_rest.
  *
  * Workers of a synchronous group are at most one step apart (a step needs everybody's gradients of
  * the one before). Where groups go their own ways, all workers are one of these, too, and
@@ -65,6 +65,12 @@ void sw_group_close_v(void *group);     /* ends every wait; for sw_fault_attach 
 
 /* Waits until all workers have come here. SW_OK, SW_ERR_CANCELLED, or what serve answers. */
 int sw_group_meet(struct sw_group *g, int worker) SW_MUST_CHECK;
+
+/* Waits until over(what), which whoever makes it true then tells. over is asked with the group's lock
+ * held. Returns as sw_group_meet. */
+int sw_group_wait(struct sw_group *g, int worker, bool (*over)(const void *what),
+                  const void *what) SW_MUST_CHECK;
+void sw_group_tell(struct sw_group *g); /* any worker */
 
 /* Lets workers be apart: they keep pace from step `first` on. Before they run. Errors:
  * SW_ERR_NOMEM. */

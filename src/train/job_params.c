@@ -28,10 +28,17 @@ int sw_job_map_params(struct sw_worker *w, int split, struct sw_err *err)
 }
 
 /* user: the first worker of the group. */
-static int meet(void *user, int worker)
+static int wait_for_features(void *user, int worker, bool (*over)(const void *what),
+                             const void *what)
 {
     struct sw_worker *group = user;
-    return sw_worker_meet_group(&group[worker], "the features of the other workers");
+    return sw_worker_wait_in_group(&group[worker], "the features of the other workers", over, what);
+}
+
+static void tell_group(void *user)
+{
+    struct sw_worker *group = user;
+    sw_group_tell(group->group);
 }
 
 int sw_job_connect(struct sw_job *job, int split, struct sw_err *err)
@@ -47,8 +54,9 @@ int sw_job_connect(struct sw_job *job, int split, struct sw_err *err)
         struct sw_worker *group = &job->workers[g * workers];
         for (int i = 0; i < workers; i++)
             nets[i] = split == SW_SPLIT_TRAIN ? group[i].train : group[i].eval;
-        rc =
-            sw_exchange_new(nets, workers, job->device, meet, group, &job->exchange[split][g], err);
+        rc = sw_exchange_new(nets, workers, job->device,
+                             &(struct sw_exchange_waits){wait_for_features, tell_group, group},
+                             &job->exchange[split][g], err);
     }
     sw_free(nets);
     return rc;

@@ -560,6 +560,9 @@ int sw_worker_meet_active(struct sw_worker *w, const char *what) SW_MUST_CHECK;
 int sw_worker_rest(struct sw_worker *w) SW_MUST_CHECK;
 /* The same in its own group. */
 int sw_worker_meet_group(struct sw_worker *w, const char *what) SW_MUST_CHECK;
+/* Until over(state), which another worker of the group makes true and tells. */
+int sw_worker_wait_in_group(struct sw_worker *w, const char *what, bool (*over)(const void *state),
+                            const void *state) SW_MUST_CHECK;
 /* The same, until no worker is more than `most` steps behind this one. */
 int sw_worker_keep_pace(struct sw_worker *w, int64_t most) SW_MUST_CHECK;
 

@@ -68,6 +68,15 @@ int sw_worker_meet_group(struct sw_worker *w, const char *what)
     return rc;
 }
 
+int sw_worker_wait_in_group(struct sw_worker *w, const char *what, bool (*over)(const void *state),
+                            const void *state)
+{
+    begin_wait(w, what);
+    int rc = sw_group_wait(w->group, w->place, over, state);
+    end_wait(w);
+    return rc;
+}
+
 int sw_worker_meet_active(struct sw_worker *w, const char *what)
 {
     /* While others rest, those who do not are one group. */

@@ -364,11 +364,68 @@ static void scales_start_at_one_and_take_keys(void **state)
     sw_st_close(f);
 }
 
+/* ---- waiting for one another ---- */
+
+struct chain {
+    struct sw_thread thread;
+    struct sw_group *group;
+    int *turn; /* atomic */
+    int worker, rounds, rc;
+};
+struct turn_of {
+    const int *turn;
+    int least;
+};
+
+static bool has_come(const void *what)
+{
+    const struct turn_of *t = what;
+    return __atomic_load_n(t->turn, __ATOMIC_ACQUIRE) >= t->least;
+}
+
+/* Workers take turns; worker 2 of the group is not among them, and nobody waits for it. */
+static void take_turns(void *chain)
+{
+    struct chain *c = chain;
+    for (int r = 0; r < c->rounds && c->rc == SW_OK; r++) {
+        struct turn_of mine = {c->turn, 2 * r + c->worker};
+        c->rc = sw_group_wait(c->group, c->worker, has_come, &mine);
+        if (c->rc == SW_OK)
+            __atomic_add_fetch(c->turn, 1, __ATOMIC_RELEASE);
+        sw_group_tell(c->group);
+    }
+}
+
+/* Both end after `rounds`; the second has one more to wait for when the group is closed. */
+static void who_waits_for_one_does_not_wait_for_all(void **state)
+{
+    (void)state;
+    struct sw_group g;
+    struct chain c[2];
+    struct sw_err err = {0};
+    int turn = 0;
+    sw_group_init(&g, 3, 3);
+    for (int w = 0; w < 2; w++) {
+        c[w] = (struct chain){.group = &g, .turn = &turn, .worker = w, .rounds = ROUNDS + w};
+        assert_int_equal(sw_thread_start(&c[w].thread, "member", take_turns, &c[w], &err), SW_OK);
+    }
+    sw_thread_join(&c[0].thread);
+    struct turn_of all = {&turn, 2 * ROUNDS};
+    assert_int_equal(sw_group_wait(&g, 2, has_come, &all), SW_OK);
+    sw_group_close_v(&g);
+    sw_thread_join(&c[1].thread);
+    assert_int_equal(c[0].rc, SW_OK);
+    assert_int_equal(c[1].rc, SW_ERR_CANCELLED);
+    assert_int_equal(turn, 2 * ROUNDS);
+    sw_group_fini(&g);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sums_are_added_in_one_order),
         cmocka_unit_test(closing_ends_a_sum),
+        cmocka_unit_test(who_waits_for_one_does_not_wait_for_all),
         cmocka_unit_test_setup_teardown(workers_with_uneven_rows_equal_one, home_begin, home_end),
         cmocka_unit_test_setup_teardown(the_same_workers_give_the_same_bits, home_begin, home_end),
         cmocka_unit_test_setup_teardown(without_sync_every_worker_has_a_batch_of_its_own,
