@@ -18,6 +18,13 @@ static int draw_parts(const struct oracle_case *c)
     return (int)rng_int(&r, workers, most > workers ? most : workers);
 }
 
+/* Does it split or place a layer? Such keys are left out: all layers are in rows here. */
+static bool splits(const char *set)
+{
+    return strncmp(set, "job.partition", 13) == 0 || strstr(set, ".partition=") ||
+           strstr(set, ".location=");
+}
+
 static bool go(const struct oracle_case *c, const char *name, const char *parts, bool alone)
 {
     struct trial t = {.recipe = c->recipe,
@@ -26,9 +33,9 @@ static bool go(const struct oracle_case *c, const char *name, const char *parts,
                       .device = alone ? "cpu" : c->device,
                       .oversubscribe = true,
                       .sets = {"job.repeat_exact=yes", parts}};
-    for (int n = 0; !alone && n < ORACLE_SETS && c->sets[n][0]; n++)
-        t.sets[2 + n] =
-            strncmp(c->sets[n], "job.partition", 13) == 0 ? "job.partition=0" : c->sets[n];
+    for (int n = 0, to = 2; !alone && n < ORACLE_SETS && c->sets[n][0]; n++)
+        if (!splits(c->sets[n]))
+            t.sets[to++] = c->sets[n];
     if (trial_go(&t) == SW_OK)
         return true;
     /* A net whose training diverges says so in every set-up. */
