@@ -351,7 +351,7 @@ static inline double oracle_difference(const char *one, const char *many, int st
 {
     char path[512];
     snprintf(path, sizeof path, "%s", checkpoint_path(one, step));
-    return difference_without(path, checkpoint_path(many, step), "updater.", where);
+    return difference_of_files(path, checkpoint_path(many, step), true, where);
 }
 
 /* Runs both anew with a checkpoint after every step; the first after which they differ, or 0. */

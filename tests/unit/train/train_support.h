@@ -318,10 +318,10 @@ static inline double difference_of(const float *a, const float *b, size_t n)
 }
 
 /* The same over all tensors of two checkpoints, which have the same names and shapes: running
- * statistics too, and updater state unless their names begin with `without` (or NULL). `where` (may
- * be NULL, 256 bytes) names the worst. */
-static inline double difference_without(const char *a, const char *b, const char *without,
-                                        char *where)
+ * statistics and updater state too, unless only parameters count. `where` (or NULL, 256 bytes)
+ * names the worst. */
+static inline double difference_of_files(const char *a, const char *b, bool params_only,
+                                         char *where)
 {
     struct sw_st_file *fa = open_tensors(a), *fb = open_tensors(b);
     double worst = 0;
@@ -332,7 +332,8 @@ static inline double difference_without(const char *a, const char *b, const char
         assert_non_null(eb);
         assert_int_equal(ea->ndim, eb->ndim);
         assert_memory_equal(ea->shape, eb->shape, (size_t)ea->ndim * sizeof *ea->shape);
-        if (ea->dtype != SW_ST_F32 || (without && strncmp(ea->name, without, strlen(without)) == 0))
+        bool state = strncmp(ea->name, "updater.", 8) == 0 || strncmp(ea->name, "state.", 6) == 0;
+        if (ea->dtype != SW_ST_F32 || (params_only && state))
             continue;
         float *pa = tensor_bytes(fa, ea), *pb = tensor_bytes(fb, eb);
         double d = difference_of(pa, pb, ea->bytes / sizeof(float));
@@ -351,7 +352,7 @@ static inline double difference_without(const char *a, const char *b, const char
 
 static inline double difference_at(const char *a, const char *b, char *where)
 {
-    return difference_without(a, b, NULL, where);
+    return difference_of_files(a, b, false, where);
 }
 
 static inline double difference(const char *a, const char *b)
