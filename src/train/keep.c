@@ -20,7 +20,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { FLUSH_MS = 500 };
+enum { FLUSH_MS = 500, FLUSH_LAST_MS = 5000 };
 
 /* ---- the metric ---- */
 
@@ -244,8 +244,8 @@ void sw_keep_record(struct sw_worker *w, const char *path, uint64_t bytes, const
         if (!stays(job, &k->items[i]))
             sw_history_checkpoint_removed(job->history, k->items[i].step);
     /* So that a kill from now on finds the row; a database that is busy does not stop training. */
-    if (!sw_history_flush(job->history, FLUSH_MS))
-        return;
+    if (!sw_history_flush(job->history, w->step < job->steps ? FLUSH_MS : FLUSH_LAST_MS))
+        return; /* the next checkpoint removes what is left */
     for (int i = k->count; i-- > 0;)
         if (!stays(job, &k->items[i])) {
             remove_file(job, &k->items[i]);

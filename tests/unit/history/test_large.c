@@ -14,7 +14,7 @@ static void write_run(const char *name)
     struct sw_history_producer *p = producer(h);
     int curve[CURVES];
     for (int c = 0; c < CURVES; c++) {
-        char text[16];
+        char text[24];
         snprintf(text, sizeof text, "curve%d", c);
         curve[c] = series(h, "train", text);
     }
