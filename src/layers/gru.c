@@ -20,24 +20,7 @@ static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_e
 }
 
 static const struct sw_layer_example examples[] = {
-    {.recipe = "hidden = 5\n", .src = {{3, {3, 4, 6}, 0}}, .dst = {3, 4, 5}},
-    {.recipe = "hidden = 7\noutput = last\n", .src = {{3, {2, 3, 5}, 0}}, .dst = {2, 7}},
-    {.recipe = "hidden = 4\nlayers = 3\n",
-     .src = {{3, {2, 3, 5}, 0}},
-     .dst = {2, 3, 4},
-     .tolerance = 2e-3}, /* small gradients */
-    {.recipe = "hidden = 3\nlayers = 2\nbidirectional = yes\n",
-     .src = {{3, {2, 4, 5}, 0}},
-     .dst = {2, 4, 6},
-     .tolerance = 2e-3},
-    {.recipe = "hidden = 3\nbidirectional = yes\noutput = last\n",
-     .src = {{3, {3, 3, 4}, 0}},
-     .dst = {3, 6}},
-    {.recipe = "hidden = 4\n", .src = {{3, {2, 3, 5}, 0}, {2, {2, 4}, 0}}, .dst = {2, 3, 4}},
-    {.recipe = "hidden = 140\n",
-     .src = {{3, {2, 3, 9}, 0}},
-     .dst = {2, 3, 140},
-     .tolerance = 1e-2}, /* saturated units, which differences see badly */
+    SW_STACK_EXAMPLES,
     {0},
 };
 
@@ -47,14 +30,7 @@ const struct sw_layer_type sw_layer_gru = {
              .opts = opts,
              .conf_bytes = sizeof(struct conf),
              .params = sw_stack_params},
-    .role = SW_ROLE_NEURON,
-    .split_reason = "a step needs all hidden units of the step before",
-    .min_src = 1,
-    .max_src = 2,
-    .state_bytes = sizeof(struct sw_stack),
+    SW_STACK_TYPE,
     .setup = setup,
-    .forward = sw_stack_forward,
-    .backward = sw_stack_backward,
-    .teardown = sw_stack_teardown,
     .examples = examples,
 };

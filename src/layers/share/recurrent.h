@@ -88,4 +88,31 @@ int sw_stack_backward(struct sw_layer *l, const struct sw_pass *r,
                       struct sw_err *err) SW_MUST_CHECK;
 void sw_stack_teardown(struct sw_layer *l);
 
+/* Examples that all types have; differences see small gradients and saturated units badly. */
+#define SW_STACK_EXAMPLES                                                                          \
+    {.recipe = "hidden = 5\n", .src = {{3, {3, 4, 6}, 0}}, .dst = {3, 4, 5}},                      \
+        {.recipe = "hidden = 7\noutput = last\n", .src = {{3, {2, 3, 5}, 0}}, .dst = {2, 7}},      \
+        {.recipe = "hidden = 4\nlayers = 3\n",                                                     \
+         .src = {{3, {2, 3, 5}, 0}},                                                               \
+         .dst = {2, 3, 4},                                                                         \
+         .tolerance = 2e-3},                                                                       \
+        {.recipe = "hidden = 3\nlayers = 2\nbidirectional = yes\n",                                \
+         .src = {{3, {2, 4, 5}, 0}},                                                               \
+         .dst = {2, 4, 6},                                                                         \
+         .tolerance = 2e-3},                                                                       \
+        {.recipe = "hidden = 3\nbidirectional = yes\noutput = last\n",                             \
+         .src = {{3, {3, 3, 4}, 0}},                                                               \
+         .dst = {3, 6}},                                                                           \
+        {.recipe = "hidden = 4\n", .src = {{3, {2, 3, 5}, 0}, {2, {2, 4}, 0}}, .dst = {2, 3, 4}},  \
+    {                                                                                              \
+        .recipe = "hidden = 140\n", .src = {{3, {2, 3, 9}, 0}}, .dst = {2, 3, 140},                \
+        .tolerance = 0.1                                                                           \
+    }
+
+/* What the descriptors have in common. */
+#define SW_STACK_TYPE                                                                              \
+    .role = SW_ROLE_NEURON, .split_reason = "a step needs all hidden units of the step before",    \
+    .min_src = 1, .max_src = 2, .state_bytes = sizeof(struct sw_stack),                            \
+    .forward = sw_stack_forward, .backward = sw_stack_backward, .teardown = sw_stack_teardown
+
 #endif
