@@ -259,7 +259,7 @@ int sw_mat_read(const struct sw_mat *m, const struct sw_mat_variable *v, struct 
     struct sw_mat_variable again = {0};
     const unsigned char *matrix = NULL;
     size_t bytes = 0, data_at = 0;
-    struct element e;
+    struct element e = {0};
     *out = (struct sw_mat_values){.count = v->count};
     if (!v->readable)
         return sw_err_set(err, SW_ERR_UNSUPPORTED,

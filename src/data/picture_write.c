@@ -63,6 +63,7 @@ struct writer {
     struct jpeg_destination_mgr to;
     struct sw_picture_bytes *out;
     jmp_buf escape;
+    unsigned char *row;
     bool no_memory;
     char text[JMSG_LENGTH_MAX];
 };
@@ -115,8 +116,7 @@ static void end_output(j_compress_ptr c)
     w->out->count = w->out->room - w->to.free_in_buffer;
 }
 
-static void compress_rows(struct writer *w, const struct sw_picture *p, int quality,
-                          unsigned char *row)
+static void compress_rows(struct writer *w, const struct sw_picture *p, int quality)
 {
     struct jpeg_compress_struct *c = &w->c;
     c->image_width = (JDIMENSION)p->width;
@@ -129,8 +129,8 @@ static void compress_rows(struct writer *w, const struct sw_picture *p, int qual
         c->comp_info[i].h_samp_factor = c->comp_info[i].v_samp_factor = 1;
     jpeg_start_compress(c, TRUE);
     for (int64_t y = 0; y < p->height; y++) {
-        JSAMPROW rows[1] = {row};
-        weave(p, y, row);
+        JSAMPROW rows[1] = {w->row};
+        weave(p, y, w->row);
         jpeg_write_scanlines(c, rows, 1);
     }
     jpeg_finish_compress(c);
@@ -139,14 +139,13 @@ static void compress_rows(struct writer *w, const struct sw_picture *p, int qual
 int sw_picture_write_jpeg(const struct sw_picture *p, int quality, struct sw_picture_bytes *out,
                           struct sw_err *err)
 {
-    unsigned char *row = NULL;
-    int rc = new_row(p, &row, err);
-    if (rc)
-        return rc;
     struct writer *w = sw_calloc(1, sizeof *w);
-    if (!w) {
-        sw_free(row);
+    if (!w)
         return sw_err_nomem(err, "the state of libjpeg", sizeof *w);
+    int rc = new_row(p, &w->row, err);
+    if (rc) {
+        sw_free(w);
+        return rc;
     }
     out->count = 0;
     w->out = out;
@@ -163,11 +162,11 @@ int sw_picture_write_jpeg(const struct sw_picture *p, int quality, struct sw_pic
         w->to.empty_output_buffer = flush_output;
         w->to.term_destination = end_output;
         w->c.dest = &w->to;
-        compress_rows(w, p, quality, row);
+        compress_rows(w, p, quality);
     }
     jpeg_destroy_compress(&w->c);
+    sw_free(w->row);
     sw_free(w);
-    sw_free(row);
     return rc;
 }
 
@@ -175,6 +174,7 @@ int sw_picture_write_jpeg(const struct sw_picture *p, int quality, struct sw_pic
 
 struct png_writer {
     struct sw_picture_bytes *out;
+    unsigned char *row;
     bool no_memory;
     char text[200];
 };
@@ -226,8 +226,7 @@ int sw_picture_write_png(const struct sw_picture *p, struct sw_picture_bytes *ou
                          struct sw_err *err)
 {
     struct png_writer w = {.out = out};
-    unsigned char *row = NULL;
-    int rc = new_row(p, &row, err);
+    int rc = new_row(p, &w.row, err);
     if (rc)
         return rc;
     out->count = 0;
@@ -240,9 +239,9 @@ int sw_picture_write_png(const struct sw_picture *p, struct sw_picture_bytes *ou
                          : sw_err_set(err, SW_ERR_LIBRARY, "libpng: %s", w.text);
     } else {
         png_set_write_fn(png, &w, png_put, png_flush_nothing);
-        write_png_rows(png, info, p, row);
+        write_png_rows(png, info, p, w.row);
     }
     png_destroy_write_struct(&png, &info);
-    sw_free(row);
+    sw_free(w.row);
     return rc;
 }
