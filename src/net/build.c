@@ -215,11 +215,6 @@ static int setup_node(struct sw_net *net, struct sw_net_node *node, const struct
         rc = check_shared(&user, l, err);
     if (rc != SW_OK)
         return rc;
-    if (l->keep_count > 0 && node->spread.at > 0)
-        return sw_err_set(err, SW_ERR_INVALID,
-                          "location = %d: worker 0 keeps its running statistics: say location = 0, "
-                          "or leave it out",
-                          node->spread.at);
     node->columns = whole_columns(net, node);
     node->absent = sw_net_is_elsewhere(net, node) && l->type != &sw_net_reshard;
     if (node->absent) {

@@ -218,8 +218,10 @@ int sw_net_set_field(struct sw_net *net, const char *field, void *data, struct s
 
 int sw_net_set_step(struct sw_net *net, const struct sw_step *step, struct sw_err *err)
 {
-    net->step = *step;
-    return sw_copy(net->stream, sw_net_at(net, net->step_at), &net->step, sizeof net->step, err);
+    net->step[0] = net->step[1] = *step;
+    net->step[1].first_row = step->group_row;
+    net->step[1].valid_rows = step->batch_valid_rows;
+    return sw_copy(net->stream, sw_net_at(net, net->step_at), net->step, sizeof net->step, err);
 }
 
 int sw_net_state_count(const struct sw_net *net)
@@ -273,6 +275,11 @@ int sw_net_sum_count(const struct sw_net *net)
 bool sw_net_is_in_rows(const struct sw_net *net, int i)
 {
     return net->nodes[i].spread.dist == SW_DIST_ROWS;
+}
+
+bool sw_net_has_whole_batch(const struct sw_net *net, int i)
+{
+    return !sw_net_is_in_rows(net, i) && net->group_rows == net->batch_rows;
 }
 
 int sw_net_phases(const struct sw_net *net, int i, bool backward)

@@ -174,6 +174,9 @@ void sw_net_bind_state(struct sw_net *net, int s, const float *value, float *upd
 /* Does every worker of the group have its own rows of the layer's output? Else who have anything of
  * it have all rows of the group. */
 bool sw_net_is_in_rows(const struct sw_net *net, int i);
+/* Has whoever has anything of the output all rows of the batch, so that what the layer sums up over
+ * rows is complete? */
+bool sw_net_has_whole_batch(const struct sw_net *net, int i);
 
 /* Row state of the layers: its bytes, and where it lies, zeroed; without, nothing is handed on from
  * batch to batch. */

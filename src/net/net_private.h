@@ -99,7 +99,9 @@ struct sw_net {
     struct sw_result *fetched; /* owned [pair_count]: host copies of their pairs */
     int pair_count;
     int64_t pairs_at, step_at; /* offsets of the pairs' array and of the step */
-    struct sw_step step;       /* the host's copy, alive until it has reached the device */
+    /* The host's copy, alive until it has reached the device: for layers that see the worker's rows,
+     * and for those that see all rows of the group. */
+    struct sw_step step[2];
     bool scratch_apart;
     size_t arena_bytes, kept_bytes, scratch_bytes, swap_bytes;
     char *arena, *scratch;            /* borrowed */

@@ -552,7 +552,7 @@ static int add_sums(struct sw_parts *p, struct sw_err *err)
 {
     int count;
     double *own = sw_net_sums(first_net(p), p->layer, &count);
-    if (!p->sum || !own)
+    if (!p->sum || !own || sw_net_has_whole_batch(first_net(p), p->layer))
         return SW_OK;
     bool in_rows = sw_net_is_in_rows(first_net(p), p->layer);
     if (!p->sums)

@@ -17,6 +17,13 @@ static void use_place(struct sw_net *net, int root, bool again)
     }
 }
 
+/* The step as the layer sees it: of its worker's rows, or of all that the group has. */
+static const struct sw_step *step_of(const struct sw_net *net, int i)
+{
+    const struct sw_step *steps = sw_net_at(net, net->step_at);
+    return steps + !sw_net_is_in_rows(net, i);
+}
+
 /* Of all layers whose outputs lie in that memory, in the order of the first time. */
 static int repeat(struct sw_net *net, int root, struct sw_err *err)
 {
@@ -24,10 +31,8 @@ static int repeat(struct sw_net *net, int root, struct sw_err *err)
     use_place(net, root, true);
     for (int i = root; i >= 0 && rc == SW_OK; i = net->nodes[i].next_in_place) {
         struct sw_layer *l = &net->nodes[i].layer;
-        const struct sw_pass pass = {.stream = net->stream,
-                                     .step = sw_net_at(net, net->step_at),
-                                     .training = true,
-                                     .again = true};
+        const struct sw_pass pass = {
+            .stream = net->stream, .step = step_of(net, i), .training = true, .again = true};
         l->scratch = sw_net_at(net, net->nodes[root].repeat_scratch);
         rc = l->type->forward(l, &pass, err);
     }
@@ -48,10 +53,8 @@ static int forward(struct sw_net *net, int i, int phase, struct sw_err *err)
 {
     struct sw_net_node *node = &net->nodes[i];
     struct sw_layer *l = &node->layer;
-    const struct sw_pass pass = {.stream = net->stream,
-                                 .step = sw_net_at(net, net->step_at),
-                                 .training = net->training,
-                                 .phase = phase};
+    const struct sw_pass pass = {
+        .stream = net->stream, .step = step_of(net, i), .training = net->training, .phase = phase};
     if (node->absent)
         return clear_results(net, l, err);
     if (node->root == i && node->life != SW_LIFE_KEPT)
@@ -105,10 +108,8 @@ static int backward(struct sw_net *net, int i, int phase, struct sw_err *err)
 {
     struct sw_net_node *node = &net->nodes[i];
     struct sw_layer *l = &node->layer;
-    const struct sw_pass pass = {.stream = net->stream,
-                                 .step = sw_net_at(net, net->step_at),
-                                 .training = true,
-                                 .phase = phase};
+    const struct sw_pass pass = {
+        .stream = net->stream, .step = step_of(net, i), .training = true, .phase = phase};
     void *hidden[SW_LAYER_SRCS + 1];
     if (node->absent)
         return SW_OK;

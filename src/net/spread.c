@@ -81,9 +81,9 @@ static const char *why_not_one(const struct sw_net_node *node)
 {
     enum sw_layer_role role = type_of(node)->role;
     return node->is_shared          ? shares_parameters
-           : role == SW_ROLE_NEURON ? NULL
            : role == SW_ROLE_INPUT  ? "every worker reads its rows of the data"
-                                    : "every worker counts its own rows";
+           : role == SW_ROLE_OUTPUT ? "every worker hands in its own rows"
+                                    : NULL;
 }
 
 static const char *why_not_way(const struct sw_net *net, const struct sw_net_node *node,

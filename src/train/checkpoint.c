@@ -142,8 +142,6 @@ int sw_checkpoint_write(struct sw_worker *w, struct sw_err *err)
     for (int i = 0; i < copies && rc == SW_OK; i++)
         rc = add_tensors(job, i, writer, views + each * (size_t)i, sw_worker_host_stream(w), err);
     if (rc == SW_OK)
-        rc = sw_states_fetch(w, err);
-    if (rc == SW_OK)
         rc = sw_states_write(job, writer, err);
     if (rc == SW_OK)
         rc = sw_carries_write(job, writer, err);

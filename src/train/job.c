@@ -192,7 +192,7 @@ int sw_job_build_eval(struct sw_job *job, struct sw_err *err)
     if (rc == SW_OK)
         rc = sw_group_reserve_pairs(&job->all, sw_net_pair_count(job->workers[0].eval), err);
     if (rc == SW_OK)
-        rc = sw_states_match(job, job->workers[0].eval, err);
+        rc = sw_states_match(job, err);
     for (int i = 0; i < job->placement->worker_count && rc == SW_OK; i++)
         rc = sw_job_map_params(&job->workers[i], SW_SPLIT_EVAL, err);
     if (rc == SW_OK)

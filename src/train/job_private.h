@@ -85,13 +85,15 @@ struct sw_state {
     struct sw_desc layout;
     float natural; /* initial value */
     size_t offset; /* bytes, in the states' memory */
+    int keeper;    /* the worker whose training net keeps it up */
     float *value;
     struct sw_tensor view; /* of value, while a file is written or read */
 };
 struct sw_states {
     struct sw_state *items; /* owned */
     int count;
-    void *memory; /* owned host memory */
+    bool elsewhere; /* another worker than the first keeps some of them up */
+    void *memory;   /* owned host memory */
     size_t bytes;
 };
 
@@ -512,8 +514,7 @@ int sw_carries_read(struct sw_job *job, const struct sw_st_file *f,
 /* states.c */
 /* Those of the training net; then every evaluation net must have the same ones or fewer. */
 int sw_states_build(struct sw_job *job, struct sw_err *err) SW_MUST_CHECK;
-int sw_states_match(const struct sw_job *job, const struct sw_net *net,
-                    struct sw_err *err) SW_MUST_CHECK;
+int sw_states_match(const struct sw_job *job, struct sw_err *err) SW_MUST_CHECK;
 size_t sw_states_bytes(const struct sw_job *job); /* what all of it takes, on all devices */
 /* And what it takes on this worker's own device. */
 size_t sw_states_device_bytes(const struct sw_worker *w);
@@ -523,16 +524,17 @@ int sw_states_bind(struct sw_worker *w, struct sw_err *err) SW_MUST_CHECK;
 void sw_states_rebind(struct sw_worker *w); /* its nets are new */
 void sw_states_unbind(struct sw_worker *w);
 void sw_states_fini(struct sw_states *s); /* a zeroed one is accepted */
-/* Between the job's memory and a worker's own device: the leader fetches what it kept up, before a
- * checkpoint, and sends what was read from a file. Nothing to do where they are the same. */
-int sw_states_fetch(struct sw_worker *w, struct sw_err *err) SW_MUST_CHECK;
+/* By all workers at one step, between the job's memory and their own devices: everything that they
+ * keep up is in the job's memory when this returns; and what was read from a file goes to them.
+ * Nothing to do where they are the same. */
+int sw_states_gather(struct sw_worker *w, struct sw_err *err) SW_MUST_CHECK;
 int sw_states_send(struct sw_worker *w, struct sw_err *err) SW_MUST_CHECK;
-/* Remembers what the leader's training net keeps up, before a step, and puts it back. */
+/* Remembers what the worker's training net keeps up, before a step, and puts it back. */
 int sw_states_keep(struct sw_worker *w, struct sw_err *err) SW_MUST_CHECK;
 int sw_states_put_back(struct sw_worker *w, struct sw_err *err) SW_MUST_CHECK;
-/* Is all that the leader's training net keeps up finite? */
+/* Is all that the worker's training net keeps up finite? */
 int sw_states_finite(struct sw_worker *w, bool *finite, struct sw_err *err) SW_MUST_CHECK;
-/* By all workers, before an evaluation: everybody gets what the leader has. */
+/* By all workers, before an evaluation: everybody gets what the keepers have. */
 int sw_states_share(struct sw_worker *w, struct sw_err *err) SW_MUST_CHECK;
 /* Adds them to a checkpoint; checks or reads them from one that has them all. */
 int sw_states_write(struct sw_job *job, struct sw_st_writer *w, struct sw_err *err) SW_MUST_CHECK;

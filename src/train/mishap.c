@@ -59,7 +59,7 @@ static int skip(struct sw_worker *w, const char *cause, struct sw_err *err)
     sw_job_say_at(w->job, w->step, SW_LOG_WARN, w->unit,
                   "update %lld is skipped (%llu so far): %s is not finite (NaN or Inf)",
                   (long long)w->step, (unsigned long long)sw_table_dropped(w->table), cause);
-    return w->index == 0 ? sw_states_put_back(w, err) : SW_OK;
+    return SW_OK;
 }
 
 static int load_newest(struct sw_worker *w, const char *cause, struct sw_err *err)
@@ -82,7 +82,7 @@ static int load_newest(struct sw_worker *w, const char *cause, struct sw_err *er
                "update %lld: %s is not finite (NaN or Inf): back to the values of step %lld; data "
                "and rate go on",
                (long long)w->step, cause, (long long)step);
-    return sw_states_send(w, err);
+    return SW_OK;
 }
 
 static int meet(struct sw_worker *w, struct sw_err *err)
@@ -98,7 +98,9 @@ static int roll_back(struct sw_worker *w, const char *cause, struct sw_err *err)
     int rc = meet(w, err);
     if (rc == SW_OK && w->index == 0)
         rc = load_newest(w, cause, err);
-    return rc == SW_OK ? meet(w, err) : rc;
+    if (rc == SW_OK)
+        rc = meet(w, err);
+    return rc == SW_OK ? sw_states_send(w, err) : rc;
 }
 
 /* Others are at other steps: they will hear of it when they come to decide about one. */
@@ -133,14 +135,14 @@ int sw_mishap_roll_back(struct sw_worker *w, struct sw_err *err)
 
 int sw_mishap_before_step(struct sw_worker *w, struct sw_err *err)
 {
-    return w->index == 0 && w->job->conf->on_nan == SW_ON_NAN_SKIP ? sw_states_keep(w, err) : SW_OK;
+    return w->job->conf->on_nan == SW_ON_NAN_SKIP ? sw_states_keep(w, err) : SW_OK;
 }
 
 /* A value may overflow in running statistics alone: what is divided by infinity looks fine. */
 int sw_mishap_verdict(struct sw_worker *w, double loss, struct sw_err *err)
 {
     bool finite = true;
-    int rc = w->index == 0 ? sw_states_finite(w, &finite, err) : SW_OK;
+    int rc = sw_states_finite(w, &finite, err);
     return rc == SW_OK ? sw_table_verdict(w->table, w->seat, finite && isfinite(loss), err) : rc;
 }
 
@@ -163,8 +165,10 @@ int sw_mishap_after_step(struct sw_worker *w, struct sw_err *err)
         return SW_OK;
     }
     name_cause(job, &d, torn, cause, sizeof cause);
-    if (job->conf->on_nan == SW_ON_NAN_SKIP)
-        return sw_worker_leads(w) ? skip(w, cause, err) : SW_OK;
+    if (job->conf->on_nan == SW_ON_NAN_SKIP) {
+        rc = sw_states_put_back(w, err);
+        return rc == SW_OK && sw_worker_leads(w) ? skip(w, cause, err) : rc;
+    }
     if (!job->apart)
         return roll_back(w, cause, err);
     ask_for_rollback(w, cause);

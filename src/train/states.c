@@ -1,9 +1,10 @@
 /* State without gradient (running statistics of batch_norm): one array per state for the whole job,
  * in host memory. Where workers reach it, all their nets look at it; a worker on a device of its
- * own has a copy there. The first training net of worker 0 alone keeps it up, in its forward pass,
- * and everybody else reads it in evaluations only, when all parameters are at the step's version:
- * who has seen worker 0's last update of the step has seen what it wrote before. Two copies of one
- * truth never matter in between. */
+ * own has a copy there. One training net alone keeps a state up, in its forward pass: that of the
+ * first worker which has the layer, worker 0 but for layers that are elsewhere. Everybody else
+ * reads it in evaluations only, when all parameters are at the step's version: who has seen the
+ * keeper's last update of the step has seen what it wrote before. Two copies of one truth never
+ * matter in between. */
 #include "base/os.h"
 #include "base/str.h"
 #include "train/job_private.h"
@@ -28,34 +29,47 @@ static const struct sw_layer_state *layer_state(const struct sw_net *net, int i)
     return &sw_net_layer(net, ns->layer)->keeps[ns->index];
 }
 
-int sw_states_build(struct sw_job *job, struct sw_err *err)
+/* State i of the worker's training net, if no worker before has it. */
+static int add(struct sw_states *s, const struct sw_worker *w, int i, struct sw_err *err)
 {
-    const struct sw_net *net = job->workers[0].train;
-    struct sw_states *s = &job->states;
-    int count = sw_net_state_count(net);
-    s->items = sw_calloc((size_t)count + 1, sizeof *s->items);
-    if (!s->items)
-        return sw_err_nomem(err, "the layers' state", (size_t)count * sizeof *s->items);
-    for (int i = 0; i < count; i++) {
-        struct sw_state *state = &s->items[i];
-        const struct sw_layer_state *ls = layer_state(net, i);
-        state->layout = ls->layout;
-        state->natural = (float)ls->natural;
-        state->offset = s->bytes;
-        state->name = sw_format("%s%s", prefix, sw_net_state(net, i)->name);
-        if (!state->name)
-            return sw_err_nomem(err, "a state's name", 0);
-        s->bytes += (sw_desc_bytes(&ls->layout) + ALIGN - 1) / ALIGN * ALIGN;
-        s->count++;
-    }
+    const struct sw_layer_state *ls = layer_state(w->train, i);
+    struct sw_state *state = &s->items[s->count];
+    if (find(s, sw_net_state(w->train, i)->name))
+        return SW_OK;
+    state->layout = ls->layout;
+    state->natural = (float)ls->natural;
+    state->offset = s->bytes;
+    state->keeper = w->index;
+    state->name = sw_format("%s%s", prefix, sw_net_state(w->train, i)->name);
+    if (!state->name)
+        return sw_err_nomem(err, "a state's name", 0);
+    s->bytes += (sw_desc_bytes(&ls->layout) + ALIGN - 1) / ALIGN * ALIGN;
+    s->elsewhere = s->elsewhere || w->index > 0;
+    s->count++;
     return SW_OK;
 }
 
-int sw_states_match(const struct sw_job *job, const struct sw_net *net, struct sw_err *err)
+/* Groups are alike: the workers of the first one have everything. */
+int sw_states_build(struct sw_job *job, struct sw_err *err)
+{
+    struct sw_states *s = &job->states;
+    int count = 0, rc = SW_OK;
+    for (int w = 0; w < job->group_size; w++)
+        count += sw_net_state_count(job->workers[w].train);
+    s->items = sw_calloc((size_t)count + 1, sizeof *s->items);
+    if (!s->items)
+        return sw_err_nomem(err, "the layers' state", (size_t)count * sizeof *s->items);
+    for (int w = 0; w < job->group_size && rc == SW_OK; w++)
+        for (int i = 0; i < sw_net_state_count(job->workers[w].train) && rc == SW_OK; i++)
+            rc = add(s, &job->workers[w], i, err);
+    return rc;
+}
+
+static int match(const struct sw_states *s, const struct sw_net *net, struct sw_err *err)
 {
     for (int i = 0; i < sw_net_state_count(net); i++) {
         const char *name = sw_net_state(net, i)->name;
-        const struct sw_state *state = find(&job->states, name);
+        const struct sw_state *state = find(s, name);
         if (!state || !sw_desc_equal(&state->layout, &layer_state(net, i)->layout))
             return sw_err_set(
                 err, SW_ERR_INVALID,
@@ -66,6 +80,14 @@ int sw_states_match(const struct sw_job *job, const struct sw_net *net, struct s
     return SW_OK;
 }
 
+int sw_states_match(const struct sw_job *job, struct sw_err *err)
+{
+    int rc = SW_OK;
+    for (int w = 0; w < job->group_size && rc == SW_OK; w++)
+        rc = match(&job->states, job->workers[w].eval, err);
+    return rc;
+}
+
 void sw_states_fini(struct sw_states *s)
 {
     for (int i = 0; i < s->count; i++)
@@ -74,18 +96,32 @@ void sw_states_fini(struct sw_states *s)
     sw_free(s->memory);
 }
 
+/* Does the worker keep up any of them? */
+static bool keeps_any(const struct sw_worker *w)
+{
+    bool any = false;
+    for (int i = 0; i < w->job->states.count; i++)
+        any = any || w->job->states.items[i].keeper == w->index;
+    return any;
+}
+
+/* Has it room for what it kept up the step before? */
+static bool remembers(const struct sw_worker *w)
+{
+    return w->job->conf->on_nan == SW_ON_NAN_SKIP && keeps_any(w);
+}
+
 size_t sw_states_bytes(const struct sw_job *job)
 {
-    size_t copies = job->conf->on_nan == SW_ON_NAN_SKIP; /* that of the step before */
+    size_t copies = 1;
     for (int i = 0; i < job->placement->worker_count; i++)
-        copies += !job->workers[i].device->host_memory;
-    return job->states.bytes * (1 + copies);
+        copies += (size_t)!job->workers[i].device->host_memory + remembers(&job->workers[i]);
+    return job->states.bytes * copies;
 }
 
 size_t sw_states_device_bytes(const struct sw_worker *w)
 {
-    bool keeps = w->index == 0 && w->job->conf->on_nan == SW_ON_NAN_SKIP;
-    return w->device->host_memory ? 0 : w->job->states.bytes * (keeps ? 2 : 1);
+    return w->device->host_memory ? 0 : w->job->states.bytes * (remembers(w) ? 2 : 1);
 }
 
 static void fill(struct sw_state *s)
@@ -119,9 +155,9 @@ static void bind(struct sw_worker *w, int split, int part)
 {
     char *memory = own_states(w);
     struct sw_net *net = sw_parts_net(w->parts[split], part);
-    bool keeps_up = w->index == 0 && part == 0 && split == SW_SPLIT_TRAIN;
     for (int i = 0; i < sw_net_state_count(net); i++) {
         const struct sw_state *s = find(&w->job->states, sw_net_state(net, i)->name);
+        bool keeps_up = s->keeper == w->index && part == 0 && split == SW_SPLIT_TRAIN;
         float *value = (float *)(void *)(memory + s->offset);
         sw_net_bind_state(net, i, value, keeps_up ? value : NULL);
     }
@@ -144,8 +180,8 @@ int sw_states_bind(struct sw_worker *w, struct sw_err *err)
             return rc;
     }
     sw_states_rebind(w);
-    bool keeps = bytes > 0 && w->index == 0 && w->job->conf->on_nan == SW_ON_NAN_SKIP;
-    return keeps ? sw_device_alloc(dev, bytes, "the layers' state", &w->states_before, err) : SW_OK;
+    return remembers(w) ? sw_device_alloc(dev, bytes, "the layers' state", &w->states_before, err)
+                        : SW_OK;
 }
 
 void sw_states_unbind(struct sw_worker *w)
@@ -157,27 +193,48 @@ void sw_states_unbind(struct sw_worker *w)
     w->states = w->states_before = NULL;
 }
 
+/* Of all that the worker keeps up, from one copy of the states to another. */
+static int copy_kept(struct sw_worker *w, void *to, const void *from, struct sw_err *err)
+{
+    int rc = SW_OK;
+    for (int i = 0; i < w->job->states.count && rc == SW_OK; i++) {
+        const struct sw_state *s = &w->job->states.items[i];
+        if (s->keeper == w->index)
+            rc = sw_copy(w->stream, (char *)to + s->offset, (const char *)from + s->offset,
+                         sw_desc_bytes(&s->layout), err);
+    }
+    return rc;
+}
+
 int sw_states_keep(struct sw_worker *w, struct sw_err *err)
 {
-    if (!w->states_before)
-        return SW_OK;
-    return sw_copy(w->stream, w->states_before, own_states(w), w->job->states.bytes, err);
+    return w->states_before ? copy_kept(w, w->states_before, own_states(w), err) : SW_OK;
 }
 
 int sw_states_put_back(struct sw_worker *w, struct sw_err *err)
 {
-    if (!w->states_before)
-        return SW_OK;
-    return sw_copy(w->stream, own_states(w), w->states_before, w->job->states.bytes, err);
+    return w->states_before ? copy_kept(w, own_states(w), w->states_before, err) : SW_OK;
 }
 
-int sw_states_fetch(struct sw_worker *w, struct sw_err *err)
+static int fetch(struct sw_worker *w, struct sw_err *err)
 {
-    struct sw_states *s = &w->job->states;
-    if (!w->states)
+    if (!w->states || !keeps_any(w))
         return SW_OK;
-    int rc = sw_copy(w->stream, s->memory, w->states, s->bytes, err);
+    int rc = copy_kept(w, w->job->states.memory, w->states, err);
     return rc == SW_OK ? sw_worker_wait(w, err) : rc;
+}
+
+static int meet(struct sw_worker *w, struct sw_err *err)
+{
+    return sw_worker_meet(w, "the state of the layers") == SW_OK
+               ? SW_OK
+               : sw_err_set(err, SW_ERR_CANCELLED, "the job is ending");
+}
+
+int sw_states_gather(struct sw_worker *w, struct sw_err *err)
+{
+    int rc = fetch(w, err);
+    return rc == SW_OK && w->job->states.elsewhere ? meet(w, err) : rc;
 }
 
 int sw_states_send(struct sw_worker *w, struct sw_err *err)
@@ -200,10 +257,10 @@ static bool all_finite(const struct sw_state *s)
 int sw_states_finite(struct sw_worker *w, bool *finite, struct sw_err *err)
 {
     const struct sw_states *s = &w->job->states;
-    int rc = sw_states_fetch(w, err);
+    int rc = fetch(w, err);
     *finite = true;
     for (int i = 0; i < s->count && rc == SW_OK; i++)
-        *finite = *finite && all_finite(&s->items[i]);
+        *finite = *finite && (s->items[i].keeper != w->index || all_finite(&s->items[i]));
     return rc;
 }
 
@@ -211,10 +268,10 @@ int sw_states_share(struct sw_worker *w, struct sw_err *err)
 {
     if (!w->states)
         return SW_OK;
-    int rc = w->index == 0 ? sw_states_fetch(w, err) : SW_OK;
-    if (rc == SW_OK && sw_worker_meet(w, "the state of the first worker") != SW_OK)
-        return sw_err_set(err, SW_ERR_CANCELLED, "the job is ending");
-    return rc == SW_OK && w->index != 0 ? sw_states_send(w, err) : rc;
+    int rc = fetch(w, err);
+    if (rc == SW_OK)
+        rc = meet(w, err);
+    return rc == SW_OK ? sw_states_send(w, err) : rc;
 }
 
 /* ---- in files ---- */

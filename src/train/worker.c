@@ -217,6 +217,8 @@ static int come_together(struct sw_worker *w, struct sw_err *err)
         rc = sw_bp_collect_all(w, SW_SPLIT_TRAIN, (uint64_t)w->step, err);
     if (rc == SW_OK && w->replica && sw_replica_updates(w->replica))
         rc = bring_home(w, err);
+    if (rc == SW_OK)
+        rc = sw_states_gather(w, err);
     return rc == SW_OK ? sw_carries_gather(w, err) : rc;
 }
 
@@ -292,15 +294,11 @@ static int first_values(struct sw_worker *w, struct sw_err *err)
     int rc;
     for (int i = 0; i < job->shape.server_groups; i++)
         sw_job_put_step(job, i, 0, 0, 0);
-    if (job->resume_checkpoint) {
-        rc = sw_checkpoint_load(w, job->resume_checkpoint, err);
-        return rc == SW_OK ? sw_states_send(w, err) : rc;
-    }
+    if (job->resume_checkpoint)
+        return sw_checkpoint_load(w, job->resume_checkpoint, err);
     rc = sw_table_init_values(job->table, err);
     if (rc == SW_OK)
         rc = sw_take_values(w, err);
-    if (rc == SW_OK)
-        rc = sw_states_send(w, err);
     return rc == SW_OK ? sw_checkpoint_write(w, err) : rc;
 }
 
@@ -320,6 +318,8 @@ static int prepare(struct sw_worker *w, struct sw_err *err)
     }
     if (rc == SW_OK)
         rc = meet(w, "the first values", err);
+    if (rc == SW_OK)
+        rc = sw_states_send(w, err);
     if (rc == SW_OK)
         rc = sw_carries_deal(w, err);
     return rc == SW_OK ? read_anew(w, err) : rc;

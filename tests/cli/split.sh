@@ -53,7 +53,7 @@ refused() {
     has err "$2"
 }
 refused layer.conv1.location=2 'say a location below 2, or cluster.workers_per_group = 3'
-refused layer.loss.location=1 'every worker counts its own rows; leave location out'
+refused layer.image.location=1 'every worker reads its rows of the data; leave location out'
 refused layer.loss.partition=1 "softmax_loss cannot: a row's loss needs all its scores"
 refused layer.conv1.partition=1in 'convolution cannot'
 refused layer.fc1.partition=2 'partition'

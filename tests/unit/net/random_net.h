@@ -153,10 +153,16 @@ static inline void add_windowed(struct random_net *n, int s)
                     n->feature[s].name);
         return;
     }
-    int outputs = pick(n, 0, 2) ? 8 : pick(n, 1, 3) * pick(n, 1, 8);
+    int outputs = pick(n, 0, 2) ? 8 : pick(n, 1, 3) * pick(n, 1, 8),
+        channels = n->feature[s].channels;
     const char *type = n->trains && pick(n, 0, 5) == 0 ? "deconvolution" : "convolution";
-    add_section(n, "[layer %s]\ntype = %s\nsrc = %s\noutputs = %d\nkernel = 3\npad = 1\n%s",
-                add_feature(n, s, true, h, w, outputs), type, n->feature[s].name, outputs,
+    /* As many as line up with a split over two workers, or four. */
+    int groups = n->trains && channels > 0 && outputs % 4 == 0 ? pick(n, 0, 2) : 0;
+    groups = groups > 0 && channels % (2 * groups) == 0 ? 2 * groups : 1;
+    add_section(n,
+                "[layer %s]\ntype = %s\nsrc = %s\noutputs = %d\nkernel = 3\npad = 1\n"
+                "groups = %d\n%s",
+                add_feature(n, s, true, h, w, outputs), type, n->feature[s].name, outputs, groups,
                 bias_of(n));
 }
 

@@ -115,19 +115,19 @@ static inline void oracle_put_sets(struct oracle_case *c)
         strcpy(c->device, "cpu");
 }
 
-/* Some layers go otherwise than the net: whole on any worker, or an inner product by its outputs,
- * of which there are enough for every worker. */
+/* Some layers go otherwise than the net: whole on any worker, losses and metrics too, or an inner
+ * product by its outputs, of which there are enough for every worker. */
 static inline void oracle_draw_layers(struct oracle_case *c, struct rng *r)
 {
     int n = 0, room = ORACLE_LAYER_SETS;
     char name[16], type[32];
     while (n < ORACLE_SETS && c->sets[n][0])
         n++;
-    for (const char *s = c->recipe; (s = strstr(s, "[layer f")) && room > 0; s++) {
-        if (sscanf(s, "[layer %15[^]]]\ntype = %31s", name, type) != 2 || rng_int(r, 0, 1))
+    for (const char *s = c->recipe; (s = strstr(s, "[layer ")) && room > 0; s++) {
+        if (sscanf(s, "[layer %15[^]]]\ntype = %31s", name, type) != 2 ||
+            strcmp(type, "input") == 0 || rng_int(r, 0, 1))
             continue;
         int at = (int)rng_int(r, 0, c->members);
-        at = strcmp(type, "batch_norm") == 0 ? 0 : at; /* worker 0 keeps its statistics */
         if (at < c->members)
             snprintf(c->sets[n++], sizeof c->sets[0], "layer.%s.location=%d", name, at);
         else if (strcmp(type, "inner_product") == 0 && c->members <= RANDOM_CLASSES)

@@ -105,7 +105,21 @@ static const char *const exact[] = {"accuracy",
                                     "precision_recall.by_class",
                                     "precision_recall.by_class.precision"};
 
-/* Counts are exact sums: with any number of workers and batches they are the same. */
+/* Losses of training and figures of the evaluation: counts are exact sums. */
+static void assert_same_figures(const char *one, const char *name)
+{
+    for (int step = 1; step <= STEPS; step++) {
+        double loss = metric(one, "train", "loss", step);
+        assert_true(fabs(metric(name, "train", "loss", step) - loss) < 1e-5 * loss);
+    }
+    for (size_t i = 0; i < sizeof exact / sizeof *exact; i++)
+        assert_true(metric(name, "test", exact[i], STEPS) == metric(one, "test", exact[i], STEPS));
+    double error = metric(one, "test", "reconstruction_error", STEPS);
+    assert_true(error > 0 &&
+                fabs(metric(name, "test", "reconstruction_error", STEPS) - error) < 1e-5 * error);
+}
+
+/* With any number of workers and batches they are the same. */
 static void workers_train_and_count_as_one_does(void **state)
 {
     (void)state;
@@ -115,16 +129,7 @@ static void workers_train_and_count_as_one_does(void **state)
         snprintf(name, sizeof name, "workers-%d", workers);
         many(.name = name, .sets = {workers_set[workers], "job.eval_batch=7"});
         assert_equal_runs("one", name, STEPS);
-        for (int step = 1; step <= STEPS; step++) {
-            double loss = metric("one", "train", "loss", step);
-            assert_true(fabs(metric(name, "train", "loss", step) - loss) < 1e-5 * loss);
-        }
-        for (size_t i = 0; i < sizeof exact / sizeof *exact; i++)
-            assert_true(metric(name, "test", exact[i], STEPS) ==
-                        metric("one", "test", exact[i], STEPS));
-        double error = metric("one", "test", "reconstruction_error", STEPS);
-        assert_true(error > 0 && fabs(metric(name, "test", "reconstruction_error", STEPS) - error) <
-                                     1e-5 * error);
+        assert_same_figures("one", name);
     }
     /* With one label a row and one class said, all overall figures are the accuracy. */
     double accuracy = metric("one", "test", "accuracy", STEPS);
@@ -142,6 +147,34 @@ static void simulated_devices_train_as_the_cpu_does(void **state)
     for (size_t i = 0; i < sizeof exact / sizeof *exact; i++)
         assert_true(metric("sim", "test", exact[i], STEPS) ==
                     metric("cpu", "test", exact[i], STEPS));
+}
+
+/* Whoever has them counts all rows of all, also in a last batch that is not full, and where labels
+ * are left out; several groups that share a batch add up what their workers count. */
+static void losses_and_metrics_are_on_any_worker(void **state)
+{
+    (void)state;
+    static const char *const sets[][6] = {
+        {"job.partition=none"},
+        {"layer.class.location=1", "layer.known.location=1", "layer.accuracy.location=1",
+         "layer.by_class.location=0", "layer.overall.location=1"},
+        {"layer.known.location=0", "layer.distil.location=1", "layer.soft.location=1",
+         "layer.near.location=1", "layer.rank.location=0", "layer.error.location=1"},
+        {"layer.picture.location=1", "layer.words.location=0", "layer.apart.location=1",
+         "layer.top2.location=0", "layer.teacher.location=1", "layer.known.location=1"},
+        {"cluster.framework=custom", "cluster.worker_groups=2", "layer.known.location=1",
+         "layer.class.location=1", "layer.accuracy.location=1"}};
+    many(.name = "one");
+    for (size_t i = 0; i < sizeof sets / sizeof *sets; i++)
+        for (int sim = 0; sim < 2; sim++) {
+            char name[32];
+            snprintf(name, sizeof name, "at-%zu-%d", i, sim);
+            many(.name = name, .device = sim ? "sim:gpus=4,mem=64MiB" : "cpu",
+                 .sets = {workers_set[2], "job.eval_batch=7", sets[i][0], sets[i][1], sets[i][2],
+                          sets[i][3], sets[i][4], sets[i][5]});
+            assert_equal_runs("one", name, STEPS);
+            assert_same_figures("one", name);
+        }
 }
 
 /* Sources that are split by columns come together before a loss, and a gradient goes back. */
@@ -292,6 +325,7 @@ int main(void)
         cmocka_unit_test(the_loss_is_the_weighted_sum_of_all_losses),
         cmocka_unit_test(workers_train_and_count_as_one_does),
         cmocka_unit_test(simulated_devices_train_as_the_cpu_does),
+        cmocka_unit_test(losses_and_metrics_are_on_any_worker),
         cmocka_unit_test(losses_read_layers_that_are_split_by_columns),
         cmocka_unit_test(targets_learn_nothing_from_being_targets),
         cmocka_unit_test(parameters_that_are_only_targets_are_refused),

@@ -140,6 +140,15 @@ static void skipping_is_the_same_for_workers_servers_and_devices(void **state)
     assert_equal_runs("one", "sim", 20);
     assert_int_equal(skipped("three"), 4);
     assert_int_equal(skipped("sim"), 4);
+    /* Another worker keeps up the statistics, another one counts the loss. */
+    for (int sim = 0; sim < 2; sim++) {
+        train(.name = "elsewhere", .recipe = recipe_with(SGD), .oversubscribe = true,
+              .device = sim ? "sim:gpus=3,mem=64MiB" : "cpu",
+              .sets = {"job.on_nan=skip", ALLREDUCE, "cluster.workers_per_group=3",
+                       "layer.bn1.location=1", "layer.loss.location=2"});
+        assert_equal_runs("one", "elsewhere", 20);
+        assert_int_equal(skipped("elsewhere"), 4);
+    }
 }
 
 /* What was dropped before a checkpoint still counts after a resume. */
@@ -195,8 +204,12 @@ static void rolling_back_is_the_same_for_workers_and_devices(void **state)
     train(.name = "rs", .recipe = recipe_with(SGD), .oversubscribe = true,
           .device = "sim:gpus=2,mem=64MiB",
           .sets = {SETS, ALLREDUCE, "cluster.workers_per_group=2"});
+    train(.name = "elsewhere", .recipe = recipe_with(SGD), .oversubscribe = true,
+          .device = "sim:gpus=2,mem=64MiB",
+          .sets = {SETS, ALLREDUCE, "cluster.workers_per_group=2", "layer.bn1.location=1"});
     assert_equal_runs("r1", "r2", 20);
     assert_equal_runs("r1", "rs", 20);
+    assert_equal_runs("r1", "elsewhere", 20);
 }
 
 /* New values that overflow: nothing to go on from when skipping, but there is when rolling back. */

@@ -28,6 +28,7 @@ struct mixture {
     int workers;
     enum way wide, way[LAYERS];
     int at[LAYERS]; /* location of one that is whole; -1: does not say */
+    int loss_at;    /* likewise */
 };
 
 static bool can(int layer, enum way way)
@@ -191,18 +192,27 @@ static int64_t floats_between(struct spread from, struct spread to, const struct
     return from.way == to.way && from.at == to.at ? 0 : all - stay;
 }
 
-/* All connections of the chain: each layer and the loss behind the last one. */
+/* Where the loss is. */
+static struct spread loss_of(const struct mixture *m)
+{
+    bool one = m->loss_at >= 0 || m->wide == ONE;
+    return (struct spread){.way = one ? ONE : ROWS, .at = m->loss_at > 0 ? m->loss_at : 0};
+}
+
+/* All connections of the chain: each layer, the loss behind the last one, and its labels. */
 static int64_t bytes_of(const struct mixture *m)
 {
     int64_t floats = 0;
     struct spread before = {.way = ROWS};
     for (int i = 0; i <= LAYERS; i++) {
         const struct figures *f = i == 0 ? &whole_image : &whole[i - 1];
-        struct spread to = i < LAYERS ? source_of(m, i) : (struct spread){.way = ROWS};
+        struct spread to = i < LAYERS ? source_of(m, i) : loss_of(m);
         /* The data have no gradient that would go back. */
         floats += floats_between(before, to, f, m->workers) * (i == 0 ? 1 : 2);
         before = i < LAYERS ? spread_of(m, i) : before;
     }
+    static const struct figures label = {.channels = 1, .inner = 1};
+    floats += floats_between((struct spread){.way = ROWS}, loss_of(m), &label, m->workers);
     return floats * (int64_t)sizeof(float);
 }
 
@@ -250,7 +260,9 @@ static void put_sets(const struct mixture *m, struct mixture_sets *s, struct tri
         else if (m->way[i] != UNSET)
             snprintf(s->text[s->count++], sizeof s->text[0], "layer.%s.partition=%s",
                      layers[i].name, keys[m->way[i]]);
-    assert_true(s->count <= TRIAL_SETS);
+    if (m->loss_at >= 0)
+        snprintf(s->text[s->count++], sizeof s->text[0], "layer.loss.location=%d", m->loss_at);
+    assert_true(s->count < TRIAL_SETS);
     for (int i = 0; i < s->count; i++)
         t->sets[i] = s->text[i];
 }
@@ -262,6 +274,13 @@ static void print_mixture(const struct mixture *m)
         if (m->way[i] != UNSET)
             print_error(" %s=%s%d", layers[i].name, keys[m->way[i]], spread_of(m, i).at);
     print_error("\n");
+}
+
+static double test_loss(const char *run, int step)
+{
+    return ask("SELECT value FROM metrics WHERE run_id = %d AND split = 'test' AND name = 'loss' "
+               "AND step = %d",
+               run_id(run), step);
 }
 
 static void run_mixture(const struct mixture *m, const char *name, const char *device)
@@ -285,18 +304,13 @@ static void run_mixture(const struct mixture *m, const char *name, const char *d
         print_mixture(m);
         fail_msg("%s differs by %.3g in %s", name, d, where);
     }
-    double loss[2];
-    for (int i = 0; i < 2; i++)
-        loss[i] = ask("SELECT value FROM metrics WHERE run_id = %d AND split = 'test' AND "
-                      "name = 'loss' AND step = %d",
-                      run_id(i ? name : "one"), STEPS);
-    assert_true(fabs(loss[0] - loss[1]) < 1e-4);
+    assert_true(fabs(test_loss("one", STEPS) - test_loss(name, STEPS)) < 1e-4);
     assert_traffic(m, name);
 }
 
 static struct mixture wide(int workers, enum way way)
 {
-    struct mixture m = {.workers = workers, .wide = way};
+    struct mixture m = {.workers = workers, .wide = way, .loss_at = -1};
     for (int i = 0; i < LAYERS; i++)
         m.way[i] = UNSET, m.at[i] = -1;
     return m;
@@ -357,6 +371,7 @@ static struct mixture draw_mixture(uint64_t seed)
         if (m.way[i] == ONE)
             m.at[i] = draw(&word, m.workers + 1) - 1;
     }
+    m.loss_at = draw(&word, m.workers + 1) - 1;
     return m;
 }
 
@@ -458,20 +473,34 @@ static void batch_norm_among_split_layers_equals_one_worker(void **state)
         }
 }
 
-/* Running statistics are worker 0's. */
-static void a_layer_with_statistics_is_on_worker_0(void **state)
+/* Whoever has the layer keeps up its running statistics: evaluations, which read them everywhere,
+ * checkpoints and resumes know them. */
+static void a_layer_with_statistics_is_on_any_worker(void **state)
 {
     (void)state;
-    static const char says[] = "location = 1: worker 0 keeps its running statistics";
-    struct trial t = {.recipe = norm_recipe,
-                      .oversubscribe = true,
-                      .sets = {workers_set[2], "layer.bn1.location=1"}};
-    assert_int_equal(trial_open(&t), SW_ERR_INVALID);
-    assert_non_null(strstr(sw_buf_text(&t.messages), says));
-    trial_close(&t);
-    train(.recipe = norm_recipe, .name = "norm-at-0", .steps = STEPS, .oversubscribe = true,
-          .sets = {workers_set[2], "layer.bn1.location=0", "layer.act1.location=1"});
-    assert_equal_runs("norm", "norm-at-0", STEPS);
+    static const char *const sets[][3] = {
+        {"layer.bn1.location=0", "layer.act1.location=1"},
+        {"layer.bn1.location=1"},
+        {"layer.bn1.location=1", "layer.bn2.location=0"},
+        {"layer.bn1.location=1", "layer.bn2.location=1", "job.on_nan=skip"},
+        {"layer.bn2.location=1", "job.on_nan=rollback"}};
+    train(.recipe = norm_recipe, .name = "norm", .steps = STEPS, .sets = {"job.eval_every=3"});
+    for (size_t i = 0; i < sizeof sets / sizeof *sets; i++)
+        for (int sim = 0; sim < 2; sim++) {
+            char name[32];
+            snprintf(name, sizeof name, "norm-at-%zu-%d", i, sim);
+            train(.recipe = norm_recipe, .name = name, .steps = STEPS, .oversubscribe = true,
+                  .device = sim ? sims[2] : NULL,
+                  .sets = {workers_set[2], "job.eval_every=3", sets[i][0], sets[i][1], sets[i][2]});
+            assert_equal_runs("norm", name, STEPS);
+            for (int step = 3; step <= STEPS; step += 3)
+                assert_true(fabs(test_loss("norm", step) - test_loss(name, step)) < 1e-4);
+        }
+    train(.recipe = norm_recipe, .name = "norm-moved", .steps = 4, .oversubscribe = true,
+          .sets = {workers_set[2], "layer.bn1.location=1"}, .device = sims[2]);
+    train(.recipe = norm_recipe, .resume = "norm-moved", .resume_step = 4, .steps = STEPS,
+          .oversubscribe = true, .sets = {workers_set[3], "layer.bn1.location=2"}, .device = "cpu");
+    assert_equal_runs("norm", "norm-moved", STEPS);
 }
 
 /* ---- groups of channels ---- */
@@ -653,13 +682,9 @@ static void per_layer_keys_that_cannot_be_met_are_errors(void **state)
         {{"layer.fc1.location=1", "layer.fc1.partition=1"},
          "a layer with a location is whole on that worker: leave its partition out",
          2},
-        {{"layer.loss.location=1"},
-         "softmax_loss cannot be on one worker: every worker counts its own rows; leave location",
-         2},
         {{"layer.image.location=0"}, "input cannot be on one worker: every worker reads its", 2},
         {{"layer.norm1.partition=1"}, "lrn cannot: it normalises across channels", 2},
         {{"layer.loss.partition=1"}, "softmax_loss cannot: a row's loss needs all its scores", 2},
-        {{"layer.loss.partition=none"}, "softmax_loss cannot: every worker counts its own rows", 2},
         {{"layer.image.partition=none"},
          "input cannot: every worker reads its rows of the data",
          2},
@@ -727,8 +752,7 @@ static void net_wide_settings_fall_back_and_say_so(void **state)
     grouped(.name = "narrow-one", .steps = 2, .sets = {sets[2]});
     assert_equal_runs("narrow-one", "narrow", 2);
     assert_notes((const char *[]){workers_set[2], "job.partition=none", NULL},
-                 (const char *[]){"layer loss is split by rows: every worker counts", NULL},
-                 (const char *[]){"norm1", "image", NULL});
+                 (const char *[]){NULL}, (const char *[]){"loss", "norm1", "image", NULL});
     assert_notes(
         (const char *[]){workers_set[2], "job.partition=1in", NULL},
         (const char *[]){"layer conv1 is split by rows: no sum over parts of its inputs", NULL},
@@ -786,7 +810,7 @@ int main(void)
         cmocka_unit_test(split_runs_have_the_same_bits),
         cmocka_unit_test(split_runs_resume_under_other_partitions),
         cmocka_unit_test(batch_norm_among_split_layers_equals_one_worker),
-        cmocka_unit_test(a_layer_with_statistics_is_on_worker_0),
+        cmocka_unit_test(a_layer_with_statistics_is_on_any_worker),
         cmocka_unit_test(groups_that_line_up_with_the_split_move_nothing),
         cmocka_unit_test(paths_on_two_workers_run_side_by_side),
         cmocka_unit_test(paths_move_what_is_elsewhere),
