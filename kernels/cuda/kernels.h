@@ -349,12 +349,13 @@ int sw_cuda_lrn_backward(const struct sw_cuda_lrn *a, const struct sw_cuda_launc
 /* One update of a whole parameter by the formula of that name (kernels/updaters). */
 struct sw_cuda_update {
     const char *formula;
-    const void *constants; /* host memory */
+    const void *constants; /* device memory, as the next one: read when it runs */
+    const float *gradient_scale;
     size_t constants_bytes;
     float *value, *slot[2];
     const float *gradient;
     int64_t count;
-    float gradient_scale, clip_value;
+    float clip_value;
     bool *non_finite;
 };
 /* Is there a formula of that name with constants of that size? */

@@ -16,7 +16,8 @@ struct arrays {
     float *value, *slot[2];
     const float *gradient;
     int64_t count;
-    float scale, clip;
+    const float *scale;
+    float clip;
     bool *non_finite;
 };
 
@@ -26,13 +27,15 @@ static __device__ __forceinline__ float clipped(float g, float limit)
 }
 
 template <sw_formula formula, typename K>
-static __global__ void update(struct arrays a, K constants)
+static __global__ void update(struct arrays a, const K *there)
 {
+    const K constants = *there;
+    const float scale = *a.scale;
     for (int64_t i = sw_first(); i < a.count; i += sw_stride()) {
         float g = a.gradient[i];
         struct sw_element e = {a.value[i], a.slot[0] ? a.slot[0][i] : 0.0f,
                                a.slot[1] ? a.slot[1][i] : 0.0f};
-        e = formula(&constants, e, a.scale * clipped(g, a.clip));
+        e = formula(&constants, e, scale * clipped(g, a.clip));
         uint32_t bad = sw_non_finite(g) | sw_non_finite(e.w);
         a.value[i] = e.w;
         if (a.slot[0]) {
@@ -51,8 +54,7 @@ static __global__ void update(struct arrays a, K constants)
 template <sw_formula formula, typename K>
 static void start(const struct arrays *a, const void *constants, const struct sw_cuda_launch *l)
 {
-    K k;
-    memcpy(&k, constants, sizeof k);
+    const K *k = static_cast<const K *>(constants);
     SW_START((update<formula, K>), sw_blocks_for(a->count, l), SW_THREADS, l, *a, k);
 }
 

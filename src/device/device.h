@@ -19,6 +19,7 @@
 struct sw_device;
 struct sw_stream;
 struct sw_event;
+struct sw_graph;
 struct sw_op;
 
 /* Memory of a device: handed out and not given back, the most so far, what there is (0: as much as
@@ -74,6 +75,12 @@ struct sw_device_ops {
 
     int (*all_finite)(struct sw_stream *s, const float *x, int64_t n, bool *finite,
                       struct sw_err *err);
+
+    /* All four or none. */
+    int (*capture_begin)(struct sw_stream *s, struct sw_err *err);
+    int (*capture_end)(struct sw_stream *s, struct sw_graph **out, struct sw_err *err);
+    int (*graph_launch)(struct sw_stream *s, struct sw_graph *g, struct sw_err *err);
+    void (*graph_free)(struct sw_graph *g);
 
     const struct sw_plan_makers *plans; /* device/plan.h */
 };
@@ -276,6 +283,47 @@ SW_MUST_CHECK static inline int sw_fill_zero(struct sw_stream *s, void *dst, siz
                                              struct sw_err *err)
 {
     return s->dev->ops->fill_zero(s, dst, bytes, err);
+}
+
+/* ---- Graphs: what was queued once, queued again with one call ---- */
+
+/* Can the device's streams be captured? Not where operations run at once. */
+static inline bool sw_device_has_graphs(const struct sw_device *dev)
+{
+    return dev->ops->capture_begin != NULL;
+}
+/* From here on what is queued on the stream is not run but kept, with all its arguments, as is what
+ * other streams of the device are given behind an event that was recorded meanwhile; these come
+ * back by an event that the stream waits for before the end. Until then nothing waits on the host
+ * for any of them, calls host functions or makes plans, and they wait for no event of before: what
+ * cannot be kept answers SW_ERR_UNSUPPORTED, saying so, and the capture comes to nothing. Memory is
+ * neither taken nor freed. Errors: SW_ERR_UNSUPPORTED. */
+SW_MUST_CHECK static inline int sw_capture_begin(struct sw_stream *s, struct sw_err *err)
+{
+    if (sw_device_has_graphs(s->dev))
+        return s->dev->ops->capture_begin(s, err);
+    return sw_err_set(err, SW_ERR_UNSUPPORTED, "%s runs operations at once", s->dev->name);
+}
+/* Ends it, whatever has failed since; *out becomes the graph. Errors: why there is none. Events
+ * that were recorded meanwhile are the graph's: nobody waits for them before they are recorded
+ * anew. */
+SW_MUST_CHECK static inline int sw_capture_end(struct sw_stream *s, struct sw_graph **out,
+                                               struct sw_err *err)
+{
+    return s->dev->ops->capture_end(s, out, err);
+}
+/* Queues all of it on the stream that was captured. Pointers among the arguments must be what they
+ * were; what lies there is read when it runs. */
+SW_MUST_CHECK static inline int sw_graph_launch(struct sw_stream *s, struct sw_graph *g,
+                                                struct sw_err *err)
+{
+    return s->dev->ops->graph_launch(s, g, err);
+}
+/* When nothing of it runs any more, and before its streams are freed. */
+static inline void sw_graph_free(struct sw_device *dev, struct sw_graph *g)
+{
+    if (g)
+        dev->ops->graph_free(g);
 }
 
 /* *finite becomes whether all n elements are finite. Waits for the answer. */

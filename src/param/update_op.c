@@ -1,5 +1,6 @@
 #include "param/update_op.h"
 #include "param/table_private.h"
+#include <string.h>
 
 static const struct sw_op_pointer pointers[] = {
     SW_OP_POINTER(struct sw_update_op_args, value),
@@ -7,6 +8,7 @@ static const struct sw_op_pointer pointers[] = {
     SW_OP_POINTER(struct sw_update_op_args, slot[1]),
     SW_OP_POINTER(struct sw_update_op_args, gradient),
     SW_OP_POINTER(struct sw_update_op_args, non_finite),
+    SW_OP_POINTER(struct sw_update_op_args, numbers),
     {0},
 };
 _Static_assert(SW_UPDATER_SLOTS == 2, "every slot is among the pointers");
@@ -20,6 +22,7 @@ static void spans(const void *args, size_t *bytes)
         bytes[1 + s] = a->slot[s] ? array : 0;
     bytes[3] = array;
     bytes[4] = sizeof *a->non_finite;
+    bytes[5] = a->count > 0 ? sizeof *a->numbers : 0;
 }
 
 static int run(int threads, const void *args, struct sw_err *err)
@@ -29,12 +32,12 @@ static int run(int threads, const void *args, struct sw_err *err)
                                .gradient = a->gradient,
                                .count = a->count,
                                .clip_value = a->clip_value,
-                               .gradient_scale = a->gradient_scale,
+                               .gradient_scale = a->numbers->gradient_scale,
                                .non_finite = a->non_finite};
     (void)threads, (void)err;
     for (int s = 0; s < SW_UPDATER_SLOTS; s++)
         u.slot[s] = a->slot[s];
-    sw_update_blocks(&u, a->order.formula, a->order.constants);
+    sw_update_blocks(&u, a->formula, a->numbers->constants);
     return SW_OK;
 }
 
@@ -44,21 +47,36 @@ const struct sw_op sw_op_update = {.name = "update",
                                    .spans = spans,
                                    .cpu = run};
 
-int sw_table_update_there(const struct sw_table *t, int param, uint64_t version,
+const struct sw_update_formula *sw_table_update_numbers(const struct sw_table *t, int param,
+                                                        uint64_t version,
+                                                        struct sw_update_numbers *out)
+{
+    struct sw_update_order order;
+    struct sw_update_args u = {
+        .count = (int64_t)(sw_desc_bytes(&t->params[param].layout) / sizeof(float)),
+        .order = &order};
+    sw_table_update_terms(t, param, version, &u);
+    sw_updater_apply(t->args.updater, t->args.updater_conf, &u);
+    memset(out, 0, sizeof *out);
+    memcpy(out->constants, order.constants, order.formula->constants_bytes);
+    out->gradient_scale = u.gradient_scale;
+    return order.formula;
+}
+
+int sw_table_update_there(const struct sw_table *t, int param,
+                          const struct sw_update_formula *formula,
                           const struct sw_param_place *place, struct sw_stream *s,
                           struct sw_err *err)
 {
     struct sw_update_op_args a = {
+        .formula = formula,
+        .numbers = place->numbers,
         .value = place->value,
         .gradient = place->gradient,
         .count = (int64_t)(sw_desc_bytes(&t->params[param].layout) / sizeof(float)),
+        .clip_value = (float)t->args.clip_value,
         .non_finite = place->bad};
-    struct sw_update_args u = {.count = a.count, .order = &a.order};
     for (int i = 0; i < t->slots; i++)
         a.slot[i] = place->slot[i];
-    sw_table_update_terms(t, param, version, &u);
-    sw_updater_apply(t->args.updater, t->args.updater_conf, &u);
-    a.gradient_scale = u.gradient_scale;
-    a.clip_value = u.clip_value;
     return sw_op_run(s, &sw_op_update, &a, err);
 }

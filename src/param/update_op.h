@@ -9,14 +9,21 @@
 
 /* Where a parameter is on the device, with as many elements as its layout has. */
 struct sw_param_place {
-    float *value, *slot[SW_UPDATER_SLOTS]; /* slots that the updater does not have are NULL */
-    float *gradient;                       /* NULL where it is frozen */
-    bool *bad;                             /* becomes true when something is not finite */
+    float *value, *slot[SW_UPDATER_SLOTS];   /* slots that the updater does not have are NULL */
+    float *gradient;                         /* NULL where it is frozen */
+    bool *bad;                               /* becomes true when something is not finite */
+    const struct sw_update_numbers *numbers; /* of the update to come */
 };
 
-/* Queues update `version` (1, 2, ...) of the parameter by the gradient that is there: that of its
- * only giver, or a copy of the sum (updates_elsewhere). The table is to have no phases. */
-int sw_table_update_there(const struct sw_table *t, int param, uint64_t version,
+/* What update `version` (1, 2, ...) of the parameter is: its numbers, and its formula, which is the
+ * same for all versions. The table is to have no phases. */
+const struct sw_update_formula *sw_table_update_numbers(const struct sw_table *t, int param,
+                                                        uint64_t version,
+                                                        struct sw_update_numbers *out);
+/* Queues the update whose numbers are there, by the gradient that is there: that of its only giver,
+ * or a copy of the sum (updates_elsewhere). */
+int sw_table_update_there(const struct sw_table *t, int param,
+                          const struct sw_update_formula *formula,
                           const struct sw_param_place *place, struct sw_stream *s,
                           struct sw_err *err) SW_MUST_CHECK;
 

@@ -283,6 +283,8 @@ static int both_passes(struct sw_worker *w, int64_t t, const struct sw_batch *ba
                            .sequences_begin = sw_carries_begin(w, SW_SPLIT_TRAIN, batch->index, t),
                            .backward_scale = 1.0f / (float)w->job->conf->batch};
     rc = sw_parts_set_step(w->parts[SW_SPLIT_TRAIN], &step, err);
+    if (rc == SW_OK && w->replica)
+        rc = sw_replica_begin(w->replica, (uint64_t)t, err);
     for (int i = 0; i < layers && rc == SW_OK; i++)
         rc = forward_layer(w, t, i, err);
     if (rc == SW_OK)

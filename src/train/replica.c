@@ -11,8 +11,10 @@ struct item {
     int param;
     struct sw_param_place at; /* device memory; slots only where it updates */
     size_t bytes;
-    int64_t asked;          /* the newest version whose copy was started */
-    int64_t has;            /* where the device updates: the version that is queued there */
+    int64_t asked;    /* the newest version whose copy was started */
+    int64_t has;      /* where the device updates: the version that is queued there, */
+    int64_t numbered; /* and the one whose numbers are */
+    const struct sw_update_formula *formula;
     struct sw_event *here;  /* owned: happens when that copy is done */
     struct sw_event *made;  /* owned: happens when the gradient is, and the value is read no more */
     struct sw_event *given; /* owned: happens when the gradient is on the host */
@@ -29,8 +31,11 @@ struct sw_replica {
     int *item_of;                /* owned [parameters of the table]: or -1 */
     void *memory;                /* owned device memory */
     size_t bytes;
-    bool *bad;  /* owned device memory [count], where it updates */
-    bool *told; /* owned [count]: the same on the host */
+    /* Where it updates, of every item what its next update is and whether one was not finite. */
+    struct sw_update_numbers *numbers; /* owned device memory [count], with bad behind it */
+    bool *bad;
+    struct sw_update_numbers *sent; /* owned [count]: what is copied to numbers; */
+    bool *told;                     /* owned [count]: and a copy of bad */
     struct bucket {
         int given;      /* gradients, of the round under way */
         uint64_t taken; /* rounds whose sums the compute stream has */
@@ -72,7 +77,8 @@ static int bucket_of(const struct sw_replica *r, int param)
 
 size_t sw_replica_flag_bytes(int count, enum sw_copy_mode mode)
 {
-    return mode == SW_COPY_NONE ? (size_t)count * sizeof(bool) : 0;
+    return mode == SW_COPY_NONE ? (size_t)count * (sizeof(struct sw_update_numbers) + sizeof(bool))
+                                : 0;
 }
 
 /* What messages of the device call it: "conv1.weight (value)". */
@@ -108,6 +114,7 @@ static struct sw_param_place place_of(const struct sw_replica *r, int i, char *a
     for (int s = 0; s < sw_table_param_slots(r->args.table, param); s++)
         place.slot[s] = (float *)(void *)(at + (size_t)(1 + terms + s) * room);
     place.bad = r->bad + i;
+    place.numbers = r->numbers + i;
     return place;
 }
 
@@ -123,7 +130,8 @@ static int make_items(struct sw_replica *r, struct sw_err *err)
                               .at = place_of(r, i, (char *)r->memory + at),
                               .bytes = sw_desc_bytes(&p->layout),
                               .asked = NEVER,
-                              .has = NEVER};
+                              .has = NEVER,
+                              .numbered = NEVER};
         at += sw_replica_item_bytes(r->args.table, r->args.worker, item->param, r->args.mode);
         rc = sw_event_new(r->args.device, &item->here, err);
         if (rc == SW_OK)
@@ -160,16 +168,19 @@ static int take_memory(struct sw_replica *r, struct sw_err *err)
 static int take_flags(struct sw_replica *r, struct sw_err *err)
 {
     size_t bytes = sw_replica_flag_bytes(r->count, r->args.mode);
-    void *bad;
+    void *there;
     if (bytes == 0)
         return SW_OK;
-    r->told = sw_calloc(1, bytes);
-    if (!r->told)
+    r->sent = sw_calloc((size_t)r->count, sizeof *r->sent);
+    r->told = sw_calloc((size_t)r->count, sizeof *r->told);
+    if (!r->sent || !r->told)
         return sw_err_nomem(err, "a replica", bytes);
-    int rc = sw_device_alloc(r->args.device, bytes, "flags of updates", &bad, err);
-    if (rc == SW_OK)
-        r->bad = bad;
-    return rc;
+    int rc = sw_device_alloc(r->args.device, bytes, "numbers of updates", &there, err);
+    if (rc != SW_OK)
+        return rc;
+    r->numbers = there;
+    r->bad = (bool *)(r->numbers + r->count);
+    return SW_OK;
 }
 
 int sw_replica_new(const struct sw_replica_args *args, struct sw_replica **out, struct sw_err *err)
@@ -210,7 +221,8 @@ void sw_replica_free(struct sw_replica *r)
         sw_event_free(r->args.device, r->items[i].given);
     }
     sw_device_free(r->args.device, r->memory, r->bytes);
-    sw_device_free(r->args.device, r->bad, (size_t)r->count * sizeof *r->bad);
+    sw_device_free(r->args.device, r->numbers, sw_replica_flag_bytes(r->count, r->args.mode));
+    sw_free(r->sent);
     sw_free(r->told);
     sw_free(r->buckets);
     sw_free(r->items);
@@ -301,12 +313,53 @@ static int move_in(struct sw_replica *r, struct item *item, uint64_t version, st
     return move_item(r, item, TO_DEVICE, err);
 }
 
+/* Works out what the item's update is. */
+static void number(struct sw_replica *r, struct item *item, uint64_t version)
+{
+    struct sw_update_numbers *sent = &r->sent[item - r->items];
+    item->formula = sw_table_update_numbers(r->args.table, item->param, version, sent);
+    item->numbered = (int64_t)version;
+}
+
+static int send_numbers(struct sw_replica *r, int first, int count, struct sw_err *err)
+{
+    return sw_copy(r->args.stream, r->numbers + first, r->sent + first,
+                   (size_t)count * sizeof *r->sent, err);
+}
+
+/* Is the item updated by its own gradient, which no other worker has? */
+static bool is_own(const struct sw_replica *r, const struct item *item)
+{
+    return !sw_replica_waits(r, item->param) && bucket_of(r, item->param) < 0;
+}
+
+/* What is updated by sums is one version behind. */
+int sw_replica_begin(struct sw_replica *r, uint64_t version, struct sw_err *err)
+{
+    if (!sw_replica_updates(r))
+        return SW_OK;
+    for (int i = 0; i < r->count; i++) {
+        struct item *item = &r->items[i];
+        uint64_t next = is_own(r, item) ? version : version - 1;
+        if (!sw_table_param(r->args.table, item->param)->frozen && next > 0)
+            number(r, item, next);
+    }
+    return send_numbers(r, 0, r->count, err);
+}
+
+/* Where a version is asked for in between its numbers are sent alone. */
 static int update_there(struct sw_replica *r, struct item *item, uint64_t version,
                         struct sw_err *err)
 {
+    int rc = SW_OK;
     item->has = (int64_t)version;
-    return sw_table_update_there(r->args.table, item->param, version, &item->at, r->args.stream,
-                                 err);
+    if (item->numbered != (int64_t)version) {
+        number(r, item, version);
+        rc = send_numbers(r, (int)(item - r->items), 1, err);
+    }
+    return rc == SW_OK ? sw_table_update_there(r->args.table, item->param, item->formula, &item->at,
+                                               r->args.stream, err)
+                       : rc;
 }
 
 /* The gradient of an item is queued; with the last one of its bucket, that is given. */

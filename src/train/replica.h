@@ -44,7 +44,7 @@ void sw_replica_free(struct sw_replica *r); /* NULL is accepted */
 /* Bytes of device memory that one of a parameter takes, for a worker of the table. */
 size_t sw_replica_item_bytes(const struct sw_table *t, int worker, int param,
                              enum sw_copy_mode mode);
-/* And all flags together, where the device updates. */
+/* And what its updates need beside, of all together. */
 size_t sw_replica_flag_bytes(int count, enum sw_copy_mode mode);
 /* Does the device update? */
 bool sw_replica_updates(const struct sw_replica *r);
@@ -61,6 +61,9 @@ int sw_replica_wait_sum(const struct sw_replica *r, int param, uint64_t version,
 float *sw_replica_value(const struct sw_replica *r, int param);
 float *sw_replica_gradient(const struct sw_replica *r, int param, int term); /* of the worker's */
 
+/* Step `version` begins: what the device's updates in it are goes there, ahead of them. The stream
+ * was waited for since the last step. */
+int sw_replica_begin(struct sw_replica *r, uint64_t version, struct sw_err *err) SW_MUST_CHECK;
 /* The table has version `version` of the parameter (or of what it is updated with): what is queued
  * on the compute stream from here on sees it. Also starts the copies of all other parameters that
  * are there already. */

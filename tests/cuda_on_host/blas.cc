@@ -1,4 +1,6 @@
 /* The calls of cuBLAS and cuBLASLt that the cuda device makes, by loops: see README.md. */
+#include "cuda_runtime.h"
+
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
@@ -77,7 +79,9 @@ cublasStatus_t cublasSgemm_v2_64(cublasHandle_t, cublasOperation_t ta, cublasOpe
     bool flip_a = ta != CUBLAS_OP_N, flip_b = tb != CUBLAS_OP_N;
     if (m < 0 || n < 0 || k < 0 || lda < (flip_a ? k : m) || ldb < (flip_b ? n : k) || ldc < m)
         return CUBLAS_STATUS_INVALID_VALUE;
-    multiply(flip_a, flip_b, m, n, k, *alpha, a, lda, b, ldb, *beta, c, ldc);
+    cuda_on_host_do([=, factor = *alpha, kept = *beta] {
+        multiply(flip_a, flip_b, m, n, k, factor, a, lda, b, ldb, kept, c, ldc);
+    });
     return CUBLAS_STATUS_SUCCESS;
 }
 
@@ -210,15 +214,19 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t d, const vo
     bool relu = p->epilogue == CUBLASLT_EPILOGUE_RELU || p->epilogue == CUBLASLT_EPILOGUE_RELU_BIAS;
     if (!fits(p, ma, mb, mo) || c != out || (bias && !p->bias))
         return CUBLAS_STATUS_INVALID_VALUE;
-    multiply(p->flip_a, p->flip_b, m, n, (int64_t)(p->flip_a ? ma->rows : ma->columns),
-             *static_cast<const float *>(alpha), static_cast<const float *>(a), ma->step,
-             static_cast<const float *>(b), mb->step, *static_cast<const float *>(beta), y,
-             mo->step);
-    for (int64_t j = 0; j < n; j++)
-        for (int64_t i = 0; i < m; i++) {
-            float v = y[j * mo->step + i] + (bias ? p->bias[i] : 0);
-            y[j * mo->step + i] = relu && 0 > v ? 0 : v;
-        }
+    /* Descriptions and factors may be gone when a graph is launched. */
+    const float factor = *static_cast<const float *>(alpha),
+                kept = *static_cast<const float *>(beta);
+    cuda_on_host_do([=, p = *p, ma = *ma, mb = *mb, mo = *mo] {
+        multiply(p.flip_a, p.flip_b, m, n, (int64_t)(p.flip_a ? ma.rows : ma.columns), factor,
+                 static_cast<const float *>(a), ma.step, static_cast<const float *>(b), mb.step,
+                 kept, y, mo.step);
+        for (int64_t j = 0; j < n; j++)
+            for (int64_t i = 0; i < m; i++) {
+                float v = y[j * mo.step + i] + (bias ? p.bias[i] : 0);
+                y[j * mo.step + i] = relu && 0 > v ? 0 : v;
+            }
+    });
     return CUBLAS_STATUS_SUCCESS;
 }
 }

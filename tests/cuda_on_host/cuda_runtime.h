@@ -7,6 +7,7 @@
 
 #include <cmath>
 #include <cstring>
+#include <functional>
 
 #undef __shared__
 #define __shared__ static /* one block runs at a time */
@@ -22,17 +23,26 @@ void cuda_on_host_run(dim3 grid, dim3 block, const char *name, cuda_on_host_thre
                       const void *closure);
 void __syncthreads();
 
-template <class F>
+/* Does it, now or, where the calling thread captures a stream, whenever the graph is launched. */
+void cuda_on_host_do(const std::function<void()> &what);
+
+template <class F, class... A>
 static inline void cuda_on_host_start(const void *launch, dim3 grid, dim3 block, const char *name,
-                                      const F &thread)
+                                      const F &thread, A... arguments)
 {
     (void)launch;
-    cuda_on_host_run(
-        grid, block, name, [](const void *f) { (*static_cast<const F *>(f))(); }, &thread);
+    auto bound = [thread, arguments...] { thread(arguments...); };
+    cuda_on_host_do([=] {
+        cuda_on_host_run(
+            grid, block, name, [](const void *f) { (*static_cast<const decltype(bound) *>(f))(); },
+            &bound);
+    });
 }
 
+/* Arguments are taken over by value, as they are by a launch. */
 #define SW_START(kernel, blocks, threads, launch, ...)                                             \
-    cuda_on_host_start(launch, blocks, threads, #kernel, [&] { kernel(__VA_ARGS__); })
+    cuda_on_host_start(                                                                            \
+        launch, blocks, threads, #kernel, [](auto... a) { kernel(a...); }, __VA_ARGS__)
 
 /* ---- What kernels call ---- */
 

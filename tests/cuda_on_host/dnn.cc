@@ -2,6 +2,8 @@
  * of one convolution is run by loops over the dimensions and strides that were described. See
  * README.md.
  */
+#include "cuda_runtime.h"
+
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
@@ -299,16 +301,17 @@ cudnnStatus_t cudnnBackendExecute(cudnnHandle_t, cudnnBackendDescriptor_t plan,
     const object &pack = *of(variants);
     if (!of(plan)->finished || !pack.finished)
         return CUDNN_STATUS_BAD_PARAM;
-    const std::vector<void *> &room = pack.pointers.at(CUDNN_ATTR_VARIANT_PACK_WORKSPACE);
-    std::memset(room.at(0), 0xff, 1000);
-    const object &config = *of(plan)->objects.at(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG);
-    const object &operation =
-        *config.objects.at(CUDNN_ATTR_ENGINECFG_ENGINE)->objects.at(CUDNN_ATTR_OPERATIONGRAPH_OPS);
-    const int *name = names_of(operation.type);
-    convolve(operation.type, *operation.objects.at(name[0]),
-             tensor_of(pack, operation.objects.at(name[1])),
-             tensor_of(pack, operation.objects.at(name[2])),
-             tensor_of(pack, operation.objects.at(name[3])));
+    cuda_on_host_do([pack, plan = of(plan)] {
+        std::memset(pack.pointers.at(CUDNN_ATTR_VARIANT_PACK_WORKSPACE).at(0), 0xff, 1000);
+        const object &config = *plan->objects.at(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG);
+        const object &operation = *config.objects.at(CUDNN_ATTR_ENGINECFG_ENGINE)
+                                       ->objects.at(CUDNN_ATTR_OPERATIONGRAPH_OPS);
+        const int *name = names_of(operation.type);
+        convolve(operation.type, *operation.objects.at(name[0]),
+                 tensor_of(pack, operation.objects.at(name[1])),
+                 tensor_of(pack, operation.objects.at(name[2])),
+                 tensor_of(pack, operation.objects.at(name[3])));
+    });
     return CUDNN_STATUS_SUCCESS;
 }
 }

@@ -8,6 +8,7 @@
 #include <sys/mman.h>
 #include <ucontext.h>
 #include <unistd.h>
+#include <vector>
 
 cuda_on_host_place threadIdx, blockIdx, blockDim, gridDim;
 
@@ -120,6 +121,35 @@ void cuda_on_host_run(dim3 grid, dim3 block, const char *name, cuda_on_host_thre
     }
 }
 
+/* ---- Graphs: what the capturing thread asks for is kept instead of done ---- */
+
+struct CUgraph_st {
+    std::vector<std::function<void()>> list;
+    cudaError_t wrong = cudaSuccess;
+};
+struct CUgraphExec_st {
+    std::vector<std::function<void()>> list;
+};
+
+static thread_local cudaGraph_t capture; /* one at a time per thread */
+
+void cuda_on_host_do(const std::function<void()> &what)
+{
+    if (capture)
+        capture->list.push_back(what);
+    else
+        what();
+}
+
+/* What a capture does not allow spoils it, as CUDA has it. */
+static cudaError_t refuse_in_capture()
+{
+    if (!capture)
+        return cudaSuccess;
+    capture->wrong = cudaErrorStreamCaptureInvalidated;
+    return cudaErrorStreamCaptureUnsupported;
+}
+
 /* ---- Memory: blocks end at a page that cannot be touched ---- */
 
 namespace
@@ -137,6 +167,8 @@ size_t page_bytes()
 static cudaError_t take(void **out, size_t bytes)
 {
     std::lock_guard<std::recursive_mutex> guard(lock);
+    if (refuse_in_capture() != cudaSuccess)
+        return cudaErrorStreamCaptureUnsupported;
     size_t page = page_bytes(), used = (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
     size_t whole = (used + page - 1) / page * page;
     if (bytes > (size_t)8 << 30)
@@ -217,28 +249,30 @@ cudaError_t cudaMemset(void *p, int value, size_t bytes)
 
 cudaError_t cudaMemsetAsync(void *p, int value, size_t bytes, cudaStream_t)
 {
-    std::memset(p, value, bytes);
+    cuda_on_host_do([=] { std::memset(p, value, bytes); });
     return cudaSuccess;
 }
 
 cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, cudaMemcpyKind, cudaStream_t)
 {
-    std::memmove(to, from, bytes);
+    cuda_on_host_do([=] { std::memmove(to, from, bytes); });
     return cudaSuccess;
 }
 
 cudaError_t cudaMemcpyPeerAsync(void *to, int, const void *from, int, size_t bytes, cudaStream_t)
 {
-    std::memmove(to, from, bytes);
+    cuda_on_host_do([=] { std::memmove(to, from, bytes); });
     return cudaSuccess;
 }
 
 cudaError_t cudaMemcpy2DAsync(void *to, size_t to_pitch, const void *from, size_t from_pitch,
                               size_t width, size_t rows, cudaMemcpyKind, cudaStream_t)
 {
-    for (size_t r = 0; r < rows; r++)
-        std::memmove(static_cast<char *>(to) + r * to_pitch,
-                     static_cast<const char *>(from) + r * from_pitch, width);
+    cuda_on_host_do([=] {
+        for (size_t r = 0; r < rows; r++)
+            std::memmove(static_cast<char *>(to) + r * to_pitch,
+                         static_cast<const char *>(from) + r * from_pitch, width);
+    });
     return cudaSuccess;
 }
 
@@ -258,7 +292,7 @@ cudaError_t cudaStreamDestroy(cudaStream_t s)
 
 cudaError_t cudaStreamQuery(cudaStream_t)
 {
-    return cudaSuccess;
+    return refuse_in_capture();
 }
 
 cudaError_t cudaStreamSynchronize(cudaStream_t)
@@ -273,7 +307,60 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t, cudaEvent_t, unsigned)
 
 cudaError_t cudaLaunchHostFunc(cudaStream_t, cudaHostFn_t fn, void *user)
 {
-    fn(user);
+    cuda_on_host_do([=] { fn(user); });
+    return cudaSuccess;
+}
+
+cudaError_t cudaStreamBeginCapture(cudaStream_t, cudaStreamCaptureMode)
+{
+    if (capture)
+        return cudaErrorIllegalState;
+    capture = new CUgraph_st;
+    return cudaSuccess;
+}
+
+cudaError_t cudaStreamEndCapture(cudaStream_t, cudaGraph_t *out)
+{
+    cudaGraph_t ended = capture;
+    capture = nullptr;
+    *out = nullptr;
+    if (!ended)
+        return cudaErrorIllegalState;
+    cudaError_t answer = ended->wrong;
+    if (answer == cudaSuccess)
+        *out = ended;
+    else
+        delete ended;
+    return answer;
+}
+
+cudaError_t cudaGraphInstantiate(cudaGraphExec_t *out, cudaGraph_t g, unsigned long long)
+{
+    *out = new CUgraphExec_st{g->list};
+    return cudaSuccess;
+}
+
+cudaError_t cudaGraphUpload(cudaGraphExec_t, cudaStream_t)
+{
+    return cudaSuccess;
+}
+
+cudaError_t cudaGraphDestroy(cudaGraph_t g)
+{
+    delete g;
+    return cudaSuccess;
+}
+
+cudaError_t cudaGraphLaunch(cudaGraphExec_t g, cudaStream_t)
+{
+    for (const std::function<void()> &what : g->list)
+        what();
+    return cudaSuccess;
+}
+
+cudaError_t cudaGraphExecDestroy(cudaGraphExec_t g)
+{
+    delete g;
     return cudaSuccess;
 }
 

@@ -1,5 +1,6 @@
 #include "device/cuda/bridge.h"
 #include "base/os.h"
+#include <stdio.h>
 #include <string.h>
 
 static size_t aligned(size_t bytes)
@@ -38,7 +39,9 @@ int sw_cuda_ferry_out(struct sw_stream *stream, struct sw_cuda_ferry *f, struct 
     size_t bytes = SW_CUDA_ALIGN_BYTES, at = 0;
     for (int i = 0; i < f->count; i++)
         bytes += aligned(f->bytes[i]);
-    int rc = need_room(s, bytes, err);
+    int rc = sw_cuda_capture_refuse(s, "what the CPU computes", err);
+    if (rc == SW_OK)
+        rc = need_room(s, bytes, err);
     char *room = s->bridge;
     room += aligned((uintptr_t)room) - (uintptr_t)room;
     for (int i = 0; i < f->count && rc == SW_OK; i++) {
@@ -81,10 +84,15 @@ int sw_cuda_bridge(struct sw_stream *stream, const struct sw_op *op, const void 
         if (!f.there[f.count])
             f.bytes[f.count] = 0;
     }
-    int rc = sw_cuda_ferry_out(stream, &f, err);
+    char what[80];
+    snprintf(what, sizeof what, "%s, which the CPU computes,", op->name);
+    int rc = sw_cuda_capture_refuse(sw_cuda_stream_of(stream), what, err);
+    if (rc == SW_OK)
+        rc = sw_cuda_ferry_out(stream, &f, err);
+    if (rc != SW_OK)
+        return rc;
     for (int i = 0; i < f.count; i++)
         memcpy((char *)copy + op->pointers[i].offset, &f.here[i], sizeof(void *));
-    if (rc == SW_OK)
-        rc = op->cpu(1, copy, err);
+    rc = op->cpu(1, copy, err);
     return rc == SW_OK ? sw_cuda_ferry_back(stream, &f, err) : rc;
 }

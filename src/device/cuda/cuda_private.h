@@ -6,6 +6,7 @@
  * stream.c    streams, waiting, host functions
  * event.c     events
  * copy.c      copies
+ * graph.c     captured streams
  * ops.c       operations of device/op.h: which kernel computes which
  * ops_*.c     arguments of operations as the kernels want them
  * op_recurrent.c  recurrent cells, of products and kernels
@@ -100,6 +101,8 @@ struct sw_cuda_stream {
     struct sw_cuda_call *calls; /* [SW_CUDA_CALLS], a ring */
     uint64_t called;            /* functions queued so far */
     uint64_t ran;               /* atomic: that have run */
+    bool captured;              /* what it is given becomes part of a graph, */
+    struct sw_err refused;      /* of which nothing comes for this reason; code SW_OK: so far */
     void *bridge;               /* host memory for operations that no kernel computes */
     size_t bridge_bytes;
 };
@@ -127,6 +130,15 @@ void sw_cuda_event_free(struct sw_event *e);
 int sw_cuda_event_record(struct sw_stream *s, struct sw_event *e, struct sw_err *err);
 int sw_cuda_event_wait(struct sw_stream *s, struct sw_event *e, struct sw_err *err);
 int sw_cuda_event_host_wait(struct sw_event *e, struct sw_err *err);
+
+/* graph.c */
+int sw_cuda_capture_begin(struct sw_stream *s, struct sw_err *err);
+int sw_cuda_capture_end(struct sw_stream *s, struct sw_graph **out, struct sw_err *err);
+int sw_cuda_graph_launch(struct sw_stream *s, struct sw_graph *g, struct sw_err *err);
+void sw_cuda_graph_free(struct sw_graph *g);
+/* Refuses what a stream that is captured cannot do, before CUDA does; SW_OK for others. */
+int sw_cuda_capture_refuse(struct sw_cuda_stream *s, const char *what,
+                           struct sw_err *err) SW_MUST_CHECK;
 
 /* copy.c */
 int sw_cuda_copy(struct sw_stream *s, void *dst, const void *src, size_t bytes, struct sw_err *err);

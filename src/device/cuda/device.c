@@ -335,5 +335,9 @@ const struct sw_device_ops sw_cuda_ops = {
     .run = sw_cuda_run,
     .fill_zero = sw_cuda_fill_zero,
     .all_finite = sw_cuda_all_finite,
+    .capture_begin = sw_cuda_capture_begin,
+    .capture_end = sw_cuda_capture_end,
+    .graph_launch = sw_cuda_graph_launch,
+    .graph_free = sw_cuda_graph_free,
     .plans = &sw_cuda_plans,
 };

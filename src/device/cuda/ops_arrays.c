@@ -222,14 +222,14 @@ static int argsort(const struct sw_cuda_launch *l, const void *args)
 static int update(const struct sw_cuda_launch *l, const void *args)
 {
     const struct sw_update_op_args *a = args;
-    const struct sw_update_formula *f = a->order.formula;
+    const struct sw_update_formula *f = a->formula;
     struct sw_cuda_update u = {.formula = f->name,
-                               .constants = a->order.constants,
+                               .constants = a->numbers->constants,
+                               .gradient_scale = &a->numbers->gradient_scale,
                                .constants_bytes = f->constants_bytes,
                                .value = a->value,
                                .gradient = a->gradient,
                                .count = a->count,
-                               .gradient_scale = a->gradient_scale,
                                .clip_value = a->clip_value,
                                .non_finite = a->non_finite};
     if (!sw_cuda_has_formula(f->name, f->constants_bytes))

@@ -22,6 +22,9 @@ static int ask_stream(void *stream)
 int sw_cuda_stream_wait(struct sw_stream *stream, struct sw_err *err)
 {
     struct sw_cuda_stream *s = sw_cuda_stream_of(stream);
+    int rc = sw_cuda_capture_refuse(s, "waiting for the stream", err);
+    if (rc != SW_OK)
+        return rc;
     sw_cuda_use(s->device);
     return sw_cuda_poll(s->device, ask_stream, s->stream, "waiting for a stream", err);
 }
@@ -62,7 +65,9 @@ static int ask_room(void *stream)
 int sw_cuda_call(struct sw_stream *stream, void (*fn)(void *user), void *user, struct sw_err *err)
 {
     struct sw_cuda_stream *s = sw_cuda_stream_of(stream);
-    int rc = sw_cuda_enter(s->device, err);
+    int rc = sw_cuda_capture_refuse(s, "a host function", err);
+    if (rc == SW_OK)
+        rc = sw_cuda_enter(s->device, err);
     if (rc == SW_OK && ask_room(s) != (int)cudaSuccess)
         rc = sw_cuda_poll(s->device, ask_room, s, "waiting for host functions", err);
     if (rc != SW_OK)

@@ -36,12 +36,20 @@ struct sw_update_order {
     uint64_t constants[SW_UPDATE_CONSTANTS_BYTES / sizeof(uint64_t)]; /* aligned for any member */
 };
 
+/* What differs from update to update, in device memory: so the operation that reads it is the same
+ * every step, and can be part of a graph (device.h). */
+struct sw_update_numbers {
+    uint64_t constants[SW_UPDATE_CONSTANTS_BYTES / sizeof(uint64_t)]; /* the order's */
+    float gradient_scale;                                             /* as below */
+};
+
 struct sw_update_op_args {
-    struct sw_update_order order;
+    const struct sw_update_formula *formula; /* static */
+    const struct sw_update_numbers *numbers;
     float *value, *slot[SW_UPDATER_SLOTS];
     const float *gradient;
     int64_t count;
-    float gradient_scale, clip_value; /* as in struct sw_update_args (param/updater.h) */
+    float clip_value; /* as in struct sw_update_args (param/updater.h), as the scale is */
     bool *non_finite;
 };
 extern const struct sw_op sw_op_update;

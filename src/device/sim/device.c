@@ -179,5 +179,9 @@ const struct sw_device_ops sw_sim_ops = {
     .run = sw_sim_run,
     .fill_zero = sw_sim_fill_zero,
     .all_finite = sw_sim_all_finite,
+    .capture_begin = sw_sim_capture_begin,
+    .capture_end = sw_sim_capture_end,
+    .graph_launch = sw_sim_graph_launch,
+    .graph_free = sw_sim_graph_free,
     .plans = &sw_sim_plans,
 };

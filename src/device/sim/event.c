@@ -102,7 +102,10 @@ int sw_sim_event_record(struct sw_stream *s, struct sw_event *event, struct sw_e
     struct sw_err mine;
     struct sw_sim_op op = {.type = &record_type, .u.event.event = event_of(event)};
     struct sw_sim_event *e = op.u.event.event;
+    if (sw_sim_stream_of(s)->capture)
+        return sw_sim_capture_record(sw_sim_stream_of(s), e, err);
     sw_mutex_lock(&e->lock);
+    e->captured = 0;
     int rc = set_clock(e, sw_sim_stream_of(s), err);
     if (rc != SW_OK) {
         sw_mutex_unlock(&e->lock);
@@ -162,6 +165,11 @@ int sw_sim_event_wait(struct sw_stream *s, struct sw_event *event, struct sw_err
     struct sw_sim_op op = {.type = &wait_type, .u.event.event = event_of(event)};
     struct sw_sim_event *e = op.u.event.event;
     sw_mutex_lock(&e->lock);
+    bool captured = e->captured != 0 || sw_sim_stream_of(s)->capture;
+    if (captured) {
+        sw_mutex_unlock(&e->lock);
+        return sw_sim_capture_wait(sw_sim_stream_of(s), e, err);
+    }
     int rc = sw_sim_clock_merge(&sw_sim_stream_of(s)->clock, &e->clock, err);
     if (rc != SW_OK) {
         sw_mutex_unlock(&e->lock);
@@ -181,7 +189,9 @@ int sw_sim_event_host_wait(struct sw_event *event, struct sw_err *err)
     struct sw_sim_event *e = event_of(event);
     struct sw_sim_clock passed = {.count = 0}; /* the event may be recorded again meanwhile */
     sw_mutex_lock(&e->lock);
-    int rc = sw_sim_clock_merge(&passed, &e->clock, err);
+    int rc = e->captured ? sw_err_set(err, SW_ERR_UNSUPPORTED,
+                                      "the host cannot wait for an event of a graph")
+                         : sw_sim_clock_merge(&passed, &e->clock, err);
     e->owners++;
     for (uint64_t number = e->asked; rc == SW_OK && e->done < number;)
         sw_cond_wait(&e->changed, &e->lock);

@@ -10,6 +10,7 @@
  * stream.c   a stream's ring, its thread, waiting, cancelling
  * event.c    events
  * copy.c     copies
+ * graph.c    captures, and what was captured queued again
  * ops.c      operations
  * plan.c     plans
  *
@@ -67,6 +68,7 @@ struct sw_sim_link {
 };
 
 struct sw_sim_stream;
+struct sw_sim_graph;
 
 struct sw_sim_device {
     struct sw_device base; /* first member */
@@ -90,6 +92,8 @@ struct sw_sim_device {
     size_t in_use, peak, taken;                   /* bytes; taken: in whole granules */
     struct sw_sim_stream *stream[SW_SIM_STREAMS]; /* those that live; NULL elsewhere */
     int64_t operations, allocations;              /* begun */
+    struct sw_sim_graph *capture;                 /* borrowed: the one under way; NULL: none */
+    uint64_t captures;                            /* so far */
     enum sw_sim_fault fault;
     int64_t fault_at;
 };
@@ -154,6 +158,8 @@ struct sw_sim_event {
     int owners;
     uint64_t asked, done;      /* records queued so far; the latest that happened */
     struct sw_sim_clock clock; /* what the latest record stands behind */
+    uint64_t captured;         /* the number of the capture that it was in; 0: of none, and */
+    int mark;                  /* which of its marks it is */
     struct sw_err err;         /* of that one: why it could not happen; code SW_OK else */
 };
 
@@ -234,11 +240,12 @@ struct sw_sim_stream {
     struct sw_sim_device *device;
     struct sw_thread thread;
     char name[32];
-    struct sw_stream *cpu;     /* owned and used by the thread */
-    bool finite;               /* answer of the last all_finite; read by who waited */
-    struct sw_sim_lane *lane;  /* shared */
-    struct sw_sim_clock clock; /* what all that is queued stands behind; its owner's */
-    atomic_int cancelled;      /* as err below, to be read under an event's lock */
+    struct sw_stream *cpu;        /* owned and used by the thread */
+    bool finite;                  /* answer of the last all_finite; read by who waited */
+    struct sw_sim_lane *lane;     /* shared */
+    struct sw_sim_clock clock;    /* what all that is queued stands behind; its owner's */
+    atomic_int cancelled;         /* as err below, to be read under an event's lock */
+    struct sw_sim_graph *capture; /* borrowed: what it is given goes there; its owner's */
 
     struct sw_mutex lock; /* guards all below */
     struct sw_cond changed;
@@ -271,6 +278,24 @@ void sw_sim_stream_blame(struct sw_sim_device *d, const struct sw_sim_lane *lane
  * full. Errors: what is wrong with a pointer or which wait is missing (nothing is queued then), or
  * the stream's. */
 int sw_sim_push(struct sw_stream *s, const struct sw_sim_op *op, struct sw_err *err) SW_MUST_CHECK;
+
+/* ---- Captures: graph.c ---- */
+
+int sw_sim_capture_begin(struct sw_stream *s, struct sw_err *err);
+int sw_sim_capture_end(struct sw_stream *s, struct sw_graph **out, struct sw_err *err);
+int sw_sim_graph_launch(struct sw_stream *s, struct sw_graph *g, struct sw_err *err);
+void sw_sim_graph_free(struct sw_graph *g);
+/* What a stream that is captured is given: an operation with its pointers checked, a record, a
+ * wait. */
+int sw_sim_capture_op(struct sw_sim_stream *s, const struct sw_sim_op *op,
+                      struct sw_err *err) SW_MUST_CHECK;
+int sw_sim_capture_record(struct sw_sim_stream *s, struct sw_sim_event *e,
+                          struct sw_err *err) SW_MUST_CHECK;
+int sw_sim_capture_wait(struct sw_sim_stream *s, struct sw_sim_event *e,
+                        struct sw_err *err) SW_MUST_CHECK;
+/* Refuses what a stream that is captured cannot do; SW_OK for others. */
+int sw_sim_capture_refuse(struct sw_sim_stream *s, const char *what,
+                          struct sw_err *err) SW_MUST_CHECK;
 
 /* ---- The table's operations: see device/device.h ---- */
 

@@ -185,6 +185,8 @@ int sw_sim_push(struct sw_stream *stream, const struct sw_sim_op *given, struct 
             *err = mine;
         return rc;
     }
+    if (s->capture && !op.type->always)
+        return sw_sim_capture_op(s, &op, err);
     sw_mutex_lock(&s->lock);
     while (s->queued - s->done == SW_SIM_RING)
         sw_cond_wait(&s->changed, &s->lock);
@@ -202,11 +204,14 @@ int sw_sim_push(struct sw_stream *stream, const struct sw_sim_op *given, struct 
 int sw_sim_stream_wait(struct sw_stream *stream, struct sw_err *err)
 {
     struct sw_sim_stream *s = sw_sim_stream_of(stream);
+    int rc = sw_sim_capture_refuse(s, "waiting for the stream", err);
+    if (rc != SW_OK)
+        return rc;
     sw_mutex_lock(&s->lock);
     uint64_t end = s->queued;
     while (s->done < end)
         sw_cond_wait(&s->changed, &s->lock);
-    int rc = failed(s, err);
+    rc = failed(s, err);
     sw_mutex_unlock(&s->lock);
     sw_sim_lane_know(s->lane, end); /* done or skipped */
     if (rc == SW_OK)

@@ -266,6 +266,56 @@ static void what_has_no_kernel_is_computed_by_the_cpu(void **state)
 
 enum { ROWS = 3, COLUMNS = 4 };
 
+/* ---- Graphs ---- */
+
+/* Factors are read by the launch, values when it runs. */
+static void what_is_captured_runs_when_it_is_launched(void **state)
+{
+    enum { N = 3 };
+    const float a[N * N] = {1, 2, 3, 4, 5, 6, 7, 8, 9}, one[N * N] = {1, 0, 0, 0, 1, 0, 0, 0, 1};
+    float back[N * N];
+    struct sw_graph *g = NULL;
+    struct sw_err err;
+    (void)state;
+    float *x = to_device(stream, a, sizeof a), *eye = to_device(stream, one, sizeof one);
+    float *y = to_device(stream, one, sizeof one);
+    const struct sw_gemm_args product = {
+        .m = N, .n = N, .k = N, .alpha = 1, .a = x, .b = eye, .c = y};
+    for (int i = 0; i < 2; i++) { /* first as it is, which also makes what libraries need */
+        if (i > 0)
+            ASSERT_OK(sw_capture_begin(stream, &err));
+        ASSERT_OK(sw_op_add(stream, x, x, N * N, &err));
+        ASSERT_OK(sw_op_run(stream, &sw_op_gemm, &product, &err));
+        ASSERT_OK(sw_copy(stream, x, y, sizeof a, &err));
+    }
+    ASSERT_OK(sw_capture_end(stream, &g, &err));
+    to_host(stream, back, x, sizeof back);
+    assert_true(back[8] == 18);
+    for (int i = 0; i < 2; i++)
+        ASSERT_OK(sw_graph_launch(stream, g, &err));
+    to_host(stream, back, y, sizeof back);
+    assert_true(back[0] == 8 && back[8] == 72);
+    sw_graph_free(dev, g);
+}
+
+static void what_the_cpu_computes_is_no_part_of_a_graph(void **state)
+{
+    float x[4] = {2, 4, 6, 8};
+    struct sw_graph *g = NULL;
+    struct sw_err err = {0};
+    (void)state;
+    float *there = to_device(stream, x, sizeof x);
+    struct halve_args a = {.n = 4, .x = there, .y = there, .sum = there};
+    ASSERT_OK(sw_capture_begin(stream, &err));
+    assert_int_equal(sw_op_run(stream, &op_halve, &a, &err), SW_ERR_UNSUPPORTED);
+    assert_int_equal(sw_capture_end(stream, &g, &err), SW_ERR_UNSUPPORTED);
+    assert_says(&err, "halve, which the CPU computes, cannot be part of a graph");
+    assert_null(g);
+    ASSERT_OK(sw_op_run(stream, &op_halve, &a, &err));
+    to_host(stream, x, there, sizeof x);
+    assert_true(x[0] == 101 && x[3] == 4);
+}
+
 struct matrix {
     float *x, *y;
     int32_t *label;
@@ -424,6 +474,8 @@ int main(void)
         TEST(products_are_those_of_the_cpu),
         TEST(products_with_tf32_are_near_those_of_the_cpu),
         TEST(what_has_no_kernel_is_computed_by_the_cpu),
+        TEST(what_is_captured_runs_when_it_is_launched),
+        TEST(what_the_cpu_computes_is_no_part_of_a_graph),
         TEST(a_label_that_no_class_has_is_told),
         TEST(a_token_out_of_the_vocabulary_is_told),
         TEST(a_target_that_its_loss_cannot_take_is_told),

@@ -16,44 +16,57 @@ struct model {
     int arrays;
 };
 
-static struct sw_update_op_args args_of(const struct sw_updater *u, const void *conf, int step,
-                                        float clip_value, float *const *arrays, int count,
-                                        const float *gradient, bool *bad)
+static const struct sw_update_formula *numbers_of(const struct sw_updater *u, const void *conf,
+                                                  int step, struct sw_update_numbers *out)
 {
-    struct sw_update_op_args a = {.value = arrays[0],
-                                  .gradient = gradient,
-                                  .count = COUNT,
-                                  .gradient_scale = 0.75f,
-                                  .clip_value = clip_value,
-                                  .non_finite = bad};
+    struct sw_update_order order;
     const struct sw_update_args update = {.count = COUNT,
                                           .lr = 0.03f,
                                           .weight_decay = 0.01f,
                                           .value_norm = 3,
                                           .gradient_norm = 2,
                                           .step = (uint64_t)step,
-                                          .order = &a.order};
+                                          .order = &order};
+    sw_updater_apply(u, conf, &update);
+    memset(out, 0, sizeof *out);
+    memcpy(out->constants, order.constants, order.formula->constants_bytes);
+    out->gradient_scale = 0.75f;
+    return order.formula;
+}
+
+static void update_one(struct sw_stream *s, struct sw_update_op_args a, float *const *arrays,
+                       int count)
+{
+    struct sw_err err;
+    a.value = arrays[0];
     for (int i = 1; i < count; i++)
         a.slot[i - 1] = arrays[i];
-    sw_updater_apply(u, conf, &update);
-    return a;
+    ASSERT_OK(sw_op_run(s, &sw_op_update, &a, &err));
 }
 
 static void update_both(const struct sw_updater *u, const void *conf, struct model *m, int step,
                         float clip_value, const float *gradient)
 {
     bool bad = false, bad_there = true;
-    struct sw_err err;
+    struct sw_update_numbers numbers;
+    struct sw_update_op_args a = {.formula = numbers_of(u, conf, step, &numbers),
+                                  .numbers = &numbers,
+                                  .gradient = gradient,
+                                  .count = COUNT,
+                                  .clip_value = clip_value,
+                                  .non_finite = &bad};
+    update_one(cpu.stream, a, m->here, m->arrays);
     float *g = to_device(gpu, gradient, COUNT * sizeof *g);
-    bool *flag = to_device(gpu, &bad, sizeof bad);
-    struct sw_update_op_args a = args_of(u, conf, step, clip_value, m->there, m->arrays, g, flag);
-    ASSERT_OK(sw_op_run(gpu, &sw_op_update, &a, &err));
-    a = args_of(u, conf, step, clip_value, m->here, m->arrays, gradient, &bad);
-    ASSERT_OK(sw_op_run(cpu.stream, &sw_op_update, &a, &err));
+    bool good = false, *flag = to_device(gpu, &good, sizeof good);
+    a.numbers = to_device(gpu, &numbers, sizeof numbers);
+    a.gradient = g;
+    a.non_finite = flag;
+    update_one(gpu, a, m->there, m->arrays);
     to_host(gpu, &bad_there, flag, sizeof bad_there);
     assert_int_equal(bad_there, bad);
     sw_device_free(dev, g, COUNT * sizeof *g);
     sw_device_free(dev, flag, sizeof bad);
+    sw_device_free(dev, (void *)a.numbers, sizeof numbers);
 }
 
 static void compare(const struct sw_updater *u, const struct model *m, float clip_value)

@@ -175,7 +175,8 @@ static void nothing_travels_where_the_device_updates(void **state)
 }
 
 /* What passes over links beside gradients, values and features, in a step of all workers: batches,
- * the step's numbers, losses and, where devices update, whether all was finite. */
+ * the step's numbers, losses and, where devices update, what the updates are and whether all was
+ * finite. */
 static void find_rest(const struct sw_job *job, bool kept, uint64_t rest[SW_SIM_DIRECTIONS])
 {
     const struct sw_source *source = job->source[SW_SPLIT_TRAIN];
@@ -186,7 +187,9 @@ static void find_rest(const struct sw_job *job, bool kept, uint64_t rest[SW_SIM_
         const struct sw_net *net = job->workers[w].train;
         rest[SW_SIM_IN] += sizeof(struct sw_step);
         rest[SW_SIM_OUT] += (uint64_t)sw_net_pair_count(net) * sizeof(struct sw_result);
-        rest[SW_SIM_OUT] += kept ? (uint64_t)sw_net_param_count(net) * sizeof(bool) : 0;
+        uint64_t updates = kept ? (uint64_t)sw_net_param_count(net) : 0;
+        rest[SW_SIM_IN] += updates * sizeof(struct sw_update_numbers);
+        rest[SW_SIM_OUT] += updates * sizeof(bool);
     }
 }
 
