@@ -17,6 +17,14 @@ void sw_kernel_add(int threads, float *y, const float *x, int64_t n); /* y += x 
 bool sw_kernel_all_finite(int threads, const float *x, int64_t n);
 void sw_kernel_floats(int threads, float *y, const int32_t *x, int64_t n); /* y = x */
 
+/* ---- half.c: floats rounded to shorter ones (kernels/half.h), kept as floats ---- */
+
+enum sw_kernel_rounding { SW_KERNEL_TF32, SW_KERNEL_BF16, SW_KERNEL_FP16 };
+/* y may be x. The first on the calling thread, the second with a team. */
+void sw_kernel_round(enum sw_kernel_rounding to, const float *x, float *y, int64_t n);
+void sw_kernel_round_all(int threads, enum sw_kernel_rounding to, const float *x, float *y,
+                         int64_t n);
+
 /* ---- eltwise.c: several arrays, element by element ---- */
 
 enum sw_kernel_eltwise_kind { SW_KERNEL_SUM, SW_KERNEL_PRODUCT, SW_KERNEL_MAX };

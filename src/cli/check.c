@@ -171,6 +171,7 @@ static void print_text(struct sw_buf *out, const struct sw_job_plan *p, const st
     sw_buf_add(out, "placement    ");
     sw_print_placement(out, p->placement, "             ");
     sw_buf_printf(out, "framework    %s: %s\n", p->framework, p->framework_reason);
+    sw_report_precision(out, p);
     sw_buf_printf(out, "history      %s\n", x->db ? x->db : "--");
     sw_report_data(out, p);
 }
@@ -262,6 +263,7 @@ static void print_json(struct sw_buf *out, const struct sw_job_plan *p, const st
     sw_json_int(&w, "batch", p->batch);
     sw_json_int(&w, "eval_batch", p->eval_batch);
     sw_json_string(&w, "device", p->device);
+    sw_json_string(&w, "precision", p->precision);
     sw_json_string(&w, "framework", p->framework);
     sw_json_string(&w, "framework_reason", p->framework_reason);
     sw_json_string(&w, "partition_notes", p->notes);

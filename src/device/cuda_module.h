@@ -17,11 +17,6 @@ enum { SW_CUDA_ABI = 5 };
     ((uint32_t)(sizeof(struct sw_cuda_module) + sizeof(struct sw_device_ops) +                     \
                 sizeof(struct sw_plan_makers) + sizeof(struct sw_plan)))
 
-/* How products are computed: values and sums are fp32 either way; with tf32 their factors are
- * rounded to 10 bits of mantissa on the way in, for the tensor cores. In the order of the recipe's
- * choices. */
-enum sw_precision { SW_PRECISION_FP32, SW_PRECISION_TF32 };
-
 /* A GPU as the driver knows it. */
 struct sw_cuda_gpu {
     char bus[20]; /* "0000:34:00.0" */

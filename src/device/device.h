@@ -15,6 +15,7 @@
 #include "base/philox.h"
 #include "base/step.h"
 #include "device/desc.h"
+#include "device/precision.h"
 
 struct sw_device;
 struct sw_stream;
@@ -99,6 +100,9 @@ struct sw_stream {
 /* Opens the CPU. reference selects the plain im2col plans (also used where oneDNN is not built in):
  * the tests' oracle. Close with sw_device_close. Errors: SW_ERR_NOMEM, SW_ERR_LIBRARY. */
 int sw_cpu_open(bool reference, struct sw_device **out, struct sw_err *err) SW_MUST_CHECK;
+/* The same with factors of products rounded. */
+int sw_cpu_open_as(bool reference, enum sw_precision precision, struct sw_device **out,
+                   struct sw_err *err) SW_MUST_CHECK;
 void sw_device_close(struct sw_device *dev); /* NULL is accepted */
 /* The math libraries of the CPU, "oneDNN 2.6.3, OpenBLAS 0.3.21", into out; returns out. */
 const char *sw_cpu_libraries(char *out, size_t bytes);

@@ -41,7 +41,19 @@ struct sw_op {
     /* Computes on the calling thread and its OpenMP team of `threads`; what is written is the same
      * for every team. Errors: what the arguments or the data have wrong. */
     int (*cpu)(int threads, const void *args, struct sw_err *err);
+    /* The same with the factors of products rounded; NULL: there are none that are to be. */
+    int (*products)(int threads, enum sw_precision precision, const void *args, struct sw_err *err);
 };
+
+/* Computes it on the CPU, here and now. */
+SW_MUST_CHECK static inline int sw_op_compute(const struct sw_op *op, int threads,
+                                              enum sw_precision precision, const void *args,
+                                              struct sw_err *err)
+{
+    return precision != SW_PRECISION_FP32 && op->products
+               ? op->products(threads, precision, args, err)
+               : op->cpu(threads, args, err);
+}
 
 /* Queues the operation; the arguments are copied, what they point to stays valid until it has run.
  * Errors: those of the operation, now or from a later call, as device.h says. */

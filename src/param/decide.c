@@ -5,6 +5,8 @@
  * and tells every server, which then applies or drops; where there are no servers (Hogwild) it does
  * so itself. Values are measured when the slice is complete: other parties may change them before
  * they are updated.
+ * Gradients that come multiplied by a loss scale (scale.h) are divided by it here: d.scale is what
+ * is left to do with them.
  * No phase waits: what is missing is counted. Sums of squares are added in the order of parameters
  * and blocks, so all that follows from a norm has the same bits however many servers there are. */
 #include "param/table_private.h"
@@ -41,6 +43,7 @@ static int make_phases(const struct sw_table *t, struct sw_phases *ph, int64_t b
         return sw_err_nomem(err, "norms of gradients", bytes);
     ph->missing = everything(t);
     ph->version = 1;
+    ph->scale.value = t->args.loss_scale;
     return SW_OK;
 }
 
@@ -78,8 +81,11 @@ void sw_table_free_phases(struct sw_table *t)
 int sw_table_say_bad(const struct sw_table *t, int param, uint64_t version, struct sw_err *err)
 {
     return sw_err_set(err, SW_ERR_DIVERGED,
-                      "step %llu: the gradient or new value of %s is not finite (NaN or Inf)",
-                      (unsigned long long)version, t->params[param].name);
+                      "step %llu: the gradient or new value of %s is not finite (NaN or Inf)%s",
+                      (unsigned long long)version, t->params[param].name,
+                      t->args.loss_scale > 0
+                          ? ", which a smaller loss scale would not mend (try precision = bf16)"
+                          : "");
 }
 
 int sw_table_bad_value(struct sw_table *t, int param, uint64_t version, struct sw_err *err)
@@ -96,15 +102,16 @@ int sw_table_gather(struct sw_table *t, int party, const struct sw_slice *s, str
     const struct sw_param *p = &t->params[s->param];
     const float *in[SW_TREE_LEAVES];
     struct sw_phases *ph = &t->phases[party];
+    double scale = sw_loss_scale_factor(&ph->scale);
     struct sw_gather_args a = {.count = s->count,
-                               .clip_value = (float)t->args.clip_value,
+                               .clip_value = (float)(t->args.clip_value * scale),
                                .squares = ph->squares + s->first_block};
     a.gradient = sw_table_sum(t, s->param, party, s->from, in, &a.sum);
     if (ph->value_squares) {
         a.value = p->value + s->from;
         a.value_squares = ph->value_squares + s->first_block;
     }
-    if (!sw_gather(&a) && t->args.bad == SW_BAD_STOPS)
+    if (!sw_gather(&a) && t->args.bad == SW_BAD_STOPS && !sw_loss_scale_can_halve(&ph->scale))
         return sw_table_say_bad(t, s->param, __atomic_load_n(&ph->version, __ATOMIC_RELAXED), err);
     return SW_OK;
 }
@@ -141,6 +148,7 @@ static void share_norms(const struct sw_table *t, struct sw_phases *ph, float sc
 static struct sw_table_decision make_decision(const struct sw_table *t, struct sw_phases *ph)
 {
     struct sw_table_decision d = {.version = ph->version, .scale = 1, .bad_param = -1};
+    d.loss_scale = sw_loss_scale_factor(&ph->scale);
     double squares = 0;
     for (int p = 0; p < t->param_count; p++) {
         double sum = sum_of(t, ph->squares, &t->params[p]);
@@ -148,10 +156,12 @@ static struct sw_table_decision make_decision(const struct sw_table *t, struct s
             d.bad_param = p;
         squares += sum;
     }
-    d.grad_norm = sqrt(squares);
+    d.grad_norm = sqrt(squares) / d.loss_scale;
     d.dropped = d.bad_param >= 0 || ph->vetoes > 0;
+    d.overflow = d.bad_param >= 0 && ph->vetoes == 0 && sw_loss_scale_can_halve(&ph->scale);
     if (t->args.clip_norm > 0 && d.grad_norm > t->args.clip_norm)
         d.scale = (float)(t->args.clip_norm / d.grad_norm);
+    d.scale /= (float)d.loss_scale;
     if (ph->value_squares && !d.dropped)
         share_norms(t, ph, d.scale);
     return d;
@@ -175,6 +185,10 @@ static int decide(struct sw_table *t, int party, struct sw_err *err)
     struct sw_phases *ph = &t->phases[party];
     struct sw_table_decision d = make_decision(t, ph);
     ph->vetoes = 0;
+    if (d.overflow)
+        sw_loss_scale_halve(&ph->scale);
+    else if (!d.dropped)
+        sw_loss_scale_made(&ph->scale, t->args.loss_scale_every);
     __atomic_add_fetch(&t->dropped, d.dropped, __ATOMIC_RELAXED);
     ph->ring[d.version % SW_DECISIONS] = d;
     __atomic_store_n(&ph->missing, everything(t), __ATOMIC_RELAXED);
@@ -218,6 +232,22 @@ bool sw_table_decision(const struct sw_table *t, int party, uint64_t version,
         return false;
     *out = ph->ring[version % SW_DECISIONS];
     return out->version == version;
+}
+
+double sw_table_loss_scale(const struct sw_table *t, int party)
+{
+    return t->phases ? sw_loss_scale_factor(&t->phases[party].scale) : 1;
+}
+
+struct sw_loss_scale sw_table_scale(const struct sw_table *t, int party)
+{
+    return t->phases ? t->phases[party].scale : (struct sw_loss_scale){0};
+}
+
+void sw_table_put_scale(struct sw_table *t, int party, struct sw_loss_scale scale)
+{
+    if (t->phases && t->args.loss_scale > 0)
+        t->phases[party].scale = scale;
 }
 
 int sw_table_torn(const struct sw_table *t)

@@ -50,8 +50,8 @@ int sw_table_new(const struct sw_table_args *args, struct sw_table **out, struct
     t->parties = t->args.rule->apart ? t->args.groups : 1;
     t->party_workers = t->args.workers / t->parties;
     t->group_workers = t->args.workers / t->args.groups;
-    t->two_phases = args->two_phases || args->clip_norm > 0 || args->bad != SW_BAD_STOPS ||
-                    args->updater->needs_norms;
+    t->two_phases = args->two_phases || args->loss_scale > 0 || args->clip_norm > 0 ||
+                    args->bad != SW_BAD_STOPS || args->updater->needs_norms;
     t->leaves = args->leaves > 0 ? args->leaves : t->party_workers;
     sw_mutex_init(&t->lock);
     sw_cond_init(&t->changed);

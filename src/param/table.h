@@ -30,6 +30,7 @@
 #include "comm/channel.h"
 #include "device/device.h"
 #include "param/init.h"
+#include "param/scale.h"
 #include "param/updater.h"
 #include "sync/atomic.h"
 #include "tensor/tensor.h"
@@ -103,9 +104,11 @@ enum sw_table_bad {
 /* What was decided about a party's update of all parameters. */
 struct sw_table_decision {
     uint64_t version;
-    double grad_norm; /* of all its gradients together, clipped by value but not by norm */
-    float scale;      /* of all gradients: what clipping by norm makes of them */
+    double grad_norm;  /* of all its gradients together, clipped by value but not by norm */
+    float scale;       /* of all gradients: what clipping by norm and the loss scale make of them */
+    double loss_scale; /* by which its gradients came multiplied; 1 without scaling */
     bool dropped;
+    bool overflow; /* dropped because of the loss scale, which is half of that from here on */
     int bad_param; /* why: the first whose gradient is not finite; -1: a worker said so, its loss */
 };
 
@@ -145,6 +148,10 @@ struct sw_table_args {
     /* Decide about all parameters before any is updated, in every case: what clips by norm, drops
      * or needs norms does anyway. Slices are cut at blocks of SW_GATHER_BLOCK then. */
     bool two_phases;
+    /* Gradients come multiplied by a scale that begins with this, and doubles after so many good
+     * updates (scale.h); 0: they come as they are. It takes two phases. */
+    double loss_scale;
+    int64_t loss_scale_every;
 };
 
 struct sw_param_spec {
@@ -251,6 +258,12 @@ bool sw_table_has_phases(const struct sw_table *t);
  * worker that has seen a parameter at that version sees the decision, too. */
 bool sw_table_decision(const struct sw_table *t, int party, uint64_t version,
                        struct sw_table_decision *out);
+/* By what the party's gradients of the coming update are to be multiplied: 1 without scaling. For a
+ * worker of the party that has seen a parameter at the version before. */
+double sw_table_loss_scale(const struct sw_table *t, int party);
+/* The same with its count, between steps; and setting them, where there is scaling. */
+struct sw_loss_scale sw_table_scale(const struct sw_table *t, int party);
+void sw_table_put_scale(struct sw_table *t, int party, struct sw_loss_scale scale);
 /* A parameter with a value that is not finite, or -1; complete for a version when all parameters
  * have been seen at it. Only with SW_BAD_TELLS. */
 int sw_table_torn(const struct sw_table *t);

@@ -40,6 +40,7 @@ struct sw_phases {
     int missing;      /* atomic: slices to be summed and verdicts to be said before the decision */
     int vetoes;       /* atomic: of the verdicts, those that were bad */
     uint64_t version; /* atomic: the update that is coming; all before it are decided */
+    struct sw_loss_scale scale; /* of the coming one; moved by who decides, before version is */
     struct sw_table_decision ring[SW_DECISIONS]; /* written by who decides, before version moves */
 };
 struct sw_norms {

@@ -5,7 +5,7 @@
 #include <math.h>
 #include <string.h>
 
-static const char *const precisions[] = {"fp32", "tf32", NULL};
+static const char *const precisions[] = {"fp32", "tf32", "bf16", "fp16", NULL};
 static const char *const partitions[] = {"0", "1", "1in", "none", NULL};
 static const char *const on_bad_record[] = {"stop", "skip", NULL};
 
@@ -56,8 +56,15 @@ const struct sw_opt sw_job_opts[] = {
              "looked at where the metric is known, train. or an evaluation's name in front says "
              "where"},
     {FIELD(precision), .type = SW_OPT_ENUM, .def = "fp32", .choices = precisions,
-     .help = "of products on GPUs: fp32, or tf32, which rounds their factors to 10 bits for tensor "
-             "cores; values, sums and updates are fp32"},
+     .help = "of products: fp32, or what their factors are rounded to: tf32 (10 bits), bf16 (7), "
+             "fp16 (10, and a small range); values, sums and updates are fp32"},
+    {FIELD(loss_scale), .type = SW_OPT_REAL, .def = "65536", .min = 1, .max = 16777216,
+     .help =
+         "with precision = fp16: what gradients are multiplied by in the backward pass at the "
+         "beginning, a power of 2; an update whose gradients overflow is dropped and halves it"},
+    {FIELD(loss_scale_every), .type = SW_OPT_INT, .def = "2000", .min = 0, .max = INFINITY,
+     .help = "with precision = fp16: updates without an overflow after which the loss scale "
+             "doubles; 0: never"},
     {FIELD(partition), .type = SW_OPT_ENUM, .def = "0", .choices = partitions,
      .help = "how workers share layers that do not say: 0 rows, 1 columns where possible, none"},
     {FIELD(repeat_exact), .type = SW_OPT_BOOL, .def = "no",
@@ -132,6 +139,25 @@ static void settle_memory(struct sw_recipe *r, const struct sw_section *s, struc
     sw_recipe_hint(r, "memory = fit:4GB");
 }
 
+/* The loss scale is a matter of fp16, and a power of 2, which changes exponents only. */
+static void settle_scale(struct sw_recipe *r, const struct sw_section *s, struct sw_job_conf *job)
+{
+    static const char *const keys[] = {"loss_scale", "loss_scale_every"};
+    bool needed = sw_str_eq(precisions[job->precision], "fp16");
+    int exponent;
+    if (frexp(job->loss_scale, &exponent) != 0.5) {
+        sw_recipe_error(r, s, keys[0], "must be a power of 2");
+        sw_recipe_hint(r, "loss_scale = %.0f", ldexp(1, exponent - 1));
+    }
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+        if (!needed && sw_section_precedence(s, keys[i])) {
+            sw_recipe_error(r, s, keys[i], "only precision = fp16 needs a loss scale");
+            sw_recipe_hint(r, "bf16 and tf32 have the range of fp32");
+        }
+    if (!needed)
+        job->loss_scale = 0;
+}
+
 int sw_job_settle(struct sw_recipe *r, const struct sw_job_conf **out, struct sw_err *err)
 {
     const struct sw_section *s = sw_recipe_find(r, "job", NULL);
@@ -139,6 +165,7 @@ int sw_job_settle(struct sw_recipe *r, const struct sw_job_conf **out, struct sw
     settle_length(r, s, job);
     settle_clip(r, s, job);
     settle_memory(r, s, job);
+    settle_scale(r, s, job);
     if (!job->eval_batch)
         job->eval_batch = job->batch;
     if (!job->name)

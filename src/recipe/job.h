@@ -33,7 +33,9 @@ struct sw_job_conf {
     int64_t memory_bytes;         /* what that says; 0: no limit. No key of its own */
     const char *device;           /* auto, cpu, cuda:0,2, sim:gpus=N */
     struct sw_strings init_from;  /* files, each with rules TENSOR -> PARAMETER behind it */
-    int precision;              /* of products on GPUs: 0 fp32, 1 tf32 */
+    int precision;                /* of products: enum sw_precision (device/precision.h) */
+    double loss_scale;            /* at the beginning; 0: none, precision is not fp16 */
+    int64_t loss_scale_every;     /* good updates after which it doubles; 0: never */
     int partition;                /* of layers that do not say: enum sw_partition */
     const char *db;               /* history database; NULL: the usual place */
     bool repeat_exact;            /* the same bits however many workers, servers and threads */

@@ -264,15 +264,37 @@ static int check_loss(struct sw_worker *w, int64_t t, struct sw_err *err)
     if (isfinite(loss))
         return SW_OK;
     return sw_err_set(err, SW_ERR_DIVERGED,
-                      "step %lld: the loss is %s: training has diverged (try a smaller lr)",
-                      (long long)t, isnan(loss) ? "not a number" : "infinite");
+                      "step %lld: the loss is %s: training has diverged (try a smaller lr%s)",
+                      (long long)t, isnan(loss) ? "not a number" : "infinite",
+                      w->job->conf->loss_scale > 0
+                          ? ", or precision = bf16: products of fp16 cannot read more than 65504"
+                          : "");
+}
+
+/* The factor of this step's gradients. It is decided upon together with the update before, which
+ * the first layer waits for anyway: servers apply the lowest layers first. */
+static int learn_scale(struct sw_worker *w, int64_t t, double *scale, struct sw_err *err)
+{
+    int party = sw_table_party(w->table, w->seat), rc = SW_OK;
+    for (int p = 0; p < sw_table_count(w->table) && w->job->conf->loss_scale > 0; p++) {
+        if (sw_table_param(w->table, p)->frozen)
+            continue;
+        rc = see(w, party, p, (uint64_t)t - 1, err);
+        break;
+    }
+    *scale = sw_table_loss_scale(w->table, party);
+    return rc;
 }
 
 static int both_passes(struct sw_worker *w, int64_t t, const struct sw_batch *batch,
                        struct sw_err *err)
 {
-    int layers = sw_net_layer_count(w->train), rc = SW_OK;
+    int layers = sw_net_layer_count(w->train);
     int64_t group_row, group_rows;
+    double scale;
+    int rc = learn_scale(w, t, &scale, err);
+    if (rc != SW_OK)
+        return rc;
     sw_job_group_rows(w->job, w->group_index, SW_SPLIT_TRAIN, &group_row, &group_rows);
     /* Chance is a function of the batch: groups at one step must not have the same. */
     struct sw_step step = {.step = (uint64_t)batch->index,
@@ -281,7 +303,7 @@ static int both_passes(struct sw_worker *w, int64_t t, const struct sw_batch *ba
                            .valid_rows = batch->valid_rows,
                            .batch_valid_rows = batch->batch_valid_rows,
                            .sequences_begin = sw_carries_begin(w, SW_SPLIT_TRAIN, batch->index, t),
-                           .backward_scale = 1.0f / (float)w->job->conf->batch};
+                           .backward_scale = (float)scale / (float)w->job->conf->batch};
     rc = sw_parts_set_step(w->parts[SW_SPLIT_TRAIN], &step, err);
     if (rc == SW_OK && w->replica)
         rc = sw_replica_begin(w->replica, (uint64_t)t, err);

@@ -73,6 +73,8 @@ static int add_counts(struct sw_job *job, struct sw_st_writer *w, struct sw_err 
         rc = add_number(w, copy_key("updates", i, key), (int64_t)sw_table_updates(t), err);
         if (rc == SW_OK)
             rc = add_number(w, copy_key("dropped", i, key), (int64_t)sw_table_dropped(t), err);
+        if (rc == SW_OK)
+            rc = sw_scale_write(job, i, w, err);
     }
     return rc;
 }
@@ -427,6 +429,8 @@ int sw_checkpoint_load(struct sw_worker *w, const char *path, struct sw_err *err
         rc = read_counts(job, f, path, &told, i, &updates, &dropped, err);
         if (rc == SW_OK)
             sw_job_put_step(job, i, job->first_step, (uint64_t)updates, (uint64_t)dropped);
+        if (rc == SW_OK)
+            rc = sw_scale_read(job, f, path, i, heir_of(job, &told, i), err);
     }
     if (rc == SW_OK) {
         sw_keep_read(job, f);

@@ -155,7 +155,7 @@ static int reserve_sums(struct sw_job *job, struct sw_err *err)
     }
     int rc = sw_group_reserve_pairs(&job->all, sw_net_pair_count(job->workers[0].train), err);
     if (rc == SW_OK)
-        rc = sw_group_reserve_pairs(&job->norms, 2, err);
+        rc = sw_group_reserve_pairs(&job->norms, SW_DECISION_PAIRS, err);
     for (int g = 0; g < job->group_count && rc == SW_OK; g++)
         rc = sw_group_reserve_sums(&job->groups[g], most, err);
     if (rc == SW_OK && job->hybrid)

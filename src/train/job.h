@@ -124,7 +124,7 @@ struct sw_job_fit {
 struct sw_job_plan {
     const char *name, *recipe, *device, *framework, *framework_reason;
     char data[2][256]; /* training and evaluation source, for people; "" none */
-    int group_size; /* workers that share the layers of a net */
+    int group_size;    /* workers that share the layers of a net */
     int layer_count;
     const struct sw_job_layer *layers;
     int64_t params, steps, batch, eval_batch;
@@ -137,6 +137,9 @@ struct sw_job_plan {
     size_t memory_bytes;   /* the peak: all of the above */
     struct sw_job_fit fit;
     double flops_per_sample;
+    const char *precision;    /* of factors of products: fp32 */
+    double loss_scale;        /* at the beginning; 0: none */
+    int64_t loss_scale_every; /* good updates after which it doubles; 0: never */
     const struct sw_placement *placement;
     const struct sw_machine *machine;
     const char *fallback; /* announcement lines, or "" */

@@ -100,8 +100,9 @@ static int check_copy(const struct sw_job *job, struct sw_err *err)
     else if (sw_table_has_phases(job->table))
         sw_recipe_error(
             job->recipe, section, "copy",
-            "grad_clip = norm, on_nan, norms in stop_at and lars look at all gradients on the "
-            "host before any update, so they have to be copied: say async");
+            "grad_clip = norm, on_nan, norms in stop_at, lars and precision = fp16 look at all "
+            "gradients on the host before any update, so they have to be copied: say async%s",
+            job->conf->loss_scale > 0 ? ", or precision = bf16" : "");
     return sw_recipe_verdict(job->recipe, err);
 }
 
@@ -154,6 +155,8 @@ static int make_table(struct sw_job *job, struct sw_server_group *copy, struct s
         .worker_nodes = worker_nodes,
         .nodes_user = copy,
         .two_phases = sw_stop_wants_norm(job),
+        .loss_scale = job->conf->loss_scale,
+        .loss_scale_every = job->conf->loss_scale_every,
         .clip_value = job->conf->clip_value,
         .clip_norm = job->conf->clip_norm,
         .bad = job->conf->on_nan == SW_ON_NAN_SKIP       ? SW_BAD_DROPS

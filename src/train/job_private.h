@@ -5,8 +5,8 @@
  * the roles, replica.c a worker's parameters on a device of its own, bp.c is one step, ledger.c
  * where its time went, sums.c what its layers add over the group, evaluate.c a pass without
  * training, outputs.c what it writes, checkpoint.c what survives, states.c what layers keep,
- * record.c what a step leaves behind, group.c what workers do together, notes.c what the main
- * thread is told.
+ * scale.c the loss scale in checkpoints, record.c what a step leaves behind, group.c what workers
+ * do together, notes.c what the main thread is told.
  *
  * Threads of a running job: the main thread (run.c) starts the others, tells the observer, and
  * joins them in fixed order; the watch thread; one thread per worker; one per server that has cores
@@ -155,6 +155,8 @@ struct sw_mishaps {
     int64_t asked_at, rolled_at;
 };
 
+enum { SW_DECISION_PAIRS = 3 }; /* numbers of a decision of which the group makes means */
+
 /* The norm of the gradients of a step, the mean of groups that are apart. */
 struct sw_norm {
     int64_t step;
@@ -229,6 +231,7 @@ struct sw_worker {
     struct sw_series series[SW_SPLITS];
     int rate_series, speed_series;
     int norm_series;    /* -1: norms are not known */
+    int scale_series;   /* -1: there is no loss scale */
     int64_t norms_step; /* the last one whose norm is recorded */
     int skips;          /* in a row, of its group, whose first worker it is */
     int *links;         /* owned [servers of the table]: gradients to each */
@@ -652,6 +655,14 @@ int sw_worker_next_batch(struct sw_worker *w, int split, struct sw_batch *batch,
                          struct sw_err *err) SW_MUST_CHECK;
 void sw_worker_prefetch_args(const struct sw_worker *w, int split, struct sw_prefetch_args *args);
 void sw_worker_fini(struct sw_worker *w);
+
+/* scale.c */
+/* The loss scales of a copy's parties, in a checkpoint's metadata; and those of copy `from` in the
+ * file for this one. Errors: SW_ERR_FORMAT. */
+int sw_scale_write(const struct sw_job *job, int copy, struct sw_st_writer *w,
+                   struct sw_err *err) SW_MUST_CHECK;
+int sw_scale_read(struct sw_job *job, const struct sw_st_file *f, const char *path, int copy,
+                  int from, struct sw_err *err) SW_MUST_CHECK;
 
 /* mishap.c */
 /* After a forward pass: says whether its loss, and what it kept up, is finite. */

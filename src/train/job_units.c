@@ -326,16 +326,6 @@ static int read_device(struct sw_job *job, const char *text, struct sw_err *err)
                       "unknown device; there are auto, cpu, cuda, cuda:0,2, sim:gpus=N");
 }
 
-/* Elsewhere there is nothing that rounds. */
-static int check_precision(struct sw_job *job, struct sw_err *err)
-{
-    if (job->conf->precision == SW_PRECISION_FP32 || job->on_cuda)
-        return SW_OK;
-    sw_recipe_error(job->recipe, sw_recipe_find(job->recipe, "job", NULL), "precision",
-                    "tf32 is computed by GPUs only: say device = cuda, or precision = fp32");
-    return sw_recipe_verdict(job->recipe, err);
-}
-
 int sw_job_choose_device(struct sw_job *job, struct sw_err *err)
 {
     job->sim = sw_sim_defaults();
@@ -345,9 +335,8 @@ int sw_job_choose_device(struct sw_job *job, struct sw_err *err)
                         err->text);
         return sw_recipe_verdict(job->recipe, err);
     }
-    if (rc == SW_OK)
-        rc = check_precision(job, err);
-    return rc == SW_OK ? sw_cpu_open(false, &job->device, err) : rc;
+    job->sim.precision = (enum sw_precision)job->conf->precision;
+    return rc == SW_OK ? sw_cpu_open_as(false, job->sim.precision, &job->device, err) : rc;
 }
 
 bool sw_job_has_devices(const struct sw_job *job)

@@ -14,6 +14,8 @@
  * Both end the run as `stop` does when it does not help: after SKIPS in a row, or ROLLBACKS to one
  * checkpoint. The leader counts, tells and loads; the others meet it.
  *
+ * An update that is dropped because the loss scale was too large (param/scale.h) is none of these.
+ *
  * Groups that are apart make updates of their own: each drops and counts its own. For a rollback it
  * asks, like a user for a checkpoint: after the next step that no group has passed all come
  * together for it. Until then values may be torn, and updates that show it are dropped. */
@@ -160,7 +162,7 @@ int sw_mishap_after_step(struct sw_worker *w, struct sw_err *err)
         return sw_err_set(err, SW_ERR_INVALID, "nothing was decided about update %lld",
                           (long long)w->step);
     int torn = sw_table_torn(w->table);
-    if (!d.dropped && torn < 0) {
+    if ((!d.dropped || d.overflow) && torn < 0) {
         w->skips = 0;
         return SW_OK;
     }

@@ -123,20 +123,34 @@ static void record_all(struct sw_worker *w, int64_t step_ns)
     }
 }
 
+static void tell_overflow(struct sw_worker *w, int64_t t, const struct sw_table_decision *d)
+{
+    sw_job_say_at(w->job, t, SW_LOG_INFO, w->unit,
+                  "update %lld is skipped (%llu so far): gradients overflow at loss scale %.0f, "
+                  "which becomes %.0f",
+                  (long long)t, (unsigned long long)sw_table_dropped(w->table), d->loss_scale,
+                  d->loss_scale / 2);
+}
+
 /* The mean over those whose norms they are; of all, and of those whose updates were made. */
-static void record_norm(struct sw_worker *w, int64_t t, const struct sw_table_decision *d)
+static void record_decision(struct sw_worker *w, int64_t t, const struct sw_table_decision *d)
 {
     struct sw_job *job = w->job;
-    struct sw_result all[2] = {{d->grad_norm, 1}, {d->dropped ? 0 : d->grad_norm, !d->dropped}};
+    struct sw_result all[SW_DECISION_PAIRS] = {
+        {d->grad_norm, 1}, {d->dropped ? 0 : d->grad_norm, !d->dropped}, {d->loss_scale, 1}};
     int party = job->apart ? w->group_index : 0;
-    if (!sw_group_deposit(&job->norms, party, t, all, 2))
+    if (d->overflow)
+        tell_overflow(w, t, d);
+    if (!sw_group_deposit(&job->norms, party, t, all, SW_DECISION_PAIRS))
         return;
-    sw_group_total(&job->norms, t, all, 2);
+    sw_group_total(&job->norms, t, all, SW_DECISION_PAIRS);
     job->norm =
         (struct sw_norm){.step = t,
                          .value = all[0].sum / all[0].weight,
                          .of_made = all[1].weight > 0 ? all[1].sum / all[1].weight : (double)NAN};
     sw_history_point(w->producer, w->norm_series, t, job->norm.value);
+    if (w->scale_series >= 0)
+        sw_history_point(w->producer, w->scale_series, t, all[2].sum / all[2].weight);
 }
 
 /* A norm is known when all servers have summed, so some time after its step. */
@@ -149,7 +163,7 @@ void sw_record_norms(struct sw_worker *w)
     for (; w->norms_step < w->step; w->norms_step++) {
         if (!sw_table_decision(w->table, party, (uint64_t)w->norms_step + 1, &d))
             return;
-        record_norm(w, w->norms_step + 1, &d);
+        record_decision(w, w->norms_step + 1, &d);
     }
 }
 

@@ -423,9 +423,11 @@ int sw_worker_open_history(struct sw_worker *w, struct sw_err *err)
         rc = sw_history_series(job->history, "train", "lr", &w->rate_series, err);
     if (rc == SW_OK)
         rc = sw_history_series(job->history, "train", "samples_per_s", &w->speed_series, err);
-    w->norm_series = -1;
+    w->norm_series = w->scale_series = -1;
     if (rc == SW_OK && sw_table_has_phases(job->table))
         rc = sw_history_series(job->history, "train", "grad_norm", &w->norm_series, err);
+    if (rc == SW_OK && job->conf->loss_scale > 0)
+        rc = sw_history_series(job->history, "train", "loss_scale", &w->scale_series, err);
     if (rc == SW_OK)
         rc = open_param_links(w, err);
     if (rc == SW_OK)

@@ -66,7 +66,5 @@ if [ ! -e /dev/nvidiactl ]; then
     has out 'no CUDA device|GPU'
 fi
 
-expect 2 check "$tiny" --device cpu --set job.precision=tf32
-has err 'tf32 is computed by GPUs only'
 expect 2 run "$tiny" --device cuda:zero
 has err 'numbers of GPUs, as in cuda:0,2'

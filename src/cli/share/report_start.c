@@ -70,6 +70,18 @@ void sw_report_fit(struct sw_buf *out, const struct sw_job_plan *p)
         sw_buf_add(out, INDENT "nothing is swapped: the CPU's memory is the host's\n");
 }
 
+void sw_report_precision(struct sw_buf *out, const struct sw_job_plan *p)
+{
+    if (sw_str_eq(p->precision, "fp32"))
+        return;
+    sw_buf_printf(out, "precision    %s for factors of products, fp32 for all else", p->precision);
+    if (p->loss_scale > 0)
+        sw_buf_printf(out, "; loss scale %.0f at first", p->loss_scale);
+    if (p->loss_scale > 0 && p->loss_scale_every > 0)
+        sw_buf_printf(out, ", doubled after %lld good updates", (long long)p->loss_scale_every);
+    sw_buf_add(out, "\n");
+}
+
 void sw_report_data(struct sw_buf *out, const struct sw_job_plan *p)
 {
     for (int i = 0; i < 2; i++)
@@ -99,6 +111,7 @@ void sw_report_start(struct sw_buf *out, const struct sw_job_plan *p, const stru
     sw_buf_add(out, "\nplacement    ");
     sw_print_placement(out, p->placement, INDENT);
     sw_buf_printf(out, "framework    %s: %s\n", p->framework, p->framework_reason);
+    sw_report_precision(out, p);
     sw_buf_printf(out, "parameters   %lld (%s), %sflop a sample\n", (long long)p->params,
                   sw_human_count(count, (double)p->params),
                   sw_human_count(flops, p->flops_per_sample));

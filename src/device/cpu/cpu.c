@@ -3,6 +3,7 @@
  * so waiting has nothing to wait for. */
 #include "device/cpu/cpu.h"
 #include "base/os.h"
+#include "device/cpu/rounded.h"
 #include "device/op.h"
 #include "kernels/cpu/kernels.h"
 #include <omp.h>
@@ -135,7 +136,7 @@ static int call(struct sw_stream *s, void (*fn)(void *user), void *user, struct 
 
 static int run(struct sw_stream *s, const struct sw_op *op, const void *args, struct sw_err *err)
 {
-    return op->cpu(sw_cpu_threads(s), args, err);
+    return sw_op_compute(op, sw_cpu_threads(s), sw_cpu_device_of(s->dev)->precision, args, err);
 }
 
 static int copy(struct sw_stream *s, void *dst, const void *src, size_t bytes, struct sw_err *err)
@@ -225,20 +226,37 @@ static const struct sw_device_ops cpu_ops = {
     .fill_zero = fill_zero,
     .run = run,
     .all_finite = all_finite,
-    .plans = &sw_cpu_ref_plans,
 };
 
 int sw_cpu_open(bool reference, struct sw_device **out, struct sw_err *err)
+{
+    return sw_cpu_open_as(reference, SW_PRECISION_FP32, out, err);
+}
+
+static void choose_plans(struct sw_cpu_device *dev, bool reference)
+{
+    dev->exact = &sw_cpu_ref_plans;
+#ifdef SW_HAVE_ONEDNN
+    if (!reference)
+        dev->exact = &sw_cpu_dnnl_plans;
+#else
+    (void)reference;
+#endif
+    dev->rounded = *dev->exact;
+    dev->rounded.convolution = sw_cpu_rounded_convolution;
+    dev->rounded.inner_product = sw_cpu_rounded_inner_product;
+    dev->ops.plans = dev->precision == SW_PRECISION_FP32 ? dev->exact : &dev->rounded;
+}
+
+int sw_cpu_open_as(bool reference, enum sw_precision precision, struct sw_device **out,
+                   struct sw_err *err)
 {
     struct sw_cpu_device *dev = sw_calloc(1, sizeof *dev);
     if (!dev)
         return sw_err_nomem(err, "cpu device", sizeof *dev);
     dev->ops = cpu_ops;
-    dev->reference = reference;
-#ifdef SW_HAVE_ONEDNN
-    if (!reference)
-        dev->ops.plans = &sw_cpu_dnnl_plans;
-#endif
+    dev->precision = precision;
+    choose_plans(dev, reference);
     dev->base.ops = &dev->ops;
     strcpy(dev->base.name, "cpu");
     dev->base.host_memory = true;

@@ -9,6 +9,7 @@
  * lrn_within.c  normalisation within channels, for either kind of plans
  * blas.c      OpenBLAS on one thread
  * shape.c     checks that every maker does first
+ * rounded.c   products whose factors are rounded first
  * ref_*.c     plans by im2col and OpenBLAS: the oracle of the tests, and the build without oneDNN
  * dnnl_*.c    plans by oneDNN */
 #ifndef SW_DEVICE_CPU_CPU_H
@@ -16,12 +17,20 @@
 
 #include "device/device.h"
 #include "device/plan.h"
+#include "device/precision.h"
 
 struct sw_cpu_device {
     struct sw_device base;    /* first member */
     struct sw_device_ops ops; /* the common table with this device's plans; base.ops points here */
-    bool reference;
+    const struct sw_plan_makers *exact; /* that compute in fp32 */
+    struct sw_plan_makers rounded;      /* the same with factors of products rounded first */
+    enum sw_precision precision;
 };
+
+static inline struct sw_cpu_device *sw_cpu_device_of(struct sw_device *dev)
+{
+    return (struct sw_cpu_device *)(void *)dev;
+}
 
 /* One owner: the worker's thread that made it. */
 struct sw_cpu_stream {

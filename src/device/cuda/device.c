@@ -289,6 +289,10 @@ static int start(struct sw_cuda_device *d, struct sw_err *err)
 int sw_cuda_open_device(int gpu, int index, enum sw_precision precision, struct sw_device **out,
                         struct sw_err *err)
 {
+    if (sw_precision_is_half(precision))
+        return sw_err_set(err, SW_ERR_UNSUPPORTED,
+                          "%s is not computed by GPUs yet: say tf32, or device cpu or sim",
+                          sw_precision_name(precision));
     struct sw_cuda_device *d = sw_calloc(1, sizeof *d);
     if (!d)
         return sw_err_nomem(err, "cuda device", sizeof *d);

@@ -1,5 +1,5 @@
 #include "device/ops/linear.h"
-#include "device/cpu/cpu.h"
+#include "device/cpu/rounded.h"
 #include "kernels/cpu/kernels.h"
 
 /* Tiles of fixed size, so that how a product is cut depends on its shape only. */
@@ -15,18 +15,20 @@ static void gemm_spans(const void *args, size_t *bytes)
     bytes[2] = sw_op_floats(g->m * g->n);
 }
 
-static void gemm_tile(const struct sw_gemm_args *g, int64_t row, int64_t column)
+static void gemm_tile(const struct sw_gemm_args *g, enum sw_precision precision, int64_t row,
+                      int64_t column)
 {
     int64_t lda = g->trans_a ? g->m : g->k, ldb = g->trans_b ? g->k : g->n;
     int64_t rows = g->m - row < ROW_TILE ? g->m - row : ROW_TILE;
     int64_t columns = g->n - column < COLUMN_TILE ? g->n - column : COLUMN_TILE;
     const float *a = g->a + (g->trans_a ? row : row * lda);
     const float *b = g->b + (g->trans_b ? column * ldb : column);
-    sw_cpu_sgemm(g->trans_a, g->trans_b, rows, columns, g->k, g->alpha, a, lda, b, ldb, g->beta,
-                 g->c + row * g->n + column, g->n);
+    sw_cpu_gemm(precision, g->trans_a, g->trans_b, rows, columns, g->k, g->alpha, a, lda, b, ldb,
+                g->beta, g->c + row * g->n + column, g->n);
 }
 
-static int gemm_cpu(int threads, const void *args, struct sw_err *err)
+static int gemm_products(int threads, enum sw_precision precision, const void *args,
+                         struct sw_err *err)
 {
     const struct sw_gemm_args *g = args;
     int64_t down = (g->m + ROW_TILE - 1) / ROW_TILE,
@@ -34,8 +36,13 @@ static int gemm_cpu(int threads, const void *args, struct sw_err *err)
     (void)err;
 #pragma omp parallel for num_threads(threads) if (threads > 1 && down * across > 1)
     for (int64_t i = 0; i < down * across; i++)
-        gemm_tile(g, i / across * ROW_TILE, i % across * COLUMN_TILE);
+        gemm_tile(g, precision, i / across * ROW_TILE, i % across * COLUMN_TILE);
     return SW_OK;
+}
+
+static int gemm_cpu(int threads, const void *args, struct sw_err *err)
+{
+    return gemm_products(threads, SW_PRECISION_FP32, args, err);
 }
 
 static const struct sw_op_pointer gemm_pointers[] = {
@@ -51,6 +58,7 @@ const struct sw_op sw_op_gemm = {
     .pointers = gemm_pointers,
     .spans = gemm_spans,
     .cpu = gemm_cpu,
+    .products = gemm_products,
 };
 
 /* ---- y = alpha x + beta y ---- */

@@ -2,7 +2,7 @@
  * of hidden units is one thread's in all steps. The input's part of all steps is one product ahead
  * of the run, weight gradients are one product behind it. */
 #include "device/ops/recurrent.h"
-#include "device/cpu/cpu.h"
+#include "device/cpu/rounded.h"
 #include "kernels/cpu/kernels.h"
 #include <string.h>
 
@@ -27,13 +27,15 @@ static int64_t at_most(int64_t n, int64_t most)
 /* Where things lie, for both ways. */
 struct shape {
     const struct sw_recurrent *r;
+    enum sw_precision precision; /* of products */
     int64_t gates, biases, kept; /* floats of a step: blocks times hidden */
     int64_t tiles;
 };
 
-static struct shape shape_of(const struct sw_recurrent *r)
+static struct shape shape_of(const struct sw_recurrent *r, enum sw_precision precision)
 {
     return (struct shape){.r = r,
+                          .precision = precision,
                           .gates = sw_cell_gates(r->kind) * r->hidden,
                           .biases = sw_cell_biases(r->kind) * r->hidden,
                           .kept = sw_cell_kept(r->kind) * r->hidden,
@@ -65,9 +67,10 @@ static void inputs_tile(const struct sw_recurrent_args *a, const struct shape *p
     const struct sw_recurrent *r = &a->r;
     const int64_t all = r->rows * r->steps, across = tiles_of(p->gates, COLUMN_TILE);
     const int64_t row = i / across * ROW_TILE, column = i % across * COLUMN_TILE;
-    sw_cpu_sgemm(false, true, at_most(all - row, ROW_TILE), at_most(p->gates - column, COLUMN_TILE),
-                 r->inputs, 1, a->x + row * r->inputs, r->inputs, a->weight + column * r->inputs,
-                 r->inputs, 0, a->gates + row * p->kept + column, p->kept);
+    sw_cpu_gemm(p->precision, false, true, at_most(all - row, ROW_TILE),
+                at_most(p->gates - column, COLUMN_TILE), r->inputs, 1, a->x + row * r->inputs,
+                r->inputs, a->weight + column * r->inputs, r->inputs, 0,
+                a->gates + row * p->kept + column, p->kept);
 }
 
 /* h' of the first step. */
@@ -94,10 +97,10 @@ static void recur(const struct sw_recurrent_args *a, const struct shape *p, int6
     for (int64_t g = 0; g < sw_cell_gates(r->kind); g++) {
         /* gru keeps the candidate's two products apart. */
         const bool alone = r->kind == SW_CELL_GRU && g == 2;
-        sw_cpu_sgemm(false, true, r->rows, units, r->hidden, 1, before, r->steps * r->hidden,
-                     a->recurrent + (g * r->hidden + unit) * r->hidden, r->hidden, alone ? 0 : 1,
-                     a->gates + t * p->kept + (alone ? g + 1 : g) * r->hidden + unit,
-                     r->steps * p->kept);
+        sw_cpu_gemm(
+            p->precision, false, true, r->rows, units, r->hidden, 1, before, r->steps * r->hidden,
+            a->recurrent + (g * r->hidden + unit) * r->hidden, r->hidden, alone ? 0 : 1,
+            a->gates + t * p->kept + (alone ? g + 1 : g) * r->hidden + unit, r->steps * p->kept);
     }
 }
 
@@ -145,11 +148,12 @@ static void forward_tile(const struct sw_recurrent_args *a, const struct shape *
     hand_over(a, s, h, pitch, unit, units);
 }
 
-static int forward_cpu(int threads, const void *args, struct sw_err *err)
+static int forward_products(int threads, enum sw_precision precision, const void *args,
+                            struct sw_err *err)
 {
     const struct sw_recurrent_args *a = args;
     const struct sw_recurrent *r = &a->r;
-    const struct shape p = shape_of(r);
+    const struct shape p = shape_of(r, precision);
     const int64_t inputs = tiles_of(r->rows * r->steps, ROW_TILE) * tiles_of(p.gates, COLUMN_TILE);
     const bool goes_on = a->carried && !a->step->sequences_begin;
     (void)err;
@@ -170,6 +174,11 @@ static int forward_cpu(int threads, const void *args, struct sw_err *err)
     return SW_OK;
 }
 
+static int forward_cpu(int threads, const void *args, struct sw_err *err)
+{
+    return forward_products(threads, SW_PRECISION_FP32, args, err);
+}
+
 static size_t output_bytes(const struct sw_recurrent *r)
 {
     const int64_t places = r->last ? r->rows : r->rows * r->steps;
@@ -180,7 +189,7 @@ static void forward_spans(const void *args, size_t *bytes)
 {
     const struct sw_recurrent_args *a = args;
     const struct sw_recurrent *r = &a->r;
-    const struct shape p = shape_of(r);
+    const struct shape p = shape_of(r, SW_PRECISION_FP32);
     const int64_t all = r->rows * r->steps;
     bytes[0] = sw_op_floats(all * r->inputs);
     bytes[1] = sw_op_floats(p.gates * r->inputs);
@@ -216,6 +225,7 @@ const struct sw_op sw_op_recurrent = {
     .pointers = forward_pointers,
     .spans = forward_spans,
     .cpu = forward_cpu,
+    .products = forward_products,
 };
 
 /* ---- Backward ---- */
@@ -253,14 +263,14 @@ static void back_through(const struct sw_recurrent_gradient_args *a, const struc
     const int64_t pitch = r->steps * p->biases;
     float *dh = a->dstate + unit;
     if (r->kind != SW_CELL_GRU) {
-        sw_cpu_sgemm(false, false, r->rows, units, p->gates, 1, d, pitch, a->recurrent + unit,
-                     r->hidden, 0, dh, r->hidden);
+        sw_cpu_gemm(p->precision, false, false, r->rows, units, p->gates, 1, d, pitch,
+                    a->recurrent + unit, r->hidden, 0, dh, r->hidden);
         return;
     }
-    sw_cpu_sgemm(false, false, r->rows, units, 2 * r->hidden, 1, d, pitch, a->recurrent + unit,
-                 r->hidden, 1, dh, r->hidden);
-    sw_cpu_sgemm(false, false, r->rows, units, r->hidden, 1, d + 3 * r->hidden, pitch,
-                 a->recurrent + 2 * r->hidden * r->hidden + unit, r->hidden, 1, dh, r->hidden);
+    sw_cpu_gemm(p->precision, false, false, r->rows, units, 2 * r->hidden, 1, d, pitch,
+                a->recurrent + unit, r->hidden, 1, dh, r->hidden);
+    sw_cpu_gemm(p->precision, false, false, r->rows, units, r->hidden, 1, d + 3 * r->hidden, pitch,
+                a->recurrent + 2 * r->hidden * r->hidden + unit, r->hidden, 1, dh, r->hidden);
 }
 
 /* From step s + 1, whose gates are done everywhere, to step s. */
@@ -278,9 +288,9 @@ static void inputs_gradient(const struct sw_recurrent_gradient_args *a, const st
                             int64_t row)
 {
     const struct sw_recurrent *r = &a->r;
-    sw_cpu_sgemm(false, false, at_most(r->rows * r->steps - row, ROW_TILE), r->inputs, p->gates, 1,
-                 a->dgates + row * p->biases, p->biases, a->weight, r->inputs, a->adds_dx ? 1 : 0,
-                 a->dx + row * r->inputs, r->inputs);
+    sw_cpu_gemm(p->precision, false, false, at_most(r->rows * r->steps - row, ROW_TILE), r->inputs,
+                p->gates, 1, a->dgates + row * p->biases, p->biases, a->weight, r->inputs,
+                a->adds_dx ? 1 : 0, a->dx + row * r->inputs, r->inputs);
 }
 
 /* A tile of units of gate g: rows of both weight gradients, and its biases. */
@@ -293,22 +303,23 @@ static void weights_gradient(const struct sw_recurrent_gradient_args *a, const s
     const int64_t row = g * r->hidden + unit;
     const bool candidate = r->kind == SW_CELL_GRU && g == 2;
     const float *d = a->dgates + row;
-    sw_cpu_sgemm(true, false, units, r->inputs, all, 1, d, p->biases, a->x, r->inputs, 0,
-                 a->dweight + row * r->inputs, r->inputs);
+    sw_cpu_gemm(p->precision, true, false, units, r->inputs, all, 1, d, p->biases, a->x, r->inputs,
+                0, a->dweight + row * r->inputs, r->inputs);
     sw_kernel_sum_columns(all, units, p->biases, d, a->dbias + row);
     if (candidate) {
         d += r->hidden;
         sw_kernel_sum_columns(all, units, p->biases, d, a->dbias + row + r->hidden);
     }
-    sw_cpu_sgemm(true, false, units, r->hidden, all, 1, d, p->biases, a->before, r->hidden, 0,
-                 a->drecurrent + row * r->hidden, r->hidden);
+    sw_cpu_gemm(p->precision, true, false, units, r->hidden, all, 1, d, p->biases, a->before,
+                r->hidden, 0, a->drecurrent + row * r->hidden, r->hidden);
 }
 
-static int gradient_cpu(int threads, const void *args, struct sw_err *err)
+static int gradient_products(int threads, enum sw_precision precision, const void *args,
+                             struct sw_err *err)
 {
     const struct sw_recurrent_gradient_args *a = args;
     const struct sw_recurrent *r = &a->r;
-    const struct shape p = shape_of(r);
+    const struct shape p = shape_of(r, precision);
     const int64_t state = r->rows * r->hidden, all = r->rows * r->steps;
     const int64_t weights = a->dweight ? sw_cell_gates(r->kind) * p.tiles : 0;
     (void)err;
@@ -334,11 +345,16 @@ static int gradient_cpu(int threads, const void *args, struct sw_err *err)
     return SW_OK;
 }
 
+static int gradient_cpu(int threads, const void *args, struct sw_err *err)
+{
+    return gradient_products(threads, SW_PRECISION_FP32, args, err);
+}
+
 static void gradient_spans(const void *args, size_t *bytes)
 {
     const struct sw_recurrent_gradient_args *a = args;
     const struct sw_recurrent *r = &a->r;
-    const struct shape p = shape_of(r);
+    const struct shape p = shape_of(r, SW_PRECISION_FP32);
     const int64_t all = r->rows * r->steps, state = r->rows * r->hidden;
     bytes[0] = a->dweight ? sw_op_floats(all * r->inputs) : 0;
     bytes[1] = a->dx ? sw_op_floats(p.gates * r->inputs) : 0;
@@ -378,4 +394,5 @@ const struct sw_op sw_op_recurrent_gradient = {
     .pointers = gradient_pointers,
     .spans = gradient_spans,
     .cpu = gradient_cpu,
+    .products = gradient_products,
 };

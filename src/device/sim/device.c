@@ -133,7 +133,7 @@ int sw_sim_open(const struct sw_sim_conf *conf, int index, struct sw_device **ou
     d->base.index = index;
     snprintf(d->base.name, sizeof d->base.name, "sim:%d", index);
     d->host = new_host();
-    int rc = d->host ? sw_cpu_open(conf->reference, &d->cpu, err)
+    int rc = d->host ? sw_cpu_open_as(conf->reference, conf->precision, &d->cpu, err)
                      : sw_err_nomem(err, "sim device", sizeof *d->host);
     if (rc == SW_OK)
         rc = sw_sim_memory_init(d, err);

@@ -49,9 +49,10 @@ struct sw_sim_conf {
     enum sw_sim_fault fault;  /* that the faulty GPU meets at its operation (for NOMEM: allocation)
                                  number fault_at, from 1 */
     int64_t fault_at;
-    int faulty;            /* which GPU is; -1: the last */
-    int64_t copy_delay_us; /* between fill and bytes of a copy; not an option, for tests */
-    bool reference;        /* the cpu's plain plans, as in sw_cpu_open */
+    int faulty;                  /* which GPU is; -1: the last */
+    int64_t copy_delay_us;       /* between fill and bytes of a copy; not an option, for tests */
+    bool reference;              /* the cpu's plain plans, as in sw_cpu_open */
+    enum sw_precision precision; /* of products; not an option */
 };
 
 /* One GPU with 4 GiB, without limits to its links; several are peers. */

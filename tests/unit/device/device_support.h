@@ -96,13 +96,18 @@ struct fixture {
     struct sw_stream *stream;
 };
 
-static inline struct fixture open_cpu(bool reference, int threads)
+static inline struct fixture open_cpu_as(bool reference, enum sw_precision precision, int threads)
 {
     struct fixture f;
     struct sw_err err;
-    ASSERT_OK(sw_cpu_open(reference, &f.dev, &err));
+    ASSERT_OK(sw_cpu_open_as(reference, precision, &f.dev, &err));
     ASSERT_OK(sw_stream_new(f.dev, threads, &f.stream, &err));
     return f;
+}
+
+static inline struct fixture open_cpu(bool reference, int threads)
+{
+    return open_cpu_as(reference, SW_PRECISION_FP32, threads);
 }
 
 static inline void close_cpu(struct fixture *f)

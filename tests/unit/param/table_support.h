@@ -24,6 +24,8 @@ struct plan_of_table {
     int groups, others, leaves;
     const struct sw_table_rule *rule; /* NULL: bsp */
     int64_t staleness;
+    double loss_scale;
+    int64_t loss_scale_every;
 };
 
 struct stand {
@@ -130,7 +132,9 @@ static inline int try_stand(struct stand *s, const struct plan_of_table *plan, s
                                  .others = plan->others,
                                  .leaves = plan->leaves,
                                  .rule = plan->rule,
-                                 .staleness = plan->staleness};
+                                 .staleness = plan->staleness,
+                                 .loss_scale = plan->loss_scale,
+                                 .loss_scale_every = plan->loss_scale_every};
     if (rc == SW_OK)
         rc = sw_table_new(&args, &s->table, err);
     if (rc == SW_OK)

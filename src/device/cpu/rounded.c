@@ -1,0 +1,184 @@
+#include "device/cpu/rounded.h"
+#include "base/os.h"
+#include "device/cpu/cpu.h"
+#include "kernels/cpu/kernels.h"
+#include <stdio.h>
+
+_Static_assert((int)SW_PRECISION_TF32 - 1 == (int)SW_KERNEL_TF32 &&
+                   (int)SW_PRECISION_BF16 - 1 == (int)SW_KERNEL_BF16 &&
+                   (int)SW_PRECISION_FP16 - 1 == (int)SW_KERNEL_FP16,
+               "the kernels' roundings");
+
+static enum sw_kernel_rounding rounding_of(enum sw_precision precision)
+{
+    return (enum sw_kernel_rounding)(precision - 1);
+}
+
+/* ---- Products ---- */
+
+enum { ROWS = 128, COLUMNS = 256, DEPTH = 128 };
+
+static int64_t at_most(int64_t n, int64_t most)
+{
+    return n < most ? n : most;
+}
+
+/* A block of a stored matrix, row by row behind each other. */
+static void round_block(enum sw_precision precision, const float *x, int64_t pitch, int64_t rows,
+                        int64_t columns, float *out)
+{
+    for (int64_t r = 0; r < rows; r++)
+        sw_kernel_round(rounding_of(precision), x + r * pitch, out + r * columns, columns);
+}
+
+/* c [m, n] of a block, m and n at most ROWS and COLUMNS. */
+static void multiply_block(enum sw_precision precision, bool trans_a, bool trans_b, int64_t m,
+                           int64_t n, int64_t k, float alpha, const float *a, int64_t lda,
+                           const float *b, int64_t ldb, float beta, float *c, int64_t ldc)
+{
+    float x[ROWS * DEPTH], y[DEPTH * COLUMNS];
+    for (int64_t from = 0; from < k; from += DEPTH) {
+        int64_t depth = at_most(k - from, DEPTH);
+        if (trans_a)
+            round_block(precision, a + from * lda, lda, depth, m, x);
+        else
+            round_block(precision, a + from, lda, m, depth, x);
+        if (trans_b)
+            round_block(precision, b + from, ldb, n, depth, y);
+        else
+            round_block(precision, b + from * ldb, ldb, depth, n, y);
+        sw_cpu_sgemm(trans_a, trans_b, m, n, depth, alpha, x, trans_a ? m : depth, y,
+                     trans_b ? depth : n, from ? 1 : beta, c, ldc);
+    }
+}
+
+void sw_cpu_gemm(enum sw_precision precision, bool trans_a, bool trans_b, int64_t m, int64_t n,
+                 int64_t k, float alpha, const float *a, int64_t lda, const float *b, int64_t ldb,
+                 float beta, float *c, int64_t ldc)
+{
+    if (precision == SW_PRECISION_FP32 || k == 0) {
+        sw_cpu_sgemm(trans_a, trans_b, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
+        return;
+    }
+    for (int64_t i = 0; i < m; i += ROWS)
+        for (int64_t j = 0; j < n; j += COLUMNS)
+            multiply_block(precision, trans_a, trans_b, at_most(m - i, ROWS),
+                           at_most(n - j, COLUMNS), k, alpha, a + (trans_a ? i : i * lda), lda,
+                           b + (trans_b ? j * ldb : j), ldb, beta, c + i * ldc + j, ldc);
+}
+
+/* ---- Plans ---- */
+
+/* A pass reads two factors; their copies lie in scratch, behind what the inner plan needs. */
+struct rounded {
+    struct sw_plan base;   /* first member */
+    struct sw_plan *inner; /* owned */
+    enum sw_kernel_rounding to;
+    size_t at[2];
+};
+
+static struct rounded *rounded_of(struct sw_plan *p)
+{
+    return (struct rounded *)(void *)p;
+}
+
+static const float *take(const struct rounded *r, const struct sw_plan_args *a, int room,
+                         const struct sw_desc *layout, const float *x)
+{
+    float *copy = (float *)(void *)((char *)a->scratch + r->at[room]);
+    sw_kernel_round_all(sw_cpu_threads(r->base.stream), r->to, x, copy, sw_desc_storage(layout));
+    return copy;
+}
+
+static int forward(struct sw_plan *p, const struct sw_plan_args *a, struct sw_err *err)
+{
+    struct rounded *r = rounded_of(p);
+    struct sw_plan_args inner = *a;
+    inner.src = take(r, a, 0, &p->src, a->src);
+    inner.weight = take(r, a, 1, &p->weight, a->weight);
+    return sw_plan_forward(r->inner, &inner, err);
+}
+
+static int backward_data(struct sw_plan *p, const struct sw_plan_args *a, struct sw_err *err)
+{
+    struct rounded *r = rounded_of(p);
+    struct sw_plan_args inner = *a;
+    inner.diff_dst = take(r, a, 0, &p->dst, a->diff_dst);
+    inner.weight = take(r, a, 1, &p->weight, a->weight);
+    return sw_plan_backward_data(r->inner, &inner, err);
+}
+
+static int backward_weights(struct sw_plan *p, const struct sw_plan_args *a, struct sw_err *err)
+{
+    struct rounded *r = rounded_of(p);
+    struct sw_plan_args inner = *a;
+    inner.diff_dst = take(r, a, 0, &p->dst, a->diff_dst);
+    inner.src = take(r, a, 1, &p->src, a->src);
+    return sw_plan_backward_weights(r->inner, &inner, err);
+}
+
+static void free_plan(struct sw_plan *p)
+{
+    sw_plan_free(rounded_of(p)->inner);
+    sw_free(p);
+}
+
+static const struct sw_plan_ops ops = {.forward = forward,
+                                       .backward_data = backward_data,
+                                       .backward_weights = backward_weights,
+                                       .free = free_plan};
+
+static size_t reserve(struct sw_plan *p, size_t bytes)
+{
+    size_t offset = (p->scratch_bytes + 63) / 64 * 64;
+    p->scratch_bytes = offset + bytes;
+    return offset;
+}
+
+static size_t larger(size_t a, size_t b)
+{
+    return a > b ? a : b;
+}
+
+/* Takes over the inner plan, also when that fails. */
+static int wrap(struct sw_plan *inner, struct sw_plan_passes passes, struct sw_plan **out,
+                struct sw_err *err)
+{
+    enum sw_precision precision = sw_cpu_device_of(inner->stream->dev)->precision;
+    struct rounded *r = sw_calloc(1, sizeof *r);
+    if (!r) {
+        sw_plan_free(inner);
+        return sw_err_nomem(err, "a plan", sizeof *r);
+    }
+    struct sw_plan *p = &r->base;
+    size_t src = sw_desc_bytes(&inner->src), weight = sw_desc_bytes(&inner->weight);
+    bool backward = passes.backward_data || passes.backward_weights;
+    *p = *inner;
+    p->ops = &ops;
+    r->inner = inner;
+    r->to = rounding_of(precision);
+    r->at[0] = reserve(p, backward ? larger(src, sw_desc_bytes(&inner->dst)) : src);
+    r->at[1] = reserve(p, passes.backward_weights ? larger(src, weight) : weight);
+    snprintf(p->algorithm, sizeof p->algorithm, "%s:%.54s", sw_precision_name(precision),
+             inner->algorithm);
+    *out = p;
+    return SW_OK;
+}
+
+int sw_cpu_rounded_convolution(struct sw_stream *s, const struct sw_desc *src,
+                               const struct sw_conv_shape *shape, struct sw_plan_passes passes,
+                               struct sw_plan **out, struct sw_err *err)
+{
+    struct sw_plan *inner = NULL;
+    int rc = sw_cpu_device_of(s->dev)->exact->convolution(s, src, shape, passes, &inner, err);
+    return rc == SW_OK ? wrap(inner, passes, out, err) : rc;
+}
+
+int sw_cpu_rounded_inner_product(struct sw_stream *s, const struct sw_desc *src,
+                                 const struct sw_ip_shape *shape, struct sw_plan_passes passes,
+                                 struct sw_plan **out, struct sw_err *err)
+{
+    struct sw_plan *inner = NULL;
+    int rc = sw_cpu_device_of(s->dev)->exact->inner_product(s, src, shape, passes, &inner, err);
+    return rc == SW_OK ? wrap(inner, passes, out, err) : rc;
+}
