@@ -10,6 +10,7 @@ static const char *const consistencies[] = {"auto", "bsp", "ssp", "async", "hogw
 static const char *const stall_choices[] = {"auto", "warn", "stop", NULL};
 static const char *const bind_choices[] = {"auto", "yes", "no", NULL};
 static const char *const copy_modes[] = {"async", "sync", "none", NULL};
+static const char *const all_reduces[] = {"auto", "library", "copies", NULL};
 static const char *const overlaps[] = {"yes", "no", NULL};
 
 #define AT(member) offsetof(struct sw_cluster_conf, member)
@@ -122,6 +123,14 @@ const struct sw_opt sw_cluster_opts[] = {
      .def = "4MiB",
      .min = 1,
      .max = 1 << 30},
+    {.key = "all_reduce",
+     .help = "who adds these up: library, that of the devices (NCCL; an order of its own), copies "
+             "between them, in the order of servers; default: on GPUs the library, where it is "
+             "sound",
+     .offset = AT(all_reduce),
+     .type = SW_OPT_ENUM,
+     .def = "auto",
+     .choices = all_reduces},
     {.key = "rebalance",
      .help = "at evaluations, workers that share a batch get rows by the speed they have shown",
      .offset = AT(rebalance),

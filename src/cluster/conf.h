@@ -41,6 +41,7 @@ struct sw_cluster_conf {
     int overlap;         /* enum sw_overlap */
     int64_t slice_size;  /* parameters */
     int64_t bucket_size; /* bytes */
+    int all_reduce;      /* enum sw_all_reduce */
     bool rebalance;      /* rows of a batch by the workers' measured speed */
     int on_stall;        /* enum sw_on_stall */
     double stall_s;      /* 0: as train/watchdog.h says */
@@ -50,6 +51,9 @@ enum sw_bind_choice { SW_BIND_AUTO, SW_BIND_YES, SW_BIND_NO };
 /* How gradients and values travel between a device and the servers: beside the computing; each
  * waited for, with its update; or not at all, because the device updates. */
 enum sw_copy_mode { SW_COPY_ASYNC, SW_COPY_SYNC, SW_COPY_NONE };
+/* Who adds up gradients where no server does: the devices' own library, or copies between devices.
+ */
+enum sw_all_reduce { SW_ALL_REDUCE_AUTO, SW_ALL_REDUCE_LIBRARY, SW_ALL_REDUCE_COPIES };
 /* When updates are handed over: after each layer's backward, or after the last one. */
 enum sw_overlap { SW_OVERLAP_YES, SW_OVERLAP_NO };
 /* AUTO warns, and stops what lasts. */

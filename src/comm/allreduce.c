@@ -1,101 +1,56 @@
-/* Peers. A bucket is cut into shares, one a rank. For its own share a rank fetches the others'
- * (scatter), adds them up in its stage and puts the sum into its bucket; when all have, each
- * fetches the sums of the other shares (gather). Events order all of it:
- *
- *     made[r]    on r's compute stream: its bucket is complete
- *     summed[r]  on r's stream here: its share is the sum, and it reads no other's bucket
- *     done[r]    the same: its bucket is the sum, and it reads no other's sums
- *
- * Who takes a bucket waits for done of all ranks: it may write where others have read. */
-#include "comm/allreduce.h"
+#include "comm/allreduce_private.h"
 
 #include "base/os.h"
 #include "base/tree.h"
-#include "device/ops/fold.h"
-#include "sync/thread.h"
 
-enum { ALIGN = 16 }; /* elements: 64 bytes */
-
-struct passage {
-    struct sw_event *made, *summed, *done; /* owned */
-};
-
-struct rank {
-    struct sw_device *device; /* borrowed */
-    struct sw_stream *stream; /* owned; used under the lock */
-    float *memory;            /* owned: buckets, then the stage */
-    struct passage *at;       /* owned [buckets] */
-};
-
-struct bucket {
-    int64_t elements, offset;
-    int given;       /* ranks, of the round under way; under the lock, as are the others */
-    uint64_t rounds; /* that are queued */
-};
-
-struct sw_allreduce {
-    struct rank *rank; /* owned [ranks] */
-    int ranks;
-    struct bucket *bucket; /* owned [buckets] */
-    int *order;            /* owned [buckets] */
-    int buckets;
-    int64_t stage_at, share; /* elements: where the stage begins, and a share in it at most */
-    size_t bytes;            /* of a rank's memory */
-    struct sw_mutex lock;    /* guards what says so, and the streams */
-    struct sw_cond changed;
-    int next; /* in the order: the one to queue; under the lock */
-    bool closed;
-};
-
-static int64_t aligned(int64_t elements)
+static const struct sw_allreduce_way *way_of(const struct sw_collective *library)
 {
-    return (elements + ALIGN - 1) / ALIGN * ALIGN;
+    return library ? &sw_allreduce_library : &sw_allreduce_copies;
 }
 
-/* Shares are whole lines, so that copies stay aligned. */
-static void share_of(int64_t elements, int ranks, int r, int64_t *first, int64_t *count)
+void sw_allreduce_share(int64_t elements, int ranks, int r, int64_t *first, int64_t *count)
 {
     int64_t lines, from;
-    sw_part((elements + ALIGN - 1) / ALIGN, ranks, r, &from, &lines);
-    *first = from * ALIGN;
-    *count = lines * ALIGN;
+    sw_part((elements + SW_ALLREDUCE_ALIGN - 1) / SW_ALLREDUCE_ALIGN, ranks, r, &from, &lines);
+    *first = from * SW_ALLREDUCE_ALIGN;
+    *count = lines * SW_ALLREDUCE_ALIGN;
     if (*first + *count > elements)
         *count = elements > *first ? elements - *first : 0;
 }
 
-static int64_t largest_share(const int64_t *elements, int buckets, int ranks)
+static int64_t bytes_of(const struct sw_allreduce_way *way, const int64_t *elements, int buckets,
+                        int ranks)
 {
-    int64_t most = 0, first, count;
-    for (int b = 0; b < buckets; b++) {
-        share_of(elements[b], ranks, 0, &first, &count);
-        most = count > most ? count : most;
-    }
-    return aligned(most);
+    int64_t all = way->stage(elements, buckets, ranks);
+    for (int b = 0; b < buckets; b++)
+        all += sw_allreduce_aligned(elements[b]);
+    return all * (int64_t)sizeof(float);
 }
 
-size_t sw_allreduce_bytes(const int64_t *elements, int buckets, int ranks)
+size_t sw_allreduce_bytes(const int64_t *elements, int buckets, int ranks, bool by_library)
 {
-    int64_t all = largest_share(elements, buckets, ranks) * ranks;
-    for (int b = 0; b < buckets; b++)
-        all += aligned(elements[b]);
-    return (size_t)all * sizeof(float);
+    const struct sw_allreduce_way *way = by_library ? &sw_allreduce_library : &sw_allreduce_copies;
+    return (size_t)bytes_of(way, elements, buckets, ranks);
 }
 
 /* ---- Life ---- */
 
-static int init_rank(struct sw_allreduce *a, struct rank *r, struct sw_err *err)
+static int init_rank(struct sw_allreduce *a, struct sw_allreduce_rank *r, struct sw_err *err)
 {
     void *memory;
     r->at = sw_calloc((size_t)a->buckets, sizeof *r->at);
     if (!r->at)
         return sw_err_nomem(err, "an all-reduce", (size_t)a->buckets * sizeof *r->at);
-    int rc = sw_device_alloc(r->device, a->bytes, "gradients that are added up", &memory, err);
+    int rc = sw_device_alloc(r->device, a->bytes, "gradients", &memory, err);
     if (rc != SW_OK)
         return rc;
     r->memory = memory;
-    sw_device_name(r->device, r->memory, (size_t)a->stage_at * sizeof(float), "gradients");
-    sw_device_name(r->device, r->memory + a->stage_at,
-                   a->bytes - (size_t)a->stage_at * sizeof(float), "gradients of other devices");
+    size_t buckets_bytes = (size_t)a->stage_at * sizeof(float);
+    if (a->bytes > buckets_bytes) {
+        sw_device_name(r->device, r->memory, buckets_bytes, "gradients");
+        sw_device_name(r->device, r->memory + a->stage_at, a->bytes - buckets_bytes,
+                       "gradients of other devices");
+    }
     rc = sw_stream_new(r->device, 1, &r->stream, err);
     if (rc == SW_OK)
         sw_stream_name(r->stream, "all-reduce");
@@ -120,12 +75,13 @@ static int make(struct sw_allreduce *a, const struct sw_allreduce_args *args, st
     a->ranks = args->ranks;
     a->buckets = args->buckets;
     for (int b = 0; b < a->buckets; b++) {
-        a->bucket[b] = (struct bucket){.elements = args->elements[b], .offset = a->stage_at};
+        a->bucket[b] =
+            (struct sw_allreduce_bucket){.elements = args->elements[b], .offset = a->stage_at};
         a->order[b] = args->order[b];
-        a->stage_at += aligned(args->elements[b]);
+        a->stage_at += sw_allreduce_aligned(args->elements[b]);
     }
-    a->share = largest_share(args->elements, args->buckets, args->ranks);
-    a->bytes = sw_allreduce_bytes(args->elements, args->buckets, args->ranks);
+    a->share = a->way->stage(args->elements, args->buckets, args->ranks) / args->ranks;
+    a->bytes = (size_t)bytes_of(a->way, args->elements, args->buckets, args->ranks);
     int rc = SW_OK;
     for (int r = 0; r < a->ranks && rc == SW_OK; r++) {
         a->rank[r].device = args->devices[r];
@@ -137,12 +93,15 @@ static int make(struct sw_allreduce *a, const struct sw_allreduce_args *args, st
 int sw_allreduce_new(const struct sw_allreduce_args *args, struct sw_allreduce **out,
                      struct sw_err *err)
 {
-    if (args->ranks < 2 || args->ranks > SW_ALLREDUCE_RANKS)
-        return sw_err_set(err, SW_ERR_INVALID, "%d devices cannot add up gradients: 2 to %d can",
-                          args->ranks, SW_ALLREDUCE_RANKS);
+    const struct sw_allreduce_way *way = way_of(args->library);
+    if (args->ranks < way->fewest || args->ranks > SW_ALLREDUCE_RANKS)
+        return sw_err_set(err, SW_ERR_INVALID, "%d devices cannot add up gradients: %d to %d can",
+                          args->ranks, way->fewest, SW_ALLREDUCE_RANKS);
     struct sw_allreduce *a = sw_calloc(1, sizeof *a);
     if (!a)
         return sw_err_nomem(err, "an all-reduce", sizeof *a);
+    a->way = way;
+    a->library = args->library;
     sw_mutex_init(&a->lock);
     sw_cond_init(&a->changed);
     int rc = make(a, args, err);
@@ -154,7 +113,7 @@ int sw_allreduce_new(const struct sw_allreduce_args *args, struct sw_allreduce *
     return SW_OK;
 }
 
-static void free_rank(const struct sw_allreduce *a, struct rank *r)
+static void free_rank(const struct sw_allreduce *a, struct sw_allreduce_rank *r)
 {
     for (int b = 0; r->at && b < a->buckets; b++) {
         sw_event_free(r->device, r->at[b].made);
@@ -186,76 +145,17 @@ float *sw_allreduce_bucket(const struct sw_allreduce *a, int rank, int bucket)
     return a->rank[rank].memory + a->bucket[bucket].offset;
 }
 
-/* ---- Queueing a bucket; the lock is held ---- */
+/* ---- What ranks do ---- */
 
-static int fetch(struct sw_allreduce *a, int to, float *dst, int from, const float *src,
-                 int64_t count, struct sw_err *err)
-{
-    return sw_copy_peer(a->rank[to].stream, a->rank[to].device, dst, a->rank[from].device, src,
-                        (size_t)count * sizeof(float), err);
-}
-
-/* Rank r's share becomes the sum over all. */
-static int sum_share(struct sw_allreduce *a, int r, int b, struct sw_err *err)
-{
-    struct rank *own = &a->rank[r];
-    float *stage = own->memory + a->stage_at;
-    int64_t first, count;
-    int rc = SW_OK;
-    share_of(a->bucket[b].elements, a->ranks, r, &first, &count);
-    struct sw_fold_args sum = {.count = a->ranks, .n = count, .y = stage + r * a->share};
-    for (int q = 0; q < a->ranks && rc == SW_OK; q++) {
-        float *place = stage + q * a->share;
-        const float *theirs = sw_allreduce_bucket(a, q, b) + first;
-        sum.x[q] = q == r ? theirs : place;
-        sum.ends[q] = q + 1;
-        rc = sw_event_wait(own->stream, a->rank[q].at[b].made, err);
-        if (rc == SW_OK && q != r && count > 0)
-            rc = fetch(a, r, place, q, theirs, count, err);
-    }
-    if (rc == SW_OK && count > 0)
-        rc = sw_op_fold(own->stream, &sum, err);
-    if (rc == SW_OK && count > 0)
-        rc = sw_copy(own->stream, sw_allreduce_bucket(a, r, b) + first, sum.y,
-                     (size_t)count * sizeof(float), err);
-    return rc == SW_OK ? sw_event_record(own->stream, own->at[b].summed, err) : rc;
-}
-
-/* Rank r fetches the sums of all other shares. */
-static int gather_shares(struct sw_allreduce *a, int r, int b, struct sw_err *err)
-{
-    struct rank *own = &a->rank[r];
-    int64_t first, count;
-    int rc = SW_OK;
-    for (int q = 0; q < a->ranks && rc == SW_OK; q++) {
-        share_of(a->bucket[b].elements, a->ranks, q, &first, &count);
-        rc = sw_event_wait(own->stream, a->rank[q].at[b].summed, err);
-        if (rc == SW_OK && q != r && count > 0)
-            rc = fetch(a, r, sw_allreduce_bucket(a, r, b) + first, q,
-                       sw_allreduce_bucket(a, q, b) + first, count, err);
-    }
-    return rc == SW_OK ? sw_event_record(own->stream, own->at[b].done, err) : rc;
-}
-
-static int queue_bucket(struct sw_allreduce *a, int b, struct sw_err *err)
-{
-    int rc = SW_OK;
-    for (int r = 0; r < a->ranks && rc == SW_OK; r++)
-        rc = sum_share(a, r, b, err);
-    for (int r = 0; r < a->ranks && rc == SW_OK; r++)
-        rc = gather_shares(a, r, b, err);
-    return rc;
-}
-
-/* All that are complete and whose turn has come. */
+/* All that are complete and whose turn has come; the lock is held. */
 static int queue_complete(struct sw_allreduce *a, struct sw_err *err)
 {
     int rc = SW_OK;
     for (;;) {
-        struct bucket *b = &a->bucket[a->order[a->next]];
+        struct sw_allreduce_bucket *b = &a->bucket[a->order[a->next]];
         if (b->given < a->ranks)
             return rc;
-        rc = queue_bucket(a, a->order[a->next], err);
+        rc = a->way->queue(a, a->order[a->next], err);
         if (rc != SW_OK)
             return rc;
         b->given = 0;
@@ -265,8 +165,6 @@ static int queue_complete(struct sw_allreduce *a, struct sw_err *err)
     }
 }
 
-/* ---- What ranks do ---- */
-
 int sw_allreduce_give(struct sw_allreduce *a, int rank, int bucket, uint64_t round,
                       struct sw_stream *compute, struct sw_err *err)
 {
@@ -274,7 +172,7 @@ int sw_allreduce_give(struct sw_allreduce *a, int rank, int bucket, uint64_t rou
     if (rc != SW_OK)
         return rc;
     sw_mutex_lock(&a->lock);
-    struct bucket *b = &a->bucket[bucket];
+    struct sw_allreduce_bucket *b = &a->bucket[bucket];
     if (a->closed)
         rc = sw_err_set(err, SW_ERR_CANCELLED, "the job is ending");
     else if (b->rounds + 1 != round)
@@ -293,7 +191,7 @@ int sw_allreduce_wait(struct sw_allreduce *a, int bucket, uint64_t round, int ti
 {
     int64_t deadline_ns = sw_os()->monotonic_ns() + (int64_t)timeout_ms * 1000000;
     sw_mutex_lock(&a->lock);
-    const struct bucket *b = &a->bucket[bucket];
+    const struct sw_allreduce_bucket *b = &a->bucket[bucket];
     while (b->rounds < round && !a->closed) {
         int64_t left_ns = deadline_ns - sw_os()->monotonic_ns();
         if (left_ns <= 0 ||
@@ -309,7 +207,8 @@ int sw_allreduce_take(struct sw_allreduce *a, int rank, int bucket, struct sw_st
                       struct sw_err *err)
 {
     int rc = SW_OK;
-    (void)rank;
+    if (!a->way->reads_others)
+        return sw_event_wait(compute, a->rank[rank].at[bucket].done, err);
     for (int r = 0; r < a->ranks && rc == SW_OK; r++)
         rc = sw_event_wait(compute, a->rank[r].at[bucket].done, err);
     return rc;
@@ -319,16 +218,24 @@ int64_t sw_allreduce_round_bytes(const struct sw_allreduce *a, int from, int to)
 {
     int64_t elements = 0, first, theirs, own;
     for (int b = 0; b < a->buckets && from != to; b++) {
-        share_of(a->bucket[b].elements, a->ranks, to, &first, &theirs);
-        share_of(a->bucket[b].elements, a->ranks, from, &first, &own);
+        sw_allreduce_share(a->bucket[b].elements, a->ranks, to, &first, &theirs);
+        sw_allreduce_share(a->bucket[b].elements, a->ranks, from, &first, &own);
         elements += theirs + own; /* to be added up, and the sum */
     }
     return elements * (int64_t)sizeof(float);
 }
 
+int sw_allreduce_check(struct sw_allreduce *a, struct sw_err *err)
+{
+    return a->library ? sw_collective_check(a->library, err) : SW_OK;
+}
+
+/* The library is aborted without the lock: who holds it may stand in the library. */
 void sw_allreduce_close_v(void *allreduce)
 {
     struct sw_allreduce *a = allreduce;
+    if (a->library)
+        sw_collective_abort(a->library);
     sw_mutex_lock(&a->lock);
     a->closed = true;
     sw_cond_broadcast(&a->changed);

@@ -3,11 +3,11 @@
  * bucket when what makes it is queued, and takes it before it queues what reads it; in between it
  * computes. Every rank gives every bucket once per round, and takes it before it gives it again.
  *
- * Whoever does the adding stands behind one table: here, peers, a reduce-scatter and all-gather by
+ * Whoever does the adding stands behind one table: the devices' library (device/collective.h), or
  * copies between devices and sums on them. The rank that is last to give a bucket queues all of it,
  * for all ranks, on streams of the all-reduce, in the order of the buckets; nobody waits for a
- * device. A sum is that of base/tree.h over the ranks, so that it has the bits that servers
- * compute, whoever was last and however the bucket is cut.
+ * device. Sums by copies are those of base/tree.h over the ranks and have the bits that servers
+ * compute; a library's order is its own, and another one for another number of ranks.
  *
  * Thread rule: give, take and the questions by any thread, each rank by one at a time; close by
  * any. */
@@ -17,19 +17,21 @@
 #include "device/device.h"
 
 struct sw_allreduce;
+struct sw_collective;
 
 enum { SW_ALLREDUCE_RANKS = 16 };
 
 struct sw_allreduce_args {
     struct sw_device *const *devices; /* [ranks], borrowed for its life */
-    int ranks;                        /* 2 to SW_ALLREDUCE_RANKS */
+    int ranks;                        /* 2, with a library 1, to SW_ALLREDUCE_RANKS */
+    struct sw_collective *library;    /* of these devices, borrowed for its life; NULL: copies */
     const int64_t *elements;          /* [buckets] */
     const int *order;                 /* [buckets]: in which they are added up; copied */
     int buckets;
 };
 
-/* Device memory of one rank: its buckets, and parts of others' while they are added. */
-size_t sw_allreduce_bytes(const int64_t *elements, int buckets, int ranks);
+/* Device memory of one rank: its buckets, and with copies parts of others' while they are added. */
+size_t sw_allreduce_bytes(const int64_t *elements, int buckets, int ranks, bool by_library);
 /* Errors: SW_ERR_INVALID (ranks), SW_ERR_NOMEM, those of the devices. */
 int sw_allreduce_new(const struct sw_allreduce_args *args, struct sw_allreduce **out,
                      struct sw_err *err) SW_MUST_CHECK;
@@ -52,10 +54,14 @@ int sw_allreduce_wait(struct sw_allreduce *a, int bucket, uint64_t round,
 int sw_allreduce_take(struct sw_allreduce *a, int rank, int bucket, struct sw_stream *compute,
                       struct sw_err *err) SW_MUST_CHECK;
 
-/* Bytes that go from one rank to another in a round of all buckets. */
+/* Bytes that go from one rank to another in a round of all buckets; a library moves as many, but
+ * perhaps by way of others. */
 int64_t sw_allreduce_round_bytes(const struct sw_allreduce *a, int from, int to);
 
-/* Ends every wait; for sw_fault_attach. */
+/* What went wrong with sums that are under way, and need not show in any stream. Any thread.
+ * Errors: those of the library. */
+int sw_allreduce_check(struct sw_allreduce *a, struct sw_err *err) SW_MUST_CHECK;
+/* Ends every wait, and what the library does; for sw_fault_attach. */
 void sw_allreduce_close_v(void *allreduce);
 
 #endif

@@ -22,6 +22,7 @@ struct sw_stream;
 struct sw_event;
 struct sw_graph;
 struct sw_op;
+struct sw_collective_ops;
 
 /* Memory of a device: handed out and not given back, the most so far, what there is (0: as much as
  * the machine has), and how much of what was to lie on certain NUMA nodes the system refused to put
@@ -82,6 +83,10 @@ struct sw_device_ops {
     int (*capture_end)(struct sw_stream *s, struct sw_graph **out, struct sw_err *err);
     int (*graph_launch)(struct sw_stream *s, struct sw_graph *g, struct sw_err *err);
     void (*graph_free)(struct sw_graph *g);
+    bool (*reaches)(struct sw_device *dev, struct sw_device *peer);
+    int (*reach)(struct sw_device *dev, struct sw_device *peer, struct sw_err *err);
+    int (*collectives)(struct sw_device *dev, const struct sw_collective_ops **out,
+                       struct sw_err *err);
 
     const struct sw_plan_makers *plans; /* device/plan.h */
 };
@@ -269,12 +274,26 @@ SW_MUST_CHECK static inline int sw_copy(struct sw_stream *s, void *dst, const vo
     return s->dev->ops->copy(s, dst, src, bytes, err);
 }
 /* As sw_copy between two devices of one kind, or one of them and a device with host memory; s is a
- * stream of either, not of the one with host memory. */
+ * stream of either, not of the one with host memory. Between two it goes by way of the host, unless
+ * they were told to reach each other. */
 SW_MUST_CHECK static inline int sw_copy_peer(struct sw_stream *s, struct sw_device *dst_dev,
                                              void *dst, struct sw_device *src_dev, const void *src,
                                              size_t bytes, struct sw_err *err)
 {
     return s->dev->ops->copy_peer(s, dst_dev, dst, src_dev, src, bytes, err);
+}
+/* Could copies of dev's streams go to and from its peer directly? That says nothing of whether they
+ * arrive as they were sent: boards exist on which they do not. */
+static inline bool sw_device_reaches(struct sw_device *dev, struct sw_device *peer)
+{
+    return dev->ops->reaches(dev, peer);
+}
+/* From here on they do; for ever. Before anything is queued for either. Errors:
+ * SW_ERR_UNSUPPORTED, those of the device. */
+SW_MUST_CHECK static inline int sw_device_reach(struct sw_device *dev, struct sw_device *peer,
+                                                struct sw_err *err)
+{
+    return dev->ops->reach(dev, peer, err);
 }
 /* Copies rows of `width` bytes that lie a pitch apart on either side. */
 SW_MUST_CHECK static inline int sw_copy_2d(struct sw_stream *s, void *dst, size_t dst_pitch,

@@ -234,6 +234,8 @@ static int open_job(struct sw_job *job, const struct sw_job_options *o, struct s
     }
     if (rc == SW_OK)
         rc = sw_job_open_devices(job, err);
+    if (rc == SW_OK)
+        rc = sw_reduce_choose(job, err);
     if (rc != SW_OK || o->predict)
         return rc;
     if (rc == SW_OK)

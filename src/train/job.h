@@ -143,6 +143,7 @@ struct sw_job_plan {
     const struct sw_placement *placement;
     const struct sw_machine *machine;
     const char *fallback; /* announcement lines, or "" */
+    const char *sums;     /* who adds up gradients of several devices, or "": servers, as ever */
     const char *notes;    /* what the partitioner decided otherwise than asked net-wide, or "" */
 };
 const struct sw_job_plan *sw_job_plan(const struct sw_job *job);

@@ -436,12 +436,17 @@ int sw_job_refit(const struct sw_worker *w, struct sw_parts *fresh,
                  struct sw_err *err) SW_MUST_CHECK;
 
 /* reduce.c */
-/* Do devices add up gradients by themselves? Known once the units are placed. */
+/* Once the devices are open: says who adds up gradients. Errors: SW_ERR_UNSUPPORTED,
+ * SW_ERR_NOTFOUND (a library that was asked for is not there). */
+int sw_reduce_choose(struct sw_job *job, struct sw_err *err) SW_MUST_CHECK;
+/* Do devices add up gradients by themselves? */
 bool sw_job_reduces(const struct sw_job *job);
 /* Cuts the buckets, once the table is frozen; their memory on every device; and takes it. */
 int sw_reduce_plan(struct sw_job *job, struct sw_err *err) SW_MUST_CHECK;
 size_t sw_reduce_bytes(const struct sw_job *job);
 int sw_reduce_make(struct sw_job *job, struct sw_err *err) SW_MUST_CHECK;
+/* By the watch thread, now and then: what went wrong with sums under way becomes the fault. */
+void sw_reduce_look(struct sw_job *job);
 /* Before the workers go, while nothing runs any more. */
 void sw_reduce_fini(struct sw_job *job);
 

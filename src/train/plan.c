@@ -281,6 +281,7 @@ void sw_job_describe_units(struct sw_job *job)
     p->precision = sw_precision_name((enum sw_precision)job->conf->precision);
     p->loss_scale = job->conf->loss_scale;
     p->loss_scale_every = job->conf->loss_scale_every;
+    p->sums = job->reduction.why;
     p->batch = job->conf->batch;
     p->eval_batch = job->conf->eval_batch;
     p->placement = job->placement;

@@ -1,19 +1,92 @@
 #include "base/os.h"
 #include "train/job_private.h"
+#include <stdio.h>
+#include <string.h>
 
-enum { ALIGN = 16 }; /* elements */
+enum {
+    ALIGN = 16,          /* elements */
+    TOGETHER_MS = 60000, /* how long devices may take to meet */
+};
 
 /* What a device is taken to compute and a link to carry, for the order of buckets. */
 #define FLOPS_PER_S 1e11
 #define LINK_BYTES_PER_S 1e10
 
+/* ---- Who adds up ---- */
+
 bool sw_job_reduces(const struct sw_job *job)
 {
-    int workers = job->placement->worker_count;
-    return job->copy == SW_COPY_NONE && sw_job_has_devices(job) && job->shape.bind_servers &&
-           !job->apart && !job->hybrid && !job->conf->repeat_exact &&
-           job->shape.server_groups == 1 && workers > 1 && workers <= SW_ALLREDUCE_RANKS;
+    return job->reduction.reducer != SW_REDUCER_SERVERS;
 }
+
+static const struct sw_cluster_conf *cluster_of(const struct sw_job *job)
+{
+    return sw_recipe_find(job->recipe, "cluster", NULL)->common;
+}
+
+/* Are there sums that devices could make? One device has some with a library only, which then does
+ * what it does for several. */
+static bool has_sums(const struct sw_job *job, enum sw_all_reduce asked)
+{
+    int workers = job->placement->worker_count;
+    int fewest = asked == SW_ALL_REDUCE_LIBRARY ? 1 : 2;
+    return job->copy == SW_COPY_NONE && sw_job_has_devices(job) && job->shape.bind_servers &&
+           !job->apart && !job->hybrid && job->shape.server_groups == 1 && workers >= fewest &&
+           workers <= SW_ALLREDUCE_RANKS;
+}
+
+/* Two workers on one device: a library has one member on each. */
+static const char *shared_device(const struct sw_job *job)
+{
+    for (int i = 0; i < job->placement->worker_count; i++)
+        for (int k = 0; k < i; k++)
+            if (strcmp(job->workers[i].device->name, job->workers[k].device->name) == 0)
+                return job->workers[i].device->name;
+    return NULL;
+}
+
+/* Errors say why there is no library that could be used. */
+static int find_library(struct sw_job *job, struct sw_err *err)
+{
+    const char *shared = shared_device(job);
+    if (shared)
+        return sw_err_set(err, SW_ERR_UNSUPPORTED, "several workers are on %s", shared);
+    return sw_device_collectives(job->workers[0].device, &job->reduction.library, err);
+}
+
+static int choose(struct sw_job *job, enum sw_all_reduce asked, struct sw_err *err)
+{
+    struct sw_reduction *d = &job->reduction;
+    char name[64];
+    struct sw_err why = {.code = SW_OK};
+    bool wanted = asked == SW_ALL_REDUCE_LIBRARY || (asked == SW_ALL_REDUCE_AUTO && job->on_cuda);
+    int rc = wanted ? find_library(job, &why) : SW_OK;
+    if (rc != SW_OK && asked == SW_ALL_REDUCE_LIBRARY)
+        return sw_err_set(err, rc, "all_reduce = library: %s; try all_reduce = copies", why.text);
+    d->reducer = wanted && rc == SW_OK ? SW_REDUCER_LIBRARY : SW_REDUCER_COPIES;
+    if (d->reducer == SW_REDUCER_LIBRARY)
+        snprintf(d->why, sizeof d->why,
+                 "%s, in an order of sums of its own, which depends on how many devices there are",
+                 d->library->name(name, sizeof name));
+    else
+        snprintf(d->why, sizeof d->why, "copies between devices, in the order of servers%s%.160s",
+                 rc == SW_OK ? "" : ": ", rc == SW_OK ? "" : why.text);
+    return SW_OK;
+}
+
+int sw_reduce_choose(struct sw_job *job, struct sw_err *err)
+{
+    enum sw_all_reduce asked = (enum sw_all_reduce)cluster_of(job)->all_reduce;
+    if (!has_sums(job, asked))
+        return SW_OK;
+    if (!job->conf->repeat_exact)
+        return choose(job, asked, err);
+    snprintf(job->reduction.why, sizeof job->reduction.why,
+             "servers, in one order for every number of devices (repeat_exact)");
+    return SW_OK;
+}
+
+/* ---- Buckets ---- */
 
 static int64_t elements_of(const struct sw_param *p)
 {
@@ -79,7 +152,6 @@ static void settle(struct sw_reduction *d, const struct sw_bucket_item *items, c
 
 int sw_reduce_plan(struct sw_job *job, struct sw_err *err)
 {
-    const struct sw_cluster_conf *c = sw_recipe_find(job->recipe, "cluster", NULL)->common;
     struct sw_reduction *d = &job->reduction;
     int params = sw_table_count(job->table);
     if (!sw_job_reduces(job))
@@ -90,7 +162,7 @@ int sw_reduce_plan(struct sw_job *job, struct sw_err *err)
                            : sw_err_nomem(err, "buckets of gradients", sizeof *items);
     if (rc == SW_OK) {
         int count = list_items(job, items, list);
-        d->count = sw_buckets_cut(items, count, c->bucket_size, d->buckets);
+        d->count = sw_buckets_cut(items, count, cluster_of(job)->bucket_size, d->buckets);
         settle(d, items, list);
     }
     sw_free(items);
@@ -101,24 +173,39 @@ int sw_reduce_plan(struct sw_job *job, struct sw_err *err)
 size_t sw_reduce_bytes(const struct sw_job *job)
 {
     const struct sw_reduction *d = &job->reduction;
-    return d->count ? sw_allreduce_bytes(d->elements, d->count, job->placement->worker_count) : 0;
+    return d->count ? sw_allreduce_bytes(d->elements, d->count, job->placement->worker_count,
+                                         d->reducer == SW_REDUCER_LIBRARY)
+                    : 0;
 }
 
 int sw_reduce_make(struct sw_job *job, struct sw_err *err)
 {
     struct sw_reduction *d = &job->reduction;
     struct sw_device *devices[SW_ALLREDUCE_RANKS];
+    int ranks = job->placement->worker_count, rc = SW_OK;
     if (d->count == 0)
         return SW_OK;
-    for (int i = 0; i < job->placement->worker_count; i++)
+    for (int i = 0; i < ranks; i++)
         devices[i] = job->workers[i].device;
+    if (d->reducer == SW_REDUCER_LIBRARY)
+        rc = sw_collective_open(d->library, devices, ranks, TOGETHER_MS, &d->members, err);
+    if (rc != SW_OK)
+        return rc;
     const struct sw_allreduce_args args = {.devices = devices,
-                                           .ranks = job->placement->worker_count,
+                                           .ranks = ranks,
+                                           .library = d->members,
                                            .elements = d->elements,
                                            .order = d->order,
                                            .buckets = d->count};
-    int rc = sw_allreduce_new(&args, &d->sums, err);
+    rc = sw_allreduce_new(&args, &d->sums, err);
     return rc == SW_OK ? sw_fault_attach(&job->fault, sw_allreduce_close_v, d->sums, err) : rc;
+}
+
+void sw_reduce_look(struct sw_job *job)
+{
+    struct sw_err err;
+    if (job->reduction.sums && sw_allreduce_check(job->reduction.sums, &err) != SW_OK)
+        sw_fault_set(&job->fault, "all-reduce", &err);
 }
 
 void sw_reduce_fini(struct sw_job *job)
@@ -132,6 +219,7 @@ void sw_reduce_fini(struct sw_job *job)
     if (d->sums)
         sw_fault_detach(&job->fault, d->sums);
     sw_allreduce_free(d->sums);
+    sw_collective_close(d->members);
     sw_free(d->buckets);
     sw_free(d->elements);
     sw_free(d->order);

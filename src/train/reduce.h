@@ -1,20 +1,28 @@
 /* Sums of gradients by the devices themselves: with allreduce and `copy = none`, what several
  * workers give is added up in buckets (comm/buckets.h, comm/allreduce.h) while backward goes on,
- * and never comes to the host. Planned with the table, made with the workers' memory; frozen. */
+ * and never comes to the host: by the devices' library or by copies, which is chosen once they are
+ * open. Planned with the table, made before the workers' memory; frozen. */
 #ifndef SW_TRAIN_REDUCE_H
 #define SW_TRAIN_REDUCE_H
 
 #include "comm/allreduce.h"
 #include "comm/buckets.h"
+#include "device/collective.h"
+
+enum sw_reducer { SW_REDUCER_SERVERS, SW_REDUCER_COPIES, SW_REDUCER_LIBRARY };
 
 struct sw_reduction {
-    struct sw_bucket *buckets; /* owned [count] */
-    int64_t *elements;         /* owned [count] */
-    int *order;                /* owned [count]: in which they are added up */
-    int count;                 /* 0: servers add up */
-    int *bucket_of;            /* owned [parameters of the table]: -1: in none */
-    int64_t *at_of;            /* owned, likewise: elements before it in its bucket */
-    struct sw_allreduce *sums; /* owned, once there is memory */
+    enum sw_reducer reducer;
+    const struct sw_collective_ops *library; /* of a LIBRARY */
+    char why[240];                           /* for people; "": there is nothing to add up */
+    struct sw_collective *members;           /* owned, once it is made: of a LIBRARY */
+    struct sw_bucket *buckets;               /* owned [count] */
+    int64_t *elements;                       /* owned [count] */
+    int *order;                              /* owned [count]: in which they are added up */
+    int count;                               /* 0: servers add up */
+    int *bucket_of;                          /* owned [parameters of the table]: -1: in none */
+    int64_t *at_of;                          /* owned, likewise: elements before it in its bucket */
+    struct sw_allreduce *sums;               /* owned, once there is memory */
 };
 
 #endif

@@ -128,8 +128,10 @@ static void watch_main(void *arg)
         if (!over)
             sw_control_poll(w->control, LOOK_MS, sw_request_answer, w->job);
         /* The last look finds everybody idle: a stall that was told is over. */
-        if (!sw_fault_is_set(&w->job->fault))
+        if (!sw_fault_is_set(&w->job->fault)) {
+            sw_reduce_look(w->job);
             look(w);
+        }
     }
 }
 

@@ -112,6 +112,8 @@ void sw_report_start(struct sw_buf *out, const struct sw_job_plan *p, const stru
     sw_print_placement(out, p->placement, INDENT);
     sw_buf_printf(out, "framework    %s: %s\n", p->framework, p->framework_reason);
     sw_report_precision(out, p);
+    if (*p->sums)
+        sw_buf_printf(out, "all-reduce   %s\n", p->sums);
     sw_buf_printf(out, "parameters   %lld (%s), %sflop a sample\n", (long long)p->params,
                   sw_human_count(count, (double)p->params),
                   sw_human_count(flops, p->flops_per_sample));

@@ -186,6 +186,29 @@ static int all_finite(struct sw_stream *s, const float *x, int64_t n, bool *fini
     return SW_OK;
 }
 
+/* ---- Others: all of the CPU's memory is one ---- */
+
+static bool reaches(struct sw_device *dev, struct sw_device *peer)
+{
+    return dev->host_memory && peer->host_memory;
+}
+
+static int reach(struct sw_device *dev, struct sw_device *peer, struct sw_err *err)
+{
+    if (reaches(dev, peer))
+        return SW_OK;
+    return sw_err_set(err, SW_ERR_UNSUPPORTED, "%s does not reach %s", dev->name, peer->name);
+}
+
+static int collectives(struct sw_device *dev, const struct sw_collective_ops **out,
+                       struct sw_err *err)
+{
+    (void)out;
+    return sw_err_set(err, SW_ERR_UNSUPPORTED,
+                      "%s has no library of sums over devices; what it adds lies in one memory",
+                      dev->name);
+}
+
 /* ---- The device ---- */
 
 static void close_device(struct sw_device *dev)
@@ -226,6 +249,9 @@ static const struct sw_device_ops cpu_ops = {
     .fill_zero = fill_zero,
     .run = run,
     .all_finite = all_finite,
+    .reaches = reaches,
+    .reach = reach,
+    .collectives = collectives,
 };
 
 int sw_cpu_open(bool reference, struct sw_device **out, struct sw_err *err)

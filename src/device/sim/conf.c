@@ -16,7 +16,7 @@ struct sw_sim_conf sw_sim_defaults(void)
 {
     return (struct sw_sim_conf){.gpus = 1,
                                 .memory_bytes = (int64_t)4 << 30,
-                                .peer = true,
+                                .peer = SW_SIM_PEER_YES,
                                 .slow = 1,
                                 .fault_at = 0,
                                 .faulty = -1};
@@ -70,8 +70,16 @@ static bool read_latency(const char *value, struct sw_sim_conf *c)
 
 static bool read_peer(const char *value, struct sw_sim_conf *c)
 {
-    c->peer = strcmp(value, "yes") == 0;
-    return c->peer || strcmp(value, "no") == 0;
+    static const char *const names[] = {[SW_SIM_PEER_NO] = "no",
+                                        [SW_SIM_PEER_YES] = "yes",
+                                        [SW_SIM_PEER_CORRUPT] = "corrupt",
+                                        [SW_SIM_PEER_HANG] = "hang"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (strcmp(value, names[i]) == 0) {
+            c->peer = (enum sw_sim_peer)i;
+            return true;
+        }
+    return false;
 }
 
 static bool read_slow(const char *value, struct sw_sim_conf *c)
@@ -113,7 +121,7 @@ static const struct key {
     {"mem", read_memory, "bytes from 64KiB to 1TiB, as in 2GiB"},
     {"pcie", read_rate, "a rate from 1KB/s to 1TiB/s, as in 12GB/s"},
     {"latency", read_latency, "a time of at most 10s in us, ms or s, as in 10us"},
-    {"peer", read_peer, "yes or no"},
+    {"peer", read_peer, "yes, no, or what direct copies do wrong: corrupt or hang"},
     {"slow", read_slow, "a factor from 1 to 1000"},
     {"fault", read_fault, "hang, lost, nomem or wrong and when, as in hang@500"},
     {"faulty", read_faulty, "the number of a GPU, from 0"},

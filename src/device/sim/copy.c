@@ -4,6 +4,8 @@
 #include "device/sim/sim_private.h"
 #include <string.h>
 
+enum { DAMAGED_BYTES = 256 };
+
 static const char *const copy_pointers[] = {"dst", "src", NULL};
 
 /* One side's pointer: memory of a device, or the host's, which is looked at just before it is used.
@@ -45,14 +47,25 @@ static int move(struct sw_sim_stream *s, const struct sw_sim_op *op, struct sw_e
                       c->width, c->rows, err);
 }
 
+/* What a bad way does to copies that are not small: a bit of their last byte. */
+static void damage(const struct sw_sim_op *op)
+{
+    char *dst = op->p[SW_SIM_DST];
+    if (op->bytes[SW_SIM_DST] >= DAMAGED_BYTES)
+        dst[op->bytes[SW_SIM_DST] - 1] ^= 1;
+}
+
 /* Moving the bytes takes about as long as the fill has taken, and is part of the link's time. */
 static int run_copy(struct sw_sim_stream *s, struct sw_sim_op *op, struct sw_err *err)
 {
     const struct sw_sim_copy *c = &op->u.copy;
     const struct sw_sim_conf *conf = &s->device->conf;
     int64_t began_ns = sw_os()->monotonic_ns(), end_ns = began_ns;
+    bool direct = sw_sim_link_direct(s->device, c->dst, c->src);
+    if (direct && conf->peer == SW_SIM_PEER_HANG)
+        return sw_sim_stream_hang(s, err);
     if (c->dst != c->src)
-        end_ns = sw_sim_link_take(c->dst, c->src, c->width * (size_t)c->rows, began_ns, conf);
+        end_ns = sw_sim_link_take(s->device, c->dst, c->src, c->width * (size_t)c->rows, began_ns);
     for (int64_t r = 0; r < c->rows; r++)
         fill_nan((char *)op->p[SW_SIM_DST] + (size_t)r * c->dst_pitch, c->width);
     int64_t filled_ns = sw_os()->monotonic_ns();
@@ -60,6 +73,8 @@ static int run_copy(struct sw_sim_stream *s, struct sw_sim_op *op, struct sw_err
         sw_sim_stream_sleep(s, filled_ns + conf->copy_delay_us * 1000);
     sw_sim_stream_sleep(s, end_ns - (filled_ns - began_ns));
     int rc = move(s, op, err);
+    if (rc == SW_OK && direct && conf->peer == SW_SIM_PEER_CORRUPT)
+        damage(op);
     sw_sim_stream_sleep(s, end_ns);
     return rc;
 }

@@ -1,4 +1,5 @@
 #include "base/os.h"
+#include "device/collective.h"
 #include "device/sim/sim_private.h"
 #include <stdio.h>
 
@@ -151,6 +152,14 @@ int sw_sim_open(const struct sw_sim_conf *conf, int index, struct sw_device **ou
     return SW_OK;
 }
 
+static int collectives(struct sw_device *dev, const struct sw_collective_ops **out,
+                       struct sw_err *err)
+{
+    (void)dev, (void)err;
+    *out = &sw_sim_collectives;
+    return SW_OK;
+}
+
 const struct sw_device_ops sw_sim_ops = {
     .kind = "sim",
     .close = close_device,
@@ -183,5 +192,8 @@ const struct sw_device_ops sw_sim_ops = {
     .capture_end = sw_sim_capture_end,
     .graph_launch = sw_sim_graph_launch,
     .graph_free = sw_sim_graph_free,
+    .reaches = sw_sim_peer_reaches,
+    .reach = sw_sim_peer_reach,
+    .collectives = collectives,
     .plans = &sw_sim_plans,
 };

@@ -48,8 +48,7 @@ void sw_sim_event_wake(struct sw_sim_event *e)
     sw_mutex_unlock(&e->lock);
 }
 
-/* Record `number` has happened; or, with a reason, never will. */
-static void happen(struct sw_sim_event *e, uint64_t number, const struct sw_err *why)
+void sw_sim_event_happen(struct sw_sim_event *e, uint64_t number, const struct sw_err *why)
 {
     sw_mutex_lock(&e->lock);
     if (number > e->done) {
@@ -61,6 +60,12 @@ static void happen(struct sw_sim_event *e, uint64_t number, const struct sw_err 
         sw_cond_broadcast(&e->changed);
     }
     sw_mutex_unlock(&e->lock);
+}
+
+/* A record that was queued. */
+static void happen(struct sw_sim_event *e, uint64_t number, const struct sw_err *why)
+{
+    sw_sim_event_happen(e, number, why);
     let_go(e);
 }
 
@@ -133,21 +138,27 @@ static void set_waiting(struct sw_sim_stream *s, struct sw_sim_event *e)
 }
 
 /* Cancelling first sets the flag and then wakes, under the event's lock: no wake-up is missed. */
-static int run_wait(struct sw_sim_stream *s, struct sw_sim_op *op, struct sw_err *err)
+int sw_sim_event_stand(struct sw_sim_stream *s, struct sw_sim_event *e, uint64_t number,
+                       struct sw_err *err)
 {
-    struct sw_sim_event *e = op->u.event.event;
     int rc = SW_OK;
     set_waiting(s, e);
     sw_mutex_lock(&e->lock);
-    while (e->done < op->u.event.number && !atomic_load(&s->cancelled))
+    while (e->done < number && !atomic_load(&s->cancelled))
         sw_cond_wait(&e->changed, &e->lock);
-    if (e->done < op->u.event.number)
+    if (e->done < number)
         rc = sw_err_set(err, SW_ERR_CANCELLED, "cancelled");
     else
         rc = outcome(e, err);
     sw_mutex_unlock(&e->lock);
     set_waiting(s, NULL);
-    let_go(e);
+    return rc;
+}
+
+static int run_wait(struct sw_sim_stream *s, struct sw_sim_op *op, struct sw_err *err)
+{
+    int rc = sw_sim_event_stand(s, op->u.event.event, op->u.event.number, err);
+    let_go(op->u.event.event);
     return rc;
 }
 

@@ -1,8 +1,8 @@
 /* Links: each GPU has one in each direction, to the host and to its peers. A copy takes its bytes
  * by the rate of the link, behind the copies that were there before, and then the latency; what
  * goes from one GPU to another takes the way out of the one and the way into the other at once, or,
- * where they are no peers, one after the other by way of the host. Copies inside a GPU take no
- * time. The time is real: streams sleep. */
+ * where they do not reach each other, one after the other by way of the host. Copies inside a GPU
+ * take no time. The time is real: streams sleep. */
 #include "device/sim/sim_private.h"
 
 static int64_t larger(int64_t a, int64_t b)
@@ -28,19 +28,32 @@ static int64_t pass(struct sw_sim_link *out, struct sw_sim_link *in, int64_t now
     return begin_ns + takes_ns + conf->latency_us * 1000;
 }
 
-int64_t sw_sim_link_pass(struct sw_sim_link *out, struct sw_sim_link *in, int64_t now_ns,
-                         size_t bytes, const struct sw_sim_conf *conf)
+bool sw_sim_link_direct(struct sw_sim_device *by, const struct sw_sim_device *dst,
+                        const struct sw_sim_device *src)
 {
-    if (!out || !in || conf->peer)
+    const struct sw_sim_device *peer = dst == by ? src : dst;
+    if (!dst || !src || !peer || peer == by)
+        return false;
+    sw_mutex_lock(&by->link_lock);
+    bool direct = by->reached >> peer->base.index & 1;
+    sw_mutex_unlock(&by->link_lock);
+    return direct;
+}
+
+int64_t sw_sim_link_pass(struct sw_sim_link *out, struct sw_sim_link *in, int64_t now_ns,
+                         size_t bytes, bool direct, const struct sw_sim_conf *conf)
+{
+    if (!out || !in || direct)
         return pass(out, in, now_ns, bytes, conf);
     return pass(NULL, in, pass(out, NULL, now_ns, bytes, conf), bytes, conf);
 }
 
 /* Two devices are locked in the order of their addresses. */
-int64_t sw_sim_link_take(struct sw_sim_device *dst, struct sw_sim_device *src, size_t bytes,
-                         int64_t now_ns, const struct sw_sim_conf *conf)
+int64_t sw_sim_link_take(struct sw_sim_device *by, struct sw_sim_device *dst,
+                         struct sw_sim_device *src, size_t bytes, int64_t now_ns)
 {
     struct sw_sim_device *low = dst, *high = src;
+    bool direct = sw_sim_link_direct(by, dst, src);
     if (!low || (high && (uintptr_t)low > (uintptr_t)high)) {
         low = src;
         high = dst;
@@ -48,12 +61,29 @@ int64_t sw_sim_link_take(struct sw_sim_device *dst, struct sw_sim_device *src, s
     sw_mutex_lock(&low->link_lock);
     if (high)
         sw_mutex_lock(&high->link_lock);
-    int64_t end_ns = sw_sim_link_pass(src ? &src->link[SW_SIM_OUT] : NULL,
-                                      dst ? &dst->link[SW_SIM_IN] : NULL, now_ns, bytes, conf);
+    int64_t end_ns =
+        sw_sim_link_pass(src ? &src->link[SW_SIM_OUT] : NULL, dst ? &dst->link[SW_SIM_IN] : NULL,
+                         now_ns, bytes, direct, &by->conf);
     if (high)
         sw_mutex_unlock(&high->link_lock);
     sw_mutex_unlock(&low->link_lock);
     return end_ns;
+}
+
+bool sw_sim_peer_reaches(struct sw_device *dev, struct sw_device *peer)
+{
+    return sw_sim_device_of(dev)->conf.peer != SW_SIM_PEER_NO && dev->index != peer->index;
+}
+
+int sw_sim_peer_reach(struct sw_device *dev, struct sw_device *peer, struct sw_err *err)
+{
+    struct sw_sim_device *d = sw_sim_device_of(dev);
+    if (!sw_sim_peer_reaches(dev, peer))
+        return sw_err_set(err, SW_ERR_UNSUPPORTED, "%s does not reach %s", dev->name, peer->name);
+    sw_mutex_lock(&d->link_lock);
+    d->reached |= (uint64_t)1 << peer->index;
+    sw_mutex_unlock(&d->link_lock);
+    return SW_OK;
 }
 
 struct sw_sim_traffic sw_sim_traffic(struct sw_device *dev, enum sw_sim_direction direction)

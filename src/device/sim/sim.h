@@ -18,8 +18,9 @@
  * never hangs.
  *
  * Links. A copy to or from the host or a peer takes its bytes by the rate of the link (pcie) and
- * the latency, in real time; copies over one link in one direction queue up. Between GPUs that are
- * no peers it goes by way of the host. What is computed takes `slow` times as long as the CPU does.
+ * the latency, in real time; copies over one link in one direction queue up. Between GPUs that were
+ * not told to reach each other it goes by way of the host. What is computed takes `slow` times as
+ * long as the CPU does.
  *
  * Thread rule: as device/device.h; sw_sim_inject and sw_sim_operations may be called by any thread.
  * Plans are freed before their stream, streams before the device is closed (a stream that is left
@@ -39,15 +40,23 @@ enum sw_sim_fault {
     SW_SIM_WRONG, /* an operation writes a number that is twice or half what it should be */
 };
 
+/* Copies from one GPU straight to another. */
+enum sw_sim_peer {
+    SW_SIM_PEER_NO, /* none reaches another: copies go by way of the host */
+    SW_SIM_PEER_YES,
+    SW_SIM_PEER_CORRUPT, /* they arrive damaged, but for very small ones */
+    SW_SIM_PEER_HANG,    /* they never end */
+};
+
 struct sw_sim_conf {
     int gpus;                 /* how many there are; for the caller, an open opens one of them */
     int64_t memory_bytes;     /* of each */
     int64_t link_bytes_per_s; /* 0: copies take as long as the CPU needs */
     int64_t latency_us;       /* of every copy over a link */
-    bool peer;                /* GPUs copy to each other, else by way of the host */
-    double slow;              /* of the faulty GPU: 3 for three times as long */
-    enum sw_sim_fault fault;  /* that the faulty GPU meets at its operation (for NOMEM: allocation)
-                                 number fault_at, from 1 */
+    enum sw_sim_peer peer;
+    double slow;             /* of the faulty GPU: 3 for three times as long */
+    enum sw_sim_fault fault; /* that the faulty GPU meets at its operation (for NOMEM: allocation)
+                                number fault_at, from 1 */
     int64_t fault_at;
     int faulty;                  /* which GPU is; -1: the last */
     int64_t copy_delay_us;       /* between fill and bytes of a copy; not an option, for tests */

@@ -11,6 +11,7 @@
  * event.c    events
  * copy.c     copies
  * graph.c    captures, and what was captured queued again
+ * collective.c  sums over devices
  * ops.c      operations
  * plan.c     plans
  *
@@ -69,6 +70,7 @@ struct sw_sim_link {
 
 struct sw_sim_stream;
 struct sw_sim_graph;
+struct sw_sim_collective;
 
 struct sw_sim_device {
     struct sw_device base; /* first member */
@@ -82,7 +84,8 @@ struct sw_sim_device {
     struct sw_sim_host *host;  /* shared */
     struct sw_mutex link_lock; /* guards link */
     struct sw_sim_link link[SW_SIM_DIRECTIONS];
-    double slow; /* how many times as long its computing takes */
+    uint64_t reached; /* a bit per GPU that copies reach directly; guarded by link_lock */
+    double slow;      /* how many times as long its computing takes */
 
     struct sw_mutex lock; /* guards all below */
     int owners;           /* the opener and every stream; the last one frees */
@@ -105,6 +108,7 @@ static inline struct sw_sim_device *sw_sim_device_of(struct sw_device *dev)
 
 extern const struct sw_device_ops sw_sim_ops;
 extern const struct sw_plan_makers sw_sim_plans;
+extern const struct sw_collective_ops sw_sim_collectives;
 
 /* memory.c */
 int sw_sim_memory_init(struct sw_sim_device *d, struct sw_err *err) SW_MUST_CHECK;
@@ -138,12 +142,17 @@ void sw_sim_name_free(struct sw_sim_names *n, size_t from, size_t to);
 void sw_sim_name_of(struct sw_sim_names *n, size_t from, size_t bytes, char *out);
 void sw_sim_name_of_freed(struct sw_sim_names *n, size_t from, size_t bytes, char *out);
 
-/* link.c. When a copy ends that is asked for at now_ns; NULL: that side is the host. The links are
- * taken by it; sw_sim_link_pass is the arithmetic, without locks. */
-int64_t sw_sim_link_take(struct sw_sim_device *dst, struct sw_sim_device *src, size_t bytes,
-                         int64_t now_ns, const struct sw_sim_conf *conf);
+/* link.c. Does a copy by one of the two go directly? NULL: that side is the host. */
+bool sw_sim_link_direct(struct sw_sim_device *by, const struct sw_sim_device *dst,
+                        const struct sw_sim_device *src);
+/* When a copy of a stream of `by` ends that is asked for at now_ns. The links are taken by it;
+ * sw_sim_link_pass is the arithmetic, without locks. */
+int64_t sw_sim_link_take(struct sw_sim_device *by, struct sw_sim_device *dst,
+                         struct sw_sim_device *src, size_t bytes, int64_t now_ns);
 int64_t sw_sim_link_pass(struct sw_sim_link *out, struct sw_sim_link *in, int64_t now_ns,
-                         size_t bytes, const struct sw_sim_conf *conf);
+                         size_t bytes, bool direct, const struct sw_sim_conf *conf);
+bool sw_sim_peer_reaches(struct sw_device *dev, struct sw_device *peer);
+int sw_sim_peer_reach(struct sw_device *dev, struct sw_device *peer, struct sw_err *err);
 
 /* device.c. Counts an operation that begins and says which fault it is to meet. */
 enum sw_sim_fault sw_sim_begin(struct sw_sim_device *d);
@@ -169,6 +178,12 @@ int sw_sim_event_record(struct sw_stream *s, struct sw_event *e, struct sw_err *
 int sw_sim_event_wait(struct sw_stream *s, struct sw_event *e, struct sw_err *err);
 int sw_sim_event_host_wait(struct sw_event *e, struct sw_err *err);
 void sw_sim_event_wake(struct sw_sim_event *e);
+/* For events that no stream records: record `number`, and all before it, has happened or, with a
+ * reason, never will; and on a stream's thread, waits for that, or until the stream is cancelled.
+ */
+void sw_sim_event_happen(struct sw_sim_event *e, uint64_t number, const struct sw_err *why);
+int sw_sim_event_stand(struct sw_sim_stream *s, struct sw_sim_event *e, uint64_t number,
+                       struct sw_err *err) SW_MUST_CHECK;
 
 /* ---- Streams and operations ---- */
 
@@ -180,6 +195,7 @@ struct sw_sim_op_type {
     const char *const *pointers; /* their names in messages, in the order of op->p */
     bool counted; /* may meet a fault: it computes or copies, rather than serves the queue */
     bool moves;   /* it is a copy */
+    bool waits;   /* for others: a slow GPU takes no longer */
     bool always;  /* queued and run even when the stream has failed */
     /* Finds where the pointers really are: where[i] for op->p[i]; and sets or checks op->block.
      * NULL: all are memory of the stream's device. on_thread: it runs next, else it is to be
@@ -190,6 +206,8 @@ struct sw_sim_op_type {
     int (*run)(struct sw_sim_stream *s, struct sw_sim_op *op, struct sw_err *err);
     /* Instead of run, when the stream has failed; or NULL. */
     void (*skip)(struct sw_sim_op *op, const struct sw_err *why);
+    /* When it is this operation that fails; or NULL. */
+    void (*fail)(struct sw_sim_op *op, const struct sw_err *why);
 };
 
 enum { SW_SIM_DST, SW_SIM_SRC }; /* the pointers of a copy */
@@ -216,6 +234,11 @@ struct sw_sim_call {
     void *user;
 };
 
+struct sw_sim_sum {
+    struct sw_sim_collective *collective; /* shared */
+    int rank;
+};
+
 /* Everything by value, but for what a caller waits for. */
 struct sw_sim_op {
     const struct sw_sim_op_type *type;
@@ -230,6 +253,7 @@ struct sw_sim_op {
         struct sw_sim_event_op event;
         struct sw_sim_call call;
         struct sw_sim_run run;
+        struct sw_sim_sum sum;
         struct sw_plan *plan;     /* of the cpu stream */
         struct sw_sim_make *make; /* plan.c; the caller waits */
     } u;
@@ -268,6 +292,8 @@ void sw_sim_stream_name(struct sw_stream *s, const char *name);
 void sw_sim_stream_free(struct sw_stream *s);
 int sw_sim_stream_wait(struct sw_stream *s, struct sw_err *err);
 void sw_sim_stream_cancel(struct sw_sim_stream *s);
+/* On the thread: stands still until the stream is cancelled. */
+int sw_sim_stream_hang(struct sw_sim_stream *s, struct sw_err *err) SW_MUST_CHECK;
 /* Waits on the thread until then, or until the stream is cancelled. */
 void sw_sim_stream_sleep(struct sw_sim_stream *s, int64_t until_ns);
 /* d->lock is held: something is wrong with what is queued on the stream of this lane. */

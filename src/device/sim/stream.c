@@ -17,7 +17,7 @@ enum { DRAIN_MS = 1000, JOIN_MS = 10000 };
 
 /* ---- The thread ---- */
 
-static void hang(struct sw_sim_stream *s)
+int sw_sim_stream_hang(struct sw_sim_stream *s, struct sw_err *err)
 {
     sw_mutex_lock(&s->lock);
     s->hung = true;
@@ -25,6 +25,7 @@ static void hang(struct sw_sim_stream *s)
     while (!atomic_load(&s->cancelled))
         sw_cond_wait(&s->changed, &s->lock);
     sw_mutex_unlock(&s->lock);
+    return sw_err_set(err, SW_ERR_CANCELLED, "cancelled while it hung");
 }
 
 void sw_sim_stream_sleep(struct sw_sim_stream *s, int64_t until_ns)
@@ -41,8 +42,7 @@ static int meet_fault(struct sw_sim_stream *s, enum sw_sim_fault fault, struct s
 {
     switch (fault) {
     case SW_SIM_HANG:
-        hang(s);
-        return sw_err_set(err, SW_ERR_CANCELLED, "cancelled while it hung");
+        return sw_sim_stream_hang(s, err);
     case SW_SIM_LOST:
         return sw_err_set(err, SW_ERR_LIBRARY, "the device is lost");
     case SW_SIM_WRONG: /* when it has run */
@@ -111,12 +111,18 @@ static int execute(struct sw_sim_stream *s, struct sw_sim_op *op, struct sw_err 
         int64_t began_ns = sw_os()->monotonic_ns();
         memcpy(op->p, where, sizeof where);
         rc = op->type->run(s, op, err);
-        if (op->type->counted && !op->type->moves && s->device->slow > 1)
+        bool computes = op->type->counted && !op->type->moves && !op->type->waits;
+        if (computes && s->device->slow > 1)
             lag(s, began_ns);
     }
     if (rc == SW_OK && fault == SW_SIM_WRONG)
         make_wrong(op, op->bytes);
-    return rc == SW_OK ? SW_OK : name_it(s, op, rc, err);
+    if (rc == SW_OK)
+        return SW_OK;
+    rc = name_it(s, op, rc, err);
+    if (op->type->fail)
+        op->type->fail(op, err);
+    return rc;
 }
 
 /* s->lock is held. The next operation, or NULL when the stream closes. */

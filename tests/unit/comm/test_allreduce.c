@@ -1,12 +1,15 @@
 /* ctest-labels: threads
  * Buckets and their sums over devices: how gradients are cut and in which order they go; the bits
- * of the tree's sum on every device, whoever gives when; a link that is counted to the byte; waits
- * that are missing are found; a fault ends all waits. */
+ * of the tree's sum on every device, whoever gives when, and the same bits on every device where a
+ * library adds; a link that is counted to the byte; waits that are missing are found; a fault ends
+ * all waits, also those of a member that never comes. */
 #include "unit/device/sim_support.h"
 
 #include "base/tree.h"
 #include "comm/allreduce.h"
 #include "comm/buckets.h"
+#include "device/collective.h"
+#include <math.h>
 
 /* ---- Buckets ---- */
 
@@ -51,8 +54,12 @@ static void the_lowest_layer_goes_first_where_the_link_is_behind(void **state)
 
 enum { MOST_RANKS = 5, BUCKETS = 5, ROUNDS = 4 };
 
+enum way { STAGED, DIRECT, LIBRARY, WAYS };
+
 struct ring {
     int ranks;
+    enum way way;
+    struct sw_collective *library; /* or NULL */
     struct sw_device *dev[MOST_RANKS];
     struct sw_stream *compute[MOST_RANKS];
     struct sw_allreduce *a;
@@ -62,12 +69,28 @@ struct ring {
 static const int64_t elements[BUCKETS] = {4096, 1, 70, 333, 16};
 static const int order[BUCKETS] = {0, 2, 1, 4, 3};
 
-static struct ring ring_open(int ranks, bool peer)
+static void reach_all(const struct ring *g)
 {
-    struct ring g = {.ranks = ranks};
+    struct sw_err err;
+    for (int r = 0; r < g->ranks; r++)
+        for (int q = 0; q < g->ranks; q++)
+            if (q != r)
+                ASSERT_OK(sw_device_reach(g->dev[r], g->dev[q], &err));
+}
+
+static void open_library(struct ring *g)
+{
+    const struct sw_collective_ops *ops;
+    struct sw_err err;
+    ASSERT_OK(sw_device_collectives(g->dev[0], &ops, &err));
+    ASSERT_OK(sw_collective_open(ops, g->dev, g->ranks, 1000, &g->library, &err));
+}
+
+static struct ring ring_open(int ranks, enum way way)
+{
+    struct ring g = {.ranks = ranks, .way = way};
     struct sw_err err;
     struct sw_sim_conf conf = small_conf();
-    conf.peer = peer;
     for (int r = 0; r < ranks; r++) {
         conf.gpus = ranks;
         ASSERT_OK(sw_sim_open(&conf, r, &g.dev[r], &err));
@@ -76,12 +99,20 @@ static struct ring ring_open(int ranks, bool peer)
         g.compute[r] = new_stream(g.dev[r]);
         sw_stream_name(g.compute[r], "compute");
     }
-    const struct sw_allreduce_args args = {
-        .devices = g.dev, .ranks = ranks, .elements = elements, .order = order, .buckets = BUCKETS};
+    if (way == DIRECT)
+        reach_all(&g);
+    if (way == LIBRARY)
+        open_library(&g);
+    const struct sw_allreduce_args args = {.devices = g.dev,
+                                           .ranks = ranks,
+                                           .library = g.library,
+                                           .elements = elements,
+                                           .order = order,
+                                           .buckets = BUCKETS};
     ASSERT_OK(sw_allreduce_new(&args, &g.a, &err));
     for (int r = 0; r < ranks; r++)
         assert_int_equal(sw_device_bytes_of(g.dev[r]).in_use,
-                         sw_allreduce_bytes(elements, BUCKETS, ranks));
+                         sw_allreduce_bytes(elements, BUCKETS, ranks, way == LIBRARY));
     return g;
 }
 
@@ -94,6 +125,7 @@ static void ring_close(struct ring *g)
         sw_stream_free(g->compute[r]);
     }
     sw_allreduce_free(g->a);
+    sw_collective_close(g->library);
     for (int r = 0; r < g->ranks; r++) {
         sw_device_close(g->dev[r]);
         for (int b = 0; b < BUCKETS; b++)
@@ -123,18 +155,24 @@ static float tree_sum(const struct ring *g, int b, int64_t i)
     return stack[0];
 }
 
+/* A library's order is its own, but one for all. */
 static void assert_sums(struct ring *g, int b)
 {
-    float *got = get_floats(elements[b]);
+    float *got = get_floats(elements[b]), *first = get_floats(elements[b]);
     for (int r = 0; r < g->ranks; r++) {
         to_host(g->compute[r], got, sw_allreduce_bucket(g->a, r, b),
                 (size_t)elements[b] * sizeof(float));
+        if (r == 0)
+            memcpy(first, got, (size_t)elements[b] * sizeof(float));
+        assert_memory_equal(got, first, (size_t)elements[b] * sizeof(float));
+        float near = g->way == LIBRARY ? 1e-6f * (float)g->ranks : 0;
         for (int64_t i = 0; i < elements[b]; i++)
-            if (got[i] != tree_sum(g, b, i))
+            if (!(fabsf(got[i] - tree_sum(g, b, i)) <= near))
                 fail_msg("%d ranks: element %lld of bucket %d is %.9g on rank %d, not %.9g",
                          g->ranks, (long long)i, b, (double)got[i], r, (double)tree_sum(g, b, i));
     }
     free(got);
+    free(first);
 }
 
 /* Ranks give in orders of their own, each from the top bucket down to the last. */
@@ -163,6 +201,7 @@ static void run_round(struct ring *g, uint64_t round, struct rng *rng)
 static void assert_traffic(struct ring *g)
 {
     int64_t sum = 0, all = 0;
+    uint64_t moved = 0;
     for (int b = 0; b < BUCKETS; b++)
         all += elements[b] * (int64_t)sizeof(float);
     for (int r = 0; r < g->ranks; r++) {
@@ -172,19 +211,23 @@ static void assert_traffic(struct ring *g)
             in += sw_allreduce_round_bytes(g->a, q, r);
             sum += sw_allreduce_round_bytes(g->a, r, q);
         }
+        moved += sw_sim_traffic(g->dev[r], SW_SIM_OUT).bytes;
+        if (g->way == LIBRARY)
+            continue; /* what goes where is its own affair */
         assert_int_equal(sw_sim_traffic(g->dev[r], SW_SIM_OUT).bytes, out * ROUNDS);
         assert_int_equal(sw_sim_traffic(g->dev[r], SW_SIM_IN).bytes, in * ROUNDS);
     }
+    assert_int_equal(moved, (sum + g->ranks * all) * ROUNDS);
     assert_int_equal(sum, 2 * (g->ranks - 1) * all);
 }
 
-static void every_device_has_the_bits_of_the_tree(void **state)
+static void every_device_has_the_same_sums(void **state)
 {
     (void)state;
     struct rng rng = rng_of(3);
     for (int ranks = 2; ranks <= MOST_RANKS; ranks++)
-        for (int peer = 0; peer < 2; peer++) {
-            struct ring g = ring_open(ranks, peer);
+        for (enum way way = 0; way < WAYS; way++) {
+            struct ring g = ring_open(ranks, way);
             for (uint64_t round = 1; round <= ROUNDS; round++)
                 run_round(&g, round, &rng);
             assert_traffic(&g);
@@ -192,10 +235,9 @@ static void every_device_has_the_bits_of_the_tree(void **state)
         }
 }
 
-static void a_bucket_whose_turn_has_not_come_waits(void **state)
+static void turns_come_in_the_order_of_buckets(enum way way)
 {
-    (void)state;
-    struct ring g = ring_open(2, true);
+    struct ring g = ring_open(2, way);
     struct sw_err err;
     for (int r = 0; r < 2; r++)
         for (int b = 1; b < 3; b++) {
@@ -215,13 +257,30 @@ static void a_bucket_whose_turn_has_not_come_waits(void **state)
     ring_close(&g);
 }
 
+static void a_bucket_whose_turn_has_not_come_waits(void **state)
+{
+    (void)state;
+    turns_come_in_the_order_of_buckets(DIRECT);
+    turns_come_in_the_order_of_buckets(LIBRARY);
+}
+
+/* With a library one device does all that several do. */
+static void a_library_has_sums_of_one(void **state)
+{
+    (void)state;
+    struct rng rng = rng_of(5);
+    struct ring g = ring_open(1, LIBRARY);
+    for (uint64_t round = 1; round <= ROUNDS; round++)
+        run_round(&g, round, &rng);
+    ring_close(&g);
+}
+
 /* ---- What goes wrong ---- */
 
 /* One that reads the sum, or writes the bucket anew, without having taken it. */
-static void a_bucket_that_is_not_taken_is_a_race(void **state)
+static void a_bucket_is_not_taken(enum way way)
 {
-    (void)state;
-    struct ring g = ring_open(3, true);
+    struct ring g = ring_open(3, way);
     struct sw_err err;
     for (int r = 0; r < 3; r++) {
         ASSERT_OK(fill(&g, r, 0, 1, &err));
@@ -231,6 +290,93 @@ static void a_bucket_that_is_not_taken_is_a_race(void **state)
     assert_int_equal(fill(&g, 1, 0, 2, &err), SW_ERR_INVALID);
     assert_says(&err, "writes gradients while");
     assert_says(&err, "of stream all-reduce");
+    ring_close(&g);
+}
+
+static void a_bucket_that_is_not_taken_is_a_race(void **state)
+{
+    (void)state;
+    a_bucket_is_not_taken(DIRECT);
+    a_bucket_is_not_taken(LIBRARY);
+}
+
+/* Members that would wait for one another for ever are told at once. */
+static void members_that_differ_are_found(void **state)
+{
+    (void)state;
+    struct ring g = ring_open(2, LIBRARY);
+    struct sw_err err;
+    struct sw_stream *s[2] = {new_stream(g.dev[0]), new_stream(g.dev[1])};
+    float *x = sw_allreduce_bucket(g.a, 0, 0), *y = sw_allreduce_bucket(g.a, 1, 0);
+    assert_int_equal(sw_collective_sum(g.library, 0, s[0], x, 16, &err), SW_ERR_INVALID);
+    assert_says(&err, "outside of a group");
+    ASSERT_OK(sw_collective_begin(g.library, &err));
+    ASSERT_OK(sw_collective_sum(g.library, 0, s[0], x, 16, &err));
+    assert_int_equal(sw_collective_end(g.library, &err), SW_ERR_INVALID);
+    assert_says(&err, "1 in a group on sim:0, but 0 on sim:1");
+    ASSERT_OK(sw_collective_begin(g.library, &err));
+    ASSERT_OK(sw_collective_sum(g.library, 0, s[0], x, 16, &err));
+    ASSERT_OK(sw_collective_sum(g.library, 1, s[1], y, 32, &err));
+    assert_int_equal(sw_collective_end(g.library, &err), SW_ERR_INVALID);
+    assert_says(&err, "16 numbers on sim:0, but 32 on sim:1");
+    for (int r = 0; r < 2; r++)
+        sw_stream_free(s[r]);
+    ring_close(&g);
+}
+
+static void one_device_is_no_two_members(void **state)
+{
+    (void)state;
+    struct sw_device *dev = open_sim(0), *twice[2] = {dev, dev};
+    const struct sw_collective_ops *ops;
+    struct sw_collective *none;
+    struct sw_err err;
+    ASSERT_OK(sw_device_collectives(dev, &ops, &err));
+    assert_int_equal(sw_collective_open(ops, twice, 2, 1000, &none, &err), SW_ERR_INVALID);
+    assert_says(&err, "sim:0 cannot be two members");
+    sw_device_close(dev);
+}
+
+static void give_all(struct ring *g, int b)
+{
+    struct sw_err err;
+    for (int r = 0; r < g->ranks; r++) {
+        ASSERT_OK(fill(g, r, b, 1, &err));
+        ASSERT_OK(sw_allreduce_give(g->a, r, b, 1, g->compute[r], &err));
+    }
+    for (int r = 0; r < g->ranks; r++)
+        ASSERT_OK(sw_allreduce_take(g->a, r, b, g->compute[r], &err));
+}
+
+/* The others stand in the sum: no stream of theirs says a word, until all is closed. */
+static void a_member_that_hangs_is_left_by_closing(void **state)
+{
+    (void)state;
+    struct ring g = ring_open(3, LIBRARY);
+    struct sw_err err;
+    sw_sim_inject(g.dev[1], SW_SIM_HANG, 1); /* behind the test's copy */
+    give_all(&g, 0);
+    ASSERT_OK(sw_allreduce_check(g.a, &err));
+    sw_allreduce_close_v(g.a);
+    for (int r = 0; r < 3; r += 2)
+        assert_int_equal(sw_stream_wait(g.compute[r], &err), SW_ERR_CANCELLED);
+    sw_device_cancel(g.dev[1]);
+    ring_close(&g);
+}
+
+/* Who asks is told which one does not come. */
+static void a_member_that_is_lost_is_named(void **state)
+{
+    (void)state;
+    struct ring g = ring_open(3, LIBRARY);
+    struct sw_err err;
+    sw_sim_inject(g.dev[1], SW_SIM_LOST, 1);
+    give_all(&g, 0);
+    while (sw_allreduce_check(g.a, &err) == SW_OK)
+        sleep_ms(1);
+    assert_says(&err, "sim:1: all_reduce: the device is lost");
+    sw_allreduce_close_v(g.a);
+    assert_int_equal(sw_stream_wait(g.compute[0], &err), SW_ERR_CANCELLED);
     ring_close(&g);
 }
 
@@ -248,7 +394,7 @@ static void wait_long(void *waiter)
 static void closing_ends_all_waits(void **state)
 {
     (void)state;
-    struct ring g = ring_open(2, true);
+    struct ring g = ring_open(2, DIRECT);
     struct waiter w = {.a = g.a};
     struct sw_thread thread;
     struct sw_err err;
@@ -265,9 +411,14 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(gradients_are_cut_when_they_are_large_enough),
         cmocka_unit_test(the_lowest_layer_goes_first_where_the_link_is_behind),
-        cmocka_unit_test(every_device_has_the_bits_of_the_tree),
+        cmocka_unit_test(every_device_has_the_same_sums),
         cmocka_unit_test(a_bucket_whose_turn_has_not_come_waits),
         cmocka_unit_test(a_bucket_that_is_not_taken_is_a_race),
+        cmocka_unit_test(a_library_has_sums_of_one),
+        cmocka_unit_test(members_that_differ_are_found),
+        cmocka_unit_test(one_device_is_no_two_members),
+        cmocka_unit_test(a_member_that_hangs_is_left_by_closing),
+        cmocka_unit_test(a_member_that_is_lost_is_named),
         cmocka_unit_test(closing_ends_all_waits),
     };
     return cmocka_run_group_tests_name("allreduce", tests, NULL, NULL);

@@ -29,13 +29,17 @@ static void option_text_is_read_over_the_defaults(void **state)
     assert_int_equal(conf.gpus, 1);
     assert_int_equal(conf.memory_bytes, 1000000);
     assert_int_equal(conf.link_bytes_per_s, 0);
-    assert_true(conf.peer && conf.slow == 1 && conf.fault == SW_SIM_NO_FAULT);
+    assert_true(conf.peer == SW_SIM_PEER_YES && conf.slow == 1 && conf.fault == SW_SIM_NO_FAULT);
     ASSERT_OK(sw_sim_parse("pcie=12GB/s,latency=10us,peer=no,gpus=3,slow=2.5,fault=lost@7,faulty=1",
                            &conf, &err));
     assert_int_equal(conf.link_bytes_per_s, (int64_t)12000000000);
     assert_int_equal(conf.latency_us, 10);
-    assert_true(!conf.peer && conf.slow == 2.5 && conf.faulty == 1);
+    assert_true(conf.peer == SW_SIM_PEER_NO && conf.slow == 2.5 && conf.faulty == 1);
     assert_true(conf.fault == SW_SIM_LOST && conf.fault_at == 7);
+    ASSERT_OK(sw_sim_parse("peer=corrupt", &conf, &err));
+    assert_int_equal(conf.peer, SW_SIM_PEER_CORRUPT);
+    ASSERT_OK(sw_sim_parse("peer=hang", &conf, &err));
+    assert_int_equal(conf.peer, SW_SIM_PEER_HANG);
     ASSERT_OK(sw_sim_parse("latency=2ms", &conf, &err));
     assert_int_equal(conf.latency_us, 2000);
 }
@@ -50,7 +54,7 @@ static void wrong_option_text_is_named(void **state)
         {"gpus=two", "gpus is 'two'"},
         {"gpu=2", "did you mean 'gpus'"},
         {"colour=red", "unknown key 'colour'; known are gpus, mem, pcie"},
-        {"peer=maybe", "peer is 'maybe'; it must be yes or no"},
+        {"peer=maybe", "peer is 'maybe'; it must be yes, no, or what"},
         {"pcie=12GB", "pcie is '12GB'; it must be a rate"},
         {"pcie=0GB/s", "pcie is '0GB/s'"},
         {"latency=10", "latency is '10'; it must be a time"},

@@ -9,37 +9,37 @@
 enum { MB = 1000000, MS = 1000000 };
 
 /* 1 GB/s is 1 ms for 1 MB. */
-static struct sw_sim_conf linked_conf(int64_t latency_us, bool peer)
+static struct sw_sim_conf linked_conf(int64_t latency_us)
 {
     struct sw_sim_conf conf = small_conf();
     conf.link_bytes_per_s = 1000 * (int64_t)MB;
     conf.latency_us = latency_us;
-    conf.peer = peer;
     return conf;
 }
 
 static void a_copy_takes_bytes_by_rate_and_the_latency(void **state)
 {
-    struct sw_sim_conf conf = linked_conf(10, true);
+    struct sw_sim_conf conf = linked_conf(10);
     struct sw_sim_link in = {.free_ns = 0};
     (void)state;
-    assert_int_equal(sw_sim_link_pass(NULL, &in, 5000, 3 * MB, &conf), 5000 + 3 * MS + 10000);
+    assert_int_equal(sw_sim_link_pass(NULL, &in, 5000, 3 * MB, false, &conf),
+                     5000 + 3 * MS + 10000);
     conf.link_bytes_per_s = 0;
     struct sw_sim_link quick = {.free_ns = 0};
-    assert_int_equal(sw_sim_link_pass(NULL, &quick, 5000, 3 * MB, &conf), 5000 + 10000);
+    assert_int_equal(sw_sim_link_pass(NULL, &quick, 5000, 3 * MB, false, &conf), 5000 + 10000);
 }
 
 static void copies_over_one_link_queue_up(void **state)
 {
-    struct sw_sim_conf conf = linked_conf(10, true);
+    struct sw_sim_conf conf = linked_conf(10);
     struct sw_sim_link in = {.free_ns = 0}, out = {.free_ns = 0};
     (void)state;
-    assert_int_equal(sw_sim_link_pass(NULL, &in, 0, MB, &conf), MS + 10000);
+    assert_int_equal(sw_sim_link_pass(NULL, &in, 0, MB, false, &conf), MS + 10000);
     /* The latency of the first one is no time of the link's. */
-    assert_int_equal(sw_sim_link_pass(NULL, &in, 1000, MB, &conf), 2 * MS + 10000);
-    assert_int_equal(sw_sim_link_pass(NULL, &in, 9 * MS, MB, &conf), 10 * MS + 10000);
+    assert_int_equal(sw_sim_link_pass(NULL, &in, 1000, MB, false, &conf), 2 * MS + 10000);
+    assert_int_equal(sw_sim_link_pass(NULL, &in, 9 * MS, MB, false, &conf), 10 * MS + 10000);
     /* The other direction is another link. */
-    assert_int_equal(sw_sim_link_pass(&out, NULL, 1000, MB, &conf), 1000 + MS + 10000);
+    assert_int_equal(sw_sim_link_pass(&out, NULL, 1000, MB, false, &conf), 1000 + MS + 10000);
     assert_int_equal((int)in.traffic.bytes, 3 * MB);
     assert_int_equal(in.traffic.busy_ns, 3 * MS);
     assert_int_equal(out.traffic.busy_ns, MS);
@@ -47,15 +47,14 @@ static void copies_over_one_link_queue_up(void **state)
 
 static void peers_copy_at_once_and_others_by_way_of_the_host(void **state)
 {
-    struct sw_sim_conf conf = linked_conf(10, true);
+    struct sw_sim_conf conf = linked_conf(10);
     struct sw_sim_link out = {.free_ns = 2 * MS}, in = {.free_ns = 0};
     (void)state;
-    assert_int_equal(sw_sim_link_pass(&out, &in, 0, MB, &conf), 3 * MS + 10000);
+    assert_int_equal(sw_sim_link_pass(&out, &in, 0, MB, true, &conf), 3 * MS + 10000);
     assert_int_equal(out.free_ns, 3 * MS);
     assert_int_equal(in.free_ns, 3 * MS);
-    conf.peer = false;
     struct sw_sim_link from = {.free_ns = 2 * MS}, to = {.free_ns = 0};
-    assert_int_equal(sw_sim_link_pass(&from, &to, 0, MB, &conf), 4 * MS + 20000);
+    assert_int_equal(sw_sim_link_pass(&from, &to, 0, MB, false, &conf), 4 * MS + 20000);
     assert_int_equal(from.free_ns, 3 * MS);
     assert_int_equal(to.free_ns, 4 * MS + 10000);
 }
@@ -76,7 +75,7 @@ static int64_t run_both(struct sw_stream *a, struct sw_stream *b, void *x, void 
 static void streams_share_a_link(void **state)
 {
     static char host[4 * MB];
-    struct sw_device *dev = open_sim_with(0, linked_conf(100, true));
+    struct sw_device *dev = open_sim_with(0, linked_conf(100));
     struct sw_stream *a = new_stream(dev), *b = new_stream(dev);
     char *x = device_bytes(dev, sizeof host), *y = device_bytes(dev, sizeof host);
     struct sw_err err;
@@ -96,12 +95,14 @@ static void streams_share_a_link(void **state)
 static void copies_between_gpus_load_both_links(void **state)
 {
     for (int peer = 0; peer <= 1; peer++) {
-        struct sw_device *a = open_sim_with(0, linked_conf(0, peer));
-        struct sw_device *b = open_sim_with(1, linked_conf(0, peer));
+        struct sw_device *a = open_sim_with(0, linked_conf(0));
+        struct sw_device *b = open_sim_with(1, linked_conf(0));
         struct sw_stream *s = new_stream(a);
         char *x = device_bytes(a, MB), *y = device_bytes(b, MB);
         struct sw_err err;
         (void)state;
+        if (peer)
+            ASSERT_OK(sw_device_reach(a, b, &err));
         int64_t began_ns = sw_os()->monotonic_ns();
         ASSERT_OK(sw_copy_peer(s, b, y, a, x, MB, &err));
         ASSERT_OK(sw_stream_wait(s, &err));
@@ -115,9 +116,58 @@ static void copies_between_gpus_load_both_links(void **state)
     }
 }
 
+enum { SENT = 4096 };
+
+/* A copy from one GPU to another, and what came. */
+static int send(struct sw_stream *s, struct sw_stream *t, void *to, const void *from, char *got,
+                struct sw_err *err)
+{
+    int rc = sw_copy_peer(s, t->dev, to, s->dev, from, SENT, err);
+    if (rc == SW_OK)
+        rc = sw_stream_wait(s, err);
+    if (rc == SW_OK)
+        to_host(t, got, to, SENT);
+    return rc;
+}
+
+/* What direct copies do wrong shows in nothing but what arrives, or in that they never end; by way
+ * of the host nothing is wrong. */
+static void direct_copies_can_be_damaged_and_hang(void **state)
+{
+    (void)state;
+    for (int peer = SW_SIM_PEER_NO; peer <= SW_SIM_PEER_HANG; peer++) {
+        struct sw_sim_conf conf = small_conf();
+        struct sw_err err;
+        struct canceller c;
+        char sent[SENT], got[SENT];
+        conf.peer = (enum sw_sim_peer)peer;
+        struct sw_device *a = open_sim_with(0, conf), *b = open_sim_with(1, conf);
+        struct sw_stream *s = new_stream(a), *t = new_stream(b);
+        memset(sent, 7, sizeof sent);
+        void *x = to_device(s, sent, sizeof sent), *y = device_bytes(b, sizeof sent);
+        ASSERT_OK(send(s, t, y, x, got, &err));
+        assert_memory_equal(got, sent, sizeof got);
+        assert_int_equal(sw_device_reaches(a, b), peer != SW_SIM_PEER_NO);
+        assert_int_equal(sw_device_reach(a, b, &err),
+                         peer == SW_SIM_PEER_NO ? SW_ERR_UNSUPPORTED : SW_OK);
+        if (peer == SW_SIM_PEER_HANG)
+            cancel_later(&c, a, 3);
+        assert_int_equal(send(s, t, y, x, got, &err),
+                         peer == SW_SIM_PEER_HANG ? SW_ERR_CANCELLED : SW_OK);
+        if (peer == SW_SIM_PEER_HANG)
+            sw_thread_join(&c.thread);
+        else
+            assert_int_equal(memcmp(got, sent, sizeof got) != 0, peer == SW_SIM_PEER_CORRUPT);
+        sw_stream_free(s);
+        sw_stream_free(t);
+        sw_device_close(a);
+        sw_device_close(b);
+    }
+}
+
 static void a_copy_on_a_slow_link_can_be_cancelled(void **state)
 {
-    struct sw_sim_conf conf = linked_conf(0, true);
+    struct sw_sim_conf conf = linked_conf(0);
     struct canceller c;
     struct sw_err err;
     char host[1000];
@@ -229,6 +279,7 @@ int main(void)
         cmocka_unit_test(peers_copy_at_once_and_others_by_way_of_the_host),
         cmocka_unit_test(streams_share_a_link),
         cmocka_unit_test(copies_between_gpus_load_both_links),
+        cmocka_unit_test(direct_copies_can_be_damaged_and_hang),
         cmocka_unit_test(a_copy_on_a_slow_link_can_be_cancelled),
         cmocka_unit_test(a_slow_gpu_computes_the_same_later),
         cmocka_unit_test(a_wrong_result_is_one_number),

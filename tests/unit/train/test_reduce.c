@@ -1,7 +1,7 @@
 /* ctest-labels: threads
- * Devices that add up gradients by themselves: the bits of servers on the host, for every size of
- * buckets and every link; memory as planned; runs that go on; devices that fail; waits that are
- * missing. */
+ * Devices that add up gradients by themselves: by copies, the bits of servers on the host, for
+ * every size of buckets and every link; by their library, what one worker computes, the same bits
+ * every time; memory as planned; runs that go on; devices that fail; waits that are missing. */
 #include "workers_support.h"
 
 #include "device/sim/sim_private.h"
@@ -10,11 +10,12 @@
 enum { STEPS = 8 };
 
 #define NONE "cluster.copy=none"
+#define LIBRARY "cluster.all_reduce=library"
 
 static struct trial devices(int workers, const char *name, const char *more)
 {
     static const char *const sims[] = {"", "sim:gpus=1,mem=64MiB", "sim:gpus=2,mem=64MiB",
-                                       "sim:gpus=3,mem=64MiB"};
+                                       "sim:gpus=3,mem=64MiB", "sim:gpus=4,mem=64MiB"};
     return (struct trial){.recipe = workers_recipe,
                           .oversubscribe = true,
                           .name = name,
@@ -26,6 +27,16 @@ static struct trial devices(int workers, const char *name, const char *more)
 static void assert_same_as_host(const char *name)
 {
     assert_same_tensors(checkpoint_path("host", STEPS), checkpoint_path(name, STEPS));
+}
+
+static void assert_memory_as_planned(const struct trial *t, int workers)
+{
+    for (int w = 0; w < workers; w++) {
+        const struct sw_worker *worker = &t->job->workers[w];
+        assert_int_equal(sw_device_bytes_of(worker->device).peak,
+                         worker->arena_bytes + sw_worker_replica_bytes(worker) +
+                             sw_states_device_bytes(worker));
+    }
 }
 
 static void sums_of_devices_have_the_bits_of_servers(void **state)
@@ -44,12 +55,7 @@ static void sums_of_devices_have_the_bits_of_servers(void **state)
             assert_int_equal(t.job->reduction.count == 1, i >= 2);
             if (trial_run(&t) != SW_OK)
                 fail_msg("%s", t.err.text);
-            for (int w = 0; w < workers; w++) {
-                const struct sw_worker *worker = &t.job->workers[w];
-                assert_int_equal(sw_device_bytes_of(worker->device).peak,
-                                 worker->arena_bytes + sw_worker_replica_bytes(worker) +
-                                     sw_states_device_bytes(worker));
-            }
+            assert_memory_as_planned(&t, workers);
             trial_close(&t);
             assert_same_as_host("devices");
         }
@@ -60,6 +66,58 @@ static void sums_of_devices_have_the_bits_of_servers(void **state)
         assert_same_as_host("slow");
         home_end(NULL);
     }
+}
+
+/* Against one worker, whose sums have one term; and again, for the bits. */
+static void a_library_adds_what_one_worker_computes(void **state)
+{
+    (void)state;
+    static const char *const ways[] = {"cluster.bucket_size=1", "cluster.bucket_size=4KiB",
+                                       "cluster.bucket_size=1GiB", "cluster.overlap=no"};
+    struct trial one = {.recipe = workers_recipe, .name = "one", .steps = STEPS};
+    char where[256] = "";
+    home_begin(NULL);
+    trial_ok(&one);
+    for (int workers = 1; workers <= 4; workers++)
+        for (int i = 0; i < 4; i++) {
+            struct trial t = devices(workers, "devices", LIBRARY);
+            t.sets[2] = ways[i];
+            assert_int_equal(trial_open(&t), SW_OK);
+            assert_int_equal(t.job->reduction.reducer, SW_REDUCER_LIBRARY);
+            assert_non_null(strstr(sw_job_plan(t.job)->sums, "in an order of sums of its own"));
+            if (trial_run(&t) != SW_OK)
+                fail_msg("%s", t.err.text);
+            assert_memory_as_planned(&t, workers);
+            trial_close(&t);
+            double d = difference_of_files(checkpoint_path("one", STEPS),
+                                           checkpoint_path("devices", STEPS), true, where);
+            if (!(d <= 1e-4))
+                fail_msg("%d workers, %s: %s differs by %.2g", workers, ways[i], where, d);
+        }
+    struct trial again = devices(4, "again", LIBRARY);
+    again.sets[2] = ways[3];
+    trial_ok(&again);
+    assert_same_tensors(checkpoint_path("devices", STEPS), checkpoint_path("again", STEPS));
+    home_end(NULL);
+}
+
+/* Who asks for a library where none can be used is told why; who does not gets the other way. */
+static void a_library_that_cannot_be_used_says_why(void **state)
+{
+    (void)state;
+    struct trial cpu = {.recipe = workers_recipe,
+                        .oversubscribe = true,
+                        .name = "cpu",
+                        .sets = {NONE, LIBRARY, workers_set[2]}};
+    assert_int_equal(trial_open(&cpu), SW_OK); /* one memory: there is nothing to add up */
+    assert_false(sw_job_reduces(cpu.job));
+    trial_close(&cpu);
+    struct trial exact = devices(2, "exact", LIBRARY);
+    exact.sets[2] = "job.repeat_exact=yes";
+    assert_int_equal(trial_open(&exact), SW_OK);
+    assert_false(sw_job_reduces(exact.job));
+    assert_non_null(strstr(sw_job_plan(exact.job)->sums, "repeat_exact"));
+    trial_close(&exact);
 }
 
 static void others_leave_sums_to_servers(void **state)
@@ -99,9 +157,28 @@ static void a_run_goes_on_from_a_checkpoint(void **state)
 static void a_device_that_is_lost_ends_the_run_for_all(void **state)
 {
     (void)state;
-    struct trial t = devices(3, "lost", NULL);
-    t.device = "sim:gpus=3,mem=64MiB,fault=lost@400";
+    static const char *const ways[] = {NULL, LIBRARY};
+    for (int i = 0; i < 2; i++) {
+        struct trial t = devices(3, "lost", ways[i]);
+        t.device = "sim:gpus=3,mem=64MiB,fault=lost@400";
+        assert_int_equal(trial_go(&t), SW_ERR_LIBRARY);
+        assert_non_null(strstr(t.err.text, "sim:2"));
+        assert_non_null(strstr(t.err.text, "the device is lost"));
+        assert_false(t.stuck);
+    }
+}
+
+/* The others stand in a sum that it never comes to; the watch ends that. */
+static void a_device_that_hangs_ends_sums_of_all(void **state)
+{
+    (void)state;
+    struct trial t = devices(3, "hung", LIBRARY);
+    t.sets[2] = "cluster.stall_s=0.5";
+    t.sets[3] = "cluster.on_stall=stop";
+    t.device = "sim:gpus=3,mem=64MiB,fault=hang@400";
     assert_int_equal(trial_go(&t), SW_ERR_LIBRARY);
+    if (!strstr(t.err.text, "no progress for") || !strstr(t.err.text, "on sim:"))
+        fail_msg("%s", t.err.text);
     assert_false(t.stuck);
 }
 
@@ -137,15 +214,18 @@ int sw_sim_open(const struct sw_sim_conf *conf, int index, struct sw_device **ou
 
 static void sums_that_do_not_wait_for_gradients_are_found(void **state)
 {
+    static const char *const ways[] = {NULL, LIBRARY};
     (void)state;
-    struct trial t = devices(2, "planted", NULL);
-    planted = true;
-    int rc = trial_go(&t);
-    planted = false;
-    assert_int_equal(rc, SW_ERR_INVALID);
-    if (!strstr(t.err.text, "of stream all-reduce") || !strstr(t.err.text, "reads gradients while") ||
-        !strstr(t.err.text, "no event between"))
-        fail_msg("%s", t.err.text);
+    for (int i = 0; i < 2; i++) {
+        struct trial t = devices(2, "planted", ways[i]);
+        planted = true;
+        int rc = trial_go(&t);
+        planted = false;
+        assert_int_equal(rc, SW_ERR_INVALID);
+        if (!strstr(t.err.text, "of stream all-reduce") ||
+            !strstr(t.err.text, " gradients while") || !strstr(t.err.text, "no event between"))
+            fail_msg("%s", t.err.text);
+    }
 }
 
 #define FRESH(name) cmocka_unit_test_setup_teardown(name, home_begin, home_end)
@@ -154,9 +234,12 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sums_of_devices_have_the_bits_of_servers),
+        cmocka_unit_test(a_library_adds_what_one_worker_computes),
+        FRESH(a_library_that_cannot_be_used_says_why),
         FRESH(others_leave_sums_to_servers),
         FRESH(a_run_goes_on_from_a_checkpoint),
         FRESH(a_device_that_is_lost_ends_the_run_for_all),
+        FRESH(a_device_that_hangs_ends_sums_of_all),
         FRESH(sums_that_do_not_wait_for_gradients_are_found),
     };
     return cmocka_run_group_tests_name("reduce", tests, NULL, NULL);

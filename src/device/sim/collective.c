@@ -1,0 +1,304 @@
+/* Collective operations of simulated GPUs. A sum is an operation of every member's stream, which
+ * stands there until all members have come, as a library's kernels do; then each adds up its share
+ * in the order of a ring, beginning behind itself, and fetches the shares of the others. What it
+ * fetches takes the links' time.
+ *
+ * A member whose stream fails does not come, and says so only to who asks (check): the others stand
+ * until they are aborted or cancelled. */
+#include "device/collective.h"
+#include "base/os.h"
+#include "base/tree.h"
+#include "device/sim/sim_private.h"
+#include <stdio.h>
+#include <string.h>
+
+enum { GROUP = 64 /* operations of one member */ };
+
+struct call {
+    struct sw_stream *stream;
+    float *x;
+    int64_t n;
+};
+
+struct member {
+    struct sw_sim_device *device;
+    float *x;           /* of the sum under way, where it really is; between two meetings frozen */
+    struct call *calls; /* owned [GROUP]: of the group that is open */
+    int count;
+};
+
+struct sw_sim_collective {
+    struct sw_collective base; /* first member */
+    struct member *members;    /* owned [ranks] */
+    bool open;                 /* a group is */
+    struct sw_sim_event *gate; /* happens when all have come: once per meeting */
+    struct sw_mutex lock;      /* guards all below, and the members' x */
+    int arrived;
+    uint64_t met;
+    struct sw_err broken; /* why a member does not come; code SW_OK: all do */
+};
+
+static struct sw_sim_collective *collective_of(struct sw_collective *c)
+{
+    return (struct sw_sim_collective *)(void *)c;
+}
+
+/* ---- On the members' threads ---- */
+
+/* Returns when all have come; the last one opens the gate. */
+static int meet(struct sw_sim_collective *c, struct sw_sim_stream *s, struct sw_err *err)
+{
+    sw_mutex_lock(&c->lock);
+    uint64_t number = c->met + 1;
+    bool last = ++c->arrived == c->base.ranks;
+    if (last) {
+        c->arrived = 0;
+        c->met = number;
+    }
+    sw_mutex_unlock(&c->lock);
+    if (last)
+        sw_sim_event_happen(c->gate, number, NULL);
+    return sw_sim_event_stand(s, c->gate, number, err);
+}
+
+/* Bytes come from every other member; returns when they are through. */
+static void take_links(struct sw_sim_collective *c, struct sw_sim_stream *s, int rank, bool own,
+                       int64_t n)
+{
+    int64_t now_ns = sw_os()->monotonic_ns(), end_ns = now_ns, first, count;
+    for (int q = 0; q < c->base.ranks; q++) {
+        sw_part(n, c->base.ranks, own ? rank : q, &first, &count);
+        if (q == rank || count == 0)
+            continue;
+        int64_t through_ns =
+            sw_sim_link_take(s->device, c->members[rank].device, c->members[q].device,
+                             (size_t)count * sizeof(float), now_ns);
+        end_ns = through_ns > end_ns ? through_ns : end_ns;
+    }
+    sw_sim_stream_sleep(s, end_ns);
+}
+
+/* The member's share, in place: nobody else reads that of its array before the sum is there. */
+static void add_share(const struct sw_sim_collective *c, int rank, int64_t n)
+{
+    int ranks = c->base.ranks;
+    int64_t first, count;
+    sw_part(n, ranks, rank, &first, &count);
+    float *own = c->members[rank].x;
+    for (int64_t i = first; i < first + count; i++) {
+        float sum = c->members[(rank + 1) % ranks].x[i];
+        for (int q = 2; q <= ranks; q++)
+            sum += c->members[(rank + q) % ranks].x[i];
+        own[i] = sum;
+    }
+}
+
+static void fetch_shares(const struct sw_sim_collective *c, int rank, int64_t n)
+{
+    int64_t first, count;
+    for (int q = 0; q < c->base.ranks; q++) {
+        sw_part(n, c->base.ranks, q, &first, &count);
+        if (q != rank)
+            memcpy(c->members[rank].x + first, c->members[q].x + first,
+                   (size_t)count * sizeof(float));
+    }
+}
+
+static int run_sum(struct sw_sim_stream *s, struct sw_sim_op *op, struct sw_err *err)
+{
+    struct sw_sim_collective *c = op->u.sum.collective;
+    int rank = op->u.sum.rank;
+    int64_t n = (int64_t)(op->bytes[0] / sizeof(float));
+    sw_mutex_lock(&c->lock);
+    c->members[rank].x = op->p[0];
+    sw_mutex_unlock(&c->lock);
+    int rc = meet(c, s, err);
+    if (rc != SW_OK)
+        return rc;
+    take_links(c, s, rank, true, n);
+    add_share(c, rank, n);
+    rc = meet(c, s, err);
+    if (rc != SW_OK)
+        return rc;
+    take_links(c, s, rank, false, n);
+    fetch_shares(c, rank, n);
+    return meet(c, s, err);
+}
+
+static void fail_sum(struct sw_sim_op *op, const struct sw_err *why)
+{
+    struct sw_sim_collective *c = op->u.sum.collective;
+    sw_mutex_lock(&c->lock);
+    if (c->broken.code == SW_OK && why->code != SW_ERR_CANCELLED)
+        c->broken = *why;
+    sw_mutex_unlock(&c->lock);
+}
+
+static const char *const sum_pointers[] = {"x", NULL};
+static const struct sw_sim_op_type sum_type = {.name = "all_reduce",
+                                               .pointers = sum_pointers,
+                                               .counted = true,
+                                               .waits = true,
+                                               .run = run_sum,
+                                               .skip = fail_sum,
+                                               .fail = fail_sum};
+
+/* ---- The host's side ---- */
+
+static int group_begin(struct sw_collective *collective, struct sw_err *err)
+{
+    struct sw_sim_collective *c = collective_of(collective);
+    if (c->open)
+        return sw_err_set(err, SW_ERR_INVALID, "a group begins inside of another one");
+    c->open = true;
+    for (int r = 0; r < c->base.ranks; r++)
+        c->members[r].count = 0;
+    return SW_OK;
+}
+
+static int all_reduce(struct sw_collective *collective, int rank, struct sw_stream *s, float *x,
+                      int64_t n, struct sw_err *err)
+{
+    struct sw_sim_collective *c = collective_of(collective);
+    struct member *m = &c->members[rank];
+    if (!c->open)
+        return sw_err_set(err, SW_ERR_INVALID, "%s: all_reduce: outside of a group", s->dev->name);
+    if (s->dev != &m->device->base)
+        return sw_err_set(err, SW_ERR_INVALID, "%s: all_reduce: rank %d is %s", s->dev->name, rank,
+                          m->device->base.name);
+    if (m->count == GROUP)
+        return sw_err_set(err, SW_ERR_INVALID, "%s: all_reduce: more than %d in one group",
+                          s->dev->name, GROUP);
+    m->calls[m->count++] = (struct call){s, x, n};
+    return SW_OK;
+}
+
+/* Members that differ would wait for one another for ever. */
+static int compare(const struct sw_sim_collective *c, struct sw_err *err)
+{
+    const struct member *a = &c->members[0];
+    for (int r = 1; r < c->base.ranks; r++) {
+        const struct member *b = &c->members[r];
+        if (a->count != b->count)
+            return sw_err_set(err, SW_ERR_INVALID, "all_reduce: %d in a group on %s, but %d on %s",
+                              a->count, a->device->base.name, b->count, b->device->base.name);
+        for (int i = 0; i < a->count; i++)
+            if (a->calls[i].n != b->calls[i].n)
+                return sw_err_set(err, SW_ERR_INVALID,
+                                  "all_reduce: %lld numbers on %s, but %lld on %s",
+                                  (long long)a->calls[i].n, a->device->base.name,
+                                  (long long)b->calls[i].n, b->device->base.name);
+    }
+    return SW_OK;
+}
+
+static int push(struct sw_sim_collective *c, int rank, const struct call *call, struct sw_err *err)
+{
+    const struct sw_sim_op op = {.type = &sum_type,
+                                 .p = {call->x},
+                                 .bytes = {sw_sim_floats(call->n)},
+                                 .written = 1,
+                                 .u.sum = {c, rank}};
+    return sw_sim_push(call->stream, &op, err);
+}
+
+static int group_end(struct sw_collective *collective, struct sw_err *err)
+{
+    struct sw_sim_collective *c = collective_of(collective);
+    c->open = false;
+    int rc = compare(c, err);
+    for (int i = 0; i < c->members[0].count && rc == SW_OK; i++)
+        for (int r = 0; r < c->base.ranks && rc == SW_OK; r++)
+            rc = push(c, r, &c->members[r].calls[i], err);
+    return rc;
+}
+
+static int check(struct sw_collective *collective, struct sw_err *err)
+{
+    struct sw_sim_collective *c = collective_of(collective);
+    sw_mutex_lock(&c->lock);
+    int rc = c->broken.code;
+    if (rc != SW_OK && err)
+        *err = c->broken;
+    sw_mutex_unlock(&c->lock);
+    return rc;
+}
+
+static void abort_all(struct sw_collective *collective)
+{
+    const struct sw_err why = {.code = SW_ERR_CANCELLED, .text = "all_reduce: aborted"};
+    sw_sim_event_happen(collective_of(collective)->gate, UINT64_MAX, &why);
+}
+
+/* ---- Life ---- */
+
+static void close_collective(struct sw_collective *collective)
+{
+    struct sw_sim_collective *c = collective_of(collective);
+    for (int r = 0; c->members && r < c->base.ranks; r++)
+        sw_free(c->members[r].calls);
+    if (c->gate)
+        sw_sim_event_free((struct sw_event *)(void *)c->gate);
+    sw_mutex_fini(&c->lock);
+    sw_free(c->members);
+    sw_free(c);
+}
+
+static int make(struct sw_sim_collective *c, struct sw_device *const *devices, struct sw_err *err)
+{
+    struct sw_event *gate;
+    c->members = sw_calloc((size_t)c->base.ranks, sizeof *c->members);
+    if (!c->members)
+        return sw_err_nomem(err, "a collective", (size_t)c->base.ranks * sizeof *c->members);
+    for (int r = 0; r < c->base.ranks; r++) {
+        c->members[r].device = sw_sim_device_of(devices[r]);
+        c->members[r].calls = sw_calloc(GROUP, sizeof *c->members[r].calls);
+        if (!c->members[r].calls)
+            return sw_err_nomem(err, "a collective", GROUP * sizeof *c->members[r].calls);
+    }
+    int rc = sw_sim_event_new(devices[0], &gate, err);
+    if (rc == SW_OK)
+        c->gate = (struct sw_sim_event *)(void *)gate;
+    return rc;
+}
+
+static int open_collective(struct sw_device *const *devices, int ranks, int timeout_ms,
+                           struct sw_collective **out, struct sw_err *err)
+{
+    (void)timeout_ms;
+    for (int r = 0; r < ranks; r++)
+        for (int q = 0; q < r; q++)
+            if (devices[q]->index == devices[r]->index)
+                return sw_err_set(err, SW_ERR_INVALID, "%s cannot be two members of a collective",
+                                  devices[r]->name);
+    struct sw_sim_collective *c = sw_calloc(1, sizeof *c);
+    if (!c)
+        return sw_err_nomem(err, "a collective", sizeof *c);
+    sw_mutex_init(&c->lock);
+    c->base.ops = &sw_sim_collectives;
+    c->base.ranks = ranks;
+    int rc = make(c, devices, err);
+    if (rc != SW_OK) {
+        close_collective(&c->base);
+        return rc;
+    }
+    *out = &c->base;
+    return SW_OK;
+}
+
+static const char *name(char *out, size_t bytes)
+{
+    snprintf(out, bytes, "sim's own");
+    return out;
+}
+
+const struct sw_collective_ops sw_sim_collectives = {
+    .name = name,
+    .open = open_collective,
+    .close = close_collective,
+    .group_begin = group_begin,
+    .all_reduce = all_reduce,
+    .group_end = group_end,
+    .check = check,
+    .abort = abort_all,
+};
