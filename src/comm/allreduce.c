@@ -87,7 +87,7 @@ static int make(struct sw_allreduce *a, const struct sw_allreduce_args *args, st
         a->rank[r].device = args->devices[r];
         rc = init_rank(a, &a->rank[r], err);
     }
-    return rc;
+    return rc == SW_OK && a->way->prepare ? a->way->prepare(a, err) : rc;
 }
 
 int sw_allreduce_new(const struct sw_allreduce_args *args, struct sw_allreduce **out,

@@ -1,6 +1,13 @@
 /* Sums by the library of the devices (device/collective.h): each bucket is one group, in place. The
- * order of a sum is the library's own. */
+ * order of a sum is the library's own.
+ *
+ * Libraries make connections and take memory when a sum of a size is first made, and may wait for
+ * devices in doing so: hence every bucket is summed once before anything else is queued. That is
+ * done on a thread of its own, because a library that does not get along with the machine stands
+ * here for ever. */
 #include "comm/allreduce_private.h"
+
+enum { FIRST_MS = 60000 };
 
 static int64_t stage(const int64_t *elements, int buckets, int ranks)
 {
@@ -42,4 +49,40 @@ static int queue(struct sw_allreduce *a, int b, struct sw_err *err)
     return rc;
 }
 
-const struct sw_allreduce_way sw_allreduce_library = {.fewest = 1, .stage = stage, .queue = queue};
+struct first {
+    struct sw_allreduce *a;
+    int rc;
+    struct sw_err err;
+};
+
+static void first_main(void *arg)
+{
+    struct first *f = arg;
+    for (int b = 0; b < f->a->buckets && f->rc == SW_OK; b++)
+        f->rc = queue(f->a, b, &f->err);
+    for (int r = 0; r < f->a->ranks && f->rc == SW_OK; r++)
+        f->rc = sw_stream_wait(f->a->rank[r].stream, &f->err);
+}
+
+/* The buckets are zero, and so are their sums. */
+static int prepare(struct sw_allreduce *a, struct sw_err *err)
+{
+    struct first f = {.a = a, .rc = SW_OK};
+    struct sw_thread thread;
+    int rc = sw_thread_start(&thread, "first-sums", first_main, &f, err);
+    if (rc != SW_OK)
+        return rc;
+    if (sw_thread_join_timed(&thread, FIRST_MS)) {
+        if (f.rc != SW_OK && err)
+            *err = f.err;
+        return f.rc;
+    }
+    sw_collective_abort(a->library);
+    sw_thread_join(&thread);
+    return sw_err_set(err, SW_ERR_LIBRARY,
+                      "%d devices did not come to a first sum within %d s; try all_reduce = copies",
+                      a->ranks, FIRST_MS / 1000);
+}
+
+const struct sw_allreduce_way sw_allreduce_library = {
+    .fewest = 1, .stage = stage, .queue = queue, .prepare = prepare};

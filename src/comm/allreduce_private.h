@@ -21,6 +21,8 @@ struct sw_allreduce_way {
     int64_t (*stage)(const int64_t *elements, int buckets, int ranks);
     /* Queues a bucket that all ranks have given, for all of them; the lock is held. */
     int (*queue)(struct sw_allreduce *a, int bucket, struct sw_err *err);
+    /* Before the first round, when all memory is there; or NULL. */
+    int (*prepare)(struct sw_allreduce *a, struct sw_err *err);
     /* May others read a rank's bucket after its own `done`? */
     bool reads_others;
 };

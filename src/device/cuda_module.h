@@ -1,9 +1,7 @@
-/* The way to GPUs: the device `cuda` is a module of its own, loaded when somebody asks for it, so
- * that one package runs on machines with and without NVIDIA's driver. It exports one table,
- * sw_cuda_module, and nothing else; this header is all that both sides know of each other.
- *
- * The module is singa_cuda.so in the folder singa-ws beside libsinga, or in libsinga's own (a build
- * tree); SINGA_CUDA_MODULE names another file. It is never unloaded. Any thread. */
+/* The way to GPUs: the device `cuda` is a module of its own (device/module.h), so that one package
+ * runs on machines with and without NVIDIA's driver. It exports one table, sw_cuda_module, and
+ * nothing else; this header is all that both sides know of each other. The module is singa_cuda.so;
+ * SINGA_CUDA_MODULE names another file. Any thread. */
 #ifndef SW_DEVICE_CUDA_MODULE_H
 #define SW_DEVICE_CUDA_MODULE_H
 
@@ -11,7 +9,7 @@
 
 /* Goes up with every change of what the two sides share: this table, device.h, plan.h, op.h or the
  * arguments of an operation. */
-enum { SW_CUDA_ABI = 5 };
+enum { SW_CUDA_ABI = 6 };
 /* Notices most changes for which that was forgotten. */
 #define SW_CUDA_TABLE_BYTES                                                                        \
     ((uint32_t)(sizeof(struct sw_cuda_module) + sizeof(struct sw_device_ops) +                     \

@@ -9,7 +9,7 @@ if [ -e /dev/nvidiactl ]; then
     unset SINGA_CUDA_MODULE
 else
     [ -f "${SW_CUDA_ON_HOST:-}" ] || skip "there is no GPU, and the kernels on the host are not built"
-    export SINGA_CUDA_MODULE="$SW_CUDA_ON_HOST"
+    export SINGA_CUDA_MODULE="$SW_CUDA_ON_HOST" SINGA_NCCL_MODULE="${SW_NCCL_ON_HOST:-/none}"
 fi
 
 # near NAME: the same as the CPU's, but for the order of sums.
@@ -33,6 +33,21 @@ train late --device cuda:0 --set cluster.overlap=no
 near late
 train two --device cuda:0,0 --oversubscribe
 near two
+
+# Sums by NCCL, where it is: one GPU does with it what several do.
+if [ -e /dev/nvidiactl ] || [ -f "$SINGA_NCCL_MODULE" ]; then
+    train nccl --device cuda:0 --set cluster.copy=none --set cluster.all_reduce=library
+    has out '^all-reduce +NCCL 2\..*in an order of sums of its own'
+    near nccl
+    if [ ! -e /dev/nvidiactl ] || [ -e /dev/nvidia1 ]; then
+        train nccl2 --device cuda:0,1 --oversubscribe --set cluster.copy=none
+        has out '^all-reduce +NCCL 2\.'
+        near nccl2
+    fi
+fi
+train shared --device cuda:0,0 --oversubscribe --set cluster.copy=none
+has out '^all-reduce +copies between devices, .*: several workers are on cuda:0'
+near shared
 
 # What ran where is in the history.
 expect 0 history sql "SELECT placement.device FROM placement JOIN runs ON runs.id = run_id WHERE name = 'two' AND unit LIKE 'worker%'"

@@ -4,6 +4,7 @@
 #include "base/os.h"
 #include "cli/share/doctor.h"
 #include "cli/share/doctor_product.h"
+#include "device/collective.h"
 #include "device/cuda_module.h"
 #include "device/ops/linear.h"
 #include "device/sim/sim.h"
@@ -386,12 +387,38 @@ static void see_libraries(struct sw_doctor *d, const struct devices *all)
     sw_json_string(&d->json, "cuda_libraries", module->libraries);
 }
 
+/* Who adds up gradients of several devices. */
+static void see_collectives(struct sw_doctor *d, const struct devices *all)
+{
+    const struct sw_collective_ops *ops;
+    char name[64];
+    struct sw_err err;
+    if (all->count == 0)
+        return;
+    if (sw_device_collectives(all->items[0], &ops, &err) != SW_OK) {
+        sw_doctor_find(
+            d, all->count > 1 ? SW_FINDING_WARN : SW_FINDING_NOTE, "versions",
+            "gradients of several devices are added by copies between them, which is "
+            "slower",
+            "install NCCL (Debian: libnccl2; Python: nvidia-nccl) where the loader finds "
+            "libnccl.so.2, and build where nccl.h is",
+            "no sums over devices: %s", err.text);
+        sw_json_string(&d->json, "collectives", NULL);
+        return;
+    }
+    ops->name(name, sizeof name);
+    sw_doctor_find(d, SW_FINDING_OK, "versions", NULL, NULL, "sums over devices: %s", name);
+    sw_json_string(&d->json, "collectives", name);
+}
+
 int sw_doctor_devices(struct sw_doctor *d, struct sw_err *err)
 {
     struct devices all = {.count = 0};
     int code = open_devices(d, &all, err);
-    if (!code)
+    if (!code) {
         see_libraries(d, &all);
+        see_collectives(d, &all);
+    }
     if (!code && !d->quick)
         code = try_products(d, &all, err);
     if (!code && !d->quick)

@@ -15,8 +15,33 @@ int sw_cuda_copy(struct sw_stream *stream, void *dst, const void *src, size_t by
                          "copy", err);
 }
 
+bool sw_cuda_reaches(struct sw_device *dev, struct sw_device *peer)
+{
+    int can = 0, from = sw_cuda_device_of(dev)->gpu;
+    if (peer->ops != &sw_cuda_ops || from == sw_cuda_device_of(peer)->gpu)
+        return false;
+    cudaError_t answer = cudaDeviceCanAccessPeer(&can, from, sw_cuda_device_of(peer)->gpu);
+    return answer == cudaSuccess && can;
+}
+
+int sw_cuda_reach(struct sw_device *dev, struct sw_device *peer, struct sw_err *err)
+{
+    struct sw_cuda_device *d = sw_cuda_device_of(dev);
+    if (!sw_cuda_reaches(dev, peer))
+        return sw_err_set(err, SW_ERR_UNSUPPORTED, "%s does not reach %s", dev->name, peer->name);
+    int rc = sw_cuda_enter(d, err);
+    if (rc != SW_OK)
+        return rc;
+    cudaError_t answer = cudaDeviceEnablePeerAccess(sw_cuda_device_of(peer)->gpu, 0);
+    if (answer == cudaErrorPeerAccessAlreadyEnabled) {
+        (void)cudaGetLastError();
+        answer = cudaSuccess;
+    }
+    return sw_cuda_check(d, (int)answer, "reaching another GPU", err);
+}
+
 /* Between GPUs that were never told to reach each other directly the driver goes by way of the
- * host, which is slower and always sound: boards exist on which direct copies arrive damaged. */
+ * host, which is slower: boards exist on which direct copies arrive damaged. */
 int sw_cuda_copy_peer(struct sw_stream *stream, struct sw_device *dst_dev, void *dst,
                       struct sw_device *src_dev, const void *src, size_t bytes, struct sw_err *err)
 {

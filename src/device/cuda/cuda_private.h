@@ -10,6 +10,7 @@
  * ops.c       operations of device/op.h: which kernel computes which
  * ops_*.c     arguments of operations as the kernels want them
  * op_recurrent.c  recurrent cells, of products and kernels
+ * nccl.c      sums over GPUs: a module of its own, which has this header and nothing else of here
  * bridge.c    operations that no kernel computes: on the host, by way of copies
  * plans.c     the table of plans; plan_*.c one kind each
  *
@@ -112,6 +113,10 @@ static inline struct sw_cuda_stream *sw_cuda_stream_of(struct sw_stream *s)
     return (struct sw_cuda_stream *)(void *)s;
 }
 
+/* Notices most changes that only one of the two modules was built with. */
+#define SW_CUDA_INSIDE_BYTES                                                                       \
+    ((uint32_t)(sizeof(struct sw_cuda_device) + sizeof(struct sw_cuda_stream)))
+
 /* How a kernel is started on a stream. */
 struct sw_cuda_launch sw_cuda_launch_of(struct sw_stream *s);
 
@@ -144,6 +149,8 @@ int sw_cuda_capture_refuse(struct sw_cuda_stream *s, const char *what,
 int sw_cuda_copy(struct sw_stream *s, void *dst, const void *src, size_t bytes, struct sw_err *err);
 int sw_cuda_copy_peer(struct sw_stream *s, struct sw_device *dst_dev, void *dst,
                       struct sw_device *src_dev, const void *src, size_t bytes, struct sw_err *err);
+bool sw_cuda_reaches(struct sw_device *dev, struct sw_device *peer);
+int sw_cuda_reach(struct sw_device *dev, struct sw_device *peer, struct sw_err *err);
 int sw_cuda_copy_2d(struct sw_stream *s, void *dst, size_t dst_pitch, const void *src,
                     size_t src_pitch, size_t width, int64_t rows, struct sw_err *err);
 int sw_cuda_fill_zero(struct sw_stream *s, void *dst, size_t bytes, struct sw_err *err);

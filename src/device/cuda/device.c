@@ -1,6 +1,7 @@
 /* The device: opening, memory, and what the runtime's answers mean. */
 #include "base/os.h"
 #include "device/cuda/cuda_private.h"
+#include "device/nccl_module.h"
 #include "device/ops/embedding.h"
 #include "device/ops/labels.h"
 #include "device/ops/row_loss.h"
@@ -311,6 +312,22 @@ int sw_cuda_open_device(int gpu, int index, enum sw_precision precision, struct 
     return SW_OK;
 }
 
+static int collectives(struct sw_device *dev, const struct sw_collective_ops **out,
+                       struct sw_err *err)
+{
+    const struct sw_nccl_module *m;
+    (void)dev;
+    int rc = sw_nccl_load(&m, err);
+    if (rc != SW_OK)
+        return rc;
+    if (m->inside_bytes != SW_CUDA_INSIDE_BYTES)
+        return sw_err_set(err, SW_ERR_UNSUPPORTED,
+                          "NCCL's module was built from other sources than the CUDA device's: "
+                          "install both from one build");
+    *out = m->collectives;
+    return SW_OK;
+}
+
 const struct sw_device_ops sw_cuda_ops = {
     .kind = "cuda",
     .close = close_device,
@@ -343,5 +360,8 @@ const struct sw_device_ops sw_cuda_ops = {
     .capture_end = sw_cuda_capture_end,
     .graph_launch = sw_cuda_graph_launch,
     .graph_free = sw_cuda_graph_free,
+    .reaches = sw_cuda_reaches,
+    .reach = sw_cuda_reach,
+    .collectives = collectives,
     .plans = &sw_cuda_plans,
 };

@@ -20,7 +20,7 @@ enum {
     ORACLE_MOST_STEPS = 20,
     ORACLE_KINKED_STEPS = 4,
     ORACLE_SIDE = 9,
-    ORACLE_SETS = 13,
+    ORACLE_SETS = 14,
     ORACLE_LAYER_SETS = 5,
 };
 #define ORACLE_LIMIT 1e-4
@@ -33,7 +33,7 @@ struct oracle_case {
     enum oracle_framework framework;
     int groups, members, servers, steps, batch;
     bool smooth, on_sim, clips; /* clips: updates in two phases */
-    const char *copy, *overlap, *partition, *updater;
+    const char *copy, *all_reduce, *overlap, *partition, *updater;
     int slice;
     char *recipe;       /* owned (sw_free) */
     const char *spoilt; /* --set of the runs with several workers, that is to be noticed; or NULL */
@@ -107,6 +107,7 @@ static inline void oracle_put_sets(struct oracle_case *c)
     PUT("cluster.slice_size=%d", c->slice);
     PUT("cluster.copy=%s", c->copy);
     PUT("cluster.overlap=%s", c->overlap);
+    PUT("cluster.all_reduce=%s", c->all_reduce);
     PUT("job.partition=%s", c->partition);
 #undef PUT
     if (c->on_sim)
@@ -155,6 +156,7 @@ static inline struct oracle_case oracle_draw(uint64_t seed)
     c.partition = partitions[rng_int(&r, 0, 3)];
     c.updater = oracle_updaters[rng_int(&r, 0, ORACLE_UPDATERS - 1)];
     c.slice = rng_int(&r, 0, 1) ? 1024 : 1 << 20;
+    c.all_reduce = seed / 12 % 2 ? "library" : "auto";
     if (seed % 12 == 5) { /* else too rare: devices that add up by themselves */
         c.framework = ORACLE_ALLREDUCE;
         c.members = c.groups * c.members;
@@ -440,6 +442,7 @@ static const char *const oracle_words[] = {"type = convolution",
                                            "copy=async",
                                            "copy=sync",
                                            "copy=none",
+                                           "all_reduce=library",
                                            "overlap=no",
                                            "job.partition=1",
                                            "job.partition=1in",

@@ -1,0 +1,351 @@
+/* Collectives of GPUs, by NCCL: the module singa_nccl.so. One communicator per GPU, all of this
+ * process, in NCCL's way of calling that never blocks: what a call begins may still be under way
+ * when it returns, and is asked for until it is done, aborted, or the time is over.
+ *
+ * Threads. A group belongs to one thread, and so do opening and closing; check and abort may come
+ * from others meanwhile. NCCL answers questions about errors at any time while a communicator
+ * lives, so `lock` guards its life only; abort is carried out by a thread of its own, when the
+ * group that is under way has noticed and is left, because it may take long. */
+#include "base/os.h"
+#include "device/cuda/cuda_private.h"
+#include "device/nccl_module.h"
+#include <cuda_runtime_api.h>
+#include <nccl.h>
+#include <stdio.h>
+#include <time.h>
+
+enum {
+    SPIN_NS = 200000, /* how long what is under way is asked for without a pause */
+    NAP_NS = 50000,
+    GROUP_MS = 60000, /* how long NCCL may take to start a group */
+    CLOSE_MS = 5000,
+};
+
+struct nccl {
+    struct sw_collective base;       /* first member */
+    struct sw_cuda_device **devices; /* owned [ranks], borrowed each */
+    ncclComm_t *comms;               /* owned [ranks]; NULL: not there (any more) */
+    int aborting;                    /* atomic */
+    struct sw_mutex lock;            /* guards all below */
+    struct sw_cond changed;
+    bool alive;    /* the communicators may be asked */
+    bool in_group; /* a thread is calling NCCL */
+    struct sw_thread aborter;
+    bool has_aborter;
+};
+
+static struct nccl *nccl_of(struct sw_collective *c)
+{
+    return (struct nccl *)(void *)c;
+}
+
+static void use(const struct sw_cuda_device *d)
+{
+    (void)cudaSetDevice(d->gpu); /* it was possible when the device was opened */
+}
+
+static bool is_aborting(const struct nccl *c)
+{
+    return __atomic_load_n(&c->aborting, __ATOMIC_ACQUIRE);
+}
+
+static int64_t deadline_of(int timeout_ms)
+{
+    return sw_os()->monotonic_ns() + (int64_t)timeout_ms * 1000000;
+}
+
+/* ---- What answers mean ---- */
+
+static int say(const struct nccl *c, int rank, ncclResult_t answer, const char *what,
+               struct sw_err *err)
+{
+    ncclComm_t comm = c->comms[rank];
+    const char *more = comm ? ncclGetLastError(comm) : NULL;
+    return sw_err_set(err, SW_ERR_LIBRARY, "%s: %s: NCCL: %s%s%s", c->devices[rank]->base.name,
+                      what, ncclGetErrorString(answer), more && *more ? ": " : "",
+                      more && *more ? more : "");
+}
+
+static bool is_fine(ncclResult_t answer)
+{
+    return answer == ncclSuccess || answer == ncclInProgress;
+}
+
+/* What a communicator is doing: nothing, something, or nothing any more. */
+static ncclResult_t state_of(ncclComm_t comm)
+{
+    ncclResult_t state = ncclSuccess;
+    ncclResult_t answer = ncclCommGetAsyncError(comm, &state);
+    return answer == ncclSuccess ? state : answer;
+}
+
+/* Until what was begun is under way for all. */
+static int settle(const struct nccl *c, const char *what, int timeout_ms, struct sw_err *err)
+{
+    int64_t began_ns = sw_os()->monotonic_ns(), end_ns = deadline_of(timeout_ms);
+    for (int r = 0; r < c->base.ranks;) {
+        ncclResult_t state = c->comms[r] ? state_of(c->comms[r]) : ncclSuccess;
+        if (!is_fine(state))
+            return say(c, r, state, what, err);
+        if (state == ncclSuccess) {
+            r++;
+            continue;
+        }
+        int64_t now_ns = sw_os()->monotonic_ns();
+        if (is_aborting(c))
+            return sw_err_set(err, SW_ERR_CANCELLED, "%s: aborted", what);
+        if (now_ns > end_ns)
+            return sw_err_set(err, SW_ERR_LIBRARY,
+                              "%s: %s: NCCL did not come to an end within %d s; NCCL_DEBUG=INFO "
+                              "tells more, and all_reduce = copies does without it",
+                              c->devices[r]->base.name, what, timeout_ms / 1000);
+        if (now_ns - began_ns > SPIN_NS)
+            nanosleep(&(struct timespec){.tv_nsec = NAP_NS}, NULL);
+        else
+            sw_thread_yield();
+    }
+    return SW_OK;
+}
+
+/* ---- Groups ---- */
+
+static int enter_group(struct nccl *c, struct sw_err *err)
+{
+    sw_mutex_lock(&c->lock);
+    bool may = c->alive && !is_aborting(c);
+    c->in_group = may;
+    sw_mutex_unlock(&c->lock);
+    return may ? SW_OK : sw_err_set(err, SW_ERR_CANCELLED, "all_reduce: aborted");
+}
+
+static void leave_group(struct nccl *c)
+{
+    sw_mutex_lock(&c->lock);
+    c->in_group = false;
+    sw_cond_broadcast(&c->changed);
+    sw_mutex_unlock(&c->lock);
+}
+
+static int group_begin(struct sw_collective *collective, struct sw_err *err)
+{
+    struct nccl *c = nccl_of(collective);
+    int rc = enter_group(c, err);
+    if (rc != SW_OK)
+        return rc;
+    ncclResult_t answer = ncclGroupStart();
+    if (is_fine(answer))
+        return SW_OK;
+    leave_group(c);
+    return say(c, 0, answer, "beginning a group", err);
+}
+
+static int all_reduce(struct sw_collective *collective, int rank, struct sw_stream *s, float *x,
+                      int64_t n, struct sw_err *err)
+{
+    struct nccl *c = nccl_of(collective);
+    use(c->devices[rank]);
+    ncclResult_t answer = ncclAllReduce(x, x, (size_t)n, ncclFloat32, ncclSum, c->comms[rank],
+                                        sw_cuda_stream_of(s)->stream);
+    return is_fine(answer) ? SW_OK : say(c, rank, answer, "all_reduce", err);
+}
+
+/* Nothing may be queued behind the group before NCCL has queued what is in it. */
+static int group_end(struct sw_collective *collective, struct sw_err *err)
+{
+    struct nccl *c = nccl_of(collective);
+    ncclResult_t answer = ncclGroupEnd();
+    int rc = is_fine(answer) ? settle(c, "all_reduce", GROUP_MS, err)
+                             : say(c, 0, answer, "all_reduce", err);
+    leave_group(c);
+    return rc;
+}
+
+/* ---- What went wrong ---- */
+
+static int check(struct sw_collective *collective, struct sw_err *err)
+{
+    struct nccl *c = nccl_of(collective);
+    int rc = SW_OK;
+    sw_mutex_lock(&c->lock);
+    for (int r = 0; c->alive && r < c->base.ranks && rc == SW_OK; r++) {
+        ncclResult_t state = state_of(c->comms[r]);
+        if (!is_fine(state))
+            rc = say(c, r, state, "all_reduce", err);
+    }
+    sw_mutex_unlock(&c->lock);
+    return rc;
+}
+
+static void end_comms(struct nccl *c, ncclResult_t (*end)(ncclComm_t))
+{
+    (void)ncclGroupStart(); /* each waits for the others of this process */
+    for (int r = 0; c->comms && r < c->base.ranks; r++)
+        if (c->comms[r]) {
+            use(c->devices[r]);
+            (void)end(c->comms[r]);
+        }
+    (void)ncclGroupEnd();
+}
+
+static void abort_main(void *arg)
+{
+    struct nccl *c = arg;
+    sw_mutex_lock(&c->lock);
+    while (c->in_group)
+        sw_cond_wait(&c->changed, &c->lock);
+    bool mine = c->alive;
+    c->alive = false;
+    sw_mutex_unlock(&c->lock);
+    if (mine)
+        end_comms(c, ncclCommAbort);
+}
+
+static void abort_all(struct sw_collective *collective)
+{
+    struct nccl *c = nccl_of(collective);
+    struct sw_err ignored; /* then closing aborts */
+    if (__atomic_exchange_n(&c->aborting, 1, __ATOMIC_ACQ_REL))
+        return;
+    bool started = sw_thread_start(&c->aborter, "nccl-abort", abort_main, c, &ignored) == SW_OK;
+    sw_mutex_lock(&c->lock);
+    c->has_aborter = started;
+    sw_mutex_unlock(&c->lock);
+}
+
+/* ---- Life ---- */
+
+static void free_nccl(struct nccl *c)
+{
+    sw_cond_fini(&c->changed);
+    sw_mutex_fini(&c->lock);
+    sw_free(c->comms);
+    sw_free(c->devices);
+    sw_free(c);
+}
+
+/* An abort that does not end still needs all of it: then it is leaked rather than pulled from under
+ * it. */
+static bool wait_for_aborter(struct nccl *c)
+{
+    sw_mutex_lock(&c->lock);
+    bool has = c->has_aborter;
+    sw_mutex_unlock(&c->lock);
+    return !has || sw_thread_join_timed(&c->aborter, CLOSE_MS);
+}
+
+static void close_nccl(struct sw_collective *collective)
+{
+    struct nccl *c = nccl_of(collective);
+    struct sw_err ignored;
+    if (!wait_for_aborter(c))
+        return;
+    sw_mutex_lock(&c->lock);
+    bool mine = c->alive;
+    c->alive = false;
+    sw_mutex_unlock(&c->lock);
+    if (mine) {
+        end_comms(c, ncclCommFinalize);
+        bool ended = settle(c, "closing", CLOSE_MS, &ignored) == SW_OK;
+        end_comms(c, ended ? ncclCommDestroy : ncclCommAbort);
+    }
+    free_nccl(c);
+}
+
+static int check_members(struct sw_device *const *devices, int ranks, struct sw_err *err)
+{
+    for (int r = 0; r < ranks; r++)
+        for (int q = 0; q < r; q++)
+            if (sw_cuda_device_of(devices[q])->gpu == sw_cuda_device_of(devices[r])->gpu)
+                return sw_err_set(err, SW_ERR_INVALID, "%s cannot be two members of a collective",
+                                  devices[r]->name);
+    return SW_OK;
+}
+
+static int join_all(struct nccl *c, int timeout_ms, struct sw_err *err)
+{
+    ncclUniqueId id;
+    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+    config.blocking = 0;
+    ncclResult_t answer = ncclGetUniqueId(&id);
+    if (answer == ncclSuccess)
+        answer = ncclGroupStart();
+    if (answer != ncclSuccess)
+        return say(c, 0, answer, "bringing GPUs together", err);
+    for (int r = 0; r < c->base.ranks && is_fine(answer); r++) {
+        use(c->devices[r]);
+        answer = ncclCommInitRankConfig(&c->comms[r], c->base.ranks, id, r, &config);
+    }
+    ncclResult_t ended = ncclGroupEnd();
+    answer = is_fine(answer) ? ended : answer;
+    return is_fine(answer) ? settle(c, "bringing GPUs together", timeout_ms, err)
+                           : say(c, 0, answer, "bringing GPUs together", err);
+}
+
+static int make(struct nccl *c, struct sw_device *const *devices, int timeout_ms,
+                struct sw_err *err)
+{
+    size_t ranks = (size_t)c->base.ranks;
+    c->devices = sw_calloc(ranks, sizeof *c->devices);
+    c->comms = sw_calloc(ranks, sizeof *c->comms);
+    if (!c->devices || !c->comms)
+        return sw_err_nomem(err, "a collective", ranks * sizeof *c->comms);
+    for (int r = 0; r < c->base.ranks; r++)
+        c->devices[r] = sw_cuda_device_of(devices[r]);
+    c->alive = true;
+    int rc = join_all(c, timeout_ms, err);
+    if (rc != SW_OK)
+        abort_all(&c->base); /* not here: it may take as long as what did not come to an end */
+    return rc;
+}
+
+static const struct sw_collective_ops nccl_ops;
+
+static int open_nccl(struct sw_device *const *devices, int ranks, int timeout_ms,
+                     struct sw_collective **out, struct sw_err *err)
+{
+    int rc = check_members(devices, ranks, err);
+    if (rc != SW_OK)
+        return rc;
+    struct nccl *c = sw_calloc(1, sizeof *c);
+    if (!c)
+        return sw_err_nomem(err, "a collective", sizeof *c);
+    sw_mutex_init(&c->lock);
+    sw_cond_init(&c->changed);
+    c->base.ops = &nccl_ops;
+    c->base.ranks = ranks;
+    rc = make(c, devices, timeout_ms, err);
+    if (rc != SW_OK) {
+        close_nccl(&c->base);
+        return rc;
+    }
+    *out = &c->base;
+    return SW_OK;
+}
+
+static const char *name(char *out, size_t bytes)
+{
+    int v = 0;
+    if (ncclGetVersion(&v) == ncclSuccess)
+        snprintf(out, bytes, "NCCL %d.%d.%d", v / 10000, v / 100 % 100, v % 100);
+    else
+        snprintf(out, bytes, "NCCL");
+    return out;
+}
+
+static const struct sw_collective_ops nccl_ops = {
+    .name = name,
+    .open = open_nccl,
+    .close = close_nccl,
+    .group_begin = group_begin,
+    .all_reduce = all_reduce,
+    .group_end = group_end,
+    .check = check,
+    .abort = abort_all,
+};
+
+__attribute__((visibility("default"))) extern const struct sw_nccl_module sw_nccl_module;
+const struct sw_nccl_module sw_nccl_module = {
+    .head = {.abi = SW_NCCL_ABI, .table_bytes = SW_NCCL_TABLE_BYTES},
+    .inside_bytes = SW_CUDA_INSIDE_BYTES,
+    .collectives = &nccl_ops,
+};

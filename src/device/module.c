@@ -1,0 +1,94 @@
+#include "device/module.h"
+
+#include <dlfcn.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { PATH_BYTES = 4096 };
+
+/* ---- Where it is ---- */
+
+/* The folder of libsinga, with its last slash; "" when the loader does not know. */
+static void own_folder(char *out)
+{
+    static const char here;
+    Dl_info info;
+    out[0] = '\0';
+    if (!dladdr(&here, &info) || !info.dli_fname)
+        return;
+    const char *slash = strrchr(info.dli_fname, '/');
+    if (slash)
+        snprintf(out, PATH_BYTES, "%.*s", (int)(slash + 1 - info.dli_fname), info.dli_fname);
+}
+
+static bool is_file(const char *path)
+{
+    FILE *f = fopen(path, "rb");
+    if (f)
+        fclose(f);
+    return f;
+}
+
+static int find(const struct sw_module_kind *k, char *path, struct sw_err *err)
+{
+    const char *named = getenv(k->variable);
+    char folder[PATH_BYTES];
+    if (named && *named) {
+        snprintf(path, PATH_BYTES, "%s", named);
+        return is_file(path) ? SW_OK
+                             : sw_err_set(err, SW_ERR_NOTFOUND, "%s names %s, which cannot be read",
+                                          k->variable, named);
+    }
+    own_folder(folder);
+    static const char *const below[] = {"singa-ws/", ""};
+    for (size_t i = 0; i < sizeof below / sizeof *below; i++) {
+        int n = snprintf(path, PATH_BYTES, "%s%s%s", folder, below[i], k->file);
+        if (n > 0 && n < PATH_BYTES && is_file(path))
+            return SW_OK;
+    }
+    return sw_err_set(err, SW_ERR_UNSUPPORTED, "this build has no %s: %s is not in %ssinga-ws (%s)",
+                      k->what, k->file, folder, k->without);
+}
+
+/* ---- Loading ---- */
+
+static int check(const struct sw_module_kind *k, const char *path, const struct sw_module_head *m,
+                 struct sw_err *err)
+{
+    if (m->abi != k->abi)
+        return sw_err_set(err, SW_ERR_UNSUPPORTED,
+                          "%s has interface %u, this program needs %u: install both from one build",
+                          path, (unsigned)m->abi, (unsigned)k->abi);
+    if (m->table_bytes != k->table_bytes)
+        return sw_err_set(err, SW_ERR_UNSUPPORTED,
+                          "%s was built from other sources than this program (tables of %u bytes, "
+                          "not %u): install both from one build",
+                          path, (unsigned)m->table_bytes, (unsigned)k->table_bytes);
+    return SW_OK;
+}
+
+int sw_module_load(const struct sw_module_kind *k, const void **out, struct sw_err *err)
+{
+    char path[PATH_BYTES];
+    int rc = find(k, path, err);
+    if (rc != SW_OK)
+        return rc;
+    /* What a driver starts at its first use may not be unloaded under it. */
+    void *module = dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+    if (!module) {
+        const char *why = dlerror();
+        return sw_err_set(err, SW_ERR_LIBRARY, "the %s cannot be loaded: %s", k->what,
+                          why ? why : path);
+    }
+    const struct sw_module_head *m = dlsym(module, k->table);
+    rc = m ? check(k, path, m, err)
+           : sw_err_set(err, SW_ERR_UNSUPPORTED, "%s is not a %s of singa-ws: it has no table %s",
+                        path, k->what, k->table);
+    if (rc == SW_OK)
+        *out = m;
+    else
+        dlclose(module);
+    return rc;
+}

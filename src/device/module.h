@@ -1,0 +1,32 @@
+/* Modules: parts of the device room that are loaded when somebody asks for them, because the
+ * libraries they stand on are not on every machine. Each is a file that exports one table, and
+ * nothing else; its first two members say which interface it has.
+ *
+ * A module lies in the folder singa-ws beside libsinga, or in libsinga's own (a build tree); an
+ * environment variable names another file. It is never unloaded. Any thread. */
+#ifndef SW_DEVICE_MODULE_H
+#define SW_DEVICE_MODULE_H
+
+#include "base/err.h"
+#include <stdint.h>
+
+/* How every table begins. */
+struct sw_module_head {
+    uint32_t abi, table_bytes;
+};
+
+struct sw_module_kind {
+    const char *file, *variable; /* "singa_cuda.so", "SINGA_CUDA_MODULE" */
+    const char *table;           /* "sw_cuda_module" */
+    uint32_t abi, table_bytes;   /* that the caller needs */
+    const char *what;            /* "CUDA device" */
+    const char *without;         /* what a build without it lacks, and what to do then */
+};
+
+/* *out becomes the table. Errors: SW_ERR_UNSUPPORTED (there is none, or it was built from other
+ * sources), SW_ERR_NOTFOUND (the variable names no file), SW_ERR_LIBRARY (it does not load: what it
+ * stands on is not there). */
+int sw_module_load(const struct sw_module_kind *kind, const void **out,
+                   struct sw_err *err) SW_MUST_CHECK;
+
+#endif

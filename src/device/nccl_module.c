@@ -1,0 +1,25 @@
+#include "device/nccl_module.h"
+
+static const struct sw_module_kind kind = {
+    .file = "singa_nccl.so",
+    .variable = "SINGA_NCCL_MODULE",
+    .table = "sw_nccl_module",
+    .abi = SW_NCCL_ABI,
+    .table_bytes = SW_NCCL_TABLE_BYTES,
+    .what = "NCCL",
+    .without = "configure with -DSINGA_NCCL=ON where CUDA and nccl.h are",
+};
+
+int sw_nccl_load(const struct sw_nccl_module **out, struct sw_err *err)
+{
+    const void *table = NULL;
+    int rc = sw_module_load(&kind, &table, err);
+    if (rc == SW_ERR_LIBRARY) {
+        rc = SW_ERR_UNSUPPORTED; /* most often libnccl.so.2 is not there, and the text says so */
+        if (err)
+            err->code = rc;
+    }
+    if (rc == SW_OK)
+        *out = table;
+    return rc;
+}

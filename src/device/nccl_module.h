@@ -1,0 +1,27 @@
+/* NCCL, which adds up what several GPUs have computed: a module of its own (device/module.h) beside
+ * the CUDA device, because many machines with a GPU have no NCCL. Its table is one of collectives;
+ * SINGA_NCCL_MODULE names another file than singa_nccl.so. It knows the CUDA device from the
+ * inside, so that both must come from one build. Any thread. */
+#ifndef SW_DEVICE_NCCL_MODULE_H
+#define SW_DEVICE_NCCL_MODULE_H
+
+#include "device/collective.h"
+#include "device/module.h"
+
+/* Goes up with every change of this table, of device/collective.h, or of what both modules know of
+ * a device and a stream. */
+enum { SW_NCCL_ABI = 1 };
+#define SW_NCCL_TABLE_BYTES                                                                        \
+    ((uint32_t)(sizeof(struct sw_nccl_module) + sizeof(struct sw_collective_ops) +                 \
+                sizeof(struct sw_device_ops)))
+
+struct sw_nccl_module {
+    struct sw_module_head head;
+    uint32_t inside_bytes; /* of the CUDA device's own structs, as this module knows them */
+    const struct sw_collective_ops *collectives;
+};
+
+/* Errors say what is missing: SW_ERR_UNSUPPORTED, SW_ERR_NOTFOUND. */
+int sw_nccl_load(const struct sw_nccl_module **out, struct sw_err *err) SW_MUST_CHECK;
+
+#endif

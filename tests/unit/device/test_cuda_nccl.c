@@ -1,0 +1,220 @@
+/* Sums over GPUs by NCCL: with one member on one GPU, with two where there are two; what does not
+ * come to an end, goes wrong, or is aborted. Where NCCL and kernels are the host's own
+ * (tests/cuda_on_host), faults are planted. */
+#include "cuda_support.h"
+
+#include "device/collective.h"
+#include "device/nccl_module.h"
+#include "sync/thread.h"
+#include <stdlib.h>
+#include <time.h>
+
+enum { MOST = 2, FLOATS = 1000 };
+
+struct gpus {
+    int count;
+    struct sw_device *dev[MOST];
+    struct sw_stream *stream[MOST];
+    float *x[MOST];
+    const struct sw_collective_ops *ops;
+    struct sw_collective *members;
+};
+
+static struct gpus gpus_open(int count)
+{
+    struct gpus g = {.count = 0};
+    struct sw_err err;
+    for (int i = 0; i < count; i++) {
+        g.dev[i] = open_gpu(i);
+        if (!g.dev[i])
+            break; /* the reason is printed */
+        g.count++;
+        void *x;
+        ASSERT_OK(sw_stream_new(g.dev[i], 1, &g.stream[i], &err));
+        ASSERT_OK(sw_device_alloc(g.dev[i], FLOATS * sizeof(float), "numbers", &x, &err));
+        g.x[i] = x;
+    }
+    ASSERT_OK(sw_device_collectives(g.dev[0], &g.ops, &err));
+    return g;
+}
+
+static void gpus_close(struct gpus *g)
+{
+    sw_collective_close(g->members);
+    for (int i = 0; i < g->count; i++) {
+        sw_stream_free(g->stream[i]);
+        sw_device_free(g->dev[i], g->x[i], FLOATS * sizeof(float));
+        sw_device_close(g->dev[i]);
+    }
+}
+
+static int sum(struct gpus *g, struct sw_err *err)
+{
+    struct sw_err ending;
+    int rc = sw_collective_begin(g->members, err);
+    if (rc != SW_OK)
+        return rc;
+    for (int i = 0; i < g->count && rc == SW_OK; i++)
+        rc = sw_collective_sum(g->members, i, g->stream[i], g->x[i], FLOATS, err);
+    int ended = sw_collective_end(g->members, &ending);
+    if (rc == SW_OK && ended != SW_OK)
+        *err = ending;
+    return rc == SW_OK ? ended : rc;
+}
+
+static void members_have_the_sum(int count)
+{
+    struct sw_err err;
+    float host[FLOATS];
+    char name[64];
+    struct gpus g = gpus_open(count);
+    assert_int_equal(strncmp(g.ops->name(name, sizeof name), "NCCL 2.", 7), 0);
+    ASSERT_OK(sw_collective_open(g.ops, g.dev, g.count, 30000, &g.members, &err));
+    for (int i = 0; i < g.count; i++) {
+        for (int k = 0; k < FLOATS; k++)
+            host[k] = (float)(k + i);
+        ASSERT_OK(sw_copy(g.stream[i], g.x[i], host, sizeof host, &err));
+        ASSERT_OK(sw_stream_wait(g.stream[i], &err));
+    }
+    ASSERT_OK(sum(&g, &err));
+    for (int i = 0; i < g.count; i++) {
+        ASSERT_OK(sw_copy(g.stream[i], host, g.x[i], sizeof host, &err));
+        ASSERT_OK(sw_stream_wait(g.stream[i], &err));
+        for (int k = 0; k < FLOATS; k++)
+            assert_true(host[k] == (float)(g.count == 2 ? 2 * k + 1 : k));
+    }
+    ASSERT_OK(sw_collective_check(g.members, &err));
+    gpus_close(&g);
+}
+
+static void one_gpu_is_a_member(void **state)
+{
+    (void)state;
+    members_have_the_sum(1);
+}
+
+static void two_gpus_add_up(void **state)
+{
+    (void)state;
+    members_have_the_sum(2);
+}
+
+static void one_gpu_is_no_two_members(void **state)
+{
+    (void)state;
+    struct gpus g = gpus_open(1);
+    struct sw_device *twice[2] = {g.dev[0], g.dev[0]};
+    struct sw_err err;
+    assert_int_equal(sw_collective_open(g.ops, twice, 2, 1000, &g.members, &err), SW_ERR_INVALID);
+    assert_non_null(strstr(err.text, "cuda:0 cannot be two members"));
+    gpus_close(&g);
+}
+
+static void after_an_abort_nothing_begins(void **state)
+{
+    (void)state;
+    struct gpus g = gpus_open(1);
+    struct sw_err err;
+    ASSERT_OK(sw_collective_open(g.ops, g.dev, 1, 30000, &g.members, &err));
+    ASSERT_OK(sum(&g, &err));
+    sw_collective_abort(g.members);
+    sw_collective_abort(g.members); /* once is for ever */
+    assert_int_equal(sum(&g, &err), SW_ERR_CANCELLED);
+    gpus_close(&g);
+}
+
+/* ---- Planted ---- */
+
+static bool is_planted(void)
+{
+    if (getenv("SINGA_NCCL_MODULE"))
+        return true;
+    print_message("skipped: nothing is planted in the real NCCL\n");
+    return false;
+}
+
+static void members_that_never_meet_are_an_error(void **state)
+{
+    (void)state;
+    struct sw_err err;
+    if (!is_planted())
+        return;
+    struct gpus g = gpus_open(2);
+    setenv("NCCL_ON_HOST", "hang", 1);
+    assert_int_equal(sw_collective_open(g.ops, g.dev, 2, 20, &g.members, &err), SW_ERR_LIBRARY);
+    assert_non_null(
+        strstr(err.text, "cuda:1: bringing GPUs together: NCCL did not come to an end"));
+    setenv("NCCL_ON_HOST", "broken", 1);
+    assert_int_equal(sw_collective_open(g.ops, g.dev, 2, 20, &g.members, &err), SW_ERR_LIBRARY);
+    assert_non_null(strstr(err.text, "cuda:1: bringing GPUs together: NCCL: remote process error"));
+    unsetenv("NCCL_ON_HOST");
+    gpus_close(&g);
+}
+
+static void a_sum_that_fails_is_told_to_who_asks(void **state)
+{
+    (void)state;
+    struct sw_err err;
+    if (!is_planted())
+        return;
+    struct gpus g = gpus_open(2);
+    ASSERT_OK(sw_collective_open(g.ops, g.dev, 2, 1000, &g.members, &err));
+    setenv("NCCL_ON_HOST", "broken", 1);
+    assert_int_equal(sum(&g, &err), SW_ERR_LIBRARY);
+    assert_int_equal(sw_collective_check(g.members, &err), SW_ERR_LIBRARY);
+    assert_non_null(strstr(err.text, "cuda:1: all_reduce: NCCL: remote process error: planted"));
+    unsetenv("NCCL_ON_HOST");
+    gpus_close(&g);
+}
+
+static void abort_soon(void *members)
+{
+    nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL);
+    sw_collective_abort(members);
+}
+
+/* Whoever stands in a group is let go by the abort of another thread. */
+static void an_abort_ends_a_group(void **state)
+{
+    (void)state;
+    struct sw_err err;
+    struct sw_thread thread;
+    if (!is_planted())
+        return;
+    struct gpus g = gpus_open(2);
+    ASSERT_OK(sw_collective_open(g.ops, g.dev, 2, 1000, &g.members, &err));
+    setenv("NCCL_ON_HOST", "hang", 1);
+    ASSERT_OK(sw_thread_start(&thread, "abort", abort_soon, g.members, &err));
+    assert_int_equal(sum(&g, &err), SW_ERR_CANCELLED);
+    sw_thread_join(&thread);
+    unsetenv("NCCL_ON_HOST");
+    gpus_close(&g);
+}
+
+static bool has_nccl(void)
+{
+    struct sw_device *dev = open_gpu(0);
+    const struct sw_collective_ops *ops;
+    struct sw_err err = {0};
+    int rc = dev ? sw_device_collectives(dev, &ops, &err) : SW_ERR_NOTFOUND;
+    if (dev && rc != SW_OK)
+        print_message("skipped: %s\n", err.text);
+    sw_device_close(dev);
+    return rc == SW_OK;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(one_gpu_is_a_member),
+        cmocka_unit_test(two_gpus_add_up),
+        cmocka_unit_test(one_gpu_is_no_two_members),
+        cmocka_unit_test(after_an_abort_nothing_begins),
+        cmocka_unit_test(members_that_never_meet_are_an_error),
+        cmocka_unit_test(a_sum_that_fails_is_told_to_who_asks),
+        cmocka_unit_test(an_abort_ends_a_group),
+    };
+    if (!has_nccl())
+        return SKIPPED;
+    return cmocka_run_group_tests_name("cuda_nccl", tests, NULL, NULL);
+}
