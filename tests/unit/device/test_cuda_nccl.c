@@ -141,11 +141,11 @@ static void members_that_never_meet_are_an_error(void **state)
         return;
     struct gpus g = gpus_open(2);
     setenv("NCCL_ON_HOST", "hang", 1);
-    assert_int_equal(sw_collective_open(g.ops, g.dev, 2, 20, &g.members, &err), SW_ERR_LIBRARY);
+    assert_int_equal(sw_collective_open(g.ops, g.dev, 2, 500, &g.members, &err), SW_ERR_LIBRARY);
     assert_non_null(
         strstr(err.text, "cuda:1: bringing GPUs together: NCCL did not come to an end"));
     setenv("NCCL_ON_HOST", "broken", 1);
-    assert_int_equal(sw_collective_open(g.ops, g.dev, 2, 20, &g.members, &err), SW_ERR_LIBRARY);
+    assert_int_equal(sw_collective_open(g.ops, g.dev, 2, 500, &g.members, &err), SW_ERR_LIBRARY);
     assert_non_null(strstr(err.text, "cuda:1: bringing GPUs together: NCCL: remote process error"));
     unsetenv("NCCL_ON_HOST");
     gpus_close(&g);
