@@ -4,53 +4,19 @@
  * Larochelle, Lajoie, Bengio, Manzagol, "Stacked Denoising Autoencoders", 2010, section 3.3).
  *
  * Philox gives four words for the counter (step, global row, element / 4), elements numbered
- * channels-last; so a layout only changes which words lie beside one another. Sixteen blocks are
- * drawn at a time, one per vector lane. Two words make two normal numbers (Box and Muller 1958):
- *
- *   sqrt(-2 log u) sin 2 pi v,  sqrt(-2 log u) cos 2 pi v    u = (a + 1) / 2^24, v = b / 2^24
- *
- * of the upper 24 bits a and b of the words. */
-#include "kernels/cpu/kernel.h"
+ * channels-last; so a layout only changes which words lie beside one another (draw.h). */
+#include "kernels/cpu/draw.h"
 #include "kernels/cpu/kernels.h"
-#include "kernels/cpu/vmath.h"
 
-enum {
-    LANES = 16,
-    WORDS = 4 * LANES,
-    ROW_GRAIN = 4, /* a drawn word costs about four light operations */
-};
-
-/* Two words become the bits of two normal numbers. */
-SW_KERNEL_INLINE void make_normal(uint32_t *a, uint32_t *b)
-{
-    float sine, cosine;
-    float radius = sqrtf(-2.0f * sw_v_log_unit((float)((*a >> 8) + 1) * 0x1p-24f));
-    sw_v_turn(sw_philox_uniform(*b), &sine, &cosine);
-    *a = sw_v_bits(radius * sine);
-    *b = sw_v_bits(radius * cosine);
-}
+enum { LANES = SW_DRAW_LANES, WORDS = SW_DRAW_WORDS, ROW_GRAIN = SW_DRAW_COST };
 
 /* word[i][lane] is word i of block first + offset[lane]. */
 SW_KERNEL_INLINE void draw(const struct sw_kernel_dropout *d, uint32_t row, uint32_t first,
                            const uint32_t *restrict offset, uint32_t (*restrict word)[LANES])
 {
-    uint32_t step_low = (uint32_t)d->step, step_high = (uint32_t)(d->step >> 32);
-#pragma omp simd
-    for (int lane = 0; lane < LANES; lane++) {
-        struct sw_philox4 w =
-            sw_philox_block(d->key, first + offset[lane], row, step_low, step_high);
-        word[0][lane] = w.v[0];
-        word[1][lane] = w.v[1];
-        word[2][lane] = w.v[2];
-        word[3][lane] = w.v[3];
-    }
-    if (d->std > 0) {
-#pragma omp simd
-        for (int lane = 0; lane < LANES; lane++) {
-            make_normal(&word[0][lane], &word[1][lane]);
-            make_normal(&word[2][lane], &word[3][lane]);
-        }
-    }
+    sw_draw_blocks(d->key, d->step, row, first, offset, word);
+    if (d->std > 0)
+        sw_draw_make_normal(word);
 }
 
 /* n elements, whose words lie beside each other. */
@@ -76,13 +42,7 @@ SW_KERNEL_INLINE void keep_interleaved(const struct sw_kernel_dropout *d,
                                        float *y)
 {
     uint32_t flat[WORDS];
-#pragma omp simd
-    for (int lane = 0; lane < LANES; lane++) {
-        flat[4 * lane] = word[0][lane];
-        flat[4 * lane + 1] = word[1][lane];
-        flat[4 * lane + 2] = word[2][lane];
-        flat[4 * lane + 3] = word[3][lane];
-    }
+    sw_draw_in_order(word, flat);
     change(d, flat, n, x, y);
 }
 
@@ -180,8 +140,8 @@ SW_KERNEL static float change_one(const struct sw_kernel_dropout *d, struct sw_p
 {
     float y;
     if (d->std > 0) {
-        make_normal(&block.v[0], &block.v[1]);
-        make_normal(&block.v[2], &block.v[3]);
+        sw_draw_normal(&block.v[0], &block.v[1]);
+        sw_draw_normal(&block.v[2], &block.v[3]);
     }
     change(d, &block.v[number % 4], 1, &x, &y);
     return y;

@@ -6,6 +6,7 @@
 #define SW_KERNELS_CPU_KERNELS_H
 
 #include "base/philox.h"
+#include "kernels/units.h"
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -425,5 +426,55 @@ void sw_kernel_scale_packed_f32(int64_t n, const float *x, const float *mean, co
 /* y = a x; a [rows, columns] row by row. */
 void sw_kernel_matrix_vector(int64_t rows, int64_t columns, const float *a, const float *x,
                              float *y);
+
+/* ---- units.c: of restricted Boltzmann machines; formulas in kernels/units.h ---- */
+
+/* Rows of units. `total`, where it is not NULL: of every row, how often a bias counts, and the
+ * draws of softmax units. */
+struct sw_kernel_units {
+    enum sw_units units;
+    int64_t rows, columns;
+    const float *x;     /* [rows, columns] */
+    const float *bias;  /* [columns]; NULL: x are the means themselves */
+    const float *total; /* [rows]; NULL: 1 */
+    float *mean;        /* [rows, columns], may be x; NULL: not wanted */
+    float *sample;      /* the same */
+    float *share;       /* softmax: [rows, columns] for work; may be x, or mean */
+    struct sw_philox key;
+    uint64_t step;
+    uint32_t first_row; /* global */
+};
+void sw_kernel_units(int threads, const struct sw_kernel_units *u);
+
+/* energy[r], of the states x or of summing out, where x is what the other side gives; added to what
+ * is there where `add`. */
+struct sw_kernel_unit_energy {
+    enum sw_units units;
+    bool free, add;
+    int64_t rows, columns;
+    const float *x, *bias, *total; /* as above */
+    double *energy;
+};
+void sw_kernel_unit_energy(int threads, const struct sw_kernel_unit_energy *e);
+
+/* Of every row one visible unit, drawn, is turned into 1 - v; rise[r]: by how much that raises the
+ * free energy. */
+struct sw_kernel_flip {
+    enum sw_units hidden_units;
+    int64_t rows, visible, hidden;
+    const float *v, *x; /* [rows, visible], and what it gives to the hidden units, [rows, hidden] */
+    const float *weight; /* [hidden, visible] */
+    const float *bias, *visible_bias;
+    double *rise;
+    struct sw_philox key;
+    uint64_t step;
+    uint32_t first_row;
+};
+void sw_kernel_flip(int threads, const struct sw_kernel_flip *f);
+
+/* sum[c] = shift + the sum over rows of x, first_factor times those of the first rows. */
+void sw_kernel_two_sums(int64_t rows, int64_t first_rows, int64_t columns, float first_factor,
+                        float shift, const float *x, float *sum);
+void sw_kernel_row_sums(int threads, int64_t rows, int64_t columns, const float *x, float *sum);
 
 #endif

@@ -15,6 +15,8 @@ struct sw_step {
     int64_t valid_rows;       /* rows of the worker that count; the rest is padding */
     int64_t batch_valid_rows; /* the same of the whole batch, for layers that see all of it */
     bool sequences_begin;     /* no row goes on from where the step before left it */
+    bool chains_begin;        /* the same of persistent Gibbs chains */
+    bool pass_begins;         /* the first batch of an evaluation */
     float backward_scale;     /* 1 / global weight of the batch, times the loss scale */
 };
 

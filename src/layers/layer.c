@@ -92,6 +92,11 @@ int sw_layer_add_carry(struct sw_layer *l, const char *name, int64_t width)
     return l->carry_count++;
 }
 
+enum sw_energy sw_layer_energy(const struct sw_layer *l)
+{
+    return l->src_count == 1 ? l->type->energy : SW_ENERGY_NONE;
+}
+
 int sw_layer_need_src(const struct sw_layer *l, int i, int ndim, struct sw_err *err)
 {
     const struct sw_desc *d = &l->src[i]->desc;
@@ -130,7 +135,8 @@ bool sw_layer_can_repeat(const struct sw_layer *l)
 {
     bool pure =
         l->keep_count == 0 && l->carry_count == 0 && l->sum_count == 0 && l->forward_phases <= 1;
-    return l->type->role == SW_ROLE_NEURON && !l->type->penalty && (pure || l->repeats_from_saved);
+    return l->type->role == SW_ROLE_NEURON && !l->type->penalty && l->chain_steps == 0 &&
+           (pure || l->repeats_from_saved);
 }
 
 static struct sw_plan *plan_of(const struct sw_layer *l)

@@ -16,6 +16,13 @@
  * parameters and step that writes dst and saved and nothing else; one with them may be run again
  * only if it says how (repeats_from_saved).
  *
+ * Chains: with algorithm = cd the visible and the hidden layer of a Boltzmann machine run several
+ * times in a step (train/cd.c). Forward on the data comes first; then, for turn 1 to chain_steps,
+ * backward of the hidden and the visible layer, which leaves the chain's next states in the output
+ * of the latter, and forward of the hidden layer (pass.chain is the turn); then backward once more,
+ * for the gradients. Output, its gradient, saved and the source of the hidden layer last until
+ * then; scratch does not.
+ *
  * One owner: the worker of the stream. */
 #ifndef SW_LAYERS_LAYER_H
 #define SW_LAYERS_LAYER_H
@@ -63,6 +70,7 @@ struct sw_layer_state {
 struct sw_layer_carry {
     const char *name; /* "h"; static */
     int64_t width;
+    bool chain;   /* of a persistent Gibbs chain: goes on whatever the rows of the data are */
     float *value; /* [rows, width], device memory; set by the net, zero at first; NULL: nothing is
                      handed on */
 };
@@ -99,6 +107,7 @@ struct sw_layer {
     bool can_add;  /* backward honours src_adds */
     bool repeats_from_saved; /* forward that is run again (sw_pass.again) is one phase that makes
                                 the same output from source and saved, and writes nothing else */
+    int chain_steps; /* in a Gibbs chain: its turns in a step; set by the hidden layer's setup */
     bool masks_relu; /* with fuse_relu: backward gets the gradient behind the relu and takes the
                         relu's derivative too */
     double flops_forward, flops_backward; /* of one batch; a multiply-add counts two */
@@ -126,6 +135,8 @@ struct sw_layer_setup {
     int part, parts;     /* layers that split their outputs make part `part` of `parts` */
     int64_t first_channel, channels; /* the place of src[0]'s columns in the whole; 0: the whole */
     int64_t batch_rows;              /* rows of the whole batch */
+    bool energy;                     /* the net is one of energy models (algorithm = cd) */
+    bool chain;          /* and the layer is trained there: it takes part in a Gibbs chain */
     bool carry;          /* rows go on from pass to pass, as with stateful = yes */
     bool all_rows;       /* the layer sees all rows of its group, not only the worker's, */
     bool whole_batch;    /* and no other group has rows of the batch: there is nothing to add */
@@ -146,6 +157,7 @@ struct sw_pass {
     bool training;
     int phase;  /* of the layer's forward_phases or backward_phases, from 0 */
     bool again; /* forward, a second time in this step */
+    int chain;  /* turn of the Gibbs chain, from 1; 0: an ordinary pass */
 };
 
 /* A small net around one layer, from which the harness makes its shape, gradient, device and
@@ -192,9 +204,23 @@ enum sw_split {
                              dimension 0 */
 };
 
+/* The sides of a Boltzmann machine. The hidden layer's source is the visible one; one with two
+ * sources is no side of a machine but reads one. */
+enum sw_energy { SW_ENERGY_NONE, SW_ENERGY_VISIBLE, SW_ENERGY_HIDDEN };
+
+/* A parameter that is always a source's own (as with PARAM.share), with so many sources. */
+struct sw_layer_borrow {
+    const char *param;
+    int sources, src;
+    const char *of; /* its name there */
+};
+
 struct sw_layer_type {
     struct sw_type base;
     enum sw_layer_role role;
+    enum sw_energy energy;
+    bool through_time;                     /* recurrent: its backward pass goes back in time */
+    const struct sw_layer_borrow *borrows; /* ends with param NULL; NULL: none */
     enum sw_split split;
     const char *split_reason; /* NONE: why, for the message */
     /* Why a layer with this conf cannot be split into `parts` all the same, or NULL. May be NULL.
@@ -271,6 +297,8 @@ void sw_layer_add_state(struct sw_layer *l, const char *name, const struct sw_de
                         double natural);
 /* Returns its place in l->carry. */
 int sw_layer_add_carry(struct sw_layer *l, const char *name, int64_t width);
+/* Does the layer stand for a side of a Boltzmann machine, and which? */
+enum sw_energy sw_layer_energy(const struct sw_layer *l);
 /* Source i must be f32 with ndim dimensions (0: any). Errors: SW_ERR_INVALID saying both shapes. */
 int sw_layer_need_src(const struct sw_layer *l, int i, int ndim, struct sw_err *err) SW_MUST_CHECK;
 /* Source i must be int32 labels, one per row of source 0. */

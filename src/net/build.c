@@ -39,14 +39,17 @@ static const struct sw_desc *find_layout(void *user, const struct sw_layer *l, c
 }
 
 /* Is what the layer answers a term of the loss? */
-static bool is_loss(const struct sw_layer *l)
+static bool is_loss(const struct sw_net_node *node)
 {
-    return l->type->role == SW_ROLE_LOSS || l->type->penalty;
+    const struct sw_layer_type *type = node->layer.type;
+    return type->role == SW_ROLE_LOSS || type->penalty || node->chain;
 }
 
 /* Is source k a target, to which no gradient goes? */
 static bool is_target(const struct sw_net_node *node, int k)
 {
+    if (node->chain && sw_layer_energy(&node->layer) == SW_ENERGY_VISIBLE)
+        return true;
     return node->layer.type->targets >> k & 1;
 }
 
@@ -54,7 +57,7 @@ static void find_paths_to_losses(struct sw_net *net)
 {
     for (int i = net->count - 1; i >= 0; i--) {
         struct sw_net_node *node = &net->nodes[i];
-        node->leads_to_loss |= is_loss(&node->layer);
+        node->leads_to_loss |= is_loss(node);
         for (int k = 0; node->leads_to_loss && k < node->layer.src_count; k++)
             if (!is_target(node, k))
                 net->nodes[node->src[k]].leads_to_loss = true;
@@ -106,6 +109,12 @@ static void settle_backward(struct sw_net *net, struct sw_net_node *node, uint32
     sw_net_settle_frozen(net, node);
     node->has_backward = net->training && node->leads_to_loss && (node->trains || wants != 0);
     node->needs_grad = node->has_backward && l->type->role != SW_ROLE_LOSS;
+    if (!node->chain)
+        return;
+    /* Also where its own parameters are frozen: the other side's chain runs through it. */
+    node->has_backward = node->needs_grad = true;
+    if (sw_layer_energy(l) == SW_ENERGY_HIDDEN)
+        net->nodes[node->src[0]].layer.chain_steps = l->chain_steps;
 }
 
 /* Does a loss depend on the layer through another loss? */
@@ -123,7 +132,7 @@ static int check_backward(const struct sw_net *net, const struct sw_net_node *no
                           struct sw_err *err)
 {
     const struct sw_layer *l = &node->layer;
-    if (net->training && l->param_count > node->share_count && !node->leads_to_loss)
+    if (net->training && node->trains && l->param_count > node->share_count && !node->leads_to_loss)
         return sw_err_set(err, SW_ERR_INVALID,
                           "no loss depends on it, so its parameters would never be trained: let a "
                           "loss read it (a loss's targets get no gradient), or say include = "
@@ -189,6 +198,8 @@ static int setup_node(struct sw_net *net, struct sw_net_node *node, const struct
                                    .wants_grad = wants,
                                    .frozen = !sw_net_may_train(net, node),
                                    .batch_rows = net->batch_rows,
+                                   .energy = net->energy,
+                                   .chain = node->chain,
                                    .carry = net->carry,
                                    .fuse_relu = node->fuse_relu,
                                    .fused = node->fused,
@@ -279,7 +290,7 @@ static int number_results(struct sw_net *net, struct sw_err *err)
         return sw_err_nomem(err, "the results", (size_t)net->count * sizeof *net->results);
     for (int i = 0; i < net->count; i++) {
         const struct sw_layer *l = &net->nodes[i].layer;
-        bool loss = is_loss(l);
+        bool loss = is_loss(&net->nodes[i]);
         if (!loss && l->type->role != SW_ROLE_METRIC)
             continue;
         int pairs = l->pair_count > 0 ? l->pair_count : 1;
@@ -341,6 +352,8 @@ int sw_net_new(const struct sw_net_args *args, struct sw_net **out, struct sw_er
     int rc = sw_net_read_graph(net, args->until, err);
     if (rc == SW_OK)
         rc = sw_net_find_shares(net, err);
+    if (rc == SW_OK)
+        rc = sw_net_find_chains(net, err);
     if (rc == SW_OK)
         rc = sw_net_spread(net, err);
     if (rc == SW_OK) {

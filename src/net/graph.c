@@ -181,17 +181,45 @@ static int make_nodes(struct sw_net *net, const struct graph *g, struct sw_err *
     return SW_OK;
 }
 
+/* Does the algorithm train a layer of this type by itself? */
+static bool is_trained_by(enum sw_algorithm algorithm, const struct sw_layer_type *type)
+{
+    return algorithm == SW_ALGORITHM_CD ? type->energy == SW_ENERGY_HIDDEN
+                                        : type->role == SW_ROLE_LOSS;
+}
+
+/* What the algorithm is not for. */
+static void check_algorithm(const struct graph *g, enum sw_algorithm algorithm)
+{
+    bool through_time = algorithm != SW_ALGORITHM_BPTT;
+    for (int i = 0; i < g->count; i++) {
+        const struct sw_section *s = g->sections[i];
+        through_time = through_time || type_of(s)->through_time;
+        if (algorithm == SW_ALGORITHM_CD && type_of(s)->role == SW_ROLE_LOSS)
+            sw_recipe_error(
+                g->recipe, s, NULL,
+                "algorithm = cd trains energy models and no losses: say algorithm = bp, "
+                "or include = eval");
+    }
+    if (!through_time)
+        sw_recipe_error(g->recipe, sw_recipe_find(g->recipe, "job", NULL), "algorithm",
+                        "bptt is for recurrent layers (rnn, gru, lstm), and there is none: say bp");
+}
+
 static void check_loss(const struct graph *g)
 {
+    const enum sw_algorithm algorithm = sw_net_algorithm(g->recipe);
+    check_algorithm(g, algorithm);
     for (int i = 0; i < g->count; i++)
-        if (type_of(g->sections[i])->role == SW_ROLE_LOSS)
+        if (is_trained_by(algorithm, type_of(g->sections[i])))
             return;
     /* A loss may hide behind a section that is wrong. */
     for (const struct sw_section *s = sw_recipe_first(g->recipe, "layer"); s;
          s = sw_section_next(s))
         if (!s->type[0])
             return;
-    sw_recipe_error(g->recipe, NULL, NULL, "the training net has no loss layer%s",
+    sw_recipe_error(g->recipe, NULL, NULL, "the training net has no %s layer%s",
+                    algorithm == SW_ALGORITHM_CD ? "rbm_hidden" : "loss",
                     g->count ? "" : ": there are no layers");
 }
 

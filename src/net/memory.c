@@ -256,7 +256,9 @@ static void add_gradient(struct sw_blocks *b, const struct sw_net_schedule *s, s
         j = net->nodes[j].src[0];
         last = s->backward_at[j];
     }
-    add_block(b, output_bytes(net, node), s->backward_at[node->first_giver], last, &node->grad);
+    /* The chain's way down begins behind all forward passes. */
+    int first = node->chain ? s->forward_at[i] : s->backward_at[node->first_giver];
+    add_block(b, output_bytes(net, node), first, last, &node->grad);
 }
 
 static void add_gradients(struct sw_blocks *b, const struct sw_net_schedule *s, struct sw_net *net)
@@ -302,6 +304,16 @@ static void add_repeat_scratch(struct sw_blocks *b, const struct sw_net_schedule
                 &net->nodes[root].repeat_scratch);
 }
 
+/* Passes of a Gibbs chain are no acts of their own: they run between the forward and the backward
+ * passes. */
+static void add_chain_scratch(struct sw_blocks *b, const struct sw_net_schedule *s,
+                              struct sw_net_node *node)
+{
+    int i = node->layer.index, from = s->forward_at[i], to = s->backward_at[i];
+    add_block(b, node->layer.scratch_bytes, from, to, &node->forward_scratch);
+    add_block(b, node->layer.scratch_bytes, from, to, &node->backward_scratch);
+}
+
 static void add_private(struct sw_blocks *b, const struct sw_net_schedule *s, struct sw_net *net)
 {
     for (int i = 0; i < net->count; i++) {
@@ -314,9 +326,13 @@ static void add_private(struct sw_blocks *b, const struct sw_net_schedule *s, st
         node->repeat_scratch = SW_NO_OFFSET;
         if (node->root == i)
             add_repeat_scratch(b, s, net, i);
-        add_scratch(b, apart, l->scratch_bytes, now, &node->forward_scratch);
-        add_scratch(b, apart, node->has_backward ? l->scratch_bytes : 0, back,
-                    &node->backward_scratch);
+        if (node->chain && !apart) {
+            add_chain_scratch(b, s, node);
+        } else {
+            add_scratch(b, apart, l->scratch_bytes, now, &node->forward_scratch);
+            add_scratch(b, apart, node->has_backward ? l->scratch_bytes : 0, back,
+                        &node->backward_scratch);
+        }
         add_block(b, sums, now, now, &node->forward_sums);
         add_block(b, node->has_backward ? sums : 0, back, back, &node->backward_sums);
         for (int k = 0; k < l->param_count; k++)

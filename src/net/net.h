@@ -190,6 +190,12 @@ int sw_net_sum_count(const struct sw_net *net);
  * "layer NAME: ". */
 int sw_net_forward(struct sw_net *net, int i, struct sw_err *err) SW_MUST_CHECK;
 int sw_net_backward(struct sw_net *net, int i, struct sw_err *err) SW_MUST_CHECK;
+/* The Gibbs chain of algorithm = cd: the most turns that a machine of the net has (0: there is no
+ * chain), and which turn the passes belong to that follow (0: none). */
+int sw_net_chain_steps(const struct sw_net *net);
+void sw_net_set_chain(struct sw_net *net, int turn);
+/* All turns, of a net that is run alone. */
+int sw_net_run_chains(struct sw_net *net, struct sw_err *err) SW_MUST_CHECK;
 /* The same phase by phase: how many there are (1 at least), one of them, and the sums that lie
  * between it and the next, in device memory (NULL: none). */
 int sw_net_phases(const struct sw_net *net, int i, bool backward);

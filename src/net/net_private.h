@@ -1,5 +1,5 @@
 /* What the files of net/ share: graph.c (order, from the recipe), share.c (parameters of several
- * layers), build.c (shapes, plans), schedule.c (the acts of a step), memory.c (lives and offsets),
+ * layers), chains.c (energy models), build.c (shapes, plans), schedule.c (the acts of a step), memory.c (lives and offsets),
  * fit.c (lives within a budget), pass.c (passes), swap.c (copies of features), net.c (questions).
  */
 #ifndef SW_NET_NET_PRIVATE_H
@@ -9,6 +9,7 @@
 #include "net/exchange.h"
 #include "net/net.h"
 #include "net/partition.h"
+#include "recipe/job.h"
 
 enum { SW_NO_OFFSET = -1 };
 
@@ -41,6 +42,7 @@ struct sw_net_node {
     int consumers;           /* layers that read the output */
     int first_giver;         /* consumer whose backward is the first to give a gradient, or -1 */
     bool leads_to_loss;
+    bool chain;      /* one side of a Boltzmann machine that is trained (chains.c) */
     bool needs_grad; /* the output's gradient is needed */
     bool has_backward;
     bool fuse_relu, fused;
@@ -79,6 +81,8 @@ struct sw_net {
     struct sw_stream *stream; /* borrowed */
     bool training;
     bool carry;
+    bool energy;    /* of energy models: algorithm = cd */
+    int chain_turn; /* of the pass that runs */
     int64_t rows, batch_rows, group_rows; /* this worker's, the batch's and the group's */
     int workers, worker;
     bool alone;                      /* nobody asked for a group: locations say nothing */
@@ -132,6 +136,10 @@ void sw_net_settle_frozen(const struct sw_net *net, struct sw_net_node *node);
 bool sw_net_writes_aside(const struct sw_net_node *node, int param);
 /* Is the output whole on another worker? */
 bool sw_net_is_elsewhere(const struct sw_net *net, const struct sw_net_node *node);
+/* chains.c: what the recipe's job says. */
+enum sw_algorithm sw_net_algorithm(const struct sw_recipe *recipe);
+/* Finds the machines that are trained. Errors as sw_net_new. */
+int sw_net_find_chains(struct sw_net *net, struct sw_err *err) SW_MUST_CHECK;
 /* Decides how outputs are spread and inserts connections. Errors as sw_net_new. */
 int sw_net_spread(struct sw_net *net, struct sw_err *err) SW_MUST_CHECK;
 /* How a layer wants its sources spread. */

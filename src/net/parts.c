@@ -36,7 +36,7 @@ struct sw_parts {
     void *sum_user;
     double *sums; /* owned [count][sum_count]; NULL: the layers' own are used */
     /* What the lanes do just now. */
-    int layer, phase;
+    int layer, phase, turn;
     bool backward;
 };
 
@@ -520,7 +520,7 @@ static int run_lane(void *parts, int lane, struct sw_err *err)
     const struct lane *l = &p->lane[lane];
     int rc = SW_OK;
     for (int i = l->first; i < l->first + l->count && rc == SW_OK; i++) {
-        if (p->backward && p->count > 1)
+        if (p->backward && p->turn == 0 && p->count > 1)
             rc = merge_before(p, l->stream, p->layer, i, err);
         if (rc == SW_OK)
             rc = sw_net_run_phase(p->part[i].net, p->layer, p->backward, p->phase, err);
@@ -588,6 +588,21 @@ int sw_parts_backward(struct sw_parts *p, int layer, struct sw_err *err)
 {
     int rc = run_layer(p, layer, true, err);
     return rc == SW_OK ? finish_terms(p, layer, err) : rc;
+}
+
+static void set_turn(struct sw_parts *p, int turn)
+{
+    p->turn = turn;
+    for (int i = 0; i < p->count; i++)
+        sw_net_set_chain(p->part[i].net, turn);
+}
+
+int sw_parts_turn(struct sw_parts *p, int layer, bool backward, int turn, struct sw_err *err)
+{
+    set_turn(p, turn);
+    int rc = run_layer(p, layer, backward, err);
+    set_turn(p, 0);
+    return rc;
 }
 
 int sw_parts_fetch(struct sw_parts *p, struct sw_err *err)

@@ -75,6 +75,9 @@ void sw_parts_set_sum(struct sw_parts *p, sw_parts_sum *sum, void *user);
  * with it are written. Errors as sw_net_forward. */
 int sw_parts_forward(struct sw_parts *p, int layer, struct sw_err *err) SW_MUST_CHECK;
 int sw_parts_backward(struct sw_parts *p, int layer, struct sw_err *err) SW_MUST_CHECK;
+/* The same in turn `turn` of a Gibbs chain, where nothing is complete yet. */
+int sw_parts_turn(struct sw_parts *p, int layer, bool backward, int turn,
+                  struct sw_err *err) SW_MUST_CHECK;
 /* As sw_net_fetch, for all. */
 int sw_parts_fetch(struct sw_parts *p, struct sw_err *err) SW_MUST_CHECK;
 

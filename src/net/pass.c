@@ -53,8 +53,11 @@ static int forward(struct sw_net *net, int i, int phase, struct sw_err *err)
 {
     struct sw_net_node *node = &net->nodes[i];
     struct sw_layer *l = &node->layer;
-    const struct sw_pass pass = {
-        .stream = net->stream, .step = step_of(net, i), .training = net->training, .phase = phase};
+    const struct sw_pass pass = {.stream = net->stream,
+                                 .step = step_of(net, i),
+                                 .training = net->training,
+                                 .phase = phase,
+                                 .chain = net->chain_turn};
     if (node->absent)
         return clear_results(net, l, err);
     if (node->root == i && node->life != SW_LIFE_KEPT)
@@ -108,8 +111,11 @@ static int backward(struct sw_net *net, int i, int phase, struct sw_err *err)
 {
     struct sw_net_node *node = &net->nodes[i];
     struct sw_layer *l = &node->layer;
-    const struct sw_pass pass = {
-        .stream = net->stream, .step = step_of(net, i), .training = true, .phase = phase};
+    const struct sw_pass pass = {.stream = net->stream,
+                                 .step = step_of(net, i),
+                                 .training = true,
+                                 .phase = phase,
+                                 .chain = net->chain_turn};
     void *hidden[SW_LAYER_SRCS + 1];
     if (node->absent)
         return SW_OK;

@@ -16,7 +16,8 @@ bool sw_net_can_repeat(const struct sw_net *net, int root)
 
 bool sw_net_can_swap(const struct sw_net *net, int root, const struct sw_net_rates *rates)
 {
-    return rates->link_bytes_per_s > 0 && net->nodes[root].layer.type->role == SW_ROLE_NEURON;
+    return !net->nodes[root].chain && rates->link_bytes_per_s > 0 &&
+           net->nodes[root].layer.type->role == SW_ROLE_NEURON;
 }
 
 bool sw_net_read_in_backward(const struct sw_net *net, int root)

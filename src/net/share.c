@@ -19,7 +19,8 @@ static const struct sw_init_conf *conf_of(const struct sw_section *section, int 
 }
 
 /* Is another key of the parameter set? Values, rates and initialisation are the root's. */
-static void check_other_keys(struct sw_net *net, const struct sw_section *section, int k)
+static void check_other_keys(struct sw_net *net, const struct sw_section *section, int k,
+                             const char *home)
 {
     const char *param = section->type[0]->params[k];
     for (const struct sw_opt *o = sw_param_opts; o->key; o++) {
@@ -27,7 +28,7 @@ static void check_other_keys(struct sw_net *net, const struct sw_section *sectio
         snprintf(key, sizeof key, "%s.%s", param, o->key);
         if (!sw_str_eq(o->key, "share") && sw_section_is_set(section, key))
             sw_recipe_error(net->recipe, section, key, "%s is shared: say this where %s is at home",
-                            param, conf_of(section, k)->share);
+                            param, home);
     }
 }
 
@@ -82,31 +83,67 @@ const struct sw_net_share *sw_net_share_of(const struct sw_net_node *node, const
     return NULL;
 }
 
-static void read_share(struct sw_net *net, int i, int k)
+/* Its parameter k is one of layer `root`. */
+static void note_share(struct sw_net *net, int i, int k, int root, const char *root_param)
 {
     struct sw_net_node *node = &net->nodes[i];
-    const char *text = conf_of(node->section, k)->share;
-    struct sw_net_share share = {.param = node->section->type[0]->params[k]};
-    char key[128];
-    snprintf(key, sizeof key, "%s.share", share.param);
-    check_other_keys(net, node->section, k);
-    share.root = find_target(net, i, key, text, &share.root_param);
-    if (share.root < 0)
-        return;
-    if (share.root >= i) {
-        sw_recipe_error(net->recipe, node->section, key,
-                        "%s does not run before this layer: let that one share %s.%s instead",
-                        share.root == i ? "the layer itself" : net->nodes[share.root].layer.name,
-                        node->layer.name, share.param);
-        return;
-    }
-    const struct sw_net_share *further = sw_net_share_of(&net->nodes[share.root], share.root_param);
+    struct sw_net_share share = {node->section->type[0]->params[k], root, root_param};
+    const struct sw_net_share *further = sw_net_share_of(&net->nodes[root], root_param);
     if (further) {
         share.root_param = further->root_param;
         share.root = further->root;
     }
     net->nodes[share.root].is_shared = node->is_shared = true;
     node->share[node->share_count++] = share;
+}
+
+static void read_share(struct sw_net *net, int i, int k)
+{
+    const struct sw_net_node *node = &net->nodes[i];
+    const char *text = conf_of(node->section, k)->share, *root_param = NULL;
+    char key[128];
+    snprintf(key, sizeof key, "%s.share", node->section->type[0]->params[k]);
+    check_other_keys(net, node->section, k, text);
+    int root = find_target(net, i, key, text, &root_param);
+    if (root < 0)
+        return;
+    if (root >= i) {
+        sw_recipe_error(net->recipe, node->section, key,
+                        "%s does not run before this layer: let that one share %s.%s instead",
+                        root == i ? "the layer itself" : net->nodes[root].layer.name,
+                        node->layer.name, node->section->type[0]->params[k]);
+        return;
+    }
+    note_share(net, i, k, root, root_param);
+}
+
+/* Does the layer's source have that parameter? */
+static bool has_param(const struct sw_layer *l, const char *param)
+{
+    const char *const *params = l->type->base.params;
+    for (int k = 0; params && params[k]; k++)
+        if (sw_str_eq(params[k], param))
+            return true;
+    return false;
+}
+
+/* A parameter that is a source's by the layer's type. */
+static void borrow(struct sw_net *net, int i, int k)
+{
+    const struct sw_net_node *node = &net->nodes[i];
+    const char *param = node->section->type[0]->params[k];
+    for (const struct sw_layer_borrow *b = node->layer.type->borrows; b && b->param; b++) {
+        if (!sw_str_eq(b->param, param) || b->sources != node->layer.src_count)
+            continue;
+        const struct sw_layer *source = &net->nodes[node->src[b->src]].layer;
+        check_other_keys(net, node->section, k, source->name);
+        if (has_param(source, b->of))
+            note_share(net, i, k, node->src[b->src], b->of);
+        else
+            sw_recipe_error_item(net->recipe, node->section, "src", b->src,
+                                 "%s is %s and has no %s, which %s takes from it", source->name,
+                                 source->type->base.name, b->of, node->layer.type->base.name);
+    }
 }
 
 int sw_net_find_shares(struct sw_net *net, struct sw_err *err)
@@ -116,6 +153,8 @@ int sw_net_find_shares(struct sw_net *net, struct sw_err *err)
         for (int k = 0; k < s->param_count && k < SW_LAYER_PARAMS; k++)
             if (conf_of(s, k)->share)
                 read_share(net, i, k);
+            else
+                borrow(net, i, k);
     }
     return sw_recipe_verdict(net->recipe, err);
 }

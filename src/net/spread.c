@@ -81,6 +81,7 @@ static const char *why_not_one(const struct sw_net_node *node)
 {
     enum sw_layer_role role = type_of(node)->role;
     return node->is_shared          ? shares_parameters
+           : node->chain            ? "the Gibbs chain is one of rows"
            : role == SW_ROLE_INPUT  ? "every worker reads its rows of the data"
            : role == SW_ROLE_OUTPUT ? "every worker hands in its own rows"
                                     : NULL;

@@ -9,6 +9,7 @@ static const char *const precisions[] = {"fp32", "tf32", "bf16", "fp16", NULL};
 static const char *const partitions[] = {"0", "1", "1in", "none", NULL};
 static const char *const on_bad_record[] = {"stop", "skip", NULL};
 
+static const char *const algorithms[] = {"bp", "bptt", "cd", NULL}; /* enum sw_algorithm */
 static const char *const on_nan[] = {"stop", "skip", "rollback", NULL}; /* enum sw_on_nan */
 
 #define FIELD(name_) .key = #name_, .offset = offsetof(struct sw_job_conf, name_)
@@ -27,6 +28,9 @@ const struct sw_opt sw_job_opts[] = {
      .help = "samples behind one update"},
     {FIELD(eval_batch), .type = SW_OPT_INT, .min = 1, .max = MOST_ROWS,
      .help = "samples of one forward pass in evaluation; batch unless given"},
+    {FIELD(algorithm), .type = SW_OPT_ENUM, .def = "bp", .choices = algorithms,
+     .help = "how gradients are computed: bp, back-propagation; bptt, the same through time, over "
+             "recurrent layers; cd, contrastive divergence, of restricted Boltzmann machines"},
     {FIELD(eval_every), .type = SW_OPT_INT, .def = "0", .min = 0, .max = INFINITY,
      .help = "steps between evaluations; 0: only at the end"},
     {FIELD(checkpoint_every), .type = SW_OPT_INT, .def = "0", .min = 0, .max = INFINITY,

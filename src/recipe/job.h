@@ -23,6 +23,7 @@ struct sw_job_conf {
     int64_t keep_checkpoints; /* the newest so many, and the best; 0: all */
     bool checkpoint_best;     /* also write one when an evaluation is the best so far */
     const char *best_by; /* value of an evaluation; NULL: accuracy where there is one, else loss */
+    int algorithm;       /* enum sw_algorithm */
     int on_bad_record;   /* enum sw_on_bad_record */
     int on_nan;          /* enum sw_on_nan */
     const char *grad_clip;        /* as written, or NULL */
@@ -41,6 +42,10 @@ struct sw_job_conf {
     bool repeat_exact;            /* the same bits however many workers, servers and threads */
     int64_t virtual_workers;      /* with it: the parts that a batch is always computed in */
 };
+
+/* How a step is computed. Both first are passes forward and backward; over recurrent layers these go
+ * through time. */
+enum sw_algorithm { SW_ALGORITHM_BP, SW_ALGORITHM_BPTT, SW_ALGORITHM_CD };
 
 enum sw_on_nan { SW_ON_NAN_STOP, SW_ON_NAN_SKIP, SW_ON_NAN_ROLLBACK };
 

@@ -303,12 +303,15 @@ static int both_passes(struct sw_worker *w, int64_t t, const struct sw_batch *ba
                            .valid_rows = batch->valid_rows,
                            .batch_valid_rows = batch->batch_valid_rows,
                            .sequences_begin = sw_carries_begin(w, SW_SPLIT_TRAIN, batch->index, t),
+                           .chains_begin = sw_chains_begin(w, t),
                            .backward_scale = (float)scale / (float)w->job->conf->batch};
     rc = sw_parts_set_step(w->parts[SW_SPLIT_TRAIN], &step, err);
     if (rc == SW_OK && w->replica)
         rc = sw_replica_begin(w->replica, (uint64_t)t, err);
     for (int i = 0; i < layers && rc == SW_OK; i++)
         rc = forward_layer(w, t, i, err);
+    if (rc == SW_OK)
+        rc = sw_cd_chains(w, t, err);
     if (rc == SW_OK)
         rc = sw_ledger_mark(w, SW_MARK_FORWARD, err);
     /* A device of its own is not waited for in mid-step: its loss is read late. */

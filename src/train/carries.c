@@ -1,9 +1,9 @@
 /* Row state: what rows of a training batch hand on to the same rows of the next one (h of recurrent
- * layers with stateful = yes). Every net has its own, in its worker's memory, so an evaluation does
- * not disturb training; the evaluation's begins anew with every pass. Checkpoints have that of the
- * training nets as state.LAYER.NAME, [batch, width] whoever has the rows: it is gathered when all
- * workers are at one step, and dealt out again to as many as there are then. A run that goes on
- * with another batch begins its sequences anew. */
+ * layers with stateful = yes, the states of persistent Gibbs chains). Every net has its own, in its
+ * worker's memory, so an evaluation does not disturb training; the evaluation's begins anew with
+ * every pass. Checkpoints have that of the training nets as state.LAYER.NAME, [batch, width]
+ * whoever has the rows: it is gathered when all workers are at one step, and dealt out again to as
+ * many as there are then. A run that goes on with another batch begins its sequences anew. */
 #include "base/os.h"
 #include "base/str.h"
 #include "train/job_private.h"
@@ -40,11 +40,12 @@ static int add(struct sw_job *job, const struct sw_layer *l, const struct sw_lay
     return SW_OK;
 }
 
-/* Rows of one batch go on in the next only if the data says so, and if nobody has batches of its
- * own in between. */
-static int check(const struct sw_job *job, const struct sw_layer *l, struct sw_err *err)
+/* Rows of one batch go on in the next only if the data says so, which chains do not need, and if
+ * nobody has batches of its own in between. */
+static int check(const struct sw_job *job, const struct sw_layer *l, const struct sw_layer_carry *c,
+                 struct sw_err *err)
 {
-    const char *why = !job->source[SW_SPLIT_TRAIN]->streams
+    const char *why = !c->chain && !job->source[SW_SPLIT_TRAIN]->streams
                           ? "[data train] must have streams = BATCH, so that a row's next record "
                             "follows the one before"
                       : job->apart
@@ -53,7 +54,8 @@ static int check(const struct sw_job *job, const struct sw_layer *l, struct sw_e
                           ? "worker groups that each split the net take turns with batches of an "
                             "evaluation: use one group, with as many workers_per_group"
                           : NULL;
-    return why ? sw_err_set(err, SW_ERR_INVALID, "layer %s: stateful = yes: %s", l->name, why)
+    return why ? sw_err_set(err, SW_ERR_INVALID, "layer %s: %s = yes: %s", l->name,
+                            c->chain ? "persistent" : "stateful", why)
                : SW_OK;
 }
 
@@ -65,7 +67,7 @@ int sw_carries_build(struct sw_job *job, struct sw_err *err)
         for (int i = 0; i < sw_net_layer_count(net); i++) {
             const struct sw_layer *l = sw_net_layer(net, i);
             for (int k = 0; k < l->carry_count && rc == SW_OK; k++) {
-                rc = check(job, l, err);
+                rc = check(job, l, &l->carry[k], err);
                 if (rc == SW_OK)
                     rc = add(job, l, &l->carry[k], err);
             }
@@ -194,6 +196,11 @@ bool sw_carries_begin(const struct sw_worker *w, int split, int64_t batch, int64
     return split == SW_SPLIT_TRAIN && __atomic_load_n(&job->anew_after, __ATOMIC_RELAXED) == t - 1;
 }
 
+bool sw_chains_begin(const struct sw_worker *w, int64_t t)
+{
+    return t == 1 || __atomic_load_n(&w->job->anew_after, __ATOMIC_RELAXED) == t - 1;
+}
+
 /* ---- in files ---- */
 
 int sw_carries_write(struct sw_job *job, struct sw_st_writer *w, struct sw_err *err)
@@ -220,8 +227,10 @@ int sw_carries_read(struct sw_job *job, const struct sw_st_file *f, struct sw_er
             rc = sw_st_read_tensor(f, s->name, &s->view, NULL, err);
         else
             sw_job_say(job, SW_LOG_WARN, "job",
-                       "the checkpoint has no %s for a batch of %lld: sequences begin anew",
-                       s->name, (long long)s->layout.dim[0]);
+                       "the checkpoint has no %s for a batch of %lld: it begins anew", s->name,
+                       (long long)s->layout.dim[0]);
+        if (!fits)
+            __atomic_store_n(&job->anew_after, job->first_step, __ATOMIC_RELAXED);
     }
     return rc;
 }

@@ -14,6 +14,7 @@ static int evaluate_batch(struct sw_worker *w, struct sw_batch *batch, int64_t n
                            .first_row = w->first_row[SW_SPLIT_EVAL],
                            .valid_rows = batch->valid_rows,
                            .batch_valid_rows = batch->batch_valid_rows,
+                           .pass_begins = n == 0,
                            .sequences_begin = sw_carries_begin(w, SW_SPLIT_EVAL, n, 0)};
     struct sw_parts *parts = w->parts[SW_SPLIT_EVAL];
     int rc = sw_parts_set_step(parts, &step, err);

@@ -514,6 +514,8 @@ int sw_carries_gather(struct sw_worker *w, struct sw_err *err) SW_MUST_CHECK;
 int sw_carries_deal(struct sw_worker *w, struct sw_err *err) SW_MUST_CHECK;
 /* Do no rows go on from the batch before? t: the update that the batch is for. */
 bool sw_carries_begin(const struct sw_worker *w, int split, int64_t batch, int64_t t);
+/* The same of persistent chains, which go on whatever the data are. */
+bool sw_chains_begin(const struct sw_worker *w, int64_t t);
 int sw_carries_write(struct sw_job *job, struct sw_st_writer *w, struct sw_err *err) SW_MUST_CHECK;
 /* Where the file has none for this batch, sequences begin anew, which is told. */
 int sw_carries_read(struct sw_job *job, const struct sw_st_file *f,
@@ -702,6 +704,9 @@ void sw_worker_main(void *worker);
 /* Update `t`: forward, backward with wait-free updates; *loss is the weighted sum of all losses. */
 int sw_bp_step(struct sw_worker *w, int64_t t, const struct sw_batch *batch,
                struct sw_err *err) SW_MUST_CHECK;
+/* cd.c: the Gibbs chains of step t, between its passes forward and backward; without machines
+ * nothing. */
+int sw_cd_chains(struct sw_worker *w, int64_t t, struct sw_err *err) SW_MUST_CHECK;
 /* Waits until all updates `version` of all parameters are applied, whoever gives them; nothing is
  * copied to a device. */
 int sw_bp_see_all(struct sw_worker *w, uint64_t version, struct sw_err *err) SW_MUST_CHECK;

@@ -269,6 +269,8 @@ static int forward(struct sw_model *m, int which, void *const *data, int64_t val
     struct sw_step step = {.step = (uint64_t)m->step,
                            .valid_rows = valid_rows,
                            .batch_valid_rows = valid_rows,
+                           .chains_begin = true,
+                           .pass_begins = true,
                            .backward_scale = 1.0f / (float)m->rows};
     int rc = SW_OK;
     m->last = which;
@@ -278,6 +280,8 @@ static int forward(struct sw_model *m, int which, void *const *data, int64_t val
         rc = sw_net_set_step(net, &step, err);
     for (int i = 0; i < sw_net_layer_count(net) && rc == SW_OK; i++)
         rc = sw_net_forward(net, i, err);
+    if (rc == SW_OK)
+        rc = sw_net_run_chains(net, err);
     if (rc == SW_OK)
         rc = sw_net_fetch(net, err);
     if (rc == SW_OK)

@@ -81,7 +81,9 @@ static void add_values(const struct naming *n, int result, const char *stem)
 static void name_values(const struct naming *n)
 {
     char stem[SW_JOB_METRIC_NAME];
-    add_name(n, -1, 0, "loss");
+    for (int r = 0; r < sw_net_result_count(n->net) && n->series->count == 0; r++)
+        if (sw_net_result(n->net, r).loss)
+            add_name(n, -1, 0, "loss");
     for (int r = 0; r < sw_net_result_count(n->net); r++) {
         const struct sw_layer *l = layer_of(n->net, r);
         const char *type = l->type->base.name;

@@ -111,7 +111,7 @@ void sw_stack_teardown(struct sw_layer *l);
 
 /* What the descriptors have in common. */
 #define SW_STACK_TYPE                                                                              \
-    .role = SW_ROLE_NEURON, .split_reason = "a step needs all hidden units of the step before",    \
+    .role = SW_ROLE_NEURON, .through_time = true, .split_reason = "a step needs all hidden units of the step before",    \
     .min_src = 1, .max_src = 2, .state_bytes = sizeof(struct sw_stack),                            \
     .forward = sw_stack_forward, .backward = sw_stack_backward, .teardown = sw_stack_teardown
 

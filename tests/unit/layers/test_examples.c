@@ -76,7 +76,7 @@ static void assert_alike(const char *what, const struct rig *g, const struct val
         if (g->layer.src_grad[k])
             compare(what, part, a->src_grad[k], b->src_grad[k], b->src_n[k], limit);
     }
-    for (int i = 0; i < b->param_count && !g->how.evaluation; i++) {
+    for (int i = 0; i < b->param_count && !g->how.evaluation && has_backward(g->layer.type); i++) {
         snprintf(part, sizeof part, "gradient of %s", g->layer.param[i].name);
         compare(what, part, a->param_grad[i], b->param_grad[i], b->param_n[i], limit);
     }

@@ -21,7 +21,7 @@ static void compare_layers(const struct rig *a, const struct rig *b)
         compare("output", x->dst.data, y->dst.data, sw_desc_bytes(&x->dst.desc));
     for (int k = 0; k < x->src_count; k++)
         compare("source gradient", x->src_grad[k], y->src_grad[k], sw_desc_bytes(&a->src[k].desc));
-    for (int i = 0; i < x->param_count; i++)
+    for (int i = 0; i < x->param_count && x->type->backward; i++)
         compare("parameter gradient", x->param[i].grad, y->param[i].grad,
                 sw_desc_bytes(&x->param[i].layout));
     for (int i = 0; i < x->keep_count; i++)

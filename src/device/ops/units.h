@@ -1,0 +1,68 @@
+/* Units of restricted Boltzmann machines (formulas in kernels/units.h) on plain, dense rows: means,
+ * samples, energies. A sample is a function of (key, step, global row, element) alone. */
+#ifndef SW_DEVICE_OPS_UNITS_H
+#define SW_DEVICE_OPS_UNITS_H
+
+#include "device/op.h"
+#include "kernels/units.h"
+
+struct sw_units_args {
+    enum sw_units units;
+    int64_t rows, columns;
+    const float *x;       /* what the other side gives */
+    const float *bias;    /* [columns]; NULL: x are the means themselves */
+    const float *total;   /* [rows]: how often biases count, and draws of softmax units; NULL: 1 */
+    const float *carried; /* [rows, columns] or NULL: the sample, but where chains begin */
+    float *mean, *sample; /* NULL: not wanted; mean may be x */
+    float *share;         /* softmax: for work, [rows, columns]; may be x or mean */
+    struct sw_philox key;
+    bool all_rows; /* row 0 is the group's row 0, whatever the worker's rows are */
+    const struct sw_step *step;
+};
+extern const struct sw_op sw_op_units;
+
+struct sw_unit_energy_args {
+    enum sw_units units;
+    bool free, add; /* summed out; added to what is in energy */
+    int64_t rows, columns;
+    const float *x, *bias, *total;
+    double *energy; /* [rows] */
+    /* May be NULL: gets factor times the sum over rows that count, added where `more`. */
+    struct sw_result *result;
+    double factor;
+    bool more;
+    const struct sw_step *step;
+};
+extern const struct sw_op sw_op_unit_energy;
+
+/* The pseudo-likelihood of binary rows, estimated from one drawn unit each: visible times
+ * log sigma(the rise in free energy when that unit is turned over). */
+struct sw_flip_args {
+    enum sw_units hidden_units;
+    int64_t rows, visible, hidden;
+    const float *v, *x, *weight, *bias, *visible_bias; /* x: W v, [rows, hidden] */
+    double *rise;                                      /* [rows], for work */
+    struct sw_philox key;
+    const struct sw_step *step;
+    struct sw_result *result;
+};
+extern const struct sw_op sw_op_flip;
+
+struct sw_row_sums_args {
+    int64_t rows, columns;
+    const float *x;
+    float *sum; /* [rows] */
+};
+extern const struct sw_op sw_op_row_sums;
+
+/* The gradient of hidden biases: sum[c] = the sum over all rows of x, first_factor times those
+ * below `first_rows`, plus shift. */
+struct sw_two_sums_args {
+    int64_t rows, first_rows, columns;
+    float first_factor, shift;
+    const float *x;
+    float *sum; /* [columns] */
+};
+extern const struct sw_op sw_op_two_sums;
+
+#endif

@@ -1,0 +1,55 @@
+/* free_energy: the mean of F(v) = -log sum_h exp -E(v, h) over rows, by the parameters of a
+ * restricted Boltzmann machine (formulas in kernels/units.h; Hinton 2010, section 16.1): data that
+ * a machine has not seen have a higher one the more it overfits. Differences count, and log Z turns
+ * it into a likelihood. Sources: the rbm_visible and the rbm_hidden layer. */
+#include "layers/share/rbm.h"
+
+struct conf {
+    struct sw_rbm_conf machine;
+};
+
+static const struct sw_opt opts[] = {
+    SW_RBM_OPTS(struct conf, machine),
+    {0},
+};
+
+static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_err *err)
+{
+    return sw_rbm_setup(l->state, l, s, err);
+}
+
+static int forward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *err)
+{
+    const struct conf *c = l->conf;
+    const struct sw_rbm *m = l->state;
+    const float *v;
+    int rc = sw_rbm_weigh(m, l, r, &v, err);
+    return rc == SW_OK ? sw_rbm_free_energy(m, l, r, &c->machine, v, 1, err) : rc;
+}
+
+static const struct sw_layer_example examples[] = {
+    {.recipe = "", .src = {{2, {4, 10}, 0}, {2, {4, 6}, 0}}},
+    {.recipe = "visible_units = gaussian\nhidden_units = gaussian\n",
+     .src = {{2, {3, 37}, 0}, {2, {3, 19}, 0}}},
+    {.recipe = "visible_units = softmax\n", .src = {{2, {3, 12}, 0}, {2, {3, 5}, 0}}},
+    {0},
+};
+
+const struct sw_layer_type sw_layer_free_energy = {
+    .base = {.name = "free_energy",
+             .help = "mean free energy of rows in a restricted Boltzmann machine",
+             .opts = opts,
+             .conf_bytes = sizeof(struct conf),
+             .params = sw_rbm_params},
+    .role = SW_ROLE_METRIC,
+    .borrows = sw_rbm_borrows,
+    .less_is_better = true,
+    .split_reason = "a row's energy needs all its values",
+    .min_src = 2,
+    .max_src = 2,
+    .state_bytes = sizeof(struct sw_rbm),
+    .setup = setup,
+    .forward = forward,
+    .teardown = sw_rbm_teardown,
+    .examples = examples,
+};

@@ -1,0 +1,80 @@
+/* pseudo_likelihood: the mean over rows of log PL(v) = sum_i log p(v_i | all others) (Besag 1975),
+ * in nats, of a restricted Boltzmann machine with binary visible units; from one unit per row,
+ * drawn, and its log p times the number of units:
+ *
+ *   log p(v_i | others) = log sigma(F(v with v_i turned over) - F(v))
+ *
+ * It needs no partition function, and is a likelihood's stand-in while a machine learns. Sources:
+ * the rbm_visible and the rbm_hidden layer. */
+#include "layers/share/rbm.h"
+
+struct conf {
+    int hidden_units;
+};
+
+struct state {
+    struct sw_rbm machine; /* first member */
+    struct sw_philox key;
+};
+
+static const struct sw_opt opts[] = {
+    {.key = "hidden_units",
+     .help = "as units of the hidden layer",
+     .type = SW_OPT_ENUM,
+     .offset = offsetof(struct conf, hidden_units),
+     .def = "bernoulli",
+     .choices = sw_hidden_units},
+    {0},
+};
+
+static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_err *err)
+{
+    struct state *st = l->state;
+    st->key = sw_rbm_key(s->seed, l, 0);
+    return sw_rbm_setup(&st->machine, l, s, err);
+}
+
+static int forward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *err)
+{
+    const struct conf *c = l->conf;
+    const struct state *st = l->state;
+    const struct sw_rbm *m = &st->machine;
+    struct sw_flip_args a = {.hidden_units = c->hidden_units,
+                             .rows = m->rows,
+                             .visible = m->visible,
+                             .hidden = m->hidden,
+                             .x = sw_rbm_x(m, l),
+                             .weight = l->param[SW_RBM_WEIGHT].value,
+                             .bias = l->param[SW_RBM_BIAS].value,
+                             .visible_bias = l->param[SW_RBM_VISIBLE_BIAS].value,
+                             .rise = sw_rbm_energies(m, l),
+                             .key = st->key,
+                             .step = r->step,
+                             .result = l->result};
+    int rc = sw_rbm_weigh(m, l, r, &a.v, err);
+    return rc == SW_OK ? sw_op_run(r->stream, &sw_op_flip, &a, err) : rc;
+}
+
+static const struct sw_layer_example examples[] = {
+    {.recipe = "", .src = {{2, {4, 10}, 0}, {2, {4, 6}, 0}}, .range = {{0, 1}}},
+    {.recipe = "hidden_units = gaussian\n", .src = {{2, {3, 37}, 0}, {2, {3, 19}, 0}}},
+    {0},
+};
+
+const struct sw_layer_type sw_layer_pseudo_likelihood = {
+    .base = {.name = "pseudo_likelihood",
+             .help = "estimated log pseudo-likelihood of binary rows in a Boltzmann machine",
+             .opts = opts,
+             .conf_bytes = sizeof(struct conf),
+             .params = sw_rbm_params},
+    .role = SW_ROLE_METRIC,
+    .borrows = sw_rbm_borrows,
+    .split_reason = "a row's energy needs all its values",
+    .min_src = 2,
+    .max_src = 2,
+    .state_bytes = sizeof(struct state),
+    .setup = setup,
+    .forward = forward,
+    .teardown = sw_rbm_teardown,
+    .examples = examples,
+};

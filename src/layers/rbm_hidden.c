@@ -1,0 +1,448 @@
+/* rbm_hidden: the hidden units of a restricted Boltzmann machine; its source is the rbm_visible
+ * layer. The output is their means given the visible states, bernoulli sigma(W v + b) or gaussian
+ * W v + b, and so the features that a next machine of a stack reads.
+ *
+ * In training by algorithm = cd (train/cd.c) a Gibbs chain of k turns begins with a sample of the
+ * hidden units given the data (contrastive divergence: Hinton, "Training Products of Experts by
+ * Minimizing Contrastive Divergence", 2002) or, persistent, with the states in which the batch
+ * before left it (Tieleman, "Training Restricted Boltzmann Machines using Approximations to the
+ * Likelihood Gradient", 2008). A turn is backward, W' h for the visible units, and forward. With
+ * means p and visible states v the gradient of the weight is that of the mean free energy of the
+ * data less that of the chain's end, of which this layer answers the hidden part:
+ *
+ *   dW = (p_k' v_k - p_0' v_0) / B      db = (sum p_k - sum p_0) / B + cost (mean p_0 - sparsity)
+ *
+ * The last term keeps the units' mean activations near a target (Lee, Ekanadham and Ng, "Sparse
+ * Deep Belief Net Model for Visual Area V2", 2008; biases only). Above counts of words biases count
+ * once per word. In a net that is trained by bp it is a fully-connected layer of such units.
+ * Weights are logically [hidden, visible], as those of inner_product. */
+#include "device/ops/elementwise.h"
+#include "device/ops/linear.h"
+#include "layers/share/plain.h"
+#include "layers/share/rbm.h"
+
+struct conf {
+    int64_t hidden, k;
+    int units;
+    bool replicated, persistent;
+    double sparsity, sparsity_cost;
+};
+
+struct state {
+    struct sw_plain in;
+    int64_t rows, visible, hidden;
+    uint64_t seed;
+    bool chain;
+    float share;                                     /* of a row in the batch */
+    size_t energy_at, dz_at;                         /* in scratch */
+    size_t own_total_at;                             /* without a chain, in scratch */
+    size_t sample_at, mean_at, visible_at, total_at; /* saved; all but the sample first of the
+                                                        data, with a minus, then of the chain */
+};
+
+static const struct sw_opt opts[] = {
+    {.key = "hidden",
+     .help = "number of hidden units, and so of outputs",
+     .type = SW_OPT_INT,
+     .offset = offsetof(struct conf, hidden),
+     .min = 1,
+     .max = 1 << 24,
+     .required = true},
+    {.key = "units",
+     .help = "bernoulli, or gaussian (variance 1; needs a lower learning rate)",
+     .type = SW_OPT_ENUM,
+     .offset = offsetof(struct conf, units),
+     .def = "bernoulli",
+     .choices = sw_hidden_units},
+    {.key = "replicated",
+     .help = "the visible units are counts of words (units = softmax): biases count once per word",
+     .type = SW_OPT_BOOL,
+     .offset = offsetof(struct conf, replicated),
+     .def = "no"},
+    {.key = "k",
+     .help = "turns of the Gibbs chain in a step of algorithm = cd",
+     .type = SW_OPT_INT,
+     .offset = offsetof(struct conf, k),
+     .def = "1",
+     .min = 1,
+     .max = 100000},
+    {.key = "persistent",
+     .help = "the chain goes on from where the last batch left it (PCD)",
+     .type = SW_OPT_BOOL,
+     .offset = offsetof(struct conf, persistent),
+     .def = "no"},
+    {.key = "sparsity",
+     .help = "mean activation of hidden units that is wanted; 0: any",
+     .type = SW_OPT_REAL,
+     .offset = offsetof(struct conf, sparsity),
+     .def = "0",
+     .min = 0,
+     .max = 1,
+     .below_max = true},
+    {.key = "sparsity_cost",
+     .help = "how strongly biases follow that",
+     .type = SW_OPT_REAL,
+     .offset = offsetof(struct conf, sparsity_cost),
+     .def = "0.1",
+     .min = 0,
+     .max = 1e6},
+    {0},
+};
+
+static const char *const params[] = {"weight", "bias", NULL};
+
+static size_t reserve(size_t *at, int64_t floats)
+{
+    size_t begin = *at;
+    *at += ((size_t)floats * sizeof(float) + 63) / 64 * 64;
+    return begin;
+}
+
+static float *scratch_at(const struct sw_layer *l, size_t at)
+{
+    return (float *)(void *)((char *)l->scratch + at);
+}
+
+static float *saved_at(const struct sw_layer *l, size_t at)
+{
+    return (float *)(void *)((char *)l->saved + at);
+}
+
+static int check(const struct sw_layer *l, const struct sw_layer_setup *s, struct sw_err *err)
+{
+    const struct conf *c = l->conf;
+    if (c->replicated && c->units != SW_UNITS_BERNOULLI)
+        return sw_err_set(err, SW_ERR_INVALID, "replicated = yes is for units = bernoulli");
+    if (c->sparsity > 0 && (c->replicated || c->units != SW_UNITS_BERNOULLI))
+        return sw_err_set(
+            err, SW_ERR_INVALID,
+            "sparsity is a mean activation: for units = bernoulli without replicated");
+    if (c->replicated && s->training && !s->chain && !s->frozen)
+        return sw_err_set(err, SW_ERR_INVALID,
+                          "replicated = yes is trained by algorithm = cd alone: use inner_product");
+    return SW_OK;
+}
+
+static void setup_chain(struct sw_layer *l, const struct sw_layer_setup *s)
+{
+    const struct conf *c = l->conf;
+    struct state *st = l->state;
+    const int64_t n = st->rows;
+    st->chain = true;
+    st->share = 1.0f / (float)s->batch_rows;
+    st->energy_at = reserve(&l->scratch_bytes, 2 * n);
+    st->sample_at = reserve(&l->saved_bytes, n * st->hidden);
+    st->mean_at = reserve(&l->saved_bytes, 2 * n * st->hidden);
+    st->visible_at = reserve(&l->saved_bytes, 2 * n * st->visible);
+    st->total_at = reserve(&l->saved_bytes, c->replicated ? 2 * n : 0);
+    l->chain_steps = (int)c->k;
+    l->backward_reads_dst = true; /* nothing may be written over it while the chain runs */
+    l->backward_reads_src = 1;
+    if (c->persistent)
+        l->carry[sw_layer_add_carry(l, "chain", st->hidden)].chain = true;
+    l->flops_forward *= 1.0 + (double)c->k;
+    l->flops_backward = l->flops_forward / (1.0 + (double)c->k) * (2.0 + (double)c->k);
+}
+
+static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_err *err)
+{
+    const struct conf *c = l->conf;
+    struct state *st = l->state;
+    int rc = sw_layer_need_src(l, 0, 0, err);
+    if (rc == SW_OK)
+        rc = check(l, s, err);
+    if (rc == SW_OK)
+        rc = sw_plain_init(&st->in, l, 0, s, err);
+    if (rc != SW_OK)
+        return rc;
+    st->rows = st->in.rows;
+    st->visible = st->in.columns;
+    st->hidden = c->hidden;
+    st->seed = s->seed;
+    const int64_t dim[] = {st->hidden, st->visible}, out[] = {st->rows, st->hidden};
+    const struct sw_desc weight = sw_desc_plain(SW_F32, 2, dim),
+                         bias = sw_desc_plain(SW_F32, 1, dim);
+    sw_layer_add_param(l, "weight", &weight, st->visible, st->hidden);
+    sw_layer_add_param(l, "bias", &bias, 0, 0);
+    l->dst.desc = sw_desc_plain(SW_F32, 2, out);
+    l->flops_forward = 2.0 * (double)st->rows * (double)st->visible * (double)st->hidden;
+    l->flops_backward = 2 * l->flops_forward;
+    st->own_total_at = reserve(&l->scratch_bytes, c->replicated ? st->rows : 0);
+    if (s->chain) {
+        setup_chain(l, s);
+    } else if (s->training) {
+        st->dz_at = reserve(&l->scratch_bytes, st->rows * st->hidden);
+        l->backward_reads_dst = c->units == SW_UNITS_BERNOULLI;
+        l->backward_reads_src = 1;
+    }
+    return SW_OK;
+}
+
+/* ---- Forward ---- */
+
+/* x = W v, in the output. */
+static int weigh(struct sw_layer *l, const struct sw_pass *r, const float *v, struct sw_err *err)
+{
+    const struct state *st = l->state;
+    const struct sw_gemm_args g = {.trans_b = true,
+                                   .m = st->rows,
+                                   .n = st->hidden,
+                                   .k = st->visible,
+                                   .alpha = 1,
+                                   .a = v,
+                                   .b = l->param[0].value,
+                                   .c = l->dst.data};
+    return sw_op_run(r->stream, &sw_op_gemm, &g, err);
+}
+
+/* How often biases count, in every row; *total NULL: once. */
+static int count_words(struct sw_layer *l, const struct sw_pass *r, const float *v, float **total,
+                       struct sw_err *err)
+{
+    const struct state *st = l->state;
+    *total = NULL;
+    if (!((const struct conf *)l->conf)->replicated)
+        return SW_OK;
+    *total = st->chain ? saved_at(l, st->total_at) : scratch_at(l, st->own_total_at);
+    const struct sw_row_sums_args a = {
+        .rows = st->rows, .columns = st->visible, .x = v, .sum = *total};
+    return sw_op_run(r->stream, &sw_op_row_sums, &a, err);
+}
+
+/* The hidden part of the free energy of rows with x = W v in the output. */
+static int add_energy(struct sw_layer *l, const struct sw_pass *r, const float *total,
+                      struct sw_err *err)
+{
+    const struct conf *c = l->conf;
+    const struct state *st = l->state;
+    const struct sw_unit_energy_args a = {.units = c->units,
+                                          .free = true,
+                                          .rows = st->rows,
+                                          .columns = st->hidden,
+                                          .x = l->dst.data,
+                                          .bias = l->param[1].value,
+                                          .total = total,
+                                          .energy = (double *)(void *)scratch_at(l, st->energy_at),
+                                          .result = l->result,
+                                          .factor = r->chain > 0 ? -1 : 1,
+                                          .more = r->chain > 0,
+                                          .step = r->step};
+    return sw_op_run(r->stream, &sw_op_unit_energy, &a, err);
+}
+
+static int copy(const struct sw_pass *r, int64_t n, float factor, const float *x, float *y,
+                struct sw_err *err)
+{
+    const struct sw_combine_args a = {.n = n, .alpha = factor, .beta = 0, .x = x, .y = y};
+    return sw_op_run(r->stream, &sw_op_combine, &a, err);
+}
+
+/* Keeps means and visible states for the gradient, those of the data before those of the chain. */
+static int keep(struct sw_layer *l, const struct sw_pass *r, const float *v, const float *total,
+                struct sw_err *err)
+{
+    const struct state *st = l->state;
+    const int64_t n = r->chain > 0 ? st->rows : 0;
+    const float share = r->chain > 0 ? st->share : -st->share;
+    int rc = copy(r, st->rows * st->hidden, share, l->dst.data,
+                  saved_at(l, st->mean_at) + n * st->hidden, err);
+    if (rc == SW_OK)
+        rc = copy(r, st->rows * st->visible, 1, v, saved_at(l, st->visible_at) + n * st->visible,
+                  err);
+    /* A chain's rows have as many words as those of the data. */
+    return rc == SW_OK && total && n > 0
+               ? copy(r, st->rows, 1, total, saved_at(l, st->total_at) + n, err)
+               : rc;
+}
+
+/* At the chain's end the sample is that with which it goes on in the next batch. */
+static int draw(struct sw_layer *l, const struct sw_pass *r, const float *total, struct sw_err *err)
+{
+    const struct conf *c = l->conf;
+    const struct state *st = l->state;
+    const bool ends = r->chain == l->chain_steps;
+    float *carry = l->carry_count > 0 ? l->carry[0].value : NULL;
+    const struct sw_units_args a = {.units = c->units,
+                                    .rows = st->rows,
+                                    .columns = st->hidden,
+                                    .x = l->dst.data,
+                                    .bias = l->param[1].value,
+                                    .total = total,
+                                    .carried = r->chain == 0 ? carry : NULL,
+                                    .mean = l->dst.data,
+                                    .sample = ends ? carry : saved_at(l, st->sample_at),
+                                    .key = sw_rbm_key(st->seed, l, r->chain),
+                                    .step = r->step};
+    return sw_op_run(r->stream, &sw_op_units, &a, err);
+}
+
+static int forward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *err)
+{
+    const struct conf *c = l->conf;
+    const struct state *st = l->state;
+    const bool measured = st->chain && (r->chain == 0 || r->chain == l->chain_steps);
+    const float *v;
+    float *total = NULL;
+    if (r->chain > l->chain_steps)
+        return SW_OK; /* another machine's chain is longer */
+    int rc = sw_plain_values(&st->in, l, r, &v, err);
+    if (rc == SW_OK)
+        rc = count_words(l, r, v, &total, err);
+    if (rc == SW_OK)
+        rc = weigh(l, r, v, err);
+    if (rc == SW_OK && measured)
+        rc = add_energy(l, r, total, err);
+    if (rc == SW_OK && st->chain) {
+        rc = draw(l, r, total, err);
+        return rc == SW_OK && measured ? keep(l, r, v, total, err) : rc;
+    }
+    const struct sw_units_args a = {.units = c->units,
+                                    .rows = st->rows,
+                                    .columns = st->hidden,
+                                    .x = l->dst.data,
+                                    .bias = l->param[1].value,
+                                    .total = total,
+                                    .mean = l->dst.data,
+                                    .step = r->step};
+    return rc == SW_OK ? sw_op_run(r->stream, &sw_op_units, &a, err) : rc;
+}
+
+/* ---- Backward ---- */
+
+/* to = h W, what hidden states (or gradients) give to the visible side. */
+static int weigh_back(struct sw_layer *l, const struct sw_pass *r, const float *h, float *to,
+                      struct sw_err *err)
+{
+    const struct state *st = l->state;
+    const struct sw_gemm_args g = {.m = st->rows,
+                                   .n = st->visible,
+                                   .k = st->hidden,
+                                   .alpha = 1,
+                                   .a = h,
+                                   .b = l->param[0].value,
+                                   .c = to};
+    return sw_op_run(r->stream, &sw_op_gemm, &g, err);
+}
+
+/* dW = h' v over `rows` rows. */
+static int weight_gradient(struct sw_layer *l, const struct sw_pass *r, int64_t rows,
+                           const float *h, const float *v, struct sw_err *err)
+{
+    const struct state *st = l->state;
+    const struct sw_gemm_args g = {.trans_a = true,
+                                   .m = st->hidden,
+                                   .n = st->visible,
+                                   .k = rows,
+                                   .alpha = 1,
+                                   .a = h,
+                                   .b = v,
+                                   .c = l->param[0].grad};
+    return sw_op_run(r->stream, &sw_op_gemm, &g, err);
+}
+
+static int bias_gradient(struct sw_layer *l, const struct sw_pass *r, struct sw_err *err)
+{
+    const struct conf *c = l->conf;
+    const struct state *st = l->state;
+    const double cost = c->sparsity > 0 ? c->sparsity_cost : 0;
+    const struct sw_two_sums_args sums = {
+        .rows = 2 * st->rows,
+        .first_rows = st->rows,
+        .columns = st->hidden,
+        .first_factor = (float)(1 - cost),
+        .shift = (float)(-cost * c->sparsity * (double)st->rows * (double)st->share),
+        .x = saved_at(l, st->mean_at),
+        .sum = l->param[1].grad};
+    /* Every row as often as it has words. */
+    const struct sw_gemm_args words = {.trans_a = true,
+                                       .m = st->hidden,
+                                       .n = 1,
+                                       .k = 2 * st->rows,
+                                       .alpha = 1,
+                                       .a = saved_at(l, st->mean_at),
+                                       .b = saved_at(l, st->total_at),
+                                       .c = l->param[1].grad};
+    return c->replicated ? sw_op_run(r->stream, &sw_op_gemm, &words, err)
+                         : sw_op_run(r->stream, &sw_op_two_sums, &sums, err);
+}
+
+static int chain_gradients(struct sw_layer *l, const struct sw_pass *r, struct sw_err *err)
+{
+    const struct state *st = l->state;
+    if (!l->param[0].grad)
+        return SW_OK;
+    int rc = weight_gradient(l, r, 2 * st->rows, saved_at(l, st->mean_at),
+                             saved_at(l, st->visible_at), err);
+    return rc == SW_OK ? bias_gradient(l, r, err) : rc;
+}
+
+/* As a layer of a feed-forward net. */
+static int pass_back(struct sw_layer *l, const struct sw_pass *r, struct sw_err *err)
+{
+    const struct conf *c = l->conf;
+    const struct state *st = l->state;
+    const float *v, *dz = l->dst.grad;
+    float *to = sw_plain_gradient(&st->in, l);
+    struct sw_sum_rows_args sums = {
+        .rows = st->rows, .columns = st->hidden, .sum = l->param[1].grad};
+    int rc = sw_plain_values(&st->in, l, r, &v, err);
+    if (rc == SW_OK && c->units == SW_UNITS_BERNOULLI) {
+        float *own = scratch_at(l, st->dz_at);
+        rc = sw_op_activation_backward(r->stream, SW_ACT_SIGMOID, 0, NULL, l->dst.data, dz, own,
+                                       st->rows * st->hidden, err);
+        dz = own;
+    }
+    sums.x = dz;
+    if (rc == SW_OK && l->param[0].grad)
+        rc = weight_gradient(l, r, st->rows, dz, v, err);
+    if (rc == SW_OK && l->param[1].grad)
+        rc = sw_op_run(r->stream, &sw_op_sum_rows, &sums, err);
+    if (rc == SW_OK && to)
+        rc = weigh_back(l, r, dz, to, err);
+    return rc == SW_OK ? sw_plain_give(&st->in, l, err) : rc;
+}
+
+static int backward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *err)
+{
+    const struct state *st = l->state;
+    if (!st->chain)
+        return pass_back(l, r, err);
+    if (r->chain == 0)
+        return chain_gradients(l, r, err);
+    return r->chain > l->chain_steps
+               ? SW_OK
+               : weigh_back(l, r, saved_at(l, st->sample_at), l->src_grad[0], err);
+}
+
+static void teardown(struct sw_layer *l)
+{
+    struct state *st = l->state;
+    sw_plain_fini(&st->in);
+}
+
+static const struct sw_layer_example examples[] = {
+    {.recipe = "hidden = 5\n", .src = {{2, {4, 7}, 0}}, .dst = {4, 5}},
+    {.recipe = "hidden = 19\nunits = gaussian\n", .src = {{2, {3, 6}, 0}}, .dst = {3, 19}},
+    {.recipe = "hidden = 130\n", .src = {{4, {2, 20, 3, 2}, 0}}, .dst = {2, 130}},
+    {0},
+};
+
+const struct sw_layer_type sw_layer_rbm_hidden = {
+    .base = {.name = "rbm_hidden",
+             .help = "hidden units of a restricted Boltzmann machine",
+             .opts = opts,
+             .conf_bytes = sizeof(struct conf),
+             .params = params},
+    .role = SW_ROLE_NEURON,
+    .energy = SW_ENERGY_HIDDEN,
+    .split_reason = "a turn of the chain needs all hidden units of a row",
+    .min_src = 1,
+    .max_src = 1,
+    .state_bytes = sizeof(struct state),
+    .skips_frozen = true,
+    .setup = setup,
+    .forward = forward,
+    .backward = backward,
+    .teardown = teardown,
+    .examples = examples,
+};

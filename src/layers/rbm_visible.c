@@ -1,0 +1,346 @@
+/* rbm_visible: the visible units of a restricted Boltzmann machine (Hinton, "A Practical Guide to
+ * Training Restricted Boltzmann Machines", 2010). An undirected connection is two directed ones
+ * here (SINGA, TOMM 4.1.1): an rbm_hidden layer reads this one, and in the Gibbs chain of
+ * algorithm = cd (train/cd.c) its backward pass gives back W' h, from which this layer makes the
+ * chain's next visible states, in place of the data in its output.
+ *
+ * With one source it holds the data, rows x values, whatever the source's shape. With two, the
+ * visible and the hidden layer of a machine, it is the reconstruction: the means of the visible
+ * units given the hidden ones, by the parameters of those two. Elsewhere than in a net that is
+ * trained by cd, data pass unchanged.
+ *
+ * The gradient of the bias is the mean of -dE/db, a row's states (for gaussian units less b, which
+ * cancels), over the chain's end less that over the data; what it answers is the visible part of
+ * the mean free energy of the data less that of the chain's end, whose gradient that is. */
+#include "device/ops/linear.h"
+#include "layers/share/plain.h"
+#include "layers/share/rbm.h"
+
+struct conf {
+    int units;
+    bool sampled, binary;
+};
+
+struct state {
+    struct sw_plain in, hidden; /* in: the data, or the visible layer */
+    struct sw_philox key;
+    uint64_t seed;
+    bool chain, reconstructs;
+    float share;                    /* of a row in the batch */
+    size_t energy_at, own_total_at; /* in scratch */
+    size_t sum_at, total_at;        /* saved: columns of the data summed up, rows summed up */
+};
+
+static const struct sw_opt opts[] = {
+    {.key = "units",
+     .help = "bernoulli (0 to 1), gaussian (variance 1), or softmax: counts of words (replicated)",
+     .type = SW_OPT_ENUM,
+     .offset = offsetof(struct conf, units),
+     .def = "bernoulli",
+     .choices = sw_visible_units},
+    {.key = "sampled",
+     .help = "the chain's states are drawn; no: their means are taken, as in reconstructions",
+     .type = SW_OPT_BOOL,
+     .offset = offsetof(struct conf, sampled),
+     .def = "yes"},
+    {.key = "binary",
+     .help = "data are chances: 0 or 1 is drawn for each value, anew in every step",
+     .type = SW_OPT_BOOL,
+     .offset = offsetof(struct conf, binary),
+     .def = "no"},
+    {0},
+};
+
+static const char *const params[] = {"weight", "bias", NULL};
+
+/* A reconstruction has the parameters of the machine. */
+static const struct sw_layer_borrow borrows[] = {
+    {.param = "weight", .sources = 2, .src = 1, .of = "weight"},
+    {.param = "bias", .sources = 2, .src = 0, .of = "bias"},
+    {0},
+};
+
+static size_t reserve_scratch(struct sw_layer *l, size_t bytes)
+{
+    size_t at = l->scratch_bytes;
+    l->scratch_bytes += (bytes + 63) / 64 * 64;
+    return at;
+}
+
+static float *scratch_at(const struct sw_layer *l, size_t at)
+{
+    return (float *)(void *)((char *)l->scratch + at);
+}
+
+static float *saved_at(const struct sw_layer *l, size_t at)
+{
+    return (float *)(void *)((char *)l->saved + at);
+}
+
+static bool counts_words(const struct sw_layer *l)
+{
+    return ((const struct conf *)l->conf)->units == SW_UNITS_SOFTMAX;
+}
+
+static void add_bias(struct sw_layer *l, int64_t columns)
+{
+    const struct sw_desc layout = sw_desc_plain(SW_F32, 1, &columns);
+    sw_layer_add_param(l, "bias", &layout, 0, 0);
+}
+
+static int setup_reconstruction(struct sw_layer *l, const struct sw_layer_setup *s,
+                                struct sw_err *err)
+{
+    struct state *st = l->state;
+    if (s->training)
+        return sw_err_set(
+            err, SW_ERR_INVALID,
+            "a loss depends on this reconstruction, but no gradient goes through one: "
+            "use inner_product with transpose = yes and an activation");
+    int rc = sw_layer_need_src(l, 1, 0, err);
+    if (rc == SW_OK)
+        rc = sw_plain_init(&st->hidden, l, 1, s, err);
+    if (rc != SW_OK)
+        return rc;
+    if (st->hidden.rows != st->in.rows)
+        return sw_err_set(err, SW_ERR_INVALID, "%lld visible rows but %lld hidden ones",
+                          (long long)st->in.rows, (long long)st->hidden.rows);
+    const int64_t dim[] = {st->hidden.columns, st->in.columns};
+    const struct sw_desc weight = sw_desc_plain(SW_F32, 2, dim);
+    sw_layer_add_param(l, "weight", &weight, dim[1], dim[0]);
+    add_bias(l, dim[1]);
+    st->own_total_at = reserve_scratch(l, (size_t)st->in.rows * sizeof(float));
+    l->flops_forward = 2.0 * (double)st->in.rows * (double)dim[0] * (double)dim[1];
+    return SW_OK;
+}
+
+static void setup_chain(struct sw_layer *l, const struct sw_layer_setup *s)
+{
+    struct state *st = l->state;
+    st->energy_at = reserve_scratch(l, (size_t)st->in.rows * sizeof(double));
+    st->sum_at = l->saved_bytes;
+    l->saved_bytes += (size_t)((st->in.columns + 15) / 16 * 16) * sizeof(float);
+    st->total_at = l->saved_bytes;
+    l->saved_bytes += (size_t)st->in.rows * sizeof(float);
+    l->backward_reads_dst = true;
+    st->chain = true;
+    st->share = 1.0f / (float)s->batch_rows;
+}
+
+static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_err *err)
+{
+    const struct conf *c = l->conf;
+    struct state *st = l->state;
+    int rc = sw_layer_need_src(l, 0, 0, err);
+    if (rc == SW_OK)
+        rc = sw_plain_init(&st->in, l, 0, s, err);
+    if (rc == SW_OK && c->binary && c->units != SW_UNITS_BERNOULLI)
+        rc = sw_err_set(err, SW_ERR_INVALID, "binary = yes is for units = bernoulli");
+    if (rc != SW_OK)
+        return rc;
+    st->reconstructs = l->src_count == 2;
+    st->seed = s->seed;
+    st->key = sw_rbm_key(s->seed, l, 0);
+    l->dst.desc = sw_desc_plain(SW_F32, 2, (const int64_t[]){st->in.rows, st->in.columns});
+    l->flops_forward = l->flops_backward = (double)sw_desc_count(&l->dst.desc);
+    if (st->reconstructs)
+        return setup_reconstruction(l, s, err);
+    if (s->energy)
+        add_bias(l, st->in.columns);
+    if (s->chain)
+        setup_chain(l, s);
+    return SW_OK;
+}
+
+/* ---- Passes ---- */
+
+static struct sw_units_args units_of(const struct sw_layer *l, const struct sw_pass *r)
+{
+    const struct state *st = l->state;
+    return (struct sw_units_args){.units = ((const struct conf *)l->conf)->units,
+                                  .rows = st->in.rows,
+                                  .columns = st->in.columns,
+                                  .share = counts_words(l) ? l->dst.data : NULL,
+                                  .key = st->key,
+                                  .step = r->step};
+}
+
+static int sum_rows_up(const struct sw_layer *l, const struct sw_pass *r, const float *x, float *to,
+                       struct sw_err *err)
+{
+    const struct state *st = l->state;
+    const struct sw_row_sums_args a = {
+        .rows = st->in.rows, .columns = st->in.columns, .x = x, .sum = to};
+    return counts_words(l) ? sw_op_run(r->stream, &sw_op_row_sums, &a, err) : SW_OK;
+}
+
+static int sum_columns_up(const struct sw_layer *l, const struct sw_pass *r, float *to,
+                          struct sw_err *err)
+{
+    const struct state *st = l->state;
+    const struct sw_sum_rows_args a = {
+        .rows = st->in.rows, .columns = st->in.columns, .x = l->dst.data, .sum = to};
+    return sw_op_run(r->stream, &sw_op_sum_rows, &a, err);
+}
+
+/* Their energy, to what the layer answers. */
+static int add_energy(const struct sw_layer *l, const struct sw_pass *r, bool of_data,
+                      struct sw_err *err)
+{
+    const struct state *st = l->state;
+    const struct sw_unit_energy_args a = {.units = ((const struct conf *)l->conf)->units,
+                                          .rows = st->in.rows,
+                                          .columns = st->in.columns,
+                                          .x = l->dst.data,
+                                          .bias = l->param[0].value,
+                                          .energy = (double *)(void *)scratch_at(l, st->energy_at),
+                                          .result = l->result,
+                                          .factor = of_data ? 1 : -1,
+                                          .more = !of_data,
+                                          .step = r->step};
+    return sw_op_run(r->stream, &sw_op_unit_energy, &a, err);
+}
+
+static int reconstruct(struct sw_layer *l, const struct sw_pass *r, struct sw_err *err)
+{
+    const struct state *st = l->state;
+    const float *v, *h;
+    float *total = scratch_at(l, st->own_total_at);
+    struct sw_units_args a = units_of(l, r);
+    int rc = sw_plain_values(&st->in, l, r, &v, err);
+    if (rc == SW_OK)
+        rc = sw_plain_values(&st->hidden, l, r, &h, err);
+    if (rc == SW_OK)
+        rc = sum_rows_up(l, r, v, total, err);
+    if (rc != SW_OK)
+        return rc;
+    const struct sw_gemm_args g = {.m = st->in.rows,
+                                   .n = st->in.columns,
+                                   .k = st->hidden.columns,
+                                   .alpha = 1,
+                                   .a = h,
+                                   .b = l->param[0].value,
+                                   .c = l->dst.data};
+    rc = sw_op_run(r->stream, &sw_op_gemm, &g, err);
+    a.x = a.mean = l->dst.data;
+    a.bias = l->param[1].value;
+    a.total = counts_words(l) ? total : NULL;
+    return rc == SW_OK ? sw_op_run(r->stream, &sw_op_units, &a, err) : rc;
+}
+
+/* The data, as they are or drawn: means without a bias are what they are. */
+static int take_data(struct sw_layer *l, const struct sw_pass *r, struct sw_err *err)
+{
+    const struct conf *c = l->conf;
+    const struct state *st = l->state;
+    struct sw_units_args a = units_of(l, r);
+    int rc = sw_plain_values(&st->in, l, r, &a.x, err);
+    a.units = c->binary ? SW_UNITS_BERNOULLI : SW_UNITS_GAUSSIAN;
+    *(c->binary ? &a.sample : &a.mean) = l->dst.data;
+    a.share = NULL;
+    return rc == SW_OK ? sw_op_run(r->stream, &sw_op_units, &a, err) : rc;
+}
+
+static int forward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *err)
+{
+    const struct state *st = l->state;
+    if (st->reconstructs)
+        return reconstruct(l, r, err);
+    if (r->chain > 0)
+        return SW_OK; /* its states came with the way down */
+    int rc = take_data(l, r, err);
+    if (rc != SW_OK || !st->chain)
+        return rc;
+    rc = sum_columns_up(l, r, saved_at(l, st->sum_at), err);
+    if (rc == SW_OK)
+        rc = sum_rows_up(l, r, l->dst.data, saved_at(l, st->total_at), err);
+    return rc == SW_OK ? add_energy(l, r, true, err) : rc;
+}
+
+/* The chain's next states, from what the hidden units give. */
+static int turn(struct sw_layer *l, const struct sw_pass *r, struct sw_err *err)
+{
+    const struct conf *c = l->conf;
+    const struct state *st = l->state;
+    struct sw_units_args a = units_of(l, r);
+    if (r->chain > l->chain_steps)
+        return SW_OK; /* another machine's chain is longer */
+    a.x = l->dst.grad;
+    a.bias = l->param[0].value;
+    a.key = sw_rbm_key(st->seed, l, r->chain);
+    a.total = counts_words(l) ? saved_at(l, st->total_at) : NULL;
+    a.share = counts_words(l) ? l->dst.grad : NULL;
+    *(c->sampled ? &a.sample : &a.mean) = l->dst.data;
+    int rc = sw_op_run(r->stream, &sw_op_units, &a, err);
+    return rc == SW_OK && r->chain == l->chain_steps ? add_energy(l, r, false, err) : rc;
+}
+
+static int give_gradient(struct sw_layer *l, const struct sw_pass *r, struct sw_err *err)
+{
+    const struct state *st = l->state;
+    float *grad = l->param[0].grad;
+    if (!grad)
+        return SW_OK;
+    const struct sw_combine_args less = {.n = st->in.columns,
+                                         .alpha = -st->share,
+                                         .beta = st->share,
+                                         .x = saved_at(l, st->sum_at),
+                                         .y = grad};
+    int rc = sum_columns_up(l, r, grad, err);
+    return rc == SW_OK ? sw_op_run(r->stream, &sw_op_combine, &less, err) : rc;
+}
+
+/* As a layer of a feed-forward net. */
+static int pass_back(struct sw_layer *l, const struct sw_pass *r, struct sw_err *err)
+{
+    const struct state *st = l->state;
+    struct sw_units_args a = units_of(l, r);
+    a.units = SW_UNITS_GAUSSIAN;
+    a.x = l->dst.grad;
+    a.mean = sw_plain_gradient(&st->in, l);
+    a.share = NULL;
+    int rc = a.mean ? sw_op_run(r->stream, &sw_op_units, &a, err) : SW_OK;
+    return rc == SW_OK ? sw_plain_give(&st->in, l, err) : rc;
+}
+
+static int backward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *err)
+{
+    const struct state *st = l->state;
+    return !st->chain     ? pass_back(l, r, err)
+           : r->chain > 0 ? turn(l, r, err)
+                          : give_gradient(l, r, err);
+}
+
+static void teardown(struct sw_layer *l)
+{
+    struct state *st = l->state;
+    sw_plain_fini(&st->in);
+    sw_plain_fini(&st->hidden);
+}
+
+static const struct sw_layer_example examples[] = {
+    {.recipe = "", .src = {{4, {3, 2, 3, 4}, 0}}, .dst = {3, 24}},
+    {.recipe = "units = gaussian\n", .src = {{2, {4, 7}, 0}}, .dst = {4, 7}},
+    {0},
+};
+
+const struct sw_layer_type sw_layer_rbm_visible = {
+    .base = {.name = "rbm_visible",
+             .help = "visible units of a restricted Boltzmann machine, or their reconstruction",
+             .opts = opts,
+             .conf_bytes = sizeof(struct conf),
+             .params = params},
+    .role = SW_ROLE_NEURON,
+    .energy = SW_ENERGY_VISIBLE,
+    .borrows = borrows,
+    .split_reason = "the hidden units read all of a row",
+    .min_src = 1,
+    .max_src = 2,
+    .state_bytes = sizeof(struct state),
+    .skips_frozen = true,
+    .setup = setup,
+    .forward = forward,
+    .backward = backward,
+    .teardown = teardown,
+    .examples = examples,
+};

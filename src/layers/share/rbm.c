@@ -1,0 +1,106 @@
+#include "layers/share/rbm.h"
+
+#include "device/ops/linear.h"
+
+const char *const sw_visible_units[] = {"bernoulli", "gaussian", "softmax", NULL};
+const char *const sw_hidden_units[] = {"bernoulli", "gaussian", NULL};
+const char *const sw_rbm_params[] = {"weight", "bias", "visible_bias", NULL};
+
+const struct sw_layer_borrow sw_rbm_borrows[] = {
+    {.param = "weight", .sources = 2, .src = 1, .of = "weight"},
+    {.param = "bias", .sources = 2, .src = 1, .of = "bias"},
+    {.param = "visible_bias", .sources = 2, .src = 0, .of = "bias"},
+    {0},
+};
+
+static size_t reserve(struct sw_layer *l, size_t bytes)
+{
+    size_t at = l->scratch_bytes;
+    l->scratch_bytes += (bytes + 63) / 64 * 64;
+    return at;
+}
+
+int sw_rbm_setup(struct sw_rbm *m, struct sw_layer *l, const struct sw_layer_setup *s,
+                 struct sw_err *err)
+{
+    int rc = sw_layer_need_src(l, 0, 0, err);
+    if (rc == SW_OK)
+        rc = sw_layer_need_src(l, 1, 2, err);
+    if (rc == SW_OK)
+        rc = sw_plain_init(&m->in, l, 0, s, err);
+    if (rc != SW_OK)
+        return rc;
+    m->rows = m->in.rows;
+    m->visible = m->in.columns;
+    m->hidden = l->src[1]->desc.dim[1];
+    const int64_t dim[] = {m->hidden, m->visible};
+    const struct sw_desc weight = sw_desc_plain(SW_F32, 2, dim),
+                         bias = sw_desc_plain(SW_F32, 1, dim),
+                         visible_bias = sw_desc_plain(SW_F32, 1, dim + 1);
+    sw_layer_add_param(l, "weight", &weight, m->visible, m->hidden);
+    sw_layer_add_param(l, "bias", &bias, 0, 0);
+    sw_layer_add_param(l, "visible_bias", &visible_bias, 0, 0);
+    m->x_at = reserve(l, (size_t)(m->rows * m->hidden) * sizeof(float));
+    m->energy_at = reserve(l, (size_t)m->rows * sizeof(double));
+    m->total_at = reserve(l, (size_t)m->rows * sizeof(float));
+    l->dst.desc = sw_desc_plain(SW_F32, 1, &m->rows);
+    l->flops_forward = 2.0 * (double)m->rows * (double)m->visible * (double)m->hidden;
+    return SW_OK;
+}
+
+void sw_rbm_teardown(struct sw_layer *l)
+{
+    struct sw_rbm *m = l->state;
+    sw_plain_fini(&m->in);
+}
+
+int sw_rbm_weigh(const struct sw_rbm *m, const struct sw_layer *l, const struct sw_pass *r,
+                 const float **v, struct sw_err *err)
+{
+    int rc = sw_plain_values(&m->in, l, r, v, err);
+    const struct sw_gemm_args g = {.trans_b = true,
+                                   .m = m->rows,
+                                   .n = m->hidden,
+                                   .k = m->visible,
+                                   .alpha = 1,
+                                   .a = *v,
+                                   .b = l->param[SW_RBM_WEIGHT].value,
+                                   .c = sw_rbm_x(m, l)};
+    return rc == SW_OK ? sw_op_run(r->stream, &sw_op_gemm, &g, err) : rc;
+}
+
+int sw_rbm_free_energy(const struct sw_rbm *m, struct sw_layer *l, const struct sw_pass *r,
+                       const struct sw_rbm_conf *c, const float *v, double factor,
+                       struct sw_err *err)
+{
+    float *total = NULL;
+    int rc = SW_OK;
+    if (c->visible_units == SW_UNITS_SOFTMAX) {
+        total = (float *)(void *)((char *)l->scratch + m->total_at);
+        const struct sw_row_sums_args sums = {
+            .rows = m->rows, .columns = m->visible, .x = v, .sum = total};
+        rc = sw_op_run(r->stream, &sw_op_row_sums, &sums, err);
+    }
+    const struct sw_unit_energy_args visible = {.units = c->visible_units,
+                                                .rows = m->rows,
+                                                .columns = m->visible,
+                                                .x = v,
+                                                .bias = l->param[SW_RBM_VISIBLE_BIAS].value,
+                                                .energy = sw_rbm_energies(m, l),
+                                                .step = r->step};
+    const struct sw_unit_energy_args hidden = {.units = c->hidden_units,
+                                               .free = true,
+                                               .add = true,
+                                               .rows = m->rows,
+                                               .columns = m->hidden,
+                                               .x = sw_rbm_x(m, l),
+                                               .bias = l->param[SW_RBM_BIAS].value,
+                                               .total = total,
+                                               .energy = sw_rbm_energies(m, l),
+                                               .result = l->result,
+                                               .factor = factor,
+                                               .step = r->step};
+    if (rc == SW_OK)
+        rc = sw_op_run(r->stream, &sw_op_unit_energy, &visible, err);
+    return rc == SW_OK ? sw_op_run(r->stream, &sw_op_unit_energy, &hidden, err) : rc;
+}

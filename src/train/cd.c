@@ -1,0 +1,39 @@
+/* Contrastive divergence (Hinton 2002; SINGA, TOMM 4.1.3): what a step of algorithm = cd has
+ * between its passes forward and backward, which are those of bp.c. Forward was the positive phase,
+ * on the data; backward will give the gradients of both phases. In between the Gibbs chain of every
+ * machine of the net takes its turns: the way down, backward of the hidden and the visible layer,
+ * and the way up again, forward. Values do not change meanwhile, and nothing is handed over. */
+#include "train/job_private.h"
+
+static bool in_chain(const struct sw_worker *w, int i, int turn)
+{
+    return sw_net_layer(w->train, i)->chain_steps >= turn;
+}
+
+static int run(struct sw_worker *w, int64_t t, int i, bool down, int turn, struct sw_err *err)
+{
+    if (!in_chain(w, i, turn))
+        return SW_OK;
+    double *total_ms = down ? &w->backward_ms[i] : &w->forward_ms[i];
+    float *part_ms = down ? &w->ledger.backward_ms : &w->ledger.forward_ms;
+    sw_slot_phase(w->slot, down ? SW_PHASE_BACKWARD : SW_PHASE_FORWARD, t, i,
+                  sw_net_layer(w->train, i)->name, w->lap_ns);
+    w->pass_ms = part_ms;
+    w->pass_total_ms = total_ms;
+    int rc = sw_parts_turn(w->parts[SW_SPLIT_TRAIN], i, down, turn, err);
+    sw_worker_lap(w, part_ms, total_ms);
+    return rc;
+}
+
+int sw_cd_chains(struct sw_worker *w, int64_t t, struct sw_err *err)
+{
+    const int layers = sw_net_layer_count(w->train), turns = sw_net_chain_steps(w->train);
+    int rc = SW_OK;
+    for (int turn = 1; turn <= turns && rc == SW_OK; turn++) {
+        for (int i = layers - 1; i >= 0 && rc == SW_OK; i--)
+            rc = run(w, t, i, true, turn, err);
+        for (int i = 0; i < layers && rc == SW_OK; i++)
+            rc = run(w, t, i, false, turn, err);
+    }
+    return rc;
+}
