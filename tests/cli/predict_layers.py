@@ -162,6 +162,13 @@ def batch_norm(eps):
     return form
 
 
+def units(f):
+    def form(s, w):
+        shape, values = inner_product()(s, w)
+        return shape, [f(v) for v in values]
+    return form
+
+
 def layer_norm(s, w):
     def row(v):
         mean = sum(v) / len(v)
@@ -332,9 +339,9 @@ CASES = [
      pooling("avg", 3, 2, 1)),
     ("pooling", "method = avg\nglobal = yes", [image()], {}, pooling("avg", 0, 1, 0, True)),
     ("rbm_hidden", "hidden = 4", [vector()], {"weight": real(4, 7), "bias": real(4)},
-     inner(sigmoid)),
+     units(sigmoid)),
     ("rbm_hidden", "hidden = 4\nunits = gaussian", [vector()],
-     {"weight": real(4, 7), "bias": real(4)}, inner(lambda x: x)),
+     {"weight": real(4, 7), "bias": real(4)}, units(lambda x: x)),
     ("rbm_visible", "", [image()], {}, by_row(lambda v: v, [90])),
     ("reshape", "shape = 6, -1", [image()], {}, lambda s, w: ([ROWS, 6, 15], s[0][1])),
     ("rnn", "hidden = 4", [real(ROWS, 6, 3)], cell(1, 1), recurrent("rnn")),
