@@ -36,7 +36,7 @@ static const struct sw_cli_spec spec = {
     .about =
         "Checks RECIPE and prints what it would build: shapes, parameters, memory and flops of\n"
         "every layer; with several workers what the first one has, how outputs are spread\n"
-        "over them, what each has and sends, and the connections (reshard) between. With -v\n"
+        "over them, what each has and sends, and the connections (bridges) between. With -v\n"
         "also sources, layout and algorithm, and every layer by worker. Writes nothing but what "
         "--plot asks for.",
     .takes = SW_CLI_ALL,
@@ -98,7 +98,9 @@ static void layer_row(struct sw_columns *t, const struct sw_job_layer *l, bool v
     count_cell(t, l->flops_backward);
     struct sw_buf notes = {0};
     const char *const words[] = {strcmp(l->spread, "rows") == 0 ? NULL : l->spread,
-                                 l->in_place ? "in place" : NULL, l->fused ? "fused" : NULL,
+                                 l->in_place ? "in place" : NULL,
+                                 l->handed ? "handed over" : NULL,
+                                 l->fused ? "fused" : NULL,
                                  *l->memory ? l->memory : NULL,
                                  l->train && l->eval ? NULL
                                  : l->train          ? "train only"
@@ -222,6 +224,7 @@ static void json_layer(struct sw_json_writer *w, const struct sw_job_plan *p,
     sw_json_string(w, "spread", l->spread);
     sw_json_string(w, "memory", *l->memory ? l->memory : NULL);
     sw_json_bool(w, "in_place", l->in_place);
+    sw_json_bool(w, "handed_over", l->handed);
     sw_json_bool(w, "fused", l->fused);
     sw_json_bool(w, "train", l->train);
     sw_json_bool(w, "eval", l->eval);

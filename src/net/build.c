@@ -157,7 +157,7 @@ static int64_t whole_columns(const struct sw_net *net, const struct sw_net_node 
     const struct sw_layer *l = &node->layer;
     if (node->spread.dist != SW_DIST_COLUMNS)
         return l->dst.desc.ndim > 1 ? l->dst.desc.dim[1] : 1;
-    if (l->type == &sw_net_reshard)
+    if (sw_net_is_bridge(node))
         return sw_net_connection(l).columns;
     if (l->type->split == SW_SPLIT_OUTPUTS)
         return l->param[0].part_whole;
@@ -214,20 +214,20 @@ static int setup_node(struct sw_net *net, struct sw_net_node *node, const struct
         if (!l->state)
             return sw_err_nomem(err, "a layer", l->type->state_bytes);
     }
-    int rc = l->type == &sw_net_reshard ? sw_net_reshard_setup(net, node, &setup, err)
-                                        : l->type->setup(l, &setup, err);
+    int rc = sw_net_is_bridge(node) ? sw_net_bridge_setup(net, node, &setup, err)
+                                    : l->type->setup(l, &setup, err);
     if (rc == SW_OK)
         settle_backward(net, node, wants);
     if (rc == SW_OK)
         rc = check_backward(net, node, err);
-    if (rc == SW_OK)
+    node->absent = sw_net_is_elsewhere(net, node) && !sw_net_is_bridge(node);
+    if (rc == SW_OK && !node->absent)
         rc = sw_net_check_shares(net, node, err);
     if (rc == SW_OK)
         rc = check_shared(&user, l, err);
     if (rc != SW_OK)
         return rc;
     node->columns = whole_columns(net, node);
-    node->absent = sw_net_is_elsewhere(net, node) && l->type != &sw_net_reshard;
     if (node->absent) {
         /* Set up for its shape alone. */
         l->param_count = l->keep_count = l->carry_count = l->sum_count = 0;

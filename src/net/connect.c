@@ -1,9 +1,11 @@
-/* Inserts a connection (a `reshard` node) wherever a reader wants its source spread in another way,
- * and orders the net. All workers of a group come to the same list of nodes. */
+/* Inserts a connection (a pair of bridges) wherever a reader wants its source spread in another
+ * way, and orders the net. All workers of a group come to the same list of nodes. */
 #include "net/net_private.h"
 
 #include "base/os.h"
 #include "base/str.h"
+#include <limits.h>
+#include <stdio.h>
 
 /* Every node may have one connection for each way of spreading that readers want; a whole output
  * may be wanted on several workers. */
@@ -64,28 +66,41 @@ static int place_of(const struct sw_net *net, const struct insertion *in, int i,
                : in->connection[i * in->ways + way_of(want)];
 }
 
-static int add_connection(const struct sw_net *net, struct insertion *in, int i, int way,
-                          struct sw_err *err)
+/* One end of the connection of node i's output that is wanted in this way. */
+static int add_end(const struct sw_net *net, struct insertion *in, int i, int way, bool dst,
+                   struct sw_err *err)
 {
     struct sw_net_node *node = &in->nodes[in->count];
     const struct sw_net_node *old = &net->nodes[i];
-    struct sw_spread to = spread_of_way(way);
-    node->owned_name = to.at > 0
-                           ? sw_format("%s:%s%d", old->layer.name, sw_dist_name(to.dist), to.at)
-                           : sw_format("%s:%s", old->layer.name, sw_dist_name(to.dist));
+    struct sw_spread to = spread_of_way(way), from = start_of(net, i, to);
+    char number[16] = "";
+    if (to.at > 0)
+        snprintf(number, sizeof number, "%d", to.at);
+    node->owned_name =
+        sw_format("%s%c%s%s", old->layer.name, dst ? ':' : '>', sw_dist_name(to.dist), number);
     if (!node->owned_name)
         return sw_err_nomem(err, "a connection's name", 0);
     node->section = old->section;
-    node->spread = to;
-    node->from = start_of(net, i, to);
-    node->layer = (struct sw_layer){
-        .name = node->owned_name, .type = &sw_net_reshard, .index = in->count, .src_count = 1};
-    node->src[0] = place_of(net, in, i, node->from);
+    node->spread = dst ? to : from;
+    node->from = from;
+    node->to = to;
+    node->layer = (struct sw_layer){.name = node->owned_name,
+                                    .type = dst ? &sw_net_bridge_dst : &sw_net_bridge_src,
+                                    .index = in->count,
+                                    .src_count = 1};
+    node->src[0] = dst ? in->count - 1 : place_of(net, in, i, from);
     in->connection[i * in->ways + way] = in->count++;
     return SW_OK;
 }
 
-/* Copies the nodes in order, each followed by its connections. */
+static int add_connection(const struct sw_net *net, struct insertion *in, int i, int way,
+                          struct sw_err *err)
+{
+    int rc = add_end(net, in, i, way, false, err);
+    return rc == SW_OK ? add_end(net, in, i, way, true, err) : rc;
+}
+
+/* Copies the nodes in order, each followed by both ends of its connections. */
 static int rebuild(struct sw_net *net, struct insertion *in, struct sw_err *err)
 {
     int rc = SW_OK;
@@ -122,59 +137,133 @@ static void link_again(struct sw_net *net)
 
 /* ---- order ---- */
 
-/* Are the node's sources placed, and the homes of parameters that it shares? */
-static bool is_ready(const struct sw_net_node *node, const int *place)
+/* Layers stand in the order of how many connections lead to them at most, then in their own. A
+ * connection's lower end stands right behind what it sends, and its upper end before the first
+ * layer that reads it: everything that can be computed without another worker comes before what
+ * waits for one. So paths on different workers run side by side, and a worker that has the lower
+ * layers of several parts (of a batch, of a sequence) is ahead with them while others do the upper
+ * ones of those that came first; backward goes the same way in the opposite direction. Of several
+ * connections that begin at one layer that comes first which is read first. */
+struct order {
+    const struct sw_net *net;
+    int *level;   /* owned [nodes]: connections on the longest way there */
+    int *ranking; /* owned [nodes]: the layers in their order, without bridges */
+    int *rank;    /* owned [nodes]: place in that; of a bridge that of its first reader */
+    int *place;   /* owned [nodes]: the answer; -1: none yet */
+    int layers, placed;
+};
+
+static bool is_dst(const struct sw_net_node *node)
 {
-    for (int k = 0; k < node->layer.src_count; k++)
-        if (place[node->src[k]] < 0)
-            return false;
-    for (int k = 0; k < node->share_count; k++)
-        if (place[node->share[k].root] < 0)
-            return false;
-    return true;
+    return node->layer.type == &sw_net_bridge_dst;
 }
 
-/* Places what is ready, in order: all that compute, or all connections. */
-static int place_ready(const struct sw_net *net, int *place, int count, bool connections)
+static void raise_level(struct order *o, int i, int to)
 {
-    for (int i = 0; i < net->count; i++) {
-        const struct sw_net_node *node = &net->nodes[i];
-        if (place[i] < 0 && (node->layer.type == &sw_net_reshard) == connections &&
-            is_ready(node, place))
-            place[i] = count++;
-    }
-    return count;
+    o->level[i] = o->level[i] > to ? o->level[i] : to;
 }
 
-/* Connections are put where everything that can be computed before has been, so that paths on
- * different workers run side by side: their workers send all they begin with, then compute, and
- * wait for one another only where the paths come together; in backward likewise. */
-static int order(struct sw_net *net, struct sw_err *err)
+/* Sources come before their readers in the nodes' order so far, and who shares a parameter behind
+ * the layer where it is at home. */
+static void find_levels(struct order *o)
 {
-    size_t n = (size_t)net->count;
-    int *place = sw_calloc(n, sizeof *place);
-    struct sw_net_node *nodes = sw_calloc(n, sizeof *nodes);
-    if (!place || !nodes) {
-        sw_free(place);
-        sw_free(nodes);
-        return sw_err_nomem(err, "connections", n * sizeof *nodes);
-    }
-    for (size_t i = 0; i < n; i++)
-        place[i] = -1;
-    for (int count = 0, turn = 0; count < net->count; turn++)
-        count = place_ready(net, place, count, turn & 1);
-    for (int i = 0; i < net->count; i++) {
-        struct sw_net_node *node = &nodes[place[i]];
-        *node = net->nodes[i];
-        node->layer.index = place[i];
+    for (int i = 0; i < o->net->count; i++) {
+        const struct sw_net_node *node = &o->net->nodes[i];
         for (int k = 0; k < node->layer.src_count; k++)
-            node->src[k] = place[node->src[k]];
+            raise_level(o, i, o->level[node->src[k]] + is_dst(node));
         for (int k = 0; k < node->share_count; k++)
-            node->share[k].root = place[node->share[k].root];
+            raise_level(o, i, o->level[node->share[k].root]);
+    }
+}
+
+static void rank_layers(struct order *o)
+{
+    for (int level = 0, found = 0; found < o->net->count; level++)
+        for (int i = 0; i < o->net->count; i++) {
+            if (o->level[i] != level)
+                continue;
+            found++;
+            if (sw_net_is_bridge(&o->net->nodes[i]))
+                continue;
+            o->rank[i] = o->layers;
+            o->ranking[o->layers++] = i;
+        }
+    /* Bridges may follow on one another, from the last to the first. */
+    for (int i = o->net->count - 1; i >= 0; i--)
+        for (int k = 0; k < o->net->nodes[i].layer.src_count; k++) {
+            int source = o->net->nodes[i].src[k];
+            if (sw_net_is_bridge(&o->net->nodes[source]) && o->rank[i] < o->rank[source])
+                o->rank[source] = o->rank[i];
+        }
+}
+
+/* A node, and behind it the lower ends of its connections. */
+static void place_node(struct order *o, int i)
+{
+    o->place[i] = o->placed++;
+    for (int next = -1;; o->place[next] = o->placed++, next = -1) {
+        for (int j = i + 1; j < o->net->count; j++) {
+            const struct sw_net_node *node = &o->net->nodes[j];
+            if (node->layer.type == &sw_net_bridge_src && node->src[0] == i && o->place[j] < 0 &&
+                (next < 0 || o->rank[j] < o->rank[next]))
+                next = j;
+        }
+        if (next < 0)
+            return;
+    }
+}
+
+/* The upper ends of connections that node i reads, and of those before them. */
+static void place_sources(struct order *o, int i)
+{
+    const struct sw_net_node *node = &o->net->nodes[i];
+    for (int k = 0; k < node->layer.src_count; k++) {
+        int dst = node->src[k];
+        if (!is_dst(&o->net->nodes[dst]) || o->place[dst] >= 0)
+            continue;
+        place_sources(o, o->net->nodes[dst].src[0]);
+        place_node(o, dst);
+    }
+}
+
+static void take_places(struct sw_net *net, const struct order *o, struct sw_net_node *nodes)
+{
+    for (int i = 0; i < net->count; i++) {
+        struct sw_net_node *node = &nodes[o->place[i]];
+        *node = net->nodes[i];
+        node->layer.index = o->place[i];
+        for (int k = 0; k < node->layer.src_count; k++)
+            node->src[k] = o->place[node->src[k]];
+        for (int k = 0; k < node->share_count; k++)
+            node->share[k].root = o->place[node->share[k].root];
     }
     sw_free(net->nodes);
     net->nodes = nodes;
-    sw_free(place);
+}
+
+static int order(struct sw_net *net, struct sw_err *err)
+{
+    size_t n = (size_t)net->count;
+    int *memory = sw_calloc(4 * n, sizeof *memory);
+    struct sw_net_node *nodes = sw_calloc(n, sizeof *nodes);
+    if (!memory || !nodes) {
+        sw_free(memory);
+        sw_free(nodes);
+        return sw_err_nomem(err, "connections", n * sizeof *nodes);
+    }
+    struct order o = {net, memory, memory + n, memory + 2 * n, memory + 3 * n, 0, 0};
+    for (size_t i = 0; i < n; i++) {
+        o.place[i] = -1;
+        o.rank[i] = INT_MAX;
+    }
+    find_levels(&o);
+    rank_layers(&o);
+    for (int i = 0; i < o.layers; i++) {
+        place_sources(&o, o.ranking[i]);
+        place_node(&o, o.ranking[i]);
+    }
+    take_places(net, &o, nodes);
+    sw_free(memory);
     return SW_OK;
 }
 
@@ -188,7 +277,7 @@ int sw_net_connect(struct sw_net *net, struct sw_err *err)
     int rc = in.needed && in.moved && in.connection ? SW_OK : sw_err_nomem(err, "connections", n);
     int more = rc == SW_OK ? count_connections(net, &in) : 0;
     if (more > 0) {
-        in.nodes = sw_calloc(n + (size_t)more, sizeof *in.nodes);
+        in.nodes = sw_calloc(n + 2 * (size_t)more, sizeof *in.nodes);
         rc = in.nodes ? rebuild(net, &in, err) : sw_err_nomem(err, "connections", n);
         if (in.nodes) {
             sw_free(net->nodes);

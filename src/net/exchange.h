@@ -1,7 +1,9 @@
-/* Where workers of a group hand over parts of outputs: staging memory for every connection of a net
- * and every pair of workers, filled by the one and read by the other. Nobody waits but for a piece
- * that he needs: who sends marks it as sent, and computes on; who has read it marks it as taken.
- * Two buffers take turns, so that the next pass can be sent while the last one is read; for a third
+/* Where workers of a group hand over parts of outputs. Nobody waits but for a piece that he needs:
+ * who sends marks it as sent, and computes on; who has done with it marks it as taken. Where all
+ * reach each other's memory that is all: who sends says where his part lies, and does not write
+ * there before it was taken. Between devices there is staging memory for every connection of a net
+ * and every pair of workers, filled by the one and read by the other in an order of events; two
+ * buffers take turns, so that the next pass can be sent while the last one is read, and for a third
  * the sender waits. Made once for the nets of all workers of one kind (training, evaluation), then
  * frozen but for the memory itself. */
 #ifndef SW_NET_EXCHANGE_H
@@ -22,7 +24,7 @@ struct sw_exchange_waits {
 
 /* nets[w] is worker w's; memory is taken from `host`, a device whose memory the host reaches. Sets
  * the exchange of every net. *out is NULL when no net has connections. Free after the nets' last
- * pass. */
+ * pass, and before the nets. */
 int sw_exchange_new(struct sw_net *const *nets, int workers, struct sw_device *host,
                     const struct sw_exchange_waits *waits, struct sw_exchange **out,
                     struct sw_err *err) SW_MUST_CHECK;
@@ -30,7 +32,7 @@ void sw_exchange_free(struct sw_exchange *e); /* NULL is accepted */
 /* What sw_exchange_new would take for nets like this one. */
 size_t sw_exchange_plan(const struct sw_net *net);
 
-/* Nanoseconds that copies of what worker `from` sends to worker `to` have taken so far, into the
+/* Nanoseconds that copies of what worker `from` sends to worker `to` have taken so far, into
  * staging memory and out of it. Any thread. */
 int64_t sw_exchange_ns(const struct sw_exchange *e, int from, int to);
 

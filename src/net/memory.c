@@ -79,11 +79,17 @@ static bool may_overwrite(const struct sw_net *net, int i)
     do {
         source = &net->nodes[node->src[0]];
         bool read = source->has_backward && source->layer.backward_reads_dst;
-        if (source->consumers != 1 || is_input(source) || read)
+        if (source->consumers != 1 || is_input(source) || source->handed || read)
             return false;
         node = source;
     } while (source->in_place && (source->layer.view || source->fused));
     return true;
+}
+
+/* Do other workers read the node's gradient where it lies? */
+static bool is_read_by_others(const struct sw_net *net, int i)
+{
+    return net->nodes[i].layer.type == &sw_net_bridge_dst && net->stream->dev->host_memory;
 }
 
 static void find_givers(struct sw_net *net)
@@ -99,11 +105,14 @@ static void find_givers(struct sw_net *net)
 }
 
 /* Does the node's backward begin its source's gradient, and has it one itself, so that the former
- * may take the place of the latter? */
+ * may take the place of the latter? Of the two ends of a connection the lower one's is nowhere, and
+ * on the host others read the upper one's where it lies, so that it has a place of its own. */
 static bool begins_gradient(const struct sw_net *net, int i)
 {
     const struct sw_net_node *node = &net->nodes[i];
     bool twice = false;
+    if (node->layer.type == &sw_net_bridge_src || is_read_by_others(net, node->src[0]))
+        return false;
     for (int k = 1; k < node->layer.src_count; k++)
         twice = twice || node->src[k] == node->src[0];
     return node->first_giver >= 0 && !twice && net->nodes[node->src[0]].first_giver == i;
@@ -120,6 +129,21 @@ static void find_in_place(struct sw_net *net)
     }
 }
 
+/* Where another worker has the whole gradient of an output in one place, nobody else gives one, and
+ * it is not to be written over, it is read there. */
+static void find_handed_gradients(struct sw_net *net)
+{
+    for (int i = 0; i < net->count; i++) {
+        struct sw_net_node *node = &net->nodes[i];
+        if (node->layer.type != &sw_net_bridge_src || !node->has_backward)
+            continue;
+        const struct sw_net_node *source = &net->nodes[node->src[0]];
+        node->grad_handed =
+            sw_net_can_look_there(node) && source->first_giver == i && !source->grad_in_place;
+        net->is_handed = net->is_handed || node->grad_handed;
+    }
+}
+
 /* Which node owns each output's memory, and who else is in it, in the order of writing. */
 static void find_roots(struct sw_net *net)
 {
@@ -133,6 +157,9 @@ static void find_roots(struct sw_net *net)
                 break;
             }
     }
+    for (int i = 0; i < net->count && net->stream->dev->host_memory; i++)
+        if (net->nodes[i].layer.type == &sw_net_bridge_src)
+            net->nodes[net->nodes[i].root].published = true;
     for (int j = 0; j < net->count; j++)
         for (int k = 0; k < net->nodes[j].layer.src_count; k++) {
             int root = net->nodes[net->nodes[j].src[k]].root;
@@ -230,11 +257,16 @@ static void add_data(struct sw_blocks *b, const struct sw_net_schedule *s, struc
         if (node->in_place || (is_input(node) && net->stream->dev->host_memory))
             continue;
         /* Batches are copied before the first layer runs, wherever in the order an input is. */
-        int first = is_input(node) ? 0 : s->forward_at[i];
+        int first = is_input(node) || node->published ? 0 : s->forward_at[i];
         int last = b->last_forward[i], back = s->back_at[i];
         raise(&last, s->away_until[i]);
         if (back < 0)
             raise(&last, b->last_backward[i]);
+        node->last_use = last;
+        if (node->published)
+            last = s->count - 1; /* until others have read it, whenever that is */
+        if (node->handed)
+            continue;
         add_block(b, output_bytes(net, node), first, last, &node->data);
         if (back < 0)
             continue;
@@ -248,17 +280,24 @@ static void add_gradient(struct sw_blocks *b, const struct sw_net_schedule *s, s
                          int i)
 {
     struct sw_net_node *node = &net->nodes[i];
-    if (node->first_giver < 0 || sw_net_shares_grad(net, i))
+    if (node->grad_handed)
+        node->last_use = s->backward_at[node->src[0]];
+    if (node->first_giver < 0 || sw_net_shares_grad(net, i) ||
+        node->layer.type == &sw_net_bridge_src || net->nodes[node->first_giver].grad_handed)
         return;
-    int last = s->backward_at[i];
+    bool published = is_read_by_others(net, i);
+    int j = i, first = s->backward_at[node->first_giver];
+    if (published)
+        first = 0;
+    else if (node->chain) /* its way down begins behind all forward passes */
+        first = s->forward_at[i];
     /* A chain of in-place gradients lives until its lowest layer has run. */
-    for (int j = i; net->nodes[j].grad_in_place;) {
+    while (net->nodes[j].grad_in_place)
         j = net->nodes[j].src[0];
-        last = s->backward_at[j];
-    }
-    /* The chain's way down begins behind all forward passes. */
-    int first = node->chain ? s->forward_at[i] : s->backward_at[node->first_giver];
-    add_block(b, output_bytes(net, node), first, last, &node->grad);
+    /* Of a connection the lower end gives on what the upper one has. */
+    j = net->nodes[j].layer.type == &sw_net_bridge_dst ? net->nodes[j].src[0] : j;
+    add_block(b, output_bytes(net, node), first, published ? s->count - 1 : s->backward_at[j],
+              &node->grad);
 }
 
 static void add_gradients(struct sw_blocks *b, const struct sw_net_schedule *s, struct sw_net *net)
@@ -503,6 +542,7 @@ int sw_net_plan_memory(struct sw_net *net, struct sw_err *err)
         return sw_err_nomem(err, "the schedule of a step", sizeof *net->schedule);
     find_givers(net);
     find_in_place(net);
+    find_handed_gradients(net);
     find_roots(net);
     find_asides(net);
     int rc = sw_net_schedule_init(net->schedule, net, err);

@@ -76,6 +76,11 @@ bool sw_net_is_absent(const struct sw_net *net, int i)
     return net->nodes[i].absent;
 }
 
+bool sw_net_is_handed(const struct sw_net *net, int i)
+{
+    return net->nodes[i].handed;
+}
+
 const char *sw_net_notes(const struct sw_net *net)
 {
     return sw_buf_text(&net->notes);
@@ -193,12 +198,11 @@ void sw_net_bind_swap(struct sw_net *net, void *memory)
         sw_swap_bind(net->swap, memory);
 }
 
-/* The batch's memory, for the input and for views of it. */
-static void use_batch(struct sw_net *net, int input, void *data)
+void sw_net_use_memory(struct sw_net *net, int i, void *data)
 {
-    for (int i = input; i < net->count; i++)
-        if (net->nodes[i].root == input)
-            net->nodes[i].layer.dst.data = data;
+    for (int j = i; j < net->count; j++)
+        if (net->nodes[j].root == i)
+            net->nodes[j].layer.dst.data = data;
 }
 
 int sw_net_set_field(struct sw_net *net, const char *field, void *data, struct sw_err *err)
@@ -209,7 +213,7 @@ int sw_net_set_field(struct sw_net *net, const char *field, void *data, struct s
         if (l->type->role != SW_ROLE_INPUT || !sw_str_eq(sw_layer_input_field(l), field))
             continue;
         if (net->stream->dev->host_memory)
-            use_batch(net, i, data);
+            sw_net_use_memory(net, i, data); /* the batch's */
         else
             rc = sw_copy(net->stream, l->dst.data, data, sw_desc_bytes(&l->dst.desc), err);
     }

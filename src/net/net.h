@@ -34,7 +34,7 @@ struct sw_net_args {
     const struct sw_net_field *fields; /* borrowed during the call */
     int field_count;
     const char *source;           /* the data section's name, for messages */
-    bool carry;                        /* recurrent layers go on from pass to pass in any event */
+    bool carry;                   /* recurrent layers go on from pass to pass in any event */
     const char *until;            /* ends with this layer: only those that lead to it; NULL: all */
     bool scratch_apart;           /* what lasts for one call only lies in memory of its own, which
                                      nets that do not run at the same time may share */
@@ -82,6 +82,8 @@ int sw_net_source(const struct sw_net *net, int i, int k);
 /* Has this worker memory for the layer's output, or a part of it? */
 bool sw_net_holds(const struct sw_net *net, int i);
 bool sw_net_is_absent(const struct sw_net *net, int i);
+/* Does it lie in another worker's memory, or in that of what it is a part of? */
+bool sw_net_is_handed(const struct sw_net *net, int i);
 /* What the partitioner had to decide otherwise than the net-wide setting says, a line each; "". */
 const char *sw_net_notes(const struct sw_net *net);
 

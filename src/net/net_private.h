@@ -32,23 +32,28 @@ enum sw_life {
 struct sw_net_node {
     struct sw_layer layer;
     const struct sw_section *section;
-    char *owned_name;        /* of a connection; else NULL */
-    struct sw_spread spread; /* how the output is spread */
-    struct sw_spread from;   /* of a connection: how its source is */
-    int64_t columns;         /* of the whole output, of which this may be a part */
-    bool rows_only;          /* what its columns come from cannot be split by them */
-    bool absent;             /* another worker does it: nothing to run, hold or update here */
-    int src[SW_LAYER_SRCS];  /* node indices */
-    int consumers;           /* layers that read the output */
-    int first_giver;         /* consumer whose backward is the first to give a gradient, or -1 */
+    char *owned_name;          /* of a connection; else NULL */
+    struct sw_spread spread;   /* how the output is spread */
+    struct sw_spread from, to; /* of a bridge: how its source is, and how it is wanted */
+    int64_t columns;           /* of the whole output, of which this may be a part */
+    bool rows_only;            /* what its columns come from cannot be split by them */
+    bool absent;               /* another worker does it: nothing to run, hold or update here */
+    int src[SW_LAYER_SRCS];    /* node indices */
+    int consumers;             /* layers that read the output */
+    int first_giver;           /* consumer whose backward is the first to give a gradient, or -1 */
     bool leads_to_loss;
     bool chain;      /* one side of a Boltzmann machine that is trained (chains.c) */
     bool needs_grad; /* the output's gradient is needed */
     bool has_backward;
     bool fuse_relu, fused;
-    bool in_place;                 /* output in the memory of src[0]'s output */
-    int root;                      /* whose memory that is in the end; itself, when not in place */
-    int next_in_place;             /* the next node in the same memory, or -1 */
+    bool in_place;     /* output in the memory of src[0]'s output */
+    int root;          /* whose memory that is in the end; itself, when not in place */
+    int next_in_place; /* the next node in the same memory, or -1 */
+    bool published;    /* of a root: other workers read it where it lies */
+    /* A bridge_dst whose output lies in another's memory; a bridge_src whose source's gradient
+     * does; and the last act that reads it. */
+    bool handed, grad_handed;
+    int last_use;
     int last_reader;               /* of a root: the last other layer that reads one of these
                                       outputs in forward, or -1 */
     enum sw_life life;             /* of a root, and all in its memory */
@@ -89,6 +94,7 @@ struct sw_net {
     enum sw_partition partition;     /* of layers that do not say */
     const struct sw_strings *freeze; /* borrowed; or NULL */
     int connections;
+    bool is_handed;               /* some output lies in another worker's memory */
     struct sw_exchange *exchange; /* borrowed; NULL without connections */
     struct sw_buf notes;          /* what the partitioner says, a line each */
     struct sw_net_node *nodes;    /* owned, topological order */
@@ -103,8 +109,8 @@ struct sw_net {
     struct sw_result *fetched; /* owned [pair_count]: host copies of their pairs */
     int pair_count;
     int64_t pairs_at, step_at; /* offsets of the pairs' array and of the step */
-    /* The host's copy, alive until it has reached the device: for layers that see the worker's rows,
-     * and for those that see all rows of the group. */
+    /* The host's copy, alive until it has reached the device: for layers that see the worker's
+     * rows, and for those that see all rows of the group. */
     struct sw_step step[2];
     bool scratch_apart;
     size_t arena_bytes, kept_bytes, scratch_bytes, swap_bytes;
@@ -147,32 +153,56 @@ struct sw_spread sw_net_source_spread(const struct sw_net *net, const struct sw_
 /* connect.c: connections, and the order in which nodes run. Errors: SW_ERR_NOMEM. */
 int sw_net_connect(struct sw_net *net, struct sw_err *err) SW_MUST_CHECK;
 
-/* reshard.c */
-extern const struct sw_layer_type sw_net_reshard;
+/* bridge.c */
+extern const struct sw_layer_type sw_net_bridge_src, sw_net_bridge_dst;
+bool sw_net_is_bridge(const struct sw_net_node *node);
 struct sw_net_connection {
+    int index; /* among the net's */
     struct sw_spread from, to;
     int64_t rows, columns;
     size_t column_bytes;
 };
 struct sw_net_connection sw_net_connection(const struct sw_layer *l);
-int sw_net_reshard_setup(struct sw_net *net, struct sw_net_node *node,
-                         const struct sw_layer_setup *s, struct sw_err *err) SW_MUST_CHECK;
+int sw_net_bridge_setup(struct sw_net *net, struct sw_net_node *node,
+                        const struct sw_layer_setup *s, struct sw_err *err) SW_MUST_CHECK;
+/* Of a bridge, on the host: waits until others have done with all that it has handed out, so that
+ * the memory may be written again. */
+int sw_net_wait_free(const struct sw_net_node *node, struct sw_err *err) SW_MUST_CHECK;
+/* May what the end of a connection takes be read where it lies? */
+bool sw_net_can_look_there(const struct sw_net_node *node);
+/* This worker has done with what the end of a connection was handed. */
+void sw_net_let_go(struct sw_net_node *node);
+/* The memory of node i's output and of its views, for this pass. */
+void sw_net_use_memory(struct sw_net *net, int i, void *data);
 
 /* exchange.c */
-char *sw_exchange_stage(const struct sw_exchange *e, int connection, int from, int to, int turn);
-/* What one worker sends to another through a connection in a pass of one direction. */
+/* What one worker sends to another through a connection in the passes of one direction. */
 struct sw_piece {
     int connection, from, to;
     bool backward;
 };
-/* Waits of the sender until pass `pass` (from 0) may be sent, and of the reader until it has been.
- * SW_OK, SW_ERR_CANCELLED. */
-int sw_exchange_wait_room(const struct sw_exchange *e, const struct sw_piece *p,
-                          uint64_t pass) SW_MUST_CHECK;
-int sw_exchange_wait_piece(const struct sw_exchange *e, const struct sw_piece *p,
-                           uint64_t pass) SW_MUST_CHECK;
-/* The piece of the next pass has been sent, or taken: the copies are over. */
+/* Between devices: staging memory of the piece, for every other pass. */
+char *sw_exchange_stage(const struct sw_exchange *e, const struct sw_piece *p, int turn);
+/* The stream on which a worker packs its pieces, beside the one that computes; and what is
+ * recorded: its part is made, it has packed all pieces, it has taken all. */
+struct sw_stream *sw_exchange_sender(const struct sw_exchange *e, int worker);
+enum sw_exchange_moment { SW_EXCHANGE_MADE, SW_EXCHANGE_SENT, SW_EXCHANGE_TAKEN };
+struct sw_event *sw_exchange_event(const struct sw_exchange *e, int connection, int worker,
+                                   bool backward, int turn, enum sw_exchange_moment moment);
+/* Where a worker's part lies, from which others take their pieces on the host. */
+void sw_exchange_publish(const struct sw_exchange *e, int connection, int worker, bool backward,
+                         void *part);
+char *sw_exchange_part(const struct sw_exchange *e, int connection, int worker, bool backward);
+/* Wait until the piece has been sent, or taken, so many times. SW_OK, SW_ERR_CANCELLED. */
+int sw_exchange_wait_sent(const struct sw_exchange *e, const struct sw_piece *p,
+                          uint64_t times) SW_MUST_CHECK;
+int sw_exchange_wait_taken(const struct sw_exchange *e, const struct sw_piece *p,
+                           uint64_t times) SW_MUST_CHECK;
+bool sw_exchange_is_sent(const struct sw_exchange *e, const struct sw_piece *p, uint64_t times);
+/* The piece has been sent once more, or taken: on a device, that is queued. Whoever waits hears of
+ * it by sw_exchange_tell. */
 void sw_exchange_mark(const struct sw_exchange *e, const struct sw_piece *p, bool taken);
+void sw_exchange_tell(const struct sw_exchange *e);
 void sw_exchange_add_ns(const struct sw_exchange *e, int from, int to, int64_t ns);
 
 /* Is node i's gradient in the memory of that of its first giver's output? */

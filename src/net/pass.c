@@ -34,7 +34,8 @@ static int repeat(struct sw_net *net, int root, struct sw_err *err)
         const struct sw_pass pass = {
             .stream = net->stream, .step = step_of(net, i), .training = true, .again = true};
         l->scratch = sw_net_at(net, net->nodes[root].repeat_scratch);
-        rc = l->type->forward(l, &pass, err);
+        if (!sw_net_is_bridge(&net->nodes[i])) /* what was sent has been sent */
+            rc = l->type->forward(l, &pass, err);
     }
     return rc;
 }
@@ -47,6 +48,38 @@ static int clear_results(struct sw_net *net, const struct sw_layer *l, struct sw
 {
     size_t pairs = l->pair_count > 0 ? (size_t)l->pair_count : 1;
     return l->result ? sw_fill_zero(net->stream, l->result, pairs * sizeof *l->result, err) : SW_OK;
+}
+
+/* Before an output is written that others read where it lies: they have done with the last one. */
+static int wait_for_readers(struct sw_net *net, int root, struct sw_err *err)
+{
+    int rc = SW_OK;
+    for (int i = root; i >= 0 && rc == SW_OK; i = net->nodes[i].next_in_place)
+        if (net->nodes[i].layer.type == &sw_net_bridge_src)
+            rc = sw_net_wait_free(&net->nodes[i], err);
+    return rc;
+}
+
+/* The same of the gradients that node i begins. */
+static int wait_for_givers(struct sw_net *net, int i, struct sw_err *err)
+{
+    const struct sw_net_node *node = &net->nodes[i];
+    int rc = SW_OK;
+    for (int k = 0; k < node->layer.src_count && rc == SW_OK; k++) {
+        const struct sw_net_node *source = &net->nodes[node->src[k]];
+        if (source->layer.type == &sw_net_bridge_dst && source->first_giver == i &&
+            net->stream->dev->host_memory)
+            rc = sw_net_wait_free(source, err);
+    }
+    return rc;
+}
+
+/* Gives back what was handed to this worker and used for the last time in this act. */
+static void let_go(struct sw_net *net, int act)
+{
+    for (int i = 0; i < net->count && net->is_handed; i++)
+        if ((net->nodes[i].handed || net->nodes[i].grad_handed) && net->nodes[i].last_use == act)
+            sw_net_let_go(&net->nodes[i]);
 }
 
 static int forward(struct sw_net *net, int i, int phase, struct sw_err *err)
@@ -64,7 +97,8 @@ static int forward(struct sw_net *net, int i, int phase, struct sw_err *err)
         use_place(net, i, false);
     l->scratch = sw_net_at(net, node->forward_scratch);
     l->sums = sw_net_at(net, node->forward_sums);
-    return l->type->forward(l, &pass, err);
+    int rc = node->published && phase == 0 ? wait_for_readers(net, i, err) : SW_OK;
+    return rc == SW_OK ? l->type->forward(l, &pass, err) : rc;
 }
 
 /* Backward sees NULL for features that it does not read: their memory may be others' by now, and a
@@ -121,8 +155,10 @@ static int backward(struct sw_net *net, int i, int phase, struct sw_err *err)
         return SW_OK;
     l->scratch = sw_net_at(net, node->backward_scratch);
     l->sums = sw_net_at(net, node->backward_sums);
+    int rc = phase == 0 && net->connections > 0 ? wait_for_givers(net, i, err) : SW_OK;
     hide_unread(l, hidden);
-    int rc = l->type->backward(l, &pass, err);
+    if (rc == SW_OK)
+        rc = l->type->backward(l, &pass, err);
     show_again(l, hidden);
     bool over = phase + 1 == sw_net_phases(net, i, true);
     return rc == SW_OK && over ? add_asides(net, node, err) : rc;
@@ -131,8 +167,9 @@ static int backward(struct sw_net *net, int i, int phase, struct sw_err *err)
 /* ---- Acts ---- */
 
 /* One that is no pass. */
-static int run_act(struct sw_net *net, const struct sw_act *a, struct sw_err *err)
+static int run_act(struct sw_net *net, int act, struct sw_err *err)
 {
+    const struct sw_act *a = &net->schedule->acts[act];
     int rc;
     if (a->kind == SW_ACT_REPEAT) {
         rc = repeat(net, a->node, err);
@@ -141,6 +178,7 @@ static int run_act(struct sw_net *net, const struct sw_act *a, struct sw_err *er
             use_place(net, a->node, true);
         rc = sw_swap_run(net, a, err);
     }
+    let_go(net, act);
     return rc == SW_OK ? rc : sw_err_prefix(err, rc, "layer %s", net->nodes[a->node].layer.name);
 }
 
@@ -150,15 +188,17 @@ int sw_net_run_phase(struct sw_net *net, int i, bool back, int phase, struct sw_
     int pass = back ? 2 * net->count - 1 - i : i, own = back ? s->backward_at[i] : s->forward_at[i];
     int rc = SW_OK;
     for (int a = s->pass[pass]; a < own && phase == 0 && rc == SW_OK; a++)
-        rc = run_act(net, &s->acts[a], err);
+        rc = run_act(net, a, err);
     if (rc != SW_OK)
         return rc;
     rc = back ? backward(net, i, phase, err) : forward(net, i, phase, err);
     if (rc != SW_OK)
         return sw_err_prefix(err, rc, "layer %s", net->nodes[i].layer.name);
     bool over = phase + 1 == sw_net_phases(net, i, back);
+    if (over)
+        let_go(net, own);
     for (int a = own + 1; a < s->pass[pass + 1] && over && rc == SW_OK; a++)
-        rc = run_act(net, &s->acts[a], err);
+        rc = run_act(net, a, err);
     return rc;
 }
 

@@ -7,9 +7,11 @@
 
 bool sw_net_can_repeat(const struct sw_net *net, int root)
 {
+    if (net->nodes[root].published)
+        return false;
     for (int i = root; i >= 0; i = net->nodes[i].next_in_place)
         if (!sw_layer_can_repeat(&net->nodes[i].layer) ||
-            net->nodes[i].layer.type == &sw_net_reshard)
+            net->nodes[i].layer.type == &sw_net_bridge_dst)
             return false; /* what workers exchange they would have to exchange again */
     return true;
 }

@@ -80,8 +80,7 @@ static const char *why_not_inputs(const struct sw_net_node *node)
 static const char *why_not_one(const struct sw_net_node *node)
 {
     enum sw_layer_role role = type_of(node)->role;
-    return node->is_shared          ? shares_parameters
-           : node->chain            ? "the Gibbs chain is one of rows"
+    return node->chain              ? "the Gibbs chain is one of rows"
            : role == SW_ROLE_INPUT  ? "every worker reads its rows of the data"
            : role == SW_ROLE_OUTPUT ? "every worker hands in its own rows"
                                     : NULL;
@@ -161,6 +160,21 @@ bool sw_net_is_elsewhere(const struct sw_net *net, const struct sw_net_node *nod
     return node->spread.dist == SW_DIST_ONE && node->spread.at != net->worker;
 }
 
+/* Layers that share a parameter are in rows, or all on one worker, who alone has it then. */
+static void check_homes(struct sw_net *net, const struct sw_net_node *node)
+{
+    for (int k = 0; k < node->share_count; k++) {
+        const struct sw_net_node *root = &net->nodes[node->share[k].root];
+        bool located = sw_section_is_set(node->section, "location");
+        if (sw_spread_equal(node->spread, root->spread))
+            continue;
+        sw_recipe_error(net->recipe, node->section, located ? "location" : NULL,
+                        "it shares %s with layer %s, which is not where it is: give both the same "
+                        "location, or leave them in rows",
+                        node->share[k].param, root->layer.name);
+    }
+}
+
 int sw_net_spread(struct sw_net *net, struct sw_err *err)
 {
     for (int i = 0; i < net->count; i++) {
@@ -170,6 +184,7 @@ int sw_net_spread(struct sw_net *net, struct sw_err *err)
                            ? spread_at(net, node)
                            : (struct sw_spread){.dist = dist_of(net, node)};
         node->from = node->spread;
+        check_homes(net, node);
     }
     int rc = sw_recipe_verdict(net->recipe, err);
     return rc == SW_OK && net->workers > 1 ? sw_net_connect(net, err) : rc;

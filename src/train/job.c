@@ -272,11 +272,21 @@ int sw_job_open(const struct sw_job_options *options, struct sw_log *log, struct
     return SW_OK;
 }
 
+static void free_exchanges(struct sw_job *job)
+{
+    for (int s = 0; s < SW_SPLITS; s++) {
+        for (int g = 0; job->exchange[s] && g < job->group_count; g++)
+            sw_exchange_free(job->exchange[s][g]);
+        sw_free(job->exchange[s]);
+    }
+}
+
 void sw_job_close(struct sw_job *job)
 {
     if (!job)
         return;
     sw_reduce_fini(job);
+    free_exchanges(job);
     for (int i = 0; job->workers && i < job->placement->worker_count; i++)
         sw_worker_fini(&job->workers[i]);
     sw_free(job->workers);
@@ -298,12 +308,8 @@ void sw_job_close(struct sw_job *job)
     for (int i = 0; job->copies && i < job->shape.server_groups; i++)
         sw_table_free(job->copies[i].table);
     sw_free(job->copies);
-    for (int s = 0; s < SW_SPLITS; s++) {
+    for (int s = 0; s < SW_SPLITS; s++)
         sw_source_close(job->source[s]);
-        for (int g = 0; job->exchange[s] && g < job->group_count; g++)
-            sw_exchange_free(job->exchange[s][g]);
-        sw_free(job->exchange[s]);
-    }
     sw_device_close(job->device);
     sw_placement_free(job->placement);
     sw_machine_free(job->machine);

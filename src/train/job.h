@@ -101,8 +101,8 @@ struct sw_job_layer {
     const char *src;       /* as the recipe says, comma-separated */
     int reads[16];         /* rows of the list before it that it reads, connections too */
     int read_count;
-    bool in_place, fused;
-    const char *spread; /* over the group: rows, columns, full, sums, one */
+    bool in_place, fused, handed; /* handed: read where another worker has it */
+    const char *spread;           /* over the group: rows, columns, full, sums, one */
     const char *memory; /* of the output until backward: "repeated", "swapped"; "": it stays */
     bool train, eval;   /* which nets have it */
     int64_t params;

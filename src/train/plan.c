@@ -46,10 +46,11 @@ static void fill_row(const struct sw_net *net, int i, struct sw_job_layer *row)
     row->algorithm = l->algorithm ? row->choice : NULL;
     row->src = src ? src : "";
     row->in_place = sw_net_is_in_place(net, i);
+    row->handed = sw_net_is_handed(net, i);
     row->fused = sw_net_is_fused(net, i);
     row->spread = sw_net_spread_name(net, i);
     row->memory = sw_net_life_name(net, i);
-    row->feature_bytes = input || row->in_place ? 0 : bytes;
+    row->feature_bytes = input || row->in_place || row->handed ? 0 : bytes;
     row->gradient_bytes =
         sw_net_has_backward(net, i) && l->type->role == SW_ROLE_NEURON && !row->in_place ? bytes
                                                                                          : 0;

@@ -215,6 +215,9 @@ static int come_together(struct sw_worker *w, struct sw_err *err)
     }
     if (rc == SW_OK)
         rc = sw_bp_collect_all(w, SW_SPLIT_TRAIN, (uint64_t)w->step, err);
+    /* Others may still read features where they lie, in memory that an evaluation uses, too. */
+    if (rc == SW_OK && w->job->exchange[SW_SPLIT_TRAIN][w->group_index])
+        rc = meet(w, "the readers of its features", err);
     if (rc == SW_OK && w->replica && sw_replica_updates(w->replica))
         rc = bring_home(w, err);
     if (rc == SW_OK)

@@ -12,10 +12,8 @@ static const struct {
     const char *spread, *text;
     int colour;
 } spreads[] = {
-    {"rows", "split by rows", 0},
-    {"columns", "split by columns", 1},
-    {"full", "whole, on every worker", 2},
-    {"sums", "terms of a sum", 3},
+    {"rows", "split by rows", 0},          {"columns", "split by columns", 1},
+    {"full", "whole, on every worker", 2}, {"sums", "terms of a sum", 3},
     {"one", "whole, on one worker", 4},
 };
 enum { SPREADS = sizeof spreads / sizeof *spreads };
@@ -34,7 +32,7 @@ static void make_box(struct sw_graph_box *b, const struct sw_job_plan *p, int la
     char params[32], count[32];
     int spread = spread_of(l);
     *b = (struct sw_graph_box){.colour = spread < 0 ? -1 : spreads[spread].colour,
-                               .dashed = sw_str_eq(l->type, "reshard")};
+                               .dashed = strncmp(l->type, "bridge_", 7) == 0};
     params[0] = 0;
     if (l->params)
         snprintf(params, sizeof params, ", %s", sw_human_count(count, (double)l->params));
