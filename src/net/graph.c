@@ -120,6 +120,56 @@ static int source_count(const struct graph *g, int i)
     return conf_of(g->sections[i])->src.count;
 }
 
+/* ---- cycles ---- */
+
+/* A source of layer i that waits for ever. */
+static int stuck_source(const struct graph *g, const bool *placed, int i)
+{
+    int k = 0;
+    while (placed[g->src[i][k]])
+        k++;
+    return g->src[i][k];
+}
+
+/* "b reads a on worker 1": where layers have locations, workers would wait for one another. */
+static void add_link(struct sw_buf *text, const struct graph *g, int reader, int source)
+{
+    sw_buf_printf(text, "%s%s reads %s", text->length ? ", " : "", g->names[reader],
+                  g->names[source]);
+    if (sw_section_is_set(g->sections[source], "location"))
+        sw_buf_printf(text, " on worker %lld", (long long)conf_of(g->sections[source])->location);
+}
+
+/* From a layer that is not placed sources lead into a cycle; its first layer in the file. */
+static int find_cycle(const struct graph *g, const bool *placed)
+{
+    int i = 0;
+    while (placed[i])
+        i++;
+    for (int steps = 0; steps < g->count; steps++)
+        i = stuck_source(g, placed, i);
+    int first = i;
+    for (int j = stuck_source(g, placed, i); j != i; j = stuck_source(g, placed, j))
+        first = j < first ? j : first;
+    return first;
+}
+
+static void say_cycle(struct graph *g, const bool *placed)
+{
+    struct sw_buf text = {0};
+    int first = find_cycle(g, placed), i = first;
+    do {
+        int source = stuck_source(g, placed, i);
+        add_link(&text, g, i, source);
+        i = source;
+    } while (i != first);
+    sw_recipe_error(g->recipe, g->sections[first], "src",
+                    "the layer depends on its own output: a cycle: %s; let one of them read "
+                    "something else",
+                    sw_buf_text(&text));
+    sw_buf_fini(&text);
+}
+
 /* Kahn's algorithm, taking the first ready layer in file order each time. */
 static void sort(struct graph *g, bool *placed)
 {
@@ -136,12 +186,8 @@ static void sort(struct graph *g, bool *placed)
             g->order[n++] = i;
         }
     }
-    for (int i = 0; i < g->count; i++)
-        if (!placed[i]) {
-            sw_recipe_error(g->recipe, g->sections[i], "src",
-                            "the layer depends on its own output: a cycle");
-            return;
-        }
+    if (n < g->count)
+        say_cycle(g, placed);
 }
 
 static void fill_node(struct sw_net *net, const struct graph *g, int at, const int *position)

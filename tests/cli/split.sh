@@ -57,6 +57,32 @@ refused layer.image.location=1 'every worker reads its rows of the data; leave l
 refused layer.loss.partition=1 "softmax_loss cannot: a row's loss needs all its scores"
 refused layer.conv1.partition=1in 'convolution cannot'
 refused layer.fc1.partition=2 'partition'
+# wrong LAYERS MESSAGE: layers behind the recipe.
+wrong() {
+    printf '%s\n' "$1" | cat "$tiny" - >"$T/wrong.ini"
+    # shellcheck disable=SC2086
+    expect 2 run "$T/wrong.ini" --no-ui $two
+    has err "$2"
+}
+wrong '[layer norm]
+type = lrn
+src = conv1
+partition = 1' 'lrn cannot: it normalises across channels'
+# Workers that would wait for one another; 0, 1, 0 along a path is no such thing.
+wrong '[layer up]
+type = split
+src = both
+location = 0
+[layer down]
+type = split
+src = up
+location = 1
+[layer both]
+type = eltwise
+src = conv1, down
+location = 0' 'a cycle: .*both reads down on worker 1.*; let one of them read something else'
+has err 'up reads both on worker 0'
+has err 'down reads up on worker 0'
 expect 2 run "$tiny" --no-ui --oversubscribe --set cluster.framework=allreduce \
     --set cluster.workers_per_group=6 --set layer.fc2.partition=1
 has err 'inner_product cannot: it has fewer outputs than there are workers'

@@ -188,7 +188,9 @@ static void a_cycle_is_named_once(void **state)
 {
     (void)state;
     assert_refused(WORLD_INPUTS RELU("a", "c") RELU("b", "a") RELU("c", "b") FC("fc", "image") LOSS,
-                   &small, 1, SAYS("test.ini:10:", "layer a", "a cycle"));
+                   &small, 1,
+                   SAYS("test.ini:10:", "layer a",
+                        "a cycle: a reads c, c reads b, b reads a; let one of them read"));
 }
 
 static void a_layer_that_reads_itself_is_named(void **state)
