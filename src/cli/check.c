@@ -6,6 +6,7 @@
 #include "cli/share/picture.h"
 #include "cli/share/runs.h"
 #include "cli/share/trainer.h"
+#include "recipe/recipe.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -37,9 +38,10 @@ static const struct sw_cli_spec spec = {
         "Checks RECIPE and prints what it would build: shapes, parameters, memory and flops of\n"
         "every layer; with several workers what the first one has, how outputs are spread\n"
         "over them, what each has and sends, and the connections (bridges) between. With -v\n"
-        "also sources, layout and algorithm, and every layer by worker. Writes nothing but what "
-        "--plot asks for.",
-    .takes = SW_CLI_ALL,
+        "also sources, layout and algorithm, and every layer by worker. Of a recipe with stages\n"
+        "all are checked and printed, or with --stage that one; pictures are of the last. Writes\n"
+        "nothing but what --plot asks for.",
+    .takes = SW_CLI_ALL | SW_CLI_STAGE,
     .options = rows,
     .min_args = 1,
     .max_args = 1,
@@ -160,9 +162,12 @@ static void print_text(struct sw_buf *out, const struct sw_job_plan *p, const st
                        bool verbose)
 {
     char count[32], flops[32];
+    if (p->stage)
+        sw_buf_printf(out, "%sstage %s, %d of %d: ", out->length ? "\n" : "", p->stage,
+                      p->stage_index + 1, p->stage_count);
     sw_buf_printf(out, "%s (%s): %lld steps of %lld samples, evaluation in batches of %lld\n\n",
-                  p->name, p->recipe, (long long)p->steps, (long long)p->batch,
-                  (long long)p->eval_batch);
+                  p->name, p->recipe, (long long)(p->stage ? p->stage_steps : p->steps),
+                  (long long)p->batch, (long long)p->eval_batch);
     print_layers(out, p, verbose);
     sw_report_split(out, p, verbose);
     sw_buf_printf(out, "\nparameters   %lld (%s)\n", (long long)p->params,
@@ -254,76 +259,149 @@ static void json_memory(struct sw_json_writer *w, const struct sw_job_plan *p, s
     sw_json_int(w, "rss_bytes", (int64_t)(p->memory_bytes + base));
 }
 
-static void print_json(struct sw_buf *out, const struct sw_job_plan *p, const struct extra *x)
+/* Fields of an object. */
+static void json_plan(struct sw_json_writer *w, const struct sw_job_plan *p, const struct extra *x)
 {
-    struct sw_json_writer w;
-    sw_json_begin(&w, out);
-    sw_json_open_object(&w, NULL);
-    sw_json_string(&w, "name", p->name);
-    sw_json_string(&w, "recipe", p->recipe);
-    sw_json_int(&w, "parameters", p->params);
-    json_memory(&w, p, x->base_bytes);
-    sw_json_real(&w, "flops_per_sample", p->flops_per_sample);
-    sw_json_int(&w, "steps", p->steps);
-    sw_json_int(&w, "batch", p->batch);
-    sw_json_int(&w, "eval_batch", p->eval_batch);
-    sw_json_string(&w, "device", p->device);
-    sw_json_string(&w, "precision", p->precision);
-    sw_json_string(&w, "framework", p->framework);
-    sw_json_string(&w, "framework_reason", p->framework_reason);
-    sw_json_string(&w, "all_reduce", p->sums);
-    sw_json_string(&w, "partition_notes", p->notes);
-    sw_json_placement(&w, p->placement);
-    sw_json_string(&w, "db", x->db);
-    sw_report_data_json(&w, p);
-    sw_json_open_array(&w, "layers");
+    sw_json_string(w, "name", p->name);
+    sw_json_string(w, "recipe", p->recipe);
+    if (p->stage)
+        sw_json_string(w, "stage", p->stage);
+    sw_json_int(w, "parameters", p->params);
+    json_memory(w, p, x->base_bytes);
+    sw_json_real(w, "flops_per_sample", p->flops_per_sample);
+    sw_json_int(w, "steps", p->stage ? p->stage_steps : p->steps);
+    sw_json_int(w, "batch", p->batch);
+    sw_json_int(w, "eval_batch", p->eval_batch);
+    sw_json_string(w, "device", p->device);
+    sw_json_string(w, "precision", p->precision);
+    sw_json_string(w, "framework", p->framework);
+    sw_json_string(w, "framework_reason", p->framework_reason);
+    sw_json_string(w, "all_reduce", p->sums);
+    sw_json_string(w, "partition_notes", p->notes);
+    sw_json_placement(w, p->placement);
+    sw_json_string(w, "db", x->db);
+    sw_report_data_json(w, p);
+    sw_json_open_array(w, "layers");
     for (int i = 0; i < p->layer_count; i++)
-        json_layer(&w, p, &p->layers[i]);
-    sw_json_close_array(&w);
-    sw_json_close_object(&w);
-    sw_buf_add(out, "\n");
+        json_layer(w, p, &p->layers[i]);
+    sw_json_close_array(w);
 }
 
 /* ---- The verb ---------------------------------------------------------------------------------
  */
 
-static int check(const struct sw_cli_common *o, const char *plot, bool dot)
-{
-    struct sw_trainer t = {0};
-    struct sw_buf out = {0};
-    struct sw_err err;
-    struct sw_job_options job = {
-        .recipe_path = o->args[0],
-        .sets = o->sets.items,
-        .set_count = o->sets.count,
-        .device = o->device,
-        .framework = o->framework,
-        .oversubscribe = o->oversubscribe,
-    };
-    int code;
+/* What is under way: jobs are opened one after the other. */
+struct checking {
+    const struct options *options;
+    struct sw_trainer t;
+    struct sw_job_options job;
+    char *stage; /* owned: of the job that is open, where all are */
+    struct extra extra;
+    struct sw_buf out;
+    struct sw_json_writer json;
+};
 
-    int rc = sw_trainer_init(&t, o, &err);
-    if (rc == SW_OK)
-        rc = sw_trainer_open(&t, &job, &err);
-    if (rc != SW_OK) {
-        code = sw_trainer_refuse(&t, rc, &err);
-    } else if (plot && (rc = sw_draw_net(plot, sw_job_plan(t.job), &err)) != SW_OK) {
-        code = sw_cli_fail(rc, &err);
-    } else {
-        struct extra x = {.base_bytes = resident_bytes()};
-        if (sw_history_default_path(o->db, sw_runs_job_db(t.job), &x.db, &err) != SW_OK)
-            x.db = NULL;
-        if (dot)
-            sw_report_dot(&out, sw_job_plan(t.job));
-        else if (o->json)
-            print_json(&out, sw_job_plan(t.job), &x);
-        else if (!o->quiet)
-            print_text(&out, sw_job_plan(t.job), &x, o->verbose > 0);
-        code = sw_cli_print(&out);
-        sw_free(x.db);
+static int open_stage(struct checking *c, int index, struct sw_err *err)
+{
+    char *name = sw_strdup(sw_recipe_stage_name(sw_job_recipe(c->t.job), index));
+    if (!name)
+        return sw_err_nomem(err, "the name of a stage", 0);
+    sw_free(c->stage);
+    c->job.stage = c->stage = name;
+    return sw_trainer_reopen(&c->t, &c->job, err);
+}
+
+static void print_one(struct checking *c)
+{
+    const struct sw_cli_common *o = &c->options->common;
+    if (o->json)
+        json_plan(&c->json, sw_job_plan(c->t.job), &c->extra);
+    else if (!o->quiet)
+        print_text(&c->out, sw_job_plan(c->t.job), &c->extra, o->verbose > 0);
+}
+
+/* The last one is also what the whole comes to. */
+static int print_stages(struct checking *c, int count, struct sw_err *err)
+{
+    const bool json = c->options->common.json;
+    int rc = SW_OK;
+    if (json)
+        sw_json_open_array(&c->json, "stages");
+    for (int i = 0; i < count && rc == SW_OK; i++) {
+        rc = open_stage(c, i, err);
+        if (rc == SW_OK && json)
+            sw_json_open_object(&c->json, NULL);
+        if (rc == SW_OK)
+            print_one(c);
+        if (rc == SW_OK && json)
+            sw_json_close_object(&c->json);
     }
-    sw_buf_fini(&out);
-    sw_trainer_fini(&t);
+    if (!json)
+        return rc;
+    sw_json_close_array(&c->json);
+    if (rc == SW_OK)
+        print_one(c);
+    return rc;
+}
+
+static int print(struct checking *c, struct sw_err *err)
+{
+    const struct options *o = c->options;
+    const int stages = o->common.stage ? 0 : sw_recipe_stage_count(sw_job_recipe(c->t.job));
+    int rc = SW_OK;
+    if (o->plot || o->dot) {
+        if (stages > 0)
+            rc = open_stage(c, stages - 1, err);
+        if (rc == SW_OK && o->plot)
+            rc = sw_draw_net(o->plot, sw_job_plan(c->t.job), err);
+    }
+    if (rc == SW_OK && o->dot) {
+        sw_report_dot(&c->out, sw_job_plan(c->t.job));
+        return rc;
+    }
+    if (o->common.json) {
+        sw_json_begin(&c->json, &c->out);
+        sw_json_open_object(&c->json, NULL);
+    }
+    if (rc == SW_OK && stages > 0)
+        rc = print_stages(c, stages, err);
+    else if (rc == SW_OK)
+        print_one(c);
+    if (o->common.json) {
+        sw_json_close_object(&c->json);
+        sw_buf_add(&c->out, "\n");
+    }
+    return rc;
+}
+
+static int check(const struct options *options)
+{
+    const struct sw_cli_common *o = &options->common;
+    struct checking c = {.options = options,
+                         .job = {
+                             .recipe_path = o->args[0],
+                             .sets = o->sets.items,
+                             .set_count = o->sets.count,
+                             .device = o->device,
+                             .framework = o->framework,
+                             .oversubscribe = o->oversubscribe,
+                             .stage = o->stage,
+                         }};
+    struct sw_err err, ignored;
+    int rc = sw_trainer_init(&c.t, o, &err);
+    if (rc == SW_OK)
+        rc = sw_trainer_open(&c.t, &c.job, &err);
+    if (rc == SW_OK) {
+        c.extra.base_bytes = resident_bytes();
+        if (sw_history_default_path(o->db, sw_runs_job_db(c.t.job), &c.extra.db, &ignored) != SW_OK)
+            c.extra.db = NULL;
+        rc = print(&c, &err);
+    }
+    int code = rc == SW_OK ? sw_cli_print(&c.out) : sw_trainer_refuse(&c.t, rc, &err);
+    sw_free(c.extra.db);
+    sw_free(c.stage);
+    sw_buf_fini(&c.out);
+    sw_trainer_fini(&c.t);
     return code;
 }
 
@@ -334,7 +412,7 @@ static int run(int argc, char **argv)
     if (code == SW_CLI_GO_ON && options.plot)
         code = sw_picture_check_path("check", options.plot);
     if (code == SW_CLI_GO_ON)
-        code = check(&options.common, options.plot, options.dot);
+        code = check(&options);
     sw_cli_fini(&spec, &options);
     return code;
 }

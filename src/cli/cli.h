@@ -98,6 +98,7 @@ struct sw_cli_common {
     const char *device;      /* --device, or NULL */
     const char *db;          /* --db, or NULL */
     const char *framework;   /* --framework, or NULL */
+    const char *stage;       /* --stage, or NULL */
     bool oversubscribe;
     bool json, quiet;
     int verbose;
@@ -116,6 +117,7 @@ enum sw_cli_takes {
     SW_CLI_FRAMEWORK = 64,
     SW_CLI_OVERSUBSCRIBE = 128,
     SW_CLI_ALL = 255,
+    SW_CLI_STAGE = 256, /* not for those who run them all */
 };
 
 struct sw_cli_spec {

@@ -24,7 +24,7 @@ static const struct sw_cli_spec spec = {
     .about =
         "Prints loss and metrics of trained weights: one pass over a split, every sample once.\n"
         "Writes nothing.",
-    .takes = SW_CLI_ALL & ~(unsigned)(SW_CLI_FRAMEWORK | SW_CLI_OVERSUBSCRIBE),
+    .takes = (SW_CLI_ALL | SW_CLI_STAGE) & ~(unsigned)(SW_CLI_FRAMEWORK | SW_CLI_OVERSUBSCRIBE),
     .options = options_of_eval,
     .min_args = 1,
     .max_args = 1,
@@ -90,20 +90,19 @@ static int evaluate(const struct options *o)
         .set_count = o->common.sets.count,
         .device = o->common.device,
         .one_worker = true,
+        .stage = o->common.stage,
         .db = o->common.db,
     };
     int code;
 
     int rc = sw_trainer_init(&t, &o->common, &err);
     if (rc == SW_OK)
-        rc = sw_trainer_open(&t, &job, &err);
+        rc = sw_trainer_open_with(&t, &job, o->weights, &o->common, &w, &err);
     if (rc != SW_OK) {
         code = sw_trainer_refuse(&t, rc, &err);
         goto done;
     }
     rc = sw_cli_check_split(sw_job_recipe(t.job), o->split, &err);
-    if (rc == SW_OK)
-        rc = sw_weights_find_for(o->weights, &o->common, t.job, &w, &err);
     if (rc == SW_OK)
         rc = sw_job_evaluate(t.job, w.path, o->split, &result, &err);
     if (rc != SW_OK) {

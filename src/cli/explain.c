@@ -13,11 +13,12 @@ static const struct sw_cli_spec spec = {
     .usage = "[OPTION]... RECIPE [SECTION[.KEY]]",
     .about =
         "Prints every value of RECIPE and where it comes from: the program's default, a file, a\n"
-        "line of [fallback], --set or another option; and what it replaced there. With "
+        "line of [fallback] or of a stage (without --stage: the first), --set or another option; "
+        "and what it replaced there. With "
         "SECTION.KEY\n"
         "(as in --set) one value and what it means, with SECTION all of a section. Opens no data\n"
         "and writes nothing.",
-    .takes = SW_CLI_SET | SW_CLI_DEVICE | SW_CLI_FRAMEWORK | SW_CLI_JSON,
+    .takes = SW_CLI_SET | SW_CLI_DEVICE | SW_CLI_FRAMEWORK | SW_CLI_JSON | SW_CLI_STAGE,
     .min_args = 1,
     .max_args = 2,
     .arg_name = "RECIPE",
@@ -73,6 +74,8 @@ static void add_from(const struct sw_explained *e, struct sw_buf *out)
     sw_explained_from(e, out);
     if (e->origin == SW_FROM_FALLBACK)
         sw_buf_add(out, " ([fallback])");
+    if (e->origin == SW_FROM_STAGE)
+        sw_buf_add(out, " ([stage])");
     if (e->origin == SW_FROM_INCLUDE)
         sw_buf_add(out, " (included)");
 }
@@ -259,7 +262,8 @@ static int run(int argc, char **argv)
                                  .sets = options.sets.items,
                                  .set_count = options.sets.count,
                                  .device = options.device,
-                                 .framework = options.framework};
+                                 .framework = options.framework,
+                                 .stage = options.stage};
     int rc = sw_job_read_recipe(&job, &recipe, &conf, &err);
     if (rc != SW_OK && recipe && sw_recipe_diags(recipe)->count > 0) {
         sw_diags_print(sw_recipe_diags(recipe), &out);

@@ -54,7 +54,7 @@ static const struct sw_cli_spec spec = {
         "evaluation mode, every sample once. Only layers that lead to LAYER are run, so labels\n"
         "are needed for losses alone. An --input without FIELD= stands for the one field that\n"
         "is read.",
-    .takes = SW_CLI_ALL & ~(unsigned)(SW_CLI_FRAMEWORK | SW_CLI_OVERSUBSCRIBE),
+    .takes = (SW_CLI_ALL | SW_CLI_STAGE) & ~(unsigned)(SW_CLI_FRAMEWORK | SW_CLI_OVERSUBSCRIBE),
     .options = options_of_predict,
     .min_args = 1,
     .max_args = 1,
@@ -132,6 +132,7 @@ static struct sw_job_options job_options(const struct options *o)
         .device = o->common.device,
         .one_worker = true,
         .predict = true,
+        .stage = o->common.stage,
         .db = o->common.db,
     };
 }
@@ -143,6 +144,7 @@ static int read_labels(const struct options *o, const struct sw_predict_args *ar
 {
     struct sw_predict_sink sink = {begin_labels, append_labels, plot};
     struct sw_job_options options = job_options(o);
+    options.weights = args->weights;
     struct sw_buf messages = {0};
     struct sw_predict_info info;
     struct sw_predict_args labels = *args;
@@ -214,10 +216,9 @@ static void print_text(struct sw_buf *out, const struct options *o,
 /* ---- The verb ---------------------------------------------------------------------------------
  */
 
-static int predict_with(const struct options *o, struct sw_job *job,
+static int predict_with(const struct options *o, struct sw_job *job, const struct sw_weights *w,
                         const struct sw_predict_input *inputs, struct sw_buf *out)
 {
-    struct sw_weights w = {0};
     struct output file = {.path = o->output,
                           .writer = {.file.fd = -1},
                           .plot = {.path = o->plot, .codes = o->layer != NULL}};
@@ -226,9 +227,7 @@ static int predict_with(const struct options *o, struct sw_job *job,
     struct sw_err err;
     int code;
     int rc = sw_cli_check_split(sw_job_recipe(job), o->split, &err);
-    if (rc == SW_OK)
-        rc = sw_weights_find_for(o->weights, &o->common, job, &w, &err);
-    struct sw_predict_args args = {.weights = w.path,
+    struct sw_predict_args args = {.weights = w->path,
                                    .layer = o->layer,
                                    .split = o->split,
                                    .inputs = inputs,
@@ -248,17 +247,17 @@ static int predict_with(const struct options *o, struct sw_job *job,
     else
         code = SW_EXIT_DONE;
     if (code == SW_EXIT_DONE && o->common.json)
-        print_json(out, o, &info, &w);
+        print_json(out, o, &info, w);
     else if (code == SW_EXIT_DONE && !o->common.quiet)
-        print_text(out, o, &info, &w);
+        print_text(out, o, &info, w);
     sw_predict_plot_fini(&file.plot);
-    sw_weights_fini(&w);
     return code == SW_EXIT_DONE ? sw_cli_print(out) : code;
 }
 
 static int predict(const struct options *o)
 {
     struct sw_trainer t = {0};
+    struct sw_weights w = {0};
     struct sw_predict_input *inputs = NULL;
     char **fields = NULL;
     struct sw_buf out = {0};
@@ -269,8 +268,9 @@ static int predict(const struct options *o)
     if (rc == SW_OK)
         rc = sw_trainer_init(&t, &o->common, &err);
     if (rc == SW_OK)
-        rc = sw_trainer_open(&t, &job, &err);
-    code = rc == SW_OK ? predict_with(o, t.job, inputs, &out) : sw_trainer_refuse(&t, rc, &err);
+        rc = sw_trainer_open_with(&t, &job, o->weights, &o->common, &w, &err);
+    code = rc == SW_OK ? predict_with(o, t.job, &w, inputs, &out) : sw_trainer_refuse(&t, rc, &err);
+    sw_weights_fini(&w);
     for (int i = 0; fields && i < o->inputs.count; i++)
         sw_free(fields[i]);
     sw_free(fields);

@@ -75,6 +75,7 @@ static int go_on(const struct options *o, const struct sw_run *run,
         .oversubscribe = o->common.oversubscribe,
         .db = db,
         .steps = last_step(o, run),
+        .steps_at_most = !o->steps,
         .command = o->command,
         .resume = run,
     };

@@ -45,7 +45,8 @@ static const struct sw_cli_spec spec = {
         "Writes text with a trained language model: a recipe whose net goes from the tokens of a\n"
         "text (format = text) to scores of the next one. Recurrent layers carry their state from\n"
         "token to token.",
-    .takes = SW_CLI_ALL & ~(unsigned)(SW_CLI_FRAMEWORK | SW_CLI_OVERSUBSCRIBE | SW_CLI_VERBOSE),
+    .takes = (SW_CLI_ALL | SW_CLI_STAGE) &
+             ~(unsigned)(SW_CLI_FRAMEWORK | SW_CLI_OVERSUBSCRIBE | SW_CLI_VERBOSE),
     .options = options_of_sample,
     .min_args = 1,
     .max_args = 1,
@@ -83,31 +84,29 @@ static int print_json(const struct options *o, const struct sw_buf *text, int64_
     return code;
 }
 
-static int write_with(const struct options *o, struct sw_sample_args *args, struct sw_job *job)
+static int write_with(const struct options *o, struct sw_sample_args *args, struct sw_job *job,
+                      const struct sw_weights *w)
 {
-    struct sw_weights w = {0};
     struct sw_buf text = {0};
     struct sw_err err;
     int64_t step = 0;
     int code = SW_EXIT_DONE;
-    int rc = sw_weights_find_for(o->weights, &o->common, job, &w, &err);
-    args->weights = w.path;
-    if (rc == SW_OK)
-        rc = sw_job_sample(job, args, take, o->common.json ? &text : NULL, &step, &err);
+    args->weights = w->path;
+    int rc = sw_job_sample(job, args, take, o->common.json ? &text : NULL, &step, &err);
     if (rc == SW_OK && !o->common.json)
         rc = take(NULL, "\n", 1, &err);
     if (rc != SW_OK)
         code = sw_trainer_refuse_job(job, rc, &err);
     else if (o->common.json)
-        code = print_json(o, &text, step, &w);
+        code = print_json(o, &text, step, w);
     sw_buf_fini(&text);
-    sw_weights_fini(&w);
     return code;
 }
 
 static int sample(const struct options *o)
 {
     struct sw_trainer t = {0};
+    struct sw_weights w = {0};
     struct sw_err err;
     struct sw_sample_args args = {.prime = o->prime,
                                   .length = o->length > 0 ? o->length : 500,
@@ -120,6 +119,7 @@ static int sample(const struct options *o)
         .device = o->common.device,
         .one_worker = true,
         .predict = true,
+        .stage = o->common.stage,
         .db = o->common.db,
     };
     if (o->temperature &&
@@ -128,8 +128,9 @@ static int sample(const struct options *o)
                             o->temperature);
     int rc = sw_trainer_init(&t, &o->common, &err);
     if (rc == SW_OK)
-        rc = sw_trainer_open(&t, &job, &err);
-    int code = rc == SW_OK ? write_with(o, &args, t.job) : sw_trainer_refuse(&t, rc, &err);
+        rc = sw_trainer_open_with(&t, &job, o->weights, &o->common, &w, &err);
+    int code = rc == SW_OK ? write_with(o, &args, t.job, &w) : sw_trainer_refuse(&t, rc, &err);
+    sw_weights_fini(&w);
     sw_trainer_fini(&t);
     return code;
 }

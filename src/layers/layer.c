@@ -18,6 +18,10 @@ const struct sw_opt sw_layer_opts[] = {
      .offset = offsetof(struct sw_layer_conf, include),
      .def = "always",
      .choices = include_choices},
+    {.key = "stages",
+     .help = "stages of the run that have the layer, by name or pattern; default: all",
+     .type = SW_OPT_STRINGS,
+     .offset = offsetof(struct sw_layer_conf, stages)},
     {.key = "partition",
      .help =
          "how workers share it: 0 rows, 1 columns, 1in columns of its source, none: whole on one; "

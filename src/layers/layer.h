@@ -279,9 +279,10 @@ enum sw_partition {
 enum sw_include { SW_INCLUDE_ALWAYS, SW_INCLUDE_TRAIN, SW_INCLUDE_EVAL };
 struct sw_layer_conf {
     struct sw_strings src;
-    int include;      /* enum sw_include */
-    int partition;    /* enum sw_partition, where the key is set */
-    int64_t location; /* the worker that has it whole, where the key is set */
+    int include;              /* enum sw_include */
+    struct sw_strings stages; /* where it is not there, the recipe has no such layer */
+    int partition;            /* enum sw_partition, where the key is set */
+    int64_t location;         /* the worker that has it whole, where the key is set */
 };
 extern const struct sw_opt sw_layer_opts[];
 

@@ -573,7 +573,7 @@ double sw_table_rate(const struct sw_table *t, uint64_t step)
                         .warmup = (uint64_t)c->warmup,
                         .warmup_start = c->warmup_start,
                         .horizon_steps = t->args.horizon_steps};
-    return sw_schedule_rate(&r, step);
+    return sw_schedule_rate(&r, step - t->args.schedule_from);
 }
 
 struct sw_tensor sw_table_tensor(struct sw_table *t, int param, int slot)

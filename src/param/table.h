@@ -123,8 +123,8 @@ struct sw_table_args {
     const struct sw_updater_conf *common;
     const struct sw_type *schedule;
     const void *schedule_conf;
-    uint64_t horizon_steps;
-    int64_t slice_elements; /* the largest slice; rounded up to a multiple of 16 */
+    uint64_t horizon_steps, schedule_from; /* its length, and the step behind which it begins */
+    int64_t slice_elements;                /* the largest slice; rounded up to a multiple of 16 */
     int workers, servers;
     int groups; /* of the workers, equal ones, in their order; 0: one */
     int leaves; /* of the sum over a party (base/tree.h), dealt out by sw_part; 0: one a worker */
@@ -229,7 +229,7 @@ const struct sw_updater *sw_table_updater(const struct sw_table *t);
 int sw_table_slots(const struct sw_table *t);
 /* Those of one parameter. */
 int sw_table_param_slots(const struct sw_table *t, int param);
-/* The rate of update t = step + 1. */
+/* The rate of update t = step + 1, which is behind schedule_from. */
 double sw_table_rate(const struct sw_table *t, uint64_t step);
 
 /* Views for checkpoints and evaluation; slot -1 is the value. Between steps only. */

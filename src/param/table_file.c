@@ -128,8 +128,13 @@ static void shape_text(int ndim, const int64_t *dim, char *out, size_t bytes)
 int sw_table_check_tensor(const struct sw_table_source *to, const char *name,
                           const struct sw_st_file *f, const char *path, struct sw_err *err)
 {
+    return sw_table_check_entry(to, name, sw_st_find(f, name), path, err);
+}
+
+int sw_table_check_entry(const struct sw_table_source *to, const char *name,
+                         const struct sw_st_entry *e, const char *path, struct sw_err *err)
+{
     const struct sw_param *p = sw_table_param(to->table, to->param);
-    const struct sw_st_entry *e = sw_st_find(f, name);
     int64_t shape[SW_MAX_DIMS];
     int ndim = sw_param_whole(p, shape);
     char has[128], needs[128];

@@ -27,5 +27,9 @@ int sw_table_read_tensor(const struct sw_table_source *to, const char *name,
 int sw_table_check_tensor(const struct sw_table_source *to, const char *name,
                           const struct sw_st_file *f, const char *path,
                           struct sw_err *err) SW_MUST_CHECK;
+/* The same of what is known of a tensor; e NULL: there is none. */
+int sw_table_check_entry(const struct sw_table_source *to, const char *name,
+                         const struct sw_st_entry *e, const char *path,
+                         struct sw_err *err) SW_MUST_CHECK;
 
 #endif

@@ -62,6 +62,10 @@ const struct sw_opt sw_updater_override_opts[] = {
      .def = "1",
      .min = 0,
      .max = INFINITY},
+    {.key = "stages",
+     .help = "stages of the run for which it counts, by name or pattern; default: all",
+     .type = SW_OPT_STRINGS,
+     .offset = offsetof(struct sw_updater_override, stages)},
     {0},
 };
 

@@ -71,6 +71,7 @@ extern const struct sw_opt sw_updater_opts[];
 struct sw_updater_override {
     double lr_mult;
     double decay_mult;
+    struct sw_strings stages;
 };
 extern const struct sw_opt sw_updater_override_opts[];
 

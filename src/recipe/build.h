@@ -1,7 +1,8 @@
 /* Inside the recipe floor: a recipe while it is put together. recipe.c runs the phases in order:
  *   read (ini.c) with included files (include.c), overrides and [vars] (override.c, vars.c), merge
- * of the recipe's sections with the overrides (override.c), fallback (fallback.c), dropping keys of
- * replaced types and binding (bind.c), identity (identity.c). Phases put problems into diags and go
+ * of the recipe's sections with the overrides (override.c), the stage's lines (stage.c), fallback
+ * (fallback.c), dropping keys of replaced types and binding (bind.c), leaving out sections of other
+ * stages (stage.c), identity (identity.c). Phases put problems into diags and go
  * on; a failed allocation shows in pool.failed and is asked for between phases. Not for other
  * floors. */
 #ifndef SW_RECIPE_BUILD_H
@@ -26,16 +27,18 @@ struct sw_override {
     int path_column, value_column; /* in label */
 };
 
-/* A key of a section after merging, or a line of [fallback] (then key is a path). */
+/* A key of a section after merging, or a line of [fallback] or of a stage (then key is a path). */
 struct sw_value {
     struct sw_value *next;
     struct sw_value *below; /* what it replaced */
     const char *key, *raw;
-    const char *text; /* after expansion; NULL before, or when that failed */
-    bool expanded;    /* text has been computed */
-    bool dropped;     /* belongs to a type that was replaced */
-    bool unknown;     /* the section has no such key, which has been said */
-    bool fell;        /* a format that stands in for missing files */
+    const char *text;             /* after expansion; NULL before, or when that failed */
+    bool expanded;                /* text has been computed */
+    bool dropped;                 /* belongs to a type that was replaced */
+    bool unknown;                 /* the section has no such key, which has been said */
+    bool fell;                    /* a format that stands in for missing files */
+    bool by_fallback;             /* a stage's line that [fallback] says */
+    const struct sw_stage *stage; /* that says so, or NULL */
     enum sw_origin origin;
     const struct sw_override *set;  /* where it stands: here, */
     const struct sw_ini_file *file; /* or in this file, */
@@ -52,6 +55,13 @@ struct sw_draft {
     const char *source;           /* the header's line, or NULL */
     int line, column;             /* of the header; line 0 when it has none */
     const struct sw_value *maker; /* the line or override that created it, or NULL */
+};
+
+/* A part of a run: lines that count while it lasts. */
+struct sw_stage {
+    struct sw_stage *next;         /* file order */
+    struct sw_draft draft;         /* no section of the schema: a title and a place for messages */
+    struct sw_value *lines, *last; /* keys of [job], or paths */
 };
 
 struct sw_var {
@@ -84,6 +94,7 @@ struct sw_recipe {
     struct sw_var *vars;
     int var_count;
     struct sw_value *lines, *last_line; /* of [fallback] */
+    struct sw_stage *stages, *stage;    /* all, and the one that it is loaded for */
     struct sw_fallen *fallen, *last_fallen;
     size_t expanded_bytes;
     const char *data_folder; /* what SINGA_DATA is by default, once asked for */
@@ -124,8 +135,8 @@ void sw_merge_file(struct sw_recipe *r);
 /* ---- path.c ---- */
 /* Gives the key that the path v->key means the value v; may create the section. */
 void sw_recipe_assign(struct sw_recipe *r, struct sw_value *v);
-/* Reports what is wrong with a line of [fallback] that is not applied. */
-void sw_fallback_check_line(struct sw_recipe *r, struct sw_value *v);
+/* Reports what is wrong with a line of [fallback], or of a stage, that is not applied. */
+void sw_recipe_check_line(struct sw_recipe *r, struct sw_value *v, const char *title);
 void sw_merge_overrides(struct sw_recipe *r);
 /* Hints for a word that is no kind of section, and for a key without its section. */
 void sw_hint_kind(struct sw_recipe *r, const char *word);
@@ -148,6 +159,21 @@ const char *sw_canonical_text(struct sw_recipe *r, const char *raw);
 /* ---- fallback.c ---- */
 /* decided: the names of sections that fall back, or NULL to look at the files. */
 void sw_fallback_apply(struct sw_recipe *r, const char *decided);
+
+/* ---- stage.c ---- */
+/* [stage NAME] of the file. */
+void sw_stage_add(struct sw_recipe *r, const struct sw_ini_section *s);
+/* `stage.NAME.KEY` of --set or [fallback]: v becomes a line of that stage. False: it is another
+ * path. */
+bool sw_stage_take(struct sw_recipe *r, struct sw_value *v);
+/* The same of a line that does not count: reports what is wrong with it. */
+bool sw_stage_look(struct sw_recipe *r, const struct sw_value *v);
+/* Chooses the stage, gives its lines to the sections they mean, and looks at those of the others.
+ * Errors: SW_ERR_INVALID where there is no such stage. */
+int sw_stages_apply(struct sw_recipe *r, const struct sw_recipe_source *source,
+                    struct sw_err *err) SW_MUST_CHECK;
+/* Leaves out the sections that are not there in the stage. */
+void sw_stages_select(struct sw_recipe *r);
 
 /* ---- bind.c ---- */
 void sw_recipe_bind(struct sw_recipe *r);

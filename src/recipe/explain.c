@@ -16,7 +16,8 @@ const char *sw_origin_name(enum sw_origin origin)
 {
     static const char *const names[] = {
         [SW_FROM_DEFAULT] = "default",   [SW_FROM_INCLUDE] = "include", [SW_FROM_RECIPE] = "recipe",
-        [SW_FROM_FALLBACK] = "fallback", [SW_FROM_SET] = "set",         [SW_FROM_OPTION] = "option",
+        [SW_FROM_FALLBACK] = "fallback", [SW_FROM_STAGE] = "stage",     [SW_FROM_SET] = "set",
+        [SW_FROM_OPTION] = "option",
     };
     return names[origin];
 }

@@ -227,7 +227,8 @@ void sw_fallback_apply(struct sw_recipe *r, const char *decided)
     bool made = any_made(r);
     for (struct sw_value *line = r->lines; line && !r->pool.failed; line = line->next) {
         if (!made) {
-            sw_fallback_check_line(r, line);
+            if (!sw_stage_look(r, line))
+                sw_recipe_check_line(r, line, "fallback");
             continue;
         }
         struct sw_value *v = sw_pool_alloc(&r->pool, 1, sizeof(*v));
@@ -235,8 +236,15 @@ void sw_fallback_apply(struct sw_recipe *r, const char *decided)
             return;
         *v = *line;
         v->next = NULL;
-        sw_recipe_assign(r, v);
+        if (!sw_stage_take(r, v))
+            sw_recipe_assign(r, v);
     }
+}
+
+/* Does [fallback] say this, of the recipe or of its stage? */
+static bool is_line(const struct sw_value *v)
+{
+    return (v->origin == SW_FROM_FALLBACK && !v->fell) || (v->stage && v->by_fallback);
 }
 
 /* What [fallback] changed, as it would be written: those that a --set overrules are not there. */
@@ -245,7 +253,7 @@ static void announce_lines(const struct sw_recipe *r, struct sw_buf *out)
     int count = 0;
     for (const struct sw_section *s = r->first; s; s = s->next)
         for (const struct sw_value *v = ((const struct sw_draft *)s)->first; v; v = v->next)
-            if (v->origin == SW_FROM_FALLBACK && !v->fell && !v->dropped)
+            if (is_line(v) && !v->dropped)
                 sw_buf_printf(out, "%s%s%s%s.%s = %s", count++ ? ", " : "[fallback] sets ", s->kind,
                               s->name ? "." : "", s->name ? s->name : "", v->key,
                               v->text ? v->text : v->raw);

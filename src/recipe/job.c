@@ -97,9 +97,28 @@ static const char *stem_of(struct sw_recipe *r)
     return sw_pool_copy(&r->pool, base, dot && dot > base ? (size_t)(dot - base) : strlen(base));
 }
 
+/* With stages the length is theirs to say. */
+static void check_staged(struct sw_recipe *r, const struct sw_section *s)
+{
+    static const char *const keys[] = {"steps", "epochs"};
+    for (int i = 0; i < 2; i++) {
+        if (!sw_section_is_set(s, keys[i]) || sw_section_by_stage(s, keys[i]))
+            continue;
+        sw_recipe_error(r, s, keys[i], "the recipe runs in stages, and each says how long");
+        sw_recipe_hint(r, "stage.%s.%s is one of them; --steps N ends the run at step N",
+                       sw_recipe_stage_name(r, 0), keys[i]);
+    }
+}
+
 /* steps and epochs exclude each other; the one of higher precedence counts. */
 static void settle_length(struct sw_recipe *r, const struct sw_section *s, struct sw_job_conf *job)
 {
+    if (sw_recipe_stage_count(r) > 0) {
+        check_staged(r, s);
+        /* That one has neither has been said by the recipe. */
+        if (!sw_section_is_set(s, "steps") && !sw_section_is_set(s, "epochs"))
+            return;
+    }
     int steps = sw_section_precedence(s, "steps"), epochs = sw_section_precedence(s, "epochs");
     if (steps > epochs) {
         job->epochs = 0;

@@ -166,10 +166,14 @@ static void add_lines(struct sw_recipe *r, const struct sw_ini_section *s)
     }
 }
 
-/* [vars] and [fallback], which are no sections of the schema. */
+/* [vars], [fallback] and [stage NAME], which are no sections of the schema. */
 static bool is_language(struct sw_recipe *r, const struct sw_ini_section *s)
 {
     bool vars = strcmp(s->kind, "vars") == 0, fallback = strcmp(s->kind, "fallback") == 0;
+    if (strcmp(s->kind, "stage") == 0) {
+        sw_stage_add(r, s);
+        return true;
+    }
     if (!vars && !fallback)
         return false;
     if (s->name) {

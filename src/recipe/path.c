@@ -1,4 +1,5 @@
-/* Paths SECTION.KEY, as `--set` and [fallback] have them: which section and which key are meant. */
+/* Paths SECTION.KEY, as `--set`, [fallback] and stages have them: which section and which key are
+ * meant. */
 #include "recipe/build.h"
 #include "recipe/lookup.h"
 #include "recipe/value.h"
@@ -13,6 +14,7 @@ void sw_hint_kind(struct sw_recipe *r, const char *word)
         sw_words_add(&words, r->schema->kinds[i].kind);
     sw_words_add(&words, "vars");
     sw_words_add(&words, "fallback");
+    sw_words_add(&words, "stage");
     sw_hint_near(&r->diags, word, words.items, words.count, "kinds of sections");
     r->pool.failed |= words.failed;
     sw_words_fini(&words);
@@ -153,9 +155,10 @@ void sw_recipe_assign(struct sw_recipe *r, struct sw_value *v)
 /* ---- Lines that are not applied ---- */
 
 /* The text must suit at least one row that the key can mean; else the first row says why not. */
-static void check_line_value(struct sw_recipe *r, struct sw_value *v, const struct target *t)
+static void check_line_value(struct sw_recipe *r, struct sw_value *v, const struct target *t,
+                             const char *title)
 {
-    const char *text = sw_value_text(r, v, "fallback");
+    const char *text = sw_value_text(r, v, title);
     struct sw_opt_problem first, problem;
     union sw_opt_field field;
     const struct sw_opt *row;
@@ -172,11 +175,11 @@ static void check_line_value(struct sw_recipe *r, struct sw_value *v, const stru
     if (!text || step == 0)
         return;
     struct sw_place at = sw_place_of_value(v, first.offset, first.bytes);
-    sw_diags_add(&r->diags, &at, "fallback: %s = %s: %s", v->key, sw_shown(shown, text),
+    sw_diags_add(&r->diags, &at, "%s: %s = %s: %s", title, v->key, sw_shown(shown, text),
                  first.reason);
 }
 
-void sw_fallback_check_line(struct sw_recipe *r, struct sw_value *v)
+void sw_recipe_check_line(struct sw_recipe *r, struct sw_value *v, const char *title)
 {
     struct target t;
     char shown[SW_SHOWN];
@@ -184,10 +187,10 @@ void sw_fallback_check_line(struct sw_recipe *r, struct sw_value *v)
         no_target(r, v);
     } else if (!sw_kind_knows(t.kind, key_of(v->key, &t))) {
         struct sw_place at = sw_place_of_key(v);
-        sw_diags_add(&r->diags, &at, "fallback: %s: unknown key", sw_shown(shown, v->key));
+        sw_diags_add(&r->diags, &at, "%s: %s: unknown key", title, sw_shown(shown, v->key));
         sw_hint_key(r, t.kind, key_of(v->key, &t));
     } else {
-        check_line_value(r, v, &t);
+        check_line_value(r, v, &t, title);
     }
 }
 
@@ -215,7 +218,7 @@ void sw_merge_overrides(struct sw_recipe *r)
         struct sw_value *v = sw_value_of_set(r, o, line ? strlen("fallback.") : 0);
         if (v && line)
             set_line(r, v);
-        else if (v)
+        else if (v && !sw_stage_take(r, v))
             sw_recipe_assign(r, v);
     }
 }

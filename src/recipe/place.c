@@ -78,6 +78,12 @@ static void count_error(const struct sw_draft *n)
         ((struct sw_draft *)n)->pub.errors++;
 }
 
+/* "stage joint", for a value that one says. */
+static const char *in_stage(const struct sw_value *v)
+{
+    return v->stage ? v->stage->draft.pub.title : "";
+}
+
 int sw_value_error(struct sw_recipe *r, const struct sw_draft *n, const struct sw_value *v,
                    size_t offset, size_t bytes, const char *fmt, ...)
 {
@@ -93,8 +99,9 @@ int sw_value_error(struct sw_recipe *r, const struct sw_draft *n, const struct s
     va_end(ap);
     r->diags.nomem |= reason.failed;
     count_error(n);
-    int rc = sw_diags_add(&r->diags, &at, "%s: %s = %s: %s", n->pub.title, v->key,
-                          sw_shown(shown, v->text ? v->text : v->raw), sw_buf_text(&reason));
+    int rc = sw_diags_add(&r->diags, &at, "%s%s%s: %s = %s: %s", in_stage(v), v->stage ? ": " : "",
+                          n->pub.title, v->key, sw_shown(shown, v->text ? v->text : v->raw),
+                          sw_buf_text(&reason));
     sw_buf_fini(&reason);
     return rc;
 }

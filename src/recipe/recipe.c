@@ -28,10 +28,17 @@ static int build(struct sw_recipe *r, const struct sw_recipe_source *source, con
         sw_merge_file(r);
     if (!r->pool.failed)
         sw_merge_overrides(r);
+    if (!r->pool.failed) {
+        rc = sw_stages_apply(r, source, err);
+        if (rc)
+            return rc;
+    }
     if (!r->pool.failed)
         sw_fallback_apply(r, source->fallback);
     if (!r->pool.failed)
         sw_recipe_bind(r);
+    if (!r->pool.failed)
+        sw_stages_select(r);
     if (!r->pool.failed && !r->diags.count)
         sw_recipe_identify(r);
     if (r->pool.failed || r->diags.nomem)

@@ -1,15 +1,18 @@
 /* A recipe: INI text, overrides and a schema -> checked sections with filled structs.
- * Precedence of a value: default < included file < recipe < [fallback] < --set < other options;
- * among --set the last wins. When a file, [fallback] or --set changes a section's type, the old
- * type's keys of lower precedence that the new type lacks are dropped. `include = FILE` before the
- * first section reads that file first; FILE is relative to the folder of the including file. Of
- * several files the later has the last word; a section that is in several is one section, in the
- * place where it came first.
+ * Precedence of a value: default < included file < recipe < [fallback] < the stage < --set < other
+ * options; among --set the last wins, and one that names a stage wins over one that does not. When
+ * a file, [fallback] or --set changes a section's type, the old type's keys of lower precedence
+ * that the new type lacks are dropped. `include = FILE` before the first section reads that file
+ * first; FILE is relative to the folder of the including file. Of several files the later has the
+ * last word; a section that is in several is one section, in the place where it came first.
  * `${NAME}` in a value expands a line of [vars] (which may use lines above it), then the
  * environment; SINGA_DATA, when the environment lacks it, is ./data, or
  * ~/.local/share/singa-ws/data when only that exists. An unknown variable is an error.
  * `--set SECTION.KEY=VALUE` takes the longest section of the recipe whose kind knows the rest as a
  * key; without one it creates the section.
+ * `[stage NAME]` is a part of a run (stage.c): its lines are keys of [job], and SECTION.KEY of any
+ * other section. A recipe is loaded for one of its stages; `stages = NAME, ...` in a section says
+ * for which of them it is there at all.
  * All errors are collected (sw_recipe_diags); later floors add theirs with sw_recipe_error, so that
  * one run shows them all. Everything reachable from a recipe is owned by it. Built and amended on
  * one thread; read by any thread afterwards. */
@@ -32,6 +35,7 @@ enum sw_origin {
     SW_FROM_INCLUDE,
     SW_FROM_RECIPE,
     SW_FROM_FALLBACK,
+    SW_FROM_STAGE,
     SW_FROM_SET,
     SW_FROM_OPTION
 };
@@ -74,6 +78,8 @@ struct sw_recipe_source {
     /* NULL: look which files exist. Else a decision made before (sw_recipe_fallback): the sections
      * that fall back, comma-separated, with ":N" where it is to alternative N; "" none. */
     const char *fallback;
+    const char *stage; /* its name; NULL: the first one, or with last_stage the last */
+    bool last_stage;
     /* NULL: the process' environment. Returns NULL for an unset name. */
     const char *(*env)(void *user, const char *name);
     void *env_user;
@@ -81,8 +87,8 @@ struct sw_recipe_source {
 
 /* Reads, expands, checks and binds. With SW_ERR_INVALID from the recipe's content *out is set all
  * the same: the caller may add what it finds (graph, shapes) and prints sw_recipe_diags. Otherwise,
- * on SW_ERR_NOTFOUND, SW_ERR_IO, SW_ERR_NOMEM, or SW_ERR_INVALID for a file that is too large,
- * *out is NULL. The schema is borrowed until sw_recipe_free. */
+ * on SW_ERR_NOTFOUND, SW_ERR_IO, SW_ERR_NOMEM, or SW_ERR_INVALID for a file that is too large or a
+ * stage that the recipe has not, *out is NULL. The schema is borrowed until sw_recipe_free. */
 int sw_recipe_load(const struct sw_recipe_source *source, const struct sw_schema *schema,
                    struct sw_recipe **out, struct sw_err *err) SW_MUST_CHECK;
 void sw_recipe_free(struct sw_recipe *recipe);
@@ -105,6 +111,14 @@ bool sw_section_is_set(const struct sw_section *section, const char *key); /* no
 struct sw_place sw_section_where(const struct sw_section *section, const char *key);
 /* The value of a key as text after expansion; NULL when it was not set. */
 const char *sw_section_text(const struct sw_section *section, const char *key);
+
+/* The stages of a recipe in file order, and which of them it was loaded for: -1 where it has none.
+ */
+int sw_recipe_stage_count(const struct sw_recipe *recipe);
+const char *sw_recipe_stage_name(const struct sw_recipe *recipe, int i);
+int sw_recipe_stage(const struct sw_recipe *recipe);
+/* Is the key's value one that the stage says, and not the recipe at large? */
+bool sw_section_by_stage(const struct sw_section *section, const char *key);
 
 /* Adds "TITLE: KEY = VALUE: ..." pointing at the value ("TITLE: ..." at the header when key is NULL
  * or not set; section NULL: the file as a whole). Returns SW_ERR_INVALID. */

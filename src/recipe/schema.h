@@ -1,7 +1,7 @@
 /* What a recipe may contain: the kinds of sections with their field tables. The floors above own
  * the tables and registries and hand them down; the recipe floor only reads them. A schema is const
- * and may be read by any thread. `[vars]` and `[fallback]` belong to the language itself and are in
- * no schema. */
+ * and may be read by any thread. `[vars]`, `[fallback]` and `[stage NAME]` belong to the language
+ * itself and are in no schema. */
 #ifndef SW_RECIPE_SCHEMA_H
 #define SW_RECIPE_SCHEMA_H
 
@@ -35,6 +35,9 @@ struct sw_schema_kind {
      * first TYPE whose PATH exists, with that as its files, or that has none. The key needs no row
      * in opts. */
     const char *fallback_key, *paths_key;
+    /* NAMED: opts has a list `stages`, of patterns: in other stages of a run the section is not
+     * there. */
+    bool staged;
 };
 
 struct sw_schema {

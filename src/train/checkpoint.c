@@ -116,7 +116,7 @@ static void announce(struct sw_worker *w, const char *path, uint64_t bytes, cons
     struct sw_job *job = w->job;
     struct sw_job_event e = {.type = SW_JOB_CHECKPOINT,
                              .step = w->step,
-                             .steps = job->steps,
+                             .steps = job->run_steps,
                              .bytes = (int64_t)bytes,
                              .best = sw_keep_beats(job, w->step)};
     sw_keep_record(w, path, bytes, checksum);
@@ -140,6 +140,8 @@ int sw_checkpoint_write(struct sw_worker *w, struct sw_err *err)
     if (rc == SW_OK)
         rc = add_metadata(job, w->step, writer, err);
     if (rc == SW_OK)
+        rc = sw_stage_write(job, writer, err);
+    if (rc == SW_OK)
         rc = sw_keep_write(job, sw_keep_best_with(job, w->step), writer, err);
     for (int i = 0; i < copies && rc == SW_OK; i++)
         rc = add_tensors(job, i, writer, views + each * (size_t)i, sw_worker_host_stream(w), err);
@@ -147,6 +149,8 @@ int sw_checkpoint_write(struct sw_worker *w, struct sw_err *err)
         rc = sw_states_write(job, writer, err);
     if (rc == SW_OK)
         rc = sw_carries_write(job, writer, err);
+    if (rc == SW_OK)
+        rc = sw_legacy_write(job, writer, err);
     if (rc == SW_OK)
         rc = sw_st_writer_write(writer, path, 0644, &bytes, checksum, err);
     if (rc == SW_OK)
@@ -423,6 +427,8 @@ int sw_checkpoint_load(struct sw_worker *w, const char *path, struct sw_err *err
         rc = read_told(f, path, &told, err);
     if (rc == SW_OK)
         rc = sw_carries_read(job, f, err);
+    if (rc == SW_OK)
+        rc = sw_legacy_read(job, f, err);
     if (rc == SW_OK)
         rc = read_all(w, f, path, &told, err);
     for (int i = 0; i < job->shape.server_groups && rc == SW_OK; i++) {

@@ -6,6 +6,9 @@
  * without one must find its tensor and its parameter. ^T turns a matrix over. What is taken later
  * replaces what was taken before. `--init-from FILE` stands in for the whole list.
  *
+ * A stage that is not the first begins with all that has the same name in what those before have
+ * left; its own init_from comes after that, and `previous` there is no file but what they left.
+ *
  * Everything is looked at when the job is opened, and read when the run begins. */
 #include "base/os.h"
 #include "base/str.h"
@@ -16,7 +19,7 @@
 
 enum { NAME = 256, SHOWN = 400 };
 
-static const char state_prefix[] = "state.";
+static const char state_prefix[] = "state.", previous[] = "previous";
 
 /* ---- the list ---- */
 
@@ -58,16 +61,30 @@ static int check_rule(struct sw_job *job, const struct sw_take_rule *r, struct s
     return sw_recipe_verdict(job->recipe, err);
 }
 
+static int add_file(struct sw_job *job, const char *path, int item, struct sw_err *err)
+{
+    struct sw_take_list *init = &job->takes;
+    struct sw_take_file *file = &init->files[init->file_count];
+    *file = (struct sw_take_file){.previous = sw_str_eq(path, previous),
+                                  .path = sw_strdup(path),
+                                  .item = item,
+                                  .first_rule = init->rule_count};
+    if (!file->path)
+        return sw_err_nomem(err, "init_from", strlen(path));
+    init->file_count++;
+    if (!file->previous || job->stage.index > 0)
+        return SW_OK;
+    sw_recipe_error_item(job->recipe, sw_recipe_find(job->recipe, "job", NULL), "init_from", item,
+                         "there is no stage before; a file of that name is ./previous");
+    return sw_recipe_verdict(job->recipe, err);
+}
+
 static int add_item(struct sw_job *job, const char *text, int item, struct sw_err *err)
 {
     struct sw_take_list *init = &job->takes;
     struct sw_take_rule rule = {.item = item};
-    if (!read_rule(text, &rule)) {
-        init->files[init->file_count] = (struct sw_take_file){
-            .path = sw_strdup(text), .item = item, .first_rule = init->rule_count};
-        return init->files[init->file_count++].path ? SW_OK
-                                                    : sw_err_nomem(err, "init_from", strlen(text));
-    }
+    if (!read_rule(text, &rule))
+        return add_file(job, text, item, err);
     if (init->file_count == 0) {
         sw_recipe_error_item(job->recipe, sw_recipe_find(job->recipe, "job", NULL), "init_from",
                              item, "a rule stands behind the file that it is about");
@@ -78,21 +95,22 @@ static int add_item(struct sw_job *job, const char *text, int item, struct sw_er
     return check_rule(job, &rule, err);
 }
 
+/* What the recipe at large says, and --init-from, is about the first stage. */
 static int read_list(struct sw_job *job, const char *option, struct sw_err *err)
 {
+    const struct sw_section *s = sw_recipe_find(job->recipe, "job", NULL);
+    const bool later = job->stage.index > 0;
+    const bool own = later ? sw_section_by_stage(s, "init_from") : !option;
     const struct sw_strings list = job->conf->init_from;
-    size_t count = option ? 1 : (size_t)list.count;
-    job->takes.files = sw_calloc(count + 1, sizeof *job->takes.files);
-    job->takes.rules = sw_calloc(count + 1, sizeof *job->takes.rules);
+    const size_t count = (size_t)list.count + 2;
+    job->takes.files = sw_calloc(count, sizeof *job->takes.files);
+    job->takes.rules = sw_calloc(count, sizeof *job->takes.rules);
     if (!job->takes.files || !job->takes.rules)
         return sw_err_nomem(err, "init_from", count);
-    if (option) {
-        job->takes.files[0].path = sw_strdup(option);
-        job->takes.file_count = 1;
-        return job->takes.files[0].path ? SW_OK : sw_err_nomem(err, "--init-from", strlen(option));
-    }
-    int rc = SW_OK;
-    for (int i = 0; i < list.count && rc == SW_OK; i++)
+    int rc = later ? add_file(job, previous, 0, err) : SW_OK;
+    if (!later && option)
+        rc = add_file(job, option, 0, err);
+    for (int i = 0; own && i < list.count && rc == SW_OK; i++)
         rc = add_item(job, list.items[i], i, err);
     return rc;
 }
@@ -148,25 +166,42 @@ static bool apply(const struct sw_job *job, const struct sw_take_rule *r, int ta
     return true;
 }
 
+/* What there is to take: the tensors of a file, or what is known of them before there is one. */
+struct tensors {
+    const struct sw_st_file *f;
+    const struct sw_stage_names *names;
+    const char *path; /* for messages */
+};
+
+static const struct sw_st_entry *find_tensor(const struct tensors *from, const char *name)
+{
+    return from->f ? sw_st_find(from->f, name) : sw_stage_names_find(from->names, name);
+}
+
+static const char *path_of(const struct sw_take_file *file)
+{
+    return file->previous ? "the stage before" : file->path;
+}
+
 /* One thing to take. */
 struct take {
-    const struct sw_take_file *file;
+    const struct tensors *from;
     const struct sw_take_rule *rule; /* NULL: by its own name */
-    const struct sw_st_file *f;
+    const struct sw_st_entry *entry;
     int target;
     const char *tensor;
 };
 typedef int visit(struct sw_job *job, const struct take *t, void *user, struct sw_err *err);
 
 static int each_take(struct sw_job *job, const struct sw_take_file *file,
-                     const struct sw_st_file *f, visit *call, void *user, struct sw_err *err)
+                     const struct tensors *from, visit *call, void *user, struct sw_err *err)
 {
     const struct sw_take_rule *rules = job->takes.rules + file->first_rule;
     int rc = SW_OK, rounds = file->rule_count ? file->rule_count : 1;
     for (int r = 0; r < rounds && rc == SW_OK; r++)
         for (int i = 0; i < target_count(job) && rc == SW_OK; i++) {
             char tensor[NAME];
-            struct take t = {.file = file, .f = f, .target = i, .tensor = tensor};
+            struct take t = {.from = from, .target = i, .tensor = tensor};
             if (file->rule_count) {
                 t.rule = &rules[r];
                 if (!apply(job, t.rule, i, tensor))
@@ -175,7 +210,8 @@ static int each_take(struct sw_job *job, const struct sw_take_file *file,
                 snprintf(tensor, sizeof tensor, "%s", target_name(job, i));
             }
             /* A rule without a pattern has been looked at by check_found. */
-            if (sw_st_find(f, tensor))
+            t.entry = find_tensor(from, tensor);
+            if (t.entry)
                 rc = call(job, &t, user, err);
         }
     return rc;
@@ -200,10 +236,10 @@ static int check_one(struct sw_job *job, const struct take *t, void *user, struc
     ++*found;
     if (is_state(job, t->target)) {
         rc = sw_state_check(&job->states.items[t->target - sw_table_count(job->table)], t->tensor,
-                            t->f, t->file->path, err);
+                            t->entry, t->from->path, err);
     } else {
         struct sw_table_source to = source_of(job, t, NULL);
-        rc = sw_table_check_tensor(&to, t->tensor, t->f, t->file->path, err);
+        rc = sw_table_check_entry(&to, t->tensor, t->entry, t->from->path, err);
     }
     if (rc == SW_OK || !t->rule)
         return rc;
@@ -219,13 +255,17 @@ static int target_of(const struct sw_job *job, const char *name)
     return -1;
 }
 
-/* Names in the file, or in the net, as candidates for "did you mean". */
-static void hint(struct sw_job *job, const struct sw_st_file *f, const char *word)
+/* Names of tensors, or in the net (NULL), as candidates for "did you mean". */
+static void hint(struct sw_job *job, const struct tensors *from, const char *word)
 {
-    size_t count = f ? sw_st_count(f) : (size_t)target_count(job);
+    size_t count = !from     ? (size_t)target_count(job)
+                   : from->f ? sw_st_count(from->f)
+                             : (size_t)from->names->count;
     const char **names = sw_calloc(count + 1, sizeof *names);
     for (size_t i = 0; names && i < count; i++)
-        names[i] = f ? sw_st_entry_at(f, i)->name : target_name(job, (int)i);
+        names[i] = !from     ? target_name(job, (int)i)
+                   : from->f ? sw_st_entry_at(from->f, i)->name
+                             : from->names->items[i].name;
     if (names)
         sw_recipe_hint_near(job->recipe, word, names, (int)count, NULL);
     sw_free(names);
@@ -233,7 +273,7 @@ static void hint(struct sw_job *job, const struct sw_st_file *f, const char *wor
 
 /* A rule that names one parameter or one tensor must find it. */
 static int check_found(struct sw_job *job, const struct sw_take_file *file,
-                       const struct sw_st_file *f, struct sw_err *err)
+                       const struct tensors *from, struct sw_err *err)
 {
     const struct sw_section *s = sw_recipe_find(job->recipe, "job", NULL);
     for (int i = 0; i < file->rule_count; i++) {
@@ -244,36 +284,56 @@ static int check_found(struct sw_job *job, const struct sw_take_file *file,
             sw_recipe_error_item(job->recipe, s, "init_from", r->item,
                                  "the net has no parameter '%s'", r->to);
             hint(job, NULL, r->to);
-        } else if (!sw_st_find(f, r->from)) {
+        } else if (!find_tensor(from, r->from)) {
             sw_recipe_error_item(job->recipe, s, "init_from", r->item, "%s has no tensor '%s'",
-                                 file->path, r->from);
-            hint(job, f, r->from);
+                                 from->path, r->from);
+            hint(job, from, r->from);
         }
     }
     return sw_recipe_verdict(job->recipe, err);
 }
 
-static int look_at(struct sw_job *job, const struct sw_take_file *file, struct sw_err *err)
+static int look_through(struct sw_job *job, const struct sw_take_file *file,
+                        const struct tensors *from, struct sw_err *err)
 {
-    struct sw_st_file *f = NULL;
-    int found = 0;
-    int rc = sw_checkpoint_open(file->path, &f, err);
+    int found = 0, rc = check_found(job, file, from, err);
     if (rc == SW_OK)
-        rc = check_found(job, file, f, err);
-    if (rc == SW_OK)
-        rc = each_take(job, file, f, check_one, &found, err);
-    if (rc == SW_OK && found == 0 && sw_table_count(job->table) > 0)
+        rc = each_take(job, file, from, check_one, &found, err);
+    /* A stage may have a net of its own. */
+    if (rc == SW_OK && found == 0 && !file->previous && sw_table_count(job->table) > 0)
         rc = sw_err_set(err, SW_ERR_INVALID, "%s: none of its tensors is a parameter of this net",
                         file->path);
+    return rc;
+}
+
+static int open_file(const struct sw_job *job, const struct sw_take_file *file,
+                     struct tensors *from, struct sw_st_file **f, struct sw_err *err)
+{
+    int rc = sw_checkpoint_open(file->previous ? job->resume_checkpoint : file->path, f, err);
+    *from = (struct tensors){.f = *f, .path = path_of(file)};
+    return rc;
+}
+
+static int look_at(struct sw_job *job, const struct sw_take_file *file,
+                   const struct sw_stage_names *earlier, struct sw_err *err)
+{
+    struct tensors from = {.names = earlier, .path = path_of(file)};
+    struct sw_st_file *f = NULL;
+    if (file->previous && !job->stage.begins)
+        return earlier ? look_through(job, file, &from, err) : SW_OK;
+    int rc = open_file(job, file, &from, &f, err);
+    if (rc == SW_OK)
+        rc = look_through(job, file, &from, err);
     sw_st_close(f);
     return rc;
 }
 
-int sw_take_look(struct sw_job *job, const char *option, struct sw_err *err)
+int sw_take_look(struct sw_job *job, const char *option, const struct sw_stage_names *earlier,
+                 struct sw_err *err)
 {
     int rc = read_list(job, option, err);
     for (int i = 0; i < job->takes.file_count && rc == SW_OK; i++)
-        rc = look_at(job, &job->takes.files[i], err);
+        rc = look_at(job, &job->takes.files[i], earlier, err);
     return rc;
 }
 
@@ -306,18 +366,18 @@ static void list(struct sw_buf *out, const char *a, const char *between, const c
 static int take_one(struct sw_job *job, const struct take *t, void *user, struct sw_err *err)
 {
     struct taking *taking = user;
-    const struct sw_st_entry *entry = sw_st_find(t->f, t->tensor);
+    const struct sw_st_file *f = t->from->f;
     int params = sw_table_count(job->table), rc;
-    for (size_t i = 0; i < sw_st_count(t->f); i++)
-        taking->used[i] |= sw_st_entry_at(t->f, i) == entry;
+    for (size_t i = 0; i < sw_st_count(f); i++)
+        taking->used[i] |= sw_st_entry_at(f, i) == t->entry;
     if (is_state(job, t->target)) {
-        rc = sw_state_read(&job->states.items[t->target - params], t->tensor, t->f, t->file->path,
-                           err);
+        rc =
+            sw_state_read(&job->states.items[t->target - params], t->tensor, f, t->from->path, err);
     } else {
         struct sw_table_source to = source_of(job, t, taking->stream);
-        rc = sw_table_read_tensor(&to, t->tensor, t->f, err);
+        rc = sw_table_read_tensor(&to, t->tensor, f, err);
         if (rc == SW_OK)
-            rc = sw_checkpoint_check_finite(job, taking->stream, t->target, t->file->path, err);
+            rc = sw_checkpoint_check_finite(job, taking->stream, t->target, t->from->path, err);
         /* Parts of one parameter are one. */
         bool first = sw_table_param(job->table, t->target)->part_first == 0;
         taking->count += first;
@@ -353,20 +413,23 @@ static int take_file(struct sw_worker *w, const struct sw_take_file *file, struc
     struct sw_job *job = w->job;
     struct sw_st_file *f = NULL;
     struct sw_buf unused = {0};
+    struct tensors from;
     t->count = 0;
     sw_buf_clear(&t->names);
-    int rc = sw_checkpoint_open(file->path, &f, err);
+    int rc = open_file(job, file, &from, &f, err);
     if (rc == SW_OK) {
         t->used = sw_calloc(sw_st_count(f) + 1, sizeof *t->used);
-        rc = t->used ? each_take(job, file, f, take_one, t, err)
+        rc = t->used ? each_take(job, file, &from, take_one, t, err)
                      : sw_err_nomem(err, "init_from", sw_st_count(f));
     }
+    if (rc == SW_OK && file->previous)
+        rc = sw_legacy_read(job, f, err);
     if (rc == SW_OK) {
-        list_unused(f, t->used, &unused);
+        if (!file->previous) /* of that nothing is lost */
+            list_unused(f, t->used, &unused);
         sw_job_say(job, SW_LOG_INFO, w->unit, "%d of %d parameters start from %s%s%s%s%s", t->count,
-                   param_count(job), file->path, t->names.length ? ": " : "",
-                   sw_buf_text(&t->names), unused.length ? "; not taken from it: " : "",
-                   sw_buf_text(&unused));
+                   param_count(job), from.path, t->names.length ? ": " : "", sw_buf_text(&t->names),
+                   unused.length ? "; not taken from it: " : "", sw_buf_text(&unused));
     }
     sw_free(t->used);
     t->used = NULL;

@@ -27,6 +27,7 @@ static int copy_options(struct sw_job *job, const struct sw_job_options *o, stru
         rc = copy_text(&job->resume_checkpoint, o->resume ? o->resume_checkpoint : NULL, err);
     job->resume_run_id = o->resume ? o->resume->id : 0;
     job->trace_capacity = o->trace_capacity;
+    job->oversubscribes = o->oversubscribe;
     job->display = o->display;
     job->saved_step = -1;
     return rc;
@@ -36,7 +37,7 @@ static int copy_options(struct sw_job *job, const struct sw_job_options *o, stru
 
 static int load_recipe(struct sw_job *job, const struct sw_job_options *o, struct sw_err *err)
 {
-    int rc = sw_job_read_recipe(o, &job->recipe, &job->conf, err);
+    int rc = sw_stage_choose(job, o, err);
     if (rc == SW_OK && job->conf->display_every > 0)
         job->display.every_steps = job->conf->display_every;
     return rc;
@@ -202,14 +203,16 @@ int sw_job_build_eval(struct sw_job *job, struct sw_err *err)
 
 static int find_end(struct sw_job *job, const struct sw_job_options *o, struct sw_err *err)
 {
-    job->steps = o->steps > 0 ? o->steps : job->horizon;
-    if (job->resume_checkpoint) {
-        int rc = sw_checkpoint_check(job, job->resume_checkpoint, &job->first_step, err);
-        if (rc != SW_OK)
-            return rc;
-    }
+    int rc = sw_stages_look(job, o, err);
+    if (rc != SW_OK)
+        return rc;
+    sw_stage_find_end(job, o);
+    if (job->stage.begins)
+        job->first_step = job->stage.from;
+    else if (job->resume_checkpoint)
+        return sw_checkpoint_check(job, job->resume_checkpoint, &job->first_step, err);
     /* Weights of another file will be evaluated: what a run would start from is not asked for. */
-    return o->resume || o->one_worker ? SW_OK : sw_take_look(job, o->init_from, err);
+    return o->one_worker ? SW_OK : sw_take_look(job, o->init_from, o->earlier, err);
 }
 
 static int open_job(struct sw_job *job, const struct sw_job_options *o, struct sw_err *err)
@@ -253,23 +256,31 @@ static int open_job(struct sw_job *job, const struct sw_job_options *o, struct s
     return rc == SW_OK ? sw_job_describe(job, err) : rc;
 }
 
-int sw_job_open(const struct sw_job_options *options, struct sw_log *log, struct sw_job **out,
-                struct sw_buf *messages, struct sw_err *err)
+int sw_job_open_part(const struct sw_job_options *o, struct sw_log *log, struct sw_job **out,
+                     struct sw_err *err)
 {
-    struct sw_job *job = sw_calloc(1, sizeof *job);
+    struct sw_job *job = *out = sw_calloc(1, sizeof *job);
     if (!job)
         return sw_err_nomem(err, "a job", sizeof *job);
     job->log = log;
     sw_fault_init(&job->fault);
-    int rc = open_job(job, options, err);
-    if (rc != SW_OK) {
-        if (job->recipe && sw_recipe_diags(job->recipe)->count > 0)
-            sw_diags_print(sw_recipe_diags(job->recipe), messages);
-        sw_job_close(job);
-        return rc;
+    return open_job(job, o, err);
+}
+
+int sw_job_open(const struct sw_job_options *options, struct sw_log *log, struct sw_job **out,
+                struct sw_buf *messages, struct sw_err *err)
+{
+    struct sw_job *job;
+    int rc = sw_job_open_part(options, log, &job, err);
+    if (rc == SW_OK) {
+        *out = job;
+        return SW_OK;
     }
-    *out = job;
-    return SW_OK;
+    for (const struct sw_job *j = job; j; j = j->stage.failed)
+        if (j->recipe && sw_recipe_diags(j->recipe)->count > 0)
+            sw_diags_print(sw_recipe_diags(j->recipe), messages);
+    sw_job_close(job);
+    return rc;
 }
 
 static void free_exchanges(struct sw_job *job)
@@ -285,6 +296,7 @@ void sw_job_close(struct sw_job *job)
 {
     if (!job)
         return;
+    sw_job_leave(job);
     sw_reduce_fini(job);
     free_exchanges(job);
     for (int i = 0; job->workers && i < job->placement->worker_count; i++)
@@ -304,6 +316,9 @@ void sw_job_close(struct sw_job *job)
     sw_outputs_fini(job);
     sw_keep_fini(&job->keeper);
     sw_take_fini(&job->takes);
+    sw_legacy_fini(&job->legacy);
+    sw_job_close(job->stage.failed);
+    sw_buf_fini(&job->stage.text);
     sw_sync_free(job->sync);
     for (int i = 0; job->copies && i < job->shape.server_groups; i++)
         sw_table_free(job->copies[i].table);

@@ -33,6 +33,8 @@ struct sw_job_kept {
     const char *path, *checksum; /* checksum may be NULL: the file is then never removed */
 };
 
+struct sw_stage_names;
+
 struct sw_job_options {
     const char *recipe_path;
     const char *const *sets; /* --set texts */
@@ -44,7 +46,14 @@ struct sw_job_options {
     const char *db;        /* --db, or NULL */
     const char *init_from; /* checkpoint whose parameters are taken by name, or NULL */
     int64_t steps;         /* --steps; 0: as the recipe says. Never moves a schedule's horizon */
-    const char *command;   /* the command line, for the history */
+    bool steps_at_most;    /* it ends the run early, and never late */
+    /* Of a recipe with stages: the one that is opened, alone. NULL: with `weights` the one that
+     * they are of, or the last one; else the first, or that of the checkpoint to go on from, and
+     * those behind it are looked at, too. */
+    const char *stage;
+    const char *weights;                  /* a checkpoint that will be read, or NULL */
+    const struct sw_stage_names *earlier; /* for sw_job_open's own use */
+    const char *command;                  /* the command line, for the history */
     struct sw_display_policy display;
     /* Goes on with a stored run from a checkpoint: recipe, overrides, fallback decision and folder
      * are the run's; recipe_path and init_from are not used. NULL: a new run. */
@@ -123,13 +132,17 @@ struct sw_job_fit {
 };
 struct sw_job_plan {
     const char *name, *recipe, *device, *framework, *framework_reason;
-    char data[2][256]; /* training and evaluation source, for people; "" none */
-    int group_size;    /* workers that share the layers of a net */
+    const char *stage; /* NULL: the recipe has none */
+    int stage_index, stage_count;
+    int64_t stage_from, stage_steps; /* the step behind which it begins; its length */
+    const char *stages;              /* of a run: this and those to come, for people; "" none */
+    char data[2][256];               /* training and evaluation source, for people; "" none */
+    int group_size;                  /* workers that share the layers of a net */
     int layer_count;
     const struct sw_job_layer *layers;
-    int64_t params, steps, batch, eval_batch;
-    size_t param_bytes;    /* values */
-    size_t state_bytes;    /* gradients, updater state, running statistics */
+    int64_t params, steps, batch, eval_batch; /* steps: where the run is to end */
+    size_t param_bytes;                       /* values */
+    size_t state_bytes;                       /* gradients, updater state, running statistics */
     size_t arena_bytes;    /* features, gradients, scratch: shared by both nets */
     size_t batch_bytes;    /* prefetched batches, and rows on their way to output layers */
     size_t exchange_bytes; /* features under way between workers */
@@ -192,13 +205,19 @@ struct sw_job_event {
 };
 typedef void sw_job_observer(void *user, const struct sw_job_event *e);
 
-/* Trains to the last step. Every role that was started has ended when it returns.
- * SW_OK: done. SW_ERR_CANCELLED: stopped by request, a resumable checkpoint is on disk (exit 75).
- * SW_ERR_DIVERGED: a loss or gradient was not finite. Other codes: failed, the message names the
- * role. `stuck` (may be NULL) becomes true when a role did not end within 5 s of a failure: the
- * process should leave with _exit. */
+/* Trains to the last step of the recipe, or of its stage (sw_job_next). Every role that was started
+ * has ended when it returns. SW_OK: done. SW_ERR_CANCELLED: stopped by request, a resumable
+ * checkpoint is on disk (exit 75). SW_ERR_DIVERGED: a loss or gradient was not finite. Other codes:
+ * failed, the message names the role. `stuck` (may be NULL) becomes true when a role did not end
+ * within 5 s of a failure: the process should leave with _exit. */
 int sw_job_run(struct sw_job *job, sw_job_observer *observer, void *user, bool *stuck,
                struct sw_err *err) SW_MUST_CHECK;
+
+/* Does the run go on with another stage, after sw_job_run has returned SW_OK? */
+bool sw_job_has_next(const struct sw_job *job);
+/* Then this makes *job the job of that stage, of the same run, to be run like the first; the old
+ * one is closed. Errors: those of sw_job_open; *job is then the old one, which has ended. */
+int sw_job_next(struct sw_job **job, struct sw_buf *messages, struct sw_err *err) SW_MUST_CHECK;
 
 /* Loss and metrics of weights on a split: one pass, every record once. weights NULL: the initial
  * values. split NULL: val where it exists, else test. The job was opened with one_worker. *out is

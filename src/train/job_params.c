@@ -141,6 +141,7 @@ static int make_table(struct sw_job *job, struct sw_server_group *copy, struct s
         .schedule = u->type[1],
         .schedule_conf = u->conf[1],
         .horizon_steps = (uint64_t)job->horizon,
+        .schedule_from = (uint64_t)job->stage.from,
         .slice_elements = cluster->slice_size,
         .workers = copy->workers,
         .servers = job->shape.servers_per_group,

@@ -97,6 +97,28 @@ struct sw_states {
     size_t bytes;
 };
 
+/* Which part of a run this is: stages.c. */
+struct sw_job_stage {
+    int index, count;   /* of the recipe's; -1, 0: it has none */
+    const char *name;   /* borrowed from the recipe */
+    int64_t from;       /* the step behind which it begins */
+    bool begins;        /* the checkpoint to go on from is of the stage before */
+    bool over;          /* it has come to its end; the leader's */
+    int64_t later;      /* steps of the stages behind it */
+    struct sw_buf text; /* all that are to come: "pre (30 steps), fine (50 steps)" */
+    int64_t run_began_ns;
+    struct sw_job *failed; /* owned: another stage that could not be opened, with its messages */
+};
+/* What earlier stages trained and this net has not: legacy.c. */
+struct sw_legacy_tensor {
+    struct sw_st_entry entry; /* name owned */
+    void *values;             /* owned */
+};
+struct sw_legacy {
+    struct sw_legacy_tensor *items; /* owned */
+    int count;
+};
+
 /* What init_from says: init_from.c. */
 struct sw_take_rule {
     char from[256], to[256];
@@ -104,7 +126,8 @@ struct sw_take_rule {
     int item; /* of the list */
 };
 struct sw_take_file {
-    char *path; /* owned */
+    char *path;    /* owned */
+    bool previous; /* no file: what the stage before has left */
     int item, first_rule, rule_count;
 };
 struct sw_take_list {
@@ -251,8 +274,8 @@ struct sw_worker {
                               pass), */
     double *pass_total_ms; /* and of its layer */
     int64_t timed_steps;
-    int64_t step;                   /* updates done */
-    int64_t started_ns, trained_ns; /* first step's begin; time spent in steps */
+    int64_t step;       /* updates done */
+    int64_t trained_ns; /* time spent in steps */
     int64_t first_step; /* updates done at the start of this segment, or when it came to work */
     int checkpoint_failures;
     bool over;    /* ended at the last step or by stop_at */
@@ -265,8 +288,12 @@ struct sw_job {
     const struct sw_job_conf *conf;                                    /* of the recipe */
     char *name, *out_option, *db_option, *command, *resume_checkpoint; /* owned or NULL */
     int64_t resume_run_id;                                             /* 0: a new run */
-    int64_t horizon;                                                   /* steps of the recipe */
-    int64_t steps;                                                     /* where this run ends */
+    int64_t horizon;                                                   /* steps of the recipe, or of
+                                                                          its stage */
+    int64_t steps;                                                     /* where this job ends */
+    int64_t run_steps; /* and where the run does, with all its stages */
+    int64_t steps_option;
+    bool steps_at_most, oversubscribes;
     int64_t first_step;     /* of the checkpoint it goes on from */
     int64_t evaluated_step; /* of the weights that sw_job_evaluate loaded */
     int64_t trace_capacity;
@@ -310,6 +337,8 @@ struct sw_job {
     struct sw_states states;
     struct sw_states carries; /* row state, gathered: carries.c */
     int64_t anew_after;       /* atomic: sequences begin anew behind this step; -1: none */
+    struct sw_job_stage stage;
+    struct sw_legacy legacy;
     struct sw_take_list takes;
     struct sw_outputs outputs;
     struct sw_reduction reduction;
@@ -394,6 +423,9 @@ void sw_job_join(struct sw_job *job);
 int sw_job_make_sync(struct sw_job *job, struct sw_err *err) SW_MUST_CHECK;
 
 /* job.c */
+/* sw_job_open without messages: *out is set after errors, too, for its recipe's. */
+int sw_job_open_part(const struct sw_job_options *o, struct sw_log *log, struct sw_job **out,
+                     struct sw_err *err) SW_MUST_CHECK;
 /* The section that is trained or evaluated on; NULL: there is none. */
 const struct sw_section *sw_job_find_split(const struct sw_job *job, int split);
 int sw_job_open_split(struct sw_job *job, int split, const struct sw_section *section,
@@ -409,6 +441,8 @@ int sw_job_connect(struct sw_job *job, int split, struct sw_err *err) SW_MUST_CH
 const struct sw_server *sw_job_servers(const struct sw_job *job, const struct sw_table *table);
 
 /* run.c */
+/* Ends a run whose next stage nobody has begun: it can be resumed. */
+void sw_job_leave(struct sw_job *job);
 /* Decides which servers are threads and which are run by a worker. */
 int sw_job_settle_servers(struct sw_job *job, struct sw_err *err) SW_MUST_CHECK;
 
@@ -473,9 +507,41 @@ int sw_checkpoint_open(const char *path, struct sw_st_file **f, struct sw_err *e
 int sw_checkpoint_check_finite(struct sw_job *job, struct sw_stream *stream, int param,
                                const char *path, struct sw_err *err) SW_MUST_CHECK;
 
+/* legacy.c */
+/* From the checkpoint that the job begins with, once; and into those that it writes. */
+int sw_legacy_read(struct sw_job *job, const struct sw_st_file *f,
+                   struct sw_err *err) SW_MUST_CHECK;
+int sw_legacy_write(struct sw_job *job, struct sw_st_writer *w, struct sw_err *err) SW_MUST_CHECK;
+void sw_legacy_fini(struct sw_legacy *l);
+
+/* stages.c */
+/* Tensors that earlier stages leave, by name and shape. */
+struct sw_stage_names {
+    struct sw_st_entry *items; /* owned, their names too */
+    int count;
+};
+void sw_stage_names_fini(struct sw_stage_names *n);
+const struct sw_st_entry *sw_stage_names_find(const struct sw_stage_names *n, const char *name);
+/* Reads the recipe for the stage that the options ask for. */
+int sw_stage_choose(struct sw_job *job, const struct sw_job_options *o,
+                    struct sw_err *err) SW_MUST_CHECK;
+/* Opens the stages behind this one, each for itself, to see that they can be. */
+int sw_stages_look(struct sw_job *job, const struct sw_job_options *o,
+                   struct sw_err *err) SW_MUST_CHECK;
+/* Where the job and the run end. */
+void sw_stage_find_end(struct sw_job *job, const struct sw_job_options *o);
+/* Step t is the job's last one: by the leader. */
+void sw_stage_note_end(struct sw_job *job, int64_t t);
+int sw_stage_write(const struct sw_job *job, struct sw_st_writer *w,
+                   struct sw_err *err) SW_MUST_CHECK;
+void sw_stage_tell(struct sw_job *job);
+
 /* init_from.c */
 /* Reads the list, or --init-from instead of it, and checks all files and rules. */
-int sw_take_look(struct sw_job *job, const char *option, struct sw_err *err) SW_MUST_CHECK;
+/* earlier: where it is not the job that begins its stage, what those before leave; NULL: unknown.
+ */
+int sw_take_look(struct sw_job *job, const char *option, const struct sw_stage_names *earlier,
+                 struct sw_err *err) SW_MUST_CHECK;
 /* Takes the values, and says what was taken and what was not. By the leader. */
 int sw_take_values(struct sw_worker *w, struct sw_err *err) SW_MUST_CHECK;
 void sw_take_fini(struct sw_take_list *init); /* a zeroed one is accepted */
@@ -553,7 +619,7 @@ int sw_states_check(const struct sw_job *job, const struct sw_st_file *f, const 
 int sw_states_read(struct sw_job *job, const struct sw_st_file *f, const char *path,
                    struct sw_err *err) SW_MUST_CHECK;
 /* One of them, from a tensor of any name. */
-int sw_state_check(const struct sw_state *s, const char *tensor, const struct sw_st_file *f,
+int sw_state_check(const struct sw_state *s, const char *tensor, const struct sw_st_entry *e,
                    const char *path, struct sw_err *err) SW_MUST_CHECK;
 int sw_state_read(struct sw_state *s, const char *tensor, const struct sw_st_file *f,
                   const char *path, struct sw_err *err) SW_MUST_CHECK;

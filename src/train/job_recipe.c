@@ -18,7 +18,8 @@ int sw_job_read_recipe(const struct sw_job_options *o, struct sw_recipe **recipe
                                       .sets = o->sets,
                                       .set_count = o->set_count,
                                       .options = options,
-                                      .option_count = sizeof options / sizeof *options};
+                                      .option_count = sizeof options / sizeof *options,
+                                      .stage = o->stage};
     *recipe = NULL;
     if (o->resume) {
         source.path = o->resume->recipe;

@@ -32,7 +32,7 @@ static void say(struct sw_job *job, int64_t step, enum sw_log_level level, const
                 const char *text)
 {
     struct sw_note note = {
-        .event = {.type = SW_JOB_EVENT, .level = level, .step = step, .steps = job->steps}};
+        .event = {.type = SW_JOB_EVENT, .level = level, .step = step, .steps = job->run_steps}};
     snprintf(note.source, sizeof note.source, "%s", source);
     snprintf(note.text, sizeof note.text, "%.*s", (int)sizeof note.text - 1, text);
     sw_history_event(job->history, level, source, "%s", text);

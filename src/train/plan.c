@@ -319,7 +319,13 @@ int sw_job_describe(struct sw_job *job, struct sw_err *err)
     sw_job_describe_units(job);
     sw_job_sum_memory(job);
     p->params = sw_table_elements(job->table);
-    p->steps = job->steps;
+    p->steps = job->run_steps;
+    p->stage = job->stage.name;
+    p->stage_index = job->stage.index;
+    p->stage_count = job->stage.count;
+    p->stage_from = job->stage.from;
+    p->stage_steps = job->horizon;
+    p->stages = sw_buf_text(&job->stage.text);
     p->flops_per_sample = flops_of_step(job) / (double)sw_job_samples(job, 1);
     sw_free(job->partition_notes);
     p->notes = job->partition_notes = sw_strdup(sw_net_notes(job->workers[0].train));

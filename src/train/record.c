@@ -17,15 +17,15 @@ void sw_record_event(const struct sw_worker *w, int split, struct sw_job_event *
 {
     struct sw_job *job = w->job;
     e->step = w->step;
-    e->steps = job->steps;
-    e->elapsed_s = (double)(sw_os()->monotonic_ns() - w->started_ns) * 1e-9;
+    e->steps = job->run_steps;
+    e->elapsed_s = (double)(sw_os()->monotonic_ns() - job->stage.run_began_ns) * 1e-9;
     e->split = split == SW_SPLIT_TRAIN ? "train" : job->data[SW_SPLIT_EVAL]->name;
     e->metric_count = job->last_count[split];
     memcpy(e->metric, job->last[split], sizeof e->metric);
     e->lr = w->step > 0 ? sw_table_rate(job->table, (uint64_t)w->step - 1) : (double)NAN;
     e->samples_per_s = speed(w);
     e->eta_s = e->samples_per_s > 0
-                   ? (double)(sw_job_samples(job, job->steps) - sw_job_samples(job, w->step)) /
+                   ? (double)(sw_job_samples(job, job->run_steps) - sw_job_samples(job, w->step)) /
                          e->samples_per_s
                    : (double)NAN;
 }

@@ -17,7 +17,7 @@ struct running {
     struct sw_job *job;
     sw_job_observer *observer;
     void *user;
-    int64_t began_ns, displayed_ns;
+    int64_t displayed_ns;
     int64_t displayed_step;
     struct sw_job_event last_eval, last_display;
     bool has_eval, has_display;
@@ -28,6 +28,8 @@ struct running {
 static int open_history(struct sw_job *job, struct sw_err *err)
 {
     char *path = NULL;
+    if (job->history) /* of the stages before */
+        return SW_OK;
     int rc = sw_history_default_path(job->db_option, job->conf->db, &path, err);
     if (rc == SW_OK)
         rc = sw_history_open(&job->history, path, job->log, err);
@@ -50,7 +52,7 @@ static int open_history(struct sw_job *job, struct sw_err *err)
         .workers = job->placement->worker_count,
         .seed = job->conf->seed,
         .batch = p->batch * (job->apart ? job->group_count : 1), /* samples of a step */
-        .steps = job->steps,
+        .steps = job->run_steps,
         .epoch_records = job->source[SW_SPLIT_TRAIN]->records,
         .params = p->params,
         .flops_per_sample = p->flops_per_sample,
@@ -116,13 +118,13 @@ static int open_snapshot(struct sw_job *job, struct sw_err *err)
     int rc = sw_snapshot_path(uid, &path, &ignored);
     if (rc == SW_OK)
         rc = sw_snapshot_new(&job->snapshot, path, sw_history_run_id(job->history), uid, job->name,
-                             job->steps, units, &ignored);
+                             job->run_steps, units, &ignored);
     /* A snapshot that nobody can read is no reason not to train. */
     if (rc != SW_OK) {
         sw_log_write(job->log, SW_LOG_WARN, "snapshot", "%s: the run cannot be watched live",
                      ignored.text);
         rc = sw_snapshot_new(&job->snapshot, NULL, sw_history_run_id(job->history), uid, job->name,
-                             job->steps, units, err);
+                             job->run_steps, units, err);
     }
     sw_free(path);
     if (rc != SW_OK)
@@ -326,7 +328,7 @@ static void tell_start(struct running *r)
     struct sw_job *job = r->job;
     struct sw_job_event e = {.type = SW_JOB_START,
                              .step = job->first_step,
-                             .steps = job->steps,
+                             .steps = job->run_steps,
                              .run_id = sw_history_run_id(job->history),
                              .out_dir = sw_history_out_dir(job->history),
                              .db_path = sw_history_path(job->history)};
@@ -344,7 +346,7 @@ static void ask_for_display(struct running *r)
         return;
     struct sw_slot_state s;
     if (d->every_share > 0 && sw_snapshot_read_slot(job->snapshot, 0, &s) &&
-        (double)(s.done_step - r->displayed_step) < d->every_share * (double)job->steps)
+        (double)(s.done_step - r->displayed_step) < d->every_share * (double)job->run_steps)
         return;
     __atomic_store_n(&job->wants_display, 1, __ATOMIC_RELAXED);
 }
@@ -456,12 +458,13 @@ static void tell_summary(struct running *r, enum sw_run_status status)
     struct sw_worker *w = &job->workers[0];
     struct sw_job_event e = {.type = SW_JOB_SUMMARY,
                              .step = w->step,
-                             .steps = job->steps,
+                             .steps = job->run_steps,
                              .status = status,
                              .run_id = sw_history_run_id(job->history),
                              .out_dir = sw_history_out_dir(job->history),
                              .db_path = sw_history_path(job->history),
-                             .elapsed_s = (double)(sw_os()->monotonic_ns() - r->began_ns) * 1e-9,
+                             .elapsed_s =
+                                 (double)(sw_os()->monotonic_ns() - job->stage.run_began_ns) * 1e-9,
                              .samples_per_s = NAN,
                              .step_ms = NAN,
                              .lr = NAN,
@@ -504,17 +507,32 @@ static int outcome(struct sw_job *job, struct sw_err *err)
     return SW_OK;
 }
 
+static void close_history(struct sw_job *job, int rc, const struct sw_err *err)
+{
+    if (!job->history)
+        return;
+    if (rc != SW_OK && rc != SW_ERR_CANCELLED)
+        sw_history_event(job->history, SW_LOG_ERROR, "job", "%s", err->text);
+    sw_history_finish_run(job->history, status_of(rc));
+    sw_history_close(job->history);
+    job->history = NULL;
+}
+
+void sw_job_leave(struct sw_job *job)
+{
+    struct sw_err err = {0};
+    close_history(job, SW_ERR_CANCELLED, &err);
+}
+
+/* The history stays open for the next stage. */
 static void close_run(struct sw_job *job, int rc, const struct sw_err *err)
 {
-    if (job->history) {
-        if (rc != SW_OK && rc != SW_ERR_CANCELLED)
-            sw_history_event(job->history, SW_LOG_ERROR, "job", "%s", err->text);
-        sw_history_finish_run(job->history, status_of(rc));
-        sw_history_close(job->history);
-        job->history = NULL;
-    }
+    const bool goes_on = rc == SW_OK && sw_job_has_next(job);
+    if (!goes_on)
+        close_history(job, rc, err);
     if (job->snapshot) {
-        sw_snapshot_set_status(job->snapshot, status_of(rc));
+        if (!goes_on)
+            sw_snapshot_set_status(job->snapshot, status_of(rc));
         sw_snapshot_free(job->snapshot);
         job->snapshot = NULL;
     }
@@ -554,7 +572,10 @@ static int run(struct sw_job *job, sw_job_observer *observer, void *user, bool *
                struct sw_err *err)
 {
     struct running r = {.job = job, .observer = observer, .user = user};
-    r.began_ns = r.displayed_ns = sw_os()->monotonic_ns();
+    const bool first = !job->stage.run_began_ns;
+    r.displayed_ns = sw_os()->monotonic_ns();
+    if (first)
+        job->stage.run_began_ns = r.displayed_ns;
     if (stuck)
         *stuck = false;
     for (int i = 0; i < job->placement->worker_count; i++)
@@ -572,7 +593,9 @@ static int run(struct sw_job *job, sw_job_observer *observer, void *user, bool *
         rc = allocate(job, err);
     if (rc == SW_OK && job->first_step < job->steps) {
         record_placement(job);
-        tell_start(&r);
+        if (first)
+            tell_start(&r);
+        sw_stage_tell(job);
         tell_misplaced(job);
         rc = start_roles(job, err);
         if (rc != SW_OK)
@@ -592,7 +615,8 @@ static int run(struct sw_job *job, sw_job_observer *observer, void *user, bool *
         while (sw_queue_try_pop(&job->notes, &note) == SW_OK)
             deliver(&r, &note);
         rc = outcome(job, err);
-        tell_summary(&r, status_of(rc));
+        if (rc != SW_OK || !sw_job_has_next(job))
+            tell_summary(&r, status_of(rc));
     }
     close_run(job, rc, err);
     return rc;

@@ -40,7 +40,8 @@ static const struct sw_schema_kind kinds[] = {
     {.kind = "updater",
      .form = SW_SECTION_NAMED,
      .opts = sw_updater_override_opts,
-     .conf_bytes = sizeof(struct sw_updater_override)},
+     .conf_bytes = sizeof(struct sw_updater_override),
+     .staged = true},
     {.kind = "layer",
      .form = SW_SECTION_NAMED,
      .required = true,
@@ -49,7 +50,8 @@ static const struct sw_schema_kind kinds[] = {
      .type_key = {"type"},
      .types = {TYPES(sw_layer_types)},
      .param_opts = sw_param_opts,
-     .param_bytes = sizeof(struct sw_init_conf)},
+     .param_bytes = sizeof(struct sw_init_conf),
+     .staged = true},
 };
 
 enum { KINDS = sizeof kinds / sizeof *kinds, FIRST_OF_NET = 3 };

@@ -290,10 +290,9 @@ int sw_states_write(struct sw_job *job, struct sw_st_writer *w, struct sw_err *e
     return rc;
 }
 
-int sw_state_check(const struct sw_state *s, const char *tensor, const struct sw_st_file *f,
+int sw_state_check(const struct sw_state *s, const char *tensor, const struct sw_st_entry *e,
                    const char *path, struct sw_err *err)
 {
-    const struct sw_st_entry *e = sw_st_find(f, tensor);
     char has[128], needs[128];
     if (!e)
         return sw_err_set(err, SW_ERR_FORMAT, "%s: has no tensor %s", path, tensor);
@@ -312,15 +311,17 @@ int sw_states_check(const struct sw_job *job, const struct sw_st_file *f, const 
                     struct sw_err *err)
 {
     int rc = SW_OK;
-    for (int i = 0; i < job->states.count && rc == SW_OK; i++)
-        rc = sw_state_check(&job->states.items[i], job->states.items[i].name, f, path, err);
+    for (int i = 0; i < job->states.count && rc == SW_OK; i++) {
+        const struct sw_state *s = &job->states.items[i];
+        rc = sw_state_check(s, s->name, sw_st_find(f, s->name), path, err);
+    }
     return rc;
 }
 
 int sw_state_read(struct sw_state *s, const char *tensor, const struct sw_st_file *f,
                   const char *path, struct sw_err *err)
 {
-    int rc = sw_state_check(s, tensor, f, path, err);
+    int rc = sw_state_check(s, tensor, sw_st_find(f, tensor), path, err);
     if (rc != SW_OK)
         return rc;
     s->view = sw_tensor_view(NULL, &s->layout, s->value);

@@ -106,10 +106,11 @@ static struct sw_decision decide(void *user, int64_t t)
     int asked = __atomic_fetch_and(&job->requests, ~SW_JOB_CHECKPOINT_NOW, __ATOMIC_RELAXED);
     struct sw_decision d = {.stop = (asked & SW_JOB_STOP) != 0, .last = t >= job->steps};
     d.last = d.last || (job->stops_steps && sw_stop_reached(job, SW_SPLIT_TRAIN, t, true));
+    const int64_t own = t - job->stage.from;
     d.evaluate =
-        job->source[SW_SPLIT_EVAL] && !(d.stop && !d.last) && (d.last || due(c->eval_every, t));
+        job->source[SW_SPLIT_EVAL] && !(d.stop && !d.last) && (d.last || due(c->eval_every, own));
     d.checkpoint =
-        d.last || d.stop || (asked & SW_JOB_CHECKPOINT_NOW) || due(c->checkpoint_every, t);
+        d.last || d.stop || (asked & SW_JOB_CHECKPOINT_NOW) || due(c->checkpoint_every, own);
     d.pause = (asked & SW_JOB_PAUSE) && !d.stop && !d.last;
     d.join = job->alone_steps > 0 && t == job->alone_steps;
     d.rollback = sw_mishap_wants_rollback(job);
@@ -250,6 +251,8 @@ static int between_steps(struct sw_worker *w, struct sw_err *err)
     if (rc == SW_OK && d.evaluate && !d.last && !d.stop)
         rc = sw_rebalance(w, err);
     d.checkpoint = d.checkpoint || reached;
+    if (w->index == 0 && d.last)
+        sw_stage_note_end(w->job, w->step);
     bool best = w->index == 0 && w->job->conf->checkpoint_best && d.evaluate &&
                 sw_keep_beats(w->job, w->step);
     if (rc == SW_OK && w->index == 0 && (d.checkpoint || best))
@@ -289,16 +292,19 @@ static int train(struct sw_worker *w, struct sw_err *err)
     return rc;
 }
 
-/* Values from the initialisers, from another run's file, or from the checkpoint to go on from. A
- * new run writes checkpoint 0, so that there always is one. By the leader. */
+/* Values from the initialisers, from another run's file or the stage before, or from the checkpoint
+ * to go on from. A new run writes checkpoint 0, so that there always is one, and a new stage its
+ * own in the place of that which it begins from. By the leader. */
 static int first_values(struct sw_worker *w, struct sw_err *err)
 {
     struct sw_job *job = w->job;
     int rc;
     for (int i = 0; i < job->shape.server_groups; i++)
-        sw_job_put_step(job, i, 0, 0, 0);
-    if (job->resume_checkpoint)
+        sw_job_put_step(job, i, job->stage.begins ? job->first_step : 0, 0, 0);
+    if (job->resume_checkpoint && !job->stage.begins)
         return sw_checkpoint_load(w, job->resume_checkpoint, err);
+    if (job->stage.begins)
+        __atomic_store_n(&job->anew_after, job->first_step, __ATOMIC_RELAXED);
     rc = sw_table_init_values(job->table, err);
     if (rc == SW_OK)
         rc = sw_take_values(w, err);
@@ -312,9 +318,8 @@ static int prepare(struct sw_worker *w, struct sw_err *err)
     if (rc != SW_OK)
         return rc;
     w->step = w->first_step = w->norms_step = job->first_step;
-    w->started_ns = sw_os()->monotonic_ns();
     if (w->index == 0) {
-        sw_slot_phase(w->slot, SW_PHASE_START, w->step, -1, NULL, w->started_ns);
+        sw_slot_phase(w->slot, SW_PHASE_START, w->step, -1, NULL, sw_os()->monotonic_ns());
         rc = first_values(w, err);
         if (job->sync)
             sw_sync_spread(job->sync, (uint64_t)w->step, false);

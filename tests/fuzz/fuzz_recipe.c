@@ -39,6 +39,23 @@ static void use(struct sw_recipe *r)
     sw_buf_fini(&out);
 }
 
+/* Loads it for every one of its stages. */
+static void use_stages(const struct sw_recipe *r, const struct sw_recipe_source *source)
+{
+    struct sw_recipe_source s = *source;
+    struct sw_recipe *of_stage;
+    struct sw_err err;
+    for (int i = 0; i < sw_recipe_stage_count(r) && i < 4; i++) {
+        s.stage = sw_recipe_stage_name(r, i);
+        int rc = sw_recipe_load(&s, &toy_schema, &of_stage, &err);
+        if (of_stage && sw_recipe_stage(of_stage) != i)
+            abort();
+        if (rc == SW_OK)
+            use(of_stage);
+        sw_recipe_free(of_stage);
+    }
+}
+
 /* A sound recipe is the same recipe when built again from what a run keeps of it. */
 static void rebuild(const struct sw_recipe *r)
 {
@@ -85,6 +102,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
     int rc = sw_recipe_load(&s, &toy_schema, &r, &err);
     if (rc == SW_OK)
         rebuild(r);
+    if (r)
+        use_stages(r, &s);
     if (r)
         use(r);
     sw_recipe_free(r);

@@ -47,6 +47,11 @@ static const struct sw_cli_option shared[] = {
      .type = SW_CLI_FLAG,
      .offset = COMMON(oversubscribe),
      .help = "let more workers run than there are cores, several on one"},
+    {.name = "stage",
+     .arg = "NAME",
+     .type = SW_CLI_TEXT,
+     .offset = COMMON(stage),
+     .help = "the recipe as this stage of a run has it"},
 };
 
 enum { SHARED = sizeof shared / sizeof *shared };

@@ -140,13 +140,17 @@ void sw_pages_recipe(enum sw_page_form form, struct sw_buf *out)
     sw_page_begin(&p, form, out, "singa-ws-recipe", 5, "what a recipe of singa-ws may say");
     sw_page_heading(&p, "DESCRIPTION");
     sw_page_text(
-        &p, "A recipe is UTF-8 text: lines of [section], [section NAME], key = value, and comments "
-            "that ; or # begins at the start of a line or after a blank. include = FILE before the "
-            "first section reads another file first; later keys win.\n\n"
-            "${NAME} is a line of [vars] above it, else an environment variable. What counts, from "
-            "weak to strong: default, included file, recipe, [fallback], --set, other options. A "
-            "[data] section with fallback = FORMAT takes that format where none of its paths "
-            "exists; the lines of [fallback] (SECTION.KEY = VALUE) then count.");
+        &p,
+        "A recipe is UTF-8 text: lines of [section], [section NAME], key = value, and comments "
+        "that ; or # begins at the start of a line or after a blank. include = FILE before the "
+        "first section reads another file first; later keys win.\n\n"
+        "${NAME} is a line of [vars] above it, else an environment variable. What counts, from "
+        "weak to strong: default, included file, recipe, [fallback], the stage, --set, other "
+        "options. A "
+        "[data] section with fallback = FORMAT takes that format where none of its paths "
+        "exists; the lines of [fallback] (SECTION.KEY = VALUE) then count.\n\n"
+        "Sections [stage NAME] are trained one after the other in one run. Their lines are keys of "
+        "[job], among them steps or epochs, and SECTION.KEY of other sections.");
     for (int s = 0; sw_catalogue_sections[s].name; s++) {
         sw_page_heading(&p, sw_catalogue_sections[s].title);
         sw_page_text(&p, sw_catalogue_sections[s].help);

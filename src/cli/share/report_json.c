@@ -58,6 +58,8 @@ static void start(struct sw_json_writer *w, const struct sw_job_plan *p,
 {
     sw_json_int(w, "run", e->run_id);
     sw_json_string(w, "name", p->name);
+    if (p->stage)
+        sw_json_string(w, "stages", p->stages);
     sw_json_string(w, "recipe", p->recipe);
     sw_json_string(w, "device", p->device);
     sw_json_placement(w, p->placement);

@@ -108,6 +108,8 @@ void sw_report_start(struct sw_buf *out, const struct sw_job_plan *p, const stru
                   (long long)e->steps, (long long)p->batch);
     if (e->step > 0)
         sw_buf_printf(out, ", from step %lld on", (long long)e->step);
+    if (*p->stages)
+        sw_buf_printf(out, "\nstages       %s", p->stages);
     sw_buf_add(out, "\nplacement    ");
     sw_print_placement(out, p->placement, INDENT);
     sw_buf_printf(out, "framework    %s: %s\n", p->framework, p->framework_reason);

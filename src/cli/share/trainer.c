@@ -90,6 +90,26 @@ int sw_trainer_open(struct sw_trainer *t, struct sw_job_options *options, struct
     return sw_job_open(options, t->log, &t->job, &t->messages, err);
 }
 
+int sw_trainer_reopen(struct sw_trainer *t, struct sw_job_options *options, struct sw_err *err)
+{
+    sw_job_close(t->job);
+    t->job = NULL;
+    return sw_trainer_open(t, options, err);
+}
+
+int sw_trainer_open_with(struct sw_trainer *t, struct sw_job_options *options, const char *weights,
+                         const struct sw_cli_common *common, struct sw_weights *w,
+                         struct sw_err *err)
+{
+    int rc = sw_trainer_open(t, options, err);
+    if (rc == SW_OK)
+        rc = sw_weights_find_for(weights, common, t->job, w, err);
+    if (rc != SW_OK || options->stage || sw_recipe_stage_count(sw_job_recipe(t->job)) == 0)
+        return rc;
+    options->weights = w->path;
+    return sw_trainer_reopen(t, options, err);
+}
+
 int sw_trainer_refuse(const struct sw_trainer *t, int rc, const struct sw_err *err)
 {
     if (t->messages.length == 0)
@@ -135,6 +155,24 @@ int sw_trainer_refuse_job(const struct sw_job *job, int rc, const struct sw_err 
     return sw_cli_exit_code(rc);
 }
 
+/* A signal that comes between two stages is for the next one. */
+static int run_next(struct sw_trainer *t, bool *stuck, struct sw_err *err)
+{
+    int asked = stops_asked;
+    signalled_job = NULL;
+    sw_buf_clear(&t->messages);
+    int rc = sw_job_next(&t->job, &t->messages, err);
+    signalled_job = t->job;
+    if (rc != SW_OK) {
+        fputs(sw_buf_text(&t->messages), stderr);
+        return rc;
+    }
+    t->report.plan = sw_job_plan(t->job);
+    if (stops_asked > asked)
+        sw_job_request(t->job, SW_JOB_STOP);
+    return sw_job_run(t->job, sw_report_observe, &t->report, stuck, err);
+}
+
 int sw_trainer_run(struct sw_trainer *t)
 {
     struct sigaction old[HANDLED];
@@ -143,6 +181,8 @@ int sw_trainer_run(struct sw_trainer *t)
     t->report.plan = sw_job_plan(t->job);
     install_handlers(t->job, old);
     int rc = sw_job_run(t->job, sw_report_observe, &t->report, &stuck, &err);
+    while (rc == SW_OK && sw_job_has_next(t->job))
+        rc = run_next(t, &stuck, &err);
     sw_report_end_line(&t->report);
     if (rc != SW_OK)
         say_end(t, rc, &err);

@@ -10,6 +10,7 @@
 
 #include "cli/cli.h"
 #include "cli/share/report.h"
+#include "cli/share/weights.h"
 
 struct sw_trainer {
     struct sw_report report;
@@ -25,6 +26,15 @@ void sw_trainer_fini(struct sw_trainer *t);
 /* sw_job_open with the report's display policy. After a failure it may be called again. */
 int sw_trainer_open(struct sw_trainer *t, struct sw_job_options *options,
                     struct sw_err *err) SW_MUST_CHECK;
+/* Closes what is open, and opens with other options. */
+int sw_trainer_reopen(struct sw_trainer *t, struct sw_job_options *options,
+                      struct sw_err *err) SW_MUST_CHECK;
+/* sw_trainer_open for a verb that uses weights: finds what --weights said, for the stage that they
+ * are of.
+ */
+int sw_trainer_open_with(struct sw_trainer *t, struct sw_job_options *options, const char *weights,
+                         const struct sw_cli_common *common, struct sw_weights *w,
+                         struct sw_err *err) SW_MUST_CHECK;
 /* Prints why open failed (the recipe's errors, or err); returns the exit code. */
 int sw_trainer_refuse(const struct sw_trainer *t, int rc, const struct sw_err *err);
 /* Prints why something failed that an opened job was to do: the recipe's errors, when it has some,

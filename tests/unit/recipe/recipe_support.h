@@ -13,7 +13,7 @@
 /* ---- [layer NAME] ---- */
 
 struct toy_layer {
-    struct sw_strings src;
+    struct sw_strings src, stages;
     int include;
 };
 struct toy_conv {
@@ -44,6 +44,7 @@ static const char *const toy_weights[] = {"weight", "bias", NULL};
 
 static const struct sw_opt toy_layer_opts[] = {
     {TOY(toy_layer, src), .type = SW_OPT_STRINGS, .help = "layers to read from"},
+    {TOY(toy_layer, stages), .type = SW_OPT_STRINGS},
     {TOY(toy_layer, include), .type = SW_OPT_ENUM, .def = "both", .choices = toy_phases},
     {.key = NULL},
 };
@@ -207,7 +208,8 @@ static const struct sw_schema_kind toy_kinds[] = {
      .type_key = {"type"},
      .types = {toy_layers},
      .param_opts = toy_param_opts,
-     .param_bytes = sizeof(struct toy_param)},
+     .param_bytes = sizeof(struct toy_param),
+     .staged = true},
 };
 static const struct sw_schema toy_schema = {toy_kinds, sizeof(toy_kinds) / sizeof(toy_kinds[0])};
 

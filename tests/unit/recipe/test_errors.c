@@ -43,7 +43,7 @@ static const struct broken cases[] = {
     /* Sections */
     {"[lyer fc2]", "steps = 1000", "1:2", "unknown section [lyer fc2]", "did you mean 'layer'?"},
     {"[cluster]", "steps = 1000", "1:2", "unknown section [cluster]",
-     "kinds of sections: job, data, updater, layer, vars, fallback"},
+     "kinds of sections: job, data, updater, layer, vars, fallback, stage"},
     {"[layer]", "steps = 1000", "1:2", "a layer section has a name", "write [layer NAME]"},
     {"[job two]", "steps = 1000", "1:2", "[job] takes no name", NULL},
     {"[vars x]", "steps = 1000", "1:2", "[vars] takes no name", NULL},

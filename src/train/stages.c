@@ -1,0 +1,338 @@
+/* Runs in stages: each stage is a job of its own, with the recipe as the stage has it, and all are
+ * one run: one history, one folder, steps that count on. Where one ends it leaves a checkpoint that
+ * says so, and the next one begins from that file, whether in the same process or on resume: with
+ * the values of the same names, with what its init_from says, with initial values for the rest.
+ * What updaters and rows of batches keep, and schedules, begin anew. Its first checkpoint then
+ * takes the place of the file, and has in it what earlier stages trained and this net has not
+ * (legacy.c).
+ *
+ * When a run is opened all its stages are: their nets are built, and what each takes from those
+ * before is looked for among the names and shapes that those have. */
+#include "base/os.h"
+#include "base/str.h"
+#include "train/job_private.h"
+#include <stdio.h>
+#include <string.h>
+
+/* ---- names and shapes of tensors ---- */
+
+void sw_stage_names_fini(struct sw_stage_names *n)
+{
+    for (int i = 0; i < n->count; i++)
+        sw_free((void *)(uintptr_t)n->items[i].name);
+    sw_free(n->items);
+    *n = (struct sw_stage_names){0};
+}
+
+const struct sw_st_entry *sw_stage_names_find(const struct sw_stage_names *n, const char *name)
+{
+    for (int i = 0; i < n->count; i++)
+        if (sw_str_eq(n->items[i].name, name))
+            return &n->items[i];
+    return NULL;
+}
+
+/* One that is there already has the later shape. */
+static int add(struct sw_stage_names *n, const struct sw_st_entry *e, struct sw_err *err)
+{
+    for (int i = 0; i < n->count; i++)
+        if (sw_str_eq(n->items[i].name, e->name)) {
+            const char *name = n->items[i].name;
+            n->items[i] = *e;
+            n->items[i].name = name;
+            return SW_OK;
+        }
+    struct sw_st_entry *items = sw_realloc_array(n->items, (size_t)n->count + 1, sizeof *items);
+    if (!items)
+        return sw_err_nomem(err, "the names of a stage", sizeof *items);
+    n->items = items;
+    items[n->count] = *e;
+    items[n->count].name = sw_strdup(e->name);
+    return items[n->count++].name ? SW_OK : sw_err_nomem(err, "the names of a stage", 0);
+}
+
+static int add_file(struct sw_stage_names *n, const char *path, struct sw_err *err)
+{
+    struct sw_st_file *f = NULL;
+    int rc = sw_checkpoint_open(path, &f, err);
+    for (size_t i = 0; rc == SW_OK && i < sw_st_count(f); i++)
+        if (!sw_str_starts(sw_st_entry_at(f, i)->name, "updater."))
+            rc = add(n, sw_st_entry_at(f, i), err);
+    sw_st_close(f);
+    return rc;
+}
+
+static int add_job(struct sw_stage_names *n, const struct sw_job *job, struct sw_err *err)
+{
+    int rc = SW_OK;
+    for (int i = 0; i < sw_table_count(job->table) && rc == SW_OK; i++) {
+        const struct sw_param *p = sw_table_param(job->table, i);
+        struct sw_st_entry e = {.name = p->name, .dtype = SW_ST_F32};
+        e.ndim = sw_param_whole(p, e.shape);
+        rc = add(n, &e, err);
+    }
+    for (int i = 0; i < job->states.count && rc == SW_OK; i++) {
+        const struct sw_state *s = &job->states.items[i];
+        struct sw_st_entry e = {.name = s->name, .dtype = SW_ST_F32, .ndim = s->layout.ndim};
+        memcpy(e.shape, s->layout.dim, (size_t)s->layout.ndim * sizeof *e.shape);
+        rc = add(n, &e, err);
+    }
+    return rc;
+}
+
+/* ---- which stage ---- */
+
+struct told {
+    char name[128];
+    int64_t step, from;
+    bool over;
+};
+
+static int number_of(const struct sw_st_file *f, const char *path, const char *key, int64_t *value,
+                     struct sw_err *err)
+{
+    const char *text = sw_st_metadata(f, key);
+    if (text && sw_parse_int(text, value) && *value >= 0)
+        return SW_OK;
+    return sw_err_set(err, SW_ERR_FORMAT, "%s: its metadata have a stage, but no %s", path, key);
+}
+
+/* What a checkpoint says of its stage; no name where it says nothing. */
+static int read_told(const char *path, struct told *told, struct sw_err *err)
+{
+    struct sw_st_file *f = NULL;
+    *told = (struct told){.step = 0};
+    int rc = sw_checkpoint_open(path, &f, err);
+    const char *name = rc == SW_OK ? sw_st_metadata(f, "stage") : NULL;
+    if (name) {
+        snprintf(told->name, sizeof told->name, "%s", name);
+        told->over = sw_st_metadata(f, "stage_over") != NULL;
+        rc = number_of(f, path, "step", &told->step, err);
+    }
+    if (rc == SW_OK && name)
+        rc = number_of(f, path, "stage_from", &told->from, err);
+    sw_st_close(f);
+    return rc;
+}
+
+static int find(const struct sw_recipe *recipe, const char *name)
+{
+    for (int i = 0; i < sw_recipe_stage_count(recipe); i++)
+        if (sw_str_eq(sw_recipe_stage_name(recipe, i), name))
+            return i;
+    return -1;
+}
+
+/* The stage to go on with after what the checkpoint tells of. */
+static int follow(struct sw_job *job, const struct told *told, const char *path, struct sw_err *err)
+{
+    struct sw_job_stage *s = &job->stage;
+    s->index = find(job->recipe, told->name);
+    s->from = told->from;
+    if (s->index < 0)
+        return sw_err_set(err, SW_ERR_INVALID, "%s: it is of stage '%s', which the recipe has not",
+                          path, told->name);
+    s->begins = told->over && s->index + 1 < sw_recipe_stage_count(job->recipe);
+    if (s->begins) {
+        s->index++;
+        s->from = told->step;
+    }
+    return SW_OK;
+}
+
+int sw_stage_choose(struct sw_job *job, const struct sw_job_options *o, struct sw_err *err)
+{
+    struct sw_job_options again = *o;
+    struct told told = {.step = 0};
+    const char *path = o->resume ? o->resume_checkpoint : o->weights;
+    int rc = sw_job_read_recipe(o, &job->recipe, &job->conf, err), stage = -1;
+    if (rc == SW_OK)
+        stage = sw_recipe_stage(job->recipe);
+    job->stage.index = stage;
+    if (rc == SW_OK && stage >= 0 && !o->stage && path)
+        rc = read_told(path, &told, err);
+    if (rc == SW_OK && *told.name && o->resume)
+        rc = follow(job, &told, path, err);
+    else if (rc == SW_OK && stage >= 0 && !o->stage && path && !o->resume)
+        job->stage.index = *told.name && find(job->recipe, told.name) >= 0
+                               ? find(job->recipe, told.name)
+                               : sw_recipe_stage_count(job->recipe) - 1;
+    if (rc == SW_OK && job->stage.index != stage) {
+        again.stage = sw_recipe_stage_name(job->recipe, job->stage.index);
+        struct sw_recipe *first = job->recipe;
+        rc = sw_job_read_recipe(&again, &job->recipe, &job->conf, err);
+        sw_recipe_free(first);
+    }
+    if (job->recipe) {
+        job->stage.count = sw_recipe_stage_count(job->recipe);
+        job->stage.name = sw_recipe_stage_name(job->recipe, sw_recipe_stage(job->recipe));
+    }
+    return rc;
+}
+
+/* ---- all of them ---- */
+
+static void list(struct sw_buf *out, const struct sw_job *stage)
+{
+    sw_buf_printf(out, "%s%s (%lld steps)", out->length ? ", " : "", stage->stage.name,
+                  (long long)stage->horizon);
+}
+
+/* Opens a stage to see whether it can be, and what it is like. */
+static int look_at(struct sw_job *job, const struct sw_job_options *o, int index,
+                   struct sw_stage_names *names, struct sw_err *err)
+{
+    struct sw_job *part = NULL;
+    struct sw_job_options of_part = *o;
+    of_part.stage = sw_recipe_stage_name(job->recipe, index);
+    of_part.resume_checkpoint = NULL;
+    of_part.earlier = names;
+    int rc = sw_job_open_part(&of_part, job->log, &part, err);
+    if (rc == SW_OK) {
+        job->stage.later += part->horizon;
+        list(&job->stage.text, part);
+        rc = add_job(names, part, err);
+        sw_job_close(part);
+    } else {
+        job->stage.failed = part;
+    }
+    return rc;
+}
+
+int sw_stages_look(struct sw_job *job, const struct sw_job_options *o, struct sw_err *err)
+{
+    struct sw_stage_names names = {0};
+    int rc = SW_OK;
+    if (job->stage.index < 0 || o->stage || o->one_worker)
+        return SW_OK;
+    list(&job->stage.text, job);
+    if (job->resume_checkpoint)
+        rc = add_file(&names, job->resume_checkpoint, err);
+    if (rc == SW_OK)
+        rc = add_job(&names, job, err);
+    for (int i = job->stage.index + 1; i < job->stage.count && rc == SW_OK; i++)
+        rc = look_at(job, o, i, &names, err);
+    sw_stage_names_fini(&names);
+    return rc;
+}
+
+/* ---- ends ---- */
+
+static int64_t lesser(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+void sw_stage_find_end(struct sw_job *job, const struct sw_job_options *o)
+{
+    const int64_t own = job->stage.from + job->horizon, all = own + job->stage.later;
+    const bool last = job->stage.index + 1 >= job->stage.count, longer = last && !o->steps_at_most;
+    job->steps_option = o->steps;
+    job->steps_at_most = o->steps_at_most;
+    job->steps = job->run_steps = all;
+    if (o->steps > 0)
+        job->run_steps = o->steps_at_most ? lesser(o->steps, all) : o->steps;
+    job->steps = longer ? job->run_steps : lesser(job->run_steps, own);
+}
+
+void sw_stage_note_end(struct sw_job *job, int64_t t)
+{
+    /* Before its last step only a condition ends it, and that is its end, too. */
+    job->stage.over = t < job->steps || t >= job->stage.from + job->horizon;
+}
+
+int sw_stage_write(const struct sw_job *job, struct sw_st_writer *w, struct sw_err *err)
+{
+    char from[32];
+    if (job->stage.index < 0)
+        return SW_OK;
+    snprintf(from, sizeof from, "%lld", (long long)job->stage.from);
+    int rc = sw_st_writer_metadata(w, "stage", job->stage.name, err);
+    if (rc == SW_OK)
+        rc = sw_st_writer_metadata(w, "stage_from", from, err);
+    if (rc == SW_OK && job->stage.over)
+        rc = sw_st_writer_metadata(w, "stage_over", "yes", err);
+    return rc;
+}
+
+void sw_stage_tell(struct sw_job *job)
+{
+    const struct sw_job_stage *s = &job->stage;
+    char text[160];
+    if (s->index < 0)
+        return;
+    snprintf(text, sizeof text, "%s (%d of %d)", s->name, s->index + 1, s->count);
+    sw_history_tag(job->history, "stage", text);
+    sw_job_say_at(job, job->first_step, SW_LOG_INFO, "stage", "%s: steps %lld to %lld", text,
+                  (long long)s->from + 1, (long long)(s->from + job->horizon));
+}
+
+/* ---- from one to the next ---- */
+
+bool sw_job_has_next(const struct sw_job *job)
+{
+    const struct sw_job_stage *s = &job->stage;
+    return s->index >= 0 && s->index + 1 < s->count && s->over && job->workers &&
+           !job->workers[0].stopped &&
+           (job->steps_option == 0 || job->workers[0].step < job->steps_option);
+}
+
+/* The run as resume would find it in the history, which may be out of reach. */
+static int describe(const struct sw_job *job, struct sw_run *run, struct sw_err *err)
+{
+    *run = (struct sw_run){.id = sw_history_run_id(job->history),
+                           .name = sw_strdup(job->name),
+                           .recipe = sw_strdup(sw_recipe_path(job->recipe)),
+                           .recipe_text = sw_strdup(sw_recipe_text(job->recipe)),
+                           .overrides = sw_strdup(sw_recipe_overrides(job->recipe)),
+                           .fallback = sw_strdup(sw_recipe_fallback(job->recipe))};
+    if (run->name && run->recipe && run->recipe_text && run->overrides && run->fallback)
+        return SW_OK;
+    return sw_err_nomem(err, "the next stage", 0);
+}
+
+/* What is the run's and not the stage's. */
+static void hand_over(struct sw_job *from, struct sw_job *to)
+{
+    to->history = from->history;
+    from->history = NULL;
+    to->stage.run_began_ns = from->stage.run_began_ns;
+    to->requests = __atomic_load_n(&from->requests, __ATOMIC_RELAXED);
+}
+
+int sw_job_next(struct sw_job **job, struct sw_buf *messages, struct sw_err *err)
+{
+    struct sw_job *old = *job, *next = NULL;
+    struct sw_run run = {0};
+    int64_t step;
+    struct sw_job_options o = {
+        .out_dir = old->out_option,
+        .db = old->db_option,
+        .command = old->command,
+        .steps = old->steps_option,
+        .steps_at_most = old->steps_at_most,
+        .display = old->display,
+        .oversubscribe = old->oversubscribes,
+        .trace_capacity = old->trace_capacity,
+        .resume = &run,
+        .resume_checkpoint = sw_keep_newest(old, &step),
+    };
+    struct sw_job_kept *kept = sw_calloc((size_t)old->keeper.count + 1, sizeof *kept);
+    int rc = kept ? describe(old, &run, err) : sw_err_nomem(err, "the list of checkpoints", 0);
+    for (int i = 0; kept && i < old->keeper.count; i++) {
+        const struct sw_kept *k = &old->keeper.items[i];
+        kept[i] = (struct sw_job_kept){k->step, k->path, *k->checksum ? k->checksum : NULL};
+    }
+    o.kept = kept;
+    o.kept_count = old->keeper.count;
+    if (rc == SW_OK)
+        rc = sw_job_open(&o, old->log, &next, messages, err);
+    if (rc == SW_OK) {
+        hand_over(old, next);
+        sw_job_close(old);
+        *job = next;
+    }
+    sw_free(kept);
+    sw_run_fini(&run);
+    return rc;
+}

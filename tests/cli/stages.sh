@@ -1,0 +1,305 @@
+# ctest-timeout: 180
+# A run in stages: one after the other, with values ported by name and by rule, in one history; the
+# bits are the same wherever it was stopped and resumed; what is wrong is said before it begins.
+. "$(dirname "$0")/lib.sh"
+
+staged=$T/staged.ini
+cat >"$staged" <<'END'
+[job]
+name = staged
+batch = 16
+eval_batch = 32
+eval_every = 10
+[data train]
+format = synthetic
+classes = 4
+records = 200
+height = 8
+width = 8
+mean = 127
+std = 64
+shuffle = yes
+[data test]
+format = synthetic
+classes = 4
+records = 50
+height = 8
+width = 8
+mean = 127
+std = 64
+[updater]
+type = sgd
+lr = 0.05
+momentum = 0.9
+policy = linear
+[layer image]
+type = input
+field = image
+[layer label]
+type = input
+field = label
+[layer flat]
+type = flatten
+src = image
+[layer enc]
+type = inner_product
+src = flat
+outputs = 12
+weight.init = xavier
+[layer code]
+type = activation
+function = sigmoid
+src = enc
+[layer drop]
+type = dropout
+src = code
+stages = fine, joint
+[layer dec]
+type = inner_product
+src = code
+outputs = 192
+weight.init = xavier
+stages = pre
+[layer rec]
+type = euclidean_loss
+src = dec, flat
+stages = pre
+[layer top]
+type = inner_product
+src = drop
+outputs = 4
+weight.init = xavier
+stages = fine, joint
+[layer loss]
+type = softmax_loss
+src = top, label
+stages = fine, joint
+[layer back]
+type = inner_product
+src = code
+outputs = 192
+stages = joint
+[layer again]
+type = euclidean_loss
+src = back, flat
+weight = 0.01
+stages = joint
+[layer accuracy]
+type = accuracy
+src = top, label
+include = eval
+stages = fine, joint
+[stage pre]
+steps = 20
+updater.lr = 0.002
+[stage fine]
+steps = 15
+freeze = enc.weight
+updater.type = adam
+updater.lr = 0.01
+[stage joint]
+epochs = 1
+batch = 20
+init_from = previous, enc.weight^T -> back.weight, dec.bias -> back.bias
+END
+
+# ---- The whole ----
+
+expect 0 run "$staged" --out "$T/whole" --name whole --set job.checkpoint_every=1
+has out '^stages +pre \(20 steps\), fine \(15 steps\), joint \(10 steps\)$'
+has out 'text="pre \(1 of 3\): steps 1 to 20"'
+has out 'text="joint \(3 of 3\): steps 36 to 45"'
+has out '2 of 6 parameters start from the stage before: back\.weight from enc\.weight\^T, back\.bias from dec\.bias'
+has out 'done +run [0-9]+, whole: step 45 of 45'
+whole=$T/whole/checkpoint-45.safetensors
+[ "$(sql "select count(*) from runs where name = 'whole'")" = 1 ] || fail 'several runs'
+[ "$(sql "select count(*) from segments")" = 1 ] || fail 'several segments'
+[ "$(sql "select count(*) || ' ' || min(step) || ' ' || max(step) from metrics
+    where name = 'loss' and split = 'train'")" = '45 1 45' ] || fail 'a step is missing'
+[ "$(sql "select group_concat(step) from (select step from metrics
+    where name = 'loss' and split = 'test' order by step)")" = 10,20,30,35,45 ] ||
+    fail 'evaluations are counted from the beginning of each stage'
+# Every stage begins its schedule anew.
+[ "$(sql "select group_concat(round(value, 4)) from (select value from metrics
+    where name = 'lr' and step in (1, 11, 21, 36) order by step)")" = 0.002,0.001,0.01,0.05 ] ||
+    fail "the rates are $(sql "select group_concat(value) from (select value from metrics
+        where name = 'lr' and step in (1, 11, 21, 36) order by step)")"
+expect 0 history show whole
+has out '^stage +joint \(3 of 3\)'
+
+if have_python; then
+    python3 - "$T/whole" <<'END' || fail 'values are not where they should be'
+import json, struct, sys
+def tensors(step):
+    raw = open("%s/checkpoint-%d.safetensors" % (sys.argv[1], step), "rb").read()
+    n, = struct.unpack("<Q", raw[:8])
+    head = json.loads(raw[8:8 + n])
+    meta = head.pop("__metadata__")
+    return meta, {k: (t["shape"], raw[8 + n + t["data_offsets"][0]:8 + n + t["data_offsets"][1]])
+                  for k, t in head.items()}
+meta19, pre = tensors(19)
+meta20, first = tensors(20)
+meta34, fine = tensors(34)
+meta35, joint = tensors(35)
+meta45, last = tensors(45)
+assert [m["stage"] for m in (meta19, meta20, meta34, meta35, meta45)] == \
+    ["pre", "fine", "fine", "joint", "joint"]
+assert meta20["stage_from"] == "20" and meta34["stage_from"] == "20"
+assert "stage_over" not in meta20 and "stage_over" in meta45
+# Frozen, kept along though no layer has it, and what an updater kept does not outlive its stage.
+assert fine["enc.weight"] == first["enc.weight"] != pre["enc.weight"]
+assert fine["enc.bias"] != first["enc.bias"]
+assert last["dec.weight"] == joint["dec.weight"] == first["dec.weight"]
+assert "updater.dec.weight.momentum" in pre and "updater.top.weight.mean" in fine
+assert not [n for n in last if n.startswith("updater.dec") or n.endswith(".mean")]
+assert not any(first["updater.top.weight.mean"][1])
+# Turned over, and renamed.
+(rows, columns), raw = joint["enc.weight"]
+w = struct.unpack("<%df" % (rows * columns), raw)
+assert joint["back.weight"] == ([columns, rows],
+    struct.pack("<%df" % len(w), *[w[i * columns + j] for j in range(columns) for i in range(rows)]))
+assert joint["back.bias"] == joint["dec.bias"]
+assert last["back.weight"] != joint["back.weight"] and last["enc.weight"] != joint["enc.weight"]
+END
+fi
+
+# ---- Going on, from every stage and from between them ----
+
+same_as_whole() {
+    have_python && same_tensors "$whole" "$1/checkpoint-45.safetensors"
+    return 0
+}
+for step in 7 20 21 35 44; do
+    expect 0 run "$staged" --out "$T/at$step" --name "at$step" --steps $step --quiet
+    expect 0 resume "at$step" --steps 45 --no-ui
+    [ "$step" != 20 ] || has out 'text="fine \(2 of 3\): steps 21 to 35"'
+    has out 'step 45 of 45'
+    same_as_whole "$T/at$step"
+    [ "$(sql "select count(*) from metrics m, runs r where m.run_id = r.id and r.name = 'at$step'
+        and m.name = 'loss' and split = 'train'")" = 45 ] || fail "at$step: a step is missing"
+done
+expect 0 resume at7
+has err 'step 45 of 45 already'
+# --steps beyond the end prolongs the last stage.
+expect 0 resume at7 --steps 47
+[ -e "$T/at7/checkpoint-47.safetensors" ] || fail 'no step 47'
+
+"$SW" run "$staged" --out "$T/killed" --name killed --set job.checkpoint_every=1 --quiet \
+    --set stage.joint.steps=10 >"$T/out" 2>"$T/err" &
+pid=$!
+children="$children $pid"
+until_true 20 test -e "$T/killed/checkpoint-24.safetensors"
+kill -9 "$pid" 2>/dev/null
+wait "$pid" 2>/dev/null
+expect 0 resume killed
+same_as_whole "$T/killed"
+
+# Another number of workers, a device of its own, other frameworks: the same steps.
+expect 0 run "$staged" --out "$T/sim" --name sim --device sim:gpus=2,mem=64MiB --oversubscribe \
+    --quiet --steps 30 --set cluster.workers_per_group=2
+expect 0 resume sim --oversubscribe --steps 45
+has out 'step 45 of 45'
+for framework in downpour hogwild; do
+    expect 0 run "$staged" --out "$T/$framework" --name $framework --framework $framework \
+        --oversubscribe --set cluster.worker_groups=2
+    has out 'joint \(3 of 3\): steps 36 to 40"' # an epoch is half as many steps of two groups
+    has out 'step 40 of 40'
+done
+
+# A condition ends its stage, and the next one begins there.
+expect 0 run "$staged" --out "$T/early" --name early --set stage.fine.stop_at='train.loss<=100' \
+    --set job.checkpoint_every=1
+has out 'text="fine \(2 of 3\): steps 21 to 35"'
+has out 'text="joint \(3 of 3\): steps 22 to 31"'
+has out 'step 31 of 31'
+rm "$T/early/checkpoint-31.safetensors" "$T/early/checkpoint-30.safetensors"
+expect 0 resume early --no-ui
+has out '^run .*early .*: 31 steps .*, from step 29'
+has out 'step 31 of 31'
+
+# A stop in one stage does not begin the next.
+start run "$staged" --out "$T/stopped" --name stopped --set stage.pre.steps=100000000
+until_true 20 file_has out '^step=5 '
+kill -TERM "$pid"
+ended 75
+[ "$(sql "select status from runs where name = 'stopped'")" = stopped ] || fail 'not stopped'
+
+# ---- Weights of a stage ----
+
+expect 0 eval "$staged" --weights "$T/whole/checkpoint-30.safetensors" --json
+has out '"accuracy"'
+expect 0 eval "$staged" --weights "$T/whole/checkpoint-15.safetensors" --json
+hasnt out '"accuracy"'
+expect 0 eval "$staged" --weights "$T/whole/checkpoint-15.safetensors" --stage pre --json
+expect 0 predict "$staged" --weights whole --stage pre --layer dec --output "$T/dec.npy"
+expect 2 predict "$staged" --weights whole --layer dec --output "$T/dec.npy"
+has err 'no such layer'
+
+# ---- check, explain ----
+
+expect 0 check "$staged"
+has out '^stage pre, 1 of 3: staged .*: 20 steps of 16'
+has out '^stage joint, 3 of 3: staged .*: 10 steps of 20'
+expect 0 check "$staged" --stage fine
+has out '^stage fine'
+hasnt out '^stage pre'
+if have_python; then
+    expect 0 check "$staged" --json
+    python3 -c "
+import json
+d = json.load(open('$T/out'))
+assert [s['stage'] for s in d['stages']] == ['pre', 'fine', 'joint']
+assert d['stage'] == 'joint' and d['parameters'] == d['stages'][2]['parameters'] == 4864" ||
+        fail 'check --json'
+fi
+expect 0 explain "$staged" updater.lr --stage fine
+has out 'updater\.lr = 0\.01'
+has out 'staged\.ini:[0-9]+ \(\[stage\]\)'
+has out 'instead of +0\.05, '
+# A --set for a stage is stronger than one for all, which is stronger than the stage.
+expect 0 explain "$staged" updater.lr --stage fine --set updater.lr=3
+has out 'updater\.lr = 3'
+expect 0 explain "$staged" updater.lr --stage fine --set stage.fine.updater.lr=4 --set updater.lr=3
+has out 'updater\.lr = 4'
+expect 0 explain "$staged" updater.lr --stage pre --set stage.fine.updater.lr=4
+has out 'updater\.lr = 0\.002'
+
+# ---- What is wrong ----
+
+# wrong PATTERN ARGUMENT...: exit 2, and nothing is made.
+wrong() {
+    pattern=$1
+    shift
+    expect 2 run "$staged" --out "$T/wrong" "$@"
+    has err "$pattern"
+    [ ! -e "$T/wrong" ] || fail 'the folder was made'
+}
+wrong 'stage fine: .*steps = 0: must be 1 or more' --set stage.fine.steps=0
+wrong "'stage\.fin\.steps': no such stage" --set stage.fin.steps=3
+has err "did you mean 'fine'"
+wrong 'job: steps = 4: the recipe runs in stages, and each says how long' --set job.steps=4
+wrong 'stage joint: .*epochs = 1: steps is given, too' --set stage.joint.steps=4 \
+    --set stage.joint.epochs=1
+wrong 'stage fine: stepz: unknown key' --set stage.fine.stepz=4
+wrong 'stage fine: seed cannot change between the stages of a run' --set stage.fine.seed=4
+wrong "there is no stage 'fun'" --set layer.top.stages=fun
+wrong 'stage joint: .*freeze = none: ' --set stage.joint.freeze=none
+wrong 'stage joint: layer\.enc\.outputs = 0: must be' --set stage.joint.layer.enc.outputs=0
+wrong 'the stage before: enc\.weight is F32 12x192 there, but F32 13x192 in this net' \
+    --set stage.fine.layer.enc.outputs=13
+wrong "the stage before has no tensor 'enc\.wieght'" \
+    --set 'stage.joint.init_from=previous, enc.wieght -> back.weight'
+wrong 'enc\.weight is F32 12x192 there, but back\.weight is F32 192x12' \
+    --set 'stage.joint.init_from=previous, enc.weight -> back.weight'
+wrong "the net has no parameter 'bak\.weight'" \
+    --set 'stage.joint.init_from=previous, enc.weight^T -> bak.weight'
+wrong 'there is no stage before' --set 'stage.pre.init_from=previous'
+expect 3 run "$staged" --out "$T/wrong" --set 'stage.joint.init_from=none.safetensors'
+has err 'none\.safetensors'
+expect 2 check "$staged" --stage nothing
+has err "no stage 'nothing'; stages: pre, fine, joint"
+sed '/^steps = 15/d; s/^\[stage joint\]/[stage]/' "$staged" >"$T/bad.ini"
+expect 2 check "$T/bad.ini"
+has err 'bad\.ini:[0-9]+:2: stage fine: steps is missing'
+has err 'bad\.ini:[0-9]+:2: a stage section has a name'
+exit 0
