@@ -101,10 +101,14 @@ static const char *stem_of(struct sw_recipe *r)
 static void check_staged(struct sw_recipe *r, const struct sw_section *s)
 {
     static const char *const keys[] = {"steps", "epochs"};
+    const struct sw_draft *n = (const struct sw_draft *)s;
     for (int i = 0; i < 2; i++) {
-        if (!sw_section_is_set(s, keys[i]) || sw_section_by_stage(s, keys[i]))
+        const struct sw_value *v = sw_draft_find(n, keys[i]);
+        while (v && v->stage)
+            v = v->below;
+        if (!v)
             continue;
-        sw_recipe_error(r, s, keys[i], "the recipe runs in stages, and each says how long");
+        sw_value_error(r, n, v, 0, 0, "the recipe runs in stages, and each says how long");
         sw_recipe_hint(r, "stage.%s.%s is one of them; --steps N ends the run at step N",
                        sw_recipe_stage_name(r, 0), keys[i]);
     }

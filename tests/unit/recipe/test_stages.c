@@ -224,6 +224,12 @@ static void mistakes_are_named_in_every_stage(void **state)
                  "the recipe has no [stage NAME]");
     expect_error(BASE "[stage a]\nsteps = 1\n", length,
                  "job: steps = 3: the recipe runs in stages, and each says how long");
+    expect_error("[job]\nbatch = 10\nepochs = 3\n[updater]\ntype = sgd\nlr = 1\n" TOY_LAYER
+                 "[stage a]\nsteps = 1\n",
+                 NULL, "x.ini:3:10: job: epochs = 3: the recipe runs in stages");
+    expect_error("[job]\nbatch = 10\nsteps = 3\n[updater]\ntype = sgd\nlr = 1\n" TOY_LAYER
+                 "[stage a]\nsteps = 1\n",
+                 NULL, "x.ini:3:9: job: steps = 3: the recipe runs in stages");
     expect_error(BASE "[stage a]\nsteps = 1\n", no_stage, "'stage.x.steps': no such stage");
 }
 
