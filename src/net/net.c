@@ -293,6 +293,11 @@ int sw_net_phases(const struct sw_net *net, int i, bool backward)
     return phases > 1 ? phases : 1;
 }
 
+bool sw_net_moves(const struct sw_net *net, int i)
+{
+    return net->nodes[i].layer.type == &sw_net_reshard;
+}
+
 double *sw_net_sums(const struct sw_net *net, int i, int *count)
 {
     const struct sw_layer *l = &net->nodes[i].layer;

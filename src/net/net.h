@@ -201,6 +201,8 @@ int sw_net_run_chains(struct sw_net *net, struct sw_err *err) SW_MUST_CHECK;
 /* The same phase by phase: how many there are (1 at least), one of them, and the sums that lie
  * between it and the next, in device memory (NULL: none). */
 int sw_net_phases(const struct sw_net *net, int i, bool backward);
+/* Does it exchange features with other workers, for which the host waits? */
+bool sw_net_moves(const struct sw_net *net, int i);
 int sw_net_run_phase(struct sw_net *net, int i, bool backward, int phase,
                      struct sw_err *err) SW_MUST_CHECK;
 double *sw_net_sums(const struct sw_net *net, int i, int *count);
