@@ -31,6 +31,12 @@ int sw_net_find(const struct sw_net *net, const char *layer)
     return -1;
 }
 
+int sw_net_step_at(const struct sw_net *net, int i, int *steps)
+{
+    *steps = net->nodes[i].steps;
+    return net->nodes[i].step;
+}
+
 bool sw_net_training(const struct sw_net *net)
 {
     return net->training;
@@ -268,6 +274,12 @@ void sw_net_bind_carries(struct sw_net *net, void *memory)
         struct sw_layer *l = &net->nodes[i].layer;
         for (int k = 0; k < l->carry_count; at += carry_bytes(l, k++))
             l->carry[k].value = (float *)(void *)at;
+    }
+    for (int i = 0; i < net->count; i++) {
+        const struct sw_net_node *node = &net->nodes[i];
+        if (node->layer.type == &sw_net_end && !node->absent)
+            sw_net_end_bind(&net->nodes[i].layer,
+                            net->nodes[node->src[1]].layer.carry[0].value);
     }
 }
 
