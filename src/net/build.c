@@ -197,10 +197,11 @@ static int check_step(const struct sw_net_node *node, struct sw_err *err)
                           "unroll = %d: %s keeps running statistics, which steps cannot share",
                           node->steps, l->type->base.name);
     if (node->width > 0 && (d->ndim != 2 || d->dim[1] != node->width || !sw_desc_is_plain(d)))
-        return sw_err_set(err, SW_ERR_INVALID,
-                          "its output is %s, but where the step before is read the first step takes "
-                          "%lld features for it",
-                          sw_desc_text(d, text), (long long)node->width);
+        return sw_err_set(
+            err, SW_ERR_INVALID,
+            "its output is %s, but where the step before is read the first step takes "
+            "%lld features for it",
+            sw_desc_text(d, text), (long long)node->width);
     return SW_OK;
 }
 

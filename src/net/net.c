@@ -278,8 +278,7 @@ void sw_net_bind_carries(struct sw_net *net, void *memory)
     for (int i = 0; i < net->count; i++) {
         const struct sw_net_node *node = &net->nodes[i];
         if (node->layer.type == &sw_net_end && !node->absent)
-            sw_net_end_bind(&net->nodes[i].layer,
-                            net->nodes[node->src[1]].layer.carry[0].value);
+            sw_net_end_bind(&net->nodes[i].layer, net->nodes[node->src[1]].layer.carry[0].value);
     }
 }
 

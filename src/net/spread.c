@@ -177,7 +177,7 @@ static void check_homes(struct sw_net *net, const struct sw_net_node *node)
         sw_recipe_error(net->recipe, node->section, located ? "location" : NULL,
                         "it shares %s with layer %s, which is not where it is: give both the same "
                         "location, or leave them in rows",
-                        node->share[k].param, root->layer.name);
+                        node->share[k].param, root->layer.home);
     }
 }
 

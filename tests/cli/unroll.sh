@@ -119,7 +119,7 @@ expect 0 run "$T/steps.ini" --out "$T/sim" $placed --quiet --device sim:gpus=2
 expect 0 weights "$(last steps)" diff "$(last sim)" --tolerance 1e-4
 expect 0 check "$T/steps.ini" $placed --set cluster.workers_per_group=2 --oversubscribe
 has out '^low@0\.\.7 +gru +6x11 '
-has out '^low@0\.\.7:one1 +reshard +6x11 '
+has out '^low@0\.\.7:one1 +bridge_dst +6x11 '
 has out '^low@0\.\.7:one1 +bridge +528 '
 has out '^vectors@0\.\.7 +step +6x9 '
 expect 2 check "$T/steps.ini" --set layer.low.location=3
