@@ -306,7 +306,8 @@ int sw_net_phases(const struct sw_net *net, int i, bool backward)
 
 bool sw_net_moves(const struct sw_net *net, int i)
 {
-    return net->nodes[i].layer.type == &sw_net_reshard;
+    const struct sw_layer_type *type = net->nodes[i].layer.type;
+    return type == &sw_net_bridge_src || type == &sw_net_bridge_dst;
 }
 
 double *sw_net_sums(const struct sw_net *net, int i, int *count)
