@@ -457,6 +457,18 @@ struct sw_kernel_unit_energy {
 };
 void sw_kernel_unit_energy(int threads, const struct sw_kernel_unit_energy *e);
 
+/* A step of annealed importance sampling: log_weight[r] falls by what the hidden units of the row
+ * have more of free energy with `to` x than with `from` x, and x becomes `to` x. */
+struct sw_kernel_anneal {
+    enum sw_units units;
+    int64_t rows, columns;
+    float from, to;
+    float *x;
+    const float *bias;
+    double *log_weight;
+};
+void sw_kernel_anneal(const struct sw_kernel_anneal *a);
+
 /* Of every row one visible unit, drawn, is turned into 1 - v; rise[r]: by how much that raises the
  * free energy. */
 struct sw_kernel_flip {

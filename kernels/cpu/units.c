@@ -191,6 +191,45 @@ void sw_kernel_unit_energy(int threads, const struct sw_kernel_unit_energy *e)
     }
 }
 
+/* ---- Annealing ---- */
+
+SW_KERNEL_INLINE double anneal_with(enum sw_units units, const struct sw_kernel_anneal *a, float *x)
+{
+    float lane[LANES] = {0};
+    const int64_t n = a->columns, whole = n / LANES * LANES;
+    double sum = 0;
+    for (int64_t i = 0; i < whole; i += LANES) {
+#pragma omp simd
+        for (int64_t j = 0; j < LANES; j++) {
+            float to = a->to * x[i + j], b = a->bias[i + j];
+            lane[j] += element_energy(units, true, to, b) -
+                       element_energy(units, true, a->from * x[i + j], b);
+            x[i + j] = to;
+        }
+    }
+    for (int64_t i = whole; i < n; i++) {
+        float to = a->to * x[i];
+        lane[i - whole] += element_energy(units, true, to, a->bias[i]) -
+                           element_energy(units, true, a->from * x[i], a->bias[i]);
+        x[i] = to;
+    }
+    for (int j = 0; j < LANES; j++)
+        sum += (double)lane[j];
+    return sum;
+}
+
+SW_KERNEL static double anneal_row(const struct sw_kernel_anneal *a, float *x)
+{
+    return a->units == SW_UNITS_GAUSSIAN ? anneal_with(SW_UNITS_GAUSSIAN, a, x)
+                                         : anneal_with(SW_UNITS_BERNOULLI, a, x);
+}
+
+void sw_kernel_anneal(const struct sw_kernel_anneal *a)
+{
+    for (int64_t r = 0; r < a->rows; r++)
+        a->log_weight[r] -= anneal_row(a, a->x + r * a->columns);
+}
+
 /* ---- One unit turned over ---- */
 
 static double rise_of_row(const struct sw_kernel_flip *f, int64_t r)

@@ -3,13 +3,6 @@
  * it needs no other, and no gradient leaves it. */
 #include "net/net_private.h"
 
-enum sw_algorithm sw_net_algorithm(const struct sw_recipe *recipe)
-{
-    const struct sw_section *job = sw_recipe_find(recipe, "job", NULL);
-    const struct sw_job_conf *conf = job ? job->common : NULL;
-    return conf ? (enum sw_algorithm)conf->algorithm : SW_ALGORITHM_BP;
-}
-
 /* The two sides of the machine whose hidden layer node i is. */
 static void join(struct sw_net *net, int i)
 {
@@ -32,8 +25,7 @@ static void join(struct sw_net *net, int i)
 
 int sw_net_find_chains(struct sw_net *net, struct sw_err *err)
 {
-    net->energy = sw_net_algorithm(net->recipe) == SW_ALGORITHM_CD;
-    for (int i = 0; i < net->count && net->energy; i++)
+    for (int i = 0; i < net->count && net->algorithm == SW_ALGORITHM_CD; i++)
         if (sw_layer_energy(&net->nodes[i].layer) == SW_ENERGY_HIDDEN)
             join(net, i);
     return sw_recipe_verdict(net->recipe, err);

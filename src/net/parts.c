@@ -34,6 +34,8 @@ struct sw_parts {
     size_t arena_bytes;
     sw_parts_sum *sum;
     void *sum_user;
+    void (*beat)(void *user);
+    void *beat_user;
     double *sums; /* owned [count][sum_count]; NULL: the layers' own are used */
     /* What the lanes do just now. */
     int layer, phase, turn;
@@ -426,6 +428,12 @@ void sw_parts_set_sum(struct sw_parts *p, sw_parts_sum *sum, void *user)
     p->sum_user = user;
 }
 
+void sw_parts_set_beat(struct sw_parts *p, void (*beat)(void *user), void *user)
+{
+    p->beat = beat;
+    p->beat_user = user;
+}
+
 /* ---- Sums of gradients ---- */
 
 static float *place_of(const struct sw_parts *p, const struct sw_tree_node *node, int param)
@@ -564,18 +572,14 @@ static int add_sums(struct sw_parts *p, struct sw_err *err)
     return rc == SW_OK ? move_sums(p, true, err) : rc;
 }
 
-bool sw_parts_only_queues(const struct sw_parts *p, int layer, bool backward)
-{
-    bool sums = p->sum && sw_net_phases(first_net(p), layer, backward) > 1;
-    return !p->stream->dev->host_memory && !sums && !sw_net_moves(first_net(p), layer);
-}
-
 static int run_layer(struct sw_parts *p, int layer, bool backward, struct sw_err *err)
 {
     int phases = sw_net_phases(first_net(p), layer, backward), rc = SW_OK;
     p->layer = layer;
     p->backward = backward;
     for (p->phase = 0; p->phase < phases && rc == SW_OK; p->phase++) {
+        if (p->phase > 0 && p->beat)
+            p->beat(p->beat_user);
         if (p->phase > 0)
             rc = add_sums(p, err);
         if (rc != SW_OK)

@@ -70,6 +70,9 @@ typedef int sw_parts_sum(void *user, double *values, int count, bool in_rows, st
 /* Called between two phases of a layer that sums something up; NULL (as after sw_parts_new): there
  * is one part and no other worker. */
 void sw_parts_set_sum(struct sw_parts *p, sw_parts_sum *sum, void *user);
+/* Called between any two phases of a layer, which may be long: a sign of life. NULL: nobody asks.
+ */
+void sw_parts_set_beat(struct sw_parts *p, void (*beat)(void *user), void *user);
 
 /* One layer of a pass, by all parts. After backward the terms of the parameters that are complete
  * with it are written. Errors as sw_net_forward. */
@@ -78,9 +81,6 @@ int sw_parts_backward(struct sw_parts *p, int layer, struct sw_err *err) SW_MUST
 /* The same in turn `turn` of a Gibbs chain, where nothing is complete yet. */
 int sw_parts_turn(struct sw_parts *p, int layer, bool backward, int turn,
                   struct sw_err *err) SW_MUST_CHECK;
-/* Is a pass of the layer nothing but operations that are queued for a device of its own, for which
- * the host waits for nobody? */
-bool sw_parts_only_queues(const struct sw_parts *p, int layer, bool backward);
 /* As sw_net_fetch, for all. */
 int sw_parts_fetch(struct sw_parts *p, struct sw_err *err) SW_MUST_CHECK;
 

@@ -74,6 +74,7 @@ int sw_inference_choose(const struct sw_recipe *recipe, const char *name, const 
 static int build_net(struct sw_inference *f, const struct sw_inference_args *a, struct sw_err *err)
 {
     struct sw_net_args args = {.recipe = f->job->recipe,
+                               .algorithm = (enum sw_algorithm)f->job->conf->algorithm,
                                .stream = f->w->stream,
                                .seed = (uint64_t)f->job->conf->seed,
                                .rows = a->rows,
@@ -81,7 +82,6 @@ static int build_net(struct sw_inference *f, const struct sw_inference_args *a, 
                                .field_count = a->field_count,
                                .source = a->source,
                                .carry = a->carry,
-                               .steps = a->steps,
                                .until = a->layer};
     int rc = sw_net_new(&args, &f->w->eval, err);
     if (rc != SW_OK)

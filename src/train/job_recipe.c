@@ -39,7 +39,7 @@ int sw_job_read_recipe(const struct sw_job_options *o, struct sw_recipe **recipe
     struct sw_err more = {0};
     int settled = sw_job_settle(*recipe, conf, &more);
     if (settled == SW_OK || settled == SW_ERR_INVALID)
-        settled = sw_net_check(*recipe, &more);
+        settled = sw_net_check(*recipe, (enum sw_algorithm)(*conf)->algorithm, &more);
     if (settled == SW_OK || settled == SW_ERR_INVALID)
         settled = sw_params_check_updater(*recipe, &more);
     if (rc == SW_OK && settled != SW_OK)

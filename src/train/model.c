@@ -31,13 +31,14 @@ struct sw_model {
 
 /* ---- Making ---- */
 
-static int read_recipe(struct sw_model *m, const char *text, struct sw_err *err)
+static int read_recipe(struct sw_model *m, const char *text, enum sw_algorithm algorithm,
+                       struct sw_err *err)
 {
     struct sw_recipe_source source = {
         .path = "recipe", .text = text, .text_bytes = strlen(text), .fallback = ""};
     int rc = sw_recipe_load(&source, sw_net_schema(), &m->recipe, err);
     if (m->recipe && rc == SW_OK)
-        rc = sw_net_check(m->recipe, err);
+        rc = sw_net_check(m->recipe, algorithm, err);
     if (m->recipe && rc == SW_OK)
         rc = sw_params_check_updater(m->recipe, err);
     return rc;
@@ -85,6 +86,7 @@ static int build_nets(struct sw_model *m, const struct sw_model_args *a, struct 
         struct sw_net_args args = {.recipe = m->recipe,
                                    .stream = m->stream,
                                    .seed = a->seed,
+                                   .algorithm = a->algorithm,
                                    .training = i == TRAIN,
                                    .rows = m->rows,
                                    .fields = a->fields,
@@ -203,7 +205,7 @@ static int make(struct sw_model *m, const struct sw_model_args *a, struct sw_err
                           "a model computes where the host reaches the memory, not on %s",
                           a->device->name);
     m->device = a->device;
-    int rc = read_recipe(m, a->recipe, err);
+    int rc = read_recipe(m, a->recipe, a->algorithm, err);
     if (rc == SW_OK)
         rc = copy_fields(m, a, err);
     if (rc == SW_OK)

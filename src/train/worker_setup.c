@@ -23,6 +23,14 @@ int sw_worker_fields(const struct sw_source *source, int64_t rows, struct sw_net
     return source->field_count;
 }
 
+/* A phase of a layer is over, and the next begins. */
+static void sign_of_life(void *worker)
+{
+    struct sw_worker *w = worker;
+    if (w->slot)
+        sw_slot_heartbeat(w->slot, sw_os()->monotonic_ns());
+}
+
 /* sharing: a net with the layouts of all parameters; NULL: this one decides. */
 static int make_parts(struct sw_worker *w, int split, const struct sw_net *sharing,
                       struct sw_parts **out, struct sw_err *err)
@@ -35,6 +43,7 @@ static int make_parts(struct sw_worker *w, int split, const struct sw_net *shari
     struct sw_net_args net = {.recipe = job->recipe,
                               .stream = w->stream,
                               .seed = (uint64_t)job->conf->seed,
+                              .algorithm = (enum sw_algorithm)job->conf->algorithm,
                               .training = training,
                               .batch_rows = training ? job->conf->batch : job->conf->eval_batch,
                               .group_rows = group_rows,
@@ -57,6 +66,8 @@ static int make_parts(struct sw_worker *w, int split, const struct sw_net *shari
     int rc = sw_parts_new(&args, out, err);
     if (rc == SW_OK && (job->leaves > 1 || job->hybrid))
         sw_parts_set_sum(*out, training ? sw_worker_sum : sw_worker_sum_in_group, w);
+    if (rc == SW_OK)
+        sw_parts_set_beat(*out, sign_of_life, w);
     return rc;
 }
 
@@ -232,9 +243,7 @@ static int allocate(struct sw_worker *w, struct sw_err *err)
     if (rc != SW_OK)
         return rc;
     bind_parts(w);
-    rc = sw_segments_new(w, &w->segments, err);
-    if (rc == SW_OK)
-        rc = sw_states_bind(w, err);
+    rc = sw_states_bind(w, err);
     return rc == SW_OK ? sw_carries_bind(w, err) : rc;
 }
 
@@ -271,15 +280,10 @@ int sw_worker_rebuild(struct sw_worker *w, struct sw_err *err)
     const struct sw_job *job = w->job;
     struct sw_prefetch_args args;
     int64_t first[SW_SPLITS] = {[SW_SPLIT_TRAIN] = sw_job_batches(job, w->step)};
-    sw_segments_free(w->segments); /* while what they name is there */
-    w->segments = NULL;
     int rc = replace_nets(w, err);
     if (rc != SW_OK)
         return rc;
     bind_parts(w);
-    rc = sw_segments_new(w, &w->segments, err);
-    if (rc != SW_OK)
-        return rc;
     sw_states_rebind(w);
     for (int split = 0; split < SW_SPLITS && rc == SW_OK; split++)
         if (w->prefetch[split]) {
@@ -540,7 +544,6 @@ void sw_worker_fini(struct sw_worker *w)
     sw_free(w->backward_ms);
     if (!w->device)
         return;
-    sw_segments_free(w->segments);
     sw_replica_free(w->replica);
     sw_carries_unbind(w);
     sw_parts_free(w->parts[SW_SPLIT_EVAL]);

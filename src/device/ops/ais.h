@@ -1,0 +1,37 @@
+/* Annealed importance sampling of a restricted Boltzmann machine (Neal, "Annealed Importance
+ * Sampling", 2001; Salakhutdinov and Murray, "On the Quantitative Analysis of Deep Belief
+ * Networks", 2008): an unbiased estimate of its partition function Z = sum_v exp -F(v), where F
+ * leaves out log sqrt(2 pi) of gaussian hidden units. Chains run from the machine without weights,
+ * whose Z is known, to the machine, through machines whose weights are beta times its own; a
+ * chain's weight is
+ *
+ *   log w = log Z_0 + sum_k (F at beta_k-1 - F at beta_k)(v_k-1)      Z is the mean of w
+ *
+ * with v_k after a Gibbs step at beta_k. beta rises as in that paper: one part in 29 of the steps
+ * up to 0.5, eight up to 0.9, twenty up to 1. */
+#ifndef SW_DEVICE_OPS_AIS_H
+#define SW_DEVICE_OPS_AIS_H
+
+#include "device/op.h"
+#include "kernels/units.h"
+
+struct sw_ais_args {
+    enum sw_units visible_units, hidden_units; /* visible: not softmax */
+    int64_t rows;                              /* of the worker; each runs a chain */
+    int64_t chains; /* of all workers: global rows from here on run none */
+    int64_t visible, hidden;
+    int64_t first, last,
+        temperatures; /* steps first .. last - 1 of so many; before step 0 begins */
+    const float *weight, *bias, *visible_bias; /* weight [hidden, visible] */
+    uint64_t seed, id;
+    const struct sw_step *step; /* nothing is done but in the first batch of a pass */
+    float *v, *h;               /* [rows, visible], [rows, hidden]: kept from call to call */
+    double *log_weight;         /* [rows], the same */
+    struct sw_result *result; /* [chains]: the log weights so far, those of others 0 of weight 0 */
+};
+extern const struct sw_op sw_op_ais;
+
+/* beta after `done` of `all` steps. */
+double sw_ais_beta(int64_t done, int64_t all);
+
+#endif

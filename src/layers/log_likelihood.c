@@ -1,0 +1,180 @@
+/* log_likelihood: the mean of log p(v) = -F(v) - log Z over rows, in nats, of a restricted
+ * Boltzmann machine, with log Z estimated once in an evaluation by annealed importance sampling
+ * (device/ops/ais.h). The estimate of Z is unbiased, so that of log Z tends to be too low and the
+ * likelihood too high where chains are too few or too short: 100 chains of 14500 temperatures are
+ * Salakhutdinov and Murray's. Every row of the first batch may run a chain, so workers share them
+ * and the result does not depend on how many there are. Rows are taken as they come: those of
+ * bernoulli units must be 0 or 1 (binary = yes) for this to be a likelihood.
+ * Sources: the rbm_visible and the rbm_hidden layer. */
+#include "device/ops/ais.h"
+#include "layers/share/rbm.h"
+#include <math.h>
+
+struct conf {
+    struct sw_rbm_conf machine;
+    int64_t chains, temperatures;
+};
+
+struct state {
+    struct sw_rbm machine; /* first member */
+    uint64_t seed;
+    size_t v_at, h_at, weight_at; /* in scratch */
+};
+
+static const struct sw_opt opts[] = {
+    SW_RBM_OPTS(struct conf, machine),
+    {.key = "chains",
+     .help = "of annealed importance sampling: at most as many as rows of an evaluation batch",
+     .type = SW_OPT_INT,
+     .offset = offsetof(struct conf, chains),
+     .def = "100",
+     .min = 1,
+     .max = 65536},
+    {.key = "temperatures",
+     .help = "steps in which each of them goes from no weights to the machine's",
+     .type = SW_OPT_INT,
+     .offset = offsetof(struct conf, temperatures),
+     .def = "14500",
+     .min = 1,
+     .max = 10000000},
+    {0},
+};
+
+/* Work of one phase, so that a worker gives signs of life meanwhile. */
+#define PHASE_FLOPS 1e10
+
+static size_t reserve(struct sw_layer *l, size_t bytes)
+{
+    size_t at = l->scratch_bytes;
+    l->scratch_bytes += (bytes + 63) / 64 * 64;
+    return at;
+}
+
+static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_err *err)
+{
+    const struct conf *c = l->conf;
+    struct state *st = l->state;
+    const struct sw_rbm *m = &st->machine;
+    int rc = sw_rbm_setup(&st->machine, l, s, err);
+    if (rc == SW_OK && c->machine.visible_units == SW_UNITS_SOFTMAX)
+        rc = sw_err_set(err, SW_ERR_INVALID,
+                        "visible_units = softmax: rows of other lengths have other partition "
+                        "functions");
+    if (rc == SW_OK && c->chains > s->batch_rows)
+        rc = sw_err_set(err, SW_ERR_INVALID,
+                        "chains = %lld, but a batch of the evaluation has %lld rows: raise "
+                        "eval_batch, or take fewer chains",
+                        (long long)c->chains, (long long)s->batch_rows);
+    if (rc != SW_OK)
+        return rc;
+    const int64_t rows = m->rows < c->chains ? m->rows : c->chains;
+    const double step = 4.0 * (double)c->chains * (double)m->visible * (double)m->hidden;
+    const double phases = ceil(step * (double)c->temperatures / PHASE_FLOPS);
+    st->seed = s->seed;
+    st->v_at = reserve(l, (size_t)(rows * m->visible) * sizeof(float));
+    st->h_at = reserve(l, (size_t)(rows * m->hidden) * sizeof(float));
+    st->weight_at = reserve(l, (size_t)rows * sizeof(double));
+    l->pair_count = 1 + (int)c->chains;
+    l->forward_phases = phases < (double)c->temperatures ? (int)phases : (int)c->temperatures;
+    return SW_OK;
+}
+
+static int anneal(struct sw_layer *l, const struct sw_pass *r, struct sw_err *err)
+{
+    const struct conf *c = l->conf;
+    const struct state *st = l->state;
+    const struct sw_rbm *m = &st->machine;
+    char *scratch = l->scratch;
+    const int64_t phases = l->forward_phases;
+    const struct sw_ais_args a = {.visible_units = c->machine.visible_units,
+                                  .hidden_units = c->machine.hidden_units,
+                                  .rows = m->rows < c->chains ? m->rows : c->chains,
+                                  .chains = c->chains,
+                                  .visible = m->visible,
+                                  .hidden = m->hidden,
+                                  .first = c->temperatures * r->phase / phases,
+                                  .last = c->temperatures * (r->phase + 1) / phases,
+                                  .temperatures = c->temperatures,
+                                  .weight = l->param[SW_RBM_WEIGHT].value,
+                                  .bias = l->param[SW_RBM_BIAS].value,
+                                  .visible_bias = l->param[SW_RBM_VISIBLE_BIAS].value,
+                                  .seed = st->seed,
+                                  .id = l->id,
+                                  .step = r->step,
+                                  .v = (float *)(void *)(scratch + st->v_at),
+                                  .h = (float *)(void *)(scratch + st->h_at),
+                                  .log_weight = (double *)(void *)(scratch + st->weight_at),
+                                  .result = l->result + 1};
+    return sw_op_run(r->stream, &sw_op_ais, &a, err);
+}
+
+static int forward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *err)
+{
+    const struct conf *c = l->conf;
+    const struct state *st = l->state;
+    const float *v;
+    int rc = SW_OK;
+    if (r->phase == 0) {
+        rc = sw_rbm_weigh(&st->machine, l, r, &v, err);
+        if (rc == SW_OK)
+            rc = sw_rbm_free_energy(&st->machine, l, r, &c->machine, v, -1, err);
+    }
+    return rc == SW_OK ? anneal(l, r, err) : rc;
+}
+
+/* ---- What it says ---- */
+
+static const char *const values[] = {"nats", "log_partition", NULL};
+
+/* The log of the mean of the chains' weights. */
+static double log_partition(const struct sw_result *chain, int64_t chains)
+{
+    double most = -INFINITY, sum = 0;
+    int64_t count = 0;
+    for (int64_t i = 0; i < chains; i++)
+        if (chain[i].weight > 0)
+            most = fmax(most, chain[i].sum / chain[i].weight);
+    for (int64_t i = 0; i < chains; i++)
+        if (chain[i].weight > 0) {
+            sum += exp(chain[i].sum / chain[i].weight - most);
+            count++;
+        }
+    return count > 0 ? most + log(sum / (double)count) : (double)NAN;
+}
+
+static double value(const struct sw_layer *l, const struct sw_result *total, int which)
+{
+    const struct conf *c = l->conf;
+    const double log_z = log_partition(total + 1, c->chains);
+    return which == 1          ? log_z
+           : total->weight > 0 ? total->sum / total->weight - log_z
+                               : (double)NAN;
+}
+
+static const struct sw_layer_example examples[] = {
+    {.recipe = "chains = 3\ntemperatures = 5\n", .src = {{2, {4, 10}, 0}, {2, {4, 6}, 0}}},
+    {.recipe = "chains = 3\ntemperatures = 5\nvisible_units = gaussian\nhidden_units = gaussian\n",
+     .src = {{2, {3, 37}, 0}, {2, {3, 19}, 0}}},
+    {0},
+};
+
+const struct sw_layer_type sw_layer_log_likelihood = {
+    .base = {.name = "log_likelihood",
+             .help =
+                 "log likelihood of rows in a Boltzmann machine, by annealed importance sampling",
+             .opts = opts,
+             .conf_bytes = sizeof(struct conf),
+             .params = sw_rbm_params},
+    .role = SW_ROLE_METRIC,
+    .borrows = sw_rbm_borrows,
+    .values = values,
+    .value = value,
+    .split_reason = "a row's energy needs all its values",
+    .min_src = 2,
+    .max_src = 2,
+    .state_bytes = sizeof(struct state),
+    .setup = setup,
+    .forward = forward,
+    .teardown = sw_rbm_teardown,
+    .examples = examples,
+};

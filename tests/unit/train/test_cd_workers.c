@@ -1,0 +1,136 @@
+/* ctest-labels: threads
+ * ctest-timeout: 120
+ * Boltzmann machines on several workers and devices: whoever has the rows, chains go the same way;
+ * persistent ones through checkpoints, too. */
+#include "workers_support.h"
+
+/* 25 rows; 8 x 8 pictures as chances. */
+#define MACHINES(k, more)                                                                          \
+    "[job]\nsteps = 12\nbatch = 25\neval_batch = 20\nalgorithm = cd\n"                             \
+    "[data train]\nformat = synthetic\nclasses = 4\nrecords = 200\nheight = 8\nwidth = 8\n"        \
+    "scale = 0.00392156863\nshuffle = yes\n"                                                       \
+    "[data test]\nformat = synthetic\nclasses = 4\nrecords = 53\nheight = 8\nwidth = 8\n"          \
+    "scale = 0.00392156863\n"                                                                      \
+    "[updater]\ntype = sgd\nlr = 0.1\nmomentum = 0.5\nweight_decay = 0.001\n"                      \
+    "[updater *.bias]\ndecay_mult = 0\n"                                                           \
+    "[layer image]\ntype = input\nfield = image\n"                                                 \
+    "[layer vis]\ntype = rbm_visible\nsrc = image\nbinary = yes\n"                                 \
+    "[layer rbm]\ntype = rbm_hidden\nsrc = vis\nhidden = 30\nk = " k "\n" more                     \
+    "weight.init = gaussian\nweight.std = 0.1\n"                                                   \
+    "[layer vis2]\ntype = rbm_visible\nsrc = rbm\n"                                                \
+    "[layer rbm2]\ntype = rbm_hidden\nsrc = vis2\nhidden = 9\nunits = gaussian\n"                  \
+    "weight.init = gaussian\nweight.std = 0.1\n"                                                   \
+    "[updater *2.*]\nlr_mult = 0.1\n"                                                              \
+    "[layer ll]\ntype = log_likelihood\nsrc = vis, rbm\nchains = 15\ntemperatures = 50\n"          \
+    "include = eval\n"                                                                             \
+    "[layer pl]\ntype = pseudo_likelihood\nsrc = vis, rbm\ninclude = eval\n"
+
+static const char fresh_chains[] = MACHINES("2", "sparsity = 0.1\n");
+static const char kept_chains[] = MACHINES("3", "persistent = yes\n");
+
+static double said(const char *run, const char *name)
+{
+    return ask("SELECT value FROM metrics WHERE run_id = %d AND split = 'test' AND name = '%s' AND "
+               "step = 12",
+               run_id(run), name);
+}
+
+/* Values, chains and what an evaluation says are those of one worker. */
+static void assert_like(const char *run, const char *one)
+{
+    assert_equal_runs(one, run, 12);
+    const char *const names[] = {"log_likelihood", "log_likelihood.log_partition",
+                                 "pseudo_likelihood"};
+    for (int i = 0; i < 3; i++)
+        assert_true(fabs(said(run, names[i]) - said(one, names[i])) <
+                    1e-3 * fabs(said(one, names[i])));
+}
+
+static void chains_do_not_depend_on_workers(void **state)
+{
+    const char *const recipes[] = {fresh_chains, kept_chains};
+    char one[16], many[16];
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        snprintf(one, sizeof one, "one%d", i);
+        train(.recipe = recipes[i], .name = one);
+        for (int w = 2; w <= 3; w++) {
+            snprintf(many, sizeof many, "w%d.%d", i, w);
+            train(.recipe = recipes[i], .name = many, .oversubscribe = true,
+                  .sets = {workers_set[w]});
+            assert_like(many, one);
+        }
+        snprintf(many, sizeof many, "sim%d", i);
+        train(.recipe = recipes[i], .name = many, .oversubscribe = true,
+              .device = "sim:gpus=2,mem=64MiB", .sets = {workers_set[2]});
+        assert_like(many, one);
+    }
+}
+
+static void persistent_chains_go_on_after_a_resume(void **state)
+{
+    (void)state;
+    train(.recipe = kept_chains, .name = "whole");
+    train(.recipe = kept_chains, .name = "half", .steps = 5);
+    struct sw_st_file *f = open_tensors(checkpoint_path("half", 5));
+    const struct sw_st_entry *e = sw_st_find(f, "state.rbm.chain");
+    assert_non_null(e);
+    assert_int_equal(e->shape[0], 25);
+    assert_int_equal(e->shape[1], 30);
+    sw_st_close(f);
+    train(.recipe = kept_chains, .resume = "half", .resume_step = 5, .oversubscribe = true,
+          .sets = {workers_set[2]});
+    assert_equal_runs("whole", "half", 12);
+}
+
+static void exact_runs_have_the_same_bits(void **state)
+{
+    (void)state;
+    train(.recipe = kept_chains, .name = "e1", .sets = {"job.repeat_exact=yes"});
+    train(.recipe = kept_chains, .name = "e3", .oversubscribe = true,
+          .sets = {"job.repeat_exact=yes", workers_set[3]});
+    char *one = strdup(checkpoint_path("e1", 12));
+    assert_same_tensors(one, checkpoint_path("e3", 12));
+    free(one);
+}
+
+static void machines_that_cannot_be_are_told(void **state)
+{
+    static const struct {
+        const char *set[3], *text;
+    } bad[] = {
+        {{"layer.rbm.src=image"}, "reads an rbm_visible layer, but image is input"},
+        {{"layer.rbm2.src=vis"}, "visible side of another machine"},
+        {{"job.algorithm=bptt"}, "bptt is for recurrent layers"},
+        {{"layer.rbm.location=1"}, "cannot be on one worker"},
+        {{"layer.ll.chains=21"}, "but a batch of the evaluation has 20 rows"},
+        {{"layer.rbm.sparsity=0.1", "layer.rbm.units=gaussian"}, "sparsity is a mean activation"},
+        {{"layer.vis.units=gaussian"}, "binary = yes is for units = bernoulli"},
+        {{"job.algorithm=bp"}, "no loss layer"},
+        {{"cluster.framework=downpour", "cluster.worker_groups=2", "layer.rbm.persistent=yes"},
+         "persistent = yes: worker groups that are not synchronous"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        struct trial t = {.recipe = fresh_chains, .name = "bad", .oversubscribe = true};
+        for (int k = 0; k < 3; k++)
+            t.sets[k] = bad[i].set[k];
+        assert_int_not_equal(trial_open(&t), SW_OK);
+        if (!strstr(sw_buf_text(&t.messages), bad[i].text) && !strstr(t.err.text, bad[i].text))
+            fail_msg("%s: %s%s", bad[i].text, sw_buf_text(&t.messages), t.err.text);
+        trial_close(&t);
+    }
+}
+
+#define FRESH(name) cmocka_unit_test_setup_teardown(name, home_begin, home_end)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        FRESH(chains_do_not_depend_on_workers),
+        FRESH(persistent_chains_go_on_after_a_resume),
+        FRESH(exact_runs_have_the_same_bits),
+        FRESH(machines_that_cannot_be_are_told),
+    };
+    return cmocka_run_group_tests_name("cd_workers", tests, NULL, NULL);
+}
