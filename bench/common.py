@@ -6,6 +6,7 @@ counts the whole step with its wait for data.
 import json
 import os
 import re
+import threading
 import time
 
 import measure
@@ -64,6 +65,7 @@ class Bench:
         self.options, self.root, self.temporary, self.say = options, root, temporary, say
         self.history = os.path.abspath(getattr(options, "db", None) or self.path("history.db"))
         self.threads = options.threads or self.placed_threads()
+        self.lock = threading.Lock()  # of runs: some are started side by side
         self.runs, self.session = 0, "%s-%d" % (time.strftime("%Y%m%d-%H%M%S"), os.getpid())
         self.chain_program = None
         os.makedirs(os.path.join(temporary, "run"), mode=0o700)
@@ -100,14 +102,23 @@ class Bench:
                             env=self.environment())
         return [line.split("\t") for line in ended.out.splitlines()]
 
-    def train(self, recipe, steps, sets=(), threads=None, options=(), data=None, label=""):
+    def layers(self, net):
+        """The names of the recipe's layers."""
+        ended = measure.run([self.options.binary, "check", "--json", self.recipe(net["recipe"])],
+                            env=self.environment())
+        return {layer["name"] for layer in json.loads(ended.out)["layers"]}
+
+    def train(self, recipe, steps, sets=(), threads=None, options=(), data=None, label="",
+              prefix=()):
         """Runs a recipe in a folder of its own. The name of the run finds it in the history; its
-        label is for people. threads: math threads of each worker."""
-        self.runs += 1
-        name = "bench-%s-%d" % (self.session, self.runs)
+        label is for people. threads: math threads of each worker. prefix: a program that starts
+        it."""
+        with self.lock:
+            self.runs += 1
+            name = "bench-%s-%d" % (self.session, self.runs)
         name += re.sub("[^a-z0-9]+", "-", "-" + label) if label else ""
-        argv = [self.options.binary, "run", recipe, "--steps", str(steps), "--name", name, "--out",
-                self.path(name), "--quiet", "--no-ui"] + list(options)
+        argv = list(prefix) + [self.options.binary, "run", recipe, "--steps", str(steps), "--name",
+                               name, "--out", self.path(name), "--quiet", "--no-ui"] + list(options)
         for text in sets:
             argv += ["--set", text]
         return name, measure.run(argv, env=self.environment(threads, data))
@@ -117,12 +128,12 @@ class Bench:
         for file in os.listdir(self.path(name)):
             os.unlink(self.path(name, file))
 
-    def ours(self, net, workers=1, threads=None, sets=(), options=()):
+    def ours(self, net, workers=1, threads=None, sets=(), options=(), prefix=()):
         """(samples per second, peak bytes) of one run."""
         name, ended = self.train(self.recipe(net["recipe"]), net["warmup"] + net["steps"],
                                  ["job.batch=%d" % net["batch"],
                                   "cluster.workers_per_group=%d" % workers] + list(sets),
-                                 threads, options)
+                                 threads, options, prefix=prefix)
         rows = self.sql("SELECT value FROM metrics WHERE split = 'train' AND name = 'samples_per_s'"
                         " AND step > %d AND run_id = (SELECT id FROM runs WHERE name = '%s')" %
                         (net["warmup"], name))

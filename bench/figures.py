@@ -6,6 +6,7 @@ import os
 import copy_modes
 import measure
 import primitives
+import split
 import torch_peer
 from common import Row, Skipped, in_turn, speed_and_memory
 
@@ -250,6 +251,7 @@ FIGURES = {
     "rebalance": rebalance,
     "shard": shard,
     "startup": startup,
+    **split.FIGURES,
     "workers-alexnet": workers_figure("alexnet"),
     "workers-quick": workers_figure("quick"),
     "torch-alexnet": torch_peer.figure("alexnet"),

@@ -14,6 +14,11 @@ SINGA_DB=$T/kept.db "$SW" history sql "SELECT count(*) FROM runs WHERE name LIKE
     AND framework = 'sandblaster' AND status = 'done'" >"$T/count"
 [ "$(cat "$T/count")" = 1 ] || fail 'the history lacks a run'
 
+python3 "$SW_SOURCE_DIR/bench/papers" 20b --trial --repeats 1 --binary "$SW" >"$T/out" 2>"$T/err" ||
+    fail 'a trial of bench/papers 20b'
+has out '^batch +data partition +hybrid partition$'
+has out '^32 +[0-9.]+ ms +[0-9.]+ ms$'
+
 python3 "$SW_SOURCE_DIR/bench/papers" 18x --binary "$SW" >"$T/out" 2>"$T/err"
 [ $? = 2 ] || fail 'an unknown figure is not refused'
 has err "no figure '18x'"
