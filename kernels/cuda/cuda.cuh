@@ -14,6 +14,16 @@ enum { SW_THREADS = 256 }; /* of a block, and the most that sums are made for: a
     kernel<<<blocks, threads, 0, (launch)->stream>>>(__VA_ARGS__)
 #endif
 
+#ifndef SW_CLOCK
+#define SW_CLOCK(ns) asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(ns))
+#endif
+static __device__ __forceinline__ int64_t sw_clock_ns()
+{
+    int64_t ns;
+    SW_CLOCK(ns);
+    return ns;
+}
+
 /* Blocks for a loop over n elements: as many as keep the GPU busy, each going on with a stride. */
 static inline unsigned sw_blocks_for(int64_t n, const struct sw_cuda_launch *l)
 {

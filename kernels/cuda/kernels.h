@@ -344,6 +344,10 @@ struct sw_cuda_lrn {
 int sw_cuda_lrn(const struct sw_cuda_lrn *a, const struct sw_cuda_launch *l);
 int sw_cuda_lrn_backward(const struct sw_cuda_lrn *a, const struct sw_cuda_launch *l);
 
+/* ---- clock.cu ---- */
+
+int sw_cuda_clock(int64_t *ns, const struct sw_cuda_launch *l);
+
 /* ---- updaters.cu ---- */
 
 /* One update of a whole parameter by the formula of that name (kernels/updaters). */

@@ -40,6 +40,11 @@ static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_e
     return SW_OK;
 }
 
+static int64_t width(const void *conf)
+{
+    return ((const struct conf *)conf)->lookup.outputs;
+}
+
 static const struct sw_layer_example examples[] = {
     {.recipe = "vocabulary = 5\noutputs = 3\n", .src = {{1, {6}, 5}}, .dst = {6, 3}},
     {.recipe = "vocabulary = 7\noutputs = 20\n", .src = {{2, {3, 4}, 7}}, .dst = {3, 4, 20}},
@@ -59,6 +64,7 @@ const struct sw_layer_type sw_layer_embedding = {
     .split_reason = "it reads data, of which every worker has its rows",
     .min_src = 1,
     .max_src = 1,
+    .width = width,
     .state_bytes = sizeof(struct sw_lookup),
     .setup = setup,
     .forward = sw_lookup_forward,

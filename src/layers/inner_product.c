@@ -153,6 +153,11 @@ static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_e
     return SW_OK;
 }
 
+static int64_t width(const void *conf)
+{
+    return ((const struct conf *)conf)->outputs;
+}
+
 static const char *const params[] = {"weight", "bias", NULL};
 
 static const struct sw_layer_example examples[] = {
@@ -181,6 +186,7 @@ const struct sw_layer_type sw_layer_inner_product = {
     .refuses_inputs = refuses_inputs,
     .min_src = 1,
     .max_src = 1,
+    .width = width,
     .state_bytes = sizeof(struct sw_plan_state),
     .can_fuse_relu = true,
     .skips_frozen = true,

@@ -7,11 +7,29 @@ static const char *const include_choices[] = {"always", "train", "eval", NULL};
 
 static const char *const partitions[] = {"0", "1", "1in", "none", NULL}; /* enum sw_partition */
 
+const char *const sw_connection_names[] = {"one-to-one", "one-to-all", "first-to-last",
+                                           "previous",   "stateful",   NULL};
+
 const struct sw_opt sw_layer_opts[] = {
     {.key = "src",
      .help = "layers whose output this one reads, in order",
      .type = SW_OPT_STRINGS,
      .offset = offsetof(struct sw_layer_conf, src)},
+    {.key = "unroll",
+     .help = "steps over which the layer is repeated, with the same parameters; whoever is not "
+             "unrolled reads all steps as a sequence",
+     .type = SW_OPT_INT,
+     .offset = offsetof(struct sw_layer_conf, unroll),
+     .def = "0",
+     .min = 1,
+     .max = 4096},
+    {.key = "connections",
+     .help = "how steps read their sources, one word for all or one each: one-to-one the same "
+             "step, one-to-all the whole, first-to-last the first step the last one, previous the "
+             "step before, stateful that too, and the first step the last one of the batch before; "
+             "default: one-to-one, of itself previous",
+     .type = SW_OPT_STRINGS,
+     .offset = offsetof(struct sw_layer_conf, connections)},
     {.key = "include",
      .help = "net that has the layer: both, training only, or evaluation only",
      .type = SW_OPT_ENUM,

@@ -76,7 +76,9 @@ struct sw_layer_carry {
 };
 
 struct sw_layer {
-    const char *name; /* borrowed from the recipe */
+    const char *name; /* in the net */
+    const char *home; /* borrowed from the recipe: its section's name, with which those of parameters
+                         and state begin; the steps of an unrolled layer have the same */
     const struct sw_layer_type *type;
     const void *conf; /* filled from the type's option rows; borrowed from the recipe */
     void *state;      /* private, type->state_bytes, zeroed before setup */
@@ -138,6 +140,7 @@ struct sw_layer_setup {
     bool energy;                     /* the net is one of energy models (algorithm = cd) */
     bool chain;          /* and the layer is trained there: it takes part in a Gibbs chain */
     bool carry;          /* rows go on from pass to pass, as with stateful = yes */
+    bool unrolled;       /* the layer is one step of a net that is unrolled over steps */
     bool all_rows;       /* the layer sees all rows of its group, not only the worker's, */
     bool whole_batch;    /* and no other group has rows of the batch: there is nothing to add */
     bool fuse_relu;      /* the only consumer is a relu that this layer applies itself */
@@ -237,6 +240,8 @@ struct sw_layer_type {
     bool keeps_columns;
     int min_src, max_src;
     uint32_t targets; /* bit i: source i is what a loss compares with: no gradient goes there */
+    /* Features of a row of the output, where the conf alone says so. NULL: it does not. */
+    int64_t (*width)(const void *conf);
     size_t state_bytes;
     bool can_fuse_relu; /* setup honours fuse_relu */
     bool skips_frozen; /* backward makes no gradients of parameters when all their grads are NULL */
@@ -277,14 +282,24 @@ enum sw_partition {
     SW_PARTITION_NONE,    /* whole, on one worker */
 };
 enum sw_include { SW_INCLUDE_ALWAYS, SW_INCLUDE_TRAIN, SW_INCLUDE_EVAL };
+/* What a step of an unrolled layer reads of a source. */
+enum sw_connection {
+    SW_ONE_TO_ONE,    /* the same step */
+    SW_ONE_TO_ALL,    /* all of it */
+    SW_FIRST_TO_LAST, /* the first step reads the last one, the others nothing */
+    SW_PREVIOUS,      /* the step before, the first one zeros */
+    SW_STATEFUL,      /* the step before, the first one the last step of the batch before */
+};
 struct sw_layer_conf {
-    struct sw_strings src;
+    struct sw_strings src, connections;
+    int64_t unroll;           /* steps; 0: it is not unrolled */
     int include;              /* enum sw_include */
     struct sw_strings stages; /* where it is not there, the recipe has no such layer */
     int partition;            /* enum sw_partition, where the key is set */
     int64_t location;         /* the worker that has it whole, where the key is set */
 };
 extern const struct sw_opt sw_layer_opts[];
+extern const char *const sw_connection_names[]; /* enum sw_connection */
 
 /* For setup. */
 /* The passes that a layer's plan has to have. */

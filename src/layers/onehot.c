@@ -21,6 +21,11 @@ static const struct sw_opt opts[] = {
     {0},
 };
 
+static int64_t width(const void *conf)
+{
+    return ((const struct conf *)conf)->classes;
+}
+
 static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_err *err)
 {
     const struct conf *c = l->conf;
@@ -57,6 +62,7 @@ const struct sw_layer_type sw_layer_onehot = {
     .split_reason = "it reads data, of which every worker has its rows",
     .min_src = 1,
     .max_src = 1,
+    .width = width,
     .state_bytes = sizeof(struct state),
     .setup = setup,
     .forward = forward,

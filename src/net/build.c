@@ -186,6 +186,25 @@ static void place_columns(const struct sw_net *net, const struct sw_net_node *no
     }
 }
 
+/* Is a step of an unrolled layer what the steps around it take it for? */
+static int check_step(const struct sw_net_node *node, struct sw_err *err)
+{
+    const struct sw_layer *l = &node->layer;
+    const struct sw_desc *d = &l->dst.desc;
+    char text[128];
+    if (l->keep_count > 0)
+        return sw_err_set(err, SW_ERR_INVALID,
+                          "unroll = %d: %s keeps running statistics, which steps cannot share",
+                          node->steps, l->type->base.name);
+    if (node->width > 0 && (d->ndim != 2 || d->dim[1] != node->width || !sw_desc_is_plain(d)))
+        return sw_err_set(
+            err, SW_ERR_INVALID,
+            "its output is %s, but where the step before is read the first step takes "
+            "%lld features for it",
+            sw_desc_text(d, text), (long long)node->width);
+    return SW_OK;
+}
+
 static int setup_node(struct sw_net *net, struct sw_net_node *node, const struct sw_net_args *args,
                       struct sw_err *err)
 {
@@ -200,7 +219,8 @@ static int setup_node(struct sw_net *net, struct sw_net_node *node, const struct
                                    .batch_rows = net->batch_rows,
                                    .energy = net->algorithm == SW_ALGORITHM_CD,
                                    .chain = node->chain,
-                                   .carry = net->carry,
+                                   .carry = net->carry && node->step < 0,
+                                   .unrolled = node->step >= 0,
                                    .fuse_relu = node->fuse_relu,
                                    .fused = node->fused,
                                    .fused_backward =
@@ -214,8 +234,11 @@ static int setup_node(struct sw_net *net, struct sw_net_node *node, const struct
         if (!l->state)
             return sw_err_nomem(err, "a layer", l->type->state_bytes);
     }
-    int rc = sw_net_is_bridge(node) ? sw_net_bridge_setup(net, node, &setup, err)
-                                    : l->type->setup(l, &setup, err);
+    int rc = sw_net_is_bridge(node)        ? sw_net_bridge_setup(net, node, &setup, err)
+             : sw_net_connects_steps(node) ? sw_net_steps_setup(net, node, err)
+                                           : l->type->setup(l, &setup, err);
+    if (rc == SW_OK && node->step >= 0)
+        rc = check_step(node, err);
     if (rc == SW_OK)
         settle_backward(net, node, wants);
     if (rc == SW_OK)
@@ -242,7 +265,10 @@ static int report(struct sw_net *net, struct sw_net_node *node, int rc, struct s
 {
     if (rc != SW_ERR_INVALID)
         return sw_err_prefix(err, rc, "layer %s", node->layer.name);
-    sw_recipe_error(net->recipe, node->section, NULL, "%s", err->text);
+    if (sw_net_is_later_step(node))
+        sw_recipe_error(net->recipe, node->section, NULL, "step %d: %s", node->step, err->text);
+    else
+        sw_recipe_error(net->recipe, node->section, NULL, "%s", err->text);
     return sw_recipe_verdict(net->recipe, err);
 }
 
@@ -267,7 +293,7 @@ static int number_params(struct sw_net *net, struct sw_err *err)
         node->first_param = net->param_count;
         for (int k = 0; k < l->param_count; k++) {
             int root = sw_net_root_param(net, node, l->param[k].name);
-            char *name = root < 0 ? sw_format("%s.%s", l->name, l->param[k].name)
+            char *name = root < 0 ? sw_format("%s.%s", l->home, l->param[k].name)
                                   : sw_format("%s", net->params[root].name);
             if (!name)
                 return sw_err_nomem(err, "a parameter's name", 0);
@@ -313,7 +339,7 @@ static int number_states(struct sw_net *net, struct sw_err *err)
     for (int i = 0; i < net->count; i++) {
         const struct sw_layer *l = &net->nodes[i].layer;
         for (int k = 0; k < l->keep_count; k++) {
-            char *name = sw_format("%s.%s", l->name, l->keeps[k].name);
+            char *name = sw_format("%s.%s", l->home, l->keeps[k].name);
             if (!name)
                 return sw_err_nomem(err, "a state's name", 0);
             net->states[net->state_count++] =
@@ -347,6 +373,7 @@ int sw_net_new(const struct sw_net_args *args, struct sw_net **out, struct sw_er
     net->alone = args->workers == 0;
     net->worker = args->worker;
     net->carry = args->carry;
+    net->steps = args->steps;
     net->partition = args->partition;
     net->freeze = args->freeze;
     net->scratch_apart = args->scratch_apart;

@@ -81,10 +81,13 @@ static int add_end(const struct sw_net *net, struct insertion *in, int i, int wa
     if (!node->owned_name)
         return sw_err_nomem(err, "a connection's name", 0);
     node->section = old->section;
+    node->step = old->step;
+    node->steps = old->steps;
     node->spread = dst ? to : from;
     node->from = from;
     node->to = to;
     node->layer = (struct sw_layer){.name = node->owned_name,
+                                    .home = old->layer.home,
                                     .type = dst ? &sw_net_bridge_dst : &sw_net_bridge_src,
                                     .index = in->count,
                                     .src_count = 1};
@@ -120,8 +123,7 @@ static int rebuild(struct sw_net *net, struct insertion *in, struct sw_err *err)
     return rc;
 }
 
-/* Pointers to sources and numbers of readers, after the array has moved. */
-static void link_again(struct sw_net *net)
+void sw_net_link(struct sw_net *net)
 {
     for (int i = 0; i < net->count; i++)
         net->nodes[i].consumers = 0;
@@ -286,7 +288,7 @@ int sw_net_connect(struct sw_net *net, struct sw_err *err)
         }
         if (rc == SW_OK)
             rc = order(net, err);
-        link_again(net);
+        sw_net_link(net);
     }
     sw_free(in.needed);
     sw_free(in.moved);

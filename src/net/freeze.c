@@ -19,7 +19,7 @@ bool sw_net_pattern_fits(const char *pattern, const char *layer, const char *par
 static bool is_frozen(const struct sw_net *net, const struct sw_net_node *node, const char *param)
 {
     const struct sw_net_share *share = sw_net_share_of(node, param);
-    const char *layer = share ? net->nodes[share->root].layer.name : node->layer.name;
+    const char *layer = share ? net->nodes[share->root].layer.home : node->layer.home;
     for (int i = 0; net->freeze && i < net->freeze->count; i++)
         if (sw_net_pattern_fits(net->freeze->items[i], layer, share ? share->root_param : param))
             return true;

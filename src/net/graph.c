@@ -14,7 +14,9 @@ struct graph {
     const struct sw_section **sections; /* layers of this net, file order */
     int count;
     int (*src)[SW_LAYER_SRCS]; /* indices into sections */
-    int *order;                /* topological order */
+    enum sw_connection (*how)[SW_LAYER_SRCS];
+    int64_t unrolled; /* steps of every unrolled layer; 0: as it says */
+    int *order;       /* topological order, but for what reads the step before */
     const char **names;
 };
 
@@ -46,9 +48,10 @@ static int collect(struct graph *g, bool training, struct sw_err *err)
     size_t slots = (size_t)n + 1;
     g->sections = sw_calloc(slots, sizeof(void *));
     g->src = sw_calloc(slots, sizeof *g->src);
+    g->how = sw_calloc(slots, sizeof *g->how);
     g->order = sw_calloc(slots, sizeof *g->order);
     g->names = sw_calloc(slots, sizeof *g->names);
-    if (!g->sections || !g->src || !g->order || !g->names)
+    if (!g->sections || !g->src || !g->how || !g->order || !g->names)
         return sw_err_nomem(err, "the layer graph", slots * sizeof *g->src);
     for (const struct sw_section *s = sw_recipe_first(g->recipe, "layer"); s;
          s = sw_section_next(s))
@@ -81,31 +84,178 @@ static void say_dangling(struct graph *g, const struct sw_section *s, int item, 
     sw_recipe_hint_near(g->recipe, name, g->names, g->count, "layers");
 }
 
-static void link_sources(struct graph *g, int i)
+/* ---- connections ---- */
+
+static bool is_delayed(enum sw_connection how)
+{
+    return how == SW_PREVIOUS || how == SW_STATEFUL;
+}
+
+/* How source k is connected. -1: not so that we know it. */
+static int connection_of(const struct sw_section *s, int k)
+{
+    const struct sw_layer_conf *conf = conf_of(s);
+    const struct sw_strings *words = &conf->connections;
+    if (words->count == 0)
+        return conf->unroll && sw_str_eq(conf->src.items[k], s->name) ? SW_PREVIOUS : SW_ONE_TO_ONE;
+    const char *word = words->items[words->count == 1 ? 0 : k];
+    for (int how = 0; sw_connection_names[how]; how++)
+        if (sw_str_eq(word, sw_connection_names[how]))
+            return how;
+    return -1;
+}
+
+static int64_t steps_of(const struct graph *g, const struct sw_section *s)
+{
+    const struct sw_layer_conf *conf = conf_of(s);
+    return conf->unroll && g->unrolled ? g->unrolled : conf->unroll;
+}
+
+static struct sw_net_graph_layer layer_of(const struct graph *g, int i)
+{
+    const struct sw_section *s = g->sections[i];
+    struct sw_net_graph_layer l = {
+        .section = s, .src_count = conf_of(s)->src.count, .steps = steps_of(g, s)};
+    for (int k = 0; k < l.src_count; k++) {
+        l.src[k] = g->src[i][k];
+        l.how[k] = g->how[i][k];
+    }
+    return l;
+}
+
+/* Another layer that reads the step before of source j in another way. */
+static bool disagree(const struct graph *g, int i, int k)
+{
+    for (int other = 0; other < i; other++)
+        for (int m = 0; m < conf_of(g->sections[other])->src.count; m++)
+            if (g->src[other][m] == g->src[i][k] && is_delayed(g->how[other][m]) &&
+                g->how[other][m] != g->how[i][k])
+                return true;
+    return false;
+}
+
+/* Why source k cannot be connected so, or NULL. */
+static const char *why_not_connected(const struct graph *g, int i, int k)
+{
+    const int64_t own = steps_of(g, g->sections[i]);
+    const int64_t its = steps_of(g, g->sections[g->src[i][k]]);
+    enum sw_connection how = g->how[i][k];
+    if (how == SW_FIRST_TO_LAST)
+        return own || its ? NULL : "neither is unrolled";
+    if (!own)
+        return how == SW_ONE_TO_ONE ? NULL : "the layer itself has no unroll";
+    if (is_delayed(how) && !its)
+        return "the source has no steps: give it the same unroll";
+    if (how != SW_ONE_TO_ALL && its && its != own)
+        return "the source has another number of steps: say the same unroll, or one-to-all";
+    return is_delayed(how) && disagree(g, i, k)
+               ? "another layer reads the same step before with the other of previous and stateful"
+               : NULL;
+}
+
+/* Only what computes features has steps of its own. */
+static bool can_unroll(struct graph *g, const struct sw_section *s)
+{
+    if (!conf_of(s)->unroll || (type_of(s)->role == SW_ROLE_NEURON && !type_of(s)->energy))
+        return true;
+    sw_recipe_error(g->recipe, s, "unroll", "%s is not unrolled: %s", type_of(s)->base.name,
+                    type_of(s)->role == SW_ROLE_INPUT
+                        ? "what reads it takes the steps out of a sequence by itself"
+                    : type_of(s)->energy ? "its chain has steps of its own"
+                                         : "it reads the steps of an unrolled layer as a sequence");
+    return false;
+}
+
+static void read_connections(struct graph *g, int i)
+{
+    const struct sw_section *s = g->sections[i];
+    const struct sw_strings *words = &conf_of(s)->connections;
+    const int sources = conf_of(s)->src.count;
+    if (!can_unroll(g, s))
+        return;
+    if (words->count > 1 && words->count != sources) {
+        sw_recipe_error(g->recipe, s, "connections",
+                        "%d words for %d sources: give one for all, or one for each", words->count,
+                        sources);
+        return;
+    }
+    for (int k = 0; k < sources; k++) {
+        const int how = connection_of(s, k), item = words->count > 1 ? k : 0;
+        g->how[i][k] = how < 0 ? SW_ONE_TO_ONE : (enum sw_connection)how;
+        if (how < 0) {
+            int names = 0;
+            while (sw_connection_names[names])
+                names++;
+            sw_recipe_error_item(g->recipe, s, "connections", item, "unknown");
+            sw_recipe_hint_near(g->recipe, words->items[item], sw_connection_names, names,
+                                "connections");
+            return;
+        }
+    }
+}
+
+/* When all layers' connections are known. */
+static void check_connections(struct graph *g, int i)
+{
+    const struct sw_section *s = g->sections[i];
+    for (int k = 0; k < conf_of(s)->src.count; k++) {
+        const char *why = g->src[i][k] < 0 ? NULL : why_not_connected(g, i, k);
+        if (why && conf_of(s)->connections.count)
+            sw_recipe_error_item(g->recipe, s, "connections",
+                                 conf_of(s)->connections.count > 1 ? k : 0, "of source %s: %s",
+                                 conf_of(s)->src.items[k], why);
+        else if (why)
+            sw_recipe_error_item(g->recipe, s, "src", k, "%s", why);
+    }
+}
+
+/* ---- sources ---- */
+
+/* Has every step as many sources as the type reads? */
+static bool count_sources(struct graph *g, int i)
 {
     const struct sw_section *s = g->sections[i];
     const struct sw_layer_type *type = type_of(s);
-    const struct sw_strings *src = &conf_of(s)->src;
-    if (src->count < type->min_src || src->count > type->max_src) {
-        if (type->max_src == 0)
-            sw_recipe_error(g->recipe, s, "src", "%s reads the data and has no source layers",
-                            type->base.name);
-        else if (src->count == 0)
-            sw_recipe_error(g->recipe, s, NULL, "src is missing: %s reads %d layer%s",
-                            type->base.name, type->min_src, type->min_src == 1 ? "" : "s");
-        else if (type->min_src == type->max_src)
-            sw_recipe_error(g->recipe, s, "src", "%s reads %d layer%s, not %d", type->base.name,
-                            type->min_src, type->min_src == 1 ? "" : "s", src->count);
-        else
-            sw_recipe_error(g->recipe, s, "src", "%s reads %d to %d layers, not %d",
-                            type->base.name, type->min_src, type->max_src, src->count);
-        return;
+    const int given = conf_of(s)->src.count;
+    const char *step = "";
+    int count = given;
+    if (given <= SW_LAYER_SRCS && conf_of(s)->unroll) {
+        const struct sw_net_graph_layer l = layer_of(g, i);
+        const int first = sw_net_step_sources(&l, 0), later = sw_net_step_sources(&l, 1);
+        const bool fits = first >= type->min_src && first <= type->max_src;
+        count = fits && l.steps > 1 ? later : first;
+        step = first == later ? "" : fits ? " in each later step" : " in its first step";
     }
+    if (count >= type->min_src && count <= type->max_src && given <= SW_LAYER_SRCS)
+        return true;
+    const char *name = type->base.name, *plural = type->min_src == 1 ? "" : "s";
+    if (type->max_src == 0)
+        sw_recipe_error(g->recipe, s, "src", "%s reads the data and has no source layers", name);
+    else if (given == 0)
+        sw_recipe_error(g->recipe, s, NULL, "src is missing: %s reads %d layer%s", name,
+                        type->min_src, plural);
+    else if (type->min_src == type->max_src)
+        sw_recipe_error(g->recipe, s, "src", "%s reads %d layer%s, not %d%s", name, type->min_src,
+                        plural, count, step);
+    else
+        sw_recipe_error(g->recipe, s, "src", "%s reads %d to %d layers, not %d%s", name,
+                        type->min_src, type->max_src, count, step);
+    return false;
+}
+
+static void link_sources(struct graph *g, int i)
+{
+    const struct sw_section *s = g->sections[i];
+    const struct sw_strings *src = &conf_of(s)->src;
+    if (src->count <= SW_LAYER_SRCS)
+        read_connections(g, i);
+    if (!count_sources(g, i))
+        return;
     for (int k = 0; k < src->count; k++) {
         g->src[i][k] = find(g, src->items[k]);
         if (g->src[i][k] < 0)
             say_dangling(g, s, k, src->items[k]);
-        else if (g->src[i][k] == i)
+        else if (g->src[i][k] == i && !is_delayed(g->how[i][k]))
             sw_recipe_error_item(g->recipe, s, "src", k, "the layer reads itself");
         else if (type_of(g->sections[g->src[i][k]])->role == SW_ROLE_METRIC)
             sw_recipe_error_item(g->recipe, s, "src", k,
@@ -127,7 +277,7 @@ static int source_count(const struct graph *g, int i)
 static int stuck_source(const struct graph *g, const bool *placed, int i)
 {
     int k = 0;
-    while (placed[g->src[i][k]])
+    while (placed[g->src[i][k]] || is_delayed(g->how[i][k]))
         k++;
     return g->src[i][k];
 }
@@ -168,6 +318,8 @@ static void say_cycle(struct graph *g, const bool *placed)
                     "the layer depends on its own output: a cycle: %s; let one of them read "
                     "something else",
                     sw_buf_text(&text));
+    if (conf_of(g->sections[first])->unroll)
+        sw_recipe_hint(g->recipe, "connections = previous, where the step before is read");
     sw_buf_fini(&text);
 }
 
@@ -180,7 +332,7 @@ static void sort(struct graph *g, bool *placed)
         for (int i = 0; i < g->count && !moved; i++) {
             bool ready = !placed[i];
             for (int k = 0; ready && k < source_count(g, i); k++)
-                ready = placed[g->src[i][k]];
+                ready = placed[g->src[i][k]] || is_delayed(g->how[i][k]);
             if (!ready)
                 continue;
             placed[i] = moved = true;
@@ -191,41 +343,26 @@ static void sort(struct graph *g, bool *placed)
         say_cycle(g, placed);
 }
 
-static void fill_node(struct sw_net *net, const struct graph *g, int at, const int *position)
+/* The layers as nodes are made of them. */
+static int make_nodes(struct sw_net *net, const struct graph *g, const char *until,
+                      struct sw_err *err)
 {
-    int i = g->order[at];
-    struct sw_net_node *node = &net->nodes[at];
-    const struct sw_section *s = g->sections[i];
-    node->section = s;
-    node->layer = (struct sw_layer){.name = s->name,
-                                    .type = type_of(s),
-                                    .conf = s->conf[0],
-                                    .index = at,
-                                    .id = sw_hash_name(s->name),
-                                    .src_count = source_count(g, i)};
-    for (int k = 0; k < node->layer.src_count; k++) {
-        struct sw_net_node *source = &net->nodes[position[g->src[i][k]]];
-        node->src[k] = position[g->src[i][k]];
-        node->layer.src[k] = &source->layer.dst;
-        source->consumers++;
-    }
-}
-
-static int make_nodes(struct sw_net *net, const struct graph *g, struct sw_err *err)
-{
-    net->nodes = sw_calloc((size_t)g->count + 1, sizeof *net->nodes);
-    int *position = sw_calloc((size_t)g->count + 1, sizeof *position);
-    if (!net->nodes || !position) {
-        sw_free(position);
-        return sw_err_nomem(err, "the layers", (size_t)g->count * sizeof *net->nodes);
-    }
-    net->count = g->count;
-    for (int at = 0; at < g->count; at++)
+    size_t n = (size_t)g->count + 1;
+    struct sw_net_graph_layer *layers = sw_calloc(n, sizeof *layers);
+    int *position = sw_calloc(n, sizeof *position);
+    int rc = layers && position ? SW_OK : sw_err_nomem(err, "the layers", n * sizeof *layers);
+    for (int at = 0; at < g->count && rc == SW_OK; at++)
         position[g->order[at]] = at;
-    for (int at = 0; at < g->count; at++)
-        fill_node(net, g, at, position);
+    for (int at = 0; at < g->count && rc == SW_OK; at++) {
+        layers[at] = layer_of(g, g->order[at]);
+        for (int k = 0; k < layers[at].src_count; k++)
+            layers[at].src[k] = position[layers[at].src[k]];
+    }
+    if (rc == SW_OK)
+        rc = sw_net_unroll(net, layers, g->count, until, err);
+    sw_free(layers);
     sw_free(position);
-    return SW_OK;
+    return rc;
 }
 
 /* Does the algorithm train a layer of this type by itself? */
@@ -241,7 +378,7 @@ static void check_algorithm(const struct graph *g, enum sw_algorithm algorithm)
     bool through_time = algorithm != SW_ALGORITHM_BPTT;
     for (int i = 0; i < g->count; i++) {
         const struct sw_section *s = g->sections[i];
-        through_time = through_time || type_of(s)->through_time;
+        through_time = through_time || type_of(s)->through_time || conf_of(s)->unroll;
         if (algorithm == SW_ALGORITHM_CD && type_of(s)->role == SW_ROLE_LOSS)
             sw_recipe_error(
                 g->recipe, s, NULL,
@@ -250,7 +387,8 @@ static void check_algorithm(const struct graph *g, enum sw_algorithm algorithm)
     }
     if (!through_time)
         sw_recipe_error(g->recipe, sw_recipe_find(g->recipe, "job", NULL), "algorithm",
-                        "bptt is for recurrent layers (rnn, gru, lstm), and there is none: say bp");
+                        "bptt is for recurrent layers (rnn, gru, lstm, unroll), and there is none: "
+                        "say bp");
 }
 
 static void check_loss(const struct graph *g)
@@ -274,6 +412,7 @@ static void free_graph(struct graph *g)
 {
     sw_free(g->sections);
     sw_free(g->src);
+    sw_free(g->how);
     sw_free(g->order);
     sw_free(g->names);
 }
@@ -313,8 +452,10 @@ static void drop_others(struct graph *g, const bool *kept, int *place)
             continue;
         g->sections[to] = g->sections[i];
         g->names[to] = g->names[i];
-        for (int k = 0; k < SW_LAYER_SRCS; k++)
+        for (int k = 0; k < SW_LAYER_SRCS; k++) {
             g->src[to][k] = place[g->src[i][k]];
+            g->how[to][k] = g->how[i][k];
+        }
     }
     g->count = n;
 }
@@ -351,6 +492,9 @@ static int read_graph(struct graph *g, bool training, const char *until, struct 
         return rc;
     for (int i = 0; i < g->count && !until; i++)
         link_sources(g, i);
+    rc = sw_recipe_verdict(g->recipe, err);
+    for (int i = 0; i < g->count && rc == SW_OK; i++)
+        check_connections(g, i);
     if (training && !until)
         check_loss(g);
     rc = sw_recipe_verdict(g->recipe, err);
@@ -366,10 +510,11 @@ static int read_graph(struct graph *g, bool training, const char *until, struct 
 
 int sw_net_read_graph(struct sw_net *net, const char *until, struct sw_err *err)
 {
-    struct graph g = {.recipe = net->recipe, .algorithm = net->algorithm};
+    struct graph g = {
+        .recipe = net->recipe, .algorithm = net->algorithm, .unrolled = net->steps};
     int rc = read_graph(&g, net->training, until, err);
     if (rc == SW_OK)
-        rc = make_nodes(net, &g, err);
+        rc = make_nodes(net, &g, until, err);
     free_graph(&g);
     return rc;
 }

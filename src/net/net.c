@@ -31,6 +31,12 @@ int sw_net_find(const struct sw_net *net, const char *layer)
     return -1;
 }
 
+int sw_net_step_at(const struct sw_net *net, int i, int *steps)
+{
+    *steps = net->nodes[i].steps;
+    return net->nodes[i].step;
+}
+
 bool sw_net_training(const struct sw_net *net)
 {
     return net->training;
@@ -269,6 +275,11 @@ void sw_net_bind_carries(struct sw_net *net, void *memory)
         for (int k = 0; k < l->carry_count; at += carry_bytes(l, k++))
             l->carry[k].value = (float *)(void *)at;
     }
+    for (int i = 0; i < net->count; i++) {
+        const struct sw_net_node *node = &net->nodes[i];
+        if (node->layer.type == &sw_net_end && !node->absent)
+            sw_net_end_bind(&net->nodes[i].layer, net->nodes[node->src[1]].layer.carry[0].value);
+    }
 }
 
 int sw_net_sum_count(const struct sw_net *net)
@@ -291,6 +302,12 @@ int sw_net_phases(const struct sw_net *net, int i, bool backward)
     const struct sw_layer *l = &net->nodes[i].layer;
     int phases = backward ? l->backward_phases : l->forward_phases;
     return phases > 1 ? phases : 1;
+}
+
+bool sw_net_moves(const struct sw_net *net, int i)
+{
+    const struct sw_layer_type *type = net->nodes[i].layer.type;
+    return type == &sw_net_bridge_src || type == &sw_net_bridge_dst;
 }
 
 double *sw_net_sums(const struct sw_net *net, int i, int *count)

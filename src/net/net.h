@@ -37,6 +37,7 @@ struct sw_net_args {
     int field_count;
     const char *source;           /* the data section's name, for messages */
     bool carry;                   /* recurrent layers go on from pass to pass in any event */
+    int64_t steps;                /* of every unrolled layer, whatever it says; 0: as it says */
     const char *until;            /* ends with this layer: only those that lead to it; NULL: all */
     bool scratch_apart;           /* what lasts for one call only lies in memory of its own, which
                                      nets that do not run at the same time may share */
@@ -68,6 +69,8 @@ const struct sw_layer *sw_net_layer(const struct sw_net *net, int i);
 struct sw_layer *sw_net_output_layer(struct sw_net *net, int i); /* of role OUTPUT: to write with */
 const struct sw_section *sw_net_section(const struct sw_net *net, int i);
 int sw_net_find(const struct sw_net *net, const char *layer); /* -1 when absent */
+/* Which step of an unrolled layer it is, or of a sequence it takes, and of how many; -1: neither. */
+int sw_net_step_at(const struct sw_net *net, int i, int *steps);
 bool sw_net_training(const struct sw_net *net);
 int64_t sw_net_rows(const struct sw_net *net);
 /* Does backward visit the layer? Always false in an evaluation net. */
@@ -204,6 +207,8 @@ int sw_net_run_chains(struct sw_net *net, struct sw_err *err) SW_MUST_CHECK;
 /* The same phase by phase: how many there are (1 at least), one of them, and the sums that lie
  * between it and the next, in device memory (NULL: none). */
 int sw_net_phases(const struct sw_net *net, int i, bool backward);
+/* Does it exchange features with other workers, for which the host waits? */
+bool sw_net_moves(const struct sw_net *net, int i);
 int sw_net_run_phase(struct sw_net *net, int i, bool backward, int phase,
                      struct sw_err *err) SW_MUST_CHECK;
 double *sw_net_sums(const struct sw_net *net, int i, int *count);

@@ -40,6 +40,12 @@ struct sw_net_node {
     bool absent;               /* another worker does it: nothing to run, hold or update here */
     int src[SW_LAYER_SRCS];    /* node indices */
     int consumers;             /* layers that read the output */
+    int step, steps;           /* of an unrolled layer, or of what takes a step out of a sequence:
+                                  which it is, and how many there are; step -1: neither */
+    const char *of;            /* of the latter: whose steps */
+    int64_t width;             /* what the first step reads of the step before: [rows, width] */
+    bool carries;              /* of a `begin`: the batch before may have left it */
+    bool joins_joins;          /* of a `join`: its sources are such, too */
     int first_giver;           /* consumer whose backward is the first to give a gradient, or -1 */
     bool leads_to_loss;
     bool chain;      /* one side of a Boltzmann machine that is trained (chains.c) */
@@ -90,6 +96,7 @@ struct sw_net {
     int chain_turn;                       /* of the pass that runs */
     int64_t rows, batch_rows, group_rows; /* this worker's, the batch's and the group's */
     int workers, worker;
+    int64_t steps;                   /* of every unrolled layer; 0: as many as it says */
     bool alone;                      /* nobody asked for a group: locations say nothing */
     enum sw_partition partition;     /* of layers that do not say */
     const struct sw_strings *freeze; /* borrowed; or NULL */
@@ -121,6 +128,35 @@ struct sw_net {
 
 /* Nodes from the recipe's [layer] sections in topological order. Errors as sw_net_new. */
 int sw_net_read_graph(struct sw_net *net, const char *until, struct sw_err *err) SW_MUST_CHECK;
+
+/* unroll.c: nodes of layers, with one for every step of those that are unrolled. */
+struct sw_net_graph_layer {
+    const struct sw_section *section;
+    int src_count, src[SW_LAYER_SRCS]; /* among the layers */
+    enum sw_connection how[SW_LAYER_SRCS];
+    int64_t steps; /* 0: it is not unrolled */
+};
+/* How many sources step `step` has; of a layer that is not unrolled, step 0. */
+int sw_net_step_sources(const struct sw_net_graph_layer *l, int64_t step);
+/* layers: in topological order but for what reads the step before; until: as in sw_net_args. */
+int sw_net_unroll(struct sw_net *net, const struct sw_net_graph_layer *layers, int count,
+                  const char *until, struct sw_err *err) SW_MUST_CHECK;
+/* Pointers to sources and numbers of readers, after the nodes have moved. */
+void sw_net_link(struct sw_net *net);
+/* Is the node a later step of an unrolled layer? What is wrong with its keys the first one says. */
+static inline bool sw_net_is_later_step(const struct sw_net_node *node)
+{
+    return node->step > 0;
+}
+
+/* steps.c */
+extern const struct sw_layer_type sw_net_step, sw_net_join, sw_net_begin, sw_net_end;
+bool sw_net_connects_steps(const struct sw_net_node *node);
+int sw_net_steps_setup(const struct sw_net *net, struct sw_net_node *node,
+                       struct sw_err *err) SW_MUST_CHECK;
+/* Where an `end` leaves the last step. */
+void sw_net_end_bind(struct sw_layer *l, float *next);
+
 /* share.c: finds who shares whose parameters; errors as sw_net_new. */
 int sw_net_find_shares(struct sw_net *net, struct sw_err *err) SW_MUST_CHECK;
 /* How the node shares its parameter, or NULL; the layout that it has then, or NULL. */

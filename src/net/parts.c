@@ -572,6 +572,12 @@ static int add_sums(struct sw_parts *p, struct sw_err *err)
     return rc == SW_OK ? move_sums(p, true, err) : rc;
 }
 
+bool sw_parts_only_queues(const struct sw_parts *p, int layer, bool backward)
+{
+    bool sums = p->sum && sw_net_phases(first_net(p), layer, backward) > 1;
+    return !p->stream->dev->host_memory && !sums && !sw_net_moves(first_net(p), layer);
+}
+
 static int run_layer(struct sw_parts *p, int layer, bool backward, struct sw_err *err)
 {
     int phases = sw_net_phases(first_net(p), layer, backward), rc = SW_OK;

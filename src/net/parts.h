@@ -81,6 +81,9 @@ int sw_parts_backward(struct sw_parts *p, int layer, struct sw_err *err) SW_MUST
 /* The same in turn `turn` of a Gibbs chain, where nothing is complete yet. */
 int sw_parts_turn(struct sw_parts *p, int layer, bool backward, int turn,
                   struct sw_err *err) SW_MUST_CHECK;
+/* Is a pass of the layer nothing but operations that are queued for a device of its own, for which
+ * the host waits for nobody? */
+bool sw_parts_only_queues(const struct sw_parts *p, int layer, bool backward);
 /* As sw_net_fetch, for all. */
 int sw_parts_fetch(struct sw_parts *p, struct sw_err *err) SW_MUST_CHECK;
 

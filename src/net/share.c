@@ -41,8 +41,8 @@ static int say_no_layer(struct sw_net *net, const struct sw_section *section, co
     char wanted[128];
     snprintf(wanted, sizeof wanted, "%.*s", bytes, name);
     for (int i = 0; i < net->count && count < 256; i++)
-        if (net->nodes[i].layer.type->base.params)
-            names[count++] = net->nodes[i].layer.name;
+        if (net->nodes[i].layer.type->base.params && !sw_net_is_later_step(&net->nodes[i]))
+            names[count++] = net->nodes[i].layer.home;
     sw_recipe_hint_near(net->recipe, wanted, names, count, "layers with parameters");
     return -1;
 }
@@ -60,8 +60,9 @@ static int find_target(struct sw_net *net, int i, const char *key, const char *t
     }
     int bytes = (int)(dot - text), target = -1;
     for (int j = 0; j < net->count; j++)
-        if (strncmp(net->nodes[j].layer.name, text, (size_t)bytes) == 0 &&
-            !net->nodes[j].layer.name[bytes])
+        if (target < 0 && net->nodes[j].layer.home &&
+            strncmp(net->nodes[j].layer.home, text, (size_t)bytes) == 0 &&
+            !net->nodes[j].layer.home[bytes])
             target = j;
     if (target < 0)
         return say_no_layer(net, section, key, text, bytes);
@@ -110,8 +111,8 @@ static void read_share(struct sw_net *net, int i, int k)
     if (root >= i) {
         sw_recipe_error(net->recipe, node->section, key,
                         "%s does not run before this layer: let that one share %s.%s instead",
-                        root == i ? "the layer itself" : net->nodes[root].layer.name,
-                        node->layer.name, node->section->type[0]->params[k]);
+                        root == i ? "the layer itself" : net->nodes[root].layer.home,
+                        node->layer.home, node->section->type[0]->params[k]);
         return;
     }
     note_share(net, i, k, root, root_param);
@@ -146,10 +147,37 @@ static void borrow(struct sw_net *net, int i, int k)
     }
 }
 
+/* A later step has the parameters of the first one, or whose those are. */
+static void share_first_step(struct sw_net *net, int i)
+{
+    struct sw_net_node *node = &net->nodes[i], *first = NULL;
+    const struct sw_section *s = node->section;
+    int root = 0;
+    while (net->nodes[root].section != s || net->nodes[root].step != 0 ||
+           sw_net_connects_steps(&net->nodes[root]))
+        root++;
+    first = &net->nodes[root];
+    for (int k = 0; k < s->param_count && k < SW_LAYER_PARAMS; k++) {
+        const char *param = s->type[0]->params[k];
+        const struct sw_net_share *given = sw_net_share_of(first, param);
+        node->share[node->share_count++] =
+            given ? *given
+                  : (struct sw_net_share){.param = param, .root = root, .root_param = param};
+    }
+    if (s->param_count > 0)
+        first->is_shared = node->is_shared = true;
+}
+
 int sw_net_find_shares(struct sw_net *net, struct sw_err *err)
 {
     for (int i = 0; i < net->count; i++) {
         const struct sw_section *s = net->nodes[i].section;
+        if (sw_net_connects_steps(&net->nodes[i]))
+            continue;
+        if (sw_net_is_later_step(&net->nodes[i])) {
+            share_first_step(net, i);
+            continue;
+        }
         for (int k = 0; k < s->param_count && k < SW_LAYER_PARAMS; k++)
             if (conf_of(s, k)->share)
                 read_share(net, i, k);
@@ -184,6 +212,10 @@ int sw_net_check_shares(const struct sw_net *net, const struct sw_net_node *node
         const struct sw_net_share *share = &node->share[s];
         const struct sw_layer *root = &net->nodes[share->root].layer;
         int own = find_in(&node->layer, share->param), p = find_in(root, share->root_param);
+        /* Its type may have a parameter that this layer has not; or another worker has them all. */
+        bool neither = own < 0 && p < 0 && root->home == node->layer.home;
+        if (neither || net->nodes[share->root].absent)
+            continue;
         if (own < 0)
             return sw_err_set(err, SW_ERR_INVALID, "%s.share: this layer has no %s", share->param,
                               share->param);

@@ -107,7 +107,9 @@ static struct sw_spread spread_at(struct sw_net *net, const struct sw_net_node *
 {
     const struct sw_layer_conf *conf = node->section->common;
     const char *reason = why_not_one(node), *type = type_of(node)->base.name;
-    if (reason)
+    if (sw_net_is_later_step(node) || sw_net_connects_steps(node))
+        ; /* the first step says it */
+    else if (reason)
         sw_recipe_error(net->recipe, node->section, "location",
                         "%s cannot be on one worker: %s; leave location out, and it reads its rows "
                         "of what is elsewhere",
@@ -134,15 +136,19 @@ static enum sw_dist dist_of(struct sw_net *net, const struct sw_net_node *node)
     bool own;
     enum sw_partition p = wanted(net, node, &own);
     const struct sw_layer_type *type = type_of(node);
+    if (sw_net_connects_steps(node) && p != SW_PARTITION_NONE)
+        p = SW_PARTITION_ROWS;
     const char *reason = why_not_way(net, node, p);
     if (!reason && !own)
         reason = why_source_not(net, node, p);
     bool refused = reason != NULL;
-    if (refused && own)
+    if (sw_net_connects_steps(node) || sw_net_is_later_step(node))
+        ; /* the layer's first step says it */
+    else if (refused && own)
         sw_recipe_error(net->recipe, node->section, "partition", "%s cannot: %s", type->base.name,
                         reason);
     else if (refused && net->workers > 1 && type->role != SW_ROLE_INPUT)
-        sw_buf_printf(&net->notes, "layer %s is split by rows: %s\n", node->layer.name, reason);
+        sw_buf_printf(&net->notes, "layer %s is split by rows: %s\n", node->layer.home, reason);
     return refused || net->workers == 1 ? SW_DIST_ROWS : dists[p];
 }
 
@@ -171,7 +177,7 @@ static void check_homes(struct sw_net *net, const struct sw_net_node *node)
         sw_recipe_error(net->recipe, node->section, located ? "location" : NULL,
                         "it shares %s with layer %s, which is not where it is: give both the same "
                         "location, or leave them in rows",
-                        node->share[k].param, root->layer.name);
+                        node->share[k].param, root->layer.home);
     }
 }
 

@@ -83,6 +83,9 @@ const struct sw_opt sw_job_opts[] = {
      .help = "fit:SIZE keeps training within so many bytes on every device (on cpu: of the job) by "
              "computing features again and, on devices with memory of their own, by swapping them "
              "to the host; the results stay the same"},
+    {FIELD(graphs), .type = SW_OPT_BOOL, .def = "yes",
+     .help = "on devices with memory of their own: a step is captured once and then queued as a "
+             "whole, which saves the host's time; the results stay the same"},
     {FIELD(device), .type = SW_OPT_STRING, .def = "auto",
      .help = "where to compute: cpu, cuda, cuda:0,2 (GPUs by number), sim:gpus=N; auto is cpu"},
     {FIELD(db), .type = SW_OPT_STRING, .help = "history database, a file"},

@@ -32,6 +32,7 @@ struct sw_job_conf {
     struct sw_strings stop_at;    /* conditions: accuracy>=0.99 */
     const char *memory;           /* as written: default, fit:SIZE */
     int64_t memory_bytes;         /* what that says; 0: no limit. No key of its own */
+    bool graphs;                  /* steps are captured where a device can do that */
     const char *device;           /* auto, cpu, cuda:0,2, sim:gpus=N */
     struct sw_strings init_from;  /* files, each with rules TENSOR -> PARAMETER behind it */
     int precision;                /* of products: enum sw_precision (device/precision.h) */

@@ -139,7 +139,7 @@ static void note_staleness(struct sw_worker *w, int param, uint64_t version)
         w->ledger.staleness = (int32_t)stale;
 }
 
-static int forward_layer(struct sw_worker *w, int64_t t, int i, struct sw_err *err)
+static int collect_params(struct sw_worker *w, int64_t t, int i, struct sw_err *err)
 {
     int first, count = sw_net_layer_params(w->train, i, &first), rc = SW_OK;
     for (int p = first; p < first + count && rc == SW_OK; p++) {
@@ -147,17 +147,20 @@ static int forward_layer(struct sw_worker *w, int64_t t, int i, struct sw_err *e
         if (rc == SW_OK && w->job->apart)
             note_staleness(w, w->param_of[SW_SPLIT_TRAIN][p], (uint64_t)t - 1);
     }
-    if (rc != SW_OK)
-        return rc;
     /* A pass begins when its values are here: looking for them is no part of it, even when the look
      * is short. */
-    if (count > 0)
+    if (rc == SW_OK && count > 0)
         sw_worker_lap(w, &w->ledger.idle_ms, NULL);
+    return rc;
+}
+
+static int forward_layer(struct sw_worker *w, int64_t t, int i, struct sw_err *err)
+{
     int64_t begin_ns = w->lap_ns;
     sw_slot_phase(w->slot, SW_PHASE_FORWARD, t, i, sw_net_layer(w->train, i)->name, begin_ns);
     w->pass_ms = &w->ledger.forward_ms;
     w->pass_total_ms = &w->forward_ms[i];
-    rc = sw_parts_forward(w->parts[SW_SPLIT_TRAIN], i, err);
+    int rc = sw_parts_forward(w->parts[SW_SPLIT_TRAIN], i, err);
     sw_worker_lap(w, &w->ledger.forward_ms, &w->forward_ms[i]);
     trace(w, SW_TRACE_FORWARD, t, i, begin_ns);
     return rc;
@@ -191,14 +194,31 @@ static int give_and_wait(struct sw_worker *w, int param, uint64_t version, struc
     return rc;
 }
 
-/* Hands over the gradients that are complete when the layer's backward is done, and runs the
- * servers that this worker hosts. */
-static int hand_over(struct sw_worker *w, int64_t t, int i, struct sw_err *err)
+/* Is the parameter updated by the device as soon as its gradient is there, within the step's own
+ * operations? */
+static bool updates_inside(const struct sw_worker *w, int param)
+{
+    return w->replica && w->job->overlap == SW_OVERLAP_YES && sw_replica_is_own(w->replica, param);
+}
+
+/* Hands over the gradients that are complete when the layer's backward is done; inside: those that
+ * the device's own operations hand over, else the others. */
+static int give_params(struct sw_worker *w, int64_t t, int i, bool inside, struct sw_err *err)
 {
     int first, count = sw_net_layer_params(w->train, i, &first), rc = SW_OK;
-    for (int p = first; p < first + count && rc == SW_OK; p++)
-        if (gives(w->train, p))
-            rc = give_and_wait(w, w->param_of[SW_SPLIT_TRAIN][p], (uint64_t)t, err);
+    for (int p = first; p < first + count && rc == SW_OK; p++) {
+        int param = w->param_of[SW_SPLIT_TRAIN][p];
+        if (gives(w->train, p) && updates_inside(w, param) == inside)
+            rc = give_and_wait(w, param, (uint64_t)t, err);
+    }
+    return rc;
+}
+
+/* And runs the servers that this worker hosts. */
+static int hand_over(struct sw_worker *w, int64_t t, int i, struct sw_err *err)
+{
+    int first, count = sw_net_layer_params(w->train, i, &first);
+    int rc = give_params(w, t, i, false, err);
     if (rc == SW_OK && count > 0 && w->served_count > 0) {
         sw_slot_phase(w->slot, SW_PHASE_UPDATE, t, i, sw_net_layer(w->train, i)->name, w->lap_ns);
         rc = sw_server_poll(w, err);
@@ -219,31 +239,11 @@ static int backward_layer(struct sw_worker *w, int64_t t, int i, struct sw_err *
     return rc;
 }
 
-/* From the top down, each layer's updates right behind it or, without overlap, all at the end. */
-static int backward(struct sw_worker *w, int64_t t, struct sw_err *err)
-{
-    bool overlaps = w->job->overlap == SW_OVERLAP_YES;
-    int layers = sw_net_layer_count(w->train), rc = SW_OK;
-    for (int i = layers - 1; i >= 0 && rc == SW_OK; i--) {
-        if (!sw_net_has_backward(w->train, i))
-            continue;
-        rc = backward_layer(w, t, i, err);
-        if (rc == SW_OK && overlaps)
-            rc = hand_over(w, t, i, err);
-    }
-    for (int i = layers - 1; i >= 0 && rc == SW_OK && !overlaps; i--)
-        if (sw_net_has_backward(w->train, i))
-            rc = hand_over(w, t, i, err);
-    return rc;
-}
-
 /* The weighted sum of all losses over this worker's rows, before anything learns from it. Where
  * that drops the update, the table is told. */
 static int check_loss(struct sw_worker *w, int64_t t, struct sw_err *err)
 {
     int rc = sw_parts_fetch(w->parts[SW_SPLIT_TRAIN], err);
-    if (rc == SW_OK && w->replica)
-        rc = sw_replica_ask_finite(w->replica, err);
     if (rc == SW_OK)
         rc = sw_ledger_wait(w, err);
     if (rc == SW_OK && w->replica)
@@ -286,6 +286,103 @@ static int learn_scale(struct sw_worker *w, int64_t t, double *scale, struct sw_
     return rc;
 }
 
+/* ---- Segments ---- */
+
+struct submission {
+    struct sw_worker *w;
+    int64_t t;
+    const struct sw_segment *segment;
+};
+
+static int backward_of(const struct sw_worker *w, int pass)
+{
+    int i = 2 * sw_net_layer_count(w->train) - 1 - pass;
+    return i >= 0 && sw_net_has_backward(w->train, i) ? i : -1;
+}
+
+/* All that the segment's passes do on the device. */
+static int queue_passes(void *submission, struct sw_err *err)
+{
+    const struct submission *s = submission;
+    int layers = sw_net_layer_count(s->w->train), rc = SW_OK;
+    for (int pass = s->segment->from; pass < s->segment->to && rc == SW_OK; pass++) {
+        int back = pass < layers ? -1 : backward_of(s->w, pass);
+        if (pass < layers)
+            rc = forward_layer(s->w, s->t, pass, err);
+        else if (back >= 0)
+            rc = backward_layer(s->w, s->t, back, err);
+        if (rc == SW_OK && back >= 0)
+            rc = give_params(s->w, s->t, back, true, err);
+        if (rc == SW_OK && pass == layers - 1 && s->segment->to > layers)
+            rc = sw_ledger_mark(s->w, SW_MARK_FORWARD, err);
+    }
+    return rc;
+}
+
+/* What is left to note of passes that were queued at once. */
+static void note_launch(const struct submission *s)
+{
+    struct sw_worker *w = s->w;
+    int layers = sw_net_layer_count(w->train);
+    int64_t begin_ns = w->lap_ns;
+    bool forward = s->segment->from < layers;
+    sw_worker_lap(w, forward ? &w->ledger.forward_ms : &w->ledger.backward_ms, NULL);
+    for (int pass = s->segment->from; pass < s->segment->to; pass++) {
+        int i = pass < layers ? pass : backward_of(w, pass), first = 0;
+        int count = i < 0 || pass < layers ? 0 : sw_net_layer_params(w->train, i, &first);
+        for (int p = first; p < first + count; p++) {
+            int param = w->param_of[SW_SPLIT_TRAIN][p];
+            if (gives(w->train, p) && updates_inside(w, param))
+                sw_replica_gave(w->replica, param, (uint64_t)s->t);
+        }
+        if (i >= 0)
+            trace(w, pass < layers ? SW_TRACE_FORWARD : SW_TRACE_BACKWARD, s->t, i, begin_ns);
+    }
+}
+
+static int submit(struct sw_worker *w, int64_t t, int k, struct sw_err *err)
+{
+    struct submission s = {w, t, sw_segments_at(w->segments, k)};
+    int layers = sw_net_layer_count(w->train), first = s.segment->from, rc = SW_OK;
+    bool launched;
+    for (int pass = first; pass < s.segment->to && pass < layers && rc == SW_OK; pass++)
+        rc = collect_params(w, t, pass, err);
+    if (rc != SW_OK)
+        return rc;
+    int i = first < layers ? first : 2 * layers - 1 - first;
+    if (s.segment->graph)
+        sw_slot_phase(w->slot, first < layers ? SW_PHASE_FORWARD : SW_PHASE_BACKWARD, t, i,
+                      sw_net_layer(w->train, i)->name, w->lap_ns);
+    rc = sw_segments_submit(w->segments, k, queue_passes, &s, &launched, err);
+    if (rc == SW_OK && launched)
+        note_launch(&s);
+    bool overlaps = w->job->overlap == SW_OVERLAP_YES;
+    for (int pass = first; pass < s.segment->to && overlaps && rc == SW_OK; pass++)
+        if (pass >= layers && backward_of(w, pass) >= 0)
+            rc = hand_over(w, t, backward_of(w, pass), err);
+    return rc;
+}
+
+/* Without overlap all updates come behind the last backward, from the top down. */
+static int hand_over_all(struct sw_worker *w, int64_t t, struct sw_err *err)
+{
+    int rc = SW_OK;
+    for (int i = sw_net_layer_count(w->train) - 1; i >= 0 && rc == SW_OK; i--)
+        if (sw_net_has_backward(w->train, i))
+            rc = hand_over(w, t, i, err);
+    return rc;
+}
+
+/* What comes behind the last forward and is part of it: chains, and on the host the look at the
+ * loss. A device of its own is not waited for in mid-step: its loss is read late. */
+static int between_passes(struct sw_worker *w, int64_t t, struct sw_err *err)
+{
+    int rc = sw_cd_chains(w, t, err);
+    if (rc == SW_OK)
+        rc = sw_ledger_mark(w, SW_MARK_FORWARD, err);
+    return rc == SW_OK && w->device->host_memory ? check_loss(w, t, err) : rc;
+}
+
 static int both_passes(struct sw_worker *w, int64_t t, const struct sw_batch *batch,
                        struct sw_err *err)
 {
@@ -308,21 +405,17 @@ static int both_passes(struct sw_worker *w, int64_t t, const struct sw_batch *ba
     rc = sw_parts_set_step(w->parts[SW_SPLIT_TRAIN], &step, err);
     if (rc == SW_OK && w->replica)
         rc = sw_replica_begin(w->replica, (uint64_t)t, err);
-    for (int i = 0; i < layers && rc == SW_OK; i++)
-        rc = forward_layer(w, t, i, err);
-    if (rc == SW_OK)
-        rc = sw_cd_chains(w, t, err);
-    if (rc == SW_OK)
-        rc = sw_ledger_mark(w, SW_MARK_FORWARD, err);
-    /* A device of its own is not waited for in mid-step: its loss is read late. */
-    bool late = !w->device->host_memory;
-    if (rc == SW_OK && !late)
-        rc = check_loss(w, t, err);
-    if (rc == SW_OK)
-        rc = backward(w, t, err);
+    for (int k = 0; k < sw_segments_count(w->segments) && rc == SW_OK; k++) {
+        if (sw_segments_at(w->segments, k)->from == layers)
+            rc = between_passes(w, t, err);
+        if (rc == SW_OK)
+            rc = submit(w, t, k, err);
+    }
+    if (rc == SW_OK && w->job->overlap == SW_OVERLAP_NO)
+        rc = hand_over_all(w, t, err);
     if (rc == SW_OK)
         rc = sw_ledger_mark(w, SW_MARK_BACKWARD, err);
-    return rc == SW_OK && late ? check_loss(w, t, err) : rc;
+    return rc == SW_OK && !w->device->host_memory ? check_loss(w, t, err) : rc;
 }
 
 int sw_bp_step(struct sw_worker *w, int64_t t, const struct sw_batch *batch, struct sw_err *err)

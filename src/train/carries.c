@@ -24,14 +24,14 @@ static int add(struct sw_job *job, const struct sw_layer *l, const struct sw_lay
                struct sw_err *err)
 {
     struct sw_states *s = &job->carries;
-    if (find(s, l->name, c->name))
+    if (find(s, l->home, c->name))
         return SW_OK;
     const int64_t dim[] = {job->conf->batch, c->width};
     struct sw_state *more = sw_realloc_array(s->items, (size_t)s->count + 1, sizeof *s->items);
     if (!more)
         return sw_err_nomem(err, "row state", sizeof *more);
     s->items = more;
-    more[s->count] = (struct sw_state){.name = sw_format("state.%s.%s", l->name, c->name),
+    more[s->count] = (struct sw_state){.name = sw_format("state.%s.%s", l->home, c->name),
                                        .layout = sw_desc_plain(SW_F32, 2, dim),
                                        .offset = s->bytes};
     if (!more[s->count].name)
@@ -54,8 +54,11 @@ static int check(const struct sw_job *job, const struct sw_layer *l, const struc
                           ? "worker groups that each split the net take turns with batches of an "
                             "evaluation: use one group, with as many workers_per_group"
                           : NULL;
-    return why ? sw_err_set(err, SW_ERR_INVALID, "layer %s: %s = yes: %s", l->name,
-                            c->chain ? "persistent" : "stateful", why)
+    return why ? sw_err_set(err, SW_ERR_INVALID, "layer %s: %s: %s", l->home,
+                            c->chain             ? "persistent = yes"
+                            : l->name == l->home ? "stateful = yes"
+                                                 : "connections = stateful",
+                            why)
                : SW_OK;
 }
 
@@ -150,7 +153,7 @@ static int move_net(struct sw_worker *w, const struct sw_net *net, int64_t row, 
         /* A layer that is whole on one worker has all rows. */
         const int64_t first = rows == w->job->conf->batch ? 0 : row;
         for (int k = 0; k < l->carry_count && rc == SW_OK; k++) {
-            const struct sw_state *s = find(&w->job->carries, l->name, l->carry[k].name);
+            const struct sw_state *s = find(&w->job->carries, l->home, l->carry[k].name);
             float *host = s->value + first * l->carry[k].width;
             const size_t bytes = (size_t)(rows * l->carry[k].width) * sizeof(float);
             rc = fetch ? sw_copy(w->stream, host, l->carry[k].value, bytes, err)

@@ -82,6 +82,7 @@ static int build_net(struct sw_inference *f, const struct sw_inference_args *a, 
                                .field_count = a->field_count,
                                .source = a->source,
                                .carry = a->carry,
+                               .steps = a->steps,
                                .until = a->layer};
     int rc = sw_net_new(&args, &f->w->eval, err);
     if (rc != SW_OK)

@@ -28,6 +28,7 @@ struct sw_inference_args {
     int field_count;
     const char *source; /* of the fields, for messages */
     bool carry;         /* recurrent layers go on from pass to pass, whatever stateful says */
+    int64_t steps;      /* of every unrolled layer; 0: as it says */
 };
 
 /* The layer that is meant: `name`, or for NULL what the last loss reads, else the last layer.

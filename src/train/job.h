@@ -103,6 +103,8 @@ struct sw_job_movement {
 };
 struct sw_job_layer {
     const char *name, *type;
+    int steps;        /* of an unrolled layer, of which this is the sum; 0: it is not unrolled */
+    char range[80];   /* its name then: "gru@0..49"; shape and layout are those of a step */
     char shape[64];   /* of the output: "128x96x55x55" */
     char layout[128]; /* sw_desc_text */
     char choice[64];

@@ -36,6 +36,7 @@
 #include "train/job.h"
 #include "train/reduce.h"
 #include "train/replica.h"
+#include "train/segments.h"
 
 enum { SW_SPLIT_TRAIN, SW_SPLIT_EVAL, SW_SPLITS };
 
@@ -204,9 +205,6 @@ struct sw_pace {
     double typical_ms;       /* by which the others judge; 0: unknown */
 };
 
-/* Where a device of its own is in a step: ledger.c. */
-enum sw_mark { SW_MARK_BEGIN, SW_MARK_INPUT, SW_MARK_FORWARD, SW_MARK_BACKWARD, SW_MARKS };
-
 struct sw_worker {
     struct sw_job *job;           /* borrowed */
     int index;                    /* global number */
@@ -222,6 +220,7 @@ struct sw_worker {
     struct sw_stream *host_stream;     /* owned; for work on host memory; NULL: `stream` does it */
     struct sw_replica *replica;        /* owned; NULL where the device's memory is the host's */
     struct sw_parts *parts[SW_SPLITS]; /* owned; its nets. NULL without evaluation data */
+    struct sw_segments *segments;      /* owned: of a training step */
     struct sw_net *train,
         *eval;                /* borrowed: the first of each, which speaks for all of the graph */
     int *param_of[SW_SPLITS]; /* owned: table index of each parameter of a net */
@@ -263,10 +262,9 @@ struct sw_worker {
     int64_t *sync_told; /* owned, likewise: bytes that are recorded */
     int *sum_links;     /* owned [workers]: gradients to each that adds up; NULL: none does */
     int *feature_links; /* owned [workers of the group]: to each; -1: nothing goes there */
-    int64_t *feature_told;      /* owned, likewise: nanoseconds that are recorded */
-    struct sw_step_time ledger; /* of the step under way */
-    int64_t lap_ns;             /* when the ledger was last written */
-    int64_t mark_ns[SW_MARKS];  /* of its device: when it came there. Read after waiting for it */
+    int64_t *feature_told;            /* owned, likewise: nanoseconds that are recorded */
+    struct sw_step_time ledger;       /* of the step under way */
+    int64_t lap_ns;                   /* when the ledger was last written */
     int64_t served_ns, copied_ns[2];  /* when the ledger was last recorded: of servers that are
                                          threads; of its replica, to and from the device */
     double *forward_ms, *backward_ms; /* owned [layers of train]: since the last flush */

@@ -16,16 +16,9 @@ void sw_worker_lap(struct sw_worker *w, float *part_ms, double *total_ms)
         *total_ms += ms;
 }
 
-/* On a thread of the device. */
-static void stamp(void *mark_ns)
-{
-    *(int64_t *)mark_ns = sw_os()->monotonic_ns();
-}
-
 int sw_ledger_mark(struct sw_worker *w, enum sw_mark mark, struct sw_err *err)
 {
-    return w->device->host_memory ? SW_OK
-                                  : sw_stream_call(w->stream, stamp, &w->mark_ns[mark], err);
+    return w->replica ? sw_replica_mark(w->replica, mark, err) : SW_OK;
 }
 
 static double common_ms(int64_t a_from, int64_t a_to, int64_t b_from, int64_t b_to)
@@ -34,18 +27,24 @@ static double common_ms(int64_t a_from, int64_t a_to, int64_t b_from, int64_t b_
     return to > from ? (double)(to - from) * 1e-6 : 0;
 }
 
+/* The device counts time from somewhere else. It has come to the last mark just now, or before the
+ * worker began to wait, and then nothing of this is in the worker's time. */
 int sw_ledger_wait(struct sw_worker *w, struct sw_err *err)
 {
     float *const parts[] = {&w->ledger.h2d_ms, &w->ledger.forward_ms, &w->ledger.backward_ms};
     sw_worker_lap(w, &w->ledger.idle_ms, NULL);
     int64_t from_ns = w->lap_ns;
-    int rc = sw_worker_wait(w, err);
-    if (rc != SW_OK || w->device->host_memory)
+    int rc = w->replica ? sw_replica_ask(w->replica, err) : SW_OK;
+    if (rc == SW_OK)
+        rc = sw_worker_wait(w, err);
+    if (rc != SW_OK || !w->replica)
         return rc;
+    const int64_t *mark_ns = sw_replica_marks(w->replica);
     w->lap_ns = sw_os()->monotonic_ns();
+    int64_t shift_ns = w->lap_ns - mark_ns[SW_MARKS - 1];
     double rest_ms = (double)(w->lap_ns - from_ns) * 1e-6;
     for (int i = 0; i + 1 < SW_MARKS; i++) {
-        double ms = common_ms(from_ns, w->lap_ns, w->mark_ns[i], w->mark_ns[i + 1]);
+        double ms = common_ms(from_ns, w->lap_ns, mark_ns[i] + shift_ns, mark_ns[i + 1] + shift_ns);
         *parts[i] += (float)ms;
         rest_ms -= ms;
     }

@@ -105,10 +105,8 @@ static void fill_movement(const struct sw_net *net, int i, struct sw_job_layer *
 
 /* What every worker of the first group has of layer i of its net, in which all layers have the same
  * place. */
-static void fill_shares(struct sw_job *job, int split, int i, int n)
+static void add_shares(struct sw_job *job, int split, int i, int n)
 {
-    struct sw_job_layer *row = &job->layer_rows[n];
-    fill_movement(sw_parts_net(job->workers[0].parts[split], 0), i, row);
     if (!job->share_rows)
         return;
     struct sw_job_share *shares = &job->share_rows[n * job->group_size];
@@ -116,25 +114,101 @@ static void fill_shares(struct sw_job *job, int split, int i, int n)
         const struct sw_net *net = sw_parts_net(job->workers[w].parts[split], 0);
         struct sw_job_layer own = {0};
         fill_row(net, i, &own);
-        shares[w] = (struct sw_job_share){.params = own.params,
-                                          .bytes = own.param_bytes + own.feature_bytes +
-                                                   own.gradient_bytes + own.saved_bytes,
-                                          .flops = own.flops_forward + own.flops_backward,
-                                          .sent_bytes = sw_net_sent_bytes(net, i, w)};
+        shares[w].params += own.params;
+        shares[w].bytes +=
+            own.param_bytes + own.feature_bytes + own.gradient_bytes + own.saved_bytes;
+        shares[w].flops += own.flops_forward + own.flops_backward;
+        shares[w].sent_bytes += sw_net_sent_bytes(net, i, w);
         if (sw_net_holds(net, i))
             memcpy(shares[w].shape, own.shape, sizeof own.shape);
     }
-    row->shares = shares;
+    job->layer_rows[n].shares = shares;
 }
 
-/* What row n reads, by the names of the rows before it. */
-static void fill_reads(const struct sw_net *net, int i, struct sw_job_layer *rows, int n)
+/* Rows in the making. */
+struct listing {
+    struct sw_job *job;
+    int split, count;
+    int *row_of; /* of the net's layers */
+};
+
+/* What row n reads, of the rows before it. */
+static void fill_reads(const struct listing *s, const struct sw_net *net, int i, int n)
 {
-    enum { MOST = sizeof rows->reads / sizeof *rows->reads };
-    for (int k = 0, from; (from = sw_net_source(net, i, k)) >= 0; k++)
-        for (int r = 0; r < n; r++)
-            if (sw_str_eq(rows[r].name, sw_net_layer(net, from)->name) && rows[n].read_count < MOST)
-                rows[n].reads[rows[n].read_count++] = r;
+    struct sw_job_layer *row = &s->job->layer_rows[n];
+    enum { MOST = sizeof row->reads / sizeof *row->reads };
+    for (int k = 0, from; (from = sw_net_source(net, i, k)) >= 0; k++) {
+        int r = s->row_of[from], known = 0;
+        while (known < row->read_count && row->reads[known] != r)
+            known++;
+        if (r < n && known == row->read_count && known < MOST)
+            row->reads[row->read_count++] = r;
+    }
+}
+
+/* What stands behind the number of the step in the name: "gru@0:one1". */
+static const char *behind_step(const struct sw_layer *l)
+{
+    const char *at = strrchr(l->name, '@');
+    return at ? at + 1 + strspn(at + 1, "0123456789") : "";
+}
+
+/* The row of the first step, of which layer i is a later one; -1: it is not one. */
+static int row_of_first(const struct listing *s, const struct sw_net *net, int i)
+{
+    const struct sw_layer *l = sw_net_layer(net, i);
+    int steps;
+    if (sw_net_step_at(net, i, &steps) <= 0)
+        return -1;
+    for (int j = 0; j < i; j++) {
+        const struct sw_layer *other = sw_net_layer(net, j);
+        if (other->home == l->home && other->type == l->type &&
+            sw_net_step_at(net, j, &steps) == 0 && sw_str_eq(behind_step(other), behind_step(l)))
+            return s->row_of[j];
+    }
+    return -1;
+}
+
+static void add_step(struct sw_job_layer *to, const struct sw_job_layer *step)
+{
+    to->feature_bytes += step->feature_bytes;
+    to->gradient_bytes += step->gradient_bytes;
+    to->saved_bytes += step->saved_bytes;
+    to->flops_forward += step->flops_forward;
+    to->flops_backward += step->flops_backward;
+    for (int back = 0; back < 2; back++) {
+        to->movement.moved[back] += step->movement.moved[back];
+        to->movement.counted[back] += step->movement.counted[back];
+    }
+    if (step->scratch_bytes > to->scratch_bytes) /* one after the other they share it */
+        to->scratch_bytes = step->scratch_bytes;
+}
+
+/* The steps of a layer are one row. */
+static void list_layer(struct listing *s, const struct sw_net *net, int i)
+{
+    struct sw_job *job = s->job;
+    int first = row_of_first(s, net, i), n = first >= 0 ? first : s->count++, steps;
+    struct sw_job_layer layer = {0}, *row = &job->layer_rows[n];
+    fill_row(net, i, &layer);
+    add_parts(&job->workers[0], s->split, i, &layer);
+    fill_movement(sw_parts_net(job->workers[0].parts[s->split], 0), i, &layer);
+    s->row_of[i] = n;
+    if (first >= 0) {
+        add_step(row, &layer);
+    } else {
+        *row = layer;
+        row->algorithm = layer.algorithm ? row->choice : NULL;
+    }
+    if (first < 0 && sw_net_step_at(net, i, &steps) >= 0) {
+        const struct sw_layer *l = sw_net_layer(net, i);
+        row->steps = steps;
+        snprintf(row->range, sizeof row->range, "%.48s@0..%d%.16s", l->home, steps - 1,
+                 behind_step(l));
+        row->name = row->range;
+    }
+    add_shares(job, s->split, i, n);
+    fill_reads(s, net, i, n);
 }
 
 /* The layers of the training net, then those that only evaluation has. */
@@ -143,35 +217,35 @@ static int fill_rows(struct sw_job *job, struct sw_err *err)
     const struct sw_net *train = job->workers[0].train, *eval = job->workers[0].eval;
     int train_count = sw_net_layer_count(train), eval_count = eval ? sw_net_layer_count(eval) : 0;
     size_t most = (size_t)(train_count + eval_count);
-    job->layer_rows = sw_calloc(most, sizeof *job->layer_rows);
     /* Parts of a batch within a worker are rows, of which every worker has its own. */
-    if (job->group_size > 1 && job->workers[0].leaves == 1)
+    const bool shares = job->group_size > 1 && job->workers[0].leaves == 1;
+    struct listing s = {.job = job, .split = SW_SPLIT_TRAIN};
+    job->layer_rows = sw_calloc(most, sizeof *job->layer_rows);
+    if (shares)
         job->share_rows = sw_calloc(most * (size_t)job->group_size, sizeof *job->share_rows);
-    if (!job->layer_rows ||
-        (job->group_size > 1 && job->workers[0].leaves == 1 && !job->share_rows))
+    int *rows = sw_calloc(most + 1, sizeof *rows);
+    if (!job->layer_rows || (shares && !job->share_rows) || !rows) {
+        sw_free(rows);
         return sw_err_nomem(err, "the list of layers", 0);
-    int n = 0;
+    }
+    s.row_of = rows;
     for (int i = 0; i < train_count; i++) {
-        struct sw_job_layer *row = &job->layer_rows[n];
-        fill_row(train, i, row);
-        add_parts(&job->workers[0], SW_SPLIT_TRAIN, i, row);
-        fill_shares(job, SW_SPLIT_TRAIN, i, n);
-        fill_reads(train, i, job->layer_rows, n++);
-        row->train = true;
-        row->eval = eval && sw_net_find(eval, row->name) >= 0;
+        list_layer(&s, train, i);
+        job->layer_rows[s.row_of[i]].train = true;
     }
+    s.split = SW_SPLIT_EVAL;
+    s.row_of = rows + train_count;
     for (int i = 0; i < eval_count; i++) {
-        if (sw_net_find(train, sw_net_layer(eval, i)->name) >= 0)
-            continue;
-        struct sw_job_layer *row = &job->layer_rows[n];
-        fill_row(eval, i, row);
-        add_parts(&job->workers[0], SW_SPLIT_EVAL, i, row);
-        fill_shares(job, SW_SPLIT_EVAL, i, n);
-        fill_reads(eval, i, job->layer_rows, n++);
-        row->eval = true;
+        int same = sw_net_find(train, sw_net_layer(eval, i)->name);
+        if (same >= 0)
+            s.row_of[i] = rows[same];
+        else
+            list_layer(&s, eval, i);
+        job->layer_rows[s.row_of[i]].eval = true;
     }
+    sw_free(rows);
     job->plan.group_size = job->group_size;
-    job->plan.layer_count = n;
+    job->plan.layer_count = s.count;
     job->plan.layers = job->layer_rows;
     return SW_OK;
 }
@@ -213,8 +287,8 @@ int sw_job_write_choices(struct sw_job *job, struct sw_err *err)
         sw_leaves_write(job, &b);
         sw_buf_printf(&b, "\n");
     }
-    for (int i = 0; i < sw_net_layer_count(net); i++)
-        if (sw_net_layer(net, i)->algorithm)
+    for (int i = 0, steps; i < sw_net_layer_count(net); i++)
+        if (sw_net_layer(net, i)->algorithm && sw_net_step_at(net, i, &steps) <= 0)
             sw_buf_printf(&b, "%s %s\n", sw_net_layer(net, i)->name,
                           sw_net_layer(net, i)->algorithm);
     sw_free(job->choices);

@@ -1,6 +1,7 @@
 #include "train/replica.h"
 
 #include "base/os.h"
+#include "device/ops/clock.h"
 #include "param/update_op.h"
 #include <stdio.h>
 
@@ -31,11 +32,13 @@ struct sw_replica {
     int *item_of;                /* owned [parameters of the table]: or -1 */
     void *memory;                /* owned device memory */
     size_t bytes;
-    /* Where it updates, of every item what its next update is and whether one was not finite. */
-    struct sw_update_numbers *numbers; /* owned device memory [count], with bad behind it */
-    bool *bad;
-    struct sw_update_numbers *sent; /* owned [count]: what is copied to numbers; */
-    bool *told;                     /* owned [count]: and a copy of bad */
+    /* A block of device memory: marks and, where it updates, of every item whether an update was
+     * not finite and, at a multiple of 8 bytes, what the next one is. */
+    int64_t *marks; /* owned [SW_MARKS]: the block */
+    bool *bad;      /* [count], or NULL */
+    struct sw_update_numbers *numbers;
+    struct sw_update_numbers *sent; /* owned [count]: what is copied there */
+    int64_t *told;                  /* owned: copies of marks, with those of bad behind them */
     struct bucket {
         int given;      /* gradients, of the round under way */
         uint64_t taken; /* rounds whose sums the compute stream has */
@@ -75,10 +78,15 @@ static int bucket_of(const struct sw_replica *r, int param)
     return r->args.reduction->count ? r->args.reduction->bucket_of[param] : -1;
 }
 
+static size_t bad_room(int count)
+{
+    return ((size_t)count * sizeof(bool) + 7) / 8 * 8;
+}
+
 size_t sw_replica_flag_bytes(int count, enum sw_copy_mode mode)
 {
-    return mode == SW_COPY_NONE ? (size_t)count * (sizeof(struct sw_update_numbers) + sizeof(bool))
-                                : 0;
+    size_t marks = SW_MARKS * sizeof(int64_t), numbers = sizeof(struct sw_update_numbers);
+    return mode == SW_COPY_NONE ? marks + bad_room(count) + (size_t)count * numbers : marks;
 }
 
 /* What messages of the device call it: "conv1.weight (value)". */
@@ -116,6 +124,11 @@ static struct sw_param_place place_of(const struct sw_replica *r, int i, char *a
     place.bad = r->bad + i;
     place.numbers = r->numbers + i;
     return place;
+}
+
+static struct item *find(const struct sw_replica *r, int param)
+{
+    return r->item_of[param] == NEVER ? NULL : &r->items[r->item_of[param]];
 }
 
 static int make_items(struct sw_replica *r, struct sw_err *err)
@@ -169,17 +182,19 @@ static int take_flags(struct sw_replica *r, struct sw_err *err)
 {
     size_t bytes = sw_replica_flag_bytes(r->count, r->args.mode);
     void *there;
-    if (bytes == 0)
-        return SW_OK;
-    r->sent = sw_calloc((size_t)r->count, sizeof *r->sent);
-    r->told = sw_calloc((size_t)r->count, sizeof *r->told);
+    r->sent = sw_calloc((size_t)r->count + 1, sizeof *r->sent);
+    r->told = sw_calloc(1, bytes);
     if (!r->sent || !r->told)
         return sw_err_nomem(err, "a replica", bytes);
-    int rc = sw_device_alloc(r->args.device, bytes, "numbers of updates", &there, err);
+    int rc = sw_device_alloc(r->args.device, bytes, "marks and numbers of updates", &there, err);
     if (rc != SW_OK)
         return rc;
-    r->numbers = there;
-    r->bad = (bool *)(r->numbers + r->count);
+    r->marks = there;
+    if (sw_replica_updates(r)) {
+        char *at = (char *)(r->marks + SW_MARKS);
+        r->bad = (bool *)at;
+        r->numbers = (struct sw_update_numbers *)(void *)(at + bad_room(r->count));
+    }
     return SW_OK;
 }
 
@@ -221,18 +236,13 @@ void sw_replica_free(struct sw_replica *r)
         sw_event_free(r->args.device, r->items[i].given);
     }
     sw_device_free(r->args.device, r->memory, r->bytes);
-    sw_device_free(r->args.device, r->numbers, sw_replica_flag_bytes(r->count, r->args.mode));
+    sw_device_free(r->args.device, r->marks, sw_replica_flag_bytes(r->count, r->args.mode));
     sw_free(r->sent);
     sw_free(r->told);
     sw_free(r->buckets);
     sw_free(r->items);
     sw_free(r->item_of);
     sw_free(r);
-}
-
-static struct item *find(const struct sw_replica *r, int param)
-{
-    return r->item_of[param] == NEVER ? NULL : &r->items[r->item_of[param]];
 }
 
 float *sw_replica_value(const struct sw_replica *r, int param)
@@ -327,10 +337,14 @@ static int send_numbers(struct sw_replica *r, int first, int count, struct sw_er
                    (size_t)count * sizeof *r->sent, err);
 }
 
-/* Is the item updated by its own gradient, which no other worker has? */
-static bool is_own(const struct sw_replica *r, const struct item *item)
+bool sw_replica_is_own(const struct sw_replica *r, int param)
 {
-    return !sw_replica_waits(r, item->param) && bucket_of(r, item->param) < 0;
+    return !sw_replica_waits(r, param) && bucket_of(r, param) < 0;
+}
+
+void sw_replica_gave(struct sw_replica *r, int param, uint64_t version)
+{
+    find(r, param)->has = (int64_t)version;
 }
 
 /* What is updated by sums is one version behind. */
@@ -340,7 +354,7 @@ int sw_replica_begin(struct sw_replica *r, uint64_t version, struct sw_err *err)
         return SW_OK;
     for (int i = 0; i < r->count; i++) {
         struct item *item = &r->items[i];
-        uint64_t next = is_own(r, item) ? version : version - 1;
+        uint64_t next = sw_replica_is_own(r, item->param) ? version : version - 1;
         if (!sw_table_param(r->args.table, item->param)->frozen && next > 0)
             number(r, item, next);
     }
@@ -408,7 +422,7 @@ int sw_replica_bring_home(struct sw_replica *r, uint64_t version, bool all, stru
         if (changes_at_home(r, &r->items[i], all))
             rc = move_item(r, &r->items[i], TO_TABLE, err);
     if (rc == SW_OK)
-        rc = sw_replica_ask_finite(r, err);
+        rc = sw_replica_ask(r, err);
     if (rc == SW_OK)
         rc = sw_stream_wait(r->args.stream, err);
     if (rc == SW_OK)
@@ -419,16 +433,29 @@ int sw_replica_bring_home(struct sw_replica *r, uint64_t version, bool all, stru
     return rc;
 }
 
-int sw_replica_ask_finite(struct sw_replica *r, struct sw_err *err)
+int sw_replica_mark(struct sw_replica *r, enum sw_mark mark, struct sw_err *err)
 {
-    size_t bytes = (size_t)r->count * sizeof *r->told;
-    return r->bad ? sw_copy(r->args.stream, r->told, r->bad, bytes, err) : SW_OK;
+    return sw_op_clock(r->args.stream, &r->marks[mark], err);
+}
+
+int sw_replica_ask(struct sw_replica *r, struct sw_err *err)
+{
+    size_t bytes = SW_MARKS * sizeof *r->marks;
+    if (r->bad)
+        bytes += (size_t)r->count * sizeof *r->bad;
+    return sw_copy(r->args.stream, r->told, r->marks, bytes, err);
+}
+
+const int64_t *sw_replica_marks(const struct sw_replica *r)
+{
+    return r->told;
 }
 
 int sw_replica_check_finite(const struct sw_replica *r, struct sw_err *err)
 {
-    for (int i = 0; i < r->count && r->told; i++)
-        if (r->told[i])
+    const bool *bad = (const bool *)(r->told + SW_MARKS);
+    for (int i = 0; i < r->count && r->bad; i++)
+        if (bad[i])
             return sw_table_say_bad(r->args.table, r->items[i].param, (uint64_t)r->items[i].has,
                                     err);
     return SW_OK;

@@ -22,6 +22,9 @@
 
 struct sw_replica;
 
+/* Ends of a step's parts, as the device comes to them. */
+enum sw_mark { SW_MARK_BEGIN, SW_MARK_INPUT, SW_MARK_FORWARD, SW_MARK_BACKWARD, SW_MARKS };
+
 struct sw_replica_args {
     struct sw_table *table;   /* borrowed; allocated before sw_replica_new */
     struct sw_device *device; /* borrowed */
@@ -44,7 +47,7 @@ void sw_replica_free(struct sw_replica *r); /* NULL is accepted */
 /* Bytes of device memory that one of a parameter takes, for a worker of the table. */
 size_t sw_replica_item_bytes(const struct sw_table *t, int worker, int param,
                              enum sw_copy_mode mode);
-/* And what its updates need beside, of all together. */
+/* And what is there beside: marks of time, and what updates need, of all together. */
 size_t sw_replica_flag_bytes(int count, enum sw_copy_mode mode);
 /* Does the device update? */
 bool sw_replica_updates(const struct sw_replica *r);
@@ -82,10 +85,18 @@ int sw_replica_give(struct sw_replica *r, int param, uint64_t version,
 /* With `sync`: waits until all copies that were started are done. */
 int sw_replica_settle(struct sw_replica *r, struct sw_err *err) SW_MUST_CHECK;
 
-/* Where the device updates: asks it, on the compute stream, whether everything was finite; and,
- * when that stream has been waited for, what it says. Errors of the latter: SW_ERR_DIVERGED naming
- * the update and the parameter. Else they do nothing. */
-int sw_replica_ask_finite(struct sw_replica *r, struct sw_err *err) SW_MUST_CHECK;
+/* Is the parameter updated as soon as the worker gives its gradient, since no other has one? */
+bool sw_replica_is_own(const struct sw_replica *r, int param);
+/* The update that sw_replica_give would queue has been queued otherwise (train/segments.h). */
+void sw_replica_gave(struct sw_replica *r, int param, uint64_t version);
+
+/* Queues a mark: when the device came there. */
+int sw_replica_mark(struct sw_replica *r, enum sw_mark mark, struct sw_err *err) SW_MUST_CHECK;
+/* Asks the device, on the compute stream, for its marks and, where it updates, whether everything
+ * was finite. When that stream has been waited for: the marks [SW_MARKS] by the device's clock; and
+ * SW_ERR_DIVERGED naming the update and the parameter where something was not finite. */
+int sw_replica_ask(struct sw_replica *r, struct sw_err *err) SW_MUST_CHECK;
+const int64_t *sw_replica_marks(const struct sw_replica *r);
 int sw_replica_check_finite(const struct sw_replica *r, struct sw_err *err) SW_MUST_CHECK;
 /* Where the device updates: brings values and state to the table, of the parameters that it has to
  * itself and with `all` of those that all workers have; sw_replica_need was called for all of them.

@@ -61,7 +61,8 @@ static int open_net(struct sampler *s, struct sw_job *job, int64_t *step, struct
                                            .fields = &field,
                                            .field_count = 1,
                                            .source = "tokens, one by one",
-                                           .carry = true};
+                                           .carry = true,
+                                           .steps = 1};
     rc = sw_inference_begin(&s->net, job, &args, step, err);
     if (rc != SW_OK)
         return rc;

@@ -243,7 +243,9 @@ static int allocate(struct sw_worker *w, struct sw_err *err)
     if (rc != SW_OK)
         return rc;
     bind_parts(w);
-    rc = sw_states_bind(w, err);
+    rc = sw_segments_new(w, &w->segments, err);
+    if (rc == SW_OK)
+        rc = sw_states_bind(w, err);
     return rc == SW_OK ? sw_carries_bind(w, err) : rc;
 }
 
@@ -280,10 +282,15 @@ int sw_worker_rebuild(struct sw_worker *w, struct sw_err *err)
     const struct sw_job *job = w->job;
     struct sw_prefetch_args args;
     int64_t first[SW_SPLITS] = {[SW_SPLIT_TRAIN] = sw_job_batches(job, w->step)};
+    sw_segments_free(w->segments); /* while what they name is there */
+    w->segments = NULL;
     int rc = replace_nets(w, err);
     if (rc != SW_OK)
         return rc;
     bind_parts(w);
+    rc = sw_segments_new(w, &w->segments, err);
+    if (rc != SW_OK)
+        return rc;
     sw_states_rebind(w);
     for (int split = 0; split < SW_SPLITS && rc == SW_OK; split++)
         if (w->prefetch[split]) {
@@ -544,6 +551,7 @@ void sw_worker_fini(struct sw_worker *w)
     sw_free(w->backward_ms);
     if (!w->device)
         return;
+    sw_segments_free(w->segments);
     sw_replica_free(w->replica);
     sw_carries_unbind(w);
     sw_parts_free(w->parts[SW_SPLIT_EVAL]);

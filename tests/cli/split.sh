@@ -46,6 +46,20 @@ assert parts == whole, (parts, whole)
 END
 fi
 
+# Rows: both workers have gradients of all 10.2 MB of weights. Columns: each of its half alone.
+resident() {
+    # shellcheck disable=SC2086
+    expect 0 run "$tiny" --no-ui --json --name "wide$1" --out "$T/wide" --steps 3 $two \
+        --set layer.fc1.outputs=20000 --set "layer.fc1.partition=$1"
+    grep '"summary"' "$T/out" | grep -o '"rss_bytes":[0-9]*' | cut -d: -f2
+}
+if [ -z "${SINGA_SANITIZE:-}" ]; then # sanitizers keep memory that was given back
+    rows=$(resident 0) columns=$(resident 1)
+    saved=$(((rows - columns) / 100000))
+    [ "$saved" -ge 60 ] && [ "$saved" -le 140 ] ||
+        fail "rows take $rows bytes, columns $columns: 10.2 MB less are expected"
+fi
+
 # refused SETTING MESSAGE
 refused() {
     # shellcheck disable=SC2086

@@ -5,6 +5,7 @@
 
 #include <cuda_runtime_api.h>
 
+#include <chrono>
 #include <cmath>
 #include <cstring>
 #include <functional>
@@ -45,6 +46,9 @@ static inline void cuda_on_host_start(const void *launch, dim3 grid, dim3 block,
         launch, blocks, threads, #kernel, [](auto... a) { kernel(a...); }, __VA_ARGS__)
 
 /* ---- What kernels call ---- */
+
+#define SW_CLOCK(ns)                                                                               \
+    (ns = std::chrono::nanoseconds(std::chrono::steady_clock::now().time_since_epoch()).count())
 
 static inline float __int_as_float(int bits)
 {

@@ -2,6 +2,7 @@
 #include "base/tree.h"
 #include "device/cuda/ops.h"
 #include "device/ops/argsort.h"
+#include "device/ops/clock.h"
 #include "device/ops/elementwise.h"
 #include "device/ops/eltwise.h"
 #include "device/ops/floats.h"
@@ -217,6 +218,12 @@ static int argsort(const struct sw_cuda_launch *l, const void *args)
     return sw_cuda_argsort(a->rows, a->columns, a->top_k, a->x, a->place, l);
 }
 
+static int read_clock(const struct sw_cuda_launch *l, const void *args)
+{
+    const struct sw_clock_args *a = args;
+    return sw_cuda_clock(a->ns, l);
+}
+
 /* ---- Updates ---- */
 
 static int update(const struct sw_cuda_launch *l, const void *args)
@@ -257,6 +264,7 @@ const struct sw_cuda_op sw_cuda_array_ops[] = {
     {.op = &sw_op_layer_norm, .launch = layer_norm},
     {.op = &sw_op_layer_norm_gradient, .launch = layer_norm_backward},
     {.op = &sw_op_argsort, .launch = argsort},
+    {.op = &sw_op_read_clock, .launch = read_clock},
     {.op = &sw_op_update, .launch = update},
     {0},
 };

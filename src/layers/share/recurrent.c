@@ -112,12 +112,39 @@ static int check_beginning(const struct sw_layer *l, const struct sw_stack_conf 
     return SW_OK;
 }
 
+/* A cell of an unrolled net has one state, which it reads as a source and hands on as its output.
+ */
+static int check_step(const struct sw_layer_setup *s, const struct sw_stack_conf *c,
+                      enum sw_cell_kind kind, struct sw_err *err)
+{
+    if (!s->unrolled)
+        return SW_OK;
+    if (c->stateful)
+        return sw_err_set(err, SW_ERR_INVALID,
+                          "stateful = yes is for a layer that runs over all steps; of an unrolled "
+                          "one say connections = stateful where it reads the step before");
+    if (kind == SW_CELL_LSTM)
+        return sw_err_set(err, SW_ERR_INVALID,
+                          "a step of lstm hands on two states, and a layer has one output: leave "
+                          "unroll out, or unroll its gates as layers of their own");
+    return SW_OK;
+}
+
+int64_t sw_stack_width(const void *conf)
+{
+    const struct sw_stack_conf *c = conf;
+    return c->bidirectional ? 2 * c->hidden : c->hidden;
+}
+
 int sw_stack_setup(struct sw_layer *l, const struct sw_layer_setup *s,
                    const struct sw_stack_conf *c, enum sw_cell_kind kind, struct sw_err *err)
 {
     struct sw_stack *st = l->state;
-    int rc = sw_layer_need_src(l, 0, 3, err);
+    const bool alone = s->unrolled && l->src[0]->desc.ndim == 2; /* a step of a sequence */
+    int rc = sw_layer_need_src(l, 0, alone ? 2 : 3, err);
     st->carries = c->stateful || s->carry;
+    if (rc == SW_OK)
+        rc = check_step(s, c, kind, err);
     if (rc == SW_OK)
         rc = check_beginning(l, c, err);
     if (rc == SW_OK && st->carries && c->bidirectional)
@@ -129,8 +156,11 @@ int sw_stack_setup(struct sw_layer *l, const struct sw_layer_setup *s,
     if (rc != SW_OK)
         return rc;
     const int64_t *dim = st->in.desc.dim;
-    const struct sw_recurrent like = {
-        .kind = kind, .rows = dim[0], .steps = dim[1], .inputs = dim[2], .hidden = c->hidden};
+    const struct sw_recurrent like = {.kind = kind,
+                                      .rows = dim[0],
+                                      .steps = alone ? 1 : dim[1],
+                                      .inputs = dim[alone ? 1 : 2],
+                                      .hidden = c->hidden};
     st->training = s->training;
     st->layers = (int)c->layers;
     st->directions = c->bidirectional ? 2 : 1;
@@ -139,7 +169,7 @@ int sw_stack_setup(struct sw_layer *l, const struct sw_layer_setup *s,
             add_cell(l, st, c, &like, i, d);
     reserve_memory(l, st, &like);
     const int64_t out = st->directions * c->hidden;
-    l->dst.desc = c->output == SW_STACK_LAST
+    l->dst.desc = c->output == SW_STACK_LAST || alone
                       ? sw_desc_plain(SW_F32, 2, (const int64_t[]){dim[0], out})
                       : sw_desc_plain(SW_F32, 3, (const int64_t[]){dim[0], dim[1], out});
     l->backward_reads_src = 1;

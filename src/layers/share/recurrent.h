@@ -82,7 +82,8 @@ struct sw_stack {
 int sw_stack_setup(struct sw_layer *l, const struct sw_layer_setup *s,
                    const struct sw_stack_conf *c, enum sw_cell_kind kind,
                    struct sw_err *err) SW_MUST_CHECK;
-/* The callbacks. */
+/* The callbacks; a conf begins with its struct sw_stack_conf. */
+int64_t sw_stack_width(const void *conf);
 int sw_stack_forward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *err) SW_MUST_CHECK;
 int sw_stack_backward(struct sw_layer *l, const struct sw_pass *r,
                       struct sw_err *err) SW_MUST_CHECK;
@@ -111,8 +112,9 @@ void sw_stack_teardown(struct sw_layer *l);
 
 /* What the descriptors have in common. */
 #define SW_STACK_TYPE                                                                              \
-    .role = SW_ROLE_NEURON, .through_time = true, .split_reason = "a step needs all hidden units of the step before",    \
-    .min_src = 1, .max_src = 2, .state_bytes = sizeof(struct sw_stack),                            \
+    .role = SW_ROLE_NEURON, .through_time = true,                                                  \
+    .split_reason = "a step needs all hidden units of the step before", .min_src = 1,              \
+    .max_src = 2, .width = sw_stack_width, .state_bytes = sizeof(struct sw_stack),                 \
     .forward = sw_stack_forward, .backward = sw_stack_backward, .teardown = sw_stack_teardown
 
 #endif

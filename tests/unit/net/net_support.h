@@ -11,7 +11,7 @@
 #include "base/str.h"
 #include "net/net_private.h"
 
-enum { WORLD_PARAMS = 64 };
+enum { WORLD_PARAMS = 1024 };
 
 /* How a net is made. */
 struct plan_of_world {

@@ -1,0 +1,241 @@
+/* What connects the steps of an unrolled net (net/unroll.c) with the rest of it: `step` takes one
+ * step out of a sequence, `join` puts steps together to one, `begin` is what the first step reads
+ * of a step before, and `end` keeps the last one's output for the next batch. Layers of these types
+ * are not in the registry. Sequences are [N, T, ...], of whole numbers [N, T]; a step is [N, ...].
+ */
+#include "device/ops/carry.h"
+#include "device/ops/elementwise.h"
+#include "device/ops/part.h"
+#include "net/net_private.h"
+
+struct state {
+    struct sw_desc sequence; /* what `step` reads */
+    int64_t at;              /* of `step` */
+    float *next;             /* borrowed: where `end` leaves the last step; NULL: nowhere */
+};
+
+/* A step as a sequence of `steps`. */
+static struct sw_desc with_steps(const struct sw_desc *step, int64_t steps)
+{
+    int64_t dim[SW_MAX_DIMS] = {step->dim[0], steps};
+    for (int i = 1; i < step->ndim; i++)
+        dim[i + 1] = step->dim[i];
+    return sw_desc_plain(step->dtype, step->ndim + 1, dim);
+}
+
+/* As the operation that copies parts sees it: bits are bits. */
+static struct sw_desc as_floats(struct sw_desc d)
+{
+    d.dtype = SW_F32;
+    return d;
+}
+
+/* ---- step ---- */
+
+static int step_setup(struct sw_net_node *node, struct sw_err *err)
+{
+    struct sw_layer *l = &node->layer;
+    struct state *st = l->state;
+    const struct sw_desc *in = &l->src[0]->desc;
+    const bool tokens = in->dtype == SW_I32;
+    char text[128];
+    if (!sw_desc_is_plain(in) || in->ndim < (tokens ? 2 : 3) || (tokens && in->ndim > 2))
+        return sw_err_set(err, SW_ERR_INVALID,
+                          "layer %s is %s, not rows x steps: connections = one-to-all reads all of "
+                          "it in every step",
+                          node->of, sw_desc_text(in, text));
+    if (in->dim[1] != node->steps)
+        return sw_err_set(err, SW_ERR_INVALID, "unroll = %lld, but layer %s has %lld steps (%s)",
+                          (long long)node->steps, node->of, (long long)in->dim[1],
+                          sw_desc_text(in, text));
+    int64_t dim[SW_MAX_DIMS] = {in->dim[0]};
+    for (int i = 2; i < in->ndim; i++)
+        dim[i - 1] = in->dim[i];
+    st->sequence = as_floats(*in);
+    st->at = node->step;
+    l->dst.desc = sw_desc_plain(in->dtype, in->ndim - 1, dim);
+    l->can_add = true;
+    return SW_OK;
+}
+
+static int step_forward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *err)
+{
+    const struct state *st = l->state;
+    const struct sw_desc one = as_floats(l->dst.desc);
+    const struct sw_part_args a = {.from = st->sequence,
+                                   .to = with_steps(&one, 1),
+                                   .axis = 1,
+                                   .from_at = st->at,
+                                   .count = 1,
+                                   .src = l->src[0]->data,
+                                   .dst = l->dst.data};
+    return sw_op_run(r->stream, &sw_op_part, &a, err);
+}
+
+/* As with slices, the first to give makes the rest of the gradient zero. */
+static int step_backward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *err)
+{
+    const struct state *st = l->state;
+    const struct sw_part_args a = {.from = with_steps(&l->dst.desc, 1),
+                                   .to = st->sequence,
+                                   .axis = 1,
+                                   .add = l->src_adds & 1,
+                                   .to_at = st->at,
+                                   .count = 1,
+                                   .src = l->dst.grad,
+                                   .dst = l->src_grad[0]};
+    int rc = a.add ? SW_OK : sw_fill_zero(r->stream, a.dst, sw_desc_bytes(&a.to), err);
+    return rc == SW_OK ? sw_op_run(r->stream, &sw_op_part, &a, err) : rc;
+}
+
+const struct sw_layer_type sw_net_step = {
+    .base = {.name = "step", .help = "one step of a sequence"},
+    .role = SW_ROLE_NEURON,
+    .split_reason = "it is a step of a sequence",
+    .min_src = 1,
+    .max_src = 1,
+    .state_bytes = sizeof(struct state),
+    .forward = step_forward,
+    .backward = step_backward,
+};
+
+/* ---- join ---- */
+
+/* Its sources are steps, or what others of its kind have put together. */
+static int join_setup(struct sw_net_node *node, struct sw_err *err)
+{
+    struct sw_layer *l = &node->layer;
+    struct sw_desc first = l->src[0]->desc;
+    int64_t steps = 0;
+    char text[128];
+    if (first.dtype != SW_F32 || !sw_desc_is_plain(&first) || first.ndim == SW_MAX_DIMS)
+        return sw_err_set(err, SW_ERR_INVALID,
+                          "its steps are %s: only plain features with fewer dimensions can be put "
+                          "together to a sequence",
+                          sw_desc_text(&first, text));
+    for (int k = 0; k < l->src_count; k++)
+        steps += node->joins_joins ? l->src[k]->desc.dim[1] : 1;
+    if (node->joins_joins)
+        first.dim[1] = steps;
+    l->dst.desc = node->joins_joins ? sw_desc_plain(SW_F32, first.ndim, first.dim)
+                                    : with_steps(&first, steps);
+    l->can_add = true;
+    return SW_OK;
+}
+
+static struct sw_desc joined(const struct sw_layer *l, int k)
+{
+    const struct sw_desc *d = &l->src[k]->desc;
+    return d->ndim < l->dst.desc.ndim ? with_steps(d, 1) : *d;
+}
+
+static int join_forward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *err)
+{
+    struct sw_part_args a = {.to = l->dst.desc, .axis = 1, .dst = l->dst.data};
+    int rc = SW_OK;
+    for (int k = 0; k < l->src_count && rc == SW_OK; k++, a.to_at += a.count) {
+        a.from = joined(l, k);
+        a.count = a.from.dim[1];
+        a.src = l->src[k]->data;
+        rc = sw_op_run(r->stream, &sw_op_part, &a, err);
+    }
+    return rc;
+}
+
+static int join_backward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *err)
+{
+    struct sw_part_args a = {.from = l->dst.desc, .axis = 1, .src = l->dst.grad};
+    int rc = SW_OK;
+    for (int k = 0; k < l->src_count && rc == SW_OK; k++, a.from_at += a.count) {
+        a.to = joined(l, k);
+        a.count = a.to.dim[1];
+        a.add = l->src_adds >> k & 1;
+        a.dst = l->src_grad[k];
+        if (a.dst)
+            rc = sw_op_run(r->stream, &sw_op_part, &a, err);
+    }
+    return rc;
+}
+
+const struct sw_layer_type sw_net_join = {
+    .base = {.name = "join", .help = "steps as a sequence"},
+    .role = SW_ROLE_NEURON,
+    .split_reason = "its columns are steps",
+    .min_src = 1,
+    .max_src = SW_LAYER_SRCS,
+    .forward = join_forward,
+    .backward = join_backward,
+};
+
+/* ---- begin and end ---- */
+
+static void begin_setup(const struct sw_net *net, struct sw_net_node *node)
+{
+    struct sw_layer *l = &node->layer;
+    const int64_t rows = node->spread.dist == SW_DIST_ROWS ? net->rows : net->group_rows;
+    l->dst.desc = sw_desc_plain(SW_F32, 2, (const int64_t[]){rows, node->width});
+    if (node->carries)
+        sw_layer_add_carry(l, "output", node->width);
+}
+
+static int begin_forward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *err)
+{
+    const struct sw_carry_args a = {.n = sw_desc_count(&l->dst.desc),
+                                    .from = l->carry_count ? l->carry[0].value : NULL,
+                                    .step = r->step,
+                                    .to = l->dst.data};
+    return sw_op_run(r->stream, &sw_op_carry_on, &a, err);
+}
+
+const struct sw_layer_type sw_net_begin = {
+    .base = {.name = "begin", .help = "what the first step reads of the step before"},
+    .role = SW_ROLE_NEURON,
+    .split_reason = "it is a step of a sequence",
+    .forward = begin_forward,
+};
+
+/* Source 0 is the last step, source 1 its `begin`, which has the memory. */
+static int end_forward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *err)
+{
+    const struct state *st = l->state;
+    return st->next
+               ? sw_copy(r->stream, st->next, l->src[0]->data, sw_desc_bytes(&l->src[0]->desc), err)
+               : SW_OK;
+}
+
+void sw_net_end_bind(struct sw_layer *l, float *next)
+{
+    struct state *st = l->state;
+    st->next = next;
+}
+
+const struct sw_layer_type sw_net_end = {
+    .base = {.name = "end", .help = "keeps the last step for the next batch"},
+    .role = SW_ROLE_NEURON,
+    .split_reason = "it is a step of a sequence",
+    .min_src = 2,
+    .max_src = 2,
+    .state_bytes = sizeof(struct state),
+    .forward = end_forward,
+};
+
+bool sw_net_connects_steps(const struct sw_net_node *node)
+{
+    const struct sw_layer_type *type = node->layer.type;
+    return type == &sw_net_step || type == &sw_net_join || type == &sw_net_begin ||
+           type == &sw_net_end;
+}
+
+int sw_net_steps_setup(const struct sw_net *net, struct sw_net_node *node, struct sw_err *err)
+{
+    const struct sw_layer_type *type = node->layer.type;
+    if (type == &sw_net_step)
+        return step_setup(node, err);
+    if (type == &sw_net_join)
+        return join_setup(node, err);
+    if (type == &sw_net_begin)
+        begin_setup(net, node);
+    else /* nobody reads it */
+        node->layer.dst.desc = sw_desc_plain(SW_F32, 1, node->layer.src[0]->desc.dim);
+    return SW_OK;
+}

@@ -1,0 +1,402 @@
+/* Nodes of a net. A layer is one node, or with `unroll` one for every step, all with the parameters
+ * of the first (share.c): the cycle of a recurrent layer becomes a path through its steps, as in
+ * SINGA (TOMM, section 4.1.1 and Figures 5b, 9). What connects steps with layers that are not
+ * unrolled is nodes of its own (steps.c): `tokens@3` takes a step out of a sequence, `h` puts the
+ * steps h@0, h@1, ... together to one, `h@begin` is what the first step reads of a step before, and
+ * `h@end` keeps the last one's output for the next batch. Gradients go back through the steps of a
+ * batch and not beyond: back-propagation through time is truncated there.
+ *
+ * Steps run one after the other, each through all of its layers, so that what reads an early step
+ * can begin while others are at later ones. */
+#include "net/net_private.h"
+
+#include "base/hash.h"
+#include "base/os.h"
+#include <string.h>
+
+enum { NONE = -1 };
+
+struct unrolling {
+    struct sw_net *net; /* its nodes are made here */
+    const struct sw_net_graph_layer *layers;
+    int count, capacity;
+    /* Of each layer, owned: its first node; the sequence of its steps; the first node of the steps
+     * out of its output; its `begin`. NONE: there is none (yet). */
+    int *first, *joined, *taken, *begins;
+    struct sw_err *err;
+};
+
+static int64_t copies_of(const struct sw_net_graph_layer *l)
+{
+    return l->steps > 0 ? l->steps : 1;
+}
+
+static bool reads_before(const struct sw_net_graph_layer *l, int k)
+{
+    return l->how[k] == SW_PREVIOUS || l->how[k] == SW_STATEFUL;
+}
+
+/* Where the step before is read a source that is connected first-to-last stands for the one before
+ * the first. */
+static bool is_begun(const struct sw_net_graph_layer *l)
+{
+    for (int k = 0; k < l->src_count; k++)
+        if (l->steps > 0 && l->how[k] == SW_FIRST_TO_LAST)
+            return true;
+    return false;
+}
+
+static bool has_source(const struct sw_net_graph_layer *l, int k, int64_t step)
+{
+    if (step > 0)
+        return l->how[k] != SW_FIRST_TO_LAST;
+    return !reads_before(l, k) || !is_begun(l);
+}
+
+int sw_net_step_sources(const struct sw_net_graph_layer *l, int64_t step)
+{
+    int n = 0;
+    for (int k = 0; k < l->src_count; k++)
+        n += has_source(l, k, step);
+    return n;
+}
+
+/* ---- Adding nodes ---- */
+
+static int make_room(struct unrolling *u)
+{
+    struct sw_net *net = u->net;
+    if (net->count < u->capacity)
+        return SW_OK;
+    int more = 2 * u->capacity + 16;
+    struct sw_net_node *nodes = sw_realloc_array(net->nodes, (size_t)more, sizeof *nodes);
+    if (!nodes)
+        return sw_err_nomem(u->err, "the layers", (size_t)more * sizeof *nodes);
+    net->nodes = nodes;
+    u->capacity = more;
+    return SW_OK;
+}
+
+/* name: taken over; NULL with type NULL: the layer's own. Returns the node, or NONE. */
+static int add_node(struct unrolling *u, const struct sw_section *section,
+                    const struct sw_layer_type *type, char *name)
+{
+    if ((type && !name) || make_room(u) != SW_OK) {
+        if (type && !name)
+            sw_err_set(u->err, SW_ERR_NOMEM, "out of memory for a layer's name");
+        sw_free(name);
+        return NONE;
+    }
+    int at = u->net->count++;
+    struct sw_net_node *node = &u->net->nodes[at];
+    *node = (struct sw_net_node){.section = section, .owned_name = name, .step = -1};
+    node->layer = (struct sw_layer){
+        .name = name ? name : section->name,
+        .home = section->name,
+        .type = type ? type : (const struct sw_layer_type *)(const void *)section->type[0],
+        .conf = type ? NULL : section->conf[0]};
+    node->layer.id = sw_hash_name(node->layer.name);
+    return at;
+}
+
+static void add_source(struct unrolling *u, int node, int source)
+{
+    struct sw_net_node *n = &u->net->nodes[node];
+    n->src[n->layer.src_count++] = source;
+}
+
+/* The nodes of a layer, without sources. */
+static int add_layer(struct unrolling *u, int i)
+{
+    const struct sw_net_graph_layer *l = &u->layers[i];
+    u->first[i] = u->net->count;
+    for (int64_t t = 0; t < copies_of(l); t++) {
+        char *name = l->steps > 0 ? sw_format("%s@%lld", l->section->name, (long long)t) : NULL;
+        if (l->steps > 0 && !name)
+            return sw_err_nomem(u->err, "a layer's name", 0);
+        int at = add_node(u, l->section, NULL, name);
+        if (at == NONE)
+            return SW_ERR_NOMEM;
+        if (l->steps > 0) {
+            u->net->nodes[at].step = (int)t;
+            u->net->nodes[at].steps = (int)l->steps;
+        }
+    }
+    return SW_OK;
+}
+
+/* ---- Between steps and layers that are not unrolled ---- */
+
+/* A node that puts `count` steps or sequences together; the last one of all has the layer's name.
+ */
+static int add_join(struct unrolling *u, int i, const int *parts, int count, int level, int number)
+{
+    const struct sw_section *s = u->layers[i].section;
+    char *name =
+        number < 0 ? sw_format("%s", s->name) : sw_format("%s@joined%d.%d", s->name, level, number);
+    int at = add_node(u, s, &sw_net_join, name);
+    if (at == NONE)
+        return NONE;
+    u->net->nodes[at].joins_joins = level > 0;
+    for (int k = 0; k < count; k++)
+        add_source(u, at, parts[k]);
+    return at;
+}
+
+/* The sequence of a layer's steps; a layer has a limited number of sources, so it is a tree. */
+static int join(struct unrolling *u, int i)
+{
+    int n = (int)u->layers[i].steps;
+    if (u->joined[i] != NONE)
+        return u->joined[i];
+    int *parts = sw_calloc((size_t)n, sizeof *parts);
+    if (!parts) {
+        sw_err_set(u->err, SW_ERR_NOMEM, "out of memory for the steps of a layer");
+        return NONE;
+    }
+    for (int t = 0; t < n; t++)
+        parts[t] = u->first[i] + t;
+    for (int level = 0; (n > 1 || level == 0) && parts[0] != NONE; level++) {
+        int made = 0;
+        for (int from = 0; from < n && parts[0] != NONE; from += SW_LAYER_SRCS) {
+            int count = n - from < SW_LAYER_SRCS ? n - from : SW_LAYER_SRCS;
+            int at = add_join(u, i, parts + from, count, level, n <= SW_LAYER_SRCS ? NONE : made);
+            parts[at == NONE ? 0 : made++] = at;
+        }
+        n = parts[0] == NONE ? 0 : made;
+    }
+    u->joined[i] = parts[0];
+    sw_free(parts);
+    return u->joined[i];
+}
+
+/* Step t out of the output of a layer that is not unrolled. */
+static int take(struct unrolling *u, int i, const struct sw_net_graph_layer *reader, int64_t t)
+{
+    const struct sw_section *s = u->layers[i].section;
+    if (u->taken[i] == NONE) {
+        for (int64_t step = 0; step < reader->steps; step++) {
+            int at = add_node(u, reader->section, &sw_net_step,
+                              sw_format("%s@%lld", s->name, (long long)step));
+            if (at == NONE)
+                return NONE;
+            u->taken[i] = step == 0 ? at : u->taken[i];
+            u->net->nodes[at].step = (int)step;
+            u->net->nodes[at].steps = (int)reader->steps;
+            u->net->nodes[at].of = s->name;
+            u->net->nodes[at].layer.home = s->name;
+            add_source(u, at, u->first[i]);
+        }
+    }
+    return u->taken[i] + (int)t;
+}
+
+/* Features of a row of the layer's output, from what types say; 0: nobody does. */
+static int64_t width_of(const struct unrolling *u, int i, bool *seen)
+{
+    const struct sw_net_graph_layer *l = &u->layers[i];
+    const struct sw_layer_type *type = u->net->nodes[u->first[i]].layer.type;
+    int64_t width = type->width ? type->width(l->section->conf[0]) : 0;
+    if (seen[i] || width > 0)
+        return seen[i] ? 0 : width;
+    seen[i] = true;
+    for (int k = 0; k < l->src_count && width == 0; k++)
+        width = width_of(u, l->src[k], seen);
+    return width;
+}
+
+/* What the first step reads of the layer's step before it; kept over batches with an `end`. */
+static int begin(struct unrolling *u, int i, bool carries)
+{
+    const struct sw_net_graph_layer *l = &u->layers[i];
+    if (u->begins[i] != NONE)
+        return u->begins[i];
+    bool *seen = sw_calloc((size_t)u->count, sizeof *seen);
+    int at = seen ? add_node(u, l->section, &sw_net_begin, sw_format("%s@begin", l->section->name))
+                  : NONE;
+    if (at == NONE) {
+        sw_free(seen);
+        return NONE;
+    }
+    int64_t width = width_of(u, i, seen);
+    sw_free(seen);
+    if (width == 0)
+        sw_recipe_error(u->net->recipe, l->section, NULL,
+                        "its step before is read, but nothing on the way to it says how many "
+                        "features it has: let an inner_product make them");
+    u->net->nodes[at].width = width > 0 ? width : 1;
+    u->net->nodes[at].carries = carries;
+    for (int64_t t = 0; t < l->steps; t++)
+        u->net->nodes[u->first[i] + t].width = u->net->nodes[at].width;
+    u->begins[i] = at;
+    if (!carries)
+        return at;
+    int end = add_node(u, l->section, &sw_net_end, sw_format("%s@end", l->section->name));
+    if (end == NONE)
+        return NONE;
+    add_source(u, end, u->first[i] + (int)l->steps - 1);
+    add_source(u, end, at);
+    return at;
+}
+
+/* ---- Sources ---- */
+
+/* What step t of layer i reads as its k-th source. */
+static int source_of(struct unrolling *u, int i, int k, int64_t t)
+{
+    const struct sw_net_graph_layer *l = &u->layers[i], *from = &u->layers[l->src[k]];
+    const int j = l->src[k];
+    switch (l->how[k]) {
+    case SW_ONE_TO_ONE:
+        if (l->steps > 0)
+            return from->steps > 0 ? u->first[j] + (int)t : take(u, j, l, t);
+        break;
+    case SW_ONE_TO_ALL:
+        break;
+    case SW_FIRST_TO_LAST:
+        return u->first[j] + (int)copies_of(from) - 1;
+    case SW_PREVIOUS:
+    case SW_STATEFUL:
+        return t > 0 ? u->first[j] + (int)t - 1
+                     : begin(u, j, l->how[k] == SW_STATEFUL || u->net->carry);
+    }
+    return from->steps > 0 ? join(u, j) : u->first[j];
+}
+
+static int add_sources(struct unrolling *u, int i)
+{
+    const struct sw_net_graph_layer *l = &u->layers[i];
+    for (int64_t t = 0; t < copies_of(l); t++)
+        for (int k = 0; k < l->src_count; k++) {
+            int source = has_source(l, k, t) ? source_of(u, i, k, t) : NONE;
+            if (source != NONE)
+                add_source(u, u->first[i] + (int)t, source);
+            else if (has_source(l, k, t))
+                return SW_ERR_NOMEM;
+        }
+    return SW_OK;
+}
+
+/* ---- Order ---- */
+
+/* The first step stands before the others, whose parameters it has. */
+static bool is_ready(const struct sw_net *net, int i, const int *place, int own_first)
+{
+    const struct sw_net_node *node = &net->nodes[i];
+    for (int k = 0; k < node->layer.src_count; k++)
+        if (place[node->src[k]] == NONE)
+            return false;
+    return own_first == i || place[own_first] != NONE;
+}
+
+/* The next node: of those that are ready one of the lowest step, the first of them. */
+static int choose(const struct unrolling *u, const int *place, const int *own_first)
+{
+    const struct sw_net *net = u->net;
+    int best = NONE;
+    for (int i = 0; i < net->count; i++)
+        if (place[i] == NONE && (best == NONE || net->nodes[i].step < net->nodes[best].step) &&
+            is_ready(net, i, place, own_first[i]))
+            best = i;
+    return best;
+}
+
+static void say_cycle(struct unrolling *u, const int *place)
+{
+    int i = 0;
+    while (place[i] != NONE)
+        i++;
+    sw_recipe_error(u->net->recipe, u->net->nodes[i].section, "src",
+                    "the layer depends on its own output: a cycle through all steps");
+}
+
+static void move_nodes(struct sw_net *net, struct sw_net_node *to, const int *place)
+{
+    for (int i = 0; i < net->count; i++) {
+        struct sw_net_node *node = &to[place[i]];
+        *node = net->nodes[i];
+        node->layer.index = place[i];
+        for (int k = 0; k < node->layer.src_count; k++)
+            node->src[k] = place[node->src[k]];
+    }
+    sw_free(net->nodes);
+    net->nodes = to;
+}
+
+static int order(struct unrolling *u)
+{
+    struct sw_net *net = u->net;
+    size_t n = (size_t)net->count + 1;
+    int *place = sw_calloc(n, sizeof *place), *own_first = sw_calloc(n, sizeof *own_first);
+    struct sw_net_node *nodes = sw_calloc(n, sizeof *nodes);
+    int rc =
+        place && own_first && nodes ? SW_OK : sw_err_nomem(u->err, "the layers", n * sizeof *nodes);
+    for (int i = 0; i < net->count && rc == SW_OK; i++) {
+        place[i] = NONE;
+        own_first[i] = i;
+    }
+    for (int i = 0; i < u->count && rc == SW_OK; i++)
+        for (int64_t t = 0; t < copies_of(&u->layers[i]); t++)
+            own_first[u->first[i] + t] = u->first[i];
+    for (int at = 0; at < net->count && rc == SW_OK; at++) {
+        int i = choose(u, place, own_first);
+        if (i != NONE) {
+            place[i] = at;
+            continue;
+        }
+        say_cycle(u, place);
+        rc = sw_recipe_verdict(net->recipe, u->err);
+    }
+    if (rc == SW_OK) {
+        move_nodes(net, nodes, place);
+        sw_net_link(net);
+        nodes = NULL;
+    }
+    sw_free(nodes);
+    sw_free(place);
+    sw_free(own_first);
+    return rc;
+}
+
+/* ---- The whole ---- */
+
+static int make(struct unrolling *u, const char *until)
+{
+    int rc = SW_OK;
+    for (int i = 0; i < u->count; i++)
+        u->first[i] = u->joined[i] = u->taken[i] = u->begins[i] = NONE;
+    for (int i = 0; i < u->count && rc == SW_OK; i++)
+        rc = add_layer(u, i);
+    for (int i = 0; i < u->count && rc == SW_OK; i++)
+        rc = add_sources(u, i);
+    /* Whoever asks for an unrolled layer's output gets it as a sequence. */
+    for (int i = 0; i < u->count && rc == SW_OK && until; i++)
+        if (u->layers[i].steps > 0 && strcmp(u->layers[i].section->name, until) == 0 &&
+            join(u, i) == NONE)
+            rc = SW_ERR_NOMEM;
+    if (rc == SW_OK)
+        rc = sw_recipe_verdict(u->net->recipe, u->err);
+    return rc == SW_OK ? order(u) : rc;
+}
+
+int sw_net_unroll(struct sw_net *net, const struct sw_net_graph_layer *layers, int count,
+                  const char *until, struct sw_err *err)
+{
+    size_t n = (size_t)count + 1;
+    struct unrolling u = {.net = net,
+                          .layers = layers,
+                          .count = count,
+                          .first = sw_calloc(n, sizeof(int)),
+                          .joined = sw_calloc(n, sizeof(int)),
+                          .taken = sw_calloc(n, sizeof(int)),
+                          .begins = sw_calloc(n, sizeof(int)),
+                          .err = err};
+    int rc = u.first && u.joined && u.taken && u.begins
+                 ? make(&u, until)
+                 : sw_err_nomem(err, "the layers", n * sizeof(int));
+    sw_free(u.first);
+    sw_free(u.joined);
+    sw_free(u.taken);
+    sw_free(u.begins);
+    return rc;
+}

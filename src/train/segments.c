@@ -1,0 +1,186 @@
+#include "train/segments.h"
+
+#include "base/os.h"
+#include "train/job_private.h"
+
+enum { WARM_RUNS = 2 }; /* before a segment is captured */
+
+struct sw_segments {
+    struct sw_worker *w;     /* borrowed */
+    struct sw_segment *list; /* owned */
+    int count;
+    bool told; /* that something cannot be captured */
+    uint64_t launches;
+    int64_t launch_ns; /* of all */
+};
+
+/* ---- Where the host has something to do ---- */
+
+static int layer_of(const struct sw_net *net, int pass)
+{
+    int layers = sw_net_layer_count(net);
+    return pass < layers ? pass : 2 * layers - 1 - pass;
+}
+
+static bool is_alone(const struct sw_worker *w, int pass)
+{
+    bool backward = pass >= sw_net_layer_count(w->train);
+    return !w->job->conf->graphs || !sw_device_has_graphs(w->device) ||
+           !sw_parts_only_queues(w->parts[SW_SPLIT_TRAIN], layer_of(w->train, pass), backward);
+}
+
+/* Of a device that needs the host for it: before forward to wait for its value, behind backward to
+ * hand over its gradient. */
+static bool has_foreign_params(const struct sw_worker *w, int pass)
+{
+    int first, count = sw_net_layer_params(w->train, layer_of(w->train, pass), &first);
+    for (int p = first; p < first + count; p++)
+        if (!sw_replica_is_own(w->replica, w->param_of[SW_SPLIT_TRAIN][p]))
+            return true;
+    return false;
+}
+
+static bool breaks_before(const struct sw_worker *w, int pass)
+{
+    int layers = sw_net_layer_count(w->train);
+    if (pass == 0 || is_alone(w, pass) || is_alone(w, pass - 1))
+        return true;
+    if (pass < layers)
+        return has_foreign_params(w, pass);
+    if (pass == layers && sw_net_chain_steps(w->train) > 0)
+        return true; /* they are queued in between */
+    return pass > layers && w->job->overlap == SW_OVERLAP_YES && has_foreign_params(w, pass - 1);
+}
+
+/* Does the pass queue anything? */
+static bool works(const struct sw_net *net, int pass)
+{
+    int i = layer_of(net, pass);
+    return pass < sw_net_layer_count(net) ? sw_net_layer(net, i)->type->role != SW_ROLE_INPUT
+                                          : sw_net_has_backward(net, i);
+}
+
+static void cut(struct sw_segments *s)
+{
+    const struct sw_worker *w = s->w;
+    int passes = 2 * sw_net_layer_count(w->train);
+    for (int pass = 0; pass < passes; pass++) {
+        if (breaks_before(w, pass))
+            s->list[s->count++] = (struct sw_segment){.from = pass};
+        struct sw_segment *last = &s->list[s->count - 1];
+        last->to = pass + 1;
+        last->captured = last->captured || (!is_alone(w, pass) && works(w->train, pass));
+    }
+}
+
+/* ---- Life ---- */
+
+int sw_segments_new(struct sw_worker *w, struct sw_segments **out, struct sw_err *err)
+{
+    size_t passes = 2 * (size_t)sw_net_layer_count(w->train);
+    struct sw_segments *s = sw_calloc(1, sizeof *s);
+    if (s)
+        s->list = sw_calloc(passes, sizeof *s->list);
+    if (!s || !s->list) {
+        sw_free(s);
+        return sw_err_nomem(err, "segments of a step", passes * sizeof *s->list);
+    }
+    s->w = w;
+    cut(s);
+    *out = s;
+    return SW_OK;
+}
+
+void sw_segments_free(struct sw_segments *s)
+{
+    if (!s)
+        return;
+    for (int k = 0; k < s->count; k++)
+        sw_graph_free(s->w->device, s->list[k].graph);
+    sw_free(s->list);
+    sw_free(s);
+}
+
+int sw_segments_count(const struct sw_segments *s)
+{
+    return s->count;
+}
+
+const struct sw_segment *sw_segments_at(const struct sw_segments *s, int k)
+{
+    return &s->list[k];
+}
+
+struct sw_segment_stats sw_segments_stats(const struct sw_segments *s)
+{
+    struct sw_segment_stats stats = {.launches = s->launches};
+    for (int k = 0; k < s->count; k++)
+        stats.graphs += s->list[k].graph != NULL;
+    if (s->launches > 0)
+        stats.launch_us = (double)s->launch_ns * 1e-3 / (double)s->launches;
+    return stats;
+}
+
+/* ---- Submitting ---- */
+
+static int launch(struct sw_segments *s, const struct sw_segment *seg, struct sw_err *err)
+{
+    int64_t began_ns = sw_os()->monotonic_ns();
+    int rc = sw_graph_launch(s->w->stream, seg->graph, err);
+    s->launch_ns += sw_os()->monotonic_ns() - began_ns;
+    s->launches++;
+    return rc;
+}
+
+/* Who follows the run learns once why it is slower than it could be. */
+static void say_not_captured(struct sw_segments *s, const struct sw_segment *seg,
+                             const struct sw_err *why)
+{
+    const struct sw_net *net = s->w->train;
+    if (!s->told)
+        sw_job_say(
+            s->w->job, SW_LOG_WARN, s->w->unit,
+            "layers %s to %s of a step are queued operation by operation, not as a graph: %s",
+            sw_net_layer(net, layer_of(net, seg->from))->name,
+            sw_net_layer(net, layer_of(net, seg->to - 1))->name, why->text);
+    s->told = true;
+}
+
+/* An error ends the capture, and is the segment's only if the same comes without one. */
+static void capture(struct sw_segments *s, struct sw_segment *seg,
+                    int (*queue)(void *user, struct sw_err *err), void *user)
+{
+    struct sw_stream *stream = s->w->stream;
+    struct sw_err why, end;
+    int rc = sw_capture_begin(stream, &why);
+    if (rc == SW_OK) {
+        rc = queue(user, &why);
+        int ended = sw_capture_end(stream, &seg->graph, &end);
+        if (ended == SW_OK && rc != SW_OK) {
+            sw_graph_free(stream->dev, seg->graph);
+            seg->graph = NULL;
+        }
+        if (ended != SW_OK) {
+            rc = ended;
+            why = end;
+        }
+    }
+    if (rc == SW_OK)
+        return;
+    seg->captured = false;
+    say_not_captured(s, seg, &why);
+}
+
+int sw_segments_submit(struct sw_segments *s, int k, int (*queue)(void *user, struct sw_err *err),
+                       void *user, bool *launched, struct sw_err *err)
+{
+    struct sw_segment *seg = &s->list[k];
+    *launched = seg->graph != NULL;
+    if (seg->captured && !seg->graph && seg->runs >= WARM_RUNS)
+        capture(s, seg, queue, user);
+    if (!seg->graph) {
+        seg->runs++;
+        return queue(user, err);
+    }
+    return launch(s, seg, err);
+}

@@ -1,0 +1,51 @@
+/* A worker's step as segments: passes of layers, one behind the other, between which the host has
+ * something to do. On a device of its own, whose streams can be captured, a segment is queued
+ * operation by operation in the first steps (libraries make what they need then), captured in the
+ * next, and from there on queued by one launch. Where the device updates by itself the whole step
+ * is one segment; where values are waited for or gradients handed over there is one between each
+ * two of these. A pass in which the host waits (sums and features of other workers) is a segment of
+ * its own that is never captured, as all are on the CPU and with `graphs = no`.
+ *
+ * What a step's operations are does not depend on the step: what does is in device memory, written
+ * ahead of the first segment (struct sw_step, struct sw_update_numbers). When nets are rebuilt the
+ * segments are, too. What cannot be captured is said once, and goes on as before. One owner: the
+ * worker. */
+#ifndef SW_TRAIN_SEGMENTS_H
+#define SW_TRAIN_SEGMENTS_H
+
+#include "base/err.h"
+#include <stdbool.h>
+#include <stdint.h>
+
+struct sw_worker;
+struct sw_graph;
+struct sw_segments;
+
+/* Passes are numbered: forward of layer i is i, its backward 2 * layers - 1 - i. */
+struct sw_segment {
+    int from, to;           /* passes [from, to) */
+    bool captured;          /* it may be */
+    int runs;               /* so far, operation by operation */
+    struct sw_graph *graph; /* owned; NULL: there is none */
+};
+
+/* Of the training nets of a worker whose memory is bound. Errors: SW_ERR_NOMEM. */
+int sw_segments_new(struct sw_worker *w, struct sw_segments **out, struct sw_err *err);
+void sw_segments_free(struct sw_segments *s); /* NULL is accepted */
+int sw_segments_count(const struct sw_segments *s);
+const struct sw_segment *sw_segments_at(const struct sw_segments *s, int k);
+/* How many of them are graphs, and how long the host took for a launch, on average. */
+struct sw_segment_stats {
+    int graphs;
+    uint64_t launches;
+    double launch_us;
+};
+struct sw_segment_stats sw_segments_stats(const struct sw_segments *s);
+
+/* Has the device do segment k: queue(user) queues it operation by operation, and is called once,
+ * or twice when it turns out that it cannot be captured, or, with *launched, not at all. Errors:
+ * those of queue, and of the device. */
+int sw_segments_submit(struct sw_segments *s, int k, int (*queue)(void *user, struct sw_err *err),
+                       void *user, bool *launched, struct sw_err *err);
+
+#endif

@@ -1,0 +1,230 @@
+/* ctest-labels: threads
+ * ctest-timeout: 120
+ * Steps as graphs: the same bits as operation by operation, whatever changes from step to step, and
+ * whatever happens between steps; how a step is cut; what cannot be captured is said and goes on.
+ */
+#include "workers_support.h"
+
+enum { STEPS = 9 };
+
+#define NONE "cluster.copy=none"
+#define NO_GRAPHS "job.graphs=no"
+#define SIM "sim:gpus=1,mem=64MiB"
+#define TWO "sim:gpus=2,mem=64MiB"
+
+/* ---- What a run was ---- */
+
+static struct sw_segment_stats stats[8];
+static int segments, workers;
+static char said[4096];
+
+/* Runs it and keeps how its steps were queued. */
+static void run(struct trial t)
+{
+    t.steps = t.steps ? t.steps : STEPS;
+    t.oversubscribe = true;
+    if (trial_open(&t) != SW_OK || trial_run(&t) != SW_OK)
+        fail_msg("%s / %s", t.err.text, sw_buf_text(&t.messages));
+    workers = t.job->placement->worker_count;
+    segments = sw_segments_count(t.job->workers[0].segments);
+    for (int w = 0; w < workers; w++)
+        stats[w] = sw_segments_stats(t.job->workers[w].segments);
+    snprintf(said, sizeof said, "%s", t.text);
+    trial_close(&t);
+}
+
+/* The same run with graphs and without; both leave the same file. */
+static void compare(struct trial t)
+{
+    int n = 0;
+    while (t.sets[n])
+        n++;
+    t.sets[n] = NO_GRAPHS;
+    t.name = "direct";
+    run(t);
+    for (int w = 0; w < workers; w++)
+        assert_true(stats[w].graphs == 0 && stats[w].launches == 0);
+    t.sets[n] = NULL;
+    t.name = "graphs";
+    run(t);
+    assert_same_tensors(checkpoint_path("direct", STEPS), checkpoint_path("graphs", STEPS));
+}
+
+static void assert_whole_steps(void)
+{
+    assert_int_equal(segments, 1);
+    for (int w = 0; w < workers; w++) {
+        assert_int_equal(stats[w].graphs, 1);
+        assert_int_equal(stats[w].launches, STEPS - 2); /* all but those that come first */
+    }
+    assert_null(strstr(said, "not as a graph"));
+}
+
+/* ---- One device that updates ---- */
+
+#define WITH(updater) WORKERS_JOB DATA_SECTIONS "[updater]\n" updater WORKERS_NET
+
+/* Rates, bias corrections, momentum, dropout: nothing of a step may be left over from the capture.
+ */
+static void what_changes_from_step_to_step_changes_in_a_graph(void **state)
+{
+    static const char *const recipes[] = {
+        workers_recipe, WITH("type = sgd\nlr = 0.1\npolicy = cosine\nwarmup = 4\n"),
+        WITH("type = adam\nlr = 0.002\nweight_decay = 0.01\npolicy = exponential\nstep_size = "
+             "1\ngamma = 0.9\n"),
+        WITH("type = rmsprop\nlr = 0.01\npolicy = step\nstep_size = 2\ngamma = 0.5\n")};
+    (void)state;
+    for (size_t i = 0; i < sizeof recipes / sizeof *recipes; i++) {
+        compare((struct trial){.recipe = recipes[i], .device = SIM, .sets = {NONE}});
+        assert_whole_steps();
+    }
+    train(.recipe = workers_recipe, .name = "cpu", .steps = STEPS);
+    compare((struct trial){.recipe = workers_recipe, .device = SIM, .sets = {NONE}});
+    assert_same_tensors(checkpoint_path("cpu", STEPS), checkpoint_path("graphs", STEPS));
+}
+
+/* Evaluations use the same memory, checkpoints fetch values, frozen layers have no gradient. */
+static void what_happens_between_steps_does_not_disturb_graphs(void **state)
+{
+    (void)state;
+    compare((struct trial){
+        .recipe = workers_recipe,
+        .device = SIM,
+        .sets = {NONE, "job.eval_every=2", "job.checkpoint_every=3", "job.freeze=conv1.*"}});
+    assert_whole_steps();
+    grouped(.name = "half", .device = SIM, .steps = 5, .sets = {NONE, "job.freeze=conv1.*"});
+    grouped(.resume = "half", .resume_step = 5, .steps = STEPS, .device = SIM);
+    assert_same_tensors(checkpoint_path("half", STEPS), checkpoint_path("graphs", STEPS));
+}
+
+/* Normalisation keeps statistics; memory = fit repeats layers and swaps features beside the
+ * computing, on streams that come into the graph. */
+static void features_that_are_away_come_back_in_a_graph(void **state)
+{
+    char fit[64];
+    struct trial like = {.recipe = budget_recipe, .device = SIM, .sets = {NONE}};
+    (void)state;
+    compare(like);
+    assert_whole_steps();
+    snprintf(fit, sizeof fit, "job.memory=fit:%lld", least_budget(like));
+    like.sets[1] = fit;
+    compare(like);
+    assert_whole_steps();
+}
+
+/* State of rows goes on from batch to batch, and begins anew at times. */
+static void recurrent_nets_go_on_in_a_graph(void **state)
+{
+    static const char recipe[] =
+        "[job]\nsteps = 20\nbatch = 6\n[data train]\nformat = synthetic\nkind = sequences\n"
+        "classes = 8\nrecords = 200\nlength = 5\nstreams = 6\n"
+        "[updater]\ntype = adagrad\nlr = 0.05\n"
+        "[layer text]\ntype = input\nfield = tokens\n[layer next]\ntype = input\nfield = target\n"
+        "[layer codes]\ntype = onehot\nsrc = text\nclasses = 8\n"
+        "[layer cell]\ntype = gru\nsrc = codes\nhidden = 7\nstateful = yes\n"
+        "[layer out]\ntype = inner_product\nsrc = cell\noutputs = 8\naxis = 2\n"
+        "[layer loss]\ntype = softmax_loss\nsrc = out, next\n";
+    (void)state;
+    compare((struct trial){.recipe = recipe, .device = SIM, .sets = {NONE}});
+    assert_whole_steps();
+}
+
+/* ---- Where the host has something to do in a step ---- */
+
+/* Between two collects, or two gradients that are handed over: one segment each. */
+static void a_step_is_cut_where_the_host_has_something_to_do(void **state)
+{
+    static const char *const ways[] = {"cluster.copy=async", "cluster.copy=sync",
+                                       "cluster.overlap=no"};
+    static const int graphs[] = {7, 7, 4}; /* 4 layers have parameters */
+    (void)state;
+    for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
+        compare((struct trial){.recipe = workers_recipe, .device = SIM, .sets = {ways[i]}});
+        assert_int_equal(stats[0].graphs, graphs[i]);
+        assert_int_equal(stats[0].launches, graphs[i] * (STEPS - 2));
+    }
+}
+
+/* Sums of gradients over devices, features that move, statistics over workers: in between graphs.
+ */
+static void several_workers_have_graphs_between_waits(void **state)
+{
+    static const char *const mixed[] = {"layer.fc1.partition=1", "layer.conv2.partition=none"};
+    static const char *const ways[] = {"cluster.copy=async", NONE};
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        compare((struct trial){.recipe = workers_recipe, .device = TWO, .sets = {ways[i]}});
+        assert_true(stats[0].graphs > 0 && stats[1].graphs > 0);
+        compare((struct trial){
+            .recipe = workers_recipe, .device = TWO, .sets = {ways[i], mixed[0], mixed[1]}});
+        assert_true(stats[0].graphs > 0 && stats[1].graphs > 0);
+        compare((struct trial){.recipe = budget_recipe, .device = TWO, .sets = {ways[i]}});
+        assert_true(stats[0].graphs > 0 && stats[1].graphs > 0);
+        assert_null(strstr(said, "not as a graph"));
+    }
+}
+
+/* Other rows, other nets: graphs of the old ones must not run. */
+static void rows_that_move_make_new_graphs(void **state)
+{
+    (void)state;
+    run((struct trial){.recipe = workers_recipe,
+                       .name = "moved",
+                       .steps = 20,
+                       .device = "sim:gpus=2,mem=64MiB,slow=8",
+                       .sets = {"cluster.rebalance=yes", "job.eval_every=6"}});
+    assert_non_null(strstr(said, "rows"));
+    assert_true(stats[0].graphs > 0);
+    assert_true(stats[0].launches < (uint64_t)(20 - 2) * (uint64_t)stats[0].graphs);
+}
+
+/* ---- What cannot be captured ---- */
+
+/* A swap that leaves in one segment and is waited for in another. */
+static void what_cannot_be_captured_is_said_once_and_goes_on(void **state)
+{
+    char fit[64];
+    struct trial like = {.recipe = budget_recipe, .device = SIM, .sets = {"cluster.copy=async"}};
+    (void)state;
+    snprintf(fit, sizeof fit, "job.memory=fit:%lld", least_budget(like));
+    like.sets[1] = fit;
+    compare(like);
+    const char *line = strstr(said, "not as a graph: sim:0");
+    assert_non_null(line);
+    assert_non_null(strstr(said, "are queued operation by operation"));
+    assert_null(strstr(line + 1, "not as a graph"));
+}
+
+/* A device that fails in a graph is named as ever. */
+static void a_fault_in_a_graph_ends_the_run(void **state)
+{
+    struct trial t = {.recipe = workers_recipe,
+                      .device = "sim:gpus=1,mem=64MiB,fault=lost@600",
+                      .steps = 200,
+                      .oversubscribe = true,
+                      .sets = {NONE}};
+    (void)state;
+    assert_int_equal(trial_open(&t), SW_OK);
+    assert_int_equal(trial_run(&t), SW_ERR_LIBRARY);
+    assert_non_null(strstr(t.err.text, "the device is lost"));
+    assert_true(sw_segments_stats(t.job->workers[0].segments).launches > 0);
+    trial_close(&t);
+}
+
+#define FRESH(name) cmocka_unit_test_setup_teardown(name, home_begin, home_end)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        FRESH(what_changes_from_step_to_step_changes_in_a_graph),
+        FRESH(what_happens_between_steps_does_not_disturb_graphs),
+        FRESH(features_that_are_away_come_back_in_a_graph),
+        FRESH(recurrent_nets_go_on_in_a_graph),
+        FRESH(a_step_is_cut_where_the_host_has_something_to_do),
+        FRESH(several_workers_have_graphs_between_waits),
+        FRESH(rows_that_move_make_new_graphs),
+        FRESH(what_cannot_be_captured_is_said_once_and_goes_on),
+        FRESH(a_fault_in_a_graph_ends_the_run),
+    };
+    return cmocka_run_group_tests_name("segments", tests, NULL, NULL);
+}
