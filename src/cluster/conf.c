@@ -108,6 +108,15 @@ const struct sw_opt sw_cluster_opts[] = {
      .type = SW_OPT_ENUM,
      .def = "yes",
      .choices = overlaps},
+    {.key = "comm",
+     .help = "how gradients of fully-connected layers in rows come together, where the layer does "
+             "not say: ps, as whole matrices; sfb, each worker sends all others what went in and "
+             "the gradient of what came out, and they make the matrix; adam, it sends these to "
+             "the servers; auto, the quickest by measured rates",
+     .offset = AT(comm),
+     .type = SW_OPT_ENUM,
+     .def = "ps",
+     .choices = sw_comm_way_names},
     {.key = "slice_size",
      .help = "parameters in the largest slice of the parameter table",
      .offset = AT(slice_size),

@@ -4,6 +4,7 @@
 #ifndef SW_CLUSTER_CONF_H
 #define SW_CLUSTER_CONF_H
 
+#include "base/comm_way.h"
 #include "cluster/placement.h"
 #include "recipe/option.h"
 
@@ -39,6 +40,7 @@ struct sw_cluster_conf {
     int bind_servers;    /* enum sw_bind_choice */
     int copy;            /* enum sw_copy_mode */
     int overlap;         /* enum sw_overlap */
+    int comm;            /* enum sw_comm_way, of layers that do not say */
     int64_t slice_size;  /* parameters */
     int64_t bucket_size; /* bytes */
     int all_reduce;      /* enum sw_all_reduce */

@@ -143,7 +143,7 @@ static void answer(struct entry *entry, int rc)
     sw_mutex_lock(&q->lock);
     entry->state = FREE;
     if (rc == SW_OK) {
-        q->bytes[e.direction] += e.bytes;
+        q->bytes[e.direction] += e.bytes * (size_t)(e.rows > 1 ? e.rows : 1);
         q->busy_ns[e.direction] += sw_os()->monotonic_ns() - entry->begun_ns;
     }
     sw_mutex_unlock(&q->lock);
@@ -173,7 +173,8 @@ static int issue(struct sw_copy_queue *q, struct entry *entry, struct sw_err *er
     if (rc == SW_OK)
         rc = sw_stream_call(s, begun, entry, err);
     if (rc == SW_OK)
-        rc = sw_copy(s, e.dst, e.src, e.bytes, err);
+        rc = e.rows > 1 ? sw_copy_2d(s, e.dst, e.dst_pitch, e.src, e.src_pitch, e.bytes, e.rows, err)
+                        : sw_copy(s, e.dst, e.src, e.bytes, err);
     if (rc != SW_OK) {
         answer(entry, rc);
         return rc;

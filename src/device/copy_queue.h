@@ -25,6 +25,9 @@ struct sw_copy_event {
     void *dst;
     const void *src; /* both valid until done */
     size_t bytes;
+    /* With rows above 1: so many pieces of `bytes`, which lie a pitch apart on either side. */
+    int64_t rows;
+    size_t dst_pitch, src_pitch;
     int priority; /* lower is more urgent: the layer's index. Equal ones in push order */
     struct sw_event *after, *then;    /* or NULL; borrowed until done */
     void (*done)(void *user, int rc); /* or NULL */

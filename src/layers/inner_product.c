@@ -4,11 +4,16 @@
  * logically [outputs, features], or [features, outputs] with transpose = yes (as in Caffe), so that
  * the decoder of an auto-encoder can share its encoder's; a pass takes 2 N outputs features flops.
  */
-#include "layers/layer.h"
+#include "layers/share/plain.h"
 
 struct conf {
     int64_t outputs, axis;
     bool bias, transpose;
+};
+
+struct state {
+    struct sw_plan_state base; /* first, for the callbacks of layers that are one plan */
+    struct sw_plain x;         /* the source, where it is a factor */
 };
 
 static const struct sw_opt opts[] = {
@@ -57,6 +62,22 @@ static const char *refuses_inputs(const void *conf)
     return c->transpose ? "its weights are stored by features" : NULL;
 }
 
+static const char *refuses_factors(const void *conf)
+{
+    const struct conf *c = conf;
+    return c->transpose ? "its weights are stored by features" : NULL;
+}
+
+static bool factors_of(const void *conf, const struct sw_desc *src, struct sw_layer_factors *out)
+{
+    const struct conf *c = conf;
+    int64_t steps = c->axis > 1 && src->ndim > 2 ? src->dim[1] : 1;
+    *out = (struct sw_layer_factors){.rows = src->dim[0] * steps,
+                                     .inputs = sw_desc_features(src) / steps,
+                                     .outputs = c->outputs};
+    return !c->transpose;
+}
+
 /* The columns of the source are some of its weights' columns; a bias is added once. */
 static void mark_inputs(struct sw_layer *l, const struct sw_layer_setup *s, int64_t features)
 {
@@ -100,10 +121,19 @@ static int check_given(const struct conf *c, const struct sw_desc *given, int64_
                                      : "yes");
 }
 
+/* Backward hands on source and gradient, and makes no product of them. */
+static int give_factors(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_err *err)
+{
+    struct state *st = l->state;
+    factors_of(l->conf, &l->src[0]->desc, &l->factors);
+    l->backward_reads_src |= 1;
+    return sw_plain_init(&st->x, l, 0, s, err);
+}
+
 static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_err *err)
 {
     const struct conf *c = l->conf;
-    struct sw_plan_state *st = l->state;
+    struct sw_plan_state *st = l->state; /* the part that it begins with */
     int64_t first, outputs;
     sw_setup_part(s, c->outputs, &first, &outputs);
     struct sw_desc seen;
@@ -123,6 +153,11 @@ static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_e
         if (rc != SW_OK)
             return rc;
     }
+    /* Whole rows of the weights are what servers own. */
+    struct sw_desc plain =
+        sw_desc_plain(SW_F32, 2, (const int64_t[]){outputs, sw_desc_features(in)});
+    if (!given && s->factors)
+        given = &plain;
     if (given && c->transpose) {
         turned = sw_desc_transposed(given, 0, 1);
         given = &turned;
@@ -150,7 +185,33 @@ static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_e
         sw_layer_mark_parts(l, first, c->outputs);
     l->flops_forward = 2.0 * (double)in->dim[0] * (double)features * (double)outputs;
     l->flops_backward = l->flops_forward * ((s->wants_grad & 1) + !s->frozen);
-    return SW_OK;
+    return s->factors ? give_factors(l, s, err) : SW_OK;
+}
+
+static int copy_factors(struct sw_layer *l, const struct sw_pass *r, struct sw_err *err)
+{
+    const struct state *st = l->state;
+    const struct sw_layer_factors *f = &l->factors;
+    const float *x;
+    int rc = sw_plain_values(&st->x, l, r, &x, err);
+    if (rc == SW_OK)
+        rc = sw_copy(r->stream, f->x, x, (size_t)(f->rows * f->inputs) * sizeof *x, err);
+    return rc == SW_OK ? sw_copy(r->stream, f->dy, l->dst.grad,
+                                 (size_t)(f->rows * f->outputs) * sizeof *x, err)
+                       : rc;
+}
+
+static int backward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *err)
+{
+    int rc = l->factors.x ? copy_factors(l, r, err) : SW_OK;
+    return rc == SW_OK ? sw_layer_plan_backward(l, r, err) : rc;
+}
+
+static void teardown(struct sw_layer *l)
+{
+    struct state *st = l->state;
+    sw_plain_fini(&st->x);
+    sw_layer_plan_teardown(l);
 }
 
 static int64_t width(const void *conf)
@@ -182,17 +243,19 @@ const struct sw_layer_type sw_layer_inner_product = {
     .role = SW_ROLE_NEURON,
     .split = SW_SPLIT_OUTPUTS,
     .refuses_split = refuses_split,
+    .factors_of = factors_of,
+    .refuses_factors = refuses_factors,
     .splits_inputs = true,
     .refuses_inputs = refuses_inputs,
     .min_src = 1,
     .max_src = 1,
     .width = width,
-    .state_bytes = sizeof(struct sw_plan_state),
+    .state_bytes = sizeof(struct state),
     .can_fuse_relu = true,
     .skips_frozen = true,
     .setup = setup,
     .forward = sw_layer_plan_forward,
-    .backward = sw_layer_plan_backward,
-    .teardown = sw_layer_plan_teardown,
+    .backward = backward,
+    .teardown = teardown,
     .examples = examples,
 };

@@ -54,6 +54,12 @@ const struct sw_opt sw_layer_opts[] = {
      .offset = offsetof(struct sw_layer_conf, location),
      .min = 0,
      .max = 1 << 20},
+    {.key = "comm",
+     .help = "how gradients of a fully-connected layer in rows come together: ps, sfb, adam or "
+             "auto; default: cluster.comm",
+     .type = SW_OPT_ENUM,
+     .offset = offsetof(struct sw_layer_conf, comm),
+     .choices = sw_comm_way_names},
     {0},
 };
 
@@ -68,7 +74,7 @@ const struct sw_layer_type *sw_layer_type_find(const char *name)
 struct sw_plan_passes sw_setup_passes(const struct sw_layer_setup *s)
 {
     return (struct sw_plan_passes){.backward_data = s->wants_grad & 1,
-                                   .backward_weights = s->training && !s->frozen,
+                                   .backward_weights = s->training && !s->frozen && !s->factors,
                                    .training = s->training};
 }
 
@@ -213,7 +219,8 @@ int sw_layer_plan_backward(struct sw_layer *l, const struct sw_pass *r, struct s
 {
     struct sw_plan_args a = plan_args(l);
     (void)r;
-    bool trains = a.diff_weight || a.diff_bias; /* else all parameters are frozen */
+    /* Else all parameters are frozen, or others make the gradients. */
+    bool trains = !l->factors.x && (a.diff_weight || a.diff_bias);
     int rc = trains ? sw_plan_backward_weights(plan_of(l), &a, err) : SW_OK;
     return rc == SW_OK && a.diff_src ? sw_plan_backward_data(plan_of(l), &a, err) : rc;
 }

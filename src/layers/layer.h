@@ -27,6 +27,7 @@
 #ifndef SW_LAYERS_LAYER_H
 #define SW_LAYERS_LAYER_H
 
+#include "base/comm_way.h"
 #include "device/device.h"
 #include "device/plan.h"
 #include "recipe/option.h"
@@ -75,6 +76,14 @@ struct sw_layer_carry {
                      handed on */
 };
 
+/* What the gradients of a layer's parameters are made of, where workers exchange that instead: the
+ * weight's is the sum over rows r of dy[r]^T x[r], the bias's that of dy[r]. */
+struct sw_layer_factors {
+    int64_t rows, inputs, outputs;
+    float *x, *dy; /* [rows, inputs], [rows, outputs], plain, device memory; set by the net:
+                      backward writes them in place of gradients. NULL: it makes gradients */
+};
+
 struct sw_layer {
     const char *name; /* in the net */
     const char *home; /* borrowed from the recipe: its section's name, with which those of parameters
@@ -97,6 +106,7 @@ struct sw_layer {
     int keep_count;
     struct sw_layer_carry carry[SW_LAYER_CARRIES];
     int carry_count;
+    struct sw_layer_factors factors;     /* where setup asked for them */
     int forward_phases, backward_phases; /* 0: one. Between two, sums is added over the group */
     int sum_count;                       /* elements of sums */
     int pair_count;                      /* losses and metrics: pairs in result; 0: one */
@@ -131,6 +141,7 @@ struct sw_layer_setup {
     bool training;       /* backward will run */
     uint32_t wants_grad; /* bit i: src[i] needs a gradient */
     bool frozen;         /* none of its parameters needs one (skips_frozen) */
+    bool factors;        /* backward gives factors in place of gradients (factors_of) */
     bool sums;           /* a layer that splits_inputs: src[0] is a part of the columns, and dst
                             a term of a sum over the group */
     bool first_term;     /* the term to which what is added once (a bias) belongs */
@@ -232,6 +243,10 @@ struct sw_layer_type {
     /* Does a column of the output need only that part of the source's columns, when both are split
      * into `parts`? With SW_SPLIT_OUTPUTS; NULL: it needs all. */
     bool (*reads_columns)(const void *conf, int parts);
+    /* Of a layer with this conf and source: rows, inputs and outputs of its factors; false: its
+     * gradient has none that workers could exchange. NULL: never. */
+    bool (*factors_of)(const void *conf, const struct sw_desc *src, struct sw_layer_factors *out);
+    const char *(*refuses_factors)(const void *conf); /* why one with this conf has none, or NULL */
     bool splits_inputs; /* honours setup's `sums`: a worker has some columns of the source */
     /* Why one with this conf does not, or NULL. May be NULL. */
     const char *(*refuses_inputs)(const void *conf);
@@ -297,6 +312,7 @@ struct sw_layer_conf {
     struct sw_strings stages; /* where it is not there, the recipe has no such layer */
     int partition;            /* enum sw_partition, where the key is set */
     int64_t location;         /* the worker that has it whole, where the key is set */
+    int comm;                 /* enum sw_comm_way, where the key is set */
 };
 extern const struct sw_opt sw_layer_opts[];
 extern const char *const sw_connection_names[]; /* enum sw_connection */

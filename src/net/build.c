@@ -211,11 +211,13 @@ static int setup_node(struct sw_net *net, struct sw_net_node *node, const struct
     struct sw_layer *l = &node->layer;
     struct setup_user user = {net, args, node};
     uint32_t wants = wanted_gradients(net, node);
+    sw_net_find_comm(net, node);
     struct sw_layer_setup setup = {.stream = net->stream,
                                    .seed = args->seed,
                                    .training = net->training && node->leads_to_loss,
                                    .wants_grad = wants,
                                    .frozen = !sw_net_may_train(net, node),
+                                   .factors = node->comm != SW_COMM_PS && node->leads_to_loss,
                                    .batch_rows = net->batch_rows,
                                    .energy = net->algorithm == SW_ALGORITHM_CD,
                                    .chain = node->chain,
@@ -375,6 +377,7 @@ int sw_net_new(const struct sw_net_args *args, struct sw_net **out, struct sw_er
     net->carry = args->carry;
     net->steps = args->steps;
     net->partition = args->partition;
+    net->comm = args->comm;
     net->freeze = args->freeze;
     net->scratch_apart = args->scratch_apart;
     int rc = sw_net_read_graph(net, args->until, err);
@@ -393,6 +396,8 @@ int sw_net_new(const struct sw_net_args *args, struct sw_net **out, struct sw_er
         if (rc != SW_OK)
             rc = report(net, &net->nodes[i], rc, err);
     }
+    if (rc == SW_OK)
+        rc = sw_recipe_verdict(net->recipe, err);
     if (rc == SW_OK)
         rc = number_params(net, err);
     if (rc == SW_OK)
@@ -428,6 +433,7 @@ void sw_net_free(struct sw_net *net)
         sw_free(net->nodes[i].owned_name);
     }
     sw_buf_fini(&net->notes);
+    sw_buf_fini(&net->comm_notes);
     for (int i = 0; i < net->param_count; i++)
         sw_free((char *)(uintptr_t)net->params[i].name);
     for (int i = 0; i < net->state_count; i++)

@@ -16,7 +16,8 @@ bool sw_net_pattern_fits(const char *pattern, const char *layer, const char *par
     return sw_str_match(pattern, name) || sw_str_match(pattern, layer);
 }
 
-static bool is_frozen(const struct sw_net *net, const struct sw_net_node *node, const char *param)
+bool sw_net_is_frozen_param(const struct sw_net *net, const struct sw_net_node *node,
+                            const char *param)
 {
     const struct sw_net_share *share = sw_net_share_of(node, param);
     const char *layer = share ? net->nodes[share->root].layer.home : node->layer.home;
@@ -30,7 +31,7 @@ bool sw_net_may_train(const struct sw_net *net, const struct sw_net_node *node)
 {
     const char *const *params = node->layer.type->base.params;
     for (int k = 0; params && params[k]; k++)
-        if (!is_frozen(net, node, params[k]))
+        if (!sw_net_is_frozen_param(net, node, params[k]))
             return true;
     return false;
 }
@@ -40,7 +41,7 @@ void sw_net_settle_frozen(const struct sw_net *net, struct sw_net_node *node)
     const struct sw_layer *l = &node->layer;
     node->trains = false;
     for (int k = 0; k < l->param_count; k++) {
-        node->frozen[k] = is_frozen(net, node, l->param[k].name);
+        node->frozen[k] = sw_net_is_frozen_param(net, node, l->param[k].name);
         node->trains = node->trains || !node->frozen[k];
     }
 }

@@ -20,6 +20,23 @@ struct sw_net_field {
 
 struct sw_net;
 
+/* A layer whose gradients have factors, and what computes beside: of this net's own rows. */
+struct sw_net_comm_layer {
+    const char *name;
+    int64_t steps, inputs, outputs; /* factors that a row of the batch has, and their sizes */
+    double forward_flops_below, backward_flops_below;
+};
+/* How gradients of fully-connected layers come together (base/comm_way.h). */
+struct sw_net_comm {
+    enum sw_comm_way way;              /* of layers that do not say */
+    int workers;                       /* that make updates together; below 2 nothing comes */
+    const char *refuses[SW_COMM_WAYS]; /* why no layer can have that way; NULL: it can */
+    /* Which of the others AUTO means: the same answer for all workers. Called while the net is
+     * made. */
+    enum sw_comm_way (*choose)(void *user, const struct sw_net_comm_layer *l);
+    void *user;
+};
+
 struct sw_net_args {
     struct sw_recipe *recipe; /* borrowed; errors are added to it */
     struct sw_stream *stream; /* borrowed */
@@ -31,6 +48,7 @@ struct sw_net_args {
     int64_t group_rows;                /* of all workers of the group; 0: batch_rows */
     int workers, worker;               /* size of the group and place in it; 0 workers: one */
     enum sw_partition partition;       /* of layers that do not say */
+    struct sw_net_comm comm;           /* training nets only */
     const struct sw_strings *freeze;   /* patterns of parameters that are not trained, borrowed for
                                           the net's life; NULL: none */
     const struct sw_net_field *fields; /* borrowed during the call */
@@ -92,6 +110,12 @@ bool sw_net_is_absent(const struct sw_net *net, int i);
 bool sw_net_is_handed(const struct sw_net *net, int i);
 /* What the partitioner had to decide otherwise than the net-wide setting says, a line each; "". */
 const char *sw_net_notes(const struct sw_net *net);
+
+/* How the gradients of layer i come together: never AUTO. What was asked for: by its key, or
+ * net-wide; and what could not be had net-wide, a line each; "". */
+enum sw_comm_way sw_net_comm_way(const struct sw_net *net, int i);
+enum sw_comm_way sw_net_comm_asked(const struct sw_net *net, int i);
+const char *sw_net_comm_notes(const struct sw_net *net);
 
 /* The memory plan: bytes of the arena, in which offsets follow from the lives of features,
  * gradients, saved values and scratch. */
@@ -161,6 +185,9 @@ void sw_net_bind(struct sw_net *net, void *arena, void *scratch);
 /* The value (and in training the gradient array, NULL when frozen) of a parameter, after
  * sw_net_bind. */
 void sw_net_bind_param(struct sw_net *net, int p, const float *value, float *gradient);
+/* Where backward of a layer whose way is not PS writes its factors (layer->factors says how many),
+ * device memory; its parameters are bound without gradients. */
+void sw_net_bind_factors(struct sw_net *net, int i, float *x, float *dy);
 /* A data field for the coming pass, host memory that stays until the pass is over: used in place,
  * or copied to the device. */
 int sw_net_set_field(struct sw_net *net, const char *field, void *data,

@@ -69,6 +69,7 @@ struct sw_net_node {
     int first_param;
     bool frozen[SW_LAYER_PARAMS]; /* of its parameters */
     bool trains;                  /* one of them is not */
+    enum sw_comm_way comm;        /* how their gradients come together; never AUTO */
     struct sw_net_share share[SW_LAYER_PARAMS];
     int share_count;
     bool is_shared;                       /* a parameter of it has several users */
@@ -96,9 +97,11 @@ struct sw_net {
     int chain_turn;                       /* of the pass that runs */
     int64_t rows, batch_rows, group_rows; /* this worker's, the batch's and the group's */
     int workers, worker;
-    int64_t steps;                   /* of every unrolled layer; 0: as many as it says */
-    bool alone;                      /* nobody asked for a group: locations say nothing */
-    enum sw_partition partition;     /* of layers that do not say */
+    int64_t steps;               /* of every unrolled layer; 0: as many as it says */
+    bool alone;                  /* nobody asked for a group: locations say nothing */
+    enum sw_partition partition; /* of layers that do not say */
+    struct sw_net_comm comm;
+    struct sw_buf comm_notes;        /* what it is otherwise than asked for net-wide, a line each */
     const struct sw_strings *freeze; /* borrowed; or NULL */
     int connections;
     bool is_handed;               /* some output lies in another worker's memory */
@@ -172,6 +175,10 @@ int sw_net_root_param(const struct sw_net *net, const struct sw_net_node *node, 
 void sw_net_order_givers(struct sw_net *net);
 /* freeze.c: before setup, might the layer have a parameter that is trained? */
 bool sw_net_may_train(const struct sw_net *net, const struct sw_net_node *node);
+bool sw_net_is_frozen_param(const struct sw_net *net, const struct sw_net_node *node,
+                            const char *param);
+/* comm.c: settles node->comm, once its sources are set up. Messages go to the recipe. */
+void sw_net_find_comm(struct sw_net *net, struct sw_net_node *node);
 /* After setup: which are frozen. */
 void sw_net_settle_frozen(const struct sw_net *net, struct sw_net_node *node);
 /* Does backward write a frozen parameter's gradient, which nobody wants? */

@@ -107,6 +107,7 @@ int sw_table_gather(struct sw_table *t, int party, const struct sw_slice *s, str
                                .clip_value = (float)(t->args.clip_value * scale),
                                .squares = ph->squares + s->first_block};
     a.gradient = sw_table_sum(t, s->param, party, s->from, in, &a.sum);
+    sw_factor_rebuild(t, s, party, a.gradient);
     if (ph->value_squares) {
         a.value = p->value + s->from;
         a.value_squares = ph->value_squares + s->first_block;
@@ -120,11 +121,10 @@ int sw_table_gather(struct sw_table *t, int party, const struct sw_slice *s, str
 
 static double sum_of(const struct sw_table *t, const double *squares, const struct sw_param *p)
 {
-    const struct sw_slice *first = &t->slices[p->first_slice];
-    int64_t blocks = blocks_of(sw_desc_storage(&p->layout));
     double sum = 0;
-    for (int64_t b = 0; b < blocks && p->slice_count > 0; b++)
-        sum += squares[first->first_block + b];
+    for (int i = p->first_slice; i < p->first_slice + p->slice_count; i++)
+        for (int64_t b = 0; b < blocks_of(t->slices[i].count); b++)
+            sum += squares[t->slices[i].first_block + b];
     return sum;
 }
 

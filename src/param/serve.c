@@ -211,6 +211,11 @@ float *sw_table_sum(const struct sw_table *t, int param, int party, int64_t from
     const struct sw_param *p = &t->params[param];
     int first = party * t->party_workers, base = -1;
     *sum = (struct sw_terms){.in = in, .ends = p->owner < 0 ? t->term_end : NULL};
+    if (p->factors >= 0) {
+        in[sum->count++] = sw_factor_gradient(t, param, party) + from;
+        sum->ends = NULL;
+        return sw_factor_gradient(t, param, party) + from;
+    }
     for (int w = first; w < first + t->party_workers; w++)
         for (int i = t->first_term[w]; i < t->first_term[w + 1] && sw_table_gives(t, param, w);
              i++) {
@@ -265,6 +270,8 @@ int sw_table_update_slice(struct sw_table *t, const struct sw_slice *s, int part
 {
     const float *in[SW_TREE_LEAVES];
     bool non_finite = false;
+    if (!d && t->params[s->param].factors >= 0)
+        sw_factor_rebuild(t, s, party, sw_factor_gradient(t, s->param, party) + s->from);
     struct sw_update_args a = update_of(t, s, party, version, d, in);
     a.non_finite = &non_finite;
     a.shared = !t->args.rule->update;
@@ -284,9 +291,14 @@ static struct sw_turn *turn_of(const struct sw_table *t, const struct sw_server_
 static void sum_slice(const struct sw_table *t, const struct sw_slice *s, int party)
 {
     const float *in[SW_TREE_LEAVES];
+    float *out = t->params[s->param].sum + s->from;
     struct sw_terms sum;
+    if (t->params[s->param].factors >= 0) {
+        sw_factor_rebuild(t, s, party, out);
+        return;
+    }
     sw_table_sum(t, s->param, party, s->from, in, &sum);
-    sw_gather_sum(&sum, t->params[s->param].sum + s->from, s->count);
+    sw_gather_sum(&sum, out, s->count);
 }
 
 /* Moves a complete slice to its next version, with the update or without. */

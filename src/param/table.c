@@ -95,6 +95,7 @@ void sw_table_free(struct sw_table *t)
     sw_device_free(t->args.device, t->values, t->value_bytes);
     sw_device_free(t->args.device, t->state, t->state_bytes);
     sw_table_free_phases(t);
+    sw_factor_free(t);
     sw_cond_fini(&t->changed);
     sw_mutex_fini(&t->lock);
     sw_free(t->first_term);
@@ -135,6 +136,7 @@ int sw_table_add(struct sw_table *t, const struct sw_param_spec *spec, int *inde
                            .part_whole = spec->part_whole,
                            .part_dim = spec->part_dim,
                            .init = spec->init,
+                           .factors = spec->factors - 1,
                            .frozen = spec->frozen,
                            .lr_mult = (float)spec->lr_mult,
                            .decay_mult = (float)spec->decay_mult};
@@ -148,12 +150,17 @@ int sw_table_add(struct sw_table *t, const struct sw_param_spec *spec, int *inde
         return sw_err_nomem(err, spec->name, sizeof *p);
     }
     *index = t->param_count++;
+    if (p->factors >= 0)
+        *(p->layout.ndim > 1 ? &t->factors[p->factors].weight : &t->factors[p->factors].bias) =
+            *index;
     return SW_OK;
 }
 
 static int count_slices(const struct sw_table *t, const struct sw_param *p)
 {
     int64_t n = p->frozen ? 0 : sw_desc_storage(&p->layout);
+    if (p->factors >= 0)
+        return sw_factor_slices(t, p);
     return (int)((n + t->args.slice_elements - 1) / t->args.slice_elements);
 }
 
@@ -163,6 +170,10 @@ static void cut(struct sw_table *t, int index)
 {
     struct sw_param *p = &t->params[index];
     int64_t n = sw_desc_storage(&p->layout), pieces = count_slices(t, p);
+    if (p->factors >= 0) {
+        sw_factor_cut(t, index);
+        return;
+    }
     p->first_slice = t->slice_count;
     if (p->frozen)
         return;
@@ -176,14 +187,20 @@ static void cut(struct sw_table *t, int index)
     p->slice_count = t->slice_count - p->first_slice;
 }
 
+static int least_loaded(const int64_t *load, int servers)
+{
+    int least = 0;
+    for (int s = 1; s < servers; s++)
+        least = load[s] < load[least] ? s : least;
+    return least;
+}
+
 /* Deals the slices out in order, each to the server with the fewest elements so far. */
 static void deal(struct sw_table *t, int64_t *load)
 {
     for (int i = 0; i < t->slice_count; i++) {
-        int least = 0;
-        for (int s = 1; s < t->args.servers; s++)
-            if (load[s] < load[least])
-                least = s;
+        int least = sw_factor_server(t, &t->slices[i]);
+        least = least < 0 ? least_loaded(load, t->args.servers) : least;
         t->slices[i].server = least;
         load[least] += t->slices[i].count;
         t->servers[least].slice_count++;
@@ -275,12 +292,14 @@ int sw_table_givers(const struct sw_table *t, int param)
 bool sw_table_is_served(const struct sw_table *t, int param)
 {
     int givers = sw_table_givers(t, param);
-    return givers > (t->args.updates_elsewhere ? 1 : 0) && !t->args.sums_elsewhere;
+    return givers > (t->args.updates_elsewhere ? 1 : 0) && !t->args.sums_elsewhere &&
+           !sw_table_is_elsewhere(t, param);
 }
 
 bool sw_table_is_reduced(const struct sw_table *t, int param)
 {
-    return t->args.sums_elsewhere && sw_table_givers(t, param) > 1;
+    return t->args.sums_elsewhere && sw_table_givers(t, param) > 1 &&
+           !sw_table_is_elsewhere(t, param);
 }
 
 /* Is there an array for the sum of its gradients? */
@@ -305,18 +324,20 @@ struct sw_table_term sw_table_term(const struct sw_table *t, int worker, int par
     int n = t->first_term[worker] + term;
     int in_party = n % t->first_term[t->party_workers], first, count;
     sw_table_leaves(t, worker, &first, &count);
-    return (struct sw_table_term){.from = term == 0 ? first : t->term_end[in_party - 1],
-                                  .to = t->term_end[in_party],
-                                  .gradient = t->params[param].gradient[n]};
+    return (struct sw_table_term){
+        .from = term == 0 ? first : t->term_end[in_party - 1],
+        .to = t->term_end[in_party],
+        .gradient = t->params[param].factors < 0 ? t->params[param].gradient[n] : NULL};
 }
 
 /* Gradient arrays of a parameter. */
 static int gradients_of(const struct sw_table *t, int param)
 {
     const struct sw_param *p = &t->params[param];
-    return p->frozen      ? 0
-           : p->owner < 0 ? t->first_term[t->args.workers]
-                          : t->args.groups * sw_table_terms(t, p->owner);
+    return p->frozen         ? 0
+           : p->factors >= 0 ? t->parties
+           : p->owner < 0    ? t->first_term[t->args.workers]
+                             : t->args.groups * sw_table_terms(t, p->owner);
 }
 
 /* Do parties read copies of their own? What is frozen has no servers to copy it, and no need. */
@@ -335,6 +356,14 @@ void sw_table_bytes(const struct sw_table *t, size_t *value_bytes, size_t *state
         *state_bytes += has_buffers(t, &t->params[i]) ? bytes * (size_t)t->parties : 0;
         *state_bytes += has_sum(t, i) ? bytes : 0;
     }
+    *state_bytes += sw_factor_bytes(t);
+}
+
+/* Is there an array for term g of a worker that gives? */
+static bool has_term(const struct sw_table *t, int param, int g)
+{
+    bool first = g % t->first_term[t->party_workers] == 0;
+    return t->params[param].factors < 0 || first;
 }
 
 static void point_into(struct sw_table *t)
@@ -346,9 +375,11 @@ static void point_into(struct sw_table *t)
         p->value = (float *)(void *)value;
         value += bytes;
         for (int w = 0; w < t->args.workers; w++)
-            for (int g = t->first_term[w]; g < t->first_term[w + 1] && sw_table_gives(t, i, w);
-                 g++, other += bytes)
-                p->gradient[g] = (float *)(void *)other;
+            for (int g = t->first_term[w]; g < t->first_term[w + 1] && sw_table_gives(t, i, w); g++)
+                if (has_term(t, i, g)) {
+                    p->gradient[g] = (float *)(void *)other;
+                    other += bytes;
+                }
         for (int s = 0; s < sw_table_param_slots(t, i); s++, other += bytes)
             p->slot[s] = (float *)(void *)other;
         p->sum = has_sum(t, i) ? (float *)(void *)other : NULL;
@@ -358,6 +389,7 @@ static void point_into(struct sw_table *t)
             other += has_buffers(t, p) ? bytes : 0;
         }
     }
+    sw_factor_point(t, other);
 }
 
 /* Values and updater state of a slice lie with the server that updates it, gradients with the
@@ -375,9 +407,12 @@ static void place(struct sw_table *t)
         for (int k = 0; k < t->slots && t->state_bytes >= SW_DEVICE_PAGES_BYTES; k++)
             sw_device_place(a->device, p->slot[k] + s->from, bytes, nodes);
     }
+    if (a->server_nodes && t->state_bytes >= SW_DEVICE_PAGES_BYTES)
+        sw_factor_place(t);
     for (int i = 0; i < t->param_count && a->worker_nodes; i++) {
         const struct sw_param *p = &t->params[i];
-        for (int w = 0; w < a->workers && t->state_bytes >= SW_DEVICE_PAGES_BYTES; w++)
+        for (int w = 0; w < a->workers && p->factors < 0 && t->state_bytes >= SW_DEVICE_PAGES_BYTES;
+             w++)
             for (int g = t->first_term[w]; g < t->first_term[w + 1] && p->gradient[g]; g++)
                 sw_device_place(a->device, p->gradient[g], array_bytes(p),
                                 a->worker_nodes(a->nodes_user, w));
@@ -547,6 +582,11 @@ int sw_table_find(const struct sw_table *t, const char *name, int64_t part_first
         if (t->params[i].part_first == part_first && sw_str_eq(t->params[i].name, name))
             return i;
     return -1;
+}
+
+int sw_table_servers(const struct sw_table *t)
+{
+    return t->args.servers;
 }
 
 const struct sw_updater *sw_table_updater(const struct sw_table *t)

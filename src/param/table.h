@@ -19,6 +19,11 @@
  * between: the last worker of a party applies the updater itself, others read and write meanwhile
  * (Recht et al. 2011), and the bound is looked at by who reads.
  *
+ * Where a layer's gradients have factors (base/comm_way.h), workers write these instead, and a
+ * server makes the gradient of a slice, a range of whole outputs, when all rows of a party are
+ * there: the weight's out of its outputs' dy and all of x, and of the bias the same outputs. In
+ * shared memory a party has its factors once; for devices every server has a copy of what it needs.
+ *
  * Worker side: sw_table_update, sw_table_ready, sw_table_wait. Server side: sw_table_serve handles
  * one message and never waits; whoever runs it (a thread of its own, or a worker between two
  * layers) is the thin shell in train/server.c.
@@ -46,6 +51,7 @@ struct sw_param {
     int64_t part_first, part_whole;
     int part_dim;
     struct sw_init_conf init;
+    int factors; /* the index of what its gradients are made of; -1: workers give them */
     bool frozen; /* no gradient, no updater state, no slice: every version is there at once */
     float lr_mult, decay_mult;
     float *value;                  /* written by the servers that own its slices */
@@ -53,7 +59,8 @@ struct sw_param {
     float *sum;                    /* of the party's gradients, where workers update for themselves:
                                       written by the servers that own its slices; else NULL */
     float **gradient;              /* owned array [terms of all workers, in their order]; each
-                                      written by its worker */
+                                      written by its worker. With factors only each party's first,
+                                      written by the servers that own its slices */
     int first_slice, slice_count;
     struct sw_param_view *view; /* owned [parties of the table] */
 };
@@ -73,6 +80,23 @@ struct sw_slice {
     uint64_t version;    /* updates of all parties, and of those, */
     uint64_t dropped;    /* how many were not applied; both atomic under Hogwild */
     int64_t first_block; /* in two phases: of its sums of squares */
+};
+
+/* Who has the factors of a layer's gradients. */
+enum sw_factor_home {
+    SW_FACTORS_SHARED,    /* each party once: all servers read there */
+    SW_FACTORS_BY_SERVER, /* each server what it needs */
+    SW_FACTORS_ELSEWHERE, /* every worker all of them: they make gradients, and update, themselves
+                           */
+};
+struct sw_table_factors {
+    int64_t rows, inputs, outputs; /* of a party's batch */
+    int64_t steps;                 /* rows that a row of the batch has */
+    enum sw_factor_home home;
+    int weight, bias; /* parameters; -1: none */
+    /* Owned [parties][copies: 1 or servers]: [rows, inputs], [rows, outputs]; NULL where a server
+     * has nothing to make. Each row is written by the worker whose it is. */
+    float **x, **dy;
 };
 
 struct sw_table;
@@ -162,6 +186,7 @@ struct sw_param_spec {
     int64_t part_first, part_whole;
     int part_dim;
     struct sw_init_conf init;
+    int factors; /* what sw_table_add_factors answered; 0: none */
     bool frozen;
     double lr_mult, decay_mult; /* all factors multiplied */
 };
@@ -180,6 +205,12 @@ void sw_table_free(struct sw_table *t);
  * SW_ERR_NOMEM. */
 int sw_table_add(struct sw_table *t, const struct sw_param_spec *spec, int *index,
                  struct sw_err *err) SW_MUST_CHECK;
+/* Factors of one layer's gradients, of rows, inputs, outputs, steps and home. *number, 1 at least,
+ * is for the specs of its parameters: weight [outputs, inputs], plain, then bias. Errors:
+ * SW_ERR_NOMEM.
+ */
+int sw_table_add_factors(struct sw_table *t, const struct sw_table_factors *f, int *number,
+                         struct sw_err *err) SW_MUST_CHECK;
 /* Cuts slices, deals them out to the servers by bytes. No parameters can be added afterwards. */
 int sw_table_freeze(struct sw_table *t, struct sw_err *err) SW_MUST_CHECK;
 /* What sw_table_allocate will take: values; gradients and updater state. */
@@ -221,10 +252,25 @@ struct sw_table_term {
     float *gradient;
 };
 struct sw_table_term sw_table_term(const struct sw_table *t, int worker, int param, int term);
+int sw_table_factor_count(const struct sw_table *t);
+const struct sw_table_factors *sw_table_factors_at(const struct sw_table *t, int i);
+/* The factors that a parameter's gradients are made of; NULL: they have none. */
+const struct sw_table_factors *sw_table_factors_of(const struct sw_table *t, int param);
+/* Where a party's rows go: of the servers' copies that of `server`; NULL where it needs none. */
+float *sw_table_factor_x(const struct sw_table *t, const struct sw_table_factors *f, int party,
+                         int server);
+float *sw_table_factor_dy(const struct sw_table *t, const struct sw_table_factors *f, int party,
+                          int server);
+/* The outputs that a server owns, one range; *count 0: it owns none. */
+void sw_table_factor_range(const struct sw_table *t, const struct sw_table_factors *f, int server,
+                           int64_t *first, int64_t *count);
+/* Do workers make its gradient, and update it, by themselves out of factors? */
+bool sw_table_is_elsewhere(const struct sw_table *t, int param);
 /* Do servers have anything to do with it? */
 bool sw_table_is_served(const struct sw_table *t, int param);
 /* Is it, instead, a sum over all workers that others make (sums_elsewhere)? */
 bool sw_table_is_reduced(const struct sw_table *t, int param);
+int sw_table_servers(const struct sw_table *t);
 const struct sw_updater *sw_table_updater(const struct sw_table *t);
 int sw_table_slots(const struct sw_table *t);
 /* Those of one parameter. */
@@ -305,9 +351,10 @@ int sw_table_serve(struct sw_table *t, int server, const struct sw_message *m,
                    struct sw_err *err) SW_MUST_CHECK;
 /* Does the server own a slice of the parameter? */
 bool sw_table_has_slices(const struct sw_table *t, int server, int param);
-/* Bytes of values that a server sends a worker per step; with each of its terms the worker hands as
- * many of gradients to the server. */
+/* Bytes of values that a server sends a worker per step; and of gradients, or of factors of its
+ * `rows` rows of the batch, that the worker hands to the server. */
 int64_t sw_table_link_bytes(const struct sw_table *t, int worker, int server);
+int64_t sw_table_given_bytes(const struct sw_table *t, int worker, int64_t rows, int server);
 /* Nanoseconds that a server has spent in sw_table_serve. Any thread. */
 int64_t sw_table_served_ns(const struct sw_table *t, int server);
 /* Ends every wait on the table; for sw_fault_attach. */

@@ -51,6 +51,8 @@ struct sw_table {
     struct sw_table_args args;
     struct sw_param *params; /* owned */
     int param_count, param_capacity;
+    struct sw_table_factors *factors; /* owned */
+    int factor_count, factor_capacity;
     struct sw_slice *slices; /* owned */
     int slice_count;
     struct sw_server_state *servers; /* owned [args.servers] */
@@ -101,6 +103,22 @@ int sw_sync_ask(struct sw_table *t, int worker, int param, uint64_t done) SW_MUS
 uint64_t sw_sync_heard(const struct sw_table *t, int server, int param);
 bool sw_sync_can_handle(const struct sw_table *t, int server, const struct sw_message *m);
 int sw_sync_handle(struct sw_table *t, int server, const struct sw_message *m) SW_MUST_CHECK;
+
+/* factors.c: how many slices a parameter with factors has; cuts it into them. */
+int sw_factor_slices(const struct sw_table *t, const struct sw_param *p);
+void sw_factor_cut(struct sw_table *t, int param);
+/* The server of a slice: those of the same outputs have the same; -1: any. */
+int sw_factor_server(const struct sw_table *t, const struct sw_slice *s);
+/* Memory of all factors, and which part of it each has; after the slices are dealt out. */
+size_t sw_factor_bytes(const struct sw_table *t);
+void sw_factor_point(struct sw_table *t, char *memory);
+void sw_factor_place(struct sw_table *t);
+void sw_factor_free(struct sw_table *t);
+/* Where a party's gradient is made. */
+float *sw_factor_gradient(const struct sw_table *t, int param, int party);
+/* Makes a slice of it, or of a parameter without factors nothing: all rows of the party are there.
+ */
+void sw_factor_rebuild(const struct sw_table *t, const struct sw_slice *s, int party, float *out);
 
 /* hogwild.c: one worker's gradient is complete; the party's last one updates, or in two phases who
  * completes its last gradient, as was decided. */

@@ -242,6 +242,8 @@ static int open_job(struct sw_job *job, const struct sw_job_options *o, struct s
     if (rc != SW_OK || o->predict)
         return rc;
     if (rc == SW_OK)
+        rc = sw_comm_prepare(job, err);
+    if (rc == SW_OK)
         rc = open_data(job, err);
     if (rc == SW_OK)
         rc = build_workers(job, err);
@@ -298,6 +300,7 @@ void sw_job_close(struct sw_job *job)
         return;
     sw_job_leave(job);
     sw_reduce_fini(job);
+    sw_comm_fini(job);
     free_exchanges(job);
     for (int i = 0; job->workers && i < job->placement->worker_count; i++)
         sw_worker_fini(&job->workers[i]);

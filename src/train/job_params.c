@@ -11,7 +11,7 @@ int sw_job_map_params(struct sw_worker *w, int split, struct sw_err *err)
     w->param_of[split] = sw_calloc((size_t)sw_net_param_count(net) + 1, sizeof(int));
     if (!w->param_of[split])
         return sw_err_nomem(err, "the parameter table", 0);
-    int rc = SW_OK;
+    int rc = SW_OK, factors = 0;
     for (int p = 0; p < sw_net_param_count(net) && rc == SW_OK; p++) {
         const struct sw_net_param *np = sw_net_param(net, p);
         int64_t first = sw_net_layer(net, np->layer)->param[np->index].part_first;
@@ -20,8 +20,10 @@ int sw_job_map_params(struct sw_worker *w, int split, struct sw_err *err)
             return sw_err_set(err, SW_ERR_INVALID,
                               "parameter %s is only in the evaluation net: nothing would train it",
                               np->name);
-        if (index < 0)
-            rc = sw_params_add(job->recipe, w->table, net, p, &index, err);
+        if (index < 0 && np->index == 0)
+            rc = sw_comm_add(w, np->layer, &factors, err);
+        if (index < 0 && rc == SW_OK)
+            rc = sw_params_add(job->recipe, w->table, net, p, factors, &index, err);
         w->param_of[split][p] = index;
     }
     return rc;

@@ -187,6 +187,28 @@ struct sw_norm {
     double value, of_made; /* the latter of updates that were made: NaN when none was */
 };
 
+/* How fast this machine is, roughly, for what `auto` weighs: rates.c. */
+struct sw_rates {
+    bool known, measured;                          /* measured: just now, and not kept yet */
+    double worker_flops_per_s, server_flops_per_s; /* of matrix products */
+    double memory_bytes_per_s;                     /* of the host's memory, for one of those */
+    double link_bytes_per_s;                       /* of a device, in each direction; 0: none */
+};
+
+/* How gradients of fully-connected layers come together: comm.c. */
+struct sw_comm_choice {
+    const char *layer;       /* borrowed from the recipe */
+    enum sw_comm_way way;    /* never AUTO */
+    bool taken_up;           /* from the checkpoint that the run goes on from */
+    double ms[SW_COMM_WAYS]; /* predicted, of a step; NaN: that way cannot be */
+};
+struct sw_comm_plan {
+    struct sw_comm_choice *choices; /* owned: of `auto` */
+    int count;
+    struct sw_factors *factors; /* owned: between devices, once there is memory; or NULL */
+    char *kept;                 /* owned: choices of the checkpoint; NULL: there are none */
+};
+
 /* A condition of stop_at: stop_at.c. */
 enum { SW_STOPS = 16 };
 struct sw_stop {
@@ -261,6 +283,7 @@ struct sw_worker {
     int *sync_links;    /* owned [server groups][servers]: to others, of the first worker of one */
     int64_t *sync_told; /* owned, likewise: bytes that are recorded */
     int *sum_links;     /* owned [workers]: gradients to each that adds up; NULL: none does */
+    int *factor_links;  /* owned [workers]: factors to each; NULL: they are not exchanged */
     int *feature_links; /* owned [workers of the group]: to each; -1: nothing goes there */
     int64_t *feature_told;            /* owned, likewise: nanoseconds that are recorded */
     struct sw_step_time ledger;       /* of the step under way */
@@ -340,6 +363,8 @@ struct sw_job {
     struct sw_take_list takes;
     struct sw_outputs outputs;
     struct sw_reduction reduction;
+    struct sw_comm_plan comm;
+    struct sw_rates rates;
     struct sw_mishaps mishaps;
     struct sw_group norms; /* the first workers of those who make updates together */
     struct sw_norm norm;   /* the newest that is known, by one worker at a time */
@@ -481,6 +506,33 @@ int sw_reduce_make(struct sw_job *job, struct sw_err *err) SW_MUST_CHECK;
 void sw_reduce_look(struct sw_job *job);
 /* Before the workers go, while nothing runs any more. */
 void sw_reduce_fini(struct sw_job *job);
+
+/* rates.c */
+/* Once the first worker has its stream: from what was kept, else measured. */
+const struct sw_rates *sw_rates_of(struct sw_job *job);
+/* Keeps what was measured for the next job. A state directory that cannot be written is no error.
+ */
+void sw_rates_keep(struct sw_job *job);
+
+/* comm.c */
+/* What nets are told; and refuses what [cluster] cannot have. Once units are placed. */
+int sw_comm_prepare(struct sw_job *job, struct sw_err *err) SW_MUST_CHECK;
+void sw_comm_args(struct sw_job *job, struct sw_net_comm *out);
+/* Adds the factors of layer i to the worker's table, if it has any: *number is for the specs of its
+ * parameters, 0 for none. */
+int sw_comm_add(const struct sw_worker *w, int i, int *number, struct sw_err *err) SW_MUST_CHECK;
+/* Where backward of the worker's training net writes factors, for the rows that it has now. */
+void sw_comm_bind(struct sw_worker *w);
+/* Tells those who exchange factors which rows are whose, after they were cut anew. */
+void sw_comm_set_rows(struct sw_job *job);
+/* The most rows of a batch that the worker may come to have. */
+int64_t sw_comm_most_rows(const struct sw_worker *w);
+/* Memory of factors on a worker's device; takes it, before the workers' own; and gives it back. */
+size_t sw_comm_bytes(const struct sw_job *job);
+int sw_comm_make(struct sw_job *job, struct sw_err *err) SW_MUST_CHECK;
+void sw_comm_fini(struct sw_job *job);
+/* The lines of choices for a checkpoint: "comm fc6 sfb". */
+void sw_comm_write(const struct sw_job *job, struct sw_buf *out);
 
 /* checkpoint.c */
 /* Writes OUT/checkpoint-STEP.safetensors and records it. Between steps only. */

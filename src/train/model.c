@@ -118,7 +118,7 @@ static int find_params(struct sw_model *m, int which, struct sw_err *err)
                               "parameter %s is only in the evaluation net: nothing would train it",
                               sw_net_param(net, p)->name);
         if (index < 0)
-            rc = sw_params_add(m->recipe, m->table, net, p, &index, err);
+            rc = sw_params_add(m->recipe, m->table, net, p, 0, &index, err);
         m->param_of[which][p] = index;
     }
     return rc;

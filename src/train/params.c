@@ -28,7 +28,7 @@ static const struct sw_init_conf *init_conf(const struct sw_section *section, co
 }
 
 int sw_params_add(const struct sw_recipe *recipe, struct sw_table *table, const struct sw_net *net,
-                  int p, int *index, struct sw_err *err)
+                  int p, int factors, int *index, struct sw_err *err)
 {
     const struct sw_net_param *np = sw_net_param(net, p);
     const struct sw_layer_param *lp = &sw_net_layer(net, np->layer)->param[np->index];
@@ -41,6 +41,7 @@ int sw_params_add(const struct sw_recipe *recipe, struct sw_table *table, const 
                                  .part_first = lp->part_first,
                                  .part_whole = lp->part_whole,
                                  .part_dim = lp->part_dim,
+                                 .factors = factors,
                                  .frozen = np->frozen};
     spec.lr_mult = spec.decay_mult = 1;
     if (conf) {

@@ -10,9 +10,10 @@
 
 /* What the option rows of [updater] cannot say. Errors go to the recipe's diags. */
 int sw_params_check_updater(struct sw_recipe *recipe, struct sw_err *err) SW_MUST_CHECK;
-/* Adds parameter p of the net to the table. Errors: those of sw_table_add. */
+/* Adds parameter p of the net to the table; factors: of its layer, 0 for none. Errors: those of
+ * sw_table_add. */
 int sw_params_add(const struct sw_recipe *recipe, struct sw_table *table, const struct sw_net *net,
-                  int p, int *index, struct sw_err *err) SW_MUST_CHECK;
+                  int p, int factors, int *index, struct sw_err *err) SW_MUST_CHECK;
 
 /* An [updater PATTERN] that matches no parameter of the table is a slip of the pen: adds an error
  * to the recipe for each and returns its verdict. */

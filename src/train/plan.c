@@ -287,6 +287,7 @@ int sw_job_write_choices(struct sw_job *job, struct sw_err *err)
         sw_leaves_write(job, &b);
         sw_buf_printf(&b, "\n");
     }
+    sw_comm_write(job, &b);
     for (int i = 0, steps; i < sw_net_layer_count(net); i++)
         if (sw_net_layer(net, i)->algorithm && sw_net_step_at(net, i, &steps) <= 0)
             sw_buf_printf(&b, "%s %s\n", sw_net_layer(net, i)->name,
@@ -309,7 +310,8 @@ size_t sw_worker_replica_bytes(const struct sw_worker *w)
             sw_replica_item_bytes(w->table, w->seat, w->param_of[SW_SPLIT_TRAIN][p], w->job->copy);
         own++;
     }
-    return bytes + sw_replica_flag_bytes(own, w->job->copy) + sw_reduce_bytes(w->job);
+    return bytes + sw_replica_flag_bytes(w->table, own, w->job->copy) + sw_reduce_bytes(w->job) +
+           sw_comm_bytes(w->job) + sw_replica_factor_bytes(w->table, sw_comm_most_rows(w));
 }
 
 /* Values and gradients that workers hold on devices of their own, beside the host's. */

@@ -58,7 +58,8 @@ static void record_own(struct sw_worker *w)
             continue;
         double share = (double)bytes / (double)all_bytes;
         sw_history_traffic(w->producer, w->links[s], w->step,
-                           bytes * sw_table_terms(w->table, w->seat), copied_ms[1] * share);
+                           sw_table_given_bytes(w->table, w->seat, w->rows[SW_SPLIT_TRAIN], s),
+                           copied_ms[1] * share);
         if (w->replica)
             sw_history_traffic(w->producer, w->value_links[s], w->step, bytes,
                                copied_ms[0] * share);
@@ -67,6 +68,10 @@ static void record_own(struct sw_worker *w)
         if (i != w->index)
             sw_history_traffic(w->producer, w->sum_links[i], w->step,
                                sw_allreduce_round_bytes(job->reduction.sums, w->index, i), 0);
+    for (int i = 0; w->factor_links && i < job->placement->worker_count; i++)
+        if (i != w->index)
+            sw_history_traffic(w->producer, w->factor_links[i], w->step,
+                               sw_factors_round_bytes(job->comm.factors, w->index, i), 0);
 }
 
 void sw_record_sync(struct sw_worker *w)

@@ -1,65 +1,46 @@
-#include "train/replica.h"
+#include "train/replica_private.h"
 
 #include "base/os.h"
 #include "device/ops/clock.h"
-#include "param/update_op.h"
 #include <stdio.h>
-
-enum { ALIGN = 64, NEVER = -1 };
-
-struct item {
-    struct sw_replica *owner;
-    int param;
-    struct sw_param_place at; /* device memory; slots only where it updates */
-    size_t bytes;
-    int64_t asked;    /* the newest version whose copy was started */
-    int64_t has;      /* where the device updates: the version that is queued there, */
-    int64_t numbered; /* and the one whose numbers are */
-    const struct sw_update_formula *formula;
-    struct sw_event *here;  /* owned: happens when that copy is done */
-    struct sw_event *made;  /* owned: happens when the gradient is, and the value is read no more */
-    struct sw_event *given; /* owned: happens when the gradient is on the host */
-    uint64_t gives;         /* the version that is on its way to the host, */
-    int missing;            /* atomic: and how many of its terms are not there yet */
-};
-
-struct sw_replica {
-    struct sw_replica_args args;
-    struct sw_copy_queue *queue; /* owned */
-    struct item *items;          /* owned [count] */
-    int count;                   /* parameters; args.params may name one more than once */
-    int terms;                   /* of a gradient */
-    int *item_of;                /* owned [parameters of the table]: or -1 */
-    void *memory;                /* owned device memory */
-    size_t bytes;
-    /* A block of device memory: marks and, where it updates, of every item whether an update was
-     * not finite and, at a multiple of 8 bytes, what the next one is. */
-    int64_t *marks; /* owned [SW_MARKS]: the block */
-    bool *bad;      /* [count], or NULL */
-    struct sw_update_numbers *numbers;
-    struct sw_update_numbers *sent; /* owned [count]: what is copied there */
-    int64_t *told;                  /* owned: copies of marks, with those of bad behind them */
-    struct bucket {
-        int given;      /* gradients, of the round under way */
-        uint64_t taken; /* rounds whose sums the compute stream has */
-    } * buckets;        /* owned, of the reduction */
-    int64_t base;       /* the version before its first round; NEVER: not known */
-    int under_way;      /* atomic: gradients */
-};
 
 static size_t array_bytes(const struct sw_param *p)
 {
     return (sw_desc_bytes(&p->layout) + ALIGN - 1) / ALIGN * ALIGN;
 }
 
+/* Does the device update the parameter? */
+static bool updates(const struct sw_replica *r, int param)
+{
+    return r->args.mode == SW_COPY_NONE || sw_table_is_elsewhere(r->args.table, param);
+}
+
+static bool updates_any(const struct sw_table *t, enum sw_copy_mode mode)
+{
+    bool any = mode == SW_COPY_NONE;
+    for (int i = 0; i < sw_table_factor_count(t) && !any; i++)
+        any = sw_table_factors_at(t, i)->home == SW_FACTORS_ELSEWHERE;
+    return any;
+}
+
 bool sw_replica_updates(const struct sw_replica *r)
 {
-    return r->args.mode == SW_COPY_NONE;
+    return updates_any(r->args.table, r->args.mode);
 }
 
 bool sw_replica_waits(const struct sw_replica *r, int param)
 {
-    return !sw_replica_updates(r) || sw_table_is_served(r->args.table, param);
+    return !updates(r, param) || sw_table_is_served(r->args.table, param);
+}
+
+/* Arrays of gradients. What is made out of factors is one, where it is made or its sum comes to. */
+static int gradients_of(const struct sw_table *t, int worker, int param, enum sw_copy_mode mode)
+{
+    if (sw_table_is_reduced(t, param))
+        return 0;
+    if (sw_table_factors_of(t, param))
+        return mode == SW_COPY_NONE || sw_table_is_elsewhere(t, param);
+    return sw_table_terms(t, worker);
 }
 
 /* Value and gradient, and state where the device updates; what is frozen has a value only. */
@@ -67,8 +48,9 @@ size_t sw_replica_item_bytes(const struct sw_table *t, int worker, int param,
                              enum sw_copy_mode mode)
 {
     const struct sw_param *p = sw_table_param(t, param);
-    int slots = mode == SW_COPY_NONE ? sw_table_param_slots(t, param) : 0;
-    int terms = sw_table_is_reduced(t, param) ? 0 : sw_table_terms(t, worker);
+    bool there = mode == SW_COPY_NONE || sw_table_is_elsewhere(t, param);
+    int slots = there ? sw_table_param_slots(t, param) : 0;
+    int terms = gradients_of(t, worker, param, mode);
     return (size_t)(p->frozen ? 1 : 1 + terms + slots) * array_bytes(p);
 }
 
@@ -83,14 +65,14 @@ static size_t bad_room(int count)
     return ((size_t)count * sizeof(bool) + 7) / 8 * 8;
 }
 
-size_t sw_replica_flag_bytes(int count, enum sw_copy_mode mode)
+size_t sw_replica_flag_bytes(const struct sw_table *t, int count, enum sw_copy_mode mode)
 {
     size_t marks = SW_MARKS * sizeof(int64_t), numbers = sizeof(struct sw_update_numbers);
-    return mode == SW_COPY_NONE ? marks + bad_room(count) + (size_t)count * numbers : marks;
+    return updates_any(t, mode) ? marks + bad_room(count) + (size_t)count * numbers : marks;
 }
 
 /* What messages of the device call it: "conv1.weight (value)". */
-static void name_item(const struct sw_replica *r, const struct item *item)
+static void name_item(const struct sw_replica *r, const struct sw_replica_item *item)
 {
     const char *name = sw_table_param(r->args.table, item->param)->name;
     char text[128];
@@ -114,10 +96,13 @@ static struct sw_param_place place_of(const struct sw_replica *r, int i, char *a
     if (p->frozen)
         return place;
     const struct sw_reduction *sums = r->args.reduction;
-    int b = bucket_of(r, param), terms = b < 0 ? r->terms : 0;
-    place.gradient = b < 0 ? (float *)(void *)(at + room)
-                           : sw_allreduce_bucket(sums->sums, r->args.rank, b) + sums->at_of[param];
-    if (!sw_replica_updates(r))
+    int b = bucket_of(r, param);
+    int terms = gradients_of(r->args.table, r->args.worker, param, r->args.mode);
+    if (b >= 0)
+        place.gradient = sw_allreduce_bucket(sums->sums, r->args.rank, b) + sums->at_of[param];
+    else if (terms > 0)
+        place.gradient = (float *)(void *)(at + room);
+    if (!updates(r, param))
         return place;
     for (int s = 0; s < sw_table_param_slots(r->args.table, param); s++)
         place.slot[s] = (float *)(void *)(at + (size_t)(1 + terms + s) * room);
@@ -126,7 +111,7 @@ static struct sw_param_place place_of(const struct sw_replica *r, int i, char *a
     return place;
 }
 
-static struct item *find(const struct sw_replica *r, int param)
+static struct sw_replica_item *find(const struct sw_replica *r, int param)
 {
     return r->item_of[param] == NEVER ? NULL : &r->items[r->item_of[param]];
 }
@@ -136,15 +121,15 @@ static int make_items(struct sw_replica *r, struct sw_err *err)
     int rc = SW_OK;
     size_t at = 0;
     for (int i = 0; i < r->count && rc == SW_OK; i++) {
-        struct item *item = &r->items[i];
+        struct sw_replica_item *item = &r->items[i];
         const struct sw_param *p = sw_table_param(r->args.table, item->param);
-        *item = (struct item){.owner = r,
-                              .param = item->param,
-                              .at = place_of(r, i, (char *)r->memory + at),
-                              .bytes = sw_desc_bytes(&p->layout),
-                              .asked = NEVER,
-                              .has = NEVER,
-                              .numbered = NEVER};
+        *item = (struct sw_replica_item){.owner = r,
+                                         .param = item->param,
+                                         .at = place_of(r, i, (char *)r->memory + at),
+                                         .bytes = sw_desc_bytes(&p->layout),
+                                         .asked = NEVER,
+                                         .has = NEVER,
+                                         .numbered = NEVER};
         at += sw_replica_item_bytes(r->args.table, r->args.worker, item->param, r->args.mode);
         rc = sw_event_new(r->args.device, &item->here, err);
         if (rc == SW_OK)
@@ -180,7 +165,7 @@ static int take_memory(struct sw_replica *r, struct sw_err *err)
 
 static int take_flags(struct sw_replica *r, struct sw_err *err)
 {
-    size_t bytes = sw_replica_flag_bytes(r->count, r->args.mode);
+    size_t bytes = sw_replica_flag_bytes(r->args.table, r->count, r->args.mode);
     void *there;
     r->sent = sw_calloc((size_t)r->count + 1, sizeof *r->sent);
     r->told = sw_calloc(1, bytes);
@@ -214,7 +199,11 @@ int sw_replica_new(const struct sw_replica_args *args, struct sw_replica **out, 
         rc = make_items(r, err);
     /* At most one copy each way of every parameter is under way, of every term to the host. */
     if (rc == SW_OK)
-        rc = sw_copy_queue_new(args->device, (1 + r->terms) * args->count + 2, &r->queue, err);
+        rc = sw_replica_make_factors(r, err);
+    if (rc == SW_OK)
+        rc = sw_copy_queue_new(args->device,
+                               (1 + r->terms) * args->count + 2 + sw_replica_factor_copies(r),
+                               &r->queue, err);
     if (rc != SW_OK) {
         sw_replica_free(r);
         return rc;
@@ -235,8 +224,10 @@ void sw_replica_free(struct sw_replica *r)
         sw_event_free(r->args.device, r->items[i].made);
         sw_event_free(r->args.device, r->items[i].given);
     }
+    sw_replica_free_factors(r);
     sw_device_free(r->args.device, r->memory, r->bytes);
-    sw_device_free(r->args.device, r->marks, sw_replica_flag_bytes(r->count, r->args.mode));
+    sw_device_free(r->args.device, r->marks,
+                   sw_replica_flag_bytes(r->args.table, r->count, r->args.mode));
     sw_free(r->sent);
     sw_free(r->told);
     sw_free(r->buckets);
@@ -247,14 +238,16 @@ void sw_replica_free(struct sw_replica *r)
 
 float *sw_replica_value(const struct sw_replica *r, int param)
 {
-    const struct item *item = find(r, param);
+    const struct sw_replica_item *item = find(r, param);
     return item ? item->at.value : NULL;
 }
 
 float *sw_replica_gradient(const struct sw_replica *r, int param, int term)
 {
-    const struct item *item = find(r, param);
+    const struct sw_replica_item *item = find(r, param);
     size_t room = array_bytes(sw_table_param(r->args.table, param)) / sizeof(float);
+    if (sw_table_factors_of(r->args.table, param))
+        return NULL; /* no worker's term */
     return item && item->at.gradient ? item->at.gradient + (size_t)term * room : NULL;
 }
 
@@ -262,8 +255,11 @@ float *sw_replica_gradient(const struct sw_replica *r, int param, int term)
  * of the own one, which is on the host by then. */
 static struct sw_copy_event copy_of(const struct sw_replica *r, int i)
 {
-    const struct item *item = &r->items[i];
-    bool sums = sw_replica_updates(r);
+    const struct sw_replica_item *item = &r->items[i];
+    bool sums = updates(r, item->param);
+    struct sw_event *after = sums ? item->given : item->made;
+    if (sw_table_factors_of(r->args.table, item->param))
+        after = sw_replica_factors_made(r, item->param);
     return (struct sw_copy_event){
         .direction = SW_COPY_TO_DEVICE,
         .dst = sums ? item->at.gradient : item->at.value,
@@ -271,14 +267,14 @@ static struct sw_copy_event copy_of(const struct sw_replica *r, int i)
                     : sw_table_value(r->args.table, r->args.worker, item->param),
         .bytes = item->bytes,
         .priority = i,
-        .after = sums ? item->given : item->made,
+        .after = after,
         .then = item->here};
 }
 
 /* Starts the copy of a version that the table has and the device has not been sent. */
 static int ask(struct sw_replica *r, int i, uint64_t version, struct sw_err *err)
 {
-    struct item *item = &r->items[i];
+    struct sw_replica_item *item = &r->items[i];
     bool settled = item->asked >= 0 && sw_table_param(r->args.table, item->param)->frozen;
     if (settled || item->asked >= (int64_t)version ||
         !sw_table_ready(r->args.table, sw_table_party(r->args.table, r->args.worker), item->param,
@@ -303,7 +299,7 @@ static int move_array(struct sw_replica *r, enum move way, float *here, float *h
 }
 
 /* Value and state, on the compute stream: whatever is queued there is ordered with it. */
-static int move_item(struct sw_replica *r, const struct item *item, enum move way,
+static int move_item(struct sw_replica *r, const struct sw_replica_item *item, enum move way,
                      struct sw_err *err)
 {
     const struct sw_param *p = sw_table_param(r->args.table, item->param);
@@ -314,7 +310,8 @@ static int move_item(struct sw_replica *r, const struct item *item, enum move wa
 }
 
 /* What the table has at first is moved once. */
-static int move_in(struct sw_replica *r, struct item *item, uint64_t version, struct sw_err *err)
+static int move_in(struct sw_replica *r, struct sw_replica_item *item, uint64_t version,
+                   struct sw_err *err)
 {
     if (item->has != NEVER)
         return SW_OK;
@@ -324,7 +321,7 @@ static int move_in(struct sw_replica *r, struct item *item, uint64_t version, st
 }
 
 /* Works out what the item's update is. */
-static void number(struct sw_replica *r, struct item *item, uint64_t version)
+static void number(struct sw_replica *r, struct sw_replica_item *item, uint64_t version)
 {
     struct sw_update_numbers *sent = &r->sent[item - r->items];
     item->formula = sw_table_update_numbers(r->args.table, item->param, version, sent);
@@ -339,7 +336,8 @@ static int send_numbers(struct sw_replica *r, int first, int count, struct sw_er
 
 bool sw_replica_is_own(const struct sw_replica *r, int param)
 {
-    return !sw_replica_waits(r, param) && bucket_of(r, param) < 0;
+    return !sw_replica_waits(r, param) && bucket_of(r, param) < 0 &&
+           !sw_table_is_elsewhere(r->args.table, param);
 }
 
 void sw_replica_gave(struct sw_replica *r, int param, uint64_t version)
@@ -353,16 +351,17 @@ int sw_replica_begin(struct sw_replica *r, uint64_t version, struct sw_err *err)
     if (!sw_replica_updates(r))
         return SW_OK;
     for (int i = 0; i < r->count; i++) {
-        struct item *item = &r->items[i];
+        struct sw_replica_item *item = &r->items[i];
         uint64_t next = sw_replica_is_own(r, item->param) ? version : version - 1;
-        if (!sw_table_param(r->args.table, item->param)->frozen && next > 0)
+        if (!sw_table_param(r->args.table, item->param)->frozen && updates(r, item->param) &&
+            next > 0)
             number(r, item, next);
     }
     return send_numbers(r, 0, r->count, err);
 }
 
 /* Where a version is asked for in between its numbers are sent alone. */
-static int update_there(struct sw_replica *r, struct item *item, uint64_t version,
+static int update_there(struct sw_replica *r, struct sw_replica_item *item, uint64_t version,
                         struct sw_err *err)
 {
     int rc = SW_OK;
@@ -377,8 +376,8 @@ static int update_there(struct sw_replica *r, struct item *item, uint64_t versio
 }
 
 /* The gradient of an item is queued; with the last one of its bucket, that is given. */
-static int give_to_bucket(struct sw_replica *r, const struct item *item, uint64_t version,
-                          struct sw_err *err)
+static int give_to_bucket(struct sw_replica *r, const struct sw_replica_item *item,
+                          uint64_t version, struct sw_err *err)
 {
     int b = bucket_of(r, item->param);
     if (++r->buckets[b].given < r->args.reduction->buckets[b].count)
@@ -401,14 +400,18 @@ static int take_bucket(struct sw_replica *r, int b, uint64_t version, struct sw_
 int sw_replica_wait_sum(const struct sw_replica *r, int param, uint64_t version, int timeout_ms)
 {
     int b = bucket_of(r, param);
-    if (b < 0 || r->base == NEVER || (int64_t)version <= r->base)
+    bool remade = sw_table_is_elsewhere(r->args.table, param);
+    if ((b < 0 && !remade) || r->base == NEVER || (int64_t)version <= r->base)
         return SW_OK;
+    if (remade)
+        return sw_replica_wait_factors(r, param, version, timeout_ms);
     return sw_allreduce_wait(r->args.reduction->sums, b, version - (uint64_t)r->base, timeout_ms);
 }
 
 /* Is it this worker that says what the parameter is? Its owner in the first group or, without one,
  * who does so for `all`. */
-static bool changes_at_home(const struct sw_replica *r, const struct item *item, bool all)
+static bool changes_at_home(const struct sw_replica *r, const struct sw_replica_item *item,
+                            bool all)
 {
     const struct sw_param *p = sw_table_param(r->args.table, item->param);
     bool says = p->owner < 0 ? all : p->owner == r->args.worker;
@@ -428,7 +431,8 @@ int sw_replica_bring_home(struct sw_replica *r, uint64_t version, bool all, stru
     if (rc == SW_OK)
         rc = sw_replica_check_finite(r, err);
     for (int i = 0; i < r->count && rc == SW_OK; i++)
-        if (!sw_replica_waits(r, r->items[i].param) && (bucket_of(r, r->items[i].param) < 0 || all))
+        if (!sw_replica_waits(r, r->items[i].param) &&
+            (sw_replica_is_own(r, r->items[i].param) || all))
             sw_table_put_param(r->args.table, r->items[i].param, version);
     return rc;
 }
@@ -473,7 +477,7 @@ static int ask_all(struct sw_replica *r, uint64_t version, struct sw_err *err)
 {
     int rc = SW_OK;
     for (int i = 0; i < r->count && rc == SW_OK; i++)
-        if (!sw_replica_updates(r) ||
+        if (!updates(r, r->items[i].param) ||
             (r->items[i].has != NEVER && r->items[i].has < (int64_t)version &&
              sw_replica_waits(r, r->items[i].param)))
             rc = ask(r, i, version, err);
@@ -484,11 +488,15 @@ static int ask_all(struct sw_replica *r, uint64_t version, struct sw_err *err)
 
 int sw_replica_need(struct sw_replica *r, int param, uint64_t version, struct sw_err *err)
 {
-    struct item *item = find(r, param);
-    bool updates = sw_replica_updates(r);
-    int rc = updates ? move_in(r, item, version, err) : SW_OK;
-    if (rc != SW_OK || (updates && item->has >= (int64_t)version))
+    struct sw_replica_item *item = find(r, param);
+    bool there = updates(r, param);
+    int rc = there ? move_in(r, item, version, err) : SW_OK;
+    if (rc != SW_OK || (there && item->has >= (int64_t)version))
         return rc;
+    if (sw_table_is_elsewhere(r->args.table, param)) {
+        rc = sw_replica_remake(r, item, version, err);
+        return rc == SW_OK ? update_there(r, item, version, err) : rc;
+    }
     int b = bucket_of(r, param);
     if (b >= 0) {
         rc = take_bucket(r, b, version, err);
@@ -501,7 +509,9 @@ int sw_replica_need(struct sw_replica *r, int param, uint64_t version, struct sw
         rc = sw_event_wait(r->args.stream, item->here, err);
     if (rc == SW_OK)
         rc = sw_event_wait(r->args.stream, item->given, err);
-    return rc == SW_OK && updates ? update_there(r, item, version, err) : rc;
+    if (rc == SW_OK)
+        rc = sw_replica_wait_sent(r, param, err);
+    return rc == SW_OK && there ? update_there(r, item, version, err) : rc;
 }
 
 int sw_replica_check(struct sw_replica *r, struct sw_err *err)
@@ -523,7 +533,7 @@ int sw_replica_under_way(const struct sw_replica *r)
  * worker is told why, by the call that met the error. */
 static void on_given(void *user, int rc)
 {
-    struct item *item = user;
+    struct sw_replica_item *item = user;
     struct sw_replica *r = item->owner;
     struct sw_err err;
     __atomic_sub_fetch(&r->under_way, 1, __ATOMIC_RELAXED);
@@ -538,7 +548,9 @@ static void on_given(void *user, int rc)
 
 int sw_replica_give(struct sw_replica *r, int param, uint64_t version, struct sw_err *err)
 {
-    struct item *item = find(r, param);
+    struct sw_replica_item *item = find(r, param);
+    if (sw_table_factors_of(r->args.table, param))
+        return sw_replica_give_factors(r, item, version, err);
     if (bucket_of(r, param) >= 0)
         return give_to_bucket(r, item, version, err);
     if (!sw_replica_waits(r, param))

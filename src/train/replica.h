@@ -9,12 +9,14 @@
  * stream. A parameter of which only this worker has a gradient is updated as soon as that is
  * complete, and nothing of it moves. Of others the gradient goes to the host, where the servers add
  * up those of all workers, and the sum comes back in its place: every device makes the same update,
- * and no value moves. The table gets the values when somebody is to read them
- * (sw_replica_bring_home). One owner: the worker. */
+ * and no value moves. Where factors are exchanged between devices that is so in every mode: each
+ * makes the gradient out of those of all workers. The table gets the values when somebody is to
+ * read them (sw_replica_bring_home). One owner: the worker. */
 #ifndef SW_TRAIN_REPLICA_H
 #define SW_TRAIN_REPLICA_H
 
 #include "cluster/conf.h"
+#include "comm/factors.h"
 #include "device/copy_queue.h"
 #include "param/table.h"
 #include "sync/fault.h"
@@ -36,7 +38,9 @@ struct sw_replica_args {
     const int *params; /* the table's indices of the worker's parameters, in layer order */
     int count;
     const struct sw_reduction *reduction; /* borrowed; without buckets servers add up */
-    int rank;                             /* in its sums */
+    int rank;                             /* in its sums, and among those who exchange factors */
+    struct sw_factors *factors;           /* borrowed: of all devices; NULL: none are exchanged */
+    int64_t most_rows;                    /* of a batch that the worker may have */
 };
 
 /* Takes device memory for values and gradients, and for updater state where it updates. Errors:
@@ -48,7 +52,7 @@ void sw_replica_free(struct sw_replica *r); /* NULL is accepted */
 size_t sw_replica_item_bytes(const struct sw_table *t, int worker, int param,
                              enum sw_copy_mode mode);
 /* And what is there beside: marks of time, and what updates need, of all together. */
-size_t sw_replica_flag_bytes(int count, enum sw_copy_mode mode);
+size_t sw_replica_flag_bytes(const struct sw_table *t, int count, enum sw_copy_mode mode);
 /* Does the device update? */
 bool sw_replica_updates(const struct sw_replica *r);
 /* Is there a version of the table to wait for, before sw_replica_need? */
@@ -63,6 +67,14 @@ int sw_replica_wait_sum(const struct sw_replica *r, int param, uint64_t version,
  * it. */
 float *sw_replica_value(const struct sw_replica *r, int param);
 float *sw_replica_gradient(const struct sw_replica *r, int param, int term); /* of the worker's */
+
+/* Where gradients are made out of factors: the worker has these rows of the batch from here on, and
+ * writes the factors of its rows there, for the layer of a parameter. */
+void sw_replica_set_rows(struct sw_replica *r, int64_t first, int64_t rows);
+float *sw_replica_factor_x(const struct sw_replica *r, int param);
+float *sw_replica_factor_dy(const struct sw_replica *r, int param);
+/* Device memory for factors on their way to servers. */
+size_t sw_replica_factor_bytes(const struct sw_table *t, int64_t most_rows);
 
 /* Step `version` begins: what the device's updates in it are goes there, ahead of them. The stream
  * was waited for since the last step. */

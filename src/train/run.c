@@ -249,6 +249,8 @@ static int allocate(struct sw_job *job, struct sw_err *err)
         rc = sw_group_let_apart(&job->all, job->first_step, err);
     if (rc == SW_OK)
         rc = sw_reduce_make(job, err);
+    if (rc == SW_OK)
+        rc = sw_comm_make(job, err);
     for (int i = 0; i < job->placement->worker_count && rc == SW_OK; i++) {
         rc = sw_worker_allocate(&job->workers[i], err);
         if (rc == SW_OK)
@@ -597,6 +599,7 @@ static int run(struct sw_job *job, sw_job_observer *observer, void *user, bool *
             tell_start(&r);
         sw_stage_tell(job);
         tell_misplaced(job);
+        sw_rates_keep(job);
         rc = start_roles(job, err);
         if (rc != SW_OK)
             sw_fault_set(&job->fault, "job", err);

@@ -56,6 +56,8 @@ static int make_parts(struct sw_worker *w, int split, const struct sw_net *shari
                                   sw_worker_fields(job->source[split], w->rows[split], fields),
                               .source = job->data[split]->name,
                               .sharing = sharing};
+    if (training)
+        sw_comm_args(job, &net.comm);
     const struct sw_parts_args args = {.net = &net,
                                        .rows = w->part_rows[split],
                                        .leaves = job->leaves,
@@ -175,7 +177,9 @@ static int make_replica(struct sw_worker *w, struct sw_err *err)
                                    .params = w->param_of[SW_SPLIT_TRAIN],
                                    .count = sw_net_param_count(w->train),
                                    .reduction = &w->job->reduction,
-                                   .rank = w->index};
+                                   .rank = w->index,
+                                   .factors = w->job->comm.factors,
+                                   .most_rows = sw_comm_most_rows(w)};
     return w->device->host_memory ? SW_OK : sw_replica_new(&args, &w->replica, err);
 }
 
@@ -215,6 +219,7 @@ static void bind_parts(struct sw_worker *w)
             sw_parts_bind_swap(w->parts[split], w->swapped);
             bind_params(w, split);
         }
+    sw_comm_bind(w);
 }
 
 static int take_arena(struct sw_worker *w, struct sw_err *err)
@@ -374,20 +379,21 @@ static int open_param_links(struct sw_worker *w, struct sw_err *err)
     return rc;
 }
 
-/* Where devices add up gradients by themselves. */
-static int open_sum_links(struct sw_worker *w, struct sw_err *err)
+/* From this worker to every other one; *out stays NULL where nothing goes. */
+static int open_worker_links(struct sw_worker *w, bool any, const char *kind, int **out,
+                             struct sw_err *err)
 {
     struct sw_job *job = w->job;
     int workers = job->placement->worker_count, rc = SW_OK;
-    if (!job->reduction.sums)
+    if (!any)
         return SW_OK;
-    w->sum_links = sw_calloc((size_t)workers, sizeof *w->sum_links);
-    if (!w->sum_links)
-        return sw_err_nomem(err, "a worker", (size_t)workers * sizeof *w->sum_links);
+    *out = sw_calloc((size_t)workers, sizeof **out);
+    if (!*out)
+        return sw_err_nomem(err, "a worker", (size_t)workers * sizeof **out);
     for (int i = 0; i < workers && rc == SW_OK; i++)
         if (i != w->index)
-            rc = sw_history_link(job->history, w->unit, job->workers[i].unit, "allreduce",
-                                 &w->sum_links[i], err);
+            rc =
+                sw_history_link(job->history, w->unit, job->workers[i].unit, kind, &(*out)[i], err);
     return rc;
 }
 
@@ -449,7 +455,9 @@ int sw_worker_open_history(struct sw_worker *w, struct sw_err *err)
     if (rc == SW_OK)
         rc = open_param_links(w, err);
     if (rc == SW_OK)
-        rc = open_sum_links(w, err);
+        rc = open_worker_links(w, job->reduction.sums, "allreduce", &w->sum_links, err);
+    if (rc == SW_OK)
+        rc = open_worker_links(w, job->comm.factors, "factor", &w->factor_links, err);
     if (rc == SW_OK)
         rc = open_sync_links(w, err);
     return rc == SW_OK ? open_feature_links(w, err) : rc;
@@ -543,6 +551,7 @@ void sw_worker_fini(struct sw_worker *w)
     sw_free(w->links);
     sw_free(w->value_links);
     sw_free(w->sum_links);
+    sw_free(w->factor_links);
     sw_free(w->sync_links);
     sw_free(w->sync_told);
     sw_free(w->feature_links);

@@ -1,0 +1,20 @@
+/* Ways in which the gradients of a layer that is shared by rows come together (parallel training,
+ * section 5; Poseidon 4.3): names of a recipe's `comm`. The gradient of a fully-connected layer is
+ * a sum of products over the rows of a batch, so that for a small batch its factors, what went in
+ * and the gradient of what came out, are fewer than its elements. */
+#ifndef SW_BASE_COMM_WAY_H
+#define SW_BASE_COMM_WAY_H
+
+enum sw_comm_way {
+    SW_COMM_PS,   /* whole gradients, added up by servers or by devices */
+    SW_COMM_SFB,  /* factors to all workers, each of which makes the gradient */
+    SW_COMM_ADAM, /* factors to the servers, which make the gradient, and matrices back (Project
+                     Adam, Chilimbi et al. 2014) */
+    SW_COMM_AUTO, /* whichever of these is predicted to take the least time */
+};
+enum { SW_COMM_WAYS = SW_COMM_AUTO };
+
+/* In that order, NULL-terminated. */
+extern const char *const sw_comm_way_names[];
+
+#endif

@@ -1,0 +1,276 @@
+/* Events order what devices do:
+ *
+ *     made[r]  on r's compute stream: its rows are complete, and it reads no others of the round
+ *              before
+ *     here[r]  on r's stream here: it has the rows of all
+ *
+ * Who takes a layer waits for here of all ranks: it may write where others have read. */
+#include "comm/factors.h"
+
+#include "base/os.h"
+#include "sync/thread.h"
+
+enum { ALIGN = 16 }; /* elements: 64 bytes */
+
+struct passage {
+    struct sw_event *made, *here; /* owned */
+};
+
+struct rank {
+    struct sw_device *device; /* borrowed */
+    struct sw_stream *stream; /* owned; used under the lock */
+    float *memory;            /* owned */
+    struct passage *at;       /* owned [layers] */
+    int64_t first, rows;      /* of the batch */
+};
+
+struct layer {
+    struct sw_factors_layer shape;
+    int64_t x_at, dy_at; /* elements */
+    int given;           /* ranks, of the round under way; under the lock, as is the other */
+    uint64_t rounds;     /* that are queued */
+};
+
+struct sw_factors {
+    struct rank *rank; /* owned [ranks] */
+    int ranks;
+    struct layer *layer; /* owned [count] */
+    int count;
+    size_t bytes;         /* of a rank's memory */
+    struct sw_mutex lock; /* guards what says so, and the streams */
+    struct sw_cond changed;
+    bool closed;
+};
+
+static int64_t aligned(int64_t elements)
+{
+    return (elements + ALIGN - 1) / ALIGN * ALIGN;
+}
+
+static int64_t elements_of(const struct sw_factors_layer *l, int64_t batch_rows)
+{
+    int64_t rows = batch_rows * l->steps;
+    return aligned(rows * l->inputs) + aligned(rows * l->outputs);
+}
+
+size_t sw_factors_bytes(const struct sw_factors_layer *layers, int count, int64_t batch_rows)
+{
+    int64_t elements = 0;
+    for (int i = 0; i < count; i++)
+        elements += elements_of(&layers[i], batch_rows);
+    return (size_t)elements * sizeof(float);
+}
+
+/* ---- Life ---- */
+
+static int init_rank(struct sw_factors *f, struct rank *r, struct sw_err *err)
+{
+    void *memory;
+    r->at = sw_calloc((size_t)f->count, sizeof *r->at);
+    if (!r->at)
+        return sw_err_nomem(err, "factors of gradients", (size_t)f->count * sizeof *r->at);
+    int rc = sw_device_alloc(r->device, f->bytes, "factors of gradients", &memory, err);
+    if (rc != SW_OK)
+        return rc;
+    r->memory = memory;
+    sw_device_name(r->device, r->memory, f->bytes, "factors of gradients");
+    rc = sw_stream_new(r->device, 1, &r->stream, err);
+    if (rc == SW_OK)
+        sw_stream_name(r->stream, "factors");
+    for (int i = 0; i < f->count && rc == SW_OK; i++) {
+        rc = sw_event_new(r->device, &r->at[i].made, err);
+        if (rc == SW_OK)
+            rc = sw_event_new(r->device, &r->at[i].here, err);
+    }
+    return rc;
+}
+
+static int make(struct sw_factors *f, const struct sw_factors_args *args, struct sw_err *err)
+{
+    int64_t at = 0;
+    f->rank = sw_calloc((size_t)args->ranks, sizeof *f->rank);
+    f->layer = sw_calloc((size_t)args->count, sizeof *f->layer);
+    if (!f->rank || !f->layer)
+        return sw_err_nomem(err, "factors of gradients", (size_t)args->count * sizeof *f->layer);
+    f->ranks = args->ranks;
+    f->count = args->count;
+    f->bytes = sw_factors_bytes(args->layers, args->count, args->batch_rows);
+    for (int i = 0; i < f->count; i++) {
+        const struct sw_factors_layer *l = &args->layers[i];
+        f->layer[i] =
+            (struct layer){.shape = *l,
+                           .x_at = at,
+                           .dy_at = at + aligned(args->batch_rows * l->steps * l->inputs)};
+        at += elements_of(l, args->batch_rows);
+    }
+    int rc = SW_OK;
+    for (int r = 0; r < f->ranks && rc == SW_OK; r++) {
+        f->rank[r].device = args->devices[r];
+        rc = init_rank(f, &f->rank[r], err);
+    }
+    return rc;
+}
+
+int sw_factors_new(const struct sw_factors_args *args, struct sw_factors **out, struct sw_err *err)
+{
+    struct sw_factors *f = sw_calloc(1, sizeof *f);
+    if (!f)
+        return sw_err_nomem(err, "factors of gradients", sizeof *f);
+    sw_mutex_init(&f->lock);
+    sw_cond_init(&f->changed);
+    int rc = make(f, args, err);
+    if (rc != SW_OK) {
+        sw_factors_free(f);
+        return rc;
+    }
+    *out = f;
+    return SW_OK;
+}
+
+static void free_rank(const struct sw_factors *f, struct rank *r)
+{
+    for (int i = 0; r->at && i < f->count; i++) {
+        sw_event_free(r->device, r->at[i].made);
+        sw_event_free(r->device, r->at[i].here);
+    }
+    sw_free(r->at);
+    sw_device_free(r->device, r->memory, f->bytes);
+}
+
+void sw_factors_free(struct sw_factors *f)
+{
+    if (!f)
+        return;
+    for (int r = 0; r < f->ranks; r++)
+        sw_stream_free(f->rank[r].stream);
+    for (int r = 0; r < f->ranks; r++)
+        free_rank(f, &f->rank[r]);
+    sw_free(f->rank);
+    sw_free(f->layer);
+    sw_cond_fini(&f->changed);
+    sw_mutex_fini(&f->lock);
+    sw_free(f);
+}
+
+void sw_factors_set_rows(struct sw_factors *f, int rank, int64_t first, int64_t rows)
+{
+    f->rank[rank].first = first;
+    f->rank[rank].rows = rows;
+}
+
+float *sw_factors_x(const struct sw_factors *f, int rank, int layer)
+{
+    return f->rank[rank].memory + f->layer[layer].x_at;
+}
+
+float *sw_factors_dy(const struct sw_factors *f, int rank, int layer)
+{
+    return f->rank[rank].memory + f->layer[layer].dy_at;
+}
+
+/* ---- Queueing a layer; the lock is held ---- */
+
+/* Rank r gets rank q's rows of an array with so many columns a row of the batch. */
+static int fetch(struct sw_factors *f, int r, int q, int64_t at, int64_t columns,
+                 struct sw_err *err)
+{
+    const struct rank *from = &f->rank[q], *to = &f->rank[r];
+    int64_t first = at + from->first * columns;
+    return sw_copy_peer(to->stream, to->device, to->memory + first, from->device,
+                        from->memory + first, (size_t)(from->rows * columns) * sizeof(float), err);
+}
+
+static int gather(struct sw_factors *f, int r, int i, struct sw_err *err)
+{
+    struct rank *own = &f->rank[r];
+    const struct layer *l = &f->layer[i];
+    int rc = sw_event_wait(own->stream, own->at[i].made, err);
+    for (int q = 0; q < f->ranks && rc == SW_OK; q++) {
+        if (q == r || f->rank[q].rows == 0)
+            continue;
+        rc = sw_event_wait(own->stream, f->rank[q].at[i].made, err);
+        if (rc == SW_OK)
+            rc = fetch(f, r, q, l->x_at, l->shape.steps * l->shape.inputs, err);
+        if (rc == SW_OK)
+            rc = fetch(f, r, q, l->dy_at, l->shape.steps * l->shape.outputs, err);
+    }
+    return rc == SW_OK ? sw_event_record(own->stream, own->at[i].here, err) : rc;
+}
+
+static int gather_all(struct sw_factors *f, int i, struct sw_err *err)
+{
+    int rc = SW_OK;
+    for (int r = 0; r < f->ranks && rc == SW_OK; r++)
+        rc = gather(f, r, i, err);
+    if (rc != SW_OK)
+        return rc;
+    f->layer[i].given = 0;
+    f->layer[i].rounds++;
+    sw_cond_broadcast(&f->changed);
+    return SW_OK;
+}
+
+/* ---- What ranks do ---- */
+
+int sw_factors_give(struct sw_factors *f, int rank, int layer, uint64_t round,
+                    struct sw_stream *compute, struct sw_err *err)
+{
+    int rc = sw_event_record(compute, f->rank[rank].at[layer].made, err);
+    if (rc != SW_OK)
+        return rc;
+    sw_mutex_lock(&f->lock);
+    struct layer *l = &f->layer[layer];
+    if (f->closed)
+        rc = sw_err_set(err, SW_ERR_CANCELLED, "the job is ending");
+    else if (l->rounds + 1 != round)
+        rc = sw_err_set(err, SW_ERR_INVALID,
+                        "factors %d are given in round %llu, but there were %llu", layer,
+                        (unsigned long long)round, (unsigned long long)l->rounds);
+    else if (++l->given == f->ranks)
+        rc = gather_all(f, layer, err);
+    sw_mutex_unlock(&f->lock);
+    return rc;
+}
+
+int sw_factors_wait(struct sw_factors *f, int layer, uint64_t round, int timeout_ms)
+{
+    int64_t deadline_ns = sw_os()->monotonic_ns() + (int64_t)timeout_ms * 1000000;
+    sw_mutex_lock(&f->lock);
+    const struct layer *l = &f->layer[layer];
+    while (l->rounds < round && !f->closed) {
+        int64_t left_ns = deadline_ns - sw_os()->monotonic_ns();
+        if (left_ns <= 0 ||
+            !sw_cond_wait_ms(&f->changed, &f->lock, (int)((left_ns + 999999) / 1000000)))
+            break;
+    }
+    int rc = l->rounds >= round ? SW_OK : f->closed ? SW_ERR_CANCELLED : SW_ERR_BUSY;
+    sw_mutex_unlock(&f->lock);
+    return rc;
+}
+
+int sw_factors_take(struct sw_factors *f, int layer, struct sw_stream *compute, struct sw_err *err)
+{
+    int rc = SW_OK;
+    for (int r = 0; r < f->ranks && rc == SW_OK; r++)
+        rc = sw_event_wait(compute, f->rank[r].at[layer].here, err);
+    return rc;
+}
+
+int64_t sw_factors_round_bytes(const struct sw_factors *f, int from, int to)
+{
+    int64_t columns = 0;
+    for (int i = 0; i < f->count && from != to; i++) {
+        const struct sw_factors_layer *l = &f->layer[i].shape;
+        columns += l->steps * (l->inputs + l->outputs);
+    }
+    return f->rank[from].rows * columns * (int64_t)sizeof(float);
+}
+
+void sw_factors_close_v(void *factors)
+{
+    struct sw_factors *f = factors;
+    sw_mutex_lock(&f->lock);
+    f->closed = true;
+    sw_cond_broadcast(&f->changed);
+    sw_mutex_unlock(&f->lock);
+}

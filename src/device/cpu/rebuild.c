@@ -1,0 +1,31 @@
+#include "device/cpu/rebuild.h"
+
+#include "device/cpu/cpu.h"
+#include "kernels/cpu/kernels.h"
+
+enum { ROW_TILE = 128, COLUMN_TILE = 512, BIAS_TILE = 64 };
+
+static int64_t least(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+void sw_cpu_rebuild_weight(const float *x, const float *dy, int64_t dy_step, int64_t rows,
+                           int64_t outputs, int64_t inputs, float *dw)
+{
+    int64_t down = (outputs + ROW_TILE - 1) / ROW_TILE,
+            across = (inputs + COLUMN_TILE - 1) / COLUMN_TILE;
+#pragma omp parallel for schedule(dynamic) if (down * across > 1)
+    for (int64_t i = 0; i < down * across; i++) {
+        int64_t m = i / across * ROW_TILE, k = i % across * COLUMN_TILE;
+        sw_cpu_sgemm(true, false, least(ROW_TILE, outputs - m), least(COLUMN_TILE, inputs - k),
+                     rows, 1.0f, dy + m, dy_step, x + k, inputs, 0.0f, dw + m * inputs + k, inputs);
+    }
+}
+
+void sw_cpu_rebuild_bias(const float *dy, int64_t dy_step, int64_t rows, int64_t outputs, float *db)
+{
+#pragma omp parallel for schedule(static) if (outputs > BIAS_TILE)
+    for (int64_t j = 0; j < outputs; j += BIAS_TILE)
+        sw_kernel_sum_columns(rows, least(BIAS_TILE, outputs - j), dy_step, dy + j, db + j);
+}

@@ -1,0 +1,296 @@
+/* How gradients of fully-connected layers come together: what [cluster] may ask for, what `auto`
+ * takes, and where factors lie.
+ *
+ * In shared memory sfb and adam are one thing: workers write the factors of their rows into arrays
+ * of their party, and servers make gradients of their slices from there. Between devices adam
+ * copies factors to every server that needs them; with sfb the devices exchange all factors
+ * (comm/factors.h), and each makes gradients and updates for itself, as with `copy = none`. */
+#include "base/os.h"
+#include "base/str.h"
+#include "comm/factors.h"
+#include "train/comm_cost.h"
+#include "train/job_private.h"
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+/* Those whose rows make one update. */
+static int party_workers(const struct sw_job *job)
+{
+    return job->apart ? job->group_size : job->placement->worker_count;
+}
+
+static bool decides_about_all(const struct sw_job *job)
+{
+    const struct sw_section *u = sw_recipe_find(job->recipe, "updater", NULL);
+    const struct sw_updater *updater = (const struct sw_updater *)(const void *)u->type[0];
+    return job->conf->clip_norm > 0 || job->conf->on_nan != SW_ON_NAN_STOP ||
+           updater->needs_norms || sw_stop_wants_norm(job);
+}
+
+static const char *why_not_factors(const struct sw_job *job)
+{
+    return job->conf->repeat_exact
+               ? "with repeat_exact all sums are over the parts of a batch, whatever workers there "
+                 "are, and products over all rows are others"
+               : NULL;
+}
+
+static const char *why_not_sfb(const struct sw_job *job)
+{
+    if (!sw_job_has_devices(job))
+        return NULL;
+    if (job->apart || job->shape.server_groups > 1)
+        return "groups that update on their own change values on the host, which no device can "
+               "keep to itself (adam sends factors there)";
+    if (decides_about_all(job))
+        return "grad_clip = norm, on_nan, norms in stop_at and lars look at all gradients on the "
+               "host before any update (adam makes them there)";
+    return NULL;
+}
+
+static const char *why_not_adam(const struct sw_job *job)
+{
+    return sw_job_reduces(job) ? "with allreduce and copy = none no server has anything to do (sfb "
+                                 "needs none, copy = async has them at work)"
+                               : NULL;
+}
+
+static void find_refusals(const struct sw_job *job, const char *refuses[SW_COMM_WAYS])
+{
+    const char *all = why_not_factors(job);
+    refuses[SW_COMM_PS] = NULL;
+    refuses[SW_COMM_SFB] = all ? all : why_not_sfb(job);
+    refuses[SW_COMM_ADAM] = all ? all : why_not_adam(job);
+}
+
+static const struct sw_cluster_conf *cluster_of(const struct sw_job *job)
+{
+    return sw_recipe_find(job->recipe, "cluster", NULL)->common;
+}
+
+/* The choices of the checkpoint to go on from. A file that cannot be read is told by who reads all
+ * of it. */
+static int take_up(struct sw_job *job, struct sw_err *err)
+{
+    struct sw_st_file *f = NULL;
+    struct sw_err ignored;
+    if (!job->resume_checkpoint || sw_st_open(job->resume_checkpoint, false, &f, &ignored) != SW_OK)
+        return SW_OK;
+    const char *choices = sw_st_metadata(f, "choices");
+    job->comm.kept = choices ? sw_strdup(choices) : NULL;
+    bool failed = choices && !job->comm.kept;
+    sw_st_close(f);
+    return failed ? sw_err_nomem(err, "choices of a checkpoint", 0) : SW_OK;
+}
+
+int sw_comm_prepare(struct sw_job *job, struct sw_err *err)
+{
+    const char *refuses[SW_COMM_WAYS];
+    int way = cluster_of(job)->comm;
+    find_refusals(job, refuses);
+    if (way != SW_COMM_AUTO && refuses[way] && party_workers(job) > 1)
+        sw_recipe_error(job->recipe, sw_recipe_find(job->recipe, "cluster", NULL), "comm",
+                        "%s cannot be: %s; say ps, or leave it out", sw_comm_way_names[way],
+                        refuses[way]);
+    int rc = sw_recipe_verdict(job->recipe, err);
+    return rc == SW_OK ? take_up(job, err) : rc;
+}
+
+/* ---- What `auto` takes ---- */
+
+static const struct sw_comm_choice *find_choice(const struct sw_comm_plan *p, const char *layer)
+{
+    for (int i = 0; i < p->count; i++)
+        if (sw_str_eq(p->choices[i].layer, layer))
+            return &p->choices[i];
+    return NULL;
+}
+
+/* What the checkpoint says of the layer; AUTO: nothing. */
+static enum sw_comm_way kept_way(const struct sw_comm_plan *p, const char *layer)
+{
+    char line[256];
+    for (int way = 0; way < SW_COMM_WAYS && p->kept; way++) {
+        snprintf(line, sizeof line, "\ncomm %s %s\n", layer, sw_comm_way_names[way]);
+        if (strstr(p->kept, line))
+            return (enum sw_comm_way)way;
+    }
+    return SW_COMM_AUTO;
+}
+
+static enum sw_comm_way least(const struct sw_comm_choice *c)
+{
+    enum sw_comm_way best = SW_COMM_PS;
+    for (int way = 0; way < SW_COMM_WAYS; way++)
+        if (c->ms[way] < c->ms[best])
+            best = (enum sw_comm_way)way;
+    return best;
+}
+
+/* All nets ask, and get the answer of the first. */
+static enum sw_comm_way choose(void *user, const struct sw_net_comm_layer *l)
+{
+    struct sw_job *job = user;
+    struct sw_comm_plan *p = &job->comm;
+    const struct sw_comm_choice *known = find_choice(p, l->name);
+    const char *refuses[SW_COMM_WAYS];
+    if (known)
+        return known->way;
+    struct sw_comm_choice *more = sw_realloc_array(p->choices, (size_t)p->count + 1, sizeof *more);
+    if (!more)
+        return SW_COMM_PS; /* what needs no choice; who is next to want memory says so */
+    p->choices = more;
+    struct sw_comm_choice *c = &more[p->count++];
+    *c = (struct sw_comm_choice){.layer = l->name, .way = kept_way(p, l->name)};
+    find_refusals(job, refuses);
+    c->taken_up = c->way != SW_COMM_AUTO && !refuses[c->way];
+    if (!c->taken_up)
+        sw_comm_predict(job, l, c->ms);
+    for (int way = 0; way < SW_COMM_WAYS; way++)
+        c->ms[way] = refuses[way] || c->taken_up ? (double)NAN : c->ms[way];
+    if (!c->taken_up)
+        c->way = least(c);
+    return c->way;
+}
+
+void sw_comm_args(struct sw_job *job, struct sw_net_comm *out)
+{
+    *out = (struct sw_net_comm){.way = (enum sw_comm_way)cluster_of(job)->comm,
+                                .workers = party_workers(job),
+                                .choose = choose,
+                                .user = job};
+    if (out->workers > 1)
+        find_refusals(job, out->refuses);
+}
+
+void sw_comm_write(const struct sw_job *job, struct sw_buf *out)
+{
+    const struct sw_net *net = job->workers[0].train;
+    for (int i = 0; i < sw_net_layer_count(net); i++) {
+        const char *layer = sw_net_layer(net, i)->name;
+        enum sw_comm_way way = sw_net_comm_way(net, i);
+        if (way != SW_COMM_PS || find_choice(&job->comm, layer))
+            sw_buf_printf(out, "comm %s %s\n", layer, sw_comm_way_names[way]);
+    }
+}
+
+/* ---- Where factors are ---- */
+
+int sw_comm_add(const struct sw_worker *w, int i, int *number, struct sw_err *err)
+{
+    const struct sw_job *job = w->job;
+    const struct sw_layer_factors *l = &sw_net_layer(w->train, i)->factors;
+    enum sw_comm_way way = sw_net_comm_way(w->train, i);
+    *number = 0;
+    if (way == SW_COMM_PS)
+        return SW_OK;
+    int64_t steps = l->rows / w->rows[SW_SPLIT_TRAIN];
+    const struct sw_table_factors f = {.rows = job->conf->batch * steps,
+                                       .steps = steps,
+                                       .inputs = l->inputs,
+                                       .outputs = l->outputs,
+                                       .home = !sw_job_has_devices(job) ? SW_FACTORS_SHARED
+                                               : way == SW_COMM_ADAM    ? SW_FACTORS_BY_SERVER
+                                                                        : SW_FACTORS_ELSEWHERE};
+    return sw_table_add_factors(w->table, &f, number, err);
+}
+
+int64_t sw_comm_most_rows(const struct sw_worker *w)
+{
+    return w->job->rebalances ? w->job->conf->batch : w->rows[SW_SPLIT_TRAIN];
+}
+
+void sw_comm_bind(struct sw_worker *w)
+{
+    int party = sw_table_party(w->table, w->seat), first;
+    if (w->replica)
+        sw_replica_set_rows(w->replica, w->first_row[SW_SPLIT_TRAIN], w->rows[SW_SPLIT_TRAIN]);
+    for (int i = 0; i < sw_net_layer_count(w->train); i++) {
+        if (sw_net_comm_way(w->train, i) == SW_COMM_PS ||
+            sw_net_layer_params(w->train, i, &first) == 0)
+            continue;
+        int param = w->param_of[SW_SPLIT_TRAIN][first];
+        const struct sw_table_factors *f = sw_table_factors_of(w->table, param);
+        int64_t row = w->first_row[SW_SPLIT_TRAIN] * f->steps;
+        float *x = w->replica ? sw_replica_factor_x(w->replica, param)
+                              : sw_table_factor_x(w->table, f, party, 0) + row * f->inputs;
+        float *dy = w->replica ? sw_replica_factor_dy(w->replica, param)
+                               : sw_table_factor_dy(w->table, f, party, 0) + row * f->outputs;
+        sw_net_bind_factors(sw_parts_net(w->parts[SW_SPLIT_TRAIN], 0), i, x, dy);
+    }
+}
+
+/* ---- Between devices ---- */
+
+/* Those that devices exchange, in the table's order; returns how many. */
+static int list_layers(const struct sw_job *job, struct sw_factors_layer *out)
+{
+    int count = 0;
+    for (int i = 0; i < sw_table_factor_count(job->table); i++) {
+        const struct sw_table_factors *f = sw_table_factors_at(job->table, i);
+        if (f->home == SW_FACTORS_ELSEWHERE)
+            out[count++] = (struct sw_factors_layer){f->steps, f->inputs, f->outputs};
+    }
+    return count;
+}
+
+size_t sw_comm_bytes(const struct sw_job *job)
+{
+    int64_t rows = job->conf->batch;
+    size_t bytes = 0;
+    for (int i = 0; i < sw_table_factor_count(job->table); i++) {
+        const struct sw_table_factors *f = sw_table_factors_at(job->table, i);
+        const struct sw_factors_layer l = {f->steps, f->inputs, f->outputs};
+        if (f->home == SW_FACTORS_ELSEWHERE)
+            bytes += sw_factors_bytes(&l, 1, rows);
+    }
+    return bytes;
+}
+
+/* Which rows of a batch are whose. */
+void sw_comm_set_rows(struct sw_job *job)
+{
+    for (int i = 0; i < job->placement->worker_count && job->comm.factors; i++)
+        sw_factors_set_rows(job->comm.factors, i, job->workers[i].first_row[SW_SPLIT_TRAIN],
+                            job->workers[i].rows[SW_SPLIT_TRAIN]);
+}
+
+int sw_comm_make(struct sw_job *job, struct sw_err *err)
+{
+    int workers = job->placement->worker_count;
+    size_t most = (size_t)sw_table_factor_count(job->table) + 1;
+    struct sw_factors_layer *layers = sw_calloc(most, sizeof *layers);
+    struct sw_device **devices = sw_calloc((size_t)workers, sizeof(void *));
+    int rc = layers && devices ? SW_OK
+                               : sw_err_nomem(err, "factors of gradients", most * sizeof *layers);
+    for (int i = 0; i < workers && rc == SW_OK; i++)
+        devices[i] = job->workers[i].device;
+    struct sw_factors_args args = {
+        .devices = devices, .ranks = workers, .batch_rows = job->conf->batch, .layers = layers};
+    if (rc == SW_OK)
+        args.count = list_layers(job, layers);
+    if (rc == SW_OK && args.count > 0)
+        rc = sw_factors_new(&args, &job->comm.factors, err);
+    if (rc == SW_OK && job->comm.factors)
+        rc = sw_fault_attach(&job->fault, sw_factors_close_v, job->comm.factors, err);
+    sw_comm_set_rows(job);
+    sw_free(layers);
+    sw_free(devices);
+    return rc;
+}
+
+void sw_comm_fini(struct sw_job *job)
+{
+    struct sw_comm_plan *p = &job->comm;
+    struct sw_err ignored; /* a stream that has failed has let go of memory all the same */
+    for (int i = 0; p->factors && i < job->placement->worker_count; i++) {
+        int rc = sw_stream_wait(job->workers[i].stream, &ignored);
+        (void)rc;
+    }
+    if (p->factors)
+        sw_fault_detach(&job->fault, p->factors);
+    sw_factors_free(p->factors);
+    sw_free(p->choices);
+    sw_free(p->kept);
+}

@@ -1,0 +1,323 @@
+/* How fast this machine is: matrix products on a core and on a device, memory, and a device's link.
+ * `singa-ws doctor` keeps such figures in doctor.json of the state directory; what it did not look
+ * at is measured here, in some hundredths of a second, and kept in rates.json, so that what is
+ * chosen by it stays the same from run to run. Only choices are made by these figures. */
+#include "base/json.h"
+#include "base/os.h"
+#include "base/str.h"
+#include "device/ops/linear.h"
+#include "train/job_private.h"
+#include <string.h>
+
+enum {
+    FILE_BYTES = 1 << 20,
+    SIDE = 384,
+    ARRAY_BYTES = 8 << 20,
+    COPY_BYTES = 1 << 20,
+    ROUNDS = 3,
+};
+
+/* Per core or device; 0: not known. */
+struct figures {
+    double core_gflops, memory_gb_per_s, device_gflops, link_gb_per_s;
+};
+
+/* ---- What is kept ---- */
+
+static double number_of(const struct sw_json *object, const char *key)
+{
+    const struct sw_json *v = object ? sw_json_get(object, key) : NULL;
+    return v && v->type == SW_JSON_NUMBER && v->number > 0 ? v->number : 0;
+}
+
+static bool says(const struct sw_json *object, const char *key, const char *text)
+{
+    const struct sw_json *v = sw_json_get(object, key);
+    return v && v->type == SW_JSON_STRING && sw_str_eq(v->string, text);
+}
+
+static const struct sw_json *find_by(const struct sw_json *array, const char *key, const char *text)
+{
+    const struct sw_json *item = array ? array->first : NULL;
+    while (item && !says(item, key, text))
+        item = item->next;
+    return item;
+}
+
+/* Of the machine's state directory; NULL when it is not there, or of another machine. */
+static struct sw_json *read_kept(const struct sw_job *job, const char *name)
+{
+    struct sw_err ignored;
+    struct sw_json *root = NULL;
+    char *state = NULL, *path = NULL, *text = NULL;
+    size_t bytes;
+    if (sw_history_state_dir(&state, &ignored) == SW_OK &&
+        (path = sw_format("%s/%s", state, name)) != NULL &&
+        sw_os_read_file(path, FILE_BYTES, &text, &bytes, &ignored) == SW_OK &&
+        sw_json_parse(text, bytes, &root, &ignored) == SW_OK &&
+        !says(root, "host", job->machine->host)) {
+        sw_json_free(root);
+        root = NULL;
+    }
+    sw_free(text);
+    sw_free(path);
+    sw_free(state);
+    return root;
+}
+
+/* The slowest node's, and the way to a device and back that is slower. */
+static void read_doctor(const struct sw_job *job, struct figures *f)
+{
+    struct sw_json *root = read_kept(job, "doctor.json");
+    const char *device = job->workers[0].device->name;
+    const struct sw_json *measured = root ? sw_json_get(root, "measured") : NULL;
+    const struct sw_json *nodes = measured ? sw_json_get(measured, "nodes") : NULL;
+    for (const struct sw_json *n = nodes ? nodes->first : NULL; n; n = n->next) {
+        double cores = number_of(n, "cores");
+        double gflops = cores > 0 ? number_of(n, "gemm_gflops") / cores : 0;
+        double memory = number_of(n, "memory_gb_per_s");
+        f->core_gflops = n == nodes->first || gflops < f->core_gflops ? gflops : f->core_gflops;
+        f->memory_gb_per_s =
+            n == nodes->first || memory < f->memory_gb_per_s ? memory : f->memory_gb_per_s;
+    }
+    /* A simulated device of another job need not be this one's. */
+    if (measured && job->on_cuda) {
+        f->device_gflops =
+            number_of(find_by(sw_json_get(measured, "devices"), "device", device), "gemm_gflops");
+        const struct sw_json *copies = sw_json_get(measured, "copies");
+        double there = number_of(find_by(copies, "to", device), "gb_per_s");
+        double back = number_of(find_by(copies, "from", device), "gb_per_s");
+        f->link_gb_per_s = there < back ? there : back;
+    }
+    sw_json_free(root);
+}
+
+static void fill_from(const struct sw_json *object, const char *key, double *figure)
+{
+    *figure = *figure > 0 ? *figure : number_of(object, key);
+}
+
+static void read_rates(const struct sw_job *job, struct figures *f)
+{
+    struct sw_json *root = read_kept(job, "rates.json");
+    const struct sw_json *devices = root ? sw_json_get(root, "devices") : NULL;
+    const struct sw_json *own = find_by(devices, "device", job->device_text);
+    fill_from(root, "core_gflops", &f->core_gflops);
+    fill_from(root, "memory_gb_per_s", &f->memory_gb_per_s);
+    fill_from(own, "gemm_gflops", &f->device_gflops);
+    fill_from(own, "link_gb_per_s", &f->link_gb_per_s);
+    sw_json_free(root);
+}
+
+/* ---- What is measured ---- */
+
+/* Units a nanosecond of the quickest of some rounds of an operation; 0 where it fails. */
+static double rate_of(struct sw_stream *s, double units,
+                      int (*run)(struct sw_stream *s, void *args, struct sw_err *err), void *args)
+{
+    struct sw_err ignored;
+    double best = 0;
+    for (int i = 0; i <= ROUNDS; i++) { /* the first touches the pages */
+        int64_t began_ns = sw_os()->monotonic_ns();
+        if (run(s, args, &ignored) != SW_OK || sw_stream_wait(s, &ignored) != SW_OK)
+            return 0;
+        int64_t ns = sw_os()->monotonic_ns() - began_ns;
+        double rate = units / (double)(ns > 0 ? ns : 1);
+        best = i > 0 && rate > best ? rate : best;
+    }
+    return best;
+}
+
+static int multiply(struct sw_stream *s, void *args, struct sw_err *err)
+{
+    return sw_op_run(s, &sw_op_gemm, args, err);
+}
+
+static int pass_over(struct sw_stream *s, void *args, struct sw_err *err)
+{
+    return sw_op_run(s, &sw_op_combine, args, err);
+}
+
+struct copy {
+    void *to;
+    const void *from;
+};
+
+static int copy(struct sw_stream *s, void *args, struct sw_err *err)
+{
+    const struct copy *c = args;
+    return sw_copy(s, c->to, c->from, COPY_BYTES, err);
+}
+
+static double measure_product(struct sw_stream *s)
+{
+    size_t bytes = (size_t)SIDE * SIDE * sizeof(float);
+    struct sw_err ignored;
+    void *m;
+    if (sw_device_alloc(s->dev, 3 * bytes, "matrices to measure with", &m, &ignored) != SW_OK)
+        return 0;
+    float *x = m;
+    struct sw_gemm_args args = {.m = SIDE,
+                                .n = SIDE,
+                                .k = SIDE,
+                                .alpha = 1,
+                                .a = x,
+                                .b = x + SIDE * SIDE,
+                                .c = x + 2 * SIDE * SIDE};
+    double gflops = sw_fill_zero(s, m, 3 * bytes, &ignored) == SW_OK
+                        ? rate_of(s, 2.0 * SIDE * SIDE * SIDE, multiply, &args)
+                        : 0;
+    sw_device_free(s->dev, m, 3 * bytes);
+    return gflops;
+}
+
+/* y = x + y: three transfers an element. */
+static double measure_memory(struct sw_stream *s)
+{
+    struct sw_err ignored;
+    void *m;
+    if (sw_device_alloc(s->dev, 2 * ARRAY_BYTES, "arrays to measure with", &m, &ignored) != SW_OK)
+        return 0;
+    int64_t n = ARRAY_BYTES / (int64_t)sizeof(float);
+    struct sw_combine_args args = {.n = n, .alpha = 1, .beta = 1, .x = m, .y = (float *)m + n};
+    double rate = rate_of(s, 3.0 * ARRAY_BYTES, pass_over, &args);
+    sw_device_free(s->dev, m, 2 * ARRAY_BYTES);
+    return rate;
+}
+
+static double measure_link(struct sw_stream *s)
+{
+    struct sw_err ignored;
+    void *there, *here = sw_calloc(1, COPY_BYTES);
+    double rate = 0;
+    if (here && sw_device_alloc(s->dev, COPY_BYTES, "bytes to copy", &there, &ignored) == SW_OK) {
+        struct copy c = {there, here};
+        rate = rate_of(s, COPY_BYTES, copy, &c);
+        sw_device_free(s->dev, there, COPY_BYTES);
+    }
+    sw_free(here);
+    return rate;
+}
+
+static void measure_core(const struct sw_job *job, struct figures *f)
+{
+    struct sw_err ignored;
+    struct sw_stream *s = NULL;
+    if (sw_stream_new(job->device, 1, &s, &ignored) != SW_OK)
+        return;
+    if (f->core_gflops <= 0)
+        f->core_gflops = measure_product(s);
+    if (f->memory_gb_per_s <= 0)
+        f->memory_gb_per_s = measure_memory(s);
+    sw_stream_free(s);
+}
+
+/* What still is not known. A simulated link has the rate that it was given. */
+static bool measure(struct sw_job *job, struct figures *f)
+{
+    struct sw_worker *w = &job->workers[0];
+    bool measured = false, devices = sw_job_has_devices(job);
+    if (job->on_sim && job->sim.link_bytes_per_s > 0)
+        f->link_gb_per_s = (double)job->sim.link_bytes_per_s * 1e-9;
+    if (f->core_gflops <= 0 || f->memory_gb_per_s <= 0) {
+        measure_core(job, f);
+        measured = true;
+    }
+    if (devices && f->device_gflops <= 0) {
+        f->device_gflops = measure_product(w->stream);
+        measured = true;
+    }
+    if (devices && f->link_gb_per_s <= 0) {
+        f->link_gb_per_s = measure_link(w->stream);
+        measured = true;
+    }
+    sw_stream_attach(w->stream); /* plans are made for its threads */
+    return measured;
+}
+
+static double at_least(double figure, double usual)
+{
+    return figure > 0 ? figure : usual;
+}
+
+const struct sw_rates *sw_rates_of(struct sw_job *job)
+{
+    struct sw_rates *r = &job->rates;
+    struct figures f = {0};
+    if (r->known)
+        return r;
+    read_doctor(job, &f);
+    read_rates(job, &f);
+    bool measured = measure(job, &f);
+    const struct sw_placement_row *worker = sw_placement_worker(job->placement, &job->shape, 0, 0),
+                                  *server = sw_placement_server(job->placement, &job->shape, 0, 0);
+    double core = at_least(f.core_gflops, 1) * 1e9, device = at_least(f.device_gflops, 1) * 1e9;
+    *r = (struct sw_rates){.known = true,
+                           .measured = measured,
+                           .worker_flops_per_s =
+                               sw_job_has_devices(job) ? device : core * worker->threads,
+                           .server_flops_per_s = core * server->threads,
+                           .memory_bytes_per_s = at_least(f.memory_gb_per_s, 1) * 1e9,
+                           .link_bytes_per_s = at_least(f.link_gb_per_s, 1) * 1e9};
+    return r;
+}
+
+/* Other devices' figures stay as they are. */
+static void write_others(struct sw_json_writer *w, const struct sw_json *root, const char *device)
+{
+    const struct sw_json *devices = root ? sw_json_get(root, "devices") : NULL;
+    for (const struct sw_json *d = devices ? devices->first : NULL; d; d = d->next) {
+        const struct sw_json *name = sw_json_get(d, "device");
+        if (!name || !name->string || sw_str_eq(name->string, device))
+            continue;
+        sw_json_open_object(w, NULL);
+        sw_json_string(w, "device", name->string);
+        sw_json_real(w, "gemm_gflops", number_of(d, "gemm_gflops"));
+        sw_json_real(w, "link_gb_per_s", number_of(d, "link_gb_per_s"));
+        sw_json_close_object(w);
+    }
+}
+
+static void write_rates(const struct sw_job *job, const struct sw_json *root, struct sw_buf *out)
+{
+    const struct sw_rates *r = &job->rates;
+    const struct sw_placement_row *server = sw_placement_server(job->placement, &job->shape, 0, 0);
+    struct sw_json_writer w;
+    sw_json_begin(&w, out);
+    sw_json_open_object(&w, NULL);
+    sw_json_string(&w, "host", job->machine->host);
+    sw_json_real(&w, "core_gflops", r->server_flops_per_s * 1e-9 / server->threads);
+    sw_json_real(&w, "memory_gb_per_s", r->memory_bytes_per_s * 1e-9);
+    sw_json_open_array(&w, "devices");
+    write_others(&w, root, job->device_text);
+    if (sw_job_has_devices(job)) {
+        sw_json_open_object(&w, NULL);
+        sw_json_string(&w, "device", job->device_text);
+        sw_json_real(&w, "gemm_gflops", r->worker_flops_per_s * 1e-9);
+        sw_json_real(&w, "link_gb_per_s", r->link_bytes_per_s * 1e-9);
+        sw_json_close_object(&w);
+    }
+    sw_json_close_array(&w);
+    sw_json_close_object(&w);
+    sw_buf_add(out, "\n");
+}
+
+void sw_rates_keep(struct sw_job *job)
+{
+    struct sw_err err;
+    struct sw_buf text = {0};
+    char *state = NULL, *path = NULL;
+    if (!job->rates.measured)
+        return;
+    struct sw_json *root = read_kept(job, "rates.json");
+    write_rates(job, root, &text);
+    if (sw_history_state_dir(&state, &err) == SW_OK &&
+        (path = sw_format("%s/rates.json", state)) != NULL &&
+        sw_os_replace_file(path, sw_buf_text(&text), text.length, 0600, &err) != SW_OK)
+        sw_job_say(job, SW_LOG_WARN, "rates", "the rates of this machine are not kept: %s",
+                   err.text);
+    sw_json_free(root);
+    sw_buf_fini(&text);
+    sw_free(path);
+    sw_free(state);
+}
