@@ -117,6 +117,7 @@ struct sw_layer {
     bool in_place; /* dst may take src[0]'s memory, and src_grad[0] dst's gradient */
     bool view;     /* in place there is nothing to do, so that others may read src[0] too */
     bool can_add;  /* backward honours src_adds */
+    uint32_t can_add_params; /* bit p: backward honours param_adds of param[p] */
     bool repeats_from_saved; /* forward that is run again (sw_pass.again) is one phase that makes
                                 the same output from source and saved, and writes nothing else */
     int chain_steps; /* in a Gibbs chain: its turns in a step; set by the hidden layer's setup */
@@ -127,6 +128,7 @@ struct sw_layer {
 
     /* Set by the net. */
     void *saved, *scratch; /* scratch lasts over the phases of a pass */
+    uint32_t param_adds;   /* bit p: backward adds to param[p].grad instead of writing there */
     uint32_t src_adds;     /* bit i: backward adds to src_grad[i] instead of writing there */
     double *sums;          /* [sum_count], device memory; lasts over the phases of a pass */
     /* Losses and metrics: forward writes it; device memory. Pairs of all batches and workers are

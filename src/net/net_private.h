@@ -73,7 +73,7 @@ struct sw_net_node {
     struct sw_net_share share[SW_LAYER_PARAMS];
     int share_count;
     bool is_shared;                       /* a parameter of it has several users */
-    bool adds_param[SW_LAYER_PARAMS];     /* backward writes its gradient aside, then adds */
+    bool adds_param[SW_LAYER_PARAMS];     /* backward cannot add to its gradient: aside, then added */
     bool gradient_given[SW_LAYER_PARAMS]; /* there is a layer whose backward writes it */
     float *gradient[SW_LAYER_PARAMS];     /* of the parameters, as bound: where they are added */
 

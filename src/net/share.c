@@ -4,8 +4,9 @@
  * name; the others read the same values in the same layout.
  *
  * Their gradients are added from the last user to the first: that is the order of backward. The
- * last writes into the parameter's gradient, every other one aside, and the net adds. When backward
- * of the root is done, the gradient is complete and nobody reads the values again in this step. */
+ * last writes into the parameter's gradient; every other one adds to it where it can, else it writes
+ * aside and the net adds. When backward of the root is done, the gradient is complete and nobody
+ * reads the values again in this step. */
 #include "net/net_private.h"
 
 #include "base/str.h"
@@ -254,7 +255,11 @@ void sw_net_order_givers(struct sw_net *net)
         bool *given = &net->nodes[root->layer].gradient_given[root->index];
         if (!net->nodes[param->layer].has_backward || param->frozen)
             continue;
-        net->nodes[param->layer].adds_param[param->index] = *given;
+        struct sw_net_node *giver = &net->nodes[param->layer];
+        if (*given && (giver->layer.can_add_params >> param->index & 1))
+            giver->layer.param_adds |= 1u << param->index;
+        else
+            giver->adds_param[param->index] = *given;
         *given = true;
     }
 }

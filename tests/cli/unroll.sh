@@ -125,6 +125,17 @@ has out '^vectors@0\.\.7 +step +6x9 '
 expect 2 check "$T/steps.ini" --set layer.low.location=3
 [ "$(grep -c 'worker 3 of a group' "$T/err")" = 1 ] || fail 'the same message for every step'
 
+# So does the recipe, on data made by code.
+small='--set layer.gru1.hidden=16 --set layer.gru2.hidden=12 --steps 12 --set job.eval_every=12'
+here=
+for layer in gru2 scores loss accuracy perplexity; do
+    here="$here --set layer.$layer.location=0"
+done
+char_rnn_2="$SW_SOURCE_DIR/recipes/char-rnn-2.ini"
+expect 0 run "$char_rnn_2" --out "$T/char-two" $small --oversubscribe --quiet
+expect 0 run "$char_rnn_2" --out "$T/char-one" $small $here --set cluster.workers_per_group=1 --quiet
+expect 0 weights "$(last char-one)" diff "$(last char-two)" --tolerance 1e-4
+
 # One line for all steps, and the parameters once.
 expect 0 check "$T/steps.ini" --json
 has out '"name":"low@0\.\.7","type":"gru"'

@@ -231,12 +231,14 @@ static int weights_gradient(struct sw_stream *s, const struct sw_recurrent_gradi
                                 .ldb = r->inputs,
                                 .ldc = r->inputs,
                                 .alpha = 1,
+                                .beta = a->adds_dweight ? 1 : 0,
                                 .a = a->dgates,
                                 .b = a->x,
                                 .c = a->dweight};
     int rc = sw_cuda_multiply_matrices(s, &p, err);
     p.m = gru ? 2 * r->hidden : w->gates;
     p.n = p.ldb = p.ldc = r->hidden;
+    p.beta = a->adds_drecurrent ? 1 : 0;
     p.b = a->before;
     p.c = a->drecurrent;
     if (rc == SW_OK)

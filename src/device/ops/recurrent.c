@@ -304,14 +304,14 @@ static void weights_gradient(const struct sw_recurrent_gradient_args *a, const s
     const bool candidate = r->kind == SW_CELL_GRU && g == 2;
     const float *d = a->dgates + row;
     sw_cpu_gemm(p->precision, true, false, units, r->inputs, all, 1, d, p->biases, a->x, r->inputs,
-                0, a->dweight + row * r->inputs, r->inputs);
+                a->adds_dweight ? 1 : 0, a->dweight + row * r->inputs, r->inputs);
     sw_kernel_sum_columns(all, units, p->biases, d, a->dbias + row);
     if (candidate) {
         d += r->hidden;
         sw_kernel_sum_columns(all, units, p->biases, d, a->dbias + row + r->hidden);
     }
     sw_cpu_gemm(p->precision, true, false, units, r->hidden, all, 1, d, p->biases, a->before,
-                r->hidden, 0, a->drecurrent + row * r->hidden, r->hidden);
+                r->hidden, a->adds_drecurrent ? 1 : 0, a->drecurrent + row * r->hidden, r->hidden);
 }
 
 static int gradient_products(int threads, enum sw_precision precision, const void *args,

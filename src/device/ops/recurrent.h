@@ -68,6 +68,7 @@ struct sw_recurrent_gradient_args {
     float *dx, *dh0;                     /* NULL: not wanted */
     bool adds_dx;                        /* dx is added to: that of the other direction is there */
     float *dweight, *drecurrent, *dbias; /* dweight NULL: none of the three */
+    bool adds_dweight, adds_drecurrent;  /* to what is there */
 };
 extern const struct sw_op sw_op_recurrent_gradient;
 

@@ -39,6 +39,7 @@ static void add_params(struct sw_layer *l, const struct sw_recurrent *r, int cel
     const int64_t bias[] = {sw_cell_biases(r->kind) * r->hidden};
     const struct sw_desc w = sw_desc_plain(SW_F32, 2, weight), b = sw_desc_plain(SW_F32, 1, bias);
     const struct sw_desc u = sw_desc_plain(SW_F32, 2, recurrent);
+    l->can_add_params |= 3u << l->param_count; /* the matrices */
     sw_layer_add_param(l, name[0], &w, r->inputs, r->hidden);
     sw_layer_add_param(l, name[1], &u, r->hidden, r->hidden);
     sw_layer_add_param(l, name[2], &b, 0, 0);
@@ -225,6 +226,11 @@ int sw_stack_forward(struct sw_layer *l, const struct sw_pass *r, struct sw_err 
     return rc;
 }
 
+static bool adds_to(const struct sw_layer *l, int param)
+{
+    return l->param_adds >> param & 1;
+}
+
 /* dx: where the gradient of x goes, NULL: nowhere. */
 static int run_cell_back(struct sw_layer *l, const struct sw_pass *r,
                          const struct sw_stack_cell *cell, const float *x, const float *dy,
@@ -244,6 +250,9 @@ static int run_cell_back(struct sw_layer *l, const struct sw_pass *r,
                                                  .dx = dx,
                                                  .dh0 = l->src_count > 1 ? l->src_grad[1] : NULL,
                                                  .adds_dx = cell->r.reverse,
+                                                 .adds_dweight = adds_to(l, cell->first_param),
+                                                 .adds_drecurrent =
+                                                     adds_to(l, cell->first_param + 1),
                                                  .dweight = p[0].grad,
                                                  .drecurrent = p[1].grad,
                                                  .dbias = p[2].grad};
