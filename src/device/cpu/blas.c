@@ -35,16 +35,41 @@ const char *sw_cpu_libraries(char *out, size_t bytes)
     return out;
 }
 
-void sw_cpu_sgemm(bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t k, float alpha,
-                  const float *a, int64_t lda, const float *b, int64_t ldb, float beta, float *c,
-                  int64_t ldc)
+/* Both libraries take as many threads as they find outside of a parallel region. */
+static int stay_alone(void)
 {
     int team = omp_in_parallel() ? 1 : omp_get_max_threads();
     if (team > 1)
         omp_set_num_threads(1);
+    return team;
+}
+
+static void be_team(int team)
+{
+    if (team > 1)
+        omp_set_num_threads(team);
+}
+
+void sw_cpu_sgemm(bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t k, float alpha,
+                  const float *a, int64_t lda, const float *b, int64_t ldb, float beta, float *c,
+                  int64_t ldc)
+{
+    int team = stay_alone();
     cblas_sgemm(CblasRowMajor, trans_a ? CblasTrans : CblasNoTrans,
                 trans_b ? CblasTrans : CblasNoTrans, (int)m, (int)n, (int)k, alpha, a, (int)lda, b,
                 (int)ldb, beta, c, (int)ldc);
-    if (team > 1)
-        omp_set_num_threads(team);
+    be_team(team);
+}
+
+void sw_cpu_multiply(const struct sw_cpu_product *p)
+{
+#ifdef SW_HAVE_ONEDNN
+    int team = stay_alone();
+    int rc = p->k > 0 ? sw_cpu_dnnl_sgemm(p) : SW_ERR_UNSUPPORTED;
+    be_team(team);
+    if (rc == SW_OK)
+        return;
+#endif
+    sw_cpu_sgemm(p->trans_a, p->trans_b, p->m, p->n, p->k, p->alpha, p->a, p->lda, p->b, p->ldb,
+                 p->beta, p->c, p->ldc);
 }

@@ -11,7 +11,7 @@
  * shape.c     checks that every maker does first
  * rounded.c   products whose factors are rounded first
  * ref_*.c     plans by im2col and OpenBLAS: the oracle of the tests, and the build without oneDNN
- * dnnl_*.c    plans by oneDNN */
+ * dnnl_*.c    plans by oneDNN, and its product on one thread */
 #ifndef SW_DEVICE_CPU_CPU_H
 #define SW_DEVICE_CPU_CPU_H
 
@@ -91,6 +91,19 @@ void sw_cpu_blas_init(void);
 void sw_cpu_sgemm(bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t k, float alpha,
                   const float *a, int64_t lda, const float *b, int64_t ldb, float beta, float *c,
                   int64_t ldc);
+/* The same by whichever library is the quickest (oneDNN knows newer processors), for operations;
+ * not for the reference plans, which are to be another way of computing. */
+struct sw_cpu_product {
+    bool trans_a, trans_b;
+    int64_t m, n, k;
+    float alpha, beta;
+    const float *a, *b;
+    float *c;
+    int64_t lda, ldb, ldc;
+};
+void sw_cpu_multiply(const struct sw_cpu_product *p);
+/* dnnl_gemm.c. Errors: SW_ERR_LIBRARY, nothing is written. */
+int sw_cpu_dnnl_sgemm(const struct sw_cpu_product *p) SW_MUST_CHECK;
 
 /* deconv.c. For the makers of both tables: image is the layout of the output. */
 int sw_cpu_deconvolution(struct sw_stream *s, const struct sw_desc *src,

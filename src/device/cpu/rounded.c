@@ -47,8 +47,9 @@ static void multiply_block(enum sw_precision precision, bool trans_a, bool trans
             round_block(precision, b + from, ldb, n, depth, y);
         else
             round_block(precision, b + from * ldb, ldb, depth, n, y);
-        sw_cpu_sgemm(trans_a, trans_b, m, n, depth, alpha, x, trans_a ? m : depth, y,
-                     trans_b ? depth : n, from ? 1 : beta, c, ldc);
+        sw_cpu_multiply(&(struct sw_cpu_product){trans_a, trans_b, m, n, depth, alpha,
+                                                 from ? 1 : beta, x, y, c, trans_a ? m : depth,
+                                                 trans_b ? depth : n, ldc});
     }
 }
 
@@ -57,7 +58,8 @@ void sw_cpu_gemm(enum sw_precision precision, bool trans_a, bool trans_b, int64_
                  float beta, float *c, int64_t ldc)
 {
     if (precision == SW_PRECISION_FP32 || k == 0) {
-        sw_cpu_sgemm(trans_a, trans_b, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
+        sw_cpu_multiply(&(struct sw_cpu_product){trans_a, trans_b, m, n, k, alpha, beta, a, b, c,
+                                                 lda, ldb, ldc});
         return;
     }
     for (int64_t i = 0; i < m; i += ROWS)

@@ -75,12 +75,31 @@ static void anneal(const struct sw_ais_args *a, int64_t k, int64_t row, int64_t 
                                           .x = h,
                                           .bias = a->bias,
                                           .log_weight = a->log_weight + row};
-    sw_cpu_sgemm(false, true, rows, a->hidden, a->visible, 1, v, a->visible, a->weight, a->visible,
-                 0, h, a->hidden);
+    const struct sw_cpu_product up = {.trans_b = true,
+                                      .m = rows,
+                                      .n = a->hidden,
+                                      .k = a->visible,
+                                      .alpha = 1,
+                                      .a = v,
+                                      .b = a->weight,
+                                      .c = h,
+                                      .lda = a->visible,
+                                      .ldb = a->visible,
+                                      .ldc = a->hidden},
+                                down = {.m = rows,
+                                        .n = a->visible,
+                                        .k = a->hidden,
+                                        .alpha = step.to,
+                                        .a = h,
+                                        .b = a->weight,
+                                        .c = v,
+                                        .lda = a->hidden,
+                                        .ldb = a->visible,
+                                        .ldc = a->visible};
+    sw_cpu_multiply(&up);
     sw_kernel_anneal(&step);
     draw(a, true, k + 1, row, rows);
-    sw_cpu_sgemm(false, false, rows, a->visible, a->hidden, step.to, h, a->hidden, a->weight,
-                 a->visible, 0, v, a->visible);
+    sw_cpu_multiply(&down);
     draw(a, false, k + 1, row, rows);
 }
 
