@@ -424,7 +424,8 @@ static int take_file(struct sw_worker *w, const struct sw_take_file *file, struc
     }
     if (rc == SW_OK && file->previous)
         rc = sw_legacy_read(job, f, err);
-    if (rc == SW_OK) {
+    /* That a stage has a net of its own needs no word. */
+    if (rc == SW_OK && (t->count > 0 || !file->previous || file->rule_count)) {
         if (!file->previous) /* of that nothing is lost */
             list_unused(f, t->used, &unused);
         sw_job_say(job, SW_LOG_INFO, w->unit, "%d of %d parameters start from %s%s%s%s%s", t->count,

@@ -38,6 +38,8 @@ budgets() {
 }
 for recipe in "$SW_SOURCE_DIR"/recipes/*.ini; do
     grep -qE '^(framework|consistency) *= *(downpour|hogwild|async|ssp)' "$recipe" && continue
+    # Each stage of a run needs a budget of its own.
+    "$SW" check "$recipe" | grep -q '^stage ' && continue
     base=$(small "$recipe" | tr '\n' ' ')
     given=$base
     budgets

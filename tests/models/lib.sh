@@ -64,3 +64,14 @@ pca_error() {
     "$T/pca" "$SINGA_DATA/mnist/train-images-idx3-ubyte.gz" \
         "$SINGA_DATA/mnist/t10k-images-idx3-ubyte.gz" "$1" | cut -d ' ' -f 2
 }
+# nearest RECIPE LAYER: of the newest run, the share of test pictures of MNIST whose nearest
+# neighbour among the training pictures' outputs of that layer has the same label.
+nearest() {
+    "${CC:-cc}" -O3 -fopenmp "$SW_SOURCE_DIR/tests/models/nearest.c" -lz -o "$T/nearest" || exit 77
+    for split in train test; do
+        "$SW" predict "$SW_SOURCE_DIR/recipes/$1" --weights @last --layer "$2" --split $split \
+            --output "$T/$split.npy" --quiet >"$T/out" 2>"$T/err" || fail "predict: exit $?"
+    done
+    "$T/nearest" "$T/train.npy" "$SINGA_DATA/mnist/train-labels-idx1-ubyte.gz" \
+        "$T/test.npy" "$SINGA_DATA/mnist/t10k-labels-idx1-ubyte.gz"
+}
