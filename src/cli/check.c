@@ -385,6 +385,7 @@ static int check(const struct options *options)
                              .device = o->device,
                              .framework = o->framework,
                              .oversubscribe = o->oversubscribe,
+                             .look = true,
                              .stage = o->stage,
                          }};
     struct sw_err err, ignored;

@@ -5,12 +5,14 @@
 #include "cli/share/machine.h"
 #include "cli/share/picture.h"
 #include "cli/share/trainer.h"
+#include "cli/share/ways.h"
 #include "cluster/conf.h"
 #include <stdio.h>
 
 struct options {
     struct sw_cli_common common;
     const char *from, *plot;
+    bool measure;
 };
 
 static const struct sw_cli_option own[] = {
@@ -19,6 +21,11 @@ static const struct sw_cli_option own[] = {
      .type = SW_CLI_TEXT,
      .offset = offsetof(struct options, from),
      .help = "another machine: an hwloc XML file, or text such as \"numa:4 core:6 pu:2\""},
+    {.name = "measure",
+     .type = SW_CLI_FLAG,
+     .offset = offsetof(struct options, measure),
+     .help = "try the ways between GPUs anew, with bytes that are compared, and say how fast they "
+             "are"},
     {.name = "plot",
      .arg = "FILE",
      .type = SW_CLI_TEXT,
@@ -48,11 +55,14 @@ struct view {
     const struct sw_placement *placement;
     const char *framework, *framework_reason;
     const struct sw_job_plan *plan; /* NULL without a recipe */
+    const struct sw_ways *ways;     /* between GPUs; NULL: there are none */
 };
 
 static void print_text(struct sw_buf *out, const struct view *v)
 {
     sw_print_machine(out, v->machine);
+    if (v->ways)
+        sw_print_ways(out, v->ways, "copies", 13);
     if (v->plan)
         sw_buf_printf(out, "\nrecipe       %s (%s), device %s\n", v->plan->name, v->plan->recipe,
                       v->plan->device);
@@ -69,6 +79,10 @@ static void print_json(struct sw_buf *out, const struct view *v)
     sw_json_begin(&w, out);
     sw_json_open_object(&w, NULL);
     sw_json_machine(&w, v->machine);
+    sw_json_open_array(&w, "copies");
+    if (v->ways)
+        sw_json_ways(&w, v->ways);
+    sw_json_close_array(&w);
     sw_json_string(&w, "name", v->plan ? v->plan->name : NULL);
     sw_json_string(&w, "recipe", v->plan ? v->plan->recipe : NULL);
     sw_json_string(&w, "device", v->plan ? v->plan->device : "cpu");
@@ -79,18 +93,23 @@ static void print_json(struct sw_buf *out, const struct view *v)
     sw_buf_add(out, "\n");
 }
 
-static int show(const struct options *o, const struct view *v)
+static int show(const struct options *o, struct view v)
 {
     struct sw_buf out = {0};
+    struct sw_ways *ways = NULL;
     struct sw_err err;
-    int rc = o->plot ? sw_draw_placement(o->plot, v->machine, v->placement, &err) : SW_OK;
+    int rc = o->plot ? sw_draw_placement(o->plot, v.machine, v.placement, &err) : SW_OK;
+    if (rc == SW_OK)
+        rc = sw_cli_ways(v.plan ? v.plan->device : NULL, v.machine, o->measure, &ways, &err);
     if (rc != SW_OK)
         return sw_cli_fail(rc, &err);
+    v.ways = ways;
     if (o->common.json)
-        print_json(&out, v);
+        print_json(&out, &v);
     else
-        print_text(&out, v);
+        print_text(&out, &v);
     int code = sw_cli_print(&out);
+    sw_ways_free(ways);
     sw_buf_fini(&out);
     return code;
 }
@@ -116,11 +135,11 @@ static int show_recipe(const struct options *o)
         code = sw_trainer_refuse(&t, rc, &err);
     } else {
         const struct sw_job_plan *p = sw_job_plan(t.job);
-        code = show(o, &(struct view){.machine = p->machine,
-                                      .placement = p->placement,
-                                      .framework = p->framework,
-                                      .framework_reason = p->framework_reason,
-                                      .plan = p});
+        code = show(o, (struct view){.machine = p->machine,
+                                     .placement = p->placement,
+                                     .framework = p->framework,
+                                     .framework_reason = p->framework_reason,
+                                     .plan = p});
     }
     sw_trainer_fini(&t);
     return code;
@@ -143,7 +162,7 @@ static int show_machine(const struct options *o)
         rc = sw_placement_new(m, &shape, false, &p, &err);
     v.machine = m;
     v.placement = p;
-    int code = rc == SW_OK ? show(o, &v) : sw_cli_fail(rc, &err);
+    int code = rc == SW_OK ? show(o, v) : sw_cli_fail(rc, &err);
     sw_placement_free(p);
     sw_machine_free(m);
     return code;

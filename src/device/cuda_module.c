@@ -49,8 +49,7 @@ int sw_cuda_load(const struct sw_cuda_module **out, struct sw_err *err)
 
 /* ---- Devices ---- */
 
-/* Bus ids differ in how many zeros they begin with, and in case. */
-static bool same_bus(const char *a, const char *b)
+bool sw_cuda_same_bus(const char *a, const char *b)
 {
     unsigned domain[2], bus[2], slot[2], function[2];
     return sscanf(a, "%x:%x:%x.%x", &domain[0], &bus[0], &slot[0], &function[0]) == 4 &&
@@ -66,7 +65,7 @@ static int find_gpu(const struct sw_cuda_module *m, const char *bus, int *gpu, s
     for (int i = 0; i < count && rc == SW_OK; i++) {
         struct sw_cuda_gpu g;
         rc = m->describe(i, &g, err);
-        if (rc == SW_OK && same_bus(bus, g.bus)) {
+        if (rc == SW_OK && sw_cuda_same_bus(bus, g.bus)) {
             *gpu = i;
             return SW_OK;
         }

@@ -9,7 +9,7 @@
 
 /* Goes up with every change of what the two sides share: this table, device.h, plan.h, op.h or the
  * arguments of an operation. */
-enum { SW_CUDA_ABI = 8 };
+enum { SW_CUDA_ABI = 9 };
 /* Notices most changes for which that was forgotten. */
 #define SW_CUDA_TABLE_BYTES                                                                        \
     ((uint32_t)(sizeof(struct sw_cuda_module) + sizeof(struct sw_device_ops) +                     \
@@ -19,6 +19,7 @@ enum { SW_CUDA_ABI = 8 };
 struct sw_cuda_gpu {
     char bus[20]; /* "0000:34:00.0" */
     char name[96];
+    char uuid[44]; /* "GPU-6e2c0a3e-...", as nvidia-smi has it */
     int64_t memory_bytes;
     int major, minor; /* compute capability */
 };
@@ -38,6 +39,9 @@ struct sw_cuda_module {
 /* Loads the module and makes sure that there is a GPU. Errors say what is missing:
  * SW_ERR_UNSUPPORTED, SW_ERR_NOTFOUND. */
 int sw_cuda_load(const struct sw_cuda_module **out, struct sw_err *err) SW_MUST_CHECK;
+
+/* Are two PCI addresses the same? They differ in how many zeros they begin with, and in case. */
+bool sw_cuda_same_bus(const char *a, const char *b);
 
 /* Opens the GPU at a PCI address, as device "cuda:INDEX"; bus "": the INDEX-th of the driver. Close
  * with sw_device_close. Errors: those of sw_cuda_load, SW_ERR_NOTFOUND (no GPU is there). */

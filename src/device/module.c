@@ -31,25 +31,36 @@ static bool is_file(const char *path)
     return f;
 }
 
-static int find(const struct sw_module_kind *k, char *path, struct sw_err *err)
+int sw_module_find(const char *file, const char *variable, char *path, size_t bytes,
+                   struct sw_err *err)
 {
-    const char *named = getenv(k->variable);
+    const char *named = getenv(variable);
     char folder[PATH_BYTES];
     if (named && *named) {
-        snprintf(path, PATH_BYTES, "%s", named);
+        snprintf(path, bytes, "%s", named);
         return is_file(path) ? SW_OK
                              : sw_err_set(err, SW_ERR_NOTFOUND, "%s names %s, which cannot be read",
-                                          k->variable, named);
+                                          variable, named);
     }
     own_folder(folder);
     static const char *const below[] = {"singa-ws/", ""};
     for (size_t i = 0; i < sizeof below / sizeof *below; i++) {
-        int n = snprintf(path, PATH_BYTES, "%s%s%s", folder, below[i], k->file);
-        if (n > 0 && n < PATH_BYTES && is_file(path))
+        int n = snprintf(path, bytes, "%s%s%s", folder, below[i], file);
+        if (n > 0 && (size_t)n < bytes && is_file(path))
             return SW_OK;
     }
-    return sw_err_set(err, SW_ERR_UNSUPPORTED, "this build has no %s: %s is not in %ssinga-ws (%s)",
-                      k->what, k->file, folder, k->without);
+    return sw_err_set(err, SW_ERR_UNSUPPORTED, "%s is not in %ssinga-ws", file, folder);
+}
+
+static int find(const struct sw_module_kind *k, char *path, struct sw_err *err)
+{
+    struct sw_err why;
+    int rc = sw_module_find(k->file, k->variable, path, PATH_BYTES, &why);
+    if (rc == SW_ERR_UNSUPPORTED)
+        return sw_err_set(err, rc, "this build has no %s: %s (%s)", k->what, why.text, k->without);
+    if (rc != SW_OK && err)
+        *err = why;
+    return rc;
 }
 
 /* ---- Loading ---- */

@@ -8,6 +8,7 @@
 #define SW_DEVICE_MODULE_H
 
 #include "base/err.h"
+#include <stddef.h>
 #include <stdint.h>
 
 /* How every table begins. */
@@ -22,6 +23,11 @@ struct sw_module_kind {
     const char *what;            /* "CUDA device" */
     const char *without;         /* what a build without it lacks, and what to do then */
 };
+
+/* Where a file is that comes with the library, as said above. Errors: SW_ERR_NOTFOUND (the variable
+ * names no file), SW_ERR_UNSUPPORTED (this build has none). */
+int sw_module_find(const char *file, const char *variable, char *path, size_t bytes,
+                   struct sw_err *err) SW_MUST_CHECK;
 
 /* *out becomes the table. Errors: SW_ERR_UNSUPPORTED (there is none, or it was built from other
  * sources), SW_ERR_NOTFOUND (the variable names no file), SW_ERR_LIBRARY (it does not load: what it

@@ -238,7 +238,7 @@ static int open_job(struct sw_job *job, const struct sw_job_options *o, struct s
     if (rc == SW_OK)
         rc = sw_job_open_devices(job, err);
     if (rc == SW_OK)
-        rc = sw_reduce_choose(job, err);
+        rc = sw_reduce_choose(job, o->look || o->predict, err);
     if (rc != SW_OK || o->predict)
         return rc;
     if (rc == SW_OK)
@@ -302,6 +302,7 @@ void sw_job_close(struct sw_job *job)
     sw_reduce_fini(job);
     sw_comm_fini(job);
     free_exchanges(job);
+    sw_ways_free(job->ways);
     for (int i = 0; job->workers && i < job->placement->worker_count; i++)
         sw_worker_fini(&job->workers[i]);
     sw_free(job->workers);

@@ -67,6 +67,7 @@ struct sw_job_options {
      * CUDA. */
     bool plan_units;
     const char *machine;    /* with plan_units: another machine (sw_machine_from), or NULL */
+    bool look;              /* the job will not run: ways between devices are not tried */
     bool one_worker;        /* whatever [cluster] says: for sw_job_evaluate */
     bool predict;           /* no data and no nets yet: for sw_job_predict (train/predict.h) */
     int64_t trace_capacity; /* events kept by the trace; 0: none is made */

@@ -37,6 +37,7 @@
 #include "train/reduce.h"
 #include "train/replica.h"
 #include "train/segments.h"
+#include "train/ways.h"
 
 enum { SW_SPLIT_TRAIN, SW_SPLIT_EVAL, SW_SPLITS };
 
@@ -362,6 +363,7 @@ struct sw_job {
     struct sw_legacy legacy;
     struct sw_take_list takes;
     struct sw_outputs outputs;
+    struct sw_ways *ways; /* owned; between the devices of workers; NULL: none is used */
     struct sw_reduction reduction;
     struct sw_comm_plan comm;
     struct sw_rates rates;
@@ -493,9 +495,10 @@ int sw_job_refit(const struct sw_worker *w, struct sw_parts *fresh,
                  struct sw_err *err) SW_MUST_CHECK;
 
 /* reduce.c */
-/* Once the devices are open: says who adds up gradients. Errors: SW_ERR_UNSUPPORTED,
- * SW_ERR_NOTFOUND (a library that was asked for is not there). */
-int sw_reduce_choose(struct sw_job *job, struct sw_err *err) SW_MUST_CHECK;
+/* Once the devices are open: finds which ways between them are sound (look: as far as that is
+ * known), lets those reach each other that do so soundly, and says who adds up gradients. Errors:
+ * SW_ERR_UNSUPPORTED, SW_ERR_NOTFOUND (a library that was asked for is not there, or not sound). */
+int sw_reduce_choose(struct sw_job *job, bool look, struct sw_err *err) SW_MUST_CHECK;
 /* Do devices add up gradients by themselves? */
 bool sw_job_reduces(const struct sw_job *job);
 /* Cuts the buckets, once the table is frozen; their memory on every device; and takes it. */

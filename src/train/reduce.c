@@ -45,6 +45,67 @@ static const char *shared_device(const struct sw_job *job)
     return NULL;
 }
 
+/* ---- Ways between devices ---- */
+
+/* The devices of workers, each once: out gets their numbers, place (or NULL) which of them a worker
+ * has. */
+static int list_devices(const struct sw_job *job, int *out, int *place)
+{
+    int count = 0;
+    for (int i = 0; i < job->placement->worker_count; i++) {
+        int k = 0;
+        while (k < count && out[k] != job->workers[i].device->index)
+            k++;
+        out[k] = job->workers[i].device->index;
+        count += k == count;
+        place[i] = k;
+    }
+    return count;
+}
+
+/* Who used to be damaged, hung or failed is told at every start. */
+static void warn(const struct sw_job *job)
+{
+    const struct sw_ways *w = job->ways;
+    for (int i = 0; i < w->count * w->count; i++)
+        if (w->direct[i].state >= SW_WAY_DAMAGED)
+            sw_log_write(job->log, SW_LOG_WARN, "devices",
+                         "direct copies from %s to %s are not sound (%s): they go by way of the "
+                         "host; doctor tries again",
+                         w->name[i / w->count], w->name[i % w->count], w->direct[i].why);
+}
+
+static int reach_all(const struct sw_job *job, const int *place, struct sw_err *err)
+{
+    int rc = SW_OK;
+    for (int i = 0; i < job->placement->worker_count && rc == SW_OK; i++)
+        for (int k = 0; k < job->placement->worker_count && rc == SW_OK; k++)
+            if (place[i] != place[k] && sw_ways_reach(job->ways, place[i], place[k]))
+                rc = sw_device_reach(job->workers[i].device, job->workers[k].device, err);
+    return rc;
+}
+
+static int find_ways(struct sw_job *job, bool sums, bool look, struct sw_err *err)
+{
+    int gpus[SW_ALLREDUCE_RANKS], place[SW_ALLREDUCE_RANKS];
+    const char *sim = strchr(job->device_text, ':');
+    struct sw_ways_args args = {.sim = job->on_sim ? sim ? sim + 1 : "" : NULL,
+                                .machine = job->machine,
+                                .gpus = gpus,
+                                .count = list_devices(job, gpus, place),
+                                .sums = sums,
+                                .look = look};
+    if (args.count < 2 && !sums)
+        return SW_OK;
+    int rc = sw_ways_find(&args, &job->ways, err);
+    if (rc != SW_OK || look)
+        return rc;
+    warn(job);
+    return reach_all(job, place, err);
+}
+
+/* ---- Which way ---- */
+
 /* Errors say why there is no library that could be used. */
 static int find_library(struct sw_job *job, struct sw_err *err)
 {
@@ -54,33 +115,88 @@ static int find_library(struct sw_job *job, struct sw_err *err)
     return sw_device_collectives(job->workers[0].device, &job->reduction.library, err);
 }
 
-static int choose(struct sw_job *job, enum sw_all_reduce asked, struct sw_err *err)
+/* After the ways were tried. */
+static int trust_library(const struct sw_job *job, bool look, struct sw_err *err)
+{
+    const struct sw_way *sum = &job->ways->sum;
+    if (sum->state == SW_WAY_SOUND || (look && sum->state == SW_WAY_UNKNOWN))
+        return SW_OK;
+    return sw_err_set(err, SW_ERR_UNSUPPORTED, "its sums are not sound: %s", sum->why);
+}
+
+/* How copies go: directly, or by way of the host, all or some; or nobody has tried. */
+static void say_copies(const struct sw_job *job, char *out, size_t bytes)
+{
+    const struct sw_ways *w = job->ways;
+    int direct = 0, staged = 0, unknown = 0;
+    for (int a = 0; w && a < w->count; a++)
+        for (int b = 0; b < a; b++) {
+            bool reach = sw_ways_reach(w, a, b);
+            direct += reach;
+            staged += !reach;
+            unknown += sw_ways_direct(w, a, b)->state == SW_WAY_UNKNOWN;
+        }
+    const struct sw_way *bad = w ? sw_ways_worst(w) : NULL;
+    const char *how = !w            ? "on one device"
+                      : unknown > 0 ? "which are not verified"
+                      : staged == 0 ? "direct, as verified"
+                      : direct == 0 ? "by way of the host"
+                                    : "some direct, some by way of the host";
+    snprintf(out, bytes, "%s%s%.100s", how, bad ? ": " : "", bad ? bad->why : "");
+}
+
+/* A way by the host that is not sound leaves none. */
+static const struct sw_way *no_way(const struct sw_job *job)
+{
+    const struct sw_ways *w = job->ways;
+    for (int i = 0; w && i < w->count * w->count; i++)
+        if (w->staged[i].state >= SW_WAY_DAMAGED)
+            return &w->staged[i];
+    return NULL;
+}
+
+static int choose(struct sw_job *job, enum sw_all_reduce asked, bool look, struct sw_err *err)
 {
     struct sw_reduction *d = &job->reduction;
-    char name[64];
+    char text[160];
     struct sw_err why = {.code = SW_OK};
     bool wanted = asked == SW_ALL_REDUCE_LIBRARY || (asked == SW_ALL_REDUCE_AUTO && job->on_cuda);
-    int rc = wanted ? find_library(job, &why) : SW_OK;
-    if (rc != SW_OK && asked == SW_ALL_REDUCE_LIBRARY)
-        return sw_err_set(err, rc, "all_reduce = library: %s; try all_reduce = copies", why.text);
-    d->reducer = wanted && rc == SW_OK ? SW_REDUCER_LIBRARY : SW_REDUCER_COPIES;
-    if (d->reducer == SW_REDUCER_LIBRARY)
+    int missing = wanted ? find_library(job, &why) : SW_OK;
+    int rc = find_ways(job, wanted && missing == SW_OK, look, err);
+    if (rc != SW_OK)
+        return rc;
+    if (wanted && missing == SW_OK)
+        missing = trust_library(job, look, &why);
+    if (missing != SW_OK && asked == SW_ALL_REDUCE_LIBRARY)
+        return sw_err_set(err, missing, "all_reduce = library: %s; try all_reduce = copies",
+                          why.text);
+    if (wanted && missing == SW_OK) {
+        d->reducer = SW_REDUCER_LIBRARY;
         snprintf(d->why, sizeof d->why,
                  "%s, in an order of sums of its own, which depends on how many devices there are",
-                 d->library->name(name, sizeof name));
+                 d->library->name(text, sizeof text));
+        return SW_OK;
+    }
+    const struct sw_way *bad = no_way(job);
+    d->reducer = bad ? SW_REDUCER_SERVERS : SW_REDUCER_COPIES;
+    say_copies(job, text, sizeof text);
+    if (bad)
+        snprintf(d->why, sizeof d->why, "servers, because copies between devices are not sound: %s",
+                 bad->why);
     else
-        snprintf(d->why, sizeof d->why, "copies between devices, in the order of servers%s%.160s",
-                 rc == SW_OK ? "" : ": ", rc == SW_OK ? "" : why.text);
+        snprintf(d->why, sizeof d->why,
+                 "copies between devices (%s), in the order of servers%s%.90s", text,
+                 missing == SW_OK ? "" : "; no library: ", missing == SW_OK ? "" : why.text);
     return SW_OK;
 }
 
-int sw_reduce_choose(struct sw_job *job, struct sw_err *err)
+int sw_reduce_choose(struct sw_job *job, bool look, struct sw_err *err)
 {
     enum sw_all_reduce asked = (enum sw_all_reduce)cluster_of(job)->all_reduce;
     if (!has_sums(job, asked))
         return SW_OK;
     if (!job->conf->repeat_exact)
-        return choose(job, asked, err);
+        return choose(job, asked, look, err);
     snprintf(job->reduction.why, sizeof job->reduction.why,
              "servers, in one order for every number of devices (repeat_exact)");
     return SW_OK;

@@ -14,7 +14,7 @@ enum sw_reducer { SW_REDUCER_SERVERS, SW_REDUCER_COPIES, SW_REDUCER_LIBRARY };
 struct sw_reduction {
     enum sw_reducer reducer;
     const struct sw_collective_ops *library; /* of a LIBRARY */
-    char why[240];                           /* for people; "": there is nothing to add up */
+    char why[320];                           /* for people; "": there is nothing to add up */
     struct sw_collective *members;           /* owned, once it is made: of a LIBRARY */
     struct sw_bucket *buckets;               /* owned [count] */
     int64_t *elements;                       /* owned [count] */

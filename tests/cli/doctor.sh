@@ -31,12 +31,15 @@ for f in d["findings"]:
 fi
 
 expect 0 doctor --device sim:gpus=2
-has out '^devices +ok +sim:0 to sim:1: [0-9.]+ GB/s, [0-9.e+]+ us$'
+has out '^devices +ok +sim:0 to sim:1: [0-9.]+ GB/s, [0-9.e+]+ us, directly$'
+has out '^devices +ok +sim:1 to host: [0-9.]+ GB/s, [0-9.e+]+ us$'
+has out '^devices +ok +sums over all of them: '
+has out "^versions +ok +sums over devices: sim's own$"
 has out '^devices +ok +sim:1: .* in matrix products$'
 expect 3 doctor --device sim:gpus=2,fault=wrong@4,faulty=0
 has out '^devices +bad +sim:0 computes a matrix product wrong by'
 has out '^not fit: 1 bad'
-expect 3 doctor --device sim:gpus=2,fault=wrong@9 --quiet
+expect 3 doctor --device sim:gpus=2,fault=wrong@10 --quiet
 has out '^devices +bad +copies from host to sim:1 arrive damaged$'
 has out '^ +mend: '
 hasnt out ' ok '
@@ -45,12 +48,20 @@ has out '^devices +bad +copies from .* fail: '
 expect 3 doctor --device sim:gpus=1,fault=hang@12
 has out '^devices +bad +copies from host to sim:0 hang$'
 if have_python; then
-    expect 3 doctor --device sim:gpus=1,fault=wrong@9 --json
+    expect 3 doctor --device sim:gpus=1,fault=wrong@10 --json
     python3 -c 'import json,sys
 d = json.load(open(sys.argv[1]))
 assert d["fit"] is False
 assert [c["verified"] for c in d["measured"]["copies"]].count(False) == 1, d["measured"]["copies"]' "$T/out" || fail 'doctor --json'
 fi
+# Direct copies that are not sound are avoided by runs; what was found is kept for them.
+expect 0 doctor --device sim:gpus=2,peer=corrupt
+has out '^devices +warning +copies from sim:0 to sim:1, directly: damaged: a copy of .* arrived damaged'
+has out '^devices +ok +sim:0 to sim:1: .*, by way of the host$'
+hasnt out 'sums over all of them'
+grep -q '^direct|sim:0 of gpus=2,peer=corrupt|sim:1 .*	damaged	' "$T/state/singa-ws/ways" || fail 'ways were not kept'
+expect 0 doctor --device sim:gpus=2,peer=no
+has out '^devices +ok +sim:1 to sim:0: .*, by way of the host$'
 expect 2 doctor --device gpu
 expect 2 doctor --device sim:gpu=1
 expect 2 doctor now

@@ -123,3 +123,16 @@ assert all(gpu[u['device']] == u['numa'] for u in workers)"
 expect 0 topo --json --from "$data/16amd64-8n2c-cpusets.xml" "$tiny" \
     --set cluster.workers_per_group=10
 check_json "assert sorted(cores) == list(range(10)) and m['hidden_hardware_threads'] == 6"
+
+# Ways between GPUs: looked up, or tried.
+expect 0 topo "$tiny" --device sim:gpus=2 --oversubscribe
+has out '^copies +sim:0 to sim:1: not verified$'
+expect 0 topo "$tiny" --device sim:gpus=2 --oversubscribe --measure
+has out '^copies +sim:0 to sim:1: directly, [0-9.]+ GB/s, [0-9.]+ us, verified$'
+has out '^ +sums over all: .*, verified$'
+expect 0 topo "$tiny" --device sim:gpus=2 --oversubscribe
+has out '^ +sim:1 to sim:0: directly, .* verified$'
+expect 0 topo "$tiny" --device sim:gpus=2,peer=corrupt --oversubscribe --measure
+has out 'sim:0 to sim:1: by way of the host, .*, verified; direct ones: damaged: '
+expect 0 topo "$tiny" --device sim:gpus=2,peer=corrupt --oversubscribe --json
+has out '"direct":"damaged","verified":true'

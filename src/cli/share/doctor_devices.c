@@ -1,36 +1,33 @@
 /* Devices with memory of their own: do bytes arrive as they were sent, over every way and in both
- * directions, is a matrix product right, and how fast is all that? Each trial is a thread that is
- * given some seconds; one that hangs is cancelled and named. */
+ * directions, is a matrix product right, and how fast is all that? What a device does with the host
+ * is tried by a thread that is given some seconds; one that hangs is cancelled and named. What
+ * devices do for one another is tried as a run would do it (train/ways.h). */
 #include "base/os.h"
 #include "cli/share/doctor.h"
 #include "cli/share/doctor_product.h"
+#include "cli/share/ways.h"
 #include "device/collective.h"
 #include "device/cuda_module.h"
 #include "device/ops/linear.h"
 #include "device/sim/sim.h"
+#include "device/trial.h"
 #include "sync/thread.h"
 #include <math.h>
 #include <string.h>
 
-enum {
-    COPY_BYTES = 16 << 20,
-    SMALL_BYTES = 4096,
-    ROUNDS = 3,
-    SMALL_ROUNDS = 20,
-    WAIT_MS = 10000,
-    SIDE = 256
-};
+enum { ROUNDS = 3, WAIT_MS = 10000, SIDE = 256 };
 
 struct devices {
     struct sw_device *items[SW_SIM_MAX_GPUS]; /* owned */
     int count;
 };
 
-/* One way between two ends (NULL: the host), or a product on `to` (product). */
+/* A way between a device and the host (NULL), or a product on `to` (product). */
 struct trial {
     struct sw_device *from, *to;
     bool product;
-    double gb_per_s, latency_us, gflops, error;
+    struct sw_trial copies;
+    double gflops, error;
     bool wrong, hangs;
     int code;
     struct sw_err err;
@@ -41,107 +38,10 @@ static const char *name_of(const struct sw_device *dev)
     return dev ? dev->name : "host";
 }
 
-/* ---- Copies -----------------------------------------------------------------------------------
- */
-
-/* What a trial works with: memory of both ends, and of the host for what is sent and came back. */
-struct room {
-    void *from, *to;            /* of the devices, or NULL */
-    unsigned char *sent, *back; /* owned [COPY_BYTES] */
-    struct sw_stream *stream, *from_stream;
-};
-
-static int64_t timed(struct trial *t, int (*copy)(struct trial *t, struct room *r, size_t bytes),
-                     struct room *r, size_t bytes)
-{
-    int64_t began = sw_os()->monotonic_ns();
-    if (t->code == SW_OK)
-        t->code = copy(t, r, bytes);
-    if (t->code == SW_OK)
-        t->code = sw_stream_wait(r->stream, &t->err);
-    return sw_os()->monotonic_ns() - began;
-}
-
-/* The way that is tried. */
-static int go(struct trial *t, struct room *r, size_t bytes)
-{
-    if (!t->from)
-        return sw_copy(r->stream, r->to, r->sent, bytes, &t->err);
-    if (!t->to)
-        return sw_copy(r->stream, r->back, r->from, bytes, &t->err);
-    return sw_copy_peer(r->stream, t->to, r->to, t->from, r->from, bytes, &t->err);
-}
-
-/* The bytes to where the way begins. */
-static int send(struct trial *t, struct room *r)
-{
-    if (!t->from)
-        return SW_OK;
-    struct sw_stream *s = r->from_stream ? r->from_stream : r->stream;
-    int code = sw_copy(s, r->from, r->sent, COPY_BYTES, &t->err);
-    return code ? code : sw_stream_wait(s, &t->err);
-}
-
-/* And from where it ends. */
-static int fetch(struct trial *t, struct room *r)
-{
-    if (!t->to)
-        return SW_OK;
-    int code = sw_copy(r->stream, r->back, r->to, COPY_BYTES, &t->err);
-    return code ? code : sw_stream_wait(r->stream, &t->err);
-}
-
-static void fill_bytes(unsigned char *p, size_t n, uint32_t seed)
-{
-    for (size_t i = 0; i < n; i++) {
-        seed = seed * 1664525u + 1013904223u;
-        p[i] = (unsigned char)(seed >> 24);
-    }
-}
-
-static void try_copies(struct trial *t, struct room *r)
-{
-    for (int i = 0; t->code == SW_OK && i < ROUNDS; i++) {
-        fill_bytes(r->sent, COPY_BYTES, (uint32_t)i + 1);
-        memset(r->back, 0, COPY_BYTES);
-        t->code = send(t, r);
-        int64_t ns = timed(t, go, r, COPY_BYTES);
-        t->gb_per_s = fmax(t->gb_per_s, (double)COPY_BYTES / (double)ns);
-        if (t->code == SW_OK)
-            t->code = fetch(t, r);
-        t->wrong |= t->code == SW_OK && memcmp(r->sent, r->back, COPY_BYTES) != 0;
-    }
-    t->latency_us = INFINITY;
-    for (int i = 0; t->code == SW_OK && i < SMALL_ROUNDS; i++)
-        t->latency_us = fmin(t->latency_us, (double)timed(t, go, r, SMALL_BYTES) * 1e-3);
-}
-
 static void run_copies(struct trial *t)
 {
-    struct room r = {0};
-    struct sw_device *worker = t->to ? t->to : t->from;
-    r.sent = sw_calloc(1, COPY_BYTES);
-    r.back = sw_calloc(1, COPY_BYTES);
-    if (!r.sent || !r.back)
-        t->code = sw_err_nomem(&t->err, "bytes to copy", COPY_BYTES);
-    if (t->code == SW_OK)
-        t->code = sw_stream_new(worker, 1, &r.stream, &t->err);
-    if (t->code == SW_OK && t->from && t->to)
-        t->code = sw_stream_new(t->from, 1, &r.from_stream, &t->err);
-    if (t->code == SW_OK && t->from)
-        t->code = sw_device_alloc(t->from, COPY_BYTES, "a copy's source", &r.from, &t->err);
-    if (t->code == SW_OK && t->to)
-        t->code = sw_device_alloc(t->to, COPY_BYTES, "a copy's destination", &r.to, &t->err);
-    if (t->code == SW_OK)
-        try_copies(t, &r);
-    sw_stream_free(r.from_stream);
-    sw_stream_free(r.stream);
-    if (t->from)
-        sw_device_free(t->from, r.from, COPY_BYTES);
-    if (t->to)
-        sw_device_free(t->to, r.to, COPY_BYTES);
-    sw_free(r.sent);
-    sw_free(r.back);
+    t->code = sw_trial_copies(t->from, t->to, &t->copies, &t->err);
+    t->wrong = t->code == SW_ERR_FORMAT;
 }
 
 /* ---- A product --------------------------------------------------------------------------------
@@ -220,21 +120,20 @@ static int run_trial(struct trial *t, struct sw_err *err)
 static void judge_copy(struct sw_doctor *d, const struct trial *t)
 {
     static const char mend[] =
-        "do not use this way: fewer GPUs, or copies by way of the host; look at ACS and IOMMU, "
-        "cables and risers, and dmesg for errors of the bus";
+        "do not use this device; look at cables and risers, and dmesg for errors of the bus";
     const char *from = name_of(t->from), *to = name_of(t->to);
     if (t->hangs)
         sw_doctor_find(d, SW_FINDING_BAD, "devices", "a run that needs it would wait for ever",
                        mend, "copies from %s to %s hang", from, to);
-    else if (t->code)
-        sw_doctor_find(d, SW_FINDING_BAD, "devices", "a run that needs it would fail", mend,
-                       "copies from %s to %s fail: %s", from, to, t->err.text);
     else if (t->wrong)
         sw_doctor_find(d, SW_FINDING_BAD, "devices", "a run that needs it would learn nonsense",
                        mend, "copies from %s to %s arrive damaged", from, to);
+    else if (t->code)
+        sw_doctor_find(d, SW_FINDING_BAD, "devices", "a run that needs it would fail", mend,
+                       "copies from %s to %s fail: %s", from, to, t->err.text);
     else
         sw_doctor_find(d, SW_FINDING_OK, "devices", NULL, NULL, "%s to %s: %.3g GB/s, %.3g us",
-                       from, to, t->gb_per_s, t->latency_us);
+                       from, to, t->copies.gb_per_s, t->copies.latency_us);
 }
 
 static void judge_product(struct sw_doctor *d, const struct trial *t)
@@ -264,8 +163,8 @@ static void json_trial(struct sw_json_writer *w, const struct trial *t)
     } else {
         sw_json_string(w, "from", name_of(t->from));
         sw_json_string(w, "to", name_of(t->to));
-        sw_json_real(w, "gb_per_s", t->gb_per_s);
-        sw_json_real(w, "latency_us", t->latency_us);
+        sw_json_real(w, "gb_per_s", t->copies.gb_per_s);
+        sw_json_real(w, "latency_us", t->copies.latency_us);
     }
     sw_json_bool(w, "verified", t->code == SW_OK && !t->wrong && !t->hangs);
     sw_json_close_object(w);
@@ -284,18 +183,95 @@ static int try_one(struct sw_doctor *d, struct trial t, struct sw_err *err)
     return SW_OK;
 }
 
-/* Every way between two ends that are not both the host. */
-static int try_ways(struct sw_doctor *d, const struct devices *all, struct sw_err *err)
+/* Between each device and the host. */
+static int try_host(struct sw_doctor *d, const struct devices *all, struct sw_err *err)
 {
     int code = SW_OK;
+    for (int i = 0; !code && i < all->count; i++) {
+        code = try_one(d, (struct trial){.to = all->items[i]}, err);
+        if (!code)
+            code = try_one(d, (struct trial){.from = all->items[i]}, err);
+    }
+    return code;
+}
+
+/* ---- Between devices --------------------------------------------------------------------------
+ */
+
+/* What a run would do without a way decides how bad that is. */
+static void judge_way(struct sw_doctor *d, const struct sw_ways *w, int a, int b, bool direct)
+{
+    static const char host_mend[] = "use one of the two only; look at cables and risers, and dmesg "
+                                    "for errors of the bus";
+    static const char peer_mend[] =
+        "look at ACS and IOMMU (iommu=pt), cables and risers, and dmesg for errors of the bus";
+    const struct sw_way *way = direct ? sw_ways_direct(w, a, b) : sw_ways_staged(w, a, b);
+    const char *how = direct ? "directly" : "by way of the host";
+    if (way->state == SW_WAY_SOUND)
+        sw_doctor_find(d, SW_FINDING_OK, "devices", NULL, NULL, "%s to %s: %.3g GB/s, %.3g us, %s",
+                       w->name[a], w->name[b], way->gb_per_s, way->latency_us, how);
+    else if (way->state == SW_WAY_UNKNOWN && way->why[0])
+        sw_doctor_find(d, SW_FINDING_WARN, "devices", "copies go by way of the host, unverified",
+                       "install the program as a whole", "%s to %s, %s: could not be tried: %s",
+                       w->name[a], w->name[b], how, way->why);
+    else if (way->state > SW_WAY_NONE)
+        sw_doctor_find(d, direct ? SW_FINDING_WARN : SW_FINDING_BAD, "devices",
+                       direct ? "runs copy by way of the host, which is slower, and add up "
+                                "gradients without a library"
+                              : "a run that needs it would learn nonsense, or stand",
+                       direct ? peer_mend : host_mend, "copies from %s to %s, %s: %s: %s",
+                       w->name[a], w->name[b], how, sw_way_state_name(way->state), way->why);
+}
+
+static void judge_sum(struct sw_doctor *d, const struct sw_way *sum)
+{
+    if (sum->state == SW_WAY_SOUND)
+        sw_doctor_find(d, SW_FINDING_OK, "devices", NULL, NULL,
+                       "sums over all of them: %.3g GB/s, %.3g us", sum->gb_per_s, sum->latency_us);
+    else if (sum->state > SW_WAY_NONE)
+        sw_doctor_find(d, SW_FINDING_WARN, "devices",
+                       "gradients are added by copies between devices, which is slower",
+                       "NCCL_DEBUG=INFO tells what NCCL does; try NCCL_P2P_DISABLE=1",
+                       "sums over all of them: %s: %s", sw_way_state_name(sum->state), sum->why);
+}
+
+/* Tried anew, whatever is kept; and kept for runs. */
+static int try_ways(struct sw_doctor *d, const struct devices *all, struct sw_err *err)
+{
+    const char *sim = d->device && sw_str_starts(d->device, "sim:") ? d->device + 4 : "";
+    int gpus[SW_SIM_MAX_GPUS];
+    for (int i = 0; i < all->count; i++)
+        gpus[i] = all->items[i]->index;
+    const struct sw_ways_args args = {.sim =
+                                          strcmp(all->items[0]->ops->kind, "sim") == 0 ? sim : NULL,
+                                      .machine = d->machine,
+                                      .gpus = gpus,
+                                      .count = all->count,
+                                      .sums = true,
+                                      .anew = true};
+    struct sw_ways *w;
+    int code = sw_ways_find(&args, &w, err);
+    if (code)
+        return code;
+    for (int a = 0; a < w->count; a++)
+        for (int b = 0; b < w->count; b++) {
+            if (a == b)
+                continue;
+            judge_way(d, w, a, b, true);
+            judge_way(d, w, a, b, false);
+        }
+    sw_json_ways(&d->json, w);
+    judge_sum(d, &w->sum);
+    sw_ways_free(w);
+    return SW_OK;
+}
+
+static int try_copies(struct sw_doctor *d, const struct devices *all, struct sw_err *err)
+{
     sw_json_open_array(&d->json, "copies");
-    for (int a = -1; !code && a < all->count; a++)
-        for (int b = -1; !code && b < all->count; b++)
-            if (a != b)
-                code = try_one(d,
-                               (struct trial){.from = a < 0 ? NULL : all->items[a],
-                                              .to = b < 0 ? NULL : all->items[b]},
-                               err);
+    int code = try_host(d, all, err);
+    if (!code && all->count > 1)
+        code = try_ways(d, all, err);
     sw_json_close_array(&d->json);
     return code;
 }
@@ -422,7 +398,7 @@ int sw_doctor_devices(struct sw_doctor *d, struct sw_err *err)
     if (!code && !d->quick)
         code = try_products(d, &all, err);
     if (!code && !d->quick)
-        code = try_ways(d, &all, err);
+        code = try_copies(d, &all, err);
     for (int i = 0; i < all.count; i++)
         sw_device_close(all.items[i]);
     return code;

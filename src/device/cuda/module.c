@@ -29,6 +29,15 @@ static int count(int *out, struct sw_err *err)
     return SW_OK;
 }
 
+static void write_uuid(const cudaUUID_t *uuid, char *out, size_t bytes)
+{
+    size_t n = (size_t)snprintf(out, bytes, "GPU-");
+    for (int i = 0; i < 16; i++)
+        n += (size_t)snprintf(out + n, bytes - n, "%s%02x",
+                              i >= 4 && i <= 10 && i % 2 == 0 ? "-" : "",
+                              (unsigned)(unsigned char)uuid->bytes[i]);
+}
+
 static int describe(int gpu, struct sw_cuda_gpu *out, struct sw_err *err)
 {
     struct cudaDeviceProp p;
@@ -40,6 +49,7 @@ static int describe(int gpu, struct sw_cuda_gpu *out, struct sw_err *err)
         .memory_bytes = (int64_t)p.totalGlobalMem, .major = p.major, .minor = p.minor};
     snprintf(out->bus, sizeof out->bus, "%04x:%02x:%02x.0", (unsigned)p.pciDomainID,
              (unsigned)p.pciBusID, (unsigned)p.pciDeviceID);
+    write_uuid(&p.uuid, out->uuid, sizeof out->uuid);
     snprintf(out->name, sizeof out->name, "%.*s", (int)sizeof out->name - 1, p.name);
     return SW_OK;
 }

@@ -120,6 +120,44 @@ static void a_library_that_cannot_be_used_says_why(void **state)
     trial_close(&exact);
 }
 
+/* Ways that were found to be bad are not taken: the same bits by way of the host, and no library.
+ */
+static void bad_ways_between_devices_are_avoided(void **state)
+{
+    static const char *const peers[] = {"corrupt", "hang", "no"};
+    struct trial host = devices(2, "host", "cluster.copy=async");
+    (void)state;
+    trial_ok(&host);
+    for (int i = 0; i < 3; i++) {
+        struct trial t = devices(2, peers[i], NULL);
+        struct sw_err err = {0};
+        struct sw_ways *w;
+        char device[64];
+        snprintf(device, sizeof device, "sim:gpus=2,mem=64MiB,peer=%s", peers[i]);
+        t.device = device;
+        /* Patience is shorter here than a run's. */
+        const struct sw_ways_args args = {
+            .sim = device + strlen("sim:"), .count = 2, .timeout_ms = 500};
+        assert_int_equal(sw_ways_find(&args, &w, &err), SW_OK);
+        sw_ways_free(w);
+        assert_int_equal(trial_open(&t), SW_OK);
+        assert_int_equal(t.job->reduction.reducer, SW_REDUCER_COPIES);
+        assert_non_null(strstr(sw_job_plan(t.job)->sums, "by way of the host"));
+        assert_int_equal(sw_ways_reach(t.job->ways, 0, 1), false);
+        if (trial_run(&t) != SW_OK)
+            fail_msg("%s", t.err.text);
+        trial_close(&t);
+        assert_same_as_host(peers[i]);
+        struct trial library = devices(2, "library", LIBRARY);
+        library.device = device;
+        bool harm = i < 2;
+        assert_int_equal(trial_open(&library), harm ? SW_ERR_UNSUPPORTED : SW_OK);
+        if (harm && !strstr(library.err.text, "direct copies are not sound"))
+            fail_msg("%s", library.err.text);
+        trial_close(&library);
+    }
+}
+
 static void others_leave_sums_to_servers(void **state)
 {
     (void)state;
@@ -236,6 +274,7 @@ int main(void)
         cmocka_unit_test(sums_of_devices_have_the_bits_of_servers),
         cmocka_unit_test(a_library_adds_what_one_worker_computes),
         FRESH(a_library_that_cannot_be_used_says_why),
+        FRESH(bad_ways_between_devices_are_avoided),
         FRESH(others_leave_sums_to_servers),
         FRESH(a_run_goes_on_from_a_checkpoint),
         FRESH(a_device_that_is_lost_ends_the_run_for_all),
