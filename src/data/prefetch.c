@@ -86,12 +86,17 @@ static size_t field_bytes(const struct sw_prefetch_args *a, int f)
     return last.at + aligned((size_t)(last.end - last.first) * row_bytes);
 }
 
-size_t sw_prefetch_bytes(const struct sw_prefetch_args *args)
+size_t sw_prefetch_batch_bytes(const struct sw_prefetch_args *args)
 {
     size_t bytes = 0;
     for (int f = 0; f < args->source->field_count; f++)
         bytes += field_bytes(args, f);
-    return bytes * (size_t)args->slots;
+    return bytes;
+}
+
+size_t sw_prefetch_bytes(const struct sw_prefetch_args *args)
+{
+    return sw_prefetch_batch_bytes(args) * (size_t)args->slots;
 }
 
 /* Global number of the first sample of this worker in a batch. */
@@ -400,6 +405,8 @@ static void hand_over(const struct sw_prefetch *p, int64_t ordinal, struct sw_ba
         .rows = p->args.row_count,
         .read_ms = slot->read_ms,
         .decode_ms = slot->decode_ms,
+        .memory = (char *)p->block +
+                  sw_prefetch_batch_bytes(&p->args) * (size_t)(ordinal % p->args.slots),
         .ordinal = ordinal,
     };
     int64_t sample = first_sample(&p->args, out->index);
@@ -429,6 +436,17 @@ int sw_prefetch_next(struct sw_prefetch *p, struct sw_batch *out, struct sw_err 
     }
     sw_mutex_unlock(&p->lock);
     return rc;
+}
+
+bool sw_prefetch_is_ready(struct sw_prefetch *p)
+{
+    sw_mutex_lock(&p->lock);
+    bool limited = p->args.batch_limit >= 0 && p->handed >= p->args.batch_limit;
+    bool room = p->handed - p->released < p->args.slots;
+    bool ready = !p->closed && !limited && room &&
+                 p->slot[p->handed % p->args.slots].rows_done >= p->args.row_count;
+    sw_mutex_unlock(&p->lock);
+    return ready;
 }
 
 /* Makes a slot empty. The lock is held. */

@@ -26,6 +26,7 @@ struct sw_batch {
     void *field[SW_MAX_FIELDS]; /* [rows, ...] as source->field, at a multiple of SW_BATCH_ALIGN
                                    bytes, with a gap behind a part where the next one begins so;
                                    NULL: not wanted */
+    void *memory;               /* of all fields, one behind the other: sw_prefetch_batch_bytes */
     double read_ms, decode_ms;  /* spent in reading files and in transforms, summed over threads */
     int64_t ordinal;            /* private */
 };
@@ -70,6 +71,8 @@ void sw_prefetch_free(struct sw_prefetch *p);
 /* Waits for the next batch in order. Errors: SW_ERR_CANCELLED once closed, SW_ERR_NOTFOUND after
  * the last batch of the pass, and without a fault the thread's own error. */
 int sw_prefetch_next(struct sw_prefetch *p, struct sw_batch *out, struct sw_err *err) SW_MUST_CHECK;
+/* Would it wait? False also when it would answer with an error. */
+bool sw_prefetch_is_ready(struct sw_prefetch *p);
 /* Gives the slot back; batches are released in the order in which they came. */
 void sw_prefetch_release(struct sw_prefetch *p, const struct sw_batch *b);
 /* Starts a new pass of batch_limit batches at first_batch, and throws away what was prefetched
@@ -93,5 +96,6 @@ void sw_prefetch_close_v(void *prefetch); /* for sw_fault_attach */
 
 /* Bytes of the slots, for the memory plan: what sw_prefetch_start would take. */
 size_t sw_prefetch_bytes(const struct sw_prefetch_args *args);
+size_t sw_prefetch_batch_bytes(const struct sw_prefetch_args *args); /* of one of them */
 
 #endif

@@ -49,6 +49,9 @@ struct sw_device_ops {
     void (*place)(struct sw_device *dev, void *p, size_t bytes, uint64_t nodes);
     void (*free)(struct sw_device *dev, void *p, size_t bytes);
     void (*pin)(struct sw_device *dev, void *p, size_t bytes, bool pinned);
+    int (*host_alloc)(struct sw_device *dev, size_t bytes, const char *what, void **out,
+                      struct sw_err *err);
+    void (*host_free)(struct sw_device *dev, void *p, size_t bytes);
     struct sw_device_bytes (*bytes)(struct sw_device *dev);
     void (*name)(struct sw_device *dev, const void *p, size_t bytes, const char *what);
 
@@ -163,6 +166,20 @@ static inline void sw_device_unpin(struct sw_device *dev, void *p, size_t bytes)
 {
     if (p && bytes >= SW_DEVICE_PAGES_BYTES)
         dev->ops->pin(dev, p, bytes, false);
+}
+/* Zeroed host memory, aligned to 64 bytes, in pages of its own that are held in place: for small
+ * blocks that copies of this device use again and again. Without, a copy from it is staged, and one
+ * to it waited for. It lies near the calling thread. */
+SW_MUST_CHECK static inline int sw_device_host_alloc(struct sw_device *dev, size_t bytes,
+                                                     const char *what, void **out,
+                                                     struct sw_err *err)
+{
+    return dev->ops->host_alloc(dev, bytes, what, out, err);
+}
+static inline void sw_device_host_free(struct sw_device *dev, void *p, size_t bytes)
+{
+    if (p)
+        dev->ops->host_free(dev, p, bytes);
 }
 /* Any thread. On `cpu` the sum over all CPU devices of the process. */
 static inline struct sw_device_bytes sw_device_bytes_of(struct sw_device *dev)

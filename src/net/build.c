@@ -326,8 +326,11 @@ static int number_results(struct sw_net *net, struct sw_err *err)
             .layer = i, .loss = loss, .first = net->pair_count, .count = pairs};
         net->pair_count += pairs;
     }
-    net->fetched = sw_calloc((size_t)net->pair_count + 1, sizeof *net->fetched);
-    return net->fetched ? SW_OK : sw_err_nomem(err, "the results", 0);
+    void *mail = NULL;
+    int rc =
+        sw_device_host_alloc(net->stream->dev, sw_net_mail_bytes(net), "the results", &mail, err);
+    net->mail = mail;
+    return rc;
 }
 
 static int number_states(struct sw_net *net, struct sw_err *err)
@@ -441,7 +444,8 @@ void sw_net_free(struct sw_net *net)
     sw_free(net->params);
     sw_free(net->states);
     sw_free(net->results);
-    sw_free(net->fetched);
+    if (net->mail)
+        sw_device_host_free(net->stream->dev, net->mail, sw_net_mail_bytes(net));
     sw_free(net->nodes);
     sw_free(net);
 }

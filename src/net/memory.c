@@ -391,7 +391,7 @@ void sw_blocks_find(struct sw_blocks *b, const struct sw_net_schedule *s, struct
     add_gradients(b, s, net);
     add_private(b, s, net);
     add_block(b, (size_t)net->pair_count * sizeof(struct sw_result), 0, over, &net->pairs_at);
-    add_block(b, sizeof net->step, 0, over, &net->step_at);
+    add_block(b, sizeof net->mail->step, 0, over, &net->step_at);
 }
 
 /* ---- Places ---- */

@@ -228,10 +228,11 @@ int sw_net_set_field(struct sw_net *net, const char *field, void *data, struct s
 
 int sw_net_set_step(struct sw_net *net, const struct sw_step *step, struct sw_err *err)
 {
-    net->step[0] = net->step[1] = *step;
-    net->step[1].first_row = step->group_row;
-    net->step[1].valid_rows = step->batch_valid_rows;
-    return sw_copy(net->stream, sw_net_at(net, net->step_at), net->step, sizeof net->step, err);
+    struct sw_step *own = net->mail->step;
+    own[0] = own[1] = *step;
+    own[1].first_row = step->group_row;
+    own[1].valid_rows = step->batch_valid_rows;
+    return sw_copy(net->stream, sw_net_at(net, net->step_at), own, sizeof net->mail->step, err);
 }
 
 int sw_net_state_count(const struct sw_net *net)
@@ -319,9 +320,10 @@ double *sw_net_sums(const struct sw_net *net, int i, int *count)
 
 int sw_net_fetch(struct sw_net *net, struct sw_err *err)
 {
-    size_t bytes = (size_t)net->pair_count * sizeof *net->fetched;
-    return bytes ? sw_copy(net->stream, net->fetched, sw_net_at(net, net->pairs_at), bytes, err)
-                 : SW_OK;
+    size_t bytes = (size_t)net->pair_count * sizeof *net->mail->fetched;
+    return bytes
+               ? sw_copy(net->stream, net->mail->fetched, sw_net_at(net, net->pairs_at), bytes, err)
+               : SW_OK;
 }
 
 int sw_net_result_count(const struct sw_net *net)
@@ -341,5 +343,5 @@ int sw_net_pair_count(const struct sw_net *net)
 
 const struct sw_result *sw_net_pairs(const struct sw_net *net)
 {
-    return net->fetched;
+    return net->mail->fetched;
 }

@@ -116,12 +116,13 @@ struct sw_net {
     int sum_count;
     struct sw_net_result *results; /* owned: the nodes that are losses or metrics */
     int result_count;
-    struct sw_result *fetched; /* owned [pair_count]: host copies of their pairs */
+    /* Owned host memory that goes to the device and comes from there. */
+    struct sw_net_mail {
+        struct sw_step step[2];     /* for layers that see the worker's rows, all of the group's */
+        struct sw_result fetched[]; /* [pair_count]: copies of the results' pairs */
+    } * mail;
     int pair_count;
     int64_t pairs_at, step_at; /* offsets of the pairs' array and of the step */
-    /* The host's copy, alive until it has reached the device: for layers that see the worker's
-     * rows, and for those that see all rows of the group. */
-    struct sw_step step[2];
     bool scratch_apart;
     size_t arena_bytes, kept_bytes, scratch_bytes, swap_bytes;
     char *arena, *scratch;            /* borrowed */
@@ -253,6 +254,11 @@ int sw_net_plan_memory(struct sw_net *net, struct sw_err *err) SW_MUST_CHECK;
 /* The same again, for other lives of features; not after sw_net_bind. Errors: SW_ERR_NOMEM. */
 int sw_net_place_memory(struct sw_net *net, const struct sw_net_rates *rates,
                         struct sw_err *err) SW_MUST_CHECK;
+
+static inline size_t sw_net_mail_bytes(const struct sw_net *net)
+{
+    return sizeof *net->mail + (size_t)net->pair_count * sizeof *net->mail->fetched;
+}
 
 /* What lies at an offset of the arena and, behind its end, of the scratch. */
 static inline void *sw_net_at(const struct sw_net *net, int64_t offset)

@@ -245,6 +245,8 @@ static int check_loss(struct sw_worker *w, int64_t t, struct sw_err *err)
 {
     int rc = sw_parts_fetch(w->parts[SW_SPLIT_TRAIN], err);
     if (rc == SW_OK)
+        rc = sw_worker_look_ahead(w, t, err);
+    if (rc == SW_OK)
         rc = sw_ledger_wait(w, err);
     if (rc == SW_OK && w->replica)
         rc = sw_replica_check_finite(w->replica, err);

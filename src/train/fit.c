@@ -27,7 +27,8 @@ static struct sw_net_rates rates_of(const struct sw_job *job, const struct sw_wo
 
 static size_t device_bytes(const struct sw_worker *w)
 {
-    return sw_worker_replica_bytes(w) + sw_states_device_bytes(w) + sw_carries_worker_bytes(w);
+    return sw_worker_replica_bytes(w) + sw_states_device_bytes(w) + sw_carries_worker_bytes(w) +
+           sw_input_bytes(w);
 }
 
 static size_t eval_bytes(const struct sw_worker *w)

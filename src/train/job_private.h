@@ -33,6 +33,7 @@
 #include "sync/queue.h"
 #include "tensor/safetensors.h"
 #include "train/group.h"
+#include "train/input.h"
 #include "train/job.h"
 #include "train/reduce.h"
 #include "train/replica.h"
@@ -244,6 +245,9 @@ struct sw_worker {
     struct sw_replica *replica;        /* owned; NULL where the device's memory is the host's */
     struct sw_parts *parts[SW_SPLITS]; /* owned; its nets. NULL without evaluation data */
     struct sw_segments *segments;      /* owned: of a training step */
+    struct sw_input *input;            /* owned; NULL where the device's memory is the host's */
+    struct sw_batch ahead;             /* of the next step, which is on its way already, */
+    bool is_ahead;                     /* if there is one */
     struct sw_net *train,
         *eval;                /* borrowed: the first of each, which speaks for all of the graph */
     int *param_of[SW_SPLITS]; /* owned: table index of each parameter of a net */
@@ -687,6 +691,9 @@ int sw_worker_sum_in_group(void *worker, double *values, int count, bool in_rows
 int sw_worker_meet(struct sw_worker *w, const char *what) SW_MUST_CHECK;
 /* The same of those that made step w->step. */
 int sw_worker_meet_active(struct sw_worker *w, const char *what) SW_MUST_CHECK;
+/* On devices of their own, while they compute step t: starts the copy of the next batch if that is
+ * ready. */
+int sw_worker_look_ahead(struct sw_worker *w, int64_t t, struct sw_err *err) SW_MUST_CHECK;
 /* sw_group_rest: w->step becomes that after which all come together. */
 int sw_worker_rest(struct sw_worker *w) SW_MUST_CHECK;
 /* The same in its own group. */

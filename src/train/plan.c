@@ -14,6 +14,7 @@ size_t sw_job_batch_bytes(const struct sw_job *job)
                 struct sw_prefetch_args args;
                 sw_worker_prefetch_args(&job->workers[w], s, &args);
                 bytes += sw_prefetch_bytes(&args);
+                bytes += s == SW_SPLIT_TRAIN ? sw_input_bytes(&job->workers[w]) : 0;
             }
     return bytes + job->outputs.bytes;
 }

@@ -167,11 +167,12 @@ static int take_flags(struct sw_replica *r, struct sw_err *err)
 {
     size_t bytes = sw_replica_flag_bytes(r->args.table, r->count, r->args.mode);
     void *there;
-    r->sent = sw_calloc((size_t)r->count + 1, sizeof *r->sent);
-    r->told = sw_calloc(1, bytes);
-    if (!r->sent || !r->told)
-        return sw_err_nomem(err, "a replica", bytes);
-    int rc = sw_device_alloc(r->args.device, bytes, "marks and numbers of updates", &there, err);
+    int rc = sw_device_host_alloc(r->args.device, 2 * bytes, "a replica", &r->mail, err);
+    if (rc != SW_OK)
+        return rc;
+    r->told = r->mail;
+    r->sent = (struct sw_update_numbers *)(void *)((char *)r->mail + bytes);
+    rc = sw_device_alloc(r->args.device, bytes, "marks and numbers of updates", &there, err);
     if (rc != SW_OK)
         return rc;
     r->marks = there;
@@ -226,10 +227,9 @@ void sw_replica_free(struct sw_replica *r)
     }
     sw_replica_free_factors(r);
     sw_device_free(r->args.device, r->memory, r->bytes);
-    sw_device_free(r->args.device, r->marks,
-                   sw_replica_flag_bytes(r->args.table, r->count, r->args.mode));
-    sw_free(r->sent);
-    sw_free(r->told);
+    size_t flags = sw_replica_flag_bytes(r->args.table, r->count, r->args.mode);
+    sw_device_free(r->args.device, r->marks, flags);
+    sw_device_host_free(r->args.device, r->mail, 2 * flags);
     sw_free(r->buckets);
     sw_free(r->items);
     sw_free(r->item_of);

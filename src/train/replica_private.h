@@ -51,8 +51,9 @@ struct sw_replica {
     int64_t *marks; /* owned [SW_MARKS]: the block */
     bool *bad;      /* [count], or NULL */
     struct sw_update_numbers *numbers;
-    struct sw_update_numbers *sent; /* owned [count]: what is copied there */
-    int64_t *told;                  /* owned: copies of marks, with those of bad behind them */
+    void *mail;                     /* owned host memory of which these are parts: */
+    struct sw_update_numbers *sent; /* [count]: what is copied there */
+    int64_t *told;                  /* copies of marks, with those of bad behind them */
     struct bucket {
         int given;                    /* gradients, of the round under way */
         uint64_t taken;               /* rounds whose sums the compute stream has */

@@ -9,9 +9,9 @@
 #include "train/job_private.h"
 #include <string.h>
 
-static int next_batch(struct sw_worker *w, struct sw_batch *batch, struct sw_err *err)
+/* Where it is in host memory. */
+static int read_batch(struct sw_worker *w, struct sw_batch *batch, struct sw_err *err)
 {
-    const struct sw_source *source = w->job->source[SW_SPLIT_TRAIN];
     float waited_ms = 0;
     sw_slot_phase(w->slot, SW_PHASE_READ, w->step + 1, -1, NULL, w->lap_ns);
     int rc = sw_worker_next_batch(w, SW_SPLIT_TRAIN, batch, err);
@@ -23,11 +23,42 @@ static int next_batch(struct sw_worker *w, struct sw_batch *batch, struct sw_err
     double read_share = all > 0 ? batch->read_ms / all : 0;
     w->ledger.read_ms += (float)(waited_ms * read_share);
     w->ledger.decode_ms += (float)(waited_ms * (1 - read_share));
-    rc = sw_ledger_mark(w, SW_MARK_BEGIN, err);
-    for (int f = 0; f < source->field_count && rc == SW_OK; f++)
+    return SW_OK;
+}
+
+/* A device of its own may have been sent it during the step before. */
+static int next_batch(struct sw_worker *w, struct sw_batch *batch, struct sw_err *err)
+{
+    const struct sw_source *source = w->job->source[SW_SPLIT_TRAIN];
+    int rc = SW_OK;
+    if (w->is_ahead)
+        *batch = w->ahead;
+    else
+        rc = read_batch(w, batch, err);
+    if (rc == SW_OK && w->input && !w->is_ahead)
+        rc = sw_input_start(w->input, batch, err);
+    w->is_ahead = false;
+    if (rc == SW_OK)
+        rc = sw_ledger_mark(w, SW_MARK_BEGIN, err);
+    if (rc == SW_OK && w->input)
+        rc = sw_input_take(w->input, batch, err);
+    for (int f = 0; f < source->field_count && rc == SW_OK && !w->input; f++)
         rc = sw_parts_set_field(w->parts[SW_SPLIT_TRAIN], source->field[f].name, batch->field[f],
                                 err);
     return rc == SW_OK ? sw_ledger_mark(w, SW_MARK_INPUT, err) : rc;
+}
+
+/* Without waiting for readers: what is not ready by now comes at its time. */
+int sw_worker_look_ahead(struct sw_worker *w, int64_t t, struct sw_err *err)
+{
+    bool next = w->input && t < w->job->steps;
+    if (!next || !sw_prefetch_is_ready(w->prefetch[SW_SPLIT_TRAIN]))
+        return SW_OK;
+    int rc = sw_worker_next_batch(w, SW_SPLIT_TRAIN, &w->ahead, err);
+    if (rc == SW_OK)
+        rc = sw_input_start(w->input, &w->ahead, err);
+    w->is_ahead = rc == SW_OK;
+    return rc;
 }
 
 static int keep_pace(struct sw_worker *w, struct sw_err *err)

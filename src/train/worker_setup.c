@@ -183,12 +183,20 @@ static int make_replica(struct sw_worker *w, struct sw_err *err)
     return w->device->host_memory ? SW_OK : sw_replica_new(&args, &w->replica, err);
 }
 
+/* A block that a device copies to or from, and that has no pages of its own to be held in place. */
+static bool is_small(const struct sw_worker *w, size_t bytes)
+{
+    return !w->device->host_memory && bytes < SW_DEVICE_PAGES_BYTES;
+}
+
 /* Host memory of a worker, such as its batches, lies on its nodes, wherever the threads run that
  * fill it. */
 static int take_memory(void *worker, size_t bytes, const char *what, void **out, struct sw_err *err)
 {
     const struct sw_worker *w = worker;
     const struct sw_job *job = w->job;
+    if (is_small(w, bytes))
+        return sw_device_host_alloc(w->device, bytes, what, out, err);
     uint64_t nodes = sw_machine_os_nodes(job->machine, seat_of(w)->node_mask);
     int rc = sw_device_alloc_on(job->device, bytes, nodes, what, out, err);
     if (rc == SW_OK)
@@ -199,6 +207,10 @@ static int take_memory(void *worker, size_t bytes, const char *what, void **out,
 static void give_memory(void *worker, void *p, size_t bytes)
 {
     const struct sw_worker *w = worker;
+    if (is_small(w, bytes)) {
+        sw_device_host_free(w->device, p, bytes);
+        return;
+    }
     sw_device_unpin(w->device, p, bytes);
     sw_device_free(w->job->device, p, bytes);
 }
@@ -249,6 +261,8 @@ static int allocate(struct sw_worker *w, struct sw_err *err)
         return rc;
     bind_parts(w);
     rc = sw_segments_new(w, &w->segments, err);
+    if (rc == SW_OK && sw_input_bytes(w) > 0)
+        rc = sw_input_new(w, &w->input, err);
     if (rc == SW_OK)
         rc = sw_states_bind(w, err);
     return rc == SW_OK ? sw_carries_bind(w, err) : rc;
@@ -289,11 +303,16 @@ int sw_worker_rebuild(struct sw_worker *w, struct sw_err *err)
     int64_t first[SW_SPLITS] = {[SW_SPLIT_TRAIN] = sw_job_batches(job, w->step)};
     sw_segments_free(w->segments); /* while what they name is there */
     w->segments = NULL;
+    sw_input_free(w->input); /* and before batches are others */
+    w->input = NULL;
+    w->is_ahead = false;
     int rc = replace_nets(w, err);
     if (rc != SW_OK)
         return rc;
     bind_parts(w);
     rc = sw_segments_new(w, &w->segments, err);
+    if (rc == SW_OK && sw_input_bytes(w) > 0)
+        rc = sw_input_new(w, &w->input, err);
     if (rc != SW_OK)
         return rc;
     sw_states_rebind(w);
@@ -494,7 +513,8 @@ void sw_worker_prefetch_args(const struct sw_worker *w, int split, struct sw_pre
         .batch_stride = dealt ? job->group_count : 1,
         .lead = lead,
         .batch_limit = training ? -1 : sw_worker_eval_batches(w),
-        .slots = (int)source->prefetch + 1, /* and the one in use */
+        /* And the one in use; on its way to a device there is another one. */
+        .slots = (int)source->prefetch + 1 + (training && !w->device->host_memory),
         .threads = (int)source->workers,
         .fields = (1u << source->field_count) - 1,
     };
@@ -540,6 +560,7 @@ int sw_worker_next_batch(struct sw_worker *w, int split, struct sw_batch *batch,
 
 void sw_worker_fini(struct sw_worker *w)
 {
+    sw_input_free(w->input); /* it copies from prefetched batches */
     for (int s = 0; s < SW_SPLITS; s++) {
         sw_prefetch_free(w->prefetch[s]);
         sw_free(w->param_of[s]);

@@ -34,6 +34,16 @@ near late
 train two --device cuda:0,0 --oversubscribe
 near two
 
+# Steps as graphs: what a launcher reads on the host, instead of leaving it to the kernel, would be
+# as old as the capture.
+for graphs in yes no; do
+    expect 0 run "$tiny" --steps 7 --set job.eval_every=3 --out "$T/graphs-$graphs" --name "graphs-$graphs" \
+        --no-ui --device cuda:0 --set cluster.copy=none --set job.graphs=$graphs
+    grep -q 'not as a graph' "$T/out" "$T/err" && fail "graphs = $graphs: a step is not captured"
+done
+"$SW" weights "$T/graphs-no/checkpoint-7.safetensors" diff "$T/graphs-yes/checkpoint-7.safetensors" \
+    --tolerance 0 >"$T/out" 2>"$T/err" || fail "graphs change what is learnt"
+
 # Sums by NCCL, where it is: one GPU does with it what several do.
 if [ -e /dev/nvidiactl ] || [ -f "$SINGA_NCCL_MODULE" ]; then
     train nccl --device cuda:0 --set cluster.copy=none --set cluster.all_reduce=library

@@ -49,6 +49,23 @@ static void pin(struct sw_device *dev, void *p, size_t bytes, bool pinned)
     (void)dev, (void)p, (void)bytes, (void)pinned;
 }
 
+static int host_alloc(struct sw_device *dev, size_t bytes, const char *what, void **out,
+                      struct sw_err *err)
+{
+    (void)dev;
+    void *p = sw_calloc(1, bytes);
+    if (!p)
+        return sw_err_nomem(err, what, bytes);
+    *out = p;
+    return SW_OK;
+}
+
+static void host_free(struct sw_device *dev, void *p, size_t bytes)
+{
+    (void)dev, (void)bytes;
+    sw_free(p);
+}
+
 static void name_memory(struct sw_device *dev, const void *p, size_t bytes, const char *what)
 {
     (void)dev, (void)p, (void)bytes, (void)what;
@@ -229,6 +246,8 @@ static const struct sw_device_ops cpu_ops = {
     .place = sw_cpu_place,
     .free = sw_cpu_free,
     .pin = pin,
+    .host_alloc = host_alloc,
+    .host_free = host_free,
     .bytes = sw_cpu_bytes,
     .name = name_memory,
     .stream_new = stream_new,

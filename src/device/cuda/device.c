@@ -227,6 +227,30 @@ static void pin(struct sw_device *dev, void *p, size_t bytes, bool pinned)
     (void)cudaGetLastError(); /* a refusal only costs time */
 }
 
+static int host_alloc(struct sw_device *dev, size_t bytes, const char *what, void **out,
+                      struct sw_err *err)
+{
+    struct sw_cuda_device *d = sw_cuda_device_of(dev);
+    void *p = NULL;
+    int rc = sw_cuda_enter(d, err);
+    if (rc == SW_OK)
+        rc = sw_cuda_check(d, (int)cudaHostAlloc(&p, bytes ? bytes : 1, cudaHostAllocPortable),
+                           what, err);
+    if (rc != SW_OK)
+        return rc;
+    memset(p, 0, bytes);
+    *out = p;
+    return SW_OK;
+}
+
+/* Like cudaFree it waits for whoever uses the memory. */
+static void host_free(struct sw_device *dev, void *p, size_t bytes)
+{
+    (void)bytes;
+    sw_cuda_use(sw_cuda_device_of(dev));
+    (void)cudaFreeHost(p);
+}
+
 static struct sw_device_bytes bytes_of(struct sw_device *dev)
 {
     struct sw_cuda_device *d = sw_cuda_device_of(dev);
@@ -336,6 +360,8 @@ const struct sw_device_ops sw_cuda_ops = {
     .place = place,
     .free = free_bytes,
     .pin = pin,
+    .host_alloc = host_alloc,
+    .host_free = host_free,
     .bytes = bytes_of,
     .name = name_memory,
     .stream_new = sw_cuda_stream_new,

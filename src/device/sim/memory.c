@@ -147,6 +147,18 @@ void sw_sim_pin(struct sw_device *dev, void *p, size_t bytes, bool pinned)
     (void)dev, (void)p, (void)bytes, (void)pinned;
 }
 
+/* The host's own. */
+int sw_sim_host_alloc(struct sw_device *dev, size_t bytes, const char *what, void **out,
+                      struct sw_err *err)
+{
+    return sw_device_alloc(sw_sim_device_of(dev)->cpu, bytes, what, out, err);
+}
+
+void sw_sim_host_free(struct sw_device *dev, void *p, size_t bytes)
+{
+    sw_device_free(sw_sim_device_of(dev)->cpu, p, bytes);
+}
+
 int sw_sim_alloc(struct sw_device *dev, size_t bytes, uint64_t nodes, const char *what, void **out,
                  struct sw_err *err)
 {

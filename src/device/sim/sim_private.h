@@ -118,6 +118,9 @@ int sw_sim_alloc(struct sw_device *dev, size_t bytes, uint64_t nodes, const char
 void sw_sim_place(struct sw_device *dev, void *p, size_t bytes, uint64_t nodes);
 void sw_sim_free(struct sw_device *dev, void *p, size_t bytes);
 void sw_sim_pin(struct sw_device *dev, void *p, size_t bytes, bool pinned);
+int sw_sim_host_alloc(struct sw_device *dev, size_t bytes, const char *what, void **out,
+                      struct sw_err *err);
+void sw_sim_host_free(struct sw_device *dev, void *p, size_t bytes);
 struct sw_device_bytes sw_sim_bytes(struct sw_device *dev);
 /* Is it an address that this device might have handed out? */
 bool sw_sim_is_mine(const struct sw_sim_device *d, const void *p);

@@ -179,12 +179,10 @@ static void nothing_travels_where_the_device_updates(void **state)
  * and whether all was finite. */
 static void find_rest(const struct sw_job *job, uint64_t rest[SW_SIM_DIRECTIONS])
 {
-    const struct sw_source *source = job->source[SW_SPLIT_TRAIN];
     rest[SW_SIM_IN] = rest[SW_SIM_OUT] = 0;
-    for (int f = 0; f < source->field_count; f++)
-        rest[SW_SIM_IN] += (uint64_t)job->conf->batch * sw_field_bytes(&source->field[f]);
     for (int w = 0; w < job->placement->worker_count; w++) {
         const struct sw_net *net = job->workers[w].train;
+        rest[SW_SIM_IN] += sw_input_bytes(&job->workers[w]);
         rest[SW_SIM_IN] += 2 * sizeof(struct sw_step); /* one of the worker, one of its group */
         rest[SW_SIM_OUT] += (uint64_t)sw_net_pair_count(net) * sizeof(struct sw_result);
         uint64_t params = (uint64_t)sw_net_param_count(net);

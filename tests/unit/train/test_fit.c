@@ -11,7 +11,7 @@ enum { STEPS = 8 };
 static size_t on_device(const struct sw_worker *w)
 {
     return w->arena_bytes + sw_worker_replica_bytes(w) + sw_states_device_bytes(w) +
-           sw_carries_worker_bytes(w);
+           sw_carries_worker_bytes(w) + sw_input_bytes(w);
 }
 
 /* Runs it as `name` within a budget; whether anything was repeated or swapped. */

@@ -3,6 +3,7 @@
  * Steps as graphs: the same bits as operation by operation, whatever changes from step to step, and
  * whatever happens between steps; how a step is cut; what cannot be captured is said and goes on.
  */
+#include "device/sim/sim_private.h"
 #include "workers_support.h"
 
 enum { STEPS = 9 };
@@ -129,6 +130,73 @@ static void recurrent_nets_go_on_in_a_graph(void **state)
     assert_whole_steps();
 }
 
+/* ---- What the host does meanwhile ---- */
+
+/* Calls of the one worker's thread, which is the only one. */
+static struct {
+    int host_waits, input_copies;
+    int early;     /* copies right behind another, without a wait between: of the next batch */
+    int last_wait; /* how many there were at the last copy */
+} seen;
+static const struct sw_device_ops *real;
+
+static int count_stream_wait(struct sw_stream *s, struct sw_err *err)
+{
+    seen.host_waits++;
+    return real->stream_wait(s, err);
+}
+
+static int count_event_wait(struct sw_event *e, struct sw_err *err)
+{
+    seen.host_waits++;
+    return real->event_host_wait(e, err);
+}
+
+/* Between the copies of two batches the host waits for a step, but for one that is sent ahead right
+ * behind the first, which came at its time. */
+static int count_copy(struct sw_stream *s, void *dst, const void *src, size_t bytes,
+                      struct sw_err *err)
+{
+    if (strcmp(sw_sim_stream_of(s)->lane->name, "input") == 0) {
+        seen.input_copies++;
+        seen.early += seen.input_copies > 1 && seen.host_waits == seen.last_wait;
+        seen.last_wait = seen.host_waits;
+    }
+    return real->copy(s, dst, src, bytes, err);
+}
+
+static void count_calls(struct trial *t)
+{
+    static struct sw_device_ops counting;
+    struct sw_device *dev = t->job->workers[0].device;
+    real = dev->ops;
+    counting = *real;
+    counting.stream_wait = count_stream_wait;
+    counting.event_host_wait = count_event_wait;
+    counting.copy = count_copy;
+    dev->ops = &counting;
+}
+
+/* One wait a step, for its loss, and the next batch is on its way by then; what the beginning and
+ * the end of a run wait for is in both lengths. */
+static void the_host_waits_for_losses_alone_and_sends_batches_ahead(void **state)
+{
+    int waits[2];
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        memset(&seen, 0, sizeof seen);
+        run((struct trial){.recipe = workers_recipe,
+                           .steps = i ? 3 * STEPS : STEPS,
+                           .device = SIM,
+                           .before = count_calls,
+                           .sets = {NONE, i ? "job.seed=1" : "job.graphs=no"}});
+        waits[i] = seen.host_waits;
+        assert_int_equal(seen.input_copies, i ? 3 * STEPS : STEPS);
+    }
+    assert_int_equal(waits[1] - waits[0], 2 * STEPS);
+    assert_true(seen.early > 0);
+}
+
 /* ---- Where the host has something to do in a step ---- */
 
 /* Between two collects, or two gradients that are handed over: one segment each. */
@@ -170,12 +238,12 @@ static void rows_that_move_make_new_graphs(void **state)
     (void)state;
     run((struct trial){.recipe = workers_recipe,
                        .name = "moved",
-                       .steps = 20,
+                       .steps = 24,
                        .device = "sim:gpus=2,mem=64MiB,slow=8",
-                       .sets = {"cluster.rebalance=yes", "job.eval_every=6"}});
+                       .sets = {"cluster.rebalance=yes", "job.eval_every=3"}});
     assert_non_null(strstr(said, "rows"));
     assert_true(stats[0].graphs > 0);
-    assert_true(stats[0].launches < (uint64_t)(20 - 2) * (uint64_t)stats[0].graphs);
+    assert_true(stats[0].launches < (uint64_t)(24 - 2) * (uint64_t)stats[0].graphs);
 }
 
 /* ---- What cannot be captured ---- */
@@ -220,6 +288,7 @@ int main(void)
         FRESH(what_happens_between_steps_does_not_disturb_graphs),
         FRESH(features_that_are_away_come_back_in_a_graph),
         FRESH(recurrent_nets_go_on_in_a_graph),
+        FRESH(the_host_waits_for_losses_alone_and_sends_batches_ahead),
         FRESH(a_step_is_cut_where_the_host_has_something_to_do),
         FRESH(several_workers_have_graphs_between_waits),
         FRESH(rows_that_move_make_new_graphs),

@@ -111,8 +111,6 @@ static bool every(int number)
     return true;
 }
 
-/* Before a layer's forward the stream waits for the value, and then for the gradient that is on its
- * way to the host. */
 static bool every_second(int number)
 {
     return number % 2 == 1;
@@ -133,7 +131,7 @@ static void nothing_is_planted(void **state)
 static void a_kernel_does_not_wait_for_its_parameter(void **state)
 {
     (void)state;
-    finds((struct plant){.stream = "compute", .left_out = every},
+    finds((struct plant){.stream = "compute", .for_stream = "copy in", .left_out = every},
           "sim:0: convolution forward of stream compute reads conv1.weight (value) while copy of "
           "stream copy in may still write it",
           "no event between");
@@ -150,9 +148,22 @@ static void a_copy_does_not_wait_for_the_kernel_that_makes_the_gradient(void **s
 static void a_gradient_is_written_anew_while_it_is_copied(void **state)
 {
     (void)state;
-    finds((struct plant){.stream = "compute", .left_out = every_second},
+    finds((struct plant){.stream = "compute", .for_stream = "copy out", .left_out = every},
           "backward_weights of stream compute writes fc2.weight (gradient) while",
           "copy of stream copy out may still read it");
+}
+
+/* The next batch comes into its place when the last one is taken from there, and is taken when it
+ * has come. */
+static void a_batch_does_not_wait_for_its_place(void **state)
+{
+    (void)state;
+    finds((struct plant){.stream = "compute", .for_stream = "input", .left_out = every},
+          "sim:0: copy of stream compute reads the next batch while copy of stream input",
+          "no event between");
+    finds((struct plant){.stream = "input", .left_out = every},
+          "sim:0: copy of stream input writes the next batch while copy of stream compute",
+          "no event between");
 }
 
 static void the_arena_is_freed_while_it_is_used(void **state)
@@ -244,6 +255,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         FRESH(nothing_is_planted),
         FRESH(a_kernel_does_not_wait_for_its_parameter),
+        FRESH(a_batch_does_not_wait_for_its_place),
         FRESH(a_copy_does_not_wait_for_the_kernel_that_makes_the_gradient),
         FRESH(a_gradient_is_written_anew_while_it_is_copied),
         FRESH(features_move_without_the_waits_for_them),
