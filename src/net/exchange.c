@@ -196,6 +196,7 @@ static int make_stages(struct sw_exchange *e, const struct sw_net *net, struct s
     if (rc != SW_OK)
         return rc;
     e->memory = memory;
+    sw_device_pin(e->streams[0]->dev, memory, e->bytes); /* for all devices of the kind */
     sw_device_name(e->streams[0]->dev, memory, e->bytes, "features between workers");
     e->events = sw_calloc(count, sizeof(void *));
     e->senders = sw_calloc((size_t)e->workers, sizeof(void *));
@@ -260,6 +261,8 @@ void sw_exchange_free(struct sw_exchange *e)
         sw_event_free(device_of(e, i), e->events[i]);
     for (int w = 0; w < e->workers && e->senders; w++)
         sw_stream_free(e->senders[w]);
+    if (e->memory)
+        sw_device_unpin(e->streams[0]->dev, e->memory, e->bytes);
     sw_device_free(e->host, e->memory, e->bytes);
     sw_free(e->at);
     sw_free(e->ns);
