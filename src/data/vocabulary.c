@@ -50,7 +50,7 @@ int sw_text_next(struct sw_text *t, const char **token, size_t *n, struct sw_err
 void sw_vocabulary_fini(struct sw_vocabulary *v)
 {
     sw_lexicon_fini(&v->tokens);
-    *v = (struct sw_vocabulary){.unknown = -1};
+    *v = (struct sw_vocabulary){.unknown = -1, .line_end = -1};
 }
 
 /* Gives `unknown` its number, after all others where it has none yet. */
@@ -85,7 +85,7 @@ static int take_ranked(struct sw_vocabulary *v, const struct sw_lexicon *met, co
 int sw_vocabulary_make(struct sw_vocabulary *v, const struct sw_lexicon *met, int64_t max_tokens,
                        const char *unknown, struct sw_err *err)
 {
-    *v = (struct sw_vocabulary){.unknown = -1};
+    *v = (struct sw_vocabulary){.unknown = -1, .line_end = -1};
     const bool cuts = max_tokens > 0 && max_tokens < met->count;
     const char *stand_in = cuts && unknown && *unknown ? unknown : NULL;
     int32_t *order = sw_calloc((size_t)met->count + 1, sizeof *order);
@@ -156,7 +156,7 @@ int sw_vocabulary_parse(struct sw_vocabulary *v, const char *what, const char *l
 {
     const char *at = list, *end = list + bytes;
     int rc = SW_OK;
-    *v = (struct sw_vocabulary){.unknown = -1};
+    *v = (struct sw_vocabulary){.unknown = -1, .line_end = -1};
     for (int64_t number = 1; !rc && at < end; number++) {
         const char *newline = memchr(at, '\n', (size_t)(end - at)), *stop = newline ? newline : end;
         const size_t line_bytes = (size_t)(stop - at) - (stop > at && stop[-1] == '\r');
@@ -175,6 +175,11 @@ int sw_vocabulary_parse(struct sw_vocabulary *v, const char *what, const char *l
 int64_t sw_vocabulary_count(const struct sw_vocabulary *v)
 {
     return v->tokens.count;
+}
+
+void sw_vocabulary_mark_lines(struct sw_vocabulary *v, const char *line_end)
+{
+    v->line_end = line_end && *line_end ? sw_vocabulary_find(v, line_end, strlen(line_end)) : -1;
 }
 
 uint64_t sw_vocabulary_identity(const struct sw_vocabulary *v)

@@ -31,6 +31,7 @@ int sw_text_next(struct sw_text *t, const char **token, size_t *n,
 struct sw_vocabulary {
     struct sw_lexicon tokens; /* numbered from 0; private */
     int32_t unknown;          /* what stands for every other token, or -1 */
+    int32_t line_end;         /* of words: the token at the end of each line, or -1 */
 };
 
 void sw_vocabulary_fini(struct sw_vocabulary *v); /* a zeroed one is accepted */
@@ -44,6 +45,9 @@ int sw_vocabulary_make(struct sw_vocabulary *v, const struct sw_lexicon *met, in
  * above. Errors: SW_ERR_FORMAT naming the line, SW_ERR_NOMEM. */
 int sw_vocabulary_parse(struct sw_vocabulary *v, const char *what, const char *list, size_t bytes,
                         const char *unknown, struct sw_err *err) SW_MUST_CHECK;
+
+/* Says which token stands at the end of lines; NULL or empty, none, as after making. */
+void sw_vocabulary_mark_lines(struct sw_vocabulary *v, const char *line_end);
 
 int64_t sw_vocabulary_count(const struct sw_vocabulary *v);
 uint64_t sw_vocabulary_identity(const struct sw_vocabulary *v);

@@ -90,38 +90,45 @@ static int write_text(struct sampler *s, const char *text, size_t n, struct sw_e
     return s->sink(s->user, text, n, err);
 }
 
-/* Words stand apart, but for line ends, which stand for themselves. */
+/* Words stand apart; of them a line end is one. */
 static int write_token(struct sampler *s, struct sw_err *err)
 {
+    const struct sw_vocabulary *v = s->source->vocabulary;
     size_t n;
-    const char *text = sw_vocabulary_token(s->source->vocabulary, s->token, &n);
+    const char *text = sw_vocabulary_token(v, s->token, &n);
+    const bool ends_line = s->token == v->line_end;
     int rc = SW_OK;
-    if (s->source->unit == SW_TEXT_WORDS && s->wrote)
+    if (s->source->unit == SW_TEXT_WORDS && s->wrote && !ends_line)
         rc = write_text(s, " ", 1, err);
-    s->wrote = true;
-    return rc == SW_OK ? write_text(s, text, n, err) : rc;
+    s->wrote = !ends_line;
+    return rc == SW_OK ? write_text(s, ends_line ? "\n" : text, ends_line ? 1 : n, err) : rc;
 }
 
 /* Without a beginning of its own a text begins behind a line end. */
 static int begin_anywhere(struct sampler *s, struct sw_err *err)
 {
-    int32_t line_end = sw_vocabulary_find(s->source->vocabulary, "\n", 1);
+    const struct sw_vocabulary *v = s->source->vocabulary;
+    const bool words = s->source->unit == SW_TEXT_WORDS;
+    int32_t line_end = words ? v->line_end : sw_vocabulary_find(v, "\n", 1);
     s->token = line_end >= 0 ? line_end : 0;
     return read_token(s, err);
 }
 
-static int begin(struct sampler *s, struct sw_err *err)
+/* What a beginning of words has at the end of its lines. */
+static int line_end_of(const struct sampler *s, char **out, struct sw_err *err)
 {
-    const char *prime = s->args->prime, *token;
+    const struct sw_vocabulary *v = s->source->vocabulary;
+    size_t n = 0;
+    const char *text = v->line_end < 0 ? "" : sw_vocabulary_token(v, v->line_end, &n);
+    *out = sw_format("%.*s", (int)n, text);
+    return *out ? SW_OK : sw_err_nomem(err, "the token of line ends", n);
+}
+
+static int read_prime(struct sampler *s, struct sw_text *text, struct sw_err *err)
+{
+    const char *token;
     size_t n;
-    if (!prime || !*prime)
-        return begin_anywhere(s, err);
-    struct sw_text text = {.what = "--prime",
-                           .begin = prime,
-                           .at = prime,
-                           .end = prime + strlen(prime),
-                           .unit = (enum sw_text_unit)s->source->unit};
-    int rc = sw_text_next(&text, &token, &n, err);
+    int rc = sw_text_next(text, &token, &n, err);
     while (rc == SW_OK && n > 0) {
         s->token = sw_vocabulary_find(s->source->vocabulary, token, n);
         if (s->token < 0)
@@ -130,9 +137,28 @@ static int begin(struct sampler *s, struct sw_err *err)
                               token, (long long)sw_vocabulary_count(s->source->vocabulary));
         rc = read_token(s, err);
         if (rc == SW_OK)
-            rc = sw_text_next(&text, &token, &n, err);
+            rc = sw_text_next(text, &token, &n, err);
     }
-    s->wrote = true;
+    s->wrote = s->token != s->source->vocabulary->line_end;
+    return rc;
+}
+
+static int begin(struct sampler *s, struct sw_err *err)
+{
+    const char *prime = s->args->prime;
+    char *line_end = NULL;
+    if (!prime || !*prime)
+        return begin_anywhere(s, err);
+    int rc = line_end_of(s, &line_end, err);
+    struct sw_text text = {.what = "--prime",
+                           .begin = prime,
+                           .at = prime,
+                           .end = prime + strlen(prime),
+                           .unit = (enum sw_text_unit)s->source->unit,
+                           .line_end = line_end};
+    if (rc == SW_OK)
+        rc = read_prime(s, &text, err);
+    sw_free(line_end);
     return rc == SW_OK && !s->began ? begin_anywhere(s, err) : rc;
 }
 

@@ -265,7 +265,7 @@ static int finish_tags(struct sw_records *r, const struct pairs_conf *conf, int6
                        struct sw_err *err)
 {
     struct pairs_state *s = r->state;
-    struct sw_vocabulary v = {.unknown = -1};
+    struct sw_vocabulary v = {.unknown = -1, .line_end = -1};
     int rc = make_vocabulary(s, conf, &v, err);
     if (!rc)
         rc = number_tags(s, &v, err);

@@ -220,13 +220,14 @@ static int text_open(struct sw_records *r, const struct sw_format_args *args, st
     struct sw_files texts = {0};
     s->length = conf->length;
     s->stride = conf->stride ? conf->stride : conf->length;
-    s->vocabulary.unknown = -1;
+    s->vocabulary.unknown = s->vocabulary.line_end = -1;
     int rc = sw_files_expand(&texts, &conf->paths, "paths", err);
     if (!rc)
         rc = open_vocabulary(s, conf, &texts, err);
     if (!rc)
         rc = take_texts(r, conf, &texts, err);
     if (!rc) {
+        sw_vocabulary_mark_lines(&s->vocabulary, conf->line_end);
         r->field[TOKENS] = (struct sw_field){"tokens", SW_I32, 1, {s->length}};
         r->field[TARGET] = (struct sw_field){"target", SW_I32, 1, {s->length}};
         r->field[LABEL] = (struct sw_field){.name = "label", .dtype = SW_I32};

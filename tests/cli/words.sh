@@ -1,0 +1,61 @@
+# A model of words from outside: the shipped recipe learns, its perplexity falls, it writes words; and
+# what can be wrong with words, lengths and labels.
+. "$(dirname "$0")/lib.sh"
+export OMP_NUM_THREADS=1 SINGA_DATA="$T/data"
+mkdir -p "$T/data/text"
+# Sentences of 40 words, of which the last of a line can be told from the first.
+awk 'BEGIN { s = 7; for (i = 0; i < 3000; i++) { s = (s * 75 + 74) % 65537; a = s % 13
+    printf "the w%d w%d sees w%d", a, a + 13, (a * 5) % 13; printf "\n" } }' >"$T/data/text/text8-head"
+
+recipe="$SW_SOURCE_DIR/recipes/rnnlm.ini"
+few='--set job.steps=400 --set job.eval_every=100'
+expect 0 run "$recipe" --out "$T/run" $few --quiet --name words
+perplexity() {
+    "$SW" history sql "SELECT value FROM metrics WHERE name = 'perplexity' AND split = 'test' AND
+        step = $1 AND run_id = (SELECT max(id) FROM runs WHERE name = 'words')"
+}
+awk -v a="$(perplexity 100)" -v b="$(perplexity 400)" 'BEGIN { exit !(b > 1 && b < a && b < 20) }' ||
+    fail "perplexity is $(perplexity 100) after 100 steps, $(perplexity 400) after 400"
+
+# Words come with blanks between; the same for the same seed.
+weights="$T/run/checkpoint-400.safetensors"
+expect 0 sample "$recipe" --weights "$weights" --prime 'the w3' --length 20 --seed 5
+[ "$(wc -w <"$T/out")" = 22 ] || fail "2 words and 20 are $(wc -w <"$T/out")"
+has out '^the w3 .* sees '
+cp "$T/out" "$T/first"
+expect 0 sample "$recipe" --weights "$weights" --prime 'the w3' --length 20 --seed 5
+cmp -s "$T/first" "$T/out" || fail 'the same seed wrote another text'
+# A word that the model does not know is the one that stands for all of them.
+expect 0 sample "$recipe" --weights "$weights" --prime 'the nonsense' --length 3
+
+# With a token for line ends a line ends where it stands.
+lines='--set data.train.line_end=<eos> --set data.test.line_end=<eos>'
+expect 0 run "$recipe" --out "$T/lines" $few $lines --quiet
+expect 0 sample "$recipe" $lines --weights "$T/lines/checkpoint-400.safetensors" --length 30 --seed 1
+hasnt out 'eos'
+has out '^the w[0-9]+ w[0-9]+ sees w[0-9]+$'
+
+# What cannot be.
+refuses() { # PATTERN ARGUMENT...
+    pattern=$1
+    shift
+    "$SW" "$@" >"$T/out" 2>"$T/err" </dev/null && fail "accepted: singa-ws $*"
+    has err "$pattern"
+}
+refuses 'data test: its 5 classes or tokens are not the .* of data train in the same order' \
+    check "$recipe" --set data.test.max_tokens=5
+refuses 'data train: .*15000 tokens in all files; a record of length = 20000 needs one more' \
+    check "$recipe" --set data.train.length=20000
+refuses 'data train: streams = 16' check "$recipe" --set data.train.part=0,0.001
+sed '/^unknown/d' "$recipe" >"$T/bad.ini"
+refuses 'max_tokens = 9, but the texts have 2[0-9] different tokens; name a token .* unknown' \
+    check "$T/bad.ini" --set data.train.max_tokens=9 --set data.test.max_tokens=9
+printf 'the\nw1\n' >"$T/vocabulary"
+refuses 'is not in the vocabulary; the key unknown names a token' \
+    check "$T/bad.ini" --set data.train.max_tokens=0 --set data.train.vocabulary="$T/vocabulary"
+refuses 'layer vectors: .*the vocabulary has 9' \
+    run "$recipe" $few --set layer.vectors.vocabulary=9 --quiet
+refuses 'layer loss: .*there are 9 classes' \
+    run "$recipe" $few --set layer.scores.outputs=9 --quiet
+refuses 'unroll = 10, but layer vectors has 12 steps' check "$recipe" --set data.train.length=12
+exit 0
