@@ -312,6 +312,21 @@ struct sw_cuda_box {
 };
 int sw_cuda_copy_box(const struct sw_cuda_box *b, const void *src, void *dst,
                      const struct sw_cuda_launch *l);
+/* half.cu: floats become 16 bits, 16 bits floats, or floats what 16 bits could hold
+ * (kernels/half.h). For arrays of n elements, and for boxes (add and element_bytes are not read).
+ */
+enum sw_cuda_conversion {
+    SW_CUDA_TO_BF16,
+    SW_CUDA_TO_FP16,
+    SW_CUDA_FROM_BF16,
+    SW_CUDA_FROM_FP16,
+    SW_CUDA_ROUND_BF16,
+    SW_CUDA_ROUND_FP16,
+};
+int sw_cuda_convert(enum sw_cuda_conversion c, int64_t n, const void *src, void *dst,
+                    const struct sw_cuda_launch *l);
+int sw_cuda_convert_box(enum sw_cuda_conversion c, const struct sw_cuda_box *b, const void *src,
+                        void *dst, const struct sw_cuda_launch *l);
 /* Sets what lies outside of dim and inside of padded to zero. */
 int sw_cuda_zero_padding(const struct sw_cuda_layout *at, const int64_t *dim, const int64_t *padded,
                          float *x, const struct sw_cuda_launch *l);

@@ -1,29 +1,13 @@
 /* Elements of a box of one tensor to the same box of another, whatever the layouts are; and padding
  * set to zero. */
-#include "kernels/cuda/cuda.cuh"
-
-static __device__ int64_t offset_along(const struct sw_cuda_layout &l, int d, int64_t index)
-{
-    int64_t offset = 0;
-    int last = l.axis[d].count - 1;
-    for (int f = 0; f < last; f++) {
-        offset += index % l.axis[d].extent[f] * l.axis[d].stride[f];
-        index /= l.axis[d].extent[f];
-    }
-    return last < 0 ? 0 : offset + index * l.axis[d].stride[last];
-}
+#include "kernels/cuda/layout.cuh"
 
 template <typename T>
 static __global__ void copy_box(struct sw_cuda_box b, int64_t n, const T *src, T *dst)
 {
     for (int64_t i = sw_first(); i < n; i += sw_stride()) {
-        int64_t from = 0, to = 0, rest = i;
-        for (int d = b.from.ndim - 1; d >= 0; d--) {
-            int64_t index = rest % b.size[d];
-            rest /= b.size[d];
-            from += offset_along(b.from, d, b.from_at[d] + index);
-            to += offset_along(b.to, d, b.to_at[d] + index);
-        }
+        int64_t from, to;
+        sw_box_places(b, i, &from, &to);
         dst[to] = b.add ? (T)(src[from] + dst[to]) : src[from];
     }
 }
@@ -31,9 +15,7 @@ static __global__ void copy_box(struct sw_cuda_box b, int64_t n, const T *src, T
 int sw_cuda_copy_box(const struct sw_cuda_box *b, const void *src, void *dst,
                      const struct sw_cuda_launch *l)
 {
-    int64_t n = 1;
-    for (int d = 0; d < b->from.ndim; d++)
-        n *= b->size[d];
+    int64_t n = sw_box_count(b);
     if (n == 0)
         return (int)cudaSuccess;
     if (b->element_bytes == 1)
@@ -61,7 +43,7 @@ static __global__ void zero_padding(struct sw_cuda_layout at, struct bounds b, i
             int64_t index = rest % b.padded[d];
             rest /= b.padded[d];
             outside = outside || index >= b.dim[d];
-            offset += offset_along(at, d, index);
+            offset += sw_offset_along(at, d, index);
         }
         if (outside)
             x[offset] = 0.0f;

@@ -17,6 +17,13 @@ near() {
     "$SW" weights "$T/cpu/checkpoint-3.safetensors" diff "$T/$1/checkpoint-3.safetensors" \
         --tolerance 2e-4 >"$T/out" 2>"$T/err" || fail "$1 has other parameters than the CPU"
 }
+# learns_as NAME OTHER: the losses of three steps differ by less than a part in 500. Where factors are
+# rounded, one that lies between two numbers may go either way, and then a maximum, too.
+learns_as() {
+    expect 0 history sql "SELECT sum(value) FROM metrics JOIN runs ON runs.id = run_id WHERE split = 'train' AND metrics.name = 'loss' AND runs.name IN ('$1', '$2') GROUP BY runs.id"
+    awk '{ x[++n] = $1 } END { exit !(n == 2 && (d = x[1] - x[2]) < x[1] / 500 && -d < x[1] / 500) }' \
+        "$T/out" || fail "$1 has other losses than $2"
+}
 # train NAME OPTION...
 train() {
     name=$1
@@ -58,6 +65,17 @@ fi
 train shared --device cuda:0,0 --oversubscribe --set cluster.copy=none
 has out '^all-reduce +copies between devices .on one device.*no library: several workers are on cuda:0'
 near shared
+
+# In every precision the CPU rounds the same factors.
+for precision in tf32 bf16 fp16; do
+    train "cpu-$precision" --device cpu --set "job.precision=$precision"
+    train "$precision" --device cuda:0 --set "job.precision=$precision"
+    learns_as "$precision" "cpu-$precision"
+done
+train none-bf16 --device cuda:0 --set job.precision=bf16 --set cluster.copy=none
+learns_as none-bf16 cpu-bf16
+expect 2 run "$tiny" --steps 3 --device cuda:0 --set job.precision=fp16 --set cluster.copy=none
+has err 'or precision = bf16'
 
 # What ran where is in the history.
 expect 0 history sql "SELECT placement.device FROM placement JOIN runs ON runs.id = run_id WHERE name = 'two' AND unit LIKE 'worker%'"

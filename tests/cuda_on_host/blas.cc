@@ -1,5 +1,6 @@
 /* The calls of cuBLAS and cuBLASLt that the cuda device makes, by loops: see README.md. */
 #include "cuda_runtime.h"
+#include "kernels/half.h"
 
 #include <cstdint>
 #include <cstdlib>
@@ -7,17 +8,42 @@
 #include <cublasLt.h>
 #include <cublas_v2.h>
 
+/* What a factor is made of, and what it is rounded to when it is read. */
+enum factor { FLOATS, BF16, FP16, FLOATS_AS_BF16, FLOATS_AS_FP16 };
+
+static double read(factor type, const void *x, int64_t i)
+{
+    switch (type) {
+    case BF16:
+        return (double)sw_bf16_value(static_cast<const uint16_t *>(x)[i]);
+    case FP16:
+        return (double)sw_fp16_value(static_cast<const uint16_t *>(x)[i]);
+    case FLOATS_AS_BF16:
+        return (double)sw_round_bf16(static_cast<const float *>(x)[i]);
+    case FLOATS_AS_FP16:
+        return (double)sw_round_fp16(static_cast<const float *>(x)[i]);
+    default:
+        return (double)static_cast<const float *>(x)[i];
+    }
+}
+
+static bool factor_of(cudaDataType_t type, factor *out)
+{
+    *out = type == CUDA_R_16BF ? BF16 : type == CUDA_R_16F ? FP16 : FLOATS;
+    return type == CUDA_R_32F || *out != FLOATS;
+}
+
 /* c [m, n] = alpha op(a) op(b) + beta c, column by column. */
-static void multiply(bool flip_a, bool flip_b, int64_t m, int64_t n, int64_t k, float alpha,
-                     const float *a, int64_t lda, const float *b, int64_t ldb, float beta, float *c,
-                     int64_t ldc)
+static void multiply(factor type, bool flip_a, bool flip_b, int64_t m, int64_t n, int64_t k,
+                     float alpha, const void *a, int64_t lda, const void *b, int64_t ldb,
+                     float beta, float *c, int64_t ldc)
 {
     for (int64_t j = 0; j < n; j++)
         for (int64_t i = 0; i < m; i++) {
             double sum = 0;
             for (int64_t p = 0; p < k; p++)
-                sum += (double)(flip_a ? a[i * lda + p] : a[p * lda + i]) *
-                       (double)(flip_b ? b[p * ldb + j] : b[j * ldb + p]);
+                sum += read(type, a, flip_a ? i * lda + p : p * lda + i) *
+                       read(type, b, flip_b ? p * ldb + j : j * ldb + p);
             float old = beta == 0 ? 0 : beta * c[j * ldc + i];
             c[j * ldc + i] = alpha * (float)sum + old;
         }
@@ -33,6 +59,7 @@ struct product {
 struct matrix {
     uint64_t rows, columns;
     int64_t step;
+    factor type;
 };
 } // namespace
 
@@ -79,8 +106,34 @@ cublasStatus_t cublasSgemm_v2_64(cublasHandle_t, cublasOperation_t ta, cublasOpe
     bool flip_a = ta != CUBLAS_OP_N, flip_b = tb != CUBLAS_OP_N;
     if (m < 0 || n < 0 || k < 0 || lda < (flip_a ? k : m) || ldb < (flip_b ? n : k) || ldc < m)
         return CUBLAS_STATUS_INVALID_VALUE;
-    cuda_on_host_do([=, factor = *alpha, kept = *beta] {
-        multiply(flip_a, flip_b, m, n, k, factor, a, lda, b, ldb, kept, c, ldc);
+    cuda_on_host_do([=, by = *alpha, kept = *beta] {
+        multiply(FLOATS, flip_a, flip_b, m, n, k, by, a, lda, b, ldb, kept, c, ldc);
+    });
+    return CUBLAS_STATUS_SUCCESS;
+}
+
+/* Only what is promised: 16 bits added up as floats, or floats that the library rounds. */
+cublasStatus_t cublasGemmEx_64(cublasHandle_t, cublasOperation_t ta, cublasOperation_t tb,
+                               int64_t m, int64_t n, int64_t k, const void *alpha, const void *a,
+                               cudaDataType atype, int64_t lda, const void *b, cudaDataType btype,
+                               int64_t ldb, const void *beta, void *c, cudaDataType ctype,
+                               int64_t ldc, cublasComputeType_t compute, cublasGemmAlgo_t)
+{
+    bool flip_a = ta != CUBLAS_OP_N, flip_b = tb != CUBLAS_OP_N;
+    factor type;
+    if (m < 0 || n < 0 || k < 0 || lda < (flip_a ? k : m) || ldb < (flip_b ? n : k) || ldc < m ||
+        !factor_of(atype, &type) || atype != btype || ctype != CUDA_R_32F)
+        return CUBLAS_STATUS_INVALID_VALUE;
+    if (type == FLOATS)
+        type = compute == CUBLAS_COMPUTE_32F_FAST_16BF  ? FLOATS_AS_BF16
+               : compute == CUBLAS_COMPUTE_32F_FAST_16F ? FLOATS_AS_FP16
+                                                        : FLOATS;
+    else if (compute != CUBLAS_COMPUTE_32F)
+        return CUBLAS_STATUS_NOT_SUPPORTED;
+    const float by = *static_cast<const float *>(alpha), kept = *static_cast<const float *>(beta);
+    cuda_on_host_do([=] {
+        multiply(type, flip_a, flip_b, m, n, k, by, a, lda, b, ldb, kept, static_cast<float *>(c),
+                 ldc);
     });
     return CUBLAS_STATUS_SUCCESS;
 }
@@ -138,9 +191,10 @@ cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t d,
 cublasStatus_t cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t *out, cudaDataType type,
                                           uint64_t rows, uint64_t columns, int64_t step)
 {
-    if (type != CUDA_R_32F || step < (int64_t)rows)
+    factor read_as;
+    if (!factor_of(type, &read_as) || step < (int64_t)rows)
         return CUBLAS_STATUS_INVALID_VALUE;
-    *out = reinterpret_cast<cublasLtMatrixLayout_t>(new matrix{rows, columns, step});
+    *out = reinterpret_cast<cublasLtMatrixLayout_t>(new matrix{rows, columns, step, read_as});
     return CUBLAS_STATUS_SUCCESS;
 }
 
@@ -175,7 +229,7 @@ static bool fits(const product *p, const matrix *a, const matrix *b, const matri
 {
     uint64_t m = p->flip_a ? a->columns : a->rows, k = p->flip_a ? a->rows : a->columns;
     uint64_t n = p->flip_b ? b->rows : b->columns, k2 = p->flip_b ? b->columns : b->rows;
-    return m == c->rows && n == c->columns && k == k2;
+    return m == c->rows && n == c->columns && k == k2 && a->type == b->type && c->type == FLOATS;
 }
 
 cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDesc_t d,
@@ -215,12 +269,10 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t d, const vo
     if (!fits(p, ma, mb, mo) || c != out || (bias && !p->bias))
         return CUBLAS_STATUS_INVALID_VALUE;
     /* Descriptions and factors may be gone when a graph is launched. */
-    const float factor = *static_cast<const float *>(alpha),
-                kept = *static_cast<const float *>(beta);
+    const float by = *static_cast<const float *>(alpha), kept = *static_cast<const float *>(beta);
     cuda_on_host_do([=, p = *p, ma = *ma, mb = *mb, mo = *mo] {
-        multiply(p.flip_a, p.flip_b, m, n, (int64_t)(p.flip_a ? ma.rows : ma.columns), factor,
-                 static_cast<const float *>(a), ma.step, static_cast<const float *>(b), mb.step,
-                 kept, y, mo.step);
+        multiply(ma.type, p.flip_a, p.flip_b, m, n, (int64_t)(p.flip_a ? ma.rows : ma.columns), by,
+                 a, ma.step, b, mb.step, kept, y, mo.step);
         for (int64_t j = 0; j < n; j++)
             for (int64_t i = 0; i < m; i++) {
                 float v = y[j * mo.step + i] + (bias ? p.bias[i] : 0);

@@ -3,6 +3,7 @@
  * README.md.
  */
 #include "cuda_runtime.h"
+#include "kernels/half.h"
 
 #include <cstdint>
 #include <cstdlib>
@@ -78,9 +79,38 @@ std::vector<int> needs(cudnnBackendDescriptorType_t type)
     }
 }
 
+/* As floats, whatever it is made of; an array that was written is stored back. */
 struct tensor {
     const std::vector<int64_t> &dim, &stride;
-    float *data;
+    int type;
+    void *memory;
+    std::vector<float> data;
+
+    tensor(const object_ref &d, void *where)
+        : dim(d->numbers.at(CUDNN_ATTR_TENSOR_DIMENSIONS)),
+          stride(d->numbers.at(CUDNN_ATTR_TENSOR_STRIDES)),
+          type((int)d->numbers.at(CUDNN_ATTR_TENSOR_DATA_TYPE)[0]), memory(where)
+    {
+        int64_t last = 0;
+        for (int i = 0; i < 4; i++)
+            last += (dim[i] - 1) * stride[i];
+        data.resize((size_t)last + 1);
+        const uint16_t *halves = static_cast<const uint16_t *>(memory);
+        for (int64_t i = 0; i <= last; i++)
+            data[i] = type == CUDNN_DATA_FLOAT      ? static_cast<const float *>(memory)[i]
+                      : type == CUDNN_DATA_BFLOAT16 ? sw_bf16_value(halves[i])
+                                                    : sw_fp16_value(halves[i]);
+    }
+
+    void store() const
+    {
+        uint16_t *halves = static_cast<uint16_t *>(memory);
+        for (size_t i = 0; i < data.size(); i++)
+            if (type == CUDNN_DATA_FLOAT)
+                static_cast<float *>(memory)[i] = data[i];
+            else
+                halves[i] = type == CUDNN_DATA_BFLOAT16 ? sw_bf16_of(data[i]) : sw_fp16_of(data[i]);
+    }
 
     int64_t at(int64_t a, int64_t b, int64_t c, int64_t d) const
     {
@@ -92,17 +122,16 @@ tensor tensor_of(const object &pack, const object_ref &d)
 {
     const std::vector<int64_t> &ids = pack.numbers.at(CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS);
     const std::vector<void *> &data = pack.pointers.at(CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS);
-    float *found = nullptr;
+    void *found = nullptr;
     for (size_t i = 0; i < ids.size(); i++)
         if (ids[i] == d->numbers.at(CUDNN_ATTR_TENSOR_UNIQUE_ID)[0])
-            found = static_cast<float *>(data[i]);
+            found = data[i];
     if (!found || (uintptr_t)found % (uintptr_t)d->numbers.at(CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT)[0])
         std::abort();
-    return {d->numbers.at(CUDNN_ATTR_TENSOR_DIMENSIONS), d->numbers.at(CUDNN_ATTR_TENSOR_STRIDES),
-            found};
+    return tensor(d, found);
 }
 
-void fill_zero(const tensor &t)
+void fill_zero(tensor &t)
 {
     for (int64_t a = 0; a < t.dim[0]; a++)
         for (int64_t b = 0; b < t.dim[1]; b++)
@@ -112,8 +141,7 @@ void fill_zero(const tensor &t)
 }
 
 /* Every product of an input pixel and a weight goes where the pass says. */
-void convolve(cudnnBackendDescriptorType_t pass, const object &conv, const tensor &x,
-              const tensor &w, const tensor &y)
+void convolve(cudnnBackendDescriptorType_t pass, const object &conv, tensor x, tensor w, tensor y)
 {
     const std::vector<int64_t> &pad = conv.numbers.at(CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS);
     const std::vector<int64_t> &stride = conv.numbers.at(CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES);
@@ -144,6 +172,7 @@ void convolve(cudnnBackendDescriptorType_t pass, const object &conv, const tenso
                                 else
                                     pw += py * px;
                             }
+    (forward ? y : data ? x : w).store();
 }
 
 /* Does the output have the size that padding, stride and kernel give it? The library checks it. */
@@ -173,11 +202,46 @@ const int names[3][4] = {
      CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_X, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DW,
      CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DY}};
 
+const object &array_of(const object &operation, int name)
+{
+    return *operation.objects.at(name);
+}
+
+/* Of 16 bits engines take channels last only, and no groups; and where the number of filters
+ * divides by 3 they write no floats, so that all ways are tested. */
+bool suits_halves(const object &operation, const int *name, int writes)
+{
+    const object *array[3];
+    bool any = false;
+    for (int i = 0; i < 3; i++) {
+        array[i] = &array_of(operation, name[1 + i]);
+        any = any || array[i]->numbers.at(CUDNN_ATTR_TENSOR_DATA_TYPE)[0] != CUDNN_DATA_FLOAT;
+    }
+    if (!any)
+        return true;
+    const std::vector<int64_t> &x = array[0]->numbers.at(CUDNN_ATTR_TENSOR_DIMENSIONS),
+                               &w = array[1]->numbers.at(CUDNN_ATTR_TENSOR_DIMENSIONS);
+    for (int i = 0; i < 3; i++) {
+        bool floats = array[i]->numbers.at(CUDNN_ATTR_TENSOR_DATA_TYPE)[0] == CUDNN_DATA_FLOAT;
+        if (array[i]->numbers.at(CUDNN_ATTR_TENSOR_STRIDES)[1] != 1 ||
+            (floats && (i != writes || w[0] % 3 == 0)))
+            return false;
+    }
+    return x[1] == w[1];
+}
+
 const int *names_of(cudnnBackendDescriptorType_t type)
 {
     return type == CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR         ? names[0]
            : type == CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR ? names[1]
                                                                                   : names[2];
+}
+
+int written_by(cudnnBackendDescriptorType_t type)
+{
+    return type == CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR         ? 2
+           : type == CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR ? 0
+                                                                                  : 1;
 }
 
 const std::vector<int64_t> &dims_of(const object &operation, int name)
@@ -267,7 +331,8 @@ cudnnStatus_t cudnnBackendFinalize(cudnnBackendDescriptor_t d)
         const object &operation = *o.objects.at(CUDNN_ATTR_OPERATIONGRAPH_OPS);
         const int *name = names_of(operation.type);
         if (!fits(*operation.objects.at(name[0]), dims_of(operation, name[1]),
-                  dims_of(operation, name[2]), dims_of(operation, name[3])))
+                  dims_of(operation, name[2]), dims_of(operation, name[3])) ||
+            !suits_halves(operation, name, written_by(operation.type)))
             return CUDNN_STATUS_NOT_SUPPORTED;
     }
     o.finished = true;

@@ -111,6 +111,12 @@ int sw_cpu_deconvolution(struct sw_stream *s, const struct sw_desc *src,
                          struct sw_plan_passes passes, struct sw_plan **out,
                          struct sw_err *err) SW_MUST_CHECK;
 
+/* The gradient of a bias over the channels of an output, or over the columns of a matrix, with room
+ * for so many bytes. */
+size_t sw_cpu_bias_room(const struct sw_desc *dst);
+void sw_cpu_bias_gradient(int threads, const struct sw_desc *dst, const float *diff_dst, void *room,
+                          float *diff_bias);
+
 /* lrn_within.c. A checked shape with within_channel. */
 int sw_cpu_lrn_within(struct sw_stream *s, const struct sw_desc *src,
                       const struct sw_lrn_shape *shape, struct sw_plan_passes passes,

@@ -57,16 +57,22 @@ static void add_bias(const struct deconv *d, const struct sw_plan_args *a)
     sw_kernel_channel_normalise(d->threads, &k, false, a->dst, zero, one, a->bias, a->dst);
 }
 
-static void bias_gradient(const struct deconv *d, const struct sw_plan_args *a)
+size_t sw_cpu_bias_room(const struct sw_desc *dst)
+{
+    return (2 + 2 * SW_KERNEL_CHANNEL_PARTS) * (size_t)dst->dim[1] * sizeof(double);
+}
+
+void sw_cpu_bias_gradient(int threads, const struct sw_desc *dst, const float *diff_dst, void *room,
+                          float *diff_bias)
 {
     struct sw_kernel_channels k;
-    int64_t channels = d->base.dst.dim[1];
-    double *sums = at(a, d->channel_offset), *parts = sums + 2 * channels;
-    bool known = sw_op_channels(&d->base.dst, &k);
-    (void)known;
-    sw_kernel_channel_sums(d->threads, &k, a->diff_dst, parts, sums);
+    int64_t channels = dst->dim[1];
+    double *sums = room, *parts = sums + 2 * channels;
+    bool known = sw_op_channels(dst, &k);
+    (void)known; /* the makers choose layouts that are */
+    sw_kernel_channel_sums(threads, &k, diff_dst, parts, sums);
     for (int64_t c = 0; c < channels; c++)
-        a->diff_bias[c] = (float)sums[c];
+        diff_bias[c] = (float)sums[c];
 }
 
 static int forward(struct sw_plan *p, const struct sw_plan_args *a, struct sw_err *err)
@@ -101,7 +107,8 @@ static int backward_weights(struct sw_plan *p, const struct sw_plan_args *a, str
                                  .scratch = a->scratch};
     int rc = sw_plan_backward_weights(d->conv, &inner, err);
     if (rc == SW_OK && p->bias.ndim)
-        bias_gradient(d, a);
+        sw_cpu_bias_gradient(d->threads, &p->dst, a->diff_dst, at(a, d->channel_offset),
+                             a->diff_bias);
     return rc;
 }
 
@@ -127,7 +134,6 @@ static void describe(struct deconv *d, const struct sw_conv_shape *shape,
                      struct sw_plan_passes passes)
 {
     struct sw_plan *p = &d->base;
-    size_t channels = (size_t)shape->outputs;
     p->weight = d->conv->weight;
     if (shape->bias)
         p->bias = sw_desc_plain(SW_F32, 1, &shape->outputs);
@@ -138,8 +144,7 @@ static void describe(struct deconv *d, const struct sw_conv_shape *shape,
     if (d->copied)
         d->copy_offset = reserve(p, sw_desc_bytes(&d->conv->dst));
     if (shape->bias)
-        d->channel_offset =
-            reserve(p, (2 + 2 * SW_KERNEL_CHANNEL_PARTS) * channels * sizeof(double));
+        d->channel_offset = reserve(p, sw_cpu_bias_room(&p->dst));
     snprintf(p->algorithm, sizeof p->algorithm, "%s", d->conv->algorithm);
 }
 

@@ -77,6 +77,7 @@ struct rounded {
     struct sw_plan *inner; /* owned */
     enum sw_kernel_rounding to;
     size_t at[2];
+    size_t bias_at; /* for the gradient of the bias */
 };
 
 static struct rounded *rounded_of(struct sw_plan *p)
@@ -116,7 +117,11 @@ static int backward_weights(struct sw_plan *p, const struct sw_plan_args *a, str
     struct sw_plan_args inner = *a;
     inner.diff_dst = take(r, a, 0, &p->dst, a->diff_dst);
     inner.src = take(r, a, 1, &p->src, a->src);
-    return sw_plan_backward_weights(r->inner, &inner, err);
+    int rc = sw_plan_backward_weights(r->inner, &inner, err);
+    if (rc == SW_OK && p->bias.ndim) /* a sum, and no product */
+        sw_cpu_bias_gradient(sw_cpu_threads(p->stream), &p->dst, a->diff_dst,
+                             (char *)a->scratch + r->bias_at, a->diff_bias);
+    return rc;
 }
 
 static void free_plan(struct sw_plan *p)
@@ -161,6 +166,8 @@ static int wrap(struct sw_plan *inner, struct sw_plan_passes passes, struct sw_p
     r->to = rounding_of(precision);
     r->at[0] = reserve(p, backward ? larger(src, sw_desc_bytes(&inner->dst)) : src);
     r->at[1] = reserve(p, passes.backward_weights ? larger(src, weight) : weight);
+    if (passes.backward_weights && inner->bias.ndim)
+        r->bias_at = reserve(p, sw_cpu_bias_room(&p->dst));
     snprintf(p->algorithm, sizeof p->algorithm, "%s:%.54s", sw_precision_name(precision),
              inner->algorithm);
     *out = p;

@@ -93,6 +93,6 @@ int sw_cuda_bridge(struct sw_stream *stream, const struct sw_op *op, const void 
         return rc;
     for (int i = 0; i < f.count; i++)
         memcpy((char *)copy + op->pointers[i].offset, &f.here[i], sizeof(void *));
-    rc = op->cpu(1, copy, err);
+    rc = sw_op_compute(op, 1, sw_cuda_device_of(stream->dev)->precision, copy, err);
     return rc == SW_OK ? sw_cuda_ferry_back(stream, &f, err) : rc;
 }

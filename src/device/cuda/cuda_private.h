@@ -44,7 +44,7 @@ struct sw_cuda_device {
     int gpu;               /* the driver's number */
     int processors;        /* multiprocessors */
     size_t capacity;
-    bool tf32;                       /* products may round their factors */
+    enum sw_precision precision;     /* of products */
     struct sw_device *cpu;           /* owned: computes what no kernel does */
     struct sw_cuda_trouble *trouble; /* owned; host memory */
     void *trouble_there;             /* the same, as kernels see it */

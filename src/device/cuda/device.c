@@ -308,22 +308,18 @@ static int start(struct sw_cuda_device *d, struct sw_err *err)
     int rc = sw_cuda_check(d, (int)answer, "opening it", err);
     if (rc == SW_OK)
         rc = make_trouble(d, err);
-    return rc == SW_OK ? sw_cpu_open(true, &d->cpu, err) : rc;
+    return rc == SW_OK ? sw_cpu_open_as(true, d->precision, &d->cpu, err) : rc;
 }
 
 int sw_cuda_open_device(int gpu, int index, enum sw_precision precision, struct sw_device **out,
                         struct sw_err *err)
 {
-    if (sw_precision_is_half(precision))
-        return sw_err_set(err, SW_ERR_UNSUPPORTED,
-                          "%s is not computed by GPUs yet: say tf32, or device cpu or sim",
-                          sw_precision_name(precision));
     struct sw_cuda_device *d = sw_calloc(1, sizeof *d);
     if (!d)
         return sw_err_nomem(err, "cuda device", sizeof *d);
     sw_mutex_init(&d->lock);
     d->gpu = gpu;
-    d->tf32 = precision == SW_PRECISION_TF32;
+    d->precision = precision;
     d->base.ops = &sw_cuda_ops;
     d->base.index = index;
     snprintf(d->base.name, sizeof d->base.name, "cuda:%d", index);

@@ -28,6 +28,16 @@ int sw_cuda_check_dnn(struct sw_cuda_stream *s, int answer, const char *what, st
                       text[0] ? ": " : "", text);
 }
 
+/* What is summed up is fp32, also where the library would split a product into parts. */
+static cublasMath_t math_mode(enum sw_precision precision)
+{
+    return precision == SW_PRECISION_TF32 ? CUBLAS_TF32_TENSOR_OP_MATH
+           : sw_precision_is_half(precision)
+               ? (cublasMath_t)(CUBLAS_DEFAULT_MATH |
+                                CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION)
+               : CUBLAS_DEFAULT_MATH;
+}
+
 /* With a room of its own for each handle cuBLAS gives the same bits every time, and allocates
  * nothing when it is called. */
 int sw_cuda_need_blas(struct sw_cuda_stream *s, struct sw_err *err)
@@ -44,8 +54,7 @@ int sw_cuda_need_blas(struct sw_cuda_stream *s, struct sw_err *err)
     if (e == CUBLAS_STATUS_SUCCESS)
         e = cublasSetStream(s->blas, s->stream);
     if (e == CUBLAS_STATUS_SUCCESS)
-        e = cublasSetMathMode(s->blas,
-                              s->device->tf32 ? CUBLAS_TF32_TENSOR_OP_MATH : CUBLAS_DEFAULT_MATH);
+        e = cublasSetMathMode(s->blas, math_mode(s->device->precision));
     if (e == CUBLAS_STATUS_SUCCESS)
         e = cublasSetWorkspace(s->blas, s->blas_room, SW_CUDA_BLAS_BYTES);
     return sw_cuda_check_blas(s, (int)e, "opening cuBLAS", err);
@@ -72,6 +81,20 @@ void sw_cuda_libraries_free(struct sw_cuda_stream *s)
     (void)cudaFree(s->blas_room);
 }
 
+/* A product whose factors are 16 bits, or become that in the library. */
+static cublasStatus_t multiply_halves(struct sw_cuda_stream *s, const struct sw_cuda_product *p,
+                                      cublasOperation_t of_a, cublasOperation_t of_b)
+{
+    bool bf16 = s->device->precision == SW_PRECISION_BF16;
+    cudaDataType_t type = !p->halves ? CUDA_R_32F : bf16 ? CUDA_R_16BF : CUDA_R_16F;
+    cublasComputeType_t compute = p->halves ? CUBLAS_COMPUTE_32F
+                                  : bf16    ? CUBLAS_COMPUTE_32F_FAST_16BF
+                                            : CUBLAS_COMPUTE_32F_FAST_16F;
+    return cublasGemmEx_64(s->blas, of_b, of_a, p->n, p->m, p->k, &p->alpha, p->b, type, p->ldb,
+                           p->a, type, p->lda, &p->beta, p->c, CUDA_R_32F, p->ldc, compute,
+                           CUBLAS_GEMM_DEFAULT);
+}
+
 /* cuBLAS counts column by column: it is asked for the transpose, c^T = op(b)^T op(a)^T. */
 int sw_cuda_multiply_matrices(struct sw_stream *stream, const struct sw_cuda_product *p,
                               struct sw_err *err)
@@ -82,8 +105,11 @@ int sw_cuda_multiply_matrices(struct sw_stream *stream, const struct sw_cuda_pro
         rc = sw_cuda_need_blas(s, err);
     if (rc != SW_OK || p->m == 0 || p->n == 0)
         return rc;
-    cublasStatus_t e = cublasSgemm_64(
-        s->blas, p->trans_b ? CUBLAS_OP_T : CUBLAS_OP_N, p->trans_a ? CUBLAS_OP_T : CUBLAS_OP_N,
-        p->n, p->m, p->k, &p->alpha, p->b, p->ldb, p->a, p->lda, &p->beta, p->c, p->ldc);
+    cublasOperation_t of_a = p->trans_a ? CUBLAS_OP_T : CUBLAS_OP_N;
+    cublasOperation_t of_b = p->trans_b ? CUBLAS_OP_T : CUBLAS_OP_N;
+    cublasStatus_t e = sw_precision_is_half(s->device->precision)
+                           ? multiply_halves(s, p, of_a, of_b)
+                           : cublasSgemm_64(s->blas, of_b, of_a, p->n, p->m, p->k, &p->alpha, p->b,
+                                            p->ldb, p->a, p->lda, &p->beta, p->c, p->ldc);
     return sw_cuda_check_blas(s, (int)e, "a matrix product", err);
 }

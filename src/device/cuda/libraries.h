@@ -16,12 +16,14 @@ int sw_cuda_check_blas(struct sw_cuda_stream *s, int answer, const char *what,
 int sw_cuda_check_dnn(struct sw_cuda_stream *s, int answer, const char *what,
                       struct sw_err *err) SW_MUST_CHECK;
 
-/* c [m, n] = alpha op(a) [m, k] op(b) [k, n] + beta c, row by row, with leading dimensions. */
+/* c [m, n] = alpha op(a) [m, k] op(b) [k, n] + beta c, row by row, with leading dimensions. Factors
+ * are floats, which cuBLAS rounds to the device's precision, or 16 bits of it. */
 struct sw_cuda_product {
+    bool halves; /* what a and b are */
     bool trans_a, trans_b;
     int64_t m, n, k, lda, ldb, ldc;
     float alpha, beta;
-    const float *a, *b;
+    const void *a, *b;
     float *c;
 };
 int sw_cuda_multiply_matrices(struct sw_stream *s, const struct sw_cuda_product *p,

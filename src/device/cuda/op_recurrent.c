@@ -73,7 +73,7 @@ static int recur(struct sw_stream *s, const struct sw_recurrent_args *a, const s
         return rc;
     p.n = r->hidden;
     p.beta = 0;
-    p.b += 2 * r->hidden * r->hidden;
+    p.b = a->recurrent + 2 * r->hidden * r->hidden;
     p.c += 3 * r->hidden;
     return sw_cuda_multiply_matrices(s, &p, err);
 }
@@ -156,8 +156,8 @@ static int back_through(struct sw_stream *s, const struct sw_recurrent_gradient_
     if (rc != SW_OK || !gru)
         return rc;
     p.k = r->hidden;
-    p.a += 3 * r->hidden;
-    p.b += 2 * r->hidden * r->hidden;
+    p.a = a->dgates + t * w->biases + 3 * r->hidden;
+    p.b = a->recurrent + 2 * r->hidden * r->hidden;
     return sw_cuda_multiply_matrices(s, &p, err);
 }
 
@@ -245,7 +245,7 @@ static int weights_gradient(struct sw_stream *s, const struct sw_recurrent_gradi
         rc = sw_cuda_multiply_matrices(s, &p, err);
     if (rc == SW_OK && gru) {
         p.m = r->hidden;
-        p.a += 3 * r->hidden;
+        p.a = a->dgates + 3 * r->hidden;
         p.c += 2 * r->hidden * r->hidden;
         rc = sw_cuda_multiply_matrices(s, &p, err);
     }

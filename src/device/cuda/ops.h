@@ -29,5 +29,10 @@ struct sw_cuda_layout sw_cuda_layout_of(const struct sw_desc *d);
 /* Everything of one tensor to another of the same shape; padding of `to` becomes zero. */
 int sw_cuda_reorder(const struct sw_cuda_launch *l, const struct sw_desc *from, const void *src,
                     const struct sw_desc *to, void *dst);
+/* The same with elements converted, where the descriptors say how they lie, but not what they are.
+ */
+int sw_cuda_reorder_as(const struct sw_cuda_launch *l, enum sw_cuda_conversion c,
+                       const struct sw_desc *from, const void *src, const struct sw_desc *to,
+                       void *dst);
 
 #endif

@@ -45,16 +45,34 @@ static int clear(const struct sw_cuda_launch *l, const struct sw_desc *d, const 
                                        : (int)cudaMemsetAsync(to, 0, sw_desc_bytes(d), l->stream);
 }
 
+/* Everything of one tensor, to another of the same shape. */
+static struct sw_cuda_box whole(const struct sw_desc *from, const struct sw_desc *to)
+{
+    struct sw_cuda_box b = {.from = sw_cuda_layout_of(from),
+                            .to = sw_cuda_layout_of(to),
+                            .element_bytes = (int)sw_dtype_bytes(from->dtype)};
+    for (int i = 0; i < from->ndim; i++)
+        b.size[i] = from->dim[i];
+    return b;
+}
+
+int sw_cuda_reorder_as(const struct sw_cuda_launch *l, enum sw_cuda_conversion c,
+                       const struct sw_desc *from, const void *src, const struct sw_desc *to,
+                       void *dst)
+{
+    if (sw_desc_equal(from, to))
+        return sw_cuda_convert(c, sw_desc_storage(to), src, dst, l);
+    struct sw_cuda_box b = whole(from, to);
+    int answer = clear(l, to, NULL, dst);
+    return answer ? answer : sw_cuda_convert_box(c, &b, src, dst, l);
+}
+
 int sw_cuda_reorder(const struct sw_cuda_launch *l, const struct sw_desc *from, const void *src,
                     const struct sw_desc *to, void *dst)
 {
-    struct sw_cuda_box b = {.element_bytes = (int)sw_dtype_bytes(from->dtype)};
     if (sw_desc_equal(from, to))
         return (int)cudaMemcpyAsync(dst, src, sw_desc_bytes(to), cudaMemcpyDefault, l->stream);
-    b.from = sw_cuda_layout_of(from);
-    b.to = sw_cuda_layout_of(to);
-    for (int i = 0; i < from->ndim; i++)
-        b.size[i] = from->dim[i];
+    struct sw_cuda_box b = whole(from, to);
     int answer = clear(l, to, NULL, dst);
     return answer ? answer : sw_cuda_copy_box(&b, src, dst, l);
 }

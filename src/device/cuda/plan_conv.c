@@ -3,6 +3,11 @@
  * deterministic, computes in the precision that is asked for, and whose workspace is within the
  * limit: the same choice every time. Bias and relu are kernels of our own.
  *
+ * Where products round, factors are 16 bits with channels last, which tensor cores want, and fp32
+ * is written; a pass for which no engine does that writes 16 bits, which are widened. Where there
+ * is none at all for some pass, floats that are rounded before are multiplied as tf32, which loses
+ * nothing of them.
+ *
  * The only file that includes cudnn_backend.h. Its descriptors are reference-counted objects of the
  * library; a graph keeps the execution plan, everything else is let go when that is made. */
 #include "base/os.h"
@@ -28,11 +33,14 @@ enum { IMAGE = 1, FILTER, RESULT };
 struct graph {
     cudnnBackendDescriptor_t plan; /* owned */
     int64_t workspace_bytes;
+    bool halves; /* what it writes */
 };
 
 struct conv {
-    struct sw_plan base; /* first member */
-    struct sw_cuda_side src, weight;
+    struct sw_plan base;                              /* first member */
+    struct sw_cuda_side src, weight, diff;            /* as passes read them */
+    struct sw_cuda_side out_src, out_weight, out_dst; /* as they write them */
+    enum sw_cuda_form form;                           /* of what they read */
     struct sw_conv_shape shape;
     struct graph forward, data, weights;
     size_t workspace_offset, sums_offset; /* in scratch; sums: of the bias' gradient */
@@ -79,10 +87,9 @@ static void drop(cudnnBackendDescriptor_t d)
         (void)cudnnBackendDestroyDescriptor(d);
 }
 
-static void make_tensor(cudnnStatus_t *e, int64_t id, const struct sw_desc *d,
+static void make_tensor(cudnnStatus_t *e, int64_t id, const struct sw_desc *d, cudnnDataType_t type,
                         cudnnBackendDescriptor_t *out)
 {
-    cudnnDataType_t type = CUDNN_DATA_FLOAT;
     int64_t alignment = ALIGNMENT;
     create(e, CUDNN_BACKEND_TENSOR_DESCRIPTOR, out);
     set(e, *out, CUDNN_ATTR_TENSOR_UNIQUE_ID, CUDNN_TYPE_INT64, 1, &id);
@@ -130,6 +137,7 @@ struct operation {
     const char *name;
     cudnnBackendDescriptorType_t type;
     cudnnBackendAttributeName_t alpha, beta, convolution, image, filter, result;
+    int64_t writes; /* which array */
 };
 
 static const struct operation forward_operation = {
@@ -141,6 +149,7 @@ static const struct operation forward_operation = {
     CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X,
     CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W,
     CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y,
+    RESULT,
 };
 static const struct operation data_operation = {
     "backward_data",
@@ -151,6 +160,7 @@ static const struct operation data_operation = {
     CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DX,
     CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_W,
     CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DY,
+    IMAGE,
 };
 static const struct operation weights_operation = {
     "backward_weights",
@@ -161,17 +171,28 @@ static const struct operation weights_operation = {
     CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_X,
     CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DW,
     CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DY,
+    FILTER,
 };
+
+/* What an array of the operation is made of. */
+static cudnnDataType_t type_of(const struct conv *c, const struct operation *o, int64_t array,
+                               bool writes_halves)
+{
+    bool halves = array == o->writes ? writes_halves : c->form == SW_CUDA_HALVES;
+    bool bf16 = sw_cuda_device_of(c->base.stream->dev)->precision == SW_PRECISION_BF16;
+    return !halves ? CUDNN_DATA_FLOAT : bf16 ? CUDNN_DATA_BFLOAT16 : CUDNN_DATA_HALF;
+}
 
 /* A graph of one operation. The library keeps what its descriptors refer to. */
 static cudnnBackendDescriptor_t make_graph(cudnnStatus_t *e, const struct conv *c,
-                                           const struct operation *o, cudnnHandle_t handle)
+                                           const struct operation *o, bool writes_halves,
+                                           cudnnHandle_t handle)
 {
     cudnnBackendDescriptor_t part[5] = {NULL}, graph = NULL;
     const float alpha = 1, beta = 0;
-    make_tensor(e, IMAGE, &c->src.used, &part[0]);
-    make_tensor(e, FILTER, &c->weight.used, &part[1]);
-    make_tensor(e, RESULT, &c->base.dst, &part[2]);
+    make_tensor(e, IMAGE, &c->src.used, type_of(c, o, IMAGE, writes_halves), &part[0]);
+    make_tensor(e, FILTER, &c->weight.used, type_of(c, o, FILTER, writes_halves), &part[1]);
+    make_tensor(e, RESULT, &c->base.dst, type_of(c, o, RESULT, writes_halves), &part[2]);
     make_convolution(e, &c->src.used, &c->shape, &part[3]);
     create(e, o->type, &part[4]);
     set_descriptor(e, part[4], o->image, part[0]);
@@ -266,19 +287,28 @@ static bool choose(cudnnBackendDescriptor_t graph, cudnnBackendHeurMode_t mode, 
     return found;
 }
 
-/* False: cuDNN has nothing for it. */
-static bool prepare(struct conv *c, const struct operation *o, struct graph *g)
+static bool prepare_writing(struct conv *c, const struct operation *o, bool writes_halves,
+                            struct graph *g)
 {
     cudnnStatus_t e = CUDNN_STATUS_SUCCESS;
     const struct sw_cuda_stream *s = sw_cuda_stream_of(c->base.stream);
     cudnnHandle_t handle = s->dnn;
-    bool tf32 = s->device->tf32;
-    cudnnBackendDescriptor_t graph = make_graph(&e, c, o, handle);
+    /* Nor does rounding to tf32 change floats that are rounded to 16 bits. */
+    bool tf32 = s->device->precision == SW_PRECISION_TF32 || c->form == SW_CUDA_ROUNDED;
+    cudnnBackendDescriptor_t graph = make_graph(&e, c, o, writes_halves, handle);
     bool found =
         e == CUDNN_STATUS_SUCCESS && (choose(graph, CUDNN_HEUR_MODE_A, tf32, handle, g) ||
                                       choose(graph, CUDNN_HEUR_MODE_FALLBACK, tf32, handle, g));
     drop(graph);
+    g->halves = writes_halves;
     return found;
+}
+
+/* False: cuDNN has nothing for it. */
+static bool prepare(struct conv *c, const struct operation *o, struct graph *g)
+{
+    return prepare_writing(c, o, false, g) ||
+           (c->form == SW_CUDA_HALVES && prepare_writing(c, o, true, g));
 }
 
 /* ---- Passes ---- */
@@ -311,12 +341,15 @@ static int forward(struct sw_plan *p, const struct sw_plan_args *a, struct sw_er
 {
     struct conv *c = conv_of(p);
     struct sw_cuda_launch l = sw_cuda_launch_of(p->stream);
-    const float *src, *weight;
-    int rc = sw_cuda_side_in(p, &c->src, a, a->src, &src, err);
+    const void *src, *weight;
+    int rc = sw_cuda_factor_in(p, &c->src, a, a->src, false, &src, err);
     if (rc == SW_OK)
-        rc = sw_cuda_side_in(p, &c->weight, a, a->weight, &weight, err);
+        rc = sw_cuda_factor_in(p, &c->weight, a, a->weight, false, &weight, err);
     if (rc == SW_OK)
-        rc = execute(c, &c->forward, &forward_operation, a, src, weight, a->dst, err);
+        rc = execute(c, &c->forward, &forward_operation, a, src, weight,
+                     sw_cuda_product_out(&c->out_dst, a, a->dst), err);
+    if (rc == SW_OK)
+        rc = sw_cuda_product_done(p, &c->out_dst, a, a->dst, err);
     if (rc == SW_OK && (c->bias || c->relu))
         rc = sw_cuda_plan_check(p,
                                 sw_cuda_channel_bias(&c->dst_channels, a->dst,
@@ -328,12 +361,14 @@ static int forward(struct sw_plan *p, const struct sw_plan_args *a, struct sw_er
 static int backward_data(struct sw_plan *p, const struct sw_plan_args *a, struct sw_err *err)
 {
     struct conv *c = conv_of(p);
-    const float *weight;
-    int rc = sw_cuda_side_in(p, &c->weight, a, a->weight, &weight, err);
+    const void *weight, *diff;
+    int rc = sw_cuda_factor_in(p, &c->weight, a, a->weight, true, &weight, err);
     if (rc == SW_OK)
-        rc = execute(c, &c->data, &data_operation, a, sw_cuda_side_out(&c->src, a, a->diff_src),
-                     weight, a->diff_dst, err);
-    return rc == SW_OK ? sw_cuda_side_done(p, &c->src, a, a->diff_src, err) : rc;
+        rc = sw_cuda_factor_in(p, &c->diff, a, a->diff_dst, true, &diff, err);
+    if (rc == SW_OK)
+        rc = execute(c, &c->data, &data_operation, a,
+                     sw_cuda_product_out(&c->out_src, a, a->diff_src), weight, diff, err);
+    return rc == SW_OK ? sw_cuda_product_done(p, &c->out_src, a, a->diff_src, err) : rc;
 }
 
 static int bias_gradient(struct conv *c, const struct sw_plan_args *a, struct sw_err *err)
@@ -349,23 +384,31 @@ static int bias_gradient(struct conv *c, const struct sw_plan_args *a, struct sw
 static int backward_weights(struct sw_plan *p, const struct sw_plan_args *a, struct sw_err *err)
 {
     struct conv *c = conv_of(p);
-    const float *src;
-    int rc = sw_cuda_side_in(p, &c->src, a, a->src, &src, err);
+    const void *src, *diff;
+    int rc = sw_cuda_factor_in(p, &c->src, a, a->src, true, &src, err);
+    if (rc == SW_OK)
+        rc = sw_cuda_factor_in(p, &c->diff, a, a->diff_dst, true, &diff, err);
     if (rc == SW_OK)
         rc = execute(c, &c->weights, &weights_operation, a, src,
-                     sw_cuda_side_out(&c->weight, a, a->diff_weight), a->diff_dst, err);
+                     sw_cuda_product_out(&c->out_weight, a, a->diff_weight), diff, err);
     if (rc == SW_OK)
-        rc = sw_cuda_side_done(p, &c->weight, a, a->diff_weight, err);
+        rc = sw_cuda_product_done(p, &c->out_weight, a, a->diff_weight, err);
     return rc == SW_OK && c->bias ? bias_gradient(c, a, err) : rc;
+}
+
+static void drop_graphs(struct conv *c)
+{
+    struct graph *all[] = {&c->forward, &c->data, &c->weights};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        drop(all[i]->plan);
+        *all[i] = (struct graph){0};
+    }
 }
 
 static void free_plan(struct sw_plan *p)
 {
-    struct conv *c = conv_of(p);
-    drop(c->forward.plan);
-    drop(c->data.plan);
-    drop(c->weights.plan);
-    sw_free(c);
+    drop_graphs(conv_of(p));
+    sw_free(p);
 }
 
 static const struct sw_plan_ops ops = {.forward = forward,
@@ -380,9 +423,35 @@ static int64_t larger(int64_t a, int64_t b)
     return a > b ? a : b;
 }
 
-/* The filters of a channels-last image have neighbouring channels, too. */
-static void lay_out(struct conv *c, const struct sw_desc *src, bool last)
+/* What passes write has the layout that others read it in; as floats it may be the same copy. */
+static void lay_out_results(struct conv *c)
 {
+    struct sw_plan *p = &c->base;
+    const struct {
+        const struct graph *by;
+        const struct sw_cuda_side *read;
+        const struct sw_desc *given, *used;
+        struct sw_cuda_side *out;
+    } all[] = {
+        {&c->forward, &c->diff, &p->dst, &p->dst, &c->out_dst},
+        {&c->data, &c->src, &p->src, &c->src.used, &c->out_src},
+        {&c->weights, &c->weight, &p->weight, &c->weight.used, &c->out_weight},
+    };
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        enum sw_cuda_form form = all[i].by->halves ? SW_CUDA_HALVES : SW_CUDA_FLOATS;
+        if (!all[i].by->plan)
+            continue;
+        if (form == SW_CUDA_FLOATS && all[i].read->form == SW_CUDA_FLOATS)
+            *all[i].out = *all[i].read;
+        else
+            sw_cuda_factor_init(p, all[i].out, all[i].given, all[i].used, form, false);
+    }
+}
+
+/* The filters of a channels-last image have neighbouring channels, too. */
+static void lay_out(struct conv *c, bool last, struct sw_plan_passes passes)
+{
+    const struct sw_desc *src = &c->base.src;
     const struct sw_conv_shape *s = &c->shape;
     const int64_t dst[] = {src->dim[0], s->outputs, s->out_h, s->out_w};
     const int64_t weight[] = {s->outputs, src->dim[1] / s->groups, s->kernel_h, s->kernel_w};
@@ -394,8 +463,13 @@ static void lay_out(struct conv *c, const struct sw_desc *src, bool last)
     c->base.dst = last ? sw_cuda_channels_last(dst) : sw_desc_plain(SW_F32, 4, dst);
     if (s->bias)
         c->base.bias = sw_desc_plain(SW_F32, 1, &s->outputs);
-    sw_cuda_side_init(&c->base, &c->src, src, &used_src);
-    sw_cuda_side_init(&c->base, &c->weight, &c->base.weight, &used_weight);
+    c->base.scratch_bytes = c->base.saved_bytes = 0;
+    sw_cuda_factor_init(&c->base, &c->src, src, &used_src, c->form, false);
+    sw_cuda_factor_init(&c->base, &c->weight, &c->base.weight, &used_weight, c->form,
+                        c->form != SW_CUDA_FLOATS && passes.training && passes.backward_data);
+    c->diff = (struct sw_cuda_side){.given = c->base.dst, .used = c->base.dst};
+    if (passes.backward_data || passes.backward_weights)
+        sw_cuda_factor_init(&c->base, &c->diff, &c->base.dst, &c->base.dst, c->form, false);
 }
 
 static void plan_rooms(struct conv *c)
@@ -422,6 +496,34 @@ static bool is_channels_last(const struct sw_desc *d)
     return sw_desc_is_channels_last(d) && !sw_desc_is_plain(d);
 }
 
+/* In one form and layout. False: that does not work out. */
+static bool try_form(struct conv *c, enum sw_cuda_form form, bool last,
+                     struct sw_plan_passes passes)
+{
+    struct sw_plan *p = &c->base;
+    enum sw_precision precision = sw_cuda_device_of(p->stream->dev)->precision;
+    c->form = form;
+    lay_out(c, last, passes);
+    if (!sw_cuda_channels(&p->dst, &c->dst_channels) || !prepare_passes(c, passes)) {
+        drop_graphs(c);
+        return false;
+    }
+    lay_out_results(c);
+    snprintf(p->algorithm, sizeof p->algorithm, "cudnn:%s%s%s%s", last ? "nhwc" : "nchw",
+             precision == SW_PRECISION_FP32 ? "" : ":",
+             precision == SW_PRECISION_FP32 ? "" : sw_precision_name(precision),
+             form == SW_CUDA_ROUNDED ? ":as-tf32" : "");
+    return true;
+}
+
+static bool try_forms(struct conv *c, struct sw_plan_passes passes)
+{
+    bool last = is_channels_last(&c->base.src);
+    if (!sw_precision_is_half(sw_cuda_device_of(c->base.stream->dev)->precision))
+        return try_form(c, SW_CUDA_FLOATS, last, passes);
+    return try_form(c, SW_CUDA_HALVES, true, passes) || try_form(c, SW_CUDA_ROUNDED, last, passes);
+}
+
 int sw_cuda_convolution(struct sw_stream *s, const struct sw_desc *src,
                         const struct sw_conv_shape *shape, struct sw_plan_passes passes,
                         struct sw_plan **out, struct sw_err *err)
@@ -438,17 +540,14 @@ int sw_cuda_convolution(struct sw_stream *s, const struct sw_desc *src,
     if (!c)
         return sw_err_nomem(err, "convolution plan", sizeof *c);
     struct sw_plan *p = &c->base;
-    bool last = is_channels_last(src);
     *p = (struct sw_plan){
         .ops = &ops, .stream = s, .src = *src, .backward_reads_src = passes.backward_weights};
     c->shape = *shape;
     c->bias = shape->bias;
     c->relu = shape->fuse_relu;
-    snprintf(p->algorithm, sizeof p->algorithm, "cudnn:%s%s", last ? "nhwc" : "nchw",
-             stream->device->tf32 ? ":tf32" : "");
-    lay_out(c, src, last);
+    bool works = try_forms(c, passes);
     c->shape.weight_layout = NULL; /* the caller's, for now only */
-    if (!sw_cuda_channels(&p->dst, &c->dst_channels) || !prepare_passes(c, passes)) {
+    if (!works) {
         free_plan(p);
         return sw_cuda_bridge_convolution(s, src, shape, passes, out, err);
     }

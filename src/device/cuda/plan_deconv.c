@@ -103,7 +103,7 @@ int sw_cuda_deconvolution(struct sw_stream *s, const struct sw_desc *src,
     struct sw_conv_shape inner = *shape;
     struct sw_plan_passes all = {.backward_data = true,
                                  .backward_weights = passes.backward_weights,
-                                 .training = passes.training};
+                                 .training = false}; /* its passes come in another order */
     inner.outputs = src->dim[1];
     inner.out_h = src->dim[2];
     inner.out_w = src->dim[3];

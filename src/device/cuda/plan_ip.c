@@ -4,6 +4,9 @@
  *   backward data      diff_src [N, K] = diff_dst [N, M] weight [M, K]
  *   backward weights   diff_weight [M, K] = diff_dst^T [M, N] src [N, K]
  *
+ * Where products round, the factors are 16 bits: the weights from forward to backward, sources and
+ * gradients as they are read. What comes out is fp32.
+ *
  * The libraries count column by column, so they are asked for transposes. Which kernel is taken is
  * the library's first suggestion for the shape, which is the same every time. */
 #include "base/os.h"
@@ -16,10 +19,12 @@
 enum { ALIGNMENT = 16 }; /* of every array, in bytes: what an arena promises and more */
 
 struct ip {
-    struct sw_plan base; /* first member */
-    struct sw_cuda_side src, weight;
-    int64_t rows, features, outputs; /* N, K, M */
-    bool turned;                     /* weights are stored as [K, M] */
+    struct sw_plan base;                                        /* first member */
+    struct sw_cuda_side src, weight;                            /* as gradients are written */
+    struct sw_cuda_side src_factor, weight_factor, diff_factor; /* as products read */
+    bool halves;                                                /* what those are */
+    int64_t rows, features, outputs;                            /* N, K, M */
+    bool turned;                                                /* weights are stored as [K, M] */
     bool relu;
     bool fused;                   /* the product adds bias and relu; else a kernel does */
     cublasLtMatmulDesc_t product; /* owned, as the layouts */
@@ -35,12 +40,13 @@ static struct ip *ip_of(struct sw_plan *p)
 /* ---- Passes ---- */
 
 /* For shapes that the fused product does not take. */
-static int forward_in_two(struct ip *c, const struct sw_plan_args *a, const float *src,
-                          const float *weight, struct sw_err *err)
+static int forward_in_two(struct ip *c, const struct sw_plan_args *a, const void *src,
+                          const void *weight, struct sw_err *err)
 {
     struct sw_plan *p = &c->base;
     struct sw_cuda_launch l = sw_cuda_launch_of(p->stream);
-    const struct sw_cuda_product m = {.m = c->rows,
+    const struct sw_cuda_product m = {.halves = c->halves,
+                                      .m = c->rows,
                                       .n = c->outputs,
                                       .k = c->features,
                                       .trans_b = !c->turned,
@@ -63,12 +69,13 @@ static int forward(struct sw_plan *p, const struct sw_plan_args *a, struct sw_er
 {
     struct ip *c = ip_of(p);
     struct sw_cuda_stream *s = sw_cuda_stream_of(p->stream);
-    const float one = 1, zero = 0, *src, *weight;
+    const float one = 1, zero = 0;
+    const void *src, *weight;
     int rc = sw_cuda_enter(s->device, err);
     if (rc == SW_OK)
-        rc = sw_cuda_side_in(p, &c->src, a, a->src, &src, err);
+        rc = sw_cuda_factor_in(p, &c->src_factor, a, a->src, false, &src, err);
     if (rc == SW_OK)
-        rc = sw_cuda_side_in(p, &c->weight, a, a->weight, &weight, err);
+        rc = sw_cuda_factor_in(p, &c->weight_factor, a, a->weight, false, &weight, err);
     if (rc != SW_OK)
         return rc;
     if (!c->fused)
@@ -87,7 +94,8 @@ static int forward(struct sw_plan *p, const struct sw_plan_args *a, struct sw_er
 static int backward_data(struct sw_plan *p, const struct sw_plan_args *a, struct sw_err *err)
 {
     struct ip *c = ip_of(p);
-    struct sw_cuda_product m = {.m = c->rows,
+    struct sw_cuda_product m = {.halves = c->halves,
+                                .m = c->rows,
                                 .n = c->features,
                                 .k = c->outputs,
                                 .trans_b = c->turned,
@@ -95,9 +103,10 @@ static int backward_data(struct sw_plan *p, const struct sw_plan_args *a, struct
                                 .ldb = c->turned ? c->outputs : c->features,
                                 .ldc = c->features,
                                 .alpha = 1,
-                                .a = a->diff_dst,
                                 .c = sw_cuda_side_out(&c->src, a, a->diff_src)};
-    int rc = sw_cuda_side_in(p, &c->weight, a, a->weight, &m.b, err);
+    int rc = sw_cuda_factor_in(p, &c->diff_factor, a, a->diff_dst, true, &m.a, err);
+    if (rc == SW_OK)
+        rc = sw_cuda_factor_in(p, &c->weight_factor, a, a->weight, true, &m.b, err);
     if (rc == SW_OK)
         rc = sw_cuda_multiply_matrices(p->stream, &m, err);
     return rc == SW_OK ? sw_cuda_side_done(p, &c->src, a, a->diff_src, err) : rc;
@@ -107,12 +116,15 @@ static int backward_weights(struct sw_plan *p, const struct sw_plan_args *a, str
 {
     struct ip *c = ip_of(p);
     struct sw_cuda_launch l = sw_cuda_launch_of(p->stream);
-    const float *src;
-    int rc = sw_cuda_side_in(p, &c->src, a, a->src, &src, err);
+    const void *src, *diff;
+    int rc = sw_cuda_factor_in(p, &c->src_factor, a, a->src, true, &src, err);
+    if (rc == SW_OK)
+        rc = sw_cuda_factor_in(p, &c->diff_factor, a, a->diff_dst, true, &diff, err);
     if (rc != SW_OK)
         return rc;
     bool turned = c->turned;
-    struct sw_cuda_product m = {.m = turned ? c->features : c->outputs,
+    struct sw_cuda_product m = {.halves = c->halves,
+                                .m = turned ? c->features : c->outputs,
                                 .n = turned ? c->outputs : c->features,
                                 .k = c->rows,
                                 .trans_a = true,
@@ -120,8 +132,8 @@ static int backward_weights(struct sw_plan *p, const struct sw_plan_args *a, str
                                 .ldb = turned ? c->outputs : c->features,
                                 .ldc = turned ? c->outputs : c->features,
                                 .alpha = 1,
-                                .a = turned ? src : a->diff_dst,
-                                .b = turned ? a->diff_dst : src,
+                                .a = turned ? src : diff,
+                                .b = turned ? diff : src,
                                 .c = sw_cuda_side_out(&c->weight, a, a->diff_weight)};
     rc = sw_cuda_multiply_matrices(p->stream, &m, err);
     if (rc == SW_OK)
@@ -156,8 +168,12 @@ static const struct sw_plan_ops ops = {.forward = forward,
 static cublasStatus_t describe(struct ip *c, cublasLtEpilogue_t epilogue)
 {
     const struct sw_cuda_stream *s = sw_cuda_stream_of(c->base.stream);
+    enum sw_precision precision = s->device->precision;
     cublasComputeType_t compute =
-        s->device->tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
+        precision == SW_PRECISION_TF32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
+    cudaDataType_t type = !c->halves                       ? CUDA_R_32F
+                          : precision == SW_PRECISION_BF16 ? CUDA_R_16BF
+                                                           : CUDA_R_16F;
     const void *some_bias = s->blas_room; /* whose alignment the library looks at when it chooses */
     cublasOperation_t flip = c->turned ? CUBLAS_OP_N : CUBLAS_OP_T;
     uint64_t m = (uint64_t)c->outputs, n = (uint64_t)c->rows, k = (uint64_t)c->features;
@@ -172,10 +188,10 @@ static cublasStatus_t describe(struct ip *c, cublasLtEpilogue_t epilogue)
         e = cublasLtMatmulDescSetAttribute(c->product, CUBLASLT_MATMUL_DESC_BIAS_POINTER,
                                            &some_bias, sizeof some_bias);
     if (e == CUBLAS_STATUS_SUCCESS)
-        e = c->turned ? cublasLtMatrixLayoutCreate(&c->a, CUDA_R_32F, m, k, c->outputs)
-                      : cublasLtMatrixLayoutCreate(&c->a, CUDA_R_32F, k, m, c->features);
+        e = c->turned ? cublasLtMatrixLayoutCreate(&c->a, type, m, k, c->outputs)
+                      : cublasLtMatrixLayoutCreate(&c->a, type, k, m, c->features);
     if (e == CUBLAS_STATUS_SUCCESS)
-        e = cublasLtMatrixLayoutCreate(&c->b, CUDA_R_32F, k, n, c->features);
+        e = cublasLtMatrixLayoutCreate(&c->b, type, k, n, c->features);
     if (e == CUBLAS_STATUS_SUCCESS)
         e = cublasLtMatrixLayoutCreate(&c->c, CUDA_R_32F, m, n, c->outputs);
     return e;
@@ -245,6 +261,27 @@ static int make(struct ip *c, const struct sw_ip_shape *shape, struct sw_err *er
     return rc;
 }
 
+/* The weights are what backward reads again; sources and gradients are converted when they are
+ * read. */
+static void lay_out(struct ip *c, const struct sw_desc *plain, const struct sw_desc *matrix,
+                    struct sw_plan_passes passes)
+{
+    struct sw_plan *p = &c->base;
+    const struct sw_desc *weight = c->turned ? &p->weight : matrix;
+    sw_cuda_side_init(p, &c->src, &p->src, plain);
+    sw_cuda_side_init(p, &c->weight, &p->weight, weight);
+    c->src_factor = c->src;
+    c->weight_factor = c->weight;
+    c->diff_factor = (struct sw_cuda_side){.given = p->dst, .used = p->dst};
+    if (!c->halves)
+        return;
+    sw_cuda_factor_init(p, &c->src_factor, &p->src, plain, SW_CUDA_HALVES, false);
+    sw_cuda_factor_init(p, &c->weight_factor, &p->weight, weight, SW_CUDA_HALVES,
+                        passes.training && passes.backward_data);
+    if (passes.backward_data || passes.backward_weights)
+        sw_cuda_factor_init(p, &c->diff_factor, &p->dst, &p->dst, SW_CUDA_HALVES, false);
+}
+
 int sw_cuda_inner_product(struct sw_stream *s, const struct sw_desc *src,
                           const struct sw_ip_shape *shape, struct sw_plan_passes passes,
                           struct sw_plan **out, struct sw_err *err)
@@ -256,11 +293,13 @@ int sw_cuda_inner_product(struct sw_stream *s, const struct sw_desc *src,
     if (!c)
         return sw_err_nomem(err, "inner_product plan", sizeof *c);
     struct sw_plan *p = &c->base;
+    enum sw_precision precision = sw_cuda_device_of(s->dev)->precision;
     c->rows = src->dim[0];
     c->features = sw_desc_features(src);
     c->outputs = shape->outputs;
     c->turned = is_turned(shape->weight_layout);
     c->relu = shape->fuse_relu;
+    c->halves = sw_precision_is_half(precision);
     const int64_t weight[] = {c->outputs, c->features}, dst[] = {c->rows, c->outputs};
     struct sw_desc plain = sw_desc_plain(SW_F32, src->ndim, src->dim);
     struct sw_desc matrix = sw_desc_plain(SW_F32, 2, weight);
@@ -270,11 +309,11 @@ int sw_cuda_inner_product(struct sw_stream *s, const struct sw_desc *src,
         p->bias = sw_desc_plain(SW_F32, 1, weight);
     p->dst = sw_desc_plain(SW_F32, 2, dst);
     p->backward_reads_src = passes.backward_weights;
-    sw_cuda_side_init(p, &c->src, src, &plain);
-    sw_cuda_side_init(p, &c->weight, &p->weight, c->turned ? &p->weight : &matrix);
+    lay_out(c, &plain, &matrix, passes);
     rc = make(c, shape, err);
-    snprintf(p->algorithm, sizeof p->algorithm, "%s%s%s", c->fused ? "cublaslt" : "cublas",
-             shape->fuse_relu ? ":relu" : "", sw_cuda_device_of(s->dev)->tf32 ? ":tf32" : "");
+    snprintf(p->algorithm, sizeof p->algorithm, "%s%s%s%s", c->fused ? "cublaslt" : "cublas",
+             shape->fuse_relu ? ":relu" : "", precision == SW_PRECISION_FP32 ? "" : ":",
+             precision == SW_PRECISION_FP32 ? "" : sw_precision_name(precision));
     if (rc != SW_OK) {
         free_plan(p);
         return rc;

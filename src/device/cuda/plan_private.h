@@ -5,12 +5,17 @@
 
 #include "device/cuda/cuda_private.h"
 
-/* A source or weight: the layout that it has, and the one that is computed with. Where they differ
- * a copy lies in scratch. */
+/* What is computed with: floats as they are, floats that are rounded to what 16 bits hold, or 16
+ * bits (of the device's precision). */
+enum sw_cuda_form { SW_CUDA_FLOATS, SW_CUDA_ROUNDED, SW_CUDA_HALVES };
+
+/* A source, weight or gradient: the layout that it has, and the one that is computed with, in which
+ * form. Where they differ a copy lies in scratch, or in what forward saves for backward. */
 struct sw_cuda_side {
-    struct sw_desc given, used;
-    bool copied;
-    size_t offset; /* in scratch */
+    struct sw_desc given, used; /* dtype says nothing of `used` */
+    enum sw_cuda_form form;
+    bool copied, saved;
+    size_t offset; /* in scratch, or in what is saved */
 };
 
 /* Adds room to a plan's scratch; returns its offset in bytes. */
@@ -27,6 +32,19 @@ void sw_cuda_side_init(struct sw_plan *p, struct sw_cuda_side *side, const struc
 int sw_cuda_side_in(struct sw_plan *p, const struct sw_cuda_side *side,
                     const struct sw_plan_args *a, const float *given, const float **used,
                     struct sw_err *err) SW_MUST_CHECK;
+/* The same for factors of products, in any form. `again`: in backward, where forward may have saved
+ * it. */
+void sw_cuda_factor_init(struct sw_plan *p, struct sw_cuda_side *side, const struct sw_desc *given,
+                         const struct sw_desc *used, enum sw_cuda_form form, bool saved);
+int sw_cuda_factor_in(struct sw_plan *p, const struct sw_cuda_side *side,
+                      const struct sw_plan_args *a, const float *given, bool again,
+                      const void **used, struct sw_err *err) SW_MUST_CHECK;
+/* Where a product is to be written, floats or 16 bits; and bringing it to where it belongs. */
+void *sw_cuda_product_out(const struct sw_cuda_side *side, const struct sw_plan_args *a,
+                          float *given);
+int sw_cuda_product_done(struct sw_plan *p, const struct sw_cuda_side *side,
+                         const struct sw_plan_args *a, float *given,
+                         struct sw_err *err) SW_MUST_CHECK;
 /* Where to write the gradient of the side; and bringing it to where it belongs. */
 float *sw_cuda_side_out(const struct sw_cuda_side *side, const struct sw_plan_args *a,
                         float *given);

@@ -48,13 +48,34 @@ struct sw_desc sw_cuda_layout_like(const struct sw_desc *kind, const int64_t *di
 
 /* ---- Sides ---- */
 
+void sw_cuda_factor_init(struct sw_plan *p, struct sw_cuda_side *side, const struct sw_desc *given,
+                         const struct sw_desc *used, enum sw_cuda_form form, bool saved)
+{
+    size_t bytes =
+        (size_t)sw_desc_storage(used) * (form == SW_CUDA_HALVES ? sizeof(uint16_t) : sizeof(float));
+    *side = (struct sw_cuda_side){.given = *given,
+                                  .used = *used,
+                                  .form = form,
+                                  .copied = form != SW_CUDA_FLOATS || !sw_desc_equal(given, used)};
+    side->saved = saved && side->copied;
+    if (side->saved) {
+        side->offset = p->saved_bytes;
+        p->saved_bytes +=
+            (bytes + SW_CUDA_ALIGN_BYTES - 1) / SW_CUDA_ALIGN_BYTES * SW_CUDA_ALIGN_BYTES;
+    } else if (side->copied) {
+        side->offset = sw_cuda_reserve(p, bytes);
+    }
+}
+
 void sw_cuda_side_init(struct sw_plan *p, struct sw_cuda_side *side, const struct sw_desc *given,
                        const struct sw_desc *used)
 {
-    *side = (struct sw_cuda_side){
-        .given = *given, .used = *used, .copied = !sw_desc_equal(given, used)};
-    if (side->copied)
-        side->offset = sw_cuda_reserve(p, sw_desc_bytes(used));
+    sw_cuda_factor_init(p, side, given, used, SW_CUDA_FLOATS, false);
+}
+
+static void *room_of(const struct sw_cuda_side *side, const struct sw_plan_args *a)
+{
+    return (char *)(side->saved ? a->saved : a->scratch) + side->offset;
 }
 
 static int move(struct sw_plan *p, const struct sw_desc *from, const void *src,
@@ -65,27 +86,71 @@ static int move(struct sw_plan *p, const struct sw_desc *from, const void *src,
     return rc == SW_OK ? sw_cuda_plan_check(p, sw_cuda_reorder(&l, from, src, to, dst), err) : rc;
 }
 
+/* The same with elements converted, to the side's form or from it. */
+static int convert(struct sw_plan *p, const struct sw_cuda_side *side, bool in, const void *src,
+                   void *dst, struct sw_err *err)
+{
+    struct sw_cuda_device *d = sw_cuda_device_of(p->stream->dev);
+    struct sw_cuda_launch l = sw_cuda_launch_of(p->stream);
+    bool bf16 = d->precision == SW_PRECISION_BF16;
+    enum sw_cuda_conversion c = side->form == SW_CUDA_ROUNDED
+                                    ? (bf16 ? SW_CUDA_ROUND_BF16 : SW_CUDA_ROUND_FP16)
+                                : in ? (bf16 ? SW_CUDA_TO_BF16 : SW_CUDA_TO_FP16)
+                                     : (bf16 ? SW_CUDA_FROM_BF16 : SW_CUDA_FROM_FP16);
+    const struct sw_desc *from = in ? &side->given : &side->used;
+    const struct sw_desc *to = in ? &side->used : &side->given;
+    int rc = sw_cuda_enter(d, err);
+    return rc == SW_OK ? sw_cuda_plan_check(p, sw_cuda_reorder_as(&l, c, from, src, to, dst), err)
+                       : rc;
+}
+
+int sw_cuda_factor_in(struct sw_plan *p, const struct sw_cuda_side *side,
+                      const struct sw_plan_args *a, const float *given, bool again,
+                      const void **used, struct sw_err *err)
+{
+    *used = side->copied ? room_of(side, a) : given;
+    if (!side->copied || (again && side->saved))
+        return sw_cuda_enter(sw_cuda_device_of(p->stream->dev), err);
+    return side->form == SW_CUDA_FLOATS
+               ? move(p, &side->given, given, &side->used, room_of(side, a), err)
+               : convert(p, side, true, given, room_of(side, a), err);
+}
+
 int sw_cuda_side_in(struct sw_plan *p, const struct sw_cuda_side *side,
                     const struct sw_plan_args *a, const float *given, const float **used,
                     struct sw_err *err)
 {
-    float *copy = side->copied ? sw_cuda_at(a, side->offset) : NULL;
-    *used = side->copied ? copy : given;
-    return side->copied ? move(p, &side->given, given, &side->used, copy, err)
-                        : sw_cuda_enter(sw_cuda_device_of(p->stream->dev), err);
+    const void *there;
+    int rc = sw_cuda_factor_in(p, side, a, given, false, &there, err);
+    *used = there;
+    return rc;
+}
+
+void *sw_cuda_product_out(const struct sw_cuda_side *side, const struct sw_plan_args *a,
+                          float *given)
+{
+    return side->copied ? room_of(side, a) : given;
+}
+
+int sw_cuda_product_done(struct sw_plan *p, const struct sw_cuda_side *side,
+                         const struct sw_plan_args *a, float *given, struct sw_err *err)
+{
+    if (!side->copied)
+        return SW_OK;
+    return side->form == SW_CUDA_HALVES
+               ? convert(p, side, false, room_of(side, a), given, err)
+               : move(p, &side->used, room_of(side, a), &side->given, given, err);
 }
 
 float *sw_cuda_side_out(const struct sw_cuda_side *side, const struct sw_plan_args *a, float *given)
 {
-    return side->copied ? sw_cuda_at(a, side->offset) : given;
+    return sw_cuda_product_out(side, a, given);
 }
 
 int sw_cuda_side_done(struct sw_plan *p, const struct sw_cuda_side *side,
                       const struct sw_plan_args *a, float *given, struct sw_err *err)
 {
-    return side->copied
-               ? move(p, &side->used, sw_cuda_at(a, side->offset), &side->given, given, err)
-               : SW_OK;
+    return sw_cuda_product_done(p, side, a, given, err);
 }
 
 /* ---- Reorder ---- */

@@ -211,7 +211,8 @@ static void products_read_rounded_factors(void **state)
         }
 }
 
-/* A plan's numbers are those that the plan of fp32 makes of rounded tensors. */
+/* A plan's numbers are those that the plan of fp32 makes of rounded tensors; but the gradient of
+ * the bias is a sum of what was not rounded. */
 static void check_plan(const struct problem *p, enum sw_precision precision, bool reference,
                        int threads)
 {
@@ -224,6 +225,13 @@ static void check_plan(const struct problem *p, enum sw_precision precision, boo
     ASSERT_OK(make_plan(p, exact.stream, all, &plain, &err));
     struct tensors a = random_tensors(p, rounded, 5), b = random_tensors(p, plain, 5);
     run_plan(p, rounded, &a);
+    double *bias = get_doubles(b.bias_count);
+    int64_t pixels = p->kind == CONVOLUTION ? p->conv.out_h * p->conv.out_w : 1;
+    memset(bias, 0, (size_t)b.bias_count * sizeof *bias);
+    for (int64_t i = 0; i < b.dst_count; i++)
+        bias[i / pixels % b.bias_count] += (double)b.diff_dst[i];
+    assert_near("the gradient of the bias", a.diff_bias, bias, b.bias_count, 1e-6);
+    free(bias);
     round_them(precision, b.src, b.src_count);
     round_them(precision, b.weight, b.weight_count);
     round_them(precision, b.diff_dst, b.dst_count);

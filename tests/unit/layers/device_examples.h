@@ -177,21 +177,34 @@ static void check_example(const struct sw_layer_type *type, const struct sw_laye
     rig_close(&b);
 }
 
+static void check_examples(const struct sw_layer_type *type, struct sw_stream *cpu,
+                           struct sw_stream *there, compare_fn *compare)
+{
+    for (int e = 0; type->examples && type->examples[e].recipe; e++)
+        for (int block = 0; block <= 16; block += 16) {
+            snprintf(where, sizeof where, "%s, example %d, block %d", type->base.name, e, block);
+            check_example(type, &type->examples[e], cpu, there, block, false, compare);
+            if (type->base.params && type->backward)
+                check_example(type, &type->examples[e], cpu, there, block, true, compare);
+        }
+}
+
 /* All examples of all layers, with plain and with blocked sources, and those that learn also as the
  * first layer of a net. */
 static void check_all_examples(struct sw_stream *cpu, struct sw_stream *there, compare_fn *compare)
 {
-    for (int t = 0; sw_layer_types[t]; t++) {
-        const struct sw_layer_type *type = sw_layer_types[t];
-        for (int e = 0; type->examples && type->examples[e].recipe; e++)
-            for (int block = 0; block <= 16; block += 16) {
-                snprintf(where, sizeof where, "%s, example %d, block %d", type->base.name, e,
-                         block);
-                check_example(type, &type->examples[e], cpu, there, block, false, compare);
-                if (type->base.params && type->backward)
-                    check_example(type, &type->examples[e], cpu, there, block, true, compare);
-            }
-    }
+    for (int t = 0; sw_layer_types[t]; t++)
+        check_examples(sw_layer_types[t], cpu, there, compare);
+}
+
+/* The same of layers that learn, among them all that multiply: what else there is has nothing to
+ * round. */
+static inline void check_learning_examples(struct sw_stream *cpu, struct sw_stream *there,
+                                           compare_fn *compare)
+{
+    for (int t = 0; sw_layer_types[t]; t++)
+        if (sw_layer_types[t]->base.params)
+            check_examples(sw_layer_types[t], cpu, there, compare);
 }
 
 #endif

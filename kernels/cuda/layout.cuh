@@ -1,0 +1,40 @@
+/* Where an index of a tensor lies, whatever its layout is. */
+#ifndef SW_KERNELS_CUDA_LAYOUT_CUH
+#define SW_KERNELS_CUDA_LAYOUT_CUH
+
+#include "kernels/cuda/cuda.cuh"
+
+static __device__ inline int64_t sw_offset_along(const struct sw_cuda_layout &l, int d,
+                                                 int64_t index)
+{
+    int64_t offset = 0;
+    int last = l.axis[d].count - 1;
+    for (int f = 0; f < last; f++) {
+        offset += index % l.axis[d].extent[f] * l.axis[d].stride[f];
+        index /= l.axis[d].extent[f];
+    }
+    return last < 0 ? 0 : offset + index * l.axis[d].stride[last];
+}
+
+/* The places of element i of a box. */
+static __device__ inline void sw_box_places(const struct sw_cuda_box &b, int64_t i, int64_t *from,
+                                            int64_t *to)
+{
+    *from = *to = 0;
+    for (int d = b.from.ndim - 1; d >= 0; d--) {
+        int64_t index = i % b.size[d];
+        i /= b.size[d];
+        *from += sw_offset_along(b.from, d, b.from_at[d] + index);
+        *to += sw_offset_along(b.to, d, b.to_at[d] + index);
+    }
+}
+
+static inline int64_t sw_box_count(const struct sw_cuda_box *b)
+{
+    int64_t n = 1;
+    for (int d = 0; d < b->from.ndim; d++)
+        n *= b->size[d];
+    return n;
+}
+
+#endif
