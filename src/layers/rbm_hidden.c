@@ -361,7 +361,8 @@ static int bias_gradient(struct sw_layer *l, const struct sw_pass *r, struct sw_
                                        .alpha = 1,
                                        .a = saved_at(l, st->mean_at),
                                        .b = saved_at(l, st->total_at),
-                                       .c = l->param[1].grad};
+                                       .c = l->param[1].grad,
+                                       .exact = true};
     return c->replicated ? sw_op_run(r->stream, &sw_op_gemm, &words, err)
                          : sw_op_run(r->stream, &sw_op_two_sums, &sums, err);
 }

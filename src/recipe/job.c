@@ -9,7 +9,7 @@ static const char *const precisions[] = {"fp32", "tf32", "bf16", "fp16", NULL};
 static const char *const partitions[] = {"0", "1", "1in", "none", NULL};
 static const char *const on_bad_record[] = {"stop", "skip", NULL};
 
-static const char *const algorithms[] = {"bp", "bptt", "cd", NULL}; /* enum sw_algorithm */
+static const char *const algorithms[] = {"bp", "bptt", "cd", NULL};     /* enum sw_algorithm */
 static const char *const on_nan[] = {"stop", "skip", "rollback", NULL}; /* enum sw_on_nan */
 
 #define FIELD(name_) .key = #name_, .offset = offsetof(struct sw_job_conf, name_)
@@ -173,7 +173,9 @@ static void settle_memory(struct sw_recipe *r, const struct sw_section *s, struc
 static void settle_scale(struct sw_recipe *r, const struct sw_section *s, struct sw_job_conf *job)
 {
     static const char *const keys[] = {"loss_scale", "loss_scale_every"};
-    bool needed = sw_str_eq(precisions[job->precision], "fp16");
+    /* Contrastive divergence has no loss: its gradients are means of states. */
+    bool needed = sw_str_eq(precisions[job->precision], "fp16") &&
+                  !sw_str_eq(algorithms[job->algorithm], "cd");
     int exponent;
     if (frexp(job->loss_scale, &exponent) != 0.5) {
         sw_recipe_error(r, s, keys[0], "must be a power of 2");
@@ -181,7 +183,8 @@ static void settle_scale(struct sw_recipe *r, const struct sw_section *s, struct
     }
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
         if (!needed && sw_section_precedence(s, keys[i])) {
-            sw_recipe_error(r, s, keys[i], "only precision = fp16 needs a loss scale");
+            sw_recipe_error(r, s, keys[i],
+                            "only back-propagation with precision = fp16 needs a loss scale");
             sw_recipe_hint(r, "bf16 and tf32 have the range of fp32");
         }
     if (!needed)

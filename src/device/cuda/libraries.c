@@ -81,15 +81,17 @@ void sw_cuda_libraries_free(struct sw_cuda_stream *s)
     (void)cudaFree(s->blas_room);
 }
 
-/* A product whose factors are 16 bits, or become that in the library. */
-static cublasStatus_t multiply_halves(struct sw_cuda_stream *s, const struct sw_cuda_product *p,
-                                      cublasOperation_t of_a, cublasOperation_t of_b)
+/* A product whose factors are 16 bits or become that in the library, or one of floats that are not
+ * rounded though the handle would. */
+static cublasStatus_t multiply_as(struct sw_cuda_stream *s, const struct sw_cuda_product *p,
+                                  cublasOperation_t of_a, cublasOperation_t of_b)
 {
     bool bf16 = s->device->precision == SW_PRECISION_BF16;
     cudaDataType_t type = !p->halves ? CUDA_R_32F : bf16 ? CUDA_R_16BF : CUDA_R_16F;
-    cublasComputeType_t compute = p->halves ? CUBLAS_COMPUTE_32F
-                                  : bf16    ? CUBLAS_COMPUTE_32F_FAST_16BF
-                                            : CUBLAS_COMPUTE_32F_FAST_16F;
+    cublasComputeType_t compute = p->halves  ? CUBLAS_COMPUTE_32F
+                                  : p->exact ? CUBLAS_COMPUTE_32F_PEDANTIC
+                                  : bf16     ? CUBLAS_COMPUTE_32F_FAST_16BF
+                                             : CUBLAS_COMPUTE_32F_FAST_16F;
     return cublasGemmEx_64(s->blas, of_b, of_a, p->n, p->m, p->k, &p->alpha, p->b, type, p->ldb,
                            p->a, type, p->lda, &p->beta, p->c, CUDA_R_32F, p->ldc, compute,
                            CUBLAS_GEMM_DEFAULT);
@@ -108,7 +110,7 @@ int sw_cuda_multiply_matrices(struct sw_stream *stream, const struct sw_cuda_pro
     cublasOperation_t of_a = p->trans_a ? CUBLAS_OP_T : CUBLAS_OP_N;
     cublasOperation_t of_b = p->trans_b ? CUBLAS_OP_T : CUBLAS_OP_N;
     cublasStatus_t e = sw_precision_is_half(s->device->precision)
-                           ? multiply_halves(s, p, of_a, of_b)
+                           ? multiply_as(s, p, of_a, of_b)
                            : cublasSgemm_64(s->blas, of_b, of_a, p->n, p->m, p->k, &p->alpha, p->b,
                                             p->ldb, p->a, p->lda, &p->beta, p->c, p->ldc);
     return sw_cuda_check_blas(s, (int)e, "a matrix product", err);

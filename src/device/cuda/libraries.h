@@ -20,6 +20,7 @@ int sw_cuda_check_dnn(struct sw_cuda_stream *s, int answer, const char *what,
  * are floats, which cuBLAS rounds to the device's precision, or 16 bits of it. */
 struct sw_cuda_product {
     bool halves; /* what a and b are */
+    bool exact;  /* they are floats that are not rounded */
     bool trans_a, trans_b;
     int64_t m, n, k, lda, ldb, ldc;
     float alpha, beta;

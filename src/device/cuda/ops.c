@@ -8,7 +8,8 @@
 static int run_gemm(struct sw_stream *s, const void *args, struct sw_err *err)
 {
     const struct sw_gemm_args *g = args;
-    const struct sw_cuda_product p = {.trans_a = g->trans_a,
+    const struct sw_cuda_product p = {.exact = g->exact,
+                                      .trans_a = g->trans_a,
                                       .trans_b = g->trans_b,
                                       .m = g->m,
                                       .n = g->n,

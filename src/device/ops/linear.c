@@ -34,6 +34,7 @@ static int gemm_products(int threads, enum sw_precision precision, const void *a
     int64_t down = (g->m + ROW_TILE - 1) / ROW_TILE,
             across = (g->n + COLUMN_TILE - 1) / COLUMN_TILE;
     (void)err;
+    precision = g->exact ? SW_PRECISION_FP32 : precision;
 #pragma omp parallel for num_threads(threads) if (threads > 1 && down * across > 1)
     for (int64_t i = 0; i < down * across; i++)
         gemm_tile(g, precision, i / across * ROW_TILE, i % across * COLUMN_TILE);

@@ -197,6 +197,22 @@ static void check_gemm(struct fixture *f, enum sw_precision p, bool trans_a, boo
     free(a), free(b), free(c), free(want);
 }
 
+/* Counts beyond what 16 bits hold. */
+static void exact_products_round_nothing(void **state)
+{
+    float a[2] = {70001, 3}, b[2] = {1, 1e-9f}, c;
+    struct sw_gemm_args g = {
+        .m = 1, .n = 1, .k = 2, .alpha = 1, .a = a, .b = b, .c = &c, .exact = true};
+    struct sw_err err;
+    (void)state;
+    for (int p = SW_PRECISION_FP32; p <= SW_PRECISION_FP16; p++) {
+        struct fixture f = open_cpu_as(false, p, 1);
+        ASSERT_OK(sw_op_run(f.stream, &sw_op_gemm, &g, &err));
+        assert_true(c == 70001);
+        close_cpu(&f);
+    }
+}
+
 static void products_read_rounded_factors(void **state)
 {
     (void)state;
@@ -283,6 +299,7 @@ int main(void)
         cmocka_unit_test(tf32_keeps_ten_bits_of_mantissa),
         cmocka_unit_test(arrays_are_rounded_as_their_elements_are),
         cmocka_unit_test(products_read_rounded_factors),
+        cmocka_unit_test(exact_products_round_nothing),
         cmocka_unit_test(plans_compute_with_rounded_tensors),
         cmocka_unit_test(other_plans_are_those_of_fp32),
     };

@@ -203,7 +203,7 @@ static inline void check_learning_examples(struct sw_stream *cpu, struct sw_stre
                                            compare_fn *compare)
 {
     for (int t = 0; sw_layer_types[t]; t++)
-        if (sw_layer_types[t]->base.params)
+        if (sw_layer_types[t]->base.params && sw_layer_types[t]->backward)
             check_examples(sw_layer_types[t], cpu, there, compare);
 }
 

@@ -11,6 +11,7 @@
  * another neighbour. */
 static const double limits[] = {1e-4, 2e-2, 2e-2, 4e-3};
 static double limit;
+static uint64_t bridged; /* operations that no kernel computed */
 
 static void compare_plain(const char *what, const struct sw_desc *da, const void *a,
                           const struct sw_desc *db, const void *b)
@@ -58,7 +59,7 @@ static void compare_layers(const struct rig *a, const struct rig *b)
     for (int k = 0; k < x->src_count; k++)
         compare_plain("source gradient", &a->src[k].desc, x->src_grad[k], &b->src[k].desc,
                       y->src_grad[k]);
-    for (int i = 0; i < x->param_count; i++)
+    for (int i = 0; i < x->param_count && x->type->backward; i++)
         compare_plain("parameter gradient", &x->param[i].layout, x->param[i].grad,
                       &y->param[i].layout, y->param[i].grad);
     for (int i = 0; i < x->keep_count; i++)
@@ -70,6 +71,8 @@ static void examples_are_near_the_cpus_reference(void **state)
 {
     (void)state;
     for (enum sw_precision p = SW_PRECISION_FP32; p <= SW_PRECISION_FP16; p++) {
+        if (p == SW_PRECISION_TF32) /* it goes the ways of fp32; test_cuda_plans has it */
+            continue;
         struct fixture cpu = open_cpu_as(true, p, 1);
         struct sw_device *dev = open_gpu_as(0, p);
         struct sw_stream *gpu = new_stream(dev);
@@ -78,17 +81,25 @@ static void examples_are_near_the_cpus_reference(void **state)
             check_all_examples(cpu.stream, gpu, compare_layers);
         else
             check_learning_examples(cpu.stream, gpu, compare_layers);
-        assert_int_equal(sw_device_bytes_of(dev).bridged, 0); /* every operation has a kernel */
+        bridged += sw_device_bytes_of(dev).bridged;
         sw_stream_free(gpu);
         sw_device_close(dev);
         close_cpu(&cpu);
     }
 }
 
+/* Behind the other. */
+static void every_operation_has_a_kernel(void **state)
+{
+    (void)state;
+    assert_int_equal(bridged, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(examples_are_near_the_cpus_reference),
+        cmocka_unit_test(every_operation_has_a_kernel),
     };
     return has_gpu() ? cmocka_run_group_tests(tests, NULL, NULL) : SKIPPED;
 }

@@ -188,9 +188,9 @@ static void what_cannot_be_met_is_refused(void **state)
 {
     (void)state;
     assert_refused("job.precision=bf16", "job.loss_scale=8", NULL, NULL,
-                   "only precision = fp16 needs a loss scale");
+                   "only back-propagation with precision = fp16");
     assert_refused("job.loss_scale_every=8", NULL, NULL, NULL,
-                   "only precision = fp16 needs a loss scale");
+                   "only back-propagation with precision = fp16");
     assert_refused(FP16, "job.loss_scale=100", NULL, NULL, "must be a power of 2");
     assert_refused(FP16, "job.loss_scale=33554432", NULL, NULL, "loss_scale");
     assert_refused("job.precision=fp64", NULL, NULL, NULL, "fp16");
