@@ -156,6 +156,11 @@ static void print_memory(struct sw_buf *out, const struct sw_job_plan *p, size_t
                   sw_human_bytes(rss, (double)(p->memory_bytes + base)),
                   sw_human_bytes(own, (double)base));
     sw_report_fit(out, p);
+    if (p->streams > 1)
+        sw_buf_printf(out,
+                      "streams      %d on every device: layers that do not depend on each other "
+                      "run at the same time\n",
+                      p->streams);
 }
 
 static void print_text(struct sw_buf *out, const struct sw_job_plan *p, const struct extra *x,

@@ -1,5 +1,6 @@
 /* Shapes and plans: every layer's setup in topological order, fused relus, gradients that are
  * needed, parameters numbered through. */
+#include "net/branches.h"
 #include "net/schedule.h"
 
 #include "base/os.h"
@@ -205,14 +206,14 @@ static int check_step(const struct sw_net_node *node, struct sw_err *err)
     return SW_OK;
 }
 
-static int setup_node(struct sw_net *net, struct sw_net_node *node, const struct sw_net_args *args,
-                      struct sw_err *err)
+static int setup_node(struct sw_net *net, int i, const struct sw_net_args *args, struct sw_err *err)
 {
+    struct sw_net_node *node = &net->nodes[i];
     struct sw_layer *l = &node->layer;
     struct setup_user user = {net, args, node};
     uint32_t wants = wanted_gradients(net, node);
     sw_net_find_comm(net, node);
-    struct sw_layer_setup setup = {.stream = net->stream,
+    struct sw_layer_setup setup = {.stream = sw_net_stream_of(net, i),
                                    .seed = args->seed,
                                    .training = net->training && node->leads_to_loss,
                                    .wants_grad = wants,
@@ -393,9 +394,10 @@ int sw_net_new(const struct sw_net_args *args, struct sw_net **out, struct sw_er
     if (rc == SW_OK) {
         find_paths_to_losses(net);
         find_fused(net);
+        rc = sw_branches_new(net, args->streams, args->threads, &net->branches, err);
     }
     for (int i = 0; i < net->count && rc == SW_OK; i++) {
-        rc = setup_node(net, &net->nodes[i], args, err);
+        rc = setup_node(net, i, args, err);
         if (rc != SW_OK)
             rc = report(net, &net->nodes[i], rc, err);
     }
@@ -435,6 +437,7 @@ void sw_net_free(struct sw_net *net)
         sw_free(l->state);
         sw_free(net->nodes[i].owned_name);
     }
+    sw_branches_free(net->branches); /* plans are freed on its streams */
     sw_buf_fini(&net->notes);
     sw_buf_fini(&net->comm_notes);
     for (int i = 0; i < net->param_count; i++)

@@ -5,6 +5,9 @@
  * Management for Deep Neural Net Inference", 2020). Where that takes more than what is alive at
  * once, the block that reaches furthest is placed first, and all others anew, a few times.
  *
+ * Passes on streams of their own (net/branches.h) run at the same time as others: what they use
+ * lives as long as all that may run beside them.
+ *
  * What lives for one call only may have memory of its own (scratch_apart), for which the same rule
  * holds. Layers of several phases keep theirs in the arena: between two of them other nets run.
  *
@@ -17,6 +20,7 @@
 #include "net/memory.h"
 
 #include "base/os.h"
+#include "net/branches.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -36,11 +40,24 @@ static void add_block(struct sw_blocks *b, size_t bytes, int first, int last, in
     b->count++;
 }
 
+/* Passes on streams of their own run beside others: who is used in an act lives from the first to
+ * the last of those. */
+static int from(const struct sw_net *net, int act)
+{
+    return sw_branches_from(net->branches, act);
+}
+
+static int until(const struct sw_net *net, int act)
+{
+    return sw_branches_until(net->branches, act);
+}
+
 /* Memory for one act alone; `apart` where it may lie in the scratch. */
-static void add_scratch(struct sw_blocks *b, bool apart, size_t bytes, int act, int64_t *offset)
+static void add_scratch(struct sw_blocks *b, const struct sw_net *net, bool apart, size_t bytes,
+                        int act, int64_t *offset)
 {
     int before = b->count;
-    add_block(b, bytes, act, act, offset);
+    add_block(b, bytes, from(net, act), until(net, act), offset);
     if (b->count > before)
         b->block[before].apart = apart;
 }
@@ -233,14 +250,14 @@ static void find_last_uses(struct sw_blocks *b, const struct sw_net_schedule *s)
         b->last_forward[i] = b->last_backward[i] = -1;
     for (int j = 0; j < net->count; j++) {
         const struct sw_net_node *node = &net->nodes[j];
-        raise(&b->last_forward[node->root], s->forward_at[j]);
+        raise(&b->last_forward[node->root], until(net, s->forward_at[j]));
         if (node->has_backward && node->layer.backward_reads_dst)
-            raise(&b->last_backward[node->root], s->backward_at[j]);
+            raise(&b->last_backward[node->root], until(net, s->backward_at[j]));
         for (int k = 0; k < node->layer.src_count; k++) {
             int root = net->nodes[node->src[k]].root;
-            raise(&b->last_forward[root], s->forward_at[j]);
+            raise(&b->last_forward[root], until(net, s->forward_at[j]));
             if (node->has_backward && (node->layer.backward_reads_src >> k & 1))
-                raise(&b->last_backward[root], s->backward_at[j]);
+                raise(&b->last_backward[root], until(net, s->backward_at[j]));
         }
         if (node->root == j && node->life == SW_LIFE_REPEATED && s->back_at[j] >= 0)
             read_to_repeat(b, s, j);
@@ -257,7 +274,7 @@ static void add_data(struct sw_blocks *b, const struct sw_net_schedule *s, struc
         if (node->in_place || (is_input(node) && net->stream->dev->host_memory))
             continue;
         /* Batches are copied before the first layer runs, wherever in the order an input is. */
-        int first = is_input(node) || node->published ? 0 : s->forward_at[i];
+        int first = is_input(node) || node->published ? 0 : from(net, s->forward_at[i]);
         int last = b->last_forward[i], back = s->back_at[i];
         raise(&last, s->away_until[i]);
         if (back < 0)
@@ -286,18 +303,21 @@ static void add_gradient(struct sw_blocks *b, const struct sw_net_schedule *s, s
         node->layer.type == &sw_net_bridge_src || net->nodes[node->first_giver].grad_handed)
         return;
     bool published = is_read_by_others(net, i);
-    int j = i, first = s->backward_at[node->first_giver];
+    int j = i, last = until(net, s->backward_at[i]);
+    int first = from(net, s->backward_at[node->first_giver]);
     if (published)
         first = 0;
     else if (node->chain) /* its way down begins behind all forward passes */
         first = s->forward_at[i];
     /* A chain of in-place gradients lives until its lowest layer has run. */
-    while (net->nodes[j].grad_in_place)
+    while (net->nodes[j].grad_in_place) {
         j = net->nodes[j].src[0];
+        raise(&last, until(net, s->backward_at[j]));
+    }
     /* Of a connection the lower end gives on what the upper one has. */
-    j = net->nodes[j].layer.type == &sw_net_bridge_dst ? net->nodes[j].src[0] : j;
-    add_block(b, output_bytes(net, node), first, published ? s->count - 1 : s->backward_at[j],
-              &node->grad);
+    if (net->nodes[j].layer.type == &sw_net_bridge_dst)
+        last = s->backward_at[net->nodes[j].src[0]];
+    add_block(b, output_bytes(net, node), first, published ? s->count - 1 : last, &node->grad);
 }
 
 static void add_gradients(struct sw_blocks *b, const struct sw_net_schedule *s, struct sw_net *net)
@@ -308,7 +328,7 @@ static void add_gradients(struct sw_blocks *b, const struct sw_net_schedule *s, 
         node->grad = SW_NO_OFFSET;
         add_gradient(b, s, net, i);
         for (int k = 0; k < node->layer.src_count; k++)
-            add_scratch(b, keeps_apart(net, i),
+            add_scratch(b, net, keeps_apart(net, i),
                         node->adds_grad[k] ? output_bytes(net, &net->nodes[node->src[k]]) : 0, back,
                         &node->aside[k]);
     }
@@ -320,12 +340,13 @@ static void add_saved(struct sw_blocks *b, const struct sw_net_schedule *s, stru
 {
     struct sw_net_node *node = &net->nodes[i];
     const struct sw_layer *l = &node->layer;
-    int now = s->forward_at[i], last = node->has_backward ? s->backward_at[i] : now;
+    int now = s->forward_at[i];
+    int last = until(net, node->has_backward ? s->backward_at[i] : now);
     int again = net->nodes[node->root].life == SW_LIFE_REPEATED ? s->back_at[node->root] : -1;
     if (again >= 0 && l->repeats_from_saved)
         raise(&last, again);
     bool twice = again >= 0 && !l->repeats_from_saved;
-    add_block(b, l->saved_bytes, now, twice ? now : last, &node->saved);
+    add_block(b, l->saved_bytes, from(net, now), twice ? now : last, &node->saved);
     raise(&last, again);
     add_block(b, twice ? l->saved_bytes : 0, again, last, &node->saved_again);
 }
@@ -339,7 +360,7 @@ static void add_repeat_scratch(struct sw_blocks *b, const struct sw_net_schedule
         if (net->nodes[i].layer.scratch_bytes > most)
             most = net->nodes[i].layer.scratch_bytes;
     bool repeats = net->nodes[root].life == SW_LIFE_REPEATED && s->back_at[root] >= 0;
-    add_scratch(b, net->scratch_apart, repeats ? most : 0, s->back_at[root],
+    add_scratch(b, net, net->scratch_apart, repeats ? most : 0, s->back_at[root],
                 &net->nodes[root].repeat_scratch);
 }
 
@@ -368,14 +389,15 @@ static void add_private(struct sw_blocks *b, const struct sw_net_schedule *s, st
         if (node->chain && !apart) {
             add_chain_scratch(b, s, node);
         } else {
-            add_scratch(b, apart, l->scratch_bytes, now, &node->forward_scratch);
-            add_scratch(b, apart, node->has_backward ? l->scratch_bytes : 0, back,
+            add_scratch(b, net, apart, l->scratch_bytes, now, &node->forward_scratch);
+            add_scratch(b, net, apart, node->has_backward ? l->scratch_bytes : 0, back,
                         &node->backward_scratch);
         }
-        add_block(b, sums, now, now, &node->forward_sums);
-        add_block(b, node->has_backward ? sums : 0, back, back, &node->backward_sums);
+        add_block(b, sums, from(net, now), until(net, now), &node->forward_sums);
+        add_block(b, node->has_backward ? sums : 0, from(net, back), until(net, back),
+                  &node->backward_sums);
         for (int k = 0; k < l->param_count; k++)
-            add_scratch(b, apart,
+            add_scratch(b, net, apart,
                         node->has_backward && (node->adds_param[k] || sw_net_writes_aside(node, k))
                             ? sw_desc_bytes(&l->param[k].layout)
                             : 0,
@@ -528,11 +550,15 @@ int sw_net_place_memory(struct sw_net *net, const struct sw_net_rates *rates, st
     if (rc != SW_OK)
         return rc;
     sw_net_schedule_make(net->schedule, rates);
-    sw_blocks_find(&b, net->schedule, net);
-    net->arena_bytes = sw_blocks_place(&b, &net->scratch_bytes);
-    settle_copies(net->schedule, &b, net);
+    if (net->branches)
+        rc = sw_branches_order(net->branches, err);
+    if (rc == SW_OK) {
+        sw_blocks_find(&b, net->schedule, net);
+        net->arena_bytes = sw_blocks_place(&b, &net->scratch_bytes);
+        settle_copies(net->schedule, &b, net);
+    }
     sw_blocks_fini(&b);
-    return SW_OK;
+    return rc;
 }
 
 int sw_net_plan_memory(struct sw_net *net, struct sw_err *err)

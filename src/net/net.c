@@ -1,4 +1,4 @@
-#include "net/net_private.h"
+#include "net/branches.h"
 
 #include "base/str.h"
 #include <stdio.h>
@@ -296,6 +296,16 @@ bool sw_net_is_in_rows(const struct sw_net *net, int i)
 bool sw_net_has_whole_batch(const struct sw_net *net, int i)
 {
     return !sw_net_is_in_rows(net, i) && net->group_rows == net->batch_rows;
+}
+
+int sw_net_stream_count(const struct sw_net *net)
+{
+    return sw_branches_count(net->branches);
+}
+
+void sw_net_settle(struct sw_net *net)
+{
+    sw_branches_settle(net->branches);
 }
 
 int sw_net_phases(const struct sw_net *net, int i, bool backward)

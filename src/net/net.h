@@ -53,12 +53,15 @@ struct sw_net_args {
                                           the net's life; NULL: none */
     const struct sw_net_field *fields; /* borrowed during the call */
     int field_count;
-    const char *source;           /* the data section's name, for messages */
-    bool carry;                   /* recurrent layers go on from pass to pass in any event */
-    int64_t steps;                /* of every unrolled layer, whatever it says; 0: as it says */
-    const char *until;            /* ends with this layer: only those that lead to it; NULL: all */
-    bool scratch_apart;           /* what lasts for one call only lies in memory of its own, which
-                                     nets that do not run at the same time may share */
+    const char *source;   /* the data section's name, for messages */
+    bool carry;           /* recurrent layers go on from pass to pass in any event */
+    int64_t steps;        /* of every unrolled layer, whatever it says; 0: as it says */
+    const char *until;    /* ends with this layer: only those that lead to it; NULL: all */
+    bool scratch_apart;   /* what lasts for one call only lies in memory of its own, which
+                             nets that do not run at the same time may share */
+    int streams, threads; /* independent layers may be queued on so many streams with that many math
+                             threads each (net/branches.h), unless the net gets a budget; 0, 1: on
+                             `stream` */
     const struct sw_net *sharing; /* a net whose parameter layouts are taken over, or NULL: for
                                      evaluation the worker's own training net, for training that of
                                      worker 0 */
@@ -87,7 +90,8 @@ const struct sw_layer *sw_net_layer(const struct sw_net *net, int i);
 struct sw_layer *sw_net_output_layer(struct sw_net *net, int i); /* of role OUTPUT: to write with */
 const struct sw_section *sw_net_section(const struct sw_net *net, int i);
 int sw_net_find(const struct sw_net *net, const char *layer); /* -1 when absent */
-/* Which step of an unrolled layer it is, or of a sequence it takes, and of how many; -1: neither. */
+/* Which step of an unrolled layer it is, or of a sequence it takes, and of how many; -1: neither.
+ */
 int sw_net_step_at(const struct sw_net *net, int i, int *steps);
 bool sw_net_training(const struct sw_net *net);
 int64_t sw_net_rows(const struct sw_net *net);
@@ -220,6 +224,11 @@ void sw_net_bind_carries(struct sw_net *net, void *memory);
 
 /* The largest number of sums that a layer has between two phases; 0: there are none. */
 int sw_net_sum_count(const struct sw_net *net);
+
+/* On how many streams passes are queued. What is queued on the net's own stream is ordered with
+ * them. Before any memory that passes use is freed, sw_net_settle waits for all of them. */
+int sw_net_stream_count(const struct sw_net *net);
+void sw_net_settle(struct sw_net *net);
 
 /* One layer's part of a pass, all its phases; what they sum up is the net's own rows. Errors carry
  * "layer NAME: ". */

@@ -1,7 +1,7 @@
 /* What the files of net/ share: graph.c (order, from the recipe), share.c (parameters of several
  * layers), chains.c (energy models), build.c (shapes, plans), schedule.c (the acts of a step),
- * memory.c (lives and offsets), fit.c (lives within a budget), pass.c (passes), swap.c (copies of
- * features), net.c (questions).
+ * memory.c (lives and offsets), fit.c (lives within a budget), branches.c (streams), pass.c
+ * (passes), swap.c (copies of features), net.c (questions).
  */
 #ifndef SW_NET_NET_PRIVATE_H
 #define SW_NET_NET_PRIVATE_H
@@ -72,8 +72,8 @@ struct sw_net_node {
     enum sw_comm_way comm;        /* how their gradients come together; never AUTO */
     struct sw_net_share share[SW_LAYER_PARAMS];
     int share_count;
-    bool is_shared;                       /* a parameter of it has several users */
-    bool adds_param[SW_LAYER_PARAMS];     /* backward cannot add to its gradient: aside, then added */
+    bool is_shared;                   /* a parameter of it has several users */
+    bool adds_param[SW_LAYER_PARAMS]; /* backward cannot add to its gradient: aside, then added */
     bool gradient_given[SW_LAYER_PARAMS]; /* there is a layer whose backward writes it */
     float *gradient[SW_LAYER_PARAMS];     /* of the parameters, as bound: where they are added */
 
@@ -85,6 +85,7 @@ struct sw_net_node {
 };
 
 struct sw_act;
+struct sw_branches;
 struct sw_net_schedule;
 struct sw_swap;
 
@@ -128,6 +129,7 @@ struct sw_net {
     char *arena, *scratch;            /* borrowed */
     struct sw_net_schedule *schedule; /* owned */
     struct sw_swap *swap;             /* owned; NULL: nothing is swapped */
+    struct sw_branches *branches;     /* owned; NULL: all passes are queued on `stream` */
 };
 
 /* Nodes from the recipe's [layer] sections in topological order. Errors as sw_net_new. */

@@ -621,6 +621,12 @@ int sw_parts_turn(struct sw_parts *p, int layer, bool backward, int turn, struct
     return rc;
 }
 
+void sw_parts_settle(struct sw_parts *p)
+{
+    for (int i = 0; p && i < p->count; i++)
+        sw_net_settle(p->part[i].net);
+}
+
 int sw_parts_fetch(struct sw_parts *p, struct sw_err *err)
 {
     int rc = SW_OK;

@@ -84,6 +84,8 @@ int sw_parts_turn(struct sw_parts *p, int layer, bool backward, int turn,
 /* Is a pass of the layer nothing but operations that are queued for a device of its own, for which
  * the host waits for nobody? */
 bool sw_parts_only_queues(const struct sw_parts *p, int layer, bool backward);
+/* Before memory that passes use is freed: waits for all streams of the nets but the worker's. */
+void sw_parts_settle(struct sw_parts *p); /* NULL is accepted */
 /* As sw_net_fetch, for all. */
 int sw_parts_fetch(struct sw_parts *p, struct sw_err *err) SW_MUST_CHECK;
 

@@ -1,6 +1,7 @@
 /* Passes: what a layer's turn consists of, as the schedule says. The acts before a pass are run
  * with its first phase, those behind it with its last. */
 #include "device/ops/elementwise.h"
+#include "net/branches.h"
 #include "net/schedule.h"
 
 /* ---- Features that live twice ---- */
@@ -44,10 +45,10 @@ static int repeat(struct sw_net *net, int root, struct sw_err *err)
 
 /* What a layer that is elsewhere adds to the group's losses: nothing, and not what other nets have
  * left in the arena. */
-static int clear_results(struct sw_net *net, const struct sw_layer *l, struct sw_err *err)
+static int clear_results(struct sw_stream *stream, const struct sw_layer *l, struct sw_err *err)
 {
     size_t pairs = l->pair_count > 0 ? (size_t)l->pair_count : 1;
-    return l->result ? sw_fill_zero(net->stream, l->result, pairs * sizeof *l->result, err) : SW_OK;
+    return l->result ? sw_fill_zero(stream, l->result, pairs * sizeof *l->result, err) : SW_OK;
 }
 
 /* Before an output is written that others read where it lies: they have done with the last one. */
@@ -86,13 +87,13 @@ static int forward(struct sw_net *net, int i, int phase, struct sw_err *err)
 {
     struct sw_net_node *node = &net->nodes[i];
     struct sw_layer *l = &node->layer;
-    const struct sw_pass pass = {.stream = net->stream,
+    const struct sw_pass pass = {.stream = sw_net_stream_of(net, i),
                                  .step = step_of(net, i),
                                  .training = net->training,
                                  .phase = phase,
                                  .chain = net->chain_turn};
     if (node->absent)
-        return clear_results(net, l, err);
+        return clear_results(pass.stream, l, err);
     if (node->root == i && node->life != SW_LIFE_KEPT)
         use_place(net, i, false);
     l->scratch = sw_net_at(net, node->forward_scratch);
@@ -125,18 +126,20 @@ static void show_again(struct sw_layer *l, void *const hidden[SW_LAYER_SRCS + 1]
 }
 
 /* What backward wrote aside goes to what others gave before. */
-static int add_asides(struct sw_net *net, struct sw_net_node *node, struct sw_err *err)
+static int add_asides(struct sw_net *net, int i, struct sw_err *err)
 {
+    struct sw_net_node *node = &net->nodes[i];
+    struct sw_stream *stream = sw_net_stream_of(net, i);
     struct sw_layer *l = &node->layer;
     int rc = SW_OK;
     for (int k = 0; k < l->src_count && rc == SW_OK; k++)
         /* A connection also runs where its source is not: there it has sent everything away. */
         if (node->adds_grad[k] && !net->nodes[node->src[k]].absent)
-            rc = sw_op_add(net->stream, net->nodes[node->src[k]].layer.dst.grad, l->src_grad[k],
+            rc = sw_op_add(stream, net->nodes[node->src[k]].layer.dst.grad, l->src_grad[k],
                            sw_desc_storage(&l->src[k]->desc), err);
     for (int k = 0; k < l->param_count && rc == SW_OK; k++)
         if (node->adds_param[k])
-            rc = sw_op_add(net->stream, node->gradient[k], l->param[k].grad,
+            rc = sw_op_add(stream, node->gradient[k], l->param[k].grad,
                            sw_desc_storage(&l->param[k].layout), err);
     return rc;
 }
@@ -145,7 +148,7 @@ static int backward(struct sw_net *net, int i, int phase, struct sw_err *err)
 {
     struct sw_net_node *node = &net->nodes[i];
     struct sw_layer *l = &node->layer;
-    const struct sw_pass pass = {.stream = net->stream,
+    const struct sw_pass pass = {.stream = sw_net_stream_of(net, i),
                                  .step = step_of(net, i),
                                  .training = true,
                                  .phase = phase,
@@ -161,7 +164,7 @@ static int backward(struct sw_net *net, int i, int phase, struct sw_err *err)
         rc = l->type->backward(l, &pass, err);
     show_again(l, hidden);
     bool over = phase + 1 == sw_net_phases(net, i, true);
-    return rc == SW_OK && over ? add_asides(net, node, err) : rc;
+    return rc == SW_OK && over ? add_asides(net, i, err) : rc;
 }
 
 /* ---- Acts ---- */
@@ -191,7 +194,11 @@ int sw_net_run_phase(struct sw_net *net, int i, bool back, int phase, struct sw_
         rc = run_act(net, a, err);
     if (rc != SW_OK)
         return rc;
-    rc = back ? backward(net, i, phase, err) : forward(net, i, phase, err);
+    rc = sw_branches_enter(net->branches, i, back, phase, err);
+    if (rc == SW_OK)
+        rc = back ? backward(net, i, phase, err) : forward(net, i, phase, err);
+    if (rc == SW_OK)
+        rc = sw_branches_leave(net->branches, i, back, phase, err);
     if (rc != SW_OK)
         return sw_err_prefix(err, rc, "layer %s", net->nodes[i].layer.name);
     bool over = phase + 1 == sw_net_phases(net, i, back);

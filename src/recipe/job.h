@@ -33,6 +33,7 @@ struct sw_job_conf {
     const char *memory;           /* as written: default, fit:SIZE */
     int64_t memory_bytes;         /* what that says; 0: no limit. No key of its own */
     bool graphs;                  /* steps are captured where a device can do that */
+    int64_t streams;              /* on which independent layers run, at most */
     const char *device;           /* auto, cpu, cuda:0,2, sim:gpus=N */
     struct sw_strings init_from;  /* files, each with rules TENSOR -> PARAMETER behind it */
     int precision;                /* of products: enum sw_precision (device/precision.h) */

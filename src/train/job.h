@@ -153,8 +153,9 @@ struct sw_job_plan {
     size_t memory_bytes;   /* the peak: all of the above */
     struct sw_job_fit fit;
     double flops_per_sample;
-    const char *precision;    /* of factors of products: fp32 */
-    double loss_scale;        /* at the beginning; 0: none */
+    int streams;           /* on which a worker's layers run: independent ones at the same time */
+    const char *precision; /* of factors of products: fp32 */
+    double loss_scale;     /* at the beginning; 0: none */
     int64_t loss_scale_every; /* good updates after which it doubles; 0: never */
     const struct sw_placement *placement;
     const struct sw_machine *machine;

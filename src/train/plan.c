@@ -403,6 +403,7 @@ int sw_job_describe(struct sw_job *job, struct sw_err *err)
     p->stage_from = job->stage.from;
     p->stage_steps = job->horizon;
     p->stages = sw_buf_text(&job->stage.text);
+    p->streams = sw_net_stream_count(job->workers[0].train);
     p->flops_per_sample = flops_of_step(job) / (double)sw_job_samples(job, 1);
     sw_free(job->partition_notes);
     p->notes = job->partition_notes = sw_strdup(sw_net_notes(job->workers[0].train));

@@ -329,6 +329,7 @@ void sw_reduce_fini(struct sw_job *job)
     struct sw_reduction *d = &job->reduction;
     struct sw_err ignored; /* a stream that has failed has let go of memory all the same */
     for (int i = 0; d->sums && i < job->placement->worker_count; i++) {
+        sw_parts_settle(job->workers[i].parts[SW_SPLIT_TRAIN]);
         int rc = sw_stream_wait(job->workers[i].stream, &ignored);
         (void)rc;
     }

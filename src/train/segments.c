@@ -60,6 +60,13 @@ static bool works(const struct sw_net *net, int pass)
                                           : sw_net_has_backward(net, i);
 }
 
+/* Independent layers run at the same time on streams of their own, which come together where a
+ * captured segment ends: only one that is a whole step saves more than that costs. */
+static bool is_worth_it(const struct sw_segments *s)
+{
+    return s->count == 1 || sw_net_stream_count(s->w->train) == 1;
+}
+
 static void cut(struct sw_segments *s)
 {
     const struct sw_worker *w = s->w;
@@ -71,6 +78,8 @@ static void cut(struct sw_segments *s)
         last->to = pass + 1;
         last->captured = last->captured || (!is_alone(w, pass) && works(w->train, pass));
     }
+    for (int k = 0; k < s->count && !is_worth_it(s); k++)
+        s->list[k].captured = false;
 }
 
 /* ---- Life ---- */

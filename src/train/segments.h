@@ -4,7 +4,8 @@
  * next, and from there on queued by one launch. Where the device updates by itself the whole step
  * is one segment; where values are waited for or gradients handed over there is one between each
  * two of these. A pass in which the host waits (sums and features of other workers) is a segment of
- * its own that is never captured, as all are on the CPU and with `graphs = no`.
+ * its own that is never captured, as all are on the CPU and with `graphs = no`. Where independent
+ * layers run on streams of their own (net/branches.h) only a whole step is.
  *
  * What a step's operations are does not depend on the step: what does is in device memory, written
  * ahead of the first segment (struct sw_step, struct sw_update_numbers). When nets are rebuilt the

@@ -31,6 +31,13 @@ static void sign_of_life(void *worker)
         sw_slot_heartbeat(w->slot, sw_os()->monotonic_ns());
 }
 
+/* Of a net at most. With repeat_exact a worker's parts run beside each other already; a budget says
+ * what lies where when layers run in turn. */
+static int streams_of(const struct sw_job *job)
+{
+    return job->conf->repeat_exact || job->conf->memory_bytes > 0 ? 1 : (int)job->conf->streams;
+}
+
 /* sharing: a net with the layouts of all parameters; NULL: this one decides. */
 static int make_parts(struct sw_worker *w, int split, const struct sw_net *sharing,
                       struct sw_parts **out, struct sw_err *err)
@@ -55,6 +62,8 @@ static int make_parts(struct sw_worker *w, int split, const struct sw_net *shari
                               .field_count =
                                   sw_worker_fields(job->source[split], w->rows[split], fields),
                               .source = job->data[split]->name,
+                              .streams = streams_of(job),
+                              .threads = seat_of(w)->threads,
                               .sharing = sharing};
     if (training)
         sw_comm_args(job, &net.comm);
@@ -581,6 +590,8 @@ void sw_worker_fini(struct sw_worker *w)
     sw_free(w->backward_ms);
     if (!w->device)
         return;
+    for (int s = 0; s < SW_SPLITS; s++)
+        sw_parts_settle(w->parts[s]);
     sw_segments_free(w->segments);
     sw_replica_free(w->replica);
     sw_carries_unbind(w);
