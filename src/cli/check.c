@@ -262,6 +262,7 @@ static void json_memory(struct sw_json_writer *w, const struct sw_job_plan *p, s
     sw_json_int(w, "base_bytes", (int64_t)base);
     sw_report_fit_json(w, p);
     sw_json_int(w, "rss_bytes", (int64_t)(p->memory_bytes + base));
+    sw_json_int(w, "streams", p->streams);
 }
 
 /* Fields of an object. */

@@ -28,6 +28,15 @@ has out '^loss .* fc2, ?label'
 expect 0 check --quiet "$tiny"
 [ -s "$T/out" ] && fail 'check --quiet prints'
 
+# Independent layers run side by side where a device queues work, and only there.
+expect 0 check "$tiny"
+hasnt out '^streams '
+googlenet="$SW_SOURCE_DIR/recipes/googlenet.ini"
+expect 0 check "$googlenet" --device sim --set job.batch=1 --set job.eval_batch=1
+has out '^streams +4 on every device'
+expect 0 check "$googlenet" --device sim --set job.batch=1 --set job.eval_batch=1 --set job.streams=1
+hasnt out '^streams '
+
 # A value from --set is what is checked.
 expect 0 check "$tiny" --set layer.fc1.outputs=10 --set job.batch=4
 has out '^fc1 +inner_product +4x10 '
