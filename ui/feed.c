@@ -191,6 +191,10 @@ static void look_at_snapshot(struct sw_feed *f, struct sw_ui_model *m)
         f->slow_ns = 0; /* how it ended stands in the history */
         return;
     }
+    if (s.gone) {
+        leave_snapshot(f);
+        return;
+    }
     m->live = true;
     m->run.pid = s.pid;
     m->run.steps = s.steps_total;

@@ -156,6 +156,7 @@ void sw_snapshot_free(struct sw_snapshot *s)
         return;
     if (s->path) {
         sw_os()->unlink(s->path);
+        put(&s->words[SW_LIVE_W_GONE], 1);
         munmap(s->words, s->bytes);
     } else {
         sw_os()->unmap_pages(s->words, s->bytes);

@@ -124,6 +124,7 @@ struct sw_snapshot_state {
     char run_name[SW_SNAPSHOT_TEXT];
     char boot_id[40];
     enum sw_run_status status; /* running of a dead process reads crashed */
+    bool gone; /* its file was removed: a run that goes on (the next stage) has another */
     int slots;
 };
 

@@ -1,8 +1,8 @@
 /* The bytes of a live snapshot, shared by its writer and its reader: everything is an array of
  * 64-bit words in the machine's byte order (a magic of the other order is a format error; it never
- * leaves the host). Header words are fixed before the file gets its name, except RUN_ID and STATUS,
- * which are single atomic words. Slots follow at HEADER_BYTES, each a seqlock (word SEQUENCE, odd
- * while written).
+ * leaves the host). Header words are fixed before the file gets its name, except RUN_ID, STATUS
+ * and GONE, which are single atomic words. Slots follow at HEADER_BYTES, each a seqlock (word
+ * SEQUENCE, odd while written).
  *
  * Why there are no fences: every data word is stored with release after the odd sequence, and
  * loaded with acquire before the sequence is looked at again. A reader that saw a word of a newer
@@ -35,6 +35,7 @@ enum {
     SW_LIVE_W_RUN_ID,
     SW_LIVE_W_STEPS_TOTAL,
     SW_LIVE_W_STATUS,
+    SW_LIVE_W_GONE,          /* 1: the file has been removed, and another may have its name */
     SW_LIVE_W_RUN_NAME = 16, /* 64 bytes */
     SW_LIVE_W_RUN_UID = 24,  /* 24 bytes */
     SW_LIVE_W_BOOT_ID = 27,  /* 40 bytes */

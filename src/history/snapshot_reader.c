@@ -149,6 +149,7 @@ bool sw_snapshot_reader_state(const struct sw_snapshot_reader *r, struct sw_snap
     out->status = (enum sw_run_status)get(&w[SW_LIVE_W_STATUS]);
     if (out->status == SW_RUN_RUNNING && !sw_process_alive(out->pid, out->pid_start, out->boot_id))
         out->status = SW_RUN_CRASHED;
+    out->gone = get(&w[SW_LIVE_W_GONE]) != 0;
     out->slots = r->slots;
     return out->pid > 0;
 }

@@ -12,7 +12,15 @@ enum work {
     EVALUATE, /* one pass with the reference's weights */
     PREDICT,  /* a layer's rows */
     PARTS,    /* trains with virtual workers */
+    STAGED,   /* trains in two stages, the second of which takes from the first */
 };
+
+static const char staged_recipe[] =
+    "[job]\nbatch = 16\neval_batch = 20\n" DATA_SECTIONS UPDATER_SECTIONS NET_SECTIONS
+    "[layer more]\ntype = inner_product\nsrc = relu2\noutputs = 4\nstages = a\n"
+    "[layer aside]\ntype = softmax_loss\nsrc = more, label\nstages = a\n"
+    "[stage a]\nsteps = 2\n"
+    "[stage b]\nsteps = 2\nfreeze = conv1\ninit_from = previous, more.weight -> fc2.weight\n";
 
 static int take_info(void *user, const struct sw_predict_info *info, struct sw_err *err)
 {
@@ -62,6 +70,7 @@ static int run_work(enum work work, struct fault_plan plan)
 {
     struct trial t = {.name = "small",
                       .steps = 4,
+                      .recipe = work == STAGED ? staged_recipe : NULL,
                       .sets = {"job.eval_every=2", "job.checkpoint_every=2",
                                work == PARTS ? "job.repeat_exact=yes" : NULL},
                       .display = {.every_steps = 1}};
@@ -151,6 +160,12 @@ static void one_allocation_fails_with_virtual_workers(void **state)
     fail_each(PARTS, 1, 6);
 }
 
+static void one_allocation_fails_in_a_run_with_stages(void **state)
+{
+    (void)state;
+    fail_each(STAGED, 1, 6);
+}
+
 /* Large blocks come as pages. The tiny net's arena is too small for that, so a larger one. */
 static void pages_fail(void **state)
 {
@@ -188,6 +203,7 @@ int main(void)
         cmocka_unit_test_teardown(one_allocation_fails_in_evaluation, fault_disarm),
         cmocka_unit_test_teardown(one_allocation_fails_in_prediction, fault_disarm),
         cmocka_unit_test_teardown(one_allocation_fails_with_virtual_workers, fault_disarm),
+        cmocka_unit_test_teardown(one_allocation_fails_in_a_run_with_stages, fault_disarm),
         cmocka_unit_test_teardown(pages_fail, fault_disarm),
     };
     return cmocka_run_group_tests_name("allocations", tests, fault_begin, home_end);

@@ -79,6 +79,32 @@ static void other_process_reads_what_was_written(void **state)
     sw_free(found);
 }
 
+static void a_reader_sees_that_another_file_has_the_name(void **state)
+{
+    (void)state;
+    struct sw_err err;
+    char *path, *again;
+    struct sw_snapshot *s = make(1, &path);
+    struct sw_snapshot_reader *old, *new;
+    struct sw_snapshot_state header;
+    ok(sw_snapshot_reader_open(&old, path, &err), &err);
+    assert_true(sw_snapshot_reader_state(old, &header));
+    assert_false(header.gone);
+    sw_snapshot_free(s);
+    s = make(3, &again);
+    assert_string_equal(path, again);
+    assert_true(sw_snapshot_reader_state(old, &header));
+    assert_true(header.gone && header.status == SW_RUN_RUNNING);
+    ok(sw_snapshot_reader_open(&new, path, &err), &err);
+    assert_true(sw_snapshot_reader_state(new, &header));
+    assert_true(!header.gone && header.slots == 3);
+    sw_snapshot_reader_close(old);
+    sw_snapshot_reader_close(new);
+    sw_snapshot_free(s);
+    sw_free(path);
+    sw_free(again);
+}
+
 static void texts_are_cut(void **state)
 {
     (void)state;
@@ -299,6 +325,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         CASE(other_process_reads_what_was_written),
+        CASE(a_reader_sees_that_another_file_has_the_name),
         CASE(texts_are_cut),
         CASE(readers_never_see_half_a_write),
         CASE(files_that_lie_are_refused),

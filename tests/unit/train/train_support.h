@@ -190,12 +190,18 @@ static inline double trial_clock(void)
     return (double)sw_os()->monotonic_ns() * 1e-9;
 }
 
+/* With all stages of the run. */
 static inline int trial_run(struct trial *t)
 {
     double began = trial_clock();
     if (t->before)
         t->before(t);
     t->rc = sw_job_run(t->job, trial_observe, t, &t->stuck, &t->err);
+    while (t->rc == SW_OK && sw_job_has_next(t->job)) {
+        t->rc = sw_job_next(&t->job, &t->messages, &t->err);
+        if (t->rc == SW_OK)
+            t->rc = sw_job_run(t->job, trial_observe, t, &t->stuck, &t->err);
+    }
     t->took_s = trial_clock() - began;
     return t->rc;
 }
