@@ -6,6 +6,7 @@ import os
 import copy_modes
 import measure
 import primitives
+import recurrent
 import split
 import torch_peer
 from common import Row, Skipped, in_turn, speed_and_memory
@@ -255,6 +256,7 @@ FIGURES = {
     "workers-alexnet": workers_figure("alexnet"),
     "workers-quick": workers_figure("quick"),
     "torch-alexnet": torch_peer.figure("alexnet"),
+    "torch-gru": recurrent.figure,
     "torch-lenet": torch_peer.figure("lenet"),
     "torch-mlp": torch_peer.figure("mlp"),
     "torch-quick": torch_peer.figure("quick"),

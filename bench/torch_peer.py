@@ -31,7 +31,8 @@ class Torch:
             raise Skipped("%s has no PyTorch: %s" % (os.path.basename(python), e)) from e
         self.version = ended.out.strip()
 
-    def call(self, name, net, layout, setting, extra):
+    def run(self, script, setting, arguments):
+        """What a script of this folder answers, and its peak bytes."""
         env = dict(SETTINGS[setting], OMP_NUM_THREADS=str(self.bench.threads))
         # Debian's PyTorch takes the system's BLAS: the one with OpenMP does not fight its threads.
         for folder in ("/usr/lib/x86_64-linux-gnu/openblas-openmp",
@@ -39,11 +40,14 @@ class Torch:
             if os.path.exists(os.path.join(folder, "libblas.so.3")):
                 already = os.environ.get("LD_LIBRARY_PATH")
                 env["LD_LIBRARY_PATH"] = folder + (":" + already if already else "")
-        script = os.path.join(self.bench.root, "bench", "torch_nets.py")
-        argv = [self.python, script, name, str(net["batch"]), "--threads",
-                str(self.bench.threads), "--layout", layout] + extra
+        argv = [self.python, os.path.join(self.bench.root, "bench", script)] + arguments
         ended = measure.run(argv, env=env)
         return json.loads(ended.out.splitlines()[-1]), ended.peak_bytes
+
+    def call(self, name, net, layout, setting, extra):
+        return self.run("torch_nets.py", setting,
+                        [name, str(net["batch"]), "--threads", str(self.bench.threads), "--layout",
+                         layout] + extra)
 
     def timed(self, name, net, cell):
         layout, setting, compiled = cell
