@@ -7,8 +7,10 @@
  * Where workers reach each other's memory nothing is packed: who sends says where his part lies,
  * and who takes copies from there, or adds terms of a sum, or, if all that he is to have lies there
  * in one piece, reads it where it is. That memory is not written again before everybody has done
- * with it. Between devices pieces go through staging memory (net/exchange.h), ordered by events, so
- * that no thread waits for a device.
+ * with it. Between devices pieces go through staging memory (net/exchange.h), packed on a stream of
+ * its own and ordered by events; who sends waits for nothing. Who takes what is not there yet waits
+ * for his own device first: so of workers that wait for one another the one whose device does not
+ * come to an end is none.
  *
  * Bridges work on plain layouts: a blocked source is reordered first, its gradient last. Terms of a
  * sum are added in worker order, so the result does not depend on who comes first. */
@@ -282,6 +284,17 @@ static void mark(const struct state *st, bool taken)
         sw_exchange_tell(st->net->exchange);
 }
 
+/* The same on a thread of the device, when it has come there. */
+static void mark_sent(void *state)
+{
+    mark(state, false);
+}
+
+static void mark_taken(void *state)
+{
+    mark(state, true);
+}
+
 static struct sw_event *event_of(const struct state *st, int worker, bool backward, uint64_t pass,
                                  enum sw_exchange_moment moment)
 {
@@ -302,7 +315,11 @@ static int pack(const struct state *st, struct sw_stream *s, const struct sw_pie
                    r = piece(st, p->backward, p->from, p->to);
     size_t width = (size_t)r.columns * st->c.column_bytes;
     uint64_t done = st->sent < 2 ? 0 : st->sent - 1;
-    int rc = cancelled(sw_exchange_wait_taken(st->net->exchange, p, done), err);
+    int rc = SW_OK;
+    if (!sw_exchange_is_taken(st->net->exchange, p, done))
+        rc = sw_stream_wait(st->net->stream, err);
+    if (rc == SW_OK)
+        rc = cancelled(sw_exchange_wait_taken(st->net->exchange, p, done), err);
     if (rc == SW_OK)
         rc = sw_event_wait(s, event_of(st, p->to, p->backward, st->sent, SW_EXCHANGE_TAKEN), err);
     if (rc == SW_OK)
@@ -312,7 +329,7 @@ static int pack(const struct state *st, struct sw_stream *s, const struct sw_pie
 }
 
 /* Beside what is computed, when the part is made. */
-static int pack_all(const struct state *st, const char *part, struct sw_err *err)
+static int pack_all(struct state *st, const char *part, struct sw_err *err)
 {
     struct sw_stream *s = sw_exchange_sender(st->net->exchange, st->worker);
     bool backward = piece_to(st, 0)->backward;
@@ -326,20 +343,23 @@ static int pack_all(const struct state *st, const char *part, struct sw_err *err
     for (int k = 0; k < st->workers && rc == SW_OK; k++)
         if (moves(st, piece_to(st, k)))
             rc = pack(st, s, piece_to(st, k), part, err);
-    return rc == SW_OK ? sw_event_record(s, sent, err) : rc;
+    if (rc == SW_OK)
+        rc = sw_event_record(s, sent, err);
+    return rc == SW_OK ? sw_stream_call(s, mark_sent, st, err) : rc;
 }
 
 /* Hands out this worker's part: on the host as it is, else packed. */
 static int hand_out(struct state *st, char *part, struct sw_err *err)
 {
-    struct sw_exchange *e = st->net->exchange;
-    int rc = st->host ? SW_OK : pack_all(st, part, err);
-    if (rc != SW_OK)
-        return rc;
-    sw_exchange_publish(e, st->c.index, st->worker, piece_to(st, 0)->backward, part);
+    int rc = SW_OK;
+    sw_exchange_publish(st->net->exchange, st->c.index, st->worker, piece_to(st, 0)->backward,
+                        part);
+    if (st->host)
+        mark(st, false);
+    else
+        rc = pack_all(st, part, err);
     st->sent++;
-    mark(st, false);
-    return SW_OK;
+    return rc;
 }
 
 int sw_net_wait_free(const struct sw_net_node *node, struct sw_err *err)
@@ -378,7 +398,11 @@ static const char *find_piece(const struct state *st, const struct take *t, int 
 static int wait_piece(const struct state *st, int j, struct sw_err *err)
 {
     const struct sw_piece *p = piece_from(st, j);
-    int rc = cancelled(sw_exchange_wait_sent(st->net->exchange, p, st->taken + 1), err);
+    int rc = SW_OK;
+    if (!st->host && !sw_exchange_is_sent(st->net->exchange, p, st->taken + 1))
+        rc = sw_stream_wait(st->net->stream, err);
+    if (rc == SW_OK)
+        rc = cancelled(sw_exchange_wait_sent(st->net->exchange, p, st->taken + 1), err);
     return rc == SW_OK && !st->host
                ? sw_event_wait(st->net->stream,
                                event_of(st, j, p->backward, st->taken, SW_EXCHANGE_SENT), err)
@@ -455,9 +479,11 @@ static int take(struct state *st, const struct take *t, struct sw_err *err)
                              err);
     if (rc == SW_OK && !st->host)
         rc = sw_event_wait(s, event_of(st, st->worker, backward, st->taken, SW_EXCHANGE_SENT), err);
-    st->taken++;
-    if (rc == SW_OK)
+    if (rc == SW_OK && !st->host)
+        rc = sw_stream_call(s, mark_taken, st, err);
+    else if (rc == SW_OK)
         mark(st, true);
+    st->taken++;
     return rc;
 }
 

@@ -106,6 +106,11 @@ bool sw_exchange_is_sent(const struct sw_exchange *e, const struct sw_piece *p, 
     return is_reached(&(struct least){&e->sent[count_of(e, p)], times});
 }
 
+bool sw_exchange_is_taken(const struct sw_exchange *e, const struct sw_piece *p, uint64_t times)
+{
+    return is_reached(&(struct least){&e->taken[count_of(e, p)], times});
+}
+
 int sw_exchange_wait_sent(const struct sw_exchange *e, const struct sw_piece *p, uint64_t times)
 {
     return wait_for(e, p->to, &e->sent[count_of(e, p)], times);

@@ -243,8 +243,9 @@ int sw_exchange_wait_sent(const struct sw_exchange *e, const struct sw_piece *p,
 int sw_exchange_wait_taken(const struct sw_exchange *e, const struct sw_piece *p,
                            uint64_t times) SW_MUST_CHECK;
 bool sw_exchange_is_sent(const struct sw_exchange *e, const struct sw_piece *p, uint64_t times);
-/* The piece has been sent once more, or taken: on a device, that is queued. Whoever waits hears of
- * it by sw_exchange_tell. */
+bool sw_exchange_is_taken(const struct sw_exchange *e, const struct sw_piece *p, uint64_t times);
+/* The piece has been sent once more, or taken. Whoever waits hears of it by sw_exchange_tell. Any
+ * thread. */
 void sw_exchange_mark(const struct sw_exchange *e, const struct sw_piece *p, bool taken);
 void sw_exchange_tell(const struct sw_exchange *e);
 void sw_exchange_add_ns(const struct sw_exchange *e, int from, int to, int64_t ns);

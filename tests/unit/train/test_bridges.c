@@ -1,5 +1,5 @@
 /* ctest-labels: threads
- * ctest-timeout: 120
+ * ctest-timeout: 300
  * What goes between workers that reach each other's memory is read where it lies, as far as it can
  * be, and is not written again before the last reader has done with it, however slow he is. And the
  * order of a net's layers: everything is sent at once and waited for late, so that workers which

@@ -1,4 +1,4 @@
-/* ctest-timeout: 120
+/* ctest-timeout: 300
  * The movement table (parallel training, section 4), cell by cell: between two layers that are
  * spread over simulated GPUs without peers exactly so many bytes leave them, forward and back, as
  * the table says; and a layer that is split over K workers takes the K-th part of memory. */
