@@ -104,10 +104,12 @@ static int choose(const struct sw_machine *m, const struct sw_cluster_shape *s,
     if (!group || !taken)
         rc = sw_err_nomem(err, "the placement", gpus + 2 * size * sizeof *group);
     for (int g = 0; g < s->worker_groups && rc == SW_OK; g++) {
-        if (!s->gpu_count)
-            choose_group(m, taken, s->workers_per_group, group + size, group);
-        for (int i = 0; i < s->workers_per_group; i++) {
-            int worker = g * s->workers_per_group + i;
+        int first = g * s->workers_per_group, own = p->worker_count - first;
+        own = own < s->workers_per_group ? own : s->workers_per_group; /* the others have none */
+        if (!s->gpu_count && own > 0)
+            choose_group(m, taken, own, group + size, group);
+        for (int i = 0; i < own; i++) {
+            int worker = first + i;
             p->rows[worker].gpu = s->gpu_count ? s->gpus[worker] : group[i];
         }
     }
@@ -162,7 +164,7 @@ static const char *reach_text(const struct sw_machine *m, const struct sw_cluste
                               const struct sw_placement *p, int worker, char *out, size_t bytes)
 {
     int first = worker / s->workers_per_group * s->workers_per_group, far = worker;
-    for (int i = first; i < first + s->workers_per_group; i++) {
+    for (int i = first; i < first + s->workers_per_group && i < p->worker_count; i++) {
         int gpu = p->rows[worker].gpu;
         bool same = p->rows[i].gpu == gpu;
         if (!same && (p->rows[far].gpu == gpu ||
@@ -254,7 +256,8 @@ int sw_place_gpu_workers(const struct sw_machine *m, const struct sw_cluster_sha
         rc = choose(m, shape, p, err);
     if (rc != SW_OK)
         return rc;
-    int size = share_size(m, p, shape->bind_servers);
+    /* Where others compute on cores, one drives a GPU. */
+    int size = share_size(m, p, shape->bind_servers && shape->device_workers == 0);
     char reach[96];
     /* First whoever can sit at home does, then the others take what is left. */
     for (int i = 0; i < p->worker_count; i++) {

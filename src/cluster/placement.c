@@ -17,7 +17,8 @@ static void name_rows(struct sw_placement *p, const struct sw_cluster_shape *s)
         snprintf(row->unit, sizeof row->unit, "%s%d.%d", worker ? "worker" : "server", index / size,
                  index % size);
         row->gpu = -1;
-        if (worker && s->device == SW_ON_SIM)
+        bool own = s->device_workers == 0 || index < s->device_workers;
+        if (worker && own && s->device == SW_ON_SIM)
             snprintf(row->device, sizeof row->device, "sim:%d", index);
         else
             snprintf(row->device, sizeof row->device, "cpu");
@@ -108,6 +109,32 @@ static void place_helpers(const struct sw_machine *m, struct sw_placement *p)
     }
 }
 
+/* Those on GPUs first, near these; the others share the cores that are left. */
+static int seat_workers(const struct sw_machine *m, const struct sw_cluster_shape *shape,
+                        struct sw_placement *p, struct sw_err *err)
+{
+    struct sw_placement rest = *p;
+    if (shape->device != SW_ON_CUDA) {
+        sw_place_workers(m, p);
+        return SW_OK;
+    }
+    int on_gpus = shape->device_workers ? shape->device_workers : p->worker_count;
+    p->worker_count = on_gpus;
+    int rc = sw_place_gpu_workers(m, shape, p, err);
+    p->worker_count = rest.worker_count;
+    if (rc != SW_OK || on_gpus == p->worker_count)
+        return rc;
+    rest.rows += on_gpus;
+    rest.worker_count -= on_gpus;
+    rest.spare = p->spare;
+    if (sw_core_set_count(&rest.spare) == 0) /* crowded: in turn with the others */
+        rest.spare = sw_machine_cores(m);
+    sw_place_workers(m, &rest);
+    if (sw_core_set_count(&p->spare) > 0)
+        p->spare = rest.spare;
+    return SW_OK;
+}
+
 static int seat_all(const struct sw_machine *m, const struct sw_cluster_shape *shape,
                     bool oversubscribe, struct sw_placement *p, struct sw_err *err)
 {
@@ -116,10 +143,7 @@ static int seat_all(const struct sw_machine *m, const struct sw_cluster_shape *s
         return rc;
     p->oversubscribed = p->worker_count > sw_machine_threads(m);
     name_rows(p, shape);
-    if (shape->device == SW_ON_CUDA)
-        rc = sw_place_gpu_workers(m, shape, p, err);
-    else
-        sw_place_workers(m, p);
+    rc = seat_workers(m, shape, p, err);
     if (rc != SW_OK)
         return rc;
     sw_place_servers(m, shape, p);

@@ -26,6 +26,8 @@ struct sw_cluster_shape {
     int server_groups, servers_per_group; /* each at least 1 */
     bool bind_servers;
     enum sw_on device;
+    int device_workers; /* so many of the first workers are on such devices, the others on CPUs; 0:
+                           all of them */
     /* CUDA: the GPU of each worker, by number in the machine map; one may occur several times. None
      * named: each worker gets one of its own. */
     int gpus[SW_SHAPE_GPUS];

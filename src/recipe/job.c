@@ -91,7 +91,8 @@ const struct sw_opt sw_job_opts[] = {
              "(branches of an inception block) may run at the same time, each on a stream of its "
              "own; not with repeat_exact or memory = fit; the results stay the same"},
     {FIELD(device), .type = SW_OPT_STRING, .def = "auto",
-     .help = "where to compute: cpu, cuda, cuda:0,2 (GPUs by number), sim:gpus=N; auto is cpu"},
+     .help = "where to compute: cpu, cuda, cuda:0,2 (GPUs by number), sim:gpus=N; with +cpu behind "
+             "the latter, workers without a GPU compute on cores; auto is cpu"},
     {FIELD(db), .type = SW_OPT_STRING, .help = "history database, a file"},
     {.key = NULL},
 };

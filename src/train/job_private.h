@@ -335,6 +335,7 @@ struct sw_job {
     char device_text[160];    /* as asked for: cpu, sim:gpus=4 */
     struct sw_sim_conf sim;
     bool on_sim, on_cuda;
+    bool mixed; /* workers that get no such device compute on the CPU */
     int gpus[SW_SHAPE_GPUS]; /* those that device names; gpu_count 0: any */
     int gpu_count;
     const struct sw_section *data[SW_SPLITS]; /* NULL: no such section */
@@ -416,7 +417,8 @@ struct sw_job {
 /* job_units.c */
 /* Reads job.device: "cpu", "cuda:0,2", "sim:gpus=4". */
 int sw_job_choose_device(struct sw_job *job, struct sw_err *err) SW_MUST_CHECK;
-/* Do workers have devices of their own, whose memory the host cannot reach? */
+/* Do workers have devices of their own, whose memory the host cannot reach? All of them, or in a
+ * mixed job the first ones. */
 bool sw_job_has_devices(const struct sw_job *job);
 /* Maps the machine, decides the shape, places and makes workers and servers. */
 int sw_job_place(struct sw_job *job, const struct sw_job_options *o,

@@ -36,7 +36,7 @@ static int most_workers(const struct sw_job *job, bool oversubscribe)
     int threads = sw_machine_threads(job->machine), devices = count_devices(job);
     if (!oversubscribe && threads < most)
         most = threads;
-    if (devices > 0 && devices < most)
+    if (devices > 0 && devices < most && !job->mixed)
         most = devices;
     return (int)most;
 }
@@ -57,12 +57,36 @@ static int check_rows(struct sw_job *job, const struct sw_section *section)
 static int check_devices(struct sw_job *job, const struct sw_section *section)
 {
     int workers = job->shape.worker_groups * job->shape.workers_per_group;
-    if (!job->on_sim || workers <= job->sim.gpus)
+    if (!job->on_sim || workers <= job->sim.gpus || job->mixed)
         return SW_OK;
     return sw_recipe_error(job->recipe, section, "workers_per_group",
                            "%d workers need a device each, but there are %d: at most %d, or say "
-                           "device sim:gpus=%d",
-                           workers, job->sim.gpus, job->sim.gpus, workers);
+                           "device sim:gpus=%d, or sim:gpus=%d+cpu",
+                           workers, job->sim.gpus, job->sim.gpus, workers, job->sim.gpus);
+}
+
+/* What all workers of a mixed job have to share. */
+static int check_mixed(struct sw_job *job, const struct sw_section *section)
+{
+    if (!job->mixed)
+        return SW_OK;
+    if (job->copy == SW_COPY_NONE)
+        return sw_recipe_error(job->recipe, section, "copy",
+                               "devices and CPUs update the same values, which are therefore on "
+                               "the host: say async");
+    int devices = count_devices(job), size = job->shape.workers_per_group;
+    if (sw_job_splits_layers(job) && devices % size != 0 &&
+        devices < size * job->shape.worker_groups)
+        return sw_recipe_error(job->recipe, section, "workers_per_group",
+                               "a group with %d workers on devices and %d on CPUs cannot split "
+                               "layers: pieces of them move between devices, or in the host's "
+                               "memory; split by rows, or have groups of one kind",
+                               devices % size, size - devices % size);
+    if (job->conf->memory_bytes > 0)
+        return sw_recipe_error(job->recipe, sw_recipe_find(job->recipe, "job", NULL), "memory",
+                               "a budget is one of devices or of the host, and this job has both: "
+                               "leave out fit");
+    return SW_OK;
 }
 
 static int make_shape(struct sw_job *job, const struct sw_cluster_conf *c,
@@ -84,6 +108,8 @@ static int make_shape(struct sw_job *job, const struct sw_cluster_conf *c,
     rc = check_rows(job, section);
     if (rc == SW_OK)
         rc = check_devices(job, section);
+    if (rc == SW_OK)
+        rc = check_mixed(job, section);
     if (rc == SW_ERR_INVALID)
         sw_recipe_hint(job->recipe, "%s",
                        sw_cluster_advice(c, &job->shape, most_workers(job, oversubscribe), advice,
@@ -101,6 +127,8 @@ static int choose_shape(struct sw_job *job, const struct sw_cluster_conf *c, boo
     if (rc != SW_OK)
         return rc == SW_ERR_INVALID ? sw_recipe_verdict(job->recipe, err) : rc;
     job->shape.device = job->on_cuda ? SW_ON_CUDA : job->on_sim ? SW_ON_SIM : SW_ON_CPU;
+    if (job->mixed && count_devices(job) < job->shape.worker_groups * job->shape.workers_per_group)
+        job->shape.device_workers = count_devices(job);
     job->shape.gpu_count = job->gpu_count;
     memcpy(job->shape.gpus, job->gpus, sizeof job->gpus);
     return SW_OK;
@@ -113,7 +141,7 @@ static struct sw_cluster_conf read_cluster(const struct sw_job *job, bool one_wo
     if (!one_worker)
         c = *(const struct sw_cluster_conf *)sw_recipe_find(job->recipe, "cluster", NULL)->common;
     if (count_devices(job) > 0)
-        c.devices = count_devices(job);
+        c.devices = count_devices(job) + job->mixed;
     return c;
 }
 
@@ -308,10 +336,16 @@ static int read_gpus(struct sw_job *job, const char *text, struct sw_err *err)
     return SW_OK;
 }
 
-/* "cpu", "auto", or "cuda" or "sim" with what follows a colon. */
-static int read_device(struct sw_job *job, const char *text, struct sw_err *err)
+/* "cpu", "auto", or "cuda" or "sim" with what follows a colon, and perhaps "+cpu". */
+static int read_device(struct sw_job *job, const char *whole, struct sw_err *err)
 {
-    snprintf(job->device_text, sizeof job->device_text, "%s", text);
+    char text[sizeof job->device_text];
+    snprintf(job->device_text, sizeof job->device_text, "%s", whole);
+    snprintf(text, sizeof text, "%s", whole);
+    job->mixed =
+        sw_str_ends(text, "+cpu") && (sw_str_starts(text, "cuda") || sw_str_starts(text, "sim"));
+    if (job->mixed)
+        text[strlen(text) - strlen("+cpu")] = '\0';
     if (sw_str_eq(text, "auto") || sw_str_eq(text, "cpu")) {
         strcpy(job->device_text, "cpu");
         return SW_OK;
@@ -323,7 +357,8 @@ static int read_device(struct sw_job *job, const char *text, struct sw_err *err)
     if (job->on_sim)
         return sw_sim_parse(text[3] ? text + 4 : "", &job->sim, err);
     return sw_err_set(err, SW_ERR_INVALID,
-                      "unknown device; there are auto, cpu, cuda, cuda:0,2, sim:gpus=N");
+                      "unknown device; there are auto, cpu, cuda, cuda:0,2, sim:gpus=N, and with "
+                      "CPUs beside them cuda+cpu, cuda:0,2+cpu, sim:gpus=N+cpu");
 }
 
 int sw_job_choose_device(struct sw_job *job, struct sw_err *err)
@@ -365,7 +400,8 @@ int sw_job_open_devices(struct sw_job *job, struct sw_err *err)
     int workers = job->placement->worker_count, rc = SW_OK;
     for (int i = 0; i < workers && rc == SW_OK; i++) {
         struct sw_worker *w = &job->workers[i];
-        if (!sw_job_has_devices(job)) {
+        if (!sw_job_has_devices(job) ||
+            (job->shape.device_workers > 0 && i >= job->shape.device_workers)) {
             w->device = job->device;
             continue;
         }

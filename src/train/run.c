@@ -267,8 +267,9 @@ static int allocate(struct sw_job *job, struct sw_err *err)
         rc = sw_fault_attach(&job->fault, sw_group_close_v, &job->groups[g], err);
     for (int i = 0; i < job->group_size && rc == SW_OK && job->hybrid; i++)
         rc = sw_fault_attach(&job->fault, sw_group_close_v, &job->peers[i], err);
-    for (int i = 0; sw_job_has_devices(job) && i < job->placement->worker_count && rc == SW_OK; i++)
-        rc = sw_fault_attach(&job->fault, sw_device_cancel_v, job->workers[i].device, err);
+    for (int i = 0; i < job->placement->worker_count && rc == SW_OK; i++)
+        if (!job->workers[i].device->host_memory)
+            rc = sw_fault_attach(&job->fault, sw_device_cancel_v, job->workers[i].device, err);
     return rc;
 }
 
@@ -436,15 +437,16 @@ static size_t resident_bytes(void)
 static size_t peak_bytes(const struct sw_job *job)
 {
     size_t bytes = sw_cpu_bytes_peak();
-    for (int i = 0; sw_job_has_devices(job) && i < job->placement->worker_count; i++)
-        bytes += sw_device_bytes_of(job->workers[i].device).peak;
+    for (int i = 0; i < job->placement->worker_count; i++)
+        if (!job->workers[i].device->host_memory)
+            bytes += sw_device_bytes_of(job->workers[i].device).peak;
     return bytes;
 }
 
 /* Right, but each waits for the device and for two copies. */
 static void tell_bridged(struct sw_job *job)
 {
-    for (int i = 0; sw_job_has_devices(job) && i < job->placement->worker_count; i++) {
+    for (int i = 0; i < job->placement->worker_count; i++) {
         struct sw_device *dev = job->workers[i].device;
         uint64_t bridged = sw_device_bytes_of(dev).bridged;
         if (bridged > 0)

@@ -76,6 +76,9 @@ train none-bf16 --device cuda:0 --set job.precision=bf16 --set cluster.copy=none
 learns_as none-bf16 cpu-bf16
 expect 2 run "$tiny" --steps 3 --device cuda:0 --set job.precision=fp16 --set cluster.copy=none
 has err 'or precision = bf16'
+# One worker on a GPU and one on cores, who share layouts, values and rows.
+train mixed --device cuda:0+cpu --oversubscribe
+near mixed
 
 # What ran where is in the history.
 expect 0 history sql "SELECT placement.device FROM placement JOIN runs ON runs.id = run_id WHERE name = 'two' AND unit LIKE 'worker%'"

@@ -2,6 +2,7 @@
 
 #include "base/str.h"
 #include "device/sim/sim.h"
+#include <stdio.h>
 #include <string.h>
 
 const struct sw_way *sw_ways_taken(const struct sw_ways *w, int from, int to)
@@ -19,8 +20,11 @@ int sw_cli_ways(const char *device, const struct sw_machine *machine, bool measu
     struct sw_sim_conf sim;
     struct sw_err why;
     *out = NULL;
+    char text[256];
     if (device && sw_str_starts(device, "sim")) {
-        args.sim = device[3] ? device + 4 : "";
+        snprintf(text, sizeof text, "%s", device[3] == ':' ? device + 4 : "");
+        text[strcspn(text, "+")] = '\0'; /* CPUs beside them have no such ways */
+        args.sim = text;
         int rc = sw_sim_parse(args.sim, &sim, err);
         if (rc != SW_OK)
             return rc;

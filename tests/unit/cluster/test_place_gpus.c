@@ -279,6 +279,35 @@ static void prefetch_sits_near_the_gpu(void **state)
     sw_machine_free(m);
 }
 
+/* One core drives a GPU there, near it; the others share what is left, and no core is taken twice.
+ */
+static void workers_without_a_gpu_get_the_cores_that_are_left(void **state)
+{
+    (void)state;
+    struct sw_machine *m = with_gpus("numa:2 core:8 pu:1", 1);
+    struct sw_cluster_shape s = shape_of(1, 4, true);
+    s.device_workers = 2;
+    s.servers_per_group = 4;
+    struct sw_placement *p = place(m, &s, false);
+    struct sw_core_set taken = {0};
+    for (int i = 0; i < 4; i++) {
+        const struct sw_placement_row *row = &p->rows[i];
+        assert_string_equal(row->device, i == 0 ? "cuda:0" : i == 1 ? "cuda:1" : "cpu");
+        assert_int_equal(row->gpu, i < 2 ? i : -1);
+        assert_int_equal(row->threads, i < 2 ? 1 : 7);
+        assert_false(sw_core_set_overlaps(&taken, &row->cores));
+        sw_core_set_add_all(&taken, &row->cores);
+    }
+    sw_placement_free(p);
+    s.workers_per_group = 20;
+    s.servers_per_group = 20;
+    p = place(m, &s, true); /* crowded */
+    for (int i = 0; i < 20; i++)
+        assert_true(p->rows[i].threads >= 1 && (p->rows[i].gpu >= 0) == (i < 2));
+    sw_placement_free(p);
+    sw_machine_free(m);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -289,6 +318,7 @@ int main(void)
         cmocka_unit_test(gpus_can_be_named),
         cmocka_unit_test(a_gpu_without_a_node_gets_cores_that_are_left),
         cmocka_unit_test(prefetch_sits_near_the_gpu),
+        cmocka_unit_test(workers_without_a_gpu_get_the_cores_that_are_left),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
