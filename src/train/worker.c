@@ -364,6 +364,16 @@ static int prepare(struct sw_worker *w, struct sw_err *err)
     return rc == SW_OK ? read_anew(w, err) : rc;
 }
 
+/* What the host pays for a step, for benchmarks. */
+static void record_launches(const struct sw_worker *w)
+{
+    const struct sw_segment_stats s = sw_segments_stats(w->segments);
+    if (s.launches > 0)
+        sw_history_event(w->job->history, SW_LOG_DEBUG, w->unit,
+                         "graphs of a step: %d of %d segments, %.2f us a launch", s.graphs,
+                         sw_segments_count(w->segments), s.launch_us);
+}
+
 void sw_worker_main(void *worker)
 {
     struct sw_worker *w = worker;
@@ -372,6 +382,7 @@ void sw_worker_main(void *worker)
     if (rc == SW_OK)
         rc = train(w, &err);
     sw_record_layers(w);
+    record_launches(w);
     if (rc != SW_OK)
         sw_fault_set(&w->job->fault, w->unit, &err);
     sw_slot_phase(w->slot, SW_PHASE_IDLE, w->step, -1, NULL, sw_os()->monotonic_ns());

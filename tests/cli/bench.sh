@@ -19,6 +19,18 @@ python3 "$SW_SOURCE_DIR/bench/papers" 20b --trial --repeats 1 --binary "$SW" >"$
 has out '^batch +data partition +hybrid partition$'
 has out '^32 +[0-9.]+ ms +[0-9.]+ ms$'
 
+# What is for the day of a GPU, on a simulated one.
+python3 "$SW_SOURCE_DIR/bench/gpu" host 20a --trial --repeats 1 --device 'sim:gpus=1,mem=1GiB' \
+    --binary "$SW" >"$T/out" 2>"$T/err" || fail 'a trial of bench/gpu'
+has out '^lenet, batch 4, launch +limit +us +[0-9.]+ +30 '
+has out '^lenet, batch 4, waiting +limit +share of a step '
+has out '^lenet, batch 4, copy = sync +async +ms/step '
+has out '^lenet, batch 4, copy = async +none +ms/step '
+has out '^A trial'
+python3 "$SW_SOURCE_DIR/bench/gpu" lenet --trial --torch /none --binary "$SW" >"$T/out" 2>"$T/err" ||
+    fail 'a missing PyTorch is no reason to fail'
+has out 'lenet: skipped: none has no PyTorch'
+
 python3 "$SW_SOURCE_DIR/bench/papers" 18x --binary "$SW" >"$T/out" 2>"$T/err"
 [ $? = 2 ] || fail 'an unknown figure is not refused'
 has err "no figure '18x'"
