@@ -175,6 +175,8 @@ static void print_text(struct sw_buf *out, const struct sw_job_plan *p, const st
                   (long long)p->batch, (long long)p->eval_batch);
     print_layers(out, p, verbose);
     sw_report_split(out, p, verbose);
+    if (p->comm_asked || verbose)
+        sw_report_comm(out, p);
     sw_buf_printf(out, "\nparameters   %lld (%s)\n", (long long)p->params,
                   sw_human_count(count, (double)p->params));
     sw_buf_printf(out, "work         %sflop a sample\n",
@@ -247,6 +249,7 @@ static void json_layer(struct sw_json_writer *w, const struct sw_job_plan *p,
     sw_json_real(w, "flops_forward", l->flops_forward);
     sw_json_real(w, "flops_backward", l->flops_backward);
     sw_report_split_json(w, p, l);
+    sw_report_comm_json(w, l);
     sw_json_close_object(w);
 }
 
@@ -284,6 +287,7 @@ static void json_plan(struct sw_json_writer *w, const struct sw_job_plan *p, con
     sw_json_string(w, "framework_reason", p->framework_reason);
     sw_json_string(w, "all_reduce", p->sums);
     sw_json_string(w, "partition_notes", p->notes);
+    sw_json_string(w, "comm_notes", p->comm_notes);
     sw_json_placement(w, p->placement);
     sw_json_string(w, "db", x->db);
     sw_report_data_json(w, p);

@@ -401,6 +401,7 @@ int sw_net_new(const struct sw_net_args *args, struct sw_net **out, struct sw_er
         if (rc != SW_OK)
             rc = report(net, &net->nodes[i], rc, err);
     }
+    sw_net_end_comm(net);
     if (rc == SW_OK)
         rc = sw_recipe_verdict(net->recipe, err);
     if (rc == SW_OK)

@@ -17,6 +17,8 @@ static bool has_parameters(const struct sw_net_node *node)
     return node->layer.type->base.params && node->layer.type->base.params[0];
 }
 
+static const char no_factors[] = "no product of factors, as that of an inner_product is";
+
 /* Why the layer has no factors to exchange, with what to do about it, or NULL. */
 static const char *why_not(const struct sw_net *net, const struct sw_net_node *node,
                            struct sw_layer_factors *f)
@@ -24,7 +26,7 @@ static const char *why_not(const struct sw_net *net, const struct sw_net_node *n
     const struct sw_layer_type *type = node->layer.type;
     const char *reason = type->refuses_factors ? type->refuses_factors(node->layer.conf) : NULL;
     if (!type->factors_of)
-        return "its gradient is no product of factors (an inner_product's is)";
+        return no_factors;
     if (node->is_shared)
         return "it shares a parameter with another layer";
     if (reason)
@@ -35,7 +37,7 @@ static const char *why_not(const struct sw_net *net, const struct sw_net_node *n
         return "its weight is frozen";
     return type->factors_of(node->layer.conf, &net->nodes[node->src[0]].layer.dst.desc, f)
                ? NULL
-               : "its gradient is no product of factors";
+               : no_factors;
 }
 
 /* What computes while this layer's parameters are on their way: the layers below. */
@@ -76,11 +78,21 @@ void sw_net_find_comm(struct sw_net *net, struct sw_net_node *node)
                         reason);
     if (net->comm.workers < 2 || !net->training)
         return;
-    if (reason && !own)
-        sw_buf_printf(&net->comm_notes, "layer %s gives whole gradients: %s\n", node->layer.name,
-                      reason);
+    if (reason == no_factors && !own)
+        sw_buf_printf(&net->comm_others, "%s%s", net->comm_others.length ? ", " : "",
+                      node->layer.name);
+    else if (reason && !own)
+        sw_buf_printf(&net->comm_notes, "whole gradients of %s: %s\n", node->layer.name, reason);
     if (!reason)
         node->comm = way == SW_COMM_AUTO ? choose(net, node, &f) : way;
+}
+
+void sw_net_end_comm(struct sw_net *net)
+{
+    if (net->comm_others.length > 0)
+        sw_buf_printf(&net->comm_notes, "whole gradients of %s: %s\n",
+                      sw_buf_text(&net->comm_others), no_factors);
+    sw_buf_fini(&net->comm_others);
 }
 
 enum sw_comm_way sw_net_comm_way(const struct sw_net *net, int i)

@@ -102,7 +102,8 @@ struct sw_net {
     bool alone;                  /* nobody asked for a group: locations say nothing */
     enum sw_partition partition; /* of layers that do not say */
     struct sw_net_comm comm;
-    struct sw_buf comm_notes;        /* what it is otherwise than asked for net-wide, a line each */
+    struct sw_buf comm_notes; /* what it is otherwise than asked for net-wide, a line each, */
+    struct sw_buf comm_others; /* and layers of types that have no factors, while nodes are set up */
     const struct sw_strings *freeze; /* borrowed; or NULL */
     int connections;
     bool is_handed;               /* some output lies in another worker's memory */
@@ -182,6 +183,7 @@ bool sw_net_is_frozen_param(const struct sw_net *net, const struct sw_net_node *
                             const char *param);
 /* comm.c: settles node->comm, once its sources are set up. Messages go to the recipe. */
 void sw_net_find_comm(struct sw_net *net, struct sw_net_node *node);
+void sw_net_end_comm(struct sw_net *net); /* all nodes are set up: the notes are complete */
 /* After setup: which are frozen. */
 void sw_net_settle_frozen(const struct sw_net *net, struct sw_net_node *node);
 /* Does backward write a frozen parameter's gradient, which nobody wants? */

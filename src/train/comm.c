@@ -25,7 +25,7 @@ static bool decides_about_all(const struct sw_job *job)
     const struct sw_section *u = sw_recipe_find(job->recipe, "updater", NULL);
     const struct sw_updater *updater = (const struct sw_updater *)(const void *)u->type[0];
     return job->conf->clip_norm > 0 || job->conf->on_nan != SW_ON_NAN_STOP ||
-           updater->needs_norms || sw_stop_wants_norm(job);
+           job->conf->loss_scale > 0 || updater->needs_norms || sw_stop_wants_norm(job);
 }
 
 static const char *why_not_factors(const struct sw_job *job)
@@ -45,8 +45,8 @@ static const char *why_not_sfb(const struct sw_job *job)
         return "groups that update on their own change values on the host, which no device can "
                "keep to itself (adam sends factors there)";
     if (decides_about_all(job))
-        return "grad_clip = norm, on_nan, norms in stop_at and lars look at all gradients on the "
-               "host before any update (adam makes them there)";
+        return "grad_clip = norm, on_nan, loss_scale, norms in stop_at and lars look at all "
+               "gradients on the host before any update (adam makes them there)";
     return NULL;
 }
 
@@ -174,6 +174,85 @@ void sw_comm_write(const struct sw_job *job, struct sw_buf *out)
         if (way != SW_COMM_PS || find_choice(&job->comm, layer))
             sw_buf_printf(out, "comm %s %s\n", layer, sw_comm_way_names[way]);
     }
+}
+
+/* ---- For people ---- */
+
+bool sw_comm_is_asked(const struct sw_job *job)
+{
+    bool asked = cluster_of(job)->comm != SW_COMM_PS;
+    for (const struct sw_section *s = sw_recipe_first(job->recipe, "layer"); s && !asked;
+         s = sw_section_next(s))
+        asked = sw_section_is_set(s, "comm");
+    return asked;
+}
+
+/* Values of what is trained of a layer, as they are stored, and of its weight alone. Where devices
+ * add up by themselves each parameter begins a line. */
+static int64_t values_of(const struct sw_job *job, int i, int64_t *weight)
+{
+    enum { LINE = 16 };
+    const struct sw_net *net = job->workers[0].train;
+    int first, count = sw_net_layer_params(net, i, &first);
+    int64_t values = 0, line = sw_job_reduces(job) ? LINE : 1;
+    *weight = 0;
+    for (int p = first; p < first + count; p++) {
+        const struct sw_net_param *np = sw_net_param(net, p);
+        const struct sw_desc *layout = &sw_net_layer(net, i)->param[np->index].layout;
+        if (np->frozen || np->root >= 0 || np->owner >= 0)
+            continue;
+        values += (sw_desc_storage(layout) + line - 1) / line * line;
+        *weight = *weight ? *weight : sw_desc_count(layout);
+    }
+    return values;
+}
+
+/* Servers that own outputs of a layer. */
+static int servers_of(const struct sw_table *t, const struct sw_table_factors *f)
+{
+    int servers = 0;
+    for (int s = 0; s < sw_table_servers(t); s++) {
+        int64_t first, outputs;
+        sw_table_factor_range(t, f, s, &first, &outputs);
+        servers += outputs > 0;
+    }
+    return servers;
+}
+
+void sw_comm_describe(const struct sw_job *job, int i, struct sw_job_comm *out)
+{
+    const struct sw_net *net = job->workers[0].train;
+    enum sw_comm_way way = sw_net_comm_way(net, i);
+    const struct sw_comm_choice *c = find_choice(&job->comm, sw_net_layer(net, i)->name);
+    int64_t weight, values = values_of(job, i, &weight);
+    int first;
+    *out = (struct sw_job_comm){.way = NULL};
+    if (values == 0 || party_workers(job) < 2)
+        return;
+    struct sw_comm_terms t = {.workers = party_workers(job),
+                              .inputs = (double)weight,
+                              .outputs = 1,
+                              .devices = sw_job_has_devices(job),
+                              .reduces = sw_job_reduces(job)};
+    if (way != SW_COMM_PS) {
+        sw_net_layer_params(net, i, &first);
+        const struct sw_table_factors *f =
+            sw_table_factors_of(job->table, job->workers[0].param_of[SW_SPLIT_TRAIN][first]);
+        t.rows = (double)f->rows;
+        t.inputs = (double)f->inputs;
+        t.outputs = (double)f->outputs;
+        t.servers = servers_of(job->table, f);
+    }
+    /* Groups that are apart make updates of their own. */
+    int parties = job->apart ? job->group_count : 1;
+    struct sw_comm_count n = sw_comm_count(way, &t, values);
+    out->way = sw_comm_way_names[way];
+    out->asked = sw_comm_way_names[sw_net_comm_asked(net, i)];
+    out->moved = parties * n.moved;
+    out->counted = parties * n.counted;
+    out->predicted = c && !c->taken_up;
+    for (int k = 0; k < SW_COMM_WAYS && c; k++)
+        out->ms[k] = c->ms[k];
 }
 
 /* ---- Where factors are ---- */

@@ -102,6 +102,15 @@ struct sw_job_movement {
     int64_t moved[2];         /* what leaves a worker */
     int64_t counted[2];       /* as the papers count: own shares, too */
 };
+/* How the gradients that several workers have of a layer come together: base/comm_way.h. */
+struct sw_job_comm {
+    const char *way;   /* NULL: only one worker has any */
+    const char *asked; /* the same, or "auto" */
+    int64_t moved;     /* values that a step moves between memories, new ones of parameters too */
+    int64_t counted;   /* as the papers count */
+    bool predicted;    /* with auto: by these times, of a step, else as a checkpoint says */
+    double ms[3];      /* ps, sfb, adam; NaN: that cannot be */
+};
 struct sw_job_layer {
     const char *name, *type;
     int steps;        /* of an unrolled layer, of which this is the sum; 0: it is not unrolled */
@@ -123,6 +132,7 @@ struct sw_job_layer {
     const struct sw_job_share *shares;    /* [group_size of the plan]; NULL with one worker */
     bool moves;                           /* it is a connection: */
     struct sw_job_movement movement;
+    struct sw_job_comm comm;
 };
 /* What memory = fit:SIZE chose, over all workers, and what a step pays for it. */
 struct sw_job_fit {
@@ -159,9 +169,11 @@ struct sw_job_plan {
     int64_t loss_scale_every; /* good updates after which it doubles; 0: never */
     const struct sw_placement *placement;
     const struct sw_machine *machine;
-    const char *fallback; /* announcement lines, or "" */
-    const char *sums;     /* who adds up gradients of several devices, or "": servers, as ever */
-    const char *notes;    /* what the partitioner decided otherwise than asked net-wide, or "" */
+    const char *fallback;   /* announcement lines, or "" */
+    const char *sums;       /* who adds up gradients of several devices, or "": servers, as ever */
+    bool comm_asked;        /* does the recipe say how gradients come together? */
+    const char *comm_notes; /* layers that do so otherwise than asked net-wide, or "" */
+    const char *notes;      /* what the partitioner decided otherwise than asked net-wide, or "" */
 };
 const struct sw_job_plan *sw_job_plan(const struct sw_job *job);
 const struct sw_recipe *sw_job_recipe(const struct sw_job *job);

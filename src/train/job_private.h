@@ -540,6 +540,9 @@ int64_t sw_comm_most_rows(const struct sw_worker *w);
 size_t sw_comm_bytes(const struct sw_job *job);
 int sw_comm_make(struct sw_job *job, struct sw_err *err) SW_MUST_CHECK;
 void sw_comm_fini(struct sw_job *job);
+/* Layer i of the training nets, for `check`; and whether the recipe says anything of it. */
+void sw_comm_describe(const struct sw_job *job, int i, struct sw_job_comm *out);
+bool sw_comm_is_asked(const struct sw_job *job);
 /* The lines of choices for a checkpoint: "comm fc6 sfb". */
 void sw_comm_write(const struct sw_job *job, struct sw_buf *out);
 

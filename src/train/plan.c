@@ -194,6 +194,8 @@ static void list_layer(struct listing *s, const struct sw_net *net, int i)
     fill_row(net, i, &layer);
     add_parts(&job->workers[0], s->split, i, &layer);
     fill_movement(sw_parts_net(job->workers[0].parts[s->split], 0), i, &layer);
+    if (s->split == SW_SPLIT_TRAIN)
+        sw_comm_describe(job, i, &layer.comm);
     s->row_of[i] = n;
     if (first >= 0) {
         add_step(row, &layer);
@@ -245,6 +247,8 @@ static int fill_rows(struct sw_job *job, struct sw_err *err)
         job->layer_rows[s.row_of[i]].eval = true;
     }
     sw_free(rows);
+    job->plan.comm_asked = sw_comm_is_asked(job);
+    job->plan.comm_notes = sw_net_comm_notes(train);
     job->plan.group_size = job->group_size;
     job->plan.layer_count = s.count;
     job->plan.layers = job->layer_rows;

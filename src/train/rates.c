@@ -12,7 +12,7 @@
 enum {
     FILE_BYTES = 1 << 20,
     SIDE = 384,
-    ARRAY_BYTES = 8 << 20,
+    ARRAY_BYTES = 16 << 20,
     COPY_BYTES = 1 << 20,
     ROUNDS = 3,
 };
@@ -139,8 +139,7 @@ static int pass_over(struct sw_stream *s, void *args, struct sw_err *err)
 }
 
 struct copy {
-    void *to;
-    const void *from;
+    void *to, *from;
 };
 
 static int copy(struct sw_stream *s, void *args, struct sw_err *err)
@@ -149,12 +148,30 @@ static int copy(struct sw_stream *s, void *args, struct sw_err *err)
     return sw_copy(s, c->to, c->from, COPY_BYTES, err);
 }
 
+/* Of the host it is not the devices' memory, whose peak users are told. */
+static void *take(struct sw_device *dev, size_t bytes)
+{
+    struct sw_err ignored;
+    void *m = NULL;
+    if (dev->host_memory)
+        return sw_calloc(1, bytes);
+    return sw_device_alloc(dev, bytes, "memory to measure with", &m, &ignored) == SW_OK ? m : NULL;
+}
+
+static void give(struct sw_device *dev, void *m, size_t bytes)
+{
+    if (dev->host_memory)
+        sw_free(m);
+    else
+        sw_device_free(dev, m, bytes);
+}
+
 static double measure_product(struct sw_stream *s)
 {
     size_t bytes = (size_t)SIDE * SIDE * sizeof(float);
     struct sw_err ignored;
-    void *m;
-    if (sw_device_alloc(s->dev, 3 * bytes, "matrices to measure with", &m, &ignored) != SW_OK)
+    void *m = take(s->dev, 3 * bytes);
+    if (!m)
         return 0;
     float *x = m;
     struct sw_gemm_args args = {.m = SIDE,
@@ -167,35 +184,29 @@ static double measure_product(struct sw_stream *s)
     double gflops = sw_fill_zero(s, m, 3 * bytes, &ignored) == SW_OK
                         ? rate_of(s, 2.0 * SIDE * SIDE * SIDE, multiply, &args)
                         : 0;
-    sw_device_free(s->dev, m, 3 * bytes);
+    give(s->dev, m, 3 * bytes);
     return gflops;
 }
 
 /* y = x + y: three transfers an element. */
 static double measure_memory(struct sw_stream *s)
 {
-    struct sw_err ignored;
-    void *m;
-    if (sw_device_alloc(s->dev, 2 * ARRAY_BYTES, "arrays to measure with", &m, &ignored) != SW_OK)
+    void *m = take(s->dev, 2 * ARRAY_BYTES);
+    if (!m)
         return 0;
     int64_t n = ARRAY_BYTES / (int64_t)sizeof(float);
     struct sw_combine_args args = {.n = n, .alpha = 1, .beta = 1, .x = m, .y = (float *)m + n};
     double rate = rate_of(s, 3.0 * ARRAY_BYTES, pass_over, &args);
-    sw_device_free(s->dev, m, 2 * ARRAY_BYTES);
+    give(s->dev, m, 2 * ARRAY_BYTES);
     return rate;
 }
 
 static double measure_link(struct sw_stream *s)
 {
-    struct sw_err ignored;
-    void *there, *here = sw_calloc(1, COPY_BYTES);
-    double rate = 0;
-    if (here && sw_device_alloc(s->dev, COPY_BYTES, "bytes to copy", &there, &ignored) == SW_OK) {
-        struct copy c = {there, here};
-        rate = rate_of(s, COPY_BYTES, copy, &c);
-        sw_device_free(s->dev, there, COPY_BYTES);
-    }
-    sw_free(here);
+    struct copy c = {take(s->dev, COPY_BYTES), sw_calloc(1, COPY_BYTES)};
+    double rate = c.to && c.from ? rate_of(s, COPY_BYTES, copy, &c) : 0;
+    give(s->dev, c.to, COPY_BYTES);
+    sw_free(c.from);
     return rate;
 }
 
@@ -313,7 +324,8 @@ void sw_rates_keep(struct sw_job *job)
     write_rates(job, root, &text);
     if (sw_history_state_dir(&state, &err) == SW_OK &&
         (path = sw_format("%s/rates.json", state)) != NULL &&
-        sw_os_replace_file(path, sw_buf_text(&text), text.length, 0600, &err) != SW_OK)
+        (sw_os_mkdirs(state, 0700, &err) != SW_OK ||
+         sw_os_replace_file(path, sw_buf_text(&text), text.length, 0600, &err) != SW_OK))
         sw_job_say(job, SW_LOG_WARN, "rates", "the rates of this machine are not kept: %s",
                    err.text);
     sw_json_free(root);

@@ -68,6 +68,11 @@ void sw_report_precision(struct sw_buf *out, const struct sw_job_plan *plan);
 void sw_report_split(struct sw_buf *out, const struct sw_job_plan *plan, bool every_layer);
 void sw_report_split_json(struct sw_json_writer *w, const struct sw_job_plan *plan,
                           const struct sw_job_layer *l); /* inside the layer's object */
+/* How gradients of several workers come together, layer by layer, and what that moves: `check`; only
+ * what `auto` chose, and what could not be had: `run`. */
+void sw_report_comm(struct sw_buf *out, const struct sw_job_plan *plan);
+void sw_report_comm_brief(struct sw_buf *out, const struct sw_job_plan *plan);
+void sw_report_comm_json(struct sw_json_writer *w, const struct sw_job_layer *l); /* likewise */
 /* The net as a graph in Graphviz's language. */
 void sw_report_dot(struct sw_buf *out, const struct sw_job_plan *plan);
 void sw_report_start(struct sw_buf *out, const struct sw_job_plan *plan,

@@ -1,0 +1,77 @@
+# How gradients of fully-connected layers come together: what check says of it is what a run moves;
+# auto gives its reasons; wrong keys end with 2 and say what to do.
+. "$(dirname "$0")/lib.sh"
+
+three='--oversubscribe --set cluster.workers_per_group=3 --device sim:gpus=3,mem=64MiB,peer=no'
+
+# shellcheck disable=SC2086
+expect 0 check "$tiny" $three
+hasnt out 'Gradients of all workers'
+# shellcheck disable=SC2086
+expect 0 check "$tiny" $three --set cluster.comm=sfb
+has out '^layer +comm +values +as papers count$'
+has out '^fc1 +sfb +[0-9]+ +[0-9]+$'
+has out '^gradients +whole gradients of conv1: no product of factors, as that of an inner_product is$'
+# shellcheck disable=SC2086
+expect 0 check "$tiny" $three --set layer.fc1.comm=auto
+has out '^layer +comm +values +as papers count +ps ms +sfb ms +adam ms$'
+has out '^gradients +fc1: (ps|sfb|adam), predicted to take [0-9.e-]+ ms a step \([a-z]+ .*, [a-z]+ .*\)$'
+[ ! -e "$T/state/singa-ws/rates.json" ] || fail 'check has written rates.json'
+
+if have_python; then
+    for comm in ps sfb adam; do
+        for framework in sandblaster allreduce; do
+            # shellcheck disable=SC2086
+            expect 0 run "$tiny" --no-ui --name "$comm-$framework" --out "$T/run" --steps 2 $three \
+                --framework $framework --set cluster.comm=$comm
+            moved=$(sql "SELECT sum(bytes) FROM link_traffic l JOIN runs r ON r.id = l.run_id WHERE
+                r.name = '$comm-$framework' AND step = 1 AND kind IN ('d2h', 'h2d', 'factor')")
+            # shellcheck disable=SC2086
+            expect 0 check --json "$tiny" $three --framework $framework --set cluster.comm=$comm
+            python3 - "$T/out" "$moved" $comm <<'END' || fail "check --json with $comm, $framework"
+import json, sys
+d = json.load(open(sys.argv[1]))
+ways = {l["name"]: l["comm"] for l in d["layers"] if "comm" in l}
+assert 4 * sum(c["values"] for c in ways.values()) == int(sys.argv[2]) > 0, (ways, sys.argv[2])
+assert ways["conv1"]["way"] == "ps" and ways["fc1"]["way"] == sys.argv[3], ways
+END
+        done
+    done
+fi
+
+# What was measured is kept, and chosen by again.
+# shellcheck disable=SC2086
+expect 0 run "$tiny" --no-ui --name auto --out "$T/auto" --steps 2 $three --set cluster.comm=auto
+has out '^gradients +fc1: '
+[ -s "$T/state/singa-ws/rates.json" ] || fail 'the rates of the machine are not kept'
+before=$(cat "$T/state/singa-ws/rates.json")
+chosen=$(grep -o 'fc1: [a-z]*' "$T/out")
+# shellcheck disable=SC2086
+expect 0 check "$tiny" $three --set cluster.comm=auto
+has out "^gradients +$chosen, predicted"
+[ "$before" = "$(cat "$T/state/singa-ws/rates.json")" ] || fail 'check has written rates.json'
+expect 0 resume --no-ui --oversubscribe --steps 4
+has out "^gradients +$chosen, as the checkpoint says|^framework" # of ps nothing is said
+
+refuses() {
+    says=$1
+    shift
+    # shellcheck disable=SC2086
+    expect 2 check "$tiny" $three "$@"
+    has err "$says"
+}
+refuses 'layer conv1: comm = sfb: convolution cannot: no product of factors, .*; say ps, or leave it out' \
+    --set layer.conv1.comm=sfb
+refuses 'comm = adam: inner_product cannot: it is not split by rows, .*; say ps, or leave it out' \
+    --set layer.fc1.comm=adam --set layer.fc1.partition=1
+refuses 'comm = sfb: inner_product cannot: its weight is frozen; say ps' \
+    --set layer.fc1.comm=sfb --set job.freeze=fc1.weight
+refuses 'comm = sfb: sfb cannot be: with repeat_exact ' --set cluster.comm=sfb \
+    --set job.repeat_exact=yes
+refuses 'comm = sfb: sfb cannot be: grad_clip = norm, .* \(adam makes them there\); say ps' \
+    --set cluster.comm=sfb --set job.grad_clip=norm:1
+refuses 'comm = sfb: inner_product cannot: grad_clip = norm, .* \(adam makes them there\); say ps' \
+    --set layer.fc1.comm=sfb --set job.grad_clip=norm:1
+refuses 'comm = adam: adam cannot be: with allreduce and copy = none no server ' \
+    --set cluster.comm=adam --set cluster.copy=none --framework allreduce
+refuses 'comm = some: ' --set cluster.comm=some
