@@ -20,7 +20,7 @@ enum {
     ORACLE_MOST_STEPS = 20,
     ORACLE_KINKED_STEPS = 4,
     ORACLE_SIDE = 9,
-    ORACLE_SETS = 14,
+    ORACLE_SETS = 15,
     ORACLE_LAYER_SETS = 5,
 };
 #define ORACLE_LIMIT 1e-4
@@ -33,7 +33,7 @@ struct oracle_case {
     enum oracle_framework framework;
     int groups, members, servers, steps, batch;
     bool smooth, on_sim, clips; /* clips: updates in two phases */
-    const char *copy, *all_reduce, *overlap, *partition, *updater;
+    const char *copy, *all_reduce, *overlap, *partition, *comm, *updater;
     int slice;
     char *recipe;       /* owned (sw_free) */
     const char *spoilt; /* --set of the runs with several workers, that is to be noticed; or NULL */
@@ -109,6 +109,7 @@ static inline void oracle_put_sets(struct oracle_case *c)
     PUT("cluster.overlap=%s", c->overlap);
     PUT("cluster.all_reduce=%s", c->all_reduce);
     PUT("job.partition=%s", c->partition);
+    PUT("cluster.comm=%s", c->comm);
 #undef PUT
     if (c->on_sim)
         snprintf(c->device, sizeof c->device, "sim:gpus=%d,mem=32MiB", oracle_workers(c));
@@ -137,6 +138,19 @@ static inline void oracle_draw_layers(struct oracle_case *c, struct rng *r)
             continue;
         room--;
     }
+}
+
+/* What cannot be gives way to auto: updates that look at all gradients, or devices without servers.
+ * keeps: devices update. */
+static inline const char *oracle_draw_comm(const struct oracle_case *c, bool keeps)
+{
+    static const char *const ways[] = {"ps", "sfb", "adam", "auto"};
+    struct rng r = rng_of(78000 + c->seed);
+    const char *way = ways[rng_int(&r, 0, 3)];
+    bool adds = keeps && c->framework == ORACLE_ALLREDUCE;
+    bool cannot =
+        strcmp(way, "sfb") == 0 ? c->on_sim && c->clips : strcmp(way, "adam") == 0 && adds;
+    return cannot ? "auto" : way;
 }
 
 static inline struct oracle_case oracle_draw(uint64_t seed)
@@ -168,6 +182,7 @@ static inline struct oracle_case oracle_draw(uint64_t seed)
     }
     bool keeps = c.on_sim && strcmp(c.copy, "none") == 0; /* its gradients to itself */
     c.clips = rng_int(&r, 0, 3) == 0 && !keeps;
+    c.comm = oracle_draw_comm(&c, keeps);
     c.recipe = oracle_recipe(&c);
     oracle_put_sets(&c);
     if (c.groups == 1 && c.members > 1 && rng_int(&r, 0, 1))
@@ -189,28 +204,58 @@ static inline void oracle_print(const struct oracle_case *c)
 /* What a run is to leave in link_traffic every step, as its own nets say. */
 struct oracle_bytes {
     int64_t gradients, features;
-    int64_t sums; /* gradients and sums between devices that add up by themselves */
-    int servers;  /* to which gradients go */
+    int64_t values;    /* of parameters, or sums of gradients, to devices */
+    int64_t factors;   /* to servers */
+    int64_t exchanged; /* factors between devices */
+    int64_t sums;      /* gradients and sums between devices that add up by themselves */
+    int servers;       /* to which gradients go */
 };
+
+/* Factors of a worker's rows of a layer: outputs, and for each of so many servers inputs; between
+ * devices all to all others. */
+static inline void oracle_add_factors(struct oracle_bytes *b, const struct sw_job *job,
+                                      const struct sw_worker *w, int layer)
+{
+    const struct sw_layer_factors *f = &sw_net_layer(w->train, layer)->factors;
+    int64_t servers = job->shape.servers_per_group, workers = job->placement->worker_count;
+    servers = servers < f->outputs ? servers : f->outputs;
+    if (sw_job_has_devices(job) && sw_net_comm_way(w->train, layer) == SW_COMM_SFB)
+        b->exchanged += (workers - 1) * f->rows * (f->inputs + f->outputs) * 4;
+    else
+        b->factors += f->rows * (servers * f->inputs + f->outputs) * 4;
+}
+
+/* One parameter of a worker. */
+static inline void oracle_add_param(struct oracle_bytes *b, const struct sw_job *job,
+                                    const struct sw_worker *w, int p, bool stays)
+{
+    const struct sw_net_param *param = sw_net_param(w->train, p);
+    const struct sw_layer *l = sw_net_layer(w->train, param->layer);
+    enum sw_comm_way way = sw_net_comm_way(w->train, param->layer);
+    /* Devices that add up by themselves have each parameter at a place of so many bytes. */
+    int64_t place = sw_job_reduces(job) ? 64 : 1;
+    int64_t bytes = (int64_t)sw_desc_bytes(&l->param[param->index].layout);
+    bytes = (bytes + place - 1) / place * place;
+    /* With `copy = none` what one worker has to itself stays where it is. */
+    bool moves = !stays || sw_table_givers(job->table, w->param_of[SW_SPLIT_TRAIN][p]) > 1;
+    bool owns = param->owner < 0 || param->owner == w->place % job->shape.workers_per_group;
+    if (param->root >= 0 || !moves || !owns)
+        return;
+    if (way != SW_COMM_PS && param->index == 0)
+        oracle_add_factors(b, job, w, param->layer);
+    if (way == SW_COMM_SFB && sw_job_has_devices(job))
+        return;
+    b->gradients += way == SW_COMM_PS ? bytes : 0;
+    b->values += bytes;
+}
 
 static inline struct oracle_bytes oracle_expect(const struct sw_job *job, bool stays)
 {
     struct oracle_bytes b = {0};
-    /* Devices that add up by themselves have each parameter at a place of so many bytes. */
-    int64_t place = sw_job_reduces(job) ? 64 : 1;
     for (int i = 0; i < job->placement->worker_count; i++) {
         const struct sw_worker *w = &job->workers[i];
-        for (int p = 0; p < sw_net_param_count(w->train); p++) {
-            const struct sw_net_param *param = sw_net_param(w->train, p);
-            const struct sw_layer *l = sw_net_layer(w->train, param->layer);
-            /* With `copy = none` what one worker has to itself stays where it is. */
-            bool moves = !stays || sw_table_givers(job->table, w->param_of[SW_SPLIT_TRAIN][p]) > 1;
-            if (param->root < 0 && moves &&
-                (param->owner < 0 || param->owner == w->place % job->shape.workers_per_group))
-                b.gradients +=
-                    ((int64_t)sw_desc_bytes(&l->param[param->index].layout) + place - 1) / place *
-                    place;
-        }
+        for (int p = 0; p < sw_net_param_count(w->train); p++)
+            oracle_add_param(&b, job, w, p, stays);
         for (int k = 0; k < job->group_size; k++)
             b.features += sw_net_moved_bytes(w->train, w->place, k);
     }
@@ -218,12 +263,13 @@ static inline struct oracle_bytes oracle_expect(const struct sw_job *job, bool s
         /* A share of each goes to and from each of the others. */
         int workers = job->placement->worker_count;
         b.sums = b.gradients / workers * 2 * (workers - 1);
-        b.gradients = 0;
+        b.gradients = b.values = 0;
     }
-    for (int s = 0; s < job->shape.servers_per_group && b.gradients > 0; s++) {
+    for (int s = 0; s < job->shape.servers_per_group && b.values > 0; s++) {
         bool owns = false;
         for (int p = 0; p < sw_table_count(job->table); p++)
             owns = owns || (sw_table_has_slices(job->table, s, p) &&
+                            !sw_table_is_elsewhere(job->table, p) &&
                             sw_table_givers(job->table, p) > stays);
         b.servers += owns;
     }
@@ -279,7 +325,7 @@ static inline bool oracle_same(struct oracle_verdict *v, const char *what, int64
 static inline bool oracle_check_traffic(const struct oracle_case *c, int id, struct oracle_bytes b,
                                         struct oracle_verdict *v)
 {
-    int64_t gradients = b.gradients * c->steps;
+    int64_t gradients = (b.gradients + b.factors) * c->steps;
     int servers = (int)ask("SELECT count(DISTINCT to_unit) FROM link_traffic WHERE run_id = %d "
                            "AND kind IN ('shared', 'd2h')",
                            id);
@@ -290,7 +336,9 @@ static inline bool oracle_check_traffic(const struct oracle_case *c, int id, str
            oracle_same(v, "gradient bytes", oracle_traffic(id, c->on_sim ? "'d2h'" : "'shared'"),
                        gradients) &&
            oracle_same(v, "bytes to devices", oracle_traffic(id, "'h2d'"),
-                       c->on_sim ? gradients : 0) &&
+                       c->on_sim ? b.values * c->steps : 0) &&
+           oracle_same(v, "bytes of factors between devices", oracle_traffic(id, "'factor'"),
+                       b.exchanged * c->steps) &&
            oracle_same(v, "servers that get gradients", servers, gradients ? b.servers : 0);
 }
 
@@ -444,6 +492,9 @@ static const char *const oracle_words[] = {"type = convolution",
                                            "copy=none",
                                            "all_reduce=library",
                                            "overlap=no",
+                                           "comm=sfb",
+                                           "comm=adam",
+                                           "comm=auto",
                                            "job.partition=1",
                                            "job.partition=1in",
                                            "job.partition=none",
@@ -453,7 +504,8 @@ static const char *const oracle_words[] = {"type = convolution",
 enum { ORACLE_WORDS = sizeof oracle_words / sizeof *oracle_words };
 
 struct oracle_coverage {
-    int reducing; /* devices that add up by themselves */
+    int reducing;   /* devices that add up by themselves */
+    int factors[2]; /* workers in rows that give factors: on the CPU, on sim */
     int cases, on_sim, uneven, several_losses, diverging;
     int words[ORACLE_WORDS], workers[ORACLE_MOST_WORKERS + 1], servers[ORACLE_MOST_WORKERS + 1];
 };
@@ -470,6 +522,8 @@ static inline void oracle_note(struct oracle_coverage *v, const struct oracle_ca
 {
     v->cases++;
     v->on_sim += c->on_sim;
+    v->factors[c->on_sim] += oracle_workers(c) > 1 && strcmp(c->partition, "0") == 0 &&
+                             (strcmp(c->comm, "sfb") == 0 || strcmp(c->comm, "adam") == 0);
     v->reducing += c->on_sim && c->framework == ORACLE_ALLREDUCE && c->members > 1 &&
                    strcmp(c->copy, "none") == 0;
     v->uneven += c->batch % oracle_workers(c) != 0;
@@ -503,6 +557,8 @@ static inline void oracle_check_coverage(const struct oracle_coverage *v)
     assert_true(v->on_sim > 0 && v->on_sim < v->cases);
     print_message("%d with devices that add up by themselves\n", v->reducing);
     assert_true(v->reducing > 0);
+    print_message("%d and %d on sim give factors\n", v->factors[0], v->factors[1]);
+    assert_true(v->factors[0] > 0 && v->factors[1] > 0);
     assert_true(v->diverging * 50 <= v->cases);
     assert_true(v->uneven > 0 && v->several_losses > 0);
     for (int n = 1; n <= ORACLE_MOST_WORKERS; n++)

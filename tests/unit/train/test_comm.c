@@ -3,6 +3,9 @@
  * many workers, servers, groups and devices, parameters are those of one worker. */
 #include "comm_support.h"
 
+#include "device/sim/sim_private.h"
+#include "train/comm_cost.h"
+
 static const char *const ways[] = {SFB, ADAM};
 
 static void factors_on_the_cpu_give_the_parameters_of_one_worker(void **state)
@@ -269,6 +272,157 @@ static void a_device_that_is_lost_ends_the_run_for_all(void **state)
     }
 }
 
+/* ---- What auto takes ---- */
+
+/* Poseidon 4.3.1: AlexNet between fc6 and fc7 on 4 nodes with 256 samples each. */
+static void counts_are_those_of_the_papers(void **state)
+{
+    (void)state;
+    const struct sw_comm_terms t = {
+        .workers = 4, .servers = 1, .rows = 4 * 256, .inputs = 4096, .outputs = 4096};
+    assert_int_equal(sw_comm_count(SW_COMM_SFB, &t, 0).counted, 18874368);
+    assert_int_equal(sw_comm_count(SW_COMM_PS, &t, 0).counted, 134217728);
+    assert_int_equal(sw_comm_count(SW_COMM_ADAM, &t, 0).counted, 75497472);
+    assert_int_equal(sw_comm_count(SW_COMM_SFB, &t, 0).moved, 0); /* memory is shared */
+    /* fc6 itself, 256 samples in all, on devices. */
+    const struct sw_comm_terms fc6 = {
+        .workers = 4, .servers = 2, .rows = 256, .inputs = 9216, .outputs = 4096, .devices = true};
+    struct sw_comm_terms added = fc6;
+    const int64_t p = 9216 * 4096;
+    added.reduces = true;
+    assert_int_equal(sw_comm_count(SW_COMM_PS, &fc6, p).moved, 8 * p);
+    assert_int_equal(sw_comm_count(SW_COMM_PS, &added, p).moved, 6 * p);
+    assert_int_equal(sw_comm_count(SW_COMM_SFB, &fc6, p).moved, 3 * 256 * (9216 + 4096));
+    assert_int_equal(sw_comm_count(SW_COMM_ADAM, &fc6, p).moved, 256 * (4096 + 2 * 9216) + 4 * p);
+}
+
+static enum sw_comm_way quickest(const struct sw_comm_terms *t)
+{
+    double ms[SW_COMM_WAYS];
+    enum sw_comm_way best = SW_COMM_PS;
+    sw_comm_cost(t, ms);
+    for (int way = 0; way < SW_COMM_WAYS; way++)
+        best = ms[way] < ms[best] ? (enum sw_comm_way)way : best;
+    return best;
+}
+
+/* Slow links want factors, quick ones and large batches whole matrices, and what is hidden behind
+ * computing costs nothing. */
+static void costs_weigh_links_against_products(void **state)
+{
+    (void)state;
+    struct sw_comm_terms t = {.workers = 4,
+                              .servers = 1,
+                              .rows = 64,
+                              .inputs = 9216,
+                              .outputs = 4096,
+                              .devices = true,
+                              .flops_per_s = 1e13,
+                              .server_flops_per_s = 1e11,
+                              .memory_bytes_per_s = 1e10,
+                              .link_bytes_per_s = 1e9};
+    double shown[SW_COMM_WAYS], hidden[SW_COMM_WAYS];
+    assert_int_equal(quickest(&t), SW_COMM_SFB);
+    sw_comm_cost(&t, shown);
+    t.hidden_s = 0.1;
+    sw_comm_cost(&t, hidden);
+    assert_true(fabs(shown[SW_COMM_PS] - hidden[SW_COMM_PS] - 100) < 1e-6);
+    t.hidden_s = 0;
+    t.rows = 1 << 20;
+    assert_int_equal(quickest(&t), SW_COMM_PS);
+    t.rows = 64;
+    t.link_bytes_per_s = 1e15;
+    assert_int_equal(quickest(&t), SW_COMM_PS);
+    t.devices = false;
+    t.server_flops_per_s = t.flops_per_s;
+    t.servers = 4;
+    assert_int_equal(quickest(&t), SW_COMM_SFB); /* the same work, and no sums */
+    t.servers = 1;
+    t.flops_per_s = t.server_flops_per_s = 1e10;
+    assert_int_equal(quickest(&t), SW_COMM_PS);
+}
+
+static enum sw_comm_way chosen(struct trial *t, const char *layer)
+{
+    assert_int_equal(trial_open(t), SW_OK);
+    const struct sw_net *net = t->job->workers[1].train;
+    enum sw_comm_way way = sw_net_comm_way(net, sw_net_find(net, layer));
+    for (int w = 0; w < t->job->placement->worker_count; w++)
+        for (int i = 0; i < sw_net_layer_count(net); i++)
+            assert_int_equal(sw_net_comm_way(t->job->workers[w].train, i), sw_net_comm_way(net, i));
+    trial_close(t);
+    return way;
+}
+
+static void auto_follows_the_link_and_a_resume_keeps_its_choice(void **state)
+{
+    (void)state;
+    struct trial slow = {
+        .recipe = comm_recipe,
+        .oversubscribe = true,
+        .name = "auto",
+        .steps = 3,
+        .device = "sim:gpus=2,mem=64MiB,pcie=2MB/s,peer=no",
+        .sets = {"cluster.comm=auto", workers_set[2], SANDBLASTER, "job.checkpoint_every=3"}};
+    assert_int_equal(chosen(&slow, "fc6"), SW_COMM_SFB);
+    struct trial alone = slow;
+    alone.sets[1] = workers_set[1];
+    alone.name = "alone";
+    trial_ok(&alone);
+    struct trial quick = slow, cut = slow;
+    quick.device = "sim:gpus=2,mem=64MiB,peer=no,pcie=64GB/s";
+    cut.sets[4] = "job.grad_clip=norm:1";
+    assert_int_not_equal(chosen(&cut, "fc6"), SW_COMM_SFB);
+    quick.sets[4] = "job.batch=2000";
+    quick.sets[5] = "job.eval_batch=10";
+    assert_int_not_equal(chosen(&quick, "fc6"), SW_COMM_SFB);
+    trial_ok(&slow);
+    /* What the file says counts, wherever the run goes on. */
+    struct trial on = {.resume = "auto",
+                       .resume_step = 3,
+                       .steps = COMM_STEPS,
+                       .oversubscribe = true,
+                       .device = "sim:gpus=2,mem=64MiB,peer=no,pcie=64GB/s",
+                       .out_dir = in_home("auto")};
+    assert_int_equal(chosen(&on, "fc6"), SW_COMM_SFB);
+    trial_ok(&on);
+}
+
+/* ---- A wait that is left out ---- */
+
+static int (*real_wait)(struct sw_stream *s, struct sw_event *e, struct sw_err *err);
+
+static int planted_wait(struct sw_stream *s, struct sw_event *e, struct sw_err *err)
+{
+    bool left_out = strcmp(sw_sim_stream_of(s)->lane->name, "factors") == 0;
+    return left_out ? SW_OK : real_wait(s, e, err);
+}
+
+static void leave_waits_out(struct trial *t)
+{
+    static struct sw_device_ops ops;
+    ops = *t->job->workers[0].device->ops;
+    real_wait = ops.event_wait;
+    ops.event_wait = planted_wait;
+    for (int w = 0; w < t->job->placement->worker_count; w++)
+        t->job->workers[w].device->ops = &ops;
+}
+
+static void a_wait_that_is_missing_is_found(void **state)
+{
+    (void)state;
+    struct trial t = {.recipe = comm_recipe,
+                      .oversubscribe = true,
+                      .name = "planted",
+                      .steps = COMM_STEPS,
+                      .device = comm_sims[3],
+                      .before = leave_waits_out,
+                      .sets = {SFB, workers_set[3]}};
+    assert_int_equal(trial_go(&t), SW_ERR_INVALID);
+    if (!strstr(t.err.text, "of stream factors") || !strstr(t.err.text, "no event between"))
+        fail_msg("%s", t.err.text);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -288,6 +442,11 @@ int main(void)
         cmocka_unit_test_setup_teardown(frozen_layers_and_other_updaters_keep_to_one_worker,
                                         home_begin, home_end),
         cmocka_unit_test(a_run_goes_on_with_the_same_bits),
+        cmocka_unit_test(counts_are_those_of_the_papers),
+        cmocka_unit_test(costs_weigh_links_against_products),
+        cmocka_unit_test_setup_teardown(auto_follows_the_link_and_a_resume_keeps_its_choice,
+                                        home_begin, home_end),
+        cmocka_unit_test_setup_teardown(a_wait_that_is_missing_is_found, home_begin, home_end),
         cmocka_unit_test(rows_that_move_take_their_factors_with_them),
         cmocka_unit_test_setup_teardown(a_device_that_is_lost_ends_the_run_for_all, home_begin,
                                         home_end),
