@@ -44,7 +44,8 @@ static const struct sw_cli_spec spec = {
         "cpuset, taskset or CUDA_VISIBLE_DEVICES hides is not shown.",
     .more = "`lstopo machine.xml` writes the description of a machine. --device cuda and cuda:0,2\n"
             "plan for its GPUs also where this program cannot use them.",
-    .takes = SW_CLI_SET | SW_CLI_DEVICE | SW_CLI_JSON | SW_CLI_FRAMEWORK | SW_CLI_OVERSUBSCRIBE,
+    .takes = SW_CLI_SET | SW_CLI_DEVICE | SW_CLI_JSON | SW_CLI_FRAMEWORK | SW_CLI_OVERSUBSCRIBE |
+             SW_CLI_STAGE,
     .options = own,
     .max_args = 1,
 };
@@ -126,6 +127,7 @@ static int show_recipe(const struct options *o)
         .framework = o->common.framework,
         .oversubscribe = o->common.oversubscribe,
         .plan_units = true,
+        .stage = o->common.stage,
         .machine = o->from,
     };
     int code, rc = sw_trainer_init(&t, &o->common, &err);

@@ -52,7 +52,8 @@ struct sw_job_options {
      * those behind it are looked at, too. */
     const char *stage;
     const char *weights;                  /* a checkpoint that will be read, or NULL */
-    const struct sw_stage_names *earlier; /* for sw_job_open's own use */
+    const struct sw_stage_names *earlier; /* for sw_job_open's own use, as the next: */
+    const char *fallback;                 /* which data fall back, as the first stage found it */
     const char *command;                  /* the command line, for the history */
     struct sw_display_policy display;
     /* Goes on with a stored run from a checkpoint: recipe, overrides, fallback decision and folder

@@ -19,6 +19,7 @@ int sw_job_read_recipe(const struct sw_job_options *o, struct sw_recipe **recipe
                                       .set_count = o->set_count,
                                       .options = options,
                                       .option_count = sizeof options / sizeof *options,
+                                      .fallback = o->fallback,
                                       .stage = o->stage};
     *recipe = NULL;
     if (o->resume) {

@@ -187,6 +187,7 @@ static int look_at(struct sw_job *job, const struct sw_job_options *o, int index
     of_part.stage = sw_recipe_stage_name(job->recipe, index);
     of_part.resume_checkpoint = NULL;
     of_part.earlier = names;
+    of_part.fallback = sw_recipe_fallback(job->recipe);
     int rc = sw_job_open_part(&of_part, job->log, &part, err);
     if (rc == SW_OK) {
         job->stage.later += part->horizon;

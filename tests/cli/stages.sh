@@ -252,6 +252,10 @@ assert [s['stage'] for s in d['stages']] == ['pre', 'fine', 'joint']
 assert d['stage'] == 'joint' and d['parameters'] == d['stages'][2]['parameters'] == 4864" ||
         fail 'check --json'
 fi
+expect 0 topo "$staged" --stage fine --set stage.fine.cluster.workers_per_group=2 --oversubscribe
+has out 'worker0\.1'
+expect 0 topo "$staged" --set stage.fine.cluster.workers_per_group=2 --oversubscribe
+hasnt out 'worker0\.1'
 expect 0 explain "$staged" updater.lr --stage fine
 has out 'updater\.lr = 0\.01'
 has out 'staged\.ini:[0-9]+ \(\[stage\]\)'
@@ -263,6 +267,30 @@ expect 0 explain "$staged" updater.lr --stage fine --set stage.fine.updater.lr=4
 has out 'updater\.lr = 4'
 expect 0 explain "$staged" updater.lr --stage pre --set stage.fine.updater.lr=4
 has out 'updater\.lr = 0\.002'
+
+# ---- Data that are not there ----
+
+sed 's/^format = synthetic/format = idx\npaths = nowhere\nlabels = nowhere\nfallback = synthetic/
+    /^classes/d; /^records/d; /^height/d; /^width/d' "$staged" >"$T/fallen.ini"
+cat >>"$T/fallen.ini" <<'END'
+[fallback]
+stage.pre.steps = 3
+stage.fine.steps = 2
+stage.joint.steps = 1
+stage.joint.epochs = 1
+data.train.records = 40
+layer.dec.outputs = 784
+layer.top.outputs = 10
+layer.back.outputs = 784
+END
+expect 2 run "$T/fallen.ini" --out "$T/wrong"
+has err 'stage joint: .*epochs = 1: steps is given, too'
+sed -i '/^stage.joint.epochs/d; s/^epochs = 1/steps = 10/' "$T/fallen.ini"
+expect 0 run "$T/fallen.ini" --out "$T/fallen" --name fallen --steps 4
+has out 'stages +pre \(3 steps\), fine \(2 steps\), joint \(1 steps\)'
+has out 'fallback] sets .*job\.steps = 3'
+expect 0 resume fallen --steps 6
+has out 'step 6 of 6'
 
 # ---- What is wrong ----
 
