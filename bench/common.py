@@ -54,6 +54,7 @@ NETS = {
                 side=28, classes=10, mean="0", std="255", same_lr=0.1),
     "googlenet": dict(recipe="googlenet.ini", batch=16, warmup=2, steps=6, trial_batch=2),
     "resnet50": dict(recipe="resnet50.ini", batch=16, warmup=2, steps=6, trial_batch=2),
+    "rbm": dict(recipe="rbm1.ini", batch=100, warmup=50, steps=500, trial_batch=10),
 }
 TRIAL_STEPS = dict(warmup=1, steps=2)
 

@@ -241,6 +241,7 @@ FIGURES = {
     "chain-quick": chain_figure("quick"),
     "primitives-alexnet": primitives.figure("alexnet"),
     "primitives-googlenet": primitives.figure("googlenet"),
+    "primitives-rbm": primitives.figure("rbm", aim=0.8, sets=["layer.rbm1.hidden=500"]),
     "primitives-resnet50": primitives.figure("resnet50"),
     "copy-modes": copy_modes.figure,
     "decode": decode,

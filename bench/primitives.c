@@ -14,6 +14,7 @@
  *     relu  N C H W FORWARD BACK
  *     sum   N C H W SOURCES
  *     concat  N H W C1 C2 ...
+ *     gemm  M N K TRANSPOSED_A TRANSPOSED_B
  *
  * Bottom and right padding follow from the output's size. A relu that is fused costs nothing in
  * forward; its backward pass is a `relu` line with FORWARD 0. Prints `MS OPERATION PASS IMPL` for
@@ -418,6 +419,37 @@ static void concat(double times, const dnnl_dim_t *v, int sources)
     report(&fwd, times, "concat", "backward");
 }
 
+/* ---- Products of matrices as they lie ---- */
+
+static float *numbers(dnnl_dim_t n)
+{
+    float *x = aligned_alloc(64, ((size_t)n * sizeof *x + 63) / 64 * 64);
+    check(x ? dnnl_success : dnnl_out_of_memory, "memory");
+    for (dnnl_dim_t i = 0; i < n; i++)
+        x[i] = (float)(i % 17) * 0.1f;
+    return x;
+}
+
+static void gemm(double times, const dnnl_dim_t *v)
+{
+    dnnl_dim_t m = v[0], n = v[1], k = v[2];
+    float *a = numbers(m * k), *b = numbers(k * n), *c = numbers(m * n);
+    double ms[MOST_RUNS], begin = now_s();
+    int runs = 0;
+    while (runs < MOST_RUNS && (runs < LEAST_RUNS || now_s() - begin < enough_s)) {
+        double t = now_s();
+        check(dnnl_sgemm(v[3] ? 'T' : 'N', v[4] ? 'T' : 'N', m, n, k, 1, a, v[3] ? m : k, b,
+                         v[4] ? k : n, 0, c, n),
+              "gemm");
+        ms[runs++] = 1e3 * (now_s() - t);
+    }
+    qsort(ms, (size_t)runs, sizeof *ms, compare);
+    report(&(struct best){.ms = ms[runs / 2], .impl = "sgemm"}, times, "gemm", "forward");
+    free(a);
+    free(b);
+    free(c);
+}
+
 /* ---- The list ---- */
 
 static int numbers_of(char *text, dnnl_dim_t *v)
@@ -451,6 +483,8 @@ static bool run(double times, const char *op, const dnnl_dim_t *v, int n)
         sum(times, v);
     else if (!strcmp(op, "concat") && n >= 4)
         concat(times, v, n - 3);
+    else if (!strcmp(op, "gemm") && n == 5)
+        gemm(times, v);
     else
         return false;
     return true;

@@ -1,6 +1,7 @@
 /* Dropout and noise: the same random words as on the CPU (kernels/cpu/dropout.c), by the element's
  * number in a row, channels last. A thread has the four elements of one Philox block; of a part of
  * a feature, whose blocks are cut, one element. */
+#include "kernels/cuda/normal.cuh"
 #include "kernels/cuda/places.cuh"
 
 static __device__ __forceinline__ float changed(const struct sw_kernel_dropout &d, uint32_t word,
@@ -11,24 +12,14 @@ static __device__ __forceinline__ float changed(const struct sw_kernel_dropout &
     return word >= d.threshold ? x * d.scale : word < d.low_below ? d.low : d.high;
 }
 
-/* Two words become two normal numbers (Box and Muller). */
-static __device__ __forceinline__ void make_normal(const uint32_t *word, float *normal)
-{
-    float sine, cosine;
-    float radius = sqrtf(-2.0f * logf((float)((word[0] >> 8) + 1) * 5.9604644775390625e-8f));
-    sincospif(2.0f * sw_philox_uniform(word[1]), &sine, &cosine);
-    normal[0] = radius * sine;
-    normal[1] = radius * cosine;
-}
-
 static __device__ __forceinline__ struct sw_philox4 draw(const struct sw_cuda_dropout &a, int64_t r,
                                                          uint32_t block, float *normal)
 {
     uint32_t row = (uint32_t)(a.all_rows ? a.step->group_row : a.step->first_row) + (uint32_t)r;
     struct sw_philox4 w = sw_philox_at(a.d.key, a.step->step, row, block);
     if (a.d.std > 0) {
-        make_normal(w.v, normal);
-        make_normal(w.v + 2, normal + 2);
+        sw_normal(w.v, normal);
+        sw_normal(w.v + 2, normal + 2);
     }
     return w;
 }

@@ -231,6 +231,31 @@ struct sw_cuda_dropout {
 };
 int sw_cuda_dropout(const struct sw_cuda_dropout *a, const struct sw_cuda_launch *l);
 
+/* ---- units.cu: of Boltzmann machines; the structs without step and first_row ---- */
+
+/* bernoulli and gaussian units. carried (or NULL): the sample, but where chains begin. */
+int sw_cuda_units(const struct sw_kernel_units *u, const float *carried, bool all_rows,
+                  const struct sw_step *step, const struct sw_cuda_launch *l);
+/* result (or NULL) gets factor times the sum over rows that count, added where `more`. */
+int sw_cuda_unit_energy(const struct sw_kernel_unit_energy *e, double factor, bool more,
+                        const struct sw_step *step, struct sw_result *result,
+                        const struct sw_cuda_launch *l);
+int sw_cuda_flip(const struct sw_kernel_flip *f, const struct sw_step *step,
+                 struct sw_result *result, const struct sw_cuda_launch *l);
+/* Annealed importance sampling (device/ops/ais.h): log Z of the machine without weights for every
+ * row; a step of all rows; and the pairs of the chains, of global rows below `chains`. */
+int sw_cuda_ais_begin(bool gaussian_visible, int64_t visible, const float *visible_bias,
+                      int64_t hidden, const float *bias, int64_t rows, double *log_weight,
+                      const struct sw_cuda_launch *l);
+int sw_cuda_anneal(const struct sw_kernel_anneal *a, const struct sw_cuda_launch *l);
+int sw_cuda_ais_result(int64_t rows, int64_t chains, const double *log_weight, bool runs,
+                       const struct sw_step *step, struct sw_result *result,
+                       const struct sw_cuda_launch *l);
+int sw_cuda_row_sums(int64_t rows, int64_t columns, const float *x, float *sum,
+                     const struct sw_cuda_launch *l);
+int sw_cuda_two_sums(int64_t rows, int64_t first_rows, int64_t columns, float first_factor,
+                     float shift, const float *x, float *sum, const struct sw_cuda_launch *l);
+
 /* ---- classes.cu ---- */
 
 struct sw_cuda_classes {

@@ -86,8 +86,8 @@ struct sw_layer_factors {
 
 struct sw_layer {
     const char *name; /* in the net */
-    const char *home; /* borrowed from the recipe: its section's name, with which those of parameters
-                         and state begin; the steps of an unrolled layer have the same */
+    const char *home; /* borrowed from the recipe: its section's name, with which those of
+                         parameters and state begin; the steps of an unrolled layer have the same */
     const struct sw_layer_type *type;
     const void *conf; /* filled from the type's option rows; borrowed from the recipe */
     void *state;      /* private, type->state_bytes, zeroed before setup */
@@ -171,9 +171,10 @@ struct sw_pass {
     struct sw_stream *stream;
     const struct sw_step *step; /* device memory: operations read it, layers do not */
     bool training;
-    int phase;  /* of the layer's forward_phases or backward_phases, from 0 */
-    bool again; /* forward, a second time in this step */
-    int chain;  /* turn of the Gibbs chain, from 1; 0: an ordinary pass */
+    int phase;   /* of the layer's forward_phases or backward_phases, from 0 */
+    bool again;  /* forward, a second time in this step */
+    int chain;   /* turn of the Gibbs chain, from 1; 0: an ordinary pass */
+    bool begins; /* the first batch of an evaluation */
 };
 
 /* A small net around one layer, from which the harness makes its shape, gradient, device and

@@ -100,6 +100,7 @@ static int anneal(struct sw_layer *l, const struct sw_pass *r, struct sw_err *er
                                   .visible_bias = l->param[SW_RBM_VISIBLE_BIAS].value,
                                   .seed = st->seed,
                                   .id = l->id,
+                                  .runs = r->begins,
                                   .step = r->step,
                                   .v = (float *)(void *)(scratch + st->v_at),
                                   .h = (float *)(void *)(scratch + st->h_at),

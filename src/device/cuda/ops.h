@@ -20,6 +20,8 @@ extern const struct sw_cuda_op sw_cuda_array_ops[];     /* ops_arrays.c */
 extern const struct sw_cuda_op sw_cuda_feature_ops[];   /* ops_features.c */
 extern const struct sw_cuda_op sw_cuda_row_ops[];       /* ops_rows.c */
 extern const struct sw_cuda_op sw_cuda_recurrent_ops[]; /* op_recurrent.c */
+extern const struct sw_cuda_op sw_cuda_unit_ops[];      /* ops_units.c */
+extern const struct sw_cuda_op sw_cuda_ais_ops[];       /* op_ais.c */
 
 /* Where the channels of a feature lie, for the kernels; false for a layout that they do not know,
  * and for rows of 2^31 elements or more. */

@@ -40,17 +40,15 @@ static double log_z_without(const struct sw_ais_args *a)
 static void draw(const struct sw_ais_args *a, bool hidden, int64_t turn, int64_t row, int64_t rows)
 {
     float *x = hidden ? a->h + row * a->hidden : a->v + row * a->visible;
-    const struct sw_kernel_units u = {
-        .units = hidden ? a->hidden_units : a->visible_units,
-        .rows = rows,
-        .columns = hidden ? a->hidden : a->visible,
-        .x = x,
-        .bias = hidden ? a->bias : a->visible_bias,
-        .sample = x,
-        .key = sw_philox_stream(a->seed, SW_PURPOSE_SAMPLE,
-                                a->id + sw_mix64((uint64_t)(2 * turn + hidden))),
-        .step = a->step->step,
-        .first_row = (uint32_t)(a->step->first_row + row)};
+    const struct sw_kernel_units u = {.units = hidden ? a->hidden_units : a->visible_units,
+                                      .rows = rows,
+                                      .columns = hidden ? a->hidden : a->visible,
+                                      .x = x,
+                                      .bias = hidden ? a->bias : a->visible_bias,
+                                      .sample = x,
+                                      .key = sw_ais_key(a, hidden, turn),
+                                      .step = a->step->step,
+                                      .first_row = (uint32_t)(a->step->first_row + row)};
     sw_kernel_units(1, &u);
 }
 
@@ -115,7 +113,7 @@ static int cpu(int threads, const void *args, struct sw_err *err)
 {
     const struct sw_ais_args *a = args;
     const int64_t first = a->step->first_row, left = a->chains - first;
-    const int64_t rows = !a->step->pass_begins || left < 0 ? 0 : left < a->rows ? left : a->rows;
+    const int64_t rows = !a->runs || left < 0 ? 0 : left < a->rows ? left : a->rows;
     (void)err;
 #pragma omp parallel for num_threads(threads) if (threads > 1 && rows > ROWS) schedule(static)
     for (int64_t r = 0; r < rows; r += ROWS)

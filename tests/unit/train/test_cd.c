@@ -110,8 +110,43 @@ static void add_slope(const struct machine *m, const double *v, double factor, s
         to->b[i] -= factor * v[i];
 }
 
+/* The free energy of a document of `length` words, in which hidden biases count so often; slope:
+ * the means of its hidden units. */
+static double document_energy(const struct machine *m, const double *v, double length,
+                              double *slope)
+{
+    double f = 0;
+    for (int i = 0; i < V; i++)
+        f -= m->b[i] * v[i];
+    for (int j = 0; j < H; j++) {
+        double x = pull(m, j, v) + length * m->c[j];
+        f -= log1p(exp(x));
+        slope[j] = sigma(x);
+    }
+    return f;
+}
+
+static void add_document(const double *v, const double *slope, double length, double factor,
+                         struct machine *to)
+{
+    for (int j = 0; j < H; j++)
+        for (int i = 0; i < V; i++)
+            to->w[j][i] -= factor * slope[j] * v[i];
+    for (int j = 0; j < H; j++)
+        to->c[j] -= factor * length * slope[j];
+    for (int i = 0; i < V; i++)
+        to->b[i] -= factor * v[i];
+}
+
 /* ---- the same machine in a model ---- */
 
+static const char visible_net[] =
+    "[updater]\ntype = sgd\nlr = 1\n[layer x]\ntype = input\nfield = x\n"
+    "[layer vis]\ntype = rbm_visible\nsrc = x\n%s"
+    "[layer hid]\ntype = rbm_hidden\nsrc = vis\nhidden = 5\n%s"
+    "[layer energy]\ntype = free_energy\nsrc = vis, hid\ninclude = eval\nvisible_%s"
+    "[layer ll]\ntype = log_likelihood\nsrc = vis, hid\nchains = 50\ntemperatures = 1000\n"
+    "include = eval\nvisible_units = gaussian\n";
 static const char net[] =
     "[updater]\ntype = sgd\nlr = 1\n[layer x]\ntype = input\nfield = x\n"
     "[layer vis]\ntype = rbm_visible\nsrc = x\n%s"
@@ -132,8 +167,9 @@ static struct sw_device *open_device(void)
     return d;
 }
 
-static struct sw_model *new_model(struct sw_device *d, int64_t rows, const char *visible,
-                                  const char *hidden, bool gaussian_hidden)
+/* other_visible: `visible` begins with its units = KIND. */
+static struct sw_model *new_model_of(struct sw_device *d, int64_t rows, const char *visible,
+                                     const char *hidden, bool gaussian_hidden, bool other_visible)
 {
     const struct sw_net_field field = {
         .name = "x", .desc = sw_desc_plain(SW_F32, 2, (const int64_t[]){rows, V})};
@@ -142,7 +178,10 @@ static struct sw_model *new_model(struct sw_device *d, int64_t rows, const char 
     struct sw_model *m;
     struct sw_err err;
     snprintf(keys, sizeof keys, "%s%s", hidden, gaussian_hidden ? gaussian : "");
-    snprintf(recipe, sizeof recipe, net, visible, keys, as, as, as);
+    if (other_visible)
+        snprintf(recipe, sizeof recipe, visible_net, visible, keys, visible);
+    else
+        snprintf(recipe, sizeof recipe, net, visible, keys, as, as, as);
     const struct sw_model_args args = {.recipe = recipe,
                                        .device = d,
                                        .threads = 1,
@@ -152,6 +191,12 @@ static struct sw_model *new_model(struct sw_device *d, int64_t rows, const char 
                                        .field_count = 1};
     ASSERT_OK(sw_model_new(&args, &m, NULL, &err));
     return m;
+}
+
+static struct sw_model *new_model(struct sw_device *d, int64_t rows, const char *visible,
+                                  const char *hidden, bool gaussian_hidden)
+{
+    return new_model_of(d, rows, visible, hidden, gaussian_hidden, false);
 }
 
 static float *values_of(struct sw_model *m, const char *name)
@@ -324,6 +369,89 @@ static void metrics_are_those_of_enumeration(void **state)
     sw_device_close(d);
 }
 
+/* Words of documents of length 3 are drawn alike: a vector of counts is as many documents as there
+ * are orders of its words. */
+static void counts_follow_the_likelihood_of_documents(void **state)
+{
+    enum { ROWS = 40000, LENGTH = 3 };
+    static const char keys[] = "units = softmax\n";
+    struct sw_device *d = open_device();
+    struct sw_model *model = new_model_of(d, ROWS, keys, "k = 60\nreplicated = yes\n", false, true);
+    struct machine m = new_machine(0.7), want = {0};
+    float *x = calloc((size_t)ROWS * V, sizeof *x);
+    double v[V], z = 0, slope[H], p;
+    struct sw_err err;
+    (void)state;
+    put(model, &m);
+    for (int i = 0; i < ROWS * LENGTH; i++)
+        x[i / LENGTH * V + (i * 5 + i / 7) % V] += 1;
+    /* As words one after the other: all documents are equally many. */
+    for (int pass = 0; pass < 2; pass++)
+        for (int s = 0; s < V * V * V; s++) {
+            memset(v, 0, sizeof v);
+            v[s % V]++, v[s / V % V]++, v[s / V / V]++;
+            p = exp(-document_energy(&m, v, LENGTH, slope));
+            z += pass ? 0 : p;
+            if (pass)
+                add_document(v, slope, LENGTH, -p / z, &want);
+        }
+    for (int64_t r = 0; r < ROWS; r++) {
+        row_of(x, r, v);
+        document_energy(&m, v, LENGTH, slope);
+        add_document(v, slope, LENGTH, 1.0 / ROWS, &want);
+    }
+    ASSERT_OK(sw_model_train(model, (void *[]){x}, NULL, &err));
+    struct machine got = gradient_taken(model, &m);
+    print_message("documents: gradient off by %.4f\n", furthest(&got, &want));
+    assert_true(furthest(&got, &want) < 0.03);
+    sw_model_free(model);
+    free(x);
+    sw_device_close(d);
+}
+
+/* Z of gaussian visible units: what is left when they are integrated out, summed over hidden
+ * states. */
+static void gaussian_visible_units_have_their_partition_function(void **state)
+{
+    enum { ROWS = 64 };
+    struct sw_device *d = open_device();
+    struct sw_model *model = new_model_of(d, ROWS, "units = gaussian\n", "", false, true);
+    struct machine m = new_machine(0.6);
+    float *x = new_data(ROWS);
+    double z = 0, energy = 0, v[V];
+    struct sw_err err;
+    (void)state;
+    put(model, &m);
+    for (int s = 0; s < 1 << H; s++) {
+        double e = 0;
+        for (int i = 0; i < V; i++) {
+            double pulled = 0;
+            for (int j = 0; j < H; j++)
+                pulled += (s >> j & 1) * m.w[j][i];
+            e += m.b[i] * pulled + 0.5 * pulled * pulled;
+        }
+        for (int j = 0; j < H; j++)
+            e += (s >> j & 1) * m.c[j];
+        z += exp(e);
+    }
+    double log_z = log(z) + 0.5 * V * log(2 * 3.14159265358979);
+    for (int64_t r = 0; r < ROWS; r++) {
+        row_of(x, r, v);
+        for (int i = 0; i < V; i++)
+            energy += 0.5 * (v[i] - m.b[i]) * (v[i] - m.b[i]) / ROWS;
+        for (int j = 0; j < H; j++)
+            energy -= log1p(exp(pull(&m, j, v) + m.c[j])) / ROWS;
+    }
+    ASSERT_OK(sw_model_evaluate(model, (void *[]){x}, ROWS, NULL, &err));
+    print_message("gaussian visible: log Z %.4f, estimated %.4f\n", log_z,
+                  sw_model_result(model, "log_likelihood.log_partition"));
+    assert_true(fabs(sw_model_result(model, "log_likelihood.log_partition") - log_z) < 0.1);
+    assert_true(fabs(sw_model_result(model, "free_energy") - energy) < 1e-4);
+    sw_model_free(model);
+    free(x);
+    sw_device_close(d);
+}
+
 /* ---- fed by a recorded stream ---- */
 
 enum { TURNS = 3, FEW = 50, STEPS = 4 };
@@ -418,6 +546,8 @@ int main(void)
         cmocka_unit_test(the_gradient_is_the_slope_of_free_energies),
         cmocka_unit_test(long_chains_give_the_gradient_of_the_likelihood),
         cmocka_unit_test(metrics_are_those_of_enumeration),
+        cmocka_unit_test(counts_follow_the_likelihood_of_documents),
+        cmocka_unit_test(gaussian_visible_units_have_their_partition_function),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

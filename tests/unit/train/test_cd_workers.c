@@ -101,6 +101,7 @@ static void machines_that_cannot_be_are_told(void **state)
     } bad[] = {
         {{"layer.rbm.src=image"}, "reads an rbm_visible layer, but image is input"},
         {{"layer.rbm2.src=vis"}, "visible side of another machine"},
+        {{"job.precision=fp16"}, "fp16 scales the loss"},
         {{"job.algorithm=bptt"}, "bptt is for recurrent layers"},
         {{"layer.rbm.location=1"}, "cannot be on one worker"},
         {{"layer.ll.chains=21"}, "but a batch of the evaluation has 20 rows"},

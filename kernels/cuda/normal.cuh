@@ -1,0 +1,17 @@
+/* Normal numbers of random words. */
+#ifndef SW_KERNELS_CUDA_NORMAL_CUH
+#define SW_KERNELS_CUDA_NORMAL_CUH
+
+#include "kernels/cuda/cuda.cuh"
+
+/* Two words become two normal numbers (Box and Muller; kernels/cpu/draw.h). */
+static __device__ __forceinline__ void sw_normal(const uint32_t *word, float *normal)
+{
+    float sine, cosine;
+    float radius = sqrtf(-2.0f * logf((float)((word[0] >> 8) + 1) * 5.9604644775390625e-8f));
+    sincospif(2.0f * sw_philox_uniform(word[1]), &sine, &cosine);
+    normal[0] = radius * sine;
+    normal[1] = radius * cosine;
+}
+
+#endif

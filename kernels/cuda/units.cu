@@ -1,0 +1,267 @@
+/* Units of restricted Boltzmann machines (kernels/units.h): the same words as on the CPU, by the
+ * element's number in a row. */
+#include "kernels/cuda/normal.cuh"
+
+static __device__ __forceinline__ float softplus(float x)
+{
+    return (0.0f > x ? 0.0f : x) + log1pf(expf(-fabsf(x)));
+}
+
+/* ---- Means and samples ---- */
+
+static __device__ __forceinline__ float mean_of(const struct sw_kernel_units &u, int64_t r,
+                                                int64_t c)
+{
+    float x = u.x[r * u.columns + c];
+    if (!u.bias)
+        return x;
+    x += (u.total ? u.total[r] : 1.0f) * u.bias[c];
+    return u.units == SW_UNITS_GAUSSIAN ? x : 1.0f / (1.0f + expf(-x));
+}
+
+/* A thread has the four units of one Philox block. */
+static __global__ void units(struct sw_kernel_units u, const float *carried, bool all_rows,
+                             const struct sw_step *step)
+{
+    const bool goes_on = carried && !step->chains_begin, normal = u.units == SW_UNITS_GAUSSIAN;
+    const uint32_t first = (uint32_t)(all_rows ? step->group_row : step->first_row);
+    const int64_t blocks = (u.columns + 3) / 4;
+    for (int64_t r = blockIdx.y; r < u.rows; r += gridDim.y)
+        for (int64_t b = sw_first(); b < blocks; b += sw_stride()) {
+            struct sw_philox4 w = sw_philox_at(u.key, step->step, first + (uint32_t)r, (uint32_t)b);
+            float number[4];
+            sw_normal(w.v, number);
+            sw_normal(w.v + 2, number + 2);
+            for (int64_t c = 4 * b; c < 4 * b + 4 && c < u.columns; c++) {
+                const int64_t at = r * u.columns + c;
+                const float mean = mean_of(u, r, c);
+                const float drawn = normal                                 ? mean + number[c % 4]
+                                    : sw_philox_uniform(w.v[c % 4]) < mean ? 1.0f
+                                                                           : 0.0f;
+                if (u.mean)
+                    u.mean[at] = mean;
+                if (u.sample)
+                    u.sample[at] = goes_on ? carried[at] : drawn;
+            }
+        }
+}
+
+int sw_cuda_units(const struct sw_kernel_units *u, const float *carried, bool all_rows,
+                  const struct sw_step *step, const struct sw_cuda_launch *l)
+{
+    const int64_t threads = (u->columns + 3) / 4;
+    const dim3 grid(sw_blocks_of((threads + SW_THREADS - 1) / SW_THREADS, 1024),
+                    sw_blocks_of(u->rows, 65535), 1);
+    SW_START(units, grid, SW_THREADS, l, *u, carried, all_rows, step);
+    return (int)cudaGetLastError();
+}
+
+/* ---- Energies ---- */
+
+static __device__ __forceinline__ float element_energy(enum sw_units units, bool free, float x,
+                                                       float b)
+{
+    if (units == SW_UNITS_GAUSSIAN)
+        return free ? -(b * x + 0.5f * x * x) : 0.5f * (x - b) * (x - b);
+    return free ? -softplus(x + b) : -b * x;
+}
+
+static __global__ void energies(struct sw_kernel_unit_energy e)
+{
+    __shared__ double room[SW_THREADS];
+    for (int64_t r = blockIdx.x; r < e.rows; r += gridDim.x) {
+        const float total = e.total ? e.total[r] : 1.0f;
+        double mine = 0;
+        for (int64_t c = threadIdx.x; c < e.columns; c += blockDim.x)
+            mine +=
+                (double)element_energy(e.units, e.free, e.x[r * e.columns + c], total * e.bias[c]);
+        double sum = sw_block_sum(mine, room);
+        if (threadIdx.x == 0)
+            e.energy[r] = e.add ? e.energy[r] + sum : sum;
+    }
+}
+
+static __global__ void add_energies(const double *energy, int64_t rows, double factor, bool more,
+                                    const struct sw_step *step, struct sw_result *result)
+{
+    __shared__ double room[SW_THREADS];
+    const int64_t valid = sw_valid(step, rows);
+    double mine = 0;
+    for (int64_t r = threadIdx.x; r < valid; r += blockDim.x)
+        mine += energy[r];
+    double sum = sw_block_sum(mine, room);
+    if (threadIdx.x == 0) {
+        result->sum = (more ? result->sum : 0) + factor * sum;
+        result->weight = (double)valid;
+    }
+}
+
+int sw_cuda_unit_energy(const struct sw_kernel_unit_energy *e, double factor, bool more,
+                        const struct sw_step *step, struct sw_result *result,
+                        const struct sw_cuda_launch *l)
+{
+    SW_START(energies, sw_blocks_of(e->rows, 65535), sw_threads_for(e->columns), l, *e);
+    if (result)
+        SW_START(add_energies, 1, SW_THREADS, l, e->energy, e->rows, factor, more, step, result);
+    return (int)cudaGetLastError();
+}
+
+/* ---- One unit turned over ---- */
+
+static __global__ void flip(struct sw_kernel_flip f, const struct sw_step *step)
+{
+    __shared__ double room[SW_THREADS];
+    for (int64_t r = blockIdx.x; r < f.rows; r += gridDim.x) {
+        const uint32_t word =
+            sw_philox_word(f.key, step->step, (uint32_t)step->first_row + (uint32_t)r, 0);
+        const int64_t i = (int64_t)(((uint64_t)word * (uint64_t)f.visible) >> 32);
+        const float change = 1.0f - 2.0f * f.v[r * f.visible + i];
+        double mine = 0;
+        for (int64_t j = threadIdx.x; j < f.hidden; j += blockDim.x) {
+            float x = f.x[r * f.hidden + j], b = f.bias[j];
+            float turned = x + change * f.weight[j * f.visible + i];
+            mine += (double)(element_energy(f.hidden_units, true, turned, b) -
+                             element_energy(f.hidden_units, true, x, b));
+        }
+        double sum = sw_block_sum(mine, room);
+        if (threadIdx.x == 0)
+            f.rise[r] = sum - (double)f.visible_bias[i] * (double)change;
+    }
+}
+
+static __global__ void add_rises(const double *rise, int64_t rows, int64_t visible,
+                                 const struct sw_step *step, struct sw_result *result)
+{
+    __shared__ double room[SW_THREADS];
+    const int64_t valid = sw_valid(step, rows);
+    double mine = 0;
+    for (int64_t r = threadIdx.x; r < valid; r += blockDim.x)
+        mine -= fmax(-rise[r], 0.0) + log1p(exp(-fabs(rise[r])));
+    double sum = sw_block_sum(mine, room);
+    if (threadIdx.x == 0) {
+        result->sum = (double)visible * sum;
+        result->weight = (double)valid;
+    }
+}
+
+int sw_cuda_flip(const struct sw_kernel_flip *f, const struct sw_step *step,
+                 struct sw_result *result, const struct sw_cuda_launch *l)
+{
+    SW_START(flip, sw_blocks_of(f->rows, 65535), sw_threads_for(f->hidden), l, *f, step);
+    SW_START(add_rises, 1, SW_THREADS, l, f->rise, f->rows, f->visible, step, result);
+    return (int)cudaGetLastError();
+}
+
+/* ---- Annealing ---- */
+
+/* By one block. */
+static __global__ void begin_annealing(bool gaussian_visible, int64_t visible,
+                                       const float *visible_bias, int64_t hidden, const float *bias,
+                                       int64_t rows, double *log_weight)
+{
+    __shared__ double room[SW_THREADS];
+    const double half_log_2pi = 0.91893853320467274;
+    double mine = 0;
+    for (int64_t i = threadIdx.x; i < visible; i += blockDim.x)
+        mine += gaussian_visible ? half_log_2pi : (double)softplus(visible_bias[i]);
+    for (int64_t j = threadIdx.x; j < hidden; j += blockDim.x)
+        mine += (double)softplus(bias[j]);
+    const double sum = sw_block_sum(mine, room);
+    for (int64_t r = threadIdx.x; r < rows; r += blockDim.x)
+        log_weight[r] = sum;
+}
+
+int sw_cuda_ais_begin(bool gaussian_visible, int64_t visible, const float *visible_bias,
+                      int64_t hidden, const float *bias, int64_t rows, double *log_weight,
+                      const struct sw_cuda_launch *l)
+{
+    SW_START(begin_annealing, 1, SW_THREADS, l, gaussian_visible, visible, visible_bias, hidden,
+             bias, rows, log_weight);
+    return (int)cudaGetLastError();
+}
+
+static __global__ void anneal(struct sw_kernel_anneal a)
+{
+    __shared__ double room[SW_THREADS];
+    for (int64_t r = blockIdx.x; r < a.rows; r += gridDim.x) {
+        double mine = 0;
+        for (int64_t c = threadIdx.x; c < a.columns; c += blockDim.x) {
+            float *x = a.x + r * a.columns + c, to = a.to * *x;
+            mine += (double)(element_energy(a.units, true, to, a.bias[c]) -
+                             element_energy(a.units, true, a.from * *x, a.bias[c]));
+            *x = to;
+        }
+        double sum = sw_block_sum(mine, room);
+        if (threadIdx.x == 0)
+            a.log_weight[r] -= sum;
+    }
+}
+
+int sw_cuda_anneal(const struct sw_kernel_anneal *a, const struct sw_cuda_launch *l)
+{
+    SW_START(anneal, sw_blocks_of(a->rows, 65535), sw_threads_for(a->columns), l, *a);
+    return (int)cudaGetLastError();
+}
+
+static __global__ void put_chains(int64_t rows, int64_t chains, const double *log_weight, bool runs,
+                                  const struct sw_step *step, struct sw_result *result)
+{
+    for (int64_t c = sw_first(); c < chains; c += sw_stride()) {
+        const int64_t r = c - step->first_row;
+        const bool mine = runs && r >= 0 && r < rows;
+        result[c].sum = mine ? log_weight[r] : 0;
+        result[c].weight = mine;
+    }
+}
+
+int sw_cuda_ais_result(int64_t rows, int64_t chains, const double *log_weight, bool runs,
+                       const struct sw_step *step, struct sw_result *result,
+                       const struct sw_cuda_launch *l)
+{
+    SW_START(put_chains, sw_blocks_for(chains, l), SW_THREADS, l, rows, chains, log_weight, runs,
+             step, result);
+    return (int)cudaGetLastError();
+}
+
+/* ---- Sums ---- */
+
+static __global__ void row_sums(int64_t rows, int64_t columns, const float *x, float *sum)
+{
+    __shared__ double room[SW_THREADS];
+    for (int64_t r = blockIdx.x; r < rows; r += gridDim.x) {
+        double mine = 0;
+        for (int64_t c = threadIdx.x; c < columns; c += blockDim.x)
+            mine += (double)x[r * columns + c];
+        double all = sw_block_sum(mine, room);
+        if (threadIdx.x == 0)
+            sum[r] = (float)all;
+    }
+}
+
+int sw_cuda_row_sums(int64_t rows, int64_t columns, const float *x, float *sum,
+                     const struct sw_cuda_launch *l)
+{
+    SW_START(row_sums, sw_blocks_of(rows, 65535), sw_threads_for(columns), l, rows, columns, x,
+             sum);
+    return (int)cudaGetLastError();
+}
+
+/* Neighbouring threads have neighbouring columns. */
+static __global__ void two_sums(int64_t rows, int64_t first_rows, int64_t columns,
+                                float first_factor, float shift, const float *x, float *sum)
+{
+    for (int64_t c = sw_first(); c < columns; c += sw_stride()) {
+        double total = 0;
+        for (int64_t r = 0; r < rows; r++)
+            total += (r < first_rows ? (double)first_factor : 1.0) * (double)x[r * columns + c];
+        sum[c] = (float)(total + (double)shift);
+    }
+}
+
+int sw_cuda_two_sums(int64_t rows, int64_t first_rows, int64_t columns, float first_factor,
+                     float shift, const float *x, float *sum, const struct sw_cuda_launch *l)
+{
+    SW_START(two_sums, sw_blocks_for(columns, l), SW_THREADS, l, rows, first_rows, columns,
+             first_factor, shift, x, sum);
+    return (int)cudaGetLastError();
+}

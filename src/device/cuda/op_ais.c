@@ -1,0 +1,97 @@
+/* Annealed importance sampling, as device/ops/ais.h has it: a step is two products, each with
+ * kernels after it. */
+#include "device/cuda/libraries.h"
+#include "device/cuda/ops.h"
+#include "device/ops/ais.h"
+#include <cuda_runtime_api.h>
+
+static int check(struct sw_stream *s, int answer, struct sw_err *err)
+{
+    return sw_cuda_check(sw_cuda_device_of(s->dev), answer, "ais", err);
+}
+
+/* One side's states from what the other gives, in its place. */
+static int draw(struct sw_stream *s, const struct sw_ais_args *a, bool hidden, int64_t turn,
+                struct sw_err *err)
+{
+    const struct sw_cuda_launch l = sw_cuda_launch_of(s);
+    const struct sw_kernel_units u = {.units = hidden ? a->hidden_units : a->visible_units,
+                                      .rows = a->rows,
+                                      .columns = hidden ? a->hidden : a->visible,
+                                      .x = hidden ? a->h : a->v,
+                                      .bias = hidden ? a->bias : a->visible_bias,
+                                      .sample = hidden ? a->h : a->v,
+                                      .key = sw_ais_key(a, hidden, turn)};
+    return check(s, sw_cuda_units(&u, NULL, false, a->step, &l), err);
+}
+
+static int begin(struct sw_stream *s, const struct sw_ais_args *a, struct sw_err *err)
+{
+    const struct sw_cuda_launch l = sw_cuda_launch_of(s);
+    int64_t hidden = a->hidden_units == SW_UNITS_BERNOULLI ? a->hidden : 0;
+    int answer = sw_cuda_ais_begin(a->visible_units == SW_UNITS_GAUSSIAN, a->visible,
+                                   a->visible_bias, hidden, a->bias, a->rows, a->log_weight, &l);
+    if (!answer)
+        answer =
+            (int)cudaMemsetAsync(a->v, 0, (size_t)(a->rows * a->visible) * sizeof *a->v, l.stream);
+    int rc = check(s, answer, err);
+    return rc == SW_OK ? draw(s, a, false, 0, err) : rc;
+}
+
+static int anneal(struct sw_stream *s, const struct sw_ais_args *a, int64_t k, struct sw_err *err)
+{
+    const struct sw_cuda_launch l = sw_cuda_launch_of(s);
+    const struct sw_kernel_anneal step = {.units = a->hidden_units,
+                                          .rows = a->rows,
+                                          .columns = a->hidden,
+                                          .from = (float)sw_ais_beta(k, a->temperatures),
+                                          .to = (float)sw_ais_beta(k + 1, a->temperatures),
+                                          .x = a->h,
+                                          .bias = a->bias,
+                                          .log_weight = a->log_weight};
+    const struct sw_cuda_product up = {.trans_b = true,
+                                       .m = a->rows,
+                                       .n = a->hidden,
+                                       .k = a->visible,
+                                       .lda = a->visible,
+                                       .ldb = a->visible,
+                                       .ldc = a->hidden,
+                                       .alpha = 1,
+                                       .a = a->v,
+                                       .b = a->weight,
+                                       .c = a->h},
+                                 down = {.m = a->rows,
+                                         .n = a->visible,
+                                         .k = a->hidden,
+                                         .lda = a->hidden,
+                                         .ldb = a->visible,
+                                         .ldc = a->visible,
+                                         .alpha = step.to,
+                                         .a = a->h,
+                                         .b = a->weight,
+                                         .c = a->v};
+    int rc = sw_cuda_multiply_matrices(s, &up, err);
+    if (rc == SW_OK)
+        rc = check(s, sw_cuda_anneal(&step, &l), err);
+    if (rc == SW_OK)
+        rc = draw(s, a, true, k + 1, err);
+    if (rc == SW_OK)
+        rc = sw_cuda_multiply_matrices(s, &down, err);
+    return rc == SW_OK ? draw(s, a, false, k + 1, err) : rc;
+}
+
+static int run(struct sw_stream *s, const void *args, struct sw_err *err)
+{
+    const struct sw_ais_args *a = args;
+    const struct sw_cuda_launch l = sw_cuda_launch_of(s);
+    int rc = a->runs && a->first == 0 ? begin(s, a, err) : SW_OK;
+    for (int64_t k = a->first; k < a->last && a->runs && rc == SW_OK; k++)
+        rc = anneal(s, a, k, err);
+    return rc == SW_OK ? check(s,
+                               sw_cuda_ais_result(a->rows, a->chains, a->log_weight, a->runs,
+                                                  a->step, a->result, &l),
+                               err)
+                       : rc;
+}
+
+const struct sw_cuda_op sw_cuda_ais_ops[] = {{.op = &sw_op_ais, .run = run}, {0}};

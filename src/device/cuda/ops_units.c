@@ -1,0 +1,70 @@
+/* Operations on units of Boltzmann machines. Softmax units are computed on the host. */
+#include "device/cuda/ops.h"
+#include "device/ops/units.h"
+
+static int units(const struct sw_cuda_launch *l, const void *args)
+{
+    const struct sw_units_args *a = args;
+    const struct sw_kernel_units k = {.units = a->units,
+                                      .rows = a->rows,
+                                      .columns = a->columns,
+                                      .x = a->x,
+                                      .bias = a->bias,
+                                      .total = a->total,
+                                      .mean = a->mean,
+                                      .sample = a->sample,
+                                      .key = a->key};
+    return a->units == SW_UNITS_SOFTMAX ? SW_CUDA_NO_KERNEL
+                                        : sw_cuda_units(&k, a->carried, a->all_rows, a->step, l);
+}
+
+static int unit_energy(const struct sw_cuda_launch *l, const void *args)
+{
+    const struct sw_unit_energy_args *a = args;
+    const struct sw_kernel_unit_energy k = {.units = a->units,
+                                            .free = a->free,
+                                            .add = a->add,
+                                            .rows = a->rows,
+                                            .columns = a->columns,
+                                            .x = a->x,
+                                            .bias = a->bias,
+                                            .total = a->total,
+                                            .energy = a->energy};
+    return sw_cuda_unit_energy(&k, a->factor, a->more, a->step, a->result, l);
+}
+
+static int flip(const struct sw_cuda_launch *l, const void *args)
+{
+    const struct sw_flip_args *a = args;
+    const struct sw_kernel_flip k = {.hidden_units = a->hidden_units,
+                                     .rows = a->rows,
+                                     .visible = a->visible,
+                                     .hidden = a->hidden,
+                                     .v = a->v,
+                                     .x = a->x,
+                                     .weight = a->weight,
+                                     .bias = a->bias,
+                                     .visible_bias = a->visible_bias,
+                                     .rise = a->rise,
+                                     .key = a->key};
+    return sw_cuda_flip(&k, a->step, a->result, l);
+}
+
+static int row_sums(const struct sw_cuda_launch *l, const void *args)
+{
+    const struct sw_row_sums_args *a = args;
+    return sw_cuda_row_sums(a->rows, a->columns, a->x, a->sum, l);
+}
+
+static int two_sums(const struct sw_cuda_launch *l, const void *args)
+{
+    const struct sw_two_sums_args *a = args;
+    return sw_cuda_two_sums(a->rows, a->first_rows, a->columns, a->first_factor, a->shift, a->x,
+                            a->sum, l);
+}
+
+const struct sw_cuda_op sw_cuda_unit_ops[] = {
+    {.op = &sw_op_units, .launch = units},       {.op = &sw_op_unit_energy, .launch = unit_energy},
+    {.op = &sw_op_flip, .launch = flip},         {.op = &sw_op_row_sums, .launch = row_sums},
+    {.op = &sw_op_two_sums, .launch = two_sums}, {0},
+};
