@@ -249,7 +249,7 @@ static int place_of(const struct trial *t, const char *name)
 static void check_order(struct trial *t)
 {
     for (int n = 0; n < 3; n++) {
-        char a[8], b[8], out[16], in[16];
+        char a[24], b[24], out[24], in[24];
         snprintf(a, sizeof a, "a%d", n);
         snprintf(b, sizeof b, "bx%d", n);
         snprintf(out, sizeof out, "a%d>one1", n);
