@@ -26,15 +26,14 @@ static __device__ __forceinline__ float passed(const struct sw_cuda_batch_norm &
 
 /* x and x^2; or on the way back dy and dy (x - mean) inv_std. */
 template <bool back>
-static __global__ void sum_parts(struct sw_cuda_batch_norm b, const struct sw_step *step,
-                                 bool all_rows)
+static __global__ void sum_parts(struct sw_cuda_batch_norm b, const struct sw_step *step)
 {
     __shared__ double first[SW_THREADS], second[SW_THREADS];
     const struct sw_kernel_channels &k = b.k;
     unsigned t = threadIdx.x, lanes = (unsigned)k.lanes, slots = SW_THREADS / lanes;
     unsigned group = blockIdx.x / PARTS, part = blockIdx.x % PARTS;
     int64_t c = (int64_t)group * lanes + t % lanes;
-    int64_t elements = (step ? sw_valid_of(step, all_rows, k.rows) : k.rows) * k.pixels;
+    int64_t elements = (step ? sw_valid(step, k.rows) : k.rows) * k.pixels;
     int64_t from = elements * part / PARTS, to = elements * (part + 1) / PARTS;
     double one = 0, two = 0;
     for (int64_t e = from + t / lanes; e < to && c < k.channels; e += slots) {
@@ -59,11 +58,10 @@ static __global__ void sum_parts(struct sw_cuda_batch_norm b, const struct sw_st
     }
 }
 
-static __global__ void add_parts(struct sw_cuda_batch_norm b, const struct sw_step *step,
-                                 bool all_rows)
+static __global__ void add_parts(struct sw_cuda_batch_norm b, const struct sw_step *step)
 {
     int64_t channels = b.k.channels;
-    int64_t rows = step ? sw_valid_of(step, all_rows, b.k.rows) : b.k.rows;
+    int64_t rows = step ? sw_valid(step, b.k.rows) : b.k.rows;
     for (int64_t i = sw_first(); i < 2 * channels; i += sw_stride()) {
         int64_t c = i % channels, which = i / channels;
         double sum = 0;
@@ -84,15 +82,15 @@ static unsigned part_blocks(const struct sw_kernel_channels *k)
     return (unsigned)((k->channels + k->lanes - 1) / k->lanes * PARTS);
 }
 
-static int add_up(const struct sw_cuda_batch_norm *b, const struct sw_step *step, bool all_rows,
+static int add_up(const struct sw_cuda_batch_norm *b, const struct sw_step *step,
                   const struct sw_cuda_launch *l)
 {
-    SW_START(add_parts, sw_blocks_for(2 * b->k.channels, l), SW_THREADS, l, *b, step, all_rows);
+    SW_START(add_parts, sw_blocks_for(2 * b->k.channels, l), SW_THREADS, l, *b, step);
     return (int)cudaGetLastError();
 }
 
 int sw_cuda_channel_sums(const struct sw_kernel_channels *k, const float *x,
-                         const struct sw_step *step, bool all_rows, double *parts, double *sums,
+                         const struct sw_step *step, double *parts, double *sums,
                          float *rounded, const struct sw_cuda_launch *l)
 {
     struct sw_cuda_batch_norm b = {};
@@ -101,8 +99,8 @@ int sw_cuda_channel_sums(const struct sw_kernel_channels *k, const float *x,
     b.parts = parts;
     b.sums_out = sums;
     b.dbias = rounded;
-    SW_START(sum_parts<false>, part_blocks(k), SW_THREADS, l, b, step, all_rows);
-    return add_up(&b, step, all_rows, l);
+    SW_START(sum_parts<false>, part_blocks(k), SW_THREADS, l, b, step);
+    return add_up(&b, step, l);
 }
 
 /* Of y = factor (x - mean) + bias. */
@@ -116,9 +114,8 @@ int sw_cuda_batch_norm_sums_backward(const struct sw_cuda_batch_norm *b,
                                      const struct sw_cuda_launch *l)
 {
     SW_START(find_factors, sw_blocks_for(b->k.channels, l), SW_THREADS, l, *b);
-    SW_START(sum_parts<true>, part_blocks(&b->k), SW_THREADS, l, *b, (const struct sw_step *)NULL,
-             false);
-    return add_up(b, NULL, false, l);
+    SW_START(sum_parts<true>, part_blocks(&b->k), SW_THREADS, l, *b, (const struct sw_step *)NULL);
+    return add_up(b, NULL, l);
 }
 
 /* ---- Normalisation ---- */
@@ -234,7 +231,7 @@ static __global__ void penalty(struct sw_cuda_sparsity a)
     const double least = 1e-6; /* a mean activation's distance from 0 and 1 */
     int64_t channels = a.k.channels;
     double rho = (double)a.rho, beta = (double)a.beta, mine = 0, count = a.sums[2 * channels];
-    double rows = (double)sw_valid_of(a.step, a.all_rows, a.k.rows);
+    double rows = (double)sw_valid(a.step, a.k.rows);
     for (int64_t c = threadIdx.x; c < channels; c += blockDim.x) {
         double mean = a.sums[c] / (count > 0 ? count : 1);
         mean = mean < least ? least : mean > 1 - least ? 1 - least : mean; /* a NaN passes */

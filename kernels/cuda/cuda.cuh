@@ -101,14 +101,6 @@ static __device__ __forceinline__ int64_t sw_valid_steps(const struct sw_step *s
     return per_sample > 1 ? sw_valid(step, rows / per_sample) * per_sample : sw_valid(step, rows);
 }
 
-/* The same of the batch, for features that have all of its rows. */
-static __device__ __forceinline__ int64_t sw_valid_of(const struct sw_step *step, bool all_rows,
-                                                      int64_t rows)
-{
-    int64_t valid = all_rows ? step->batch_valid_rows : step->valid_rows;
-    return valid < rows ? valid : rows;
-}
-
 /* Where rows are summed: as many numbers as there are blocks. */
 static inline unsigned sw_sum_blocks(int64_t rows)
 {

@@ -15,7 +15,7 @@ static __device__ __forceinline__ float changed(const struct sw_kernel_dropout &
 static __device__ __forceinline__ struct sw_philox4 draw(const struct sw_cuda_dropout &a, int64_t r,
                                                          uint32_t block, float *normal)
 {
-    uint32_t row = (uint32_t)(a.all_rows ? a.step->group_row : a.step->first_row) + (uint32_t)r;
+    uint32_t row = (uint32_t)a.step->first_row + (uint32_t)r;
     struct sw_philox4 w = sw_philox_at(a.d.key, a.step->step, row, block);
     if (a.d.std > 0) {
         sw_normal(w.v, normal);

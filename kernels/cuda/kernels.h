@@ -174,11 +174,10 @@ int sw_cuda_layer_norm_backward(const struct sw_kernel_layer_norm *k,
 
 /* ---- channels.cu: batch normalisation and sparsity, where elements lie as k says ---- */
 
-/* sums [2 C + 1] of x and x^2 over the rows that count (step NULL: all; all_rows: x
- * has all rows of the batch), and the elements of each;
+/* sums [2 C + 1] of x and x^2 over the rows that count (step NULL: all), and the elements of each;
  * parts: room for 2 * SW_KERNEL_CHANNEL_PARTS * C. The first also as floats [C], unless NULL. */
 int sw_cuda_channel_sums(const struct sw_kernel_channels *k, const float *x,
-                         const struct sw_step *step, bool all_rows, double *parts, double *sums,
+                         const struct sw_step *step, double *parts, double *sums,
                          float *rounded, const struct sw_cuda_launch *l);
 
 struct sw_cuda_batch_norm {
@@ -207,7 +206,6 @@ int sw_cuda_channel_bias(const struct sw_kernel_channels *k, const float *x, con
 struct sw_cuda_sparsity {
     struct sw_kernel_channels k;
     float rho, beta;
-    bool all_rows;
     const struct sw_step *step;
     const double *sums;
     float *slope; /* [3 C] */
@@ -224,7 +222,6 @@ struct sw_cuda_dropout {
     struct sw_kernel_channels k;
     struct sw_kernel_dropout d;      /* without step and first_row */
     int64_t first_channel, channels; /* the part's place in the whole */
-    bool all_rows;
     const struct sw_step *step;
     const float *x;
     float *y;

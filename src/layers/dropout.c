@@ -37,7 +37,6 @@ static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_e
         .scale = (float)(1.0 / (1.0 - c->ratio)),
         .first_channel = s->first_channel,
         .channels = s->channels,
-        .all_rows = s->all_rows,
     };
     l->dst.desc = l->src[0]->desc;
     l->in_place = true;

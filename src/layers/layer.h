@@ -154,8 +154,7 @@ struct sw_layer_setup {
     bool chain;          /* and the layer is trained there: it takes part in a Gibbs chain */
     bool carry;          /* rows go on from pass to pass, as with stateful = yes */
     bool unrolled;       /* the layer is one step of a net that is unrolled over steps */
-    bool all_rows;       /* the layer sees all rows of its group, not only the worker's, */
-    bool whole_batch;    /* and no other group has rows of the batch: there is nothing to add */
+    bool whole_batch;    /* the layer sees all rows of it: there is nothing to add over workers */
     bool fuse_relu;      /* the only consumer is a relu that this layer applies itself */
     bool fused;          /* this relu is applied by its source: forward has nothing to do */
     bool fused_backward; /* and so is its derivative */

@@ -85,7 +85,6 @@ static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_e
         .scale = 1,
         .first_channel = s->first_channel,
         .channels = s->channels,
-        .all_rows = s->all_rows,
     };
     st->forward = st->backward;
     if (c->method == GAUSSIAN)

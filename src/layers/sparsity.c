@@ -17,10 +17,6 @@ struct conf {
     double rho, beta;
 };
 
-struct state {
-    bool all_rows;
-};
-
 static const struct sw_opt opts[] = {
     {.key = "rho",
      .help = "mean activation that is wanted",
@@ -51,9 +47,7 @@ static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_e
                         sw_desc_text(in, text));
     if (rc != SW_OK)
         return rc;
-    struct state *st = l->state;
     int64_t channels = in->dim[1];
-    st->all_rows = s->all_rows;
     sw_layer_use_view(l); /* of the values: the gradient changes */
     l->can_add = false;
     l->dst.desc = *in;
@@ -68,11 +62,9 @@ static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_e
 static struct sw_sparsity_args args_of(const struct sw_layer *l, const struct sw_pass *r)
 {
     const struct conf *c = l->conf;
-    const struct state *st = l->state;
     return (struct sw_sparsity_args){.desc = l->dst.desc,
                                      .rho = (float)c->rho,
                                      .beta = (float)c->beta,
-                                     .all_rows = st->all_rows,
                                      .step = r->step,
                                      .scratch = l->scratch,
                                      .slope = l->saved};
@@ -125,7 +117,6 @@ const struct sw_layer_type sw_layer_sparsity = {
     .keeps_columns = true,
     .min_src = 1,
     .max_src = 1,
-    .state_bytes = sizeof(struct state),
     .setup = setup,
     .forward = forward,
     .backward = backward,

@@ -169,8 +169,7 @@ static void place_columns(const struct sw_net *net, const struct sw_net_node *no
                           struct sw_layer_setup *setup)
 {
     setup->parts = 1;
-    setup->all_rows = node->spread.dist != SW_DIST_ROWS;
-    setup->whole_batch = setup->all_rows && net->group_rows == net->batch_rows;
+    setup->whole_batch = sw_net_has_whole_batch(net, node->layer.index);
     if (node->layer.src_count == 0)
         return;
     const struct sw_net_node *source = &net->nodes[node->src[0]];

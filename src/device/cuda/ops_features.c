@@ -115,7 +115,6 @@ static int dropout(const struct sw_cuda_launch *l, const void *args)
                                       .std = d->std},
                                 .first_channel = d->first_channel,
                                 .channels = d->channels,
-                                .all_rows = d->all_rows,
                                 .step = a->step,
                                 .x = a->x,
                                 .y = a->y};
@@ -159,7 +158,7 @@ static int batch_norm_sums(const struct sw_cuda_launch *l, const void *args)
 {
     struct sw_cuda_batch_norm b;
     return batch_norm_of(args, &b)
-               ? sw_cuda_channel_sums(&b.k, b.x, NULL, false, b.parts, b.sums_out, NULL, l)
+               ? sw_cuda_channel_sums(&b.k, b.x, NULL, b.parts, b.sums_out, NULL, l)
                : SW_CUDA_NO_KERNEL;
 }
 
@@ -194,7 +193,7 @@ static int sparsity_sums(const struct sw_cuda_launch *l, const void *args)
     const struct sw_sparsity_args *a = args;
     struct sw_kernel_channels k;
     return sw_cuda_channels(&a->desc, &k)
-               ? sw_cuda_channel_sums(&k, a->x, a->step, a->all_rows, a->scratch, a->sums, NULL, l)
+               ? sw_cuda_channel_sums(&k, a->x, a->step, a->scratch, a->sums, NULL, l)
                : SW_CUDA_NO_KERNEL;
 }
 
@@ -202,7 +201,6 @@ static bool sparsity_of(const struct sw_sparsity_args *a, struct sw_cuda_sparsit
 {
     *out = (struct sw_cuda_sparsity){.rho = a->rho,
                                      .beta = a->beta,
-                                     .all_rows = a->all_rows,
                                      .step = a->step,
                                      .sums = a->sums,
                                      .slope = a->slope,

@@ -376,7 +376,7 @@ static int bias_gradient(struct conv *c, const struct sw_plan_args *a, struct sw
     struct sw_cuda_launch l = sw_cuda_launch_of(c->base.stream);
     double *sums = sw_cuda_at(a, c->sums_offset), *parts = sums + 2 * c->shape.outputs + 1;
     return sw_cuda_plan_check(&c->base,
-                              sw_cuda_channel_sums(&c->dst_channels, a->diff_dst, NULL, false,
+                              sw_cuda_channel_sums(&c->dst_channels, a->diff_dst, NULL,
                                                    parts, sums, a->diff_bias, &l),
                               err);
 }

@@ -45,16 +45,15 @@ static int cpu(int threads, const void *args, struct sw_err *err)
 {
     const struct sw_dropout_args *a = args;
     const struct sw_desc *d = &a->desc;
-    const struct sw_kernel_dropout k = {
-        .key = a->dropout.key,
-        .step = a->step->step,
-        .first_row = (uint32_t)(a->dropout.all_rows ? a->step->group_row : a->step->first_row),
-        .threshold = a->dropout.threshold,
-        .scale = a->dropout.scale,
-        .low_below = a->dropout.low_below,
-        .low = a->dropout.low,
-        .high = a->dropout.high,
-        .std = a->dropout.std};
+    const struct sw_kernel_dropout k = {.key = a->dropout.key,
+                                        .step = a->step->step,
+                                        .first_row = (uint32_t)a->step->first_row,
+                                        .threshold = a->dropout.threshold,
+                                        .scale = a->dropout.scale,
+                                        .low_below = a->dropout.low_below,
+                                        .low = a->dropout.low,
+                                        .high = a->dropout.high,
+                                        .std = a->dropout.std};
     bool part = a->dropout.channels && a->dropout.channels != d->dim[1];
     char text[128];
     if (d->ndim < 2 || sw_desc_features(d) > INT32_MAX)

@@ -14,8 +14,7 @@ struct sw_dropout {
     float low, high;    /* both 0 for dropout */
     float std; /* above 0: nothing is dropped; a normal number of this deviation is added */
     int64_t first_channel,
-        channels;  /* the part's place in the whole; channels 0: it is the whole */
-    bool all_rows; /* row 0 is the group's row 0, whatever the worker's rows are */
+        channels; /* the part's place in the whole; channels 0: it is the whole */
 };
 
 struct sw_dropout_args {

@@ -13,10 +13,7 @@ static int64_t channels_of(const struct sw_sparsity_args *a)
 
 static int64_t rows_of(const struct sw_sparsity_args *a)
 {
-    int64_t rows = a->desc.dim[0];
-    if (!a->all_rows)
-        return sw_op_valid_rows(a->step, rows);
-    return a->step->batch_valid_rows < rows ? a->step->batch_valid_rows : rows;
+    return sw_op_valid_rows(a->step, a->desc.dim[0]);
 }
 
 /* An element of the feature for each turn of a loop, whatever the layout; false behind the last. */

@@ -14,7 +14,6 @@
 struct sw_sparsity_args {
     struct sw_desc desc;
     float rho, beta;
-    bool all_rows; /* the feature has all rows of the group */
     const struct sw_step *step;
     double *sums;  /* [2 C + 1]: sums of the valid rows, sums of squares, elements of each */
     void *scratch; /* sw_batch_norm_scratch bytes */

@@ -34,7 +34,7 @@ static int units_cpu(int threads, const void *args, struct sw_err *err)
         .share = a->share,
         .key = a->key,
         .step = a->step->step,
-        .first_row = (uint32_t)(a->all_rows ? a->step->group_row : a->step->first_row)};
+        .first_row = (uint32_t)a->step->first_row};
     (void)err;
     sw_kernel_units(threads, &k);
     if (goes_on)

@@ -16,7 +16,6 @@ struct sw_units_args {
     float *mean, *sample; /* NULL: not wanted; mean may be x */
     float *share;         /* softmax: for work, [rows, columns]; may be x or mean */
     struct sw_philox key;
-    bool all_rows; /* row 0 is the group's row 0, whatever the worker's rows are */
     const struct sw_step *step;
 };
 extern const struct sw_op sw_op_units;
