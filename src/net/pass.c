@@ -90,7 +90,7 @@ static int forward(struct sw_net *net, int i, int phase, struct sw_err *err)
     const struct sw_pass pass = {.stream = sw_net_stream_of(net, i),
                                  .step = step_of(net, i),
                                  .training = net->training,
-                                 .begins = net->step[0].pass_begins,
+                                 .begins = net->mail->step[0].pass_begins,
                                  .phase = phase,
                                  .chain = net->chain_turn};
     if (node->absent)
