@@ -196,6 +196,11 @@ static int check_step(const struct sw_net_node *node, struct sw_err *err)
         return sw_err_set(err, SW_ERR_INVALID,
                           "unroll = %d: %s keeps running statistics, which steps cannot share",
                           node->steps, l->type->base.name);
+    if (l->backward_phases > 1)
+        return sw_err_set(err, SW_ERR_INVALID,
+                          "unroll = %d: how many labels count is not known of all steps at once: "
+                          "leave unroll out, and it reads them as a sequence",
+                          node->steps);
     if (node->width > 0 && (d->ndim != 2 || d->dim[1] != node->width || !sw_desc_is_plain(d)))
         return sw_err_set(
             err, SW_ERR_INVALID,
@@ -311,21 +316,47 @@ static int number_params(struct sw_net *net, struct sw_err *err)
     return SW_OK;
 }
 
+static int pairs_of(const struct sw_layer *l)
+{
+    return l->pair_count > 0 ? l->pair_count : 1;
+}
+
+/* Steps of one layer are one result, that of the first step; pairs of the others stand behind those
+ * that are shown. */
+static void number_later_steps(struct sw_net *net)
+{
+    for (int i = 0; i < net->count; i++) {
+        struct sw_net_node *node = &net->nodes[i];
+        for (int r = 0; r < net->result_count && sw_net_is_later_step(node); r++)
+            if (net->nodes[net->results[r].layer].section == node->section &&
+                node->layer.type == net->nodes[net->results[r].layer].layer.type) {
+                node->result = r;
+                node->first_pair = net->pair_count;
+                net->pair_count += pairs_of(&node->layer);
+            }
+    }
+}
+
 static int number_results(struct sw_net *net, struct sw_err *err)
 {
     net->results = sw_calloc((size_t)net->count, sizeof *net->results);
     if (!net->results)
         return sw_err_nomem(err, "the results", (size_t)net->count * sizeof *net->results);
     for (int i = 0; i < net->count; i++) {
-        const struct sw_layer *l = &net->nodes[i].layer;
-        bool loss = is_loss(&net->nodes[i]);
-        if (!loss && l->type->role != SW_ROLE_METRIC)
+        struct sw_net_node *node = &net->nodes[i];
+        bool loss = is_loss(node);
+        node->result = -1;
+        if ((!loss && node->layer.type->role != SW_ROLE_METRIC) || sw_net_is_later_step(node))
             continue;
-        int pairs = l->pair_count > 0 ? l->pair_count : 1;
+        int pairs = pairs_of(&node->layer);
+        node->result = net->result_count;
+        node->first_pair = net->pair_count;
         net->results[net->result_count++] = (struct sw_net_result){
             .layer = i, .loss = loss, .first = net->pair_count, .count = pairs};
         net->pair_count += pairs;
     }
+    net->shown_pairs = net->pair_count;
+    number_later_steps(net);
     void *mail = NULL;
     int rc =
         sw_device_host_alloc(net->stream->dev, sw_net_mail_bytes(net), "the results", &mail, err);
@@ -436,6 +467,7 @@ void sw_net_free(struct sw_net *net)
             l->type->teardown(l);
         sw_free(l->state);
         sw_free(net->nodes[i].owned_name);
+        sw_free(net->nodes[i].owned_conf);
     }
     sw_branches_free(net->branches); /* plans are freed on its streams */
     sw_buf_fini(&net->notes);

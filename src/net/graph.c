@@ -156,13 +156,16 @@ static const char *why_not_connected(const struct graph *g, int i, int k)
 /* Only what computes features has steps of its own. */
 static bool can_unroll(struct graph *g, const struct sw_section *s)
 {
-    if (!conf_of(s)->unroll || (type_of(s)->role == SW_ROLE_NEURON && !type_of(s)->energy))
+    const struct sw_layer_type *type = type_of(s);
+    if (!conf_of(s)->unroll || (type->role != SW_ROLE_INPUT && type->role != SW_ROLE_OUTPUT &&
+                                !type->energy && !type->penalty))
         return true;
-    sw_recipe_error(g->recipe, s, "unroll", "%s is not unrolled: %s", type_of(s)->base.name,
-                    type_of(s)->role == SW_ROLE_INPUT
-                        ? "what reads it takes the steps out of a sequence by itself"
-                    : type_of(s)->energy ? "its chain has steps of its own"
-                                         : "it reads the steps of an unrolled layer as a sequence");
+    sw_recipe_error(
+        g->recipe, s, "unroll", "%s is not unrolled: %s", type->base.name,
+        type->role == SW_ROLE_INPUT    ? "what reads it takes the steps out of a sequence by itself"
+        : type->role == SW_ROLE_OUTPUT ? "it reads the steps of an unrolled layer as a sequence"
+        : type->energy                 ? "its chain has steps of its own"
+                                       : "it looks at rows of all steps at once");
     return false;
 }
 
@@ -510,8 +513,7 @@ static int read_graph(struct graph *g, bool training, const char *until, struct 
 
 int sw_net_read_graph(struct sw_net *net, const char *until, struct sw_err *err)
 {
-    struct graph g = {
-        .recipe = net->recipe, .algorithm = net->algorithm, .unrolled = net->steps};
+    struct graph g = {.recipe = net->recipe, .algorithm = net->algorithm, .unrolled = net->steps};
     int rc = read_graph(&g, net->training, until, err);
     if (rc == SW_OK)
         rc = make_nodes(net, &g, until, err);

@@ -172,8 +172,9 @@ void sw_net_bind(struct sw_net *net, void *arena, void *scratch)
         node->layer.saved = sw_net_at(net, node->saved);
     }
     struct sw_result *pairs = sw_net_at(net, net->pairs_at);
-    for (int r = 0; r < net->result_count; r++)
-        net->nodes[net->results[r].layer].layer.result = &pairs[net->results[r].first];
+    for (int i = 0; i < net->count; i++)
+        if (net->nodes[i].result >= 0)
+            net->nodes[i].layer.result = &pairs[net->nodes[i].first_pair];
     /* Downwards, because a gradient may lie in that of its reader. */
     for (int i = net->count - 1; i >= 0; i--) {
         struct sw_net_node *node = &net->nodes[i];
@@ -348,7 +349,22 @@ struct sw_net_result sw_net_result(const struct sw_net *net, int r)
 
 int sw_net_pair_count(const struct sw_net *net)
 {
-    return net->pair_count;
+    return net->shown_pairs;
+}
+
+/* A step of a loss has a part of its weight. */
+void sw_net_add_pairs(const struct sw_net *net, struct sw_result *to)
+{
+    const struct sw_result *pairs = sw_net_pairs(net);
+    for (int i = 0; i < net->count; i++) {
+        const struct sw_net_node *node = &net->nodes[i];
+        const struct sw_net_result *r = node->result < 0 ? NULL : &net->results[node->result];
+        for (int k = 0; r && k < r->count; k++) {
+            to[r->first + k].sum +=
+                pairs[node->first_pair + k].sum * (r->loss && node->steps > 1 ? node->steps : 1);
+            to[r->first + k].weight += pairs[node->first_pair + k].weight;
+        }
+    }
 }
 
 const struct sw_result *sw_net_pairs(const struct sw_net *net)

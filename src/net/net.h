@@ -259,8 +259,10 @@ struct sw_net_result {
     int first, count; /* its pairs among all */
 };
 struct sw_net_result sw_net_result(const struct sw_net *net, int r);
-/* The pairs of all results, one after the other. */
+/* The pairs of all results, one after the other; of an unrolled layer those of its first step.
+ * sw_net_add_pairs adds all steps' to `to`. */
 int sw_net_pair_count(const struct sw_net *net);
 const struct sw_result *sw_net_pairs(const struct sw_net *net);
+void sw_net_add_pairs(const struct sw_net *net, struct sw_result *to);
 
 #endif

@@ -40,6 +40,8 @@ struct sw_net_node {
     bool absent;               /* another worker does it: nothing to run, hold or update here */
     int src[SW_LAYER_SRCS];    /* node indices */
     int consumers;             /* layers that read the output */
+    void *owned_conf;          /* of a step of a loss, whose weight is a part of it; else NULL */
+    int result, first_pair;    /* which of the net's it is a part of, or -1; its pairs among all */
     int step, steps;           /* of an unrolled layer, or of what takes a step out of a sequence:
                                   which it is, and how many there are; step -1: neither */
     const char *of;            /* of the latter: whose steps */
@@ -123,7 +125,7 @@ struct sw_net {
         struct sw_step step[2];     /* for layers that see the worker's rows, all of the group's */
         struct sw_result fetched[]; /* [pair_count]: copies of the results' pairs */
     } * mail;
-    int pair_count;
+    int pair_count, shown_pairs; /* those of later steps stand behind what is shown */
     int64_t pairs_at, step_at; /* offsets of the pairs' array and of the step */
     bool scratch_apart;
     size_t arena_bytes, kept_bytes, scratch_bytes, swap_bytes;

@@ -4,9 +4,9 @@
  * name; the others read the same values in the same layout.
  *
  * Their gradients are added from the last user to the first: that is the order of backward. The
- * last writes into the parameter's gradient; every other one adds to it where it can, else it writes
- * aside and the net adds. When backward of the root is done, the gradient is complete and nobody
- * reads the values again in this step. */
+ * last writes into the parameter's gradient; every other one adds to it where it can, else it
+ * writes aside and the net adds. When backward of the root is done, the gradient is complete and
+ * nobody reads the values again in this step. */
 #include "net/net_private.h"
 
 #include "base/str.h"

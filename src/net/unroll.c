@@ -105,6 +105,31 @@ static void add_source(struct unrolling *u, int node, int source)
     n->src[n->layer.src_count++] = source;
 }
 
+/* The losses of all steps together have the loss's weight. */
+static int share_weight(struct unrolling *u, struct sw_net_node *node, int64_t steps)
+{
+    const struct sw_type *type = &node->layer.type->base;
+    const struct sw_opt *o = type->opts;
+    if (node->layer.type->role != SW_ROLE_LOSS || steps < 2)
+        return SW_OK;
+    while (o && o->key && !sw_str_eq(o->key, "weight"))
+        o++;
+    if (!o || !o->key) {
+        if (!sw_net_is_later_step(node))
+            sw_recipe_error(u->net->recipe, node->section, "unroll",
+                            "%s has no weight that its steps could share", type->name);
+        return sw_recipe_verdict(u->net->recipe, u->err);
+    }
+    node->owned_conf = sw_calloc(1, type->conf_bytes);
+    if (!node->owned_conf)
+        return sw_err_nomem(u->err, "a loss", type->conf_bytes);
+    memcpy(node->owned_conf, node->layer.conf, type->conf_bytes);
+    double *weight = (double *)(void *)((char *)node->owned_conf + o->offset);
+    *weight /= (double)steps;
+    node->layer.conf = node->owned_conf;
+    return SW_OK;
+}
+
 /* The nodes of a layer, without sources. */
 static int add_layer(struct unrolling *u, int i)
 {
@@ -120,6 +145,9 @@ static int add_layer(struct unrolling *u, int i)
         if (l->steps > 0) {
             u->net->nodes[at].step = (int)t;
             u->net->nodes[at].steps = (int)l->steps;
+            int rc = share_weight(u, &u->net->nodes[at], l->steps);
+            if (rc != SW_OK)
+                return rc;
         }
     }
     return SW_OK;

@@ -91,7 +91,7 @@ static void name_values(const struct naming *n)
             add_values(n, r, type);
         if (!has_rivals(n->net, r))
             continue;
-        snprintf(stem, sizeof stem, "%s.%s", type, l->name);
+        snprintf(stem, sizeof stem, "%s.%s", type, l->home);
         add_values(n, r, stem);
     }
 }
@@ -137,7 +137,7 @@ static void add_pairs(struct sw_result *to, const struct sw_result *pairs, int c
 
 void sw_results_add(const struct sw_net *net, struct sw_series *s, int part)
 {
-    add_pairs(s->sums + part * s->pairs, sw_net_pairs(net), s->pairs);
+    sw_net_add_pairs(net, s->sums + part * s->pairs);
 }
 
 void sw_results_sum_own(struct sw_series *s)

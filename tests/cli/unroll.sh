@@ -91,6 +91,24 @@ steps=$(sed 's/.*"loss"://; s/[,}].*//' "$T/out")
 awk -v a="$whole" -v b="$steps" 'BEGIN { exit !(a > 0 && (a - b) ^ 2 < 1e-8) }' ||
     fail "the loss is $whole over whole sequences, $steps step by step"
 
+# A loss and metrics of every step are those of the sequence.
+awk '/^axis/ { next } { print } /^\[layer (scores|loss|accuracy)\]/ { print "unroll = 8" }' \
+    "$T/steps.ini" >"$T/drawn.ini"
+[ "$(grep -c 'unroll = 8' "$T/drawn.ini")" = 5 ] || fail 'five layers are to be unrolled'
+expect 0 run "$T/drawn.ini" --out "$T/drawn" --quiet
+expect 0 weights "$(last steps)" diff "$(last drawn)" --tolerance 1e-4
+for recipe in steps drawn; do
+    expect 0 eval "$T/$recipe.ini" --weights "$(last steps)" --json
+    sed 's/.*"loss":\([0-9.]*\).*"accuracy":\([0-9.]*\).*/\1 \2/' "$T/out" >"$T/$recipe.values"
+done
+paste -d ' ' "$T/steps.values" "$T/drawn.values" |
+    awk '{ exit !(NF == 4 && ($1 - $3) ^ 2 < 1e-8 && $1 > 1 && ($2 - $4) ^ 2 < 1e-10 && $2 > 0) }' ||
+    fail "loss and accuracy: $(cat "$T/steps.values"), every step's $(cat "$T/drawn.values")"
+"$SW" eval "$T/drawn.ini" --weights "$(last steps)" --json >"$T/out" 2>&1
+hasnt out 'loss@|loss\.loss'
+expect 2 check "$T/drawn.ini" --set layer.loss.ignore_label=3
+has err 'layer loss: unroll = 8: how many labels count'
+
 # Stopped in the middle and gone on with: the same bits; with two workers the same numbers.
 expect 0 run "$T/steps.ini" --out "$T/half" --steps 6 --quiet --name half
 cp -r "$T/half" "$T/half-two"

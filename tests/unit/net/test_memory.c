@@ -51,7 +51,7 @@ static void spread(struct sw_net *net)
                 node->aside[k] = own_block(&end, sw_desc_bytes(&l->src[k]->desc));
     }
     net->pairs_at = own_block(&end, (size_t)net->pair_count * sizeof(struct sw_result));
-    net->step_at = own_block(&end, sizeof net->step);
+    net->step_at = own_block(&end, sizeof net->mail->step);
     net->arena_bytes = end;
 }
 

@@ -375,7 +375,7 @@ static void what_cannot_be_unrolled_is_told(void **state)
     assert_refused(SEQUENCE FC("h", "x", "") "[layer scores]\ntype = inner_product\noutputs = 6\n"
                                              "src = h\n[layer loss]\ntype = softmax_loss\n"
                                              "src = scores, label\n" UNROLL,
-                   "reads the steps of an unrolled layer as a sequence");
+                   "not rows x steps");
     assert_refused(SEQUENCE FC("a", "h", BEFORE) FC("b", "h", "connections = stateful\n")
                        MIX("h", "a, b", "") END,
                    "the other of previous and stateful");
