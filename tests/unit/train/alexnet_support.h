@@ -1,5 +1,6 @@
 /* recipes/alexnet.ini as hybrid parallelism has it (SINGA, TOMM, 5.4.1; Krizhevsky 2014): layers
- * below the first fully-connected one by rows, those above by columns. Pictures, batch and widths
+ * below the first fully-connected one by rows, those above by columns; or all by rows, and factors
+ * in place of the gradients of fc6 to fc8 (Poseidon, 4.3). Pictures, batch and widths
  * are the caller's. Include once per program. */
 #ifndef TESTS_UNIT_TRAIN_ALEXNET_SUPPORT_H
 #define TESTS_UNIT_TRAIN_ALEXNET_SUPPORT_H
@@ -60,6 +61,8 @@ static inline void alexnet_train(const struct alexnet *a, const char *name, cons
     "layer.fc6." key, "layer.relu6." key, "layer.drop6." key, "layer.fc7." key,                    \
         "layer.relu7." key, "layer.drop7." key, "layer.fc8." key
 
+#define ALEXNET_SFB "layer.fc6.comm=sfb", "layer.fc7.comm=sfb", "layer.fc8.comm=sfb"
+
 /* On 2 and 4 simulated GPUs; and with the grouped convolutions by columns, whose halves stay on
  * two GPUs as they did on the authors' two. */
 static inline void alexnet_compare(const struct alexnet *a)
@@ -80,6 +83,12 @@ static inline void alexnet_compare(const struct alexnet *a)
          "sim:gpus=2,mem=1GiB",
          {"cluster.workers_per_group=2", "layer.conv4.partition=1", "layer.relu4.partition=1",
           "layer.conv5.partition=1", ALEXNET_ABOVE("partition=1")}},
+        {"sfb two", "sim:gpus=2,mem=1GiB,peer=no", {"cluster.workers_per_group=2", ALEXNET_SFB}},
+        {"sfb four", "sim:gpus=4,mem=1GiB,peer=no", {"cluster.workers_per_group=4", ALEXNET_SFB}},
+        {"adam four",
+         "sim:gpus=4,mem=1GiB,peer=no",
+         {"cluster.workers_per_group=4", SANDBLASTER, "cluster.comm=adam"}},
+        {"cpu", "cpu", {"cluster.workers_per_group=4", ALEXNET_SFB}},
     };
     alexnet_train(a, "one", "cpu", (const char *const[]){NULL});
     for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
