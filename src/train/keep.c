@@ -58,7 +58,7 @@ int sw_keep_init(struct sw_job *job, const struct sw_job_options *o, struct sw_e
         k->metric = 0; /* the loss */
     if (k->metric >= 0)
         k->less_is_better = sw_series_less_is_better(job->workers[0].eval, s, k->metric);
-    if (o->resume)
+    if (o->resume && !job->stage.begins) /* a stage writes its own in the place of that file */
         k->from = job->first_step;
     for (int i = 0; o->resume && i < o->kept_count; i++) {
         if (o->kept[i].step > job->first_step)

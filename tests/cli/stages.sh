@@ -163,6 +163,19 @@ assert last["back.weight"] != joint["back.weight"] and last["enc.weight"] != joi
 END
 fi
 
+# Old checkpoints go in all stages; a file to start from is for the first one.
+expect 0 run "$staged" --out "$T/few" --quiet --set job.keep_checkpoints=1 \
+    --set job.checkpoint_every=4
+[ "$(ls "$T/few" | grep -c safetensors)" = 1 ] || fail "left: $(ls "$T/few")"
+have_python && same_tensors "$whole" "$T/few/checkpoint-45.safetensors"
+expect 0 run "$staged" --out "$T/from" --init-from "$whole"
+has out '4 of 4 parameters start from .*whole/checkpoint-45\.safetensors; not taken from it: top\.weight'
+has out '2 of 4 parameters start from the stage before'
+# Without a history that can be written, too.
+expect 0 run "$staged" --out "$T/spooled" --db "$T/staged.ini/history.db"
+has out '^done +staged: step 45 of 45'
+have_python && same_tensors "$whole" "$T/spooled/checkpoint-45.safetensors"
+
 # ---- Going on, from every stage and from between them ----
 
 same_as_whole() {
