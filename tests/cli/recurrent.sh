@@ -77,6 +77,9 @@ for kind in rnn gru lstm; do
     expect 0 run "$T/$kind.ini" --out "$T/$kind-two" --set cluster.workers_per_group=2 \
         --set cluster.framework=allreduce --oversubscribe --quiet
     expect 0 weights "$(last $kind)" diff "$(last $kind-two)" --tolerance 1e-4
+    expect 0 run "$T/$kind.ini" --out "$T/$kind-more" --steps 6 --quiet --name more-$kind
+    expect 0 resume more-$kind --steps 12 --quiet --set cluster.workers_per_group=2 --oversubscribe
+    expect 0 weights "$(last $kind)" diff "$(last $kind-more)" --tolerance 1e-4
     # With state carried, where a text is cut into records makes no difference.
     recipe $kind 24 'layers = 2' >"$T/$kind-long.ini"
     expect 0 eval "$T/$kind.ini" --weights "$(last $kind)" --json

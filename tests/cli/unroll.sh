@@ -111,17 +111,26 @@ has err 'layer loss: unroll = 8: how many labels count'
 
 # Stopped in the middle and gone on with: the same bits; with two workers the same numbers.
 expect 0 run "$T/steps.ini" --out "$T/half" --steps 6 --quiet --name half
-cp -r "$T/half" "$T/half-two"
 expect 0 resume half --steps 12 --quiet
 expect 0 weights "$(last steps)" diff "$(last half)"
 expect 0 run "$T/steps.ini" --out "$T/two" --set cluster.framework=allreduce $two
 expect 0 weights "$(last steps)" diff "$(last two)" --tolerance 1e-4
-expect 0 run "$T/steps.ini" --out "$T/from-half" --steps 6 --name from-half $two
-expect 0 resume from-half --steps 12 --quiet
-expect 0 weights "$(last steps)" diff "$(last from-half)" --tolerance 1e-4
+# Another number of workers from the middle on, more and fewer.
+worked() { # RUN STEPS: how many workers did these steps
+    "$SW" history sql "SELECT count(DISTINCT worker) FROM step_time JOIN runs ON run_id = id WHERE
+        name = '$1' AND step $2"
+}
+expect 0 run "$T/steps.ini" --out "$T/more" --steps 6 --name more --quiet
+expect 0 resume more --steps 12 $two
+expect 0 weights "$(last steps)" diff "$(last more)" --tolerance 1e-4
+expect 0 run "$T/steps.ini" --out "$T/fewer" --steps 6 --name fewer $two
+expect 0 resume fewer --steps 12 --quiet --set cluster.workers_per_group=1
+expect 0 weights "$(last steps)" diff "$(last fewer)" --tolerance 1e-4
 expect 0 run "$T/steps.ini" --out "$T/exact" --set job.repeat_exact=yes --quiet
 expect 0 run "$T/steps.ini" --out "$T/exact-two" --set job.repeat_exact=yes $two
 expect 0 weights "$(last exact)" diff "$(last exact-two)"
+[ "$(worked more '<= 6') $(worked more '> 6')" = '1 2' ] || fail 'not two workers from the middle on'
+[ "$(worked fewer '<= 6') $(worked fewer '> 6')" = '2 1' ] || fail 'not one worker from the middle on'
 # Without the state of the batch before the numbers are others.
 sed 's/, stateful/, previous/' "$T/steps.ini" >"$T/less.ini"
 expect 0 run "$T/less.ini" --out "$T/less" --quiet
@@ -133,6 +142,10 @@ expect 0 run "$T/less.ini" --out "$T/less" --quiet
 placed='--set layer.low.location=0 --set layer.high.location=1 --set layer.scores.location=1'
 expect 0 run "$T/steps.ini" --out "$T/placed" $placed $two
 expect 0 weights "$(last steps)" diff "$(last placed)" --tolerance 1e-4
+# From the middle on, too.
+expect 0 run "$T/steps.ini" --out "$T/parted" --steps 6 --name parted --quiet
+expect 0 resume parted --steps 12 $placed $two
+expect 0 weights "$(last steps)" diff "$(last parted)" --tolerance 1e-4
 expect 0 run "$T/steps.ini" --out "$T/sim" $placed --quiet --device sim:gpus=2
 expect 0 weights "$(last steps)" diff "$(last sim)" --tolerance 1e-4
 expect 0 check "$T/steps.ini" $placed --set cluster.workers_per_group=2 --oversubscribe
