@@ -9,6 +9,9 @@
 
 struct alexnet {
     int side, batch, steps, width; /* of pictures; of fc6 and fc7, 0: theirs */
+    /* How far parameters and momentum may differ, relatively. The more maxima and relus there are,
+     * the more of them a rounding lets fall on the other side. */
+    double limit;
 };
 
 /* The recipe's layers behind a job and data of our own; owned by the caller (sw_free). */
@@ -92,8 +95,12 @@ static inline void alexnet_compare(const struct alexnet *a)
     };
     alexnet_train(a, "one", "cpu", (const char *const[]){NULL});
     for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
+        char where[256] = "";
         alexnet_train(a, ways[i].name, ways[i].device, ways[i].sets);
-        assert_equal_runs("one", ways[i].name, a->steps);
+        double d = difference_at(checkpoint_path("one", a->steps),
+                                 checkpoint_path(ways[i].name, a->steps), where);
+        if (!(d <= a->limit))
+            fail_msg("%s differs from one worker by %.3g in %s", ways[i].name, d, where);
     }
 }
 
