@@ -19,7 +19,8 @@
  *
  * That copy:  on `cpu` and `sim` factors are rounded into scratch whenever a pass reads them, still
  * as floats, and the plan that computes in fp32 does the rest (device/cpu/rounded.c): numerics of
- * GPUs without their speed. On `cuda` weights become 16 bits once per version: the forward pass
+ * GPUs without their speed; but where the processor multiplies bf16 and oneDNN is there, that reads
+ * 16 bits. On `cuda` weights become 16 bits once per version: the forward pass
  * converts them into what a plan saves for backward, which reads them from there; sources and
  * gradients are converted into scratch as they are read. Recurrent cells and sw_op_gemm leave the
  * conversion to cuBLAS. With tf32 the tensor cores round for themselves.

@@ -282,8 +282,10 @@ static void choose_plans(struct sw_cpu_device *dev, bool reference)
 {
     dev->exact = &sw_cpu_ref_plans;
 #ifdef SW_HAVE_ONEDNN
-    if (!reference)
+    if (!reference) {
         dev->exact = &sw_cpu_dnnl_plans;
+        dev->halves = sw_cpu_dnnl_halves(dev->precision);
+    }
 #else
     (void)reference;
 #endif

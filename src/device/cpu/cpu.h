@@ -22,8 +22,9 @@
 struct sw_cpu_device {
     struct sw_device base;    /* first member */
     struct sw_device_ops ops; /* the common table with this device's plans; base.ops points here */
-    const struct sw_plan_makers *exact; /* that compute in fp32 */
-    struct sw_plan_makers rounded;      /* the same with factors of products rounded first */
+    const struct sw_plan_makers *exact;  /* that compute in fp32 */
+    const struct sw_plan_makers *halves; /* that read 16 bits and add up fp32; or NULL */
+    struct sw_plan_makers rounded;       /* the same with factors of products rounded first */
     enum sw_precision precision;
 };
 
@@ -52,6 +53,9 @@ static inline int sw_cpu_threads(const struct sw_stream *s)
 extern const struct sw_plan_makers sw_cpu_ref_plans;
 #ifdef SW_HAVE_ONEDNN
 extern const struct sw_plan_makers sw_cpu_dnnl_plans;
+/* Convolutions and inner products that read 16 bits, where the processor multiplies them; NULL: it
+ * does not. Dimensions that they do not take are SW_ERR_UNSUPPORTED. */
+const struct sw_plan_makers *sw_cpu_dnnl_halves(enum sw_precision precision);
 #endif
 
 /* Shape checks for makers: ndim, positive sizes, divisible groups, windows that see the input,

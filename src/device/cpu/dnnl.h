@@ -118,6 +118,7 @@ struct sw_dnnl_weighted {
     dnnl_memory_desc_t src_plain; /* with flatten: the source's own dimensions, plain */
     int64_t groups;
     struct sw_desc weight_plain;         /* logical dimensions, for layouts that ours cannot say */
+    dnnl_data_type_t factor;             /* of what products read: f32 or bf16; they write f32 */
     const struct sw_desc *weight_layout; /* given from outside, or NULL */
     const void *shape;                   /* for describe */
     dnnl_status_t (*describe)(const struct sw_dnnl_weighted *w, dnnl_prop_kind_t kind,
@@ -132,6 +133,12 @@ int sw_dnnl_weighted_new(struct sw_stream *s, const struct sw_desc *src,
 int sw_dnnl_conv_new(struct sw_stream *s, const struct sw_desc *src,
                      const struct sw_conv_shape *shape, struct sw_plan_passes passes,
                      struct sw_plan **out, struct sw_err *err) SW_MUST_CHECK;
+/* The same with factors of bf16. SW_ERR_UNSUPPORTED: there is nothing for these shapes. */
+int sw_dnnl_conv_bf16(struct sw_stream *s, const struct sw_desc *src,
+                      const struct sw_conv_shape *shape, struct sw_plan_passes passes,
+                      struct sw_plan **out, struct sw_err *err);
+int sw_dnnl_ip_bf16(struct sw_stream *s, const struct sw_desc *src, const struct sw_ip_shape *shape,
+                    struct sw_plan_passes passes, struct sw_plan **out, struct sw_err *err);
 int sw_dnnl_deconv_new(struct sw_stream *s, const struct sw_desc *src,
                        const struct sw_conv_shape *shape, struct sw_plan_passes passes,
                        struct sw_plan **out, struct sw_err *err) SW_MUST_CHECK;

@@ -42,8 +42,9 @@ static void find_geometry(const struct sw_desc *src, const struct sw_conv_shape 
     };
 }
 
-int sw_dnnl_conv_new(struct sw_stream *s, const struct sw_desc *src, const struct sw_conv_shape *c,
-                     struct sw_plan_passes passes, struct sw_plan **out, struct sw_err *err)
+static int make(struct sw_stream *s, const struct sw_desc *src, const struct sw_conv_shape *c,
+                dnnl_data_type_t factor, struct sw_plan_passes passes, struct sw_plan **out,
+                struct sw_err *err)
 {
     int rc = sw_conv_check(src, c, err);
     if (rc != SW_OK)
@@ -54,6 +55,7 @@ int sw_dnnl_conv_new(struct sw_stream *s, const struct sw_desc *src, const struc
                          c->kernel_w};
     int64_t logical[4] = {c->outputs, weight[2], c->kernel_h, c->kernel_w};
     struct sw_dnnl_weighted w = {.name = "convolution",
+                                 .factor = factor,
                                  .has_bias = c->bias,
                                  .relu = c->fuse_relu,
                                  .groups = c->groups,
@@ -69,6 +71,18 @@ int sw_dnnl_conv_new(struct sw_stream *s, const struct sw_desc *src, const struc
     sw_dnnl_any(grouped ? 5 : 4, grouped ? weight : weight + 1, &w.weight);
     sw_dnnl_from_desc(&bias, &w.bias);
     return sw_dnnl_weighted_new(s, src, &w, passes, out, err);
+}
+
+int sw_dnnl_conv_new(struct sw_stream *s, const struct sw_desc *src, const struct sw_conv_shape *c,
+                     struct sw_plan_passes passes, struct sw_plan **out, struct sw_err *err)
+{
+    return make(s, src, c, dnnl_f32, passes, out, err);
+}
+
+int sw_dnnl_conv_bf16(struct sw_stream *s, const struct sw_desc *src, const struct sw_conv_shape *c,
+                      struct sw_plan_passes passes, struct sw_plan **out, struct sw_err *err)
+{
+    return make(s, src, c, dnnl_bf16, passes, out, err);
 }
 
 /* The output is blocked as the source is: what comes before and after are mostly convolutions. With

@@ -19,8 +19,9 @@ static dnnl_status_t describe(const struct sw_dnnl_weighted *w, dnnl_prop_kind_t
     }
 }
 
-int sw_dnnl_ip_new(struct sw_stream *s, const struct sw_desc *src, const struct sw_ip_shape *c,
-                   struct sw_plan_passes passes, struct sw_plan **out, struct sw_err *err)
+static int make(struct sw_stream *s, const struct sw_desc *src, const struct sw_ip_shape *c,
+                dnnl_data_type_t factor, struct sw_plan_passes passes, struct sw_plan **out,
+                struct sw_err *err)
 {
     int rc = sw_ip_check(src, c, err);
     if (rc != SW_OK)
@@ -31,6 +32,7 @@ int sw_dnnl_ip_new(struct sw_stream *s, const struct sw_desc *src, const struct 
     struct sw_desc two = sw_desc_plain(SW_F32, 2, flat), output = sw_desc_plain(SW_F32, 2, dst);
     struct sw_desc bias = sw_desc_plain(SW_F32, 1, &c->outputs);
     struct sw_dnnl_weighted w = {.name = "inner product",
+                                 .factor = factor,
                                  .has_bias = c->bias,
                                  .relu = c->fuse_relu,
                                  .groups = 1,
@@ -44,4 +46,16 @@ int sw_dnnl_ip_new(struct sw_stream *s, const struct sw_desc *src, const struct 
     sw_dnnl_from_desc(&bias, &w.bias);
     sw_dnnl_any(2, weight, &w.weight);
     return sw_dnnl_weighted_new(s, src, &w, passes, out, err);
+}
+
+int sw_dnnl_ip_new(struct sw_stream *s, const struct sw_desc *src, const struct sw_ip_shape *c,
+                   struct sw_plan_passes passes, struct sw_plan **out, struct sw_err *err)
+{
+    return make(s, src, c, dnnl_f32, passes, out, err);
+}
+
+int sw_dnnl_ip_bf16(struct sw_stream *s, const struct sw_desc *src, const struct sw_ip_shape *c,
+                    struct sw_plan_passes passes, struct sw_plan **out, struct sw_err *err)
+{
+    return make(s, src, c, dnnl_bf16, passes, out, err);
 }

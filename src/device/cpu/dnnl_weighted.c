@@ -12,15 +12,27 @@ struct build {
     dnnl_primitive_attr_t attr, plain_attr;
     dnnl_primitive_desc_t forward;
     dnnl_memory_desc_t src, weight, dst; /* outside */
+    dnnl_memory_desc_t plain, flat;      /* with flatten: the source as a port shows it */
     dnnl_engine_t engine;
 };
+
+/* What a pass reads is of the factors' type, what it writes is floats. */
+static dnnl_data_type_t type_of(const struct sw_dnnl_weighted *w, bool written)
+{
+    return written ? dnnl_f32 : w->factor;
+}
 
 static int make_pd(const struct build *b, dnnl_prop_kind_t kind, const dnnl_memory_desc_t *weight,
                    dnnl_primitive_desc_t *pd, struct sw_err *err)
 {
     union sw_dnnl_op_desc d;
     bool forward = kind == dnnl_forward_training;
-    dnnl_status_t st = b->w->describe(b->w, kind, weight, &d);
+    struct sw_dnnl_weighted w = *b->w;
+    dnnl_memory_desc_t typed = *weight;
+    w.src.data_type = type_of(&w, kind == dnnl_backward_data);
+    w.dst.data_type = type_of(&w, forward);
+    typed.data_type = type_of(&w, kind == dnnl_backward_weights);
+    dnnl_status_t st = w.describe(&w, kind, &typed, &d);
     if (st == dnnl_success)
         st = dnnl_primitive_desc_create(pd, &d, forward ? b->attr : b->plain_attr, b->engine,
                                         forward ? NULL : b->forward);
@@ -40,6 +52,7 @@ static int choose_forward(struct build *b, struct sw_err *err)
         const dnnl_memory_desc_t *chosen = sw_dnnl_md(b->forward, dnnl_query_weights_md);
         if (!sw_dnnl_weights_to_desc(chosen, w->groups, &p->weight))
             p->weight = w->weight_plain;
+        p->weight.dtype = SW_F32; /* the parameter is, whatever products read */
         return SW_OK;
     }
     p->weight = *w->weight_layout;
@@ -74,14 +87,17 @@ static int find_outside(struct build *b, struct sw_err *err)
 
 /* The port of the source or its gradient: what the primitive chose, or plain memory that it sees
  * flattened to [N, features]. */
-static struct sw_dnnl_port_spec source_port(const struct build *b, const_dnnl_primitive_desc_t pd,
+static struct sw_dnnl_port_spec source_port(struct build *b, const_dnnl_primitive_desc_t pd,
                                             int arg, enum sw_dnnl_slot slot, bool output)
 {
     const struct sw_dnnl_weighted *w = b->w;
+    b->plain = w->src_plain;
+    b->flat = w->src;
+    b->plain.data_type = b->flat.data_type = type_of(w, output);
     dnnl_query_t chosen = output ? dnnl_query_diff_src_md : dnnl_query_src_md;
     return (struct sw_dnnl_port_spec){arg,     slot,
-                                      output,  w->flatten ? &w->src_plain : sw_dnnl_md(pd, chosen),
-                                      &b->src, w->flatten ? &w->src : NULL};
+                                      output,  w->flatten ? &b->plain : sw_dnnl_md(pd, chosen),
+                                      &b->src, w->flatten ? &b->flat : NULL};
 }
 
 static int init_forward(struct build *b, struct sw_err *err)

@@ -71,10 +71,12 @@ void sw_cpu_gemm(enum sw_precision precision, bool trans_a, bool trans_b, int64_
 
 /* ---- Plans ---- */
 
-/* A pass reads two factors; their copies lie in scratch, behind what the inner plan needs. */
+/* A pass reads two factors; their copies lie in scratch, behind what the inner plan needs, unless
+ * that rounds them by itself. */
 struct rounded {
     struct sw_plan base;   /* first member */
     struct sw_plan *inner; /* owned */
+    bool halves;           /* it does */
     enum sw_kernel_rounding to;
     size_t at[2];
     size_t bias_at; /* for the gradient of the bias */
@@ -88,6 +90,8 @@ static struct rounded *rounded_of(struct sw_plan *p)
 static const float *take(const struct rounded *r, const struct sw_plan_args *a, int room,
                          const struct sw_desc *layout, const float *x)
 {
+    if (r->halves)
+        return x;
     float *copy = (float *)(void *)((char *)a->scratch + r->at[room]);
     sw_kernel_round_all(sw_cpu_threads(r->base.stream), r->to, x, copy, sw_desc_storage(layout));
     return copy;
@@ -148,8 +152,8 @@ static size_t larger(size_t a, size_t b)
 }
 
 /* Takes over the inner plan, also when that fails. */
-static int wrap(struct sw_plan *inner, struct sw_plan_passes passes, struct sw_plan **out,
-                struct sw_err *err)
+static int wrap(struct sw_plan *inner, bool halves, struct sw_plan_passes passes,
+                struct sw_plan **out, struct sw_err *err)
 {
     enum sw_precision precision = sw_cpu_device_of(inner->stream->dev)->precision;
     struct rounded *r = sw_calloc(1, sizeof *r);
@@ -164,8 +168,11 @@ static int wrap(struct sw_plan *inner, struct sw_plan_passes passes, struct sw_p
     p->ops = &ops;
     r->inner = inner;
     r->to = rounding_of(precision);
-    r->at[0] = reserve(p, backward ? larger(src, sw_desc_bytes(&inner->dst)) : src);
-    r->at[1] = reserve(p, passes.backward_weights ? larger(src, weight) : weight);
+    r->halves = halves;
+    if (!halves) {
+        r->at[0] = reserve(p, backward ? larger(src, sw_desc_bytes(&inner->dst)) : src);
+        r->at[1] = reserve(p, passes.backward_weights ? larger(src, weight) : weight);
+    }
     if (passes.backward_weights && inner->bias.ndim)
         r->bias_at = reserve(p, sw_cpu_bias_room(&p->dst));
     snprintf(p->algorithm, sizeof p->algorithm, "%s:%.54s", sw_precision_name(precision),
@@ -178,16 +185,26 @@ int sw_cpu_rounded_convolution(struct sw_stream *s, const struct sw_desc *src,
                                const struct sw_conv_shape *shape, struct sw_plan_passes passes,
                                struct sw_plan **out, struct sw_err *err)
 {
+    const struct sw_cpu_device *dev = sw_cpu_device_of(s->dev);
     struct sw_plan *inner = NULL;
-    int rc = sw_cpu_device_of(s->dev)->exact->convolution(s, src, shape, passes, &inner, err);
-    return rc == SW_OK ? wrap(inner, passes, out, err) : rc;
+    int rc = dev->halves ? dev->halves->convolution(s, src, shape, passes, &inner, err)
+                         : SW_ERR_UNSUPPORTED;
+    bool halves = rc == SW_OK;
+    if (rc == SW_ERR_UNSUPPORTED)
+        rc = dev->exact->convolution(s, src, shape, passes, &inner, err);
+    return rc == SW_OK ? wrap(inner, halves, passes, out, err) : rc;
 }
 
 int sw_cpu_rounded_inner_product(struct sw_stream *s, const struct sw_desc *src,
                                  const struct sw_ip_shape *shape, struct sw_plan_passes passes,
                                  struct sw_plan **out, struct sw_err *err)
 {
+    const struct sw_cpu_device *dev = sw_cpu_device_of(s->dev);
     struct sw_plan *inner = NULL;
-    int rc = sw_cpu_device_of(s->dev)->exact->inner_product(s, src, shape, passes, &inner, err);
-    return rc == SW_OK ? wrap(inner, passes, out, err) : rc;
+    int rc = dev->halves ? dev->halves->inner_product(s, src, shape, passes, &inner, err)
+                         : SW_ERR_UNSUPPORTED;
+    bool halves = rc == SW_OK;
+    if (rc == SW_ERR_UNSUPPORTED)
+        rc = dev->exact->inner_product(s, src, shape, passes, &inner, err);
+    return rc == SW_OK ? wrap(inner, halves, passes, out, err) : rc;
 }

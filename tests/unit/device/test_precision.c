@@ -227,6 +227,20 @@ static void products_read_rounded_factors(void **state)
         }
 }
 
+/* With a library that multiplies 16 bits by itself, sums have another order. */
+static void assert_agree(const struct problem *p, const float *a, const float *b, int64_t n,
+                         bool same_bits)
+{
+    double *want = get_doubles(n);
+    for (int64_t i = 0; i < n; i++)
+        want[i] = (double)b[i];
+    if (same_bits)
+        assert_same_bits(p->name, a, b, (size_t)n * sizeof *a);
+    else
+        assert_near(p->name, a, want, n, 2e-6);
+    free(want);
+}
+
 /* A plan's numbers are those that the plan of fp32 makes of rounded tensors; but the gradient of
  * the bias is a sum of what was not rounded. */
 static void check_plan(const struct problem *p, enum sw_precision precision, bool reference,
@@ -252,10 +266,10 @@ static void check_plan(const struct problem *p, enum sw_precision precision, boo
     round_them(precision, b.weight, b.weight_count);
     round_them(precision, b.diff_dst, b.dst_count);
     run_plan(p, plain, &b);
-    assert_same_bits(p->name, a.dst, b.dst, (size_t)a.dst_count * sizeof *a.dst);
-    assert_same_bits(p->name, a.diff_src, b.diff_src, (size_t)a.src_count * sizeof *a.src);
-    assert_same_bits(p->name, a.diff_weight, b.diff_weight,
-                     (size_t)a.weight_count * sizeof *a.weight);
+    bool same = reference || precision != SW_PRECISION_BF16;
+    assert_agree(p, a.dst, b.dst, a.dst_count, same);
+    assert_agree(p, a.diff_src, b.diff_src, a.src_count, same);
+    assert_agree(p, a.diff_weight, b.diff_weight, a.weight_count, same);
     assert_true(strncmp(rounded->algorithm, sw_precision_name(precision), 4) == 0);
     free_tensors(&a), free_tensors(&b);
     sw_plan_free(rounded), sw_plan_free(plain);

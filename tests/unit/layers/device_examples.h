@@ -191,7 +191,8 @@ static void check_examples(const struct sw_layer_type *type, struct sw_stream *c
 
 /* All examples of all layers, with plain and with blocked sources, and those that learn also as the
  * first layer of a net. */
-static void check_all_examples(struct sw_stream *cpu, struct sw_stream *there, compare_fn *compare)
+static inline void check_all_examples(struct sw_stream *cpu, struct sw_stream *there,
+                                      compare_fn *compare)
 {
     for (int t = 0; sw_layer_types[t]; t++)
         check_examples(sw_layer_types[t], cpu, there, compare);

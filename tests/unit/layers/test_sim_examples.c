@@ -1,5 +1,6 @@
 /* ctest-labels: threads
- * Every example of every layer type on a simulated GPU: the same bits as on the CPU. */
+ * Every example of every layer type on a simulated GPU: the same bits as on the CPU, in every
+ * precision. */
 #include "device_examples.h"
 
 static void compare(const char *what, const void *a, const void *b, size_t bytes)
@@ -40,10 +41,27 @@ static void examples_have_the_bits_of_the_cpu(void **state)
     close_cpu(&cpu);
 }
 
+static void what_rounds_has_the_bits_of_the_cpu(void **state)
+{
+    (void)state;
+    for (enum sw_precision p = SW_PRECISION_TF32; p <= SW_PRECISION_FP16; p++) {
+        struct fixture cpu = open_cpu_as(false, p, 1);
+        struct sw_sim_conf conf = small_conf();
+        conf.precision = p;
+        struct sw_device *dev = open_sim_with(0, conf);
+        struct sw_stream *sim = new_stream(dev);
+        check_learning_examples(cpu.stream, sim, compare_layers);
+        sw_stream_free(sim);
+        sw_device_close(dev);
+        close_cpu(&cpu);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(examples_have_the_bits_of_the_cpu),
+        cmocka_unit_test(what_rounds_has_the_bits_of_the_cpu),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
