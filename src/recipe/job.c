@@ -182,11 +182,6 @@ static void settle_scale(struct sw_recipe *r, const struct sw_section *s, struct
     bool needed = sw_str_eq(precisions[job->precision], "fp16") &&
                   !sw_str_eq(algorithms[job->algorithm], "cd");
     int exponent;
-    if (needed && job->algorithm == SW_ALGORITHM_CD) {
-        sw_recipe_error(r, s, "precision",
-                        "fp16 scales the loss, but the gradients of algorithm = cd come from none");
-        sw_recipe_hint(r, "precision = bf16");
-    }
     if (frexp(job->loss_scale, &exponent) != 0.5) {
         sw_recipe_error(r, s, keys[0], "must be a power of 2");
         sw_recipe_hint(r, "loss_scale = %.0f", ldexp(1, exponent - 1));

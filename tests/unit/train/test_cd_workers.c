@@ -49,7 +49,7 @@ static void assert_like(const char *run, const char *one)
 static void chains_do_not_depend_on_workers(void **state)
 {
     const char *const recipes[] = {fresh_chains, kept_chains};
-    char one[16], many[16];
+    char one[32], many[32];
     (void)state;
     for (int i = 0; i < 2; i++) {
         snprintf(one, sizeof one, "one%d", i);
@@ -101,7 +101,6 @@ static void machines_that_cannot_be_are_told(void **state)
     } bad[] = {
         {{"layer.rbm.src=image"}, "reads an rbm_visible layer, but image is input"},
         {{"layer.rbm2.src=vis"}, "visible side of another machine"},
-        {{"job.precision=fp16"}, "fp16 scales the loss"},
         {{"job.algorithm=bptt"}, "bptt is for recurrent layers"},
         {{"layer.rbm.location=1"}, "cannot be on one worker"},
         {{"layer.ll.chains=21"}, "but a batch of the evaluation has 20 rows"},
@@ -116,7 +115,8 @@ static void machines_that_cannot_be_are_told(void **state)
         struct trial t = {.recipe = fresh_chains, .name = "bad", .oversubscribe = true};
         for (int k = 0; k < 3; k++)
             t.sets[k] = bad[i].set[k];
-        assert_int_not_equal(trial_open(&t), SW_OK);
+        if (trial_open(&t) == SW_OK)
+            fail_msg("%s: nobody says so", bad[i].text);
         if (!strstr(sw_buf_text(&t.messages), bad[i].text) && !strstr(t.err.text, bad[i].text))
             fail_msg("%s: %s%s", bad[i].text, sw_buf_text(&t.messages), t.err.text);
         trial_close(&t);
