@@ -3,6 +3,7 @@
  * two products with a kernel after them. */
 #include "device/cuda/libraries.h"
 #include "device/cuda/ops.h"
+#include "device/ops/carry.h"
 #include "device/ops/recurrent.h"
 #include <cuda_runtime_api.h>
 
@@ -263,7 +264,18 @@ static int backward(struct sw_stream *s, const void *args, struct sw_err *err)
     return rc == SW_OK && a->dweight ? weights_gradient(s, a, &w, err) : rc;
 }
 
+/* Rows that a step begins with, as one long row of a cell's h'. */
+static int carry_on(struct sw_stream *s, const void *args, struct sw_err *err)
+{
+    const struct sw_carry_args *a = args;
+    struct sw_cuda_launch l = sw_cuda_launch_of(s);
+    const struct sw_cuda_cell k = {.rows = 1, .hidden = a->n, .before_pitch = a->n};
+    return check(s, sw_cuda_cell_begin(&k, a->from, NULL, a->from != NULL, a->step, a->to, &l),
+                 err);
+}
+
 const struct sw_cuda_op sw_cuda_recurrent_ops[] = {
+    {.op = &sw_op_carry_on, .run = carry_on},
     {.op = &sw_op_recurrent, .run = forward},
     {.op = &sw_op_recurrent_gradient, .run = backward},
     {0},
