@@ -11,6 +11,8 @@ small() {
     # Where rows carry something on there are as many of them as there are streams.
     grep -q '^streams' "$1" || echo --set job.batch=4 --set job.eval_batch=4
     grep -q '^include = share/imagenet.ini' "$1" && echo --set data.test.records=4
+    grep -q '^type = log_likelihood' "$1" &&
+        echo --set layer.likelihood.chains=2 --set layer.likelihood.temperatures=5
     for layer in fc6 fc7; do
         grep -q "^\[layer $layer\]" "$1" && echo --set "layer.$layer.outputs=32"
     done
@@ -40,6 +42,8 @@ for recipe in "$SW_SOURCE_DIR"/recipes/*.ini; do
     grep -qE '^(framework|consistency) *= *(downpour|hogwild|async|ssp)' "$recipe" && continue
     # Each stage of a run needs a budget of its own.
     "$SW" check "$recipe" | grep -q '^stage ' && continue
+    # One that begins with another's checkpoint has none here.
+    grep -q '^init_from' "$recipe" && continue
     base=$(small "$recipe" | tr '\n' ' ')
     given=$base
     budgets
