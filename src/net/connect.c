@@ -228,16 +228,16 @@ static void place_sources(struct order *o, int i)
     }
 }
 
-static void take_places(struct sw_net *net, const struct order *o, struct sw_net_node *nodes)
+void sw_net_take_places(struct sw_net *net, const int *place, struct sw_net_node *nodes)
 {
     for (int i = 0; i < net->count; i++) {
-        struct sw_net_node *node = &nodes[o->place[i]];
+        struct sw_net_node *node = &nodes[place[i]];
         *node = net->nodes[i];
-        node->layer.index = o->place[i];
+        node->layer.index = place[i];
         for (int k = 0; k < node->layer.src_count; k++)
-            node->src[k] = o->place[node->src[k]];
+            node->src[k] = place[node->src[k]];
         for (int k = 0; k < node->share_count; k++)
-            node->share[k].root = o->place[node->share[k].root];
+            node->share[k].root = place[node->share[k].root];
     }
     sw_free(net->nodes);
     net->nodes = nodes;
@@ -264,7 +264,7 @@ static int order(struct sw_net *net, struct sw_err *err)
         place_sources(&o, o.ranking[i]);
         place_node(&o, o.ranking[i]);
     }
-    take_places(net, &o, nodes);
+    sw_net_take_places(net, o.place, nodes);
     sw_free(memory);
     return SW_OK;
 }

@@ -150,7 +150,9 @@ int sw_net_step_sources(const struct sw_net_graph_layer *l, int64_t step);
 /* layers: in topological order but for what reads the step before; until: as in sw_net_args. */
 int sw_net_unroll(struct sw_net *net, const struct sw_net_graph_layer *layers, int count,
                   const char *until, struct sw_err *err) SW_MUST_CHECK;
-/* Pointers to sources and numbers of readers, after the nodes have moved. */
+/* connect.c: moves node i to nodes[place[i]], which the net takes over; then come pointers to
+ * sources and numbers of readers. */
+void sw_net_take_places(struct sw_net *net, const int *place, struct sw_net_node *nodes);
 void sw_net_link(struct sw_net *net);
 /* Is the node a later step of an unrolled layer? What is wrong with its keys the first one says. */
 static inline bool sw_net_is_later_step(const struct sw_net_node *node)

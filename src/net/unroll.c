@@ -338,19 +338,6 @@ static void say_cycle(struct unrolling *u, const int *place)
                     "the layer depends on its own output: a cycle through all steps");
 }
 
-static void move_nodes(struct sw_net *net, struct sw_net_node *to, const int *place)
-{
-    for (int i = 0; i < net->count; i++) {
-        struct sw_net_node *node = &to[place[i]];
-        *node = net->nodes[i];
-        node->layer.index = place[i];
-        for (int k = 0; k < node->layer.src_count; k++)
-            node->src[k] = place[node->src[k]];
-    }
-    sw_free(net->nodes);
-    net->nodes = to;
-}
-
 static int order(struct unrolling *u)
 {
     struct sw_net *net = u->net;
@@ -376,7 +363,7 @@ static int order(struct unrolling *u)
         rc = sw_recipe_verdict(net->recipe, u->err);
     }
     if (rc == SW_OK) {
-        move_nodes(net, nodes, place);
+        sw_net_take_places(net, place, nodes);
         sw_net_link(net);
         nodes = NULL;
     }
