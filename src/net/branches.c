@@ -162,14 +162,17 @@ static int make_streams(struct sw_branches *b, int threads, struct sw_err *err)
     return rc;
 }
 
-/* Exchanges with other workers are ordered with the net's own stream alone, and the passes of a
- * Gibbs chain are no acts of the schedule. */
+/* Exchanges with other workers and what outputs write are ordered with the net's own stream alone,
+ * and the passes of a Gibbs chain are no acts of the schedule. */
 static bool must_run_in_turn(const struct sw_net *net)
 {
-    bool found = false;
-    for (int i = 0; i < net->count; i++)
-        found = found || net->nodes[i].chain || net->nodes[i].layer.type == &sw_net_bridge_src;
-    return found || net->scratch_apart || net->stream->dev->host_memory;
+    bool found = net->scratch_apart || net->stream->dev->host_memory;
+    for (int i = 0; i < net->count; i++) {
+        const struct sw_net_node *node = &net->nodes[i];
+        found = found || node->chain || node->layer.type == &sw_net_bridge_src ||
+                node->layer.type->role == SW_ROLE_OUTPUT;
+    }
+    return found;
 }
 
 int sw_branches_new(const struct sw_net *net, int most, int threads, struct sw_branches **out,
