@@ -76,6 +76,18 @@ train none-bf16 --device cuda:0 --set job.precision=bf16 --set cluster.copy=none
 learns_as none-bf16 cpu-bf16
 expect 2 run "$tiny" --steps 3 --device cuda:0 --set job.precision=fp16 --set cluster.copy=none
 has err 'or precision = bf16'
+# Without NCCL copies do; who asks for it is told what is missing.
+if [ ! -e /dev/nvidiactl ]; then
+    nccl=$SINGA_NCCL_MODULE
+    export SINGA_NCCL_MODULE=/none/nccl.so
+    expect 0 check "$tiny" --device cuda:0,1 --oversubscribe --set cluster.copy=none
+    has out '^all-reduce +copies between devices .*no library: SINGA_NCCL_MODULE names /none/nccl.so'
+    expect 3 check "$tiny" --device cuda:0,1 --oversubscribe --set cluster.copy=none \
+        --set cluster.all_reduce=library
+    has err 'all_reduce = library: SINGA_NCCL_MODULE names /none/nccl.so, which cannot be read; try'
+    export SINGA_NCCL_MODULE="$nccl"
+fi
+
 # One worker on a GPU and one on cores, who share layouts, values and rows.
 train mixed --device cuda:0+cpu --oversubscribe
 near mixed

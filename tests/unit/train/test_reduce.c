@@ -1,4 +1,5 @@
 /* ctest-labels: threads
+ * ctest-timeout: 120
  * Devices that add up gradients by themselves: by copies, the bits of servers on the host, for
  * every size of buckets and every link; by their library, what one worker computes, the same bits
  * every time; memory as planned; runs that go on; devices that fail; waits that are missing. */
@@ -6,6 +7,7 @@
 
 #include "device/sim/sim_private.h"
 #include <dlfcn.h>
+#include <sys/stat.h>
 
 enum { STEPS = 8 };
 
@@ -137,7 +139,7 @@ static void bad_ways_between_devices_are_avoided(void **state)
         t.device = device;
         /* Patience is shorter here than a run's. */
         const struct sw_ways_args args = {
-            .sim = device + strlen("sim:"), .count = 2, .timeout_ms = 500};
+            .sim = device + strlen("sim:"), .count = 2, .timeout_ms = PATIENCE_MS};
         assert_int_equal(sw_ways_find(&args, &w, &err), SW_OK);
         sw_ways_free(w);
         assert_int_equal(trial_open(&t), SW_OK);
@@ -156,6 +158,31 @@ static void bad_ways_between_devices_are_avoided(void **state)
             fail_msg("%s", library.err.text);
         trial_close(&library);
     }
+}
+
+/* Where not even copies by way of the host arrive as they were sent, the servers add up. */
+static void without_any_sound_way_servers_add_up(void **state)
+{
+    static const char script[] =
+        "#!/bin/sh\necho ready\nshift\nfor t; do echo damaged planted; done\n";
+    char *path = in_home("trial");
+    struct trial host = devices(2, "host", "cluster.copy=async");
+    struct trial t = devices(2, "servers", NULL);
+    (void)state;
+    trial_ok(&host);
+    write_file(path, script, strlen(script));
+    assert_int_equal(chmod(path, 0700), 0);
+    setenv("SINGA_TRIAL", path, 1);
+    int rc = trial_open(&t);
+    unsetenv("SINGA_TRIAL");
+    assert_int_equal(rc, SW_OK);
+    assert_false(sw_job_reduces(t.job));
+    assert_non_null(
+        strstr(sw_job_plan(t.job)->sums, "copies between devices are not sound: planted"));
+    if (trial_run(&t) != SW_OK)
+        fail_msg("%s", t.err.text);
+    trial_close(&t);
+    assert_same_as_host("servers");
 }
 
 static void others_leave_sums_to_servers(void **state)
@@ -275,6 +302,7 @@ int main(void)
         cmocka_unit_test(a_library_adds_what_one_worker_computes),
         FRESH(a_library_that_cannot_be_used_says_why),
         FRESH(bad_ways_between_devices_are_avoided),
+        FRESH(without_any_sound_way_servers_add_up),
         FRESH(others_leave_sums_to_servers),
         FRESH(a_run_goes_on_from_a_checkpoint),
         FRESH(a_device_that_is_lost_ends_the_run_for_all),

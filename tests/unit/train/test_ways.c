@@ -100,9 +100,9 @@ static void damage_is_found_and_shuts_out_direct_ways(void **state)
 static void a_way_that_hangs_does_not_hang_the_search(void **state)
 {
     (void)state;
-    struct sw_ways *w = find(.sim = "gpus=2,peer=hang", .count = 2, .timeout_ms = 500);
+    struct sw_ways *w = find(.sim = "gpus=2,peer=hang", .count = 2, .timeout_ms = PATIENCE_MS);
     assert_pairs(w, SW_WAY_HANGS, SW_WAY_SOUND);
-    assert_string_equal(sw_ways_direct(w, 0, 1)->why, "no end within 0.5 s");
+    assert_int_equal(strncmp(sw_ways_direct(w, 0, 1)->why, "no end within ", 14), 0);
     sw_ways_free(w);
 }
 

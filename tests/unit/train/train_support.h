@@ -25,6 +25,13 @@
 #include <time.h>
 #include <unistd.h>
 
+/* How long a trial of a way between devices may take, where one is to hang. */
+#if defined __SANITIZE_THREAD__ || defined __SANITIZE_ADDRESS__
+enum { PATIENCE_MS = 6000 };
+#else
+enum { PATIENCE_MS = 1500 };
+#endif
+
 /* ---- files ---- */
 
 static inline void write_file(const char *path, const void *bytes, size_t n)
