@@ -231,7 +231,7 @@ int sw_cuda_dropout(const struct sw_cuda_dropout *a, const struct sw_cuda_launch
 /* ---- units.cu: of Boltzmann machines; the structs without step and first_row ---- */
 
 /* bernoulli and gaussian units. carried (or NULL): the sample, but where chains begin. */
-int sw_cuda_units(const struct sw_kernel_units *u, const float *carried, bool all_rows,
+int sw_cuda_units(const struct sw_kernel_units *u, const float *carried,
                   const struct sw_step *step, const struct sw_cuda_launch *l);
 /* result (or NULL) gets factor times the sum over rows that count, added where `more`. */
 int sw_cuda_unit_energy(const struct sw_kernel_unit_energy *e, double factor, bool more,

@@ -20,11 +20,11 @@ static __device__ __forceinline__ float mean_of(const struct sw_kernel_units &u,
 }
 
 /* A thread has the four units of one Philox block. */
-static __global__ void units(struct sw_kernel_units u, const float *carried, bool all_rows,
+static __global__ void units(struct sw_kernel_units u, const float *carried,
                              const struct sw_step *step)
 {
     const bool goes_on = carried && !step->chains_begin, normal = u.units == SW_UNITS_GAUSSIAN;
-    const uint32_t first = (uint32_t)(all_rows ? step->group_row : step->first_row);
+    const uint32_t first = (uint32_t)step->first_row;
     const int64_t blocks = (u.columns + 3) / 4;
     for (int64_t r = blockIdx.y; r < u.rows; r += gridDim.y)
         for (int64_t b = sw_first(); b < blocks; b += sw_stride()) {
@@ -46,13 +46,13 @@ static __global__ void units(struct sw_kernel_units u, const float *carried, boo
         }
 }
 
-int sw_cuda_units(const struct sw_kernel_units *u, const float *carried, bool all_rows,
-                  const struct sw_step *step, const struct sw_cuda_launch *l)
+int sw_cuda_units(const struct sw_kernel_units *u, const float *carried, const struct sw_step *step,
+                  const struct sw_cuda_launch *l)
 {
     const int64_t threads = (u->columns + 3) / 4;
     const dim3 grid(sw_blocks_of((threads + SW_THREADS - 1) / SW_THREADS, 1024),
                     sw_blocks_of(u->rows, 65535), 1);
-    SW_START(units, grid, SW_THREADS, l, *u, carried, all_rows, step);
+    SW_START(units, grid, SW_THREADS, l, *u, carried, step);
     return (int)cudaGetLastError();
 }
 

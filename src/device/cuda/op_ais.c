@@ -22,7 +22,7 @@ static int draw(struct sw_stream *s, const struct sw_ais_args *a, bool hidden, i
                                       .bias = hidden ? a->bias : a->visible_bias,
                                       .sample = hidden ? a->h : a->v,
                                       .key = sw_ais_key(a, hidden, turn)};
-    return check(s, sw_cuda_units(&u, NULL, false, a->step, &l), err);
+    return check(s, sw_cuda_units(&u, NULL, a->step, &l), err);
 }
 
 static int begin(struct sw_stream *s, const struct sw_ais_args *a, struct sw_err *err)

@@ -15,7 +15,7 @@ static int units(const struct sw_cuda_launch *l, const void *args)
                                       .sample = a->sample,
                                       .key = a->key};
     return a->units == SW_UNITS_SOFTMAX ? SW_CUDA_NO_KERNEL
-                                        : sw_cuda_units(&k, a->carried, a->all_rows, a->step, l);
+                                        : sw_cuda_units(&k, a->carried, a->step, l);
 }
 
 static int unit_energy(const struct sw_cuda_launch *l, const void *args)
