@@ -43,13 +43,6 @@ static const struct sw_opt opts[] = {
 /* Work of one phase, so that a worker gives signs of life meanwhile. */
 #define PHASE_FLOPS 1e10
 
-static size_t reserve(struct sw_layer *l, size_t bytes)
-{
-    size_t at = l->scratch_bytes;
-    l->scratch_bytes += (bytes + 63) / 64 * 64;
-    return at;
-}
-
 static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_err *err)
 {
     const struct conf *c = l->conf;
@@ -71,9 +64,9 @@ static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_e
     const double step = 4.0 * (double)c->chains * (double)m->visible * (double)m->hidden;
     const double phases = ceil(step * (double)c->temperatures / PHASE_FLOPS);
     st->seed = s->seed;
-    st->v_at = reserve(l, (size_t)(rows * m->visible) * sizeof(float));
-    st->h_at = reserve(l, (size_t)(rows * m->hidden) * sizeof(float));
-    st->weight_at = reserve(l, (size_t)rows * sizeof(double));
+    st->v_at = sw_rbm_reserve(&l->scratch_bytes, rows * m->visible * (int64_t)sizeof(float));
+    st->h_at = sw_rbm_reserve(&l->scratch_bytes, rows * m->hidden * (int64_t)sizeof(float));
+    st->weight_at = sw_rbm_reserve(&l->scratch_bytes, rows * (int64_t)sizeof(double));
     l->pair_count = 1 + (int)c->chains;
     l->forward_phases = phases < (double)c->temperatures ? (int)phases : (int)c->temperatures;
     return SW_OK;
@@ -84,7 +77,6 @@ static int anneal(struct sw_layer *l, const struct sw_pass *r, struct sw_err *er
     const struct conf *c = l->conf;
     const struct state *st = l->state;
     const struct sw_rbm *m = &st->machine;
-    char *scratch = l->scratch;
     const int64_t phases = l->forward_phases;
     const struct sw_ais_args a = {.visible_units = c->machine.visible_units,
                                   .hidden_units = c->machine.hidden_units,
@@ -102,9 +94,9 @@ static int anneal(struct sw_layer *l, const struct sw_pass *r, struct sw_err *er
                                   .id = l->id,
                                   .runs = r->begins,
                                   .step = r->step,
-                                  .v = (float *)(void *)(scratch + st->v_at),
-                                  .h = (float *)(void *)(scratch + st->h_at),
-                                  .log_weight = (double *)(void *)(scratch + st->weight_at),
+                                  .v = sw_rbm_at(l->scratch, st->v_at),
+                                  .h = sw_rbm_at(l->scratch, st->h_at),
+                                  .log_weight = sw_rbm_at(l->scratch, st->weight_at),
                                   .result = l->result + 1};
     return sw_op_run(r->stream, &sw_op_ais, &a, err);
 }
