@@ -108,6 +108,8 @@ static int add_metadata(struct sw_job *job, int64_t step, struct sw_st_writer *w
         rc = sw_st_writer_metadata(w, texts[i].key, texts[i].value, err);
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers && rc == SW_OK; i++)
         rc = add_number(w, numbers[i].key, numbers[i].value, err);
+    if (rc == SW_OK)
+        rc = sw_tokens_write(job, w, err);
     return rc == SW_OK ? add_counts(job, w, err) : rc;
 }
 
@@ -296,6 +298,8 @@ int sw_checkpoint_take(struct sw_job *job, struct sw_stream *stream, const char 
     struct sw_st_file *f = NULL;
     int rc = sw_checkpoint_open(path, &f, err);
     if (rc == SW_OK)
+        rc = sw_tokens_check(job, f, path, err);
+    if (rc == SW_OK)
         rc = take_values(job, stream, f, path, err);
     if (rc == SW_OK)
         rc = sw_states_read(job, f, path, err);
@@ -425,6 +429,8 @@ int sw_checkpoint_load(struct sw_worker *w, const char *path, struct sw_err *err
     int rc = sw_st_open(path, true, &f, err);
     if (rc == SW_OK)
         rc = read_told(f, path, &told, err);
+    if (rc == SW_OK)
+        rc = sw_tokens_check(job, f, path, err);
     if (rc == SW_OK)
         rc = sw_carries_read(job, f, err);
     if (rc == SW_OK)

@@ -158,6 +158,8 @@ static int load(struct sw_inference *inf, const char *weights, int64_t *step, st
         return sw_err_nomem(err, "the parameters", most * sizeof *inf->tensors);
     int rc = sw_checkpoint_open(weights, &f, err);
     if (rc == SW_OK)
+        rc = sw_tokens_check(inf->job, f, weights, err);
+    if (rc == SW_OK)
         rc = read_params(inf, weights, f, err);
     if (rc == SW_OK)
         rc = read_states(inf, weights, f, err);

@@ -566,6 +566,12 @@ int sw_checkpoint_take(struct sw_job *job, struct sw_stream *stream, const char 
                        int64_t *step, struct sw_err *err) SW_MUST_CHECK;
 /* Opens a file of ours, which must have its checksum, or of others. */
 int sw_checkpoint_open(const char *path, struct sw_st_file **f, struct sw_err *err) SW_MUST_CHECK;
+/* tokens.c: the vocabulary of a model of text, kept in its checkpoints, and asked for where one is
+ * read. Errors: SW_ERR_INVALID where a text that is open has another. */
+int sw_tokens_write(const struct sw_job *job, struct sw_st_writer *w,
+                    struct sw_err *err) SW_MUST_CHECK;
+int sw_tokens_check(const struct sw_job *job, const struct sw_st_file *f, const char *path,
+                    struct sw_err *err) SW_MUST_CHECK;
 int sw_checkpoint_check_finite(struct sw_job *job, struct sw_stream *stream, int param,
                                const char *path, struct sw_err *err) SW_MUST_CHECK;
 

@@ -35,13 +35,24 @@ expect 0 sample "$recipe" $lines --weights "$T/lines/checkpoint-400.safetensors"
 hasnt out 'eos'
 has out '^the w[0-9]+ w[0-9]+ sees w[0-9]+$'
 
-# What cannot be.
+# A checkpoint knows its vocabulary: with another one the same numbers would be other words.
 refuses() { # PATTERN ARGUMENT...
     pattern=$1
     shift
     "$SW" "$@" >"$T/out" 2>"$T/err" </dev/null && fail "accepted: singa-ws $*"
     has err "$pattern"
 }
+cp "$T/data/text/text8-head" "$T/text"
+sed 's/w3/w99/g' "$T/text" >"$T/data/text/text8-head"
+for verb in eval sample; do
+    refuses 'trained with another vocabulary, of 2[0-9] tokens; that of data t[a-z]+ has 2[0-9]' \
+        $verb "$recipe" --weights "$weights"
+done
+refuses 'trained with another vocabulary' resume words --steps 410 --quiet
+mv "$T/text" "$T/data/text/text8-head"
+expect 0 resume words --steps 410 --quiet
+
+# What cannot be.
 refuses 'data test: its 5 classes or tokens are not the .* of data train in the same order' \
     check "$recipe" --set data.test.max_tokens=5
 refuses 'data train: .*15000 tokens in all files; a record of length = 20000 needs one more' \
