@@ -91,6 +91,8 @@ struct sw_ip_shape {
     int64_t outputs;
     bool bias, fuse_relu;
     const struct sw_desc *weight_layout; /* as for convolution; logically [outputs, features] */
+    bool as_given; /* read that layout as it is, where a library can, even if another algorithm with
+                      a reorder of all weights seems better */
 };
 
 /* Every maker: src is the layout the source has. The plan belongs to the caller (sw_plan_free).

@@ -165,6 +165,7 @@ static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_e
     struct sw_ip_shape shape = {.outputs = outputs,
                                 .bias = c->bias && (!s->sums || s->first_term),
                                 .fuse_relu = s->fuse_relu,
+                                .as_given = s->factors,
                                 .weight_layout = given};
     rc = s->stream->dev->ops->plans->inner_product(s->stream, in, &shape, sw_setup_passes(s),
                                                    &st->plan, err);

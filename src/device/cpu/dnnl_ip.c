@@ -39,6 +39,7 @@ static int make(struct sw_stream *s, const struct sw_desc *src, const struct sw_
                                  .flatten = src->ndim != 2,
                                  .weight_plain = sw_desc_plain(SW_F32, 2, weight),
                                  .weight_layout = c->weight_layout,
+                                 .as_given = c->as_given,
                                  .describe = describe};
     sw_dnnl_from_desc(&plain, &w.src_plain);
     sw_dnnl_from_desc(&two, &w.src);

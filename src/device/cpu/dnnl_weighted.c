@@ -62,7 +62,7 @@ static int choose_forward(struct build *b, struct sw_err *err)
     if (!sw_dnnl_weights_from_desc(w->weight_layout, w->groups, &given) ||
         make_pd(b, dnnl_forward_training, &given, &fixed, &ignored) != SW_OK)
         return SW_OK;
-    bool as_good = strcmp(sw_dnnl_impl(fixed), sw_dnnl_impl(b->forward)) == 0;
+    bool as_good = w->as_given || strcmp(sw_dnnl_impl(fixed), sw_dnnl_impl(b->forward)) == 0;
     dnnl_primitive_desc_destroy(as_good ? b->forward : fixed);
     if (as_good)
         b->forward = fixed;
@@ -117,7 +117,10 @@ static int init_forward(struct build *b, struct sw_err *err)
 static int init_backward_data(struct build *b, struct sw_err *err)
 {
     dnnl_primitive_desc_t pd = NULL;
-    int rc = make_pd(b, dnnl_backward_data, &b->w->weight, &pd, err);
+    struct sw_err ignored;
+    int rc = SW_OK;
+    if (!b->w->as_given || make_pd(b, dnnl_backward_data, &b->weight, &pd, &ignored) != SW_OK)
+        rc = make_pd(b, dnnl_backward_data, &b->w->weight, &pd, err);
     if (rc != SW_OK)
         return rc;
     const struct sw_dnnl_port_spec ports[] = {

@@ -18,8 +18,18 @@ void sw_cpu_rebuild_weight(const float *x, const float *dy, int64_t dy_step, int
 #pragma omp parallel for schedule(dynamic) if (down * across > 1)
     for (int64_t i = 0; i < down * across; i++) {
         int64_t m = i / across * ROW_TILE, k = i % across * COLUMN_TILE;
-        sw_cpu_sgemm(true, false, least(ROW_TILE, outputs - m), least(COLUMN_TILE, inputs - k),
-                     rows, 1.0f, dy + m, dy_step, x + k, inputs, 0.0f, dw + m * inputs + k, inputs);
+        const struct sw_cpu_product p = {.trans_a = true,
+                                         .m = least(ROW_TILE, outputs - m),
+                                         .n = least(COLUMN_TILE, inputs - k),
+                                         .k = rows,
+                                         .alpha = 1,
+                                         .a = dy + m,
+                                         .b = x + k,
+                                         .c = dw + m * inputs + k,
+                                         .lda = dy_step,
+                                         .ldb = inputs,
+                                         .ldc = inputs};
+        sw_cpu_multiply(&p);
     }
 }
 
