@@ -14,7 +14,7 @@ enum { STEPS = 10 };
 
 /* ---- workers that are slow now and then ---- */
 
-static atomic_bool dawdles;
+static atomic_bool dawdles, dawdled;
 
 /* Some operations take up to a millisecond longer; which is any thread's own chance. */
 static void dawdle(void)
@@ -25,6 +25,7 @@ static void dawdle(void)
     if (word == 0)
         word = (uint64_t)(uintptr_t)&word;
     word = word * 6364136223846793005u + 1442695040888963407u;
+    dawdled = true;
     if (word >> 61 == 0)
         nanosleep(&(struct timespec){.tv_nsec = (long)(word >> 32 & 0xfffff)}, NULL);
 }
@@ -47,13 +48,15 @@ static int slow_copy_2d(struct sw_stream *s, void *dst, size_t dst_pitch, const 
     return rc;
 }
 
-/* This program's sw_cpu_open takes the place of the library's, calls it, and changes the device. */
-int sw_cpu_open(bool reference, struct sw_device **out, struct sw_err *err)
+/* This program's sw_cpu_open_as takes the place of the library's, calls it, and changes the device.
+ */
+int sw_cpu_open_as(bool reference, enum sw_precision precision, struct sw_device **out,
+                   struct sw_err *err)
 {
     static struct sw_device_ops slow;
-    int (*open)(bool, struct sw_device **, struct sw_err *);
-    *(void **)&open = dlsym(RTLD_NEXT, "sw_cpu_open");
-    int rc = open(reference, out, err);
+    int (*open)(bool, enum sw_precision, struct sw_device **, struct sw_err *);
+    *(void **)&open = dlsym(RTLD_NEXT, "sw_cpu_open_as");
+    int rc = open(reference, precision, out, err);
     if (rc != SW_OK)
         return rc;
     real = (*out)->ops;
@@ -177,12 +180,14 @@ static void slow_readers_change_no_bit(void **state)
     for (size_t i = 0; i < sizeof sets / sizeof *sets; i++)
         for (int slow = 0; slow < 2; slow++) {
             dawdles = slow;
+            dawdled = false;
             train(.recipe = mdnn, .name = slow ? "slow" : "quick", .steps = STEPS,
                   .oversubscribe = true,
                   .sets = {workers_set[3], "job.eval_every=4", "job.eval_batch=7", sets[i][0],
                            sets[i][1], sets[i][2], sets[i][3], sets[i][4], sets[i][5], sets[i][6],
                            sets[i][7]});
             dawdles = false;
+            assert_int_equal(dawdled, slow); /* or it is another device that is used */
             if (!slow)
                 continue;
             assert_same_tensors(checkpoint_path("quick", STEPS), checkpoint_path("slow", STEPS));

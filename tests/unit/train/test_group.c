@@ -6,15 +6,17 @@
 
 #include <dlfcn.h>
 
-/* This program's sw_cpu_open takes the place of the library's, and calls it: memory of the CPU may
- * be treated as that of a device that the host does not reach, into which everything is copied. */
+/* This program's sw_cpu_open_as takes the place of the library's, and calls it: memory of the CPU
+ * may be treated as that of a device that the host does not reach, into which everything is copied.
+ */
 static bool out_of_reach;
 
-int sw_cpu_open(bool reference, struct sw_device **out, struct sw_err *err)
+int sw_cpu_open_as(bool reference, enum sw_precision precision, struct sw_device **out,
+                   struct sw_err *err)
 {
-    int (*real)(bool, struct sw_device **, struct sw_err *);
-    *(void **)&real = dlsym(RTLD_NEXT, "sw_cpu_open");
-    int rc = real(reference, out, err);
+    int (*real)(bool, enum sw_precision, struct sw_device **, struct sw_err *);
+    *(void **)&real = dlsym(RTLD_NEXT, "sw_cpu_open_as");
+    int rc = real(reference, precision, out, err);
     if (rc == SW_OK)
         (*out)->host_memory = !out_of_reach;
     return rc;
