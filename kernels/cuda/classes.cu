@@ -1,6 +1,5 @@
 /* Which classes a row of scores names, against the row's label or labels. Of equal scores the one
- * of the lower class comes first; a NaN is never named. Ranks are counted, so that no row has to be
- * sorted. */
+ * of the lower class comes first; a NaN is never named. And the best places of a row. */
 #include "kernels/cuda/rows.cuh"
 
 #define PRESENT_ABOVE 0.5f /* targets are 0 and 1, or shares of 1 */
@@ -48,17 +47,74 @@ int sw_cuda_top_k(const struct sw_cuda_classes *a, const struct sw_cuda_launch *
     return (int)cudaGetLastError();
 }
 
+/* ---- The best places of a row ---- */
+
+/* Does value a of place i come before value b of place j? NaN is last. */
+static __device__ __forceinline__ bool comes_before(float a, int64_t i, float b, int64_t j)
+{
+    bool a_is_nan = a != a, b_is_nan = b != b;
+    if (a_is_nan || b_is_nan)
+        return a_is_nan && b_is_nan ? i < j : b_is_nan;
+    return a > b || (a == b && i < j);
+}
+
+/* The best of what the threads of a block have found, for all of them. */
+static __device__ sw_cuda_place block_best(sw_cuda_place mine, sw_cuda_place *room)
+{
+    unsigned t = threadIdx.x;
+    room[t] = mine;
+    __syncthreads();
+    for (unsigned half = blockDim.x / 2; half > 0; half /= 2) {
+        if (t < half) {
+            sw_cuda_place a = room[t], b = room[t + half];
+            room[t] =
+                a.place < 0 || (b.place >= 0 && comes_before(b.value, b.place, a.value, a.place))
+                    ? b
+                    : a;
+        }
+        __syncthreads();
+    }
+    sw_cuda_place best = room[0];
+    __syncthreads();
+    return best;
+}
+
+/* The block finds the best of a row that comes behind `last` (place -1: of all). */
+static __device__ sw_cuda_place best_behind(const float *x, int64_t n, sw_cuda_place last,
+                                            sw_cuda_place *room)
+{
+    sw_cuda_place mine = {0.0f, -1};
+    for (int64_t j = threadIdx.x; j < n; j += blockDim.x)
+        if ((last.place < 0 || comes_before(last.value, last.place, x[j], j)) &&
+            (mine.place < 0 || comes_before(x[j], j, mine.value, mine.place)))
+            mine = {x[j], (int32_t)j};
+    return block_best(mine, room);
+}
+
 /* ---- Counts per class ---- */
 
-/* Does a row name class c: among its top_k, or above the threshold? */
-static __device__ bool names(const struct sw_cuda_classes &a, const float *x, int64_t c)
+/* A block has a row, and finds its best classes one by one. */
+static __global__ void find_last(struct sw_cuda_classes a)
 {
+    __shared__ sw_cuda_place room[SW_THREADS];
+    int64_t valid = sw_valid_steps(a.step, a.per_sample, a.rows), n = a.classes;
+    for (int64_t r = blockIdx.x; r < valid; r += gridDim.x) {
+        sw_cuda_place last = {0.0f, -1};
+        for (int64_t k = 0; k < a.top_k && k < n; k++)
+            last = best_behind(a.x + r * n, n, last, room);
+        if (threadIdx.x == 0)
+            a.last[r] = {last.value, last.place};
+    }
+}
+
+/* Does a row name class c: among its top_k, or above the threshold? A NaN is never named. */
+static __device__ bool names(const struct sw_cuda_classes &a, int64_t r, int64_t c)
+{
+    float x = a.x[r * a.classes + c];
     if (a.top_k == 0)
-        return x[c] > a.threshold;
-    int64_t before = 0;
-    for (int64_t j = 0; j < a.classes && before < a.top_k; j++)
-        before += x[j] > x[c] || (x[j] == x[c] && j < c) ? 1 : 0;
-    return x[c] == x[c] && before < a.top_k;
+        return x > a.threshold;
+    sw_cuda_place last = a.last[r];
+    return x == x && !comes_before(last.value, last.place, x, c);
 }
 
 /* A block has a class, its threads share the rows. */
@@ -77,7 +133,7 @@ static __global__ void count_classes(struct sw_cuda_classes a, uint64_t who,
             /* With one column, label 1 is that column and 0 is none. */
             bool is_there =
                 a.target ? a.target[r * n + c] > PRESENT_ABOVE : c == (n == 1 ? label - 1 : label);
-            bool is_named = names(a, a.x + r * n, c);
+            bool is_named = names(a, r, c);
             both += is_there && is_named ? 1 : 0;
             named += is_named ? 1 : 0;
             present += is_there ? 1 : 0;
@@ -95,39 +151,78 @@ static __global__ void count_classes(struct sw_cuda_classes a, uint64_t who,
 
 int sw_cuda_count_classes(const struct sw_cuda_classes *a, const struct sw_cuda_launch *l)
 {
+    if (a->top_k > 0)
+        SW_START(find_last, sw_blocks_of(a->rows, 65535), sw_threads_for(a->classes), l, *a);
     SW_START(count_classes, sw_blocks_of(a->classes, 65535), sw_threads_for(a->rows), l, *a,
              (uint64_t)(uintptr_t)a->who, l->trouble);
     return (int)cudaGetLastError();
 }
 
-/* ---- The best places of a row ---- */
+/* ---- Sorting ---- */
 
-/* Does value a of place i come before value b of place j? NaN is last. */
-static __device__ __forceinline__ bool comes_before(float a, int64_t i, float b, int64_t j)
+enum { SORTED = 2048 }; /* places that a block sorts at once */
+
+/* Rows of up to SORTED columns, a block each: Batcher's bitonic sort (1968). Places beyond the row
+ * come last. */
+static __global__ void sort_rows(int64_t rows, int64_t columns, int64_t most, int size,
+                                 const float *x, int32_t *place)
 {
-    bool a_is_nan = a != a, b_is_nan = b != b;
-    if (a_is_nan || b_is_nan)
-        return a_is_nan && b_is_nan ? i < j : b_is_nan;
-    return a > b || (a == b && i < j);
+    __shared__ float value[SORTED];
+    __shared__ int32_t from[SORTED];
+    for (int64_t r = blockIdx.x; r < rows; r += gridDim.x) {
+        for (int i = threadIdx.x; i < size; i += blockDim.x) {
+            value[i] = i < columns ? x[r * columns + i] : nanf("");
+            from[i] = i;
+        }
+        __syncthreads();
+        for (int run = 2; run <= size; run *= 2)
+            for (int apart = run / 2; apart > 0; apart /= 2) {
+                for (int i = threadIdx.x; i < size; i += blockDim.x) {
+                    int j = i ^ apart;
+                    bool ascends = (i & run) == 0;
+                    if (j > i && comes_before(value[j], from[j], value[i], from[i]) == ascends) {
+                        float v = value[i];
+                        int32_t f = from[i];
+                        value[i] = value[j];
+                        from[i] = from[j];
+                        value[j] = v;
+                        from[j] = f;
+                    }
+                }
+                __syncthreads();
+            }
+        for (int64_t k = threadIdx.x; k < most; k += blockDim.x)
+            place[r * most + k] = from[k];
+        __syncthreads();
+    }
 }
 
-static __global__ void argsort(int64_t rows, int64_t columns, int64_t most, const float *x,
-                               int32_t *place)
+/* Longer rows: the best places one by one. */
+static __global__ void select_places(int64_t rows, int64_t columns, int64_t most, const float *x,
+                                     int32_t *place)
 {
-    for (int64_t i = sw_first(); i < rows * columns; i += sw_stride()) {
-        int64_t r = i / columns, c = i % columns, before = 0;
-        const float *row = x + r * columns;
-        for (int64_t j = 0; j < columns && before < most; j++)
-            before += j != c && comes_before(row[j], j, row[c], c) ? 1 : 0;
-        if (before < most)
-            place[r * most + before] = (int32_t)c;
+    __shared__ sw_cuda_place room[SW_THREADS];
+    for (int64_t r = blockIdx.x; r < rows; r += gridDim.x) {
+        sw_cuda_place last = {0.0f, -1};
+        for (int64_t k = 0; k < most; k++) {
+            last = best_behind(x + r * columns, columns, last, room);
+            if (threadIdx.x == 0)
+                place[r * most + k] = last.place;
+        }
     }
 }
 
 int sw_cuda_argsort(int64_t rows, int64_t columns, int64_t top_k, const float *x, int32_t *place,
                     const struct sw_cuda_launch *l)
 {
-    SW_START(argsort, sw_blocks_for(rows * columns, l), SW_THREADS, l, rows, columns, top_k, x,
-             place);
+    unsigned blocks = sw_blocks_of(rows, 65535);
+    int size = 2;
+    while (size < columns && size < SORTED)
+        size *= 2;
+    if (columns <= SORTED)
+        SW_START(sort_rows, blocks, sw_threads_for(size / 2), l, rows, columns, top_k, size, x,
+                 place);
+    else
+        SW_START(select_places, blocks, SW_THREADS, l, rows, columns, top_k, x, place);
     return (int)cudaGetLastError();
 }

@@ -74,6 +74,21 @@ template <typename T> static __device__ __forceinline__ T sw_block_sum(T value, 
     return sum;
 }
 
+static __device__ __forceinline__ int sw_block_most(int value, int *room)
+{
+    unsigned t = threadIdx.x;
+    room[t] = value;
+    __syncthreads();
+    for (unsigned half = blockDim.x / 2; half > 0; half /= 2) {
+        if (t < half)
+            room[t] = room[t + half] > room[t] ? room[t + half] : room[t];
+        __syncthreads();
+    }
+    int most = room[0];
+    __syncthreads();
+    return most;
+}
+
 static __device__ __forceinline__ float sw_block_max(float value, float *room)
 {
     unsigned t = threadIdx.x;

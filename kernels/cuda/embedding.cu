@@ -1,6 +1,6 @@
 /* Rows of a table picked by whole numbers; formulas in kernels/cpu/embedding.c. The gradient of a
- * table's row is summed by whoever comes across its token first, in the order of the tokens, so
- * that nothing has to be added atomically. */
+ * table's row is summed by the block of its first token, which goes on from each to the next one
+ * like it: in their order, and nothing has to be added atomically. */
 #include "kernels/cuda/cuda.cuh"
 
 static __device__ __forceinline__ int64_t valid_lists(const struct sw_cuda_lists &a)
@@ -52,24 +52,39 @@ int sw_cuda_embedding(const struct sw_cuda_lists *a, const struct sw_cuda_launch
     return (int)cudaGetLastError();
 }
 
-static __global__ void backward(struct sw_cuda_lists a, struct sw_cuda_trouble *trouble)
+/* Links every token to the next one like it, and says which are the first: a block per token looks
+ * back until it finds one, which is not far where words come often. */
+static __global__ void link_tokens(struct sw_cuda_lists a, struct sw_cuda_trouble *trouble)
 {
     __shared__ int room[SW_THREADS];
     int64_t tokens = valid_lists(a) * a.length;
     for (int64_t i = blockIdx.x; i < tokens; i += gridDim.x) {
         bool mine = counts(a, i, trouble);
-        int before = 0;
-        for (int64_t j = threadIdx.x; j < i && mine; j += blockDim.x)
-            before |= a.token[j] == a.token[i] ? 1 : 0;
-        if (sw_block_sum(before, room) > 0 || !mine)
+        int before = 0; /* counted from 1 */
+        for (int64_t end = i; end > 0 && mine && before == 0; end -= blockDim.x) {
+            int64_t j = end - 1 - threadIdx.x;
+            before = sw_block_most(j >= 0 && a.token[j] == a.token[i] ? (int)j + 1 : 0, room);
+        }
+        if (threadIdx.x > 0)
+            continue;
+        a.first[i] = mine && before == 0 ? 1 : 0;
+        if (before > 0)
+            a.next[before - 1] = (int32_t)i;
+    }
+}
+
+static __global__ void backward(struct sw_cuda_lists a)
+{
+    int64_t tokens = valid_lists(a) * a.length;
+    for (int64_t i = blockIdx.x; i < tokens; i += gridDim.x) {
+        if (!a.first[i])
             continue;
         for (int64_t c = threadIdx.x; c < a.width; c += blockDim.x) {
             float sum = 0.0f;
-            for (int64_t j = i; j < tokens; j++)
-                if (a.token[j] == a.token[i]) {
-                    int64_t list = j / a.length;
-                    sum += 1.0f / (float)tokens_of(a, list) * a.dy[list * a.width + c];
-                }
+            for (int64_t j = i; j >= 0; j = a.next[j]) {
+                int64_t list = j / a.length;
+                sum += 1.0f / (float)tokens_of(a, list) * a.dy[list * a.width + c];
+            }
             a.y[a.token[i] * a.width + c] = sum;
         }
     }
@@ -77,12 +92,15 @@ static __global__ void backward(struct sw_cuda_lists a, struct sw_cuda_trouble *
 
 int sw_cuda_embedding_backward(const struct sw_cuda_lists *a, const struct sw_cuda_launch *l)
 {
-    int64_t table = a->vocabulary * a->width;
-    cudaError_t zero = cudaMemsetAsync(a->y, 0, (size_t)table * sizeof(float), l->stream);
-    if (zero != cudaSuccess)
-        return (int)zero;
-    SW_START(backward, sw_blocks_of(a->rows * a->per_row * a->length, 65535),
-             sw_threads_for(a->width), l, *a, l->trouble);
+    int64_t table = a->vocabulary * a->width, tokens = a->rows * a->per_row * a->length;
+    cudaError_t answer = cudaMemsetAsync(a->y, 0, (size_t)table * sizeof(float), l->stream);
+    if (answer == cudaSuccess)
+        answer = cudaMemsetAsync(a->next, 0xff, (size_t)tokens * sizeof *a->next, l->stream);
+    if (answer != cudaSuccess)
+        return (int)answer;
+    unsigned blocks = sw_blocks_of(tokens, 65535);
+    SW_START(link_tokens, blocks, sw_threads_for(tokens), l, *a, l->trouble);
+    SW_START(backward, blocks, sw_threads_for(a->width), l, *a);
     return (int)cudaGetLastError();
 }
 

@@ -255,6 +255,12 @@ int sw_cuda_two_sums(int64_t rows, int64_t first_rows, int64_t columns, float fi
 
 /* ---- classes.cu ---- */
 
+/* A place in a row, and what is there. */
+struct sw_cuda_place {
+    float value;
+    int32_t place; /* -1: nothing */
+};
+
 struct sw_cuda_classes {
     const char *who; /* static */
     int64_t rows, classes, top_k, per_sample;
@@ -263,7 +269,8 @@ struct sw_cuda_classes {
     const int32_t *label;
     int64_t ignore;
     const struct sw_step *step;
-    struct sw_result *result; /* [2 classes] for counts */
+    struct sw_result *result;   /* [2 classes] for counts */
+    struct sw_cuda_place *last; /* of counts with top_k: room for what each row names last */
 };
 int sw_cuda_top_k(const struct sw_cuda_classes *a, const struct sw_cuda_launch *l);
 int sw_cuda_count_classes(const struct sw_cuda_classes *a, const struct sw_cuda_launch *l);
@@ -278,7 +285,8 @@ struct sw_cuda_lists {
     const int32_t *token;
     const float *weight, *dy;
     const struct sw_step *step;
-    float *y; /* or dweight */
+    float *y;              /* or dweight */
+    int32_t *next, *first; /* of the gradient: room for a number per token each */
 };
 int sw_cuda_embedding(const struct sw_cuda_lists *a, const struct sw_cuda_launch *l);
 int sw_cuda_embedding_backward(const struct sw_cuda_lists *a, const struct sw_cuda_launch *l);

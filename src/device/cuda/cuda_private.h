@@ -34,7 +34,7 @@ struct cudnnContext;
 
 enum {
     SW_CUDA_CALLS = 1024,          /* host functions that wait in one stream */
-    SW_CUDA_BLAS_BYTES = 32 << 20, /* what cuBLAS may use per stream */
+    SW_CUDA_ROOM_BYTES = 32 << 20, /* what an operation, or cuBLAS, may use of a stream */
     SW_CUDA_ALIGN_BYTES = 256,     /* of what lies in scratch */
 };
 
@@ -96,7 +96,7 @@ struct sw_cuda_stream {
     struct cublasContext *blas; /* made on first use, as the two below */
     struct cublasLtContext *light;
     struct cudnnContext *dnn;
-    void *blas_room;            /* device memory: SW_CUDA_BLAS_BYTES */
+    void *room;                 /* device memory: SW_CUDA_ROOM_BYTES, made on first use */
     double *partials;           /* device memory: SW_CUDA_PARTIALS of them, for sums over rows */
     int *answer, *answer_there; /* host memory that kernels see: whether all_finite */
     struct sw_cuda_call *calls; /* [SW_CUDA_CALLS], a ring */

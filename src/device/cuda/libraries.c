@@ -40,12 +40,18 @@ static cublasMath_t math_mode(enum sw_precision precision)
 
 /* With a room of its own for each handle cuBLAS gives the same bits every time, and allocates
  * nothing when it is called. */
+int sw_cuda_need_room(struct sw_cuda_stream *s, struct sw_err *err)
+{
+    return s->room ? SW_OK
+                   : sw_cuda_check(s->device, (int)cudaMalloc(&s->room, SW_CUDA_ROOM_BYTES),
+                                   "room for operations", err);
+}
+
 int sw_cuda_need_blas(struct sw_cuda_stream *s, struct sw_err *err)
 {
     if (s->blas)
         return SW_OK;
-    int rc = sw_cuda_check(s->device, (int)cudaMalloc(&s->blas_room, SW_CUDA_BLAS_BYTES),
-                           "the workspace of cuBLAS", err);
+    int rc = sw_cuda_need_room(s, err);
     if (rc != SW_OK)
         return rc;
     cublasStatus_t e = cublasLtCreate(&s->light);
@@ -56,7 +62,7 @@ int sw_cuda_need_blas(struct sw_cuda_stream *s, struct sw_err *err)
     if (e == CUBLAS_STATUS_SUCCESS)
         e = cublasSetMathMode(s->blas, math_mode(s->device->precision));
     if (e == CUBLAS_STATUS_SUCCESS)
-        e = cublasSetWorkspace(s->blas, s->blas_room, SW_CUDA_BLAS_BYTES);
+        e = cublasSetWorkspace(s->blas, s->room, SW_CUDA_ROOM_BYTES);
     return sw_cuda_check_blas(s, (int)e, "opening cuBLAS", err);
 }
 
@@ -78,7 +84,7 @@ void sw_cuda_libraries_free(struct sw_cuda_stream *s)
         (void)cublasDestroy(s->blas);
     if (s->light)
         (void)cublasLtDestroy(s->light);
-    (void)cudaFree(s->blas_room);
+    (void)cudaFree(s->room);
 }
 
 /* A product whose factors are 16 bits or become that in the library, or one of floats that are not

@@ -8,6 +8,8 @@
 /* Make the handle unless it is there. Errors: SW_ERR_LIBRARY, SW_ERR_NOMEM. */
 int sw_cuda_need_blas(struct sw_cuda_stream *s, struct sw_err *err) SW_MUST_CHECK;
 int sw_cuda_need_dnn(struct sw_cuda_stream *s, struct sw_err *err) SW_MUST_CHECK;
+/* The stream's room, which an operation has while it runs. It never moves, since graphs name it. */
+int sw_cuda_need_room(struct sw_cuda_stream *s, struct sw_err *err) SW_MUST_CHECK;
 void sw_cuda_libraries_free(struct sw_cuda_stream *s);
 
 /* What cuBLAS (an enum cublasStatus_t) and cuDNN (cudnnStatus_t) answered. */

@@ -1,4 +1,5 @@
 /* Losses, metrics and lists of tokens: operations that look at rows that count. */
+#include "device/cuda/libraries.h"
 #include "device/cuda/ops.h"
 #include "device/ops/classes.h"
 #include "device/ops/embedding.h"
@@ -142,9 +143,15 @@ static int top_k(const struct sw_cuda_launch *l, const void *args)
     return sw_cuda_top_k(&k, l);
 }
 
-static int count_classes(const struct sw_cuda_launch *l, const void *args)
+static int count_classes(struct sw_stream *stream, const void *args, struct sw_err *err)
 {
+    struct sw_cuda_stream *s = sw_cuda_stream_of(stream);
     const struct sw_class_count_args *a = args;
+    if (a->rows * (int64_t)sizeof(struct sw_cuda_place) > SW_CUDA_ROOM_BYTES)
+        return sw_cuda_bridge(stream, &sw_op_class_count, args, err);
+    int rc = sw_cuda_need_room(s, err);
+    if (rc != SW_OK)
+        return rc;
     const struct sw_cuda_classes k = {.who = "precision_recall",
                                       .rows = a->rows,
                                       .classes = a->classes,
@@ -156,8 +163,10 @@ static int count_classes(const struct sw_cuda_launch *l, const void *args)
                                       .label = a->labels.label,
                                       .ignore = sw_labels_ignored(&a->labels),
                                       .step = a->step,
-                                      .result = a->count};
-    return sw_cuda_count_classes(&k, l);
+                                      .result = a->count,
+                                      .last = s->room};
+    struct sw_cuda_launch l = sw_cuda_launch_of(stream);
+    return sw_cuda_check(s->device, sw_cuda_count_classes(&k, &l), "class_count", err);
 }
 
 /* ---- Tokens ---- */
@@ -184,13 +193,23 @@ static int embedding(const struct sw_cuda_launch *l, const void *args)
     return sw_cuda_embedding(&k, l);
 }
 
-static int embedding_backward(const struct sw_cuda_launch *l, const void *args)
+static int embedding_backward(struct sw_stream *stream, const void *args, struct sw_err *err)
 {
+    struct sw_cuda_stream *s = sw_cuda_stream_of(stream);
     const struct sw_embedding_gradient_args *a = args;
     struct sw_cuda_lists k = lists_of(&a->lists, a->width, a->token, a->step);
+    int64_t tokens = k.rows * k.per_row * k.length;
+    if (2 * tokens * (int64_t)sizeof *k.next > SW_CUDA_ROOM_BYTES)
+        return sw_cuda_bridge(stream, &sw_op_embedding_gradient, args, err);
+    int rc = sw_cuda_need_room(s, err);
+    if (rc != SW_OK)
+        return rc;
     k.dy = a->dy;
     k.y = a->dweight;
-    return sw_cuda_embedding_backward(&k, l);
+    k.next = s->room;
+    k.first = k.next + tokens;
+    struct sw_cuda_launch l = sw_cuda_launch_of(stream);
+    return sw_cuda_check(s->device, sw_cuda_embedding_backward(&k, &l), "embedding gradient", err);
 }
 
 static int onehot(const struct sw_cuda_launch *l, const void *args)
@@ -210,9 +229,9 @@ const struct sw_cuda_op sw_cuda_row_ops[] = {
     {.op = &sw_op_triplet_loss_forward, .launch = triplets},
     {.op = &sw_op_triplet_loss_gradient, .launch = triplets_backward},
     {.op = &sw_op_top_k, .launch = top_k},
-    {.op = &sw_op_class_count, .launch = count_classes},
+    {.op = &sw_op_class_count, .run = count_classes},
     {.op = &sw_op_embedding_forward, .launch = embedding},
-    {.op = &sw_op_embedding_gradient, .launch = embedding_backward},
+    {.op = &sw_op_embedding_gradient, .run = embedding_backward},
     {.op = &sw_op_onehot_forward, .launch = onehot},
     {0},
 };

@@ -86,8 +86,7 @@ static int forward(struct sw_plan *p, const struct sw_plan_args *a, struct sw_er
                                            sizeof a->bias);
     if (e == CUBLAS_STATUS_SUCCESS)
         e = cublasLtMatmul(s->light, c->product, &one, weight, c->a, src, c->b, &zero, a->dst, c->c,
-                           a->dst, c->c, &c->algorithm, s->blas_room, SW_CUDA_BLAS_BYTES,
-                           s->stream);
+                           a->dst, c->c, &c->algorithm, s->room, SW_CUDA_ROOM_BYTES, s->stream);
     return sw_cuda_check_blas(s, (int)e, "inner_product", err);
 }
 
@@ -174,7 +173,7 @@ static cublasStatus_t describe(struct ip *c, cublasLtEpilogue_t epilogue)
     cudaDataType_t type = !c->halves                       ? CUDA_R_32F
                           : precision == SW_PRECISION_BF16 ? CUDA_R_16BF
                                                            : CUDA_R_16F;
-    const void *some_bias = s->blas_room; /* whose alignment the library looks at when it chooses */
+    const void *some_bias = s->room; /* whose alignment the library looks at when it chooses */
     cublasOperation_t flip = c->turned ? CUBLAS_OP_N : CUBLAS_OP_T;
     uint64_t m = (uint64_t)c->outputs, n = (uint64_t)c->rows, k = (uint64_t)c->features;
     cublasStatus_t e = cublasLtMatmulDescCreate(&c->product, compute, CUDA_R_32F);
@@ -202,7 +201,7 @@ static cublasStatus_t prefer(cublasLtMatmulPreference_t preference)
     static const cublasLtMatmulPreferenceAttributes_t sides[] = {
         CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
         CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES};
-    uint64_t room = SW_CUDA_BLAS_BYTES;
+    uint64_t room = SW_CUDA_ROOM_BYTES;
     uint32_t alignment = ALIGNMENT;
     cublasStatus_t e = cublasLtMatmulPreferenceSetAttribute(
         preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &room, sizeof room);

@@ -1,0 +1,157 @@
+/* Long rows and many tokens on a GPU beside the CPU: gradients of word vectors, classes that are
+ * named, places of the largest values. Skipped without a GPU. */
+#include "cuda_support.h"
+
+#include "device/ops/argsort.h"
+#include "device/ops/classes.h"
+#include "device/ops/embedding.h"
+#include "sim_support.h" /* streams, memory that goes there and back */
+
+static struct sw_device *dev;
+static struct sw_stream *gpu;
+static struct fixture cpu;
+
+/* Numbers with many ties, and some NaN and infinities. */
+static float *odd_floats(struct rng *r, int64_t n)
+{
+    float *x = random_floats(r, n, -20, 20);
+    for (int64_t i = 0; i < n; i++)
+        x[i] = i % 97 == 5 ? NAN : i % 89 == 7 ? -INFINITY : i % 101 == 9 ? INFINITY : floorf(x[i]);
+    return x;
+}
+
+/* Words come often and seldom; some are skipped, rows at the end do not count. */
+static void check_gradient(int64_t rows, int64_t length, int64_t vocabulary, int64_t width)
+{
+    struct rng r = rng_of(3);
+    const struct sw_token_lists lists = {
+        .rows = rows, .per_row = 2, .length = length, .vocabulary = vocabulary, .skip = 0};
+    const struct sw_step step = {.valid_rows = rows - 1, .batch_valid_rows = rows - 1};
+    int64_t count = rows * 2 * length, table = vocabulary * width;
+    float *draw = random_floats(&r, count, 0, 1), *dy = random_floats(&r, rows * 2 * width, -1, 1);
+    float *here = get_floats(table), *back = get_floats(table);
+    int32_t *token = malloc((size_t)count * sizeof *token);
+    struct sw_err err;
+    assert_non_null(token);
+    for (int64_t i = 0; i < count; i++)
+        token[i] = (int32_t)((float)(vocabulary - 1) * draw[i] * draw[i]);
+    ASSERT_OK(sw_op_embedding_backward(cpu.stream, &lists, width, token, dy, &step, here, &err));
+    int32_t *token_there = to_device(gpu, token, (size_t)count * sizeof *token);
+    float *dy_there = to_device(gpu, dy, (size_t)(rows * 2 * width) * sizeof *dy);
+    float *table_there = device_bytes(dev, (size_t)table * sizeof *back);
+    struct sw_step *step_there = to_device(gpu, &step, sizeof step);
+    for (int again = 0; again < 2; again++) { /* nothing is left over from the first time */
+        ASSERT_OK(sw_op_embedding_backward(gpu, &lists, width, token_there, dy_there, step_there,
+                                           table_there, &err));
+        to_host(gpu, back, table_there, (size_t)table * sizeof *back);
+        for (int64_t i = 0; i < table; i++)
+            assert_true(fabsf(back[i] - here[i]) <= 1e-5f * (1 + fabsf(here[i])));
+    }
+    free(draw);
+    free(dy);
+    free(here);
+    free(back);
+    free(token);
+}
+
+static void gradients_of_word_vectors_are_those_of_the_cpu(void **state)
+{
+    (void)state;
+    check_gradient(9, 11, 20, 24);
+    check_gradient(3, 70, 150, 3);
+    check_gradient(2, 1, 7, 300);
+}
+
+static void check_counts(int64_t rows, int64_t classes, int64_t top_k)
+{
+    struct rng r = rng_of(5);
+    float *x = odd_floats(&r, rows * classes), *draw = random_floats(&r, rows, 0, 1);
+    int32_t *label = malloc((size_t)rows * sizeof *label);
+    size_t bytes = 2 * (size_t)classes * sizeof(struct sw_result);
+    struct sw_result *here = calloc(1, bytes), *back = malloc(bytes);
+    const struct sw_step step = {.valid_rows = rows - 1, .batch_valid_rows = rows - 1};
+    struct sw_err err;
+    assert_true(label && here && back);
+    for (int64_t i = 0; i < rows; i++)
+        label[i] = (int32_t)((float)(classes - 1) * draw[i]);
+    struct sw_class_count_args a = {.rows = rows,
+                                    .classes = classes,
+                                    .top_k = top_k,
+                                    .threshold = 1,
+                                    .x = x,
+                                    .labels = {.label = label},
+                                    .step = &step,
+                                    .count = here};
+    ASSERT_OK(sw_op_count_classes(cpu.stream, &a, &err));
+    a.x = to_device(gpu, x, (size_t)(rows * classes) * sizeof *x);
+    a.labels.label = to_device(gpu, label, (size_t)rows * sizeof *label);
+    a.step = to_device(gpu, &step, sizeof step);
+    a.count = device_bytes(dev, bytes);
+    ASSERT_OK(sw_op_count_classes(gpu, &a, &err));
+    to_host(gpu, back, a.count, bytes);
+    assert_same_bits("counts", back, here, bytes);
+    free(x);
+    free(draw);
+    free(label);
+    free(here);
+    free(back);
+}
+
+static void classes_that_rows_name_are_those_of_the_cpu(void **state)
+{
+    (void)state;
+    check_counts(50, 10, 1);
+    check_counts(13, 100, 5);
+    check_counts(7, 12, 12); /* all, but NaN */
+    check_counts(20, 40, 0);
+}
+
+static void check_places(int64_t rows, int64_t columns, int64_t top_k)
+{
+    struct rng r = rng_of(8);
+    float *x = odd_floats(&r, rows * columns);
+    size_t bytes = (size_t)(rows * top_k) * sizeof(int32_t);
+    int32_t *here = malloc(bytes), *back = malloc(bytes);
+    struct sw_err err;
+    assert_true(here && back);
+    struct sw_argsort_args a = {
+        .rows = rows, .columns = columns, .top_k = top_k, .x = x, .place = here};
+    ASSERT_OK(sw_op_run(cpu.stream, &sw_op_argsort, &a, &err));
+    a.x = to_device(gpu, x, (size_t)(rows * columns) * sizeof *x);
+    a.place = device_bytes(dev, bytes);
+    ASSERT_OK(sw_op_run(gpu, &sw_op_argsort, &a, &err));
+    to_host(gpu, back, a.place, bytes);
+    assert_same_bits("places", back, here, bytes);
+    free(x);
+    free(here);
+    free(back);
+}
+
+static void places_of_the_largest_are_those_of_the_cpu(void **state)
+{
+    (void)state;
+    check_places(5, 1, 1);
+    check_places(7, 100, 100);
+    check_places(3, 128, 9);
+    check_places(1, 600, 600);
+    check_places(1, 2500, 3); /* longer than what is sorted at once */
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(gradients_of_word_vectors_are_those_of_the_cpu),
+        cmocka_unit_test(classes_that_rows_name_are_those_of_the_cpu),
+        cmocka_unit_test(places_of_the_largest_are_those_of_the_cpu),
+    };
+    dev = open_gpu(0);
+    if (!dev)
+        return SKIPPED;
+    gpu = new_stream(dev);
+    cpu = open_cpu(true, 1);
+    int rc = cmocka_run_group_tests(tests, NULL, NULL);
+    sw_stream_free(gpu);
+    sw_device_close(dev);
+    close_cpu(&cpu);
+    return rc;
+}
