@@ -138,9 +138,11 @@ static enum sw_comm_way choose(void *user, const struct sw_net_comm_layer *l)
     const char *refuses[SW_COMM_WAYS];
     if (known)
         return known->way;
-    struct sw_comm_choice *more = sw_realloc_array(p->choices, (size_t)p->count + 1, sizeof *more);
+    struct sw_comm_choice *more =
+        p->failed ? NULL : sw_realloc_array(p->choices, (size_t)p->count + 1, sizeof *more);
+    p->failed = !more;
     if (!more)
-        return SW_COMM_PS; /* what needs no choice; who is next to want memory says so */
+        return SW_COMM_PS; /* what needs no choice, for all workers; sw_comm_verdict says why */
     p->choices = more;
     struct sw_comm_choice *c = &more[p->count++];
     *c = (struct sw_comm_choice){.layer = l->name, .way = kept_way(p, l->name)};
@@ -153,6 +155,12 @@ static enum sw_comm_way choose(void *user, const struct sw_net_comm_layer *l)
     if (!c->taken_up)
         c->way = least(c);
     return c->way;
+}
+
+int sw_comm_verdict(const struct sw_job *job, struct sw_err *err)
+{
+    size_t bytes = sizeof *job->comm.choices * ((size_t)job->comm.count + 1);
+    return job->comm.failed ? sw_err_nomem(err, "how gradients come together", bytes) : SW_OK;
 }
 
 void sw_comm_args(struct sw_job *job, struct sw_net_comm *out)

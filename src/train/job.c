@@ -173,6 +173,8 @@ static int build_workers(struct sw_job *job, struct sw_err *err)
     for (int i = 0; i < workers && rc == SW_OK; i++)
         rc = sw_worker_build(&job->workers[i], err);
     if (rc == SW_OK)
+        rc = sw_comm_verdict(job, err);
+    if (rc == SW_OK)
         rc = sw_job_make_table(job, err);
     if (rc == SW_OK)
         rc = sw_reduce_plan(job, err);

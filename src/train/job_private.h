@@ -208,6 +208,7 @@ struct sw_comm_plan {
     struct sw_comm_choice *choices; /* owned: of `auto` */
     int count;
     struct sw_factors *factors; /* owned: between devices, once there is memory; or NULL */
+    bool failed;                /* there was no memory for a choice */
     char *kept;                 /* owned: choices of the checkpoint; NULL: there are none */
 };
 
@@ -527,6 +528,8 @@ void sw_rates_keep(struct sw_job *job);
 /* What nets are told; and refuses what [cluster] cannot have. Once units are placed. */
 int sw_comm_prepare(struct sw_job *job, struct sw_err *err) SW_MUST_CHECK;
 void sw_comm_args(struct sw_job *job, struct sw_net_comm *out);
+/* Once all nets are made: could all choices be made? Errors: SW_ERR_NOMEM. */
+int sw_comm_verdict(const struct sw_job *job, struct sw_err *err) SW_MUST_CHECK;
 /* Adds the factors of layer i to the worker's table, if it has any: *number is for the specs of its
  * parameters, 0 for none. */
 int sw_comm_add(const struct sw_worker *w, int i, int *number, struct sw_err *err) SW_MUST_CHECK;
