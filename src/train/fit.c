@@ -7,12 +7,17 @@
 #include "train/job_private.h"
 #include <stdio.h>
 
-/* How fast a device is, very roughly: recomputing is weighed against copying with it. */
+/* How fast a device is, very roughly: recomputing is weighed against copying with it. GPUs are
+ * measured (rates.c); on sim and the CPU choices are the same on every machine. */
 #define THREAD_FLOPS_PER_S 4e10
 #define MEMORY_BYTES_PER_S 1e10
 
-static struct sw_net_rates rates_of(const struct sw_job *job, const struct sw_worker *w)
+static struct sw_net_rates rates_of(struct sw_job *job, const struct sw_worker *w)
 {
+    const struct sw_rates *m = job->on_cuda ? sw_rates_of(job) : NULL;
+    if (m && m->device_memory_bytes_per_s > 0)
+        return (struct sw_net_rates){m->worker_flops_per_s, m->device_memory_bytes_per_s,
+                                     m->link_bytes_per_s};
     const struct sw_placement_row *row =
         sw_placement_worker(job->placement, &job->shape, w->index / job->shape.workers_per_group,
                             w->index % job->shape.workers_per_group);

@@ -194,6 +194,7 @@ struct sw_rates {
     bool known, measured;                          /* measured: just now, and not kept yet */
     double worker_flops_per_s, server_flops_per_s; /* of matrix products */
     double memory_bytes_per_s;                     /* of the host's memory, for one of those */
+    double device_memory_bytes_per_s;              /* of a GPU's own; 0: not known */
     double link_bytes_per_s;                       /* of a device, in each direction; 0: none */
 };
 

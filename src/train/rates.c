@@ -19,7 +19,7 @@ enum {
 
 /* Per core or device; 0: not known. */
 struct figures {
-    double core_gflops, memory_gb_per_s, device_gflops, link_gb_per_s;
+    double core_gflops, memory_gb_per_s, device_gflops, device_gb_per_s, link_gb_per_s;
 };
 
 /* ---- What is kept ---- */
@@ -105,6 +105,7 @@ static void read_rates(const struct sw_job *job, struct figures *f)
     fill_from(root, "core_gflops", &f->core_gflops);
     fill_from(root, "memory_gb_per_s", &f->memory_gb_per_s);
     fill_from(own, "gemm_gflops", &f->device_gflops);
+    fill_from(own, "memory_gb_per_s", &f->device_gb_per_s);
     fill_from(own, "link_gb_per_s", &f->link_gb_per_s);
     sw_json_free(root);
 }
@@ -203,10 +204,13 @@ static double measure_memory(struct sw_stream *s)
 
 static double measure_link(struct sw_stream *s)
 {
-    struct copy c = {take(s->dev, COPY_BYTES), sw_calloc(1, COPY_BYTES)};
-    double rate = c.to && c.from ? rate_of(s, COPY_BYTES, copy, &c) : 0;
+    struct copy c = {.to = take(s->dev, COPY_BYTES)};
+    struct sw_err ignored;
+    int rc = sw_device_host_alloc(s->dev, COPY_BYTES, "copies to measure", &c.from, &ignored);
+    double rate = c.to && rc == SW_OK ? rate_of(s, COPY_BYTES, copy, &c) : 0;
     give(s->dev, c.to, COPY_BYTES);
-    sw_free(c.from);
+    if (rc == SW_OK)
+        sw_device_host_free(s->dev, c.from, COPY_BYTES);
     return rate;
 }
 
@@ -236,6 +240,10 @@ static bool measure(struct sw_job *job, struct figures *f)
     }
     if (devices && f->device_gflops <= 0) {
         f->device_gflops = measure_product(w->stream);
+        measured = true;
+    }
+    if (job->on_cuda && f->device_gb_per_s <= 0) { /* that of sim is the host's */
+        f->device_gb_per_s = measure_memory(w->stream);
         measured = true;
     }
     if (devices && f->link_gb_per_s <= 0) {
@@ -269,6 +277,7 @@ const struct sw_rates *sw_rates_of(struct sw_job *job)
                                sw_job_has_devices(job) ? device : core * worker->threads,
                            .server_flops_per_s = core * server->threads,
                            .memory_bytes_per_s = at_least(f.memory_gb_per_s, 1) * 1e9,
+                           .device_memory_bytes_per_s = f.device_gb_per_s * 1e9,
                            .link_bytes_per_s = at_least(f.link_gb_per_s, 1) * 1e9};
     return r;
 }
@@ -284,6 +293,7 @@ static void write_others(struct sw_json_writer *w, const struct sw_json *root, c
         sw_json_open_object(w, NULL);
         sw_json_string(w, "device", name->string);
         sw_json_real(w, "gemm_gflops", number_of(d, "gemm_gflops"));
+        sw_json_real(w, "memory_gb_per_s", number_of(d, "memory_gb_per_s"));
         sw_json_real(w, "link_gb_per_s", number_of(d, "link_gb_per_s"));
         sw_json_close_object(w);
     }
@@ -305,6 +315,7 @@ static void write_rates(const struct sw_job *job, const struct sw_json *root, st
         sw_json_open_object(&w, NULL);
         sw_json_string(&w, "device", job->device_text);
         sw_json_real(&w, "gemm_gflops", r->worker_flops_per_s * 1e-9);
+        sw_json_real(&w, "memory_gb_per_s", r->device_memory_bytes_per_s * 1e-9);
         sw_json_real(&w, "link_gb_per_s", r->link_bytes_per_s * 1e-9);
         sw_json_close_object(&w);
     }
