@@ -18,11 +18,12 @@ static int draw_parts(const struct oracle_case *c)
     return (int)rng_int(&r, workers, most > workers ? most : workers);
 }
 
-/* Does it split or place a layer? Such keys are left out: all layers are in rows here. */
-static bool splits(const char *set)
+/* Does it split or place a layer, or send factors? Such keys are left out: all layers are in rows
+ * here, and all sums are over the parts of a batch. */
+static bool is_left_out(const char *set)
 {
     return strncmp(set, "job.partition", 13) == 0 || strstr(set, ".partition=") ||
-           strstr(set, ".location=");
+           strstr(set, ".location=") || strncmp(set, "cluster.comm=", 13) == 0;
 }
 
 static bool go(const struct oracle_case *c, const char *name, const char *parts, bool alone)
@@ -34,7 +35,7 @@ static bool go(const struct oracle_case *c, const char *name, const char *parts,
                       .oversubscribe = true,
                       .sets = {"job.repeat_exact=yes", parts}};
     for (int n = 0, to = 2; !alone && n < ORACLE_SETS && c->sets[n][0]; n++)
-        if (!splits(c->sets[n]))
+        if (!is_left_out(c->sets[n]))
             t.sets[to++] = c->sets[n];
     if (trial_go(&t) == SW_OK)
         return true;
