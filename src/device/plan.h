@@ -23,6 +23,9 @@ struct sw_plan_args {
     const float *diff_dst;
     float *diff_src, *diff_weight, *diff_bias;
     void *saved, *scratch;
+    /* Nothing but backward_weights of this plan has used scratch since diff_dst was there: what
+     * that made of it still is. */
+    bool diff_again;
 };
 
 struct sw_plan {

@@ -222,6 +222,7 @@ int sw_layer_plan_backward(struct sw_layer *l, const struct sw_pass *r, struct s
     /* Else all parameters are frozen, or others make the gradients. */
     bool trains = !l->factors.x && (a.diff_weight || a.diff_bias);
     int rc = trains ? sw_plan_backward_weights(plan_of(l), &a, err) : SW_OK;
+    a.diff_again = trains;
     return rc == SW_OK && a.diff_src ? sw_plan_backward_data(plan_of(l), &a, err) : rc;
 }
 

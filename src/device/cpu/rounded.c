@@ -87,12 +87,17 @@ static struct rounded *rounded_of(struct sw_plan *p)
     return (struct rounded *)(void *)p;
 }
 
+static float *room_of(const struct rounded *r, const struct sw_plan_args *a, int room)
+{
+    return (float *)(void *)((char *)a->scratch + r->at[room]);
+}
+
 static const float *take(const struct rounded *r, const struct sw_plan_args *a, int room,
                          const struct sw_desc *layout, const float *x)
 {
     if (r->halves)
         return x;
-    float *copy = (float *)(void *)((char *)a->scratch + r->at[room]);
+    float *copy = room_of(r, a, room);
     sw_kernel_round_all(sw_cpu_threads(r->base.stream), r->to, x, copy, sw_desc_storage(layout));
     return copy;
 }
@@ -110,7 +115,8 @@ static int backward_data(struct sw_plan *p, const struct sw_plan_args *a, struct
 {
     struct rounded *r = rounded_of(p);
     struct sw_plan_args inner = *a;
-    inner.diff_dst = take(r, a, 0, &p->dst, a->diff_dst);
+    inner.diff_dst =
+        a->diff_again && !r->halves ? room_of(r, a, 0) : take(r, a, 0, &p->dst, a->diff_dst);
     inner.weight = take(r, a, 1, &p->weight, a->weight);
     return sw_plan_backward_data(r->inner, &inner, err);
 }

@@ -362,9 +362,9 @@ static int backward_data(struct sw_plan *p, const struct sw_plan_args *a, struct
 {
     struct conv *c = conv_of(p);
     const void *weight, *diff;
-    int rc = sw_cuda_factor_in(p, &c->weight, a, a->weight, true, &weight, err);
+    int rc = sw_cuda_factor_in(p, &c->weight, a, a->weight, c->weight.saved, &weight, err);
     if (rc == SW_OK)
-        rc = sw_cuda_factor_in(p, &c->diff, a, a->diff_dst, true, &diff, err);
+        rc = sw_cuda_factor_in(p, &c->diff, a, a->diff_dst, a->diff_again, &diff, err);
     if (rc == SW_OK)
         rc = execute(c, &c->data, &data_operation, a,
                      sw_cuda_product_out(&c->out_src, a, a->diff_src), weight, diff, err);
@@ -375,19 +375,19 @@ static int bias_gradient(struct conv *c, const struct sw_plan_args *a, struct sw
 {
     struct sw_cuda_launch l = sw_cuda_launch_of(c->base.stream);
     double *sums = sw_cuda_at(a, c->sums_offset), *parts = sums + 2 * c->shape.outputs + 1;
-    return sw_cuda_plan_check(&c->base,
-                              sw_cuda_channel_sums(&c->dst_channels, a->diff_dst, NULL,
-                                                   parts, sums, a->diff_bias, &l),
-                              err);
+    return sw_cuda_plan_check(
+        &c->base,
+        sw_cuda_channel_sums(&c->dst_channels, a->diff_dst, NULL, parts, sums, a->diff_bias, &l),
+        err);
 }
 
 static int backward_weights(struct sw_plan *p, const struct sw_plan_args *a, struct sw_err *err)
 {
     struct conv *c = conv_of(p);
     const void *src, *diff;
-    int rc = sw_cuda_factor_in(p, &c->src, a, a->src, true, &src, err);
+    int rc = sw_cuda_factor_in(p, &c->src, a, a->src, false, &src, err);
     if (rc == SW_OK)
-        rc = sw_cuda_factor_in(p, &c->diff, a, a->diff_dst, true, &diff, err);
+        rc = sw_cuda_factor_in(p, &c->diff, a, a->diff_dst, false, &diff, err);
     if (rc == SW_OK)
         rc = execute(c, &c->weights, &weights_operation, a, src,
                      sw_cuda_product_out(&c->out_weight, a, a->diff_weight), diff, err);

@@ -103,9 +103,10 @@ static int backward_data(struct sw_plan *p, const struct sw_plan_args *a, struct
                                 .ldc = c->features,
                                 .alpha = 1,
                                 .c = sw_cuda_side_out(&c->src, a, a->diff_src)};
-    int rc = sw_cuda_factor_in(p, &c->diff_factor, a, a->diff_dst, true, &m.a, err);
+    int rc = sw_cuda_factor_in(p, &c->diff_factor, a, a->diff_dst, a->diff_again, &m.a, err);
     if (rc == SW_OK)
-        rc = sw_cuda_factor_in(p, &c->weight_factor, a, a->weight, true, &m.b, err);
+        rc = sw_cuda_factor_in(p, &c->weight_factor, a, a->weight, c->weight_factor.saved, &m.b,
+                               err);
     if (rc == SW_OK)
         rc = sw_cuda_multiply_matrices(p->stream, &m, err);
     return rc == SW_OK ? sw_cuda_side_done(p, &c->src, a, a->diff_src, err) : rc;
@@ -116,9 +117,9 @@ static int backward_weights(struct sw_plan *p, const struct sw_plan_args *a, str
     struct ip *c = ip_of(p);
     struct sw_cuda_launch l = sw_cuda_launch_of(p->stream);
     const void *src, *diff;
-    int rc = sw_cuda_factor_in(p, &c->src_factor, a, a->src, true, &src, err);
+    int rc = sw_cuda_factor_in(p, &c->src_factor, a, a->src, false, &src, err);
     if (rc == SW_OK)
-        rc = sw_cuda_factor_in(p, &c->diff_factor, a, a->diff_dst, true, &diff, err);
+        rc = sw_cuda_factor_in(p, &c->diff_factor, a, a->diff_dst, false, &diff, err);
     if (rc != SW_OK)
         return rc;
     bool turned = c->turned;

@@ -32,12 +32,11 @@ void sw_cuda_side_init(struct sw_plan *p, struct sw_cuda_side *side, const struc
 int sw_cuda_side_in(struct sw_plan *p, const struct sw_cuda_side *side,
                     const struct sw_plan_args *a, const float *given, const float **used,
                     struct sw_err *err) SW_MUST_CHECK;
-/* The same for factors of products, in any form. `again`: in backward, where forward may have saved
- * it. */
+/* The same for factors of products, in any form. `there`: an earlier pass has left it. */
 void sw_cuda_factor_init(struct sw_plan *p, struct sw_cuda_side *side, const struct sw_desc *given,
                          const struct sw_desc *used, enum sw_cuda_form form, bool saved);
 int sw_cuda_factor_in(struct sw_plan *p, const struct sw_cuda_side *side,
-                      const struct sw_plan_args *a, const float *given, bool again,
+                      const struct sw_plan_args *a, const float *given, bool there,
                       const void **used, struct sw_err *err) SW_MUST_CHECK;
 /* Where a product is to be written, floats or 16 bits; and bringing it to where it belongs. */
 void *sw_cuda_product_out(const struct sw_cuda_side *side, const struct sw_plan_args *a,

@@ -105,11 +105,11 @@ static int convert(struct sw_plan *p, const struct sw_cuda_side *side, bool in, 
 }
 
 int sw_cuda_factor_in(struct sw_plan *p, const struct sw_cuda_side *side,
-                      const struct sw_plan_args *a, const float *given, bool again,
+                      const struct sw_plan_args *a, const float *given, bool there,
                       const void **used, struct sw_err *err)
 {
     *used = side->copied ? room_of(side, a) : given;
-    if (!side->copied || (again && side->saved))
+    if (!side->copied || there)
         return sw_cuda_enter(sw_cuda_device_of(p->stream->dev), err);
     return side->form == SW_CUDA_FLOATS
                ? move(p, &side->given, given, &side->used, room_of(side, a), err)
