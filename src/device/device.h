@@ -23,6 +23,7 @@ struct sw_event;
 struct sw_graph;
 struct sw_op;
 struct sw_collective_ops;
+struct sw_tune;
 
 /* Memory of a device: handed out and not given back, the most so far, what there is (0: as much as
  * the machine has), and how much of what was to lie on certain NUMA nodes the system refused to put
@@ -99,6 +100,8 @@ struct sw_device {
     bool host_memory; /* host code may read and write its memory, and operations run at once */
     char name[32];    /* cpu, sim:0, cuda:0 */
     int index;
+    struct sw_tune *tune; /* borrowed: choices by measuring (device/tune.h); NULL: by rules. Set
+                             before there are streams */
 };
 
 struct sw_stream {

@@ -83,13 +83,18 @@ const struct sw_opt sw_job_opts[] = {
      .help = "fit:SIZE keeps training within so many bytes on every device (on cpu: of the job) by "
              "computing features again and, on devices with memory of their own, by swapping them "
              "to the host; the results stay the same"},
+    {FIELD(tune), .type = SW_OPT_BOOL, .def = "no",
+     .help = "how to compute convolutions and inner products is measured and kept for the machine, "
+             "instead of chosen by rules; checkpoints have the choices, and a resume keeps them; "
+             "not with repeat_exact"},
     {FIELD(graphs), .type = SW_OPT_BOOL, .def = "yes",
      .help = "on devices with memory of their own: a step is captured once and then queued as a "
              "whole, which saves the host's time; the results stay the same"},
     {FIELD(streams), .type = SW_OPT_INT, .def = "4", .min = 1, .max = 16,
-     .help = "on devices with memory of their own: how many layers that do not depend on each other "
-             "(branches of an inception block) may run at the same time, each on a stream of its "
-             "own; not with repeat_exact or memory = fit; the results stay the same"},
+     .help =
+         "on devices with memory of their own: how many layers that do not depend on each other "
+         "(branches of an inception block) may run at the same time, each on a stream of its "
+         "own; not with repeat_exact or memory = fit; the results stay the same"},
     {FIELD(device), .type = SW_OPT_STRING, .def = "auto",
      .help = "where to compute: cpu, cuda, cuda:0,2 (GPUs by number), sim:gpus=N; with +cpu behind "
              "the latter, workers without a GPU compute on cores; auto is cpu"},

@@ -32,6 +32,7 @@ struct sw_job_conf {
     struct sw_strings stop_at;    /* conditions: accuracy>=0.99 */
     const char *memory;           /* as written: default, fit:SIZE */
     int64_t memory_bytes;         /* what that says; 0: no limit. No key of its own */
+    bool tune;                    /* plans by what is the fastest when measured, not by rules */
     bool graphs;                  /* steps are captured where a device can do that */
     int64_t streams;              /* on which independent layers run, at most */
     const char *device;           /* auto, cpu, cuda:0,2, sim:gpus=N */
@@ -45,8 +46,8 @@ struct sw_job_conf {
     int64_t virtual_workers;      /* with it: the parts that a batch is always computed in */
 };
 
-/* How a step is computed. Both first are passes forward and backward; over recurrent layers these go
- * through time. */
+/* How a step is computed. Both first are passes forward and backward; over recurrent layers these
+ * go through time. */
 enum sw_algorithm { SW_ALGORITHM_BP, SW_ALGORITHM_BPTT, SW_ALGORITHM_CD };
 
 enum sw_on_nan { SW_ON_NAN_STOP, SW_ON_NAN_SKIP, SW_ON_NAN_ROLLBACK };

@@ -246,6 +246,8 @@ static int open_job(struct sw_job *job, const struct sw_job_options *o, struct s
     if (rc == SW_OK)
         rc = sw_comm_prepare(job, err);
     if (rc == SW_OK)
+        rc = sw_job_tune_prepare(job, err);
+    if (rc == SW_OK)
         rc = open_data(job, err);
     if (rc == SW_OK)
         rc = build_workers(job, err);
@@ -332,6 +334,7 @@ void sw_job_close(struct sw_job *job)
     for (int s = 0; s < SW_SPLITS; s++)
         sw_source_close(job->source[s]);
     sw_device_close(job->device);
+    sw_job_tune_close(job);
     sw_placement_free(job->placement);
     sw_machine_free(job->machine);
     sw_recipe_free(job->recipe);

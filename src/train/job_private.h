@@ -374,6 +374,7 @@ struct sw_job {
     struct sw_reduction reduction;
     struct sw_comm_plan comm;
     struct sw_rates rates;
+    struct sw_tune *tune; /* owned; NULL: plans are chosen by rules */
     struct sw_mishaps mishaps;
     struct sw_group norms; /* the first workers of those who make updates together */
     struct sw_norm norm;   /* the newest that is known, by one worker at a time */
@@ -524,6 +525,19 @@ const struct sw_rates *sw_rates_of(struct sw_job *job);
 /* Keeps what was measured for the next job. A state directory that cannot be written is no error.
  */
 void sw_rates_keep(struct sw_job *job);
+/* A file of the machine's state directory; NULL when it is not there, or of another machine. Freed
+ * by the caller. */
+struct sw_json *sw_rates_read_kept(const struct sw_job *job, const char *name);
+/* Writes one. Where that does not work the job says so. */
+void sw_rates_keep_file(struct sw_job *job, const char *name, struct sw_buf *text);
+
+/* tune.c */
+/* What devices are lent for choices by measuring, if they are asked for or part of the checkpoint.
+ * After sw_comm_prepare, which reads that, and before there are streams. Errors: SW_ERR_NOMEM. */
+int sw_job_tune_prepare(struct sw_job *job, struct sw_err *err) SW_MUST_CHECK;
+/* Keeps what was measured for the next job, and says what it was. */
+void sw_job_tune_tell(struct sw_job *job);
+void sw_job_tune_close(struct sw_job *job); /* after the devices */
 
 /* comm.c */
 /* What nets are told; and refuses what [cluster] cannot have. Once units are placed. */

@@ -186,6 +186,10 @@ static void check_exact(struct sw_job *job, const struct sw_section *cluster)
     int workers = job->shape.worker_groups * job->shape.workers_per_group;
     int leaves = sw_leaves_of(job, workers);
     check_partitions(job, "repeat_exact", "so that the number of workers makes no difference");
+    if (job->conf->tune)
+        sw_recipe_error(job->recipe, sw_recipe_find(job->recipe, "job", NULL), "tune",
+                        "with repeat_exact nothing depends on what is measured: leave one of "
+                        "them out");
     if (job->terms.consistency != SW_CONSISTENCY_BSP || job->shape.server_groups > 1)
         sw_recipe_error(job->recipe, cluster, "framework",
                         "with %s updates depend on which group comes first, so that "

@@ -1,6 +1,7 @@
 /* What a job is before it runs: rows for `check`, bytes by use, the choices of the plans. */
 #include "base/os.h"
 #include "base/str.h"
+#include "device/tune.h"
 #include "train/job_private.h"
 #include <stdio.h>
 #include <string.h>
@@ -293,6 +294,8 @@ int sw_job_write_choices(struct sw_job *job, struct sw_err *err)
         sw_buf_printf(&b, "\n");
     }
     sw_comm_write(job, &b);
+    if (job->tune)
+        sw_tune_write(job->tune, &b);
     for (int i = 0, steps; i < sw_net_layer_count(net); i++)
         if (sw_net_layer(net, i)->algorithm && sw_net_step_at(net, i, &steps) <= 0)
             sw_buf_printf(&b, "%s %s\n", sw_net_layer(net, i)->name,

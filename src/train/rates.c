@@ -6,6 +6,7 @@
 #include "base/os.h"
 #include "base/str.h"
 #include "device/ops/linear.h"
+#include "device/tune.h"
 #include "train/job_private.h"
 #include <string.h>
 
@@ -44,8 +45,7 @@ static const struct sw_json *find_by(const struct sw_json *array, const char *ke
     return item;
 }
 
-/* Of the machine's state directory; NULL when it is not there, or of another machine. */
-static struct sw_json *read_kept(const struct sw_job *job, const char *name)
+struct sw_json *sw_rates_read_kept(const struct sw_job *job, const char *name)
 {
     struct sw_err ignored;
     struct sw_json *root = NULL;
@@ -68,7 +68,7 @@ static struct sw_json *read_kept(const struct sw_job *job, const char *name)
 /* The slowest node's, and the way to a device and back that is slower. */
 static void read_doctor(const struct sw_job *job, struct figures *f)
 {
-    struct sw_json *root = read_kept(job, "doctor.json");
+    struct sw_json *root = sw_rates_read_kept(job, "doctor.json");
     const char *device = job->workers[0].device->name;
     const struct sw_json *measured = root ? sw_json_get(root, "measured") : NULL;
     const struct sw_json *nodes = measured ? sw_json_get(measured, "nodes") : NULL;
@@ -99,7 +99,7 @@ static void fill_from(const struct sw_json *object, const char *key, double *fig
 
 static void read_rates(const struct sw_job *job, struct figures *f)
 {
-    struct sw_json *root = read_kept(job, "rates.json");
+    struct sw_json *root = sw_rates_read_kept(job, "rates.json");
     const struct sw_json *devices = root ? sw_json_get(root, "devices") : NULL;
     const struct sw_json *own = find_by(devices, "device", job->device_text);
     fill_from(root, "core_gflops", &f->core_gflops);
@@ -149,29 +149,11 @@ static int copy(struct sw_stream *s, void *args, struct sw_err *err)
     return sw_copy(s, c->to, c->from, COPY_BYTES, err);
 }
 
-/* Of the host it is not the devices' memory, whose peak users are told. */
-static void *take(struct sw_device *dev, size_t bytes)
-{
-    struct sw_err ignored;
-    void *m = NULL;
-    if (dev->host_memory)
-        return sw_calloc(1, bytes);
-    return sw_device_alloc(dev, bytes, "memory to measure with", &m, &ignored) == SW_OK ? m : NULL;
-}
-
-static void give(struct sw_device *dev, void *m, size_t bytes)
-{
-    if (dev->host_memory)
-        sw_free(m);
-    else
-        sw_device_free(dev, m, bytes);
-}
-
 static double measure_product(struct sw_stream *s)
 {
     size_t bytes = (size_t)SIDE * SIDE * sizeof(float);
     struct sw_err ignored;
-    void *m = take(s->dev, 3 * bytes);
+    void *m = sw_tune_take(s->dev, 3 * bytes);
     if (!m)
         return 0;
     float *x = m;
@@ -185,30 +167,30 @@ static double measure_product(struct sw_stream *s)
     double gflops = sw_fill_zero(s, m, 3 * bytes, &ignored) == SW_OK
                         ? rate_of(s, 2.0 * SIDE * SIDE * SIDE, multiply, &args)
                         : 0;
-    give(s->dev, m, 3 * bytes);
+    sw_tune_give(s->dev, m, 3 * bytes);
     return gflops;
 }
 
 /* y = x + y: three transfers an element. */
 static double measure_memory(struct sw_stream *s)
 {
-    void *m = take(s->dev, 2 * ARRAY_BYTES);
+    void *m = sw_tune_take(s->dev, 2 * ARRAY_BYTES);
     if (!m)
         return 0;
     int64_t n = ARRAY_BYTES / (int64_t)sizeof(float);
     struct sw_combine_args args = {.n = n, .alpha = 1, .beta = 1, .x = m, .y = (float *)m + n};
     double rate = rate_of(s, 3.0 * ARRAY_BYTES, pass_over, &args);
-    give(s->dev, m, 2 * ARRAY_BYTES);
+    sw_tune_give(s->dev, m, 2 * ARRAY_BYTES);
     return rate;
 }
 
 static double measure_link(struct sw_stream *s)
 {
-    struct copy c = {.to = take(s->dev, COPY_BYTES)};
+    struct copy c = {.to = sw_tune_take(s->dev, COPY_BYTES)};
     struct sw_err ignored;
     int rc = sw_device_host_alloc(s->dev, COPY_BYTES, "copies to measure", &c.from, &ignored);
     double rate = c.to && rc == SW_OK ? rate_of(s, COPY_BYTES, copy, &c) : 0;
-    give(s->dev, c.to, COPY_BYTES);
+    sw_tune_give(s->dev, c.to, COPY_BYTES);
     if (rc == SW_OK)
         sw_device_host_free(s->dev, c.from, COPY_BYTES);
     return rate;
@@ -324,23 +306,28 @@ static void write_rates(const struct sw_job *job, const struct sw_json *root, st
     sw_buf_add(out, "\n");
 }
 
-void sw_rates_keep(struct sw_job *job)
+void sw_rates_keep_file(struct sw_job *job, const char *name, struct sw_buf *text)
 {
     struct sw_err err;
-    struct sw_buf text = {0};
     char *state = NULL, *path = NULL;
-    if (!job->rates.measured)
-        return;
-    struct sw_json *root = read_kept(job, "rates.json");
-    write_rates(job, root, &text);
     if (sw_history_state_dir(&state, &err) == SW_OK &&
-        (path = sw_format("%s/rates.json", state)) != NULL &&
+        (path = sw_format("%s/%s", state, name)) != NULL &&
         (sw_os_mkdirs(state, 0700, &err) != SW_OK ||
-         sw_os_replace_file(path, sw_buf_text(&text), text.length, 0600, &err) != SW_OK))
-        sw_job_say(job, SW_LOG_WARN, "rates", "the rates of this machine are not kept: %s",
+         sw_os_replace_file(path, sw_buf_text(text), text->length, 0600, &err) != SW_OK))
+        sw_job_say(job, SW_LOG_WARN, "rates", "what was measured of this machine is not kept: %s",
                    err.text);
-    sw_json_free(root);
-    sw_buf_fini(&text);
     sw_free(path);
     sw_free(state);
+}
+
+void sw_rates_keep(struct sw_job *job)
+{
+    struct sw_buf text = {0};
+    if (!job->rates.measured)
+        return;
+    struct sw_json *root = sw_rates_read_kept(job, "rates.json");
+    write_rates(job, root, &text);
+    sw_rates_keep_file(job, "rates.json", &text);
+    sw_json_free(root);
+    sw_buf_fini(&text);
 }

@@ -602,6 +602,7 @@ static int run(struct sw_job *job, sw_job_observer *observer, void *user, bool *
         sw_stage_tell(job);
         tell_misplaced(job);
         sw_rates_keep(job);
+        sw_job_tune_tell(job);
         rc = start_roles(job, err);
         if (rc != SW_OK)
             sw_fault_set(&job->fault, "job", err);

@@ -2,6 +2,7 @@
  * F(4x4, 3x3) where it is worth it (Lavin and Gray 2016; relative error about 1e-6), direct
  * otherwise. Forward is always of the training kind: evaluation then shares the weights' layout. */
 #include "device/cpu/dnnl.h"
+#include "device/tune.h"
 
 struct geometry {
     dnnl_dims_t stride, dilation, pad_before, pad_after;
@@ -15,16 +16,16 @@ static dnnl_status_t describe(const struct sw_dnnl_weighted *w, dnnl_prop_kind_t
     switch ((int)kind) {
     case dnnl_backward_data:
         return dnnl_dilated_convolution_backward_data_desc_init(
-            &d->convolution, dnnl_convolution_auto, &w->src, weight, &w->dst, g->stride,
-            g->dilation, g->pad_before, g->pad_after);
+            &d->convolution, w->algorithm, &w->src, weight, &w->dst, g->stride, g->dilation,
+            g->pad_before, g->pad_after);
     case dnnl_backward_weights:
         return dnnl_dilated_convolution_backward_weights_desc_init(
-            &d->convolution, dnnl_convolution_auto, &w->src, weight, bias, &w->dst, g->stride,
-            g->dilation, g->pad_before, g->pad_after);
+            &d->convolution, w->algorithm, &w->src, weight, bias, &w->dst, g->stride, g->dilation,
+            g->pad_before, g->pad_after);
     default:
-        return dnnl_dilated_convolution_forward_desc_init(
-            &d->convolution, kind, dnnl_convolution_auto, &w->src, weight, bias, &w->dst, g->stride,
-            g->dilation, g->pad_before, g->pad_after);
+        return dnnl_dilated_convolution_forward_desc_init(&d->convolution, kind, w->algorithm,
+                                                          &w->src, weight, bias, &w->dst, g->stride,
+                                                          g->dilation, g->pad_before, g->pad_after);
     }
 }
 
@@ -61,6 +62,7 @@ static int make(struct sw_stream *s, const struct sw_desc *src, const struct sw_
                                  .groups = c->groups,
                                  .weight_plain = sw_desc_plain(SW_F32, 4, logical),
                                  .weight_layout = c->weight_layout,
+                                 .algorithm = dnnl_convolution_auto,
                                  .shape = &g,
                                  .describe = describe};
     struct sw_desc bias = sw_desc_plain(SW_F32, 1, &c->outputs);
@@ -70,7 +72,12 @@ static int make(struct sw_stream *s, const struct sw_desc *src, const struct sw_
     sw_dnnl_any(4, dst, &w.dst);
     sw_dnnl_any(grouped ? 5 : 4, grouped ? weight : weight + 1, &w.weight);
     sw_dnnl_from_desc(&bias, &w.bias);
-    return sw_dnnl_weighted_new(s, src, &w, passes, out, err);
+    struct sw_buf key = {0};
+    sw_tune_key_conv(&key, src, c);
+    w.key = sw_buf_text(&key);
+    rc = sw_dnnl_weighted_new(s, src, &w, passes, out, err);
+    sw_buf_fini(&key);
+    return rc;
 }
 
 int sw_dnnl_conv_new(struct sw_stream *s, const struct sw_desc *src, const struct sw_conv_shape *c,

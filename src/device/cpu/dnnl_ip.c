@@ -2,6 +2,9 @@
  * source the library chooses a slow implementation and reorders all weights instead. */
 #include "device/cpu/dnnl.h"
 
+#include "base/os.h"
+#include "base/str.h"
+
 static dnnl_status_t describe(const struct sw_dnnl_weighted *w, dnnl_prop_kind_t kind,
                               const dnnl_memory_desc_t *weight, union sw_dnnl_op_desc *d)
 {
@@ -46,7 +49,14 @@ static int make(struct sw_stream *s, const struct sw_desc *src, const struct sw_
     sw_dnnl_from_desc(&output, &w.dst);
     sw_dnnl_from_desc(&bias, &w.bias);
     sw_dnnl_any(2, weight, &w.weight);
-    return sw_dnnl_weighted_new(s, src, &w, passes, out, err);
+    char text[128];
+    char *key =
+        sw_format("%s to %lld%s%s%s", sw_desc_text(src, text), (long long)c->outputs,
+                  c->bias ? " bias" : "", c->fuse_relu ? " relu" : "", c->as_given ? " given" : "");
+    w.key = key ? key : "";
+    rc = sw_dnnl_weighted_new(s, src, &w, passes, out, err);
+    sw_free(key);
+    return rc;
 }
 
 int sw_dnnl_ip_new(struct sw_stream *s, const struct sw_desc *src, const struct sw_ip_shape *c,

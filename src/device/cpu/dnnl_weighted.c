@@ -1,13 +1,17 @@
 /* What convolution and inner product have in common: a source, weights, a bias, an output; three
- * primitives; and the question in which layout the parameter is stored. */
+ * primitives; and the question in which layout the parameter is stored. For each pass the library
+ * has several implementations, of which it names the one that it takes to be the best first: our
+ * rule. With choices by measuring (device/tune.h) it may be another, said by its name. */
 #include "device/cpu/dnnl.h"
 
 #include "base/os.h"
+#include "device/tune.h"
 #include <string.h>
 
 /* One plan under construction. */
 struct build {
     const struct sw_dnnl_weighted *w;
+    const struct sw_tune_choice *choice;
     struct sw_dnnl_plan *plan;
     dnnl_primitive_attr_t attr, plain_attr;
     dnnl_primitive_desc_t forward;
@@ -22,17 +26,84 @@ static dnnl_data_type_t type_of(const struct sw_dnnl_weighted *w, bool written)
     return written ? dnnl_f32 : w->factor;
 }
 
-static int make_pd(const struct build *b, dnnl_prop_kind_t kind, const dnnl_memory_desc_t *weight,
-                   dnnl_primitive_desc_t *pd, struct sw_err *err)
+static enum sw_tune_pass pass_of(dnnl_prop_kind_t kind)
 {
-    union sw_dnnl_op_desc d;
+    return kind == dnnl_backward_data      ? SW_TUNE_DATA
+           : kind == dnnl_backward_weights ? SW_TUNE_WEIGHTS
+                                           : SW_TUNE_FORWARD;
+}
+
+/* What the pass is, by that algorithm. */
+static dnnl_status_t describe(const struct build *b, dnnl_prop_kind_t kind,
+                              const dnnl_memory_desc_t *weight, dnnl_alg_kind_t algorithm,
+                              union sw_dnnl_op_desc *d)
+{
     bool forward = kind == dnnl_forward_training;
     struct sw_dnnl_weighted w = *b->w;
     dnnl_memory_desc_t typed = *weight;
+    w.algorithm = algorithm;
     w.src.data_type = type_of(&w, kind == dnnl_backward_data);
     w.dst.data_type = type_of(&w, forward);
     typed.data_type = type_of(&w, kind == dnnl_backward_weights);
-    dnnl_status_t st = w.describe(&w, kind, &typed, &d);
+    return w.describe(&w, kind, &typed, d);
+}
+
+/* Calls use(user, pd) for the implementations of a pass, its rule's first, until it returns true,
+ * which means that it keeps pd. Winograd's are looked for by name, too: by itself the library takes
+ * them for few shapes. */
+static bool each_pd(const struct build *b, dnnl_prop_kind_t kind, const dnnl_memory_desc_t *weight,
+                    bool (*use)(void *user, dnnl_primitive_desc_t pd), void *user)
+{
+    const dnnl_alg_kind_t algorithms[] = {b->w->algorithm, dnnl_convolution_winograd};
+    bool forward = kind == dnnl_forward_training, kept = false;
+    for (int i = 0; i < (b->w->algorithm == dnnl_convolution_auto ? 2 : 1) && !kept; i++) {
+        union sw_dnnl_op_desc d;
+        dnnl_primitive_desc_iterator_t it = NULL;
+        dnnl_status_t st = describe(b, kind, weight, algorithms[i], &d);
+        if (st == dnnl_success)
+            st = dnnl_primitive_desc_iterator_create(&it, &d, forward ? b->attr : b->plain_attr,
+                                                     b->engine, forward ? NULL : b->forward);
+        while (st == dnnl_success && !kept) {
+            dnnl_primitive_desc_t pd = dnnl_primitive_desc_iterator_fetch(it);
+            kept = pd && use(user, pd);
+            if (pd && !kept)
+                dnnl_primitive_desc_destroy(pd);
+            st = kept ? st : dnnl_primitive_desc_iterator_next(it);
+        }
+        if (it)
+            dnnl_primitive_desc_iterator_destroy(it);
+    }
+    return kept;
+}
+
+struct wanted {
+    const char *name;
+    dnnl_primitive_desc_t found;
+};
+
+static bool is_wanted(void *user, dnnl_primitive_desc_t pd)
+{
+    struct wanted *w = user;
+    /* Long names are known by their beginnings. */
+    bool same = strncmp(sw_dnnl_impl(pd), w->name, SW_TUNE_NAME - 1) == 0;
+    w->found = same ? pd : NULL;
+    return same;
+}
+
+static int make_pd(const struct build *b, dnnl_prop_kind_t kind, const dnnl_memory_desc_t *weight,
+                   dnnl_primitive_desc_t *pd, struct sw_err *err)
+{
+    bool forward = kind == dnnl_forward_training;
+    struct wanted wanted = {.name = b->choice->name[pass_of(kind)]};
+    union sw_dnnl_op_desc d;
+    if (wanted.name[0]) {
+        if (!each_pd(b, kind, weight, is_wanted, &wanted))
+            return sw_err_set(err, SW_ERR_UNSUPPORTED, "oneDNN: %s: no %s", b->w->name,
+                              wanted.name);
+        *pd = wanted.found;
+        return SW_OK;
+    }
+    dnnl_status_t st = describe(b, kind, weight, b->w->algorithm, &d);
     if (st == dnnl_success)
         st = dnnl_primitive_desc_create(pd, &d, forward ? b->attr : b->plain_attr, b->engine,
                                         forward ? NULL : b->forward);
@@ -157,7 +228,8 @@ static int init_backward_weights(struct build *b, struct sw_err *err)
     return rc;
 }
 
-static int build_plan(struct build *b, struct sw_plan_passes passes, struct sw_err *err)
+/* What all passes need: the forward primitive, which the others are told, and the layouts. */
+static int begin_plan(struct build *b, struct sw_err *err)
 {
     dnnl_stream_t stream;
     int rc = sw_dnnl_open(b->plan->base.stream, &b->engine, &stream, err);
@@ -167,8 +239,12 @@ static int build_plan(struct build *b, struct sw_plan_passes passes, struct sw_e
         rc = sw_dnnl_attr(false, &b->plain_attr, err);
     if (rc == SW_OK)
         rc = choose_forward(b, err);
-    if (rc == SW_OK)
-        rc = find_outside(b, err);
+    return rc == SW_OK ? find_outside(b, err) : rc;
+}
+
+static int build_plan(struct build *b, struct sw_plan_passes passes, struct sw_err *err)
+{
+    int rc = begin_plan(b, err);
     if (rc == SW_OK)
         rc = init_forward(b, err);
     if (rc == SW_OK && passes.backward_data)
@@ -180,28 +256,91 @@ static int build_plan(struct build *b, struct sw_plan_passes passes, struct sw_e
     return rc;
 }
 
-int sw_dnnl_weighted_new(struct sw_stream *s, const struct sw_desc *src,
-                         const struct sw_dnnl_weighted *w, struct sw_plan_passes passes,
-                         struct sw_plan **out, struct sw_err *err)
+static void end_build(struct build *b)
 {
-    struct build b = {.w = w, .plan = sw_calloc(1, sizeof *b.plan)};
+    if (b->forward)
+        dnnl_primitive_desc_destroy(b->forward);
+    if (b->attr)
+        dnnl_primitive_attr_destroy(b->attr);
+    if (b->plain_attr)
+        dnnl_primitive_attr_destroy(b->plain_attr);
+}
+
+/* What is asked of the maker below. */
+struct question {
+    struct sw_stream *stream;
+    const struct sw_desc *src;
+    const struct sw_dnnl_weighted *w;
+};
+
+static struct sw_dnnl_plan *empty_plan(const struct question *q)
+{
+    struct sw_dnnl_plan *plan = sw_calloc(1, sizeof *plan);
+    if (plan)
+        plan->base =
+            (struct sw_plan){.ops = &sw_dnnl_plan_ops, .stream = q->stream, .src = *q->src};
+    return plan;
+}
+
+static int make_plan(void *user, const struct sw_tune_choice *choice, struct sw_plan_passes passes,
+                     struct sw_plan **out, struct sw_err *err)
+{
+    const struct question *q = user;
+    struct build b = {.w = q->w, .choice = choice, .plan = empty_plan(q)};
     if (!b.plan)
-        return sw_err_nomem(err, w->name, sizeof *b.plan);
-    b.plan->base = (struct sw_plan){.ops = &sw_dnnl_plan_ops,
-                                    .stream = s,
-                                    .src = *src,
-                                    .backward_reads_src = passes.backward_weights};
+        return sw_err_nomem(err, q->w->name, sizeof *b.plan);
+    b.plan->base.backward_reads_src = passes.backward_weights;
     int rc = build_plan(&b, passes, err);
-    if (b.forward)
-        dnnl_primitive_desc_destroy(b.forward);
-    if (b.attr)
-        dnnl_primitive_attr_destroy(b.attr);
-    if (b.plain_attr)
-        dnnl_primitive_attr_destroy(b.plain_attr);
+    end_build(&b);
     if (rc != SW_OK) {
         sw_plan_free(&b.plan->base);
         return rc;
     }
     *out = &b.plan->base;
     return SW_OK;
+}
+
+/* Not the library's own reference, which is slow beyond question, unless it is the rule's. */
+static bool add_way(void *user, dnnl_primitive_desc_t pd)
+{
+    struct sw_tune_ways *ways = user;
+    const char *name = sw_dnnl_impl(pd);
+    if (ways->count == 0 || !(sw_str_starts(name, "ref") || sw_str_starts(name, "simple")))
+        sw_tune_add_way(ways, name);
+    return false;
+}
+
+static void list_ways(void *user, const struct sw_tune_choice *taken, enum sw_tune_pass pass,
+                      struct sw_tune_ways *out)
+{
+    const struct question *q = user;
+    const dnnl_prop_kind_t kinds[] = {dnnl_forward_training, dnnl_backward_data,
+                                      dnnl_backward_weights};
+    struct build b = {.w = q->w, .choice = taken, .plan = empty_plan(q)};
+    struct sw_err ignored;
+    if (b.plan && begin_plan(&b, &ignored) == SW_OK)
+        (void)each_pd(&b, kinds[pass], &q->w->weight, add_way, out);
+    end_build(&b);
+    if (b.plan)
+        sw_plan_free(&b.plan->base);
+}
+
+int sw_dnnl_weighted_new(struct sw_stream *s, const struct sw_desc *src,
+                         const struct sw_dnnl_weighted *w, struct sw_plan_passes passes,
+                         struct sw_plan **out, struct sw_err *err)
+{
+    struct question q = {.stream = s, .src = src, .w = w};
+    const struct sw_tune_choice rule = {0};
+    if (!s->dev->tune)
+        return make_plan(&q, &rule, passes, out, err);
+    char *key = sw_format("%s of %s with factors of %s on cpu, %s isa %x, threads %d", w->name,
+                          w->key, w->factor == dnnl_f32 ? "fp32" : "bf16", sw_cpu_dnnl_version(),
+                          (unsigned)dnnl_get_effective_cpu_isa(), sw_cpu_threads(s));
+    if (!key)
+        return sw_err_nomem(err, w->name, SW_TUNE_KEY);
+    const struct sw_tune_maker maker = {
+        .key = key, .user = &q, .make = make_plan, .list = list_ways};
+    int rc = sw_tune_plan(s, passes, &maker, out, err);
+    sw_free(key);
+    return rc;
 }

@@ -1,7 +1,9 @@
 /* Convolution by cuDNN's graph API: a graph of one operation per pass, made once, for which the
  * library's heuristics name engines in their order of preference. The first one is taken that is
  * deterministic, computes in the precision that is asked for, and whose workspace is within the
- * limit: the same choice every time. Bias and relu are kernels of our own.
+ * limit: the same choice every time. With choices by measuring (device/tune.h) it may be another of
+ * those, said by the heuristics' list, the place in it and the engine's number. Bias and relu are
+ * kernels of our own.
  *
  * Where products round, factors are 16 bits with channels last, which tensor cores want, and fp32
  * is written; a pass for which no engine does that writes 16 bits, which are widened. Where there
@@ -15,9 +17,11 @@
 #include "device/cuda/libraries.h"
 #include "device/cuda/ops.h"
 #include "device/cuda/plan_private.h"
+#include "device/tune.h"
 #include <cuda_runtime_api.h>
 #include <cudnn_backend.h>
 #include <stdio.h>
+#include <string.h>
 
 enum {
     ALIGNMENT = 16,     /* of every array, in bytes: what an arena promises and more */
@@ -46,6 +50,8 @@ struct conv {
     size_t workspace_offset, sums_offset; /* in scratch; sums: of the bias' gradient */
     struct sw_kernel_channels dst_channels;
     bool bias, relu;
+    const struct sw_tune_choice *choice; /* these two while it is made */
+    struct sw_tune_ways *ways;           /* of one pass, when they are asked for; else NULL */
 };
 
 static struct conv *conv_of(struct sw_plan *p)
@@ -138,6 +144,7 @@ struct operation {
     cudnnBackendDescriptorType_t type;
     cudnnBackendAttributeName_t alpha, beta, convolution, image, filter, result;
     int64_t writes; /* which array */
+    enum sw_tune_pass pass;
 };
 
 static const struct operation forward_operation = {
@@ -150,6 +157,7 @@ static const struct operation forward_operation = {
     CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W,
     CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y,
     RESULT,
+    SW_TUNE_FORWARD,
 };
 static const struct operation data_operation = {
     "backward_data",
@@ -161,6 +169,7 @@ static const struct operation data_operation = {
     CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_W,
     CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DY,
     IMAGE,
+    SW_TUNE_DATA,
 };
 static const struct operation weights_operation = {
     "backward_weights",
@@ -172,6 +181,7 @@ static const struct operation weights_operation = {
     CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DW,
     CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DY,
     FILTER,
+    SW_TUNE_WEIGHTS,
 };
 
 /* What an array of the operation is made of. */
@@ -262,9 +272,55 @@ static bool try_engine(cudnnBackendDescriptor_t config, bool tf32, cudnnHandle_t
     return true;
 }
 
-/* The first engine that will do, of those that the heuristics of this mode name. */
-static bool choose(cudnnBackendDescriptor_t graph, cudnnBackendHeurMode_t mode, bool tf32,
-                   cudnnHandle_t handle, struct graph *g)
+/* "a3/12": the place in the list of a mode, and the engine's number. */
+static void name_of(cudnnBackendDescriptor_t config, cudnnBackendHeurMode_t mode, int64_t place,
+                    char name[SW_TUNE_NAME])
+{
+    cudnnStatus_t e = CUDNN_STATUS_SUCCESS;
+    cudnnBackendDescriptor_t engine = NULL;
+    int64_t count = 0, number = -1;
+    create(&e, CUDNN_BACKEND_ENGINE_DESCRIPTOR, &engine);
+    if (e == CUDNN_STATUS_SUCCESS)
+        e = cudnnBackendGetAttribute(config, CUDNN_ATTR_ENGINECFG_ENGINE,
+                                     CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &count, &engine);
+    if (e == CUDNN_STATUS_SUCCESS)
+        e = cudnnBackendGetAttribute(engine, CUDNN_ATTR_ENGINE_GLOBAL_INDEX, CUDNN_TYPE_INT64, 1,
+                                     &count, &number);
+    snprintf(name, SW_TUNE_NAME, "%c%lld/%lld", mode == CUDNN_HEUR_MODE_A ? 'a' : 'f',
+             (long long)place, (long long)(e == CUDNN_STATUS_SUCCESS ? number : -1));
+    drop(engine);
+}
+
+/* What to do with the engines of a list. */
+struct search {
+    cudnnHandle_t handle;
+    cudnnBackendHeurMode_t mode;
+    bool tf32;
+    const char *wanted;        /* the name of one; "": the first that will do */
+    struct sw_tune_ways *ways; /* NULL, or all that will do are to be named */
+};
+
+/* Is it the one to take? */
+static bool look_at(const struct search *q, cudnnBackendDescriptor_t config, int64_t place,
+                    struct graph *g)
+{
+    char name[SW_TUNE_NAME];
+    struct graph tried;
+    if (q->wanted[0] || q->ways)
+        name_of(config, q->mode, place, name);
+    if (!q->ways && q->wanted[0] && strcmp(name, q->wanted) != 0)
+        return false;
+    if (!q->ways)
+        return try_engine(config, q->tf32, q->handle, g);
+    if (q->ways->count < SW_TUNE_WAYS && try_engine(config, q->tf32, q->handle, &tried)) {
+        sw_tune_add_way(q->ways, name);
+        drop(tried.plan);
+    }
+    return false;
+}
+
+/* The engine, of those that the heuristics of this mode name. */
+static bool choose(cudnnBackendDescriptor_t graph, const struct search *q, struct graph *g)
 {
     cudnnStatus_t e = CUDNN_STATUS_SUCCESS;
     cudnnBackendDescriptor_t heuristics = NULL, config[MAX_ENGINES] = {NULL};
@@ -272,7 +328,7 @@ static bool choose(cudnnBackendDescriptor_t graph, cudnnBackendHeurMode_t mode, 
     bool found = false;
     create(&e, CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR, &heuristics);
     set_descriptor(&e, heuristics, CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, graph);
-    set(&e, heuristics, CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, 1, &mode);
+    set(&e, heuristics, CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, 1, &q->mode);
     finish(&e, heuristics);
     for (int i = 0; i < MAX_ENGINES; i++)
         create(&e, CUDNN_BACKEND_ENGINECFG_DESCRIPTOR, &config[i]);
@@ -280,7 +336,7 @@ static bool choose(cudnnBackendDescriptor_t graph, cudnnBackendHeurMode_t mode, 
         e = cudnnBackendGetAttribute(heuristics, CUDNN_ATTR_ENGINEHEUR_RESULTS,
                                      CUDNN_TYPE_BACKEND_DESCRIPTOR, MAX_ENGINES, &count, config);
     for (int64_t i = 0; i < count && i < MAX_ENGINES && e == CUDNN_STATUS_SUCCESS && !found; i++)
-        found = try_engine(config[i], tf32, handle, g);
+        found = look_at(q, config[i], i, g);
     for (int i = 0; i < MAX_ENGINES; i++)
         drop(config[i]);
     drop(heuristics);
@@ -292,13 +348,17 @@ static bool prepare_writing(struct conv *c, const struct operation *o, bool writ
 {
     cudnnStatus_t e = CUDNN_STATUS_SUCCESS;
     const struct sw_cuda_stream *s = sw_cuda_stream_of(c->base.stream);
-    cudnnHandle_t handle = s->dnn;
     /* Nor does rounding to tf32 change floats that are rounded to 16 bits. */
     bool tf32 = s->device->precision == SW_PRECISION_TF32 || c->form == SW_CUDA_ROUNDED;
-    cudnnBackendDescriptor_t graph = make_graph(&e, c, o, writes_halves, handle);
-    bool found =
-        e == CUDNN_STATUS_SUCCESS && (choose(graph, CUDNN_HEUR_MODE_A, tf32, handle, g) ||
-                                      choose(graph, CUDNN_HEUR_MODE_FALLBACK, tf32, handle, g));
+    struct search all = {.handle = s->dnn,
+                         .mode = CUDNN_HEUR_MODE_A,
+                         .tf32 = tf32,
+                         .wanted = c->choice->name[o->pass],
+                         .ways = c->ways};
+    struct search rest = all;
+    rest.mode = CUDNN_HEUR_MODE_FALLBACK;
+    cudnnBackendDescriptor_t graph = make_graph(&e, c, o, writes_halves, s->dnn);
+    bool found = e == CUDNN_STATUS_SUCCESS && (choose(graph, &all, g) || choose(graph, &rest, g));
     drop(graph);
     g->halves = writes_halves;
     return found;
@@ -509,10 +569,11 @@ static bool try_form(struct conv *c, enum sw_cuda_form form, bool last,
         return false;
     }
     lay_out_results(c);
-    snprintf(p->algorithm, sizeof p->algorithm, "cudnn:%s%s%s%s", last ? "nhwc" : "nchw",
+    snprintf(p->algorithm, sizeof p->algorithm, "cudnn:%s%s%s%s%s%.20s", last ? "nhwc" : "nchw",
              precision == SW_PRECISION_FP32 ? "" : ":",
              precision == SW_PRECISION_FP32 ? "" : sw_precision_name(precision),
-             form == SW_CUDA_ROUNDED ? ":as-tf32" : "");
+             form == SW_CUDA_ROUNDED ? ":as-tf32" : "", c->choice->name[0][0] ? ":" : "",
+             c->choice->name[0]);
     return true;
 }
 
@@ -524,11 +585,84 @@ static bool try_forms(struct conv *c, struct sw_plan_passes passes)
     return try_form(c, SW_CUDA_HALVES, true, passes) || try_form(c, SW_CUDA_ROUNDED, last, passes);
 }
 
+/* What is asked of the maker below. */
+struct question {
+    struct sw_stream *stream;
+    const struct sw_desc *src;
+    const struct sw_conv_shape *shape;
+};
+
+static struct conv *begin(const struct question *q, const struct sw_tune_choice *choice,
+                          struct sw_plan_passes passes)
+{
+    struct conv *c = sw_calloc(1, sizeof *c);
+    if (!c)
+        return NULL;
+    c->base = (struct sw_plan){.ops = &ops,
+                               .stream = q->stream,
+                               .src = *q->src,
+                               .backward_reads_src = passes.backward_weights};
+    c->shape = *q->shape;
+    c->bias = q->shape->bias;
+    c->relu = q->shape->fuse_relu;
+    c->choice = choice;
+    return c;
+}
+
+static int make_plan(void *user, const struct sw_tune_choice *choice, struct sw_plan_passes passes,
+                     struct sw_plan **out, struct sw_err *err)
+{
+    struct conv *c = begin(user, choice, passes);
+    if (!c)
+        return sw_err_nomem(err, "convolution plan", sizeof *c);
+    bool works = try_forms(c, passes);
+    c->shape.weight_layout = NULL; /* the caller's, for now only */
+    c->choice = NULL;
+    if (!works) {
+        free_plan(&c->base);
+        return sw_err_set(err, SW_ERR_UNSUPPORTED, "cuDNN has no convolution of this shape");
+    }
+    plan_rooms(c);
+    *out = &c->base;
+    return SW_OK;
+}
+
+/* In the form that the rule takes; ways in another form are none of the same results. */
+static void list_ways(void *user, const struct sw_tune_choice *taken, enum sw_tune_pass pass,
+                      struct sw_tune_ways *out)
+{
+    static const struct operation *const operations[] = {&forward_operation, &data_operation,
+                                                         &weights_operation};
+    const struct sw_plan_passes passes = {.backward_data = pass == SW_TUNE_DATA,
+                                          .backward_weights = pass == SW_TUNE_WEIGHTS};
+    struct conv *c = begin(user, taken, passes);
+    struct graph none = {0};
+    if (!c)
+        return;
+    if (try_forms(c, passes)) {
+        const struct graph *rule[] = {&c->forward, &c->data, &c->weights};
+        c->ways = out;
+        (void)prepare_writing(c, operations[pass], rule[pass]->halves, &none);
+    }
+    free_plan(&c->base);
+}
+
+/* GPUs of one model choose the same. */
+static void name_model(const struct sw_cuda_device *d, char *out, size_t bytes)
+{
+    struct cudaDeviceProp prop;
+    bool known = cudaGetDeviceProperties(&prop, d->gpu) == cudaSuccess;
+    snprintf(out, bytes, "%.80s with %d processors", known ? prop.name : "cuda", d->processors);
+}
+
 int sw_cuda_convolution(struct sw_stream *s, const struct sw_desc *src,
                         const struct sw_conv_shape *shape, struct sw_plan_passes passes,
                         struct sw_plan **out, struct sw_err *err)
 {
     struct sw_cuda_stream *stream = sw_cuda_stream_of(s);
+    struct question q = {.stream = s, .src = src, .shape = shape};
+    struct sw_buf key = {0};
+    char model[SW_TUNE_KEY / 4] = "";
     int rc = sw_conv_check(src, shape, err);
     if (rc == SW_OK)
         rc = sw_cuda_enter(stream->device, err);
@@ -536,22 +670,16 @@ int sw_cuda_convolution(struct sw_stream *s, const struct sw_desc *src,
         rc = sw_cuda_need_dnn(stream, err);
     if (rc != SW_OK)
         return rc;
-    struct conv *c = sw_calloc(1, sizeof *c);
-    if (!c)
-        return sw_err_nomem(err, "convolution plan", sizeof *c);
-    struct sw_plan *p = &c->base;
-    *p = (struct sw_plan){
-        .ops = &ops, .stream = s, .src = *src, .backward_reads_src = passes.backward_weights};
-    c->shape = *shape;
-    c->bias = shape->bias;
-    c->relu = shape->fuse_relu;
-    bool works = try_forms(c, passes);
-    c->shape.weight_layout = NULL; /* the caller's, for now only */
-    if (!works) {
-        free_plan(p);
-        return sw_cuda_bridge_convolution(s, src, shape, passes, out, err);
-    }
-    plan_rooms(c);
-    *out = p;
-    return SW_OK;
+    sw_buf_printf(&key, "convolution of ");
+    sw_tune_key_conv(&key, src, shape);
+    if (s->dev->tune)
+        name_model(stream->device, model, sizeof model);
+    sw_buf_printf(&key, " with factors of %s on %s, cuDNN %zu",
+                  sw_precision_name(stream->device->precision), model, cudnnGetVersion());
+    const struct sw_tune_maker maker = {
+        .key = sw_buf_text(&key), .user = &q, .make = make_plan, .list = list_ways};
+    rc = sw_tune_plan(s, passes, &maker, out, err);
+    sw_buf_fini(&key);
+    return rc == SW_ERR_UNSUPPORTED ? sw_cuda_bridge_convolution(s, src, shape, passes, out, err)
+                                    : rc;
 }

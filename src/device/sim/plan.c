@@ -126,6 +126,7 @@ struct sw_sim_make {
     struct sw_plan_passes passes;
     int (*make)(const struct sw_sim_make *m, struct sw_stream *cpu, struct sw_plan **out,
                 struct sw_err *err);
+    struct sw_tune *tune; /* the device's */
     struct sw_plan *made;
     int rc;
     struct sw_err err;
@@ -136,6 +137,7 @@ static int run_make(struct sw_sim_stream *s, struct sw_sim_op *op, struct sw_err
 {
     struct sw_sim_make *m = op->u.make;
     (void)err;
+    s->cpu->dev->tune = m->tune;
     m->rc = m->make(m, s->cpu, &m->made, &m->err);
     return SW_OK;
 }
@@ -152,6 +154,7 @@ static const struct sw_sim_op_type make_type = {.name = "plan", .run = run_make,
 static int make_inner(struct sw_stream *s, struct sw_sim_make *m, struct sw_err *err)
 {
     const struct sw_sim_op op = {.type = &make_type, .u.make = m};
+    m->tune = s->dev->tune;
     int rc = sw_sim_push(s, &op, err);
     if (rc != SW_OK)
         return rc;

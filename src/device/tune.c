@@ -1,0 +1,334 @@
+/* See the header. A way is timed on zeros in memory of its own: one run that touches the pages,
+ * then the quickest of some. */
+#include "device/tune.h"
+#include "base/os.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    ROUNDS = 5,
+    LIMIT_MS = 50, /* of one way: after that there is no further round */
+    CLEARLY = 50,  /* what part of its time another way must save: clocks tell no less */
+};
+
+static const char *const pass_names[SW_TUNE_PASSES] = {"forward", "backward_data",
+                                                       "backward_weights"};
+
+/* ---- The table ---- */
+
+void sw_tune_init(struct sw_tune *t, bool measures)
+{
+    *t = (struct sw_tune){.measures = measures};
+    sw_mutex_init(&t->lock);
+}
+
+void sw_tune_fini(struct sw_tune *t)
+{
+    for (int i = 0; i < t->count; i++)
+        sw_free(t->items[i].key);
+    sw_free(t->items);
+    sw_mutex_fini(&t->lock);
+}
+
+/* Where the key is, or where it belongs: keys ascend. */
+static int place_of(const struct sw_tune *t, const char *key, bool *there)
+{
+    int low = 0, high = t->count;
+    *there = false;
+    while (low < high && !*there) {
+        int middle = low + (high - low) / 2, order = strcmp(key, t->items[middle].key);
+        *there = order == 0;
+        low = order > 0 ? middle + 1 : low;
+        high = order > 0 ? high : middle;
+    }
+    return high;
+}
+
+static int insert(struct sw_tune *t, const char *key, const struct sw_tune_item *item,
+                  struct sw_err *err)
+{
+    bool there;
+    int at = place_of(t, key, &there);
+    if (there)
+        return SW_OK;
+    size_t room = (size_t)t->count + 1;
+    struct sw_tune_item *more = sw_realloc_array(t->items, room, sizeof *more);
+    t->items = more ? more : t->items;
+    char *copy = more ? sw_strdup(key) : NULL;
+    if (!copy)
+        return sw_err_nomem(err, "choices that were measured", room * sizeof *more);
+    memmove(&more[at + 1], &more[at], (size_t)(t->count - at) * sizeof *more);
+    more[at] = *item;
+    more[at].key = copy;
+    t->count++;
+    return SW_OK;
+}
+
+int sw_tune_put(struct sw_tune *t, const char *key, const char *name, enum sw_tune_origin origin,
+                struct sw_err *err)
+{
+    struct sw_tune_item item = {.origin = origin, .used = origin == SW_TUNE_KEPT};
+    snprintf(item.name, sizeof item.name, "%s", name);
+    sw_mutex_lock(&t->lock);
+    int rc = insert(t, key, &item, err);
+    sw_mutex_unlock(&t->lock);
+    return rc;
+}
+
+void sw_tune_write(struct sw_tune *t, struct sw_buf *out)
+{
+    sw_mutex_lock(&t->lock);
+    for (int i = 0; i < t->count; i++)
+        if (t->items[i].used)
+            sw_buf_printf(out, "tune %s = %s\n", t->items[i].key, t->items[i].name);
+    sw_mutex_unlock(&t->lock);
+}
+
+static int read_line(struct sw_tune *t, const char *line, size_t length, struct sw_err *err)
+{
+    static const char word[] = "tune ", middle[] = " = ";
+    char copy[SW_TUNE_KEY + SW_TUNE_NAME + sizeof word + sizeof middle];
+    snprintf(copy, sizeof copy, "%.*s", (int)length, line);
+    char *equals = strstr(copy, middle);
+    if (!sw_str_starts(copy, word) || !equals)
+        return SW_OK;
+    *equals = '\0';
+    return sw_tune_put(t, copy + strlen(word), equals + strlen(middle), SW_TUNE_KEPT, err);
+}
+
+int sw_tune_read(struct sw_tune *t, const char *text, struct sw_err *err)
+{
+    int rc = SW_OK;
+    while (*text && rc == SW_OK) {
+        size_t length = strcspn(text, "\n");
+        if (length < SW_TUNE_KEY + SW_TUNE_NAME)
+            rc = read_line(t, text, length, err);
+        text += length + (text[length] == '\n');
+    }
+    return rc;
+}
+
+void sw_tune_add_way(struct sw_tune_ways *ways, const char *name)
+{
+    for (int i = 0; i < ways->count; i++)
+        if (sw_str_eq(ways->name[i], name))
+            return;
+    if (ways->count < SW_TUNE_WAYS)
+        snprintf(ways->name[ways->count++], SW_TUNE_NAME, "%s", name);
+}
+
+/* ---- Measuring ---- */
+
+void *sw_tune_take(struct sw_device *dev, size_t bytes)
+{
+    struct sw_err ignored;
+    void *m = NULL;
+    if (dev->host_memory)
+        return sw_calloc(1, bytes);
+    return sw_device_alloc(dev, bytes, "memory to measure with", &m, &ignored) == SW_OK ? m : NULL;
+}
+
+void sw_tune_give(struct sw_device *dev, void *memory, size_t bytes)
+{
+    if (dev->host_memory)
+        sw_free(memory);
+    else
+        sw_device_free(dev, memory, bytes);
+}
+
+enum { ARRAYS = 10, LINE_BYTES = 64 };
+
+static size_t whole_lines(size_t bytes)
+{
+    return (bytes + LINE_BYTES - 1) / LINE_BYTES * LINE_BYTES;
+}
+
+/* Where each pointer of the arguments is in one block, whose bytes are returned. */
+static size_t lay_out(const struct sw_plan *p, size_t at[ARRAYS])
+{
+    const struct sw_desc *const blobs[] = {&p->src, &p->weight, &p->bias, &p->dst};
+    size_t bytes = LINE_BYTES; /* of the host the block begins anywhere */
+    for (int i = 0; i < 8; i++) {
+        at[i] = bytes;
+        bytes += blobs[i % 4]->ndim ? whole_lines(sw_desc_bytes(blobs[i % 4])) : 0;
+    }
+    at[8] = bytes;
+    bytes += whole_lines(p->saved_bytes);
+    at[9] = bytes;
+    return bytes + whole_lines(p->scratch_bytes);
+}
+
+static struct sw_plan_args args_in(void *block, const size_t at[ARRAYS])
+{
+    char *base = (char *)block - (uintptr_t)block % LINE_BYTES; /* the first line is not used */
+    void *p[ARRAYS];
+    for (int i = 0; i < ARRAYS; i++)
+        p[i] = base + at[i];
+    return (struct sw_plan_args){.src = p[0],
+                                 .weight = p[1],
+                                 .bias = p[2],
+                                 .dst = p[3],
+                                 .diff_src = p[4],
+                                 .diff_weight = p[5],
+                                 .diff_bias = p[6],
+                                 .diff_dst = p[7],
+                                 .saved = p[8],
+                                 .scratch = p[9]};
+}
+
+static int run_pass(struct sw_plan *p, enum sw_tune_pass pass, const struct sw_plan_args *a,
+                    struct sw_err *err)
+{
+    int rc = pass == SW_TUNE_FORWARD ? sw_plan_forward(p, a, err)
+             : pass == SW_TUNE_DATA  ? sw_plan_backward_data(p, a, err)
+                                     : sw_plan_backward_weights(p, a, err);
+    return rc == SW_OK ? sw_stream_wait(p->stream, err) : rc;
+}
+
+/* Nanoseconds of the quickest round; 0: it cannot be run. */
+static int64_t time_of(struct sw_plan *p, enum sw_tune_pass pass)
+{
+    struct sw_err ignored;
+    size_t at[ARRAYS], bytes = lay_out(p, at);
+    void *block = sw_tune_take(p->stream->dev, bytes);
+    if (!block)
+        return 0;
+    struct sw_plan_args a = args_in(block, at);
+    int64_t best = 0, began = 0;
+    int rc = sw_fill_zero(p->stream, block, bytes, &ignored);
+    if (rc == SW_OK && pass != SW_TUNE_FORWARD)
+        rc = run_pass(p, SW_TUNE_FORWARD, &a, &ignored); /* which saves what backward reads */
+    for (int i = 0; i <= ROUNDS && rc == SW_OK; i++) {
+        int64_t from = sw_os()->monotonic_ns();
+        rc = run_pass(p, pass, &a, &ignored);
+        int64_t now = sw_os()->monotonic_ns(), ns = now > from ? now - from : 1;
+        began = i == 0 ? now : began;
+        best = rc == SW_OK && i > 0 && (best == 0 || ns < best) ? ns : best;
+        if (i > 0 && now - began > LIMIT_MS * INT64_C(1000000))
+            break;
+    }
+    sw_tune_give(p->stream->dev, block, bytes);
+    return rc == SW_OK ? best : 0;
+}
+
+/* No more of it is made than that pass and what it needs. */
+static struct sw_plan_passes only(enum sw_tune_pass pass, struct sw_plan_passes passes)
+{
+    return (struct sw_plan_passes){.backward_data = pass == SW_TUNE_DATA,
+                                   .backward_weights = pass == SW_TUNE_WEIGHTS,
+                                   .training = passes.training};
+}
+
+/* The fastest way into *out, which has the rule's name already, and times. 0: nothing could be
+ * measured. */
+static int64_t find_fastest(const struct sw_tune_maker *m, const struct sw_tune_choice *taken,
+                            enum sw_tune_pass pass, struct sw_plan_passes passes,
+                            const struct sw_tune_ways *ways, struct sw_tune_item *out)
+{
+    struct sw_desc handed_on = {0};
+    for (int i = 0; i < ways->count; i++) {
+        struct sw_tune_choice tried = *taken;
+        struct sw_plan *p = NULL;
+        struct sw_err ignored;
+        memcpy(tried.name[pass], ways->name[i], SW_TUNE_NAME);
+        if (m->make(m->user, &tried, only(pass, passes), &p, &ignored) != SW_OK) {
+            if (i == 0)
+                return 0; /* what others are compared with */
+            continue;
+        }
+        if (i == 0)
+            handed_on = p->dst;
+        int64_t ns = sw_desc_equal(&p->dst, &handed_on) ? time_of(p, pass) : 0;
+        sw_plan_free(p);
+        if (i == 0)
+            out->rule_ns = ns;
+        if (ns == 0 || (out->ns && ns >= out->ns - out->ns / CLEARLY))
+            continue;
+        out->ns = ns;
+        memcpy(out->name, ways->name[i], SW_TUNE_NAME);
+    }
+    return out->rule_ns ? out->ns : 0;
+}
+
+/* ---- Choosing ---- */
+
+/* With the lock. The name of the pass' way stays "" where there is but one, or nobody knows. */
+static int choose_pass(struct sw_tune *t, const struct sw_tune_maker *m, enum sw_tune_pass pass,
+                       struct sw_plan_passes passes, struct sw_tune_choice *taken,
+                       struct sw_err *err)
+{
+    char key[SW_TUNE_KEY];
+    bool there;
+    int length = snprintf(key, sizeof key, "%s %s", pass_names[pass], m->key);
+    if (length < 0 || (size_t)length >= sizeof key)
+        return SW_OK;
+    int at = place_of(t, key, &there);
+    if (there) {
+        t->items[at].used = true;
+        memcpy(taken->name[pass], t->items[at].name, SW_TUNE_NAME);
+        return SW_OK;
+    }
+    if (!t->measures)
+        return SW_OK;
+    struct sw_tune_ways ways = {0};
+    m->list(m->user, taken, pass, &ways);
+    if (ways.count < 2)
+        return SW_OK;
+    struct sw_tune_item item = {.origin = SW_TUNE_MEASURED, .used = true};
+    int64_t began = sw_os()->monotonic_ns();
+    memcpy(item.rule, ways.name[0], SW_TUNE_NAME);
+    bool found = find_fastest(m, taken, pass, passes, &ways, &item) > 0;
+    t->spent_ns += sw_os()->monotonic_ns() - began;
+    if (!found)
+        return SW_OK;
+    memcpy(taken->name[pass], item.name, SW_TUNE_NAME);
+    int rc = insert(t, key, &item, err);
+    t->measured += rc == SW_OK;
+    return rc;
+}
+
+static int choose(struct sw_tune *t, const struct sw_tune_maker *m, struct sw_plan_passes passes,
+                  struct sw_tune_choice *out, struct sw_err *err)
+{
+    const bool asked[SW_TUNE_PASSES] = {true, passes.backward_data, passes.backward_weights};
+    int rc = SW_OK;
+    sw_mutex_lock(&t->lock);
+    for (int pass = 0; pass < SW_TUNE_PASSES && rc == SW_OK; pass++)
+        if (asked[pass])
+            rc = choose_pass(t, m, (enum sw_tune_pass)pass, passes, out, err);
+    sw_mutex_unlock(&t->lock);
+    return rc;
+}
+
+int sw_tune_plan(struct sw_stream *s, struct sw_plan_passes passes, const struct sw_tune_maker *m,
+                 struct sw_plan **out, struct sw_err *err)
+{
+    const struct sw_tune_choice rule = {0};
+    struct sw_tune_choice choice = {0};
+    struct sw_err ignored;
+    struct sw_tune *t = s->dev->tune;
+    if (t) {
+        int rc = choose(t, m, passes, &choice, err);
+        if (rc != SW_OK)
+            return rc;
+        /* A choice of another library may be none any more. */
+        if (memcmp(&choice, &rule, sizeof rule) != 0 &&
+            m->make(m->user, &choice, passes, out, &ignored) == SW_OK)
+            return SW_OK;
+    }
+    return m->make(m->user, &rule, passes, out, err);
+}
+
+void sw_tune_key_conv(struct sw_buf *key, const struct sw_desc *src, const struct sw_conv_shape *c)
+{
+    char text[128];
+    sw_buf_printf(key,
+                  "%s to %lldx%lldx%lld by %lldx%lld stride %lldx%lld pad %lldx%lld dilation "
+                  "%lldx%lld groups %lld%s%s",
+                  sw_desc_text(src, text), (long long)c->outputs, (long long)c->out_h,
+                  (long long)c->out_w, (long long)c->kernel_h, (long long)c->kernel_w,
+                  (long long)c->stride_h, (long long)c->stride_w, (long long)c->pad_h,
+                  (long long)c->pad_w, (long long)c->dilation_h, (long long)c->dilation_w,
+                  (long long)c->groups, c->bias ? " bias" : "", c->fuse_relu ? " relu" : "");
+}

@@ -1,0 +1,87 @@
+/* Choices by measuring: which of several ways to compute a pass of a plan is the fastest here.
+ *
+ * A device may be lent a table of choices (sw_device.tune; NULL: makers go by their rules, which
+ * are the same every time). A maker that knows several ways lists them by name for each pass, its
+ * rule's first, and sw_tune_plan takes, pass by pass: what the table has under the pass' key; else,
+ * where the table may measure, the fastest of them, which it puts there; else the rule's. What is
+ * under a key holds for every plan of that key, so that workers, and a job that goes on later with
+ * the same table, have the same plans. Ways whose forward pass would hand on another layout are not
+ * taken: what that costs others cannot be seen here.
+ *
+ * Thread rule: any thread; who comes while another measures waits for what that finds. */
+#ifndef SW_DEVICE_TUNE_H
+#define SW_DEVICE_TUNE_H
+
+#include "base/str.h"
+#include "device/plan.h"
+#include "sync/thread.h"
+
+enum { SW_TUNE_NAME = 48, SW_TUNE_WAYS = 8, SW_TUNE_KEY = 512 };
+enum sw_tune_pass { SW_TUNE_FORWARD, SW_TUNE_DATA, SW_TUNE_WEIGHTS, SW_TUNE_PASSES };
+
+/* Where a choice comes from. */
+enum sw_tune_origin { SW_TUNE_KEPT, SW_TUNE_CACHED, SW_TUNE_MEASURED };
+
+struct sw_tune_item {
+    char *key; /* owned: "backward_data convolution on ..." */
+    char name[SW_TUNE_NAME];
+    enum sw_tune_origin origin;
+    bool used;
+    char rule[SW_TUNE_NAME]; /* when it was measured: what the rule takes, */
+    int64_t rule_ns, ns;     /* and how long both took */
+};
+
+struct sw_tune {
+    struct sw_mutex lock; /* guards all below */
+    bool measures;
+    struct sw_tune_item *items; /* owned */
+    int count;
+    int measured;
+    int64_t spent_ns; /* by measuring */
+};
+
+void sw_tune_init(struct sw_tune *t, bool measures);
+void sw_tune_fini(struct sw_tune *t);
+/* A choice that was made before; of two for one key the first holds. Errors: SW_ERR_NOMEM. */
+int sw_tune_put(struct sw_tune *t, const char *key, const char *name, enum sw_tune_origin origin,
+                struct sw_err *err) SW_MUST_CHECK;
+/* A line per choice that this job has used or gone on with, "tune KEY = NAME", in the order of
+ * keys; and back, from a text that has other lines, too. */
+void sw_tune_write(struct sw_tune *t, struct sw_buf *out);
+int sw_tune_read(struct sw_tune *t, const char *text, struct sw_err *err) SW_MUST_CHECK;
+
+/* By pass; "": the rule's. */
+struct sw_tune_choice {
+    char name[SW_TUNE_PASSES][SW_TUNE_NAME];
+};
+struct sw_tune_ways {
+    int count;
+    char name[SW_TUNE_WAYS][SW_TUNE_NAME];
+};
+/* Adds a way, unless it is there or there is no more room. */
+void sw_tune_add_way(struct sw_tune_ways *ways, const char *name);
+
+struct sw_tune_maker {
+    const char *key; /* one line: operation, shapes, layouts, precision, device, library, threads */
+    void *user;
+    /* A plan with these ways; an error where there is no such way (any more). */
+    int (*make)(void *user, const struct sw_tune_choice *choice, struct sw_plan_passes passes,
+                struct sw_plan **out, struct sw_err *err);
+    /* The ways of one pass, given those of the passes before; none where that cannot be said. */
+    void (*list)(void *user, const struct sw_tune_choice *taken, enum sw_tune_pass pass,
+                 struct sw_tune_ways *out);
+};
+/* Errors: those of make, SW_ERR_NOMEM. */
+int sw_tune_plan(struct sw_stream *s, struct sw_plan_passes passes, const struct sw_tune_maker *m,
+                 struct sw_plan **out, struct sw_err *err) SW_MUST_CHECK;
+
+/* What keys say of a convolution. */
+void sw_tune_key_conv(struct sw_buf *key, const struct sw_desc *src,
+                      const struct sw_conv_shape *shape);
+
+/* Memory of a device to measure with. Of the host it is not the devices' memory, whose peak users
+ * are told. NULL: there is none. */
+void *sw_tune_take(struct sw_device *dev, size_t bytes);
+void sw_tune_give(struct sw_device *dev, void *memory, size_t bytes);
+
+#endif

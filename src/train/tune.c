@@ -1,0 +1,127 @@
+/* Choices by measuring (device/tune.h), `tune = yes`. A job that goes on has those of its
+ * checkpoint, whatever else is known and asked for, since they decide its bits; the others are what
+ * this machine has measured before, kept in tune.json of the state directory, or is measured when
+ * plans are made. Keys say device, library and threads, so that nothing has to be thrown away. */
+#include "device/tune.h"
+#include "base/json.h"
+#include "base/os.h"
+#include "train/job_private.h"
+#include <string.h>
+
+enum { GAINS = 3 }; /* that are told */
+
+static int read_cache(struct sw_job *job, struct sw_err *err)
+{
+    struct sw_json *root = sw_rates_read_kept(job, "tune.json");
+    const struct sw_json *choices = root ? sw_json_get(root, "choices") : NULL;
+    int rc = SW_OK;
+    for (const struct sw_json *c = choices ? choices->first : NULL; c && rc == SW_OK; c = c->next) {
+        const struct sw_json *key = sw_json_get(c, "key"), *way = sw_json_get(c, "way");
+        if (key && way && key->type == SW_JSON_STRING && way->type == SW_JSON_STRING)
+            rc = sw_tune_put(job->tune, key->string, way->string, SW_TUNE_CACHED, err);
+    }
+    sw_json_free(root);
+    return rc;
+}
+
+int sw_job_tune_prepare(struct sw_job *job, struct sw_err *err)
+{
+    const char *kept = job->comm.kept;
+    if (!job->conf->tune && !(kept && strstr(kept, "\ntune ")))
+        return SW_OK;
+    job->tune = sw_calloc(1, sizeof *job->tune);
+    if (!job->tune)
+        return sw_err_nomem(err, "choices that are measured", sizeof *job->tune);
+    sw_tune_init(job->tune, job->conf->tune);
+    int rc = kept ? sw_tune_read(job->tune, kept, err) : SW_OK;
+    if (rc == SW_OK && job->conf->tune)
+        rc = read_cache(job, err);
+    job->device->tune = job->tune;
+    for (int i = 0; i < job->placement->worker_count; i++)
+        job->workers[i].device->tune = job->tune;
+    return rc;
+}
+
+void sw_job_tune_close(struct sw_job *job)
+{
+    if (job->tune)
+        sw_tune_fini(job->tune);
+    sw_free(job->tune);
+}
+
+/* ---- For the next job, and for people ---- */
+
+static void write_cache(struct sw_tune *t, const char *host, struct sw_buf *out)
+{
+    struct sw_json_writer w;
+    sw_json_begin(&w, out);
+    sw_json_open_object(&w, NULL);
+    sw_json_string(&w, "host", host);
+    sw_json_open_array(&w, "choices");
+    for (int i = 0; i < t->count; i++) {
+        sw_json_open_object(&w, NULL);
+        sw_json_string(&w, "key", t->items[i].key);
+        sw_json_string(&w, "way", t->items[i].name);
+        sw_json_close_object(&w);
+    }
+    sw_json_close_array(&w);
+    sw_json_close_object(&w);
+    sw_buf_add(out, "\n");
+}
+
+static int64_t gain_of(const struct sw_tune_item *i)
+{
+    return i->origin == SW_TUNE_MEASURED ? i->rule_ns - i->ns : 0;
+}
+
+/* The largest gain below that of `above`, or of the same size behind it. */
+static const struct sw_tune_item *next_gain(const struct sw_tune *t,
+                                            const struct sw_tune_item *above)
+{
+    const struct sw_tune_item *best = NULL;
+    for (const struct sw_tune_item *i = t->items; i < t->items + t->count; i++) {
+        bool below =
+            !above || gain_of(i) < gain_of(above) || (gain_of(i) == gain_of(above) && i > above);
+        if (below && gain_of(i) > 0 && (!best || gain_of(i) > gain_of(best)))
+            best = i;
+    }
+    return best;
+}
+
+/* A key up to what is the same in all of them. */
+static void tell(struct sw_job *job, const struct sw_tune *t)
+{
+    struct sw_buf text = {0};
+    const struct sw_tune_item *gain = NULL;
+    int used = 0;
+    for (int i = 0; i < t->count; i++)
+        used += t->items[i].used && t->items[i].origin != SW_TUNE_MEASURED;
+    sw_buf_printf(&text, "%d choices measured in %.1f s, %d known before", t->measured,
+                  (double)t->spent_ns * 1e-9, used);
+    for (int i = 0; i < GAINS && (gain = next_gain(t, gain)) != NULL; i++) {
+        const char *end = strstr(gain->key, " with factors");
+        int length = end ? (int)(end - gain->key) : (int)strlen(gain->key);
+        sw_buf_printf(&text, "%s %.*s: %s %.3f ms, by rule %s %.3f ms", i ? ";" : ":", length,
+                      gain->key, gain->name, (double)gain->ns * 1e-6, gain->rule,
+                      (double)gain->rule_ns * 1e-6);
+    }
+    sw_job_say(job, SW_LOG_INFO, "tune", "%s", sw_buf_text(&text));
+    sw_buf_fini(&text);
+}
+
+void sw_job_tune_tell(struct sw_job *job)
+{
+    struct sw_tune *t = job->tune;
+    struct sw_buf text = {0};
+    if (!t)
+        return;
+    sw_mutex_lock(&t->lock);
+    if (t->measured > 0) {
+        write_cache(t, job->machine->host, &text);
+        sw_rates_keep_file(job, "tune.json", &text);
+    }
+    if (job->conf->tune)
+        tell(job, t);
+    sw_mutex_unlock(&t->lock);
+    sw_buf_fini(&text);
+}

@@ -1,0 +1,79 @@
+# ctest-timeout: 180
+# Plans by measuring: what is measured is kept for the machine and in the run's checkpoints, and a
+# run that goes on has its own choices whatever the machine's have become since.
+. "$(dirname "$0")/lib.sh"
+
+tune='--set job.tune=yes'
+kept=$T/state/singa-ws/tune.json
+choices() {
+    grep -ao 'tune [a-z_]* [^=]* = [a-z0-9_:]*' "$1" | sort -u
+}
+
+# By rules there is nothing to keep.
+expect 0 run "$tiny" --no-ui --out "$T/rule" --name rule --steps 2
+hasnt out 'source=tune'
+[ ! -e "$kept" ] || fail 'choices are kept of a run that measures none'
+
+# shellcheck disable=SC2086
+expect 0 check "$tiny" $tune
+[ ! -e "$kept" ] || fail 'check has written tune.json'
+
+# shellcheck disable=SC2086
+expect 0 run "$tiny" --no-ui --out "$T/whole" --name whole $tune
+has out 'source=tune text="[0-9]+ choices measured in [0-9.]+ s, 0 known before'
+if ! file_has out 'text="[1-9][0-9]* choices measured'; then
+    skip 'this build or processor has one way for everything'
+fi
+whole=$T/whole/checkpoint-40.safetensors
+choices "$whole" >"$T/chosen"
+[ -s "$T/chosen" ] || fail 'the checkpoint has no choices'
+[ -s "$kept" ] || fail 'what was measured is not kept'
+
+# Nothing is measured twice, and the bits are the same.
+# shellcheck disable=SC2086
+expect 0 run "$tiny" --no-ui --out "$T/again" --name again $tune
+has out 'source=tune text="0 choices measured in 0.0 s, [1-9][0-9]* known before"'
+if have_python; then
+    same_tensors "$whole" "$T/again/checkpoint-40.safetensors"
+fi
+
+# A run that goes on has the choices that it began with, also when it does not measure any more.
+# shellcheck disable=SC2086
+expect 0 run "$tiny" --no-ui --out "$T/half" --name half --steps 15 $tune
+sed 's/"way":"[^"]*"/"way":"gemm:jit"/g' "$kept" >"$T/changed" && cp "$T/changed" "$kept"
+expect 0 resume half --no-ui --steps 25
+hasnt out 'the algorithms differ'
+expect 0 resume half --no-ui --steps 40 --set job.tune=no
+hasnt out 'the algorithms differ'
+choices "$T/half/checkpoint-40.safetensors" | cmp -s - "$T/chosen" ||
+    fail 'the choices of the resumed run differ'
+if have_python; then
+    same_tensors "$whole" "$T/half/checkpoint-40.safetensors"
+fi
+# While a new one has what is kept of the machine now.
+# shellcheck disable=SC2086
+expect 0 run "$tiny" --no-ui --out "$T/new" --name new --steps 2 $tune
+choices "$T/new/checkpoint-2.safetensors" | cmp -s - "$T/chosen" &&
+    fail 'a new run does not have the choices of the machine'
+
+# A damaged file is none.
+echo '{"host' >"$kept"
+# shellcheck disable=SC2086
+expect 0 run "$tiny" --no-ui --out "$T/anew" --name anew --steps 2 $tune
+has out 'text="[1-9][0-9]* choices measured in [0-9.]+ s, 0 known before'
+
+# Two workers, on cores and on simulated devices, have the same.
+two='--oversubscribe --set cluster.workers_per_group=2'
+# shellcheck disable=SC2086
+OMP_NUM_THREADS=1 expect 0 run "$tiny" --no-ui --out "$T/two" --name two --steps 2 $two $tune
+# shellcheck disable=SC2086
+OMP_NUM_THREADS=1 expect 0 run "$tiny" --no-ui --out "$T/sim" --name sim --steps 2 $two $tune \
+    --device sim:gpus=2,mem=64MiB
+choices "$T/two/checkpoint-2.safetensors" >"$T/chosen"
+[ -s "$T/chosen" ] || fail 'two workers have chosen nothing'
+choices "$T/sim/checkpoint-2.safetensors" | cmp -s - "$T/chosen" ||
+    fail 'simulated devices have other choices than cores'
+
+# shellcheck disable=SC2086
+expect 2 check "$tiny" $tune --set job.repeat_exact=yes
+has err 'tune = yes: with repeat_exact nothing depends on what is measured: leave one of them out'
