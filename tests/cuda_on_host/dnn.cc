@@ -252,6 +252,11 @@ const std::vector<int64_t> &dims_of(const object &operation, int name)
 
 extern "C" {
 
+size_t cudnnGetVersion(void)
+{
+    return CUDNN_VERSION;
+}
+
 cudnnStatus_t cudnnCreate(cudnnHandle_t *out)
 {
     *out = reinterpret_cast<cudnnHandle_t>(new char);
@@ -339,22 +344,44 @@ cudnnStatus_t cudnnBackendFinalize(cudnnBackendDescriptor_t d)
     return CUDNN_STATUS_SUCCESS;
 }
 
-/* One suggestion, whose engine has no notes, and a plan with a small workspace. */
+/* Three suggestions, of which the second is not deterministic; plans have small workspaces, each
+ * engine's another one. */
+constexpr int64_t ENGINES = 3, WORKSPACE = 1000;
+
+int64_t workspace_of(const object &plan)
+{
+    return WORKSPACE * plan.objects.at(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG)
+                           ->numbers.at(CUDNN_ATTR_ENGINE_GLOBAL_INDEX)[0];
+}
+
 cudnnStatus_t cudnnBackendGetAttribute(cudnnBackendDescriptor_t d, cudnnBackendAttributeName_t name,
-                                       cudnnBackendAttributeType_t, int64_t, int64_t *count,
+                                       cudnnBackendAttributeType_t, int64_t room, int64_t *count,
                                        void *values)
 {
     object &o = *of(d);
     *count = 1;
     if (name == CUDNN_ATTR_ENGINEHEUR_RESULTS) {
-        object &config = *of(*static_cast<cudnnBackendDescriptor_t *>(values));
-        config.objects[CUDNN_ATTR_ENGINECFG_ENGINE] =
-            o.objects.at(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH);
+        *count = room < ENGINES ? room : ENGINES;
+        for (int64_t i = 0; i < *count; i++) {
+            object &config = *of(static_cast<cudnnBackendDescriptor_t *>(values)[i]);
+            config.numbers[CUDNN_ATTR_ENGINE_GLOBAL_INDEX] = {i + 1};
+            config.objects[CUDNN_ATTR_ENGINECFG_ENGINE] =
+                o.objects.at(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH);
+        }
+    } else if (name == CUDNN_ATTR_ENGINECFG_ENGINE) {
+        of(*static_cast<cudnnBackendDescriptor_t *>(values))
+            ->numbers[CUDNN_ATTR_ENGINE_GLOBAL_INDEX] =
+            o.numbers.at(CUDNN_ATTR_ENGINE_GLOBAL_INDEX);
+    } else if (name == CUDNN_ATTR_ENGINE_GLOBAL_INDEX) {
+        *static_cast<int64_t *>(values) = o.numbers.at(name)[0];
     } else if (name == CUDNN_ATTR_ENGINE_NUMERICAL_NOTE) {
-        *count = 0;
+        *count = o.numbers.at(CUDNN_ATTR_ENGINE_GLOBAL_INDEX)[0] == 2;
+        if (*count)
+            *static_cast<cudnnBackendNumericalNote_t *>(values) =
+                CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC;
     } else if (name == CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE) {
-        *static_cast<int64_t *>(values) = 1000;
-    } else if (name != CUDNN_ATTR_ENGINECFG_ENGINE) {
+        *static_cast<int64_t *>(values) = workspace_of(o);
+    } else {
         return CUDNN_STATUS_BAD_PARAM;
     }
     return CUDNN_STATUS_SUCCESS;
@@ -367,7 +394,8 @@ cudnnStatus_t cudnnBackendExecute(cudnnHandle_t, cudnnBackendDescriptor_t plan,
     if (!of(plan)->finished || !pack.finished)
         return CUDNN_STATUS_BAD_PARAM;
     cuda_on_host_do([pack, plan = of(plan)] {
-        std::memset(pack.pointers.at(CUDNN_ATTR_VARIANT_PACK_WORKSPACE).at(0), 0xff, 1000);
+        std::memset(pack.pointers.at(CUDNN_ATTR_VARIANT_PACK_WORKSPACE).at(0), 0xff,
+                    (size_t)workspace_of(*plan));
         const object &config = *plan->objects.at(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG);
         const object &operation = *config.objects.at(CUDNN_ATTR_ENGINECFG_ENGINE)
                                        ->objects.at(CUDNN_ATTR_OPERATIONGRAPH_OPS);

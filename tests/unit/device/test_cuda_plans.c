@@ -2,7 +2,9 @@
  * Plans on a GPU beside the CPU's reference: all passes, with plain and blocked sources and with
  * channels last, shapes that no block or alignment fits, and one that cuDNN does not take; in every
  * precision. Skipped without a GPU. */
+#include "base/os.h"
 #include "cuda_support.h"
+#include "device/tune.h"
 #include "plan_support.h"
 #include "sim_support.h" /* streams, memory that goes there and back */
 
@@ -238,6 +240,63 @@ static void weights_of_16_bits_are_kept_for_backward(void **state)
         }
 }
 
+/* Says anything, so that every engine is the fastest in its turn. */
+static int64_t whim(void)
+{
+    static int64_t now_ns = 1;
+    static uint64_t state = 1;
+    state = state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+    now_ns += (int64_t)(state >> 40);
+    return now_ns;
+}
+
+static void name_forward(const struct problem *p, struct sw_tune *t, char algorithm[64])
+{
+    struct sw_plan *plan;
+    struct sw_err err;
+    gpu->dev->tune = t;
+    ASSERT_OK(make_there(p, CHANNELS_LAST, &plan, &err));
+    memcpy(algorithm, plan->algorithm, sizeof plan->algorithm);
+    sw_plan_free(plan);
+}
+
+/* Whichever engine is taken, who has the choices' text has the same. */
+static void engines_by_measuring_agree(void **state)
+{
+    const struct problem p = conv_problem("conv", 2, 8, 9, 9, 16, 3, 1, 1, 1);
+    struct fixture cpu = open_cpu_as(true, precision, 1);
+    struct sw_os os = sw_os_posix;
+    int chosen = 0, others = 0;
+    (void)state;
+    os.monotonic_ns = whim;
+    for (int i = 0; i < 6; i++) {
+        struct sw_tune t, later;
+        struct sw_buf text = {0};
+        struct sw_err err;
+        char here[64], there[64];
+        sw_tune_init(&t, true);
+        sw_tune_init(&later, false);
+        sw_os_set(&os);
+        name_forward(&p, &t, here);
+        sw_os_set(NULL);
+        check_problem(&p, CHANNELS_LAST, &cpu);
+        for (int k = 0; k < t.count; k++)
+            others += strcmp(t.items[k].name, t.items[k].rule) != 0;
+        chosen += t.count;
+        sw_tune_write(&t, &text);
+        ASSERT_OK(sw_tune_read(&later, sw_buf_text(&text), &err));
+        name_forward(&p, &later, there);
+        assert_string_equal(here, there);
+        sw_buf_fini(&text);
+        gpu->dev->tune = NULL;
+        sw_tune_fini(&later);
+        sw_tune_fini(&t);
+    }
+    print_message("%d choices, %d of them not the rule's\n", chosen, others);
+    assert_true(chosen == 0 || others > 0);
+    close_cpu(&cpu);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -245,6 +304,7 @@ int main(void)
         cmocka_unit_test(poolings_agree),
         cmocka_unit_test(lrn_agrees),
         cmocka_unit_test(inner_products_agree),
+        cmocka_unit_test(engines_by_measuring_agree),
         cmocka_unit_test(weights_of_16_bits_are_kept_for_backward),
     };
     int rc = 0;
