@@ -36,8 +36,8 @@ struct sw_tune {
     bool measures;
     struct sw_tune_item *items; /* owned */
     int count;
-    int measured;
-    int64_t spent_ns; /* by measuring */
+    int measured, kept; /* so many; of which the lender has kept so many for others */
+    int64_t spent_ns;   /* by measuring */
 };
 
 void sw_tune_init(struct sw_tune *t, bool measures);

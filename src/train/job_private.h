@@ -337,7 +337,7 @@ struct sw_job {
     char device_text[160];    /* as asked for: cpu, sim:gpus=4 */
     struct sw_sim_conf sim;
     bool on_sim, on_cuda;
-    bool mixed; /* workers that get no such device compute on the CPU */
+    bool mixed;              /* workers that get no such device compute on the CPU */
     int gpus[SW_SHAPE_GPUS]; /* those that device names; gpu_count 0: any */
     int gpu_count;
     const struct sw_section *data[SW_SPLITS]; /* NULL: no such section */
@@ -535,7 +535,9 @@ void sw_rates_keep_file(struct sw_job *job, const char *name, struct sw_buf *tex
 /* What devices are lent for choices by measuring, if they are asked for or part of the checkpoint.
  * After sw_comm_prepare, which reads that, and before there are streams. Errors: SW_ERR_NOMEM. */
 int sw_job_tune_prepare(struct sw_job *job, struct sw_err *err) SW_MUST_CHECK;
-/* Keeps what was measured for the next job, and says what it was. */
+/* Keeps what was measured since the last time for the next job. */
+void sw_job_tune_keep(struct sw_job *job);
+/* Says what was measured. */
 void sw_job_tune_tell(struct sw_job *job);
 void sw_job_tune_close(struct sw_job *job); /* after the devices */
 

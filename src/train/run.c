@@ -602,6 +602,7 @@ static int run(struct sw_job *job, sw_job_observer *observer, void *user, bool *
         sw_stage_tell(job);
         tell_misplaced(job);
         sw_rates_keep(job);
+        sw_job_tune_keep(job);
         sw_job_tune_tell(job);
         rc = start_roles(job, err);
         if (rc != SW_OK)
@@ -614,6 +615,7 @@ static int run(struct sw_job *job, sw_job_observer *observer, void *user, bool *
                 *stuck = true;
             return say_stuck(job, hanging, err);
         }
+        sw_job_tune_keep(job); /* of rows that workers were given on the way */
         struct sw_note note;
         sw_sense_end(job);
         sw_watch_end(job);

@@ -109,19 +109,28 @@ static void tell(struct sw_job *job, const struct sw_tune *t)
     sw_buf_fini(&text);
 }
 
-void sw_job_tune_tell(struct sw_job *job)
+void sw_job_tune_keep(struct sw_job *job)
 {
     struct sw_tune *t = job->tune;
     struct sw_buf text = {0};
     if (!t)
         return;
     sw_mutex_lock(&t->lock);
-    if (t->measured > 0) {
+    if (t->measured > t->kept) {
         write_cache(t, job->machine->host, &text);
         sw_rates_keep_file(job, "tune.json", &text);
+        t->kept = t->measured;
     }
-    if (job->conf->tune)
-        tell(job, t);
     sw_mutex_unlock(&t->lock);
     sw_buf_fini(&text);
+}
+
+void sw_job_tune_tell(struct sw_job *job)
+{
+    struct sw_tune *t = job->tune;
+    if (!job->conf->tune)
+        return;
+    sw_mutex_lock(&t->lock);
+    tell(job, t);
+    sw_mutex_unlock(&t->lock);
 }

@@ -74,6 +74,19 @@ choices "$T/two/checkpoint-2.safetensors" >"$T/chosen"
 choices "$T/sim/checkpoint-2.safetensors" | cmp -s - "$T/chosen" ||
     fail 'simulated devices have other choices than cores'
 
+# Rows that workers come to have on the way are measured then, and kept as well.
+# shellcheck disable=SC2086
+expect 0 run "$tiny" --no-ui --out "$T/rows" --name rows --steps 30 $two $tune \
+    --device sim:gpus=2,mem=64MiB,slow=3 --set cluster.rebalance=yes --set job.eval_every=10
+expect 0 resume rows --no-ui --steps 40 --oversubscribe
+hasnt out 'the algorithms differ'
+has out 'source=tune text="0 choices measured'
+choices "$T/rows/checkpoint-40.safetensors" | sed 's/ = .*//; s/^tune //' >"$T/keys"
+[ -s "$T/keys" ] || fail 'the run with other rows has no choices'
+while read -r key; do
+    grep -qF "\"$key\"" "$kept" || fail "not kept: $key"
+done <"$T/keys"
+
 # shellcheck disable=SC2086
 expect 2 check "$tiny" $tune --set job.repeat_exact=yes
 has err 'tune = yes: with repeat_exact nothing depends on what is measured: leave one of them out'

@@ -358,7 +358,10 @@ static bool prepare_writing(struct conv *c, const struct operation *o, bool writ
     struct search rest = all;
     rest.mode = CUDNN_HEUR_MODE_FALLBACK;
     cudnnBackendDescriptor_t graph = make_graph(&e, c, o, writes_halves, s->dnn);
-    bool found = e == CUDNN_STATUS_SUCCESS && (choose(graph, &all, g) || choose(graph, &rest, g));
+    bool found = e == CUDNN_STATUS_SUCCESS && choose(graph, &all, g);
+    /* Of ways, those of the first list are enough where there are any. */
+    if (e == CUDNN_STATUS_SUCCESS && !found && !(c->ways && c->ways->count > 0))
+        found = choose(graph, &rest, g);
     drop(graph);
     g->halves = writes_halves;
     return found;
