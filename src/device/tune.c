@@ -9,6 +9,7 @@
 enum {
     ROUNDS = 5,
     LIMIT_MS = 50, /* of one way: after that there is no further round */
+    HOPELESS = 4,  /* a first run that takes so many times the best's is the only one */
     CLEARLY = 50,  /* what part of its time another way must save: clocks tell no less */
 };
 
@@ -186,8 +187,9 @@ static int run_pass(struct sw_plan *p, enum sw_tune_pass pass, const struct sw_p
     return rc == SW_OK ? sw_stream_wait(p->stream, err) : rc;
 }
 
-/* Nanoseconds of the quickest round; 0: it cannot be run. */
-static int64_t time_of(struct sw_plan *p, enum sw_tune_pass pass)
+/* Nanoseconds of the quickest round; 0: it cannot be run, or is hopeless beside the best so far (0:
+ * there is none). */
+static int64_t time_of(struct sw_plan *p, enum sw_tune_pass pass, int64_t best_so_far)
 {
     struct sw_err ignored;
     size_t at[ARRAYS], bytes = lay_out(p, at);
@@ -205,7 +207,8 @@ static int64_t time_of(struct sw_plan *p, enum sw_tune_pass pass)
         int64_t now = sw_os()->monotonic_ns(), ns = now > from ? now - from : 1;
         began = i == 0 ? now : began;
         best = rc == SW_OK && i > 0 && (best == 0 || ns < best) ? ns : best;
-        if (i > 0 && now - began > LIMIT_MS * INT64_C(1000000))
+        bool hopeless = i == 0 && best_so_far > 0 && ns / HOPELESS > best_so_far;
+        if (hopeless || (i > 0 && now - began > LIMIT_MS * INT64_C(1000000)))
             break;
     }
     sw_tune_give(p->stream->dev, block, bytes);
@@ -239,7 +242,7 @@ static int64_t find_fastest(const struct sw_tune_maker *m, const struct sw_tune_
         }
         if (i == 0)
             handed_on = p->dst;
-        int64_t ns = sw_desc_equal(&p->dst, &handed_on) ? time_of(p, pass) : 0;
+        int64_t ns = sw_desc_equal(&p->dst, &handed_on) ? time_of(p, pass, out->ns) : 0;
         sw_plan_free(p);
         if (i == 0)
             out->rule_ns = ns;

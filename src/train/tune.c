@@ -88,7 +88,19 @@ static const struct sw_tune_item *next_gain(const struct sw_tune *t,
     return best;
 }
 
-/* A key up to what is the same in all of them. */
+/* What a key is about, without its details: "forward convolution of 8x3x9x9 f32 to 4x7x7 by 3x3".
+ */
+static int label_length(const char *key)
+{
+    static const char *const details[] = {" stride ", " bias", " relu", " with factors "};
+    size_t length = strlen(key);
+    for (size_t i = 0; i < sizeof details / sizeof *details; i++) {
+        const char *at = strstr(key, details[i]);
+        length = at && (size_t)(at - key) < length ? (size_t)(at - key) : length;
+    }
+    return (int)length;
+}
+
 static void tell(struct sw_job *job, const struct sw_tune *t)
 {
     struct sw_buf text = {0};
@@ -99,11 +111,9 @@ static void tell(struct sw_job *job, const struct sw_tune *t)
     sw_buf_printf(&text, "%d choices measured in %.1f s, %d known before", t->measured,
                   (double)t->spent_ns * 1e-9, used);
     for (int i = 0; i < GAINS && (gain = next_gain(t, gain)) != NULL; i++) {
-        const char *end = strstr(gain->key, " with factors");
-        int length = end ? (int)(end - gain->key) : (int)strlen(gain->key);
-        sw_buf_printf(&text, "%s %.*s: %s %.3f ms, by rule %s %.3f ms", i ? ";" : ":", length,
-                      gain->key, gain->name, (double)gain->ns * 1e-6, gain->rule,
-                      (double)gain->rule_ns * 1e-6);
+        sw_buf_printf(&text, "%s %.*s: %s %.3f ms, by rule %s %.3f ms", i ? ";" : ":",
+                      label_length(gain->key), gain->key, gain->name, (double)gain->ns * 1e-6,
+                      gain->rule, (double)gain->rule_ns * 1e-6);
     }
     sw_job_say(job, SW_LOG_INFO, "tune", "%s", sw_buf_text(&text));
     sw_buf_fini(&text);

@@ -200,6 +200,27 @@ static void ways_that_cannot_be_compared_are_left_out(void **state)
     close_cpu(&f);
 }
 
+static void hopeless_ways_are_run_once(void **state)
+{
+    struct fixture f = open_cpu(true, 1);
+    struct planted p = four_ways();
+    struct sw_tune t;
+    int runs[2];
+    (void)state;
+    stream = f.stream;
+    sw_tune_init(&t, true);
+    f.dev->tune = &t;
+    for (int i = 0; i < 2; i++) {
+        p.ns[0][2] = i ? 2000 : 1000; /* beside 400 */
+        p.runs = 0;
+        assert_int_equal(take(&p, i ? "slow" : "bearable"), 301);
+        runs[i] = p.runs;
+    }
+    assert_int_equal(runs[0] - runs[1], 5);
+    sw_tune_fini(&t);
+    close_cpu(&f);
+}
+
 static void long_ways_are_not_run_often(void **state)
 {
     struct fixture f = open_cpu(true, 1);
@@ -327,11 +348,9 @@ static void every_way_gives_what_the_reference_gives(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(each_pass_takes_its_fastest_way),
-        TEST(ways_that_cannot_be_compared_are_left_out),
-        TEST(long_ways_are_not_run_often),
-        TEST(choices_hold_for_who_has_their_text),
-        TEST(every_way_gives_what_the_reference_gives),
+        TEST(each_pass_takes_its_fastest_way),     TEST(ways_that_cannot_be_compared_are_left_out),
+        TEST(hopeless_ways_are_run_once),          TEST(long_ways_are_not_run_often),
+        TEST(choices_hold_for_who_has_their_text), TEST(every_way_gives_what_the_reference_gives),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
