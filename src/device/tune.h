@@ -76,8 +76,7 @@ int sw_tune_plan(struct sw_stream *s, struct sw_plan_passes passes, const struct
                  struct sw_plan **out, struct sw_err *err) SW_MUST_CHECK;
 
 /* What keys say of a convolution. */
-void sw_tune_key_conv(struct sw_buf *key, const struct sw_desc *src,
-                      const struct sw_conv_shape *shape);
+void sw_tune_key_conv(struct sw_buf *key, const struct sw_conv_shape *shape);
 
 /* Memory of a device to measure with. Of the host it is not the devices' memory, whose peak users
  * are told. NULL: there is none. */

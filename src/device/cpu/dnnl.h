@@ -6,6 +6,7 @@
 #ifndef SW_DEVICE_CPU_DNNL_H
 #define SW_DEVICE_CPU_DNNL_H
 
+#include "base/str.h"
 #include "device/cpu/cpu.h"
 
 #include <dnnl.h>
@@ -121,9 +122,10 @@ struct sw_dnnl_weighted {
     dnnl_data_type_t factor;             /* of what products read: f32 or bf16; they write f32 */
     const struct sw_desc *weight_layout; /* given from outside, or NULL */
     bool as_given;                       /* no primitive that wants another one */
-    const char *key;                     /* of choices by measuring; "": there are none */
-    dnnl_alg_kind_t algorithm;           /* what describe is to ask for; of convolutions */
-    const void *shape;                   /* for describe */
+    const void *asked; /* what the maker was asked for, and its text for choices by measuring */
+    void (*tell)(const void *asked, struct sw_buf *key);
+    dnnl_alg_kind_t algorithm; /* what describe is to ask for; of convolutions */
+    const void *shape;         /* for describe */
     dnnl_status_t (*describe)(const struct sw_dnnl_weighted *w, dnnl_prop_kind_t kind,
                               const dnnl_memory_desc_t *weight, union sw_dnnl_op_desc *d);
 };

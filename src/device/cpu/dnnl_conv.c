@@ -43,6 +43,11 @@ static void find_geometry(const struct sw_desc *src, const struct sw_conv_shape 
     };
 }
 
+static void tell(const void *asked, struct sw_buf *key)
+{
+    sw_tune_key_conv(key, asked);
+}
+
 static int make(struct sw_stream *s, const struct sw_desc *src, const struct sw_conv_shape *c,
                 dnnl_data_type_t factor, struct sw_plan_passes passes, struct sw_plan **out,
                 struct sw_err *err)
@@ -63,6 +68,8 @@ static int make(struct sw_stream *s, const struct sw_desc *src, const struct sw_
                                  .weight_plain = sw_desc_plain(SW_F32, 4, logical),
                                  .weight_layout = c->weight_layout,
                                  .algorithm = dnnl_convolution_auto,
+                                 .asked = c,
+                                 .tell = tell,
                                  .shape = &g,
                                  .describe = describe};
     struct sw_desc bias = sw_desc_plain(SW_F32, 1, &c->outputs);
@@ -72,12 +79,7 @@ static int make(struct sw_stream *s, const struct sw_desc *src, const struct sw_
     sw_dnnl_any(4, dst, &w.dst);
     sw_dnnl_any(grouped ? 5 : 4, grouped ? weight : weight + 1, &w.weight);
     sw_dnnl_from_desc(&bias, &w.bias);
-    struct sw_buf key = {0};
-    sw_tune_key_conv(&key, src, c);
-    w.key = sw_buf_text(&key);
-    rc = sw_dnnl_weighted_new(s, src, &w, passes, out, err);
-    sw_buf_fini(&key);
-    return rc;
+    return sw_dnnl_weighted_new(s, src, &w, passes, out, err);
 }
 
 int sw_dnnl_conv_new(struct sw_stream *s, const struct sw_desc *src, const struct sw_conv_shape *c,

@@ -2,7 +2,6 @@
  * source the library chooses a slow implementation and reorders all weights instead. */
 #include "device/cpu/dnnl.h"
 
-#include "base/os.h"
 #include "base/str.h"
 
 static dnnl_status_t describe(const struct sw_dnnl_weighted *w, dnnl_prop_kind_t kind,
@@ -20,6 +19,13 @@ static dnnl_status_t describe(const struct sw_dnnl_weighted *w, dnnl_prop_kind_t
         return dnnl_inner_product_forward_desc_init(&d->inner_product, kind, &w->src, weight, bias,
                                                     &w->dst);
     }
+}
+
+static void tell(const void *asked, struct sw_buf *key)
+{
+    const struct sw_ip_shape *c = asked;
+    sw_buf_printf(key, "%lld%s%s%s", (long long)c->outputs, c->bias ? " bias" : "",
+                  c->fuse_relu ? " relu" : "", c->as_given ? " given" : "");
 }
 
 static int make(struct sw_stream *s, const struct sw_desc *src, const struct sw_ip_shape *c,
@@ -43,20 +49,15 @@ static int make(struct sw_stream *s, const struct sw_desc *src, const struct sw_
                                  .weight_plain = sw_desc_plain(SW_F32, 2, weight),
                                  .weight_layout = c->weight_layout,
                                  .as_given = c->as_given,
+                                 .asked = c,
+                                 .tell = tell,
                                  .describe = describe};
     sw_dnnl_from_desc(&plain, &w.src_plain);
     sw_dnnl_from_desc(&two, &w.src);
     sw_dnnl_from_desc(&output, &w.dst);
     sw_dnnl_from_desc(&bias, &w.bias);
     sw_dnnl_any(2, weight, &w.weight);
-    char text[128];
-    char *key =
-        sw_format("%s to %lld%s%s%s", sw_desc_text(src, text), (long long)c->outputs,
-                  c->bias ? " bias" : "", c->fuse_relu ? " relu" : "", c->as_given ? " given" : "");
-    w.key = key ? key : "";
-    rc = sw_dnnl_weighted_new(s, src, &w, passes, out, err);
-    sw_free(key);
-    return rc;
+    return sw_dnnl_weighted_new(s, src, &w, passes, out, err);
 }
 
 int sw_dnnl_ip_new(struct sw_stream *s, const struct sw_desc *src, const struct sw_ip_shape *c,

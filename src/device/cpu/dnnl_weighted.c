@@ -333,14 +333,17 @@ int sw_dnnl_weighted_new(struct sw_stream *s, const struct sw_desc *src,
     const struct sw_tune_choice rule = {0};
     if (!s->dev->tune)
         return make_plan(&q, &rule, passes, out, err);
-    char *key = sw_format("%s of %s with factors of %s on cpu, %s isa %x, threads %d", w->name,
-                          w->key, w->factor == dnnl_f32 ? "fp32" : "bf16", sw_cpu_dnnl_version(),
-                          (unsigned)dnnl_get_effective_cpu_isa(), sw_cpu_threads(s));
-    if (!key)
-        return sw_err_nomem(err, w->name, SW_TUNE_KEY);
+    struct sw_buf key = {0};
+    char text[128];
+    sw_buf_printf(&key, "%s of %s to ", w->name, sw_desc_text(src, text));
+    w->tell(w->asked, &key);
+    sw_buf_printf(&key, " with factors of %s on cpu, %s isa %x, threads %d",
+                  w->factor == dnnl_f32 ? "fp32" : "bf16", sw_cpu_dnnl_version(),
+                  (unsigned)dnnl_get_effective_cpu_isa(), sw_cpu_threads(s));
     const struct sw_tune_maker maker = {
-        .key = key, .user = &q, .make = make_plan, .list = list_ways};
-    int rc = sw_tune_plan(s, passes, &maker, out, err);
-    sw_free(key);
+        .key = sw_buf_text(&key), .user = &q, .make = make_plan, .list = list_ways};
+    int rc = key.failed ? sw_err_nomem(err, w->name, SW_TUNE_KEY)
+                        : sw_tune_plan(s, passes, &maker, out, err);
+    sw_buf_fini(&key);
     return rc;
 }

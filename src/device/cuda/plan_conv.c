@@ -658,14 +658,32 @@ static void name_model(const struct sw_cuda_device *d, char *out, size_t bytes)
     snprintf(out, bytes, "%.80s with %d processors", known ? prop.name : "cuda", d->processors);
 }
 
+static int tuned_plan(struct question *q, struct sw_plan_passes passes, struct sw_plan **out,
+                      struct sw_err *err)
+{
+    struct sw_cuda_device *d = sw_cuda_stream_of(q->stream)->device;
+    struct sw_buf key = {0};
+    char model[SW_TUNE_KEY / 4], text[128];
+    name_model(d, model, sizeof model);
+    sw_buf_printf(&key, "convolution of %s to ", sw_desc_text(q->src, text));
+    sw_tune_key_conv(&key, q->shape);
+    sw_buf_printf(&key, " with factors of %s on %s, cuDNN %zu", sw_precision_name(d->precision),
+                  model, cudnnGetVersion());
+    const struct sw_tune_maker maker = {
+        .key = sw_buf_text(&key), .user = q, .make = make_plan, .list = list_ways};
+    int rc = key.failed ? sw_err_nomem(err, "a convolution", SW_TUNE_KEY)
+                        : sw_tune_plan(q->stream, passes, &maker, out, err);
+    sw_buf_fini(&key);
+    return rc;
+}
+
 int sw_cuda_convolution(struct sw_stream *s, const struct sw_desc *src,
                         const struct sw_conv_shape *shape, struct sw_plan_passes passes,
                         struct sw_plan **out, struct sw_err *err)
 {
     struct sw_cuda_stream *stream = sw_cuda_stream_of(s);
     struct question q = {.stream = s, .src = src, .shape = shape};
-    struct sw_buf key = {0};
-    char model[SW_TUNE_KEY / 4] = "";
+    const struct sw_tune_choice rule = {0};
     int rc = sw_conv_check(src, shape, err);
     if (rc == SW_OK)
         rc = sw_cuda_enter(stream->device, err);
@@ -673,16 +691,7 @@ int sw_cuda_convolution(struct sw_stream *s, const struct sw_desc *src,
         rc = sw_cuda_need_dnn(stream, err);
     if (rc != SW_OK)
         return rc;
-    sw_buf_printf(&key, "convolution of ");
-    sw_tune_key_conv(&key, src, shape);
-    if (s->dev->tune)
-        name_model(stream->device, model, sizeof model);
-    sw_buf_printf(&key, " with factors of %s on %s, cuDNN %zu",
-                  sw_precision_name(stream->device->precision), model, cudnnGetVersion());
-    const struct sw_tune_maker maker = {
-        .key = sw_buf_text(&key), .user = &q, .make = make_plan, .list = list_ways};
-    rc = sw_tune_plan(s, passes, &maker, out, err);
-    sw_buf_fini(&key);
+    rc = s->dev->tune ? tuned_plan(&q, passes, out, err) : make_plan(&q, &rule, passes, out, err);
     return rc == SW_ERR_UNSUPPORTED ? sw_cuda_bridge_convolution(s, src, shape, passes, out, err)
                                     : rc;
 }
