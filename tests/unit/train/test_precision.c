@@ -200,7 +200,8 @@ static void what_cannot_be_met_is_refused(void **state)
 }
 
 /* Sources are read as fp16, whatever the scale of gradients is. Where a maximum hides that from the
- * loss the gradients show it: until the scale is 1 they are thought to be its fault. */
+ * loss (that of oneDNN does, that of the plain plans hands on what is no number) the gradients show
+ * it: until the scale is 1 they are thought to be its fault. */
 static void features_beyond_the_range_end_the_run(void **state)
 {
     static const char linear[] = WORKERS_JOB DATA_SECTIONS UPDATER_SECTIONS
@@ -208,15 +209,16 @@ static void features_beyond_the_range_end_the_run(void **state)
         "[layer fc1]\ntype = inner_product\nsrc = image\noutputs = 4\n"
         "[layer loss]\ntype = softmax_loss\nsrc = fc1, label\n";
     static const char *const recipes[] = {linear, tiny_recipe};
-    static const char *const says[] = {"step 1: the loss is not a number",
-                                       "a smaller loss scale would not mend"};
+    static const char loss[] = "step 1: the loss is not a number",
+                      gradients[] = "a smaller loss scale would not mend";
     (void)state;
     for (int i = 0; i < 2; i++) {
         struct trial t = {.name = "beyond",
                           .recipe = recipes[i],
                           .sets = {FP16, "data.train.std=1e-5", "job.loss_scale=4"}};
         assert_int_equal(trial_go(&t), SW_ERR_DIVERGED);
-        if (!strstr(t.err.text, says[i]) || !strstr(t.err.text, "precision = bf16"))
+        bool hidden = i == 1 && strstr(t.err.text, gradients);
+        if (!(hidden || strstr(t.err.text, loss)) || !strstr(t.err.text, "precision = bf16"))
             fail_msg("%s", t.err.text);
     }
 }
