@@ -689,9 +689,11 @@ void sw_states_rebind(struct sw_worker *w); /* its nets are new */
 void sw_states_unbind(struct sw_worker *w);
 void sw_states_fini(struct sw_states *s); /* a zeroed one is accepted */
 /* By all workers at one step, between the job's memory and their own devices: everything that they
- * keep up is in the job's memory when this returns; and what was read from a file goes to them.
- * Nothing to do where they are the same. */
+ * keep up is in the job's memory when this returns; and what was read from a file goes to them, and
+ * has come to all when this returns. Nothing to do where they are the same. */
 int sw_states_gather(struct sw_worker *w, struct sw_err *err) SW_MUST_CHECK;
+int sw_states_deal(struct sw_worker *w, struct sw_err *err) SW_MUST_CHECK;
+/* The second of these for one worker: until all have read, nobody may gather. */
 int sw_states_send(struct sw_worker *w, struct sw_err *err) SW_MUST_CHECK;
 /* Remembers what the worker's training net keeps up, before a step, and puts it back. */
 int sw_states_keep(struct sw_worker *w, struct sw_err *err) SW_MUST_CHECK;

@@ -102,7 +102,7 @@ static int roll_back(struct sw_worker *w, const char *cause, struct sw_err *err)
         rc = load_newest(w, cause, err);
     if (rc == SW_OK)
         rc = meet(w, err);
-    return rc == SW_OK ? sw_states_send(w, err) : rc;
+    return rc == SW_OK ? sw_states_deal(w, err) : rc;
 }
 
 /* Others are at other steps: they will hear of it when they come to decide about one. */

@@ -246,6 +246,13 @@ int sw_states_send(struct sw_worker *w, struct sw_err *err)
     return rc == SW_OK ? sw_worker_wait(w, err) : rc;
 }
 
+/* Who keeps a state up may fetch it again in the next step, over what the others still read. */
+int sw_states_deal(struct sw_worker *w, struct sw_err *err)
+{
+    int rc = sw_states_send(w, err);
+    return rc == SW_OK && w->job->states.count > 0 ? meet(w, err) : rc;
+}
+
 static bool all_finite(const struct sw_state *s)
 {
     bool finite = true;

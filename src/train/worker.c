@@ -358,7 +358,7 @@ static int prepare(struct sw_worker *w, struct sw_err *err)
     if (rc == SW_OK)
         rc = meet(w, "the first values", err);
     if (rc == SW_OK)
-        rc = sw_states_send(w, err);
+        rc = sw_states_deal(w, err);
     if (rc == SW_OK)
         rc = sw_carries_deal(w, err);
     return rc == SW_OK ? read_anew(w, err) : rc;
