@@ -568,7 +568,7 @@ static int backward_src(struct sw_layer *l, const struct sw_pass *r, struct sw_e
                                sw_exchange_part(st->net->exchange, st->c.index, st->worker, true),
                            .room = room_of(st, l)};
     struct sw_net_node *node = &st->net->nodes[l->index];
-    void *at;
+    void *at = NULL;
     int rc = node->grad_handed ? look_there(st, t.own, &at, err) : take(st, &t, err);
     if (rc == SW_OK && node->grad_handed)
         l->src[0]->grad = at;

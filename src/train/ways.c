@@ -238,8 +238,8 @@ static void keep(const struct search *s)
 static void conclude(struct search *s, struct sw_way *w, enum sw_way_state state, const char *why)
 {
     *w = (struct sw_way){.state = state, .tried_at = sw_os()->unix_time()};
-    snprintf(w->why, sizeof w->why, "%s", why);
-    w->why[strcspn(w->why, "\t\r\n")] = '\0';
+    const size_t line = strcspn(why, "\t\r\n"), room = sizeof w->why - 1;
+    memcpy(w->why, why, line < room ? line : room);
     s->found |= state != SW_WAY_UNKNOWN;
 }
 
