@@ -186,8 +186,7 @@ static void print_text(struct sw_buf *out, const struct sw_job_plan *p, const st
     sw_print_placement(out, p->placement, "             ");
     sw_buf_printf(out, "framework    %s: %s\n", p->framework, p->framework_reason);
     sw_report_precision(out, p);
-    if (*p->sums)
-        sw_buf_printf(out, "all-reduce   %s\n", p->sums);
+    sw_report_copy(out, p);
     sw_buf_printf(out, "history      %s\n", x->db ? x->db : "--");
     sw_report_data(out, p);
 }
@@ -285,6 +284,8 @@ static void json_plan(struct sw_json_writer *w, const struct sw_job_plan *p, con
     sw_json_string(w, "precision", p->precision);
     sw_json_string(w, "framework", p->framework);
     sw_json_string(w, "framework_reason", p->framework_reason);
+    sw_json_string(w, "copy", p->copy);
+    sw_json_string(w, "copy_reason", p->copy_why);
     sw_json_string(w, "all_reduce", p->sums);
     sw_json_string(w, "partition_notes", p->notes);
     sw_json_string(w, "comm_notes", p->comm_notes);

@@ -70,6 +70,8 @@ static void print_text(struct sw_buf *out, const struct view *v)
     else
         sw_buf_add(out, "\nrecipe       none: what one without [cluster] gets\n");
     sw_buf_printf(out, "framework    %s: %s\n", v->framework, v->framework_reason);
+    if (v->plan)
+        sw_report_copy(out, v->plan);
     sw_buf_add(out, "placement    ");
     sw_print_placement(out, v->placement, "             ");
 }
@@ -89,6 +91,8 @@ static void print_json(struct sw_buf *out, const struct view *v)
     sw_json_string(&w, "device", v->plan ? v->plan->device : "cpu");
     sw_json_string(&w, "framework", v->framework);
     sw_json_string(&w, "framework_reason", v->framework_reason);
+    sw_json_string(&w, "copy", v->plan ? v->plan->copy : "");
+    sw_json_string(&w, "copy_reason", v->plan ? v->plan->copy_why : "");
     sw_json_placement(&w, v->placement);
     sw_json_close_object(&w);
     sw_buf_add(out, "\n");

@@ -9,7 +9,7 @@ static const char *const frameworks[] = {"auto",    "sandblaster", "allreduce", 
 static const char *const consistencies[] = {"auto", "bsp", "ssp", "async", "hogwild", NULL};
 static const char *const stall_choices[] = {"auto", "warn", "stop", NULL};
 static const char *const bind_choices[] = {"auto", "yes", "no", NULL};
-static const char *const copy_modes[] = {"async", "sync", "none", NULL};
+static const char *const copy_modes[] = {"auto", "async", "sync", "none", NULL};
 static const char *const all_reduces[] = {"auto", "library", "copies", NULL};
 static const char *const overlaps[] = {"yes", "no", NULL};
 
@@ -97,10 +97,11 @@ const struct sw_opt sw_cluster_opts[] = {
     {.key = "copy",
      .help = "gradients and values between a device and the servers: async, while others compute; "
              "sync, each is waited for; none, every device updates its own copy, and of several "
-             "workers only sums of gradients travel",
+             "workers only sums of gradients travel; auto, none on GPUs where that can be, else "
+             "async",
      .offset = AT(copy),
      .type = SW_OPT_ENUM,
-     .def = "async",
+     .def = "auto",
      .choices = copy_modes},
     {.key = "overlap",
      .help = "updates are handed over while lower layers compute; no: after the last of them",
@@ -335,6 +336,38 @@ static int usual_copies(const struct sw_cluster_conf *c, const struct framework 
     if (!f->node_each || is_bsp(c))
         return 1;
     return m->node_count < groups ? m->node_count : groups;
+}
+
+/* ---- copies -----------------------------------------------------------------------------------
+ */
+
+const char *sw_copy_mode_name(enum sw_copy_mode mode)
+{
+    return copy_modes[mode];
+}
+
+/* Why servers on the host are needed; NULL: they are not. */
+static const char *why_servers(const struct sw_copy_case *c)
+{
+    return c->mixed         ? "devices and CPUs update the same values, which are on the host"
+           : c->apart       ? "groups that update on their own change values on the host"
+           : c->host        ? c->host
+           : c->workers > 1 ? c->servers
+                            : NULL;
+}
+
+enum sw_copy_mode sw_cluster_copy(const struct sw_copy_case *c, char *why, size_t bytes)
+{
+    const char *against = c->device == SW_ON_CUDA ? why_servers(c) : NULL;
+    bool none = c->device == SW_ON_CUDA && !against;
+    snprintf(why, bytes, "%s",
+             c->device == SW_ON_CPU ? "nothing is copied on the CPU"
+             : c->device == SW_ON_SIM
+                 ? "simulated GPUs rehearse servers, unless copy = none is said"
+             : against        ? against
+             : c->workers > 1 ? "every GPU updates its own copy, and only sums of gradients travel"
+                              : "the GPU updates by itself, and no parameter travels");
+    return none ? SW_COPY_NONE : SW_COPY_ASYNC;
 }
 
 /* ---- exchanges --------------------------------------------------------------------------------

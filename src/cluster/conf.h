@@ -52,7 +52,7 @@ struct sw_cluster_conf {
 enum sw_bind_choice { SW_BIND_AUTO, SW_BIND_YES, SW_BIND_NO };
 /* How gradients and values travel between a device and the servers: beside the computing; each
  * waited for, with its update; or not at all, because the device updates. */
-enum sw_copy_mode { SW_COPY_ASYNC, SW_COPY_SYNC, SW_COPY_NONE };
+enum sw_copy_mode { SW_COPY_AUTO, SW_COPY_ASYNC, SW_COPY_SYNC, SW_COPY_NONE };
 /* Who adds up gradients where no server does: the devices' own library, or copies between devices.
  */
 enum sw_all_reduce { SW_ALL_REDUCE_AUTO, SW_ALL_REDUCE_LIBRARY, SW_ALL_REDUCE_COPIES };
@@ -80,6 +80,21 @@ int sw_cluster_shape(const struct sw_cluster_conf *conf, const struct sw_machine
 /* The same for the terms; a staleness of 0 is BSP. */
 int sw_cluster_terms(const struct sw_cluster_conf *conf, struct sw_cluster_terms *terms,
                      const char **key, struct sw_err *err) SW_MUST_CHECK;
+
+/* What AUTO depends on: all of it data, so that it can be asked about machines that are not here.
+ */
+struct sw_copy_case {
+    enum sw_on device;
+    bool mixed;          /* devices and CPUs train together */
+    bool apart;          /* worker groups update on their own */
+    int workers;         /* of all groups */
+    const char *servers; /* why servers add up what several of them give; NULL: devices can */
+    const char *host; /* what looks at all gradients on the host before an update; NULL: nothing */
+};
+/* The mode that AUTO is: GPUs update by themselves where nothing stands against that. A sentence
+ * without a full stop says why. */
+enum sw_copy_mode sw_cluster_copy(const struct sw_copy_case *c, char *why, size_t bytes);
+const char *sw_copy_mode_name(enum sw_copy_mode mode);
 
 /* What to add to a command line so that it asks for at most `most` workers (1 or more), into out of
  * at least 128 bytes; returns out. */

@@ -20,14 +20,6 @@ static int party_workers(const struct sw_job *job)
     return job->apart ? job->group_size : job->placement->worker_count;
 }
 
-static bool decides_about_all(const struct sw_job *job)
-{
-    const struct sw_section *u = sw_recipe_find(job->recipe, "updater", NULL);
-    const struct sw_updater *updater = (const struct sw_updater *)(const void *)u->type[0];
-    return job->conf->clip_norm > 0 || job->conf->on_nan != SW_ON_NAN_STOP ||
-           job->conf->loss_scale > 0 || updater->needs_norms || sw_stop_wants_norm(job);
-}
-
 static const char *why_not_factors(const struct sw_job *job)
 {
     return job->conf->repeat_exact
@@ -44,7 +36,7 @@ static const char *why_not_sfb(const struct sw_job *job)
     if (job->apart || job->shape.server_groups > 1)
         return "groups that update on their own change values on the host, which no device can "
                "keep to itself (adam sends factors there)";
-    if (decides_about_all(job))
+    if (sw_job_decides_about_all(job))
         return "grad_clip = norm, on_nan, loss_scale, norms in stop_at and lars look at all "
                "gradients on the host before any update (adam makes them there)";
     return NULL;

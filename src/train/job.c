@@ -241,6 +241,8 @@ static int open_job(struct sw_job *job, const struct sw_job_options *o, struct s
         rc = sw_job_open_devices(job, err);
     if (rc == SW_OK)
         rc = sw_reduce_choose(job, o->look || o->predict, err);
+    if (rc == SW_OK)
+        sw_job_settle_copy(job);
     if (rc != SW_OK || o->predict)
         return rc;
     if (rc == SW_OK)

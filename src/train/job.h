@@ -170,7 +170,9 @@ struct sw_job_plan {
     int64_t loss_scale_every; /* good updates after which it doubles; 0: never */
     const struct sw_placement *placement;
     const struct sw_machine *machine;
-    const char *fallback;   /* announcement lines, or "" */
+    const char *fallback; /* announcement lines, or "" */
+    const char *copy,
+        *copy_why;          /* how gradients and values of devices travel; "": there are none */
     const char *sums;       /* who adds up gradients of several devices, or "": servers, as ever */
     bool comm_asked;        /* does the recipe say how gradients come together? */
     const char *comm_notes; /* layers that do so otherwise than asked net-wide, or "" */

@@ -1,12 +1,12 @@
 /* A job from the inside. job.c opens and closes it, job_units.c says on what it runs, job_params.c
- * what it trains, leaves.c how workers share a batch, fit.c keeps it within a budget of memory,
- * plan.c describes it, run.c sets it in motion and ends it, watch.c sees that it stays in motion
- * (watchdog.c judges, waits.c tells who waits for whom), worker_setup.c and worker.c, server.c are
- * the roles, replica.c a worker's parameters on a device of its own, bp.c is one step, ledger.c
- * where its time went, sums.c what its layers add over the group, evaluate.c a pass without
- * training, outputs.c what it writes, checkpoint.c what survives, states.c what layers keep,
- * scale.c the loss scale in checkpoints, record.c what a step leaves behind, group.c what workers
- * do together, notes.c what the main thread is told.
+ * what it trains, copy_mode.c how gradients travel, leaves.c how workers share a batch, fit.c keeps
+ * it within a budget of memory, plan.c describes it, run.c sets it in motion and ends it, watch.c
+ * sees that it stays in motion (watchdog.c judges, waits.c tells who waits for whom),
+ * worker_setup.c and worker.c, server.c are the roles, replica.c a worker's parameters on a device
+ * of its own, bp.c is one step, ledger.c where its time went, sums.c what its layers add over the
+ * group, evaluate.c a pass without training, outputs.c what it writes, checkpoint.c what survives,
+ * states.c what layers keep, scale.c the loss scale in checkpoints, record.c what a step leaves
+ * behind, group.c what workers do together, notes.c what the main thread is told.
  *
  * Threads of a running job: the main thread (run.c) starts the others, tells the observer, and
  * joins them in fixed order; the watch thread; one thread per worker; one per server that has cores
@@ -329,7 +329,8 @@ struct sw_job {
 
     struct sw_machine *machine;
     struct sw_cluster_shape shape;
-    enum sw_copy_mode copy;
+    enum sw_copy_mode copy; /* never AUTO once the units are placed */
+    char copy_why[128];
     enum sw_overlap overlap;
     struct sw_cluster_terms terms;
     struct sw_placement *placement;
@@ -503,7 +504,18 @@ int sw_job_fit(struct sw_job *job, struct sw_err *err) SW_MUST_CHECK;
 int sw_job_refit(const struct sw_worker *w, struct sw_parts *fresh,
                  struct sw_err *err) SW_MUST_CHECK;
 
+/* copy_mode.c */
+/* Does something look at all gradients before any update is made? */
+bool sw_job_decides_about_all(const struct sw_job *job);
+/* job->copy, once the units are placed; and what becomes of it when sw_reduce_choose has said who
+ * adds up. */
+void sw_job_choose_copy(struct sw_job *job, const struct sw_cluster_conf *c);
+void sw_job_settle_copy(struct sw_job *job);
+
 /* reduce.c */
+/* Why servers add up what several workers give, whatever the devices can do; NULL: nothing says so.
+ */
+const char *sw_reduce_why_servers(const struct sw_job *job);
 /* Once the devices are open: finds which ways between them are sound (look: as far as that is
  * known), lets those reach each other that do so soundly, and says who adds up gradients. Errors:
  * SW_ERR_UNSUPPORTED, SW_ERR_NOTFOUND (a library that was asked for is not there, or not sound). */

@@ -137,7 +137,7 @@ static int choose_shape(struct sw_job *job, const struct sw_cluster_conf *c, boo
 /* What [cluster] says; one worker per GPU, unless it says how many. */
 static struct sw_cluster_conf read_cluster(const struct sw_job *job, bool one_worker)
 {
-    struct sw_cluster_conf c = {.workers_per_group = 1, .staleness = -1};
+    struct sw_cluster_conf c = {.workers_per_group = 1, .staleness = -1, .copy = SW_COPY_ASYNC};
     if (!one_worker)
         c = *(const struct sw_cluster_conf *)sw_recipe_find(job->recipe, "cluster", NULL)->common;
     if (count_devices(job) > 0)
@@ -311,7 +311,10 @@ int sw_job_place(struct sw_job *job, const struct sw_job_options *o, struct sw_e
         return rc;
     if (job->machine->here)
         cap_threads(job->placement);
-    return make_units(job, err);
+    rc = make_units(job, err);
+    if (rc == SW_OK)
+        sw_job_choose_copy(job, &c);
+    return rc;
 }
 
 /* ---- devices ---- */

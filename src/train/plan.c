@@ -366,6 +366,8 @@ void sw_job_describe_units(struct sw_job *job)
     p->precision = sw_precision_name((enum sw_precision)job->conf->precision);
     p->loss_scale = job->conf->loss_scale;
     p->loss_scale_every = job->conf->loss_scale_every;
+    p->copy = sw_job_has_devices(job) ? sw_copy_mode_name(job->copy) : "";
+    p->copy_why = job->copy_why;
     p->sums = job->reduction.why;
     p->batch = job->conf->batch;
     p->eval_batch = job->conf->eval_batch;

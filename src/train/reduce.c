@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+_Static_assert(SW_ALLREDUCE_RANKS == 16, "sw_reduce_why_servers says so");
 enum {
     ALIGN = 16,          /* elements */
     TOGETHER_MS = 60000, /* how long devices may take to meet */
@@ -24,15 +25,24 @@ static const struct sw_cluster_conf *cluster_of(const struct sw_job *job)
     return sw_recipe_find(job->recipe, "cluster", NULL)->common;
 }
 
+const char *sw_reduce_why_servers(const struct sw_job *job)
+{
+    return !job->shape.bind_servers ? "servers that are not bound to workers add up gradients"
+           : job->apart || job->shape.server_groups > 1
+               ? "groups that update on their own change values on the host"
+           : job->hybrid ? "servers add up gradients of groups that split layers for themselves"
+           : job->placement->worker_count > SW_ALLREDUCE_RANKS
+               ? "servers add up gradients of more than 16 devices"
+               : NULL;
+}
+
 /* Are there sums that devices could make? One device has some with a library only, which then does
  * what it does for several. */
 static bool has_sums(const struct sw_job *job, enum sw_all_reduce asked)
 {
-    int workers = job->placement->worker_count;
     int fewest = asked == SW_ALL_REDUCE_LIBRARY ? 1 : 2;
-    return job->copy == SW_COPY_NONE && sw_job_has_devices(job) && job->shape.bind_servers &&
-           !job->apart && !job->hybrid && job->shape.server_groups == 1 && workers >= fewest &&
-           workers <= SW_ALLREDUCE_RANKS;
+    return job->copy == SW_COPY_NONE && sw_job_has_devices(job) && !sw_reduce_why_servers(job) &&
+           job->placement->worker_count >= fewest;
 }
 
 /* Two workers on one device: a library has one member on each. */

@@ -71,6 +71,8 @@ static void record_placement(struct sw_job *job)
         sw_history_placement(job->history, row->unit, row->device, row->numa,
                              sw_core_set_text(&row->cores, cores, sizeof cores), row->reason);
     }
+    if (*job->plan.copy)
+        sw_history_tag(job->history, "copy", job->plan.copy);
 }
 
 int sw_job_slots(const struct sw_job *job)

@@ -36,6 +36,13 @@ for copy in async sync none; do
     train $copy --device cuda:0 --set cluster.copy=$copy
     near $copy
 done
+# By itself a GPU keeps its parameters, and the run says so.
+train auto --device cuda:0
+has out '^copy +none: the GPU updates by itself'
+expect 0 history sql "SELECT value FROM tags JOIN runs ON runs.id = run_id WHERE name = 'auto' AND key = 'copy'"
+has out '^none$'
+"$SW" weights "$T/auto/checkpoint-3.safetensors" diff "$T/none/checkpoint-3.safetensors" \
+    --tolerance 0 >"$T/out" 2>"$T/err" || fail 'copy = auto is not copy = none'
 train late --device cuda:0 --set cluster.overlap=no
 near late
 train two --device cuda:0,0 --oversubscribe

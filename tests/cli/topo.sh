@@ -120,6 +120,23 @@ gpu = {'cuda:%d' % g['gpu']: g['numa'] for g in m['gpus']}
 assert len(gpu) == 16 and len(m['gpu_links']) == 120
 assert sorted(gpu) == sorted(u['device'] for u in workers)
 assert all(gpu[u['device']] == u['numa'] for u in workers)"
+# GPUs update by themselves where nothing stands against it.
+copies() {
+    want=$1
+    shift
+    expect 0 topo --from "$data/nvidiaDGX2.xml" "$tiny" --device cuda --oversubscribe "$@"
+    has out "^copy +$want"
+}
+copies 'none: every GPU updates its own copy, and only sums of gradients travel$'
+copies 'none: the GPU updates by itself, and no parameter travels$' --set cluster.workers_per_group=1
+copies 'async: as asked for$' --set cluster.copy=async
+copies 'async: servers that are not bound to workers add up gradients$' --framework sandblaster
+copies 'none: the GPU' --framework sandblaster --set cluster.workers_per_group=1
+copies 'async: groups that update on their own change values on the host$' --framework downpour
+copies 'async: repeat_exact adds up in one order, that of servers$' --set job.repeat_exact=yes \
+    --set cluster.workers_per_group=2
+copies 'async: comm = adam sends factors to servers$' --set layer.fc1.comm=adam
+copies 'async: all gradients are looked at on the host before an update$' --set job.on_nan=skip
 expect 0 topo --json --from "$data/16amd64-8n2c-cpusets.xml" "$tiny" \
     --set cluster.workers_per_group=10
 check_json "assert sorted(cores) == list(range(10)) and m['hidden_hardware_threads'] == 6"
@@ -127,6 +144,7 @@ check_json "assert sorted(cores) == list(range(10)) and m['hidden_hardware_threa
 # Ways between GPUs: looked up, or tried.
 expect 0 topo "$tiny" --device sim:gpus=2 --oversubscribe
 has out '^copies +sim:0 to sim:1: not verified$'
+has out '^copy +async: simulated GPUs rehearse servers, unless copy = none is said$'
 expect 0 topo "$tiny" --device sim:gpus=2 --oversubscribe --measure
 has out '^copies +sim:0 to sim:1: directly, [0-9.]+ GB/s, [0-9.]+ us, verified$'
 has out '^ +sums over all: .*, verified$'

@@ -63,6 +63,8 @@ void sw_report_fit(struct sw_buf *out, const struct sw_job_plan *plan);
 void sw_report_fit_json(struct sw_json_writer *w, const struct sw_job_plan *plan);
 /* What products round their factors to, and the loss scale; nothing with fp32. */
 void sw_report_precision(struct sw_buf *out, const struct sw_job_plan *plan);
+/* How gradients and values of devices travel, and who adds up: "" without devices. */
+void sw_report_copy(struct sw_buf *out, const struct sw_job_plan *plan);
 /* What every worker of a group has of a net that is split otherwise than by rows, and what moves
  * between them; nothing where nothing moves. every_layer: also layer by layer. */
 void sw_report_split(struct sw_buf *out, const struct sw_job_plan *plan, bool every_layer);

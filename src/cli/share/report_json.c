@@ -65,6 +65,8 @@ static void start(struct sw_json_writer *w, const struct sw_job_plan *p,
     sw_json_placement(w, p->placement);
     sw_json_string(w, "framework", p->framework);
     sw_json_string(w, "framework_reason", p->framework_reason);
+    sw_json_string(w, "copy", p->copy);
+    sw_json_string(w, "copy_reason", p->copy_why);
     sw_json_string(w, "all_reduce", p->sums);
     sw_json_int(w, "parameters", p->params);
     sw_json_int(w, "memory_bytes", (int64_t)p->memory_bytes);

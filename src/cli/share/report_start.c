@@ -82,6 +82,14 @@ void sw_report_precision(struct sw_buf *out, const struct sw_job_plan *p)
     sw_buf_add(out, "\n");
 }
 
+void sw_report_copy(struct sw_buf *out, const struct sw_job_plan *p)
+{
+    if (*p->copy)
+        sw_buf_printf(out, "copy         %s: %s\n", p->copy, p->copy_why);
+    if (*p->sums)
+        sw_buf_printf(out, "all-reduce   %s\n", p->sums);
+}
+
 void sw_report_data(struct sw_buf *out, const struct sw_job_plan *p)
 {
     for (int i = 0; i < 2; i++)
@@ -115,8 +123,7 @@ void sw_report_start(struct sw_buf *out, const struct sw_job_plan *p, const stru
     sw_print_placement(out, p->placement, INDENT);
     sw_buf_printf(out, "framework    %s: %s\n", p->framework, p->framework_reason);
     sw_report_precision(out, p);
-    if (*p->sums)
-        sw_buf_printf(out, "all-reduce   %s\n", p->sums);
+    sw_report_copy(out, p);
     sw_buf_printf(out, "parameters   %lld (%s), %sflop a sample\n", (long long)p->params,
                   sw_human_count(count, (double)p->params),
                   sw_human_count(flops, p->flops_per_sample));

@@ -1,0 +1,60 @@
+/* What `[cluster] copy` comes to for a job: `auto` is decided as soon as the units are placed, and
+ * once more when the ways between devices are known. The rule itself is sw_cluster_copy's. */
+#include "train/job_private.h"
+#include <stdio.h>
+
+bool sw_job_decides_about_all(const struct sw_job *job)
+{
+    const struct sw_section *u = sw_recipe_find(job->recipe, "updater", NULL);
+    const struct sw_updater *updater = (const struct sw_updater *)(const void *)u->type[0];
+    return job->conf->clip_norm > 0 || job->conf->on_nan != SW_ON_NAN_STOP ||
+           job->conf->loss_scale > 0 || updater->needs_norms || sw_stop_wants_norm(job);
+}
+
+/* Does a layer, or the recipe for all of them, send factors to servers? */
+static bool sends_to_servers(const struct sw_job *job, const struct sw_cluster_conf *c)
+{
+    bool any = c->comm == SW_COMM_ADAM;
+    for (const struct sw_section *s = sw_recipe_first(job->recipe, "layer"); s && !any;
+         s = sw_section_next(s))
+        any = ((const struct sw_layer_conf *)s->common)->comm == SW_COMM_ADAM;
+    return any;
+}
+
+static const char *why_servers(const struct sw_job *job, const struct sw_cluster_conf *c)
+{
+    return job->conf->repeat_exact    ? "repeat_exact adds up in one order, that of servers"
+           : sends_to_servers(job, c) ? "comm = adam sends factors to servers"
+                                      : sw_reduce_why_servers(job);
+}
+
+static const char *why_host(const struct sw_job *job)
+{
+    return sw_job_decides_about_all(job)
+               ? "all gradients are looked at on the host before an update"
+               : NULL;
+}
+
+void sw_job_choose_copy(struct sw_job *job, const struct sw_cluster_conf *c)
+{
+    struct sw_copy_case all = {.device = job->shape.device,
+                               .mixed = job->mixed,
+                               .apart = job->apart,
+                               .workers = job->placement->worker_count,
+                               .servers = why_servers(job, c),
+                               .host = why_host(job)};
+    job->copy = (enum sw_copy_mode)c->copy;
+    snprintf(job->copy_why, sizeof job->copy_why, "as asked for");
+    if (job->copy == SW_COPY_AUTO)
+        job->copy = sw_cluster_copy(&all, job->copy_why, sizeof job->copy_why);
+}
+
+void sw_job_settle_copy(struct sw_job *job)
+{
+    const struct sw_cluster_conf *c = sw_recipe_find(job->recipe, "cluster", NULL)->common;
+    if (c->copy != SW_COPY_AUTO || job->copy != SW_COPY_NONE || job->placement->worker_count == 1 ||
+        sw_job_reduces(job))
+        return;
+    job->copy = SW_COPY_ASYNC;
+    snprintf(job->copy_why, sizeof job->copy_why, "copies between devices are not sound");
+}
