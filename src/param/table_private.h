@@ -1,5 +1,6 @@
-/* What table.c (building), serve.c (running), hogwild.c (without servers) and decide.c (updates in
- * two phases) share. */
+/* What table*.c (building: parameters, slices, memory, initial values, who gives what), serve.c
+ * (running), hogwild.c (without servers), decide.c (updates in two phases) and factors.c (gradients
+ * out of factors) share. */
 #ifndef SW_PARAM_TABLE_PRIVATE_H
 #define SW_PARAM_TABLE_PRIVATE_H
 
@@ -78,13 +79,22 @@ struct sw_table {
     int waiters; /* atomic: who sleeps on changed */
 };
 
+enum { SW_TABLE_ALIGN_BYTES = 64 };
+
+/* Bytes of one array of a parameter: its values, a gradient, a slot. */
+static inline size_t sw_param_array_bytes(const struct sw_param *p)
+{
+    return (sw_desc_bytes(&p->layout) + SW_TABLE_ALIGN_BYTES - 1) / SW_TABLE_ALIGN_BYTES *
+           SW_TABLE_ALIGN_BYTES;
+}
+
 /* serve.c: wakes who waits for a version or for mail. */
 void sw_table_wake(struct sw_table *t);
 /* What a party's gradients of a parameter sum up to, from element `from` on: in is where the terms
  * are listed. Returns the first. */
 float *sw_table_sum(const struct sw_table *t, int param, int party, int64_t from,
                     const float *in[SW_TREE_LEAVES], struct sw_terms *sum);
-/* Does the worker have a gradient of it? */
+/* table_givers.c: does the worker have a gradient of it? */
 bool sw_table_gives(const struct sw_table *t, int param, int worker);
 /* How many make an update of it complete. */
 int sw_table_threshold(const struct sw_table *t, int param);

@@ -1,0 +1,72 @@
+/* Who gives gradients of a parameter, who reads its values, and how a worker's leaves of the sum
+ * over its party are cut into terms. Frozen with the table; any thread. */
+#include "param/table_private.h"
+
+void sw_table_leaves(const struct sw_table *t, int worker, int *first, int *count)
+{
+    int64_t from, leaves;
+    sw_part(t->leaves, t->party_workers, worker % t->party_workers, &from, &leaves);
+    *first = (int)from;
+    *count = (int)leaves;
+}
+
+int sw_table_parties(const struct sw_table *t)
+{
+    return t->parties;
+}
+
+int sw_table_party(const struct sw_table *t, int worker)
+{
+    return worker / t->party_workers;
+}
+
+const float *sw_table_value(const struct sw_table *t, int worker, int param)
+{
+    return t->params[param].view[sw_table_party(t, worker)].value;
+}
+
+int sw_table_threshold(const struct sw_table *t, int param)
+{
+    const struct sw_param *p = &t->params[param];
+    return p->frozen ? 0 : p->owner < 0 ? t->party_workers : t->party_workers / t->group_workers;
+}
+
+int sw_table_givers(const struct sw_table *t, int param)
+{
+    return sw_table_threshold(t, param) * t->parties;
+}
+
+bool sw_table_is_served(const struct sw_table *t, int param)
+{
+    int givers = sw_table_givers(t, param);
+    return givers > (t->args.updates_elsewhere ? 1 : 0) && !t->args.sums_elsewhere &&
+           !sw_table_is_elsewhere(t, param);
+}
+
+bool sw_table_is_reduced(const struct sw_table *t, int param)
+{
+    return t->args.sums_elsewhere && sw_table_givers(t, param) > 1 &&
+           !sw_table_is_elsewhere(t, param);
+}
+
+bool sw_table_gives(const struct sw_table *t, int param, int worker)
+{
+    const struct sw_param *p = &t->params[param];
+    return !p->frozen && (p->owner < 0 || p->owner == worker % t->group_workers);
+}
+
+int sw_table_terms(const struct sw_table *t, int worker)
+{
+    return t->first_term[worker + 1] - t->first_term[worker];
+}
+
+struct sw_table_term sw_table_term(const struct sw_table *t, int worker, int param, int term)
+{
+    int n = t->first_term[worker] + term;
+    int in_party = n % t->first_term[t->party_workers], first, count;
+    sw_table_leaves(t, worker, &first, &count);
+    return (struct sw_table_term){
+        .from = term == 0 ? first : t->term_end[in_party - 1],
+        .to = t->term_end[in_party],
+        .gradient = t->params[param].factors < 0 ? t->params[param].gradient[n] : NULL};
+}
