@@ -271,9 +271,10 @@ int sw_states_finite(struct sw_worker *w, bool *finite, struct sw_err *err)
     return rc;
 }
 
+/* Who has no copy of its own reads the job's memory, and so waits for who fetches into it, too. */
 int sw_states_share(struct sw_worker *w, struct sw_err *err)
 {
-    if (!w->states)
+    if (w->job->states.count == 0 || !sw_job_has_devices(w->job))
         return SW_OK;
     int rc = fetch(w, err);
     if (rc == SW_OK)

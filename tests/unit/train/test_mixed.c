@@ -33,10 +33,9 @@ static void note_devices(struct trial *t)
 }
 
 /* The same job on CPUs and on both; sets is what both have. */
-static void compare(const char *device, const char *const sets[TRIAL_SETS])
+static void compare_of(const char *recipe, const char *device, const char *const sets[TRIAL_SETS])
 {
-    struct trial cpus = {
-        .recipe = workers_recipe, .name = "cpus", .steps = STEPS, .oversubscribe = true};
+    struct trial cpus = {.recipe = recipe, .name = "cpus", .steps = STEPS, .oversubscribe = true};
     memcpy(cpus.sets, sets, sizeof cpus.sets);
     struct trial mixed = cpus;
     mixed.name = "mixed";
@@ -46,6 +45,11 @@ static void compare(const char *device, const char *const sets[TRIAL_SETS])
     trial_ok(&mixed);
     assert_same_tensors(checkpoint_path("cpus", STEPS), checkpoint_path("mixed", STEPS));
     assert_true(metric("cpus", "test", "loss", STEPS) == metric("mixed", "test", "loss", STEPS));
+}
+
+static void compare(const char *device, const char *const sets[TRIAL_SETS])
+{
+    compare_of(workers_recipe, device, sets);
     assert_true(metric("cpus", "test", "accuracy", STEPS) ==
                 metric("mixed", "test", "accuracy", STEPS));
 }
@@ -67,6 +71,15 @@ static void both_train_to_the_bits_of_cpus(void **state)
         compare(MIXED_3, ways[i]);
         home_end(NULL);
     }
+}
+
+/* The device brings running statistics to the host's memory, where CPUs read them as they are. */
+static void running_statistics_are_the_same_on_both(void **state)
+{
+    (void)state;
+    static const char *const sets[TRIAL_SETS] = {ALLREDUCE, "cluster.workers_per_group=3",
+                                                 "job.eval_every=2", "job.on_nan=skip"};
+    compare_of(budget_recipe, MIXED_3, sets);
 }
 
 /* A worker for every GPU and one for the cores, unless somebody says how many. */
@@ -190,6 +203,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(both_train_to_the_bits_of_cpus),
+        FRESH(running_statistics_are_the_same_on_both),
         FRESH(without_a_number_cores_have_one_worker),
         FRESH(groups_apart_are_on_both),
         FRESH(a_resume_may_be_on_others),
