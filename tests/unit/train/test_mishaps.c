@@ -3,6 +3,7 @@
  * job.on_nan: one batch of every epoch holds a value that overflows. Skipping its update is as if
  * the batch had never been; rolling back brings the newest checkpoint's values; stopping stops; and
  * no checkpoint ever holds what is not finite. */
+#include "device/sim/sim_private.h"
 #include "workers_support.h"
 
 enum { RECORDS = 40, BATCH = 8, BAD = 17 /* in the third of five batches */, COLUMNS = 6 };
@@ -212,6 +213,30 @@ static void rolling_back_is_the_same_for_workers_and_devices(void **state)
     assert_equal_runs("r1", "elsewhere", 20);
 }
 
+/* Every copy of that worker's device takes a while. */
+static void be_late(struct trial *t)
+{
+    const int *late = t->user;
+    sw_sim_device_of(t->job->workers[*late].device)->conf.copy_delay_us = 3000;
+}
+
+/* Running statistics are in the job's memory, where one worker brings them and all read them: when
+ * one begins, after a rollback, and for an evaluation. However late one comes, nobody writes there
+ * meanwhile, which sim would say. */
+static void nobody_changes_statistics_that_a_late_device_still_reads(void **state)
+{
+    static const char *const mishaps[] = {"job.on_nan=rollback", "job.on_nan=skip"};
+    (void)state;
+    write_tables();
+    for (int late = 0; late < 2; late++)
+        for (int i = 0; i < 4; i++)
+            train(.name = "late", .recipe = recipe_with(SGD), .oversubscribe = true, .steps = 10,
+                  .device = "sim:gpus=2,mem=64MiB", .before = be_late, .user = &late,
+                  .sets = {mishaps[i % 2], "job.checkpoint_every=2", "job.eval_every=3", ALLREDUCE,
+                           "cluster.workers_per_group=2",
+                           i / 2 ? "layer.bn1.location=1" : "layer.bn1.sync=no"});
+}
+
 /* New values that overflow: nothing to go on from when skipping, but there is when rolling back. */
 static void overflowing_values_roll_back(void **state)
 {
@@ -286,6 +311,7 @@ int main(void)
         cmocka_unit_test(a_rollback_brings_the_newest_checkpoint),
         cmocka_unit_test(rollbacks_to_one_checkpoint_come_to_an_end),
         cmocka_unit_test(rolling_back_is_the_same_for_workers_and_devices),
+        cmocka_unit_test(nobody_changes_statistics_that_a_late_device_still_reads),
         cmocka_unit_test(overflowing_values_roll_back),
         cmocka_unit_test(clipping_that_reaches_nothing_changes_no_bit),
         cmocka_unit_test(clipping_is_the_same_for_workers_and_devices),
