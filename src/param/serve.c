@@ -233,7 +233,7 @@ void sw_table_update_terms(const struct sw_table *t, int param, uint64_t version
     a->weight_decay = (float)(t->args.common->weight_decay * (double)p->decay_mult);
     a->clip_value = (float)t->args.clip_value;
     a->gradient_scale = 1;
-    a->step = version - 1 - sw_table_dropped(t);
+    a->step = version - 1 - t->before - sw_table_dropped(t);
 }
 
 /* What is summed already, in two phases, is in the first gradient alone. */

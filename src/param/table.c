@@ -260,12 +260,17 @@ void sw_table_put_version(struct sw_table *t, uint64_t version, uint64_t updates
     for (int r = 0; r < t->parties; r++)
         sw_table_put_party(t, r, version);
     t->dropped = dropped;
+    t->before = version - updates;
     t->torn = -1;
 }
 
 void sw_table_put_param(struct sw_table *t, int param, uint64_t version)
 {
     struct sw_param *p = &t->params[param];
+    for (int i = p->first_slice; i < p->first_slice + p->slice_count; i++) {
+        t->slices[i].version = version - t->before;
+        t->slices[i].dropped = sw_table_dropped(t);
+    }
     for (int r = 0; r < t->parties; r++)
         /* What it wrote into the table is seen by whoever waits for the version. */
         __atomic_store_n(&p->view[r].ready, version * (uint64_t)p->slice_count, __ATOMIC_SEQ_CST);

@@ -71,6 +71,7 @@ struct sw_table {
     struct sw_sync *sync;     /* borrowed; NULL: the only server group */
     int place;                /* which one it is */
     uint64_t dropped;         /* atomic: updates that were not applied */
+    uint64_t before;          /* versions that are no updates: an earlier stage's */
     sw_table_watch *watch;
     void *watch_user;
     struct sw_mutex lock; /* guards closed; taken to wait for a version */

@@ -132,6 +132,32 @@ static void what_the_device_updates_goes_on_from_a_checkpoint(void **state)
         assert_same_tensors(checkpoint_path("cpu", step), checkpoint_path("whole", step));
 }
 
+#define ADAM "type = adam\nlr = 0.002\n"
+
+/* How many updates there have been is part of what is saved: whoever goes on, on the host or on a
+ * device, corrects adam's bias by it. A stage begins to count anew. */
+static void updates_are_counted_for_whoever_goes_on(void **state)
+{
+    static const char stages[] =
+        "[job]\nseed = 7\nbatch = 32\neval_batch = 20\n"
+        "[stage first]\nsteps = 5\n[stage second]\nsteps = 7\n" DATA_SECTIONS
+        "[updater]\n" ADAM WORKERS_NET;
+    static const char *const modes[] = {ASYNC, NONE};
+    (void)state;
+    train(.name = "whole", .recipe = WITH(ADAM), .steps = STEPS, .device = sims[1],
+          .sets = {ASYNC});
+    for (int first = 0; first < 2; first++) {
+        train(.name = "half", .recipe = WITH(ADAM), .steps = 5, .device = sims[1],
+              .sets = {modes[first]});
+        train(.resume = "half", .resume_step = 5, .steps = STEPS, .device = sims[1],
+              .sets = {modes[1 - first]});
+        assert_same("whole", "half");
+    }
+    train(.name = "staged", .recipe = stages, .device = sims[1], .sets = {ASYNC});
+    train(.name = "kept", .recipe = stages, .device = sims[1], .sets = {NONE});
+    assert_same("staged", "kept");
+}
+
 /* ---- What travels ---- */
 
 static struct sw_sim_traffic travelled[SW_SIM_DIRECTIONS];
@@ -379,6 +405,7 @@ int main(void)
         FRESH(groups_wait_for_their_own_updates),
         FRESH(updates_in_two_phases_are_not_waited_for_too_early),
         FRESH(what_the_device_updates_goes_on_from_a_checkpoint),
+        FRESH(updates_are_counted_for_whoever_goes_on),
         FRESH(nothing_travels_where_the_device_updates),
         FRESH(what_is_recorded_is_what_travels),
         FRESH(the_ledger_shows_what_is_waited_for),
