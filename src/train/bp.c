@@ -4,6 +4,9 @@
  * forward. */
 #include "base/os.h"
 #include "train/job_private.h"
+#include "train/results.h"
+#include "train/states.h"
+#include "train/worker.h"
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

@@ -7,6 +7,8 @@
 #include "base/os.h"
 #include "base/str.h"
 #include "train/job_private.h"
+#include "train/states.h"
+#include "train/worker.h"
 #include <string.h>
 
 static struct sw_state *find(const struct sw_states *s, const char *layer, const char *name)

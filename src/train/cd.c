@@ -4,6 +4,7 @@
  * machine of the net takes its turns: the way down, backward of the hidden and the visible layer,
  * and the way up again, forward. Values do not change meanwhile, and nothing is handed over. */
 #include "train/job_private.h"
+#include "train/worker.h"
 
 static bool in_chain(const struct sw_worker *w, int i, int turn)
 {

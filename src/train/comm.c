@@ -8,6 +8,7 @@
 #include "base/os.h"
 #include "base/str.h"
 #include "comm/factors.h"
+#include "train/choices.h"
 #include "train/comm_cost.h"
 #include "train/job_private.h"
 #include <math.h>

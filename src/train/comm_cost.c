@@ -1,5 +1,6 @@
 #include "train/comm_cost.h"
 
+#include "train/choices.h"
 #include "train/job_private.h"
 
 #define FLOAT_BYTES ((double)sizeof(float))

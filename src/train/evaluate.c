@@ -2,6 +2,10 @@
 #include "base/os.h"
 #include "base/str.h"
 #include "train/job_private.h"
+#include "train/results.h"
+#include "train/saved.h"
+#include "train/states.h"
+#include "train/worker.h"
 #include <math.h>
 #include <string.h>
 

@@ -4,7 +4,9 @@
  * state, batches and what is between workers come off it, and the workers share the rest, each up
  * to what it can use. */
 #include "base/str.h"
+#include "train/choices.h"
 #include "train/job_private.h"
+#include "train/states.h"
 #include <stdio.h>
 
 /* How fast a device is, very roughly: recomputing is weighed against copying with it. GPUs are

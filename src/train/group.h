@@ -66,8 +66,8 @@ void sw_group_close_v(void *group);     /* ends every wait; for sw_fault_attach 
 /* Waits until all workers have come here. SW_OK, SW_ERR_CANCELLED, or what serve answers. */
 int sw_group_meet(struct sw_group *g, int worker) SW_MUST_CHECK;
 
-/* Waits until over(what), which whoever makes it true then tells. over is asked with the group's lock
- * held. Returns as sw_group_meet. */
+/* Waits until over(what), which whoever makes it true then tells. over is asked with the group's
+ * lock held. Returns as sw_group_meet. */
 int sw_group_wait(struct sw_group *g, int worker, bool (*over)(const void *what),
                   const void *what) SW_MUST_CHECK;
 void sw_group_tell(struct sw_group *g); /* any worker */

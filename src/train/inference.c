@@ -2,6 +2,8 @@
 
 #include "base/os.h"
 #include "base/str.h"
+#include "train/saved.h"
+#include "train/worker.h"
 #include <string.h>
 
 /* ---- which layer ---- */

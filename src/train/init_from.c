@@ -14,6 +14,9 @@
 #include "base/str.h"
 #include "param/table_file.h"
 #include "train/job_private.h"
+#include "train/saved.h"
+#include "train/states.h"
+#include "train/worker.h"
 #include <stdio.h>
 #include <string.h>
 

@@ -2,6 +2,7 @@
 
 #include "base/os.h"
 #include "train/job_private.h"
+#include "train/worker.h"
 
 struct sw_input {
     const struct sw_worker *w; /* borrowed */

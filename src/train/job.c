@@ -2,8 +2,13 @@
  * nothing is written. */
 #include "base/os.h"
 #include "base/str.h"
+#include "train/choices.h"
 #include "train/job_private.h"
+#include "train/results.h"
+#include "train/saved.h"
 #include "train/schema.h"
+#include "train/states.h"
+#include "train/worker.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

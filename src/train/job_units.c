@@ -4,7 +4,9 @@
 #include "base/str.h"
 #include "cluster/driver.h"
 #include "device/cuda_module.h"
+#include "train/choices.h"
 #include "train/job_private.h"
+#include "train/worker.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -16,6 +16,8 @@
 #include "base/os.h"
 #include "base/str.h"
 #include "train/job_private.h"
+#include "train/results.h"
+#include "train/saved.h"
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>

@@ -7,6 +7,7 @@
 #include "base/os.h"
 #include "base/str.h"
 #include "train/job_private.h"
+#include "train/worker.h"
 #include <stdlib.h>
 #include <string.h>
 

@@ -5,6 +5,7 @@
  * no part of the sum: it runs beside. */
 #include "base/os.h"
 #include "train/job_private.h"
+#include "train/worker.h"
 
 void sw_worker_lap(struct sw_worker *w, float *part_ms, double *total_ms)
 {

@@ -21,6 +21,9 @@
  * together for it. Until then values may be torn, and updates that show it are dropped. */
 #include "base/os.h"
 #include "train/job_private.h"
+#include "train/saved.h"
+#include "train/states.h"
+#include "train/worker.h"
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

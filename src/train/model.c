@@ -4,6 +4,7 @@
 #include "param/table.h"
 #include "train/job_private.h"
 #include "train/params.h"
+#include "train/results.h"
 #include "train/schema.h"
 #include <math.h>
 #include <string.h>

@@ -7,6 +7,8 @@
  * is handed over as one. */
 #include "base/os.h"
 #include "train/job_private.h"
+#include "train/results.h"
+#include "train/worker.h"
 #include <string.h>
 
 enum { ALIGN = 64 };

@@ -2,7 +2,10 @@
 #include "base/os.h"
 #include "base/str.h"
 #include "device/tune.h"
+#include "train/choices.h"
 #include "train/job_private.h"
+#include "train/states.h"
+#include "train/worker.h"
 #include <stdio.h>
 #include <string.h>
 

@@ -4,6 +4,7 @@
 #include "base/str.h"
 #include "tensor/npy.h"
 #include "train/inference.h"
+#include "train/worker.h"
 #include <string.h>
 
 enum { ALIGN = 64 };

@@ -7,6 +7,7 @@
 #include "base/str.h"
 #include "device/ops/linear.h"
 #include "device/tune.h"
+#include "train/choices.h"
 #include "train/job_private.h"
 #include <string.h>
 

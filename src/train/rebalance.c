@@ -6,7 +6,10 @@
  * its weight; a checkpoint has the rows, and so has a resume. */
 #include "base/os.h"
 #include "base/str.h"
+#include "train/choices.h"
 #include "train/job_private.h"
+#include "train/results.h"
+#include "train/worker.h"
 #include <stdlib.h>
 #include <string.h>
 

@@ -2,6 +2,8 @@
  */
 #include "base/os.h"
 #include "train/job_private.h"
+#include "train/results.h"
+#include "train/worker.h"
 #include <math.h>
 #include <string.h>
 

@@ -1,4 +1,5 @@
 #include "base/os.h"
+#include "train/choices.h"
 #include "train/job_private.h"
 #include <stdio.h>
 #include <string.h>

@@ -4,6 +4,7 @@
 #include "base/os.h"
 #include "base/str.h"
 #include "train/job_private.h"
+#include "train/watch.h"
 #include <stdio.h>
 #include <string.h>
 

@@ -3,6 +3,7 @@
  * Names: `loss` is the sum of all losses; where there are several, each also goes by TYPE.LAYER, as
  * it enters the sum. A metric goes by TYPE, where there are several of a type the first, and all of
  * them by TYPE.LAYER; further values of a metric have .VALUE behind that. */
+#include "train/results.h"
 #include "base/os.h"
 #include "base/str.h"
 #include "train/job_private.h"

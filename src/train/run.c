@@ -5,7 +5,13 @@
 #include "base/os.h"
 #include "base/str.h"
 #include "history/control.h"
+#include "train/choices.h"
 #include "train/job_private.h"
+#include "train/results.h"
+#include "train/saved.h"
+#include "train/states.h"
+#include "train/watch.h"
+#include "train/worker.h"
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

@@ -8,6 +8,7 @@
 #include "base/str.h"
 #include "cluster/nvml.h"
 #include "train/job_private.h"
+#include "train/watch.h"
 #include <fcntl.h>
 #include <math.h>
 #include <stdio.h>

@@ -10,6 +10,7 @@
  * becomes the job's fault under the server's name. */
 #include "base/os.h"
 #include "train/job_private.h"
+#include "train/worker.h"
 
 /* Which parameter's update it works on: the live snapshot's layer is the parameter. */
 static void say_serving(const struct sw_server *s, const struct sw_message *m)

@@ -11,6 +11,7 @@
 #include "base/os.h"
 #include "base/str.h"
 #include "train/job_private.h"
+#include "train/saved.h"
 #include <stdio.h>
 #include <string.h>
 

@@ -5,9 +5,11 @@
  * reads it in evaluations only, when all parameters are at the step's version: who has seen the
  * keeper's last update of the step has seen what it wrote before. Two copies of one truth never
  * matter in between. */
+#include "train/states.h"
 #include "base/os.h"
 #include "base/str.h"
 #include "train/job_private.h"
+#include "train/worker.h"
 #include <math.h>
 #include <string.h>
 

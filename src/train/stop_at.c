@@ -7,6 +7,8 @@
  * done with it: where a condition looks at training, those who made the step meet after it. */
 #include "base/str.h"
 #include "train/job_private.h"
+#include "train/results.h"
+#include "train/worker.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -3,6 +3,7 @@
  * that a worker runs itself are served meanwhile (group.c). */
 #include "base/os.h"
 #include "train/job_private.h"
+#include "train/worker.h"
 
 /* The ledger is of passes: outside of them, in an evaluation, only the wait is told. */
 static void lap(struct sw_worker *w, float *part_ms, double *total_ms)

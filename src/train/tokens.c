@@ -4,6 +4,7 @@
 #include "base/str.h"
 #include "data/vocabulary.h"
 #include "train/job_private.h"
+#include "train/saved.h"
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>

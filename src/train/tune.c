@@ -5,6 +5,7 @@
 #include "device/tune.h"
 #include "base/json.h"
 #include "base/os.h"
+#include "train/choices.h"
 #include "train/job_private.h"
 #include <string.h>
 

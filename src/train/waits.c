@@ -2,6 +2,7 @@
  * asked, none has to answer. What a unit waits for is in its slot; whether another has done its
  * part follows from where that one is. By the watch thread, seldom. */
 #include "train/job_private.h"
+#include "train/watch.h"
 #include <stdarg.h>
 #include <stdio.h>
 

@@ -7,8 +7,10 @@
  *
  * A stall is told as one warning with the culprit and who waits for it, and the history gets the
  * position of every unit. Where the run is to end, the fault is set in the culprit's name. */
+#include "train/watch.h"
 #include "base/os.h"
 #include "history/control.h"
+#include "train/choices.h"
 #include "train/job_private.h"
 #include "train/watchdog.h"
 #include <stdio.h>

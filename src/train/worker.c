@@ -5,8 +5,13 @@
  * each step's end all workers of a job come to the same decision (evaluate, checkpoint, stop). It
  * ends after the last step, on a stop request at a step's end, when the fault is set, or by its own
  * error, which becomes the fault under its name. */
+#include "train/worker.h"
 #include "base/os.h"
 #include "train/job_private.h"
+#include "train/results.h"
+#include "train/saved.h"
+#include "train/states.h"
+#include "train/watch.h"
 #include <string.h>
 
 /* Where it is in host memory. */

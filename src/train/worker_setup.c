@@ -1,7 +1,11 @@
 /* A worker before it runs: its part of the batch, stream, nets, memory, history handles, prefetch.
  */
 #include "base/os.h"
+#include "train/choices.h"
 #include "train/job_private.h"
+#include "train/results.h"
+#include "train/states.h"
+#include "train/worker.h"
 #include <stdio.h>
 #include <string.h>
 

@@ -12,6 +12,7 @@
 
 #include "unit/net/random_net.h"
 
+#include "train/choices.h"
 #include "train_support.h"
 
 enum {

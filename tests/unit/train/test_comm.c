@@ -5,6 +5,7 @@
 
 #include "device/sim/sim_private.h"
 #include "train/comm_cost.h"
+#include "train/states.h"
 
 static const char *const ways[] = {SFB, ADAM};
 

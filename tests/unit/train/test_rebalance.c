@@ -2,6 +2,7 @@
  * ctest-timeout: 240
  * Rows by measured speed: the arithmetic, and workers on simulated devices of which one is three
  * times slower than the other. */
+#include "train/worker.h"
 #include "workers_support.h"
 
 /* ---- arithmetic ---- */

@@ -6,6 +6,8 @@
 #include "workers_support.h"
 
 #include "device/sim/sim_private.h"
+#include "train/choices.h"
+#include "train/states.h"
 #include <dlfcn.h>
 #include <sys/stat.h>
 

@@ -1,0 +1,87 @@
+/* What a job chooses before it runs, beside the recipe's own words: whether gradients and values
+ * are copied (copy_mode.c), who adds gradients up (reduce.c), what a worker hands on of them
+ * (comm.c), how fast this machine is, which such choices weigh (rates.c), and how plans compute
+ * (tune.c). What was chosen is in the plan that users see and, where a resume needs it, in
+ * checkpoints.
+ *
+ * Called by who opens the job, in the order of job.c, but for what says otherwise. */
+#ifndef SW_TRAIN_CHOICES_H
+#define SW_TRAIN_CHOICES_H
+
+#include "train/job_private.h"
+
+/* copy_mode.c */
+/* Does something look at all gradients before any update is made? */
+bool sw_job_decides_about_all(const struct sw_job *job);
+/* job->copy, once the units are placed; and what becomes of it when sw_reduce_choose has said who
+ * adds up. */
+void sw_job_choose_copy(struct sw_job *job, const struct sw_cluster_conf *c);
+void sw_job_settle_copy(struct sw_job *job);
+
+/* reduce.c */
+/* Why servers add up what several workers give, whatever the devices can do; NULL: nothing says so.
+ */
+const char *sw_reduce_why_servers(const struct sw_job *job);
+/* Once the devices are open: finds which ways between them are sound (look: as far as that is
+ * known), lets those reach each other that do so soundly, and says who adds up gradients. Errors:
+ * SW_ERR_UNSUPPORTED, SW_ERR_NOTFOUND (a library that was asked for is not there, or not sound). */
+int sw_reduce_choose(struct sw_job *job, bool look, struct sw_err *err) SW_MUST_CHECK;
+/* Do devices add up gradients by themselves? */
+bool sw_job_reduces(const struct sw_job *job);
+/* Cuts the buckets, once the table is frozen; their memory on every device; and takes it. */
+int sw_reduce_plan(struct sw_job *job, struct sw_err *err) SW_MUST_CHECK;
+size_t sw_reduce_bytes(const struct sw_job *job);
+int sw_reduce_make(struct sw_job *job, struct sw_err *err) SW_MUST_CHECK;
+/* By the watch thread, now and then: what went wrong with sums under way becomes the fault. */
+void sw_reduce_look(struct sw_job *job);
+/* Before the workers go, while nothing runs any more. */
+void sw_reduce_fini(struct sw_job *job);
+
+/* rates.c */
+/* Once the first worker has its stream: from what was kept, else measured. */
+const struct sw_rates *sw_rates_of(struct sw_job *job);
+/* Keeps what was measured for the next job. A state directory that cannot be written is no error.
+ */
+void sw_rates_keep(struct sw_job *job);
+/* A file of the machine's state directory; NULL when it is not there, or of another machine. Freed
+ * by the caller. */
+struct sw_json *sw_rates_read_kept(const struct sw_job *job, const char *name);
+/* Writes one. Where that does not work the job says so. */
+void sw_rates_keep_file(struct sw_job *job, const char *name, struct sw_buf *text);
+
+/* tune.c */
+/* What devices are lent for choices by measuring, if they are asked for or part of the checkpoint.
+ * After sw_comm_prepare, which reads that, and before there are streams. Errors: SW_ERR_NOMEM. */
+int sw_job_tune_prepare(struct sw_job *job, struct sw_err *err) SW_MUST_CHECK;
+/* Keeps what was measured since the last time for the next job. */
+void sw_job_tune_keep(struct sw_job *job);
+/* Says what was measured. */
+void sw_job_tune_tell(struct sw_job *job);
+void sw_job_tune_close(struct sw_job *job); /* after the devices */
+
+/* comm.c */
+/* What nets are told; and refuses what [cluster] cannot have. Once units are placed. */
+int sw_comm_prepare(struct sw_job *job, struct sw_err *err) SW_MUST_CHECK;
+void sw_comm_args(struct sw_job *job, struct sw_net_comm *out);
+/* Once all nets are made: could all choices be made? Errors: SW_ERR_NOMEM. */
+int sw_comm_verdict(const struct sw_job *job, struct sw_err *err) SW_MUST_CHECK;
+/* Adds the factors of layer i to the worker's table, if it has any: *number is for the specs of its
+ * parameters, 0 for none. */
+int sw_comm_add(const struct sw_worker *w, int i, int *number, struct sw_err *err) SW_MUST_CHECK;
+/* Where backward of the worker's training net writes factors, for the rows that it has now. */
+void sw_comm_bind(struct sw_worker *w);
+/* Tells those who exchange factors which rows are whose, after they were cut anew. */
+void sw_comm_set_rows(struct sw_job *job);
+/* The most rows of a batch that the worker may come to have. */
+int64_t sw_comm_most_rows(const struct sw_worker *w);
+/* Memory of factors on a worker's device; takes it, before the workers' own; and gives it back. */
+size_t sw_comm_bytes(const struct sw_job *job);
+int sw_comm_make(struct sw_job *job, struct sw_err *err) SW_MUST_CHECK;
+void sw_comm_fini(struct sw_job *job);
+/* Layer i of the training nets, for `check`; and whether the recipe says anything of it. */
+void sw_comm_describe(const struct sw_job *job, int i, struct sw_job_comm *out);
+bool sw_comm_is_asked(const struct sw_job *job);
+/* The lines of choices for a checkpoint: "comm fc6 sfb". */
+void sw_comm_write(const struct sw_job *job, struct sw_buf *out);
+
+#endif
