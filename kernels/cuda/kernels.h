@@ -177,8 +177,8 @@ int sw_cuda_layer_norm_backward(const struct sw_kernel_layer_norm *k,
 /* sums [2 C + 1] of x and x^2 over the rows that count (step NULL: all), and the elements of each;
  * parts: room for 2 * SW_KERNEL_CHANNEL_PARTS * C. The first also as floats [C], unless NULL. */
 int sw_cuda_channel_sums(const struct sw_kernel_channels *k, const float *x,
-                         const struct sw_step *step, double *parts, double *sums,
-                         float *rounded, const struct sw_cuda_launch *l);
+                         const struct sw_step *step, double *parts, double *sums, float *rounded,
+                         const struct sw_cuda_launch *l);
 
 struct sw_cuda_batch_norm {
     struct sw_kernel_channels k;
@@ -231,8 +231,8 @@ int sw_cuda_dropout(const struct sw_cuda_dropout *a, const struct sw_cuda_launch
 /* ---- units.cu: of Boltzmann machines; the structs without step and first_row ---- */
 
 /* bernoulli and gaussian units. carried (or NULL): the sample, but where chains begin. */
-int sw_cuda_units(const struct sw_kernel_units *u, const float *carried,
-                  const struct sw_step *step, const struct sw_cuda_launch *l);
+int sw_cuda_units(const struct sw_kernel_units *u, const float *carried, const struct sw_step *step,
+                  const struct sw_cuda_launch *l);
 /* result (or NULL) gets factor times the sum over rows that count, added where `more`. */
 int sw_cuda_unit_energy(const struct sw_kernel_unit_energy *e, double factor, bool more,
                         const struct sw_step *step, struct sw_result *result,
@@ -305,9 +305,10 @@ struct sw_cuda_cell {
     float *next;  /* h' of the next step, pitch before_pitch; this and the two below may be NULL */
     float *y, *h; /* h: [rows, hidden] */
 };
-/* h' of the first step; and c = 0 unless the run goes on. */
-int sw_cuda_cell_begin(const struct sw_cuda_cell *k, const float *h, const float *h0, bool carried,
-                       const struct sw_step *step, float *first, const struct sw_cuda_launch *l);
+/* h' of the first step; and lstm's c, unless the run goes on. h0, c0 NULL: zeros. */
+int sw_cuda_cell_begin(const struct sw_cuda_cell *k, const float *h, const float *h0,
+                       const float *c0, bool carried, const struct sw_step *step, float *first,
+                       const struct sw_cuda_launch *l);
 int sw_cuda_cell(const struct sw_cuda_cell *k, const struct sw_cuda_launch *l);
 
 /* dh and dc [rows, hidden] as in struct sw_kernel_cell_back. */

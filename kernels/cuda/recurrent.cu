@@ -8,24 +8,26 @@ static __device__ __forceinline__ float sigmoid(float x)
     return 1.0f / (1.0f + expf(-x));
 }
 
-/* h' of the first step: where the step before left it, or h0, or zero. */
-static __global__ void begin(struct sw_cuda_cell k, const float *h, const float *h0, bool carried,
-                             const struct sw_step *step, float *first)
+/* h' and c' of the first step: where the step before left them, or h0 and c0, or zero. */
+static __global__ void begin(struct sw_cuda_cell k, const float *h, const float *h0,
+                             const float *c0, bool carried, const struct sw_step *step,
+                             float *first)
 {
     bool goes_on = carried && !step->sequences_begin;
     for (int64_t i = sw_first(); i < k.rows * k.hidden; i += sw_stride()) {
         int64_t r = i / k.hidden, j = i % k.hidden;
         first[r * k.before_pitch + j] = goes_on ? h[i] : h0 ? h0[i] : 0.0f;
         if (k.c && !goes_on)
-            k.c[i] = 0.0f;
+            k.c[i] = c0 ? c0[i] : 0.0f;
     }
 }
 
-int sw_cuda_cell_begin(const struct sw_cuda_cell *k, const float *h, const float *h0, bool carried,
-                       const struct sw_step *step, float *first, const struct sw_cuda_launch *l)
+int sw_cuda_cell_begin(const struct sw_cuda_cell *k, const float *h, const float *h0,
+                       const float *c0, bool carried, const struct sw_step *step, float *first,
+                       const struct sw_cuda_launch *l)
 {
-    SW_START(begin, sw_blocks_for(k->rows * k->hidden, l), SW_THREADS, l, *k, h, h0, carried, step,
-             first);
+    SW_START(begin, sw_blocks_for(k->rows * k->hidden, l), SW_THREADS, l, *k, h, h0, c0, carried,
+             step, first);
     return (int)cudaGetLastError();
 }
 

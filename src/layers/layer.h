@@ -259,6 +259,10 @@ struct sw_layer_type {
     uint32_t targets; /* bit i: source i is what a loss compares with: no gradient goes there */
     /* Features of a row of the output, where the conf alone says so. NULL: it does not. */
     int64_t (*width)(const void *conf);
+    /* Where a step of an unrolled layer hands on more to its next step than others see (lstm's c):
+     * the features of a row of its output then, which begins with what they see. NULL, or 0: they
+     * see all of it. */
+    int64_t (*hands_on)(const void *conf);
     size_t state_bytes;
     bool can_fuse_relu; /* setup honours fuse_relu */
     bool skips_frozen; /* backward makes no gradients of parameters when all their grads are NULL */

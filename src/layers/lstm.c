@@ -18,6 +18,13 @@ static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_e
     return sw_stack_setup(l, s, &c->stack, SW_CELL_LSTM, err);
 }
 
+/* h and c of every layer. */
+static int64_t hands_on(const void *conf)
+{
+    const struct sw_stack_conf *c = conf;
+    return c->bidirectional ? 0 : 2 * c->layers * c->hidden;
+}
+
 static const struct sw_layer_example examples[] = {
     SW_STACK_EXAMPLES,
     {0},
@@ -30,6 +37,7 @@ const struct sw_layer_type sw_layer_lstm = {
              .conf_bytes = sizeof(struct conf),
              .params = sw_stack_params},
     SW_STACK_TYPE,
+    .hands_on = hands_on,
     .setup = setup,
     .examples = examples,
 };

@@ -43,6 +43,7 @@ const struct sw_layer_type sw_layer_rnn = {
              .conf_bytes = sizeof(struct conf),
              .params = sw_stack_params},
     SW_STACK_TYPE,
+    .hands_on = sw_stack_hands_on,
     .setup = setup,
     .examples = examples,
 };

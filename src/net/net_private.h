@@ -45,7 +45,8 @@ struct sw_net_node {
     int step, steps;           /* of an unrolled layer, or of what takes a step out of a sequence:
                                   which it is, and how many there are; step -1: neither */
     const char *of;            /* of the latter: whose steps */
-    int64_t width;             /* what the first step reads of the step before: [rows, width] */
+    int64_t width;             /* what the first step reads of the step before: [rows, width];
+                                  what a `front` shows */
     bool carries;              /* of a `begin`: the batch before may have left it */
     bool joins_joins;          /* of a `join`: its sources are such, too */
     int first_giver;           /* consumer whose backward is the first to give a gradient, or -1 */
@@ -105,7 +106,8 @@ struct sw_net {
     enum sw_partition partition; /* of layers that do not say */
     struct sw_net_comm comm;
     struct sw_buf comm_notes; /* what it is otherwise than asked for net-wide, a line each, */
-    struct sw_buf comm_others; /* and layers of types that have no factors, while nodes are set up */
+    struct sw_buf
+        comm_others; /* and layers of types that have no factors, while nodes are set up */
     const struct sw_strings *freeze; /* borrowed; or NULL */
     int connections;
     bool is_handed;               /* some output lies in another worker's memory */
@@ -126,7 +128,7 @@ struct sw_net {
         struct sw_result fetched[]; /* [pair_count]: copies of the results' pairs */
     } * mail;
     int pair_count, shown_pairs; /* those of later steps stand behind what is shown */
-    int64_t pairs_at, step_at; /* offsets of the pairs' array and of the step */
+    int64_t pairs_at, step_at;   /* offsets of the pairs' array and of the step */
     bool scratch_apart;
     size_t arena_bytes, kept_bytes, scratch_bytes, swap_bytes;
     char *arena, *scratch;            /* borrowed */
@@ -161,7 +163,7 @@ static inline bool sw_net_is_later_step(const struct sw_net_node *node)
 }
 
 /* steps.c */
-extern const struct sw_layer_type sw_net_step, sw_net_join, sw_net_begin, sw_net_end;
+extern const struct sw_layer_type sw_net_step, sw_net_join, sw_net_begin, sw_net_end, sw_net_front;
 bool sw_net_connects_steps(const struct sw_net_node *node);
 int sw_net_steps_setup(const struct sw_net *net, struct sw_net_node *node,
                        struct sw_err *err) SW_MUST_CHECK;

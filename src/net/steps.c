@@ -1,7 +1,8 @@
 /* What connects the steps of an unrolled net (net/unroll.c) with the rest of it: `step` takes one
  * step out of a sequence, `join` puts steps together to one, `begin` is what the first step reads
- * of a step before, and `end` keeps the last one's output for the next batch. Layers of these types
- * are not in the registry. Sequences are [N, T, ...], of whole numbers [N, T]; a step is [N, ...].
+ * of a step before, `end` keeps the last one's output for the next batch, and `front` is what
+ * others see of a step that hands on more. Layers of these types are not in the registry. Sequences
+ * are [N, T, ...], of whole numbers [N, T]; a step is [N, ...].
  */
 #include "device/ops/carry.h"
 #include "device/ops/elementwise.h"
@@ -9,8 +10,8 @@
 #include "net/net_private.h"
 
 struct state {
-    struct sw_desc sequence; /* what `step` reads */
-    int64_t at;              /* of `step` */
+    struct sw_desc sequence; /* what `step` and `front` read */
+    int64_t at;              /* of `step`, and 0 */
     float *next;             /* borrowed: where `end` leaves the last step; NULL: nowhere */
 };
 
@@ -90,6 +91,31 @@ static int step_backward(struct sw_layer *l, const struct sw_pass *r, struct sw_
 
 const struct sw_layer_type sw_net_step = {
     .base = {.name = "step", .help = "one step of a sequence"},
+    .role = SW_ROLE_NEURON,
+    .split_reason = "it is a step of a sequence",
+    .min_src = 1,
+    .max_src = 1,
+    .state_bytes = sizeof(struct state),
+    .forward = step_forward,
+    .backward = step_backward,
+};
+
+/* ---- front ---- */
+
+/* The first `width` features: the first of so many states, which are a sequence like others. */
+static void front_setup(struct sw_net_node *node)
+{
+    struct sw_layer *l = &node->layer;
+    struct state *st = l->state;
+    const int64_t rows = l->src[0]->desc.dim[0], all = l->src[0]->desc.dim[1];
+    st->sequence =
+        sw_desc_plain(SW_F32, 3, (const int64_t[]){rows, all / node->width, node->width});
+    l->dst.desc = sw_desc_plain(SW_F32, 2, (const int64_t[]){rows, node->width});
+    l->can_add = true;
+}
+
+const struct sw_layer_type sw_net_front = {
+    .base = {.name = "front", .help = "what others see of a step"},
     .role = SW_ROLE_NEURON,
     .split_reason = "it is a step of a sequence",
     .min_src = 1,
@@ -223,7 +249,7 @@ bool sw_net_connects_steps(const struct sw_net_node *node)
 {
     const struct sw_layer_type *type = node->layer.type;
     return type == &sw_net_step || type == &sw_net_join || type == &sw_net_begin ||
-           type == &sw_net_end;
+           type == &sw_net_end || type == &sw_net_front;
 }
 
 int sw_net_steps_setup(const struct sw_net *net, struct sw_net_node *node, struct sw_err *err)
@@ -235,6 +261,8 @@ int sw_net_steps_setup(const struct sw_net *net, struct sw_net_node *node, struc
         return join_setup(node, err);
     if (type == &sw_net_begin)
         begin_setup(net, node);
+    else if (type == &sw_net_front)
+        front_setup(node);
     else /* nobody reads it */
         node->layer.dst.desc = sw_desc_plain(SW_F32, 1, node->layer.src[0]->desc.dim);
     return SW_OK;

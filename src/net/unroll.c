@@ -3,8 +3,10 @@
  * SINGA (TOMM, section 4.1.1 and Figures 5b, 9). What connects steps with layers that are not
  * unrolled is nodes of its own (steps.c): `tokens@3` takes a step out of a sequence, `h` puts the
  * steps h@0, h@1, ... together to one, `h@begin` is what the first step reads of a step before, and
- * `h@end` keeps the last one's output for the next batch. Gradients go back through the steps of a
- * batch and not beyond: back-propagation through time is truncated there.
+ * `h@end` keeps the last one's output for the next batch. Of a layer whose steps hand on more than
+ * others see, `h@3` is all of it, read by h@4 alone, and `h@3.h` what the others read. Gradients go
+ * back through the steps of a batch and not beyond: back-propagation through time is truncated
+ * there.
  *
  * Steps run one after the other, each through all of its layers, so that what reads an early step
  * can begin while others are at later ones. */
@@ -21,10 +23,16 @@ struct unrolling {
     const struct sw_net_graph_layer *layers;
     int count, capacity;
     /* Of each layer, owned: its first node; the sequence of its steps; the first node of the steps
-     * out of its output; its `begin`. NONE: there is none (yet). */
-    int *first, *joined, *taken, *begins;
+     * out of its output; its `begin`; the first of the nodes that others see of its steps; and what
+     * they see of `begin`. NONE: there is none (yet). */
+    int *first, *joined, *taken, *begins, *shown, *shown_begin;
     struct sw_err *err;
 };
+
+static const struct sw_layer_type *type_of(const struct sw_net_graph_layer *l)
+{
+    return (const struct sw_layer_type *)(const void *)l->section->type[0];
+}
 
 static int64_t copies_of(const struct sw_net_graph_layer *l)
 {
@@ -153,6 +161,46 @@ static int add_layer(struct unrolling *u, int i)
     return SW_OK;
 }
 
+/* ---- What others see of a step ---- */
+
+/* Features that a step hands on to the layer's next one, where others do not see all; else 0. */
+static int64_t handed_on(const struct sw_net_graph_layer *l)
+{
+    const struct sw_layer_type *type = type_of(l);
+    return l->steps > 0 && type->hands_on ? type->hands_on(l->section->conf[0]) : 0;
+}
+
+static int show(struct unrolling *u, int i, int node)
+{
+    const struct sw_section *s = u->layers[i].section;
+    int at = add_node(u, s, &sw_net_front, sw_format("%s.h", u->net->nodes[node].layer.name));
+    if (at == NONE)
+        return NONE;
+    u->net->nodes[at].step = u->net->nodes[node].step;
+    u->net->nodes[at].steps = u->net->nodes[node].steps;
+    u->net->nodes[at].width = type_of(&u->layers[i])->width(s->conf[0]);
+    add_source(u, at, node);
+    return at;
+}
+
+static int show_steps(struct unrolling *u, int i)
+{
+    const struct sw_net_graph_layer *l = &u->layers[i];
+    for (int64_t t = 0; handed_on(l) > 0 && t < l->steps; t++) {
+        int at = show(u, i, u->first[i] + (int)t);
+        if (at == NONE)
+            return SW_ERR_NOMEM;
+        u->shown[i] = t == 0 ? at : u->shown[i];
+    }
+    return SW_OK;
+}
+
+/* What others read of step t of layer i. */
+static int output_of(const struct unrolling *u, int i, int64_t t)
+{
+    return (u->shown[i] == NONE ? u->first[i] : u->shown[i]) + (int)t;
+}
+
 /* ---- Between steps and layers that are not unrolled ---- */
 
 /* A node that puts `count` steps or sequences together; the last one of all has the layer's name.
@@ -183,7 +231,7 @@ static int join(struct unrolling *u, int i)
         return NONE;
     }
     for (int t = 0; t < n; t++)
-        parts[t] = u->first[i] + t;
+        parts[t] = output_of(u, i, t);
     for (int level = 0; (n > 1 || level == 0) && parts[0] != NONE; level++) {
         int made = 0;
         for (int from = 0; from < n && parts[0] != NONE; from += SW_LAYER_SRCS) {
@@ -246,7 +294,7 @@ static int begin(struct unrolling *u, int i, bool carries)
         sw_free(seen);
         return NONE;
     }
-    int64_t width = width_of(u, i, seen);
+    int64_t width = handed_on(l) > 0 ? handed_on(l) : width_of(u, i, seen);
     sw_free(seen);
     if (width == 0)
         sw_recipe_error(u->net->recipe, l->section, NULL,
@@ -267,6 +315,17 @@ static int begin(struct unrolling *u, int i, bool carries)
     return at;
 }
 
+/* What layer `reader` reads of the step before of layer i in its first step. */
+static int read_begin(struct unrolling *u, int reader, int i, bool carries)
+{
+    int at = begin(u, i, carries);
+    if (at == NONE || reader == i || handed_on(&u->layers[i]) == 0)
+        return at;
+    if (u->shown_begin[i] == NONE)
+        u->shown_begin[i] = show(u, i, at);
+    return u->shown_begin[i];
+}
+
 /* ---- Sources ---- */
 
 /* What step t of layer i reads as its k-th source. */
@@ -277,16 +336,17 @@ static int source_of(struct unrolling *u, int i, int k, int64_t t)
     switch (l->how[k]) {
     case SW_ONE_TO_ONE:
         if (l->steps > 0)
-            return from->steps > 0 ? u->first[j] + (int)t : take(u, j, l, t);
+            return from->steps > 0 ? output_of(u, j, t) : take(u, j, l, t);
         break;
     case SW_ONE_TO_ALL:
         break;
     case SW_FIRST_TO_LAST:
-        return u->first[j] + (int)copies_of(from) - 1;
+        return output_of(u, j, copies_of(from) - 1);
     case SW_PREVIOUS:
     case SW_STATEFUL:
-        return t > 0 ? u->first[j] + (int)t - 1
-                     : begin(u, j, l->how[k] == SW_STATEFUL || u->net->carry);
+        if (t == 0)
+            return read_begin(u, i, j, l->how[k] == SW_STATEFUL || u->net->carry);
+        return i == j ? u->first[j] + (int)t - 1 : output_of(u, j, t - 1);
     }
     return from->steps > 0 ? join(u, j) : u->first[j];
 }
@@ -379,9 +439,12 @@ static int make(struct unrolling *u, const char *until)
 {
     int rc = SW_OK;
     for (int i = 0; i < u->count; i++)
-        u->first[i] = u->joined[i] = u->taken[i] = u->begins[i] = NONE;
+        u->first[i] = u->joined[i] = u->taken[i] = u->begins[i] = u->shown[i] = u->shown_begin[i] =
+            NONE;
     for (int i = 0; i < u->count && rc == SW_OK; i++)
         rc = add_layer(u, i);
+    for (int i = 0; i < u->count && rc == SW_OK; i++)
+        rc = show_steps(u, i);
     for (int i = 0; i < u->count && rc == SW_OK; i++)
         rc = add_sources(u, i);
     /* Whoever asks for an unrolled layer's output gets it as a sequence. */
@@ -405,13 +468,17 @@ int sw_net_unroll(struct sw_net *net, const struct sw_net_graph_layer *layers, i
                           .joined = sw_calloc(n, sizeof(int)),
                           .taken = sw_calloc(n, sizeof(int)),
                           .begins = sw_calloc(n, sizeof(int)),
+                          .shown = sw_calloc(n, sizeof(int)),
+                          .shown_begin = sw_calloc(n, sizeof(int)),
                           .err = err};
-    int rc = u.first && u.joined && u.taken && u.begins
+    int rc = u.first && u.joined && u.taken && u.begins && u.shown && u.shown_begin
                  ? make(&u, until)
                  : sw_err_nomem(err, "the layers", n * sizeof(int));
     sw_free(u.first);
     sw_free(u.joined);
     sw_free(u.taken);
     sw_free(u.begins);
+    sw_free(u.shown);
+    sw_free(u.shown_begin);
     return rc;
 }

@@ -7,7 +7,7 @@ export OMP_NUM_THREADS=1
 awk 'BEGIN { s = 7; for (i = 0; i < 900; i++) { s = (s * 75 + 74) % 65537
     printf "%s", (s % 5 == 0) ? "for (i = 0; i < n; i++)\n" : (s % 5 < 3) ? "\tx += y;\n" : "}\n" } }' >"$T/text"
 
-# Two stacks: gru, and rnn above it. `unrolled` and `whole` say how keys differ.
+# Two stacks: lstm of two layers, whose steps hand on four states, and rnn above it. `unrolled` and `whole` say how keys differ.
 recipe() { # unrolled|whole
     local steps='' own1='' own2='' state='stateful = yes'
     if [ "$1" = unrolled ]; then
@@ -44,7 +44,8 @@ src = tokens
 vocabulary = 20
 outputs = 9
 [layer low]
-type = gru
+type = lstm
+layers = 2
 src = vectors$own1
 hidden = 11
 $steps
@@ -81,7 +82,7 @@ expect 0 run "$T/whole.ini" --out "$T/whole" --quiet
 expect 0 run "$T/steps.ini" --out "$T/steps" --quiet
 # What is carried has another name; all else is the same.
 "$SW" weights "$(last whole)" diff "$(last steps)" --tolerance 1e-4 >"$T/out" 2>&1
-has out '^4 of 22 tensors differ'
+has out '^7 of 31 tensors differ'
 hasnt out ' differs$'
 has out 'state\.low\.output .*only in the second'
 expect 0 eval "$T/whole.ini" --weights "$(last steps)" --json
@@ -149,9 +150,10 @@ expect 0 weights "$(last steps)" diff "$(last parted)" --tolerance 1e-4
 expect 0 run "$T/steps.ini" --out "$T/sim" $placed --quiet --device sim:gpus=2
 expect 0 weights "$(last steps)" diff "$(last sim)" --tolerance 1e-4
 expect 0 check "$T/steps.ini" $placed --set cluster.workers_per_group=2 --oversubscribe
-has out '^low@0\.\.7 +gru +6x11 '
-has out '^low@0\.\.7:one1 +bridge_dst +6x11 '
-has out '^low@0\.\.7:one1 +bridge +528 '
+has out '^low@0\.\.7 +lstm +6x44 '
+has out '^low@0\.\.7\.h +front +6x11 '
+has out '^low@0\.\.7\.h:one1 +bridge_dst +6x11 '
+has out '^low@0\.\.7\.h:one1 +bridge +528 '
 has out '^vectors@0\.\.7 +step +6x9 '
 expect 2 check "$T/steps.ini" --set layer.low.location=3
 [ "$(grep -c 'worker 3 of a group' "$T/err")" = 1 ] || fail 'the same message for every step'
@@ -169,7 +171,7 @@ expect 0 weights "$(last char-one)" diff "$(last char-two)" --tolerance 1e-4
 
 # One line for all steps, and the parameters once.
 expect 0 check "$T/steps.ini" --json
-has out '"name":"low@0\.\.7","type":"gru"'
+has out '"name":"low@0\.\.7","type":"lstm"'
 has out '"name":"high","type":"join"'
 expect 0 check "$T/steps.ini"
 parameters=$(sed -n 's/^parameters *\([0-9]*\).*/\1/p' "$T/out")

@@ -126,7 +126,7 @@ static int forward(struct sw_stream *s, const void *args, struct sw_err *err)
     int rc = sw_cuda_multiply_matrices(s, &inputs, err);
     if (rc == SW_OK)
         rc = check(s,
-                   sw_cuda_cell_begin(&k, a->h, a->h0, a->carried, a->step,
+                   sw_cuda_cell_begin(&k, a->h, a->h0, a->c0, a->carried, a->step,
                                       a->before + step_at(r, 0) * r->hidden, &l),
                    err);
     for (int64_t run = 0; run < r->steps && rc == SW_OK; run++)
@@ -189,10 +189,10 @@ static int run_back(struct sw_stream *s, const struct sw_recurrent_gradient_args
 {
     const struct sw_recurrent *r = &a->r;
     size_t state = (size_t)(r->rows * r->hidden) * sizeof(float);
-    int rc = sw_cuda_fill_zero(s, a->dstate, 2 * state, err);
+    int rc = a->handed_on ? SW_OK : sw_cuda_fill_zero(s, a->dstate, 2 * state, err);
     for (int64_t run = r->steps - 1; run >= 0 && rc == SW_OK; run--) {
         rc = back_step(s, a, w, run, err);
-        if (rc == SW_OK && (run > 0 || a->dh0))
+        if (rc == SW_OK && (run > 0 || a->dh0 || a->handed_on))
             rc = back_through(s, a, w, step_at(r, run), err);
     }
     return rc == SW_OK && a->dh0 ? sw_cuda_copy(s, a->dh0, a->dstate, state, err) : rc;
@@ -270,8 +270,8 @@ static int carry_on(struct sw_stream *s, const void *args, struct sw_err *err)
     const struct sw_carry_args *a = args;
     struct sw_cuda_launch l = sw_cuda_launch_of(s);
     const struct sw_cuda_cell k = {.rows = 1, .hidden = a->n, .before_pitch = a->n};
-    return check(s, sw_cuda_cell_begin(&k, a->from, NULL, a->from != NULL, a->step, a->to, &l),
-                 err);
+    return check(
+        s, sw_cuda_cell_begin(&k, a->from, NULL, NULL, a->from != NULL, a->step, a->to, &l), err);
 }
 
 const struct sw_cuda_op sw_cuda_recurrent_ops[] = {

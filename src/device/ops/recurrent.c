@@ -73,7 +73,7 @@ static void inputs_tile(const struct sw_recurrent_args *a, const struct shape *p
                 a->gates + row * p->kept + column, p->kept);
 }
 
-/* h' of the first step. */
+/* h' and c' of the first step. */
 static void begin_row(const struct sw_recurrent_args *a, bool goes_on, int64_t row)
 {
     const struct sw_recurrent *r = &a->r;
@@ -84,7 +84,11 @@ static void begin_row(const struct sw_recurrent_args *a, bool goes_on, int64_t r
         memcpy(before, from, bytes);
     else
         memset(before, 0, bytes);
-    if (a->r.kind == SW_CELL_LSTM && !goes_on)
+    if (a->r.kind != SW_CELL_LSTM || goes_on)
+        return;
+    if (a->c0)
+        memcpy(a->c + row * r->hidden, a->c0 + row * r->hidden, bytes);
+    else
         memset(a->c + row * r->hidden, 0, bytes);
 }
 
@@ -196,12 +200,13 @@ static void forward_spans(const void *args, size_t *bytes)
     bytes[2] = sw_op_floats(p.gates * r->hidden);
     bytes[3] = sw_op_floats(p.biases);
     bytes[4] = a->h0 ? sw_op_floats(r->rows * r->hidden) : 0;
-    bytes[5] = a->h ? sw_op_floats(r->rows * r->hidden) : 0;
-    bytes[6] = a->c ? sw_op_floats(r->rows * r->hidden) : 0;
-    bytes[7] = sizeof *a->step;
-    bytes[8] = sw_op_floats(all * p.kept);
-    bytes[9] = sw_op_floats(all * r->hidden);
-    bytes[10] = output_bytes(r);
+    bytes[5] = a->c0 ? sw_op_floats(r->rows * r->hidden) : 0;
+    bytes[6] = a->h ? sw_op_floats(r->rows * r->hidden) : 0;
+    bytes[7] = a->c ? sw_op_floats(r->rows * r->hidden) : 0;
+    bytes[8] = sizeof *a->step;
+    bytes[9] = sw_op_floats(all * p.kept);
+    bytes[10] = sw_op_floats(all * r->hidden);
+    bytes[11] = output_bytes(r);
 }
 
 static const struct sw_op_pointer forward_pointers[] = {
@@ -210,6 +215,7 @@ static const struct sw_op_pointer forward_pointers[] = {
     SW_OP_POINTER(struct sw_recurrent_args, recurrent),
     SW_OP_POINTER(struct sw_recurrent_args, bias),
     SW_OP_POINTER(struct sw_recurrent_args, h0),
+    SW_OP_POINTER(struct sw_recurrent_args, c0),
     SW_OP_POINTER(struct sw_recurrent_args, h),
     SW_OP_POINTER(struct sw_recurrent_args, c),
     SW_OP_POINTER(struct sw_recurrent_args, step),
@@ -323,10 +329,12 @@ static int gradient_products(int threads, enum sw_precision precision, const voi
     const int64_t state = r->rows * r->hidden, all = r->rows * r->steps;
     const int64_t weights = a->dweight ? sw_cell_gates(r->kind) * p.tiles : 0;
     (void)err;
-    sw_kernel_zero(threads, a->dstate, 2 * state * (int64_t)sizeof(float));
+    const int64_t first = a->dh0 || a->handed_on ? -1 : 0;
+    if (!a->handed_on)
+        sw_kernel_zero(threads, a->dstate, 2 * state * (int64_t)sizeof(float));
 #pragma omp parallel num_threads(threads) if (threads > 1)
     {
-        for (int64_t s = r->steps - 1; s >= (a->dh0 ? -1 : 0); s--) {
+        for (int64_t s = r->steps - 1; s >= first; s--) {
 #pragma omp for schedule(static)
             for (int64_t tile = 0; tile < p.tiles; tile++)
                 backward_tile(a, &p, s, tile);

@@ -48,7 +48,7 @@ struct sw_recurrent_args {
     struct sw_recurrent r;
     const float *x; /* [rows, steps, inputs] */
     const float *weight, *recurrent, *bias;
-    const float *h0; /* [rows, hidden]: where a run begins that does not go on; NULL: with zeros */
+    const float *h0, *c0; /* [rows, hidden]: where a run begins that does not go on; NULL: zeros */
     float *h, *c; /* [rows, hidden]: where the last step leaves h, and lstm its c; h may be NULL */
     bool carried; /* a run goes on from h and c, unless the step says that sequences begin */
     const struct sw_step *step;
@@ -61,12 +61,14 @@ extern const struct sw_op sw_op_recurrent;
 struct sw_recurrent_gradient_args {
     struct sw_recurrent r;
     const float *x, *weight, *recurrent;
-    const float *gates, *before;         /* as forward left them */
-    const float *dy;                     /* like y */
-    float *dgates;                       /* scratch [rows, steps, biases hidden] */
-    float *dstate;                       /* scratch [2, rows, hidden] */
-    float *dx, *dh0;                     /* NULL: not wanted */
-    bool adds_dx;                        /* dx is added to: that of the other direction is there */
+    const float *gates, *before; /* as forward left them */
+    const float *dy;             /* like y */
+    float *dgates;               /* scratch [rows, steps, biases hidden] */
+    float *dstate;   /* [2, rows, hidden]: dh and dc of the step after; scratch, but if handed_on */
+    bool handed_on;  /* dstate comes with the gradients of what the run has left, and leaves with
+                        those of what it began with */
+    float *dx, *dh0; /* NULL: not wanted */
+    bool adds_dx;    /* dx is added to: that of the other direction is there */
     float *dweight, *drecurrent, *dbias; /* dweight NULL: none of the three */
     bool adds_dweight, adds_drecurrent;  /* to what is there */
 };

@@ -1,4 +1,5 @@
 #include "layers/share/recurrent.h"
+#include "device/ops/part.h"
 
 enum { ALIGN = 64, PARAMS = 3 };
 
@@ -55,11 +56,13 @@ static void add_cell(struct sw_layer *l, struct sw_stack *st, const struct sw_st
                                    .first_param = l->param_count,
                                    .column = direction * like->hidden,
                                    .carry_h = -1,
-                                   .carry_c = -1};
+                                   .carry_c = -1,
+                                   .state_h = top ? 0 : layer + 1,
+                                   .state_c = st->layers + layer};
     cell->r.reverse = direction == 1;
     cell->r.last = top && c->output == SW_STACK_LAST;
-    cell->r.pitch = st->directions * like->hidden;
-    cell->r.inputs = layer == 0 ? like->inputs : cell->r.pitch;
+    cell->r.pitch = (top ? st->states : 1) * st->directions * like->hidden;
+    cell->r.inputs = layer == 0 ? like->inputs : st->directions * like->hidden;
     cell->gates_at =
         reserve(&st->kept_bytes, sw_op_floats(places * sw_cell_kept(like->kind) * like->hidden));
     cell->before_at = reserve(&st->kept_bytes, sw_op_floats(places * like->hidden));
@@ -82,7 +85,13 @@ static void reserve_memory(struct sw_layer *l, struct sw_stack *st, const struct
     const size_t between = sw_op_floats(places * width);
     for (int i = 0; i + 1 < st->layers; i++)
         st->between_at[i] = reserve(&st->kept_bytes, between);
-    st->c_at = reserve(&l->scratch_bytes, sw_op_floats(r->rows * r->hidden));
+    const size_t state = sw_op_floats(r->rows * r->hidden);
+    st->c_at = reserve(&l->scratch_bytes, state);
+    if (st->states > 1) {
+        st->h_at = reserve(&l->scratch_bytes, state);
+        st->h0_at = reserve(&l->scratch_bytes, state);
+        st->c0_at = reserve(&l->scratch_bytes, state);
+    }
     if (!st->training) {
         st->kept_at = reserve(&l->scratch_bytes, st->kept_bytes);
         return;
@@ -95,13 +104,21 @@ static void reserve_memory(struct sw_layer *l, struct sw_stack *st, const struct
         st->dbetween_at[i] = reserve(&l->scratch_bytes, between);
 }
 
-/* Where the sequence begins, of an encoder for its decoder. */
+/* Is source 2 what the step before hands on, and more than its output? */
+static bool goes_on(const struct sw_layer *l, const struct sw_stack *st, int64_t hidden)
+{
+    const struct sw_desc *d = l->src_count > 1 ? &l->src[1]->desc : NULL;
+    return d && st->states > 1 && d->ndim == 2 && sw_desc_is_plain(d) &&
+           d->dim[1] == st->states * hidden;
+}
+
+/* Where the sequence begins, of an encoder for its decoder; or the step before. */
 static int check_beginning(const struct sw_layer *l, const struct sw_stack_conf *c,
                            struct sw_err *err)
 {
     const struct sw_desc *d = l->src_count > 1 ? &l->src[1]->desc : NULL;
     char text[128];
-    if (!d)
+    if (!d || goes_on(l, l->state, c->hidden))
         return SW_OK;
     if (c->stateful || c->bidirectional || c->layers > 1)
         return sw_err_set(err, SW_ERR_INVALID,
@@ -113,10 +130,9 @@ static int check_beginning(const struct sw_layer *l, const struct sw_stack_conf 
     return SW_OK;
 }
 
-/* A cell of an unrolled net has one state, which it reads as a source and hands on as its output.
- */
-static int check_step(const struct sw_layer_setup *s, const struct sw_stack_conf *c,
-                      enum sw_cell_kind kind, struct sw_err *err)
+/* A step of an unrolled net reads the states of the one before as a source and hands its own on. */
+static int check_step(const struct sw_layer_setup *s, const struct sw_stack_conf *c, bool alone,
+                      int states, struct sw_err *err)
 {
     if (!s->unrolled)
         return SW_OK;
@@ -124,10 +140,14 @@ static int check_step(const struct sw_layer_setup *s, const struct sw_stack_conf
         return sw_err_set(err, SW_ERR_INVALID,
                           "stateful = yes is for a layer that runs over all steps; of an unrolled "
                           "one say connections = stateful where it reads the step before");
-    if (kind == SW_CELL_LSTM)
+    if (alone && c->bidirectional)
         return sw_err_set(err, SW_ERR_INVALID,
-                          "a step of lstm hands on two states, and a layer has one output: leave "
-                          "unroll out, or unroll its gates as layers of their own");
+                          "bidirectional = yes is for a layer that runs over all steps: a step of "
+                          "an unrolled one does not know those behind it; leave unroll out");
+    if (!alone && states > 1 && c->output != SW_STACK_LAST)
+        return sw_err_set(err, SW_ERR_INVALID,
+                          "its steps read whole sequences and hand on how they end: say output = "
+                          "last, or connections = one-to-one");
     return SW_OK;
 }
 
@@ -137,6 +157,12 @@ int64_t sw_stack_width(const void *conf)
     return c->bidirectional ? 2 * c->hidden : c->hidden;
 }
 
+int64_t sw_stack_hands_on(const void *conf)
+{
+    const struct sw_stack_conf *c = conf;
+    return c->bidirectional || c->layers == 1 ? 0 : c->layers * c->hidden;
+}
+
 int sw_stack_setup(struct sw_layer *l, const struct sw_layer_setup *s,
                    const struct sw_stack_conf *c, enum sw_cell_kind kind, struct sw_err *err)
 {
@@ -144,8 +170,9 @@ int sw_stack_setup(struct sw_layer *l, const struct sw_layer_setup *s,
     const bool alone = s->unrolled && l->src[0]->desc.ndim == 2; /* a step of a sequence */
     int rc = sw_layer_need_src(l, 0, alone ? 2 : 3, err);
     st->carries = c->stateful || s->carry;
+    st->states = s->unrolled && l->type->hands_on(c) ? (int)(l->type->hands_on(c) / c->hidden) : 1;
     if (rc == SW_OK)
-        rc = check_step(s, c, kind, err);
+        rc = check_step(s, c, alone, st->states, err);
     if (rc == SW_OK)
         rc = check_beginning(l, c, err);
     if (rc == SW_OK && st->carries && c->bidirectional)
@@ -169,7 +196,7 @@ int sw_stack_setup(struct sw_layer *l, const struct sw_layer_setup *s,
         for (int d = 0; d < st->directions; d++)
             add_cell(l, st, c, &like, i, d);
     reserve_memory(l, st, &like);
-    const int64_t out = st->directions * c->hidden;
+    const int64_t out = st->states * st->directions * c->hidden;
     l->dst.desc = c->output == SW_STACK_LAST || alone
                       ? sw_desc_plain(SW_F32, 2, (const int64_t[]){dim[0], out})
                       : sw_desc_plain(SW_F32, 3, (const int64_t[]){dim[0], dim[1], out});
@@ -190,6 +217,62 @@ static float *carried(const struct sw_layer *l, int i)
     return i < 0 ? NULL : l->carry[i].value;
 }
 
+/* A state among those that steps hand on, [rows, states, hidden], or alone: at = ALONE. */
+enum { ALONE = -1 };
+static struct sw_desc states(const struct sw_stack *st, int at)
+{
+    const struct sw_recurrent *r = &st->cell[0].r;
+    return sw_desc_plain(SW_F32, 3, (int64_t[]){r->rows, at == ALONE ? 1 : st->states, r->hidden});
+}
+
+static int copy_state(const struct sw_stack *st, const struct sw_pass *r, const float *from,
+                      int from_at, float *to, int to_at, struct sw_err *err)
+{
+    const struct sw_part_args a = {.from = states(st, from_at),
+                                   .to = states(st, to_at),
+                                   .axis = 1,
+                                   .from_at = from_at == ALONE ? 0 : from_at,
+                                   .to_at = to_at == ALONE ? 0 : to_at,
+                                   .count = 1,
+                                   .src = from,
+                                   .dst = to};
+    return sw_op_run(r->stream, &sw_op_part, &a, err);
+}
+
+/* Where a run begins. */
+static int find_beginning(struct sw_layer *l, const struct sw_pass *r,
+                          const struct sw_stack_cell *cell, struct sw_recurrent_args *a,
+                          struct sw_err *err)
+{
+    const struct sw_stack *st = l->state;
+    if (l->src_count < 2)
+        return SW_OK;
+    if (!goes_on(l, st, cell->r.hidden)) {
+        a->h0 = l->src[1]->data;
+        return SW_OK;
+    }
+    float *h0 = at(l->scratch, st->h0_at), *c0 = at(l->scratch, st->c0_at);
+    a->h0 = h0;
+    int rc = copy_state(st, r, l->src[1]->data, cell->state_h, h0, ALONE, err);
+    if (rc != SW_OK || cell->r.kind != SW_CELL_LSTM)
+        return rc;
+    a->c0 = c0;
+    return copy_state(st, r, l->src[1]->data, cell->state_c, c0, ALONE, err);
+}
+
+/* What the next step reads; h of the top layer is there already. */
+static int hand_on(struct sw_layer *l, const struct sw_pass *r, const struct sw_stack_cell *cell,
+                   const struct sw_recurrent_args *a, struct sw_err *err)
+{
+    const struct sw_stack *st = l->state;
+    int rc = SW_OK;
+    if (cell->state_h > 0)
+        rc = copy_state(st, r, a->h, ALONE, l->dst.data, cell->state_h, err);
+    if (rc == SW_OK && cell->r.kind == SW_CELL_LSTM)
+        rc = copy_state(st, r, a->c, ALONE, l->dst.data, cell->state_c, err);
+    return rc;
+}
+
 static int run_cell(struct sw_layer *l, const struct sw_pass *r, const struct sw_stack_cell *cell,
                     const float *x, float *y, struct sw_err *err)
 {
@@ -201,7 +284,6 @@ static int run_cell(struct sw_layer *l, const struct sw_pass *r, const struct sw
                                   .weight = p[0].value,
                                   .recurrent = p[1].value,
                                   .bias = p[2].value,
-                                  .h0 = l->src_count > 1 ? l->src[1]->data : NULL,
                                   .h = carried(l, cell->carry_h),
                                   .c = c ? c : at(l->scratch, st->c_at),
                                   .step = r->step,
@@ -209,7 +291,12 @@ static int run_cell(struct sw_layer *l, const struct sw_pass *r, const struct sw
                                   .before = at(kept(l, st), cell->before_at),
                                   .y = y + cell->column};
     a.carried = a.h != NULL;
-    return sw_op_run(r->stream, &sw_op_recurrent, &a, err);
+    if (st->states > 1 && cell->state_h > 0)
+        a.h = at(l->scratch, st->h_at);
+    int rc = find_beginning(l, r, cell, &a, err);
+    if (rc == SW_OK)
+        rc = sw_op_run(r->stream, &sw_op_recurrent, &a, err);
+    return rc == SW_OK && st->states > 1 ? hand_on(l, r, cell, &a, err) : rc;
 }
 
 int sw_stack_forward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *err)
@@ -231,6 +318,33 @@ static bool adds_to(const struct sw_layer *l, int param)
     return l->param_adds >> param & 1;
 }
 
+/* What a step hands on has gradients of its own; that of the top layer's h comes with dy. */
+static int take_state_gradients(struct sw_layer *l, const struct sw_pass *r,
+                                const struct sw_stack_cell *cell, float *dh, float *dc,
+                                struct sw_err *err)
+{
+    const struct sw_stack *st = l->state;
+    const size_t bytes = (size_t)(cell->r.rows * cell->r.hidden) * sizeof(float);
+    int rc = cell->state_h > 0 ? copy_state(st, r, l->dst.grad, cell->state_h, dh, ALONE, err)
+                               : sw_fill_zero(r->stream, dh, bytes, err);
+    if (rc == SW_OK && cell->r.kind == SW_CELL_LSTM)
+        rc = copy_state(st, r, l->dst.grad, cell->state_c, dc, ALONE, err);
+    return rc;
+}
+
+static int give_state_gradients(struct sw_layer *l, const struct sw_pass *r,
+                                const struct sw_stack_cell *cell, const float *dh, const float *dc,
+                                struct sw_err *err)
+{
+    const struct sw_stack *st = l->state;
+    if (l->src_count < 2 || !l->src_grad[1] || !goes_on(l, st, cell->r.hidden))
+        return SW_OK;
+    int rc = copy_state(st, r, dh, ALONE, l->src_grad[1], cell->state_h, err);
+    if (rc == SW_OK && cell->r.kind == SW_CELL_LSTM)
+        rc = copy_state(st, r, dc, ALONE, l->src_grad[1], cell->state_c, err);
+    return rc;
+}
+
 /* dx: where the gradient of x goes, NULL: nowhere. */
 static int run_cell_back(struct sw_layer *l, const struct sw_pass *r,
                          const struct sw_stack_cell *cell, const float *x, const float *dy,
@@ -238,6 +352,8 @@ static int run_cell_back(struct sw_layer *l, const struct sw_pass *r,
 {
     const struct sw_stack *st = l->state;
     const struct sw_layer_param *p = l->param + cell->first_param;
+    const bool begun = l->src_count > 1 && !goes_on(l, st, cell->r.hidden);
+    float *dh = at(l->scratch, st->dstate_at), *dc = dh + cell->r.rows * cell->r.hidden;
     const struct sw_recurrent_gradient_args a = {.r = cell->r,
                                                  .x = p[0].grad ? x : NULL,
                                                  .weight = dx ? p[0].value : NULL,
@@ -246,9 +362,10 @@ static int run_cell_back(struct sw_layer *l, const struct sw_pass *r,
                                                  .before = at(kept(l, st), cell->before_at),
                                                  .dy = dy + cell->column,
                                                  .dgates = at(l->scratch, st->dgates_at),
-                                                 .dstate = at(l->scratch, st->dstate_at),
+                                                 .dstate = dh,
+                                                 .handed_on = st->states > 1,
                                                  .dx = dx,
-                                                 .dh0 = l->src_count > 1 ? l->src_grad[1] : NULL,
+                                                 .dh0 = begun ? l->src_grad[1] : NULL,
                                                  .adds_dx = cell->r.reverse,
                                                  .adds_dweight = adds_to(l, cell->first_param),
                                                  .adds_drecurrent =
@@ -256,7 +373,10 @@ static int run_cell_back(struct sw_layer *l, const struct sw_pass *r,
                                                  .dweight = p[0].grad,
                                                  .drecurrent = p[1].grad,
                                                  .dbias = p[2].grad};
-    return sw_op_run(r->stream, &sw_op_recurrent_gradient, &a, err);
+    int rc = a.handed_on ? take_state_gradients(l, r, cell, dh, dc, err) : SW_OK;
+    if (rc == SW_OK)
+        rc = sw_op_run(r->stream, &sw_op_recurrent_gradient, &a, err);
+    return rc == SW_OK && a.handed_on ? give_state_gradients(l, r, cell, dh, dc, err) : rc;
 }
 
 int sw_stack_backward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *err)

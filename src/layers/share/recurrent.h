@@ -5,7 +5,11 @@
  * Parameters of the first cell are weight [gates hidden, F], recurrent [gates hidden, hidden] and
  * bias; those of the n-th layer of a stack end in n, those of the other direction in _reverse.
  * Gates and biases stand in the order of PyTorch and cuDNN; PyTorch's two bias vectors are one
- * here, but for the candidate of gru, whose second one is the last block. */
+ * here, but for the candidate of gru, whose second one is the last block.
+ *
+ * One step of an unrolled net reads the states of the step before as source 2. Where that is more
+ * than the output, h of one cell, the step's output is [N, states hidden]: h of the top layer, then
+ * h of the others from below, then with lstm c of all from below. */
 #ifndef SW_LAYERS_SHARE_RECURRENT_H
 #define SW_LAYERS_SHARE_RECURRENT_H
 
@@ -65,16 +69,19 @@ struct sw_stack_cell {
     int64_t column; /* of its output among those of both directions */
     size_t gates_at, before_at;
     int carry_h, carry_c; /* among the layer's carried states; -1: none */
+    int state_h, state_c; /* among the states that a step hands on, from 0; state_c of lstm */
 };
 
 struct sw_stack {
     struct sw_plain in;
     int cells, directions, layers;
     bool training, carries;
+    int states; /* that a step of an unrolled net hands on; 1: the output alone */
     struct sw_stack_cell cell[SW_STACK_CELLS];
     size_t between_at[SW_STACK_LAYERS]; /* outputs of all layers but the last, as kept */
     size_t kept_bytes, kept_at;         /* kept_at: in scratch, without training */
     size_t c_at, dgates_at, dstate_at;  /* scratch */
+    size_t h_at, h0_at, c0_at;          /* scratch, with more than one state */
     size_t dbetween_at[2];              /* scratch: gradients of what is between layers */
 };
 
@@ -84,6 +91,7 @@ int sw_stack_setup(struct sw_layer *l, const struct sw_layer_setup *s,
                    struct sw_err *err) SW_MUST_CHECK;
 /* The callbacks; a conf begins with its struct sw_stack_conf. */
 int64_t sw_stack_width(const void *conf);
+int64_t sw_stack_hands_on(const void *conf); /* of all but lstm */
 int sw_stack_forward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *err) SW_MUST_CHECK;
 int sw_stack_backward(struct sw_layer *l, const struct sw_pass *r,
                       struct sw_err *err) SW_MUST_CHECK;

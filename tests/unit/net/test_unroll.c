@@ -36,9 +36,10 @@ static const struct plan_of_world sequences = {.rows = ROWS,
     FC("wn", "x", "")                                                                              \
     FC("un", "h", BEFORE)                                                                          \
     MIX("rq", "r, un", TIMES)                                                                      \
-    MIX("an", "wn, rq", "") F("n", "an", "tanh")                                                   \
-        MIX("d", "h, n", "connections = previous, one-to-one\ncoefficients = 1, -1\n")             \
-            MIX("zd", "z, d", TIMES) MIX("h", "n, zd", "")
+    MIX("an", "wn, rq", "")                                                                        \
+    F("n", "an", "tanh")                                                                           \
+    MIX("d", "h, n", "connections = previous, one-to-one\ncoefficients = 1, -1\n")                 \
+    MIX("zd", "z, d", TIMES) MIX("h", "n, zd", "")
 #define LSTM                                                                                       \
     GATE("i", "sigmoid")                                                                           \
     GATE("f", "sigmoid")                                                                           \
@@ -155,24 +156,79 @@ static void cells_made_of_layers_have_the_numbers_of_whole_ones(void **state)
     compare(SEQUENCE CELL("lstm") END, SEQUENCE LSTM END, lstm_parts);
 }
 
-static const struct part same[] = {
-    {"h.weight", "h.weight", 0}, {"h.recurrent", "h.recurrent", 0}, {"h.bias", "h.bias", 0}, {0}};
+#define SAME(name)                                                                                 \
+    {                                                                                              \
+        "h." name, "h." name, 0                                                                    \
+    }
+static const struct part same[] = {SAME("weight"),  SAME("recurrent"),  SAME("bias"),
+                                   SAME("weight2"), SAME("recurrent2"), SAME("bias2"),
+                                   SAME("weight3"), SAME("recurrent3"), SAME("bias3")};
 
+/* A cell of `layers` layers, over whole sequences or one node for every step. */
+static void print_cell(struct sw_buf *to, const char *type, int layers, bool unrolled)
+{
+    sw_buf_printf(
+        to, SEQUENCE "[layer h]\ntype = %s\nhidden = 4\nlayers = %d\n%s" END, type, layers,
+        unrolled ? "src = x, h\n" UNROLL "connections = one-to-one, previous\n" : "src = x\n");
+}
+
+static const char *const types[] = {"rnn", "gru", "lstm"};
+
+/* What it hands on to the next step is more than others see: h of every layer, c of lstm. */
 static void steps_of_cells_have_the_numbers_of_whole_ones(void **state)
 {
     (void)state;
-    static const char *const types[] = {"rnn", "gru"};
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < 9; i++) {
+        const int layers = i / 3 + 1;
         struct sw_buf fused = {0}, steps = {0};
-        sw_buf_printf(&fused, SEQUENCE "[layer h]\ntype = %s\nsrc = x\nhidden = 4\n" END, types[i]);
-        sw_buf_printf(&steps,
-                      SEQUENCE "[layer h]\ntype = %s\nsrc = x, h\nhidden = 4\n" UNROLL
-                               "connections = one-to-one, previous\n" END,
-                      types[i]);
-        compare(sw_buf_text(&fused), sw_buf_text(&steps), same);
+        struct part parts[sizeof same / sizeof *same + 1] = {0};
+        memcpy(parts, same, (size_t)(3 * layers) * sizeof *same);
+        print_cell(&fused, types[i % 3], layers, false);
+        print_cell(&steps, types[i % 3], layers, true);
+        compare(sw_buf_text(&fused), sw_buf_text(&steps), parts);
         sw_buf_fini(&fused);
         sw_buf_fini(&steps);
     }
+}
+
+static void gradients_of_steps_that_hand_on_more_match_differences(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 3; i++) {
+        struct sw_buf steps = {0};
+        print_cell(&steps, types[i], 2, true);
+        struct world w = world_new(sw_buf_text(&steps), &sequences);
+        check_world_gradients(&w);
+        world_free(&w);
+        sw_buf_fini(&steps);
+    }
+}
+
+/* Only the cell itself reads c; who else reads the step before has h. */
+static void others_see_the_output_of_the_step_before_alone(void **state)
+{
+    struct world w = world_new(SEQUENCE "[layer c]\ntype = lstm\nsrc = x, c\nhidden = 3\n" UNROLL
+                                        "connections = one-to-one, previous\n" FC("u", "c", BEFORE)
+                                            FC("h", "c", "") "[layer both]\ntype = concat\n"
+                                                             "src = u, h\naxis = 2\n"
+                                                             "[layer scores]\noutputs = 6\n"
+                                                             "type = inner_product\nsrc = both\n"
+                                                             "[layer loss]\ntype = softmax_loss\n"
+                                                             "src = scores, label\n",
+                               &sequences);
+    int64_t n;
+    (void)state;
+    assert_int_equal(world_layer_param(&w, find_param(&w, "u.weight"))->layout.dim[1], 3);
+    world_forward(&w);
+    float *both = plain_output(&w, "both", &n);
+    const float *bias = w.value[find_param(&w, "u.bias")];
+    assert_int_equal(n, ROWS * STEPS * 2 * HIDDEN);
+    for (int64_t row = 0; row < ROWS; row++) /* behind zeros there is the bias alone */
+        for (int64_t k = 0; k < HIDDEN; k++)
+            assert_true(both[row * STEPS * 2 * HIDDEN + k] == bias[k]);
+    check_world_gradients(&w);
+    free(both);
+    world_free(&w);
 }
 
 static void gradients_through_time_match_differences(void **state)
@@ -194,6 +250,17 @@ static void gradients_through_time_match_differences(void **state)
 #define ENCODER(keys) "[layer enc]\nhidden = 4\nsrc = x" keys
 #define CONTEXT "[layer v]\ntype = inner_product\nsrc = image\noutputs = 7\n"
 
+/* lstm, too, takes h alone from its encoder. */
+#define WHOLE_DECODER(type)                                                                        \
+    SEQUENCE ENCODER("\ntype = " type "\noutput = last\n") CONTEXT                                 \
+        "[layer three]\ntype = concat\nsrc = v, v, v\n"                                            \
+        "[layer y]\ntype = reshape\nsrc = three\nshape = 3, 7\n"                                   \
+        "[layer h]\ntype = " type "\nhidden = 4\nsrc = y, enc\n" END
+#define DECODER_OF_STEPS(type)                                                                     \
+    SEQUENCE ENCODER(", enc\ntype = " type "\n" UNROLL "connections = one-to-one, previous\n")     \
+        CONTEXT "[layer h]\ntype = " type "\nhidden = 4\nsrc = v, enc, h\nunroll = 3\n"            \
+                "connections = one-to-all, first-to-last, previous\n" END
+
 static void a_decoder_begins_where_its_encoder_ends(void **state)
 {
     static const struct part parts[] = {{"enc.weight", "enc.weight", 0},
@@ -204,14 +271,8 @@ static void a_decoder_begins_where_its_encoder_ends(void **state)
                                         {"v.weight", "v.weight", 0},
                                         {0}};
     (void)state;
-    compare(SEQUENCE ENCODER("\ntype = gru\noutput = last\n") CONTEXT
-            "[layer three]\ntype = concat\nsrc = v, v, v\n"
-            "[layer y]\ntype = reshape\nsrc = three\nshape = 3, 7\n"
-            "[layer h]\ntype = gru\nhidden = 4\nsrc = y, enc\n" END,
-            SEQUENCE ENCODER(", enc\ntype = gru\n" UNROLL "connections = one-to-one, previous\n")
-                CONTEXT "[layer h]\ntype = gru\nhidden = 4\nsrc = v, enc, h\nunroll = 3\n"
-                        "connections = one-to-all, first-to-last, previous\n" END,
-            parts);
+    compare(WHOLE_DECODER("gru"), DECODER_OF_STEPS("gru"), parts);
+    compare(WHOLE_DECODER("lstm"), DECODER_OF_STEPS("lstm"), parts);
 }
 
 /* The last step alone, and steps that read a whole sequence. */
@@ -292,21 +353,27 @@ static void long_sequences_are_put_together_in_order(void **state)
 
 /* ---- What a batch leaves for the next ---- */
 
-/* Two batches of a stateful net are one of twice the length. */
-static void state_goes_from_batch_to_batch(void **state)
+/* Two batches of a stateful net are one of twice the length. states: that a step hands on. */
+static void check_state(const char *cell, size_t states)
 {
     struct plan_of_world twice = sequences;
-    (void)state;
-    struct world half = world_new(SEQUENCE "[layer h]\ntype = gru\nsrc = x, h\nhidden = 4\n" UNROLL
-                                           "connections = one-to-one, stateful\n" END,
-                                  &sequences);
+    struct sw_buf text = {0}, whole_text = {0};
+    sw_buf_printf(&text,
+                  SEQUENCE "[layer h]\nsrc = x, h\nhidden = 4\n%s" UNROLL
+                           "connections = one-to-one, stateful\n" END,
+                  cell);
+    sw_buf_printf(&whole_text,
+                  WORLD_INPUTS "[layer x]\ntype = reshape\nsrc = image\nshape = 10, 6\n"
+                               "[layer h]\nsrc = x\nhidden = 4\n%s" END,
+                  cell);
+    struct world half = world_new(sw_buf_text(&text), &sequences);
     twice.channels *= 2;
-    struct world whole = world_new(
-        WORLD_INPUTS "[layer x]\ntype = reshape\nsrc = image\nshape = 10, 6\n" CELL("gru") END,
-        &twice);
+    struct world whole = world_new(sw_buf_text(&whole_text), &twice);
+    sw_buf_fini(&text);
+    sw_buf_fini(&whole_text);
     int64_t each = STEPS * INPUTS, n;
     float *memory = get_floats((int64_t)(sw_net_carry_bytes(half.net) / sizeof(float)));
-    assert_true(sw_net_carry_bytes(half.net) >= ROWS * HIDDEN * sizeof(float));
+    assert_true(sw_net_carry_bytes(half.net) >= ROWS * HIDDEN * states * sizeof(float));
     sw_net_bind_carries(half.net, memory);
     world_forward(&whole);
     float *all = plain_output(&whole, "h", &n);
@@ -328,6 +395,15 @@ static void state_goes_from_batch_to_batch(void **state)
     free(memory);
     world_free(&half);
     world_free(&whole);
+}
+
+static void state_goes_from_batch_to_batch(void **state)
+{
+    (void)state;
+    check_state("type = gru\n", 1);
+    check_state("type = lstm\n", 2);
+    check_state("type = gru\nlayers = 3\n", 3);
+    check_state("type = lstm\nlayers = 2\n", 4);
 }
 
 /* ---- Messages ---- */
@@ -365,8 +441,9 @@ static void what_cannot_be_unrolled_is_told(void **state)
     assert_refused(SEQUENCE FC("a", "h", "") F("h", "a", "tanh") END, "a cycle");
     assert_refused(SEQUENCE MIX("h", "x, h", "connections = one-to-one, previous\n") END,
                    "how many features it has");
-    assert_refused(SEQUENCE "[layer h]\ntype = lstm\nsrc = x, h\nhidden = 4\n" UNROLL END,
-                   "hands on two states");
+    assert_refused(SEQUENCE "[layer h]\ntype = lstm\nsrc = x, h\nhidden = 4\n"
+                            "bidirectional = yes\n" UNROLL END,
+                   "does not know those behind it");
     assert_refused(SEQUENCE FC("h", "x", "") "[layer b]\ntype = batch_norm\nsrc = h\n" UNROLL
                                              "[layer scores]\ntype = inner_product\noutputs = 6\n"
                                              "src = b\n[layer loss]\ntype = softmax_loss\n"
@@ -386,6 +463,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(cells_made_of_layers_have_the_numbers_of_whole_ones),
         cmocka_unit_test(steps_of_cells_have_the_numbers_of_whole_ones),
+        cmocka_unit_test(gradients_of_steps_that_hand_on_more_match_differences),
+        cmocka_unit_test(others_see_the_output_of_the_step_before_alone),
         cmocka_unit_test(gradients_through_time_match_differences),
         cmocka_unit_test(a_decoder_begins_where_its_encoder_ends),
         cmocka_unit_test(who_is_not_unrolled_reads_a_sequence_or_the_last_step),
