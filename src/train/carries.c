@@ -3,7 +3,10 @@
  * worker's memory, so an evaluation does not disturb training; the evaluation's begins anew with
  * every pass. Checkpoints have that of the training nets as state.LAYER.NAME, [batch, width]
  * whoever has the rows: it is gathered when all workers are at one step, and dealt out again to as
- * many as there are then. A run that goes on with another batch begins its sequences anew. */
+ * many as there are then. A run that goes on with another batch begins its sequences anew.
+ *
+ * Groups that are apart have batches of their own: each has chains of its own, as many as a batch
+ * has rows, and a checkpoint has them group by group, [groups x batch, width]. */
 #include "base/os.h"
 #include "base/str.h"
 #include "train/job_private.h"
@@ -22,37 +25,43 @@ static struct sw_state *find(const struct sw_states *s, const char *layer, const
     return NULL;
 }
 
+static int64_t groups_of(const struct sw_job *job)
+{
+    return job->apart ? job->group_count : 1;
+}
+
 static int add(struct sw_job *job, const struct sw_layer *l, const struct sw_layer_carry *c,
                struct sw_err *err)
 {
     struct sw_states *s = &job->carries;
     if (find(s, l->home, c->name))
         return SW_OK;
-    const int64_t dim[] = {job->conf->batch, c->width};
+    const int64_t dim[] = {groups_of(job) * job->conf->batch, c->width};
     struct sw_state *more = sw_realloc_array(s->items, (size_t)s->count + 1, sizeof *s->items);
     if (!more)
         return sw_err_nomem(err, "row state", sizeof *more);
     s->items = more;
     more[s->count] = (struct sw_state){.name = sw_format("state.%s.%s", l->home, c->name),
                                        .layout = sw_desc_plain(SW_F32, 2, dim),
-                                       .offset = s->bytes};
+                                       .offset = s->bytes,
+                                       .chain = c->chain};
     if (!more[s->count].name)
         return sw_err_nomem(err, "a state's name", 0);
     s->bytes += sw_desc_bytes(&more[s->count++].layout);
     return SW_OK;
 }
 
-/* Rows of one batch go on in the next only if the data says so, which chains do not need, and if
- * nobody has batches of its own in between. */
+/* Rows of one batch go on in the next only if the data says so and nobody has batches of its own in
+ * between; chains need neither. */
 static int check(const struct sw_job *job, const struct sw_layer *l, const struct sw_layer_carry *c,
                  struct sw_err *err)
 {
     const char *why = !c->chain && !job->source[SW_SPLIT_TRAIN]->streams
                           ? "[data train] must have streams = BATCH, so that a row's next record "
                             "follows the one before"
-                      : job->apart
+                      : !c->chain && job->apart
                           ? "worker groups that are not synchronous take turns with batches"
-                      : job->hybrid && job->source[SW_SPLIT_EVAL]
+                      : !c->chain && job->hybrid && job->source[SW_SPLIT_EVAL]
                           ? "worker groups that each split the net take turns with batches of an "
                             "evaluation: use one group, with as many workers_per_group"
                           : NULL;
@@ -148,14 +157,18 @@ void sw_carries_unbind(struct sw_worker *w)
 static int move_net(struct sw_worker *w, const struct sw_net *net, int64_t row, bool fetch,
                     struct sw_err *err)
 {
+    const struct sw_job *job = w->job;
+    const int64_t chains = job->apart ? w->group_index * job->conf->batch : 0;
+    int64_t group_row, group_rows;
     int rc = SW_OK;
+    sw_job_group_rows(job, w->group_index, SW_SPLIT_TRAIN, &group_row, &group_rows);
     for (int i = 0; i < sw_net_layer_count(net); i++) {
         const struct sw_layer *l = sw_net_layer(net, i);
         const int64_t rows = l->dst.desc.dim[0];
-        /* A layer that is whole on one worker has all rows. */
-        const int64_t first = rows == w->job->conf->batch ? 0 : row;
+        /* A layer that is whole on one worker has all rows of its group. */
+        const int64_t first = chains + (rows == group_rows ? group_row : row);
         for (int k = 0; k < l->carry_count && rc == SW_OK; k++) {
-            const struct sw_state *s = find(&w->job->carries, l->home, l->carry[k].name);
+            const struct sw_state *s = find(&job->carries, l->home, l->carry[k].name);
             float *host = s->value + first * l->carry[k].width;
             const size_t bytes = (size_t)(rows * l->carry[k].width) * sizeof(float);
             rc = fetch ? sw_copy(w->stream, host, l->carry[k].value, bytes, err)
@@ -198,12 +211,14 @@ bool sw_carries_begin(const struct sw_worker *w, int split, int64_t batch, int64
     const int64_t rows = split == SW_SPLIT_TRAIN ? job->conf->batch : job->conf->eval_batch;
     if (!s->streams || batch * rows % s->records == 0)
         return true;
-    return split == SW_SPLIT_TRAIN && __atomic_load_n(&job->anew_after, __ATOMIC_RELAXED) == t - 1;
+    return split == SW_SPLIT_TRAIN && w->anew_after == t - 1;
 }
 
 bool sw_chains_begin(const struct sw_worker *w, int64_t t)
 {
-    return t == 1 || __atomic_load_n(&w->job->anew_after, __ATOMIC_RELAXED) == t - 1;
+    /* A group that has rested has none yet. */
+    const bool rested = sw_job_rests(w->job, w->group_index, t - 1);
+    return t == 1 || rested || w->anew_after == t - 1;
 }
 
 /* ---- in files ---- */
@@ -219,23 +234,42 @@ int sw_carries_write(struct sw_job *job, struct sw_st_writer *w, struct sw_err *
     return rc;
 }
 
+/* Chains of another number of groups: group K goes on with those of group K modulo what there were.
+ */
+static int read_groups(struct sw_state *s, const struct sw_st_file *f, const struct sw_st_entry *e,
+                       struct sw_err *err)
+{
+    const struct sw_desc there =
+        sw_desc_plain(SW_F32, 2, (const int64_t[]){e->shape[0], e->shape[1]});
+    const int64_t n = sw_desc_count(&there), want = sw_desc_count(&s->layout);
+    float *all = sw_calloc((size_t)n, sizeof *all);
+    struct sw_tensor view = sw_tensor_view(NULL, &there, all);
+    int rc = all ? sw_st_read_tensor(f, s->name, &view, NULL, err)
+                 : sw_err_nomem(err, "row state", (size_t)n * sizeof *all);
+    for (int64_t at = 0; at < want && rc == SW_OK; at += n)
+        memcpy(s->value + at, all, (size_t)(want - at < n ? want - at : n) * sizeof *all);
+    sw_free(all);
+    return rc;
+}
+
 int sw_carries_read(struct sw_job *job, const struct sw_st_file *f, struct sw_err *err)
 {
     int rc = SW_OK;
     for (int i = 0; i < job->carries.count && rc == SW_OK; i++) {
         struct sw_state *s = &job->carries.items[i];
         const struct sw_st_entry *e = sw_st_find(f, s->name);
-        bool fits = e && e->dtype == SW_ST_F32 && e->ndim == 2 && e->shape[0] == s->layout.dim[0] &&
-                    e->shape[1] == s->layout.dim[1];
-        s->view = sw_tensor_view(NULL, &s->layout, s->value);
+        bool fits =
+            e && e->dtype == SW_ST_F32 && e->ndim == 2 && e->shape[0] > 0 &&
+            e->shape[1] == s->layout.dim[1] &&
+            (s->chain ? e->shape[0] % job->conf->batch : e->shape[0] - s->layout.dim[0]) == 0;
         if (fits)
-            rc = sw_st_read_tensor(f, s->name, &s->view, NULL, err);
+            rc = read_groups(s, f, e, err);
         else
             sw_job_say(job, SW_LOG_WARN, "job",
                        "the checkpoint has no %s for a batch of %lld: it begins anew", s->name,
-                       (long long)s->layout.dim[0]);
+                       (long long)job->conf->batch);
         if (!fits)
-            __atomic_store_n(&job->anew_after, job->first_step, __ATOMIC_RELAXED);
+            job->anew_after = job->first_step;
     }
     return rc;
 }

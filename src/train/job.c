@@ -64,11 +64,6 @@ static int check_streams(const struct sw_job *job, int split, struct sw_err *err
     const struct sw_source *s = job->source[split];
     const bool training = split == SW_SPLIT_TRAIN;
     const int64_t rows = training ? job->conf->batch : job->conf->eval_batch;
-    if (s->streams && job->rebalances)
-        return sw_err_set(err, SW_ERR_INVALID,
-                          "streams = %lld, but cluster.rebalance = yes: what a row carries on from "
-                          "batch to batch does not move to another worker with it; leave one out",
-                          (long long)s->streams);
     if (!s->streams || s->streams == rows)
         return SW_OK;
     return sw_err_set(err, SW_ERR_INVALID,

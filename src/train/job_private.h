@@ -86,6 +86,7 @@ struct sw_state {
     float natural; /* initial value */
     size_t offset; /* bytes, in the states' memory */
     int keeper;    /* the worker whose training net keeps it up */
+    bool chain;    /* row state of persistent chains */
     float *value;
     struct sw_tensor view; /* of value, while a file is written or read */
 };
@@ -263,6 +264,7 @@ struct sw_worker {
                      reach them */
     void *carries[SW_SPLITS]; /* owned device memory: row state of its nets, or NULL */
     size_t carry_bytes[SW_SPLITS];
+    int64_t anew_after; /* its rows carry nothing on from this step; -1: none */
     struct sw_prefetch *prefetch[SW_SPLITS];
     struct sw_reading {
         struct sw_worker *worker;
@@ -363,7 +365,7 @@ struct sw_job {
                                                  moves between workers */
     struct sw_states states;
     struct sw_states carries; /* row state, gathered: carries.c */
-    int64_t anew_after;       /* atomic: sequences begin anew behind this step; -1: none */
+    int64_t anew_after;       /* what the workers' is at first: written before they meet */
     struct sw_job_stage stage;
     struct sw_legacy legacy;
     struct sw_take_list takes;

@@ -60,7 +60,6 @@ static int skip(struct sw_worker *w, const char *cause, struct sw_err *err)
 {
     if (++w->skips > SKIPS)
         return give_up(w, cause, SKIPS, "skipped updates in a row", err);
-    __atomic_store_n(&w->job->anew_after, w->step, __ATOMIC_RELAXED);
     sw_job_say_at(w->job, w->step, SW_LOG_WARN, w->unit,
                   "update %lld is skipped (%llu so far): %s is not finite (NaN or Inf)",
                   (long long)w->step, (unsigned long long)sw_table_dropped(w->table), cause);
@@ -82,7 +81,6 @@ static int load_newest(struct sw_worker *w, const char *cause, struct sw_err *er
     if (rc != SW_OK)
         return sw_err_prefix(err, rc, "rollback after step %lld", (long long)w->step);
     __atomic_store_n(&m->rolled_at, w->step, __ATOMIC_RELAXED);
-    __atomic_store_n(&job->anew_after, w->step, __ATOMIC_RELAXED);
     sw_job_say(job, SW_LOG_WARN, w->unit,
                "update %lld: %s is not finite (NaN or Inf): back to the values of step %lld; data "
                "and rate go on",
@@ -105,6 +103,7 @@ static int roll_back(struct sw_worker *w, const char *cause, struct sw_err *err)
         rc = load_newest(w, cause, err);
     if (rc == SW_OK)
         rc = meet(w, err);
+    w->anew_after = w->step;
     return rc == SW_OK ? sw_states_deal(w, err) : rc;
 }
 
@@ -171,6 +170,7 @@ int sw_mishap_after_step(struct sw_worker *w, struct sw_err *err)
     }
     name_cause(job, &d, torn, cause, sizeof cause);
     if (job->conf->on_nan == SW_ON_NAN_SKIP) {
+        w->anew_after = w->step; /* what is carried on need not be finite either */
         rc = sw_states_put_back(w, err);
         return rc == SW_OK && sw_worker_leads(w) ? skip(w, cause, err) : rc;
     }

@@ -153,5 +153,7 @@ int sw_rebalance(struct sw_worker *w, struct sw_err *err)
     }
     if (rc == SW_OK)
         rc = sw_worker_meet(w, "the rows of the first worker's choice");
-    return rc == SW_OK ? rc : sw_err_set(err, rc, "the job is ending");
+    if (rc != SW_OK)
+        return sw_err_set(err, rc, "the job is ending");
+    return sw_carries_deal(w, err); /* a row takes along what it carries on */
 }

@@ -340,7 +340,7 @@ static int first_values(struct sw_worker *w, struct sw_err *err)
     if (job->resume_checkpoint && !job->stage.begins)
         return sw_checkpoint_load(w, job->resume_checkpoint, err);
     if (job->stage.begins)
-        __atomic_store_n(&job->anew_after, job->first_step, __ATOMIC_RELAXED);
+        job->anew_after = job->first_step;
     rc = sw_table_init_values(job->table, err);
     if (rc == SW_OK)
         rc = sw_take_values(w, err);
@@ -362,6 +362,7 @@ static int prepare(struct sw_worker *w, struct sw_err *err)
     }
     if (rc == SW_OK)
         rc = meet(w, "the first values", err);
+    w->anew_after = job->anew_after;
     if (rc == SW_OK)
         rc = sw_states_deal(w, err);
     if (rc == SW_OK)

@@ -329,6 +329,8 @@ int sw_worker_rebuild(struct sw_worker *w, struct sw_err *err)
     if (rc != SW_OK)
         return rc;
     sw_states_rebind(w);
+    sw_carries_unbind(w);
+    rc = sw_carries_bind(w, err);
     for (int split = 0; split < SW_SPLITS && rc == SW_OK; split++)
         if (w->prefetch[split]) {
             sw_worker_prefetch_args(w, split, &args);

@@ -48,6 +48,56 @@ near late
 train two --device cuda:0,0 --oversubscribe
 near two
 
+# Steps of a cell that hand on more than others see: both states of both layers, and back.
+awk 'BEGIN { s = 7; for (i = 0; i < 400; i++) { s = (s * 75 + 74) % 65537
+    printf "%s", (s % 5 == 0) ? "if (n)\n" : (s % 5 < 3) ? "\tx += y;\n" : "}\n" } }' >"$T/text"
+cat >"$T/steps.ini" <<END
+[job]
+batch = 6
+steps = 3
+[updater]
+type = sgd
+lr = 0.5
+[data train]
+format = text
+paths = $T/text
+length = 7
+streams = 6
+[layer tokens]
+type = input
+field = tokens
+[layer target]
+type = input
+field = target
+[layer vectors]
+type = embedding
+src = tokens
+vocabulary = 20
+outputs = 9
+[layer h]
+type = lstm
+src = vectors, h
+connections = one-to-one, stateful
+hidden = 11
+layers = 2
+unroll = 7
+[layer scores]
+type = inner_product
+src = h
+outputs = 20
+axis = 2
+[layer loss]
+type = softmax_loss
+src = scores, target
+END
+recipe=$tiny
+tiny=$T/steps.ini
+train cpu-steps --device cpu
+train steps --device cuda:0
+tiny=$recipe
+"$SW" weights "$T/cpu-steps/checkpoint-3.safetensors" diff "$T/steps/checkpoint-3.safetensors" \
+    --tolerance 2e-4 >"$T/out" 2>"$T/err" || fail "an unrolled lstm has other parameters than the CPU"
+
 # Steps as graphs: what a launcher reads on the host, instead of leaving it to the kernel, would be
 # as old as the capture.
 for graphs in yes no; do

@@ -1,7 +1,7 @@
 /* ctest-labels: threads
  * ctest-timeout: 120
  * Boltzmann machines on several workers and devices: whoever has the rows, chains go the same way;
- * persistent ones through checkpoints, too. */
+ * persistent ones through checkpoints, too, and of groups that are apart each for itself. */
 #include "workers_support.h"
 
 /* 25 rows; 8 x 8 pictures as chances. */
@@ -94,6 +94,88 @@ static void exact_runs_have_the_same_bits(void **state)
     free(one);
 }
 
+/* Nothing is learnt, so that it does not matter who is ahead: chains depend on the batch alone. */
+#define APART                                                                                      \
+    "cluster.framework=downpour", "cluster.worker_groups=2", "updater.lr=0", "job.eval_every=0"
+
+static void read_chains(const char *run, int64_t step, int64_t groups, float *out)
+{
+    const struct sw_desc d = sw_desc_plain(SW_F32, 2, (const int64_t[]){25 * groups, 30});
+    struct sw_tensor t = sw_tensor_view(NULL, &d, out);
+    struct sw_st_file *f = open_tensors(checkpoint_path(run, step));
+    const struct sw_st_entry *e = sw_st_find(f, "state.rbm.chain");
+    struct sw_err err;
+    assert_non_null(e);
+    assert_int_equal(e->shape[0], 25 * groups);
+    assert_int_equal(sw_st_read_tensor(f, "state.rbm.chain", &t, NULL, &err), SW_OK);
+    sw_st_close(f);
+}
+
+static void groups_that_are_apart_have_chains_of_their_own(void **state)
+{
+    enum { EACH = 25 * 30 };
+    static float whole[2 * EACH], again[2 * EACH], part[2 * EACH];
+    (void)state;
+    train(.recipe = kept_chains, .name = "whole", .oversubscribe = true, .sets = {APART});
+    read_chains("whole", 12, 2, whole);
+    assert_memory_not_equal(whole, whole + EACH, EACH * sizeof *whole);
+    train(.recipe = kept_chains, .name = "again", .oversubscribe = true,
+          .sets = {APART, workers_set[2]});
+    read_chains("again", 12, 2, again);
+    assert_memory_equal(whole, again, sizeof whole);
+    train(.recipe = kept_chains, .name = "half", .oversubscribe = true, .steps = 5,
+          .sets = {APART});
+    read_chains("half", 5, 2, part);
+    assert_memory_not_equal(whole, part, sizeof whole);
+    train(.recipe = kept_chains, .resume = "half", .resume_step = 5, .oversubscribe = true,
+          .sets = {APART});
+    read_chains("half", 12, 2, part);
+    assert_memory_equal(whole, part, sizeof whole);
+    /* While the first group is alone the other one has none; then it begins. */
+    train(.recipe = kept_chains, .name = "warm", .oversubscribe = true, .steps = 7,
+          .sets = {APART, "cluster.warmup_steps=3", "job.checkpoint_every=3"});
+    read_chains("warm", 3, 2, part);
+    for (int i = 0; i < EACH; i++)
+        assert_true(part[EACH + i] == 0);
+    read_chains("warm", 7, 2, part);
+    assert_memory_not_equal(part, part + EACH, EACH * sizeof *part);
+}
+
+/* The chains of a file with those of two groups, as `groups` groups take them up. */
+static void check_heirs(int groups, const char *set)
+{
+    enum { EACH = 25 * 30 };
+    static float before[2 * EACH];
+    struct trial t = {.recipe = kept_chains,
+                      .name = "heirs",
+                      .oversubscribe = true,
+                      .sets = {"cluster.framework=downpour", set}};
+    struct sw_err err;
+    read_chains("two", 2, 2, before);
+    assert_int_equal(trial_open(&t), SW_OK);
+    assert_int_equal(sw_carries_allocate(t.job, &err), SW_OK);
+    struct sw_st_file *f = open_tensors(checkpoint_path("two", 2));
+    assert_int_equal(sw_carries_read(t.job, f, &err), SW_OK);
+    sw_st_close(f);
+    for (int g = 0; g < groups; g++)
+        assert_memory_equal(t.job->carries.items[0].value + g * EACH, before + g % 2 * EACH,
+                            EACH * sizeof *before);
+    trial_close(&t);
+}
+
+static void another_number_of_groups_takes_the_chains_up(void **state)
+{
+    (void)state;
+    train(.recipe = kept_chains, .name = "two", .oversubscribe = true, .steps = 2, .sets = {APART});
+    check_heirs(1, "cluster.worker_groups=1");
+    check_heirs(2, "cluster.worker_groups=2");
+    check_heirs(3, "cluster.worker_groups=3");
+    train(.recipe = kept_chains, .resume = "two", .resume_step = 2, .steps = 4,
+          .oversubscribe = true, .sets = {"cluster.framework=hogwild", "cluster.worker_groups=3"});
+    train(.recipe = kept_chains, .resume = "two", .resume_step = 4, .oversubscribe = true,
+          .sets = {ALLREDUCE, "cluster.worker_groups=1", workers_set[2]});
+}
+
 static void machines_that_cannot_be_are_told(void **state)
 {
     static const struct {
@@ -107,8 +189,6 @@ static void machines_that_cannot_be_are_told(void **state)
         {{"layer.rbm.sparsity=0.1", "layer.rbm.units=gaussian"}, "sparsity is a mean activation"},
         {{"layer.vis.units=gaussian"}, "binary = yes is for units = bernoulli"},
         {{"job.algorithm=bp"}, "no loss layer"},
-        {{"cluster.framework=downpour", "cluster.worker_groups=2", "layer.rbm.persistent=yes"},
-         "persistent = yes: worker groups that are not synchronous"},
     };
     (void)state;
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
@@ -131,6 +211,8 @@ int main(void)
         FRESH(chains_do_not_depend_on_workers),
         FRESH(persistent_chains_go_on_after_a_resume),
         FRESH(exact_runs_have_the_same_bits),
+        FRESH(groups_that_are_apart_have_chains_of_their_own),
+        FRESH(another_number_of_groups_takes_the_chains_up),
         FRESH(machines_that_cannot_be_are_told),
     };
     return cmocka_run_group_tests_name("cd_workers", tests, NULL, NULL);

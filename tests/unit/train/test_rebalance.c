@@ -184,6 +184,44 @@ static void workers_on_the_cpu_may_be_balanced(void **state)
     assert_equal_runs("one", "cpu", 30);
 }
 
+/* Chains of a machine without a draw that hangs on a bit, and a recurrent layer over streams. */
+static const char chains[] =
+    "[job]\nsteps = 30\nbatch = 64\neval_batch = 20\nalgorithm = cd\n" DATA_SECTIONS
+    "[updater]\ntype = sgd\nlr = 0.0001\n[layer image]\ntype = input\nfield = image\n"
+    "[layer vis]\ntype = rbm_visible\nsrc = image\nunits = gaussian\nsampled = no\n"
+    "[layer rbm]\ntype = rbm_hidden\nsrc = vis\nhidden = 256\nunits = gaussian\nk = 2\n"
+    "persistent = yes\nweight.init = gaussian\nweight.std = 0.01\n";
+static const char streams[] =
+    "[job]\nsteps = 30\nbatch = 64\neval_batch = 20\n"
+    "[data train]\nformat = synthetic\nclasses = 4\nrecords = 640\nheight = 16\nwidth = 16\n"
+    "mean = 127\nstd = 64\nstreams = 64\n"
+    "[data test]\nformat = synthetic\nclasses = 4\nrecords = 53\nheight = 16\nwidth = 16\n"
+    "mean = 127\nstd = 64\n" UPDATER_SECTIONS
+    "[layer image]\ntype = input\nfield = image\n[layer label]\ntype = input\nfield = label\n"
+    "[layer x]\ntype = reshape\nsrc = image\nshape = 16, 48\n"
+    "[layer h]\ntype = gru\nsrc = x\nhidden = 64\nstateful = yes\noutput = last\n"
+    "[layer fc]\ntype = inner_product\nsrc = h\noutputs = 4\n"
+    "[layer loss]\ntype = softmax_loss\nsrc = fc, label\n";
+
+static void what_rows_carry_on_moves_with_them(void **state)
+{
+    const char *const recipes[] = {chains, streams};
+    int64_t rows[2];
+    char one[16], many[16];
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        snprintf(one, sizeof one, "one%d", i);
+        snprintf(many, sizeof many, "moved%d", i);
+        train(.recipe = recipes[i], .name = one, .sets = {"job.eval_every=10"});
+        train(.recipe = recipes[i], .name = many, .oversubscribe = true,
+              .device = "sim:gpus=2,slow=8,faulty=1",
+              .sets = {"cluster.workers_per_group=2", REBALANCE});
+        rows_of(many, rows);
+        assert_true(rows[0] != 32 && rows[0] + rows[1] == 64);
+        assert_equal_runs(one, many, 30);
+    }
+}
+
 static void assert_refused(const char *a, const char *b, const char *why)
 {
     struct trial t = {.recipe = recipe,
@@ -202,7 +240,6 @@ static void what_does_not_go_together_is_refused(void **state)
     assert_refused(NULL, NULL, "set job.eval_every");
     assert_refused("job.eval_every=5", "job.repeat_exact=yes", "leave one of them out");
     assert_refused("job.eval_every=5", "layer.fc2.partition=1", "which it moves between workers");
-    assert_refused("job.eval_every=5", "data.train.streams=64", "leave one out");
 }
 
 #define FRESH(name) cmocka_unit_test_setup_teardown(name, home_begin, home_end)
@@ -216,6 +253,7 @@ int main(void)
         FRESH(a_resume_goes_on_with_the_rows),
         FRESH(a_device_without_room_keeps_its_rows),
         FRESH(workers_on_the_cpu_may_be_balanced),
+        FRESH(what_rows_carry_on_moves_with_them),
         FRESH(what_does_not_go_together_is_refused),
     };
     return cmocka_run_group_tests_name("rebalance", tests, NULL, NULL);
