@@ -273,10 +273,18 @@ int sw_states_finite(struct sw_worker *w, bool *finite, struct sw_err *err)
     return rc;
 }
 
+static bool has_copies(const struct sw_job *job)
+{
+    bool any = false;
+    for (int i = 0; i < job->placement->worker_count && job->states.count > 0; i++)
+        any = any || !job->workers[i].device->host_memory;
+    return any;
+}
+
 /* Who has no copy of its own reads the job's memory, and so waits for who fetches into it, too. */
 int sw_states_share(struct sw_worker *w, struct sw_err *err)
 {
-    if (w->job->states.count == 0 || !sw_job_has_devices(w->job))
+    if (!has_copies(w->job))
         return SW_OK;
     int rc = fetch(w, err);
     if (rc == SW_OK)
