@@ -5,6 +5,7 @@
 #include "train/choices.h"
 #include "train/job_private.h"
 #include "train/results.h"
+#include "train/run.h"
 #include "train/saved.h"
 #include "train/schema.h"
 #include "train/states.h"

@@ -1,9 +1,9 @@
 /* A job from the inside: its types, and the functions of the files that make a job and set it in
  * motion. job.c opens and closes it, job_units.c says on what it runs, job_params.c what it trains,
- * fit.c keeps it within a budget of memory, plan.c describes it, run.c sets it in motion and ends
- * it, notes.c tells the main thread. What the other files offer is in choices.h (what is decided
- * beforehand), worker.h (who does the work), states.h (what layers keep), results.h (what comes of
- * a step), saved.h (checkpoints and their like) and watch.h (who looks on).
+ * fit.c keeps it within a budget of memory, plan.c describes it, notes.c tells the main thread.
+ * What the other files offer is in choices.h (what is decided beforehand), worker.h (who does the
+ * work), states.h (what layers keep), results.h (what comes of a step), saved.h (checkpoints and
+ * their like), watch.h (who looks on) and run.h (how a run begins and ends).
  *
  * Threads of a running job: the main thread (run.c) starts the others, tells the observer, and
  * joins them in fixed order; the watch thread; one thread per worker; one per server that has cores
@@ -471,15 +471,6 @@ int sw_job_map_params(struct sw_worker *w, int split, struct sw_err *err) SW_MUS
 /* Lets the nets of all workers exchange features. */
 int sw_job_connect(struct sw_job *job, int split, struct sw_err *err) SW_MUST_CHECK;
 
-/* The servers of a table; as many as shape.servers_per_group. */
-const struct sw_server *sw_job_servers(const struct sw_job *job, const struct sw_table *table);
-
-/* run.c */
-/* Ends a run whose next stage nobody has begun: it can be resumed. */
-void sw_job_leave(struct sw_job *job);
-/* Decides which servers are threads and which are run by a worker. */
-int sw_job_settle_servers(struct sw_job *job, struct sw_err *err) SW_MUST_CHECK;
-
 /* plan.c */
 /* The part of the plan that is known once the units are placed; sw_job_describe has it too. */
 void sw_job_describe_units(struct sw_job *job);
@@ -502,9 +493,6 @@ int sw_job_fit(struct sw_job *job, struct sw_err *err) SW_MUST_CHECK;
  * take. Errors: SW_ERR_NOMEM. */
 int sw_job_refit(const struct sw_worker *w, struct sw_parts *fresh,
                  struct sw_err *err) SW_MUST_CHECK;
-
-/* run.c: units that have a slot in the live snapshot. */
-int sw_job_slots(const struct sw_job *job);
 
 /* notes.c */
 /* Hands an event to the main thread; a display is dropped when it is slow. text may be NULL. */

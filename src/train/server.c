@@ -11,6 +11,7 @@
 #include "base/os.h"
 #include "train/job_private.h"
 #include "train/worker.h"
+#include <string.h>
 
 /* Which parameter's update it works on: the live snapshot's layer is the parameter. */
 static void say_serving(const struct sw_server *s, const struct sw_message *m)
@@ -86,4 +87,66 @@ void sw_server_main(void *server)
     sw_stream_free(stream);
     if (rc != SW_ERR_CANCELLED)
         sw_fault_set(&job->fault, s->unit, &err);
+}
+
+static bool shares_cores(const struct sw_job *job, int worker, int server)
+{
+    const struct sw_placement_row *w = sw_placement_worker(job->placement, &job->shape, 0, worker);
+    const struct sw_placement_row *s = sw_placement_server(job->placement, &job->shape, 0, server);
+    return sw_core_set_overlaps(&w->cores, &s->cores);
+}
+
+static int serve(struct sw_worker *w, struct sw_server *s, struct sw_err *err)
+{
+    int servers = w->job->shape.servers_per_group;
+    if (!w->served)
+        w->served = sw_calloc((size_t)servers, sizeof *w->served);
+    if (!w->served)
+        return sw_err_nomem(err, "a worker", (size_t)servers * sizeof *w->served);
+    w->served[w->served_count++] = s->seat;
+    s->hosted = true;
+    return SW_OK;
+}
+
+/* Who runs a server that shares a worker's cores: that one, first of all the one it is bound to.
+ * Where groups are apart no worker can count on another to come by: whoever has something for a
+ * server then runs it. One with cores of its own is a thread. */
+static int settle(struct sw_server *s, struct sw_err *err)
+{
+    struct sw_job *job = s->job;
+    int workers = job->placement->worker_count, host = -1, rc = SW_OK;
+    int bound = s->index % workers;
+    for (int i = 0; i < workers && host < 0; i++)
+        if (shares_cores(job, (bound + i) % workers, s->index))
+            host = (bound + i) % workers;
+    if (host < 0)
+        return SW_OK;
+    if (!job->apart)
+        return serve(&job->workers[host], s, err);
+    for (int i = 0; i < workers && rc == SW_OK; i++)
+        if (job->workers[i].table == s->table)
+            rc = serve(&job->workers[i], s, err);
+    return rc;
+}
+
+int sw_job_settle_servers(struct sw_job *job, struct sw_err *err)
+{
+    int servers = job->placement->server_count, per = job->shape.servers_per_group, rc = SW_OK;
+    for (int i = 0; i < servers && rc == SW_OK; i++) {
+        struct sw_server *s = &job->servers[i];
+        const struct sw_placement_row *row = sw_placement_server(job->placement, &job->shape, 0, i);
+        *s = (struct sw_server){
+            .job = job, .table = job->copies[i / per].table, .index = i, .seat = i % per};
+        memcpy(s->unit, row->unit, sizeof row->unit);
+        rc = settle(s, err);
+    }
+    return rc;
+}
+
+const struct sw_server *sw_job_servers(const struct sw_job *job, const struct sw_table *table)
+{
+    int i = 0;
+    while (job->copies[i].table != table)
+        i++;
+    return &job->servers[job->copies[i].first_server];
 }

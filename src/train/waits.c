@@ -3,6 +3,7 @@
  * part follows from where that one is. By the watch thread, seldom. */
 #include "train/job_private.h"
 #include "train/watch.h"
+#include "train/worker.h"
 #include <stdarg.h>
 #include <stdio.h>
 

@@ -12,6 +12,7 @@
 #include "history/control.h"
 #include "train/choices.h"
 #include "train/job_private.h"
+#include "train/run.h"
 #include "train/watchdog.h"
 #include <stdio.h>
 #include <string.h>

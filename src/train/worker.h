@@ -1,7 +1,7 @@
 /* Workers and servers at work: how a worker gets its part of the batch (leaves.c, rebalance.c),
- * nets, memory and data (worker_setup.c), how it makes a step (worker.c, bp.c, cd.c, sums.c,
- * ledger.c) and an evaluation (evaluate.c), what happens when a number is not finite (mishap.c) or
- * good enough (stop_at.c), and the servers' loop (server.c).
+ * nets, memory (worker_setup.c), data (worker_data.c) and history (worker_links.c), how it makes a
+ * step (worker.c, bp.c, cd.c, sums.c, ledger.c) and an evaluation (evaluate.c), what happens when a
+ * number is not finite (mishap.c) or good enough (stop_at.c), and the servers' loop (server.c).
  *
  * Called by the worker's own thread but for what says otherwise. */
 #ifndef SW_TRAIN_WORKER_H
@@ -28,7 +28,20 @@ static inline struct sw_stream *sw_worker_host_stream(const struct sw_worker *w)
     return w->host_stream ? w->host_stream : w->stream;
 }
 int sw_worker_allocate(struct sw_worker *w, struct sw_err *err) SW_MUST_CHECK;
+void sw_worker_fini(struct sw_worker *w);
+/* Where it is: its row of the placement. */
+const struct sw_placement_row *sw_worker_seat(const struct sw_worker *w);
+/* Host memory of a worker that its device copies from and to, on the worker's NUMA nodes. `worker`
+ * is a struct sw_worker; sw_worker_give_memory takes it back (NULL is accepted). Errors:
+ * SW_ERR_NOMEM. */
+int sw_worker_take_memory(void *worker, size_t bytes, const char *what, void **out,
+                          struct sw_err *err) SW_MUST_CHECK;
+void sw_worker_give_memory(void *worker, void *p, size_t bytes);
+
+/* worker_links.c: handles of curves and links, once the history is open. */
 int sw_worker_open_history(struct sw_worker *w, struct sw_err *err) SW_MUST_CHECK;
+
+/* worker_data.c */
 /* How many batches of the evaluation are its group's. */
 int64_t sw_worker_eval_batches(const struct sw_worker *w);
 int sw_worker_start_prefetch(struct sw_worker *w, int split, struct sw_err *err) SW_MUST_CHECK;
@@ -36,7 +49,6 @@ int sw_worker_start_prefetch(struct sw_worker *w, int split, struct sw_err *err)
 int sw_worker_next_batch(struct sw_worker *w, int split, struct sw_batch *batch,
                          struct sw_err *err) SW_MUST_CHECK;
 void sw_worker_prefetch_args(const struct sw_worker *w, int split, struct sw_prefetch_args *args);
-void sw_worker_fini(struct sw_worker *w);
 
 /* worker.c */
 void sw_worker_main(void *worker);
@@ -45,6 +57,11 @@ void sw_worker_main(void *worker);
 /* Handles what is in the inboxes of the servers that a worker runs itself; never waits. */
 int sw_server_poll(struct sw_worker *host, struct sw_err *err) SW_MUST_CHECK;
 void sw_server_main(void *server);
+/* Makes the job's servers, and decides which are threads and which are run by a worker. Errors:
+ * SW_ERR_NOMEM. */
+int sw_job_settle_servers(struct sw_job *job, struct sw_err *err) SW_MUST_CHECK;
+/* The servers of a table; as many as shape.servers_per_group. */
+const struct sw_server *sw_job_servers(const struct sw_job *job, const struct sw_table *table);
 
 /* leaves.c */
 /* The smaller of a training and an evaluation batch. */

@@ -1,5 +1,4 @@
-/* A worker before it runs: its part of the batch, stream, nets, memory, history handles, prefetch.
- */
+/* A worker before it runs: its stream, nets and memory; and its end. */
 #include "base/os.h"
 #include "train/choices.h"
 #include "train/job_private.h"
@@ -9,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static const struct sw_placement_row *seat_of(const struct sw_worker *w)
+const struct sw_placement_row *sw_worker_seat(const struct sw_worker *w)
 {
     return sw_placement_worker(w->job->placement, &w->job->shape, 0, w->index);
 }
@@ -67,7 +66,7 @@ static int make_parts(struct sw_worker *w, int split, const struct sw_net *shari
                                   sw_worker_fields(job->source[split], w->rows[split], fields),
                               .source = job->data[split]->name,
                               .streams = streams_of(job),
-                              .threads = seat_of(w)->threads,
+                              .threads = sw_worker_seat(w)->threads,
                               .sharing = sharing};
     if (training)
         sw_comm_args(job, &net.comm);
@@ -77,7 +76,7 @@ static int make_parts(struct sw_worker *w, int split, const struct sw_net *shari
                                        .first = w->first_leaf,
                                        .count = w->leaves,
                                        .alone = job->conf->repeat_exact,
-                                       .threads = seat_of(w)->threads};
+                                       .threads = sw_worker_seat(w)->threads};
     int rc = sw_parts_new(&args, out, err);
     if (rc == SW_OK && (job->leaves > 1 || job->hybrid))
         sw_parts_set_sum(*out, training ? sw_worker_sum : sw_worker_sum_in_group, w);
@@ -125,13 +124,13 @@ static void *bind_for_device(const struct sw_worker *w)
     const struct sw_machine *m = w->job->machine;
     int rc = w->device->host_memory ? SW_ERR_UNSUPPORTED : sw_bind_keep(m, &kept, &ignored);
     if (rc == SW_OK)
-        rc = sw_bind_thread(m, &seat_of(w)->cores, &ignored);
+        rc = sw_bind_thread(m, &sw_worker_seat(w)->cores, &ignored);
     return kept;
 }
 
 int sw_worker_build(struct sw_worker *w, struct sw_err *err)
 {
-    const struct sw_placement_row *row = seat_of(w);
+    const struct sw_placement_row *row = sw_worker_seat(w);
     snprintf(w->unit, sizeof w->unit, "%s", row->unit);
     void *kept = bind_for_device(w);
     int rc = sw_leaves_take(w, err);
@@ -204,20 +203,21 @@ static bool is_small(const struct sw_worker *w, size_t bytes)
 
 /* Host memory of a worker, such as its batches, lies on its nodes, wherever the threads run that
  * fill it. */
-static int take_memory(void *worker, size_t bytes, const char *what, void **out, struct sw_err *err)
+int sw_worker_take_memory(void *worker, size_t bytes, const char *what, void **out,
+                          struct sw_err *err)
 {
     const struct sw_worker *w = worker;
     const struct sw_job *job = w->job;
     if (is_small(w, bytes))
         return sw_device_host_alloc(w->device, bytes, what, out, err);
-    uint64_t nodes = sw_machine_os_nodes(job->machine, seat_of(w)->node_mask);
+    uint64_t nodes = sw_machine_os_nodes(job->machine, sw_worker_seat(w)->node_mask);
     int rc = sw_device_alloc_on(job->device, bytes, nodes, what, out, err);
     if (rc == SW_OK)
         sw_device_pin(w->device, *out, bytes);
     return rc;
 }
 
-static void give_memory(void *worker, void *p, size_t bytes)
+void sw_worker_give_memory(void *worker, void *p, size_t bytes)
 {
     const struct sw_worker *w = worker;
     if (is_small(w, bytes)) {
@@ -232,7 +232,7 @@ static void give_memory(void *worker, void *p, size_t bytes)
  * that touch them first: each comes back to its rows. */
 static uint64_t arena_nodes(const struct sw_worker *w)
 {
-    uint64_t nodes = sw_machine_os_nodes(w->job->machine, seat_of(w)->node_mask);
+    uint64_t nodes = sw_machine_os_nodes(w->job->machine, sw_worker_seat(w)->node_mask);
     return __builtin_popcountll(nodes) == 1 ? nodes : 0;
 }
 
@@ -257,10 +257,11 @@ static int take_arena(struct sw_worker *w, struct sw_err *err)
 static int take_swap(struct sw_worker *w, struct sw_err *err)
 {
     size_t bytes = sw_parts_cost(w->parts[SW_SPLIT_TRAIN]).swap_bytes;
-    give_memory(w, w->swapped, w->swap_bytes);
+    sw_worker_give_memory(w, w->swapped, w->swap_bytes);
     w->swapped = NULL;
     w->swap_bytes = bytes;
-    return bytes ? take_memory(w, bytes, "features in host memory", &w->swapped, err) : SW_OK;
+    return bytes ? sw_worker_take_memory(w, bytes, "features in host memory", &w->swapped, err)
+                 : SW_OK;
 }
 
 static int allocate(struct sw_worker *w, struct sw_err *err)
@@ -350,7 +351,7 @@ int sw_worker_allocate(struct sw_worker *w, struct sw_err *err)
 int sw_worker_attach(struct sw_worker *w, struct sw_err *err)
 {
     struct sw_job *job = w->job;
-    const struct sw_placement_row *row = seat_of(w);
+    const struct sw_placement_row *row = sw_worker_seat(w);
     int rc = sw_bind_thread(job->machine, &row->cores, err);
     if (rc != SW_OK)
         return rc;
@@ -366,209 +367,6 @@ int sw_worker_wait(struct sw_worker *w, struct sw_err *err)
     sw_slot_wait_on(w->slot, (struct sw_wait){.kind = SW_WAIT_DEVICE}, "its device",
                     sw_os()->monotonic_ns());
     int rc = sw_stream_wait(w->stream, err);
-    sw_slot_wait(w->slot, NULL, sw_os()->monotonic_ns());
-    return rc;
-}
-
-/* What a reader does now; on its own thread. */
-static void say_reading(void *reading, int thread, int64_t batch)
-{
-    const struct sw_reading *r = reading;
-    bool reads = batch >= 0;
-    if (thread < r->count) /* an evaluation alone has no slots for them */
-        sw_slot_phase(sw_snapshot_slot(r->worker->job->snapshot, r->first + thread),
-                      reads ? SW_PHASE_READ : SW_PHASE_IDLE, reads ? batch + 1 : -1, -1, NULL,
-                      sw_os()->monotonic_ns());
-}
-
-static int name_series(struct sw_history *h, const char *split, struct sw_series *s,
-                       struct sw_err *err)
-{
-    int rc = SW_OK;
-    for (int i = 0; i < s->count && rc == SW_OK; i++)
-        rc = sw_history_series(h, split, s->name[i], &s->handle[i], err);
-    return rc;
-}
-
-/* Gradients and values: handed over in place, or copied between the device and the host. */
-static int open_param_links(struct sw_worker *w, struct sw_err *err)
-{
-    struct sw_job *job = w->job;
-    int servers = job->shape.servers_per_group, rc = SW_OK;
-    const struct sw_server *own = sw_job_servers(job, w->table);
-    bool moves = !w->device->host_memory;
-    w->links = sw_calloc((size_t)servers, sizeof *w->links);
-    w->value_links = sw_calloc((size_t)servers, sizeof *w->value_links);
-    if (!w->links || !w->value_links)
-        return sw_err_nomem(err, "a worker", (size_t)servers * sizeof *w->links);
-    for (int s = 0; s < servers && rc == SW_OK; s++) {
-        const char *server = own[s].unit;
-        if (sw_table_link_bytes(w->table, w->seat, s) == 0)
-            continue;
-        rc = sw_history_link(job->history, w->unit, server, moves ? "d2h" : "shared", &w->links[s],
-                             err);
-        if (rc == SW_OK && moves)
-            rc = sw_history_link(job->history, server, w->unit, "h2d", &w->value_links[s], err);
-    }
-    return rc;
-}
-
-/* From this worker to every other one; *out stays NULL where nothing goes. */
-static int open_worker_links(struct sw_worker *w, bool any, const char *kind, int **out,
-                             struct sw_err *err)
-{
-    struct sw_job *job = w->job;
-    int workers = job->placement->worker_count, rc = SW_OK;
-    if (!any)
-        return SW_OK;
-    *out = sw_calloc((size_t)workers, sizeof **out);
-    if (!*out)
-        return sw_err_nomem(err, "a worker", (size_t)workers * sizeof **out);
-    for (int i = 0; i < workers && rc == SW_OK; i++)
-        if (i != w->index)
-            rc =
-                sw_history_link(job->history, w->unit, job->workers[i].unit, kind, &(*out)[i], err);
-    return rc;
-}
-
-/* Deltas, from every server to the one that owns the same slices in another group. */
-static int open_sync_links(struct sw_worker *w, struct sw_err *err)
-{
-    struct sw_job *job = w->job;
-    int count = job->placement->server_count, rc = SW_OK;
-    const struct sw_server *own = sw_job_servers(job, w->table);
-    if (!job->sync || w->seat != 0)
-        return SW_OK;
-    w->sync_links = sw_calloc((size_t)count, sizeof *w->sync_links);
-    w->sync_told = sw_calloc((size_t)count, sizeof *w->sync_told);
-    if (!w->sync_links || !w->sync_told)
-        return sw_err_nomem(err, "a worker", (size_t)count * sizeof *w->sync_told);
-    for (int i = 0; i < count && rc == SW_OK; i++)
-        if (job->servers[i].table != w->table)
-            rc = sw_history_link(job->history, own[job->servers[i].seat].unit, job->servers[i].unit,
-                                 "sync", &w->sync_links[i], err);
-    return rc;
-}
-
-static int open_feature_links(struct sw_worker *w, struct sw_err *err)
-{
-    struct sw_job *job = w->job;
-    int workers = job->group_size, rc = SW_OK;
-    const struct sw_worker *group = &job->workers[w->group_index * job->group_size];
-    w->feature_links = sw_calloc((size_t)workers, sizeof *w->feature_links);
-    w->feature_told = sw_calloc((size_t)workers, sizeof *w->feature_told);
-    if (!w->feature_links || !w->feature_told)
-        return sw_err_nomem(err, "a worker", (size_t)workers * sizeof *w->feature_links);
-    for (int i = 0; i < workers && rc == SW_OK; i++) {
-        w->feature_links[i] = -1;
-        if (sw_net_moved_bytes(w->train, w->place, i) > 0)
-            rc = sw_history_link(job->history, w->unit, group[i].unit, "feature",
-                                 &w->feature_links[i], err);
-    }
-    return rc;
-}
-
-int sw_worker_open_history(struct sw_worker *w, struct sw_err *err)
-{
-    struct sw_job *job = w->job;
-    int rc = sw_history_producer_new(job->history, &w->producer, err);
-    if (rc == SW_OK)
-        rc = name_series(job->history, "train", &w->series[SW_SPLIT_TRAIN], err);
-    if (rc == SW_OK && w->eval)
-        rc = name_series(job->history, job->data[SW_SPLIT_EVAL]->name, &w->series[SW_SPLIT_EVAL],
-                         err);
-    if (rc == SW_OK)
-        rc = sw_history_series(job->history, "train", "lr", &w->rate_series, err);
-    if (rc == SW_OK)
-        rc = sw_history_series(job->history, "train", "samples_per_s", &w->speed_series, err);
-    w->norm_series = w->scale_series = -1;
-    if (rc == SW_OK && sw_table_has_phases(job->table))
-        rc = sw_history_series(job->history, "train", "grad_norm", &w->norm_series, err);
-    if (rc == SW_OK && job->conf->loss_scale > 0)
-        rc = sw_history_series(job->history, "train", "loss_scale", &w->scale_series, err);
-    if (rc == SW_OK)
-        rc = open_param_links(w, err);
-    if (rc == SW_OK)
-        rc = open_worker_links(w, job->reduction.sums, "allreduce", &w->sum_links, err);
-    if (rc == SW_OK)
-        rc = open_worker_links(w, job->comm.factors, "factor", &w->factor_links, err);
-    if (rc == SW_OK)
-        rc = open_sync_links(w, err);
-    return rc == SW_OK ? open_feature_links(w, err) : rc;
-}
-
-int64_t sw_worker_eval_batches(const struct sw_worker *w)
-{
-    const struct sw_job *job = w->job;
-    int64_t all = sw_source_batches(job->source[SW_SPLIT_EVAL], job->conf->eval_batch);
-    return (all + job->group_count - 1 - w->group_index) / job->group_count;
-}
-
-void sw_worker_prefetch_args(const struct sw_worker *w, int split, struct sw_prefetch_args *args)
-{
-    const struct sw_job *job = w->job;
-    const struct sw_source *source = job->source[split];
-    bool training = split == SW_SPLIT_TRAIN;
-    int64_t rows = training ? job->conf->batch : job->conf->eval_batch;
-    int64_t first = job->first_step, lead = 0;
-    bool dealt = !training || job->apart; /* else all groups share every batch */
-    if (training && first < job->alone_steps) {
-        lead = w->group_index == 0 ? job->alone_steps - first : 0;
-        first = w->group_index == 0 ? first : job->alone_steps;
-    }
-    *args = (struct sw_prefetch_args){
-        .source = source,
-        .batch_rows = rows,
-        .first_row = w->first_row[split],
-        .row_count = w->rows[split],
-        .part_rows = w->part_rows[split],
-        .parts = w->leaves,
-        /* Groups take turns in one order: the n-th batch of group g is n * groups + g of all. */
-        .first_batch = (training ? sw_job_batches(job, first) : 0) + (dealt ? w->group_index : 0),
-        .batch_stride = dealt ? job->group_count : 1,
-        .lead = lead,
-        .batch_limit = training ? -1 : sw_worker_eval_batches(w),
-        /* And the one in use; on its way to a device there is another one. */
-        .slots = (int)source->prefetch + 1 + (training && !w->device->host_memory),
-        .threads = (int)source->workers,
-        .fields = (1u << source->field_count) - 1,
-    };
-}
-
-/* Decoding threads run near the memory they fill, and not on a computing core where one is spare.
- */
-static void bind_reader(void *worker)
-{
-    const struct sw_worker *w = worker;
-    const struct sw_job *job = w->job;
-    struct sw_err ignored; /* where the system refuses, they run anywhere */
-    struct sw_core_set cores = sw_placement_helper_cores(job->placement, job->machine, seat_of(w));
-    int rc = sw_bind_thread(job->machine, &cores, &ignored);
-    (void)rc;
-}
-
-int sw_worker_start_prefetch(struct sw_worker *w, int split, struct sw_err *err)
-{
-    struct sw_prefetch_args args;
-    sw_worker_prefetch_args(w, split, &args);
-    args.begin = bind_reader;
-    args.begin_user = w;
-    args.tell = say_reading;
-    args.tell_user = &w->reading[split];
-    args.fault = &w->job->fault;
-    args.alloc = take_memory;
-    args.free = give_memory;
-    args.user = w;
-    return sw_prefetch_start(&args, &w->prefetch[split], err);
-}
-
-int sw_worker_next_batch(struct sw_worker *w, int split, struct sw_batch *batch, struct sw_err *err)
-{
-    char what[SW_SNAPSHOT_TEXT];
-    snprintf(what, sizeof what, "a batch of [data %s]", w->job->data[split]->name);
-    sw_slot_wait_on(w->slot, (struct sw_wait){.kind = SW_WAIT_BATCH, .index = split}, what,
-                    sw_os()->monotonic_ns());
-    int rc = sw_prefetch_next(w->prefetch[split], batch, err);
     sw_slot_wait(w->slot, NULL, sw_os()->monotonic_ns());
     return rc;
 }
@@ -603,7 +401,7 @@ void sw_worker_fini(struct sw_worker *w)
     sw_carries_unbind(w);
     sw_parts_free(w->parts[SW_SPLIT_EVAL]);
     sw_parts_free(w->parts[SW_SPLIT_TRAIN]);
-    give_memory(w, w->swapped, w->swap_bytes);
+    sw_worker_give_memory(w, w->swapped, w->swap_bytes);
     sw_states_unbind(w);
     sw_device_free(w->device, w->arena, w->arena_bytes);
     sw_stream_free(w->host_stream);

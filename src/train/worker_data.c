@@ -1,0 +1,93 @@
+/* A worker's batches: which samples are its own, and the threads that read them ahead of it. */
+#include "base/os.h"
+#include "train/job_private.h"
+#include "train/worker.h"
+#include <stdio.h>
+
+/* What a reader does now; on its own thread. */
+static void say_reading(void *reading, int thread, int64_t batch)
+{
+    const struct sw_reading *r = reading;
+    bool reads = batch >= 0;
+    if (thread < r->count) /* an evaluation alone has no slots for them */
+        sw_slot_phase(sw_snapshot_slot(r->worker->job->snapshot, r->first + thread),
+                      reads ? SW_PHASE_READ : SW_PHASE_IDLE, reads ? batch + 1 : -1, -1, NULL,
+                      sw_os()->monotonic_ns());
+}
+
+int64_t sw_worker_eval_batches(const struct sw_worker *w)
+{
+    const struct sw_job *job = w->job;
+    int64_t all = sw_source_batches(job->source[SW_SPLIT_EVAL], job->conf->eval_batch);
+    return (all + job->group_count - 1 - w->group_index) / job->group_count;
+}
+
+void sw_worker_prefetch_args(const struct sw_worker *w, int split, struct sw_prefetch_args *args)
+{
+    const struct sw_job *job = w->job;
+    const struct sw_source *source = job->source[split];
+    bool training = split == SW_SPLIT_TRAIN;
+    int64_t rows = training ? job->conf->batch : job->conf->eval_batch;
+    int64_t first = job->first_step, lead = 0;
+    bool dealt = !training || job->apart; /* else all groups share every batch */
+    if (training && first < job->alone_steps) {
+        lead = w->group_index == 0 ? job->alone_steps - first : 0;
+        first = w->group_index == 0 ? first : job->alone_steps;
+    }
+    *args = (struct sw_prefetch_args){
+        .source = source,
+        .batch_rows = rows,
+        .first_row = w->first_row[split],
+        .row_count = w->rows[split],
+        .part_rows = w->part_rows[split],
+        .parts = w->leaves,
+        /* Groups take turns in one order: the n-th batch of group g is n * groups + g of all. */
+        .first_batch = (training ? sw_job_batches(job, first) : 0) + (dealt ? w->group_index : 0),
+        .batch_stride = dealt ? job->group_count : 1,
+        .lead = lead,
+        .batch_limit = training ? -1 : sw_worker_eval_batches(w),
+        /* And the one in use; on its way to a device there is another one. */
+        .slots = (int)source->prefetch + 1 + (training && !w->device->host_memory),
+        .threads = (int)source->workers,
+        .fields = (1u << source->field_count) - 1,
+    };
+}
+
+/* Decoding threads run near the memory they fill, and not on a computing core where one is spare.
+ */
+static void bind_reader(void *worker)
+{
+    const struct sw_worker *w = worker;
+    const struct sw_job *job = w->job;
+    struct sw_err ignored; /* where the system refuses, they run anywhere */
+    struct sw_core_set cores =
+        sw_placement_helper_cores(job->placement, job->machine, sw_worker_seat(w));
+    int rc = sw_bind_thread(job->machine, &cores, &ignored);
+    (void)rc;
+}
+
+int sw_worker_start_prefetch(struct sw_worker *w, int split, struct sw_err *err)
+{
+    struct sw_prefetch_args args;
+    sw_worker_prefetch_args(w, split, &args);
+    args.begin = bind_reader;
+    args.begin_user = w;
+    args.tell = say_reading;
+    args.tell_user = &w->reading[split];
+    args.fault = &w->job->fault;
+    args.alloc = sw_worker_take_memory;
+    args.free = sw_worker_give_memory;
+    args.user = w;
+    return sw_prefetch_start(&args, &w->prefetch[split], err);
+}
+
+int sw_worker_next_batch(struct sw_worker *w, int split, struct sw_batch *batch, struct sw_err *err)
+{
+    char what[SW_SNAPSHOT_TEXT];
+    snprintf(what, sizeof what, "a batch of [data %s]", w->job->data[split]->name);
+    sw_slot_wait_on(w->slot, (struct sw_wait){.kind = SW_WAIT_BATCH, .index = split}, what,
+                    sw_os()->monotonic_ns());
+    int rc = sw_prefetch_next(w->prefetch[split], batch, err);
+    sw_slot_wait(w->slot, NULL, sw_os()->monotonic_ns());
+    return rc;
+}

@@ -1,0 +1,121 @@
+/* What a worker tells the history, by handles that are made before it runs: curves, and who hands
+ * it what. */
+#include "base/os.h"
+#include "train/job_private.h"
+#include "train/worker.h"
+
+static int name_series(struct sw_history *h, const char *split, struct sw_series *s,
+                       struct sw_err *err)
+{
+    int rc = SW_OK;
+    for (int i = 0; i < s->count && rc == SW_OK; i++)
+        rc = sw_history_series(h, split, s->name[i], &s->handle[i], err);
+    return rc;
+}
+
+/* Gradients and values: handed over in place, or copied between the device and the host. */
+static int open_param_links(struct sw_worker *w, struct sw_err *err)
+{
+    struct sw_job *job = w->job;
+    int servers = job->shape.servers_per_group, rc = SW_OK;
+    const struct sw_server *own = sw_job_servers(job, w->table);
+    bool moves = !w->device->host_memory;
+    w->links = sw_calloc((size_t)servers, sizeof *w->links);
+    w->value_links = sw_calloc((size_t)servers, sizeof *w->value_links);
+    if (!w->links || !w->value_links)
+        return sw_err_nomem(err, "a worker", (size_t)servers * sizeof *w->links);
+    for (int s = 0; s < servers && rc == SW_OK; s++) {
+        const char *server = own[s].unit;
+        if (sw_table_link_bytes(w->table, w->seat, s) == 0)
+            continue;
+        rc = sw_history_link(job->history, w->unit, server, moves ? "d2h" : "shared", &w->links[s],
+                             err);
+        if (rc == SW_OK && moves)
+            rc = sw_history_link(job->history, server, w->unit, "h2d", &w->value_links[s], err);
+    }
+    return rc;
+}
+
+/* From this worker to every other one; *out stays NULL where nothing goes. */
+static int open_worker_links(struct sw_worker *w, bool any, const char *kind, int **out,
+                             struct sw_err *err)
+{
+    struct sw_job *job = w->job;
+    int workers = job->placement->worker_count, rc = SW_OK;
+    if (!any)
+        return SW_OK;
+    *out = sw_calloc((size_t)workers, sizeof **out);
+    if (!*out)
+        return sw_err_nomem(err, "a worker", (size_t)workers * sizeof **out);
+    for (int i = 0; i < workers && rc == SW_OK; i++)
+        if (i != w->index)
+            rc =
+                sw_history_link(job->history, w->unit, job->workers[i].unit, kind, &(*out)[i], err);
+    return rc;
+}
+
+/* Deltas, from every server to the one that owns the same slices in another group. */
+static int open_sync_links(struct sw_worker *w, struct sw_err *err)
+{
+    struct sw_job *job = w->job;
+    int count = job->placement->server_count, rc = SW_OK;
+    const struct sw_server *own = sw_job_servers(job, w->table);
+    if (!job->sync || w->seat != 0)
+        return SW_OK;
+    w->sync_links = sw_calloc((size_t)count, sizeof *w->sync_links);
+    w->sync_told = sw_calloc((size_t)count, sizeof *w->sync_told);
+    if (!w->sync_links || !w->sync_told)
+        return sw_err_nomem(err, "a worker", (size_t)count * sizeof *w->sync_told);
+    for (int i = 0; i < count && rc == SW_OK; i++)
+        if (job->servers[i].table != w->table)
+            rc = sw_history_link(job->history, own[job->servers[i].seat].unit, job->servers[i].unit,
+                                 "sync", &w->sync_links[i], err);
+    return rc;
+}
+
+static int open_feature_links(struct sw_worker *w, struct sw_err *err)
+{
+    struct sw_job *job = w->job;
+    int workers = job->group_size, rc = SW_OK;
+    const struct sw_worker *group = &job->workers[w->group_index * job->group_size];
+    w->feature_links = sw_calloc((size_t)workers, sizeof *w->feature_links);
+    w->feature_told = sw_calloc((size_t)workers, sizeof *w->feature_told);
+    if (!w->feature_links || !w->feature_told)
+        return sw_err_nomem(err, "a worker", (size_t)workers * sizeof *w->feature_links);
+    for (int i = 0; i < workers && rc == SW_OK; i++) {
+        w->feature_links[i] = -1;
+        if (sw_net_moved_bytes(w->train, w->place, i) > 0)
+            rc = sw_history_link(job->history, w->unit, group[i].unit, "feature",
+                                 &w->feature_links[i], err);
+    }
+    return rc;
+}
+
+int sw_worker_open_history(struct sw_worker *w, struct sw_err *err)
+{
+    struct sw_job *job = w->job;
+    int rc = sw_history_producer_new(job->history, &w->producer, err);
+    if (rc == SW_OK)
+        rc = name_series(job->history, "train", &w->series[SW_SPLIT_TRAIN], err);
+    if (rc == SW_OK && w->eval)
+        rc = name_series(job->history, job->data[SW_SPLIT_EVAL]->name, &w->series[SW_SPLIT_EVAL],
+                         err);
+    if (rc == SW_OK)
+        rc = sw_history_series(job->history, "train", "lr", &w->rate_series, err);
+    if (rc == SW_OK)
+        rc = sw_history_series(job->history, "train", "samples_per_s", &w->speed_series, err);
+    w->norm_series = w->scale_series = -1;
+    if (rc == SW_OK && sw_table_has_phases(job->table))
+        rc = sw_history_series(job->history, "train", "grad_norm", &w->norm_series, err);
+    if (rc == SW_OK && job->conf->loss_scale > 0)
+        rc = sw_history_series(job->history, "train", "loss_scale", &w->scale_series, err);
+    if (rc == SW_OK)
+        rc = open_param_links(w, err);
+    if (rc == SW_OK)
+        rc = open_worker_links(w, job->reduction.sums, "allreduce", &w->sum_links, err);
+    if (rc == SW_OK)
+        rc = open_worker_links(w, job->comm.factors, "factor", &w->factor_links, err);
+    if (rc == SW_OK)
+        rc = open_sync_links(w, err);
+    return rc == SW_OK ? open_feature_links(w, err) : rc;
+}
