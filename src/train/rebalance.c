@@ -9,6 +9,7 @@
 #include "train/choices.h"
 #include "train/job_private.h"
 #include "train/results.h"
+#include "train/states.h"
 #include "train/worker.h"
 #include <stdlib.h>
 #include <string.h>
