@@ -59,27 +59,51 @@ int sw_sqlite_int(sqlite3 *db, const char *sql, int64_t *value, const char *what
     return code;
 }
 
-int sw_schema_version(sqlite3 *db, const char *path, int *version, struct sw_err *err)
+/* What a file says it is. */
+struct marks {
+    int64_t user, application, tables;
+};
+
+static int read_marks(sqlite3 *db, const char *path, struct marks *m, struct sw_err *err)
 {
-    int64_t user = 0, application = 0, tables = 0;
-    int code = sw_sqlite_int(db, "PRAGMA user_version", &user, path, err);
+    int code = sw_sqlite_int(db, "PRAGMA user_version", &m->user, path, err);
     if (!code)
-        code = sw_sqlite_int(db, "PRAGMA application_id", &application, path, err);
+        code = sw_sqlite_int(db, "PRAGMA application_id", &m->application, path, err);
     if (!code)
-        code = sw_sqlite_int(db, "SELECT count(*) FROM sqlite_schema", &tables, path, err);
+        code = sw_sqlite_int(db, "SELECT count(*) FROM sqlite_schema", &m->tables, path, err);
+    return code;
+}
+
+/* All of one moment: another process may be making the tables just now. */
+static int read_marks_at_once(sqlite3 *db, const char *path, struct marks *m, struct sw_err *err)
+{
+    if (!sqlite3_get_autocommit(db))
+        return read_marks(db, path, m, err);
+    int code = sw_sqlite_exec(db, "BEGIN", path, err);
     if (code)
         return code;
-    if (application != SW_SCHEMA_APPLICATION_ID && (tables || user || application))
+    code = read_marks(db, path, m, err);
+    sqlite3_exec(db, "ROLLBACK", NULL, NULL, NULL); /* nothing was written */
+    return code;
+}
+
+int sw_schema_version(sqlite3 *db, const char *path, int *version, struct sw_err *err)
+{
+    struct marks m = {0};
+    int code = read_marks_at_once(db, path, &m, err);
+    if (code)
+        return code;
+    if (m.application != SW_SCHEMA_APPLICATION_ID && (m.tables || m.user || m.application))
         return sw_err_set(err, SW_ERR_FORMAT,
                           "%s is a database of another program; give --db FILE or set SINGA_DB",
                           path);
-    if (user > SW_SCHEMA_VERSION)
+    if (m.user > SW_SCHEMA_VERSION)
         return sw_err_set(
             err, SW_ERR_UNSUPPORTED,
             "%s was written by a newer singa-ws (schema %lld, this program knows %d); "
             "use that program, or another file with --db",
-            path, (long long)user, SW_SCHEMA_VERSION);
-    *version = (int)user;
+            path, (long long)m.user, SW_SCHEMA_VERSION);
+    *version = (int)m.user;
     return SW_OK;
 }
 

@@ -3,6 +3,7 @@
  * nothing lost; a migration that cannot be made leaves the old file. */
 #include "history_support.h"
 
+#include "history/schema.h"
 #include "history/schema_tables.h"
 
 static void exec(sqlite3 *db, const char *sql)
@@ -115,6 +116,42 @@ static void migration_that_fails_leaves_the_old_file(void **state)
     assert_sound();
 }
 
+/* Another process makes the tables while this one looks at the file: right before the statement
+ * that would be the first to see them. */
+static int make_tables_meanwhile(unsigned what, void *made, void *statement, void *sql)
+{
+    sqlite3 *other;
+    struct sw_err err;
+    (void)what, (void)statement;
+    if (!strstr(sql, "sqlite_schema") || *(bool *)made)
+        return 0;
+    *(bool *)made = true;
+    assert_int_equal(sqlite3_open(db_path(), &other), SQLITE_OK);
+    ok(sw_schema_migrate(other, db_path(), &err), &err);
+    sqlite3_close(other);
+    return 0;
+}
+
+static void tables_that_are_just_being_made_are_not_another_programs(void **state)
+{
+    sqlite3 *db;
+    struct sw_err err;
+    bool made = false;
+    int version;
+    (void)state;
+    assert_int_equal(sw_os_mkdirs(in_home("db"), 0700, NULL), SW_OK);
+    assert_int_equal(sqlite3_open(db_path(), &db), SQLITE_OK);
+    exec(db, "PRAGMA journal_mode = WAL");
+    assert_int_equal(sqlite3_trace_v2(db, SQLITE_TRACE_STMT, make_tables_meanwhile, &made),
+                     SQLITE_OK);
+    ok(sw_schema_version(db, db_path(), &version, &err), &err);
+    assert_true(made);
+    assert_int_equal(version, 0); /* as it was at first */
+    ok(sw_schema_version(db, db_path(), &version, &err), &err);
+    assert_int_equal(version, SW_SCHEMA_VERSION);
+    sqlite3_close(db);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -122,6 +159,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(first_version_is_brought_forward, home_begin, home_end),
         cmocka_unit_test_setup_teardown(migration_that_fails_leaves_the_old_file, home_begin,
                                         home_end),
+        cmocka_unit_test_setup_teardown(tables_that_are_just_being_made_are_not_another_programs,
+                                        home_begin, home_end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
