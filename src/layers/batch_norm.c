@@ -13,7 +13,8 @@
  * A relu right behind is part of the same passes, forward and backward.
  *
  * The batch is that of the whole group of workers unless sync = no; then each worker takes the rows
- * it has, and the running statistics are those of the first one. */
+ * it has, and the running statistics are those of the first one. A worker that has some of the
+ * channels has all rows of the group, and keeps their statistics and parameters alone. */
 #include "device/ops/batch_norm.h"
 #include "layers/layer.h"
 
@@ -103,6 +104,8 @@ static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_e
     sw_layer_add_param(l, "bias", &row, 0, 0);
     sw_layer_add_state(l, "mean", &row, 0);
     sw_layer_add_state(l, "variance", &row, 1);
+    if (s->channels > 0)
+        sw_layer_mark_parts(l, s->first_channel, s->channels);
     st->relu = s->fuse_relu;
     l->masks_relu = s->fuse_relu;
     l->in_place = true;
@@ -191,6 +194,7 @@ const struct sw_layer_type sw_layer_batch_norm = {
              .conf_bytes = sizeof(struct conf),
              .params = params},
     .role = SW_ROLE_NEURON,
+    .split = SW_SPLIT_ELEMENTWISE,
     .keeps_columns = true,
     .min_src = 1,
     .max_src = 1,

@@ -13,16 +13,13 @@ static const struct sw_opt opts[] = {
     {0},
 };
 
-/* Of a split convolution with groups a worker has some groups, and their channels of the source. */
-static int find_shape(const struct sw_layer *l, const struct sw_layer_setup *setup, int64_t outputs,
-                      struct sw_conv_shape *s, struct sw_err *err)
+static int find_shape(const struct sw_layer *l, const struct sw_layer_setup *setup,
+                      struct sw_conv_shape *s, struct sw_conv_part *p, struct sw_err *err)
 {
     const struct conf *c = l->conf;
     const struct sw_desc *in = &l->src[0]->desc;
     struct sw_window w;
-    bool grouped = c->conv.groups > 1 && setup->parts > 1;
-    int rc = sw_conv_resolve(&c->conv, grouped ? setup->channels : in->dim[1], outputs,
-                             grouped ? setup->parts : 1, &w, s, err);
+    int rc = sw_conv_resolve(l, &c->conv, setup, &w, s, p, err);
     if (rc != SW_OK)
         return rc;
     s->out_h = sw_window_count(in->dim[2], w.extent_h, w.stride_h, w.pad_h, false);
@@ -38,18 +35,12 @@ static int find_shape(const struct sw_layer *l, const struct sw_layer_setup *set
 
 static const char *refuses_split(const void *conf, int parts)
 {
-    const struct sw_conv_conf *c = &((const struct conf *)conf)->conv;
-    if (c->groups > 1 && c->groups % parts)
-        return "its groups of channels do not line up with the split, whose parts are no equal "
-               "numbers of groups";
-    return c->outputs < parts ? "it has fewer outputs than there are workers" : NULL;
+    return sw_conv_refuses_split(&((const struct conf *)conf)->conv, parts);
 }
 
-/* Groups do not see one another. */
-static bool reads_columns(const void *conf, int parts)
+static int64_t groups(const void *conf)
 {
-    const struct sw_conv_conf *c = &((const struct conf *)conf)->conv;
-    return c->groups > 1 && c->groups % parts == 0;
+    return ((const struct conf *)conf)->conv.groups;
 }
 
 static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_err *err)
@@ -57,11 +48,10 @@ static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_e
     struct sw_plan_state *st = l->state;
     const struct sw_conv_conf *c = &((const struct conf *)l->conf)->conv;
     struct sw_conv_shape shape;
-    int64_t first, outputs;
-    sw_setup_part(s, c->outputs, &first, &outputs);
+    struct sw_conv_part part;
     int rc = sw_layer_need_src(l, 0, 4, err);
     if (rc == SW_OK)
-        rc = find_shape(l, s, outputs, &shape, err);
+        rc = find_shape(l, s, &shape, &part, err);
     if (rc != SW_OK)
         return rc;
     const struct sw_desc *in = &l->src[0]->desc;
@@ -75,7 +65,7 @@ static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_e
     int64_t fan_in = in->dim[1] / shape.groups * taps;
     sw_layer_use_plan(l, fan_in, c->outputs / c->groups * taps);
     if (s->parts > 1)
-        sw_layer_mark_parts(l, first, c->outputs);
+        sw_layer_mark_parts(l, part.first, c->outputs);
     l->flops_forward = 2.0 * (double)sw_desc_count(&l->dst.desc) * (double)fan_in;
     l->flops_backward = l->flops_forward * ((s->wants_grad & 1) + !s->frozen);
     return SW_OK;
@@ -121,7 +111,7 @@ const struct sw_layer_type sw_layer_convolution = {
     .role = SW_ROLE_NEURON,
     .split = SW_SPLIT_OUTPUTS,
     .refuses_split = refuses_split,
-    .reads_columns = reads_columns,
+    .groups = groups,
     .min_src = 1,
     .max_src = 1,
     .state_bytes = sizeof(struct sw_plan_state),

@@ -43,14 +43,15 @@ static int find_size(const char *axis, int64_t in, int64_t extent, int64_t strid
     return SW_OK;
 }
 
-static int find_shape(const struct sw_layer *l, struct sw_conv_shape *s, struct sw_err *err)
+static int find_shape(const struct sw_layer *l, const struct sw_layer_setup *setup,
+                      struct sw_conv_shape *s, struct sw_conv_part *p, struct sw_err *err)
 {
     const struct conf *c = l->conf;
     const struct sw_desc *in = &l->src[0]->desc;
     struct sw_window w;
     int64_t below = c->more.output_pad_y >= 0 ? c->more.output_pad_y : c->more.output_pad;
     int64_t right = c->more.output_pad_x >= 0 ? c->more.output_pad_x : c->more.output_pad;
-    int rc = sw_conv_resolve(&c->conv, in->dim[1], c->conv.outputs, 1, &w, s, err);
+    int rc = sw_conv_resolve(l, &c->conv, setup, &w, s, p, err);
     if (rc != SW_OK)
         return rc;
     rc = find_size("height", in->dim[2], w.extent_h, w.stride_h, w.pad_h, below, &s->out_h, err);
@@ -64,13 +65,37 @@ static int64_t ceil_div(int64_t a, int64_t b)
     return (a + b - 1) / b;
 }
 
+/* Weights lie by channels of the source: of those a worker has the ones of its groups, or all, and
+ * of each the taps of its outputs. */
+static void mark_parts(struct sw_layer *l, const struct sw_layer_setup *s,
+                       const struct sw_conv_conf *c, const struct sw_conv_part *p)
+{
+    sw_layer_mark_parts(l, p->first, c->outputs);
+    if (c->groups > 1)
+        sw_layer_mark_param(l, 0, 0, s->first_channel, s->channels);
+    else
+        sw_layer_mark_param(l, 0, 1, p->first, c->outputs);
+}
+
+static const char *refuses_split(const void *conf, int parts)
+{
+    return sw_conv_refuses_split(&((const struct conf *)conf)->conv, parts);
+}
+
+static int64_t groups(const void *conf)
+{
+    return ((const struct conf *)conf)->conv.groups;
+}
+
 static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_err *err)
 {
     struct sw_plan_state *st = l->state;
+    const struct sw_conv_conf *c = &((const struct conf *)l->conf)->conv;
     struct sw_conv_shape shape;
+    struct sw_conv_part part;
     int rc = sw_layer_need_src(l, 0, 4, err);
     if (rc == SW_OK)
-        rc = find_shape(l, &shape, err);
+        rc = find_shape(l, s, &shape, &part, err);
     if (rc != SW_OK)
         return rc;
     const struct sw_desc *in = &l->src[0]->desc;
@@ -82,7 +107,9 @@ static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_e
     int64_t taps = shape.kernel_h * shape.kernel_w;
     int64_t met =
         ceil_div(shape.kernel_h, shape.stride_h) * ceil_div(shape.kernel_w, shape.stride_w);
-    sw_layer_use_plan(l, in->dim[1] / shape.groups * met, shape.outputs / shape.groups * taps);
+    sw_layer_use_plan(l, in->dim[1] / shape.groups * met, c->outputs / c->groups * taps);
+    if (s->parts > 1)
+        mark_parts(l, s, c, &part);
     l->flops_forward =
         2.0 * (double)sw_desc_count(in) * (double)(shape.outputs / shape.groups * taps);
     l->flops_backward = l->flops_forward * ((s->wants_grad & 1) + !s->frozen);
@@ -122,7 +149,9 @@ const struct sw_layer_type sw_layer_deconvolution = {
              .conf_bytes = sizeof(struct conf),
              .params = params},
     .role = SW_ROLE_NEURON,
-    .split_reason = "its weights are stored by input channels",
+    .split = SW_SPLIT_OUTPUTS,
+    .refuses_split = refuses_split,
+    .groups = groups,
     .min_src = 1,
     .max_src = 1,
     .state_bytes = sizeof(struct sw_plan_state),

@@ -27,7 +27,6 @@ static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_e
 {
     const struct conf *c = l->conf;
     struct sw_lookup *st = l->state;
-    (void)s;
     st->lists =
         (struct sw_token_lists){.length = 1,
                                 .vocabulary = c->lookup.vocabulary,
@@ -35,9 +34,16 @@ static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_e
     int rc = sw_layer_need_tokens(l, false, &st->lists.rows, &st->lists.per_row, err);
     if (rc != SW_OK)
         return rc;
-    l->dst.desc = sw_layer_token_vectors(&l->src[0]->desc, c->lookup.outputs);
-    sw_lookup_init(st, l, &c->lookup);
-    return SW_OK;
+    sw_lookup_init(st, l, &c->lookup, s);
+    l->dst.desc = sw_layer_token_vectors(&l->src[0]->desc, st->outputs);
+    const char *reason = s->parts > 1 ? sw_layer_refuse_sequences(&l->src[0]->desc) : NULL;
+    return reason ? sw_err_set(err, SW_ERR_INVALID, "it cannot be split by columns: %s", reason)
+                  : SW_OK;
+}
+
+static const char *refuses_split(const void *conf, int parts)
+{
+    return sw_lookup_refuses_split(&((const struct conf *)conf)->lookup, parts);
 }
 
 static int64_t width(const void *conf)
@@ -61,7 +67,9 @@ const struct sw_layer_type sw_layer_embedding = {
              .conf_bytes = sizeof(struct conf),
              .params = sw_lookup_params},
     .role = SW_ROLE_NEURON,
-    .split_reason = "it reads data, of which every worker has its rows",
+    .split = SW_SPLIT_OUTPUTS,
+    .refuses_split = refuses_split,
+    .refuses_data = sw_layer_refuse_sequences,
     .min_src = 1,
     .max_src = 1,
     .width = width,

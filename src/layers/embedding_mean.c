@@ -20,16 +20,19 @@ static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_e
 {
     const struct conf *c = l->conf;
     struct sw_lookup *st = l->state;
-    (void)s;
     st->lists =
         (struct sw_token_lists){.per_row = 1, .vocabulary = c->lookup.vocabulary, .skip = -1};
     int rc = sw_layer_need_tokens(l, true, &st->lists.rows, &st->lists.length, err);
     if (rc != SW_OK)
         return rc;
-    l->dst.desc =
-        sw_desc_plain(SW_F32, 2, (const int64_t[]){l->src[0]->desc.dim[0], c->lookup.outputs});
-    sw_lookup_init(st, l, &c->lookup);
+    sw_lookup_init(st, l, &c->lookup, s);
+    l->dst.desc = sw_desc_plain(SW_F32, 2, (const int64_t[]){l->src[0]->desc.dim[0], st->outputs});
     return SW_OK;
+}
+
+static const char *refuses_split(const void *conf, int parts)
+{
+    return sw_lookup_refuses_split(&((const struct conf *)conf)->lookup, parts);
 }
 
 static const struct sw_layer_example examples[] = {
@@ -45,7 +48,8 @@ const struct sw_layer_type sw_layer_embedding_mean = {
              .conf_bytes = sizeof(struct conf),
              .params = sw_lookup_params},
     .role = SW_ROLE_NEURON,
-    .split_reason = "it reads data, of which every worker has its rows",
+    .split = SW_SPLIT_OUTPUTS,
+    .refuses_split = refuses_split,
     .min_src = 1,
     .max_src = 1,
     .state_bytes = sizeof(struct sw_lookup),

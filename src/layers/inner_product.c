@@ -49,17 +49,13 @@ static const char *refuses_split(const void *conf, int parts)
     const struct conf *c = conf;
     if (c->axis > 1)
         return "its columns are the steps of a sequence";
-    if (c->transpose)
-        return "its weights are stored by features";
     return c->outputs < parts ? "it has fewer outputs than there are workers" : NULL;
 }
 
 static const char *refuses_inputs(const void *conf)
 {
     const struct conf *c = conf;
-    if (c->axis > 1)
-        return "its columns are the steps of a sequence";
-    return c->transpose ? "its weights are stored by features" : NULL;
+    return c->axis > 1 ? "its columns are the steps of a sequence" : NULL;
 }
 
 static const char *refuses_factors(const void *conf)
@@ -81,10 +77,9 @@ static bool factors_of(const void *conf, const struct sw_desc *src, struct sw_la
 /* The columns of the source are some of its weights' columns; a bias is added once. */
 static void mark_inputs(struct sw_layer *l, const struct sw_layer_setup *s, int64_t features)
 {
+    const struct conf *c = l->conf;
     int64_t each = features / l->src[0]->desc.dim[1];
-    l->param[0].part_dim = 1;
-    l->param[0].part_first = s->first_channel * each;
-    l->param[0].part_whole = s->channels * each;
+    sw_layer_mark_param(l, 0, c->transpose ? 0 : 1, s->first_channel * each, s->channels * each);
 }
 
 /* What the plan sees of the source. Errors: SW_ERR_INVALID. */
@@ -184,6 +179,8 @@ static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_e
         l->param[0].layout = sw_desc_transposed(&l->param[0].layout, 0, 1);
     if (s->parts > 1)
         sw_layer_mark_parts(l, first, c->outputs);
+    if (s->parts > 1 && c->transpose)
+        sw_layer_mark_param(l, 0, 1, first, c->outputs);
     l->flops_forward = 2.0 * (double)in->dim[0] * (double)features * (double)outputs;
     l->flops_backward = l->flops_forward * ((s->wants_grad & 1) + !s->frozen);
     return s->factors ? give_factors(l, s, err) : SW_OK;

@@ -91,10 +91,20 @@ void sw_setup_part(const struct sw_layer_setup *s, int64_t outputs, int64_t *fir
 
 void sw_layer_mark_parts(struct sw_layer *l, int64_t first, int64_t whole)
 {
-    for (int p = 0; p < l->param_count; p++) {
-        l->param[p].part_first = first;
-        l->param[p].part_whole = whole;
+    l->whole_columns = whole;
+    for (int p = 0; p < l->param_count; p++)
+        sw_layer_mark_param(l, p, 0, first, whole);
+    for (int k = 0; k < l->keep_count; k++) {
+        l->keeps[k].part_first = first;
+        l->keeps[k].part_whole = whole;
     }
+}
+
+void sw_layer_mark_param(struct sw_layer *l, int param, int dim, int64_t first, int64_t whole)
+{
+    l->param[param].part_dim = dim;
+    l->param[param].part_first = first;
+    l->param[param].part_whole = whole;
 }
 
 struct sw_layer_param *sw_layer_add_param(struct sw_layer *l, const char *name,

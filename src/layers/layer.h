@@ -58,10 +58,11 @@ struct sw_layer_param {
 /* State without gradient as its layer sees it (running statistics): kept once per job, the same for
  * training and evaluation, saved in checkpoints as state.LAYER.NAME. */
 struct sw_layer_state {
-    const char *name;      /* "mean", "variance"; static */
-    struct sw_desc layout; /* plain; as in checkpoints */
-    double natural;        /* the initial value of every element */
-    const float *value;    /* set by the net; evaluation reads it */
+    const char *name;               /* "mean", "variance"; static */
+    struct sw_desc layout;          /* plain; as in checkpoints */
+    double natural;                 /* the initial value of every element */
+    int64_t part_first, part_whole; /* of dimension 0, as those of a parameter */
+    const float *value;             /* set by the net; evaluation reads it */
     float *update; /* set by the net: where the one net that keeps it up writes, else NULL */
 };
 
@@ -123,6 +124,7 @@ struct sw_layer {
     int chain_steps; /* in a Gibbs chain: its turns in a step; set by the hidden layer's setup */
     bool masks_relu; /* with fuse_relu: backward gets the gradient behind the relu and takes the
                         relu's derivative too */
+    int64_t whole_columns; /* of the output, where setup was to make a part of them */
     double flops_forward, flops_backward; /* of one batch; a multiply-add counts two */
     const char *algorithm;                /* of the plan, or NULL */
 
@@ -217,7 +219,7 @@ enum sw_split {
     SW_SPLIT_NONE,        /* rows only */
     SW_SPLIT_ELEMENTWISE, /* a column of the output needs that column of the source */
     SW_SPLIT_OUTPUTS,     /* a column of the output needs all of the source; parameters are split by
-                             dimension 0 */
+                             the dimension of the outputs */
 };
 
 /* The sides of a Boltzmann machine. The hidden layer's source is the visible one; one with two
@@ -242,9 +244,11 @@ struct sw_layer_type {
     /* Why a layer with this conf cannot be split into `parts` all the same, or NULL. May be NULL.
      */
     const char *(*refuses_split)(const void *conf, int parts);
-    /* Does a column of the output need only that part of the source's columns, when both are split
-     * into `parts`? With SW_SPLIT_OUTPUTS; NULL: it needs all. */
-    bool (*reads_columns)(const void *conf, int parts);
+    /* Why one that reads these data cannot, or NULL. May be NULL. */
+    const char *(*refuses_data)(const struct sw_desc *data);
+    /* Equal groups of columns, of the output and of the source, that do not see one another: parts
+     * are whole ones, and read no others. With SW_SPLIT_OUTPUTS; 1, or NULL: all read all. */
+    int64_t (*groups)(const void *conf);
     /* Of a layer with this conf and source: rows, inputs and outputs of its factors; false: its
      * gradient has none that workers could exchange. NULL: never. */
     bool (*factors_of)(const void *conf, const struct sw_desc *src, struct sw_layer_factors *out);
@@ -352,8 +356,11 @@ struct sw_plan_state {
 /* Takes over what the plan needs and says: descriptors, memory, what backward reads, the algorithm;
  * and adds the parameters it has. */
 void sw_layer_use_plan(struct sw_layer *l, int64_t fan_in, int64_t fan_out);
-/* Says that the parameters begin at `first` of the `whole` along dimension 0. */
+/* Says that output, parameters and states begin at column `first` of the `whole`, the latter two
+ * along dimension 0. */
 void sw_layer_mark_parts(struct sw_layer *l, int64_t first, int64_t whole);
+/* That a parameter begins at `first` of the `whole` along another dimension. */
+void sw_layer_mark_param(struct sw_layer *l, int param, int dim, int64_t first, int64_t whole);
 int sw_layer_plan_forward(struct sw_layer *l, const struct sw_pass *r,
                           struct sw_err *err) SW_MUST_CHECK;
 int sw_layer_plan_backward(struct sw_layer *l, const struct sw_pass *r,

@@ -166,6 +166,10 @@ static int setup_src(struct sw_net *net, struct sw_net_node *node, const struct 
                           "the %lld columns of its source cannot be split over %d workers: use "
                           "partition = 0",
                           (long long)c->columns, st->workers);
+    if (c->to.groups > 0 && c->columns % c->to.groups)
+        return sw_err_set(err, SW_ERR_INVALID,
+                          "the %lld columns of its source are not %lld equal groups",
+                          (long long)c->columns, (long long)c->to.groups);
     st->mine = sw_spread_rect(c->from, c->rows, c->columns, st->workers, st->worker);
     st->theirs = sw_spread_rect(c->to, c->rows, c->columns, st->workers, st->worker);
     st->plain_bytes = sw_desc_bytes(&st->plain);

@@ -13,13 +13,18 @@ struct setup_user {
     const struct sw_net_node *node;
 };
 
+const struct sw_desc *sw_net_find_field(const struct sw_net *net, const char *field)
+{
+    for (int i = 0; i < net->field_count; i++)
+        if (sw_str_eq(net->fields[i].name, field))
+            return &net->fields[i].desc;
+    return NULL;
+}
+
 static const struct sw_desc *find_field(void *user, const char *field)
 {
     const struct setup_user *u = user;
-    for (int i = 0; i < u->args->field_count; i++)
-        if (sw_str_eq(u->args->fields[i].name, field))
-            return &u->args->fields[i].desc;
-    return NULL;
+    return sw_net_find_field(u->net, field);
 }
 
 static const struct sw_desc *find_layout(void *user, const struct sw_layer *l, const char *param)
@@ -161,7 +166,7 @@ static int64_t whole_columns(const struct sw_net *net, const struct sw_net_node 
     if (sw_net_is_bridge(node))
         return sw_net_connection(l).columns;
     if (l->type->split == SW_SPLIT_OUTPUTS)
-        return l->param[0].part_whole;
+        return l->whole_columns;
     return net->nodes[node->src[0]].columns;
 }
 
@@ -180,9 +185,9 @@ static void place_columns(const struct sw_net *net, const struct sw_net_node *no
         setup->parts = net->workers;
     }
     if (source->spread.dist == SW_DIST_COLUMNS) {
-        int64_t count;
         setup->channels = source->columns;
-        sw_part(source->columns, net->workers, net->worker, &setup->first_channel, &count);
+        setup->first_channel =
+            sw_spread_rect(source->spread, 1, source->columns, net->workers, net->worker).column;
     }
 }
 
@@ -400,6 +405,8 @@ int sw_net_new(const struct sw_net_args *args, struct sw_net **out, struct sw_er
         return sw_err_nomem(err, "a net", sizeof *net);
     net->recipe = args->recipe;
     net->stream = args->stream;
+    net->fields = args->fields;
+    net->field_count = args->field_count;
     net->algorithm = args->algorithm;
     net->training = args->training;
     net->rows = args->rows;

@@ -8,25 +8,30 @@
 #include <stdio.h>
 
 /* Every node may have one connection for each way of spreading that readers want; a whole output
- * may be wanted on several workers. */
+ * may be wanted on several workers, columns in several groups. */
 struct insertion {
     struct sw_net_node *nodes; /* the new array */
     int *moved;                /* new place of each old node */
+    struct sw_spread *way;     /* owned: all that anybody wants, rows first */
     int ways;
     bool *needed;    /* [old nodes][ways] */
     int *connection; /* [old nodes][ways]: new place of its connection */
     int count;
 };
 
-static int way_of(struct sw_spread s)
+static int way_of(const struct insertion *in, struct sw_spread s)
 {
-    return (int)s.dist + s.at;
+    int way = 0;
+    while (!sw_spread_equal(in->way[way], s))
+        way++;
+    return way;
 }
 
-static struct sw_spread spread_of_way(int way)
+static void add_way(struct insertion *in, struct sw_spread s)
 {
-    return way < SW_DIST_ONE ? (struct sw_spread){.dist = (enum sw_dist)way}
-                             : (struct sw_spread){SW_DIST_ONE, way - SW_DIST_ONE};
+    in->way[in->ways] = s; /* the search ends here at the latest */
+    if (way_of(in, s) == in->ways)
+        in->ways++;
 }
 
 /* From where a connection takes node i's output: from rows, where there is no direct way. */
@@ -41,9 +46,21 @@ static void need(const struct sw_net *net, struct insertion *in, int i, struct s
     struct sw_spread from = net->nodes[i].spread;
     if (sw_spread_equal(from, to))
         return;
-    in->needed[i * in->ways + way_of(to)] = true;
+    in->needed[i * in->ways + way_of(in, to)] = true;
     if (!sw_spread_equal(start_of(net, i, to), from))
         need(net, in, i, start_of(net, i, to));
+}
+
+/* In the order of the movement table; connections start from rows where there is no other way, so
+ * that these come first. */
+static void find_ways(const struct sw_net *net, struct insertion *in)
+{
+    for (int d = 0; d < SW_DIST_ONE; d++)
+        add_way(in, (struct sw_spread){.dist = (enum sw_dist)d});
+    for (int w = 0; w < net->workers; w++)
+        add_way(in, (struct sw_spread){.dist = SW_DIST_ONE, .at = w});
+    for (int i = 0; i < net->count; i++)
+        add_way(in, sw_net_source_spread(&net->nodes[i]));
 }
 
 static int count_connections(const struct sw_net *net, struct insertion *in)
@@ -51,7 +68,7 @@ static int count_connections(const struct sw_net *net, struct insertion *in)
     int count = 0;
     for (int i = 0; i < net->count; i++)
         for (int k = 0; k < net->nodes[i].layer.src_count; k++)
-            need(net, in, net->nodes[i].src[k], sw_net_source_spread(net, &net->nodes[i]));
+            need(net, in, net->nodes[i].src[k], sw_net_source_spread(&net->nodes[i]));
     for (int i = 0; i < net->count * in->ways; i++)
         count += in->needed[i];
     return count;
@@ -63,7 +80,7 @@ static int place_of(const struct sw_net *net, const struct insertion *in, int i,
 {
     return sw_spread_equal(net->nodes[i].spread, want)
                ? in->moved[i]
-               : in->connection[i * in->ways + way_of(want)];
+               : in->connection[i * in->ways + way_of(in, want)];
 }
 
 /* One end of the connection of node i's output that is wanted in this way. */
@@ -72,10 +89,12 @@ static int add_end(const struct sw_net *net, struct insertion *in, int i, int wa
 {
     struct sw_net_node *node = &in->nodes[in->count];
     const struct sw_net_node *old = &net->nodes[i];
-    struct sw_spread to = spread_of_way(way), from = start_of(net, i, to);
-    char number[16] = "";
+    struct sw_spread to = in->way[way], from = start_of(net, i, to);
+    char number[32] = "";
     if (to.at > 0)
         snprintf(number, sizeof number, "%d", to.at);
+    else if (to.groups > 0)
+        snprintf(number, sizeof number, "/%lld", (long long)to.groups);
     node->owned_name =
         sw_format("%s%c%s%s", old->layer.name, dst ? ':' : '>', sw_dist_name(to.dist), number);
     if (!node->owned_name)
@@ -111,7 +130,7 @@ static int rebuild(struct sw_net *net, struct insertion *in, struct sw_err *err)
         struct sw_net_node *node = &in->nodes[in->count];
         *node = net->nodes[i];
         for (int k = 0; k < node->layer.src_count; k++)
-            node->src[k] = place_of(net, in, net->nodes[i].src[k], sw_net_source_spread(net, node));
+            node->src[k] = place_of(net, in, net->nodes[i].src[k], sw_net_source_spread(node));
         for (int k = 0; k < node->share_count; k++)
             node->share[k].root = in->moved[node->share[k].root];
         node->layer.index = in->count;
@@ -271,11 +290,15 @@ static int order(struct sw_net *net, struct sw_err *err)
 
 int sw_net_connect(struct sw_net *net, struct sw_err *err)
 {
-    size_t n = (size_t)net->count + 1, ways = SW_DISTS + (size_t)net->workers - 1;
-    struct insertion in = {.ways = (int)ways,
-                           .needed = sw_calloc(n * ways, sizeof(bool)),
-                           .moved = sw_calloc(n, sizeof(int)),
-                           .connection = sw_calloc(n * ways, sizeof(int))};
+    size_t n = (size_t)net->count + 1, ways = SW_DISTS + (size_t)net->workers + n;
+    struct insertion in = {.way = sw_calloc(ways, sizeof *in.way)};
+    if (!in.way)
+        return sw_err_nomem(err, "connections", ways * sizeof *in.way);
+    find_ways(net, &in);
+    ways = (size_t)in.ways;
+    in.needed = sw_calloc(n * ways, sizeof(bool));
+    in.moved = sw_calloc(n, sizeof(int));
+    in.connection = sw_calloc(n * ways, sizeof(int));
     int rc = in.needed && in.moved && in.connection ? SW_OK : sw_err_nomem(err, "connections", n);
     int more = rc == SW_OK ? count_connections(net, &in) : 0;
     if (more > 0) {
@@ -290,6 +313,7 @@ int sw_net_connect(struct sw_net *net, struct sw_err *err)
             rc = order(net, err);
         sw_net_link(net);
     }
+    sw_free(in.way);
     sw_free(in.needed);
     sw_free(in.moved);
     sw_free(in.connection);

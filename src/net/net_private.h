@@ -95,6 +95,8 @@ struct sw_swap;
 struct sw_net {
     struct sw_recipe *recipe; /* borrowed */
     struct sw_stream *stream; /* borrowed */
+    const struct sw_net_field *fields; /* borrowed while the net is made: of the data */
+    int field_count;
     bool training;
     bool carry;
     enum sw_algorithm algorithm;
@@ -194,6 +196,8 @@ void sw_net_end_comm(struct sw_net *net); /* all nodes are set up: the notes are
 void sw_net_settle_frozen(const struct sw_net *net, struct sw_net_node *node);
 /* Does backward write a frozen parameter's gradient, which nobody wants? */
 bool sw_net_writes_aside(const struct sw_net_node *node, int param);
+/* The shape of a data field, or NULL: the source has no such field. While the net is made. */
+const struct sw_desc *sw_net_find_field(const struct sw_net *net, const char *field);
 /* Is the output whole on another worker? */
 bool sw_net_is_elsewhere(const struct sw_net *net, const struct sw_net_node *node);
 /* chains.c: finds the machines that are trained. Errors as sw_net_new. */
@@ -201,7 +205,7 @@ int sw_net_find_chains(struct sw_net *net, struct sw_err *err) SW_MUST_CHECK;
 /* Decides how outputs are spread and inserts connections. Errors as sw_net_new. */
 int sw_net_spread(struct sw_net *net, struct sw_err *err) SW_MUST_CHECK;
 /* How a layer wants its sources spread. */
-struct sw_spread sw_net_source_spread(const struct sw_net *net, const struct sw_net_node *node);
+struct sw_spread sw_net_source_spread(const struct sw_net_node *node);
 /* connect.c: connections, and the order in which nodes run. Errors: SW_ERR_NOMEM. */
 int sw_net_connect(struct sw_net *net, struct sw_err *err) SW_MUST_CHECK;
 

@@ -17,10 +17,13 @@ enum sw_dist {
 };
 const char *sw_dist_name(enum sw_dist d); /* rows, columns, full, sums, one */
 
-/* A way of spreading; whole outputs also differ by where they are. */
+/* A way of spreading; whole outputs also differ by where they are, columns by what stays together.
+ */
 struct sw_spread {
     enum sw_dist dist;
-    int at; /* the worker, with SW_DIST_ONE; else 0 */
+    int at;         /* the worker, with SW_DIST_ONE; else 0 */
+    int64_t groups; /* with SW_DIST_COLUMNS: workers have whole ones of so many equal groups of
+                       neighbouring columns; 0: each column is one */
 };
 bool sw_spread_equal(struct sw_spread a, struct sw_spread b);
 

@@ -19,6 +19,16 @@ static enum sw_partition wanted(const struct sw_net *net, const struct sw_net_no
 
 static const char shares_parameters[] = "it shares a parameter with another layer";
 
+/* The same by the shape of the data that it reads, if it reads some. */
+static const char *why_not_data(const struct sw_net *net, const struct sw_net_node *node)
+{
+    const struct sw_net_node *source = &net->nodes[node->src[0]];
+    if (type_of(source)->role != SW_ROLE_INPUT)
+        return NULL;
+    const struct sw_desc *data = sw_net_find_field(net, sw_layer_input_field(&source->layer));
+    return data ? type_of(node)->refuses_data(data) : NULL;
+}
+
 /* Why the layer cannot be split by columns, or NULL. */
 static const char *why_not(const struct sw_net *net, const struct sw_net_node *node)
 {
@@ -27,15 +37,17 @@ static const char *why_not(const struct sw_net *net, const struct sw_net_node *n
         return shares_parameters;
     if (type->split == SW_SPLIT_NONE)
         return type->split_reason ? type->split_reason : "it has no rule for it";
-    return type->refuses_split ? type->refuses_split(node->layer.conf, net->workers) : NULL;
+    const char *reason =
+        type->refuses_split ? type->refuses_split(node->layer.conf, net->workers) : NULL;
+    return !reason && type->refuses_data ? why_not_data(net, node) : reason;
 }
 
 /* Does a layer that is split by columns read columns, too? */
-static bool reads_columns(const struct sw_net *net, const struct sw_net_node *node)
+static bool reads_columns(const struct sw_net_node *node)
 {
     const struct sw_layer_type *type = type_of(node);
     return type->split == SW_SPLIT_ELEMENTWISE ||
-           (type->reads_columns && type->reads_columns(node->layer.conf, net->workers));
+           (type->groups && type->groups(node->layer.conf) > 1);
 }
 
 /* Why a net-wide setting leaves a layer whose columns are those of its sources in rows, or NULL:
@@ -45,7 +57,7 @@ static const char *why_source_not(const struct sw_net *net, const struct sw_net_
                                   enum sw_partition p)
 {
     bool by_columns =
-        p == SW_PARTITION_INPUTS || (p == SW_PARTITION_COLUMNS && reads_columns(net, node));
+        p == SW_PARTITION_INPUTS || (p == SW_PARTITION_COLUMNS && reads_columns(node));
     for (int k = 0; k < node->layer.src_count && by_columns; k++)
         if (net->nodes[node->src[k]].rows_only)
             return "what it reads cannot be split by columns";
@@ -123,7 +135,7 @@ static struct sw_spread spread_at(struct sw_net *net, const struct sw_net_node *
                         "%d, or cluster.workers_per_group = %lld",
                         (long long)conf->location, net->workers, net->workers,
                         (long long)conf->location + 1);
-    return net->workers > 1 ? (struct sw_spread){SW_DIST_ONE, (int)conf->location}
+    return net->workers > 1 ? (struct sw_spread){.dist = SW_DIST_ONE, .at = (int)conf->location}
                             : (struct sw_spread){.dist = SW_DIST_ROWS};
 }
 
@@ -152,13 +164,24 @@ static enum sw_dist dist_of(struct sw_net *net, const struct sw_net_node *node)
     return refused || net->workers == 1 ? SW_DIST_ROWS : dists[p];
 }
 
-struct sw_spread sw_net_source_spread(const struct sw_net *net, const struct sw_net_node *node)
+struct sw_spread sw_net_source_spread(const struct sw_net_node *node)
 {
-    if (node->spread.dist == SW_DIST_COLUMNS && !reads_columns(net, node))
+    if (node->spread.dist == SW_DIST_COLUMNS && !reads_columns(node))
         return (struct sw_spread){.dist = SW_DIST_FULL};
     if (node->spread.dist == SW_DIST_SUMS)
         return (struct sw_spread){.dist = SW_DIST_COLUMNS};
     return node->spread;
+}
+
+/* The groups of columns that stay together: those of a layer whose channels have groups, unless
+ * they line up with single columns anyway; else those of the first source. */
+static int64_t groups_of(const struct sw_net *net, const struct sw_net_node *node)
+{
+    const struct sw_layer_type *type = type_of(node);
+    if (type->split == SW_SPLIT_ELEMENTWISE)
+        return net->nodes[node->src[0]].spread.groups;
+    int64_t groups = type->groups ? type->groups(node->layer.conf) : 1;
+    return groups > 1 && groups % net->workers ? groups : 0;
 }
 
 bool sw_net_is_elsewhere(const struct sw_net *net, const struct sw_net_node *node)
@@ -189,6 +212,8 @@ int sw_net_spread(struct sw_net *net, struct sw_err *err)
         node->spread = sw_section_is_set(node->section, "location")
                            ? spread_at(net, node)
                            : (struct sw_spread){.dist = dist_of(net, node)};
+        if (node->spread.dist == SW_DIST_COLUMNS)
+            node->spread.groups = groups_of(net, node);
         node->from = node->spread;
         check_homes(net, node);
     }

@@ -82,11 +82,12 @@ struct sw_series {
 /* State without gradient, kept once per job: states.c. */
 struct sw_state {
     char *name; /* owned: "state.bn1.mean", as in checkpoints */
-    struct sw_desc layout;
-    float natural; /* initial value */
-    size_t offset; /* bytes, in the states' memory */
-    int keeper;    /* the worker whose training net keeps it up */
-    bool chain;    /* row state of persistent chains */
+    struct sw_desc layout; /* of the whole */
+    float natural;         /* initial value */
+    size_t offset;         /* bytes, in the states' memory */
+    int keeper;            /* the worker whose training net keeps it up; */
+    bool split;            /* each of its group a part, its own, of dimension 0 */
+    bool chain;            /* row state of persistent chains */
     float *value;
     struct sw_tensor view; /* of value, while a file is written or read */
 };

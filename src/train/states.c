@@ -1,9 +1,10 @@
 /* State without gradient (running statistics of batch_norm): one array per state for the whole job,
  * in host memory. Where workers reach it, all their nets look at it; a worker on a device of its
  * own has a copy there. One training net alone keeps a state up, in its forward pass: that of the
- * first worker which has the layer, worker 0 but for layers that are elsewhere. Everybody else
- * reads it in evaluations only, when all parameters are at the step's version: who has seen the
- * keeper's last update of the step has seen what it wrote before. Two copies of one truth never
+ * first worker which has the layer, worker 0 but for layers that are elsewhere. Of a layer that is
+ * split by columns every worker of the first group keeps up, and reads, its own part. Everybody
+ * else reads it in evaluations only, when all parameters are at the step's version: who has seen
+ * the keeper's last update of the step has seen what it wrote before. Two copies of one truth never
  * matter in between. */
 #include "train/states.h"
 #include "base/os.h"
@@ -31,6 +32,21 @@ static const struct sw_layer_state *layer_state(const struct sw_net *net, int i)
     return &sw_net_layer(net, ns->layer)->keeps[ns->index];
 }
 
+static struct sw_desc whole_layout(const struct sw_layer_state *ls)
+{
+    int64_t dim[SW_MAX_DIMS];
+    memcpy(dim, ls->layout.dim, sizeof dim);
+    dim[0] = ls->part_whole ? ls->part_whole : dim[0];
+    return sw_desc_plain(ls->layout.dtype, ls->layout.ndim, dim);
+}
+
+static size_t bytes_before(const struct sw_layer_state *ls)
+{
+    return ls->part_whole
+               ? sw_desc_bytes(&ls->layout) / (size_t)ls->layout.dim[0] * (size_t)ls->part_first
+               : 0;
+}
+
 /* State i of the worker's training net, if no worker before has it. */
 static int add(struct sw_states *s, const struct sw_worker *w, int i, struct sw_err *err)
 {
@@ -38,15 +54,16 @@ static int add(struct sw_states *s, const struct sw_worker *w, int i, struct sw_
     struct sw_state *state = &s->items[s->count];
     if (find(s, sw_net_state(w->train, i)->name))
         return SW_OK;
-    state->layout = ls->layout;
+    state->layout = whole_layout(ls);
+    state->split = ls->part_whole > 0;
     state->natural = (float)ls->natural;
     state->offset = s->bytes;
     state->keeper = w->index;
     state->name = sw_format("%s%s", prefix, sw_net_state(w->train, i)->name);
     if (!state->name)
         return sw_err_nomem(err, "a state's name", 0);
-    s->bytes += (sw_desc_bytes(&ls->layout) + ALIGN - 1) / ALIGN * ALIGN;
-    s->elsewhere = s->elsewhere || w->index > 0;
+    s->bytes += (sw_desc_bytes(&state->layout) + ALIGN - 1) / ALIGN * ALIGN;
+    s->elsewhere = s->elsewhere || w->index > 0 || state->split;
     s->count++;
     return SW_OK;
 }
@@ -72,7 +89,8 @@ static int match(const struct sw_states *s, const struct sw_net *net, struct sw_
     for (int i = 0; i < sw_net_state_count(net); i++) {
         const char *name = sw_net_state(net, i)->name;
         const struct sw_state *state = find(s, name);
-        if (!state || !sw_desc_equal(&state->layout, &layer_state(net, i)->layout))
+        struct sw_desc whole = whole_layout(layer_state(net, i));
+        if (!state || !sw_desc_equal(&state->layout, &whole))
             return sw_err_set(
                 err, SW_ERR_INVALID,
                 "%s is only in the evaluation net, or of another shape there: nothing "
@@ -98,12 +116,34 @@ void sw_states_fini(struct sw_states *s)
     sw_free(s->memory);
 }
 
+/* The part of a state that the worker keeps up, in bytes; empty: nothing of it. */
+struct part {
+    size_t first, bytes;
+};
+
+static struct part all_of(const struct sw_state *s)
+{
+    return (struct part){0, sw_desc_bytes(&s->layout)};
+}
+
+static struct part part_of(const struct sw_worker *w, const struct sw_state *s)
+{
+    if (!s->split)
+        return s->keeper == w->index ? all_of(s) : (struct part){0, 0};
+    for (int i = 0; i < sw_net_state_count(w->train) && w->index < w->job->group_size; i++) {
+        const struct sw_layer_state *ls = layer_state(w->train, i);
+        if (find(&w->job->states, sw_net_state(w->train, i)->name) == s)
+            return (struct part){bytes_before(ls), sw_desc_bytes(&ls->layout)};
+    }
+    return (struct part){0, 0};
+}
+
 /* Does the worker keep up any of them? */
 static bool keeps_any(const struct sw_worker *w)
 {
     bool any = false;
     for (int i = 0; i < w->job->states.count; i++)
-        any = any || w->job->states.items[i].keeper == w->index;
+        any = any || part_of(w, &w->job->states.items[i]).bytes > 0;
     return any;
 }
 
@@ -159,8 +199,9 @@ static void bind(struct sw_worker *w, int split, int part)
     struct sw_net *net = sw_parts_net(w->parts[split], part);
     for (int i = 0; i < sw_net_state_count(net); i++) {
         const struct sw_state *s = find(&w->job->states, sw_net_state(net, i)->name);
-        bool keeps_up = s->keeper == w->index && part == 0 && split == SW_SPLIT_TRAIN;
-        float *value = (float *)(void *)(memory + s->offset);
+        bool keeps_up = part_of(w, s).bytes > 0 && part == 0 && split == SW_SPLIT_TRAIN;
+        size_t at = s->offset + bytes_before(layer_state(net, i));
+        float *value = (float *)(void *)(memory + at);
         sw_net_bind_state(net, i, value, keeps_up ? value : NULL);
     }
 }
@@ -201,9 +242,10 @@ static int copy_kept(struct sw_worker *w, void *to, const void *from, struct sw_
     int rc = SW_OK;
     for (int i = 0; i < w->job->states.count && rc == SW_OK; i++) {
         const struct sw_state *s = &w->job->states.items[i];
-        if (s->keeper == w->index)
-            rc = sw_copy(w->stream, (char *)to + s->offset, (const char *)from + s->offset,
-                         sw_desc_bytes(&s->layout), err);
+        struct part p = part_of(w, s);
+        size_t at = s->offset + p.first;
+        if (p.bytes > 0)
+            rc = sw_copy(w->stream, (char *)to + at, (const char *)from + at, p.bytes, err);
     }
     return rc;
 }
@@ -255,10 +297,10 @@ int sw_states_deal(struct sw_worker *w, struct sw_err *err)
     return rc == SW_OK && w->job->states.count > 0 ? meet(w, err) : rc;
 }
 
-static bool all_finite(const struct sw_state *s)
+static bool all_finite(const struct sw_state *s, struct part p)
 {
     bool finite = true;
-    for (int64_t i = 0; i < sw_desc_storage(&s->layout); i++)
+    for (size_t i = p.first / sizeof *s->value; i < (p.first + p.bytes) / sizeof *s->value; i++)
         finite = finite && isfinite(s->value[i]);
     return finite;
 }
@@ -269,7 +311,7 @@ int sw_states_finite(struct sw_worker *w, bool *finite, struct sw_err *err)
     int rc = fetch(w, err);
     *finite = true;
     for (int i = 0; i < s->count && rc == SW_OK; i++)
-        *finite = *finite && (s->items[i].keeper != w->index || all_finite(&s->items[i]));
+        *finite = *finite && all_finite(&s->items[i], part_of(w, &s->items[i]));
     return rc;
 }
 
@@ -300,7 +342,7 @@ int sw_states_write(struct sw_job *job, struct sw_st_writer *w, struct sw_err *e
     for (int i = 0; i < job->states.count && rc == SW_OK; i++) {
         struct sw_state *s = &job->states.items[i];
         s->view = sw_tensor_view(NULL, &s->layout, s->value);
-        if (!all_finite(s))
+        if (!all_finite(s, all_of(s)))
             return sw_err_set(err, SW_ERR_DIVERGED,
                               "%s is not finite (NaN or Inf): training has diverged", s->name);
         rc = sw_st_writer_add_tensor(w, s->name, &s->view, NULL, err);
@@ -344,7 +386,7 @@ int sw_state_read(struct sw_state *s, const char *tensor, const struct sw_st_fil
         return rc;
     s->view = sw_tensor_view(NULL, &s->layout, s->value);
     rc = sw_st_read_tensor(f, tensor, &s->view, NULL, err);
-    if (rc == SW_OK && !all_finite(s))
+    if (rc == SW_OK && !all_finite(s, all_of(s)))
         rc = sw_err_set(err, SW_ERR_INVALID, "%s: %s holds values that are not finite (NaN or Inf)",
                         path, tensor);
     return rc;

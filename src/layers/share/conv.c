@@ -1,8 +1,24 @@
 #include "layers/share/conv.h"
 
-int sw_conv_resolve(const struct sw_conv_conf *c, int64_t channels, int64_t outputs, int parts,
-                    struct sw_window *w, struct sw_conv_shape *s, struct sw_err *err)
+static struct sw_conv_part part_of(const struct sw_conv_conf *c, const struct sw_layer_setup *setup)
 {
+    struct sw_conv_part p = {.groups = c->groups};
+    if (c->groups > 1)
+        sw_setup_part(setup, c->groups, &p.first, &p.groups);
+    else
+        sw_setup_part(setup, c->outputs, &p.first, &p.outputs);
+    if (c->groups > 1) {
+        p.first *= c->outputs / c->groups;
+        p.outputs = p.groups * (c->outputs / c->groups);
+    }
+    return p;
+}
+
+int sw_conv_resolve(const struct sw_layer *l, const struct sw_conv_conf *c,
+                    const struct sw_layer_setup *setup, struct sw_window *w,
+                    struct sw_conv_shape *s, struct sw_conv_part *p, struct sw_err *err)
+{
+    int64_t channels = setup->channels > 0 ? setup->channels : l->src[0]->desc.dim[1];
     if (channels % c->groups || c->outputs % c->groups)
         return sw_err_set(err, SW_ERR_INVALID,
                           "groups = %lld must divide the %lld input channels and the %lld outputs",
@@ -10,9 +26,10 @@ int sw_conv_resolve(const struct sw_conv_conf *c, int64_t channels, int64_t outp
     int rc = sw_window_resolve(&c->window, &c->dilation, w, err);
     if (rc != SW_OK)
         return rc;
+    *p = part_of(c, setup);
     *s = (struct sw_conv_shape){
-        .outputs = outputs,
-        .groups = c->groups / parts,
+        .outputs = p->outputs,
+        .groups = p->groups,
         .kernel_h = w->kernel_h,
         .kernel_w = w->kernel_w,
         .stride_h = w->stride_h,
@@ -24,4 +41,11 @@ int sw_conv_resolve(const struct sw_conv_conf *c, int64_t channels, int64_t outp
         .bias = c->bias,
     };
     return SW_OK;
+}
+
+const char *sw_conv_refuses_split(const struct sw_conv_conf *c, int parts)
+{
+    if (c->groups > 1 && c->groups < parts)
+        return "it has fewer groups of channels than there are workers";
+    return c->outputs < parts ? "it has fewer outputs than there are workers" : NULL;
 }

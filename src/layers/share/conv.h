@@ -35,10 +35,18 @@ struct sw_conv_conf {
         .offset = offsetof(conf, member.bias), .def = "yes"                                        \
     }
 
-/* Fills all of *s but the size of the output, and *w, for a source of so many channels and a part
- * of `outputs` channels, which has one in `parts` of the groups. Errors: SW_ERR_INVALID when groups
- * do not divide the channels, and those of sw_window_resolve. */
-int sw_conv_resolve(const struct sw_conv_conf *c, int64_t channels, int64_t outputs, int parts,
-                    struct sw_window *w, struct sw_conv_shape *s, struct sw_err *err) SW_MUST_CHECK;
+/* What of the layer this worker has: some of the outputs, or whole groups, where there are some. */
+struct sw_conv_part {
+    int64_t first, outputs, groups; /* outputs [first, first + outputs), in so many groups */
+};
+
+/* Fills all of *s but the size of the output, *w, and *p, for source 0. Errors: SW_ERR_INVALID when
+ * groups do not divide the channels, and those of sw_window_resolve. */
+int sw_conv_resolve(const struct sw_layer *l, const struct sw_conv_conf *c,
+                    const struct sw_layer_setup *setup, struct sw_window *w,
+                    struct sw_conv_shape *s, struct sw_conv_part *p,
+                    struct sw_err *err) SW_MUST_CHECK;
+/* Why it cannot be split into so many parts, or NULL. */
+const char *sw_conv_refuses_split(const struct sw_conv_conf *c, int parts);
 
 #endif

@@ -2,15 +2,26 @@
 
 const char *const sw_lookup_params[] = {"weight", NULL};
 
-void sw_lookup_init(struct sw_lookup *st, struct sw_layer *l, const struct sw_lookup_conf *c)
+void sw_lookup_init(struct sw_lookup *st, struct sw_layer *l, const struct sw_lookup_conf *c,
+                    const struct sw_layer_setup *s)
 {
-    const int64_t weight[] = {c->vocabulary, c->outputs};
+    int64_t first;
+    sw_setup_part(s, c->outputs, &first, &st->outputs);
+    const int64_t weight[] = {c->vocabulary, st->outputs};
     struct sw_desc layout = sw_desc_plain(SW_F32, 2, weight);
-    st->outputs = c->outputs;
     sw_layer_add_param(l, "weight", &layout, c->outputs, c->outputs);
+    if (s->parts > 1) {
+        sw_layer_mark_parts(l, first, c->outputs);
+        sw_layer_mark_param(l, 0, 1, first, c->outputs);
+    }
     l->backward_reads_src = 1;
-    l->flops_forward = (double)sw_desc_count(&l->src[0]->desc) * (double)c->outputs;
+    l->flops_forward = (double)sw_desc_count(&l->src[0]->desc) * (double)st->outputs;
     l->flops_backward = l->flops_forward;
+}
+
+const char *sw_lookup_refuses_split(const struct sw_lookup_conf *c, int parts)
+{
+    return c->outputs < parts ? "it has fewer outputs than there are workers" : NULL;
 }
 
 int sw_lookup_forward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *err)

@@ -28,8 +28,12 @@ struct sw_lookup {
     int64_t outputs;
 };
 
-/* For setup, with st->lists and l->dst.desc filled: weights, costs, and what backward reads. */
-void sw_lookup_init(struct sw_lookup *st, struct sw_layer *l, const struct sw_lookup_conf *c);
+/* For setup, with st->lists filled: weights, costs, what backward reads, and how many elements of
+ * every vector this worker has. */
+void sw_lookup_init(struct sw_lookup *st, struct sw_layer *l, const struct sw_lookup_conf *c,
+                    const struct sw_layer_setup *s);
+/* Why one that makes `outputs` columns cannot be split into so many parts, or NULL. */
+const char *sw_lookup_refuses_split(const struct sw_lookup_conf *c, int parts);
 /* The callbacks. */
 int sw_lookup_forward(struct sw_layer *l, const struct sw_pass *r,
                       struct sw_err *err) SW_MUST_CHECK;

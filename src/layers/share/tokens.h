@@ -30,4 +30,10 @@ static inline struct sw_desc sw_layer_token_vectors(const struct sw_desc *tokens
     return sw_desc_plain(SW_F32, tokens->ndim + 1, dim);
 }
 
+/* Vectors of sequences cannot be cut: their columns are steps, which share one table. */
+static inline const char *sw_layer_refuse_sequences(const struct sw_desc *tokens)
+{
+    return tokens->ndim > 1 ? "its columns are the steps of a sequence" : NULL;
+}
+
 #endif

@@ -440,6 +440,11 @@ static void split_runs_resume_under_other_partitions(void **state)
 
 /* ---- batch_norm among split layers ---- */
 
+static const struct sw_net *net_of(const struct trial *t, int worker)
+{
+    return t->job->workers[worker].train;
+}
+
 static const char norm_recipe[] = WORKERS_JOB DATA_SECTIONS UPDATER_SECTIONS
     "[layer image]\ntype = input\nfield = image\n[layer label]\ntype = input\nfield = label\n"
     "[layer conv1]\ntype = convolution\nsrc = image\noutputs = 12\nkernel = 3\nbias = no\n"
@@ -459,6 +464,8 @@ static void batch_norm_among_split_layers_equals_one_worker(void **state)
         {"job.partition=1"},
         {"job.partition=none"},
         {"job.partition=1", "layer.bn1.partition=none"},
+        {"job.partition=1", "layer.bn1.partition=0"},
+        {"layer.bn1.partition=1", "layer.bn2.partition=1", "job.on_nan=skip"},
         {"layer.bn2.partition=none", "layer.conv1.partition=1"},
         {"job.partition=none", "layer.bn1.partition=0", "layer.fc1.partition=1"}};
     train(.recipe = norm_recipe, .name = "norm", .steps = STEPS);
@@ -467,10 +474,69 @@ static void batch_norm_among_split_layers_equals_one_worker(void **state)
             char name[32];
             snprintf(name, sizeof name, "norm-%zu-%d", i, workers);
             train(.recipe = norm_recipe, .name = name, .steps = STEPS, .oversubscribe = true,
-                  .device = workers == 2 && i < 3 ? sims[2] : NULL,
+                  .device = (workers == 2) == (i < 4) ? sims[workers] : NULL,
                   .sets = {workers_set[workers], sets[i][0], sets[i][1], sets[i][2]});
             assert_equal_runs("norm", name, STEPS);
         }
+}
+
+/* Every worker has the statistics and parameters of its channels, of which nothing moves between
+ * two layers that are split the same way. */
+static void check_norms(struct trial *t)
+{
+    int workers = t->job->placement->worker_count;
+    for (int w = 0; w < workers; w++) {
+        const struct sw_net *net = net_of(t, w);
+        const struct sw_layer *bn = sw_net_layer(net, sw_net_find(net, "bn1"));
+        assert_int_equal(bn->index, sw_net_find(net, "conv1") + 1);
+        assert_int_equal(sw_net_phases(net, bn->index, false), 1);
+        for (int k = 0; k < 2; k++) {
+            assert_int_equal(sw_desc_count(&bn->param[k].layout) * workers, 12);
+            assert_int_equal(sw_desc_count(&bn->keeps[k].layout) * workers, 12);
+        }
+    }
+}
+
+static void statistics_are_split_with_the_channels(void **state)
+{
+    (void)state;
+    train(.recipe = norm_recipe, .name = "norm", .steps = STEPS, .sets = {"job.eval_every=3"});
+    for (int i = 0; i < 4; i++) {
+        char name[32];
+        int workers = 2 + i % 2;
+        snprintf(name, sizeof name, "norm-cut-%d", i);
+        train(.recipe = norm_recipe, .name = name, .steps = STEPS, .oversubscribe = true,
+              .before = check_norms, .device = i < 2 ? NULL : sims[workers],
+              .sets = {workers_set[workers], "job.partition=1", "job.eval_every=3"});
+        assert_equal_runs("norm", name, STEPS);
+        for (int step = 3; step <= STEPS; step += 3)
+            assert_true(fabs(test_loss("norm", step) - test_loss(name, step)) < 1e-4);
+    }
+    static const struct {
+        const char *from, *to;
+        int before, after;
+    } ways[] = {{"1", "1", 2, 3}, {"1", "0", 3, 2}, {"0", "1", 1, 3}, {"none", "1", 2, 2}};
+    for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
+        char name[32], from[32], to[32];
+        snprintf(name, sizeof name, "norm-on-%zu", i);
+        snprintf(from, sizeof from, "job.partition=%s", ways[i].from);
+        snprintf(to, sizeof to, "job.partition=%s", ways[i].to);
+        train(.recipe = norm_recipe, .name = name, .steps = 4, .oversubscribe = true,
+              .device = i == 0 ? sims[2] : NULL, .sets = {workers_set[ways[i].before], from});
+        train(.recipe = norm_recipe, .resume = name, .resume_step = 4, .steps = STEPS,
+              .oversubscribe = true, .device = i == 0 ? "cpu" : NULL,
+              .sets = {workers_set[ways[i].after], to});
+        assert_equal_runs("norm", name, STEPS);
+    }
+    /* Two groups share the batch: workers with the same channels add up over groups. */
+    for (int sim = 0; sim < 2; sim++) {
+        train(.recipe = norm_recipe, .name = "norm-groups", .steps = STEPS, .oversubscribe = true,
+              .device = sim ? "sim:gpus=4,mem=64MiB" : NULL,
+              .sets = {workers_set[2], "cluster.framework=custom", "cluster.worker_groups=2",
+                       "job.partition=1", "job.eval_every=3"});
+        assert_equal_runs("norm", "norm-groups", STEPS);
+        assert_true(fabs(test_loss("norm", 9) - test_loss("norm-groups", 9)) < 1e-4);
+    }
 }
 
 /* Whoever has the layer keeps up its running statistics: evaluations, which read them everywhere,
@@ -519,11 +585,6 @@ static const char groups_recipe[] = WORKERS_JOB DATA_SECTIONS UPDATER_SECTIONS
 
 static struct figures whole_conv[2];
 
-static const struct sw_net *net_of(const struct trial *t, int worker)
-{
-    return t->job->workers[worker].train;
-}
-
 static void note_convolutions(struct trial *t)
 {
     whole_conv[0] = figures_of(net_of(t, 0), "conv2");
@@ -561,10 +622,55 @@ static void groups_that_line_up_with_the_split_move_nothing(void **state)
               .sets = {set, "job.partition=1", "layer.fc.partition=1in"});
         assert_equal_runs("groups", name, STEPS);
     }
-    /* Three do not share four groups: net-wide they stay in rows, beside columns. */
-    train(.recipe = groups_recipe, .name = "groups-3", .steps = STEPS, .oversubscribe = true,
-          .sets = {workers_set[3], "job.partition=1"});
-    assert_equal_runs("groups", "groups-3", STEPS);
+    /* More workers than groups: net-wide these stay in rows, beside columns. */
+    train(.recipe = groups_recipe, .name = "groups-5", .steps = STEPS, .oversubscribe = true,
+          .sets = {"cluster.workers_per_group=5", "job.partition=1"});
+    assert_equal_runs("groups", "groups-5", STEPS);
+}
+
+/* Two, one and one of four groups: whoever has a group has its columns, and between convolutions
+ * with as many groups nothing moves. */
+static void check_uneven_groups(struct trial *t)
+{
+    /* Of conv1 the workers have 3, 3 and 2 columns, and are to have 4, 2 and 2: one moves. */
+    struct sw_net_movement m;
+    int connection = sw_net_find(net_of(t, 0), "act1:columns/4");
+    assert_true(sw_net_movement(net_of(t, 0), connection, &m));
+    for (int back = 0; back <= 1; back++)
+        assert_int_equal(m.moved[back], BATCH * figures_of(net_of(t, 0), "conv1").inner);
+    for (int w = 0; w < 3; w++) {
+        const struct sw_net *net = net_of(t, w);
+        double share = w == 0 ? 0.5 : 0.25;
+        int first = sw_net_find(net, "conv2"), last = sw_net_find(net, "conv3");
+        for (int i = first; i <= last; i++)
+            assert_null(strstr(sw_net_layer(net, i)->type->base.name, "bridge"));
+        for (int k = 0; k < 2; k++) {
+            struct figures f = figures_of(net, k ? "conv3" : "conv2");
+            assert_figure("convolution", "parameters", (double)f.params,
+                          share * (double)whole_conv[k].params);
+            assert_figure("convolution", "flops", f.forward, share * whole_conv[k].forward);
+        }
+    }
+}
+
+static void groups_that_do_not_divide_go_whole_to_workers(void **state)
+{
+    (void)state;
+    static const char *const more[][2] = {
+        {NULL}, {"layer.conv3.groups=2", "layer.conv3.partition=0"}, {"layer.act2.partition=0"}};
+    train(.recipe = groups_recipe, .name = "groups", .steps = STEPS, .before = note_convolutions);
+    for (int i = 0; i < 4; i++) {
+        char name[32];
+        snprintf(name, sizeof name, "uneven-%d", i);
+        if (i == 1)
+            train(.recipe = groups_recipe, .name = "groups-of-2", .steps = STEPS,
+                  .sets = {more[1][0]});
+        train(.recipe = groups_recipe, .name = name, .steps = STEPS, .oversubscribe = true,
+              .before = i % 3 == 0 ? check_uneven_groups : NULL,
+              .device = i == 3 ? "sim:gpus=3,mem=64MiB" : NULL,
+              .sets = {workers_set[3], "job.partition=1", more[i % 3][0], more[i % 3][1]});
+        assert_equal_runs(i == 1 ? "groups-of-2" : "groups", name, STEPS);
+    }
 }
 
 /* ---- two paths side by side ---- */
@@ -672,9 +778,6 @@ static void per_layer_keys_that_cannot_be_met_are_errors(void **state)
         {{"layer.conv1.partition=1in"},
          "convolution cannot: no sum over parts of its inputs is its output",
          2},
-        {{"layer.fc1.partition=1in", "layer.fc1.transpose=yes"},
-         "inner_product cannot: its weights are stored by features",
-         2},
         {{"layer.fc2.partition=1in", "layer.fc1.outputs=2"},
          "the 2 columns of its source cannot be split over 3 workers: use partition = 0",
          3},
@@ -694,7 +797,7 @@ static void per_layer_keys_that_cannot_be_met_are_errors(void **state)
          2},
         {{"layer.image.partition=1"}, "input cannot: every worker reads its rows of the data", 2},
         {{"layer.conv2.partition=1", "layer.conv2.groups=2"},
-         "convolution cannot: its groups of channels do not line up",
+         "convolution cannot: it has fewer groups of channels than there are workers",
          3},
         {{"layer.fc2.partition=1", "layer.fc2.outputs=3", "data.train.classes=3"},
          "inner_product cannot: it has fewer outputs than there are workers",
@@ -821,8 +924,10 @@ int main(void)
         cmocka_unit_test(split_runs_have_the_same_bits),
         cmocka_unit_test(split_runs_resume_under_other_partitions),
         cmocka_unit_test(batch_norm_among_split_layers_equals_one_worker),
+        cmocka_unit_test(statistics_are_split_with_the_channels),
         cmocka_unit_test(a_layer_with_statistics_is_on_any_worker),
         cmocka_unit_test(groups_that_line_up_with_the_split_move_nothing),
+        cmocka_unit_test(groups_that_do_not_divide_go_whole_to_workers),
         cmocka_unit_test(paths_on_two_workers_run_side_by_side),
         cmocka_unit_test(paths_move_what_is_elsewhere),
         cmocka_unit_test(per_layer_keys_that_cannot_be_met_are_errors),
