@@ -4,10 +4,8 @@
 #include "base/str.h"
 #include "history/control.h"
 #include "history/process.h"
-#include <errno.h>
 #include <fcntl.h>
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -53,11 +51,6 @@ void sw_feed_free(struct sw_feed *f)
 
 /* ---- The run ----------------------------------------------------------------------------------
  */
-
-void sw_feed_copy(char *to, size_t bytes, const char *from)
-{
-    snprintf(to, bytes, "%s", from ? from : "");
-}
 
 static void take_run(struct sw_ui_run *r, const struct sw_run *from)
 {

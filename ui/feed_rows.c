@@ -18,6 +18,11 @@ struct curve {
     bool any;
 };
 
+void sw_feed_copy(char *to, size_t bytes, const char *from)
+{
+    snprintf(to, bytes, "%s", from ? from : "");
+}
+
 static int add_point(void *user, const struct sw_run_point *p)
 {
     struct curve *c = user;

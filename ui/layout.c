@@ -1,6 +1,5 @@
 #include "ui/layout.h"
 
-#include <string.h>
 
 enum { COLUMNS = 3, IN_COLUMN = 8, FRAME = 2, RANKS = 8, ESSENTIAL = 4 };
 

@@ -1,7 +1,6 @@
 #include "ui/sampler.h"
 
 #include "base/os.h"
-#include "base/str.h"
 #include "cluster/machine.h"
 #include <fcntl.h>
 #include <math.h>

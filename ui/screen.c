@@ -1,7 +1,6 @@
 #include "ui/screen.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 /* ---- The last line ----------------------------------------------------------------------------

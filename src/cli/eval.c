@@ -1,6 +1,5 @@
 /* singa-ws eval: loss and metrics of weights on a split of a recipe's data. */
 #include "base/json.h"
-#include "base/os.h"
 #include "cli/share/runs.h"
 #include "cli/share/trainer.h"
 #include "cli/share/weights.h"

@@ -3,7 +3,8 @@
  * placement.c      the whole: checks, rows, what a row says
  * place_workers.c  workers that compute on their cores
  * place_gpus.c     workers that compute on a GPU: which one, and the cores near it
- * place_servers.c  servers */
+ * place_servers.c  servers
+ * seat.c           cores for a row, and words for what it got */
 #ifndef SW_CLUSTER_PLACE_H
 #define SW_CLUSTER_PLACE_H
 

@@ -1,21 +1,10 @@
 #include "comm/allreduce_private.h"
 
 #include "base/os.h"
-#include "base/tree.h"
 
 static const struct sw_allreduce_way *way_of(const struct sw_collective *library)
 {
     return library ? &sw_allreduce_library : &sw_allreduce_copies;
-}
-
-void sw_allreduce_share(int64_t elements, int ranks, int r, int64_t *first, int64_t *count)
-{
-    int64_t lines, from;
-    sw_part((elements + SW_ALLREDUCE_ALIGN - 1) / SW_ALLREDUCE_ALIGN, ranks, r, &from, &lines);
-    *first = from * SW_ALLREDUCE_ALIGN;
-    *count = lines * SW_ALLREDUCE_ALIGN;
-    if (*first + *count > elements)
-        *count = elements > *first ? elements - *first : 0;
 }
 
 static int64_t bytes_of(const struct sw_allreduce_way *way, const int64_t *elements, int buckets,
@@ -142,7 +131,7 @@ void sw_allreduce_free(struct sw_allreduce *a)
 
 float *sw_allreduce_bucket(const struct sw_allreduce *a, int rank, int bucket)
 {
-    return a->rank[rank].memory + a->bucket[bucket].offset;
+    return sw_allreduce_place(a, rank, bucket);
 }
 
 /* ---- What ranks do ---- */

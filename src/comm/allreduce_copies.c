@@ -3,8 +3,19 @@
  * puts the sum into its bucket; when all have, each fetches the sums of the other shares (gather).
  * A sum is that of base/tree.h over the ranks, so that it has the bits that servers compute,
  * whoever was last and however the bucket is cut. */
+#include "base/tree.h"
 #include "comm/allreduce_private.h"
 #include "device/ops/fold.h"
+
+void sw_allreduce_share(int64_t elements, int ranks, int r, int64_t *first, int64_t *count)
+{
+    int64_t lines, from;
+    sw_part((elements + SW_ALLREDUCE_ALIGN - 1) / SW_ALLREDUCE_ALIGN, ranks, r, &from, &lines);
+    *first = from * SW_ALLREDUCE_ALIGN;
+    *count = lines * SW_ALLREDUCE_ALIGN;
+    if (*first + *count > elements)
+        *count = elements > *first ? elements - *first : 0;
+}
 
 static int64_t largest_share(const int64_t *elements, int buckets, int ranks)
 {
@@ -39,7 +50,7 @@ static int sum_share(struct sw_allreduce *a, int r, int b, struct sw_err *err)
     struct sw_fold_args sum = {.count = a->ranks, .n = count, .y = stage + r * a->share};
     for (int q = 0; q < a->ranks && rc == SW_OK; q++) {
         float *place = stage + q * a->share;
-        const float *theirs = sw_allreduce_bucket(a, q, b) + first;
+        const float *theirs = sw_allreduce_place(a, q, b) + first;
         sum.x[q] = q == r ? theirs : place;
         sum.ends[q] = q + 1;
         rc = sw_event_wait(own->stream, a->rank[q].at[b].made, err);
@@ -49,7 +60,7 @@ static int sum_share(struct sw_allreduce *a, int r, int b, struct sw_err *err)
     if (rc == SW_OK && count > 0)
         rc = sw_op_fold(own->stream, &sum, err);
     if (rc == SW_OK && count > 0)
-        rc = sw_copy(own->stream, sw_allreduce_bucket(a, r, b) + first, sum.y,
+        rc = sw_copy(own->stream, sw_allreduce_place(a, r, b) + first, sum.y,
                      (size_t)count * sizeof(float), err);
     return rc == SW_OK ? sw_event_record(own->stream, own->at[b].summed, err) : rc;
 }
@@ -64,8 +75,8 @@ static int gather_shares(struct sw_allreduce *a, int r, int b, struct sw_err *er
         sw_allreduce_share(a->bucket[b].elements, a->ranks, q, &first, &count);
         rc = sw_event_wait(own->stream, a->rank[q].at[b].summed, err);
         if (rc == SW_OK && q != r && count > 0)
-            rc = fetch(a, r, sw_allreduce_bucket(a, r, b) + first, q,
-                       sw_allreduce_bucket(a, q, b) + first, count, err);
+            rc = fetch(a, r, sw_allreduce_place(a, r, b) + first, q,
+                       sw_allreduce_place(a, q, b) + first, count, err);
     }
     return rc == SW_OK ? sw_event_record(own->stream, own->at[b].done, err) : rc;
 }

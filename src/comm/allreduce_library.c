@@ -31,7 +31,7 @@ static int sum(struct sw_allreduce *a, int b, struct sw_err *err)
     if (rc != SW_OK)
         return rc;
     for (int r = 0; r < a->ranks && rc == SW_OK; r++)
-        rc = sw_collective_sum(a->library, r, a->rank[r].stream, sw_allreduce_bucket(a, r, b),
+        rc = sw_collective_sum(a->library, r, a->rank[r].stream, sw_allreduce_place(a, r, b),
                                a->bucket[b].elements, err);
     int ended = sw_collective_end(a->library, &ending);
     if (rc == SW_OK && ended != SW_OK && err)

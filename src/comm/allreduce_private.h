@@ -62,12 +62,18 @@ struct sw_allreduce {
     bool closed;
 };
 
+/* A rank's bucket, as sw_allreduce_bucket answers it. */
+static inline float *sw_allreduce_place(const struct sw_allreduce *a, int rank, int bucket)
+{
+    return a->rank[rank].memory + a->bucket[bucket].offset;
+}
+
 static inline int64_t sw_allreduce_aligned(int64_t elements)
 {
     return (elements + SW_ALLREDUCE_ALIGN - 1) / SW_ALLREDUCE_ALIGN * SW_ALLREDUCE_ALIGN;
 }
 
-/* A rank's share in a bucket: whole lines, so that copies stay aligned. */
+/* allreduce_copies.c: a rank's share in a bucket: whole lines, so that copies stay aligned. */
 void sw_allreduce_share(int64_t elements, int ranks, int r, int64_t *first, int64_t *count);
 
 #endif

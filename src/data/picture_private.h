@@ -7,7 +7,7 @@
 
 #include "data/picture.h"
 
-/* Checks sides against the limits. Errors: SW_ERR_FORMAT. */
+/* picture_pixels.c. Checks sides against the limits. Errors: SW_ERR_FORMAT. */
 int sw_picture_check_sides(const char *kind, int64_t height, int64_t width,
                            struct sw_err *err) SW_MUST_CHECK;
 

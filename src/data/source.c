@@ -161,15 +161,6 @@ void sw_source_close(struct sw_source *s)
     sw_free(s);
 }
 
-int sw_source_find(const struct sw_source *s, const char *field)
-{
-    for (int f = 0; f < s->field_count; f++) {
-        if (!strcmp(s->field[f].name, field))
-            return f;
-    }
-    return -1;
-}
-
 int64_t sw_source_batches(const struct sw_source *s, int64_t batch)
 {
     return s->records / batch + (s->records % batch != 0);

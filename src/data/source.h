@@ -19,6 +19,7 @@
 #include "data/permute.h"
 #include "data/subset.h"
 #include "data/transform.h"
+#include <string.h>
 
 /* What a source is made of; everything is borrowed until sw_source_close. */
 struct sw_source_args {
@@ -49,8 +50,8 @@ struct sw_bad_records {
 struct sw_source {
     char name[64];
     bool training;
-    int64_t records, classes;  /* records: of the section's part */
-    uint64_t naming;           /* as in sw_records: sources of one job must agree */
+    int64_t records, classes;               /* records: of the section's part */
+    uint64_t naming;                        /* as in sw_records: sources of one job must agree */
     const struct sw_vocabulary *vocabulary; /* as there */
     int unit;
     int64_t streams;           /* batches have this many rows, each a run of records; 0: any */
@@ -77,7 +78,13 @@ void sw_source_close(struct sw_source *s); /* NULL is accepted */
 int64_t sw_source_skipped(const struct sw_source *s);
 
 /* Index of a field by name, or -1. */
-int sw_source_find(const struct sw_source *s, const char *field);
+static inline int sw_source_find(const struct sw_source *s, const char *field)
+{
+    for (int f = 0; f < s->field_count; f++)
+        if (strcmp(s->field[f].name, field) == 0)
+            return f;
+    return -1;
+}
 
 /* Batches of `batch` rows in one evaluation pass: the last may be partly filled. */
 int64_t sw_source_batches(const struct sw_source *s, int64_t batch);

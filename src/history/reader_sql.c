@@ -1,7 +1,6 @@
 /* Queries of the user's own, three times read-only: the file is opened read-only, query_only is on,
  * and the authorizer below knows what reading is and refuses everything else by name. */
 #include "base/os.h"
-#include "base/str.h"
 #include "history/reader_open.h"
 
 /* Pragmas that only read, whatever they are given. */

@@ -5,7 +5,6 @@
 
 #include "base/os.h"
 #include "base/str.h"
-#include <string.h>
 
 struct setup_user {
     const struct sw_net *net;

@@ -3,7 +3,6 @@
 #include "net/net_private.h"
 
 #include "base/os.h"
-#include "base/str.h"
 #include <limits.h>
 #include <stdio.h>
 

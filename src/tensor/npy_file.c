@@ -1,6 +1,5 @@
 /* Plain .npy files, read by rows and written by rows. */
 #include "tensor/npy.h"
-#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>

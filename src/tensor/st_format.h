@@ -23,6 +23,19 @@ bool sw_st_size(enum sw_st_dtype t, int ndim, const int64_t *shape, uint64_t *by
 void sw_st_checksum_bytes(struct sw_hash h, unsigned char out[SW_ST_CHECKSUM_BYTES]);
 /* How the engine's type is written. */
 enum sw_st_dtype sw_st_dtype_of(enum sw_dtype t);
+/* A file that is being written. */
+struct sw_st_sink {
+    int fd;
+    const char *path; /* for messages */
+    struct sw_hash_state *hash;
+    unsigned char *buf; /* SW_ST_CHUNK_BYTES */
+    size_t used;
+    uint64_t written;  /* bytes handed to the file */
+    uint64_t expected; /* bytes that the current tensor still lacks */
+};
+/* Appends bytes; writes out what is buffered. Errors: those of sw_os_write_all. */
+int sw_st_put(struct sw_st_sink *s, const void *bytes, size_t n, struct sw_err *err) SW_MUST_CHECK;
+int sw_st_flush(struct sw_st_sink *s, struct sw_err *err) SW_MUST_CHECK;
 /* Emits all values of an engine tensor in plain order. */
 int sw_st_emit_tensor(const struct sw_tensor *t, struct sw_stream *stream, struct sw_st_sink *sink,
                       struct sw_err *err) SW_MUST_CHECK;

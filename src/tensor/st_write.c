@@ -29,16 +29,6 @@ struct sw_st_writer {
     size_t pair_count, pair_room;
 };
 
-struct sw_st_sink {
-    int fd;
-    const char *path; /* for messages */
-    struct sw_hash_state *hash;
-    unsigned char *buf; /* SW_ST_CHUNK_BYTES */
-    size_t used;
-    uint64_t written;  /* bytes handed to the file */
-    uint64_t expected; /* bytes that the current tensor still lacks */
-};
-
 struct sw_st_writer *sw_st_writer_new(void)
 {
     return sw_calloc(1, sizeof(struct sw_st_writer));
@@ -221,41 +211,6 @@ static int build_header(const struct sw_st_writer *w, struct sw_buf *text, struc
     return SW_OK;
 }
 
-static int flush(struct sw_st_sink *s, struct sw_err *err)
-{
-    int rc = sw_os_write_all(s->fd, s->buf, s->used, s->path, err);
-    if (rc != SW_OK)
-        return rc;
-    sw_hash_update(s->hash, s->buf, s->used);
-    s->written += s->used;
-    s->used = 0;
-    return SW_OK;
-}
-
-static int put(struct sw_st_sink *s, const void *bytes, size_t n, struct sw_err *err)
-{
-    const unsigned char *p = bytes;
-    while (n) {
-        size_t room = SW_ST_CHUNK_BYTES - s->used, part = n < room ? n : room;
-        memcpy(s->buf + s->used, p, part);
-        s->used += part;
-        p += part;
-        n -= part;
-        int rc = s->used == SW_ST_CHUNK_BYTES ? flush(s, err) : SW_OK;
-        if (rc != SW_OK)
-            return rc;
-    }
-    return SW_OK;
-}
-
-int sw_st_emit(struct sw_st_sink *sink, const void *bytes, size_t n, struct sw_err *err)
-{
-    if (n > sink->expected)
-        return sw_err_set(err, SW_ERR_INVALID, "its source gives more than its shape holds");
-    sink->expected -= n;
-    return put(sink, bytes, n, err);
-}
-
 static int put_item(struct sw_st_sink *s, const struct item *item, struct sw_err *err)
 {
     s->expected = item->bytes;
@@ -276,22 +231,22 @@ static int put_everything(const struct sw_st_writer *w, struct sw_st_sink *s, st
     int rc = build_header(w, &header, err);
     uint64_t length = header.length;
     if (rc == SW_OK)
-        rc = put(s, &length, SW_ST_LENGTH_BYTES, err);
+        rc = sw_st_put(s, &length, SW_ST_LENGTH_BYTES, err);
     if (rc == SW_OK)
-        rc = put(s, header.text, header.length, err);
+        rc = sw_st_put(s, header.text, header.length, err);
     sw_buf_fini(&header);
     for (size_t size = 8; size; size /= 2)
         for (size_t i = 0; rc == SW_OK && i < w->item_count; i++)
             if (sw_st_dtype_bytes(w->items[i].dtype) == size)
                 rc = put_item(s, &w->items[i], err);
     if (rc == SW_OK)
-        rc = flush(s, err);
+        rc = sw_st_flush(s, err);
     if (rc != SW_OK)
         return rc;
     *hash = sw_hash_finish(s->hash);
     sw_st_checksum_bytes(*hash, checksum);
-    rc = put(s, checksum, sizeof checksum, err);
-    return rc == SW_OK ? flush(s, err) : rc;
+    rc = sw_st_put(s, checksum, sizeof checksum, err);
+    return rc == SW_OK ? sw_st_flush(s, err) : rc;
 }
 
 int sw_st_writer_write(struct sw_st_writer *w, const char *path, mode_t mode, uint64_t *bytes,

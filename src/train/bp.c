@@ -2,14 +2,12 @@
  * (Poseidon, section 3.2): the update of a layer is handed over the moment its gradients exist,
  * while the layers below still compute, and each layer's values are collected just before its
  * forward. */
-#include "base/os.h"
 #include "train/job_private.h"
 #include "train/results.h"
 #include "train/states.h"
 #include "train/worker.h"
 #include <math.h>
 #include <stdio.h>
-#include <string.h>
 
 enum { WAIT_MS = 1000 };
 

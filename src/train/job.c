@@ -10,7 +10,6 @@
 #include "train/schema.h"
 #include "train/states.h"
 #include "train/worker.h"
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -4,7 +4,6 @@
 #include "base/str.h"
 #include "train/job_private.h"
 #include "train/saved.h"
-#include <string.h>
 
 static bool is_in(const struct sw_states *s, const char *name)
 {

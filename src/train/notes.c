@@ -1,6 +1,5 @@
 /* From the threads of a job to its main thread. Nobody ever waits here: a terminal that is stopped
  * must not stop training. */
-#include "base/os.h"
 #include "train/job_private.h"
 #include <stdarg.h>
 #include <stdio.h>

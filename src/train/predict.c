@@ -1,6 +1,5 @@
 #include "train/predict.h"
 
-#include "base/os.h"
 #include "base/str.h"
 #include "tensor/npy.h"
 #include "train/inference.h"

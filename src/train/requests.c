@@ -1,7 +1,6 @@
 /* What others ask of a running job, but for signals: the lines of the control socket, and the pause
  * that one of them asks for. A request is a bit (sw_job_request) that the workers' common decision
  * after a step looks at, so all of them do the same at the same step. */
-#include "base/os.h"
 #include "base/str.h"
 #include "train/job_private.h"
 #include "train/watch.h"

@@ -1,7 +1,6 @@
 #include "train/sample.h"
 
 #include "base/os.h"
-#include "base/str.h"
 #include "data/vocabulary.h"
 #include "train/inference.h"
 #include <math.h>

@@ -8,7 +8,6 @@
 #include "device/nccl_module.h"
 #include "device/sim/sim.h"
 #include "history/history.h"
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -3,7 +3,6 @@
 #include "ui/panel.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 /* Readers of a split: how many there are, how many are at work now, their share over time. */

@@ -3,7 +3,6 @@
 #include "ui/panel.h"
 
 #include <stdio.h>
-#include <string.h>
 
 static bool passes(const struct sw_ui_view *v, const struct sw_ui_event *e)
 {

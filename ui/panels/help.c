@@ -1,8 +1,6 @@
 /* All keys, over everything else. The same table is what a click on the last line looks up. */
 #include "ui/panel.h"
 
-#include <stdio.h>
-#include <string.h>
 
 static const struct {
     const char *keys, *what;

@@ -3,7 +3,6 @@
 
 #include <math.h>
 #include <stdio.h>
-#include <string.h>
 
 enum { ID_W = 6, STATUS_W = 9, STEP_W = 16, NUMBER_W = 10 };
 

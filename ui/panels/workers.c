@@ -3,7 +3,6 @@
 
 #include <math.h>
 #include <stdio.h>
-#include <string.h>
 
 enum { NAME_W = 11, STATE_W = 11, STEP_W = 9, LAG_W = 6, STALE_W = 6, BUSY_W = 6 };
 

@@ -1,6 +1,5 @@
 /* singa-ws data inspect: what data are there: fields, shapes, counts, and single records. */
 #include "base/json.h"
-#include "base/os.h"
 #include "cli/share/columns.h"
 #include "cli/share/data_input.h"
 #include "data/picture.h"

@@ -1,6 +1,5 @@
 /* PCIe links now against what they could be, and what stands between devices. */
 #include "cli/share/doctor.h"
-#include <math.h>
 #include <string.h>
 
 static void see_link(struct sw_doctor *d, const struct sw_link_state *l)

@@ -3,7 +3,6 @@
 #include "cli/share/run_text.h"
 #include <math.h>
 #include <stdio.h>
-#include <string.h>
 
 struct page {
     struct sw_history_view view;

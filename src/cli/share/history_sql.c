@@ -1,5 +1,4 @@
 /* singa-ws history sql: one SELECT of the user's own; rows and nothing else. */
-#include "base/os.h"
 #include "cli/share/cells.h"
 #include "cli/share/history_verb.h"
 

@@ -51,6 +51,8 @@ void sw_report_end_line(struct sw_report *r);
 
 /* Writes r->text as it is and empties it. */
 void sw_report_flush(struct sw_report *r);
+/* Remembers the event's metrics as the newest of their split. */
+void sw_report_keep(struct sw_report *r, const struct sw_job_event *e);
 /* The newest value of a metric, or NaN. split NULL: any but train. */
 double sw_report_value(const struct sw_report *r, const char *split, const char *metric);
 
@@ -70,8 +72,8 @@ void sw_report_copy(struct sw_buf *out, const struct sw_job_plan *plan);
 void sw_report_split(struct sw_buf *out, const struct sw_job_plan *plan, bool every_layer);
 void sw_report_split_json(struct sw_json_writer *w, const struct sw_job_plan *plan,
                           const struct sw_job_layer *l); /* inside the layer's object */
-/* How gradients of several workers come together, layer by layer, and what that moves: `check`; only
- * what `auto` chose, and what could not be had: `run`. */
+/* How gradients of several workers come together, layer by layer, and what that moves: `check`;
+ * only what `auto` chose, and what could not be had: `run`. */
 void sw_report_comm(struct sw_buf *out, const struct sw_job_plan *plan);
 void sw_report_comm_brief(struct sw_buf *out, const struct sw_job_plan *plan);
 void sw_report_comm_json(struct sw_json_writer *w, const struct sw_job_layer *l); /* likewise */

@@ -9,15 +9,6 @@
 
 #define INDENT "             " /* the width of a title */
 
-void sw_print_lines(struct sw_buf *out, const char *text, const char *indent)
-{
-    for (const char *lead = ""; *text; lead = indent) {
-        size_t n = strcspn(text, "\n");
-        sw_buf_printf(out, "%s%.*s\n", lead, (int)n, text);
-        text += n + (text[n] == '\n');
-    }
-}
-
 void sw_print_placement(struct sw_buf *out, const struct sw_placement *p, const char *indent)
 {
     for (int i = 0; i < p->row_count; i++) {

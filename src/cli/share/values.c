@@ -2,7 +2,6 @@
 
 #include "base/os.h"
 #include <math.h>
-#include <string.h>
 
 int sw_values_begin(struct sw_values *v, const struct sw_st_file *f, const struct sw_st_entry *e,
                     struct sw_err *err)

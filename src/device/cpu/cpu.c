@@ -7,7 +7,6 @@
 #include "device/op.h"
 #include "kernels/cpu/kernels.h"
 #include <omp.h>
-#include <stdio.h>
 #include <string.h>
 
 /* ---- Streams and events ---- */

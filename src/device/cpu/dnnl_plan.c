@@ -1,4 +1,4 @@
-/* The plans' common part: one table of plans, passes that run one op each, and reorders. */
+/* The plans' common part: passes that run one op each, and reorders. */
 #include "device/cpu/dnnl.h"
 
 #include "base/os.h"
@@ -93,27 +93,4 @@ const struct sw_plan_ops sw_dnnl_weightless_ops = {
     .forward = run_forward,
     .backward_data = run_backward_data,
     .free = free_plan,
-};
-
-/* Else oneDNN would emulate it. */
-static bool processor_has_bf16(void)
-{
-    dnnl_cpu_isa_t isa = dnnl_get_effective_cpu_isa();
-    return (isa & dnnl_cpu_isa_avx512_core_bf16) == dnnl_cpu_isa_avx512_core_bf16;
-}
-
-const struct sw_plan_makers *sw_cpu_dnnl_halves(enum sw_precision precision)
-{
-    static const struct sw_plan_makers bf16 = {.convolution = sw_dnnl_conv_bf16,
-                                               .inner_product = sw_dnnl_ip_bf16};
-    return precision == SW_PRECISION_BF16 && processor_has_bf16() ? &bf16 : NULL;
-}
-
-const struct sw_plan_makers sw_cpu_dnnl_plans = {
-    .convolution = sw_dnnl_conv_new,
-    .deconvolution = sw_dnnl_deconv_new,
-    .pooling = sw_dnnl_pool_new,
-    .lrn = sw_dnnl_lrn_new,
-    .inner_product = sw_dnnl_ip_new,
-    .reorder = sw_dnnl_reorder_new,
 };

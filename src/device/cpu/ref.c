@@ -1,4 +1,4 @@
-/* The table of the reference plans, and what they share. */
+/* What the reference plans share. */
 #include "device/cpu/ref.h"
 #include "base/os.h"
 #include <stdio.h>
@@ -66,21 +66,3 @@ int sw_ref_check_weight_layout(const struct sw_desc *layout, struct sw_err *err)
                       "the reference plans read plain weights only, not %s",
                       sw_desc_text(layout, text));
 }
-
-int sw_ref_deconvolution(struct sw_stream *s, const struct sw_desc *src,
-                         const struct sw_conv_shape *shape, struct sw_plan_passes passes,
-                         struct sw_plan **out, struct sw_err *err)
-{
-    const int64_t dim[] = {src->dim[0], shape->outputs, shape->out_h, shape->out_w};
-    struct sw_desc image = sw_desc_plain(SW_F32, 4, dim);
-    return sw_cpu_deconvolution(s, src, &image, shape, passes, out, err);
-}
-
-const struct sw_plan_makers sw_cpu_ref_plans = {
-    .convolution = sw_ref_convolution,
-    .deconvolution = sw_ref_deconvolution,
-    .pooling = sw_ref_pooling,
-    .lrn = sw_ref_lrn,
-    .inner_product = sw_ref_inner_product,
-    .reorder = sw_ref_reorder,
-};

@@ -1,7 +1,6 @@
 #include "device/ops/units.h"
 #include "kernels/cpu/kernels.h"
 #include <math.h>
-#include <string.h>
 
 /* ---- Means and samples ---- */
 

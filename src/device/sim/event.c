@@ -3,7 +3,6 @@
  * waits. */
 #include "base/os.h"
 #include "device/sim/sim_private.h"
-#include <string.h>
 
 static struct sw_sim_event *event_of(struct sw_event *e)
 {

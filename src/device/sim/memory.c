@@ -2,7 +2,6 @@
  * half are handed out and inaccessible; what they mean lies `capacity` bytes higher, in pages that
  * the kernel provides when they are touched. Allocations are first fit in granules of 4 KiB. */
 #include "base/os.h"
-#include "base/str.h"
 #include "device/sim/sim_private.h"
 #include <errno.h>
 #include <stdio.h>

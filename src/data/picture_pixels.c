@@ -1,0 +1,20 @@
+/* What holds of pixels whoever decoded them: limits of their sides, and how colour becomes grey. */
+#include "data/picture_private.h"
+
+int sw_picture_check_sides(const char *kind, int64_t height, int64_t width, struct sw_err *err)
+{
+    if (height >= 1 && width >= 1 && height <= SW_PICTURE_MAX_SIDE &&
+        width <= SW_PICTURE_MAX_SIDE && height * width <= SW_PICTURE_MAX_PIXELS)
+        return SW_OK;
+    return sw_err_set(err, SW_ERR_FORMAT,
+                      "%s of %lldx%lld (height x width), expected sides of 1 to %d and at most %d "
+                      "million pixels",
+                      kind, (long long)height, (long long)width, SW_PICTURE_MAX_SIDE,
+                      SW_PICTURE_MAX_PIXELS / 1000000);
+}
+
+void sw_picture_grey(unsigned char *p, int64_t pixels)
+{
+    for (int64_t i = 0; i < pixels; i++)
+        p[i] = (unsigned char)((77 * p[4 * i] + 150 * p[4 * i + 1] + 29 * p[4 * i + 2] + 128) >> 8);
+}

@@ -1,0 +1,25 @@
+/* The tables of oneDNN's plans, of fp32 and of 16 bits. */
+#include "device/cpu/dnnl.h"
+
+/* Else oneDNN would emulate it. */
+static bool processor_has_bf16(void)
+{
+    dnnl_cpu_isa_t isa = dnnl_get_effective_cpu_isa();
+    return (isa & dnnl_cpu_isa_avx512_core_bf16) == dnnl_cpu_isa_avx512_core_bf16;
+}
+
+const struct sw_plan_makers *sw_cpu_dnnl_halves(enum sw_precision precision)
+{
+    static const struct sw_plan_makers bf16 = {.convolution = sw_dnnl_conv_bf16,
+                                               .inner_product = sw_dnnl_ip_bf16};
+    return precision == SW_PRECISION_BF16 && processor_has_bf16() ? &bf16 : NULL;
+}
+
+const struct sw_plan_makers sw_cpu_dnnl_plans = {
+    .convolution = sw_dnnl_conv_new,
+    .deconvolution = sw_dnnl_deconv_new,
+    .pooling = sw_dnnl_pool_new,
+    .lrn = sw_dnnl_lrn_new,
+    .inner_product = sw_dnnl_ip_new,
+    .reorder = sw_dnnl_reorder_new,
+};
