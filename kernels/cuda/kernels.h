@@ -4,8 +4,8 @@
  * kernels/cpu/kernels.h, whose meaning holds here too; formulas stand with the CPU's kernels and
  * are repeated where the arithmetic differs.
  *
- * No kernel adds floats atomically, and what a sum is cut into depends on its shape alone: the same
- * input gives the same bits. */
+ * No kernel adds floats atomically but for whole numbers that are exact, and what a sum is cut into
+ * depends on its shape alone: the same input gives the same bits. */
 #ifndef SW_KERNELS_CUDA_KERNELS_H
 #define SW_KERNELS_CUDA_KERNELS_H
 
@@ -230,7 +230,7 @@ int sw_cuda_dropout(const struct sw_cuda_dropout *a, const struct sw_cuda_launch
 
 /* ---- units.cu: of Boltzmann machines; the structs without step and first_row ---- */
 
-/* bernoulli and gaussian units. carried (or NULL): the sample, but where chains begin. */
+/* carried (or NULL): the sample, but where chains begin. */
 int sw_cuda_units(const struct sw_kernel_units *u, const float *carried, const struct sw_step *step,
                   const struct sw_cuda_launch *l);
 /* result (or NULL) gets factor times the sum over rows that count, added where `more`. */

@@ -1,6 +1,7 @@
 /* Units of restricted Boltzmann machines (kernels/units.h): the same words as on the CPU, by the
  * element's number in a row. */
 #include "kernels/cuda/normal.cuh"
+#include <math_constants.h>
 
 static __device__ __forceinline__ float softplus(float x)
 {
@@ -46,9 +47,104 @@ static __global__ void units(struct sw_kernel_units u, const float *carried,
         }
 }
 
+/* ---- Softmax units: a block has a row, and a thread some neighbouring units of it ---- */
+
+static __device__ __forceinline__ float input_of(const struct sw_kernel_units &u, int64_t r,
+                                                 int64_t c)
+{
+    return u.x[r * u.columns + c] + (u.bias ? u.bias[c] : 0.0f);
+}
+
+/* below[t]: what the units of the threads before t have together, below[threads] all of it. */
+static __device__ void add_up_before(double mine, double *below)
+{
+    below[threadIdx.x + 1] = mine;
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        below[0] = 0;
+        for (unsigned t = 1; t <= blockDim.x; t++)
+            below[t] += below[t - 1];
+    }
+    __syncthreads();
+}
+
+/* One draw: the unit in which the word falls. The last thread whose units begin below it has it. */
+static __device__ int64_t pick(const float *share, const double *below, int64_t piece, int64_t n,
+                               uint32_t word)
+{
+    const double at = (double)sw_philox_uniform(word) * below[blockDim.x];
+    unsigned t = 0, end = blockDim.x;
+    while (end - t > 1) {
+        const unsigned middle = t + (end - t) / 2;
+        if (below[middle] <= at && middle * piece < n)
+            t = middle;
+        else
+            end = middle;
+    }
+    double sum = below[t];
+    int64_t c = t * piece;
+    for (int64_t last = c + piece < n ? c + piece - 1 : n - 1; c < last; c++) {
+        sum += (double)share[c];
+        if (at < sum)
+            break;
+    }
+    return c;
+}
+
+/* The counts of a row: whole numbers below 2^24, which atomic additions leave exact in any order.
+ */
+static __device__ void draw_counts(const struct sw_kernel_units &u, const struct sw_step *step,
+                                   int64_t r, const float *share, const double *below,
+                                   int64_t piece)
+{
+    const float total = u.total ? u.total[r] : 1.0f;
+    const uint32_t row = (uint32_t)step->first_row + (uint32_t)r;
+    for (uint32_t d = threadIdx.x; (float)d + 0.5f < total; d += blockDim.x) {
+        const uint32_t word = sw_philox_word(u.key, step->step, row, d);
+        atomicAdd(&u.sample[r * u.columns + pick(share, below, piece, u.columns, word)], 1.0f);
+    }
+}
+
+/* x, mean and share may be one array: what others read stands between barriers. */
+static __global__ void softmax_units(struct sw_kernel_units u, const float *carried,
+                                     const struct sw_step *step)
+{
+    __shared__ float room[SW_THREADS];
+    __shared__ double below[SW_THREADS + 1];
+    const bool goes_on = carried && !step->chains_begin;
+    const int64_t n = u.columns, piece = (n + blockDim.x - 1) / blockDim.x;
+    const int64_t from = threadIdx.x * piece, to = from + piece < n ? from + piece : n;
+    for (int64_t r = blockIdx.x; r < u.rows; r += gridDim.x) {
+        const int64_t at = r * n;
+        float *share = u.share + at, most = -CUDART_INF_F;
+        double mine = 0;
+        for (int64_t c = from; c < to; c++)
+            most = input_of(u, r, c) > most ? input_of(u, r, c) : most;
+        most = sw_block_max(most, room);
+        for (int64_t c = from; c < to; c++) {
+            share[c] = expf(input_of(u, r, c) - most);
+            mine += (double)share[c];
+            if (u.sample)
+                u.sample[at + c] = goes_on ? carried[at + c] : 0.0f;
+        }
+        add_up_before(mine, below);
+        if (u.sample && !goes_on)
+            draw_counts(u, step, r, share, below, piece);
+        const double sum = below[blockDim.x];
+        __syncthreads();
+        for (int64_t c = from; c < to && u.mean; c++)
+            u.mean[at + c] = (u.total ? u.total[r] : 1.0f) * (float)((double)share[c] / sum);
+    }
+}
+
 int sw_cuda_units(const struct sw_kernel_units *u, const float *carried, const struct sw_step *step,
                   const struct sw_cuda_launch *l)
 {
+    if (u->units == SW_UNITS_SOFTMAX) {
+        SW_START(softmax_units, sw_blocks_of(u->rows, 65535), sw_threads_for(u->columns), l, *u,
+                 carried, step);
+        return (int)cudaGetLastError();
+    }
     const int64_t threads = (u->columns + 3) / 4;
     const dim3 grid(sw_blocks_of((threads + SW_THREADS - 1) / SW_THREADS, 1024),
                     sw_blocks_of(u->rows, 65535), 1);

@@ -40,7 +40,7 @@ static int init_rank(struct sw_allreduce *a, struct sw_allreduce_rank *r, struct
         sw_device_name(r->device, r->memory + a->stage_at, a->bytes - buckets_bytes,
                        "gradients of other devices");
     }
-    rc = sw_stream_new(r->device, 1, &r->stream, err);
+    rc = sw_stream_new_urgent(r->device, 1, &r->stream, err);
     if (rc == SW_OK)
         sw_stream_name(r->stream, "all-reduce");
     for (int b = 0; b < a->buckets && rc == SW_OK; b++) {

@@ -74,7 +74,7 @@ static int init_rank(struct sw_factors *f, struct rank *r, struct sw_err *err)
         return rc;
     r->memory = memory;
     sw_device_name(r->device, r->memory, f->bytes, "factors of gradients");
-    rc = sw_stream_new(r->device, 1, &r->stream, err);
+    rc = sw_stream_new_urgent(r->device, 1, &r->stream, err);
     if (rc == SW_OK)
         sw_stream_name(r->stream, "factors");
     for (int i = 0; i < f->count && rc == SW_OK; i++) {

@@ -53,9 +53,9 @@ int sw_copy_queue_new(struct sw_device *dev, int capacity, struct sw_copy_queue 
     if (!q->entries)
         rc = sw_err_nomem(err, "copy queue", (size_t)capacity * sizeof *q->entries);
     if (rc == SW_OK)
-        rc = sw_stream_new(dev, 1, &q->in, err);
+        rc = sw_stream_new_urgent(dev, 1, &q->in, err);
     if (rc == SW_OK)
-        rc = sw_stream_new(dev, 1, &q->out, err);
+        rc = sw_stream_new_urgent(dev, 1, &q->out, err);
     if (rc != SW_OK) {
         sw_stream_free(q->in);
         free_queue(q);

@@ -56,7 +56,7 @@ struct sw_device_ops {
     struct sw_device_bytes (*bytes)(struct sw_device *dev);
     void (*name)(struct sw_device *dev, const void *p, size_t bytes, const char *what);
 
-    int (*stream_new)(struct sw_device *dev, int threads, struct sw_stream **out,
+    int (*stream_new)(struct sw_device *dev, int threads, bool urgent, struct sw_stream **out,
                       struct sw_err *err);
     void (*stream_attach)(struct sw_stream *s);
     void (*stream_name)(struct sw_stream *s, const char *name);
@@ -206,7 +206,14 @@ size_t sw_cpu_bytes_peak(void);
 SW_MUST_CHECK static inline int sw_stream_new(struct sw_device *dev, int threads,
                                               struct sw_stream **out, struct sw_err *err)
 {
-    return dev->ops->stream_new(dev, threads, out, err);
+    return dev->ops->stream_new(dev, threads, false, out, err);
+}
+/* The same for what others wait for, gradients on their way: a device that has more to do than it
+ * can do at once begins with what such streams have (GPUs; only the order of work is another). */
+SW_MUST_CHECK static inline int sw_stream_new_urgent(struct sw_device *dev, int threads,
+                                                     struct sw_stream **out, struct sw_err *err)
+{
+    return dev->ops->stream_new(dev, threads, true, out, err);
 }
 /* The calling thread is the one that uses the stream from now on: a stream and its plans may be
  * made by one thread and run by another. */

@@ -136,6 +136,14 @@ sw_plan_backward_weights(struct sw_plan *p, const struct sw_plan_args *a, struct
 {
     return p->ops->backward_weights(p, a, err);
 }
+/* For makers: adds room to the plan's scratch, and returns its offset in bytes, a multiple of
+ * `alignment`. */
+static inline size_t sw_plan_reserve(struct sw_plan *p, size_t bytes, size_t alignment)
+{
+    size_t offset = (p->scratch_bytes + alignment - 1) / alignment * alignment;
+    p->scratch_bytes = offset + bytes;
+    return offset;
+}
 static inline void sw_plan_free(struct sw_plan *p)
 {
     if (p)

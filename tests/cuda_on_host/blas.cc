@@ -9,7 +9,17 @@
 #include <cublas_v2.h>
 
 /* What a factor is made of, and what it is rounded to when it is read. */
-enum factor { FLOATS, BF16, FP16, FLOATS_AS_BF16, FLOATS_AS_FP16 };
+enum factor { FLOATS, BF16, FP16, FLOATS_AS_BF16, FLOATS_AS_FP16, FLOATS_AS_TF32 };
+
+/* To 10 bits, and 8 of exponent. */
+static float rounded_to_tf32(float x)
+{
+    uint32_t bits;
+    std::memcpy(&bits, &x, sizeof bits);
+    bits = (bits + 0x0fff + (bits >> 13 & 1)) & ~(uint32_t)0x1fff;
+    std::memcpy(&x, &bits, sizeof x);
+    return x;
+}
 
 static double read(factor type, const void *x, int64_t i)
 {
@@ -22,6 +32,8 @@ static double read(factor type, const void *x, int64_t i)
         return (double)sw_round_bf16(static_cast<const float *>(x)[i]);
     case FLOATS_AS_FP16:
         return (double)sw_round_fp16(static_cast<const float *>(x)[i]);
+    case FLOATS_AS_TF32:
+        return (double)rounded_to_tf32(static_cast<const float *>(x)[i]);
     default:
         return (double)static_cast<const float *>(x)[i];
     }
@@ -49,9 +61,19 @@ static void multiply(factor type, bool flip_a, bool flip_b, int64_t m, int64_t n
         }
 }
 
+/* As the library has it, setting the stream takes its own room, which it allocates when it first
+ * needs it: that is refused here. */
+struct cublasContext {
+    int gpu;
+    cudaStream_t stream;
+    void *room;
+    cublasMath_t math;
+};
+
 namespace
 {
 struct product {
+    bool tf32 = false;
     bool flip_a = false, flip_b = false;
     cublasLtEpilogue_t epilogue = CUBLASLT_EPILOGUE_DEFAULT;
     const float *bias = nullptr;
@@ -67,28 +89,39 @@ extern "C" {
 
 cublasStatus_t cublasCreate_v2(cublasHandle_t *out)
 {
-    *out = reinterpret_cast<cublasHandle_t>(new char);
+    int gpu;
+    void *own = nullptr; /* what the library takes for itself, when nobody captures */
+    if (cudaGetDevice(&gpu) != cudaSuccess || cudaMalloc(&own, 1) != cudaSuccess)
+        return CUBLAS_STATUS_ALLOC_FAILED;
+    (void)cudaFree(own);
+    *out = new cublasContext{gpu, nullptr, nullptr, CUBLAS_DEFAULT_MATH};
     return CUBLAS_STATUS_SUCCESS;
 }
 
 cublasStatus_t cublasDestroy_v2(cublasHandle_t h)
 {
-    delete reinterpret_cast<char *>(h);
+    delete h;
     return CUBLAS_STATUS_SUCCESS;
 }
 
-cublasStatus_t cublasSetStream_v2(cublasHandle_t, cudaStream_t)
+cublasStatus_t cublasSetStream_v2(cublasHandle_t h, cudaStream_t s)
 {
+    h->stream = s;
+    h->room = nullptr;
     return CUBLAS_STATUS_SUCCESS;
 }
 
-cublasStatus_t cublasSetMathMode(cublasHandle_t, cublasMath_t)
+cublasStatus_t cublasSetMathMode(cublasHandle_t h, cublasMath_t mode)
 {
+    h->math = mode;
     return CUBLAS_STATUS_SUCCESS;
 }
 
-cublasStatus_t cublasSetWorkspace_v2(cublasHandle_t, void *, size_t)
+cublasStatus_t cublasSetWorkspace_v2(cublasHandle_t h, void *room, size_t)
 {
+    if ((uintptr_t)room % 256 != 0)
+        return CUBLAS_STATUS_INVALID_VALUE;
+    h->room = room;
     return CUBLAS_STATUS_SUCCESS;
 }
 
@@ -97,8 +130,20 @@ const char *cublasGetStatusString(cublasStatus_t e)
     return e == CUBLAS_STATUS_SUCCESS ? "success" : "cuBLAS on the host refuses";
 }
 
+/* Is the handle one of the current device, with a stream and a room? */
+static bool is_ready(cublasHandle_t h)
+{
+    int gpu;
+    return cudaGetDevice(&gpu) == cudaSuccess && gpu == h->gpu && h->stream && h->room;
+}
+
+static cublasStatus_t status_of(cudaError_t e)
+{
+    return e == cudaSuccess ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_EXECUTION_FAILED;
+}
+
 /* The library checks leading dimensions in this way, too. */
-cublasStatus_t cublasSgemm_v2_64(cublasHandle_t, cublasOperation_t ta, cublasOperation_t tb,
+cublasStatus_t cublasSgemm_v2_64(cublasHandle_t h, cublasOperation_t ta, cublasOperation_t tb,
                                  int64_t m, int64_t n, int64_t k, const float *alpha,
                                  const float *a, int64_t lda, const float *b, int64_t ldb,
                                  const float *beta, float *c, int64_t ldc)
@@ -106,14 +151,16 @@ cublasStatus_t cublasSgemm_v2_64(cublasHandle_t, cublasOperation_t ta, cublasOpe
     bool flip_a = ta != CUBLAS_OP_N, flip_b = tb != CUBLAS_OP_N;
     if (m < 0 || n < 0 || k < 0 || lda < (flip_a ? k : m) || ldb < (flip_b ? n : k) || ldc < m)
         return CUBLAS_STATUS_INVALID_VALUE;
-    cuda_on_host_do([=, by = *alpha, kept = *beta] {
-        multiply(FLOATS, flip_a, flip_b, m, n, k, by, a, lda, b, ldb, kept, c, ldc);
-    });
-    return CUBLAS_STATUS_SUCCESS;
+    if (!is_ready(h))
+        return CUBLAS_STATUS_NOT_INITIALIZED;
+    factor type = h->math == CUBLAS_TF32_TENSOR_OP_MATH ? FLOATS_AS_TF32 : FLOATS;
+    return status_of(cuda_on_host_do(h->stream, [=, by = *alpha, kept = *beta] {
+        multiply(type, flip_a, flip_b, m, n, k, by, a, lda, b, ldb, kept, c, ldc);
+    }));
 }
 
 /* Only what is promised: 16 bits added up as floats, or floats that the library rounds. */
-cublasStatus_t cublasGemmEx_64(cublasHandle_t, cublasOperation_t ta, cublasOperation_t tb,
+cublasStatus_t cublasGemmEx_64(cublasHandle_t h, cublasOperation_t ta, cublasOperation_t tb,
                                int64_t m, int64_t n, int64_t k, const void *alpha, const void *a,
                                cudaDataType atype, int64_t lda, const void *b, cudaDataType btype,
                                int64_t ldb, const void *beta, void *c, cudaDataType ctype,
@@ -124,18 +171,21 @@ cublasStatus_t cublasGemmEx_64(cublasHandle_t, cublasOperation_t ta, cublasOpera
     if (m < 0 || n < 0 || k < 0 || lda < (flip_a ? k : m) || ldb < (flip_b ? n : k) || ldc < m ||
         !factor_of(atype, &type) || atype != btype || ctype != CUDA_R_32F)
         return CUBLAS_STATUS_INVALID_VALUE;
+    if (!is_ready(h))
+        return CUBLAS_STATUS_NOT_INITIALIZED;
+    bool tf32 = compute != CUBLAS_COMPUTE_32F_PEDANTIC && h->math == CUBLAS_TF32_TENSOR_OP_MATH;
     if (type == FLOATS)
         type = compute == CUBLAS_COMPUTE_32F_FAST_16BF  ? FLOATS_AS_BF16
                : compute == CUBLAS_COMPUTE_32F_FAST_16F ? FLOATS_AS_FP16
+               : tf32                                   ? FLOATS_AS_TF32
                                                         : FLOATS;
     else if (compute != CUBLAS_COMPUTE_32F)
         return CUBLAS_STATUS_NOT_SUPPORTED;
     const float by = *static_cast<const float *>(alpha), kept = *static_cast<const float *>(beta);
-    cuda_on_host_do([=] {
+    return status_of(cuda_on_host_do(h->stream, [=] {
         multiply(type, flip_a, flip_b, m, n, k, by, a, lda, b, ldb, kept, static_cast<float *>(c),
                  ldc);
-    });
-    return CUBLAS_STATUS_SUCCESS;
+    }));
 }
 
 /* ---- cuBLASLt ---- */
@@ -257,7 +307,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t d, const vo
                               const void *a, cublasLtMatrixLayout_t la, const void *b,
                               cublasLtMatrixLayout_t lb, const void *beta, const void *c,
                               cublasLtMatrixLayout_t, void *out, cublasLtMatrixLayout_t lout,
-                              const cublasLtMatmulAlgo_t *, void *, size_t, cudaStream_t)
+                              const cublasLtMatmulAlgo_t *, void *, size_t, cudaStream_t stream)
 {
     const product *p = reinterpret_cast<product *>(d);
     const matrix *ma = reinterpret_cast<matrix *>(la), *mb = reinterpret_cast<matrix *>(lb);
@@ -270,7 +320,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t d, const vo
         return CUBLAS_STATUS_INVALID_VALUE;
     /* Descriptions and factors may be gone when a graph is launched. */
     const float by = *static_cast<const float *>(alpha), kept = *static_cast<const float *>(beta);
-    cuda_on_host_do([=, p = *p, ma = *ma, mb = *mb, mo = *mo] {
+    return status_of(cuda_on_host_do(stream, [=, p = *p, ma = *ma, mb = *mb, mo = *mo] {
         multiply(ma.type, p.flip_a, p.flip_b, m, n, (int64_t)(p.flip_a ? ma.rows : ma.columns), by,
                  a, ma.step, b, mb.step, kept, y, mo.step);
         for (int64_t j = 0; j < n; j++)
@@ -278,7 +328,6 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t d, const vo
                 float v = y[j * mo.step + i] + (bias ? p.bias[i] : 0);
                 y[j * mo.step + i] = relu && 0 > v ? 0 : v;
             }
-    });
-    return CUBLAS_STATUS_SUCCESS;
+    }));
 }
 }

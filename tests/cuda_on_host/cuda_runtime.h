@@ -24,16 +24,18 @@ void cuda_on_host_run(dim3 grid, dim3 block, const char *name, cuda_on_host_thre
                       const void *closure);
 void __syncthreads();
 
-/* Does it, now or, where the calling thread captures a stream, whenever the graph is launched. */
-void cuda_on_host_do(const std::function<void()> &what);
+/* Does it, now or, where the stream is captured, whenever the graph is launched. Refuses streams of
+ * another device than the calling thread's. */
+cudaError_t cuda_on_host_do(cudaStream_t s, const std::function<void()> &what);
+/* What the calling thread did last went wrong; its launches have no other way to tell. */
+cudaError_t cuda_on_host_fail(cudaError_t e);
 
 template <class F, class... A>
-static inline void cuda_on_host_start(const void *launch, dim3 grid, dim3 block, const char *name,
+static inline void cuda_on_host_start(cudaStream_t s, dim3 grid, dim3 block, const char *name,
                                       const F &thread, A... arguments)
 {
-    (void)launch;
     auto bound = [thread, arguments...] { thread(arguments...); };
-    cuda_on_host_do([=] {
+    (void)cuda_on_host_do(s, [=] {
         cuda_on_host_run(
             grid, block, name, [](const void *f) { (*static_cast<const decltype(bound) *>(f))(); },
             &bound);
@@ -42,8 +44,8 @@ static inline void cuda_on_host_start(const void *launch, dim3 grid, dim3 block,
 
 /* Arguments are taken over by value, as they are by a launch. */
 #define SW_START(kernel, blocks, threads, launch, ...)                                             \
-    cuda_on_host_start(                                                                            \
-        launch, blocks, threads, #kernel, [](auto... a) { kernel(a...); }, __VA_ARGS__)
+    cuda_on_host_start((launch)->stream, blocks, threads, #kernel,                                 \
+                       [](auto... a) { kernel(a...); }, __VA_ARGS__)
 
 /* ---- What kernels call ---- */
 
@@ -73,6 +75,13 @@ static inline int atomicCAS(int *at, int expected, int value)
     int old = *at;
     if (old == expected)
         *at = value;
+    return old;
+}
+
+static inline float atomicAdd(float *at, float value)
+{
+    float old = *at;
+    *at = old + value;
     return old;
 }
 

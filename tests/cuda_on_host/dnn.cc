@@ -257,20 +257,29 @@ size_t cudnnGetVersion(void)
     return CUDNN_VERSION;
 }
 
+struct cudnnContext {
+    cudaStream_t stream;
+};
+
 cudnnStatus_t cudnnCreate(cudnnHandle_t *out)
 {
-    *out = reinterpret_cast<cudnnHandle_t>(new char);
+    void *own = nullptr; /* what the library takes for itself, when nobody captures */
+    if (cudaMalloc(&own, 1) != cudaSuccess)
+        return CUDNN_STATUS_ALLOC_FAILED;
+    (void)cudaFree(own);
+    *out = new cudnnContext{nullptr};
     return CUDNN_STATUS_SUCCESS;
 }
 
 cudnnStatus_t cudnnDestroy(cudnnHandle_t h)
 {
-    delete reinterpret_cast<char *>(h);
+    delete h;
     return CUDNN_STATUS_SUCCESS;
 }
 
-cudnnStatus_t cudnnSetStream(cudnnHandle_t, cudaStream_t)
+cudnnStatus_t cudnnSetStream(cudnnHandle_t h, cudaStream_t s)
 {
+    h->stream = s;
     return CUDNN_STATUS_SUCCESS;
 }
 
@@ -387,13 +396,13 @@ cudnnStatus_t cudnnBackendGetAttribute(cudnnBackendDescriptor_t d, cudnnBackendA
     return CUDNN_STATUS_SUCCESS;
 }
 
-cudnnStatus_t cudnnBackendExecute(cudnnHandle_t, cudnnBackendDescriptor_t plan,
+cudnnStatus_t cudnnBackendExecute(cudnnHandle_t h, cudnnBackendDescriptor_t plan,
                                   cudnnBackendDescriptor_t variants)
 {
     const object &pack = *of(variants);
     if (!of(plan)->finished || !pack.finished)
         return CUDNN_STATUS_BAD_PARAM;
-    cuda_on_host_do([pack, plan = of(plan)] {
+    cudaError_t e = cuda_on_host_do(h->stream, [pack, plan = of(plan)] {
         std::memset(pack.pointers.at(CUDNN_ATTR_VARIANT_PACK_WORKSPACE).at(0), 0xff,
                     (size_t)workspace_of(*plan));
         const object &config = *plan->objects.at(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG);
@@ -405,6 +414,6 @@ cudnnStatus_t cudnnBackendExecute(cudnnHandle_t, cudnnBackendDescriptor_t plan,
                  tensor_of(pack, operation.objects.at(name[2])),
                  tensor_of(pack, operation.objects.at(name[3])));
     });
-    return CUDNN_STATUS_SUCCESS;
+    return e == cudaSuccess ? CUDNN_STATUS_SUCCESS : CUDNN_STATUS_EXECUTION_FAILED;
 }
 }

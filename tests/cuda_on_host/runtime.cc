@@ -1,6 +1,8 @@
 /* The CUDA runtime for kernels on the host: see README.md. */
 #include "cuda_runtime.h"
 
+#include <algorithm>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <map>
@@ -121,33 +123,93 @@ void cuda_on_host_run(dim3 grid, dim3 block, const char *name, cuda_on_host_thre
     }
 }
 
-/* ---- Graphs: what the capturing thread asks for is kept instead of done ---- */
+/* ---- Devices, and errors that stay until somebody asks ---- */
+
+static thread_local int current_gpu;
+static thread_local cudaError_t last_error = cudaSuccess;
+static thread_local bool in_host_function;
+
+cudaError_t cuda_on_host_fail(cudaError_t e)
+{
+    if (e != cudaSuccess)
+        last_error = e;
+    return e;
+}
+
+/* ---- Streams, events, graphs. What a captured stream is given is kept instead of done; a stream
+ * that waits for an event of it is captured, too ---- */
 
 struct CUgraph_st {
+    uint64_t number;
+    std::vector<cudaStream_t> streams; /* the first is the one that was captured */
     std::vector<std::function<void()>> list;
     cudaError_t wrong = cudaSuccess;
 };
 struct CUgraphExec_st {
+    int gpu;
     std::vector<std::function<void()>> list;
 };
 
-static thread_local cudaGraph_t capture; /* one at a time per thread */
+/* How much of each stream comes before a place. */
+typedef std::map<cudaStream_t, uint64_t> cover;
 
-void cuda_on_host_do(const std::function<void()> &what)
+struct CUstream_st {
+    int gpu;
+    int priority;
+    cudaGraph_t graph = nullptr; /* which it is captured for */
+    uint64_t queued = 0;
+    cover behind;
+};
+struct CUevent_st {
+    int gpu;
+    uint64_t graph = 0; /* the number of the one it was recorded in; 0: of none */
+    cover behind;
+};
+
+static thread_local cudaGraph_t capture;         /* one at a time per thread */
+static std::map<uint64_t, cudaGraph_t> captures; /* under way; with the lock */
+
+static void spoil(cudaGraph_t g)
 {
-    if (capture)
-        capture->list.push_back(what);
-    else
-        what();
+    g->wrong = cudaErrorStreamCaptureInvalidated;
 }
 
-/* What a capture does not allow spoils it, as CUDA has it. */
+/* What a thread that captures may not do spoils what it captures, as CUDA has it. */
 static cudaError_t refuse_in_capture()
 {
     if (!capture)
         return cudaSuccess;
-    capture->wrong = cudaErrorStreamCaptureInvalidated;
-    return cudaErrorStreamCaptureUnsupported;
+    spoil(capture);
+    return cuda_on_host_fail(cudaErrorStreamCaptureUnsupported);
+}
+
+static cudaError_t refuse_in_host_function()
+{
+    return in_host_function ? cuda_on_host_fail(cudaErrorNotPermitted) : cudaSuccess;
+}
+
+static cudaError_t queue(cudaStream_t s, const std::function<void()> &what)
+{
+    cudaGraph_t g;
+    if (refuse_in_host_function() != cudaSuccess)
+        return cudaErrorNotPermitted;
+    {
+        std::lock_guard<std::recursive_mutex> guard(lock);
+        s->queued++;
+        g = s->graph;
+        if (g)
+            g->list.push_back(what);
+    }
+    if (!g)
+        what();
+    return cudaSuccess;
+}
+
+/* Nobody means the default stream, which waits for others and is waited for. */
+cudaError_t cuda_on_host_do(cudaStream_t s, const std::function<void()> &what)
+{
+    return s && s->gpu == current_gpu ? queue(s, what)
+                                      : cuda_on_host_fail(cudaErrorInvalidResourceHandle);
 }
 
 /* ---- Memory: blocks end at a page that cannot be touched ---- */
@@ -167,12 +229,12 @@ size_t page_bytes()
 static cudaError_t take(void **out, size_t bytes)
 {
     std::lock_guard<std::recursive_mutex> guard(lock);
-    if (refuse_in_capture() != cudaSuccess)
-        return cudaErrorStreamCaptureUnsupported;
+    if (refuse_in_capture() != cudaSuccess || refuse_in_host_function() != cudaSuccess)
+        return last_error;
     size_t page = page_bytes(), used = (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
     size_t whole = (used + page - 1) / page * page;
     if (bytes > (size_t)8 << 30)
-        return cudaErrorMemoryAllocation;
+        return cuda_on_host_fail(cudaErrorMemoryAllocation);
     void *pages =
         mmap(nullptr, whole + page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (pages == MAP_FAILED)
@@ -190,8 +252,10 @@ static cudaError_t give_back(void *p)
     if (!p)
         return cudaSuccess;
     auto found = blocks.find(p);
+    if (refuse_in_capture() != cudaSuccess || refuse_in_host_function() != cudaSuccess)
+        return last_error;
     if (found == blocks.end())
-        return cudaErrorInvalidValue;
+        return cuda_on_host_fail(cudaErrorInvalidValue);
     munmap(found->second.first, found->second.second);
     blocks.erase(found);
     return cudaSuccess;
@@ -243,100 +307,177 @@ cudaError_t cudaMemGetInfo(size_t *left, size_t *all)
 
 cudaError_t cudaMemset(void *p, int value, size_t bytes)
 {
+    if (refuse_in_capture() != cudaSuccess)
+        return last_error;
     std::memset(p, value, bytes);
     return cudaSuccess;
 }
 
-cudaError_t cudaMemsetAsync(void *p, int value, size_t bytes, cudaStream_t)
+cudaError_t cudaMemsetAsync(void *p, int value, size_t bytes, cudaStream_t s)
 {
-    cuda_on_host_do([=] { std::memset(p, value, bytes); });
-    return cudaSuccess;
+    return cuda_on_host_do(s, [=] { std::memset(p, value, bytes); });
 }
 
-cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, cudaMemcpyKind, cudaStream_t)
+cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, cudaMemcpyKind,
+                            cudaStream_t s)
 {
-    cuda_on_host_do([=] { std::memmove(to, from, bytes); });
-    return cudaSuccess;
+    return queue(s, [=] { std::memmove(to, from, bytes); });
 }
 
-cudaError_t cudaMemcpyPeerAsync(void *to, int, const void *from, int, size_t bytes, cudaStream_t)
+cudaError_t cudaMemcpyPeerAsync(void *to, int, const void *from, int, size_t bytes, cudaStream_t s)
 {
-    cuda_on_host_do([=] { std::memmove(to, from, bytes); });
-    return cudaSuccess;
+    return queue(s, [=] { std::memmove(to, from, bytes); });
 }
 
 cudaError_t cudaMemcpy2DAsync(void *to, size_t to_pitch, const void *from, size_t from_pitch,
-                              size_t width, size_t rows, cudaMemcpyKind, cudaStream_t)
+                              size_t width, size_t rows, cudaMemcpyKind, cudaStream_t s)
 {
-    cuda_on_host_do([=] {
+    return queue(s, [=] {
         for (size_t r = 0; r < rows; r++)
             std::memmove(static_cast<char *>(to) + r * to_pitch,
                          static_cast<const char *>(from) + r * from_pitch, width);
     });
-    return cudaSuccess;
 }
 
 /* ---- Streams and events: everything has happened when its call returns ---- */
 
-cudaError_t cudaStreamCreateWithFlags(cudaStream_t *out, unsigned)
+/* As CUDA has them: a lower number comes first. */
+enum { LEAST_PRIORITY = 0, GREATEST_PRIORITY = -5 };
+
+cudaError_t cudaDeviceGetStreamPriorityRange(int *least, int *greatest)
 {
-    *out = reinterpret_cast<cudaStream_t>(new char);
+    *least = LEAST_PRIORITY;
+    *greatest = GREATEST_PRIORITY;
+    return cudaSuccess;
+}
+
+/* Streams that wait for the default stream are not what the device wants. */
+cudaError_t cudaStreamCreateWithPriority(cudaStream_t *out, unsigned flags, int priority)
+{
+    if (flags != cudaStreamNonBlocking || priority > LEAST_PRIORITY || priority < GREATEST_PRIORITY)
+        return cuda_on_host_fail(cudaErrorInvalidValue);
+    *out = new CUstream_st{current_gpu, priority, nullptr, 0, {}};
     return cudaSuccess;
 }
 
 cudaError_t cudaStreamDestroy(cudaStream_t s)
 {
-    delete reinterpret_cast<char *>(s);
+    delete s;
     return cudaSuccess;
 }
 
-cudaError_t cudaStreamQuery(cudaStream_t)
+/* Nobody asks for a stream that is captured. */
+static cudaError_t ask(cudaStream_t s)
 {
-    return refuse_in_capture();
+    std::lock_guard<std::recursive_mutex> guard(lock);
+    if (refuse_in_capture() != cudaSuccess || refuse_in_host_function() != cudaSuccess)
+        return last_error;
+    if (s == cudaStreamLegacy || !s->graph)
+        return cudaSuccess;
+    spoil(s->graph);
+    return cuda_on_host_fail(cudaErrorStreamCaptureUnsupported);
 }
 
-cudaError_t cudaStreamSynchronize(cudaStream_t)
+cudaError_t cudaStreamQuery(cudaStream_t s)
 {
+    return ask(s);
+}
+
+cudaError_t cudaStreamSynchronize(cudaStream_t s)
+{
+    return ask(s);
+}
+
+static void join(cover *to, const cover &more)
+{
+    for (const auto &place : more)
+        (*to)[place.first] = std::max((*to)[place.first], place.second);
+}
+
+/* Within a graph only events of that graph can be waited for. */
+static cudaError_t wait_in_graph(cudaStream_t s, cudaEvent_t e)
+{
+    auto of_event = captures.find(e->graph);
+    if (e->graph && of_event == captures.end())
+        return cudaErrorCapturedEvent; /* of a capture that has ended */
+    if (s->graph && (!e->graph || of_event->second != s->graph)) {
+        spoil(s->graph);
+        return cudaErrorStreamCaptureIsolation;
+    }
+    if (!s->graph && e->graph) {
+        s->graph = of_event->second;
+        s->graph->streams.push_back(s);
+        s->behind.clear();
+    }
+    join(&s->behind, e->behind);
     return cudaSuccess;
 }
 
-cudaError_t cudaStreamWaitEvent(cudaStream_t, cudaEvent_t, unsigned)
+cudaError_t cudaStreamWaitEvent(cudaStream_t s, cudaEvent_t e, unsigned)
 {
+    std::lock_guard<std::recursive_mutex> guard(lock);
+    if (refuse_in_host_function() != cudaSuccess)
+        return cudaErrorNotPermitted;
+    return cuda_on_host_fail(wait_in_graph(s, e));
+}
+
+cudaError_t cudaLaunchHostFunc(cudaStream_t s, cudaHostFn_t fn, void *user)
+{
+    return queue(s, [=] {
+        in_host_function = true;
+        fn(user);
+        in_host_function = false;
+    });
+}
+
+cudaError_t cudaStreamBeginCapture(cudaStream_t s, cudaStreamCaptureMode mode)
+{
+    static uint64_t number;
+    std::lock_guard<std::recursive_mutex> guard(lock);
+    if (capture || s->graph || mode != cudaStreamCaptureModeThreadLocal)
+        return cuda_on_host_fail(cudaErrorIllegalState);
+    capture = s->graph = new CUgraph_st;
+    capture->number = ++number;
+    capture->streams.push_back(s);
+    captures[number] = capture;
+    s->behind.clear();
     return cudaSuccess;
 }
 
-cudaError_t cudaLaunchHostFunc(cudaStream_t, cudaHostFn_t fn, void *user)
+/* Has the captured stream waited for all that others were given? */
+static bool has_joined(cudaGraph_t g)
 {
-    cuda_on_host_do([=] { fn(user); });
-    return cudaSuccess;
+    cover &behind = g->streams[0]->behind;
+    for (size_t i = 1; i < g->streams.size(); i++)
+        if (behind[g->streams[i]] != g->streams[i]->queued)
+            return false;
+    return true;
 }
 
-cudaError_t cudaStreamBeginCapture(cudaStream_t, cudaStreamCaptureMode)
+cudaError_t cudaStreamEndCapture(cudaStream_t s, cudaGraph_t *out)
 {
-    if (capture)
-        return cudaErrorIllegalState;
-    capture = new CUgraph_st;
-    return cudaSuccess;
-}
-
-cudaError_t cudaStreamEndCapture(cudaStream_t, cudaGraph_t *out)
-{
+    std::lock_guard<std::recursive_mutex> guard(lock);
     cudaGraph_t ended = capture;
-    capture = nullptr;
     *out = nullptr;
-    if (!ended)
-        return cudaErrorIllegalState;
-    cudaError_t answer = ended->wrong;
+    if (!ended || s->graph != ended || ended->streams[0] != s)
+        return cuda_on_host_fail(cudaErrorIllegalState);
+    cudaError_t answer = ended->wrong == cudaSuccess && !has_joined(ended)
+                             ? cudaErrorStreamCaptureUnjoined
+                             : ended->wrong;
+    capture = nullptr;
+    captures.erase(ended->number);
+    for (cudaStream_t one : ended->streams)
+        one->graph = nullptr;
     if (answer == cudaSuccess)
         *out = ended;
     else
         delete ended;
-    return answer;
+    return cuda_on_host_fail(answer);
 }
 
 cudaError_t cudaGraphInstantiate(cudaGraphExec_t *out, cudaGraph_t g, unsigned long long)
 {
-    *out = new CUgraphExec_st{g->list};
+    *out = new CUgraphExec_st{current_gpu, g->list};
     return cudaSuccess;
 }
 
@@ -351,11 +492,14 @@ cudaError_t cudaGraphDestroy(cudaGraph_t g)
     return cudaSuccess;
 }
 
-cudaError_t cudaGraphLaunch(cudaGraphExec_t g, cudaStream_t)
+cudaError_t cudaGraphLaunch(cudaGraphExec_t g, cudaStream_t s)
 {
-    for (const std::function<void()> &what : g->list)
-        what();
-    return cudaSuccess;
+    if (g->gpu != s->gpu)
+        return cuda_on_host_fail(cudaErrorInvalidResourceHandle);
+    return cuda_on_host_do(s, [=] {
+        for (const std::function<void()> &what : g->list)
+            what();
+    });
 }
 
 cudaError_t cudaGraphExecDestroy(cudaGraphExec_t g)
@@ -364,26 +508,41 @@ cudaError_t cudaGraphExecDestroy(cudaGraphExec_t g)
     return cudaSuccess;
 }
 
-cudaError_t cudaEventCreateWithFlags(cudaEvent_t *out, unsigned)
+/* Events that measure time make streams slower. */
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t *out, unsigned flags)
 {
-    *out = reinterpret_cast<cudaEvent_t>(new char);
+    if (!(flags & cudaEventDisableTiming))
+        return cuda_on_host_fail(cudaErrorInvalidValue);
+    *out = new CUevent_st{current_gpu, 0, {}};
     return cudaSuccess;
 }
 
 cudaError_t cudaEventDestroy(cudaEvent_t e)
 {
-    delete reinterpret_cast<char *>(e);
+    delete e;
     return cudaSuccess;
 }
 
-cudaError_t cudaEventRecord(cudaEvent_t, cudaStream_t)
+cudaError_t cudaEventRecord(cudaEvent_t e, cudaStream_t s)
 {
+    std::lock_guard<std::recursive_mutex> guard(lock);
+    if (!s || e->gpu != s->gpu)
+        return cuda_on_host_fail(cudaErrorInvalidResourceHandle);
+    e->graph = s->graph ? s->graph->number : 0;
+    e->behind.clear();
+    if (s->graph) {
+        e->behind = s->behind;
+        e->behind[s] = s->queued;
+    }
     return cudaSuccess;
 }
 
-cudaError_t cudaEventQuery(cudaEvent_t)
+cudaError_t cudaEventQuery(cudaEvent_t e)
 {
-    return cudaSuccess;
+    std::lock_guard<std::recursive_mutex> guard(lock);
+    if (refuse_in_capture() != cudaSuccess || refuse_in_host_function() != cudaSuccess)
+        return last_error;
+    return e->graph ? cuda_on_host_fail(cudaErrorCapturedEvent) : cudaSuccess;
 }
 
 /* ---- The device: two, so that tests of several have some ---- */
@@ -396,7 +555,16 @@ cudaError_t cudaGetDeviceCount(int *out)
 
 cudaError_t cudaSetDevice(int gpu)
 {
-    return gpu >= 0 && gpu < 2 ? cudaSuccess : cudaErrorInvalidDevice;
+    if (gpu < 0 || gpu >= 2)
+        return cuda_on_host_fail(cudaErrorInvalidDevice);
+    current_gpu = gpu;
+    return cudaSuccess;
+}
+
+cudaError_t cudaGetDevice(int *gpu)
+{
+    *gpu = current_gpu;
+    return cudaSuccess;
 }
 
 cudaError_t cudaDeviceCanAccessPeer(int *can, int, int)
@@ -431,12 +599,14 @@ cudaError_t cudaDeviceGetAttribute(int *out, cudaDeviceAttr, int)
 
 cudaError_t cudaGetLastError()
 {
-    return cudaSuccess;
+    cudaError_t e = last_error;
+    last_error = cudaSuccess;
+    return e;
 }
 
 cudaError_t cudaPeekAtLastError()
 {
-    return cudaSuccess;
+    return last_error;
 }
 
 const char *cudaGetErrorString(cudaError_t e)
@@ -444,8 +614,23 @@ const char *cudaGetErrorString(cudaError_t e)
     return e == cudaErrorMemoryAllocation ? "out of memory" : "an error";
 }
 
-const char *cudaGetErrorName(cudaError_t)
+const char *cudaGetErrorName(cudaError_t e)
 {
-    return "cudaError";
+    switch (e) {
+    case cudaErrorInvalidResourceHandle:
+        return "cudaErrorInvalidResourceHandle: a stream or event of another device";
+    case cudaErrorStreamCaptureIsolation:
+        return "cudaErrorStreamCaptureIsolation: an event of before the capture";
+    case cudaErrorStreamCaptureUnjoined:
+        return "cudaErrorStreamCaptureUnjoined";
+    case cudaErrorStreamCaptureUnsupported:
+        return "cudaErrorStreamCaptureUnsupported";
+    case cudaErrorCapturedEvent:
+        return "cudaErrorCapturedEvent";
+    case cudaErrorNotPermitted:
+        return "cudaErrorNotPermitted: in a host function";
+    default:
+        return "cudaError";
+    }
 }
 }

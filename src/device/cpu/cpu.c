@@ -15,9 +15,10 @@ struct sw_event {
     char unused; /* what is recorded has happened */
 };
 
-static int stream_new(struct sw_device *dev, int threads, struct sw_stream **out,
+static int stream_new(struct sw_device *dev, int threads, bool urgent, struct sw_stream **out,
                       struct sw_err *err)
 {
+    (void)urgent; /* all of them run at once */
     if (threads < 1)
         return sw_err_set(err, SW_ERR_INVALID, "a stream of %s needs at least 1 thread, not %d",
                           dev->name, threads);

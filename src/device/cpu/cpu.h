@@ -115,6 +115,12 @@ int sw_cpu_deconvolution(struct sw_stream *s, const struct sw_desc *src,
                          struct sw_plan_passes passes, struct sw_plan **out,
                          struct sw_err *err) SW_MUST_CHECK;
 
+/* Adds room to a plan's scratch that begins at a line; returns its offset in bytes. */
+static inline size_t sw_cpu_reserve(struct sw_plan *p, size_t bytes)
+{
+    return sw_plan_reserve(p, bytes, 64);
+}
+
 /* The gradient of a bias over the channels of an output, or over the columns of a matrix, with room
  * for so many bytes. */
 size_t sw_cpu_bias_room(const struct sw_desc *dst);

@@ -123,13 +123,6 @@ static const struct sw_plan_ops ops = {.forward = forward,
                                        .backward_weights = backward_weights,
                                        .free = free_plan};
 
-static size_t reserve(struct sw_plan *p, size_t bytes)
-{
-    size_t offset = (p->scratch_bytes + 63) / 64 * 64;
-    p->scratch_bytes = offset + bytes;
-    return offset;
-}
-
 static void describe(struct deconv *d, const struct sw_conv_shape *shape,
                      struct sw_plan_passes passes)
 {
@@ -142,9 +135,9 @@ static void describe(struct deconv *d, const struct sw_conv_shape *shape,
     p->scratch_bytes = d->conv->scratch_bytes;
     d->copied = !sw_desc_equal(&p->src, &d->conv->dst);
     if (d->copied)
-        d->copy_offset = reserve(p, sw_desc_bytes(&d->conv->dst));
+        d->copy_offset = sw_cpu_reserve(p, sw_desc_bytes(&d->conv->dst));
     if (shape->bias)
-        d->channel_offset = reserve(p, sw_cpu_bias_room(&p->dst));
+        d->channel_offset = sw_cpu_reserve(p, sw_cpu_bias_room(&p->dst));
     snprintf(p->algorithm, sizeof p->algorithm, "%s", d->conv->algorithm);
 }
 

@@ -3,15 +3,6 @@
 #include "base/os.h"
 #include <stdio.h>
 
-enum { ALIGN_BYTES = 64 };
-
-size_t sw_ref_reserve(struct sw_plan *p, size_t bytes)
-{
-    size_t offset = p->scratch_bytes;
-    p->scratch_bytes += (bytes + ALIGN_BYTES - 1) / ALIGN_BYTES * ALIGN_BYTES;
-    return offset;
-}
-
 struct sw_ref_plan *sw_ref_plan_new(size_t bytes, const struct sw_plan_ops *ops,
                                     struct sw_stream *s, const struct sw_desc *src,
                                     const char *algorithm)
@@ -25,7 +16,7 @@ struct sw_ref_plan *sw_ref_plan_new(size_t bytes, const struct sw_plan_ops *ops,
     p->plain = sw_desc_plain(src->dtype, src->ndim, src->dim);
     p->copied = !sw_desc_is_plain(src);
     if (p->copied)
-        p->copy_offset = sw_ref_reserve(&p->base, sw_desc_bytes(&p->plain));
+        p->copy_offset = sw_cpu_reserve(&p->base, sw_desc_bytes(&p->plain));
     p->threads = sw_cpu_threads(s);
     snprintf(p->base.algorithm, sizeof p->base.algorithm, "%s", algorithm);
     return p;

@@ -21,9 +21,6 @@ struct sw_ref_plan *sw_ref_plan_new(size_t bytes, const struct sw_plan_ops *ops,
                                     const char *algorithm);
 void sw_ref_plan_free(struct sw_plan *p);
 
-/* Adds room to a plan's scratch; returns its offset in bytes, a multiple of 64. */
-size_t sw_ref_reserve(struct sw_plan *p, size_t bytes);
-
 /* The source in plain order: the source itself, or a copy made now. */
 const float *sw_ref_source(const struct sw_ref_plan *p, const struct sw_plan_args *a);
 /* Where to write the source's gradient in plain order. */

@@ -255,9 +255,9 @@ static void reserve_scratch(struct conv *c, bool backward_weights_too)
     if (backward_weights_too && slice > floats)
         floats = slice;
     c->col_bytes = ((size_t)(floats * c->windows.out_w) * sizeof(float) + 63) / 64 * 64;
-    c->col_offset = sw_ref_reserve(p, c->col_bytes * (size_t)c->ref.threads);
+    c->col_offset = sw_cpu_reserve(p, c->col_bytes * (size_t)c->ref.threads);
     if (backward_weights_too)
-        c->partial_offset = sw_ref_reserve(p, (size_t)(c->chunks - 1) * sw_desc_bytes(&p->weight));
+        c->partial_offset = sw_cpu_reserve(p, (size_t)(c->chunks - 1) * sw_desc_bytes(&p->weight));
 }
 
 int sw_ref_convolution(struct sw_stream *s, const struct sw_desc *src,

@@ -64,9 +64,9 @@ int sw_ref_lrn(struct sw_stream *s, const struct sw_desc *src, const struct sw_l
     if (l->training)
         p->saved_bytes = bytes;
     if (passes.backward_data)
-        l->ratio_offset = sw_ref_reserve(p, bytes);
+        l->ratio_offset = sw_cpu_reserve(p, bytes);
     if (passes.backward_data && l->ref.copied)
-        l->diff_offset = sw_ref_reserve(p, bytes);
+        l->diff_offset = sw_cpu_reserve(p, bytes);
     *out = p;
     return SW_OK;
 }

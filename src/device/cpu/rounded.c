@@ -145,13 +145,6 @@ static const struct sw_plan_ops ops = {.forward = forward,
                                        .backward_weights = backward_weights,
                                        .free = free_plan};
 
-static size_t reserve(struct sw_plan *p, size_t bytes)
-{
-    size_t offset = (p->scratch_bytes + 63) / 64 * 64;
-    p->scratch_bytes = offset + bytes;
-    return offset;
-}
-
 static size_t larger(size_t a, size_t b)
 {
     return a > b ? a : b;
@@ -176,11 +169,11 @@ static int wrap(struct sw_plan *inner, bool halves, struct sw_plan_passes passes
     r->to = rounding_of(precision);
     r->halves = halves;
     if (!halves) {
-        r->at[0] = reserve(p, backward ? larger(src, sw_desc_bytes(&inner->dst)) : src);
-        r->at[1] = reserve(p, passes.backward_weights ? larger(src, weight) : weight);
+        r->at[0] = sw_cpu_reserve(p, backward ? larger(src, sw_desc_bytes(&inner->dst)) : src);
+        r->at[1] = sw_cpu_reserve(p, passes.backward_weights ? larger(src, weight) : weight);
     }
     if (passes.backward_weights && inner->bias.ndim)
-        r->bias_at = reserve(p, sw_cpu_bias_room(&p->dst));
+        r->bias_at = sw_cpu_reserve(p, sw_cpu_bias_room(&p->dst));
     snprintf(p->algorithm, sizeof p->algorithm, "%s:%.54s", sw_precision_name(precision),
              inner->algorithm);
     *out = p;

@@ -121,7 +121,7 @@ static inline struct sw_cuda_stream *sw_cuda_stream_of(struct sw_stream *s)
 struct sw_cuda_launch sw_cuda_launch_of(struct sw_stream *s);
 
 /* stream.c */
-int sw_cuda_stream_new(struct sw_device *dev, int threads, struct sw_stream **out,
+int sw_cuda_stream_new(struct sw_device *dev, int threads, bool urgent, struct sw_stream **out,
                        struct sw_err *err);
 void sw_cuda_stream_attach(struct sw_stream *s);
 void sw_cuda_stream_name(struct sw_stream *s, const char *name);

@@ -14,6 +14,9 @@ enum {
     SPIN_NS = 200000,    /* how long a wait gives its core away only to who is ready */
     NAP_NS = 50000,      /* then it sleeps so long at a time */
     CANCELLED_MS = 2000, /* how long a cancelled device's work is waited for */
+    /* Answers that older toolkits have no names for. */
+    ERROR_CONTAINED = 226,
+    ERROR_TENSOR_MEMORY_LEAK = 721,
 };
 
 /* ---- What answers mean ---- */
@@ -21,7 +24,7 @@ enum {
 /* Does the context never answer anything else from here on? */
 static bool breaks(cudaError_t answer)
 {
-    switch (answer) {
+    switch ((int)answer) {
     case cudaErrorIllegalAddress:
     case cudaErrorLaunchFailure:
     case cudaErrorLaunchTimeout:
@@ -35,6 +38,10 @@ static bool breaks(cudaError_t answer)
     case cudaErrorNvlinkUncorrectable:
     case cudaErrorDevicesUnavailable:
     case cudaErrorContextIsDestroyed:
+    case cudaErrorExternalDevice:
+    case cudaErrorMpsClientTerminated:
+    case ERROR_CONTAINED:
+    case ERROR_TENSOR_MEMORY_LEAK:
     case cudaErrorUnknown:
         return true;
     default:
@@ -124,7 +131,12 @@ int sw_cuda_enter(struct sw_cuda_device *d, struct sw_err *err)
     int rc = broken_of(d, err);
     if (rc == SW_OK)
         rc = sw_cuda_trouble_of(d, err);
-    return rc == SW_OK ? sw_cuda_check(d, (int)cudaSetDevice(d->gpu), "choosing it", err) : rc;
+    if (rc == SW_OK)
+        rc = sw_cuda_check(d, (int)cudaSetDevice(d->gpu), "choosing it", err);
+    /* A launch has no answer but the thread's last error: what a library or a call that may fail
+     * has left there is not the next launch's. Errors that break the context come again. */
+    (void)cudaGetLastError();
+    return rc;
 }
 
 int sw_cuda_poll(struct sw_cuda_device *d, int (*ask)(void *handle), void *handle, const char *what,
@@ -136,8 +148,10 @@ int sw_cuda_poll(struct sw_cuda_device *d, int (*ask)(void *handle), void *handl
         int64_t now_ns = sw_os()->monotonic_ns();
         if (is_cancelled(d) && end_ns == 0)
             end_ns = now_ns + (int64_t)CANCELLED_MS * 1000000;
-        if (end_ns > 0 && now_ns > end_ns)
+        if (end_ns > 0 && now_ns > end_ns) {
+            (void)cudaGetLastError();
             return say_cancelled(d, err);
+        }
         if (now_ns - began_ns < SPIN_NS)
             sw_thread_yield();
         else

@@ -39,40 +39,71 @@ static cublasMath_t math_mode(enum sw_precision precision)
 }
 
 /* With a room of its own for each handle cuBLAS gives the same bits every time, and allocates
- * nothing when it is called. */
+ * nothing when it is called. It begins with zeros, so that whoever looks for reads of what nobody
+ * wrote finds none in the libraries. */
 int sw_cuda_need_room(struct sw_cuda_stream *s, struct sw_err *err)
 {
-    return s->room ? SW_OK
-                   : sw_cuda_check(s->device, (int)cudaMalloc(&s->room, SW_CUDA_ROOM_BYTES),
-                                   "room for operations", err);
+    void *room = NULL;
+    if (s->room)
+        return SW_OK;
+    int rc = sw_cuda_capture_refuse(s, "taking room for operations", err);
+    if (rc != SW_OK)
+        return rc;
+    cudaError_t e = cudaMalloc(&room, SW_CUDA_ROOM_BYTES);
+    if (e == cudaSuccess)
+        e = cudaMemsetAsync(room, 0, SW_CUDA_ROOM_BYTES, s->stream);
+    if (e == cudaSuccess)
+        s->room = room;
+    else
+        (void)cudaFree(room);
+    return sw_cuda_check(s->device, (int)e, "room for operations", err);
 }
 
+/* A handle is kept when all of it is set, and else not at all. The room comes behind the stream,
+ * which takes the handle back to a room of its own. */
 int sw_cuda_need_blas(struct sw_cuda_stream *s, struct sw_err *err)
 {
+    cublasHandle_t blas = NULL;
+    cublasStatus_t e = CUBLAS_STATUS_SUCCESS;
     if (s->blas)
         return SW_OK;
     int rc = sw_cuda_need_room(s, err);
+    if (rc == SW_OK)
+        rc = sw_cuda_capture_refuse(s, "opening cuBLAS", err);
     if (rc != SW_OK)
         return rc;
-    cublasStatus_t e = cublasLtCreate(&s->light);
+    if (!s->light)
+        e = cublasLtCreate(&s->light);
     if (e == CUBLAS_STATUS_SUCCESS)
-        e = cublasCreate(&s->blas);
+        e = cublasCreate(&blas);
     if (e == CUBLAS_STATUS_SUCCESS)
-        e = cublasSetStream(s->blas, s->stream);
+        e = cublasSetStream(blas, s->stream);
     if (e == CUBLAS_STATUS_SUCCESS)
-        e = cublasSetMathMode(s->blas, math_mode(s->device->precision));
+        e = cublasSetMathMode(blas, math_mode(s->device->precision));
     if (e == CUBLAS_STATUS_SUCCESS)
-        e = cublasSetWorkspace(s->blas, s->room, SW_CUDA_ROOM_BYTES);
+        e = cublasSetWorkspace(blas, s->room, SW_CUDA_ROOM_BYTES);
+    if (e == CUBLAS_STATUS_SUCCESS)
+        s->blas = blas;
+    else if (blas)
+        (void)cublasDestroy(blas);
     return sw_cuda_check_blas(s, (int)e, "opening cuBLAS", err);
 }
 
 int sw_cuda_need_dnn(struct sw_cuda_stream *s, struct sw_err *err)
 {
+    cudnnHandle_t dnn = NULL;
     if (s->dnn)
         return SW_OK;
-    cudnnStatus_t e = cudnnCreate(&s->dnn);
+    int rc = sw_cuda_capture_refuse(s, "opening cuDNN", err);
+    if (rc != SW_OK)
+        return rc;
+    cudnnStatus_t e = cudnnCreate(&dnn);
     if (e == CUDNN_STATUS_SUCCESS)
-        e = cudnnSetStream(s->dnn, s->stream);
+        e = cudnnSetStream(dnn, s->stream);
+    if (e == CUDNN_STATUS_SUCCESS)
+        s->dnn = dnn;
+    else if (dnn)
+        (void)cudnnDestroy(dnn);
     return sw_cuda_check_dnn(s, (int)e, "opening cuDNN", err);
 }
 
@@ -115,9 +146,10 @@ int sw_cuda_multiply_matrices(struct sw_stream *stream, const struct sw_cuda_pro
         return rc;
     cublasOperation_t of_a = p->trans_a ? CUBLAS_OP_T : CUBLAS_OP_N;
     cublasOperation_t of_b = p->trans_b ? CUBLAS_OP_T : CUBLAS_OP_N;
-    cublasStatus_t e = sw_precision_is_half(s->device->precision)
-                           ? multiply_as(s, p, of_a, of_b)
-                           : cublasSgemm_64(s->blas, of_b, of_a, p->n, p->m, p->k, &p->alpha, p->b,
-                                            p->ldb, p->a, p->lda, &p->beta, p->c, p->ldc);
+    enum sw_precision precision = s->device->precision;
+    bool as_told = sw_precision_is_half(precision) || (p->exact && precision == SW_PRECISION_TF32);
+    cublasStatus_t e = as_told ? multiply_as(s, p, of_a, of_b)
+                               : cublasSgemm_64(s->blas, of_b, of_a, p->n, p->m, p->k, &p->alpha,
+                                                p->b, p->ldb, p->a, p->lda, &p->beta, p->c, p->ldc);
     return sw_cuda_check_blas(s, (int)e, "a matrix product", err);
 }

@@ -1,52 +1,25 @@
-/* Operations on units of Boltzmann machines. Softmax units are computed on the host. */
+/* Operations on units of Boltzmann machines. */
 #include "device/cuda/ops.h"
-#include "device/ops/units.h"
+#include "device/ops/unit_kernels.h"
 
 static int units(const struct sw_cuda_launch *l, const void *args)
 {
     const struct sw_units_args *a = args;
-    const struct sw_kernel_units k = {.units = a->units,
-                                      .rows = a->rows,
-                                      .columns = a->columns,
-                                      .x = a->x,
-                                      .bias = a->bias,
-                                      .total = a->total,
-                                      .mean = a->mean,
-                                      .sample = a->sample,
-                                      .key = a->key};
-    return a->units == SW_UNITS_SOFTMAX ? SW_CUDA_NO_KERNEL
-                                        : sw_cuda_units(&k, a->carried, a->step, l);
+    const struct sw_kernel_units k = sw_units_kernel(a);
+    return sw_cuda_units(&k, a->carried, a->step, l);
 }
 
 static int unit_energy(const struct sw_cuda_launch *l, const void *args)
 {
     const struct sw_unit_energy_args *a = args;
-    const struct sw_kernel_unit_energy k = {.units = a->units,
-                                            .free = a->free,
-                                            .add = a->add,
-                                            .rows = a->rows,
-                                            .columns = a->columns,
-                                            .x = a->x,
-                                            .bias = a->bias,
-                                            .total = a->total,
-                                            .energy = a->energy};
+    const struct sw_kernel_unit_energy k = sw_unit_energy_kernel(a);
     return sw_cuda_unit_energy(&k, a->factor, a->more, a->step, a->result, l);
 }
 
 static int flip(const struct sw_cuda_launch *l, const void *args)
 {
     const struct sw_flip_args *a = args;
-    const struct sw_kernel_flip k = {.hidden_units = a->hidden_units,
-                                     .rows = a->rows,
-                                     .visible = a->visible,
-                                     .hidden = a->hidden,
-                                     .v = a->v,
-                                     .x = a->x,
-                                     .weight = a->weight,
-                                     .bias = a->bias,
-                                     .visible_bias = a->visible_bias,
-                                     .rise = a->rise,
-                                     .key = a->key};
+    const struct sw_kernel_flip k = sw_flip_kernel(a);
     return sw_cuda_flip(&k, a->step, a->result, l);
 }
 

@@ -7,10 +7,7 @@
 
 size_t sw_cuda_reserve(struct sw_plan *p, size_t bytes)
 {
-    size_t offset =
-        (p->scratch_bytes + SW_CUDA_ALIGN_BYTES - 1) / SW_CUDA_ALIGN_BYTES * SW_CUDA_ALIGN_BYTES;
-    p->scratch_bytes = offset + bytes;
-    return offset;
+    return sw_plan_reserve(p, bytes, SW_CUDA_ALIGN_BYTES);
 }
 
 int sw_cuda_plan_check(struct sw_plan *p, int answer, struct sw_err *err)

@@ -83,11 +83,21 @@ int sw_cuda_call(struct sw_stream *stream, void (*fn)(void *user), void *user, s
 
 /* ---- Life ---- */
 
-static int make_rooms(struct sw_cuda_stream *s, struct sw_err *err)
+/* Of lower numbers kernels are begun first; the others' is the one that streams have by default. */
+static cudaError_t create(bool urgent, cudaStream_t *out)
+{
+    int least = 0, greatest = 0;
+    cudaError_t e = cudaDeviceGetStreamPriorityRange(&least, &greatest);
+    return e == cudaSuccess
+               ? cudaStreamCreateWithPriority(out, cudaStreamNonBlocking, urgent ? greatest : least)
+               : e;
+}
+
+static int make_rooms(struct sw_cuda_stream *s, bool urgent, struct sw_err *err)
 {
     struct sw_cuda_device *d = s->device;
     void *answer = NULL, *there = NULL, *partials = NULL;
-    cudaError_t e = cudaStreamCreateWithFlags(&s->stream, cudaStreamNonBlocking);
+    cudaError_t e = create(urgent, &s->stream);
     if (e == cudaSuccess)
         e = cudaMalloc(&partials, SW_CUDA_PARTIALS * sizeof *s->partials);
     s->partials = partials;
@@ -111,6 +121,7 @@ void sw_cuda_stream_free(struct sw_stream *stream)
         int rc = sw_cuda_poll(s->device, ask_stream, s->stream, "freeing a stream", NULL);
         (void)rc; /* who cares has waited before */
         runs = cudaStreamQuery(s->stream) == cudaErrorNotReady;
+        (void)cudaGetLastError(); /* the answer is kept as an error, too */
     }
     if (runs)
         return;
@@ -125,7 +136,7 @@ void sw_cuda_stream_free(struct sw_stream *stream)
     sw_free(s);
 }
 
-int sw_cuda_stream_new(struct sw_device *dev, int threads, struct sw_stream **out,
+int sw_cuda_stream_new(struct sw_device *dev, int threads, bool urgent, struct sw_stream **out,
                        struct sw_err *err)
 {
     struct sw_cuda_device *d = sw_cuda_device_of(dev);
@@ -139,7 +150,7 @@ int sw_cuda_stream_new(struct sw_device *dev, int threads, struct sw_stream **ou
     s->base.dev = dev;
     s->device = d;
     s->calls = sw_calloc(SW_CUDA_CALLS, sizeof *s->calls);
-    rc = s->calls ? make_rooms(s, err)
+    rc = s->calls ? make_rooms(s, urgent, err)
                   : sw_err_nomem(err, "cuda stream", SW_CUDA_CALLS * sizeof *s->calls);
     if (rc != SW_OK) {
         sw_cuda_stream_free(&s->base);

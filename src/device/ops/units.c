@@ -1,5 +1,4 @@
-#include "device/ops/units.h"
-#include "kernels/cpu/kernels.h"
+#include "device/ops/unit_kernels.h"
 #include <math.h>
 
 /* ---- Means and samples ---- */
@@ -21,19 +20,10 @@ static int units_cpu(int threads, const void *args, struct sw_err *err)
 {
     const struct sw_units_args *a = args;
     const bool goes_on = a->carried && !a->step->chains_begin;
-    const struct sw_kernel_units k = {
-        .units = a->units,
-        .rows = a->rows,
-        .columns = a->columns,
-        .x = a->x,
-        .bias = a->bias,
-        .total = a->total,
-        .mean = a->mean,
-        .sample = goes_on ? NULL : a->sample,
-        .share = a->share,
-        .key = a->key,
-        .step = a->step->step,
-        .first_row = (uint32_t)a->step->first_row};
+    struct sw_kernel_units k = sw_units_kernel(a);
+    k.sample = goes_on ? NULL : a->sample;
+    k.step = a->step->step;
+    k.first_row = (uint32_t)a->step->first_row;
     (void)err;
     sw_kernel_units(threads, &k);
     if (goes_on)
@@ -77,15 +67,7 @@ static void energy_spans(const void *args, size_t *bytes)
 static int energy_cpu(int threads, const void *args, struct sw_err *err)
 {
     const struct sw_unit_energy_args *a = args;
-    const struct sw_kernel_unit_energy k = {.units = a->units,
-                                            .free = a->free,
-                                            .add = a->add,
-                                            .rows = a->rows,
-                                            .columns = a->columns,
-                                            .x = a->x,
-                                            .bias = a->bias,
-                                            .total = a->total,
-                                            .energy = a->energy};
+    const struct sw_kernel_unit_energy k = sw_unit_energy_kernel(a);
     const int64_t valid = sw_op_valid_rows(a->step, a->rows);
     double sum = 0;
     (void)err;
@@ -135,22 +117,12 @@ static void flip_spans(const void *args, size_t *bytes)
 static int flip_cpu(int threads, const void *args, struct sw_err *err)
 {
     const struct sw_flip_args *a = args;
-    const struct sw_kernel_flip k = {.hidden_units = a->hidden_units,
-                                     .rows = a->rows,
-                                     .visible = a->visible,
-                                     .hidden = a->hidden,
-                                     .v = a->v,
-                                     .x = a->x,
-                                     .weight = a->weight,
-                                     .bias = a->bias,
-                                     .visible_bias = a->visible_bias,
-                                     .rise = a->rise,
-                                     .key = a->key,
-                                     .step = a->step->step,
-                                     .first_row = (uint32_t)a->step->first_row};
+    struct sw_kernel_flip k = sw_flip_kernel(a);
     const int64_t valid = sw_op_valid_rows(a->step, a->rows);
     double sum = 0;
     (void)err;
+    k.step = a->step->step;
+    k.first_row = (uint32_t)a->step->first_row;
     sw_kernel_flip(threads, &k);
     /* log sigma(d) = -log(1 + exp -d) */
     for (int64_t r = 0; r < valid; r++)

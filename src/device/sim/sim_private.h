@@ -288,7 +288,7 @@ static inline struct sw_sim_stream *sw_sim_stream_of(struct sw_stream *s)
     return (struct sw_sim_stream *)(void *)s;
 }
 
-int sw_sim_stream_new(struct sw_device *dev, int threads, struct sw_stream **out,
+int sw_sim_stream_new(struct sw_device *dev, int threads, bool urgent, struct sw_stream **out,
                       struct sw_err *err);
 void sw_sim_stream_attach(struct sw_stream *s);
 void sw_sim_stream_name(struct sw_stream *s, const char *name);

@@ -327,9 +327,10 @@ static int start(struct sw_sim_stream *s, struct sw_err *err)
     return rc;
 }
 
-int sw_sim_stream_new(struct sw_device *dev, int threads, struct sw_stream **out,
+int sw_sim_stream_new(struct sw_device *dev, int threads, bool urgent, struct sw_stream **out,
                       struct sw_err *err)
 {
+    (void)urgent; /* every stream has a thread of its own */
     if (threads < 1)
         return sw_err_set(err, SW_ERR_INVALID, "a stream of %s needs at least 1 thread, not %d",
                           dev->name, threads);

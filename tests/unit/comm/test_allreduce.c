@@ -9,6 +9,7 @@
 #include "comm/allreduce.h"
 #include "comm/buckets.h"
 #include "device/collective.h"
+#include "device/copy_queue.h"
 #include <math.h>
 
 /* ---- Buckets ---- */
@@ -407,6 +408,46 @@ static void closing_ends_all_waits(void **state)
     ring_close(&g);
 }
 
+/* ---- Urgency ---- */
+
+static const struct sw_device_ops *real_ops;
+static int urgent_streams, other_streams;
+
+static int watched_stream_new(struct sw_device *dev, int threads, bool urgent,
+                              struct sw_stream **out, struct sw_err *err)
+{
+    *(urgent ? &urgent_streams : &other_streams) += 1;
+    return real_ops->stream_new(dev, threads, urgent, out, err);
+}
+
+/* A device that is told what is urgent begins with sums and copies of gradients. */
+static void gradients_travel_on_urgent_streams(void **state)
+{
+    (void)state;
+    struct ring g = ring_open(2, STAGED);
+    const struct sw_allreduce_args args = {.devices = g.dev,
+                                           .ranks = g.ranks,
+                                           .elements = elements,
+                                           .order = order,
+                                           .buckets = BUCKETS};
+    struct sw_allreduce *second;
+    struct sw_copy_queue *queue;
+    struct sw_err err;
+    real_ops = g.dev[0]->ops;
+    struct sw_device_ops watched = *real_ops;
+    watched.stream_new = watched_stream_new;
+    g.dev[0]->ops = &watched;
+    ASSERT_OK(sw_allreduce_new(&args, &second, &err));
+    assert_int_equal(urgent_streams, 1);
+    ASSERT_OK(sw_copy_queue_new(g.dev[0], 4, &queue, &err));
+    assert_int_equal(urgent_streams, 3);
+    assert_int_equal(other_streams, 0);
+    g.dev[0]->ops = real_ops;
+    sw_copy_queue_free(queue);
+    sw_allreduce_free(second);
+    ring_close(&g);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -421,6 +462,7 @@ int main(void)
         cmocka_unit_test(a_member_that_hangs_is_left_by_closing),
         cmocka_unit_test(a_member_that_is_lost_is_named),
         cmocka_unit_test(closing_ends_all_waits),
+        cmocka_unit_test(gradients_travel_on_urgent_streams),
     };
     return cmocka_run_group_tests_name("allreduce", tests, NULL, NULL);
 }

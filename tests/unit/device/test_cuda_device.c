@@ -207,6 +207,60 @@ static void products_with_tf32_are_near_those_of_the_cpu(void **state)
     check_products(4e-3);
 }
 
+/* A factor with more bits than tf32 keeps: what counts or sums is not to lose them. */
+static void products_that_count_are_exact_with_tf32(void **state)
+{
+    const float a = 1.0f + 0x1p-20f, one = 1;
+    float back = 0;
+    struct sw_err err;
+    (void)state;
+    assert_int_equal(end(NULL), 0);
+    dev = open_gpu_as(0, SW_PRECISION_TF32);
+    stream = new_stream(dev);
+    const struct sw_gemm_args g = {.m = 1,
+                                   .n = 1,
+                                   .k = 1,
+                                   .alpha = 1,
+                                   .a = to_device(stream, &a, sizeof a),
+                                   .b = to_device(stream, &one, sizeof one),
+                                   .c = device_bytes(dev, sizeof back),
+                                   .exact = true};
+    ASSERT_OK(sw_op_run(stream, &sw_op_gemm, &g, &err));
+    to_host(stream, &back, g.c, sizeof back);
+    assert_true(back == a);
+}
+
+/* Order is all that urgency changes. */
+static void urgent_streams_are_streams(void **state)
+{
+    float x[2] = {1, 2};
+    struct sw_stream *urgent = NULL;
+    struct sw_err err;
+    (void)state;
+    ASSERT_OK(sw_stream_new_urgent(dev, 1, &urgent, &err));
+    float *p = to_device(urgent, x, sizeof x);
+    ASSERT_OK(sw_op_add(urgent, p, p, 2, &err));
+    to_host(urgent, x, p, sizeof x);
+    assert_true(x[0] == 2 && x[1] == 4);
+    sw_device_free(dev, p, sizeof x);
+    sw_stream_free(urgent);
+}
+
+/* The runtime keeps what a call answered that nobody asked for the next launch. */
+static void an_error_of_before_is_not_the_next_launch(void **state)
+{
+    float x = 1;
+    struct sw_err err;
+    (void)state;
+    float *p = to_device(stream, &x, sizeof x);
+    if (!getenv("SINGA_CUDA_MODULE"))
+        skip(); /* compute-sanitizer would report it */
+    sw_device_free(dev, p + 1, 0);
+    ASSERT_OK(sw_op_add(stream, p, p, 1, &err));
+    to_host(stream, &x, p, sizeof x);
+    assert_true(x == 2);
+}
+
 /* ---- Operations without a kernel ---- */
 
 struct halve_args {
@@ -296,6 +350,61 @@ static void what_is_captured_runs_when_it_is_launched(void **state)
     to_host(stream, back, y, sizeof back);
     assert_true(back[0] == 8 && back[8] == 72);
     sw_graph_free(dev, g);
+}
+
+/* Libraries allocate when they are opened, which no capture allows. */
+static void libraries_are_not_opened_in_a_capture(void **state)
+{
+    const float one = 1;
+    float back;
+    struct sw_graph *g = NULL;
+    struct sw_err err = {0};
+    (void)state;
+    float *x = to_device(stream, &one, sizeof one), *y = device_bytes(dev, sizeof one);
+    const struct sw_gemm_args product = {
+        .m = 1, .n = 1, .k = 1, .alpha = 1, .a = x, .b = x, .c = y};
+    ASSERT_OK(sw_capture_begin(stream, &err));
+    assert_int_equal(sw_op_run(stream, &sw_op_gemm, &product, &err), SW_ERR_UNSUPPORTED);
+    assert_int_equal(sw_capture_end(stream, &g, &err), SW_ERR_UNSUPPORTED);
+    assert_says(&err, "cannot be part of a graph");
+    assert_null(g);
+    ASSERT_OK(sw_op_run(stream, &sw_op_gemm, &product, &err));
+    to_host(stream, &back, y, sizeof back);
+    assert_true(back == 1);
+}
+
+/* A stream that waits for an event of a capture belongs to it, and has to come back. */
+static void other_streams_join_a_capture(void **state)
+{
+    float x[1] = {1};
+    struct sw_graph *g = NULL;
+    struct sw_err err = {0};
+    struct sw_stream *second = new_stream(dev);
+    struct sw_event *there = new_event(dev), *back = new_event(dev);
+    (void)state;
+    float *p = to_device(stream, x, sizeof x);
+    for (int comes_back = 0; comes_back < 2; comes_back++) {
+        ASSERT_OK(sw_capture_begin(stream, &err));
+        ASSERT_OK(sw_op_add(stream, p, p, 1, &err));
+        ASSERT_OK(sw_event_record(stream, there, &err));
+        ASSERT_OK(sw_event_wait(second, there, &err));
+        ASSERT_OK(sw_op_add(second, p, p, 1, &err));
+        ASSERT_OK(sw_event_record(second, back, &err));
+        if (comes_back)
+            ASSERT_OK(sw_event_wait(stream, back, &err));
+        int rc = sw_capture_end(stream, &g, &err);
+        assert_true(comes_back ? rc == SW_OK : rc != SW_OK);
+    }
+    to_host(stream, x, p, sizeof x);
+    assert_true(x[0] == 1);
+    ASSERT_OK(sw_graph_launch(stream, g, &err));
+    to_host(stream, x, p, sizeof x);
+    assert_true(x[0] == 4);
+    sw_graph_free(dev, g);
+    sw_event_free(dev, there);
+    sw_event_free(dev, back);
+    sw_device_free(dev, p, sizeof x);
+    sw_stream_free(second);
 }
 
 static void what_the_cpu_computes_is_no_part_of_a_graph(void **state)
@@ -473,8 +582,13 @@ int main(void)
         TEST(what_is_not_finite_is_found),
         TEST(products_are_those_of_the_cpu),
         TEST(products_with_tf32_are_near_those_of_the_cpu),
+        TEST(products_that_count_are_exact_with_tf32),
+        TEST(urgent_streams_are_streams),
+        TEST(an_error_of_before_is_not_the_next_launch),
         TEST(what_has_no_kernel_is_computed_by_the_cpu),
         TEST(what_is_captured_runs_when_it_is_launched),
+        TEST(libraries_are_not_opened_in_a_capture),
+        TEST(other_streams_join_a_capture),
         TEST(what_the_cpu_computes_is_no_part_of_a_graph),
         TEST(a_label_that_no_class_has_is_told),
         TEST(a_token_out_of_the_vocabulary_is_told),

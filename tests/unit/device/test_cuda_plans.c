@@ -221,7 +221,7 @@ static void inner_products_agree(void **state)
 static void weights_of_16_bits_are_kept_for_backward(void **state)
 {
     const struct sw_plan_passes all = {true, true, true}, none = {false, false, false};
-    const struct problem p[] = {conv_problem("conv", 2, 4, 6, 6, 8, 3, 1, 1, 1),
+    const struct problem p[] = {conv_problem("conv", 2, 8, 6, 6, 16, 3, 1, 1, 1),
                                 ip_problem("ip", 3, 20, 0, 0, 10)};
     (void)state;
     for (int i = 0; i < 2; i++)

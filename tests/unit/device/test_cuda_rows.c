@@ -1,10 +1,11 @@
 /* Long rows and many tokens on a GPU beside the CPU: gradients of word vectors, classes that are
- * named, places of the largest values. Skipped without a GPU. */
+ * named, places of the largest values, counts of words. Skipped without a GPU. */
 #include "cuda_support.h"
 
 #include "device/ops/argsort.h"
 #include "device/ops/classes.h"
 #include "device/ops/embedding.h"
+#include "device/ops/units.h"
 #include "sim_support.h" /* streams, memory that goes there and back */
 
 static struct sw_device *dev;
@@ -137,12 +138,75 @@ static void places_of_the_largest_are_those_of_the_cpu(void **state)
     check_places(1, 2500, 3); /* longer than what is sorted at once */
 }
 
+/* Counts of words that share one choice: means, samples and what chains carry on, with all arrays
+ * apart, and with the shares in the place of the means or of the input. */
+static void check_softmax_units(int64_t rows, int64_t columns, int in_place, bool goes_on)
+{
+    struct rng r = rng_of(21 + (uint64_t)in_place);
+    const struct sw_step step = {
+        .step = 7, .first_row = 5, .valid_rows = rows, .chains_begin = !goes_on};
+    int64_t n = rows * columns;
+    size_t bytes = (size_t)n * sizeof(float);
+    float *x = random_floats(&r, n, -3, 3), *bias = random_floats(&r, columns, -1, 1);
+    float *total = random_floats(&r, rows, 0, 300), *carried = random_floats(&r, n, 0, 9);
+    float *mean = get_floats(n), *sample = get_floats(n), *share = get_floats(n);
+    float *back = get_floats(n);
+    struct sw_err err;
+    for (int64_t i = 0; i < rows; i++)
+        total[i] = floorf(total[i]);
+    struct sw_units_args a = {.units = SW_UNITS_SOFTMAX,
+                              .rows = rows,
+                              .columns = columns,
+                              .x = x,
+                              .bias = bias,
+                              .total = total,
+                              .carried = carried,
+                              .mean = mean,
+                              .sample = sample,
+                              .share = share,
+                              .key = sw_philox_stream(3, 1, 2),
+                              .step = &step};
+    ASSERT_OK(sw_op_run(cpu.stream, &sw_op_units, &a, &err));
+    const uint64_t bridged = sw_device_bytes_of(dev).bridged;
+    float *x_there = to_device(gpu, x, bytes);
+    a.x = x_there;
+    a.bias = to_device(gpu, bias, (size_t)columns * sizeof *bias);
+    a.total = to_device(gpu, total, (size_t)rows * sizeof *total);
+    a.carried = to_device(gpu, carried, bytes);
+    a.step = to_device(gpu, &step, sizeof step);
+    a.mean = in_place == 2 ? x_there : device_bytes(dev, bytes);
+    a.share = in_place == 2 ? x_there : in_place == 1 ? a.mean : device_bytes(dev, bytes);
+    a.sample = device_bytes(dev, bytes);
+    ASSERT_OK(sw_op_run(gpu, &sw_op_units, &a, &err));
+    to_host(gpu, back, a.sample, bytes);
+    assert_same_bits("samples", back, sample, bytes);
+    to_host(gpu, back, a.mean, bytes);
+    for (int64_t i = 0; i < n; i++)
+        assert_true(fabsf(back[i] - mean[i]) <= 1e-5f * (1 + fabsf(mean[i])));
+    assert_true(sw_device_bytes_of(dev).bridged == bridged);
+    float *all[] = {x, bias, total, carried, mean, sample, share, back};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        free(all[i]);
+}
+
+static void counts_of_words_are_those_of_the_cpu(void **state)
+{
+    (void)state;
+    for (int in_place = 0; in_place < 3; in_place++) {
+        check_softmax_units(3, 1, in_place, false);
+        check_softmax_units(4, 37, in_place, false);
+        check_softmax_units(2, 1000, in_place, false);
+        check_softmax_units(3, 50, in_place, true);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(gradients_of_word_vectors_are_those_of_the_cpu),
         cmocka_unit_test(classes_that_rows_name_are_those_of_the_cpu),
         cmocka_unit_test(places_of_the_largest_are_those_of_the_cpu),
+        cmocka_unit_test(counts_of_words_are_those_of_the_cpu),
     };
     dev = open_gpu(0);
     if (!dev)
