@@ -48,6 +48,12 @@ void sw_history_placement(struct sw_history *h, const char *unit, const char *de
     sw_history_cold(h, &row);
 }
 
+void sw_history_placement_removed(struct sw_history *h)
+{
+    struct sw_row row = {.kind = SW_ROW_PLACEMENT_REMOVED, .series = -1};
+    sw_history_cold(h, &row);
+}
+
 void sw_history_hardware(struct sw_history *h, const struct sw_hardware *hw)
 {
     bool memory = hw->mem_used >= 0 && hw->mem_used < 1e18;

@@ -144,9 +144,11 @@ void sw_history_traffic(struct sw_history_producer *p, int link, int64_t step, i
  * averaged, weighted by samples, so a caller passes what it measured since its last call. */
 void sw_history_layer_time(struct sw_history *h, const char *layer, int worker, double forward_ms,
                            double backward_ms, int64_t samples);
-/* numa < 0 is stored as NULL. cores: hwloc logical numbers, "0-3,8". */
+/* Where a unit is. numa < 0 is stored as NULL. cores: hwloc logical numbers, "0-3,8". */
 void sw_history_placement(struct sw_history *h, const char *unit, const char *device, int numa,
                           const char *cores, const char *reason);
+/* Forgets where units were: a stage, or a resume, may have others. */
+void sw_history_placement_removed(struct sw_history *h);
 /* How a device is doing now; what is NaN is stored as NULL. */
 struct sw_hardware {
     const char *device; /* cpu (of this process), cuda:0 */

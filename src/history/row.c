@@ -63,6 +63,7 @@ const struct sw_row_spec sw_row_specs[SW_ROW_KINDS] = {
     [SW_ROW_PLACEMENT] = {"placement",
                           5,
                           {{"unit", T}, {"device", T}, {"numa", I}, {"cores", T}, {"reason", T}}},
+    [SW_ROW_PLACEMENT_REMOVED] = {.name = "placement_removed"},
     [SW_ROW_CHECKPOINT] =
         {"checkpoint",
          6,

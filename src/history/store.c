@@ -60,6 +60,7 @@ static const char *const sql_of[SW_ROW_KINDS][SW_STORE_STATEMENTS] = {
     [SW_ROW_PLACEMENT] =
         {"INSERT OR REPLACE INTO placement(run_id, unit, device, numa, cores, reason)"
          " VALUES (?1, ?2, ?3, ?4, ?5, ?6)"},
+    [SW_ROW_PLACEMENT_REMOVED] = {"DELETE FROM placement WHERE run_id = ?1"},
     [SW_ROW_CHECKPOINT] =
         {"UPDATE checkpoints SET is_best = 0 WHERE run_id = ?1 AND ?7 = 1",
          "INSERT OR REPLACE INTO checkpoints(run_id, step, path, bytes, checksum, time, is_best)"

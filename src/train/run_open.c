@@ -53,6 +53,7 @@ static int open_history(struct sw_job *job, struct sw_err *err)
 void sw_run_record_placement(struct sw_job *job)
 {
     const struct sw_placement *p = job->placement;
+    sw_history_placement_removed(job->history);
     for (int i = 0; i < p->row_count; i++) {
         const struct sw_placement_row *row = &p->rows[i];
         char cores[256];
