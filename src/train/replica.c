@@ -316,7 +316,9 @@ static int move_in(struct sw_replica *r, struct sw_replica_item *item, uint64_t 
     if (item->has != NEVER)
         return SW_OK;
     item->asked = item->has = (int64_t)version;
-    r->base = r->base == NEVER ? (int64_t)version : r->base;
+    /* What is frozen is asked for as version 0, wherever the run begins. */
+    if (r->base == NEVER && !sw_table_param(r->args.table, item->param)->frozen)
+        r->base = (int64_t)version;
     return move_item(r, item, TO_DEVICE, err);
 }
 

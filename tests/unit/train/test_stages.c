@@ -75,10 +75,18 @@ static void several_workers_give_one_workers_numbers(void **state)
         assert_true(difference_of_files(checkpoint_path("one", 15), checkpoint_path("several", 15),
                                         true, NULL) < 1e-4);
     }
-    train(.name = "devices", .recipe = recipe, .sets = {workers[0]},
-          .device = "sim:gpus=2,mem=64MiB", .oversubscribe = true);
-    assert_true(difference_of_files(checkpoint_path("one", 15), checkpoint_path("devices", 15),
-                                    true, NULL) < 1e-4);
+    /* Devices that update count the updates of a stage, too. */
+    static const char *const updates[][2] = {{"cluster.copy=async"},
+                                             {"cluster.copy=none"},
+                                             {"cluster.copy=none", "job.partition=1"},
+                                             {"cluster.comm=sfb"}};
+    for (int i = 0; i < 4; i++) {
+        train(.name = "devices", .recipe = recipe,
+              .sets = {workers[0], updates[i][0], updates[i][1]}, .device = "sim:gpus=2,mem=64MiB",
+              .oversubscribe = true);
+        assert_true(difference_of_files(checkpoint_path("one", 15), checkpoint_path("devices", 15),
+                                        true, NULL) < 1e-4);
+    }
     /* And a stage may have others than the one before. */
     train(.name = "mixed", .recipe = recipe, .sets = {"stage.second.cluster.workers_per_group=3"},
           .oversubscribe = true);
