@@ -360,6 +360,8 @@ struct sw_job {
                    ones */
     int64_t *leaf_ends[SW_SPLITS]; /* owned [leaves]: the row behind each. Change when all meet */
     bool rebalances;
+    double (*row_ms)(
+        int worker);     /* how long a row takes a worker, in tests; NULL: it is measured */
     bool apart;          /* groups are at steps of their own */
     int64_t alone_steps; /* the first so many steps are those of the first group alone */
     struct sw_exchange **exchange[SW_SPLITS]; /* owned [group_count], each owned; NULL: nothing

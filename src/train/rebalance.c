@@ -144,7 +144,8 @@ int sw_rebalance(struct sw_worker *w, struct sw_err *err)
     struct sw_job *job = w->job;
     if (!job->rebalances || job->leaves == 1)
         return SW_OK;
-    w->pace.typical_ms = typical_ms(&w->pace);
+    w->pace.typical_ms = job->row_ms ? job->row_ms(w->index) * (double)w->rows[SW_SPLIT_TRAIN]
+                                     : typical_ms(&w->pace);
     w->pace.steps = 0;
     int rc = sw_worker_meet(w, "the speed of the other workers");
     if (rc == SW_OK && w->index == 0) {

@@ -45,9 +45,10 @@ has() {
 hasnt() {
     ! grep -qE -- "$2" "$T/$1" || fail "there is /$2/ in $1"
 }
-# until_true SECONDS COMMAND...: waits for it, else fails.
+# until_true SECONDS COMMAND...: waits for it, else fails. A machine that has other work, too, gets
+# ten times as long.
 until_true() {
-    tries=$(($1 * 20))
+    tries=$(($1 * 200))
     shift
     until "$@"; do
         tries=$((tries - 1))

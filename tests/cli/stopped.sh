@@ -3,10 +3,10 @@
 # moved, and nobody is to blame.
 . "$(dirname "$0")/lib.sh"
 start run "$tiny" --out "$T/stopped" --set job.steps=100000000 --set job.eval_every=0 \
-    --set cluster.on_stall=stop --set cluster.stall_s=2 --set job.display_every=1000
+    --set cluster.on_stall=stop --set cluster.stall_s=4 --set job.display_every=1000
 until_true 20 file_has out '^step=2000 '
 kill -s STOP "$pid"
-sleep 4
+sleep 7
 before=$(tail -n 1 "$T/out")
 kill -s CONT "$pid"
 goes_on() {

@@ -105,9 +105,11 @@ static ssize_t fault_write(int fd, const void *buf, size_t bytes)
     return part < 0 ? part : -1;
 }
 
+/* Nothing here loses power, and a disk that takes its time would look like a role that hangs. */
 static int fault_fsync(int fd)
 {
-    return fault_hit(FAIL_SYNC) ? -1 : sw_os_posix.fsync(fd);
+    (void)fd;
+    return fault_hit(FAIL_SYNC) ? -1 : 0;
 }
 
 static int fault_rename(const char *from, const char *to)
@@ -216,7 +218,8 @@ static inline const char *write_cifar(const char *name, int records, int odd, in
 
 /* ---- a run that fails ---- */
 
-enum { SECONDS = 60 }; /* no hang; sanitizers on a loaded machine take 10 */
+/* No hang: longer than any of the job's own patience, on a machine that has much else to do. */
+enum { SECONDS = 240 };
 
 /* The tiny net on files: 64 records to train on, 40 to evaluate on, both at step 4, 8, 12. */
 static inline const char *file_recipe(void)

@@ -117,7 +117,7 @@ static void closing_wakes_a_waiting_receiver(void **state)
     assert_int_equal(sw_thread_start(&thread, "receiver", receive_one, &s, NULL), SW_OK);
     usleep(20000);
     sw_channel_close(&c);
-    assert_true(sw_thread_join_timed(&thread, 5000));
+    assert_true(sw_thread_join_timed(&thread, 60000));
     assert_int_equal(s.rc, SW_ERR_CANCELLED);
     sw_channel_fini(&c);
 }

@@ -338,9 +338,12 @@ static void prefetch_refuses_more_batches_than_slots(void **state)
 
 static atomic_int reads_left = -1; /* -1: no limit */
 static atomic_bool reads_wait;
+static atomic_int reads_held; /* so many have come to wait */
 
 static ssize_t scripted_pread(int fd, void *buf, size_t bytes, off_t offset)
 {
+    if (atomic_load(&reads_wait))
+        atomic_fetch_add(&reads_held, 1);
     while (atomic_load(&reads_wait))
         usleep(1000);
     if (atomic_load(&reads_left) >= 0 && atomic_fetch_sub(&reads_left, 1) <= 0) {
@@ -447,7 +450,7 @@ static void prefetch_close_wakes_the_waiter(void **state)
             sw_fault_set(&fault, "server0.0", &err);
         else
             sw_prefetch_close(w.prefetch);
-        assert_true(sw_thread_join_timed(&thread, 10000));
+        assert_true(sw_thread_join_timed(&thread, 60000));
         assert_int_equal(w.code, SW_ERR_CANCELLED);
         atomic_store(&reads_wait, false);
         sw_prefetch_free(w.prefetch);
@@ -483,7 +486,7 @@ static void run_against_slow_reads(void (*main_function)(void *), struct waiter 
     usleep(50000);
     assert_false(atomic_load(&finished));
     atomic_store(&reads_wait, false);
-    assert_true(sw_thread_join_timed(&thread, 10000));
+    assert_true(sw_thread_join_timed(&thread, 60000));
     assert_int_equal(w->code, SW_OK);
 }
 
@@ -493,9 +496,11 @@ static void rewind_waits_for_rows_that_are_being_read(void **state)
     struct sw_prefetch_args args = whole_batches(s, 10);
     (void)state;
     script_reads();
+    atomic_store(&reads_held, 0);
     atomic_store(&reads_wait, true);
     struct waiter w = {.prefetch = start(&args)};
-    usleep(20000); /* the thread is inside batch 0 */
+    while (atomic_load(&reads_held) == 0) /* until the thread is inside batch 0 */
+        usleep(1000);
     run_against_slow_reads(rewind_to_three, &w);
     next_of_three(&w);
     assert_int_equal(w.code, SW_OK);

@@ -200,11 +200,13 @@ static int64_t time_of_work(struct sw_device *dev, float *out)
     ASSERT_OK(sw_stream_wait(s, &err));
     int64_t took_ns = sw_os()->monotonic_ns() - began_ns;
     to_host(s, out, x, 64 * sizeof *out);
+    sw_device_free(dev, x, sizeof host);
     sw_stream_free(s);
     return took_ns;
 }
 
-/* A factor so large that a busy machine cannot turn the order round. */
+/* The slow one's share of time is exact whatever else the machine does; the quick one may have to
+ * try again until nothing comes between. */
 static void a_slow_gpu_computes_the_same_later(void **state)
 {
     struct sw_sim_conf conf = small_conf();
@@ -216,7 +218,9 @@ static void a_slow_gpu_computes_the_same_later(void **state)
     conf.slow = 20;
     for (int i = 0; i < 2; i++)
         ASSERT_OK(sw_sim_open(&conf, i, &dev[i], &err));
-    int64_t quick_ns = time_of_work(dev[0], quick), slow_ns = time_of_work(dev[1], slow);
+    int64_t slow_ns = time_of_work(dev[1], slow), quick_ns = slow_ns;
+    for (int tries = 0; tries < 1000 && slow_ns <= 2 * quick_ns; tries++)
+        quick_ns = time_of_work(dev[0], quick);
     assert_true(slow_ns > 2 * quick_ns);
     assert_same_bits("slow", slow, quick, sizeof quick);
     for (int i = 0; i < 2; i++)

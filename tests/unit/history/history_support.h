@@ -31,6 +31,9 @@ static inline char *db_path(void)
     return in_home("db/history.db");
 }
 
+/* How long to wait for what has to come: a busy disk takes its time. */
+enum { PATIENCE_MS = 120000 };
+
 static inline void sleep_ms(int ms)
 {
     nanosleep(&(struct timespec){ms / 1000, (long)(ms % 1000) * 1000000}, NULL);

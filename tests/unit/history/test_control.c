@@ -133,7 +133,7 @@ static void silent_clients_hold_nobody_up(void **state)
         assert_int_equal(connect(fds[i], (const struct sockaddr *)&to, sizeof to), 0);
     }
     int rc = SW_ERR_IO;
-    for (int tries = 0; tries < 200 && rc != SW_OK; tries++) {
+    for (int tries = 0; tries < 2000 && rc != SW_OK; tries++) {
         rc = sw_control_ask(s.path, "pause", answer, sizeof answer, &err);
         if (rc != SW_OK)
             usleep(50000);

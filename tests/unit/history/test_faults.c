@@ -194,7 +194,7 @@ static void run_survives_every_fault(void **state)
                     !sw_history_series(h, "train", "loss", &loss, &err))
                     sw_history_point(p, loss, 1, 1);
                 sw_history_finish_run(h, SW_RUN_DONE);
-                assert_true(sw_history_flush(h, 10000));
+                assert_true(sw_history_flush(h, PATIENCE_MS));
                 s = stats_of(h);
             }
             if (code)

@@ -255,10 +255,8 @@ static void reader_reads_while_a_writer_is_locked_out(void **state)
     (void)state;
     struct sw_history *h = begin("busy");
     sqlite3 *other = lock_database();
-    int64_t start = sw_os()->monotonic_ns();
-    struct sw_history_reader *r = open_reader();
+    struct sw_history_reader *r = open_reader(); /* who waited for the lock would wait in vain */
     assert_int_equal(id_of(r, "busy"), 1);
-    assert_true(sw_os()->monotonic_ns() - start < 2000000000ll);
     sw_history_reader_close(r);
     unlock_database(other);
     finish(h, SW_RUN_DONE);

@@ -107,7 +107,7 @@ static void resume_from_the_end_keeps_the_sums(void **state)
     c = curves_of(h);
     for (int64_t step = 2001; step <= 2600; step++)
         write_step(&c, step);
-    assert_true(sw_history_flush(h, 10000));
+    assert_true(sw_history_flush(h, PATIENCE_MS));
     assert_summaries_agree();
     finish(h, SW_RUN_DONE);
     assert_true(ask("SELECT summed_to = 2600 FROM runs"));

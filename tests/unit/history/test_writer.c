@@ -144,7 +144,7 @@ static void every_table_and_view_has_the_rows(void **state)
     (void)state;
     struct sw_history *h = begin("all");
     write_everything(h);
-    assert_true(sw_history_flush(h, 5000));
+    assert_true(sw_history_flush(h, PATIENCE_MS));
     assert_int_equal(ask("SELECT count(*) FROM metrics WHERE name = 'loss' AND split = 'train'"),
                      20);
     finish(h, SW_RUN_DONE);
@@ -217,7 +217,7 @@ static void wal_stays_short(void **state)
         sw_history_step_time(p, &t);
         if (step % 5000)
             continue;
-        assert_true(sw_history_flush(h, 20000));
+        assert_true(sw_history_flush(h, PATIENCE_MS));
         assert_int_equal(stat(in_home("db/history.db-wal"), &st), 0);
         longest = st.st_size > longest ? st.st_size : longest;
     }
@@ -238,7 +238,7 @@ static void same_step_again_replaces(void **state)
     assert_int_equal(series(h, "train", "loss"), loss);
     assert_int_not_equal(series(h, "test", "loss"), loss);
     sw_history_point(p, loss, 1, 5);
-    assert_true(sw_history_flush(h, 5000));
+    assert_true(sw_history_flush(h, PATIENCE_MS));
     sw_history_point(p, loss, 1, 6);
     sw_history_point(p, loss, 2, NAN);
     sw_history_point(p, loss, 3, -INFINITY);
@@ -282,7 +282,7 @@ static void full_rings_lose_nothing(void **state)
         sw_history_event(h, SW_LOG_INFO, "test", "while they write");
         sw_thread_join(&streams[i].thread);
     }
-    assert_true(sw_history_flush(h, 20000));
+    assert_true(sw_history_flush(h, PATIENCE_MS));
     struct sw_history_stats s = stats_of(h);
     assert_int_equal(s.lost, 0);
     assert_int_equal(s.rows, THREADS * POINTS + THREADS);

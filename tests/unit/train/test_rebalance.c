@@ -1,7 +1,7 @@
 /* ctest-labels: threads
  * ctest-timeout: 240
- * Rows by measured speed: the arithmetic, and workers on simulated devices of which one is three
- * times slower than the other. */
+ * Rows by speed: the arithmetic, workers of which one is three times slower than the other, and
+ * that speed is measured. */
 #include "train/worker.h"
 #include "workers_support.h"
 
@@ -52,7 +52,7 @@ static void rows_follow_speed_where_it_is_worth_it(void **state)
 
 /* ---- runs ---- */
 
-#define SLOW_SECOND "sim:gpus=2,slow=3,faulty=1"
+#define TWO "sim:gpus=2"
 #define REBALANCE "cluster.rebalance=yes", "job.eval_every=10"
 
 /* Large enough that computing is what takes the time. */
@@ -88,12 +88,13 @@ static void a_slower_worker_gets_fewer_rows(void **state)
     struct trial t = {
         .recipe = recipe,
         .name = "slow",
-        .device = SLOW_SECOND,
+        .device = TWO,
+        .before = plant_speeds,
         .sets = {"cluster.workers_per_group=2", REBALANCE, "job.checkpoint_every=10"}};
     trial_ok(&t);
     rows_of("slow", rows);
-    assert_int_equal(rows[0] + rows[1], 64);
-    assert_in_range(rows[0], 34, 63); /* 48 is the ideal; the machine has other work, too */
+    assert_int_equal(rows[0], 48);
+    assert_int_equal(rows[1], 16);
     assert_non_null(strstr(t.text, "rebalance: rows of a batch by speed: worker0.0 "));
     snprintf(line, sizeof line, "\nrows %d %d\n", (int)rows[0], (int)rows[1]);
     assert_non_null(strstr(choices_of("slow", 30), line));
@@ -109,6 +110,27 @@ static void a_slower_worker_gets_fewer_rows(void **state)
                          run_id("slow"))) < 1e-4);
 }
 
+/* How fast a device is comes out of what its steps take. On a busy machine the quick one may be
+ * held up in most of them: another run will do. */
+static void speed_is_measured(void **state)
+{
+    enum { RUNS = 12 };
+    int64_t rows = 0;
+    (void)state;
+    for (int i = 0; i < RUNS && rows <= 32; i++) {
+        struct trial t = {.recipe = recipe,
+                          .oversubscribe = true,
+                          .device = "sim:gpus=2,slow=20,faulty=1",
+                          .steps = 12,
+                          .sets = {"cluster.workers_per_group=2", REBALANCE}};
+        assert_int_equal(trial_open(&t), SW_OK);
+        assert_int_equal(trial_run(&t), SW_OK);
+        rows = t.job->workers[0].rows[SW_SPLIT_TRAIN];
+        trial_close(&t);
+    }
+    assert_in_range(rows, 33, 63);
+}
+
 static void note_rows(struct trial *t)
 {
     int64_t *rows = t->user;
@@ -120,15 +142,15 @@ static void a_resume_goes_on_with_the_rows(void **state)
 {
     int64_t rows[2], taken[2], eval;
     (void)state;
-    balanced(.name = "half", .device = SLOW_SECOND, .steps = 15,
+    balanced(.name = "half", .device = TWO, .steps = 15, .before = plant_speeds,
              .sets = {"cluster.workers_per_group=2", REBALANCE});
     rows_of("half", rows);
-    assert_true(rows[0] != 32);
+    assert_int_equal(rows[0], 48);
     struct trial t = {.recipe = recipe,
                       .resume = "half",
                       .resume_step = 15,
                       .steps = 18, /* no evaluation before the end */
-                      .device = SLOW_SECOND,
+                      .device = TWO,
                       .before = note_rows,
                       .user = taken};
     trial_ok(&t);
@@ -138,7 +160,7 @@ static void a_resume_goes_on_with_the_rows(void **state)
     struct trial plain = {.recipe = recipe,
                           .resume = "half",
                           .resume_step = 15,
-                          .device = SLOW_SECOND,
+                          .device = TWO,
                           .sets = {"cluster.rebalance=no"}};
     assert_int_equal(trial_open(&plain), SW_OK);
     eval = plain.job->workers[0].rows[SW_SPLIT_EVAL];
@@ -161,12 +183,13 @@ static void a_device_without_room_keeps_its_rows(void **state)
     size_t peak = 0;
     char device[96];
     (void)state;
-    balanced(.device = "sim:gpus=2", .on_event = note_peak, .user = &peak,
+    balanced(.device = TWO, .on_event = note_peak, .user = &peak,
              .sets = {"cluster.workers_per_group=2", "job.eval_every=10", FIVES});
-    snprintf(device, sizeof device, SLOW_SECOND ",mem=%zuKiB", peak / 1024 + 16);
+    snprintf(device, sizeof device, TWO ",mem=%zuKiB", peak / 1024 + 16);
     struct trial t = {.recipe = recipe,
                       .name = "tight",
                       .device = device,
+                      .before = plant_speeds,
                       .sets = {"cluster.workers_per_group=2", REBALANCE, FIVES}};
     trial_ok(&t);
     assert_non_null(strstr(t.text, "rebalance: the rows of a batch stay as they are: worker0.0"));
@@ -250,6 +273,7 @@ int main(void)
         cmocka_unit_test(rows_are_shared_out_whole),
         cmocka_unit_test(rows_follow_speed_where_it_is_worth_it),
         FRESH(a_slower_worker_gets_fewer_rows),
+        FRESH(speed_is_measured),
         FRESH(a_resume_goes_on_with_the_rows),
         FRESH(a_device_without_room_keeps_its_rows),
         FRESH(workers_on_the_cpu_may_be_balanced),

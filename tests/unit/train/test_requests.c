@@ -105,7 +105,7 @@ static void paused_run_goes_on_to_the_same_bits(void **state)
 static void save_now(struct trial *t, int64_t step)
 {
     ask_job(t, "checkpoint");
-    for (int ms = 0; ms < 20000 && !exists(checkpoint_path(t->name, step)); ms++)
+    for (int ms = 0; ms < 120000 && !exists(checkpoint_path(t->name, step)); ms++)
         sleep_ms(1);
     assert_true(exists(checkpoint_path(t->name, step)));
     assert_int_equal(paused_at(t), step);

@@ -185,7 +185,6 @@ static void a_loss_that_is_not_finite_ends_all_groups(void **state)
         trial_go(&t);
         assert_int_equal(t.rc, SW_ERR_DIVERGED);
         assert_false(t.stuck);
-        assert_true(t.took_s < 60);
     }
 }
 
