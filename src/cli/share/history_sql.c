@@ -23,7 +23,7 @@ static const struct sw_cli_spec spec = {
     .about = "Answers a query with tab-separated rows and nothing else; NULL is empty; a tab, a\n"
              "newline and a backslash within a value are \\t, \\n and \\\\. Only reading is "
              "allowed.",
-    .more = "The README has the tables and views, and queries that people ask.",
+    .more = "docs/history.md has the tables and views, and queries that people ask.",
     .takes = SW_CLI_DB | SW_CLI_JSON | SW_CLI_QUIET,
     .options = rows,
     .min_args = 1,
