@@ -27,7 +27,7 @@ static int run(int argc, char **argv)
                  "beginning of one, a name (the newest run of it), or @last.",
         .more = "Tables: runs series point step_time layer_time link_traffic hardware placement "
                 "checkpoints\n"
-                "events tags plans segments. Views: metrics(run_id, step, epoch, time, split, "
+                "events tags plans segments stages. Views: metrics(run_id, step, epoch, time, split, "
                 "name, value)\n"
                 "run_summary series_stats epoch_metrics slowest_layers where_time_went traffic.",
         .subs = sub_verbs,

@@ -17,11 +17,6 @@ static int make_uid(char uid[SW_UID_TEXT], struct sw_err *err)
     return SW_OK;
 }
 
-static struct sw_cell count_or_null(int64_t n)
-{
-    return n > 0 ? SW_INT(n) : SW_NULL;
-}
-
 static int make_run_row(struct sw_history *h, const struct sw_run_info *i, double now,
                         struct sw_err *err)
 {
@@ -41,8 +36,8 @@ static int make_run_row(struct sw_history *h, const struct sw_run_info *i, doubl
                                  SW_INT(i->workers),
                                  SW_TEXT(i->device),
                                  SW_INT(i->seed),
-                                 count_or_null(i->batch),
-                                 count_or_null(i->params),
+                                 SW_COUNT(i->batch),
+                                 SW_COUNT(i->params),
                                  SW_TEXT(i->version),
                                  SW_TEXT(i->note),
                                  SW_REAL(i->flops_per_sample),
@@ -52,8 +47,8 @@ static int make_run_row(struct sw_history *h, const struct sw_run_info *i, doubl
                                  SW_NULL,
                                  SW_TEXT(i->recipe_text),
                                  SW_TEXT(i->fallback),
-                                 count_or_null(i->steps),
-                                 count_or_null(i->epoch_records)}};
+                                 SW_COUNT(i->steps),
+                                 SW_COUNT(i->epoch_records)}};
     h->run = sw_row_copy(&r);
     return h->run ? SW_OK : sw_err_nomem(err, "row of the run", sizeof r);
 }

@@ -27,6 +27,16 @@ void sw_history_cold(struct sw_history *h, const struct sw_row *row)
     atomic_fetch_add_explicit(&h->lost, 1, memory_order_relaxed);
 }
 
+void sw_history_stage(struct sw_history *h, const struct sw_history_stage *s)
+{
+    struct sw_row row = {.kind = SW_ROW_STAGE,
+                         .series = -1,
+                         .cells = {SW_INT(s->from_step), SW_TEXT(s->name), SW_COUNT(s->batch),
+                                   SW_COUNT(s->epoch_records), SW_COUNT(s->params),
+                                   SW_REAL(s->flops_per_sample)}};
+    sw_history_cold(h, &row);
+}
+
 void sw_history_layer_time(struct sw_history *h, const char *layer, int worker, double forward_ms,
                            double backward_ms, int64_t samples)
 {

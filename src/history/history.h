@@ -140,6 +140,15 @@ void sw_history_traffic(struct sw_history_producer *p, int link, int64_t step, i
 /* --- Cold path: any thread; takes a lock for a moment and allocates. A call that finds no memory
  * counts one lost row. --- */
 
+/* What steps behind from_step are made of, where that differs from those before: a run has at least
+ * one stage, from step 0. A stage of the recipe has its name. The run's batch, epoch_records,
+ * params and flops_per_sample become these. Counts of 0 are stored as NULL: unknown. */
+struct sw_history_stage {
+    const char *name; /* or NULL */
+    int64_t from_step, batch, epoch_records, params;
+    double flops_per_sample;
+};
+void sw_history_stage(struct sw_history *h, const struct sw_history_stage *s);
 /* Mean times of a layer on a worker over `samples` measured steps; calls for one layer are
  * averaged, weighted by samples, so a caller passes what it measured since its last call. */
 void sw_history_layer_time(struct sw_history *h, const char *layer, int worker, double forward_ms,

@@ -215,6 +215,30 @@ int sw_history_each_segment(struct sw_history_reader *r, int64_t run_id,
     return end(&q);
 }
 
+int sw_history_each_stage(struct sw_history_reader *r, int64_t run_id,
+                          int (*each)(void *user, const struct sw_run_stage *s), void *user,
+                          struct sw_err *err)
+{
+    static const char *const sql[] = {
+        "SELECT name, from_step, batch, epoch_records, params, flops_per_sample, epochs_before"
+        " FROM stages WHERE run_id = ?1 ORDER BY from_step",
+        "SELECT NULL, 0, batch, epoch_records, params, flops_per_sample, 0.0 FROM runs"
+        " WHERE id = ?1"};
+    const int64_t numbers[3] = {run_id};
+    struct rows q = begin(r, sql[r->version < 3], numbers, err);
+    while (next(&q)) {
+        struct sw_run_stage s = {(const char *)sqlite3_column_text(q.st, 0),
+                                 sqlite3_column_int64(q.st, 1),
+                                 sqlite3_column_int64(q.st, 2),
+                                 sqlite3_column_int64(q.st, 3),
+                                 sqlite3_column_int64(q.st, 4),
+                                 real(q.st, 5),
+                                 real(q.st, 6)};
+        q.code = each(user, &s);
+    }
+    return end(&q);
+}
+
 int sw_history_each_hardware(struct sw_history_reader *r, int64_t run_id,
                              int (*each)(void *user, const struct sw_run_hardware *h), void *user,
                              struct sw_err *err)

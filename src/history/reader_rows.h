@@ -79,6 +79,17 @@ int sw_history_each_segment(struct sw_history_reader *r, int64_t run_id,
                             int (*each)(void *user, const struct sw_run_segment *s), void *user,
                             struct sw_err *err) SW_MUST_CHECK;
 
+/* See struct sw_history_stage; of a file older than stages there is one, the run's. */
+struct sw_run_stage {
+    const char *name;                                /* or NULL */
+    int64_t from_step, batch, epoch_records, params; /* 0: unknown */
+    double flops_per_sample, epochs_before;
+};
+/* By step. */
+int sw_history_each_stage(struct sw_history_reader *r, int64_t run_id,
+                          int (*each)(void *user, const struct sw_run_stage *s), void *user,
+                          struct sw_err *err) SW_MUST_CHECK;
+
 struct sw_run_hardware {
     const char *device;
     double time, util, mem_used, power_w, temp_c, clock_mhz;

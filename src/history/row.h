@@ -12,6 +12,7 @@
 enum sw_row_kind {
     SW_ROW_RUN,
     SW_ROW_SEGMENT,
+    SW_ROW_STAGE,
     SW_ROW_POINT,
     SW_ROW_STEP_TIME,
     SW_ROW_LAYER_TIME,
@@ -45,6 +46,10 @@ static inline struct sw_cell SW_TEXT(const char *t) {
     return (struct sw_cell){t ? SW_CELL_TEXT : SW_CELL_NULL, {.t = t}};
 }
 #define SW_NULL ((struct sw_cell){0})
+/* 0: unknown. */
+static inline struct sw_cell SW_COUNT(int64_t n) {
+    return n > 0 ? SW_INT(n) : SW_NULL;
+}
 
 enum {
     SW_ROW_CELLS = 28,

@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 enum {
-    SW_SCHEMA_VERSION = 2,
+    SW_SCHEMA_VERSION = 3,
     SW_SCHEMA_APPLICATION_ID = 0x53574853, /* "SWHS": tells our files from other people's */
 };
 

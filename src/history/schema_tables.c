@@ -87,16 +87,30 @@ static const char tables_2[] =
     " bytes INTEGER NOT NULL, ms REAL, PRIMARY KEY(run_id, from_unit, to_unit, kind))"
     " WITHOUT ROWID;";
 
-const char *const sw_schema_tables[SW_SCHEMA_VERSION] = {tables_1, tables_2};
+/* Version 3. The steps of a run may differ in what they are made of: a stage has a net, a batch and
+ * data of its own, groups that are apart may be fewer after a resume. `stages` says from which step on
+ * it is what, and runs has what the last of them has. */
+static const char tables_3[] =
+    "CREATE TABLE stages(run_id INTEGER NOT NULL REFERENCES runs(id) ON DELETE CASCADE,"
+    " from_step INTEGER NOT NULL, name TEXT, batch INTEGER, epoch_records INTEGER,"
+    " params INTEGER, flops_per_sample REAL, epochs_before REAL NOT NULL,"
+    " PRIMARY KEY(run_id, from_step)) WITHOUT ROWID;"
+    "INSERT INTO stages SELECT id, 0, NULL, batch, epoch_records, params, flops_per_sample, 0.0"
+    " FROM runs;";
 
-/* The epoch of step t is the one that its last sample belongs to, counted from 1:
- * ceil(t * batch / records). Nothing of it is stored with a point. */
+const char *const sw_schema_tables[SW_SCHEMA_VERSION] = {tables_1, tables_2, tables_3};
+
+/* The epoch of step t is the one that its last sample belongs to, counted from 1: the epochs before
+ * its stage and t * batch / records of the stage's steps, rounded up. Nothing of it is stored with
+ * a point. */
 const char sw_schema_views[] =
     "CREATE VIEW metrics AS SELECT s.run_id AS run_id, p.step AS step,"
-    " CASE WHEN r.epoch_records > 0 AND r.batch > 0"
-    "  THEN (p.step * r.batch + r.epoch_records - 1) / r.epoch_records END AS epoch,"
+    " (SELECT CAST(g.epochs_before + (p.step - g.from_step) * 1.0 * g.batch"
+    "  / nullif(g.epoch_records, 0) + 0.999999999 AS INTEGER) FROM stages g"
+    "  WHERE g.run_id = s.run_id AND g.from_step < max(p.step, 1)"
+    "  ORDER BY g.from_step DESC LIMIT 1) AS epoch,"
     " p.time AS time, s.split AS split, s.name AS name, p.value AS value"
-    " FROM series s JOIN runs r ON r.id = s.run_id JOIN point p ON p.series_id = s.id;"
+    " FROM series s JOIN point p ON p.series_id = s.id;"
 
     /* A curve in one row. What the summaries have is not read again, only the points behind it. */
     "CREATE VIEW series_stats AS SELECT s.run_id AS run_id, s.split AS split, s.name AS name,"

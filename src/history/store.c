@@ -17,7 +17,9 @@ static const char *const sql_of[SW_ROW_KINDS][SW_STORE_STATEMENTS] = {
          " pid_start, boot_id, out_dir, recipe_text, fallback, steps, epoch_records, status)"
          " SELECT CASE WHEN NOT EXISTS (SELECT 1 FROM runs WHERE id = ?2) THEN ?2 END, ?3, ?4, ?5,"
          " ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23,"
-         " ?24, ?25, ?26, ?27, 'running' WHERE NOT EXISTS (SELECT 1 FROM runs WHERE uid = ?20)"},
+         " ?24, ?25, ?26, ?27, 'running' WHERE NOT EXISTS (SELECT 1 FROM runs WHERE uid = ?20)",
+         "INSERT OR IGNORE INTO stages SELECT id, 0, NULL, batch, epoch_records, params,"
+         " flops_per_sample, 0.0 FROM runs WHERE uid = ?20"},
     /* A segment left open by a crash ends with the last sign of life. Then this process takes the
      * run over, and what lies behind its first step is superseded. */
     [SW_ROW_SEGMENT] =
@@ -36,7 +38,20 @@ static const char *const sql_of[SW_ROW_KINDS][SW_STORE_STATEMENTS] = {
          " AND step > ?2",
          "DELETE FROM step_time WHERE run_id = ?1 AND step > ?2",
          "DELETE FROM link_traffic WHERE run_id = ?1 AND step > ?2",
-         "DELETE FROM checkpoints WHERE run_id = ?1 AND step > ?2"},
+         "DELETE FROM checkpoints WHERE run_id = ?1 AND step > ?2",
+         "DELETE FROM stages WHERE run_id = ?1 AND from_step > ?2"},
+    /* One that is as the steps before goes on with them. */
+    [SW_ROW_STAGE] =
+        {"INSERT OR REPLACE INTO stages(run_id, from_step, name, batch, epoch_records, params,"
+         " flops_per_sample, epochs_before) SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7,"
+         " coalesce((SELECT epochs_before + (?2 - from_step) * 1.0 * batch / nullif(epoch_records,"
+         " 0) FROM stages WHERE run_id = ?1 AND from_step < ?2 ORDER BY from_step DESC LIMIT 1), 0)"
+         " WHERE NOT EXISTS (SELECT 1 FROM (SELECT * FROM stages WHERE run_id = ?1"
+         "  AND from_step <= ?2 ORDER BY from_step DESC LIMIT 1) WHERE name IS ?3 AND batch IS ?4"
+         "  AND epoch_records IS ?5 AND params IS ?6 AND flops_per_sample IS ?7)",
+         "UPDATE runs SET batch = coalesce(?4, batch), epoch_records = coalesce(?5, epoch_records),"
+         " params = coalesce(?6, params), flops_per_sample = coalesce(?7, flops_per_sample)"
+         " WHERE id = ?1"},
     [SW_ROW_POINT] =
         {"INSERT INTO series(run_id, split, name) VALUES (?1, ?2, ?3) ON CONFLICT DO NOTHING",
          "SELECT id FROM series WHERE run_id = ?1 AND split = ?2 AND name = ?3",

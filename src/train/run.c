@@ -217,6 +217,7 @@ static int run(struct sw_job *job, sw_job_observer *observer, void *user, bool *
         if (first)
             tell_start(&r);
         sw_stage_tell(job);
+        sw_run_record_stage(job);
         sw_run_tell_misplaced(job);
         sw_rates_keep(job);
         sw_job_tune_keep(job);

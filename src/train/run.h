@@ -11,6 +11,8 @@
 int sw_run_open(struct sw_job *job, struct sw_err *err) SW_MUST_CHECK;
 /* Which unit is where, into the history. */
 void sw_run_record_placement(struct sw_job *job);
+/* What the coming steps are made of, likewise. */
+void sw_run_record_stage(struct sw_job *job);
 /* Where binding memory was refused, the run is right and may be slow. */
 void sw_run_tell_misplaced(struct sw_job *job);
 /* Units that have a slot in the live snapshot, once that is open. */

@@ -64,6 +64,23 @@ void sw_run_record_placement(struct sw_job *job)
         sw_history_tag(job->history, "copy", job->plan.copy);
 }
 
+/* Those that the first group makes alone have one batch. */
+void sw_run_record_stage(struct sw_job *job)
+{
+    struct sw_history_stage s = {.name = job->stage.index < 0 ? NULL : job->stage.name,
+                                 .from_step = job->first_step,
+                                 .batch = job->conf->batch,
+                                 .epoch_records = job->source[SW_SPLIT_TRAIN]->records,
+                                 .params = job->plan.params,
+                                 .flops_per_sample = job->plan.flops_per_sample};
+    if (job->first_step < job->alone_steps) {
+        sw_history_stage(job->history, &s);
+        s.from_step = job->alone_steps;
+    }
+    s.batch *= job->apart ? job->group_count : 1;
+    sw_history_stage(job->history, &s);
+}
+
 int sw_job_slots(const struct sw_job *job)
 {
     const struct sw_worker *last = &job->workers[job->placement->worker_count - 1];

@@ -126,6 +126,24 @@ whole=$T/whole/checkpoint-45.safetensors
         where name = 'lr' and step in (1, 11, 21, 36) order by step)")"
 expect 0 history show whole
 has out '^stage +joint \(3 of 3\)'
+has out '^joint +35 +20 +4\.9 k$'
+# The history knows of each stage what it was made of; the run has what the last one has.
+stages_of() {
+    sql "select group_concat(s.name || ' ' || from_step || ' ' || s.batch || ' ' || s.params, ', ')
+        from (select * from stages order by from_step) s join runs on id = run_id
+        where runs.name = '$1'"
+}
+all='pre 0 16 4812, fine 20 16 2368, joint 35 20 4864'
+[ "$(stages_of whole)" = "$all" ] || fail "stages: $(stages_of whole)"
+[ "$(sql "select params || ' ' || batch from runs where name = 'whole'")" = '4864 20' ] ||
+    fail 'the run has not what its last stage has'
+# Epochs go on by the batch of each stage: 35 steps of 16 samples of 200, and two of 100.
+expect 0 run "$staged" --out "$T/large" --name large --quiet --set stage.joint.batch=100
+[ "$(sql "select group_concat(step || ' ' || epoch, ', ') from (select * from metrics join runs on
+    runs.id = run_id where runs.name = 'large' and split = 'train' and metrics.name = 'loss'
+    and step in (12, 13, 25, 26, 35, 36, 37) order by step)")" = \
+    '12 1, 13 2, 25 2, 26 3, 35 3, 36 4, 37 4' ] || fail 'epochs'
+expect 0 history plot large --by epoch
 
 if have_python; then
     python3 - "$T/whole" <<'END' || fail 'values are not where they should be'
@@ -206,6 +224,7 @@ kill -9 "$pid" 2>/dev/null
 wait "$pid" 2>/dev/null
 expect 0 resume killed
 same_as_whole "$T/killed"
+[ "$(stages_of killed)" = "$all" ] || fail "stages after a resume: $(stages_of killed)"
 
 # Another number of workers, a device of its own, other frameworks: the same steps.
 expect 0 run "$staged" --out "$T/sim" --name sim --device sim:gpus=2,mem=64MiB --oversubscribe \

@@ -57,9 +57,42 @@ static int take_series(void *user, const struct sw_run_series *s)
     return 0;
 }
 
+/* A run's stages, which have epochs of their own length. */
+struct epochs {
+    struct sw_run_stage *items; /* owned; without names */
+    int count;
+    struct sw_err *err;
+};
+
+static int take_stage(void *user, const struct sw_run_stage *s)
+{
+    struct epochs *e = user;
+    if (s->batch <= 0 || s->epoch_records <= 0)
+        return sw_err_set(e->err, SW_ERR_INVALID, "how long an epoch is is not known");
+    struct sw_run_stage *items = sw_realloc_array(e->items, (size_t)e->count + 1, sizeof *items);
+    if (!items)
+        return sw_err_nomem(e->err, "stages", sizeof *items);
+    e->items = items;
+    items[e->count] = *s;
+    items[e->count++].name = NULL;
+    return 0;
+}
+
+/* Epochs up to a step, with a fraction. */
+static double epoch_at(const struct epochs *e, int64_t step)
+{
+    int i = e->count - 1;
+    while (i > 0 && e->items[i].from_step >= step)
+        i--;
+    const struct sw_run_stage *s = &e->items[i];
+    return s->epochs_before +
+           (double)(step - s->from_step) * (double)s->batch / (double)s->epoch_records;
+}
+
 struct fill {
     struct sw_trail *fold;
     const struct sw_run *run;
+    const struct epochs *epochs;
     enum sw_curves_x x;
 };
 
@@ -70,7 +103,7 @@ static int add_point(void *user, const struct sw_run_point *p)
     if (f->x == SW_CURVES_BY_TIME)
         x = p->time - f->run->started_at;
     else if (f->x == SW_CURVES_BY_EPOCH)
-        x = x * (double)f->run->batch / (double)f->run->epoch_records;
+        x = epoch_at(f->epochs, p->step);
     sw_trail_add(f->fold, x, p->value);
     return 0;
 }
@@ -86,7 +119,8 @@ static int smooth(struct sw_curve *c, double keep, struct sw_err *err)
 
 /* Takes the label over. */
 static int load_curve(struct sw_curves *all, struct sw_history_view *v, const struct sw_run *run,
-                      int number, const struct found *found, struct sw_err *err)
+                      const struct epochs *epochs, int number, const struct found *found,
+                      struct sw_err *err)
 {
     struct sw_curve *items =
         sw_realloc_array(all->items, (size_t)all->count + 1, sizeof *all->items);
@@ -97,7 +131,7 @@ static int load_curve(struct sw_curves *all, struct sw_history_view *v, const st
     all->items = items;
     struct sw_curve *c = &items[all->count++];
     *c = (struct sw_curve){.label = found->label, .run = number, .eval = found->eval};
-    struct fill fill = {&c->fold, run, all->args.x};
+    struct fill fill = {&c->fold, run, epochs, all->args.x};
     int code = sw_trail_init(&c->fold, all->args.capacity, err);
     if (!code)
         code = sw_history_each_point(v->reader, found->id, -1, INT64_MAX, add_point, &fill, err);
@@ -110,12 +144,17 @@ static int load_run(struct sw_curves *all, struct sw_history_view *v, const stru
                     int number, struct sw_buf *others, struct sw_err *err)
 {
     struct gather g = {.args = &all->args, .run = run, .many_runs = all->runs > 1, .err = err};
-    if (all->args.x == SW_CURVES_BY_EPOCH && (run->epoch_records <= 0 || run->batch <= 0))
-        return sw_err_set(err, SW_ERR_INVALID, "run %lld: how long an epoch is is not known",
-                          (long long)run->id);
-    int code = sw_history_each_series(v->reader, run->id, take_series, &g, err), taken = 0;
+    struct epochs epochs = {.err = err};
+    int code = SW_OK, taken = 0;
+    if (all->args.x == SW_CURVES_BY_EPOCH)
+        code = sw_history_each_stage(v->reader, run->id, take_stage, &epochs, err);
+    if (code)
+        code = sw_err_prefix(err, code, "run %lld", (long long)run->id);
+    else
+        code = sw_history_each_series(v->reader, run->id, take_series, &g, err);
     while (!code && taken < g.count)
-        code = load_curve(all, v, run, number, &g.found[taken++], err);
+        code = load_curve(all, v, run, &epochs, number, &g.found[taken++], err);
+    sw_free(epochs.items);
     while (taken < g.count)
         sw_free(g.found[taken++].label);
     if (!others->length)

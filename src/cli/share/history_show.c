@@ -1,6 +1,7 @@
 /* singa-ws history show: one run with what belongs to it, for people or as JSON. */
 #include "cli/share/history_verb.h"
 #include "cli/share/run_text.h"
+#include "history/reader_rows.h"
 #include <math.h>
 #include <stdio.h>
 
@@ -242,6 +243,31 @@ static int show_segment(void *user, int64_t row, int columns, const struct sw_hi
     return 0;
 }
 
+/* One that is not the recipe's is what a resume made of the run. */
+static int show_stage(void *user, const struct sw_run_stage *s)
+{
+    struct part *p = user;
+    struct sw_json_writer *w = &p->page->view.json;
+    char text[64];
+    p->some |= s->from_step > 0;
+    if (p->page->view.as_json) {
+        sw_json_open_object(w, NULL);
+        sw_json_string(w, "name", s->name);
+        sw_json_int(w, "from_step", s->from_step);
+        sw_json_int(w, "batch", s->batch);
+        sw_json_int(w, "epoch_records", s->epoch_records);
+        sw_json_int(w, "params", s->params);
+        sw_json_real(w, "flops_per_sample", s->flops_per_sample);
+        sw_json_close_object(w);
+        return 0;
+    }
+    sw_columns_plain(&p->page->table, s->name);
+    sw_columns_cell(&p->page->table, "%lld", (long long)s->from_step);
+    sw_columns_cell(&p->page->table, "%lld", (long long)s->batch);
+    sw_columns_cell(&p->page->table, "%s", sw_human_count(text, (double)s->params));
+    return 0;
+}
+
 /* A part of the page that is a query of this run: `what` FROM a table, and its order. */
 static int show_query(struct page *v, const char *key, const char *const *titles, int count,
                       const char *what, const char *order, int64_t id, sw_history_row *each,
@@ -264,6 +290,7 @@ static int show_parts(struct page *v, int64_t id, struct sw_err *err)
     static const char *const event[] = {"EVENT", "LEVEL", "FROM", "TEXT"};
     static const char *const tag[] = {"TAG", "VALUE"};
     static const char *const segment[] = {">FROM STEP", "STARTED", "ENDED"};
+    static const char *const stage[] = {"STAGE", ">FROM STEP", ">BATCH", ">PARAMETERS"};
     struct part p = {.page = v};
     begin_part(v, "metrics", metric, 6);
     int code = sw_history_each_metric(v->view.reader, id, show_metric, &p, err);
@@ -282,6 +309,11 @@ static int show_parts(struct page *v, int64_t id, struct sw_err *err)
         code =
             show_query(v, "segments", segment, 3, "from_step, started_at, ended_at FROM segments",
                        "ORDER BY segment", id, show_segment, err);
+    p.some = false;
+    begin_part(v, "stages", stage, 4);
+    if (!code)
+        code = sw_history_each_stage(v->view.reader, id, show_stage, &p, err);
+    end_part(v, p.some);
     if (!code)
         code = show_query(v, "tags", tag, 2, "key, value FROM tags", "ORDER BY key", id, show_tag,
                           err);

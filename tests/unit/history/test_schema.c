@@ -98,6 +98,7 @@ static void first_version_is_brought_forward(void **state)
     assert_true(ask("SELECT total_ms = 4 FROM where_time_went WHERE run_id = 7"
                     " AND part = 'forward'"));
     assert_int_equal(ask("SELECT count(*) FROM runs"), 2);
+    assert_int_equal(ask("SELECT count(*) FROM stages WHERE from_step = 0"), 2);
     assert_sound();
 }
 

@@ -139,6 +139,38 @@ static void write_everything(struct sw_history *h)
     sw_history_tag(h, "kind", "unit");
 }
 
+/* A stage that is as the steps before is none of its own; what a resume supersedes goes. */
+static void epochs_follow_the_stages(void **state)
+{
+    (void)state;
+    struct sw_history *h = begin("stages");
+    struct sw_history_stage s = {
+        .name = "a", .batch = 10, .epoch_records = 50, .params = 7, .flops_per_sample = 3};
+    int64_t id = sw_history_run_id(h);
+    write_everything(h); /* 20 steps */
+    sw_history_stage(h, &s);
+    s = (struct sw_history_stage){"b", 8, 30, 60, 9, 4};
+    sw_history_stage(h, &s);
+    s.from_step = 12;
+    sw_history_stage(h, &s);
+    finish(h, SW_RUN_DONE);
+    assert_string_equal(ask_text("SELECT group_concat(name || from_step) FROM stages"), "a0,b8");
+    assert_true(ask("SELECT params = 9 AND batch = 30 AND flops_per_sample = 4 FROM runs"));
+    /* 8 steps of a fifth of an epoch, then halves. */
+    assert_string_equal(ask_text("SELECT group_concat(epoch) FROM (SELECT epoch FROM metrics WHERE"
+                                 " name = 'loss' AND split = 'train' AND step IN (1, 5, 6, 8, 9,"
+                                 " 10, 11, 20) ORDER BY step)"),
+                        "1,1,2,2,3,3,4,8");
+    struct sw_run_info info = info_of("stages");
+    struct sw_err err;
+    ok(sw_history_open(&h, db_path(), NULL, &err), &err);
+    ok(sw_history_resume_run(h, id, 8, &info, &err), &err);
+    s = (struct sw_history_stage){"c", 8, 10, 50, 7, 3};
+    sw_history_stage(h, &s);
+    finish(h, SW_RUN_DONE);
+    assert_string_equal(ask_text("SELECT group_concat(name || from_step) FROM stages"), "a0,c8");
+}
+
 static void every_table_and_view_has_the_rows(void **state)
 {
     (void)state;
@@ -316,6 +348,7 @@ int main(void)
         CASE(default_directory_is_new_for_each_run),
         CASE(directory_that_cannot_be_made_is_an_error),
         CASE(every_table_and_view_has_the_rows),
+        CASE(epochs_follow_the_stages),
         CASE(point_costs_at_most_31_bytes),
         CASE(wal_stays_short),
         CASE(same_step_again_replaces),

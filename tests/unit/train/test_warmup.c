@@ -154,6 +154,9 @@ static void batches_follow_one_order_in_both_parts(void **state)
         }
         /* Each worker has made its own steps and no other, and each step has one loss. */
         int id = run_id(s->name);
+        /* Epochs of 200 records: one batch of 25 a step, then one of each group. */
+        assert_int_equal((int)ask("SELECT max(epoch) FROM metrics WHERE run_id = %d", id),
+                         (25 * (WARM + (STEPS - WARM) * s->groups) + 199) / 200);
         assert_int_equal((int)ask("SELECT count(*) FROM step_time WHERE run_id = %d", id),
                          WARM * s->members + (STEPS - WARM) * s->members * s->groups);
         assert_int_equal(
