@@ -1,7 +1,10 @@
 /* Gibbs chains of a net that is trained by algorithm = cd: which layers are the two sides of a
  * Boltzmann machine, and which of these machines are trained. Such a machine is a loss of its own:
- * it needs no other, and no gradient leaves it. */
+ * it needs no other, and no gradient leaves it. And do all layers of a machine say the same of its
+ * units? They are keys of each, because layers do not know each other. */
 #include "net/net_private.h"
+
+#include "base/str.h"
 
 /* The two sides of the machine whose hidden layer node i is. */
 static void join(struct sw_net *net, int i)
@@ -23,11 +26,73 @@ static void join(struct sw_net *net, int i)
     hidden->chain = visible->chain = true;
 }
 
+/* ---- Units ---- */
+
+/* A key of the layer's type, NULL: it has none; and what the layer says. */
+static const struct sw_opt *key_of(const struct sw_net_node *node, const char *key)
+{
+    const struct sw_opt *o = node->layer.type->base.opts;
+    while (o && o->key && !sw_str_eq(o->key, key))
+        o++;
+    return o && o->key ? o : NULL;
+}
+
+static const void *value_of(const struct sw_net_node *node, const struct sw_opt *o)
+{
+    return (const char *)node->layer.conf + o->offset;
+}
+
+/* A layer that reads a machine's side says in `key` what units that has. */
+static void check_units(struct sw_net *net, const struct sw_net_node *reader, const char *key,
+                        const struct sw_net_node *side)
+{
+    const struct sw_opt *own = key_of(reader, key), *its = key_of(side, "units");
+    if (!own || !its || sw_layer_energy(&side->layer) == SW_ENERGY_NONE)
+        return;
+    const int says = *(const int *)value_of(reader, own), is = *(const int *)value_of(side, its);
+    if (says != is)
+        sw_recipe_error(net->recipe, reader->section, key,
+                        "the units of %s are %s: say %s = %s here, too", side->layer.name,
+                        its->choices[is], key, its->choices[is]);
+}
+
+/* Counts of words have biases that count once per word, on both sides. */
+static void check_counts(struct sw_net *net, const struct sw_net_node *hidden,
+                         const struct sw_net_node *visible)
+{
+    const struct sw_opt *replicated = key_of(hidden, "replicated"),
+                        *units = key_of(visible, "units");
+    if (sw_layer_energy(&visible->layer) != SW_ENERGY_VISIBLE || !replicated || !units)
+        return;
+    const bool counts =
+        sw_str_eq(units->choices[*(const int *)value_of(visible, units)], "softmax");
+    if (*(const bool *)value_of(hidden, replicated) != counts)
+        sw_recipe_error(net->recipe, hidden->section, "replicated",
+                        "the units of %s are %s: say replicated = %s", visible->layer.name,
+                        units->choices[*(const int *)value_of(visible, units)],
+                        counts ? "yes" : "no");
+}
+
+static void check_machine(struct sw_net *net, int i)
+{
+    const struct sw_net_node *node = &net->nodes[i];
+    const enum sw_energy side = sw_layer_energy(&node->layer);
+    if (side == SW_ENERGY_HIDDEN)
+        check_counts(net, node, &net->nodes[node->src[0]]);
+    if (side != SW_ENERGY_NONE || !node->layer.type->borrows || node->layer.src_count != 2)
+        return;
+    check_units(net, node, node->layer.type->energy ? "units" : "visible_units",
+                &net->nodes[node->src[0]]);
+    check_units(net, node, "hidden_units", &net->nodes[node->src[1]]);
+}
+
 int sw_net_find_chains(struct sw_net *net, struct sw_err *err)
 {
     for (int i = 0; i < net->count && net->algorithm == SW_ALGORITHM_CD; i++)
         if (sw_layer_energy(&net->nodes[i].layer) == SW_ENERGY_HIDDEN)
             join(net, i);
+    for (int i = 0; i < net->count; i++)
+        check_machine(net, i);
     return sw_recipe_verdict(net->recipe, err);
 }
 

@@ -2,9 +2,9 @@
  * file before them:
  *     init_from = rbm1.safetensors, rbm1.weight -> enc1.weight, rbm1.weight^T -> dec1.weight
  * A file without rules gives every parameter (and state) that has the same name there; one with
- * rules gives what they name and nothing else. `*` stands for the same text on both sides; a rule
- * without one must find its tensor and its parameter. ^T turns a matrix over. What is taken later
- * replaces what was taken before. `--init-from FILE` stands in for the whole list.
+ * rules gives what they name and nothing else. `*` stands for the same text on both sides. A rule
+ * must find its tensor and its parameter, one with a `*` any. ^T turns a matrix over. What is taken
+ * later replaces what was taken before. `--init-from FILE` stands in for the whole list.
  *
  * A stage that is not the first begins with all that has the same name in what those before have
  * left; its own init_from comes after that, and `previous` there is no file but what they left.
@@ -274,6 +274,30 @@ static void hint(struct sw_job *job, const struct tensors *from, const char *wor
     sw_free(names);
 }
 
+/* One with a `*` must find something. */
+static void check_pattern(struct sw_job *job, const struct sw_take_rule *r,
+                          const struct tensors *from)
+{
+    const struct sw_section *s = sw_recipe_find(job->recipe, "job", NULL);
+    char tensor[NAME], first[NAME] = "";
+    for (int i = 0; i < target_count(job); i++) {
+        if (!apply(job, r, i, tensor))
+            continue;
+        if (find_tensor(from, tensor))
+            return;
+        if (!*first)
+            snprintf(first, sizeof first, "%s", tensor);
+    }
+    if (*first)
+        sw_recipe_error_item(job->recipe, s, "init_from", r->item,
+                             "%s has no tensor '%s', nor any other that the parameters of '%s' "
+                             "would be taken from",
+                             from->path, first, r->to);
+    else
+        sw_recipe_error_item(job->recipe, s, "init_from", r->item,
+                             "the net has no parameter that matches '%s'", r->to);
+}
+
 /* A rule that names one parameter or one tensor must find it. */
 static int check_found(struct sw_job *job, const struct sw_take_file *file,
                        const struct tensors *from, struct sw_err *err)
@@ -282,8 +306,8 @@ static int check_found(struct sw_job *job, const struct sw_take_file *file,
     for (int i = 0; i < file->rule_count; i++) {
         const struct sw_take_rule *r = &job->takes.rules[file->first_rule + i];
         if (strchr(r->to, '*'))
-            continue;
-        if (target_of(job, r->to) < 0) {
+            check_pattern(job, r, from);
+        else if (target_of(job, r->to) < 0) {
             sw_recipe_error_item(job->recipe, s, "init_from", r->item,
                                  "the net has no parameter '%s'", r->to);
             hint(job, NULL, r->to);
@@ -314,7 +338,7 @@ static int open_file(const struct sw_job *job, const struct sw_take_file *file,
 {
     int rc = sw_checkpoint_open(file->previous ? job->resume_checkpoint : file->path, f, err);
     *from = (struct tensors){.f = *f, .path = path_of(file)};
-    return rc;
+    return rc == SW_OK || file->previous ? rc : sw_err_prefix(err, rc, "init_from");
 }
 
 static int look_at(struct sw_job *job, const struct sw_take_file *file,
@@ -446,7 +470,7 @@ int sw_take_values(struct sw_worker *w, struct sw_err *err)
 {
     struct sw_job *job = w->job;
     struct taking t = {.stream = sw_worker_host_stream(w)};
-    struct sw_buf own = {0};
+    struct sw_buf own = {0}, stiff = {0};
     int rc = SW_OK, params = sw_table_count(job->table);
     if (job->takes.file_count == 0)
         return SW_OK;
@@ -455,12 +479,20 @@ int sw_take_values(struct sw_worker *w, struct sw_err *err)
         return sw_err_nomem(err, "init_from", (size_t)target_count(job));
     for (int i = 0; i < job->takes.file_count && rc == SW_OK; i++)
         rc = take_file(w, &job->takes.files[i], &t, err);
-    for (int i = 0; i < params && rc == SW_OK; i++)
-        if (!t.has[i] && sw_table_param(job->table, i)->part_first == 0)
-            list(&own, target_name(job, i), "", "", "");
+    for (int i = 0; i < params && rc == SW_OK; i++) {
+        const struct sw_param *p = sw_table_param(job->table, i);
+        if (!t.has[i] && p->part_first == 0)
+            list(p->frozen ? &stiff : &own, p->name, "", "", "");
+    }
     if (rc == SW_OK && own.length)
         sw_job_say(job, SW_LOG_INFO, w->unit, "with the initial values of the recipe: %s",
                    sw_buf_text(&own));
+    if (rc == SW_OK && stiff.length)
+        sw_job_say(job, SW_LOG_WARN, w->unit,
+                   "frozen with the initial values of the recipe, though no file has trained them: "
+                   "%s; is init_from the right file?",
+                   sw_buf_text(&stiff));
+    sw_buf_fini(&stiff);
     sw_buf_fini(&own);
     sw_buf_fini(&t.names);
     sw_free(t.has);

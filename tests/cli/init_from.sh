@@ -97,7 +97,9 @@ wrong "the net has no parameter 'fc9\.weight'" "$a, fc1.weight -> fc9.weight"
 wrong 'a rule stands behind the file' "fc1.weight -> fc1.weight, $a"
 wrong 'a \* stands on both sides' "$a, fc1.* -> fc1.weight"
 wrong 'a rule is TENSOR -> PARAMETER' "$a, -> fc1.weight"
-wrong 'none of its tensors is a parameter' "$a, conv9.* -> first.*"
+wrong "has no tensor 'conv9\.weight', nor any other that the parameters of 'first\.\*'" \
+    "$a, conv9.* -> first.*"
+wrong "no parameter that matches 'conv9\.\*'" "$a, conv1.* -> conv9.*"
 expect 3 run "$T/other.ini" --out "$T/wrong" --set job.init_from=none.safetensors
 has err 'none\.safetensors'
 exit 0

@@ -144,7 +144,8 @@ static const char visible_net[] =
     "[updater]\ntype = sgd\nlr = 1\n[layer x]\ntype = input\nfield = x\n"
     "[layer vis]\ntype = rbm_visible\nsrc = x\n%s"
     "[layer hid]\ntype = rbm_hidden\nsrc = vis\nhidden = 5\n%s"
-    "[layer energy]\ntype = free_energy\nsrc = vis, hid\ninclude = eval\nvisible_%s"
+    "[layer energy]\ntype = free_energy\nsrc = vis, hid\ninclude = eval\nvisible_%s%s";
+static const char gaussian_likelihood[] =
     "[layer ll]\ntype = log_likelihood\nsrc = vis, hid\nchains = 50\ntemperatures = 1000\n"
     "include = eval\nvisible_units = gaussian\n";
 static const char net[] =
@@ -179,7 +180,8 @@ static struct sw_model *new_model_of(struct sw_device *d, int64_t rows, const ch
     struct sw_err err;
     snprintf(keys, sizeof keys, "%s%s", hidden, gaussian_hidden ? gaussian : "");
     if (other_visible)
-        snprintf(recipe, sizeof recipe, visible_net, visible, keys, visible);
+        snprintf(recipe, sizeof recipe, visible_net, visible, keys, visible,
+                 strstr(visible, "gaussian") ? gaussian_likelihood : "");
     else
         snprintf(recipe, sizeof recipe, net, visible, keys, as, as, as);
     const struct sw_model_args args = {.recipe = recipe,
