@@ -1,5 +1,6 @@
 /* See the header. A way is timed on zeros in memory of its own: one run that touches the pages,
- * then the quickest of some. */
+ * then the quickest of some. A device that only queues is given several runs at a time, so that
+ * what queueing and waiting take does not hide what is to be compared. */
 #include "device/tune.h"
 #include "base/os.h"
 #include <stdio.h>
@@ -9,8 +10,10 @@
 enum {
     ROUNDS = 5,
     LIMIT_MS = 50, /* of one way: after that there is no further round */
-    HOPELESS = 4,  /* a first run that takes so many times the best's is the only one */
-    CLEARLY = 50,  /* what part of its time another way must save: clocks tell no less */
+    TOGETHER = 16, /* runs of a device that queues, at most; fewer where so many last */
+    TOGETHER_MS = 2,
+    HOPELESS = 4, /* a first run that takes so many times the best's is the only one */
+    CLEARLY = 50, /* what part of its time another way must save: clocks tell no less */
 };
 
 static const char *const pass_names[SW_TUNE_PASSES] = {"forward", "backward_data",
@@ -179,12 +182,21 @@ static struct sw_plan_args args_in(void *block, const size_t at[ARRAYS])
 }
 
 static int run_pass(struct sw_plan *p, enum sw_tune_pass pass, const struct sw_plan_args *a,
-                    struct sw_err *err)
+                    int64_t times, struct sw_err *err)
 {
-    int rc = pass == SW_TUNE_FORWARD ? sw_plan_forward(p, a, err)
+    int rc = SW_OK;
+    for (int64_t i = 0; i < times && rc == SW_OK; i++)
+        rc = pass == SW_TUNE_FORWARD ? sw_plan_forward(p, a, err)
              : pass == SW_TUNE_DATA  ? sw_plan_backward_data(p, a, err)
                                      : sw_plan_backward_weights(p, a, err);
     return rc == SW_OK ? sw_stream_wait(p->stream, err) : rc;
+}
+
+/* Runs between two waits, when one takes so long. */
+static int64_t together(const struct sw_device *dev, int64_t ns)
+{
+    int64_t times = TOGETHER_MS * INT64_C(1000000) / ns;
+    return dev->host_memory || times < 1 ? 1 : times < TOGETHER ? times : TOGETHER;
 }
 
 /* Nanoseconds of the quickest round; 0: it cannot be run, or is hopeless beside the best so far (0:
@@ -197,19 +209,23 @@ static int64_t time_of(struct sw_plan *p, enum sw_tune_pass pass, int64_t best_s
     if (!block)
         return 0;
     struct sw_plan_args a = args_in(block, at);
-    int64_t best = 0, began = 0;
+    int64_t best = 0, began = 0, times = 1;
     int rc = sw_fill_zero(p->stream, block, bytes, &ignored);
     if (rc == SW_OK && pass != SW_TUNE_FORWARD)
-        rc = run_pass(p, SW_TUNE_FORWARD, &a, &ignored); /* which saves what backward reads */
+        rc = run_pass(p, SW_TUNE_FORWARD, &a, 1, &ignored); /* which saves what backward reads */
+    if (rc == SW_OK && !p->stream->dev->host_memory)
+        rc = run_pass(p, pass, &a, 1, &ignored); /* libraries load a kernel when it first runs */
     for (int i = 0; i <= ROUNDS && rc == SW_OK; i++) {
         int64_t from = sw_os()->monotonic_ns();
-        rc = run_pass(p, pass, &a, &ignored);
-        int64_t now = sw_os()->monotonic_ns(), ns = now > from ? now - from : 1;
+        rc = run_pass(p, pass, &a, times, &ignored);
+        int64_t now = sw_os()->monotonic_ns();
+        int64_t ns = now - from > times ? (now - from) / times : 1;
         began = i == 0 ? now : began;
         best = rc == SW_OK && i > 0 && (best == 0 || ns < best) ? ns : best;
         bool hopeless = i == 0 && best_so_far > 0 && ns / HOPELESS > best_so_far;
         if (hopeless || (i > 0 && now - began > LIMIT_MS * INT64_C(1000000)))
             break;
+        times = together(p->stream->dev, ns);
     }
     sw_tune_give(p->stream->dev, block, bytes);
     return rc == SW_OK ? best : 0;
