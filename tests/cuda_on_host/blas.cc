@@ -275,6 +275,29 @@ cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t,
     return bytes == wanted ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_INVALID_VALUE;
 }
 
+size_t cublasLtGetVersion(void)
+{
+    return 1;
+}
+
+/* What an algorithm is made of: its number, twice; others are none of the library's. */
+static int number_of(const cublasLtMatmulAlgo_t *algorithm)
+{
+    return algorithm->data[0] == algorithm->data[1] ? (int)algorithm->data[0] : 0;
+}
+
+cublasStatus_t cublasLtMatmulAlgoConfigGetAttribute(const cublasLtMatmulAlgo_t *algorithm,
+                                                    cublasLtMatmulAlgoConfigAttributes_t name,
+                                                    void *value, size_t bytes, size_t *written)
+{
+    int found = name == CUBLASLT_ALGO_CONFIG_ID ? number_of(algorithm) : 0;
+    if (bytes != sizeof found)
+        return CUBLAS_STATUS_INVALID_VALUE;
+    std::memcpy(value, &found, sizeof found);
+    *written = sizeof found;
+    return CUBLAS_STATUS_SUCCESS;
+}
+
 static bool fits(const product *p, const matrix *a, const matrix *b, const matrix *c)
 {
     uint64_t m = p->flip_a ? a->columns : a->rows, k = p->flip_a ? a->rows : a->columns;
@@ -285,9 +308,10 @@ static bool fits(const product *p, const matrix *a, const matrix *b, const matri
 cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDesc_t d,
                                               cublasLtMatrixLayout_t a, cublasLtMatrixLayout_t b,
                                               cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t,
-                                              cublasLtMatmulPreference_t, int,
+                                              cublasLtMatmulPreference_t, int most,
                                               cublasLtMatmulHeuristicResult_t out[], int *count)
 {
+    enum { SUGGESTIONS = 3 };
     const product *p = reinterpret_cast<product *>(d);
     const matrix *out_matrix = reinterpret_cast<matrix *>(c);
     bool bias = p->epilogue == CUBLASLT_EPILOGUE_BIAS || p->epilogue == CUBLASLT_EPILOGUE_RELU_BIAS;
@@ -298,8 +322,12 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDe
         *count = 0;
         return CUBLAS_STATUS_SUCCESS;
     }
-    std::memset(&out[0], 0, sizeof out[0]);
-    *count = 1;
+    *count = most < SUGGESTIONS ? most : SUGGESTIONS;
+    for (int i = 0; i < *count; i++) {
+        std::memset(&out[i], 0, sizeof out[i]);
+        out[i].state = CUBLAS_STATUS_SUCCESS;
+        out[i].algo.data[0] = out[i].algo.data[1] = 60 + (uint64_t)i;
+    }
     return CUBLAS_STATUS_SUCCESS;
 }
 
@@ -307,7 +335,8 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t d, const vo
                               const void *a, cublasLtMatrixLayout_t la, const void *b,
                               cublasLtMatrixLayout_t lb, const void *beta, const void *c,
                               cublasLtMatrixLayout_t, void *out, cublasLtMatrixLayout_t lout,
-                              const cublasLtMatmulAlgo_t *, void *, size_t, cudaStream_t stream)
+                              const cublasLtMatmulAlgo_t *algorithm, void *room, size_t,
+                              cudaStream_t stream)
 {
     const product *p = reinterpret_cast<product *>(d);
     const matrix *ma = reinterpret_cast<matrix *>(la), *mb = reinterpret_cast<matrix *>(lb);
@@ -316,7 +345,8 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t d, const vo
     int64_t m = (int64_t)mo->rows, n = (int64_t)mo->columns;
     bool bias = p->epilogue == CUBLASLT_EPILOGUE_BIAS || p->epilogue == CUBLASLT_EPILOGUE_RELU_BIAS;
     bool relu = p->epilogue == CUBLASLT_EPILOGUE_RELU || p->epilogue == CUBLASLT_EPILOGUE_RELU_BIAS;
-    if (!fits(p, ma, mb, mo) || c != out || (bias && !p->bias))
+    if (!fits(p, ma, mb, mo) || c != out || (bias && !p->bias) || !room ||
+        number_of(algorithm) == 0)
         return CUBLAS_STATUS_INVALID_VALUE;
     /* Descriptions and factors may be gone when a graph is launched. */
     const float by = *static_cast<const float *>(alpha), kept = *static_cast<const float *>(beta);

@@ -12,6 +12,8 @@
  * op_recurrent.c  recurrent cells, of products and kernels
  * nccl.c      sums over GPUs: a module of its own, which has this header and nothing else of here
  * bridge.c    operations that no kernel computes: on the host, by way of copies
+ * libraries.c handles of NVIDIA's libraries, products by cuBLAS; light.c by cuBLASLt
+ * conv_graph.c  one convolution of cuDNN
  * plans.c     the table of plans; plan_*.c one kind each
  *
  * Errors. A call that fails names device and cause; what breaks the context (a wild address, a lost

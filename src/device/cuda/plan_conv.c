@@ -1,44 +1,19 @@
-/* Convolution by cuDNN's graph API: a graph of one operation per pass, made once, for which the
- * library's heuristics name engines in their order of preference. The first one is taken that is
- * deterministic, computes in the precision that is asked for, and whose workspace is within the
- * limit: the same choice every time. With choices by measuring (device/tune.h) it may be another of
- * those, said by the heuristics' list, the place in it and the engine's number. Bias and relu are
- * kernels of our own.
+/* Convolution by cuDNN's graph API (conv_graph.h), one graph per pass, made once. Bias and relu are
+ * kernels of our own. With choices by measuring (device/tune.h) a pass may have any engine that
+ * will do.
  *
  * Where products round, factors are 16 bits with channels last, which tensor cores want, and fp32
  * is written; a pass for which no engine does that writes 16 bits, which are widened. Where there
  * is none at all for some pass, floats that are rounded before are multiplied as tf32, which loses
- * nothing of them.
- *
- * The only file that includes cudnn_backend.h. Its descriptors are reference-counted objects of the
- * library; a graph keeps the execution plan, everything else is let go when that is made. */
+ * nothing of them. */
 #include "base/os.h"
 #include "device/cpu/cpu.h"
+#include "device/cuda/conv_graph.h"
 #include "device/cuda/libraries.h"
 #include "device/cuda/ops.h"
 #include "device/cuda/plan_private.h"
-#include "device/tune.h"
-#include <cuda_runtime_api.h>
-#include <cudnn_backend.h>
+#include <cudnn.h>
 #include <stdio.h>
-#include <string.h>
-
-enum {
-    ALIGNMENT = 16,     /* of every array, in bytes: what an arena promises and more */
-    MAX_ENGINES = 32,   /* suggestions that are looked at */
-    WORKSPACE_MB = 512, /* of one pass, at most */
-    ARRAYS = 3,         /* of an operation */
-};
-
-/* What an operation's arrays are called in a variant pack. */
-enum { IMAGE = 1, FILTER, RESULT };
-
-/* An execution plan and its workspace; plan NULL: the pass is not run. */
-struct graph {
-    cudnnBackendDescriptor_t plan; /* owned */
-    int64_t workspace_bytes;
-    bool halves; /* what it writes */
-};
 
 struct conv {
     struct sw_plan base;                              /* first member */
@@ -46,12 +21,11 @@ struct conv {
     struct sw_cuda_side out_src, out_weight, out_dst; /* as they write them */
     enum sw_cuda_form form;                           /* of what they read */
     struct sw_conv_shape shape;
-    struct graph forward, data, weights;
+    struct sw_cuda_conv_graph forward, data, weights;
     size_t workspace_offset, sums_offset; /* in scratch; sums: of the bias' gradient */
     struct sw_kernel_channels dst_channels;
     bool bias, relu;
-    const struct sw_tune_choice *choice; /* these two while it is made */
-    struct sw_tune_ways *ways;           /* of one pass, when they are asked for; else NULL */
+    const struct sw_tune_choice *choice; /* while it is made */
 };
 
 static struct conv *conv_of(struct sw_plan *p)
@@ -59,346 +33,14 @@ static struct conv *conv_of(struct sw_plan *p)
     return (struct conv *)(void *)p;
 }
 
-/* ---- Descriptors: the first error stays in *e, and everything after it does nothing ---- */
-
-static void create(cudnnStatus_t *e, cudnnBackendDescriptorType_t type,
-                   cudnnBackendDescriptor_t *out)
-{
-    if (*e == CUDNN_STATUS_SUCCESS)
-        *e = cudnnBackendCreateDescriptor(type, out);
-}
-
-static void set(cudnnStatus_t *e, cudnnBackendDescriptor_t d, cudnnBackendAttributeName_t name,
-                cudnnBackendAttributeType_t type, int64_t count, const void *values)
-{
-    if (*e == CUDNN_STATUS_SUCCESS)
-        *e = cudnnBackendSetAttribute(d, name, type, count, values);
-}
-
-static void set_descriptor(cudnnStatus_t *e, cudnnBackendDescriptor_t d,
-                           cudnnBackendAttributeName_t name, cudnnBackendDescriptor_t value)
-{
-    set(e, d, name, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &value);
-}
-
-static void finish(cudnnStatus_t *e, cudnnBackendDescriptor_t d)
-{
-    if (*e == CUDNN_STATUS_SUCCESS)
-        *e = cudnnBackendFinalize(d);
-}
-
-static void drop(cudnnBackendDescriptor_t d)
-{
-    if (d)
-        (void)cudnnBackendDestroyDescriptor(d);
-}
-
-static void make_tensor(cudnnStatus_t *e, int64_t id, const struct sw_desc *d, cudnnDataType_t type,
-                        cudnnBackendDescriptor_t *out)
-{
-    int64_t alignment = ALIGNMENT;
-    create(e, CUDNN_BACKEND_TENSOR_DESCRIPTOR, out);
-    set(e, *out, CUDNN_ATTR_TENSOR_UNIQUE_ID, CUDNN_TYPE_INT64, 1, &id);
-    set(e, *out, CUDNN_ATTR_TENSOR_DATA_TYPE, CUDNN_TYPE_DATA_TYPE, 1, &type);
-    set(e, *out, CUDNN_ATTR_TENSOR_DIMENSIONS, CUDNN_TYPE_INT64, 4, d->dim);
-    set(e, *out, CUDNN_ATTR_TENSOR_STRIDES, CUDNN_TYPE_INT64, 4, d->stride);
-    set(e, *out, CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, CUDNN_TYPE_INT64, 1, &alignment);
-    finish(e, *out);
-}
-
-/* What the last window reaches beyond the input, where that is more than the padding before it: an
- * output that floor rounding gives needs no other padding than the same on both sides. */
-static int64_t padding_after(int64_t in, int64_t out, int64_t kernel, int64_t stride, int64_t pad,
-                             int64_t dilation)
-{
-    int64_t after = sw_conv_pad_after(in, out, kernel, stride, pad, dilation);
-    return after <= pad && pad - after < stride ? pad : after;
-}
-
-static void make_convolution(cudnnStatus_t *e, const struct sw_desc *src,
-                             const struct sw_conv_shape *c, cudnnBackendDescriptor_t *out)
-{
-    const int64_t dims = 2, before[] = {c->pad_h, c->pad_w};
-    const int64_t strides[] = {c->stride_h, c->stride_w};
-    const int64_t dilations[] = {c->dilation_h, c->dilation_w};
-    const int64_t after[] = {
-        padding_after(src->dim[2], c->out_h, c->kernel_h, c->stride_h, c->pad_h, c->dilation_h),
-        padding_after(src->dim[3], c->out_w, c->kernel_w, c->stride_w, c->pad_w, c->dilation_w)};
-    cudnnDataType_t type = CUDNN_DATA_FLOAT;
-    cudnnConvolutionMode_t mode = CUDNN_CROSS_CORRELATION;
-    create(e, CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR, out);
-    set(e, *out, CUDNN_ATTR_CONVOLUTION_COMP_TYPE, CUDNN_TYPE_DATA_TYPE, 1, &type);
-    set(e, *out, CUDNN_ATTR_CONVOLUTION_CONV_MODE, CUDNN_TYPE_CONVOLUTION_MODE, 1, &mode);
-    set(e, *out, CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS, CUDNN_TYPE_INT64, 1, &dims);
-    set(e, *out, CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, CUDNN_TYPE_INT64, dims, before);
-    set(e, *out, CUDNN_ATTR_CONVOLUTION_POST_PADDINGS, CUDNN_TYPE_INT64, dims, after);
-    set(e, *out, CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES, CUDNN_TYPE_INT64, dims, strides);
-    set(e, *out, CUDNN_ATTR_CONVOLUTION_DILATIONS, CUDNN_TYPE_INT64, dims, dilations);
-    finish(e, *out);
-}
-
-/* ---- Operations: one per pass, which differ in names only ---- */
-
-struct operation {
-    const char *name;
-    cudnnBackendDescriptorType_t type;
-    cudnnBackendAttributeName_t alpha, beta, convolution, image, filter, result;
-    int64_t writes; /* which array */
-    enum sw_tune_pass pass;
-};
-
-static const struct operation forward_operation = {
-    "forward",
-    CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR,
-    CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_ALPHA,
-    CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_BETA,
-    CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC,
-    CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X,
-    CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W,
-    CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y,
-    RESULT,
-    SW_TUNE_FORWARD,
-};
-static const struct operation data_operation = {
-    "backward_data",
-    CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR,
-    CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_ALPHA,
-    CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_BETA,
-    CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_CONV_DESC,
-    CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DX,
-    CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_W,
-    CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DY,
-    IMAGE,
-    SW_TUNE_DATA,
-};
-static const struct operation weights_operation = {
-    "backward_weights",
-    CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR,
-    CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_ALPHA,
-    CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_BETA,
-    CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_CONV_DESC,
-    CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_X,
-    CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DW,
-    CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DY,
-    FILTER,
-    SW_TUNE_WEIGHTS,
-};
-
-/* What an array of the operation is made of. */
-static cudnnDataType_t type_of(const struct conv *c, const struct operation *o, int64_t array,
-                               bool writes_halves)
-{
-    bool halves = array == o->writes ? writes_halves : c->form == SW_CUDA_HALVES;
-    bool bf16 = sw_cuda_device_of(c->base.stream->dev)->precision == SW_PRECISION_BF16;
-    return !halves ? CUDNN_DATA_FLOAT : bf16 ? CUDNN_DATA_BFLOAT16 : CUDNN_DATA_HALF;
-}
-
-/* A graph of one operation. The library keeps what its descriptors refer to. */
-static cudnnBackendDescriptor_t make_graph(cudnnStatus_t *e, const struct conv *c,
-                                           const struct operation *o, bool writes_halves,
-                                           cudnnHandle_t handle)
-{
-    cudnnBackendDescriptor_t part[5] = {NULL}, graph = NULL;
-    const float alpha = 1, beta = 0;
-    make_tensor(e, IMAGE, &c->src.used, type_of(c, o, IMAGE, writes_halves), &part[0]);
-    make_tensor(e, FILTER, &c->weight.used, type_of(c, o, FILTER, writes_halves), &part[1]);
-    make_tensor(e, RESULT, &c->base.dst, type_of(c, o, RESULT, writes_halves), &part[2]);
-    make_convolution(e, &c->src.used, &c->shape, &part[3]);
-    create(e, o->type, &part[4]);
-    set_descriptor(e, part[4], o->image, part[0]);
-    set_descriptor(e, part[4], o->filter, part[1]);
-    set_descriptor(e, part[4], o->result, part[2]);
-    set_descriptor(e, part[4], o->convolution, part[3]);
-    set(e, part[4], o->alpha, CUDNN_TYPE_FLOAT, 1, &alpha);
-    set(e, part[4], o->beta, CUDNN_TYPE_FLOAT, 1, &beta);
-    finish(e, part[4]);
-    create(e, CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR, &graph);
-    set(e, graph, CUDNN_ATTR_OPERATIONGRAPH_HANDLE, CUDNN_TYPE_HANDLE, 1, &handle);
-    set_descriptor(e, graph, CUDNN_ATTR_OPERATIONGRAPH_OPS, part[4]);
-    finish(e, graph);
-    for (size_t i = 0; i < sizeof part / sizeof *part; i++)
-        drop(part[i]);
-    return graph;
-}
-
-/* ---- Choosing an engine ---- */
-
-/* Is the engine deterministic, and as precise as float, but for factors that may be rounded? */
-static bool suits(cudnnBackendDescriptor_t config, bool tf32)
-{
-    cudnnStatus_t e = CUDNN_STATUS_SUCCESS;
-    cudnnBackendDescriptor_t engine = NULL;
-    cudnnBackendNumericalNote_t note[CUDNN_NUMERICAL_NOTE_TYPE_COUNT];
-    int64_t count = 0;
-    create(&e, CUDNN_BACKEND_ENGINE_DESCRIPTOR, &engine);
-    if (e == CUDNN_STATUS_SUCCESS)
-        e = cudnnBackendGetAttribute(config, CUDNN_ATTR_ENGINECFG_ENGINE,
-                                     CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &count, &engine);
-    if (e == CUDNN_STATUS_SUCCESS)
-        e = cudnnBackendGetAttribute(engine, CUDNN_ATTR_ENGINE_NUMERICAL_NOTE,
-                                     CUDNN_TYPE_NUMERICAL_NOTE, CUDNN_NUMERICAL_NOTE_TYPE_COUNT,
-                                     &count, note);
-    /* A newer library than this was built with may know more notes: who has them is let go. */
-    bool good = e == CUDNN_STATUS_SUCCESS && count <= CUDNN_NUMERICAL_NOTE_TYPE_COUNT;
-    for (int64_t i = 0; i < count && good; i++)
-        good = note[i] != CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC &&
-               (tf32 || note[i] != CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS) &&
-               note[i] != CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION &&
-               note[i] != CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_13x13;
-    drop(engine);
-    return good;
-}
-
-/* An execution plan of that engine; false when it does not work out. */
-static bool try_engine(cudnnBackendDescriptor_t config, bool tf32, cudnnHandle_t handle,
-                       struct graph *g)
-{
-    cudnnStatus_t e = CUDNN_STATUS_SUCCESS;
-    cudnnBackendDescriptor_t plan = NULL;
-    int64_t count = 0, bytes = 0;
-    if (!suits(config, tf32))
-        return false;
-    create(&e, CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR, &plan);
-    set(&e, plan, CUDNN_ATTR_EXECUTION_PLAN_HANDLE, CUDNN_TYPE_HANDLE, 1, &handle);
-    set_descriptor(&e, plan, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, config);
-    finish(&e, plan);
-    if (e == CUDNN_STATUS_SUCCESS)
-        e = cudnnBackendGetAttribute(plan, CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE,
-                                     CUDNN_TYPE_INT64, 1, &count, &bytes);
-    if (e != CUDNN_STATUS_SUCCESS || bytes > (int64_t)WORKSPACE_MB << 20) {
-        drop(plan);
-        return false;
-    }
-    *g = (struct graph){.plan = plan, .workspace_bytes = bytes};
-    return true;
-}
-
-/* "a3/12": the place in the list of a mode, and the engine's number. */
-static void name_of(cudnnBackendDescriptor_t config, cudnnBackendHeurMode_t mode, int64_t place,
-                    char name[SW_TUNE_NAME])
-{
-    cudnnStatus_t e = CUDNN_STATUS_SUCCESS;
-    cudnnBackendDescriptor_t engine = NULL;
-    int64_t count = 0, number = -1;
-    create(&e, CUDNN_BACKEND_ENGINE_DESCRIPTOR, &engine);
-    if (e == CUDNN_STATUS_SUCCESS)
-        e = cudnnBackendGetAttribute(config, CUDNN_ATTR_ENGINECFG_ENGINE,
-                                     CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &count, &engine);
-    if (e == CUDNN_STATUS_SUCCESS)
-        e = cudnnBackendGetAttribute(engine, CUDNN_ATTR_ENGINE_GLOBAL_INDEX, CUDNN_TYPE_INT64, 1,
-                                     &count, &number);
-    snprintf(name, SW_TUNE_NAME, "%c%lld/%lld", mode == CUDNN_HEUR_MODE_A ? 'a' : 'f',
-             (long long)place, (long long)(e == CUDNN_STATUS_SUCCESS ? number : -1));
-    drop(engine);
-}
-
-/* What to do with the engines of a list. */
-struct search {
-    cudnnHandle_t handle;
-    cudnnBackendHeurMode_t mode;
-    bool tf32;
-    const char *wanted;        /* the name of one; "": the first that will do */
-    struct sw_tune_ways *ways; /* NULL, or all that will do are to be named */
-};
-
-/* Is it the one to take? */
-static bool look_at(const struct search *q, cudnnBackendDescriptor_t config, int64_t place,
-                    struct graph *g)
-{
-    char name[SW_TUNE_NAME];
-    struct graph tried;
-    if (q->wanted[0] || q->ways)
-        name_of(config, q->mode, place, name);
-    if (!q->ways && q->wanted[0] && strcmp(name, q->wanted) != 0)
-        return false;
-    if (!q->ways)
-        return try_engine(config, q->tf32, q->handle, g);
-    if (q->ways->count < SW_TUNE_WAYS && try_engine(config, q->tf32, q->handle, &tried)) {
-        sw_tune_add_way(q->ways, name);
-        drop(tried.plan);
-    }
-    return false;
-}
-
-/* The engine, of those that the heuristics of this mode name. */
-static bool choose(cudnnBackendDescriptor_t graph, const struct search *q, struct graph *g)
-{
-    cudnnStatus_t e = CUDNN_STATUS_SUCCESS;
-    cudnnBackendDescriptor_t heuristics = NULL, config[MAX_ENGINES] = {NULL};
-    int64_t count = 0;
-    bool found = false;
-    create(&e, CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR, &heuristics);
-    set_descriptor(&e, heuristics, CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, graph);
-    set(&e, heuristics, CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, 1, &q->mode);
-    finish(&e, heuristics);
-    for (int i = 0; i < MAX_ENGINES; i++)
-        create(&e, CUDNN_BACKEND_ENGINECFG_DESCRIPTOR, &config[i]);
-    if (e == CUDNN_STATUS_SUCCESS)
-        e = cudnnBackendGetAttribute(heuristics, CUDNN_ATTR_ENGINEHEUR_RESULTS,
-                                     CUDNN_TYPE_BACKEND_DESCRIPTOR, MAX_ENGINES, &count, config);
-    for (int64_t i = 0; i < count && i < MAX_ENGINES && e == CUDNN_STATUS_SUCCESS && !found; i++)
-        found = look_at(q, config[i], i, g);
-    for (int i = 0; i < MAX_ENGINES; i++)
-        drop(config[i]);
-    drop(heuristics);
-    return found;
-}
-
-static bool prepare_writing(struct conv *c, const struct operation *o, bool writes_halves,
-                            struct graph *g)
-{
-    cudnnStatus_t e = CUDNN_STATUS_SUCCESS;
-    const struct sw_cuda_stream *s = sw_cuda_stream_of(c->base.stream);
-    /* Nor does rounding to tf32 change floats that are rounded to 16 bits. */
-    bool tf32 = s->device->precision == SW_PRECISION_TF32 || c->form == SW_CUDA_ROUNDED;
-    struct search all = {.handle = s->dnn,
-                         .mode = CUDNN_HEUR_MODE_A,
-                         .tf32 = tf32,
-                         .wanted = c->choice->name[o->pass],
-                         .ways = c->ways};
-    struct search rest = all;
-    rest.mode = CUDNN_HEUR_MODE_FALLBACK;
-    cudnnBackendDescriptor_t graph = make_graph(&e, c, o, writes_halves, s->dnn);
-    bool found = e == CUDNN_STATUS_SUCCESS && choose(graph, &all, g);
-    /* Of ways, those of the first list are enough where there are any. */
-    if (e == CUDNN_STATUS_SUCCESS && !found && !(c->ways && c->ways->count > 0))
-        found = choose(graph, &rest, g);
-    drop(graph);
-    g->halves = writes_halves;
-    return found;
-}
-
-/* False: cuDNN has nothing for it. */
-static bool prepare(struct conv *c, const struct operation *o, struct graph *g)
-{
-    return prepare_writing(c, o, false, g) ||
-           (c->form == SW_CUDA_HALVES && prepare_writing(c, o, true, g));
-}
-
 /* ---- Passes ---- */
 
-static int execute(struct conv *c, const struct graph *g, const struct operation *o,
+static int execute(struct conv *c, const struct sw_cuda_conv_graph *g, enum sw_tune_pass pass,
                    const struct sw_plan_args *a, const void *image, const void *filter,
                    const void *result, struct sw_err *err)
 {
-    struct sw_cuda_stream *s = sw_cuda_stream_of(c->base.stream);
-    const int64_t ids[ARRAYS] = {IMAGE, FILTER, RESULT};
-    const void *arrays[ARRAYS] = {image, filter, result};
     const void *workspace = g->workspace_bytes ? sw_cuda_at(a, c->workspace_offset) : NULL;
-    cudnnBackendDescriptor_t pack = NULL;
-    cudnnStatus_t e = CUDNN_STATUS_SUCCESS;
-    int rc = sw_cuda_enter(s->device, err);
-    if (rc != SW_OK)
-        return rc;
-    create(&e, CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR, &pack);
-    set(&e, pack, CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, CUDNN_TYPE_INT64, ARRAYS, ids);
-    set(&e, pack, CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, CUDNN_TYPE_VOID_PTR, ARRAYS, arrays);
-    set(&e, pack, CUDNN_ATTR_VARIANT_PACK_WORKSPACE, CUDNN_TYPE_VOID_PTR, 1, &workspace);
-    finish(&e, pack);
-    if (e == CUDNN_STATUS_SUCCESS)
-        e = cudnnBackendExecute(s->dnn, g->plan, pack);
-    drop(pack);
-    return e == CUDNN_STATUS_SUCCESS ? SW_OK : sw_cuda_check_dnn(s, (int)e, o->name, err);
+    return sw_cuda_conv_graph_run(g, pass, c->base.stream, image, filter, result, workspace, err);
 }
 
 static int forward(struct sw_plan *p, const struct sw_plan_args *a, struct sw_err *err)
@@ -410,7 +52,7 @@ static int forward(struct sw_plan *p, const struct sw_plan_args *a, struct sw_er
     if (rc == SW_OK)
         rc = sw_cuda_factor_in(p, &c->weight, a, a->weight, false, &weight, err);
     if (rc == SW_OK)
-        rc = execute(c, &c->forward, &forward_operation, a, src, weight,
+        rc = execute(c, &c->forward, SW_TUNE_FORWARD, a, src, weight,
                      sw_cuda_product_out(&c->out_dst, a, a->dst), err);
     if (rc == SW_OK)
         rc = sw_cuda_product_done(p, &c->out_dst, a, a->dst, err);
@@ -430,8 +72,8 @@ static int backward_data(struct sw_plan *p, const struct sw_plan_args *a, struct
     if (rc == SW_OK)
         rc = sw_cuda_factor_in(p, &c->diff, a, a->diff_dst, a->diff_again, &diff, err);
     if (rc == SW_OK)
-        rc = execute(c, &c->data, &data_operation, a,
-                     sw_cuda_product_out(&c->out_src, a, a->diff_src), weight, diff, err);
+        rc = execute(c, &c->data, SW_TUNE_DATA, a, sw_cuda_product_out(&c->out_src, a, a->diff_src),
+                     weight, diff, err);
     return rc == SW_OK ? sw_cuda_product_done(p, &c->out_src, a, a->diff_src, err) : rc;
 }
 
@@ -453,7 +95,7 @@ static int backward_weights(struct sw_plan *p, const struct sw_plan_args *a, str
     if (rc == SW_OK)
         rc = sw_cuda_factor_in(p, &c->diff, a, a->diff_dst, false, &diff, err);
     if (rc == SW_OK)
-        rc = execute(c, &c->weights, &weights_operation, a, src,
+        rc = execute(c, &c->weights, SW_TUNE_WEIGHTS, a, src,
                      sw_cuda_product_out(&c->out_weight, a, a->diff_weight), diff, err);
     if (rc == SW_OK)
         rc = sw_cuda_product_done(p, &c->out_weight, a, a->diff_weight, err);
@@ -462,11 +104,9 @@ static int backward_weights(struct sw_plan *p, const struct sw_plan_args *a, str
 
 static void drop_graphs(struct conv *c)
 {
-    struct graph *all[] = {&c->forward, &c->data, &c->weights};
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
-        drop(all[i]->plan);
-        *all[i] = (struct graph){0};
-    }
+    struct sw_cuda_conv_graph *all[] = {&c->forward, &c->data, &c->weights};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        sw_cuda_conv_graph_drop(all[i]);
 }
 
 static void free_plan(struct sw_plan *p)
@@ -492,7 +132,7 @@ static void lay_out_results(struct conv *c)
 {
     struct sw_plan *p = &c->base;
     const struct {
-        const struct graph *by;
+        const struct sw_cuda_conv_graph *by;
         const struct sw_cuda_side *read;
         const struct sw_desc *given, *used;
         struct sw_cuda_side *out;
@@ -547,12 +187,35 @@ static void plan_rooms(struct conv *c)
         c->sums_offset = sw_cuda_reserve(&c->base, doubles * sizeof(double));
 }
 
+static struct sw_cuda_conv_question question_of(const struct conv *c, enum sw_tune_pass pass)
+{
+    enum sw_precision precision = sw_cuda_device_of(c->base.stream->dev)->precision;
+    return (struct sw_cuda_conv_question){
+        .stream = c->base.stream,
+        .shape = &c->shape,
+        .src = &c->src.used,
+        .weight = &c->weight.used,
+        .dst = &c->base.dst,
+        .halves = c->form == SW_CUDA_HALVES,
+        /* Nor does rounding to tf32 change floats that are rounded to 16 bits. */
+        .tf32 = precision == SW_PRECISION_TF32 || c->form == SW_CUDA_ROUNDED,
+        .wanted = c->choice->name[pass]};
+}
+
+/* False: cuDNN has nothing for it. */
+static bool prepare(struct conv *c, enum sw_tune_pass pass, struct sw_cuda_conv_graph *g)
+{
+    const struct sw_cuda_conv_question q = question_of(c, pass);
+    return sw_cuda_conv_graph_make(&q, pass, false, g) ||
+           (c->form == SW_CUDA_HALVES && sw_cuda_conv_graph_make(&q, pass, true, g));
+}
+
 /* False: some pass has no engine. */
 static bool prepare_passes(struct conv *c, struct sw_plan_passes passes)
 {
-    return prepare(c, &forward_operation, &c->forward) &&
-           (!passes.backward_data || prepare(c, &data_operation, &c->data)) &&
-           (!passes.backward_weights || prepare(c, &weights_operation, &c->weights));
+    return prepare(c, SW_TUNE_FORWARD, &c->forward) &&
+           (!passes.backward_data || prepare(c, SW_TUNE_DATA, &c->data)) &&
+           (!passes.backward_weights || prepare(c, SW_TUNE_WEIGHTS, &c->weights));
 }
 
 static bool is_channels_last(const struct sw_desc *d)
@@ -635,46 +298,35 @@ static int make_plan(void *user, const struct sw_tune_choice *choice, struct sw_
 static void list_ways(void *user, const struct sw_tune_choice *taken, enum sw_tune_pass pass,
                       struct sw_tune_ways *out)
 {
-    static const struct operation *const operations[] = {&forward_operation, &data_operation,
-                                                         &weights_operation};
     const struct sw_plan_passes passes = {.backward_data = pass == SW_TUNE_DATA,
                                           .backward_weights = pass == SW_TUNE_WEIGHTS};
     struct conv *c = begin(user, taken, passes);
-    struct graph none = {0};
     if (!c)
         return;
     if (try_forms(c, passes)) {
-        const struct graph *rule[] = {&c->forward, &c->data, &c->weights};
-        c->ways = out;
-        (void)prepare_writing(c, operations[pass], rule[pass]->halves, &none);
+        const struct sw_cuda_conv_graph *rule[] = {&c->forward, &c->data, &c->weights};
+        const struct sw_cuda_conv_question q = question_of(c, pass);
+        sw_cuda_conv_graph_list(&q, pass, rule[pass]->halves, out);
     }
     free_plan(&c->base);
-}
-
-/* GPUs of one model choose the same. */
-static void name_model(const struct sw_cuda_device *d, char *out, size_t bytes)
-{
-    struct cudaDeviceProp prop;
-    bool known = cudaGetDeviceProperties(&prop, d->gpu) == cudaSuccess;
-    snprintf(out, bytes, "%.80s with %d processors", known ? prop.name : "cuda", d->processors);
 }
 
 static int tuned_plan(struct question *q, struct sw_plan_passes passes, struct sw_plan **out,
                       struct sw_err *err)
 {
-    struct sw_cuda_device *d = sw_cuda_stream_of(q->stream)->device;
-    struct sw_buf key = {0};
-    char model[SW_TUNE_KEY / 4], text[128];
-    name_model(d, model, sizeof model);
-    sw_buf_printf(&key, "convolution of %s to ", sw_desc_text(q->src, text));
-    sw_tune_key_conv(&key, q->shape);
-    sw_buf_printf(&key, " with factors of %s on %s, cuDNN %zu", sw_precision_name(d->precision),
-                  model, cudnnGetVersion());
-    const struct sw_tune_maker maker = {
-        .key = sw_buf_text(&key), .user = q, .make = make_plan, .list = list_ways};
-    int rc = key.failed ? sw_err_nomem(err, "a convolution", SW_TUNE_KEY)
-                        : sw_tune_plan(q->stream, passes, &maker, out, err);
-    sw_buf_fini(&key);
+    struct sw_buf what = {0};
+    char text[128], library[48];
+    snprintf(library, sizeof library, "cuDNN %zu", cudnnGetVersion());
+    sw_buf_printf(&what, "convolution of %s to ", sw_desc_text(q->src, text));
+    sw_tune_key_conv(&what, q->shape);
+    const struct sw_cuda_tuned tuned = {.what = sw_buf_text(&what),
+                                        .library = library,
+                                        .user = q,
+                                        .make = make_plan,
+                                        .list = list_ways};
+    int rc = what.failed ? sw_err_nomem(err, "a convolution", SW_TUNE_KEY)
+                         : sw_cuda_tuned_plan(q->stream, passes, &tuned, out, err);
+    sw_buf_fini(&what);
     return rc;
 }
 

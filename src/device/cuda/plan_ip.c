@@ -7,16 +7,20 @@
  * Where products round, the factors are 16 bits: the weights from forward to backward, sources and
  * gradients as they are read. What comes out is fp32.
  *
- * The libraries count column by column, so they are asked for transposes. Which kernel is taken is
- * the library's first suggestion for the shape, which is the same every time. */
+ * By rule the forward product is cuBLASLt's first suggestion (light.h), the other two are cuBLAS'
+ * choice, which are the same every time. With choices by measuring (device/tune.h) each may be any
+ * suggestion of cuBLASLt's or cuBLAS' choice. */
 #include "base/os.h"
 #include "device/cpu/cpu.h"
 #include "device/cuda/libraries.h"
+#include "device/cuda/light.h"
 #include "device/cuda/plan_private.h"
 #include <cublasLt.h>
 #include <stdio.h>
+#include <string.h>
 
-enum { ALIGNMENT = 16 }; /* of every array, in bytes: what an arena promises and more */
+/* The way of a product that is not cuBLASLt's. */
+static const char by_cublas[] = "cublas";
 
 struct ip {
     struct sw_plan base;                                        /* first member */
@@ -26,10 +30,7 @@ struct ip {
     int64_t rows, features, outputs;                            /* N, K, M */
     bool turned;                                                /* weights are stored as [K, M] */
     bool relu;
-    bool fused;                   /* the product adds bias and relu; else a kernel does */
-    cublasLtMatmulDesc_t product; /* owned, as the layouts */
-    cublasLtMatrixLayout_t a, b, c;
-    cublasLtMatmulAlgo_t algorithm;
+    struct sw_cuda_light *product[SW_TUNE_PASSES]; /* owned; NULL: by cuBLAS */
 };
 
 static struct ip *ip_of(struct sw_plan *p)
@@ -37,78 +38,80 @@ static struct ip *ip_of(struct sw_plan *p)
     return (struct ip *)(void *)p;
 }
 
+/* ---- Products ---- */
+
+/* Without arrays. */
+static struct sw_cuda_product product_of(const struct ip *c, enum sw_tune_pass pass)
+{
+    int64_t pitch = c->turned ? c->outputs : c->features; /* of the weights */
+    int64_t lines = c->turned ? c->features : c->outputs;
+    struct sw_cuda_product p = {.halves = c->halves, .alpha = 1, .ldb = pitch};
+    switch (pass) {
+    case SW_TUNE_FORWARD:
+        p.trans_b = !c->turned;
+        p.m = c->rows;
+        p.n = p.ldc = c->outputs;
+        p.k = p.lda = c->features;
+        break;
+    case SW_TUNE_DATA:
+        p.trans_b = c->turned;
+        p.m = c->rows;
+        p.n = p.ldc = c->features;
+        p.k = p.lda = c->outputs;
+        break;
+    default:
+        p.trans_a = true;
+        p.m = p.lda = lines;
+        p.n = p.ldc = pitch;
+        p.k = c->rows;
+        break;
+    }
+    return p;
+}
+
+/* bias is read by forward products of cuBLASLt. */
+static int multiply(struct ip *c, enum sw_tune_pass pass, const void *a, const void *b,
+                    const float *bias, float *out, struct sw_err *err)
+{
+    if (c->product[pass])
+        return sw_cuda_light_run(c->product[pass], a, b, bias, out, err);
+    struct sw_cuda_product p = product_of(c, pass);
+    p.a = a;
+    p.b = b;
+    p.c = out;
+    return sw_cuda_multiply_matrices(c->base.stream, &p, err);
+}
+
 /* ---- Passes ---- */
 
-/* For shapes that the fused product does not take. */
-static int forward_in_two(struct ip *c, const struct sw_plan_args *a, const void *src,
-                          const void *weight, struct sw_err *err)
+static int forward(struct sw_plan *p, const struct sw_plan_args *a, struct sw_err *err)
 {
-    struct sw_plan *p = &c->base;
+    struct ip *c = ip_of(p);
     struct sw_cuda_launch l = sw_cuda_launch_of(p->stream);
-    const struct sw_cuda_product m = {.halves = c->halves,
-                                      .m = c->rows,
-                                      .n = c->outputs,
-                                      .k = c->features,
-                                      .trans_b = !c->turned,
-                                      .lda = c->features,
-                                      .ldb = c->turned ? c->outputs : c->features,
-                                      .ldc = c->outputs,
-                                      .alpha = 1,
-                                      .a = src,
-                                      .b = weight,
-                                      .c = a->dst};
-    int rc = sw_cuda_multiply_matrices(p->stream, &m, err);
-    if (rc != SW_OK || (!p->bias.ndim && !c->relu))
+    const void *src, *weight;
+    int rc = sw_cuda_factor_in(p, &c->src_factor, a, a->src, false, &src, err);
+    if (rc == SW_OK)
+        rc = sw_cuda_factor_in(p, &c->weight_factor, a, a->weight, false, &weight, err);
+    if (rc == SW_OK)
+        rc = multiply(c, SW_TUNE_FORWARD, src, weight, a->bias, a->dst, err);
+    if (rc != SW_OK || c->product[SW_TUNE_FORWARD] || (!p->bias.ndim && !c->relu))
         return rc;
     return sw_cuda_plan_check(
         p, sw_cuda_add_row(c->rows, c->outputs, p->bias.ndim ? a->bias : NULL, c->relu, a->dst, &l),
         err);
 }
 
-static int forward(struct sw_plan *p, const struct sw_plan_args *a, struct sw_err *err)
-{
-    struct ip *c = ip_of(p);
-    struct sw_cuda_stream *s = sw_cuda_stream_of(p->stream);
-    const float one = 1, zero = 0;
-    const void *src, *weight;
-    int rc = sw_cuda_enter(s->device, err);
-    if (rc == SW_OK)
-        rc = sw_cuda_factor_in(p, &c->src_factor, a, a->src, false, &src, err);
-    if (rc == SW_OK)
-        rc = sw_cuda_factor_in(p, &c->weight_factor, a, a->weight, false, &weight, err);
-    if (rc != SW_OK)
-        return rc;
-    if (!c->fused)
-        return forward_in_two(c, a, src, weight, err);
-    cublasStatus_t e = CUBLAS_STATUS_SUCCESS;
-    if (p->bias.ndim)
-        e = cublasLtMatmulDescSetAttribute(c->product, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &a->bias,
-                                           sizeof a->bias);
-    if (e == CUBLAS_STATUS_SUCCESS)
-        e = cublasLtMatmul(s->light, c->product, &one, weight, c->a, src, c->b, &zero, a->dst, c->c,
-                           a->dst, c->c, &c->algorithm, s->room, SW_CUDA_ROOM_BYTES, s->stream);
-    return sw_cuda_check_blas(s, (int)e, "inner_product", err);
-}
-
 static int backward_data(struct sw_plan *p, const struct sw_plan_args *a, struct sw_err *err)
 {
     struct ip *c = ip_of(p);
-    struct sw_cuda_product m = {.halves = c->halves,
-                                .m = c->rows,
-                                .n = c->features,
-                                .k = c->outputs,
-                                .trans_b = c->turned,
-                                .lda = c->outputs,
-                                .ldb = c->turned ? c->outputs : c->features,
-                                .ldc = c->features,
-                                .alpha = 1,
-                                .c = sw_cuda_side_out(&c->src, a, a->diff_src)};
-    int rc = sw_cuda_factor_in(p, &c->diff_factor, a, a->diff_dst, a->diff_again, &m.a, err);
+    const void *diff, *weight;
+    int rc = sw_cuda_factor_in(p, &c->diff_factor, a, a->diff_dst, a->diff_again, &diff, err);
     if (rc == SW_OK)
-        rc = sw_cuda_factor_in(p, &c->weight_factor, a, a->weight, c->weight_factor.saved, &m.b,
+        rc = sw_cuda_factor_in(p, &c->weight_factor, a, a->weight, c->weight_factor.saved, &weight,
                                err);
     if (rc == SW_OK)
-        rc = sw_cuda_multiply_matrices(p->stream, &m, err);
+        rc = multiply(c, SW_TUNE_DATA, diff, weight, NULL,
+                      sw_cuda_side_out(&c->src, a, a->diff_src), err);
     return rc == SW_OK ? sw_cuda_side_done(p, &c->src, a, a->diff_src, err) : rc;
 }
 
@@ -120,22 +123,9 @@ static int backward_weights(struct sw_plan *p, const struct sw_plan_args *a, str
     int rc = sw_cuda_factor_in(p, &c->src_factor, a, a->src, false, &src, err);
     if (rc == SW_OK)
         rc = sw_cuda_factor_in(p, &c->diff_factor, a, a->diff_dst, false, &diff, err);
-    if (rc != SW_OK)
-        return rc;
-    bool turned = c->turned;
-    struct sw_cuda_product m = {.halves = c->halves,
-                                .m = turned ? c->features : c->outputs,
-                                .n = turned ? c->outputs : c->features,
-                                .k = c->rows,
-                                .trans_a = true,
-                                .lda = turned ? c->features : c->outputs,
-                                .ldb = turned ? c->outputs : c->features,
-                                .ldc = turned ? c->outputs : c->features,
-                                .alpha = 1,
-                                .a = turned ? src : diff,
-                                .b = turned ? diff : src,
-                                .c = sw_cuda_side_out(&c->weight, a, a->diff_weight)};
-    rc = sw_cuda_multiply_matrices(p->stream, &m, err);
+    if (rc == SW_OK)
+        rc = multiply(c, SW_TUNE_WEIGHTS, c->turned ? src : diff, c->turned ? diff : src, NULL,
+                      sw_cuda_side_out(&c->weight, a, a->diff_weight), err);
     if (rc == SW_OK)
         rc = sw_cuda_side_done(p, &c->weight, a, a->diff_weight, err);
     if (rc == SW_OK && p->bias.ndim)
@@ -147,12 +137,8 @@ static int backward_weights(struct sw_plan *p, const struct sw_plan_args *a, str
 static void free_plan(struct sw_plan *p)
 {
     struct ip *c = ip_of(p);
-    if (c->product)
-        (void)cublasLtMatmulDescDestroy(c->product);
-    cublasLtMatrixLayout_t layouts[] = {c->a, c->b, c->c};
-    for (size_t i = 0; i < sizeof layouts / sizeof *layouts; i++)
-        if (layouts[i])
-            (void)cublasLtMatrixLayoutDestroy(layouts[i]);
+    for (int pass = 0; pass < SW_TUNE_PASSES; pass++)
+        sw_cuda_light_free(c->product[pass]);
     sw_free(c);
 }
 
@@ -163,82 +149,6 @@ static const struct sw_plan_ops ops = {.forward = forward,
 
 /* ---- Making ---- */
 
-/* dst^T [M, N] = weight [M, K] src^T [K, N], column by column: src and dst are that already, and
- * weight is unless it is stored row by row. */
-static cublasStatus_t describe(struct ip *c, cublasLtEpilogue_t epilogue)
-{
-    const struct sw_cuda_stream *s = sw_cuda_stream_of(c->base.stream);
-    enum sw_precision precision = s->device->precision;
-    cublasComputeType_t compute =
-        precision == SW_PRECISION_TF32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
-    cudaDataType_t type = !c->halves                       ? CUDA_R_32F
-                          : precision == SW_PRECISION_BF16 ? CUDA_R_16BF
-                                                           : CUDA_R_16F;
-    const void *some_bias = s->room; /* whose alignment the library looks at when it chooses */
-    cublasOperation_t flip = c->turned ? CUBLAS_OP_N : CUBLAS_OP_T;
-    uint64_t m = (uint64_t)c->outputs, n = (uint64_t)c->rows, k = (uint64_t)c->features;
-    cublasStatus_t e = cublasLtMatmulDescCreate(&c->product, compute, CUDA_R_32F);
-    if (e == CUBLAS_STATUS_SUCCESS)
-        e = cublasLtMatmulDescSetAttribute(c->product, CUBLASLT_MATMUL_DESC_TRANSA, &flip,
-                                           sizeof flip);
-    if (e == CUBLAS_STATUS_SUCCESS)
-        e = cublasLtMatmulDescSetAttribute(c->product, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue,
-                                           sizeof epilogue);
-    if (e == CUBLAS_STATUS_SUCCESS && c->base.bias.ndim)
-        e = cublasLtMatmulDescSetAttribute(c->product, CUBLASLT_MATMUL_DESC_BIAS_POINTER,
-                                           &some_bias, sizeof some_bias);
-    if (e == CUBLAS_STATUS_SUCCESS)
-        e = c->turned ? cublasLtMatrixLayoutCreate(&c->a, type, m, k, c->outputs)
-                      : cublasLtMatrixLayoutCreate(&c->a, type, k, m, c->features);
-    if (e == CUBLAS_STATUS_SUCCESS)
-        e = cublasLtMatrixLayoutCreate(&c->b, type, k, n, c->features);
-    if (e == CUBLAS_STATUS_SUCCESS)
-        e = cublasLtMatrixLayoutCreate(&c->c, CUDA_R_32F, m, n, c->outputs);
-    return e;
-}
-
-static cublasStatus_t prefer(cublasLtMatmulPreference_t preference)
-{
-    static const cublasLtMatmulPreferenceAttributes_t sides[] = {
-        CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
-        CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES};
-    uint64_t room = SW_CUDA_ROOM_BYTES;
-    uint32_t alignment = ALIGNMENT;
-    cublasStatus_t e = cublasLtMatmulPreferenceSetAttribute(
-        preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &room, sizeof room);
-    for (size_t i = 0; i < sizeof sides / sizeof *sides && e == CUBLAS_STATUS_SUCCESS; i++)
-        e = cublasLtMatmulPreferenceSetAttribute(preference, sides[i], &alignment,
-                                                 sizeof alignment);
-    return e;
-}
-
-/* The library's first suggestion. False: it has none. */
-static bool choose(struct ip *c, struct sw_cuda_stream *s)
-{
-    cublasLtMatmulPreference_t preference = NULL;
-    cublasLtMatmulHeuristicResult_t found;
-    int count = 0;
-    cublasStatus_t e = cublasLtMatmulPreferenceCreate(&preference);
-    if (e == CUBLAS_STATUS_SUCCESS)
-        e = prefer(preference);
-    if (e == CUBLAS_STATUS_SUCCESS)
-        e = cublasLtMatmulAlgoGetHeuristic(s->light, c->product, c->a, c->b, c->c, c->c, preference,
-                                           1, &found, &count);
-    if (preference)
-        (void)cublasLtMatmulPreferenceDestroy(preference);
-    if (e != CUBLAS_STATUS_SUCCESS || count == 0)
-        return false;
-    c->algorithm = found.algo;
-    return true;
-}
-
-static cublasLtEpilogue_t epilogue_of(const struct sw_ip_shape *shape)
-{
-    if (shape->fuse_relu)
-        return shape->bias ? CUBLASLT_EPILOGUE_RELU_BIAS : CUBLASLT_EPILOGUE_RELU;
-    return shape->bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
-}
-
 /* Is it the transpose of a plain matrix, and not plain itself? */
 static bool is_turned(const struct sw_desc *layout)
 {
@@ -248,16 +158,35 @@ static bool is_turned(const struct sw_desc *layout)
     return sw_desc_is_plain(&other);
 }
 
-static int make(struct ip *c, const struct sw_ip_shape *shape, struct sw_err *err)
+static struct sw_cuda_light_args light_of(const struct ip *c, enum sw_tune_pass pass,
+                                          const char *wanted)
 {
-    struct sw_cuda_stream *s = sw_cuda_stream_of(c->base.stream);
-    int rc = sw_cuda_enter(s->device, err);
-    if (rc == SW_OK)
-        rc = sw_cuda_need_blas(s, err);
-    if (rc == SW_OK)
-        rc = sw_cuda_check_blas(s, (int)describe(c, epilogue_of(shape)), "inner_product", err);
-    if (rc == SW_OK)
-        c->fused = choose(c, s);
+    bool forward_pass = pass == SW_TUNE_FORWARD;
+    return (struct sw_cuda_light_args){.product = product_of(c, pass),
+                                       .bias = forward_pass && c->base.bias.ndim,
+                                       .relu = forward_pass && c->relu,
+                                       .wanted = wanted};
+}
+
+static int prepare(struct ip *c, enum sw_tune_pass pass, const char *wanted, struct sw_err *err)
+{
+    const struct sw_cuda_light_args light = light_of(c, pass, wanted);
+    if (wanted[0] ? strcmp(wanted, by_cublas) == 0 : pass != SW_TUNE_FORWARD)
+        return SW_OK;
+    int rc = sw_cuda_light_new(c->base.stream, &light, &c->product[pass], err);
+    if (rc == SW_OK && wanted[0] && !c->product[pass])
+        rc = sw_err_set(err, SW_ERR_UNSUPPORTED, "cuBLASLt has no product %s (any more)", wanted);
+    return rc;
+}
+
+static int prepare_passes(struct ip *c, const struct sw_tune_choice *choice,
+                          struct sw_plan_passes passes, struct sw_err *err)
+{
+    const bool asked[SW_TUNE_PASSES] = {true, passes.backward_data, passes.backward_weights};
+    int rc = SW_OK;
+    for (int pass = 0; pass < SW_TUNE_PASSES && rc == SW_OK; pass++)
+        if (asked[pass])
+            rc = prepare(c, (enum sw_tune_pass)pass, choice->name[pass], err);
     return rc;
 }
 
@@ -282,42 +211,105 @@ static void lay_out(struct ip *c, const struct sw_desc *plain, const struct sw_d
         sw_cuda_factor_init(p, &c->diff_factor, &p->dst, &p->dst, SW_CUDA_HALVES, false);
 }
 
-int sw_cuda_inner_product(struct sw_stream *s, const struct sw_desc *src,
-                          const struct sw_ip_shape *shape, struct sw_plan_passes passes,
-                          struct sw_plan **out, struct sw_err *err)
+/* What is asked of the maker below. */
+struct question {
+    struct sw_stream *stream;
+    const struct sw_desc *src;
+    const struct sw_ip_shape *shape;
+};
+
+/* Without products. */
+static struct ip *begin(const struct question *q, struct sw_plan_passes passes)
 {
-    int rc = sw_ip_check(src, shape, err);
-    if (rc != SW_OK)
-        return rc;
+    const struct sw_desc *src = q->src;
+    const struct sw_ip_shape *shape = q->shape;
     struct ip *c = sw_calloc(1, sizeof *c);
     if (!c)
-        return sw_err_nomem(err, "inner_product plan", sizeof *c);
+        return NULL;
     struct sw_plan *p = &c->base;
-    enum sw_precision precision = sw_cuda_device_of(s->dev)->precision;
     c->rows = src->dim[0];
     c->features = sw_desc_features(src);
     c->outputs = shape->outputs;
     c->turned = is_turned(shape->weight_layout);
     c->relu = shape->fuse_relu;
-    c->halves = sw_precision_is_half(precision);
+    c->halves = sw_precision_is_half(sw_cuda_device_of(q->stream->dev)->precision);
     const int64_t weight[] = {c->outputs, c->features}, dst[] = {c->rows, c->outputs};
     struct sw_desc plain = sw_desc_plain(SW_F32, src->ndim, src->dim);
     struct sw_desc matrix = sw_desc_plain(SW_F32, 2, weight);
-    *p = (struct sw_plan){.ops = &ops, .stream = s, .src = *src};
+    *p = (struct sw_plan){.ops = &ops, .stream = q->stream, .src = *src};
     p->weight = shape->weight_layout ? *shape->weight_layout : matrix;
     if (shape->bias)
         p->bias = sw_desc_plain(SW_F32, 1, weight);
     p->dst = sw_desc_plain(SW_F32, 2, dst);
     p->backward_reads_src = passes.backward_weights;
     lay_out(c, &plain, &matrix, passes);
-    rc = make(c, shape, err);
-    snprintf(p->algorithm, sizeof p->algorithm, "%s%s%s%s", c->fused ? "cublaslt" : "cublas",
-             shape->fuse_relu ? ":relu" : "", precision == SW_PRECISION_FP32 ? "" : ":",
-             precision == SW_PRECISION_FP32 ? "" : sw_precision_name(precision));
+    return c;
+}
+
+static int make_plan(void *user, const struct sw_tune_choice *choice, struct sw_plan_passes passes,
+                     struct sw_plan **out, struct sw_err *err)
+{
+    const struct question *q = user;
+    enum sw_precision precision = sw_cuda_device_of(q->stream->dev)->precision;
+    const char *forward_way = choice->name[SW_TUNE_FORWARD];
+    struct ip *c = begin(q, passes);
+    if (!c)
+        return sw_err_nomem(err, "inner_product plan", sizeof *c);
+    struct sw_plan *p = &c->base;
+    int rc = prepare_passes(c, choice, passes, err);
+    snprintf(p->algorithm, sizeof p->algorithm, "%s%s%s%s%s%.20s",
+             c->product[SW_TUNE_FORWARD] ? "cublaslt" : by_cublas, c->relu ? ":relu" : "",
+             precision == SW_PRECISION_FP32 ? "" : ":",
+             precision == SW_PRECISION_FP32 ? "" : sw_precision_name(precision),
+             forward_way[0] ? ":" : "", forward_way);
     if (rc != SW_OK) {
         free_plan(p);
         return rc;
     }
     *out = p;
     return SW_OK;
+}
+
+/* The rule's first. */
+static void list_ways(void *user, const struct sw_tune_choice *taken, enum sw_tune_pass pass,
+                      struct sw_tune_ways *out)
+{
+    const struct sw_plan_passes passes = {.backward_data = pass == SW_TUNE_DATA,
+                                          .backward_weights = pass == SW_TUNE_WEIGHTS};
+    struct ip *c = begin(user, passes);
+    (void)taken;
+    if (!c)
+        return;
+    const struct sw_cuda_light_args light = light_of(c, pass, "");
+    if (pass != SW_TUNE_FORWARD)
+        sw_tune_add_way(out, by_cublas);
+    sw_cuda_light_list(c->base.stream, &light, out);
+    sw_tune_add_way(out, by_cublas);
+    free_plan(&c->base);
+}
+
+static int tuned_plan(struct question *q, struct sw_plan_passes passes, struct sw_plan **out,
+                      struct sw_err *err)
+{
+    const struct sw_ip_shape *shape = q->shape;
+    char text[128], what[SW_TUNE_KEY / 2], library[48];
+    snprintf(what, sizeof what, "inner_product of %s to %lld%s%s%s", sw_desc_text(q->src, text),
+             (long long)shape->outputs, shape->bias ? " bias" : "", shape->fuse_relu ? " relu" : "",
+             is_turned(shape->weight_layout) ? " turned" : "");
+    snprintf(library, sizeof library, "cuBLASLt %zu", cublasLtGetVersion());
+    const struct sw_cuda_tuned tuned = {
+        .what = what, .library = library, .user = q, .make = make_plan, .list = list_ways};
+    return sw_cuda_tuned_plan(q->stream, passes, &tuned, out, err);
+}
+
+int sw_cuda_inner_product(struct sw_stream *s, const struct sw_desc *src,
+                          const struct sw_ip_shape *shape, struct sw_plan_passes passes,
+                          struct sw_plan **out, struct sw_err *err)
+{
+    struct question q = {.stream = s, .src = src, .shape = shape};
+    const struct sw_tune_choice rule = {0};
+    int rc = sw_ip_check(src, shape, err);
+    if (rc != SW_OK)
+        return rc;
+    return s->dev->tune ? tuned_plan(&q, passes, out, err) : make_plan(&q, &rule, passes, out, err);
 }

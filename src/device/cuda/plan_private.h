@@ -4,6 +4,7 @@
 #define SW_DEVICE_CUDA_PLAN_PRIVATE_H
 
 #include "device/cuda/cuda_private.h"
+#include "device/tune.h"
 
 /* What is computed with: floats as they are, floats that are rounded to what 16 bits hold, or 16
  * bits (of the device's precision). */
@@ -59,6 +60,20 @@ struct sw_desc sw_cuda_channels_last(const int64_t *dim);
 
 /* A kernel's answer, for the plan's device. */
 int sw_cuda_plan_check(struct sw_plan *p, int answer, struct sw_err *err) SW_MUST_CHECK;
+
+/* A plan by choices (device/tune.h), whose keys say, beside shapes and layouts (`what`) and the
+ * library with its version, which precision and model of GPU they are for. */
+struct sw_cuda_tuned {
+    const char *what, *library;
+    void *user;
+    int (*make)(void *user, const struct sw_tune_choice *choice, struct sw_plan_passes passes,
+                struct sw_plan **out, struct sw_err *err);
+    void (*list)(void *user, const struct sw_tune_choice *taken, enum sw_tune_pass pass,
+                 struct sw_tune_ways *out);
+};
+int sw_cuda_tuned_plan(struct sw_stream *s, struct sw_plan_passes passes,
+                       const struct sw_cuda_tuned *t, struct sw_plan **out,
+                       struct sw_err *err) SW_MUST_CHECK;
 
 /* The makers of the table. */
 int sw_cuda_convolution(struct sw_stream *s, const struct sw_desc *src,

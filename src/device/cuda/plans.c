@@ -3,6 +3,8 @@
 #include "device/cpu/cpu.h"
 #include "device/cuda/ops.h"
 #include "device/cuda/plan_private.h"
+#include <cuda_runtime_api.h>
+#include <stdio.h>
 #include <string.h>
 
 size_t sw_cuda_reserve(struct sw_plan *p, size_t bytes)
@@ -148,6 +150,33 @@ int sw_cuda_side_done(struct sw_plan *p, const struct sw_cuda_side *side,
                       const struct sw_plan_args *a, float *given, struct sw_err *err)
 {
     return sw_cuda_product_done(p, side, a, given, err);
+}
+
+/* ---- Choices ---- */
+
+/* GPUs of one model choose the same. */
+static void name_model(const struct sw_cuda_device *d, char *out, size_t bytes)
+{
+    struct cudaDeviceProp prop;
+    bool known = cudaGetDeviceProperties(&prop, d->gpu) == cudaSuccess;
+    snprintf(out, bytes, "%.80s with %d processors", known ? prop.name : "cuda", d->processors);
+}
+
+int sw_cuda_tuned_plan(struct sw_stream *s, struct sw_plan_passes passes,
+                       const struct sw_cuda_tuned *t, struct sw_plan **out, struct sw_err *err)
+{
+    struct sw_cuda_device *d = sw_cuda_device_of(s->dev);
+    struct sw_buf key = {0};
+    char model[SW_TUNE_KEY / 4];
+    name_model(d, model, sizeof model);
+    sw_buf_printf(&key, "%s with factors of %s on %s, %s", t->what, sw_precision_name(d->precision),
+                  model, t->library);
+    const struct sw_tune_maker maker = {
+        .key = sw_buf_text(&key), .user = t->user, .make = t->make, .list = t->list};
+    int rc = key.failed ? sw_err_nomem(err, "choices that are measured", SW_TUNE_KEY)
+                        : sw_tune_plan(s, passes, &maker, out, err);
+    sw_buf_fini(&key);
+    return rc;
 }
 
 /* ---- Reorder ---- */

@@ -260,14 +260,12 @@ static void name_forward(const struct problem *p, struct sw_tune *t, char algori
     sw_plan_free(plan);
 }
 
-/* Whichever engine is taken, who has the choices' text has the same. */
-static void engines_by_measuring_agree(void **state)
+/* Whichever way is taken, who has the choices' text has the same. */
+static void check_measured(const struct problem *p)
 {
-    const struct problem p = conv_problem("conv", 2, 8, 9, 9, 16, 3, 1, 1, 1);
     struct fixture cpu = open_cpu_as(true, precision, 1);
     struct sw_os os = sw_os_posix;
     int chosen = 0, others = 0;
-    (void)state;
     os.monotonic_ns = whim;
     for (int i = 0; i < 6; i++) {
         struct sw_tune t, later;
@@ -277,24 +275,47 @@ static void engines_by_measuring_agree(void **state)
         sw_tune_init(&t, true);
         sw_tune_init(&later, false);
         sw_os_set(&os);
-        name_forward(&p, &t, here);
+        name_forward(p, &t, here);
         sw_os_set(NULL);
-        check_problem(&p, CHANNELS_LAST, &cpu);
+        check_problem(p, CHANNELS_LAST, &cpu);
         for (int k = 0; k < t.count; k++)
             others += strcmp(t.items[k].name, t.items[k].rule) != 0;
         chosen += t.count;
         sw_tune_write(&t, &text);
         ASSERT_OK(sw_tune_read(&later, sw_buf_text(&text), &err));
-        name_forward(&p, &later, there);
+        name_forward(p, &later, there);
         assert_string_equal(here, there);
         sw_buf_fini(&text);
         gpu->dev->tune = NULL;
         sw_tune_fini(&later);
         sw_tune_fini(&t);
     }
-    print_message("%d choices, %d of them not the rule's\n", chosen, others);
+    print_message("%s: %d choices, %d of them not the rule's\n", p->name, chosen, others);
     assert_true(chosen == 0 || others > 0);
     close_cpu(&cpu);
+}
+
+static void engines_by_measuring_agree(void **state)
+{
+    const struct problem p = conv_problem("conv", 2, 8, 9, 9, 16, 3, 1, 1, 1);
+    (void)state;
+    check_measured(&p);
+}
+
+/* Fused and not, and weights that are stored either way round. */
+static void products_by_measuring_agree(void **state)
+{
+    struct problem p[] = {ip_problem("relu", 5, 40, 0, 0, 32), ip_problem("image", 4, 6, 3, 3, 20),
+                          ip_problem("turned", 6, 24, 0, 0, 16)};
+    const int64_t weight[] = {16, 24}, turned[] = {24, 16};
+    struct sw_desc stored = sw_desc_plain(SW_F32, 2, turned);
+    struct sw_desc layout = sw_desc_transposed(&stored, 0, 1);
+    (void)state;
+    assert_memory_equal(layout.dim, weight, sizeof weight);
+    p[0].ip.fuse_relu = true;
+    p[2].ip.weight_layout = &layout;
+    for (int i = 0; i < 3; i++)
+        check_measured(&p[i]);
 }
 
 int main(void)
@@ -305,6 +326,7 @@ int main(void)
         cmocka_unit_test(lrn_agrees),
         cmocka_unit_test(inner_products_agree),
         cmocka_unit_test(engines_by_measuring_agree),
+        cmocka_unit_test(products_by_measuring_agree),
         cmocka_unit_test(weights_of_16_bits_are_kept_for_backward),
     };
     int rc = 0;

@@ -1,0 +1,43 @@
+/* One convolution as cuDNN's graph API has it: a graph of one operation, for which the library's
+ * heuristics name engines in their order of preference. The first one is taken that is
+ * deterministic, computes in the precision that is asked for, and whose workspace is within the
+ * limit: the same choice every time; or another one of those that is said by name, "a3/12": the
+ * heuristics' list, the place in it and the engine's number. Internal to device/cuda; one owner,
+ * the worker of the stream. */
+#ifndef SW_DEVICE_CUDA_CONV_GRAPH_H
+#define SW_DEVICE_CUDA_CONV_GRAPH_H
+
+#include "device/cuda/cuda_private.h"
+#include "device/tune.h"
+
+/* An execution plan and its workspace; plan NULL: the pass is not run. */
+struct sw_cuda_conv_graph {
+    void *plan; /* owned: the library's */
+    int64_t workspace_bytes;
+    bool halves; /* what it writes */
+};
+
+/* Layouts as they are computed with: plain or channels last. */
+struct sw_cuda_conv_question {
+    struct sw_stream *stream;
+    const struct sw_conv_shape *shape;
+    const struct sw_desc *src, *weight, *dst;
+    bool halves;        /* what is read has 16 bits, of the device's precision */
+    bool tf32;          /* floats may be rounded to tf32 */
+    const char *wanted; /* the name of an engine; "": the first that will do */
+};
+
+/* False: cuDNN has nothing for it, or no engine of that name. The stream's handle is there. */
+bool sw_cuda_conv_graph_make(const struct sw_cuda_conv_question *q, enum sw_tune_pass pass,
+                             bool writes_halves, struct sw_cuda_conv_graph *g);
+/* Adds the names of all engines that will do. */
+void sw_cuda_conv_graph_list(const struct sw_cuda_conv_question *q, enum sw_tune_pass pass,
+                             bool writes_halves, struct sw_tune_ways *out);
+void sw_cuda_conv_graph_drop(struct sw_cuda_conv_graph *g);
+/* Image, filters and result of the pass; one of them is written. */
+int sw_cuda_conv_graph_run(const struct sw_cuda_conv_graph *g, enum sw_tune_pass pass,
+                           struct sw_stream *s, const void *image, const void *filter,
+                           const void *result, const void *workspace,
+                           struct sw_err *err) SW_MUST_CHECK;
+
+#endif

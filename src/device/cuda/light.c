@@ -1,0 +1,237 @@
+/* The library counts column by column, so it is asked for the transpose, as in libraries.c:
+ * c^T = op(b)^T op(a)^T; what is called a and b there is b and a here. Then the columns of c are
+ * rows, along which the library adds a bias. */
+#include "device/cuda/light.h"
+#include "base/os.h"
+#include <cublasLt.h>
+#include <stdio.h>
+#include <string.h>
+
+enum {
+    ALIGNMENT = 16, /* of every array, in bytes: what an arena promises and more */
+    LINE_BYTES = 64,
+};
+
+struct sw_cuda_light {
+    struct sw_cuda_stream *stream; /* borrowed */
+    bool bias;
+    cublasLtMatmulDesc_t product; /* owned, as the layouts */
+    cublasLtMatrixLayout_t a, b, c;
+    cublasLtMatmulAlgo_t algorithm;
+};
+
+static cublasLtEpilogue_t epilogue_of(const struct sw_cuda_light_args *args)
+{
+    if (args->relu)
+        return args->bias ? CUBLASLT_EPILOGUE_RELU_BIAS : CUBLASLT_EPILOGUE_RELU;
+    return args->bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
+}
+
+static cudaDataType_t type_of(const struct sw_cuda_product *p, enum sw_precision precision)
+{
+    return !p->halves ? CUDA_R_32F : precision == SW_PRECISION_BF16 ? CUDA_R_16BF : CUDA_R_16F;
+}
+
+/* A matrix [rows, columns] of ours, or its transpose as it is stored. */
+static cublasStatus_t lay_out(cudaDataType_t type, bool flipped, int64_t rows, int64_t columns,
+                              int64_t pitch, cublasLtMatrixLayout_t *out)
+{
+    return cublasLtMatrixLayoutCreate(out, type, (uint64_t)(flipped ? rows : columns),
+                                      (uint64_t)(flipped ? columns : rows), pitch);
+}
+
+static cublasStatus_t describe_product(struct sw_cuda_light *l,
+                                       const struct sw_cuda_light_args *args)
+{
+    const struct sw_cuda_product *p = &args->product;
+    cublasComputeType_t compute = l->stream->device->precision == SW_PRECISION_TF32
+                                      ? CUBLAS_COMPUTE_32F_FAST_TF32
+                                      : CUBLAS_COMPUTE_32F;
+    cublasOperation_t of_a = p->trans_b ? CUBLAS_OP_T : CUBLAS_OP_N;
+    cublasOperation_t of_b = p->trans_a ? CUBLAS_OP_T : CUBLAS_OP_N;
+    cublasLtEpilogue_t epilogue = epilogue_of(args);
+    /* The library looks at the alignment of a bias when it chooses. */
+    const void *some_bias = (const char *)l->stream->room + LINE_BYTES;
+    cublasStatus_t e = cublasLtMatmulDescCreate(&l->product, compute, CUDA_R_32F);
+    if (e == CUBLAS_STATUS_SUCCESS)
+        e = cublasLtMatmulDescSetAttribute(l->product, CUBLASLT_MATMUL_DESC_TRANSA, &of_a,
+                                           sizeof of_a);
+    if (e == CUBLAS_STATUS_SUCCESS)
+        e = cublasLtMatmulDescSetAttribute(l->product, CUBLASLT_MATMUL_DESC_TRANSB, &of_b,
+                                           sizeof of_b);
+    if (e == CUBLAS_STATUS_SUCCESS)
+        e = cublasLtMatmulDescSetAttribute(l->product, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue,
+                                           sizeof epilogue);
+    if (e == CUBLAS_STATUS_SUCCESS && l->bias)
+        e = cublasLtMatmulDescSetAttribute(l->product, CUBLASLT_MATMUL_DESC_BIAS_POINTER,
+                                           &some_bias, sizeof some_bias);
+    return e;
+}
+
+static cublasStatus_t describe(struct sw_cuda_light *l, const struct sw_cuda_light_args *args)
+{
+    const struct sw_cuda_product *p = &args->product;
+    cudaDataType_t type = type_of(p, l->stream->device->precision);
+    cublasStatus_t e = describe_product(l, args);
+    if (e == CUBLAS_STATUS_SUCCESS)
+        e = lay_out(type, p->trans_b, p->k, p->n, p->ldb, &l->a);
+    if (e == CUBLAS_STATUS_SUCCESS)
+        e = lay_out(type, p->trans_a, p->m, p->k, p->lda, &l->b);
+    if (e == CUBLAS_STATUS_SUCCESS)
+        e = lay_out(CUDA_R_32F, false, p->m, p->n, p->ldc, &l->c);
+    return e;
+}
+
+/* ---- Suggestions ---- */
+
+static cublasStatus_t prefer(cublasLtMatmulPreference_t preference)
+{
+    static const cublasLtMatmulPreferenceAttributes_t sides[] = {
+        CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
+        CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES};
+    uint64_t room = SW_CUDA_ROOM_BYTES;
+    uint32_t alignment = ALIGNMENT;
+    cublasStatus_t e = cublasLtMatmulPreferenceSetAttribute(
+        preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &room, sizeof room);
+    for (size_t i = 0; i < sizeof sides / sizeof *sides && e == CUBLAS_STATUS_SUCCESS; i++)
+        e = cublasLtMatmulPreferenceSetAttribute(preference, sides[i], &alignment,
+                                                 sizeof alignment);
+    return e;
+}
+
+/* The library's suggestions, at most `most`; returns how many. */
+static int ask(const struct sw_cuda_light *l, int most, cublasLtMatmulHeuristicResult_t *found)
+{
+    cublasLtMatmulPreference_t preference = NULL;
+    int count = 0, good = 0;
+    cublasStatus_t e = cublasLtMatmulPreferenceCreate(&preference);
+    if (e == CUBLAS_STATUS_SUCCESS)
+        e = prefer(preference);
+    if (e == CUBLAS_STATUS_SUCCESS)
+        e = cublasLtMatmulAlgoGetHeuristic(l->stream->light, l->product, l->a, l->b, l->c, l->c,
+                                           preference, most, found, &count);
+    if (preference)
+        (void)cublasLtMatmulPreferenceDestroy(preference);
+    for (int i = 0; i < count && e == CUBLAS_STATUS_SUCCESS; i++)
+        if (found[i].state == CUBLAS_STATUS_SUCCESS)
+            found[good++] = found[i];
+    return good;
+}
+
+/* The kernel, its tile, into how many parts k is cut, and its stages. */
+static void name_of(const cublasLtMatmulAlgo_t *algorithm, int place, char name[SW_TUNE_NAME])
+{
+    static const cublasLtMatmulAlgoConfigAttributes_t asked[] = {
+        CUBLASLT_ALGO_CONFIG_ID, CUBLASLT_ALGO_CONFIG_TILE_ID, CUBLASLT_ALGO_CONFIG_SPLITK_NUM,
+        CUBLASLT_ALGO_CONFIG_STAGES_ID};
+    int n = snprintf(name, SW_TUNE_NAME, "%d/", place);
+    for (size_t i = 0; i < sizeof asked / sizeof *asked && n < SW_TUNE_NAME; i++) {
+        int value = -1;
+        size_t written;
+        if (cublasLtMatmulAlgoConfigGetAttribute(algorithm, asked[i], &value, sizeof value,
+                                                 &written) != CUBLAS_STATUS_SUCCESS)
+            value = -1;
+        n += snprintf(name + n, SW_TUNE_NAME - (size_t)n, "%s%d", i ? "-" : "", value);
+    }
+}
+
+/* False: there is none, or none of that name. */
+static bool choose(struct sw_cuda_light *l, const char *wanted)
+{
+    cublasLtMatmulHeuristicResult_t found[SW_TUNE_WAYS];
+    int count = ask(l, wanted[0] ? SW_TUNE_WAYS : 1, found);
+    for (int i = 0; i < count; i++) {
+        char name[SW_TUNE_NAME];
+        name_of(&found[i].algo, i, name);
+        if (!wanted[0] || strcmp(name, wanted) == 0) {
+            l->algorithm = found[i].algo;
+            return true;
+        }
+    }
+    return false;
+}
+
+/* ---- Life ---- */
+
+void sw_cuda_light_free(struct sw_cuda_light *l)
+{
+    if (!l)
+        return;
+    cublasLtMatrixLayout_t layouts[] = {l->a, l->b, l->c};
+    for (size_t i = 0; i < sizeof layouts / sizeof *layouts; i++)
+        if (layouts[i])
+            (void)cublasLtMatrixLayoutDestroy(layouts[i]);
+    if (l->product)
+        (void)cublasLtMatmulDescDestroy(l->product);
+    sw_free(l);
+}
+
+/* Described, and no more. */
+static int begin(struct sw_stream *stream, const struct sw_cuda_light_args *args,
+                 struct sw_cuda_light **out, struct sw_err *err)
+{
+    struct sw_cuda_stream *s = sw_cuda_stream_of(stream);
+    int rc = sw_cuda_enter(s->device, err);
+    if (rc == SW_OK)
+        rc = sw_cuda_need_blas(s, err);
+    if (rc != SW_OK)
+        return rc;
+    struct sw_cuda_light *l = sw_calloc(1, sizeof *l);
+    if (!l)
+        return sw_err_nomem(err, "a product", sizeof *l);
+    l->stream = s;
+    l->bias = args->bias;
+    rc = sw_cuda_check_blas(s, (int)describe(l, args), "a product", err);
+    if (rc == SW_OK)
+        *out = l;
+    else
+        sw_cuda_light_free(l);
+    return rc;
+}
+
+int sw_cuda_light_new(struct sw_stream *s, const struct sw_cuda_light_args *args,
+                      struct sw_cuda_light **out, struct sw_err *err)
+{
+    struct sw_cuda_light *l = NULL;
+    int rc = begin(s, args, &l, err);
+    if (rc == SW_OK && !choose(l, args->wanted)) {
+        sw_cuda_light_free(l);
+        l = NULL;
+    }
+    if (rc == SW_OK)
+        *out = l;
+    return rc;
+}
+
+void sw_cuda_light_list(struct sw_stream *s, const struct sw_cuda_light_args *args,
+                        struct sw_tune_ways *out)
+{
+    cublasLtMatmulHeuristicResult_t found[SW_TUNE_WAYS];
+    struct sw_cuda_light *l = NULL;
+    struct sw_err ignored; /* then the rule's way is the only one */
+    int count = begin(s, args, &l, &ignored) == SW_OK ? ask(l, SW_TUNE_WAYS, found) : 0;
+    for (int i = 0; i < count; i++) {
+        char name[SW_TUNE_NAME];
+        name_of(&found[i].algo, i, name);
+        sw_tune_add_way(out, name);
+    }
+    sw_cuda_light_free(l);
+}
+
+int sw_cuda_light_run(struct sw_cuda_light *l, const void *a, const void *b, const float *bias,
+                      float *c, struct sw_err *err)
+{
+    struct sw_cuda_stream *s = l->stream;
+    const float one = 1, zero = 0;
+    cublasStatus_t e = CUBLAS_STATUS_SUCCESS;
+    int rc = sw_cuda_enter(s->device, err);
+    if (rc != SW_OK)
+        return rc;
+    if (l->bias)
+        e = cublasLtMatmulDescSetAttribute(l->product, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias,
+                                           sizeof bias);
+    if (e == CUBLAS_STATUS_SUCCESS)
+        e = cublasLtMatmul(s->light, l->product, &one, b, l->a, a, l->b, &zero, c, l->c, c, l->c,
+                           &l->algorithm, s->room, SW_CUDA_ROOM_BYTES, s->stream);
+    return sw_cuda_check_blas(s, (int)e, "a product", err);
+}
