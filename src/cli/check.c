@@ -152,6 +152,9 @@ static void print_memory(struct sw_buf *out, const struct sw_job_plan *p, size_t
     for (size_t i = 0; i < sizeof part / sizeof *part; i++)
         sw_buf_printf(out, "             %10s  %s\n", sw_human_bytes(text, (double)part[i].bytes),
                       part[i].name);
+    if (p->device_bytes > 0)
+        sw_buf_printf(out, "             of it %s at most on each device\n",
+                      sw_human_bytes(text, (double)p->device_bytes));
     sw_buf_printf(out, "resident     about %s: with the %s of the program itself\n",
                   sw_human_bytes(rss, (double)(p->memory_bytes + base)),
                   sw_human_bytes(own, (double)base));
@@ -255,6 +258,7 @@ static void json_layer(struct sw_json_writer *w, const struct sw_job_plan *p,
 static void json_memory(struct sw_json_writer *w, const struct sw_job_plan *p, size_t base)
 {
     sw_json_int(w, "memory_bytes", (int64_t)p->memory_bytes);
+    sw_json_int(w, "device_bytes", (int64_t)p->device_bytes);
     sw_json_int(w, "param_bytes", (int64_t)p->param_bytes);
     sw_json_int(w, "state_bytes", (int64_t)p->state_bytes);
     sw_json_int(w, "arena_bytes", (int64_t)p->arena_bytes);

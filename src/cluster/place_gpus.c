@@ -80,10 +80,10 @@ static int check_named(const struct sw_machine *m, const struct sw_cluster_shape
 {
     int count = s->gpu_count ? s->gpu_count : m->gpu_count;
     if (m->gpu_count == 0)
-        return sw_err_set(err, SW_ERR_INVALID, "there is no CUDA device; use --device cpu");
+        return sw_err_set(err, SW_ERR_NOTFOUND, "there is no CUDA device; use --device cpu");
     for (int i = 0; i < s->gpu_count; i++)
         if (s->gpus[i] < 0 || s->gpus[i] >= m->gpu_count)
-            return sw_err_set(err, SW_ERR_INVALID,
+            return sw_err_set(err, SW_ERR_NOTFOUND,
                               "cuda:%d: there are %d CUDA devices, the last is cuda:%d; try "
                               "--device cuda",
                               s->gpus[i], m->gpu_count, m->gpu_count - 1);

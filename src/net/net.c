@@ -260,6 +260,11 @@ static size_t carry_bytes(const struct sw_layer *l, int k)
     return ((size_t)n * sizeof(float) + 63) / 64 * 64;
 }
 
+size_t sw_net_mail_bytes(const struct sw_net *net)
+{
+    return sizeof *net->mail + (size_t)net->pair_count * sizeof *net->mail->fetched;
+}
+
 size_t sw_net_carry_bytes(const struct sw_net *net)
 {
     size_t bytes = 0;

@@ -217,6 +217,10 @@ bool sw_net_is_in_rows(const struct sw_net *net, int i);
  * rows is complete? */
 bool sw_net_has_whole_batch(const struct sw_net *net, int i);
 
+/* What the net has of the host's memory for its device: steps on their way there, and results on
+ * their way back. */
+size_t sw_net_mail_bytes(const struct sw_net *net);
+
 /* Row state of the layers: its bytes, and where it lies, zeroed; without, nothing is handed on from
  * batch to batch. */
 size_t sw_net_carry_bytes(const struct sw_net *net);

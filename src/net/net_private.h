@@ -270,11 +270,6 @@ int sw_net_plan_memory(struct sw_net *net, struct sw_err *err) SW_MUST_CHECK;
 int sw_net_place_memory(struct sw_net *net, const struct sw_net_rates *rates,
                         struct sw_err *err) SW_MUST_CHECK;
 
-static inline size_t sw_net_mail_bytes(const struct sw_net *net)
-{
-    return sizeof *net->mail + (size_t)net->pair_count * sizeof *net->mail->fetched;
-}
-
 /* What lies at an offset of the arena and, behind its end, of the scratch. */
 static inline void *sw_net_at(const struct sw_net *net, int64_t offset)
 {

@@ -97,7 +97,7 @@ const struct sw_opt sw_job_opts[] = {
          "own; not with repeat_exact or memory = fit; the results stay the same"},
     {FIELD(device), .type = SW_OPT_STRING, .def = "auto",
      .help = "where to compute: cpu, cuda, cuda:0,2 (GPUs by number), sim:gpus=N; with +cpu behind "
-             "the latter, workers without a GPU compute on cores; auto is cpu"},
+             "GPUs, workers without one compute on cores; auto is cpu"},
     {FIELD(db), .type = SW_OPT_STRING, .help = "history database, a file"},
     {.key = NULL},
 };

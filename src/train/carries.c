@@ -117,15 +117,7 @@ size_t sw_carries_bytes(const struct sw_job *job)
 
 int sw_carries_allocate(struct sw_job *job, struct sw_err *err)
 {
-    struct sw_states *s = &job->carries;
-    if (s->count == 0)
-        return SW_OK;
-    s->memory = sw_calloc(1, s->bytes);
-    if (!s->memory)
-        return sw_err_nomem(err, "row state", s->bytes);
-    for (int i = 0; i < s->count; i++)
-        s->items[i].value = (float *)(void *)((char *)s->memory + s->items[i].offset);
-    return SW_OK;
+    return sw_states_take(job, &job->carries, "row state", err);
 }
 
 int sw_carries_bind(struct sw_worker *w, struct sw_err *err)

@@ -123,6 +123,16 @@ static size_t left_of(size_t budget, size_t fixed)
     return budget > fixed ? budget - fixed : 0;
 }
 
+size_t sw_worker_device_bytes(const struct sw_worker *w)
+{
+    size_t bytes = 0;
+    const struct sw_job *job = w->job;
+    for (int i = 0; i < job->placement->worker_count && !w->device->host_memory; i++)
+        if (sw_str_eq(job->workers[i].device->name, w->device->name))
+            bytes += device_bytes(&job->workers[i]) + job->workers[i].arena_bytes;
+    return bytes;
+}
+
 /* Workers that share this one's device. */
 static size_t workers_on(const struct sw_job *job, const struct sw_device *device)
 {
@@ -177,6 +187,43 @@ static int fit_host(struct sw_job *job, size_t budget, struct sw_err *err)
     return refuse(job, &b, fixed, fixed + bytes_at(job, b.least), err);
 }
 
+/* The largest of the worker's parameters and features, for people. */
+static void name_largest(const struct sw_worker *w, char *out, size_t room)
+{
+    size_t most = 0;
+    for (int p = 0; p < sw_net_param_count(w->train); p++) {
+        const struct sw_param *param = sw_table_param(w->table, w->param_of[SW_SPLIT_TRAIN][p]);
+        if (sw_desc_bytes(&param->layout) > most) {
+            most = sw_desc_bytes(&param->layout);
+            snprintf(out, room, "%s, %zu bytes", param->name, most);
+        }
+    }
+    for (int i = 0; i < sw_net_layer_count(w->train); i++) {
+        const struct sw_layer *l = sw_net_layer(w->train, i);
+        if (sw_net_holds(w->train, i) && sw_desc_bytes(&l->dst.desc) > most) {
+            most = sw_desc_bytes(&l->dst.desc);
+            snprintf(out, room, "%s (feature), %zu bytes", l->name, most);
+        }
+    }
+}
+
+/* Devices that could not hold what is planned for them would say so in mid-set-up, blob by blob. */
+static int check_room(const struct sw_worker *w, struct sw_err *err)
+{
+    char needs[32], has[32], arena[32], largest[160] = "";
+    size_t bytes = sw_worker_device_bytes(w), room = sw_device_bytes_of(w->device).capacity;
+    if (bytes <= room || room == 0)
+        return SW_OK;
+    name_largest(w, largest, sizeof largest);
+    return sw_err_set(
+        err, SW_ERR_NOMEM,
+        "out of memory: training needs %s on %s, which has %s: %s for features, their gradients "
+        "and scratch, the rest for parameters and batches; the largest blob is %s; try "
+        "job.memory = fit:%zu, or a smaller batch",
+        sw_human_bytes(needs, (double)bytes), w->device->name, sw_human_bytes(has, (double)room),
+        sw_human_bytes(arena, (double)w->arena_bytes), largest, room);
+}
+
 static void add_up(struct sw_job *job, struct sw_job_fit *f)
 {
     for (int i = 0; i < job->placement->worker_count; i++) {
@@ -196,14 +243,17 @@ int sw_job_fit(struct sw_job *job, struct sw_err *err)
 {
     struct sw_job_fit *f = &job->plan.fit;
     int64_t budget = job->conf->memory_bytes;
-    if (budget == 0)
-        return SW_OK;
-    sw_job_sum_memory(job);
-    int rc = job->device == job->workers[0].device ? fit_host(job, (size_t)budget, err)
+    int rc = SW_OK;
+    if (budget > 0) {
+        sw_job_sum_memory(job);
+        rc = job->device == job->workers[0].device ? fit_host(job, (size_t)budget, err)
                                                    : fit_devices(job, (size_t)budget, err);
-    f->budget_bytes = budget;
-    if (rc == SW_OK)
+        f->budget_bytes = budget;
+    }
+    if (rc == SW_OK && budget > 0)
         add_up(job, f);
+    for (int i = 0; i < job->placement->worker_count && rc == SW_OK; i++)
+        rc = check_room(&job->workers[i], err);
     return rc;
 }
 

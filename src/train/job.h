@@ -162,6 +162,7 @@ struct sw_job_plan {
     size_t exchange_bytes; /* features under way between workers */
     size_t swap_bytes;     /* features in host memory */
     size_t memory_bytes;   /* the peak: all of the above */
+    size_t device_bytes;   /* of it, the most that one device with memory of its own holds; or 0 */
     struct sw_job_fit fit;
     double flops_per_sample;
     int streams;           /* on which a worker's layers run: independent ones at the same time */

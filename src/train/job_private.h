@@ -95,8 +95,9 @@ struct sw_states {
     struct sw_state *items; /* owned */
     int count;
     bool elsewhere; /* another worker than the first keeps some of them up */
-    void *memory;   /* owned host memory */
+    void *memory;   /* owned host memory, of `device` */
     size_t bytes;
+    struct sw_device *device; /* borrowed: the job's */
 };
 
 /* Which part of a run this is: stages.c. */
@@ -335,7 +336,7 @@ struct sw_job {
     struct sw_cluster_terms terms;
     struct sw_placement *placement;
     struct sw_device *device; /* the host: parameter table, batches */
-    char device_text[160];    /* as asked for: cpu, sim:gpus=4 */
+    char device_text[256];    /* as asked for: cpu, sim:gpus=4 */
     struct sw_sim_conf sim;
     bool on_sim, on_cuda;
     bool mixed;              /* workers that get no such device compute on the CPU */
@@ -489,13 +490,15 @@ size_t sw_job_batch_bytes(const struct sw_job *job);
 void sw_job_shape_text(int ndim, const int64_t *dim, char *out, size_t bytes);
 
 /* fit.c */
-/* Meets memory = fit:SIZE, once all nets are built and nothing is allocated. Errors: SW_ERR_NOMEM
- * saying what would do. */
+/* Meets memory = fit:SIZE, once all nets are built and nothing is allocated, and sees that devices
+ * have what they are to hold. Errors: SW_ERR_NOMEM saying what would do. */
 int sw_job_fit(struct sw_job *job, struct sw_err *err) SW_MUST_CHECK;
 /* Nets of other rows, which are to replace the worker's training nets: within what its arena may
  * take. Errors: SW_ERR_NOMEM. */
 int sw_job_refit(const struct sw_worker *w, struct sw_parts *fresh,
                  struct sw_err *err) SW_MUST_CHECK;
+/* What all workers on this one's device hold there; 0: it is the host's memory. */
+size_t sw_worker_device_bytes(const struct sw_worker *w);
 
 /* notes.c */
 /* Hands an event to the main thread; a display is dropped when it is slow. text may be NULL. */

@@ -324,7 +324,7 @@ int sw_job_place(struct sw_job *job, const struct sw_job_options *o, struct sw_e
 /* What follows "cuda:": numbers, comma-separated. */
 static int read_gpus(struct sw_job *job, const char *text, struct sw_err *err)
 {
-    while (*text) {
+    for (const char *end = ","; *end == ','; text = end + 1) {
         char item[16];
         int64_t number;
         size_t n = strcspn(text, ",");
@@ -336,7 +336,7 @@ static int read_gpus(struct sw_job *job, const char *text, struct sw_err *err)
                               "cuda:0,2",
                               SW_SHAPE_GPUS);
         job->gpus[job->gpu_count++] = (int)number;
-        text += n + (text[n] == ',');
+        end = text + n;
     }
     return SW_OK;
 }
@@ -345,6 +345,8 @@ static int read_gpus(struct sw_job *job, const char *text, struct sw_err *err)
 static int read_device(struct sw_job *job, const char *whole, struct sw_err *err)
 {
     char text[sizeof job->device_text];
+    if (strlen(whole) >= sizeof text)
+        return sw_err_set(err, SW_ERR_INVALID, "longer than %zu characters", sizeof text - 1);
     snprintf(job->device_text, sizeof job->device_text, "%s", whole);
     snprintf(text, sizeof text, "%s", whole);
     job->mixed =
@@ -357,7 +359,7 @@ static int read_device(struct sw_job *job, const char *whole, struct sw_err *err
     }
     job->on_cuda = sw_str_eq(text, "cuda") || sw_str_starts(text, "cuda:");
     if (job->on_cuda)
-        return read_gpus(job, text[4] ? text + 5 : "", err);
+        return text[4] ? read_gpus(job, text + 5, err) : SW_OK;
     job->on_sim = sw_str_eq(text, "sim") || sw_str_starts(text, "sim:");
     if (job->on_sim)
         return sw_sim_parse(text[3] ? text + 4 : "", &job->sim, err);

@@ -308,10 +308,18 @@ int sw_job_write_choices(struct sw_job *job, struct sw_err *err)
     return job->choices ? SW_OK : sw_err_nomem(err, "the list of choices", 0);
 }
 
+/* Marks of time and numbers of updates, on the worker's device. */
+static size_t flag_bytes(const struct sw_worker *w)
+{
+    int own = 0;
+    for (int p = 0; p < sw_net_param_count(w->train); p++)
+        own += sw_net_param(w->train, p)->root < 0; /* the others are those */
+    return sw_replica_flag_bytes(w->table, own, w->job->copy);
+}
+
 size_t sw_worker_replica_bytes(const struct sw_worker *w)
 {
     size_t bytes = 0;
-    int own = 0;
     if (w->device->host_memory)
         return 0;
     for (int p = 0; p < sw_net_param_count(w->train); p++) {
@@ -319,10 +327,20 @@ size_t sw_worker_replica_bytes(const struct sw_worker *w)
             continue; /* it is that one */
         bytes +=
             sw_replica_item_bytes(w->table, w->seat, w->param_of[SW_SPLIT_TRAIN][p], w->job->copy);
-        own++;
     }
-    return bytes + sw_replica_flag_bytes(w->table, own, w->job->copy) + sw_reduce_bytes(w->job) +
-           sw_comm_bytes(w->job) + sw_replica_factor_bytes(w->table, sw_comm_most_rows(w));
+    return bytes + flag_bytes(w) + sw_reduce_bytes(w->job) + sw_comm_bytes(w->job) +
+           sw_replica_factor_bytes(w->table, sw_comm_most_rows(w));
+}
+
+/* What the host has for a device to read and write: two copies of what is told about parameters,
+ * and the mail of nets. */
+static size_t mail_bytes(const struct sw_worker *w)
+{
+    size_t bytes = 2 * flag_bytes(w);
+    for (int s = 0; s < SW_SPLITS; s++)
+        for (int k = 0; w->parts[s] && k < sw_parts_count(w->parts[s]); k++)
+            bytes += sw_net_mail_bytes(sw_parts_net(w->parts[s], k));
+    return bytes;
 }
 
 /* Values and gradients that workers hold on devices of their own, beside the host's. */
@@ -330,7 +348,8 @@ static size_t replica_bytes(const struct sw_job *job)
 {
     size_t bytes = 0;
     for (int i = 0; i < job->placement->worker_count; i++)
-        bytes += sw_worker_replica_bytes(&job->workers[i]);
+        if (!job->workers[i].device->host_memory)
+            bytes += sw_worker_replica_bytes(&job->workers[i]) + mail_bytes(&job->workers[i]);
     return bytes;
 }
 
@@ -393,6 +412,11 @@ void sw_job_sum_memory(struct sw_job *job)
         p->exchange_bytes += sw_exchange_plan(job->workers[0].eval);
     p->exchange_bytes *= (size_t)job->group_count;
     p->swap_bytes = p->fit.swap_bytes;
+    p->device_bytes = 0;
+    for (int i = 0; i < job->placement->worker_count; i++) {
+        size_t bytes = sw_worker_device_bytes(&job->workers[i]);
+        p->device_bytes = bytes > p->device_bytes ? bytes : p->device_bytes;
+    }
     p->memory_bytes = p->param_bytes + p->state_bytes + p->arena_bytes + p->batch_bytes +
                       p->exchange_bytes + p->swap_bytes;
 }

@@ -113,7 +113,8 @@ void sw_states_fini(struct sw_states *s)
     for (int i = 0; i < s->count; i++)
         sw_free(s->items[i].name);
     sw_free(s->items);
-    sw_free(s->memory);
+    if (s->memory)
+        sw_device_free(s->device, s->memory, s->bytes);
 }
 
 /* The part of a state that the worker keeps up, in bytes; empty: nothing of it. */
@@ -172,19 +173,26 @@ static void fill(struct sw_state *s)
         s->value[i] = s->natural;
 }
 
-int sw_states_allocate(struct sw_job *job, struct sw_err *err)
+int sw_states_take(struct sw_job *job, struct sw_states *s, const char *what, struct sw_err *err)
 {
-    struct sw_states *s = &job->states;
     if (s->count == 0)
         return SW_OK;
-    s->memory = sw_calloc(1, s->bytes);
-    if (!s->memory)
-        return sw_err_nomem(err, "the layers' state", s->bytes);
-    for (int i = 0; i < s->count; i++) {
+    int rc = sw_device_alloc(job->device, s->bytes, what, &s->memory, err);
+    if (rc != SW_OK)
+        return rc;
+    s->device = job->device;
+    memset(s->memory, 0, s->bytes);
+    for (int i = 0; i < s->count; i++)
         s->items[i].value = (float *)(void *)((char *)s->memory + s->items[i].offset);
-        fill(&s->items[i]);
-    }
     return SW_OK;
+}
+
+int sw_states_allocate(struct sw_job *job, struct sw_err *err)
+{
+    int rc = sw_states_take(job, &job->states, "the layers' state", err);
+    for (int i = 0; i < job->states.count && rc == SW_OK; i++)
+        fill(&job->states.items[i]);
+    return rc;
 }
 
 /* What the nets of this worker look at. */

@@ -19,6 +19,9 @@ int sw_states_allocate(struct sw_job *job, struct sw_err *err) SW_MUST_CHECK;
 int sw_states_bind(struct sw_worker *w, struct sw_err *err) SW_MUST_CHECK;
 void sw_states_rebind(struct sw_worker *w); /* its nets are new */
 void sw_states_unbind(struct sw_worker *w);
+/* Memory of zeros for the items of s, at their offsets. Errors: SW_ERR_NOMEM. */
+int sw_states_take(struct sw_job *job, struct sw_states *s, const char *what,
+                   struct sw_err *err) SW_MUST_CHECK;
 void sw_states_fini(struct sw_states *s); /* a zeroed one is accepted */
 /* By all workers at one step, between the job's memory and their own devices: everything that they
  * keep up is in the job's memory when this returns; and what was read from a file goes to them, and

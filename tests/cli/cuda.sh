@@ -58,13 +58,16 @@ refused no_gpu 'no CUDA device: planted|no NVIDIA driver'
 # Whatever this machine has: without a GPU the program says what is missing.
 if [ ! -e /dev/nvidiactl ]; then
     unset SINGA_CUDA_MODULE
-    for verb in check run; do
-        expect 3 $verb "$tiny" --device cuda
+    for verb in "check $tiny" "run $tiny" "topo $tiny" "doctor --quick"; do
+        # shellcheck disable=SC2086
+        expect 3 $verb --device cuda
         has err 'no NVIDIA driver|no CUDA device|has no CUDA device'
     done
     expect 0 topo
     has out 'no CUDA device|GPU'
 fi
 
-expect 2 run "$tiny" --device cuda:zero
-has err 'numbers of GPUs, as in cuda:0,2'
+for device in cuda:zero cuda: cuda:0, cuda:,0 cuda:0,,1; do
+    expect 2 run "$tiny" --device $device
+    has err 'numbers of GPUs, as in cuda:0,2'
+done

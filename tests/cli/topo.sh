@@ -67,7 +67,9 @@ refused 'workers_per_group = 0: must be from 1' --from "$four" "$tiny" \
     --set cluster.workers_per_group=0
 refused 'servers_per_group = 0: must be from 1' --from "$four" "$tiny" \
     --set cluster.servers_per_group=0
-refused 'no CUDA device' --from "$four" "$tiny" --device cuda
+# A device that is not there is what is missing, not a mistake in the recipe.
+expect 3 topo --from "$four" "$tiny" --device cuda
+has err 'no CUDA device; use --device cpu'
 expect 0 topo --from "$four" "$tiny" --set job.batch=32 --set job.eval_batch=32 \
     --set cluster.workers_per_group=25 --oversubscribe
 has out '25 workers share 24 cores'
@@ -112,8 +114,8 @@ has out 'PHB +the same host bridge'
 has out 'network 0000:05:00.0: eth2 ib0 mlx4_0'
 refused '16 workers need a core each, but 4 may be used' --from "$data/nvidiaDGX2.xml" "$tiny" \
     --device cuda
-refused 'cuda:3: there are 3 CUDA devices' --from "$data/24em64t-2n6c2t-pci.xml" "$tiny" \
-    --device cuda:0,3
+expect 3 topo --from "$data/24em64t-2n6c2t-pci.xml" "$tiny" --device cuda:0,3
+has err 'cuda:3: there are 3 CUDA devices, the last is cuda:2; try --device cuda'
 expect 0 topo --json --from "$data/nvidiaDGX2.xml" "$tiny" --device cuda --oversubscribe
 check_json "
 gpu = {'cuda:%d' % g['gpu']: g['numa'] for g in m['gpus']}

@@ -331,6 +331,17 @@ static void open_gpus(struct sw_doctor *d, const char *list, struct devices *all
     }
 }
 
+/* Says what is missing for `name`, in the words of the driver or of the module where it can. */
+static int no_gpus(const char *name, struct sw_err *err)
+{
+    const struct sw_cuda_module *module;
+    int rc = sw_cuda_load(&module, err);
+    if (rc != SW_OK)
+        return rc;
+    return sw_err_set(err, SW_ERR_NOTFOUND, "--device %s: there is no such GPU that could be used",
+                      name);
+}
+
 static int open_devices(struct sw_doctor *d, struct devices *all, struct sw_err *err)
 {
     const char *name = d->device ? d->device : "auto";
@@ -338,10 +349,7 @@ static int open_devices(struct sw_doctor *d, struct devices *all, struct sw_err 
         return open_sim(name[3] ? name + 4 : "", all, err);
     if (sw_str_eq(name, "cuda") || sw_str_starts(name, "cuda:")) {
         open_gpus(d, name[4] ? name + 5 : "", all);
-        if (all->count == 0)
-            return sw_err_set(err, SW_ERR_NOTFOUND,
-                              "--device %s: there is no such GPU that could be used", name);
-        return SW_OK;
+        return all->count > 0 ? SW_OK : no_gpus(name, err);
     }
     if (sw_str_eq(name, "auto"))
         open_gpus(d, "", all);

@@ -25,10 +25,11 @@ void sw_print_placement(struct sw_buf *out, const struct sw_placement *p, const 
 
 static void memory(struct sw_buf *out, const struct sw_job_plan *p)
 {
-    char total[32], values[32], state[32], arena[32], batches[32], between[32], swapped[32];
+    char total[32], values[32], state[32], arena[32], batches[32], between[32], swapped[32],
+        each[32];
     sw_buf_printf(out,
                   "memory       %s: parameters %s, gradients and updater %s, features %s, batches "
-                  "%s, between workers %s%s%s\n",
+                  "%s, between workers %s%s%s%s%s\n",
                   sw_human_bytes(total, (double)p->memory_bytes),
                   sw_human_bytes(values, (double)p->param_bytes),
                   sw_human_bytes(state, (double)p->state_bytes),
@@ -36,7 +37,9 @@ static void memory(struct sw_buf *out, const struct sw_job_plan *p)
                   sw_human_bytes(batches, (double)p->batch_bytes),
                   sw_human_bytes(between, (double)p->exchange_bytes),
                   p->swap_bytes ? ", swapped " : "",
-                  p->swap_bytes ? sw_human_bytes(swapped, (double)p->swap_bytes) : "");
+                  p->swap_bytes ? sw_human_bytes(swapped, (double)p->swap_bytes) : "",
+                  p->device_bytes ? "; on each device at most " : "",
+                  p->device_bytes ? sw_human_bytes(each, (double)p->device_bytes) : "");
 }
 
 void sw_report_fit(struct sw_buf *out, const struct sw_job_plan *p)
@@ -45,9 +48,15 @@ void sw_report_fit(struct sw_buf *out, const struct sw_job_plan *p)
     char budget[32], saved[32], flops[32], moved[32], copied[32];
     if (f->budget_bytes == 0)
         return;
-    sw_buf_printf(out, "budget       %s%s: %s less for features than without\n",
-                  sw_human_bytes(budget, (double)f->budget_bytes),
-                  f->may_swap ? " on each device" : "",
+    sw_buf_printf(out, "budget       %s%s: ", sw_human_bytes(budget, (double)f->budget_bytes),
+                  f->may_swap ? " on each device" : "");
+    if (f->saved_bytes == 0) {
+        sw_buf_printf(
+            out, "everything stays, %s would do\n",
+            sw_human_bytes(saved, (double)(f->may_swap ? p->device_bytes : p->memory_bytes)));
+        return;
+    }
+    sw_buf_printf(out, "%s less for features than without\n",
                   sw_human_bytes(saved, (double)f->saved_bytes));
     if (f->repeated)
         sw_buf_printf(out,

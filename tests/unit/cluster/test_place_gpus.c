@@ -232,7 +232,7 @@ static void gpus_can_be_named(void **state)
     sw_placement_free(p);
 
     s.gpus[1] = 4;
-    assert_int_equal(sw_placement_new(m, &s, false, &p, &err), SW_ERR_INVALID);
+    assert_int_equal(sw_placement_new(m, &s, false, &p, &err), SW_ERR_NOTFOUND);
     assert_non_null(strstr(err.text, "cuda:4: there are 4 CUDA devices, the last is cuda:3"));
     s.gpus[1] = 1, s.workers_per_group = 3;
     assert_int_equal(sw_placement_new(m, &s, false, &p, &err), SW_ERR_INVALID);
@@ -241,7 +241,7 @@ static void gpus_can_be_named(void **state)
     assert_int_equal(sw_placement_new(m, &s, false, &p, &err), SW_ERR_INVALID);
     assert_non_null(strstr(err.text, "at most 4"));
     m->gpu_count = 0;
-    assert_int_equal(sw_placement_new(m, &s, false, &p, &err), SW_ERR_INVALID);
+    assert_int_equal(sw_placement_new(m, &s, false, &p, &err), SW_ERR_NOTFOUND);
     assert_non_null(strstr(err.text, "no CUDA device; use --device cpu"));
     sw_machine_free(m);
 }

@@ -8,13 +8,6 @@
 
 enum { STEPS = 8 };
 
-/* What a worker's device holds in all. */
-static size_t on_device(const struct sw_worker *w)
-{
-    return w->arena_bytes + sw_worker_replica_bytes(w) + sw_states_device_bytes(w) +
-           sw_carries_worker_bytes(w) + sw_input_bytes(w);
-}
-
 /* Runs it as `name` within a budget; whether anything was repeated or swapped. */
 static struct sw_job_fit run_within(struct trial like, const char *name, long long budget)
 {
@@ -35,7 +28,7 @@ static struct sw_job_fit run_within(struct trial like, const char *name, long lo
     for (int i = 0; like.device && i < like.job->placement->worker_count; i++) {
         const struct sw_worker *w = &like.job->workers[i];
         size_t peak = sw_device_bytes_of(w->device).peak;
-        assert_int_equal(peak, on_device(w));
+        assert_int_equal(peak, sw_worker_device_bytes(w));
         assert_true((long long)peak <= budget);
     }
     trial_close(&like);
@@ -54,8 +47,8 @@ static void compare_budgets(const char *device, int workers, const char *more)
     if (trial_open(&like) != SW_OK)
         fail_msg("%s", like.err.text);
     const struct sw_worker *w = &like.job->workers[0];
-    long long all =
-        device ? (long long)on_device(w) : (long long)sw_job_plan(like.job)->memory_bytes;
+    long long all = device ? (long long)sw_worker_device_bytes(w)
+                           : (long long)sw_job_plan(like.job)->memory_bytes;
     assert_int_equal(sw_job_plan(like.job)->fit.budget_bytes, 0);
     if (trial_run(&like) != SW_OK)
         fail_msg("%s", like.err.text);
@@ -105,31 +98,70 @@ static void the_rate_of_the_link_decides_what_is_swapped(void **state)
 }
 
 /* The peak is one of the whole process, so it is looked at in one of its own. */
-static void the_plan_is_the_peak_to_the_byte(void **state)
+static void compare_peak(struct trial like, bool within)
 {
-    (void)state;
-    struct trial like = {.recipe = budget_recipe, .steps = 2};
     int status;
     pid_t child = fork();
     assert_true(child >= 0);
     if (child == 0) {
-        long long least = least_budget(like);
         char set[64];
-        snprintf(set, sizeof set, "job.memory=fit:%lld", least);
-        like.sets[0] = set;
+        int n = 0;
+        while (like.sets[n])
+            n++;
+        if (within)
+            snprintf(set, sizeof set, "job.memory=fit:%lld", least_budget(like));
+        like.sets[n] = within ? set : NULL;
         if (trial_open(&like) != SW_OK)
             _exit(1);
         size_t plan = sw_job_plan(like.job)->memory_bytes;
-        size_t states = sw_states_bytes(like.job); /* small ones are not the device's */
         int rc = trial_run(&like);
-        size_t peak = sw_cpu_bytes_peak();
-        if (peak + states != plan)
-            print_error("peak %zu, with %zu of states; plan %zu\n", peak, states, plan);
-        _exit(rc == SW_OK && peak + states == plan ? 0 : 2);
+        size_t peak = like.last[SW_JOB_SUMMARY].peak_bytes;
+        if (peak != plan)
+            print_error("%s: peak %zu, plan %zu\n", like.device, peak, plan);
+        _exit(rc == SW_OK && peak == plan ? 0 : 2);
     }
     assert_int_equal(waitpid(child, &status, 0), child);
     assert_true(WIFEXITED(status));
     assert_int_equal(WEXITSTATUS(status), 0);
+}
+
+static void the_plan_is_the_peak_to_the_byte(void **state)
+{
+    (void)state;
+    static const char *const devices[] = {"cpu", "sim:mem=64MiB", "sim:gpus=2,mem=64MiB",
+                                          "sim:gpus=2,mem=64MiB+cpu"};
+    for (size_t i = 0; i < sizeof devices / sizeof *devices; i++) {
+        struct trial like = {.recipe = budget_recipe,
+                             .steps = 2,
+                             .device = devices[i],
+                             .oversubscribe = true,
+                             .sets = {"job.eval_every=0"}};
+        compare_peak(like, false);
+        if (i == 3)
+            break; /* devices and cores have no budget together, and values on the host */
+        compare_peak(like, true);
+        like.sets[1] = "cluster.copy=none";
+        compare_peak(like, false);
+    }
+}
+
+/* Without a budget, too; on a device's own account. */
+static void what_a_device_cannot_hold_is_refused_before_the_start(void **state)
+{
+    (void)state;
+    struct trial t = {.recipe = budget_recipe, .device = "sim:mem=256KiB"};
+    assert_int_equal(trial_open(&t), SW_ERR_NOMEM);
+    if (!strstr(t.err.text, "out of memory: training needs ") ||
+        !strstr(t.err.text, " on sim:0, which has 262.1 kB: ") ||
+        !strstr(t.err.text, "the largest blob is both (feature), ") ||
+        !strstr(t.err.text, "; try job.memory = fit:262144, or a smaller batch"))
+        fail_msg("%s", t.err.text);
+    assert_false(exists(in_home("run")));
+    trial_close(&t);
+    t.device = "sim:mem=64MiB";
+    assert_int_equal(trial_open(&t), SW_OK);
+    assert_true(sw_job_plan(t.job)->device_bytes > 0);
+    trial_close(&t);
 }
 
 static void assert_refused(const char *device, const char *set, const char *memory, int code,
@@ -169,6 +201,7 @@ int main(void)
         FRESH(a_run_on_devices_keeps_its_bits_within_a_budget),
         FRESH(the_rate_of_the_link_decides_what_is_swapped),
         FRESH(what_cannot_fit_is_refused_before_the_start),
+        FRESH(what_a_device_cannot_hold_is_refused_before_the_start),
     };
     return cmocka_run_group_tests_name("fit", tests, NULL, NULL);
 }
