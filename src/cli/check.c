@@ -392,17 +392,8 @@ static int print(struct checking *c, struct sw_err *err)
 static int check(const struct options *options)
 {
     const struct sw_cli_common *o = &options->common;
-    struct checking c = {.options = options,
-                         .job = {
-                             .recipe_path = o->args[0],
-                             .sets = o->sets.items,
-                             .set_count = o->sets.count,
-                             .device = o->device,
-                             .framework = o->framework,
-                             .oversubscribe = o->oversubscribe,
-                             .look = true,
-                             .stage = o->stage,
-                         }};
+    struct checking c = {.options = options, .job = sw_trainer_job_of(o)};
+    c.job.look = true;
     struct sw_err err, ignored;
     int rc = sw_trainer_init(&c.t, o, &err);
     if (rc == SW_OK)

@@ -43,11 +43,7 @@ static void print_json(struct sw_buf *out, const struct sw_job_event *e, const s
     sw_json_string(&j, "split", e->split);
     sw_json_int(&j, "step", e->step);
     sw_json_int(&j, "skipped_records", e->skipped_records);
-    sw_json_string(&j, "weights", w->path);
-    if (w->run.id) {
-        sw_json_int(&j, "run", w->run.id);
-        sw_json_string(&j, "run_name", w->run.name);
-    }
+    sw_weights_describe_json(w, &j);
     sw_json_close_object(&j);
     sw_buf_add(out, "\n");
 }
@@ -83,15 +79,8 @@ static int evaluate(const struct options *o)
     struct sw_job_event result = {0};
     struct sw_buf out = {0};
     struct sw_err err;
-    struct sw_job_options job = {
-        .recipe_path = o->common.args[0],
-        .sets = o->common.sets.items,
-        .set_count = o->common.sets.count,
-        .device = o->common.device,
-        .one_worker = true,
-        .stage = o->common.stage,
-        .db = o->common.db,
-    };
+    struct sw_job_options job = sw_trainer_job_of(&o->common);
+    job.one_worker = true;
     int code;
 
     int rc = sw_trainer_init(&t, &o->common, &err);

@@ -3,6 +3,7 @@
 #include "base/json.h"
 #include "cli/cli.h"
 #include "cli/share/columns.h"
+#include "cli/share/trainer.h"
 #include "recipe/reference.h"
 #include "train/job.h"
 #include <stdio.h>
@@ -258,12 +259,7 @@ static int run(int argc, char **argv)
     int code = sw_cli_parse(&spec, argc, argv, &options);
     if (code != SW_CLI_GO_ON)
         goto done;
-    struct sw_job_options job = {.recipe_path = options.args[0],
-                                 .sets = options.sets.items,
-                                 .set_count = options.sets.count,
-                                 .device = options.device,
-                                 .framework = options.framework,
-                                 .stage = options.stage};
+    struct sw_job_options job = sw_trainer_job_of(&options);
     int rc = sw_job_read_recipe(&job, &recipe, &conf, &err);
     if (rc != SW_OK && recipe && sw_recipe_diags(recipe)->count > 0) {
         sw_diags_print(sw_recipe_diags(recipe), &out);

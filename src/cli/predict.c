@@ -125,16 +125,10 @@ static int append_labels(void *user, int64_t count, const float *values, struct 
 
 static struct sw_job_options job_options(const struct options *o)
 {
-    return (struct sw_job_options){
-        .recipe_path = o->common.args[0],
-        .sets = o->common.sets.items,
-        .set_count = o->common.sets.count,
-        .device = o->common.device,
-        .one_worker = true,
-        .predict = true,
-        .stage = o->common.stage,
-        .db = o->common.db,
-    };
+    struct sw_job_options job = sw_trainer_job_of(&o->common);
+    job.one_worker = true;
+    job.predict = true;
+    return job;
 }
 
 /* The labels of the rows, for a picture: what their input layer hands out, in a job of its own,
@@ -182,11 +176,7 @@ static void print_json(struct sw_buf *out, const struct options *o,
     sw_json_string(&j, "output", o->output);
     sw_json_string(&j, "plot", o->plot);
     sw_json_int(&j, "step", info->step);
-    sw_json_string(&j, "weights", w->path);
-    if (w->run.id) {
-        sw_json_int(&j, "run", w->run.id);
-        sw_json_string(&j, "run_name", w->run.name);
-    }
+    sw_weights_describe_json(w, &j);
     sw_json_close_object(&j);
     sw_buf_add(out, "\n");
 }

@@ -60,21 +60,13 @@ static int train(void *options, struct sw_beside *beside)
     const struct options *o = options;
     struct sw_trainer t = {0};
     struct sw_err err;
-    struct sw_job_options job = {
-        .recipe_path = o->common.args[0],
-        .sets = o->common.sets.items,
-        .set_count = o->common.sets.count,
-        .device = o->common.device,
-        .framework = o->common.framework,
-        .oversubscribe = o->common.oversubscribe,
-        .name = o->name,
-        .out_dir = o->out_dir,
-        .db = o->common.db,
-        .init_from = o->init_from,
-        .steps = o->steps,
-        .command = o->command,
-    };
+    struct sw_job_options job = sw_trainer_job_of(&o->common);
     int code;
+    job.name = o->name;
+    job.out_dir = o->out_dir;
+    job.init_from = o->init_from;
+    job.steps = o->steps;
+    job.command = o->command;
     int rc = sw_trainer_init(&t, &o->common, &err);
     sw_beside_report(beside, &t.report);
     if (rc == SW_OK)

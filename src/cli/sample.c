@@ -112,16 +112,9 @@ static int sample(const struct options *o)
                                   .length = o->length > 0 ? o->length : 500,
                                   .temperature = 1,
                                   .seed = (uint64_t)o->seed};
-    struct sw_job_options job = {
-        .recipe_path = o->common.args[0],
-        .sets = o->common.sets.items,
-        .set_count = o->common.sets.count,
-        .device = o->common.device,
-        .one_worker = true,
-        .predict = true,
-        .stage = o->common.stage,
-        .db = o->common.db,
-    };
+    struct sw_job_options job = sw_trainer_job_of(&o->common);
+    job.one_worker = true;
+    job.predict = true;
     if (o->temperature &&
         (!sw_parse_real(o->temperature, &args.temperature) || args.temperature < 0))
         return sw_cli_usage("sample", "--temperature %s: must be a number, 0 or more",

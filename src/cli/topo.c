@@ -123,17 +123,9 @@ static int show_recipe(const struct options *o)
 {
     struct sw_trainer t = {0};
     struct sw_err err;
-    struct sw_job_options job = {
-        .recipe_path = o->common.args[0],
-        .sets = o->common.sets.items,
-        .set_count = o->common.sets.count,
-        .device = o->common.device,
-        .framework = o->common.framework,
-        .oversubscribe = o->common.oversubscribe,
-        .plan_units = true,
-        .stage = o->common.stage,
-        .machine = o->from,
-    };
+    struct sw_job_options job = sw_trainer_job_of(&o->common);
+    job.plan_units = true;
+    job.machine = o->from;
     int code, rc = sw_trainer_init(&t, &o->common, &err);
     if (rc == SW_OK)
         rc = sw_trainer_open(&t, &job, &err);

@@ -91,9 +91,9 @@ int sw_allreduce_new(const struct sw_allreduce_args *args, struct sw_allreduce *
         return sw_err_nomem(err, "an all-reduce", sizeof *a);
     a->way = way;
     a->library = args->library;
-    sw_mutex_init(&a->lock);
-    sw_cond_init(&a->changed);
-    int rc = make(a, args, err);
+    int rc = sw_rounds_init(&a->rounds, "bucket", args->buckets, args->ranks, err);
+    if (rc == SW_OK)
+        rc = make(a, args, err);
     if (rc != SW_OK) {
         sw_allreduce_free(a);
         return rc;
@@ -124,8 +124,7 @@ void sw_allreduce_free(struct sw_allreduce *a)
     sw_free(a->rank);
     sw_free(a->bucket);
     sw_free(a->order);
-    sw_cond_fini(&a->changed);
-    sw_mutex_fini(&a->lock);
+    sw_rounds_fini(&a->rounds);
     sw_free(a);
 }
 
@@ -137,20 +136,19 @@ float *sw_allreduce_bucket(const struct sw_allreduce *a, int rank, int bucket)
 /* ---- What ranks do ---- */
 
 /* All that are complete and whose turn has come; the lock is held. */
-static int queue_complete(struct sw_allreduce *a, struct sw_err *err)
+static int queue_complete(void *allreduce, int given, struct sw_err *err)
 {
-    int rc = SW_OK;
+    struct sw_allreduce *a = allreduce;
+    (void)given; /* the next in the order may be another */
     for (;;) {
-        struct sw_allreduce_bucket *b = &a->bucket[a->order[a->next]];
-        if (b->given < a->ranks)
-            return rc;
-        rc = a->way->queue(a, a->order[a->next], err);
+        int b = a->order[a->next];
+        if (!sw_rounds_complete(&a->rounds, b))
+            return SW_OK;
+        int rc = a->way->queue(a, b, err);
         if (rc != SW_OK)
             return rc;
-        b->given = 0;
-        b->rounds++;
+        sw_rounds_next(&a->rounds, b);
         a->next = (a->next + 1) % a->buckets;
-        sw_cond_broadcast(&a->changed);
     }
 }
 
@@ -158,38 +156,12 @@ int sw_allreduce_give(struct sw_allreduce *a, int rank, int bucket, uint64_t rou
                       struct sw_stream *compute, struct sw_err *err)
 {
     int rc = sw_event_record(compute, a->rank[rank].at[bucket].made, err);
-    if (rc != SW_OK)
-        return rc;
-    sw_mutex_lock(&a->lock);
-    struct sw_allreduce_bucket *b = &a->bucket[bucket];
-    if (a->closed)
-        rc = sw_err_set(err, SW_ERR_CANCELLED, "the job is ending");
-    else if (b->rounds + 1 != round)
-        rc =
-            sw_err_set(err, SW_ERR_INVALID, "bucket %d is given in round %llu, but it has had %llu",
-                       bucket, (unsigned long long)round, (unsigned long long)b->rounds);
-    else {
-        b->given++;
-        rc = queue_complete(a, err);
-    }
-    sw_mutex_unlock(&a->lock);
-    return rc;
+    return rc == SW_OK ? sw_rounds_give(&a->rounds, bucket, round, queue_complete, a, err) : rc;
 }
 
 int sw_allreduce_wait(struct sw_allreduce *a, int bucket, uint64_t round, int timeout_ms)
 {
-    int64_t deadline_ns = sw_os()->monotonic_ns() + (int64_t)timeout_ms * 1000000;
-    sw_mutex_lock(&a->lock);
-    const struct sw_allreduce_bucket *b = &a->bucket[bucket];
-    while (b->rounds < round && !a->closed) {
-        int64_t left_ns = deadline_ns - sw_os()->monotonic_ns();
-        if (left_ns <= 0 ||
-            !sw_cond_wait_ms(&a->changed, &a->lock, (int)((left_ns + 999999) / 1000000)))
-            break;
-    }
-    int rc = b->rounds >= round ? SW_OK : a->closed ? SW_ERR_CANCELLED : SW_ERR_BUSY;
-    sw_mutex_unlock(&a->lock);
-    return rc;
+    return sw_rounds_wait(&a->rounds, bucket, round, timeout_ms);
 }
 
 int sw_allreduce_take(struct sw_allreduce *a, int rank, int bucket, struct sw_stream *compute,
@@ -225,8 +197,5 @@ void sw_allreduce_close_v(void *allreduce)
     struct sw_allreduce *a = allreduce;
     if (a->library)
         sw_collective_abort(a->library);
-    sw_mutex_lock(&a->lock);
-    a->closed = true;
-    sw_cond_broadcast(&a->changed);
-    sw_mutex_unlock(&a->lock);
+    sw_rounds_close(&a->rounds);
 }

@@ -10,8 +10,8 @@
 #define SW_COMM_ALLREDUCE_PRIVATE_H
 
 #include "comm/allreduce.h"
+#include "comm/rounds.h"
 #include "device/collective.h"
-#include "sync/thread.h"
 
 enum { SW_ALLREDUCE_ALIGN = 16 }; /* elements: 64 bytes */
 
@@ -41,8 +41,6 @@ struct sw_allreduce_rank {
 
 struct sw_allreduce_bucket {
     int64_t elements, offset;
-    int given;       /* ranks, of the round under way; under the lock, as are the others */
-    uint64_t rounds; /* that are queued */
 };
 
 struct sw_allreduce {
@@ -53,13 +51,11 @@ struct sw_allreduce {
     struct sw_allreduce_bucket *bucket; /* owned [buckets] */
     int *order;                         /* owned [buckets] */
     int buckets;
-    int64_t stage_at;     /* elements: where the stage begins */
-    int64_t share;        /* elements of a rank's share in a bucket, at most; of copies */
-    size_t bytes;         /* of a rank's memory */
-    struct sw_mutex lock; /* guards what says so, and the streams */
-    struct sw_cond changed;
-    int next; /* in the order: the one to queue; under the lock */
-    bool closed;
+    int64_t stage_at;        /* elements: where the stage begins */
+    int64_t share;           /* elements of a rank's share in a bucket, at most; of copies */
+    size_t bytes;            /* of a rank's memory */
+    struct sw_rounds rounds; /* of the buckets; its lock guards the streams */
+    int next;                /* in the order: the one to queue; under the lock */
 };
 
 /* A rank's bucket, as sw_allreduce_bucket answers it. */

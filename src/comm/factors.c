@@ -8,7 +8,7 @@
 #include "comm/factors.h"
 
 #include "base/os.h"
-#include "sync/thread.h"
+#include "comm/rounds.h"
 
 enum { ALIGN = 16 }; /* elements: 64 bytes */
 
@@ -27,8 +27,6 @@ struct rank {
 struct layer {
     struct sw_factors_layer shape;
     int64_t x_at, dy_at; /* elements */
-    int given;           /* ranks, of the round under way; under the lock, as is the other */
-    uint64_t rounds;     /* that are queued */
 };
 
 struct sw_factors {
@@ -36,10 +34,8 @@ struct sw_factors {
     int ranks;
     struct layer *layer; /* owned [count] */
     int count;
-    size_t bytes;         /* of a rank's memory */
-    struct sw_mutex lock; /* guards what says so, and the streams */
-    struct sw_cond changed;
-    bool closed;
+    size_t bytes;            /* of a rank's memory */
+    struct sw_rounds rounds; /* of the layers; its lock guards the streams */
 };
 
 static int64_t aligned(int64_t elements)
@@ -116,9 +112,9 @@ int sw_factors_new(const struct sw_factors_args *args, struct sw_factors **out, 
     struct sw_factors *f = sw_calloc(1, sizeof *f);
     if (!f)
         return sw_err_nomem(err, "factors of gradients", sizeof *f);
-    sw_mutex_init(&f->lock);
-    sw_cond_init(&f->changed);
-    int rc = make(f, args, err);
+    int rc = sw_rounds_init(&f->rounds, "factors", args->count, args->ranks, err);
+    if (rc == SW_OK)
+        rc = make(f, args, err);
     if (rc != SW_OK) {
         sw_factors_free(f);
         return rc;
@@ -147,8 +143,7 @@ void sw_factors_free(struct sw_factors *f)
         free_rank(f, &f->rank[r]);
     sw_free(f->rank);
     sw_free(f->layer);
-    sw_cond_fini(&f->changed);
-    sw_mutex_fini(&f->lock);
+    sw_rounds_fini(&f->rounds);
     sw_free(f);
 }
 
@@ -197,17 +192,17 @@ static int gather(struct sw_factors *f, int r, int i, struct sw_err *err)
     return rc == SW_OK ? sw_event_record(own->stream, own->at[i].here, err) : rc;
 }
 
-static int gather_all(struct sw_factors *f, int i, struct sw_err *err)
+static int gather_complete(void *factors, int i, struct sw_err *err)
 {
+    struct sw_factors *f = factors;
     int rc = SW_OK;
+    if (!sw_rounds_complete(&f->rounds, i))
+        return SW_OK;
     for (int r = 0; r < f->ranks && rc == SW_OK; r++)
         rc = gather(f, r, i, err);
-    if (rc != SW_OK)
-        return rc;
-    f->layer[i].given = 0;
-    f->layer[i].rounds++;
-    sw_cond_broadcast(&f->changed);
-    return SW_OK;
+    if (rc == SW_OK)
+        sw_rounds_next(&f->rounds, i);
+    return rc;
 }
 
 /* ---- What ranks do ---- */
@@ -216,36 +211,12 @@ int sw_factors_give(struct sw_factors *f, int rank, int layer, uint64_t round,
                     struct sw_stream *compute, struct sw_err *err)
 {
     int rc = sw_event_record(compute, f->rank[rank].at[layer].made, err);
-    if (rc != SW_OK)
-        return rc;
-    sw_mutex_lock(&f->lock);
-    struct layer *l = &f->layer[layer];
-    if (f->closed)
-        rc = sw_err_set(err, SW_ERR_CANCELLED, "the job is ending");
-    else if (l->rounds + 1 != round)
-        rc = sw_err_set(err, SW_ERR_INVALID,
-                        "factors %d are given in round %llu, but there were %llu", layer,
-                        (unsigned long long)round, (unsigned long long)l->rounds);
-    else if (++l->given == f->ranks)
-        rc = gather_all(f, layer, err);
-    sw_mutex_unlock(&f->lock);
-    return rc;
+    return rc == SW_OK ? sw_rounds_give(&f->rounds, layer, round, gather_complete, f, err) : rc;
 }
 
 int sw_factors_wait(struct sw_factors *f, int layer, uint64_t round, int timeout_ms)
 {
-    int64_t deadline_ns = sw_os()->monotonic_ns() + (int64_t)timeout_ms * 1000000;
-    sw_mutex_lock(&f->lock);
-    const struct layer *l = &f->layer[layer];
-    while (l->rounds < round && !f->closed) {
-        int64_t left_ns = deadline_ns - sw_os()->monotonic_ns();
-        if (left_ns <= 0 ||
-            !sw_cond_wait_ms(&f->changed, &f->lock, (int)((left_ns + 999999) / 1000000)))
-            break;
-    }
-    int rc = l->rounds >= round ? SW_OK : f->closed ? SW_ERR_CANCELLED : SW_ERR_BUSY;
-    sw_mutex_unlock(&f->lock);
-    return rc;
+    return sw_rounds_wait(&f->rounds, layer, round, timeout_ms);
 }
 
 int sw_factors_take(struct sw_factors *f, int layer, struct sw_stream *compute, struct sw_err *err)
@@ -269,8 +240,5 @@ int64_t sw_factors_round_bytes(const struct sw_factors *f, int from, int to)
 void sw_factors_close_v(void *factors)
 {
     struct sw_factors *f = factors;
-    sw_mutex_lock(&f->lock);
-    f->closed = true;
-    sw_cond_broadcast(&f->changed);
-    sw_mutex_unlock(&f->lock);
+    sw_rounds_close(&f->rounds);
 }

@@ -97,6 +97,20 @@ int sw_trainer_reopen(struct sw_trainer *t, struct sw_job_options *options, stru
     return sw_trainer_open(t, options, err);
 }
 
+struct sw_job_options sw_trainer_job_of(const struct sw_cli_common *common)
+{
+    return (struct sw_job_options){
+        .recipe_path = common->args[0],
+        .sets = common->sets.items,
+        .set_count = common->sets.count,
+        .device = common->device,
+        .framework = common->framework,
+        .oversubscribe = common->oversubscribe,
+        .stage = common->stage,
+        .db = common->db,
+    };
+}
+
 int sw_trainer_open_with(struct sw_trainer *t, struct sw_job_options *options, const char *weights,
                          const struct sw_cli_common *common, struct sw_weights *w,
                          struct sw_err *err)

@@ -29,6 +29,9 @@ int sw_trainer_open(struct sw_trainer *t, struct sw_job_options *options,
 /* Closes what is open, and opens with other options. */
 int sw_trainer_reopen(struct sw_trainer *t, struct sw_job_options *options,
                       struct sw_err *err) SW_MUST_CHECK;
+/* What a verb's common options, and its first argument, the recipe, say of a job; borrowed from
+ * them. */
+struct sw_job_options sw_trainer_job_of(const struct sw_cli_common *common);
 /* sw_trainer_open for a verb that uses weights: finds what --weights said, for the stage that they
  * are of.
  */

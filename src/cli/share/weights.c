@@ -1,4 +1,5 @@
 #include "cli/share/weights.h"
+#include "base/json.h"
 
 #include "base/os.h"
 #include "base/str.h"
@@ -147,4 +148,13 @@ void sw_weights_describe(const struct sw_weights *w, struct sw_buf *out)
         sw_buf_printf(out, "%s%s: ", w->newest ? "newest of this recipe, " : "",
                       sw_run_title(&w->run, title, sizeof title));
     sw_buf_add(out, w->path);
+}
+
+void sw_weights_describe_json(const struct sw_weights *w, struct sw_json_writer *out)
+{
+    sw_json_string(out, "weights", w->path);
+    if (w->run.id) {
+        sw_json_int(out, "run", w->run.id);
+        sw_json_string(out, "run_name", w->run.name);
+    }
 }

@@ -9,6 +9,8 @@
 #include "history/reader.h"
 #include "train/job.h"
 
+struct sw_json_writer;
+
 /* Zero-initialise; free with sw_weights_fini. */
 struct sw_weights {
     char *path;        /* owned */
@@ -33,6 +35,8 @@ int sw_weights_find_for(const char *what, const struct sw_cli_common *common,
 void sw_weights_fini(struct sw_weights *w);
 /* "newest of this recipe, run 3 "lenet": /path" for people. */
 void sw_weights_describe(const struct sw_weights *w, struct sw_buf *out);
+/* Members weights, and of a run's run and run_name, of the object that is open. */
+void sw_weights_describe_json(const struct sw_weights *w, struct sw_json_writer *out);
 
 /* Rows of option tables: `options` has texts weights and split. */
 #define SW_CLI_WEIGHTS_OPTION(options)                                                             \
