@@ -42,7 +42,7 @@ static const struct sw_cli_option options_of_predict[] = {
      .offset = offsetof(struct options, plot),
      .help =
          "draw into FILE.png or FILE.svg: values per class as a confusion matrix, the codes of a "
-         "LAYER of two as a cloud"},
+         "LAYER of two as a cloud, rows as large as the data's pictures as pictures"},
     {0},
 };
 

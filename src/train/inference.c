@@ -49,8 +49,11 @@ static int unknown_layer(const struct sw_recipe *recipe, const char *name, struc
         if (in_evaluation(s) && has_output(s))
             names[count++] = s->name;
     const char *near = sw_str_nearest(name, names, count);
-    return sw_err_set(err, SW_ERR_INVALID, "--layer %s: the recipe has no such layer%s%s%s", name,
-                      near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
+    const char *stage = sw_recipe_stage_name(recipe, sw_recipe_stage(recipe));
+    return sw_err_set(err, SW_ERR_INVALID, "--layer %s: %s%s has no such layer%s%s%s%s", name,
+                      stage ? "stage " : "the recipe", stage ? stage : "",
+                      near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "",
+                      stage ? "; --stage NAME takes the net of another stage" : "");
 }
 
 int sw_inference_choose(const struct sw_recipe *recipe, const char *name, const char **layer,

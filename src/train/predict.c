@@ -26,6 +26,7 @@ struct predictor {
     int input_count;
     int64_t batch, records; /* rows of a pass, and of all */
     int64_t passes;         /* done */
+    int64_t picture[3];     /* as in struct sw_predict_info */
     struct sw_inference net;
 };
 
@@ -230,6 +231,7 @@ static void fill_info(const struct predictor *p, struct sw_predict_info *info)
     for (int i = 0; i < info->ndim; i++)
         info->dim[i] = d->dim[i + 1];
     info->fallback = p->input_count ? "" : sw_buf_text(&p->job->fallback_text);
+    memcpy(info->picture, p->picture, sizeof info->picture);
 }
 
 static int begin(struct predictor *p, int64_t *step, struct sw_err *err)
@@ -240,6 +242,9 @@ static int begin(struct predictor *p, int64_t *step, struct sw_err *err)
         fields[i] = p->inputs[i].desc;
     if (p->input_count == 0)
         count = sw_worker_fields(p->job->source[SW_SPLIT_EVAL], p->batch, fields);
+    for (int i = 0; i < count; i++)
+        if (sw_str_eq(fields[i].name, "image") && fields[i].desc.ndim == 4)
+            memcpy(p->picture, fields[i].desc.dim + 1, sizeof p->picture);
     const struct sw_inference_args args = {
         .layer = p->layer,
         .weights = p->args->weights,

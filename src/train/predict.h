@@ -31,6 +31,7 @@ struct sw_predict_info {
     int64_t rows;             /* in all */
     int ndim;                 /* of one row */
     int64_t dim[SW_MAX_DIMS];
+    int64_t picture[3];   /* C, H, W of the field `image`; 0: there is none */
     int64_t step;         /* of the checkpoint, 0 unknown */
     const char *fallback; /* announcement lines of a recipe whose data fell back, or "" */
 };

@@ -43,6 +43,10 @@ sed 's/^outputs = 32/outputs = 2/' "$tiny" >"$T/two.ini"
 expect 0 run "$T/two.ini" --out "$T/two" --name two --steps 2 --quiet
 expect 0 predict "$T/two.ini" --layer fc1 --plot "$T/codes.png"
 is_png codes.png
+# What has the numbers of a picture is one, with labels and without.
+expect 0 predict "$tiny" --layer image --plot "$T/images.svg"
+is_svg images.svg
+has out '50x3x10x10'
 sed 's/^outputs = 32/outputs = 1/' "$tiny" >"$T/one.ini"
 expect 0 run "$T/one.ini" --out "$T/one" --name one --steps 2 --quiet
 expect 2 predict "$T/one.ini" --layer fc1 --plot "$T/none.png"

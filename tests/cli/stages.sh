@@ -265,7 +265,7 @@ hasnt out '"accuracy"'
 expect 0 eval "$staged" --weights "$T/whole/checkpoint-15.safetensors" --stage pre --json
 expect 0 predict "$staged" --weights whole --stage pre --layer dec --output "$T/dec.npy"
 expect 2 predict "$staged" --weights whole --layer dec --output "$T/dec.npy"
-has err 'no such layer'
+has err '--layer dec: stage joint has no such layer; --stage NAME takes'
 
 # ---- check, explain ----
 

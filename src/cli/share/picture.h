@@ -3,7 +3,7 @@
 #define SW_CLI_SHARE_PICTURE_H
 
 #include "cli/cli.h"
-#include "ui/plot.h"
+#include "ui/plot_pictures.h"
 
 struct sw_picture_options {
     const char *png, *svg;
@@ -46,5 +46,9 @@ int sw_picture_height(const struct sw_picture_options *o, int otherwise);
  * exit code after saying that it is neither .png nor .svg). */
 int sw_picture_check_path(const char *verb, const char *path);
 enum sw_plot_format sw_picture_format_of(const char *path);
+/* Pictures side by side, as a file of that name. Errors: those of sw_plot_begin and sw_plot_end,
+ * SW_ERR_NOMEM. */
+int sw_picture_draw_tiles(const char *path, const struct sw_plot_tiles *t,
+                          struct sw_err *err) SW_MUST_CHECK;
 
 #endif

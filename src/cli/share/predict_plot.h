@@ -1,5 +1,6 @@
-/* A picture of what `predict` hands out: a confusion matrix of values per class, or codes of two
- * numbers as a cloud, by the labels of the same rows. One owner. */
+/* A picture of what `predict` hands out: rows that are as large as the data's pictures as pictures
+ * (reconstructions), values per class as a confusion matrix, or codes of two numbers as a cloud;
+ * the latter by the labels of the same rows. One owner. */
 #ifndef SW_CLI_SHARE_PREDICT_PLOT_H
 #define SW_CLI_SHARE_PREDICT_PLOT_H
 
@@ -14,6 +15,7 @@ struct sw_predict_plot {
     int width;       /* numbers of a row */
     float *xy;       /* owned [rows][2], of codes */
     int64_t *counts; /* owned [width][width], of classes */
+    float *pictures; /* owned [the first rows][width] */
     int64_t at;      /* rows so far */
 };
 

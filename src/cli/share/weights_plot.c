@@ -85,20 +85,6 @@ static int read_tiles(const struct sw_st_file *f, const struct sw_st_entry *e,
     return rc;
 }
 
-static int draw(const char *path, const struct sw_plot_tiles *t, struct sw_err *err)
-{
-    struct sw_plot *plot = NULL;
-    struct sw_plot_size size = sw_plot_tiles_size(t);
-    int rc = sw_plot_begin(&plot, path, sw_picture_format_of(path), (int)size.w, (int)size.h, err);
-    if (rc != SW_OK)
-        return rc;
-    rc = sw_plot_tiles(plot, (struct sw_plot_box){0, 0, size.w, size.h}, t, err);
-    if (rc == SW_OK)
-        return sw_plot_end(plot, err);
-    sw_plot_abandon(plot);
-    return rc;
-}
-
 int sw_weights_plot(const struct sw_weights_options *o, const struct sw_weights_file *file,
                     struct sw_buf *out)
 {
@@ -126,7 +112,7 @@ int sw_weights_plot(const struct sw_weights_options *o, const struct sw_weights_
         rc = read_tiles(file->f, e, &t, &values, &err);
     }
     if (rc == SW_OK)
-        rc = draw(o->plot, &t, &err);
+        rc = sw_picture_draw_tiles(o->plot, &t, &err);
     sw_free(values);
     if (rc != SW_OK)
         return sw_cli_fail(rc, &err);
