@@ -31,7 +31,7 @@ seen() {
 }
 # sees NAME PATTERN: waits for it.
 sees() {
-    tries=400
+    tries=4000
     until seen "$1" "$2"; do
         tries=$((tries - 1))
         [ "$tries" -gt 0 ] || fail "not on the screen of $1: $2
