@@ -341,22 +341,32 @@ static void loss_that_is_not_finite(void **state)
     }
 }
 
+static struct hold until_full;
+
+static void hold_at_8(struct trial *t)
+{
+    until_full = (struct hold){.behind = 8};
+    hold_updates(t, &until_full);
+}
+
 static void fill_the_disk_after_8(struct trial *t, const struct sw_job_event *e)
 {
     (void)t;
-    if (e->type == SW_JOB_CHECKPOINT && e->step == 8)
-        atomic_store(&fault_armed, true);
+    if (e->type != SW_JOB_CHECKPOINT || e->step != 8)
+        return;
+    atomic_store(&fault_armed, true);
+    atomic_store(&until_full.over, true);
 }
 
-/* Steps take a moment each, so that the disk is full before the last one. */
 static void leader_without_a_last_checkpoint(void **state)
 {
     (void)state;
     for (int g = 0; g < GROUPS; g++) {
         struct trial t = {.recipe = file_recipe(),
                           .name = groups[g].name,
-                          .sets = {groups[g].sets[0], groups[g].sets[1], "job.batch=64"},
-                          .steps = 200,
+                          .sets = {groups[g].sets[0], groups[g].sets[1]},
+                          .steps = 40,
+                          .before = hold_at_8,
                           .on_event = fill_the_disk_after_8};
         /* Other threads look at the plan while they run. */
         fault_arm((struct fault_plan){
@@ -364,9 +374,9 @@ static void leader_without_a_last_checkpoint(void **state)
         fault_disarm(NULL);
         go(&t);
         assert_int_equal(t.rc, SW_ERR_IO);
-        assert_non_null(strstr(t.err.text, "worker0.0: checkpoint at step 200: "));
+        assert_non_null(strstr(t.err.text, "worker0.0: checkpoint at step 40: "));
         assert_true(exists(checkpoint_path(t.name, 8)));
-        assert_false(exists(checkpoint_path(t.name, 200)));
+        assert_false(exists(checkpoint_path(t.name, 40)));
         /* Before that, training went on without. */
         assert_true(ask("SELECT count(*) > 1 FROM events WHERE run_id = %d AND text LIKE "
                         "'%%could not be written and training goes on%%'",

@@ -10,7 +10,7 @@
 #define STOP "cluster.on_stall=stop", "cluster.stall_s=1"
 
 /* Holds whoever applies an update of step 3 until the stall is told. */
-struct hold {
+struct stalled {
     atomic_bool released;
     atomic_int held;
 };
@@ -18,7 +18,7 @@ struct hold {
 static void hold_step_3(void *user, int server, int param, uint64_t version, int64_t begin_ns,
                         int64_t end_ns)
 {
-    struct hold *h = user;
+    struct stalled *h = user;
     (void)server;
     (void)param;
     (void)begin_ns;
@@ -31,7 +31,7 @@ static void hold_step_3(void *user, int server, int param, uint64_t version, int
 
 static void release_when_told(struct trial *t, const struct sw_job_event *e)
 {
-    struct hold *h = t->user;
+    struct stalled *h = t->user;
     if (e->type == SW_JOB_EVENT && strstr(e->text, "stall: no progress"))
         atomic_store(&h->released, true);
 }
@@ -94,7 +94,7 @@ static void go(struct trial *t)
 static void server_thread_that_hangs_is_named(void **state)
 {
     (void)state;
-    struct hold h = {0};
+    struct stalled h = {0};
     struct trial t = {.name = "server",
                       .sets = {WARN},
                       .steps = 6,
@@ -121,7 +121,7 @@ static void server_thread_that_hangs_is_named(void **state)
 static void server_that_a_worker_runs_is_named(void **state)
 {
     (void)state;
-    struct hold h = {0};
+    struct stalled h = {0};
     struct trial t = {.name = "inline",
                       .sets = {WARN, "cluster.workers_per_group=2"},
                       .steps = 6,
@@ -138,7 +138,7 @@ static void server_that_a_worker_runs_is_named(void **state)
 static void server_that_hangs_ends_the_run_when_asked(void **state)
 {
     (void)state;
-    struct hold h = {0};
+    struct stalled h = {0};
     struct trial t = {.name = "stop",
                       .sets = {STOP, "job.checkpoint_every=1"},
                       .steps = 6,
@@ -178,10 +178,20 @@ static void reader_that_hangs_is_named(void **state)
     trial_close(&s);
 }
 
+static void hold_at_step_2(struct trial *t)
+{
+    struct hold *h = t->user;
+    h->behind = 2;
+    hold_updates(t, h);
+}
+
 static void arm_at_step_2(struct trial *t, const struct sw_job_event *e)
 {
-    if (e->type == SW_JOB_DISPLAY && e->step == 2)
+    struct hold *h = t->user;
+    if (e->type == SW_JOB_DISPLAY && e->step == 2) {
         atomic_store(&fault_armed, true);
+        atomic_store(&h->over, true);
+    }
     disarm_when_told(t, e);
 }
 
@@ -189,11 +199,14 @@ static void arm_at_step_2(struct trial *t, const struct sw_job_event *e)
 static void worker_that_hangs_is_named(void **state)
 {
     (void)state;
+    struct hold h = {0};
     struct trial t = {.name = "worker",
                       .sets = {WARN, "cluster.workers_per_group=2", "job.checkpoint_every=4"},
                       .steps = 8,
                       .display = {.every_steps = 1},
-                      .on_event = arm_at_step_2};
+                      .before = hold_at_step_2,
+                      .on_event = arm_at_step_2,
+                      .user = &h};
     fault_arm((struct fault_plan){.hangs = "worker0.0"});
     fault_disarm(NULL);
     go(&t);
@@ -204,7 +217,8 @@ static void worker_that_hangs_is_named(void **state)
 }
 
 /* The leader's checkpoint does not end, for which groups that are apart have come together: it is
- * named, and neither those who wait for it nor those who rest. */
+ * named, and neither those who wait for it nor those who rest. Groups that go on without each other
+ * are not held back; they have some checkpoints to make after step 2. */
 static void worker_that_hangs_is_named_among_groups(void **state)
 {
     static const char *const sets[][2] = {{"cluster.framework=downpour", "cluster.staleness=2"},
@@ -212,12 +226,15 @@ static void worker_that_hangs_is_named_among_groups(void **state)
                                           {"cluster.framework=downpour", "cluster.warmup_steps=8"}};
     (void)state;
     for (int i = 0; i < 3; i++) {
+        struct hold h = {0};
         struct trial t = {.name = "groups",
                           .sets = {WARN, "cluster.worker_groups=2", "job.checkpoint_every=4",
                                    sets[i][0], sets[i][1]},
-                          .steps = 8,
+                          .steps = i < 2 ? 200 : 8,
                           .display = {.every_steps = 1},
-                          .on_event = arm_at_step_2};
+                          .before = i < 2 ? NULL : hold_at_step_2,
+                          .on_event = arm_at_step_2,
+                          .user = &h};
         fault_arm((struct fault_plan){.hangs = "worker0.0"});
         fault_disarm(NULL);
         go(&t);
@@ -233,7 +250,7 @@ static void worker_that_hangs_is_named_among_groups(void **state)
 static void who_rests_is_no_stall(void **state)
 {
     (void)state;
-    struct hold h = {0};
+    struct stalled h = {0};
     struct trial t = {.name = "rests",
                       .sets = {WARN, "cluster.framework=downpour", "cluster.worker_groups=2",
                                "cluster.warmup_steps=5"},

@@ -41,13 +41,23 @@ struct talk {
     void (*during)(struct trial *t, int64_t step);
     const char *then; /* the line that ends the pause */
     int64_t step;
+    struct hold hold;
 };
+
+static void hold_at_3(struct trial *t)
+{
+    struct talk *talk = t->user;
+    talk->hold.behind = 3;
+    hold_updates(t, &talk->hold);
+}
 
 static void pause_at_3(struct trial *t, const struct sw_job_event *e)
 {
     struct talk *talk = t->user;
-    if (e->type == SW_JOB_DISPLAY && e->step == 3)
+    if (e->type == SW_JOB_DISPLAY && e->step == 3) {
         assert_string_equal(ask_job(t, "pause"), "ok: it will pause after the step under way");
+        atomic_store(&talk->hold.over, true);
+    }
     if (e->type != SW_JOB_EVENT || !strstr(e->text, "paused by request after step "))
         return;
     talk->step = paused_at(t);
@@ -65,6 +75,7 @@ static void run_and_talk(struct trial *t, struct talk *talk, const char *name, c
                         .oversubscribe = true,
                         .steps = STEPS,
                         .display = {.every_steps = 1},
+                        .before = hold_at_3,
                         .on_event = pause_at_3,
                         .user = talk};
     trial_go(t);
@@ -166,6 +177,7 @@ static void split_net_pauses_and_ends(void **state)
                       .oversubscribe = true,
                       .steps = STEPS,
                       .display = {.every_steps = 1},
+                      .before = hold_at_3,
                       .on_event = pause_at_3,
                       .user = &talk};
     trial_ok(&t);
@@ -193,7 +205,7 @@ static void groups_pause_at_the_same_step(void **state)
             struct trial t = {.recipe = workers_recipe,
                               .name = name,
                               .oversubscribe = true,
-                              .steps = 200,
+                              .steps = stops ? 100000 : 200,
                               .display = {.every_steps = 1},
                               .on_event = pause_at_3,
                               .user = &talk};
@@ -224,6 +236,7 @@ static void who_rests_pauses_with_all(void **state)
                       .oversubscribe = true,
                       .steps = 120,
                       .display = {.every_steps = 1},
+                      .before = hold_at_3,
                       .on_event = pause_at_3,
                       .user = &talk};
     trial_ok(&t);
