@@ -1,6 +1,5 @@
 #include "ui/layout.h"
 
-
 enum { COLUMNS = 3, IN_COLUMN = 8, FRAME = 2, RANKS = 8, ESSENTIAL = 4 };
 
 /* Which panels a screen of that width shows, column by column, from top to bottom. */

@@ -69,11 +69,11 @@ bool sw_cli_colour(void);       /* a smart terminal, and NO_COLOR is not set */
 /* --- Options -------------------------------------------------------------------------------- */
 
 enum sw_cli_type {
-    SW_CLI_FLAG,   /* bool */
-    SW_CLI_COUNT,  /* int: how often it was given */
-    SW_CLI_TEXT,   /* const char *, not empty; the last one counts */
-    SW_CLI_INT,    /* int64_t, at least `min` */
-    SW_CLI_LIST,   /* struct sw_cli_list: every one, in order */
+    SW_CLI_FLAG,  /* bool */
+    SW_CLI_COUNT, /* int: how often it was given */
+    SW_CLI_TEXT,  /* const char *, not empty; the last one counts */
+    SW_CLI_INT,   /* int64_t, at least `min` */
+    SW_CLI_LIST,  /* struct sw_cli_list: every one, in order */
 };
 
 struct sw_cli_list {

@@ -25,11 +25,12 @@ static int run(int argc, char **argv)
         .about = "Asks what was trained, or is being trained. Without a sub-verb: list. RUN is an "
                  "id, the\n"
                  "beginning of one, a name (the newest run of it), or @last.",
-        .more = "Tables: runs series point step_time layer_time link_traffic hardware placement "
-                "checkpoints\n"
-                "events tags plans segments stages. Views: metrics(run_id, step, epoch, time, split, "
-                "name, value)\n"
-                "run_summary series_stats epoch_metrics slowest_layers where_time_went traffic.",
+        .more =
+            "Tables: runs series point step_time layer_time link_traffic hardware placement "
+            "checkpoints\n"
+            "events tags plans segments stages. Views: metrics(run_id, step, epoch, time, split, "
+            "name, value)\n"
+            "run_summary series_stats epoch_metrics slowest_layers where_time_went traffic.",
         .subs = sub_verbs,
         .without = &sw_history_verb_list,
     };

@@ -35,9 +35,10 @@ int sw_classes_number(const struct sw_lexicon *words, enum sw_class_order how, i
                       int64_t *classes, uint64_t *naming, struct sw_err *err)
 {
     const size_t count = (size_t)words->count;
-    int32_t *n = sw_calloc(2 * count + 1, sizeof *n), *order = n + count;
+    int32_t *n = sw_calloc(2 * count + 1, sizeof *n);
     if (!n)
         return sw_err_nomem(err, "the names of classes", 2 * count * sizeof *n);
+    int32_t *order = n + count;
     *number = n;
     *naming = 0;
     if (how == SW_CLASSES_NUMBERED && are_numbers(words, n, classes))

@@ -71,8 +71,8 @@ static int refill(struct sw_inflater *s, struct sw_err *err)
                           "%s: the compressed file is cut short after %llu bytes", s->what,
                           (unsigned long long)(s->in_end - s->in_first));
     s->z.next_in = s->memory ? (unsigned char *)(uintptr_t)(s->memory + s->in_offset) : s->in;
-    int rc = s->memory ? SW_OK
-                       : sw_os_pread_all(s->fd, s->in, n, (off_t)s->in_offset, s->what, err);
+    int rc =
+        s->memory ? SW_OK : sw_os_pread_all(s->fd, s->in, n, (off_t)s->in_offset, s->what, err);
     s->in_offset += n;
     s->z.avail_in = (uInt)n;
     return rc;

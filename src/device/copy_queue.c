@@ -173,8 +173,9 @@ static int issue(struct sw_copy_queue *q, struct entry *entry, struct sw_err *er
     if (rc == SW_OK)
         rc = sw_stream_call(s, begun, entry, err);
     if (rc == SW_OK)
-        rc = e.rows > 1 ? sw_copy_2d(s, e.dst, e.dst_pitch, e.src, e.src_pitch, e.bytes, e.rows, err)
-                        : sw_copy(s, e.dst, e.src, e.bytes, err);
+        rc = e.rows > 1
+                 ? sw_copy_2d(s, e.dst, e.dst_pitch, e.src, e.src_pitch, e.bytes, e.rows, err)
+                 : sw_copy(s, e.dst, e.src, e.bytes, err);
     if (rc != SW_OK) {
         answer(entry, rc);
         return rc;

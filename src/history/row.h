@@ -47,7 +47,8 @@ static inline struct sw_cell SW_TEXT(const char *t) {
 }
 #define SW_NULL ((struct sw_cell){0})
 /* 0: unknown. */
-static inline struct sw_cell SW_COUNT(int64_t n) {
+static inline struct sw_cell
+SW_COUNT(int64_t n) {
     return n > 0 ? SW_INT(n) : SW_NULL;
 }
 

@@ -88,8 +88,8 @@ static const char tables_2[] =
     " WITHOUT ROWID;";
 
 /* Version 3. The steps of a run may differ in what they are made of: a stage has a net, a batch and
- * data of its own, groups that are apart may be fewer after a resume. `stages` says from which step on
- * it is what, and runs has what the last of them has. */
+ * data of its own, groups that are apart may be fewer after a resume. `stages` says from which step
+ * on it is what, and runs has what the last of them has. */
 static const char tables_3[] =
     "CREATE TABLE stages(run_id INTEGER NOT NULL REFERENCES runs(id) ON DELETE CASCADE,"
     " from_step INTEGER NOT NULL, name TEXT, batch INTEGER, epoch_records INTEGER,"

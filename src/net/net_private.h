@@ -93,8 +93,8 @@ struct sw_net_schedule;
 struct sw_swap;
 
 struct sw_net {
-    struct sw_recipe *recipe; /* borrowed */
-    struct sw_stream *stream; /* borrowed */
+    struct sw_recipe *recipe;          /* borrowed */
+    struct sw_stream *stream;          /* borrowed */
     const struct sw_net_field *fields; /* borrowed while the net is made: of the data */
     int field_count;
     bool training;

@@ -8,21 +8,21 @@ static const char *const names[SW_DISTS] = {"rows", "columns", "full", "sums", "
  * computed once; none leads to sums, since no layer reads terms; and a full reader of sums reads
  * them in rows first, which is cheaper than everything to everybody. */
 static const struct sw_movement_cell cells[SW_DISTS][SW_DISTS] = {
-    [SW_DIST_ROWS] = {[SW_DIST_ROWS] = {"none", "none", 0, 0},
-                      [SW_DIST_COLUMNS] = {"all-to-all", "all-to-all", 0, 1},
-                      [SW_DIST_FULL] = {"all-gather", "reduce-scatter", 1, 0},
-                      [SW_DIST_ONE] = {"gather", "scatter", 0, 1}},
-    [SW_DIST_COLUMNS] = {[SW_DIST_ROWS] = {"all-to-all", "all-to-all", 0, 1},
-                         [SW_DIST_COLUMNS] = {"none", "none", 0, 0},
-                         [SW_DIST_FULL] = {"all-gather", "reduce-scatter", 1, 0},
-                         [SW_DIST_ONE] = {"gather", "scatter", 0, 1}},
-    [SW_DIST_SUMS] = {[SW_DIST_ROWS] = {"reduce-scatter", "all-gather", 1, 0},
-                      [SW_DIST_COLUMNS] = {"reduce-scatter", "all-gather", 1, 0},
-                      [SW_DIST_ONE] = {"reduce", "broadcast", 1, 0}},
-    [SW_DIST_ONE] = {[SW_DIST_ROWS] = {"scatter", "gather", 0, 1},
-                     [SW_DIST_COLUMNS] = {"scatter", "gather", 0, 1},
-                     [SW_DIST_FULL] = {"broadcast", "reduce", 1, 0},
-                     [SW_DIST_ONE] = {"none", "none", 0, 0}},
+    [SW_DIST_ROWS] = {[SW_DIST_ROWS] = {"none", "none", 0, 0, 0},
+                      [SW_DIST_COLUMNS] = {"all-to-all", "all-to-all", 0, 1, 0},
+                      [SW_DIST_FULL] = {"all-gather", "reduce-scatter", 1, 0, 0},
+                      [SW_DIST_ONE] = {"gather", "scatter", 0, 1, 0}},
+    [SW_DIST_COLUMNS] = {[SW_DIST_ROWS] = {"all-to-all", "all-to-all", 0, 1, 0},
+                         [SW_DIST_COLUMNS] = {"none", "none", 0, 0, 0},
+                         [SW_DIST_FULL] = {"all-gather", "reduce-scatter", 1, 0, 0},
+                         [SW_DIST_ONE] = {"gather", "scatter", 0, 1, 0}},
+    [SW_DIST_SUMS] = {[SW_DIST_ROWS] = {"reduce-scatter", "all-gather", 1, 0, 0},
+                      [SW_DIST_COLUMNS] = {"reduce-scatter", "all-gather", 1, 0, 0},
+                      [SW_DIST_ONE] = {"reduce", "broadcast", 1, 0, 0}},
+    [SW_DIST_ONE] = {[SW_DIST_ROWS] = {"scatter", "gather", 0, 1, 0},
+                     [SW_DIST_COLUMNS] = {"scatter", "gather", 0, 1, 0},
+                     [SW_DIST_FULL] = {"broadcast", "reduce", 1, 0, 0},
+                     [SW_DIST_ONE] = {"none", "none", 0, 0, 0}},
 };
 
 /* From one worker to another. */

@@ -1,6 +1,7 @@
-/* Random words to floats, in chunks: the arithmetic behind initial values and random tensors, in a form that compilers
- * turn into vectors. Only + - * / and square root on doubles, which IEEE 754 rounds the same way
- * everywhere; logarithm and sine are polynomials here, since a libm may differ in the last bit. */
+/* Random words to floats, in chunks: the arithmetic behind initial values and random tensors, in a
+ * form that compilers turn into vectors. Only + - * / and square root on doubles, which IEEE 754
+ * rounds the same way everywhere; logarithm and sine are polynomials here, since a libm may differ
+ * in the last bit. */
 #ifndef SW_TENSOR_FILL_H
 #define SW_TENSOR_FILL_H
 

@@ -81,7 +81,7 @@ struct sw_series {
 
 /* State without gradient, kept once per job: states.c. */
 struct sw_state {
-    char *name; /* owned: "state.bn1.mean", as in checkpoints */
+    char *name;            /* owned: "state.bn1.mean", as in checkpoints */
     struct sw_desc layout; /* of the whole */
     float natural;         /* initial value */
     size_t offset;         /* bytes, in the states' memory */

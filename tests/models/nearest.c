@@ -22,8 +22,8 @@ static void die(const char *what, const char *name)
     exit(2);
 }
 
-/* Version 1.0 of the format (numpy.lib.format): ten bytes, a header that is a Python dictionary, the
- * values. */
+/* Version 1.0 of the format (numpy.lib.format): ten bytes, a header that is a Python dictionary,
+ * the values. */
 static void read_codes(const char *path, struct codes *c)
 {
     unsigned char head[10];

@@ -1,7 +1,6 @@
 /* All keys, over everything else. The same table is what a click on the last line looks up. */
 #include "ui/panel.h"
 
-
 static const struct {
     const char *keys, *what;
 } rows[] = {

@@ -22,9 +22,10 @@ static double row_times(const float *row, const double *x, int n)
 double sw_doctor_product_error(const float *a, const float *b, const float *c, int side)
 {
     double worst = 0;
-    double *x = sw_calloc(2 * (size_t)side, sizeof *x), *bx = x + side;
+    double *x = sw_calloc(2 * (size_t)side, sizeof *x);
     if (!x)
         return NAN;
+    double *bx = x + side;
     for (int i = 0; i < side; i++)
         x[i] = 1 + (double)(i * 2654435761u % 1024) / 1024;
     for (int i = 0; i < side; i++)

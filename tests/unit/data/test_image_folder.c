@@ -1,8 +1,8 @@
 /* ctest-labels: threads */
 /* Folders of pictures: classes and order, pictures of every kind, mistakes, and what happens to the
  * ones that are damaged. */
-#include "unit/faulty_os.h"
 #include "folder_support.h"
+#include "unit/faulty_os.h"
 
 #include "data/prefetch.h"
 #include <math.h>

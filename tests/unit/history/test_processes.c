@@ -374,7 +374,7 @@ static void resume_merges_the_runs_own_spool(void **state)
     snprintf(name, sizeof name, "db/history.db-spool/%s", sw_history_run_uid(h));
     finish(h, SW_RUN_STOPPED);
     unlock_database(other);
-    assert_int_equal(unlink(in_home(name)), 0);
+    assert_int_equal(unlink(in_home("%s", name)), 0);
     h = resume(id, 20);
     assert_int_equal(ask("SELECT count(*) FROM metrics"), 20);
     write_steps(h, 21, 25, 1);

@@ -170,7 +170,7 @@ static void merge_after_a_kill_repeats_nothing(void **state)
     finish(h, SW_RUN_DONE);
     unlock_database(other);
     ok(sw_history_merge(db_path(), NULL, &rows, &err), &err);
-    ok(sw_os_replace_file(in_home(name), spool, strlen(spool), 0600, &err), &err);
+    ok(sw_os_replace_file(in_home("%s", name), spool, strlen(spool), 0600, &err), &err);
     ok(sw_history_merge(db_path(), NULL, &rows, &err), &err);
     assert_int_equal(rows, 0);
     assert_int_equal(announced(), 0);

@@ -74,12 +74,12 @@ static void default_directory_is_new_for_each_run(void **state)
     struct sw_history *a = begin("a");
     char wanted[64], taken[64];
     snprintf(wanted, sizeof wanted, "singa-ws/runs/%lld", (long long)sw_history_run_id(a));
-    assert_string_equal(sw_history_out_dir(a), in_home(wanted));
+    assert_string_equal(sw_history_out_dir(a), in_home("%s", wanted));
     snprintf(taken, sizeof taken, "singa-ws/runs/%lld", (long long)sw_history_run_id(a) + 1);
-    assert_int_equal(mkdir(in_home(taken), 0700), 0);
+    assert_int_equal(mkdir(in_home("%s", taken), 0700), 0);
     struct sw_history *b = begin("b");
     strcat(taken, "-2");
-    assert_string_equal(sw_history_out_dir(b), in_home(taken));
+    assert_string_equal(sw_history_out_dir(b), in_home("%s", taken));
     finish(a, SW_RUN_DONE);
     finish(b, SW_RUN_DONE);
 }

@@ -236,10 +236,10 @@ static void a_missing_wait_is_found(void **state)
                 gpu_close(&g);
                 break;
             }
-            print_message("%s of %s without its wait for %s\n", back ? "backward" : "forward",
-                          sw_net_layer(g.net, i)->name,
-                          sw_net_layer(g.net, sw_branches_wait_of(g.net->branches, i, back, k))
-                              ->name);
+            print_message(
+                "%s of %s without its wait for %s\n", back ? "backward" : "forward",
+                sw_net_layer(g.net, i)->name,
+                sw_net_layer(g.net, sw_branches_wait_of(g.net->branches, i, back, k))->name);
             sw_branches_drop_wait(g.net->branches, i, back, k);
             dropped++;
             assert_int_equal(run_step(&g, &err), SW_ERR_INVALID);

@@ -13,10 +13,16 @@
 enum { MOST_WORKERS = 5, SIDE = 60 };
 
 /* Nothing starts from full: an output is computed once. */
-static const struct sw_spread starts[] = {
-    {SW_DIST_ROWS, 0, 0}, {SW_DIST_COLUMNS, 0, 0}, {SW_DIST_SUMS, 0, 0}, {SW_DIST_ONE, 0, 0}, {SW_DIST_ONE, 2, 0}};
-static const struct sw_spread ends[] = {
-    {SW_DIST_ROWS, 0, 0}, {SW_DIST_COLUMNS, 0, 0}, {SW_DIST_FULL, 0, 0}, {SW_DIST_ONE, 0, 0}, {SW_DIST_ONE, 1, 0}};
+static const struct sw_spread starts[] = {{SW_DIST_ROWS, 0, 0},
+                                          {SW_DIST_COLUMNS, 0, 0},
+                                          {SW_DIST_SUMS, 0, 0},
+                                          {SW_DIST_ONE, 0, 0},
+                                          {SW_DIST_ONE, 2, 0}};
+static const struct sw_spread ends[] = {{SW_DIST_ROWS, 0, 0},
+                                        {SW_DIST_COLUMNS, 0, 0},
+                                        {SW_DIST_FULL, 0, 0},
+                                        {SW_DIST_ONE, 0, 0},
+                                        {SW_DIST_ONE, 1, 0}};
 enum { STARTS = sizeof starts / sizeof *starts, ENDS = sizeof ends / sizeof *ends };
 
 /* 60 divides by 1 to 5; the others do not, or have fewer rows or columns than workers. */

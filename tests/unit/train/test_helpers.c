@@ -66,8 +66,7 @@ static void look(struct trial *t, const struct sw_job_event *e)
 static void helpers_run_on_the_cores_that_are_left(void **state)
 {
     struct seen seen = {0};
-    struct trial t = {
-        .steps = 20, .display = {.every_steps = 1}, .on_event = look, .user = &seen};
+    struct trial t = {.steps = 20, .display = {.every_steps = 1}, .on_event = look, .user = &seen};
     cpu_set_t before, after;
     (void)state;
     assert_int_equal(sched_getaffinity(0, sizeof before, &before), 0);

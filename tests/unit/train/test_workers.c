@@ -32,8 +32,9 @@ static void assert_on_record(const struct setup *s, const char *name)
     assert_int_equal((int)ask("SELECT count(DISTINCT worker) FROM step_time WHERE run_id = %d", id),
                      s->workers);
     assert_int_equal((int)ask("SELECT workers FROM runs WHERE id = %d", id), s->workers);
-    assert_int_equal((int)ask("SELECT count(*) FROM placement WHERE run_id = %d AND unit LIKE '%%.%%'", id),
-                     s->workers + s->servers);
+    assert_int_equal(
+        (int)ask("SELECT count(*) FROM placement WHERE run_id = %d AND unit LIKE '%%.%%'", id),
+        s->workers + s->servers);
     assert_int_equal((int)ask("SELECT count(*) FROM link_traffic WHERE run_id = %d AND "
                               "from_unit LIKE 'worker0.%%' AND to_unit LIKE 'server0.%%'",
                               id),
