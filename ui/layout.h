@@ -19,6 +19,8 @@ struct sw_layout {
     struct sw_place_on_screen place[SW_UI_PANELS];
 };
 
+/* Where every panel is on a screen of w x h cells; a pure function. Panels that find no room are
+ * left out, those of the lowest rank first. */
 void sw_layout_make(struct sw_layout *l, int w, int h, const struct sw_ui_model *m,
                     const struct sw_ui_view *v);
 /* The panel at a place of the screen, or NULL. */

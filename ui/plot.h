@@ -29,6 +29,7 @@ void sw_plot_abandon(struct sw_plot *p);
 struct sw_plot_size {
     double w, h;
 };
+/* Of the whole picture, in its units. */
 struct sw_plot_size sw_plot_size(const struct sw_plot *p);
 
 struct sw_plot_box {

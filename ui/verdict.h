@@ -84,6 +84,7 @@ struct sw_verdict {
     char text[160];
 };
 
+/* What limits the run, by the shares of its steps; a pure function. */
 struct sw_verdict sw_verdict_find(const struct sw_verdict_input *in);
 
 #endif

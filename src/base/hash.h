@@ -9,8 +9,8 @@ struct sw_hash {
     uint64_t low, high;
 };
 
-struct sw_hash sw_hash_bytes(const void *data, size_t bytes);
-uint64_t sw_hash_bytes64(const void *data, size_t bytes); /* XXH3-64 */
+struct sw_hash sw_hash_bytes(const void *data, size_t bytes); /* XXH3-128 */
+uint64_t sw_hash_bytes64(const void *data, size_t bytes);     /* XXH3-64 */
 
 /* Streaming form, one owner. NULL when memory is exhausted. */
 struct sw_hash_state;

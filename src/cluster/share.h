@@ -13,6 +13,7 @@ struct sw_share {
     int size;                /* result: cores of one unit */
 };
 
+/* The cores of the set by NUMA node, none of them given away. */
 struct sw_share sw_share_of(const struct sw_machine *m, const struct sw_core_set *cores);
 /* Finds the largest size, at most `limit`, with which `units` parts fit, and spreads them over the
  * nodes. False when there are fewer cores than units. */

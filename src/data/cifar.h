@@ -24,6 +24,10 @@ struct sw_cifar {
     struct sw_cifar_layout layout;
 };
 
+/* The callbacks of both formats (data/format.h): opens the files, which must have records of that
+ * layout; closes them; answers field f of a record: the picture, or its class. Errors: those of
+ * sw_files_expand,
+ * SW_ERR_FORMAT naming file and size, SW_ERR_NOMEM. */
 int sw_cifar_open(struct sw_records *r, const struct sw_strings *paths,
                   const struct sw_cifar_layout *layout, struct sw_err *err) SW_MUST_CHECK;
 void sw_cifar_close(struct sw_records *r);

@@ -108,6 +108,8 @@ struct sw_reader {
     double read_ms, decode_ms;   /* of the last sw_source_fetch */
 };
 
+/* Takes the memory for reading from an opened source, which must outlive it. Errors: SW_ERR_NOMEM;
+ * sw_reader_fini is not needed then. */
 int sw_reader_init(struct sw_reader *r, const struct sw_source *s,
                    struct sw_err *err) SW_MUST_CHECK;
 void sw_reader_fini(struct sw_reader *r); /* a zeroed one is accepted */

@@ -49,6 +49,8 @@ int sw_vocabulary_parse(struct sw_vocabulary *v, const char *what, const char *l
 /* Says which token stands at the end of lines; NULL or empty, none, as after making. */
 void sw_vocabulary_mark_lines(struct sw_vocabulary *v, const char *line_end);
 
+/* How many tokens it has; and a hash of which token has which number, by which vocabularies are
+ * compared. */
 int64_t sw_vocabulary_count(const struct sw_vocabulary *v);
 uint64_t sw_vocabulary_identity(const struct sw_vocabulary *v);
 /* The number of a token, that of `unknown` where it has none, or -1. */

@@ -18,6 +18,7 @@ struct sw_axis {
     struct sw_factor factor[SW_MAX_BLOCKS + 1];
 };
 
+/* Dimension `dim` of a layout, which is not changed. */
 struct sw_axis sw_axis_of(const struct sw_desc *d, int dim);
 
 /* The term of an index. The outermost factor takes what remains, so its extent is not looked at. */

@@ -40,6 +40,7 @@ struct sw_tune {
     int64_t spent_ns;   /* by measuring */
 };
 
+/* An empty table; measures: what has no choice is measured, else the rule's first way is taken. */
 void sw_tune_init(struct sw_tune *t, bool measures);
 void sw_tune_fini(struct sw_tune *t);
 /* A choice that was made before; of two for one key the first holds. Errors: SW_ERR_NOMEM. */

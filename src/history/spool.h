@@ -20,6 +20,8 @@ struct sw_spool {
     bool waiting; /* it may hold lines that are not in the database */
 };
 
+/* Says where the rows of the run with that uid go; a file is made when there are any. Texts are
+ * copied. Errors: SW_ERR_NOMEM. */
 int sw_spool_init(struct sw_spool *s, const char *db_path, const char *out_dir, const char *uid,
                   struct sw_err *err) SW_MUST_CHECK;
 void sw_spool_fini(struct sw_spool *s);

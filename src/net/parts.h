@@ -32,6 +32,7 @@ int sw_parts_new(const struct sw_parts_args *args, struct sw_parts **out,
                  struct sw_err *err) SW_MUST_CHECK;
 void sw_parts_free(struct sw_parts *p); /* NULL is accepted */
 
+/* How many leaves of the batch these are. */
 int sw_parts_count(const struct sw_parts *p);
 /* Part 0 answers for the graph: all have the same layers and parameters. */
 struct sw_net *sw_parts_net(const struct sw_parts *p, int part);

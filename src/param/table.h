@@ -195,6 +195,8 @@ struct sw_param_spec {
 typedef void sw_table_watch(void *user, int server, int param, uint64_t version, int64_t begin_ns,
                             int64_t end_ns);
 
+/* A table without parameters; args are copied, what they point to is borrowed. Errors:
+ * SW_ERR_NOMEM. */
 int sw_table_new(const struct sw_table_args *args, struct sw_table **out,
                  struct sw_err *err) SW_MUST_CHECK;
 /* Holds all of it in place for the copies of a device (sw_device_pin), from sw_table_allocate on;

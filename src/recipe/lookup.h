@@ -24,6 +24,7 @@ void sw_words_add_types(struct sw_words *w, const struct sw_type *const *types);
 void sw_hint_near(struct sw_diags *d, const char *word, const char *const *candidates, int count,
                   const char *label);
 
+/* The row of that name in a table; NULL: there is none. kind has `bytes` characters. */
 const struct sw_schema_kind *sw_schema_find(const struct sw_schema *s, const char *kind,
                                             size_t bytes, enum sw_section_form form);
 const struct sw_opt *sw_opts_find(const struct sw_opt *opts, const char *key);

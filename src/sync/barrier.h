@@ -12,6 +12,7 @@ struct sw_barrier {
     bool closed;
 };
 
+/* parties: how many calls of sw_barrier_wait make a generation. */
 void sw_barrier_init(struct sw_barrier *b, int parties);
 void sw_barrier_fini(struct sw_barrier *b);
 /* Waits for all parties. SW_OK for everyone of a full generation, SW_ERR_CANCELLED once closed. */

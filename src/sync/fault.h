@@ -22,6 +22,7 @@ struct sw_fault {
     int closer_count;
 };
 
+/* fini: nothing may be attached or waiting any more. */
 void sw_fault_init(struct sw_fault *f);
 void sw_fault_fini(struct sw_fault *f);
 

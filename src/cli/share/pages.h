@@ -7,6 +7,7 @@
 #include "cli/cli.h"
 #include "cli/share/page.h"
 
+/* Append the page of all verbs, and that of all a recipe can say, made from their tables. */
 void sw_pages_commands(enum sw_page_form form, struct sw_buf *out);
 void sw_pages_recipe(enum sw_page_form form, struct sw_buf *out);
 

@@ -18,6 +18,8 @@ struct sw_values {
     size_t n;           /* how many they are */
 };
 
+/* Begins to read one tensor of an open file, both borrowed until sw_values_fini. Errors:
+ * SW_ERR_NOMEM. */
 int sw_values_begin(struct sw_values *v, const struct sw_st_file *f, const struct sw_st_entry *e,
                     struct sw_err *err) SW_MUST_CHECK;
 /* Reads on into piece[0 .. n); n is 0 at the end. */

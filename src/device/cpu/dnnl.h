@@ -135,6 +135,7 @@ int sw_dnnl_weighted_new(struct sw_stream *s, const struct sw_desc *src,
                          const struct sw_dnnl_weighted *w, struct sw_plan_passes passes,
                          struct sw_plan **out, struct sw_err *err) SW_MUST_CHECK;
 
+/* The makers of the table in dnnl_plans.c; arguments and errors as in device/plan.h. */
 int sw_dnnl_conv_new(struct sw_stream *s, const struct sw_desc *src,
                      const struct sw_conv_shape *shape, struct sw_plan_passes passes,
                      struct sw_plan **out, struct sw_err *err) SW_MUST_CHECK;

@@ -15,6 +15,8 @@
  * ops.c      operations
  * plan.c     plans
  *
+ * Functions without a word are the rows of the device's table: device/device.h says what they do.
+ *
  * Order of locks: device, then stream, then event; no operation runs under any of them. Under those
  * of names, uses and links no other is taken, but for the link of another device. */
 #ifndef SW_DEVICE_SIM_SIM_PRIVATE_H

@@ -10,6 +10,7 @@ struct sw_adam_conf {
 };
 extern const struct sw_opt sw_adam_opts[];
 extern const char *const sw_adam_slot_names[];
+/* The constants of one update, bias corrections included. */
 struct sw_adam sw_adam_constants(const struct sw_adam_conf *c, const struct sw_update_args *a);
 
 #endif
