@@ -157,8 +157,9 @@ static enum sw_dist dist_of(struct sw_net *net, const struct sw_net_node *node)
     if (sw_net_connects_steps(node) || sw_net_is_later_step(node))
         ; /* the layer's first step says it */
     else if (refused && own)
-        sw_recipe_error(net->recipe, node->section, "partition", "%s cannot: %s", type->base.name,
-                        reason);
+        sw_recipe_error(net->recipe, node->section, "partition",
+                        "%s cannot: %s; say 0%s, or leave it out", type->base.name, reason,
+                        why_not_one(node) ? "" : " or none");
     else if (refused && net->workers > 1 && type->role != SW_ROLE_INPUT)
         sw_buf_printf(&net->notes, "layer %s is split by rows: %s\n", node->layer.home, reason);
     return refused || net->workers == 1 ? SW_DIST_ROWS : dists[p];

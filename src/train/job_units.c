@@ -110,13 +110,11 @@ static int make_shape(struct sw_job *job, const struct sw_cluster_conf *c,
     rc = check_rows(job, section);
     if (rc == SW_OK)
         rc = check_devices(job, section);
-    if (rc == SW_OK)
-        rc = check_mixed(job, section);
     if (rc == SW_ERR_INVALID)
         sw_recipe_hint(job->recipe, "%s",
                        sw_cluster_advice(c, &job->shape, most_workers(job, oversubscribe), advice,
                                          sizeof advice));
-    return rc;
+    return rc == SW_OK ? check_mixed(job, section) : rc;
 }
 
 static int choose_shape(struct sw_job *job, const struct sw_cluster_conf *c, bool oversubscribe,

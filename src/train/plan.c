@@ -149,6 +149,10 @@ static void fill_reads(const struct listing *s, const struct sw_net *net, int i,
         if (r < n && known == row->read_count && known < MOST)
             row->reads[row->read_count++] = r;
     }
+    /* A connection has the section of the layer whose outputs it moves, and does not read what that
+     * one reads. */
+    if (sw_str_starts(row->type, "bridge_"))
+        row->src = row->read_count > 0 ? s->job->layer_rows[row->reads[0]].name : "";
 }
 
 /* What stands behind the number of the step in the name: "gru@0:one1". */

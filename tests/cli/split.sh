@@ -37,6 +37,11 @@ values = sum(l["moves"][way]["values"] for l in train if "moves" in l for way in
 assert sent == 4 * values == int(sys.argv[2]) > 0, (sent, values, sys.argv[2])
 assert all(l["moves"][w]["values_as_papers_count"] >= l["moves"][w]["values"]
            for l in train if "moves" in l for w in ("forward", "backward"))
+# An end of a connection reads the layer, or the other end.
+for l in train:
+    if l["type"].startswith("bridge_"):
+        name = l["name"].replace(":", ">") if l["type"] == "bridge_dst" else l["name"].split(">")[0]
+        assert l["src"] == [name], l
 conv = by["conv1"]["workers"]
 assert conv[0]["shape"] is None and conv[0]["flops"] == 0 == conv[0]["parameters"], conv
 assert conv[1]["parameters"] == 224 and conv[1]["flops"] > 0, conv
@@ -99,4 +104,4 @@ has err 'up reads both on worker 0'
 has err 'down reads up on worker 0'
 expect 2 run "$tiny" --no-ui --oversubscribe --set cluster.framework=allreduce \
     --set cluster.workers_per_group=6 --set layer.fc2.partition=1
-has err 'inner_product cannot: it has fewer outputs than there are workers'
+has err 'inner_product cannot: it has fewer outputs than there are workers; say 0 or none, or leave it out'

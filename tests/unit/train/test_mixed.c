@@ -193,6 +193,14 @@ static void what_both_cannot_do_together_is_said(void **state)
 {
     (void)state;
     refused("cluster.copy=none", "devices and CPUs update the same values");
+    /* Another number of workers is no remedy for that. */
+    struct trial t = {.recipe = workers_recipe,
+                      .device = MIXED_2,
+                      .oversubscribe = true,
+                      .sets = {"cluster.copy=none"}};
+    assert_int_equal(trial_open(&t), SW_ERR_INVALID);
+    assert_null(strstr(sw_buf_text(&t.messages), "hint"));
+    trial_close(&t);
     refused("job.memory=fit:32MB", "this job has both: leave out fit");
     refused("cluster.comm=sfb", "gradients are summed on the host");
     refused("job.partition=1", "a group with 1 workers on devices and 1 on CPUs");
