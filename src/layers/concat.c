@@ -23,11 +23,24 @@ static const struct sw_opt opts[] = {
     {0},
 };
 
-static const char *refuses_split(const void *conf, int parts)
+static bool joins(const void *conf)
+{
+    return ((const struct conf *)conf)->axis == 1;
+}
+
+/* Of a concat of columns a worker has some of the whole, and of every source what belongs there, be
+ * it nothing: side by side these are its part. */
+static int64_t columns(const void *conf, const int64_t *src, int count, int64_t *begin)
 {
     const struct conf *c = conf;
-    (void)parts;
-    return c->axis == 1 ? "its columns are whole sources side by side" : NULL;
+    int64_t sum = 0;
+    for (int k = 0; k < count && c->axis == 1; k++) {
+        if (src[k] == 0)
+            return 0;
+        begin[k] = sum;
+        sum += src[k];
+    }
+    return c->axis == 1 ? sum : src[0];
 }
 
 static int check_source(const struct sw_layer *l, int k, int axis, struct sw_err *err)
@@ -89,7 +102,8 @@ static int forward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *e
         a.from = l->src[k]->desc;
         a.src = l->src[k]->data;
         a.count = a.from.dim[a.axis];
-        rc = sw_op_run(r->stream, &sw_op_part, &a, err);
+        if (a.count > 0)
+            rc = sw_op_run(r->stream, &sw_op_part, &a, err);
         a.to_at += a.count;
     }
     if (rc == SW_OK && is_padded(&l->dst.desc))
@@ -104,8 +118,8 @@ static int backward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *
     int rc = SW_OK;
     for (int k = 0; k < l->src_count && rc == SW_OK; k++) {
         a.to = l->src[k]->desc;
-        a.dst = l->src_grad[k];
         a.count = a.to.dim[a.axis];
+        a.dst = a.count > 0 ? l->src_grad[k] : NULL;
         a.add = l->src_adds >> k & 1;
         if (a.dst)
             rc = sw_op_run(r->stream, &sw_op_part, &a, err);
@@ -138,7 +152,8 @@ const struct sw_layer_type sw_layer_concat = {
              .conf_bytes = sizeof(struct conf)},
     .role = SW_ROLE_NEURON,
     .split = SW_SPLIT_ELEMENTWISE,
-    .refuses_split = refuses_split,
+    .columns = columns,
+    .joins = joins,
     .keeps_columns = true,
     .min_src = 1,
     .max_src = SW_LAYER_SRCS,

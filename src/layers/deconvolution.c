@@ -82,6 +82,12 @@ static const char *refuses_split(const void *conf, int parts)
     return sw_conv_refuses_split(&((const struct conf *)conf)->conv, parts);
 }
 
+static int64_t columns(const void *conf, const int64_t *src, int count, int64_t *begin)
+{
+    (void)src, (void)count, (void)begin;
+    return ((const struct conf *)conf)->conv.outputs;
+}
+
 static int64_t groups(const void *conf)
 {
     return ((const struct conf *)conf)->conv.groups;
@@ -152,6 +158,7 @@ const struct sw_layer_type sw_layer_deconvolution = {
     .split = SW_SPLIT_OUTPUTS,
     .refuses_split = refuses_split,
     .groups = groups,
+    .columns = columns,
     .min_src = 1,
     .max_src = 1,
     .state_bytes = sizeof(struct sw_plan_state),

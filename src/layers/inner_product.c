@@ -52,6 +52,13 @@ static const char *refuses_split(const void *conf, int parts)
     return c->outputs < parts ? "it has fewer outputs than there are workers" : NULL;
 }
 
+static int64_t columns(const void *conf, const int64_t *src, int count, int64_t *begin)
+{
+    const struct conf *c = conf;
+    (void)count, (void)begin;
+    return c->axis > 1 ? src[0] : c->outputs;
+}
+
 static const char *refuses_inputs(const void *conf)
 {
     const struct conf *c = conf;
@@ -241,6 +248,7 @@ const struct sw_layer_type sw_layer_inner_product = {
     .role = SW_ROLE_NEURON,
     .split = SW_SPLIT_OUTPUTS,
     .refuses_split = refuses_split,
+    .columns = columns,
     .factors_of = factors_of,
     .refuses_factors = refuses_factors,
     .splits_inputs = true,

@@ -256,6 +256,12 @@ struct sw_layer_type {
     bool splits_inputs; /* honours setup's `sums`: a worker has some columns of the source */
     /* Why one with this conf does not, or NULL. May be NULL. */
     const char *(*refuses_inputs)(const void *conf);
+    /* How many columns the output has, where those of the sources (0: not known) tell it, else 0.
+     * NULL: not known, or of layers that are split element-wise as many as the source. */
+    int64_t (*columns)(const void *conf, const int64_t *src, int count, int64_t *begin);
+    /* Does a column of the output need one of a source, but not the same one? `columns` then says
+     * where those of each source begin among the output's. With SW_SPLIT_ELEMENTWISE; NULL: no. */
+    bool (*joins)(const void *conf);
     /* One that cannot be split has as many columns as its sources, or more, so that what reads it
      * can be split where they can. */
     bool keeps_columns;

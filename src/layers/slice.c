@@ -52,13 +52,6 @@ static const struct sw_opt opts[] = {
     {0},
 };
 
-static const char *refuses_split(const void *conf, int parts)
-{
-    const struct conf *c = conf;
-    (void)parts;
-    return c->axis == 1 ? "its columns are a part of those of its source" : NULL;
-}
-
 static int find_part(const struct conf *c, int64_t extent, int64_t *first, int64_t *count,
                      struct sw_err *err)
 {
@@ -83,6 +76,24 @@ static int find_part(const struct conf *c, int64_t extent, int64_t *first, int64
     return SW_OK;
 }
 
+static bool joins(const void *conf)
+{
+    return ((const struct conf *)conf)->axis == 1;
+}
+
+static int64_t columns(const void *conf, const int64_t *src, int count, int64_t *begin)
+{
+    const struct conf *c = conf;
+    int64_t first, columns;
+    (void)count;
+    if (c->axis > 1 || src[0] == 0)
+        return src[0];
+    if (find_part(c, src[0], &first, &columns, NULL) != SW_OK)
+        return 0; /* setup says it */
+    begin[0] = -first;
+    return columns;
+}
+
 static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_err *err)
 {
     const struct conf *c = l->conf;
@@ -90,7 +101,6 @@ static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_e
     const struct sw_desc *in = &l->src[0]->desc;
     struct sw_desc out = *in;
     char text[128];
-    (void)s;
     int rc = sw_layer_need_src(l, 0, 0, err);
     if (rc != SW_OK)
         return rc;
@@ -98,7 +108,9 @@ static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_e
         return sw_err_set(err, SW_ERR_INVALID,
                           "axis = %lld: source 1 is %s; its dimensions are 0..%d",
                           (long long)c->axis, sw_desc_text(in, text), in->ndim - 1);
-    rc = find_part(c, in->dim[c->axis], &st->first, &out.dim[c->axis], err);
+    /* Where columns are split the source is what belongs to this worker's part, and no more. */
+    if (c->axis > 1 || s->channels == 0)
+        rc = find_part(c, in->dim[c->axis], &st->first, &out.dim[c->axis], err);
     if (rc != SW_OK)
         return rc;
     int block = sw_desc_channel_block(in);
@@ -163,7 +175,8 @@ const struct sw_layer_type sw_layer_slice = {
              .conf_bytes = sizeof(struct conf)},
     .role = SW_ROLE_NEURON,
     .split = SW_SPLIT_ELEMENTWISE,
-    .refuses_split = refuses_split,
+    .columns = columns,
+    .joins = joins,
     .min_src = 1,
     .max_src = 1,
     .state_bytes = sizeof(struct state),

@@ -166,6 +166,8 @@ static int64_t whole_columns(const struct sw_net *net, const struct sw_net_node 
         return sw_net_connection(l).columns;
     if (l->type->split == SW_SPLIT_OUTPUTS)
         return l->whole_columns;
+    if (node->joins)
+        return node->known_columns;
     return net->nodes[node->src[0]].columns;
 }
 

@@ -59,7 +59,8 @@ static void find_ways(const struct sw_net *net, struct insertion *in)
     for (int w = 0; w < net->workers; w++)
         add_way(in, (struct sw_spread){.dist = SW_DIST_ONE, .at = w});
     for (int i = 0; i < net->count; i++)
-        add_way(in, sw_net_source_spread(&net->nodes[i]));
+        for (int k = 0; k < net->nodes[i].layer.src_count; k++)
+            add_way(in, sw_net_source_spread(net, &net->nodes[i], k));
 }
 
 static int count_connections(const struct sw_net *net, struct insertion *in)
@@ -67,7 +68,7 @@ static int count_connections(const struct sw_net *net, struct insertion *in)
     int count = 0;
     for (int i = 0; i < net->count; i++)
         for (int k = 0; k < net->nodes[i].layer.src_count; k++)
-            need(net, in, net->nodes[i].src[k], sw_net_source_spread(&net->nodes[i]));
+            need(net, in, net->nodes[i].src[k], sw_net_source_spread(net, &net->nodes[i], k));
     for (int i = 0; i < net->count * in->ways; i++)
         count += in->needed[i];
     return count;
@@ -89,11 +90,13 @@ static int add_end(const struct sw_net *net, struct insertion *in, int i, int wa
     struct sw_net_node *node = &in->nodes[in->count];
     const struct sw_net_node *old = &net->nodes[i];
     struct sw_spread to = in->way[way], from = start_of(net, i, to);
-    char number[32] = "";
+    char number[48] = "";
     if (to.at > 0)
         snprintf(number, sizeof number, "%d", to.at);
     else if (to.groups > 0)
         snprintf(number, sizeof number, "/%lld", (long long)to.groups);
+    else if (to.whole > 0)
+        snprintf(number, sizeof number, "%+lld/%lld", (long long)to.first, (long long)to.whole);
     node->owned_name =
         sw_format("%s%c%s%s", old->layer.name, dst ? ':' : '>', sw_dist_name(to.dist), number);
     if (!node->owned_name)
@@ -129,7 +132,8 @@ static int rebuild(struct sw_net *net, struct insertion *in, struct sw_err *err)
         struct sw_net_node *node = &in->nodes[in->count];
         *node = net->nodes[i];
         for (int k = 0; k < node->layer.src_count; k++)
-            node->src[k] = place_of(net, in, net->nodes[i].src[k], sw_net_source_spread(node));
+            node->src[k] = place_of(net, in, net->nodes[i].src[k],
+                                    sw_net_source_spread(net, &net->nodes[i], k));
         for (int k = 0; k < node->share_count; k++)
             node->share[k].root = in->moved[node->share[k].root];
         node->layer.index = in->count;
@@ -289,7 +293,9 @@ static int order(struct sw_net *net, struct sw_err *err)
 
 int sw_net_connect(struct sw_net *net, struct sw_err *err)
 {
-    size_t n = (size_t)net->count + 1, ways = SW_DISTS + (size_t)net->workers + n;
+    size_t n = (size_t)net->count + 1, ways = SW_DISTS + (size_t)net->workers + 1;
+    for (int i = 0; i < net->count; i++)
+        ways += (size_t)net->nodes[i].layer.src_count;
     struct insertion in = {.way = sw_calloc(ways, sizeof *in.way)};
     if (!in.way)
         return sw_err_nomem(err, "connections", ways * sizeof *in.way);

@@ -36,6 +36,8 @@ struct sw_net_node {
     struct sw_spread spread;   /* how the output is spread */
     struct sw_spread from, to; /* of a bridge: how its source is, and how it is wanted */
     int64_t columns;           /* of the whole output, of which this may be a part */
+    int64_t known_columns;     /* the same, as far as it is known before setup; 0: it is not */
+    bool joins;                /* its columns are not those of its sources one for one */
     bool rows_only;            /* what its columns come from cannot be split by them */
     bool absent;               /* another worker does it: nothing to run, hold or update here */
     int src[SW_LAYER_SRCS];    /* node indices */
@@ -204,8 +206,9 @@ bool sw_net_is_elsewhere(const struct sw_net *net, const struct sw_net_node *nod
 int sw_net_find_chains(struct sw_net *net, struct sw_err *err) SW_MUST_CHECK;
 /* Decides how outputs are spread and inserts connections. Errors as sw_net_new. */
 int sw_net_spread(struct sw_net *net, struct sw_err *err) SW_MUST_CHECK;
-/* How a layer wants its sources spread. */
-struct sw_spread sw_net_source_spread(const struct sw_net_node *node);
+/* How a layer wants a source spread. */
+struct sw_spread sw_net_source_spread(const struct sw_net *net, const struct sw_net_node *node,
+                                      int source);
 /* connect.c: connections, and the order in which nodes run. Errors: SW_ERR_NOMEM. */
 int sw_net_connect(struct sw_net *net, struct sw_err *err) SW_MUST_CHECK;
 

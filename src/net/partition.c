@@ -35,7 +35,8 @@ const char *sw_dist_name(enum sw_dist d)
 
 bool sw_spread_equal(struct sw_spread a, struct sw_spread b)
 {
-    return a.dist == b.dist && a.at == b.at && a.groups == b.groups;
+    return a.dist == b.dist && a.at == b.at && a.groups == b.groups && a.first == b.first &&
+           a.whole == b.whole;
 }
 
 const struct sw_movement_cell *sw_movement_cell(struct sw_spread from, struct sw_spread to)
@@ -67,6 +68,14 @@ struct sw_rect sw_rect_meet(const struct sw_rect *a, const struct sw_rect *b)
     return r;
 }
 
+static void part_of_others(int64_t columns, const struct sw_spread *s, int workers, int i,
+                           struct sw_rect *r)
+{
+    int64_t at, count;
+    sw_part(s->whole, workers, i, &at, &count);
+    meet(0, columns, at - s->first, count, &r->column, &r->columns);
+}
+
 static void part_of_groups(int64_t columns, int64_t groups, int workers, int i, struct sw_rect *r)
 {
     sw_part(groups, workers, i, &r->column, &r->columns);
@@ -79,6 +88,8 @@ struct sw_rect sw_spread_rect(struct sw_spread s, int64_t rows, int64_t columns,
     struct sw_rect r = {.rows = rows, .columns = columns};
     if (s.dist == SW_DIST_ROWS)
         sw_part(rows, workers, i, &r.row, &r.rows);
+    else if (s.dist == SW_DIST_COLUMNS && s.whole)
+        part_of_others(columns, &s, workers, i, &r);
     else if (s.dist == SW_DIST_COLUMNS && s.groups)
         part_of_groups(columns, s.groups, workers, i, &r);
     else if (s.dist == SW_DIST_COLUMNS)

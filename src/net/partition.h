@@ -24,6 +24,10 @@ struct sw_spread {
     int at;         /* the worker, with SW_DIST_ONE; else 0 */
     int64_t groups; /* with SW_DIST_COLUMNS: workers have whole ones of so many equal groups of
                        neighbouring columns; 0: each column is one */
+    /* With SW_DIST_COLUMNS: it is `whole` other columns that are cut, among which this output's
+     * begin at `first` (below 0: before them): those of a concat of which it is a part, or of a
+     * slice of it. What lies elsewhere nobody has. whole 0: its own are cut. */
+    int64_t first, whole;
 };
 bool sw_spread_equal(struct sw_spread a, struct sw_spread b);
 

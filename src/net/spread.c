@@ -3,6 +3,7 @@
 #include "net/net_private.h"
 
 #include "base/str.h"
+#include <string.h>
 
 static const struct sw_layer_type *type_of(const struct sw_net_node *n)
 {
@@ -37,6 +38,10 @@ static const char *why_not(const struct sw_net *net, const struct sw_net_node *n
         return shares_parameters;
     if (type->split == SW_SPLIT_NONE)
         return type->split_reason ? type->split_reason : "it has no rule for it";
+    if (node->joins && node->known_columns == 0)
+        return "nothing tells beforehand how many columns it has";
+    if (node->joins && node->known_columns < net->workers)
+        return "it has fewer columns than there are workers";
     const char *reason =
         type->refuses_split ? type->refuses_split(node->layer.conf, net->workers) : NULL;
     return !reason && type->refuses_data ? why_not_data(net, node) : reason;
@@ -58,7 +63,7 @@ static const char *why_source_not(const struct sw_net *net, const struct sw_net_
 {
     bool by_columns =
         p == SW_PARTITION_INPUTS || (p == SW_PARTITION_COLUMNS && reads_columns(node));
-    for (int k = 0; k < node->layer.src_count && by_columns; k++)
+    for (int k = 0; k < node->layer.src_count && by_columns && !node->joins; k++)
         if (net->nodes[node->src[k]].rows_only)
             return "what it reads cannot be split by columns";
     return NULL;
@@ -70,7 +75,7 @@ static bool is_rows_only(const struct sw_net *net, const struct sw_net_node *nod
     bool any = false;
     if (why_not(net, node) && !type_of(node)->keeps_columns)
         return true;
-    if (type_of(node)->split == SW_SPLIT_OUTPUTS)
+    if (type_of(node)->split == SW_SPLIT_OUTPUTS || (node->joins && !why_not(net, node)))
         return false;
     for (int k = 0; k < node->layer.src_count; k++)
         any = any || net->nodes[node->src[k]].rows_only;
@@ -165,8 +170,42 @@ static enum sw_dist dist_of(struct sw_net *net, const struct sw_net_node *node)
     return refused || net->workers == 1 ? SW_DIST_ROWS : dists[p];
 }
 
-struct sw_spread sw_net_source_spread(const struct sw_net_node *node)
+/* Columns of the output as far as those of the sources tell them, and where these begin there. */
+static int64_t columns_of(const struct sw_net *net, const struct sw_net_node *node, int64_t *begin)
 {
+    const struct sw_layer *l = &node->layer;
+    int64_t src[SW_LAYER_SRCS];
+    memset(begin, 0, SW_LAYER_SRCS * sizeof *begin);
+    for (int k = 0; k < l->src_count; k++)
+        src[k] = net->nodes[node->src[k]].known_columns;
+    if (l->type->columns)
+        return l->type->columns(l->conf, src, l->src_count, begin);
+    if (l->type->role == SW_ROLE_INPUT) {
+        const struct sw_desc *d = sw_net_find_field(net, sw_layer_input_field(l));
+        return !d ? 0 : d->ndim > 1 ? d->dim[1] : 1;
+    }
+    return l->src_count > 0 && (l->type->split == SW_SPLIT_ELEMENTWISE || l->type->keeps_columns)
+               ? src[0]
+               : 0;
+}
+
+static void find_columns(const struct sw_net *net, struct sw_net_node *node)
+{
+    int64_t begin[SW_LAYER_SRCS];
+    const struct sw_layer_type *type = type_of(node);
+    node->known_columns = columns_of(net, node, begin);
+    node->joins = type->joins && type->joins(node->layer.conf);
+}
+
+struct sw_spread sw_net_source_spread(const struct sw_net *net, const struct sw_net_node *node,
+                                      int source)
+{
+    int64_t begin[SW_LAYER_SRCS];
+    if (node->spread.dist == SW_DIST_COLUMNS && node->joins) {
+        struct sw_spread part = {.dist = SW_DIST_COLUMNS, .whole = columns_of(net, node, begin)};
+        part.first = begin[source];
+        return part;
+    }
     if (node->spread.dist == SW_DIST_COLUMNS && !reads_columns(node))
         return (struct sw_spread){.dist = SW_DIST_FULL};
     if (node->spread.dist == SW_DIST_SUMS)
@@ -180,7 +219,7 @@ static int64_t groups_of(const struct sw_net *net, const struct sw_net_node *nod
 {
     const struct sw_layer_type *type = type_of(node);
     if (type->split == SW_SPLIT_ELEMENTWISE)
-        return net->nodes[node->src[0]].spread.groups;
+        return node->joins ? 0 : net->nodes[node->src[0]].spread.groups;
     int64_t groups = type->groups ? type->groups(node->layer.conf) : 1;
     return groups > 1 && groups % net->workers ? groups : 0;
 }
@@ -209,6 +248,7 @@ int sw_net_spread(struct sw_net *net, struct sw_err *err)
 {
     for (int i = 0; i < net->count; i++) {
         struct sw_net_node *node = &net->nodes[i];
+        find_columns(net, node);
         node->rows_only = is_rows_only(net, node);
         node->spread = sw_section_is_set(node->section, "location")
                            ? spread_at(net, node)

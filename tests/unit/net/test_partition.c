@@ -13,16 +13,16 @@
 enum { MOST_WORKERS = 5, SIDE = 60 };
 
 /* Nothing starts from full: an output is computed once. */
-static const struct sw_spread starts[] = {{SW_DIST_ROWS, 0, 0},
-                                          {SW_DIST_COLUMNS, 0, 0},
-                                          {SW_DIST_SUMS, 0, 0},
-                                          {SW_DIST_ONE, 0, 0},
-                                          {SW_DIST_ONE, 2, 0}};
-static const struct sw_spread ends[] = {{SW_DIST_ROWS, 0, 0},
-                                        {SW_DIST_COLUMNS, 0, 0},
-                                        {SW_DIST_FULL, 0, 0},
-                                        {SW_DIST_ONE, 0, 0},
-                                        {SW_DIST_ONE, 1, 0}};
+static const struct sw_spread starts[] = {{.dist = SW_DIST_ROWS, .at = 0},
+                                          {.dist = SW_DIST_COLUMNS, .at = 0},
+                                          {.dist = SW_DIST_SUMS, .at = 0},
+                                          {.dist = SW_DIST_ONE, .at = 0},
+                                          {.dist = SW_DIST_ONE, .at = 2}};
+static const struct sw_spread ends[] = {{.dist = SW_DIST_ROWS, .at = 0},
+                                        {.dist = SW_DIST_COLUMNS, .at = 0},
+                                        {.dist = SW_DIST_FULL, .at = 0},
+                                        {.dist = SW_DIST_ONE, .at = 0},
+                                        {.dist = SW_DIST_ONE, .at = 1}};
 enum { STARTS = sizeof starts / sizeof *starts, ENDS = sizeof ends / sizeof *ends };
 
 /* 60 divides by 1 to 5; the others do not, or have fewer rows or columns than workers. */
@@ -271,7 +271,7 @@ static void backward_operations_are_transposes(void **state)
 static void rows_are_reached_from_everything(void **state)
 {
     (void)state;
-    const struct sw_spread rows = {SW_DIST_ROWS, 0, 0};
+    const struct sw_spread rows = {.dist = SW_DIST_ROWS, .at = 0};
     for (int a = 0; a < STARTS; a++)
         assert_non_null(sw_movement_cell(starts[a], rows));
     for (int b = 0; b < ENDS; b++)

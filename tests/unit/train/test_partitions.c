@@ -673,6 +673,74 @@ static void groups_that_do_not_divide_go_whole_to_workers(void **state)
     }
 }
 
+/* ---- columns of several layers ---- */
+
+/* As in inception: what stands side by side, a part of that, and another part of a source; columns
+ * of which some workers have nothing at all. */
+static const char joins_recipe[] = WORKERS_JOB DATA_SECTIONS UPDATER_SECTIONS
+    "[layer image]\ntype = input\nfield = image\n[layer label]\ntype = input\nfield = label\n"
+    "[layer a]\ntype = convolution\nsrc = image\noutputs = 13\nkernel = 3\npad = 1\n"
+    "[layer b]\ntype = convolution\nsrc = image\noutputs = 5\nkernel = 3\npad = 1\n"
+    "[layer act]\ntype = activation\nsrc = a\nfunction = tanh\n"
+    "[layer both]\ntype = concat\nsrc = act, b\n"
+    "[layer pool]\ntype = pooling\nsrc = both\nmethod = avg\nkernel = 2\nstride = 2\n"
+    "[layer some]\ntype = slice\nsrc = pool\nfrom = 3\nto = 12\n"
+    "[layer half]\ntype = slice\nsrc = act\nparts = 2\npart = 1\n"
+    "[layer fc1]\ntype = inner_product\nsrc = some\noutputs = 9\n"
+    "[layer fc2]\ntype = inner_product\nsrc = half\noutputs = 7\n"
+    "[layer fcs]\ntype = concat\nsrc = fc1, fc2\n"
+    "[layer fc]\ntype = inner_product\nsrc = fcs\noutputs = 4\n"
+    "[layer loss]\ntype = softmax_loss\nsrc = fc, label\n";
+
+/* Every worker has its part of each, and of sources what belongs there. */
+static void check_joins(struct trial *t)
+{
+    static const struct {
+        const char *name;
+        int columns;
+    } joins[] = {{"both", 18}, {"pool", 18}, {"some", 9}, {"half", 6}, {"fcs", 16}};
+    int workers = t->job->placement->worker_count;
+    for (int w = 0; w < workers; w++)
+        for (size_t i = 0; i < sizeof joins / sizeof *joins; i++) {
+            const struct sw_net *net = net_of(t, w);
+            int64_t first, count;
+            sw_part(joins[i].columns, workers, w, &first, &count);
+            assert_string_equal(sw_net_spread_name(net, sw_net_find(net, joins[i].name)),
+                                "columns");
+            assert_int_equal(figures_of(net, joins[i].name).channels, count);
+        }
+    /* Of fc1's 9 columns over two workers (5 and 4) worker 0 is to have the first 8 of 16, so 3 are
+     * handed on, and of fc2's 7 (4 and 3) worker 1 has all: 4 are. */
+    struct sw_net_movement m;
+    const struct sw_net *net = net_of(t, 0);
+    if (workers != 2)
+        return;
+    assert_true(sw_net_movement(net, sw_net_find(net, "fc1:columns+0/16"), &m));
+    assert_int_equal(m.moved[0], BATCH * 3);
+    assert_true(sw_net_movement(net, sw_net_find(net, "fc2:columns+9/16"), &m));
+    assert_int_equal(m.moved[1], BATCH * 4);
+}
+
+static void concat_and_slice_go_by_columns(void **state)
+{
+    (void)state;
+    train(.recipe = joins_recipe, .name = "joins", .steps = STEPS);
+    for (int i = 0; i < 6; i++) {
+        char name[32], workers[48];
+        snprintf(name, sizeof name, "joins-%d", i);
+        snprintf(workers, sizeof workers, "cluster.workers_per_group=%d", i < 4 ? i + 2 : i - 2);
+        train(.recipe = joins_recipe, .name = name, .steps = STEPS, .oversubscribe = true,
+              .before = i == 3 ? NULL : check_joins, .device = i < 4 ? NULL : sims[i - 2],
+              .sets = {workers, "job.partition=1",
+                       i == 3 ? "layer.both.partition=none" : "job.eval_every=0"});
+        assert_equal_runs("joins", name, STEPS);
+    }
+    train(.recipe = joins_recipe, .name = "joins-1in", .steps = STEPS, .oversubscribe = true,
+          .sets = {workers_set[3], "layer.fc1.partition=1in", "layer.fcs.partition=1",
+                   "layer.some.partition=1", "layer.fc2.partition=1in", "layer.half.partition=1"});
+    assert_equal_runs("joins", "joins-1in", STEPS);
+}
+
 /* ---- two paths side by side ---- */
 
 /* Two paths from one picture that meet again, each with a loss of its own as well. */
@@ -928,6 +996,7 @@ int main(void)
         cmocka_unit_test(a_layer_with_statistics_is_on_any_worker),
         cmocka_unit_test(groups_that_line_up_with_the_split_move_nothing),
         cmocka_unit_test(groups_that_do_not_divide_go_whole_to_workers),
+        cmocka_unit_test(concat_and_slice_go_by_columns),
         cmocka_unit_test(paths_on_two_workers_run_side_by_side),
         cmocka_unit_test(paths_move_what_is_elsewhere),
         cmocka_unit_test(per_layer_keys_that_cannot_be_met_are_errors),

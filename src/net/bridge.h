@@ -1,0 +1,77 @@
+/* What the two files of bridges share: bridge.c has the layers and their setup, bridge_move.c hands
+ * out, takes, and counts the time of it. The state is of either end of a connection; src and dst
+ * of one have the same geometry. One owner: the worker; laps are touched by threads of its device.
+ */
+#ifndef SW_NET_BRIDGE_H
+#define SW_NET_BRIDGE_H
+
+#include "net/net_private.h"
+
+enum { SW_BRIDGE_LINE = 64 }; /* bytes */
+
+/* A moment behind the copy of a piece in the stream, which tells how long the copy took. */
+struct sw_bridge_lap {
+    struct sw_bridge *of;
+    struct sw_piece piece; /* from and to the same: from here on is measured */
+};
+
+/* Of either end. */
+struct sw_bridge {
+    struct sw_net *net; /* borrowed: its exchange */
+    struct sw_net_connection c;
+    int workers, worker;
+    bool host;                             /* workers reach each other's memory */
+    struct sw_rect mine, theirs;           /* what this worker has before and after */
+    struct sw_desc plain;                  /* of the source's part */
+    struct sw_plan *to_plain, *from_plain; /* owned, of src; NULL: it is plain */
+    size_t plain_bytes;
+    /* The worker in whose part all that this end takes lies in one piece, so that it can be read
+     * there: of dst the output, of src the gradient; -1: there is none. */
+    int giver;
+    bool misses;                /* of src: to some of its part no gradient comes */
+    uint64_t sent, taken;       /* passes so far */
+    struct sw_bridge_lap *laps; /* owned [2: sends, takes][workers] */
+    int64_t lap_ns[2];          /* of the newest; each touched by one stream alone */
+};
+
+/* What goes from one worker to another. */
+static inline struct sw_rect sw_bridge_piece(const struct sw_bridge *st, bool backward, int from,
+                                             int to)
+{
+    const struct sw_net_connection *c = &st->c;
+    return sw_movement(c->from, c->to, backward, c->rows, c->columns, st->workers, from, to);
+}
+
+/* What worker j has before it moves. */
+static inline struct sw_rect sw_bridge_part(const struct sw_bridge *st, bool backward, int j)
+{
+    const struct sw_net_connection *c = &st->c;
+    return sw_spread_rect(backward ? c->to : c->from, c->rows, c->columns, st->workers, j);
+}
+
+/* Where a rectangle begins in a part that lies at `place` in the whole. */
+static inline size_t sw_bridge_offset(const struct sw_bridge *st, const struct sw_rect *place,
+                                      const struct sw_rect *r)
+{
+    int64_t before = (r->row - place->row) * place->columns + r->column - place->column;
+    return (size_t)before * st->c.column_bytes;
+}
+
+/* Hands out this worker's part: on the host as it is, else packed. */
+int sw_bridge_hand_out(struct sw_bridge *st, char *part, struct sw_err *err) SW_MUST_CHECK;
+
+/* Where this end takes to, and its own part, of which some may stay here. */
+struct sw_bridge_take {
+    const struct sw_rect *place; /* of `to` in the whole */
+    char *to, *own;
+    char *room; /* for a piece of a sum */
+};
+/* Terms in worker order; of other pieces those first that are there already, so that nobody waits
+ * beside work. */
+int sw_bridge_take_all(struct sw_bridge *st, const struct sw_bridge_take *t,
+                       struct sw_err *err) SW_MUST_CHECK;
+/* With a giver: where it lies, in another worker's part, or in this one's own. */
+int sw_bridge_look_there(struct sw_bridge *st, char *own, void **at,
+                         struct sw_err *err) SW_MUST_CHECK;
+
+#endif

@@ -1,0 +1,292 @@
+/* How pieces of a connection go from worker to worker: handed out where they lie, or packed into
+ * staging memory on a stream of its own; copied, added or looked at by those who take them. What
+ * the copies of every piece took is added up by who it came from (net/exchange.h). */
+#include "net/bridge.h"
+
+#include "base/os.h"
+#include "device/ops/elementwise.h"
+
+/* ---- Measuring ---- */
+
+/* On a thread of the device. */
+static void stamp(void *user)
+{
+    const struct sw_bridge_lap *lap = user;
+    struct sw_bridge *st = lap->of;
+    bool takes = lap - st->laps >= st->workers;
+    int64_t now_ns = sw_os()->monotonic_ns(), *last_ns = &st->lap_ns[takes];
+    const struct sw_piece *p = &lap->piece;
+    if (p->from != p->to)
+        sw_exchange_add_ns(st->net->exchange, p->from, p->to, now_ns - *last_ns);
+    *last_ns = now_ns;
+}
+
+/* The time since the lap before goes to piece k of those that are sent or taken; k is this worker:
+ * to nobody. */
+static int take_lap(const struct sw_bridge *st, bool takes, int k, struct sw_err *err)
+{
+    struct sw_stream *s =
+        takes ? st->net->stream : sw_exchange_sender(st->net->exchange, st->worker);
+    return sw_stream_call(s, stamp, &st->laps[takes * st->workers + k], err);
+}
+
+/* ---- Sending ---- */
+
+static int cancelled(int rc, struct sw_err *err)
+{
+    return rc == SW_OK ? rc : sw_err_set(err, SW_ERR_CANCELLED, "the job is ending");
+}
+
+static const struct sw_piece *piece_to(const struct sw_bridge *st, int k)
+{
+    return &st->laps[k].piece;
+}
+
+static const struct sw_piece *piece_from(const struct sw_bridge *st, int j)
+{
+    return &st->laps[st->workers + j].piece;
+}
+
+/* Does anything of this connection go from j to k? */
+static bool moves(const struct sw_bridge *st, const struct sw_piece *p)
+{
+    struct sw_rect r = sw_bridge_piece(st, p->backward, p->from, p->to);
+    return p->from != p->to && !sw_rect_is_empty(&r);
+}
+
+/* All that was sent, or all that was taken. */
+static void mark(const struct sw_bridge *st, bool taken)
+{
+    bool any = false;
+    for (int k = 0; k < st->workers; k++) {
+        const struct sw_piece *p = taken ? piece_from(st, k) : piece_to(st, k);
+        if (!moves(st, p))
+            continue;
+        sw_exchange_mark(st->net->exchange, p, taken);
+        any = true;
+    }
+    if (any)
+        sw_exchange_tell(st->net->exchange);
+}
+
+/* The same on a thread of the device, when it has come there. */
+static void mark_sent(void *state)
+{
+    mark(state, false);
+}
+
+static void mark_taken(void *state)
+{
+    mark(state, true);
+}
+
+static struct sw_event *event_of(const struct sw_bridge *st, int worker, bool backward,
+                                 uint64_t pass, enum sw_exchange_moment moment)
+{
+    return sw_exchange_event(st->net->exchange, st->c.index, worker, backward, (int)(pass & 1),
+                             moment);
+}
+
+static char *stage_of(const struct sw_bridge *st, const struct sw_piece *p, uint64_t pass)
+{
+    return sw_exchange_stage(st->net->exchange, p, (int)(pass & 1));
+}
+
+/* One piece of a device's part into staging memory, when it is free. */
+static int pack(const struct sw_bridge *st, struct sw_stream *s, const struct sw_piece *p,
+                const char *part, struct sw_err *err)
+{
+    struct sw_rect place = sw_bridge_part(st, p->backward, p->from),
+                   r = sw_bridge_piece(st, p->backward, p->from, p->to);
+    size_t width = (size_t)r.columns * st->c.column_bytes;
+    uint64_t done = st->sent < 2 ? 0 : st->sent - 1;
+    int rc = SW_OK;
+    if (!sw_exchange_is_taken(st->net->exchange, p, done))
+        rc = sw_stream_wait(st->net->stream, err);
+    if (rc == SW_OK)
+        rc = cancelled(sw_exchange_wait_taken(st->net->exchange, p, done), err);
+    if (rc == SW_OK)
+        rc = sw_event_wait(s, event_of(st, p->to, p->backward, st->sent, SW_EXCHANGE_TAKEN), err);
+    if (rc == SW_OK)
+        rc =
+            sw_copy_2d(s, stage_of(st, p, st->sent), width, part + sw_bridge_offset(st, &place, &r),
+                       (size_t)place.columns * st->c.column_bytes, width, r.rows, err);
+    return rc == SW_OK ? take_lap(st, false, p->to, err) : rc;
+}
+
+/* Beside what is computed, when the part is made. */
+static int pack_all(struct sw_bridge *st, const char *part, struct sw_err *err)
+{
+    struct sw_stream *s = sw_exchange_sender(st->net->exchange, st->worker);
+    bool backward = piece_to(st, 0)->backward;
+    struct sw_event *made = event_of(st, st->worker, backward, st->sent, SW_EXCHANGE_MADE),
+                    *sent = event_of(st, st->worker, backward, st->sent, SW_EXCHANGE_SENT);
+    int rc = sw_event_record(st->net->stream, made, err);
+    if (rc == SW_OK)
+        rc = sw_event_wait(s, made, err);
+    if (rc == SW_OK)
+        rc = take_lap(st, false, st->worker, err);
+    for (int k = 0; k < st->workers && rc == SW_OK; k++)
+        if (moves(st, piece_to(st, k)))
+            rc = pack(st, s, piece_to(st, k), part, err);
+    if (rc == SW_OK)
+        rc = sw_event_record(s, sent, err);
+    return rc == SW_OK ? sw_stream_call(s, mark_sent, st, err) : rc;
+}
+
+int sw_bridge_hand_out(struct sw_bridge *st, char *part, struct sw_err *err)
+{
+    int rc = SW_OK;
+    sw_exchange_publish(st->net->exchange, st->c.index, st->worker, piece_to(st, 0)->backward,
+                        part);
+    if (st->host)
+        mark(st, false);
+    else
+        rc = pack_all(st, part, err);
+    st->sent++;
+    return rc;
+}
+
+int sw_net_wait_free(const struct sw_net_node *node, struct sw_err *err)
+{
+    const struct sw_bridge *st = node->layer.state;
+    int rc = SW_OK;
+    for (int k = 0; k < st->workers && rc == SW_OK; k++)
+        if (moves(st, piece_to(st, k)))
+            rc = cancelled(sw_exchange_wait_taken(st->net->exchange, piece_to(st, k), st->sent),
+                           err);
+    return rc;
+}
+
+/* ---- Taking ---- */
+
+/* Where piece r of worker j's part lies now, and how far apart its rows. */
+static const char *find_piece(const struct sw_bridge *st, const struct sw_bridge_take *t, int j,
+                              const struct sw_rect *r, size_t *pitch)
+{
+    const struct sw_piece *p = piece_from(st, j);
+    struct sw_rect place = sw_bridge_part(st, p->backward, j);
+    const char *part = j == st->worker ? t->own
+                       : st->host ? sw_exchange_part(st->net->exchange, st->c.index, j, p->backward)
+                                  : NULL;
+    *pitch = (size_t)(part ? place.columns : r->columns) * st->c.column_bytes;
+    return part ? part + sw_bridge_offset(st, &place, r) : stage_of(st, p, st->taken);
+}
+
+static int wait_piece(const struct sw_bridge *st, int j, struct sw_err *err)
+{
+    const struct sw_piece *p = piece_from(st, j);
+    int rc = SW_OK;
+    if (!st->host && !sw_exchange_is_sent(st->net->exchange, p, st->taken + 1))
+        rc = sw_stream_wait(st->net->stream, err);
+    if (rc == SW_OK)
+        rc = cancelled(sw_exchange_wait_sent(st->net->exchange, p, st->taken + 1), err);
+    return rc == SW_OK && !st->host
+               ? sw_event_wait(st->net->stream,
+                               event_of(st, j, p->backward, st->taken, SW_EXCHANGE_SENT), err)
+               : rc;
+}
+
+/* A term of a sum covers all of what this worker is to have. On a device it has to be there first;
+ * elsewhere it is added from where it lies, if that is in one run. */
+static int add_term(const struct sw_bridge *st, const struct sw_bridge_take *t, int j,
+                    const struct sw_rect *r, struct sw_err *err)
+{
+    struct sw_stream *s = st->net->stream;
+    size_t pitch, width = (size_t)r->columns * st->c.column_bytes;
+    const char *at = find_piece(st, t, j, r, &pitch);
+    if (pitch != width || !(st->host || j == st->worker)) {
+        int rc = sw_copy_2d(s, t->room, width, at, pitch, width, r->rows, err);
+        if (rc != SW_OK)
+            return rc;
+        at = t->room;
+    }
+    return sw_op_add(s, (float *)(void *)t->to, (const float *)(const void *)at,
+                     r->rows * r->columns * (int64_t)(st->c.column_bytes / sizeof(float)), err);
+}
+
+static int copy_piece(const struct sw_bridge *st, const struct sw_bridge_take *t, int j,
+                      const struct sw_rect *r, struct sw_err *err)
+{
+    size_t pitch, width = (size_t)r->columns * st->c.column_bytes;
+    const char *at = find_piece(st, t, j, r, &pitch);
+    return sw_copy_2d(st->net->stream, t->to + sw_bridge_offset(st, t->place, r),
+                      (size_t)t->place->columns * st->c.column_bytes, at, pitch, width, r->rows,
+                      err);
+}
+
+/* Takes worker j's piece: as it is, or added to what came before. */
+static int take_piece(const struct sw_bridge *st, const struct sw_bridge_take *t, int j,
+                      struct sw_err *err)
+{
+    bool backward = piece_from(st, j)->backward, other = j != st->worker;
+    struct sw_rect r = sw_bridge_piece(st, backward, j, st->worker);
+    if (sw_rect_is_empty(&r))
+        return SW_OK;
+    int rc = other ? wait_piece(st, j, err) : SW_OK;
+    /* What was waited is not the copy's time. */
+    if (rc == SW_OK && other)
+        rc = take_lap(st, true, st->worker, err);
+    if (rc == SW_OK && j > 0 && sw_movement_adds(st->c.from, st->c.to, backward))
+        rc = add_term(st, t, j, &r, err);
+    else if (rc == SW_OK)
+        rc = copy_piece(st, t, j, &r, err);
+    return rc == SW_OK && other ? take_lap(st, true, j, err) : rc;
+}
+
+int sw_bridge_take_all(struct sw_bridge *st, const struct sw_bridge_take *t, struct sw_err *err)
+{
+    bool backward = piece_from(st, 0)->backward, done[SW_TREE_LEAVES] = {false};
+    bool adds = sw_movement_adds(st->c.from, st->c.to, backward);
+    struct sw_stream *s = st->net->stream;
+    int rc = SW_OK;
+    for (int j = 0; j < st->workers && rc == SW_OK && !adds; j++) {
+        done[j] = j == st->worker ||
+                  sw_exchange_is_sent(st->net->exchange, piece_from(st, j), st->taken + 1);
+        if (done[j])
+            rc = take_piece(st, t, j, err);
+    }
+    for (int j = 0; j < st->workers && rc == SW_OK; j++)
+        if (!done[j])
+            rc = take_piece(st, t, j, err);
+    /* Whoever packs next packs behind this, and whoever computes next computes behind what this
+     * worker sends itself, from memory that may be others' then. */
+    if (rc == SW_OK && !st->host)
+        rc = sw_event_record(s, event_of(st, st->worker, backward, st->taken, SW_EXCHANGE_TAKEN),
+                             err);
+    if (rc == SW_OK && !st->host)
+        rc = sw_event_wait(s, event_of(st, st->worker, backward, st->taken, SW_EXCHANGE_SENT), err);
+    if (rc == SW_OK && !st->host)
+        rc = sw_stream_call(s, mark_taken, st, err);
+    else if (rc == SW_OK)
+        mark(st, true);
+    st->taken++;
+    return rc;
+}
+
+void sw_net_let_go(struct sw_net_node *node)
+{
+    mark(node->layer.state, true);
+}
+
+bool sw_net_can_look_there(const struct sw_net_node *node)
+{
+    const struct sw_bridge *st = node->layer.state;
+    return st->giver >= 0;
+}
+
+int sw_bridge_look_there(struct sw_bridge *st, char *own, void **at, struct sw_err *err)
+{
+    int j = st->giver;
+    bool backward = piece_from(st, j)->backward;
+    struct sw_rect place = sw_bridge_part(st, backward, j),
+                   r = sw_bridge_piece(st, backward, j, st->worker);
+    int rc = j == st->worker ? SW_OK : wait_piece(st, j, err);
+    if (rc != SW_OK)
+        return rc;
+    char *part =
+        j == st->worker ? own : sw_exchange_part(st->net->exchange, st->c.index, j, backward);
+    *at = part + sw_bridge_offset(st, &place, &r);
+    st->taken++;
+    return SW_OK;
+}
