@@ -60,11 +60,19 @@ static bool works(const struct sw_net *net, int pass)
                                           : sw_net_has_backward(net, i);
 }
 
+/* Do features leave their memory for a while? Copies of one segment are then waited for in another,
+ * which graphs cannot do, and who queues a layer says where its feature is. */
+static bool has_features_away(const struct sw_worker *w)
+{
+    const struct sw_net_cost cost = sw_parts_cost(w->parts[SW_SPLIT_TRAIN]);
+    return cost.repeated + cost.swapped > 0;
+}
+
 /* Independent layers run at the same time on streams of their own, which come together where a
  * captured segment ends: only one that is a whole step saves more than that costs. */
 static bool is_worth_it(const struct sw_segments *s)
 {
-    return s->count == 1 || sw_net_stream_count(s->w->train) == 1;
+    return s->count == 1 || (sw_net_stream_count(s->w->train) == 1 && !has_features_away(s->w));
 }
 
 static void cut(struct sw_segments *s)

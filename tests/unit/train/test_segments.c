@@ -111,6 +111,14 @@ static void features_that_are_away_come_back_in_a_graph(void **state)
     like.sets[1] = fit;
     compare(like);
     assert_whole_steps();
+    /* Where the host waits for others in mid-step nothing is a graph: copies begin in one piece of
+     * it and are waited for in another. */
+    like = (struct trial){.recipe = budget_recipe, .device = TWO, .sets = {NONE, SANDBLASTER}};
+    long long least = least_budget(like);
+    snprintf(fit, sizeof fit, "job.memory=fit:%lld", least + least / 64);
+    like.sets[2] = fit;
+    compare(like);
+    assert_true(segments > 1 && stats[0].graphs == 0);
 }
 
 /* State of rows goes on from batch to batch, and begins anew at times. */
@@ -249,15 +257,22 @@ static void rows_that_move_make_new_graphs(void **state)
 
 /* ---- What cannot be captured ---- */
 
-/* A swap that leaves in one segment and is waited for in another. */
+/* Layers on more streams than a graph of sim can have. */
 static void what_cannot_be_captured_is_said_once_and_goes_on(void **state)
 {
-    char fit[64];
-    struct trial like = {.recipe = budget_recipe, .device = SIM, .sets = {"cluster.copy=async"}};
+    struct sw_buf recipe = {0};
     (void)state;
-    snprintf(fit, sizeof fit, "job.memory=fit:%lld", least_budget(like));
-    like.sets[1] = fit;
-    compare(like);
+    sw_buf_add(&recipe, WORKERS_JOB DATA_SECTIONS UPDATER_SECTIONS
+               "[layer image]\ntype = input\nfield = image\n"
+               "[layer label]\ntype = input\nfield = label\n");
+    for (int i = 0; i < 10; i++)
+        sw_buf_printf(&recipe,
+                      "[layer fc%d]\ntype = inner_product\nsrc = image\noutputs = 4\n"
+                      "[layer loss%d]\ntype = softmax_loss\nsrc = fc%d, label\nweight = 0.1\n",
+                      i, i, i);
+    compare((struct trial){
+        .recipe = sw_buf_text(&recipe), .device = SIM, .sets = {NONE, "job.streams=16"}});
+    sw_buf_fini(&recipe);
     const char *line = strstr(said, "not as a graph: sim:0");
     assert_non_null(line);
     assert_non_null(strstr(said, "are queued operation by operation"));
