@@ -22,6 +22,8 @@ int sw_job_map_params(struct sw_worker *w, int split, struct sw_err *err)
             return sw_err_set(err, SW_ERR_INVALID,
                               "parameter %s is only in the evaluation net: nothing would train it",
                               np->name);
+        if (np->index == 0)
+            factors = 0; /* a layer whose weight is another's has none */
         if (index < 0 && np->index == 0)
             rc = sw_comm_add(w, np->layer, &factors, err);
         if (index < 0 && rc == SW_OK)

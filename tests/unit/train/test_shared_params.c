@@ -50,6 +50,26 @@ static void workers_servers_and_devices_make_no_difference(void **state)
     assert_equal_runs("one", "sim", STEPS);
 }
 
+/* Between the two that share a weight is a layer whose gradient comes together as factors. What is
+ * left to the second of them is a bias, whose gradient is whole. */
+static void layers_beside_may_give_factors(void **state)
+{
+    static const char between[] = "layer.dec.src=mid";
+    struct sw_buf recipe = {0};
+    (void)state;
+    sw_buf_printf(&recipe, "%s%s", tied_recipe,
+                  "[layer mid]\ntype = inner_product\nsrc = code\noutputs = 20\nbias = no\n");
+    const char *text = sw_buf_text(&recipe);
+    train(.recipe = text, .name = "whole", .steps = 5, .sets = {between});
+    for (int i = 0; i < 2; i++) {
+        train(.recipe = text, .name = "factors", .steps = 5, .oversubscribe = true,
+              .device = i ? "sim:gpus=2,mem=64MiB" : NULL,
+              .sets = {between, ALLREDUCE, "cluster.workers_per_group=2", "cluster.comm=sfb"});
+        assert_equal_runs("whole", "factors", 5);
+    }
+    sw_buf_fini(&recipe);
+}
+
 /* All gradients are needed before the first update, and the norm counts the shared one once. */
 static void updates_in_two_phases_see_a_shared_parameter_once(void **state)
 {
@@ -65,6 +85,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_shared_parameter_is_one_tensor),
         cmocka_unit_test(workers_servers_and_devices_make_no_difference),
+        cmocka_unit_test(layers_beside_may_give_factors),
         cmocka_unit_test(updates_in_two_phases_see_a_shared_parameter_once),
     };
     return cmocka_run_group_tests(tests, home_begin, home_end);
