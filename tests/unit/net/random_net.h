@@ -91,6 +91,24 @@ static inline void add_inner_product(struct random_net *n, int s)
                 bias ? "yes" : "no", bias ? bias_of(n) : "");
 }
 
+/* There and back with one weight: as it is, and the other way round. */
+static inline void add_shared_pair(struct random_net *n, int s)
+{
+    int inputs = pick(n, RANDOM_CLASSES, 12), outputs = pick(n, RANDOM_CLASSES, 12);
+    const char *below = add_feature(n, s, false, 0, 0, inputs), *src = n->feature[s].name;
+    add_section(n, "[layer %s]\ntype = inner_product\nsrc = %s\noutputs = %d\n%s", below, src,
+                inputs, bias_of(n));
+    s = n->feature_count - 1;
+    const char *there = add_feature(n, s, false, 0, 0, outputs);
+    add_section(n, "[layer %s]\ntype = inner_product\nsrc = %s\noutputs = %d\n%s", there, below,
+                outputs, bias_of(n));
+    const char *back = add_feature(n, s + 1, false, 0, 0, inputs);
+    add_section(n,
+                "[layer %s]\ntype = inner_product\nsrc = %s\noutputs = %d\ntranspose = yes\n"
+                "weight.share = %s.weight\n%s",
+                back, there, inputs, there, bias_of(n));
+}
+
 static inline void add_element_wise(struct random_net *n, int s)
 {
     static const char *const functions[] = {"relu", "relu",  "leaky_relu", "sigmoid",
@@ -260,8 +278,10 @@ static inline int pick_feature(struct random_net *n)
 static inline void add_layer(struct random_net *n)
 {
     int s = pick_feature(n);
-    int kind = pick(n, 0, n->trains ? 14 : 12);
-    if (kind >= 13)
+    int kind = pick(n, 0, n->trains ? 15 : 12);
+    if (kind == 15)
+        add_shared_pair(n, s);
+    else if (kind >= 13)
         add_rarer(n, s);
     else if (kind == 10)
         add_eltwise(n, s);

@@ -1,216 +1,51 @@
 /* The oracle of parallel training: whatever workers, servers, groups, devices and copies a
  * synchronous job is made of, after k steps it has the parameters that one worker has, and a second
- * run has the same bits. Cases are drawn from a number: a random net with its data, augmentation
- * and updater, and a way to train it. Every run has to prove that it was what was asked for. A case
- * that fails prints its number, its recipe and settings, and the first step and tensor that differ.
- *
- * Rounding must not decide: a function with a kink (relu, a maximum) that two runs enter from
- * different sides makes their gradients differ. So most nets are smooth, and the others train for a
- * few steps only. Include once per program. */
+ * run has the same bits. Cases are drawn from a number (oracle_draw.h). Every run has to prove that
+ * it was what was asked for. A case that fails prints its number, its recipe and settings, and the
+ * first step and tensor that differ. Include once per program. */
 #ifndef TESTS_UNIT_TRAIN_ORACLE_SUPPORT_H
 #define TESTS_UNIT_TRAIN_ORACLE_SUPPORT_H
 
-#include "unit/net/random_net.h"
+#include "oracle_draw.h"
 
 #include "train/choices.h"
 #include "train_support.h"
 
-enum {
-    ORACLE_MOST_WORKERS = 8,
-    ORACLE_MOST_SERVERS = 4,
-    ORACLE_MOST_STEPS = 20,
-    ORACLE_KINKED_STEPS = 4,
-    ORACLE_SIDE = 9,
-    ORACLE_SETS = 15,
-    ORACLE_LAYER_SETS = 5,
-};
-#define ORACLE_LIMIT 1e-4
-
-enum oracle_framework { ORACLE_SANDBLASTER, ORACLE_ALLREDUCE, ORACLE_GROUPS, ORACLE_FRAMEWORKS };
-static const char *const oracle_frameworks[] = {"sandblaster", "allreduce", "custom"};
-
-struct oracle_case {
-    uint64_t seed;
-    enum oracle_framework framework;
-    int groups, members, servers, steps, batch;
-    bool smooth, on_sim, clips; /* clips: updates in two phases */
-    const char *copy, *all_reduce, *overlap, *partition, *comm, *updater;
-    int slice;
-    char *recipe;       /* owned (sw_free) */
-    const char *spoilt; /* --set of the runs with several workers, that is to be noticed; or NULL */
-    char sets[ORACLE_SETS][48];
-    char device[48];
-};
-
-static inline int oracle_workers(const struct oracle_case *c)
+/* By the metric of equality of parallel and single runs. A product that rounds its factors makes of
+ * another last bit another factor, so runs part by the size of its roundings, once a step. */
+static inline double oracle_limit(const struct oracle_case *c)
 {
-    return c->groups * c->members;
-}
-
-/* ---- drawing ---- */
-
-#define ORACLE_DATA                                                                                \
-    "[data train]\nformat = synthetic\nclasses = 6\nrecords = 61\nheight = 11\nwidth = 12\n"       \
-    "mean = 127\nstd = 64\ncrop = 9\nmirror = yes\nbrightness = 0.2\nshuffle = yes\n"              \
-    "[data test]\nformat = synthetic\nclasses = 6\nrecords = 23\nheight = 11\nwidth = 12\n"        \
-    "mean = 127\nstd = 64\ncrop = 9\n"
-
-static const char *const oracle_updaters[] = {
-    "type = sgd\nlr = 0.003\n",
-    "type = sgd\nlr = 0.003\nmomentum = 0.9\nweight_decay = 0.001\n[updater *.weight]\nlr_mult = "
-    "1.5\n",
-    "type = nesterov\nlr = 0.003\nmomentum = 0.8\npolicy = step\ngamma = 0.5\nstep_size = 3\n",
-    "type = adagrad\nlr = 0.003\ndelta = 0.1\n"};
-enum { ORACLE_UPDATERS = sizeof oracle_updaters / sizeof *oracle_updaters };
-
-static inline char *oracle_recipe(const struct oracle_case *c)
-{
-    struct sw_buf b = {0};
-    struct random_net_terms terms = {
-        .height = ORACLE_SIDE, .width = ORACLE_SIDE, .trains = true, .smooth = c->smooth};
-    char *net = random_net_for(c->seed, &terms);
-    sw_buf_printf(&b,
-                  "[job]\nsteps = 20\nbatch = %d\neval_batch = 10\neval_every = %d\nseed = %d\n",
-                  c->batch, c->seed % 4 ? 0 : 3, 1 + (int)c->seed);
-    if (c->clips)
-        sw_buf_add(&b, "grad_clip = norm:0.5\n");
-    sw_buf_add(&b, ORACLE_DATA);
-    sw_buf_printf(&b, "[updater]\n%s", c->updater);
-    sw_buf_add(&b, net);
-    sw_free(net);
-    return sw_buf_take(&b);
-}
-
-/* Groups and their members, `workers` of them where that can be. */
-static inline void oracle_draw_workers(struct oracle_case *c, struct rng *r)
-{
-    int workers = 1 + (int)(c->seed % ORACLE_MOST_WORKERS);
-    c->framework = (enum oracle_framework)rng_int(r, 0, ORACLE_FRAMEWORKS - 1);
-    c->groups = 1;
-    c->members = workers;
-    if (c->framework == ORACLE_GROUPS) {
-        c->groups = workers < 4 ? workers : (int)rng_int(r, 2, 4);
-        c->members = workers / c->groups;
-    }
-    c->servers = (int)rng_int(r, 1, ORACLE_MOST_SERVERS);
-    if (c->framework == ORACLE_ALLREDUCE)
-        c->servers = c->members;
-}
-
-static inline void oracle_put_sets(struct oracle_case *c)
-{
-    int n = 0;
-#define PUT(...) snprintf(c->sets[n++], sizeof c->sets[0], __VA_ARGS__)
-    PUT("cluster.framework=%s", oracle_frameworks[c->framework]);
-    PUT("cluster.worker_groups=%d", c->groups);
-    PUT("cluster.workers_per_group=%d", c->members);
-    PUT("cluster.servers_per_group=%d", c->servers);
-    PUT("cluster.slice_size=%d", c->slice);
-    PUT("cluster.copy=%s", c->copy);
-    PUT("cluster.overlap=%s", c->overlap);
-    PUT("cluster.all_reduce=%s", c->all_reduce);
-    PUT("job.partition=%s", c->partition);
-    PUT("cluster.comm=%s", c->comm);
-#undef PUT
-    if (c->on_sim)
-        snprintf(c->device, sizeof c->device, "sim:gpus=%d,mem=32MiB", oracle_workers(c));
-    else
-        strcpy(c->device, "cpu");
-}
-
-/* Some layers go otherwise than the net: whole on any worker, losses and metrics too, or an inner
- * product by its outputs, of which there are enough for every worker. */
-static inline void oracle_draw_layers(struct oracle_case *c, struct rng *r)
-{
-    int n = 0, room = ORACLE_LAYER_SETS;
-    char name[16], type[32];
-    while (n < ORACLE_SETS && c->sets[n][0])
-        n++;
-    for (const char *s = c->recipe; (s = strstr(s, "[layer ")) && room > 0; s++) {
-        if (sscanf(s, "[layer %15[^]]]\ntype = %31s", name, type) != 2 ||
-            strcmp(type, "input") == 0 || rng_int(r, 0, 1))
-            continue;
-        int at = (int)rng_int(r, 0, c->members);
-        if (at < c->members)
-            snprintf(c->sets[n++], sizeof c->sets[0], "layer.%s.location=%d", name, at);
-        else if (strcmp(type, "inner_product") == 0 && c->members <= RANDOM_CLASSES)
-            snprintf(c->sets[n++], sizeof c->sets[0], "layer.%s.partition=1", name);
-        else
-            continue;
-        room--;
-    }
-}
-
-/* What cannot be gives way to auto: updates that look at all gradients, or devices without servers.
- * keeps: devices update. */
-static inline const char *oracle_draw_comm(const struct oracle_case *c, bool keeps)
-{
-    static const char *const ways[] = {"ps", "sfb", "adam", "auto"};
-    struct rng r = rng_of(78000 + c->seed);
-    const char *way = ways[rng_int(&r, 0, 3)];
-    bool adds = keeps && c->framework == ORACLE_ALLREDUCE;
-    bool cannot =
-        strcmp(way, "sfb") == 0 ? c->on_sim && c->clips : strcmp(way, "adam") == 0 && adds;
-    return cannot ? "auto" : way;
-}
-
-static inline struct oracle_case oracle_draw(uint64_t seed)
-{
-    static const char *const copies[] = {"async", "sync", "none"},
-                             *const overlaps[] = {"yes", "no"},
-                             *const partitions[] = {"0", "1", "1in", "none"};
-    struct rng r = rng_of(77000 + seed);
-    struct oracle_case c = {.seed = seed, .smooth = rng_int(&r, 0, 2) > 0};
-    oracle_draw_workers(&c, &r);
-    /* At least a row for each, and mostly no equal shares. */
-    c.batch = oracle_workers(&c) + (int)rng_int(&r, 0, 17);
-    c.steps = (int)rng_int(&r, 1, c.smooth ? ORACLE_MOST_STEPS : ORACLE_KINKED_STEPS);
-    c.on_sim = rng_int(&r, 0, 2) == 0;
-    c.copy = copies[rng_int(&r, 0, 2)];
-    c.overlap = overlaps[rng_int(&r, 0, 1)];
-    c.partition = partitions[rng_int(&r, 0, 3)];
-    c.updater = oracle_updaters[rng_int(&r, 0, ORACLE_UPDATERS - 1)];
-    c.slice = rng_int(&r, 0, 1) ? 1024 : 1 << 20;
-    c.all_reduce = seed / 12 % 2 ? "library" : "auto";
-    if (seed % 12 == 5) { /* else too rare: devices that add up by themselves */
-        c.framework = ORACLE_ALLREDUCE;
-        c.members = c.groups * c.members;
-        c.servers = c.members;
-        c.groups = 1;
-        c.on_sim = true;
-        c.copy = "none";
-        c.partition = seed % 24 == 5 ? "0" : "1";
-    }
-    bool keeps = c.on_sim && strcmp(c.copy, "none") == 0; /* its gradients to itself */
-    c.clips = rng_int(&r, 0, 3) == 0 && !keeps;
-    c.comm = oracle_draw_comm(&c, keeps);
-    c.recipe = oracle_recipe(&c);
-    oracle_put_sets(&c);
-    if (c.groups == 1 && c.members > 1 && rng_int(&r, 0, 1))
-        oracle_draw_layers(&c, &r);
-    return c;
-}
-
-static inline void oracle_print(const struct oracle_case *c)
-{
-    /* cmocka's messages end after a kilobyte. */
-    fprintf(stderr, "case %d, %d steps on %s:\n", (int)c->seed, c->steps, c->device);
-    for (int i = 0; i < ORACLE_SETS && c->sets[i][0]; i++)
-        fprintf(stderr, "  --set %s\n", c->sets[i]);
-    fprintf(stderr, "%s\n", c->recipe);
+    return !c->precision ? 1e-4 : strcmp(c->precision, "bf16") == 0 ? 5e-2 : 1e-2;
 }
 
 /* ---- running ---- */
 
+/* A run from one step to another, in one way. */
+struct oracle_leg {
+    const struct oracle_case *c;
+    const struct oracle_way *way;
+    const char *name;
+    int from, to;
+    int64_t launches; /* of graphs, by all workers */
+    int streams;      /* of the worker that has most */
+    int away;         /* layers whose outputs do not stay in memory */
+};
+
 /* What a run is to leave in link_traffic every step, as its own nets say. */
 struct oracle_bytes {
-    int64_t gradients, features;
+    int64_t gradients[2]; /* to servers: of workers on CPUs, on devices */
+    int64_t factors[2];   /* likewise */
+    int64_t features;
     int64_t values;    /* of parameters, or sums of gradients, to devices */
-    int64_t factors;   /* to servers */
     int64_t exchanged; /* factors between devices */
     int64_t sums;      /* gradients and sums between devices that add up by themselves */
     int servers;       /* to which gradients go */
 };
+
+static inline bool oracle_has_device(const struct sw_worker *w)
+{
+    return !w->device->host_memory;
+}
 
 /* Factors of a worker's rows of a layer: outputs, and for each of so many servers inputs; between
  * devices all to all others. */
@@ -220,10 +55,10 @@ static inline void oracle_add_factors(struct oracle_bytes *b, const struct sw_jo
     const struct sw_layer_factors *f = &sw_net_layer(w->train, layer)->factors;
     int64_t servers = job->shape.servers_per_group, workers = job->placement->worker_count;
     servers = servers < f->outputs ? servers : f->outputs;
-    if (sw_job_has_devices(job) && sw_net_comm_way(w->train, layer) == SW_COMM_SFB)
+    if (oracle_has_device(w) && sw_net_comm_way(w->train, layer) == SW_COMM_SFB)
         b->exchanged += (workers - 1) * f->rows * (f->inputs + f->outputs) * 4;
     else
-        b->factors += f->rows * (servers * f->inputs + f->outputs) * 4;
+        b->factors[oracle_has_device(w)] += f->rows * (servers * f->inputs + f->outputs) * 4;
 }
 
 /* One parameter of a worker. */
@@ -233,6 +68,7 @@ static inline void oracle_add_param(struct oracle_bytes *b, const struct sw_job 
     const struct sw_net_param *param = sw_net_param(w->train, p);
     const struct sw_layer *l = sw_net_layer(w->train, param->layer);
     enum sw_comm_way way = sw_net_comm_way(w->train, param->layer);
+    bool device = oracle_has_device(w);
     /* Devices that add up by themselves have each parameter at a place of so many bytes. */
     int64_t place = sw_job_reduces(job) ? 64 : 1;
     int64_t bytes = (int64_t)sw_desc_bytes(&l->param[param->index].layout);
@@ -240,20 +76,36 @@ static inline void oracle_add_param(struct oracle_bytes *b, const struct sw_job 
     /* With `copy = none` what one worker has to itself stays where it is. */
     bool moves = !stays || sw_table_givers(job->table, w->param_of[SW_SPLIT_TRAIN][p]) > 1;
     bool owns = param->owner < 0 || param->owner == w->place % job->shape.workers_per_group;
-    if (param->root >= 0 || !moves || !owns)
+    if (param->root >= 0 || param->frozen || !moves || !owns)
         return;
     if (way != SW_COMM_PS && param->index == 0)
         oracle_add_factors(b, job, w, param->layer);
-    if (way == SW_COMM_SFB && sw_job_has_devices(job))
+    if (way == SW_COMM_SFB && device)
         return;
-    b->gradients += way == SW_COMM_PS ? bytes : 0;
-    b->values += bytes;
+    b->gradients[device] += way == SW_COMM_PS ? bytes : 0;
+    b->values += device ? bytes : 0;
+}
+
+/* Servers that have a slice of something that comes to them. */
+static inline int oracle_servers(const struct sw_job *job, bool stays)
+{
+    int servers = 0;
+    for (int s = 0; s < job->shape.servers_per_group; s++) {
+        bool owns = false;
+        for (int p = 0; p < sw_table_count(job->table); p++)
+            owns = owns || (sw_table_has_slices(job->table, s, p) &&
+                            !sw_table_is_elsewhere(job->table, p) &&
+                            sw_table_givers(job->table, p) > stays);
+        servers += owns;
+    }
+    return servers;
 }
 
 static inline struct oracle_bytes oracle_expect(const struct sw_job *job, bool stays)
 {
     struct oracle_bytes b = {0};
-    for (int i = 0; i < job->placement->worker_count; i++) {
+    int workers = job->placement->worker_count;
+    for (int i = 0; i < workers; i++) {
         const struct sw_worker *w = &job->workers[i];
         for (int p = 0; p < sw_net_param_count(w->train); p++)
             oracle_add_param(&b, job, w, p, stays);
@@ -262,48 +114,20 @@ static inline struct oracle_bytes oracle_expect(const struct sw_job *job, bool s
     }
     if (sw_job_reduces(job)) {
         /* A share of each goes to and from each of the others. */
-        int workers = job->placement->worker_count;
-        b.sums = b.gradients / workers * 2 * (workers - 1);
-        b.gradients = b.values = 0;
+        b.sums = b.gradients[1] / workers * 2 * (workers - 1);
+        b.gradients[1] = b.values = 0;
     }
-    for (int s = 0; s < job->shape.servers_per_group && b.values > 0; s++) {
-        bool owns = false;
-        for (int p = 0; p < sw_table_count(job->table); p++)
-            owns = owns || (sw_table_has_slices(job->table, s, p) &&
-                            !sw_table_is_elsewhere(job->table, p) &&
-                            sw_table_givers(job->table, p) > stays);
-        b.servers += owns;
-    }
+    if (b.gradients[0] + b.gradients[1] + b.factors[0] + b.factors[1] > 0)
+        b.servers = oracle_servers(job, stays);
     return b;
-}
-
-/* Is it the job that was asked for? Between run and close. */
-static inline void oracle_check_units(const struct oracle_case *c, const struct sw_job *job)
-{
-    int workers = oracle_workers(c);
-    assert_int_equal(job->placement->worker_count, workers);
-    assert_int_equal(job->placement->server_count, c->servers);
-    for (int i = 0; i < workers; i++) {
-        struct sw_device *device = job->workers[i].device;
-        assert_int_equal(device->host_memory, !c->on_sim);
-        for (int k = 0; k < i && c->on_sim; k++)
-            assert_ptr_not_equal(device, job->workers[k].device);
-        if (c->on_sim)
-            assert_true(sw_sim_operations(device) > c->steps);
-    }
-}
-
-static inline int64_t oracle_traffic(int id, const char *kinds)
-{
-    return (int64_t)ask("SELECT coalesce(sum(bytes), 0) FROM link_traffic WHERE run_id = %d AND "
-                        "kind IN (%s)",
-                        id, kinds);
 }
 
 /* What is wrong with a case. */
 struct oracle_verdict {
     char text[1024];
-    bool diverges; /* with one worker, too: a net that says nothing */
+    bool diverges;          /* with one worker, too: a net that says nothing */
+    double worst[2];        /* differences: in fp32, in less */
+    struct oracle_leg seen; /* the sum over legs of what they were */
 };
 
 static inline bool oracle_reject(struct oracle_verdict *v, const char *fmt, ...) SW_PRINTF(2, 3);
@@ -323,40 +147,89 @@ static inline bool oracle_same(struct oracle_verdict *v, const char *what, int64
            oracle_reject(v, "%s: %lld, not %lld", what, (long long)is, (long long)should);
 }
 
-static inline bool oracle_check_traffic(const struct oracle_case *c, int id, struct oracle_bytes b,
+/* Is it the job that was asked for? Between run and close. */
+static inline bool oracle_check_units(struct oracle_leg *leg, const struct sw_job *job,
+                                      struct oracle_verdict *v)
+{
+    const struct oracle_way *way = leg->way;
+    int workers = oracle_workers(way), graphs = 0;
+    bool right = oracle_same(v, "workers", job->placement->worker_count, workers) &&
+                 oracle_same(v, "servers", job->placement->server_count, way->servers);
+    for (int i = 0; right && i < workers; i++) {
+        const struct sw_worker *w = &job->workers[i];
+        right = oracle_same(v, "worker on a device", oracle_has_device(w), i < way->gpus);
+        for (int k = 0; right && k < i && i < way->gpus; k++)
+            right = oracle_same(v, "one device of two", w->device == job->workers[k].device, false);
+        if (right && i < way->gpus)
+            right = oracle_same(v, "a device that computes",
+                                sw_sim_operations(w->device) > leg->to - leg->from, true);
+        struct sw_segment_stats stats = sw_segments_stats(w->segments);
+        graphs += stats.graphs;
+        leg->launches += (int64_t)stats.launches;
+    }
+    leg->streams = sw_job_plan(job)->streams;
+    leg->away = sw_job_plan(job)->fit.repeated + sw_job_plan(job)->fit.swapped;
+    right = right && (strcmp(way->graphs, "yes") == 0 || oracle_same(v, "graphs", graphs, 0));
+    right = right && oracle_same(v, "more streams than asked for", leg->streams > way->streams, 0);
+    const char *precision = leg->c->precision ? leg->c->precision : "fp32";
+    if (right && strcmp(sw_job_plan(job)->precision, precision) != 0)
+        return oracle_reject(v, "precision is %s", sw_job_plan(job)->precision);
+    return right;
+}
+
+static inline int64_t oracle_traffic(const struct oracle_leg *leg, int id, const char *kind)
+{
+    return (int64_t)ask("SELECT coalesce(sum(bytes), 0) FROM link_traffic WHERE run_id = %d AND "
+                        "kind = '%s' AND step > %d AND step <= %d",
+                        id, kind, leg->from, leg->to);
+}
+
+static inline bool oracle_check_traffic(const struct oracle_leg *leg, int id, struct oracle_bytes b,
                                         struct oracle_verdict *v)
 {
-    int64_t gradients = (b.gradients + b.factors) * c->steps;
+    int steps = leg->to - leg->from;
     int servers = (int)ask("SELECT count(DISTINCT to_unit) FROM link_traffic WHERE run_id = %d "
-                           "AND kind IN ('shared', 'd2h')",
-                           id);
-    return oracle_same(v, "feature bytes", oracle_traffic(id, "'feature'"),
-                       b.features * c->steps) &&
-           oracle_same(v, "bytes between devices", oracle_traffic(id, "'allreduce'"),
-                       b.sums * c->steps) &&
-           oracle_same(v, "gradient bytes", oracle_traffic(id, c->on_sim ? "'d2h'" : "'shared'"),
-                       gradients) &&
-           oracle_same(v, "bytes to devices", oracle_traffic(id, "'h2d'"),
-                       c->on_sim ? b.values * c->steps : 0) &&
-           oracle_same(v, "bytes of factors between devices", oracle_traffic(id, "'factor'"),
-                       b.exchanged * c->steps) &&
-           oracle_same(v, "servers that get gradients", servers, gradients ? b.servers : 0);
+                           "AND kind IN ('shared', 'd2h') AND step > %d AND step <= %d",
+                           id, leg->from, leg->to);
+    const struct {
+        const char *what, *kind;
+        int64_t bytes;
+    } rows[] = {
+        {"feature bytes", "feature", b.features},
+        {"bytes between devices", "allreduce", b.sums},
+        {"gradient bytes of CPUs", "shared", b.gradients[0] + b.factors[0]},
+        {"gradient bytes of devices", "d2h", b.gradients[1] + b.factors[1]},
+        {"bytes to devices", "h2d", b.values},
+        {"bytes of factors between devices", "factor", b.exchanged},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        if (!oracle_same(v, rows[i].what, oracle_traffic(leg, id, rows[i].kind),
+                         rows[i].bytes * steps))
+            return false;
+    return oracle_same(v, "servers that get gradients", servers, b.servers);
 }
 
 /* As many workers, on such devices, with so many bytes on their way. */
-static inline bool oracle_check_record(const struct oracle_case *c, const char *name,
-                                       struct oracle_bytes b, struct oracle_verdict *v)
+static inline bool oracle_check_record(const struct oracle_leg *leg, struct oracle_bytes b,
+                                       struct oracle_verdict *v)
 {
-    int id = run_id(name), workers = oracle_workers(c);
-    int rows = (int)ask("SELECT count(*) FROM step_time WHERE run_id = %d", id);
-    int seen = (int)ask("SELECT count(DISTINCT worker) FROM step_time WHERE run_id = %d", id);
-    int placed = (int)ask("SELECT count(*) FROM placement WHERE run_id = %d AND unit LIKE "
-                          "'worker%%' AND device LIKE '%s%%'",
-                          id, c->on_sim ? "sim:" : "cpu");
-    return oracle_same(v, "rows of step_time", rows, workers * c->steps) &&
+    int id = run_id(leg->name), workers = oracle_workers(leg->way);
+    int rows = (int)ask("SELECT count(*) FROM step_time WHERE run_id = %d AND step > %d AND "
+                        "step <= %d",
+                        id, leg->from, leg->to);
+    int seen = (int)ask("SELECT count(DISTINCT worker) FROM step_time WHERE run_id = %d AND "
+                        "step > %d AND step <= %d",
+                        id, leg->from, leg->to);
+    int placed[2];
+    for (int sim = 0; sim < 2; sim++)
+        placed[sim] = (int)ask("SELECT count(*) FROM placement WHERE run_id = %d AND unit LIKE "
+                               "'worker%%' AND device LIKE '%s%%'",
+                               id, sim ? "sim:" : "cpu");
+    return oracle_same(v, "rows of step_time", rows, workers * (leg->to - leg->from)) &&
            oracle_same(v, "workers in step_time", seen, workers) &&
-           oracle_same(v, "workers on such a device", placed, workers) &&
-           oracle_check_traffic(c, id, b, v);
+           oracle_same(v, "workers on devices", placed[1], leg->way->gpus) &&
+           oracle_same(v, "workers on CPUs", placed[0], workers - leg->way->gpus) &&
+           oracle_check_traffic(leg, id, b, v);
 }
 
 /* One worker on the CPU, whose numbers all others are to have. more: --set, or NULL. */
@@ -369,31 +242,95 @@ static inline bool oracle_alone(const struct oracle_case *c, const char *name, c
     return t.rc == SW_OK || oracle_reject(v, "one worker: %s", t.err.text);
 }
 
-/* As the case says, with proof that it was. */
+/* The least budget that the refusal of a smaller one names, and a little more, in which something
+ * may stay; 0: it cannot be asked. t has room for another setting. */
+static inline long long oracle_budget(struct trial t, struct oracle_verdict *v)
+{
+    long long least = 0;
+    int n = 0;
+    while (t.sets[n])
+        n++;
+    t.sets[n] = "job.memory=fit:1";
+    trial_open(&t);
+    const char *says = strstr(t.err.text, "would do is memory = fit:");
+    if (t.rc != SW_ERR_NOMEM || !says || sscanf(says, "would do is memory = fit:%lld", &least) != 1)
+        oracle_reject(v, "a budget of 1: %s%s", sw_buf_text(&t.messages), t.err.text);
+    trial_close(&t);
+    return least + least / 64;
+}
+
+static inline bool oracle_check_budget(const struct sw_job *job, long long budget,
+                                       struct oracle_verdict *v)
+{
+    const struct sw_job_plan *plan = sw_job_plan(job);
+    if (!oracle_same(v, "budget", plan->fit.budget_bytes, budget))
+        return false;
+    for (int i = 0; i < job->placement->worker_count; i++) {
+        const struct sw_worker *w = &job->workers[i];
+        long long used = oracle_has_device(w) ? (long long)sw_device_bytes_of(w->device).peak
+                                              : (long long)plan->memory_bytes;
+        if (used > budget)
+            return oracle_reject(v, "%lld bytes are more than the budget, %lld", used, budget);
+    }
+    return true;
+}
+
+/* One way, with proof that it was. */
+static inline bool oracle_run_leg(struct oracle_leg *leg, const char *more,
+                                  struct oracle_verdict *v)
+{
+    const struct oracle_way *way = leg->way;
+    struct trial t = {.recipe = leg->c->recipe,
+                      .name = leg->name,
+                      .steps = leg->to,
+                      .device = way->device,
+                      .resume = leg->from ? leg->name : NULL,
+                      .resume_step = leg->from,
+                      .oversubscribe = true};
+    struct oracle_bytes bytes = {0};
+    long long budget = 0;
+    char fit[ORACLE_SET_BYTES] = "job.memory=default";
+    int n = 0;
+    for (; n < ORACLE_SETS && way->sets[n][0]; n++)
+        t.sets[n] = way->sets[n];
+    if (leg->c->spoilt)
+        t.sets[n++] = leg->c->spoilt;
+    if (more)
+        t.sets[n++] = more;
+    if (way->fits) {
+        budget = oracle_budget(t, v);
+        snprintf(fit, sizeof fit, "job.memory=fit:%lld", budget);
+    }
+    t.sets[n] = fit;
+    bool ran = (!way->fits || budget > 0) && trial_open(&t) == SW_OK && trial_run(&t) == SW_OK;
+    if (ran) {
+        ran = oracle_check_units(leg, t.job, v) &&
+              (!way->fits || oracle_check_budget(t.job, budget, v));
+        bytes = oracle_expect(t.job, oracle_keeps(way));
+    } else if (!v->text[0]) {
+        oracle_reject(v, "%s: %s%s", leg->name, sw_buf_text(&t.messages), t.err.text);
+    }
+    trial_close(&t);
+    return ran && oracle_check_record(leg, bytes, v);
+}
+
+/* As the case says, leg by leg. */
 static inline bool oracle_run(const struct oracle_case *c, const char *name, const char *more,
                               struct oracle_verdict *v)
 {
-    struct trial t = {.recipe = c->recipe,
-                      .name = name,
-                      .steps = c->steps,
-                      .device = c->device,
-                      .oversubscribe = true};
-    struct oracle_bytes bytes = {0};
-    int n = 0;
-    for (; n < ORACLE_SETS && c->sets[n][0]; n++)
-        t.sets[n] = c->sets[n];
-    if (c->spoilt)
-        t.sets[n++] = c->spoilt;
-    t.sets[n] = more;
-    bool ran = trial_open(&t) == SW_OK && trial_run(&t) == SW_OK;
-    if (ran) {
-        oracle_check_units(c, t.job);
-        bytes = oracle_expect(t.job, c->on_sim && strcmp(c->copy, "none") == 0);
-    } else {
-        oracle_reject(v, "%s: %s%s", name, sw_buf_text(&t.messages), t.err.text);
+    for (int k = 0; k < (c->turn ? 2 : 1); k++) {
+        struct oracle_leg leg = {.c = c,
+                                 .way = &c->way[k],
+                                 .name = name,
+                                 .from = k ? c->turn : 0,
+                                 .to = c->turn && !k ? c->turn : c->steps};
+        if (!oracle_run_leg(&leg, more, v))
+            return false;
+        v->seen.launches += leg.launches;
+        v->seen.streams = leg.streams > v->seen.streams ? leg.streams : v->seen.streams;
+        v->seen.away += leg.away;
     }
-    trial_close(&t);
-    return ran && oracle_check_record(c, name, bytes, v);
+    return true;
 }
 
 /* ---- comparing ---- */
@@ -408,39 +345,66 @@ static inline double oracle_difference(const char *one, const char *many, int st
 /* Runs both anew with a checkpoint after every step; the first after which they differ, or 0. */
 static inline int oracle_first_step(const struct oracle_case *c, char *where)
 {
-    struct oracle_verdict unused;
+    struct oracle_verdict unused = {.text = ""};
     if (!oracle_alone(c, "slow-one", "job.checkpoint_every=1", &unused) ||
         !oracle_run(c, "slow-many", "job.checkpoint_every=1", &unused))
         return 0;
     for (int t = 1; t <= c->steps; t++)
-        if (!(oracle_difference("slow-one", "slow-many", t, where) <= ORACLE_LIMIT))
+        if (!(oracle_difference("slow-one", "slow-many", t, where) <= oracle_limit(c)))
             return t;
     return 0;
 }
 
-static inline double oracle_loss(const char *run, int step)
+/* What an evaluation at the end says: the loss, or of machines how far reconstructions are. */
+static inline double oracle_loss(const struct oracle_case *c, const char *run)
 {
-    return ask("SELECT value FROM metrics WHERE run_id = %d AND split = 'test' AND name = 'loss' "
+    return ask("SELECT value FROM metrics WHERE run_id = %d AND split = 'test' AND name = '%s' "
                "AND step = %d",
-               run_id(run), step);
+               run_id(run), c->kind == ORACLE_MACHINES ? "reconstruction_error" : "loss", c->steps);
+}
+
+/* How the last run of that name was computed, as its checkpoint says. */
+static inline char *oracle_choices(const char *run, int step)
+{
+    struct sw_st_file *f = open_tensors(checkpoint_path(run, step));
+    const char *choices = sw_st_metadata(f, "choices");
+    char *copy = strdup(choices ? choices : "");
+    sw_st_close(f);
+    return copy;
+}
+
+/* The first tensor in which a second run has other bits, or NULL. What is measured (comm = auto)
+ * may be another choice the next time, and is then another set-up. */
+static inline const char *oracle_other_bits(const struct oracle_case *c)
+{
+    char first[512];
+    snprintf(first, sizeof first, "%s", checkpoint_path("many", c->steps));
+    char *one = oracle_choices("many", c->steps), *other = oracle_choices("again", c->steps);
+    bool measured = strcmp(c->way[0].comm, "auto") == 0 || strcmp(c->way[1].comm, "auto") == 0;
+    const char *bits = measured && strcmp(one, other) != 0
+                           ? NULL
+                           : differing_tensor(first, checkpoint_path("again", c->steps), NULL);
+    free(one);
+    free(other);
+    return bits;
 }
 
 /* One worker against several, and those against themselves. */
 static inline bool oracle_compare(const struct oracle_case *c, struct oracle_verdict *v)
 {
-    char where[256] = "", first[512];
-    snprintf(first, sizeof first, "%s", checkpoint_path("many", c->steps));
-    const char *bits = differing_tensor(first, checkpoint_path("again", c->steps), NULL);
+    char where[256] = "";
+    const char *bits = oracle_other_bits(c);
     double d = oracle_difference("one", "many", c->steps, where);
-    double loss = oracle_loss("one", c->steps), other = oracle_loss("many", c->steps);
+    double loss = oracle_loss(c, "one"), other = oracle_loss(c, "many");
+    v->worst[c->precision != NULL] = d;
     if (bits)
         return oracle_reject(v, "a second run has other bits in %s", bits);
-    if (!(d <= ORACLE_LIMIT)) {
+    if (!(d <= oracle_limit(c))) {
         int step = oracle_first_step(c, where);
         return oracle_reject(v, "differs by %.3g after %d steps, first after step %d, most in %s",
                              d, c->steps, step, where);
     }
-    if (!(fabs(loss - other) <= ORACLE_LIMIT * fmax(fabs(loss), 1)))
+    if (!(fabs(loss - other) <= oracle_limit(c) * fmax(fabs(loss), 1)) || loss == 0)
         return oracle_reject(v, "the test loss is %.9g, not %.9g", other, loss);
     return true;
 }
@@ -481,10 +445,37 @@ static const char *const oracle_words[] = {"type = convolution",
                                            "type = hinge_loss",
                                            "type = euclidean_loss",
                                            "type = accuracy",
+                                           "weight.share",
+                                           "type = embedding",
+                                           "type = onehot",
+                                           "type = gru",
+                                           "type = rnn",
+                                           "type = lstm",
+                                           "unroll = ",
+                                           "stateful = yes",
+                                           "one-to-one, stateful",
+                                           "bidirectional",
+                                           "output = last",
+                                           "k = 3",
+                                           "persistent = yes",
+                                           "binary = yes",
+                                           "units = gaussian",
+                                           "momentum = 0.9",
                                            "type = nesterov",
                                            "type = adagrad",
-                                           "momentum = 0.9",
-                                           "grad_clip",
+                                           "type = rmsprop",
+                                           "type = adadelta",
+                                           "type = adam\n",
+                                           "type = adamw",
+                                           "type = adamax",
+                                           "type = lars",
+                                           "grad_clip = norm",
+                                           "grad_clip = value",
+                                           "precision = bf16",
+                                           "precision = fp16",
+                                           "precision = tf32",
+                                           "freeze = ",
+                                           "eval_every = 3",
                                            "framework=sandblaster",
                                            "framework=allreduce",
                                            "framework=custom",
@@ -492,7 +483,9 @@ static const char *const oracle_words[] = {"type = convolution",
                                            "copy=sync",
                                            "copy=none",
                                            "all_reduce=library",
+                                           "all_reduce=copies",
                                            "overlap=no",
+                                           "comm=ps",
                                            "comm=sfb",
                                            "comm=adam",
                                            "comm=auto",
@@ -501,14 +494,20 @@ static const char *const oracle_words[] = {"type = convolution",
                                            "job.partition=none",
                                            ".location=0",
                                            ".location=3",
+                                           "graphs=no",
                                            "partition=1"};
 enum { ORACLE_WORDS = sizeof oracle_words / sizeof *oracle_words };
 
+/* Of cases; pairs of ways count as two. */
 struct oracle_coverage {
-    int reducing;   /* devices that add up by themselves */
-    int factors[2]; /* workers in rows that give factors: on the CPU, on sim */
-    int cases, on_sim, uneven, several_losses, diverging;
+    int cases, uneven, few_rows, several_losses, diverging, resumed, fits;
+    int kinds[ORACLE_KINDS], devices[3]; /* on CPUs, on simulated GPUs, on both */
+    int reducing;                        /* devices that add up by themselves */
+    int factors[2];                      /* workers in rows that give factors: on CPUs, on sim */
     int words[ORACLE_WORDS], workers[ORACLE_MOST_WORKERS + 1], servers[ORACLE_MOST_WORKERS + 1];
+    /* Of those that ran. */
+    int graphs, branching, away;
+    double worst[2];
 };
 
 static inline int oracle_count(const char *text, const char *word)
@@ -519,49 +518,84 @@ static inline int oracle_count(const char *text, const char *word)
     return n;
 }
 
+static inline void oracle_note_way(struct oracle_coverage *v, const struct oracle_way *w)
+{
+    int workers = oracle_workers(w);
+    v->devices[w->gpus == 0 ? 0 : oracle_is_mixed(w) ? 2 : 1]++;
+    v->factors[w->gpus > 0] += workers > 1 && strcmp(w->partition, "0") == 0 &&
+                               (strcmp(w->comm, "sfb") == 0 || strcmp(w->comm, "adam") == 0);
+    v->reducing += oracle_keeps(w) && w->framework == ORACLE_ALLREDUCE && w->members > 1;
+    v->fits += w->fits;
+    v->workers[workers]++;
+    v->servers[w->servers]++;
+}
+
+static inline bool oracle_has_word(const struct oracle_case *c, const char *word)
+{
+    bool found = strstr(c->recipe, word) != NULL;
+    for (int k = 0; k < (c->turn ? 2 : 1); k++)
+        for (int s = 0; s < ORACLE_SETS; s++)
+            found = found || strstr(c->way[k].sets[s], word);
+    return found;
+}
+
 static inline void oracle_note(struct oracle_coverage *v, const struct oracle_case *c)
 {
     v->cases++;
-    v->on_sim += c->on_sim;
-    v->factors[c->on_sim] += oracle_workers(c) > 1 && strcmp(c->partition, "0") == 0 &&
-                             (strcmp(c->comm, "sfb") == 0 || strcmp(c->comm, "adam") == 0);
-    v->reducing += c->on_sim && c->framework == ORACLE_ALLREDUCE && c->members > 1 &&
-                   strcmp(c->copy, "none") == 0;
-    v->uneven += c->batch % oracle_workers(c) != 0;
+    v->kinds[c->kind]++;
+    v->resumed += c->turn > 0;
+    v->uneven += c->batch % oracle_workers(&c->way[0]) != 0;
+    v->few_rows += c->batch < ORACLE_MOST_WORKERS;
     v->several_losses += oracle_count(c->recipe, "_loss\n") > 1;
-    v->workers[oracle_workers(c)]++;
-    v->servers[c->servers]++;
-    for (int i = 0; i < ORACLE_WORDS; i++) {
-        bool found = strstr(c->recipe, oracle_words[i]) != NULL;
-        for (int s = 0; s < ORACLE_SETS; s++)
-            found = found || strstr(c->sets[s], oracle_words[i]);
-        v->words[i] += found;
-    }
+    for (int k = 0; k < (c->turn ? 2 : 1); k++)
+        oracle_note_way(v, &c->way[k]);
+    for (int i = 0; i < ORACLE_WORDS; i++)
+        v->words[i] += oracle_has_word(c, oracle_words[i]);
+}
+
+static inline void oracle_note_run(struct oracle_coverage *v, const struct oracle_verdict *of)
+{
+    v->graphs += of->seen.launches > 0;
+    v->branching += of->seen.streams > 1;
+    v->away += of->seen.away > 0;
+    for (int i = 0; i < 2; i++)
+        v->worst[i] = fmax(v->worst[i], of->worst[i]);
 }
 
 static inline void oracle_print_coverage(const struct oracle_coverage *v)
 {
-    print_message("%d cases (%d diverge), %d on sim, %d with uneven shares, %d with several "
-                  "losses\n",
-                  v->cases, v->diverging, v->on_sim, v->uneven, v->several_losses);
+    print_message("%d cases (%d diverge): %d resumed, %d with uneven shares, %d with a row for "
+                  "each worker, %d with several losses\n",
+                  v->cases, v->diverging, v->resumed, v->uneven, v->few_rows, v->several_losses);
+    for (int i = 0; i < ORACLE_KINDS; i++)
+        print_message("%s: %d\n", oracle_kinds[i], v->kinds[i]);
+    print_message("ways: %d on CPUs, %d on simulated GPUs, %d on both, %d within a budget\n",
+                  v->devices[0], v->devices[1], v->devices[2], v->fits);
     for (int n = 1; n <= ORACLE_MOST_WORKERS; n++)
         print_message("%d workers: %d, servers: %d\n", n, v->workers[n], v->servers[n]);
     for (int i = 0; i < ORACLE_WORDS; i++)
         print_message("%.*s: %d\n", (int)strcspn(oracle_words[i], "\n"), oracle_words[i],
                       v->words[i]);
+    print_message("%d with devices that add up by themselves, %d and %d on sim give factors\n",
+                  v->reducing, v->factors[0], v->factors[1]);
+    if (v->graphs + v->branching + v->away)
+        print_message("%d ran as graphs, %d on several streams, %d without all outputs in memory; "
+                      "differences are at most %.2g, %.2g with products that round\n",
+                      v->graphs, v->branching, v->away, v->worst[0], v->worst[1]);
 }
 
 /* Everything that is claimed is there. */
 static inline void oracle_check_coverage(const struct oracle_coverage *v)
 {
     oracle_print_coverage(v);
-    assert_true(v->on_sim > 0 && v->on_sim < v->cases);
-    print_message("%d with devices that add up by themselves\n", v->reducing);
-    assert_true(v->reducing > 0);
-    print_message("%d and %d on sim give factors\n", v->factors[0], v->factors[1]);
+    for (int i = 0; i < ORACLE_KINDS; i++)
+        assert_true(v->kinds[i] > 0);
+    for (int i = 0; i < 3; i++)
+        assert_true(v->devices[i] > 0);
+    assert_true(v->reducing > 0 && v->fits > 0 && v->resumed > 0);
     assert_true(v->factors[0] > 0 && v->factors[1] > 0);
     assert_true(v->diverging * 50 <= v->cases);
-    assert_true(v->uneven > 0 && v->several_losses > 0);
+    assert_true(v->uneven > 0 && v->few_rows > 0 && v->several_losses > 0);
     for (int n = 1; n <= ORACLE_MOST_WORKERS; n++)
         assert_true(v->workers[n] > 0);
     for (int n = 1; n <= ORACLE_MOST_SERVERS; n++)
@@ -571,23 +605,32 @@ static inline void oracle_check_coverage(const struct oracle_coverage *v)
             fail_msg("no case has %s", oracle_words[i]);
 }
 
+/* One case; whether it is right. */
+static inline bool oracle_try(uint64_t seed, struct oracle_coverage *coverage)
+{
+    struct oracle_verdict v = {.text = ""};
+    struct oracle_case c = oracle_draw(seed);
+    bool right = oracle_judge(&c, &v);
+    oracle_note(coverage, &c);
+    oracle_note_run(coverage, &v);
+    if (!right && v.diverges) {
+        coverage->diverging++;
+        right = true;
+    }
+    if (!right) {
+        oracle_print(&c);
+        fprintf(stderr, "case %d: %s\n", (int)seed, v.text);
+    }
+    sw_free(c.recipe);
+    return right;
+}
+
 /* Cases [from, to): all of them, then the verdict. */
 static inline void oracle_sweep(uint64_t from, uint64_t to, struct oracle_coverage *coverage)
 {
     int failed = 0;
-    for (uint64_t seed = from; seed < to; seed++) {
-        struct oracle_verdict v = {.text = ""};
-        struct oracle_case c = oracle_draw(seed);
-        oracle_note(coverage, &c);
-        if (!oracle_judge(&c, &v) && v.diverges) {
-            coverage->diverging++;
-        } else if (v.text[0]) {
-            oracle_print(&c);
-            fprintf(stderr, "case %d: %s\n", (int)seed, v.text);
-            failed++;
-        }
-        sw_free(c.recipe);
-    }
+    for (uint64_t seed = from; seed < to; seed++)
+        failed += !oracle_try(seed, coverage);
     assert_int_equal(failed, 0);
 }
 

@@ -1,5 +1,5 @@
 /* ctest-labels: threads
- * ctest-timeout: 300
+ * ctest-timeout: 600
  * repeat_exact over random nets: the set-ups of the oracle's cases (oracle_support.h), split by
  * rows, have the bits of one worker, and send what their terms say. */
 #include "oracle_support.h"
@@ -10,11 +10,12 @@ enum { CASES = 16 };
 enum { CASES = 64 };
 #endif
 
-/* As many parts as workers at least, and as rows at most. */
+/* As many parts as workers at least, and as rows of any batch at most. */
 static int draw_parts(const struct oracle_case *c)
 {
     struct rng r = rng_of(99000 + c->seed);
-    int most = c->batch < 10 ? c->batch : 10, workers = oracle_workers(c);
+    int rows = c->batch < c->eval_batch ? c->batch : c->eval_batch, most = rows < 10 ? rows : 10;
+    int workers = oracle_workers(&c->way[0]);
     return (int)rng_int(&r, workers, most > workers ? most : workers);
 }
 
@@ -31,12 +32,12 @@ static bool go(const struct oracle_case *c, const char *name, const char *parts,
     struct trial t = {.recipe = c->recipe,
                       .name = name,
                       .steps = c->steps,
-                      .device = alone ? "cpu" : c->device,
+                      .device = alone ? "cpu" : c->way[0].device,
                       .oversubscribe = true,
                       .sets = {"job.repeat_exact=yes", parts}};
-    for (int n = 0, to = 2; !alone && n < ORACLE_SETS && c->sets[n][0]; n++)
-        if (!is_left_out(c->sets[n]))
-            t.sets[to++] = c->sets[n];
+    for (int n = 0, to = 2; !alone && n < ORACLE_SETS && c->way[0].sets[n][0]; n++)
+        if (!is_left_out(c->way[0].sets[n]))
+            t.sets[to++] = c->way[0].sets[n];
     if (trial_go(&t) == SW_OK)
         return true;
     /* A net whose training diverges says so in every set-up. */
@@ -49,9 +50,9 @@ static bool go(const struct oracle_case *c, const char *name, const char *parts,
 static int64_t terms_of(const struct oracle_case *c, int parts)
 {
     int64_t terms = 0;
-    for (int w = 0; w < oracle_workers(c); w++) {
+    for (int w = 0; w < oracle_workers(&c->way[0]); w++) {
         int64_t at, count;
-        sw_part(parts, oracle_workers(c), w, &at, &count);
+        sw_part(parts, oracle_workers(&c->way[0]), w, &at, &count);
         for (int64_t end = at + count; at < end; terms++)
             at = sw_tree_node_end(parts, (int)at, (int)end);
     }
@@ -81,10 +82,10 @@ static bool judge(const struct oracle_case *c, int *compared)
     if (differs)
         fprintf(stderr, "%s differs\n", differs);
     int64_t sent = gradient_bytes("many"), once = gradient_bytes("one");
-    bool told = sent == once * terms_of(c, leaves) || strcmp(c->copy, "none") == 0;
+    bool told = sent == once * terms_of(c, leaves) || strcmp(c->way[0].copy, "none") == 0;
     if (!told)
-        fprintf(stderr, "%lld bytes of gradients, where one worker sends %lld\n", (long long)sent,
-                (long long)once);
+        fprintf(stderr, "%lld bytes of gradients, where one worker sends %lld, of %lld terms\n",
+                (long long)sent, (long long)once, (long long)terms_of(c, leaves));
     return !differs && told;
 }
 

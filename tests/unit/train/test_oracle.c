@@ -1,5 +1,5 @@
 /* ctest-labels: threads
- * ctest-timeout: 300
+ * ctest-timeout: 600
  * Random nets, random ways to train them with several workers: the same parameters as with one, and
  * the same bits again. Sanitizers make it slow, and get fewer cases; test_oracle_sweep.c has more.
  */
@@ -8,7 +8,7 @@
 #if defined __SANITIZE_THREAD__ || defined __SANITIZE_ADDRESS__
 enum { CASES = 24, SPOILT = 6 };
 #else
-enum { CASES = 96, SPOILT = 18 };
+enum { CASES = 96, SPOILT = 12 };
 #endif
 
 static void random_jobs_train_to_what_one_worker_trains(void **state)
@@ -17,6 +17,9 @@ static void random_jobs_train_to_what_one_worker_trains(void **state)
     (void)state;
     oracle_sweep(0, CASES, &v);
     oracle_print_coverage(&v);
+#if !defined __SANITIZE_THREAD__ && !defined __SANITIZE_ADDRESS__
+    assert_true(v.graphs > 0 && v.branching > 0 && v.away > 0);
+#endif
 }
 
 /* Of the cases that run without sanitizers. */
@@ -32,24 +35,46 @@ static void the_cases_cover_what_they_claim(void **state)
     oracle_check_coverage(&v);
 }
 
+/* Cases of test_oracle_sweep.c that failed once, and what was wrong. */
+static void cases_that_failed_once_do_so_no_more(void **state)
+{
+    static const struct {
+        uint64_t seed;
+        const char *what;
+    } cases[] = {
+        {1041, "graphs and plain pieces of one step, where features are away for a while"},
+        {1073, "likewise, in an unrolled net that is split"},
+        {1279, "factors, of a layer before one whose weight is shared"},
+        {1292, "likewise, with an update that looks at all gradients"},
+    };
+    struct oracle_coverage v = {0};
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        if (!oracle_try(cases[i].seed, &v))
+            fail_msg("again: %s", cases[i].what);
+}
+
 /* What a mistake in weights, order or chance would do, made by a setting that one worker has not:
- * the oracle is to say no, and when it began. A net may be blind to a mirrored picture. */
+ * the oracle is to say no, and when it began. A net may be blind to a mirrored picture; others than
+ * those of pictures are, and to products that round more is allowed. */
 static void a_wrong_number_is_noticed_with_its_first_step(void **state)
 {
     static const char *const mistakes[] = {"updater.lr=0.0031", "data.train.mirror=no",
                                            "data.train.shuffle=no"};
-    int noticed = 0;
+    int noticed = 0, tried = 0;
     (void)state;
-    for (uint64_t seed = 0; seed < SPOILT; seed++) {
+    for (uint64_t seed = 0; tried < SPOILT; seed++) {
         struct oracle_verdict v = {.text = ""};
         struct oracle_case c = oracle_draw(seed);
-        c.spoilt = mistakes[seed % 3];
-        if (!oracle_judge(&c, &v) && strstr(v.text, "differs by") &&
-            strstr(v.text, "first after step"))
-            noticed++;
-        else
-            print_message("case %d, %d steps, is blind to %s\n%s", (int)seed, c.steps, c.spoilt,
-                          v.text);
+        if (c.kind == ORACLE_PICTURES && !c.precision) {
+            c.spoilt = mistakes[tried++ % 3];
+            if (!oracle_judge(&c, &v) && strstr(v.text, "differs by") &&
+                strstr(v.text, "first after step"))
+                noticed++;
+            else
+                print_message("case %d, %d steps, is blind to %s\n%s", (int)seed, c.steps, c.spoilt,
+                              v.text);
+        }
         sw_free(c.recipe);
     }
     assert_true(noticed >= SPOILT - SPOILT / 6);
@@ -60,6 +85,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_wrong_number_is_noticed_with_its_first_step),
         cmocka_unit_test(random_jobs_train_to_what_one_worker_trains),
+        cmocka_unit_test(cases_that_failed_once_do_so_no_more),
         cmocka_unit_test(the_cases_cover_what_they_claim),
     };
     return cmocka_run_group_tests_name("oracle", tests, NULL, NULL);

@@ -88,7 +88,7 @@ static inline const char *write_recipe(const char *name, const char *text)
 
 /* ---- a job from its opening to its end ---- */
 
-enum { TRIAL_STEPS = 2048, TRIAL_SETS = 20 };
+enum { TRIAL_STEPS = 2048, TRIAL_SETS = 24 };
 
 struct trial {
     /* what is asked for */
