@@ -15,6 +15,14 @@ has out '^ *1 +first +done +4/'
 sed -n 2p "$T/out" | grep -q second || fail 'the newest run is not the first line'
 expect 0 history list
 cmp -s "$T/out" "$T/list" || fail 'history and history list differ'
+# A long name is cut here, between characters, and nowhere else.
+long=$(printf '\303\244%.0s' 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 \
+    31 32 33 34 35 36 37 38 39 40)
+SINGA_DB="$T/long.db" expect 0 run "$tiny" --out "$T/long" --name "${long}tail" --steps 1 --quiet
+SINGA_DB="$T/long.db" expect 0 history
+has out "^ *1 +$long\.\.\. +done "
+SINGA_DB="$T/long.db" expect 0 history show
+has out "^run +1 ${long}tail\$"
 
 expect 0 history show first
 has out '^run +1 first$'

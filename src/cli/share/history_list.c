@@ -58,6 +58,8 @@ static const char *const orders[] = {[SW_RUNS_BY_ID] = "id",
                                      [SW_RUNS_BY_SPEED] = "speed"};
 enum { ORDERS = sizeof orders / sizeof *orders, STATUSES = SW_RUN_CRASHED + 1 };
 
+enum { NAME_MOST = 40 }; /* characters */
+
 /* What the walk over the runs needs. */
 struct list {
     struct sw_history_view view;
@@ -76,11 +78,30 @@ static void add_step(struct sw_columns *t, const struct sw_run *r)
         sw_columns_cell(t, "%lld", (long long)r->last_step);
 }
 
+/* A long name would push the other columns off the screen; `show` and --json have all of it. */
+static void add_name(struct sw_columns *t, const char *name)
+{
+    int characters = 0;
+    size_t end = 0;
+    for (; name && name[end]; end++) {
+        characters += ((unsigned char)name[end] & 0xC0) != 0x80;
+        if (characters > NAME_MOST)
+            break;
+    }
+    if (characters <= NAME_MOST) {
+        sw_columns_plain(t, name);
+        return;
+    }
+    char *cut = sw_format("%.*s...", (int)end, name);
+    sw_columns_plain(t, cut);
+    sw_free(cut);
+}
+
 static void add_run(struct sw_columns *t, const struct sw_run *r)
 {
     char text[SW_RUN_TEXT];
     sw_columns_cell(t, "%lld", (long long)r->id);
-    sw_columns_plain(t, r->name);
+    add_name(t, r->name);
     sw_columns_cell(t, "%s", sw_run_status_name(r->status));
     add_step(t, r);
     sw_columns_real(t, r->loss);
