@@ -15,7 +15,7 @@
 enum {
     START_MS = 120000, /* until all devices are open */
     GPU_MS = 10000,
-    SIM_MS = 5000,
+    SIM_MS = 10000,
     PATH_BYTES = 4096,
     FILE_BYTES = 4 << 20,
     KEPT_LINES = 8192, /* of the file; older ones are left out */
