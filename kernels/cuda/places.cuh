@@ -8,8 +8,11 @@
 static __device__ __forceinline__ int64_t sw_offset(const struct sw_kernel_channels &k, int64_t row,
                                                     int64_t channel, int64_t pixel)
 {
-    return row * k.row_stride + channel / k.lanes * k.group_stride + channel % k.lanes +
-           pixel * k.pixel_stride;
+    const uint32_t c = (uint32_t)channel, lanes = (uint32_t)k.lanes;
+    const int64_t place = k.lanes == 1 ? channel * k.group_stride
+                          : k.padded   ? c / lanes * k.group_stride + c % lanes
+                                       : channel; /* all of them are neighbours */
+    return row * k.row_stride + place + pixel * k.pixel_stride;
 }
 
 /* Of place `at` inside a row's storage; the channel of padding is beyond the last. */

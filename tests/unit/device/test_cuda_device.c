@@ -1,4 +1,5 @@
-/* A GPU as a device: memory, copies, order, and how errors come back. Skipped without one. */
+/* ctest-labels: gpu
+ * A GPU as a device: memory, copies, order, and how errors come back. Skipped without one. */
 #include "cuda_support.h"
 
 #include "device/ops/classes.h"

@@ -1,4 +1,5 @@
-/* Sums over GPUs by NCCL: with one member on one GPU, with two where there are two; what does not
+/* ctest-labels: gpu
+ * Sums over GPUs by NCCL: with one member on one GPU, with two where there are two; what does not
  * come to an end, goes wrong, or is aborted. Where NCCL and kernels are the host's own
  * (tests/cuda_on_host), faults are planted. */
 #include "cuda_support.h"

@@ -1,4 +1,5 @@
-/* ctest-timeout: 300
+/* ctest-labels: gpu
+ * ctest-timeout: 300
  * Plans on a GPU beside the CPU's reference: all passes, with plain and blocked sources and with
  * channels last, shapes that no block or alignment fits, and one that cuDNN does not take; in every
  * precision. Skipped without a GPU. */

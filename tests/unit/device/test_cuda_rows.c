@@ -1,4 +1,5 @@
-/* Long rows and many tokens on a GPU beside the CPU: gradients of word vectors, classes that are
+/* ctest-labels: gpu
+ * Long rows and many tokens on a GPU beside the CPU: gradients of word vectors, classes that are
  * named, places of the largest values, counts of words. Skipped without a GPU. */
 #include "cuda_support.h"
 

@@ -1,4 +1,5 @@
-/* Every example of every layer type on a GPU, and in other precisions than fp32 of those that have
+/* ctest-labels: gpu
+ * Every example of every layer type on a GPU, and in other precisions than fp32 of those that have
  * something to round, near the CPU's reference:
  * outputs, gradients, state and results in plain order, whatever layouts each of the two chose.
  * Skipped without a GPU. */

@@ -1,4 +1,5 @@
-/* Updates where the parameters live on a GPU: the CPU's bits, for every updater. Skipped without a
+/* ctest-labels: gpu
+ * Updates where the parameters live on a GPU: the CPU's bits, for every updater. Skipped without a
  * GPU. */
 #include "unit/device/cuda_support.h"
 #include "unit/device/sim_support.h" /* streams, memory that goes there and back */
