@@ -56,6 +56,20 @@ static void check_units(struct sw_net *net, const struct sw_net_node *reader, co
                         its->choices[is], key, its->choices[is]);
 }
 
+/* One that has no key for the visible units is for those that are 0 or 1. */
+static void check_binary(struct sw_net *net, const struct sw_net_node *reader,
+                         const struct sw_net_node *visible)
+{
+    const struct sw_opt *units = key_of(visible, "units");
+    if (key_of(reader, "visible_units") || sw_layer_energy(&visible->layer) == SW_ENERGY_NONE)
+        return;
+    const char *name = units->choices[*(const int *)value_of(visible, units)];
+    if (!sw_str_eq(name, "bernoulli"))
+        sw_recipe_error_item(net->recipe, reader->section, "src", 0,
+                             "the units of %s are %s: %s is for bernoulli ones, which are 0 or 1",
+                             visible->layer.name, name, reader->layer.type->base.name);
+}
+
 /* Counts of words have biases that count once per word, on both sides. */
 static void check_counts(struct sw_net *net, const struct sw_net_node *hidden,
                          const struct sw_net_node *visible)
@@ -81,9 +95,11 @@ static void check_machine(struct sw_net *net, int i)
         check_counts(net, node, &net->nodes[node->src[0]]);
     if (side != SW_ENERGY_NONE || !node->layer.type->borrows || node->layer.src_count != 2)
         return;
-    check_units(net, node, node->layer.type->energy ? "units" : "visible_units",
-                &net->nodes[node->src[0]]);
+    const struct sw_net_node *visible = &net->nodes[node->src[0]];
+    check_units(net, node, node->layer.type->energy ? "units" : "visible_units", visible);
     check_units(net, node, "hidden_units", &net->nodes[node->src[1]]);
+    if (!node->layer.type->energy)
+        check_binary(net, node, visible);
 }
 
 int sw_net_find_chains(struct sw_net *net, struct sw_err *err)

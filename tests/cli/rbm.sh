@@ -50,6 +50,8 @@ has err 'layer energy: the units of vis1 are gaussian: say visible_units = gauss
 has err 'layer down1: the units of vis1 are gaussian: say units = gaussian'
 expect 2 check "$recipes/rbm1.ini" --set layer.rbm1.units=gaussian
 has err 'layer energy: the units of rbm1 are gaussian: say hidden_units = gaussian'
+expect 2 check "$recipes/rbm1.ini" --set layer.vis1.units=gaussian --set layer.energy.type=pseudo_likelihood
+has err 'layer energy: .*the units of vis1 are gaussian: pseudo_likelihood is for bernoulli'
 expect 2 check "$recipes/rbm1.ini" --set layer.vis1.units=softmax
 has err 'layer rbm1: the units of vis1 are softmax: say replicated = yes'
 expect 3 check "$recipes/rbm2.ini" --set "vars.below=$T/none.safetensors"
