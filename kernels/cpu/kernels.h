@@ -434,12 +434,13 @@ void sw_kernel_matrix_vector(int64_t rows, int64_t columns, const float *a, cons
 struct sw_kernel_units {
     enum sw_units units;
     int64_t rows, columns;
-    const float *x;     /* [rows, columns] */
-    const float *bias;  /* [columns]; NULL: x are the means themselves */
-    const float *total; /* [rows]; NULL: 1 */
-    float *mean;        /* [rows, columns], may be x; NULL: not wanted */
-    float *sample;      /* the same */
-    float *share;       /* softmax: [rows, columns] for work; may be x, or mean */
+    int64_t first_column; /* in the whole row, of which words are drawn; not of softmax */
+    const float *x;       /* [rows, columns] */
+    const float *bias;    /* [columns]; NULL: x are the means themselves */
+    const float *total;   /* [rows]; NULL: 1 */
+    float *mean;          /* [rows, columns], may be x; NULL: not wanted */
+    float *sample;        /* the same */
+    float *share;         /* softmax: [rows, columns] for work; may be x, or mean */
     struct sw_philox key;
     uint64_t step;
     uint32_t first_row; /* global */

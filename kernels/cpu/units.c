@@ -13,7 +13,8 @@ SW_KERNEL_INLINE float softplus(float z)
 
 /* ---- Means and samples ---- */
 
-/* The words of elements first .. first + WORDS of a row; normal: as normal numbers. */
+/* The words of a row from element `first` on, which begins a block, WORDS in all; normal: as normal
+ * numbers. */
 SW_KERNEL_INLINE void draw(const struct sw_kernel_units *u, uint32_t row, int64_t first,
                            bool normal, uint32_t *restrict flat)
 {
@@ -48,12 +49,12 @@ SW_KERNEL_INLINE void gaussian_means(const float *x, const float *bias, float to
         mean[i] = x[i] + (bias ? total * bias[i] : 0.0f);
 }
 
-/* At most WORDS elements from column `c`. */
+/* At most WORDS elements from column `c`, less those before it in the block of their words. */
 SW_KERNEL_INLINE void piece(const struct sw_kernel_units *u, int64_t r, int64_t c, int64_t n)
 {
     float mean[WORDS];
     uint32_t word[WORDS];
-    const int64_t at = r * u->columns + c;
+    const int64_t at = r * u->columns + c, skipped = (u->first_column + c) % 4;
     const float *bias = u->bias ? u->bias + c : NULL;
     const float total = u->total ? u->total[r] : 1.0f;
     const bool normal = u->units == SW_UNITS_GAUSSIAN;
@@ -62,23 +63,28 @@ SW_KERNEL_INLINE void piece(const struct sw_kernel_units *u, int64_t r, int64_t 
     else
         bernoulli_means(u->x + at, bias, total, n, mean);
     if (u->sample)
-        draw(u, u->first_row + (uint32_t)r, c, normal, word);
+        draw(u, u->first_row + (uint32_t)r, u->first_column + c - skipped, normal, word);
     for (int64_t i = 0; i < n && u->mean; i++)
         u->mean[at + i] = mean[i];
     if (u->sample && normal) {
 #pragma omp simd
         for (int64_t i = 0; i < n; i++)
-            u->sample[at + i] = mean[i] + sw_v_from_bits(word[i]);
+            u->sample[at + i] = mean[i] + sw_v_from_bits(word[skipped + i]);
     } else if (u->sample) {
 #pragma omp simd
         for (int64_t i = 0; i < n; i++)
-            u->sample[at + i] = sw_philox_uniform(word[i]) < mean[i] ? 1.0f : 0.0f;
+            u->sample[at + i] = sw_philox_uniform(word[skipped + i]) < mean[i] ? 1.0f : 0.0f;
     }
 }
 
 SW_KERNEL static void independent_row(const struct sw_kernel_units *u, int64_t r)
 {
+    const int64_t skipped = u->first_column % 4;
     int64_t c = 0;
+    if (skipped > 0) {
+        c = u->columns < WORDS - skipped ? u->columns : WORDS - skipped;
+        piece(u, r, 0, c);
+    }
     for (; c + WORDS <= u->columns; c += WORDS)
         piece(u, r, c, WORDS);
     if (c < u->columns)

@@ -234,7 +234,7 @@ int sw_cuda_dropout(const struct sw_cuda_dropout *a, const struct sw_cuda_launch
 int sw_cuda_units(const struct sw_kernel_units *u, const float *carried, const struct sw_step *step,
                   const struct sw_cuda_launch *l);
 /* result (or NULL) gets factor times the sum over rows that count, added where `more`. */
-int sw_cuda_unit_energy(const struct sw_kernel_unit_energy *e, double factor, bool more,
+int sw_cuda_unit_energy(const struct sw_kernel_unit_energy *e, double factor, bool more, bool part,
                         const struct sw_step *step, struct sw_result *result,
                         const struct sw_cuda_launch *l);
 int sw_cuda_flip(const struct sw_kernel_flip *f, const struct sw_step *step,

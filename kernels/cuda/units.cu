@@ -26,19 +26,23 @@ static __global__ void units(struct sw_kernel_units u, const float *carried,
 {
     const bool goes_on = carried && !step->chains_begin, normal = u.units == SW_UNITS_GAUSSIAN;
     const uint32_t first = (uint32_t)step->first_row;
-    const int64_t blocks = (u.columns + 3) / 4;
+    const int64_t before = u.first_column / 4;
+    const int64_t blocks = (u.first_column + u.columns + 3) / 4 - before;
     for (int64_t r = blockIdx.y; r < u.rows; r += gridDim.y)
         for (int64_t b = sw_first(); b < blocks; b += sw_stride()) {
-            struct sw_philox4 w = sw_philox_at(u.key, step->step, first + (uint32_t)r, (uint32_t)b);
+            struct sw_philox4 w =
+                sw_philox_at(u.key, step->step, first + (uint32_t)r, (uint32_t)(before + b));
             float number[4];
             sw_normal(w.v, number);
             sw_normal(w.v + 2, number + 2);
-            for (int64_t c = 4 * b; c < 4 * b + 4 && c < u.columns; c++) {
-                const int64_t at = r * u.columns + c;
+            for (int k = 0; k < 4; k++) {
+                const int64_t c = 4 * (before + b) + k - u.first_column, at = r * u.columns + c;
+                if (c < 0 || c >= u.columns)
+                    continue;
                 const float mean = mean_of(u, r, c);
-                const float drawn = normal                                 ? mean + number[c % 4]
-                                    : sw_philox_uniform(w.v[c % 4]) < mean ? 1.0f
-                                                                           : 0.0f;
+                const float drawn = normal                             ? mean + number[k]
+                                    : sw_philox_uniform(w.v[k]) < mean ? 1.0f
+                                                                       : 0.0f;
                 if (u.mean)
                     u.mean[at] = mean;
                 if (u.sample)
@@ -178,7 +182,7 @@ static __global__ void energies(struct sw_kernel_unit_energy e)
 }
 
 static __global__ void add_energies(const double *energy, int64_t rows, double factor, bool more,
-                                    const struct sw_step *step, struct sw_result *result)
+                                    bool part, const struct sw_step *step, struct sw_result *result)
 {
     __shared__ double room[SW_THREADS];
     const int64_t valid = sw_valid(step, rows);
@@ -188,17 +192,18 @@ static __global__ void add_energies(const double *energy, int64_t rows, double f
     double sum = sw_block_sum(mine, room);
     if (threadIdx.x == 0) {
         result->sum = (more ? result->sum : 0) + factor * sum;
-        result->weight = (double)valid;
+        result->weight = part ? 0 : (double)valid;
     }
 }
 
-int sw_cuda_unit_energy(const struct sw_kernel_unit_energy *e, double factor, bool more,
+int sw_cuda_unit_energy(const struct sw_kernel_unit_energy *e, double factor, bool more, bool part,
                         const struct sw_step *step, struct sw_result *result,
                         const struct sw_cuda_launch *l)
 {
     SW_START(energies, sw_blocks_of(e->rows, 65535), sw_threads_for(e->columns), l, *e);
     if (result)
-        SW_START(add_energies, 1, SW_THREADS, l, e->energy, e->rows, factor, more, step, result);
+        SW_START(add_energies, 1, SW_THREADS, l, e->energy, e->rows, factor, more, part, step,
+                 result);
     return (int)cudaGetLastError();
 }
 

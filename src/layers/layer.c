@@ -126,7 +126,7 @@ void sw_layer_add_state(struct sw_layer *l, const char *name, const struct sw_de
 
 int sw_layer_add_carry(struct sw_layer *l, const char *name, int64_t width)
 {
-    l->carry[l->carry_count] = (struct sw_layer_carry){.name = name, .width = width};
+    l->carry[l->carry_count] = (struct sw_layer_carry){.name = name, .width = width, .whole = width};
     return l->carry_count++;
 }
 

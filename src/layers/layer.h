@@ -21,7 +21,8 @@
  * backward of the hidden and the visible layer, which leaves the chain's next states in the output
  * of the latter, and forward of the hidden layer (pass.chain is the turn); then backward once more,
  * for the gradients. Output, its gradient, saved and the source of the hidden layer last until
- * then; scratch does not.
+ * then; scratch does not. Where hidden units are split the connections between take their turns,
+ * too.
  *
  * One owner: the worker of the stream. */
 #ifndef SW_LAYERS_LAYER_H
@@ -72,6 +73,7 @@ struct sw_layer_state {
 struct sw_layer_carry {
     const char *name; /* "h"; static */
     int64_t width;
+    int64_t first, whole; /* of columns that are split: its place, and how many there are */
     bool chain;   /* of a persistent Gibbs chain: goes on whatever the rows of the data are */
     float *value; /* [rows, width], device memory; set by the net, zero at first; NULL: nothing is
                      handed on */

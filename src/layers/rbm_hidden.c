@@ -15,7 +15,8 @@
  * The last term keeps the units' mean activations near a target (Lee, Ekanadham and Ng, "Sparse
  * Deep Belief Net Model for Visual Area V2", 2008; biases only). Above counts of words biases count
  * once per word. In a net that is trained by bp it is a fully-connected layer of such units.
- * Weights are logically [hidden, visible], as those of inner_product. */
+ * Weights are logically [hidden, visible], as those of inner_product. Workers may share the hidden
+ * units: each has some for all rows, what they give to the visible ones are terms of a sum. */
 #include "device/ops/elementwise.h"
 #include "device/ops/linear.h"
 #include "layers/share/plain.h"
@@ -30,7 +31,7 @@ struct conf {
 
 struct state {
     struct sw_plain in;
-    int64_t rows, visible, hidden;
+    int64_t rows, visible, hidden, first; /* hidden: this worker's, from `first` of all on */
     uint64_t seed;
     bool chain;
     float share;                                     /* of a row in the batch */
@@ -91,6 +92,12 @@ static const struct sw_opt opts[] = {
 
 static const char *const params[] = {"weight", "bias", NULL};
 
+static const char *refuses_split(const void *conf, int parts)
+{
+    return ((const struct conf *)conf)->hidden < parts ? "it has fewer units than there are workers"
+                                                       : NULL;
+}
+
 static size_t reserve(size_t *at, int64_t floats)
 {
     return sw_rbm_reserve(at, floats * (int64_t)sizeof(float));
@@ -126,8 +133,12 @@ static void setup_chain(struct sw_layer *l, const struct sw_layer_setup *s)
     l->chain_steps = (int)c->k;
     l->backward_reads_dst = true; /* nothing may be written over it while the chain runs */
     l->backward_reads_src = 1;
-    if (c->persistent)
-        l->carry[sw_layer_add_carry(l, "chain", st->hidden)].chain = true;
+    if (c->persistent) {
+        struct sw_layer_carry *carry = &l->carry[sw_layer_add_carry(l, "chain", st->hidden)];
+        carry->chain = true;
+        carry->first = st->first;
+        carry->whole = c->hidden;
+    }
     l->flops_forward *= 1.0 + (double)c->k;
     l->flops_backward = l->flops_forward / (1.0 + (double)c->k) * (2.0 + (double)c->k);
 }
@@ -145,13 +156,15 @@ static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_e
         return rc;
     st->rows = st->in.rows;
     st->visible = st->in.columns;
-    st->hidden = c->hidden;
+    sw_setup_part(s, c->hidden, &st->first, &st->hidden);
     st->seed = s->seed;
     const int64_t dim[] = {st->hidden, st->visible}, out[] = {st->rows, st->hidden};
     const struct sw_desc weight = sw_desc_plain(SW_F32, 2, dim),
                          bias = sw_desc_plain(SW_F32, 1, dim);
-    sw_layer_add_param(l, "weight", &weight, st->visible, st->hidden);
+    sw_layer_add_param(l, "weight", &weight, st->visible, c->hidden);
     sw_layer_add_param(l, "bias", &bias, 0, 0);
+    if (s->parts > 1)
+        sw_layer_mark_parts(l, st->first, c->hidden);
     l->dst.desc = sw_desc_plain(SW_F32, 2, out);
     l->flops_forward = 2.0 * (double)st->rows * (double)st->visible * (double)st->hidden;
     l->flops_backward = 2 * l->flops_forward;
@@ -215,6 +228,7 @@ static int add_energy(struct sw_layer *l, const struct sw_pass *r, const float *
                                           .result = l->result,
                                           .factor = r->chain > 0 ? -1 : 1,
                                           .more = r->chain > 0,
+                                          .part = st->first > 0,
                                           .step = r->step};
     return sw_op_run(r->stream, &sw_op_unit_energy, &a, err);
 }
@@ -254,6 +268,7 @@ static int draw(struct sw_layer *l, const struct sw_pass *r, const float *total,
     const struct sw_units_args a = {.units = c->units,
                                     .rows = st->rows,
                                     .columns = st->hidden,
+                                    .first_column = st->first,
                                     .x = l->dst.data,
                                     .bias = l->param[1].value,
                                     .total = total,
@@ -425,7 +440,8 @@ const struct sw_layer_type sw_layer_rbm_hidden = {
              .params = params},
     .role = SW_ROLE_NEURON,
     .energy = SW_ENERGY_HIDDEN,
-    .split_reason = "a turn of the chain needs all hidden units of a row",
+    .split = SW_SPLIT_OUTPUTS,
+    .refuses_split = refuses_split,
     .min_src = 1,
     .max_src = 1,
     .state_bytes = sizeof(struct state),

@@ -118,8 +118,14 @@ static void settle_backward(struct sw_net *net, struct sw_net_node *node, uint32
         return;
     /* Also where its own parameters are frozen: the other side's chain runs through it. */
     node->has_backward = node->needs_grad = true;
-    if (sw_layer_energy(l) == SW_ENERGY_HIDDEN)
-        net->nodes[node->src[0]].layer.chain_steps = l->chain_steps;
+    if (sw_layer_energy(l) != SW_ENERGY_HIDDEN)
+        return;
+    struct sw_net_node *below = &net->nodes[node->src[0]];
+    for (; sw_net_is_bridge(below); below = &net->nodes[below->src[0]]) {
+        below->chain_link = true;
+        below->layer.chain_steps = l->chain_steps;
+    }
+    below->layer.chain_steps = l->chain_steps;
 }
 
 /* Does a loss depend on the layer through another loss? */

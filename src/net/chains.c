@@ -132,10 +132,10 @@ int sw_net_run_chains(struct sw_net *net, struct sw_err *err)
     for (net->chain_turn = 1; net->chain_turn <= sw_net_chain_steps(net) && rc == SW_OK;
          net->chain_turn++) {
         for (int i = net->count - 1; i >= 0 && rc == SW_OK; i--)
-            if (net->nodes[i].chain)
+            if (sw_net_takes_turns(&net->nodes[i]))
                 rc = sw_net_backward(net, i, err);
         for (int i = 0; i < net->count && rc == SW_OK; i++)
-            if (net->nodes[i].chain)
+            if (sw_net_takes_turns(&net->nodes[i]))
                 rc = sw_net_forward(net, i, err);
     }
     net->chain_turn = 0;

@@ -291,6 +291,13 @@ static int64_t values_of(const struct sw_net *net, const struct sw_net_connectio
     return values;
 }
 
+/* Passes of a step: a connection within a Boltzmann machine takes part in every turn of its chain,
+ * and the gradients are made of what each worker has. */
+static int64_t passes_of(const struct sw_net_node *node, bool back)
+{
+    return node->chain_link ? node->layer.chain_steps + !back : 1;
+}
+
 bool sw_net_movement(const struct sw_net *net, int i, struct sw_net_movement *m)
 {
     const struct sw_net_node *node = &net->nodes[i];
@@ -301,8 +308,8 @@ bool sw_net_movement(const struct sw_net *net, int i, struct sw_net_movement *m)
     *m = (struct sw_net_movement){.operation = {cell->forward, NULL}};
     for (int back = 0; back < 1 + node->has_backward; back++) {
         m->operation[back] = back ? cell->backward : cell->forward;
-        m->moved[back] = values_of(net, &c, back, false);
-        m->counted[back] = values_of(net, &c, back, true);
+        m->moved[back] = passes_of(node, back) * values_of(net, &c, back, false);
+        m->counted[back] = passes_of(node, back) * values_of(net, &c, back, true);
     }
     return true;
 }
@@ -312,8 +319,10 @@ static int64_t sent_bytes(const struct sw_net *net, const struct sw_net_node *no
                           int to)
 {
     struct sw_net_connection c = sw_net_connection(&node->layer);
-    return (int64_t)(bytes_between(&c, false, net->workers, from, to) +
-                     (node->has_backward ? bytes_between(&c, true, net->workers, from, to) : 0));
+    int64_t bytes = 0;
+    for (int back = 0; back < 1 + node->has_backward; back++)
+        bytes += passes_of(node, back) * (int64_t)bytes_between(&c, back, net->workers, from, to);
+    return bytes;
 }
 
 int64_t sw_net_sent_bytes(const struct sw_net *net, int i, int from)

@@ -36,7 +36,7 @@ size_t sw_exchange_plan(const struct sw_net *net);
  * staging memory and out of it. Any thread. */
 int64_t sw_exchange_ns(const struct sw_exchange *e, int from, int to);
 
-/* What a connection moves in one pass, in values: what leaves a worker, and what the papers count,
+/* What a connection moves in a step, in values: what leaves a worker, and what the papers count,
  * who take a worker's own share for sent, too (tech report, equation 5). */
 struct sw_net_movement {
     const char *operation[2]; /* forward, backward; NULL: there is no backward */
@@ -47,8 +47,8 @@ bool sw_net_movement(const struct sw_net *net, int i, struct sw_net_movement *m)
 /* What node i sends from worker `from` to all others, forward and, in training, backward. */
 int64_t sw_net_sent_bytes(const struct sw_net *net, int i, int from);
 
-/* Feature bytes that worker `from` sends to worker `to` in one forward and, in training, backward
- * pass. */
+/* Feature bytes that worker `from` sends to worker `to` in a step: forward and, in training,
+ * backward. */
 int64_t sw_net_moved_bytes(const struct sw_net *net, int from, int to);
 
 #endif

@@ -307,7 +307,7 @@ static void add_gradient(struct sw_blocks *b, const struct sw_net_schedule *s, s
     int first = from(net, s->backward_at[node->first_giver]);
     if (published)
         first = 0;
-    else if (node->chain) /* its way down begins behind all forward passes */
+    else if (sw_net_takes_turns(node)) /* its way down begins behind all forward passes */
         first = s->forward_at[i];
     /* A chain of in-place gradients lives until its lowest layer has run. */
     while (net->nodes[j].grad_in_place) {
@@ -386,7 +386,7 @@ static void add_private(struct sw_blocks *b, const struct sw_net_schedule *s, st
         node->repeat_scratch = SW_NO_OFFSET;
         if (node->root == i)
             add_repeat_scratch(b, s, net, i);
-        if (node->chain && !apart) {
+        if (sw_net_takes_turns(node) && !apart) {
             add_chain_scratch(b, s, node);
         } else {
             add_scratch(b, net, apart, l->scratch_bytes, now, &node->forward_scratch);

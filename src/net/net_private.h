@@ -54,6 +54,7 @@ struct sw_net_node {
     int first_giver;           /* consumer whose backward is the first to give a gradient, or -1 */
     bool leads_to_loss;
     bool chain;      /* one side of a Boltzmann machine that is trained (chains.c) */
+    bool chain_link; /* of a connection between the two sides */
     bool needs_grad; /* the output's gradient is needed */
     bool has_backward;
     bool fuse_relu, fused;
@@ -164,6 +165,12 @@ void sw_net_link(struct sw_net *net);
 static inline bool sw_net_is_later_step(const struct sw_net_node *node)
 {
     return node->step > 0;
+}
+
+/* Does the node run in the turns of a Gibbs chain? */
+static inline bool sw_net_takes_turns(const struct sw_net_node *node)
+{
+    return node->chain || node->chain_link;
 }
 
 /* steps.c */

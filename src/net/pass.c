@@ -155,7 +155,8 @@ static int backward(struct sw_net *net, int i, int phase, struct sw_err *err)
                                  .phase = phase,
                                  .chain = net->chain_turn};
     void *hidden[SW_LAYER_SRCS + 1];
-    if (node->absent)
+    /* Behind the chain's last turn each side has what its gradients are made of. */
+    if (node->absent || (node->chain_link && net->chain_turn == 0))
         return SW_OK;
     l->scratch = sw_net_at(net, node->backward_scratch);
     l->sums = sw_net_at(net, node->backward_sums);

@@ -18,7 +18,7 @@ bool sw_net_can_repeat(const struct sw_net *net, int root)
 
 bool sw_net_can_swap(const struct sw_net *net, int root, const struct sw_net_rates *rates)
 {
-    return !net->nodes[root].chain && rates->link_bytes_per_s > 0 &&
+    return !sw_net_takes_turns(&net->nodes[root]) && rates->link_bytes_per_s > 0 &&
            net->nodes[root].layer.type->role == SW_ROLE_NEURON;
 }
 

@@ -30,6 +30,20 @@ static const char *why_not_data(const struct sw_net *net, const struct sw_net_no
     return data ? type_of(node)->refuses_data(data) : NULL;
 }
 
+/* Does a layer of any net of the recipe borrow its parameters? They have one cut for all nets. */
+static bool is_lent(const struct sw_net *net, const struct sw_net_node *node)
+{
+    for (const struct sw_section *s = sw_recipe_first(net->recipe, "layer"); s;
+         s = sw_section_next(s)) {
+        const struct sw_layer_type *type = (const struct sw_layer_type *)(const void *)s->type[0];
+        const struct sw_strings *src = &((const struct sw_layer_conf *)s->common)->src;
+        for (const struct sw_layer_borrow *b = type ? type->borrows : NULL; b && b->param; b++)
+            if (b->sources == src->count && sw_str_eq(src->items[b->src], node->layer.home))
+                return true;
+    }
+    return false;
+}
+
 /* Why the layer cannot be split by columns, or NULL. */
 static const char *why_not(const struct sw_net *net, const struct sw_net_node *node)
 {
@@ -42,6 +56,8 @@ static const char *why_not(const struct sw_net *net, const struct sw_net_node *n
         return "nothing tells beforehand how many columns it has";
     if (node->joins && node->known_columns < net->workers)
         return "it has fewer columns than there are workers";
+    if (type->energy && is_lent(net, node))
+        return "a reconstruction or a metric needs its whole weight; leave those out, and ask eval";
     const char *reason =
         type->refuses_split ? type->refuses_split(node->layer.conf, net->workers) : NULL;
     return !reason && type->refuses_data ? why_not_data(net, node) : reason;

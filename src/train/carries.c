@@ -36,7 +36,7 @@ static int add(struct sw_job *job, const struct sw_layer *l, const struct sw_lay
     struct sw_states *s = &job->carries;
     if (find(s, l->home, c->name))
         return SW_OK;
-    const int64_t dim[] = {groups_of(job) * job->conf->batch, c->width};
+    const int64_t dim[] = {groups_of(job) * job->conf->batch, c->whole};
     struct sw_state *more = sw_realloc_array(s->items, (size_t)s->count + 1, sizeof *s->items);
     if (!more)
         return sw_err_nomem(err, "row state", sizeof *more);
@@ -161,10 +161,12 @@ static int move_net(struct sw_worker *w, const struct sw_net *net, int64_t row, 
         const int64_t first = chains + (rows == group_rows ? group_row : row);
         for (int k = 0; k < l->carry_count && rc == SW_OK; k++) {
             const struct sw_state *s = find(&job->carries, l->home, l->carry[k].name);
-            float *host = s->value + first * l->carry[k].width;
-            const size_t bytes = (size_t)(rows * l->carry[k].width) * sizeof(float);
-            rc = fetch ? sw_copy(w->stream, host, l->carry[k].value, bytes, err)
-                       : sw_copy(w->stream, l->carry[k].value, host, bytes, err);
+            const struct sw_layer_carry *c = &l->carry[k];
+            float *host = s->value + first * c->whole + c->first;
+            const size_t width = (size_t)c->width * sizeof(float),
+                         pitch = (size_t)c->whole * sizeof(float);
+            rc = fetch ? sw_copy_2d(w->stream, host, pitch, c->value, width, width, rows, err)
+                       : sw_copy_2d(w->stream, c->value, width, host, pitch, width, rows, err);
         }
     }
     return rc;

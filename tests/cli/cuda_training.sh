@@ -98,6 +98,45 @@ tiny=$recipe
 "$SW" weights "$T/cpu-steps/checkpoint-3.safetensors" diff "$T/steps/checkpoint-3.safetensors" \
     --tolerance 2e-4 >"$T/out" 2>"$T/err" || fail "an unrolled lstm has other parameters than the CPU"
 
+# A machine whose hidden units two workers share, in parts that begin within a block of draws.
+cat >"$T/machine.ini" <<END
+[job]
+algorithm = cd
+batch = 10
+steps = 3
+[data train]
+format = synthetic
+classes = 4
+records = 60
+height = 8
+width = 8
+scale = 0.00392156863
+[updater]
+type = sgd
+lr = 0.1
+[layer image]
+type = input
+field = image
+[layer vis]
+type = rbm_visible
+src = image
+binary = yes
+[layer rbm]
+type = rbm_hidden
+src = vis
+hidden = 27
+k = 2
+persistent = yes
+weight.init = gaussian
+weight.std = 0.1
+END
+tiny=$T/machine.ini
+train cpu-machine --device cpu
+train machine --device cuda:0,0 --oversubscribe --set layer.rbm.partition=1
+tiny=$recipe
+"$SW" weights "$T/cpu-machine/checkpoint-3.safetensors" diff "$T/machine/checkpoint-3.safetensors" \
+    --tolerance 2e-4 >"$T/out" 2>"$T/err" || fail "a machine in parts has other parameters than the CPU"
+
 # Steps as graphs: what a launcher reads on the host, instead of leaving it to the kernel, would be
 # as old as the capture.
 for graphs in yes no; do

@@ -13,7 +13,7 @@ static int unit_energy(const struct sw_cuda_launch *l, const void *args)
 {
     const struct sw_unit_energy_args *a = args;
     const struct sw_kernel_unit_energy k = sw_unit_energy_kernel(a);
-    return sw_cuda_unit_energy(&k, a->factor, a->more, a->step, a->result, l);
+    return sw_cuda_unit_energy(&k, a->factor, a->more, a->part, a->step, a->result, l);
 }
 
 static int flip(const struct sw_cuda_launch *l, const void *args)

@@ -12,6 +12,7 @@ static inline struct sw_kernel_units sw_units_kernel(const struct sw_units_args 
     return (struct sw_kernel_units){.units = a->units,
                                     .rows = a->rows,
                                     .columns = a->columns,
+                                    .first_column = a->first_column,
                                     .x = a->x,
                                     .bias = a->bias,
                                     .total = a->total,

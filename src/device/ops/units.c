@@ -77,7 +77,7 @@ static int energy_cpu(int threads, const void *args, struct sw_err *err)
     for (int64_t r = 0; r < valid; r++)
         sum += a->energy[r];
     *a->result = (struct sw_result){.sum = (a->more ? a->result->sum : 0) + a->factor * sum,
-                                    .weight = (double)valid};
+                                    .weight = a->part ? 0 : (double)valid};
     return SW_OK;
 }
 

@@ -9,6 +9,7 @@
 struct sw_units_args {
     enum sw_units units;
     int64_t rows, columns;
+    int64_t first_column; /* in the whole row, of which a sample is a function; not of softmax */
     const float *x;       /* what the other side gives */
     const float *bias;    /* [columns]; NULL: x are the means themselves */
     const float *total;   /* [rows]: how often biases count, and draws of softmax units; NULL: 1 */
@@ -30,6 +31,7 @@ struct sw_unit_energy_args {
     struct sw_result *result;
     double factor;
     bool more;
+    bool part; /* of columns: another one has the rows' weight */
     const struct sw_step *step;
 };
 extern const struct sw_op sw_op_unit_energy;

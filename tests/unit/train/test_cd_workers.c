@@ -6,7 +6,7 @@
 #include "workers_support.h"
 
 /* 25 rows; 8 x 8 pictures as chances. */
-#define MACHINES(k, more)                                                                          \
+#define STACK(k, more)                                                                             \
     "[job]\nsteps = 12\nbatch = 25\neval_batch = 20\nalgorithm = cd\n"                             \
     "[data train]\nformat = synthetic\nclasses = 4\nrecords = 200\nheight = 8\nwidth = 8\n"        \
     "scale = 0.00392156863\nshuffle = yes\n"                                                       \
@@ -21,7 +21,9 @@
     "[layer vis2]\ntype = rbm_visible\nsrc = rbm\n"                                                \
     "[layer rbm2]\ntype = rbm_hidden\nsrc = vis2\nhidden = 9\nunits = gaussian\n"                  \
     "weight.init = gaussian\nweight.std = 0.1\n"                                                   \
-    "[updater *2.*]\nlr_mult = 0.1\n"                                                              \
+    "[updater *2.*]\nlr_mult = 0.1\n"
+#define MACHINES(k, more)                                                                          \
+    STACK(k, more)                                                                                 \
     "[layer ll]\ntype = log_likelihood\nsrc = vis, rbm\nchains = 15\ntemperatures = 50\n"          \
     "include = eval\n"                                                                             \
     "[layer pl]\ntype = pseudo_likelihood\nsrc = vis, rbm\ninclude = eval\n"
@@ -66,6 +68,36 @@ static void chains_do_not_depend_on_workers(void **state)
               .device = "sim:gpus=2,mem=64MiB", .sets = {workers_set[2]});
         assert_like(many, one);
     }
+}
+
+/* Hidden units are shared out: 15 and 15, or 10 each, and 5 and 4 of the second machine, whose rows
+ * come from parts. */
+static void hidden_units_may_be_split(void **state)
+{
+    static const char *const recipes[] = {STACK("2", "sparsity = 0.1\n"),
+                                          STACK("3", "persistent = yes\n")};
+    static const char *const devices[] = {NULL, "sim:gpus=2,mem=64MiB", NULL,
+                                          "sim:gpus=3,mem=64MiB"};
+    char one[32], many[32];
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        snprintf(one, sizeof one, "one%d", i);
+        train(.recipe = recipes[i], .name = one);
+        for (int k = 0; k < 8; k++) {
+            snprintf(many, sizeof many, "split%d.%d", i, k);
+            train(.recipe = recipes[i], .name = many, .oversubscribe = true,
+                  .device = devices[k % 4],
+                  .sets = {workers_set[k % 4 < 2 ? 2 : 3], "layer.rbm.partition=1",
+                           k < 4 ? "layer.rbm2.partition=0" : "layer.rbm2.partition=1"});
+            assert_equal_runs(one, many, 12);
+        }
+    }
+    /* Chains in parts are one in the file. */
+    train(.recipe = recipes[1], .name = "half", .steps = 5, .oversubscribe = true,
+          .sets = {workers_set[3], "layer.rbm.partition=1"});
+    train(.recipe = recipes[1], .resume = "half", .resume_step = 5, .oversubscribe = true,
+          .sets = {workers_set[2], "layer.rbm.partition=1"});
+    assert_equal_runs("one1", "half", 12);
 }
 
 static void persistent_chains_go_on_after_a_resume(void **state)
@@ -186,6 +218,9 @@ static void machines_that_cannot_be_are_told(void **state)
         {{"layer.rbm2.src=vis"}, "visible side of another machine"},
         {{"job.algorithm=bptt"}, "bptt is for recurrent layers"},
         {{"layer.rbm.location=1"}, "cannot be on one worker"},
+        {{"layer.rbm.partition=1", "cluster.workers_per_group=2"},
+         "a reconstruction or a metric needs its whole weight"},
+        {{"layer.vis.partition=1", "cluster.workers_per_group=2"}, "rbm_visible cannot"},
         {{"layer.ll.chains=21"}, "but a batch of the evaluation has 20 rows"},
         {{"layer.rbm.sparsity=0.1", "layer.rbm.units=gaussian"}, "sparsity is a mean activation"},
         {{"layer.vis.units=gaussian"}, "binary = yes is for units = bernoulli"},
@@ -210,6 +245,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         FRESH(chains_do_not_depend_on_workers),
+        FRESH(hidden_units_may_be_split),
         FRESH(persistent_chains_go_on_after_a_resume),
         FRESH(exact_runs_have_the_same_bits),
         FRESH(groups_that_are_apart_have_chains_of_their_own),
