@@ -1,8 +1,9 @@
 #!/bin/sh
 # ctest-timeout: 60
 # The rooms of src/ stand on floors, and an #include goes down only; each third-party library is
-# included in one room. The offending line is named as file:line. The checker first has to find the
-# faults of a planted tree, so that it cannot pass by looking at nothing.
+# included in one room. A function is defined in the room whose header declares it, so calls go the
+# way of includes. The offending line is named as file:line. The checkers first have to find the
+# faults of a planted tree, so that they cannot pass by looking at nothing.
 set -eu
 
 # look ROOT: prints every offence below ROOT; fails when there is one.
@@ -77,6 +78,34 @@ look() {
     END { exit found }' {} +)
 }
 
+# owners ROOT: prints every function that is defined in another room than its header; fails when
+# there is one.
+owners() {
+    (cd "$1" && find $(ls -d src kernels ui 2>/dev/null) \( -name '*.[ch]' -o -name '*.cu' \) -exec awk '
+    function room_of(path,   part, count) {
+        count = split(path, part, "/")
+        return part[1] == "src" ? (count == 2 ? "main.c" : part[2]) : part[1]
+    }
+    /^[a-z][a-z0-9_ ]*[ *]+sw_[a-z0-9_]+\(/ && !/^(static|typedef|return)/ {
+        name = $0
+        sub(/\(.*/, "", name)
+        sub(/^.*[ *]/, "", name)
+        if (FILENAME ~ /\.h$/) {
+            header[name] = FILENAME
+            line[name] = FNR
+        } else if (!/;$/)
+            at[name] = FILENAME
+    }
+    END {
+        for (name in at)
+            if (name in header && room_of(header[name]) != room_of(at[name])) {
+                printf "%s:%d: %s is defined in %s\n", header[name], line[name], name, at[name]
+                found = 1
+            }
+        exit found
+    }' {} +)
+}
+
 planted=$(mktemp -d)
 trap 'rm -rf "$planted"' EXIT
 mkdir -p "$planted/src/layers" "$planted/src/base" "$planted/src/param" "$planted/src/data" \
@@ -99,4 +128,13 @@ if [ "$(printf '%s\n' "$out" | cut -d: -f1,2 | sort)" != "$expected" ]; then
     exit 1
 fi
 
+printf 'int sw_near(int n);\n\nvoid *sw_far(int n,\n             int m);\n' >"$planted/src/base/far.h"
+printf 'int sw_near(int n)\n{\n    return n;\n}\n' >"$planted/src/base/near.c"
+printf 'void *sw_far(int n,\n             int m)\n{\n    return 0;\n}\n' >"$planted/src/data/far.c"
+if out=$(owners "$planted") || [ "$out" != 'src/base/far.h:3: sw_far is defined in src/data/far.c' ]; then
+    printf 'the checker should find sw_far alone in the planted tree and finds\n%s\n' "$out" >&2
+    exit 1
+fi
+
 look "$SW_SOURCE_DIR"
+owners "$SW_SOURCE_DIR"
