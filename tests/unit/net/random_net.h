@@ -167,16 +167,23 @@ static inline void add_windowed(struct random_net *n, int s)
         return;
     }
     if (pick(n, 0, 2) == 0) {
-        add_section(n, "[layer %s]\ntype = lrn\nsrc = %s\nsize = 3\nalpha = 0.5\n", add_alike(n, s),
-                    n->feature[s].name);
+        const char *region = n->trains && n->feature_count % 2 ? "region = within_channel\n" : "";
+        add_section(n, "[layer %s]\ntype = lrn\nsrc = %s\nsize = 3\nalpha = 0.5\n%s",
+                    add_alike(n, s), n->feature[s].name, region);
         return;
     }
-    int outputs = pick(n, 0, 2) ? 8 : pick(n, 1, 3) * pick(n, 1, 8),
+    int usual = n->trains && n->feature_count % 2 ? 12 : 8;
+    int outputs = pick(n, 0, 2) ? usual : pick(n, 1, 3) * pick(n, 1, 8),
         channels = n->feature[s].channels;
     const char *type = n->trains && pick(n, 0, 5) == 0 ? "deconvolution" : "convolution";
     /* As many as line up with a split over two workers, or four. */
     int groups = n->trains && channels > 0 && outputs % 4 == 0 ? pick(n, 0, 2) : 0;
     groups = groups > 0 && channels % (2 * groups) == 0 ? 2 * groups : 1;
+    /* And some that do not. */
+    if (n->trains && groups == 1 && channels > 0 && channels % 3 == 0) {
+        groups = 3;
+        outputs = (outputs + 2) / 3 * 3;
+    }
     add_section(n,
                 "[layer %s]\ntype = %s\nsrc = %s\noutputs = %d\nkernel = 3\npad = 1\n"
                 "groups = %d\n%s",

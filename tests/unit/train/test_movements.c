@@ -120,20 +120,24 @@ static int64_t plan_floats(const struct sw_job_plan *p, const char *from)
     return floats;
 }
 
-static void check_cell(int from, int to, int workers)
+/* `floats` move between source and reader, one way. */
+static void check_net(const char *recipe, const char *from, const char *to, int workers,
+                      int64_t floats)
 {
-    char sets[3][48], device[64], name[48];
+    static int runs;
+    char sets[3][48] = {""}, device[64], name[48];
     snprintf(sets[0], sizeof sets[0], "cluster.workers_per_group=%d", workers);
-    snprintf(sets[1], sizeof sets[1], "layer.source.%s", froms[from]);
-    snprintf(sets[2], sizeof sets[2], "layer.reader.%s", tos[to].set);
+    snprintf(sets[1], sizeof sets[1], "layer.source.%s", from);
+    if (to)
+        snprintf(sets[2], sizeof sets[2], "layer.reader.%s", to);
     snprintf(device, sizeof device, "sim:gpus=%d,mem=64MiB,peer=no", workers);
-    snprintf(name, sizeof name, "%d-%d-%d", from, to, workers);
-    struct trial t = {.recipe = *tos[to].layer == 'e' ? element_net : product_net,
+    snprintf(name, sizeof name, "run-%d", runs++);
+    struct trial t = {.recipe = recipe,
                       .name = name,
                       .device = device,
                       .steps = STEPS,
                       .oversubscribe = true,
-                      .sets = {sets[0], sets[1], sets[2]}};
+                      .sets = {sets[0], sets[1], to ? sets[2] : NULL}};
     __atomic_store_n(&sent_bytes, 0, __ATOMIC_RELAXED);
     if (trial_open(&t) != SW_OK)
         fail_msg("%s, %s: %s", sets[1], sets[2], t.err.text);
@@ -142,8 +146,7 @@ static void check_cell(int from, int to, int workers)
     if (trial_run(&t) != SW_OK)
         fail_msg("%s, %s: %s", sets[1], sets[2], t.err.text);
     trial_close(&t);
-    int64_t expected = 2 * expected_floats(from, to, workers),
-            sent = __atomic_load_n(&sent_bytes, __ATOMIC_RELAXED),
+    int64_t expected = 2 * floats, sent = __atomic_load_n(&sent_bytes, __ATOMIC_RELAXED),
             told = (int64_t)ask("SELECT coalesce(sum(bytes), 0) FROM link_traffic WHERE run_id = "
                                 "%d AND kind = 'feature'",
                                 run_id(name));
@@ -153,6 +156,12 @@ static void check_cell(int from, int to, int workers)
                  (int)told, (int)sent);
 }
 
+static void check_cell(int from, int to, int workers)
+{
+    check_net(*tos[to].layer == 'e' ? element_net : product_net, froms[from], tos[to].set, workers,
+              expected_floats(from, to, workers));
+}
+
 static void every_cell_moves_what_the_table_says(void **state)
 {
     (void)state;
@@ -160,6 +169,70 @@ static void every_cell_moves_what_the_table_says(void **state)
         for (int from = 0; from < FROMS; from++)
             for (int to = 0; to < TOS; to++)
                 check_cell(from, to, workers);
+}
+
+/* ---- columns of other layers ---- */
+
+/* Readers whose columns are not the source's, one for one: side by side with another, behind it and
+ * before it, and a part of it. Column c of the source is column c + at of `whole` ones that are cut
+ * over workers. */
+static const struct {
+    const char *net;
+    int at, whole;
+} joins[] = {
+    {NET("[layer other]\ntype = inner_product\nsrc = image\noutputs = 13\n"
+         "[layer reader]\ntype = concat\nsrc = source, other\npartition = 1\n"),
+     0, COLUMNS + 13},
+    {NET("[layer other]\ntype = inner_product\nsrc = image\noutputs = 70\n"
+         "[layer reader]\ntype = concat\nsrc = other, source\npartition = 1\n"),
+     70, COLUMNS + 70},
+    {NET("[layer reader]\ntype = slice\nsrc = source\nfrom = 5\nto = 30\npartition = 1\n"), -5, 25},
+};
+enum { JOINS = sizeof joins / sizeof *joins };
+
+/* The worker that has one of so many things. */
+static int holder_of(int thing, int things, int workers)
+{
+    int64_t first, count;
+    for (int w = 0; w < workers; w++) {
+        sw_part(things, workers, w, &first, &count);
+        if (thing >= first && thing < first + count)
+            return w;
+    }
+    return -1;
+}
+
+/* Who has a value of the source before it moves; -1: everybody a term of it. */
+static int holder_before(int from, int row, int column, int workers)
+{
+    const char *way = froms[from];
+    return strcmp(way, "partition=0") == 0     ? holder_of(row, ROWS, workers)
+           : strcmp(way, "partition=1") == 0   ? holder_of(column, COLUMNS, workers)
+           : strcmp(way, "partition=1in") == 0 ? -1
+                                               : way[strlen(way) - 1] - '0';
+}
+
+static int64_t joined_floats(int from, int join, int workers)
+{
+    int64_t floats = 0;
+    for (int row = 0; row < ROWS; row++)
+        for (int column = 0; column < COLUMNS; column++) {
+            int place = column + joins[join].at, whole = joins[join].whole;
+            int to = holder_of(place, whole, workers),
+                before = holder_before(from, row, column, workers);
+            floats += to < 0 ? 0 : before < 0 ? workers - 1 : before != to;
+        }
+    return floats;
+}
+
+static void columns_of_others_move_where_they_belong(void **state)
+{
+    (void)state;
+    for (int workers = 2; workers <= 4; workers++)
+        for (int from = 0; from < FROMS; from++)
+            for (int join = 0; join < JOINS; join++)
+                check_net(joins[join].net, froms[from], NULL, workers,
+                          joined_floats(from, join, workers));
 }
 
 /* ---- what a worker holds ---- */
@@ -215,6 +288,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         FRESH(every_cell_moves_what_the_table_says),
+        FRESH(columns_of_others_move_where_they_belong),
         FRESH(a_split_layer_takes_its_share_of_a_device),
     };
     return cmocka_run_group_tests_name("movements", tests, NULL, NULL);
