@@ -1,56 +1,8 @@
-#include "net/parts.h"
+#include "net/parts_private.h"
 
 #include "base/os.h"
 #include "device/ops/fold.h"
 #include <string.h>
-
-enum { ALIGN = 4096 };
-
-struct part {
-    struct sw_net *net; /* owned */
-    int64_t row;
-    size_t arena_at;
-    float **gradient; /* owned [parameters]: where backward writes; NULL: nowhere */
-};
-
-struct lane {
-    struct sw_stream *stream; /* owned where parts are alone, else the worker's */
-    int first, count;         /* of the parts */
-    size_t scratch_at, pool_at;
-};
-
-struct sw_parts {
-    struct sw_stream *stream; /* borrowed: the worker's */
-    bool alone, training;
-    struct part *part; /* owned [count] */
-    int count;
-    struct lane *lane; /* owned [lanes] */
-    int lanes;
-    struct sw_tree_plan plan;
-    size_t slot_bytes; /* of the pools: the gradients of one layer */
-    size_t *pooled_at; /* owned [parameters]: place in a slot */
-    size_t *kept_at;   /* owned [parameters]: of gradients that outlive their layer's backward, */
-    size_t kept_bytes; /* a place for every part */
-    size_t arena_bytes;
-    sw_parts_sum *sum;
-    void *sum_user;
-    void (*beat)(void *user);
-    void *beat_user;
-    double *sums; /* owned [count][sum_count]; NULL: the layers' own are used */
-    /* What the lanes do just now. */
-    int layer, phase, turn;
-    bool backward;
-};
-
-static size_t aligned(size_t bytes, size_t to)
-{
-    return (bytes + to - 1) / to * to;
-}
-
-static struct sw_net *first_net(const struct sw_parts *p)
-{
-    return p->part[0].net;
-}
 
 int sw_parts_count(const struct sw_parts *p)
 {
@@ -89,7 +41,7 @@ static int make_lanes(struct sw_parts *p, const struct sw_parts_args *a, struct 
         return sw_err_nomem(err, "parts of a batch", (size_t)p->lanes * sizeof *p->lane);
     for (int i = 0; i < p->lanes && rc == SW_OK; i++) {
         int64_t first, count;
-        struct lane *l = &p->lane[i];
+        struct sw_lane *l = &p->lane[i];
         sw_part(p->count, p->lanes, i, &first, &count);
         l->first = (int)first;
         l->count = (int)count;
@@ -101,8 +53,8 @@ static int make_lanes(struct sw_parts *p, const struct sw_parts_args *a, struct 
     return rc;
 }
 
-static int make_net(struct sw_parts *p, const struct sw_parts_args *a, const struct lane *l, int i,
-                    struct sw_err *err)
+static int make_net(struct sw_parts *p, const struct sw_parts_args *a, const struct sw_lane *l,
+                    int i, struct sw_err *err)
 {
     struct sw_net_args args = *a->net;
     struct sw_net_field fields[SW_LAYER_SRCS];
@@ -122,7 +74,7 @@ static int make_net(struct sw_parts *p, const struct sw_parts_args *a, const str
     args.stream = l->stream;
     args.scratch_apart = p->count > 1;
     if (i > 0 && !args.sharing)
-        args.sharing = first_net(p);
+        args.sharing = sw_parts_first(p);
     sw_stream_attach(l->stream); /* plans are made for its threads */
     return sw_net_new(&args, &p->part[i].net, err);
 }
@@ -142,136 +94,9 @@ static int make_nets(struct sw_parts *p, const struct sw_parts_args *a, struct s
     return rc;
 }
 
-/* ---- Memory ---- */
-
-/* Does another layer use the parameter too, or may other parts run between two phases of its
- * backward? Then its gradient cannot lie in the pool. */
-static bool is_kept(const struct sw_net *net, int param)
-{
-    const struct sw_net_param *np = sw_net_param(net, param);
-    bool kept = sw_net_phases(net, np->layer, true) > 1;
-    for (int q = 0; q < sw_net_param_count(net); q++)
-        kept = kept || sw_net_param(net, q)->root == param;
-    return kept;
-}
-
-static size_t gradient_bytes(const struct sw_net *net, int param)
-{
-    const struct sw_net_param *np = sw_net_param(net, param);
-    bool has = !np->frozen && np->root < 0;
-    return has ? aligned(sw_desc_bytes(&sw_net_layer(net, np->layer)->param[np->index].layout),
-                         SW_PARTS_ALIGN)
-               : 0;
-}
-
-/* Places of gradients that are no terms yet. */
-static int lay_out_gradients(struct sw_parts *p, struct sw_err *err)
-{
-    const struct sw_net *net = first_net(p);
-    size_t params = (size_t)sw_net_param_count(net) + 1;
-    p->pooled_at = sw_calloc(params, sizeof *p->pooled_at);
-    p->kept_at = sw_calloc(params, sizeof *p->kept_at);
-    if (!p->pooled_at || !p->kept_at)
-        return sw_err_nomem(err, "parts of a batch", params * sizeof *p->kept_at);
-    for (int i = 0; i < sw_net_layer_count(net) && p->training && p->count > 1; i++) {
-        int first, count = sw_net_layer_params(net, i, &first);
-        size_t pooled = 0;
-        for (int q = first; q < first + count; q++) {
-            size_t *at = is_kept(net, q) ? &p->kept_bytes : &pooled;
-            (is_kept(net, q) ? p->kept_at : p->pooled_at)[q] = *at;
-            *at += gradient_bytes(net, q);
-        }
-        p->slot_bytes = pooled > p->slot_bytes ? pooled : p->slot_bytes;
-    }
-    return SW_OK;
-}
-
-/* Arenas, then what the lanes have, then the gradients that are kept. */
-static void lay_out(struct sw_parts *p)
-{
-    size_t at = 0;
-    for (int i = 0; i < p->count; i++) {
-        p->part[i].arena_at = at;
-        at += aligned(sw_net_arena_bytes(p->part[i].net), ALIGN);
-    }
-    for (int j = 0; j < p->lanes; j++) {
-        struct lane *l = &p->lane[j];
-        size_t scratch = 0;
-        for (int i = l->first; i < l->first + l->count; i++)
-            if (sw_net_scratch_bytes(p->part[i].net) > scratch)
-                scratch = sw_net_scratch_bytes(p->part[i].net);
-        l->scratch_at = at;
-        l->pool_at = at + aligned(scratch, ALIGN);
-        at = l->pool_at + aligned(p->slot_bytes * (size_t)p->plan.slots, ALIGN);
-    }
-    p->arena_bytes = at + p->kept_bytes * (size_t)p->count;
-}
-
-/* Arenas alone. */
-static size_t bytes_of_arenas(const struct sw_parts *p)
-{
-    size_t bytes = 0;
-    for (int i = 0; i < p->count; i++)
-        bytes += aligned(sw_net_arena_bytes(p->part[i].net), ALIGN);
-    return bytes;
-}
-
-/* Parts are alike: each gets the same share of what is left for arenas. */
-int sw_parts_fit(struct sw_parts *p, size_t budget_bytes, const struct sw_net_rates *rates,
-                 struct sw_net_fit *fit, struct sw_err *err)
-{
-    size_t beside = p->arena_bytes - bytes_of_arenas(p), least = 0;
-    size_t share = budget_bytes > beside ? (budget_bytes - beside) / (size_t)p->count : 0;
-    *fit = (struct sw_net_fit){.fits = true};
-    for (int i = 0; i < p->count; i++) {
-        struct sw_net *net = p->part[i].net;
-        struct sw_net_fit one = {.fits = true};
-        int rc = SW_OK;
-        if (sw_net_arena_bytes(net) > share)
-            rc = sw_net_fit(net, share, rates, &one, err);
-        if (rc != SW_OK)
-            return rc;
-        fit->fits = fit->fits && one.fits;
-        if (one.least_bytes <= least)
-            continue;
-        least = one.least_bytes;
-        fit->layer = one.layer;
-        fit->pass = one.pass;
-    }
-    lay_out(p);
-    fit->least_bytes = least ? beside + least * (size_t)p->count : 0;
-    return SW_OK;
-}
-
-struct sw_net_cost sw_parts_cost(const struct sw_parts *p)
-{
-    struct sw_net_cost sum = {.kept_bytes = p->arena_bytes - bytes_of_arenas(p)};
-    for (int i = 0; i < p->count; i++) {
-        const struct sw_net_cost c = sw_net_cost(p->part[i].net);
-        sum.kept_bytes += aligned(c.kept_bytes, ALIGN);
-        sum.repeated += c.repeated;
-        sum.swapped += c.swapped;
-        sum.repeat_flops += c.repeat_flops;
-        sum.repeat_bytes += c.repeat_bytes;
-        sum.swap_bytes += c.swap_bytes;
-    }
-    return sum;
-}
-
-void sw_parts_bind_swap(struct sw_parts *p, void *memory)
-{
-    char *at = memory;
-    for (int i = 0; i < p->count; i++) {
-        size_t bytes = sw_net_cost(p->part[i].net).swap_bytes;
-        if (bytes > 0)
-            sw_net_bind_swap(p->part[i].net, at);
-        at += bytes;
-    }
-}
-
 static int make_sums(struct sw_parts *p, struct sw_err *err)
 {
-    size_t sums = (size_t)sw_net_sum_count(first_net(p)) * (size_t)p->count;
+    size_t sums = (size_t)sw_net_sum_count(sw_parts_first(p)) * (size_t)p->count;
     if (sums == 0 || (p->count == 1 && p->stream->dev->host_memory))
         return SW_OK;
     p->sums = sw_calloc(sums, sizeof *p->sums);
@@ -289,17 +114,17 @@ static int make(struct sw_parts *p, const struct sw_parts_args *a, struct sw_err
     if (rc == SW_OK)
         rc = make_nets(p, a, err);
     for (int i = 0; i < p->count && rc == SW_OK; i++) {
-        size_t params = (size_t)sw_net_param_count(first_net(p)) + 1;
+        size_t params = (size_t)sw_net_param_count(sw_parts_first(p)) + 1;
         p->part[i].gradient = sw_calloc(params, sizeof *p->part[i].gradient);
         if (!p->part[i].gradient)
             rc = sw_err_nomem(err, "parts of a batch", params * sizeof(float *));
     }
     if (rc == SW_OK)
-        rc = lay_out_gradients(p, err);
+        rc = sw_parts_lay_out_gradients(p, err);
     if (rc == SW_OK)
         rc = make_sums(p, err);
     if (rc == SW_OK)
-        lay_out(p);
+        sw_parts_lay_out(p);
     return rc;
 }
 
@@ -341,69 +166,19 @@ void sw_parts_free(struct sw_parts *p)
     sw_free(p);
 }
 
-/* ---- Pointers ---- */
-
-static char *kept_memory(const struct sw_parts *p, char *arena)
-{
-    return arena + p->arena_bytes - p->kept_bytes * (size_t)p->count;
-}
-
-/* Where backward of a part writes a gradient that is not the first of its term. */
-static float *aside(const struct sw_parts *p, char *arena, const struct lane *l, int part,
-                    int param)
-{
-    char *at =
-        is_kept(first_net(p), param)
-            ? kept_memory(p, arena) + p->kept_bytes * (size_t)part + p->kept_at[param]
-            : arena + l->pool_at + p->slot_bytes * (size_t)p->plan.slot[part] + p->pooled_at[param];
-    return (float *)(void *)at;
-}
-
-void sw_parts_bind(struct sw_parts *p, void *memory)
-{
-    char *arena = memory;
-    int params = p->training ? sw_net_param_count(first_net(p)) : 0;
-    for (int j = 0; j < p->lanes; j++) {
-        const struct lane *l = &p->lane[j];
-        for (int i = l->first; i < l->first + l->count; i++) {
-            struct part *part = &p->part[i];
-            sw_net_bind(part->net, arena + part->arena_at, arena + l->scratch_at);
-            for (int q = 0; q < params; q++)
-                part->gradient[q] = p->plan.slot[i] < 0 || gradient_bytes(part->net, q) == 0
-                                        ? NULL
-                                        : aside(p, arena, l, i, q);
-        }
-    }
-}
-
-void sw_parts_bind_param(struct sw_parts *p, int param, const float *value, float *const *terms)
-{
-    const struct sw_net_param *np = sw_net_param(first_net(p), param);
-    for (int i = 0; i < p->count; i++) {
-        struct part *part = &p->part[i];
-        if (p->training && p->plan.slot[i] < 0)
-            part->gradient[param] = terms ? terms[p->plan.term[i]] : NULL;
-        /* One that is another's writes and adds where that one's gradient is. */
-        float *gradient = !terms          ? NULL
-                          : np->root >= 0 ? part->gradient[np->root]
-                                          : part->gradient[param];
-        sw_net_bind_param(part->net, param, value, gradient);
-    }
-}
-
 int sw_parts_set_field(struct sw_parts *p, const char *field, void *data, struct sw_err *err)
 {
     int rc = SW_OK, input = -1;
-    for (int i = 0; i < sw_net_layer_count(first_net(p)) && input < 0; i++) {
-        const struct sw_layer *l = sw_net_layer(first_net(p), i);
+    for (int i = 0; i < sw_net_layer_count(sw_parts_first(p)) && input < 0; i++) {
+        const struct sw_layer *l = sw_net_layer(sw_parts_first(p), i);
         if (l->type->role == SW_ROLE_INPUT && strcmp(sw_layer_input_field(l), field) == 0)
             input = i;
     }
     char *at = data;
     for (int i = 0; i < p->count && rc == SW_OK && input >= 0; i++) {
         rc = sw_net_set_field(p->part[i].net, field, at, err);
-        at +=
-            aligned(sw_desc_bytes(&sw_net_layer(p->part[i].net, input)->dst.desc), SW_PARTS_ALIGN);
+        at += sw_parts_aligned(sw_desc_bytes(&sw_net_layer(p->part[i].net, input)->dst.desc),
+                               SW_PARTS_ALIGN);
     }
     return rc;
 }
@@ -412,7 +187,7 @@ int sw_parts_set_step(struct sw_parts *p, const struct sw_step *step, struct sw_
 {
     int rc = SW_OK;
     for (int i = 0; i < p->count && rc == SW_OK; i++) {
-        const struct part *part = &p->part[i];
+        const struct sw_part_net *part = &p->part[i];
         struct sw_step own = *step;
         int64_t rows = sw_net_rows(part->net), valid = step->valid_rows - part->row;
         own.first_row += part->row;
@@ -447,7 +222,7 @@ static int fold_nodes(const struct sw_parts *p, struct sw_stream *s, int param,
 {
     int first = nodes[0].from, leaves = nodes[count - 1].to - first, rc = SW_OK;
     struct sw_fold_args a = {.count = count, .y = place_of(p, &nodes[0], param)};
-    const struct sw_net_param *np = sw_net_param(first_net(p), param);
+    const struct sw_net_param *np = sw_net_param(sw_parts_first(p), param);
     if (count > SW_FOLD_TERMS) {
         /* The two halves of the tree, then these. */
         int left = 1, n = 0;
@@ -464,7 +239,7 @@ static int fold_nodes(const struct sw_parts *p, struct sw_stream *s, int param,
     }
     if (count < 2)
         return SW_OK;
-    a.n = sw_desc_storage(&sw_net_layer(first_net(p), np->layer)->param[np->index].layout);
+    a.n = sw_desc_storage(&sw_net_layer(sw_parts_first(p), np->layer)->param[np->index].layout);
     for (int i = 0; i < count; i++) {
         a.x[i] = place_of(p, &nodes[i], param);
         a.ends[i] = nodes[i].to - first;
@@ -475,7 +250,7 @@ static int fold_nodes(const struct sw_parts *p, struct sw_stream *s, int param,
 /* Is the gradient complete when the layer's backward is done? */
 static bool completes(const struct sw_parts *p, int param)
 {
-    const struct sw_net_param *np = sw_net_param(first_net(p), param);
+    const struct sw_net_param *np = sw_net_param(sw_parts_first(p), param);
     return !np->frozen && np->root < 0 && p->part[0].gradient[param];
 }
 
@@ -483,11 +258,11 @@ static bool completes(const struct sw_parts *p, int param)
 static int merge_before(const struct sw_parts *p, struct sw_stream *s, int layer, int before,
                         struct sw_err *err)
 {
-    int first, count = sw_net_layer_params(first_net(p), layer, &first), rc = SW_OK;
+    int first, count = sw_net_layer_params(sw_parts_first(p), layer, &first), rc = SW_OK;
     for (int m = 0; m < p->plan.merges; m++) {
         const struct sw_tree_merge *merge = &p->plan.merge[m];
         for (int q = first; q < first + count && merge->before == before && rc == SW_OK; q++)
-            if (completes(p, q) && !is_kept(first_net(p), q))
+            if (completes(p, q) && !sw_parts_keeps(sw_parts_first(p), q))
                 rc = fold_nodes(p, s, q, &p->plan.node[merge->first], merge->count, err);
     }
     return rc;
@@ -511,10 +286,10 @@ static int fold_kept(const struct sw_parts *p, int param, struct sw_err *err)
 /* What is left to add up when all parts have run, by the whole team. */
 static int finish_terms(struct sw_parts *p, int layer, struct sw_err *err)
 {
-    int first, count = sw_net_layer_params(first_net(p), layer, &first);
+    int first, count = sw_net_layer_params(sw_parts_first(p), layer, &first);
     int rc = p->count > 1 ? merge_before(p, p->stream, layer, p->count, err) : SW_OK;
     for (int q = first; q < first + count && rc == SW_OK && p->count > 1; q++)
-        if (completes(p, q) && is_kept(first_net(p), q))
+        if (completes(p, q) && sw_parts_keeps(sw_parts_first(p), q))
             rc = fold_kept(p, q, err);
     return rc;
 }
@@ -525,7 +300,7 @@ static int finish_terms(struct sw_parts *p, int layer, struct sw_err *err)
 static int run_lane(void *parts, int lane, struct sw_err *err)
 {
     const struct sw_parts *p = parts;
-    const struct lane *l = &p->lane[lane];
+    const struct sw_lane *l = &p->lane[lane];
     int rc = SW_OK;
     for (int i = l->first; i < l->first + l->count && rc == SW_OK; i++) {
         if (p->backward && p->turn == 0 && p->count > 1)
@@ -559,10 +334,10 @@ static int move_sums(struct sw_parts *p, bool back, struct sw_err *err)
 static int add_sums(struct sw_parts *p, struct sw_err *err)
 {
     int count;
-    double *own = sw_net_sums(first_net(p), p->layer, &count);
-    if (!p->sum || !own || sw_net_has_whole_batch(first_net(p), p->layer))
+    double *own = sw_net_sums(sw_parts_first(p), p->layer, &count);
+    if (!p->sum || !own || sw_net_has_whole_batch(sw_parts_first(p), p->layer))
         return SW_OK;
-    bool in_rows = sw_net_is_in_rows(first_net(p), p->layer);
+    bool in_rows = sw_net_is_in_rows(sw_parts_first(p), p->layer);
     if (!p->sums)
         return p->sum(p->sum_user, own, count, in_rows, err);
     int rc = move_sums(p, false, err);
@@ -574,13 +349,13 @@ static int add_sums(struct sw_parts *p, struct sw_err *err)
 
 bool sw_parts_only_queues(const struct sw_parts *p, int layer, bool backward)
 {
-    bool sums = p->sum && sw_net_phases(first_net(p), layer, backward) > 1;
-    return !p->stream->dev->host_memory && !sums && !sw_net_moves(first_net(p), layer);
+    bool sums = p->sum && sw_net_phases(sw_parts_first(p), layer, backward) > 1;
+    return !p->stream->dev->host_memory && !sums && !sw_net_moves(sw_parts_first(p), layer);
 }
 
 static int run_layer(struct sw_parts *p, int layer, bool backward, struct sw_err *err)
 {
-    int phases = sw_net_phases(first_net(p), layer, backward), rc = SW_OK;
+    int phases = sw_net_phases(sw_parts_first(p), layer, backward), rc = SW_OK;
     p->layer = layer;
     p->backward = backward;
     for (p->phase = 0; p->phase < phases && rc == SW_OK; p->phase++) {
@@ -589,7 +364,7 @@ static int run_layer(struct sw_parts *p, int layer, bool backward, struct sw_err
         if (p->phase > 0)
             rc = add_sums(p, err);
         if (rc != SW_OK)
-            return sw_err_prefix(err, rc, "layer %s", sw_net_layer(first_net(p), layer)->name);
+            return sw_err_prefix(err, rc, "layer %s", sw_net_layer(sw_parts_first(p), layer)->name);
         rc = run_lanes(p, err);
     }
     return rc;
