@@ -17,6 +17,19 @@ static const struct sw_opt opts[] = {
     {0},
 };
 
+static const char *refuses_split(const void *conf, int parts)
+{
+    (void)parts;
+    return ((const struct conf *)conf)->axis == 1 ? "its columns are not those of its source"
+                                                  : NULL;
+}
+
+static int64_t columns(const void *conf, const int64_t *src, int count, int64_t *begin)
+{
+    (void)count, (void)begin;
+    return ((const struct conf *)conf)->axis == 1 ? 0 : src[0];
+}
+
 static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_err *err)
 {
     const struct conf *c = l->conf;
@@ -50,7 +63,9 @@ const struct sw_layer_type sw_layer_flatten = {
              .opts = opts,
              .conf_bytes = sizeof(struct conf)},
     .role = SW_ROLE_NEURON,
-    .split_reason = "its columns are not those of its source",
+    .split = SW_SPLIT_ELEMENTWISE,
+    .refuses_split = refuses_split,
+    .columns = columns,
     .min_src = 1,
     .max_src = 1,
     .state_bytes = sizeof(struct sw_reshaped),

@@ -69,6 +69,28 @@ static int read_shape(const struct sw_layer *l, int64_t *dim, int *ndim, struct 
     return SW_OK;
 }
 
+/* A row keeps its columns where the first dimension behind the rows is the source's. */
+static bool keeps_columns(const void *conf)
+{
+    const struct conf *c = conf;
+    return c->shape.count > 0 && c->shape.items[0] == 0;
+}
+
+static const char *refuses_split(const void *conf, int parts)
+{
+    (void)parts;
+    return keeps_columns(conf) ? NULL : "its columns are not those of its source";
+}
+
+static int64_t columns(const void *conf, const int64_t *src, int count, int64_t *begin)
+{
+    const struct conf *c = conf;
+    (void)count, (void)begin;
+    if (keeps_columns(conf))
+        return src[0];
+    return c->shape.count > 0 && c->shape.items[0] > 0 ? (int64_t)c->shape.items[0] : 0;
+}
+
 static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_err *err)
 {
     int64_t dim[SW_MAX_DIMS];
@@ -91,7 +113,9 @@ const struct sw_layer_type sw_layer_reshape = {
              .opts = opts,
              .conf_bytes = sizeof(struct conf)},
     .role = SW_ROLE_NEURON,
-    .split_reason = "its columns are not those of its source",
+    .split = SW_SPLIT_ELEMENTWISE,
+    .refuses_split = refuses_split,
+    .columns = columns,
     .min_src = 1,
     .max_src = 1,
     .state_bytes = sizeof(struct sw_reshaped),

@@ -1,5 +1,5 @@
 /* ctest-labels: threads
- * ctest-timeout: 120
+ * ctest-timeout: 300
  * Layers that the other tests of training do not use compute on several workers, and on simulated
  * devices whose memory the host cannot reach, what they compute on one. */
 #include "workers_support.h"
@@ -18,7 +18,9 @@ static const char kinds_recipe[] = WORKERS_JOB DATA_SECTIONS UPDATER_SECTIONS
     "[layer up]\ntype = deconvolution\nsrc = pool\noutputs = 6\nkernel = 4\nstride = 2\npad = 1\n"
     "groups = 2\n"
     "[layer act2]\ntype = activation\nsrc = up\nfunction = tanh\n"
-    "[layer fc]\ntype = inner_product\nsrc = act2\noutputs = 4\n"
+    "[layer line]\ntype = flatten\nsrc = act2\naxis = 2\n"
+    "[layer again]\ntype = reshape\nsrc = line\nshape = 0, 4, -1\n"
+    "[layer fc]\ntype = inner_product\nsrc = again\noutputs = 4\n"
     "[layer loss]\ntype = softmax_loss\nsrc = fc, label\n"
     "[layer words]\ntype = embedding\nsrc = label\nvocabulary = 4\noutputs = 7\n"
     "[layer fc2]\ntype = inner_product\nsrc = words\noutputs = 4\ntranspose = yes\n"
@@ -102,6 +104,8 @@ static void layers_are_split_by_columns(void **state)
     static const struct cut halves[] = {{"norm", {0, 0}},
                                         {"pool", {0, 0}},
                                         {"up", {8 * 3 * 16 + 3, 8 * 3 * 16 + 3}},
+                                        {"line", {0, 0}},
+                                        {"again", {0, 0}},
                                         {"words", {4 * 4, 4 * 3}},
                                         {"fc2", {7 * 2 + 2, 7 * 2 + 2}},
                                         {NULL, {0}}},

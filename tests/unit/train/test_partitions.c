@@ -1,5 +1,5 @@
 /* ctest-labels: threads
- * ctest-timeout: 300
+ * ctest-timeout: 600
  * Nets whose layers are split by rows, by columns, by columns of their sources, or whole on any
  * worker, in any mixture, on cpu and sim, train to what one worker trains; every worker holds and
  * computes its part, and the features that move are those of the movement table. */
