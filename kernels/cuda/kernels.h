@@ -11,6 +11,7 @@
 
 #include "base/step.h"
 #include "kernels/cpu/kernels.h"
+#include "kernels/updaters/decide.h"
 #include <stddef.h>
 
 #ifdef __cplusplus
@@ -394,6 +395,17 @@ int sw_cuda_lrn_backward(const struct sw_cuda_lrn *a, const struct sw_cuda_launc
 
 int sw_cuda_clock(int64_t *ns, const struct sw_cuda_launch *l);
 
+/* ---- decide.cu ---- */
+
+/* kernels/updaters/decide.h says what they are; clip times the loss scale is the limit. */
+int sw_cuda_measure(const float *x, int64_t count, float clip, const struct sw_deciding *known,
+                    double *squares, const struct sw_cuda_launch *l);
+int sw_cuda_norm_totals(const double *squares, const int64_t *ends, int arrays, double *total,
+                        const struct sw_cuda_launch *l);
+int sw_cuda_decide(const double *squares, int params, double clip_norm,
+                   const struct sw_deciding *known, struct sw_decided *decided,
+                   const struct sw_cuda_launch *l);
+
 /* ---- updaters.cu ---- */
 
 /* One update of a whole parameter by the formula of that name (kernels/updaters). */
@@ -406,6 +418,7 @@ struct sw_cuda_update {
     const float *gradient;
     int64_t count;
     float clip_value;
+    const struct sw_decided *decided; /* or NULL; it has the scale then, and multiplies the limit */
     bool *non_finite;
 };
 /* Is there a formula of that name with constants of that size? */

@@ -18,6 +18,7 @@ struct arrays {
     int64_t count;
     const float *scale;
     float clip;
+    const struct sw_decided *decided;
     bool *non_finite;
 };
 
@@ -30,12 +31,15 @@ template <sw_formula formula, typename K>
 static __global__ void update(struct arrays a, const K *there)
 {
     const K constants = *there;
-    const float scale = *a.scale;
+    const float scale = a.decided ? a.decided->scale : *a.scale;
+    const float clip = a.decided ? a.clip * (float)a.decided->loss_scale : a.clip;
+    if (a.decided && a.decided->dropped)
+        return;
     for (int64_t i = sw_first(); i < a.count; i += sw_stride()) {
         float g = a.gradient[i];
         struct sw_element e = {a.value[i], a.slot[0] ? a.slot[0][i] : 0.0f,
                                a.slot[1] ? a.slot[1][i] : 0.0f};
-        e = formula(&constants, e, scale * clipped(g, a.clip));
+        e = formula(&constants, e, scale * clipped(g, clip));
         uint32_t bad = sw_non_finite(g) | sw_non_finite(e.w);
         a.value[i] = e.w;
         if (a.slot[0]) {
@@ -94,7 +98,7 @@ int sw_cuda_update(const struct sw_cuda_update *u, const struct sw_cuda_launch *
     const struct formula *f = find(u->formula, u->constants_bytes);
     const struct arrays a = {u->value,     {u->slot[0], u->slot[1]}, u->gradient,
                              u->count,     u->gradient_scale,        u->clip_value,
-                             u->non_finite};
+                             u->decided,   u->non_finite};
     if (!f)
         return (int)cudaErrorInvalidValue;
     f->start(&a, u->constants, l);

@@ -20,9 +20,9 @@ bool sw_table_has_phases(const struct sw_table *t)
     return t->two_phases;
 }
 
-static int64_t blocks_of(int64_t elements)
+bool sw_table_is_decided_elsewhere(const struct sw_table *t)
 {
-    return (elements + SW_GATHER_BLOCK - 1) / SW_GATHER_BLOCK;
+    return t->two_phases && t->args.updates_elsewhere;
 }
 
 /* What is awaited before a decision. */
@@ -35,12 +35,14 @@ static int make_phases(const struct sw_table *t, struct sw_phases *ph, int64_t b
                        struct sw_err *err)
 {
     size_t bytes = (size_t)(blocks + 1) * sizeof *ph->squares;
+    size_t sums = (size_t)(t->param_count + 1) * sizeof *ph->sums;
     bool norms = t->args.updater->needs_norms;
     ph->squares = sw_calloc(1, bytes);
     ph->value_squares = norms ? sw_calloc(1, bytes) : NULL;
     ph->norms = norms ? sw_calloc((size_t)t->param_count + 1, sizeof *ph->norms) : NULL;
-    if (!ph->squares || (norms && (!ph->value_squares || !ph->norms)))
-        return sw_err_nomem(err, "norms of gradients", bytes);
+    ph->sums = sw_calloc(1, sums);
+    if (!ph->squares || !ph->sums || (norms && (!ph->value_squares || !ph->norms)))
+        return sw_err_nomem(err, "norms of gradients", bytes + sums);
     ph->missing = everything(t);
     ph->version = 1;
     ph->scale.value = t->args.loss_scale;
@@ -57,9 +59,9 @@ int sw_table_make_phases(struct sw_table *t, struct sw_err *err)
     t->phases = sw_calloc((size_t)t->parties, sizeof *t->phases);
     if (!t->phases)
         return sw_err_nomem(err, "norms of gradients", (size_t)t->parties * sizeof *t->phases);
-    for (int i = 0; i < t->slice_count; i++) {
+    for (int i = 0; i < t->slice_count && !t->args.updates_elsewhere; i++) {
         t->slices[i].first_block = blocks;
-        blocks += blocks_of(t->slices[i].count);
+        blocks += sw_norm_blocks(t->slices[i].count);
     }
     for (int r = 0; r < t->parties && rc == SW_OK; r++)
         rc = make_phases(t, &t->phases[r], blocks, err);
@@ -72,6 +74,7 @@ void sw_table_free_phases(struct sw_table *t)
         sw_free(t->phases[r].squares);
         sw_free(t->phases[r].value_squares);
         sw_free(t->phases[r].norms);
+        sw_free(t->phases[r].sums);
     }
     sw_free(t->phases);
 }
@@ -119,13 +122,14 @@ int sw_table_gather(struct sw_table *t, int party, const struct sw_slice *s, str
 
 /* ---- The decision ---- */
 
+/* Slices end with a block, so the blocks of a parameter are side by side and the same for every
+ * cutting. */
 static double sum_of(const struct sw_table *t, const double *squares, const struct sw_param *p)
 {
-    double sum = 0;
+    int64_t blocks = 0;
     for (int i = p->first_slice; i < p->first_slice + p->slice_count; i++)
-        for (int64_t b = 0; b < blocks_of(t->slices[i].count); b++)
-            sum += squares[t->slices[i].first_block + b];
-    return sum;
+        blocks += sw_norm_blocks(t->slices[i].count);
+    return blocks ? sw_norm_total(squares + t->slices[p->first_slice].first_block, blocks) : 0;
 }
 
 /* Parts of one parameter have one norm. */
@@ -145,26 +149,65 @@ static void share_norms(const struct sw_table *t, struct sw_phases *ph, float sc
     }
 }
 
+/* As the table knows it. */
+static struct sw_table_decision decision_of(const struct sw_phases *ph, uint64_t version,
+                                            const struct sw_decided *d)
+{
+    bool bad = d->bad_param >= 0;
+    return (struct sw_table_decision){.version = version,
+                                      .grad_norm = d->grad_norm,
+                                      .scale = d->scale,
+                                      .loss_scale = d->loss_scale,
+                                      .dropped = d->dropped,
+                                      .overflow =
+                                          bad && !d->vetoed && sw_loss_scale_can_halve(&ph->scale),
+                                      .bad_param = d->bad_param};
+}
+
 static struct sw_table_decision make_decision(const struct sw_table *t, struct sw_phases *ph)
 {
-    struct sw_table_decision d = {.version = ph->version, .scale = 1, .bad_param = -1};
-    d.loss_scale = sw_loss_scale_factor(&ph->scale);
-    double squares = 0;
-    for (int p = 0; p < t->param_count; p++) {
-        double sum = sum_of(t, ph->squares, &t->params[p]);
-        if (!isfinite(sum) && d.bad_param < 0)
-            d.bad_param = p;
-        squares += sum;
-    }
-    d.grad_norm = sqrt(squares) / d.loss_scale;
-    d.dropped = d.bad_param >= 0 || ph->vetoes > 0;
-    d.overflow = d.bad_param >= 0 && ph->vetoes == 0 && sw_loss_scale_can_halve(&ph->scale);
-    if (t->args.clip_norm > 0 && d.grad_norm > t->args.clip_norm)
-        d.scale = (float)(t->args.clip_norm / d.grad_norm);
-    d.scale /= (float)d.loss_scale;
+    struct sw_deciding known = {.loss_scale = sw_loss_scale_factor(&ph->scale),
+                                .vetoes = ph->vetoes};
+    for (int p = 0; p < t->param_count; p++)
+        ph->sums[p] = sum_of(t, ph->squares, &t->params[p]);
+    struct sw_decided all = sw_decide(ph->sums, t->param_count, known, t->args.clip_norm);
+    struct sw_table_decision d = decision_of(ph, ph->version, &all);
     if (ph->value_squares && !d.dropped)
         share_norms(t, ph, d.scale);
     return d;
+}
+
+/* What follows from it for the updates to come, and for all who ask. */
+static void note(struct sw_table *t, struct sw_phases *ph, const struct sw_table_decision *d)
+{
+    if (d->overflow)
+        sw_loss_scale_halve(&ph->scale);
+    else if (!d->dropped)
+        sw_loss_scale_made(&ph->scale, t->args.loss_scale_every);
+    __atomic_add_fetch(&t->dropped, d->dropped, __ATOMIC_RELAXED);
+    ph->ring[d->version % SW_DECISIONS] = *d;
+}
+
+int sw_table_settle(struct sw_table *t, const struct sw_decided *decided, uint64_t version,
+                    struct sw_err *err)
+{
+    struct sw_phases *ph = &t->phases[0];
+    int rc = SW_OK;
+    sw_mutex_lock(&t->lock);
+    if (ph->version == version) {
+        struct sw_table_decision d = decision_of(ph, version, decided);
+        note(t, ph, &d);
+        __atomic_store_n(&ph->version, version + 1, __ATOMIC_RELEASE);
+    }
+    bool stops = t->args.bad == SW_BAD_STOPS && ph->ring[version % SW_DECISIONS].dropped &&
+                 !ph->ring[version % SW_DECISIONS].overflow;
+    if (ph->version != version + 1)
+        rc = sw_err_set(err, SW_ERR_INVALID, "update %llu is decided upon, but %llu is to come",
+                        (unsigned long long)version, (unsigned long long)ph->version);
+    else if (stops)
+        rc = sw_table_say_bad(t, decided->bad_param, version, err);
+    sw_mutex_unlock(&t->lock);
+    return rc;
 }
 
 static int tell_servers(struct sw_table *t, int party, uint64_t version, struct sw_err *err)
@@ -185,12 +228,7 @@ static int decide(struct sw_table *t, int party, struct sw_err *err)
     struct sw_phases *ph = &t->phases[party];
     struct sw_table_decision d = make_decision(t, ph);
     ph->vetoes = 0;
-    if (d.overflow)
-        sw_loss_scale_halve(&ph->scale);
-    else if (!d.dropped)
-        sw_loss_scale_made(&ph->scale, t->args.loss_scale_every);
-    __atomic_add_fetch(&t->dropped, d.dropped, __ATOMIC_RELAXED);
-    ph->ring[d.version % SW_DECISIONS] = d;
+    note(t, ph, &d);
     __atomic_store_n(&ph->missing, everything(t), __ATOMIC_RELAXED);
     /* Releases the decision to sw_table_decision, which acquires. */
     __atomic_store_n(&ph->version, d.version + 1, __ATOMIC_RELEASE);

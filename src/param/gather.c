@@ -7,7 +7,10 @@
 #pragma STDC FP_CONTRACT OFF /* GCC's -std=c17 already means this */
 #endif
 
-enum { LANES = 16, TASK_BLOCKS = 16 /* handed to a thread together: 64 KiB of each array */ };
+enum {
+    LANES = SW_NORM_LANES,
+    TASK_BLOCKS = 16, /* handed to a thread together: 64 KiB of each array */
+};
 
 SW_KERNEL bool sw_gather_clip(float *out, const float *x, float limit, int64_t n)
 {
@@ -76,4 +79,18 @@ bool sw_gather(const struct sw_gather_args *a)
     for (int64_t b = 0; b < blocks; b++)
         good = gather_block(a, b) && good;
     return good;
+}
+
+void sw_gather_measure(const float *x, int64_t n, float limit, double *squares)
+{
+    int64_t blocks = sw_norm_blocks(n);
+#pragma omp parallel for schedule(static, TASK_BLOCKS) if (blocks > TASK_BLOCKS)
+    for (int64_t b = 0; b < blocks; b++) {
+        const float *from = x + b * SW_GATHER_BLOCK;
+        int64_t left = n - b * SW_GATHER_BLOCK,
+                count = left < SW_GATHER_BLOCK ? left : SW_GATHER_BLOCK;
+        float cut[SW_GATHER_BLOCK];
+        bool bad = limit > 0 && sw_gather_clip(cut, from, limit, count);
+        squares[b] = bad ? (double)NAN : sum_of_squares(limit > 0 ? cut : from, count);
+    }
 }

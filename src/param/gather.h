@@ -1,15 +1,16 @@
 /* Gradients before an updater sees them: summed over the workers (base/tree.h), clipped by value,
- * and measured. Sums of squares are double, over blocks of SW_GATHER_BLOCK elements counted from
- * the range's start, each in an order of its own that does not depend on the machine, so that a
- * norm depends neither on slices and servers nor on threads. Host memory, any thread. */
+ * and measured. Sums of squares are over blocks of SW_GATHER_BLOCK elements counted from the
+ * range's start, in the order of kernels/updaters/decide.h, so that a norm depends neither on
+ * slices and servers nor on threads. Host memory, any thread. */
 #ifndef SW_PARAM_GATHER_H
 #define SW_PARAM_GATHER_H
 
 #include "kernels/cpu/fold.h"
+#include "kernels/updaters/decide.h"
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { SW_GATHER_BLOCK = 1024 };
+enum { SW_GATHER_BLOCK = SW_NORM_BLOCK };
 
 /* out = x, cut at -limit and limit; out may be x. True when an x is not finite. */
 bool sw_gather_clip(float *out, const float *x, float limit, int64_t n);
@@ -29,5 +30,9 @@ struct sw_gather_args {
 };
 /* With the calling thread's OpenMP team. False when a gradient is not finite. */
 bool sw_gather(const struct sw_gather_args *a);
+
+/* squares[blocks of n]: what sw_gather finds of an array that is cut at limit (0: it is not), which
+ * stays as it is. */
+void sw_gather_measure(const float *x, int64_t n, float limit, double *squares);
 
 #endif

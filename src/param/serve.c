@@ -413,8 +413,9 @@ static int contribute(struct sw_table *t, int server, const struct sw_message *m
     *heard = true;
     if (++turn_of(t, s, m->param, party)->contributions < sw_table_threshold(t, m->param))
         return SW_OK;
-    return t->two_phases ? gather(t, s, m->param, party, err)
-                         : apply(t, server, m->param, party, NULL, err);
+    bool gathers = t->two_phases && !t->args.updates_elsewhere;
+    return gathers ? gather(t, s, m->param, party, err)
+                   : apply(t, server, m->param, party, NULL, err);
 }
 
 static int keep_early(struct sw_server_state *s, const struct sw_message *m, struct sw_err *err)
@@ -504,7 +505,8 @@ static bool can_handle(const struct sw_table *t, int server, const struct sw_mes
 {
     const struct sw_server_state *s = &t->servers[server];
     if (m->kind == SW_MSG_APPLY)
-        return t->two_phases && m->param >= 0 && m->param < t->parties;
+        return t->two_phases && !t->args.updates_elsewhere && m->param >= 0 &&
+               m->param < t->parties;
     if (is_sync(m))
         return sw_sync_can_handle(t, server, m);
     return m->kind == SW_MSG_UPDATE && t->args.rule->update && m->param >= 0 &&

@@ -154,7 +154,8 @@ struct sw_table_args {
     int leaves; /* of the sum over a party (base/tree.h), dealt out by sw_part; 0: one a worker */
     /* Workers update copies of their own with what sw_table_update_there does: a parameter that one
      * worker gives is its own affair, of others servers add up the gradients into `sum`, and the
-     * version is that of the sum. One party, without two phases. */
+     * version is that of the sum. One party. With two phases they decide, too, and all come to the
+     * same (sw_table_settle). */
     bool updates_elsewhere;
     /* And the sums of what all workers give are made by others, too: no parameter has servers. */
     bool sums_elsewhere;
@@ -300,8 +301,14 @@ uint64_t sw_table_dropped(const struct sw_table *t);
 /* A gradient or value of update `version` is not finite: SW_ERR_DIVERGED naming the parameter. */
 int sw_table_say_bad(const struct sw_table *t, int param, uint64_t version,
                      struct sw_err *err) SW_MUST_CHECK;
-/* Are updates decided upon before they are applied? */
+/* Are updates decided upon before they are applied? And by workers that make them themselves? */
 bool sw_table_has_phases(const struct sw_table *t);
+bool sw_table_is_decided_elsewhere(const struct sw_table *t);
+/* Where they do: what was decided about update `version`, by any of the workers or by all, one
+ * after the other; the first counts, and the others have come to the same. All that is asked of a
+ * decision knows of it afterwards. Errors: SW_ERR_DIVERGED where a bad gradient stops. */
+int sw_table_settle(struct sw_table *t, const struct sw_decided *decided, uint64_t version,
+                    struct sw_err *err) SW_MUST_CHECK;
 /* What was decided about the party's update `version`, if it is and is one of the last few. A
  * worker that has seen a parameter at that version sees the decision, too. */
 bool sw_table_decision(const struct sw_table *t, int party, uint64_t version,

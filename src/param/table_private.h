@@ -35,6 +35,7 @@ enum { SW_DECISIONS = 4 }; /* that are remembered: workers are at most one step 
 
 /* A party's updates in two phases: decide.c. */
 struct sw_phases {
+    double *sums;                    /* owned [params]: of squares, by who decides */
     double *squares, *value_squares; /* owned [blocks of all slices]; a slice's are written by its
                                         server; the latter only where the updater needs norms, */
     struct sw_norms *norms;          /* and these: owned [params], written by who decides */

@@ -9,6 +9,7 @@ static const struct sw_op_pointer pointers[] = {
     SW_OP_POINTER(struct sw_update_op_args, gradient),
     SW_OP_POINTER(struct sw_update_op_args, non_finite),
     SW_OP_POINTER(struct sw_update_op_args, numbers),
+    SW_OP_POINTER(struct sw_update_op_args, decided),
     {0},
 };
 _Static_assert(SW_UPDATER_SLOTS == 2, "every slot is among the pointers");
@@ -23,6 +24,7 @@ static void spans(const void *args, size_t *bytes)
     bytes[3] = array;
     bytes[4] = sizeof *a->non_finite;
     bytes[5] = a->count > 0 ? sizeof *a->numbers : 0;
+    bytes[6] = a->count > 0 && a->decided ? sizeof *a->decided : 0;
 }
 
 static int run(int threads, const void *args, struct sw_err *err)
@@ -35,6 +37,12 @@ static int run(int threads, const void *args, struct sw_err *err)
                                .gradient_scale = a->numbers->gradient_scale,
                                .non_finite = a->non_finite};
     (void)threads, (void)err;
+    if (a->decided && a->decided->dropped)
+        return SW_OK;
+    if (a->decided) {
+        u.clip_value *= (float)a->decided->loss_scale;
+        u.gradient_scale = a->decided->scale;
+    }
     for (int s = 0; s < SW_UPDATER_SLOTS; s++)
         u.slot[s] = a->slot[s];
     sw_update_blocks(&u, a->formula, a->numbers->constants);
@@ -75,6 +83,7 @@ int sw_table_update_there(const struct sw_table *t, int param,
         .gradient = place->gradient,
         .count = (int64_t)(sw_desc_bytes(&t->params[param].layout) / sizeof(float)),
         .clip_value = (float)t->args.clip_value,
+        .decided = place->decided,
         .non_finite = place->bad};
     for (int i = 0; i < t->slots; i++)
         a.slot[i] = place->slot[i];

@@ -13,10 +13,11 @@ struct sw_param_place {
     float *gradient;                         /* NULL where it is frozen */
     bool *bad;                               /* becomes true when something is not finite */
     const struct sw_update_numbers *numbers; /* of the update to come */
+    const struct sw_decided *decided; /* about it; NULL where each parameter is updated alone */
 };
 
 /* What update `version` (1, 2, ...) of the parameter is: its numbers, and its formula, which is the
- * same for all versions. The table is to have no phases. */
+ * same for all versions. */
 const struct sw_update_formula *sw_table_update_numbers(const struct sw_table *t, int param,
                                                         uint64_t version,
                                                         struct sw_update_numbers *out);

@@ -238,11 +238,32 @@ static int update(const struct sw_cuda_launch *l, const void *args)
                                .gradient = a->gradient,
                                .count = a->count,
                                .clip_value = a->clip_value,
+                               .decided = a->decided,
                                .non_finite = a->non_finite};
     if (!sw_cuda_has_formula(f->name, f->constants_bytes))
         return SW_CUDA_NO_KERNEL;
     memcpy(u.slot, a->slot, sizeof u.slot);
     return sw_cuda_update(&u, l);
+}
+
+/* ---- Decisions about updates ---- */
+
+static int measure(const struct sw_cuda_launch *l, const void *args)
+{
+    const struct sw_measure_args *a = args;
+    return sw_cuda_measure(a->x, a->count, a->limit, a->known, a->squares, l);
+}
+
+static int norm_totals(const struct sw_cuda_launch *l, const void *args)
+{
+    const struct sw_norm_totals_args *a = args;
+    return sw_cuda_norm_totals(a->squares, a->ends, a->arrays, a->totals, l);
+}
+
+static int decide(const struct sw_cuda_launch *l, const void *args)
+{
+    const struct sw_decide_args *a = args;
+    return sw_cuda_decide(a->squares, a->params, a->clip_norm, a->known, a->decided, l);
 }
 
 const struct sw_cuda_op sw_cuda_array_ops[] = {
@@ -266,5 +287,8 @@ const struct sw_cuda_op sw_cuda_array_ops[] = {
     {.op = &sw_op_argsort, .launch = argsort},
     {.op = &sw_op_read_clock, .launch = read_clock},
     {.op = &sw_op_update, .launch = update},
+    {.op = &sw_op_measure, .launch = measure},
+    {.op = &sw_op_norm_totals, .launch = norm_totals},
+    {.op = &sw_op_decide, .launch = decide},
     {0},
 };

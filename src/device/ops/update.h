@@ -7,7 +7,7 @@
 #ifndef SW_DEVICE_OPS_UPDATE_H
 #define SW_DEVICE_OPS_UPDATE_H
 
-#include "device/op.h"
+#include "device/ops/decide.h"
 
 enum { SW_UPDATER_SLOTS = 2 };           /* no updater has more */
 enum { SW_UPDATE_CONSTANTS_BYTES = 64 }; /* of a formula, at most */
@@ -50,6 +50,9 @@ struct sw_update_op_args {
     const float *gradient;
     int64_t count;
     float clip_value; /* as in struct sw_update_args (param/updater.h), as the scale is */
+    /* Where the update is decided upon: it is not made if it is dropped, clip_value is times the
+     * loss scale, and the scale is that of the decision. NULL: it is made as it is. */
+    const struct sw_decided *decided;
     bool *non_finite;
 };
 extern const struct sw_op sw_op_update;

@@ -1,0 +1,105 @@
+/* Decisions about updates: the measures of all gradients and what follows from them, in the orders
+ * and so with the bits of the CPU (kernels/updaters/decide.h). Compiled without fused multiply-add;
+ * squares of floats are exact in double all the same. */
+#include "kernels/cuda/cuda.cuh"
+#include "kernels/updaters/decide.h"
+#include "kernels/updaters/finite.h"
+
+/* Blocks that a thread block measures at a time, a thread for each of their lanes. */
+enum { TOGETHER = SW_THREADS / SW_NORM_LANES };
+
+static __device__ __forceinline__ float cut(float x, float limit, int *bad)
+{
+    if (!(limit > 0))
+        return x; /* its square tells */
+    *bad |= (int)sw_non_finite(x);
+    return x < -limit ? -limit : x > limit ? limit : x;
+}
+
+static __global__ void measure(const float *x, int64_t count, float clip,
+                               const struct sw_deciding *known, double *squares)
+{
+    __shared__ double lanes[SW_THREADS];
+    __shared__ int found[SW_THREADS];
+    const float limit = clip * (float)known->loss_scale;
+    const int lane = (int)threadIdx.x % SW_NORM_LANES, first = (int)threadIdx.x - lane;
+    for (int64_t set = blockIdx.x; set * TOGETHER * SW_NORM_BLOCK < count; set += gridDim.x) {
+        int64_t block = set * TOGETHER + first / SW_NORM_LANES, from = block * SW_NORM_BLOCK;
+        int64_t n = count - from < SW_NORM_BLOCK ? count - from : SW_NORM_BLOCK;
+        int64_t whole = n > 0 ? n / SW_NORM_LANES * SW_NORM_LANES : 0;
+        double mine = 0;
+        int bad = 0;
+        for (int64_t i = lane; i < whole; i += SW_NORM_LANES) {
+            double v = (double)cut(x[from + i], limit, &bad);
+            mine += v * v;
+        }
+        for (int64_t i = whole; i < n && lane == 0; i++) {
+            double v = (double)cut(x[from + i], limit, &bad);
+            mine += v * v;
+        }
+        lanes[threadIdx.x] = mine;
+        found[threadIdx.x] = bad;
+        __syncthreads();
+        if (lane == 0 && n > 0) {
+            double sum = 0;
+            int any = 0;
+            for (int l = 0; l < SW_NORM_LANES; l++) {
+                sum += lanes[first + l];
+                any |= found[first + l];
+            }
+            squares[block] = any ? (double)NAN : sum;
+        }
+        __syncthreads();
+    }
+}
+
+int sw_cuda_measure(const float *x, int64_t count, float clip, const struct sw_deciding *known,
+                    double *squares, const struct sw_cuda_launch *l)
+{
+    int64_t sets = (sw_norm_blocks(count) + TOGETHER - 1) / TOGETHER;
+    SW_START(measure, sw_blocks_of(sets, (int64_t)l->processors * 8), SW_THREADS, l, x, count, clip,
+             known, squares);
+    return (int)cudaGetLastError();
+}
+
+/* A thread block for an array: threads add up groups of blocks, the first one the groups. */
+static __global__ void totals(const double *squares, const int64_t *ends, int arrays, double *total)
+{
+    __shared__ double room[SW_THREADS];
+    for (int a = (int)blockIdx.x; a < arrays; a += (int)gridDim.x) {
+        int64_t from = a > 0 ? ends[a - 1] : 0, blocks = ends[a] - from;
+        double sum = 0;
+        for (int64_t first = 0; first < blocks; first += (int64_t)SW_THREADS * SW_NORM_GROUP) {
+            int64_t b = first + (int64_t)threadIdx.x * SW_NORM_GROUP;
+            room[threadIdx.x] = b < blocks ? sw_norm_group(squares + from + b, blocks - b) : 0;
+            __syncthreads();
+            int64_t groups = (blocks - first + SW_NORM_GROUP - 1) / SW_NORM_GROUP;
+            for (int g = 0; g < SW_THREADS && g < groups && threadIdx.x == 0; g++)
+                sum += room[g];
+            __syncthreads();
+        }
+        if (threadIdx.x == 0)
+            total[a] = sum;
+    }
+}
+
+int sw_cuda_norm_totals(const double *squares, const int64_t *ends, int arrays, double *total,
+                        const struct sw_cuda_launch *l)
+{
+    SW_START(totals, sw_blocks_of(arrays, 65535), SW_THREADS, l, squares, ends, arrays, total);
+    return (int)cudaGetLastError();
+}
+
+static __global__ void decide(const double *squares, int params, double clip_norm,
+                              const struct sw_deciding *known, struct sw_decided *decided)
+{
+    *decided = sw_decide(squares, params, *known, clip_norm);
+}
+
+int sw_cuda_decide(const double *squares, int params, double clip_norm,
+                   const struct sw_deciding *known, struct sw_decided *decided,
+                   const struct sw_cuda_launch *l)
+{
+    SW_START(decide, 1, 1, l, squares, params, clip_norm, known, decided);
+    return (int)cudaGetLastError();
+}
