@@ -4,6 +4,7 @@
 #include "kernels/cuda/cuda.cuh"
 #include "kernels/updaters/decide.h"
 #include "kernels/updaters/finite.h"
+#include "kernels/updaters/lars.h"
 
 /* Blocks that a thread block measures at a time, a thread for each of their lanes. */
 enum { TOGETHER = SW_THREADS / SW_NORM_LANES };
@@ -25,7 +26,7 @@ static __global__ void measure(const float *x, int64_t count, float clip,
     const int lane = (int)threadIdx.x % SW_NORM_LANES, first = (int)threadIdx.x - lane;
     for (int64_t set = blockIdx.x; set * TOGETHER * SW_NORM_BLOCK < count; set += gridDim.x) {
         int64_t block = set * TOGETHER + first / SW_NORM_LANES, from = block * SW_NORM_BLOCK;
-        int64_t n = count - from < SW_NORM_BLOCK ? count - from : SW_NORM_BLOCK;
+        int64_t left = count - from, n = left < SW_NORM_BLOCK ? left : (int64_t)SW_NORM_BLOCK;
         int64_t whole = n > 0 ? n / SW_NORM_LANES * SW_NORM_LANES : 0;
         double mine = 0;
         int bad = 0;
@@ -101,5 +102,19 @@ int sw_cuda_decide(const double *squares, int params, double clip_norm,
                    const struct sw_cuda_launch *l)
 {
     SW_START(decide, 1, 1, l, squares, params, clip_norm, known, decided);
+    return (int)cudaGetLastError();
+}
+
+static __global__ void rate(struct sw_sgd *k, const double *trust, const double *value_squares,
+                            const double *gradient_squares, const struct sw_decided *decided)
+{
+    *k = sw_lars_adapt(*k, *trust, *value_squares, *gradient_squares, decided->scale);
+}
+
+int sw_cuda_rate(struct sw_sgd *k, const double *trust, const double *value_squares,
+                 const double *gradient_squares, const struct sw_decided *decided,
+                 const struct sw_cuda_launch *l)
+{
+    SW_START(rate, 1, 1, l, k, trust, value_squares, gradient_squares, decided);
     return (int)cudaGetLastError();
 }

@@ -406,6 +406,12 @@ int sw_cuda_decide(const double *squares, int params, double clip_norm,
                    const struct sw_deciding *known, struct sw_decided *decided,
                    const struct sw_cuda_launch *l);
 
+struct sw_sgd;
+/* *k is adapted as sw_lars_adapt says (kernels/updaters/lars.h). */
+int sw_cuda_rate(struct sw_sgd *k, const double *trust, const double *value_squares,
+                 const double *gradient_squares, const struct sw_decided *decided,
+                 const struct sw_cuda_launch *l);
+
 /* ---- updaters.cu ---- */
 
 /* One update of a whole parameter by the formula of that name (kernels/updaters). */

@@ -19,4 +19,15 @@ SW_FORMULA double sw_lars_ratio(double trust, double decay, double value_norm, d
     return trust * value_norm / (gradient_norm + decay * value_norm);
 }
 
+/* The constants of an update whose rate is not adapted yet, by sums of squares of the value and of
+ * the gradient, which is to be multiplied by scale. */
+SW_FORMULA struct sw_sgd sw_lars_adapt(struct sw_sgd k, double trust, double value_squares,
+                                       double gradient_squares, float scale)
+{
+    double gradient_norm = sqrt(gradient_squares) * (double)scale;
+    k.lr = (float)((double)k.lr *
+                   sw_lars_ratio(trust, (double)k.decay, sqrt(value_squares), gradient_norm));
+    return k;
+}
+
 #endif

@@ -89,7 +89,7 @@ struct sw_copy_case {
     bool apart;          /* worker groups update on their own */
     int workers;         /* of all groups */
     const char *servers; /* why servers add up what several of them give; NULL: devices can */
-    const char *host; /* what looks at all gradients on the host before an update; NULL: nothing */
+    const char *host;    /* what else needs the host for updates; NULL: nothing */
 };
 /* The mode that AUTO is: GPUs update by themselves where nothing stands against that. A sentence
  * without a full stop says why. */

@@ -216,6 +216,16 @@ int sw_table_slots(const struct sw_table *t)
     return t->slots;
 }
 
+float sw_table_clip_value(const struct sw_table *t)
+{
+    return (float)t->args.clip_value;
+}
+
+double sw_table_clip_norm(const struct sw_table *t)
+{
+    return t->args.clip_norm;
+}
+
 int sw_table_param_slots(const struct sw_table *t, int param)
 {
     return t->params[param].frozen ? 0 : t->slots;

@@ -278,6 +278,11 @@ const struct sw_updater *sw_table_updater(const struct sw_table *t);
 int sw_table_slots(const struct sw_table *t);
 /* Those of one parameter. */
 int sw_table_param_slots(const struct sw_table *t, int param);
+/* Limits of a gradient's elements and of the norm of all; 0: none. */
+float sw_table_clip_value(const struct sw_table *t);
+double sw_table_clip_norm(const struct sw_table *t);
+/* Does the worker have gradients of it? */
+bool sw_table_gives(const struct sw_table *t, int param, int worker);
 /* The rate of update t = step + 1, which is behind schedule_from. */
 double sw_table_rate(const struct sw_table *t, uint64_t step);
 

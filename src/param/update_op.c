@@ -1,4 +1,6 @@
 #include "param/update_op.h"
+#include "device/ops/rate.h"
+#include "kernels/updaters/lars.h"
 #include "param/table_private.h"
 #include <string.h>
 
@@ -55,11 +57,49 @@ const struct sw_op sw_op_update = {.name = "update",
                                    .spans = spans,
                                    .cpu = run};
 
+/* ---- Rates by norms ---- */
+
+static const struct sw_op_pointer rate_pointers[] = {
+    SW_OP_POINTER(struct sw_rate_args, value_squares),
+    SW_OP_POINTER(struct sw_rate_args, gradient_squares),
+    SW_OP_POINTER(struct sw_rate_args, decided),
+    SW_OP_POINTER(struct sw_rate_args, numbers),
+    {0},
+};
+
+static void rate_spans(const void *args, size_t *bytes)
+{
+    const struct sw_rate_args *a = args;
+    bytes[0] = bytes[1] = sizeof(double);
+    bytes[2] = sizeof *a->decided;
+    bytes[3] = sizeof *a->numbers;
+}
+
+static int rate(int threads, const void *args, struct sw_err *err)
+{
+    const struct sw_rate_args *a = args;
+    struct sw_sgd k;
+    (void)threads, (void)err;
+    memcpy(&k, a->numbers->constants, sizeof k);
+    k = sw_lars_adapt(k, a->numbers->trust, *a->value_squares, *a->gradient_squares,
+                      a->decided->scale);
+    memcpy(a->numbers->constants, &k, sizeof k);
+    return SW_OK;
+}
+
+const struct sw_op sw_op_rate = {.name = "rate",
+                                 .args_bytes = sizeof(struct sw_rate_args),
+                                 .pointers = rate_pointers,
+                                 .spans = rate_spans,
+                                 .cpu = rate};
+
+/* ---- From the table ---- */
+
 const struct sw_update_formula *sw_table_update_numbers(const struct sw_table *t, int param,
                                                         uint64_t version,
                                                         struct sw_update_numbers *out)
 {
-    struct sw_update_order order;
+    struct sw_update_order order = {0};
     struct sw_update_args u = {
         .count = (int64_t)(sw_desc_bytes(&t->params[param].layout) / sizeof(float)),
         .order = &order};
@@ -67,6 +107,7 @@ const struct sw_update_formula *sw_table_update_numbers(const struct sw_table *t
     sw_updater_apply(t->args.updater, t->args.updater_conf, &u);
     memset(out, 0, sizeof *out);
     memcpy(out->constants, order.constants, order.formula->constants_bytes);
+    out->trust = order.trust;
     out->gradient_scale = u.gradient_scale;
     return order.formula;
 }

@@ -9,10 +9,10 @@
 
 /* Where a parameter is on the device, with as many elements as its layout has. */
 struct sw_param_place {
-    float *value, *slot[SW_UPDATER_SLOTS];   /* slots that the updater does not have are NULL */
-    float *gradient;                         /* NULL where it is frozen */
-    bool *bad;                               /* becomes true when something is not finite */
-    const struct sw_update_numbers *numbers; /* of the update to come */
+    float *value, *slot[SW_UPDATER_SLOTS]; /* slots that the updater does not have are NULL */
+    float *gradient;                       /* NULL where it is frozen */
+    bool *bad;                             /* becomes true when something is not finite */
+    struct sw_update_numbers *numbers;     /* of the update to come */
     const struct sw_decided *decided; /* about it; NULL where each parameter is updated alone */
 };
 

@@ -105,6 +105,8 @@ int sw_bp_see_all(struct sw_worker *w, uint64_t version, struct sw_err *err)
 
 int sw_bp_see_own(struct sw_worker *w, uint64_t version, struct sw_err *err)
 {
+    if (w->replica && sw_replica_decides(w->replica))
+        return SW_OK; /* the device had made them when the step was over */
     return see_every_param(w, sw_table_party(w->table, w->seat), version, err);
 }
 
@@ -240,8 +242,22 @@ static int backward_layer(struct sw_worker *w, int64_t t, int i, struct sw_err *
     return rc;
 }
 
-/* The weighted sum of all losses over this worker's rows, before anything learns from it. Where
- * that drops the update, the table is told. */
+double sw_bp_loss(struct sw_worker *w)
+{
+    struct sw_series *s = &w->series[SW_SPLIT_TRAIN];
+    double loss = 0;
+    sw_series_clear(s);
+    for (int i = 0; i < s->parts; i++)
+        sw_results_add(sw_parts_net(w->parts[SW_SPLIT_TRAIN], i), s, i);
+    sw_results_sum_own(s);
+    for (int r = 0; r < sw_net_result_count(w->train); r++)
+        if (sw_net_result(w->train, r).loss)
+            loss += s->totals[sw_net_result(w->train, r).first].sum;
+    return loss;
+}
+
+/* Before anything on the host learns from the loss. Where that drops the update, the table is told;
+ * a device that decides for itself has known it. */
 static int check_loss(struct sw_worker *w, int64_t t, struct sw_err *err)
 {
     int rc = sw_parts_fetch(w->parts[SW_SPLIT_TRAIN], err);
@@ -253,19 +269,12 @@ static int check_loss(struct sw_worker *w, int64_t t, struct sw_err *err)
         rc = sw_replica_check_finite(w->replica, err);
     if (rc != SW_OK)
         return rc;
-    struct sw_series *s = &w->series[SW_SPLIT_TRAIN];
-    sw_series_clear(s);
-    for (int i = 0; i < s->parts; i++)
-        sw_results_add(sw_parts_net(w->parts[SW_SPLIT_TRAIN], i), s, i);
-    sw_results_sum_own(s);
-    double loss = 0;
-    for (int r = 0; r < sw_net_result_count(w->train); r++)
-        if (sw_net_result(w->train, r).loss)
-            loss += s->totals[sw_net_result(w->train, r).first].sum;
-    if (w->job->conf->on_nan != SW_ON_NAN_STOP)
+    double loss = sw_bp_loss(w);
+    bool decided = w->replica && sw_replica_decides(w->replica);
+    if (w->job->conf->on_nan != SW_ON_NAN_STOP && !decided)
         return sw_mishap_verdict(w, loss, err);
-    if (isfinite(loss))
-        return SW_OK;
+    if (w->job->conf->on_nan != SW_ON_NAN_STOP || isfinite(loss))
+        return sw_decision_learn(w, t, err);
     return sw_err_set(err, SW_ERR_DIVERGED,
                       "step %lld: the loss is %s: training has diverged (try a smaller lr%s)",
                       (long long)t, isnan(loss) ? "not a number" : "infinite",
@@ -275,11 +284,13 @@ static int check_loss(struct sw_worker *w, int64_t t, struct sw_err *err)
 }
 
 /* The factor of this step's gradients. It is decided upon together with the update before, which
- * the first layer waits for anyway: servers apply the lowest layers first. */
+ * the first layer waits for anyway: servers apply the lowest layers first. What devices decide is
+ * known when a step is over. */
 static int learn_scale(struct sw_worker *w, int64_t t, double *scale, struct sw_err *err)
 {
     int party = sw_table_party(w->table, w->seat), rc = SW_OK;
-    for (int p = 0; p < sw_table_count(w->table) && w->job->conf->loss_scale > 0; p++) {
+    bool waits = w->job->conf->loss_scale > 0 && !sw_table_is_decided_elsewhere(w->table);
+    for (int p = 0; p < sw_table_count(w->table) && waits; p++) {
         if (sw_table_param(w->table, p)->frozen)
             continue;
         rc = see(w, party, p, (uint64_t)t - 1, err);
@@ -319,7 +330,9 @@ static int queue_passes(void *submission, struct sw_err *err)
         if (rc == SW_OK && pass == layers - 1 && s->segment->to > layers)
             rc = sw_ledger_mark(s->w, SW_MARK_FORWARD, err);
     }
-    return rc;
+    bool last = s->segment->to == 2 * layers;
+    return rc == SW_OK && last && sw_decision_is_inside(s->w) ? sw_decision_queue(s->w, s->t, err)
+                                                              : rc;
 }
 
 /* What is left to note of passes that were queued at once. */
@@ -341,6 +354,8 @@ static void note_launch(const struct submission *s)
         if (i >= 0)
             trace(w, pass < layers ? SW_TRACE_FORWARD : SW_TRACE_BACKWARD, s->t, i, begin_ns);
     }
+    if (s->segment->to == 2 * layers && sw_decision_is_inside(w))
+        sw_replica_went_on(w->replica, (uint64_t)s->t);
 }
 
 static int submit(struct sw_worker *w, int64_t t, int k, struct sw_err *err)
@@ -416,6 +431,8 @@ static int both_passes(struct sw_worker *w, int64_t t, const struct sw_batch *ba
     }
     if (rc == SW_OK && w->job->overlap == SW_OVERLAP_NO)
         rc = hand_over_all(w, t, err);
+    if (rc == SW_OK)
+        rc = sw_decision_make(w, t, err);
     if (rc == SW_OK)
         rc = sw_ledger_mark(w, SW_MARK_BACKWARD, err);
     return rc == SW_OK && !w->device->host_memory ? check_loss(w, t, err) : rc;

@@ -39,7 +39,7 @@ static const char *why_not_sfb(const struct sw_job *job)
                "keep to itself (adam sends factors there)";
     if (sw_job_decides_about_all(job))
         return "grad_clip = norm, on_nan, loss_scale, norms in stop_at and lars look at all "
-               "gradients on the host before any update (adam makes them there)";
+               "gradients before any update (adam makes them on the host)";
     return NULL;
 }
 

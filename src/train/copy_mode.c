@@ -32,8 +32,8 @@ static const char *why_servers(const struct sw_job *job, const struct sw_cluster
 
 static const char *why_host(const struct sw_job *job)
 {
-    return sw_job_decides_about_all(job)
-               ? "all gradients are looked at on the host before an update"
+    return job->conf->on_nan == SW_ON_NAN_ROLLBACK
+               ? "on_nan = rollback brings back values by way of the host"
                : NULL;
 }
 

@@ -154,6 +154,8 @@ static int reserve_sums(struct sw_job *job, struct sw_err *err)
         most = train > most ? train : most;
         most = eval > most ? eval : most;
     }
+    int norms = sw_replica_sum_count(job->table);
+    most = norms > most ? norms : most;
     int rc = sw_group_reserve_pairs(&job->all, sw_net_pair_count(job->workers[0].train), err);
     if (rc == SW_OK)
         rc = sw_group_reserve_pairs(&job->norms, SW_DECISION_PAIRS, err);

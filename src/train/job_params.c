@@ -103,12 +103,10 @@ static int check_copy(const struct sw_job *job, struct sw_err *err)
                         "with %s every group changes the one value on the host, which no device "
                         "can keep to itself: say async",
                         job->framework);
-    else if (sw_table_has_phases(job->table))
-        sw_recipe_error(
-            job->recipe, section, "copy",
-            "grad_clip = norm, on_nan, norms in stop_at, lars and precision = fp16 look at all "
-            "gradients on the host before any update, so they have to be copied: say async%s",
-            job->conf->loss_scale > 0 ? ", or precision = bf16" : "");
+    else if (job->conf->on_nan == SW_ON_NAN_ROLLBACK)
+        sw_recipe_error(job->recipe, section, "copy",
+                        "on_nan = rollback brings back the values of a checkpoint by way of the "
+                        "host, which these devices do not ask: say async, or on_nan = skip");
     return sw_recipe_verdict(job->recipe, err);
 }
 

@@ -68,7 +68,10 @@ static size_t bad_room(int count)
 size_t sw_replica_flag_bytes(const struct sw_table *t, int count, enum sw_copy_mode mode)
 {
     size_t marks = SW_MARKS * sizeof(int64_t), numbers = sizeof(struct sw_update_numbers);
-    return updates_any(t, mode) ? marks + bad_room(count) + (size_t)count * numbers : marks;
+    bool decides = mode == SW_COPY_NONE && sw_table_is_decided_elsewhere(t);
+    size_t decision = decides ? sizeof(struct sw_decided) + sizeof(struct sw_deciding) : 0;
+    return updates_any(t, mode) ? marks + decision + bad_room(count) + (size_t)count * numbers
+                                : marks;
 }
 
 /* What messages of the device call it: "conv1.weight (value)". */
@@ -108,6 +111,7 @@ static struct sw_param_place place_of(const struct sw_replica *r, int i, char *a
         place.slot[s] = (float *)(void *)(at + (size_t)(1 + terms + s) * room);
     place.bad = r->bad + i;
     place.numbers = r->numbers + i;
+    place.decided = r->norms.decided;
     return place;
 }
 
@@ -172,14 +176,19 @@ static int take_flags(struct sw_replica *r, struct sw_err *err)
         return rc;
     r->told = r->mail;
     r->sent = (struct sw_update_numbers *)(void *)((char *)r->mail + bytes);
+    r->norms.sent = (struct sw_deciding *)(void *)(r->sent + r->count);
     rc = sw_device_alloc(r->args.device, bytes, "marks and numbers of updates", &there, err);
     if (rc != SW_OK)
         return rc;
     r->marks = there;
     if (sw_replica_updates(r)) {
-        char *at = (char *)(r->marks + SW_MARKS);
+        struct sw_decided *decided = (struct sw_decided *)(void *)(r->marks + SW_MARKS);
+        char *at = (char *)(decided + r->norms.decides);
         r->bad = (bool *)at;
         r->numbers = (struct sw_update_numbers *)(void *)(at + bad_room(r->count));
+        r->norms.decided = r->norms.decides ? decided : NULL;
+        r->norms.told = (const struct sw_decided *)(const void *)(r->told + SW_MARKS);
+        r->norms.known = (struct sw_deciding *)(void *)(r->numbers + r->count);
     }
     return SW_OK;
 }
@@ -194,6 +203,8 @@ int sw_replica_new(const struct sw_replica_args *args, struct sw_replica **out, 
     r->base = NEVER;
     r->buckets = sw_calloc((size_t)args->reduction->count + 1, sizeof *r->buckets);
     int rc = r->buckets ? take_memory(r, err) : sw_err_nomem(err, "a replica", sizeof *r->buckets);
+    if (rc == SW_OK)
+        rc = sw_replica_make_norms(r, err);
     if (rc == SW_OK)
         rc = take_flags(r, err);
     if (rc == SW_OK)
@@ -226,6 +237,7 @@ void sw_replica_free(struct sw_replica *r)
         sw_event_free(r->args.device, r->items[i].given);
     }
     sw_replica_free_factors(r);
+    sw_replica_free_norms(r);
     sw_device_free(r->args.device, r->memory, r->bytes);
     size_t flags = sw_replica_flag_bytes(r->args.table, r->count, r->args.mode);
     sw_device_free(r->args.device, r->marks, flags);
@@ -344,27 +356,30 @@ bool sw_replica_is_own(const struct sw_replica *r, int param)
 
 void sw_replica_gave(struct sw_replica *r, int param, uint64_t version)
 {
-    find(r, param)->has = (int64_t)version;
+    if (!r->norms.decides)
+        find(r, param)->has = (int64_t)version;
 }
 
-/* What is updated by sums is one version behind. */
+/* What is updated by sums is one version behind, unless all is updated together. */
 int sw_replica_begin(struct sw_replica *r, uint64_t version, struct sw_err *err)
 {
     if (!sw_replica_updates(r))
         return SW_OK;
     for (int i = 0; i < r->count; i++) {
         struct sw_replica_item *item = &r->items[i];
-        uint64_t next = sw_replica_is_own(r, item->param) ? version : version - 1;
+        bool now = r->norms.decides || sw_replica_is_own(r, item->param);
+        uint64_t next = now ? version : version - 1;
         if (!sw_table_param(r->args.table, item->param)->frozen && updates(r, item->param) &&
             next > 0)
             number(r, item, next);
     }
-    return send_numbers(r, 0, r->count, err);
+    int rc = send_numbers(r, 0, r->count, err);
+    return rc == SW_OK && r->norms.decides ? sw_replica_begin_norms(r, err) : rc;
 }
 
 /* Where a version is asked for in between its numbers are sent alone. */
-static int update_there(struct sw_replica *r, struct sw_replica_item *item, uint64_t version,
-                        struct sw_err *err)
+int sw_replica_update_there(struct sw_replica *r, struct sw_replica_item *item, uint64_t version,
+                            struct sw_err *err)
 {
     int rc = SW_OK;
     item->has = (int64_t)version;
@@ -447,6 +462,8 @@ int sw_replica_mark(struct sw_replica *r, enum sw_mark mark, struct sw_err *err)
 int sw_replica_ask(struct sw_replica *r, struct sw_err *err)
 {
     size_t bytes = SW_MARKS * sizeof *r->marks;
+    if (r->norms.decides)
+        bytes += sizeof *r->norms.decided;
     if (r->bad)
         bytes += (size_t)r->count * sizeof *r->bad;
     return sw_copy(r->args.stream, r->told, r->marks, bytes, err);
@@ -459,7 +476,8 @@ const int64_t *sw_replica_marks(const struct sw_replica *r)
 
 int sw_replica_check_finite(const struct sw_replica *r, struct sw_err *err)
 {
-    const bool *bad = (const bool *)(r->told + SW_MARKS);
+    const struct sw_decided *told = (const struct sw_decided *)(const void *)(r->told + SW_MARKS);
+    const bool *bad = (const bool *)(told + r->norms.decides);
     for (int i = 0; i < r->count && r->bad; i++)
         if (bad[i])
             return sw_table_say_bad(r->args.table, r->items[i].param, (uint64_t)r->items[i].has,
@@ -491,18 +509,20 @@ static int ask_all(struct sw_replica *r, uint64_t version, struct sw_err *err)
 int sw_replica_need(struct sw_replica *r, int param, uint64_t version, struct sw_err *err)
 {
     struct sw_replica_item *item = find(r, param);
-    bool there = updates(r, param);
+    bool there = updates(r, param), decides = r->norms.decides;
     int rc = there ? move_in(r, item, version, err) : SW_OK;
     if (rc != SW_OK || (there && item->has >= (int64_t)version))
         return rc;
+    if (decides && sw_replica_is_own(r, param))
+        return SW_OK; /* the gradient is there */
     if (sw_table_is_elsewhere(r->args.table, param)) {
         rc = sw_replica_remake(r, item, version, err);
-        return rc == SW_OK ? update_there(r, item, version, err) : rc;
+        return rc == SW_OK ? sw_replica_update_there(r, item, version, err) : rc;
     }
     int b = bucket_of(r, param);
     if (b >= 0) {
         rc = take_bucket(r, b, version, err);
-        return rc == SW_OK ? update_there(r, item, version, err) : rc;
+        return rc == SW_OK && !decides ? sw_replica_update_there(r, item, version, err) : rc;
     }
     if (item->asked < (int64_t)version)
         rc = ask_all(r, version, err);
@@ -513,7 +533,7 @@ int sw_replica_need(struct sw_replica *r, int param, uint64_t version, struct sw
         rc = sw_event_wait(r->args.stream, item->given, err);
     if (rc == SW_OK)
         rc = sw_replica_wait_sent(r, param, err);
-    return rc == SW_OK && there ? update_there(r, item, version, err) : rc;
+    return rc == SW_OK && there && !decides ? sw_replica_update_there(r, item, version, err) : rc;
 }
 
 int sw_replica_check(struct sw_replica *r, struct sw_err *err)
@@ -556,7 +576,7 @@ int sw_replica_give(struct sw_replica *r, int param, uint64_t version, struct sw
     if (bucket_of(r, param) >= 0)
         return give_to_bucket(r, item, version, err);
     if (!sw_replica_waits(r, param))
-        return update_there(r, item, version, err);
+        return r->norms.decides ? SW_OK : sw_replica_update_there(r, item, version, err);
     int rc = sw_event_record(r->args.stream, item->made, err);
     if (rc != SW_OK)
         return rc;

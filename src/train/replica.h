@@ -41,6 +41,7 @@ struct sw_replica_args {
     int rank;                             /* in its sums, and among those who exchange factors */
     struct sw_factors *factors;           /* borrowed: of all devices; NULL: none are exchanged */
     int64_t most_rows;                    /* of a batch that the worker may have */
+    bool exchanges; /* decisions need what other workers know: sums of their parts, or their word */
 };
 
 /* Takes device memory for values and gradients, and for updater state where it updates. Errors:
@@ -97,7 +98,34 @@ int sw_replica_give(struct sw_replica *r, int param, uint64_t version,
 /* With `sync`: waits until all copies that were started are done. */
 int sw_replica_settle(struct sw_replica *r, struct sw_err *err) SW_MUST_CHECK;
 
-/* Is the parameter updated as soon as the worker gives its gradient, since no other has one? */
+/* Device memory for norms of gradients, where the device decides about updates. */
+size_t sw_replica_norm_bytes(const struct sw_table *t, int worker, enum sw_copy_mode mode);
+size_t sw_replica_norm_mail_bytes(const struct sw_table *t,
+                                  enum sw_copy_mode mode); /* the host's */
+/* Does the device decide about the updates of a step, when all their gradients are there, before it
+ * makes any of them (param/decide.c)? */
+bool sw_replica_decides(const struct sw_replica *r);
+/* With what is said on the host meanwhile; or with nothing but gradients of its own? */
+bool sw_replica_exchanges(const struct sw_replica *r);
+bool sw_replica_decides_alone(const struct sw_replica *r);
+/* Then, after sw_replica_give and sw_replica_need of all parameters: queues sums of squares; the
+ * decision and all updates of the version. */
+int sw_replica_measure(struct sw_replica *r, struct sw_err *err) SW_MUST_CHECK;
+int sw_replica_decide(struct sw_replica *r, uint64_t version, struct sw_err *err) SW_MUST_CHECK;
+/* These were queued otherwise (train/segments.h). */
+void sw_replica_went_on(struct sw_replica *r, uint64_t version);
+/* Between the two, where they are exchanged: sums are copied to the host; when the stream was
+ * waited for, those for which the worker speaks are values [its leaves][*count] to be added over
+ * all workers, the last of them its veto; the totals, in the same place, are sent back. */
+int sw_replica_sum_count(const struct sw_table *t); /* that *count; 0: no device decides */
+int sw_replica_fetch_totals(struct sw_replica *r, struct sw_err *err) SW_MUST_CHECK;
+double *sw_replica_totals(struct sw_replica *r, bool veto, int *count);
+int sw_replica_send_totals(struct sw_replica *r, struct sw_err *err) SW_MUST_CHECK;
+/* What was decided, when the stream has been waited for behind sw_replica_ask. */
+const struct sw_decided *sw_replica_decided(const struct sw_replica *r);
+
+/* Is the parameter updated as soon as the worker gives its gradient, since no other has one? Where
+ * the device decides, it only needs nobody else. */
 bool sw_replica_is_own(const struct sw_replica *r, int param);
 /* The update that sw_replica_give would queue has been queued otherwise (train/segments.h). */
 void sw_replica_gave(struct sw_replica *r, int param, uint64_t version);

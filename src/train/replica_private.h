@@ -24,6 +24,25 @@ struct sw_replica_item {
     int missing;            /* atomic: and how many of its terms are not there yet */
 };
 
+/* What is decided about all updates of a step, where the device decides: replica_decide.c. */
+struct sw_replica_norms {
+    bool decides, begun;
+    void *there; /* owned device memory: */
+    size_t bytes;
+    double *totals;  /* of squares; see the file */
+    int64_t *ends;   /* of blocks, [kinds][parameters] */
+    double *squares; /* [blocks] */
+    void *here;      /* owned host memory, which the device copies: */
+    size_t here_bytes;
+    double *totals_here;
+    int64_t *ends_here;
+    double *sums;                  /* owned [leaves of the worker][totals and vetoes] */
+    struct sw_deciding *known,     /* in device memory, */
+        *sent;                     /* and what is copied there */
+    struct sw_decided *decided;    /* in device memory, */
+    const struct sw_decided *told; /* and its copy */
+};
+
 /* Factors of a layer's gradients, of this worker's rows. */
 struct sw_given_factors {
     struct sw_replica *owner;
@@ -46,8 +65,10 @@ struct sw_replica {
     int *item_of;                  /* owned [parameters of the table]: or -1 */
     void *memory;                  /* owned device memory */
     size_t bytes;
-    /* A block of device memory: marks and, where it updates, of every item whether an update was
-     * not finite and, at a multiple of 8 bytes, what the next one is. */
+    struct sw_replica_norms norms;
+    /* A block of device memory: marks and, where it decides, what was decided; where it updates, of
+     * every item whether an update was not finite and, at a multiple of 8 bytes, what the next one
+     * is; and what is known about decisions. */
     int64_t *marks; /* owned [SW_MARKS]: the block */
     bool *bad;      /* [count], or NULL */
     struct sw_update_numbers *numbers;
@@ -64,6 +85,16 @@ struct sw_replica {
     float *stage;                     /* owned device memory: of those that go to servers */
     int64_t first_row, rows;          /* of the batch, this worker's */
 };
+
+/* replica.c: queues the item's update. */
+int sw_replica_update_there(struct sw_replica *r, struct sw_replica_item *item, uint64_t version,
+                            struct sw_err *err) SW_MUST_CHECK;
+
+/* replica_decide.c */
+int sw_replica_make_norms(struct sw_replica *r, struct sw_err *err) SW_MUST_CHECK;
+void sw_replica_free_norms(struct sw_replica *r);
+/* Sends what is known before a step's decision. */
+int sw_replica_begin_norms(struct sw_replica *r, struct sw_err *err) SW_MUST_CHECK;
 
 /* replica_factors.c */
 int sw_replica_make_factors(struct sw_replica *r, struct sw_err *err) SW_MUST_CHECK;

@@ -45,8 +45,8 @@ static bool breaks_before(const struct sw_worker *w, int pass)
     int layers = sw_net_layer_count(w->train);
     if (pass == 0 || is_alone(w, pass) || is_alone(w, pass - 1))
         return true;
-    if (pass < layers)
-        return has_foreign_params(w, pass);
+    if (pass < layers) /* where a device decides, all values are there when a step begins */
+        return has_foreign_params(w, pass) && !sw_replica_decides(w->replica);
     if (pass == layers && sw_net_chain_steps(w->train) > 0)
         return true; /* they are queued in between */
     return pass > layers && w->job->overlap == SW_OVERLAP_YES && has_foreign_params(w, pass - 1);

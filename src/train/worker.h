@@ -1,7 +1,8 @@
 /* Workers and servers at work: how a worker gets its part of the batch (leaves.c, rebalance.c),
  * nets, memory (worker_setup.c), data (worker_data.c) and history (worker_links.c), how it makes a
- * step (worker.c, bp.c, cd.c, sums.c, ledger.c) and an evaluation (evaluate.c), what happens when a
- * number is not finite (mishap.c) or good enough (stop_at.c), and the servers' loop (server.c).
+ * step (worker.c, bp.c, cd.c, decision.c, sums.c, ledger.c) and an evaluation (evaluate.c), what
+ * happens when a number is not finite (mishap.c) or good enough (stop_at.c), and the servers' loop
+ * (server.c).
  *
  * Called by the worker's own thread but for what says otherwise. */
 #ifndef SW_TRAIN_WORKER_H
@@ -133,6 +134,19 @@ void sw_ledger_add_hidden(struct sw_worker *w, double copied_ms[2]);
 /* Update `t`: forward, backward with wait-free updates; *loss is the weighted sum of all losses. */
 int sw_bp_step(struct sw_worker *w, int64_t t, const struct sw_batch *batch,
                struct sw_err *err) SW_MUST_CHECK;
+/* The weighted sum of all losses over the worker's rows, once they are on the host; its series has
+ * what metrics are made of. */
+double sw_bp_loss(struct sw_worker *w);
+
+/* decision.c, where the worker's device decides about updates (train/replica.h). */
+/* Does it do so within the operations of the step, behind its last backward? These: */
+bool sw_decision_is_inside(const struct sw_worker *w);
+int sw_decision_queue(struct sw_worker *w, int64_t t, struct sw_err *err) SW_MUST_CHECK;
+/* Else, when all gradients of step t are handed over. */
+int sw_decision_make(struct sw_worker *w, int64_t t, struct sw_err *err) SW_MUST_CHECK;
+/* When the device has been waited for: what was decided becomes known. Errors: SW_ERR_DIVERGED
+ * where a gradient that is not finite stops. */
+int sw_decision_learn(struct sw_worker *w, int64_t t, struct sw_err *err) SW_MUST_CHECK;
 
 /* cd.c: the Gibbs chains of step t, between its passes forward and backward; without machines
  * nothing. */

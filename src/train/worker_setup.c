@@ -177,6 +177,15 @@ static void bind_params(struct sw_worker *w, int split)
     }
 }
 
+/* Do decisions about updates need what other workers know? */
+static bool exchanges(const struct sw_worker *w)
+{
+    bool parts = false;
+    for (int p = 0; p < sw_table_count(w->table) && !parts; p++)
+        parts = sw_table_param(w->table, p)->owner >= 0;
+    return w->job->conf->on_nan != SW_ON_NAN_STOP || (parts && w->job->placement->worker_count > 1);
+}
+
 static int make_replica(struct sw_worker *w, struct sw_err *err)
 {
     struct sw_replica_args args = {.table = w->table,
@@ -191,7 +200,8 @@ static int make_replica(struct sw_worker *w, struct sw_err *err)
                                    .reduction = &w->job->reduction,
                                    .rank = w->index,
                                    .factors = w->job->comm.factors,
-                                   .most_rows = sw_comm_most_rows(w)};
+                                   .most_rows = sw_comm_most_rows(w),
+                                   .exchanges = exchanges(w)};
     return w->device->host_memory ? SW_OK : sw_replica_new(&args, &w->replica, err);
 }
 

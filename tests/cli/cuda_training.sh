@@ -170,8 +170,17 @@ for precision in tf32 bf16 fp16; do
 done
 train none-bf16 --device cuda:0 --set job.precision=bf16 --set cluster.copy=none
 learns_as none-bf16 cpu-bf16
-expect 2 run "$tiny" --steps 3 --device cuda:0 --set job.precision=fp16 --set cluster.copy=none
-has err 'or precision = bf16'
+# What depends on all gradients is decided there, too, with the same numbers.
+for set in job.grad_clip=norm:0.1 job.on_nan=skip updater.type=lars; do
+    train decide-async --device cuda:0 --set "$set" --set cluster.copy=async
+    train decide-none --device cuda:0 --set "$set" --set cluster.copy=none
+    "$SW" weights "$T/decide-async/checkpoint-3.safetensors" diff \
+        "$T/decide-none/checkpoint-3.safetensors" --tolerance 0 >"$T/out" 2>"$T/err" ||
+        fail "$set: the device decides otherwise than servers"
+done
+expect 0 run "$tiny" --steps 7 --name scaled --no-ui --device cuda:0 --out "$T/scaled" \
+    --set job.precision=fp16 --set cluster.copy=none
+grep -q 'not as a graph' "$T/out" "$T/err" && fail 'fp16: a step is not captured'
 # Without NCCL copies do; who asks for it is told what is missing.
 if [ ! -e /dev/nvidiactl ]; then
     nccl=$SINGA_NCCL_MODULE

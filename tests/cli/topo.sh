@@ -138,7 +138,8 @@ copies 'async: groups that update on their own change values on the host$' --fra
 copies 'async: repeat_exact adds up in one order, that of servers$' --set job.repeat_exact=yes \
     --set cluster.workers_per_group=2
 copies 'async: comm = adam sends factors to servers$' --set layer.fc1.comm=adam
-copies 'async: all gradients are looked at on the host before an update$' --set job.on_nan=skip
+copies 'async: on_nan = rollback brings back values by way of the host$' --set job.on_nan=rollback
+copies 'none: every GPU' --set job.precision=fp16 --set job.grad_clip=norm:1 --set job.on_nan=skip
 expect 0 topo --json --from "$data/16amd64-8n2c-cpusets.xml" "$tiny" \
     --set cluster.workers_per_group=10
 check_json "assert sorted(cores) == list(range(10)) and m['hidden_hardware_threads'] == 6"

@@ -9,8 +9,8 @@
 #include "device/ops/fold.h"
 #include "device/ops/layer_norm.h"
 #include "device/ops/linear.h"
+#include "device/ops/rate.h"
 #include "device/ops/softmax.h"
-#include "device/ops/update.h"
 #include <string.h>
 
 /* ---- Element by element ---- */
@@ -266,6 +266,14 @@ static int decide(const struct sw_cuda_launch *l, const void *args)
     return sw_cuda_decide(a->squares, a->params, a->clip_norm, a->known, a->decided, l);
 }
 
+static int rate(const struct sw_cuda_launch *l, const void *args)
+{
+    const struct sw_rate_args *a = args;
+    struct sw_update_numbers *n = a->numbers;
+    return sw_cuda_rate((struct sw_sgd *)(void *)n->constants, &n->trust, a->value_squares,
+                        a->gradient_squares, a->decided, l);
+}
+
 const struct sw_cuda_op sw_cuda_array_ops[] = {
     {.op = &sw_op_add_to, .launch = add},
     {.op = &sw_op_combine, .launch = combine},
@@ -290,5 +298,6 @@ const struct sw_cuda_op sw_cuda_array_ops[] = {
     {.op = &sw_op_measure, .launch = measure},
     {.op = &sw_op_norm_totals, .launch = norm_totals},
     {.op = &sw_op_decide, .launch = decide},
+    {.op = &sw_op_rate, .launch = rate},
     {0},
 };

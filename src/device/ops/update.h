@@ -34,12 +34,15 @@ struct sw_update_formula {
 struct sw_update_order {
     const struct sw_update_formula *formula;                          /* static */
     uint64_t constants[SW_UPDATE_CONSTANTS_BYTES / sizeof(uint64_t)]; /* aligned for any member */
+    double trust; /* of rates by norms (ops/rate.h), which are in the constants already, unless the
+                     norms were not known; 0: it has none */
 };
 
 /* What differs from update to update, in device memory: so the operation that reads it is the same
  * every step, and can be part of a graph (device.h). */
 struct sw_update_numbers {
     uint64_t constants[SW_UPDATE_CONSTANTS_BYTES / sizeof(uint64_t)]; /* the order's */
+    double trust;                                                     /* likewise */
     float gradient_scale;                                             /* as below */
 };
 

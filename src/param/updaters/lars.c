@@ -48,6 +48,8 @@ static void apply(const void *conf, const struct sw_update_args *a)
                        .decay = a->weight_decay,
                        .momentum = (float)c->momentum};
     sw_update_blocks(a, &formula, &k);
+    if (a->order)
+        a->order->trust = c->trust;
 }
 
 extern const struct sw_updater sw_updater_lars;

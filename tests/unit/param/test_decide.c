@@ -333,9 +333,87 @@ static void decisions_that_were_not_made_are_refused(void **state)
     stand_free(&s);
 }
 
+/* ---- Who updates elsewhere decides there ---- */
+
+static int settle(struct stand *s, uint64_t version, int bad_param, struct sw_err *err)
+{
+    double scale = sw_table_loss_scale(s->table, 0);
+    struct sw_decided d = {.grad_norm = (double)version,
+                           .loss_scale = scale,
+                           .scale = (float)(1 / scale),
+                           .bad_param = bad_param,
+                           .dropped = bad_param >= 0};
+    return sw_table_settle(s->table, &d, version, err);
+}
+
+/* Several workers say the same: the first counts. */
+static void what_devices_decide_is_settled_once(void **state)
+{
+    struct stand s;
+    struct sw_err err;
+    struct sw_table_decision d;
+    (void)state;
+    stand_new(&s, &(struct plan_of_table){.workers = 2,
+                                          .servers = 1,
+                                          .slice_elements = 1024,
+                                          .loss_scale = 2,
+                                          .loss_scale_every = 2,
+                                          .updates_elsewhere = true});
+    assert_true(sw_table_has_phases(s.table) && sw_table_is_decided_elsewhere(s.table));
+    for (uint64_t v = 1; v <= 2; v++)
+        for (int worker = 0; worker < 2; worker++) {
+            ASSERT_OK(settle(&s, v, -1, &err));
+            assert_true(sw_table_decision(s.table, 0, v, &d) &&
+                        !sw_table_decision(s.table, 0, v + 1, &d));
+            assert_true(d.grad_norm == (double)v && !d.dropped);
+        }
+    assert_true(sw_table_loss_scale(s.table, 0) == 4);
+    for (uint64_t v = 3; v <= 4; v++)
+        for (int worker = 0; worker < 2; worker++) {
+            ASSERT_OK(settle(&s, v, 1, &err));
+            assert_true(sw_table_decision(s.table, 0, v, &d) && d.overflow && d.bad_param == 1);
+            assert_int_equal(sw_table_dropped(s.table), v - 2);
+        }
+    assert_true(sw_table_loss_scale(s.table, 0) == 1);
+    assert_int_equal(settle(&s, 7, -1, &err), SW_ERR_INVALID);
+    assert_int_equal(settle(&s, 5, 2, &err), SW_ERR_DIVERGED);
+    assert_non_null(
+        strstr(err.text, "step 5: the gradient or new value of fc.weight is not finite"));
+    stand_free(&s);
+}
+
+/* Measured where they are, without being changed. */
+static void a_measure_is_what_servers_find(void **state)
+{
+    enum { COUNT = 2 * SW_GATHER_BLOCK + 5, BLOCKS = 3 };
+    struct rng r = rng_of(3);
+    double there[BLOCKS], here[BLOCKS];
+    (void)state;
+    for (int clips = 0; clips < 2; clips++) {
+        float *x = random_floats(&r, COUNT, -1, 1), limit = clips ? 0.3f : 0;
+        float *copy = get_floats(COUNT);
+        memcpy(copy, x, COUNT * sizeof *x);
+        const float *in[1] = {copy};
+        struct sw_gather_args a = {.sum = {.in = in, .count = 1},
+                                   .gradient = copy,
+                                   .count = COUNT,
+                                   .clip_value = limit,
+                                   .squares = there};
+        sw_gather_measure(x, COUNT, limit, here);
+        assert_true(sw_gather(&a));
+        assert_memory_equal(here, there, sizeof here);
+        x[COUNT - 1] = (float)NAN;
+        sw_gather_measure(x, COUNT, limit, here);
+        assert_true(isfinite(here[1]) && !isfinite(here[2]));
+        free(x), free(copy);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_devices_decide_is_settled_once),
+        cmocka_unit_test(a_measure_is_what_servers_find),
         cmocka_unit_test(two_phases_equal_one_where_nothing_is_clipped),
         cmocka_unit_test(the_norm_is_that_of_all_gradients),
         cmocka_unit_test(norms_have_the_same_bits_however_a_table_is_cut),

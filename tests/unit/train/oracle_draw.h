@@ -322,7 +322,7 @@ static inline struct oracle_way oracle_draw_way(const struct oracle_case *c, int
     /* Rows that go on stay with one group. */
     if (w.groups > 1 && c->kind != ORACLE_PICTURES)
         w.partition = "0";
-    if (w.gpus > 0 && (c->at_once || oracle_is_mixed(&w)) && strcmp(w.copy, "none") == 0)
+    if (w.gpus > 0 && oracle_is_mixed(&w) && strcmp(w.copy, "none") == 0)
         w.copy = "async";
     w.comm = oracle_draw_comm(c, &w, r);
     w.fits = rng_int(r, 0, 5) == 0 && !oracle_is_mixed(&w) && c->kind != ORACLE_MACHINES;

@@ -296,8 +296,7 @@ static void what_needs_the_host_cannot_stay_on_the_device(void **state)
     refused(sims[2], "cluster.framework=downpour", "cluster.worker_groups=2",
             "every group changes the one value on the host, which no device can keep to itself: "
             "say async");
-    refused(sims[1], "job.grad_clip=norm:1", NULL, "so they have to be copied: say async");
-    refused(sims[1], "job.on_nan=skip", NULL, "so they have to be copied: say async");
+    refused(sims[1], "job.on_nan=rollback", NULL, "say async, or on_nan = skip");
     refused(sims[1], "cluster.copy=some", NULL, "copy");
 }
 

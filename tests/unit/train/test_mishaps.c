@@ -152,6 +152,41 @@ static void skipping_is_the_same_for_workers_servers_and_devices(void **state)
     }
 }
 
+/* Devices that update by themselves ask the host about losses and statistics, and nothing else. */
+static void devices_that_update_skip_the_same(void **state)
+{
+    static const char *const updaters[] = {SGD, ADAM};
+    (void)state;
+    write_tables();
+    for (int u = 0; u < 2; u++)
+        for (int devices = 1; devices <= 3; devices++) {
+            static const char *const sims[] = {"", "sim:gpus=1,mem=64MiB", "sim:gpus=2,mem=64MiB",
+                                               "sim:gpus=3,mem=64MiB"};
+            const char *place[] = {devices == 3 ? "layer.bn1.location=1" : NULL,
+                                   devices == 3 ? "layer.loss.location=2" : NULL};
+            train(.name = "host", .recipe = recipe_with(updaters[u]), .oversubscribe = true,
+                  .device = sims[devices], .sets = {"job.on_nan=skip", place[0], place[1]});
+            train(.name = "device", .recipe = recipe_with(updaters[u]), .oversubscribe = true,
+                  .device = sims[devices],
+                  .sets = {"job.on_nan=skip", "cluster.copy=none", place[0], place[1]});
+            assert_no_difference("host", 20, "device", 20);
+            assert_int_equal(skipped("device"), 4);
+            train(.name = "cut", .recipe = recipe_with(updaters[u]), .oversubscribe = true,
+                  .device = sims[devices], .steps = 9,
+                  .sets = {"job.on_nan=skip", "cluster.copy=none", place[0], place[1]});
+            train(.resume = "cut", .resume_step = 9, .oversubscribe = true,
+                  .device = sims[devices]);
+            assert_no_difference("host", 20, "cut", 20);
+        }
+    /* Statistics alone. */
+    for (int none = 0; none < 2; none++)
+        train(.name = none ? "kept" : "copied", .recipe = recipe_with(SGD), .device = "sim:gpus=1",
+              .sets = {"data.train.scale=1", "job.on_nan=skip",
+                       none ? "cluster.copy=none" : "cluster.copy=async"});
+    assert_no_difference("copied", 20, "kept", 20);
+    assert_int_equal(skipped("kept"), 4);
+}
+
 /* What was dropped before a checkpoint still counts after a resume. */
 static void a_resume_remembers_what_was_skipped(void **state)
 {
@@ -307,6 +342,7 @@ int main(void)
         cmocka_unit_test(a_skipped_update_is_as_if_its_batch_had_not_been),
         cmocka_unit_test(statistics_that_overflow_are_noticed),
         cmocka_unit_test(skipping_is_the_same_for_workers_servers_and_devices),
+        cmocka_unit_test(devices_that_update_skip_the_same),
         cmocka_unit_test(a_resume_remembers_what_was_skipped),
         cmocka_unit_test(a_rollback_brings_the_newest_checkpoint),
         cmocka_unit_test(rollbacks_to_one_checkpoint_come_to_an_end),

@@ -195,9 +195,6 @@ static void what_cannot_be_met_is_refused(void **state)
     assert_refused(FP16, "job.loss_scale=100", NULL, NULL, "must be a power of 2");
     assert_refused(FP16, "job.loss_scale=33554432", NULL, NULL, "loss_scale");
     assert_refused("job.precision=fp64", NULL, NULL, NULL, "fp16");
-    assert_refused(FP16, "cluster.copy=none", NULL, "sim:mem=64MiB", "or precision = bf16");
-    train(.sets = {"job.precision=bf16", "cluster.copy=none"}, .device = "sim:mem=64MiB",
-          .steps = 2);
 }
 
 /* Sources are read as fp16, whatever the scale of gradients is. Where a maximum hides that from the
