@@ -55,7 +55,7 @@ static int total(int threads, const void *args, struct sw_err *err)
     (void)threads, (void)err;
     for (int i = 0; i < a->arrays; i++) {
         int64_t from = i > 0 ? a->ends[i - 1] : 0;
-        a->totals[i] = sw_norm_total(a->squares + from, a->ends[i] - from);
+        a->totals[i] = a->ends[i] > from ? sw_norm_total(a->squares + from, a->ends[i] - from) : 0;
     }
     return SW_OK;
 }

@@ -167,10 +167,11 @@ static int measure_item(const struct sw_replica *r, const struct sw_replica_item
 int sw_replica_measure(struct sw_replica *r, struct sw_err *err)
 {
     const struct sw_table *t = r->args.table;
-    const struct sw_norm_totals_args all = {.squares = r->norms.squares,
+    const int64_t blocks = all_blocks(t, r->args.worker); /* none: others have all parameters */
+    const struct sw_norm_totals_args all = {.squares = blocks > 0 ? r->norms.squares : NULL,
                                             .ends = r->norms.ends,
                                             .totals = r->norms.totals,
-                                            .blocks = all_blocks(t, r->args.worker),
+                                            .blocks = blocks,
                                             .arrays = (int)end_count(t)};
     int rc = SW_OK;
     for (int kind = 0; kind < kinds(t); kind++)

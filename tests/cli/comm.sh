@@ -68,9 +68,9 @@ refuses 'comm = sfb: inner_product cannot: its weight is frozen; say ps' \
     --set layer.fc1.comm=sfb --set job.freeze=fc1.weight
 refuses 'comm = sfb: sfb cannot be: with repeat_exact ' --set cluster.comm=sfb \
     --set job.repeat_exact=yes
-refuses 'comm = sfb: sfb cannot be: grad_clip = norm, .* \(adam makes them there\); say ps' \
+refuses 'comm = sfb: sfb cannot be: grad_clip = norm, .* \(adam makes them on the host\); say ps' \
     --set cluster.comm=sfb --set job.grad_clip=norm:1
-refuses 'comm = sfb: inner_product cannot: grad_clip = norm, .* \(adam makes them there\); say ps' \
+refuses 'comm = sfb: inner_product cannot: grad_clip = norm, .* \(adam makes them on the host\); say ps' \
     --set layer.fc1.comm=sfb --set job.grad_clip=norm:1
 refuses 'comm = adam: adam cannot be: with allreduce and copy = none no server ' \
     --set cluster.comm=adam --set cluster.copy=none --framework allreduce

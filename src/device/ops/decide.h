@@ -22,7 +22,7 @@ extern const struct sw_op sw_op_measure;
 
 /* totals[i] = the sum over blocks [ends[i - 1], ends[i]). */
 struct sw_norm_totals_args {
-    const double *squares; /* [blocks] */
+    const double *squares; /* [blocks], or NULL where there are none */
     const int64_t *ends;   /* [arrays] */
     double *totals;        /* [arrays] */
     int64_t blocks;

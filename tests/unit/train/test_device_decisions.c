@@ -151,6 +151,19 @@ static void a_norm_ends_the_run_at_the_same_step(void **state)
     }
 }
 
+/* Who has no parameters of his own goes by what the others say. */
+static void workers_without_parameters_decide_too(void **state)
+{
+    static const char *const sets[] = {"layer.conv1.location=0", "layer.conv2.location=0",
+                                       "layer.fc1.location=0", "layer.fc2.location=0"};
+    static const char *const modes[] = {ASYNC, NONE};
+    (void)state;
+    for (int i = 0; i < 2; i++)
+        run(.name = modes[i] + strlen("cluster.copy="), .device = sims[2],
+            .sets = {modes[i], CLIP, sets[0], sets[1], sets[2], sets[3]});
+    assert_same_runs("async", "none");
+}
+
 /* One worker's step is one graph, decision and updates included; others wait for gradients. */
 static void a_whole_step_is_a_graph(void **state)
 {
@@ -226,6 +239,7 @@ int main(void)
         FRESH(rates_by_norms_have_the_bits_of_servers),
         FRESH(a_resume_goes_on_with_what_was_decided),
         FRESH(a_norm_ends_the_run_at_the_same_step),
+        FRESH(workers_without_parameters_decide_too),
         FRESH(a_whole_step_is_a_graph),
         FRESH(a_bad_gradient_ends_the_run),
         FRESH(gradients_stay_where_they_are),
