@@ -13,6 +13,7 @@ int sw_history_open(struct sw_history **out, const char *path, struct sw_log *lo
     h->log = log;
     h->setup_ms = SW_HISTORY_SETUP_MS;
     h->busy_ms = SW_HISTORY_BUSY_MS;
+    h->room_ms = SW_HISTORY_ROOM_MS;
     h->wake_fd = -1;
     sw_mutex_init(&h->lock);
     sw_cond_init(&h->flushed);

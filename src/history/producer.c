@@ -7,7 +7,6 @@
 enum {
     HALF = SW_RING_RECORDS / 2,
     WAKE_EVERY = 512, /* beyond half, the writer is woken at every so many records */
-    WAIT_MS = 1000,   /* for a full ring */
 };
 
 void sw_history_wake(struct sw_history *h)
@@ -25,7 +24,7 @@ static bool has_room(struct sw_history_producer *p, size_t head)
 }
 
 /* The writer is behind by a whole ring. It empties rings into memory even while the database is
- * stuck, so this is short; a writer that does not move for a second gets no more patience until it
+ * stuck, so this is short; a writer that does not move meanwhile gets no more patience until it
  * does. */
 static bool wait_for_room(struct sw_history_producer *p, size_t head)
 {
@@ -33,7 +32,7 @@ static bool wait_for_room(struct sw_history_producer *p, size_t head)
     if (p->gave_up_at == p->known_tail)
         return false;
     atomic_fetch_add_explicit(&h->ring_waits, 1, memory_order_relaxed);
-    int64_t until = sw_os()->monotonic_ns() + WAIT_MS * 1000000ll;
+    int64_t until = sw_os()->monotonic_ns() + h->room_ms * 1000000ll;
     while (atomic_load_explicit(&h->alive, memory_order_acquire) &&
            sw_os()->monotonic_ns() < until) {
         sw_history_wake(h);

@@ -18,6 +18,7 @@ enum {
     SW_HISTORY_TICK_MS = 200,
     SW_HISTORY_BUSY_MS = 2000,  /* rows wait so long for a locked database, then they are spooled */
     SW_HISTORY_SETUP_MS = 5000, /* begin, resume, close */
+    SW_HISTORY_ROOM_MS = 1000,  /* who finds a full ring waits so long for the writer */
     SW_HISTORY_PENDING_ROWS = 65536, /* ... or until so many wait */
     SW_HISTORY_PENDING_MAX =
         262144, /* 16 MiB: with neither database nor spool the oldest are kept */
@@ -30,6 +31,7 @@ struct sw_history {
     struct sw_log *log; /* borrowed, or NULL */
     struct sw_process self;
     int setup_ms, busy_ms; /* SW_HISTORY_SETUP_MS and _BUSY_MS; tests are less patient */
+    int room_ms;           /* SW_HISTORY_ROOM_MS; tests lose nothing on a busy machine, either */
     atomic_llong run_id;
     struct sw_row *run,
         *segment;          /* owned; frozen when the writer starts; segment's texts may be NULL */

@@ -224,8 +224,10 @@ static void device_that_is_too_small_is_named(void **state)
                       .name = "small",
                       .device = "sim:gpus=2,mem=64MiB",
                       .sets = {"layer.fc1.outputs=40000"}};
-    go(&t);
-    assert_failed(&t, SW_ERR_NOMEM, "worker0.0 on sim:0: ", "parameters and gradients");
+    assert_int_equal(trial_open(&t), SW_ERR_NOMEM);
+    assert_non_null(strstr(t.err.text, " on sim:0, which has "));
+    assert_non_null(strstr(t.err.text, "the largest blob is fc1.weight, "));
+    trial_close(&t);
 }
 
 /* ---- one of several workers ---- */

@@ -78,6 +78,7 @@ static inline struct sw_history *begin(const char *name)
     ok(sw_history_open(&h, db_path(), NULL, &err), &err);
     h->setup_ms = 1500;
     h->busy_ms = 500;
+    h->room_ms = PATIENCE_MS;
     ok(sw_history_begin_run(h, &info, &err), &err);
     return h;
 }
