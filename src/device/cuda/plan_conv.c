@@ -330,6 +330,21 @@ static int tuned_plan(struct question *q, struct sw_plan_passes passes, struct s
     return rc;
 }
 
+/* Engines count with 32 bits, and do not always say so when that is not enough. */
+static int check_size(const struct question *q, struct sw_err *err)
+{
+    const struct sw_conv_shape *c = q->shape;
+    int64_t rows = q->src->dim[0],
+            all = larger(sw_desc_storage(q->src), rows * c->outputs * c->out_h * c->out_w);
+    if (all <= INT32_MAX)
+        return SW_OK;
+    return sw_err_set(err, SW_ERR_UNSUPPORTED,
+                      "%s: a convolution of %lld rows has arrays of %lld numbers, and cuDNN takes "
+                      "%d: a batch of at most %lld rows per worker does",
+                      q->stream->dev->name, (long long)rows, (long long)all, INT32_MAX,
+                      (long long)(INT32_MAX / ((all + rows - 1) / rows)));
+}
+
 int sw_cuda_convolution(struct sw_stream *s, const struct sw_desc *src,
                         const struct sw_conv_shape *shape, struct sw_plan_passes passes,
                         struct sw_plan **out, struct sw_err *err)
@@ -338,6 +353,8 @@ int sw_cuda_convolution(struct sw_stream *s, const struct sw_desc *src,
     struct question q = {.stream = s, .src = src, .shape = shape};
     const struct sw_tune_choice rule = {0};
     int rc = sw_conv_check(src, shape, err);
+    if (rc == SW_OK)
+        rc = check_size(&q, err);
     if (rc == SW_OK)
         rc = sw_cuda_enter(stream->device, err);
     if (rc == SW_OK)

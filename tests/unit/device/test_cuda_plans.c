@@ -179,6 +179,18 @@ static void convolutions_agree(void **state)
     check_table(p, sizeof p / sizeof *p);
 }
 
+/* What the library would count wrong is refused, with what would do. */
+static void arrays_of_2_to_the_31_are_refused(void **state)
+{
+    const struct problem p = conv_problem("large", 3000, 4, 120, 120, 64, 3, 1, 1, 1);
+    struct sw_plan *plan;
+    struct sw_err err = {0};
+    (void)state;
+    assert_int_equal(make_there(&p, 0, &plan, &err), SW_ERR_UNSUPPORTED);
+    assert_says(&err, "3000 rows has arrays of 2764800000 numbers");
+    assert_says(&err, "at most 2330 rows per worker");
+}
+
 static void poolings_agree(void **state)
 {
     const struct problem p[] = {
@@ -323,6 +335,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(convolutions_agree),
+        cmocka_unit_test(arrays_of_2_to_the_31_are_refused),
         cmocka_unit_test(poolings_agree),
         cmocka_unit_test(lrn_agrees),
         cmocka_unit_test(inner_products_agree),
