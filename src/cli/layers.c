@@ -5,6 +5,7 @@
 #include "cli/share/catalogue.h"
 #include "cli/share/completion.h"
 #include "cli/share/pages.h"
+#include "layers/layer.h"
 #include "recipe/reference.h"
 #include <stdio.h>
 #include <string.h>
@@ -79,6 +80,15 @@ static void list(struct sw_buf *out)
     sw_buf_add(out, "\n'singa-ws layers TYPE|VERB' has the keys or options of each.\n");
 }
 
+static void json_partitions(struct sw_json_writer *w, const struct sw_layer_type *t)
+{
+    sw_json_open_array(w, "partition");
+    for (int p = 0; sw_partition_names[p]; p++)
+        if (sw_layer_can_split(t, (enum sw_partition)p))
+            sw_json_string(w, NULL, sw_partition_names[p]);
+    sw_json_close_array(w);
+}
+
 static void list_json(struct sw_json_writer *w)
 {
     sw_json_open_object(w, NULL);
@@ -89,8 +99,10 @@ static void list_json(struct sw_json_writer *w)
             sw_json_open_object(w, NULL);
             sw_json_string(w, "name", t->name);
             sw_json_string(w, "help", t->help);
-            if (sw_catalogue_groups[g].role)
+            if (sw_catalogue_groups[g].role) {
                 sw_json_string(w, "role", sw_catalogue_groups[g].role(i));
+                json_partitions(w, sw_layer_type_find(t->name));
+            }
             sw_json_close_object(w);
         }
         sw_json_close_array(w);
@@ -109,6 +121,20 @@ static void list_json(struct sw_json_writer *w)
 /* ---- One --------------------------------------------------------------------------------------
  */
 
+/* How workers can share a layer of this type. */
+static void print_partitions(struct sw_buf *out, const struct sw_layer_type *t)
+{
+    sw_buf_add(out, "\npartition can be");
+    for (int p = 0, n = 0; sw_partition_names[p]; p++)
+        if (sw_layer_can_split(t, (enum sw_partition)p))
+            sw_buf_printf(out, "%s %s", n++ ? "," : "", sw_partition_names[p]);
+    if (t->split == SW_SPLIT_NONE && t->split_reason)
+        sw_buf_printf(out, "; not 1: %s", t->split_reason);
+    else if (t->refuses_split || t->joins || t->refuses_data)
+        sw_buf_add(out, "; 1 depends on its keys");
+    sw_buf_add(out, "\n");
+}
+
 static bool show_type(const char *name, bool json, struct sw_buf *out)
 {
     struct sw_json_writer w;
@@ -124,6 +150,8 @@ static bool show_type(const char *name, bool json, struct sw_buf *out)
                 sw_buf_add(out, "\n");
             } else {
                 sw_print_type(out, t, sw_catalogue_groups[g].common, params);
+                if (sw_catalogue_groups[g].role)
+                    print_partitions(out, sw_layer_type_find(name));
             }
             return true;
         }

@@ -5,7 +5,7 @@
 
 static const char *const include_choices[] = {"always", "train", "eval", NULL};
 
-static const char *const partitions[] = {"0", "1", "1in", "none", NULL}; /* enum sw_partition */
+const char *const sw_partition_names[] = {"0", "1", "1in", "none", NULL};
 
 const char *const sw_connection_names[] = {"one-to-one", "one-to-all", "first-to-last",
                                            "previous",   "stateful",   NULL};
@@ -46,7 +46,7 @@ const struct sw_opt sw_layer_opts[] = {
          "default: job.partition",
      .type = SW_OPT_ENUM,
      .offset = offsetof(struct sw_layer_conf, partition),
-     .choices = partitions},
+     .choices = sw_partition_names},
     {.key = "location",
      .help =
          "the worker of its group, from 0, that has it whole; its neighbours there move nothing",
@@ -69,6 +69,21 @@ const struct sw_layer_type *sw_layer_type_find(const char *name)
         if (sw_str_eq(sw_layer_types[i]->base.name, name))
             return sw_layer_types[i];
     return NULL;
+}
+
+bool sw_layer_can_split(const struct sw_layer_type *t, enum sw_partition p)
+{
+    switch (p) {
+    case SW_PARTITION_COLUMNS:
+        return t->split != SW_SPLIT_NONE;
+    case SW_PARTITION_INPUTS:
+        return t->splits_inputs;
+    case SW_PARTITION_NONE:
+        return t->role != SW_ROLE_INPUT && t->role != SW_ROLE_OUTPUT;
+    case SW_PARTITION_ROWS:
+        break;
+    }
+    return true;
 }
 
 struct sw_plan_passes sw_setup_passes(const struct sw_layer_setup *s)
@@ -126,7 +141,8 @@ void sw_layer_add_state(struct sw_layer *l, const char *name, const struct sw_de
 
 int sw_layer_add_carry(struct sw_layer *l, const char *name, int64_t width)
 {
-    l->carry[l->carry_count] = (struct sw_layer_carry){.name = name, .width = width, .whole = width};
+    l->carry[l->carry_count] =
+        (struct sw_layer_carry){.name = name, .width = width, .whole = width};
     return l->carry_count++;
 }
 

@@ -314,6 +314,9 @@ enum sw_partition {
     SW_PARTITION_INPUTS,  /* 1in */
     SW_PARTITION_NONE,    /* whole, on one worker */
 };
+extern const char *const sw_partition_names[]; /* enum sw_partition; ends with NULL */
+/* Can a layer of this type be split so, as far as its keys allow? */
+bool sw_layer_can_split(const struct sw_layer_type *t, enum sw_partition p);
 enum sw_include { SW_INCLUDE_ALWAYS, SW_INCLUDE_TRAIN, SW_INCLUDE_EVAL };
 /* What a step of an unrolled layer reads of a source. */
 enum sw_connection {

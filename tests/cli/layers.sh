@@ -14,7 +14,15 @@ expect 0 layers convolution
 for key in outputs kernel stride pad groups bias weight.init lr_mult src include; do
     has out "$key"
 done
+has out '^partition can be 0, 1, none; 1 depends on its keys$'
+expect 0 layers batch_norm
+has out '^partition can be 0, 1, none$'
+expect 0 layers inner_product
+has out '^partition can be 0, 1, 1in, none; 1 depends'
+expect 0 layers input
+has out '^partition can be 0; not 1: every worker reads its rows of the data$'
 expect 0 layers job
+hasnt out '^partition can be'
 has out 'checkpoint_every'
 expect 0 layers cluster
 for key in framework workers_per_group servers_per_group bind_servers slice_size; do
@@ -38,6 +46,8 @@ if have_python; then
 import json, sys
 d = json.load(open(sys.argv[1]))
 assert {"convolution", "lrn"} <= {t["name"] for t in d["layers"]}, d
+ways = {t["name"]: t["partition"] for t in d["layers"]}
+assert ways["softmax_loss"] == ["0", "none"] and ways["inner_product"] == ["0", "1", "1in", "none"], ways
 assert "sgd" in {t["name"] for t in d["updaters"]}
 assert "inverse" in {t["name"] for t in d["policies"]}
 assert "idx" in {t["name"] for t in d["formats"]}
