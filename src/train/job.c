@@ -254,6 +254,8 @@ static int open_job(struct sw_job *job, const struct sw_job_options *o, struct s
     if (rc == SW_OK)
         rc = open_data(job, err);
     if (rc == SW_OK)
+        rc = sw_tokens_fit(job, err);
+    if (rc == SW_OK)
         rc = build_workers(job, err);
     if (rc == SW_OK && !o->one_worker)
         rc = sw_job_fit(job, err);

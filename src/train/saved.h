@@ -36,6 +36,8 @@ int sw_tokens_write(const struct sw_job *job, struct sw_st_writer *w,
                     struct sw_err *err) SW_MUST_CHECK;
 int sw_tokens_check(const struct sw_job *job, const struct sw_st_file *f, const char *path,
                     struct sw_err *err) SW_MUST_CHECK;
+/* Have layers that look tokens up as many as the text of the training data? Said in the recipe. */
+int sw_tokens_fit(struct sw_job *job, struct sw_err *err) SW_MUST_CHECK;
 int sw_checkpoint_check_finite(struct sw_job *job, struct sw_stream *stream, int param,
                                const char *path, struct sw_err *err) SW_MUST_CHECK;
 

@@ -48,3 +48,42 @@ int sw_tokens_check(const struct sw_job *job, const struct sw_st_file *f, const 
     }
     return SW_OK;
 }
+
+/* ---- Tables ---- */
+
+/* Does the layer read the tokens of the data? */
+static bool reads_tokens(const struct sw_job *job, const struct sw_section *s)
+{
+    const struct sw_strings *src = &((const struct sw_layer_conf *)s->common)->src;
+    const struct sw_section *from =
+        src->count > 0 ? sw_recipe_find(job->recipe, "layer", src->items[0]) : NULL;
+    if (!s->type[0] || !from || !from->type[0] || !sw_str_eq(from->type[0]->name, "input"))
+        return false;
+    const struct sw_layer input = {.conf = from->conf[0]};
+    return sw_str_eq(sw_layer_input_field(&input), "tokens");
+}
+
+static void check_table(struct sw_job *job, const struct sw_section *s, int64_t tokens)
+{
+    for (const struct sw_opt *o = s->type[0]->opts; o && o->key; o++) {
+        if (!sw_str_eq(o->key, "vocabulary") && !sw_str_eq(o->key, "classes"))
+            continue;
+        const int64_t has = *(const int64_t *)(const void *)((const char *)s->conf[0] + o->offset);
+        if (has < tokens)
+            sw_recipe_error(job->recipe, s, o->key,
+                            "data %s has %lld tokens: say at least as many, or max_tokens there",
+                            job->source[SW_SPLIT_TRAIN]->name, (long long)tokens);
+    }
+}
+
+int sw_tokens_fit(struct sw_job *job, struct sw_err *err)
+{
+    const struct sw_source *source = job->source[SW_SPLIT_TRAIN];
+    if (!source || !source->vocabulary)
+        return SW_OK;
+    for (const struct sw_section *s = sw_recipe_first(job->recipe, "layer"); s;
+         s = sw_section_next(s))
+        if (reads_tokens(job, s))
+            check_table(job, s, sw_vocabulary_count(source->vocabulary));
+    return sw_recipe_verdict(job->recipe, err);
+}
