@@ -226,6 +226,7 @@ static int open_job(struct sw_job *job, const struct sw_job_options *o, struct s
         rc = load_recipe(job, o, err);
     if (rc != SW_OK)
         return rc;
+    job->one_worker = o->one_worker;
     sw_recipe_announce_fallback(job->recipe, &job->fallback_text);
     const char *name = o->name                        ? o->name
                        : o->resume && o->resume->name ? o->resume->name

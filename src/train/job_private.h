@@ -338,6 +338,7 @@ struct sw_job {
     struct sw_device *device; /* the host: parameter table, batches */
     char device_text[256];    /* as asked for: cpu, sim:gpus=4 */
     struct sw_sim_conf sim;
+    bool one_worker; /* only evaluates: its training net has no memory */
     bool on_sim, on_cuda;
     bool mixed;              /* workers that get no such device compute on the CPU */
     int gpus[SW_SHAPE_GPUS]; /* those that device names; gpu_count 0: any */

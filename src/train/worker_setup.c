@@ -57,7 +57,9 @@ static int make_parts(struct sw_worker *w, int split, const struct sw_net *shari
                               .training = training,
                               .batch_rows = training ? job->conf->batch : job->conf->eval_batch,
                               .group_rows = group_rows,
-                              .workers = job->conf->repeat_exact ? 1 : job->group_size,
+                              .workers = job->conf->repeat_exact ? 1
+                                         : job->one_worker       ? 0 /* locations are of others */
+                                                                 : job->group_size,
                               .worker = job->conf->repeat_exact ? 0 : w->place,
                               .partition = (enum sw_partition)job->conf->partition,
                               .freeze = &job->conf->freeze,
@@ -249,12 +251,13 @@ static uint64_t arena_nodes(const struct sw_worker *w)
 static void bind_parts(struct sw_worker *w)
 {
     for (int split = 0; split < SW_SPLITS; split++)
-        if (w->parts[split]) {
+        if (w->parts[split] && !(w->job->one_worker && split == SW_SPLIT_TRAIN)) {
             sw_parts_bind(w->parts[split], w->arena);
             sw_parts_bind_swap(w->parts[split], w->swapped);
             bind_params(w, split);
         }
-    sw_comm_bind(w);
+    if (!w->job->one_worker)
+        sw_comm_bind(w);
 }
 
 static int take_arena(struct sw_worker *w, struct sw_err *err)
@@ -276,6 +279,8 @@ static int take_swap(struct sw_worker *w, struct sw_err *err)
 
 static int allocate(struct sw_worker *w, struct sw_err *err)
 {
+    if (w->job->one_worker) /* what training would need beside may not be there */
+        w->arena_bytes = sw_parts_arena_bytes(w->parts[SW_SPLIT_EVAL]);
     int rc = take_arena(w, err);
     if (rc == SW_OK)
         rc = make_replica(w, err);
@@ -284,8 +289,9 @@ static int allocate(struct sw_worker *w, struct sw_err *err)
     if (rc != SW_OK)
         return rc;
     bind_parts(w);
-    rc = sw_segments_new(w, &w->segments, err);
-    if (rc == SW_OK && sw_input_bytes(w) > 0)
+    if (!w->job->one_worker)
+        rc = sw_segments_new(w, &w->segments, err);
+    if (rc == SW_OK && !w->job->one_worker && sw_input_bytes(w) > 0)
         rc = sw_input_new(w, &w->input, err);
     if (rc == SW_OK)
         rc = sw_states_bind(w, err);

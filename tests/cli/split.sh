@@ -20,10 +20,19 @@ has out '^digraph net \{'
 has out '^  n[0-9]+ \[shape=box label="conv1\\nconvolution, one\\n0: --\\n1: [0-9x]+, 224 parameters"\]'
 has out '^  n[0-9]+ -> n[0-9]+;'
 
-if have_python; then
+# What several workers trained one evaluates, whoever had which layer; on a device that could not
+# hold what training takes, too.
+# shellcheck disable=SC2086
+expect 0 run "$tiny" --no-ui --name moved --out "$T/moved" --steps 2 --device sim:gpus=2,mem=64MiB \
+    $two $paths
+for at in cpu sim:mem=1MiB; do
     # shellcheck disable=SC2086
-    expect 0 run "$tiny" --no-ui --name moved --out "$T/moved" --steps 2 --device sim:gpus=2,mem=64MiB \
-        $two $paths
+    expect 0 eval "$tiny" --weights "$T/moved/checkpoint-2.safetensors" --device $at ${two#* } $paths \
+        --set job.batch=4096
+    has out '^loss +[0-9]'
+done
+
+if have_python; then
     moved=$(sql "SELECT sum(bytes) FROM link_traffic WHERE kind = 'feature' AND step = 1")
     # shellcheck disable=SC2086
     expect 0 check --json "$tiny" --device sim:gpus=2,mem=64MiB $two $paths
