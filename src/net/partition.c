@@ -28,6 +28,10 @@ static const struct sw_movement_cell cells[SW_DISTS][SW_DISTS] = {
 /* From one worker to another. */
 static const struct sw_movement_cell bridge = {"bridge", "bridge", 0, 0, 1};
 
+/* From columns that are cut in one way to others: that much at most, and where these overlap less.
+ */
+static const struct sw_movement_cell shift = {"all-to-all", "all-to-all", 0, 1, 0};
+
 const char *sw_dist_name(enum sw_dist d)
 {
     return names[d];
@@ -44,6 +48,8 @@ const struct sw_movement_cell *sw_movement_cell(struct sw_spread from, struct sw
     const struct sw_movement_cell *cell = &cells[from.dist][to.dist];
     if (from.dist == SW_DIST_ONE && to.dist == SW_DIST_ONE && from.at != to.at)
         return &bridge;
+    if (from.dist == SW_DIST_COLUMNS && to.dist == SW_DIST_COLUMNS && !sw_spread_equal(from, to))
+        return &shift;
     return cell->forward ? cell : NULL;
 }
 

@@ -53,7 +53,8 @@ bool sw_movement_adds(struct sw_spread a, struct sw_spread b, bool backward);
 
 /* One cell of the movement table (parallel training, section 4): the name of the collective
  * operation and the floats that it moves in total for B rows of d features over K workers, as B d
- * (k_minus_1 (K-1) + k_minus_1_over_k (K-1)/K + whole). NULL: there is no such connection. */
+ * (k_minus_1 (K-1) + k_minus_1_over_k (K-1)/K + whole); between columns that are cut in different
+ * ways that is the most it can be. NULL: there is no such connection. */
 struct sw_movement_cell {
     const char *forward, *backward;
     int k_minus_1, k_minus_1_over_k, whole;

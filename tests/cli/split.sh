@@ -60,6 +60,81 @@ assert parts == whole, (parts, whole)
 END
 fi
 
+# What goes by columns: normalisation moves nothing behind its convolution, and what stands side by
+# side only what belongs to another worker; check, --json and a run agree.
+cat >"$T/columns.ini" <<'END'
+[job]
+steps = 2
+batch = 7
+partition = 1
+[data train]
+format = synthetic
+classes = 3
+records = 21
+height = 6
+width = 6
+mean = 127
+std = 64
+[updater]
+type = sgd
+lr = 0.01
+[layer image]
+type = input
+field = image
+[layer label]
+type = input
+field = label
+[layer conv]
+type = convolution
+src = image
+outputs = 5
+kernel = 3
+[layer norm]
+type = batch_norm
+src = conv
+[layer other]
+type = convolution
+src = image
+outputs = 6
+kernel = 3
+[layer both]
+type = concat
+src = norm, other
+[layer fc]
+type = inner_product
+src = both
+outputs = 3
+[layer loss]
+type = softmax_loss
+src = fc, label
+END
+# shellcheck disable=SC2086
+expect 0 check "$T/columns.ini" $two
+has out '^norm +batch_norm .* columns'
+hasnt out '^conv[>:]'
+# Two of norm's channels go to worker 0, two of the other's to worker 1, of 7 rows and 16 pixels.
+has out '^norm:columns\+0/11 +all-to-all +224 +all-to-all +224 '
+has out '^other:columns\+5/11 +all-to-all +224 +all-to-all +224 '
+hasnt out 'norm is split by rows|both is split by rows'
+if have_python; then
+    # shellcheck disable=SC2086
+    expect 0 run "$T/columns.ini" --no-ui --name columns --out "$T/columns" \
+        --device sim:gpus=2,mem=64MiB $two
+    moved=$(sql "SELECT sum(bytes) FROM link_traffic JOIN runs ON runs.id = run_id WHERE \
+runs.name = 'columns' AND kind = 'feature' AND step = 1")
+    # shellcheck disable=SC2086
+    expect 0 check --json "$T/columns.ini" --device sim:gpus=2,mem=64MiB $two
+    python3 - "$T/out" "$moved" <<'END' || fail 'check --json of a net by columns'
+import json, sys
+train = [l for l in json.load(open(sys.argv[1]))["layers"] if l["train"]]
+by = {l["name"]: l for l in train}
+sent = sum(w["sent_bytes"] for l in train for w in l["workers"])
+assert sent == int(sys.argv[2]) > 0, (sent, sys.argv[2])
+assert [w["parameters"] for w in by["norm"]["workers"]] == [6, 4], by["norm"]
+assert by["norm"]["src"] == ["conv"], by["norm"]
+END
+fi
+
 # Rows: both workers have gradients of all 10.2 MB of weights. Columns: each of its half alone.
 resident() {
     # shellcheck disable=SC2086

@@ -268,6 +268,43 @@ static void backward_operations_are_transposes(void **state)
 }
 
 /* Every output can be read in every way, in two connections at most: by rows from anywhere. */
+/* Columns that are cut otherwise: whole groups, or as part of others, before and behind them. */
+static void columns_that_are_cut_otherwise_move_once(void **state)
+{
+    (void)state;
+    static const struct sw_spread cuts[] = {
+        {.dist = SW_DIST_COLUMNS},
+        {.dist = SW_DIST_COLUMNS, .groups = 6},
+        {.dist = SW_DIST_COLUMNS, .first = 0, .whole = 31},
+        {.dist = SW_DIST_COLUMNS, .first = 40, .whole = 58},
+        {.dist = SW_DIST_COLUMNS, .first = -3, .whole = 9},
+    };
+    enum { CUTS = sizeof cuts / sizeof *cuts, COLUMNS = 18 };
+    for (int a = 0; a < CUTS; a++)
+        for (int b = 0; b < CUTS; b++)
+            for (int workers = 1; workers <= MOST_WORKERS; workers++) {
+                int taken[COLUMNS] = {0};
+                assert_int_equal(sw_spread_equal(cuts[a], cuts[b]), a == b);
+                for (int j = 0; j < workers; j++)
+                    for (int k = 0; k < workers; k++) {
+                        struct sw_rect r =
+                            sw_movement(cuts[a], cuts[b], false, 2, COLUMNS, workers, j, k);
+                        for (int64_t c = 0; c < r.columns; c++)
+                            taken[r.column + c]++;
+                    }
+                /* What a slice leaves out nobody has. */
+                for (int c = 0; c < COLUMNS; c++)
+                    assert_int_equal(taken[c],
+                                     (a < CUTS - 1 && b < CUTS - 1) || (c >= 3 && c < 12));
+            }
+    /* 18 columns in 6 groups of 3 over 4 workers: 2, 2, 1 and 1 of them. */
+    static const int64_t groups[] = {6, 6, 3, 3};
+    for (int i = 0; i < 4; i++)
+        assert_int_equal(sw_spread_rect(cuts[1], 2, COLUMNS, 4, i).columns, groups[i]);
+    assert_string_equal(sw_movement_cell(cuts[0], cuts[2])->forward, "all-to-all");
+    assert_string_equal(sw_movement_cell(cuts[2], cuts[2])->forward, "none");
+}
+
 static void rows_are_reached_from_everything(void **state)
 {
     (void)state;
@@ -296,6 +333,7 @@ int main(void)
         cmocka_unit_test(parts_of_a_spread_make_the_whole),
         cmocka_unit_test(floats_are_those_of_the_table),
         cmocka_unit_test(backward_operations_are_transposes),
+        cmocka_unit_test(columns_that_are_cut_otherwise_move_once),
         cmocka_unit_test(rows_are_reached_from_everything),
         cmocka_unit_test(ways_of_spreading_have_names),
     };
