@@ -230,7 +230,7 @@ static void what_rows_carry_on_moves_with_them(void **state)
 {
     const char *const recipes[] = {chains, streams};
     int64_t rows[2];
-    char one[16], many[16];
+    char one[32], many[32];
     (void)state;
     for (int i = 0; i < 2; i++) {
         snprintf(one, sizeof one, "one%d", i);
