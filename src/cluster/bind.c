@@ -101,26 +101,19 @@ void sw_bind_restore(const struct sw_machine *m, void *kept)
 
 int sw_bound_cores(const struct sw_machine *m, struct sw_core_set *cores, struct sw_err *err)
 {
-    int rc = need_here(m, err);
+    void *pus;
+    int rc = sw_bind_keep(m, &pus, err);
     if (rc != SW_OK)
         return rc;
-    hwloc_bitmap_t pus = hwloc_bitmap_alloc();
-    if (!pus)
-        return sw_err_nomem(err, "a set of hardware threads", 0);
-    if (hwloc_get_cpubind(m->topology, pus, HWLOC_CPUBIND_THREAD) != 0) {
-        rc = sw_err_set(err, SW_ERR_UNSUPPORTED, "cannot ask where the thread may run: %s",
-                        strerror(errno));
-    } else {
-        *cores = (struct sw_core_set){0};
-        for (int i = 0; i < m->core_count; i++) {
-            unsigned number = (unsigned)m->cores[i].number;
-            hwloc_obj_t core = hwloc_get_obj_by_depth(m->topology, m->core_depth, number);
-            if (hwloc_bitmap_intersects(core->cpuset, pus))
-                sw_core_set_add(cores, m->cores[i].number);
-        }
+    *cores = (struct sw_core_set){0};
+    for (int i = 0; i < m->core_count; i++) {
+        unsigned number = (unsigned)m->cores[i].number;
+        hwloc_obj_t core = hwloc_get_obj_by_depth(m->topology, m->core_depth, number);
+        if (hwloc_bitmap_intersects(core->cpuset, pus))
+            sw_core_set_add(cores, m->cores[i].number);
     }
     hwloc_bitmap_free(pus);
-    return rc;
+    return SW_OK;
 }
 
 /* ---- memory -----------------------------------------------------------------------------------
