@@ -15,8 +15,9 @@ $(cat "$T/top")"
 
 expect 0 run "$tiny" --quiet --steps 10 --device sim:gpus=1,slow=200
 is_bound compute 'a slow device'
-# So slow that computing is less on a busy machine, too.
-expect 0 run "$tiny" --quiet --steps 5 --device sim:gpus=1,pcie=100KB/s
+# So slow that computing is less on a busy machine, too; and waited for by the worker, since what the
+# device waits for is told as its forward pass.
+expect 0 run "$tiny" --quiet --steps 5 --device sim:gpus=1,pcie=100KB/s --set cluster.copy=sync
 is_bound copy 'a slow link'
 
 # Pictures that are distorted take longer than a net that does next to nothing with them.
