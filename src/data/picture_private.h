@@ -31,7 +31,7 @@ int sw_jpeg_read(struct sw_jpeg *j, bool grey, struct sw_picture_part w, struct 
 struct sw_png; /* of one picture */
 
 bool sw_png_is(const void *data, size_t bytes);
-int sw_png_open(struct sw_png **p, const void *data, size_t bytes, struct sw_picture_head *out,
+int sw_png_open(struct sw_png **out, const void *data, size_t bytes, struct sw_picture_head *head,
                 struct sw_err *err) SW_MUST_CHECK;
 void sw_png_close(struct sw_png *p); /* NULL is accepted */
 int sw_png_read(struct sw_png *p, bool grey, struct sw_picture_part w, struct sw_room *room,

@@ -26,9 +26,10 @@ static void own_folder(char *out)
 static bool is_file(const char *path)
 {
     FILE *f = fopen(path, "rb");
-    if (f)
+    const bool opens = f != NULL;
+    if (opens)
         fclose(f);
-    return f;
+    return opens;
 }
 
 int sw_module_find(const char *file, const char *variable, char *path, size_t bytes,
