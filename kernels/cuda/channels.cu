@@ -90,8 +90,8 @@ static int add_up(const struct sw_cuda_batch_norm *b, const struct sw_step *step
 }
 
 int sw_cuda_channel_sums(const struct sw_kernel_channels *k, const float *x,
-                         const struct sw_step *step, double *parts, double *sums,
-                         float *rounded, const struct sw_cuda_launch *l)
+                         const struct sw_step *step, double *parts, double *sums, float *rounded,
+                         const struct sw_cuda_launch *l)
 {
     struct sw_cuda_batch_norm b = {};
     b.k = *k;

@@ -96,9 +96,10 @@ bool sw_cuda_has_formula(const char *name, size_t constants_bytes)
 int sw_cuda_update(const struct sw_cuda_update *u, const struct sw_cuda_launch *l)
 {
     const struct formula *f = find(u->formula, u->constants_bytes);
-    const struct arrays a = {u->value,     {u->slot[0], u->slot[1]}, u->gradient,
-                             u->count,     u->gradient_scale,        u->clip_value,
-                             u->decided,   u->non_finite};
+    const struct arrays a = {u->value,          {u->slot[0], u->slot[1]},
+                             u->gradient,       u->count,
+                             u->gradient_scale, u->clip_value,
+                             u->decided,        u->non_finite};
     if (!f)
         return (int)cudaErrorInvalidValue;
     f->start(&a, u->constants, l);

@@ -29,9 +29,13 @@ static const struct sw_cuda_op gemm[] = {{.op = &sw_op_gemm, .run = run_gemm}, {
 
 static const struct sw_cuda_op *find(const struct sw_op *op)
 {
-    static const struct sw_cuda_op *const tables[] = {gemm, sw_cuda_array_ops, sw_cuda_feature_ops,
-                                                      sw_cuda_row_ops, sw_cuda_recurrent_ops,
-                                                      sw_cuda_unit_ops,     sw_cuda_ais_ops};
+    static const struct sw_cuda_op *const tables[] = {gemm,
+                                                      sw_cuda_array_ops,
+                                                      sw_cuda_feature_ops,
+                                                      sw_cuda_row_ops,
+                                                      sw_cuda_recurrent_ops,
+                                                      sw_cuda_unit_ops,
+                                                      sw_cuda_ais_ops};
     for (size_t t = 0; t < sizeof tables / sizeof *tables; t++)
         for (const struct sw_cuda_op *o = tables[t]; o->op; o++)
             if (o->op == op)

@@ -49,10 +49,10 @@ static int bias_gradient(struct deconv *d, const struct sw_plan_args *a, struct 
 {
     struct sw_cuda_launch l = sw_cuda_launch_of(d->base.stream);
     double *sums = sw_cuda_at(a, d->sums_offset), *parts = sums + 2 * d->base.dst.dim[1] + 1;
-    return sw_cuda_plan_check(&d->base,
-                              sw_cuda_channel_sums(&d->dst_channels, a->diff_dst, NULL,
-                                                   parts, sums, a->diff_bias, &l),
-                              err);
+    return sw_cuda_plan_check(
+        &d->base,
+        sw_cuda_channel_sums(&d->dst_channels, a->diff_dst, NULL, parts, sums, a->diff_bias, &l),
+        err);
 }
 
 static int backward_weights(struct sw_plan *p, const struct sw_plan_args *a, struct sw_err *err)
