@@ -236,11 +236,10 @@ static void what_rows_carry_on_moves_with_them(void **state)
         snprintf(one, sizeof one, "one%d", i);
         snprintf(many, sizeof many, "moved%d", i);
         train(.recipe = recipes[i], .name = one, .sets = {"job.eval_every=10"});
-        train(.recipe = recipes[i], .name = many, .oversubscribe = true,
-              .device = "sim:gpus=2,slow=8,faulty=1",
-              .sets = {"cluster.workers_per_group=2", REBALANCE});
+        train(.recipe = recipes[i], .name = many, .oversubscribe = true, .device = TWO,
+              .before = plant_speeds, .sets = {"cluster.workers_per_group=2", REBALANCE});
         rows_of(many, rows);
-        assert_true(rows[0] != 32 && rows[0] + rows[1] == 64);
+        assert_true(rows[0] == 48 && rows[1] == 16);
         assert_equal_runs(one, many, 30);
     }
 }
