@@ -263,7 +263,7 @@ static void a_device_that_is_lost_ends_the_run_for_all(void **state)
             .steps = COMM_STEPS,
             .device = i < 2 ? "sim:gpus=3,mem=64MiB,fault=lost@150"
                             : "sim:gpus=3,mem=64MiB,fault=hang@150",
-            .sets = {ways[i % 2], workers_set[3], "cluster.stall_s=0.3", "cluster.on_stall=stop"}};
+            .sets = {ways[i % 2], workers_set[3], "cluster.stall_s=3", "cluster.on_stall=stop"}};
         assert_int_not_equal(trial_go(&t), SW_OK);
         /* Who waits for what the device sends may hear of it first. */
         if (!strstr(t.err.text, "worker0.2") && !strstr(t.err.text, "sim:2"))
