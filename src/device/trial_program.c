@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <string.h>
 
+enum { SLOW_LINK = 500000000 /* bytes a second */, SLOW_US = 100 };
 enum { TOGETHER_MS = 60000, SIM_BYTES = 16 << 20 /* blocks are a share of it */ };
 
 struct devices {
@@ -20,7 +21,8 @@ struct devices {
     int count;
 };
 
-/* What a job is to meet at one of its operations, and how long its copies take, is not ours. */
+/* What a job is to meet at one of its operations is not ours; nor are links on which a trial would
+ * take seconds. */
 static int open_sims(const char *text, struct devices *d, struct sw_err *err)
 {
     struct sw_sim_conf conf;
@@ -29,7 +31,9 @@ static int open_sims(const char *text, struct devices *d, struct sw_err *err)
         return rc;
     conf.fault = SW_SIM_NO_FAULT;
     conf.slow = 1;
-    conf.link_bytes_per_s = conf.latency_us = 0;
+    const bool limited = conf.link_bytes_per_s > 0;
+    if ((limited && conf.link_bytes_per_s < SLOW_LINK) || conf.latency_us > SLOW_US)
+        conf.link_bytes_per_s = conf.latency_us = 0;
     conf.memory_bytes = conf.memory_bytes < SIM_BYTES ? conf.memory_bytes : SIM_BYTES;
     for (; d->count < conf.gpus && rc == SW_OK; d->count += rc == SW_OK) {
         rc = sw_sim_open(&conf, d->count, &d->items[d->count], err);
