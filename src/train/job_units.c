@@ -52,8 +52,9 @@ static int check_rows(struct sw_job *job, const struct sw_section *section)
     if (sharing <= rows)
         return SW_OK;
     return sw_recipe_error(job->recipe, section, "workers_per_group",
-                           "%d workers cannot share a batch of %lld rows: at most %lld", sharing,
-                           (long long)rows, (long long)rows);
+                           "%d workers cannot share a batch of %lld rows%s: at most %lld", sharing,
+                           (long long)rows, rows < job->conf->batch ? " in evaluations" : "",
+                           (long long)rows);
 }
 
 static int check_devices(struct sw_job *job, const struct sw_section *section)

@@ -23,7 +23,7 @@ enum {
     ORACLE_MOST_STEPS = 20,
     ORACLE_FEW_STEPS = 4, /* where rounding may decide */
     ORACLE_SIDE = 9,
-    ORACLE_SETS = 17,
+    ORACLE_SETS = 18,
     ORACLE_LAYER_SETS = 5,
     ORACLE_SET_BYTES = 48,
     ORACLE_WAYS = 2,
@@ -40,8 +40,9 @@ struct oracle_way {
     int groups, members, servers;
     int gpus; /* of the workers, the first ones, on simulated GPUs */
     int slice, streams;
-    const char *copy, *all_reduce, *overlap, *partition, *comm, *graphs;
-    bool fits; /* within a budget of memory */
+    const char *copy, *all_reduce, *overlap, *partition, *comm, *graphs, *bucket;
+    bool fits;  /* within a budget of memory */
+    bool peers; /* simulated GPUs reach each other */
     char sets[ORACLE_SETS][ORACLE_SET_BYTES];
     char device[ORACLE_SET_BYTES];
 };
@@ -52,9 +53,11 @@ struct oracle_case {
     int steps, batch, eval_batch;
     bool smooth;
     bool at_once; /* updates look at all gradients: in two phases */
-    const char *updater, *clip, *precision;
+    const char *updater, *clip, *precision, *on_nan;
     char frozen[16]; /* a layer, or "" */
     char *recipe;    /* owned (sw_free) */
+    int cut;         /* the step behind which a second stage begins; 0: there are no stages */
+    char cooled[16]; /* a layer that the second stage freezes, or "" */
     int turn;        /* the step behind which the second way goes on; 0: never */
     struct oracle_way way[ORACLE_WAYS];
     const char *spoilt; /* --set of the runs with several workers, that is to be noticed; or NULL */
@@ -139,8 +142,8 @@ static inline void oracle_add_sequences(struct sw_buf *b, const char *split, int
         sw_buf_printf(b, "streams = %d\n", streams);
 }
 
-/* A layer with parameters that stays as it was drawn, where another one learns. */
-static inline void oracle_draw_frozen(struct oracle_case *c, const char *net, struct rng *r)
+/* A layer with parameters that stays as it is, where another one learns; "" where there is none. */
+static inline void oracle_draw_frozen(char name[16], const char *net, struct rng *r)
 {
     char names[RANDOM_LAYERS][16];
     int count = 0;
@@ -153,28 +156,59 @@ static inline void oracle_draw_frozen(struct oracle_case *c, const char *net, st
             count++;
     }
     if (count > 1)
-        strcpy(c->frozen, names[rng_int(r, 0, count - 1)]);
+        strcpy(name, names[rng_int(r, 0, count - 1)]);
+}
+
+/* Steps, and where there are stages what is another's in the second one. */
+static inline void oracle_add_steps(struct sw_buf *job, struct sw_buf *stages,
+                                    const struct oracle_case *c)
+{
+    if (c->cut == 0) {
+        sw_buf_printf(job, "steps = %d\n", ORACLE_MOST_STEPS);
+        return;
+    }
+    sw_buf_printf(stages, "[stage first]\nsteps = %d\n[stage second]\nsteps = %d\n", c->cut,
+                  ORACLE_MOST_STEPS - c->cut);
+    sw_buf_add(stages, "updater.lr = 0.001\n");
+    if (c->cooled[0])
+        sw_buf_printf(stages, "freeze = %s.*\n", c->cooled);
+}
+
+static inline void oracle_add_job(struct sw_buf *b, struct sw_buf *stages,
+                                  const struct oracle_case *c)
+{
+    sw_buf_add(b, "[job]\n");
+    oracle_add_steps(b, stages, c);
+    sw_buf_printf(b, "batch = %d\neval_batch = %d\neval_every = %d\nseed = %d\n", c->batch,
+                  c->eval_batch, c->seed % 4 ? 0 : 3, 1 + (int)c->seed);
+    if (c->kind == ORACLE_MACHINES)
+        sw_buf_add(b, "algorithm = cd\n");
+    if (c->clip)
+        sw_buf_printf(b, "grad_clip = %s\n", c->clip);
+    if (c->precision)
+        sw_buf_printf(b, "precision = %s\n", c->precision);
+    if (c->on_nan)
+        sw_buf_printf(b, "on_nan = %s\n", c->on_nan);
+    if (c->frozen[0])
+        sw_buf_printf(b, "freeze = %s.*\n", c->frozen);
 }
 
 static inline char *oracle_recipe(struct oracle_case *c, struct rng *r)
 {
-    struct sw_buf b = {0};
+    struct sw_buf b = {0}, stages = {0};
+    struct rng more = rng_of(81000 + c->seed);
     bool streams;
     int length = (int)rng_int(r, 2, 6), words = (int)rng_int(r, 5, 11);
     char *net = oracle_net(c, length, words, &streams);
     if (rng_int(r, 0, 5) == 0)
-        oracle_draw_frozen(c, net, r);
-    sw_buf_printf(&b,
-                  "[job]\nsteps = 20\nbatch = %d\neval_batch = %d\neval_every = %d\nseed = %d\n",
-                  c->batch, c->eval_batch, c->seed % 4 ? 0 : 3, 1 + (int)c->seed);
-    if (c->kind == ORACLE_MACHINES)
-        sw_buf_add(&b, "algorithm = cd\n");
-    if (c->clip)
-        sw_buf_printf(&b, "grad_clip = %s\n", c->clip);
-    if (c->precision)
-        sw_buf_printf(&b, "precision = %s\n", c->precision);
-    if (c->frozen[0])
-        sw_buf_printf(&b, "freeze = %s.*\n", c->frozen);
+        oracle_draw_frozen(c->frozen, net, r);
+    if (c->steps > 1 && rng_int(&more, 0, 4) == 0)
+        c->cut = (int)rng_int(&more, 1, c->steps - 1);
+    if (c->cut && !c->frozen[0] && rng_int(&more, 0, 1))
+        oracle_draw_frozen(c->cooled, net, &more);
+    if (c->at_once && rng_int(&more, 0, 3) == 0)
+        c->on_nan = rng_int(&more, 0, 1) ? "skip" : "rollback";
+    oracle_add_job(&b, &stages, c);
     if (c->kind == ORACLE_SEQUENCES) {
         oracle_add_sequences(&b, "train", 7 * c->batch, length, words, streams ? c->batch : 0);
         oracle_add_sequences(&b, "test", 3 * c->eval_batch, length, words,
@@ -182,8 +216,8 @@ static inline char *oracle_recipe(struct oracle_case *c, struct rng *r)
     } else {
         sw_buf_add(&b, c->kind == ORACLE_MACHINES ? ORACLE_MACHINE_DATA : ORACLE_PICTURE_DATA);
     }
-    sw_buf_printf(&b, "[updater]\n%s", c->updater);
-    sw_buf_add(&b, net);
+    sw_buf_printf(&b, "[updater]\n%s%s%s", c->updater, net, sw_buf_text(&stages));
+    sw_buf_fini(&stages);
     sw_free(net);
     return sw_buf_take(&b);
 }
@@ -247,10 +281,11 @@ static inline void oracle_put_sets(struct oracle_way *w)
     PUT("cluster.comm=%s", w->comm);
     PUT("job.graphs=%s", w->graphs);
     PUT("job.streams=%d", w->streams);
+    PUT("cluster.bucket_size=%s", w->bucket);
 #undef PUT
     if (w->gpus)
-        snprintf(w->device, sizeof w->device, "sim:gpus=%d,mem=32MiB%s", w->gpus,
-                 oracle_is_mixed(w) ? "+cpu" : "");
+        snprintf(w->device, sizeof w->device, "sim:gpus=%d,mem=32MiB%s%s", w->gpus,
+                 w->peers ? "" : ",peer=no", oracle_is_mixed(w) ? "+cpu" : "");
     else
         strcpy(w->device, "cpu");
 }
@@ -305,6 +340,7 @@ static inline void oracle_let_devices_add(struct oracle_way *w, uint64_t seed)
 static inline struct oracle_way oracle_draw_way(const struct oracle_case *c, int workers,
                                                 bool devices_add, struct rng *r)
 {
+    struct rng more = rng_of(82000 + 10 * c->seed + (uint64_t)workers);
     static const char *const copies[] = {"async", "sync", "none"}, *const yes_no[] = {"yes", "no"},
                              *const partitions[] = {"0", "1", "1in", "none"},
                              *const sums[] = {"auto", "library", "copies"};
@@ -315,6 +351,8 @@ static inline struct oracle_way oracle_draw_way(const struct oracle_case *c, int
                            .partition = partitions[rng_int(r, 0, 3)],
                            .slice = rng_int(r, 0, 1) ? 1024 : 1 << 20,
                            .streams = (int)rng_int(r, 1, 5)};
+    w.bucket = rng_int(&more, 0, 1) ? "1KiB" : "4MiB";
+    w.peers = rng_int(&more, 0, 2) > 0;
     oracle_draw_workers(&w, workers, r);
     oracle_draw_devices(&w, r);
     if (devices_add)

@@ -214,7 +214,7 @@ static void more_workers_than_rows_are_refused(void **state)
     assert_refused(&t, "4 workers cannot share a batch of 3 rows", "at most 3");
     struct trial e = {.sets = {"job.eval_batch=2", "cluster.workers_per_group=3"},
                       .oversubscribe = true};
-    assert_refused(&e, "3 workers cannot share a batch of 2 rows", "at most 2");
+    assert_refused(&e, "3 workers cannot share a batch of 2 rows in evaluations", "at most 2");
     /* As advised: a row for each. */
     grouped(.name = "rows", .steps = 2,
             .sets = {"job.batch=3", "job.eval_batch=3", workers_set[3]});
