@@ -5,11 +5,11 @@
  */
 #include "oracle_support.h"
 
-enum { ALL = 80 };
+enum { ALL = 84 };
 #if defined __SANITIZE_THREAD__ || defined __SANITIZE_ADDRESS__
 enum { CASES = 24, SPOILT = 6 };
 #else
-enum { CASES = ALL, SPOILT = 12 };
+enum { CASES = ALL, SPOILT = 9 };
 #endif
 
 static void random_jobs_train_to_what_one_worker_trains(void **state)
