@@ -207,7 +207,7 @@ static inline char *oracle_recipe(struct oracle_case *c, struct rng *r)
     if (c->cut && !c->frozen[0] && rng_int(&more, 0, 1))
         oracle_draw_frozen(c->cooled, net, &more);
     if (c->at_once && rng_int(&more, 0, 3) == 0)
-        c->on_nan = rng_int(&more, 0, 1) ? "skip" : "rollback";
+        c->on_nan = rng_int(&more, 0, 1) || oracle_keeps(&c->way[0]) ? "skip" : "rollback";
     oracle_add_job(&b, &stages, c);
     if (c->kind == ORACLE_SEQUENCES) {
         oracle_add_sequences(&b, "train", 7 * c->batch, length, words, streams ? c->batch : 0);
@@ -360,7 +360,9 @@ static inline struct oracle_way oracle_draw_way(const struct oracle_case *c, int
     /* Rows that go on stay with one group. */
     if (w.groups > 1 && c->kind != ORACLE_PICTURES)
         w.partition = "0";
-    if (w.gpus > 0 && oracle_is_mixed(&w) && strcmp(w.copy, "none") == 0)
+    /* Values that come back from a checkpoint are on the host. */
+    bool needs_host = oracle_is_mixed(&w) || (c->on_nan && strcmp(c->on_nan, "rollback") == 0);
+    if (w.gpus > 0 && needs_host && strcmp(w.copy, "none") == 0)
         w.copy = "async";
     w.comm = oracle_draw_comm(c, &w, r);
     w.fits = rng_int(r, 0, 5) == 0 && !oracle_is_mixed(&w) && c->kind != ORACLE_MACHINES;
