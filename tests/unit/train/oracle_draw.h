@@ -206,8 +206,8 @@ static inline char *oracle_recipe(struct oracle_case *c, struct rng *r)
         c->cut = (int)rng_int(&more, 1, c->steps - 1);
     if (c->cut && !c->frozen[0] && rng_int(&more, 0, 1))
         oracle_draw_frozen(c->cooled, net, &more);
-    if (c->at_once && rng_int(&more, 0, 3) == 0)
-        c->on_nan = rng_int(&more, 0, 1) || oracle_keeps(&c->way[0]) ? "skip" : "rollback";
+    if (c->at_once && rng_int(&more, 0, 2) == 0)
+        c->on_nan = rng_int(&more, 0, 2) == 0 || oracle_keeps(&c->way[0]) ? "skip" : "rollback";
     oracle_add_job(&b, &stages, c);
     if (c->kind == ORACLE_SEQUENCES) {
         oracle_add_sequences(&b, "train", 7 * c->batch, length, words, streams ? c->batch : 0);
