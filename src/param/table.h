@@ -141,6 +141,7 @@ enum { SW_TABLE_WORKERS = 1024 }; /* most workers of a table */
 
 struct sw_table_args {
     struct sw_device *device;
+    enum sw_precision precision; /* of products that make gradients out of factors */
     uint64_t seed;
     const struct sw_updater *updater;
     const void *updater_conf; /* of the type */

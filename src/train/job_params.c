@@ -138,6 +138,7 @@ static int make_table(struct sw_job *job, struct sw_server_group *copy, struct s
     const struct sw_cluster_conf *cluster = sw_recipe_find(job->recipe, "cluster", NULL)->common;
     struct sw_table_args args = {
         .device = job->device,
+        .precision = (enum sw_precision)job->conf->precision,
         .seed = (uint64_t)job->conf->seed,
         .updater = (const struct sw_updater *)(const void *)u->type[0],
         .updater_conf = u->conf[0],

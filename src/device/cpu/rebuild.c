@@ -1,6 +1,6 @@
 #include "device/cpu/rebuild.h"
 
-#include "device/cpu/cpu.h"
+#include "device/cpu/rounded.h"
 #include "kernels/cpu/kernels.h"
 
 enum { ROW_TILE = 128, COLUMN_TILE = 512, BIAS_TILE = 64 };
@@ -10,26 +10,18 @@ static int64_t least(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
-void sw_cpu_rebuild_weight(const float *x, const float *dy, int64_t dy_step, int64_t rows,
-                           int64_t outputs, int64_t inputs, float *dw)
+void sw_cpu_rebuild_weight(enum sw_precision precision, const float *x, const float *dy,
+                           int64_t dy_step, int64_t rows, int64_t outputs, int64_t inputs,
+                           float *dw)
 {
     int64_t down = (outputs + ROW_TILE - 1) / ROW_TILE,
             across = (inputs + COLUMN_TILE - 1) / COLUMN_TILE;
 #pragma omp parallel for schedule(dynamic) if (down * across > 1)
     for (int64_t i = 0; i < down * across; i++) {
         int64_t m = i / across * ROW_TILE, k = i % across * COLUMN_TILE;
-        const struct sw_cpu_product p = {.trans_a = true,
-                                         .m = least(ROW_TILE, outputs - m),
-                                         .n = least(COLUMN_TILE, inputs - k),
-                                         .k = rows,
-                                         .alpha = 1,
-                                         .a = dy + m,
-                                         .b = x + k,
-                                         .c = dw + m * inputs + k,
-                                         .lda = dy_step,
-                                         .ldb = inputs,
-                                         .ldc = inputs};
-        sw_cpu_multiply(&p);
+        sw_cpu_gemm(precision, true, false, least(ROW_TILE, outputs - m),
+                    least(COLUMN_TILE, inputs - k), rows, 1, dy + m, dy_step, x + k, inputs, 0,
+                    dw + m * inputs + k, inputs);
     }
 }
 

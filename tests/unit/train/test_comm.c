@@ -147,6 +147,21 @@ static void factors_take_the_memory_that_is_planned(void **state)
 
 /* ---- Groups, layers, other updaters ---- */
 
+/* Whoever makes a gradient out of factors rounds them as the product would have. */
+static void factors_are_rounded_as_products_do(void **state)
+{
+    (void)state;
+    train(.recipe = comm_recipe, .name = "whole", .steps = 1, .device = "cpu",
+          .sets = {"job.precision=bf16"});
+    for (int i = 0; i < 4; i++) {
+        train(.recipe = comm_recipe, .name = "factors", .steps = 1, .oversubscribe = true,
+              .device = i < 2 ? "cpu" : "sim:gpus=2,mem=64MiB",
+              .sets = {"job.precision=bf16", workers_set[2], ways[i % 2]});
+        assert_true(difference_of_files(checkpoint_path("whole", 1), checkpoint_path("factors", 1),
+                                        true, NULL) < 2e-6);
+    }
+}
+
 static void groups_that_update_on_their_own_train_with_factors(void **state)
 {
     (void)state;
@@ -436,6 +451,7 @@ int main(void)
                                         home_end),
         cmocka_unit_test_setup_teardown(factors_take_the_memory_that_is_planned, home_begin,
                                         home_end),
+        cmocka_unit_test_setup_teardown(factors_are_rounded_as_products_do, home_begin, home_end),
         cmocka_unit_test_setup_teardown(groups_that_update_on_their_own_train_with_factors,
                                         home_begin, home_end),
         cmocka_unit_test_setup_teardown(one_group_of_hogwild_is_exact, home_begin, home_end),
