@@ -9,7 +9,7 @@
 #include <math.h>
 #include <stdio.h>
 
-enum { WAIT_MS = 1000 };
+enum { WAIT_MS = 1000, SERVE_MS = 1 };
 
 /* Says in the live snapshot what is waited for. */
 static void say_waiting(struct sw_worker *w, int param, uint64_t version)
@@ -63,7 +63,9 @@ static int see(struct sw_worker *w, int party, int param, uint64_t version, stru
     return rc;
 }
 
-/* Where devices add up gradients: waits until all workers have queued theirs of step `version`. */
+/* Where devices add up gradients, or make them: waits until all workers have queued theirs of step
+ * `version`. One of them may be waiting for a server that this worker runs, whose mail does not end
+ * the wait for the others: so it looks after that in between. */
 static int see_sum(struct sw_worker *w, int param, uint64_t version, struct sw_err *err)
 {
     int rc = sw_replica_wait_sum(w->replica, param, version, 0);
@@ -73,7 +75,12 @@ static int see_sum(struct sw_worker *w, int param, uint64_t version, struct sw_e
     sw_slot_wait_on(w->slot, (struct sw_wait){.kind = SW_WAIT_GROUP},
                     "the gradients of the other workers", w->lap_ns);
     while (rc == SW_ERR_BUSY) {
-        rc = sw_replica_wait_sum(w->replica, param, version, WAIT_MS);
+        rc = sw_server_poll(w, err);
+        sw_worker_lap(w, &w->ledger.update_ms, NULL);
+        if (rc != SW_OK)
+            break;
+        rc = sw_replica_wait_sum(w->replica, param, version,
+                                 w->served_count > 0 ? SERVE_MS : WAIT_MS);
         sw_worker_lap(w, &w->ledger.comm_exposed_ms, NULL);
         if (rc == SW_ERR_CANCELLED)
             return sw_err_set(err, rc, "the job is ending");
