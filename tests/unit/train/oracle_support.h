@@ -443,6 +443,15 @@ static inline const char *oracle_other_bits(const struct oracle_case *c)
     return bits;
 }
 
+/* Does the loss of one worker's training grow out of all bounds, and every rounding with it? */
+static inline bool oracle_grows(const struct oracle_case *c)
+{
+    static const char query[] =
+        "SELECT value FROM metrics WHERE run_id = %d AND split = 'train' AND "
+        "name = 'loss' AND step = %d";
+    return ask(query, run_id("one"), c->steps) > 4 * ask(query, run_id("one"), 1);
+}
+
 /* One worker against several, and those against themselves. */
 static inline bool oracle_compare(const struct oracle_case *c, struct oracle_verdict *v)
 {
@@ -450,9 +459,10 @@ static inline bool oracle_compare(const struct oracle_case *c, struct oracle_ver
     const char *bits = oracle_other_bits(c);
     double d = oracle_difference(c, "one", "many", c->steps, where);
     double loss = oracle_loss(c, "one"), other = oracle_loss(c, "many");
-    v->worst[c->precision != NULL] = d;
+    v->worst[c->precision != NULL] = d <= oracle_limit(c) ? d : 0;
     if (bits)
         return oracle_reject(v, "a second run has other bits in %s", bits);
+    v->diverges = !(d <= oracle_limit(c)) && oracle_grows(c);
     if (!(d <= oracle_limit(c))) {
         int step = oracle_first_step(c, where);
         return oracle_reject(v, "differs by %.3g after %d steps, first after step %d, most in %s",

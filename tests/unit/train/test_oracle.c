@@ -47,6 +47,9 @@ static void cases_that_failed_once_do_so_no_more(void **state)
         {1073, "likewise, in an unrolled net that is split"},
         {1279, "factors, of a layer before one whose weight is shared"},
         {1292, "likewise, with an update that looks at all gradients"},
+        {1891,
+         "two workers, one waits for factors, the other for a server that the first one runs"},
+        {1737, "gradients out of factors, which were not rounded to fp16, and never overflowed"},
     };
     struct oracle_coverage v = {0};
     (void)state;
