@@ -492,11 +492,14 @@ int sw_replica_settle(struct sw_replica *r, struct sw_err *err)
     return r->args.mode == SW_COPY_SYNC ? sw_copy_queue_wait(r->queue, err) : SW_OK;
 }
 
-/* Starts the copies of all that the table has by now. */
-static int ask_all(struct sw_replica *r, uint64_t version, struct sw_err *err)
+/* Starts the copies of all that the table has by now, when `item` is asked for. What is frozen is
+ * asked for as version 0, of which the others are none any more: it comes alone. */
+static int ask_all(struct sw_replica *r, const struct sw_replica_item *item, uint64_t version,
+                   struct sw_err *err)
 {
-    int rc = SW_OK;
-    for (int i = 0; i < r->count && rc == SW_OK; i++)
+    bool alone = sw_table_param(r->args.table, item->param)->frozen;
+    int rc = alone ? ask(r, (int)(item - r->items), version, err) : SW_OK;
+    for (int i = 0; i < r->count && rc == SW_OK && !alone; i++)
         if (!updates(r, r->items[i].param) ||
             (r->items[i].has != NEVER && r->items[i].has < (int64_t)version &&
              sw_replica_waits(r, r->items[i].param)))
@@ -525,7 +528,7 @@ int sw_replica_need(struct sw_replica *r, int param, uint64_t version, struct sw
         return rc == SW_OK && !decides ? sw_replica_update_there(r, item, version, err) : rc;
     }
     if (item->asked < (int64_t)version)
-        rc = ask_all(r, version, err);
+        rc = ask_all(r, item, version, err);
     /* What is queued now will also write the gradient anew. */
     if (rc == SW_OK)
         rc = sw_event_wait(r->args.stream, item->here, err);
