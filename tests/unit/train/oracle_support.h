@@ -339,7 +339,7 @@ static inline bool oracle_run(const struct oracle_case *c, const char *name, con
 /* By the metric of equality of parallel and single runs, or by that of roundings. */
 static inline double oracle_limit(const struct oracle_case *c)
 {
-    return !c->precision ? 1e-4 : strcmp(c->precision, "bf16") == 0 ? 0.05 : 0.02;
+    return c->precision ? 0.05 : 1e-4;
 }
 
 /* How far b is from a, as a share of how far a has come from what it began with. Where products
