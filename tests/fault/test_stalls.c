@@ -54,22 +54,27 @@ static void disarm_when_told(struct trial *t, const struct sw_job_event *e)
         fault_disarm(NULL);
 }
 
-/* In the events: the stall, who is to blame, and everybody's position. */
+/* In the events: the stall, who is to blame, and everybody's position. A busy machine may make
+ * others stand still for as long, which is told in the same way. */
 static void assert_told(const struct trial *t, const char *culprit, const char *what)
 {
     int id = run_id(t->name);
     if (!strstr(t->text, what))
         fail_msg("no \"%s\" in: %s", what, t->text);
-    assert_true(ask("SELECT count(*) = 1 FROM events WHERE run_id = %d AND level = 'warning' AND "
+    assert_true(ask("SELECT count(*) > 0 FROM events WHERE run_id = %d AND level = 'warning' AND "
                     "source = '%s' AND text LIKE 'stall: no progress for %%'",
                     id, culprit));
-    assert_true(ask("SELECT count(*) = 1 FROM events WHERE run_id = %d AND source = '%s' AND "
-                    "text LIKE 'position: %%'",
-                    id, culprit));
+    int stalls = (int)ask("SELECT count(*) FROM events WHERE run_id = %d AND "
+                          "text LIKE 'stall: no progress for %%'",
+                          id);
+    assert_int_equal((int)ask("SELECT count(*) FROM events WHERE run_id = %d AND source = '%s' AND "
+                              "text LIKE 'position: %%'",
+                              id, culprit),
+                     stalls);
     assert_int_equal((int)ask("SELECT count(*) FROM events WHERE run_id = %d AND "
                               "text LIKE 'position: %%'",
                               id),
-                     sw_job_slots(t->job));
+                     stalls * sw_job_slots(t->job));
 }
 
 /* Training went on, and that was told. */
@@ -77,7 +82,7 @@ static void assert_went_on(const struct trial *t, const char *culprit)
 {
     if (t->rc != SW_OK)
         fail_msg("%s", t->err.text);
-    assert_true(ask("SELECT count(*) = 1 FROM events WHERE run_id = %d AND source = '%s' AND "
+    assert_true(ask("SELECT count(*) > 0 FROM events WHERE run_id = %d AND source = '%s' AND "
                     "text LIKE 'stall: it goes on after %%'",
                     run_id(t->name), culprit));
 }
