@@ -146,8 +146,17 @@ static void find_in_place(struct sw_net *net)
     }
 }
 
-/* Where another worker has the whole gradient of an output in one place, nobody else gives one, and
- * it is not to be written over, it is read there. */
+static bool is_only_giver(const struct sw_net *net, int i)
+{
+    int givers = 0;
+    for (int j = 0; j < net->count; j++)
+        for (int k = 0; k < net->nodes[j].layer.src_count && net->nodes[j].has_backward; k++)
+            givers += net->nodes[j].src[k] == net->nodes[i].src[0];
+    return givers == 1;
+}
+
+/* Where another worker has the whole gradient of an output in one place, nobody else gives one, who
+ * would add to it there, and it is not to be written over, it is read there. */
 static void find_handed_gradients(struct sw_net *net)
 {
     for (int i = 0; i < net->count; i++) {
@@ -155,8 +164,8 @@ static void find_handed_gradients(struct sw_net *net)
         if (node->layer.type != &sw_net_bridge_src || !node->has_backward)
             continue;
         const struct sw_net_node *source = &net->nodes[node->src[0]];
-        node->grad_handed =
-            sw_net_can_look_there(node) && source->first_giver == i && !source->grad_in_place;
+        node->grad_handed = sw_net_can_look_there(node) && source->first_giver == i &&
+                            is_only_giver(net, i) && !source->grad_in_place;
         net->is_handed = net->is_handed || node->grad_handed;
     }
 }

@@ -283,6 +283,25 @@ static void a_stack_on_two_workers_works_on_two_parts_at_a_time(void **state)
         sw_free(places[i]);
 }
 
+/* What is read in two ways gets its gradient from both: where one of them lies with another worker,
+ * the other is not added to it there. */
+static void a_gradient_that_lies_elsewhere_is_not_added_to(void **state)
+{
+    static const char text[] = WORKERS_JOB DATA_SECTIONS UPDATER_SECTIONS
+        "[layer image]\ntype = input\nfield = image\n[layer label]\ntype = input\nfield = label\n"
+        "[layer fc]\ntype = inner_product\nsrc = image\noutputs = 6\n"
+        "[layer act]\ntype = activation\nsrc = fc\nfunction = tanh\n"
+        "[layer both]\ntype = concat\nsrc = act, fc\n"
+        "[layer loss]\ntype = softmax_loss\nsrc = both, label\n";
+    (void)state;
+    train(.recipe = text, .name = "one", .steps = STEPS);
+    for (int workers = 2; workers <= 3; workers++) {
+        train(.recipe = text, .name = "many", .steps = STEPS, .oversubscribe = true,
+              .sets = {workers_set[workers], "layer.fc.partition=1in", "layer.both.location=1"});
+        assert_equal_runs("one", "many", STEPS);
+    }
+}
+
 static void layers_that_share_a_parameter_are_in_one_place(void **state)
 {
     (void)state;
@@ -305,6 +324,7 @@ int main(void)
         FRESH(a_feature_on_the_cpu_is_read_where_it_lies),
         FRESH(slow_readers_change_no_bit),
         FRESH(a_stack_on_two_workers_works_on_two_parts_at_a_time),
+        FRESH(a_gradient_that_lies_elsewhere_is_not_added_to),
         FRESH(layers_that_share_a_parameter_are_in_one_place),
     };
     return cmocka_run_group_tests_name("bridges", tests, NULL, NULL);

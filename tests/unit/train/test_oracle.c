@@ -49,6 +49,7 @@ static void cases_that_failed_once_do_so_no_more(void **state)
         {1292, "likewise, with an update that looks at all gradients"},
         {1891,
          "two workers, one waits for factors, the other for a server that the first one runs"},
+        {3451, "a gradient that lies with another worker, to which somebody else adds"},
         {1737, "gradients out of factors, which were not rounded to fp16, and never overflowed"},
     };
     struct oracle_coverage v = {0};
