@@ -178,13 +178,13 @@ static struct sw_table_decision make_decision(const struct sw_table *t, struct s
 }
 
 /* What follows from it for the updates to come, and for all who ask. */
-static void note(struct sw_table *t, struct sw_phases *ph, const struct sw_table_decision *d)
+static void note(struct sw_table *t, struct sw_phases *ph, struct sw_table_decision *d)
 {
     if (d->overflow)
         sw_loss_scale_halve(&ph->scale);
     else if (!d->dropped)
         sw_loss_scale_made(&ph->scale, t->args.loss_scale_every);
-    __atomic_add_fetch(&t->dropped, d->dropped, __ATOMIC_RELAXED);
+    d->dropped_so_far = __atomic_add_fetch(&t->dropped, d->dropped, __ATOMIC_RELAXED);
     ph->ring[d->version % SW_DECISIONS] = *d;
 }
 

@@ -133,6 +133,7 @@ struct sw_table_decision {
     double loss_scale; /* by which its gradients came multiplied; 1 without scaling */
     bool dropped;
     bool overflow; /* dropped because of the loss scale, which is half of that from here on */
+    uint64_t dropped_so_far; /* updates, this one included; others may have been since */
     int bad_param; /* why: the first whose gradient is not finite; -1: a worker said so, its loss */
 };
 

@@ -135,7 +135,7 @@ static void tell_overflow(struct sw_worker *w, int64_t t, const struct sw_table_
     sw_job_say_at(w->job, t, SW_LOG_INFO, w->unit,
                   "update %lld is skipped (%llu so far): gradients overflow at loss scale %.0f, "
                   "which becomes %.0f",
-                  (long long)t, (unsigned long long)sw_table_dropped(w->table), d->loss_scale,
+                  (long long)t, (unsigned long long)d->dropped_so_far, d->loss_scale,
                   d->loss_scale / 2);
 }
 
