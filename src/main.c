@@ -1,6 +1,7 @@
 /* singa-ws: one table, verb -> function. The table is written by the build from src/cli/; what a
  * verb does and how it ends is in its own file. */
 #include "cli/cli.h"
+#include "cli/share/stop_signals.h"
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -48,8 +49,11 @@ static int dispatch(int argc, char **argv)
     if (argv[1][0] == '-')
         return sw_cli_usage(NULL, "unknown option '%s'; a verb comes first", argv[1]);
     for (int i = 0; sw_verbs[i]; i++)
-        if (sw_str_eq(argv[1], sw_verbs[i]->name))
+        if (sw_str_eq(argv[1], sw_verbs[i]->name)) {
+            if (sw_verbs[i]->stops)
+                sw_stop_signals_install();
             return sw_verbs[i]->run(argc - 1, argv + 1);
+        }
     return unknown_verb(argv[1]);
 }
 
@@ -62,5 +66,6 @@ int main(int argc, char **argv)
         sw_cli_say("standard output: %s", strerror(errno));
         return code == SW_EXIT_DONE ? SW_EXIT_FAILED : code;
     }
+    sw_stop_signals_leave(code);
     return code;
 }

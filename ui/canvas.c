@@ -1,10 +1,10 @@
 #include "ui/canvas.h"
 
 #include "base/os.h"
+#include "base/text.h"
 #include "ui/theme.h"
 #include <stdarg.h>
 #include <stdio.h>
-#include <string.h>
 
 int sw_canvas_begin(struct sw_canvas *c, int w, int h, struct sw_ui_caps caps, struct sw_err *err)
 {
@@ -45,56 +45,6 @@ int sw_utf8_put(uint32_t rune, char out[4])
     return more + 1;
 }
 
-/* The next character of a text; bytes that are not UTF-8 are U+FFFD, one each. */
-static uint32_t next_rune(const char **text)
-{
-    const unsigned char *s = (const unsigned char *)*text;
-    size_t n = sw_utf8_length(*text, strlen(*text) < 4 ? strlen(*text) : 4);
-    *text += n ? n : 1;
-    switch (n) {
-    case 1:
-        return s[0];
-    case 2:
-        return (uint32_t)(s[0] & 0x1f) << 6 | (s[1] & 0x3f);
-    case 3:
-        return (uint32_t)(s[0] & 0xf) << 12 | (uint32_t)(s[1] & 0x3f) << 6 | (s[2] & 0x3f);
-    case 4:
-        return (uint32_t)(s[0] & 7) << 18 | (uint32_t)(s[1] & 0x3f) << 12 |
-               (uint32_t)(s[2] & 0x3f) << 6 | (s[3] & 0x3f);
-    default:
-        return 0xfffd;
-    }
-}
-
-struct span {
-    uint32_t from, to;
-};
-
-static bool within(const struct span *spans, size_t count, uint32_t rune)
-{
-    for (size_t i = 0; i < count; i++)
-        if (rune >= spans[i].from && rune <= spans[i].to)
-            return true;
-    return false;
-}
-
-/* Columns of a character, by the blocks of Unicode (UAX 11): wcwidth() would make the screen a
- * function of the locale. */
-static int columns_of(uint32_t rune)
-{
-    static const struct span none[] = {
-        {0x300, 0x36f},   {0x483, 0x489},   {0x591, 0x5bd},   {0x610, 0x61a},   {0x64b, 0x65f},
-        {0x1ab0, 0x1aff}, {0x1dc0, 0x1dff}, {0x200b, 0x200f}, {0x202a, 0x202e}, {0x2060, 0x206f},
-        {0x20d0, 0x20ff}, {0xfe00, 0xfe0f}, {0xfe20, 0xfe2f}, {0xfeff, 0xfeff}};
-    static const struct span two[] = {{0x1100, 0x115f},   {0x2e80, 0x303e},   {0x3041, 0xa4cf},
-                                      {0xac00, 0xd7a3},   {0xf900, 0xfaff},   {0xfe30, 0xfe6f},
-                                      {0xff00, 0xff60},   {0xffe0, 0xffe6},   {0x1f300, 0x1f64f},
-                                      {0x1f680, 0x1f6ff}, {0x1f900, 0x1f9ff}, {0x20000, 0x3fffd}};
-    if (within(none, sizeof none / sizeof *none, rune))
-        return 0;
-    return within(two, sizeof two / sizeof *two, rune) ? 2 : 1;
-}
-
 /* What stands for a character of ours where there is ASCII only. */
 static uint32_t in_ascii(uint32_t rune)
 {
@@ -116,16 +66,20 @@ static uint32_t in_ascii(uint32_t rune)
 /* What is really shown: never a control character, which would move the cursor. */
 static uint32_t shown(const struct sw_canvas *c, uint32_t rune)
 {
-    if (rune < 0x20 || (rune >= 0x7f && rune < 0xa0))
+    if (sw_rune_is_unsafe(rune))
         return '?';
     return rune >= 0x80 && !c->caps.utf8 ? in_ascii(rune) : rune;
 }
 
 int sw_canvas_columns(const struct sw_canvas *c, const char *text)
 {
+    struct sw_buf plain = {0};
     int columns = 0;
-    while (*text)
-        columns += columns_of(shown(c, next_rune(&text)));
+    sw_text_add(&plain, text);
+    const char *at = sw_buf_text(&plain);
+    for (size_t left = plain.length; left;)
+        columns += sw_rune_columns(shown(c, sw_utf8_next(&at, &left)));
+    sw_buf_fini(&plain);
     return columns;
 }
 
@@ -159,22 +113,26 @@ static void put(struct sw_canvas *c, int x, int y, uint32_t rune, int wide, enum
 int sw_canvas_text(struct sw_canvas *c, int x, int y, int columns, enum sw_role role,
                    const char *text)
 {
+    struct sw_buf plain = {0};
     bool cut = sw_canvas_columns(c, text) > columns;
-    int room = cut ? columns - 1 : columns, at = 0;
+    int room = cut ? columns - 1 : columns, drawn = 0;
     if (columns <= 0)
         return 0;
-    while (*text) {
-        uint32_t rune = shown(c, next_rune(&text));
-        int wide = columns_of(rune);
-        if (at + wide > room)
+    sw_text_add(&plain, text);
+    const char *at = sw_buf_text(&plain);
+    for (size_t left = plain.length; left;) {
+        uint32_t rune = shown(c, sw_utf8_next(&at, &left));
+        int wide = sw_rune_columns(rune);
+        if (drawn + wide > room)
             break;
         if (wide > 0)
-            put(c, x + at, y, rune, wide, role);
-        at += wide;
+            put(c, x + drawn, y, rune, wide, role);
+        drawn += wide;
     }
     if (cut)
-        sw_canvas_rune(c, x + at++, y, '~', role);
-    return at;
+        sw_canvas_rune(c, x + drawn++, y, '~', role);
+    sw_buf_fini(&plain);
+    return drawn;
 }
 
 int sw_canvas_printf(struct sw_canvas *c, int x, int y, int columns, enum sw_role role,
@@ -250,9 +208,14 @@ bool sw_area_holds(struct sw_area r, int x, int y)
     return x >= r.x && y >= r.y && x < r.x + r.w && y < r.y + r.h;
 }
 
+int sw_canvas_part(int columns, double share)
+{
+    return share > 0 ? (int)((share < 1 ? share : 1) * columns + 0.5) : 0;
+}
+
 void sw_canvas_bar(struct sw_canvas *c, int x, int y, int columns, double share, enum sw_role role)
 {
-    int full = share > 0 ? (int)((share < 1 ? share : 1) * columns + 0.5) : 0;
+    int full = sw_canvas_part(columns, share);
     for (int i = 0; i < full; i++)
         sw_canvas_rune(c, x + i, y, SW_BAR_RUNE, role);
 }

@@ -4,8 +4,8 @@
  * without UTF-8 cannot show are replaced while drawing, so a canvas is what will be seen.
  *
  * Everything clips: drawing outside of the canvas does nothing. A character of double width takes
- * two cells (the second has rune 0); what has no width or is a control is left out or shown as '?'.
- * One owner. */
+ * two cells (the second has rune 0); what has no width is left out, and texts show characters that
+ * a terminal would obey as escapes (base/text.h). One owner. */
 #ifndef SW_UI_CANVAS_H
 #define SW_UI_CANVAS_H
 
@@ -94,6 +94,8 @@ bool sw_area_holds(struct sw_area r, int x, int y);
 /* What bars are made of: a block that leaves a gap to the line above, so that bars in neighbouring
  * lines are several. */
 #define SW_BAR_RUNE 0x2586u
+/* How many of `columns` a share fills: none for 0 and below and NaN, all for 1 and above. */
+int sw_canvas_part(int columns, double share);
 /* A bar over `columns`, full at share 1. */
 void sw_canvas_bar(struct sw_canvas *c, int x, int y, int columns, double share, enum sw_role role);
 

@@ -1,38 +1,32 @@
 #include "ui/chart.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
-enum { LABEL_COLUMNS = 8, MIN_W = 16, MIN_H = 4, DASH_DOTS = 3, BRAILLE = 0x2800 };
+enum {
+    LABEL_COLUMNS = 8,
+    X_LABEL_COLUMNS = 12,
+    MIN_W = 16,
+    MIN_H = 4,
+    DASH_DOTS = 3,
+    BRAILLE = 0x2800
+};
 
 const char *sw_chart_number(char *out, double value)
 {
-    double size = fabs(value);
-    if (!isfinite(value))
-        snprintf(out, 16, "%s", isnan(value) ? "--" : value > 0 ? "inf" : "-inf");
-    else if (size >= 999.95e6)
-        snprintf(out, 16, "%.3gG", value * 1e-9);
-    else if (size >= 999950)
-        snprintf(out, 16, "%.3gM", value * 1e-6);
-    else if (size >= 9999.5)
-        snprintf(out, 16, "%.3gk", value * 1e-3);
-    else if (size >= 999.5)
-        snprintf(out, 16, "%.0f", value);
-    else
-        snprintf(out, 16, "%.3g", value);
-    return out;
+    return sw_ticks_number(out, value, 3);
 }
 
 void sw_chart_smooth(const struct sw_point *in, size_t count, double keep, struct sw_point *out)
 {
-    double sum = 0, weight = 0;
+    double mean = 0, weight = 0;
     for (size_t i = 0; i < count; i++) {
         double y = in[i].y;
         if (isfinite(y)) {
-            sum = keep * sum + (1 - keep) * y;
+            /* In this form the mean of equal values is that value, without rounding. */
             weight = keep * weight + (1 - keep);
-            y = sum / weight;
+            mean += (1 - keep) / weight * (y - mean);
+            y = mean;
         }
         out[i] = (struct sw_point){in[i].x, y, y, y};
     }
@@ -63,117 +57,76 @@ void sw_chart_fit(struct sw_chart *chart)
             widen(&from, &to, band ? p->hi : p->y, chart->log_y);
         }
     }
-    if (isnan(from)) {
-        from = chart->log_y ? 0.1 : 0;
-        to = 1;
-    }
-    if (chart->log_y) {
-        double room = to > from ? pow(to / from, 0.04) : 2;
-        from /= room;
-        to *= room;
-    } else {
-        double room = to > from ? 0.04 * (to - from) : fabs(from) > 0 ? 0.1 * fabs(from) : 1;
-        /* What is never negative is not shown with room below zero. */
-        from = from >= 0 && from - room < 0 ? 0 : from - room;
-        to += room;
-    }
-    chart->y_from = from;
-    chart->y_to = to;
+    struct sw_ui_range y = sw_ticks_fit(from, to, chart->log_y);
+    chart->y_from = y.from;
+    chart->y_to = y.to;
 }
 
-double sw_chart_tick_step(double range, int count)
+struct sw_chart sw_chart_settled(const struct sw_chart *chart)
 {
-    if (!(range > 0) || count < 1)
-        return 0;
-    double rough = range / count, power = pow(10, floor(log10(rough)));
-    double part = rough / power;
-    return power * (part <= 1 ? 1 : part <= 2 ? 2 : part <= 5 ? 5 : 10);
+    struct sw_chart settled = *chart;
+    struct sw_ui_range x = sw_ticks_range(chart->x_from, chart->x_to, false);
+    struct sw_ui_range y = sw_ticks_range(chart->y_from, chart->y_to, chart->log_y);
+    settled.x_from = x.from;
+    settled.x_to = x.to;
+    settled.y_from = y.from;
+    settled.y_to = y.to;
+    return settled;
 }
 
 double sw_chart_share_y(const struct sw_chart *chart, double y)
 {
-    if (chart->log_y)
-        return y > 0 ? log(y / chart->y_from) / log(chart->y_to / chart->y_from) : -1;
-    return (y - chart->y_from) / (chart->y_to - chart->y_from);
+    return sw_ticks_share((struct sw_ui_range){chart->y_from, chart->y_to}, chart->log_y, y);
 }
 
 double sw_chart_share_x(const struct sw_chart *chart, double x)
 {
-    double range = chart->x_to - chart->x_from;
-    return range > 0 ? (x - chart->x_from) / range : 0;
+    return sw_ticks_share((struct sw_ui_range){chart->x_from, chart->x_to}, false, x);
 }
 
 /* ---- Axes -------------------------------------------------------------------------------------
  */
 
-struct sw_area sw_chart_inside(struct sw_area r, const struct sw_chart *chart)
+/* Where in r the dots are, without the axes. */
+static struct sw_area chart_inside(struct sw_area r)
 {
-    (void)chart;
     if (r.w < MIN_W || r.h < MIN_H)
         return r;
     return (struct sw_area){r.x + LABEL_COLUMNS, r.y, r.w - LABEL_COLUMNS, r.h - 1};
 }
 
-double sw_chart_x_at(struct sw_area inside, const struct sw_chart *chart, int column)
-{
-    double share = inside.w > 1 ? (double)(column - inside.x) / (inside.w - 1) : 0;
-    return chart->x_from + share * (chart->x_to - chart->x_from);
-}
-
-static void tick_y(struct sw_canvas *c, struct sw_area in, const struct sw_chart *chart, double y,
-                   int *last_row)
-{
-    char text[16];
-    double share = sw_chart_share_y(chart, y);
-    int row = in.y + (int)lround((1 - share) * (in.h - 1));
-    if (!(share >= 0 && share <= 1) || row < in.y || row >= in.y + in.h || row == *last_row)
-        return;
-    *last_row = row;
-    if (fabs(y) < 1e-12 * (chart->y_to - chart->y_from))
-        y = 0;
-    sw_canvas_right(c, in.x - LABEL_COLUMNS, row, LABEL_COLUMNS - 1, SW_ROLE_DIM,
-                    sw_chart_number(text, y));
-    sw_canvas_rune(c, in.x - 1, row, 0x2524, SW_ROLE_DIM);
-}
-
 static void ticks_y(struct sw_canvas *c, struct sw_area in, const struct sw_chart *chart)
 {
-    int last_row = -1;
-    double decades = chart->log_y ? log10(chart->y_to / chart->y_from) : 0;
-    if (chart->log_y && decades >= 0.7) {
-        int every = 1 + (int)(decades / (in.h > 1 ? in.h : 1));
-        bool between = decades * 3 < in.h;
-        for (double d = floor(log10(chart->y_from)); d <= log10(chart->y_to); d += every) {
-            tick_y(c, in, chart, pow(10, d), &last_row);
-            if (between) {
-                tick_y(c, in, chart, 2 * pow(10, d), &last_row);
-                tick_y(c, in, chart, 5 * pow(10, d), &last_row);
-            }
-        }
-        return;
+    struct sw_ticks ticks;
+    int last_row = -1, most = chart->log_y ? in.h : in.h > 6 ? in.h / 3 : 2;
+    sw_ticks_make(&ticks, (struct sw_ui_range){chart->y_from, chart->y_to}, chart->log_y, most,
+                  LABEL_COLUMNS - 1);
+    for (int i = 0; i < ticks.count; i++) {
+        double share = sw_chart_share_y(chart, ticks.items[i].value);
+        int row = in.y + (int)lround((1 - share) * (in.h - 1));
+        if (row == last_row)
+            continue;
+        last_row = row;
+        sw_canvas_right(c, in.x - LABEL_COLUMNS, row, LABEL_COLUMNS - 1, SW_ROLE_DIM,
+                        ticks.items[i].label);
+        sw_canvas_rune(c, in.x - 1, row, 0x2524, SW_ROLE_DIM);
     }
-    double step = sw_chart_tick_step(chart->y_to - chart->y_from, in.h > 6 ? in.h / 3 : 2);
-    if (!(step > 0))
-        return;
-    for (double k = ceil(chart->y_from / step); k * step <= chart->y_to; k++)
-        tick_y(c, in, chart, k * step, &last_row);
 }
 
 static void ticks_x(struct sw_canvas *c, struct sw_area in, const struct sw_chart *chart)
 {
-    char text[16];
+    struct sw_ticks ticks;
     int row = in.y + in.h, free_from = in.x;
-    double step = sw_chart_tick_step(chart->x_to - chart->x_from, in.w > 16 ? in.w / 8 : 2);
-    if (!(step > 0))
-        return;
-    for (double k = ceil(chart->x_from / step); k * step <= chart->x_to; k++) {
-        sw_chart_number(text, k * step);
-        int n = (int)strlen(text);
-        int x = in.x + (int)lround(sw_chart_share_x(chart, k * step) * (in.w - 1)) - n / 2;
+    sw_ticks_make(&ticks, (struct sw_ui_range){chart->x_from, chart->x_to}, false,
+                  in.w > 16 ? in.w / 8 : 2, X_LABEL_COLUMNS);
+    for (int i = 0; i < ticks.count; i++) {
+        const struct sw_tick *t = &ticks.items[i];
+        int n = (int)strlen(t->label);
+        int x = in.x + (int)lround(sw_chart_share_x(chart, t->value) * (in.w - 1)) - n / 2;
         x = x < in.x ? in.x : x + n > in.x + in.w ? in.x + in.w - n : x;
         if (x < free_from)
             continue;
-        sw_canvas_text(c, x, row, n, SW_ROLE_DIM, text);
+        sw_canvas_text(c, x, row, n, SW_ROLE_DIM, t->label);
         free_from = x + n + 2;
     }
 }
@@ -195,9 +148,8 @@ struct pen {
     struct sw_area in;
     const struct sw_chart *chart;
     const struct sw_chart_line *line;
-    int across, down;        /* dots in a cell */
-    double x_scale, y_scale; /* dots per unit; of log y where the scale is */
-    double y_far;            /* what is further out than this is no further */
+    int across, down; /* dots in a cell */
+    double y_far;     /* what is further out than this is no further */
 };
 
 static struct pen pen_of(struct sw_canvas *c, struct sw_area in, const struct sw_chart *chart,
@@ -207,12 +159,7 @@ static struct pen pen_of(struct sw_canvas *c, struct sw_area in, const struct sw
     struct pen p = {.c = c, .in = in, .chart = chart, .line = line};
     p.across = utf8 ? 2 : 1;
     p.down = utf8 ? 4 : 1;
-    double w = in.w * p.across - 1, h = in.h * p.down - 1;
-    double x_range = chart->x_to - chart->x_from;
-    double y_range = chart->log_y ? log(chart->y_to / chart->y_from) : chart->y_to - chart->y_from;
-    p.x_scale = x_range > 0 ? w / x_range : 0;
-    p.y_scale = y_range > 0 ? h / y_range : 0;
-    p.y_far = 2 * h + 8;
+    p.y_far = 2 * (in.h * p.down - 1) + 8;
     return p;
 }
 
@@ -228,16 +175,13 @@ static int dots_h(const struct pen *p)
 
 static double dot_x(const struct pen *p, double x)
 {
-    return (x - p->chart->x_from) * p->x_scale;
+    return sw_chart_share_x(p->chart, x) * (dots_w(p) - 1);
 }
 
 /* Far outside is as good as outside, and keeps the loops short. */
 static double dot_y(const struct pen *p, double y)
 {
-    double up = y - p->chart->y_from;
-    if (p->chart->log_y)
-        up = y > 0 ? log(y / p->chart->y_from) : -1e9;
-    double at = dots_h(p) - 1 - up * p->y_scale;
+    double at = (1 - sw_chart_share_y(p->chart, y)) * (dots_h(p) - 1);
     return at < -p->y_far ? -p->y_far : at > p->y_far ? p->y_far : at;
 }
 
@@ -271,14 +215,14 @@ static void dot(struct pen *p, int x, int y)
 static void draw_segment(struct pen *p, double x0, double y0, double x1, double y1)
 {
     double last = dots_w(p) - 1;
-    if (x1 < 0 || x0 > last || !isfinite(y0) || !isfinite(y1))
+    if (!isfinite(x0) || !isfinite(x1) || !isfinite(y0) || !isfinite(y1) || x1 < 0 || x0 > last)
         return;
     if (x0 < 0 && x1 > x0) {
-        y0 += (y1 - y0) * (0 - x0) / (x1 - x0);
+        y0 += (y1 - y0) * ((0 - x0) / (x1 - x0)); /* a share first: products may overflow */
         x0 = 0;
     }
     if (x1 > last && x1 > x0) {
-        y1 = y0 + (y1 - y0) * (last - x0) / (x1 - x0);
+        y1 = y0 + (y1 - y0) * ((last - x0) / (x1 - x0));
         x1 = last;
     }
     double longer = fmax(fabs(x1 - x0), fabs(y1 - y0));
@@ -299,7 +243,7 @@ static void draw_band(struct pen *p)
     for (size_t i = 0; i < p->line->count; i++) {
         const struct sw_point *q = &p->line->points[i];
         double x = floor(dot_x(p, q->x) + 0.5);
-        if (x < 0 || x >= dots_w(p) || isnan(q->lo) || isnan(q->hi))
+        if (!(x >= 0 && x < dots_w(p)) || isnan(q->lo) || isnan(q->hi))
             continue;
         if (x != column) {
             draw_segment(p, column, top, column, bottom);
@@ -362,9 +306,10 @@ static void draw_marks(struct sw_canvas *c, struct sw_area in, const struct sw_c
             sw_canvas_recolour(c, (struct sw_area){x, y, 1, 1}, SW_ROLE_KEY);
 }
 
-void sw_chart_draw(struct sw_canvas *c, struct sw_area r, const struct sw_chart *chart)
+void sw_chart_draw(struct sw_canvas *c, struct sw_area r, const struct sw_chart *given)
 {
-    struct sw_area in = sw_chart_inside(r, chart);
+    const struct sw_chart settled = sw_chart_settled(given), *chart = &settled;
+    struct sw_area in = chart_inside(r);
     if (in.w < 1 || in.h < 1 || in.x < 0 || in.y < 0 || in.x + in.w > c->w || in.y + in.h > c->h)
         return;
     if (in.h < r.h)

@@ -1,11 +1,12 @@
 /* Line charts in cells: braille dots where there is UTF-8 (2 x 4 in a cell), else one ASCII
  * character for each line. The caller brings points in order of x and says which window of x to
- * show; sw_chart_fit finds the range of y. Ticks are round numbers (1, 2 or 5 times a power of
- * ten). No state, no clock. Used by the dashboard's panels and by `history plot` in a terminal. */
+ * show; sw_chart_fit finds the range of y. Points and ranges may be any numbers. No state, no
+ * clock. Used by the dashboard's panels and by `history plot` in a terminal. */
 #ifndef SW_UI_CHART_H
 #define SW_UI_CHART_H
 
 #include "ui/canvas.h"
+#include "ui/ticks.h"
 
 /* One or several neighbouring values of a curve; NaN in y breaks the line. */
 struct sw_point {
@@ -54,20 +55,13 @@ void sw_chart_fit(struct sw_chart *chart);
 
 /* Draws axes and lines into r; below 4 rows or 16 columns without axes. */
 void sw_chart_draw(struct sw_canvas *c, struct sw_area r, const struct sw_chart *chart);
-/* Where in r the dots are, without the axes. */
-struct sw_area sw_chart_inside(struct sw_area r, const struct sw_chart *chart);
-/* The x at the middle of a column of cells. */
-double sw_chart_x_at(struct sw_area inside, const struct sw_chart *chart, int column);
+/* The same chart with ranges that can be drawn (sw_ticks_range). */
+struct sw_chart sw_chart_settled(const struct sw_chart *chart);
 
-/* Where a value is: 0 at the left (the bottom), 1 at the right (the top); below 0 where log_y has
- * no place for it. */
+/* Where a value is on the axes of a settled chart, as sw_ticks_share says. */
 double sw_chart_share_x(const struct sw_chart *chart, double x);
 double sw_chart_share_y(const struct sw_chart *chart, double y);
-/* 1, 2 or 5 times a power of ten, so that `range` has about `count` ticks or fewer; 0: none. */
-double sw_chart_tick_step(double range, int count);
-
-/* A short number for an axis or a headline: "0.0431", "2.5", "12k", "3.2M", "1e-07", "--" for NaN,
- * into out (at least 16 bytes); returns out. */
+/* sw_ticks_number with three digits, into out (at least 16 bytes). */
 const char *sw_chart_number(char *out, double value);
 
 /* Exponential moving average with the bias of its start removed (Kingma and Ba 2015): keep is the

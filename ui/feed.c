@@ -122,6 +122,7 @@ int sw_feed_choose(struct sw_feed *f, const char *run, struct sw_ui_model *m, st
     if (rc != SW_OK)
         return rc;
     leave_snapshot(f);
+    f->told_trouble = false;
     forget_rows(f);
     sw_ui_model_clear(m);
     take_run(&m->run, &found);
@@ -134,14 +135,25 @@ int sw_feed_choose(struct sw_feed *f, const char *run, struct sw_ui_model *m, st
 /* ---- The snapshot -----------------------------------------------------------------------------
  */
 
-static void enter_snapshot(struct sw_feed *f, const struct sw_ui_model *m)
+/* Once for a run: without the snapshot the history still tells most. */
+static void tell_trouble(struct sw_feed *f, struct sw_ui_model *m, const struct sw_err *err)
 {
-    struct sw_err ignored;
+    if (!f->told_trouble)
+        sw_ui_event_add(m, m->now, SW_LOG_WARN, "top", err->text);
+    f->told_trouble = true;
+}
+
+static void enter_snapshot(struct sw_feed *f, struct sw_ui_model *m)
+{
+    struct sw_err err;
     if (f->snapshot || m->run.status != SW_RUN_RUNNING || !*m->run.uid)
         return;
-    if (sw_snapshot_find(m->run.uid, &f->live_path, &ignored) != SW_OK)
+    if (sw_snapshot_find(m->run.uid, &f->live_path, &err) != SW_OK)
         return;
-    if (sw_snapshot_reader_open(&f->snapshot, f->live_path, &ignored) != SW_OK)
+    int rc = sw_snapshot_reader_open(&f->snapshot, f->live_path, &err);
+    if (rc == SW_ERR_FORMAT)
+        tell_trouble(f, m, &err);
+    if (rc != SW_OK)
         leave_snapshot(f);
 }
 
@@ -174,9 +186,18 @@ static void take_units(struct sw_feed *f, struct sw_ui_model *m, int count)
 static void look_at_snapshot(struct sw_feed *f, struct sw_ui_model *m)
 {
     struct sw_snapshot_state s;
+    struct sw_err err;
     enter_snapshot(f, m);
     m->live = false;
-    if (!f->snapshot || !sw_snapshot_reader_state(f->snapshot, &s))
+    if (!f->snapshot)
+        return;
+    const bool read = sw_snapshot_reader_state(f->snapshot, &s);
+    if (sw_snapshot_reader_check(f->snapshot, &err) != SW_OK) {
+        tell_trouble(f, m, &err);
+        leave_snapshot(f);
+        return;
+    }
+    if (!read)
         return;
     if (s.status != SW_RUN_RUNNING) {
         m->run.status = s.status;

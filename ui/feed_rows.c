@@ -1,7 +1,7 @@
 #include "ui/feed_private.h"
 
 #include "base/os.h"
-#include "base/str.h"
+#include "base/text.h"
 #include <math.h>
 
 enum {
@@ -20,7 +20,7 @@ struct curve {
 
 void sw_feed_copy(char *to, size_t bytes, const char *from)
 {
-    snprintf(to, bytes, "%s", from ? from : "");
+    sw_utf8_copy(to, bytes, from ? from : "");
 }
 
 static int add_point(void *user, const struct sw_run_point *p)

@@ -1,7 +1,7 @@
 #include "ui/model.h"
 
 #include "base/os.h"
-#include "base/str.h"
+#include "base/text.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,8 +20,8 @@ struct sw_ui_series *sw_ui_series_add(struct sw_ui_series *list, int *count, int
     *s = (struct sw_ui_series){.id = id, .last_step = -1, .best = NAN, .best_step = -1};
     if (sw_trail_init(&s->trail, SW_UI_POINTS, &ignored) != SW_OK)
         return NULL;
-    snprintf(s->split, sizeof s->split, "%s", split);
-    snprintf(s->name, sizeof s->name, "%s", name);
+    sw_utf8_copy(s->split, sizeof s->split, split);
+    sw_utf8_copy(s->name, sizeof s->name, name);
     ++*count;
     return s;
 }
@@ -110,8 +110,8 @@ void sw_ui_event_add(struct sw_ui_model *m, double time, enum sw_log_level level
                      const char *source, const char *text)
 {
     struct sw_ui_event e = {.time = time, .step = -1, .level = level};
-    snprintf(e.source, sizeof e.source, "%s", source);
-    snprintf(e.text, sizeof e.text, "%s", text);
+    sw_utf8_copy(e.source, sizeof e.source, source);
+    sw_utf8_copy(e.text, sizeof e.text, text);
     insert(m, &e);
 }
 
@@ -126,7 +126,7 @@ void sw_ui_event_eval(struct sw_ui_model *m, double time, const char *split, int
             e = event_at(m, i);
     if (!e) {
         struct sw_ui_event one = {.time = time, .step = step, .level = SW_LOG_INFO};
-        snprintf(one.source, sizeof one.source, "%s", split);
+        sw_utf8_copy(one.source, sizeof one.source, split);
         snprintf(one.text, sizeof one.text, "step %lld:", (long long)step);
         e = insert(m, &one);
     }

@@ -1,5 +1,6 @@
 #include "ui/panel.h"
 
+#include "base/text.h"
 #include <ctype.h>
 #include <math.h>
 #include <stdio.h>
@@ -26,9 +27,10 @@ const struct sw_panel *sw_panel_named(const char *name)
 
 void sw_ui_clock(char out[16], double unix_time)
 {
-    time_t t = (time_t)(isfinite(unix_time) ? unix_time : 0);
+    bool known = fabs(unix_time) < 1e12; /* neither NaN nor beyond what time_t holds */
+    time_t t = (time_t)(known ? unix_time : 0);
     struct tm local;
-    if (isfinite(unix_time) && localtime_r(&t, &local))
+    if (known && localtime_r(&t, &local))
         strftime(out, 16, "%H:%M:%S", &local);
     else
         snprintf(out, 16, "--");
@@ -53,7 +55,7 @@ void sw_ui_percent(char out[16], double share)
     if (isnan(share))
         snprintf(out, 16, "--");
     else
-        snprintf(out, 16, "%.0f %%", 100 * (share > 9.99 ? 9.99 : share));
+        snprintf(out, 16, "%.0f %%", 100 * fmax(-9.99, fmin(share, 9.99)));
 }
 
 void sw_ui_parts_bar(struct sw_canvas *c, int x, int y, int columns, const double ms[SW_PARTS])
@@ -64,7 +66,7 @@ void sw_ui_parts_bar(struct sw_canvas *c, int x, int y, int columns, const doubl
         all += ms[p];
     for (int p = 0, at = 0; p < SW_PARTS && all > 0; p++) {
         upto += ms[p];
-        int end = (int)lround(upto / all * columns);
+        int end = sw_canvas_part(columns, upto / all);
         for (; at < end; at++)
             sw_canvas_rune(c, x + at, y,
                            blocks ? SW_BAR_RUNE : (uint32_t)sw_part_letter((enum sw_part)p),
@@ -104,22 +106,41 @@ const struct sw_ui_row *sw_ui_selected_run(const struct sw_ui_model *m, const st
     return NULL;
 }
 
+/* Bytes at the beginning of a text that take at most so many columns, but at least a character. */
+static size_t bytes_within(const char *text, size_t left, int columns)
+{
+    const char *at = text;
+    size_t bytes = 0;
+    while (left) {
+        columns -= sw_rune_columns(sw_utf8_next(&at, &left));
+        if (columns < 0 && bytes > 0)
+            break;
+        bytes = (size_t)(at - text);
+    }
+    return bytes;
+}
+
 int sw_ui_wrap(struct sw_canvas *c, int x, int y, int columns, int rows, enum sw_role role,
                const char *text)
 {
+    struct sw_buf plain = {0};
     int line = 0;
-    while (*text && columns > 0) {
-        int n = (int)strlen(text), end = n <= columns ? n : columns;
-        while (end < n && end > 0 && text[end] != ' ')
+    sw_text_add(&plain, text);
+    const char *at = sw_buf_text(&plain);
+    while (*at && columns > 0) {
+        size_t fits = bytes_within(at, strlen(at), columns), end = fits;
+        while (at[end] && end > 0 && at[end] != ' ')
             end--;
-        end = end > 0 ? end : columns;
+        end = end > 0 ? end : fits;
         bool last = line + 1 == rows;
         if (line < rows)
-            sw_canvas_printf(c, x, y + line, columns, role, "%.*s", last ? n : end, text);
+            sw_canvas_printf(c, x, y + line, columns, role, "%.*s", (int)(last ? strlen(at) : end),
+                             at);
         line++;
-        text += end;
-        text += strspn(text, " ");
+        at += end;
+        at += strspn(at, " ");
     }
+    sw_buf_fini(&plain);
     return line;
 }
 

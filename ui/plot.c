@@ -1,6 +1,7 @@
 #include "ui/plot.h"
 
 #include "base/os.h"
+#include "base/text.h"
 #include <cairo-svg.h>
 #include <cairo.h>
 #include <math.h>
@@ -185,19 +186,6 @@ void sw_plot_clip_end(struct sw_plot *p)
 /* ---- Text -------------------------------------------------------------------------------------
  */
 
-/* cairo refuses a text that is not UTF-8, for good. */
-static void add_clean(struct sw_buf *out, const char *text)
-{
-    size_t left = strlen(text);
-    while (left) {
-        size_t n = sw_utf8_length(text, left);
-        if (n > 1 || (n == 1 && (unsigned char)*text >= 0x20 && *text != 0x7f))
-            sw_buf_add_bytes(out, text, n);
-        text += n ? n : 1;
-        left -= n ? n : 1;
-    }
-}
-
 static void set_font(struct sw_plot *p, double size, bool bold)
 {
     cairo_select_font_face(p->cr, "sans-serif", CAIRO_FONT_SLANT_NORMAL,
@@ -215,7 +203,7 @@ static double width_of(struct sw_plot *p, const char *text)
 double sw_plot_text_width(struct sw_plot *p, double size, bool bold, const char *text)
 {
     struct sw_buf clean = {0};
-    add_clean(&clean, text);
+    sw_text_add(&clean, text);
     set_font(p, size, bold);
     double width = width_of(p, sw_buf_text(&clean));
     sw_buf_fini(&clean);
@@ -243,7 +231,7 @@ void sw_plot_text(struct sw_plot *p, double x, double y, enum sw_plot_align alig
 {
     struct sw_buf clean = {0};
     cairo_font_extents_t font;
-    add_clean(&clean, text);
+    sw_text_add(&clean, text);
     set_font(p, size, bold);
     make_fit(p, &clean, size, bold, most);
     cairo_font_extents(p->cr, &font);

@@ -53,7 +53,7 @@ void sw_plot_path_fill(struct sw_plot *p, uint32_t colour, double opacity);
 void sw_plot_clip(struct sw_plot *p, struct sw_plot_box box);
 void sw_plot_clip_end(struct sw_plot *p);
 
-/* Text whose middle line is at y; control characters are left out. A text that is wider than
+/* Text whose middle line is at y, as one line of base/text.h. A text that is wider than
  * most (0: any width) is made smaller, down to half, and then cut. */
 void sw_plot_text(struct sw_plot *p, double x, double y, enum sw_plot_align align, double size,
                   bool bold, double most, uint32_t colour, const char *text);

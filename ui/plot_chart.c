@@ -2,6 +2,7 @@
 #include <math.h>
 
 enum { LEFT = 64, RIGHT = 18, TOP = 40, BOTTOM = 52, TEXT = 12, TITLE = 15, LEGEND_ROW = 18 };
+enum { LABEL_COLUMNS = 8, X_LABEL_COLUMNS = 12, MOST_DECADES = 12 };
 
 /* What drawing needs: where the lines are, and the chart. */
 struct pen {
@@ -10,63 +11,50 @@ struct pen {
     const struct sw_chart *chart;
 };
 
+/* Far outside is as good as outside: pens know no infinite places, and a dashed line is made of as
+ * many strokes as it is long. */
+static double limited(double share)
+{
+    return fmin(fmax(share, -8), 9);
+}
+
 static double at_x(const struct pen *n, double x)
 {
-    return n->in.x + n->in.w * sw_chart_share_x(n->chart, x);
+    return n->in.x + n->in.w * limited(sw_chart_share_x(n->chart, x));
 }
 
 static double at_y(const struct pen *n, double y)
 {
-    return n->in.y + n->in.h * (1 - sw_chart_share_y(n->chart, y));
+    return n->in.y + n->in.h * (1 - limited(sw_chart_share_y(n->chart, y)));
 }
 
 /* ---- Axes -------------------------------------------------------------------------------------
  */
 
-static void tick_y(const struct pen *n, double y)
-{
-    char text[16];
-    double share = sw_chart_share_y(n->chart, y);
-    if (!(share >= -1e-9 && share <= 1 + 1e-9))
-        return;
-    if (fabs(y) < 1e-12 * (n->chart->y_to - n->chart->y_from))
-        y = 0;
-    sw_plot_line(n->p, n->in.x, at_y(n, y), n->in.x + n->in.w, at_y(n, y), SW_PLOT_GRID, 1);
-    sw_plot_text(n->p, n->in.x - 6, at_y(n, y), SW_PLOT_RIGHT, TEXT, false, 0, SW_PLOT_INK,
-                 sw_chart_number(text, y));
-}
-
 static void axis_y(const struct pen *n)
 {
-    double from = n->chart->y_from, to = n->chart->y_to;
-    if (!n->chart->log_y) {
-        double step = sw_chart_tick_step(to - from, n->in.h > 120 ? (int)(n->in.h / 50) : 2);
-        for (double k = ceil(from / step); step > 0 && k * step <= to; k++)
-            tick_y(n, k * step);
-        return;
-    }
-    /* Below two powers of ten 2 and 5 are ticks, too. */
-    double decades = log10(to / from);
-    int every = decades > 8 ? (int)ceil(decades / 8) : 1;
-    for (double d = floor(log10(from)); d <= ceil(log10(to)); d += every) {
-        tick_y(n, pow(10, d));
-        if (decades < 2.5) {
-            tick_y(n, 2 * pow(10, d));
-            tick_y(n, 5 * pow(10, d));
-        }
+    struct sw_ticks ticks;
+    int linear = n->in.h > 120 ? (int)(n->in.h / 50) : 2;
+    sw_ticks_make(&ticks, (struct sw_ui_range){n->chart->y_from, n->chart->y_to}, n->chart->log_y,
+                  n->chart->log_y ? MOST_DECADES : linear, LABEL_COLUMNS);
+    for (int i = 0; i < ticks.count; i++) {
+        double y = at_y(n, ticks.items[i].value);
+        sw_plot_line(n->p, n->in.x, y, n->in.x + n->in.w, y, SW_PLOT_GRID, 1);
+        sw_plot_text(n->p, n->in.x - 6, y, SW_PLOT_RIGHT, TEXT, false, LEFT - 6, SW_PLOT_INK,
+                     ticks.items[i].label);
     }
 }
 
 static void axis_x(const struct pen *n)
 {
-    char text[16];
-    double from = n->chart->x_from, to = n->chart->x_to;
-    double step = sw_chart_tick_step(to - from, n->in.w > 200 ? (int)(n->in.w / 90) : 2);
-    for (double k = ceil(from / step); step > 0 && k * step <= to * (1 + 1e-12); k++) {
-        double x = at_x(n, k * step);
+    struct sw_ticks ticks;
+    sw_ticks_make(&ticks, (struct sw_ui_range){n->chart->x_from, n->chart->x_to}, false,
+                  n->in.w > 200 ? (int)(n->in.w / 90) : 2, X_LABEL_COLUMNS);
+    for (int i = 0; i < ticks.count; i++) {
+        double x = at_x(n, ticks.items[i].value);
         sw_plot_line(n->p, x, n->in.y, x, n->in.y + n->in.h, SW_PLOT_GRID, 1);
         sw_plot_text(n->p, x, n->in.y + n->in.h + 14, SW_PLOT_CENTRE, TEXT, false, 0, SW_PLOT_INK,
-                     sw_chart_number(text, k * step));
+                     ticks.items[i].label);
     }
 }
 
@@ -79,11 +67,16 @@ static uint32_t pale(uint32_t colour)
     return (colour >> 1 & 0x7f7f7f) + 0x7f7f7f;
 }
 
+static bool has_place(const struct pen *n, const struct sw_point *at)
+{
+    return isfinite(at->x) && isfinite(at->y) && (!n->chart->log_y || at->y > 0);
+}
+
 /* There along the highest values and back along the lowest, piece by piece between gaps. */
 static void draw_band(const struct pen *n, const struct sw_chart_line *line, uint32_t colour)
 {
     for (size_t from = 0, to; from < line->count; from = to + 1) {
-        for (to = from; to < line->count && isfinite(line->points[to].y);)
+        for (to = from; to < line->count && has_place(n, &line->points[to]);)
             to++;
         if (to == from)
             continue;
@@ -102,7 +95,7 @@ static void draw_curve(const struct pen *n, const struct sw_chart_line *line, ui
     sw_plot_path_begin(n->p);
     for (size_t i = 0; i < line->count; i++) {
         const struct sw_point *at = &line->points[i];
-        if (!isfinite(at->y) || (n->chart->log_y && at->y <= 0))
+        if (!has_place(n, at))
             sw_plot_path_break(n->p);
         else
             sw_plot_path_add(n->p, at_x(n, at->x), at_y(n, at->y));
@@ -113,7 +106,7 @@ static void draw_curve(const struct pen *n, const struct sw_chart_line *line, ui
 static void draw_dots(const struct pen *n, const struct sw_chart_line *line, uint32_t colour)
 {
     for (size_t i = 0; i < line->count; i++)
-        if (isfinite(line->points[i].y))
+        if (has_place(n, &line->points[i]))
             sw_plot_dot(n->p, at_x(n, line->points[i].x), at_y(n, line->points[i].y), 2.5, colour);
 }
 
@@ -186,9 +179,10 @@ static void draw_legend(const struct pen *n, const struct sw_plot_labels *labels
     }
 }
 
-void sw_plot_chart(struct sw_plot *p, struct sw_plot_box box, const struct sw_chart *chart,
+void sw_plot_chart(struct sw_plot *p, struct sw_plot_box box, const struct sw_chart *given,
                    const struct sw_plot_labels *labels)
 {
+    const struct sw_chart settled = sw_chart_settled(given), *chart = &settled;
     struct pen n = {
         p, {box.x + LEFT, box.y + TOP, box.w - LEFT - RIGHT, box.h - TOP - BOTTOM}, chart};
     axis_y(&n);

@@ -1,7 +1,7 @@
 #include "ui/plot_pictures.h"
 
 #include "base/os.h"
-#include "ui/chart.h"
+#include "ui/ticks.h"
 #include <math.h>
 
 enum { TITLE_H = 36, MARGIN = 14, TEXT = 12, TITLE = 14 };
@@ -49,19 +49,19 @@ static void paint_tile(const struct sw_plot_tiles *t, int n, uint8_t *rgb, int s
 {
     size_t plane = (size_t)t->h * (size_t)t->w, size = plane * (size_t)t->channels;
     const float *v = t->values + (size_t)n * size;
-    float low = INFINITY, high = -INFINITY;
+    double low = INFINITY, high = -INFINITY;
     for (size_t i = 0; i < size; i++) {
-        low = fminf(low, v[i]);
-        high = fmaxf(high, v[i]);
+        low = isfinite(v[i]) ? fmin(low, (double)v[i]) : low;
+        high = isfinite(v[i]) ? fmax(high, (double)v[i]) : high;
     }
     for (int y = 0; y < t->h; y++)
         for (int x = 0; x < t->w; x++)
             for (int c = 0; c < 3; c++) {
                 size_t from = (size_t)(t->channels == 3 ? c : 0) * plane +
                               (size_t)y * (size_t)t->w + (size_t)x;
-                float share = high > low ? (v[from] - low) / (high - low) : 0.5f;
+                double share = high > low ? ((double)v[from] - low) / (high - low) : 0.5;
                 rgb[3 * ((size_t)y * (size_t)stride + (size_t)x) + (size_t)c] =
-                    isfinite(v[from]) ? (uint8_t)lroundf(255 * share)
+                    isfinite(v[from]) ? (uint8_t)lround(255 * share)
                     : c               ? 0
                                       : 255;
             }
@@ -134,16 +134,17 @@ static void draw_class_names(struct sw_plot *p, struct sw_plot_box in, int class
 void sw_plot_confusion(struct sw_plot *p, struct sw_plot_box box, const struct sw_plot_confusion *c)
 {
     double side = fmin(box.w - CONFUSION_LEFT - MARGIN, box.h - TITLE_H - CONFUSION_BOTTOM);
+    side = fmax(side, 1); /* a box without room for it shows its corner */
     struct sw_plot_box in = {box.x + CONFUSION_LEFT, box.y + TITLE_H, side, side};
     double cell = side / c->classes;
     for (int row = 0; row < c->classes; row++) {
-        int64_t all = 0;
+        double all = 0;
         for (int i = 0; i < c->classes; i++)
-            all += c->counts[row * c->classes + i];
+            all += (double)c->counts[row * c->classes + i];
         for (int i = 0; i < c->classes; i++) {
             int64_t count = c->counts[row * c->classes + i];
             struct sw_plot_box at = {in.x + i * cell, in.y + row * cell, cell, cell};
-            draw_cell(p, at, count, all ? (double)count / (double)all : (double)NAN,
+            draw_cell(p, at, count, all > 0 ? (double)count / all : (double)NAN,
                       c->classes <= MANY_CLASSES);
         }
     }
@@ -158,42 +159,40 @@ void sw_plot_confusion(struct sw_plot *p, struct sw_plot_box box, const struct s
 /* ---- Clouds -----------------------------------------------------------------------------------
  */
 
-enum { LEGEND_W = 60, MOST_IN_LEGEND = 24 };
+enum { LEGEND_W = 60, MOST_IN_LEGEND = 24, LABEL_COLUMNS = 8 };
 
-static void range_of(const struct sw_plot_scatter *s, int axis, double *from, double *to)
+static struct sw_ui_range range_of(const struct sw_plot_scatter *s, int axis)
 {
-    *from = INFINITY;
-    *to = -INFINITY;
+    double from = INFINITY, to = -INFINITY;
     for (int64_t i = 0; i < s->count; i++) {
         double v = (double)s->xy[2 * i + axis];
         if (isfinite(v)) {
-            *from = fmin(*from, v);
-            *to = fmax(*to, v);
+            from = fmin(from, v);
+            to = fmax(to, v);
         }
     }
-    double room = *to > *from ? 0.04 * (*to - *from) : 1;
-    if (!(*from <= *to))
-        *from = *to = 0;
-    *from -= room;
-    *to += room;
+    if (!(from <= to))
+        from = to = 0;
+    double room = 0.04 * (to - from);
+    return sw_ticks_range(from - room, to + room, false);
 }
 
-static void draw_axis(struct sw_plot *p, struct sw_plot_box in, int axis, double from, double to)
+static void draw_axis(struct sw_plot *p, struct sw_plot_box in, int axis, struct sw_ui_range r)
 {
-    char text[16];
-    double step = sw_chart_tick_step(to - from, 6);
-    for (double k = ceil(from / step); step > 0 && k * step <= to; k++) {
-        double share = (k * step - from) / (to - from), value = fabs(k) < 0.5 ? 0 : k * step;
+    struct sw_ticks ticks;
+    sw_ticks_make(&ticks, r, false, 6, LABEL_COLUMNS);
+    for (int i = 0; i < ticks.count; i++) {
+        double share = sw_ticks_share(r, false, ticks.items[i].value);
         if (axis == 0) {
             double x = in.x + share * in.w;
             sw_plot_line(p, x, in.y, x, in.y + in.h, SW_PLOT_GRID, 1);
             sw_plot_text(p, x, in.y + in.h + 12, SW_PLOT_CENTRE, 11, false, 0, SW_PLOT_INK,
-                         sw_chart_number(text, value));
+                         ticks.items[i].label);
         } else {
             double y = in.y + (1 - share) * in.h;
             sw_plot_line(p, in.x, y, in.x + in.w, y, SW_PLOT_GRID, 1);
-            sw_plot_text(p, in.x - 6, y, SW_PLOT_RIGHT, 11, false, 0, SW_PLOT_INK,
-                         sw_chart_number(text, value));
+            sw_plot_text(p, in.x - 6, y, SW_PLOT_RIGHT, 11, false, 48, SW_PLOT_INK,
+                         ticks.items[i].label);
         }
     }
 }
@@ -216,18 +215,16 @@ void sw_plot_scatter(struct sw_plot *p, struct sw_plot_box box, const struct sw_
 {
     struct sw_plot_box in = {box.x + 54, box.y + TITLE_H,
                              box.w - 54 - (s->labels ? LEGEND_W : MARGIN), box.h - TITLE_H - 30};
-    double x_from, x_to, y_from, y_to;
-    range_of(s, 0, &x_from, &x_to);
-    range_of(s, 1, &y_from, &y_to);
-    draw_axis(p, in, 0, x_from, x_to);
-    draw_axis(p, in, 1, y_from, y_to);
+    struct sw_ui_range across = range_of(s, 0), up = range_of(s, 1);
+    draw_axis(p, in, 0, across);
+    draw_axis(p, in, 1, up);
     double radius = s->count > 5000 ? 1.3 : s->count > 500 ? 2 : 3;
     for (int64_t i = 0; i < s->count; i++) {
         double x = (double)s->xy[2 * i], y = (double)s->xy[2 * i + 1];
         int label = s->labels ? s->labels[i] : 0;
         if (isfinite(x) && isfinite(y))
-            sw_plot_dot(p, in.x + (x - x_from) / (x_to - x_from) * in.w,
-                        in.y + (1 - (y - y_from) / (y_to - y_from)) * in.h, radius,
+            sw_plot_dot(p, in.x + sw_ticks_share(across, false, x) * in.w,
+                        in.y + (1 - sw_ticks_share(up, false, y)) * in.h, radius,
                         label < 0 ? SW_PLOT_GREY : sw_plot_colour(label));
     }
     sw_plot_frame(p, in, SW_PLOT_GREY, 1);

@@ -3,6 +3,7 @@
 #include "ui/plot.h"
 
 #include "base/os.h"
+#include "base/text.h"
 #include <string.h>
 
 enum { SIDE_MAX = 16384 };
@@ -152,37 +153,31 @@ static double letter_width(double size, bool bold)
     return size * (bold ? 0.63 : 0.56);
 }
 
-/* What is not UTF-8 or a control is left out; `most` characters at most. */
+/* `most` characters at most; negative: all. */
 static void add_escaped(struct sw_buf *out, const char *text, int most)
 {
-    size_t left = strlen(text);
-    while (left && most) {
-        size_t n = sw_utf8_length(text, left);
-        bool shown = n > 1 || (n == 1 && (unsigned char)*text >= 0x20 && *text != 0x7f);
-        if (shown && *text == '&')
+    struct sw_buf plain = {0};
+    sw_text_add(&plain, text);
+    const char *at = sw_buf_text(&plain);
+    for (size_t left = plain.length; left && most; most--) {
+        const char *from = at;
+        uint32_t rune = sw_utf8_next(&at, &left);
+        if (rune == '&')
             sw_buf_add(out, "&amp;");
-        else if (shown && *text == '<')
+        else if (rune == '<')
             sw_buf_add(out, "&lt;");
-        else if (shown)
-            sw_buf_add_bytes(out, text, n);
-        most -= shown;
-        text += n ? n : 1;
-        left -= n ? n : 1;
+        else if (rune == '>')
+            sw_buf_add(out, "&gt;");
+        else
+            sw_buf_add_bytes(out, from, (size_t)(at - from));
     }
-}
-
-static int letters_of(const char *text)
-{
-    int count = 0;
-    for (; *text; text++)
-        count += ((unsigned char)*text & 0xc0) != 0x80;
-    return count;
+    sw_buf_fini(&plain);
 }
 
 double sw_plot_text_width(struct sw_plot *p, double size, bool bold, const char *text)
 {
     (void)p;
-    return letter_width(size, bold) * letters_of(text);
+    return letter_width(size, bold) * sw_text_columns(text);
 }
 
 void sw_plot_text(struct sw_plot *p, double x, double y, enum sw_plot_align align, double size,

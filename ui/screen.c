@@ -98,6 +98,7 @@ static void sparkline(struct sw_canvas *c, int x, int y, int columns, const stru
         lo = fmin(lo, s->trail.points[i].y);
         hi = fmax(hi, s->trail.points[i].y);
     }
+    struct sw_ui_range range = sw_ticks_range(lo, hi, false);
     for (int i = 0; i < columns && n > 0; i++) {
         size_t from = (size_t)i * n / (size_t)columns, end = (size_t)(i + 1) * n / (size_t)columns;
         double y_sum = 0;
@@ -105,9 +106,8 @@ static void sparkline(struct sw_canvas *c, int x, int y, int columns, const stru
             end = from + 1;
         for (size_t k = from; k < end; k++)
             y_sum += s->trail.points[k].y;
-        double level = hi > lo ? (y_sum / (double)(end - from) - lo) / (hi - lo) : 0.5;
-        int eighth = isfinite(level) ? 1 + (int)(level * 7.99) : 1;
-        eighth = eighth > 8 ? 8 : eighth;
+        double level = sw_ticks_share(range, false, y_sum / (double)(end - from));
+        int eighth = 1 + (int)(level > 0 ? fmin(level, 1) * 7.99 : 0);
         sw_canvas_rune(c, x + i, y,
                        c->caps.utf8 ? 0x2580u + (uint32_t)eighth : (uint32_t) "_..--==^^"[eighth],
                        SW_ROLE_LINE1);

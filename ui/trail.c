@@ -33,7 +33,8 @@ static struct sw_point merge(const struct sw_point *a, double wa, const struct s
         one.x = a->x;
         return one;
     }
-    return (struct sw_point){a->x, (a->y * wa + b->y * wb) / (wa + wb), fmin(a->lo, b->lo),
+    /* In this form the mean of equal values is that value, without rounding. */
+    return (struct sw_point){a->x, a->y + wb / (wa + wb) * (b->y - a->y), fmin(a->lo, b->lo),
                              fmax(a->hi, b->hi)};
 }
 

@@ -1,13 +1,18 @@
 /* The file helpers of base/os.h: everything here goes through the table, so that a test can fail
  * any single call. */
 #include "base/os.h"
+#include "base/stop.h"
 #include "base/str.h"
 #include <errno.h>
 #include <fcntl.h>
+#include <pwd.h>
 #include <string.h>
+#include <unistd.h>
 
 /* The kernel moves at most this much per call; asking for more only invites overflow. */
 enum { MAX_IO_BYTES = 1 << 30 };
+/* The first room for a file whose size is not known; small, as callers have limits of 256 bytes. */
+enum { GUESS_BYTES = 256 };
 
 static size_t io_size(size_t bytes)
 {
@@ -46,24 +51,47 @@ int sw_os_pwrite_all(int fd, const void *buf, size_t bytes, off_t offset, const 
     return SW_OK;
 }
 
+int sw_os_need_regular(const char *path, const struct stat *st, struct sw_err *err)
+{
+    if (S_ISREG(st->st_mode))
+        return SW_OK;
+    return sw_err_set(err, SW_ERR_FORMAT, "%s is %s, not a regular file", path,
+                      S_ISDIR(st->st_mode)    ? "a directory"
+                      : S_ISFIFO(st->st_mode) ? "a pipe"
+                      : S_ISSOCK(st->st_mode) ? "a socket"
+                                              : "a device");
+}
+
+/* O_NONBLOCK changes nothing for a regular file; without it, to open a pipe would wait for its
+ * writer. A socket cannot be opened at all: ENXIO. */
 int sw_os_open_regular(const char *path, int *fd, uint64_t *file_bytes, struct sw_err *err)
 {
     struct stat st;
-    if (sw_os()->stat(path, &st))
-        return sw_err_errno(err, errno, "%s", path);
-    if (!S_ISREG(st.st_mode))
-        return sw_err_set(err, SW_ERR_FORMAT, "%s: not a regular file", path);
+    *fd = sw_os()->open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK, 0);
+    if (*fd < 0)
+        return sw_err_errno(err, errno, "cannot open %s", path);
+    int rc = sw_os()->fstat(*fd, &st) == 0 ? sw_os_need_regular(path, &st, err)
+                                           : sw_err_errno(err, errno, "cannot stat %s", path);
+    if (rc != SW_OK) {
+        sw_os()->close(*fd);
+        *fd = -1;
+        return rc;
+    }
     *file_bytes = (uint64_t)st.st_size;
-    *fd = sw_os()->open(path, O_RDONLY | O_CLOEXEC, 0);
-    return *fd < 0 ? sw_err_errno(err, errno, "%s", path) : SW_OK;
+    return SW_OK;
 }
 
+/* Large data and weights come through here: between two pieces it looks whether to stop. */
 int sw_os_pread_all(int fd, void *buf, size_t bytes, off_t offset, const char *what,
                     struct sw_err *err)
 {
+    enum { PIECE_BYTES = 16 << 20 };
     unsigned char *p = buf;
     while (bytes) {
-        ssize_t n = sw_os()->pread(fd, p, io_size(bytes), offset);
+        int rc = sw_stop_check(err);
+        if (rc != SW_OK)
+            return rc;
+        ssize_t n = sw_os()->pread(fd, p, bytes < PIECE_BYTES ? bytes : PIECE_BYTES, offset);
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0)
@@ -78,8 +106,8 @@ int sw_os_pread_all(int fd, void *buf, size_t bytes, off_t offset, const char *w
     return SW_OK;
 }
 
-/* Reads to the end of the file. The first size is a guess of fstat; a file that grows or has no
- * size (a pipe, /proc) is followed until read says 0. */
+/* Reads to the end of the file. The first size is a guess; a file that grows or has no size (a
+ * pipe, /proc) is followed until read says 0. */
 static int read_to_end(int fd, const char *path, size_t max_bytes, size_t guess, char **text,
                        size_t *bytes, struct sw_err *err)
 {
@@ -123,22 +151,30 @@ static int read_to_end(int fd, const char *path, size_t max_bytes, size_t guess,
     return SW_OK;
 }
 
+/* /dev/stdin, and /dev/fd/63 of a shell's <(COMMAND): a pipe that has a writer already. */
+static bool is_descriptor(const char *path)
+{
+    return strcmp(path, "/dev/stdin") == 0 || strncmp(path, "/dev/fd/", 8) == 0;
+}
+
 int sw_os_read_file(const char *path, size_t max_bytes, char **text, size_t *bytes,
                     struct sw_err *err)
 {
-    int fd = sw_os()->open(path, O_RDONLY, 0);
-    if (fd < 0)
-        return sw_err_errno(err, errno, "cannot open %s", path);
-    struct stat st;
-    int rc;
-    if (sw_os()->fstat(fd, &st) != 0)
-        rc = sw_err_errno(err, errno, "cannot stat %s", path);
-    else if (S_ISREG(st.st_mode) && (uint64_t)st.st_size > max_bytes)
-        rc = sw_err_set(err, SW_ERR_INVALID, "%s has %lld bytes, the limit is %zu", path,
-                        (long long)st.st_size, max_bytes);
+    uint64_t file_bytes = GUESS_BYTES;
+    int fd, rc = SW_OK;
+    if (is_descriptor(path)) {
+        fd = sw_os()->open(path, O_RDONLY | O_CLOEXEC, 0);
+        rc = fd < 0 ? sw_err_errno(err, errno, "cannot open %s", path) : SW_OK;
+    } else {
+        rc = sw_os_open_regular(path, &fd, &file_bytes, err);
+    }
+    if (rc != SW_OK)
+        return rc;
+    if (file_bytes > max_bytes)
+        rc = sw_err_set(err, SW_ERR_INVALID, "%s has %llu bytes, the limit is %zu", path,
+                        (unsigned long long)file_bytes, max_bytes);
     else
-        rc = read_to_end(fd, path, max_bytes, S_ISREG(st.st_mode) ? (size_t)st.st_size : 4096, text,
-                         bytes, err);
+        rc = read_to_end(fd, path, max_bytes, (size_t)file_bytes, text, bytes, err);
     sw_os()->close(fd);
     return rc;
 }
@@ -175,6 +211,40 @@ int sw_os_mkdirs(const char *path, mode_t mode, struct sw_err *err)
         rc = make_one_dir(part, mode, err);
     sw_free(part);
     return rc;
+}
+
+/* "user ada (uid 1000)", or without the name where the system does not know it. */
+static const char *user_text(uid_t uid, char *out, size_t bytes)
+{
+    char text[1024];
+    struct passwd entry, *found = NULL;
+    if (getpwuid_r(uid, &entry, text, sizeof text, &found) == 0 && found)
+        snprintf(out, bytes, "user %s (uid %lld)", entry.pw_name, (long long)uid);
+    else
+        snprintf(out, bytes, "uid %lld", (long long)uid);
+    return out;
+}
+
+int sw_os_check_private_dir(const char *path, mode_t forbidden, const char *advice,
+                            struct sw_err *err)
+{
+    struct stat st;
+    char owner[128], self[128];
+    if (sw_os()->stat(path, &st) != 0)
+        return sw_err_errno(err, errno, "directory %s", path);
+    if (!S_ISDIR(st.st_mode))
+        return sw_err_set(err, SW_ERR_IO, "%s is not a directory; remove it, or %s", path, advice);
+    if (st.st_uid != geteuid())
+        return sw_err_set(err, SW_ERR_IO,
+                          "directory %s belongs to %s, and this process runs as %s; %s", path,
+                          user_text(st.st_uid, owner, sizeof owner),
+                          user_text(geteuid(), self, sizeof self), advice);
+    if (st.st_mode & forbidden)
+        return sw_err_set(
+            err, SW_ERR_IO,
+            "directory %s is open to other users (mode %04o); run `chmod %s %s`, or %s", path,
+            st.st_mode & 07777, forbidden & 0055 ? "700" : "go-w", path, advice);
+    return SW_OK;
 }
 
 int sw_os_sync_dir_of(const char *path, struct sw_err *err)

@@ -1,4 +1,5 @@
 #include "base/json.h"
+#include "base/text.h"
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -12,25 +13,33 @@ void sw_json_begin(struct sw_json_writer *w, struct sw_buf *out)
     *w = (struct sw_json_writer){.out = out};
 }
 
+/* Characters above U+FFFF are two of them (RFC 8259 section 7). */
+static void add_escape(struct sw_buf *out, uint32_t rune)
+{
+    if (rune > 0xffff)
+        sw_buf_printf(out, "\\u%04x\\u%04x", (unsigned)(0xd7c0 + (rune >> 10)),
+                      (unsigned)(0xdc00 + (rune & 0x3ff)));
+    else
+        sw_buf_printf(out, "\\u%04x", (unsigned)rune);
+}
+
 static void add_string(struct sw_buf *out, const char *s)
 {
     size_t left = strlen(s);
     sw_buf_add_bytes(out, "\"", 1);
     while (left) {
-        size_t n = sw_utf8_length(s, left);
-        unsigned char c = (unsigned char)*s;
-        if (n == 0)
+        const char *at = s;
+        uint32_t rune = sw_utf8_next(&s, &left);
+        if (rune == SW_UTF8_BAD)
             sw_buf_add(out, "\xEF\xBF\xBD"); /* U+FFFD, the replacement character */
-        else if (c == '"' || c == '\\')
-            sw_buf_printf(out, "\\%c", c);
-        else if (c == '\n')
+        else if (rune == '"' || rune == '\\')
+            sw_buf_printf(out, "\\%c", *at);
+        else if (rune == '\n')
             sw_buf_add(out, "\\n");
-        else if (c < 0x20)
-            sw_buf_printf(out, "\\u%04x", c);
+        else if (sw_rune_is_unsafe(rune))
+            add_escape(out, rune);
         else
-            sw_buf_add_bytes(out, s, n);
-        s += n ? n : 1;
-        left -= n ? n : 1;
+            sw_buf_add_bytes(out, at, (size_t)(s - at));
     }
     sw_buf_add_bytes(out, "\"", 1);
 }

@@ -16,7 +16,8 @@ struct sw_json_writer {
 
 void sw_json_begin(struct sw_json_writer *w, struct sw_buf *out);
 /* Nesting goes down to 63 levels; deeper, or a second outermost value, marks the buffer as failed.
- * Bytes that are not UTF-8 become U+FFFD. key is NULL inside arrays and for the outermost value.
+ * Bytes that are not UTF-8 become U+FFFD, and characters that must not reach a terminal (text.h)
+ * are written as escapes. key is NULL inside arrays and for the outermost value.
  * Non-finite reals become null. */
 void sw_json_open_object(struct sw_json_writer *w, const char *key);
 void sw_json_close_object(struct sw_json_writer *w);

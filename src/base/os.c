@@ -1,11 +1,14 @@
 #include "base/os.h"
+#include "base/str.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/mempolicy.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/random.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -122,9 +125,29 @@ char *sw_strdup(const char *s)
     return copy ? memcpy(copy, s, bytes) : NULL;
 }
 
+static rlim_t limit_of(int which)
+{
+    struct rlimit r;
+    return getrlimit(which, &r) == 0 ? r.rlim_cur : RLIM_INFINITY;
+}
+
+const char *sw_memory_limit(char *out, size_t bytes)
+{
+    const rlim_t space = limit_of(RLIMIT_AS), data = limit_of(RLIMIT_DATA);
+    const rlim_t least = space < data ? space : data;
+    char text[32];
+    if (least == RLIM_INFINITY)
+        return "";
+    snprintf(out, bytes, "; the memory of this process is limited to %s: raise ulimit -%c",
+             sw_human_bytes(text, (double)least), least == space ? 'v' : 'd');
+    return out;
+}
+
 int sw_err_nomem(struct sw_err *err, const char *what, size_t bytes)
 {
-    return sw_err_set(err, SW_ERR_NOMEM, "out of memory: %s (%zu bytes)", what, bytes);
+    char limit[96];
+    return sw_err_set(err, SW_ERR_NOMEM, "out of memory: %s (%zu bytes)%s", what, bytes,
+                      sw_memory_limit(limit, sizeof limit));
 }
 
 const struct sw_os sw_os_posix = {

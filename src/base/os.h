@@ -53,7 +53,10 @@ void *sw_realloc_array(void *p, size_t count, size_t size);
 void sw_free(void *p);
 char *sw_strdup(const char *s);
 
-/* Sets SW_ERR_NOMEM: "out of memory: WHAT (BYTES bytes)". */
+/* For the end of a message: "; the memory of this process is limited to 200 MB: raise ulimit -v",
+ * in out (96 bytes) if there is such a limit, else "". */
+const char *sw_memory_limit(char *out, size_t bytes);
+/* Sets SW_ERR_NOMEM: "out of memory: WHAT (BYTES bytes)", and the limit. */
 int sw_err_nomem(struct sw_err *err, const char *what, size_t bytes);
 
 /* Writes all bytes (short writes and EINTR repeated). Errors: SW_ERR_IO naming what. */
@@ -62,19 +65,31 @@ int sw_os_write_all(int fd, const void *buf, size_t bytes, const char *what,
 /* The same at an offset; where the next write goes stays as it is. */
 int sw_os_pwrite_all(int fd, const void *buf, size_t bytes, off_t offset, const char *what,
                      struct sw_err *err) SW_MUST_CHECK;
-/* Opens a regular file for reading; to open a pipe would wait for its writer. Errors:
- * SW_ERR_NOTFOUND, SW_ERR_IO, SW_ERR_FORMAT when it is something else. */
+/* SW_OK when st is of a regular file; else SW_ERR_FORMAT, which names what it is. For files that a
+ * library opens by their name: to open a pipe would wait for its writer. */
+int sw_os_need_regular(const char *path, const struct stat *st, struct sw_err *err) SW_MUST_CHECK;
+/* Opens a regular file for reading, and never waits for another process. *fd is -1 on failure.
+ * Errors: SW_ERR_NOTFOUND, SW_ERR_IO, SW_ERR_FORMAT when it is something else. */
 int sw_os_open_regular(const char *path, int *fd, uint64_t *file_bytes,
                        struct sw_err *err) SW_MUST_CHECK;
-/* Reads exactly bytes at offset. Errors: SW_ERR_IO, SW_ERR_FORMAT when the file ends before. */
+/* Reads exactly bytes at offset. Errors: SW_ERR_IO, SW_ERR_FORMAT when the file ends before,
+ * SW_ERR_CANCELLED (stop.h). */
 int sw_os_pread_all(int fd, void *buf, size_t bytes, off_t offset, const char *what,
                     struct sw_err *err) SW_MUST_CHECK;
-/* Reads a whole file into a new zero-terminated buffer that the caller frees with sw_free.
- * Errors: SW_ERR_NOTFOUND, SW_ERR_IO, SW_ERR_INVALID when larger than max_bytes. */
+/* Reads a whole regular file, or an open descriptor by its name (/dev/stdin, /dev/fd/N), into a new
+ * zero-terminated buffer that the caller frees with sw_free. Errors: those of sw_os_open_regular,
+ * SW_ERR_INVALID when larger than max_bytes. */
 int sw_os_read_file(const char *path, size_t max_bytes, char **text, size_t *bytes,
                     struct sw_err *err) SW_MUST_CHECK;
 /* Creates a directory and its parents (mode for those created). An existing one is fine. */
 int sw_os_mkdirs(const char *path, mode_t mode, struct sw_err *err) SW_MUST_CHECK;
+/* Whether a folder is safe for files that nobody else may prepare or read: it belongs to our user,
+ * also when path is a symbolic link to it, and its mode has none of the bits of `forbidden` (0022:
+ * others may not write, 0077: nor look into it). The message names path, owner or mode; advice
+ * says what else to do: "set XDG_STATE_HOME to a folder of your own". Errors: SW_ERR_NOTFOUND,
+ * SW_ERR_IO. */
+int sw_os_check_private_dir(const char *path, mode_t forbidden, const char *advice,
+                            struct sw_err *err) SW_MUST_CHECK;
 /* Writes path so that a crash at any instant leaves the old file or the new one: temporary name in
  * the same directory, fsync, rename, fsync of the directory. Mode is that of the new file. */
 int sw_os_replace_file(const char *path, const void *buf, size_t bytes, mode_t mode,

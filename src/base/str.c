@@ -58,13 +58,20 @@ void sw_buf_add(struct sw_buf *b, const char *s)
 void sw_buf_vprintf(struct sw_buf *b, const char *fmt, va_list ap)
 {
     va_list again;
+    if (!reserve(b, 0))
+        return;
     va_copy(again, ap);
-    int n = vsnprintf(NULL, 0, fmt, ap);
+    size_t room = b->capacity - b->length;
+    int n = vsnprintf(b->text + b->length, room, fmt, ap);
     if (n < 0)
         b->failed = true;
+    else if ((size_t)n < room)
+        b->length += (size_t)n;
     else if (reserve(b, (size_t)n)) {
         vsnprintf(b->text + b->length, (size_t)n + 1, fmt, again);
         b->length += (size_t)n;
+    } else {
+        b->text[b->length] = '\0';
     }
     va_end(again);
 }
@@ -102,6 +109,15 @@ char *sw_format(const char *fmt, ...)
     sw_buf_vprintf(&b, fmt, ap);
     va_end(ap);
     return sw_buf_take(&b);
+}
+
+bool sw_utf8_is_valid(const char *s)
+{
+    size_t left = strlen(s);
+    for (size_t n; left > 0; s += n, left -= n)
+        if (!(n = sw_utf8_length(s, left)))
+            return false;
+    return true;
 }
 
 size_t sw_utf8_length(const char *s, size_t bytes)
@@ -195,12 +211,40 @@ int sw_str_distance(const char *a, const char *b)
     return last[m];
 }
 
+/* What a word consists of: its length, and a bit for each byte value (64 classes of them). */
+struct letters {
+    int length;
+    uint64_t set;
+};
+
+static struct letters letters_of(const char *word)
+{
+    struct letters l = {.length = (int)strnlen(word, MAX_WORD - 1)};
+    for (int i = 0; i < l.length; i++)
+        l.set |= UINT64_C(1) << ((unsigned char)word[i] & 63);
+    return l;
+}
+
+/* A lower bound of the distance of two words, at a fraction of its cost: an edit changes the length
+ * by at most one, and removes at most one letter that the other word lacks. */
+static int least_distance(struct letters a, struct letters b)
+{
+    int longer = a.length > b.length ? a.length - b.length : b.length - a.length;
+    int only_a = __builtin_popcountll(a.set & ~b.set),
+        only_b = __builtin_popcountll(b.set & ~a.set);
+    int foreign = only_a > only_b ? only_a : only_b;
+    return longer > foreign ? longer : foreign;
+}
+
 const char *sw_str_nearest(const char *word, const char *const *candidates, size_t count)
 {
+    const struct letters letters = letters_of(word);
     int limit = (int)strnlen(word, MAX_WORD) / 3;
     limit = limit < 1 ? 1 : limit > 3 ? 3 : limit;
     const char *nearest = NULL;
     for (size_t i = 0; i < count; i++) {
+        if (least_distance(letters, letters_of(candidates[i])) > limit)
+            continue;
         int distance = sw_str_distance(word, candidates[i]);
         if (distance <= limit) {
             nearest = candidates[i];

@@ -35,6 +35,7 @@ char *sw_format(const char *fmt, ...) SW_PRINTF(1, 2);
 /* Length in bytes (1 to 4) of the well-formed UTF-8 character (RFC 3629) at s, of which `bytes` are
  * at hand; 0 when there is none. */
 size_t sw_utf8_length(const char *s, size_t bytes);
+bool sw_utf8_is_valid(const char *s); /* the whole string is well-formed */
 
 bool sw_str_eq(const char *a, const char *b); /* NULL equals NULL only */
 bool sw_str_starts(const char *s, const char *prefix);

@@ -1,6 +1,7 @@
 /* singa-ws check: what a recipe would build: shapes, parameters, memory, flops. Writes nothing. */
 #include "base/json.h"
 #include "base/os.h"
+#include "base/text.h"
 #include "cli/share/columns.h"
 #include "cli/share/drawings.h"
 #include "cli/share/picture.h"
@@ -173,9 +174,10 @@ static void print_text(struct sw_buf *out, const struct sw_job_plan *p, const st
     if (p->stage)
         sw_buf_printf(out, "%sstage %s, %d of %d: ", out->length ? "\n" : "", p->stage,
                       p->stage_index + 1, p->stage_count);
-    sw_buf_printf(out, "%s (%s): %lld steps of %lld samples, evaluation in batches of %lld\n\n",
-                  p->name, p->recipe, (long long)(p->stage ? p->stage_steps : p->steps),
-                  (long long)p->batch, (long long)p->eval_batch);
+    sw_text_add(out, p->name);
+    sw_buf_printf(out, " (%s): %lld steps of %lld samples, evaluation in batches of %lld\n\n",
+                  p->recipe, (long long)(p->stage ? p->stage_steps : p->steps), (long long)p->batch,
+                  (long long)p->eval_batch);
     print_layers(out, p, verbose);
     sw_report_split(out, p, verbose);
     if (p->comm_asked || verbose)
@@ -428,5 +430,6 @@ const struct sw_verb sw_verb_check = {
     .name = "check",
     .help = "print shapes, parameters, memory and flops of a recipe",
     .run = run,
+    .stops = true,
     .spec = &spec,
 };

@@ -1,7 +1,10 @@
 #include "cli/cli.h"
 
 #include "base/os.h"
+#include "base/stop.h"
+#include "base/text.h"
 #include <errno.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,10 +19,12 @@ enum { DEFAULT_WIDTH = 80 };
 const struct sw_exit_text sw_exit_texts[] = {
     {SW_EXIT_DONE, "done"},
     {SW_EXIT_FAILED, "failed: a training, a read or write; of weights diff: they differ"},
-    {SW_EXIT_USAGE, "usage or recipe error"},
+    {SW_EXIT_USAGE, "usage or recipe error, or another process has the run"},
     {SW_EXIT_MISSING, "something needed is not there, or is damaged"},
     {SW_EXIT_DIVERGED, "diverged: a loss, a gradient or a value is not finite"},
     {SW_EXIT_STOPPED, "stopped by request, with a checkpoint to resume from"},
+    {SW_EXIT_SIGNAL + SIGINT, "stopped by SIGINT, with nothing to resume"},
+    {SW_EXIT_SIGNAL + SIGTERM, "stopped by SIGTERM, with nothing to resume"},
     {0, NULL},
 };
 
@@ -38,7 +43,7 @@ int sw_cli_exit_code(int err_code)
     case SW_ERR_DIVERGED:
         return SW_EXIT_DIVERGED;
     case SW_ERR_CANCELLED:
-        return SW_EXIT_STOPPED;
+        return sw_stop_signal() ? SW_EXIT_SIGNAL + sw_stop_signal() : SW_EXIT_STOPPED;
     default:
         return SW_EXIT_FAILED;
     }
@@ -53,8 +58,24 @@ static void say(const char *verb, const char *fmt, va_list ap)
     sw_buf_printf(&line, "singa-ws%s%s: ", verb ? " " : "", verb ? verb : "");
     sw_buf_vprintf(&line, fmt, ap);
     sw_buf_add(&line, "\n");
-    fputs(line.failed ? "singa-ws: out of memory\n" : line.text, stderr);
+    if (line.failed)
+        fputs("singa-ws: out of memory\n", stderr);
+    else
+        sw_cli_tell(line.text);
     sw_buf_fini(&line);
+}
+
+void sw_cli_tell(const char *text)
+{
+    struct sw_buf shown = {0};
+    sw_text_add_lines(&shown, text, strlen(text));
+    sw_cli_tell_raw(shown.failed ? "singa-ws: out of memory\n" : sw_buf_text(&shown));
+    sw_buf_fini(&shown);
+}
+
+void sw_cli_tell_raw(const char *text)
+{
+    fputs(text, stderr);
 }
 
 void sw_cli_say(const char *fmt, ...)
@@ -86,6 +107,15 @@ int sw_cli_usage(const char *verb, const char *fmt, ...)
 
 int sw_cli_write(const char *text, size_t bytes)
 {
+    struct sw_buf shown = {0};
+    sw_text_add_lines(&shown, text, bytes);
+    int problem = shown.failed ? ENOMEM : sw_cli_write_raw(shown.text, shown.length);
+    sw_buf_fini(&shown);
+    return problem;
+}
+
+int sw_cli_write_raw(const char *text, size_t bytes)
+{
     while (bytes > 0) {
         ssize_t n = sw_os()->write(STDOUT_FILENO, text, bytes);
         if (n < 0 && errno == EINTR)
@@ -98,17 +128,27 @@ int sw_cli_write(const char *text, size_t bytes)
     return 0;
 }
 
-int sw_cli_print(const struct sw_buf *buf)
+static int print(const struct sw_buf *buf, int (*write)(const char *text, size_t bytes))
 {
     if (buf->failed) {
         sw_cli_say("out of memory");
         return SW_EXIT_MISSING;
     }
-    int problem = sw_cli_write(sw_buf_text(buf), buf->length);
+    int problem = write(sw_buf_text(buf), buf->length);
     if (problem == 0 || problem == EPIPE)
         return SW_EXIT_DONE;
     sw_cli_say("standard output: %s", strerror(problem));
     return SW_EXIT_FAILED;
+}
+
+int sw_cli_print(const struct sw_buf *buf)
+{
+    return print(buf, sw_cli_write);
+}
+
+int sw_cli_print_raw(const struct sw_buf *buf)
+{
+    return print(buf, sw_cli_write_raw);
 }
 
 bool sw_cli_stdout_tty(void)

@@ -21,5 +21,6 @@ const struct sw_verb sw_verb_data = {
     .name = "data",
     .help = "import data into shards, inspect and measure them",
     .run = run,
+    .stops = true,
     .subs = sub_verbs,
 };

@@ -1,7 +1,10 @@
 /* singa-ws doctor: is this machine fit for training, and what would make it fitter? */
 #include "cli/share/doctor.h"
 #include "base/os.h"
+#include "base/stop.h"
 #include "history/history.h"
+
+enum { FILE_BYTES = 1 << 20 };
 
 struct options {
     struct sw_cli_common common;
@@ -25,7 +28,7 @@ static const struct sw_cli_spec spec = {
         "compute\n"
         "are checked against what they should be. Each finding says what it is, why it matters, "
         "and\n"
-        "how to mend it.",
+        "how to fix it.",
     .more = "The figures are kept in doctor.json of the state directory, for the planner. The exit "
             "code\n"
             "is 0 when the machine is fit and 3 when something is bad; what merely costs speed is "
@@ -64,7 +67,7 @@ static void print_text(const struct options *o, const struct sw_doctor *d, struc
         if (f->why)
             sw_buf_printf(out, "%18swhy:  %s\n", "", f->why);
         if (f->mend)
-            sw_buf_printf(out, "%18smend: %s\n", "", f->mend);
+            sw_buf_printf(out, "%18sfix:  %s\n", "", f->mend);
     }
     sw_buf_printf(out, "%s: %d bad, %d warning%s, %d note%s\n", is_fit(d) ? "fit" : "not fit",
                   counts[SW_FINDING_BAD], counts[SW_FINDING_WARN],
@@ -82,13 +85,34 @@ static void add_findings(struct sw_json_writer *w, const struct sw_doctor *d)
         sw_json_string(w, "part", f->part);
         sw_json_string(w, "what", f->what);
         sw_json_string(w, "why", f->why);
-        sw_json_string(w, "mend", f->mend);
+        sw_json_string(w, "fix", f->mend);
+        sw_json_string(w, "mend", f->mend); /* the name of before, for one release */
         sw_json_close_object(w);
     }
     sw_json_close_array(w);
 }
 
-/* Only what was measured in full is kept. */
+/* Is there a file with figures of this machine from a time when it was not busy? */
+static bool has_better(const struct sw_doctor *d, const char *path)
+{
+    struct sw_json *root = NULL;
+    struct sw_err ignored;
+    char *text = NULL;
+    size_t bytes;
+    bool better = false;
+    if (sw_os_read_file(path, FILE_BYTES, &text, &bytes, &ignored) == SW_OK &&
+        sw_json_parse(text, bytes, &root, &ignored) == SW_OK) {
+        const struct sw_json *host = sw_json_get(root, "host"), *busy = sw_json_get(root, "busy");
+        better = host && host->type == SW_JSON_STRING &&
+                 sw_str_eq(host->string, d->machine->host) && busy && busy->type == SW_JSON_BOOL &&
+                 !busy->boolean;
+    }
+    sw_json_free(root);
+    sw_free(text);
+    return better;
+}
+
+/* Only what was measured in full is kept, and not in place of what is better. */
 static void keep(const struct sw_doctor *d, const struct sw_buf *json)
 {
     struct sw_err err;
@@ -98,7 +122,9 @@ static void keep(const struct sw_doctor *d, const struct sw_buf *json)
     int code = sw_history_state_dir(&state, &err);
     if (!code && !(path = sw_format("%s/doctor.json", state)))
         code = sw_err_nomem(&err, "path of doctor.json", 0);
-    if (!code)
+    if (!code && d->busy && has_better(d, path))
+        sw_cli_say("the figures of the busy machine are not kept; those of an earlier time stay");
+    else if (!code)
         code = sw_os_replace_file(path, json->text, json->length, 0600, &err);
     if (code)
         sw_cli_say("the figures are not kept: %s", err.text);
@@ -130,7 +156,9 @@ static int examine(struct sw_doctor *d, const struct options *o, struct sw_err *
             continue;
         if (o->common.verbose)
             sw_cli_say("%s ...", parts[i].name);
-        code = parts[i].look(d, err);
+        code = sw_stop_check(err);
+        if (!code)
+            code = parts[i].look(d, err);
     }
     if (!code && d->failed)
         code = sw_err_nomem(err, "findings", 0);
@@ -154,6 +182,7 @@ static int doctor(const struct options *o)
         sw_json_close_object(&d.json);
         sw_json_string(&d.json, "host", d.machine->host);
         sw_json_bool(&d.json, "fit", is_fit(&d));
+        sw_json_bool(&d.json, "busy", d.busy);
         add_findings(&d.json, &d);
         sw_json_close_object(&d.json);
         sw_buf_add(&json, "\n");
@@ -184,5 +213,6 @@ const struct sw_verb sw_verb_doctor = {
     .name = "doctor",
     .help = "is this machine fit, and what would make it fitter?",
     .run = run,
+    .stops = true,
     .spec = &spec,
 };

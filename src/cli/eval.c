@@ -123,5 +123,6 @@ const struct sw_verb sw_verb_eval = {
     .name = "eval",
     .help = "print loss and metrics of trained weights",
     .run = run,
+    .stops = true,
     .spec = &spec,
 };

@@ -263,7 +263,7 @@ static int run(int argc, char **argv)
     int rc = sw_job_read_recipe(&job, &recipe, &conf, &err);
     if (rc != SW_OK && recipe && sw_recipe_diags(recipe)->count > 0) {
         sw_diags_print(sw_recipe_diags(recipe), &out);
-        fputs(sw_buf_text(&out), stderr);
+        sw_cli_tell(sw_buf_text(&out));
         code = sw_cli_exit_code(rc);
     } else if (rc != SW_OK) {
         code = sw_cli_fail(rc, &err);

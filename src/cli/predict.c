@@ -290,5 +290,6 @@ const struct sw_verb sw_verb_predict = {
     .name = "predict",
     .help = "write any layer's output as an array",
     .run = run,
+    .stops = true,
     .spec = &spec,
 };

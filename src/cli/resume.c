@@ -1,7 +1,9 @@
 /* singa-ws resume: goes on with a stored run from its newest checkpoint that is whole. */
 #include "base/os.h"
+#include "base/stop.h"
 #include "cli/share/beside.h"
 #include "cli/share/checkpoints.h"
+#include "cli/share/run_text.h"
 #include "cli/share/runs.h"
 #include "cli/share/trainer.h"
 
@@ -49,17 +51,35 @@ static int64_t last_step(const struct options *o, const struct sw_run *run)
     return run->steps;
 }
 
-/* Whether the run has got there already; then that is said. */
-static bool is_there(const struct sw_run *run, const struct sw_checkpoints *checkpoints,
+static bool is_there(const struct sw_checkpoints *checkpoints, int64_t last)
+{
+    return last > 0 && checkpoints->items[0].step >= last;
+}
+
+/* Nothing is left to train, and that is said; the result must be whole for that. */
+static int say_there(const struct sw_run *run, const struct sw_checkpoints *checkpoints,
                      int64_t last)
 {
+    const struct sw_checkpoint_file *newest = &checkpoints->items[0];
     char title[128];
-    if (last <= 0 || checkpoints->items[0].step < last)
-        return false;
-    sw_cli_say("%s is at step %lld of %lld already; --steps N goes on to step N",
-               sw_run_title(run, title, sizeof title), (long long)checkpoints->items[0].step,
-               (long long)last);
-    return true;
+    struct sw_err err, ignored;
+    int rc = sw_checkpoints_look(newest, &err);
+    if (rc == SW_OK) {
+        sw_cli_say("%s is at step %lld of %lld already; --steps N goes on to step N",
+                   sw_run_title(run, title, sizeof title), (long long)newest->step,
+                   (long long)last);
+        return SW_EXIT_DONE;
+    }
+    int i = 1;
+    while (i < checkpoints->count && sw_checkpoints_look(&checkpoints->items[i], &ignored) != SW_OK)
+        i++;
+    if (i < checkpoints->count)
+        sw_cli_say("%s; the newest whole checkpoint is that of step %lld, %s: remove the damaged "
+                   "file, and resume trains from there again",
+                   err.text, (long long)checkpoints->items[i].step, checkpoints->items[i].path);
+    else
+        sw_cli_say("%s; the run has no other checkpoint that is whole", err.text);
+    return sw_cli_exit_code(rc);
 }
 
 static int go_on(const struct options *o, const struct sw_run *run,
@@ -94,6 +114,8 @@ static int go_on(const struct options *o, const struct sw_run *run,
     if (rc == SW_OK)
         rc = sw_trainer_open(&t, &job, &err);
     int code = rc == SW_OK ? sw_trainer_run(&t) : sw_trainer_refuse(&t, rc, &err);
+    if (rc == SW_ERR_CANCELLED) /* the run is as it was, with its checkpoint */
+        code = SW_EXIT_STOPPED;
     sw_trainer_fini(&t);
     sw_free(kept);
     return code;
@@ -106,24 +128,30 @@ static int resume(void *options, struct sw_beside *beside)
     struct sw_run run = {0};
     struct sw_checkpoints checkpoints = {0};
     struct sw_err err;
-    char title[128], *db = NULL;
+    char title[128], since[SW_RUN_TEXT], *db = NULL;
     int code;
 
     int rc = sw_runs_open(o->common.db, NULL, &reader, &db, &err);
     if (rc == SW_OK)
         rc = sw_history_find(reader, o->common.arg_count ? o->common.args[0] : "@last", &run, &err);
     if (rc == SW_OK && run.status == SW_RUN_RUNNING)
-        rc = sw_err_set(&err, SW_ERR_INVALID, "%s is still running (pid %lld on %s); stop it first",
+        rc = sw_err_set(&err, SW_ERR_INVALID,
+                        "%s is still running (pid %lld on %s, since %s); wait for its end, or stop "
+                        "it with SIGTERM",
                         sw_run_title(&run, title, sizeof title), (long long)run.pid,
-                        run.host ? run.host : "this machine");
+                        run.host ? run.host : "this machine",
+                        sw_run_time_text(run.segment_at, since));
     if (rc == SW_OK)
         rc = sw_checkpoints_find(reader, &run, &checkpoints, &err);
     /* Readers do not block writers, but there is nothing more to read. */
     sw_history_reader_close(reader);
+    /* Then files may seem damaged that were not read to the end. */
+    if (sw_stop_check(&err) != SW_OK)
+        rc = SW_ERR_CANCELLED;
     if (rc != SW_OK)
         code = sw_cli_fail(rc, &err);
-    else if (is_there(&run, &checkpoints, last_step(o, &run)))
-        code = SW_EXIT_DONE;
+    else if (is_there(&checkpoints, last_step(o, &run)))
+        code = say_there(&run, &checkpoints, last_step(o, &run));
     else
         code = go_on(o, &run, &checkpoints, db, beside);
     sw_checkpoints_fini(&checkpoints);
@@ -149,5 +177,6 @@ const struct sw_verb sw_verb_resume = {
     .name = "resume",
     .help = "go on with a run from its last checkpoint",
     .run = run,
+    .stops = true,
     .spec = &spec,
 };

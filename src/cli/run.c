@@ -47,7 +47,8 @@ static const struct sw_cli_spec spec = {
         "most every 10 s, every evaluation, checkpoint and alert, and a table at the end.",
     .more =
         "Ctrl-C (SIGINT) or SIGTERM finishes the step, writes a checkpoint and exits with 75; a\n"
-        "second one ends at once. SIGUSR1 writes a checkpoint. SIGHUP does not end a run.",
+        "second one ends at once. Before the first checkpoint it exits with 130 or 143.\n"
+        "SIGUSR1 writes a checkpoint. SIGHUP does not end a run.",
     .takes = SW_CLI_ALL,
     .options = options_of_run,
     .min_args = 1,
@@ -93,5 +94,6 @@ const struct sw_verb sw_verb_run = {
     .name = "run",
     .help = "train a recipe",
     .run = run,
+    .stops = true,
     .spec = &spec,
 };

@@ -1,10 +1,11 @@
 /* singa-ws sample: text that a trained language model writes. */
 #include "train/sample.h"
 #include "base/json.h"
-#include "base/str.h"
+#include "base/text.h"
 #include "cli/share/trainer.h"
 #include "cli/share/weights.h"
-#include <stdio.h>
+#include <errno.h>
+#include <string.h>
 
 struct options {
     struct sw_cli_common common;
@@ -44,7 +45,7 @@ static const struct sw_cli_spec spec = {
     .about =
         "Writes text with a trained language model: a recipe whose net goes from the tokens of a\n"
         "text (format = text) to scores of the next one. Recurrent layers carry their state from\n"
-        "token to token.",
+        "token to token. What a terminal would obey is shown as escapes: \\x1b, \\u202e.",
     .takes = (SW_CLI_ALL | SW_CLI_STAGE) &
              ~(unsigned)(SW_CLI_FRAMEWORK | SW_CLI_OVERSUBSCRIBE | SW_CLI_VERBOSE),
     .options = options_of_sample,
@@ -53,17 +54,38 @@ static const struct sw_cli_spec spec = {
     .arg_name = "RECIPE",
 };
 
-/* Shown as it is written, or kept for --json. */
+/* What the model writes: kept for --json, else shown as it comes. */
+struct writing {
+    bool keep;
+    struct sw_buf text; /* all of it, or the beginning of a character */
+};
+
+/* Shows all but the last `rest` bytes, which stay. */
+static int show(struct sw_buf *text, size_t rest, struct sw_err *err)
+{
+    struct sw_buf left = {0};
+    size_t whole = text->length - rest;
+    int problem = text->failed ? ENOMEM : sw_cli_write(sw_buf_text(text), whole);
+    sw_buf_add_bytes(&left, sw_buf_text(text) + whole, rest);
+    sw_buf_fini(text);
+    *text = left;
+    return problem ? sw_err_set(err, SW_ERR_IO, "standard output: %s", strerror(problem)) : SW_OK;
+}
+
 static int take(void *user, const char *text, size_t n, struct sw_err *err)
 {
-    struct sw_buf *kept = user;
-    if (kept) {
-        sw_buf_add_bytes(kept, text, n);
+    struct writing *w = user;
+    sw_buf_add_bytes(&w->text, text, n);
+    if (w->keep)
         return SW_OK;
-    }
-    if (fwrite(text, 1, n, stdout) == n && fflush(stdout) == 0)
-        return SW_OK;
-    return sw_err_set(err, SW_ERR_IO, "cannot write to the standard output");
+    return show(&w->text, w->text.length - sw_utf8_whole(sw_buf_text(&w->text), w->text.length),
+                err);
+}
+
+static int end_of_text(struct writing *w, struct sw_err *err)
+{
+    sw_buf_add(&w->text, "\n");
+    return show(&w->text, 0, err);
 }
 
 static int print_json(const struct options *o, const struct sw_buf *text, int64_t step,
@@ -87,19 +109,19 @@ static int print_json(const struct options *o, const struct sw_buf *text, int64_
 static int write_with(const struct options *o, struct sw_sample_args *args, struct sw_job *job,
                       const struct sw_weights *w)
 {
-    struct sw_buf text = {0};
+    struct writing writing = {.keep = o->common.json};
     struct sw_err err;
     int64_t step = 0;
     int code = SW_EXIT_DONE;
     args->weights = w->path;
-    int rc = sw_job_sample(job, args, take, o->common.json ? &text : NULL, &step, &err);
+    int rc = sw_job_sample(job, args, take, &writing, &step, &err);
     if (rc == SW_OK && !o->common.json)
-        rc = take(NULL, "\n", 1, &err);
+        rc = end_of_text(&writing, &err);
     if (rc != SW_OK)
         code = sw_trainer_refuse_job(job, rc, &err);
     else if (o->common.json)
-        code = print_json(o, &text, step, w);
-    sw_buf_fini(&text);
+        code = print_json(o, &writing.text, step, w);
+    sw_buf_fini(&writing.text);
     return code;
 }
 
@@ -142,5 +164,6 @@ const struct sw_verb sw_verb_sample = {
     .name = "sample",
     .help = "write text with a trained language model",
     .run = run,
+    .stops = true,
     .spec = &spec,
 };

@@ -119,7 +119,7 @@ static int print_once(const struct options *o, const struct sw_ui_model *m)
         sw_once_json(m, &out);
     else
         rc = sw_once_text(m, sw_cli_stdout_width(), caps, &out, &err);
-    int code = rc == SW_OK ? sw_cli_print(&out) : sw_cli_fail(rc, &err);
+    int code = rc == SW_OK ? sw_cli_print_raw(&out) : sw_cli_fail(rc, &err);
     sw_buf_fini(&out);
     return code;
 }

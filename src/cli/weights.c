@@ -3,6 +3,8 @@
 #include "cli/share/weights.h"
 #include "base/json.h"
 #include "base/os.h"
+#include "base/stop.h"
+#include "base/text.h"
 #include "cli/share/checkpoints.h"
 #include "cli/share/columns.h"
 #include "cli/share/picture.h"
@@ -110,15 +112,21 @@ static void list_json(struct sw_json_writer *w, const struct sw_st_entry *e,
     sw_json_close_object(w);
 }
 
+static void head_line(struct sw_buf *out, const char *key, const char *value)
+{
+    sw_buf_printf(out, "%-13s", key);
+    sw_text_add(out, value);
+    sw_buf_add(out, "\n");
+}
+
 static void head_text(struct sw_buf *out, const struct sw_weights_file *file)
 {
     const char *checksum = sw_st_checksum_hex(file->f);
-    sw_buf_printf(out, "%-13s%s\n%-13s%s\n", "file", file->path, "checksum",
-                  checksum ? checksum : "none");
+    head_line(out, "file", file->path);
+    head_line(out, "checksum", checksum ? checksum : "none");
     for (size_t i = 0; i < sizeof shown_metadata / sizeof *shown_metadata; i++)
         if (sw_st_metadata(file->f, shown_metadata[i]))
-            sw_buf_printf(out, "%-13s%s\n", shown_metadata[i],
-                          sw_st_metadata(file->f, shown_metadata[i]));
+            head_line(out, shown_metadata[i], sw_st_metadata(file->f, shown_metadata[i]));
     sw_buf_add(out, "\n");
 }
 
@@ -225,8 +233,11 @@ static int verify_run(struct verification *v, const char *name, struct sw_err *e
         rc = sw_history_find(reader, name, &run, err);
     if (rc == SW_OK)
         rc = sw_checkpoints_find(reader, &run, &list, err);
-    for (int i = 0; rc == SW_OK && i < list.count; i++)
-        verify_one(v, list.items[i].path, list.items[i].checksum);
+    for (int i = 0; rc == SW_OK && i < list.count; i++) {
+        rc = sw_stop_check(err);
+        if (rc == SW_OK)
+            verify_one(v, list.items[i].path, list.items[i].checksum);
+    }
     sw_checkpoints_fini(&list);
     sw_run_fini(&run);
     sw_history_reader_close(reader);
@@ -360,5 +371,6 @@ const struct sw_verb sw_verb_weights = {
     .name = "weights",
     .help = "list, verify, compare and export checkpoints",
     .run = run,
+    .stops = true,
     .spec = &spec,
 };

@@ -154,8 +154,8 @@ const struct sw_opt sw_cluster_opts[] = {
      .def = "auto",
      .choices = stall_choices},
     {.key = "stall_s",
-     .help = "seconds without a sign of life that are a stall; default: 5, and at least 4 times "
-             "the longest silence so far",
+     .help = "seconds without a sign of life that are a stall; default: 4, for disks and devices "
+             "at least 4 times the longest silence so far",
      .offset = AT(stall_s),
      .type = SW_OPT_REAL,
      .def = "0",
@@ -283,7 +283,7 @@ static void say_apart(const struct sw_cluster_shape *s, const struct sw_cluster_
 static void say_why(const struct sw_cluster_conf *c, const struct sw_cluster_shape *s, char *out,
                     size_t bytes)
 {
-    const char *chosen = c->framework == SW_FRAMEWORK_AUTO ? "no framework is asked for; " : "";
+    const char *chosen = c->framework == SW_FRAMEWORK_AUTO ? "default; " : "";
     const char *ignored;
     struct sw_cluster_terms terms;
     struct sw_err err;
@@ -293,9 +293,9 @@ static void say_why(const struct sw_cluster_conf *c, const struct sw_cluster_sha
         say_apart(s, &terms, out + n, bytes - (size_t)n);
     else if (s->worker_groups * s->workers_per_group == 1 && s->servers_per_group == 1)
         snprintf(out + n, bytes - (size_t)n,
-                 "one worker, its server %s: with a single worker all synchronous frameworks are "
+                 "1 worker, its server on %s cores; with 1 worker all synchronous frameworks are "
                  "the same",
-                 s->bind_servers ? "beside it" : "apart");
+                 s->bind_servers ? "the same" : "other");
     else
         say_sharing(s, out + n, bytes - (size_t)n);
 }

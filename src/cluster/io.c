@@ -284,19 +284,24 @@ static int gpu_of(const struct search *s, hwloc_obj_t obj)
     return obj ? gpu_number(s, obj) : -1;
 }
 
-static void read_nvlinks(const struct search *s, const struct hwloc_distances_s *d)
+/* Adds what hwloc's matrix (in MB/s) has between GPUs to the map's, and removes it there. */
+static void take_nvlinks(const struct search *s, struct hwloc_distances_s *d)
 {
     for (unsigned i = 0; i < d->nbobjs; i++) {
         for (unsigned j = 0; j < d->nbobjs; j++) {
             int a = gpu_of(s, d->objs[i]), b = gpu_of(s, d->objs[j]);
-            if (a >= 0 && b >= 0 && a != b)
-                s->m->nvlinks[a * s->gpus + b] = (double)d->values[i * d->nbobjs + j] * 1e-3;
+            if (a < 0 || b < 0 || a == b)
+                continue;
+            s->m->nvlinks[a * s->gpus + b] += (double)d->values[i * d->nbobjs + j] * 1e-3;
+            d->values[i * d->nbobjs + j] = 0;
         }
     }
 }
 
-/* Where hwloc knows NVLink (its export of a machine with NVML does, in MB/s): ports of switches are
- * put together, and what goes through them counts as a link between GPUs. */
+/* Where hwloc knows NVLink (its export of a machine with NVML does): links from GPU to GPU, and
+ * what two GPUs can exchange through NVSwitches, for which the transitive closure stands. The
+ * latter is asked for alone: hwloc before 2.12 puts it in place of direct links, and so 0 without a
+ * switch. */
 static int find_nvlinks(struct search *s, struct sw_err *err)
 {
     hwloc_topology_t topology = s->m->topology;
@@ -307,12 +312,10 @@ static int find_nvlinks(struct search *s, struct sw_err *err)
         return SW_OK;
     s->m->nvlinks = sw_calloc((size_t)s->gpus * (size_t)s->gpus, sizeof *s->m->nvlinks);
     if (s->m->nvlinks) {
-        /* Without switches these fail and change nothing. */
-        (void)hwloc_distances_transform(topology, d, HWLOC_DISTANCES_TRANSFORM_MERGE_SWITCH_PORTS,
-                                        NULL, 0);
-        (void)hwloc_distances_transform(topology, d, HWLOC_DISTANCES_TRANSFORM_TRANSITIVE_CLOSURE,
-                                        NULL, 0);
-        read_nvlinks(s, d);
+        take_nvlinks(s, d);
+        if (hwloc_distances_transform(topology, d, HWLOC_DISTANCES_TRANSFORM_TRANSITIVE_CLOSURE,
+                                      NULL, 0) == 0)
+            take_nvlinks(s, d);
     }
     hwloc_distances_release(topology, d);
     return s->m->nvlinks ? SW_OK : sw_err_nomem(err, "the machine map", 0);

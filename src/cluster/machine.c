@@ -4,8 +4,11 @@
 #include "cluster/quota.h"
 #include <errno.h>
 #include <hwloc.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+enum { MAX_XML_BYTES = 64 << 20 };
 
 static int library_error(const char *what, struct sw_err *err)
 {
@@ -44,6 +47,45 @@ static int load_here(struct sw_machine *m, struct sw_err *err)
     return SW_OK;
 }
 
+/* Says why hwloc refuses a file: it tells nobody itself, unless HWLOC_XML_VERBOSE is set. */
+static int refuse_file(const char *source, struct sw_err *err)
+{
+    static const char root[] = "<topology", version[] = " version=\"";
+    char *text = NULL;
+    size_t length;
+    int rc = sw_os_read_file(source, MAX_XML_BYTES, &text, &length, err);
+    if (rc != SW_OK)
+        return rc;
+
+    const char *at = strstr(text, root), *end = at ? strchr(at, '>') : NULL;
+    const char *number = end ? strstr(at, version) : NULL;
+    long written_by = number && number < end ? strtol(number + strlen(version), NULL, 10) : 1;
+    long ours = (long)(hwloc_get_api_version() >> 16);
+    if (!end)
+        rc = sw_err_set(err, SW_ERR_FORMAT,
+                        "%s is not an hwloc XML file: it has no <topology> element; "
+                        "`lstopo machine.xml` writes one",
+                        source);
+    else if (written_by > ours)
+        rc = sw_err_set(err, SW_ERR_FORMAT,
+                        "%s was written by hwloc %ld, but this program reads such files with "
+                        "hwloc %ld, which knows only older ones; convert it with hwloc %ld: "
+                        "`lstopo --input FILE --export-xml-flags v%ld NEW_FILE.xml`",
+                        source, written_by, ours, written_by, ours);
+    else if (!strstr(end, "</topology>"))
+        rc = sw_err_set(err, SW_ERR_FORMAT,
+                        "the machine map %s is cut off after %zu bytes: it has no </topology>; "
+                        "copy the file again",
+                        source, length);
+    else
+        rc = sw_err_set(err, SW_ERR_FORMAT,
+                        "hwloc %ld cannot read the machine map %s (of version %ld); set "
+                        "HWLOC_XML_VERBOSE=1 to see its reason",
+                        ours, source, written_by);
+    sw_free(text);
+    return rc;
+}
+
 static int load_other(struct sw_machine *m, const char *source, struct sw_err *err)
 {
     struct stat st;
@@ -51,18 +93,19 @@ static int load_other(struct sw_machine *m, const char *source, struct sw_err *e
 
     if (!file && (strchr(source, '/') || sw_str_ends(source, ".xml")))
         return sw_err_errno(err, errno, "cannot open the machine map %s", source);
+    if (file && sw_os_need_regular(source, &st, err) != SW_OK)
+        return SW_ERR_FORMAT;
     if (hwloc_topology_init(&m->topology) != 0 || want_io(m) != 0)
         return library_error("start", err);
-    if (file && hwloc_topology_set_xml(m->topology, source) != 0)
-        return sw_err_set(err, SW_ERR_FORMAT,
-                          "%s is not an hwloc XML file; `lstopo machine.xml` writes one", source);
     if (!file && hwloc_topology_set_synthetic(m->topology, source) != 0)
         return sw_err_set(err, SW_ERR_FORMAT,
                           "'%s' is neither a file nor a synthetic machine such as "
                           "\"numa:4 core:6 pu:2\"",
                           source);
+    if (file && hwloc_topology_set_xml(m->topology, source) != 0)
+        return refuse_file(source, err);
     if (hwloc_topology_load(m->topology) != 0)
-        return sw_err_set(err, SW_ERR_FORMAT, "hwloc cannot read the machine map %s", source);
+        return file ? refuse_file(source, err) : library_error("map this machine", err);
     return SW_OK;
 }
 
@@ -259,6 +302,7 @@ static int machine_new(const char *source, struct sw_machine **out, struct sw_er
     struct sw_machine *m = sw_calloc(1, sizeof *m);
     if (!m)
         return sw_err_nomem(err, "the machine map", sizeof *m);
+    m->owners = 1;
     int rc = source ? load_other(m, source, err) : load_here(m, err);
     if (rc == SW_OK)
         rc = find_allowed(m, err);
@@ -289,9 +333,16 @@ int sw_machine_from(const char *source, struct sw_machine **out, struct sw_err *
     return machine_new(source, out, err);
 }
 
+struct sw_machine *sw_machine_share(struct sw_machine *m)
+{
+    __atomic_fetch_add(&m->owners, 1, __ATOMIC_RELAXED);
+    return m;
+}
+
 void sw_machine_free(struct sw_machine *m)
 {
-    if (!m)
+    /* Release and acquire: what the other owners read is read before it is freed. */
+    if (!m || __atomic_sub_fetch(&m->owners, 1, __ATOMIC_ACQ_REL) > 0)
         return;
     hwloc_bitmap_free(m->allowed);
     if (m->topology)

@@ -65,6 +65,7 @@ struct sw_machine {
     struct hwloc_topology *topology; /* owned; for cluster/ only */
     struct hwloc_bitmap_s *allowed;  /* owned; for cluster/ only */
     int core_depth; /* hwloc's level of cores (of hardware threads where it names no cores) */
+    int owners;     /* atomic: how often sw_machine_free is due */
 };
 
 /* Maps this machine for this process; call it before any thread is bound. Free with
@@ -75,7 +76,9 @@ int sw_machine_here(struct sw_machine **out, struct sw_err *err) SW_MUST_CHECK;
  * description such as "numa:4 core:6 pu:2". Errors: SW_ERR_NOTFOUND, SW_ERR_FORMAT and the above.
  */
 int sw_machine_from(const char *source, struct sw_machine **out, struct sw_err *err) SW_MUST_CHECK;
-void sw_machine_free(struct sw_machine *m); /* NULL is accepted */
+/* One owner more of a map; returns it. Reading a large machine takes longer than a short job. */
+struct sw_machine *sw_machine_share(struct sw_machine *m);
+void sw_machine_free(struct sw_machine *m); /* the last owner frees it; NULL is accepted */
 /* "hwloc 2.9.0" into out; returns out. */
 const char *sw_machine_library(char *out, size_t bytes);
 

@@ -71,8 +71,8 @@ static void place_helpers(const struct sw_machine *m, struct sw_placement *p)
         sw_seat(m, row, &cores);
         row->threads = 1;
         snprintf(row->reason, sizeof row->reason, "%s",
-                 spare ? "it computes nothing, and these cores no worker or server owns"
-                       : "it computes nothing, and no core is left over: any of the job's");
+                 spare ? "spare cores, which no worker or server uses"
+                       : "shares the cores of the job, since none is spare");
     }
 }
 

@@ -11,6 +11,7 @@
 #include <sys/resource.h>
 #include <sys/statvfs.h>
 #include <sys/vfs.h>
+#include <unistd.h>
 
 enum { FILE_BYTES = 1 << 16, PCI_CONFIG_BYTES = 4096 };
 
@@ -322,6 +323,18 @@ void sw_survey_fini(struct sw_survey *s)
 {
     sw_free(s->links);
     *s = (struct sw_survey){0};
+}
+
+/* "cpu  USER NICE SYSTEM IDLE IOWAIT IRQ SOFTIRQ STEAL ..." in clock ticks (proc(5)). */
+double sw_survey_busy_s(const char *proc_root)
+{
+    char line[256];
+    long long t[8] = {0};
+    read_line(proc_root, "stat", line, sizeof line);
+    if (sscanf(line, "cpu %lld %lld %lld %lld %lld %lld %lld %lld", &t[0], &t[1], &t[2], &t[3],
+               &t[4], &t[5], &t[6], &t[7]) != 8)
+        return (double)NAN;
+    return (double)(t[0] + t[1] + t[2] + t[5] + t[6] + t[7]) / (double)sysconf(_SC_CLK_TCK);
 }
 
 /* Magic numbers of statfs(2). */

@@ -42,6 +42,10 @@ int sw_survey_read(struct sw_survey *s, const char *proc_root, const char *sys_r
                    struct sw_err *err) SW_MUST_CHECK;
 void sw_survey_fini(struct sw_survey *s);
 
+/* Seconds that all CPUs of the machine have been busy since it started, for whomever, and stolen by
+ * its host; NaN: unknown. */
+double sw_survey_busy_s(const char *proc_root);
+
 /* Where a folder is: kind of file system ("ext4", "nfs", ...), size and what is free for us. */
 struct sw_disk {
     char kind[16];

@@ -54,10 +54,10 @@ static int read_header(struct sw_array *a, struct sw_err *err)
     return rc ? rc : check_header(a, err);
 }
 
-static int open_file(struct sw_array *a, const char *path, struct sw_err *err)
+static int open_file(struct sw_array *a, const char *path, uint64_t max_bytes, struct sw_err *err)
 {
     *a = (struct sw_array){.what = sw_strdup(path)};
-    int rc = a->what ? sw_blob_open(&a->blob, path, err)
+    int rc = a->what ? sw_blob_open(&a->blob, path, max_bytes, err)
                      : sw_err_nomem(err, "the name of a data file", strlen(path) + 1);
     if (!rc)
         rc = read_header(a, err);
@@ -277,7 +277,7 @@ static int begin_column(struct sw_column *c, int count, struct sw_err *err)
 }
 
 int sw_column_open(struct sw_column *c, const char *name, const struct sw_strings *paths,
-                   const char *key, const char *shape, struct sw_err *err)
+                   const char *key, const char *shape, uint64_t max_bytes, struct sw_err *err)
 {
     struct sw_files files = {0};
     *c = (struct sw_column){0};
@@ -286,7 +286,7 @@ int sw_column_open(struct sw_column *c, const char *name, const struct sw_string
         rc = begin_column(c, files.count, err);
     for (int i = 0; !rc && i < files.count; i++) {
         struct sw_array a;
-        rc = open_file(&a, files.path[i], err);
+        rc = open_file(&a, files.path[i], max_bytes, err);
         if (!rc)
             rc = add_array(c, name, shape, &a, err);
     }

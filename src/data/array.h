@@ -37,7 +37,8 @@ struct sw_column {
  * NULL. On failure the column is closed. Errors: SW_ERR_NOTFOUND, SW_ERR_IO, SW_ERR_NOMEM,
  * SW_ERR_FORMAT, SW_ERR_UNSUPPORTED, SW_ERR_INVALID (shape). */
 int sw_column_open(struct sw_column *c, const char *name, const struct sw_strings *paths,
-                   const char *key, const char *shape, struct sw_err *err) SW_MUST_CHECK;
+                   const char *key, const char *shape, uint64_t max_bytes,
+                   struct sw_err *err) SW_MUST_CHECK;
 /* The same for a member of each archive. */
 int sw_column_open_members(struct sw_column *c, const char *name, const struct sw_zip *zip,
                            int zip_count, const char *member, const char *shape,

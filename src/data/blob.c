@@ -7,11 +7,11 @@
 
 enum { GZIP_MIN_BYTES = 18 };
 
-int sw_blob_open(struct sw_blob *b, const char *path, struct sw_err *err)
+int sw_blob_open(struct sw_blob *b, const char *path, uint64_t max_bytes, struct sw_err *err)
 {
     unsigned char magic[2] = {0};
     int rc = SW_OK;
-    *b = (struct sw_blob){0};
+    *b = (struct sw_blob){.max_bytes = max_bytes ? max_bytes : SW_BLOB_MAX_BYTES};
     b->path = sw_strdup(path);
     if (!b->path)
         return sw_err_nomem(err, "the name of a data file", strlen(path) + 1);
@@ -35,6 +35,7 @@ void sw_blob_close(struct sw_blob *b)
     if (b->is_open)
         sw_os()->close(b->fd);
     sw_free(b->path);
+    sw_mapped_forget(b->mapped);
     if (b->mapped)
         sw_os()->unmap_pages(b->memory, (size_t)b->bytes);
     else
@@ -137,6 +138,14 @@ static int inflate_exactly(struct sw_blob *b, const struct layout *l, struct sw_
     return rc;
 }
 
+static int too_large(const struct sw_blob *b, struct sw_err *err)
+{
+    return sw_err_set(err, SW_ERR_FORMAT,
+                      "%s: holds more than max_bytes = %llu bytes%s; raise that key of the data "
+                      "section if the file is right",
+                      b->path, (unsigned long long)b->max_bytes, b->gzip ? ", inflated" : "");
+}
+
 int sw_blob_settle(struct sw_blob *b, uint64_t header_bytes, uint64_t record_bytes,
                    uint64_t records, struct sw_err *err)
 {
@@ -157,6 +166,8 @@ int sw_blob_settle(struct sw_blob *b, uint64_t header_bytes, uint64_t record_byt
             "%s: promises %llu records of %llu bytes, more than %llu compressed bytes can hold",
             b->path, (unsigned long long)records, (unsigned long long)record_bytes,
             (unsigned long long)b->file_bytes);
+    if (b->bytes > b->max_bytes)
+        return too_large(b, err);
     b->memory = sw_os()->alloc((size_t)b->bytes);
     if (!b->memory)
         return sw_err_nomem(err, b->path, (size_t)b->bytes);
@@ -173,13 +184,6 @@ int sw_blob_load(struct sw_blob *b, struct sw_err *err)
     return sw_os_pread_all(b->fd, b->memory, (size_t)b->bytes, 0, b->path, err);
 }
 
-static int too_large(const struct sw_blob *b, uint64_t max_bytes, struct sw_err *err)
-{
-    return sw_err_set(err, SW_ERR_FORMAT,
-                      "%s: holds more than max_bytes = %llu bytes; raise that if the file is right",
-                      b->path, (unsigned long long)max_bytes);
-}
-
 /* Memory for `bytes` and a zero behind them. */
 static int grow(struct sw_blob *b, uint64_t bytes, struct sw_err *err)
 {
@@ -192,7 +196,7 @@ static int grow(struct sw_blob *b, uint64_t bytes, struct sw_err *err)
 
 /* Inflates all that there is. The end of a .gz says its size modulo 2^32: that is where it ends, or
  * 2^32 bytes later; more than the compressed bytes can hold is not tried. */
-static int inflate_all(struct sw_blob *b, uint64_t max_bytes, struct sw_err *err)
+static int inflate_all(struct sw_blob *b, struct sw_err *err)
 {
     struct sw_inflater *s = NULL;
     uint64_t room = 0, got = 0, step = 0;
@@ -200,8 +204,8 @@ static int inflate_all(struct sw_blob *b, uint64_t max_bytes, struct sw_err *err
     if (!rc)
         rc = start_inflating(b, &s, err);
     while (!rc && !sw_inflater_ended(s)) {
-        if (room + step > max_bytes)
-            rc = too_large(b, max_bytes, err);
+        if (room + step > b->max_bytes)
+            rc = too_large(b, err);
         else if ((room + step) / SW_INFLATE_MAX_RATIO > b->file_bytes)
             rc = sw_err_set(err, SW_ERR_FORMAT,
                             room ? "%s: goes on behind the %llu bytes that its end promises"
@@ -222,14 +226,14 @@ static int inflate_all(struct sw_blob *b, uint64_t max_bytes, struct sw_err *err
     return rc;
 }
 
-int sw_blob_take(struct sw_blob *b, uint64_t max_bytes, struct sw_err *err)
+int sw_blob_take(struct sw_blob *b, struct sw_err *err)
 {
     int rc = SW_OK;
     if (b->gzip) {
-        rc = inflate_all(b, max_bytes, err);
+        rc = inflate_all(b, err);
     } else {
-        if (b->file_bytes > max_bytes)
-            return too_large(b, max_bytes, err);
+        if (b->file_bytes > b->max_bytes)
+            return too_large(b, err);
         b->bytes = b->file_bytes;
         rc = grow(b, b->bytes, err);
         if (!rc)
@@ -244,11 +248,20 @@ int sw_blob_map(struct sw_blob *b, struct sw_err *err)
 {
     if (b->memory || b->bytes == 0)
         return SW_OK;
-    b->memory = sw_os()->map_file(b->fd, (size_t)b->bytes);
-    if (!b->memory)
+    void *map = sw_os()->map_file(b->fd, (size_t)b->bytes);
+    if (!map)
         return sw_err_errno(err, errno, "cannot map %s into memory", b->path);
-    b->mapped = true;
-    return SW_OK;
+    int rc = sw_mapped_watch(&b->mapped, map, (size_t)b->bytes, err);
+    if (rc)
+        sw_os()->unmap_pages(map, (size_t)b->bytes);
+    else
+        b->memory = map;
+    return rc;
+}
+
+int sw_blob_check(const struct sw_blob *b, struct sw_err *err)
+{
+    return b->mapped ? sw_mapped_check(b->mapped, b->fd, b->file_bytes, b->path, err) : SW_OK;
 }
 
 int sw_blob_view(const struct sw_blob *b, uint64_t offset, size_t bytes, void *scratch,

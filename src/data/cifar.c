@@ -72,7 +72,7 @@ static int open_file(struct sw_records *r, struct sw_cifar_file *f, const char *
                      unsigned char *buffer, struct sw_err *err)
 {
     const struct sw_cifar *s = r->state;
-    int rc = sw_blob_open(&f->blob, path, err);
+    int rc = sw_blob_open(&f->blob, path, r->max_bytes, err);
     if (!rc)
         rc = check_size(f, &s->layout, err);
     if (!rc)

@@ -1,4 +1,5 @@
 #include "data/data.h"
+#include "data/blob.h"
 #include "data/source.h"
 #include <string.h>
 
@@ -206,6 +207,21 @@ const struct sw_opt sw_data_opts[] = {
      .def = "1",
      .min = 1,
      .max = 256},
+    {.key = "max_bytes",
+     .help = "most bytes of memory for the content of a file: of a .gz or .npz inflated, of a text "
+             "or table, and for the different words in it",
+     .offset = AT(max_bytes),
+     .type = SW_OPT_BYTES,
+     .def = SW_BLOB_MAX_BYTES_TEXT,
+     .min = 1,
+     .max = 1e15},
+    {.key = "max_pixels",
+     .help = "most pixels of a picture; of a progressive JPEG, 20 times that in all its scans",
+     .offset = AT(max_pixels),
+     .type = SW_OPT_INT,
+     .def = "100000000",
+     .min = 1,
+     .max = 4294836225},
     {.key = "prefetch",
      .help = "batches made ready ahead of the one in use",
      .offset = AT(prefetch),

@@ -33,8 +33,10 @@ struct sw_data_conf {
     struct sw_reals part;                    /* see data/subset.h, as the next two */
     int64_t part_seed;
     int64_t streams;
-    int64_t workers;  /* decoding threads */
-    int64_t prefetch; /* batches in flight */
+    int64_t max_bytes;  /* of the content of a file in memory */
+    int64_t max_pixels; /* of a picture */
+    int64_t workers;    /* decoding threads */
+    int64_t prefetch;   /* batches in flight */
 };
 
 /* Rows for struct sw_data_conf. `format` itself is not among them: it selects the table beside

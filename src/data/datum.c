@@ -155,14 +155,16 @@ int sw_datum_parse(const void *message, size_t bytes, struct sw_datum *d, struct
     return check_sizes(d, encoded, err);
 }
 
-void sw_datum_floats(const void *message, size_t bytes, float *out)
+void sw_datum_floats(const void *message, size_t bytes, size_t count, float *out)
 {
     struct walk w = {.at = message, .end = (const unsigned char *)message + bytes};
     while (next(&w)) {
         if (w.number != FLOATS)
             continue;
-        const size_t n = w.wire == FIXED32 ? 4 : (size_t)w.value;
-        memcpy(out, w.bytes, n);
-        out += n / 4;
+        const size_t has = w.wire == FIXED32 ? 1 : (size_t)w.value / 4;
+        const size_t n = has < count ? has : count;
+        memcpy(out, w.bytes, n * sizeof *out);
+        out += n;
+        count -= n;
     }
 }

@@ -30,7 +30,7 @@ struct sw_datum {
 /* Errors: SW_ERR_FORMAT, with the byte where the message makes no sense. */
 int sw_datum_parse(const void *message, size_t bytes, struct sw_datum *d,
                    struct sw_err *err) SW_MUST_CHECK;
-/* Copies the floats of a message that was parsed: d->floats of them. */
-void sw_datum_floats(const void *message, size_t bytes, float *out);
+/* Copies the floats of a message that was parsed, at most `count`: d->floats. */
+void sw_datum_floats(const void *message, size_t bytes, size_t count, float *out);
 
 #endif

@@ -1,5 +1,6 @@
 #include "data/delimited.h"
 #include "base/os.h"
+#include "base/stop.h"
 #include <stdbool.h>
 #include <string.h>
 
@@ -139,14 +140,17 @@ static int read_field(struct sw_delimited *d, bool *last, struct sw_err *err)
 int sw_delimited_next(struct sw_delimited *d, struct sw_err *err)
 {
     bool last = false;
+    int rc = sw_stop_check(err);
     d->count = 0;
+    if (rc)
+        return rc;
     for (skip_blanks(d); d->at < d->end && ends_line(d, d->at); skip_blanks(d)) {
         d->at += *d->at == '\r' ? 2 : 1;
         d->next_line++;
     }
     d->line = d->next_line;
     while (d->at < d->end && !last) {
-        int rc = read_field(d, &last, err);
+        rc = read_field(d, &last, err);
         if (rc)
             return rc;
     }

@@ -1,5 +1,6 @@
 #include "data/format.h"
 #include "base/os.h"
+#include "data/blob.h"
 #include "data/files.h"
 #include <string.h>
 
@@ -30,6 +31,8 @@ int sw_records_open(struct sw_records *r, const struct sw_format *format,
 {
     memset(r, 0, sizeof *r);
     r->format = format;
+    r->max_bytes = args->max_bytes ? (uint64_t)args->max_bytes : SW_BLOB_MAX_BYTES;
+    r->max_pixels = args->max_pixels ? args->max_pixels : SW_PICTURE_MAX_PIXELS;
     r->state = sw_calloc(1, format->state_bytes);
     if (!r->state)
         return sw_err_nomem(err, "an opened data format", format->state_bytes);
@@ -54,6 +57,11 @@ int sw_records_name(struct sw_records *r, const struct sw_files *files, struct s
     r->files = files->count;
     r->where = sw_files_text(files);
     return r->where ? SW_OK : sw_err_nomem(err, "the name of a data file", 0);
+}
+
+int sw_records_check(const struct sw_records *r, struct sw_err *err)
+{
+    return r->format->check ? r->format->check(r, err) : SW_OK;
 }
 
 void sw_records_locate(const struct sw_records *r, int64_t record, struct sw_buf *out)

@@ -51,7 +51,9 @@ struct sw_records {
     uint64_t naming; /* identity of what they are called, in their order; 0: they are numbers */
     int field_count;
     struct sw_field field[SW_MAX_FIELDS];
-    int64_t files; /* how many are open, 0 when made by code */
+    int64_t files;      /* how many are open, 0 when made by code */
+    uint64_t max_bytes; /* what open was told, or the default: of a file in memory */
+    int64_t max_pixels; /* of a picture; for those who decode it */
     /* Index of the field that fetch_picture answers instead of fetch, or none (false): u8
      * [C, H, W], as pixels or as the bytes of a JPEG or PNG file, which the reader decodes. Its
      * dim[0] is the number of channels that the format was asked for, or that its pictures usually
@@ -71,10 +73,11 @@ struct sw_records {
 
 /* What open is told. Everything is borrowed for the call only. */
 struct sw_format_args {
-    const void *conf;           /* conf_bytes of the format's base, filled by the recipe */
-    const char *split;          /* the section's name: train, test; synthetic splits differ by it */
-    int64_t channels;           /* the section's key: what pictures are converted to; 0: not said */
-    struct sw_geometry implied; /* of the format it stands in for under `fallback`, else all 0 */
+    const void *conf;  /* conf_bytes of the format's base, filled by the recipe */
+    const char *split; /* the section's name: train, test; synthetic splits differ by it */
+    int64_t channels;  /* the section's key: what pictures are converted to; 0: not said */
+    int64_t max_bytes, max_pixels; /* the section's keys: what decoding may cost; 0: defaults */
+    struct sw_geometry implied;    /* of the format it stands in for under `fallback`, else all 0 */
 };
 
 struct sw_format {
@@ -97,6 +100,10 @@ struct sw_format {
      * SW_ERR_NOMEM. */
     int (*fetch_picture)(const struct sw_records *r, int64_t record, struct sw_room *room,
                          struct sw_picture *out, struct sw_err *err);
+    /* Whether what fetch handed out since open was true: memory of a mapped file turns into zeros
+     * when another program truncates the file. NULL: nothing is mapped. Errors: SW_ERR_FORMAT,
+     * SW_ERR_IO. */
+    int (*check)(const struct sw_records *r, struct sw_err *err);
     /* Appends where a record lies: the name of its file, or the file and its number there. The
      * reader puts it in front of errors of fetch and of decoding. NULL: the format's own messages
      * say it. */
@@ -117,6 +124,10 @@ struct sw_files;
 /* For open: r->files and r->where, from the files that were opened. Errors: SW_ERR_NOMEM. */
 int sw_records_name(struct sw_records *r, const struct sw_files *files,
                     struct sw_err *err) SW_MUST_CHECK;
+
+/* After the use of what was fetched: whether it was true (see sw_format.check). Errors:
+ * SW_ERR_FORMAT naming the file, SW_ERR_IO. */
+int sw_records_check(const struct sw_records *r, struct sw_err *err) SW_MUST_CHECK;
 
 /* Appends "record 17" and where that is; what messages about a record begin with. */
 void sw_records_locate(const struct sw_records *r, int64_t record, struct sw_buf *out);

@@ -11,14 +11,6 @@
         .offset = offsetof(conf, paths), .type = SW_OPT_STRINGS, .required = true                  \
     }
 
-/* Of `what`: a file, a file of lines. */
-#define SW_FORMAT_MAX_BYTES(conf, what)                                                            \
-    {                                                                                              \
-        .key = "max_bytes", .help = "most bytes of " what ", inflated",                            \
-        .offset = offsetof(conf, max_bytes), .type = SW_OPT_BYTES, .def = "4GB", .min = 1,         \
-        .max = 1e15                                                                                \
-    }
-
 #define SW_FORMAT_CLASSES(conf)                                                                    \
     {                                                                                              \
         .key = "classes",                                                                          \

@@ -1,5 +1,6 @@
 #include "data/import.h"
 #include "base/os.h"
+#include "base/stop.h"
 #include "data/shard.h"
 #include <string.h>
 
@@ -59,6 +60,7 @@ static int set_recoded(struct import *m, int f, struct sw_err *err)
     else if (a.channels)
         to->dim[0] = a.channels;
     m->recoded = f;
+    a.max_pixels = from->max_pixels;
     return sw_recoder_new(&a, &m->recoder, err);
 }
 
@@ -229,6 +231,8 @@ static int put_record(struct import *m, struct sw_err *err)
     if (!rc)
         rc = sw_shard_append(&m->writer, m->value, err);
     if (!rc)
+        rc = sw_records_check(m->args->from, err);
+    if (!rc)
         m->result->records++;
     return rc;
 }
@@ -260,9 +264,17 @@ static int take_record(struct import *m, int64_t record, struct sw_err *err)
     return SW_OK;
 }
 
+static int stopped(int64_t done, int64_t records, struct sw_err *err)
+{
+    return sw_err_set(err, SW_ERR_CANCELLED, "stopped after %lld of %lld records", (long long)done,
+                      (long long)records);
+}
+
 static int ask(struct import *m, int64_t done, int64_t records, struct sw_err *err)
 {
     const int64_t now = sw_os()->monotonic_ns();
+    if (sw_stop_check(NULL) != SW_OK)
+        return stopped(done, records, err);
     if (!m->args->progress || now < m->next_asked)
         return SW_OK;
     m->next_asked = now + PROGRESS_NS;
@@ -271,10 +283,7 @@ static int ask(struct import *m, int64_t done, int64_t records, struct sw_err *e
                                          .bytes = m->complete +
                                                   (m->path ? sw_shard_bytes(&m->writer) : 0),
                                          .files = m->result->files};
-    if (m->args->progress(m->args->user, &p))
-        return SW_OK;
-    return sw_err_set(err, SW_ERR_CANCELLED, "stopped after %lld of %lld records", (long long)done,
-                      (long long)records);
+    return m->args->progress(m->args->user, &p) ? SW_OK : stopped(done, records, err);
 }
 
 int sw_import(const struct sw_import_args *args, struct sw_import_result *result,
@@ -287,6 +296,8 @@ int sw_import(const struct sw_import_args *args, struct sw_import_result *result
     int rc = set_fields(&m, err);
     for (int64_t i = 0; !rc && i < records; i++) {
         rc = take_record(&m, args->subset ? sw_subset_record(args->subset, i) : i, err);
+        if (rc == SW_ERR_CANCELLED) /* in the middle of a picture */
+            rc = stopped(i, records, err);
         if (!rc)
             rc = ask(&m, i + 1, records, err);
     }

@@ -43,8 +43,8 @@ struct sw_import_result {
 
 /* Errors: those of the format, with the record's place in front; SW_ERR_INVALID where `out` names
  * the first of several files and that exists already, or a field cannot be stored; SW_ERR_IO;
- * SW_ERR_CANCELLED after progress answered false. *result is filled as far as it came in any case;
- * free it with sw_import_result_fini. */
+ * SW_ERR_CANCELLED after progress answered false, or a request to stop (base/stop.h). *result is
+ * filled as far as it came in any case; free it with sw_import_result_fini. */
 int sw_import(const struct sw_import_args *args, struct sw_import_result *result,
               struct sw_err *err) SW_MUST_CHECK;
 void sw_import_result_fini(struct sw_import_result *r);

@@ -1,8 +1,12 @@
 #include "data/inflate.h"
 #include "base/os.h"
+#include "base/stop.h"
 #include <zlib.h>
 
-enum { IN_BYTES = 1 << 16 };
+enum {
+    IN_BYTES = 1 << 16,
+    OUT_BYTES = 1 << 20 /* between two looks at whether to stop */
+};
 
 struct sw_inflater {
     const char *what;            /* borrowed */
@@ -83,12 +87,12 @@ int sw_inflate(struct sw_inflater *s, void *out, uint64_t want, uint64_t *got, s
     *got = 0;
     while (*got < want && !s->ended) {
         uint64_t room = want - *got;
-        uInt step = room < (1u << 30) ? (uInt)room : 1u << 30;
-        if (s->z.avail_in == 0) {
-            int rc = refill(s, err);
-            if (rc)
-                return rc;
-        }
+        uInt step = room < OUT_BYTES ? (uInt)room : OUT_BYTES;
+        int rc = sw_stop_check(err);
+        if (!rc && s->z.avail_in == 0)
+            rc = refill(s, err);
+        if (rc)
+            return rc;
         s->z.next_out = (unsigned char *)out + *got;
         s->z.avail_out = step;
         int answer = inflate(&s->z, Z_NO_FLUSH);

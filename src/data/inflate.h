@@ -29,7 +29,8 @@ int sw_inflater_new(int fd, uint64_t first, uint64_t bytes, enum sw_inflate_kind
 void sw_inflater_free(struct sw_inflater *s); /* NULL is accepted */
 
 /* Inflates the next `want` bytes; *got is less only when the stream ended.
- * Errors: SW_ERR_FORMAT (damaged, cut short), SW_ERR_IO, SW_ERR_NOMEM. */
+ * Errors: SW_ERR_FORMAT (damaged, cut short), SW_ERR_IO, SW_ERR_NOMEM, SW_ERR_CANCELLED
+ * (base/stop.h). */
 int sw_inflate(struct sw_inflater *s, void *out, uint64_t want, uint64_t *got,
                struct sw_err *err) SW_MUST_CHECK;
 

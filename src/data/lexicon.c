@@ -38,6 +38,14 @@ int32_t sw_lexicon_find(const struct sw_lexicon *l, const char *bytes, size_t n)
     return l->slots ? l->slot[find_slot(l, bytes, n, sw_hash_bytes64(bytes, n))] - 1 : -1;
 }
 
+static int too_many(const struct sw_lexicon *l, struct sw_err *err)
+{
+    return sw_err_set(err, SW_ERR_FORMAT,
+                      "the list of its %d different words takes more than max_bytes = %llu bytes; "
+                      "raise that key of the data section if that is right",
+                      l->count, (unsigned long long)l->max_bytes);
+}
+
 /* Slots are at least twice the words, so that chains stay short. */
 static int grow_words(struct sw_lexicon *l, struct sw_err *err)
 {
@@ -47,6 +55,8 @@ static int grow_words(struct sw_lexicon *l, struct sw_err *err)
         return sw_err_set(err, SW_ERR_UNSUPPORTED, "more than %d different words", l->count);
     const int32_t capacity = l->capacity ? 2 * l->capacity : FIRST_WORDS;
     const uint32_t slots = 2 * (uint32_t)capacity;
+    if (l->max_bytes && (size_t)capacity * sizeof *l->word + slots * sizeof *l->slot > l->max_bytes)
+        return too_many(l, err);
     struct sw_lexicon_word *word = sw_realloc_array(l->word, (size_t)capacity, sizeof *word);
     if (word)
         l->word = word;
@@ -75,6 +85,8 @@ static int grow_text(struct sw_lexicon *l, size_t more, struct sw_err *err)
     size_t capacity = l->text_capacity ? l->text_capacity : FIRST_TEXT;
     while (capacity < l->text_bytes + more)
         capacity *= 2;
+    if (l->max_bytes && capacity > l->max_bytes)
+        return too_many(l, err);
     char *text = sw_realloc_array(l->text, capacity, 1);
     if (!text)
         return sw_err_nomem(err, "a list of words", capacity);

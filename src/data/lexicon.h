@@ -11,6 +11,7 @@
 
 /* Numbers are 32-bit, and the words together at most 2 GiB. */
 struct sw_lexicon {
+    uint64_t max_bytes; /* of memory for the words and what finds them; 0: those limits alone */
     struct sw_lexicon_word *word; /* owned; private, as all below */
     int32_t count;
     int32_t capacity;
@@ -23,7 +24,8 @@ struct sw_lexicon {
 void sw_lexicon_fini(struct sw_lexicon *l); /* a zeroed one is empty and accepted */
 
 /* Finds or adds a word, counts it `times` times more, and tells its number.
- * Errors: SW_ERR_NOMEM, SW_ERR_UNSUPPORTED beyond the limits above. */
+ * Errors: SW_ERR_NOMEM, SW_ERR_UNSUPPORTED beyond the limits above, SW_ERR_FORMAT beyond max_bytes.
+ */
 int sw_lexicon_add(struct sw_lexicon *l, const char *bytes, size_t n, int64_t times, int32_t *id,
                    struct sw_err *err) SW_MUST_CHECK;
 /* The number of a word, or -1. */

@@ -1,4 +1,5 @@
 #include "data/lines.h"
+#include "base/stop.h"
 #include "data/blob.h"
 #include <string.h>
 
@@ -7,6 +8,9 @@ static int visit_all(const struct sw_blob *b, sw_line_visit *visit, void *user, 
     char *at = (char *)b->memory, *const end = at + b->bytes;
     int rc = SW_OK;
     for (int64_t number = 1; !rc && at < end; number++) {
+        rc = sw_stop_check(err);
+        if (rc)
+            return rc;
         char *stop = memchr(at, '\n', (size_t)(end - at));
         stop = stop ? stop : end;
         if (memchr(at, 0, (size_t)(stop - at)))
@@ -25,10 +29,10 @@ int sw_lines_visit(const char *path, uint64_t max_bytes, sw_line_visit *visit, v
                    struct sw_err *err)
 {
     struct sw_blob b;
-    int rc = sw_blob_open(&b, path, err);
+    int rc = sw_blob_open(&b, path, max_bytes, err);
     if (rc)
         return rc;
-    rc = sw_blob_take(&b, max_bytes, err);
+    rc = sw_blob_take(&b, err);
     if (!rc)
         rc = visit_all(&b, visit, user, err);
     sw_blob_close(&b);

@@ -244,6 +244,11 @@ static int bring(const struct sw_mat *m, const struct sw_mat_variable *v, struct
     if (!v->compressed)
         return SW_OK;
     const uint64_t whole = TAG_BYTES + v->inflated_bytes;
+    if (m->max_bytes && whole > m->max_bytes)
+        return sw_err_set(err, SW_ERR_FORMAT,
+                          "%s: variable %s inflates to %llu bytes, more than max_bytes = %llu; "
+                          "raise that key of the data section if the file is right",
+                          m->what, v->name, (ull)whole, (ull)m->max_bytes);
     x->memory = sw_os()->alloc((size_t)whole);
     if (!x->memory)
         return sw_err_nomem(err, m->what, (size_t)whole);

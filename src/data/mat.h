@@ -34,6 +34,7 @@ struct sw_mat {
     const unsigned char *bytes; /* borrowed; the whole file */
     uint64_t size;
     struct sw_mat_variable *variable; /* owned */
+    uint64_t max_bytes; /* of a compressed matrix, inflated; 0: of any size. Set behind open */
     int count;
 };
 

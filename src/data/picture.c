@@ -12,6 +12,7 @@ struct sw_decoder {
     struct sw_jpeg *jpeg; /* owned */
     struct sw_png *png;   /* owned; NULL unless one is open */
     struct sw_room room;  /* decoded pixels */
+    int64_t max_pixels;
 };
 
 int sw_decoder_new(struct sw_decoder **out, struct sw_err *err)
@@ -19,6 +20,7 @@ int sw_decoder_new(struct sw_decoder **out, struct sw_err *err)
     struct sw_decoder *d = sw_calloc(1, sizeof *d);
     if (!d)
         return sw_err_nomem(err, "a decoder of pictures", sizeof *d);
+    d->max_pixels = SW_PICTURE_MAX_PIXELS;
     int rc = sw_jpeg_new(&d->jpeg, err);
     if (rc) {
         sw_decoder_free(d);
@@ -38,11 +40,16 @@ void sw_decoder_free(struct sw_decoder *d)
     sw_free(d);
 }
 
+void sw_decoder_limit(struct sw_decoder *d, int64_t max_pixels)
+{
+    d->max_pixels = max_pixels;
+}
+
 static int open_pixels(struct sw_decoder *d, struct sw_err *err)
 {
     const struct sw_picture *p = &d->picture;
     d->head = (struct sw_picture_head){"pixels", p->channels, p->height, p->width};
-    int rc = sw_picture_check_sides("picture", p->height, p->width, err);
+    int rc = sw_picture_check_sides("picture", p->height, p->width, d->max_pixels, err);
     if (!rc && (p->channels < 1 ||
                 (uint64_t)p->bytes / (uint64_t)(p->height * p->width) != (uint64_t)p->channels))
         rc =
@@ -60,11 +67,11 @@ static int open_encoded(struct sw_decoder *d, struct sw_err *err)
                           p->bytes >> 20, SW_PICTURE_MAX_BYTES >> 20);
     if (sw_jpeg_is(p->data, p->bytes)) {
         d->kind = KIND_JPEG;
-        return sw_jpeg_open(d->jpeg, p->data, p->bytes, &d->head, err);
+        return sw_jpeg_open(d->jpeg, p->data, p->bytes, d->max_pixels, &d->head, err);
     }
     if (sw_png_is(p->data, p->bytes)) {
         d->kind = KIND_PNG;
-        return sw_png_open(&d->png, p->data, p->bytes, &d->head, err);
+        return sw_png_open(&d->png, p->data, p->bytes, d->max_pixels, &d->head, err);
     }
     const unsigned char *b = p->data;
     if (p->bytes < 4)

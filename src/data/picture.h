@@ -21,8 +21,15 @@
 #include <stdint.h>
 
 /* Larger pictures are refused: what one of them may cost is bounded (6 bytes a pixel at most, for
- * progressive JPEG files), whatever its header says. */
-enum { SW_PICTURE_MAX_SIDE = 65535, SW_PICTURE_MAX_PIXELS = 100 * 1000 * 1000 };
+ * progressive JPEG files), whatever its header says. The number of pixels is a default that users
+ * can change. The time that a progressive JPEG may take is bounded in the same measure: it goes
+ * over the picture again for each of its scans, 100 at most, and pixels times scans must not be
+ * more than SW_PICTURE_MAX_PASSES times the most pixels. */
+enum {
+    SW_PICTURE_MAX_SIDE = 65535,
+    SW_PICTURE_MAX_PIXELS = 100 * 1000 * 1000,
+    SW_PICTURE_MAX_PASSES = 20
+};
 /* No encoded picture is longer than this. */
 enum { SW_PICTURE_MAX_BYTES = 512 << 20 };
 
@@ -62,6 +69,8 @@ struct sw_decoder;
 /* Errors: SW_ERR_NOMEM. */
 int sw_decoder_new(struct sw_decoder **out, struct sw_err *err) SW_MUST_CHECK;
 void sw_decoder_free(struct sw_decoder *d); /* NULL is accepted */
+/* Instead of SW_PICTURE_MAX_PIXELS, from the next open on. */
+void sw_decoder_limit(struct sw_decoder *d, int64_t max_pixels);
 
 /* Reads the header; p->data is borrowed until the next open or free.
  * Errors: SW_ERR_FORMAT (neither JPEG nor PNG, damaged, beyond the limits), SW_ERR_UNSUPPORTED (a

@@ -13,6 +13,7 @@
 #include <jerror.h>
 
 #include "base/os.h"
+#include "base/stop.h"
 #include "data/picture_private.h"
 #include <setjmp.h>
 #include <string.h>
@@ -31,6 +32,7 @@ struct sw_jpeg {
     int code; /* of the message */
     char text[JMSG_LENGTH_MAX];
     size_t bytes;
+    int64_t max_pixels;
 };
 
 static struct sw_jpeg *of(j_common_ptr c)
@@ -67,13 +69,22 @@ static void no_output(j_common_ptr c)
     (void)c;
 }
 
-/* A file of a few bytes may ask for thousands of passes over a large picture. */
+/* Called for every row. The process may be told to stop (report() finds that out again), and a file
+ * of a few bytes may ask for thousands of passes over a large picture. */
 static void on_progress(j_common_ptr c)
 {
     struct sw_jpeg *j = of(c);
-    if (j->c.input_scan_number <= MAX_SCANS)
+    if (sw_stop_check(NULL) != SW_OK)
+        longjmp(j->escape, 1);
+    const int scans = j->c.input_scan_number;
+    const int64_t pixels = (int64_t)j->c.image_height * j->c.image_width;
+    if (scans <= MAX_SCANS && pixels <= SW_PICTURE_MAX_PASSES * j->max_pixels / (scans ? scans : 1))
         return;
-    snprintf(j->text, sizeof j->text, "more than %d scans", MAX_SCANS);
+    snprintf(
+        j->text, sizeof j->text,
+        "%d scans of %lld pixels; expected at most %d scans, and %d times max_pixels = %lld in "
+        "all",
+        scans, (long long)pixels, MAX_SCANS, SW_PICTURE_MAX_PASSES, (long long)j->max_pixels);
     j->code = 0;
     longjmp(j->escape, 1);
 }
@@ -81,6 +92,9 @@ static void on_progress(j_common_ptr c)
 static int report(struct sw_jpeg *j, struct sw_err *err)
 {
     jpeg_abort_decompress(&j->c);
+    int rc = sw_stop_check(err);
+    if (rc)
+        return rc;
     switch (j->code) {
     case JERR_OUT_OF_MEMORY:
         return sw_err_nomem(err, "the state of libjpeg", 0);
@@ -134,7 +148,7 @@ bool sw_jpeg_is(const void *data, size_t bytes)
 static int check_head(struct sw_jpeg *j, struct sw_err *err)
 {
     const int64_t height = j->c.image_height, width = j->c.image_width;
-    int rc = sw_picture_check_sides("JPEG", height, width, err);
+    int rc = sw_picture_check_sides("JPEG", height, width, j->max_pixels, err);
     if (!rc && !j->c.arith_code && height * width / MAX_PIXELS_PER_BYTE > (int64_t)j->bytes)
         rc = sw_err_set(err, SW_ERR_FORMAT,
                         "JPEG that promises %lldx%lld pixels, more than its %zu bytes can hold",
@@ -146,10 +160,11 @@ static int check_head(struct sw_jpeg *j, struct sw_err *err)
     return rc;
 }
 
-int sw_jpeg_open(struct sw_jpeg *j, const void *data, size_t bytes, struct sw_picture_head *out,
-                 struct sw_err *err)
+int sw_jpeg_open(struct sw_jpeg *j, const void *data, size_t bytes, int64_t max_pixels,
+                 struct sw_picture_head *out, struct sw_err *err)
 {
     j->bytes = bytes;
+    j->max_pixels = max_pixels;
     jpeg_abort_decompress(&j->c);
     if (setjmp(j->escape))
         return report(j, err);

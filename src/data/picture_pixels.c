@@ -1,16 +1,17 @@
 /* What holds of pixels whoever decoded them: limits of their sides, and how colour becomes grey. */
 #include "data/picture_private.h"
 
-int sw_picture_check_sides(const char *kind, int64_t height, int64_t width, struct sw_err *err)
+int sw_picture_check_sides(const char *kind, int64_t height, int64_t width, int64_t max_pixels,
+                           struct sw_err *err)
 {
     if (height >= 1 && width >= 1 && height <= SW_PICTURE_MAX_SIDE &&
-        width <= SW_PICTURE_MAX_SIDE && height * width <= SW_PICTURE_MAX_PIXELS)
+        width <= SW_PICTURE_MAX_SIDE && height * width <= max_pixels)
         return SW_OK;
     return sw_err_set(err, SW_ERR_FORMAT,
-                      "%s of %lldx%lld (height x width), expected sides of 1 to %d and at most %d "
-                      "million pixels",
+                      "%s of %lldx%lld (height x width), expected sides of 1 to %d and at most "
+                      "max_pixels = %lld pixels",
                       kind, (long long)height, (long long)width, SW_PICTURE_MAX_SIDE,
-                      SW_PICTURE_MAX_PIXELS / 1000000);
+                      (long long)max_pixels);
 }
 
 void sw_picture_grey(unsigned char *p, int64_t pixels)

@@ -3,6 +3,7 @@
  * rounded, alpha is left out. libpng's errors jump back into the function of this file that called
  * it; its memory comes from sw_os() like ours. */
 #include "base/os.h"
+#include "base/stop.h"
 #include "data/picture_private.h"
 #include <png.h>
 #include <stdio.h>
@@ -20,7 +21,7 @@ struct sw_png {
     png_infop info;
     const unsigned char *data; /* borrowed */
     size_t bytes, at;
-    int64_t height, width;
+    int64_t height, width, max_pixels;
     bool interlaced, has_colour, no_memory;
     char text[200];
     struct sw_room row; /* one row of the whole width */
@@ -48,9 +49,13 @@ static _Noreturn void on_error(png_structp png, const char *text)
     png_longjmp(png, 1);
 }
 
-/* What a jump out of the library is about: a picture is not damaged because memory is short. */
+/* What a jump out of the library is about: a picture is not damaged because memory is short, or
+ * because the process is to stop. */
 static int report(const struct sw_png *p, struct sw_err *err)
 {
+    int rc = sw_stop_check(err);
+    if (rc)
+        return rc;
     if (p->no_memory)
         return sw_err_nomem(err, "the state of libpng", 0);
     return sw_err_set(err, SW_ERR_FORMAT, "damaged PNG of %zu bytes: %s", p->bytes, p->text);
@@ -78,7 +83,7 @@ bool sw_png_is(const void *data, size_t bytes)
 
 static int check_head(struct sw_png *p, struct sw_err *err)
 {
-    int rc = sw_picture_check_sides("PNG", p->height, p->width, err);
+    int rc = sw_picture_check_sides("PNG", p->height, p->width, p->max_pixels, err);
     const uint64_t inside = (uint64_t)p->height * png_get_rowbytes(p->png, p->info);
     if (!rc && inside / MAX_RATIO > p->bytes)
         rc = sw_err_set(err, SW_ERR_FORMAT,
@@ -121,14 +126,15 @@ static int read_head(struct sw_png *p, struct sw_picture_head *out, struct sw_er
     return rc;
 }
 
-int sw_png_open(struct sw_png **out, const void *data, size_t bytes, struct sw_picture_head *head,
-                struct sw_err *err)
+int sw_png_open(struct sw_png **out, const void *data, size_t bytes, int64_t max_pixels,
+                struct sw_picture_head *head, struct sw_err *err)
 {
     struct sw_png *p = sw_calloc(1, sizeof *p);
     if (!p)
         return sw_err_nomem(err, "the state of libpng", sizeof *p);
     p->data = data;
     p->bytes = bytes;
+    p->max_pixels = max_pixels;
     int rc = SW_OK;
     p->png =
         png_create_read_struct_2(PNG_LIBPNG_VER_STRING, p, on_error, on_warning, p, take, give);
@@ -153,11 +159,19 @@ void sw_png_close(struct sw_png *p)
     sw_free(p);
 }
 
+/* One row, unless the process is to stop (base/stop.h). */
+static void read_row(struct sw_png *p, unsigned char *to)
+{
+    if (sw_stop_check(NULL) != SW_OK)
+        png_longjmp(p->png, 1);
+    png_read_row(p->png, to, NULL);
+}
+
 /* All rows are read, and those of the window kept. */
 static void read_rows(struct sw_png *p, struct sw_picture_part w, int64_t step, unsigned char *to)
 {
     for (int64_t y = 0; y < p->height; y++) {
-        png_read_row(p->png, p->row.memory, NULL);
+        read_row(p, p->row.memory);
         if (y >= w.top && y < w.top + w.height) {
             memcpy(to, p->row.memory + w.left * step, (size_t)(w.width * step));
             to += w.width * step;
@@ -174,7 +188,7 @@ static void read_interlaced(struct sw_png *p, struct sw_picture_part w, int64_t 
     memset(to, 0, (size_t)(p->height * row_bytes));
     for (int pass = 0; pass < passes; pass++) {
         for (int64_t y = 0; y < p->height; y++)
-            png_read_row(p->png, to + y * row_bytes, NULL);
+            read_row(p, to + y * row_bytes);
     }
     for (int64_t y = 0; y < w.height; y++)
         memmove(to + y * w.width * step, to + (w.top + y) * row_bytes + w.left * step,

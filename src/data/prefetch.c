@@ -386,10 +386,12 @@ void sw_prefetch_free(struct sw_prefetch *p)
     sw_free(p);
 }
 
-/* The answer to the worker once closed. The lock is held. */
+/* The answer to the worker once closed: what failed is in the fault, where there is one, but for a
+ * request to stop. The lock is held. */
 static int closed_error(const struct sw_prefetch *p, struct sw_err *err)
 {
-    if (p->args.fault || p->error.code == SW_OK)
+    const bool in_fault = p->args.fault && p->error.code != SW_ERR_CANCELLED;
+    if (in_fault || p->error.code == SW_OK)
         return sw_err_set(err, SW_ERR_CANCELLED, "%s: stopped", p->name);
     if (err)
         *err = p->error;
@@ -438,15 +440,32 @@ int sw_prefetch_next(struct sw_prefetch *p, struct sw_batch *out, struct sw_err 
     return rc;
 }
 
-bool sw_prefetch_is_ready(struct sw_prefetch *p)
+/* Is there a batch to hand out, and is it read? The lock is held. */
+static bool has_next(const struct sw_prefetch *p, bool *read)
 {
-    sw_mutex_lock(&p->lock);
     bool limited = p->args.batch_limit >= 0 && p->handed >= p->args.batch_limit;
     bool room = p->handed - p->released < p->args.slots;
-    bool ready = !p->closed && !limited && room &&
-                 p->slot[p->handed % p->args.slots].rows_done >= p->args.row_count;
+    *read = p->slot[p->handed % p->args.slots].rows_done >= p->args.row_count;
+    return !p->closed && !limited && room;
+}
+
+bool sw_prefetch_is_ready(struct sw_prefetch *p)
+{
+    bool read;
+    sw_mutex_lock(&p->lock);
+    bool next = has_next(p, &read);
     sw_mutex_unlock(&p->lock);
-    return ready;
+    return next && read;
+}
+
+bool sw_prefetch_is_late(struct sw_prefetch *p)
+{
+    bool read;
+    if (!sw_mutex_trylock(&p->lock))
+        return false;
+    bool next = has_next(p, &read);
+    sw_mutex_unlock(&p->lock);
+    return next && !read;
 }
 
 /* Makes a slot empty. The lock is held. */

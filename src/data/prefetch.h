@@ -73,6 +73,9 @@ void sw_prefetch_free(struct sw_prefetch *p);
 int sw_prefetch_next(struct sw_prefetch *p, struct sw_batch *out, struct sw_err *err) SW_MUST_CHECK;
 /* Would it wait? False also when it would answer with an error. */
 bool sw_prefetch_is_ready(struct sw_prefetch *p);
+/* Is a batch still to be read that the worker may wait for? Never waits itself: false, too, while
+ * another thread holds the lock. */
+bool sw_prefetch_is_late(struct sw_prefetch *p);
 /* Gives the slot back; batches are released in the order in which they came. */
 void sw_prefetch_release(struct sw_prefetch *p, const struct sw_batch *b);
 /* Starts a new pass of batch_limit batches at first_batch, and throws away what was prefetched

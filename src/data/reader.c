@@ -7,6 +7,7 @@
  * sample goes on to the next place: what stands in for a record depends on nothing but the record.
  */
 #include "base/os.h"
+#include "base/stop.h"
 #include "data/source.h"
 #include <string.h>
 
@@ -47,6 +48,8 @@ static int take_memory(struct sw_reader *r, struct sw_err *err)
         return sw_err_nomem(err, "a buffer for raw records", r->scratch_bytes);
     r->scratch = r->block + (ALIGNMENT - (uintptr_t)r->block % ALIGNMENT) % ALIGNMENT;
     int rc = needs_decoder(r->source) ? sw_decoder_new(&r->decoder, err) : SW_OK;
+    if (r->decoder)
+        sw_decoder_limit(r->decoder, r->source->raw.max_pixels);
     if (!rc && r->source->raw.picture_bytes)
         rc = sw_room_need(&r->room, r->source->raw.picture_bytes, "a picture", err);
     return rc;
@@ -149,7 +152,7 @@ static int read_record(struct sw_reader *r, int64_t i, void *const *wanted, stru
 {
     const struct sw_source *s = r->source;
     const int64_t record = sw_subset_record(&s->subset, r->place[i]);
-    int rc = SW_OK;
+    int rc = sw_stop_check(err);
     for (int f = 0; !rc && f < s->field_count; f++) {
         void *scratch = r->scratch + (size_t)i * r->row_bytes + r->field_offset[f];
         if (!wanted[f])
@@ -339,7 +342,8 @@ int sw_source_fetch(struct sw_reader *r, int64_t first, int64_t count,
         r->decode_ms += (double)(after - between) * 1e-6;
         before = after;
     }
-    return SW_OK;
+    int rc = sw_records_check(&r->source->raw, err);
+    return rc ? sw_err_prefix(err, rc, "data %s", r->source->name) : SW_OK;
 }
 
 /* What is passed over here is not told: it will be met again. */

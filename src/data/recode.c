@@ -36,11 +36,14 @@ int sw_recoder_new(const struct sw_recode_args *a, struct sw_recoder **out, stru
     r->conf.scale = 1;
     r->conf.resize = (struct sw_reals){r->sides, a->shorter ? 1 : 2};
     int rc = sw_decoder_new(&r->decoder, err);
-    if (rc)
+    if (rc) {
         sw_recoder_free(r);
-    else
-        *out = r;
-    return rc;
+        return rc;
+    }
+    if (a->max_pixels)
+        sw_decoder_limit(r->decoder, a->max_pixels);
+    *out = r;
+    return SW_OK;
 }
 
 void sw_recoder_free(struct sw_recoder *r)

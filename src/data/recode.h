@@ -18,7 +18,8 @@ struct sw_recode_args {
     int64_t height, width; /* or the sides become these; 0: not asked for */
     int64_t channels;      /* 1 or 3; 0: as the picture has them */
     enum sw_recode_form form;
-    int quality; /* of JPEG, 1 to 100 */
+    int quality;        /* of JPEG, 1 to 100 */
+    int64_t max_pixels; /* of the picture that comes; 0: SW_PICTURE_MAX_PIXELS */
 };
 
 /* Whether anything is asked for at all. */

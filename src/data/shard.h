@@ -86,13 +86,16 @@ struct sw_shard {
     /* the rest is private */
     const unsigned char *bytes; /* of the whole file: the blob's, or the caller's */
     uint64_t records_at, index_at;
-    uint64_t *checked; /* owned; a bit for each record whose checksum was right; atomic */
+    unsigned char *index; /* owned: the file's, checked */
+    uint64_t *checked;    /* owned; a bit for each record whose checksum was right; atomic */
     struct sw_blob blob;
 };
 
-/* Maps a plain file, or inflates a .gz, and checks header and index.
- * Errors: SW_ERR_NOTFOUND, SW_ERR_IO, SW_ERR_FORMAT, SW_ERR_UNSUPPORTED (version), SW_ERR_NOMEM. */
-int sw_shard_open(struct sw_shard *s, const char *path, struct sw_err *err) SW_MUST_CHECK;
+/* Maps a plain file, or inflates a .gz of at most max_bytes (0: a default), and checks header and
+ * index. Errors: SW_ERR_NOTFOUND, SW_ERR_IO, SW_ERR_FORMAT, SW_ERR_UNSUPPORTED (version),
+ * SW_ERR_NOMEM. */
+int sw_shard_open(struct sw_shard *s, const char *path, uint64_t max_bytes,
+                  struct sw_err *err) SW_MUST_CHECK;
 /* The same with bytes in memory, aligned to 8 and borrowed until close; name is for messages. */
 int sw_shard_parse(struct sw_shard *s, const char *name, const void *bytes, uint64_t size,
                    struct sw_err *err) SW_MUST_CHECK;
@@ -102,6 +105,9 @@ void sw_shard_close(struct sw_shard *s); /* a zeroed one is accepted */
  * Errors: SW_ERR_FORMAT. */
 int sw_shard_read(const struct sw_shard *s, int64_t record, int f, struct sw_shard_value *out,
                   struct sw_err *err) SW_MUST_CHECK;
+/* Whether the file was left alone since it was opened. What sw_shard_read handed out is to be
+ * trusted only where this succeeds after its use. Errors: SW_ERR_FORMAT, SW_ERR_IO. */
+int sw_shard_whole(const struct sw_shard *s, struct sw_err *err) SW_MUST_CHECK;
 /* Checks a record's checksum, sizes and label, also where that was done before. *bytes (or NULL):
  * what it takes in the file. Errors: SW_ERR_FORMAT. */
 int sw_shard_check(const struct sw_shard *s, int64_t record, size_t *bytes,

@@ -149,15 +149,26 @@ static uint64_t least_bytes(const struct sw_shard *s, bool *exactly)
 
 static uint64_t begin_of(const struct sw_shard *s, int64_t record)
 {
-    return record < s->records ? at64(s, s->index_at + (uint64_t)record * SW_SHARD_INDEX_BYTES)
+    return record < s->records ? sw_shard_u64(s->index + (size_t)record * SW_SHARD_INDEX_BYTES)
                                : s->index_at;
+}
+
+/* The index is copied: reading trusts it once it is checked, and a file that is mapped can lose it
+ * later. */
+static int copy_index(struct sw_shard *s, struct sw_err *err)
+{
+    const size_t bytes = (size_t)(s->file_bytes - s->index_at);
+    s->index = sw_os()->alloc(bytes);
+    if (!s->index)
+        return sw_err_nomem(err, s->path, bytes);
+    memcpy(s->index, s->bytes + s->index_at, bytes);
+    return SW_OK;
 }
 
 static int check_index(struct sw_shard *s, struct sw_err *err)
 {
     const uint64_t want = at64(s, SW_SHARD_AT_INDEX_SUM);
-    const uint64_t is =
-        sw_hash_bytes64(s->bytes + s->index_at, (size_t)(s->file_bytes - s->index_at));
+    const uint64_t is = sw_hash_bytes64(s->index, (size_t)(s->file_bytes - s->index_at));
     if (is != want)
         return sw_err_set(err, SW_ERR_FORMAT,
                           "%s: its index is damaged: checksum %016llx, expected %016llx", s->path,
@@ -197,6 +208,8 @@ int sw_shard_parse(struct sw_shard *s, const char *name, const void *bytes, uint
     if (!rc)
         rc = take_header(s, err);
     if (!rc)
+        rc = copy_index(s, err);
+    if (!rc)
         rc = check_index(s, err);
     if (!rc) {
         const size_t words = (size_t)(s->records + BITS - 1) / BITS;
@@ -209,12 +222,12 @@ int sw_shard_parse(struct sw_shard *s, const char *name, const void *bytes, uint
     return rc;
 }
 
-int sw_shard_open(struct sw_shard *s, const char *path, struct sw_err *err)
+int sw_shard_open(struct sw_shard *s, const char *path, uint64_t max_bytes, struct sw_err *err)
 {
     struct sw_blob blob;
     uint64_t bytes = 0;
     *s = (struct sw_shard){0};
-    int rc = sw_blob_open(&blob, path, err);
+    int rc = sw_blob_open(&blob, path, max_bytes, err);
     if (rc)
         return rc;
     rc = sw_blob_claimed(&blob, &bytes, err);
@@ -236,6 +249,7 @@ void sw_shard_close(struct sw_shard *s)
     sw_free(s->path);
     sw_free(s->origin);
     sw_free(s->checked);
+    sw_free(s->index);
     sw_blob_close(&s->blob);
     *s = (struct sw_shard){0};
 }
@@ -317,7 +331,7 @@ static int check_label(const struct sw_shard *s, int64_t record, struct sw_err *
 int sw_shard_check(const struct sw_shard *s, int64_t record, size_t *bytes, struct sw_err *err)
 {
     const uint64_t begin = begin_of(s, record), size = begin_of(s, record + 1) - begin;
-    const uint64_t want = at64(s, s->index_at + (uint64_t)record * SW_SHARD_INDEX_BYTES + 8);
+    const uint64_t want = sw_shard_u64(s->index + (size_t)record * SW_SHARD_INDEX_BYTES + 8);
     const uint64_t is = sw_hash_bytes64(s->bytes + begin, (size_t)size);
     struct sw_shard_value v;
     uint64_t end = 0;
@@ -355,5 +369,15 @@ int sw_shard_read(const struct sw_shard *s, int64_t record, int f, struct sw_sha
 {
     uint64_t end;
     int rc = check_once(s, record, err);
-    return rc ? rc : walk(s, record, f, out, &end, err);
+    if (!rc)
+        rc = walk(s, record, f, out, &end, err);
+    /* A record that is damaged may be one of a file that was truncated meanwhile. */
+    struct sw_err why;
+    const int whole = rc ? sw_shard_whole(s, &why) : SW_OK;
+    return whole ? sw_err_set(err, whole, "%s", why.text) : rc;
+}
+
+int sw_shard_whole(const struct sw_shard *s, struct sw_err *err)
+{
+    return sw_blob_check(&s->blob, err);
 }

@@ -71,7 +71,7 @@ int sw_data_sniff(const char *path, const struct sw_format **out, struct sw_err 
         *out = of_folder(path);
         return SW_OK;
     }
-    int rc = sw_blob_open(&blob, path, err);
+    int rc = sw_blob_open(&blob, path, 0, err);
     if (rc)
         return rc;
     /* A file that is shorter, or no .gz after all, has no head to go by. */

@@ -103,8 +103,11 @@ static int make_bad(struct sw_source *s, const struct sw_source_args *args, stru
 
 static int open_records(struct sw_source *s, const struct sw_source_args *args, struct sw_err *err)
 {
-    struct sw_format_args how = {
-        .conf = args->format_conf, .split = args->name, .channels = args->conf->channels};
+    struct sw_format_args how = {.conf = args->format_conf,
+                                 .split = args->name,
+                                 .channels = args->conf->channels,
+                                 .max_bytes = args->conf->max_bytes,
+                                 .max_pixels = args->conf->max_pixels};
     if (args->replaced)
         how.implied = args->replaced->implied;
     int rc = sw_records_open(&s->raw, args->format, &how, err);
@@ -168,5 +171,6 @@ int64_t sw_source_batches(const struct sw_source *s, int64_t batch)
 
 int64_t sw_source_steps(const struct sw_source *s, double epochs, int64_t batch)
 {
-    return (int64_t)ceil(epochs * (double)s->records / (double)batch);
+    const double steps = ceil(epochs * (double)s->records / (double)batch);
+    return steps < 0x1p63 ? (int64_t)steps : INT64_MAX;
 }

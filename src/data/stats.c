@@ -1,5 +1,6 @@
 #include "data/stats.h"
 #include "base/os.h"
+#include "base/stop.h"
 #include "data/prefetch.h"
 #include "device/cpu/algebra.h"
 #include "tensor/npy.h"
@@ -20,6 +21,13 @@ static int64_t batch_rows(const struct sw_source *s)
     if (s->streams)
         return s->streams;
     return rows < 1 ? 1 : rows > MAX_ROWS ? MAX_ROWS : rows;
+}
+
+static bool goes_on(const struct sw_stats_watch *watch, int64_t done, int64_t records)
+{
+    if (sw_stop_check(NULL) != SW_OK)
+        return false;
+    return !watch || !watch->progress || watch->progress(watch->user, done, records);
 }
 
 typedef int take_fn(void *user, const struct sw_batch *b, struct sw_err *err);
@@ -48,7 +56,7 @@ static int each_batch(const struct sw_source *s, unsigned fields,
         rc = take(user, &b, err);
         done += b.valid_rows;
         sw_prefetch_release(p, &b);
-        if (!rc && watch && watch->progress && !watch->progress(watch->user, done, s->records))
+        if (!rc && !goes_on(watch, done, s->records))
             rc = sw_err_set(err, SW_ERR_CANCELLED, "stopped after %lld of %lld records",
                             (long long)done, (long long)s->records);
     }
@@ -251,12 +259,13 @@ static int add_gram(void *user, const struct sw_batch *b, struct sw_err *err)
 {
     struct whitening *w = user;
     const float *x = b->field[w->image];
-    (void)err;
     for (int64_t i = 0; i < b->valid_rows; i++) {
         for (int64_t k = 0; k < w->count; k++)
             w->rows[i * w->count + k] = x[i * w->count + k] - w->mean[k];
     }
-    sw_algebra_gram(w->count, b->valid_rows, w->rows, w->gram);
+    int rc = sw_algebra_gram(w->count, b->valid_rows, w->rows, w->gram, err);
+    if (rc != SW_OK)
+        return rc;
     for (int64_t i = 0; i < w->count * w->count; i++)
         w->sum[i] += (double)w->gram[i];
     return SW_OK;

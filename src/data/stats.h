@@ -37,7 +37,8 @@ struct sw_stats_watch {
 };
 
 /* The source must be one for evaluation. Errors: those of the source, SW_ERR_NOMEM,
- * SW_ERR_CANCELLED after progress answered false. *out is to be freed in any case. */
+ * SW_ERR_CANCELLED after progress answered false, or a request to stop (base/stop.h). *out is to be
+ * freed in any case. */
 int sw_stats_measure(const struct sw_source *s, const struct sw_stats_watch *watch,
                      struct sw_stats *out, struct sw_err *err) SW_MUST_CHECK;
 void sw_stats_fini(struct sw_stats *s);

@@ -1,5 +1,6 @@
 #include "data/vocabulary.h"
 #include "base/os.h"
+#include "base/stop.h"
 #include "base/str.h"
 #include <string.h>
 
@@ -28,13 +29,16 @@ static void next_word(struct sw_text *t, const char **token, size_t *n)
 
 int sw_text_next(struct sw_text *t, const char **token, size_t *n, struct sw_err *err)
 {
+    int rc = sw_stop_check(err);
+    if (rc)
+        return rc;
     if (t->unit == SW_TEXT_WORDS) {
         next_word(t, token, n);
         return SW_OK;
     }
     *token = t->at;
     *n = t->at < t->end;
-    if (t->unit == SW_TEXT_CHARACTERS && *n) {
+    if (t->unit == SW_TEXT_CHARACTERS && *n && (*t->at & 0x80)) { /* else ASCII */
         *n = sw_utf8_length(t->at, (size_t)(t->end - t->at));
         if (*n == 0)
             return sw_err_set(err, SW_ERR_FORMAT,

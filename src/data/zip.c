@@ -209,10 +209,10 @@ static int read_directory(struct sw_zip *z, struct sw_err *err)
     return rc;
 }
 
-int sw_zip_open(struct sw_zip *z, const char *path, struct sw_err *err)
+int sw_zip_open(struct sw_zip *z, const char *path, uint64_t max_bytes, struct sw_err *err)
 {
     *z = (struct sw_zip){0};
-    int rc = sw_blob_open(&z->file, path, err);
+    int rc = sw_blob_open(&z->file, path, max_bytes, err);
     if (!rc)
         rc = read_directory(z, err);
     if (rc)
@@ -274,6 +274,12 @@ static int check_member(const struct sw_zip *z, const struct sw_zip_member *m, s
                           "%s: member %.100s promises %llu bytes, but has %llu in the file",
                           z->file.path, m->name, (unsigned long long)m->bytes,
                           (unsigned long long)m->packed_bytes);
+    if (m->method == DEFLATED && m->bytes > z->file.max_bytes)
+        return sw_err_set(err, SW_ERR_FORMAT,
+                          "%s: member %.100s inflates to %llu bytes, more than max_bytes = %llu; "
+                          "raise that key of the data section if the file is right",
+                          z->file.path, m->name, (unsigned long long)m->bytes,
+                          (unsigned long long)z->file.max_bytes);
     return SW_OK;
 }
 

@@ -24,9 +24,11 @@ struct sw_zip {
     uint64_t directory_offset; /* members lie before it */
 };
 
-/* Reads the list of members. Errors: SW_ERR_NOTFOUND, SW_ERR_IO, SW_ERR_NOMEM, SW_ERR_FORMAT,
- * SW_ERR_UNSUPPORTED (several volumes). */
-int sw_zip_open(struct sw_zip *z, const char *path, struct sw_err *err) SW_MUST_CHECK;
+/* Reads the list of members. max_bytes: as of sw_blob_open, for each member that is deflated.
+ * Errors: SW_ERR_NOTFOUND, SW_ERR_IO, SW_ERR_NOMEM, SW_ERR_FORMAT, SW_ERR_UNSUPPORTED (several
+ * volumes). */
+int sw_zip_open(struct sw_zip *z, const char *path, uint64_t max_bytes,
+                struct sw_err *err) SW_MUST_CHECK;
 void sw_zip_close(struct sw_zip *z); /* a zeroed one is accepted */
 
 const struct sw_zip_member *sw_zip_find(const struct sw_zip *z, const char *name); /* or NULL */

@@ -102,6 +102,7 @@ struct sw_device {
     int index;
     struct sw_tune *tune; /* borrowed: choices by measuring (device/tune.h); NULL: by rules. Set
                              before there are streams */
+    bool avoid_winograd;  /* convolutions use no Winograd algorithm. Set before there are streams */
 };
 
 struct sw_stream {
@@ -115,8 +116,13 @@ int sw_cpu_open(bool reference, struct sw_device **out, struct sw_err *err) SW_M
 int sw_cpu_open_as(bool reference, enum sw_precision precision, struct sw_device **out,
                    struct sw_err *err) SW_MUST_CHECK;
 void sw_device_close(struct sw_device *dev); /* NULL is accepted */
-/* The math libraries of the CPU, "oneDNN 2.6.3, OpenBLAS 0.3.21", into out; returns out. */
-const char *sw_cpu_libraries(char *out, size_t bytes);
+/* Makes the OpenMP team of the calling thread, which is about to compute with so many threads.
+ * Errors: SW_ERR_NOMEM where the system refuses one of them; without this call that ends the
+ * process. */
+int sw_cpu_start_team(int threads, struct sw_err *err) SW_MUST_CHECK;
+/* The math libraries of the CPU, "oneDNN 2.6.3, OpenBLAS 0.3.21", into out. OpenBLAS is loaded for
+ * it and left out when that fails. Errors: SW_ERR_NOMEM, SW_ERR_UNSUPPORTED. */
+int sw_cpu_libraries(char *out, size_t bytes, struct sw_err *err) SW_MUST_CHECK;
 
 /* Gives up what is queued on the device's streams: it is dropped, and every wait and call returns
  * SW_ERR_CANCELLED. An operation that runs just now still ends. Any thread; once is for ever. On

@@ -2,7 +2,9 @@
  * stead when the database cannot be written. Runs on the thread that sets the job up, before the
  * writer starts. */
 #include "base/os.h"
+#include "base/str.h"
 #include "history/writer.h"
+#include <dirent.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -98,7 +100,7 @@ static int make_own_dir(const char *name, char **path, struct sw_err *err)
             n == 1 ? sw_format("%s/%s", runs, name) : sw_format("%s/%s-%d", runs, name, n);
         if (!candidate)
             code = sw_err_nomem(err, "path of the output directory", 0);
-        else if (sw_os()->mkdir(candidate, 0700) == 0)
+        else if (sw_os()->mkdir(candidate, 0777) == 0)
             *path = candidate;
         else if (errno != EEXIST)
             code =
@@ -130,19 +132,93 @@ static int name_out_dir(struct sw_history *h, const char *given, const char *nam
     char *path = NULL;
     int code = given ? make_given_dir(given, &path, err) : make_own_dir(name, &path, err);
     if (!code)
+        code = sw_claim_take(&h->claim, path, 0, "choose another --out", h->log, err);
+    if (!code)
         code = set_out_dir(h, path, err);
     if (code)
         sw_free(path);
     return code;
 }
 
-/* A directory that was made for an id that did not come to be. */
+/* A directory that was made for an id that did not come to be. A given one stays, and claimed. */
 static void forget_out_dir(struct sw_history *h, bool remove)
 {
+    if (remove)
+        sw_claim_release(&h->claim);
     if (h->out_dir && remove)
         rmdir(h->out_dir);
     sw_free(h->out_dir);
     h->out_dir = NULL;
+}
+
+/* --- A directory with the result of another run --------------------------------------------- */
+
+/* The highest step of a checkpoint in a directory; 0 when there is none, or only that of step 0,
+ * which holds nothing but initial values. */
+static int64_t newest_checkpoint(const char *dir)
+{
+    int64_t newest = 0;
+    DIR *d = opendir(dir);
+    if (!d)
+        return 0;
+    for (const struct dirent *e; (e = readdir(d));) {
+        if (!sw_str_match("checkpoint-*.safetensors", e->d_name))
+            continue;
+        int64_t step = strtoll(e->d_name + strlen("checkpoint-"), NULL, 10);
+        if (step > newest)
+            newest = step;
+    }
+    closedir(d);
+    return newest;
+}
+
+/* The newest run that the database has in this directory: its id, 0 when there is none. */
+static int64_t run_in(struct sw_history *h, const char *dir)
+{
+    sqlite3_stmt *st = NULL;
+    int64_t id = 0;
+    struct sw_err ignored;
+    if (sw_store_open(&h->store, h->setup_ms, &ignored) != SW_OK)
+        return 0;
+    if (sqlite3_prepare_v2(h->store.db, "SELECT max(id) FROM runs WHERE out_dir = ?1", -1, &st,
+                           NULL) == SQLITE_OK &&
+        sqlite3_bind_text(st, 1, dir, -1, SQLITE_STATIC) == SQLITE_OK &&
+        sqlite3_step(st) == SQLITE_ROW)
+        id = sqlite3_column_int64(st, 0);
+    sqlite3_finalize(st);
+    return id;
+}
+
+/* A new run writes checkpoints of the same names, and --out may be a mistake. */
+static int refuse_result(struct sw_history *h, const char *dir, struct sw_err *err)
+{
+    int64_t step = newest_checkpoint(dir), id = step > 0 ? run_in(h, dir) : 0;
+    if (step == 0)
+        return SW_OK;
+    if (id == 0)
+        return sw_err_set(err, SW_ERR_INVALID,
+                          "%s holds checkpoints up to step %lld of a run that is not in this "
+                          "history, and a new run would overwrite them; choose another --out, or "
+                          "remove them",
+                          dir, (long long)step);
+    return sw_err_set(err, SW_ERR_INVALID,
+                      "%s holds the checkpoints of run %lld up to step %lld, and a new run would "
+                      "overwrite them; choose another --out, or remove that run with `singa-ws "
+                      "history rm --files %lld`",
+                      dir, (long long)id, (long long)step, (long long)id);
+}
+
+/* Before anything is stored: a run that may not write into its directory does not exist. */
+static int take_given_dir(struct sw_history *h, const struct sw_run_info *info, struct sw_err *err)
+{
+    char *path = NULL;
+    int code = make_given_dir(info->out_dir, &path, err);
+    if (!code)
+        code = sw_claim_take(&h->claim, path, 0, "choose another --out", h->log, err);
+    if (!code && !info->overwrite)
+        code = refuse_result(h, path, err);
+    sw_free(path);
+    return code;
 }
 
 /* --- A new run ----------------------------------------------------------------------------- */
@@ -233,6 +309,8 @@ int sw_history_begin_run(struct sw_history *h, const struct sw_run_info *info, s
         code = make_run_row(h, info, now, err);
     if (!code)
         code = make_segment_row(h, info, 0, now, err);
+    if (!code && info->out_dir)
+        code = take_given_dir(h, info, err);
     if (code)
         return code;
     int stored = store_run(h, info->out_dir, &no_dir, &why);
@@ -240,6 +318,7 @@ int sw_history_begin_run(struct sw_history *h, const struct sw_run_info *info, s
         return sw_err_set(err, why.code, "%s", why.text);
     if (stored)
         code = name_out_dir(h, info->out_dir, h->uid, err);
+    sw_claim_sign(&h->claim, h->run_id);
     if (!code)
         code = sw_spool_init(&h->spool, h->path, h->out_dir, h->uid, err);
     if (!code && stored)
@@ -323,21 +402,56 @@ static int adopt_run(struct sw_history *h, int64_t run_id, struct sw_err *err)
     if (!h->out_dir)
         return sw_err_nomem(err, "path of the output directory", 0);
     h->run_id = run_id;
-    return sw_os_mkdirs(h->out_dir, 0777, err);
+    code = sw_os_mkdirs(h->out_dir, 0777, err);
+    return code ? code
+                : sw_claim_take(&h->claim, h->out_dir, run_id,
+                                "wait for its end, or stop it with SIGTERM", h->log, err);
+}
+
+/* Inside the transaction: whether the run is as it was when its checkpoints were chosen. */
+static int compare_segments(struct sw_history *h, int64_t segments, bool *changed,
+                            struct sw_err *err)
+{
+    sqlite3_stmt *st = NULL;
+    int rc = sqlite3_prepare_v2(
+        h->store.db,
+        "SELECT count(s.run_id), r.pid FROM runs r LEFT JOIN segments s ON s.run_id = r.id"
+        " WHERE r.id = ?1",
+        -1, &st, NULL);
+    if (rc == SQLITE_OK)
+        rc = sqlite3_bind_int64(st, 1, h->run_id);
+    if (rc == SQLITE_OK)
+        rc = sqlite3_step(st);
+    int code = sw_sqlite_check(h->store.db, rc, h->path, err);
+    *changed = !code && segments > 0 && sqlite3_column_int64(st, 0) != segments;
+    if (*changed)
+        code = sw_err_set(
+            err, SW_ERR_INVALID,
+            "run %lld was resumed by another process (pid %lld) in the meantime; look "
+            "at it with `singa-ws history show %lld`, and resume it again if it has "
+            "ended",
+            (long long)h->run_id, (long long)sqlite3_column_int64(st, 1), (long long)h->run_id);
+    sqlite3_finalize(st);
+    return code;
 }
 
 /* What the run spooled before must be in the database, or before the new segment in the same spool,
  * because a segment supersedes what lies behind its first step. */
-static int store_segment(struct sw_history *h, struct sw_err *err)
+static int store_segment(struct sw_history *h, int64_t segments, bool *changed, struct sw_err *err)
 {
     struct sw_merge m = {0};
+    *changed = false;
     int code = sw_history_merge_spool(&h->store, h->spool.path, h->setup_ms, &m, err);
     tell_merged(h->log, h->spool.path, &m);
     atomic_fetch_add(&h->merged, m.rows);
     if (!code)
         code = sw_store_begin(&h->store, h->setup_ms, err);
+    if (code)
+        return code;
+    code = compare_segments(h, segments, changed, err);
     if (!code)
-        code = sw_store_end(&h->store, sw_store_apply(&h->store, h->uid, h->segment, err), err);
+        code = sw_store_apply(&h->store, h->uid, h->segment, err);
+    code = sw_store_end(&h->store, code, err);
     h->segment_stored = code == SW_OK;
     return code;
 }
@@ -346,6 +460,7 @@ int sw_history_resume_run(struct sw_history *h, int64_t run_id, int64_t from_ste
                           const struct sw_run_info *info, struct sw_err *err)
 {
     struct sw_err why = {0};
+    bool changed = false;
     int code = sw_store_open(&h->store, h->setup_ms, err);
     if (!code)
         code = adopt_run(h, run_id, err);
@@ -353,7 +468,7 @@ int sw_history_resume_run(struct sw_history *h, int64_t run_id, int64_t from_ste
         code = make_segment_row(h, info, from_step, sw_os()->unix_time(), err);
     if (!code)
         code = sw_spool_init(&h->spool, h->path, h->out_dir, h->uid, err);
-    if (!code && store_segment(h, &why) != SW_OK)
-        code = spool_run(h, &why, err);
+    if (!code && store_segment(h, info->segments, &changed, &why) != SW_OK)
+        code = changed ? sw_err_set(err, why.code, "%s", why.text) : spool_run(h, &why, err);
     return code ? code : sw_history_start_writer(h, err);
 }

@@ -145,26 +145,43 @@ static bool is_ours(int fd)
     return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 && peer.uid == geteuid();
 }
 
+/* A free place; where there is none, that of the client which has been silent for longest, and
+ * which is hung up on. */
+static struct client *make_room(struct sw_control *c)
+{
+    struct client *oldest = &c->clients[0];
+    for (int i = 0; i < CLIENTS; i++) {
+        if (c->clients[i].fd < 0)
+            return &c->clients[i];
+        if (c->clients[i].until_ns < oldest->until_ns)
+            oldest = &c->clients[i];
+    }
+    drop(oldest);
+    return oldest;
+}
+
+/* One client at a time, after all others have been heard: one that sends its line at once is served
+ * however many silent ones come behind it. */
 static void admit(struct sw_control *c)
 {
     int fd = accept4(c->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
     if (fd < 0)
         return;
-    for (int i = 0; i < CLIENTS && is_ours(fd); i++)
-        if (c->clients[i].fd < 0) {
-            c->clients[i] = (struct client){
-                .fd = fd, .until_ns = sw_os()->monotonic_ns() + (int64_t)PATIENCE_MS * 1000000};
-            return;
-        }
-    close(fd);
+    if (!is_ours(fd)) {
+        close(fd);
+        return;
+    }
+    *make_room(c) = (struct client){
+        .fd = fd, .until_ns = sw_os()->monotonic_ns() + (int64_t)PATIENCE_MS * 1000000};
 }
 
-static bool is_printable(const char *line)
+/* UTF-8 without control characters, as what the history stores and terminals show has to be. */
+static bool is_text(const char *line)
 {
-    for (; *line; line++)
-        if ((unsigned char)*line < ' ' || *line == 127)
+    for (const char *c = line; *c; c++)
+        if ((unsigned char)*c < ' ' || *c == 127)
             return false;
-    return true;
+    return sw_utf8_is_valid(line);
 }
 
 /* A short line: where it does not fit into the socket at once, nobody reads. */
@@ -181,11 +198,11 @@ static void send_line(int fd, const char *text)
 /* The line is complete, of `length` bytes. */
 static void serve(struct client *client, size_t length, sw_control_handle *handle, void *user)
 {
-    char answer[SW_CONTROL_LINE] = "error: a line has no control characters";
+    char answer[SW_CONTROL_LINE] = "error: a line is UTF-8 text without control characters";
     client->line[length] = '\0';
     if (length > 0 && client->line[length - 1] == '\r')
         client->line[length - 1] = '\0';
-    if (strlen(client->line) + 1 >= length && is_printable(client->line))
+    if (strlen(client->line) + 1 >= length && is_text(client->line))
         handle(user, client->line, answer, sizeof answer);
     send_line(client->fd, answer);
     drop(client);
@@ -264,10 +281,11 @@ int sw_control_ask(const char *path, const char *line, char *answer, size_t byte
     struct timeval patience = {.tv_sec = ASK_MS / 1000};
     struct sockaddr_un to;
     int folder;
-    if (strlen(line) >= SW_CONTROL_LINE - 1 || !is_printable(line))
-        return sw_err_set(err, SW_ERR_INVALID,
-                          "a request is one line of at most %d bytes without control characters",
-                          SW_CONTROL_LINE - 2);
+    if (strlen(line) >= SW_CONTROL_LINE - 1 || !is_text(line))
+        return sw_err_set(
+            err, SW_ERR_INVALID,
+            "a request is one line of at most %d bytes, UTF-8 without control characters",
+            SW_CONTROL_LINE - 2);
     int rc = address_of(path, &to, &folder, err);
     if (rc != SW_OK)
         return rc;

@@ -4,7 +4,7 @@
  * crash left behind.
  *
  * Protocol: connect, send one line, read one line, done. Lines end with a newline (or with the end
- * of what is sent), have at most 511 bytes and no control characters:
+ * of what is sent), have at most 511 bytes, and are UTF-8 without control characters:
  *
  *     pause         all workers stop after the same step, and wait
  *     continue      and go on
@@ -15,8 +15,9 @@
  * The answer is "ok: TEXT" when the request was taken, else "error: TEXT". What came of it is in
  * the snapshot and in the events.
  *
- * Thread rule: one thread polls; it never waits for a client. A line that is not complete after
- * 2 s, and more than 8 clients at once, are dropped. sw_control_wake by any thread. */
+ * Thread rule: one thread polls; it never waits for a client. A client whose line is not complete
+ * after 2 s is dropped; when 8 are silent and another one comes, the oldest is.
+ * sw_control_wake by any thread. */
 #ifndef SW_HISTORY_CONTROL_H
 #define SW_HISTORY_CONTROL_H
 

@@ -1,6 +1,7 @@
 #include "history/edit.h"
 
 #include "base/os.h"
+#include "base/str.h"
 #include "history/store.h"
 #include "history/summary.h"
 #include <errno.h>
@@ -69,6 +70,10 @@ static int run(struct sw_history_edit *e, const char *sql, int64_t run_id, const
 static int change(struct sw_history_edit *e, const char *sql, int64_t run_id,
                   const char *const *texts, int text_count, struct sw_err *err)
 {
+    for (int i = 0; i < text_count; i++)
+        if (texts[i] && !sw_utf8_is_valid(texts[i]))
+            return sw_err_set(err, SW_ERR_INVALID,
+                              "notes and tags are UTF-8 text, and this one has other bytes");
     int code = sw_store_begin(&e->store, WAIT_MS, err);
     if (code)
         return code;

@@ -72,6 +72,7 @@ void sw_history_close(struct sw_history *h)
     sw_row_free(h->run);
     sw_row_free(h->segment);
     sw_free(h->pending);
+    sw_claim_release(&h->claim);
     sw_free(h->out_dir);
     sw_free(h->path);
     sw_cond_fini(&h->flushed);
@@ -97,6 +98,12 @@ const char *sw_history_out_dir(const struct sw_history *h)
 const char *sw_history_path(const struct sw_history *h)
 {
     return h->path;
+}
+
+void sw_history_keep_claim(struct sw_history *h, struct sw_claim *claim)
+{
+    *claim = h->claim;
+    h->claim = (struct sw_claim){0};
 }
 
 int sw_history_producer_new(struct sw_history *h, struct sw_history_producer **out,

@@ -14,6 +14,7 @@
 
 #include "base/err.h"
 #include "base/log.h"
+#include "history/claim.h"
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -30,12 +31,13 @@ enum sw_run_status {
 const char *sw_run_status_name(enum sw_run_status s);
 
 /* Where the history is: the first that is set and not empty of option (--db), SINGA_DB, job_db
- * ([job] db), else STATE/history.db. New text for sw_free. Errors: SW_ERR_NOTFOUND (no HOME),
- * SW_ERR_NOMEM. */
+ * ([job] db), else STATE/history.db. New text for sw_free. Errors: those of
+ * sw_history_state_dir. */
 int sw_history_default_path(const char *option, const char *job_db, char **path,
                             struct sw_err *err) SW_MUST_CHECK;
-/* The state directory: $XDG_STATE_HOME/singa-ws, else ~/.local/state/singa-ws. Creates nothing. New
- * text for sw_free. Errors: SW_ERR_NOTFOUND (no HOME), SW_ERR_NOMEM. */
+/* The state directory: $XDG_STATE_HOME/singa-ws, else ~/.local/state/singa-ws. Creates nothing; one
+ * that exists must belong to our user, and others may not write there. New text for sw_free.
+ * Errors: SW_ERR_NOTFOUND (no HOME), SW_ERR_IO (not ours), SW_ERR_NOMEM. */
 int sw_history_state_dir(char **path, struct sw_err *err) SW_MUST_CHECK;
 
 struct sw_history;
@@ -56,6 +58,9 @@ struct sw_run_info {
     const char *version;     /* of this program */
     const char *note;
     const char *out_dir; /* --out; NULL: STATE/runs/ID */
+    bool overwrite;      /* out_dir may hold checkpoints of another run: they are replaced */
+    int64_t segments;    /* resume_run only: how many the run had when its checkpoints were chosen;
+                            0: not compared */
     int workers;
     int64_t seed;
     int64_t batch;
@@ -81,18 +86,22 @@ int sw_history_merge(const char *path, struct sw_log *log, uint64_t *rows,
 /* How many runs have rows in a spool that is not merged yet (a running one may be among them). */
 int sw_history_waiting(const char *path);
 
-/* Inserts the run (waits at most 5 s for a locked database), makes its output directory, and opens
- * segment 0. Afterwards run_id and out_dir are known. When the database cannot be written the run
- * is spooled: run_id is 0 until the merge and the default directory is STATE/runs/UID. Errors:
- * SW_ERR_IO when the directory, or both database and spool, cannot be made; SW_ERR_NOMEM (also when
- * the thread cannot start). A database that cannot be used is no error, log says why. */
+/* Inserts the run (waits at most 5 s for a locked database), makes and claims (claim.h) its output
+ * directory, and opens segment 0. Afterwards run_id and out_dir are known. When the database cannot
+ * be written the run is spooled: run_id is 0 until the merge and the default directory is
+ * STATE/runs/UID. Errors: SW_ERR_INVALID when another run is trained in out_dir, or has left
+ * checkpoints there; SW_ERR_IO when the directory, or both database and spool, cannot be made;
+ * SW_ERR_NOMEM (also when the thread cannot start). A database that cannot be used is no error, log
+ * says why. */
 int sw_history_begin_run(struct sw_history *h, const struct sw_run_info *info,
                          struct sw_err *err) SW_MUST_CHECK;
 /* Goes on with a stored run as a new segment: status running, this process, info's command,
  * workers, device, framework and steps (0 and NULL keep the stored value; the other fields are not
  * read). Points, step rows, traffic and checkpoint rows after from_step are superseded.
- * Spooled rows of the run are merged before. Errors: SW_ERR_NOTFOUND (no such run), SW_ERR_IO (the
- * database cannot be read), SW_ERR_NOMEM. */
+ * Spooled rows of the run are merged before. The run's folder is claimed first (claim.h), and the
+ * transaction that stores the segment compares info's segments, so that of several processes that
+ * resume a run at once one goes on. Errors: SW_ERR_INVALID (another process has the run, or had it
+ * since), SW_ERR_NOTFOUND (no such run), SW_ERR_IO (the database cannot be read), SW_ERR_NOMEM. */
 int sw_history_resume_run(struct sw_history *h, int64_t run_id, int64_t from_step,
                           const struct sw_run_info *info, struct sw_err *err) SW_MUST_CHECK;
 
@@ -101,6 +110,9 @@ const char *
 sw_history_run_uid(const struct sw_history *h); /* 16 hex digits, unique, never NULL in a run */
 const char *sw_history_out_dir(const struct sw_history *h); /* absolute; borrowed until close */
 const char *sw_history_path(const struct sw_history *h);
+/* Moves the claim of the run's folder to the caller, for what the run still has to tidy up after
+ * the history is closed. Without this, close releases it. */
+void sw_history_keep_claim(struct sw_history *h, struct sw_claim *claim);
 
 /* --- Hot path: producers. A producer belongs to one thread at a time; its calls neither lock nor
  * allocate and cost tens of nanoseconds. The writer empties rings (8192 records) every 200 ms or

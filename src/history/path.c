@@ -27,7 +27,17 @@ int sw_history_state_dir(char **path, struct sw_err *err)
         return sw_err_set(err, SW_ERR_NOTFOUND,
                           "no place for the history: neither XDG_STATE_HOME nor HOME is set; "
                           "set one, or give --db FILE");
-    return *path ? SW_OK : sw_err_nomem(err, "path of the state directory", 0);
+    if (!*path)
+        return sw_err_nomem(err, "path of the state directory", 0);
+
+    struct sw_err why;
+    int code =
+        sw_os_check_private_dir(*path, 0022, "set XDG_STATE_HOME to a directory of your own", &why);
+    if (code == SW_OK || code == SW_ERR_NOTFOUND)
+        return SW_OK;
+    sw_free(*path);
+    *path = NULL;
+    return sw_err_set(err, code, "%s", why.text);
 }
 
 int sw_history_default_path(const char *option, const char *job_db, char **path, struct sw_err *err)

@@ -28,22 +28,24 @@ int sw_history_reader_open(struct sw_history_reader **out, const char *path, str
                               "no history at %s: no run has been recorded yet", path);
         return sw_err_errno(err, errno, "history %s", path);
     }
+    int code = sw_os_need_regular(path, &st, err);
+    if (code)
+        return code;
     struct sw_history_reader *r = sw_calloc(1, sizeof *r);
     if (!r)
         return sw_err_nomem(err, "reader of the history", sizeof *r);
     r->path = sw_strdup(path);
     sw_process_self(&r->self);
-    int code = r->path ? SW_OK : sw_err_nomem(err, "path of the history", 0);
+    code = r->path ? SW_OK : sw_err_nomem(err, "path of the history", 0);
     if (!code)
         code = sw_sqlite_check(
             NULL, sqlite3_open_v2(path, &r->db, SQLITE_OPEN_READONLY | SQLITE_OPEN_NOMUTEX, NULL),
             path, err);
     if (!code) {
         sqlite3_busy_timeout(r->db, BUSY_MS);
-        code = sw_sqlite_exec(r->db,
-                              "PRAGMA query_only = ON; PRAGMA wal_autocheckpoint = 0;"
-                              "PRAGMA trusted_schema = OFF",
-                              path, err);
+        sw_sqlite_harden(r->db);
+        code = sw_sqlite_exec(r->db, "PRAGMA query_only = ON; PRAGMA wal_autocheckpoint = 0", path,
+                              err);
     }
     if (!code)
         code = check_readable(r, err);
@@ -72,6 +74,8 @@ static const char run_columns[] =
     " r.host, r.framework, r.device, r.version, r.note, r.out_dir,"
     " r.id, r.status, r.pid, r.pid_start, r.boot_id, r.started_at, r.ended_at, r.workers, r.seed,"
     " r.batch, r.steps, r.epoch_records, r.params, r.flops_per_sample,"
+    " (SELECT count(*) FROM segments WHERE run_id = r.id),"
+    " (SELECT max(started_at) FROM segments WHERE run_id = r.id),"
     " (SELECT max((SELECT max(step) FROM point WHERE series_id = s.id)) FROM series s"
     "  WHERE s.run_id = r.id),"
     " (SELECT p.value FROM series s JOIN point p ON p.series_id = s.id WHERE s.run_id = r.id"
@@ -151,6 +155,8 @@ static int fill_run(const struct sw_history_reader *r, sqlite3_stmt *st, struct 
     run->epoch_records = sqlite3_column_int64(st, c++);
     run->params = sqlite3_column_int64(st, c++);
     run->flops_per_sample = sqlite3_column_double(st, c++);
+    run->segments = sqlite3_column_int64(st, c++);
+    run->segment_at = sqlite3_column_double(st, c++);
     run->last_step = sqlite3_column_type(st, c) == SQLITE_NULL ? -1 : sqlite3_column_int64(st, c);
     c++;
     run->loss = real_or_nan(st, c++);

@@ -24,6 +24,8 @@ struct sw_run {
     double started_at, ended_at;
     int64_t workers, seed, batch, steps, epoch_records, params;
     double flops_per_sample;
+    int64_t segments;      /* how often it was begun or resumed */
+    double segment_at;     /* when it was the last time */
     int64_t last_step;     /* of any series; -1: none */
     double loss, accuracy; /* newest train loss, newest accuracy of any other split; NaN: none */
     double samples_per_s;  /* newest; NaN: none */
@@ -103,7 +105,8 @@ typedef int sw_history_row(void *user, int64_t row, int columns,
                            const struct sw_history_cell *cells);
 /* Runs one SELECT (also WITH, VALUES, EXPLAIN and reading PRAGMAs). Calls each(-1, names) first.
  * Nothing can be written: the file is open read-only, query_only is on, an authorizer refuses
- * ATTACH and everything that changes something. Errors: SW_ERR_INVALID (the SQL is wrong or not
+ * ATTACH, everything that changes something, and functions that touch files or return addresses.
+ * Errors: SW_ERR_INVALID (the SQL is wrong or not
  * read-only), SW_ERR_IO. */
 int sw_history_sql(struct sw_history_reader *r, const char *sql, sw_history_row *each, void *user,
                    struct sw_err *err) SW_MUST_CHECK;

@@ -45,6 +45,13 @@ static bool next(struct rows *q)
     return !q->code && rc == SQLITE_ROW;
 }
 
+/* Is the first column a step? Tables take any type in any column, but who reads what is behind the
+ * last row that it has seen needs steps that ascend: a row without one is none of ours. */
+static bool has_step(const struct rows *q)
+{
+    return sqlite3_column_type(q->st, 0) == SQLITE_INTEGER;
+}
+
 static int end(struct rows *q)
 {
     sqlite3_finalize(q->st);
@@ -77,6 +84,8 @@ int sw_history_each_point(struct sw_history_reader *r, int64_t series, int64_t a
                           " AND step <= ?3 ORDER BY step",
                           numbers, err);
     while (next(&q)) {
+        if (!has_step(&q))
+            continue;
         struct sw_run_point p = {sqlite3_column_int64(q.st, 0), real(q.st, 1), real(q.st, 2)};
         q.code = each(user, &p);
     }
@@ -95,6 +104,8 @@ int sw_history_each_step_time(struct sw_history_reader *r, int64_t run_id, int64
               " FROM step_time WHERE run_id = ?1 AND step > ?2 ORDER BY step, worker",
               numbers, err);
     while (next(&q)) {
+        if (!has_step(&q))
+            continue;
         struct sw_step_time t = {.step = sqlite3_column_int64(q.st, 0),
                                  .worker = sqlite3_column_int(q.st, 1),
                                  .staleness = sqlite3_column_int(q.st, 2)};

@@ -15,6 +15,12 @@ static const char *const asking_pragmas[] = {
     "encoding",     "freelist_count", "foreign_keys", "query_only", "wal_autocheckpoint",
 };
 
+/* Functions that touch files, run code, or return addresses in memory: fts3_tokenizer and fts5 do.
+ * The last ones are those of the sqlite3 shell; a library may be built with them. */
+static const char *const refused_functions[] = {
+    "load_extension", "fts3_tokenizer", "fts5", "optimize", "readfile", "writefile", "edit",
+};
+
 static bool is_in(const char *const *names, size_t count, const char *name)
 {
     for (size_t i = 0; i < count; i++)
@@ -35,7 +41,10 @@ static int allow_reading(void *user, int action, const char *a, const char *b, c
     case SQLITE_RECURSIVE:
         return SQLITE_OK;
     case SQLITE_FUNCTION:
-        return b && sqlite3_stricmp(b, "load_extension") == 0 ? SQLITE_DENY : SQLITE_OK;
+        return b && is_in(refused_functions, sizeof refused_functions / sizeof *refused_functions,
+                          b)
+                   ? SQLITE_DENY
+                   : SQLITE_OK;
     case SQLITE_PRAGMA:
         if (is_in(reading_pragmas, sizeof reading_pragmas / sizeof *reading_pragmas, a) ||
             (!b && is_in(asking_pragmas, sizeof asking_pragmas / sizeof *asking_pragmas, a)))
@@ -49,7 +58,10 @@ static int allow_reading(void *user, int action, const char *a, const char *b, c
 static int refuse(struct sw_history_reader *r, int rc, struct sw_err *err)
 {
     if (rc == SQLITE_AUTH || rc == SQLITE_READONLY)
-        return sw_err_set(err, SW_ERR_INVALID, "SQL: only reading is allowed here (SELECT)");
+        return sw_err_set(
+            err, SW_ERR_INVALID,
+            "SQL: only reading is allowed here (SELECT), without functions that reach "
+            "outside the database");
     if (rc == SQLITE_ERROR || rc == SQLITE_TOOBIG || rc == SQLITE_RANGE || rc == SQLITE_MISMATCH)
         return sw_err_set(err, SW_ERR_INVALID, "SQL: %s", sqlite3_errmsg(r->db));
     return sw_sqlite_check(r->db, rc, r->path, err);

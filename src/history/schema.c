@@ -40,6 +40,20 @@ int sw_sqlite_check(sqlite3 *db, int rc, const char *what, struct sw_err *err)
     return sw_err_set(err, code, "%s: %s", what, db ? sqlite3_errmsg(db) : sqlite3_errstr(rc));
 }
 
+void sw_sqlite_harden(sqlite3 *db)
+{
+    static const struct {
+        int option, value;
+    } options[] = {
+        {SQLITE_DBCONFIG_DEFENSIVE, 1},
+        {SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0},
+        {SQLITE_DBCONFIG_ENABLE_LOAD_EXTENSION, 0},
+        {SQLITE_DBCONFIG_ENABLE_FTS3_TOKENIZER, 0},
+    };
+    for (size_t i = 0; i < sizeof options / sizeof *options; i++)
+        sqlite3_db_config(db, options[i].option, options[i].value, NULL);
+}
+
 int sw_sqlite_exec(sqlite3 *db, const char *sql, const char *what, struct sw_err *err)
 {
     return sw_sqlite_check(db, sqlite3_exec(db, sql, NULL, NULL, NULL), what, err);

@@ -21,6 +21,10 @@ int sw_sqlite_check(sqlite3 *db, int rc, const char *what, struct sw_err *err) S
 /* sqlite3_exec with that. */
 int sw_sqlite_exec(sqlite3 *db, const char *sql, const char *what,
                    struct sw_err *err) SW_MUST_CHECK;
+/* Switches off, on a connection just opened, what a damaged or foreign file could use against us:
+ * functions and virtual tables that have side effects inside its schema, extensions, tokenizers
+ * given as pointers, and writes to the tables that hold the schema. */
+void sw_sqlite_harden(sqlite3 *db);
 /* The first column of the first row as an integer; 0 without a row. */
 int sw_sqlite_int(sqlite3 *db, const char *sql, int64_t *value, const char *what,
                   struct sw_err *err) SW_MUST_CHECK;

@@ -1,3 +1,4 @@
+#include "base/mapped.h"
 #include "base/os.h"
 #include "base/str.h"
 #include "history/process.h"
@@ -8,16 +9,42 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+/* The state stands twice in one mapping: in plain pages, which the job itself reads, and COPY_BYTES
+ * behind them in the mapped file, for other processes. Whoever truncates the file takes nothing
+ * from the job. Without a file the copy is plain pages that nobody reads. */
+enum {
+    COPY_BYTES = 17 << 16, /* whole pages, also of 64 KiB */
+    COPY_WORDS = COPY_BYTES / 8,
+};
+_Static_assert(SW_LIVE_HEADER_BYTES + SW_SNAPSHOT_MAX_SLOTS * SW_SNAPSHOT_SLOT_BYTES <= COPY_BYTES,
+               "the largest state fits in front of its copy");
+
 struct sw_snapshot {
-    sw_live_word *words; /* mapped: the file, or plain pages when path is NULL */
-    size_t bytes;
-    char *path; /* owned; NULL: in memory only */
+    sw_live_word *words;      /* 2 * COPY_BYTES */
+    size_t bytes;             /* of the file */
+    char *path;               /* owned; NULL: in memory only */
+    struct sw_mapped *mapped; /* the file's part; NULL without one */
     int slots;
 };
 
+/* The copy first: the job never runs ahead of what others see. */
 static void put(sw_live_word *w, uint64_t value)
 {
+    atomic_store_explicit(w + COPY_WORDS, value, memory_order_release);
     atomic_store_explicit(w, value, memory_order_release);
+}
+
+/* Text into `bytes / 8` words, cut, always ended by a zero; words behind the zero are left alone.
+ */
+static void put_text(sw_live_word *to, size_t bytes, const char *text)
+{
+    size_t length = text ? strnlen(text, bytes - 1) : 0;
+    for (size_t at = 0; at <= length; at += 8) {
+        uint64_t w = 0;
+        if (length > at)
+            memcpy(&w, text + at, length - at < 8 ? length - at : 8);
+        put(&to[at / 8], w);
+    }
 }
 
 static struct sw_slot *slot_at(const struct sw_snapshot *s, int index)
@@ -26,18 +53,17 @@ static struct sw_slot *slot_at(const struct sw_snapshot *s, int index)
 }
 
 /* Makes a file of that size with its blocks reserved (a store into a hole on a full file system
- * would kill the process) and maps it. */
-static int map_new_file(const char *path, size_t bytes, void **map, struct sw_err *err)
+ * would be lost) and maps it at `copy`. */
+static int map_new_file(const char *path, size_t bytes, void *copy, struct sw_err *err)
 {
     sw_os()->unlink(path); /* of a dead process that had our pid, if anything */
     int fd = sw_os()->open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     if (fd < 0)
         return sw_err_errno(err, errno, "live snapshot %s", path);
     int reason = posix_fallocate(fd, 0, (off_t)bytes);
-    if (!reason) {
-        *map = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-        reason = *map == MAP_FAILED ? errno : 0;
-    }
+    if (!reason &&
+        mmap(copy, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0) == MAP_FAILED)
+        reason = errno;
     sw_os()->close(fd);
     if (!reason)
         return SW_OK;
@@ -63,9 +89,9 @@ static void fill_header(struct sw_snapshot *s, int64_t run_id, const char *run_u
     put(&w[SW_LIVE_W_RUN_ID], (uint64_t)run_id);
     put(&w[SW_LIVE_W_STEPS_TOTAL], (uint64_t)steps_total);
     put(&w[SW_LIVE_W_STATUS], SW_RUN_RUNNING);
-    sw_live_put_text(&w[SW_LIVE_W_RUN_NAME], SW_SNAPSHOT_TEXT, run_name);
-    sw_live_put_text(&w[SW_LIVE_W_RUN_UID], SW_LIVE_UID_TEXT, run_uid);
-    sw_live_put_text(&w[SW_LIVE_W_BOOT_ID], SW_BOOT_ID_TEXT, self.boot_id);
+    put_text(&w[SW_LIVE_W_RUN_NAME], SW_SNAPSHOT_TEXT, run_name);
+    put_text(&w[SW_LIVE_W_RUN_UID], SW_LIVE_UID_TEXT, run_uid);
+    put_text(&w[SW_LIVE_W_BOOT_ID], SW_BOOT_ID_TEXT, self.boot_id);
 }
 
 static void clear_slot(struct sw_slot *slot)
@@ -76,40 +102,44 @@ static void clear_slot(struct sw_slot *slot)
     put(&slot->word[SW_SLOT_W_LOSS], sw_live_bits(NAN));
 }
 
-/* The file gets its name only when the header is complete, so that no reader meets half of it. */
-static int make_file(struct sw_snapshot *s, const char *temporary, int64_t run_id,
-                     const char *run_uid, const char *run_name, int64_t steps_total,
-                     struct sw_err *err)
+static void fill(struct sw_snapshot *s, int64_t run_id, const char *run_uid, const char *run_name,
+                 int64_t steps_total)
 {
-    void *map = NULL;
-    int code = map_new_file(temporary, s->bytes, &map, err);
-    if (code)
-        return code;
-    s->words = map;
     fill_header(s, run_id, run_uid, run_name, steps_total);
     for (int i = 0; i < s->slots; i++)
         clear_slot(slot_at(s, i));
-    if (sw_os()->rename(temporary, s->path) != 0) {
-        code = sw_err_errno(err, errno, "live snapshot %s", s->path);
+}
+
+/* Maps the file under a temporary name. Nobody reads it before name_file. */
+static int make_file(struct sw_snapshot *s, const char *temporary, struct sw_err *err)
+{
+    void *copy = s->words + COPY_WORDS;
+    int code = map_new_file(temporary, s->bytes, copy, err);
+    if (code)
+        return code;
+    code = sw_mapped_watch(&s->mapped, copy, s->bytes, err);
+    if (code)
         sw_os()->unlink(temporary);
-        sw_free(s->path);
-        s->path = NULL;
-        munmap(map, s->bytes);
-        s->words = NULL;
-    }
     return code;
 }
 
-static int make_memory(struct sw_snapshot *s, int64_t run_id, const char *run_uid,
-                       const char *run_name, int64_t steps_total, struct sw_err *err)
+/* The file gets its name only when the header is complete, so that no reader meets half of it. */
+static int name_file(const struct sw_snapshot *s, const char *temporary, struct sw_err *err)
 {
-    s->words = sw_os()->map_pages(s->bytes);
-    if (!s->words)
-        return sw_err_nomem(err, "live state", s->bytes);
-    fill_header(s, run_id, run_uid, run_name, steps_total);
-    for (int i = 0; i < s->slots; i++)
-        clear_slot(slot_at(s, i));
-    return SW_OK;
+    if (sw_os()->rename(temporary, s->path) == 0)
+        return SW_OK;
+    const int reason = errno;
+    sw_os()->unlink(temporary);
+    return sw_err_errno(err, reason, "live snapshot %s", s->path);
+}
+
+static void release(struct sw_snapshot *s)
+{
+    sw_mapped_forget(s->mapped);
+    if (s->words)
+        sw_os()->unmap_pages(s->words, 2 * COPY_BYTES);
+    sw_free(s->path);
+    sw_free(s);
 }
 
 int sw_snapshot_new(struct sw_snapshot **out, const char *path, int64_t run_id, const char *run_uid,
@@ -125,24 +155,25 @@ int sw_snapshot_new(struct sw_snapshot **out, const char *path, int64_t run_id, 
         return sw_err_nomem(err, "live snapshot", sizeof *s);
     s->slots = slots;
     s->bytes = SW_LIVE_HEADER_BYTES + (size_t)slots * SW_SNAPSHOT_SLOT_BYTES;
-    if (path) {
+    s->words = sw_os()->map_pages(2 * COPY_BYTES);
+    if (!s->words)
+        code = sw_err_nomem(err, "live state", 2 * COPY_BYTES);
+    if (!code && path) {
         s->path = sw_strdup(path);
         temporary = sw_format("%s.%lld.tmp", path, (long long)getpid());
-        if (!s->path || !temporary)
-            code = sw_err_nomem(err, "live snapshot's path", 0);
-        else
-            code = make_file(s, temporary, run_id, run_uid, run_name, steps_total, err);
-    } else {
-        code = make_memory(s, run_id, run_uid, run_name, steps_total, err);
+        code = s->path && temporary ? make_file(s, temporary, err)
+                                    : sw_err_nomem(err, "live snapshot's path", 0);
     }
+    if (!code)
+        fill(s, run_id, run_uid, run_name, steps_total);
+    if (!code && path)
+        code = name_file(s, temporary, err);
     sw_free(temporary);
-    if (code) {
-        sw_free(s->path);
-        sw_free(s);
-        return code;
-    }
-    *out = s;
-    return SW_OK;
+    if (code)
+        release(s);
+    else
+        *out = s;
+    return code;
 }
 
 const char *sw_snapshot_file(const struct sw_snapshot *s)
@@ -157,12 +188,22 @@ void sw_snapshot_free(struct sw_snapshot *s)
     if (s->path) {
         sw_os()->unlink(s->path);
         put(&s->words[SW_LIVE_W_GONE], 1);
-        munmap(s->words, s->bytes);
-    } else {
-        sw_os()->unmap_pages(s->words, s->bytes);
     }
-    sw_free(s->path);
-    sw_free(s);
+    release(s);
+}
+
+int sw_snapshot_check(const struct sw_snapshot *s, struct sw_err *err)
+{
+    struct stat st;
+    if (!s->path)
+        return SW_OK;
+    if (sw_mapped_lost(s->mapped) ||
+        (sw_os()->stat(s->path, &st) == 0 && (uint64_t)st.st_size < s->bytes))
+        return sw_err_set(err, SW_ERR_FORMAT,
+                          "live snapshot %s: another program truncated it; \"top\" cannot show the "
+                          "threads of this run any more, training goes on",
+                          s->path);
+    return SW_OK;
 }
 
 void sw_snapshot_set_status(struct sw_snapshot *s, enum sw_run_status status)
@@ -190,7 +231,7 @@ bool sw_snapshot_read_slot(const struct sw_snapshot *s, int index, struct sw_slo
 static uint64_t begin(struct sw_slot *slot)
 {
     uint64_t q = atomic_load_explicit(&slot->word[SW_SLOT_W_SEQUENCE], memory_order_relaxed);
-    atomic_store_explicit(&slot->word[SW_SLOT_W_SEQUENCE], q + 1, memory_order_relaxed);
+    put(&slot->word[SW_SLOT_W_SEQUENCE], q + 1);
     return q + 2;
 }
 
@@ -202,7 +243,7 @@ static void end(struct sw_slot *slot, uint64_t sequence)
 void sw_slot_set_name(struct sw_slot *slot, const char *name)
 {
     uint64_t q = begin(slot);
-    sw_live_put_text(&slot->word[SW_SLOT_W_NAME], SW_SNAPSHOT_NAME, name);
+    put_text(&slot->word[SW_SLOT_W_NAME], SW_SNAPSHOT_NAME, name);
     end(slot, q);
 }
 
@@ -213,7 +254,7 @@ void sw_slot_phase(struct sw_slot *slot, enum sw_phase phase, int64_t step, int 
     put(&slot->word[SW_SLOT_W_STEP], (uint64_t)step);
     put(&slot->word[SW_SLOT_W_PHASE_LAYER], (uint64_t)(uint32_t)layer << 32 | (uint32_t)phase);
     put(&slot->word[SW_SLOT_W_SINCE], (uint64_t)now_ns);
-    sw_live_put_text(&slot->word[SW_SLOT_W_LAYER_NAME], SW_SNAPSHOT_TEXT, layer_name);
+    put_text(&slot->word[SW_SLOT_W_LAYER_NAME], SW_SNAPSHOT_TEXT, layer_name);
     put(&slot->word[SW_SLOT_W_WAITING_FOR], 0);
     put(&slot->word[SW_SLOT_W_WAIT], SW_WAIT_NONE);
     end(slot, q);
@@ -230,7 +271,7 @@ void sw_slot_wait_on(struct sw_slot *slot, struct sw_wait wait, const char *wait
                      int64_t now_ns)
 {
     uint64_t q = begin(slot);
-    sw_live_put_text(&slot->word[SW_SLOT_W_WAITING_FOR], SW_SNAPSHOT_TEXT, waiting_for);
+    put_text(&slot->word[SW_SLOT_W_WAITING_FOR], SW_SNAPSHOT_TEXT, waiting_for);
     put(&slot->word[SW_SLOT_W_WAIT], (uint64_t)(uint32_t)wait.index << 32 | (uint32_t)wait.kind);
     put(&slot->word[SW_SLOT_W_WAIT_NUMBER], (uint64_t)wait.number);
     put(&slot->word[SW_SLOT_W_SINCE], (uint64_t)now_ns);
@@ -252,4 +293,9 @@ void sw_slot_result(struct sw_slot *slot, int64_t step, double loss, int64_t sam
 void sw_slot_heartbeat(struct sw_slot *slot, int64_t now_ns)
 {
     put(&slot->word[SW_SLOT_W_HEARTBEAT], (uint64_t)now_ns);
+}
+
+void sw_slot_set_thread(struct sw_slot *slot, int id)
+{
+    put(&slot->word[SW_SLOT_W_THREAD], (uint64_t)id);
 }

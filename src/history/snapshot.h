@@ -64,15 +64,21 @@ int sw_snapshot_new(struct sw_snapshot **out, const char *path, int64_t run_id, 
                     const char *run_name, int64_t steps_total, int slots,
                     struct sw_err *err) SW_MUST_CHECK;
 const char *sw_snapshot_file(const struct sw_snapshot *s); /* NULL: in memory only */
+/* Whether other processes can still read the file. What the job itself reads of the snapshot is not
+ * touched. Errors: SW_ERR_FORMAT when the file was truncated, a sentence for people. */
+int sw_snapshot_check(const struct sw_snapshot *s, struct sw_err *err) SW_MUST_CHECK;
 /* Unmaps and removes the file. NULL is fine. */
 void sw_snapshot_free(struct sw_snapshot *s);
 
 /* DIR/UID.live in the live directory, which is created 0700. New text for sw_free. Also removes
- * files that dead processes left there. Errors: SW_ERR_IO, SW_ERR_NOTFOUND (no HOME), SW_ERR_NOMEM.
- */
-int sw_snapshot_path(const char *run_uid, char **path, struct sw_err *err) SW_MUST_CHECK;
-/* The snapshot of a run, for a reader: looks in both places and creates nothing. New text for
- * sw_free. Errors: SW_ERR_NOTFOUND (the run is not live on this host), SW_ERR_NOMEM. */
+ * files that dead processes left there. A directory that is not ours alone is not used: log (may be
+ * NULL) says why XDG_RUNTIME_DIR is passed over, the error why STATE is refused. Errors: SW_ERR_IO,
+ * SW_ERR_NOTFOUND (no HOME), SW_ERR_NOMEM. */
+int sw_snapshot_path(const char *run_uid, struct sw_log *log, char **path,
+                     struct sw_err *err) SW_MUST_CHECK;
+/* The snapshot of a run, for a reader: looks in those of both places that are ours alone, and
+ * creates nothing. New text for sw_free. Errors: SW_ERR_NOTFOUND (the run is not live on this
+ * host), SW_ERR_NOMEM. */
 int sw_snapshot_find(const char *run_uid, char **path, struct sw_err *err) SW_MUST_CHECK;
 
 /* Header fields that change: the job's thread only. */
@@ -99,6 +105,8 @@ void sw_slot_wait_on(struct sw_slot *slot, struct sw_wait wait, const char *wait
 void sw_slot_result(struct sw_slot *slot, int64_t step, double loss, int64_t samples_done,
                     int64_t now_ns);
 void sw_slot_heartbeat(struct sw_slot *slot, int64_t now_ns);
+/* The system's id of the owner's thread (sw_task_self), which no call above changes. */
+void sw_slot_set_thread(struct sw_slot *slot, int id);
 
 /* --- Reading --- */
 
@@ -108,6 +116,7 @@ struct sw_slot_state {
     char waiting_for[SW_SNAPSHOT_TEXT]; /* empty: not waiting */
     struct sw_wait wait;
     enum sw_phase phase;
+    int thread;           /* its thread's id in the system; 0: unknown */
     int layer;            /* -1: none */
     int64_t step;         /* being worked on; -1 before the first */
     int64_t since_ns;     /* monotonic; when the phase, or the wait, began */
@@ -137,6 +146,9 @@ bool sw_snapshot_read_slot(const struct sw_snapshot *s, int index, struct sw_slo
 struct sw_snapshot_reader;
 int sw_snapshot_reader_open(struct sw_snapshot_reader **out, const char *path,
                             struct sw_err *err) SW_MUST_CHECK;
+/* Whether what was read so far was true: a file that is truncated reads as zeros. Errors:
+ * SW_ERR_FORMAT, SW_ERR_IO. */
+int sw_snapshot_reader_check(const struct sw_snapshot_reader *r, struct sw_err *err) SW_MUST_CHECK;
 void sw_snapshot_reader_close(struct sw_snapshot_reader *r);
 bool sw_snapshot_reader_state(const struct sw_snapshot_reader *r, struct sw_snapshot_state *out);
 bool sw_snapshot_reader_slot(const struct sw_snapshot_reader *r, int index,

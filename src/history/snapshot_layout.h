@@ -53,6 +53,7 @@ enum {
     SW_SLOT_W_WAITING_FOR = 20, /* 64 bytes */
     SW_SLOT_W_WAIT = 28,        /* kind in the low half, index in the high half */
     SW_SLOT_W_WAIT_NUMBER,
+    SW_SLOT_W_THREAD, /* outside the seqlock, too; 0 in files of older versions */
     SW_SLOT_WORDS = 32,
 };
 
@@ -60,19 +61,6 @@ struct sw_slot {
     sw_live_word word[SW_SLOT_WORDS];
 };
 _Static_assert(sizeof(struct sw_slot) == SW_SNAPSHOT_SLOT_BYTES, "a slot is 256 bytes");
-
-/* Text into `bytes / 8` words, cut, always ended by a zero; words behind the zero are left alone.
- */
-static inline void sw_live_put_text(sw_live_word *to, size_t bytes, const char *text)
-{
-    size_t length = text ? strnlen(text, bytes - 1) : 0;
-    for (size_t at = 0; at <= length; at += 8) {
-        uint64_t w = 0;
-        if (length > at)
-            memcpy(&w, text + at, length - at < 8 ? length - at : 8);
-        atomic_store_explicit(&to[at / 8], w, memory_order_release);
-    }
-}
 
 static inline void sw_live_get_text(const sw_live_word *from, size_t bytes, char *text)
 {

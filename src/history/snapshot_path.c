@@ -11,12 +11,17 @@
 /* The two places of live files. Either may be NULL where its variable is missing. */
 struct places {
     char *runtime, *state; /* owned */
+    char *session;         /* owned: XDG_RUNTIME_DIR, which runtime lies in */
 };
+
+static const char runtime_advice[] = "set XDG_RUNTIME_DIR to a directory of your own";
+static const char state_advice[] = "set XDG_STATE_HOME to a directory of your own";
 
 static void places_fini(struct places *p)
 {
     sw_free(p->runtime);
     sw_free(p->state);
+    sw_free(p->session);
 }
 
 static int find_places(struct places *p, struct sw_err *err)
@@ -25,27 +30,47 @@ static int find_places(struct places *p, struct sw_err *err)
     const char *runtime = getenv("XDG_RUNTIME_DIR");
     if (runtime && runtime[0] == '/') {
         p->runtime = sw_format("%s/singa-ws", runtime);
-        if (!p->runtime)
+        p->session = sw_strdup(runtime);
+        if (!p->runtime || !p->session)
             return sw_err_nomem(err, "path of the live snapshot", 0);
     }
     char *state = NULL;
     int code = sw_history_state_dir(&state, err);
     if (code)
-        return p->runtime && code == SW_ERR_NOTFOUND ? SW_OK : code;
+        return p->runtime && code != SW_ERR_NOMEM ? SW_OK : code;
     p->state = sw_format("%s/live", state);
     sw_free(state);
     return p->state ? SW_OK : sw_err_nomem(err, "path of the live snapshot", 0);
 }
 
-/* A directory of ours, made when it is missing. XDG_RUNTIME_DIR itself is never made: where it does
- * not exist (after su, in cron) the state directory serves. */
-static bool usable(const char *dir)
+/* A directory of ours, made when it is missing, that nobody else may look into. */
+static int make_private(const char *dir, const char *advice, struct sw_err *err)
 {
-    struct stat st;
-    if (!dir || (sw_os()->mkdir(dir, 0700) != 0 && errno != EEXIST))
+    if (sw_os()->mkdir(dir, 0700) != 0 && errno != EEXIST)
+        return sw_err_errno(err, errno, "cannot create directory %s", dir);
+    int code = sw_os_check_private_dir(dir, 0077, advice, err);
+    if (!code && access(dir, W_OK | X_OK) != 0)
+        code = sw_err_errno(err, errno, "directory %s", dir);
+    return code;
+}
+
+/* The base directory specification: XDG_RUNTIME_DIR is a directory of the user's own with mode
+ * 0700, and a program that finds another one there says so and does without. It is never made:
+ * where it does not exist (in cron) nothing is said. */
+static bool is_runtime_usable(const struct places *p, struct sw_log *log)
+{
+    struct sw_err why = {0};
+    if (!p->runtime)
         return false;
-    return sw_os()->stat(dir, &st) == 0 && S_ISDIR(st.st_mode) && st.st_uid == geteuid() &&
-           access(dir, W_OK | X_OK) == 0;
+    int code = sw_os_check_private_dir(p->session, 0077, runtime_advice, &why);
+    if (code == SW_ERR_NOTFOUND)
+        return false;
+    if (!code)
+        code = make_private(p->runtime, runtime_advice, &why);
+    if (code)
+        sw_log_write(log, SW_LOG_WARN, "snapshot", "%s; live files go to the state directory",
+                     why.text);
+    return code == SW_OK;
 }
 
 /* The pid in NAME.PID.tmp, or 0. */
@@ -101,22 +126,29 @@ static void sweep(const char *dir, const char *ending)
     closedir(d);
 }
 
-int sw_snapshot_path(const char *run_uid, char **path, struct sw_err *err)
+/* The first place that is safe. *dir is borrowed from p. */
+static int choose_place(const struct places *p, struct sw_log *log, const char **dir,
+                        struct sw_err *err)
+{
+    *dir = p->runtime;
+    if (is_runtime_usable(p, log))
+        return SW_OK;
+    *dir = p->state;
+    if (!p->state)
+        return sw_err_set(err, SW_ERR_IO, "no place for the live snapshot: %s cannot be used",
+                          p->runtime);
+    int code = sw_os_mkdirs(p->state, 0700, err);
+    return code ? code : make_private(p->state, state_advice, err);
+}
+
+int sw_snapshot_path(const char *run_uid, struct sw_log *log, char **path, struct sw_err *err)
 {
     struct places p;
     const char *dir = NULL;
     int code = find_places(&p, err);
     *path = NULL;
-    if (!code && usable(p.runtime))
-        dir = p.runtime;
-    if (!code && !dir && p.state) {
-        code = sw_os_mkdirs(p.state, 0700, err);
-        if (!code && usable(p.state))
-            dir = p.state;
-    }
-    if (!code && !dir)
-        code = sw_err_set(err, SW_ERR_IO, "no place for the live snapshot: %s cannot be written",
-                          p.state ? p.state : p.runtime);
+    if (!code)
+        code = choose_place(&p, log, &dir, err);
     if (!code) {
         sweep(dir, ".tmp");
         sweep(dir, ".live");
@@ -133,9 +165,13 @@ int sw_snapshot_find(const char *run_uid, char **path, struct sw_err *err)
 {
     struct places p;
     struct stat st;
+    struct sw_err ignored;
     int code = find_places(&p, err);
     *path = NULL;
     const char *dirs[] = {p.runtime, p.state};
+    for (int i = 0; !code && i < 2; i++)
+        if (dirs[i] && sw_os_check_private_dir(dirs[i], 0077, "", &ignored) != SW_OK)
+            dirs[i] = NULL; /* what others can write is no word of ours */
     for (int i = 0; !code && i < 2 && !*path; i++) {
         char *candidate = dirs[i] ? sw_format("%s/%s.live", dirs[i], run_uid) : NULL;
         if (dirs[i] && !candidate)

@@ -1,3 +1,4 @@
+#include "base/mapped.h"
 #include "base/os.h"
 #include "history/process.h"
 #include "history/snapshot_layout.h"
@@ -9,6 +10,9 @@ enum { READ_TRIES = 1000 };
 
 struct sw_snapshot_reader {
     const sw_live_word *words; /* mapped read-only */
+    struct sw_mapped *mapped;
+    char *path; /* owned; for messages */
+    int fd;
     size_t bytes;
     int slots;
 };
@@ -32,6 +36,7 @@ static void copy_slot(const struct sw_slot *slot, struct sw_slot_state *out)
     uint64_t wait = get(&slot->word[SW_SLOT_W_WAIT]);
     out->step = (int64_t)get(&slot->word[SW_SLOT_W_STEP]);
     out->phase = (enum sw_phase)(uint32_t)phase_layer;
+    out->thread = (int)get(&slot->word[SW_SLOT_W_THREAD]);
     out->layer = (int)(int32_t)(uint32_t)(phase_layer >> 32);
     out->since_ns = (int64_t)get(&slot->word[SW_SLOT_W_SINCE]);
     out->heartbeat_ns = (int64_t)get(&slot->word[SW_SLOT_W_HEARTBEAT]);
@@ -84,51 +89,65 @@ static int check_header(const sw_live_word *w, size_t bytes, const char *path, i
     return SW_OK;
 }
 
-static int map_file(const char *path, void **map, size_t *bytes, struct sw_err *err)
+static int open_file(struct sw_snapshot_reader *r, struct sw_err *err)
 {
-    int fd = sw_os()->open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW, 0);
-    if (fd < 0)
-        return sw_err_errno(err, errno, "live snapshot %s", path);
     struct stat st;
-    int code = SW_OK;
-    if (sw_os()->fstat(fd, &st) != 0)
-        code = sw_err_errno(err, errno, "live snapshot %s", path);
-    else if (!S_ISREG(st.st_mode) || st.st_size < SW_LIVE_HEADER_BYTES ||
-             st.st_size > SW_LIVE_HEADER_BYTES + SW_SNAPSHOT_MAX_SLOTS * SW_SNAPSHOT_SLOT_BYTES)
-        code = sw_err_set(err, SW_ERR_FORMAT, "%s is not a live snapshot of singa-ws", path);
-    if (!code) {
-        *bytes = (size_t)st.st_size;
-        *map = mmap(NULL, *bytes, PROT_READ, MAP_SHARED, fd, 0);
-        if (*map == MAP_FAILED)
-            code = sw_err_errno(err, errno, "live snapshot %s", path);
-    }
-    sw_os()->close(fd);
-    return code;
+    r->fd = sw_os()->open(r->path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0);
+    if (r->fd < 0 || sw_os()->fstat(r->fd, &st) != 0)
+        return sw_err_errno(err, errno, "live snapshot %s", r->path);
+    if (!S_ISREG(st.st_mode) || st.st_size < SW_LIVE_HEADER_BYTES ||
+        st.st_size > SW_LIVE_HEADER_BYTES + SW_SNAPSHOT_MAX_SLOTS * SW_SNAPSHOT_SLOT_BYTES)
+        return sw_err_set(err, SW_ERR_FORMAT, "%s is not a live snapshot of singa-ws", r->path);
+    r->bytes = (size_t)st.st_size;
+    return SW_OK;
+}
+
+static int map_file(struct sw_snapshot_reader *r, struct sw_err *err)
+{
+    void *map = mmap(NULL, r->bytes, PROT_READ, MAP_SHARED, r->fd, 0);
+    if (map == MAP_FAILED)
+        return sw_err_errno(err, errno, "live snapshot %s", r->path);
+    r->words = map;
+    return sw_mapped_watch(&r->mapped, map, r->bytes, err);
 }
 
 int sw_snapshot_reader_open(struct sw_snapshot_reader **out, const char *path, struct sw_err *err)
 {
-    void *map = NULL;
-    size_t bytes = 0;
-    int slots = 0, code = map_file(path, &map, &bytes, err);
+    struct sw_snapshot_reader *r = sw_calloc(1, sizeof *r);
+    if (!r)
+        return sw_err_nomem(err, "reader of a live snapshot", sizeof *r);
+    r->fd = -1;
+    r->path = sw_strdup(path);
+    int code = r->path ? open_file(r, err) : sw_err_nomem(err, path, strlen(path) + 1);
+    if (!code)
+        code = map_file(r, err);
+    if (!code)
+        code = check_header(r->words, r->bytes, path, &r->slots, err);
+    if (!code)
+        code = sw_snapshot_reader_check(r, err);
     if (code)
-        return code;
-    code = check_header(map, bytes, path, &slots, err);
-    struct sw_snapshot_reader *r = code ? NULL : sw_calloc(1, sizeof *r);
-    if (!r) {
-        munmap(map, bytes);
-        return code ? code : sw_err_nomem(err, "reader of a live snapshot", sizeof *r);
-    }
-    *r = (struct sw_snapshot_reader){map, bytes, slots};
-    *out = r;
-    return SW_OK;
+        sw_snapshot_reader_close(r);
+    else
+        *out = r;
+    return code;
+}
+
+int sw_snapshot_reader_check(const struct sw_snapshot_reader *r, struct sw_err *err)
+{
+    int code = sw_mapped_check(r->mapped, r->fd, r->bytes, r->path, err);
+    return code ? sw_err_prefix(err, code, "live snapshot") : SW_OK;
 }
 
 void sw_snapshot_reader_close(struct sw_snapshot_reader *r)
 {
     if (!r)
         return;
-    munmap((void *)r->words, r->bytes);
+    sw_mapped_forget(r->mapped);
+    if (r->words)
+        munmap((void *)r->words, r->bytes);
+    if (r->fd >= 0)
+        sw_os()->close(r->fd);
+    sw_free(r->path);
     sw_free(r);
 }
 

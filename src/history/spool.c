@@ -245,7 +245,7 @@ int sw_spool_merge_part(struct sw_store *store, const char *path, struct sw_merg
                         struct sw_err *err)
 {
     m->more = false;
-    struct part p = {.fd = sw_os()->open(path, O_RDONLY | O_CLOEXEC, 0)};
+    struct part p = {.fd = sw_os()->open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK, 0)};
     if (p.fd < 0)
         return errno == ENOENT || errno == ENOTDIR
                    ? SW_OK

@@ -32,9 +32,9 @@ struct sw_store {
 int sw_store_init(struct sw_store *s, const char *path, struct sw_err *err) SW_MUST_CHECK;
 void sw_store_fini(struct sw_store *s); /* closes */
 
-/* Opens, creates (directory 0700, file 0600) and migrates, unless open. When something is to be
- * created the lock is waited for, at most wait_ms. Errors: SW_ERR_BUSY, SW_ERR_IO (also: no WAL on
- * this file system), SW_ERR_FORMAT, SW_ERR_UNSUPPORTED (newer schema), SW_ERR_NOMEM. */
+/* Opens, creates (directory 0700, file 0600) and migrates, unless open. A database that is locked,
+ * or that is to be created, is waited for, at most wait_ms. Errors: SW_ERR_BUSY, SW_ERR_IO (also:
+ * no WAL on this file system), SW_ERR_FORMAT, SW_ERR_UNSUPPORTED (newer schema), SW_ERR_NOMEM. */
 int sw_store_open(struct sw_store *s, int wait_ms, struct sw_err *err) SW_MUST_CHECK;
 void sw_store_close(struct sw_store *s);
 /* True when the open file no longer is the one at path. */

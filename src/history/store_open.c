@@ -115,16 +115,19 @@ static int open_file(struct sw_store *s, struct sw_err *err)
         return code;
     /* Made by us so that it is private; a file that cannot be opened for writing may still be read.
      */
-    int fd = sw_os()->open(s->path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    int fd = sw_os()->open(s->path, O_RDWR | O_CREAT | O_CLOEXEC | O_NONBLOCK, 0600);
+    struct stat st;
     if (fd >= 0)
         sw_os()->close(fd);
+    if (sw_os()->stat(s->path, &st) == 0 && sw_os_need_regular(s->path, &st, err) != SW_OK)
+        return SW_ERR_FORMAT;
     int rc = sqlite3_open_v2(s->path, &s->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, NULL);
     code = sw_sqlite_check(s->db, rc, s->path, err);
     if (code)
         return code;
     sqlite3_extended_result_codes(s->db, 1);
     sqlite3_busy_timeout(s->db, BUSY_MS);
-    struct stat st;
+    sw_sqlite_harden(s->db);
     if (sw_os()->stat(s->path, &st) == 0) {
         s->device = st.st_dev;
         s->inode = st.st_ino;
@@ -132,17 +135,15 @@ static int open_file(struct sw_store *s, struct sw_err *err)
     code = sw_sqlite_exec(s->db,
                           "PRAGMA wal_autocheckpoint = 0; PRAGMA foreign_keys = ON;"
                           "PRAGMA synchronous = NORMAL; PRAGMA temp_store = MEMORY;"
-                          "PRAGMA trusted_schema = OFF; PRAGMA journal_size_limit = 67108864",
+                          "PRAGMA journal_size_limit = 67108864",
                           s->path, err);
     /* The automatic checkpoint is itself a hook; ours takes its place. */
     sqlite3_wal_hook(s->db, note_wal_pages, s);
     return code;
 }
 
-int sw_store_open(struct sw_store *s, int wait_ms, struct sw_err *err)
+static int try_open(struct sw_store *s, int wait_ms, struct sw_err *err)
 {
-    if (s->db)
-        return SW_OK;
     bool wal = false;
     int version = 0, code = open_file(s, err);
     if (!code)
@@ -157,6 +158,19 @@ int sw_store_open(struct sw_store *s, int wait_ms, struct sw_err *err)
     }
     if (code)
         sw_store_close(s);
+    return code;
+}
+
+/* After a crash the first connection that opens the file recovers the WAL, and all others find the
+ * database locked until it has. */
+int sw_store_open(struct sw_store *s, int wait_ms, struct sw_err *err)
+{
+    int64_t until = sw_os()->monotonic_ns() + wait_ms * 1000000ll;
+    int code = s->db ? SW_OK : try_open(s, wait_ms, err);
+    while (code == SW_ERR_BUSY && sw_os()->monotonic_ns() < until) {
+        sleep_ms(2);
+        code = try_open(s, wait_ms, err);
+    }
     return code;
 }
 

@@ -8,6 +8,7 @@
 #ifndef SW_HISTORY_WRITER_H
 #define SW_HISTORY_WRITER_H
 
+#include "history/claim.h"
 #include "history/process.h"
 #include "history/ring.h"
 #include "history/spool.h"
@@ -37,6 +38,7 @@ struct sw_history {
         *segment;          /* owned; frozen when the writer starts; segment's texts may be NULL */
     char uid[SW_UID_TEXT]; /* frozen likewise */
     char *out_dir;         /* owned; frozen likewise */
+    struct sw_claim claim; /* of out_dir */
 
     struct sw_mutex lock; /* guards all to the next blank line; held for moments, never over I/O */
     struct sw_cond flushed;

@@ -4,6 +4,7 @@
 #include "net/schedule.h"
 
 #include "base/os.h"
+#include "base/stop.h"
 #include "base/str.h"
 
 struct setup_user {
@@ -441,6 +442,9 @@ int sw_net_new(const struct sw_net_args *args, struct sw_net **out, struct sw_er
         rc = sw_branches_new(net, args->streams, args->threads, &net->branches, err);
     }
     for (int i = 0; i < net->count && rc == SW_OK; i++) {
+        rc = sw_stop_check(err);
+        if (rc != SW_OK)
+            break;
         rc = setup_node(net, i, args, err);
         if (rc != SW_OK)
             rc = report(net, &net->nodes[i], rc, err);

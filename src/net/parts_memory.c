@@ -122,8 +122,9 @@ void sw_parts_bind_swap(struct sw_parts *p, void *memory)
     char *at = memory;
     for (int i = 0; i < p->count; i++) {
         size_t bytes = sw_net_cost(p->part[i].net).swap_bytes;
-        if (bytes > 0)
-            sw_net_bind_swap(p->part[i].net, at);
+        if (bytes == 0)
+            continue; /* there may be no memory at all */
+        sw_net_bind_swap(p->part[i].net, at);
         at += bytes;
     }
 }

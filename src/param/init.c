@@ -1,6 +1,7 @@
 #include "param/init.h"
 #include "base/hash.h"
 #include "base/philox.h"
+#include "base/stop.h"
 #include "param/orthogonal.h"
 #include "tensor/fill.h"
 #include <math.h>
@@ -184,6 +185,7 @@ int sw_init_fill(const struct sw_init_conf *conf, uint64_t seed, const char *nam
     int64_t first = from / SW_FILL_CHUNK, end = (to + SW_FILL_CHUNK - 1) / SW_FILL_CHUNK;
 #pragma omp parallel for schedule(static) if (end - first > 64)
     for (int64_t chunk = first; chunk < end; chunk++)
-        fill_chunk(&law, key, chunk, from, to, out);
-    return SW_OK;
+        if (sw_stop_check(NULL) == SW_OK)
+            fill_chunk(&law, key, chunk, from, to, out);
+    return sw_stop_check(err);
 }

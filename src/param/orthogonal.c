@@ -5,6 +5,7 @@
 #include "param/orthogonal.h"
 
 #include "base/os.h"
+#include "base/stop.h"
 #include "kernels/cpu/kernel.h"
 #include "tensor/fill.h"
 #include <math.h>
@@ -50,9 +51,12 @@ SW_KERNEL static void normalise(double *v, int64_t n)
         v[i] /= length;
 }
 
-static void orthonormalise(double *vectors, int64_t count, int64_t n)
+static int orthonormalise(double *vectors, int64_t count, int64_t n, struct sw_err *err)
 {
     for (int64_t from = 0; from < count; from += PANEL) {
+        int rc = sw_stop_check(err);
+        if (rc != SW_OK)
+            return rc;
         int64_t to = from + PANEL < count ? from + PANEL : count;
         for (int64_t i = from; i < to; i++) {
             take_out(vectors + i * n, vectors, from, i, n);
@@ -62,6 +66,7 @@ static void orthonormalise(double *vectors, int64_t count, int64_t n)
         for (int64_t i = to; i < count; i++)
             take_out(vectors + i * n, vectors, from, to, n);
     }
+    return SW_OK;
 }
 
 static void draw(struct sw_philox key, int64_t elements, double *out)
@@ -84,10 +89,10 @@ int sw_fill_orthogonal(struct sw_philox key, int64_t rows, int64_t columns, doub
     if (!vectors)
         return sw_err_nomem(err, "an orthogonal matrix", bytes);
     draw(key, count * n, vectors);
-    orthonormalise(vectors, count, n);
-    for (int64_t r = 0; r < rows; r++)
+    int rc = orthonormalise(vectors, count, n, err);
+    for (int64_t r = 0; r < rows && rc == SW_OK; r++)
         for (int64_t c = 0; c < columns; c++)
             out[r * columns + c] = (float)(gain * vectors[wide ? r * n + c : c * n + r]);
     sw_free(vectors);
-    return SW_OK;
+    return rc;
 }

@@ -10,7 +10,8 @@
 
 /* out [rows, columns] = gain Q, whose rows (columns, where there are more rows) are orthonormal:
  * drawn evenly from all such matrices. Takes min(rows, columns) max(rows, columns) doubles of
- * memory meanwhile, and uses the calling thread's OpenMP team. Errors: SW_ERR_NOMEM. */
+ * memory meanwhile, and uses the calling thread's OpenMP team. Errors: SW_ERR_NOMEM,
+ * SW_ERR_CANCELLED (base/stop.h). */
 int sw_fill_orthogonal(struct sw_philox key, int64_t rows, int64_t columns, double gain, float *out,
                        struct sw_err *err) SW_MUST_CHECK;
 

@@ -6,7 +6,6 @@
 
 enum {
     LINE_SHOWN = 96,    /* characters of a long source line around the caret */
-    TEXT_SHOWN = 1000,  /* bytes of a message */
     ORIGIN_SHOWN = 200, /* bytes of a file name or a --set text */
 };
 
@@ -30,19 +29,26 @@ void sw_diags_fini(struct sw_diags *d)
 /* Appends s with everything a terminal could act on made visible, cut at a character's end. */
 static void add_printable(struct sw_buf *out, const char *s, size_t bytes, size_t limit)
 {
-    size_t i = 0;
+    size_t i = 0, shown = 0; /* what lies before `shown` has been appended */
     while (i < bytes && i < limit) {
+        if (s[i] >= 0x20 && s[i] < 0x7f) {
+            i++;
+            continue;
+        }
         size_t n = sw_utf8_length(s + i, bytes - i);
-        bool plain = n > 1 || (n == 1 && (unsigned char)s[i] >= 0x20 && s[i] != 0x7f);
+        bool plain = n > 1;
         /* U+0080..U+009F are control characters, too. */
         if (n == 2 && (unsigned char)s[i] == 0xc2 && (unsigned char)s[i + 1] < 0xa0)
             plain = false;
-        if (plain)
-            sw_buf_add_bytes(out, s + i, n);
-        else
+        n = n ? n : 1;
+        if (!plain) {
+            sw_buf_add_bytes(out, s + shown, i - shown);
             sw_buf_add(out, s[i] == '\t' ? " " : "?");
-        i += n ? n : 1;
+            shown = i + n;
+        }
+        i += n;
     }
+    sw_buf_add_bytes(out, s + shown, i - shown);
     if (i < bytes)
         sw_buf_add(out, "...");
 }
@@ -115,7 +121,7 @@ static bool fill(struct sw_diag *d, const struct sw_place *at, const char *fmt, 
     struct sw_buf text = {0};
     sw_buf_vprintf(&text, fmt, ap);
     if (!text.failed)
-        d->text = printable(sw_buf_text(&text), TEXT_SHOWN);
+        d->text = printable(sw_buf_text(&text), SW_DIAG_TEXT);
     sw_buf_fini(&text);
     d->where = format_where(at);
     d->rank = at->rank;
@@ -183,7 +189,7 @@ void sw_diags_hint(struct sw_diags *d, const char *fmt, ...)
     va_end(ap);
     /* A hint is a kindness: without memory for it the message stands alone. */
     if (!text.failed)
-        d->items[d->latest].hint = printable(sw_buf_text(&text), TEXT_SHOWN);
+        d->items[d->latest].hint = printable(sw_buf_text(&text), SW_DIAG_TEXT);
     sw_buf_fini(&text);
 }
 

@@ -10,7 +10,10 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-enum { SW_DIAG_KEPT = 100 };
+enum {
+    SW_DIAG_KEPT = 100,
+    SW_DIAG_TEXT = 1000, /* bytes of a message or a hint that are shown */
+};
 
 /* Where a message points. Lines and columns count from 1, columns in characters (UTF-8), a tab is
  * one. line 0: the file as a whole, or a command-line text, then `origin` is shown alone. */

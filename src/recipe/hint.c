@@ -97,18 +97,16 @@ void sw_hint_section_key(struct sw_recipe *r, const struct sw_draft *n, const ch
         sw_diags_hint(&r->diags, "a line include = FILE stands before the first section");
     for (int i = 0; i < SW_SECTION_TYPES; i++)
         hint_other_type(r, n, i, key);
-    struct sw_words own = {0}, all = {0};
-    add_common(&own, k);
+    struct sw_words words = {0};
+    add_common(&words, k);
     for (int i = 0; i < SW_SECTION_TYPES; i++)
         if (n->pub.type[i])
-            sw_words_add_opts(&own, n->pub.type[i]->opts);
-    for (int i = 0; i < own.count; i++)
-        sw_words_add(&all, own.items[i]);
-    add_param_keys(r, &all, k, n->pub.type[0]);
-    sw_hint_near(&r->diags, key, all.items, all.count, NULL);
+            sw_words_add_opts(&words, n->pub.type[i]->opts);
+    int own = words.count;
+    add_param_keys(r, &words, k, n->pub.type[0]);
+    sw_hint_near(&r->diags, key, words.items, words.count, NULL);
     hint_params(r, n, key);
-    sw_hint_near(&r->diags, key, own.items, own.count, "its keys are");
-    r->pool.failed |= own.failed || all.failed;
-    sw_words_fini(&own);
-    sw_words_fini(&all);
+    sw_hint_near(&r->diags, key, words.items, own, "its keys are");
+    r->pool.failed |= words.failed;
+    sw_words_fini(&words);
 }

@@ -205,6 +205,8 @@ static void read_header(struct reader *r, struct piece body)
 
 static bool check_key(struct reader *r, struct piece line, struct piece key, const char *equals)
 {
+    if (equals && key.bytes && !has_blank(key) && !r->orphans)
+        return r->section != NULL;
     struct sw_place at = place_of(r, key.at, key.bytes);
     if (!equals) {
         struct piece first, rest;
@@ -222,13 +224,11 @@ static bool check_key(struct reader *r, struct piece line, struct piece key, con
     } else if (has_blank(key)) {
         sw_diags_add(r->diags, &at, "the key '%.*s' is more than one word", shown(key.bytes),
                      key.at);
-    } else if (r->orphans) {
+    } else {
         /* Said once: what follows is the same mistake. */
         r->orphans = false;
         sw_diags_add(r->diags, &at, "'%.*s' stands before any section", shown(key.bytes), key.at);
         sw_diags_hint(r->diags, "begin with a section header, such as [job]");
-    } else {
-        return r->section != NULL;
     }
     return false;
 }
@@ -236,19 +236,19 @@ static bool check_key(struct reader *r, struct piece line, struct piece key, con
 static bool check_new(struct reader *r, struct piece key)
 {
     const struct sw_ini_entry *first = sw_seen_find(&r->keys, r->section, key.at, key.bytes);
+    if (!first && r->key_count < SW_INI_MAX_KEYS) {
+        r->key_count++;
+        return true;
+    }
     struct sw_place at = place_of(r, key.at, key.bytes);
     if (first) {
         sw_diags_add(r->diags, &at, "'%.*s' is here twice in one section", shown(key.bytes),
                      key.at);
         sw_diags_hint(r->diags, "the first is in line %d", first->line);
-        return false;
+    } else if (r->key_count++ == SW_INI_MAX_KEYS) {
+        sw_diags_add(r->diags, &at, "more than %d keys in one section", SW_INI_MAX_KEYS);
     }
-    if (++r->key_count > SW_INI_MAX_KEYS) {
-        if (r->key_count == SW_INI_MAX_KEYS + 1)
-            sw_diags_add(r->diags, &at, "more than %d keys in one section", SW_INI_MAX_KEYS);
-        return false;
-    }
-    return true;
+    return false;
 }
 
 static void fill_entry(struct reader *r, struct sw_ini_entry *e, struct piece key,
@@ -335,6 +335,10 @@ static bool check_text(struct reader *r)
 {
     for (size_t i = 0; i < r->length;) {
         unsigned char c = (unsigned char)r->start[i];
+        if (c >= 0x20 && c < 0x7f) {
+            i++;
+            continue;
+        }
         size_t n = sw_utf8_length(r->start + i, r->length - i);
         struct sw_place at;
         if (!n) {

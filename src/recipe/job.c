@@ -87,6 +87,9 @@ const struct sw_opt sw_job_opts[] = {
      .help = "how to compute convolutions and inner products is measured and kept for the machine, "
              "instead of chosen by rules; checkpoints have the choices, and a resume keeps them; "
              "not with repeat_exact"},
+    {FIELD(winograd), .type = SW_OPT_BOOL, .def = "yes",
+     .help = "convolutions may use Winograd's algorithm, which is faster but has rounding errors "
+             "about 10 times as large; check -v shows which layers use it"},
     {FIELD(graphs), .type = SW_OPT_BOOL, .def = "yes",
      .help = "on devices with memory of their own: a step is captured once and then queued as a "
              "whole, which saves the host's time; the results stay the same"},

@@ -33,6 +33,7 @@ struct sw_job_conf {
     const char *memory;           /* as written: default, fit:SIZE */
     int64_t memory_bytes;         /* what that says; 0: no limit. No key of its own */
     bool tune;                    /* plans by what is the fastest when measured, not by rules */
+    bool winograd;                /* convolutions may use Winograd's algorithm */
     bool graphs;                  /* steps are captured where a device can do that */
     int64_t streams;              /* on which independent layers run, at most */
     const char *device;           /* auto, cpu, cuda:0,2, sim:gpus=N */

@@ -10,9 +10,6 @@ void sw_words_fini(struct sw_words *w)
 
 void sw_words_add(struct sw_words *w, const char *word)
 {
-    for (int i = 0; i < w->count; i++)
-        if (strcmp(w->items[i], word) == 0)
-            return;
     if (w->count == w->capacity) {
         int capacity = w->capacity ? 2 * w->capacity : 32;
         const char **items = sw_realloc_array(w->items, (size_t)capacity, sizeof(*items));
@@ -46,11 +43,19 @@ static const char *near_word(const char *word, const char *const *candidates, in
         return near;
     for (int i = 0; i < count; i++)
         if (sw_str_starts(candidates[i], word)) {
-            if (near)
+            if (near && strcmp(near, candidates[i]) != 0)
                 return NULL;
             near = candidates[i];
         }
     return near;
+}
+
+static bool is_repeated(const char *const *words, int i)
+{
+    for (int j = 0; j < i; j++)
+        if (strcmp(words[j], words[i]) == 0)
+            return true;
+    return false;
 }
 
 void sw_hint_near(struct sw_diags *d, const char *word, const char *const *candidates, int count,
@@ -66,7 +71,9 @@ void sw_hint_near(struct sw_diags *d, const char *word, const char *const *candi
     if (!label)
         return;
     struct sw_buf list = {0};
-    for (int i = 0; i < count; i++) {
+    for (int i = 0; i < count && list.length <= SW_DIAG_TEXT; i++) {
+        if (is_repeated(candidates, i))
+            continue;
         sw_buf_add(&list, i ? ", " : "");
         sw_buf_add(&list, candidates[i]);
     }

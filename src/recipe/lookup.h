@@ -15,7 +15,7 @@ struct sw_words {
 };
 
 void sw_words_fini(struct sw_words *w);
-void sw_words_add(struct sw_words *w, const char *word); /* once each */
+void sw_words_add(struct sw_words *w, const char *word);
 void sw_words_add_opts(struct sw_words *w, const struct sw_opt *opts);
 void sw_words_add_types(struct sw_words *w, const struct sw_type *const *types);
 

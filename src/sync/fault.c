@@ -47,8 +47,12 @@ void sw_fault_detach(struct sw_fault *f, void *object)
 
 void sw_fault_set(struct sw_fault *f, const char *source, const struct sw_err *e)
 {
-    if (e->code == SW_ERR_CANCELLED)
-        return;
+    if (e->code != SW_ERR_CANCELLED)
+        sw_fault_stop(f, source, e);
+}
+
+void sw_fault_stop(struct sw_fault *f, const char *source, const struct sw_err *e)
+{
     sw_mutex_lock(&f->lock);
     if (!sw_fault_is_set(f)) {
         f->first = *e;

@@ -36,6 +36,9 @@ void sw_fault_detach(struct sw_fault *f, void *object);
  * does nothing: it is the echo of a fault or of an orderly stop, never a cause. source names the
  * thread role: "worker0.0". */
 void sw_fault_set(struct sw_fault *f, const char *source, const struct sw_err *e);
+/* The same for a stop by request (base/stop.h) that a role found before its work could be ended in
+ * order: here SW_ERR_CANCELLED is the cause. */
+void sw_fault_stop(struct sw_fault *f, const char *source, const struct sw_err *e);
 static inline bool sw_fault_is_set(const struct sw_fault *f)
 {
     return atomic_load_explicit(&f->code, memory_order_acquire) != 0;

@@ -1,4 +1,5 @@
 #include "sync/thread.h"
+#include "base/os.h"
 #include <errno.h>
 #include <sched.h>
 #include <signal.h>
@@ -11,6 +12,8 @@
 static void *run_thread(void *arg)
 {
     struct sw_thread *t = arg;
+    /* By the thread itself, so that threads it starts, as of OpenMP, inherit the name. */
+    pthread_setname_np(pthread_self(), t->name);
     t->main(t->arg);
     return NULL;
 }
@@ -21,17 +24,21 @@ int sw_thread_start(struct sw_thread *t, const char *name, void (*main)(void *),
     *t = (struct sw_thread){.main = main, .arg = arg};
     strncpy(t->name, name, sizeof t->name - 1);
     /* A new thread inherits the mask, so signals are blocked from its first instruction: they go to
-     * the main thread, which alone decides what a Ctrl-C means. */
+     * the main thread, which alone decides what a Ctrl-C means. Only SIGBUS comes from what a thread
+     * does itself (base/mapped.h): the kernel ends a process that blocks it. */
     sigset_t all, before;
     sigfillset(&all);
+    sigdelset(&all, SIGBUS);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     int reason = pthread_create(&t->handle, NULL, run_thread, t);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
+    char limit[96];
     if (reason)
-        return sw_err_set(err, SW_ERR_NOMEM, "cannot start thread %s: %s", name,
-                          reason == EAGAIN ? "too many threads or no memory" : "refused");
+        return sw_err_set(err, SW_ERR_NOMEM, "cannot start thread %s: %s%s", name,
+                          reason == EAGAIN ? "too many threads (ulimit -u) or no memory for a stack"
+                                           : "refused",
+                          sw_memory_limit(limit, sizeof limit));
     t->running = true;
-    pthread_setname_np(t->handle, t->name);
     return SW_OK;
 }
 
@@ -88,6 +95,11 @@ void sw_mutex_fini(struct sw_mutex *m)
 void sw_mutex_lock(struct sw_mutex *m)
 {
     pthread_mutex_lock(&m->handle);
+}
+
+bool sw_mutex_trylock(struct sw_mutex *m)
+{
+    return pthread_mutex_trylock(&m->handle) == 0;
 }
 
 void sw_mutex_unlock(struct sw_mutex *m)

@@ -15,8 +15,8 @@ struct sw_thread {
     void *arg; /* borrowed until joined */
 };
 
-/* Starts main(arg) on a new thread with all signals blocked; name (15 characters) shows in top and
- * gdb. Errors: SW_ERR_NOMEM. */
+/* Starts main(arg) on a new thread with all signals but SIGBUS blocked; name (15 characters) shows
+ * in top and gdb. Errors: SW_ERR_NOMEM. */
 int sw_thread_start(struct sw_thread *t, const char *name, void (*main)(void *), void *arg,
                     struct sw_err *err) SW_MUST_CHECK;
 /* Waits for the end; does nothing on a thread that never started. */
@@ -37,6 +37,8 @@ struct sw_cond {
 void sw_mutex_init(struct sw_mutex *m);
 void sw_mutex_fini(struct sw_mutex *m);
 void sw_mutex_lock(struct sw_mutex *m);
+/* False when another thread holds it. */
+bool sw_mutex_trylock(struct sw_mutex *m) SW_MUST_CHECK;
 void sw_mutex_unlock(struct sw_mutex *m);
 void sw_cond_init(struct sw_cond *c);
 void sw_cond_fini(struct sw_cond *c);

@@ -168,10 +168,11 @@ static int forward_layer(struct sw_worker *w, int64_t t, int i, struct sw_err *e
 {
     int64_t begin_ns = w->lap_ns;
     sw_slot_phase(w->slot, SW_PHASE_FORWARD, t, i, sw_net_layer(w->train, i)->name, begin_ns);
-    w->pass_ms = &w->ledger.forward_ms;
-    w->pass_total_ms = &w->forward_ms[i];
-    int rc = sw_parts_forward(w->parts[SW_SPLIT_TRAIN], i, err);
-    sw_worker_lap(w, &w->ledger.forward_ms, &w->forward_ms[i]);
+    int rc = sw_layer_clock_begin(w, i, false, err);
+    if (rc == SW_OK)
+        rc = sw_parts_forward(w->parts[SW_SPLIT_TRAIN], i, err);
+    if (rc == SW_OK)
+        rc = sw_layer_clock_end(w, err);
     trace(w, SW_TRACE_FORWARD, t, i, begin_ns);
     return rc;
 }
@@ -241,10 +242,11 @@ static int backward_layer(struct sw_worker *w, int64_t t, int i, struct sw_err *
 {
     int64_t begin_ns = w->lap_ns;
     sw_slot_phase(w->slot, SW_PHASE_BACKWARD, t, i, sw_net_layer(w->train, i)->name, begin_ns);
-    w->pass_ms = &w->ledger.backward_ms;
-    w->pass_total_ms = &w->backward_ms[i];
-    int rc = sw_parts_backward(w->parts[SW_SPLIT_TRAIN], i, err);
-    sw_worker_lap(w, &w->ledger.backward_ms, &w->backward_ms[i]);
+    int rc = sw_layer_clock_begin(w, i, true, err);
+    if (rc == SW_OK)
+        rc = sw_parts_backward(w->parts[SW_SPLIT_TRAIN], i, err);
+    if (rc == SW_OK)
+        rc = sw_layer_clock_end(w, err);
     trace(w, SW_TRACE_BACKWARD, t, i, begin_ns);
     return rc;
 }
@@ -270,6 +272,8 @@ static int check_loss(struct sw_worker *w, int64_t t, struct sw_err *err)
     int rc = sw_parts_fetch(w->parts[SW_SPLIT_TRAIN], err);
     if (rc == SW_OK)
         rc = sw_worker_look_ahead(w, t, err);
+    if (rc == SW_OK)
+        rc = sw_layer_clock_ask(w, err);
     if (rc == SW_OK)
         rc = sw_ledger_wait(w, err);
     if (rc == SW_OK && w->replica)
@@ -447,7 +451,10 @@ static int both_passes(struct sw_worker *w, int64_t t, const struct sw_batch *ba
 
 int sw_bp_step(struct sw_worker *w, int64_t t, const struct sw_batch *batch, struct sw_err *err)
 {
+    sw_layer_clock_step(w);
     int rc = both_passes(w, t, batch, err);
+    if (rc == SW_OK)
+        sw_layer_clock_take(w);
     w->pass_ms = NULL;
     return rc;
 }

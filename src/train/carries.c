@@ -12,6 +12,7 @@
 #include "train/job_private.h"
 #include "train/states.h"
 #include "train/worker.h"
+#include <math.h>
 #include <string.h>
 
 static struct sw_state *find(const struct sw_states *s, const char *layer, const char *name)
@@ -240,6 +241,11 @@ static int read_groups(struct sw_state *s, const struct sw_st_file *f, const str
     struct sw_tensor view = sw_tensor_view(NULL, &there, all);
     int rc = all ? sw_st_read_tensor(f, s->name, &view, NULL, err)
                  : sw_err_nomem(err, "row state", (size_t)n * sizeof *all);
+    for (int64_t i = 0; i < n && rc == SW_OK; i++)
+        if (!isfinite(all[i]))
+            rc =
+                sw_err_set(err, SW_ERR_FORMAT,
+                           "checkpoint: %s holds values that are not finite (NaN or Inf)", s->name);
     for (int64_t at = 0; at < want && rc == SW_OK; at += n)
         memcpy(s->value + at, all, (size_t)(want - at < n ? want - at : n) * sizeof *all);
     sw_free(all);

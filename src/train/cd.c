@@ -15,15 +15,12 @@ static int run(struct sw_worker *w, int64_t t, int i, bool down, int turn, struc
 {
     if (!in_chain(w, i, turn))
         return SW_OK;
-    double *total_ms = down ? &w->backward_ms[i] : &w->forward_ms[i];
-    float *part_ms = down ? &w->ledger.backward_ms : &w->ledger.forward_ms;
     sw_slot_phase(w->slot, down ? SW_PHASE_BACKWARD : SW_PHASE_FORWARD, t, i,
                   sw_net_layer(w->train, i)->name, w->lap_ns);
-    w->pass_ms = part_ms;
-    w->pass_total_ms = total_ms;
-    int rc = sw_parts_turn(w->parts[SW_SPLIT_TRAIN], i, down, turn, err);
-    sw_worker_lap(w, part_ms, total_ms);
-    return rc;
+    int rc = sw_layer_clock_begin(w, i, down, err);
+    if (rc == SW_OK)
+        rc = sw_parts_turn(w->parts[SW_SPLIT_TRAIN], i, down, turn, err);
+    return rc == SW_OK ? sw_layer_clock_end(w, err) : rc;
 }
 
 int sw_cd_chains(struct sw_worker *w, int64_t t, struct sw_err *err)

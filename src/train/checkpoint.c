@@ -6,7 +6,7 @@
  * The data position and all randomness are functions of seed and step, so nothing more is stored.
  */
 #include "base/os.h"
-#include "base/str.h"
+#include "base/text.h"
 #include "param/table_file.h"
 #include "train/job_private.h"
 #include "train/saved.h"
@@ -85,12 +85,16 @@ static int add_counts(struct sw_job *job, struct sw_st_writer *w, struct sw_err 
 static int add_metadata(struct sw_job *job, int64_t step, struct sw_st_writer *w,
                         struct sw_err *err)
 {
+    /* A path is any bytes; metadata is UTF-8. */
+    struct sw_buf name = {0}, path = {0};
+    sw_text_add(&name, job->name);
+    sw_text_add(&path, sw_recipe_path(job->recipe));
     const struct {
         const char *key, *value;
     } texts[] = {
         {"singa_ws.version", SW_VERSION},
-        {"name", job->name},
-        {"recipe_path", sw_recipe_path(job->recipe)},
+        {"name", sw_buf_text(&name)},
+        {"recipe_path", sw_buf_text(&path)},
         {"recipe", sw_recipe_text(job->recipe)},
         {"recipe_hash", sw_recipe_hash(job->recipe)},
         {"overrides", sw_recipe_overrides(job->recipe)},
@@ -106,11 +110,13 @@ static int add_metadata(struct sw_job *job, int64_t step, struct sw_st_writer *w
         {"seed", job->conf->seed},
         {"samples", sw_job_samples(job, step)},
     };
-    int rc = SW_OK;
+    int rc = name.failed || path.failed ? sw_err_nomem(err, "metadata", 0) : SW_OK;
     for (size_t i = 0; i < sizeof texts / sizeof *texts && rc == SW_OK; i++)
         rc = sw_st_writer_metadata(w, texts[i].key, texts[i].value, err);
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers && rc == SW_OK; i++)
         rc = add_number(w, numbers[i].key, numbers[i].value, err);
+    sw_buf_fini(&name);
+    sw_buf_fini(&path);
     if (rc == SW_OK)
         rc = sw_tokens_write(job, w, err);
     return rc == SW_OK ? add_counts(job, w, err) : rc;
@@ -157,7 +163,7 @@ int sw_checkpoint_write(struct sw_worker *w, struct sw_err *err)
     if (rc == SW_OK)
         rc = sw_legacy_write(job, writer, err);
     if (rc == SW_OK)
-        rc = sw_st_writer_write(writer, path, 0644, &bytes, checksum, err);
+        rc = sw_st_writer_write(writer, path, 0666, &bytes, checksum, err);
     if (rc == SW_OK)
         announce(w, path, bytes, checksum);
     else
@@ -232,9 +238,22 @@ int sw_checkpoint_check(struct sw_job *job, const char *path, int64_t *step, str
     return rc;
 }
 
+/* What a file brings in is held to what training keeps up: nothing that is not finite. */
+int sw_checkpoint_check_finite(struct sw_stream *stream, const float *value,
+                               const struct sw_desc *layout, const char *name, const char *path,
+                               struct sw_err *err)
+{
+    bool finite = true;
+    int rc = sw_op_all_finite(stream, value, sw_desc_storage(layout), &finite, err);
+    if (rc == SW_OK && !finite)
+        rc = sw_err_set(err, SW_ERR_FORMAT, "%s: %s holds values that are not finite (NaN or Inf)",
+                        path, name);
+    return rc;
+}
+
 /* What the updater of copy `from` kept, for this one. */
-static int load_state(struct sw_worker *w, const struct sw_st_file *f, int copy, int from,
-                      struct sw_err *err)
+static int load_state(struct sw_worker *w, const struct sw_st_file *f, const char *path, int copy,
+                      int from, struct sw_err *err)
 {
     struct sw_table *t = w->job->copies[copy].table;
     int rc = SW_OK;
@@ -243,23 +262,13 @@ static int load_state(struct sw_worker *w, const struct sw_st_file *f, int copy,
             struct sw_table_source to = {
                 .table = t, .stream = sw_worker_host_stream(w), .param = p, .slot = s};
             char *name = tensor_name(t, p, s, from);
+            const struct sw_tensor slot = sw_table_tensor(t, p, s);
             rc = name ? sw_table_read_tensor(&to, name, f, err)
                       : sw_err_nomem(err, "a tensor's name", 0);
+            if (rc == SW_OK)
+                rc = sw_checkpoint_check_finite(to.stream, slot.data, &slot.desc, name, path, err);
             sw_free(name);
         }
-    return rc;
-}
-
-/* What a file brings in is held to what training keeps up: nothing that is not finite. */
-int sw_checkpoint_check_finite(struct sw_job *job, struct sw_stream *stream, int param,
-                               const char *path, struct sw_err *err)
-{
-    const struct sw_param *p = sw_table_param(job->table, param);
-    bool finite = true;
-    int rc = sw_op_all_finite(stream, p->value, sw_desc_storage(&p->layout), &finite, err);
-    if (rc == SW_OK && !finite)
-        rc = sw_err_set(err, SW_ERR_INVALID, "%s: %s holds values that are not finite (NaN or Inf)",
-                        path, p->name);
     return rc;
 }
 
@@ -268,13 +277,14 @@ static int take_values(struct sw_job *job, struct sw_stream *stream, const struc
 {
     int rc = SW_OK;
     for (int p = 0; p < sw_table_count(job->table) && rc == SW_OK; p++) {
-        const char *name = sw_table_param(job->table, p)->name;
+        const struct sw_param *param = sw_table_param(job->table, p);
+        const char *name = param->name;
         struct sw_table_source to = {.table = job->table, .stream = stream, .param = p, .slot = -1};
         if (!sw_st_find(f, name))
             return sw_err_set(err, SW_ERR_FORMAT, "%s: has no tensor %s", path, name);
         rc = sw_table_read_tensor(&to, name, f, err);
         if (rc == SW_OK)
-            rc = sw_checkpoint_check_finite(job, stream, p, path, err);
+            rc = sw_checkpoint_check_finite(stream, param->value, &param->layout, name, path, err);
     }
     return rc;
 }
@@ -366,7 +376,7 @@ static int read_all(struct sw_worker *w, const struct sw_st_file *f, const char 
     struct sw_job *job = w->job;
     int rc = take_values(job, sw_worker_host_stream(w), f, path, err);
     for (int i = 0; i < job->shape.server_groups && rc == SW_OK; i++)
-        rc = load_state(w, f, i, heir_of(job, told, i), err);
+        rc = load_state(w, f, path, i, heir_of(job, told, i), err);
     if (rc == SW_OK && job->sync)
         sw_sync_spread(job->sync, (uint64_t)w->step, false);
     return rc == SW_OK ? sw_states_read(job, f, path, err) : rc;

@@ -1,10 +1,12 @@
 /* A pass over the evaluation data, in training and alone. */
 #include "base/os.h"
+#include "base/stop.h"
 #include "base/str.h"
 #include "train/job_private.h"
 #include "train/results.h"
 #include "train/saved.h"
 #include "train/states.h"
+#include "train/watch.h"
 #include "train/worker.h"
 #include <math.h>
 #include <string.h>
@@ -66,7 +68,17 @@ static int sum_up(struct sw_worker *w, struct sw_err *err)
     return SW_OK;
 }
 
-int sw_evaluate_pass(struct sw_worker *w, struct sw_err *err)
+/* All that is left to do is to stop. */
+static int leave_pass(struct sw_worker *w, struct sw_err *err)
+{
+    struct sw_err ignored;
+    int rc = sw_outputs_end(w, SW_ERR_CANCELLED, &ignored);
+    if (rc == SW_ERR_CANCELLED && sw_worker_meet(w, "the end of the evaluation") == SW_OK)
+        return SW_OK;
+    return sw_err_set(err, SW_ERR_CANCELLED, "the job is ending");
+}
+
+int sw_evaluate_pass(struct sw_worker *w, bool *left, struct sw_err *err)
 {
     int64_t own = sw_worker_eval_batches(w), rounds = sw_worker_eval_batches(&w->job->workers[0]);
     sw_series_clear(&w->series[SW_SPLIT_EVAL]);
@@ -76,7 +88,12 @@ int sw_evaluate_pass(struct sw_worker *w, struct sw_err *err)
     if (rc == SW_OK)
         rc = sw_outputs_begin(w, err);
     for (int64_t n = 0; n < rounds && rc == SW_OK; n++) {
-        if (n < own)
+        if (left && !sw_gate_begin_round(w, n)) {
+            *left = true;
+            return leave_pass(w, err);
+        }
+        rc = sw_stop_check(err);
+        if (rc == SW_OK && n < own)
             rc = next_batch(w, n, err);
         if (rc == SW_OK)
             rc = sw_outputs_hand_over(w, n, err);
@@ -154,8 +171,8 @@ int sw_job_evaluate(struct sw_job *job, const char *weights, const char *split,
     if (rc == SW_OK)
         rc = prepare(job, weights, err);
     if (rc == SW_OK)
-        rc = sw_evaluate_pass(w, err);
-    if (rc == SW_ERR_CANCELLED)
+        rc = sw_evaluate_pass(w, NULL, err);
+    if (rc == SW_ERR_CANCELLED && sw_fault_is_set(&job->fault))
         rc = sw_fault_get(&job->fault, err);
     sw_snapshot_free(job->snapshot);
     job->snapshot = NULL;

@@ -1,6 +1,7 @@
 #include "train/inference.h"
 
 #include "base/os.h"
+#include "base/stop.h"
 #include "base/str.h"
 #include "train/saved.h"
 #include "train/worker.h"
@@ -112,7 +113,11 @@ static int read_tensor(struct sw_inference *inf, const char *weights, const stru
     if (!sw_st_find(f, name))
         return sw_err_set(err, SW_ERR_FORMAT, "%s: has no tensor %s", weights, name);
     rc = sw_st_read_tensor(f, name, *t, inf->w->stream, err);
-    return rc == SW_OK ? rc : sw_err_prefix(err, rc, "%s", weights);
+    if (rc != SW_OK)
+        return sw_err_prefix(err, rc, "%s", weights);
+    return layout->dtype == SW_F32
+               ? sw_checkpoint_check_finite(inf->w->stream, *data, layout, name, weights, err)
+               : SW_OK;
 }
 
 static int read_params(struct sw_inference *inf, const char *weights, const struct sw_st_file *f,
@@ -260,7 +265,9 @@ int sw_inference_pass(struct sw_inference *f, const char *const *names, void *co
     struct sw_net *net = f->w->eval;
     struct sw_step step = {
         .valid_rows = valid, .batch_valid_rows = valid, .sequences_begin = sequences_begin};
-    int rc = sw_net_set_step(net, &step, err);
+    int rc = sw_stop_check(err);
+    if (rc == SW_OK)
+        rc = sw_net_set_step(net, &step, err);
     for (int i = 0; i < count && rc == SW_OK; i++)
         rc = sw_net_set_field(net, names[i], data[i], err);
     for (int i = 0; i < sw_net_layer_count(net) && rc == SW_OK; i++)

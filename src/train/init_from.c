@@ -402,11 +402,13 @@ static int take_one(struct sw_job *job, const struct take *t, void *user, struct
             sw_state_read(&job->states.items[t->target - params], t->tensor, f, t->from->path, err);
     } else {
         struct sw_table_source to = source_of(job, t, taking->stream);
+        const struct sw_param *p = sw_table_param(job->table, t->target);
         rc = sw_table_read_tensor(&to, t->tensor, f, err);
         if (rc == SW_OK)
-            rc = sw_checkpoint_check_finite(job, taking->stream, t->target, t->from->path, err);
+            rc = sw_checkpoint_check_finite(taking->stream, p->value, &p->layout, p->name,
+                                            t->from->path, err);
         /* Parts of one parameter are one. */
-        bool first = sw_table_param(job->table, t->target)->part_first == 0;
+        bool first = p->part_first == 0;
         taking->count += first;
         if (t->rule && first)
             list(&taking->names, target_name(job, t->target), " from ", t->tensor,

@@ -1,6 +1,7 @@
 /* Opening a job: recipe, machine, data, nets, parameter table, plan; nothing large is allocated and
  * nothing is written. */
 #include "base/os.h"
+#include "base/stop.h"
 #include "base/str.h"
 #include "train/choices.h"
 #include "train/job_private.h"
@@ -31,6 +32,8 @@ static int copy_options(struct sw_job *job, const struct sw_job_options *o, stru
     if (rc == SW_OK)
         rc = copy_text(&job->resume_checkpoint, o->resume ? o->resume_checkpoint : NULL, err);
     job->resume_run_id = o->resume ? o->resume->id : 0;
+    job->resume_segments = o->resume ? o->resume->segments : 0;
+    job->overwrites = o->overwrite;
     job->trace_capacity = o->trace_capacity;
     job->oversubscribes = o->oversubscribe;
     job->display = o->display;
@@ -210,7 +213,9 @@ static int find_end(struct sw_job *job, const struct sw_job_options *o, struct s
     int rc = sw_stages_look(job, o, err);
     if (rc != SW_OK)
         return rc;
-    sw_stage_find_end(job, o);
+    rc = sw_stage_find_end(job, o, err);
+    if (rc != SW_OK)
+        return rc;
     if (job->stage.begins)
         job->first_step = job->stage.from;
     else if (job->resume_checkpoint)
@@ -227,6 +232,8 @@ static int open_job(struct sw_job *job, const struct sw_job_options *o, struct s
     if (rc != SW_OK)
         return rc;
     job->one_worker = o->one_worker;
+    if (job->stage.name)
+        sw_log_write(job->log, SW_LOG_DEBUG, "job", "stage %s is opened", job->stage.name);
     sw_recipe_announce_fallback(job->recipe, &job->fallback_text);
     const char *name = o->name                        ? o->name
                        : o->resume && o->resume->name ? o->resume->name
@@ -334,6 +341,7 @@ void sw_job_close(struct sw_job *job)
     sw_legacy_fini(&job->legacy);
     sw_job_close(job->stage.failed);
     sw_buf_fini(&job->stage.text);
+    sw_free(job->stage.steps);
     sw_sync_free(job->sync);
     for (int i = 0; job->copies && i < job->shape.server_groups; i++)
         sw_table_free(job->copies[i].table);
@@ -373,6 +381,18 @@ const struct sw_recipe *sw_job_recipe(const struct sw_job *job)
 const struct sw_trace *sw_job_trace(const struct sw_job *job)
 {
     return job->trace;
+}
+
+int sw_job_requests(const struct sw_job *job)
+{
+    const int stops = sw_stop_requests();
+    const int of_process = stops == 0 ? 0 : stops == 1 ? SW_JOB_STOP : SW_JOB_STOP | SW_JOB_ABORT;
+    return __atomic_load_n(&job->requests, __ATOMIC_RELAXED) | of_process;
+}
+
+bool sw_job_resumable(const struct sw_job *job)
+{
+    return job->resume_checkpoint || __atomic_load_n(&job->saved_step, __ATOMIC_RELAXED) >= 0;
 }
 
 void sw_job_request(struct sw_job *job, enum sw_job_request_kind what)

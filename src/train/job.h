@@ -1,6 +1,9 @@
 /* A job: a checked recipe, then a running training. The command line, the tests and a user's own
  * program stand on this header.
  *
+ * A request to stop the process (base/stop.h) is one for every job: opening is abandoned, and a
+ * running job takes the first one for SW_JOB_STOP and the second one for SW_JOB_ABORT.
+ *
  * Thread rule: all functions by one thread (the job's main thread, which calls the observer), but
  * sw_job_request, which any thread or signal handler may call. */
 #ifndef SW_TRAIN_JOB_H
@@ -43,6 +46,7 @@ struct sw_job_options {
     const char *framework; /* --framework, or NULL */
     const char *name;      /* --name, or NULL */
     const char *out_dir;   /* --out, or NULL */
+    bool overwrite;        /* out_dir may hold another run's checkpoints; they are replaced */
     const char *db;        /* --db, or NULL */
     const char *init_from; /* checkpoint whose parameters are taken by name, or NULL */
     int64_t steps;         /* --steps; 0: as the recipe says. Never moves a schedule's horizon */
@@ -52,7 +56,9 @@ struct sw_job_options {
      * those behind it are looked at, too. */
     const char *stage;
     const char *weights;                  /* a checkpoint that will be read, or NULL */
-    const struct sw_stage_names *earlier; /* for sw_job_open's own use, as the next: */
+    const struct sw_stage_names *earlier; /* for sw_job_open's own use, as the next two: */
+    const struct sw_job *before;          /* of the same run: its machine, and what it has found out
+                                             about the stages */
     const char *fallback;                 /* which data fall back, as the first stage found it */
     const char *command;                  /* the command line, for the history */
     struct sw_display_policy display;
@@ -226,10 +232,11 @@ struct sw_job_event {
 typedef void sw_job_observer(void *user, const struct sw_job_event *e);
 
 /* Trains to the last step of the recipe, or of its stage (sw_job_next). Every role that was started
- * has ended when it returns. SW_OK: done. SW_ERR_CANCELLED: stopped by request, a resumable
- * checkpoint is on disk (exit 75). SW_ERR_DIVERGED: a loss or gradient was not finite. Other codes:
- * failed, the message names the role. `stuck` (may be NULL) becomes true when a role did not end
- * within 5 s of a failure: the process should leave with _exit. */
+ * has ended when it returns. SW_OK: done. SW_ERR_CANCELLED: stopped by request; unless that came
+ * before the first values were saved, a resumable checkpoint is on disk (exit 75). SW_ERR_DIVERGED:
+ * a loss or gradient was not finite. Other codes: failed, the message names the role. `stuck` (may
+ * be NULL) becomes true when a role did not end within 5 s of a failure: the process should leave
+ * with _exit. */
 int sw_job_run(struct sw_job *job, sw_job_observer *observer, void *user, bool *stuck,
                struct sw_err *err) SW_MUST_CHECK;
 
@@ -253,6 +260,9 @@ enum sw_job_request_kind {
     SW_JOB_CONTINUE = 16,
 };
 void sw_job_request(struct sw_job *job, enum sw_job_request_kind what); /* async-signal-safe */
+/* Is there a checkpoint from which the run can be resumed, its own or the one it began from? Asked
+ * when sw_job_open, sw_job_run or sw_job_next has answered SW_ERR_CANCELLED. */
+bool sw_job_resumable(const struct sw_job *job);
 
 /* The trace of a run made with trace_capacity > 0, else NULL; read it after sw_job_run. */
 const struct sw_trace *sw_job_trace(const struct sw_job *job);

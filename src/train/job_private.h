@@ -108,6 +108,7 @@ struct sw_job_stage {
     bool begins;        /* the checkpoint to go on from is of the stage before */
     bool over;          /* it has come to its end; the leader's */
     int64_t later;      /* steps of the stages behind it */
+    int64_t *steps;     /* owned [count]: of it and those behind it, when all were looked at */
     struct sw_buf text; /* all that are to come: "pre (30 steps), fine (50 steps)" */
     int64_t run_began_ns;
     struct sw_job *failed; /* owned: another stage that could not be opened, with its messages */
@@ -302,9 +303,10 @@ struct sw_worker {
     float *pass_ms;        /* where the time of the pass under way goes: in the ledger (NULL: no
                               pass), */
     double *pass_total_ms; /* and of its layer */
-    int64_t timed_steps;
-    int64_t step;       /* updates done */
-    int64_t trained_ns; /* time spent in steps */
+    int64_t timed_steps;   /* that are in these */
+    struct sw_layer_clock *layer_clock; /* owned; NULL: operations run at once, or there is none */
+    int64_t step;                       /* updates done */
+    int64_t trained_ns;                 /* time spent in steps */
     int64_t first_step; /* updates done at the start of this segment, or when it came to work */
     int checkpoint_failures;
     bool over;    /* ended at the last step or by stop_at */
@@ -317,12 +319,13 @@ struct sw_job {
     const struct sw_job_conf *conf;                                    /* of the recipe */
     char *name, *out_option, *db_option, *command, *resume_checkpoint; /* owned or NULL */
     int64_t resume_run_id;                                             /* 0: a new run */
-    int64_t horizon;                                                   /* steps of the recipe, or of
-                                                                          its stage */
-    int64_t steps;                                                     /* where this job ends */
-    int64_t run_steps; /* and where the run does, with all its stages */
+    int64_t resume_segments; /* how many the run had when its checkpoint was chosen */
+    int64_t horizon;         /* steps of the recipe, or of
+                                its stage */
+    int64_t steps;           /* where this job ends */
+    int64_t run_steps;       /* and where the run does, with all its stages */
     int64_t steps_option;
-    bool steps_at_most, oversubscribes;
+    bool steps_at_most, oversubscribes, overwrites;
     int64_t first_step;     /* of the checkpoint it goes on from */
     int64_t evaluated_step; /* of the weights that sw_job_evaluate loaded */
     int64_t trace_capacity;
@@ -417,10 +420,18 @@ struct sw_job {
         bool closed;
         int64_t through; /* the last step whose pause has ended */
         bool stop;       /* it ended by a stop */
+        /* The evaluation after step eval_step: rounds that a worker has begun, and how many there
+         * will be. */
+        int64_t eval_step, eval_begun, eval_rounds;
     } gate;
-    int requests;      /* atomic: enum sw_job_request_kind bits */
+    int requests;      /* atomic: enum sw_job_request_kind bits; read by sw_job_requests */
+    bool holds_stop;   /* the leader has called sw_stop_hold; read when it has ended */
     int wants_display; /* atomic: the main thread asks the worker for a display */
 };
+
+/* job.c: what is asked of the job, and of the whole process; enum sw_job_request_kind bits. Any
+ * thread. */
+int sw_job_requests(const struct sw_job *job);
 
 /* job_units.c */
 /* Reads job.device: "cpu", "cuda:0,2", "sim:gpus=4". */

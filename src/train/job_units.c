@@ -237,8 +237,8 @@ int64_t sw_job_batches(const struct sw_job *job, int64_t step)
 int64_t sw_job_steps_of(const struct sw_job *job, int64_t batches)
 {
     int64_t alone = batches < job->alone_steps ? batches : job->alone_steps;
-    int64_t each = job->apart ? job->group_count : 1;
-    return alone + (batches - alone + each - 1) / each;
+    int64_t each = job->apart ? job->group_count : 1, shared = batches - alone;
+    return alone + shared / each + (shared % each != 0);
 }
 
 bool sw_job_rests(const struct sw_job *job, int group, int64_t step)
@@ -275,9 +275,15 @@ static int map_machine(struct sw_job *job, const struct sw_job_options *o, struc
 {
     if (o->machine)
         return sw_machine_from(o->machine, &job->machine, err);
+    if (o->before && o->before->machine && o->before->on_cuda == job->on_cuda) {
+        job->machine = sw_machine_share(o->before->machine);
+        return SW_OK;
+    }
     int rc = sw_bind_check_environment(err);
     if (rc == SW_OK)
         rc = sw_machine_here(&job->machine, err);
+    if (rc == SW_OK)
+        sw_log_write(job->log, SW_LOG_DEBUG, "job", "the machine map was read");
     if (rc == SW_OK && job->on_cuda && !o->plan_units)
         rc = sw_machine_ask_driver(job->machine, err);
     return rc;
@@ -377,7 +383,15 @@ int sw_job_choose_device(struct sw_job *job, struct sw_err *err)
         return sw_recipe_verdict(job->recipe, err);
     }
     job->sim.precision = (enum sw_precision)job->conf->precision;
-    return rc == SW_OK ? sw_cpu_open_as(false, job->sim.precision, &job->device, err) : rc;
+    if (rc != SW_OK)
+        return rc;
+
+    rc = sw_cpu_open_as(false, job->sim.precision, &job->device, err);
+    if (rc != SW_OK)
+        return rc;
+
+    job->device->avoid_winograd = !job->conf->winograd;
+    return SW_OK;
 }
 
 bool sw_job_has_devices(const struct sw_job *job)
@@ -413,6 +427,8 @@ int sw_job_open_devices(struct sw_job *job, struct sw_err *err)
         }
         struct sw_device *own = NULL;
         rc = job->on_cuda ? open_gpu(job, i, &own, err) : open_sim(job, i, &own, err);
+        if (rc == SW_OK)
+            own->avoid_winograd = !job->conf->winograd;
         w->device = own;
     }
     return rc;

@@ -332,8 +332,8 @@ size_t sw_worker_replica_bytes(const struct sw_worker *w)
         bytes +=
             sw_replica_item_bytes(w->table, w->seat, w->param_of[SW_SPLIT_TRAIN][p], w->job->copy);
     }
-    return bytes + flag_bytes(w) + sw_reduce_bytes(w->job) + sw_comm_bytes(w->job) +
-           sw_replica_norm_bytes(w->table, w->seat, w->job->copy) +
+    return bytes + flag_bytes(w) + sw_layer_clock_bytes(w) + sw_reduce_bytes(w->job) +
+           sw_comm_bytes(w->job) + sw_replica_norm_bytes(w->table, w->seat, w->job->copy) +
            sw_replica_factor_bytes(w->table, sw_comm_most_rows(w));
 }
 
@@ -341,7 +341,8 @@ size_t sw_worker_replica_bytes(const struct sw_worker *w)
  * their norms, and the mail of nets. */
 static size_t mail_bytes(const struct sw_worker *w)
 {
-    size_t bytes = 2 * flag_bytes(w) + sw_replica_norm_mail_bytes(w->table, w->job->copy);
+    size_t bytes = 2 * flag_bytes(w) + sw_layer_clock_bytes(w) +
+                   sw_replica_norm_mail_bytes(w->table, w->job->copy);
     for (int s = 0; s < SW_SPLITS; s++)
         for (int k = 0; w->parts[s] && k < sw_parts_count(w->parts[s]); k++)
             bytes += sw_net_mail_bytes(sw_parts_net(w->parts[s], k));

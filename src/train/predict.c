@@ -40,6 +40,45 @@ static enum sw_dtype field_type(const char *field, const struct sw_npy_header *h
     return real || sw_str_eq(field, "image") ? SW_F32 : SW_I32;
 }
 
+/* Appends the keys of a section that change the values of pixels. */
+static void name_changes(const struct sw_data_conf *c, struct sw_buf *out)
+{
+    const struct {
+        const char *key;
+        bool is_set;
+    } keys[] = {{"log1p", c->log1p},
+                {"mean", c->mean.count > 0},
+                {"mean_image", c->mean_image != NULL},
+                {"std", c->std.count > 0},
+                {"scale", c->scale != 1},
+                {"whiten", c->whiten != NULL}};
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+        if (keys[i].is_set)
+            sw_buf_printf(out, "%s%s", out->length ? ", " : "", keys[i].key);
+}
+
+/* Integers are pixels as files have them, but what an array holds goes to the net as it is. */
+static int check_pixels(const struct predictor *p, const char *path, const struct sw_npy_header *h,
+                        struct sw_err *err)
+{
+    const struct sw_section *s = sw_job_find_split(p->job, SW_SPLIT_EVAL);
+    struct sw_buf keys = {0};
+    int rc = SW_OK;
+    if (h->dtype == SW_NPY_F4 || h->dtype == SW_NPY_F8)
+        return SW_OK;
+    s = s ? s : sw_job_find_split(p->job, SW_SPLIT_TRAIN);
+    if (s)
+        name_changes(s->common, &keys);
+    if (keys.length)
+        rc = sw_err_set(err, SW_ERR_INVALID,
+                        "--input %s: its values are integers (%s), but %s changes pixels by %s, "
+                        "which arrays do not go through: give the float32 values that come out, or "
+                        "let a data section read the file (format = npy) and name it with --split",
+                        path, sw_npy_dtype_name(h->dtype), s->title, sw_buf_text(&keys));
+    sw_buf_fini(&keys);
+    return rc;
+}
+
 static int open_array(struct predictor *p, const char *field, const char *path, struct sw_err *err)
 {
     struct input *in = &p->inputs[p->input_count];
@@ -54,6 +93,10 @@ static int open_array(struct predictor *p, const char *field, const char *path, 
                           "%s: %d dimensions; rows and at most %d more are "
                           "expected",
                           path, h->ndim, SW_MAX_DIMS - 1);
+    if (sw_str_eq(field, "image"))
+        rc = check_pixels(p, path, h, err);
+    if (rc != SW_OK)
+        return rc;
     if (p->input_count > 1 && sw_npy_rows(h) != p->records)
         return sw_err_set(err, SW_ERR_FORMAT, "%s has %lld rows, but %s has %lld", path,
                           (long long)sw_npy_rows(h), p->inputs[0].file.path, (long long)p->records);
@@ -214,7 +257,9 @@ static int pass_over_split(struct predictor *p, const struct sw_predict_sink *si
         rc = run(p, batch.field, batch.valid_rows, sink, err);
         sw_prefetch_release(w->prefetch[SW_SPLIT_EVAL], &batch);
     }
-    return rc == SW_ERR_CANCELLED ? sw_fault_get(&p->job->fault, err) : rc;
+    if (rc == SW_ERR_CANCELLED && sw_fault_is_set(&p->job->fault))
+        rc = sw_fault_get(&p->job->fault, err);
+    return rc;
 }
 
 /* ---- the whole ---- */

@@ -10,8 +10,8 @@
 #include "train/job.h"
 
 /* An array in place of a data field. Dimension 0 are the rows; values are taken as they are, with
- * no transform. Integers are whole numbers, but for `image`; a `label` is one whole number or a row
- * of reals. */
+ * no transform. Integers are whole numbers, but for `image`, where they are refused if the recipe
+ * scales pixels; a `label` is one whole number or a row of reals. */
 struct sw_predict_input {
     const char *field; /* NULL: the one field that the net reads */
     const char *path;  /* .npy */

@@ -1,11 +1,11 @@
 /* How fast this machine is: matrix products on a core and on a device, memory, and a device's link.
  * `singa-ws doctor` keeps such figures in doctor.json of the state directory; what it did not look
- * at is measured here, in some hundredths of a second, and kept in rates.json, so that what is
+ * at is measured here, in some tenths of a second, and kept in rates.json, so that what is
  * chosen by it stays the same from run to run. Only choices are made by these figures. */
 #include "base/json.h"
 #include "base/os.h"
 #include "base/str.h"
-#include "device/ops/linear.h"
+#include "device/throughput.h"
 #include "device/tune.h"
 #include "train/choices.h"
 #include "train/job_private.h"
@@ -14,9 +14,9 @@
 enum {
     FILE_BYTES = 1 << 20,
     SIDE = 384,
-    ARRAY_BYTES = 16 << 20,
+    GPU_SIDE = 2048, /* less does not keep all of a GPU busy */
+    ARRAY_BYTES = 64 << 20,
     COPY_BYTES = 1 << 20,
-    ROUNDS = 3,
 };
 
 /* Per core or device; 0: not known. */
@@ -113,33 +113,6 @@ static void read_rates(const struct sw_job *job, struct figures *f)
 
 /* ---- What is measured ---- */
 
-/* Units a nanosecond of the quickest of some rounds of an operation; 0 where it fails. */
-static double rate_of(struct sw_stream *s, double units,
-                      int (*run)(struct sw_stream *s, void *args, struct sw_err *err), void *args)
-{
-    struct sw_err ignored;
-    double best = 0;
-    for (int i = 0; i <= ROUNDS; i++) { /* the first touches the pages */
-        int64_t began_ns = sw_os()->monotonic_ns();
-        if (run(s, args, &ignored) != SW_OK || sw_stream_wait(s, &ignored) != SW_OK)
-            return 0;
-        int64_t ns = sw_os()->monotonic_ns() - began_ns;
-        double rate = units / (double)(ns > 0 ? ns : 1);
-        best = i > 0 && rate > best ? rate : best;
-    }
-    return best;
-}
-
-static int multiply(struct sw_stream *s, void *args, struct sw_err *err)
-{
-    return sw_op_run(s, &sw_op_gemm, args, err);
-}
-
-static int pass_over(struct sw_stream *s, void *args, struct sw_err *err)
-{
-    return sw_op_run(s, &sw_op_combine, args, err);
-}
-
 struct copy {
     void *to, *from;
 };
@@ -150,51 +123,48 @@ static int copy(struct sw_stream *s, void *args, struct sw_err *err)
     return sw_copy(s, c->to, c->from, COPY_BYTES, err);
 }
 
-static double measure_product(struct sw_stream *s)
+static double measure_product(struct sw_stream *s, int side)
 {
-    size_t bytes = (size_t)SIDE * SIDE * sizeof(float);
+    size_t n = (size_t)side * (size_t)side;
+    struct sw_throughput gflops = {0};
     struct sw_err ignored;
-    void *m = sw_tune_take(s->dev, 3 * bytes);
+    float *m = sw_tune_take(s->dev, 3 * n * sizeof(float));
     if (!m)
         return 0;
-    float *x = m;
-    struct sw_gemm_args args = {.m = SIDE,
-                                .n = SIDE,
-                                .k = SIDE,
-                                .alpha = 1,
-                                .a = x,
-                                .b = x + SIDE * SIDE,
-                                .c = x + 2 * SIDE * SIDE};
-    double gflops = sw_fill_zero(s, m, 3 * bytes, &ignored) == SW_OK
-                        ? rate_of(s, 2.0 * SIDE * SIDE * SIDE, multiply, &args)
-                        : 0;
-    sw_tune_give(s->dev, m, 3 * bytes);
-    return gflops;
+    float *const abc[3] = {m, m + n, m + 2 * n};
+    if (sw_throughput_product(s, abc, side, 0, &gflops, &ignored) != SW_OK)
+        gflops.median = 0;
+    sw_tune_give(s->dev, m, 3 * n * sizeof(float));
+    return gflops.median;
 }
 
-/* y = x + y: three transfers an element. */
 static double measure_memory(struct sw_stream *s)
 {
-    void *m = sw_tune_take(s->dev, 2 * ARRAY_BYTES);
+    int64_t n = ARRAY_BYTES / (int64_t)sizeof(float);
+    struct sw_throughput gb_per_s = {0};
+    struct sw_err ignored;
+    float *m = sw_tune_take(s->dev, 2 * ARRAY_BYTES);
     if (!m)
         return 0;
-    int64_t n = ARRAY_BYTES / (int64_t)sizeof(float);
-    struct sw_combine_args args = {.n = n, .alpha = 1, .beta = 1, .x = m, .y = (float *)m + n};
-    double rate = rate_of(s, 3.0 * ARRAY_BYTES, pass_over, &args);
+    if (sw_throughput_memory(s, m, m + n, &n, 0, &gb_per_s, &ignored) != SW_OK)
+        gb_per_s.median = 0;
     sw_tune_give(s->dev, m, 2 * ARRAY_BYTES);
-    return rate;
+    return gb_per_s.median;
 }
 
 static double measure_link(struct sw_stream *s)
 {
     struct copy c = {.to = sw_tune_take(s->dev, COPY_BYTES)};
+    struct sw_throughput gb_per_s = {0};
     struct sw_err ignored;
     int rc = sw_device_host_alloc(s->dev, COPY_BYTES, "copies to measure", &c.from, &ignored);
-    double rate = c.to && rc == SW_OK ? rate_of(s, COPY_BYTES, copy, &c) : 0;
+    if (!c.to || rc != SW_OK ||
+        sw_throughput_of(s, COPY_BYTES, copy, &c, 0, &gb_per_s, &ignored) != SW_OK)
+        gb_per_s.median = 0;
     sw_tune_give(s->dev, c.to, COPY_BYTES);
     if (rc == SW_OK)
         sw_device_host_free(s->dev, c.from, COPY_BYTES);
-    return rate;
+    return gb_per_s.median;
 }
 
 static void measure_core(const struct sw_job *job, struct figures *f)
@@ -204,7 +174,7 @@ static void measure_core(const struct sw_job *job, struct figures *f)
     if (sw_stream_new(job->device, 1, &s, &ignored) != SW_OK)
         return;
     if (f->core_gflops <= 0)
-        f->core_gflops = measure_product(s);
+        f->core_gflops = measure_product(s, SIDE);
     if (f->memory_gb_per_s <= 0)
         f->memory_gb_per_s = measure_memory(s);
     sw_stream_free(s);
@@ -222,7 +192,7 @@ static bool measure(struct sw_job *job, struct figures *f)
         measured = true;
     }
     if (devices && f->device_gflops <= 0) {
-        f->device_gflops = measure_product(w->stream);
+        f->device_gflops = measure_product(w->stream, job->on_cuda ? GPU_SIDE : SIDE);
         measured = true;
     }
     if (job->on_cuda && f->device_gb_per_s <= 0) { /* that of sim is the host's */

@@ -47,7 +47,6 @@ static void record_own(struct sw_worker *w)
     struct sw_job *job = w->job;
     double copied_ms[2];
     int64_t all_bytes = 0;
-    w->timed_steps++;
     w->ledger.step = w->step;
     w->ledger.worker = w->index;
     sw_ledger_add_hidden(w, copied_ms);

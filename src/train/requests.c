@@ -34,6 +34,16 @@ static void take_note(struct sw_job *job, const char *text, char *answer, size_t
     snprintf(answer, bytes, "ok: noted");
 }
 
+/* How many bytes of a line are worth repeating: whole characters only. */
+static int shown(const char *line)
+{
+    enum { SHOWN = 60 };
+    size_t n = 0, next;
+    while (line[n] && (next = sw_utf8_length(line + n, strnlen(line + n, 4))) && n + next <= SHOWN)
+        n += next;
+    return (int)n;
+}
+
 void sw_request_answer(void *user, const char *line, char *answer, size_t bytes)
 {
     struct sw_job *job = user;
@@ -47,9 +57,9 @@ void sw_request_answer(void *user, const char *line, char *answer, size_t bytes)
         take_note(job, line + 4, answer, bytes);
     else
         snprintf(answer, bytes,
-                 "error: '%.60s' is no request; there are pause, continue, checkpoint, stop, note "
+                 "error: '%.*s' is no request; there are pause, continue, checkpoint, stop, note "
                  "TEXT",
-                 line);
+                 shown(line), line);
 }
 
 /* ---- pausing ---- */
@@ -68,7 +78,7 @@ static void close_gate(void *gate)
 
 int sw_gate_init(struct sw_job *job, struct sw_err *err)
 {
-    job->gate = (struct sw_gate){.through = -1};
+    job->gate = (struct sw_gate){.through = -1, .eval_step = -1};
     sw_mutex_init(&job->gate.lock);
     sw_cond_init(&job->gate.changed);
     return sw_fault_attach(&job->fault, close_gate, &job->gate, err);
@@ -86,12 +96,33 @@ void sw_gate_fini(struct sw_job *job)
 static void look(struct sw_job *job, int64_t t)
 {
     struct sw_gate *g = &job->gate;
-    int asked = __atomic_load_n(&job->requests, __ATOMIC_RELAXED);
+    int asked = sw_job_requests(job);
     if (g->through >= t || ((asked & SW_JOB_PAUSE) && !(asked & SW_JOB_STOP)))
         return;
     g->through = t;
     g->stop = asked & SW_JOB_STOP;
     sw_cond_broadcast(&g->changed);
+}
+
+/* In a round workers may wait for each other, so all of them make the last one that any has begun.
+ */
+bool sw_gate_begin_round(struct sw_worker *w, int64_t n)
+{
+    struct sw_gate *g = &w->job->gate;
+    const bool stop = sw_job_requests(w->job) & SW_JOB_STOP;
+    sw_mutex_lock(&g->lock);
+    if (g->eval_step != w->step) {
+        g->eval_step = w->step;
+        g->eval_begun = 0;
+        g->eval_rounds = INT64_MAX;
+    }
+    if (stop && g->eval_rounds > g->eval_begun)
+        g->eval_rounds = g->eval_begun;
+    const bool begins = n < g->eval_rounds;
+    if (begins && n >= g->eval_begun)
+        g->eval_begun = n + 1;
+    sw_mutex_unlock(&g->lock);
+    return begins;
 }
 
 int sw_gate_wait(struct sw_worker *w, bool *over, bool *checkpoint, bool *stop, struct sw_err *err)

@@ -4,6 +4,7 @@
  */
 #include "train/run.h"
 #include "base/os.h"
+#include "base/stop.h"
 #include "train/choices.h"
 #include "train/job_private.h"
 #include "train/saved.h"
@@ -107,7 +108,7 @@ static void deliver(struct running *r, struct sw_note *note)
 
 static void abort_when_asked(struct sw_job *job)
 {
-    if (!(__atomic_load_n(&job->requests, __ATOMIC_RELAXED) & SW_JOB_ABORT))
+    if (!(sw_job_requests(job) & SW_JOB_ABORT))
         return;
     struct sw_err err;
     sw_err_set(&err, SW_ERR_LIBRARY,
@@ -132,6 +133,10 @@ static void follow(struct running *r)
         ask_for_display(r);
         abort_when_asked(job);
     }
+    /* What a worker reads is abandoned, too, and it may have ended by that alone. Without a fault all
+     * of them have ended, so that nobody writes what is read here. */
+    if (!sw_fault_is_set(&job->fault) && !job->workers[0].over && !job->workers[0].stopped)
+        abort_when_asked(job);
 }
 
 /* ---- the end ---- */
@@ -224,7 +229,7 @@ static int run(struct sw_job *job, sw_job_observer *observer, void *user, bool *
         sw_job_tune_tell(job);
         rc = start_roles(job, err);
         if (rc != SW_OK)
-            sw_fault_set(&job->fault, "job", err);
+            sw_fault_stop(&job->fault, "job", err);
         else
             follow(&r);
         const char *hanging = sw_run_end_roles(job);
@@ -260,6 +265,9 @@ int sw_job_run(struct sw_job *job, sw_job_observer *observer, void *user, bool *
         bound = sw_bind_thread(
             job->machine, &sw_placement_helper(job->placement, SW_PLACE_MAIN)->cores, &ignored);
     int rc = run(job, observer, user, stuck, err);
+    if (job->holds_stop)
+        sw_stop_release();
+    job->holds_stop = false;
     sw_bind_restore(job->machine, kept);
     return rc;
 }

@@ -45,6 +45,8 @@ enum sw_run_status sw_run_status_of(int rc)
 int sw_run_outcome(struct sw_job *job, struct sw_err *err)
 {
     int rc = sw_fault_get(&job->fault, err);
+    if (rc == SW_ERR_CANCELLED) /* a worker has said that it found the request, not when */
+        sw_err_set(err, rc, "stopped by request before step %lld", (long long)job->first_step + 1);
     if (rc != SW_OK)
         return rc;
     if (!job->workers[0].over && !job->workers[0].stopped)
@@ -57,10 +59,14 @@ int sw_run_outcome(struct sw_job *job, struct sw_err *err)
     return SW_OK;
 }
 
-static void close_history(struct sw_job *job, int rc, const struct sw_err *err)
+/* Everything is stored afterwards; *claim is the run's claim of its folder, for the caller. */
+static void close_history(struct sw_job *job, int rc, const struct sw_err *err,
+                          struct sw_claim *claim)
 {
+    *claim = (struct sw_claim){0};
     if (!job->history)
         return;
+    sw_history_keep_claim(job->history, claim);
     if (rc != SW_OK && rc != SW_ERR_CANCELLED)
         sw_history_event(job->history, SW_LOG_ERROR, "job", "%s", err->text);
     sw_history_finish_run(job->history, sw_run_status_of(rc));
@@ -71,15 +77,19 @@ static void close_history(struct sw_job *job, int rc, const struct sw_err *err)
 void sw_job_leave(struct sw_job *job)
 {
     struct sw_err err = {0};
-    close_history(job, SW_ERR_CANCELLED, &err);
+    struct sw_claim claim;
+    close_history(job, SW_ERR_CANCELLED, &err, &claim);
+    sw_claim_release(&claim);
 }
 
-/* The history stays open for the next stage. */
+/* The history stays open for the next stage. The claim of the folder is released last: a resume of
+ * this run has live files of the same names. */
 void sw_run_close(struct sw_job *job, int rc, const struct sw_err *err)
 {
     const bool goes_on = rc == SW_OK && sw_job_has_next(job);
+    struct sw_claim claim = {0};
     if (!goes_on)
-        close_history(job, rc, err);
+        close_history(job, rc, err, &claim);
     if (job->snapshot) {
         if (!goes_on)
             sw_snapshot_set_status(job->snapshot, sw_run_status_of(rc));
@@ -89,6 +99,7 @@ void sw_run_close(struct sw_job *job, int rc, const struct sw_err *err)
     if (job->notes_ready)
         sw_queue_fini(&job->notes);
     job->notes_ready = false;
+    sw_claim_release(&claim);
 }
 
 /* The run's names in the live folder, where nothing can be freed any more. */

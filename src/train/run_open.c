@@ -37,6 +37,8 @@ static int open_history(struct sw_job *job, struct sw_err *err)
         .device = p->device,
         .version = SW_VERSION,
         .out_dir = job->out_option,
+        .overwrite = job->overwrites,
+        .segments = job->resume_segments,
         .workers = job->placement->worker_count,
         .seed = job->conf->seed,
         .batch = p->batch * (job->apart ? job->group_count : 1), /* samples of a step */
@@ -123,7 +125,7 @@ static int open_snapshot(struct sw_job *job, struct sw_err *err)
     struct sw_err ignored;
     int units = number_slots(job);
     const char *uid = sw_history_run_uid(job->history);
-    int rc = sw_snapshot_path(uid, &path, &ignored);
+    int rc = sw_snapshot_path(uid, job->log, &path, &ignored);
     if (rc == SW_OK)
         rc = sw_snapshot_new(&job->snapshot, path, sw_history_run_id(job->history), uid, job->name,
                              job->run_steps, units, &ignored);

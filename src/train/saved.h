@@ -38,8 +38,11 @@ int sw_tokens_check(const struct sw_job *job, const struct sw_st_file *f, const 
                     struct sw_err *err) SW_MUST_CHECK;
 /* Have layers that look tokens up as many as the text of the training data? Said in the recipe. */
 int sw_tokens_fit(struct sw_job *job, struct sw_err *err) SW_MUST_CHECK;
-int sw_checkpoint_check_finite(struct sw_job *job, struct sw_stream *stream, int param,
-                               const char *path, struct sw_err *err) SW_MUST_CHECK;
+/* Values that came out of a file, in their place on the stream's device. Errors: SW_ERR_FORMAT
+ * naming file and tensor. */
+int sw_checkpoint_check_finite(struct sw_stream *stream, const float *value,
+                               const struct sw_desc *layout, const char *name, const char *path,
+                               struct sw_err *err) SW_MUST_CHECK;
 
 /* legacy.c */
 /* From the checkpoint that the job begins with, once; and into those that it writes. */
@@ -59,11 +62,13 @@ const struct sw_st_entry *sw_stage_names_find(const struct sw_stage_names *n, co
 /* Reads the recipe for the stage that the options ask for. */
 int sw_stage_choose(struct sw_job *job, const struct sw_job_options *o,
                     struct sw_err *err) SW_MUST_CHECK;
-/* Opens the stages behind this one, each for itself, to see that they can be. */
+/* Opens the stages behind this one, each for itself, to see that they can be; once a process: the
+ * next stage is told (sw_job_options.before). */
 int sw_stages_look(struct sw_job *job, const struct sw_job_options *o,
                    struct sw_err *err) SW_MUST_CHECK;
-/* Where the job and the run end. */
-void sw_stage_find_end(struct sw_job *job, const struct sw_job_options *o);
+/* Where the job and the run end. Errors: SW_ERR_INVALID when that is beyond what can be counted. */
+int sw_stage_find_end(struct sw_job *job, const struct sw_job_options *o,
+                      struct sw_err *err) SW_MUST_CHECK;
 /* Step t is the job's last one: by the leader. */
 void sw_stage_note_end(struct sw_job *job, int64_t t);
 int sw_stage_write(const struct sw_job *job, struct sw_st_writer *w,

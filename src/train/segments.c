@@ -128,6 +128,15 @@ const struct sw_segment *sw_segments_at(const struct sw_segments *s, int k)
     return &s->list[k];
 }
 
+bool sw_segments_are_queued(const struct sw_segments *s)
+{
+    bool queued = true;
+    for (int k = 0; k < s->count; k++)
+        queued =
+            queued && !s->list[k].graph && !(s->list[k].captured && s->list[k].runs >= WARM_RUNS);
+    return queued;
+}
+
 struct sw_segment_stats sw_segments_stats(const struct sw_segments *s)
 {
     struct sw_segment_stats stats = {.launches = s->launches};

@@ -36,6 +36,8 @@ int sw_segments_new(struct sw_worker *w, struct sw_segments **out, struct sw_err
 void sw_segments_free(struct sw_segments *s); /* NULL is accepted */
 int sw_segments_count(const struct sw_segments *s);
 const struct sw_segment *sw_segments_at(const struct sw_segments *s, int k);
+/* Is everything in the coming step queued operation by operation, outside of graphs? */
+bool sw_segments_are_queued(const struct sw_segments *s);
 /* How many of them are graphs, and how long the host took for a launch, on average. */
 struct sw_segment_stats {
     int graphs;

@@ -9,6 +9,7 @@
  * closed at the end of the job or by its fault, which ends the thread; an error of the table
  * becomes the job's fault under the server's name. */
 #include "base/os.h"
+#include "sync/tasks.h"
 #include "train/job_private.h"
 #include "train/worker.h"
 #include <string.h>
@@ -71,10 +72,13 @@ void sw_server_main(void *server)
     struct sw_err err = {0};
     const struct sw_placement_row *row =
         sw_placement_server(job->placement, &job->shape, 0, s->index);
+    sw_slot_set_thread(s->slot, sw_task_self());
     struct sw_stream *stream = NULL; /* only says how many math threads there are */
     int rc = sw_bind_thread(job->machine, &row->cores, &err);
     if (rc == SW_OK)
         rc = sw_stream_new(job->device, row->threads, &stream, &err);
+    if (rc == SW_OK)
+        rc = sw_cpu_start_team(row->threads, &err);
     while (rc == SW_OK) {
         struct sw_message m;
         sw_slot_phase(s->slot, SW_PHASE_IDLE, -1, -1, NULL, sw_os()->monotonic_ns());

@@ -7,7 +7,8 @@
  * (legacy.c).
  *
  * When a run is opened all its stages are: their nets are built, and what each takes from those
- * before is looked for among the names and shapes that those have. */
+ * before is looked for among the names and shapes that those have. That is done once; a stage that
+ * begins takes over the machine map and the lengths of the later ones from the job before it. */
 #include "base/os.h"
 #include "base/str.h"
 #include "train/job_private.h"
@@ -173,49 +174,102 @@ int sw_stage_choose(struct sw_job *job, const struct sw_job_options *o, struct s
 
 /* ---- all of them ---- */
 
-static void list(struct sw_buf *out, const struct sw_job *stage)
+/* The samples of a run are numbered in 63 bits; half of that leaves room for what is read ahead. */
+static const int64_t samples_most = INT64_MAX / 2;
+
+/* Samples of a step, at most. */
+static int64_t samples_of_step(const struct sw_job *job)
 {
-    sw_buf_printf(out, "%s%s (%lld steps)", out->length ? ", " : "", stage->stage.name,
-                  (long long)stage->horizon);
+    return sw_job_samples(job, job->alone_steps + 1) - sw_job_samples(job, job->alone_steps);
 }
 
-/* Opens a stage to see whether it can be, and what it is like. */
+/* Where the stage ends that begins behind step `from`, if its samples can be numbered. */
+static int find_stage_end(struct sw_job *job, int64_t from, int64_t *end, struct sw_err *err)
+{
+    const int64_t each = samples_of_step(job), most = samples_most / each - from;
+    *end = from;
+    if (job->horizon <= most) {
+        *end += job->horizon;
+        return SW_OK;
+    }
+    sw_recipe_error(job->recipe, sw_recipe_find(job->recipe, "job", NULL),
+                    job->conf->steps > 0 ? "steps" : "epochs",
+                    "%lld steps of %lld samples behind step %lld are more samples than a run can "
+                    "number; it may have %lld steps at most",
+                    (long long)job->horizon, (long long)each, (long long)from,
+                    (long long)(most > 0 ? most : 0));
+    return sw_recipe_verdict(job->recipe, err);
+}
+
+/* Opens a stage that begins behind step *end to see whether it can be, and what it is like. */
 static int look_at(struct sw_job *job, const struct sw_job_options *o, int index,
-                   struct sw_stage_names *names, struct sw_err *err)
+                   struct sw_stage_names *names, int64_t *end, struct sw_err *err)
 {
     struct sw_job *part = NULL;
     struct sw_job_options of_part = *o;
     of_part.stage = sw_recipe_stage_name(job->recipe, index);
     of_part.resume_checkpoint = NULL;
     of_part.earlier = names;
+    of_part.before = job;
     of_part.fallback = sw_recipe_fallback(job->recipe);
     int rc = sw_job_open_part(&of_part, job->log, &part, err);
-    if (rc == SW_OK) {
-        job->stage.later += part->horizon;
-        list(&job->stage.text, part);
+    if (rc == SW_OK)
+        rc = find_stage_end(part, *end, end, err);
+    if (rc == SW_OK)
         rc = add_job(names, part, err);
-        sw_job_close(part);
-    } else {
+    if (rc != SW_OK) {
         job->stage.failed = part;
+        return rc;
     }
+    job->stage.steps[index] = part->horizon;
+    sw_job_close(part);
+    return SW_OK;
+}
+
+static int look_at_later(struct sw_job *job, const struct sw_job_options *o, int64_t end,
+                         struct sw_err *err)
+{
+    struct sw_stage_names names = {0};
+    int rc = job->resume_checkpoint ? add_file(&names, job->resume_checkpoint, err) : SW_OK;
+    if (rc == SW_OK)
+        rc = add_job(&names, job, err);
+    for (int i = job->stage.index + 1; i < job->stage.count && rc == SW_OK; i++)
+        rc = look_at(job, o, i, &names, &end, err);
+    sw_stage_names_fini(&names);
     return rc;
+}
+
+/* "pre (30 steps), fine (50 steps)": this one and those behind it. */
+static void list(struct sw_job *job)
+{
+    struct sw_job_stage *s = &job->stage;
+    for (int i = s->index; i < s->count; i++)
+        sw_buf_printf(&s->text, "%s%s (%lld steps)", i > s->index ? ", " : "",
+                      sw_recipe_stage_name(job->recipe, i), (long long)s->steps[i]);
 }
 
 int sw_stages_look(struct sw_job *job, const struct sw_job_options *o, struct sw_err *err)
 {
-    struct sw_stage_names names = {0};
-    int rc = SW_OK;
-    if (job->stage.index < 0 || o->stage || o->one_worker)
+    struct sw_job_stage *s = &job->stage;
+    const int64_t *known = o->before ? o->before->stage.steps : NULL;
+    int64_t end;
+    if (s->index < 0 || o->stage || o->one_worker)
         return SW_OK;
-    list(&job->stage.text, job);
-    if (job->resume_checkpoint)
-        rc = add_file(&names, job->resume_checkpoint, err);
-    if (rc == SW_OK)
-        rc = add_job(&names, job, err);
-    for (int i = job->stage.index + 1; i < job->stage.count && rc == SW_OK; i++)
-        rc = look_at(job, o, i, &names, err);
-    sw_stage_names_fini(&names);
-    return rc;
+    s->steps = sw_calloc((size_t)s->count, sizeof *s->steps);
+    if (!s->steps)
+        return sw_err_nomem(err, "the lengths of stages", (size_t)s->count * sizeof *s->steps);
+    int rc = find_stage_end(job, s->from, &end, err);
+    if (rc == SW_OK && known)
+        memcpy(s->steps, known, (size_t)s->count * sizeof *s->steps);
+    else if (rc == SW_OK)
+        rc = look_at_later(job, o, end, err);
+    if (rc != SW_OK)
+        return rc;
+    s->steps[s->index] = job->horizon;
+    for (int i = s->index + 1; i < s->count; i++)
+        s->later += s->steps[i];
+    list(job);
+    return SW_OK;
 }
 
 /* ---- ends ---- */
@@ -225,9 +279,25 @@ static int64_t lesser(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
-void sw_stage_find_end(struct sw_job *job, const struct sw_job_options *o)
+/* Steps by --steps, which no stage has. */
+static int check_option(const struct sw_job *job, struct sw_err *err)
 {
-    const int64_t own = job->stage.from + job->horizon, all = own + job->stage.later;
+    const int64_t each = samples_of_step(job), most = samples_most / each;
+    if (job->run_steps <= most)
+        return SW_OK;
+    return sw_err_set(err, SW_ERR_INVALID,
+                      "--steps %lld: so many steps of %lld samples are more samples than a run can "
+                      "number; it may have %lld steps at most",
+                      (long long)job->run_steps, (long long)each, (long long)most);
+}
+
+int sw_stage_find_end(struct sw_job *job, const struct sw_job_options *o, struct sw_err *err)
+{
+    int64_t own;
+    int rc = find_stage_end(job, job->stage.from, &own, err);
+    if (rc != SW_OK)
+        return rc;
+    const int64_t all = own + job->stage.later;
     const bool last = job->stage.index + 1 >= job->stage.count, longer = last && !o->steps_at_most;
     job->steps_option = o->steps;
     job->steps_at_most = o->steps_at_most;
@@ -235,6 +305,7 @@ void sw_stage_find_end(struct sw_job *job, const struct sw_job_options *o)
     if (o->steps > 0)
         job->run_steps = o->steps_at_most ? lesser(o->steps, all) : o->steps;
     job->steps = longer ? job->run_steps : lesser(job->run_steps, own);
+    return check_option(job, err);
 }
 
 void sw_stage_note_end(struct sw_job *job, int64_t t)
@@ -318,6 +389,7 @@ int sw_job_next(struct sw_job **job, struct sw_buf *messages, struct sw_err *err
         .trace_capacity = old->trace_capacity,
         .resume = &run,
         .resume_checkpoint = sw_keep_newest(old, &step),
+        .before = old,
     };
     struct sw_job_kept *kept = sw_calloc((size_t)old->keeper.count + 1, sizeof *kept);
     int rc = kept ? describe(old, &run, err) : sw_err_nomem(err, "the list of checkpoints", 0);

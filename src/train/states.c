@@ -395,7 +395,7 @@ int sw_state_read(struct sw_state *s, const char *tensor, const struct sw_st_fil
     s->view = sw_tensor_view(NULL, &s->layout, s->value);
     rc = sw_st_read_tensor(f, tensor, &s->view, NULL, err);
     if (rc == SW_OK && !all_finite(s, all_of(s)))
-        rc = sw_err_set(err, SW_ERR_INVALID, "%s: %s holds values that are not finite (NaN or Inf)",
+        rc = sw_err_set(err, SW_ERR_FORMAT, "%s: %s holds values that are not finite (NaN or Inf)",
                         path, tensor);
     return rc;
 }

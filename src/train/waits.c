@@ -116,14 +116,18 @@ static int blames(const struct view *v, int unit, const char *fmt, ...)
     return unit;
 }
 
-/* The gradients of some workers are not there; then those that have left a worker, but not its
- * device; then the server that is to apply them; then groups that are too far behind; then the
- * worker that runs the server. */
+/* Nobody, where the version is there: the unit has not noticed yet. Else the gradients of some
+ * workers are not there; or those that have left a worker, but not its device; then the server that
+ * applies them; then groups that are too far behind; then the worker that runs the server, or the
+ * server itself, though it says that it is idle. */
 static int version_blocker(const struct view *v, int unit)
 {
     struct sw_worker *all = v->job->workers;
-    const struct sw_server *s = owner_of_slices(v, unit, v->slots[unit].wait.index);
-    int late = without_gradient(v, unit, true, v->slots[unit].wait.number);
+    const struct sw_wait *wait = &v->slots[unit].wait;
+    const struct sw_server *s = owner_of_slices(v, unit, wait->index);
+    if (sw_table_ready(all[unit].table, SW_TABLE_ALL, wait->index, (uint64_t)wait->number))
+        return -1;
+    int late = without_gradient(v, unit, true, wait->number);
     if (late >= 0)
         return blames(v, late, "%s has no gradient of %s", s->unit, all[late].unit);
     if (all[unit].replica && sw_replica_under_way(all[unit].replica) > 0)
@@ -143,31 +147,45 @@ static int version_blocker(const struct view *v, int unit)
     late = v->job->apart ? -1 : runner_of(v, s);
     if (late >= 0 && late != unit)
         return blames(v, late, "%s is run by %s", s->unit, all[late].unit);
+    if (!s->hosted)
+        return blames(v, slot_of_server(v, s->index), "%s has not applied it", s->unit);
     return -1;
 }
 
-/* The worker that has not come to a meeting: one of the own group, if there is one. */
+/* The worker that has not come to a meeting: one of the own group, if there is one. Where all wait,
+ * who came first is still in a meeting that is over for the others. */
 static int group_blocker(const struct view *v, int unit)
 {
     const struct sw_worker *all = v->job->workers;
-    int late = -1;
+    int late = -1, first = unit;
     for (int own = 1; own >= 0 && late < 0; own--)
-        for (int i = 0; i < workers(v); i++)
-            if (i != unit && (all[i].group == all[unit].group) == own &&
-                v->slots[i].wait.kind != SW_WAIT_GROUP && v->slots[i].wait.kind != SW_WAIT_TURN)
+        for (int i = 0; i < workers(v); i++) {
+            bool peer = i != unit && (all[i].group == all[unit].group) == own;
+            if (peer && v->slots[i].wait.kind != SW_WAIT_GROUP &&
+                v->slots[i].wait.kind != SW_WAIT_TURN)
                 late = longer_silent(v, late, i);
-    return late < 0 ? -1 : blames(v, late, "%s has not come", v->job->workers[late].unit);
+            if (peer && v->slots[i].wait.kind == SW_WAIT_GROUP)
+                first = longer_silent(v, first, i);
+        }
+    if (late >= 0)
+        return blames(v, late, "%s has not come", all[late].unit);
+    return first == unit ? -1
+                         : blames(v, first, "%s is still in the meeting before", all[first].unit);
 }
 
-/* The thread that is reading and has been for longest. */
+/* The thread that is reading and has been for longest, or that should be. */
 static int batch_blocker(const struct view *v, int unit)
 {
     const struct sw_worker *w = &v->job->workers[unit];
-    int split = v->slots[unit].wait.index, late = -1;
+    int split = v->slots[unit].wait.index, late = -1, idle = -1;
     const struct sw_reading *r = &w->reading[split];
     for (int i = r->first; i < r->first + r->count; i++)
         if (v->slots[i].phase != SW_PHASE_IDLE)
             late = longer_silent(v, late, i);
+        else
+            idle = longer_silent(v, idle, i);
+    if (late < 0 && w->prefetch[split] && sw_prefetch_is_late(w->prefetch[split]))
+        late = idle;
     return late < 0 ? -1 : blames(v, late, "%s has not read it", v->slots[late].name);
 }
 

@@ -1,6 +1,7 @@
-/* The watch thread: looks at the slots of the live snapshot several times a second, asks the
- * watchdog (watchdog.h), and tells. It takes no lock that a role of the job holds while it works,
- * and neither the terminal nor the history can hold it up for long, so it sees a job that stands.
+/* The watch thread: looks at the slots of the live snapshot several times a second and once a
+ * second at what the system says of the threads, asks the watchdog (watchdog.h), and tells. It
+ * takes no lock that a role of the job holds while it works, and neither the terminal nor the
+ * history can hold it up for long, so it sees a job that stands.
  *
  * Messages in: the slots; lines on the control socket (history/control.h). Messages out: events,
  * requests, and as its last resort the fault. Ended by sw_watch_end, after all other roles.
@@ -9,6 +10,7 @@
  * position of every unit. Where the run is to end, the fault is set in the culprit's name. */
 #include "train/watch.h"
 #include "base/os.h"
+#include "base/str.h"
 #include "history/control.h"
 #include "train/choices.h"
 #include "train/job_private.h"
@@ -16,23 +18,80 @@
 #include "train/watchdog.h"
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
-enum { LOOK_MS = 200, STALL_TEXT = 400 };
+enum { LOOK_MS = 200, STALL_TEXT = 500, PLACE_TEXT = 160, MOST_THREADS = 4096 };
+static const int64_t second_ns = 1000000000;
 
 struct sw_watch {
     struct sw_job *job;
     struct sw_watchdog *dog;
-    struct sw_slot_state *slots; /* owned [units]; as of the last look */
+    /* As of the last look. One slot more, always idle, is for a thread that is no unit's. */
+    struct sw_slot_state *slots; /* owned [units + 1] */
     int units;
-    struct sw_control *control; /* owned; the thread's while it runs, but for waking */
+    struct sw_threads *threads;
+    struct sw_thread_owner *owners; /* owned [units] */
+    struct sw_task *tasks;          /* owned [MOST_THREADS]: the last list */
+    int64_t listed_ns;              /* 0: never */
+    struct sw_control *control;     /* owned; the thread's while it runs, but for waking */
     struct sw_thread thread;
-    int over; /* atomic */
+    int over;       /* atomic */
+    bool told_file; /* that the snapshot was truncated */
 };
 
 static int blocker(void *user, const struct sw_slot_state *slots, int unit)
 {
-    return sw_waits_on(user, slots, unit, NULL, 0);
+    const struct sw_watch *w = user;
+    return unit < w->units ? sw_waits_on(w->job, slots, unit, NULL, 0) : -1;
 }
+
+/* ---- Threads ---- */
+
+/* Whose thread a unit runs on, now. Readers of all workers have one name. */
+static void find_owner(struct sw_watch *w, int u)
+{
+    const int workers = w->job->placement->worker_count;
+    struct sw_thread_owner *o = &w->owners[u];
+    int runner = u < workers ? u : -1;
+    *o = (struct sw_thread_owner){.id = w->slots[u].thread};
+    if (u >= workers && u < workers + w->job->placement->server_count) {
+        const struct sw_server *s = &w->job->servers[u - workers];
+        runner = __atomic_load_n(&s->runner, __ATOMIC_RELAXED) - 1;
+        o->name = s->unit;
+    }
+    if (runner < 0)
+        return;
+
+    const struct sw_worker *worker = &w->job->workers[runner];
+    bool sim = sw_str_starts(worker->device->name, "sim:");
+    o->id = w->slots[runner].thread;
+    o->name = worker->unit;
+    o->far = !worker->device->host_memory && !sim;
+    if (sim)
+        snprintf(o->device, sizeof o->device, "%.11s/", worker->device->name);
+}
+
+/* At most once a second: there may be hundreds of threads, and less says nothing of who works. */
+static void look_at_threads(struct sw_watch *w, int64_t now_ns)
+{
+    int64_t passed_ns = w->listed_ns ? now_ns - w->listed_ns : second_ns;
+    if (passed_ns < second_ns)
+        return;
+    w->listed_ns = now_ns;
+    for (int u = 0; u < w->units; u++)
+        find_owner(w, u);
+
+    int count = sw_tasks_read(w->tasks, MOST_THREADS);
+    if (count == MOST_THREADS)
+        count = 0; /* who is missing may be behind the end of the list */
+    /* While the process was stopped, nobody looked. */
+    sw_threads_look(w->threads, w->owners, w->tasks, count, (int)getpid(),
+                    passed_ns < 2 * second_ns ? passed_ns : second_ns);
+    snprintf(w->slots[w->units].name, sizeof w->slots[w->units].name, "%s",
+             sw_threads_other_name(w->threads));
+}
+
+/* ---- Messages ---- */
 
 static double seconds_since(int64_t then_ns)
 {
@@ -45,23 +104,74 @@ static void say_waiting(const struct sw_slot_state *s, char *out, size_t bytes)
     snprintf(out, bytes, "%s%s", s->waiting_for[0] ? ", waits for " : "", s->waiting_for);
 }
 
-/* "no progress for 6.2 s in backward of conv2, step 7; worker0.1 waits for version 7 of fc6.weight
- * for 6.1 s: server0.0 has no gradient of worker0.0". */
+/* " in backward of conv2, step 7, waits for its device". */
+static void say_place(const struct sw_watch *w, int unit, char *out, size_t bytes)
+{
+    char place[PLACE_TEXT], waits[96];
+    out[0] = '\0';
+    if (unit == w->units)
+        return;
+    sw_waits_place(w->job, w->slots, unit, place, sizeof place);
+    say_waiting(&w->slots[unit], waits, sizeof waits);
+    snprintf(out, bytes, " in %s%s", place, waits);
+}
+
+/* ": its thread 4711 is blocked in the kernel (state D, in nfs_wait_bit_killable)"; "" where nobody
+ * knows. */
+static void say_thread(const struct sw_thread_state *t, char *out, size_t bytes)
+{
+    static const struct {
+        char state;
+        const char *text;
+    } texts[] = {{'t', "is stopped by a debugger"},
+                 {'T', "is stopped by a signal"},
+                 {'D', "is blocked in the kernel"},
+                 {'S', "sleeps"},
+                 {'R', "is running or ready to run"}};
+    char where[48] = "";
+    out[0] = '\0';
+    if (t->activity == SW_THREAD_ENDED)
+        snprintf(out, bytes, ": its thread %d has ended", t->id);
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        if (t->id == 0 || t->activity == SW_THREAD_ENDED || t->state != texts[i].state)
+            continue;
+        if (t->state == 'D' || t->state == 'S')
+            sw_task_wait_channel(t->id, where, sizeof where);
+        snprintf(out, bytes, ": its thread %d %s (state %c%s%s)", t->id, texts[i].text, t->state,
+                 where[0] ? ", in " : "", where);
+    }
+}
+
+static const char *advice(const struct sw_thread_state *t)
+{
+    if (t->activity == SW_THREAD_ENDED)
+        return "This is a defect of the program: press Ctrl-C twice to end the run";
+    if (t->activity == SW_THREAD_STOPPED && t->state == 't')
+        return "Let the debugger continue the thread, or press Ctrl-C twice to end the run";
+    if (t->activity == SW_THREAD_STOPPED)
+        return "Send SIGCONT to the process, or press Ctrl-C twice to end the run";
+    if (t->state == 'D')
+        return "Check the disk or network file system, or press Ctrl-C twice to end the run";
+    return "If it does not go on, press Ctrl-C twice to end the run";
+}
+
+/* "no progress for 6.2 s in backward of conv2, step 7: its thread 4711 sleeps (state S, in
+ * futex_do_wait); worker0.1 waits for version 7 of fc6.weight for 6.1 s: server0.0 has no gradient
+ * of worker0.0". */
 static void describe(const struct sw_watch *w, const struct sw_stall *stall, char *out,
                      size_t bytes)
 {
-    char place[160], waits[96], why[128];
-    const struct sw_slot_state *s = &w->slots[stall->culprit];
-    sw_waits_place(w->job, w->slots, stall->culprit, place, sizeof place);
-    say_waiting(s, waits, sizeof waits);
-    snprintf(out, bytes, "no progress for %.1f s in %s%s", seconds_since(s->heartbeat_ns), place,
-             waits);
+    char place[PLACE_TEXT + 112], thread[112], why[128];
+    say_place(w, stall->culprit, place, sizeof place);
+    say_thread(&sw_threads_states(w->threads)[stall->culprit], thread, sizeof thread);
+    snprintf(out, bytes, "no progress for %.1f s%s%s", (double)stall->quiet_ns * 1e-9, place,
+             thread);
     for (int u = stall->victim, hops = 0; u != stall->culprit && hops < w->units; hops++) {
+        const struct sw_slot_state *s = &w->slots[u];
         int next = sw_waits_on(w->job, w->slots, u, why, sizeof why);
         size_t n = strlen(out);
         if (next < 0)
             break;
-        s = &w->slots[u];
         snprintf(out + n, bytes - n, "; %s waits for %s for %.1f s: %s", s->name,
                  s->waiting_for[0] ? s->waiting_for : sw_phase_name(s->phase),
                  seconds_since(s->since_ns), why);
@@ -72,7 +182,7 @@ static void describe(const struct sw_watch *w, const struct sw_stall *stall, cha
 /* Where everybody is. */
 static void dump(const struct sw_watch *w)
 {
-    char place[160], waits[96];
+    char place[PLACE_TEXT], waits[96];
     for (int u = 0; u < w->units; u++) {
         const struct sw_slot_state *s = &w->slots[u];
         sw_waits_place(w->job, w->slots, u, place, sizeof place);
@@ -105,14 +215,18 @@ static void look(struct sw_watch *w)
         bool read = sw_snapshot_read_slot(w->job->snapshot, u, &w->slots[u]);
         (void)read; /* one that is always being written is alive: the old state will do */
     }
-    enum sw_stall_news news = sw_watchdog_look(w->dog, w->slots, sw_os()->monotonic_ns(), &stall);
+    const int64_t now_ns = sw_os()->monotonic_ns();
+    look_at_threads(w, now_ns);
+    const struct sw_thread_state *threads = sw_threads_states(w->threads);
+    enum sw_stall_news news = sw_watchdog_look(w->dog, w->slots, threads, now_ns, &stall);
     if (news == SW_STALL_NONE)
         return;
     const struct sw_slot_state *s = &w->slots[stall.culprit];
     int64_t step = w->slots[0].step;
     if (news == SW_STALL_BEGINS) {
         describe(w, &stall, text, sizeof text);
-        sw_job_say_at(w->job, step, SW_LOG_WARN, s->name, "stall: %s", text);
+        sw_job_say_at(w->job, step, SW_LOG_WARN, s->name, "stall: %s. %s", text,
+                      advice(&threads[stall.culprit]));
         dump(w);
     }
     if (news == SW_STALL_ENDS)
@@ -120,6 +234,16 @@ static void look(struct sw_watch *w)
                       (double)stall.quiet_ns * 1e-9);
     if (stall.stop)
         end_job(w, &stall);
+}
+
+/* A snapshot that others cannot read any more is no reason to stop training. */
+static void look_at_file(struct sw_watch *w)
+{
+    struct sw_err err;
+    if (w->told_file || sw_snapshot_check(w->job->snapshot, &err) == SW_OK)
+        return;
+    w->told_file = true;
+    sw_job_say_at(w->job, w->slots[0].step, SW_LOG_WARN, "watch", "%s", err.text);
 }
 
 static void watch_main(void *arg)
@@ -134,6 +258,7 @@ static void watch_main(void *arg)
         if (!sw_fault_is_set(&w->job->fault)) {
             sw_reduce_look(w->job);
             look(w);
+            look_at_file(w);
         }
     }
 }
@@ -143,15 +268,21 @@ static void watch_main(void *arg)
 static int make_dog(struct sw_watch *w, struct sw_err *err)
 {
     const struct sw_cluster_conf *c = sw_recipe_find(w->job->recipe, "cluster", NULL)->common;
-    struct sw_watchdog_args args = {.units = w->units,
+    const size_t units = (size_t)w->units;
+    struct sw_watchdog_args args = {.units = w->units + 1,
+                                    .workers = w->job->placement->worker_count,
+                                    .others = 1,
                                     .stall_ns = (int64_t)(c->stall_s * 1e9),
                                     .on_stall = (enum sw_on_stall)c->on_stall,
                                     .blocker = blocker,
-                                    .user = w->job};
-    w->slots = sw_calloc((size_t)w->units, sizeof *w->slots);
-    if (!w->slots)
-        return sw_err_nomem(err, "the watchdog", (size_t)w->units * sizeof *w->slots);
-    return sw_watchdog_new(&args, &w->dog, err);
+                                    .user = w};
+    w->slots = sw_calloc(units + 1, sizeof *w->slots);
+    w->owners = sw_calloc(units + 1, sizeof *w->owners);
+    w->tasks = sw_calloc(MOST_THREADS, sizeof *w->tasks);
+    if (!w->slots || !w->owners || !w->tasks)
+        return sw_err_nomem(err, "the watchdog", units * sizeof *w->slots);
+    int rc = sw_threads_new(w->units, &w->threads, err);
+    return rc == SW_OK ? sw_watchdog_new(&args, &w->dog, err) : rc;
 }
 
 /* A socket that cannot be made is no reason not to train. */
@@ -199,8 +330,11 @@ void sw_watch_end(struct sw_job *job)
     sw_thread_join(&w->thread);
     sw_control_free(w->control);
     sw_watchdog_free(w->dog);
+    sw_threads_free(w->threads);
     sw_gate_fini(job);
     sw_free(w->slots);
+    sw_free(w->owners);
+    sw_free(w->tasks);
     sw_free(w);
     job->watch = NULL;
 }

@@ -7,6 +7,8 @@
  * error, which becomes the fault under its name. */
 #include "train/worker.h"
 #include "base/os.h"
+#include "base/stop.h"
+#include "sync/tasks.h"
 #include "train/job_private.h"
 #include "train/results.h"
 #include "train/saved.h"
@@ -97,12 +99,19 @@ static int train_step(struct sw_worker *w, struct sw_err *err)
     return SW_OK;
 }
 
-/* Every worker passes over its rows; the leader tells what came out. */
-static int evaluate(struct sw_worker *w, struct sw_err *err)
+/* Every worker passes over its rows; the leader tells what came out. All leave it when the job is
+ * to stop, but for the last evaluation of a stage, which nobody would make good. */
+static int evaluate(struct sw_worker *w, struct sw_decision *d, struct sw_err *err)
 {
+    bool left = false;
     sw_slot_phase(w->slot, SW_PHASE_EVALUATE, w->step, -1, NULL, sw_os()->monotonic_ns());
-    int rc = sw_evaluate_pass(w, err);
+    int rc = sw_evaluate_pass(w, d->last ? NULL : &left, err);
     sw_record_layers(w);
+    if (left) {
+        d->evaluate = false;
+        d->stop = d->checkpoint = true;
+        return rc;
+    }
     if (rc == SW_OK && w->index == 0) {
         sw_record_evaluation(w);
         w->job->keeper.evaluated = w->step;
@@ -139,7 +148,8 @@ static struct sw_decision decide(void *user, int64_t t)
     struct sw_job *job = user;
     const struct sw_job_conf *c = job->conf;
     /* Only the checkpoint request is used up; a stop stays. */
-    int asked = __atomic_fetch_and(&job->requests, ~SW_JOB_CHECKPOINT_NOW, __ATOMIC_RELAXED);
+    int asked = sw_job_requests(job);
+    __atomic_fetch_and(&job->requests, ~(asked & SW_JOB_CHECKPOINT_NOW), __ATOMIC_RELAXED);
     struct sw_decision d = {.stop = (asked & SW_JOB_STOP) != 0, .last = t >= job->steps};
     d.last = d.last || (job->stops_steps && sw_stop_reached(job, SW_SPLIT_TRAIN, t, true));
     const int64_t own = t - job->stage.from;
@@ -280,7 +290,7 @@ static int between_steps(struct sw_worker *w, struct sw_err *err)
         rc = meet(w, "the last updates", err);
     sw_record_norms(w);
     if (rc == SW_OK && d.evaluate)
-        rc = evaluate(w, err);
+        rc = evaluate(w, &d, err);
     if (rc == SW_OK && d.evaluate && !d.last)
         rc = sw_stop_after_evaluation(w, &reached, err);
     d.last = d.last || reached;
@@ -347,6 +357,15 @@ static int first_values(struct sw_worker *w, struct sw_err *err)
     return rc == SW_OK ? sw_checkpoint_write(w, err) : rc;
 }
 
+/* Now there is something to resume: from here on the job itself answers the first request to stop.
+ */
+static int hold_stop(struct sw_job *job, struct sw_err *err)
+{
+    int rc = sw_stop_hold(err);
+    job->holds_stop = rc == SW_OK;
+    return rc;
+}
+
 static int prepare(struct sw_worker *w, struct sw_err *err)
 {
     struct sw_job *job = w->job;
@@ -355,8 +374,11 @@ static int prepare(struct sw_worker *w, struct sw_err *err)
         return rc;
     w->step = w->first_step = w->norms_step = job->first_step;
     if (w->index == 0) {
+        sw_layer_clock_say(w);
         sw_slot_phase(w->slot, SW_PHASE_START, w->step, -1, NULL, sw_os()->monotonic_ns());
         rc = first_values(w, err);
+        if (rc == SW_OK)
+            rc = hold_stop(job, err);
         if (job->sync)
             sw_sync_spread(job->sync, (uint64_t)w->step, false);
     }
@@ -384,7 +406,10 @@ void sw_worker_main(void *worker)
 {
     struct sw_worker *w = worker;
     struct sw_err err = {0};
+    sw_slot_set_thread(w->slot, sw_task_self());
     int rc = prepare(w, &err);
+    if (rc == SW_ERR_CANCELLED)
+        sw_fault_stop(&w->job->fault, w->unit, &err);
     if (rc == SW_OK)
         rc = train(w, &err);
     sw_record_layers(w);

@@ -130,6 +130,22 @@ int sw_ledger_wait(struct sw_worker *w, struct sw_err *err) SW_MUST_CHECK;
  * device, of gradients from it. */
 void sw_ledger_add_hidden(struct sw_worker *w, double copied_ms[2]);
 
+/* layer_clock.c: of layers, by passes. */
+/* Device memory, and as much of the host's, that a worker with a device of its own needs for it. */
+size_t sw_layer_clock_bytes(const struct sw_worker *w);
+int sw_layer_clock_new(struct sw_worker *w, struct sw_err *err) SW_MUST_CHECK;
+void sw_layer_clock_free(struct sw_worker *w);
+/* Tells the history why there are none, and what to do, where that is so. */
+void sw_layer_clock_say(const struct sw_worker *w);
+/* A step begins; a pass of a layer begins, which laps outside of it name, and ends, with a lap. */
+void sw_layer_clock_step(struct sw_worker *w);
+int sw_layer_clock_begin(struct sw_worker *w, int layer, bool backward,
+                         struct sw_err *err) SW_MUST_CHECK;
+int sw_layer_clock_end(struct sw_worker *w, struct sw_err *err) SW_MUST_CHECK;
+/* Asks the device for its times, behind the last pass; and takes them when it was waited for. */
+int sw_layer_clock_ask(struct sw_worker *w, struct sw_err *err) SW_MUST_CHECK;
+void sw_layer_clock_take(struct sw_worker *w);
+
 /* bp.c */
 /* Update `t`: forward, backward with wait-free updates; *loss is the weighted sum of all losses. */
 int sw_bp_step(struct sw_worker *w, int64_t t, const struct sw_batch *batch,
@@ -161,8 +177,9 @@ int sw_bp_collect_all(struct sw_worker *w, int split, uint64_t version,
                       struct sw_err *err) SW_MUST_CHECK;
 
 /* evaluate.c */
-/* One pass over the evaluation source with the values as they are. */
-int sw_evaluate_pass(struct sw_worker *w, struct sw_err *err) SW_MUST_CHECK;
+/* One pass over the evaluation source with the values as they are. *left becomes true, and nothing
+ * comes of it, when the job is to stop and all workers have left it; NULL: the pass is finished. */
+int sw_evaluate_pass(struct sw_worker *w, bool *left, struct sw_err *err) SW_MUST_CHECK;
 
 /* mishap.c */
 /* After a forward pass: says whether its loss, and what it kept up, is finite. */

@@ -1,5 +1,6 @@
 /* A worker's batches: which samples are its own, and the threads that read them ahead of it. */
 #include "base/os.h"
+#include "sync/tasks.h"
 #include "train/job_private.h"
 #include "train/worker.h"
 #include <stdio.h>
@@ -9,10 +10,12 @@ static void say_reading(void *reading, int thread, int64_t batch)
 {
     const struct sw_reading *r = reading;
     bool reads = batch >= 0;
-    if (thread < r->count) /* an evaluation alone has no slots for them */
-        sw_slot_phase(sw_snapshot_slot(r->worker->job->snapshot, r->first + thread),
-                      reads ? SW_PHASE_READ : SW_PHASE_IDLE, reads ? batch + 1 : -1, -1, NULL,
-                      sw_os()->monotonic_ns());
+    if (thread >= r->count)
+        return; /* an evaluation alone has no slots for them */
+    struct sw_slot *slot = sw_snapshot_slot(r->worker->job->snapshot, r->first + thread);
+    sw_slot_set_thread(slot, sw_task_self());
+    sw_slot_phase(slot, reads ? SW_PHASE_READ : SW_PHASE_IDLE, reads ? batch + 1 : -1, -1, NULL,
+                  sw_os()->monotonic_ns());
 }
 
 int64_t sw_worker_eval_batches(const struct sw_worker *w)

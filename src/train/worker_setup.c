@@ -1,5 +1,6 @@
 /* A worker before it runs: its stream, nets and memory; and its end. */
 #include "base/os.h"
+#include "base/stop.h"
 #include "train/choices.h"
 #include "train/job_private.h"
 #include "train/results.h"
@@ -285,6 +286,8 @@ static int allocate(struct sw_worker *w, struct sw_err *err)
     if (rc == SW_OK)
         rc = make_replica(w, err);
     if (rc == SW_OK)
+        rc = sw_layer_clock_new(w, err);
+    if (rc == SW_OK)
         rc = take_swap(w, err);
     if (rc != SW_OK)
         return rc;
@@ -359,7 +362,9 @@ int sw_worker_rebuild(struct sw_worker *w, struct sw_err *err)
 int sw_worker_allocate(struct sw_worker *w, struct sw_err *err)
 {
     void *kept = bind_for_device(w); /* those that copy */
-    int rc = allocate(w, err);
+    int rc = sw_stop_check(err);
+    if (rc == SW_OK)
+        rc = allocate(w, err);
     sw_bind_restore(w->job->machine, kept);
     return rc == SW_OK ? rc : sw_err_prefix(err, rc, "%s on %s", w->unit, w->device->name);
 }
@@ -369,6 +374,8 @@ int sw_worker_attach(struct sw_worker *w, struct sw_err *err)
     struct sw_job *job = w->job;
     const struct sw_placement_row *row = sw_worker_seat(w);
     int rc = sw_bind_thread(job->machine, &row->cores, err);
+    if (rc == SW_OK)
+        rc = sw_cpu_start_team(row->threads, err);
     if (rc != SW_OK)
         return rc;
     sw_stream_attach(w->stream);
@@ -414,6 +421,7 @@ void sw_worker_fini(struct sw_worker *w)
         sw_parts_settle(w->parts[s]);
     sw_segments_free(w->segments);
     sw_replica_free(w->replica);
+    sw_layer_clock_free(w);
     sw_carries_unbind(w);
     sw_parts_free(w->parts[SW_SPLIT_EVAL]);
     sw_parts_free(w->parts[SW_SPLIT_TRAIN]);

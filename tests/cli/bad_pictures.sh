@@ -64,7 +64,7 @@ src = fc, label
 include = eval
 INI
 
-expect 1 run pictures.ini --out "$T/stopped" --no-ui
+expect 3 run pictures.ini --out "$T/stopped" --no-ui
 has err 'data (train|test): record 3 \(pictures/dark/05\.JPEG\): damaged JPEG of 20 bytes'
 
 expect 0 run pictures.ini --out "$T/a" --no-ui --set job.on_bad_record=skip

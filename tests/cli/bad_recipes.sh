@@ -96,4 +96,8 @@ has err '^random\.ini:'
 : >empty.ini
 expect 2 check empty.ini
 has err '^empty\.ini'
+# A folder is not a recipe.
+expect 3 run "$T" --out "$T/out-folder"
+has err 'is a directory, not a regular file'
+nothing_created folder
 echo "$count broken recipes explained"

@@ -38,6 +38,15 @@ has out '^streams +4 on every device'
 expect 0 check "$googlenet" --device sim --set job.batch=1 --set job.eval_batch=1 --set job.streams=1
 hasnt out '^streams '
 
+# Winograd's algorithm can be kept out, on every device; whether it is used otherwise depends on the
+# processor (tests/unit/device/test_winograd.c).
+owt="$SW_SOURCE_DIR/recipes/alexnet-owt.ini"
+for device in cpu sim; do
+    expect 0 check -v "$owt" --device $device --set job.batch=32 --set job.winograd=no
+    has out '^conv3 '
+    hasnt out 'wino_'
+done
+
 # A value from --set is what is checked.
 expect 0 check "$tiny" --set layer.fc1.outputs=10 --set job.batch=4
 has out '^fc1 +inner_product +4x10 '

@@ -22,7 +22,7 @@ if have_python; then
     for comm in ps sfb adam; do
         for framework in sandblaster allreduce; do
             # shellcheck disable=SC2086
-            expect 0 run "$tiny" --no-ui --name "$comm-$framework" --out "$T/run" --steps 2 $three \
+            expect 0 run "$tiny" --no-ui --name "$comm-$framework" --steps 2 $three \
                 --framework $framework --set cluster.comm=$comm
             moved=$(sql "SELECT sum(bytes) FROM link_traffic l JOIN runs r ON r.id = l.run_id WHERE
                 r.name = '$comm-$framework' AND step = 1 AND kind IN ('d2h', 'h2d', 'factor')")

@@ -143,7 +143,7 @@ cp "$T/train.shard" "$T/old.shard"
 start data import $big --out "$T/old.shard"
 until_true 10 sh -c "ls '$T'/old.shard.tmp-* >/dev/null 2>&1"
 kill -INT "$pid"
-ended 75
+ended 130
 has err 'stopped after [0-9]+ of 5000000 records'
 cmp -s "$T/train.shard" "$T/old.shard" || fail 'a stopped import changed the old file'
 [ -z "$(ls "$T"/old.shard.tmp-* 2>/dev/null)" ] || fail 'a stopped import left its file'

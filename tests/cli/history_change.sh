@@ -62,6 +62,13 @@ n=$(sql "select count(*) from metrics where run_id = 1 and name = 'loss' and spl
 expect 0 resume one --steps 50 --quiet
 [ "$(sql "select points from series_stats where run_id = 1 and split = 'train' and name = 'loss'")" = 50 ] || fail 'points of a thinned run that went on'
 
+# Notes and tags are text.
+bytes=$(printf 'a\377b')
+expect 2 history note one "$bytes"
+has err 'notes and tags are UTF-8 text'
+expect 2 history tag one "key=$bytes"
+expect 0 history note one 'über allem'
+
 # Removal.
 expect 2 history rm two
 has err 'Remove run 2 "two" for good\?'

@@ -102,4 +102,26 @@ wrong "has no tensor 'conv9\.weight', nor any other that the parameters of 'firs
 wrong "no parameter that matches 'conv9\.\*'" "$a, conv1.* -> conv9.*"
 expect 3 run "$T/other.ini" --out "$T/wrong" --set job.init_from=none.safetensors
 has err 'none\.safetensors'
+
+# Weights that are not finite are damaged weights, whoever reads them.
+if have_python; then
+    expect 0 run "$tiny" --out "$T/sound" --name sound --steps 1 --quiet
+    python3 - "$T/sound/checkpoint-1.safetensors" "$T/nan.safetensors" <<'END' || fail 'no file of NaN'
+import json, struct, sys
+raw = open(sys.argv[1], "rb").read()
+n, = struct.unpack("<Q", raw[:8])
+head, data = json.loads(raw[8:8 + n]), bytearray(raw[8 + n:])
+head.pop("__metadata__")
+at = head["fc2.weight"]["data_offsets"][0]
+data[at:at + 4] = struct.pack("<f", float("nan"))
+end = head.pop("sw.checksum")["data_offsets"][0]
+text = json.dumps(head).encode()
+text += b" " * (-len(text) % 8)
+open(sys.argv[2], "wb").write(struct.pack("<Q", len(text)) + text + bytes(data[:end]))
+END
+    for verb in 'run --steps 1 --init-from' 'eval --weights' "predict --output $T/no.npy --weights"; do
+        expect 3 ${verb%% *} "$tiny" ${verb#* } "$T/nan.safetensors"
+        has err 'nan\.safetensors: fc2\.weight holds values that are not finite'
+    done
+fi
 exit 0

@@ -80,8 +80,9 @@ wanted=$(printf '%s\n' "$best" 25 35 40 | sort -nu | tr '\n' ' ')
 [ "$(files "$T/half")" = "$wanted" ] || fail "kept $(files "$T/half"), not $wanted"
 [ "$(rows half)" = "$wanted" ] || fail "rows $(rows half), not $wanted"
 
-# A file that another run has put there is not removed.
+# A file of another run that was put there is not removed.
 expect 0 run "$tiny" --out "$T/shared" --name first --quiet $keep --steps 10
-expect 0 run "$tiny" --out "$T/shared" --name second --quiet --steps 5 --set job.seed=9
+expect 0 run "$tiny" --out "$T/another" --name second --quiet --steps 5 --set job.seed=9
+cp "$T/another/checkpoint-5.safetensors" "$T/shared"
 expect 0 resume first --steps 20 --quiet
 [ -e "$T/shared/checkpoint-5.safetensors" ] || fail "another run's checkpoint was removed"

@@ -80,6 +80,20 @@ no() {
     [ -e "$T/no.npy" ] && fail "$*: a file appeared"
     return 0
 }
+if have_python; then
+    python3 - "$T" <<'END' || fail 'no integer pixels'
+import sys
+head = b"{'descr': '|u1', 'fortran_order': False, 'shape': (2, 3, 10, 10), }"
+head += b" " * (-(len(head) + 11) % 64) + b"\n"
+with open(sys.argv[1] + "/pixels.npy", "wb") as f:
+    f.write(b"\x93NUMPY\1\0" + len(head).to_bytes(2, "little") + head + bytes(600))
+END
+    no 2 'values are integers .*data test changes pixels by mean, std' "$tiny" --weights a \
+        --input "$T/pixels.npy" --output "$T/no.npy"
+    sed '/^mean = /d; /^std = /d' "$tiny" >"$T/raw.ini"
+    expect 0 predict "$T/raw.ini" --weights "$T/a/checkpoint-4.safetensors" --input "$T/pixels.npy" \
+        --output "$T/raw.npy"
+fi
 no 2 "no such layer; did you mean 'fc1'" "$tiny" --layer fc3 --weights a --output "$T/no.npy"
 no 2 'a layer of type accuracy has no output' "$tiny" --layer accuracy --output "$T/no.npy"
 no 2 'no \[data nowhere\]' "$tiny" --split nowhere --output "$T/no.npy"

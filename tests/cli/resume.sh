@@ -82,6 +82,15 @@ same_as_whole "$T/hurt/checkpoint-40.safetensors"
 head -c $((size / 3)) "$whole" >"$T/hurt/checkpoint-40.safetensors"
 expect 0 resume hurt --steps 42
 has err 'checkpoint-40\.safetensors'
+# The last one of a run that is done is its result: damaged, it is no success, and the one before is named.
+expect 0 run "$tiny" --out "$T/done" --name done --steps 30 --set job.checkpoint_every=10 --quiet
+expect 0 resume done --steps 30
+printf 'X' | dd of="$T/done/checkpoint-30.safetensors" bs=1 seek=$((size / 2)) conv=notrunc 2>/dev/null
+expect 3 resume done --steps 30
+has err 'done/checkpoint-30\.safetensors.*newest whole checkpoint is that of step 20, .*checkpoint-20\.safetensors'
+rm "$T/done/checkpoint-30.safetensors"
+expect 0 resume done --steps 30
+has out 'from step 20'
 for file in "$T"/hurt/checkpoint-*.safetensors; do
     : >"$file"
 done
@@ -107,12 +116,32 @@ END
     same_as_whole "$T/lost/checkpoint-40.safetensors"
 fi
 
-# Two runs in one folder: the first is not resumed from what the second wrote.
+# A folder with the checkpoints of another run is refused, and left as it is.
 expect 0 run "$tiny" --out "$T/both" --name one --steps 10 --quiet
-expect 0 run "$tiny" --out "$T/both" --name two --steps 10 --set job.seed=5 --quiet
-expect 3 resume one --steps 12
-has err 'another run'
-expect 0 resume two --steps 12 --quiet
+cp "$T/both/checkpoint-10.safetensors" "$T/before"
+one=$(sql "SELECT id FROM runs WHERE name = 'one'")
+expect 2 run "$tiny" --out "$T/both" --name two --steps 10 --set job.seed=5 --quiet
+has err "both holds the checkpoints of run $one up to step 10"
+has err 'choose another --out'
+cmp "$T/before" "$T/both/checkpoint-10.safetensors" || fail 'a refused run wrote into the folder'
+[ "$(sql "SELECT count(*) FROM runs WHERE name = 'two'")" = 0 ] || fail 'a refused run is in the history'
+expect 0 history rm one --yes
+expect 2 run "$tiny" --out "$T/both" --name two --steps 10 --set job.seed=5 --quiet
+has err 'a run that is not in this history'
+rm "$T"/both/checkpoint-*
+
+# What the message advises helps; a folder with nothing but initial values is no result.
+expect 0 run "$tiny" --out "$T/both" --name three --steps 10 --quiet
+expect 0 history rm three --files --yes
+cp "$T/whole/checkpoint-0.safetensors" "$T/both"
+expect 0 run "$tiny" --out "$T/both" --name four --steps 10 --quiet
+[ -e "$T/both/run.lock" ] && fail 'a run that has ended left its lock'
+
+# Files that another program put in place of a run's own are not taken for them.
+cp "$T/other/checkpoint-40.safetensors" "$T/both/checkpoint-10.safetensors"
+rm "$T/both/checkpoint-0.safetensors"
+expect 3 resume four --steps 12
+has err 'not the file that the history knows'
 
 # No such run, no history, a run that is alive.
 expect 3 resume no-such-run
@@ -124,7 +153,10 @@ until_true 20 file_has out '^step=5 '
 "$SW" resume alive >"$T/refused" 2>&1
 got=$?
 [ "$got" = 2 ] || fail "resume of a running run: exit $got"
-grep -q "pid $pid" "$T/refused" || fail "the pid is not named: $(cat "$T/refused")"
+grep -qE "pid $pid on .*, since 20" "$T/refused" || fail "the pid is not named: $(cat "$T/refused")"
+expect 2 run "$tiny" --out "$T/alive" --name second
+has err "alive is in use: pid $pid on .* run [0-9]+ there since 20.*; choose another --out"
+[ -e "$T/alive/run.lock" ] || fail 'the lock of a running run is gone'
 kill -9 "$pid"
 wait "$pid" 2>/dev/null
 exit 0

@@ -28,7 +28,7 @@ expect 0 run "$tiny" --no-ui --name moved --out "$T/moved" --steps 2 --device si
 for at in cpu sim:mem=1MiB; do
     # shellcheck disable=SC2086
     expect 0 eval "$tiny" --weights "$T/moved/checkpoint-2.safetensors" --device $at ${two#* } $paths \
-        --set job.batch=4096
+        --set job.batch=4096 --set job.winograd=no
     has out '^loss +[0-9]'
 done
 
@@ -138,7 +138,7 @@ fi
 # Rows: both workers have gradients of all 10.2 MB of weights. Columns: each of its half alone.
 resident() {
     # shellcheck disable=SC2086
-    expect 0 run "$tiny" --no-ui --json --name "wide$1" --out "$T/wide" --steps 3 $two \
+    expect 0 run "$tiny" --no-ui --json --name "wide$1" --out "$T/wide$1" --steps 3 $two \
         --set layer.fc1.outputs=20000 --set "layer.fc1.partition=$1"
     grep '"summary"' "$T/out" | grep -o '"rss_bytes":[0-9]*' | cut -d: -f2
 }

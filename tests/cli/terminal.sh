@@ -8,6 +8,7 @@ script -qec true /dev/null >/dev/null 2>&1 </dev/null || skip 'no pseudo-termina
 on_terminal() {
     width=$1
     shift
+    rm -rf "$T/run"
     env TERM=xterm "$@" script -qec "stty cols $width rows 24; exec '$SW' run '$tiny' \
 --out '$T/run' --set job.steps=30000 --set job.eval_every=5000" /dev/null >"$T/out" 2>"$T/err" \
         </dev/null || fail "exit $? on a terminal"

@@ -4,6 +4,7 @@
 #ifndef TESTS_FAULT_SUPPORT_H
 #define TESTS_FAULT_SUPPORT_H
 
+#include "base/stop.h"
 #include "unit/train/thread_role.h"
 #include "unit/train/train_support.h"
 #include <dirent.h>
@@ -29,6 +30,7 @@ struct fault_plan {
     int error;          /* errno */
     const char *start;  /* the thread that cannot be started, or NULL */
     const char *hangs;  /* the thread whose reads and writes hang until disarmed, or NULL */
+    int stops;          /* nothing fails: so often a stop is requested at that call */
 };
 
 static struct fault_plan fault_plan;
@@ -44,7 +46,9 @@ static bool fault_hit(int kind)
         (p->thread && strcmp(p->thread, thread_role) != 0))
         return false;
     int call = atomic_fetch_add(&fault_calls, 1) + 1;
-    if (call < p->at || (p->times && call >= p->at + p->times))
+    for (int i = 0; i < p->stops && call == p->at; i++)
+        sw_stop_request(0);
+    if (p->stops || call < p->at || (p->times && call >= p->at + p->times))
         return false;
     atomic_fetch_add(&fault_hits, 1);
     errno = p->error;

@@ -199,7 +199,7 @@ static void values_to_start_from_that_are_not_finite(void **state)
     sw_st_writer_free(w);
     struct trial t = {
         .name = "nan", .recipe = file_recipe(), .init_from = in_home("nan.safetensors")};
-    must_fail_on_record(&t, (struct fault_plan){0}, SW_ERR_INVALID, "worker0.0: ", "fc2.bias");
+    must_fail_on_record(&t, (struct fault_plan){0}, SW_ERR_FORMAT, "worker0.0: ", "fc2.bias");
     assert_int_equal(count_files("nan", ""), 0);
 }
 

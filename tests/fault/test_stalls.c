@@ -215,7 +215,8 @@ static void worker_that_hangs_is_named(void **state)
     fault_arm((struct fault_plan){.hangs = "worker0.0"});
     fault_disarm(NULL);
     go(&t);
-    assert_told(&t, "worker0.0", "in checkpoint, step 4; worker0.1 waits for version 5 of ");
+    assert_told(&t, "worker0.0", "in checkpoint, step 4: its thread ");
+    assert_told(&t, "worker0.0", "; worker0.1 waits for version 5 of ");
     assert_told(&t, "worker0.0", " has no gradient of worker0.0");
     assert_went_on(&t, "worker0.0");
     trial_close(&t);

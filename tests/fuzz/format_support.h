@@ -105,7 +105,7 @@ static inline void fuzz_read_all(const struct sw_records *r)
 
 static inline void fuzz_open(const struct sw_format *format, const unsigned char *conf)
 {
-    const struct sw_format_args args = {.conf = conf, .split = "train"};
+    const struct sw_format_args args = {.conf = conf, .split = "train", .max_bytes = 1 << 20};
     struct sw_os os = sw_os_posix;
     struct sw_records r;
     struct sw_err err = {0};

@@ -7,7 +7,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
     const struct sw_format *csv = sw_format_find("csv");
     static const char *const names[] = {"0"}, *const targets[] = {"1"};
     const struct sw_strings paths = {names, 1}, target = {targets, 1};
-    const int64_t max_bytes = 1 << 20;
     _Alignas(16) unsigned char conf[512] = {0};
     if (bytes < 1)
         return 0;
@@ -21,7 +20,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
     fuzz_set(csv, conf, "separator", &separator, sizeof separator);
     fuzz_set(csv, conf, "header", &header, sizeof header);
     fuzz_set(csv, conf, "skip_lines", &skip, sizeof skip);
-    fuzz_set(csv, conf, "max_bytes", &max_bytes, sizeof max_bytes);
     fuzz_set(csv, conf, "label", &label, sizeof label);
     if (data[0] & 16)
         fuzz_set(csv, conf, "target", &target, sizeof target);

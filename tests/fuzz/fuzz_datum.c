@@ -17,7 +17,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
     }
     float *values = sw_os()->alloc(d.floats * sizeof *values);
     if (values)
-        sw_datum_floats(data, bytes, values);
+        sw_datum_floats(data, bytes, d.floats, values);
     sw_free(values);
     return 0;
 }

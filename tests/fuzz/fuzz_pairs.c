@@ -8,7 +8,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
     const struct sw_format *pairs = sw_format_find("pairs");
     static const char *const names[] = {"0", "1", "2"};
     const struct sw_strings paths = {names, 1}, tags = {names + 1, 1}, labels = {names + 2, 1};
-    const int64_t max_bytes = 1 << 20, two = 2;
+    const int64_t two = 2;
     const char *vocabulary = "1";
     _Alignas(16) unsigned char conf[256] = {0};
     if (bytes < 3)
@@ -23,7 +23,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
     }
     fuzz_set(pairs, conf, "paths", &paths, sizeof paths);
     fuzz_set(pairs, conf, "label_sets", &sets, sizeof sets);
-    fuzz_set(pairs, conf, "max_bytes", &max_bytes, sizeof max_bytes);
     if (data[0] & 2)
         fuzz_set(pairs, conf, "tags", &tags, sizeof tags);
     if (data[0] & 4)

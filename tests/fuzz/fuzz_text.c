@@ -8,7 +8,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
     const struct sw_format *text = sw_format_find("text");
     static const char *const names[] = {"1"};
     const struct sw_strings paths = {names, 1};
-    const int64_t max_bytes = 1 << 20, length = 3, five = 5;
+    const int64_t length = 3, five = 5;
     const char *list = "0", *unknown = "?", *line_end = "$";
     _Alignas(16) unsigned char conf[256] = {0};
     if (bytes < 2)
@@ -22,7 +22,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
     fuzz_set(text, conf, "paths", &paths, sizeof paths);
     fuzz_set(text, conf, "unit", &unit, sizeof unit);
     fuzz_set(text, conf, "length", &length, sizeof length);
-    fuzz_set(text, conf, "max_bytes", &max_bytes, sizeof max_bytes);
     if (data[0] & 4)
         fuzz_set(text, conf, "vocabulary", &list, sizeof list);
     if (data[0] & 8)

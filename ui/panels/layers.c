@@ -22,7 +22,7 @@ static void row(struct sw_canvas *c, struct sw_area in, int y, const struct sw_u
     double ms = l->forward_ms + l->backward_ms;
     sw_canvas_text(c, in.x, y, name_w - 1, SW_ROLE_TEXT, l->name);
     if (bar > 4 && most > 0) {
-        int forward_w = (int)lround(l->forward_ms / most * (bar - 1));
+        int forward_w = sw_canvas_part(bar - 1, l->forward_ms / most);
         sw_canvas_bar(c, in.x + name_w, y, bar - 1, ms / most, SW_ROLE_COMPUTE);
         sw_canvas_recolour(c, (struct sw_area){in.x + name_w, y, forward_w, 1}, SW_ROLE_LINE1);
     }
@@ -39,7 +39,9 @@ static void draw(struct sw_canvas *c, struct sw_area in, const struct sw_ui_mode
         m->layer_count > 0 ? m->layers[0].forward_ms + m->layers[0].backward_ms : (double)NAN;
     int y = in.y, end = in.y + in.h, seen = 0;
     if (m->layer_count == 0) {
-        sw_canvas_text(c, in.x, y, in.w, SW_ROLE_DIM, "layer times come with the first evaluation");
+        sw_canvas_text(c, in.x, y, in.w, SW_ROLE_DIM,
+                       "layer times come with the first evaluation; of branches on a GPU with "
+                       "job.streams = 1");
         return;
     }
     if (in.h > 2) {

@@ -20,11 +20,10 @@ static uint32_t level_rune(const struct sw_canvas *c, float share)
 {
     if (isnan(share))
         return '?';
-    int eighths = (int)(share * 8 + 0.5f);
-    eighths = eighths < 0 ? 0 : eighths > 8 ? 8 : eighths;
+    int eighths = sw_canvas_part(8, (double)share);
     if (c->caps.utf8)
         return eighths ? 0x2580u + (uint32_t)eighths : 0xb7;
-    return (uint32_t) ".123456789"[(int)(share * 9 + 0.5f) > 9 ? 9 : (int)(share * 9 + 0.5f)];
+    return (uint32_t) ".123456789"[sw_canvas_part(9, (double)share)];
 }
 
 /* Lines are written until the room ends; all of it in one place. */
@@ -102,21 +101,23 @@ static void process_line(struct writer *w, const struct sw_ui_machine *k)
 /* Figures that are known, and how old they are once that is more than they should be. */
 static void device_line(struct writer *w, const struct sw_ui_device *d)
 {
-    char text[160], figure[32];
-    int n = snprintf(text, sizeof text, "%-8s", d->name);
+    struct sw_buf text = {0};
+    char figure[32];
     bool old = d->age_s > OLD_S;
     sw_ui_percent(figure, d->util);
-    n += snprintf(text + n, sizeof text - (size_t)n, " %5s", figure);
+    sw_buf_printf(&text, "%-8s %5s", d->name, figure);
     if (!isnan(d->mem_used))
-        n += snprintf(text + n, sizeof text - (size_t)n, "  %s",
-                      sw_human_bytes(figure, d->mem_used));
+        sw_buf_printf(&text, "  %s", sw_human_bytes(figure, d->mem_used));
     if (!isnan(d->power_w))
-        n += snprintf(text + n, sizeof text - (size_t)n, "  %.0f W", d->power_w);
+        sw_buf_printf(&text, "  %s W", sw_chart_number(figure, d->power_w));
     if (!isnan(d->temp_c))
-        n += snprintf(text + n, sizeof text - (size_t)n, "  %.0f C", d->temp_c);
+        sw_buf_printf(&text, "  %s C", sw_chart_number(figure, d->temp_c));
     if (!isnan(d->clock_mhz))
-        n += snprintf(text + n, sizeof text - (size_t)n, "  %.0f MHz", d->clock_mhz);
-    line(w, old ? SW_ROLE_DIM : SW_ROLE_TEXT, old ? "%s  %.0f s ago" : "%s", text, d->age_s);
+        sw_buf_printf(&text, "  %s MHz", sw_chart_number(figure, d->clock_mhz));
+    if (old)
+        sw_buf_printf(&text, "  %s s ago", sw_chart_number(figure, d->age_s));
+    line(w, old ? SW_ROLE_DIM : SW_ROLE_TEXT, "%s", sw_buf_text(&text));
+    sw_buf_fini(&text);
 }
 
 static void place_line(struct writer *w, const struct sw_ui_place *p)

@@ -1,6 +1,7 @@
 #include "cli/share/beside.h"
 
 #include "base/os.h"
+#include "base/stop.h"
 #include "ui/dash.h"
 #include "ui/feed.h"
 #include <errno.h>
@@ -34,7 +35,7 @@ static void move_output(const struct sw_beside *s, const char *out_dir)
     ssize_t n;
     off_t at = 0;
     char *path = sw_format("%s/" SW_UI_OUTPUT, out_dir);
-    int fd = path ? open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600) : -1;
+    int fd = path ? open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK, 0600) : -1;
     sw_free(path);
     if (fd < 0)
         return; /* it stays in memory, and is shown when the run fails */
@@ -109,17 +110,26 @@ static void show_output(const struct sw_beside *s, const struct begun *b)
     enum { LINES_BYTES = 2000 };
     char text[LINES_BYTES + 1], *from = text;
     char *path = b->out_dir[0] ? sw_format("%s/" SW_UI_OUTPUT, b->out_dir) : NULL;
-    int fd = path ? open(path, O_RDONLY | O_CLOEXEC) : dup(s->early_fd);
+    int fd = path ? open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK) : dup(s->early_fd);
     off_t end = fd >= 0 ? lseek(fd, 0, SEEK_END) : 0;
     off_t at = end > LINES_BYTES ? end - LINES_BYTES : 0;
     ssize_t n = fd >= 0 ? pread(fd, text, LINES_BYTES, at) : 0;
     text[n > 0 ? n : 0] = 0;
     if (at > 0 && strchr(text, '\n'))
         from = strchr(text, '\n') + 1;
-    fputs(from, stderr);
+    sw_cli_tell(from);
     if (fd >= 0)
         close(fd);
     sw_free(path);
+}
+
+static void print_done(const struct begun *b)
+{
+    struct sw_buf text = {0};
+    sw_buf_printf(&text, "run %lld is done; `singa-ws history show %lld` has its figures\n",
+                  (long long)b->run_id, (long long)b->run_id);
+    sw_cli_print(&text);
+    sw_buf_fini(&text);
 }
 
 /* Waits for the end; the exit code of the trainer. */
@@ -143,17 +153,20 @@ static int end_of_trainer(const struct sw_beside *s, pid_t pid, const struct beg
         sw_cli_say("stopped, with a checkpoint; `singa-ws resume %lld` goes on",
                    (long long)b->run_id);
     else if (WEXITSTATUS(status) == SW_EXIT_DONE)
-        printf("run %lld is done; `singa-ws history show %lld` has its figures\n",
-               (long long)b->run_id, (long long)b->run_id);
+        print_done(b);
     return WEXITSTATUS(status);
 }
 
 static void say_it_goes_on(pid_t pid, const struct begun *b)
 {
-    printf(
+    struct sw_buf text = {0};
+    sw_buf_printf(
+        &text,
         "run %lld goes on as process %ld: `singa-ws top %lld` shows it, `kill %ld` stops it with "
         "a checkpoint;\nwhat it prints is in %s/" SW_UI_OUTPUT "\n",
         (long long)b->run_id, (long)pid, (long long)b->run_id, (long)pid, b->out_dir);
+    sw_cli_print(&text);
+    sw_buf_fini(&text);
 }
 
 static bool has_ended(pid_t pid)
@@ -192,11 +205,14 @@ static bool wait_for_begin(int fd, struct begun *b)
     return false;
 }
 
-static int follow(const struct sw_beside *s, bool dashboard, bool quiet, pid_t pid, int fd)
+static int follow(const struct sw_beside *s, bool dashboard, bool quiet, pid_t pid, int fd,
+                  int asked)
 {
     struct begun b;
     trainer_pid = pid;
     pass_signals_on();
+    if (sw_stop_requests() > asked) /* it came before the trainer could be told */
+        kill(pid, SIGTERM);
     if (!wait_for_begin(fd, &b))
         return end_of_trainer(s, pid, &b);
     if (dashboard)
@@ -209,6 +225,7 @@ static int follow(const struct sw_beside *s, bool dashboard, bool quiet, pid_t p
 static int begin(bool dashboard, bool quiet, sw_beside_train *train, void *user)
 {
     int ends[2] = {-1, -1}, code = SW_EXIT_FAILED;
+    const int asked = sw_stop_requests(); /* of these the trainer knows, too */
     pid_t pid = -1;
     struct sw_beside s = {.begun_fd = -1, .early_fd = memfd_create("output", MFD_CLOEXEC)};
     fflush(stdout);
@@ -223,7 +240,7 @@ static int begin(bool dashboard, bool quiet, sw_beside_train *train, void *user)
     if (ends[1] >= 0)
         close(ends[1]);
     if (pid > 0)
-        code = follow(&s, dashboard, quiet, pid, ends[0]);
+        code = follow(&s, dashboard, quiet, pid, ends[0], asked);
     else
         sw_cli_say("cannot start a process for the training: %s", strerror(reason));
     if (ends[0] >= 0)

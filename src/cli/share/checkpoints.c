@@ -172,7 +172,7 @@ int sw_checkpoints_newest(const struct sw_checkpoints *c, const char **path, str
             *path = c->items[i].path;
             return SW_OK;
         }
-        if (rc == SW_ERR_NOMEM || i + 1 == c->count)
+        if (rc == SW_ERR_NOMEM || rc == SW_ERR_CANCELLED || i + 1 == c->count)
             break;
         sw_cli_say("%s; trying the checkpoint before it, of step %lld", err->text,
                    (long long)c->items[i + 1].step);

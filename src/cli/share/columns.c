@@ -1,6 +1,7 @@
 #include "cli/share/columns.h"
 
 #include "base/os.h"
+#include "base/text.h"
 #include <stdarg.h>
 
 void sw_columns_fini(struct sw_columns *t)
@@ -11,6 +12,7 @@ void sw_columns_fini(struct sw_columns *t)
     *t = (struct sw_columns){0};
 }
 
+/* Takes the text over. */
 static void add(struct sw_columns *t, char *text)
 {
     if (t->count == t->capacity) {
@@ -28,11 +30,18 @@ static void add(struct sw_columns *t, char *text)
     t->failed |= !text;
 }
 
+static void add_shown(struct sw_columns *t, const char *text)
+{
+    struct sw_buf shown = {0};
+    sw_text_add(&shown, text);
+    add(t, sw_buf_take(&shown));
+}
+
 void sw_columns_add(struct sw_columns *t, const char *title)
 {
     bool right = *title == '>';
     t->right[t->columns++] = right;
-    add(t, sw_strdup(title + right));
+    add_shown(t, title + right);
 }
 
 void sw_columns_cell(struct sw_columns *t, const char *fmt, ...)
@@ -42,17 +51,9 @@ void sw_columns_cell(struct sw_columns *t, const char *fmt, ...)
     va_start(ap, fmt);
     sw_buf_vprintf(&text, fmt, ap);
     va_end(ap);
-    add(t, text.length ? sw_buf_take(&text) : sw_strdup(""));
+    t->failed |= text.failed;
+    add_shown(t, sw_buf_text(&text));
     sw_buf_fini(&text);
-}
-
-/* Columns of the terminal that a text takes: its characters. */
-static int width_of(const char *text)
-{
-    int width = 0;
-    for (; *text; text++)
-        width += ((unsigned char)*text & 0xC0) != 0x80;
-    return width;
 }
 
 static void blanks(struct sw_buf *out, int count)
@@ -68,14 +69,14 @@ void sw_columns_print(const struct sw_columns *t, struct sw_buf *out)
         return;
     }
     for (int i = 0; i < t->count; i++) {
-        int cell = width_of(t->cells[i]);
+        int cell = sw_text_columns(t->cells[i]);
         if (cell > width[i % t->columns])
             width[i % t->columns] = cell;
     }
     int owed = 0; /* blanks that are only written when something follows */
     for (int i = 0; i < t->count; i++) {
         int column = i % t->columns;
-        int room = width[column] - width_of(t->cells[i]);
+        int room = width[column] - sw_text_columns(t->cells[i]);
         if (*t->cells[i]) {
             blanks(out, owed + (t->right[column] ? room : 0));
             sw_buf_add(out, t->cells[i]);

@@ -1,5 +1,6 @@
 /* A table of texts in columns as wide as they need: filled cell by cell, then printed at once.
- * Words stand on the left, numbers on the right. One owner. */
+ * Words stand on the left, numbers on the right. Cells may be foreign text (base/text.h). One
+ * owner. */
 #ifndef SW_CLI_SHARE_COLUMNS_H
 #define SW_CLI_SHARE_COLUMNS_H
 

@@ -84,8 +84,9 @@ static bool on_progress(void *user, const struct sw_import_progress *now)
 {
     struct watch *w = user;
     char bytes[32];
-    return sw_data_progress_tell(&w->progress, now->done, now->records,
-                                 sw_human_bytes(bytes, (double)now->bytes));
+    sw_data_progress_tell(&w->progress, now->done, now->records,
+                          sw_human_bytes(bytes, (double)now->bytes));
+    return true;
 }
 
 static void on_bad(void *user, const char *why)
@@ -152,7 +153,7 @@ static int import(const struct options *o, struct sw_import_args *args,
     sw_data_progress_begin(&watch.progress, common->quiet);
     int rc = sw_import(args, result, &err);
     const double seconds = sw_data_progress_seconds(&watch.progress);
-    sw_data_progress_end(&watch.progress);
+    sw_data_progress_wipe(&watch.progress);
     if (rc != SW_OK) {
         if (result->files > 0)
             sw_cli_say("%d complete file%s stay%s, %s to %s", result->files,

@@ -16,7 +16,7 @@ static int refuse(const struct sw_data_input *in, int rc, const struct sw_err *e
     if (!in->recipe || sw_recipe_diags(in->recipe)->count == 0)
         return sw_cli_fail(rc, err);
     sw_diags_print(sw_recipe_diags(in->recipe), &text);
-    fputs(sw_buf_text(&text), stderr);
+    sw_cli_tell(sw_buf_text(&text));
     sw_buf_fini(&text);
     return sw_cli_exit_code(rc);
 }
@@ -202,8 +202,11 @@ int sw_data_input_records(const struct sw_data_input *in, struct sw_records *r,
 {
     const struct sw_section *s = in->section;
     const struct sw_data_conf *conf = s->common;
-    const struct sw_format_args args = {
-        .conf = s->conf[0], .split = s->name, .channels = conf->channels};
+    const struct sw_format_args args = {.conf = s->conf[0],
+                                        .split = s->name,
+                                        .channels = conf->channels,
+                                        .max_bytes = conf->max_bytes,
+                                        .max_pixels = conf->max_pixels};
     memset(r, 0, sizeof *r);
     int rc = check_files(s, err);
     if (rc)

@@ -1,5 +1,6 @@
 /* singa-ws data inspect: what data are there: fields, shapes, counts, and single records. */
 #include "base/json.h"
+#include "base/stop.h"
 #include "cli/share/columns.h"
 #include "cli/share/data_input.h"
 #include "data/picture.h"
@@ -94,6 +95,8 @@ static int fetch(struct view *v, int64_t record, int f, bool decode, struct valu
             out->bytes = p.bytes;
         }
     }
+    if (!rc)
+        rc = sw_records_check(r, err);
     if (!rc)
         return SW_OK;
     struct sw_buf place = {0};
@@ -250,7 +253,7 @@ static bool is_about_record(int rc)
 static int verify(struct view *v, struct sw_err *err)
 {
     for (int64_t i = 0; i < v->subset.count; i++) {
-        int rc = SW_OK;
+        int rc = sw_stop_check(err);
         for (int f = 0; !rc && f < v->r.field_count; f++) {
             struct value x;
             rc = fetch(v, sw_subset_record(&v->subset, i), f, true, &x, err);
@@ -359,6 +362,7 @@ static int look(struct view *v, struct sw_err *err)
     int rc = sw_decoder_new(&v->decoder, err);
     if (rc)
         return rc;
+    sw_decoder_limit(v->decoder, v->r.max_pixels);
     sw_json_begin(&v->json, &v->out);
     if (json)
         json_head(v);

@@ -2,22 +2,12 @@
 
 #include "base/os.h"
 #include "base/str.h"
+#include "cli/cli.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
 enum { TELL_NS = 100 * 1000 * 1000 };
-
-/* A handler has no argument, so the wish to stop is a variable of this file. */
-static volatile sig_atomic_t stop_asked;
-
-static void on_signal(int number)
-{
-    (void)number;
-    stop_asked = 1;
-}
-
-static const int handled[SW_DATA_SIGNALS] = {SIGINT, SIGTERM};
 
 static bool on_smart_terminal(void)
 {
@@ -29,20 +19,6 @@ void sw_data_progress_begin(struct sw_data_progress *p, bool quiet)
 {
     *p = (struct sw_data_progress){.line = !quiet && on_smart_terminal(),
                                    .began_ns = sw_os()->monotonic_ns()};
-    stop_asked = 0;
-    for (int i = 0; i < SW_DATA_SIGNALS; i++) {
-        struct sigaction action = {.sa_flags = SA_RESTART | (int)SA_RESETHAND};
-        action.sa_handler = on_signal;
-        sigemptyset(&action.sa_mask);
-        sigaction(handled[i], &action, &p->old[i]);
-    }
-}
-
-void sw_data_progress_end(struct sw_data_progress *p)
-{
-    sw_data_progress_wipe(p);
-    for (int i = 0; i < SW_DATA_SIGNALS; i++)
-        sigaction(handled[i], &p->old[i], NULL);
 }
 
 double sw_data_progress_seconds(const struct sw_data_progress *p)
@@ -53,10 +29,10 @@ double sw_data_progress_seconds(const struct sw_data_progress *p)
 void sw_data_progress_wipe(const struct sw_data_progress *p)
 {
     if (p->line)
-        fputs("\r\033[K", stderr);
+        sw_cli_tell_raw("\r\033[K");
 }
 
-bool sw_data_progress_tell(struct sw_data_progress *p, int64_t done, int64_t total,
+void sw_data_progress_tell(struct sw_data_progress *p, int64_t done, int64_t total,
                            const char *what)
 {
     char left[32];
@@ -65,9 +41,11 @@ bool sw_data_progress_tell(struct sw_data_progress *p, int64_t done, int64_t tot
         const double s = sw_data_progress_seconds(p);
         p->told_ns = now;
         sw_data_progress_wipe(p);
-        fprintf(stderr, "%lld of %lld records (%.0f %%)%s%s, %s left", (long long)done,
-                (long long)total, 100 * (double)done / (double)total, *what ? ", " : "", what,
-                sw_human_seconds(left, s * (double)(total - done) / (double)done));
+        struct sw_buf text = {0};
+        sw_buf_printf(&text, "%lld of %lld records (%.0f %%)%s%s, %s left", (long long)done,
+                      (long long)total, 100 * (double)done / (double)total, *what ? ", " : "", what,
+                      sw_human_seconds(left, s * (double)(total - done) / (double)done));
+        sw_cli_tell(sw_buf_text(&text));
+        sw_buf_fini(&text);
     }
-    return !stop_asked;
 }

@@ -171,7 +171,8 @@ static void print_json(struct sw_buf *out, const struct result *r, const struct 
 
 static bool on_progress(void *user, int64_t done, int64_t records)
 {
-    return sw_data_progress_tell(user, done, records, "");
+    sw_data_progress_tell(user, done, records, "");
+    return true;
 }
 
 /* The keys under which raw units are measured; cut: pictures are cut as the section says. */
@@ -248,7 +249,7 @@ static int make(const struct options *o, double epsilon, const struct sw_data_in
         rc = whiten(in, epsilon, &watch, r, err);
     if (!rc && o->out)
         rc = write_file(o, r, err);
-    sw_data_progress_end(&progress);
+    sw_data_progress_wipe(&progress);
     return rc;
 }
 

@@ -31,6 +31,7 @@ struct sw_doctor {
     struct sw_finding *findings; /* owned */
     int count;
     bool failed;                /* out of memory */
+    bool busy;                  /* others used the processor while it was measured */
     struct sw_json_writer json; /* inside `measured` */
 };
 

@@ -161,8 +161,12 @@ static void see_versions(struct sw_doctor *d)
 {
     struct utsname u = {0};
     char math[96], hwloc[32];
+    struct sw_err err;
     uname(&u);
-    sw_cpu_libraries(math, sizeof math);
+    if (sw_cpu_libraries(math, sizeof math, &err) != SW_OK)
+        sw_doctor_find(d, SW_FINDING_WARN, "versions",
+                       "whitening and the CPU's reference plans cannot be computed", NULL, "%s",
+                       err.text);
     sw_machine_library(hwloc, sizeof hwloc);
     sw_doctor_find(d, SW_FINDING_OK, "versions", NULL, NULL, "%s %s, glibc %s, %s, %s%s%s",
                    u.sysname, u.release, gnu_get_libc_version(), math, hwloc,

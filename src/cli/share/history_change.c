@@ -38,7 +38,8 @@ int sw_history_confirm(bool yes, const char *question, struct sw_err *err)
         return sw_err_set(err, SW_ERR_INVALID,
                           "%s Give --yes to do it, or --dry-run to see what would be done",
                           question);
-    fprintf(stderr, "%s [y/N] ", question);
+    sw_cli_tell(question);
+    sw_cli_tell(" [y/N] ");
     if (fgets(answer, sizeof answer, stdin) && (answer[0] == 'y' || answer[0] == 'Y'))
         return SW_OK;
     return sw_err_set(err, SW_ERR_CANCELLED, "nothing was changed");

@@ -301,12 +301,13 @@ static void add_settings(struct comparison *c)
 
 static void begin_table(struct comparison *c, const char *title)
 {
-    char text[128];
     sw_columns_add(&c->table, title);
     for (int r = 0; r < c->runs.count; r++) {
-        snprintf(text, sizeof text, "%lld %s", (long long)c->runs.items[r].id,
-                 c->runs.items[r].name ? c->runs.items[r].name : "");
-        sw_columns_add(&c->table, text);
+        struct sw_buf text = {0};
+        sw_buf_printf(&text, "%lld %s", (long long)c->runs.items[r].id,
+                      c->runs.items[r].name ? c->runs.items[r].name : "");
+        sw_columns_add(&c->table, sw_buf_text(&text));
+        sw_buf_fini(&text);
     }
 }
 
@@ -362,8 +363,10 @@ static int add_curves(struct comparison *c, struct sw_err *err)
     return code == SW_ERR_NOTFOUND ? SW_OK : code; /* no run has come to a step yet */
 }
 
+/* Cells of tables and of the chart are filtered already, and the chart may have colors. */
 static int print_text(struct comparison *c, struct sw_err *err)
 {
+    c->view.raw = true;
     begin_table(c, "RUN");
     add_facts(c);
     end_table(c);

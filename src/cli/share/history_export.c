@@ -54,7 +54,10 @@ static const struct sw_cli_spec spec = {
     .verb = "history export",
     .usage = "[OPTION]... [--csv | --json] [RUN]...",
     .about = "Prints all points of the runs (default @last) as CSV or as an array of JSON objects.",
-    .more = "For other questions: 'singa-ws history sql'.",
+    .more =
+        "CSV has the texts of the database byte by byte, except on a terminal, which gets control\n"
+        "characters as escapes; JSON has them as escapes everywhere.\n\n"
+        "For other questions: 'singa-ws history sql'.",
     .takes = SW_CLI_DB | SW_CLI_JSON | SW_CLI_QUIET,
     .options = rows,
     .max_args = -1,
@@ -129,7 +132,7 @@ static int thing_of(const struct options *o)
 static int export_all(const struct options *o)
 {
     struct sw_err err = {0};
-    struct export e = {.o = o, .err = &err};
+    struct export e = {.o = o, .err = &err, .view.raw = !sw_cli_stdout_tty()};
     struct sw_run_list runs = {0};
     int thing = thing_of(o);
     if (thing < 0)

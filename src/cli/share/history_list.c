@@ -2,6 +2,7 @@
 #include "cli/share/history_verb.h"
 
 #include "base/os.h"
+#include "base/text.h"
 #include "cli/share/run_text.h"
 #include <string.h>
 
@@ -81,20 +82,18 @@ static void add_step(struct sw_columns *t, const struct sw_run *r)
 /* A long name would push the other columns off the screen; `show` and --json have all of it. */
 static void add_name(struct sw_columns *t, const char *name)
 {
-    int characters = 0;
-    size_t end = 0;
-    for (; name && name[end]; end++) {
-        characters += ((unsigned char)name[end] & 0xC0) != 0x80;
-        if (characters > NAME_MOST)
-            break;
+    struct sw_buf shown = {0};
+    sw_text_add(&shown, name ? name : "");
+    const char *end = sw_buf_text(&shown);
+    size_t left = shown.length;
+    if (sw_text_columns(end) <= NAME_MOST) {
+        sw_columns_plain(t, end);
+    } else {
+        for (int columns = 0; columns < NAME_MOST;)
+            columns += sw_rune_columns(sw_utf8_next(&end, &left));
+        sw_columns_cell(t, "%.*s...", (int)(shown.length - left), sw_buf_text(&shown));
     }
-    if (characters <= NAME_MOST) {
-        sw_columns_plain(t, name);
-        return;
-    }
-    char *cut = sw_format("%.*s...", (int)end, name);
-    sw_columns_plain(t, cut);
-    sw_free(cut);
+    sw_buf_fini(&shown);
 }
 
 static void add_run(struct sw_columns *t, const struct sw_run *r)

@@ -79,7 +79,7 @@ static int read_args(struct options *o)
 
 static int plot(const struct options *o)
 {
-    struct sw_history_view v = {0};
+    struct sw_history_view v = {.raw = true};
     struct sw_run_list runs = {0};
     struct sw_curves curves = {0};
     struct sw_err err = {0};

@@ -56,14 +56,27 @@ static int remove_checkpoint(void *user, const struct sw_run_checkpoint *c)
     return remove_file(user, c->path);
 }
 
+/* So that no run begins in the folder, or goes on there, while its files are removed. */
+static int claim_folder(struct sw_claim *claim, const struct sw_run *run, struct sw_err *err)
+{
+    struct stat st;
+    if (!run->out_dir || sw_os()->stat(run->out_dir, &st) != 0)
+        return SW_OK;
+    return sw_claim_take(claim, run->out_dir, run->id, "stop it first", NULL, err);
+}
+
 static int remove_files(struct sw_history_change *c, const struct options *o,
                         const struct sw_run *run, struct sw_err *err)
 {
     struct files f = {.o = o, .out = &c->view.out, .err = err};
+    struct sw_claim claim = {0};
     char *spool = run->out_dir ? sw_format("%s/metrics.jsonl", run->out_dir) : NULL;
-    int code = sw_history_each_checkpoint(c->view.reader, run->id, remove_checkpoint, &f, err);
+    int code = o->dry ? SW_OK : claim_folder(&claim, run, err);
+    if (!code)
+        code = sw_history_each_checkpoint(c->view.reader, run->id, remove_checkpoint, &f, err);
     if (!code && spool)
         code = remove_file(&f, spool);
+    sw_claim_release(&claim);
     sw_free(spool);
     return code;
 }

@@ -1,5 +1,7 @@
 /* singa-ws history show: one run with what belongs to it, for people or as JSON. */
 #include "cli/share/history_verb.h"
+
+#include "base/text.h"
 #include "cli/share/run_text.h"
 #include "history/reader_rows.h"
 #include <math.h>
@@ -150,7 +152,7 @@ static void line(struct page *v, const char *key, const char *value)
     if (!value || !*value)
         return;
     sw_buf_printf(&v->view.out, "%-13s", key);
-    sw_add_plain(&v->view.out, value);
+    sw_text_add(&v->view.out, value);
     sw_buf_add(&v->view.out, "\n");
 }
 
@@ -158,7 +160,7 @@ static void show_text(struct page *v, const struct sw_run *r)
 {
     char text[64];
     sw_buf_printf(&v->view.out, "%-13s%lld%s", "run", (long long)r->id, r->name ? " " : "");
-    sw_add_plain(&v->view.out, r->name);
+    sw_text_add(&v->view.out, r->name ? r->name : "");
     sw_buf_add(&v->view.out, "\n");
     line(v, "status", sw_run_status_name(r->status));
     line(v, "recipe", r->recipe);

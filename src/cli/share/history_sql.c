@@ -21,7 +21,9 @@ static const struct sw_cli_spec spec = {
     .verb = "history sql",
     .usage = "[OPTION]... \"SELECT ...\"",
     .about = "Answers a query with tab-separated rows and nothing else; NULL is empty; a tab, a\n"
-             "newline and a backslash within a value are \\t, \\n and \\\\. Only reading is "
+             "newline and a backslash within a value are \\t, \\n and \\\\, other control "
+             "characters and\n"
+             "bytes that are not UTF-8 are \\x1b, controls behind ASCII \\u202e. Only reading is "
              "allowed.",
     .more = "docs/history.md has the tables and views, and queries that people ask.",
     .takes = SW_CLI_DB | SW_CLI_JSON | SW_CLI_QUIET,

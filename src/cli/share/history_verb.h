@@ -18,6 +18,7 @@ struct sw_history_view {
     struct sw_buf out;                /* what will be printed */
     struct sw_json_writer json;       /* over out */
     bool as_json;
+    bool raw;   /* out is printed as it is: cells of a canvas, or data that no terminal gets */
     bool ended; /* the output is over already: a pipe was closed */
 };
 

@@ -26,7 +26,9 @@ int sw_history_view_close(struct sw_history_view *v, int code, const struct sw_e
     if (code && !(code == SW_ERR_CANCELLED && v->ended))
         exit_code = sw_cli_fail(code, err);
     else
-        exit_code = v->ended ? SW_EXIT_DONE : sw_cli_print(&v->out);
+        exit_code = v->ended ? SW_EXIT_DONE
+                    : v->raw ? sw_cli_print_raw(&v->out)
+                             : sw_cli_print(&v->out);
     sw_buf_fini(&v->out);
     sw_history_reader_close(v->reader);
     sw_free(v->path);
@@ -37,7 +39,8 @@ int sw_history_view_flush(struct sw_history_view *v, size_t limit, struct sw_err
 {
     if (v->out.length < limit)
         return SW_OK;
-    int problem = v->out.failed ? ENOMEM : sw_cli_write(v->out.text, v->out.length);
+    int (*write)(const char *text, size_t bytes) = v->raw ? sw_cli_write_raw : sw_cli_write;
+    int problem = v->out.failed ? ENOMEM : write(v->out.text, v->out.length);
     sw_buf_clear(&v->out);
     v->ended |= problem == EPIPE;
     if (problem == EPIPE)

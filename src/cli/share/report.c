@@ -36,6 +36,7 @@ void sw_report_observe(void *user, const struct sw_job_event *e)
 {
     struct sw_report *r = user;
     if (e->type == SW_JOB_START) {
+        r->run_began = true;
         r->run_id = e->run_id;
         if (r->begun)
             r->begun(r->beside, e);

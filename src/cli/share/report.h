@@ -29,6 +29,7 @@ struct sw_report {
     bool closed;                    /* stdout takes nothing any more */
     bool line_shown;                /* LIVE: the cursor stands in the status line */
     struct sw_buf text;             /* working memory */
+    bool run_began;                 /* the history knows the run, and its folder is claimed */
     int64_t run_id, step;
     int split_count;
     struct sw_report_split split[SW_REPORT_SPLITS];
@@ -49,8 +50,9 @@ void sw_report_end_line(struct sw_report *r);
 
 /* --- Private to the styles --- */
 
-/* Writes r->text as it is and empties it. */
-void sw_report_flush(struct sw_report *r);
+/* Writes r->text, which may be foreign (base/text.h), between escapes of our own, and empties it.
+ */
+void sw_report_flush(struct sw_report *r, const char *before, const char *after);
 /* Remembers the event's metrics as the newest of their split. */
 void sw_report_keep(struct sw_report *r, const struct sw_job_event *e);
 /* The newest value of a metric, or NaN. split NULL: any but train. */

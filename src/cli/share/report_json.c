@@ -154,5 +154,5 @@ void sw_report_json(struct sw_report *r, const struct sw_job_event *e)
     details(&w, r, e);
     sw_json_close_object(&w);
     sw_buf_add(&r->text, "\n");
-    sw_report_flush(r);
+    sw_report_flush(r, "", "");
 }

@@ -1,15 +1,21 @@
 /* What the styles of a report share: what they have seen of a run, and how they write. */
 #include "cli/share/report.h"
 
+#include "base/text.h"
 #include "cli/cli.h"
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-void sw_report_flush(struct sw_report *r)
+void sw_report_flush(struct sw_report *r, const char *before, const char *after)
 {
-    int problem = r->closed ? 0 : sw_cli_write(sw_buf_text(&r->text), r->text.length);
+    struct sw_buf out = {0};
+    sw_buf_add(&out, before);
+    sw_text_add_lines(&out, sw_buf_text(&r->text), r->text.length);
+    sw_buf_add(&out, after);
+    int problem = r->closed ? 0 : sw_cli_write_raw(sw_buf_text(&out), out.length);
+    sw_buf_fini(&out);
     sw_buf_clear(&r->text);
     if (problem == 0)
         return;
@@ -26,8 +32,7 @@ void sw_report_end_line(struct sw_report *r)
         return;
     r->line_shown = false;
     sw_buf_clear(&r->text);
-    sw_buf_add(&r->text, "\n");
-    sw_report_flush(r);
+    sw_report_flush(r, "", "\n");
 }
 
 void sw_report_keep(struct sw_report *r, const struct sw_job_event *e)

@@ -1,6 +1,7 @@
 /* The first lines of a run and its closing table, for people. */
 #include "cli/share/report.h"
 
+#include "base/text.h"
 #include "cli/share/columns.h"
 #include "cluster/placement.h"
 #include <math.h>
@@ -113,8 +114,9 @@ void sw_report_start(struct sw_buf *out, const struct sw_job_plan *p, const stru
         sw_buf_printf(out, "run          %lld, ", (long long)e->run_id);
     else
         sw_buf_add(out, "run          not in the history yet, ");
-    sw_buf_printf(out, "%s (%s): %lld steps of %lld samples", p->name, p->recipe,
-                  (long long)e->steps, (long long)p->batch);
+    sw_text_add(out, p->name);
+    sw_buf_printf(out, " (%s): %lld steps of %lld samples", p->recipe, (long long)e->steps,
+                  (long long)p->batch);
     if (e->step > 0)
         sw_buf_printf(out, ", from step %lld on", (long long)e->step);
     if (*p->stages)
@@ -188,8 +190,9 @@ void sw_report_summary(struct sw_buf *out, const struct sw_report *r, const stru
     sw_buf_printf(out, "\n%-13s", sw_run_status_name(e->status));
     if (r->run_id)
         sw_buf_printf(out, "run %lld, ", (long long)r->run_id);
-    sw_buf_printf(out, "%s: step %lld of %lld, %s\n", r->plan->name, (long long)e->step,
-                  (long long)e->steps, sw_human_seconds(time, e->elapsed_s));
+    sw_text_add(out, r->plan->name);
+    sw_buf_printf(out, ": step %lld of %lld, %s\n", (long long)e->step, (long long)e->steps,
+                  sw_human_seconds(time, e->elapsed_s));
     metric_table(out, r);
     if (isfinite(e->step_ms) && e->step_ms > 0)
         sw_buf_printf(out, "speed        %.4g samples/s, %.4g ms a step\n",

@@ -1,5 +1,6 @@
 /* LIVE and PLAIN. A plain log has one key=value line for each thing that happened and no control
  * characters; on a terminal the displays share one line that is written over. */
+#include "base/text.h"
 #include "cli/cli.h"
 #include "cli/share/report.h"
 #include <math.h>
@@ -81,7 +82,7 @@ static void plain_line(struct sw_buf *out, const struct sw_job_event *e)
 /* A line of parts. The first that does not fit ends it: a narrow terminal keeps the step. */
 struct line {
     struct sw_buf text;
-    size_t room;
+    int columns, room;
     bool full;
 };
 
@@ -93,10 +94,14 @@ static void part(struct line *l, const char *fmt, ...)
     va_start(ap, fmt);
     vsnprintf(text, sizeof text, fmt, ap);
     va_end(ap);
-    const char *gap = l->text.length ? "  " : "";
-    l->full = l->full || l->text.length + strlen(gap) + strlen(text) > l->room;
-    if (!l->full)
-        sw_buf_printf(&l->text, "%s%s", gap, text);
+    const char *gap = l->columns ? "  " : "";
+    int columns = (int)strlen(gap) + sw_text_columns(text);
+    l->full = l->full || l->columns + columns > l->room;
+    if (l->full)
+        return;
+    sw_buf_add(&l->text, gap);
+    sw_text_add(&l->text, text);
+    l->columns += columns;
 }
 
 static void compose(struct line *l, const struct sw_report *r, const struct sw_job_event *e)
@@ -132,12 +137,12 @@ static void status_line(struct sw_report *r, const struct sw_job_event *e)
 {
     if (!writable())
         return;
-    struct line line = {.room = (size_t)sw_cli_stdout_width() - 1}; /* no wrap in the last column */
+    struct line line = {.room = sw_cli_stdout_width() - 1}; /* no wrap in the last column */
     compose(&line, r, e);
-    sw_buf_printf(&r->text, "\r%s\033[K", sw_buf_text(&line.text));
+    sw_buf_add(&r->text, sw_buf_text(&line.text));
     sw_buf_fini(&line.text);
     r->line_shown = true;
-    sw_report_flush(r);
+    sw_report_flush(r, "\r", "\033[K");
 }
 
 /* ---- All of it --------------------------------------------------------------------------------
@@ -154,14 +159,11 @@ static const char *colour_of(const struct sw_report *r, const struct sw_job_even
 static void lasting_line(struct sw_report *r, const struct sw_job_event *e)
 {
     const char *colour = colour_of(r, e);
-    if (r->line_shown)
-        sw_buf_add(&r->text, "\r\033[K");
+    char before[16];
+    snprintf(before, sizeof before, "%s%s", r->line_shown ? "\r\033[K" : "", colour ? colour : "");
     r->line_shown = false;
-    if (colour)
-        sw_buf_add(&r->text, colour);
     plain_line(&r->text, e);
-    sw_buf_add(&r->text, colour ? "\033[0m\n" : "\n");
-    sw_report_flush(r);
+    sw_report_flush(r, before, colour ? "\033[0m\n" : "\n");
 }
 
 void sw_report_text(struct sw_report *r, const struct sw_job_event *e)
@@ -169,7 +171,7 @@ void sw_report_text(struct sw_report *r, const struct sw_job_event *e)
     switch (e->type) {
     case SW_JOB_START:
         sw_report_start(&r->text, r->plan, e);
-        sw_report_flush(r);
+        sw_report_flush(r, "", "");
         break;
     case SW_JOB_DISPLAY:
         if (r->style == SW_REPORT_LIVE)
@@ -180,7 +182,7 @@ void sw_report_text(struct sw_report *r, const struct sw_job_event *e)
     case SW_JOB_SUMMARY:
         sw_report_end_line(r);
         sw_report_summary(&r->text, r, e);
-        sw_report_flush(r);
+        sw_report_flush(r, "", "");
         break;
     default:
         lasting_line(r, e);

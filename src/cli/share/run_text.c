@@ -37,20 +37,9 @@ const char *sw_real_text(double value, char *out)
     return out;
 }
 
-void sw_add_plain(struct sw_buf *out, const char *text)
-{
-    for (; text && *text; text++) {
-        unsigned char c = (unsigned char)*text;
-        sw_buf_add_bytes(out, c < 0x20 || c == 0x7f ? " " : text, 1);
-    }
-}
-
 void sw_columns_plain(struct sw_columns *t, const char *text)
 {
-    struct sw_buf plain = {0};
-    sw_add_plain(&plain, text && *text ? text : "--");
-    sw_columns_cell(t, "%s", sw_buf_text(&plain));
-    sw_buf_fini(&plain);
+    sw_columns_cell(t, "%s", text && *text ? text : "--");
 }
 
 void sw_columns_real(struct sw_columns *t, double value)

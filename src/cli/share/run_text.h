@@ -1,6 +1,4 @@
-/* How facts of a run look to people: unknown is "--", never 0. Names and texts come from recipes
- * and from other programs, so control characters in them are shown as blanks: a terminal would obey
- * escape codes, and a newline would break a table. No state. */
+/* How facts of a run look to people: unknown is "--", never 0. No state. */
 #ifndef SW_CLI_SHARE_RUN_TEXT_H
 #define SW_CLI_SHARE_RUN_TEXT_H
 
@@ -18,7 +16,6 @@ const char *sw_run_duration(const struct sw_run *run, char *out); /* out [SW_RUN
 /* "0.0123", or "--" for NaN. Returns out [SW_RUN_TEXT]. */
 const char *sw_real_text(double value, char *out);
 
-void sw_add_plain(struct sw_buf *out, const char *text);
 void sw_columns_plain(struct sw_columns *t, const char *text); /* NULL and "" are "--" */
 void sw_columns_real(struct sw_columns *t, double value);      /* four digits */
 void sw_columns_share(struct sw_columns *t, double value);     /* 0.9779: four places */

@@ -1,7 +1,7 @@
 #include "cli/share/runs.h"
 
 #include "base/os.h"
-#include "base/str.h"
+#include "base/text.h"
 #include "recipe/job.h"
 #include "recipe/recipe.h"
 #include <stdio.h>
@@ -34,10 +34,15 @@ const char *sw_runs_job_db(const struct sw_job *job)
 
 const char *sw_run_title(const struct sw_run *run, char *out, size_t bytes)
 {
-    if (run->name)
-        snprintf(out, bytes, "run %lld \"%s\"", (long long)run->id, run->name);
-    else
-        snprintf(out, bytes, "run %lld", (long long)run->id);
+    struct sw_buf title = {0};
+    sw_buf_printf(&title, "run %lld", (long long)run->id);
+    if (run->name) {
+        sw_buf_add(&title, " \"");
+        sw_text_add(&title, run->name);
+        sw_buf_add(&title, "\"");
+    }
+    sw_utf8_copy(out, bytes, sw_buf_text(&title));
+    sw_buf_fini(&title);
     return out;
 }
 

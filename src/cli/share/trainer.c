@@ -1,5 +1,6 @@
 #include "cli/share/trainer.h"
 
+#include "base/text.h"
 #include "recipe/recipe.h"
 
 #include <signal.h>
@@ -7,32 +8,26 @@
 #include <unistd.h>
 
 /* ---- Signals ----------------------------------------------------------------------------------
- * A handler has no argument, so the job that it speaks to is a variable of this file, set before
- * the handlers are installed and cleared after they are gone. */
+ * Those that do not stop (stop_signals.c has the others). A handler has no argument, so the job
+ * that it speaks to is a variable of this file, set before the handlers are installed and cleared
+ * after they are gone. */
 
 static struct sw_job *volatile signalled_job;
-static volatile sig_atomic_t stops_asked;
 
 static void on_signal(int number)
 {
     struct sw_job *job = signalled_job;
-    if (!job)
-        return;
-    if (number == SIGUSR1)
+    (void)number;
+    if (job) /* else it is between two stages, with a checkpoint just written */
         sw_job_request(job, SW_JOB_CHECKPOINT_NOW);
-    else if (stops_asked++ == 0)
-        sw_job_request(job, SW_JOB_STOP);
-    else
-        sw_job_request(job, SW_JOB_ABORT);
 }
 
-static const int handled[] = {SIGINT, SIGTERM, SIGUSR1, SIGHUP};
+static const int handled[] = {SIGUSR1, SIGHUP};
 enum { HANDLED = sizeof handled / sizeof *handled };
 
 static void install_handlers(struct sw_job *job, struct sigaction old[HANDLED])
 {
     signalled_job = job;
-    stops_asked = 0;
     for (int i = 0; i < HANDLED; i++) {
         struct sigaction action = {.sa_flags = SA_RESTART};
         action.sa_handler = handled[i] == SIGHUP ? SIG_IGN : on_signal;
@@ -58,8 +53,14 @@ static void on_log(void *user, enum sw_log_level level, const char *source, cons
 {
     const struct sw_trainer *t = user;
     bool wipe = t->report.style == SW_REPORT_LIVE && isatty(STDERR_FILENO) == 1;
-    fprintf(stderr, "%ssinga-ws: %s: %s: %s\n", wipe ? "\r\033[K" : "", sw_log_level_name(level),
-            source, text);
+    struct sw_buf line = {0};
+    sw_buf_printf(&line, "%ssinga-ws: %s: ", wipe ? "\r\033[K" : "", sw_log_level_name(level));
+    sw_text_add(&line, source);
+    sw_buf_add(&line, ": ");
+    sw_text_add(&line, text);
+    sw_buf_add(&line, "\n");
+    sw_cli_tell_raw(sw_buf_text(&line)); /* in one piece: other threads write, too */
+    sw_buf_fini(&line);
 }
 
 int sw_trainer_init(struct sw_trainer *t, const struct sw_cli_common *common, struct sw_err *err)
@@ -126,9 +127,9 @@ int sw_trainer_open_with(struct sw_trainer *t, struct sw_job_options *options, c
 
 int sw_trainer_refuse(const struct sw_trainer *t, int rc, const struct sw_err *err)
 {
-    if (t->messages.length == 0)
+    if (t->messages.length == 0 || rc == SW_ERR_CANCELLED)
         return sw_cli_fail(rc, err);
-    fputs(sw_buf_text(&t->messages), stderr);
+    sw_cli_tell(sw_buf_text(&t->messages));
     return sw_cli_exit_code(rc);
 }
 
@@ -136,9 +137,11 @@ int sw_trainer_refuse(const struct sw_trainer *t, int rc, const struct sw_err *e
  */
 
 /* Once training has begun, what would be a wrong word in a recipe is a failure of the training. */
-static int exit_code_of_run(int rc)
+static int exit_code_of_run(const struct sw_trainer *t, int rc)
 {
-    if (rc == SW_ERR_INVALID || rc == SW_ERR_FORMAT || rc == SW_ERR_UNSUPPORTED)
+    if (rc == SW_ERR_CANCELLED && sw_job_resumable(t->job))
+        return SW_EXIT_STOPPED;
+    if (t->report.run_began && rc == SW_ERR_INVALID)
         return SW_EXIT_FAILED;
     return sw_cli_exit_code(rc);
 }
@@ -151,7 +154,9 @@ static void say_end(const struct sw_trainer *t, int rc, const struct sw_err *err
     }
     if (t->report.style == SW_REPORT_QUIET)
         return;
-    if (t->report.run_id)
+    if (!sw_job_resumable(t->job))
+        sw_cli_say("%s; there is no checkpoint to resume from", err->text);
+    else if (t->report.run_id)
         sw_cli_say("%s; `singa-ws resume %lld` goes on", err->text, (long long)t->report.run_id);
     else
         sw_cli_say("%s", err->text);
@@ -164,26 +169,22 @@ int sw_trainer_refuse_job(const struct sw_job *job, int rc, const struct sw_err 
     if (diags->count == 0)
         return sw_cli_fail(rc, err);
     sw_diags_print(diags, &text);
-    fputs(sw_buf_text(&text), stderr);
+    sw_cli_tell(sw_buf_text(&text));
     sw_buf_fini(&text);
     return sw_cli_exit_code(rc);
 }
 
-/* A signal that comes between two stages is for the next one. */
 static int run_next(struct sw_trainer *t, bool *stuck, struct sw_err *err)
 {
-    int asked = stops_asked;
     signalled_job = NULL;
     sw_buf_clear(&t->messages);
     int rc = sw_job_next(&t->job, &t->messages, err);
     signalled_job = t->job;
     if (rc != SW_OK) {
-        fputs(sw_buf_text(&t->messages), stderr);
+        sw_cli_tell(sw_buf_text(&t->messages));
         return rc;
     }
     t->report.plan = sw_job_plan(t->job);
-    if (stops_asked > asked)
-        sw_job_request(t->job, SW_JOB_STOP);
     return sw_job_run(t->job, sw_report_observe, &t->report, stuck, err);
 }
 
@@ -205,5 +206,5 @@ int sw_trainer_run(struct sw_trainer *t)
         _exit(SW_EXIT_FAILED);
     }
     remove_handlers(old);
-    return exit_code_of_run(rc);
+    return exit_code_of_run(t, rc);
 }

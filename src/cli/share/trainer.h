@@ -2,9 +2,8 @@
  * turn its end into an exit code.
  *
  * Signals while it trains: the first SIGINT or SIGTERM finishes the step, writes a checkpoint and
- * ends; the second ends at once. SIGUSR1 writes a checkpoint. SIGHUP does nothing, so that a
- * training goes on without its terminal. Before and after, SIGINT and SIGTERM have their usual
- * meaning. One owner: the main thread. */
+ * ends; the second ends at once (stop_signals.h). SIGUSR1 writes a checkpoint. SIGHUP does nothing,
+ * so that a training goes on without its terminal. One owner: the main thread. */
 #ifndef SW_CLI_SHARE_TRAINER_H
 #define SW_CLI_SHARE_TRAINER_H
 

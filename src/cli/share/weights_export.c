@@ -55,7 +55,7 @@ static int write_file(const struct sw_weights_options *o, const struct sw_st_fil
         ++*count;
     }
     if (rc == SW_OK)
-        rc = sw_st_writer_write(w, o->output, 0644, NULL, NULL, err);
+        rc = sw_st_writer_write(w, o->output, 0666, NULL, NULL, err);
     sw_st_writer_free(w);
     sw_free(sources);
     return rc;

@@ -27,7 +27,6 @@ struct csv_conf {
     const char *label;
     struct sw_strings target, ignore, classes;
     const char *shape;
-    int64_t max_bytes;
 };
 
 enum role { ROLE_FEATURE, ROLE_TARGET, ROLE_LABEL, ROLE_NONE };
@@ -289,10 +288,10 @@ static int read_file(struct sw_records *r, const struct csv_conf *conf, const ch
 {
     struct sw_blob blob;
     struct sw_delimited row = {0};
-    int rc = sw_blob_open(&blob, path, err);
+    int rc = sw_blob_open(&blob, path, r->max_bytes, err);
     if (rc)
         return rc;
-    rc = sw_blob_take(&blob, (uint64_t)conf->max_bytes, err);
+    rc = sw_blob_take(&blob, err);
     if (!rc) {
         sw_delimited_init(&row, blob.path, (char *)blob.memory, (size_t)blob.bytes,
                           separator_chars[conf->separator]);
@@ -421,7 +420,6 @@ static const struct sw_opt csv_opts[] = {
      .offset = AT(ignore),
      .type = SW_OPT_STRINGS},
     SW_FORMAT_SHAPE(struct csv_conf, "a channel for each column up to 64 columns, else one row"),
-    SW_FORMAT_MAX_BYTES(struct csv_conf, "a file"),
     {0},
 };
 

@@ -103,7 +103,7 @@ static int open_images(struct sw_records *r, struct idx_file *f, const char *pat
                        struct sw_err *err)
 {
     struct idx_header h = {0};
-    int rc = sw_blob_open(&f->images, path, err);
+    int rc = sw_blob_open(&f->images, path, r->max_bytes, err);
     if (!rc)
         rc = read_header(&f->images, 3, 4, &h, err);
     if (!rc)
@@ -121,7 +121,7 @@ static int open_labels(struct sw_records *r, struct idx_file *f, const char *pat
                        struct sw_err *err)
 {
     struct idx_header h = {0};
-    int rc = sw_blob_open(&f->labels, path, err);
+    int rc = sw_blob_open(&f->labels, path, r->max_bytes, err);
     if (!rc)
         rc = read_header(&f->labels, 1, 1, &h, err);
     if (!rc && h.dim[0] != (uint64_t)f->count)

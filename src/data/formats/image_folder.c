@@ -1,20 +1,22 @@
 /* Pictures in folders: each sub-folder of `paths` is a class, numbered in the order of the names'
  * bytes, and holds JPEG and PNG files, in folders of its own if it likes. Several `paths` with the
  * same sub-folders share classes. Records are in the order of paths, classes and names, so that the
- * same files give the same order everywhere. Other files, and names that begin with a dot, are not
- * looked at. */
+ * same files give the same order everywhere. Names that begin with a dot are not looked at; other
+ * files are not read, but counted by their endings and told. */
 #include "base/os.h"
+#include "base/stop.h"
 #include "data/classes.h"
 #include "data/files.h"
 #include "data/format_opts.h"
 #include "data/lexicon.h"
 #include "data/picture_files.h"
+#include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { DEEPEST = 16, NAMES_BYTES_MOST = 16 << 20 };
+enum { DEEPEST = 16, NAMES_BYTES_MOST = 16 << 20, ENDING_BYTES = 16, ENDINGS_TOLD = 6 };
 
 struct folder_conf {
     struct sw_strings paths;
@@ -23,6 +25,7 @@ struct folder_conf {
 
 struct folder_state {
     struct sw_picture_files files;
+    struct sw_lexicon others; /* endings of files that are no pictures; each as often as met */
 };
 
 /* ---- One folder ---- */
@@ -84,8 +87,23 @@ static bool take_kind(const char *folder, const struct dirent *e, bool *is_folde
     return known;
 }
 
-/* The folders and pictures in a folder. */
-static int list(const char *folder, struct listing *l, struct sw_err *err)
+/* Counts a file that is no picture. Long endings, and none, are one. */
+static int count_other(struct sw_lexicon *others, const char *name, struct sw_err *err)
+{
+    const char *dot = strrchr(name, '.');
+    char ending[ENDING_BYTES] = "no ending";
+    int32_t id;
+    if (dot && strlen(dot) < sizeof ending) {
+        for (size_t i = 0; i <= strlen(dot); i++)
+            ending[i] = (char)tolower((unsigned char)dot[i]);
+    }
+    return sw_lexicon_add(others, ending, strlen(ending), 1, &id, err);
+}
+
+/* The folders and pictures in a folder; what else is there goes into others, unless that is NULL.
+ */
+static int list(const char *folder, struct listing *l, struct sw_lexicon *others,
+                struct sw_err *err)
 {
     DIR *dir = opendir(folder);
     int rc = SW_OK;
@@ -99,8 +117,11 @@ static int list(const char *folder, struct listing *l, struct sw_err *err)
             break;
         if (e->d_name[0] == '.' || !take_kind(folder, e, &is_folder))
             continue;
-        if (is_folder || sw_is_picture_name(e->d_name))
+        rc = sw_stop_check(err);
+        if (!rc && (is_folder || sw_is_picture_name(e->d_name)))
             rc = listing_add(l, e->d_name, is_folder, err);
+        else if (others)
+            rc = count_other(others, e->d_name, err);
         if (rc)
             break;
     }
@@ -145,7 +166,7 @@ static int add_classes(const char *path, struct sw_lexicon *names, struct sw_err
 {
     struct listing l = {0};
     int32_t id;
-    int rc = list(path, &l, err);
+    int rc = list(path, &l, NULL, err);
     for (int64_t i = 0; !rc && i < l.count; i++) {
         if (l.entry[i].is_folder)
             rc = sw_lexicon_add(names, l.entry[i].name, strlen(l.entry[i].name), 1, &id, err);
@@ -156,21 +177,21 @@ static int add_classes(const char *path, struct sw_lexicon *names, struct sw_err
 
 /* ---- All ---- */
 
-static int add_pictures(struct sw_picture_files *files, const char *folder, int32_t label,
-                        int depth, struct sw_err *err)
+static int add_pictures(struct folder_state *s, const char *folder, int32_t label, int depth,
+                        struct sw_err *err)
 {
     struct listing l = {0};
     if (depth > DEEPEST)
         return sw_err_set(err, SW_ERR_FORMAT, "%s: more than %d folders in one another", folder,
                           DEEPEST);
-    int rc = list(folder, &l, err);
+    int rc = list(folder, &l, &s->others, err);
     for (int64_t i = 0; !rc && i < l.count; i++) {
         if (!l.entry[i].is_folder) {
-            rc = sw_picture_files_add(files, folder, l.entry[i].name, label, err);
+            rc = sw_picture_files_add(&s->files, folder, l.entry[i].name, label, err);
             continue;
         }
         char *inner = sw_format("%s/%s", folder, l.entry[i].name);
-        rc = inner ? add_pictures(files, inner, label, depth + 1, err)
+        rc = inner ? add_pictures(s, inner, label, depth + 1, err)
                    : sw_err_nomem(err, "the name of a folder", strlen(folder));
         sw_free(inner);
     }
@@ -178,11 +199,11 @@ static int add_pictures(struct sw_picture_files *files, const char *folder, int3
     return rc;
 }
 
-static int add_path(struct sw_picture_files *files, const char *path,
-                    const struct sw_lexicon *names, const int32_t *number, struct sw_err *err)
+static int add_path(struct folder_state *s, const char *path, const struct sw_lexicon *names,
+                    const int32_t *number, struct sw_err *err)
 {
     struct listing l = {0};
-    int rc = list(path, &l, err);
+    int rc = list(path, &l, NULL, err);
     for (int64_t i = 0; !rc && i < l.count; i++) {
         const char *name = l.entry[i].name;
         if (!l.entry[i].is_folder)
@@ -193,11 +214,32 @@ static int add_path(struct sw_picture_files *files, const char *path,
             rc = sw_err_set(err, SW_ERR_FORMAT, "%s/%s: is not among the names in class_names",
                             path, name);
         else
-            rc = inner ? add_pictures(files, inner, number[id], 0, err)
+            rc = inner ? add_pictures(s, inner, number[id], 0, err)
                        : sw_err_nomem(err, "the name of a folder", strlen(path));
         sw_free(inner);
     }
     listing_fini(&l);
+    return rc;
+}
+
+/* A class without a picture cannot be learnt: its folder is a mistake, unless a file of class_names
+ * says that there is such a class. */
+static int check_classes(const struct sw_records *r, const struct sw_lexicon *names,
+                         const int32_t *number, const char *path, struct sw_err *err)
+{
+    const struct folder_state *s = r->state;
+    unsigned char *met = sw_calloc((size_t)r->classes + 1, 1);
+    int rc = met ? SW_OK : sw_err_nomem(err, "the classes of folders", (size_t)r->classes);
+    for (int64_t i = 0; !rc && i < s->files.count; i++)
+        met[s->files.item[i].label] = 1;
+    for (int32_t id = 0; !rc && id < names->count; id++) {
+        if (!met[number[id]])
+            rc = sw_err_set(err, SW_ERR_NOTFOUND,
+                            "%s: no picture (.jpg, .jpeg, .jpe, .png) in the folder of class %s; "
+                            "remove the folder, or list the classes in class_names",
+                            path, sw_lexicon_word(names, id, NULL));
+    }
+    sw_free(met);
     return rc;
 }
 
@@ -214,15 +256,56 @@ static int add_all(struct sw_records *r, const struct folder_conf *conf,
         rc = sw_classes_number(&names, conf->class_names ? SW_CLASSES_LISTED : SW_CLASSES_SORTED,
                                &number, &r->classes, &r->naming, err);
     for (int i = 0; !rc && i < paths->count; i++)
-        rc = add_path(&s->files, paths->path[i], &names, number, err);
+        rc = add_path(s, paths->path[i], &names, number, err);
     if (!rc && s->files.count == 0)
         rc =
             sw_err_set(err, SW_ERR_NOTFOUND,
                        "%s: no picture (.jpg, .jpeg, .jpe, .png) in its %d sub-folders; expected a "
                        "sub-folder with pictures for each class",
                        paths->path[0], names.count);
+    if (!rc && !conf->class_names)
+        rc = check_classes(r, &names, number, paths->path[0], err);
     sw_lexicon_fini(&names);
     sw_free(number);
+    return rc;
+}
+
+/* ", 12 files are no JPEG or PNG: 10 .gif, 2 .webp"; nothing where all are. */
+static int say_others(const struct sw_lexicon *others, struct sw_buf *out, struct sw_err *err)
+{
+    int32_t *order = sw_calloc((size_t)others->count + 1, sizeof *order);
+    int64_t files = 0;
+    if (!order)
+        return sw_err_nomem(err, "the endings of files", (size_t)others->count * sizeof *order);
+    for (int32_t i = 0; i < others->count; i++)
+        files += sw_lexicon_times(others, i);
+    if (files)
+        sw_buf_printf(out, ", %lld file%s left out, no JPEG or PNG:", (long long)files,
+                      files == 1 ? "" : "s");
+    sw_lexicon_rank(others, SW_LEXICON_BY_TIMES, order);
+    for (int32_t k = 0; k < others->count && k < ENDINGS_TOLD; k++)
+        sw_buf_printf(out, "%s %lld %s", k ? "," : "",
+                      (long long)sw_lexicon_times(others, order[k]),
+                      sw_lexicon_word(others, order[k], NULL));
+    if (others->count > ENDINGS_TOLD)
+        sw_buf_add(out, ", ...");
+    sw_free(order);
+    return SW_OK;
+}
+
+/* Sets r->where. */
+static int say_where(struct sw_records *r, const struct sw_files *paths, struct sw_err *err)
+{
+    const struct folder_state *s = r->state;
+    struct sw_buf text = {0};
+    sw_buf_add(&text, paths->path[0]);
+    if (paths->count > 1)
+        sw_buf_printf(&text, " (%d folders)", paths->count);
+    int rc = say_others(&s->others, &text, err);
+    r->where = rc ? NULL : sw_strdup(sw_buf_text(&text));
+    if (!rc && (text.failed || !r->where))
+        rc = sw_err_nomem(err, "the name of a folder", 0);
+    sw_buf_fini(&text);
     return rc;
 }
 
@@ -236,10 +319,7 @@ static int folder_open(struct sw_records *r, const struct sw_format_args *args, 
         rc = add_all(r, conf, &paths, err);
     if (!rc) {
         sw_picture_files_fields(&s->files, args, r);
-        r->where = paths.count == 1 ? sw_strdup(paths.path[0])
-                                    : sw_format("%s (%d folders)", paths.path[0], paths.count);
-        if (!r->where)
-            rc = sw_err_nomem(err, "the name of a folder", 0);
+        rc = say_where(r, &paths, err);
     }
     sw_files_fini(&paths);
     return rc;
@@ -249,6 +329,7 @@ static void folder_close(struct sw_records *r)
 {
     struct folder_state *s = r->state;
     sw_picture_files_fini(&s->files);
+    sw_lexicon_fini(&s->others);
 }
 
 static int folder_fetch(const struct sw_records *r, int64_t record, int f, void *scratch,

@@ -7,7 +7,9 @@
  * by others meanwhile. That the file is as long as its last page demands is checked; its pages are
  * in the hands of liblmdb, which trusts them: an LMDB from a stranger is best imported first where
  * it may crash. The only file that includes lmdb.h. */
+#include "base/mapped.h"
 #include "base/os.h"
+#include "base/stop.h"
 #include "data/datum.h"
 #include "data/files.h"
 #include "data/format.h"
@@ -23,7 +25,9 @@ struct lmdb_conf {
 struct lmdb_file {
     char *path; /* owned */
     MDB_env *env;
-    MDB_txn *txn; /* its view of the data lasts as long as the records are open */
+    MDB_txn *txn;             /* its view of the data lasts as long as the records are open */
+    struct sw_mapped *mapped; /* liblmdb's mapping of the file */
+    uint64_t bytes;           /* of the file at opening */
     int64_t first, count;
 };
 
@@ -55,7 +59,7 @@ static int library_error(const struct lmdb_file *f, int code, struct sw_err *err
 /* ---- opening ---- */
 
 /* A page beyond the end of the file would end the process when it is touched. */
-static int check_length(const struct lmdb_file *f, struct sw_err *err)
+static int check_length(struct lmdb_file *f, struct sw_err *err)
 {
     MDB_envinfo info;
     MDB_stat stat;
@@ -70,6 +74,7 @@ static int check_length(const struct lmdb_file *f, struct sw_err *err)
         code = errno;
     if (code)
         return library_error(f, code, err);
+    f->bytes = (uint64_t)st.st_size;
     const uint64_t pages = (uint64_t)info.me_last_pgno + 1;
     if (pages > (uint64_t)st.st_size / stat.ms_psize)
         return sw_err_set(err, SW_ERR_FORMAT,
@@ -160,8 +165,10 @@ static int walk_keys(struct sw_records *r, struct lmdb_file *f, struct sw_err *e
         code = mdb_cursor_open(f->txn, dbi, &cursor);
     if (!code)
         code = mdb_cursor_get(cursor, &key, &value, MDB_FIRST);
+    if (!code)
+        rc = sw_mapped_watch_around(&f->mapped, key.mv_data, err);
     for (; !code && !rc; code = rc ? 0 : mdb_cursor_get(cursor, &key, &value, MDB_NEXT))
-        rc = add_entry(r, f, &value, err);
+        rc = sw_stop_check(err) ? SW_ERR_CANCELLED : add_entry(r, f, &value, err);
     if (cursor)
         mdb_cursor_close(cursor);
     if (!rc && code != MDB_NOTFOUND)
@@ -230,6 +237,7 @@ static void lmdb_close(struct sw_records *r)
 {
     struct lmdb_state *s = r->state;
     for (int i = 0; i < s->count; i++) {
+        sw_mapped_forget(s->file[i].mapped);
         if (s->file[i].txn)
             mdb_txn_abort(s->file[i].txn);
         if (s->file[i].env)
@@ -242,12 +250,52 @@ static void lmdb_close(struct sw_records *r)
 
 /* ---- fetching ---- */
 
-static void lmdb_locate(const struct sw_records *r, int64_t record, struct sw_buf *out)
+static int check_file(const struct lmdb_file *f, struct sw_err *err)
+{
+    mdb_filehandle_t fd;
+    const int code = mdb_env_get_fd(f->env, &fd);
+    return code ? library_error(f, code, err)
+                : sw_mapped_check(f->mapped, fd, f->bytes, f->path, err);
+}
+
+static int lmdb_check(const struct sw_records *r, struct sw_err *err)
 {
     const struct lmdb_state *s = r->state;
+    int rc = SW_OK;
+    for (int i = 0; !rc && i < s->count; i++)
+        rc = check_file(&s->file[i], err);
+    return rc;
+}
+
+static const struct lmdb_file *file_of(const struct lmdb_state *s, int64_t record)
+{
     const struct lmdb_file *f = s->file;
     while (record >= f->first + f->count)
         f++;
+    return f;
+}
+
+/* The message of a record as it was at opening: its sides are compared once more, since a file that
+ * another program changes must not write behind anybody's memory. */
+static int parse_again(const struct lmdb_state *s, int64_t record, struct sw_datum *d,
+                       struct sw_err *err)
+{
+    const struct entry *e = &s->entry[record];
+    struct sw_err why;
+    int rc = sw_datum_parse(e->message, e->bytes, d, err);
+    if (!rc && (d->kind != s->like.kind ||
+                (!s->varies && (d->channels != s->like.channels || d->height != s->like.height ||
+                                d->width != s->like.width))))
+        rc = sw_err_set(err, SW_ERR_FORMAT,
+                        "its kind or its sides changed since the LMDB was opened");
+    const int whole = rc ? check_file(file_of(s, record), &why) : SW_OK;
+    return whole ? sw_err_set(err, whole, "%s", why.text) : rc;
+}
+
+static void lmdb_locate(const struct sw_records *r, int64_t record, struct sw_buf *out)
+{
+    const struct lmdb_state *s = r->state;
+    const struct lmdb_file *f = file_of(s, record);
     sw_buf_printf(out, "record %lld of %s", (long long)(record - f->first), f->path);
 }
 
@@ -261,12 +309,12 @@ static int lmdb_fetch(const struct sw_records *r, int64_t record, int f, void *s
         *out = &e->label;
         return SW_OK;
     }
-    int rc = sw_datum_parse(e->message, e->bytes, &d, err);
+    int rc = parse_again(s, record, &d, err);
     if (rc)
         return rc;
     *out = d.kind == SW_DATUM_F32 ? scratch : d.data;
     if (d.kind == SW_DATUM_F32)
-        sw_datum_floats(e->message, e->bytes, scratch);
+        sw_datum_floats(e->message, e->bytes, d.floats, scratch);
     return SW_OK;
 }
 
@@ -276,7 +324,7 @@ static int lmdb_fetch_picture(const struct sw_records *r, int64_t record, struct
     const struct lmdb_state *s = r->state;
     struct sw_datum d;
     (void)room;
-    int rc = sw_datum_parse(s->entry[record].message, s->entry[record].bytes, &d, err);
+    int rc = parse_again(s, record, &d, err);
     if (rc)
         return rc;
     *out = (struct sw_picture){.data = d.data, .bytes = d.bytes, .encoded = true};
@@ -304,5 +352,6 @@ const struct sw_format sw_format_lmdb = {
     .close = lmdb_close,
     .fetch = lmdb_fetch,
     .fetch_picture = lmdb_fetch_picture,
+    .check = lmdb_check,
     .locate = lmdb_locate,
 };

@@ -23,7 +23,6 @@ struct mat_conf {
     int records; /* enum records_in */
     int64_t first_label;
     const char *shape;
-    int64_t max_bytes;
 };
 
 struct mat_field {
@@ -300,12 +299,13 @@ static int read_file(struct sw_records *r, const struct mat_conf *conf, const ch
     struct sw_blob blob = {0};
     struct sw_mat m = {0};
     int64_t records = 0;
-    int rc = sw_blob_open(&blob, path, err);
+    int rc = sw_blob_open(&blob, path, r->max_bytes, err);
     if (rc)
         return rc;
-    rc = sw_blob_take(&blob, (uint64_t)conf->max_bytes, err);
+    rc = sw_blob_take(&blob, err);
     if (!rc)
         rc = sw_mat_open(&m, path, blob.memory, blob.bytes, err);
+    m.max_bytes = blob.max_bytes;
     if (!rc && r->field_count == 0)
         rc = no_fields(&m, err);
     for (int f = 0; !rc && f < r->field_count; f++)
@@ -376,7 +376,6 @@ static const struct sw_opt mat_opts[] = {
      .min = -1e9,
      .max = 1e9},
     SW_FORMAT_SHAPE(struct mat_conf, "a channel for each number up to 64, else one row"),
-    SW_FORMAT_MAX_BYTES(struct mat_conf, "a file"),
     {0},
 };
 

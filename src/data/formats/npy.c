@@ -16,6 +16,7 @@ struct npy_state {
     int count;
     char *name[SW_MAX_FIELDS]; /* owned; of `fields` */
     int names;
+    uint64_t max_bytes; /* of a file in memory */
 };
 
 /* The key `fields`, taken apart: each name once, with all its files. */
@@ -66,7 +67,7 @@ static int open_column(struct npy_state *s, const char *name, const struct sw_st
     if (s->count == SW_MAX_FIELDS)
         return sw_err_set(err, SW_ERR_INVALID, "fields: more than %d fields of a record",
                           SW_MAX_FIELDS);
-    int rc = sw_column_open(&s->column[s->count], name, paths, key, shape, err);
+    int rc = sw_column_open(&s->column[s->count], name, paths, key, shape, s->max_bytes, err);
     s->count += rc == SW_OK;
     return rc;
 }
@@ -111,6 +112,7 @@ static int npy_open(struct sw_records *r, const struct sw_format_args *args, str
 {
     const struct npy_conf *conf = args->conf;
     struct npy_state *s = r->state;
+    s->max_bytes = r->max_bytes;
     int rc = check_items(&conf->fields, err);
     if (!rc)
         rc = open_column(s, "image", &conf->paths, "paths", conf->shape, err);

@@ -76,14 +76,15 @@ static int add_members(struct npz_state *s, const struct npz_conf *conf, struct 
     return rc;
 }
 
-static int open_archives(struct npz_state *s, const struct sw_files *files, struct sw_err *err)
+static int open_archives(struct npz_state *s, const struct sw_files *files, uint64_t max_bytes,
+                         struct sw_err *err)
 {
     int rc = SW_OK;
     s->zip = sw_calloc((size_t)files->count, sizeof *s->zip);
     if (!s->zip)
         return sw_err_nomem(err, "a list of archives", (size_t)files->count * sizeof *s->zip);
     for (int i = 0; !rc && i < files->count; i++) {
-        rc = sw_zip_open(&s->zip[i], files->path[i], err);
+        rc = sw_zip_open(&s->zip[i], files->path[i], max_bytes, err);
         s->zips += rc == SW_OK;
     }
     return rc;
@@ -105,7 +106,7 @@ static int npz_open(struct sw_records *r, const struct sw_format_args *args, str
     struct sw_files files = {0};
     int rc = sw_files_expand(&files, &conf->paths, "paths", err);
     if (!rc)
-        rc = open_archives(s, &files, err);
+        rc = open_archives(s, &files, r->max_bytes, err);
     if (!rc)
         rc = conf->fields.count ? add_listed(s, conf, err) : add_members(s, conf, err);
     if (!rc)

@@ -28,7 +28,7 @@ struct pairs_conf {
     struct sw_strings paths, text, tags, labels, vocabulary_from, classes;
     const char *root, *vocabulary, *shape;
     bool label_sets;
-    int64_t max_tags, max_tokens, max_bytes;
+    int64_t max_tags, max_tokens;
 };
 
 struct pairs_state {
@@ -53,7 +53,7 @@ static int is_array(const struct sw_files *files, bool *answer, struct sw_err *e
 {
     struct sw_blob b;
     char head[6];
-    int rc = sw_blob_open(&b, files->path[0], err);
+    int rc = sw_blob_open(&b, files->path[0], 0, err);
     if (rc)
         return rc;
     rc = sw_blob_head(&b, head, sizeof head, err);
@@ -62,12 +62,12 @@ static int is_array(const struct sw_files *files, bool *answer, struct sw_err *e
     return rc == SW_ERR_FORMAT ? SW_OK : rc; /* shorter than that: no array */
 }
 
-static int visit_files(const struct sw_files *files, const struct pairs_conf *conf,
-                       sw_line_visit *visit, void *user, struct sw_err *err)
+static int visit_files(const struct sw_files *files, uint64_t max_bytes, sw_line_visit *visit,
+                       void *user, struct sw_err *err)
 {
     int rc = SW_OK;
     for (int i = 0; !rc && i < files->count; i++)
-        rc = sw_lines_visit(files->path[i], (uint64_t)conf->max_bytes, visit, user, err);
+        rc = sw_lines_visit(files->path[i], max_bytes, visit, user, err);
     return rc;
 }
 
@@ -131,7 +131,7 @@ static int add_array(struct sw_records *r, const char *name, const struct sw_str
 {
     struct pairs_state *s = r->state;
     const int f = next_field(r, ARRAY, name, SW_F32);
-    int rc = sw_column_open(&s->column[f], name, paths, key, shape, err);
+    int rc = sw_column_open(&s->column[f], name, paths, key, shape, r->max_bytes, err);
     if (!rc)
         r->field[f] = s->column[f].field;
     return rc;
@@ -148,8 +148,7 @@ static int read_lists(struct sw_records *r, const struct pairs_conf *conf,
     for (int i = 0; !rc && i < lists->count; i++) {
         char *root = conf->root ? sw_strdup(conf->root) : sw_folder_of(lists->path[i]);
         in.root = root;
-        rc = root ? sw_lines_visit(lists->path[i], (uint64_t)conf->max_bytes, take_list_line, &in,
-                                   err)
+        rc = root ? sw_lines_visit(lists->path[i], r->max_bytes, take_list_line, &in, err)
                   : sw_err_nomem(err, "the name of a folder", 0);
         sw_free(root);
     }
@@ -181,8 +180,8 @@ static int open_images(struct sw_records *r, const struct sw_format_args *args,
 }
 
 /* Tags or labels that have files of their own: an array, or lines into bags. */
-static int open_side(struct sw_records *r, const struct pairs_conf *conf, const char *name,
-                     const struct sw_strings *paths, struct sw_bags *bags, struct sw_err *err)
+static int open_side(struct sw_records *r, const char *name, const struct sw_strings *paths,
+                     struct sw_bags *bags, struct sw_err *err)
 {
     const char *key = bags == &((struct pairs_state *)r->state)->tags ? "tags" : "labels";
     struct sw_files files = {0};
@@ -192,7 +191,7 @@ static int open_side(struct sw_records *r, const struct pairs_conf *conf, const 
         rc = is_array(&files, &array, err);
     if (!rc)
         rc = array ? add_array(r, name, paths, key, NULL, err)
-                   : visit_files(&files, conf, take_bag, bags, err);
+                   : visit_files(&files, r->max_bytes, take_bag, bags, err);
     if (!rc && !array && bags->count != r->count)
         rc =
             sw_err_set(err, SW_ERR_FORMAT, "%s: has %lld lines, expected %lld, one for each record",
@@ -203,14 +202,14 @@ static int open_side(struct sw_records *r, const struct pairs_conf *conf, const 
 
 /* ---- tags ---- */
 
-static int read_vocabulary(struct sw_vocabulary *v, const struct pairs_conf *conf,
+static int read_vocabulary(struct sw_vocabulary *v, const char *path, uint64_t max_bytes,
                            struct sw_err *err)
 {
     struct sw_blob b;
-    int rc = sw_blob_open(&b, conf->vocabulary, err);
+    int rc = sw_blob_open(&b, path, max_bytes, err);
     if (rc)
         return rc;
-    rc = sw_blob_take(&b, (uint64_t)conf->max_bytes, err);
+    rc = sw_blob_take(&b, err);
     if (!rc)
         rc = sw_vocabulary_parse(v, b.path, (const char *)b.memory, (size_t)b.bytes, NULL, err);
     sw_blob_close(&b);
@@ -218,26 +217,27 @@ static int read_vocabulary(struct sw_vocabulary *v, const struct pairs_conf *con
 }
 
 /* Counts the tags of other files than those of the records, of the same kind. */
-static int count_others(struct pairs_state *s, const struct pairs_conf *conf, struct sw_bags *met,
+static int count_others(struct sw_records *r, const struct pairs_conf *conf, struct sw_bags *met,
                         struct sw_err *err)
 {
     struct sw_files files = {0};
-    struct reading in = {.s = s, .tags = met};
+    struct reading in = {.s = r->state, .tags = met};
     int rc = sw_files_expand(&files, &conf->vocabulary_from, "vocabulary_from", err);
     if (!rc)
-        rc = conf->tags.count ? visit_files(&files, conf, take_bag, met, err)
-                              : visit_files(&files, conf, take_list_line, &in, err);
+        rc = conf->tags.count ? visit_files(&files, r->max_bytes, take_bag, met, err)
+                              : visit_files(&files, r->max_bytes, take_list_line, &in, err);
     sw_files_fini(&files);
     return rc;
 }
 
-static int make_vocabulary(struct pairs_state *s, const struct pairs_conf *conf,
+static int make_vocabulary(struct sw_records *r, const struct pairs_conf *conf,
                            struct sw_vocabulary *v, struct sw_err *err)
 {
+    struct pairs_state *s = r->state;
     struct sw_bags others = {0};
     if (conf->vocabulary)
-        return read_vocabulary(v, conf, err);
-    int rc = conf->vocabulary_from.count ? count_others(s, conf, &others, err) : SW_OK;
+        return read_vocabulary(v, conf->vocabulary, r->max_bytes, err);
+    int rc = conf->vocabulary_from.count ? count_others(r, conf, &others, err) : SW_OK;
     if (!rc)
         rc = sw_vocabulary_make(v, conf->vocabulary_from.count ? &others.words : &s->tags.words,
                                 conf->max_tokens, NULL, err);
@@ -266,7 +266,7 @@ static int finish_tags(struct sw_records *r, const struct pairs_conf *conf, int6
 {
     struct pairs_state *s = r->state;
     struct sw_vocabulary v = {.unknown = -1, .line_end = -1};
-    int rc = make_vocabulary(s, conf, &v, err);
+    int rc = make_vocabulary(r, conf, &v, err);
     if (!rc)
         rc = number_tags(s, &v, err);
     if (!rc) {
@@ -374,11 +374,11 @@ static int open_sides(struct sw_records *r, const struct sw_format_args *args,
     if (!rc && conf->text.count)
         rc = add_array(r, "text", &conf->text, "text", NULL, err);
     if (!rc && conf->tags.count)
-        rc = open_side(r, conf, "tags", &conf->tags, &s->tags, err);
+        rc = open_side(r, "tags", &conf->tags, &s->tags, err);
     if (!rc && s->tags.count)
         rc = finish_tags(r, conf, tokens, err);
     if (!rc && conf->labels.count)
-        rc = open_side(r, conf, "label", &conf->labels, &s->labels, err);
+        rc = open_side(r, "label", &conf->labels, &s->labels, err);
     if (!rc && s->labels.count) {
         rc = finish_labels(r, conf, err);
         rc = rc ? sw_err_prefix(err, rc, "%s",
@@ -523,7 +523,6 @@ static const struct sw_opt pairs_opts[] = {
      .type = SW_OPT_BOOL,
      .def = "yes"},
     SW_FORMAT_CLASSES(struct pairs_conf),
-    SW_FORMAT_MAX_BYTES(struct pairs_conf, "a file of lines"),
     {0},
 };
 

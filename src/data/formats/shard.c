@@ -82,7 +82,7 @@ static int open_files(struct sw_records *r, const struct sw_files *files, int64_
         return sw_err_nomem(err, "the list of shards", (size_t)files->count * sizeof *s->file);
     for (int i = 0; i < files->count; i++) {
         struct shard_file *f = &s->file[i];
-        int rc = sw_shard_open(&f->shard, files->path[i], err);
+        int rc = sw_shard_open(&f->shard, files->path[i], r->max_bytes, err);
         if (rc)
             return rc;
         s->count++;
@@ -164,6 +164,15 @@ static int shard_fetch_picture(const struct sw_records *r, int64_t record, struc
     return rc;
 }
 
+static int shard_check(const struct sw_records *r, struct sw_err *err)
+{
+    const struct shard_state *s = r->state;
+    int rc = SW_OK;
+    for (int i = 0; !rc && i < s->count; i++)
+        rc = sw_shard_whole(&s->file[i].shard, err);
+    return rc;
+}
+
 static void shard_locate(const struct sw_records *r, int64_t record, struct sw_buf *out)
 {
     const struct shard_file *file = file_of(r, record);
@@ -185,5 +194,6 @@ const struct sw_format sw_format_shard = {
     .close = shard_close,
     .fetch = shard_fetch,
     .fetch_picture = shard_fetch_picture,
+    .check = shard_check,
     .locate = shard_locate,
 };

@@ -12,13 +12,21 @@
 #include "data/vocabulary.h"
 #include <string.h>
 
-enum { TOKENS = 0, TARGET, LABEL, FIELDS, FIRST_CODES = 1 << 16, MAX_LENGTH = 1 << 20 };
+enum {
+    TOKENS = 0,
+    TARGET,
+    LABEL,
+    FIELDS,
+    FIRST_CODES = 1 << 16,
+    MAX_LENGTH = 1 << 20,
+    BYTES = 256
+};
 
 struct text_conf {
     struct sw_strings paths, vocabulary_from;
     const char *vocabulary, *unknown, *line_end;
     int unit; /* enum sw_text_unit */
-    int64_t length, stride, max_tokens, max_bytes;
+    int64_t length, stride, max_tokens;
 };
 
 struct text_state {
@@ -27,6 +35,13 @@ struct text_state {
     int width;   /* bytes of one */
     int64_t count, capacity;
     int64_t length, stride;
+    int32_t of_byte[BYTES]; /* while texts are read: the token that is this byte alone, or -1 */
+};
+
+/* What texts are made of. Most tokens of a text may be single bytes: they are not looked up. */
+struct met {
+    struct sw_lexicon words;
+    int64_t of_byte[BYTES]; /* how often each byte was a token; not among the words yet */
 };
 
 static const char *const units[] = {"bytes", "characters", "words", NULL};
@@ -57,14 +72,14 @@ static int visit_blob(const struct text_conf *conf, const struct sw_blob *blob, 
     return rc;
 }
 
-static int visit_file(const struct text_conf *conf, const char *path, visit_token *visit,
-                      void *user, struct sw_err *err)
+static int visit_file(const struct text_conf *conf, const char *path, uint64_t max_bytes,
+                      visit_token *visit, void *user, struct sw_err *err)
 {
     struct sw_blob blob;
-    int rc = sw_blob_open(&blob, path, err);
+    int rc = sw_blob_open(&blob, path, max_bytes, err);
     if (rc)
         return rc;
-    rc = sw_blob_take(&blob, (uint64_t)conf->max_bytes, err);
+    rc = sw_blob_take(&blob, err);
     if (!rc)
         rc = visit_blob(conf, &blob, visit, user, err);
     sw_blob_close(&blob);
@@ -72,48 +87,68 @@ static int visit_file(const struct text_conf *conf, const char *path, visit_toke
 }
 
 static int visit_files(const struct text_conf *conf, const struct sw_files *files,
-                       visit_token *visit, void *user, struct sw_err *err)
+                       uint64_t max_bytes, visit_token *visit, void *user, struct sw_err *err)
 {
     int rc = SW_OK;
     for (int i = 0; !rc && i < files->count; i++)
-        rc = visit_file(conf, files->path[i], visit, user, err);
+        rc = visit_file(conf, files->path[i], max_bytes, visit, user, err);
     return rc;
 }
 
 /* ---- vocabulary ---- */
 
-static int count_token(void *lexicon, const struct sw_text *t, const char *token, size_t n,
+static int count_token(void *user, const struct sw_text *t, const char *token, size_t n,
                        struct sw_err *err)
 {
+    struct met *met = user;
     int32_t id;
-    int rc = sw_lexicon_add(lexicon, token, n, 1, &id, err);
+    if (n == 1) {
+        met->of_byte[(unsigned char)*token]++;
+        return SW_OK;
+    }
+    int rc = sw_lexicon_add(&met->words, token, n, 1, &id, err);
     return rc ? sw_err_prefix(err, rc, "%s", t->what) : SW_OK;
 }
 
-static int make_vocabulary(struct text_state *s, const struct text_conf *conf,
-                           const struct sw_files *texts, struct sw_err *err)
+static int add_bytes(struct met *met, struct sw_err *err)
 {
-    struct sw_lexicon met = {0};
-    int rc = visit_files(conf, texts, count_token, &met, err);
-    const bool cuts = conf->max_tokens > 0 && conf->max_tokens < met.count;
+    int rc = SW_OK;
+    for (int b = 0; !rc && b < BYTES; b++) {
+        const char byte = (char)b;
+        int32_t id;
+        if (met->of_byte[b])
+            rc = sw_lexicon_add(&met->words, &byte, 1, met->of_byte[b], &id, err);
+    }
+    return rc;
+}
+
+static int make_vocabulary(struct text_state *s, const struct text_conf *conf,
+                           const struct sw_files *texts, uint64_t max_bytes, struct sw_err *err)
+{
+    struct met met = {.words = {.max_bytes = max_bytes}};
+    int rc = visit_files(conf, texts, max_bytes, count_token, &met, err);
+    if (!rc)
+        rc = add_bytes(&met, err);
+    const bool cuts = conf->max_tokens > 0 && conf->max_tokens < met.words.count;
     if (!rc && cuts && !conf->unknown)
         rc = sw_err_set(err, SW_ERR_INVALID,
                         "max_tokens = %lld, but the texts have %d different tokens; name a token "
                         "that stands for the others with unknown",
-                        (long long)conf->max_tokens, met.count);
+                        (long long)conf->max_tokens, met.words.count);
     if (!rc)
-        rc = sw_vocabulary_make(&s->vocabulary, &met, conf->max_tokens, conf->unknown, err);
-    sw_lexicon_fini(&met);
+        rc = sw_vocabulary_make(&s->vocabulary, &met.words, conf->max_tokens, conf->unknown, err);
+    sw_lexicon_fini(&met.words);
     return rc;
 }
 
-static int read_vocabulary(struct text_state *s, const struct text_conf *conf, struct sw_err *err)
+static int read_vocabulary(struct text_state *s, const struct text_conf *conf, uint64_t max_bytes,
+                           struct sw_err *err)
 {
     struct sw_blob blob;
-    int rc = sw_blob_open(&blob, conf->vocabulary, err);
+    int rc = sw_blob_open(&blob, conf->vocabulary, max_bytes, err);
     if (rc)
         return sw_err_prefix(err, rc, "vocabulary");
-    rc = sw_blob_take(&blob, (uint64_t)conf->max_bytes, err);
+    rc = sw_blob_take(&blob, err);
     if (!rc)
         rc = sw_vocabulary_parse(&s->vocabulary, blob.path, (const char *)blob.memory,
                                  (size_t)blob.bytes, conf->unknown, err);
@@ -122,7 +157,7 @@ static int read_vocabulary(struct text_state *s, const struct text_conf *conf, s
 }
 
 static int open_vocabulary(struct text_state *s, const struct text_conf *conf,
-                           const struct sw_files *texts, struct sw_err *err)
+                           const struct sw_files *texts, uint64_t max_bytes, struct sw_err *err)
 {
     struct sw_files others = {0};
     if (conf->vocabulary && conf->vocabulary_from.count)
@@ -135,12 +170,12 @@ static int open_vocabulary(struct text_state *s, const struct text_conf *conf,
                           "%s instead",
                           (long long)conf->max_tokens, conf->vocabulary);
     if (conf->vocabulary)
-        return read_vocabulary(s, conf, err);
+        return read_vocabulary(s, conf, max_bytes, err);
     if (!conf->vocabulary_from.count)
-        return make_vocabulary(s, conf, texts, err);
+        return make_vocabulary(s, conf, texts, max_bytes, err);
     int rc = sw_files_expand(&others, &conf->vocabulary_from, "vocabulary_from", err);
     if (!rc)
-        rc = make_vocabulary(s, conf, &others, err);
+        rc = make_vocabulary(s, conf, &others, max_bytes, err);
     sw_files_fini(&others);
     return rc;
 }
@@ -164,7 +199,8 @@ static int take_token(void *state, const struct sw_text *t, const char *token, s
                       struct sw_err *err)
 {
     struct text_state *s = state;
-    const int32_t id = sw_vocabulary_find(&s->vocabulary, token, n);
+    const int32_t id =
+        n == 1 ? s->of_byte[(unsigned char)*token] : sw_vocabulary_find(&s->vocabulary, token, n);
     if (id < 0)
         return sw_err_set(err, SW_ERR_FORMAT,
                           "%s: '%.*s' before byte %lld is not in the vocabulary; the key unknown "
@@ -199,7 +235,11 @@ static int take_texts(struct sw_records *r, const struct text_conf *conf,
     r->classes = sw_vocabulary_count(&s->vocabulary);
     r->naming = sw_vocabulary_identity(&s->vocabulary);
     s->width = r->classes <= 1 << 8 ? 1 : r->classes <= 1 << 16 ? 2 : 4;
-    int rc = visit_files(conf, texts, take_token, s, err);
+    for (int b = 0; b < BYTES; b++) {
+        const char byte = (char)b;
+        s->of_byte[b] = sw_vocabulary_find(&s->vocabulary, &byte, 1);
+    }
+    int rc = visit_files(conf, texts, r->max_bytes, take_token, s, err);
     if (rc)
         return rc;
     if (s->count <= s->length)
@@ -223,7 +263,7 @@ static int text_open(struct sw_records *r, const struct sw_format_args *args, st
     s->vocabulary.unknown = s->vocabulary.line_end = -1;
     int rc = sw_files_expand(&texts, &conf->paths, "paths", err);
     if (!rc)
-        rc = open_vocabulary(s, conf, &texts, err);
+        rc = open_vocabulary(s, conf, &texts, r->max_bytes, err);
     if (!rc)
         rc = take_texts(r, conf, &texts, err);
     if (!rc) {
@@ -306,7 +346,6 @@ static const struct sw_opt text_opts[] = {
      .help = "of words: token put at the end of each line, such as <eos>; unset: none",
      .offset = AT(line_end),
      .type = SW_OPT_STRING},
-    SW_FORMAT_MAX_BYTES(struct text_conf, "a file"),
     {0},
 };
 

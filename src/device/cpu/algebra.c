@@ -1,30 +1,41 @@
 #include "device/cpu/algebra.h"
 #include "base/os.h"
-#include "device/cpu/cpu.h"
-#include <cblas.h>
+#include "device/cpu/blas.h"
 #include <math.h>
+#include <omp.h>
 #include <string.h>
 
 enum { TILE = 256 };
-
-/* LAPACK, "dsyevd": all eigenvalues and -vectors of a symmetric matrix, divide and conquer. The
- * lengths of the texts come last, as Fortran passes them. */
-void dsyevd_(const char *jobz, const char *uplo, const int *n, double *a, const int *lda, double *w,
-             double *work, const int *lwork, int *iwork, const int *liwork, int *info,
-             size_t jobz_bytes, size_t uplo_bytes);
 
 static int least(int64_t a, int64_t b)
 {
     return (int)(a < b ? a : b);
 }
 
-void sw_algebra_gram(int64_t n, int64_t rows, const float *x, float *out)
+/* OpenBLAS and a team for it. */
+static int begin(int threads, struct sw_err *err)
 {
-    sw_cpu_blas_init();
+    int rc = sw_blas_hold(threads, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = sw_cpu_start_team(threads, err);
+    if (rc != SW_OK)
+        sw_blas_release(threads);
+    return rc;
+}
+
+int sw_algebra_gram(int64_t n, int64_t rows, const float *x, float *out, struct sw_err *err)
+{
+    const int threads = omp_get_max_threads();
+    int rc = begin(threads, err);
+    if (rc != SW_OK)
+        return rc;
 #pragma omp parallel for schedule(dynamic)
     for (int64_t i = 0; i < n; i += TILE)
         sw_cpu_sgemm(true, false, least(TILE, n - i), n, rows, 1, x + i, n, x, n, 0, out + i * n,
                      n);
+    sw_blas_release(threads);
+    return SW_OK;
 }
 
 /* LAPACK's columns are our rows: eigenvector i becomes row i of a, and eigenvalues rise. */
@@ -37,8 +48,10 @@ static int eigen(double *a, int n, double *values, struct sw_err *err)
     int *iwork = sw_os()->alloc((size_t)wanted_ints * sizeof *iwork);
     if (!work || !iwork)
         rc = sw_err_nomem(err, "eigenvectors", (size_t)want * sizeof *work);
-    else
-        dsyevd_("V", "L", &n, a, &n, values, work, &lwork, iwork, &liwork, &info, 1, 1);
+    const int team = sw_blas_stay_alone();
+    if (!rc)
+        info = sw_blas()->eigen(n, a, values, work, lwork, iwork, liwork);
+    sw_blas_be_team(team);
     if (!rc && info)
         rc = sw_err_set(err, SW_ERR_LIBRARY,
                         "LAPACK's dsyevd failed with %d on a matrix of %d rows", info, n);
@@ -51,17 +64,24 @@ static int eigen(double *a, int n, double *values, struct sw_err *err)
 static void square(const double *a, int64_t n, double *out)
 {
 #pragma omp parallel for schedule(dynamic)
-    for (int64_t i = 0; i < n; i += TILE)
-        cblas_dgemm(CblasRowMajor, CblasTrans, CblasNoTrans, least(TILE, n - i), (int)n, (int)n, 1,
-                    a + i, (int)n, a, (int)n, 0, out + i * n, (int)n);
+    for (int64_t i = 0; i < n; i += TILE) {
+        int team = sw_blas_stay_alone();
+        sw_blas()->dgemm(least(TILE, n - i), (int)n, (int)n, a + i, (int)n, a, (int)n, out + i * n,
+                         (int)n);
+        sw_blas_be_team(team);
+    }
 }
 
 int sw_algebra_inverse_root(double *a, int64_t n, double epsilon, struct sw_err *err)
 {
     const size_t bytes = (size_t)n * (size_t)n * sizeof *a;
+    const int threads = omp_get_max_threads();
+    int rc = begin(threads, err);
+    if (rc != SW_OK)
+        return rc;
     double *values = sw_os()->alloc((size_t)n * sizeof *values);
-    int rc = values ? SW_OK : sw_err_nomem(err, "eigenvalues", (size_t)n * sizeof *values);
-    sw_cpu_blas_init();
+    if (!values)
+        rc = sw_err_nomem(err, "eigenvalues", (size_t)n * sizeof *values);
     if (!rc)
         rc = eigen(a, (int)n, values, err);
     double *root = rc ? NULL : sw_os()->alloc(bytes);
@@ -78,6 +98,7 @@ int sw_algebra_inverse_root(double *a, int64_t n, double epsilon, struct sw_err 
         square(a, n, root);
         memcpy(a, root, bytes);
     }
+    sw_blas_release(threads);
     sw_free(values);
     sw_free(root);
     return rc;

@@ -10,12 +10,14 @@
 /* No matrix has more rows: its numbers are LAPACK's. */
 enum { SW_ALGEBRA_MAX = 16384 };
 
-/* out [n, n] = x^T x for x [rows, n], all of it. */
-void sw_algebra_gram(int64_t n, int64_t rows, const float *x, float *out);
+/* out [n, n] = x^T x for x [rows, n], all of it. Errors: those of sw_blas_hold and
+ * sw_cpu_start_team. */
+int sw_algebra_gram(int64_t n, int64_t rows, const float *x, float *out,
+                    struct sw_err *err) SW_MUST_CHECK;
 
 /* a [n, n], symmetric and without negative eigenvalues (which rounding may make a little so),
  * becomes (a + epsilon)^(-1/2), by its eigenvalues and -vectors. n is 1 to SW_ALGEBRA_MAX, epsilon
- * above 0. Errors: SW_ERR_NOMEM, SW_ERR_LIBRARY when LAPACK does not converge. */
+ * above 0. Errors: the same, SW_ERR_NOMEM, SW_ERR_LIBRARY when LAPACK does not converge. */
 int sw_algebra_inverse_root(double *a, int64_t n, double epsilon, struct sw_err *err) SW_MUST_CHECK;
 
 #endif

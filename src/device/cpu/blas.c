@@ -1,22 +1,129 @@
 /* OpenBLAS, always on one thread: parallel work is divided by us, so that its pieces depend on
  * shapes only. Its OpenMP build starts a team of omp_get_max_threads() when it is called outside a
- * parallel region, and keeps its own count in one global that every change of size rewrites. */
-#include "device/cpu/cpu.h"
-#include <cblas.h>
+ * parallel region, and keeps its own count in one global that every change of size rewrites.
+ *
+ * A call of OpenBLAS takes a buffer from a pool that grows and never shrinks. Where the system
+ * refuses memory for another one, OpenBLAS tries again, for ever. So the buffers of all threads
+ * that may call at once are made beforehand, each after a look whether there is room. */
+#include "device/cpu/blas.h"
+#include "base/os.h"
 #include <omp.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
-/* OpenBLAS's own; the netlib header that some systems install as cblas.h does not declare them. */
-void openblas_set_num_threads(int num_threads);
-char *openblas_get_config(void);
+/* Of a buffer on 64-bit systems, and more than all its libraries take. */
+enum { BUFFER_BYTES = 128 << 20, LIBRARY_BYTES = 64 << 20 };
 
-void sw_cpu_blas_init(void)
+/* ---- Loading ---- */
+
+static const struct sw_module_kind kind = {
+    .file = "singa_blas.so",
+    .variable = "SINGA_BLAS_MODULE",
+    .table = "sw_blas_module",
+    .abi = SW_BLAS_ABI,
+    .table_bytes = SW_BLAS_TABLE_BYTES,
+    .what = "OpenBLAS",
+    .without = "install it beside the library",
+};
+
+/* OpenBLAS, its pool and its count of threads belong to the process, and so do these: the table,
+ * which is set once (atomic), how many threads hold it, and the buffers that were made. The last
+ * two are touched in the critical sections sw_blas only. */
+static const struct sw_blas_module *table;
+static int held, made;
+
+/* What OpenBLAS takes as it is loaded: a buffer for every core, and one more. */
+static size_t load_bytes(void)
 {
-    int before = omp_get_max_threads();
-    openblas_set_num_threads(1); /* sets the OpenMP setting of the calling thread, too */
-    omp_set_num_threads(before);
+    const char *set = getenv("OPENBLAS_NUM_THREADS");
+    const long cores = sysconf(_SC_NPROCESSORS_CONF), wanted = set ? atol(set) : 0;
+    const long threads = wanted > 0 && wanted < cores ? wanted : cores;
+    return LIBRARY_BYTES + (size_t)(threads + 1) * BUFFER_BYTES;
 }
+
+static int load(struct sw_err *err)
+{
+    const void *found = NULL;
+    if (table)
+        return SW_OK;
+    int rc = sw_cpu_need_room(
+        "OpenBLAS with a buffer for each core; OPENBLAS_NUM_THREADS=1 makes it one", load_bytes(),
+        err);
+    if (rc == SW_OK)
+        rc = sw_module_load(&kind, &found, err);
+    if (rc == SW_ERR_LIBRARY) { /* most often libopenblas is missing, and the text says so */
+        rc = SW_ERR_UNSUPPORTED;
+        if (err)
+            err->code = rc;
+    }
+    if (rc != SW_OK)
+        return rc;
+    const struct sw_blas_module *m = found;
+    const int before = omp_get_max_threads();
+    m->one_thread();
+    omp_set_num_threads(before);
+    __atomic_store_n(&table, m, __ATOMIC_RELEASE); /* after that call: its readers compute */
+    return SW_OK;
+}
+
+const struct sw_blas_module *sw_blas(void)
+{
+    return __atomic_load_n(&table, __ATOMIC_ACQUIRE);
+}
+
+/* ---- Holding ---- */
+
+/* Takes `count` buffers at once, so that the pool has them, and gives them back. */
+static int fill_pool(int count, struct sw_err *err)
+{
+    if (count <= made)
+        return SW_OK;
+    void **buffer = sw_calloc((size_t)count, sizeof *buffer);
+    if (!buffer)
+        return sw_err_nomem(err, "the buffers of OpenBLAS", (size_t)count * sizeof *buffer);
+    int rc = sw_cpu_need_room("a buffer of OpenBLAS for each thread",
+                              (size_t)(count - made) * BUFFER_BYTES, err);
+    for (int i = 0; i < count && rc == SW_OK; i++)
+        buffer[i] = table->take_buffer();
+    for (int i = 0; i < count && rc == SW_OK; i++)
+        table->give_buffer(buffer[i]);
+    sw_free(buffer);
+    if (rc == SW_OK)
+        made = count;
+    return rc;
+}
+
+int sw_blas_hold(int threads, struct sw_err *err)
+{
+    int rc;
+#pragma omp critical(sw_blas)
+    {
+        rc = load(err);
+        if (rc == SW_OK)
+            rc = fill_pool(held + threads, err);
+        if (rc == SW_OK)
+            held += threads;
+    }
+    return rc;
+}
+
+void sw_blas_release(int threads)
+{
+#pragma omp critical(sw_blas)
+    held -= threads;
+}
+
+int sw_blas_hold_stream(struct sw_stream *stream, struct sw_err *err)
+{
+    struct sw_cpu_stream *s = sw_cpu_stream_of(stream);
+    int rc = s->blas ? SW_OK : sw_blas_hold(s->threads, err);
+    s->blas = rc == SW_OK;
+    return rc;
+}
+
+/* ---- Products ---- */
 
 #ifndef SW_HAVE_ONEDNN
 const char *sw_cpu_dnnl_version(void)
@@ -25,18 +132,21 @@ const char *sw_cpu_dnnl_version(void)
 }
 #endif
 
-const char *sw_cpu_libraries(char *out, size_t bytes)
+int sw_cpu_libraries(char *out, size_t bytes, struct sw_err *err)
 {
-    const char *blas = openblas_get_config(); /* "OpenBLAS 0.3.21 DYNAMIC_ARCH ..." */
+    const char *dnnl = sw_cpu_dnnl_version();
+    snprintf(out, bytes, "%s", dnnl);
+    int rc = sw_blas_hold(0, err);
+    if (rc != SW_OK)
+        return rc;
+    const char *blas = sw_blas()->config(); /* "OpenBLAS 0.3.21 DYNAMIC_ARCH ..." */
     int n = (int)strcspn(blas, " ");
     n += blas[n] ? 1 + (int)strcspn(blas + n + 1, " ") : 0;
-    const char *dnnl = sw_cpu_dnnl_version();
     snprintf(out, bytes, "%s%s%.*s", dnnl, *dnnl ? ", " : "", n, blas);
-    return out;
+    return SW_OK;
 }
 
-/* Both libraries take as many threads as they find outside of a parallel region. */
-static int stay_alone(void)
+int sw_blas_stay_alone(void)
 {
     int team = omp_in_parallel() ? 1 : omp_get_max_threads();
     if (team > 1)
@@ -44,7 +154,7 @@ static int stay_alone(void)
     return team;
 }
 
-static void be_team(int team)
+void sw_blas_be_team(int team)
 {
     if (team > 1)
         omp_set_num_threads(team);
@@ -54,22 +164,19 @@ void sw_cpu_sgemm(bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t k, f
                   const float *a, int64_t lda, const float *b, int64_t ldb, float beta, float *c,
                   int64_t ldc)
 {
-    int team = stay_alone();
-    cblas_sgemm(CblasRowMajor, trans_a ? CblasTrans : CblasNoTrans,
-                trans_b ? CblasTrans : CblasNoTrans, (int)m, (int)n, (int)k, alpha, a, (int)lda, b,
-                (int)ldb, beta, c, (int)ldc);
-    be_team(team);
+    int team = sw_blas_stay_alone();
+    sw_blas()->sgemm(
+        &(struct sw_cpu_product){trans_a, trans_b, m, n, k, alpha, beta, a, b, c, lda, ldb, ldc});
+    sw_blas_be_team(team);
 }
 
 void sw_cpu_multiply(const struct sw_cpu_product *p)
 {
+    int team = sw_blas_stay_alone();
 #ifdef SW_HAVE_ONEDNN
-    int team = stay_alone();
-    int rc = p->k > 0 ? sw_cpu_dnnl_sgemm(p) : SW_ERR_UNSUPPORTED;
-    be_team(team);
-    if (rc == SW_OK)
-        return;
+    sw_cpu_dnnl_sgemm(p);
+#else
+    sw_blas()->sgemm(p);
 #endif
-    sw_cpu_sgemm(p->trans_a, p->trans_b, p->m, p->n, p->k, p->alpha, p->a, p->lda, p->b, p->ldb,
-                 p->beta, p->c, p->ldc);
+    sw_blas_be_team(team);
 }

@@ -1,8 +1,8 @@
 /* The CPU as a device: opening, streams, events, and the light operations of the table, whose
  * arithmetic is in kernels/cpu. Everything runs at once on the calling thread and its OpenMP team,
  * so waiting has nothing to wait for. */
-#include "device/cpu/cpu.h"
 #include "base/os.h"
+#include "device/cpu/blas.h"
 #include "device/cpu/rounded.h"
 #include "device/op.h"
 #include "kernels/cpu/kernels.h"
@@ -27,6 +27,13 @@ static int stream_new(struct sw_device *dev, int threads, bool urgent, struct sw
         return sw_err_nomem(err, "cpu stream", sizeof *s);
     s->base.dev = dev;
     s->threads = threads;
+#ifndef SW_HAVE_ONEDNN
+    int rc = sw_blas_hold_stream(&s->base, err); /* operations multiply by it */
+    if (rc != SW_OK) {
+        sw_free(s);
+        return rc;
+    }
+#endif
     omp_set_num_threads(threads); /* for libraries that ask OpenMP; holds for the calling thread */
     *out = &s->base;
     return SW_OK;
@@ -76,6 +83,8 @@ static void stream_free(struct sw_stream *stream)
     struct sw_cpu_stream *s = sw_cpu_stream_of(stream);
     if (s->dnnl)
         s->dnnl_free(s->dnnl);
+    if (s->blas)
+        sw_blas_release(s->threads);
     sw_free(s);
 }
 
@@ -228,8 +237,21 @@ static int collectives(struct sw_device *dev, const struct sw_collective_ops **o
 
 /* ---- The device ---- */
 
+/* What operations multiply by: some have no stream (bridges of other devices, on one thread). */
+static int prepare_products(struct sw_err *err)
+{
+#ifdef SW_HAVE_ONEDNN
+    return sw_cpu_dnnl_prepare(err);
+#else
+    return sw_blas_hold(1, err);
+#endif
+}
+
 static void close_device(struct sw_device *dev)
 {
+#ifndef SW_HAVE_ONEDNN
+    sw_blas_release(1);
+#endif
     sw_free(dev);
 }
 
@@ -307,9 +329,12 @@ int sw_cpu_open_as(bool reference, enum sw_precision precision, struct sw_device
     dev->base.ops = &dev->ops;
     strcpy(dev->base.name, "cpu");
     dev->base.host_memory = true;
-    sw_cpu_blas_init();
-    *out = &dev->base;
-    return SW_OK;
+    int rc = prepare_products(err);
+    if (rc == SW_OK)
+        *out = &dev->base;
+    else
+        sw_free(dev);
+    return rc;
 }
 
 void sw_device_close(struct sw_device *dev)

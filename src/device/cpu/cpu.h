@@ -7,8 +7,9 @@
  * layout.c    whole tensors from layout to layout
  * deconv.c    transposed convolution by the passes of a convolution plan of either kind
  * lrn_within.c  normalisation within channels, for either kind of plans
- * blas.c      OpenBLAS on one thread
+ * blas.c      OpenBLAS on one thread, and the memory it needs; blas_module.c is the module
  * shape.c     checks that every maker does first
+ * team.c      the threads that compute
  * rounded.c   products whose factors are rounded first
  * ref_*.c     plans by im2col and OpenBLAS: the oracle of the tests, and the build without oneDNN
  * dnnl_*.c    plans by oneDNN, and its product on one thread */
@@ -37,6 +38,7 @@ static inline struct sw_cpu_device *sw_cpu_device_of(struct sw_device *dev)
 struct sw_cpu_stream {
     struct sw_stream base; /* first member */
     int threads;
+    bool blas;  /* OpenBLAS is held for these threads (blas.h) */
     void *dnnl; /* engine and stream, owned; made on first use by the oneDNN files */
     void (*dnnl_free)(void *dnnl); /* set together with dnnl, called once by stream_free */
 };
@@ -85,18 +87,20 @@ int sw_cpu_alloc(struct sw_device *dev, size_t bytes, uint64_t nodes, const char
 void sw_cpu_place(struct sw_device *dev, void *p, size_t bytes, uint64_t nodes);
 struct sw_device_bytes sw_cpu_bytes(struct sw_device *dev);
 void sw_cpu_free(struct sw_device *dev, void *p, size_t bytes);
+/* Is there room for so many bytes more? Asked before calls of libraries that take memory and hang
+ * or crash where they get none. Errors: SW_ERR_NOMEM naming what. */
+int sw_cpu_need_room(const char *what, size_t bytes, struct sw_err *err) SW_MUST_CHECK;
 
 /* "oneDNN 2.6.3"; "" in a build without it. */
 const char *sw_cpu_dnnl_version(void);
-/* blas.c. Call init before any worker exists: the setting is the process's. */
-void sw_cpu_blas_init(void);
 /* c [m, n] = alpha op(a) [m, k] op(b) [k, n] + beta c, row-major with leading dimensions, on the
- * calling thread alone, inside a parallel region or outside. */
+ * calling thread alone, inside a parallel region or outside; by OpenBLAS, which is held (blas.h).
+ */
 void sw_cpu_sgemm(bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t k, float alpha,
                   const float *a, int64_t lda, const float *b, int64_t ldb, float beta, float *c,
                   int64_t ldc);
-/* The same by whichever library is the quickest (oneDNN knows newer processors), for operations;
- * not for the reference plans, which are to be another way of computing. */
+/* The same for operations, on a stream: by oneDNN where the build has it, which knows newer
+ * processors; not for the reference plans, which are to be another way of computing. */
 struct sw_cpu_product {
     bool trans_a, trans_b;
     int64_t m, n, k;
@@ -106,8 +110,10 @@ struct sw_cpu_product {
     int64_t lda, ldb, ldc;
 };
 void sw_cpu_multiply(const struct sw_cpu_product *p);
-/* dnnl_gemm.c. Errors: SW_ERR_LIBRARY, nothing is written. */
-int sw_cpu_dnnl_sgemm(const struct sw_cpu_product *p) SW_MUST_CHECK;
+/* dnnl_gemm.c. Prepare before the first product, which would find no memory without a word. Errors:
+ * SW_ERR_NOMEM. */
+int sw_cpu_dnnl_prepare(struct sw_err *err) SW_MUST_CHECK;
+void sw_cpu_dnnl_sgemm(const struct sw_cpu_product *p);
 
 /* deconv.c. For the makers of both tables: image is the layout of the output. */
 int sw_cpu_deconvolution(struct sw_stream *s, const struct sw_desc *src,

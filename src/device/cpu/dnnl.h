@@ -53,6 +53,10 @@ struct sw_dnnl_op {
 int sw_dnnl_open(struct sw_stream *s, dnnl_engine_t *engine, dnnl_stream_t *stream,
                  struct sw_err *err) SW_MUST_CHECK;
 
+/* Room for the code that oneDNN compiles as it makes a primitive: it writes it without a look
+ * whether there is memory. Errors: SW_ERR_NOMEM. */
+int sw_dnnl_need_room(struct sw_err *err) SW_MUST_CHECK;
+
 /* SW_OK, or the library's status as an error: "oneDNN: WHAT: out of memory". */
 int sw_dnnl_check(dnnl_status_t status, const char *what, struct sw_err *err) SW_MUST_CHECK;
 

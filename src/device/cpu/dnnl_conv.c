@@ -1,6 +1,7 @@
 /* Convolution by oneDNN, in the layouts and with the algorithm the library prefers: Winograd
- * F(4x4, 3x3) where it is worth it (Lavin and Gray 2016; relative error about 1e-6), direct
- * otherwise. Forward is always of the training kind: evaluation then shares the weights' layout. */
+ * F(4x4, 3x3) where it is worth it (Lavin and Gray 2016), direct otherwise; direct alone on a
+ * device that avoids Winograd. tests/unit/device/test_winograd.c measures the errors of both.
+ * Forward is always of the training kind: evaluation then shares the weights' layout. */
 #include "device/cpu/dnnl.h"
 #include "device/tune.h"
 
@@ -48,6 +49,12 @@ static void tell(const void *asked, struct sw_buf *key)
     sw_tune_key_conv(key, asked);
 }
 
+static void tell_direct(const void *asked, struct sw_buf *key)
+{
+    tell(asked, key);
+    sw_buf_printf(key, " without Winograd");
+}
+
 static int make(struct sw_stream *s, const struct sw_desc *src, const struct sw_conv_shape *c,
                 dnnl_data_type_t factor, struct sw_plan_passes passes, struct sw_plan **out,
                 struct sw_err *err)
@@ -67,9 +74,10 @@ static int make(struct sw_stream *s, const struct sw_desc *src, const struct sw_
                                  .groups = c->groups,
                                  .weight_plain = sw_desc_plain(SW_F32, 4, logical),
                                  .weight_layout = c->weight_layout,
-                                 .algorithm = dnnl_convolution_auto,
+                                 .algorithm = s->dev->avoid_winograd ? dnnl_convolution_direct
+                                                                     : dnnl_convolution_auto,
                                  .asked = c,
-                                 .tell = tell,
+                                 .tell = s->dev->avoid_winograd ? tell_direct : tell,
                                  .shape = &g,
                                  .describe = describe};
     struct sw_desc bias = sw_desc_plain(SW_F32, 1, &c->outputs);

@@ -111,6 +111,18 @@ static size_t round_up(size_t bytes)
     return (bytes + 63) / 64 * 64;
 }
 
+int sw_dnnl_need_room(struct sw_err *err)
+{
+    return sw_cpu_need_room("what oneDNN compiles", 16 << 20, err);
+}
+
+static int create(dnnl_primitive_t *out, const_dnnl_primitive_desc_t pd, const char *what,
+                  struct sw_err *err)
+{
+    int rc = sw_dnnl_need_room(err);
+    return rc == SW_OK ? sw_dnnl_check(dnnl_primitive_create(out, pd), what, err) : rc;
+}
+
 static int make_reorder(struct sw_dnnl_op *op, struct sw_dnnl_port *port,
                         const dnnl_memory_desc_t *inner, const dnnl_memory_desc_t *outer,
                         struct sw_err *err)
@@ -122,7 +134,7 @@ static int make_reorder(struct sw_dnnl_op *op, struct sw_dnnl_port *port,
         dnnl_reorder_primitive_desc_create(&pd, from, op->engine, to, op->engine, NULL),
         "preparing a reorder", err);
     if (rc == SW_OK)
-        rc = sw_dnnl_check(dnnl_primitive_create(&port->reorder, pd), "creating a reorder", err);
+        rc = create(&port->reorder, pd, "creating a reorder", err);
     if (rc == SW_OK)
         rc = sw_dnnl_check(dnnl_memory_create(&port->outer, outer, op->engine, DNNL_MEMORY_NONE),
                            "creating a memory object", err);
@@ -159,7 +171,7 @@ int sw_dnnl_op_init(struct sw_dnnl_op *op, struct sw_stream *s, const_dnnl_primi
     memset(op, 0, sizeof *op);
     int rc = sw_dnnl_open(s, &op->engine, &op->stream, err);
     if (rc == SW_OK)
-        rc = sw_dnnl_check(dnnl_primitive_create(&op->primitive, pd), "creating a primitive", err);
+        rc = create(&op->primitive, pd, "creating a primitive", err);
     const dnnl_memory_desc_t *md = sw_dnnl_md(pd, dnnl_query_scratchpad_md);
     size_t bytes = md ? dnnl_memory_desc_get_size(md) : 0;
     if (rc == SW_OK && bytes > 0) {

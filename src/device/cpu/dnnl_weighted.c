@@ -18,6 +18,7 @@ struct build {
     dnnl_memory_desc_t src, weight, dst; /* outside */
     dnnl_memory_desc_t plain, flat;      /* with flatten: the source as a port shows it */
     dnnl_engine_t engine;
+    bool winograd[SW_TUNE_PASSES]; /* which passes use it */
 };
 
 /* What a pass reads is of the factors' type, what it writes is floats. */
@@ -185,6 +186,11 @@ static int init_forward(struct build *b, struct sw_err *err)
                            SW_DNNL_PORT_COUNT(ports), err);
 }
 
+static bool is_winograd(const_dnnl_primitive_desc_t pd)
+{
+    return strstr(sw_dnnl_impl(pd), "wino") != NULL;
+}
+
 static int init_backward_data(struct build *b, struct sw_err *err)
 {
     dnnl_primitive_desc_t pd = NULL;
@@ -201,6 +207,7 @@ static int init_backward_data(struct build *b, struct sw_err *err)
          NULL},
         source_port(b, pd, DNNL_ARG_DIFF_SRC, SW_SLOT_DIFF_SRC, true),
     };
+    b->winograd[SW_TUNE_DATA] = is_winograd(pd);
     rc = sw_dnnl_op_init(&b->plan->backward_data, b->plan->base.stream, pd, ports,
                          SW_DNNL_PORT_COUNT(ports), err);
     dnnl_primitive_desc_destroy(pd);
@@ -222,6 +229,7 @@ static int init_backward_weights(struct build *b, struct sw_err *err)
         {DNNL_ARG_DIFF_BIAS, SW_SLOT_DIFF_BIAS, true, b->w->has_bias ? &b->w->bias : NULL, NULL,
          NULL},
     };
+    b->winograd[SW_TUNE_WEIGHTS] = is_winograd(pd);
     rc = sw_dnnl_op_init(&b->plan->backward_weights, b->plan->base.stream, pd, ports,
                          SW_DNNL_PORT_COUNT(ports), err);
     dnnl_primitive_desc_destroy(pd);
@@ -242,6 +250,18 @@ static int begin_plan(struct build *b, struct sw_err *err)
     return rc == SW_OK ? find_outside(b, err) : rc;
 }
 
+/* The plan is named after its forward pass; backward passes are added where they use Winograd's
+ * algorithm and that one does not. */
+static void name_plan(struct build *b)
+{
+    char *name = b->plan->base.algorithm;
+    size_t used = strlen(name), room = sizeof b->plan->base.algorithm - used;
+    if (is_winograd(b->forward))
+        return;
+    snprintf(name + used, room, "%s%s", b->winograd[SW_TUNE_DATA] ? " wino:data" : "",
+             b->winograd[SW_TUNE_WEIGHTS] ? " wino:weights" : "");
+}
+
 static int build_plan(struct build *b, struct sw_plan_passes passes, struct sw_err *err)
 {
     int rc = begin_plan(b, err);
@@ -251,9 +271,12 @@ static int build_plan(struct build *b, struct sw_plan_passes passes, struct sw_e
         rc = init_backward_data(b, err);
     if (rc == SW_OK && passes.backward_weights)
         rc = init_backward_weights(b, err);
-    if (rc == SW_OK)
-        sw_dnnl_plan_finish(b->plan, b->forward);
-    return rc;
+    if (rc != SW_OK)
+        return rc;
+
+    sw_dnnl_plan_finish(b->plan, b->forward);
+    name_plan(b);
+    return SW_OK;
 }
 
 static void end_build(struct build *b)

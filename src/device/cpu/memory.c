@@ -85,6 +85,15 @@ static void *alloc_small(size_t bytes)
     return block;
 }
 
+int sw_cpu_need_room(const char *what, size_t bytes, struct sw_err *err)
+{
+    void *p = sw_os()->map_pages(bytes);
+    if (!p)
+        return sw_err_nomem(err, what, bytes);
+    (void)sw_os()->unmap_pages(p, bytes);
+    return SW_OK;
+}
+
 void sw_cpu_place(struct sw_device *dev, void *p, size_t bytes, uint64_t nodes)
 {
     uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), from = (uintptr_t)p;

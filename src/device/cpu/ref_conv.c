@@ -8,6 +8,7 @@
  * cache. They, the order of additions and the partial sums of the weight gradient follow from the
  * shape alone, so results do not depend on the number of threads. */
 #include "base/os.h"
+#include "device/cpu/blas.h"
 #include "device/cpu/ref.h"
 #include "kernels/cpu/kernels.h"
 #include <omp.h>
@@ -267,6 +268,8 @@ int sw_ref_convolution(struct sw_stream *s, const struct sw_desc *src,
     int rc = sw_conv_check(src, shape, err);
     if (rc == SW_OK)
         rc = sw_ref_check_weight_layout(shape->weight_layout, err);
+    if (rc == SW_OK)
+        rc = sw_blas_hold_stream(s, err);
     if (rc != SW_OK)
         return rc;
     struct conv *c = (struct conv *)sw_ref_plan_new(sizeof *c, &ops, s, src, "im2col:openblas");

@@ -6,6 +6,7 @@
  *
  * Weights are stored row-major, or as [K, M] when they are another layer's, seen transposed. */
 #include "base/os.h"
+#include "device/cpu/blas.h"
 #include "device/cpu/ref.h"
 #include "kernels/cpu/kernels.h"
 
@@ -152,6 +153,8 @@ int sw_ref_inner_product(struct sw_stream *s, const struct sw_desc *src,
     bool turned = rc == SW_OK && is_turned(shape->weight_layout);
     if (rc == SW_OK && !turned)
         rc = sw_ref_check_weight_layout(shape->weight_layout, err);
+    if (rc == SW_OK)
+        rc = sw_blas_hold_stream(s, err);
     if (rc != SW_OK)
         return rc;
     struct ip *c = (struct ip *)sw_ref_plan_new(sizeof *c, &ops, s, src, "sgemm:openblas");

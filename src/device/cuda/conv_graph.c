@@ -182,8 +182,16 @@ static cudnnBackendDescriptor_t make_graph(cudnnStatus_t *e, const struct sw_cud
 
 /* ---- Choosing an engine ---- */
 
-/* Is the engine deterministic, and as precise as float, but for factors that may be rounded? */
-static bool suits(cudnnBackendDescriptor_t config, bool tf32)
+static bool is_winograd(cudnnBackendNumericalNote_t note)
+{
+    return note == CUDNN_NUMERICAL_NOTE_WINOGRAD ||
+           note == CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_4x4 ||
+           note == CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_6x6;
+}
+
+/* Is the engine deterministic, as precise as float (but for factors that may be rounded), and one
+ * that does not use Winograd's algorithm where the device avoids it? */
+static bool suits(cudnnBackendDescriptor_t config, bool tf32, bool avoid_winograd)
 {
     cudnnStatus_t e = CUDNN_STATUS_SUCCESS;
     cudnnBackendDescriptor_t engine = NULL;
@@ -203,19 +211,20 @@ static bool suits(cudnnBackendDescriptor_t config, bool tf32)
         good = note[i] != CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC &&
                (tf32 || note[i] != CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS) &&
                note[i] != CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION &&
-               note[i] != CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_13x13;
+               note[i] != CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_13x13 &&
+               !(avoid_winograd && is_winograd(note[i]));
     drop(engine);
     return good;
 }
 
 /* An execution plan of that engine; false when it does not work out. */
-static bool try_engine(cudnnBackendDescriptor_t config, bool tf32, cudnnHandle_t handle,
-                       struct sw_cuda_conv_graph *g)
+static bool try_engine(cudnnBackendDescriptor_t config, bool tf32, bool avoid_winograd,
+                       cudnnHandle_t handle, struct sw_cuda_conv_graph *g)
 {
     cudnnStatus_t e = CUDNN_STATUS_SUCCESS;
     cudnnBackendDescriptor_t plan = NULL;
     int64_t count = 0, bytes = 0;
-    if (!suits(config, tf32))
+    if (!suits(config, tf32, avoid_winograd))
         return false;
     create(&e, CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR, &plan);
     set(&e, plan, CUDNN_ATTR_EXECUTION_PLAN_HANDLE, CUDNN_TYPE_HANDLE, 1, &handle);
@@ -255,7 +264,7 @@ static void name_of(cudnnBackendDescriptor_t config, cudnnBackendHeurMode_t mode
 struct search {
     cudnnHandle_t handle;
     cudnnBackendHeurMode_t mode;
-    bool tf32;
+    bool tf32, avoid_winograd;
     const char *wanted;        /* the name of one; "": the first that will do */
     struct sw_tune_ways *ways; /* NULL, or all that will do are to be named */
 };
@@ -271,8 +280,9 @@ static bool look_at(const struct search *q, cudnnBackendDescriptor_t config, int
     if (!q->ways && q->wanted[0] && strcmp(name, q->wanted) != 0)
         return false;
     if (!q->ways)
-        return try_engine(config, q->tf32, q->handle, g);
-    if (q->ways->count < SW_TUNE_WAYS && try_engine(config, q->tf32, q->handle, &tried)) {
+        return try_engine(config, q->tf32, q->avoid_winograd, q->handle, g);
+    if (q->ways->count < SW_TUNE_WAYS &&
+        try_engine(config, q->tf32, q->avoid_winograd, q->handle, &tried)) {
         sw_tune_add_way(q->ways, name);
         drop(tried.plan);
     }
@@ -313,6 +323,7 @@ static bool look_for(const struct sw_cuda_conv_question *q, enum sw_tune_pass pa
     const struct search all = {.handle = s->dnn,
                                .mode = CUDNN_HEUR_MODE_A,
                                .tf32 = q->tf32,
+                               .avoid_winograd = q->stream->dev->avoid_winograd,
                                .wanted = q->wanted,
                                .ways = ways};
     struct search rest = all;

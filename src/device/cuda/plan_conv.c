@@ -319,6 +319,8 @@ static int tuned_plan(struct question *q, struct sw_plan_passes passes, struct s
     snprintf(library, sizeof library, "cuDNN %zu", cudnnGetVersion());
     sw_buf_printf(&what, "convolution of %s to ", sw_desc_text(q->src, text));
     sw_tune_key_conv(&what, q->shape);
+    if (q->stream->dev->avoid_winograd)
+        sw_buf_printf(&what, " without Winograd");
     const struct sw_cuda_tuned tuned = {.what = sw_buf_text(&what),
                                         .library = library,
                                         .user = q,

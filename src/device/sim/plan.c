@@ -127,6 +127,7 @@ struct sw_sim_make {
     int (*make)(const struct sw_sim_make *m, struct sw_stream *cpu, struct sw_plan **out,
                 struct sw_err *err);
     struct sw_tune *tune; /* the device's */
+    bool avoid_winograd;  /* the device's */
     struct sw_plan *made;
     int rc;
     struct sw_err err;
@@ -138,6 +139,7 @@ static int run_make(struct sw_sim_stream *s, struct sw_sim_op *op, struct sw_err
     struct sw_sim_make *m = op->u.make;
     (void)err;
     s->cpu->dev->tune = m->tune;
+    s->cpu->dev->avoid_winograd = m->avoid_winograd;
     m->rc = m->make(m, s->cpu, &m->made, &m->err);
     return SW_OK;
 }
@@ -155,6 +157,7 @@ static int make_inner(struct sw_stream *s, struct sw_sim_make *m, struct sw_err 
 {
     const struct sw_sim_op op = {.type = &make_type, .u.make = m};
     m->tune = s->dev->tune;
+    m->avoid_winograd = s->dev->avoid_winograd;
     int rc = sw_sim_push(s, &op, err);
     if (rc != SW_OK)
         return rc;

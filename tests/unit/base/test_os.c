@@ -114,7 +114,11 @@ static void read_file_knows_its_limit(void **state)
     sw_free(text);
     assert_int_equal(sw_os_read_file(scratch_path("none"), 9, &text, &bytes, &err),
                      SW_ERR_NOTFOUND);
-    assert_int_equal(sw_os_read_file(scratch_dir, 9, &text, &bytes, &err), SW_ERR_IO);
+    assert_int_equal(sw_os_read_file(scratch_dir, 9, &text, &bytes, &err), SW_ERR_FORMAT);
+    assert_non_null(strstr(err.text, "is a directory, not a regular file"));
+    assert_int_equal(mkfifo(scratch_path("fifo"), 0600), 0); /* nobody waits for a writer */
+    assert_int_equal(sw_os_read_file(scratch_path("fifo"), 9, &text, &bytes, &err), SW_ERR_FORMAT);
+    assert_non_null(strstr(err.text, "is a pipe, not a regular file"));
     /* A file whose size fstat does not know. */
     assert_int_equal(sw_os_read_file("/proc/self/status", 1 << 20, &text, &bytes, &err), SW_OK);
     assert_true(bytes > 100 && strlen(text) == bytes);

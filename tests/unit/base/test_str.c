@@ -114,6 +114,46 @@ static void nearest_gives_up_on_far_words(void **state)
     assert_null(sw_str_nearest("x", words, 0));
 }
 
+/* What is ruled out without a look at the letters' order is no loss: of all short words over three
+ * letters the nearest is the one that distances alone would choose. */
+static void nearest_is_what_the_distances_say(void **state)
+{
+    (void)state;
+    enum { WORDS = 3 * 3 * 3 * 3 * 3 };
+    static char text[WORDS][6];
+    const char *words[WORDS];
+    for (int i = 0; i < WORDS; i++) {
+        const int digit[5] = {i % 3, i / 3 % 3, i / 9 % 3, i / 27 % 3, i / 81};
+        for (int k = 0; k < 1 + i % 5; k++)
+            text[i][k] = (char)('a' + digit[k]);
+        words[i] = text[i];
+    }
+    for (int i = 0; i < WORDS; i++)
+        for (int first = 0; first < WORDS; first += 9) {
+            const char *near = sw_str_nearest(words[i], words + first, 9), *best = NULL;
+            for (int k = 0; k < 9; k++) {
+                int d = sw_str_distance(words[i], words[first + k]);
+                if (d <= 1 && (!best || d < sw_str_distance(words[i], best)))
+                    best = words[first + k];
+            }
+            assert_true(near == best);
+        }
+}
+
+static void a_long_text_is_printed_whole(void **state)
+{
+    (void)state;
+    struct sw_buf b = {0};
+    char long_text[500];
+    memset(long_text, 'x', sizeof long_text - 1);
+    long_text[sizeof long_text - 1] = '\0';
+    for (int i = 0; i < 20; i++)
+        sw_buf_printf(&b, "%.*s|", 25 * i, long_text);
+    assert_int_equal(b.length, 25 * 190 + 20);
+    assert_int_equal(strlen(sw_buf_text(&b)), b.length);
+    sw_buf_fini(&b);
+}
+
 static void int_takes_whole_decimals_only(void **state)
 {
     (void)state;
@@ -220,6 +260,8 @@ int main(void)
         cmocka_unit_test(match_of_many_stars_is_not_exponential),
         cmocka_unit_test(distance_counts_edits_and_swaps),
         cmocka_unit_test(nearest_gives_up_on_far_words),
+        cmocka_unit_test(nearest_is_what_the_distances_say),
+        cmocka_unit_test(a_long_text_is_printed_whole),
         cmocka_unit_test(int_takes_whole_decimals_only),
         cmocka_unit_test(real_takes_finite_decimals_only),
         cmocka_unit_test(bytes_know_decimal_and_binary_units),

@@ -1,6 +1,6 @@
 /* GPUs and network cards where they hang, how GPUs reach each other, and which of them are visible.
  */
-#include "recorded.h"
+#include "boards.h"
 #include <string.h>
 
 static int count(const struct sw_machine *m, enum sw_io_kind kind)
@@ -98,6 +98,52 @@ static void servers_have_gpus_and_cards_on_their_packages(void **state)
     sw_machine_free(m);
 }
 
+static void check_links(const struct sw_machine *m, const double (*want)[BOARD_GPUS])
+{
+    check_map(m);
+    assert_int_equal(m->gpu_count, BOARD_GPUS);
+    for (int a = 0; a < BOARD_GPUS; a++)
+        for (int b = 0; b < BOARD_GPUS; b++)
+            if (a != b && sw_gpu_nvlink(m, a, b) != want[a][b])
+                fail_msg("from GPU %d to %d: %g GB/s, not %g", a, b, sw_gpu_nvlink(m, a, b),
+                         want[a][b]);
+}
+
+static void direct_links_are_read_as_they_are(void **state)
+{
+    (void)state;
+    const struct board_link pairs[] = {{0, 1, 50000}, {2, 3, 25000}};
+    struct sw_machine *m = board(pairs, 2);
+    check_links(m, (const double[][BOARD_GPUS]){{0, 50}, {50, 0}, {0, 0, 0, 25}, {0, 0, 25}});
+    sw_machine_free(m);
+
+    const struct board_link crossed[] = {{0, 2, 25000}, {1, 3, 50000}};
+    m = board(crossed, 2);
+    check_links(m, (const double[][BOARD_GPUS]){{0, 0, 25}, {0, 0, 0, 50}, {25}, {0, 50}});
+    sw_machine_free(m);
+
+    m = board(NULL, 0);
+    check_links(m, (const double[BOARD_GPUS][BOARD_GPUS]){{0}});
+    sw_machine_free(m);
+}
+
+/* Two GPUs exchange through switches what the slower of them has to all of these; what is direct
+ * comes on top. */
+static void links_through_switches_count(void **state)
+{
+    (void)state;
+    const struct board_link all[] = {{0, 4, 50000}, {0, 5, 25000}, {1, 4, 25000}, {1, 5, 25000},
+                                     {2, 4, 25000}, {2, 5, 25000}, {3, 5, 25000}, {2, 3, 12500}};
+    struct sw_machine *m = board(all, 7);
+    check_links(m, (const double[][BOARD_GPUS]){
+                       {0, 50, 50, 25}, {50, 0, 50, 25}, {50, 50, 0, 25}, {25, 25, 25, 0}});
+    sw_machine_free(m);
+    m = board(all, 8);
+    check_links(m, (const double[][BOARD_GPUS]){
+                       {0, 50, 50, 25}, {50, 0, 50, 25}, {50, 50, 0, 37.5}, {25, 25, 37.5, 0}});
+    sw_machine_free(m);
+}
+
 static void machines_without_gpus_have_none(void **state)
 {
     (void)state;
@@ -148,8 +194,10 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_dgx2_has_its_gpus_behind_switches),
         cmocka_unit_test(servers_have_gpus_and_cards_on_their_packages),
+        cmocka_unit_test(direct_links_are_read_as_they_are),
+        cmocka_unit_test(links_through_switches_count),
         cmocka_unit_test(machines_without_gpus_have_none),
         cmocka_unit_test(cuda_visible_devices_means_what_it_means_to_cuda),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, scratch_begin, scratch_end);
 }

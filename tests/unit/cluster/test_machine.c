@@ -2,6 +2,7 @@
 #include "cluster/quota.h"
 #include "recorded.h"
 #include "unit/faulty_os.h"
+#include "unit/scratch.h"
 #include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -179,6 +180,37 @@ static void sources_that_are_no_machine_are_refused(void **state)
     check_refused("numa:four", SW_ERR_FORMAT);
     check_refused("a quick machine", SW_ERR_FORMAT);
     check_refused(SW_SOURCE_DIR "/CMakeLists.txt", SW_ERR_FORMAT);
+    check_refused(SW_SOURCE_DIR "/docs", SW_ERR_FORMAT);
+}
+
+static void check_file_refused(const char *text, const char *reason)
+{
+    const char *path = scratch_path("machine.xml");
+    struct sw_machine *m = NULL;
+    struct sw_err err = {0};
+    FILE *f = fopen(path, "w");
+    assert_non_null(f);
+    assert_true(fputs(text, f) >= 0);
+    assert_int_equal(fclose(f), 0);
+    assert_int_equal(sw_machine_from(path, &m, &err), SW_ERR_FORMAT);
+    if (!strstr(err.text, path) || !strstr(err.text, reason))
+        fail_msg("the message \"%s\" does not say \"%s\"", err.text, reason);
+}
+
+static void a_file_that_is_refused_has_a_reason(void **state)
+{
+    (void)state;
+#define XML                                                                                        \
+    "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<!DOCTYPE topology SYSTEM \"hwloc2.dtd\">\n"
+    check_file_refused(XML "<topology version=\"9.1\">\n</topology>\n", "written by hwloc 9");
+    check_file_refused(XML "<topology version=\"9.1\">\n</topology>\n",
+                       "lstopo --input FILE --export-xml-flags v2 NEW_FILE.xml");
+    check_file_refused(XML "<topology version=\"2.0\">\n  <object type=\"Machine\"",
+                       "cut off after");
+    check_file_refused(XML "<topology version=\"2.0\">\n</topology>\n", "HWLOC_XML_VERBOSE=1");
+    check_file_refused(XML "<svg version=\"1.1\"></svg>\n", "no <topology> element");
+    check_file_refused("", "no <topology> element");
+#undef XML
 }
 
 static void too_many_cores_are_refused(void **state)
@@ -357,6 +389,7 @@ int main(void)
         cmocka_unit_test(a_dgx2_keeps_its_four_allowed_cores),
         cmocka_unit_test(caches_say_which_cores_share_them),
         cmocka_unit_test(sources_that_are_no_machine_are_refused),
+        cmocka_unit_test(a_file_that_is_refused_has_a_reason),
         cmocka_unit_test(too_many_cores_are_refused),
         cmocka_unit_test(every_allocation_may_fail),
         cmocka_unit_test(this_machine_is_what_the_system_allows),
@@ -367,5 +400,5 @@ int main(void)
         WITH_ROOT(version_1_quotas_limit),
         cmocka_unit_test(a_quota_limits_computing_threads),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, scratch_begin, scratch_end);
 }

@@ -1,7 +1,7 @@
 /* Workers on GPUs: on the NUMA node of their GPU, with GPUs close to one another in a group. */
 #include "base/os.h"
+#include "boards.h"
 #include "cluster/placement.h"
-#include "recorded.h"
 #include <string.h>
 
 static struct sw_cluster_shape shape_of(int groups, int workers, bool bind)
@@ -209,6 +209,24 @@ static void gpus_of_a_group_are_close_to_one_another(void **state)
     sw_machine_free(m);
 }
 
+/* Wherever they hang on PCIe. */
+static void groups_follow_direct_links(void **state)
+{
+    (void)state;
+    const struct board_link pairs[] = {{0, 1, 50000}, {2, 3, 50000}};
+    const struct board_link crossed[] = {{0, 2, 50000}, {1, 3, 50000}};
+    const struct board_link last[] = {{1, 2, 50000}};
+    struct sw_machine *m = board(pairs, 2);
+    check_chosen(m, 2, 2, (const int[]){0, 1, 2, 3});
+    sw_machine_free(m);
+    m = board(crossed, 2);
+    check_chosen(m, 2, 2, (const int[]){0, 2, 1, 3});
+    sw_machine_free(m);
+    m = board(last, 1);
+    check_chosen(m, 1, 2, (const int[]){1, 2});
+    sw_machine_free(m);
+}
+
 static void gpus_can_be_named(void **state)
 {
     (void)state;
@@ -315,10 +333,11 @@ int main(void)
         cmocka_unit_test(workers_sit_on_the_node_of_their_gpu_on_recorded_machines),
         cmocka_unit_test(oversubscribed_workers_stay_on_their_node),
         cmocka_unit_test(gpus_of_a_group_are_close_to_one_another),
+        cmocka_unit_test(groups_follow_direct_links),
         cmocka_unit_test(gpus_can_be_named),
         cmocka_unit_test(a_gpu_without_a_node_gets_cores_that_are_left),
         cmocka_unit_test(prefetch_sits_near_the_gpu),
         cmocka_unit_test(workers_without_a_gpu_get_the_cores_that_are_left),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, scratch_begin, scratch_end);
 }

@@ -57,9 +57,9 @@ static void threads_that_compute_nothing_get_what_is_left(void **state)
 {
     (void)state;
     struct plan full = make("numa:2 core:4 pu:1", 0, 2, 2, true, false);
-    check_row(sw_placement_helper(full.p, SW_PLACE_MAIN), "main", 0, "0-7", 1, "no core is left");
+    check_row(sw_placement_helper(full.p, SW_PLACE_MAIN), "main", 0, "0-7", 1, "none is spare");
     check_row(sw_placement_helper(full.p, SW_PLACE_HISTORY), "history", 0, "0-7", 1,
-              "no core is left");
+              "none is spare");
     drop(&full);
     struct plan spare = make("numa:2 core:4 pu:1", 0, 3, 1, true, false);
     assert_true(sw_core_set_count(&spare.p->spare) > 0);

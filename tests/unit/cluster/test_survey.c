@@ -15,6 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static char root[64], proc_root[96], sys_root[96];
 
@@ -204,6 +205,18 @@ static void bridges_that_redirect_are_counted(void **state)
     sw_survey_fini(&s);
 }
 
+static void busy_cpus_are_counted(void **state)
+{
+    (void)state;
+    double ticks = (double)sysconf(_SC_CLK_TCK);
+    assert_true(isnan(sw_survey_busy_s(proc_root)));
+    write_text("proc/stat",
+               "cpu  100 20 30 90000 80000 4 5 600 7000 0\ncpu0 1 1 1 1 1 1 1 1 1 1\n");
+    assert_true(sw_survey_busy_s(proc_root) == 759 / ticks);
+    write_text("proc/stat", "cpu  100 20 30\n");
+    assert_true(isnan(sw_survey_busy_s(proc_root)));
+}
+
 static void disk_of_a_folder_is_known(void **state)
 {
     (void)state;
@@ -222,6 +235,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(smallest_memory_limit_on_the_way_up_counts, begin, end),
         cmocka_unit_test_setup_teardown(links_are_read_now_and_at_most, begin, end),
         cmocka_unit_test_setup_teardown(bridges_that_redirect_are_counted, begin, end),
+        cmocka_unit_test_setup_teardown(busy_cpus_are_counted, begin, end),
         cmocka_unit_test_setup_teardown(disk_of_a_folder_is_known, begin, end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

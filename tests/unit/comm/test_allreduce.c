@@ -64,7 +64,9 @@ struct ring {
     struct sw_device *dev[MOST_RANKS];
     struct sw_stream *compute[MOST_RANKS];
     struct sw_allreduce *a;
-    float *host[MOST_RANKS][BUCKETS]; /* what each gives */
+    /* What each gives in each round. A copy may read it until the streams have ended, also one that
+     * the next round should have waited for. */
+    float *host[ROUNDS][MOST_RANKS][BUCKETS];
 };
 
 static const int64_t elements[BUCKETS] = {4096, 1, 70, 333, 16};
@@ -87,11 +89,10 @@ static void open_library(struct ring *g)
     ASSERT_OK(sw_collective_open(ops, g->dev, g->ranks, 1000, &g->library, &err));
 }
 
-static struct ring ring_open(int ranks, enum way way)
+static struct ring ring_open_with(int ranks, enum way way, struct sw_sim_conf conf)
 {
     struct ring g = {.ranks = ranks, .way = way};
     struct sw_err err;
-    struct sw_sim_conf conf = small_conf();
     for (int r = 0; r < ranks; r++) {
         conf.gpus = ranks;
         ASSERT_OK(sw_sim_open(&conf, r, &g.dev[r], &err));
@@ -117,6 +118,11 @@ static struct ring ring_open(int ranks, enum way way)
     return g;
 }
 
+static struct ring ring_open(int ranks, enum way way)
+{
+    return ring_open_with(ranks, way, small_conf());
+}
+
 static void ring_close(struct ring *g)
 {
     struct sw_err err;
@@ -129,27 +135,29 @@ static void ring_close(struct ring *g)
     sw_collective_close(g->library);
     for (int r = 0; r < g->ranks; r++) {
         sw_device_close(g->dev[r]);
-        for (int b = 0; b < BUCKETS; b++)
-            free(g->host[r][b]);
+        for (int round = 0; round < ROUNDS; round++)
+            for (int b = 0; b < BUCKETS; b++)
+                free(g->host[round][r][b]);
     }
 }
 
-/* The rank's kernels write the bucket. */
+/* The rank's kernels write the bucket, once in a round (from 1). */
 static int fill(struct ring *g, int r, int b, uint64_t round, struct sw_err *err)
 {
     struct rng rng = rng_of(round * 100 + (uint64_t)(r * BUCKETS + b));
-    free(g->host[r][b]);
-    g->host[r][b] = random_floats(&rng, elements[b], -1, 1);
-    return sw_copy(g->compute[r], sw_allreduce_bucket(g->a, r, b), g->host[r][b],
+    float **host = &g->host[round - 1][r][b];
+    assert_null(*host);
+    *host = random_floats(&rng, elements[b], -1, 1);
+    return sw_copy(g->compute[r], sw_allreduce_bucket(g->a, r, b), *host,
                    (size_t)elements[b] * sizeof(float), err);
 }
 
-static float tree_sum(const struct ring *g, int b, int64_t i)
+static float tree_sum(const struct ring *g, int b, uint64_t round, int64_t i)
 {
     float stack[SW_TREE_DEPTH];
     int top = 0;
     for (int r = 0; r < g->ranks; r++) {
-        stack[top++] = g->host[r][b][i];
+        stack[top++] = g->host[round - 1][r][b][i];
         for (int adds = sw_tree_adds(g->ranks, r, r + 1); adds > 0; adds--, top--)
             stack[top - 2] += stack[top - 1];
     }
@@ -157,7 +165,7 @@ static float tree_sum(const struct ring *g, int b, int64_t i)
 }
 
 /* A library's order is its own, but one for all. */
-static void assert_sums(struct ring *g, int b)
+static void assert_sums(struct ring *g, int b, uint64_t round)
 {
     float *got = get_floats(elements[b]), *first = get_floats(elements[b]);
     for (int r = 0; r < g->ranks; r++) {
@@ -167,10 +175,12 @@ static void assert_sums(struct ring *g, int b)
             memcpy(first, got, (size_t)elements[b] * sizeof(float));
         assert_memory_equal(got, first, (size_t)elements[b] * sizeof(float));
         float near = g->way == LIBRARY ? 1e-6f * (float)g->ranks : 0;
-        for (int64_t i = 0; i < elements[b]; i++)
-            if (!(fabsf(got[i] - tree_sum(g, b, i)) <= near))
+        for (int64_t i = 0; i < elements[b]; i++) {
+            float want = tree_sum(g, b, round, i);
+            if (!(fabsf(got[i] - want) <= near))
                 fail_msg("%d ranks: element %lld of bucket %d is %.9g on rank %d, not %.9g",
-                         g->ranks, (long long)i, b, (double)got[i], r, (double)tree_sum(g, b, i));
+                         g->ranks, (long long)i, b, (double)got[i], r, (double)want);
+        }
     }
     free(got);
     free(first);
@@ -193,7 +203,7 @@ static void run_round(struct ring *g, uint64_t round, struct rng *rng)
         assert_int_equal(sw_allreduce_wait(g->a, b, round, 1000), SW_OK);
         for (int r = 0; r < g->ranks; r++)
             ASSERT_OK(sw_allreduce_take(g->a, r, b, g->compute[r], &err));
-        assert_sums(g, b);
+        assert_sums(g, b, round);
     }
 }
 
@@ -279,11 +289,14 @@ static void a_library_has_sums_of_one(void **state)
 
 /* ---- What goes wrong ---- */
 
-/* One that reads the sum, or writes the bucket anew, without having taken it. */
+/* One that reads the sum, or writes the bucket anew, without having taken it. The copies of the
+ * first round still run then, and read host memory until the streams end. */
 static void a_bucket_is_not_taken(enum way way)
 {
-    struct ring g = ring_open(3, way);
+    struct sw_sim_conf conf = small_conf();
     struct sw_err err;
+    conf.copy_delay_us = 5000;
+    struct ring g = ring_open_with(3, way, conf);
     for (int r = 0; r < 3; r++) {
         ASSERT_OK(fill(&g, r, 0, 1, &err));
         ASSERT_OK(sw_allreduce_give(g.a, r, 0, 1, g.compute[r], &err));

@@ -12,11 +12,9 @@ static struct support_conf conf;
 static void make_csv(void)
 {
     struct sw_buf b = {0};
-    const int64_t most = 1 << 20;
     for (int i = 0; i < FIELD_RECORDS; i++)
         sw_buf_printf(&b, "%d,%d,%d,c%d\n", i, 2 * i, 3 * i, i % 3);
     support_init(&conf, "csv");
-    support_set(&conf, "max_bytes", &most, sizeof most);
     support_strings(&conf, "paths", 0, support_gzip("t.gz", b.text, b.length), NULL);
     support_strings(&conf, "target", 1, "1", NULL);
     support_text(&conf, "label", "last");
@@ -26,12 +24,10 @@ static void make_csv(void)
 static void make_text(void)
 {
     struct sw_buf b = {0};
-    const int64_t most = 1 << 20;
     const int words = 2;
     for (int i = 0; i < 9 * FIELD_RECORDS; i++)
         sw_buf_printf(&b, "w%d ", i * i % 97);
     support_init(&conf, "text");
-    support_set(&conf, "max_bytes", &most, sizeof most);
     support_set(&conf, "unit", &words, sizeof words);
     support_int(&conf, "length", 8);
     support_strings(&conf, "paths", 0, support_write("t.txt", b.text, b.length), NULL);
@@ -43,7 +39,6 @@ static void make_pairs(void)
     static float image[FIELD_RECORDS][3];
     static double text[FIELD_RECORDS][5];
     struct sw_buf tags = {0}, labels = {0};
-    const int64_t most = 1 << 20;
     const bool sets = true;
     for (int i = 0; i < FIELD_RECORDS; i++) {
         for (int k = 0; k < 3; k++)
@@ -54,7 +49,6 @@ static void make_pairs(void)
         sw_buf_printf(&labels, i % 4 ? "%d\n" : "%d 9\n", i % 5);
     }
     support_init(&conf, "pairs");
-    support_set(&conf, "max_bytes", &most, sizeof most);
     support_set(&conf, "label_sets", &sets, sizeof sets);
     support_strings(&conf, "paths", 0, npy_write("x", "<f4", "(50, 3)", image, sizeof image), NULL);
     support_strings(&conf, "text", 1, npy_write("y", "<f8", "(50, 5)", text, sizeof text), NULL);

@@ -12,7 +12,7 @@ static int parse(const struct message *m, struct sw_datum *d, struct sw_err *err
     if (!rc && d->kind == SW_DATUM_F32) {
         float *values = malloc(d->floats * sizeof *values);
         assert_non_null(values);
-        sw_datum_floats(copy, m->count, values);
+        sw_datum_floats(copy, m->count, d->floats, values);
         free(values);
     }
     free(copy);
@@ -65,9 +65,12 @@ static void datum_of_floats_comes_packed_or_one_by_one(void **state)
     assert_int_equal(d.kind, SW_DATUM_F32);
     assert_int_equal(d.floats, 4);
     assert_false(d.has_label);
-    sw_datum_floats(m.bytes, m.count, values);
+    sw_datum_floats(m.bytes, m.count, 4, values);
     const float want[4] = {1, 3.5f, -4, 0.25f};
     assert_memory_equal(values, want, sizeof want);
+    values[2] = 7;
+    sw_datum_floats(m.bytes, m.count, 2, values); /* not a float more than there is room for */
+    assert_true(values[1] == 3.5f && values[2] == 7);
 }
 
 static void datum_of_a_picture_file_needs_no_sides(void **state)

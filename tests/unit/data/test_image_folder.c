@@ -152,6 +152,56 @@ static void pictures_become_grey_where_one_channel_is_asked_for(void **state)
     support_setup(state);
 }
 
+static void files_that_are_not_read_are_counted_and_told(void **state)
+{
+    struct sw_data_conf conf = cropped();
+    struct sw_source *s = NULL;
+    struct sw_err err = {0};
+    struct sw_buf text = {0};
+    (void)state;
+    support_mkdir("mixed");
+    support_mkdir("mixed/a");
+    support_mkdir("mixed/a/deeper");
+    support_level("mixed/a/1.jpg", 16, 16, 1);
+    support_write("mixed/a/2.GIF", "GIF89a", 6);
+    support_write("mixed/a/deeper/3.gif", "GIF89a", 6);
+    support_write("mixed/a/4.webp", "RIFF", 4);
+    support_write("mixed/a/README", "text", 4);
+    ASSERT_OK(
+        open_folder(support_path("mixed"), NULL, NULL, &conf, false, false, NULL, NULL, &s, &err));
+    sw_data_describe(s, &text);
+    ASSERT_CONTAINS(sw_buf_text(&text), "mixed, 4 files left out, no JPEG or PNG: 2 .gif, 1 .webp, "
+                                        "1 no ending");
+    sw_buf_fini(&text);
+    sw_source_close(s);
+    support_remove_all(state);
+    support_setup(state);
+}
+
+static void a_class_without_a_picture_is_refused_unless_it_is_listed(void **state)
+{
+    struct sw_data_conf conf = cropped();
+    struct sw_source *s = NULL;
+    struct sw_err err = {0};
+    (void)state;
+    support_mkdir("some");
+    support_mkdir("some/a");
+    support_mkdir("some/blank");
+    support_level("some/a/1.jpg", 16, 16, 1);
+    assert_int_equal(
+        open_folder(support_path("some"), NULL, NULL, &conf, false, false, NULL, NULL, &s, &err),
+        SW_ERR_NOTFOUND);
+    ASSERT_CONTAINS(err.text, "some: no picture (.jpg, .jpeg, .jpe, .png) in the folder of class "
+                              "blank; remove the folder, or list the classes in class_names");
+    const char *names = support_write("names", "blank\na\nlater\n", 14);
+    ASSERT_OK(
+        open_folder(support_path("some"), NULL, names, &conf, false, false, NULL, NULL, &s, &err));
+    assert_int_equal(s->classes, 3);
+    sw_source_close(s);
+    support_remove_all(state);
+    support_setup(state);
+}
+
 static void what_is_no_folder_of_classes_is_refused(void **state)
 {
     struct sw_data_conf conf = cropped();
@@ -450,6 +500,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(classes_and_order_are_those_of_names),
         cmocka_unit_test(pictures_become_grey_where_one_channel_is_asked_for),
+        cmocka_unit_test(files_that_are_not_read_are_counted_and_told),
+        cmocka_unit_test(a_class_without_a_picture_is_refused_unless_it_is_listed),
         cmocka_unit_test(what_is_no_folder_of_classes_is_refused),
         cmocka_unit_test(without_keys_all_pictures_are_as_large_as_the_first),
         cmocka_unit_test(a_damaged_picture_stops_with_file_and_reason),

@@ -175,6 +175,31 @@ static void an_lmdb_that_is_cut_short_is_refused(void **state)
     refused(path, SW_ERR_FORMAT, "");
 }
 
+static void an_lmdb_that_is_cut_while_it_is_read_is_an_error(void **state)
+{
+    static struct message m[200];
+    struct sw_records r;
+    struct sw_err err = {0};
+    unsigned char scratch[64];
+    const void *out = NULL;
+    (void)state;
+    for (int i = 0; i < 200; i++)
+        m[i] = pixels(i, 2);
+    const char *path = message_lmdb("mapped.mdb", m, 200);
+    ASSERT_OK(open_lmdb(path, NULL, &r, &err));
+    ASSERT_OK(r.format->fetch(&r, 150, 0, scratch, &out, &err));
+    ASSERT_OK(sw_records_check(&r, &err));
+    assert_int_equal(truncate(path, 4096), 0);
+    for (int i = 0; i < 12; i++)
+        (void)((const volatile unsigned char *)out)[i]; /* what was handed out before */
+    assert_int_equal(sw_records_check(&r, &err), SW_ERR_FORMAT);
+    ASSERT_CONTAINS(err.text, "mapped.mdb: was truncated from ");
+    assert_int_equal(r.format->fetch(&r, 151, 0, scratch, &out, &err), SW_ERR_FORMAT);
+    assert_int_equal(truncate(path, 64 << 10), 0);
+    assert_int_equal(sw_records_check(&r, &err), SW_ERR_FORMAT);
+    sw_records_close(&r);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -184,6 +209,7 @@ int main(void)
         cmocka_unit_test(lmdb_of_floats_gives_floats),
         cmocka_unit_test(what_is_no_lmdb_of_datums_is_refused),
         cmocka_unit_test(an_lmdb_that_is_cut_short_is_refused),
+        cmocka_unit_test(an_lmdb_that_is_cut_while_it_is_read_is_an_error),
     };
     return cmocka_run_group_tests_name("lmdb", tests, support_setup, support_teardown);
 }

@@ -105,11 +105,9 @@ static int open_conf(const struct support_conf *c, struct sw_records *r, struct 
 
 static void set(struct support_conf *c, const char *path, const char *a, const char *b)
 {
-    const int64_t most = 1 << 20;
     support_init(c, "mat");
     support_strings(c, "paths", 0, path, NULL);
     support_strings(c, "fields", 1, a, b);
-    memcpy(c->bytes + support_row(c->format, "max_bytes")->offset, &most, sizeof most);
 }
 
 /* ---- Reading ---- */
@@ -253,8 +251,6 @@ static void wikipedia_features_are_read(void **state)
     if (!support_shared("wikipedia-xmodal/raw_features.mat", path))
         skip();
     set(&c, path, "image:I_tr", "text:T_tr");
-    const int64_t most = 1 << 30;
-    memcpy(c.bytes + support_row(c.format, "max_bytes")->offset, &most, sizeof most);
     ASSERT_OK(open_conf(&c, &r, &err));
     assert_int_equal(r.count, 2173);
     ASSERT_OK(r.format->fetch(&r, 1, 0, NULL, &out, &err));

@@ -7,9 +7,7 @@ static struct support_conf conf;
 
 static void begin(bool sets)
 {
-    const int64_t most = 1 << 20;
     support_init(&conf, "pairs");
-    support_set(&conf, "max_bytes", &most, sizeof most);
     support_set(&conf, "label_sets", &sets, sizeof sets);
 }
 

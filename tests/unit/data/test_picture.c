@@ -198,13 +198,73 @@ static unsigned char *frame_of(unsigned char *data, size_t bytes)
     return NULL;
 }
 
+/* A grey picture in 64 scans: the mean of each block, then one for each of its frequencies. */
+static unsigned char *jpeg_of_64_scans(int side, size_t *bytes)
+{
+    struct jpeg_compress_struct c;
+    struct jpeg_error_mgr errors;
+    static jpeg_scan_info scans[64];
+    unsigned char *out = NULL, *row = calloc(1, (size_t)side);
+    unsigned long out_bytes = 0;
+    c.err = jpeg_std_error(&errors);
+    jpeg_create_compress(&c);
+    jpeg_mem_dest(&c, &out, &out_bytes);
+    c.image_height = c.image_width = (JDIMENSION)side;
+    c.input_components = 1;
+    c.in_color_space = JCS_GRAYSCALE;
+    jpeg_set_defaults(&c);
+    for (int i = 0; i < 64; i++)
+        scans[i] = (jpeg_scan_info){.comps_in_scan = 1, .Ss = i, .Se = i};
+    c.scan_info = scans;
+    c.num_scans = 64;
+    jpeg_start_compress(&c, TRUE);
+    for (int y = 0; y < side; y++)
+        jpeg_write_scanlines(&c, &row, 1);
+    jpeg_finish_compress(&c);
+    jpeg_destroy_compress(&c);
+    free(row);
+    *bytes = out_bytes;
+    return out;
+}
+
+/* Decodes with a limit of pixels. */
+static int decode_within(const void *data, size_t bytes, int64_t max_pixels, struct sw_err *err)
+{
+    struct sw_decoder *d = new_decoder();
+    struct sw_room room = {0};
+    struct sw_picture out;
+    const struct sw_picture p = {.encoded = true, .data = data, .bytes = bytes};
+    sw_decoder_limit(d, max_pixels);
+    int rc = sw_picture_decode(d, &p, 1, &room, &out, err);
+    sw_room_fini(&room);
+    sw_decoder_free(d);
+    return rc;
+}
+
+static void a_limit_of_pixels_bounds_size_and_scans(void **state)
+{
+    enum { SIDE = 40, PIXELS = SIDE * SIDE };
+    struct sw_err err = {0};
+    size_t bytes;
+    (void)state;
+    unsigned char *data = jpeg_of_64_scans(SIDE, &bytes);
+    ASSERT_OK(decode_within(data, bytes, SW_PICTURE_MAX_PIXELS, &err));
+    ASSERT_OK(decode_within(data, bytes, 4 * PIXELS, &err)); /* 80 passes over that many */
+    assert_int_equal(decode_within(data, bytes, PIXELS, &err), SW_ERR_FORMAT);
+    ASSERT_CONTAINS(err.text, "21 scans of 1600 pixels; expected at most 100 scans, and 20 times "
+                              "max_pixels = 1600 in all");
+    assert_int_equal(decode_within(data, bytes, PIXELS - 1, &err), SW_ERR_FORMAT);
+    ASSERT_CONTAINS(err.text, "expected sides of 1 to 65535 and at most max_pixels = 1599 pixels");
+    free(data);
+}
+
 static void a_jpeg_that_lies_about_its_size_is_refused(void **state)
 {
     static const struct {
         int height, width;
         const char *part;
     } lies[] = {
-        {65500, 65500, "expected sides of 1 to 65535 and at most 100 million pixels"},
+        {65500, 65500, "expected sides of 1 to 65535 and at most max_pixels = 100000000 pixels"},
         {9000, 11000, "more than its"}, /* 99 million pixels in some kilobytes */
         {1000, 130, "damaged JPEG"},
         {0, 130, "damaged JPEG"},
@@ -459,6 +519,7 @@ int main(void)
         cmocka_unit_test(a_window_of_a_jpeg_is_cut_from_the_whole),
         cmocka_unit_test(a_cmyk_jpeg_becomes_colour_and_grey),
         cmocka_unit_test(a_jpeg_cut_short_is_an_error),
+        cmocka_unit_test(a_limit_of_pixels_bounds_size_and_scans),
         cmocka_unit_test(a_jpeg_that_lies_about_its_size_is_refused),
         cmocka_unit_test(a_jpeg_of_a_kind_that_nobody_decodes_is_named),
         cmocka_unit_test(damage_at_random_places_ends_well),

@@ -7,6 +7,7 @@
 #include "data_support.h"
 #include "unit/faulty_os.h"
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 
 enum { RECORDS = 5 };
@@ -104,7 +105,7 @@ static void shard_gives_back_what_it_got(void **state)
     (void)state;
     const char *path = support_path("a.shard");
     ASSERT_OK(write_records(path, 3, &err));
-    ASSERT_OK(sw_shard_open(&s, path, &err));
+    ASSERT_OK(sw_shard_open(&s, path, 0, &err));
     assert_int_equal(s.records, RECORDS);
     assert_int_equal(s.classes, 3);
     assert_int_equal(s.field_count, 3);
@@ -116,7 +117,7 @@ static void shard_gives_back_what_it_got(void **state)
 
     size_t bytes;
     unsigned char *b = load(path, &bytes);
-    ASSERT_OK(sw_shard_open(&s, support_gzip("a.shard.gz", b, bytes), &err));
+    ASSERT_OK(sw_shard_open(&s, support_gzip("a.shard.gz", b, bytes), 0, &err));
     assert_records(&s);
     sw_shard_close(&s);
     free(b);
@@ -357,6 +358,40 @@ static void writer_refuses_what_does_not_fit(void **state)
     assert_int_not_equal(access(path, F_OK), 0);
 }
 
+/* Every cut of the file leads to an error that says so, whether the record was read before or not,
+ * and never to a signal. */
+static void a_shard_that_is_cut_while_it_is_read_is_an_error(void **state)
+{
+    struct sw_err err = {0};
+    struct sw_shard s;
+    struct sw_shard_value v;
+    struct stat st;
+    int failed = 0;
+    (void)state;
+    const char *path = support_path("mapped.shard");
+    ASSERT_OK(write_records(path, 3, &err));
+    assert_int_equal(stat(path, &st), 0);
+    for (off_t left = st.st_size - 1; left >= 0; left = left ? left / 2 : -1) {
+        ASSERT_OK(write_records(path, 3, &err)); /* another file of that name */
+        ASSERT_OK(sw_shard_open(&s, path, 0, &err));
+        ASSERT_OK(sw_shard_read(&s, 1, 0, &v, &err));
+        ASSERT_OK(sw_shard_whole(&s, &err));
+        assert_int_equal(truncate(path, left), 0);
+        for (size_t i = 0; i < v.bytes; i++)
+            (void)((const volatile unsigned char *)v.data)[i];
+        assert_int_equal(sw_shard_whole(&s, &err), SW_ERR_FORMAT);
+        for (int i = 0; i < RECORDS; i++) {
+            if (sw_shard_read(&s, i, 2, &v, &err) == SW_OK)
+                continue; /* it lies before the cut */
+            assert_int_equal(err.code, SW_ERR_FORMAT);
+            ASSERT_CONTAINS(err.text, "mapped.shard: was truncated from ");
+            failed++;
+        }
+        sw_shard_close(&s);
+    }
+    assert_true(failed > RECORDS);
+}
+
 static int files_in(const char *dir)
 {
     DIR *d = opendir(dir);
@@ -384,7 +419,7 @@ static void writer_leaves_old_or_new_when_any_call_fails(void **state)
         assert_int_equal(live, 0);
         assert_int_equal(rc != 0, reached);
         assert_int_equal(files_in(support_dir), files);
-        ASSERT_OK(sw_shard_open(&s, path, &err));
+        ASSERT_OK(sw_shard_open(&s, path, 0, &err));
         assert_true(s.classes == 7 || s.classes == 3);
         assert_true(s.classes == 3 || rc);
         assert_records(&s);
@@ -412,7 +447,7 @@ static void writer_leaves_old_or_new_when_it_dies(void **state)
         assert_int_equal(waitpid(child, &status, 0), child);
         died = WEXITSTATUS(status) == 9;
         assert_true(died || WEXITSTATUS(status) == 0);
-        ASSERT_OK(sw_shard_open(&s, path, &err));
+        ASSERT_OK(sw_shard_open(&s, path, 0, &err));
         assert_true(s.classes == 3 || (died && s.classes == 7));
         assert_records(&s);
         sw_shard_close(&s);
@@ -428,7 +463,7 @@ static void opening_says_when_any_call_fails(void **state)
     for (int at = 1, rc = -1; rc; at++) {
         struct sw_shard s;
         faulty_begin((struct faulty_plan){.kinds = FAULTY_ALL & ~FAULTY_CLOSE, .at = at});
-        rc = sw_shard_open(&s, path, &err);
+        rc = sw_shard_open(&s, path, 0, &err);
         sw_shard_close(&s);
         const int live = faulty.live_allocations;
         assert_int_equal(rc != 0, faulty_end() >= at);
@@ -446,6 +481,7 @@ int main(void)
         cmocka_unit_test(any_two_swapped_bytes_are_an_error),
         cmocka_unit_test(lies_are_told_by_what_they_contradict),
         cmocka_unit_test(other_versions_are_not_guessed_at),
+        cmocka_unit_test(a_shard_that_is_cut_while_it_is_read_is_an_error),
         cmocka_unit_test(writer_refuses_what_does_not_fit),
         cmocka_unit_test(writer_leaves_old_or_new_when_any_call_fails),
         cmocka_unit_test(writer_leaves_old_or_new_when_it_dies),

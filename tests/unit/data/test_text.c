@@ -3,13 +3,13 @@
 #include "data_support.h"
 
 static struct support_conf conf;
+static int64_t max_bytes; /* 0: the default */
 
 static void begin(int unit, int64_t length)
 {
-    const int64_t most = 1 << 24;
     support_init(&conf, "text");
     support_set(&conf, "unit", &unit, sizeof unit);
-    support_set(&conf, "max_bytes", &most, sizeof most);
+    max_bytes = 0;
     support_int(&conf, "length", length);
 }
 
@@ -22,7 +22,8 @@ static const char *text(const char *name, const char *content)
 
 static int open_it(struct sw_records *r, struct sw_err *err)
 {
-    const struct sw_format_args args = {.conf = conf.bytes, .split = "train"};
+    const struct sw_format_args args = {
+        .conf = conf.bytes, .split = "train", .max_bytes = max_bytes};
     return sw_records_open(r, conf.format, &args, err);
 }
 
@@ -192,10 +193,46 @@ static void damage_names_file_and_expectation(void **state)
     begin(CHARACTERS, 4);
     support_strings(&conf, "paths", 0, support_path("none"), NULL);
     expect(SW_ERR_NOTFOUND, "/none");
-    const int64_t most = 5;
-    support_set(&conf, "max_bytes", &most, sizeof most);
+    max_bytes = 5;
     support_strings(&conf, "paths", 0, text("t", "abcdef"), NULL);
-    expect(SW_ERR_FORMAT, "/t: holds more than max_bytes = 5 bytes");
+    expect(SW_ERR_FORMAT, "/t: holds more than max_bytes = 5 bytes; raise that key");
+}
+
+/* A .gz of a few kilobytes that inflates to megabytes: refused before the memory is taken. */
+static void a_gz_that_inflates_without_end_is_refused(void **state)
+{
+    const size_t bytes = 8 << 20;
+    char *many = malloc(bytes);
+    (void)state;
+    assert_non_null(many);
+    memset(many, 'a', bytes);
+    begin(BYTES, 4);
+    support_strings(&conf, "paths", 0, support_gzip("bomb.gz", many, bytes), NULL);
+    max_bytes = (int64_t)bytes - 1;
+    expect(SW_ERR_FORMAT, "bomb.gz: holds more than max_bytes = 8388607 bytes, inflated; raise");
+    free(many);
+}
+
+/* The text fits, the list of its different words does not. */
+static void a_text_of_different_words_is_refused_by_the_size_of_their_list(void **state)
+{
+    enum { COUNT = 20000 };
+    char *many = malloc(COUNT * 8), *at = many;
+    (void)state;
+    assert_non_null(many);
+    for (int i = 0; i < COUNT; i++)
+        at += sprintf(at, "w%05d ", i);
+    begin(WORDS, 4);
+    support_strings(&conf, "paths", 0, support_write("words", many, (size_t)(at - many)), NULL);
+    max_bytes = 200000;
+    expect(SW_ERR_FORMAT, "different words takes more than max_bytes = 200000 bytes");
+    max_bytes = 0;
+    struct sw_records r;
+    struct sw_err err = {0};
+    ASSERT_OK(open_it(&r, &err));
+    assert_int_equal(r.classes, COUNT);
+    sw_records_close(&r);
+    free(many);
 }
 
 static void the_real_corpus_has_its_symbols(void **state)
@@ -220,6 +257,8 @@ static void the_real_corpus_has_its_symbols(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_gz_that_inflates_without_end_is_refused),
+        cmocka_unit_test(a_text_of_different_words_is_refused_by_the_size_of_their_list),
         cmocka_unit_test(windows_and_what_comes_next),
         cmocka_unit_test(large_vocabularies_keep_all_numbers),
         cmocka_unit_test(sections_share_a_vocabulary),

@@ -606,7 +606,7 @@ static void mistakes_in_keys_are_named(void **state)
     conf = plain();
     conf.mean_image = "nothing-here.npy";
     assert_int_equal(sw_transform_init(&t, &conf, &in, &err), SW_ERR_NOTFOUND);
-    ASSERT_CONTAINS(err.text, "mean_image: nothing-here.npy");
+    ASSERT_CONTAINS(err.text, "mean_image: cannot open nothing-here.npy");
     conf.mean = (struct sw_reals){three, 3};
     assert_int_equal(sw_transform_init(&t, &conf, &in, &err), SW_ERR_INVALID);
     ASSERT_CONTAINS(err.text, "mean and mean_image");

@@ -21,11 +21,12 @@ static void gram_is_the_sum_of_products(void **state)
 {
     enum { N = 300, ROWS = 7 };
     float *x = malloc(sizeof(float) * N * ROWS), *out = malloc(sizeof(float) * N * N);
+    struct sw_err err = {0};
     (void)state;
     assert_true(x && out);
     for (int i = 0; i < N * ROWS; i++)
         x[i] = noise((uint64_t)i);
-    sw_algebra_gram(N, ROWS, x, out);
+    assert_int_equal(sw_algebra_gram(N, ROWS, x, out, &err), 0);
     for (int i = 0; i < N; i += 13) {
         for (int k = 0; k < N; k += 7) {
             double want = 0;

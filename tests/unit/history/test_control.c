@@ -35,7 +35,7 @@ static void open_socket(struct served *s)
     struct sw_err err;
     char *live;
     *s = (struct served){0};
-    ok(sw_snapshot_path("00112233445566cc", &live, &err), &err);
+    ok(sw_snapshot_path("00112233445566cc", NULL, &live, &err), &err);
     char *path = sw_control_path(live);
     snprintf(s->path, sizeof s->path, "%s", path);
     sw_free(path);
@@ -108,6 +108,9 @@ static void rude_lines_are_refused(void **state)
     memset(longest, 'x', sizeof longest);
     assert_non_null(strstr(talk(&s, "no\te\n", 5, false), "control characters"));
     assert_non_null(strstr(talk(&s, "no\0e\n", 5, false), "control characters"));
+    assert_non_null(strstr(talk(&s, "note \xff\xfe\n", 8, false), "UTF-8"));
+    assert_non_null(strstr(talk(&s, "note \xc3\n", 7, false), "UTF-8"));
+    assert_non_null(strstr(talk(&s, "note \xed\xa0\x80\n", 9, false), "UTF-8"));
     const char *answer = talk(&s, longest, sizeof longest, false);
     assert_true(!*answer || strstr(answer, "at most 511 bytes")); /* or a reset: more came */
     longest[510] = '\n';
@@ -116,7 +119,8 @@ static void rude_lines_are_refused(void **state)
     close_socket(&s);
 }
 
-/* More silent clients than there is room for: they are hung up on, and others are served. */
+/* More silent clients than there is room for: the oldest are hung up on, and others are served at
+ * once. */
 static void silent_clients_hold_nobody_up(void **state)
 {
     (void)state;
@@ -132,14 +136,10 @@ static void silent_clients_hold_nobody_up(void **state)
         fds[i] = socket(AF_UNIX, SOCK_STREAM, 0);
         assert_int_equal(connect(fds[i], (const struct sockaddr *)&to, sizeof to), 0);
     }
-    int rc = SW_ERR_IO;
-    for (int tries = 0; tries < 2000 && rc != SW_OK; tries++) {
-        rc = sw_control_ask(s.path, "pause", answer, sizeof answer, &err);
-        if (rc != SW_OK)
-            usleep(50000);
+    for (int i = 0; i < 10; i++) {
+        ok(sw_control_ask(s.path, "pause", answer, sizeof answer, &err), &err);
+        assert_string_equal(answer, "ok: pause");
     }
-    ok(rc, &err);
-    assert_string_equal(answer, "ok: pause");
     for (int i = 0; i < SILENT; i++)
         close(fds[i]);
     close_socket(&s);
@@ -153,18 +153,18 @@ static void stale_sockets_are_swept(void **state)
     struct stat st;
     char *live, *other;
     struct sw_snapshot *s;
-    ok(sw_snapshot_path("00112233445566dd", &live, &err), &err);
+    ok(sw_snapshot_path("00112233445566dd", NULL, &live, &err), &err);
     ok(sw_snapshot_new(&s, live, 1, "00112233445566dd", NULL, 1, 1, &err), &err);
     assert_string_equal(sw_snapshot_file(s), live);
     char *sock = sw_control_path(live);
     FILE *f = fopen(sock, "w");
     assert_non_null(f);
     fclose(f);
-    ok(sw_snapshot_path("00112233445566ee", &other, &err), &err);
+    ok(sw_snapshot_path("00112233445566ee", NULL, &other, &err), &err);
     assert_int_equal(stat(sock, &st), 0);
     sw_snapshot_free(s);
     sw_free(other);
-    ok(sw_snapshot_path("00112233445566ee", &other, &err), &err);
+    ok(sw_snapshot_path("00112233445566ee", NULL, &other, &err), &err);
     assert_int_not_equal(stat(sock, &st), 0);
     sw_free(sock);
     sw_free(live);

@@ -72,7 +72,7 @@ static int make_and_read_a_snapshot(struct sw_err *err)
     char *path = NULL;
     struct sw_snapshot *s = NULL;
     struct sw_snapshot_reader *r = NULL;
-    int code = sw_snapshot_path("0011223344556677", &path, err);
+    int code = sw_snapshot_path("0011223344556677", NULL, &path, err);
     if (!code)
         code = sw_snapshot_new(&s, path, 1, "0011223344556677", "x", 1, 2, err);
     if (!code)

@@ -1,6 +1,7 @@
 /* Many processes on one database, processes that are killed, and runs that go on in another. */
 /* ctest-timeout: 120 */
 #include "history_support.h"
+#include <fcntl.h>
 #include <signal.h>
 
 static pid_t spawn(int (*body)(int), int argument)
@@ -334,6 +335,71 @@ static void resume_of_an_unknown_run_is_an_error(void **state)
     sw_history_close(h);
 }
 
+/* What a resume chose its checkpoint by is out of date when another has gone on since, also when
+ * that one has ended; and while it trains nobody else gets its folder. */
+static void one_of_two_that_resume_goes_on(void **state)
+{
+    (void)state;
+    struct sw_err err;
+    struct sw_history *h, *late;
+    struct sw_run_info info = {.command = "singa-ws resume", .segments = 1};
+    finish(begin("run"), SW_RUN_STOPPED);
+    ok(sw_history_open(&h, db_path(), NULL, &err), &err);
+    ok(sw_history_open(&late, db_path(), NULL, &err), &err);
+    ok(sw_history_resume_run(h, 1, 0, &info, &err), &err);
+    assert_int_equal(sw_history_resume_run(late, 1, 0, &info, &err), SW_ERR_INVALID);
+    assert_non_null(strstr(err.text, sw_history_out_dir(h)));
+    assert_non_null(strstr(err.text, "training run 1 there since"));
+    sw_history_close(late);
+    finish(h, SW_RUN_DONE);
+
+    ok(sw_history_open(&late, db_path(), NULL, &err), &err);
+    assert_int_equal(sw_history_resume_run(late, 1, 0, &info, &err), SW_ERR_INVALID);
+    assert_non_null(strstr(err.text, "was resumed by another process"));
+    sw_history_close(late);
+    assert_int_equal(ask("SELECT count(*) FROM segments"), 2);
+    assert_true(ask("SELECT status = 'done' FROM runs"));
+    info.segments = 2;
+    ok(sw_history_open(&late, db_path(), NULL, &err), &err);
+    ok(sw_history_resume_run(late, 1, 0, &info, &err), &err);
+    finish(late, SW_RUN_DONE);
+}
+
+/* Has the whole file for itself, as a connection that recovers the WAL after a crash, for a while.
+ */
+static int hold_the_file(int ms)
+{
+    sqlite3 *db = NULL;
+    if (sqlite3_open(db_path(), &db) != SQLITE_OK ||
+        sqlite3_exec(db,
+                     "PRAGMA locking_mode = EXCLUSIVE; BEGIN IMMEDIATE;"
+                     "UPDATE runs SET note = 'held'; COMMIT",
+                     NULL, NULL, NULL) != SQLITE_OK)
+        return 1;
+    close(open(in_home("held"), O_CREAT | O_WRONLY, 0600));
+    sleep_ms(ms);
+    return sqlite3_close(db) != SQLITE_OK;
+}
+
+static void resume_waits_for_a_file_that_is_held(void **state)
+{
+    (void)state;
+    struct sw_err err;
+    struct stat st;
+    struct sw_history *h;
+    struct sw_run_info info = {.command = "singa-ws resume"};
+    finish(begin("run"), SW_RUN_STOPPED);
+    pid_t holder = spawn(hold_the_file, 300);
+    while (stat(in_home("held"), &st) != 0)
+        sleep_ms(1);
+    ok(sw_history_open(&h, db_path(), NULL, &err), &err);
+    h->setup_ms = PATIENCE_MS;
+    ok(sw_history_resume_run(h, 1, 0, &info, &err), &err);
+    finish(h, SW_RUN_DONE);
+    assert_int_equal(result_of(holder), 0);
+    assert_int_equal(ask("SELECT count(*) FROM segments"), 2);
+}
+
 /* The new segment is spooled, and supersedes in the right order when it is merged: after the rows
  * of the old one, some of which were spooled too. */
 static void resume_with_a_locked_database_supersedes_later(void **state)
@@ -393,6 +459,8 @@ int main(void)
         CASE(another_boot_or_start_time_reads_crashed),
         CASE(resume_opens_a_segment_and_supersedes_later_rows),
         CASE(resume_of_an_unknown_run_is_an_error),
+        CASE(one_of_two_that_resume_goes_on),
+        CASE(resume_waits_for_a_file_that_is_held),
         CASE(resume_with_a_locked_database_supersedes_later),
         CASE(resume_merges_the_runs_own_spool),
     };

@@ -13,7 +13,7 @@ static struct sw_snapshot *make(int slots, char **path)
 {
     struct sw_err err;
     struct sw_snapshot *s;
-    ok(sw_snapshot_path("00112233445566aa", path, &err), &err);
+    ok(sw_snapshot_path("00112233445566aa", NULL, path, &err), &err);
     ok(sw_snapshot_new(&s, *path, 7, "00112233445566aa", "lenet", 100, slots, &err), &err);
     return s;
 }
@@ -127,6 +127,42 @@ static void texts_are_cut(void **state)
     assert_true(sw_snapshot_read_slot(s, 0, &x));
     assert_string_equal(x.layer_name, "short");
     sw_snapshot_free(s);
+}
+
+/* The job keeps its own state and goes on; a reader is told. */
+static void a_file_that_is_truncated_takes_nothing_from_the_job(void **state)
+{
+    (void)state;
+    struct sw_err err;
+    char *path;
+    enum { SLOTS = 40 }; /* more than two pages */
+    for (off_t left = 11000; left >= 0; left = left ? left / 8 : -1) {
+        struct sw_snapshot *s = make(SLOTS, &path);
+        struct sw_snapshot_reader *r, *late;
+        struct sw_snapshot_state header;
+        struct sw_slot_state x;
+        ok(sw_snapshot_reader_open(&r, path, &err), &err);
+        for (int i = 0; i < SLOTS; i++)
+            sw_slot_phase(sw_snapshot_slot(s, i), SW_PHASE_FORWARD, 12, i, "conv3", 1000);
+        ok(sw_snapshot_check(s, &err), &err);
+        ok(sw_snapshot_reader_check(r, &err), &err);
+        assert_int_equal(truncate(path, left), 0);
+        for (int i = 0; i < SLOTS; i++) {
+            sw_slot_heartbeat(sw_snapshot_slot(s, i), 5000);
+            assert_true(sw_snapshot_read_slot(s, i, &x));
+            assert_true(x.step == 12 && x.layer == i && x.heartbeat_ns == 5000);
+            (void)sw_snapshot_reader_slot(r, i, &x);
+        }
+        (void)sw_snapshot_reader_state(r, &header);
+        assert_int_equal(sw_snapshot_reader_check(r, &err), SW_ERR_FORMAT);
+        assert_non_null(strstr(err.text, "was truncated from"));
+        assert_int_equal(sw_snapshot_check(s, &err), SW_ERR_FORMAT);
+        assert_non_null(strstr(err.text, "another program truncated it"));
+        assert_int_equal(sw_snapshot_reader_open(&late, path, &err), SW_ERR_FORMAT);
+        sw_snapshot_reader_close(r);
+        sw_snapshot_free(s);
+        sw_free(path);
+    }
 }
 
 struct storm {
@@ -246,7 +282,7 @@ static void file_of_a_killed_job_reads_crashed_and_is_swept(void **state)
     pid_t pid = fork();
     if (pid == 0) {
         struct sw_snapshot *s;
-        if (sw_snapshot_path("deaddeaddeaddead", &path, NULL) == SW_OK &&
+        if (sw_snapshot_path("deaddeaddeaddead", NULL, &path, NULL) == SW_OK &&
             sw_snapshot_new(&s, path, 1, "deaddeaddeaddead", NULL, 1, 1, NULL) == SW_OK)
             kill(getpid(), SIGKILL);
         _exit(1);
@@ -280,7 +316,7 @@ static void without_a_runtime_directory_the_state_directory_serves(void **state)
     struct stat st;
     char *path;
     setenv("XDG_RUNTIME_DIR", in_home("not/there"), 1);
-    ok(sw_snapshot_path("00112233445566aa", &path, &err), &err);
+    ok(sw_snapshot_path("00112233445566aa", NULL, &path, &err), &err);
     assert_string_equal(path, in_home("singa-ws/live/00112233445566aa.live"));
     sw_free(path);
     assert_int_equal(stat(in_home("singa-ws/live"), &st), 0);
@@ -328,6 +364,7 @@ int main(void)
         CASE(other_process_reads_what_was_written),
         CASE(a_reader_sees_that_another_file_has_the_name),
         CASE(texts_are_cut),
+        CASE(a_file_that_is_truncated_takes_nothing_from_the_job),
         CASE(readers_never_see_half_a_write),
         CASE(files_that_lie_are_refused),
         CASE(file_of_a_killed_job_reads_crashed_and_is_swept),

@@ -162,6 +162,7 @@ static inline void world_bind(struct world *w)
 static inline struct world world_open(const char *text, const struct plan_of_world *plan)
 {
     struct world w = {.plan = *plan, .f = open_cpu(plan->reference, 1)};
+    w.f.dev->avoid_winograd = true; /* its scratch depends on the processor */
     struct sw_err err;
     w.f.dev->host_memory = !plan->apart;
     w.recipe = load_layers(text);

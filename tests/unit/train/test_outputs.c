@@ -62,8 +62,8 @@ static void assert_same_shards(const char *a, const char *b)
 {
     struct sw_shard s, t;
     struct sw_err err;
-    assert_int_equal(sw_shard_open(&s, in_home("%s/rows.shard", a), &err), SW_OK);
-    assert_int_equal(sw_shard_open(&t, in_home("%s/rows.shard", b), &err), SW_OK);
+    assert_int_equal(sw_shard_open(&s, in_home("%s/rows.shard", a), 0, &err), SW_OK);
+    assert_int_equal(sw_shard_open(&t, in_home("%s/rows.shard", b), 0, &err), SW_OK);
     assert_int_equal(s.records, RECORDS);
     assert_int_equal(t.records, RECORDS);
     assert_int_equal(s.classes, CLASSES);
@@ -84,7 +84,7 @@ static int label_in_shard(const char *run, int64_t record)
     struct sw_shard s;
     struct sw_shard_value v;
     struct sw_err err;
-    assert_int_equal(sw_shard_open(&s, in_home("%s/rows.shard", run), &err), SW_OK);
+    assert_int_equal(sw_shard_open(&s, in_home("%s/rows.shard", run), 0, &err), SW_OK);
     assert_int_equal(sw_shard_read(&s, record, 1, &v, &err), SW_OK);
     int label = *(const int32_t *)v.data;
     sw_shard_close(&s);

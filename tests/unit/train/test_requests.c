@@ -149,6 +149,42 @@ static void stop_ends_a_pause_at_its_step(void **state)
     }
 }
 
+/* An evaluation that would take hours is under way when the request comes. */
+static void stop_in_evaluation(struct trial *t, const struct sw_job_event *e)
+{
+    struct sw_slot_state s = {0};
+    if (e->type != SW_JOB_DISPLAY || e->step != 1)
+        return;
+    while (!sw_snapshot_read_slot(t->job->snapshot, 0, &s) || s.phase != SW_PHASE_EVALUATE)
+        sleep_ms(1);
+    assert_memory_equal(ask_job(t, "stop"), "ok: ", 4);
+}
+
+static void stop_leaves_an_evaluation(void **state)
+{
+    (void)state;
+    for (int workers = 1; workers <= 3; workers++) {
+        char name[32];
+        snprintf(name, sizeof name, "left-%d", workers);
+        struct trial t = {
+            .recipe = workers_recipe,
+            .name = name,
+            .sets = {workers_set[workers], "job.eval_every=1", "data.test.records=1000000000"},
+            .oversubscribe = true,
+            .steps = STEPS,
+            .display = {.every_steps = 1},
+            .on_event = stop_in_evaluation};
+        assert_int_equal(trial_go(&t), SW_ERR_CANCELLED);
+        assert_int_equal(t.last[SW_JOB_SUMMARY].step, 1);
+        assert_int_equal(t.told[SW_JOB_EVAL], 0);
+        assert_true(exists(checkpoint_path(name, 1)));
+        grouped(.resume = name, .resume_step = 1, .steps = STEPS,
+                .sets = {"job.eval_every=0", "data.test.records=50"});
+        grouped(.name = "straight", .steps = STEPS, .sets = {workers_set[workers]});
+        assert_same_tensors(checkpoint_path("straight", STEPS), checkpoint_path(name, STEPS));
+    }
+}
+
 static void abort_now(struct trial *t, int64_t step)
 {
     (void)step;
@@ -260,6 +296,7 @@ int main(void)
         cmocka_unit_test(paused_run_goes_on_to_the_same_bits),
         cmocka_unit_test(checkpoint_is_written_in_a_pause),
         cmocka_unit_test(stop_ends_a_pause_at_its_step),
+        cmocka_unit_test(stop_leaves_an_evaluation),
         cmocka_unit_test(abort_ends_a_pause),
         cmocka_unit_test(split_net_pauses_and_ends),
         cmocka_unit_test(groups_pause_at_the_same_step),

@@ -152,15 +152,21 @@ static inline int trial_find_run(const struct trial *t, struct sw_run *run, stru
     return rc;
 }
 
+/* Without Winograd's algorithm unless the trial asks for it: whether the library uses it depends on
+ * the processor and on the rows of a worker, and its rounding errors flip ReLUs, after which runs
+ * that are shared differently drift apart. */
 static inline int trial_open(struct trial *t)
 {
     char recipe[512], db[512], out[512], checkpoint[640];
+    const char *sets[TRIAL_SETS + 1] = {"job.winograd=no"};
     struct sw_run run = {0};
     const char *name = t->name ? t->name : "run";
     struct sw_job_options o = {.recipe_path = recipe,
-                               .sets = t->sets,
+                               .sets = sets,
+                               .set_count = 1,
                                .name = name,
                                .out_dir = t->out_dir ? t->out_dir : out,
+                               .overwrite = true,
                                .db = t->db ? t->db : db,
                                .init_from = t->init_from,
                                .steps = t->steps,
@@ -176,8 +182,8 @@ static inline int trial_open(struct trial *t)
              write_recipe("recipe.ini", t->recipe ? t->recipe : tiny_recipe));
     snprintf(db, sizeof db, "%s", in_home("history.db"));
     snprintf(out, sizeof out, "%s", in_home("%s", name));
-    while (o.set_count < TRIAL_SETS && t->sets[o.set_count])
-        o.set_count++;
+    for (int i = 0; i < TRIAL_SETS && t->sets[i]; i++)
+        sets[o.set_count++] = t->sets[i];
     if (t->resume) {
         t->rc = trial_find_run(t, &run, &t->err);
         if (t->rc != SW_OK)

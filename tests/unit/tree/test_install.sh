@@ -43,6 +43,9 @@ LD_LIBRARY_PATH=$(pkg-config --variable=libdir singa) ./user
 version=$(pkg-config --modversion singa)
 "$temporary/moved/bin/singa-ws" --version | grep -qF "$version"
 
+# It finds its modules, too.
+"$temporary/moved/bin/singa-ws" doctor --quick | grep -qF OpenBLAS
+
 # The manual's pages are those of this very program.
 "$temporary/moved/bin/singa-ws" layers commands --man | cmp - "$(find "$temporary/moved" -name singa-ws.1)"
 "$temporary/moved/bin/singa-ws" layers --man | cmp - "$(find "$temporary/moved" -name singa-ws-recipe.5)"

@@ -121,7 +121,7 @@ static void a_snapshot_makes_a_run_live(void **state)
     assert_int_equal(sw_ui_step(m), 10);
     assert_int_equal(sw_feed_ask(f, "pause", answer, sizeof answer, &err), SW_ERR_NOTFOUND);
 
-    ok(sw_snapshot_path(sw_history_run_uid(j.h), &path, &err), &err);
+    ok(sw_snapshot_path(sw_history_run_uid(j.h), NULL, &path, &err), &err);
     ok(sw_snapshot_new(&s, path, sw_history_run_id(j.h), sw_history_run_uid(j.h), "live", 500, 2,
                        &err),
        &err);
@@ -149,6 +149,37 @@ static void a_snapshot_makes_a_run_live(void **state)
     assert_false(m->live);
     assert_int_equal(m->run.status, SW_RUN_STOPPED);
     assert_true(m->run.ended_at > 0 && sw_ui_elapsed(m) >= 0);
+    sw_feed_free(f);
+    sw_free(path);
+    model_free(m);
+}
+
+static void a_snapshot_that_is_truncated_is_told_once(void **state)
+{
+    (void)state;
+    struct sw_err err;
+    struct job j = job_begin("cut");
+    struct sw_ui_model *m = model_new();
+    char *path = NULL;
+    struct sw_snapshot *s;
+    int told = 0;
+    ok(sw_snapshot_path(sw_history_run_uid(j.h), NULL, &path, &err), &err);
+    ok(sw_snapshot_new(&s, path, sw_history_run_id(j.h), sw_history_run_uid(j.h), "cut", 500, 40,
+                       &err),
+       &err);
+    struct sw_feed *f = feed_of("cut", m);
+    sw_feed_refresh(f, m, 0);
+    assert_true(m->live);
+    assert_int_equal(truncate(path, 0), 0);
+    for (int i = 0; i < 3; i++) {
+        sw_feed_refresh(f, m, 0);
+        assert_false(m->live);
+    }
+    for (int i = 0; i < sw_ui_event_count(m); i++)
+        told += strstr(sw_ui_event_at(m, i)->text, "was truncated from") != NULL;
+    assert_int_equal(told, 1);
+    sw_snapshot_free(s);
+    finish(j.h, SW_RUN_DONE);
     sw_feed_free(f);
     sw_free(path);
     model_free(m);
@@ -261,6 +292,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(what_is_new_comes_once_and_in_order, home_begin, home_end),
         cmocka_unit_test_setup_teardown(a_snapshot_makes_a_run_live, home_begin, home_end),
+        cmocka_unit_test_setup_teardown(a_snapshot_that_is_truncated_is_told_once, home_begin,
+                                        home_end),
         cmocka_unit_test_setup_teardown(a_dead_process_is_a_crashed_run, home_begin, home_end),
         cmocka_unit_test_setup_teardown(a_resume_takes_back_what_it_supersedes, home_begin,
                                         home_end),

@@ -6,7 +6,10 @@
 
 #include <cmocka.h>
 
+#include "base/os.h"
+#include "odd_values.h"
 #include "ui/plot_boxes.h"
+#include "ui/plot_chart.h"
 #include "ui/plot_pictures.h"
 #include <math.h>
 #include <stdio.h>
@@ -145,6 +148,74 @@ static void picture_is_written_whole_or_not_at_all(void **state)
     assert_int_not_equal(sw_plot_end(p, &err), SW_OK);
 }
 
+/* All curves that two odd values make, one above the other. */
+static void plot_odd(struct sw_plot *p, double first, double second, bool odd_x, bool log_y)
+{
+    const struct sw_plot_box box = {0, 0, 400, 300};
+    double a = odd_x ? 1 : first, b = odd_x ? 1 : second;
+    struct sw_point points[3] = {{odd_x ? first : 0, a, a, a},
+                                 {odd_x ? second : 1, b, fmin(a, b), fmax(a, b)},
+                                 {2, a, a, a}};
+    struct sw_chart_line lines[4];
+    const char *names[4] = {"a"};
+    int colours[4] = {0};
+    for (int i = 0; i < 4; i++)
+        lines[i] = (struct sw_chart_line){points, 3, SW_ROLE_LINE1, (enum sw_stroke)i, 0};
+    struct sw_chart chart = {.lines = lines,
+                             .line_count = 4,
+                             .x_from = odd_x ? first : 0,
+                             .x_to = odd_x ? second : 2,
+                             .log_y = log_y,
+                             .cursor = NAN};
+    sw_chart_fit(&chart);
+    sw_plot_chart(p, box, &chart, &(struct sw_plot_labels){"t", "x", "y", names, colours});
+}
+
+static void plot_odd_pictures(struct sw_plot *p, float first, float second)
+{
+    const struct sw_plot_box box = {0, 0, 300, 200};
+    struct sw_err err;
+    float values[8] = {first, second, first, second, 0, 1, second, first};
+    sw_plot_scatter(p, box, &(struct sw_plot_scatter){values, NULL, 4, "a cloud"});
+    assert_int_equal(
+        sw_plot_tiles(p, box, &(struct sw_plot_tiles){values, 2, 1, 2, 2, "tiles"}, &err), SW_OK);
+}
+
+/* False where this build cannot draw the format. */
+static bool begin_odd(struct sw_plot **p, const char *path, enum sw_plot_format format)
+{
+    struct sw_err err;
+    int code = sw_plot_begin(p, path, format, 400, 300, &err);
+    assert_true(code == SW_OK || (code == SW_ERR_UNSUPPORTED && format == SW_PLOT_PNG));
+    return code == SW_OK;
+}
+
+/* Each value with each of its neighbors in the list; every place in the file is a number. */
+static void plots_of_any_values_are_drawn(void **state)
+{
+    (void)state;
+    const char *path = "/tmp/singa-odd-plot";
+    for (int format = SW_PLOT_PNG; format <= SW_PLOT_SVG; format++)
+        for (int i = 0; i < ODD_VALUES * ODD_VALUES; i += format == SW_PLOT_PNG ? 29 : 5) {
+            double first = odd_values[i / ODD_VALUES], second = odd_values[i % ODD_VALUES];
+            char *text = NULL;
+            size_t bytes;
+            struct sw_err err;
+            struct sw_plot *p = NULL;
+            if (!begin_odd(&p, path, (enum sw_plot_format)format))
+                break;
+            for (int how = 0; how < 4; how++)
+                plot_odd(p, first, second, how & 1, how & 2);
+            plot_odd_pictures(p, (float)first, (float)second);
+            assert_int_equal(sw_plot_end(p, &err), SW_OK);
+            assert_int_equal(sw_os_read_file(path, 1 << 24, &text, &bytes, &err), SW_OK);
+            if (format == SW_PLOT_SVG)
+                assert_true(!strstr(text, "nan") && !strstr(text, "inf"));
+            sw_free(text);
+        }
+    remove(path);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -153,6 +224,7 @@ int main(void)
         cmocka_unit_test(a_chain_of_layers_is_a_straight_column),
         cmocka_unit_test(first_colours_are_different),
         cmocka_unit_test(picture_is_written_whole_or_not_at_all),
+        cmocka_unit_test(plots_of_any_values_are_drawn),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

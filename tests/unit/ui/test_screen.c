@@ -3,6 +3,7 @@
  * look at them then. */
 #include "ui_support.h"
 
+#include "odd_values.h"
 #include "ui/theme.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -247,6 +248,52 @@ static void no_size_is_too_small_or_odd(void **state)
     unstage(m);
 }
 
+/* Two values in turn wherever a run has numbers. */
+static void make_odd(struct sw_ui_model *m, double a, double b)
+{
+    for (int i = 0; i < m->series_count; i++) {
+        sw_trail_clear(&m->series[i].trail);
+        for (int k = 0; k < 700; k++)
+            sw_ui_series_point(&m->series[i], k, k % 2 ? a : b);
+    }
+    for (int i = 0; i < m->layer_count; i++) {
+        m->layers[i].forward_ms = a;
+        m->layers[i].backward_ms = b;
+    }
+    for (int i = 0; i < m->device_count; i++)
+        m->devices[i] = (struct sw_ui_device){"gpu", a, b, a, b, a, b};
+    for (int i = 0; i < m->link_count; i++)
+        m->links[i].bytes_per_step = m->links[i].ms_per_step = a;
+    for (int i = 0; i < m->ledger.worker_count; i++)
+        for (int p = 0; p < SW_PARTS; p++)
+            m->ledger.worker[i].ms[p] = p % 2 ? a : b;
+    m->ledger.step_ms = m->ledger.p50_ms = m->ledger.p99_ms = a;
+    m->rows[1].loss = m->rows[1].started_at = m->rows[0].loss = a;
+    m->rows[1].ended_at = m->rows[1].accuracy = m->rows[0].started_at = b;
+    m->run.flops_per_sample = a;
+    m->machine.load = m->machine.process_cpus = m->machine.process_memory = b;
+    sw_ui_event_eval(m, a, "test", 7, "loss", b);
+}
+
+static void numbers_of_any_size_are_shown(void **state)
+{
+    (void)state;
+    static const int sizes[][2] = {{100, 44}, {31, 5}, {200, 60}};
+    struct sw_ui_view v = view_of_a_beginner();
+    for (int i = 0; i < ODD_VALUES * ODD_VALUES; i += 5)
+        for (size_t k = 0; k < sizeof sizes / sizeof *sizes; k++) {
+            struct sw_ui_model *m = stage();
+            struct sw_canvas c;
+            make_odd(m, odd_values[i / ODD_VALUES], odd_values[i % ODD_VALUES]);
+            v.log_y = i & 1;
+            v.alone = k == 2;
+            v.focus = v.alone ? 1 + i % 8 : 1;
+            draw(&c, m, &v, sizes[k][0], sizes[k][1], i & 2 ? utf8 : ascii);
+            sw_canvas_fini(&c);
+            unstage(m);
+        }
+}
+
 static void clicks_find_panels_and_keys(void **state)
 {
     (void)state;
@@ -278,6 +325,7 @@ int main(void)
         cmocka_unit_test(a_paused_run_says_so_at_every_size),
         cmocka_unit_test(unknown_is_never_zero),
         cmocka_unit_test(no_size_is_too_small_or_odd),
+        cmocka_unit_test(numbers_of_any_size_are_shown),
         cmocka_unit_test(clicks_find_panels_and_keys),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

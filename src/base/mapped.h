@@ -1,0 +1,38 @@
+/* Mapped files that survive being cut short. When another program truncates a file, the kernel
+ * answers the next touch of a page behind the new end with SIGBUS, which ends the process. A
+ * watched mapping gets a page of zeros there instead and remembers the loss; whoever used the bytes
+ * calls sw_mapped_check afterwards and reports an error. Bytes that were read between must not be
+ * trusted, not even where they were checked before.
+ *
+ * A watch installs a handler for SIGBUS. A fault outside all watched mappings goes to the
+ * handler that was there before, by default the end of the process.
+ *
+ * Thread rule: any thread. A mapping must not be unmapped before it is forgotten. */
+#ifndef SW_BASE_MAPPED_H
+#define SW_BASE_MAPPED_H
+
+#include "base/err.h"
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct sw_mapped; /* one watched mapping */
+
+/* Watches `bytes` of memory from `begin`, which is page aligned, until sw_mapped_forget.
+ * Errors: SW_ERR_NOMEM when 16384 mappings are watched already. */
+int sw_mapped_watch(struct sw_mapped **out, const void *begin, size_t bytes,
+                    struct sw_err *err) SW_MUST_CHECK;
+/* The same for the whole mapping around an address, for libraries that keep theirs to themselves.
+ * Errors: also SW_ERR_IO (/proc/self/maps), SW_ERR_NOTFOUND. */
+int sw_mapped_watch_around(struct sw_mapped **out, const void *address,
+                           struct sw_err *err) SW_MUST_CHECK;
+void sw_mapped_forget(struct sw_mapped *m); /* NULL is accepted */
+
+bool sw_mapped_lost(const struct sw_mapped *m); /* whether a page of it was replaced */
+
+/* Whether the file behind a mapping still has the `bytes` that it had when it was mapped, and no
+ * page was lost. Costs one fstat. Errors: SW_ERR_FORMAT naming path, SW_ERR_IO. */
+int sw_mapped_check(const struct sw_mapped *m, int fd, uint64_t bytes, const char *path,
+                    struct sw_err *err) SW_MUST_CHECK;
+
+#endif

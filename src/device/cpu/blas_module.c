@@ -1,0 +1,63 @@
+/* The functions of singa_blas.so, and its table: the only file that is linked to OpenBLAS. */
+#include "device/cpu/blas_module.h"
+#include <cblas.h>
+
+/* OpenBLAS's own; the netlib header that some systems install as cblas.h does not declare them. The
+ * last two are those by which every routine of it gets its buffer. */
+void openblas_set_num_threads(int num_threads);
+char *openblas_get_config(void);
+void *blas_memory_alloc(int unused);
+void blas_memory_free(void *buffer);
+
+/* LAPACK, divide and conquer. The lengths of the texts come last, as Fortran passes them. */
+void dsyevd_(const char *jobz, const char *uplo, const int *n, double *a, const int *lda, double *w,
+             double *work, const int *lwork, int *iwork, const int *liwork, int *info,
+             size_t jobz_bytes, size_t uplo_bytes);
+
+static void one_thread(void)
+{
+    openblas_set_num_threads(1);
+}
+
+static const char *config(void)
+{
+    return openblas_get_config();
+}
+
+static void *take_buffer(void)
+{
+    return blas_memory_alloc(0);
+}
+
+static void sgemm(const struct sw_cpu_product *p)
+{
+    cblas_sgemm(CblasRowMajor, p->trans_a ? CblasTrans : CblasNoTrans,
+                p->trans_b ? CblasTrans : CblasNoTrans, (int)p->m, (int)p->n, (int)p->k, p->alpha,
+                p->a, (int)p->lda, p->b, (int)p->ldb, p->beta, p->c, (int)p->ldc);
+}
+
+static void dgemm(int m, int n, int k, const double *a, int lda, const double *b, int ldb,
+                  double *c, int ldc)
+{
+    cblas_dgemm(CblasRowMajor, CblasTrans, CblasNoTrans, m, n, k, 1, a, lda, b, ldb, 0, c, ldc);
+}
+
+static int eigen(int n, double *a, double *values, double *work, int work_count, int *ints,
+                 int int_count)
+{
+    int info = 0;
+    dsyevd_("V", "L", &n, a, &n, values, work, &work_count, ints, &int_count, &info, 1, 1);
+    return info;
+}
+
+__attribute__((visibility("default"))) extern const struct sw_blas_module sw_blas_module;
+const struct sw_blas_module sw_blas_module = {
+    .head = {.abi = SW_BLAS_ABI, .table_bytes = SW_BLAS_TABLE_BYTES},
+    .one_thread = one_thread,
+    .config = config,
+    .take_buffer = take_buffer,
+    .give_buffer = blas_memory_free,
+    .sgemm = sgemm,
+    .dgemm = dgemm,
+    .eigen = eigen,
+};

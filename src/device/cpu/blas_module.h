@@ -1,0 +1,34 @@
+/* OpenBLAS and the LAPACK in it, as a module of its own (device/module.h), singa_blas.so, which is
+ * loaded when somebody multiplies by it (blas.c): OpenBLAS takes memory for every core as it is
+ * loaded, and tries for ever where the system refuses it. SINGA_BLAS_MODULE names another file. The
+ * functions of the table compute on the calling thread alone once one_thread() was called. */
+#ifndef SW_DEVICE_CPU_BLAS_MODULE_H
+#define SW_DEVICE_CPU_BLAS_MODULE_H
+
+#include "device/cpu/cpu.h"
+#include "device/module.h"
+
+/* Goes up with every change of the table. */
+enum { SW_BLAS_ABI = 1 };
+#define SW_BLAS_TABLE_BYTES                                                                        \
+    ((uint32_t)(sizeof(struct sw_blas_module) + sizeof(struct sw_cpu_product)))
+
+struct sw_blas_module {
+    struct sw_module_head head;
+    void (*one_thread)(void);    /* sets the size of the caller's OpenMP team to 1, too */
+    const char *(*config)(void); /* "OpenBLAS 0.3.21 DYNAMIC_ARCH ..." */
+    /* A buffer of OpenBLAS's, new where none is free. It tries for ever where there is no memory.
+     */
+    void *(*take_buffer)(void);
+    void (*give_buffer)(void *buffer);
+    void (*sgemm)(const struct sw_cpu_product *p);
+    /* c [m, n] = a^T b for a [k, m] and b [k, n], row-major. */
+    void (*dgemm)(int m, int n, int k, const double *a, int lda, const double *b, int ldb,
+                  double *c, int ldc);
+    /* LAPACK's dsyevd: all eigenvalues and -vectors of the symmetric a [n, n], which become the
+     * rows of a. Returns LAPACK's info, 0 when it has converged. */
+    int (*eigen)(int n, double *a, double *values, double *work, int work_count, int *ints,
+                 int int_count);
+};
+
+#endif

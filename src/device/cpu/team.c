@@ -1,0 +1,44 @@
+/* libgomp ends the process where it cannot start a thread of a team. So as many threads as the team
+ * will have are started and ended first, by us, who can say what is wrong. The team itself is made
+ * right after, and stays: later parallel regions of the same size find its threads waiting. */
+#include "base/os.h"
+#include "device/device.h"
+#include "sync/thread.h"
+#include <omp.h>
+
+/* All of them have to exist at once. */
+static void wait_for_gate(void *gate)
+{
+    sw_mutex_lock(gate);
+    sw_mutex_unlock(gate);
+}
+
+static int try_threads(int count, struct sw_err *err)
+{
+    struct sw_mutex gate;
+    struct sw_thread *t = sw_calloc((size_t)count, sizeof *t);
+    int rc = SW_OK;
+    if (!t)
+        return sw_err_nomem(err, "math threads", (size_t)count * sizeof *t);
+    sw_mutex_init(&gate);
+    sw_mutex_lock(&gate);
+    for (int i = 0; i < count && rc == SW_OK; i++)
+        rc = sw_thread_start(&t[i], "math", wait_for_gate, &gate, err);
+    sw_mutex_unlock(&gate);
+    for (int i = 0; i < count; i++)
+        sw_thread_join(&t[i]);
+    sw_mutex_fini(&gate);
+    sw_free(t);
+    return rc;
+}
+
+int sw_cpu_start_team(int threads, struct sw_err *err)
+{
+    int rc = threads > 1 ? try_threads(threads - 1, err) : SW_OK;
+    if (rc != SW_OK)
+        return sw_err_prefix(err, rc, "%d math threads", threads);
+    omp_set_num_threads(threads);
+#pragma omp parallel num_threads(threads)
+    (void)omp_get_thread_num();
+    return SW_OK;
+}

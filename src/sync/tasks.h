@@ -1,0 +1,29 @@
+/* The threads of this process as the system sees them: what /proc/self/task says of each. Linux;
+ * where /proc is missing there are none. No lock is taken and nothing is allocated, so a thread
+ * that was stopped in the middle of anything cannot hold the caller up. Any thread may call. */
+#ifndef SW_SYNC_TASKS_H
+#define SW_SYNC_TASKS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum { SW_TASK_NAME = 16 };
+
+struct sw_task {
+    int id; /* the TID that top, gdb and strace show */
+    char name[SW_TASK_NAME];
+    char state; /* as in proc(5): R runnable, S asleep, D in the kernel, T stopped, t traced */
+    int64_t cpu_ticks; /* CPU time so far, in sysconf(_SC_CLK_TCK) per second */
+};
+
+/* Lists the threads, `room` at most. Returns how many there are in `out`; 0: unknown. */
+int sw_tasks_read(struct sw_task *out, int room);
+/* Parses a line of /proc/PID/stat: the name stands in parentheses and may contain any. */
+bool sw_task_parse(const char *line, struct sw_task *out);
+/* In which function of the kernel the thread is blocked; "" where the system does not say. */
+void sw_task_wait_channel(int id, char *out, size_t bytes);
+
+int sw_task_self(void); /* the id of the calling thread */
+
+#endif

@@ -1,0 +1,370 @@
+/* A history whose rows anybody may have written: all tables have the real schema, and every column
+ * holds what the input says, of whatever type. All readers must end in rows or in an error, and
+ * hand out no text that is missing where their headers promise one. Input: a byte, whose lowest bit
+ * is whether the rows are summed up before they are read and whose next two choose the readers (0:
+ * all), then rows, each a byte for the table and a value per column (take_value). The database is
+ * in memory. */
+#include "base/os.h"
+#include "base/str.h"
+#include "history/reader_open.h"
+#include "history/reader_rows.h"
+#include "history/summary.h"
+#include <stdint.h>
+#include <string.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
+
+enum { MAX_TABLES = 24, MAX_ROWS = 64, MAX_BYTES = 4096 };
+
+static struct sw_history_reader reader; /* of all inputs: what one wrote is rolled back */
+static sqlite3_stmt *inserts[MAX_TABLES];
+static int tables;
+
+struct input {
+    const uint8_t *at, *end;
+};
+
+static void demand(bool holds)
+{
+    if (!holds)
+        __builtin_trap();
+}
+
+static void execute(const char *sql)
+{
+    struct sw_err err;
+    demand(sw_sqlite_exec(reader.db, sql, "memory", &err) == SW_OK);
+}
+
+/* ---- the database ---- */
+
+/* INSERT INTO TABLE VALUES (?, ...), with as many as PRAGMA table_info knows: what is computed is
+ * not among them. */
+static void prepare_insert(const char *table)
+{
+    struct sw_buf names = {0}, marks = {0};
+    sqlite3_stmt *st = NULL;
+    char *sql = sw_format("SELECT name FROM pragma_table_info('%s')", table);
+    demand(sql && sqlite3_prepare_v2(reader.db, sql, -1, &st, NULL) == SQLITE_OK);
+    while (sqlite3_step(st) == SQLITE_ROW) {
+        sw_buf_printf(&names, "%s%s", names.length ? ", " : "",
+                      (const char *)sqlite3_column_text(st, 0));
+        sw_buf_add(&marks, marks.length ? ", ?" : "?");
+    }
+    sqlite3_finalize(st);
+    sw_free(sql);
+    sql = sw_format("INSERT OR REPLACE INTO %s(%s) VALUES (%s)", table, sw_buf_text(&names),
+                    sw_buf_text(&marks));
+    demand(sql && sqlite3_prepare_v2(reader.db, sql, -1, &inserts[tables++], NULL) == SQLITE_OK);
+    sw_free(sql);
+    sw_buf_fini(&names);
+    sw_buf_fini(&marks);
+}
+
+static void make_database(void)
+{
+    static char path[] = "memory";
+    struct sw_err err;
+    sqlite3_stmt *st = NULL;
+    reader = (struct sw_history_reader){.path = path, .version = SW_SCHEMA_VERSION};
+    sw_process_self(&reader.self);
+    sqlite3_config(SQLITE_CONFIG_SINGLETHREAD);
+    sqlite3_config(SQLITE_CONFIG_MEMSTATUS, 0);
+    demand(sqlite3_open_v2(":memory:", &reader.db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE,
+                           NULL) == SQLITE_OK);
+    demand(sw_schema_migrate(reader.db, path, &err) == SW_OK);
+    sqlite3_db_config(reader.db, SQLITE_DBCONFIG_LOOKASIDE, NULL, 1024, 1000);
+    execute("PRAGMA ignore_check_constraints = ON; PRAGMA foreign_keys = OFF");
+    demand(sqlite3_prepare_v2(reader.db,
+                              "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT"
+                              " LIKE 'sqlite_%' ORDER BY name",
+                              -1, &st, NULL) == SQLITE_OK);
+    while (sqlite3_step(st) == SQLITE_ROW && tables < MAX_TABLES)
+        prepare_insert((const char *)sqlite3_column_text(st, 0));
+    sqlite3_finalize(st);
+}
+
+/* ---- writing ---- */
+
+static uint64_t take_bytes(struct input *in, size_t n)
+{
+    uint64_t v = 0;
+    for (size_t i = 0; i < n && in->at < in->end; i++)
+        v |= (uint64_t)*in->at++ << 8 * i;
+    return v;
+}
+
+/* A byte for the type, then the value: words that queries look for, small and any integers, any
+ * doubles, texts and blobs with a byte for their length. */
+static void take_value(struct input *in, sqlite3_stmt *st, int column)
+{
+    static const char *const words[] = {"train", "test",    "loss", "accuracy", "samples_per_s",
+                                        "done",  "running", "",     "server0",  "@last"};
+    enum { WORDS = sizeof words / sizeof *words };
+    const uint8_t type = (uint8_t)take_bytes(in, 1);
+    union {
+        uint64_t bits;
+        double value;
+    } real;
+    size_t n;
+    switch (type % 8) {
+    case 0:
+        sqlite3_bind_null(st, column);
+        return;
+    case 1:
+        sqlite3_bind_text(st, column, words[type / 8 % WORDS], -1, SQLITE_STATIC);
+        return;
+    case 2:
+        sqlite3_bind_int64(st, column, (int64_t)take_bytes(in, 8));
+        return;
+    case 3:
+        real.bits = take_bytes(in, 8);
+        sqlite3_bind_double(st, column, real.value);
+        return;
+    case 4:
+    case 5:
+        n = (size_t)take_bytes(in, 1);
+        n = n < (size_t)(in->end - in->at) ? n : (size_t)(in->end - in->at);
+        if (type % 8 == 4)
+            sqlite3_bind_text(st, column, (const char *)in->at, (int)n, SQLITE_TRANSIENT);
+        else
+            sqlite3_bind_blob(st, column, n ? in->at : (const uint8_t *)"", (int)n,
+                              SQLITE_TRANSIENT);
+        in->at += n;
+        return;
+    default:
+        sqlite3_bind_int64(st, column, type / 8);
+    }
+}
+
+static void write_rows(struct input *in)
+{
+    for (int rows = 0; in->at < in->end && rows < MAX_ROWS; rows++) {
+        sqlite3_stmt *st = inserts[take_bytes(in, 1) % (uint64_t)tables];
+        for (int i = 1; i <= sqlite3_bind_parameter_count(st); i++)
+            take_value(in, st, i);
+        sqlite3_step(st); /* a constraint may refuse it */
+        sqlite3_reset(st);
+    }
+}
+
+/* ---- reading ---- */
+
+static size_t touched; /* so that what is handed out is really read */
+
+static void touch(const char *text)
+{
+    demand(text != NULL);
+    touched += strlen(text);
+}
+
+static int on_checkpoint(void *user, const struct sw_run_checkpoint *c)
+{
+    (void)user;
+    touch(c->path);
+    if (c->checksum)
+        touch(c->checksum);
+    return 0;
+}
+
+static int on_metric(void *user, const struct sw_run_metric *m)
+{
+    (void)user;
+    touch(m->split);
+    touch(m->name);
+    return 0;
+}
+
+static int on_time(void *user, const char *part, double total_ms, double share)
+{
+    (void)user, (void)total_ms, (void)share;
+    touch(part);
+    return 0;
+}
+
+static int on_point(void *user, const struct sw_run_point *p)
+{
+    int64_t *last = user;
+    demand(p->step > *last);
+    *last = p->step;
+    return 0;
+}
+
+static int on_series(void *user, const struct sw_run_series *s)
+{
+    int64_t last = INT64_MIN;
+    struct sw_err err = {0};
+    (void)user;
+    touch(s->split);
+    touch(s->name);
+    return sw_history_each_point(&reader, s->id, INT64_MIN, INT64_MAX, on_point, &last, &err);
+}
+
+static int on_step_time(void *user, const struct sw_step_time *t)
+{
+    int64_t *last = user;
+    demand(t->step >= *last);
+    *last = t->step;
+    return 0;
+}
+
+static int on_layer(void *user, const struct sw_run_layer *l)
+{
+    (void)user;
+    touch(l->name);
+    return 0;
+}
+
+static int on_traffic(void *user, const struct sw_run_traffic *t)
+{
+    (void)user;
+    touch(t->from);
+    touch(t->to);
+    touch(t->kind);
+    return 0;
+}
+
+static int on_unit(void *user, const struct sw_run_unit *u)
+{
+    (void)user;
+    touch(u->unit);
+    touch(u->device);
+    touch(u->cores);
+    touch(u->reason);
+    return 0;
+}
+
+static int on_event(void *user, const struct sw_run_event *e)
+{
+    (void)user;
+    touch(e->level);
+    touch(e->source);
+    touch(e->text);
+    return 0;
+}
+
+static int on_segment(void *user, const struct sw_run_segment *s)
+{
+    (void)user, (void)s;
+    return 0;
+}
+
+static int on_stage(void *user, const struct sw_run_stage *s)
+{
+    (void)user;
+    if (s->name)
+        touch(s->name);
+    return 0;
+}
+
+static int on_hardware(void *user, const struct sw_run_hardware *h)
+{
+    (void)user;
+    touch(h->device);
+    return 0;
+}
+
+static int on_row(void *user, int64_t row, int columns, const struct sw_history_cell *cells)
+{
+    (void)user;
+    for (int i = 0; i < columns; i++)
+        if (cells[i].text || row < 0)
+            touch(cells[i].text);
+    return 0;
+}
+
+/* An error has a text. */
+static void judge(int rc, struct sw_err *err)
+{
+    demand(rc == SW_OK || err->text[0]);
+    err->text[0] = '\0';
+}
+
+static void read_run(int64_t id)
+{
+    struct sw_history_reader *r = &reader;
+    struct sw_err err = {0};
+    int64_t step, last = INT64_MIN;
+    judge(sw_history_each_checkpoint(r, id, on_checkpoint, NULL, &err), &err);
+    judge(sw_history_each_metric(r, id, on_metric, NULL, &err), &err);
+    judge(sw_history_each_time(r, id, on_time, NULL, &err), &err);
+    int rc = sw_history_each_series(r, id, on_series, NULL, &err);
+    demand(rc <= 0);
+    judge(sw_history_each_step_time(r, id, INT64_MIN, on_step_time, &last, &err), &err);
+    judge(sw_history_newest_step_time(r, id, &step, &err), &err);
+    judge(sw_history_each_layer(r, id, on_layer, NULL, &err), &err);
+    judge(sw_history_each_traffic(r, id, -1, on_traffic, NULL, &err), &err);
+    judge(sw_history_each_unit(r, id, on_unit, NULL, &err), &err);
+    judge(sw_history_each_event(r, id, 0, 3, on_event, NULL, &err), &err);
+    judge(sw_history_each_segment(r, id, on_segment, NULL, &err), &err);
+    judge(sw_history_each_stage(r, id, on_stage, NULL, &err), &err);
+    judge(sw_history_each_hardware(r, id, on_hardware, NULL, &err), &err);
+}
+
+static int on_run(void *user, const struct sw_run *run)
+{
+    int64_t *id = user;
+    *id = run->id;
+    return 0;
+}
+
+static void find_run(const char *text)
+{
+    struct sw_run run = {0};
+    struct sw_err err = {0};
+    judge(sw_history_find(&reader, text, &run, &err), &err);
+    sw_run_fini(&run);
+}
+
+/* Lists runs and finds them; *id is one of them. */
+static void read_runs(int64_t *id)
+{
+    static const char *const names[] = {"@last", "1", "lo", "tarin", "trainn", "9", "x"};
+    struct sw_err err = {0};
+    struct sw_run run = {0};
+    for (int order = SW_RUNS_BY_ID; order <= SW_RUNS_BY_SPEED; order++) {
+        const struct sw_run_filter filter = {.order = (enum sw_run_order)order};
+        judge(sw_history_list(&reader, &filter, on_run, id, &err), &err);
+    }
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        find_run(names[i]);
+    judge(sw_history_find_recipe(&reader, "train", &run, &err), &err);
+    sw_run_fini(&run);
+}
+
+static void read_views(void)
+{
+    static const char *const queries[] = {
+        "SELECT * FROM metrics",        "SELECT * FROM series_stats",
+        "SELECT * FROM run_summary",    "SELECT * FROM epoch_metrics",
+        "SELECT * FROM slowest_layers", "SELECT * FROM where_time_went",
+        "SELECT * FROM traffic"};
+    struct sw_err err = {0};
+    for (size_t i = 0; i < sizeof queries / sizeof *queries; i++)
+        judge(sw_history_sql(&reader, queries[i], on_row, NULL, &err), &err);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
+{
+    struct input in = {data, data + (bytes < MAX_BYTES ? bytes : MAX_BYTES)};
+    struct sw_err err = {0};
+    if (!reader.db)
+        make_database();
+    const unsigned what = (unsigned)take_bytes(&in, 1), part = what >> 1 & 3;
+    int64_t id = 1;
+    execute("BEGIN");
+    write_rows(&in);
+    if (what & 1)
+        judge(sw_summary_add_all(reader.db, reader.path, 1, &err), &err);
+    if (part < 2)
+        read_runs(&id);
+    if (part % 2 == 0)
+        read_run(1);
+    if (part % 2 == 0 && id != 1)
+        read_run(id);
+    if (part == 0 || part == 3)
+        read_views();
+    execute("ROLLBACK");
+    __asm__ volatile("" : : "r"(touched));
+    return 0;
+}
