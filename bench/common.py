@@ -109,6 +109,13 @@ class Bench:
                             env=self.environment())
         return {layer["name"] for layer in json.loads(ended.out)["layers"]}
 
+    def uses_winograd(self, net):
+        """Does a convolution of the recipe use Winograd's algorithm at this batch?"""
+        ended = measure.run([self.options.binary, "check", "--json", self.recipe(net["recipe"]),
+                             "--set", "job.batch=%d" % net["batch"]], env=self.environment())
+        return any("wino" in (layer.get("algorithm") or "")
+                   for layer in json.loads(ended.out)["layers"])
+
     def train(self, recipe, steps, sets=(), threads=None, options=(), data=None, label="",
               prefix=()):
         """Runs a recipe in a folder of its own. The name of the run finds it in the history; its

@@ -74,6 +74,7 @@ int main(int argc, char **argv)
         die("from 1 to 10000 steps");
     struct sw_job_options o = {.recipe_path = argv[1],
                                .out_dir = argv[2],
+                               .overwrite = true,
                                .sets = (const char *const *)argv + 5,
                                .set_count = argc - 5,
                                .steps = warmup + steps + 1,

@@ -178,14 +178,19 @@ def read_idx(path):
     return torch.frombuffer(raw, dtype=torch.uint8, offset=4 + 4 * raw[3]).reshape(shape)
 
 
-def difference(model, path):
-    """Largest |a - b| / max(|b|, rms(b) / 10) over parameters a of the model and b of a file."""
-    expected, worst = read_safetensors(path), 0.0
+def rms(x):
+    return float(x.double().square().mean().sqrt())
+
+
+def difference(model, initial, path):
+    """Largest rms(a - b) / rms(b - i) over parameters: a of the model, b of the file at path, and i of
+    the file that both began with. It is relative to what training changed, and a mean: single values
+    differ more where rounding moved a maximum or the sign before a ReLU."""
+    begun, expected, worst = read_safetensors(initial), read_safetensors(path), 0.0
     for name, a in model.named_parameters():
         b = expected[name]
-        floor = max(0.1 * float(b.square().mean().sqrt()), 1e-12)
-        d = (a.detach().contiguous() - b).abs() / b.abs().clamp(min=floor)
-        worst = max(worst, float(d.max()))
+        d = rms(a.detach().contiguous() - b) / max(rms(b - begun[name]), 1e-12)
+        worst = max(worst, d)
     return worst
 
 
@@ -365,7 +370,7 @@ def main():
               "parameters": sum(p.numel() for p in model.parameters()),
               "samples_per_s": args.batch / times[len(times) // 2]}
     if args.expect:
-        answer["difference"] = difference(model, args.expect)
+        answer["difference"] = difference(model, args.weights, args.expect)
         if not math.isfinite(answer["difference"]):
             sys.exit("the parameters are not finite")
     print(json.dumps(answer))
