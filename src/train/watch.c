@@ -155,6 +155,18 @@ static const char *advice(const struct sw_thread_state *t)
     return "If it does not go on, press Ctrl-C twice to end the run";
 }
 
+/* "; worker0.2 waits for its device, too (sim:2)": a device may wait for another one, which cannot be
+ * seen from here, so each that is silent may be the cause. */
+static void describe_devices(const struct sw_watch *w, int culprit, char *out, size_t bytes)
+{
+    for (int u = 0; u < w->job->placement->worker_count; u++) {
+        size_t n = strlen(out);
+        if (u != culprit && w->slots[u].wait.kind == SW_WAIT_DEVICE)
+            snprintf(out + n, bytes - n, "; %s waits for its device, too (%s)", w->slots[u].name,
+                     w->job->workers[u].device->name);
+    }
+}
+
 /* "no progress for 6.2 s in backward of conv2, step 7: its thread 4711 sleeps (state S, in
  * futex_do_wait); worker0.1 waits for version 7 of fc6.weight for 6.1 s: server0.0 has no gradient
  * of worker0.0". */
@@ -177,6 +189,8 @@ static void describe(const struct sw_watch *w, const struct sw_stall *stall, cha
                  seconds_since(s->since_ns), why);
         u = next;
     }
+    if (w->slots[stall->culprit].wait.kind == SW_WAIT_DEVICE)
+        describe_devices(w, stall->culprit, out, bytes);
 }
 
 /* Where everybody is. */
