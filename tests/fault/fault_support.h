@@ -38,6 +38,7 @@ static atomic_bool fault_armed;
 static atomic_int fault_calls; /* counted by the plan */
 static atomic_int fault_hits;  /* failed */
 static atomic_long fault_live; /* allocations that were not freed */
+static atomic_bool fault_hangs; /* a thread hangs, or has hung */
 
 static bool fault_hit(int kind)
 {
@@ -88,8 +89,10 @@ static int fault_open(const char *path, int flags, mode_t mode)
 static void fault_hang(void)
 {
     while (atomic_load(&fault_armed) && fault_plan.hangs &&
-           strcmp(fault_plan.hangs, thread_role) == 0)
+           strcmp(fault_plan.hangs, thread_role) == 0) {
+        atomic_store(&fault_hangs, true);
         sleep_ms(10);
+    }
 }
 
 static ssize_t fault_pread(int fd, void *buf, size_t bytes, off_t offset)

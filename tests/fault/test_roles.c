@@ -271,15 +271,27 @@ static void server_thread_with_an_update_that_is_not_finite(void **state)
 
 /* ---- a role that does not end ---- */
 
-static void abort_at_start(struct trial *t, const struct sw_job_event *e)
+static struct sw_thread aborter;
+
+/* A reader that has not begun to read would end without reading. */
+static void abort_when_it_hangs(void *job)
 {
+    while (!atomic_load(&fault_hangs))
+        sleep_ms(1);
+    sw_job_request(job, SW_JOB_ABORT);
+}
+
+static void start_aborter(struct trial *t, const struct sw_job_event *e)
+{
+    struct sw_err err;
     if (e->type == SW_JOB_START)
-        sw_job_request(t->job, SW_JOB_ABORT);
+        assert_int_equal(sw_thread_start(&aborter, "aborter", abort_when_it_hangs, t->job, &err),
+                         SW_OK);
 }
 
 static int run_stuck(void)
 {
-    struct trial t = {.name = "stuck", .recipe = file_recipe(), .on_event = abort_at_start};
+    struct trial t = {.name = "stuck", .recipe = file_recipe(), .on_event = start_aborter};
     if (trial_open(&t) != SW_OK)
         return 2;
     fault_arm((struct fault_plan){.hangs = "prefetch train"});
