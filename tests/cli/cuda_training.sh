@@ -176,10 +176,11 @@ train none-bf16 --device cuda:0 --set job.precision=bf16 --set cluster.copy=none
 learns_as none-bf16 cpu-bf16
 # What depends on all gradients is decided there, too, with the same numbers.
 for set in job.grad_clip=norm:0.1 job.on_nan=skip updater.type=lars; do
-    train decide-async --device cuda:0 --set "$set" --set cluster.copy=async
-    train decide-none --device cuda:0 --set "$set" --set cluster.copy=none
-    "$SW" weights "$T/decide-async/checkpoint-3.safetensors" diff \
-        "$T/decide-none/checkpoint-3.safetensors" --tolerance 0 >"$T/out" 2>"$T/err" ||
+    key=${set%=*}
+    train "$key-async" --device cuda:0 --set "$set" --set cluster.copy=async
+    train "$key-none" --device cuda:0 --set "$set" --set cluster.copy=none
+    "$SW" weights "$T/$key-async/checkpoint-3.safetensors" diff \
+        "$T/$key-none/checkpoint-3.safetensors" --tolerance 0 >"$T/out" 2>"$T/err" ||
         fail "$set: the device decides otherwise than servers"
 done
 expect 0 run "$tiny" --steps 7 --name scaled --no-ui --device cuda:0 --out "$T/scaled" \
