@@ -4,7 +4,7 @@
  * before the limit of five seconds, and nobody else is; it goes on, and so does training. And a
  * worker or reader whose thread has ended is named, too.
  *
- * SINGA_STOPS is the number of stops (default 20), SINGA_SEED what they are drawn from. The clock
+ * SW_STOPS is the number of stops (default 20), SW_SEED what they are drawn from. The clock
  * runs eight times as fast meanwhile. */
 #include "fault_support.h"
 #include "sync/tasks.h"
@@ -287,8 +287,8 @@ static int try_tracer(void)
 /* A third of the stops. */
 static void stop_in(struct trial t)
 {
-    struct stops s = {.random = number_of("SINGA_SEED", 1), .trial = &t};
-    s.count = (int)(number_of("SINGA_STOPS", 20) + 2) / 3;
+    struct stops s = {.random = number_of("SW_SEED", 1), .trial = &t};
+    s.count = (int)(number_of("SW_STOPS", 20) + 2) / 3;
     int rc = try_tracer();
     if (rc != 0) {
         print_message("skipped: no thread can be stopped by ptrace here: %s\n", strerror(rc));
