@@ -1,61 +1,42 @@
+/* Pictures as files: appends marks to a list, lays out texts, and writes the file at the end. What
+ * the list means is in plot_marks.h; reading order: sw_plot_begin, the marks, sw_plot_end. */
 #include "ui/plot.h"
 
 #include "base/os.h"
 #include "base/text.h"
-#include <cairo-svg.h>
-#include <cairo.h>
+#include "ui/plot_marks.h"
 #include <math.h>
-#include <string.h>
 
 enum { SIDE_MAX = 16384 };
 
 struct sw_plot {
-    cairo_surface_t *surface; /* owned */
-    cairo_t *cr;              /* owned */
-    struct sw_buf bytes;      /* of the file */
-    const char *path;         /* borrowed */
-    enum sw_plot_format format;
-    struct sw_plot_size size;
+    struct sw_buf marks;  /* struct sw_plot_mark */
+    struct sw_buf points; /* struct sw_plot_point */
+    struct sw_buf bytes;  /* of texts and images */
+    size_t path;          /* the first point of the path that is being drawn */
     bool pen_up;
+    const char *file; /* borrowed */
+    enum sw_plot_format format;
+    int width, height;
 };
-
-static cairo_status_t take_bytes(void *user, const unsigned char *data, unsigned length)
-{
-    struct sw_buf *bytes = user;
-    sw_buf_add_bytes(bytes, data, length);
-    return bytes->failed ? CAIRO_STATUS_NO_MEMORY : CAIRO_STATUS_SUCCESS;
-}
-
-static int check(cairo_status_t status, struct sw_err *err)
-{
-    if (status == CAIRO_STATUS_SUCCESS)
-        return SW_OK;
-    if (status == CAIRO_STATUS_NO_MEMORY)
-        return sw_err_nomem(err, "picture", 0);
-    return sw_err_set(err, SW_ERR_LIBRARY, "cairo: %s", cairo_status_to_string(status));
-}
 
 int sw_plot_begin(struct sw_plot **out, const char *path, enum sw_plot_format format, int width,
                   int height, struct sw_err *err)
 {
+    int rc = format == SW_PLOT_PNG ? sw_plot_check_png(path, err) : SW_OK;
+    if (rc != SW_OK)
+        return rc;
     if (width < 1 || height < 1 || width > SIDE_MAX || height > SIDE_MAX)
         return sw_err_set(err, SW_ERR_INVALID, "a picture of %d x %d: its sides are 1 to %d pixels",
                           width, height, SIDE_MAX);
+
     struct sw_plot *p = sw_calloc(1, sizeof *p);
     if (!p)
         return sw_err_nomem(err, "picture", sizeof *p);
-    p->path = path;
+    p->file = path;
     p->format = format;
-    p->size = (struct sw_plot_size){width, height};
-    p->surface = format == SW_PLOT_SVG
-                     ? cairo_svg_surface_create_for_stream(take_bytes, &p->bytes, width, height)
-                     : cairo_image_surface_create(CAIRO_FORMAT_RGB24, width, height);
-    p->cr = cairo_create(p->surface);
-    int code = check(cairo_status(p->cr), err);
-    if (code) {
-        sw_plot_abandon(p);
-        return code;
-    }
+    p->width = width;
+    p->height = height;
     sw_plot_fill(p, (struct sw_plot_box){0, 0, width, height}, 0xffffff);
     *out = p;
     return SW_OK;
@@ -65,86 +46,85 @@ void sw_plot_abandon(struct sw_plot *p)
 {
     if (!p)
         return;
-    cairo_destroy(p->cr);
-    cairo_surface_finish(p->surface);
-    cairo_surface_destroy(p->surface);
+    sw_buf_fini(&p->marks);
+    sw_buf_fini(&p->points);
     sw_buf_fini(&p->bytes);
     sw_free(p);
 }
 
+static int write_file(const struct sw_plot *p, struct sw_buf *file, struct sw_err *err)
+{
+    const struct sw_plot_marks list = {.mark = (const void *)p->marks.text,
+                                       .point = (const void *)p->points.text,
+                                       .bytes = (const void *)p->bytes.text,
+                                       .marks = p->marks.length / sizeof(struct sw_plot_mark),
+                                       .width = p->width,
+                                       .height = p->height};
+    int rc = SW_OK;
+    if (p->marks.failed || p->points.failed || p->bytes.failed)
+        return sw_err_nomem(err, "picture", p->marks.length);
+
+    if (p->format == SW_PLOT_PNG)
+        rc = sw_plot_write_png(&list, file, err);
+    else
+        sw_plot_write_svg(&list, file);
+    if (rc != SW_OK)
+        return rc;
+    if (file->failed)
+        return sw_err_nomem(err, "picture", file->length);
+    return sw_os_replace_file(p->file, file->text, file->length, 0666, err);
+}
+
 int sw_plot_end(struct sw_plot *p, struct sw_err *err)
 {
-    int code = check(cairo_status(p->cr), err);
-    if (!code && p->format == SW_PLOT_PNG)
-        code = check(cairo_surface_write_to_png_stream(p->surface, take_bytes, &p->bytes), err);
-    if (!code) {
-        cairo_surface_finish(p->surface);
-        code = check(cairo_surface_status(p->surface), err);
-    }
-    if (!code)
-        code = sw_os_replace_file(p->path, p->bytes.text, p->bytes.length, 0666, err);
+    struct sw_buf file = {0};
+    int rc = write_file(p, &file, err);
+    sw_buf_fini(&file);
     sw_plot_abandon(p);
-    return code;
+    return rc;
 }
 
 struct sw_plot_size sw_plot_size(const struct sw_plot *p)
 {
-    return p->size;
+    return (struct sw_plot_size){p->width, p->height};
 }
 
-/* ---- Shapes -----------------------------------------------------------------------------------
- */
+/* ---- Shapes ---- */
 
-static void dip(struct sw_plot *p, uint32_t colour, double opacity)
+static void add(struct sw_plot *p, struct sw_plot_mark mark)
 {
-    cairo_set_source_rgba(p->cr, (colour >> 16 & 255) / 255.0, (colour >> 8 & 255) / 255.0,
-                          (colour & 255) / 255.0, opacity);
+    if (mark.opacity == 0)
+        mark.opacity = 1;
+    sw_buf_add_bytes(&p->marks, &mark, sizeof mark);
 }
 
 void sw_plot_fill(struct sw_plot *p, struct sw_plot_box box, uint32_t colour)
 {
-    dip(p, colour, 1);
-    cairo_rectangle(p->cr, box.x, box.y, box.w, box.h);
-    cairo_fill(p->cr);
+    add(p, (struct sw_plot_mark){.kind = SW_PLOT_RECT, .box = box, .colour = colour});
 }
 
 void sw_plot_frame(struct sw_plot *p, struct sw_plot_box box, uint32_t colour, double width)
 {
-    dip(p, colour, 1);
-    cairo_set_line_width(p->cr, width);
-    cairo_rectangle(p->cr, box.x, box.y, box.w, box.h);
-    cairo_stroke(p->cr);
-}
-
-void sw_plot_line(struct sw_plot *p, double x0, double y0, double x1, double y1, uint32_t colour,
-                  double width)
-{
-    dip(p, colour, 1);
-    cairo_set_line_width(p->cr, width);
-    cairo_move_to(p->cr, x0, y0);
-    cairo_line_to(p->cr, x1, y1);
-    cairo_stroke(p->cr);
+    add(p,
+        (struct sw_plot_mark){.kind = SW_PLOT_RECT, .box = box, .colour = colour, .width = width});
 }
 
 void sw_plot_dot(struct sw_plot *p, double x, double y, double radius, uint32_t colour)
 {
-    dip(p, colour, 1);
-    cairo_arc(p->cr, x, y, radius, 0, 2 * M_PI);
-    cairo_fill(p->cr);
+    add(p, (struct sw_plot_mark){
+               .kind = SW_PLOT_CIRCLE, .box = {.x = x, .y = y, .w = radius}, .colour = colour});
 }
 
 void sw_plot_path_begin(struct sw_plot *p)
 {
-    cairo_new_path(p->cr);
+    p->path = p->points.length / sizeof(struct sw_plot_point);
     p->pen_up = true;
 }
 
 void sw_plot_path_add(struct sw_plot *p, double x, double y)
 {
-    if (p->pen_up)
-        cairo_move_to(p->cr, x, y);
-    else
-        cairo_line_to(p->cr, x, y);
+    const struct sw_plot_point point = {x, y, p->pen_up};
+    sw_buf_add_bytes(&p->points, &point, sizeof point);
     p->pen_up = false;
 }
 
@@ -153,136 +133,116 @@ void sw_plot_path_break(struct sw_plot *p)
     p->pen_up = true;
 }
 
+static void add_path(struct sw_plot *p, struct sw_plot_mark mark)
+{
+    mark.kind = SW_PLOT_PATH;
+    mark.first = p->path;
+    mark.count = p->points.length / sizeof(struct sw_plot_point) - p->path;
+    add(p, mark);
+    sw_plot_path_begin(p);
+}
+
 void sw_plot_path_stroke(struct sw_plot *p, uint32_t colour, double width, bool dashed)
 {
-    static const double dashes[] = {6, 4};
-    dip(p, colour, 1);
-    cairo_set_line_width(p->cr, width);
-    cairo_set_line_join(p->cr, CAIRO_LINE_JOIN_ROUND);
-    cairo_set_dash(p->cr, dashes, dashed ? 2 : 0, 0);
-    cairo_stroke(p->cr);
-    cairo_set_dash(p->cr, dashes, 0, 0);
+    add_path(p, (struct sw_plot_mark){.colour = colour, .width = width, .dashed = dashed});
 }
 
 void sw_plot_path_fill(struct sw_plot *p, uint32_t colour, double opacity)
 {
-    dip(p, colour, opacity);
-    cairo_close_path(p->cr);
-    cairo_fill(p->cr);
+    add_path(p, (struct sw_plot_mark){.colour = colour, .opacity = opacity});
+}
+
+void sw_plot_line(struct sw_plot *p, double x0, double y0, double x1, double y1, uint32_t colour,
+                  double width)
+{
+    sw_plot_path_begin(p);
+    sw_plot_path_add(p, x0, y0);
+    sw_plot_path_add(p, x1, y1);
+    sw_plot_path_stroke(p, colour, width, false);
 }
 
 void sw_plot_clip(struct sw_plot *p, struct sw_plot_box box)
 {
-    cairo_save(p->cr);
-    cairo_rectangle(p->cr, box.x, box.y, box.w, box.h);
-    cairo_clip(p->cr);
+    add(p, (struct sw_plot_mark){.kind = SW_PLOT_CLIP, .box = box});
 }
 
 void sw_plot_clip_end(struct sw_plot *p)
 {
-    cairo_restore(p->cr);
+    add(p, (struct sw_plot_mark){.kind = SW_PLOT_CLIP_END});
 }
 
-/* ---- Text -------------------------------------------------------------------------------------
- */
+/* ---- Text ---- */
 
-static void set_font(struct sw_plot *p, double size, bool bold)
+/* On average; the font that a viewer takes for "sans-serif" is not known. */
+static double letter_width(double size, bool bold)
 {
-    cairo_select_font_face(p->cr, "sans-serif", CAIRO_FONT_SLANT_NORMAL,
-                           bold ? CAIRO_FONT_WEIGHT_BOLD : CAIRO_FONT_WEIGHT_NORMAL);
-    cairo_set_font_size(p->cr, size);
+    return size * (bold ? 0.63 : 0.56);
 }
 
-static double width_of(struct sw_plot *p, const char *text)
+double sw_plot_text_width(double size, bool bold, const char *text)
 {
-    cairo_text_extents_t e;
-    cairo_text_extents(p->cr, text, &e);
-    return e.x_advance;
+    return letter_width(size, bold) * sw_text_columns(text);
 }
 
-double sw_plot_text_width(struct sw_plot *p, double size, bool bold, const char *text)
+/* The bytes of the first `most` characters. */
+static size_t bytes_of(const struct sw_buf *text, int most)
+{
+    const char *at = sw_buf_text(text);
+    for (size_t left = text->length; left > 0 && most > 0; most--)
+        sw_utf8_next(&at, &left);
+    return (size_t)(at - sw_buf_text(text));
+}
+
+/* A text that is too wide gets smaller letters first, then fewer of them. */
+static void add_text(struct sw_plot *p, struct sw_plot_mark mark, double most, const char *text)
 {
     struct sw_buf clean = {0};
     sw_text_add(&clean, text);
-    set_font(p, size, bold);
-    double width = width_of(p, sw_buf_text(&clean));
-    sw_buf_fini(&clean);
-    return width;
-}
-
-/* Smaller letters first, then fewer of them. */
-static void make_fit(struct sw_plot *p, struct sw_buf *text, double size, bool bold, double most)
-{
-    double width = width_of(p, sw_buf_text(text));
-    if (most <= 0 || width <= most)
-        return;
-    double smaller = size * most / width;
-    set_font(p, smaller > size / 2 ? smaller : size / 2, bold);
-    while (text->length > 1 && width_of(p, sw_buf_text(text)) > most) {
-        do
-            text->length--;
-        while (text->length > 1 && ((unsigned char)text->text[text->length] & 0xc0) == 0x80);
-        text->text[text->length] = 0;
+    mark.kind = SW_PLOT_TEXT;
+    mark.first = p->bytes.length;
+    mark.count = clean.length;
+    double width = sw_plot_text_width(mark.size, mark.bold, text);
+    if (most > 0 && width > most) {
+        mark.size *= fmax(most / width, 0.5);
+        mark.count = bytes_of(&clean, (int)(most / letter_width(mark.size, mark.bold)));
     }
+    sw_buf_add_bytes(&p->bytes, sw_buf_text(&clean), mark.count);
+    add(p, mark);
+    sw_buf_fini(&clean);
 }
 
 void sw_plot_text(struct sw_plot *p, double x, double y, enum sw_plot_align align, double size,
                   bool bold, double most, uint32_t colour, const char *text)
 {
-    struct sw_buf clean = {0};
-    cairo_font_extents_t font;
-    sw_text_add(&clean, text);
-    set_font(p, size, bold);
-    make_fit(p, &clean, size, bold, most);
-    cairo_font_extents(p->cr, &font);
-    double width = width_of(p, sw_buf_text(&clean));
-    x -= align == SW_PLOT_LEFT ? 0 : align == SW_PLOT_CENTRE ? width / 2 : width;
-    dip(p, colour, 1);
-    cairo_move_to(p->cr, x, y + (font.ascent - font.descent) / 2);
-    cairo_show_text(p->cr, sw_buf_text(&clean));
-    cairo_new_path(p->cr);
-    sw_buf_fini(&clean);
+    add_text(
+        p,
+        (struct sw_plot_mark){
+            .box = {.x = x, .y = y}, .align = align, .size = size, .bold = bold, .colour = colour},
+        most, text);
 }
 
 void sw_plot_text_up(struct sw_plot *p, double x, double y, double size, uint32_t colour,
                      const char *text)
 {
-    cairo_save(p->cr);
-    cairo_translate(p->cr, x, y);
-    cairo_rotate(p->cr, -M_PI / 2);
-    sw_plot_text(p, 0, 0, SW_PLOT_CENTRE, size, false, 0, colour, text);
-    cairo_restore(p->cr);
+    add_text(p,
+             (struct sw_plot_mark){.box = {.x = x, .y = y},
+                                   .align = SW_PLOT_CENTRE,
+                                   .size = size,
+                                   .up = true,
+                                   .colour = colour},
+             0, text);
 }
 
-/* ---- Pixels -----------------------------------------------------------------------------------
- */
+/* ---- Pixels ---- */
 
-int sw_plot_pixels(struct sw_plot *p, struct sw_plot_box box, const uint8_t *rgb, int w, int h,
-                   struct sw_err *err)
+void sw_plot_pixels(struct sw_plot *p, struct sw_plot_box box, const uint8_t *rgb, int w, int h)
 {
-    cairo_surface_t *image = cairo_image_surface_create(CAIRO_FORMAT_RGB24, w, h);
-    int code = check(cairo_surface_status(image), err);
-    if (code)
-        goto done;
-    unsigned char *data = cairo_image_surface_get_data(image);
-    int stride = cairo_image_surface_get_stride(image);
-    cairo_surface_flush(image);
-    for (int y = 0; y < h; y++)
-        for (int x = 0; x < w; x++) {
-            const uint8_t *from = rgb + 3 * ((size_t)y * (size_t)w + (size_t)x);
-            uint32_t pixel = (uint32_t)from[0] << 16 | (uint32_t)from[1] << 8 | from[2];
-            memcpy(data + (size_t)y * (size_t)stride + 4 * (size_t)x, &pixel, sizeof pixel);
-        }
-    cairo_surface_mark_dirty(image);
-    cairo_save(p->cr);
-    cairo_translate(p->cr, box.x, box.y);
-    cairo_scale(p->cr, box.w / w, box.h / h);
-    cairo_set_source_surface(p->cr, image, 0, 0);
-    cairo_pattern_set_filter(cairo_get_source(p->cr), CAIRO_FILTER_NEAREST);
-    cairo_rectangle(p->cr, 0, 0, w, h);
-    cairo_fill(p->cr);
-    cairo_restore(p->cr);
-done:
-    cairo_surface_destroy(image);
-    return code;
+    const size_t count = 3 * (size_t)w * (size_t)h;
+    add(p, (struct sw_plot_mark){.kind = SW_PLOT_IMAGE,
+                                 .box = box,
+                                 .w = w,
+                                 .h = h,
+                                 .first = p->bytes.length,
+                                 .count = count});
+    sw_buf_add_bytes(&p->bytes, rgb, count);
 }

@@ -1,8 +1,8 @@
-/* Pictures as files: PNG or SVG, by cairo. This is paper and pen; what is drawn on it is
- * plot_chart.h, plot_grid.h and plot_boxes.h. Lengths are pixels (of SVG: its units), y goes down,
- * colours are 0xRRGGBB. The picture is gathered in memory and replaces the file in one step, so a
- * crash leaves the old file or the new one. A build without cairo draws SVG
- * only. One owner. */
+/* Pictures as files: PNG (painted by cairo) or SVG. This is paper and pen; what is drawn on it is
+ * plot_chart.h, plot_pictures.h and plot_boxes.h. Lengths are pixels (of SVG: its units), y goes
+ * down, colours are 0xRRGGBB. The picture is a list of marks in memory until sw_plot_end, which
+ * replaces the file in one step, so a crash leaves the old file or the new one. A build without
+ * cairo draws SVG only. One owner. */
 #ifndef SW_UI_PLOT_H
 #define SW_UI_PLOT_H
 
@@ -60,11 +60,11 @@ void sw_plot_text(struct sw_plot *p, double x, double y, enum sw_plot_align alig
 /* The same from below upwards, around its middle. */
 void sw_plot_text_up(struct sw_plot *p, double x, double y, double size, uint32_t colour,
                      const char *text);
-double sw_plot_text_width(struct sw_plot *p, double size, bool bold, const char *text);
+/* Estimated: layouts do not depend on the fonts of a machine. */
+double sw_plot_text_width(double size, bool bold, const char *text);
 
 /* Pixels u8 [h, w, 3] stretched over a box, without smoothing. */
-int sw_plot_pixels(struct sw_plot *p, struct sw_plot_box box, const uint8_t *rgb, int w, int h,
-                   struct sw_err *err) SW_MUST_CHECK;
+void sw_plot_pixels(struct sw_plot *p, struct sw_plot_box box, const uint8_t *rgb, int w, int h);
 
 /* Colours that can be told apart, also by those who see few of them (Okabe and Ito 2008); behind
  * the eighth they turn around the wheel of hues. */

@@ -150,7 +150,7 @@ static void draw_legend(const struct pen *n, const struct sw_plot_labels *labels
     for (int l = 0; l < n->chart->line_count; l++) {
         if (!labels->lines[l])
             continue;
-        double w = sw_plot_text_width(n->p, TEXT, false, labels->lines[l]);
+        double w = sw_plot_text_width(TEXT, false, labels->lines[l]);
         width = w > width ? w : width;
         rows++;
     }

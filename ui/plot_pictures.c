@@ -85,10 +85,10 @@ int sw_plot_tiles(struct sw_plot *p, struct sw_plot_box box, const struct sw_plo
     double scale = fmin(room_w / w, room_h / h);
     struct sw_plot_box at = {box.x + MARGIN + (room_w - scale * w) / 2, box.y + TITLE_H, scale * w,
                              scale * h};
-    int code = sw_plot_pixels(p, at, rgb, w, h, err);
+    sw_plot_pixels(p, at, rgb, w, h);
     draw_title(p, box, t->title);
     sw_free(rgb);
-    return code;
+    return SW_OK;
 }
 
 /* ---- Confusion --------------------------------------------------------------------------------

@@ -54,7 +54,7 @@ static void draw_legend(struct sw_plot *plot, const struct sw_job_plan *p, doubl
         sw_plot_fill(plot, (struct sw_plot_box){x, y - 6, 12, 12},
                      sw_plot_colour(spreads[i].colour));
         sw_plot_text(plot, x + 18, y, SW_PLOT_LEFT, 11, false, 0, SW_PLOT_INK, spreads[i].text);
-        x += 36 + sw_plot_text_width(plot, 11, false, spreads[i].text);
+        x += 36 + sw_plot_text_width(11, false, spreads[i].text);
     }
 }
 

@@ -1,0 +1,55 @@
+/* The list of marks that a picture consists of, between plot.c, which appends to it, and the two
+ * files that turn it into a file's bytes: plot_svg.c and plot_png.c. A list is read only once it is
+ * whole, and marks are drawn in its order. One owner. */
+#ifndef SW_UI_PLOT_MARKS_H
+#define SW_UI_PLOT_MARKS_H
+
+#include "ui/plot.h"
+
+enum sw_plot_kind {
+    SW_PLOT_RECT,
+    SW_PLOT_CIRCLE, /* its centre is at box.x, box.y, its radius box.w */
+    SW_PLOT_PATH,
+    SW_PLOT_TEXT, /* its anchor is at box.x, box.y */
+    SW_PLOT_IMAGE,
+    SW_PLOT_CLIP,
+    SW_PLOT_CLIP_END,
+};
+
+struct sw_plot_mark {
+    enum sw_plot_kind kind;
+    struct sw_plot_box box;
+    uint32_t colour;
+    double opacity;
+    double width; /* of its outline in pixels; 0: it is filled */
+    bool dashed;
+    enum sw_plot_align align;
+    double size; /* of letters, in pixels */
+    bool bold, up;
+    int w, h; /* of an image, in its own pixels */
+    size_t first,
+        count; /* points of a path; bytes of a text (UTF-8, printable) or an image (RGB) */
+};
+
+struct sw_plot_point {
+    double x, y;
+    bool moves; /* the pen is lifted on the way here */
+};
+
+struct sw_plot_marks {
+    const struct sw_plot_mark *mark; /* [marks] */
+    const struct sw_plot_point *point;
+    const uint8_t *bytes;
+    size_t marks;
+    int width, height; /* pixels of the whole picture */
+};
+
+/* Appends the file to out, whose `failed` tells that memory ran out. */
+void sw_plot_write_svg(const struct sw_plot_marks *m, struct sw_buf *out);
+/* The same as PNG. Errors: SW_ERR_NOMEM, SW_ERR_LIBRARY. */
+int sw_plot_write_png(const struct sw_plot_marks *m, struct sw_buf *out,
+                      struct sw_err *err) SW_MUST_CHECK;
+/* Whether this build can: SW_ERR_UNSUPPORTED names the path and the library that is missing. */
+int sw_plot_check_png(const char *path, struct sw_err *err) SW_MUST_CHECK;
+
+#endif

@@ -1,0 +1,17 @@
+/* PNG in a build without cairo: refused. */
+#include "ui/plot_marks.h"
+
+int sw_plot_check_png(const char *path, struct sw_err *err)
+{
+    return sw_err_set(err, SW_ERR_UNSUPPORTED,
+                      "%s: this program was built without cairo (Debian: libcairo2-dev) and "
+                      "draws SVG only",
+                      path);
+}
+
+int sw_plot_write_png(const struct sw_plot_marks *m, struct sw_buf *out, struct sw_err *err)
+{
+    (void)m;
+    (void)out;
+    return sw_plot_check_png("picture", err);
+}
