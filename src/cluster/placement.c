@@ -1,5 +1,6 @@
 #include "cluster/placement.h"
 #include "base/os.h"
+#include "base/tree.h"
 #include "cluster/place.h"
 #include <stdio.h>
 
@@ -30,7 +31,7 @@ static void name_rows(struct sw_placement *p, const struct sw_cluster_shape *s)
 
 static int check_shape(const struct sw_cluster_shape *s, struct sw_err *err)
 {
-    enum { MOST = 4096 };
+    enum { MOST = SW_TREE_LEAVES }; /* a sum over workers has a leaf for each */
     int64_t workers = (int64_t)s->worker_groups * s->workers_per_group;
     int64_t servers = (int64_t)s->server_groups * s->servers_per_group;
 

@@ -29,6 +29,11 @@ static int make_terms(struct sw_table *t, struct sw_err *err)
 
 int sw_table_new(const struct sw_table_args *args, struct sw_table **out, struct sw_err *err)
 {
+    if (args->workers > SW_TREE_LEAVES || args->leaves > SW_TREE_LEAVES)
+        return sw_err_set(err, SW_ERR_INVALID,
+                          "%d workers and %d parts of a batch: a sum of gradients has at most %d "
+                          "terms",
+                          args->workers, args->leaves, SW_TREE_LEAVES);
     struct sw_table *t = sw_calloc(1, sizeof *t);
     if (!t)
         return sw_err_nomem(err, "the parameter table", sizeof *t);

@@ -138,8 +138,6 @@ struct sw_table_decision {
 };
 
 /* Which updater with which settings, and how it is cut. All borrowed for the table's life. */
-enum { SW_TABLE_WORKERS = 1024 }; /* most workers of a table */
-
 struct sw_table_args {
     struct sw_device *device;
     enum sw_precision precision; /* of products that make gradients out of factors */

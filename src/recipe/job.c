@@ -1,6 +1,7 @@
 #include "recipe/job.h"
 #include "base/os.h"
 #include "base/str.h"
+#include "base/tree.h"
 #include "recipe/build.h"
 #include <math.h>
 #include <string.h>
@@ -74,7 +75,7 @@ const struct sw_opt sw_job_opts[] = {
     {FIELD(repeat_exact), .type = SW_OPT_BOOL, .def = "no",
      .help = "the same bits with any number of workers, servers and threads of this machine, at "
              "some cost: a batch is always computed in the same parts"},
-    {FIELD(virtual_workers), .type = SW_OPT_INT, .def = "8", .min = 1, .max = 1024,
+    {FIELD(virtual_workers), .type = SW_OPT_INT, .def = "8", .min = 1, .max = SW_TREE_LEAVES,
      .help = "with repeat_exact: in how many parts, which workers share; more than there are rows "
              "in a batch are as many as rows"},
     {FIELD(on_bad_record), .type = SW_OPT_ENUM, .def = "stop", .choices = on_bad_record,

@@ -111,12 +111,31 @@ static void terms_are_the_nodes_of_a_share(void **state)
     stand_free(&s);
 }
 
+/* A sum lists its terms in an array of SW_TREE_LEAVES. */
+static void more_terms_than_a_tree_has_are_refused(void **state)
+{
+    static const struct plan_of_table plans[] = {{.workers = SW_TREE_LEAVES + 1},
+                                                 {.workers = 2, .leaves = SW_TREE_LEAVES + 1}};
+    (void)state;
+    for (size_t i = 0; i < sizeof plans / sizeof *plans; i++) {
+        struct plan_of_table plan = plans[i];
+        struct stand s;
+        struct sw_err err;
+        plan.servers = 1;
+        plan.slice_elements = 1024;
+        assert_int_equal(try_stand(&s, &plan, &err), SW_ERR_INVALID);
+        assert_non_null(strstr(err.text, "at most 1024 terms"));
+        stand_free(&s);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_number_of_workers_has_the_same_bits),
         cmocka_unit_test(so_it_is_in_two_phases),
         cmocka_unit_test(terms_are_the_nodes_of_a_share),
+        cmocka_unit_test(more_terms_than_a_tree_has_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
