@@ -76,7 +76,7 @@ static int make(struct sw_allreduce *a, const struct sw_allreduce_args *args, st
         a->rank[r].device = args->devices[r];
         rc = init_rank(a, &a->rank[r], err);
     }
-    return rc == SW_OK && a->way->prepare ? a->way->prepare(a, err) : rc;
+    return rc == SW_OK && a->way->prepare ? a->way->prepare(a, args->first_ms, err) : rc;
 }
 
 int sw_allreduce_new(const struct sw_allreduce_args *args, struct sw_allreduce **out,
@@ -95,7 +95,8 @@ int sw_allreduce_new(const struct sw_allreduce_args *args, struct sw_allreduce *
     if (rc == SW_OK)
         rc = make(a, args, err);
     if (rc != SW_OK) {
-        sw_allreduce_free(a);
+        if (!a->library || !a->library->hanging)
+            sw_allreduce_free(a);
         return rc;
     }
     *out = a;

@@ -28,11 +28,14 @@ struct sw_allreduce_args {
     const int64_t *elements;          /* [buckets] */
     const int *order;                 /* [buckets]: in which they are added up; copied */
     int buckets;
+    int first_ms; /* with a library: how long its first sums may take; then it is aborted */
 };
 
 /* Device memory of one rank: its buckets, and with copies parts of others' while they are added. */
 size_t sw_allreduce_bytes(const int64_t *elements, int buckets, int ranks, bool by_library);
-/* Errors: SW_ERR_INVALID (ranks), SW_ERR_NOMEM, those of the devices. */
+/* Errors: SW_ERR_INVALID (ranks), SW_ERR_NOMEM, SW_ERR_LIBRARY (no first sum in time: the devices
+ * are cancelled, and where a thread still hangs in the library, that says so), those of the
+ * devices. */
 int sw_allreduce_new(const struct sw_allreduce_args *args, struct sw_allreduce **out,
                      struct sw_err *err) SW_MUST_CHECK;
 /* Before the devices are closed, when nothing that reads a bucket runs any more. */

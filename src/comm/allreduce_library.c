@@ -3,11 +3,13 @@
  *
  * Libraries make connections and take memory when a sum of a size is first made, and may wait for
  * devices in doing so: hence every bucket is summed once before anything else is queued. That is
- * done on a thread of its own, because a library that does not get along with the machine stands
- * here for ever. */
+ * done on a thread of its own, because a library that does not get along with the machine hangs
+ * here. Aborting it and cancelling the devices ends that as a rule; a thread that hangs
+ * nevertheless keeps all it uses. */
+#include "base/os.h"
 #include "comm/allreduce_private.h"
 
-enum { FIRST_MS = 60000 };
+enum { ABORT_MS = 10000 /* how long an aborted library may take to return, at most */ };
 
 static int64_t stage(const int64_t *elements, int buckets, int ranks)
 {
@@ -49,39 +51,47 @@ static int queue(struct sw_allreduce *a, int b, struct sw_err *err)
     return rc;
 }
 
-struct first {
-    struct sw_allreduce *a;
-    int rc;
-    struct sw_err err;
-};
-
 static void first_main(void *arg)
 {
-    struct first *f = arg;
+    struct sw_allreduce_first *f = arg;
     for (int b = 0; b < f->a->buckets && f->rc == SW_OK; b++)
         f->rc = queue(f->a, b, &f->err);
     for (int r = 0; r < f->a->ranks && f->rc == SW_OK; r++)
         f->rc = sw_stream_wait(f->a->rank[r].stream, &f->err);
 }
 
-/* The buckets are zero, and so are their sums. */
-static int prepare(struct sw_allreduce *a, struct sw_err *err)
+/* Returns whether the thread has ended. */
+static bool abort_first(struct sw_allreduce_first *f, int first_ms)
 {
-    struct first f = {.a = a, .rc = SW_OK};
-    struct sw_thread thread;
-    int rc = sw_thread_start(&thread, "first-sums", first_main, &f, err);
-    if (rc != SW_OK)
-        return rc;
-    if (sw_thread_join_timed(&thread, FIRST_MS)) {
-        if (f.rc != SW_OK && err)
-            *err = f.err;
-        return f.rc;
+    sw_collective_abort(f->a->library);
+    for (int r = 0; r < f->a->ranks; r++)
+        sw_device_cancel(f->a->rank[r].device);
+    return sw_thread_join_timed(&f->thread, first_ms < ABORT_MS ? first_ms : ABORT_MS);
+}
+
+/* The buckets are zero, and so are their sums. */
+static int prepare(struct sw_allreduce *a, int first_ms, struct sw_err *err)
+{
+    struct sw_allreduce_first *f = sw_calloc(1, sizeof *f);
+    if (!f)
+        return sw_err_nomem(err, "an all-reduce", sizeof *f);
+    f->a = a;
+    int rc = sw_thread_start(&f->thread, "first-sums", first_main, f, err);
+    if (rc == SW_OK && sw_thread_join_timed(&f->thread, first_ms)) {
+        rc = f->rc;
+        if (rc != SW_OK && err)
+            *err = f->err;
+    } else if (rc == SW_OK) {
+        if (!abort_first(f, first_ms))
+            a->library->hanging = f;
+        rc = sw_err_set(
+            err, SW_ERR_LIBRARY,
+            "%d devices did not come to a first sum within %d s; try all_reduce = copies", a->ranks,
+            first_ms / 1000);
     }
-    sw_collective_abort(a->library);
-    sw_thread_join(&thread);
-    return sw_err_set(err, SW_ERR_LIBRARY,
-                      "%d devices did not come to a first sum within %d s; try all_reduce = copies",
-                      a->ranks, FIRST_MS / 1000);
+    if (!a->library->hanging)
+        sw_free(f);
+    return rc;
 }
 
 const struct sw_allreduce_way sw_allreduce_library = {

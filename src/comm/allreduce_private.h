@@ -12,6 +12,7 @@
 #include "comm/allreduce.h"
 #include "comm/rounds.h"
 #include "device/collective.h"
+#include "sync/thread.h"
 
 enum { SW_ALLREDUCE_ALIGN = 16 }; /* elements: 64 bytes */
 
@@ -22,7 +23,7 @@ struct sw_allreduce_way {
     /* Queues a bucket that all ranks have given, for all of them; the lock is held. */
     int (*queue)(struct sw_allreduce *a, int bucket, struct sw_err *err);
     /* Before the first round, when all memory is there; or NULL. */
-    int (*prepare)(struct sw_allreduce *a, struct sw_err *err);
+    int (*prepare)(struct sw_allreduce *a, int first_ms, struct sw_err *err);
     /* May others read a rank's bucket after its own `done`? */
     bool reads_others;
 };
@@ -56,6 +57,14 @@ struct sw_allreduce {
     size_t bytes;            /* of a rank's memory */
     struct sw_rounds rounds; /* of the buckets; its lock guards the streams */
     int next;                /* in the order: the one to queue; under the lock */
+};
+
+/* The first sums of a library, on a thread of their own. */
+struct sw_allreduce_first {
+    struct sw_allreduce *a;
+    struct sw_thread thread;
+    int rc; /* the thread's, like err */
+    struct sw_err err;
 };
 
 /* A rank's bucket, as sw_allreduce_bucket answers it. */

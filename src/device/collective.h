@@ -39,6 +39,9 @@ struct sw_collective_ops {
 struct sw_collective {
     const struct sw_collective_ops *ops;
     int ranks;
+    /* What a thread uses that hangs in the library and does not return: borrowed, never to be
+     * freed, like the devices. NULL: there is none. */
+    void *hanging;
 };
 
 /* The library of the device's kind. Errors: SW_ERR_UNSUPPORTED, SW_ERR_NOTFOUND say what is
@@ -60,10 +63,11 @@ SW_MUST_CHECK static inline int sw_collective_open(const struct sw_collective_op
 {
     return ops->open(devices, ranks, timeout_ms, out, err);
 }
-/* When nothing of it runs any more; what does nevertheless is aborted. NULL is accepted. */
+/* When nothing of it runs any more; what does nevertheless is aborted. NULL is accepted. A
+ * collective in which a thread hangs is leaked. */
 static inline void sw_collective_close(struct sw_collective *c)
 {
-    if (c)
+    if (c && !c->hanging)
         c->ops->close(c);
 }
 SW_MUST_CHECK static inline int sw_collective_begin(struct sw_collective *c, struct sw_err *err)

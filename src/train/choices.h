@@ -32,6 +32,8 @@ bool sw_job_reduces(const struct sw_job *job);
 int sw_reduce_plan(struct sw_job *job, struct sw_err *err) SW_MUST_CHECK;
 size_t sw_reduce_bytes(const struct sw_job *job);
 int sw_reduce_make(struct sw_job *job, struct sw_err *err) SW_MUST_CHECK;
+/* After it has failed: does a thread hang in the library? Then nothing it uses can be freed. */
+bool sw_reduce_hangs(const struct sw_job *job);
 /* By the watch thread, now and then: what went wrong with sums under way becomes the fault. */
 void sw_reduce_look(struct sw_job *job);
 /* Before the workers go, while nothing runs any more. */

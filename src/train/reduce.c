@@ -6,8 +6,8 @@
 
 _Static_assert(SW_ALLREDUCE_RANKS == 16, "sw_reduce_why_servers says so");
 enum {
-    ALIGN = 16,          /* elements */
-    TOGETHER_MS = 60000, /* how long devices may take to meet */
+    ALIGN = 16, /* elements */
+    TOGETHER_MS = 60000,
 };
 
 /* What a device is taken to compute and a link to carry, for the order of buckets. */
@@ -283,6 +283,7 @@ int sw_reduce_plan(struct sw_job *job, struct sw_err *err)
     int params = sw_table_count(job->table);
     if (!sw_job_reduces(job))
         return SW_OK;
+    d->first_ms = TOGETHER_MS;
     struct sw_bucket_item *items = sw_calloc((size_t)params + 1, sizeof *items);
     int *list = sw_calloc((size_t)params + 1, sizeof *list);
     int rc = items && list ? take_room(d, params, err)
@@ -315,7 +316,7 @@ int sw_reduce_make(struct sw_job *job, struct sw_err *err)
     for (int i = 0; i < ranks; i++)
         devices[i] = job->workers[i].device;
     if (d->reducer == SW_REDUCER_LIBRARY)
-        rc = sw_collective_open(d->library, devices, ranks, TOGETHER_MS, &d->members, err);
+        rc = sw_collective_open(d->library, devices, ranks, d->first_ms, &d->members, err);
     if (rc != SW_OK)
         return rc;
     const struct sw_allreduce_args args = {.devices = devices,
@@ -323,9 +324,15 @@ int sw_reduce_make(struct sw_job *job, struct sw_err *err)
                                            .library = d->members,
                                            .elements = d->elements,
                                            .order = d->order,
-                                           .buckets = d->count};
+                                           .buckets = d->count,
+                                           .first_ms = d->first_ms};
     rc = sw_allreduce_new(&args, &d->sums, err);
     return rc == SW_OK ? sw_fault_attach(&job->fault, sw_allreduce_close_v, d->sums, err) : rc;
+}
+
+bool sw_reduce_hangs(const struct sw_job *job)
+{
+    return job->reduction.members && job->reduction.members->hanging;
 }
 
 void sw_reduce_look(struct sw_job *job)

@@ -23,6 +23,7 @@ struct sw_reduction {
     int *bucket_of;                          /* owned [parameters of the table]: -1: in none */
     int64_t *at_of;                          /* owned, likewise: elements before it in its bucket */
     struct sw_allreduce *sums;               /* owned, once there is memory */
+    int first_ms;                            /* how long devices may take to meet, and to add up */
 };
 
 #endif

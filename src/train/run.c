@@ -133,8 +133,8 @@ static void follow(struct running *r)
         ask_for_display(r);
         abort_when_asked(job);
     }
-    /* What a worker reads is abandoned, too, and it may have ended by that alone. Without a fault all
-     * of them have ended, so that nobody writes what is read here. */
+    /* What a worker reads is abandoned, too, and it may have ended by that alone. Without a fault
+     * all of them have ended, so that nobody writes what is read here. */
     if (!sw_fault_is_set(&job->fault) && !job->workers[0].over && !job->workers[0].stopped)
         abort_when_asked(job);
 }
@@ -204,6 +204,13 @@ static void tell_summary(struct running *r, enum sw_run_status status)
     tell(r, &e);
 }
 
+static int leave_stuck(struct sw_job *job, const char *role, bool *stuck, struct sw_err *err)
+{
+    if (stuck)
+        *stuck = true;
+    return sw_run_say_stuck(job, role, err);
+}
+
 static int run(struct sw_job *job, sw_job_observer *observer, void *user, bool *stuck,
                struct sw_err *err)
 {
@@ -217,6 +224,10 @@ static int run(struct sw_job *job, sw_job_observer *observer, void *user, bool *
     for (int i = 0; i < job->placement->worker_count; i++)
         job->workers[i].step = job->first_step;
     int rc = sw_run_open(job, err);
+    if (sw_reduce_hangs(job)) {
+        sw_fault_stop(&job->fault, "job", err);
+        return leave_stuck(job, "the library that adds up gradients", stuck, err);
+    }
     if (rc == SW_OK && job->first_step < job->steps) {
         sw_run_record_placement(job);
         if (first)
@@ -233,11 +244,8 @@ static int run(struct sw_job *job, sw_job_observer *observer, void *user, bool *
         else
             follow(&r);
         const char *hanging = sw_run_end_roles(job);
-        if (hanging) {
-            if (stuck)
-                *stuck = true;
-            return sw_run_say_stuck(job, hanging, err);
-        }
+        if (hanging)
+            return leave_stuck(job, hanging, stuck, err);
         sw_job_tune_keep(job); /* of rows that workers were given on the way */
         struct sw_note note;
         sw_sense_end(job);

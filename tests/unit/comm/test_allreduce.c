@@ -2,11 +2,12 @@
  * Buckets and their sums over devices: how gradients are cut and in which order they go; the bits
  * of the tree's sum on every device, whoever gives when, and the same bits on every device where a
  * library adds; a link that is counted to the byte; waits that are missing are found; a fault ends
- * all waits, also those of a member that never comes. */
+ * all waits, also those of a member that never comes; so does the time limit of the first sums. */
 #include "unit/device/sim_support.h"
 
+#include "base/os.h"
 #include "base/tree.h"
-#include "comm/allreduce.h"
+#include "comm/allreduce_private.h"
 #include "comm/buckets.h"
 #include "device/collective.h"
 #include "device/copy_queue.h"
@@ -110,7 +111,8 @@ static struct ring ring_open_with(int ranks, enum way way, struct sw_sim_conf co
                                            .library = g.library,
                                            .elements = elements,
                                            .order = order,
-                                           .buckets = BUCKETS};
+                                           .buckets = BUCKETS,
+                                           .first_ms = 60000};
     ASSERT_OK(sw_allreduce_new(&args, &g.a, &err));
     for (int r = 0; r < ranks; r++)
         assert_int_equal(sw_device_bytes_of(g.dev[r]).in_use,
@@ -401,6 +403,79 @@ static void a_member_that_is_lost_is_named(void **state)
     ring_close(&g);
 }
 
+/* ---- First sums ---- */
+
+enum { FIRST_MS = 100 };
+
+static int try_first_sums(struct ring *g, struct sw_err *err)
+{
+    const struct sw_allreduce_args args = {.devices = g->dev,
+                                           .ranks = g->ranks,
+                                           .library = g->library,
+                                           .elements = elements,
+                                           .order = order,
+                                           .buckets = BUCKETS,
+                                           .first_ms = FIRST_MS};
+    struct sw_allreduce *second = NULL;
+    int rc = sw_allreduce_new(&args, &second, err);
+    assert_null(second);
+    return rc;
+}
+
+/* Its stream hangs on, though the library is aborted. */
+static void a_device_that_hangs_in_the_first_sum_is_left(void **state)
+{
+    (void)state;
+    struct ring g = ring_open(2, LIBRARY);
+    struct sw_err err;
+    sw_sim_inject(g.dev[0], SW_SIM_HANG, 0);
+    assert_int_equal(try_first_sums(&g, &err), SW_ERR_LIBRARY);
+    assert_says(&err, "2 devices did not come to a first sum within 0 s; try all_reduce = copies");
+    assert_null(g.library->hanging);
+    ring_close(&g);
+}
+
+static struct sw_mutex held;
+static struct sw_collective_ops stubborn;
+
+static int begin_and_hang(struct sw_collective *c, struct sw_err *err)
+{
+    (void)c;
+    sw_mutex_lock(&held);
+    sw_mutex_unlock(&held);
+    return sw_err_set(err, SW_ERR_CANCELLED, "the library has returned");
+}
+
+/* What the thread uses that hangs in it is not freed, and it is not closed. */
+static void a_library_that_does_not_return_is_left(void **state)
+{
+    (void)state;
+    struct ring g = ring_open(2, LIBRARY);
+    const struct sw_collective_ops *real = g.library->ops;
+    struct sw_err err;
+    stubborn = *real;
+    stubborn.group_begin = begin_and_hang;
+    stubborn.close = NULL;
+    g.library->ops = &stubborn;
+    sw_mutex_init(&held);
+    sw_mutex_lock(&held);
+    assert_int_equal(try_first_sums(&g, &err), SW_ERR_LIBRARY);
+    assert_says(&err, "2 devices did not come to a first sum within 0 s");
+    assert_non_null(g.library->hanging);
+    sw_collective_close(g.library);
+
+    sw_mutex_unlock(&held);
+    struct sw_allreduce_first *first = g.library->hanging;
+    sw_thread_join(&first->thread);
+    assert_int_equal(first->rc, SW_ERR_CANCELLED);
+    sw_allreduce_free(first->a);
+    sw_free(first);
+    g.library->hanging = NULL;
+    g.library->ops = real;
+    ring_close(&g);
+    sw_mutex_fini(&held);
+}
+
 struct waiter {
     struct sw_allreduce *a;
     int rc;
@@ -480,6 +555,8 @@ int main(void)
         cmocka_unit_test(one_device_is_no_two_members),
         cmocka_unit_test(a_member_that_hangs_is_left_by_closing),
         cmocka_unit_test(a_member_that_is_lost_is_named),
+        cmocka_unit_test(a_device_that_hangs_in_the_first_sum_is_left),
+        cmocka_unit_test(a_library_that_does_not_return_is_left),
         cmocka_unit_test(closing_ends_all_waits),
         cmocka_unit_test(gradients_travel_on_urgent_streams),
     };

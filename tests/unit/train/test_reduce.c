@@ -5,6 +5,7 @@
  * every time; memory as planned; runs that go on; devices that fail; waits that are missing. */
 #include "workers_support.h"
 
+#include "comm/allreduce_private.h"
 #include "device/sim/sim_private.h"
 #include "train/choices.h"
 #include "train/states.h"
@@ -249,6 +250,54 @@ static void a_device_that_hangs_ends_sums_of_all(void **state)
     assert_false(t.stuck);
 }
 
+static struct sw_mutex held;
+static struct sw_collective_ops sound, stubborn;
+
+static int begin_and_hang(struct sw_collective *c, struct sw_err *err)
+{
+    (void)c;
+    sw_mutex_lock(&held);
+    sw_mutex_unlock(&held);
+    return sw_err_set(err, SW_ERR_CANCELLED, "the library has returned");
+}
+
+static int open_stubborn(struct sw_device *const *devices, int ranks, int timeout_ms,
+                         struct sw_collective **out, struct sw_err *err)
+{
+    int rc = sound.open(devices, ranks, timeout_ms, out, err);
+    if (rc == SW_OK)
+        (*out)->ops = &stubborn;
+    return rc;
+}
+
+/* A thread that hangs in the library keeps its memory: the program is to leave. */
+static void a_library_that_hangs_in_its_first_sum_leaves_a_run_stuck(void **state)
+{
+    (void)state;
+    struct trial t = devices(2, "stubborn", LIBRARY);
+    assert_int_equal(trial_open(&t), SW_OK);
+    struct sw_reduction *d = &t.job->reduction;
+    sound = stubborn = *d->library;
+    stubborn.open = open_stubborn;
+    stubborn.group_begin = begin_and_hang;
+    d->library = &stubborn;
+    d->first_ms = 100;
+    sw_mutex_init(&held);
+    sw_mutex_lock(&held);
+    assert_int_equal(trial_run(&t), SW_ERR_LIBRARY);
+    assert_true(t.stuck);
+    assert_non_null(strstr(t.err.text, "2 devices did not come to a first sum"));
+
+    sw_mutex_unlock(&held);
+    struct sw_allreduce_first *first = d->members->hanging;
+    sw_thread_join(&first->thread);
+    sw_allreduce_free(first->a);
+    sw_free(first);
+    d->members->hanging = NULL;
+    trial_close(&t);
+    sw_mutex_fini(&held);
+}
+
 /* ---- A wait that is left out ---- */
 
 static bool planted;
@@ -309,6 +358,7 @@ int main(void)
         FRESH(a_run_goes_on_from_a_checkpoint),
         FRESH(a_device_that_is_lost_ends_the_run_for_all),
         FRESH(a_device_that_hangs_ends_sums_of_all),
+        FRESH(a_library_that_hangs_in_its_first_sum_leaves_a_run_stuck),
         FRESH(sums_that_do_not_wait_for_gradients_are_found),
     };
     return cmocka_run_group_tests_name("reduce", tests, NULL, NULL);
