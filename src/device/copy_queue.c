@@ -11,13 +11,15 @@ struct entry {
     struct sw_copy_event event;
     uint64_t number; /* of the push */
     enum state state;
-    int64_t begun_ns; /* written on a thread of the device, in its turn */
 };
 
 struct sw_copy_queue {
     struct sw_device *dev;      /* borrowed */
     struct sw_stream *in, *out; /* owned; used by the worker */
     int capacity;
+    /* When the copy that is running began: written on a thread of the device, by one copy after
+     * the other. Not in the entry, which may be another's when a copy could not be issued. */
+    int64_t begun_ns[SW_COPY_DIRECTIONS];
 
     struct sw_mutex lock;  /* guards all below; no callback runs under it */
     struct entry *entries; /* owned; [capacity]. An issued one is the device's until it is done */
@@ -110,7 +112,7 @@ int sw_copy_queue_push(struct sw_copy_queue *q, const struct sw_copy_event *e, s
         rc = sw_err_set(err, SW_ERR_BUSY, "the copy queue of %s is full: %d copies are under way",
                         q->dev->name, q->capacity);
     else
-        *entry = (struct entry){q, *e, q->pushed++, PENDING, 0};
+        *entry = (struct entry){q, *e, q->pushed++, PENDING};
     sw_mutex_unlock(&q->lock);
     return rc;
 }
@@ -144,7 +146,7 @@ static void answer(struct entry *entry, int rc)
     entry->state = FREE;
     if (rc == SW_OK) {
         q->bytes[e.direction] += e.bytes * (size_t)(e.rows > 1 ? e.rows : 1);
-        q->busy_ns[e.direction] += sw_os()->monotonic_ns() - entry->begun_ns;
+        q->busy_ns[e.direction] += sw_os()->monotonic_ns() - q->begun_ns[e.direction];
     }
     sw_mutex_unlock(&q->lock);
     if (e.done)
@@ -152,9 +154,9 @@ static void answer(struct entry *entry, int rc)
 }
 
 /* On a thread of the device, as arrived is. */
-static void begun(void *entry)
+static void begun(void *begun_ns)
 {
-    ((struct entry *)entry)->begun_ns = sw_os()->monotonic_ns();
+    *(int64_t *)begun_ns = sw_os()->monotonic_ns();
 }
 
 static void arrived(void *entry)
@@ -171,7 +173,7 @@ static int issue(struct sw_copy_queue *q, struct entry *entry, struct sw_err *er
     struct sw_stream *s = e.direction == SW_COPY_TO_DEVICE ? q->in : q->out;
     int rc = e.after ? sw_event_wait(s, e.after, err) : SW_OK;
     if (rc == SW_OK)
-        rc = sw_stream_call(s, begun, entry, err);
+        rc = sw_stream_call(s, begun, &q->begun_ns[e.direction], err);
     if (rc == SW_OK)
         rc = e.rows > 1
                  ? sw_copy_2d(s, e.dst, e.dst_pitch, e.src, e.src_pitch, e.bytes, e.rows, err)

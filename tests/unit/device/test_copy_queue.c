@@ -244,6 +244,59 @@ static void a_copy_that_cannot_be_issued_is_answered_with_its_error(void **state
     sw_device_close(dev);
 }
 
+static void hold_stream(void *mutex)
+{
+    sw_mutex_lock(mutex);
+    sw_mutex_unlock(mutex);
+}
+
+/* It is issued behind an event; what is queued for it there may run when its entry is another's,
+ * whose time it does not change. */
+static void a_copy_that_cannot_be_issued_leaves_the_next_one_alone(void **state)
+{
+    enum { DELAY_US = 200000 };
+    struct sw_sim_conf conf = small_conf();
+    conf.copy_delay_us = DELAY_US;
+    struct sw_device *dev = open_sim_with(0, conf);
+    struct sw_copy_queue *q = new_queue(dev, 1);
+    struct sw_stream *compute = new_stream(dev);
+    struct job wrong = {.number = 1}, right = {.number = 2};
+    struct sw_event *made;
+    struct sw_mutex held;
+    struct log log;
+    struct sw_err err;
+    (void)state;
+    log_init(&log);
+    wrong.log = right.log = &log;
+    char *x = device_bytes(dev, BYTES);
+    sw_mutex_init(&held);
+    sw_mutex_lock(&held);
+    ASSERT_OK(sw_event_new(dev, &made, &err));
+    ASSERT_OK(sw_stream_call(compute, hold_stream, &held, &err));
+    ASSERT_OK(sw_event_record(compute, made, &err));
+
+    struct sw_copy_event outwards = inwards(&wrong, wrong.host, 0);
+    outwards.direction = SW_COPY_TO_HOST;
+    outwards.src = x + 1; /* one byte too far */
+    outwards.after = made;
+    push(q, outwards);
+    assert_int_equal(sw_copy_queue_drain(q, &err), SW_ERR_INVALID);
+    push(q, inwards(&right, x, 1));
+    ASSERT_OK(sw_copy_queue_drain(q, &err));
+    sleep_ms(DELAY_US / 2000);
+    sw_mutex_unlock(&held);
+    ASSERT_OK(sw_copy_queue_wait(q, &err));
+    assert_int_equal(log.rc[1], SW_OK);
+    assert_true(sw_copy_queue_busy_ns(q, SW_COPY_TO_DEVICE) >= DELAY_US * INT64_C(1000));
+    assert_int_equal(sw_copy_queue_busy_ns(q, SW_COPY_TO_HOST), 0);
+
+    sw_stream_free(compute);
+    sw_copy_queue_free(q);
+    sw_event_free(dev, made);
+    sw_mutex_fini(&held);
+    sw_device_close(dev);
+}
+
 struct chain {
     struct sw_copy_queue *queue;
     struct sw_copy_event event;
@@ -370,6 +423,7 @@ int main(void)
         cmocka_unit_test(a_full_queue_says_so_and_a_closed_one_too),
         cmocka_unit_test(every_copy_is_answered_once_when_the_device_hangs),
         cmocka_unit_test(a_copy_that_cannot_be_issued_is_answered_with_its_error),
+        cmocka_unit_test(a_copy_that_cannot_be_issued_leaves_the_next_one_alone),
         cmocka_unit_test(an_answer_may_push_the_next_copy),
         cmocka_unit_test(many_threads_push_while_the_worker_drains),
         cmocka_unit_test(on_the_cpu_draining_copies_at_once),
