@@ -20,6 +20,7 @@ struct sw_copy_queue {
     /* When the copy that is running began: written on a thread of the device, by one copy after
      * the other. Not in the entry, which may be another's when a copy could not be issued. */
     int64_t begun_ns[SW_COPY_DIRECTIONS];
+    int under_way[SW_COPY_DIRECTIONS]; /* atomic */
 
     struct sw_mutex lock;  /* guards all below; no callback runs under it */
     struct entry *entries; /* owned; [capacity]. An issued one is the device's until it is done */
@@ -69,6 +70,23 @@ int sw_copy_queue_new(struct sw_device *dev, int capacity, struct sw_copy_queue 
     return SW_OK;
 }
 
+/* Gives the entry back before it tells: a callback may push. */
+static void answer(struct entry *entry, int rc)
+{
+    struct sw_copy_queue *q = entry->queue;
+    struct sw_copy_event e = entry->event;
+    sw_mutex_lock(&q->lock);
+    entry->state = FREE;
+    if (rc == SW_OK) {
+        q->bytes[e.direction] += e.bytes * (size_t)(e.rows > 1 ? e.rows : 1);
+        q->busy_ns[e.direction] += sw_os()->monotonic_ns() - q->begun_ns[e.direction];
+    }
+    sw_mutex_unlock(&q->lock);
+    __atomic_sub_fetch(&q->under_way[e.direction], 1, __ATOMIC_RELAXED);
+    if (e.done)
+        e.done(e.user, rc);
+}
+
 void sw_copy_queue_free(struct sw_copy_queue *q)
 {
     if (!q)
@@ -78,8 +96,8 @@ void sw_copy_queue_free(struct sw_copy_queue *q)
     sw_stream_free(q->out);
     /* The device has let go of everything: what is not done by now never will be. */
     for (int i = 0; i < q->capacity; i++)
-        if (q->entries[i].state != FREE && q->entries[i].event.done)
-            q->entries[i].event.done(q->entries[i].event.user, SW_ERR_CANCELLED);
+        if (q->entries[i].state != FREE)
+            answer(&q->entries[i], SW_ERR_CANCELLED);
     free_queue(q);
 }
 
@@ -113,6 +131,8 @@ int sw_copy_queue_push(struct sw_copy_queue *q, const struct sw_copy_event *e, s
                         q->dev->name, q->capacity);
     else
         *entry = (struct entry){q, *e, q->pushed++, PENDING};
+    if (rc == SW_OK)
+        __atomic_add_fetch(&q->under_way[e->direction], 1, __ATOMIC_RELAXED);
     sw_mutex_unlock(&q->lock);
     return rc;
 }
@@ -135,22 +155,6 @@ static struct entry *take_urgent(struct sw_copy_queue *q)
         best->state = ISSUED;
     sw_mutex_unlock(&q->lock);
     return best;
-}
-
-/* Gives the entry back before it tells: a callback may push. */
-static void answer(struct entry *entry, int rc)
-{
-    struct sw_copy_queue *q = entry->queue;
-    struct sw_copy_event e = entry->event;
-    sw_mutex_lock(&q->lock);
-    entry->state = FREE;
-    if (rc == SW_OK) {
-        q->bytes[e.direction] += e.bytes * (size_t)(e.rows > 1 ? e.rows : 1);
-        q->busy_ns[e.direction] += sw_os()->monotonic_ns() - q->begun_ns[e.direction];
-    }
-    sw_mutex_unlock(&q->lock);
-    if (e.done)
-        e.done(e.user, rc);
 }
 
 /* On a thread of the device, as arrived is. */
@@ -214,6 +218,11 @@ int sw_copy_queue_check(struct sw_copy_queue *q, struct sw_err *err)
 {
     int rc = sw_stream_call(q->in, nothing, NULL, err);
     return rc == SW_OK ? sw_stream_call(q->out, nothing, NULL, err) : rc;
+}
+
+int sw_copy_queue_under_way(const struct sw_copy_queue *q, enum sw_copy_direction d)
+{
+    return __atomic_load_n(&q->under_way[d], __ATOMIC_RELAXED);
 }
 
 int64_t sw_copy_queue_busy_ns(struct sw_copy_queue *q, enum sw_copy_direction d)

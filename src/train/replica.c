@@ -551,7 +551,7 @@ int64_t sw_replica_copied_ns(const struct sw_replica *r, enum sw_copy_direction 
 
 int sw_replica_under_way(const struct sw_replica *r)
 {
-    return __atomic_load_n(&r->under_way, __ATOMIC_RELAXED);
+    return sw_copy_queue_under_way(r->queue, SW_COPY_TO_HOST);
 }
 
 /* On a thread of the device: a term is on the host, and with the last one the gradient. Else the
@@ -561,7 +561,6 @@ static void on_given(void *user, int rc)
     struct sw_replica_item *item = user;
     struct sw_replica *r = item->owner;
     struct sw_err err;
-    __atomic_sub_fetch(&r->under_way, 1, __ATOMIC_RELAXED);
     /* The terms' bytes were written by this thread, or are acquired from those who did. */
     if (rc != SW_OK || __atomic_sub_fetch(&item->missing, 1, __ATOMIC_ACQ_REL) > 0)
         return;
@@ -596,7 +595,6 @@ int sw_replica_give(struct sw_replica *r, int param, uint64_t version, struct sw
             .then = item->given,
             .done = on_given,
             .user = item};
-        __atomic_add_fetch(&r->under_way, 1, __ATOMIC_RELAXED);
         rc = sw_copy_queue_push(r->queue, &e, err);
     }
     if (rc == SW_OK)

@@ -122,7 +122,6 @@ static void on_sent(void *user, int rc)
     struct sw_replica *r = g->owner;
     const int params[] = {g->of->weight, g->params > 1 ? g->of->bias : -1};
     struct sw_err err;
-    __atomic_sub_fetch(&r->under_way, 1, __ATOMIC_RELAXED);
     /* The pieces' bytes were written by this thread, or are acquired from those who did. */
     if (rc != SW_OK || __atomic_sub_fetch(&g->missing, 1, __ATOMIC_ACQ_REL) > 0)
         return;
@@ -154,7 +153,6 @@ static int push(struct sw_given_factors *g, float *dst, const float *src, int64_
         e.bytes *= (size_t)rows;
         e.rows = 1;
     }
-    __atomic_add_fetch(&r->under_way, 1, __ATOMIC_RELAXED);
     return sw_copy_queue_push(r->queue, &e, err);
 }
 

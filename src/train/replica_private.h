@@ -80,7 +80,6 @@ struct sw_replica {
         uint64_t taken;               /* rounds whose sums the compute stream has */
     } * buckets;                      /* owned, of the reduction */
     int64_t base;                     /* the version before its first round; NEVER: not known */
-    int under_way;                    /* atomic: gradients */
     struct sw_given_factors *factors; /* owned [of the table] */
     float *stage;                     /* owned device memory: of those that go to servers */
     int64_t first_row, rows;          /* of the batch, this worker's */

@@ -5,6 +5,11 @@
  * cannot do is refused. */
 #include "workers_support.h"
 
+#include "device/copy_queue.h"
+#include "train/replica.h"
+#include "train/worker.h"
+#include <dlfcn.h>
+
 enum { STEPS = 12, CAPACITY = 4096 };
 
 static const char *const sims[] = {"", "sim:gpus=1,mem=64MiB", "sim:gpus=2,mem=64MiB"};
@@ -393,6 +398,40 @@ static void overlap_of_several_workers_is_what_the_trace_shows(void **state)
     }
 }
 
+/* This program's sw_copy_queue_push takes the place of the library's, and may refuse gradients. */
+static atomic_bool refuses;
+
+int sw_copy_queue_push(struct sw_copy_queue *q, const struct sw_copy_event *e, struct sw_err *err)
+{
+    int (*real)(struct sw_copy_queue *, const struct sw_copy_event *, struct sw_err *);
+    *(void **)&real = dlsym(RTLD_NEXT, "sw_copy_queue_push");
+    if (e->direction == SW_COPY_TO_HOST && atomic_load(&refuses))
+        return sw_err_set(err, SW_ERR_BUSY, "the copy queue is full");
+    return real(q, e, err);
+}
+
+/* A gradient, or a piece of factors, that could not be pushed is not on its way. */
+static void a_gradient_that_is_not_pushed_is_not_under_way(void **state)
+{
+    static const char *const comms[] = {"cluster.comm=ps", "cluster.comm=adam"};
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        struct trial t = {.recipe = workers_recipe,
+                          .oversubscribe = true,
+                          .name = "refused",
+                          .device = sims[2],
+                          .sets = {SANDBLASTER, ASYNC, comms[i]},
+                          .steps = STEPS};
+        assert_int_equal(trial_open(&t), SW_OK);
+        atomic_store(&refuses, true);
+        assert_int_equal(trial_run(&t), SW_ERR_BUSY);
+        atomic_store(&refuses, false);
+        for (int w = 0; w < 2; w++)
+            assert_int_equal(sw_replica_under_way(t.job->workers[w].replica), 0);
+        trial_close(&t);
+    }
+}
+
 #define FRESH(name) cmocka_unit_test_setup_teardown(name, home_begin, home_end)
 
 int main(void)
@@ -410,6 +449,7 @@ int main(void)
         FRESH(the_ledger_shows_what_is_waited_for),
         FRESH(what_needs_the_host_cannot_stay_on_the_device),
         FRESH(a_gradient_that_is_not_finite_is_named),
+        FRESH(a_gradient_that_is_not_pushed_is_not_under_way),
         FRESH(overlap_is_what_the_trace_shows),
         FRESH(overlap_of_several_workers_is_what_the_trace_shows),
     };
