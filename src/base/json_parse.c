@@ -361,6 +361,15 @@ const struct sw_json *sw_json_get(const struct sw_json *object, const char *key)
     return NULL;
 }
 
+bool sw_json_equal(const struct sw_json *a, const struct sw_json *b)
+{
+    const struct sw_json *x = a->first, *y = b->first;
+    for (; x && y && sw_str_eq(x->key, y->key) && sw_json_equal(x, y); y = y->next)
+        x = x->next;
+    return !x && !y && a->type == b->type && sw_str_eq(a->string, b->string) &&
+           a->boolean == b->boolean;
+}
+
 bool sw_json_as_size(const struct sw_json *v, uint64_t *value)
 {
     if (!v || v->type != SW_JSON_NUMBER || v->string[0] == '-' || !(v->number <= 0x1p53))

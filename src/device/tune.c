@@ -80,35 +80,28 @@ int sw_tune_put(struct sw_tune *t, const char *key, const char *name, enum sw_tu
     return rc;
 }
 
-void sw_tune_write(struct sw_tune *t, struct sw_buf *out)
+void sw_tune_write(struct sw_tune *t, bool used, struct sw_json_writer *w)
 {
     sw_mutex_lock(&t->lock);
-    for (int i = 0; i < t->count; i++)
-        if (t->items[i].used)
-            sw_buf_printf(out, "tune %s = %s\n", t->items[i].key, t->items[i].name);
+    for (int i = 0; i < t->count; i++) {
+        if (used && !t->items[i].used)
+            continue;
+        sw_json_open_object(w, NULL);
+        sw_json_string(w, "key", t->items[i].key);
+        sw_json_string(w, "way", t->items[i].name);
+        sw_json_close_object(w);
+    }
     sw_mutex_unlock(&t->lock);
 }
 
-static int read_line(struct sw_tune *t, const char *line, size_t length, struct sw_err *err)
-{
-    static const char word[] = "tune ", middle[] = " = ";
-    char copy[SW_TUNE_KEY + SW_TUNE_NAME + sizeof word + sizeof middle];
-    snprintf(copy, sizeof copy, "%.*s", (int)length, line);
-    char *equals = strstr(copy, middle);
-    if (!sw_str_starts(copy, word) || !equals)
-        return SW_OK;
-    *equals = '\0';
-    return sw_tune_put(t, copy + strlen(word), equals + strlen(middle), SW_TUNE_KEPT, err);
-}
-
-int sw_tune_read(struct sw_tune *t, const char *text, struct sw_err *err)
+int sw_tune_read(struct sw_tune *t, const struct sw_json *list, enum sw_tune_origin origin,
+                 struct sw_err *err)
 {
     int rc = SW_OK;
-    while (*text && rc == SW_OK) {
-        size_t length = strcspn(text, "\n");
-        if (length < SW_TUNE_KEY + SW_TUNE_NAME)
-            rc = read_line(t, text, length, err);
-        text += length + (text[length] == '\n');
+    for (const struct sw_json *c = list ? list->first : NULL; c && rc == SW_OK; c = c->next) {
+        const struct sw_json *key = sw_json_get(c, "key"), *way = sw_json_get(c, "way");
+        if (key && way && key->type == SW_JSON_STRING && way->type == SW_JSON_STRING)
+            rc = sw_tune_put(t, key->string, way->string, origin, err);
     }
     return rc;
 }

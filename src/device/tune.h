@@ -12,7 +12,7 @@
 #ifndef SW_DEVICE_TUNE_H
 #define SW_DEVICE_TUNE_H
 
-#include "base/str.h"
+#include "base/json.h"
 #include "device/plan.h"
 #include "sync/thread.h"
 
@@ -46,10 +46,11 @@ void sw_tune_fini(struct sw_tune *t);
 /* A choice that was made before; of two for one key the first holds. Errors: SW_ERR_NOMEM. */
 int sw_tune_put(struct sw_tune *t, const char *key, const char *name, enum sw_tune_origin origin,
                 struct sw_err *err) SW_MUST_CHECK;
-/* A line per choice that this job has used or gone on with, "tune KEY = NAME", in the order of
- * keys; and back, from a text that has other lines, too. */
-void sw_tune_write(struct sw_tune *t, struct sw_buf *out);
-int sw_tune_read(struct sw_tune *t, const char *text, struct sw_err *err) SW_MUST_CHECK;
+/* The choices in the order of their keys, {"key", "way"} into an array that is open; used: those
+ * alone that this job has used or gone on with. And back from the array, which may be NULL. */
+void sw_tune_write(struct sw_tune *t, bool used, struct sw_json_writer *w);
+int sw_tune_read(struct sw_tune *t, const struct sw_json *list, enum sw_tune_origin origin,
+                 struct sw_err *err) SW_MUST_CHECK;
 
 /* By pass; "": the rule's. */
 struct sw_tune_choice {

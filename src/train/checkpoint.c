@@ -9,6 +9,7 @@
 #include "base/text.h"
 #include "param/table_file.h"
 #include "train/job_private.h"
+#include "train/kept_choices.h"
 #include "train/saved.h"
 #include "train/states.h"
 #include "train/worker.h"
@@ -413,14 +414,25 @@ int sw_checkpoint_roll_back(struct sw_worker *w, const char *path, struct sw_err
     return rc;
 }
 
+/* Does a file that has choices have others? */
+static bool differs(const char *kept, const char *own)
+{
+    struct sw_json *a = NULL, *b = NULL;
+    struct sw_err ignored;
+    bool same = !kept || (sw_kept_parse(kept, &a, &ignored) == SW_OK &&
+                          sw_kept_parse(own, &b, &ignored) == SW_OK && sw_json_equal(a, b));
+    sw_json_free(a);
+    sw_json_free(b);
+    return !same;
+}
+
 /* What differs from the job that wrote the file, without being an error. */
 static void tell_differences(struct sw_worker *w, const struct sw_st_file *f,
                              const struct told *told)
 {
     struct sw_job *job = w->job;
-    const char *choices = sw_st_metadata(f, "choices");
     int copies = job->shape.server_groups;
-    if (choices && !sw_str_eq(choices, job->choices))
+    if (differs(sw_st_metadata(f, "choices"), job->choices))
         sw_job_say(job, SW_LOG_WARN, w->unit,
                    "the algorithms differ from those that wrote the checkpoint (another machine, "
                    "library or number of threads): the run goes on, to the same numbers but not "

@@ -8,6 +8,7 @@
 #ifndef SW_TRAIN_CHOICES_H
 #define SW_TRAIN_CHOICES_H
 
+#include "base/json.h"
 #include "train/job_private.h"
 
 /* copy_mode.c */
@@ -83,7 +84,7 @@ void sw_comm_fini(struct sw_job *job);
 /* Layer i of the training nets, for `check`; and whether the recipe says anything of it. */
 void sw_comm_describe(const struct sw_job *job, int i, struct sw_job_comm *out);
 bool sw_comm_is_asked(const struct sw_job *job);
-/* The lines of choices for a checkpoint: "comm fc6 sfb". */
-void sw_comm_write(const struct sw_job *job, struct sw_buf *out);
+/* Of the choices for a checkpoint (kept_choices.h): the array "exchange". */
+void sw_comm_write(const struct sw_job *job, struct sw_json_writer *w);
 
 #endif

@@ -11,6 +11,7 @@
 #include "train/choices.h"
 #include "train/comm_cost.h"
 #include "train/job_private.h"
+#include "train/kept_choices.h"
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -63,21 +64,6 @@ static const struct sw_cluster_conf *cluster_of(const struct sw_job *job)
     return sw_recipe_find(job->recipe, "cluster", NULL)->common;
 }
 
-/* The choices of the checkpoint to go on from. A file that cannot be read is told by who reads all
- * of it. */
-static int take_up(struct sw_job *job, struct sw_err *err)
-{
-    struct sw_st_file *f = NULL;
-    struct sw_err ignored;
-    if (!job->resume_checkpoint || sw_st_open(job->resume_checkpoint, false, &f, &ignored) != SW_OK)
-        return SW_OK;
-    const char *choices = sw_st_metadata(f, "choices");
-    job->comm.kept = choices ? sw_strdup(choices) : NULL;
-    bool failed = choices && !job->comm.kept;
-    sw_st_close(f);
-    return failed ? sw_err_nomem(err, "choices of a checkpoint", 0) : SW_OK;
-}
-
 int sw_comm_prepare(struct sw_job *job, struct sw_err *err)
 {
     const char *refuses[SW_COMM_WAYS];
@@ -88,7 +74,7 @@ int sw_comm_prepare(struct sw_job *job, struct sw_err *err)
                         "%s cannot be: %s; say ps, or leave it out", sw_comm_way_names[way],
                         refuses[way]);
     int rc = sw_recipe_verdict(job->recipe, err);
-    return rc == SW_OK ? take_up(job, err) : rc;
+    return rc == SW_OK ? sw_kept_read(job->resume_checkpoint, &job->comm.kept, err) : rc;
 }
 
 /* ---- What `auto` takes ---- */
@@ -99,18 +85,6 @@ static const struct sw_comm_choice *find_choice(const struct sw_comm_plan *p, co
         if (sw_str_eq(p->choices[i].layer, layer))
             return &p->choices[i];
     return NULL;
-}
-
-/* What the checkpoint says of the layer; AUTO: nothing. */
-static enum sw_comm_way kept_way(const struct sw_comm_plan *p, const char *layer)
-{
-    char line[256];
-    for (int way = 0; way < SW_COMM_WAYS && p->kept; way++) {
-        snprintf(line, sizeof line, "\ncomm %s %s\n", layer, sw_comm_way_names[way]);
-        if (strstr(p->kept, line))
-            return (enum sw_comm_way)way;
-    }
-    return SW_COMM_AUTO;
 }
 
 static enum sw_comm_way least(const struct sw_comm_choice *c)
@@ -138,7 +112,7 @@ static enum sw_comm_way choose(void *user, const struct sw_net_comm_layer *l)
         return SW_COMM_PS; /* what needs no choice, for all workers; sw_comm_verdict says why */
     p->choices = more;
     struct sw_comm_choice *c = &more[p->count++];
-    *c = (struct sw_comm_choice){.layer = l->name, .way = kept_way(p, l->name)};
+    *c = (struct sw_comm_choice){.layer = l->name, .way = sw_kept_comm(p->kept, l->name)};
     find_refusals(job, refuses);
     c->taken_up = c->way != SW_COMM_AUTO && !refuses[c->way];
     if (!c->taken_up)
@@ -166,15 +140,21 @@ void sw_comm_args(struct sw_job *job, struct sw_net_comm *out)
         find_refusals(job, out->refuses);
 }
 
-void sw_comm_write(const struct sw_job *job, struct sw_buf *out)
+void sw_comm_write(const struct sw_job *job, struct sw_json_writer *w)
 {
     const struct sw_net *net = job->workers[0].train;
+    sw_json_open_array(w, "exchange");
     for (int i = 0; i < sw_net_layer_count(net); i++) {
         const char *layer = sw_net_layer(net, i)->name;
         enum sw_comm_way way = sw_net_comm_way(net, i);
-        if (way != SW_COMM_PS || find_choice(&job->comm, layer))
-            sw_buf_printf(out, "comm %s %s\n", layer, sw_comm_way_names[way]);
+        if (way == SW_COMM_PS && !find_choice(&job->comm, layer))
+            continue;
+        sw_json_open_object(w, NULL);
+        sw_json_string(w, "layer", layer);
+        sw_json_string(w, "mode", sw_comm_way_names[way]);
+        sw_json_close_object(w);
     }
+    sw_json_close_array(w);
 }
 
 /* ---- For people ---- */
@@ -373,5 +353,5 @@ void sw_comm_fini(struct sw_job *job)
         sw_fault_detach(&job->fault, p->factors);
     sw_factors_free(p->factors);
     sw_free(p->choices);
-    sw_free(p->kept);
+    sw_json_free(p->kept);
 }

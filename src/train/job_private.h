@@ -211,7 +211,7 @@ struct sw_comm_plan {
     int count;
     struct sw_factors *factors; /* owned: between devices, once there is memory; or NULL */
     bool failed;                /* there was no memory for a choice */
-    char *kept;                 /* owned: choices of the checkpoint; NULL: there are none */
+    struct sw_json *kept;       /* owned: choices of the checkpoint; NULL: there are none */
 };
 
 /* A condition of stop_at: stop_at.c. */
@@ -392,7 +392,7 @@ struct sw_job {
     struct sw_job_metric last[SW_SPLITS][SW_JOB_METRICS]; /* newest values; written by one worker at
                                                              a time, between steps */
     int last_count[SW_SPLITS];
-    char *choices;         /* owned: what the plans chose, a line per layer */
+    char *choices;         /* owned: what the plans chose (kept_choices.h) */
     char *partition_notes; /* owned */
 
     struct sw_job_plan plan;

@@ -7,8 +7,8 @@
 #include "base/os.h"
 #include "base/str.h"
 #include "train/job_private.h"
+#include "train/kept_choices.h"
 #include "train/worker.h"
-#include <stdlib.h>
 #include <string.h>
 
 int64_t sw_leaves_most(const struct sw_job *job)
@@ -54,38 +54,17 @@ void sw_leaves_write(const struct sw_job *job, struct sw_buf *out)
         sw_buf_printf(out, "%s%lld", i ? " " : "", (long long)(ends[i] - (i ? ends[i - 1] : 0)));
 }
 
-/* The rows in a checkpoint's choices: false when there are none, or those of another number of
- * workers or another batch. */
-static bool read_rows(const struct sw_job *job, const char *choices, int64_t *rows)
-{
-    static const char key[] = "\nrows ";
-    const char *at = choices ? strstr(choices, key) : NULL;
-    int64_t sum = 0;
-    int count = 0;
-    if (!at)
-        return false;
-    at += strlen(key);
-    for (char *end; count < job->leaves; at = end) {
-        rows[count] = strtoll(at, &end, 10);
-        if (end == at || rows[count] < 1)
-            return false;
-        sum += rows[count++];
-    }
-    return *at == '\n' && sum == job->conf->batch;
-}
-
 /* A file that cannot be read is told by who reads all of it. */
 static void take_up(struct sw_job *job)
 {
     int64_t rows[SW_TREE_LEAVES];
-    struct sw_st_file *f = NULL;
+    struct sw_json *kept;
     struct sw_err ignored;
-    if (!job->rebalances || !job->resume_checkpoint ||
-        sw_st_open(job->resume_checkpoint, false, &f, &ignored) != SW_OK)
+    if (!job->rebalances || sw_kept_read(job->resume_checkpoint, &kept, &ignored) != SW_OK)
         return;
-    if (read_rows(job, sw_st_metadata(f, "choices"), rows))
+    if (sw_kept_rows(kept, job->leaves, job->conf->batch, rows))
         sw_leaves_recut(job, rows);
-    sw_st_close(f);
+    sw_json_free(kept);
 }
 
 int sw_leaves_cut(struct sw_job *job, struct sw_err *err)

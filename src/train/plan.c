@@ -4,6 +4,7 @@
 #include "device/tune.h"
 #include "train/choices.h"
 #include "train/job_private.h"
+#include "train/kept_choices.h"
 #include "train/states.h"
 #include "train/worker.h"
 #include <stdio.h>
@@ -283,30 +284,56 @@ static double flops_of_step(const struct sw_job *job)
     return flops;
 }
 
-/* A line per layer with a plan, and the number of threads: what decides the bits of a run. */
+static void write_rows(const struct sw_job *job, struct sw_json_writer *w)
+{
+    const int64_t *ends = job->leaf_ends[SW_SPLIT_TRAIN];
+    sw_json_open_array(w, "rows");
+    for (int i = 0; i < job->leaves; i++)
+        sw_json_int(w, NULL, ends[i] - (i ? ends[i - 1] : 0));
+    sw_json_close_array(w);
+}
+
+static void write_algorithms(const struct sw_net *net, struct sw_json_writer *w)
+{
+    sw_json_open_array(w, "algorithms");
+    for (int i = 0, steps; i < sw_net_layer_count(net); i++) {
+        const struct sw_layer *l = sw_net_layer(net, i);
+        if (!l->algorithm || sw_net_step_at(net, i, &steps) > 0)
+            continue;
+        sw_json_open_object(w, NULL);
+        sw_json_string(w, "layer", l->name);
+        sw_json_string(w, "algorithm", l->algorithm);
+        sw_json_close_object(w);
+    }
+    sw_json_close_array(w);
+}
+
+/* As kept_choices.h says. */
 int sw_job_write_choices(struct sw_job *job, struct sw_err *err)
 {
     struct sw_buf b = {0};
-    const struct sw_net *net = job->workers[0].train;
+    struct sw_json_writer w;
     const struct sw_placement_row *row = sw_placement_worker(job->placement, &job->shape, 0, 0);
-    if (job->conf->repeat_exact)
-        sw_buf_printf(&b, "virtual workers %d\n", job->leaves);
-    else
-        sw_buf_printf(&b, "workers %d\nthreads %d\n", job->placement->worker_count, row->threads);
-    if (job->group_count > 1)
-        sw_buf_printf(&b, "groups %d\n", job->group_count);
-    if (job->rebalances) {
-        sw_buf_printf(&b, "rows ");
-        sw_leaves_write(job, &b);
-        sw_buf_printf(&b, "\n");
+    sw_json_begin(&w, &b);
+    sw_json_open_object(&w, NULL);
+    sw_json_int(&w, "version", SW_KEPT_VERSION);
+    if (job->conf->repeat_exact) {
+        sw_json_int(&w, "microbatches", job->leaves);
+    } else {
+        sw_json_int(&w, "workers", job->placement->worker_count);
+        sw_json_int(&w, "threads", row->threads);
     }
-    sw_comm_write(job, &b);
+    if (job->group_count > 1)
+        sw_json_int(&w, "worker_groups", job->group_count);
+    if (job->rebalances)
+        write_rows(job, &w);
+    sw_comm_write(job, &w);
+    sw_json_open_array(&w, "tune");
     if (job->tune)
-        sw_tune_write(job->tune, &b);
-    for (int i = 0, steps; i < sw_net_layer_count(net); i++)
-        if (sw_net_layer(net, i)->algorithm && sw_net_step_at(net, i, &steps) <= 0)
-            sw_buf_printf(&b, "%s %s\n", sw_net_layer(net, i)->name,
-                          sw_net_layer(net, i)->algorithm);
+        sw_tune_write(job->tune, true, &w);
+    sw_json_close_array(&w);
+    write_algorithms(job->workers[0].train, &w);
+    sw_json_close_object(&w);
     sw_free(job->choices);
     job->choices = sw_buf_take(&b);
     return job->choices ? SW_OK : sw_err_nomem(err, "the list of choices", 0);

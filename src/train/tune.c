@@ -14,27 +14,21 @@ enum { GAINS = 3 }; /* that are told */
 static int read_cache(struct sw_job *job, struct sw_err *err)
 {
     struct sw_json *root = sw_rates_read_kept(job, "tune.json");
-    const struct sw_json *choices = root ? sw_json_get(root, "choices") : NULL;
-    int rc = SW_OK;
-    for (const struct sw_json *c = choices ? choices->first : NULL; c && rc == SW_OK; c = c->next) {
-        const struct sw_json *key = sw_json_get(c, "key"), *way = sw_json_get(c, "way");
-        if (key && way && key->type == SW_JSON_STRING && way->type == SW_JSON_STRING)
-            rc = sw_tune_put(job->tune, key->string, way->string, SW_TUNE_CACHED, err);
-    }
+    int rc = sw_tune_read(job->tune, sw_json_get(root, "choices"), SW_TUNE_CACHED, err);
     sw_json_free(root);
     return rc;
 }
 
 int sw_job_tune_prepare(struct sw_job *job, struct sw_err *err)
 {
-    const char *kept = job->comm.kept;
-    if (!job->conf->tune && !(kept && strstr(kept, "\ntune ")))
+    const struct sw_json *kept = sw_json_get(job->comm.kept, "tune");
+    if (!job->conf->tune && !(kept && kept->first))
         return SW_OK;
     job->tune = sw_calloc(1, sizeof *job->tune);
     if (!job->tune)
         return sw_err_nomem(err, "choices that are measured", sizeof *job->tune);
     sw_tune_init(job->tune, job->conf->tune);
-    int rc = kept ? sw_tune_read(job->tune, kept, err) : SW_OK;
+    int rc = sw_tune_read(job->tune, kept, SW_TUNE_KEPT, err);
     if (rc == SW_OK && job->conf->tune)
         rc = read_cache(job, err);
     job->device->tune = job->tune;
@@ -59,12 +53,7 @@ static void write_cache(struct sw_tune *t, const char *host, struct sw_buf *out)
     sw_json_open_object(&w, NULL);
     sw_json_string(&w, "host", host);
     sw_json_open_array(&w, "choices");
-    for (int i = 0; i < t->count; i++) {
-        sw_json_open_object(&w, NULL);
-        sw_json_string(&w, "key", t->items[i].key);
-        sw_json_string(&w, "way", t->items[i].name);
-        sw_json_close_object(&w);
-    }
+    sw_tune_write(t, false, &w);
     sw_json_close_array(&w);
     sw_json_close_object(&w);
     sw_buf_add(out, "\n");
@@ -127,12 +116,13 @@ void sw_job_tune_keep(struct sw_job *job)
     if (!t)
         return;
     sw_mutex_lock(&t->lock);
-    if (t->measured > t->kept) {
-        write_cache(t, job->machine->host, &text);
-        sw_rates_keep_file(job, "tune.json", &text);
-        t->kept = t->measured;
-    }
+    bool more = t->measured > t->kept;
+    t->kept = t->measured;
     sw_mutex_unlock(&t->lock);
+    if (!more)
+        return;
+    write_cache(t, job->machine->host, &text);
+    sw_rates_keep_file(job, "tune.json", &text);
     sw_buf_fini(&text);
 }
 

@@ -6,7 +6,7 @@
 tune='--set job.tune=yes'
 kept=$T/state/singa-ws/tune.json
 choices() {
-    grep -ao 'tune [a-z_]* [^=]* = [a-z0-9_:]*' "$1" | sort -u
+    grep -ao '{\\"key\\":\\"[^"]*",\\"way\\":\\"[^"]*"' "$1" | tr -d '\\' | sort -u
 }
 
 # By rules there is nothing to keep.
@@ -81,7 +81,7 @@ expect 0 run "$tiny" --no-ui --out "$T/rows" --name rows --steps 30 $two $tune \
 expect 0 resume rows --no-ui --steps 40 --oversubscribe
 hasnt out 'the algorithms differ'
 has out 'source=tune text="0 choices measured'
-choices "$T/rows/checkpoint-40.safetensors" | sed 's/ = .*//; s/^tune //' >"$T/keys"
+choices "$T/rows/checkpoint-40.safetensors" | sed 's/","way".*//; s/.*"//' >"$T/keys"
 [ -s "$T/keys" ] || fail 'the run with other rows has no choices'
 while read -r key; do
     grep -qF "\"$key\"" "$kept" || fail "not kept: $key"

@@ -268,6 +268,26 @@ static void long_ways_are_not_run_often(void **state)
     close_cpu(&f);
 }
 
+static void text_of(struct sw_tune *t, struct sw_buf *out)
+{
+    struct sw_json_writer w;
+    sw_json_begin(&w, out);
+    sw_json_open_array(&w, NULL);
+    sw_tune_write(t, true, &w);
+    sw_json_close_array(&w);
+}
+
+static int read_text(struct sw_tune *t, const struct sw_buf *text, struct sw_err *err)
+{
+    struct sw_json *list = NULL;
+    const char *json = sw_buf_text(text);
+    int rc = sw_json_parse(json, strlen(json), &list, err);
+    if (rc == SW_OK)
+        rc = sw_tune_read(t, list, SW_TUNE_KEPT, err);
+    sw_json_free(list);
+    return rc;
+}
+
 /* What was chosen holds for who has the table's text, whether or not he measures. */
 static void choices_hold_for_who_has_their_text(void **state)
 {
@@ -281,23 +301,19 @@ static void choices_hold_for_who_has_their_text(void **state)
     sw_tune_init(&t, true);
     f.dev->tune = &t;
     assert_int_equal(take(&p, "x"), 301);
-    sw_buf_printf(&text, "workers 2\n");
-    sw_tune_write(&t, &text);
-    sw_buf_printf(&text, "conv1 jit:avx2\n");
+    text_of(&t, &text);
     sw_tune_fini(&t);
 
     for (int measures = 0; measures < 2; measures++) {
         struct sw_buf again = {0};
         sw_tune_init(&later, measures);
-        ASSERT_OK(sw_tune_read(&later, sw_buf_text(&text), &err));
+        ASSERT_OK(read_text(&later, &text, &err));
         ASSERT_OK(sw_tune_put(&later, "forward x", "fourth", SW_TUNE_CACHED, &err));
         ASSERT_OK(sw_tune_put(&later, "forward z", "third", SW_TUNE_CACHED, &err));
         f.dev->tune = &later;
         p.ns[0][1] = 5000;
         p.runs = 0;
-        sw_buf_printf(&again, "workers 2\n");
-        sw_tune_write(&later, &again); /* before it is used, and without what is not */
-        sw_buf_printf(&again, "conv1 jit:avx2\n");
+        text_of(&later, &again); /* before it is used, and without what is not */
         assert_string_equal(sw_buf_text(&again), sw_buf_text(&text));
         assert_int_equal(take(&p, "x"), 301);
         assert_int_equal(p.runs, 0);

@@ -96,9 +96,9 @@ static void a_slower_worker_gets_fewer_rows(void **state)
     assert_int_equal(rows[0], 48);
     assert_int_equal(rows[1], 16);
     assert_non_null(strstr(t.text, "rebalance: rows of a batch by speed: worker0.0 "));
-    snprintf(line, sizeof line, "\nrows %d %d\n", (int)rows[0], (int)rows[1]);
+    snprintf(line, sizeof line, "\"rows\":[%d,%d],", (int)rows[0], (int)rows[1]);
     assert_non_null(strstr(choices_of("slow", 30), line));
-    assert_non_null(strstr(choices_of("slow", 0), "\nrows 32 32\n"));
+    assert_non_null(strstr(choices_of("slow", 0), "\"rows\":[32,32],"));
     /* Every sample has its weight. */
     train(.recipe = recipe, .name = "one", .sets = {"job.eval_every=10"});
     assert_equal_runs("one", "slow", 30);
