@@ -40,13 +40,17 @@ static const char *why_not(const struct sw_net *net, const struct sw_net_node *n
                : no_factors;
 }
 
-/* What computes while this layer's parameters are on their way: the layers below. */
+/* What computes while this layer's parameters are on their way, and shares the links with them: the
+ * layers below. */
 static void count_below(const struct sw_net *net, const struct sw_net_node *node,
                         struct sw_net_comm_layer *l)
 {
     for (const struct sw_net_node *n = net->nodes; n < node; n++) {
         l->forward_flops_below += n->layer.flops_forward;
         l->backward_flops_below += n->has_backward ? n->layer.flops_backward : 0;
+        for (int p = 0; p < n->layer.param_count && n->comm == SW_COMM_PS; p++)
+            if (!sw_net_is_frozen_param(net, n, n->layer.param[p].name))
+                l->whole_below += sw_desc_count(&n->layer.param[p].layout);
     }
 }
 

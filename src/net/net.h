@@ -25,6 +25,7 @@ struct sw_net_comm_layer {
     const char *name;
     int64_t steps, inputs, outputs; /* factors that a row of the batch has, and their sizes */
     double forward_flops_below, backward_flops_below;
+    int64_t whole_below; /* parameters of layers that give whole gradients */
 };
 /* How gradients of fully-connected layers come together (base/comm_way.h). */
 struct sw_net_comm {

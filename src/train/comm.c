@@ -115,12 +115,17 @@ static enum sw_comm_way choose(void *user, const struct sw_net_comm_layer *l)
     *c = (struct sw_comm_choice){.layer = l->name, .way = sw_kept_comm(p->kept, l->name)};
     find_refusals(job, refuses);
     c->taken_up = c->way != SW_COMM_AUTO && !refuses[c->way];
-    if (!c->taken_up)
-        sw_comm_predict(job, l, c->ms);
     for (int way = 0; way < SW_COMM_WAYS; way++)
-        c->ms[way] = refuses[way] || c->taken_up ? (double)NAN : c->ms[way];
-    if (!c->taken_up)
-        c->way = least(c);
+        c->ms[way] = (double)NAN;
+    if (c->taken_up)
+        return c->way;
+    struct sw_comm_price price;
+    sw_comm_predict(job, l, &price);
+    for (int way = 0; way < SW_COMM_WAYS; way++)
+        if (!refuses[way])
+            c->ms[way] = price.ms[way];
+    c->way = least(c);
+    p->link = price.link[c->way];
     return c->way;
 }
 

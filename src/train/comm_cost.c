@@ -2,6 +2,7 @@
 
 #include "train/choices.h"
 #include "train/job_private.h"
+#include <math.h>
 
 #define FLOAT_BYTES ((double)sizeof(float))
 
@@ -9,10 +10,23 @@
  * layout quicker: what a product with it takes longer (9216 x 4096, 64 rows, Zen 5: a third). */
 #define PLAIN_SHARE 0.35
 
-/* Seconds that bytes take on a worker's link beyond what is computed meanwhile. */
-static double exposed_s(const struct sw_comm_terms *t, double seconds)
+/* Whole gradients of so many parameters, and their sums or values back. */
+static double whole_s(const struct sw_comm_terms *t, double params)
 {
-    return seconds > t->hidden_s ? seconds - t->hidden_s : 0;
+    double seconds = params * FLOAT_BYTES / t->link_bytes_per_s, k = t->workers;
+    return t->reduces ? 2 * seconds * (k - 1) / k * (t->peers ? 1 : 2) : 2 * seconds;
+}
+
+/* The price of a way that keeps the link busy and computes for so long. */
+static void put(const struct sw_comm_terms *t, enum sw_comm_way way, double link_s,
+                double computes_s, struct sw_comm_price *out)
+{
+    double busy_s = t->link.busy_s + whole_s(t, (double)t->others);
+    double before_s = fmax(fmax(t->link.exposed_s, busy_s - t->hidden_s), 0);
+    double after_s = fmax(before_s, busy_s + link_s - t->hidden_s);
+    out->ms[way] = 1e3 * (computes_s + after_s - before_s);
+    out->link[way] = (struct sw_comm_link){
+        .busy_s = t->link.busy_s + link_s, .exposed_s = after_s, .whole = t->link.whole};
 }
 
 /* The product of the factors of so many rows. */
@@ -37,27 +51,28 @@ static void cost_shared(const struct sw_comm_terms *t, double ms[SW_COMM_WAYS])
     ms[SW_COMM_SFB] = ms[SW_COMM_ADAM] = factors * 1e3;
 }
 
-static void cost_devices(const struct sw_comm_terms *t, double ms[SW_COMM_WAYS])
+static void cost_devices(const struct sw_comm_terms *t, struct sw_comm_price *out)
 {
-    double matrix_s = t->inputs * t->outputs * FLOAT_BYTES / t->link_bytes_per_s;
-    double k = t->workers, own = t->rows / k, legs = t->peers ? 1 : 2;
+    double matrix = t->inputs * t->outputs, k = t->workers, own = t->rows / k;
     double row_s = (t->inputs + t->outputs) * FLOAT_BYTES / t->link_bytes_per_s;
-    double all_s = t->reduces ? 2 * matrix_s * (k - 1) / k * legs : 2 * matrix_s;
     double to_servers_s =
         own * (t->servers * t->inputs + t->outputs) * FLOAT_BYTES / t->link_bytes_per_s;
     double made_s = flops_of(t, t->rows) / t->servers / t->server_flops_per_s;
-    ms[SW_COMM_PS] = 1e3 * (flops_of(t, own) / t->flops_per_s + exposed_s(t, all_s));
-    ms[SW_COMM_SFB] =
-        1e3 * (flops_of(t, t->rows) / t->flops_per_s + exposed_s(t, own * (k - 1) * row_s * legs));
-    ms[SW_COMM_ADAM] = 1e3 * exposed_s(t, to_servers_s + made_s + matrix_s);
+    double back_s = matrix * FLOAT_BYTES / t->link_bytes_per_s;
+    put(t, SW_COMM_PS, whole_s(t, matrix), flops_of(t, own) / t->flops_per_s, out);
+    put(t, SW_COMM_SFB, own * (k - 1) * row_s * (t->peers ? 1 : 2),
+        flops_of(t, t->rows) / t->flops_per_s, out);
+    put(t, SW_COMM_ADAM, to_servers_s + made_s + back_s, 0, out);
+    out->link[SW_COMM_PS].whole += (int64_t)matrix;
 }
 
-void sw_comm_cost(const struct sw_comm_terms *t, double ms[SW_COMM_WAYS])
+void sw_comm_cost(const struct sw_comm_terms *t, struct sw_comm_price *out)
 {
+    *out = (struct sw_comm_price){.ms = {0}};
     if (t->devices)
-        cost_devices(t, ms);
+        cost_devices(t, out);
     else
-        cost_shared(t, ms);
+        cost_shared(t, out->ms);
 }
 
 static struct sw_comm_terms terms_of(struct sw_job *job, const struct sw_net_comm_layer *l)
@@ -73,7 +88,8 @@ static struct sw_comm_terms terms_of(struct sw_job *job, const struct sw_net_com
                                   .peers = job->on_sim && job->sim.peer};
 }
 
-void sw_comm_predict(struct sw_job *job, const struct sw_net_comm_layer *l, double ms[SW_COMM_WAYS])
+void sw_comm_predict(struct sw_job *job, const struct sw_net_comm_layer *l,
+                     struct sw_comm_price *out)
 {
     const struct sw_rates *rates = sw_rates_of(job);
     struct sw_comm_terms t = terms_of(job, l);
@@ -86,7 +102,9 @@ void sw_comm_predict(struct sw_job *job, const struct sw_net_comm_layer *l, doub
     if (job->overlap == SW_OVERLAP_YES)
         flops += l->backward_flops_below;
     t.hidden_s = job->copy == SW_COPY_SYNC ? 0 : flops / t.flops_per_s;
-    sw_comm_cost(&t, ms);
+    t.link = job->comm.link;
+    t.others = l->whole_below > t.link.whole ? l->whole_below - t.link.whole : 0;
+    sw_comm_cost(&t, out);
 }
 
 struct sw_comm_count sw_comm_count(enum sw_comm_way way, const struct sw_comm_terms *t,

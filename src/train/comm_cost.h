@@ -1,7 +1,12 @@
 /* What the ways in which a fully-connected layer's gradients can come together cost a step
  * (parallel training, section 5; Poseidon 4.3.2 chooses by floats alone): time by the bandwidth of
  * links, the rates of matrix products and of memory, and what else is computed meanwhile.
- * Estimates: each layer is looked at as if it had the links to itself. sw_comm_cost is pure. */
+ *
+ * All layers share a worker's link and what is computed meanwhile. The top layer's gradient is
+ * there first, so a layer's bytes are through when all from there down are: behind the end of the
+ * computing by S(k) - W(k) of whichever layer k makes that the most, where S(k) is what the layers
+ * up to k take on the link and W(k) what is computed below k. Layers are asked from the bottom up,
+ * and the price of one is how much later the step ends than without it. sw_comm_cost is pure. */
 #ifndef SW_TRAIN_COMM_COST_H
 #define SW_TRAIN_COMM_COST_H
 
@@ -9,6 +14,13 @@
 #include "net/net.h"
 
 struct sw_job;
+
+/* A worker's link in a step, with the layers that have been asked so far. */
+struct sw_comm_link {
+    double busy_s;    /* their bytes */
+    double exposed_s; /* by which the step ends later than its computing */
+    int64_t whole;    /* parameters of those that give whole gradients */
+};
 
 struct sw_comm_terms {
     int workers, servers;
@@ -21,15 +33,20 @@ struct sw_comm_terms {
     double memory_bytes_per_s;              /* of the host's memory, for a worker or server */
     double link_bytes_per_s;                /* of a device, in each direction */
     double hidden_s;                        /* what a worker computes while gradients travel */
+    struct sw_comm_link link;               /* with the layers below */
+    int64_t others;                         /* parameters of layers below that were not asked */
 };
 
-/* ms[way]: what a step takes longer for the layer's gradient than if that were there for nothing.
- */
-void sw_comm_cost(const struct sw_comm_terms *t, double ms[SW_COMM_WAYS]);
+struct sw_comm_price {
+    double ms[SW_COMM_WAYS]; /* by which a step is longer than if the gradient were there for
+                                nothing */
+    struct sw_comm_link link[SW_COMM_WAYS]; /* with this layer, by its way */
+};
+void sw_comm_cost(const struct sw_comm_terms *t, struct sw_comm_price *out);
 
 /* The same for a layer of a job, with the rates of the machine (rates.c). */
 void sw_comm_predict(struct sw_job *job, const struct sw_net_comm_layer *l,
-                     double ms[SW_COMM_WAYS]);
+                     struct sw_comm_price *out);
 
 /* Values that a layer's gradients (with a bias) and new values move between memories in a step, and
  * what the papers count (Poseidon 4.3: whole matrices both ways; of factors a worker's own part

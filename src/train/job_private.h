@@ -29,6 +29,7 @@
 #include "recipe/job.h"
 #include "sync/queue.h"
 #include "tensor/safetensors.h"
+#include "train/comm_cost.h"
 #include "train/group.h"
 #include "train/input.h"
 #include "train/job.h"
@@ -209,6 +210,7 @@ struct sw_comm_choice {
 struct sw_comm_plan {
     struct sw_comm_choice *choices; /* owned: of `auto` */
     int count;
+    struct sw_comm_link link;   /* with the choices so far */
     struct sw_factors *factors; /* owned: between devices, once there is memory; or NULL */
     bool failed;                /* there was no memory for a choice */
     struct sw_json *kept;       /* owned: choices of the checkpoint; NULL: there are none */

@@ -314,11 +314,11 @@ static void counts_are_those_of_the_papers(void **state)
 
 static enum sw_comm_way quickest(const struct sw_comm_terms *t)
 {
-    double ms[SW_COMM_WAYS];
+    struct sw_comm_price price;
     enum sw_comm_way best = SW_COMM_PS;
-    sw_comm_cost(t, ms);
+    sw_comm_cost(t, &price);
     for (int way = 0; way < SW_COMM_WAYS; way++)
-        best = ms[way] < ms[best] ? (enum sw_comm_way)way : best;
+        best = price.ms[way] < price.ms[best] ? (enum sw_comm_way)way : best;
     return best;
 }
 
@@ -337,12 +337,12 @@ static void costs_weigh_links_against_products(void **state)
                               .server_flops_per_s = 1e11,
                               .memory_bytes_per_s = 1e10,
                               .link_bytes_per_s = 1e9};
-    double shown[SW_COMM_WAYS], hidden[SW_COMM_WAYS];
+    struct sw_comm_price shown, hidden;
     assert_int_equal(quickest(&t), SW_COMM_SFB);
-    sw_comm_cost(&t, shown);
+    sw_comm_cost(&t, &shown);
     t.hidden_s = 0.1;
-    sw_comm_cost(&t, hidden);
-    assert_true(fabs(shown[SW_COMM_PS] - hidden[SW_COMM_PS] - 100) < 1e-6);
+    sw_comm_cost(&t, &hidden);
+    assert_true(fabs(shown.ms[SW_COMM_PS] - hidden.ms[SW_COMM_PS] - 100) < 1e-6);
     t.hidden_s = 0;
     t.rows = 1 << 20;
     assert_int_equal(quickest(&t), SW_COMM_PS);
@@ -356,6 +356,86 @@ static void costs_weigh_links_against_products(void **state)
     t.servers = 1;
     t.flops_per_s = t.server_flops_per_s = 1e10;
     assert_int_equal(quickest(&t), SW_COMM_PS);
+}
+
+/* fc6, fc7 and fc8 of AlexNet: each would be hidden behind what is computed below it, all of them
+ * are not. Their prices add up to what the link is busy beyond that, in which the layers below that
+ * were not asked have a part. */
+static void layers_share_the_link_and_what_hides_it(void **state)
+{
+    static const double inputs[] = {9216, 4096, 4096}, outputs[] = {4096, 4096, 1000};
+    (void)state;
+    struct sw_comm_terms t = {.workers = 4,
+                              .servers = 1,
+                              .rows = 256,
+                              .devices = true,
+                              .flops_per_s = INFINITY,
+                              .server_flops_per_s = INFINITY,
+                              .memory_bytes_per_s = 1e10,
+                              .link_bytes_per_s = 1e9,
+                              .hidden_s = 0.31};
+    for (int conv = 0; conv < 2; conv++) {
+        double sum_ms = 0, values = t.others = conv * 2300000;
+        t.link = (struct sw_comm_link){.busy_s = 0};
+        for (int i = 0; i < 3; i++) {
+            struct sw_comm_price price;
+            t.inputs = inputs[i];
+            t.outputs = outputs[i];
+            sw_comm_cost(&t, &price);
+            if (i == 0)
+                assert_true(price.ms[SW_COMM_PS] < (conv ? 11 : 1e-9));
+            sum_ms += price.ms[SW_COMM_PS];
+            values += inputs[i] * outputs[i];
+            t.link = price.link[SW_COMM_PS];
+        }
+        assert_true(fabs(sum_ms - (2 * 4 * values / 1e6 - 310)) < 1e-6);
+        assert_int_equal(t.link.whole, values - (double)t.others);
+        assert_true(fabs(t.link.exposed_s * 1e3 - sum_ms) < 1e-6);
+    }
+    /* Of one that has less time than those above it, what is late is late once. */
+    struct sw_comm_price price;
+    t.link = (struct sw_comm_link){.busy_s = 0.2, .exposed_s = 0.2};
+    t.others = 0;
+    sw_comm_cost(&t, &price);
+    assert_true(price.ms[SW_COMM_PS] == 0);
+}
+
+/* Poseidon's Algorithm 3, of K samples on each of P nodes and one master: factors go to all others
+ * where (P-1)^2 K (M+N) < P K (M+N) + P M N, else to the master. By counts that is our rule, and by
+ * prices it is, too, where links are all that costs and each has its own: (P-1) in place of
+ * (P-1)^2 / P, which the paper counts. */
+static void links_alone_decide_as_poseidon_does(void **state)
+{
+    static const int nodes[] = {2, 3, 4, 8, 16, 64}, samples[] = {1, 32, 128, 256, 1024, 8192};
+    static const double sizes[][2] = {{9216, 4096}, {4096, 4096}, {4096, 1000}, {25088, 4096}};
+    int compared = 0, sfb = 0;
+    (void)state;
+    for (int i = 0; i < 6 * 6 * 4; i++) {
+        double p = nodes[i % 6], k = samples[i / 6 % 6], m = sizes[i / 36][0], n = sizes[i / 36][1];
+        double to_all = (p - 1) * (p - 1) * k * (m + n), to_one = p * k * (m + n) + p * m * n;
+        struct sw_comm_terms t = {.workers = (int)p,
+                                  .servers = 1,
+                                  .rows = p * k,
+                                  .inputs = m,
+                                  .outputs = n,
+                                  .devices = true,
+                                  .peers = true,
+                                  .flops_per_s = INFINITY,
+                                  .server_flops_per_s = INFINITY,
+                                  .memory_bytes_per_s = INFINITY,
+                                  .link_bytes_per_s = 1e9};
+        struct sw_comm_price price;
+        sw_comm_cost(&t, &price);
+        assert_true((double)sw_comm_count(SW_COMM_SFB, &t, 0).counted == to_all);
+        assert_true((double)sw_comm_count(SW_COMM_ADAM, &t, 0).counted == to_one);
+        if (to_all < to_one && to_all * p / (p - 1) >= to_one)
+            continue; /* between the two counts */
+        bool all = price.ms[SW_COMM_SFB] < price.ms[SW_COMM_ADAM];
+        assert_int_equal(all, to_all < to_one);
+        compared++;
+        sfb += all;
+    }
+    assert_true(compared > 130 && sfb > 30 && sfb < compared - 30);
 }
 
 static enum sw_comm_way chosen(struct trial *t, const char *layer)
@@ -461,6 +541,8 @@ int main(void)
         cmocka_unit_test(a_run_goes_on_with_the_same_bits),
         cmocka_unit_test(counts_are_those_of_the_papers),
         cmocka_unit_test(costs_weigh_links_against_products),
+        cmocka_unit_test(layers_share_the_link_and_what_hides_it),
+        cmocka_unit_test(links_alone_decide_as_poseidon_does),
         cmocka_unit_test_setup_teardown(auto_follows_the_link_and_a_resume_keeps_its_choice,
                                         home_begin, home_end),
         cmocka_unit_test_setup_teardown(a_wait_that_is_missing_is_found, home_begin, home_end),
