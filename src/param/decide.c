@@ -217,7 +217,7 @@ static int tell_servers(struct sw_table *t, int party, uint64_t version, struct 
     int rc = SW_OK;
     for (int s = 0; s < t->args.servers && rc == SW_OK; s++)
         if (t->servers[s].slice_count > 0)
-            rc = sw_channel_send(&t->servers[s].inbox, &m);
+            rc = sw_queue_push(&t->servers[s].inbox, &m);
     sw_table_wake(t);
     return rc == SW_OK ? rc : sw_err_set(err, rc, "the job is ending");
 }

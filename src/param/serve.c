@@ -34,11 +34,7 @@ static int tell_servers(struct sw_table *t, int worker, int param, uint64_t vers
         int from = server->first[param], to = server->first[param + 1];
         if (from == to)
             continue;
-        m.bytes = 0;
-        for (int i = from; i < to; i++)
-            m.bytes += t->slices[server->slices[i]].count * (int64_t)sizeof(float);
-        m.bytes *= sw_table_terms(t, worker);
-        int rc = sw_channel_send(&t->servers[s].inbox, &m);
+        int rc = sw_queue_push(&t->servers[s].inbox, &m);
         if (rc != SW_OK)
             return rc;
     }
@@ -124,7 +120,7 @@ static int sleep_until(struct sw_table *t, int64_t deadline_ns)
 static bool has_mail(const struct sw_table *t, const int *served, int count)
 {
     for (int i = 0; i < count; i++)
-        if (sw_channel_pending(&t->servers[served[i]].inbox))
+        if (sw_queue_pending(&t->servers[served[i]].inbox))
             return true;
     return false;
 }
@@ -164,7 +160,7 @@ int sw_table_wait(struct sw_table *t, int party, int param, uint64_t version, co
 
 /* ---- about servers ---- */
 
-struct sw_channel *sw_table_inbox(struct sw_table *t, int server)
+struct sw_queue *sw_table_inbox(struct sw_table *t, int server)
 {
     return &t->servers[server].inbox;
 }
@@ -199,7 +195,7 @@ void sw_table_close_v(void *table)
     sw_mutex_unlock(&t->lock);
     for (int i = 0; i < t->args.servers; i++)
         if (t->servers[i].inbox_open)
-            sw_channel_close(&t->servers[i].inbox);
+            sw_queue_close(&t->servers[i].inbox);
 }
 
 /* ---- one update of one slice ---- */
@@ -496,6 +492,12 @@ static int apply_decision(struct sw_table *t, int server, const struct sw_messag
     return rc == SW_OK && s->early_count > 0 ? take_up_early(t, server, err) : rc;
 }
 
+static const char *name_of(enum sw_message_kind kind)
+{
+    static const char *const names[] = {"update", "apply", "sync", "delta"};
+    return (size_t)kind < sizeof names / sizeof *names ? names[kind] : "unknown";
+}
+
 static bool is_sync(const struct sw_message *m)
 {
     return m->kind == SW_MSG_SYNC || m->kind == SW_MSG_DELTA;
@@ -520,7 +522,7 @@ int sw_table_serve(struct sw_table *t, int server, const struct sw_message *m, s
     if (!can_handle(t, server, m))
         return sw_err_set(err, SW_ERR_INVALID,
                           "server %d cannot handle message %s of worker %d for parameter %d",
-                          server, sw_message_kind_name(m->kind), m->from, m->param);
+                          server, name_of(m->kind), m->from, m->param);
     int64_t begin_ns = sw_os()->monotonic_ns();
     int rc;
     if (is_sync(m))

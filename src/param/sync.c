@@ -170,8 +170,10 @@ void sw_sync_free(struct sw_sync *s)
 static int send(struct sw_sync *s, int from, int to, int server, const struct sw_message *m)
 {
     __atomic_add_fetch(&s->under_way, 1, __ATOMIC_SEQ_CST);
-    int rc = sw_channel_send(&s->tables[to]->servers[server].inbox, m);
-    if (rc == SW_OK && from != to)
+    int rc = sw_queue_push(&s->tables[to]->servers[server].inbox, m);
+    if (rc != SW_OK)
+        __atomic_sub_fetch(&s->under_way, 1, __ATOMIC_SEQ_CST);
+    else if (from != to)
         __atomic_add_fetch(&s->sent[(from * s->count + to) * s->servers + server], m->bytes,
                            __ATOMIC_RELAXED);
     sw_table_wake(s->tables[to]);

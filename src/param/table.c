@@ -68,7 +68,7 @@ int sw_table_new(const struct sw_table_args *args, struct sw_table **out, struct
 static void fini_server(struct sw_server_state *s)
 {
     if (s->inbox_open)
-        sw_channel_fini(&s->inbox);
+        sw_queue_fini(&s->inbox);
     sw_free(s->slices);
     sw_free(s->first);
     sw_free(s->heard);

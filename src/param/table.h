@@ -32,7 +32,7 @@
 #ifndef SW_PARAM_TABLE_H
 #define SW_PARAM_TABLE_H
 
-#include "comm/channel.h"
+#include "param/message.h"
 #include "device/device.h"
 #include "param/init.h"
 #include "param/scale.h"
@@ -356,7 +356,7 @@ int sw_table_wait(struct sw_table *t, int party, int param, uint64_t version, co
 /* --- server side --- */
 
 /* Where the messages for a server arrive. */
-struct sw_channel *sw_table_inbox(struct sw_table *t, int server);
+struct sw_queue *sw_table_inbox(struct sw_table *t, int server);
 /* Handles one message of its inbox with the calling thread's OpenMP team; never waits. An update
  * that is early is kept until its turn. Errors: SW_ERR_DIVERGED naming the parameter when a
  * gradient or value is not finite, SW_ERR_INVALID for a message that cannot be (a bug or an

@@ -18,7 +18,7 @@ struct sw_turn {
 
 /* One server's side; only its shell touches it, but for what says otherwise. */
 struct sw_server_state {
-    struct sw_channel inbox;
+    struct sw_queue inbox;
     bool inbox_open;
     int *slices; /* owned: indices of its slices, ascending */
     int slice_count;

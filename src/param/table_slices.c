@@ -82,7 +82,7 @@ static int freeze_server(struct sw_table *t, int index, struct sw_err *err)
      * decision is sent by nobody in particular. */
     size_t senders = (size_t)(t->args.workers + t->args.others);
     size_t capacity = 3 * (params + 1) * senders + 2;
-    int rc = sw_channel_init(&s->inbox, t->args.workers + 1 + t->args.others, capacity, err);
+    int rc = sw_queue_init(&s->inbox, sizeof(struct sw_message), capacity, err);
     s->inbox_open = rc == SW_OK;
     return rc;
 }

@@ -1,5 +1,5 @@
 /* Closers run under the fault's lock: once detach has returned, nobody is inside the object. So the
- * order of locks is fault before queue, barrier or table, and a closer never calls the fault. */
+ * order of locks is fault before queue or table, and a closer never calls the fault. */
 #include "sync/fault.h"
 #include <stdio.h>
 #include <string.h>

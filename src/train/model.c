@@ -313,7 +313,7 @@ static int update(struct sw_model *m, struct sw_err *err)
     m->step++;
     for (int p = 0; p < sw_table_count(m->table) && rc == SW_OK; p++) {
         rc = sw_table_update(m->table, 0, p, (uint64_t)m->step, err);
-        while (rc == SW_OK && sw_channel_try_receive(sw_table_inbox(m->table, 0), &mail) == SW_OK)
+        while (rc == SW_OK && sw_queue_try_pop(sw_table_inbox(m->table, 0), &mail) == SW_OK)
             rc = sw_table_serve(m->table, 0, &mail, err);
     }
     return rc;

@@ -34,7 +34,7 @@ static int poll_one(struct sw_worker *host, struct sw_server *s, struct sw_err *
         sw_thread_yield(); /* who waits comes back at once, as long as there is mail */
         return SW_OK;
     }
-    while ((rc = sw_channel_try_receive(sw_table_inbox(t, s->seat), &m)) == SW_OK) {
+    while ((rc = sw_queue_try_pop(sw_table_inbox(t, s->seat), &m)) == SW_OK) {
         served = true;
         say_serving(s, &m);
         rc = sw_table_serve(t, s->seat, &m, err);
@@ -82,7 +82,7 @@ void sw_server_main(void *server)
     while (rc == SW_OK) {
         struct sw_message m;
         sw_slot_phase(s->slot, SW_PHASE_IDLE, -1, -1, NULL, sw_os()->monotonic_ns());
-        rc = sw_channel_receive(sw_table_inbox(s->table, s->seat), &m);
+        rc = sw_queue_pop(sw_table_inbox(s->table, s->seat), &m);
         if (rc != SW_OK)
             break; /* closed: the job has ended or failed elsewhere */
         say_serving(s, &m);

@@ -200,7 +200,7 @@ static inline int pump(struct stand *s, struct sw_err *err)
     struct sw_message m;
     int rc = SW_OK;
     for (int i = 0; i < s->table->args.servers && rc == SW_OK; i++)
-        while (rc == SW_OK && sw_channel_try_receive(sw_table_inbox(s->table, i), &m) == SW_OK)
+        while (rc == SW_OK && sw_queue_try_pop(sw_table_inbox(s->table, i), &m) == SW_OK)
             rc = sw_table_serve(s->table, i, &m, err);
     return rc;
 }

@@ -94,7 +94,7 @@ static void serve_all(struct sw_table *t)
     struct sw_err err;
     for (int again = 0; again < 3; again++) /* decisions come behind updates */
         for (int s = 0; s < sw_table_servers(t); s++)
-            while (sw_channel_try_receive(sw_table_inbox(t, s), &m) == SW_OK)
+            while (sw_queue_try_pop(sw_table_inbox(t, s), &m) == SW_OK)
                 ASSERT_OK(sw_table_serve(t, s, &m, &err));
 }
 

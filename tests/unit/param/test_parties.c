@@ -2,7 +2,7 @@
 /* Groups that update on their own: asynchronous, with a bound of staleness, without locks. The
  * ledger: sgd at rate 1, and every gradient of group g is BASE^g, so that each element of a value
  * says how many updates of which group are in it, exactly: sums stay below 2^24. */
-#include "sync/barrier.h"
+#include "sync/atomic.h"
 #include "table_support.h"
 
 enum { BASE = 128, MOST_GROUPS = 3, MOST_MEMBERS = 6, VERSIONS = 30, MOST_SERVERS = 3 };
@@ -77,7 +77,7 @@ static int updates_in(float value, int group, int members)
 struct role {
     struct stand *stand;
     const struct setting *setting;
-    struct sw_barrier *meeting; /* of all workers, when the others begin */
+    atomic_int *met; /* workers, when the others begin; twice */
     int index, wrong, stalest;
     struct sw_thread thread;
     int rc;
@@ -111,18 +111,25 @@ static void look_at(struct role *r, int p, uint64_t v)
     r->stalest = lag > r->stalest ? lag : r->stalest;
 }
 
+/* All workers are there for the count-th time. */
+static void meet(struct role *r, int count)
+{
+    int workers = r->setting->groups * r->setting->members;
+    atomic_fetch_add(r->met, 1);
+    while (atomic_load(r->met) < count * workers)
+        nanosleep(&(struct timespec){.tv_nsec = 100000}, NULL);
+}
+
 /* What the first group has done is what all begin with. */
 static void come_together(struct role *r)
 {
     struct sw_table *t = r->stand->table;
     for (int p = 0; p < TABLE_PARAMS && r->rc == SW_OK; p++)
         r->rc = sw_table_wait(t, SW_TABLE_ALL, p, (uint64_t)r->setting->alone, NULL, 0, 20000);
-    if (r->rc == SW_OK)
-        r->rc = sw_barrier_wait(r->meeting);
+    meet(r, 1);
     if (r->index % r->setting->members == 0)
         sw_table_refresh(t, sw_table_party(t, r->index));
-    if (r->rc == SW_OK)
-        r->rc = sw_barrier_wait(r->meeting);
+    meet(r, 2);
 }
 
 static void work(void *arg)
@@ -165,8 +172,7 @@ static void serve(void *arg)
     struct rng rng = rng_of(7 + (uint64_t)r->index);
     struct sw_message m;
     struct sw_err err;
-    while (r->rc == SW_OK &&
-           sw_channel_receive(sw_table_inbox(r->stand->table, r->index), &m) == SW_OK) {
+    while (r->rc == SW_OK && sw_queue_pop(sw_table_inbox(r->stand->table, r->index), &m) == SW_OK) {
         dawdle(&rng);
         r->rc = sw_table_serve(r->stand->table, r->index, &m, &err);
     }
@@ -176,16 +182,16 @@ static void serve(void *arg)
 static int run_threads(struct stand *s, const struct setting *x)
 {
     struct role worker[MOST_MEMBERS] = {{0}}, server[MOST_SERVERS] = {{0}};
-    struct sw_barrier meeting;
+    atomic_int met;
     struct sw_err err;
     int workers = x->groups * x->members, stalest = 0;
-    sw_barrier_init(&meeting, workers);
+    atomic_init(&met, 0);
     for (int i = 0; i < x->servers; i++) {
         server[i] = (struct role){.stand = s, .setting = x, .index = i};
         ASSERT_OK(sw_thread_start(&server[i].thread, "server", serve, &server[i], &err));
     }
     for (int i = 0; i < workers; i++) {
-        worker[i] = (struct role){.stand = s, .setting = x, .meeting = &meeting, .index = i};
+        worker[i] = (struct role){.stand = s, .setting = x, .met = &met, .index = i};
         ASSERT_OK(sw_thread_start(&worker[i].thread, "worker", work, &worker[i], &err));
     }
     for (int i = 0; i < workers; i++)
@@ -200,7 +206,6 @@ static int run_threads(struct stand *s, const struct setting *x)
         assert_int_equal(worker[i].wrong, 0);
         stalest = worker[i].stalest > stalest ? worker[i].stalest : stalest;
     }
-    sw_barrier_fini(&meeting);
     return stalest;
 }
 

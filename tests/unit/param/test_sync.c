@@ -154,7 +154,7 @@ static void serve(void *arg)
     struct sw_table *t = r->world->stand[r->table].table;
     struct sw_message m;
     struct sw_err err;
-    while (r->rc == SW_OK && sw_channel_receive(sw_table_inbox(t, r->index), &m) == SW_OK) {
+    while (r->rc == SW_OK && sw_queue_pop(sw_table_inbox(t, r->index), &m) == SW_OK) {
         dawdle(&rng);
         r->rc = sw_table_serve(t, r->index, &m, &err);
     }

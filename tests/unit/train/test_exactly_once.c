@@ -45,12 +45,12 @@ int sw_table_update(struct sw_table *t, int worker, int param, uint64_t version,
     return real(t, worker, param, version, err);
 }
 
-int sw_channel_send(struct sw_channel *c, const struct sw_message *m)
+int sw_queue_push(struct sw_queue *q, const void *item)
 {
-    int (*real)(struct sw_channel *, const struct sw_message *);
-    *(void **)&real = dlsym(RTLD_NEXT, "sw_channel_send");
+    int (*real)(struct sw_queue *, const void *);
+    *(void **)&real = dlsym(RTLD_NEXT, "sw_queue_push");
     dawdle();
-    return real(c, m);
+    return real(q, item);
 }
 
 /* ---- settings ---- */
