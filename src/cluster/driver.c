@@ -1,6 +1,6 @@
 #include "cluster/driver.h"
 #include "base/os.h"
-#include "device/cuda_module.h"
+#include "device/cuda/cuda_module.h"
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>

@@ -7,7 +7,7 @@
 #include "cluster/machine.h"
 
 /* Asks the driver, and matches the map with its answer. Errors: those of sw_cuda_load
- * (device/cuda_module.h), SW_ERR_NOMEM. */
+ * (device/cuda/cuda_module.h), SW_ERR_NOMEM. */
 int sw_machine_ask_driver(struct sw_machine *m, struct sw_err *err) SW_MUST_CHECK;
 
 /* What the driver says of a GPU. */

@@ -6,7 +6,7 @@
  * not), or sum:N (over the first N). Staged ones come first: devices that were told to reach each
  * other do so for ever. It says "ready", and then a line for each trial: "ok GB/s us", "none"
  * (there is no such way), "damaged TEXT" or "fails TEXT". */
-#include "device/cuda_module.h"
+#include "device/cuda/cuda_module.h"
 #include "device/sim/sim.h"
 #include "device/trial.h"
 

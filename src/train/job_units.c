@@ -3,7 +3,7 @@
 #include "base/os.h"
 #include "base/str.h"
 #include "cluster/driver.h"
-#include "device/cuda_module.h"
+#include "device/cuda/cuda_module.h"
 #include "train/choices.h"
 #include "train/job_private.h"
 #include "train/worker.h"

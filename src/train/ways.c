@@ -3,9 +3,9 @@
 #include "base/child.h"
 #include "base/os.h"
 #include "base/str.h"
-#include "device/cuda_module.h"
+#include "device/cuda/cuda_module.h"
+#include "device/cuda/nccl_module.h"
 #include "device/module.h"
-#include "device/nccl_module.h"
 #include "device/sim/sim.h"
 #include "history/history.h"
 #include <stdio.h>

@@ -32,13 +32,13 @@ C
 refused other_abi 'other_abi.so has interface 9999, this program needs [0-9]+: install both from one build'
 
 planted other_tables <<'C'
-#include "device/cuda_module.h"
+#include "device/cuda/cuda_module.h"
 const struct sw_cuda_module sw_cuda_module = {.abi = SW_CUDA_ABI, .table_bytes = SW_CUDA_TABLE_BYTES + 8};
 C
 refused other_tables 'built from other sources'
 
 planted no_gpu <<'C'
-#include "device/cuda_module.h"
+#include "device/cuda/cuda_module.h"
 #include <string.h>
 static int count(int *out, struct sw_err *err)
 {

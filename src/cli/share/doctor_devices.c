@@ -7,7 +7,7 @@
 #include "cli/share/doctor_product.h"
 #include "cli/share/ways.h"
 #include "device/collective.h"
-#include "device/cuda_module.h"
+#include "device/cuda/cuda_module.h"
 #include "device/ops/linear.h"
 #include "device/sim/sim.h"
 #include "device/trial.h"

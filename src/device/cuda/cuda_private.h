@@ -22,7 +22,7 @@
 #ifndef SW_DEVICE_CUDA_CUDA_PRIVATE_H
 #define SW_DEVICE_CUDA_CUDA_PRIVATE_H
 
-#include "device/cuda_module.h"
+#include "device/cuda/cuda_module.h"
 #include "device/op.h"
 #include "device/plan.h"
 #include "kernels/cuda/kernels.h"

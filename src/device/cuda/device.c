@@ -1,7 +1,7 @@
 /* The device: opening, memory, and what the runtime's answers mean. */
 #include "base/os.h"
 #include "device/cuda/cuda_private.h"
-#include "device/nccl_module.h"
+#include "device/cuda/nccl_module.h"
 #include "device/ops/embedding.h"
 #include "device/ops/labels.h"
 #include "device/ops/row_loss.h"

@@ -1,6 +1,6 @@
 /* The one symbol that the module exports, and what the driver says of its GPUs. */
+#include "device/cuda/cuda_module.h"
 #include "device/cuda/cuda_private.h"
-#include "device/cuda_module.h"
 #include <cublas_v2.h>
 #include <cuda_runtime_api.h>
 #include <cudnn.h>

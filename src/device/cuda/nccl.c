@@ -8,7 +8,7 @@
  * group that is under way has noticed and is left, because it may take long. */
 #include "base/os.h"
 #include "device/cuda/cuda_private.h"
-#include "device/nccl_module.h"
+#include "device/cuda/nccl_module.h"
 #include <cuda_runtime_api.h>
 #include <nccl.h>
 #include <stdio.h>

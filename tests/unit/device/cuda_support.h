@@ -3,7 +3,7 @@
 #ifndef SW_TESTS_CUDA_SUPPORT_H
 #define SW_TESTS_CUDA_SUPPORT_H
 
-#include "device/cuda_module.h"
+#include "device/cuda/cuda_module.h"
 #include "device_support.h"
 
 enum { SKIPPED = 77 }; /* what a test program answers that had nothing to test on */

@@ -5,7 +5,7 @@
 #include "cuda_support.h"
 
 #include "device/collective.h"
-#include "device/nccl_module.h"
+#include "device/cuda/nccl_module.h"
 #include "sync/thread.h"
 #include <stdlib.h>
 #include <time.h>

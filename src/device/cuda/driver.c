@@ -1,4 +1,4 @@
-#include "device/cuda_module.h"
+#include "device/cuda/cuda_module.h"
 #include "device/module.h"
 #include <dlfcn.h>
 #include <stdio.h>

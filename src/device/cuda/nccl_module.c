@@ -1,4 +1,4 @@
-#include "device/nccl_module.h"
+#include "device/cuda/nccl_module.h"
 
 static const struct sw_module_kind kind = {
     .file = "singa_nccl.so",
