@@ -7,6 +7,7 @@
 #include "cli/share/trainer.h"
 #include "cli/share/ways.h"
 #include "cluster/conf.h"
+#include "device/driver.h"
 #include <stdio.h>
 
 struct options {
@@ -88,7 +89,7 @@ static void print_json(struct sw_buf *out, const struct view *v)
     sw_json_close_array(&w);
     sw_json_string(&w, "name", v->plan ? v->plan->name : NULL);
     sw_json_string(&w, "recipe", v->plan ? v->plan->recipe : NULL);
-    sw_json_string(&w, "device", v->plan ? v->plan->device : "cpu");
+    sw_json_string(&w, "device", v->plan ? v->plan->device : sw_driver_host()->name);
     sw_json_string(&w, "framework", v->framework);
     sw_json_string(&w, "framework_reason", v->framework_reason);
     sw_json_string(&w, "copy", v->plan ? v->plan->copy : "");

@@ -1,6 +1,7 @@
 #include "cluster/conf.h"
 
 #include "base/str.h"
+#include "device/device.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -358,13 +359,12 @@ static const char *why_servers(const struct sw_copy_case *c)
 
 enum sw_copy_mode sw_cluster_copy(const struct sw_copy_case *c, char *why, size_t bytes)
 {
-    const char *against = c->device == SW_ON_CUDA ? why_servers(c) : NULL;
-    bool none = c->device == SW_ON_CUDA && !against;
+    const char *against = c->caps->own_processor ? why_servers(c) : NULL;
+    bool none = c->caps->own_processor && !against;
     snprintf(why, bytes, "%s",
-             c->device == SW_ON_CPU ? "nothing is copied on the CPU"
-             : c->device == SW_ON_SIM
-                 ? "simulated GPUs rehearse servers, unless copy = none is said"
-             : against        ? against
+             c->caps->host_memory ? "nothing is copied on the CPU"
+             : c->caps->simulated ? "simulated GPUs rehearse servers, unless copy = none is said"
+             : against            ? against
              : c->workers > 1 ? "every GPU updates its own copy, and only sums of gradients travel"
                               : "the GPU updates by itself, and no parameter travels");
     return none ? SW_COPY_NONE : SW_COPY_ASYNC;

@@ -83,11 +83,12 @@ int sw_cluster_terms(const struct sw_cluster_conf *conf, struct sw_cluster_terms
 
 /* What AUTO depends on: all of it data, so that it can be asked about machines that are not here.
  */
+struct sw_device_caps;
 struct sw_copy_case {
-    enum sw_on device;
-    bool mixed;          /* devices and CPUs train together */
-    bool apart;          /* worker groups update on their own */
-    int workers;         /* of all groups */
+    const struct sw_device_caps *caps; /* of what workers compute on */
+    bool mixed;                        /* devices and CPUs train together */
+    bool apart;                        /* worker groups update on their own */
+    int workers;                       /* of all groups */
     const char *servers; /* why servers add up what several of them give; NULL: devices can */
     const char *host;    /* what else needs the host for updates; NULL: nothing */
 };

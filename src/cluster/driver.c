@@ -1,6 +1,5 @@
 #include "cluster/driver.h"
 #include "base/os.h"
-#include "device/cuda/cuda_module.h"
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
@@ -16,7 +15,7 @@ static bool same_bus(const char *a, const char *b)
     return strcasecmp(a, b) == 0;
 }
 
-static bool is_listed(const struct sw_driver_gpu *list, int count, const char *bus)
+static bool is_listed(const struct sw_device_info *list, int count, const char *bus)
 {
     for (int i = 0; i < count; i++)
         if (same_bus(list[i].bus, bus))
@@ -33,7 +32,7 @@ static bool is_mapped(const struct sw_machine *m, const char *bus)
 }
 
 /* What is hidden stays in the map as a piece of the way to others. */
-static void hide_others(struct sw_machine *m, const struct sw_driver_gpu *list, int count)
+static void hide_others(struct sw_machine *m, const struct sw_device_info *list, int count)
 {
     int kept = 0;
     for (int i = 0; i < m->gpu_count; i++) {
@@ -48,7 +47,7 @@ static void hide_others(struct sw_machine *m, const struct sw_driver_gpu *list, 
     m->gpu_count = kept;
 }
 
-static void add(struct sw_machine *m, const struct sw_driver_gpu *gpu)
+static void add(struct sw_machine *m, const struct sw_device_info *gpu)
 {
     struct sw_io io = {
         .kind = SW_IO_GPU, .parent = -1, .node = -1, .package = -1, .gpu = m->gpu_count};
@@ -70,7 +69,7 @@ static int make_room(struct sw_machine *m, int more, struct sw_err *err)
     return io && numbers ? SW_OK : sw_err_nomem(err, "the machine map", ios * sizeof *io);
 }
 
-int sw_machine_match_gpus(struct sw_machine *m, const struct sw_driver_gpu *list, int count,
+int sw_machine_match_gpus(struct sw_machine *m, const struct sw_device_info *list, int count,
                           struct sw_err *err)
 {
     int before = m->gpu_count, rc = make_room(m, count, err);
@@ -91,25 +90,10 @@ int sw_machine_match_gpus(struct sw_machine *m, const struct sw_driver_gpu *list
     return SW_OK;
 }
 
-int sw_machine_ask_driver(struct sw_machine *m, struct sw_err *err)
+int sw_machine_ask_driver(struct sw_machine *m, const struct sw_driver *driver, struct sw_err *err)
 {
-    const struct sw_cuda_module *module;
-    int count = 0, rc = sw_cuda_load(&module, err);
-    if (rc == SW_OK)
-        rc = module->count(&count, err);
-    if (rc != SW_OK)
-        return rc;
-    struct sw_driver_gpu *list = sw_calloc((size_t)count, sizeof *list);
-    if (!list)
-        return sw_err_nomem(err, "the list of GPUs", (size_t)count * sizeof *list);
-    for (int i = 0; i < count && rc == SW_OK; i++) {
-        struct sw_cuda_gpu g;
-        rc = module->describe(i, &g, err);
-        if (rc != SW_OK)
-            break;
-        memcpy(list[i].bus, g.bus, sizeof list[i].bus);
-        memcpy(list[i].name, g.name, sizeof list[i].name);
-    }
+    struct sw_device_info *list = NULL;
+    int count = 0, rc = driver->enumerate(&list, &count, err);
     if (rc == SW_OK)
         rc = sw_machine_match_gpus(m, list, count, err);
     sw_free(list);

@@ -6,6 +6,7 @@
 #include "base/os.h"
 #include "cluster/place.h"
 #include "cluster/share.h"
+#include "device/driver.h"
 #include <stdio.h>
 
 /* ---- which GPU --------------------------------------------------------------------------------
@@ -78,20 +79,21 @@ static void choose_group(const struct sw_machine *m, bool *taken, int count, int
 static int check_named(const struct sw_machine *m, const struct sw_cluster_shape *s, int workers,
                        struct sw_err *err)
 {
+    const char *name = s->driver->name;
     int count = s->gpu_count ? s->gpu_count : m->gpu_count;
     if (m->gpu_count == 0)
-        return sw_err_set(err, SW_ERR_NOTFOUND, "there is no CUDA device; use --device cpu");
+        return sw_err_set(err, SW_ERR_NOTFOUND, "there is no %s; use --device %s", s->driver->label,
+                          sw_driver_host()->name);
     for (int i = 0; i < s->gpu_count; i++)
         if (s->gpus[i] < 0 || s->gpus[i] >= m->gpu_count)
-            return sw_err_set(err, SW_ERR_NOTFOUND,
-                              "cuda:%d: there are %d CUDA devices, the last is cuda:%d; try "
-                              "--device cuda",
-                              s->gpus[i], m->gpu_count, m->gpu_count - 1);
+            return sw_err_set(
+                err, SW_ERR_NOTFOUND, "%s:%d: there are %d %ss, the last is %s:%d; try --device %s",
+                name, s->gpus[i], m->gpu_count, s->driver->label, name, m->gpu_count - 1, name);
     if (workers > count)
         return sw_err_set(err, SW_ERR_INVALID,
-                          "%d workers need a CUDA device each, but there are %d: at most %d, or "
-                          "name one several times, as in cuda:0,0",
-                          workers, count, count);
+                          "%d workers need a %s each, but there are %d: at most %d, or name one "
+                          "several times, as in %s:0,0",
+                          workers, s->driver->label, count, count, name);
     return SW_OK;
 }
 
@@ -261,7 +263,8 @@ int sw_place_gpu_workers(const struct sw_machine *m, const struct sw_cluster_sha
     char reach[96];
     /* First whoever can sit at home does, then the others take what is left. */
     for (int i = 0; i < p->worker_count; i++) {
-        snprintf(p->rows[i].device, sizeof p->rows[i].device, "cuda:%d", p->rows[i].gpu);
+        snprintf(p->rows[i].device, sizeof p->rows[i].device, "%s:%d", shape->driver->name,
+                 p->rows[i].gpu);
         reach_text(m, shape, p, i, reach, sizeof reach);
         if (!seat_at_home(m, p, i, size, reach) && p->oversubscribed)
             seat_crowded(m, p, i, turn_of(m, p, i));

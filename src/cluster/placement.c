@@ -2,6 +2,7 @@
 #include "base/os.h"
 #include "base/tree.h"
 #include "cluster/place.h"
+#include "device/driver.h"
 #include <stdio.h>
 
 /* ---- rows -------------------------------------------------------------------------------------
@@ -19,10 +20,10 @@ static void name_rows(struct sw_placement *p, const struct sw_cluster_shape *s)
                  index % size);
         row->gpu = -1;
         bool own = s->device_workers == 0 || index < s->device_workers;
-        if (worker && own && s->device == SW_ON_SIM)
-            snprintf(row->device, sizeof row->device, "sim:%d", index);
+        if (worker && own && s->driver)
+            snprintf(row->device, sizeof row->device, "%s:%d", s->driver->name, index);
         else
-            snprintf(row->device, sizeof row->device, "cpu");
+            snprintf(row->device, sizeof row->device, "%s", sw_driver_host()->name);
     }
 }
 
@@ -67,7 +68,7 @@ static void place_helpers(const struct sw_machine *m, struct sw_placement *p)
     for (int i = 0; i < SW_PLACE_HELPERS; i++) {
         struct sw_placement_row *row = &p->rows[p->worker_count + p->server_count + i];
         snprintf(row->unit, sizeof row->unit, "%s", names[i]);
-        snprintf(row->device, sizeof row->device, "cpu");
+        snprintf(row->device, sizeof row->device, "%s", sw_driver_host()->name);
         row->gpu = row->numa = -1;
         sw_seat(m, row, &cores);
         row->threads = 1;
@@ -82,7 +83,7 @@ static int seat_workers(const struct sw_machine *m, const struct sw_cluster_shap
                         struct sw_placement *p, struct sw_err *err)
 {
     struct sw_placement rest = *p;
-    if (shape->device != SW_ON_CUDA) {
+    if (!shape->driver || !shape->driver->caps.on_bus) {
         sw_place_workers(m, p);
         return SW_OK;
     }

@@ -17,19 +17,20 @@
 
 enum { SW_SHAPE_GPUS = 64 };
 
-/* What workers compute on. A simulated GPU is on no NUMA node, so its worker sits as on a CPU. */
-enum sw_on { SW_ON_CPU, SW_ON_SIM, SW_ON_CUDA };
+struct sw_driver;
 
 /* How many units there are, what workers compute on, and whether servers live with workers. */
 struct sw_cluster_shape {
     int worker_groups, workers_per_group; /* each at least 1 */
     int server_groups, servers_per_group; /* each at least 1 */
     bool bind_servers;
-    enum sw_on device;
+    /* Of the workers' devices; NULL: they compute on cores. A device that is not on the bus is near
+     * no NUMA node, so that its worker sits as on cores. */
+    const struct sw_driver *driver;
     int device_workers; /* so many of the first workers are on such devices, the others on CPUs; 0:
                            all of them */
-    /* CUDA: the GPU of each worker, by number in the machine map; one may occur several times. None
-     * named: each worker gets one of its own. */
+    /* Devices on the bus: the GPU of each worker, by number in the machine map; one may occur
+     * several times. None named: each worker gets one of its own. */
     int gpus[SW_SHAPE_GPUS];
     int gpu_count;
 };

@@ -41,7 +41,6 @@ typedef int sw_stream_lane(void *user, int lane, struct sw_err *err);
 /* What every kind of device has; the inline functions below say what each does. `run` computes an
  * operation of device/op.h. */
 struct sw_device_ops {
-    const char *kind; /* cpu, sim, cuda */
     void (*close)(struct sw_device *dev);
     void (*cancel)(struct sw_device *dev);
 
@@ -82,7 +81,7 @@ struct sw_device_ops {
     int (*all_finite)(struct sw_stream *s, const float *x, int64_t n, bool *finite,
                       struct sw_err *err);
 
-    /* All four or none. */
+    /* NULL where streams cannot be captured (sw_device_caps). */
     int (*capture_begin)(struct sw_stream *s, struct sw_err *err);
     int (*capture_end)(struct sw_stream *s, struct sw_graph **out, struct sw_err *err);
     int (*graph_launch)(struct sw_stream *s, struct sw_graph *g, struct sw_err *err);
@@ -95,8 +94,20 @@ struct sw_device_ops {
     const struct sw_plan_makers *plans; /* device/plan.h */
 };
 
+/* What callers ask in place of a device's name. Frozen; the same for all devices of a driver
+ * (device/driver.h). */
+struct sw_device_caps {
+    bool host_memory;   /* host code may read and write its memory, and operations run at once */
+    bool captures;      /* its streams can be captured into graphs: the ops table has all four */
+    bool own_processor; /* it computes beside the host's cores: its throughput is worth measuring,
+                           and the CPU time of this process says nothing of its work */
+    bool simulated;     /* it is made of threads of this process, called "NAME:INDEX/..." */
+    bool on_bus;        /* it is a GPU of the machine map, found by its PCI address */
+};
+
 struct sw_device {
     const struct sw_device_ops *ops;
+    const struct sw_device_caps *caps; /* borrowed: its driver's */
     bool host_memory; /* host code may read and write its memory, and operations run at once */
     char name[32];    /* cpu, sim:0, cuda:0 */
     int index;
@@ -346,7 +357,7 @@ SW_MUST_CHECK static inline int sw_fill_zero(struct sw_stream *s, void *dst, siz
 /* Can the device's streams be captured? Not where operations run at once. */
 static inline bool sw_device_has_graphs(const struct sw_device *dev)
 {
-    return dev->ops->capture_begin != NULL;
+    return dev->caps->captures;
 }
 /* From here on what is queued on the stream is not run but kept, with all its arguments, as is what
  * other streams of the device are given behind an event that was recorded meanwhile; these come

@@ -27,8 +27,9 @@ static const char *why_not_factors(const struct sw_job *job)
     return job->conf->repeat_exact
                ? "with repeat_exact all sums are over the parts of a batch, whatever workers there "
                  "are, and products over all rows are others"
-           : job->mixed ? "where devices and CPUs train together, gradients are summed on the host"
-                        : NULL;
+           : job->devices.mixed
+               ? "where devices and CPUs train together, gradients are summed on the host"
+               : NULL;
 }
 
 static const char *why_not_sfb(const struct sw_job *job)

@@ -85,7 +85,7 @@ static struct sw_comm_terms terms_of(struct sw_job *job, const struct sw_net_com
                                   .outputs = (double)l->outputs,
                                   .devices = sw_job_has_devices(job),
                                   .reduces = sw_job_reduces(job),
-                                  .peers = job->on_sim && job->sim.peer};
+                                  .peers = job->devices.peers};
 }
 
 void sw_comm_predict(struct sw_job *job, const struct sw_net_comm_layer *l,

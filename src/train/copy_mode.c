@@ -39,8 +39,8 @@ static const char *why_host(const struct sw_job *job)
 
 void sw_job_choose_copy(struct sw_job *job, const struct sw_cluster_conf *c)
 {
-    struct sw_copy_case all = {.device = job->shape.device,
-                               .mixed = job->mixed,
+    struct sw_copy_case all = {.caps = &job->devices.driver->caps,
+                               .mixed = job->devices.mixed,
                                .apart = job->apart,
                                .workers = job->placement->worker_count,
                                .servers = why_servers(job, c),

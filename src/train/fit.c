@@ -9,14 +9,15 @@
 #include "train/states.h"
 #include <stdio.h>
 
-/* How fast a device is, very roughly: recomputing is weighed against copying with it. GPUs are
- * measured (rates.c); on sim and the CPU choices are the same on every machine. */
+/* How fast a device is, very roughly: recomputing is weighed against copying with it. Devices
+ * with processors of their own are measured (rates.c); elsewhere choices are the same on every
+ * machine. */
 #define THREAD_FLOPS_PER_S 4e10
 #define MEMORY_BYTES_PER_S 1e10
 
 static struct sw_net_rates rates_of(struct sw_job *job, const struct sw_worker *w)
 {
-    const struct sw_rates *m = job->on_cuda ? sw_rates_of(job) : NULL;
+    const struct sw_rates *m = job->devices.driver->caps.own_processor ? sw_rates_of(job) : NULL;
     if (m && m->device_memory_bytes_per_s > 0)
         return (struct sw_net_rates){m->worker_flops_per_s, m->device_memory_bytes_per_s,
                                      m->link_bytes_per_s};
@@ -26,8 +27,8 @@ static struct sw_net_rates rates_of(struct sw_job *job, const struct sw_worker *
     struct sw_net_rates r = {THREAD_FLOPS_PER_S * row->threads, MEMORY_BYTES_PER_S, 0};
     /* The CPU has no other memory than the host's: swapping would save nothing. */
     if (!w->device->host_memory)
-        r.link_bytes_per_s = job->on_sim && job->sim.link_bytes_per_s > 0
-                                 ? (double)job->sim.link_bytes_per_s
+        r.link_bytes_per_s = job->devices.link_bytes_per_s > 0
+                                 ? (double)job->devices.link_bytes_per_s
                                  : MEMORY_BYTES_PER_S;
     return r;
 }

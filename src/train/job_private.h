@@ -17,7 +17,7 @@
 #include "cluster/conf.h"
 #include "cluster/placement.h"
 #include "data/prefetch.h"
-#include "device/sim/sim.h"
+#include "device/driver.h"
 #include "history/history.h"
 #include "history/snapshot.h"
 #include "net/exchange.h"
@@ -340,14 +340,9 @@ struct sw_job {
     enum sw_overlap overlap;
     struct sw_cluster_terms terms;
     struct sw_placement *placement;
-    struct sw_device *device; /* the host: parameter table, batches */
-    char device_text[256];    /* as asked for: cpu, sim:gpus=4 */
-    struct sw_sim_conf sim;
-    bool one_worker; /* only evaluates: its training net has no memory */
-    bool on_sim, on_cuda;
-    bool mixed;              /* workers that get no such device compute on the CPU */
-    int gpus[SW_SHAPE_GPUS]; /* those that device names; gpu_count 0: any */
-    int gpu_count;
+    struct sw_device *device;                 /* the host: parameter table, batches */
+    struct sw_device_request devices;         /* of the workers, as job.device asks for */
+    bool one_worker;                          /* only evaluates: its training net has no memory */
     const struct sw_section *data[SW_SPLITS]; /* NULL: no such section */
     struct sw_source *source[SW_SPLITS];
     struct sw_server_group *copies; /* owned [shape.server_groups] */
@@ -436,7 +431,7 @@ struct sw_job {
 int sw_job_requests(const struct sw_job *job);
 
 /* job_units.c */
-/* Reads job.device: "cpu", "cuda:0,2", "sim:gpus=4". */
+/* Reads job.device, and opens the host. */
 int sw_job_choose_device(struct sw_job *job, struct sw_err *err) SW_MUST_CHECK;
 /* Do workers have devices of their own, whose memory the host cannot reach? All of them, or in a
  * mixed job the first ones. */

@@ -3,7 +3,7 @@
 #include "base/os.h"
 #include "base/str.h"
 #include "cluster/driver.h"
-#include "device/cuda/cuda_module.h"
+#include "device/driver.h"
 #include "train/choices.h"
 #include "train/job_private.h"
 #include "train/worker.h"
@@ -26,9 +26,9 @@ static void cap_threads(struct sw_placement *p)
 /* How many workers can have a device of their own; -1: all share the CPU. */
 static int count_devices(const struct sw_job *job)
 {
-    if (job->on_cuda)
-        return job->gpu_count ? job->gpu_count : job->machine->gpu_count;
-    return job->on_sim ? job->sim.gpus : -1;
+    if (!sw_job_has_devices(job))
+        return -1;
+    return job->devices.count ? job->devices.count : job->machine->gpu_count;
 }
 
 /* The most workers that would be accepted. */
@@ -38,7 +38,7 @@ static int most_workers(const struct sw_job *job, bool oversubscribe)
     int threads = sw_machine_threads(job->machine), devices = count_devices(job);
     if (!oversubscribe && threads < most)
         most = threads;
-    if (devices > 0 && devices < most && !job->mixed)
+    if (devices > 0 && devices < most && !job->devices.mixed)
         most = devices;
     return (int)most;
 }
@@ -57,21 +57,27 @@ static int check_rows(struct sw_job *job, const struct sw_section *section)
                            (long long)rows);
 }
 
+/* Devices that exist are checked by the placement. */
 static int check_devices(struct sw_job *job, const struct sw_section *section)
 {
+    const struct sw_device_request *r = &job->devices;
     int workers = job->shape.worker_groups * job->shape.workers_per_group;
-    if (!job->on_sim || workers <= job->sim.gpus || job->mixed)
+    char more[64], mixed[64];
+    if (!r->driver->format || workers <= r->count || r->mixed)
         return SW_OK;
+
+    r->driver->format(workers, more, sizeof more);
+    r->driver->format(r->count, mixed, sizeof mixed);
     return sw_recipe_error(job->recipe, section, "workers_per_group",
                            "%d workers need a device each, but there are %d: at most %d, or say "
-                           "device sim:gpus=%d, or sim:gpus=%d+cpu",
-                           workers, job->sim.gpus, job->sim.gpus, workers, job->sim.gpus);
+                           "device %s, or %s+%s",
+                           workers, r->count, r->count, more, mixed, sw_driver_host()->name);
 }
 
 /* What all workers of a mixed job have to share. */
 static int check_mixed(struct sw_job *job, const struct sw_section *section)
 {
-    if (!job->mixed)
+    if (!job->devices.mixed)
         return SW_OK;
     if (job->copy == SW_COPY_NONE)
         return sw_recipe_error(job->recipe, section, "copy",
@@ -127,11 +133,12 @@ static int choose_shape(struct sw_job *job, const struct sw_cluster_conf *c, boo
         rc = sw_leaves_check(job, section, err);
     if (rc != SW_OK)
         return rc == SW_ERR_INVALID ? sw_recipe_verdict(job->recipe, err) : rc;
-    job->shape.device = job->on_cuda ? SW_ON_CUDA : job->on_sim ? SW_ON_SIM : SW_ON_CPU;
-    if (job->mixed && count_devices(job) < job->shape.worker_groups * job->shape.workers_per_group)
+    job->shape.driver = sw_job_has_devices(job) ? job->devices.driver : NULL;
+    if (job->devices.mixed &&
+        count_devices(job) < job->shape.worker_groups * job->shape.workers_per_group)
         job->shape.device_workers = count_devices(job);
-    job->shape.gpu_count = job->gpu_count;
-    memcpy(job->shape.gpus, job->gpus, sizeof job->gpus);
+    job->shape.gpu_count = job->devices.count;
+    memcpy(job->shape.gpus, job->devices.index, sizeof job->shape.gpus);
     return SW_OK;
 }
 
@@ -142,7 +149,7 @@ static struct sw_cluster_conf read_cluster(const struct sw_job *job, bool one_wo
     if (!one_worker)
         c = *(const struct sw_cluster_conf *)sw_recipe_find(job->recipe, "cluster", NULL)->common;
     if (count_devices(job) > 0)
-        c.devices = count_devices(job) + job->mixed;
+        c.devices = count_devices(job) + job->devices.mixed;
     return c;
 }
 
@@ -270,12 +277,18 @@ static int make_units(struct sw_job *job, struct sw_err *err)
     return rc == SW_OK ? sw_leaves_cut(job, err) : rc;
 }
 
+/* The driver whose devices are GPUs of the machine map, or NULL. */
+static const struct sw_driver *driver_on_bus(const struct sw_job *job)
+{
+    return job->devices.driver->caps.on_bus ? job->devices.driver : NULL;
+}
+
 /* Where GPUs are to be used, the map has those that the driver knows. */
 static int map_machine(struct sw_job *job, const struct sw_job_options *o, struct sw_err *err)
 {
     if (o->machine)
         return sw_machine_from(o->machine, &job->machine, err);
-    if (o->before && o->before->machine && o->before->on_cuda == job->on_cuda) {
+    if (o->before && o->before->machine && driver_on_bus(o->before) == driver_on_bus(job)) {
         job->machine = sw_machine_share(o->before->machine);
         return SW_OK;
     }
@@ -284,8 +297,8 @@ static int map_machine(struct sw_job *job, const struct sw_job_options *o, struc
         rc = sw_machine_here(&job->machine, err);
     if (rc == SW_OK)
         sw_log_write(job->log, SW_LOG_DEBUG, "job", "the machine map was read");
-    if (rc == SW_OK && job->on_cuda && !o->plan_units)
-        rc = sw_machine_ask_driver(job->machine, err);
+    if (rc == SW_OK && driver_on_bus(job) && !o->plan_units)
+        rc = sw_machine_ask_driver(job->machine, job->devices.driver, err);
     return rc;
 }
 
@@ -326,67 +339,19 @@ int sw_job_place(struct sw_job *job, const struct sw_job_options *o, struct sw_e
 
 /* ---- devices ---- */
 
-/* What follows "cuda:": numbers, comma-separated. */
-static int read_gpus(struct sw_job *job, const char *text, struct sw_err *err)
-{
-    for (const char *end = ","; *end == ','; text = end + 1) {
-        char item[16];
-        int64_t number;
-        size_t n = strcspn(text, ",");
-        snprintf(item, sizeof item, "%.*s", n < sizeof item ? (int)n : 0, text);
-        if (!sw_parse_int(item, &number) || number < 0 || number > INT32_MAX ||
-            job->gpu_count == SW_SHAPE_GPUS)
-            return sw_err_set(err, SW_ERR_INVALID,
-                              "behind cuda: there must be at most %d numbers of GPUs, as in "
-                              "cuda:0,2",
-                              SW_SHAPE_GPUS);
-        job->gpus[job->gpu_count++] = (int)number;
-        end = text + n;
-    }
-    return SW_OK;
-}
-
-/* "cpu", "auto", or "cuda" or "sim" with what follows a colon, and perhaps "+cpu". */
-static int read_device(struct sw_job *job, const char *whole, struct sw_err *err)
-{
-    char text[sizeof job->device_text];
-    if (strlen(whole) >= sizeof text)
-        return sw_err_set(err, SW_ERR_INVALID, "longer than %zu characters", sizeof text - 1);
-    snprintf(job->device_text, sizeof job->device_text, "%s", whole);
-    snprintf(text, sizeof text, "%s", whole);
-    job->mixed =
-        sw_str_ends(text, "+cpu") && (sw_str_starts(text, "cuda") || sw_str_starts(text, "sim"));
-    if (job->mixed)
-        text[strlen(text) - strlen("+cpu")] = '\0';
-    if (sw_str_eq(text, "auto") || sw_str_eq(text, "cpu")) {
-        strcpy(job->device_text, "cpu");
-        return SW_OK;
-    }
-    job->on_cuda = sw_str_eq(text, "cuda") || sw_str_starts(text, "cuda:");
-    if (job->on_cuda)
-        return text[4] ? read_gpus(job, text + 5, err) : SW_OK;
-    job->on_sim = sw_str_eq(text, "sim") || sw_str_starts(text, "sim:");
-    if (job->on_sim)
-        return sw_sim_parse(text[3] ? text + 4 : "", &job->sim, err);
-    return sw_err_set(err, SW_ERR_INVALID,
-                      "unknown device; there are auto, cpu, cuda, cuda:0,2, sim:gpus=N, and with "
-                      "CPUs beside them cuda+cpu, cuda:0,2+cpu, sim:gpus=N+cpu");
-}
-
 int sw_job_choose_device(struct sw_job *job, struct sw_err *err)
 {
-    job->sim = sw_sim_defaults();
-    int rc = read_device(job, job->conf->device, err);
+    int rc = sw_device_request_parse(job->conf->device, &job->devices, err);
     if (rc == SW_ERR_INVALID) {
         sw_recipe_error(job->recipe, sw_recipe_find(job->recipe, "job", NULL), "device", "%s",
                         err->text);
         return sw_recipe_verdict(job->recipe, err);
     }
-    job->sim.precision = (enum sw_precision)job->conf->precision;
     if (rc != SW_OK)
         return rc;
 
-    rc = sw_cpu_open_as(false, job->sim.precision, &job->device, err);
+    const struct sw_device_args host = {.precision = (enum sw_precision)job->conf->precision};
+    rc = sw_driver_host()->open(&host, &job->device, err);
     if (rc != SW_OK)
         return rc;
 
@@ -396,22 +361,20 @@ int sw_job_choose_device(struct sw_job *job, struct sw_err *err)
 
 bool sw_job_has_devices(const struct sw_job *job)
 {
-    return job->on_sim || job->on_cuda;
+    return !job->devices.driver->caps.host_memory;
 }
 
-static int open_gpu(struct sw_job *job, int worker, struct sw_device **out, struct sw_err *err)
+static int open_own(const struct sw_job *job, int worker, struct sw_device **out,
+                    struct sw_err *err)
 {
-    int gpu = job->placement->rows[worker].gpu;
-    return sw_cuda_open(sw_machine_gpu(job->machine, gpu)->bus, gpu,
-                        (enum sw_precision)job->conf->precision, out, err);
-}
-
-static int open_sim(struct sw_job *job, int worker, struct sw_device **out, struct sw_err *err)
-{
-    int rc = sw_sim_open(&job->sim, worker, out, err);
-    if (rc == SW_OK && worker > 0)
-        sw_sim_join(*out, job->workers[0].device);
-    return rc;
+    const int gpu = job->placement->rows[worker].gpu;
+    const struct sw_device_args args = {.options = job->devices.options,
+                                        .index = gpu < 0 ? worker : gpu,
+                                        .bus =
+                                            gpu < 0 ? NULL : sw_machine_gpu(job->machine, gpu)->bus,
+                                        .precision = (enum sw_precision)job->conf->precision,
+                                        .beside = worker > 0 ? job->workers[0].device : NULL};
+    return job->devices.driver->open(&args, out, err);
 }
 
 /* Every worker on a device of its own, as its placement says. */
@@ -426,7 +389,7 @@ int sw_job_open_devices(struct sw_job *job, struct sw_err *err)
             continue;
         }
         struct sw_device *own = NULL;
-        rc = job->on_cuda ? open_gpu(job, i, &own, err) : open_sim(job, i, &own, err);
+        rc = open_own(job, i, &own, err);
         if (rc == SW_OK)
             own->avoid_winograd = !job->conf->winograd;
         w->device = own;

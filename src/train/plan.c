@@ -415,7 +415,7 @@ void sw_job_describe_units(struct sw_job *job)
     struct sw_job_plan *p = &job->plan;
     p->name = job->name;
     p->recipe = sw_recipe_path(job->recipe);
-    p->device = job->device_text;
+    p->device = job->devices.text;
     p->framework = job->framework;
     p->framework_reason = job->framework_reason;
     p->precision = sw_precision_name((enum sw_precision)job->conf->precision);

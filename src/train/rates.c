@@ -5,6 +5,7 @@
 #include "base/json.h"
 #include "base/os.h"
 #include "base/str.h"
+#include "device/driver.h"
 #include "device/throughput.h"
 #include "device/tune.h"
 #include "train/choices.h"
@@ -13,8 +14,6 @@
 
 enum {
     FILE_BYTES = 1 << 20,
-    SIDE = 384,
-    GPU_SIDE = 2048, /* less does not keep all of a GPU busy */
     ARRAY_BYTES = 64 << 20,
     COPY_BYTES = 1 << 20,
 };
@@ -82,7 +81,7 @@ static void read_doctor(const struct sw_job *job, struct figures *f)
             n == nodes->first || memory < f->memory_gb_per_s ? memory : f->memory_gb_per_s;
     }
     /* A simulated device of another job need not be this one's. */
-    if (measured && job->on_cuda) {
+    if (measured && job->devices.driver->caps.own_processor) {
         f->device_gflops =
             number_of(find_by(sw_json_get(measured, "devices"), "device", device), "gemm_gflops");
         const struct sw_json *copies = sw_json_get(measured, "copies");
@@ -102,7 +101,7 @@ static void read_rates(const struct sw_job *job, struct figures *f)
 {
     struct sw_json *root = sw_rates_read_kept(job, "rates.json");
     const struct sw_json *devices = root ? sw_json_get(root, "devices") : NULL;
-    const struct sw_json *own = find_by(devices, "device", job->device_text);
+    const struct sw_json *own = find_by(devices, "device", job->devices.text);
     fill_from(root, "core_gflops", &f->core_gflops);
     fill_from(root, "memory_gb_per_s", &f->memory_gb_per_s);
     fill_from(own, "gemm_gflops", &f->device_gflops);
@@ -174,28 +173,29 @@ static void measure_core(const struct sw_job *job, struct figures *f)
     if (sw_stream_new(job->device, 1, &s, &ignored) != SW_OK)
         return;
     if (f->core_gflops <= 0)
-        f->core_gflops = measure_product(s, SIDE);
+        f->core_gflops = measure_product(s, sw_driver_host()->gemm_side);
     if (f->memory_gb_per_s <= 0)
         f->memory_gb_per_s = measure_memory(s);
     sw_stream_free(s);
 }
 
-/* What still is not known. A simulated link has the rate that it was given. */
+/* What still is not known. A simulated link has the throughput that it was given. */
 static bool measure(struct sw_job *job, struct figures *f)
 {
+    const struct sw_driver *driver = job->devices.driver;
     struct sw_worker *w = &job->workers[0];
     bool measured = false, devices = sw_job_has_devices(job);
-    if (job->on_sim && job->sim.link_bytes_per_s > 0)
-        f->link_gb_per_s = (double)job->sim.link_bytes_per_s * 1e-9;
+    if (job->devices.link_bytes_per_s > 0)
+        f->link_gb_per_s = (double)job->devices.link_bytes_per_s * 1e-9;
     if (f->core_gflops <= 0 || f->memory_gb_per_s <= 0) {
         measure_core(job, f);
         measured = true;
     }
     if (devices && f->device_gflops <= 0) {
-        f->device_gflops = measure_product(w->stream, job->on_cuda ? GPU_SIDE : SIDE);
+        f->device_gflops = measure_product(w->stream, driver->gemm_side);
         measured = true;
     }
-    if (job->on_cuda && f->device_gb_per_s <= 0) { /* that of sim is the host's */
+    if (driver->caps.own_processor && f->device_gb_per_s <= 0) {
         f->device_gb_per_s = measure_memory(w->stream);
         measured = true;
     }
@@ -263,10 +263,10 @@ static void write_rates(const struct sw_job *job, const struct sw_json *root, st
     sw_json_real(&w, "core_gflops", r->server_flops_per_s * 1e-9 / server->threads);
     sw_json_real(&w, "memory_gb_per_s", r->memory_bytes_per_s * 1e-9);
     sw_json_open_array(&w, "devices");
-    write_others(&w, root, job->device_text);
+    write_others(&w, root, job->devices.text);
     if (sw_job_has_devices(job)) {
         sw_json_open_object(&w, NULL);
-        sw_json_string(&w, "device", job->device_text);
+        sw_json_string(&w, "device", job->devices.text);
         sw_json_real(&w, "gemm_gflops", r->worker_flops_per_s * 1e-9);
         sw_json_real(&w, "memory_gb_per_s", r->device_memory_bytes_per_s * 1e-9);
         sw_json_real(&w, "link_gb_per_s", r->link_bytes_per_s * 1e-9);

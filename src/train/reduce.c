@@ -98,12 +98,12 @@ static int reach_all(const struct sw_job *job, const int *place, struct sw_err *
 
 static int find_ways(struct sw_job *job, bool sums, bool look, struct sw_err *err)
 {
-    int gpus[SW_ALLREDUCE_RANKS], place[SW_ALLREDUCE_RANKS];
-    const char *sim = strchr(job->device_text, ':');
-    struct sw_ways_args args = {.sim = job->on_sim ? sim ? sim + 1 : "" : NULL,
+    int indices[SW_ALLREDUCE_RANKS], place[SW_ALLREDUCE_RANKS];
+    struct sw_ways_args args = {.driver = job->devices.driver,
+                                .options = job->devices.options,
                                 .machine = job->machine,
-                                .gpus = gpus,
-                                .count = list_devices(job, gpus, place),
+                                .indices = indices,
+                                .count = list_devices(job, indices, place),
                                 .sums = sums,
                                 .look = look};
     if (args.count < 2 && !sums)
@@ -171,7 +171,8 @@ static int choose(struct sw_job *job, enum sw_all_reduce asked, bool look, struc
     struct sw_reduction *d = &job->reduction;
     char text[160];
     struct sw_err why = {.code = SW_OK};
-    bool wanted = asked == SW_ALL_REDUCE_LIBRARY || (asked == SW_ALL_REDUCE_AUTO && job->on_cuda);
+    bool wanted = asked == SW_ALL_REDUCE_LIBRARY ||
+                  (asked == SW_ALL_REDUCE_AUTO && job->devices.driver->caps.own_processor);
     int missing = wanted ? find_library(job, &why) : SW_OK;
     int rc = find_ways(job, wanted && missing == SW_OK, look, err);
     if (rc != SW_OK)

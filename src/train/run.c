@@ -150,7 +150,7 @@ static size_t resident_bytes(void)
 /* Of the host and of all devices of their own. */
 static size_t peak_bytes(const struct sw_job *job)
 {
-    size_t bytes = sw_cpu_bytes_peak();
+    size_t bytes = sw_device_bytes_of(job->device).peak;
     for (int i = 0; i < job->placement->worker_count; i++)
         if (!job->workers[i].device->host_memory)
             bytes += sw_device_bytes_of(job->workers[i].device).peak;

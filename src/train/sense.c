@@ -12,7 +12,6 @@
 #include <fcntl.h>
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -29,6 +28,7 @@ struct sw_sense {
     struct sw_cond changed;
     bool over;                  /* guarded by lock */
     struct sw_history *history; /* borrowed while not over */
+    const char *host;           /* borrowed: the host device's name */
     int threads;                /* that may compute at the same time */
     int gpu_count;
     struct gpu gpus[GPUS];
@@ -64,7 +64,7 @@ static struct sw_hardware look_at_cpu(struct sw_sense *s)
 {
     int64_t now_ns = sw_os()->monotonic_ns();
     double cpu_s = cpu_seconds(), elapsed_s = (double)(now_ns - s->looked_ns) * 1e-9;
-    struct sw_hardware row = {.device = "cpu",
+    struct sw_hardware row = {.device = s->host,
                               .util = elapsed_s > 0 && s->threads > 0
                                           ? (cpu_s - s->cpu_s) / elapsed_s / s->threads
                                           : (double)NAN,
@@ -124,7 +124,7 @@ static void list_gpus(struct sw_sense *s, const struct sw_job *job)
     const struct sw_placement *p = job->placement;
     for (int i = 0; i < p->worker_count && s->gpu_count < GPUS; i++) {
         const char *device = p->rows[i].device;
-        int number = sw_str_starts(device, "cuda:") ? atoi(device + strlen("cuda:")) : -1;
+        int number = p->rows[i].gpu;
         bool known = number < 0 || number >= job->machine->gpu_count;
         for (int g = 0; g < s->gpu_count && !known; g++)
             known = sw_str_eq(s->gpus[g].device, device);
@@ -142,6 +142,7 @@ int sw_sense_start(struct sw_job *job, struct sw_err *err)
     if (!s)
         return sw_err_nomem(err, "the sensors", sizeof *s);
     s->history = job->history;
+    s->host = job->device->name;
     s->threads = sw_machine_threads(job->machine);
     s->looked_ns = sw_os()->monotonic_ns();
     s->cpu_s = cpu_seconds();

@@ -78,7 +78,7 @@ void sw_server_main(void *server)
     if (rc == SW_OK)
         rc = sw_stream_new(job->device, row->threads, &stream, &err);
     if (rc == SW_OK)
-        rc = sw_cpu_start_team(row->threads, &err);
+        rc = sw_driver_host()->start_team(row->threads, &err);
     while (rc == SW_OK) {
         struct sw_message m;
         sw_slot_phase(s->slot, SW_PHASE_IDLE, -1, -1, NULL, sw_os()->monotonic_ns());

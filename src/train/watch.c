@@ -63,11 +63,11 @@ static void find_owner(struct sw_watch *w, int u)
         return;
 
     const struct sw_worker *worker = &w->job->workers[runner];
-    bool sim = sw_str_starts(worker->device->name, "sim:");
+    const struct sw_device_caps *caps = worker->device->caps;
     o->id = w->slots[runner].thread;
     o->name = worker->unit;
-    o->far = !worker->device->host_memory && !sim;
-    if (sim)
+    o->far = caps->own_processor;
+    if (caps->simulated)
         snprintf(o->device, sizeof o->device, "%.11s/", worker->device->name);
 }
 
@@ -155,8 +155,8 @@ static const char *advice(const struct sw_thread_state *t)
     return "If it does not go on, press Ctrl-C twice to end the run";
 }
 
-/* "; worker0.2 waits for its device, too (sim:2)": a device may wait for another one, which cannot be
- * seen from here, so each that is silent may be the cause. */
+/* "; worker0.2 waits for its device, too (sim:2)": a device may wait for another one, which cannot
+ * be seen from here, so each that is silent may be the cause. */
 static void describe_devices(const struct sw_watch *w, int culprit, char *out, size_t bytes)
 {
     for (int u = 0; u < w->job->placement->worker_count; u++) {

@@ -3,10 +3,8 @@
 #include "base/child.h"
 #include "base/os.h"
 #include "base/str.h"
-#include "device/cuda/cuda_module.h"
-#include "device/cuda/nccl_module.h"
+#include "device/driver.h"
 #include "device/module.h"
-#include "device/sim/sim.h"
 #include "history/history.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,8 +12,7 @@
 
 enum {
     START_MS = 120000, /* until all devices are open */
-    GPU_MS = 10000,
-    SIM_MS = 10000,
+    TRIAL_MS = 10000,
     PATH_BYTES = 4096,
     FILE_BYTES = 4 << 20,
     KEPT_LINES = 8192, /* of the file; older ones are left out */
@@ -41,10 +38,10 @@ struct trial {
 struct search {
     const struct sw_ways_args *args;
     struct sw_ways *ways;
-    char *devices;       /* owned: what the process is told */
-    char **identity;     /* owned [count], each owned */
-    char *common;        /* owned: what all ways depend on */
-    struct trial *trial; /* owned [count * count + 1] */
+    char *devices;                     /* owned: what the process is told */
+    struct sw_probe_identity identity; /* owned, with all in it */
+    char *common;                      /* owned: what all ways depend on */
+    struct trial *trial;               /* owned [count * count + 1] */
     int trials;
     char *path; /* owned: of the file, or NULL */
     char *kept; /* owned: what is in it, or NULL */
@@ -53,92 +50,52 @@ struct search {
 
 /* ---- What a result holds for ---- */
 
-/* The version of the driver's part in the kernel, which runtimes do not tell. */
-static void read_driver(char *out, size_t bytes)
+static int number_of(const struct search *s, int i)
 {
-    struct sw_err ignored;
-    char *text = NULL;
-    size_t n;
-    int rc = sw_os_read_file("/sys/module/nvidia/version", 256, &text, &n, &ignored);
-    snprintf(out, bytes, "%s", rc == SW_OK ? text : "unknown");
-    out[strcspn(out, "\r\n\t")] = '\0';
-    sw_free(text);
+    return s->args->indices ? s->args->indices[i] : i;
 }
 
-static int describe_gpu(const struct sw_cuda_module *m, const char *bus, struct sw_cuda_gpu *out,
-                        struct sw_err *err)
+/* NULL: the devices are not on the bus. */
+static const char *bus_of(const struct search *s, int i)
 {
-    int count = 0, rc = m->count(&count, err);
-    for (int i = 0; i < count && rc == SW_OK; i++) {
-        rc = m->describe(i, out, err);
-        if (rc == SW_OK && sw_cuda_same_bus(out->bus, bus))
-            return SW_OK;
-    }
-    return rc == SW_OK ? sw_err_set(err, SW_ERR_NOTFOUND, "the driver knows no GPU at %s", bus)
-                       : rc;
-}
-
-/* "GPU-6e2c... at 0000:34:00.0". */
-static int identify_gpus(struct search *s, struct sw_err *err)
-{
-    const struct sw_cuda_module *m;
-    const struct sw_nccl_module *nccl;
-    struct sw_buf devices = {0};
-    char driver[64], library[64] = "no NCCL";
-    struct sw_err ignored;
-    int rc = sw_cuda_load(&m, err);
-    for (int i = 0; i < s->args->count && rc == SW_OK; i++) {
-        struct sw_cuda_gpu gpu;
-        const char *bus = sw_machine_gpu(s->args->machine, s->args->gpus[i])->bus;
-        rc = describe_gpu(m, bus, &gpu, err);
-        if (rc == SW_OK)
-            s->identity[i] = sw_format("%s at %s", gpu.uuid, bus);
-        sw_buf_printf(&devices, "%s%s", i ? "," : "cuda:", bus);
-        snprintf(s->ways->name[i], sizeof s->ways->name[i], "cuda:%d", s->args->gpus[i]);
-    }
-    if (rc != SW_OK) {
-        sw_buf_fini(&devices);
-        return rc;
-    }
-    if (sw_nccl_load(&nccl, &ignored) == SW_OK)
-        nccl->collectives->name(library, sizeof library);
-    read_driver(driver, sizeof driver);
-    s->common =
-        sw_format("singa-ws %s, driver %s, %s, %s", SW_VERSION, driver, m->libraries, library);
-    s->devices = sw_buf_take(&devices);
-    return SW_OK;
-}
-
-static int identify_sims(struct search *s)
-{
-    for (int i = 0; i < s->args->count; i++) {
-        s->identity[i] = sw_format("sim:%d of %s", i, s->args->sim);
-        snprintf(s->ways->name[i], sizeof s->ways->name[i], "sim:%d", i);
-    }
-    s->common = sw_format("singa-ws %s", SW_VERSION);
-    s->devices = sw_format("sim:%s", s->args->sim);
-    return SW_OK;
+    return s->args->driver->caps.on_bus ? sw_machine_gpu(s->args->machine, number_of(s, i))->bus
+                                        : NULL;
 }
 
 static int identify(struct search *s, struct sw_err *err)
 {
-    s->identity = sw_calloc((size_t)s->args->count, sizeof *s->identity);
-    if (!s->identity)
-        return sw_err_nomem(err, "ways between devices", 0);
-    int rc = s->args->sim ? identify_sims(s) : identify_gpus(s, err);
-    for (int i = 0; i < s->args->count && rc == SW_OK; i++)
-        if (!s->identity[i])
-            rc = sw_err_nomem(err, "ways between devices", 0);
-    return rc == SW_OK && (!s->common || !s->devices) ? sw_err_nomem(err, "ways between devices", 0)
-                                                      : rc;
+    const struct sw_driver *driver = s->args->driver;
+    const int count = s->args->count;
+    const char **bus = sw_calloc((size_t)count, sizeof *bus);
+    s->identity.device = sw_calloc((size_t)count, sizeof *s->identity.device);
+    int rc = bus && s->identity.device ? SW_OK : sw_err_nomem(err, "ways between devices", 0);
+    for (int i = 0; i < count && rc == SW_OK; i++) {
+        bus[i] = bus_of(s, i);
+        snprintf(s->ways->name[i], sizeof s->ways->name[i], "%s:%d", driver->name, number_of(s, i));
+    }
+    if (rc == SW_OK)
+        rc = driver->identify(s->args->options, bus, count, &s->identity, err);
+    sw_free(bus);
+    if (rc != SW_OK)
+        return rc;
+
+    const struct sw_probe_identity *id = &s->identity;
+    bool complete = id->options && id->common;
+    for (int i = 0; i < count; i++)
+        complete = complete && id->device[i];
+    if (complete) {
+        s->devices = sw_format("%s:%s", driver->name, id->options);
+        s->common = sw_format("singa-ws %s%s%s", SW_VERSION, id->common[0] ? ", " : "", id->common);
+    }
+    return s->devices && s->common ? SW_OK : sw_err_nomem(err, "ways between devices", 0);
 }
 
 /* How the two hang together, as far as the machine map knows. */
 static const char *place_of(const struct search *s, int a, int b)
 {
-    if (s->args->sim)
+    if (!s->args->driver->caps.on_bus)
         return "";
-    return sw_gpu_path_name(sw_gpu_path(s->args->machine, s->args->gpus[a], s->args->gpus[b]));
+    return sw_gpu_path_name(sw_gpu_path(s->args->machine, number_of(s, a), number_of(s, b)));
 }
 
 /* ---- The file: a line for each way ---- */
@@ -263,7 +220,7 @@ static void read_answer(struct search *s, struct sw_way *w, const char *line)
 static int read_answers(struct search *s, struct sw_child *child, struct trial *const *list,
                         int count)
 {
-    int timeout_ms = s->args->timeout_ms ? s->args->timeout_ms : s->args->sim ? SIM_MS : GPU_MS;
+    int timeout_ms = s->args->timeout_ms ? s->args->timeout_ms : TRIAL_MS;
     char line[SW_CHILD_LINE], why[64];
     int rc = sw_child_line(child, START_MS, line);
     if (rc != SW_OK || strcmp(line, "ready") != 0) {
@@ -340,8 +297,8 @@ static int add(struct search *s, struct sw_way *way, const char *kind, int a, in
 {
     struct trial *t = &s->trial[s->trials];
     snprintf(t->name, sizeof t->name, "%s:%d:%d", kind, a, b);
-    t->key = sw_format("%s|%s|%s|%s|%s", kind, s->identity[a], s->identity[b], place_of(s, a, b),
-                       s->common);
+    t->key = sw_format("%s|%s|%s|%s|%s", kind, s->identity.device[a], s->identity.device[b],
+                       place_of(s, a, b), s->common);
     t->way = way;
     if (!t->key)
         return sw_err_nomem(err, "ways between devices", 0);
@@ -355,7 +312,7 @@ static int add_sum(struct search *s, struct sw_err *err)
     struct sw_buf key = {0};
     sw_buf_add(&key, "sum");
     for (int i = 0; i < s->args->count; i++)
-        sw_buf_printf(&key, "|%s|%s", s->identity[i], place_of(s, 0, i));
+        sw_buf_printf(&key, "|%s|%s", s->identity.device[i], place_of(s, 0, i));
     sw_buf_printf(&key, "|%s", s->common);
     snprintf(t->name, sizeof t->name, "sum:%d", s->args->count);
     t->key = sw_buf_take(&key);
@@ -419,11 +376,13 @@ static int make(struct search *s, struct sw_err *err)
 
 static void free_search(struct search *s)
 {
-    for (int i = 0; s->identity && i < s->args->count; i++)
-        sw_free(s->identity[i]);
+    for (int i = 0; s->identity.device && i < s->args->count; i++)
+        sw_free(s->identity.device[i]);
     for (int i = 0; i < s->trials; i++)
         sw_free(s->trial[i].key);
-    sw_free(s->identity);
+    sw_free(s->identity.device);
+    sw_free(s->identity.options);
+    sw_free(s->identity.common);
     sw_free(s->trial);
     sw_free(s->devices);
     sw_free(s->common);

@@ -38,15 +38,18 @@ struct sw_ways {
     struct sw_way sum;     /* by the library of all of them */
 };
 
+struct sw_driver;
 struct sw_ways_args {
-    const char *sim;                  /* option text behind "sim:", or NULL: GPUs of the machine */
-    const struct sw_machine *machine; /* of GPUs: those that the driver knows are in it */
-    const int *gpus;                  /* [count]: numbers in the machine, each once */
-    int count;                        /* 1 to SW_WAYS_DEVICES */
-    bool sums;                        /* try those, too */
-    bool look;                        /* only what is kept: nothing is tried, nothing written */
-    bool anew;                        /* tries all, whatever is kept */
-    int timeout_ms;                   /* of a trial; 0: a default */
+    const struct sw_driver *driver; /* of the devices */
+    const char *options;            /* of the device request */
+    const struct sw_machine
+        *machine;       /* devices on the bus: the driver's list was matched with it */
+    const int *indices; /* [count]: the devices' numbers, each once; NULL: the first */
+    int count;          /* 1 to SW_WAYS_DEVICES */
+    bool sums;          /* try those, too */
+    bool look;          /* only what is kept: nothing is tried, nothing written */
+    bool anew;          /* tries all, whatever is kept */
+    int timeout_ms;     /* of a trial; 0: a default */
 };
 
 /* Errors: SW_ERR_NOMEM. What could not be tried is unknown, and says why. */

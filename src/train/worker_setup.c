@@ -375,7 +375,7 @@ int sw_worker_attach(struct sw_worker *w, struct sw_err *err)
     const struct sw_placement_row *row = sw_worker_seat(w);
     int rc = sw_bind_thread(job->machine, &row->cores, err);
     if (rc == SW_OK)
-        rc = sw_cpu_start_team(row->threads, err);
+        rc = sw_driver_host()->start_team(row->threads, err);
     if (rc != SW_OK)
         return rc;
     sw_stream_attach(w->stream);

@@ -5,6 +5,8 @@
  * end within seconds, and the last checkpoint stands. */
 #include "fault_support.h"
 
+#include "device/sim/sim.h"
+
 enum { STEPS = 12 };
 
 static const char two[] = "cluster.workers_per_group=2", three[] = "cluster.workers_per_group=3",

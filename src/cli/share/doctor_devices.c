@@ -7,18 +7,18 @@
 #include "cli/share/doctor_product.h"
 #include "cli/share/ways.h"
 #include "device/collective.h"
-#include "device/cuda/cuda_module.h"
+#include "device/driver.h"
 #include "device/ops/linear.h"
-#include "device/sim/sim.h"
 #include "device/trial.h"
 #include "sync/thread.h"
 #include <math.h>
-#include <string.h>
+#include <stdio.h>
 
-enum { ROUNDS = 3, WAIT_MS = 10000, SIDE = 2048, SIM_SIDE = 256 };
+enum { ROUNDS = 3, WAIT_MS = 10000 };
 
 struct devices {
-    struct sw_device *items[SW_SIM_MAX_GPUS]; /* owned */
+    struct sw_device_request request;
+    struct sw_device *items[SW_DEVICE_REQUEST_MOST]; /* owned */
     int count;
 };
 
@@ -26,6 +26,7 @@ struct devices {
 struct trial {
     struct sw_device *from, *to;
     bool product;
+    int side; /* of its matrices */
     struct sw_trial copies;
     double gflops, error;
     bool wrong, hangs;
@@ -47,15 +48,9 @@ static void run_copies(struct trial *t)
 /* ---- A product --------------------------------------------------------------------------------
  */
 
-/* Small products do not keep all of a GPU busy; one of sim has a core. */
-static int side_for(const struct sw_device *dev)
-{
-    return strcmp(dev->ops->kind, "sim") == 0 ? SIM_SIDE : SIDE;
-}
-
 static void run_product(struct trial *t)
 {
-    int side = side_for(t->to);
+    int side = t->side;
     size_t n = (size_t)side * (size_t)side, bytes = n * sizeof(float);
     float *host[3] = {NULL, NULL, NULL};
     void *dev[3] = {NULL, NULL, NULL};
@@ -245,14 +240,13 @@ static void judge_sum(struct sw_doctor *d, const struct sw_way *sum)
 /* Tried anew, whatever is kept; and kept for runs. */
 static int try_ways(struct sw_doctor *d, const struct devices *all, struct sw_err *err)
 {
-    const char *sim = d->device && sw_str_starts(d->device, "sim:") ? d->device + 4 : "";
-    int gpus[SW_SIM_MAX_GPUS];
+    int indices[SW_DEVICE_REQUEST_MOST];
     for (int i = 0; i < all->count; i++)
-        gpus[i] = all->items[i]->index;
-    const struct sw_ways_args args = {.sim =
-                                          strcmp(all->items[0]->ops->kind, "sim") == 0 ? sim : NULL,
+        indices[i] = all->items[i]->index;
+    const struct sw_ways_args args = {.driver = all->request.driver,
+                                      .options = all->request.options,
                                       .machine = d->machine,
-                                      .gpus = gpus,
+                                      .indices = indices,
                                       .count = all->count,
                                       .sums = true,
                                       .anew = true};
@@ -288,7 +282,11 @@ static int try_products(struct sw_doctor *d, const struct devices *all, struct s
     int code = SW_OK;
     sw_json_open_array(&d->json, "devices");
     for (int i = 0; !code && i < all->count; i++)
-        code = try_one(d, (struct trial){.to = all->items[i], .product = true}, err);
+        code = try_one(d,
+                       (struct trial){.to = all->items[i],
+                                      .product = true,
+                                      .side = all->request.driver->gemm_side},
+                       err);
     sw_json_close_array(&d->json);
     return code;
 }
@@ -296,39 +294,37 @@ static int try_products(struct sw_doctor *d, const struct devices *all, struct s
 /* ---- Which ------------------------------------------------------------------------------------
  */
 
-static int open_sim(const char *text, struct devices *all, struct sw_err *err)
+/* All that the options make. */
+static int open_made(struct devices *all, struct sw_err *err)
 {
-    struct sw_sim_conf conf = sw_sim_defaults();
-    int code = sw_sim_parse(text, &conf, err);
-    for (int i = 0; !code && i < conf.gpus; i++) {
-        code = sw_sim_open(&conf, i, &all->items[all->count], err);
-        if (!code && all->count)
-            sw_sim_join(all->items[all->count], all->items[0]);
+    int code = SW_OK;
+    for (int i = 0; !code && i < all->request.count; i++) {
+        const struct sw_device_args args = {
+            .options = all->request.options, .index = i, .beside = i > 0 ? all->items[0] : NULL};
+        code = all->request.driver->open(&args, &all->items[all->count], err);
         all->count += code == SW_OK;
     }
     return code;
 }
 
-/* Is GPU `gpu` one of "0,2"? "" names all. */
-static bool is_asked_for(const char *list, int gpu)
+static bool is_asked_for(const struct sw_device_request *r, int gpu)
 {
-    char number[16];
-    size_t n = (size_t)snprintf(number, sizeof number, "%d", gpu);
-    for (const char *at = list; *at; at += strcspn(at, ","), at += *at == ',')
-        if (strncmp(at, number, n) == 0 && (at[n] == ',' || !at[n]))
+    for (int i = 0; i < r->count; i++)
+        if (r->index[i] == gpu)
             return true;
-    return !*list;
+    return r->count == 0;
 }
 
 /* Every GPU of the machine map that is asked for; one that does not open is a finding. */
-static void open_gpus(struct sw_doctor *d, const char *list, struct devices *all)
+static void open_gpus(struct sw_doctor *d, struct devices *all)
 {
-    for (int gpu = 0; gpu < d->machine->gpu_count && all->count < SW_SIM_MAX_GPUS; gpu++) {
+    for (int gpu = 0; gpu < d->machine->gpu_count && all->count < SW_DEVICE_REQUEST_MOST; gpu++) {
         const struct sw_io *io = sw_machine_gpu(d->machine, gpu);
+        const struct sw_device_args args = {.index = gpu, .bus = io->bus};
         struct sw_err err;
-        if (!is_asked_for(list, gpu))
+        if (!is_asked_for(&all->request, gpu))
             continue;
-        if (sw_cuda_open(io->bus, gpu, SW_PRECISION_FP32, &all->items[all->count], &err) == SW_OK)
+        if (all->request.driver->open(&args, &all->items[all->count], &err) == SW_OK)
             all->count++;
         else
             sw_doctor_find(
@@ -338,11 +334,12 @@ static void open_gpus(struct sw_doctor *d, const char *list, struct devices *all
     }
 }
 
-/* Says what is missing for `name`, in the words of the driver or of the module where it can. */
-static int no_gpus(const char *name, struct sw_err *err)
+/* Says what is missing for `name`, in the words of the driver where it can. */
+static int no_gpus(const struct devices *all, const char *name, struct sw_err *err)
 {
-    const struct sw_cuda_module *module;
-    int rc = sw_cuda_load(&module, err);
+    struct sw_device_info *list = NULL;
+    int count, rc = all->request.driver->enumerate(&list, &count, err);
+    sw_free(list);
     if (rc != SW_OK)
         return rc;
     return sw_err_set(err, SW_ERR_NOTFOUND, "--device %s: there is no such GPU that could be used",
@@ -352,30 +349,36 @@ static int no_gpus(const char *name, struct sw_err *err)
 static int open_devices(struct sw_doctor *d, struct devices *all, struct sw_err *err)
 {
     const char *name = d->device ? d->device : "auto";
-    if (sw_str_eq(name, "sim") || sw_str_starts(name, "sim:"))
-        return open_sim(name[3] ? name + 4 : "", all, err);
-    if (sw_str_eq(name, "cuda") || sw_str_starts(name, "cuda:")) {
-        open_gpus(d, name[4] ? name + 5 : "", all);
-        return all->count > 0 ? SW_OK : no_gpus(name, err);
-    }
-    if (sw_str_eq(name, "auto"))
-        open_gpus(d, "", all);
-    if (sw_str_eq(name, "auto") || sw_str_eq(name, "cpu"))
+    if (sw_str_eq(name, "auto")) {
+        all->request.driver = sw_driver_on_bus();
+        open_gpus(d, all);
         return SW_OK;
-    return sw_err_set(err, SW_ERR_INVALID,
-                      "--device %s: known are auto, cpu, cuda, cuda:0,2 and sim:gpus=N,...", name);
+    }
+
+    int code = sw_device_request_parse(name, &all->request, err);
+    if (code)
+        return sw_driver_find(name) ? code : sw_err_prefix(err, code, "--device %s", name);
+    const struct sw_device_caps *caps = &all->request.driver->caps;
+    if (caps->host_memory)
+        return SW_OK;
+    if (!caps->on_bus)
+        return open_made(all, err);
+    open_gpus(d, all);
+    return all->count > 0 ? SW_OK : no_gpus(all, name, err);
 }
 
-/* Which libraries the GPUs compute with. */
+/* Which libraries the devices compute with. */
 static void see_libraries(struct sw_doctor *d, const struct devices *all)
 {
-    const struct sw_cuda_module *module;
+    const struct sw_driver *driver = all->request.driver;
+    char text[128], key[64];
     struct sw_err ignored;
-    if (all->count == 0 || !sw_str_starts(all->items[0]->name, "cuda") ||
-        sw_cuda_load(&module, &ignored) != SW_OK)
+    if (all->count == 0 || !driver->libraries ||
+        driver->libraries(text, sizeof text, &ignored) != SW_OK)
         return;
-    sw_doctor_find(d, SW_FINDING_OK, "versions", NULL, NULL, "%s", module->libraries);
-    sw_json_string(&d->json, "cuda_libraries", module->libraries);
+    sw_doctor_find(d, SW_FINDING_OK, "versions", NULL, NULL, "%s", text);
+    snprintf(key, sizeof key, "%s_libraries", driver->name);
+    sw_json_string(&d->json, key, text);
 }
 
 /* Who adds up gradients of several devices. */

@@ -3,7 +3,7 @@
 #include "cli/share/doctor.h"
 #include "cli/share/doctor_product.h"
 #include "cluster/bind.h"
-#include "device/device.h"
+#include "device/driver.h"
 #include "device/throughput.h"
 #include "sync/thread.h"
 #include <math.h>
@@ -78,9 +78,10 @@ static void measure_node(void *arg)
     /* Where the system refuses to bind, the figures are those of threads that wander. */
     if (sw_bind_thread(r->machine, &node->cores, &unbound) != SW_OK)
         unbound.code = SW_OK;
-    r->code = sw_cpu_start_team(threads, &r->err);
+    const struct sw_device_args host = {.precision = SW_PRECISION_FP32};
+    r->code = sw_driver_host()->start_team(threads, &r->err);
     if (r->code == SW_OK)
-        r->code = sw_cpu_open(false, &dev, &r->err);
+        r->code = sw_driver_host()->open(&host, &dev, &r->err);
     if (r->code == SW_OK)
         r->code = sw_stream_new(dev, threads, &s, &r->err);
     if (r->code == SW_OK)

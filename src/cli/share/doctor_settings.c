@@ -1,6 +1,6 @@
 /* How the machine is set up: processor, memory, limits, cgroups. */
 #include "cli/share/doctor.h"
-#include "device/device.h"
+#include "device/driver.h"
 #include <gnu/libc-version.h>
 #include <string.h>
 #include <sys/utsname.h>
@@ -163,7 +163,7 @@ static void see_versions(struct sw_doctor *d)
     char math[96], hwloc[32];
     struct sw_err err;
     uname(&u);
-    if (sw_cpu_libraries(math, sizeof math, &err) != SW_OK)
+    if (sw_driver_host()->libraries(math, sizeof math, &err) != SW_OK)
         sw_doctor_find(d, SW_FINDING_WARN, "versions",
                        "whitening and the CPU's reference plans cannot be computed", NULL, "%s",
                        err.text);

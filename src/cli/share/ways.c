@@ -1,9 +1,7 @@
 #include "cli/share/ways.h"
 
 #include "base/str.h"
-#include "device/sim/sim.h"
-#include <stdio.h>
-#include <string.h>
+#include "device/driver.h"
 
 const struct sw_way *sw_ways_taken(const struct sw_ways *w, int from, int to)
 {
@@ -14,29 +12,25 @@ const struct sw_way *sw_ways_taken(const struct sw_ways *w, int from, int to)
 int sw_cli_ways(const char *device, const struct sw_machine *machine, bool measure,
                 struct sw_ways **out, struct sw_err *err)
 {
-    int gpus[SW_WAYS_DEVICES];
     struct sw_ways_args args = {
-        .machine = machine, .gpus = gpus, .sums = true, .look = !measure, .anew = measure};
-    struct sw_sim_conf sim;
+        .machine = machine, .sums = true, .look = !measure, .anew = measure};
+    struct sw_device_request request;
     struct sw_err why;
     *out = NULL;
-    char text[256];
-    if (device && sw_str_starts(device, "sim")) {
-        snprintf(text, sizeof text, "%s", device[3] == ':' ? device + 4 : "");
-        text[strcspn(text, "+")] = '\0'; /* CPUs beside them have no such ways */
-        args.sim = text;
-        int rc = sw_sim_parse(args.sim, &sim, err);
-        if (rc != SW_OK)
-            return rc;
-        args.count = sim.gpus;
-    } else {
-        for (; machine->here && args.count < machine->gpu_count && args.count < SW_WAYS_DEVICES;
-             args.count++)
-            gpus[args.count] = args.count;
-    }
+    int rc = sw_device_request_parse(device ? device : "auto", &request, err);
+    if (rc != SW_OK)
+        return rc;
+
+    const struct sw_device_caps *caps = &request.driver->caps;
+    const bool made = !caps->host_memory && !caps->on_bus;
+    args.driver = made ? request.driver : sw_driver_on_bus();
+    args.options = request.options;
+    args.count = made ? request.count : machine->here ? machine->gpu_count : 0;
+    if (args.count > SW_WAYS_DEVICES)
+        args.count = SW_WAYS_DEVICES;
     if (args.count < 2)
         return SW_OK;
-    int rc = sw_ways_find(&args, out, &why);
+    rc = sw_ways_find(&args, out, &why);
     if (rc == SW_ERR_NOMEM && err)
         *err = why;
     return rc == SW_ERR_NOMEM ? rc : SW_OK; /* without CUDA there are none that could be used */

@@ -5,9 +5,10 @@
 #include "base/json.h"
 #include "train/ways.h"
 
-/* The ways between simulated GPUs, where device is "sim:..."; else between all GPUs of the machine.
- * *out stays NULL where there are fewer than two, or where CUDA cannot be used. measure: they are
- * tried, else what is kept is looked up. Errors: SW_ERR_INVALID (device), SW_ERR_NOMEM. */
+/* The ways between the devices that an option text makes (simulated ones); else between all GPUs of
+ * the machine. *out stays NULL where there are fewer than two, or where they cannot be used.
+ * measure: they are tried, else what is kept is looked up. Errors: SW_ERR_INVALID (device),
+ * SW_ERR_NOMEM. */
 int sw_cli_ways(const char *device, const struct sw_machine *machine, bool measure,
                 struct sw_ways **out, struct sw_err *err) SW_MUST_CHECK;
 

@@ -261,7 +261,6 @@ static void cancel(struct sw_device *dev)
 }
 
 static const struct sw_device_ops cpu_ops = {
-    .kind = "cpu",
     .close = close_device,
     .cancel = cancel,
     .alloc = sw_cpu_alloc,
@@ -328,6 +327,7 @@ int sw_cpu_open_as(bool reference, enum sw_precision precision, struct sw_device
     choose_plans(dev, reference);
     dev->base.ops = &dev->ops;
     strcpy(dev->base.name, "cpu");
+    dev->base.caps = &sw_driver_cpu.caps;
     dev->base.host_memory = true;
     int rc = prepare_products(err);
     if (rc == SW_OK)

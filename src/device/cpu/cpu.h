@@ -2,6 +2,7 @@
  * two tables of plans, shape checks and pooling windows. Internal to device/cpu. One math library
  * call never starts threads of its own choosing: the stream says how many there are.
  *
+ * driver.c    what is known of it before it is open
  * cpu.c       device table, streams, copies; operations come as data (device/op.h)
  * memory.c    allocation and its counters
  * layout.c    whole tensors from layout to layout
@@ -16,9 +17,11 @@
 #ifndef SW_DEVICE_CPU_CPU_H
 #define SW_DEVICE_CPU_CPU_H
 
-#include "device/device.h"
+#include "device/driver.h"
 #include "device/plan.h"
 #include "device/precision.h"
+
+extern const struct sw_driver sw_driver_cpu;
 
 struct sw_cpu_device {
     struct sw_device base;    /* first member */

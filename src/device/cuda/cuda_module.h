@@ -5,15 +5,17 @@
 #ifndef SW_DEVICE_CUDA_MODULE_H
 #define SW_DEVICE_CUDA_MODULE_H
 
+#include "device/driver.h"
 #include "device/plan.h"
 
 /* Goes up with every change of what the two sides share: this table, device.h, plan.h, op.h or the
  * arguments of an operation. */
-enum { SW_CUDA_ABI = 18 };
+enum { SW_CUDA_ABI = 19 };
 /* Notices most changes for which that was forgotten. */
 #define SW_CUDA_TABLE_BYTES                                                                        \
     ((uint32_t)(sizeof(struct sw_cuda_module) + sizeof(struct sw_device_ops) +                     \
-                sizeof(struct sw_plan_makers) + sizeof(struct sw_plan)))
+                sizeof(struct sw_device) + sizeof(struct sw_plan_makers) +                         \
+                sizeof(struct sw_plan)))
 
 /* A GPU as the driver knows it. */
 struct sw_cuda_gpu {
@@ -43,9 +45,6 @@ int sw_cuda_load(const struct sw_cuda_module **out, struct sw_err *err) SW_MUST_
 /* Are two PCI addresses the same? They differ in how many zeros they begin with, and in case. */
 bool sw_cuda_same_bus(const char *a, const char *b);
 
-/* Opens the GPU at a PCI address, as device "cuda:INDEX"; bus "": the INDEX-th of the driver. Close
- * with sw_device_close. Errors: those of sw_cuda_load, SW_ERR_NOTFOUND (no GPU is there). */
-int sw_cuda_open(const char *bus, int index, enum sw_precision precision, struct sw_device **out,
-                 struct sw_err *err) SW_MUST_CHECK;
+extern const struct sw_driver sw_driver_cuda;
 
 #endif

@@ -1,6 +1,7 @@
 /* What the files of the cuda device share. Internal to device/cuda. CUDA's own types appear by
  * their tags only, so that this header compiles where no toolkit is.
  *
+ * driver.c    in libsinga: loads this module, and says what is known of GPUs before one is open
  * module.c    the exported table: GPUs, opening
  * device.c    the device table, errors, memory
  * stream.c    streams, waiting, host functions

@@ -335,6 +335,7 @@ int sw_cuda_open_device(int gpu, int index, enum sw_precision precision, struct 
     d->gpu = gpu;
     d->precision = precision;
     d->base.ops = &sw_cuda_ops;
+    d->base.caps = &sw_driver_cuda.caps;
     d->base.index = index;
     snprintf(d->base.name, sizeof d->base.name, "cuda:%d", index);
     int rc = start(d, err);
@@ -363,7 +364,6 @@ static int collectives(struct sw_device *dev, const struct sw_collective_ops **o
 }
 
 const struct sw_device_ops sw_cuda_ops = {
-    .kind = "cuda",
     .close = close_device,
     .cancel = cancel,
     .alloc = alloc,

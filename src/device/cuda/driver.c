@@ -1,7 +1,14 @@
+/* NVIDIA GPUs as a driver. This file is part of libsinga: it loads the device itself, which is a
+ * module, when somebody asks for a GPU. */
 #include "device/cuda/cuda_module.h"
+#include "device/cuda/nccl_module.h"
+
+#include "base/os.h"
+#include "base/str.h"
 #include "device/module.h"
 #include <dlfcn.h>
 #include <stdio.h>
+#include <string.h>
 
 /* ---- Loading ---- */
 
@@ -58,14 +65,14 @@ bool sw_cuda_same_bus(const char *a, const char *b)
            function[0] == function[1];
 }
 
-/* The driver's number of the GPU at an address. */
-static int find_gpu(const struct sw_cuda_module *m, const char *bus, int *gpu, struct sw_err *err)
+/* The number by which NVIDIA's driver knows the GPU at an address, and what it says of it. */
+static int find_gpu(const struct sw_cuda_module *m, const char *bus, int *gpu,
+                    struct sw_cuda_gpu *out, struct sw_err *err)
 {
     int count = 0, rc = m->count(&count, err);
     for (int i = 0; i < count && rc == SW_OK; i++) {
-        struct sw_cuda_gpu g;
-        rc = m->describe(i, &g, err);
-        if (rc == SW_OK && sw_cuda_same_bus(bus, g.bus)) {
+        rc = m->describe(i, out, err);
+        if (rc == SW_OK && sw_cuda_same_bus(bus, out->bus)) {
             *gpu = i;
             return SW_OK;
         }
@@ -75,12 +82,152 @@ static int find_gpu(const struct sw_cuda_module *m, const char *bus, int *gpu, s
     return sw_err_set(err, SW_ERR_NOTFOUND, "the driver knows no GPU at %s; it has %d", bus, count);
 }
 
-int sw_cuda_open(const char *bus, int index, enum sw_precision precision, struct sw_device **out,
-                 struct sw_err *err)
+static int open_device(const struct sw_device_args *args, struct sw_device **out,
+                       struct sw_err *err)
 {
     const struct sw_cuda_module *m = NULL;
-    int gpu = index, rc = sw_cuda_load(&m, err);
-    if (rc == SW_OK && *bus)
-        rc = find_gpu(m, bus, &gpu, err);
-    return rc == SW_OK ? m->open(gpu, index, precision, out, err) : rc;
+    struct sw_cuda_gpu found;
+    int gpu = args->index, rc = sw_cuda_load(&m, err);
+    if (rc == SW_OK && args->bus)
+        rc = find_gpu(m, args->bus, &gpu, &found, err);
+    return rc == SW_OK ? m->open(gpu, args->index, args->precision, out, err) : rc;
 }
+
+static int enumerate(struct sw_device_info **out, int *count, struct sw_err *err)
+{
+    const struct sw_cuda_module *m;
+    int gpus = 0, rc = sw_cuda_load(&m, err);
+    if (rc == SW_OK)
+        rc = m->count(&gpus, err);
+    if (rc != SW_OK)
+        return rc;
+
+    struct sw_device_info *list = sw_calloc((size_t)gpus, sizeof *list);
+    if (!list)
+        return sw_err_nomem(err, "the list of GPUs", (size_t)gpus * sizeof *list);
+    for (int i = 0; i < gpus && rc == SW_OK; i++) {
+        struct sw_cuda_gpu g;
+        rc = m->describe(i, &g, err);
+        if (rc != SW_OK)
+            break;
+        memcpy(list[i].bus, g.bus, sizeof list[i].bus);
+        memcpy(list[i].name, g.name, sizeof list[i].name);
+    }
+    if (rc != SW_OK) {
+        sw_free(list);
+        return rc;
+    }
+
+    *out = list;
+    *count = gpus;
+    return SW_OK;
+}
+
+static int libraries(char *out, size_t bytes, struct sw_err *err)
+{
+    const struct sw_cuda_module *m;
+    int rc = sw_cuda_load(&m, err);
+    if (rc == SW_OK)
+        snprintf(out, bytes, "%s", m->libraries);
+    return rc;
+}
+
+/* ---- Option text: numbers, comma-separated ---- */
+
+static int parse(const char *options, struct sw_device_request *out, struct sw_err *err)
+{
+    if (!options)
+        return SW_OK;
+    const char *text = options;
+    for (const char *end = ","; *end == ','; text = end + 1) {
+        char item[16];
+        int64_t number;
+        size_t n = strcspn(text, ",");
+        snprintf(item, sizeof item, "%.*s", n < sizeof item ? (int)n : 0, text);
+        if (!sw_parse_int(item, &number) || number < 0 || number > INT32_MAX ||
+            out->count == SW_DEVICE_REQUEST_MOST)
+            return sw_err_set(err, SW_ERR_INVALID,
+                              "behind cuda: there must be at most %d numbers of GPUs, as in "
+                              "cuda:0,2",
+                              SW_DEVICE_REQUEST_MOST);
+        out->index[out->count++] = (int)number;
+        end = text + n;
+    }
+    return SW_OK;
+}
+
+/* ---- Links ---- */
+
+/* The version of the driver's part in the kernel, which runtimes do not tell. */
+static void read_driver(char *out, size_t bytes)
+{
+    struct sw_err ignored;
+    char *text = NULL;
+    size_t n;
+    int rc = sw_os_read_file("/sys/module/nvidia/version", 256, &text, &n, &ignored);
+    snprintf(out, bytes, "%s", rc == SW_OK ? text : "unknown");
+    out[strcspn(out, "\r\n\t")] = '\0';
+    sw_free(text);
+}
+
+/* "GPU-6e2c... at 0000:34:00.0"; a probe is given the addresses. */
+static int identify(const char *options, const char *const *bus, int count,
+                    struct sw_probe_identity *out, struct sw_err *err)
+{
+    const struct sw_cuda_module *m;
+    const struct sw_nccl_module *nccl;
+    struct sw_buf list = {0};
+    char driver[64], library[64] = "no NCCL";
+    struct sw_err ignored;
+    (void)options;
+    int rc = sw_cuda_load(&m, err);
+    for (int i = 0; i < count && rc == SW_OK; i++) {
+        struct sw_cuda_gpu gpu;
+        int number;
+        rc = find_gpu(m, bus[i], &number, &gpu, err);
+        if (rc == SW_OK)
+            out->device[i] = sw_format("%s at %s", gpu.uuid, bus[i]);
+        sw_buf_printf(&list, "%s%s", i ? "," : "", bus[i]);
+    }
+    if (rc != SW_OK) {
+        sw_buf_fini(&list);
+        return rc;
+    }
+
+    if (sw_nccl_load(&nccl, &ignored) == SW_OK)
+        nccl->collectives->name(library, sizeof library);
+    read_driver(driver, sizeof driver);
+    out->common = sw_format("driver %s, %s, %s", driver, m->libraries, library);
+    out->options = sw_buf_take(&list);
+    return SW_OK;
+}
+
+static int open_probe(const char *options, struct sw_device **out, int most, int *count,
+                      struct sw_err *err)
+{
+    int rc = SW_OK;
+    while (*options && *count < most && rc == SW_OK) {
+        char bus[20];
+        size_t n = strcspn(options, ",");
+        snprintf(bus, sizeof bus, "%.*s", (int)n, options);
+        const struct sw_device_args args = {.index = *count, .bus = bus};
+        rc = open_device(&args, &out[*count], err);
+        *count += rc == SW_OK;
+        options += n + (options[n] == ',');
+    }
+    return rc;
+}
+
+const struct sw_driver sw_driver_cuda = {
+    .name = "cuda",
+    .label = "CUDA device",
+    .forms = (const char *const[]){"cuda", "cuda:0,2", NULL},
+    .caps = {.captures = true, .own_processor = true, .on_bus = true},
+    .gemm_side = 2048,
+    .parse = parse,
+    .enumerate = enumerate,
+    .open = open_device,
+    .libraries = libraries,
+    .identify = identify,
+    .open_probe = open_probe,
+};

@@ -10,7 +10,7 @@
 
 /* Goes up with every change of this table, of device/collective.h, or of what both modules know of
  * a device and a stream. */
-enum { SW_NCCL_ABI = 3 };
+enum { SW_NCCL_ABI = 4 };
 #define SW_NCCL_TABLE_BYTES                                                                        \
     ((uint32_t)(sizeof(struct sw_nccl_module) + sizeof(struct sw_collective_ops) +                 \
                 sizeof(struct sw_device_ops)))

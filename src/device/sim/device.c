@@ -131,6 +131,7 @@ int sw_sim_open(const struct sw_sim_conf *conf, int index, struct sw_device **ou
     d->owners = 1;
     d->probe_fd = -1;
     d->base.ops = &sw_sim_ops;
+    d->base.caps = &sw_driver_sim.caps;
     d->base.index = index;
     snprintf(d->base.name, sizeof d->base.name, "sim:%d", index);
     d->host = new_host();
@@ -161,7 +162,6 @@ static int collectives(struct sw_device *dev, const struct sw_collective_ops **o
 }
 
 const struct sw_device_ops sw_sim_ops = {
-    .kind = "sim",
     .close = close_device,
     .cancel = cancel,
     .alloc = sw_sim_alloc,

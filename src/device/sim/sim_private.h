@@ -1,5 +1,6 @@
 /* What the files of the sim device share. Internal to device/sim.
  *
+ * driver.c   what is known of it before one is open
  * conf.c     the option text
  * device.c   opening, closing, faults, the table
  * memory.c   the two halves of the address space, allocations, what a pointer is
@@ -22,6 +23,7 @@
 #ifndef SW_DEVICE_SIM_SIM_PRIVATE_H
 #define SW_DEVICE_SIM_SIM_PRIVATE_H
 
+#include "device/driver.h"
 #include "device/op.h"
 #include "device/plan.h"
 #include "device/sim/race.h"
@@ -39,6 +41,8 @@ enum {
 };
 
 /* ---- Device and memory ---- */
+
+extern const struct sw_driver sw_driver_sim;
 
 struct sw_sim_block {
     size_t offset, bytes; /* from the device's start; as asked for */

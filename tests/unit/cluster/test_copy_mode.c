@@ -8,8 +8,11 @@
 #include <cmocka.h>
 
 #include "cluster/conf.h"
+#include "device/driver.h"
 #include <string.h>
 
+static const struct sw_device_caps gpu = {.own_processor = true}, sim = {.simulated = true},
+                                   cores = {.host_memory = true};
 static char why[128];
 
 static enum sw_copy_mode mode(struct sw_copy_case c)
@@ -28,37 +31,35 @@ static enum sw_copy_mode mode(struct sw_copy_case c)
 static void gpus_update_by_themselves(void **state)
 {
     (void)state;
-    assert_mode(SW_COPY_NONE, "the GPU updates by itself", .device = SW_ON_CUDA, .workers = 1);
-    assert_mode(SW_COPY_NONE, "only sums of gradients", .device = SW_ON_CUDA, .workers = 4);
+    assert_mode(SW_COPY_NONE, "the GPU updates by itself", .caps = &gpu, .workers = 1);
+    assert_mode(SW_COPY_NONE, "only sums of gradients", .caps = &gpu, .workers = 4);
 }
 
 /* A single worker has nothing to add up. */
 static void servers_are_no_matter_of_one_gpu(void **state)
 {
     (void)state;
-    assert_mode(SW_COPY_NONE, "by itself", .device = SW_ON_CUDA, .workers = 1,
-                .servers = "servers add up");
-    assert_mode(SW_COPY_ASYNC, "servers add up", .device = SW_ON_CUDA, .workers = 2,
+    assert_mode(SW_COPY_NONE, "by itself", .caps = &gpu, .workers = 1, .servers = "servers add up");
+    assert_mode(SW_COPY_ASYNC, "servers add up", .caps = &gpu, .workers = 2,
                 .servers = "servers add up");
 }
 
 static void what_the_host_has_to_see_is_copied(void **state)
 {
     (void)state;
-    assert_mode(SW_COPY_ASYNC, "looked at", .device = SW_ON_CUDA, .workers = 1,
+    assert_mode(SW_COPY_ASYNC, "looked at", .caps = &gpu, .workers = 1,
                 .host = "all gradients are looked at");
-    assert_mode(SW_COPY_ASYNC, "devices and CPUs", .device = SW_ON_CUDA, .workers = 2,
-                .mixed = true);
-    assert_mode(SW_COPY_ASYNC, "on their own", .device = SW_ON_CUDA, .workers = 2, .apart = true);
-    assert_mode(SW_COPY_ASYNC, "on their own", .device = SW_ON_CUDA, .workers = 1, .apart = true);
+    assert_mode(SW_COPY_ASYNC, "devices and CPUs", .caps = &gpu, .workers = 2, .mixed = true);
+    assert_mode(SW_COPY_ASYNC, "on their own", .caps = &gpu, .workers = 2, .apart = true);
+    assert_mode(SW_COPY_ASYNC, "on their own", .caps = &gpu, .workers = 1, .apart = true);
 }
 
 static void only_gpus_do(void **state)
 {
     (void)state;
-    assert_mode(SW_COPY_ASYNC, "rehearse servers", .device = SW_ON_SIM, .workers = 1);
-    assert_mode(SW_COPY_ASYNC, "rehearse servers", .device = SW_ON_SIM, .workers = 4);
-    assert_mode(SW_COPY_ASYNC, "nothing is copied", .device = SW_ON_CPU, .workers = 4);
+    assert_mode(SW_COPY_ASYNC, "rehearse servers", .caps = &sim, .workers = 1);
+    assert_mode(SW_COPY_ASYNC, "rehearse servers", .caps = &sim, .workers = 4);
+    assert_mode(SW_COPY_ASYNC, "nothing is copied", .caps = &cores, .workers = 4);
 }
 
 int main(void)

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static void match(struct sw_machine *m, const struct sw_driver_gpu *list, int count)
+static void match(struct sw_machine *m, const struct sw_device_info *list, int count)
 {
     struct sw_err err = {0};
     if (sw_machine_match_gpus(m, list, count, &err) != SW_OK)
@@ -14,12 +14,13 @@ static void match(struct sw_machine *m, const struct sw_driver_gpu *list, int co
 
 static void gpus_that_pci_does_not_show_are_added(void **state)
 {
-    static const struct sw_driver_gpu list[] = {{"0000:0f:00.0", "H200"}, {"0000:1f:00.0", "H200"}};
+    static const struct sw_device_info list[] = {{"0000:0f:00.0", "H200"},
+                                                 {"0000:1f:00.0", "H200"}};
     struct sw_cluster_shape shape = {.worker_groups = 1,
                                      .workers_per_group = 2,
                                      .server_groups = 1,
                                      .servers_per_group = 1,
-                                     .device = SW_ON_CUDA};
+                                     .driver = sw_driver_on_bus()};
     struct sw_machine *m = from("numa:2 core:4 pu:1");
     struct sw_placement *p = NULL;
     struct sw_err err = {0};
@@ -42,7 +43,7 @@ static void gpus_that_the_driver_does_not_know_are_hidden(void **state)
     struct sw_machine *m = recorded("nvidiaDGX2.xml");
     if (!m)
         skip();
-    struct sw_driver_gpu list[2] = {{.name = "A"}, {.name = "B"}};
+    struct sw_device_info list[2] = {{.name = "A"}, {.name = "B"}};
     (void)state;
     assert_int_equal(m->gpu_count, 16);
     snprintf(list[0].bus, sizeof list[0].bus, "0000%.14s", sw_machine_gpu(m, 9)->bus);
@@ -64,7 +65,7 @@ static void a_map_that_agrees_stays_as_it_is(void **state)
     struct sw_machine *m = recorded("nvidiaDGX2.xml");
     if (!m)
         skip();
-    struct sw_driver_gpu list[16] = {{.name = ""}};
+    struct sw_device_info list[16] = {{.name = ""}};
     double link = sw_gpu_nvlink(m, 0, 1);
     (void)state;
     for (int i = 0; i < 16; i++)

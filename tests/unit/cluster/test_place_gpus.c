@@ -2,6 +2,7 @@
 #include "base/os.h"
 #include "boards.h"
 #include "cluster/placement.h"
+#include "device/driver.h"
 #include <string.h>
 
 static struct sw_cluster_shape shape_of(int groups, int workers, bool bind)
@@ -11,7 +12,7 @@ static struct sw_cluster_shape shape_of(int groups, int workers, bool bind)
                                      .server_groups = 1,
                                      .servers_per_group = 2,
                                      .bind_servers = bind,
-                                     .device = SW_ON_CUDA};
+                                     .driver = sw_driver_on_bus()};
 }
 
 static struct sw_placement *place(const struct sw_machine *m, const struct sw_cluster_shape *s,

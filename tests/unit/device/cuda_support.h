@@ -13,7 +13,8 @@ static inline struct sw_device *open_gpu_as(int index, enum sw_precision precisi
 {
     struct sw_device *dev = NULL;
     struct sw_err err = {0};
-    if (sw_cuda_open("", index, precision, &dev, &err) == SW_OK)
+    const struct sw_device_args args = {.index = index, .precision = precision};
+    if (sw_driver_cuda.open(&args, &dev, &err) == SW_OK)
         return dev;
     print_message("skipped: %s\n", err.text);
     return NULL;

@@ -548,8 +548,8 @@ static void a_gpu_that_is_not_there_is_told(void **state)
     struct sw_device *other = NULL;
     struct sw_err err = {0};
     (void)state;
-    assert_int_equal(sw_cuda_open("ffff:fe:1f.7", 0, SW_PRECISION_FP32, &other, &err),
-                     SW_ERR_NOTFOUND);
+    const struct sw_device_args args = {.bus = "ffff:fe:1f.7"};
+    assert_int_equal(sw_driver_cuda.open(&args, &other, &err), SW_ERR_NOTFOUND);
     assert_says(&err, "no GPU at ffff:fe:1f.7");
     assert_null(other);
 }
@@ -564,7 +564,8 @@ static void a_gpu_is_found_by_its_address(void **state)
     ASSERT_OK(sw_cuda_load(&module, &err));
     ASSERT_OK(module->describe(0, &gpu, &err));
     assert_true(gpu.memory_bytes > 0 && gpu.name[0]);
-    ASSERT_OK(sw_cuda_open(gpu.bus, 5, SW_PRECISION_TF32, &other, &err));
+    const struct sw_device_args args = {.bus = gpu.bus, .index = 5, .precision = SW_PRECISION_TF32};
+    ASSERT_OK(sw_driver_cuda.open(&args, &other, &err));
     assert_string_equal(other->name, "cuda:5");
     assert_false(other->host_memory);
     sw_device_close(other);

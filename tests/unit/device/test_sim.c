@@ -94,7 +94,7 @@ static void devices_know_their_names(void **state)
     struct sw_sim_conf conf = small_conf();
     struct sw_err err;
     (void)state;
-    assert_string_equal(dev->ops->kind, "sim");
+    assert_true(dev->caps->simulated && !dev->caps->own_processor);
     assert_string_equal(dev->name, "sim:3");
     assert_int_equal(dev->index, 3);
     assert_false(dev->host_memory);

@@ -69,7 +69,7 @@ static int far_wait(struct sw_stream *s, struct sw_err *err)
 }
 
 static const struct sw_device_ops far_ops = {
-    .kind = "far", .alloc = far_alloc, .free = far_free, .copy = far_copy, .stream_wait = far_wait};
+    .alloc = far_alloc, .free = far_free, .copy = far_copy, .stream_wait = far_wait};
 static struct sw_device far_device = {.ops = &far_ops, .name = "far:0"};
 static struct sw_stream far_stream = {.dev = &far_device};
 

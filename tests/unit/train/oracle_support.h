@@ -8,6 +8,7 @@
 
 #include "oracle_coverage.h"
 
+#include "device/sim/sim.h"
 #include "train/choices.h"
 #include "train_support.h"
 

@@ -6,6 +6,7 @@
 #include "workers_support.h"
 
 #include "device/copy_queue.h"
+#include "device/sim/sim.h"
 #include "train/replica.h"
 #include "train/worker.h"
 #include <dlfcn.h>

@@ -6,6 +6,8 @@
  * up their gradients; and a resume goes on with them, wherever that decides. */
 #include "workers_support.h"
 
+#include "device/sim/sim.h"
+
 enum { STEPS = 16 };
 
 #define ASYNC "cluster.copy=async"

@@ -21,7 +21,7 @@ static double metric(const char *run, const char *split, const char *name, int s
 static void note_devices(struct trial *t)
 {
     const struct sw_job *job = t->job;
-    int gpus = job->sim.gpus, workers = job->placement->worker_count;
+    int gpus = job->devices.count, workers = job->placement->worker_count;
     assert_true(gpus < workers);
     for (int w = 0; w < workers; w++) {
         char name[16] = "cpu";

@@ -141,8 +141,10 @@ static void bad_ways_between_devices_are_avoided(void **state)
         snprintf(device, sizeof device, "sim:gpus=2,mem=64MiB,peer=%s", peers[i]);
         t.device = device;
         /* Patience is shorter here than a run's. */
-        const struct sw_ways_args args = {
-            .sim = device + strlen("sim:"), .count = 2, .timeout_ms = PATIENCE_MS};
+        const struct sw_ways_args args = {.driver = sw_driver_find(device),
+                                          .options = device + strlen("sim:"),
+                                          .count = 2,
+                                          .timeout_ms = PATIENCE_MS};
         assert_int_equal(sw_ways_find(&args, &w, &err), SW_OK);
         sw_ways_free(w);
         assert_int_equal(trial_open(&t), SW_OK);

@@ -4,6 +4,8 @@
  * late: they train to what workers on the CPU train, evaluate and write checkpoints like them. */
 #include "workers_support.h"
 
+#include "device/sim/sim.h"
+
 #include <dlfcn.h>
 
 enum { STEPS = 20 };
@@ -52,7 +54,7 @@ static double metric(const char *run, const char *split, const char *name, int s
 static void check_devices(struct trial *t)
 {
     const struct sw_placement *p = t->job->placement;
-    assert_true(t->job->on_sim);
+    assert_true(t->job->devices.driver->caps.simulated);
     for (int w = 0; w < p->worker_count; w++) {
         char name[16];
         snprintf(name, sizeof name, "sim:%d", w);

@@ -3,6 +3,7 @@
  * what is kept of it and for whom it holds; processes that try them and die or are not there. */
 #include "train_support.h"
 
+#include "device/driver.h"
 #include "train/ways.h"
 #include <sys/stat.h>
 
@@ -13,6 +14,7 @@ static struct sw_ways *find_with(struct sw_ways_args args)
     struct sw_ways *w = NULL;
     struct sw_err err = {0};
     args.count = args.count ? args.count : GPUS;
+    args.driver = sw_driver_find("sim");
     args.sums = true;
     if (sw_ways_find(&args, &w, &err) != SW_OK)
         fail_msg("%s", err.text);
@@ -65,7 +67,7 @@ static int end(void **state)
 static void sound_ways_are_found_and_kept(void **state)
 {
     (void)state;
-    struct sw_ways *w = find(.sim = "gpus=3");
+    struct sw_ways *w = find(.options = "gpus=3");
     assert_pairs(w, SW_WAY_SOUND, SW_WAY_UNKNOWN);
     assert_int_equal(w->sum.state, SW_WAY_SOUND);
     assert_true(sw_ways_direct(w, 2, 0)->gb_per_s > 0 && w->sum.latency_us > 0);
@@ -74,7 +76,7 @@ static void sound_ways_are_found_and_kept(void **state)
     double tried_at = sw_ways_direct(w, 2, 0)->tried_at;
     sw_ways_free(w);
     without_trials();
-    w = find(.sim = "gpus=3");
+    w = find(.options = "gpus=3");
     assert_pairs(w, SW_WAY_SOUND, SW_WAY_UNKNOWN);
     assert_true(fabs(sw_ways_direct(w, 2, 0)->tried_at - tried_at) <= 0.5);
     sw_ways_free(w);
@@ -83,14 +85,14 @@ static void sound_ways_are_found_and_kept(void **state)
 static void damage_is_found_and_shuts_out_direct_ways(void **state)
 {
     (void)state;
-    struct sw_ways *w = find(.sim = "gpus=3,peer=corrupt");
+    struct sw_ways *w = find(.options = "gpus=3,peer=corrupt");
     assert_pairs(w, SW_WAY_DAMAGED, SW_WAY_SOUND);
     assert_non_null(strstr(sw_ways_worst(w)->why, "from sim:0 to sim:1 arrived damaged: byte"));
     assert_int_equal(w->sum.state, SW_WAY_UNKNOWN);
     assert_non_null(strstr(w->sum.why, "not tried"));
     sw_ways_free(w);
     without_trials();
-    w = find(.sim = "gpus=3,peer=corrupt");
+    w = find(.options = "gpus=3,peer=corrupt");
     assert_pairs(w, SW_WAY_DAMAGED, SW_WAY_SOUND);
     assert_non_null(strstr(sw_ways_worst(w)->why, "arrived damaged"));
     sw_ways_free(w);
@@ -100,7 +102,7 @@ static void damage_is_found_and_shuts_out_direct_ways(void **state)
 static void a_way_that_hangs_does_not_hang_the_search(void **state)
 {
     (void)state;
-    struct sw_ways *w = find(.sim = "gpus=2,peer=hang", .count = 2, .timeout_ms = PATIENCE_MS);
+    struct sw_ways *w = find(.options = "gpus=2,peer=hang", .count = 2, .timeout_ms = PATIENCE_MS);
     assert_pairs(w, SW_WAY_HANGS, SW_WAY_SOUND);
     assert_int_equal(strncmp(sw_ways_direct(w, 0, 1)->why, "no end within ", 14), 0);
     sw_ways_free(w);
@@ -109,7 +111,7 @@ static void a_way_that_hangs_does_not_hang_the_search(void **state)
 static void without_direct_ways_the_host_serves(void **state)
 {
     (void)state;
-    struct sw_ways *w = find(.sim = "gpus=3,peer=no");
+    struct sw_ways *w = find(.options = "gpus=3,peer=no");
     assert_pairs(w, SW_WAY_NONE, SW_WAY_SOUND);
     assert_int_equal(w->sum.state, SW_WAY_SOUND); /* that is the library's affair */
     assert_null(sw_ways_worst(w));
@@ -119,16 +121,16 @@ static void without_direct_ways_the_host_serves(void **state)
 static void what_is_kept_holds_for_these_devices(void **state)
 {
     (void)state;
-    sw_ways_free(find(.sim = "gpus=3"));
+    sw_ways_free(find(.options = "gpus=3"));
     without_trials();
-    struct sw_ways *w = find(.sim = "gpus=3,mem=64MiB");
+    struct sw_ways *w = find(.options = "gpus=3,mem=64MiB");
     assert_pairs(w, SW_WAY_UNKNOWN, SW_WAY_UNKNOWN);
     assert_non_null(strstr(sw_ways_direct(w, 0, 1)->why, "SINGA_TRIAL names /none/such"));
     sw_ways_free(w);
-    w = find(.sim = "gpus=3"); /* still there, and what could not be tried was not kept */
+    w = find(.options = "gpus=3"); /* still there, and what could not be tried was not kept */
     assert_pairs(w, SW_WAY_SOUND, SW_WAY_UNKNOWN);
     sw_ways_free(w);
-    w = find(.sim = "gpus=3", .anew = true);
+    w = find(.options = "gpus=3", .anew = true);
     assert_pairs(w, SW_WAY_UNKNOWN, SW_WAY_UNKNOWN);
     sw_ways_free(w);
 }
@@ -136,7 +138,7 @@ static void what_is_kept_holds_for_these_devices(void **state)
 static void who_looks_tries_nothing(void **state)
 {
     (void)state;
-    struct sw_ways *w = find(.sim = "gpus=3", .look = true);
+    struct sw_ways *w = find(.options = "gpus=3", .look = true);
     assert_pairs(w, SW_WAY_UNKNOWN, SW_WAY_UNKNOWN);
     assert_string_equal(sw_ways_direct(w, 0, 1)->why, "");
     assert_int_equal(access(ways_file(), F_OK), -1);
@@ -158,17 +160,17 @@ static void a_process_that_dies_fails_its_trial(void **state)
 {
     (void)state;
     plant("echo ready; [ $# = 3 ] || echo ok 1 2; exit 3");
-    struct sw_ways *w = find(.sim = "gpus=2", .count = 2);
+    struct sw_ways *w = find(.options = "gpus=2", .count = 2);
     assert_int_equal(sw_ways_direct(w, 0, 1)->state, SW_WAY_FAILS);
     assert_string_equal(sw_ways_direct(w, 0, 1)->why, "the process that tried it died");
     sw_ways_free(w);
     plant("echo 'fails no GPU'; exit 1");
-    w = find(.sim = "gpus=2", .count = 2, .anew = true);
+    w = find(.options = "gpus=2", .count = 2, .anew = true);
     assert_pairs(w, SW_WAY_UNKNOWN, SW_WAY_UNKNOWN);
     assert_string_equal(sw_ways_direct(w, 0, 1)->why, "no GPU");
     sw_ways_free(w);
     plant("echo ready; echo nonsense; echo ok 1 2; echo ok 3 4; echo ok 5 6");
-    w = find(.sim = "gpus=2", .count = 2, .anew = true);
+    w = find(.options = "gpus=2", .count = 2, .anew = true);
     assert_int_equal(sw_ways_direct(w, 0, 1)->state, SW_WAY_FAILS);
     assert_string_equal(sw_ways_direct(w, 0, 1)->why, "nonsense");
     assert_int_equal(sw_ways_direct(w, 1, 0)->state, SW_WAY_SOUND);
@@ -178,7 +180,7 @@ static void a_process_that_dies_fails_its_trial(void **state)
 static void a_file_that_is_damaged_is_tried_anew(void **state)
 {
     (void)state;
-    sw_ways_free(find(.sim = "gpus=2", .count = 2));
+    sw_ways_free(find(.options = "gpus=2", .count = 2));
     FILE *f = fopen(ways_file(), "r");
     assert_non_null(f);
     char text[4096];
@@ -189,7 +191,7 @@ static void a_file_that_is_damaged_is_tried_anew(void **state)
         memcpy(at, "\tmaybe\t", 7);
     memcpy(text, "\t\t", 2);
     write_file(ways_file(), text, n);
-    struct sw_ways *w = find(.sim = "gpus=2", .count = 2);
+    struct sw_ways *w = find(.options = "gpus=2", .count = 2);
     assert_pairs(w, SW_WAY_SOUND, SW_WAY_UNKNOWN);
     sw_ways_free(w);
 }

@@ -1,0 +1,100 @@
+/* Simulated GPUs as a driver: how many there are, and what they do wrong, is their option text. */
+#include "device/sim/sim_private.h"
+
+#include "base/str.h"
+#include <stdio.h>
+
+_Static_assert((int)SW_DEVICE_REQUEST_MOST >= (int)SW_SIM_MAX_GPUS, "a request names all of them");
+
+enum {
+    PROBE_LINK_BYTES_PER_S = 500000000,
+    PROBE_LATENCY_US = 100,
+    PROBE_BYTES = 16 << 20, /* blocks are a fraction of it */
+};
+
+static int parse(const char *options, struct sw_device_request *out, struct sw_err *err)
+{
+    struct sw_sim_conf conf;
+    int rc = sw_sim_parse(options ? options : "", &conf, err);
+    if (rc != SW_OK)
+        return rc;
+
+    out->count = conf.gpus;
+    for (int i = 0; i < conf.gpus; i++)
+        out->index[i] = i;
+    out->link_bytes_per_s = conf.link_bytes_per_s;
+    out->peers = conf.peer != SW_SIM_PEER_NO;
+    return SW_OK;
+}
+
+static void format(int count, char *out, size_t bytes)
+{
+    snprintf(out, bytes, "sim:gpus=%d", count);
+}
+
+static int open_one(const struct sw_sim_conf *conf, int index, struct sw_device *beside,
+                    struct sw_device **out, struct sw_err *err)
+{
+    int rc = sw_sim_open(conf, index, out, err);
+    if (rc == SW_OK && beside)
+        sw_sim_join(*out, beside);
+    return rc;
+}
+
+static int open_device(const struct sw_device_args *args, struct sw_device **out,
+                       struct sw_err *err)
+{
+    struct sw_sim_conf conf;
+    int rc = sw_sim_parse(args->options, &conf, err);
+    conf.precision = args->precision;
+    return rc == SW_OK ? open_one(&conf, args->index, args->beside, out, err) : rc;
+}
+
+/* ---- Links ---- */
+
+static int identify(const char *options, const char *const *bus, int count,
+                    struct sw_probe_identity *out, struct sw_err *err)
+{
+    (void)bus, (void)err;
+    for (int i = 0; i < count; i++)
+        out->device[i] = sw_format("sim:%d of %s", i, options);
+    out->options = sw_format("%s", options);
+    out->common = sw_format("%s", "");
+    return SW_OK;
+}
+
+/* Faults that the options plant are meant for a job, and a probe over a slow link would take
+ * seconds. */
+static int open_probe(const char *options, struct sw_device **out, int most, int *count,
+                      struct sw_err *err)
+{
+    struct sw_sim_conf conf;
+    int rc = sw_sim_parse(options, &conf, err);
+    if (rc != SW_OK)
+        return rc;
+
+    conf.fault = SW_SIM_NO_FAULT;
+    conf.slow = 1;
+    const bool limited = conf.link_bytes_per_s > 0;
+    if ((limited && conf.link_bytes_per_s < PROBE_LINK_BYTES_PER_S) ||
+        conf.latency_us > PROBE_LATENCY_US)
+        conf.link_bytes_per_s = conf.latency_us = 0;
+    conf.memory_bytes = conf.memory_bytes < PROBE_BYTES ? conf.memory_bytes : PROBE_BYTES;
+
+    for (; *count < conf.gpus && *count < most && rc == SW_OK; *count += rc == SW_OK)
+        rc = open_one(&conf, *count, *count > 0 ? out[0] : NULL, &out[*count], err);
+    return rc;
+}
+
+const struct sw_driver sw_driver_sim = {
+    .name = "sim",
+    .label = "simulated GPU",
+    .forms = (const char *const[]){"sim:gpus=N", NULL},
+    .caps = {.captures = true, .simulated = true},
+    .gemm_side = 256,
+    .parse = parse,
+    .format = format,
+    .open = open_device,
+    .identify = identify,
+    .open_probe = open_probe,
+};
