@@ -116,7 +116,7 @@ static int leave_visible(struct search *s, struct sw_err *err)
         for (int i = 0; i < s->gpus; i++)
             uuid[i] = s->uuid[i];
         const char *text = s->m->here ? getenv("CUDA_VISIBLE_DEVICES") : NULL;
-        int visible = sw_cuda_visible(text, s->gpus, uuid, order);
+        int visible = sw_gpus_visible(text, s->gpus, uuid, order);
         for (int i = 0; i < visible; i++)
             seen[i] = all[order[i]];
         s->m->hidden_gpus = s->gpus - visible;

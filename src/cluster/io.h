@@ -49,6 +49,6 @@ double sw_gpu_nvlink(const struct sw_machine *m, int a, int b);
 /* What CUDA_VISIBLE_DEVICES (text; NULL: not set) leaves of `count` GPUs: their indices into out,
  * in its order; returns how many. uuid[i] ("GPU-...", "" unknown) may be named by a beginning. As
  * in CUDA, an item that names no GPU, or one again, ends the list. */
-int sw_cuda_visible(const char *text, int count, const char *const *uuid, int *out);
+int sw_gpus_visible(const char *text, int count, const char *const *uuid, int *out);
 
 #endif

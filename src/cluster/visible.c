@@ -20,7 +20,7 @@ static int named_by(const char *item, int count, const char *const *uuid)
     return found;
 }
 
-int sw_cuda_visible(const char *text, int count, const char *const *uuid, int *out)
+int sw_gpus_visible(const char *text, int count, const char *const *uuid, int *out)
 {
     int visible = 0;
     if (!text) {

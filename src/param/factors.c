@@ -6,7 +6,7 @@
 #include "param/table_private.h"
 
 #include "base/os.h"
-#include "device/cpu/rebuild.h"
+#include "device/ops/rebuild.h"
 
 enum { ALIGN = 64 };
 
@@ -225,10 +225,10 @@ void sw_factor_rebuild(const struct sw_table *t, const struct sw_slice *s, int p
     const float *x = sw_table_factor_x(t, f, party, s->server),
                 *dy = sw_table_factor_dy(t, f, party, s->server);
     if (s->param == f->weight)
-        sw_cpu_rebuild_weight(t->args.precision, x, dy + s->from / f->inputs, f->outputs, f->rows,
-                              s->count / f->inputs, f->inputs, out);
+        sw_rebuild_weight(t->args.precision, x, dy + s->from / f->inputs, f->outputs, f->rows,
+                          s->count / f->inputs, f->inputs, out);
     else
-        sw_cpu_rebuild_bias(dy + s->from, f->outputs, f->rows, s->count, out);
+        sw_rebuild_bias(dy + s->from, f->outputs, f->rows, s->count, out);
 }
 
 /* ---- What goes to servers ---- */

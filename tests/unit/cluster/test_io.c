@@ -163,7 +163,7 @@ static const char *const uuids[] = {"GPU-aa00", "GPU-ab11", "GPU-b222", ""};
 static void check_visible(const char *text, int want_count, int first, int second)
 {
     int out[4] = {-1, -1, -1, -1};
-    assert_int_equal(sw_cuda_visible(text, 4, uuids, out), want_count);
+    assert_int_equal(sw_gpus_visible(text, 4, uuids, out), want_count);
     if (want_count > 0)
         assert_int_equal(out[0], first);
     if (want_count > 1)

@@ -2,8 +2,9 @@
 # ctest-timeout: 60
 # The rooms of src/ stand on floors, and an #include goes down only; each third-party library is
 # included in one room. A function is defined in the room whose header declares it, so calls go the
-# way of includes. The offending line is named as file:line. The checkers first have to find the
-# faults of a planted tree, so that they cannot pass by looking at nothing.
+# way of includes. A device is known by its name in its own folder only. The offending line is named
+# as file:line. The checkers first have to find the faults of a planted tree, so that they cannot
+# pass by looking at nothing.
 set -eu
 
 # look ROOT: prints every offence below ROOT; fails when there is one.
@@ -106,6 +107,42 @@ owners() {
     }' {} +)
 }
 
+# named ROOT: prints every line of src/ that knows a device by its name, outside of the drivers'
+# folders; fails when there is one. Names are those of the row singa_drivers.
+named() {
+    row=$(sed -n 's/^singa_drivers(\(.*\))/\1/p' "$1/CMakeLists.txt")
+    (cd "$1" && find src -name '*.[ch]' -exec awk -v row="$row" '
+    BEGIN {
+        gsub(" ", "|", row)
+        drivers = "^src/device/(" row ")/"
+        literal = "\"(" row ")([:+][^\"]*)?\""
+        header = "#[ \t]*include[ \t]*\"device/(" row ")/"
+        question = "(^|[^a-z0-9_])(sw_)?on_(" row ")([^a-z0-9_]|$)"
+        call = "(^|[^a-z0-9_])sw_(" row ")_"
+        # The kernel of the system and hwloc have such names, too; doctor has a part "cpu" of its
+        # report; whitening is done with the LAPACK of the host; the loops of operations multiply with
+        # the library of the host, whose opening is what the library offers to users.
+        may = "^src/(cluster/(quota|survey|machine)[.][ch]|cli/share/doctor_(rates|settings)[.]c|" \
+              "data/stats[.]c|device/ops/)"
+    }
+    FILENAME ~ drivers || FILENAME ~ may { next }
+    FNR == 1 { comment = 0 }
+    {
+        code = $0
+        if (comment && !sub(/^.*[*][/]/, "", code))
+            next
+        gsub(/[/][*]([^*]|[*]+[^*\/])*[*]+[/]/, "", code)
+        comment = sub(/[/][*].*$/, "", code)
+        if (code ~ literal || code ~ header || tolower(code) ~ question ||
+            (code ~ call && FILENAME !~ "^src/device/")) {
+            sub(/^[ \t]*/, "")
+            printf "%s:%d: %s: ask a capability of the device (device/driver.h)\n", FILENAME, FNR, $0
+            found = 1
+        }
+    }
+    END { exit found }' {} +)
+}
+
 planted=$(mktemp -d)
 trap 'rm -rf "$planted"' EXIT
 mkdir -p "$planted/src/layers" "$planted/src/base" "$planted/src/param" "$planted/src/data" \
@@ -136,5 +173,29 @@ if out=$(owners "$planted") || [ "$out" != 'src/base/far.h:3: sw_far is defined 
     exit 1
 fi
 
+printf 'singa_drivers(cpu far)\n' >"$planted/CMakeLists.txt"
+mkdir -p "$planted/src/device/far" "$planted/src/train"
+printf 'const char *name = "far";\n' >"$planted/src/device/far/driver.c"
+cat >"$planted/src/train/asks.c" <<'TEXT'
+/* Not "far", which is a name
+ * in a comment: "far:0", sw_far_open(). */
+#include "device/far/far.h"
+static bool asks(const char *s, bool on_farm) /* "cpu" */
+{
+    return sw_str_starts(s, "far:") || strcmp(s, "cpu") == 0 || SW_ON_FAR;
+}
+static const char *const help = "cpu, or farther";
+int opens = sw_far_open(on_far); /* and
+                                  * more */
+TEXT
+expected='src/train/asks.c:3
+src/train/asks.c:6
+src/train/asks.c:9'
+if out=$(named "$planted") || [ "$(printf '%s\n' "$out" | cut -d: -f1,2)" != "$expected" ]; then
+    printf 'the checker should find\n%s\nin the planted tree and finds\n%s\n' "$expected" "$out" >&2
+    exit 1
+fi
+
 look "$SW_SOURCE_DIR"
 owners "$SW_SOURCE_DIR"
+named "$SW_SOURCE_DIR"

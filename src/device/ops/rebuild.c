@@ -1,4 +1,4 @@
-#include "device/cpu/rebuild.h"
+#include "device/ops/rebuild.h"
 
 #include "device/cpu/rounded.h"
 #include "kernels/cpu/kernels.h"
@@ -10,9 +10,8 @@ static int64_t least(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
-void sw_cpu_rebuild_weight(enum sw_precision precision, const float *x, const float *dy,
-                           int64_t dy_step, int64_t rows, int64_t outputs, int64_t inputs,
-                           float *dw)
+void sw_rebuild_weight(enum sw_precision precision, const float *x, const float *dy,
+                       int64_t dy_step, int64_t rows, int64_t outputs, int64_t inputs, float *dw)
 {
     int64_t down = (outputs + ROW_TILE - 1) / ROW_TILE,
             across = (inputs + COLUMN_TILE - 1) / COLUMN_TILE;
@@ -25,7 +24,7 @@ void sw_cpu_rebuild_weight(enum sw_precision precision, const float *x, const fl
     }
 }
 
-void sw_cpu_rebuild_bias(const float *dy, int64_t dy_step, int64_t rows, int64_t outputs, float *db)
+void sw_rebuild_bias(const float *dy, int64_t dy_step, int64_t rows, int64_t outputs, float *db)
 {
 #pragma omp parallel for schedule(static) if (outputs > BIAS_TILE)
     for (int64_t j = 0; j < outputs; j += BIAS_TILE)
