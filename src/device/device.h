@@ -108,7 +108,7 @@ struct sw_device_caps {
 struct sw_device {
     const struct sw_device_ops *ops;
     const struct sw_device_caps *caps; /* borrowed: its driver's */
-    bool host_memory; /* host code may read and write its memory, and operations run at once */
+    bool host_memory; /* caps->host_memory, the capability that is asked for most */
     char name[32];    /* cpu, sim:0, cuda:0 */
     int index;
     struct sw_tune *tune; /* borrowed: choices by measuring (device/tune.h); NULL: by rules. Set

@@ -328,7 +328,7 @@ int sw_cpu_open_as(bool reference, enum sw_precision precision, struct sw_device
     dev->base.ops = &dev->ops;
     strcpy(dev->base.name, "cpu");
     dev->base.caps = &sw_driver_cpu.caps;
-    dev->base.host_memory = true;
+    dev->base.host_memory = dev->base.caps->host_memory;
     int rc = prepare_products(err);
     if (rc == SW_OK)
         *out = &dev->base;
