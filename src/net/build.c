@@ -254,6 +254,7 @@ static int setup_node(struct sw_net *net, int i, const struct sw_net_args *args,
         if (!l->state)
             return sw_err_nomem(err, "a layer", l->type->state_bytes);
     }
+    node->set_up = true;
     int rc = sw_net_is_bridge(node)        ? sw_net_bridge_setup(net, node, &setup, err)
              : sw_net_connects_steps(node) ? sw_net_steps_setup(net, node, err)
                                            : l->type->setup(l, &setup, err);
@@ -480,8 +481,7 @@ void sw_net_free(struct sw_net *net)
     sw_free(net->schedule);
     for (int i = 0; i < net->count && net->nodes; i++) {
         struct sw_layer *l = &net->nodes[i].layer;
-        bool was_set_up = l->state || l->type->state_bytes == 0;
-        if (was_set_up && l->type->teardown)
+        if (net->nodes[i].set_up && l->type->teardown)
             l->type->teardown(l);
         sw_free(l->state);
         sw_free(net->nodes[i].owned_name);

@@ -39,19 +39,20 @@ struct sw_net_node {
     int64_t known_columns;     /* the same, as far as it is known before setup; 0: it is not */
     bool joins;                /* its columns are not those of its sources one for one */
     bool rows_only;            /* what its columns come from cannot be split by them */
-    bool absent;               /* another worker does it: nothing to run, hold or update here */
-    int src[SW_LAYER_SRCS];    /* node indices */
-    int consumers;             /* layers that read the output */
-    void *owned_conf;          /* of a step of a loss, whose weight is a part of it; else NULL */
-    int result, first_pair;    /* which of the net's it is a part of, or -1; its pairs among all */
-    int step, steps;           /* of an unrolled layer, or of what takes a step out of a sequence:
-                                  which it is, and how many there are; step -1: neither */
-    const char *of;            /* of the latter: whose steps */
-    int64_t width;             /* what the first step reads of the step before: [rows, width];
-                                  what a `front` shows */
-    bool carries;              /* of a `begin`: the batch before may have left it */
-    bool joins_joins;          /* of a `join`: its sources are such, too */
-    int first_giver;           /* consumer whose backward is the first to give a gradient, or -1 */
+    bool set_up;            /* its setup has begun, so that there may be something to tear down */
+    bool absent;            /* another worker does it: nothing to run, hold or update here */
+    int src[SW_LAYER_SRCS]; /* node indices */
+    int consumers;          /* layers that read the output */
+    void *owned_conf;       /* of a step of a loss, whose weight is a part of it; else NULL */
+    int result, first_pair; /* which of the net's it is a part of, or -1; its pairs among all */
+    int step, steps;        /* of an unrolled layer, or of what takes a step out of a sequence:
+                               which it is, and how many there are; step -1: neither */
+    const char *of;         /* of the latter: whose steps */
+    int64_t width;          /* what the first step reads of the step before: [rows, width];
+                               what a `front` shows */
+    bool carries;           /* of a `begin`: the batch before may have left it */
+    bool joins_joins;       /* of a `join`: its sources are such, too */
+    int first_giver;        /* consumer whose backward is the first to give a gradient, or -1 */
     bool leads_to_loss;
     bool chain;      /* one side of a Boltzmann machine that is trained (chains.c) */
     bool chain_link; /* of a connection between the two sides */

@@ -385,6 +385,62 @@ static void every_failing_allocation_is_an_error_without_leaks(void **state)
     }
 }
 
+/* ---- Teardown ---- */
+
+static int setups, teardowns;
+
+static int count_setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_err *err)
+{
+    (void)s;
+    (void)err;
+    l->dst.desc = l->src[0]->desc;
+    setups++;
+    return SW_OK;
+}
+
+static void count_teardown(struct sw_layer *l)
+{
+    (void)l;
+    teardowns++;
+}
+
+/* A type without private state, as which the layer stands in the recipe. */
+static const struct sw_layer_type counted = {.base = {.name = "counted"},
+                                             .role = SW_ROLE_NEURON,
+                                             .min_src = 1,
+                                             .max_src = 1,
+                                             .setup = count_setup,
+                                             .teardown = count_teardown};
+
+static void make_counted(struct sw_recipe *recipe, const char *layer)
+{
+    const struct sw_section *s = sw_recipe_find(recipe, "layer", layer);
+    ((struct sw_section *)(uintptr_t)s)->type[0] = &counted.base;
+}
+
+static void only_layers_whose_setup_ran_are_torn_down(void **state)
+{
+    /* The image has 8 rows: the convolution between the two counted layers cannot be set up. */
+    const char *text =
+        WORLD_INPUTS RELU("below", "image") "[layer conv]\ntype = convolution\noutputs = 4\nkernel "
+                                            "= 99\nsrc = below\n" RELU("above", "conv")
+                                                FC("fc", "above") LOSS;
+    struct world w = {.plan = small, .f = open_cpu(true, 1)};
+    struct sw_err err;
+    (void)state;
+    w.recipe = load_layers(text);
+    make_counted(w.recipe, "below");
+    make_counted(w.recipe, "above");
+
+    setups = teardowns = 0;
+    assert_int_equal(try_net(&w, &err), SW_ERR_INVALID);
+    assert_int_equal(setups, 1);
+    assert_int_equal(teardowns, 1);
+
+    sw_recipe_free(w.recipe);
+    close_cpu(&w.f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -407,6 +463,7 @@ int main(void)
         cmocka_unit_test(no_gradient_goes_through_a_loss),
         cmocka_unit_test(shapes_that_do_not_fit_carry_place_and_layer),
         cmocka_unit_test(parameters_of_another_shape_in_evaluation_are_refused),
+        cmocka_unit_test(only_layers_whose_setup_ran_are_torn_down),
         cmocka_unit_test(every_failing_allocation_is_an_error_without_leaks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
