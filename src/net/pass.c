@@ -1,28 +1,35 @@
 /* Passes: what a layer's turn consists of, as the schedule says. The acts before a pass are run
  * with its first phase, those behind it with its last. */
+#include "net/net_private.h"
+
 #include "device/ops/elementwise.h"
-#include "net/branches.h"
-#include "net/schedule.h"
+#include "net/bridge/bridge.h"
 
 /* ---- Features that live twice ---- */
 
 static void use_place(struct sw_net *net, int root, bool again)
 {
-    const struct sw_net_node *owner = &net->nodes[root];
+    const struct sw_net_places *owner = &net->memory.node[root];
     void *data = sw_net_at(net, again ? owner->data_again : owner->data);
-    for (int i = root; i >= 0; i = net->nodes[i].next_in_place) {
-        struct sw_net_node *node = &net->nodes[i];
-        node->layer.dst.data = data;
-        if (node->saved_again != SW_NO_OFFSET)
-            node->layer.saved = sw_net_at(net, again ? node->saved_again : node->saved);
+    for (int i = root; i >= 0; i = net->aliases.node[i].next_in_place) {
+        const struct sw_net_places *places = &net->memory.node[i];
+        struct sw_layer *l = &net->shapes.node[i].layer;
+        l->dst.data = data;
+        if (places->saved_again != SW_NO_OFFSET)
+            l->saved = sw_net_at(net, again ? places->saved_again : places->saved);
     }
+}
+
+static struct sw_stream *stream_of(const struct sw_net *net, int i)
+{
+    return sw_branches_stream(net->branches, i, net->args.stream);
 }
 
 /* The step as the layer sees it: of its worker's rows, or of all that the group has. */
 static const struct sw_step *step_of(const struct sw_net *net, int i)
 {
-    const struct sw_step *steps = sw_net_at(net, net->step_at);
-    return steps + !sw_net_is_in_rows(net, i);
+    const struct sw_step *steps = sw_net_at(net, net->memory.step_at);
+    return steps + !sw_net_shard_is_in_rows(&net->sharding, i);
 }
 
 /* Of all layers whose outputs lie in that memory, in the order of the first time. */
@@ -30,12 +37,12 @@ static int repeat(struct sw_net *net, int root, struct sw_err *err)
 {
     int rc = SW_OK;
     use_place(net, root, true);
-    for (int i = root; i >= 0 && rc == SW_OK; i = net->nodes[i].next_in_place) {
-        struct sw_layer *l = &net->nodes[i].layer;
+    for (int i = root; i >= 0 && rc == SW_OK; i = net->aliases.node[i].next_in_place) {
+        struct sw_layer *l = &net->shapes.node[i].layer;
         const struct sw_pass pass = {
-            .stream = net->stream, .step = step_of(net, i), .training = true, .again = true};
-        l->scratch = sw_net_at(net, net->nodes[root].repeat_scratch);
-        if (!sw_net_is_bridge(&net->nodes[i])) /* what was sent has been sent */
+            .stream = net->args.stream, .step = step_of(net, i), .training = true, .again = true};
+        l->scratch = sw_net_at(net, net->memory.node[root].repeat_scratch);
+        if (!sw_net_is_bridge(&net->graph.node[i])) /* what was sent has been sent */
             rc = l->type->forward(l, &pass, err);
     }
     return rc;
@@ -55,22 +62,22 @@ static int clear_results(struct sw_stream *stream, const struct sw_layer *l, str
 static int wait_for_readers(struct sw_net *net, int root, struct sw_err *err)
 {
     int rc = SW_OK;
-    for (int i = root; i >= 0 && rc == SW_OK; i = net->nodes[i].next_in_place)
-        if (net->nodes[i].layer.type == &sw_net_bridge_src)
-            rc = sw_net_wait_free(&net->nodes[i], err);
+    for (int i = root; i >= 0 && rc == SW_OK; i = net->aliases.node[i].next_in_place)
+        if (net->graph.node[i].type == &sw_net_bridge_src)
+            rc = sw_bridge_wait_free(&net->shapes.node[i].layer, err);
     return rc;
 }
 
 /* The same of the gradients that node i begins. */
 static int wait_for_givers(struct sw_net *net, int i, struct sw_err *err)
 {
-    const struct sw_net_node *node = &net->nodes[i];
+    const struct sw_net_graph_node *node = &net->graph.node[i];
     int rc = SW_OK;
-    for (int k = 0; k < node->layer.src_count && rc == SW_OK; k++) {
-        const struct sw_net_node *source = &net->nodes[node->src[k]];
-        if (source->layer.type == &sw_net_bridge_dst && source->first_giver == i &&
-            net->stream->dev->host_memory)
-            rc = sw_net_wait_free(source, err);
+    for (int k = 0; k < node->src_count && rc == SW_OK; k++) {
+        int source = node->src[k];
+        if (sw_net_publishes_grad(&net->aliases, source) &&
+            net->aliases.node[source].first_giver == i)
+            rc = sw_bridge_wait_free(&net->shapes.node[source].layer, err);
     }
     return rc;
 }
@@ -78,29 +85,36 @@ static int wait_for_givers(struct sw_net *net, int i, struct sw_err *err)
 /* Gives back what was handed to this worker and used for the last time in this act. */
 static void let_go(struct sw_net *net, int act)
 {
-    for (int i = 0; i < net->count && net->is_handed; i++)
-        if ((net->nodes[i].handed || net->nodes[i].grad_handed) && net->nodes[i].last_use == act)
-            sw_net_let_go(&net->nodes[i]);
+    for (int i = 0; i < net->graph.count && net->aliases.is_handed; i++)
+        if ((net->shapes.node[i].handed || net->aliases.node[i].grad_handed) &&
+            net->memory.node[i].last_use == act)
+            sw_bridge_let_go(&net->shapes.node[i].layer);
 }
 
 static int forward(struct sw_net *net, int i, int phase, struct sw_err *err)
 {
-    struct sw_net_node *node = &net->nodes[i];
-    struct sw_layer *l = &node->layer;
-    const struct sw_pass pass = {.stream = sw_net_stream_of(net, i),
+    const struct sw_net_shape *shape = &net->shapes.node[i];
+    const struct sw_net_alias *alias = &net->aliases.node[i];
+    struct sw_layer *l = &net->shapes.node[i].layer;
+    const struct sw_pass pass = {.stream = stream_of(net, i),
                                  .step = step_of(net, i),
-                                 .training = net->training,
+                                 .training = net->args.training,
                                  .begins = net->mail->step[0].pass_begins,
                                  .phase = phase,
                                  .chain = net->chain_turn};
-    if (node->absent)
+    if (shape->absent)
         return clear_results(pass.stream, l, err);
-    if (node->root == i && node->life != SW_LIFE_KEPT)
+
+    if (alias->root == i && net->schedule.life[i] != SW_LIFE_KEPT)
         use_place(net, i, false);
-    l->scratch = sw_net_at(net, node->forward_scratch);
-    l->sums = sw_net_at(net, node->forward_sums);
-    int rc = node->published && phase == 0 ? wait_for_readers(net, i, err) : SW_OK;
-    return rc == SW_OK ? l->type->forward(l, &pass, err) : rc;
+    l->scratch = sw_net_at(net, net->memory.node[i].forward_scratch);
+    l->sums = sw_net_at(net, net->memory.node[i].forward_sums);
+    int rc = alias->published && phase == 0 ? wait_for_readers(net, i, err) : SW_OK;
+    if (rc == SW_OK)
+        rc = l->type->forward(l, &pass, err);
+    if (rc == SW_OK && shape->handed) /* its views lie there, too */
+        sw_net_use_memory(net, i, l->dst.data);
+    return rc;
 }
 
 /* Backward sees NULL for features that it does not read: their memory may be others' by now, and a
@@ -129,43 +143,44 @@ static void show_again(struct sw_layer *l, void *const hidden[SW_LAYER_SRCS + 1]
 /* What backward wrote aside goes to what others gave before. */
 static int add_asides(struct sw_net *net, int i, struct sw_err *err)
 {
-    struct sw_net_node *node = &net->nodes[i];
-    struct sw_stream *stream = sw_net_stream_of(net, i);
-    struct sw_layer *l = &node->layer;
+    const struct sw_net_shape *shape = &net->shapes.node[i];
+    struct sw_stream *stream = stream_of(net, i);
+    const struct sw_layer *l = &shape->layer;
     int rc = SW_OK;
     for (int k = 0; k < l->src_count && rc == SW_OK; k++)
         /* A connection also runs where its source is not: there it has sent everything away. */
-        if (node->adds_grad[k] && !net->nodes[node->src[k]].absent)
-            rc = sw_op_add(stream, net->nodes[node->src[k]].layer.dst.grad, l->src_grad[k],
+        if (net->aliases.node[i].adds_grad[k] &&
+            !net->shapes.node[net->graph.node[i].src[k]].absent)
+            rc = sw_op_add(stream, l->src[k]->grad, l->src_grad[k],
                            sw_desc_storage(&l->src[k]->desc), err);
     for (int k = 0; k < l->param_count && rc == SW_OK; k++)
-        if (node->adds_param[k])
-            rc = sw_op_add(stream, node->gradient[k], l->param[k].grad,
+        if (shape->adds_param[k])
+            rc = sw_op_add(stream, net->gradient[shape->first_param + k], l->param[k].grad,
                            sw_desc_storage(&l->param[k].layout), err);
     return rc;
 }
 
 static int backward(struct sw_net *net, int i, int phase, struct sw_err *err)
 {
-    struct sw_net_node *node = &net->nodes[i];
-    struct sw_layer *l = &node->layer;
-    const struct sw_pass pass = {.stream = sw_net_stream_of(net, i),
+    const struct sw_net_shape *shape = &net->shapes.node[i];
+    struct sw_layer *l = &net->shapes.node[i].layer;
+    const struct sw_pass pass = {.stream = stream_of(net, i),
                                  .step = step_of(net, i),
                                  .training = true,
                                  .phase = phase,
                                  .chain = net->chain_turn};
     void *hidden[SW_LAYER_SRCS + 1];
     /* Behind the chain's last turn each side has what its gradients are made of. */
-    if (node->absent || (node->chain_link && net->chain_turn == 0))
+    if (shape->absent || (shape->chain_link && net->chain_turn == 0))
         return SW_OK;
-    l->scratch = sw_net_at(net, node->backward_scratch);
-    l->sums = sw_net_at(net, node->backward_sums);
-    int rc = phase == 0 && net->connections > 0 ? wait_for_givers(net, i, err) : SW_OK;
+    l->scratch = sw_net_at(net, net->memory.node[i].backward_scratch);
+    l->sums = sw_net_at(net, net->memory.node[i].backward_sums);
+    int rc = phase == 0 && net->shapes.connections > 0 ? wait_for_givers(net, i, err) : SW_OK;
     hide_unread(l, hidden);
     if (rc == SW_OK)
         rc = l->type->backward(l, &pass, err);
     show_again(l, hidden);
-    bool over = phase + 1 == sw_net_phases(net, i, true);
+    bool over = phase + 1 == sw_net_layer_phases(l, true);
     return rc == SW_OK && over ? add_asides(net, i, err) : rc;
 }
 
@@ -174,7 +189,7 @@ static int backward(struct sw_net *net, int i, int phase, struct sw_err *err)
 /* One that is no pass. */
 static int run_act(struct sw_net *net, int act, struct sw_err *err)
 {
-    const struct sw_act *a = &net->schedule->acts[act];
+    const struct sw_act *a = &net->schedule.acts[act];
     int rc;
     if (a->kind == SW_ACT_REPEAT) {
         rc = repeat(net, a->node, err);
@@ -184,26 +199,27 @@ static int run_act(struct sw_net *net, int act, struct sw_err *err)
         rc = sw_swap_run(net, a, err);
     }
     let_go(net, act);
-    return rc == SW_OK ? rc : sw_err_prefix(err, rc, "layer %s", net->nodes[a->node].layer.name);
+    return rc == SW_OK ? rc : sw_err_prefix(err, rc, "layer %s", net->graph.node[a->node].name);
 }
 
 int sw_net_run_phase(struct sw_net *net, int i, bool back, int phase, struct sw_err *err)
 {
-    const struct sw_net_schedule *s = net->schedule;
-    int pass = back ? 2 * net->count - 1 - i : i, own = back ? s->backward_at[i] : s->forward_at[i];
+    const struct sw_net_schedule *s = &net->schedule;
+    int pass = back ? 2 * net->graph.count - 1 - i : i,
+        own = back ? s->backward_at[i] : s->forward_at[i];
     int rc = SW_OK;
     for (int a = s->pass[pass]; a < own && phase == 0 && rc == SW_OK; a++)
         rc = run_act(net, a, err);
     if (rc != SW_OK)
         return rc;
-    rc = sw_branches_enter(net->branches, i, back, phase, err);
+    rc = sw_branch_enter(net->order, i, back, phase, err);
     if (rc == SW_OK)
         rc = back ? backward(net, i, phase, err) : forward(net, i, phase, err);
     if (rc == SW_OK)
-        rc = sw_branches_leave(net->branches, i, back, phase, err);
+        rc = sw_branch_leave(net->order, i, back, phase, err);
     if (rc != SW_OK)
-        return sw_err_prefix(err, rc, "layer %s", net->nodes[i].layer.name);
-    bool over = phase + 1 == sw_net_phases(net, i, back);
+        return sw_err_prefix(err, rc, "layer %s", net->graph.node[i].name);
+    bool over = phase + 1 == sw_net_layer_phases(&net->shapes.node[i].layer, back);
     if (over)
         let_go(net, own);
     for (int a = own + 1; a < s->pass[pass + 1] && over && rc == SW_OK; a++)
@@ -214,7 +230,7 @@ int sw_net_run_phase(struct sw_net *net, int i, bool back, int phase, struct sw_
 static int run_phases(struct sw_net *net, int i, bool back, struct sw_err *err)
 {
     int rc = SW_OK;
-    for (int p = 0; p < sw_net_phases(net, i, back) && rc == SW_OK; p++)
+    for (int p = 0; p < sw_net_layer_phases(&net->shapes.node[i].layer, back) && rc == SW_OK; p++)
         rc = sw_net_run_phase(net, i, back, p, err);
     return rc;
 }

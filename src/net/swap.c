@@ -9,7 +9,7 @@
  *
  * Every feature that is copied out is waited for on its way in, so a step's copies are all done,
  * for whoever is behind the compute stream, when the step is. */
-#include "net/schedule.h"
+#include "net/net_private.h"
 
 #include "base/os.h"
 
@@ -32,21 +32,21 @@ static int make_events(struct sw_swap *s, struct moving *m, struct sw_err *err)
     return rc;
 }
 
-int sw_swap_new(struct sw_net *net, struct sw_swap **out, struct sw_err *err)
+int sw_swap_new(const struct sw_net *net, struct sw_swap **out, struct sw_err *err)
 {
     struct sw_swap *s = sw_calloc(1, sizeof *s);
     if (!s)
         return sw_err_nomem(err, "copies of features", sizeof *s);
-    s->dev = net->stream->dev;
-    s->count = net->count;
-    s->of = sw_calloc((size_t)net->count, sizeof *s->of);
+    s->dev = net->args.stream->dev;
+    s->count = net->graph.count;
+    s->of = sw_calloc((size_t)net->graph.count, sizeof *s->of);
     int rc = s->of ? SW_OK : sw_err_nomem(err, "copies of features", sizeof *s->of);
     if (rc == SW_OK)
         rc = sw_stream_new(s->dev, 1, &s->out, err);
     if (rc == SW_OK)
         rc = sw_stream_new(s->dev, 1, &s->in, err);
-    for (int i = 0; i < net->count && rc == SW_OK; i++)
-        if (net->nodes[i].host_at != SW_NO_OFFSET)
+    for (int i = 0; i < net->graph.count && rc == SW_OK; i++)
+        if (net->memory.node[i].host_at != SW_NO_OFFSET)
             rc = make_events(s, &s->of[i], err);
     if (rc != SW_OK) {
         sw_swap_free(s);
@@ -89,25 +89,27 @@ static int follow(struct sw_stream *behind, struct sw_stream *ahead, struct sw_e
 
 static int start_out(struct sw_net *net, int root, struct sw_err *err)
 {
-    const struct sw_net_node *node = &net->nodes[root];
+    const struct sw_net_places *places = &net->memory.node[root];
+    const struct sw_desc *d = &net->shapes.node[root].layer.dst.desc;
     struct sw_swap *s = net->swap;
-    int rc = follow(s->out, net->stream, s->of[root].made, err);
+    int rc = follow(s->out, net->args.stream, s->of[root].made, err);
     if (rc == SW_OK)
-        rc = sw_copy(s->out, s->memory + node->host_at, sw_net_at(net, node->data),
-                     sw_desc_bytes(&node->layer.dst.desc), err);
+        rc = sw_copy(s->out, s->memory + places->host_at, sw_net_at(net, places->data),
+                     sw_desc_bytes(d), err);
     return rc == SW_OK ? sw_event_record(s->out, s->of[root].left, err) : rc;
 }
 
 static int start_in(struct sw_net *net, int root, struct sw_err *err)
 {
-    const struct sw_net_node *node = &net->nodes[root];
+    const struct sw_net_places *places = &net->memory.node[root];
+    const struct sw_desc *d = &net->shapes.node[root].layer.dst.desc;
     struct sw_swap *s = net->swap;
-    int rc = follow(s->in, net->stream, s->of[root].ready, err);
+    int rc = follow(s->in, net->args.stream, s->of[root].ready, err);
     if (rc == SW_OK)
         rc = sw_event_wait(s->in, s->of[root].left, err);
     if (rc == SW_OK)
-        rc = sw_copy(s->in, sw_net_at(net, node->data_again), s->memory + node->host_at,
-                     sw_desc_bytes(&node->layer.dst.desc), err);
+        rc = sw_copy(s->in, sw_net_at(net, places->data_again), s->memory + places->host_at,
+                     sw_desc_bytes(d), err);
     return rc == SW_OK ? sw_event_record(s->in, s->of[root].back, err) : rc;
 }
 
@@ -120,8 +122,8 @@ int sw_swap_run(struct sw_net *net, const struct sw_act *act, struct sw_err *err
     case SW_ACT_IN:
         return start_in(net, act->node, err);
     case SW_ACT_WAIT_OUT:
-        return sw_event_wait(net->stream, m->left, err);
+        return sw_event_wait(net->args.stream, m->left, err);
     default:
-        return sw_event_wait(net->stream, m->back, err);
+        return sw_event_wait(net->args.stream, m->back, err);
     }
 }

@@ -4,7 +4,7 @@
  * which find out whoever touches what another stream may still use. */
 #include "unit/device/sim_support.h"
 
-#include "net/branches.h"
+#include "net/net_private.h"
 #include "net_support.h"
 #include "random_net.h"
 
@@ -152,7 +152,7 @@ static const char *const chain = WORLD_INPUTS CONV("one", "image", "3", "1")
 static bool waits_for(const struct sw_net *net, const char *layer, bool back, const char *other)
 {
     for (int k = 0, n;
-         (n = sw_branches_wait_of(net->branches, sw_net_find(net, layer), back, k)) >= 0; k++)
+         (n = sw_branch_order_wait_of(net->order, sw_net_find(net, layer), back, k)) >= 0; k++)
         if (n == sw_net_find(net, other))
             return true;
     return false;
@@ -232,15 +232,15 @@ static void a_missing_wait_is_found(void **state)
             int i = pass / 2;
             bool back = pass % 2;
             if ((back && !sw_net_has_backward(g.net, i)) ||
-                sw_branches_wait_of(g.net->branches, i, back, k) < 0) {
+                sw_branch_order_wait_of(g.net->order, i, back, k) < 0) {
                 gpu_close(&g);
                 break;
             }
             print_message(
                 "%s of %s without its wait for %s\n", back ? "backward" : "forward",
                 sw_net_layer(g.net, i)->name,
-                sw_net_layer(g.net, sw_branches_wait_of(g.net->branches, i, back, k))->name);
-            sw_branches_drop_wait(g.net->branches, i, back, k);
+                sw_net_layer(g.net, sw_branch_order_wait_of(g.net->order, i, back, k))->name);
+            sw_branch_order_drop_wait(g.net->order, i, back, k);
             dropped++;
             assert_int_equal(run_step(&g, &err), SW_ERR_INVALID);
             assert_says(&err, "no event between");

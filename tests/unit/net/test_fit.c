@@ -5,7 +5,7 @@
 #include "net_support.h"
 #include "random_net.h"
 
-#include "net/memory.h"
+#include "net/memory/blocks.h"
 #include "unit/faulty_os.h"
 
 enum { NETS = 90, STEPS = 3, BUDGETS = 5 };
@@ -157,11 +157,11 @@ static void copies_over_a_fast_link_take_no_time(void **state)
     const struct sw_net_cost cost = sw_net_cost(w.net);
     assert_true(cost.swapped > 0);
     assert_int_equal(cost.repeated, 0);
-    for (int i = 0; i < w.net->count; i++)
-        if (w.net->nodes[i].host_at != SW_NO_OFFSET)
-            assert_true(is_overlapped(w.net->schedule, i));
-    double alone = sw_net_schedule_seconds(kept.net->schedule, &rates);
-    double beside = sw_net_schedule_seconds(w.net->schedule, &rates);
+    for (int i = 0; i < w.net->graph.count; i++)
+        if (w.net->memory.node[i].host_at != SW_NO_OFFSET)
+            assert_true(is_overlapped(&w.net->schedule, i));
+    double alone = sw_net_schedule_seconds(&kept.net->schedule, &rates);
+    double beside = sw_net_schedule_seconds(&w.net->schedule, &rates);
     assert_true(beside <= alone * (1 + 1e-9));
     world_free(&kept);
     world_free(&w);
@@ -174,9 +174,10 @@ enum { MOST_FEATURES = 6 };
 
 /* Every feature's life in turn, like the digits of a number. */
 struct choices {
-    struct sw_net *net;
+    const struct sw_net_aliases *aliases;
     const struct sw_net_rates *rates;
     struct sw_net_schedule schedule;
+    struct sw_net_memory memory;
     struct sw_blocks blocks;
     int root[RANDOM_LAYERS * 3], count;
 };
@@ -184,20 +185,19 @@ struct choices {
 static bool may_have(const struct choices *c, int root, enum sw_life life)
 {
     return life == SW_LIFE_KEPT       ? true
-           : life == SW_LIFE_REPEATED ? sw_net_can_repeat(c->net, root)
-                                      : sw_net_can_swap(c->net, root, c->rates);
+           : life == SW_LIFE_REPEATED ? sw_net_can_repeat(c->aliases, root)
+                                      : sw_net_can_swap(c->aliases, root, c->rates);
 }
 
 static bool next_choice(struct choices *c)
 {
     for (int i = 0; i < c->count; i++) {
-        struct sw_net_node *node = &c->net->nodes[c->root[i]];
-        int life = (int)node->life + 1;
+        int life = (int)c->schedule.life[c->root[i]] + 1;
         while (life <= SW_LIFE_SWAPPED_LATE && !may_have(c, c->root[i], (enum sw_life)life))
             life++;
         bool over = life > SW_LIFE_SWAPPED_LATE;
-        for (int j = c->root[i]; j >= 0; j = c->net->nodes[j].next_in_place)
-            c->net->nodes[j].life = over ? SW_LIFE_KEPT : (enum sw_life)life;
+        for (int j = c->root[i]; j >= 0; j = c->aliases->node[j].next_in_place)
+            c->schedule.life[j] = over ? SW_LIFE_KEPT : (enum sw_life)life;
         if (!over)
             return true;
     }
@@ -207,7 +207,7 @@ static bool next_choice(struct choices *c)
 static size_t arena_of(struct choices *c, double *seconds)
 {
     sw_net_schedule_make(&c->schedule, c->rates);
-    sw_blocks_find(&c->blocks, &c->schedule, c->net);
+    sw_blocks_find(&c->blocks, &c->schedule, &c->memory);
     *seconds = sw_net_schedule_seconds(&c->schedule, c->rates);
     size_t scratch;
     return sw_blocks_place(&c->blocks, &scratch);
@@ -220,13 +220,14 @@ static double try_all(const char *text, const struct plan_of_world *plan,
 {
     struct world w = world_open(text, plan);
     struct sw_err err;
-    struct choices c = {.net = w.net, .rates = rates};
+    struct choices c = {.aliases = &w.net->aliases, .rates = rates};
     double best = INFINITY;
     *least = SIZE_MAX;
-    ASSERT_OK(sw_net_schedule_init(&c.schedule, w.net, &err));
-    ASSERT_OK(sw_blocks_init(&c.blocks, w.net, &err));
-    for (int i = 0; i < w.net->count; i++)
-        if (w.net->nodes[i].root == i &&
+    ASSERT_OK(sw_net_schedule_init(&c.schedule, c.aliases, &err));
+    ASSERT_OK(sw_net_memory_init(&c.memory, w.net->graph.count, &err));
+    ASSERT_OK(sw_blocks_init(&c.blocks, c.aliases, NULL, false, &err));
+    for (int i = 0; i < w.net->graph.count; i++)
+        if (c.aliases->node[i].root == i &&
             (may_have(&c, i, SW_LIFE_REPEATED) || may_have(&c, i, SW_LIFE_SWAPPED)))
             c.root[c.count++] = i;
     while (c.count <= MOST_FEATURES) {
@@ -239,6 +240,7 @@ static double try_all(const char *text, const struct plan_of_world *plan,
             break;
     }
     sw_net_schedule_fini(&c.schedule);
+    sw_net_memory_fini(&c.memory);
     sw_blocks_fini(&c.blocks);
     world_free(&w);
     return best;
@@ -257,7 +259,7 @@ static void compare_with_all(const char *text, const struct plan_of_world *plan,
     double want = try_all(text, plan, rates, budget, &ignored);
     struct world w = world_open(text, plan);
     bool fits = fit_world(&w, budget, rates).fits;
-    double have = sw_net_schedule_seconds(w.net->schedule, rates);
+    double have = sw_net_schedule_seconds(&w.net->schedule, rates);
     t->budgets++;
     t->met += fits;
     t->best += fits && have <= want * (1 + 1e-9);

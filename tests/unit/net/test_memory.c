@@ -31,28 +31,31 @@ static int64_t own_block(size_t *end, size_t bytes)
 static void spread(struct sw_net *net)
 {
     size_t end = 0;
-    for (int i = 0; i < net->count; i++) {
-        struct sw_net_node *node = &net->nodes[i];
-        struct sw_layer *l = &node->layer;
+    for (int i = 0; i < net->graph.count; i++) {
+        const struct sw_net_shape *shape = &net->shapes.node[i];
+        struct sw_net_alias *alias = &net->aliases.node[i];
+        struct sw_net_places *places = &net->memory.node[i];
+        const struct sw_layer *l = &shape->layer;
         size_t bytes = sw_desc_bytes(&l->dst.desc);
-        node->in_place = node->fused; /* its source has computed it */
-        node->root = node->in_place ? net->nodes[node->src[0]].root : i;
-        node->grad_in_place = false;
-        node->data = own_block(&end, bytes);
-        if (node->needs_grad)
-            node->grad = own_block(&end, bytes);
-        node->saved = own_block(&end, l->saved_bytes);
-        node->forward_scratch = own_block(&end, l->scratch_bytes);
-        node->backward_scratch = own_block(&end, l->scratch_bytes);
-        node->forward_sums = own_block(&end, (size_t)l->sum_count * sizeof(double));
-        node->backward_sums = own_block(&end, (size_t)l->sum_count * sizeof(double));
+        alias->in_place = shape->fused; /* its source has computed it */
+        alias->root = alias->in_place ? net->aliases.node[net->graph.node[i].src[0]].root : i;
+        alias->grad_in_place = false;
+        places->data = own_block(&end, bytes);
+        if (shape->needs_grad)
+            places->grad = own_block(&end, bytes);
+        places->saved = own_block(&end, l->saved_bytes);
+        places->forward_scratch = own_block(&end, l->scratch_bytes);
+        places->backward_scratch = own_block(&end, l->scratch_bytes);
+        places->forward_sums = own_block(&end, (size_t)l->sum_count * sizeof(double));
+        places->backward_sums = own_block(&end, (size_t)l->sum_count * sizeof(double));
         for (int k = 0; k < l->src_count; k++)
-            if (node->adds_grad[k])
-                node->aside[k] = own_block(&end, sw_desc_bytes(&l->src[k]->desc));
+            if (alias->adds_grad[k])
+                places->aside[k] = own_block(&end, sw_desc_bytes(&l->src[k]->desc));
     }
-    net->pairs_at = own_block(&end, (size_t)net->pair_count * sizeof(struct sw_result));
-    net->step_at = own_block(&end, sizeof net->mail->step);
-    net->arena_bytes = end;
+    net->memory.pairs_at =
+        own_block(&end, (size_t)net->shapes.pair_count * sizeof(struct sw_result));
+    net->memory.step_at = own_block(&end, sizeof net->mail->step);
+    net->memory.arena_bytes = end;
 }
 
 static void assert_same_results(const char *text, const struct world *a, const struct world *b)
@@ -154,37 +157,38 @@ struct lives {
     int count;
 };
 
-static void add_life(struct lives *s, const struct sw_net_node *node, const char *what,
+static void add_life(struct lives *s, const struct sw_net_graph_node *node, const char *what,
                      const void *from, size_t bytes, int first, int last, int taken_over)
 {
     if (from && bytes)
-        s->at[s->count++] =
-            (struct life){node->layer.name, what, from, bytes, first, last, taken_over};
+        s->at[s->count++] = (struct life){node->name, what, from, bytes, first, last, taken_over};
 }
 
 static int backward_moment(const struct sw_net *net, int i)
 {
-    return 2 * net->count - 1 - i;
+    return 2 * net->graph.count - 1 - i;
 }
 
 /* Has the node no output of its own? */
-static bool is_view(const struct sw_net_node *node)
+static bool is_view(const struct sw_net *net, int i)
 {
-    return node->in_place && node->layer.view;
+    return net->aliases.node[i].in_place && net->shapes.node[i].layer.view;
 }
 
 static int last_reading(const struct sw_net *net, int i)
 {
-    const struct sw_layer *l = &net->nodes[i].layer;
-    int last = net->nodes[i].has_backward && l->backward_reads_dst ? backward_moment(net, i) : i;
-    for (int j = 0; j < net->count; j++)
-        for (int k = 0; k < net->nodes[j].layer.src_count; k++) {
-            const struct sw_net_node *reader = &net->nodes[j];
-            bool again = reader->has_backward && reader->layer.backward_reads_src >> k & 1;
+    const struct sw_layer *l = &net->shapes.node[i].layer;
+    int last =
+        net->shapes.node[i].has_backward && l->backward_reads_dst ? backward_moment(net, i) : i;
+    for (int j = 0; j < net->graph.count; j++)
+        for (int k = 0; k < net->graph.node[j].src_count; k++) {
+            const struct sw_net_graph_node *reader = &net->graph.node[j];
+            const struct sw_net_shape *shape = &net->shapes.node[j];
+            bool again = shape->has_backward && shape->layer.backward_reads_src >> k & 1;
             int moment = again ? backward_moment(net, j) : j;
             if (reader->src[k] == i && moment > last)
                 last = moment;
-            if (reader->src[0] == i && is_view(reader) && last_reading(net, j) > last)
+            if (reader->src[0] == i && is_view(net, j) && last_reading(net, j) > last)
                 last = last_reading(net, j);
         }
     return last;
@@ -194,49 +198,51 @@ static int last_reading(const struct sw_net *net, int i)
 static int first_gradient(const struct sw_net *net, int i)
 {
     int first = -1;
-    for (int j = 0; j < net->count; j++)
-        for (int k = 0; k < net->nodes[j].layer.src_count; k++)
-            if (net->nodes[j].src[k] == i && net->nodes[j].layer.src_grad[k])
+    for (int j = 0; j < net->graph.count; j++)
+        for (int k = 0; k < net->graph.node[j].src_count; k++)
+            if (net->graph.node[j].src[k] == i && net->shapes.node[j].layer.src_grad[k])
                 first = backward_moment(net, j);
     return first;
 }
 
 static bool writes_gradient_in_place(const struct sw_net *net, int i)
 {
-    return sw_net_shares_grad(net, i);
+    return sw_net_shares_grad(&net->aliases, i);
 }
 
 static void find_lives(const struct sw_net *net, struct lives *s)
 {
     s->count = 0;
-    for (int i = 0; i < net->count; i++) {
-        const struct sw_net_node *node = &net->nodes[i];
-        const struct sw_layer *l = &node->layer;
+    for (int i = 0; i < net->graph.count; i++) {
+        const struct sw_net_graph_node *node = &net->graph.node[i];
+        const struct sw_net_places *places = &net->memory.node[i];
+        const struct sw_layer *l = &net->shapes.node[i].layer;
+        bool has_backward = net->shapes.node[i].has_backward;
         size_t bytes = sw_desc_bytes(&l->dst.desc);
         int back = backward_moment(net, i), first = first_gradient(net, i);
         bool input = l->type->role == SW_ROLE_INPUT;
         /* An input is the batch itself, or a copy that is made before the first layer runs. */
-        if (input ? !net->stream->dev->host_memory : !is_view(node))
+        if (input ? !net->args.stream->dev->host_memory : !is_view(net, i))
             add_life(s, node, "output", l->dst.data, bytes, input ? 0 : i, last_reading(net, i),
-                     node->in_place ? i : -1);
+                     net->aliases.node[i].in_place ? i : -1);
         if (first >= 0)
             add_life(s, node, "gradient", l->dst.grad, bytes, first, back,
                      writes_gradient_in_place(net, i) ? first : -1);
-        add_life(s, node, "saved", l->saved, l->saved_bytes, i, node->has_backward ? back : i, -1);
+        add_life(s, node, "saved", l->saved, l->saved_bytes, i, has_backward ? back : i, -1);
         if (l->scratch_bytes)
-            add_life(s, node, "scratch", net->arena + node->forward_scratch, l->scratch_bytes, i, i,
-                     -1);
-        if (l->scratch_bytes && node->has_backward)
-            add_life(s, node, "backward scratch", net->arena + node->backward_scratch,
+            add_life(s, node, "scratch", net->arena + places->forward_scratch, l->scratch_bytes, i,
+                     i, -1);
+        if (l->scratch_bytes && has_backward)
+            add_life(s, node, "backward scratch", net->arena + places->backward_scratch,
                      l->scratch_bytes, back, back, -1);
         size_t sums_bytes = (size_t)l->sum_count * sizeof(double);
         if (sums_bytes)
-            add_life(s, node, "sums", net->arena + node->forward_sums, sums_bytes, i, i, -1);
-        if (sums_bytes && node->has_backward)
-            add_life(s, node, "backward sums", net->arena + node->backward_sums, sums_bytes, back,
+            add_life(s, node, "sums", net->arena + places->forward_sums, sums_bytes, i, i, -1);
+        if (sums_bytes && has_backward)
+            add_life(s, node, "backward sums", net->arena + places->backward_sums, sums_bytes, back,
                      back, -1);
         for (int k = 0; k < l->src_count; k++)
-            if (node->adds_grad[k])
+            if (net->aliases.node[i].adds_grad[k])
                 add_life(s, node, "gradient aside", l->src_grad[k], sw_desc_bytes(&l->src[k]->desc),
                          back, back, -1);
     }
@@ -257,7 +263,7 @@ static void check_lives(const struct sw_net *net, const char *text)
     for (int i = 0; i < s.count; i++) {
         const struct life *a = &s.at[i];
         assert_true(a->from >= net->arena);
-        assert_true(a->from + a->bytes <= net->arena + net->arena_bytes);
+        assert_true(a->from + a->bytes <= net->arena + net->memory.arena_bytes);
         assert_int_equal((uintptr_t)a->from % 64, 0);
         for (int j = i + 1; j < s.count; j++) {
             const struct life *b = &s.at[j];
@@ -293,7 +299,7 @@ static void blocks_that_live_together_are_apart(void **state)
         size_t most = 0, sum = 0, pages = 2 * PAGE;
         check_lives(w.net, text);
         find_lives(w.net, &s);
-        for (int m = 0; m < 2 * w.net->count; m++)
+        for (int m = 0; m < 2 * w.net->graph.count; m++)
             most = bytes_alive(&s, m) > most ? bytes_alive(&s, m) : most;
         for (int i = 0; i < s.count; i++) {
             sum += s.at[i].bytes;
@@ -320,9 +326,9 @@ static void a_plan_is_the_same_every_time(void **state)
         struct plan_of_world plan = plan_for(seed);
         struct world a = world_open(text, &plan), b = world_open(text, &plan);
         assert_int_equal(sw_net_arena_bytes(a.net), sw_net_arena_bytes(b.net));
-        for (int i = 0; i < a.net->count; i++) {
-            assert_int_equal(a.net->nodes[i].data, b.net->nodes[i].data);
-            assert_int_equal(a.net->nodes[i].grad, b.net->nodes[i].grad);
+        for (int i = 0; i < a.net->graph.count; i++) {
+            assert_int_equal(a.net->memory.node[i].data, b.net->memory.node[i].data);
+            assert_int_equal(a.net->memory.node[i].grad, b.net->memory.node[i].grad);
         }
         world_free(&a);
         world_free(&b);

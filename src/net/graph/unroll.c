@@ -10,7 +10,7 @@
  *
  * Steps run one after the other, each through all of its layers, so that what reads an early step
  * can begin while others are at later ones. */
-#include "net/net_private.h"
+#include "net/graph/stages.h"
 
 #include "base/hash.h"
 #include "base/os.h"
@@ -19,7 +19,8 @@
 enum { NONE = -1 };
 
 struct unrolling {
-    struct sw_net *net; /* its nodes are made here */
+    struct sw_net_graph *graph; /* its nodes are made here */
+    bool carry;                 /* recurrent layers go on from pass to pass in any event */
     const struct sw_net_graph_layer *layers;
     int count, capacity;
     /* Of each layer, owned: its first node; the sequence of its steps; the first node of the steps
@@ -73,14 +74,14 @@ int sw_net_step_sources(const struct sw_net_graph_layer *l, int64_t step)
 
 static int make_room(struct unrolling *u)
 {
-    struct sw_net *net = u->net;
-    if (net->count < u->capacity)
+    struct sw_net_graph *g = u->graph;
+    if (g->count < u->capacity)
         return SW_OK;
     int more = 2 * u->capacity + 16;
-    struct sw_net_node *nodes = sw_realloc_array(net->nodes, (size_t)more, sizeof *nodes);
+    struct sw_net_graph_node *nodes = sw_realloc_array(g->node, (size_t)more, sizeof *nodes);
     if (!nodes)
         return sw_err_nomem(u->err, "the layers", (size_t)more * sizeof *nodes);
-    net->nodes = nodes;
+    g->node = nodes;
     u->capacity = more;
     return SW_OK;
 }
@@ -95,46 +96,47 @@ static int add_node(struct unrolling *u, const struct sw_section *section,
         sw_free(name);
         return NONE;
     }
-    int at = u->net->count++;
-    struct sw_net_node *node = &u->net->nodes[at];
-    *node = (struct sw_net_node){.section = section, .owned_name = name, .step = -1};
-    node->layer = (struct sw_layer){
+    int at = u->graph->count++;
+    struct sw_net_graph_node *node = &u->graph->node[at];
+    *node = (struct sw_net_graph_node){
         .name = name ? name : section->name,
         .home = section->name,
+        .section = section,
         .type = type ? type : (const struct sw_layer_type *)(const void *)section->type[0],
-        .conf = type ? NULL : section->conf[0]};
-    node->layer.id = sw_hash_name(node->layer.name);
+        .conf = type ? NULL : section->conf[0],
+        .owned_name = name,
+        .step = -1};
     return at;
 }
 
 static void add_source(struct unrolling *u, int node, int source)
 {
-    struct sw_net_node *n = &u->net->nodes[node];
-    n->src[n->layer.src_count++] = source;
+    struct sw_net_graph_node *n = &u->graph->node[node];
+    n->src[n->src_count++] = source;
 }
 
 /* The losses of all steps together have the loss's weight. */
-static int share_weight(struct unrolling *u, struct sw_net_node *node, int64_t steps)
+static int share_weight(struct unrolling *u, struct sw_net_graph_node *node, int64_t steps)
 {
-    const struct sw_type *type = &node->layer.type->base;
+    const struct sw_type *type = &node->type->base;
     const struct sw_opt *o = type->opts;
-    if (node->layer.type->role != SW_ROLE_LOSS || steps < 2)
+    if (node->type->role != SW_ROLE_LOSS || steps < 2)
         return SW_OK;
     while (o && o->key && !sw_str_eq(o->key, "weight"))
         o++;
     if (!o || !o->key) {
         if (!sw_net_is_later_step(node))
-            sw_recipe_error(u->net->recipe, node->section, "unroll",
+            sw_recipe_error(u->graph->recipe, node->section, "unroll",
                             "%s has no weight that its steps could share", type->name);
-        return sw_recipe_verdict(u->net->recipe, u->err);
+        return sw_recipe_verdict(u->graph->recipe, u->err);
     }
     node->owned_conf = sw_calloc(1, type->conf_bytes);
     if (!node->owned_conf)
         return sw_err_nomem(u->err, "a loss", type->conf_bytes);
-    memcpy(node->owned_conf, node->layer.conf, type->conf_bytes);
+    memcpy(node->owned_conf, node->conf, type->conf_bytes);
     double *weight = (double *)(void *)((char *)node->owned_conf + o->offset);
     *weight /= (double)steps;
-    node->layer.conf = node->owned_conf;
+    node->conf = node->owned_conf;
     return SW_OK;
 }
 
@@ -142,7 +144,7 @@ static int share_weight(struct unrolling *u, struct sw_net_node *node, int64_t s
 static int add_layer(struct unrolling *u, int i)
 {
     const struct sw_net_graph_layer *l = &u->layers[i];
-    u->first[i] = u->net->count;
+    u->first[i] = u->graph->count;
     for (int64_t t = 0; t < copies_of(l); t++) {
         char *name = l->steps > 0 ? sw_format("%s@%lld", l->section->name, (long long)t) : NULL;
         if (l->steps > 0 && !name)
@@ -151,9 +153,9 @@ static int add_layer(struct unrolling *u, int i)
         if (at == NONE)
             return SW_ERR_NOMEM;
         if (l->steps > 0) {
-            u->net->nodes[at].step = (int)t;
-            u->net->nodes[at].steps = (int)l->steps;
-            int rc = share_weight(u, &u->net->nodes[at], l->steps);
+            u->graph->node[at].step = (int)t;
+            u->graph->node[at].steps = (int)l->steps;
+            int rc = share_weight(u, &u->graph->node[at], l->steps);
             if (rc != SW_OK)
                 return rc;
         }
@@ -173,12 +175,12 @@ static int64_t handed_on(const struct sw_net_graph_layer *l)
 static int show(struct unrolling *u, int i, int node)
 {
     const struct sw_section *s = u->layers[i].section;
-    int at = add_node(u, s, &sw_net_front, sw_format("%s.h", u->net->nodes[node].layer.name));
+    int at = add_node(u, s, &sw_net_front, sw_format("%s.h", u->graph->node[node].name));
     if (at == NONE)
         return NONE;
-    u->net->nodes[at].step = u->net->nodes[node].step;
-    u->net->nodes[at].steps = u->net->nodes[node].steps;
-    u->net->nodes[at].width = type_of(&u->layers[i])->width(s->conf[0]);
+    u->graph->node[at].step = u->graph->node[node].step;
+    u->graph->node[at].steps = u->graph->node[node].steps;
+    u->graph->node[at].width = type_of(&u->layers[i])->width(s->conf[0]);
     add_source(u, at, node);
     return at;
 }
@@ -213,7 +215,7 @@ static int add_join(struct unrolling *u, int i, const int *parts, int count, int
     int at = add_node(u, s, &sw_net_join, name);
     if (at == NONE)
         return NONE;
-    u->net->nodes[at].joins_joins = level > 0;
+    u->graph->node[at].joins_joins = level > 0;
     for (int k = 0; k < count; k++)
         add_source(u, at, parts[k]);
     return at;
@@ -257,10 +259,10 @@ static int take(struct unrolling *u, int i, const struct sw_net_graph_layer *rea
             if (at == NONE)
                 return NONE;
             u->taken[i] = step == 0 ? at : u->taken[i];
-            u->net->nodes[at].step = (int)step;
-            u->net->nodes[at].steps = (int)reader->steps;
-            u->net->nodes[at].of = s->name;
-            u->net->nodes[at].layer.home = s->name;
+            u->graph->node[at].step = (int)step;
+            u->graph->node[at].steps = (int)reader->steps;
+            u->graph->node[at].of = s->name;
+            u->graph->node[at].home = s->name;
             add_source(u, at, u->first[i]);
         }
     }
@@ -271,7 +273,7 @@ static int take(struct unrolling *u, int i, const struct sw_net_graph_layer *rea
 static int64_t width_of(const struct unrolling *u, int i, bool *seen)
 {
     const struct sw_net_graph_layer *l = &u->layers[i];
-    const struct sw_layer_type *type = u->net->nodes[u->first[i]].layer.type;
+    const struct sw_layer_type *type = u->graph->node[u->first[i]].type;
     int64_t width = type->width ? type->width(l->section->conf[0]) : 0;
     if (seen[i] || width > 0)
         return seen[i] ? 0 : width;
@@ -297,13 +299,13 @@ static int begin(struct unrolling *u, int i, bool carries)
     int64_t width = handed_on(l) > 0 ? handed_on(l) : width_of(u, i, seen);
     sw_free(seen);
     if (width == 0)
-        sw_recipe_error(u->net->recipe, l->section, NULL,
+        sw_recipe_error(u->graph->recipe, l->section, NULL,
                         "its step before is read, but nothing on the way to it says how many "
                         "features it has: let an inner_product make them");
-    u->net->nodes[at].width = width > 0 ? width : 1;
-    u->net->nodes[at].carries = carries;
+    u->graph->node[at].width = width > 0 ? width : 1;
+    u->graph->node[at].carries = carries;
     for (int64_t t = 0; t < l->steps; t++)
-        u->net->nodes[u->first[i] + t].width = u->net->nodes[at].width;
+        u->graph->node[u->first[i] + t].width = u->graph->node[at].width;
     u->begins[i] = at;
     if (!carries)
         return at;
@@ -345,7 +347,7 @@ static int source_of(struct unrolling *u, int i, int k, int64_t t)
     case SW_PREVIOUS:
     case SW_STATEFUL:
         if (t == 0)
-            return read_begin(u, i, j, l->how[k] == SW_STATEFUL || u->net->carry);
+            return read_begin(u, i, j, l->how[k] == SW_STATEFUL || u->carry);
         return i == j ? u->first[j] + (int)t - 1 : output_of(u, j, t - 1);
     }
     return from->steps > 0 ? join(u, j) : u->first[j];
@@ -368,10 +370,10 @@ static int add_sources(struct unrolling *u, int i)
 /* ---- Order ---- */
 
 /* The first step stands before the others, whose parameters it has. */
-static bool is_ready(const struct sw_net *net, int i, const int *place, int own_first)
+static bool is_ready(const struct sw_net_graph *g, int i, const int *place, int own_first)
 {
-    const struct sw_net_node *node = &net->nodes[i];
-    for (int k = 0; k < node->layer.src_count; k++)
+    const struct sw_net_graph_node *node = &g->node[i];
+    for (int k = 0; k < node->src_count; k++)
         if (place[node->src[k]] == NONE)
             return false;
     return own_first == i || place[own_first] != NONE;
@@ -380,11 +382,11 @@ static bool is_ready(const struct sw_net *net, int i, const int *place, int own_
 /* The next node: of those that are ready one of the lowest step, the first of them. */
 static int choose(const struct unrolling *u, const int *place, const int *own_first)
 {
-    const struct sw_net *net = u->net;
+    const struct sw_net_graph *g = u->graph;
     int best = NONE;
-    for (int i = 0; i < net->count; i++)
-        if (place[i] == NONE && (best == NONE || net->nodes[i].step < net->nodes[best].step) &&
-            is_ready(net, i, place, own_first[i]))
+    for (int i = 0; i < g->count; i++)
+        if (place[i] == NONE && (best == NONE || g->node[i].step < g->node[best].step) &&
+            is_ready(g, i, place, own_first[i]))
             best = i;
     return best;
 }
@@ -394,37 +396,37 @@ static void say_cycle(struct unrolling *u, const int *place)
     int i = 0;
     while (place[i] != NONE)
         i++;
-    sw_recipe_error(u->net->recipe, u->net->nodes[i].section, "src",
+    sw_recipe_error(u->graph->recipe, u->graph->node[i].section, "src",
                     "the layer depends on its own output: a cycle through all steps");
 }
 
 static int order(struct unrolling *u)
 {
-    struct sw_net *net = u->net;
-    size_t n = (size_t)net->count + 1;
+    struct sw_net_graph *g = u->graph;
+    size_t n = (size_t)g->count + 1;
     int *place = sw_calloc(n, sizeof *place), *own_first = sw_calloc(n, sizeof *own_first);
-    struct sw_net_node *nodes = sw_calloc(n, sizeof *nodes);
+    struct sw_net_graph_node *nodes = sw_calloc(n, sizeof *nodes);
     int rc =
         place && own_first && nodes ? SW_OK : sw_err_nomem(u->err, "the layers", n * sizeof *nodes);
-    for (int i = 0; i < net->count && rc == SW_OK; i++) {
+    for (int i = 0; i < g->count && rc == SW_OK; i++) {
         place[i] = NONE;
         own_first[i] = i;
     }
     for (int i = 0; i < u->count && rc == SW_OK; i++)
         for (int64_t t = 0; t < copies_of(&u->layers[i]); t++)
             own_first[u->first[i] + t] = u->first[i];
-    for (int at = 0; at < net->count && rc == SW_OK; at++) {
+    for (int at = 0; at < g->count && rc == SW_OK; at++) {
         int i = choose(u, place, own_first);
         if (i != NONE) {
             place[i] = at;
             continue;
         }
         say_cycle(u, place);
-        rc = sw_recipe_verdict(net->recipe, u->err);
+        rc = sw_recipe_verdict(g->recipe, u->err);
     }
     if (rc == SW_OK) {
-        sw_net_take_places(net, place, nodes);
-        sw_net_link(net);
+        sw_net_graph_reorder(g, place, nodes);
+        sw_net_graph_link(g);
         nodes = NULL;
     }
     sw_free(nodes);
@@ -453,15 +455,16 @@ static int make(struct unrolling *u, const char *until)
             join(u, i) == NONE)
             rc = SW_ERR_NOMEM;
     if (rc == SW_OK)
-        rc = sw_recipe_verdict(u->net->recipe, u->err);
+        rc = sw_recipe_verdict(u->graph->recipe, u->err);
     return rc == SW_OK ? order(u) : rc;
 }
 
-int sw_net_unroll(struct sw_net *net, const struct sw_net_graph_layer *layers, int count,
-                  const char *until, struct sw_err *err)
+int sw_net_unroll(struct sw_net_graph *g, const struct sw_net_graph_layer *layers, int count,
+                  const struct sw_net_args *args, struct sw_err *err)
 {
     size_t n = (size_t)count + 1;
-    struct unrolling u = {.net = net,
+    struct unrolling u = {.graph = g,
+                          .carry = args->carry,
                           .layers = layers,
                           .count = count,
                           .first = sw_calloc(n, sizeof(int)),
@@ -472,7 +475,7 @@ int sw_net_unroll(struct sw_net *net, const struct sw_net_graph_layer *layers, i
                           .shown_begin = sw_calloc(n, sizeof(int)),
                           .err = err};
     int rc = u.first && u.joined && u.taken && u.begins && u.shown && u.shown_begin
-                 ? make(&u, until)
+                 ? make(&u, args->until)
                  : sw_err_nomem(err, "the layers", n * sizeof(int));
     sw_free(u.first);
     sw_free(u.joined);

@@ -1,7 +1,7 @@
 /* How pieces of a connection go from worker to worker: handed out where they lie, or packed into
  * staging memory on a stream of its own; copied, added or looked at by those who take them. What
  * the copies of every piece took is added up by who it came from (net/exchange.h). */
-#include "net/bridge.h"
+#include "net/bridge/bridge.h"
 
 #include "base/os.h"
 #include "device/ops/elementwise.h"
@@ -17,7 +17,7 @@ static void stamp(void *user)
     int64_t now_ns = sw_os()->monotonic_ns(), *last_ns = &st->lap_ns[takes];
     const struct sw_piece *p = &lap->piece;
     if (p->from != p->to)
-        sw_exchange_add_ns(st->net->exchange, p->from, p->to, now_ns - *last_ns);
+        sw_exchange_add_ns(st->exchange, p->from, p->to, now_ns - *last_ns);
     *last_ns = now_ns;
 }
 
@@ -25,8 +25,7 @@ static void stamp(void *user)
  * to nobody. */
 static int take_lap(const struct sw_bridge *st, bool takes, int k, struct sw_err *err)
 {
-    struct sw_stream *s =
-        takes ? st->net->stream : sw_exchange_sender(st->net->exchange, st->worker);
+    struct sw_stream *s = takes ? st->stream : sw_exchange_sender(st->exchange, st->worker);
     return sw_stream_call(s, stamp, &st->laps[takes * st->workers + k], err);
 }
 
@@ -62,11 +61,11 @@ static void mark(const struct sw_bridge *st, bool taken)
         const struct sw_piece *p = taken ? piece_from(st, k) : piece_to(st, k);
         if (!moves(st, p))
             continue;
-        sw_exchange_mark(st->net->exchange, p, taken);
+        sw_exchange_mark(st->exchange, p, taken);
         any = true;
     }
     if (any)
-        sw_exchange_tell(st->net->exchange);
+        sw_exchange_tell(st->exchange);
 }
 
 /* The same on a thread of the device, when it has come there. */
@@ -83,13 +82,12 @@ static void mark_taken(void *state)
 static struct sw_event *event_of(const struct sw_bridge *st, int worker, bool backward,
                                  uint64_t pass, enum sw_exchange_moment moment)
 {
-    return sw_exchange_event(st->net->exchange, st->c.index, worker, backward, (int)(pass & 1),
-                             moment);
+    return sw_exchange_event(st->exchange, st->c.index, worker, backward, (int)(pass & 1), moment);
 }
 
 static char *stage_of(const struct sw_bridge *st, const struct sw_piece *p, uint64_t pass)
 {
-    return sw_exchange_stage(st->net->exchange, p, (int)(pass & 1));
+    return sw_exchange_stage(st->exchange, p, (int)(pass & 1));
 }
 
 /* One piece of a device's part into staging memory, when it is free. */
@@ -101,10 +99,10 @@ static int pack(const struct sw_bridge *st, struct sw_stream *s, const struct sw
     size_t width = (size_t)r.columns * st->c.column_bytes;
     uint64_t done = st->sent < 2 ? 0 : st->sent - 1;
     int rc = SW_OK;
-    if (!sw_exchange_is_taken(st->net->exchange, p, done))
-        rc = sw_stream_wait(st->net->stream, err);
+    if (!sw_exchange_is_taken(st->exchange, p, done))
+        rc = sw_stream_wait(st->stream, err);
     if (rc == SW_OK)
-        rc = cancelled(sw_exchange_wait_taken(st->net->exchange, p, done), err);
+        rc = cancelled(sw_exchange_wait_taken(st->exchange, p, done), err);
     if (rc == SW_OK)
         rc = sw_event_wait(s, event_of(st, p->to, p->backward, st->sent, SW_EXCHANGE_TAKEN), err);
     if (rc == SW_OK)
@@ -117,11 +115,11 @@ static int pack(const struct sw_bridge *st, struct sw_stream *s, const struct sw
 /* Beside what is computed, when the part is made. */
 static int pack_all(struct sw_bridge *st, const char *part, struct sw_err *err)
 {
-    struct sw_stream *s = sw_exchange_sender(st->net->exchange, st->worker);
+    struct sw_stream *s = sw_exchange_sender(st->exchange, st->worker);
     bool backward = piece_to(st, 0)->backward;
     struct sw_event *made = event_of(st, st->worker, backward, st->sent, SW_EXCHANGE_MADE),
                     *sent = event_of(st, st->worker, backward, st->sent, SW_EXCHANGE_SENT);
-    int rc = sw_event_record(st->net->stream, made, err);
+    int rc = sw_event_record(st->stream, made, err);
     if (rc == SW_OK)
         rc = sw_event_wait(s, made, err);
     if (rc == SW_OK)
@@ -137,8 +135,7 @@ static int pack_all(struct sw_bridge *st, const char *part, struct sw_err *err)
 int sw_bridge_hand_out(struct sw_bridge *st, char *part, struct sw_err *err)
 {
     int rc = SW_OK;
-    sw_exchange_publish(st->net->exchange, st->c.index, st->worker, piece_to(st, 0)->backward,
-                        part);
+    sw_exchange_publish(st->exchange, st->c.index, st->worker, piece_to(st, 0)->backward, part);
     if (st->host)
         mark(st, false);
     else
@@ -147,14 +144,13 @@ int sw_bridge_hand_out(struct sw_bridge *st, char *part, struct sw_err *err)
     return rc;
 }
 
-int sw_net_wait_free(const struct sw_net_node *node, struct sw_err *err)
+int sw_bridge_wait_free(const struct sw_layer *l, struct sw_err *err)
 {
-    const struct sw_bridge *st = node->layer.state;
+    const struct sw_bridge *st = l->state;
     int rc = SW_OK;
     for (int k = 0; k < st->workers && rc == SW_OK; k++)
         if (moves(st, piece_to(st, k)))
-            rc = cancelled(sw_exchange_wait_taken(st->net->exchange, piece_to(st, k), st->sent),
-                           err);
+            rc = cancelled(sw_exchange_wait_taken(st->exchange, piece_to(st, k), st->sent), err);
     return rc;
 }
 
@@ -167,8 +163,8 @@ static const char *find_piece(const struct sw_bridge *st, const struct sw_bridge
     const struct sw_piece *p = piece_from(st, j);
     struct sw_rect place = sw_bridge_part(st, p->backward, j);
     const char *part = j == st->worker ? t->own
-                       : st->host ? sw_exchange_part(st->net->exchange, st->c.index, j, p->backward)
-                                  : NULL;
+                       : st->host      ? sw_exchange_part(st->exchange, st->c.index, j, p->backward)
+                                       : NULL;
     *pitch = (size_t)(part ? place.columns : r->columns) * st->c.column_bytes;
     return part ? part + sw_bridge_offset(st, &place, r) : stage_of(st, p, st->taken);
 }
@@ -177,12 +173,12 @@ static int wait_piece(const struct sw_bridge *st, int j, struct sw_err *err)
 {
     const struct sw_piece *p = piece_from(st, j);
     int rc = SW_OK;
-    if (!st->host && !sw_exchange_is_sent(st->net->exchange, p, st->taken + 1))
-        rc = sw_stream_wait(st->net->stream, err);
+    if (!st->host && !sw_exchange_is_sent(st->exchange, p, st->taken + 1))
+        rc = sw_stream_wait(st->stream, err);
     if (rc == SW_OK)
-        rc = cancelled(sw_exchange_wait_sent(st->net->exchange, p, st->taken + 1), err);
+        rc = cancelled(sw_exchange_wait_sent(st->exchange, p, st->taken + 1), err);
     return rc == SW_OK && !st->host
-               ? sw_event_wait(st->net->stream,
+               ? sw_event_wait(st->stream,
                                event_of(st, j, p->backward, st->taken, SW_EXCHANGE_SENT), err)
                : rc;
 }
@@ -192,7 +188,7 @@ static int wait_piece(const struct sw_bridge *st, int j, struct sw_err *err)
 static int add_term(const struct sw_bridge *st, const struct sw_bridge_take *t, int j,
                     const struct sw_rect *r, struct sw_err *err)
 {
-    struct sw_stream *s = st->net->stream;
+    struct sw_stream *s = st->stream;
     size_t pitch, width = (size_t)r->columns * st->c.column_bytes;
     const char *at = find_piece(st, t, j, r, &pitch);
     if (pitch != width || !(st->host || j == st->worker)) {
@@ -210,7 +206,7 @@ static int copy_piece(const struct sw_bridge *st, const struct sw_bridge_take *t
 {
     size_t pitch, width = (size_t)r->columns * st->c.column_bytes;
     const char *at = find_piece(st, t, j, r, &pitch);
-    return sw_copy_2d(st->net->stream, t->to + sw_bridge_offset(st, t->place, r),
+    return sw_copy_2d(st->stream, t->to + sw_bridge_offset(st, t->place, r),
                       (size_t)t->place->columns * st->c.column_bytes, at, pitch, width, r->rows,
                       err);
 }
@@ -238,11 +234,11 @@ int sw_bridge_take_all(struct sw_bridge *st, const struct sw_bridge_take *t, str
 {
     bool backward = piece_from(st, 0)->backward, done[SW_TREE_LEAVES] = {false};
     bool adds = sw_movement_adds(st->c.from, st->c.to, backward);
-    struct sw_stream *s = st->net->stream;
+    struct sw_stream *s = st->stream;
     int rc = SW_OK;
     for (int j = 0; j < st->workers && rc == SW_OK && !adds; j++) {
-        done[j] = j == st->worker ||
-                  sw_exchange_is_sent(st->net->exchange, piece_from(st, j), st->taken + 1);
+        done[j] =
+            j == st->worker || sw_exchange_is_sent(st->exchange, piece_from(st, j), st->taken + 1);
         if (done[j])
             rc = take_piece(st, t, j, err);
     }
@@ -264,15 +260,9 @@ int sw_bridge_take_all(struct sw_bridge *st, const struct sw_bridge_take *t, str
     return rc;
 }
 
-void sw_net_let_go(struct sw_net_node *node)
+void sw_bridge_let_go(struct sw_layer *l)
 {
-    mark(node->layer.state, true);
-}
-
-bool sw_net_can_look_there(const struct sw_net_node *node)
-{
-    const struct sw_bridge *st = node->layer.state;
-    return st->giver >= 0;
+    mark(l->state, true);
 }
 
 int sw_bridge_look_there(struct sw_bridge *st, char *own, void **at, struct sw_err *err)
@@ -284,8 +274,7 @@ int sw_bridge_look_there(struct sw_bridge *st, char *own, void **at, struct sw_e
     int rc = j == st->worker ? SW_OK : wait_piece(st, j, err);
     if (rc != SW_OK)
         return rc;
-    char *part =
-        j == st->worker ? own : sw_exchange_part(st->net->exchange, st->c.index, j, backward);
+    char *part = j == st->worker ? own : sw_exchange_part(st->exchange, st->c.index, j, backward);
     *at = part + sw_bridge_offset(st, &place, &r);
     st->taken++;
     return SW_OK;

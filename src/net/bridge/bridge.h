@@ -2,12 +2,20 @@
  * out, takes, and counts the time of it. The state is of either end of a connection; src and dst
  * of one have the same geometry. One owner: the worker; laps are touched by threads of its device.
  */
-#ifndef SW_NET_BRIDGE_H
-#define SW_NET_BRIDGE_H
+#ifndef SW_NET_BRIDGE_BRIDGE_H
+#define SW_NET_BRIDGE_BRIDGE_H
 
-#include "net/net_private.h"
+#include "net/bridge/exchange_private.h"
+#include "net/shape/shapes.h"
 
 enum { SW_BRIDGE_LINE = 64 }; /* bytes */
+
+struct sw_net_connection {
+    int index; /* among the net's */
+    struct sw_spread from, to;
+    int64_t rows, columns;
+    size_t column_bytes;
+};
 
 /* A moment behind the copy of a piece in the stream, which tells how long the copy took. */
 struct sw_bridge_lap {
@@ -17,7 +25,8 @@ struct sw_bridge_lap {
 
 /* Of either end. */
 struct sw_bridge {
-    struct sw_net *net; /* borrowed: its exchange */
+    struct sw_stream *stream;     /* borrowed: the net's */
+    struct sw_exchange *exchange; /* borrowed; NULL while the net is made */
     struct sw_net_connection c;
     int workers, worker;
     bool host;                             /* workers reach each other's memory */
@@ -28,11 +37,51 @@ struct sw_bridge {
     /* The worker in whose part all that this end takes lies in one piece, so that it can be read
      * there: of dst the output, of src the gradient; -1: there is none. */
     int giver;
+    bool takes_there;           /* of src: its source's gradient is read where the giver has it */
     bool misses;                /* of src: to some of its part no gradient comes */
     uint64_t sent, taken;       /* passes so far */
     struct sw_bridge_lap *laps; /* owned [2: sends, takes][workers] */
     int64_t lap_ns[2];          /* of the newest; each touched by one stream alone */
 };
+
+/* Bytes that worker `from` has for worker `to` of an output, or of its gradient. */
+static inline size_t sw_connection_bytes(const struct sw_net_connection *c, bool backward,
+                                         int workers, int from, int to)
+{
+    struct sw_rect r =
+        sw_movement(c->from, c->to, backward, c->rows, c->columns, workers, from, to);
+    return sw_rect_is_empty(&r) ? 0 : (size_t)(r.rows * r.columns) * c->column_bytes;
+}
+
+/* ---- What others ask of a layer that is an end ---- */
+
+static inline const struct sw_net_connection *sw_bridge_connection(const struct sw_layer *l)
+{
+    return &((const struct sw_bridge *)l->state)->c;
+}
+
+/* May what it takes be read where it lies? */
+static inline bool sw_bridge_can_look_there(const struct sw_layer *l)
+{
+    return ((const struct sw_bridge *)l->state)->giver >= 0;
+}
+
+/* Of a bridge_src: its source's gradient is read where the giver has it. */
+static inline void sw_bridge_take_there(struct sw_layer *l)
+{
+    ((struct sw_bridge *)l->state)->takes_there = true;
+}
+
+/* Its layer's setup, from spreads and sources that are known. Errors as of setup. */
+int sw_bridge_setup(struct sw_net_shapes *s, int i, const struct sw_net_args *args,
+                    const struct sw_layer_setup *setup, struct sw_err *err) SW_MUST_CHECK;
+/* On the host: waits until others have done with all that it has handed out, so that the memory may
+ * be written again. */
+int sw_bridge_wait_free(const struct sw_layer *l, struct sw_err *err) SW_MUST_CHECK;
+/* This worker has done with what it was handed. */
+void sw_bridge_let_go(struct sw_layer *l);
+
+/* ---- Between bridge.c and bridge_move.c ---- */
 
 /* What goes from one worker to another. */
 static inline struct sw_rect sw_bridge_piece(const struct sw_bridge *st, bool backward, int from,

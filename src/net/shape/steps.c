@@ -1,13 +1,14 @@
-/* What connects the steps of an unrolled net (net/unroll.c) with the rest of it: `step` takes one
- * step out of a sequence, `join` puts steps together to one, `begin` is what the first step reads
- * of a step before, `end` keeps the last one's output for the next batch, and `front` is what
+/* What connects the steps of an unrolled net (net/graph/unroll.c) with the rest of it: `step` takes
+ * one step out of a sequence, `join` puts steps together to one, `begin` is what the first step
+ * reads of a step before, `end` keeps the last one's output for the next batch, and `front` is what
  * others see of a step that hands on more. Layers of these types are not in the registry. Sequences
  * are [N, T, ...], of whole numbers [N, T]; a step is [N, ...].
  */
+#include "net/shape/shapes.h"
+
 #include "device/ops/carry.h"
 #include "device/ops/elementwise.h"
 #include "device/ops/part.h"
-#include "net/net_private.h"
 
 struct state {
     struct sw_desc sequence; /* what `step` and `front` read */
@@ -33,9 +34,8 @@ static struct sw_desc as_floats(struct sw_desc d)
 
 /* ---- step ---- */
 
-static int step_setup(struct sw_net_node *node, struct sw_err *err)
+static int step_setup(const struct sw_net_graph_node *node, struct sw_layer *l, struct sw_err *err)
 {
-    struct sw_layer *l = &node->layer;
     struct state *st = l->state;
     const struct sw_desc *in = &l->src[0]->desc;
     const bool tokens = in->dtype == SW_I32;
@@ -103,9 +103,8 @@ const struct sw_layer_type sw_net_step = {
 /* ---- front ---- */
 
 /* The first `width` features: the first of so many states, which are a sequence like others. */
-static void front_setup(struct sw_net_node *node)
+static void front_setup(const struct sw_net_graph_node *node, struct sw_layer *l)
 {
-    struct sw_layer *l = &node->layer;
     struct state *st = l->state;
     const int64_t rows = l->src[0]->desc.dim[0], all = l->src[0]->desc.dim[1];
     st->sequence =
@@ -128,9 +127,8 @@ const struct sw_layer_type sw_net_front = {
 /* ---- join ---- */
 
 /* Its sources are steps, or what others of its kind have put together. */
-static int join_setup(struct sw_net_node *node, struct sw_err *err)
+static int join_setup(const struct sw_net_graph_node *node, struct sw_layer *l, struct sw_err *err)
 {
-    struct sw_layer *l = &node->layer;
     struct sw_desc first = l->src[0]->desc;
     int64_t steps = 0;
     char text[128];
@@ -195,10 +193,8 @@ const struct sw_layer_type sw_net_join = {
 
 /* ---- begin and end ---- */
 
-static void begin_setup(const struct sw_net *net, struct sw_net_node *node)
+static void begin_setup(const struct sw_net_graph_node *node, struct sw_layer *l, int64_t rows)
 {
-    struct sw_layer *l = &node->layer;
-    const int64_t rows = node->spread.dist == SW_DIST_ROWS ? net->rows : net->group_rows;
     l->dst.desc = sw_desc_plain(SW_F32, 2, (const int64_t[]){rows, node->width});
     if (node->carries)
         sw_layer_add_carry(l, "output", node->width);
@@ -245,25 +241,18 @@ const struct sw_layer_type sw_net_end = {
     .forward = end_forward,
 };
 
-bool sw_net_connects_steps(const struct sw_net_node *node)
+int sw_net_steps_setup(const struct sw_net_graph_node *node, struct sw_layer *l, int64_t rows,
+                       struct sw_err *err)
 {
-    const struct sw_layer_type *type = node->layer.type;
-    return type == &sw_net_step || type == &sw_net_join || type == &sw_net_begin ||
-           type == &sw_net_end || type == &sw_net_front;
-}
-
-int sw_net_steps_setup(const struct sw_net *net, struct sw_net_node *node, struct sw_err *err)
-{
-    const struct sw_layer_type *type = node->layer.type;
-    if (type == &sw_net_step)
-        return step_setup(node, err);
-    if (type == &sw_net_join)
-        return join_setup(node, err);
-    if (type == &sw_net_begin)
-        begin_setup(net, node);
-    else if (type == &sw_net_front)
-        front_setup(node);
+    if (node->type == &sw_net_step)
+        return step_setup(node, l, err);
+    if (node->type == &sw_net_join)
+        return join_setup(node, l, err);
+    if (node->type == &sw_net_begin)
+        begin_setup(node, l, rows);
+    else if (node->type == &sw_net_front)
+        front_setup(node, l);
     else /* nobody reads it */
-        node->layer.dst.desc = sw_desc_plain(SW_F32, 1, node->layer.src[0]->desc.dim);
+        l->dst.desc = sw_desc_plain(SW_F32, 1, l->src[0]->desc.dim);
     return SW_OK;
 }

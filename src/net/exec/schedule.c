@@ -1,71 +1,77 @@
-#include "net/schedule.h"
+/* Makes the schedule of a step from lives, and says what it takes. */
+#include "net/exec/schedule.h"
 
 #include "base/os.h"
 #include <string.h>
 
 /* ---- What a feature is and costs ---- */
 
-bool sw_net_can_repeat(const struct sw_net *net, int root)
+bool sw_net_can_repeat(const struct sw_net_aliases *a, int root)
 {
-    if (net->nodes[root].published)
+    if (a->node[root].published)
         return false;
-    for (int i = root; i >= 0; i = net->nodes[i].next_in_place)
-        if (!sw_layer_can_repeat(&net->nodes[i].layer) ||
-            net->nodes[i].layer.type == &sw_net_bridge_dst)
+    for (int i = root; i >= 0; i = a->node[i].next_in_place) {
+        const struct sw_layer *l = &a->shapes->node[i].layer;
+        if (!sw_layer_can_repeat(l) || l->type == &sw_net_bridge_dst)
             return false; /* what workers exchange they would have to exchange again */
+    }
     return true;
 }
 
-bool sw_net_can_swap(const struct sw_net *net, int root, const struct sw_net_rates *rates)
+bool sw_net_can_swap(const struct sw_net_aliases *a, int root, const struct sw_net_rates *rates)
 {
-    return !sw_net_takes_turns(&net->nodes[root]) && rates->link_bytes_per_s > 0 &&
-           net->nodes[root].layer.type->role == SW_ROLE_NEURON;
+    const struct sw_net_shape *shape = &a->shapes->node[root];
+    return !sw_net_takes_turns(a->shapes, root) && rates->link_bytes_per_s > 0 &&
+           shape->layer.type->role == SW_ROLE_NEURON;
 }
 
-bool sw_net_read_in_backward(const struct sw_net *net, int root)
+bool sw_net_read_in_backward(const struct sw_net_aliases *a, int root)
 {
-    for (int j = 0; j < net->count; j++) {
-        const struct sw_net_node *node = &net->nodes[j];
-        if (!node->has_backward)
+    for (int j = 0; j < a->graph->count; j++) {
+        const struct sw_net_shape *shape = &a->shapes->node[j];
+        if (!shape->has_backward)
             continue;
-        if (node->root == root && node->layer.backward_reads_dst)
+        if (a->node[j].root == root && shape->layer.backward_reads_dst)
             return true;
-        for (int k = 0; k < node->layer.src_count; k++)
-            if (net->nodes[node->src[k]].root == root && (node->layer.backward_reads_src >> k & 1))
+        for (int k = 0; k < shape->layer.src_count; k++)
+            if (a->node[a->graph->node[j].src[k]].root == root &&
+                (shape->layer.backward_reads_src >> k & 1))
                 return true;
     }
     return false;
 }
 
 /* Does forward of the node compute anything? */
-static bool computes(const struct sw_net_node *node)
+static bool computes(const struct sw_net_aliases *a, int i)
 {
-    return !node->absent && !node->fused && !(node->in_place && node->layer.view);
+    const struct sw_net_shape *shape = &a->shapes->node[i];
+    return !shape->absent && !shape->fused && !(a->node[i].in_place && shape->layer.view);
 }
 
-double sw_net_repeat_flops(const struct sw_net *net, int root)
+double sw_net_repeat_flops(const struct sw_net_aliases *a, int root)
 {
     double flops = 0;
-    for (int i = root; i >= 0; i = net->nodes[i].next_in_place)
-        if (computes(&net->nodes[i]))
-            flops += net->nodes[i].layer.flops_forward;
+    for (int i = root; i >= 0; i = a->node[i].next_in_place)
+        if (computes(a, i))
+            flops += a->shapes->node[i].layer.flops_forward;
     return flops;
 }
 
 /* What a pass reads and writes, features alone. */
-static double bytes_of_pass(const struct sw_net_node *node)
+static double bytes_of_pass(const struct sw_net_aliases *a, int i)
 {
-    double bytes = (double)sw_desc_bytes(&node->layer.dst.desc);
-    for (int k = 0; k < node->layer.src_count; k++)
-        bytes += (double)sw_desc_bytes(&node->layer.src[k]->desc);
-    return computes(node) ? bytes : 0;
+    const struct sw_layer *l = &a->shapes->node[i].layer;
+    double bytes = (double)sw_desc_bytes(&l->dst.desc);
+    for (int k = 0; k < l->src_count; k++)
+        bytes += (double)sw_desc_bytes(&l->src[k]->desc);
+    return computes(a, i) ? bytes : 0;
 }
 
-double sw_net_repeat_bytes(const struct sw_net *net, int root)
+double sw_net_repeat_bytes(const struct sw_net_aliases *a, int root)
 {
     double bytes = 0;
-    for (int i = root; i >= 0; i = net->nodes[i].next_in_place)
-        bytes += bytes_of_pass(&net->nodes[i]);
+    for (int i = root; i >= 0; i = a->node[i].next_in_place)
+        bytes += bytes_of_pass(a, i);
     return bytes;
 }
 
@@ -76,42 +82,46 @@ static double seconds_of(double flops, double bytes, const struct sw_net_rates *
     return compute > memory ? compute : memory;
 }
 
-static double seconds_of_act(const struct sw_net *net, const struct sw_act *a,
+static double seconds_of_act(const struct sw_net_aliases *a, const struct sw_act *act,
                              const struct sw_net_rates *r)
 {
-    const struct sw_net_node *node = &net->nodes[a->node];
-    switch (a->kind) {
+    const struct sw_layer *l = &a->shapes->node[act->node].layer;
+    switch (act->kind) {
     case SW_ACT_FORWARD:
-        return computes(node) ? seconds_of(node->layer.flops_forward, bytes_of_pass(node), r) : 0;
+        return computes(a, act->node) ? seconds_of(l->flops_forward, bytes_of_pass(a, act->node), r)
+                                      : 0;
     case SW_ACT_BACKWARD:
-        return computes(node) ? seconds_of(node->layer.flops_backward, 2 * bytes_of_pass(node), r)
-                              : 0;
+        return computes(a, act->node)
+                   ? seconds_of(l->flops_backward, 2 * bytes_of_pass(a, act->node), r)
+                   : 0;
     case SW_ACT_REPEAT:
-        return seconds_of(sw_net_repeat_flops(net, a->node), sw_net_repeat_bytes(net, a->node), r);
+        return seconds_of(sw_net_repeat_flops(a, act->node), sw_net_repeat_bytes(a, act->node), r);
     default:
         return 0;
     }
 }
 
-static double seconds_of_copy(const struct sw_net *net, int root, const struct sw_net_rates *r)
+static double seconds_of_copy(const struct sw_net_aliases *a, int root,
+                              const struct sw_net_rates *r)
 {
-    return (double)sw_desc_bytes(&net->nodes[root].layer.dst.desc) / r->link_bytes_per_s;
+    return (double)sw_desc_bytes(&a->shapes->node[root].layer.dst.desc) / r->link_bytes_per_s;
 }
 
-static bool is_swapped(const struct sw_net *net, int root)
+static bool is_swapped(const struct sw_net_schedule *s, int root)
 {
-    return net->nodes[root].life == SW_LIFE_SWAPPED ||
-           net->nodes[root].life == SW_LIFE_SWAPPED_LATE;
+    return s->life[root] == SW_LIFE_SWAPPED || s->life[root] == SW_LIFE_SWAPPED_LATE;
 }
 
 /* ---- Life ---- */
 
 enum { ACTS_PER_NODE = 7 }; /* one of each kind at most */
 
-int sw_net_schedule_init(struct sw_net_schedule *s, const struct sw_net *net, struct sw_err *err)
+int sw_net_schedule_init(struct sw_net_schedule *s, const struct sw_net_aliases *aliases,
+                         struct sw_err *err)
 {
-    size_t n = (size_t)net->count + 1, acts = ACTS_PER_NODE * n;
-    *s = (struct sw_net_schedule){.net = net,
+    size_t n = (size_t)aliases->graph->count + 1, acts = ACTS_PER_NODE * n;
+    *s = (struct sw_net_schedule){.aliases = aliases,
+                                  .life = sw_calloc(n, sizeof *s->life),
                                   .acts = sw_calloc(acts, sizeof *s->acts),
                                   .more = sw_calloc(acts, sizeof *s->more),
                                   .begin_s = sw_calloc(acts, sizeof *s->begin_s),
@@ -124,7 +134,7 @@ int sw_net_schedule_init(struct sw_net_schedule *s, const struct sw_net *net, st
                                   .done_in_s = sw_calloc(n, sizeof *s->done_in_s),
                                   .needed = sw_calloc(n, sizeof *s->needed),
                                   .in_before = sw_calloc(n, sizeof *s->in_before)};
-    if (s->acts && s->more && s->begin_s && s->pass && s->forward_at && s->backward_at &&
+    if (s->life && s->acts && s->more && s->begin_s && s->pass && s->forward_at && s->backward_at &&
         s->back_at && s->away_until && s->done_out_s && s->done_in_s && s->needed && s->in_before)
         return SW_OK;
     sw_net_schedule_fini(s);
@@ -135,7 +145,8 @@ void sw_net_schedule_fini(struct sw_net_schedule *s)
 {
     void *const owned[] = {s->acts,        s->more,    s->begin_s,    s->pass,
                            s->forward_at,  s->back_at, s->away_until, s->done_out_s,
-                           s->backward_at, s->needed,  s->in_before,  s->done_in_s};
+                           s->backward_at, s->needed,  s->in_before,  s->done_in_s,
+                           s->life};
     for (size_t i = 0; i < sizeof owned / sizeof *owned; i++)
         sw_free(owned[i]);
     *s = (struct sw_net_schedule){0};
@@ -152,17 +163,17 @@ static void emit(struct sw_net_schedule *s, enum sw_act_kind kind, int node)
  * first one that wants it. */
 static void need(struct sw_net_schedule *s, int root)
 {
-    const struct sw_net *net = s->net;
-    if (net->nodes[root].life == SW_LIFE_KEPT || s->needed[root])
+    const struct sw_net_aliases *a = s->aliases;
+    if (s->life[root] == SW_LIFE_KEPT || s->needed[root])
         return;
     s->needed[root] = true;
-    if (is_swapped(net, root)) {
+    if (is_swapped(s, root)) {
         emit(s, SW_ACT_WAIT_IN, root);
         return;
     }
-    for (int i = root; i >= 0; i = net->nodes[i].next_in_place)
-        for (int k = 0; k < net->nodes[i].layer.src_count; k++) {
-            int source = net->nodes[net->nodes[i].src[k]].root;
+    for (int i = root; i >= 0; i = a->node[i].next_in_place)
+        for (int k = 0; k < a->graph->node[i].src_count; k++) {
+            int source = a->node[a->graph->node[i].src[k]].root;
             if (source != root)
                 need(s, source);
         }
@@ -171,38 +182,38 @@ static void need(struct sw_net_schedule *s, int root)
 
 static void need_for_backward(struct sw_net_schedule *s, int i)
 {
-    const struct sw_net *net = s->net;
-    const struct sw_net_node *node = &net->nodes[i];
+    const struct sw_net_aliases *a = s->aliases;
+    const struct sw_layer *l = &a->shapes->node[i].layer;
+    int root = a->node[i].root;
     /* What it saved is thrown away with the feature, unless that is made of it. */
-    if (node->layer.backward_reads_dst ||
-        (node->layer.saved_bytes && !node->layer.repeats_from_saved &&
-         net->nodes[node->root].life == SW_LIFE_REPEATED))
-        need(s, node->root);
-    for (int k = 0; k < node->layer.src_count; k++)
-        if (node->layer.backward_reads_src >> k & 1)
-            need(s, net->nodes[node->src[k]].root);
+    if (l->backward_reads_dst ||
+        (l->saved_bytes && !l->repeats_from_saved && s->life[root] == SW_LIFE_REPEATED))
+        need(s, root);
+    for (int k = 0; k < l->src_count; k++)
+        if (l->backward_reads_src >> k & 1)
+            need(s, a->node[a->graph->node[i].src[k]].root);
 }
 
 static void emit_passes(struct sw_net_schedule *s)
 {
-    const struct sw_net *net = s->net;
+    const struct sw_net_aliases *a = s->aliases;
     s->count = 0;
-    memset(s->needed, 0, (size_t)net->count * sizeof *s->needed);
-    for (int i = 0; i < net->count; i++) {
-        int root = net->nodes[i].root;
+    memset(s->needed, 0, (size_t)a->graph->count * sizeof *s->needed);
+    for (int i = 0; i < a->graph->count; i++) {
+        int root = a->node[i].root;
         s->pass[i] = s->count;
         emit(s, SW_ACT_FORWARD, i);
-        if (is_swapped(net, root) && net->nodes[i].next_in_place < 0)
+        if (is_swapped(s, root) && a->node[i].next_in_place < 0)
             emit(s, SW_ACT_OUT, root);
     }
-    for (int i = net->count - 1; i >= 0; i--) {
-        s->pass[2 * net->count - 1 - i] = s->count;
-        if (!net->nodes[i].has_backward)
+    for (int i = a->graph->count - 1; i >= 0; i--) {
+        s->pass[2 * a->graph->count - 1 - i] = s->count;
+        if (!a->shapes->node[i].has_backward)
             continue;
         need_for_backward(s, i);
         emit(s, SW_ACT_BACKWARD, i);
     }
-    s->pass[2 * net->count] = s->count;
+    s->pass[2 * a->graph->count] = s->count;
 }
 
 /* ---- When copies back begin ---- */
@@ -212,13 +223,13 @@ static void find_begins(struct sw_net_schedule *s, const struct sw_net_rates *r)
     double now = 0;
     for (int a = 0; a < s->count; a++) {
         s->begin_s[a] = now;
-        now += seconds_of_act(s->net, &s->acts[a], r);
+        now += seconds_of_act(s->aliases, &s->acts[a], r);
     }
 }
 
 static int turn_of(const struct sw_net_schedule *s)
 {
-    return s->pass[s->net->count];
+    return s->pass[s->aliases->graph->count];
 }
 
 /* From the last one wanted to the first: each begins so early that it ends before the next one
@@ -231,11 +242,11 @@ static void place_copies_in(struct sw_net_schedule *s, const struct sw_net_rates
         if (s->acts[a].kind != SW_ACT_WAIT_IN)
             continue;
         double end = s->begin_s[a] < link_free ? s->begin_s[a] : link_free;
-        double begin = end - seconds_of_copy(s->net, root, r);
+        double begin = end - seconds_of_copy(s->aliases, root, r);
         at = at < a ? at : a;
         while (at > turn_of(s) && s->begin_s[at] > begin)
             at--;
-        s->in_before[root] = s->net->nodes[root].life == SW_LIFE_SWAPPED ? at : a;
+        s->in_before[root] = s->life[root] == SW_LIFE_SWAPPED ? at : a;
         link_free = begin;
     }
 }
@@ -244,7 +255,7 @@ static void place_copies_in(struct sw_net_schedule *s, const struct sw_net_rates
  * one that nobody wants back. */
 static void insert_copies_in(struct sw_net_schedule *s)
 {
-    int n = 0, pass = 0, passes = 2 * s->net->count, turn = turn_of(s);
+    int n = 0, pass = 0, passes = 2 * s->aliases->graph->count, turn = turn_of(s);
     for (int a = 0; a <= s->count; a++) {
         for (; pass <= passes && s->pass[pass] == a; pass++)
             s->pass[pass] = n;
@@ -261,7 +272,7 @@ static void insert_copies_in(struct sw_net_schedule *s)
 
 static void number_acts(struct sw_net_schedule *s)
 {
-    for (int i = 0; i < s->net->count; i++)
+    for (int i = 0; i < s->aliases->graph->count; i++)
         s->forward_at[i] = s->backward_at[i] = s->back_at[i] = s->away_until[i] = -1;
     for (int a = 0; a < s->count; a++) {
         const struct sw_act *act = &s->acts[a];
@@ -283,8 +294,8 @@ static void find_ends_of_copies(struct sw_net_schedule *s, const struct sw_net_r
         if (s->acts[a].kind != SW_ACT_OUT)
             continue;
         link_free = (link_free > s->begin_s[a] ? link_free : s->begin_s[a]) +
-                    seconds_of_copy(s->net, root, r);
-        while (s->net->nodes[root].life == SW_LIFE_SWAPPED && until + 1 < s->back_at[root] &&
+                    seconds_of_copy(s->aliases, root, r);
+        while (s->life[root] == SW_LIFE_SWAPPED && until + 1 < s->back_at[root] &&
                s->begin_s[until + 1] < link_free)
             until++;
         s->away_until[root] = until;
@@ -310,7 +321,7 @@ void sw_net_schedule_make(struct sw_net_schedule *s, const struct sw_net_rates *
 /* The act before which the copy out of a feature has to be done. */
 static int end_of_first_memory(const struct sw_net_schedule *s, int root)
 {
-    int last = s->net->nodes[root].last_reader, until = s->away_until[root];
+    int last = s->aliases->node[root].last_reader, until = s->away_until[root];
     return 1 + (last >= 0 && s->forward_at[last] > until ? s->forward_at[last] : until);
 }
 
@@ -318,7 +329,7 @@ static int end_of_first_memory(const struct sw_net_schedule *s, int root)
 static void mark_ends_of_copies(struct sw_net_schedule *s)
 {
     memset(s->begin_s, 0, (size_t)s->count * sizeof *s->begin_s);
-    for (int i = 0; i < s->net->count; i++)
+    for (int i = 0; i < s->aliases->graph->count; i++)
         if (s->away_until[i] >= 0)
             s->begin_s[end_of_first_memory(s, i)] = 1;
 }
@@ -326,7 +337,7 @@ static void mark_ends_of_copies(struct sw_net_schedule *s)
 /* Copies that were given their time are done by then. */
 static double wait_for_copies_out(const struct sw_net_schedule *s, int a, double now)
 {
-    for (int i = 0; i < s->net->count; i++)
+    for (int i = 0; i < s->aliases->graph->count; i++)
         if (s->away_until[i] >= 0 && end_of_first_memory(s, i) == a && s->done_out_s[i] > now)
             now = s->done_out_s[i];
     return now;
@@ -342,13 +353,13 @@ double sw_net_schedule_seconds(struct sw_net_schedule *s, const struct sw_net_ra
             now = wait_for_copies_out(s, a, now);
         switch (s->acts[a].kind) {
         case SW_ACT_OUT:
-            out = (out > now ? out : now) + seconds_of_copy(s->net, i, rates);
+            out = (out > now ? out : now) + seconds_of_copy(s->aliases, i, rates);
             s->done_out_s[i] = out;
             break;
         case SW_ACT_IN:
             in = in > now ? in : now;
-            in =
-                (in > s->done_out_s[i] ? in : s->done_out_s[i]) + seconds_of_copy(s->net, i, rates);
+            in = (in > s->done_out_s[i] ? in : s->done_out_s[i]) +
+                 seconds_of_copy(s->aliases, i, rates);
             s->done_in_s[i] = in;
             break;
         case SW_ACT_WAIT_OUT:
@@ -358,7 +369,7 @@ double sw_net_schedule_seconds(struct sw_net_schedule *s, const struct sw_net_ra
             now = s->done_in_s[i] > now ? s->done_in_s[i] : now;
             break;
         default:
-            now += seconds_of_act(s->net, &s->acts[a], rates);
+            now += seconds_of_act(s->aliases, &s->acts[a], rates);
             break;
         }
     }
@@ -367,11 +378,11 @@ double sw_net_schedule_seconds(struct sw_net_schedule *s, const struct sw_net_ra
 
 void sw_net_schedule_add_waits(struct sw_net_schedule *s, const int *before)
 {
-    int n = 0, pass = 0, passes = 2 * s->net->count;
+    int n = 0, pass = 0, passes = 2 * s->aliases->graph->count;
     for (int a = 0; a <= s->count; a++) {
         for (; pass <= passes && s->pass[pass] == a; pass++)
             s->pass[pass] = n;
-        for (int i = 0; i < s->net->count && a < s->count; i++)
+        for (int i = 0; i < s->aliases->graph->count && a < s->count; i++)
             if (before[i] == a)
                 s->more[n++] = (struct sw_act){SW_ACT_WAIT_OUT, i};
         if (a < s->count)

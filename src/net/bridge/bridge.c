@@ -14,21 +14,10 @@
  *
  * Bridges work on plain layouts: a blocked source is reordered first, its gradient last. Terms of a
  * sum are added in worker order, so the result does not depend on who comes first. */
-#include "net/bridge.h"
+#include "net/bridge/bridge.h"
 
 #include "base/os.h"
 #include <string.h>
-
-bool sw_net_is_bridge(const struct sw_net_node *node)
-{
-    return node->layer.type == &sw_net_bridge_src || node->layer.type == &sw_net_bridge_dst;
-}
-
-struct sw_net_connection sw_net_connection(const struct sw_layer *l)
-{
-    const struct sw_bridge *st = l->state;
-    return st->c;
-}
 
 /* ---- Making ---- */
 
@@ -49,26 +38,28 @@ static int make_laps(struct sw_bridge *st, bool sends_backward, struct sw_err *e
 
 /* Is the feature in memory whose time this net does not know: in the batch's, which is filled again
  * by and by, or in another worker's? */
-static bool is_borrowed(const struct sw_net *net, const struct sw_net_node *node)
+static bool is_borrowed(const struct sw_net_shapes *s, int i)
 {
-    while (node->layer.in_place && node->layer.view)
-        node = &net->nodes[node->src[0]];
-    return node->layer.type->role == SW_ROLE_INPUT || node->handed;
+    while (s->node[i].layer.in_place && s->node[i].layer.view)
+        i = s->graph->node[i].src[0];
+    return s->graph->node[i].type->role == SW_ROLE_INPUT || s->node[i].handed;
 }
 
-static struct sw_net_connection make_connection(struct sw_net *net, const struct sw_net_node *node,
+static struct sw_net_connection make_connection(struct sw_net_shapes *shapes, int i,
+                                                const struct sw_net_args *args,
                                                 const struct sw_layer_setup *s)
 {
-    const struct sw_desc *in = &node->layer.src[0]->desc;
+    const struct sw_net_shard *shard = &shapes->sharding->node[i];
+    const struct sw_desc *in = &shapes->node[i].layer.src[0]->desc;
     int64_t inner = 1, columns = in->ndim > 1 ? in->dim[1] : 1;
-    for (int i = 2; i < in->ndim; i++)
-        inner *= in->dim[i];
+    for (int d = 2; d < in->ndim; d++)
+        inner *= in->dim[d];
     return (struct sw_net_connection){
-        .index = net->connections++,
-        .from = node->from,
-        .to = node->to,
-        .rows = node->from.dist == SW_DIST_ROWS ? net->group_rows : in->dim[0],
-        .columns = node->from.dist == SW_DIST_COLUMNS ? s->channels : columns,
+        .index = shapes->connections++,
+        .from = shard->from,
+        .to = shard->to,
+        .rows = shard->from.dist == SW_DIST_ROWS ? args->group_rows : in->dim[0],
+        .columns = shard->from.dist == SW_DIST_COLUMNS ? s->channels : columns,
         .column_bytes = (size_t)inner * sw_dtype_bytes(in->dtype)};
 }
 
@@ -111,18 +102,18 @@ static bool misses_some(const struct sw_bridge *st)
     return missing > 0 && !sw_movement_adds(st->c.from, st->c.to, true);
 }
 
-static int setup_src(struct sw_net *net, struct sw_net_node *node, const struct sw_layer_setup *s,
-                     struct sw_err *err)
+static int setup_src(struct sw_net_shapes *shapes, int i, const struct sw_net_args *args,
+                     const struct sw_layer_setup *s, struct sw_err *err)
 {
-    struct sw_layer *l = &node->layer;
+    struct sw_layer *l = &shapes->node[i].layer;
     struct sw_bridge *st = l->state;
     const struct sw_desc *in = &l->src[0]->desc;
     *st = (struct sw_bridge){
-        .net = net,
-        .c = make_connection(net, node, s),
-        .workers = net->workers,
-        .worker = net->worker,
-        .host = net->stream->dev->host_memory,
+        .stream = args->stream,
+        .c = make_connection(shapes, i, args, s),
+        .workers = shapes->sharding->workers,
+        .worker = shapes->sharding->worker,
+        .host = args->stream->dev->host_memory,
         .plain = sw_desc_plain(in->dtype, in->ndim, in->dim),
     };
     const struct sw_net_connection *c = &st->c;
@@ -144,7 +135,7 @@ static int setup_src(struct sw_net *net, struct sw_net_node *node, const struct 
     if (rc != SW_OK)
         return rc;
     st->giver = st->to_plain ? -1 : find_giver(st, true);
-    if (!st->to_plain && !(st->host && is_borrowed(net, &net->nodes[node->src[0]])))
+    if (!st->to_plain && !(st->host && is_borrowed(shapes, shapes->graph->node[i].src[0])))
         l->in_place = l->view = true;
     /* Room for the plain gradient, and for one piece of a sum. */
     bool adds = (s->wants_grad & 1) && sw_movement_adds(c->from, c->to, true);
@@ -153,18 +144,17 @@ static int setup_src(struct sw_net *net, struct sw_net_node *node, const struct 
     return make_laps(st, false, err);
 }
 
-static int setup_dst(struct sw_net *net, struct sw_net_node *node, struct sw_err *err)
+static int setup_dst(struct sw_net_shapes *shapes, int i, struct sw_err *err)
 {
-    struct sw_layer *l = &node->layer;
+    struct sw_layer *l = &shapes->node[i].layer;
     struct sw_bridge *st = l->state;
-    const struct sw_bridge *src = net->nodes[node->src[0]].layer.state;
+    const struct sw_bridge *src = shapes->node[shapes->graph->node[i].src[0]].layer.state;
     const struct sw_desc *in = &l->src[0]->desc;
     int64_t dim[SW_MAX_DIMS];
     *st = *src;
     st->to_plain = st->from_plain = NULL;
     st->giver = find_giver(st, false);
-    node->handed = st->giver >= 0;
-    net->is_handed = net->is_handed || node->handed;
+    shapes->node[i].handed = st->giver >= 0;
     l->algorithm = sw_movement_cell(st->c.from, st->c.to)->forward;
     memcpy(dim, in->dim, sizeof dim);
     /* A worker that has nothing sees the shape of everything, and takes no memory for it. */
@@ -177,11 +167,11 @@ static int setup_dst(struct sw_net *net, struct sw_net_node *node, struct sw_err
     return make_laps(st, true, err);
 }
 
-int sw_net_bridge_setup(struct sw_net *net, struct sw_net_node *node,
-                        const struct sw_layer_setup *s, struct sw_err *err)
+int sw_bridge_setup(struct sw_net_shapes *s, int i, const struct sw_net_args *args,
+                    const struct sw_layer_setup *setup, struct sw_err *err)
 {
-    return node->layer.type == &sw_net_bridge_src ? setup_src(net, node, s, err)
-                                                  : setup_dst(net, node, err);
+    return s->graph->node[i].type == &sw_net_bridge_src ? setup_src(s, i, args, setup, err)
+                                                        : setup_dst(s, i, err);
 }
 
 static void teardown(struct sw_layer *l)
@@ -227,7 +217,7 @@ static int forward_dst(struct sw_layer *l, const struct sw_pass *r, struct sw_er
         return sw_bridge_take_all(st, &t, err);
     int rc = sw_bridge_look_there(st, t.own, &at, err);
     if (rc == SW_OK)
-        sw_net_use_memory(st->net, l->index, at);
+        l->dst.data = at;
     return rc;
 }
 
@@ -243,15 +233,14 @@ static int backward_src(struct sw_layer *l, const struct sw_pass *r, struct sw_e
     const struct sw_bridge_take t = {
         .place = &st->mine,
         .to = st->from_plain ? l->scratch : (char *)l->src_grad[0],
-        .own = sw_exchange_part(st->net->exchange, st->c.index, st->worker, true),
+        .own = sw_exchange_part(st->exchange, st->c.index, st->worker, true),
         .room = room_of(st, l)};
-    struct sw_net_node *node = &st->net->nodes[l->index];
     void *at = NULL;
     int rc = st->misses ? sw_fill_zero(r->stream, t.to, st->plain_bytes, err) : SW_OK;
     if (rc == SW_OK)
-        rc = node->grad_handed ? sw_bridge_look_there(st, t.own, &at, err)
-                               : sw_bridge_take_all(st, &t, err);
-    if (rc == SW_OK && node->grad_handed)
+        rc = st->takes_there ? sw_bridge_look_there(st, t.own, &at, err)
+                             : sw_bridge_take_all(st, &t, err);
+    if (rc == SW_OK && st->takes_there)
         l->src[0]->grad = at;
     if (rc != SW_OK || !st->from_plain || sw_rect_is_empty(&st->mine))
         return rc;

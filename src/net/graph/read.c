@@ -1,10 +1,8 @@
-/* From [layer] sections to nodes in topological order: who reads whom, cycles, layers of the wrong
- * number of sources. All faults of the graph are reported, not only the first. */
-#include "net/net_private.h"
+/* Reads [layer] sections in topological order: who reads whom, cycles, layers of the wrong number
+ * of sources. All faults of the graph are reported, not only the first. */
+#include "net/graph/stages.h"
 
-#include "base/hash.h"
 #include "base/os.h"
-#include "base/str.h"
 #include "param/init.h"
 #include <string.h>
 
@@ -346,26 +344,30 @@ static void sort(struct graph *g, bool *placed)
         say_cycle(g, placed);
 }
 
-/* The layers as nodes are made of them. */
-static int make_nodes(struct sw_net *net, const struct graph *g, const char *until,
-                      struct sw_err *err)
+/* The layers in their order. */
+static int take_layers(const struct graph *g, struct sw_net_graph_layer **out, int *count,
+                       struct sw_err *err)
 {
     size_t n = (size_t)g->count + 1;
     struct sw_net_graph_layer *layers = sw_calloc(n, sizeof *layers);
     int *position = sw_calloc(n, sizeof *position);
-    int rc = layers && position ? SW_OK : sw_err_nomem(err, "the layers", n * sizeof *layers);
-    for (int at = 0; at < g->count && rc == SW_OK; at++)
+    if (!layers || !position) {
+        sw_free(layers);
+        sw_free(position);
+        return sw_err_nomem(err, "the layers", n * sizeof *layers);
+    }
+
+    for (int at = 0; at < g->count; at++)
         position[g->order[at]] = at;
-    for (int at = 0; at < g->count && rc == SW_OK; at++) {
+    for (int at = 0; at < g->count; at++) {
         layers[at] = layer_of(g, g->order[at]);
         for (int k = 0; k < layers[at].src_count; k++)
             layers[at].src[k] = position[layers[at].src[k]];
     }
-    if (rc == SW_OK)
-        rc = sw_net_unroll(net, layers, g->count, until, err);
-    sw_free(layers);
     sw_free(position);
-    return rc;
+    *out = layers;
+    *count = g->count;
+    return SW_OK;
 }
 
 /* Does the algorithm train a layer of this type by itself? */
@@ -511,12 +513,14 @@ static int read_graph(struct graph *g, bool training, const char *until, struct 
     return sw_recipe_verdict(g->recipe, err);
 }
 
-int sw_net_read_graph(struct sw_net *net, const char *until, struct sw_err *err)
+int sw_net_read_layers(const struct sw_net_args *args, struct sw_net_graph_layer **layers,
+                       int *count, struct sw_err *err)
 {
-    struct graph g = {.recipe = net->recipe, .algorithm = net->algorithm, .unrolled = net->steps};
-    int rc = read_graph(&g, net->training, until, err);
+    struct graph g = {
+        .recipe = args->recipe, .algorithm = args->algorithm, .unrolled = args->steps};
+    int rc = read_graph(&g, args->training, args->until, err);
     if (rc == SW_OK)
-        rc = make_nodes(net, &g, until, err);
+        rc = take_layers(&g, layers, count, err);
     free_graph(&g);
     return rc;
 }

@@ -1,0 +1,18 @@
+/* What the stages of a net ask of its arguments. */
+#ifndef SW_NET_ARGS_H
+#define SW_NET_ARGS_H
+
+#include "base/str.h"
+#include "net/net.h"
+
+/* The shape of a data field, or NULL: the source has no such field. */
+static inline const struct sw_desc *sw_net_args_field(const struct sw_net_args *a,
+                                                      const char *field)
+{
+    for (int i = 0; i < a->field_count; i++)
+        if (sw_str_eq(a->fields[i].name, field))
+            return &a->fields[i].desc;
+    return NULL;
+}
+
+#endif

@@ -1,0 +1,188 @@
+/* Binds the pointers of a net's layers: memory of the arena, parameters, state, data, steps. */
+#include "net/bridge/bridge.h"
+#include "net/net_private.h"
+
+#include <stdio.h>
+
+/* ---- The arena ---- */
+
+static void bind_outputs(struct sw_net *net)
+{
+    for (int i = 0; i < net->graph.count; i++) {
+        struct sw_layer *l = &net->shapes.node[i].layer;
+        bool batch = l->type->role == SW_ROLE_INPUT && net->args.stream->dev->host_memory;
+        if (!batch)
+            l->dst.data = net->aliases.node[i].in_place ? l->src[0]->data
+                                                        : sw_net_at(net, net->memory.node[i].data);
+        l->saved = sw_net_at(net, net->memory.node[i].saved);
+    }
+}
+
+static void bind_results(struct sw_net *net)
+{
+    struct sw_result *pairs = sw_net_at(net, net->memory.pairs_at);
+    for (int i = 0; i < net->graph.count; i++)
+        if (net->shapes.node[i].result >= 0)
+            net->shapes.node[i].layer.result = &pairs[net->shapes.node[i].first_pair];
+}
+
+/* Downwards, because a gradient may lie in that of its reader. */
+static void bind_gradients(struct sw_net *net)
+{
+    for (int i = net->graph.count - 1; i >= 0; i--) {
+        int giver = net->aliases.node[i].first_giver;
+        net->shapes.node[i].layer.dst.grad = sw_net_shares_grad(&net->aliases, i)
+                                                 ? net->shapes.node[giver].layer.dst.grad
+                                                 : sw_net_at(net, net->memory.node[i].grad);
+    }
+}
+
+static void bind_sources(struct sw_net *net, int i)
+{
+    struct sw_net_shape *shape = &net->shapes.node[i];
+    const struct sw_net_alias *alias = &net->aliases.node[i];
+    for (int k = 0; k < shape->layer.src_count; k++) {
+        const struct sw_net_shape *source = &net->shapes.node[net->graph.node[i].src[k]];
+        bool wanted = shape->has_backward && source->needs_grad;
+        shape->layer.src_grad[k] = !wanted ? NULL
+                                   : alias->adds_grad[k]
+                                       ? sw_net_at(net, net->memory.node[i].aside[k])
+                                       : source->layer.dst.grad;
+    }
+    shape->layer.src_adds = alias->src_adds;
+    if (alias->grad_handed)
+        sw_bridge_take_there(&shape->layer);
+}
+
+/* What messages of the device call the arena's parts: "conv1 (feature)". */
+static void name_memory(const struct sw_net *net)
+{
+    struct sw_device *dev = net->args.stream->dev;
+    for (int i = 0; i < net->graph.count && !dev->host_memory; i++) {
+        const struct sw_net_places *places = &net->memory.node[i];
+        const struct sw_layer *l = &net->shapes.node[i].layer;
+        size_t bytes = sw_desc_bytes(&l->dst.desc), scratch = l->scratch_bytes;
+        const struct {
+            void *at;
+            size_t bytes;
+            const char *what;
+        } parts[] = {{sw_net_at(net, places->data), bytes, "feature"},
+                     {sw_net_at(net, places->data_again), bytes, "feature"},
+                     {sw_net_at(net, places->grad), bytes, "gradient"},
+                     {l->saved, l->saved_bytes, "saved"},
+                     {sw_net_at(net, places->saved_again), l->saved_bytes, "saved"},
+                     {sw_net_at(net, places->forward_scratch), scratch, "scratch"},
+                     {sw_net_at(net, places->backward_scratch), scratch, "scratch"},
+                     {sw_net_at(net, places->repeat_scratch), scratch, "scratch"}};
+        for (size_t p = 0; p < sizeof parts / sizeof *parts; p++) {
+            char text[128];
+            snprintf(text, sizeof text, "%s (%s)", l->name, parts[p].what);
+            sw_device_name(dev, parts[p].at, parts[p].bytes, text);
+        }
+    }
+}
+
+void sw_net_bind(struct sw_net *net, void *arena, void *scratch)
+{
+    net->arena = arena;
+    net->scratch = scratch;
+    bind_outputs(net);
+    bind_results(net);
+    bind_gradients(net);
+    for (int i = 0; i < net->graph.count; i++)
+        bind_sources(net, i);
+    name_memory(net);
+}
+
+void sw_net_bind_swap(struct sw_net *net, void *memory)
+{
+    if (net->swap)
+        sw_swap_bind(net->swap, memory);
+}
+
+/* ---- Parameters and state ---- */
+
+void sw_net_bind_param(struct sw_net *net, int p, const float *value, float *gradient)
+{
+    const struct sw_net_param *param = &net->shapes.params[p];
+    struct sw_net_shape *shape = &net->shapes.node[param->layer];
+    struct sw_layer_param *lp = &shape->layer.param[param->index];
+    lp->value = value;
+    lp->grad = gradient;
+    net->gradient[p] = gradient;
+    if (net->args.training && (param->frozen || (gradient && shape->adds_param[param->index])))
+        lp->grad = sw_net_at(net, net->memory.node[param->layer].param_aside[param->index]);
+}
+
+void sw_net_bind_factors(struct sw_net *net, int i, float *x, float *dy)
+{
+    net->shapes.node[i].layer.factors.x = x;
+    net->shapes.node[i].layer.factors.dy = dy;
+}
+
+void sw_net_bind_state(struct sw_net *net, int s, const float *value, float *update)
+{
+    const struct sw_net_state *state = &net->shapes.states[s];
+    struct sw_layer_state *ls = &net->shapes.node[state->layer].layer.keeps[state->index];
+    ls->value = value;
+    ls->update = update;
+}
+
+static size_t carry_bytes(const struct sw_layer *l, int k)
+{
+    const int64_t n = l->dst.desc.dim[0] * l->carry[k].width;
+    return ((size_t)n * sizeof(float) + 63) / 64 * 64;
+}
+
+size_t sw_net_carry_bytes(const struct sw_net *net)
+{
+    size_t bytes = 0;
+    for (int i = 0; i < net->graph.count; i++)
+        for (int k = 0; k < net->shapes.node[i].layer.carry_count; k++)
+            bytes += carry_bytes(&net->shapes.node[i].layer, k);
+    return bytes;
+}
+
+void sw_net_bind_carries(struct sw_net *net, void *memory)
+{
+    char *at = memory;
+    for (int i = 0; i < net->graph.count; i++) {
+        struct sw_layer *l = &net->shapes.node[i].layer;
+        for (int k = 0; k < l->carry_count; at += carry_bytes(l, k++))
+            l->carry[k].value = (float *)(void *)at;
+    }
+
+    for (int i = 0; i < net->graph.count; i++) {
+        struct sw_net_shape *shape = &net->shapes.node[i];
+        int begin = net->graph.node[i].src[1];
+        if (shape->layer.type == &sw_net_end && !shape->absent)
+            sw_net_end_bind(&shape->layer, net->shapes.node[begin].layer.carry[0].value);
+    }
+}
+
+/* ---- What comes with a pass ---- */
+
+int sw_net_set_field(struct sw_net *net, const char *field, void *data, struct sw_err *err)
+{
+    int rc = SW_OK;
+    for (int i = 0; i < net->graph.count && rc == SW_OK; i++) {
+        struct sw_layer *l = &net->shapes.node[i].layer;
+        if (l->type->role != SW_ROLE_INPUT || !sw_str_eq(sw_layer_input_field(l), field))
+            continue;
+        if (net->args.stream->dev->host_memory)
+            sw_net_use_memory(net, i, data); /* the batch's */
+        else
+            rc = sw_copy(net->args.stream, l->dst.data, data, sw_desc_bytes(&l->dst.desc), err);
+    }
+    return rc;
+}
+
+int sw_net_set_step(struct sw_net *net, const struct sw_step *step, struct sw_err *err)
+{
+    struct sw_step *own = net->mail->step;
+    own[0] = own[1] = *step;
+    own[1].first_row = step->group_row;
+    own[1].valid_rows = step->batch_valid_rows;
+    return sw_copy(net->args.stream, sw_net_at(net, net->memory.step_at), own,
+                   sizeof net->mail->step, err);
+}

@@ -1,0 +1,232 @@
+/* Finds who waits for whom among the passes of branches, and which passes may run at the same
+ * time. */
+#include "net/exec/branch_order.h"
+
+#include "base/os.h"
+#include "net/graph/bits.h"
+#include <string.h>
+
+enum { NONE = -1 };
+
+void sw_branch_order_free(struct sw_branch_order *o)
+{
+    if (!o)
+        return;
+    for (int a = 0; a < o->acts && o->done; a++)
+        sw_event_free(o->branches->dev, o->done[a]);
+    sw_free(o->done);
+    sw_free(o->wait);
+    sw_free(o->from);
+    sw_free(o->until);
+    sw_free(o->state);
+    sw_free(o);
+}
+
+/* ---- What a pass reads and writes ---- */
+
+enum what { FEATURE, GRADIENT, PARAMETER };
+
+struct use {
+    enum what what;
+    int which; /* the root of the feature; the node in whose gradient's memory it lies; the entry */
+    bool writes;
+};
+
+enum { MOST_USES = 2 * SW_LAYER_SRCS + SW_LAYER_PARAMS + 2 };
+
+static int gradient_of(const struct sw_net_aliases *a, int node)
+{
+    while (sw_net_shares_grad(a, node))
+        node = a->node[node].first_giver;
+    return node;
+}
+
+static int uses_of_forward(const struct sw_net_aliases *a, int i, struct use *out)
+{
+    const struct sw_net_graph_node *node = &a->graph->node[i];
+    int n = 0;
+    out[n++] = (struct use){FEATURE, a->node[i].root, true};
+    for (int k = 0; k < node->src_count; k++)
+        out[n++] = (struct use){FEATURE, a->node[node->src[k]].root, false};
+    return n;
+}
+
+/* Features are no longer written. A parameter's gradient is written by the layers that share it. */
+static int uses_of_backward(const struct sw_net_aliases *a, int i, struct use *out)
+{
+    const struct sw_net_graph_node *node = &a->graph->node[i];
+    const struct sw_net_shape *shape = &a->shapes->node[i];
+    int n = 0;
+    out[n++] = (struct use){GRADIENT, gradient_of(a, i), false};
+    for (int k = 0; k < node->src_count; k++)
+        if (a->shapes->node[node->src[k]].needs_grad)
+            out[n++] = (struct use){GRADIENT, gradient_of(a, node->src[k]), true};
+    for (int k = 0; k < shape->layer.param_count; k++) {
+        int entry = shape->first_param + k, root = a->shapes->params[entry].root;
+        out[n++] = (struct use){PARAMETER, root >= 0 ? root : entry, true};
+    }
+    return n;
+}
+
+static int uses_of(const struct sw_net_aliases *a, const struct sw_act *act, struct use *out)
+{
+    return act->kind == SW_ACT_FORWARD ? uses_of_forward(a, act->node, out)
+                                       : uses_of_backward(a, act->node, out);
+}
+
+static bool collide(const struct use *a, int na, const struct use *b, int nb)
+{
+    for (int i = 0; i < na; i++)
+        for (int j = 0; j < nb; j++)
+            if (a[i].what == b[j].what && a[i].which == b[j].which && (a[i].writes || b[j].writes))
+                return true;
+    return false;
+}
+
+/* ---- Who waits for whom ---- */
+
+/* Of every act the set of those that are over when it begins, and what it uses. */
+struct finding {
+    uint64_t *over; /* owned [acts][words] */
+    size_t words;
+    struct use (*uses)[MOST_USES]; /* owned [acts] */
+    int *count;                    /* owned [acts] */
+};
+
+static uint64_t *over(const struct finding *f, int act)
+{
+    return &f->over[(size_t)act * f->words];
+}
+
+static void follow(const struct finding *f, int act, int earlier)
+{
+    sw_bits_join(over(f, act), over(f, earlier), f->words);
+    sw_bits_put(over(f, act), earlier);
+}
+
+static int branch_of(const struct sw_branch_order *o, int act)
+{
+    return o->branches->of[o->schedule->acts[act].node];
+}
+
+/* Acts are visited in their order. Of those that an act collides with, latest first, it waits for
+ * each that the waits before do not cover: one of every other branch at most. */
+static void find_waits(struct sw_branch_order *o, const struct finding *f, int act)
+{
+    const struct sw_act *acts = o->schedule->acts;
+    int waits = 0, before = act - 1;
+    while (before >= 0 && branch_of(o, before) != branch_of(o, act))
+        before--;
+    if (before >= 0)
+        follow(f, act, before);
+
+    for (int e = act - 1; e >= 0; e--) {
+        if (sw_bits_has(over(f, act), e))
+            continue;
+        if (acts[e].kind != acts[act].kind) {
+            follow(f, act, e); /* the directions do not overlap */
+            continue;
+        }
+        if (!collide(f->uses[e], f->count[e], f->uses[act], f->count[act]))
+            continue;
+        follow(f, act, e);
+        o->wait[act * o->branches->count + waits++] = e;
+    }
+}
+
+static void find_windows(struct sw_branch_order *o, const struct finding *f)
+{
+    for (int a = 0; a < o->acts; a++) {
+        o->from[a] = 0;
+        o->until[a] = o->acts - 1;
+        while (sw_bits_has(over(f, a), o->from[a]))
+            o->from[a]++;
+        while (sw_bits_has(over(f, o->until[a]), a))
+            o->until[a]--;
+    }
+}
+
+static int make_events(struct sw_branch_order *o, struct sw_err *err)
+{
+    int rc = SW_OK;
+    for (int i = 0; i < o->acts * o->branches->count && rc == SW_OK; i++)
+        if (o->wait[i] != NONE && !o->done[o->wait[i]])
+            rc = sw_event_new(o->branches->dev, &o->done[o->wait[i]], err);
+    return rc;
+}
+
+static int allocate(struct sw_branch_order *o, struct finding *f, struct sw_err *err)
+{
+    size_t acts = (size_t)o->acts, branches = (size_t)o->branches->count;
+    f->words = sw_bits_words(o->acts);
+    f->over = sw_calloc(acts * f->words, sizeof *f->over);
+    f->uses = sw_calloc(acts, sizeof *f->uses);
+    f->count = sw_calloc(acts, sizeof *f->count);
+    o->done = sw_calloc(acts, sizeof *o->done);
+    o->wait = sw_calloc(acts * branches, sizeof *o->wait);
+    o->from = sw_calloc(acts, sizeof *o->from);
+    o->until = sw_calloc(acts, sizeof *o->until);
+    o->state = sw_calloc(branches, sizeof *o->state);
+    if (!f->over || !f->uses || !f->count || !o->done || !o->wait || !o->from || !o->until ||
+        !o->state)
+        return sw_err_nomem(err, "the order of branches", acts * f->words * sizeof *f->over);
+
+    for (size_t i = 0; i < acts * branches; i++)
+        o->wait[i] = NONE;
+    return SW_OK;
+}
+
+static int find_order(struct sw_branch_order *o, struct sw_err *err)
+{
+    struct finding f = {0};
+    int rc = allocate(o, &f, err);
+    for (int a = 0; a < o->acts && rc == SW_OK; a++) {
+        f.count[a] = uses_of(o->schedule->aliases, &o->schedule->acts[a], f.uses[a]);
+        find_waits(o, &f, a);
+    }
+    if (rc == SW_OK) {
+        find_windows(o, &f);
+        rc = make_events(o, err);
+    }
+    sw_free(f.over);
+    sw_free(f.uses);
+    sw_free(f.count);
+    return rc;
+}
+
+int sw_branch_order_new(const struct sw_branches *branches, const struct sw_net_schedule *schedule,
+                        struct sw_stream *control, struct sw_branch_order **out, struct sw_err *err)
+{
+    sw_branch_order_free(*out);
+    *out = NULL;
+
+    struct sw_branch_order *o = sw_calloc(1, sizeof *o);
+    if (!o)
+        return sw_err_nomem(err, "the order of branches", sizeof *o);
+    *o = (struct sw_branch_order){
+        .branches = branches, .schedule = schedule, .control = control, .acts = schedule->count};
+    int rc = find_order(o, err);
+    if (rc != SW_OK) {
+        sw_branch_order_free(o);
+        return rc;
+    }
+    *out = o;
+    return SW_OK;
+}
+
+/* ---- For tests ---- */
+
+int sw_branch_order_wait_of(const struct sw_branch_order *o, int node, bool back, int k)
+{
+    int branches = o->branches->count;
+    int wait = k < branches ? o->wait[sw_branch_order_act(o, node, back) * branches + k] : NONE;
+    return wait == NONE ? NONE : o->schedule->acts[wait].node;
+}
+
+void sw_branch_order_drop_wait(struct sw_branch_order *o, int node, bool back, int k)
+{
+    int branches = o->branches->count;
+    int *wait = &o->wait[sw_branch_order_act(o, node, back) * branches];
+    memmove(&wait[k], &wait[k + 1], (size_t)(branches - k - 1) * sizeof *wait);
+    wait[branches - 1] = NONE;
+}

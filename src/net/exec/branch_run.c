@@ -1,0 +1,104 @@
+/* Queues the waits of branches around passes. */
+#include "net/exec/branch_order.h"
+
+enum { NONE = -1 };
+
+/* Does the direction begin, or end, with the node's pass? */
+static bool is_first(const struct sw_net_shapes *s, int node, bool back)
+{
+    int i = s->graph->count - 1;
+    while (back && i > node && !s->node[i].has_backward)
+        i--;
+    return node == (back ? i : 0);
+}
+
+static bool is_last(const struct sw_net_shapes *s, int node, bool back)
+{
+    int i = 0;
+    while (back && i < node && !s->node[i].has_backward)
+        i++;
+    return node == (back ? i : s->graph->count - 1);
+}
+
+/* In a direction every branch begins behind what the control stream was given before it, and not
+ * behind what other branches have made it wait for since. */
+static int begin(struct sw_branch_order *o, int branch, bool first, struct sw_err *err)
+{
+    const struct sw_branches *b = o->branches;
+    for (int i = 0; i < b->count && first; i++) /* an earlier direction may not have ended */
+        o->state[i].begun = false;
+    o->begun = o->begun && !first;
+
+    int rc = o->begun ? SW_OK : sw_event_record(o->control, b->begin, err);
+    o->begun = true;
+    if (rc == SW_OK && !o->state[branch].begun)
+        rc = sw_event_wait(b->branch[branch].stream, b->begin, err);
+    o->state[branch].begun = true;
+    return rc;
+}
+
+/* The branch goes on behind everything that the control stream has been given. */
+static int wait_for_control(const struct sw_branch_order *o, int branch, struct sw_err *err)
+{
+    const struct sw_branches *b = o->branches;
+    int rc = sw_event_record(o->control, b->control, err);
+    return rc == SW_OK ? sw_event_wait(b->branch[branch].stream, b->control, err) : rc;
+}
+
+static int control_waits(struct sw_branch_order *o, int branch, struct sw_err *err)
+{
+    const struct sw_branch *b = &o->branches->branch[branch];
+    int rc = sw_event_record(b->stream, b->tail, err);
+    if (rc == SW_OK)
+        rc = sw_event_wait(o->control, b->tail, err);
+    o->state[branch].ahead = false;
+    return rc;
+}
+
+int sw_branch_enter(struct sw_branch_order *o, int node, bool back, int phase, struct sw_err *err)
+{
+    if (!o)
+        return SW_OK;
+
+    const struct sw_net_shapes *shapes = o->schedule->aliases->shapes;
+    const struct sw_branches *b = o->branches;
+    const int branch = b->of[node], *wait = &o->wait[sw_branch_order_act(o, node, back) * b->count];
+    bool has_values = !back && shapes->node[node].layer.param_count > 0;
+    int rc = begin(o, branch, phase == 0 && is_first(shapes, node, back), err);
+    if (rc == SW_OK && (has_values || phase > 0)) /* what was done between phases is there */
+        rc = wait_for_control(o, branch, err);
+    for (int k = 0; k < b->count && wait[k] != NONE && phase == 0 && rc == SW_OK; k++)
+        rc = sw_event_wait(b->branch[branch].stream, o->done[wait[k]], err);
+    o->state[branch].ahead = true;
+    return rc;
+}
+
+static int end_direction(struct sw_branch_order *o, struct sw_err *err)
+{
+    int rc = SW_OK;
+    for (int i = 0; i < o->branches->count && rc == SW_OK; i++)
+        if (o->state[i].ahead)
+            rc = control_waits(o, i, err);
+    return rc;
+}
+
+int sw_branch_leave(struct sw_branch_order *o, int node, bool back, int phase, struct sw_err *err)
+{
+    if (!o)
+        return SW_OK;
+
+    const struct sw_net_shapes *shapes = o->schedule->aliases->shapes;
+    const struct sw_layer *l = &shapes->node[node].layer;
+    const int branch = o->branches->of[node];
+    struct sw_event *done = o->done[sw_branch_order_act(o, node, back)];
+    int rc = SW_OK;
+    if (phase + 1 < sw_net_layer_phases(l, back))
+        return control_waits(o, branch, err);
+    if (done)
+        rc = sw_event_record(o->branches->branch[branch].stream, done, err);
+    if (rc == SW_OK && back && l->param_count > 0)
+        rc = control_waits(o, branch, err);
+    if (rc == SW_OK && is_last(shapes, node, back))
+        rc = end_direction(o, err);
+    return rc;
+}

@@ -1,0 +1,116 @@
+/* Gibbs chains of a net that is trained by algorithm = cd: which layers are the two sides of a
+ * Boltzmann machine, and which of these machines are trained. Such a machine is a loss of its own:
+ * it needs no other, and no gradient leaves it. And do all layers of a machine say the same of its
+ * units? They are keys of each, because layers do not know each other. */
+#include "net/graph/stages.h"
+
+static enum sw_energy energy_of(const struct sw_net_graph_node *node)
+{
+    return node->src_count == 1 ? node->type->energy : SW_ENERGY_NONE;
+}
+
+/* The two sides of the machine whose hidden layer node i is. */
+static void join(struct sw_net_graph *g, int i, bool training)
+{
+    struct sw_net_graph_node *hidden = &g->node[i], *visible = &g->node[hidden->src[0]];
+    if (energy_of(visible) != SW_ENERGY_VISIBLE) {
+        sw_recipe_error(g->recipe, hidden->section, "src",
+                        "with algorithm = cd it reads an rbm_visible layer, but %s is %s",
+                        visible->name, visible->type->base.name);
+        return;
+    }
+    if (!training || (!sw_net_may_train(g, hidden) && !sw_net_may_train(g, visible)))
+        return;
+    if (visible->chain)
+        sw_recipe_error(g->recipe, hidden->section, "src",
+                        "%s is the visible side of another machine that is trained: give this one "
+                        "an rbm_visible layer of its own",
+                        visible->name);
+    hidden->chain = visible->chain = true;
+}
+
+/* ---- Units ---- */
+
+/* A key of the layer's type, NULL: it has none; and what the layer says. */
+static const struct sw_opt *key_of(const struct sw_net_graph_node *node, const char *key)
+{
+    const struct sw_opt *o = node->type->base.opts;
+    while (o && o->key && !sw_str_eq(o->key, key))
+        o++;
+    return o && o->key ? o : NULL;
+}
+
+static const void *value_of(const struct sw_net_graph_node *node, const struct sw_opt *o)
+{
+    return (const char *)node->conf + o->offset;
+}
+
+/* A layer that reads a machine's side says in `key` what units that has. */
+static void check_units(struct sw_net_graph *g, const struct sw_net_graph_node *reader,
+                        const char *key, const struct sw_net_graph_node *side)
+{
+    const struct sw_opt *own = key_of(reader, key), *its = key_of(side, "units");
+    if (!own || !its || energy_of(side) == SW_ENERGY_NONE)
+        return;
+    const int says = *(const int *)value_of(reader, own), is = *(const int *)value_of(side, its);
+    if (says != is)
+        sw_recipe_error(g->recipe, reader->section, key,
+                        "the units of %s are %s: say %s = %s here, too", side->name,
+                        its->choices[is], key, its->choices[is]);
+}
+
+/* One that has no key for the visible units is for those that are 0 or 1. */
+static void check_binary(struct sw_net_graph *g, const struct sw_net_graph_node *reader,
+                         const struct sw_net_graph_node *visible)
+{
+    const struct sw_opt *units = key_of(visible, "units");
+    if (key_of(reader, "visible_units") || energy_of(visible) == SW_ENERGY_NONE)
+        return;
+    const char *name = units->choices[*(const int *)value_of(visible, units)];
+    if (!sw_str_eq(name, "bernoulli"))
+        sw_recipe_error_item(g->recipe, reader->section, "src", 0,
+                             "the units of %s are %s: %s is for bernoulli ones, which are 0 or 1",
+                             visible->name, name, reader->type->base.name);
+}
+
+/* Counts of words have biases that count once per word, on both sides. */
+static void check_counts(struct sw_net_graph *g, const struct sw_net_graph_node *hidden,
+                         const struct sw_net_graph_node *visible)
+{
+    const struct sw_opt *replicated = key_of(hidden, "replicated"),
+                        *units = key_of(visible, "units");
+    if (energy_of(visible) != SW_ENERGY_VISIBLE || !replicated || !units)
+        return;
+    const bool counts =
+        sw_str_eq(units->choices[*(const int *)value_of(visible, units)], "softmax");
+    if (*(const bool *)value_of(hidden, replicated) != counts)
+        sw_recipe_error(g->recipe, hidden->section, "replicated",
+                        "the units of %s are %s: say replicated = %s", visible->name,
+                        units->choices[*(const int *)value_of(visible, units)],
+                        counts ? "yes" : "no");
+}
+
+static void check_machine(struct sw_net_graph *g, int i)
+{
+    const struct sw_net_graph_node *node = &g->node[i];
+    const enum sw_energy side = energy_of(node);
+    if (side == SW_ENERGY_HIDDEN)
+        check_counts(g, node, &g->node[node->src[0]]);
+    if (side != SW_ENERGY_NONE || !node->type->borrows || node->src_count != 2)
+        return;
+    const struct sw_net_graph_node *visible = &g->node[node->src[0]];
+    check_units(g, node, node->type->energy ? "units" : "visible_units", visible);
+    check_units(g, node, "hidden_units", &g->node[node->src[1]]);
+    if (!node->type->energy)
+        check_binary(g, node, visible);
+}
+
+int sw_net_find_chains(struct sw_net_graph *g, const struct sw_net_args *args, struct sw_err *err)
+{
+    for (int i = 0; i < g->count && args->algorithm == SW_ALGORITHM_CD; i++)
+        if (energy_of(&g->node[i]) == SW_ENERGY_HIDDEN)
+            join(g, i, args->training);
+    for (int i = 0; i < g->count; i++)
+        check_machine(g, i);
+    return sw_recipe_verdict(g->recipe, err);
+}

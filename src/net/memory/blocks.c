@@ -1,0 +1,410 @@
+/* The memory plan. Time is the line of acts of the schedule (net/exec/schedule.h). Every block of
+ * memory lives from its first writer to its last reader; blocks whose lives do not meet may have
+ * the same place. Blocks are placed by size, largest first, each at the lowest offset where nothing
+ * that lives at the same time lies (the greedy-by-size rule of Pisarchyk and Lee, "Efficient Memory
+ * Management for Deep Neural Net Inference", 2020). Where that takes more than what is alive at
+ * once, the block that reaches furthest is placed first, and all others anew, a few times.
+ *
+ * Passes on streams of their own (net/graph/branches.h) run at the same time as others: what they
+ * use lives as long as all that may run beside them.
+ *
+ * What lives for one call only may have memory of its own (scratch_apart), for which the same rule
+ * holds. Layers of several phases keep theirs in the arena: between two of them other nets run. */
+#include "net/memory/blocks.h"
+
+#include "base/os.h"
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    ALIGN = 4096, /* a page: neighbours never share a line, and large copies stay aligned */
+    ORDERS = 24   /* in which blocks are placed, at most */
+};
+
+size_t sw_block_bytes(size_t bytes)
+{
+    return (bytes + ALIGN - 1) / ALIGN * ALIGN;
+}
+
+int sw_blocks_init(struct sw_blocks *b, const struct sw_net_aliases *aliases,
+                   const struct sw_branch_order *order, bool scratch_apart, struct sw_err *err)
+{
+    size_t n = (size_t)aliases->graph->count;
+    size_t most = n * (10 + SW_LAYER_SRCS + SW_LAYER_PARAMS) + 3, lives = n + 1;
+    *b = (struct sw_blocks){.aliases = aliases,
+                            .order = order,
+                            .scratch_apart = scratch_apart,
+                            .block = sw_calloc(most, sizeof *b->block),
+                            .last_forward = sw_calloc(lives, sizeof *b->last_forward),
+                            .last_backward = sw_calloc(lives, sizeof *b->last_backward)};
+    if (b->block && b->last_forward && b->last_backward)
+        return SW_OK;
+    sw_blocks_fini(b);
+    return sw_err_nomem(err, "the memory plan", most * sizeof *b->block);
+}
+
+void sw_blocks_fini(struct sw_blocks *b)
+{
+    sw_free(b->block);
+    sw_free(b->last_forward);
+    sw_free(b->last_backward);
+    *b = (struct sw_blocks){0};
+}
+
+/* ---- Lives ---- */
+
+static void add_block(struct sw_blocks *b, size_t bytes, int first, int last, int64_t *offset)
+{
+    *offset = SW_NO_OFFSET;
+    if (bytes == 0)
+        return;
+    b->block[b->count] = (struct sw_block){.bytes = sw_block_bytes(bytes),
+                                           .first = first,
+                                           .last = last,
+                                           .number = b->count,
+                                           .offset = offset};
+    b->count++;
+}
+
+/* Passes on streams of their own run beside others: who is used in an act lives from the first to
+ * the last of those. */
+static int from(const struct sw_blocks *b, int act)
+{
+    return b->order && act >= 0 ? b->order->from[act] : act;
+}
+
+static int until(const struct sw_blocks *b, int act)
+{
+    return b->order && act >= 0 ? b->order->until[act] : act;
+}
+
+/* Memory for one act alone; `apart` where it may lie in the scratch. */
+static void add_scratch(struct sw_blocks *b, bool apart, size_t bytes, int act, int64_t *offset)
+{
+    int before = b->count;
+    add_block(b, bytes, from(b, act), until(b, act), offset);
+    if (b->count > before)
+        b->block[before].apart = apart;
+}
+
+/* May what node i's passes need for themselves lie in the scratch? */
+static bool keeps_apart(const struct sw_blocks *b, int i)
+{
+    const struct sw_layer *l = &b->aliases->shapes->node[i].layer;
+    return b->scratch_apart && sw_net_layer_phases(l, false) == 1 &&
+           sw_net_layer_phases(l, true) == 1;
+}
+
+static void raise(int *to, int at)
+{
+    *to = *to > at ? *to : at;
+}
+
+/* Repeating a feature reads what its layers read. */
+static void read_to_repeat(struct sw_blocks *b, const struct sw_net_schedule *s, int root)
+{
+    const struct sw_net_aliases *a = b->aliases;
+    int at = s->back_at[root];
+    for (int i = root; i >= 0; i = a->node[i].next_in_place)
+        for (int k = 0; k < a->graph->node[i].src_count; k++)
+            raise(&b->last_backward[a->node[a->graph->node[i].src[k]].root], at);
+}
+
+/* Of every root the last act of forward, and the last one after it, that touches its memory. */
+static void find_last_uses(struct sw_blocks *b, const struct sw_net_schedule *s)
+{
+    const struct sw_net_aliases *a = b->aliases;
+    for (int i = 0; i < a->graph->count; i++)
+        b->last_forward[i] = b->last_backward[i] = -1;
+
+    for (int j = 0; j < a->graph->count; j++) {
+        const struct sw_net_shape *shape = &a->shapes->node[j];
+        const struct sw_layer *l = &shape->layer;
+        int own = a->node[j].root;
+        raise(&b->last_forward[own], until(b, s->forward_at[j]));
+        if (shape->has_backward && l->backward_reads_dst)
+            raise(&b->last_backward[own], until(b, s->backward_at[j]));
+        for (int k = 0; k < l->src_count; k++) {
+            int root = a->node[a->graph->node[j].src[k]].root;
+            raise(&b->last_forward[root], until(b, s->forward_at[j]));
+            if (shape->has_backward && (l->backward_reads_src >> k & 1))
+                raise(&b->last_backward[root], until(b, s->backward_at[j]));
+        }
+        if (own == j && s->life[j] == SW_LIFE_REPEATED && s->back_at[j] >= 0)
+            read_to_repeat(b, s, j);
+    }
+}
+
+static void add_data(struct sw_blocks *b, const struct sw_net_schedule *s, struct sw_net_memory *m)
+{
+    const struct sw_net_aliases *a = b->aliases;
+    find_last_uses(b, s);
+    for (int i = 0; i < a->graph->count; i++) {
+        const struct sw_net_shape *shape = &a->shapes->node[i];
+        const struct sw_net_alias *alias = &a->node[i];
+        struct sw_net_places *places = &m->node[i];
+        bool input = shape->layer.type->role == SW_ROLE_INPUT;
+        places->data = places->data_again = SW_NO_OFFSET;
+        /* Where the host reaches the device's memory an input is the batch itself. */
+        if (alias->in_place || (input && a->host_memory))
+            continue;
+
+        /* Batches are copied before the first layer runs, wherever in the order an input is. */
+        int first = input || alias->published ? 0 : from(b, s->forward_at[i]);
+        int last = b->last_forward[i], back = s->back_at[i];
+        raise(&last, s->away_until[i]);
+        if (back < 0)
+            raise(&last, b->last_backward[i]);
+        places->last_use = last;
+        if (alias->published)
+            last = s->count - 1; /* until others have read it, whenever that is */
+        if (shape->handed)
+            continue;
+
+        add_block(b, shape->output_bytes, first, last, &places->data);
+        if (back < 0)
+            continue;
+        last = back;
+        raise(&last, b->last_backward[i]);
+        add_block(b, shape->output_bytes, back, last, &places->data_again);
+    }
+}
+
+static void add_gradient(struct sw_blocks *b, const struct sw_net_schedule *s,
+                         struct sw_net_memory *m, int i)
+{
+    const struct sw_net_aliases *a = b->aliases;
+    const struct sw_net_graph *g = a->graph;
+    const struct sw_net_alias *alias = &a->node[i];
+    if (alias->grad_handed)
+        m->node[i].last_use = s->backward_at[g->node[i].src[0]];
+    if (alias->first_giver < 0 || sw_net_shares_grad(a, i) ||
+        g->node[i].type == &sw_net_bridge_src || a->node[alias->first_giver].grad_handed)
+        return;
+
+    bool published = sw_net_publishes_grad(a, i);
+    int j = i, last = until(b, s->backward_at[i]);
+    int first = from(b, s->backward_at[alias->first_giver]);
+    if (published)
+        first = 0;
+    else if (sw_net_takes_turns(a->shapes, i)) /* its way down begins behind all forward passes */
+        first = s->forward_at[i];
+
+    /* A chain of in-place gradients lives until its lowest layer has run. */
+    while (a->node[j].grad_in_place) {
+        j = g->node[j].src[0];
+        raise(&last, until(b, s->backward_at[j]));
+    }
+    /* Of a connection the lower end gives on what the upper one has. */
+    if (g->node[j].type == &sw_net_bridge_dst)
+        last = s->backward_at[g->node[j].src[0]];
+    add_block(b, a->shapes->node[i].output_bytes, first, published ? s->count - 1 : last,
+              &m->node[i].grad);
+}
+
+static void add_gradients(struct sw_blocks *b, const struct sw_net_schedule *s,
+                          struct sw_net_memory *m)
+{
+    const struct sw_net_aliases *a = b->aliases;
+    for (int i = 0; i < a->graph->count; i++) {
+        int back = s->backward_at[i];
+        m->node[i].grad = SW_NO_OFFSET;
+        add_gradient(b, s, m, i);
+        for (int k = 0; k < a->graph->node[i].src_count; k++)
+            add_scratch(b, keeps_apart(b, i),
+                        a->node[i].adds_grad[k]
+                            ? a->shapes->node[a->graph->node[i].src[k]].output_bytes
+                            : 0,
+                        back, &m->node[i].aside[k]);
+    }
+}
+
+/* Of a feature that is repeated a layer saves everything anew, unless it repeats from that. */
+static void add_saved(struct sw_blocks *b, const struct sw_net_schedule *s, struct sw_net_memory *m,
+                      int i)
+{
+    const struct sw_net_shape *shape = &b->aliases->shapes->node[i];
+    const struct sw_layer *l = &shape->layer;
+    int now = s->forward_at[i], root = b->aliases->node[i].root;
+    int last = until(b, shape->has_backward ? s->backward_at[i] : now);
+    int again = s->life[root] == SW_LIFE_REPEATED ? s->back_at[root] : -1;
+    if (again >= 0 && l->repeats_from_saved)
+        raise(&last, again);
+
+    bool twice = again >= 0 && !l->repeats_from_saved;
+    add_block(b, l->saved_bytes, from(b, now), twice ? now : last, &m->node[i].saved);
+    raise(&last, again);
+    add_block(b, twice ? l->saved_bytes : 0, again, last, &m->node[i].saved_again);
+}
+
+/* One for all layers of a feature, which are repeated one after the other. */
+static void add_repeat_scratch(struct sw_blocks *b, const struct sw_net_schedule *s,
+                               struct sw_net_memory *m, int root)
+{
+    const struct sw_net_aliases *a = b->aliases;
+    size_t most = 0;
+    for (int i = root; i >= 0; i = a->node[i].next_in_place)
+        if (a->shapes->node[i].layer.scratch_bytes > most)
+            most = a->shapes->node[i].layer.scratch_bytes;
+    bool repeats = s->life[root] == SW_LIFE_REPEATED && s->back_at[root] >= 0;
+    add_scratch(b, b->scratch_apart, repeats ? most : 0, s->back_at[root],
+                &m->node[root].repeat_scratch);
+}
+
+/* Passes of a Gibbs chain are no acts of their own: they run between the forward and the backward
+ * passes. */
+static void add_chain_scratch(struct sw_blocks *b, const struct sw_net_schedule *s,
+                              struct sw_net_memory *m, int i)
+{
+    size_t bytes = b->aliases->shapes->node[i].layer.scratch_bytes;
+    add_block(b, bytes, s->forward_at[i], s->backward_at[i], &m->node[i].forward_scratch);
+    add_block(b, bytes, s->forward_at[i], s->backward_at[i], &m->node[i].backward_scratch);
+}
+
+static void add_param_asides(struct sw_blocks *b, struct sw_net_memory *m, int i, bool apart,
+                             int back)
+{
+    const struct sw_net_shape *shape = &b->aliases->shapes->node[i];
+    for (int k = 0; k < shape->layer.param_count; k++) {
+        bool aside = shape->has_backward && (shape->adds_param[k] || sw_net_writes_aside(shape, k));
+        add_scratch(b, apart, aside ? sw_desc_bytes(&shape->layer.param[k].layout) : 0, back,
+                    &m->node[i].param_aside[k]);
+    }
+}
+
+/* What the passes of node i need for themselves. */
+static void add_private(struct sw_blocks *b, const struct sw_net_schedule *s,
+                        struct sw_net_memory *m, int i)
+{
+    const struct sw_net_shape *shape = &b->aliases->shapes->node[i];
+    const struct sw_layer *l = &shape->layer;
+    struct sw_net_places *places = &m->node[i];
+    int now = s->forward_at[i], back = s->backward_at[i];
+    size_t sums = (size_t)l->sum_count * sizeof(double);
+    bool apart = keeps_apart(b, i);
+
+    add_saved(b, s, m, i);
+    places->repeat_scratch = SW_NO_OFFSET;
+    if (b->aliases->node[i].root == i)
+        add_repeat_scratch(b, s, m, i);
+
+    if (sw_net_takes_turns(b->aliases->shapes, i) && !apart) {
+        add_chain_scratch(b, s, m, i);
+    } else {
+        add_scratch(b, apart, l->scratch_bytes, now, &places->forward_scratch);
+        add_scratch(b, apart, shape->has_backward ? l->scratch_bytes : 0, back,
+                    &places->backward_scratch);
+    }
+    add_block(b, sums, from(b, now), until(b, now), &places->forward_sums);
+    add_block(b, shape->has_backward ? sums : 0, from(b, back), until(b, back),
+              &places->backward_sums);
+    add_param_asides(b, m, i, apart, back);
+}
+
+void sw_blocks_find(struct sw_blocks *b, const struct sw_net_schedule *s, struct sw_net_memory *m)
+{
+    int over = s->count - 1;
+    b->count = 0;
+    add_data(b, s, m);
+    add_gradients(b, s, m);
+    for (int i = 0; i < b->aliases->graph->count; i++)
+        add_private(b, s, m, i);
+    add_block(b, (size_t)b->aliases->shapes->pair_count * sizeof(struct sw_result), 0, over,
+              &m->pairs_at);
+    add_block(b, SW_NET_STEPS * sizeof(struct sw_step), 0, over, &m->step_at);
+}
+
+/* ---- Places ---- */
+
+static int by_size(const void *a, const void *b)
+{
+    const struct sw_block *x = a, *y = b;
+    if (x->bytes != y->bytes)
+        return x->bytes < y->bytes ? 1 : -1;
+    return x->first != y->first ? x->first - y->first : x->number - y->number;
+}
+
+/* The lowest place for block b among those placed before it that live at the same time. */
+static int64_t lowest_place(const struct sw_blocks *p, int b)
+{
+    const struct sw_block *new = &p->block[b];
+    int64_t at = 0;
+    for (bool moved = true; moved;) {
+        moved = false;
+        for (int i = 0; i < b; i++) {
+            const struct sw_block *o = &p->block[i];
+            bool meet = o->first <= new->last &&new->first <= o->last && o->apart == new->apart;
+            if (meet && at < o->at + (int64_t)o->bytes && o->at < at + (int64_t) new->bytes) {
+                at = o->at + (int64_t)o->bytes;
+                moved = true;
+            }
+        }
+    }
+    return at;
+}
+
+/* Places all in their order; returns the bytes of the arena, and which block reaches so far in it.
+ */
+static size_t place_in_order(struct sw_blocks *b, int *top, size_t *scratch_bytes)
+{
+    size_t most[2] = {0, 0}; /* of the arena, of the scratch */
+    *top = 0;
+    for (int i = 0; i < b->count; i++) {
+        struct sw_block *block = &b->block[i];
+        block->at = lowest_place(b, i);
+        size_t end = (size_t)block->at + block->bytes;
+        if (end <= most[block->apart])
+            continue;
+        most[block->apart] = end;
+        *top = block->apart ? *top : i;
+    }
+    *scratch_bytes = most[1];
+    return most[0];
+}
+
+/* The scratch begins where the arena ends. */
+static void take_places(struct sw_blocks *b, size_t arena_bytes)
+{
+    for (int i = 0; i < b->count; i++)
+        *b->block[i].offset = b->block[i].at + (b->block[i].apart ? (int64_t)arena_bytes : 0);
+}
+
+static void move_to_front(struct sw_blocks *b, int i)
+{
+    struct sw_block block = b->block[i];
+    memmove(&b->block[1], &b->block[0], (size_t)i * sizeof block);
+    b->block[0] = block;
+}
+
+/* What is alive at once is the least that the arena can take: blocks that start at an act are
+ * looked at, since a peak begins with one. */
+static size_t most_alive(const struct sw_blocks *b)
+{
+    size_t most = 0;
+    for (int i = 0; i < b->count; i++) {
+        size_t live = 0;
+        for (int j = 0; j < b->count; j++)
+            if (!b->block[j].apart && b->block[j].first <= b->block[i].first &&
+                b->block[i].first <= b->block[j].last)
+                live += b->block[j].bytes;
+        most = live > most ? live : most;
+    }
+    return most;
+}
+
+size_t sw_blocks_place(struct sw_blocks *b, size_t *scratch_bytes)
+{
+    size_t least = SIZE_MAX, bound = most_alive(b);
+    int top = 0;
+    qsort(b->block, (size_t)b->count, sizeof *b->block, by_size);
+    for (int i = 0; i < ORDERS && least > bound; i++) {
+        size_t scratch, bytes = place_in_order(b, &top, &scratch);
+        if (bytes < least) {
+            least = bytes;
+            *scratch_bytes = scratch;
+            take_places(b, bytes);
+        }
+        move_to_front(b, top);
+    }
+    return least;
+}

@@ -1,0 +1,358 @@
+/* Meeting a budget: which features are repeated or swapped, so that the arena is small enough and
+ * the step takes the least time by the device's rates.
+ *
+ * A choice of lives is judged by what it makes of the schedule: bytes alive at each act, and
+ * seconds. From nothing but kept features the search takes, again and again, the change that lowers
+ * the excess (bytes above the budget, summed over acts) the most for its seconds; then single
+ * choices are changed as long as that saves time within the budget. Scores grow old and are
+ * brought up to date only for the best one (the lazy greedy rule of Minoux, 1978). Blocks may not
+ * pack as tightly as they live: then the search aims lower. The least possible memory is searched
+ * for by lowering the aim until it fails; whatever is at least that is met. */
+#include "net/memory/fit.h"
+
+#include "base/os.h"
+#include "net/memory/blocks.h"
+#include <math.h>
+#include <string.h>
+
+struct move {
+    int root;
+    enum sw_life life;
+    bool deep; /* repeats sources that nothing else wants back, too */
+    double score;
+};
+
+struct search {
+    const struct sw_net_aliases *aliases;
+    const struct sw_net_rates *rates;
+    struct sw_net_schedule schedule; /* with the lives that are tried */
+    struct sw_net_memory memory;     /* with the places that these would have */
+    struct sw_blocks blocks;
+    double *live; /* owned: bytes, of each act */
+    enum sw_life *before, *best;
+    struct move *moves; /* owned */
+    int move_count;
+    size_t aim;
+    /* Of the lives that are tried. */
+    size_t peak;
+    int peak_act;
+    double excess, seconds;
+};
+
+enum { MOVES_PER_FEATURE = 4, ROUNDS = 4, TRIES = 8, PAGE = 4096 };
+
+/* What copies cost even when nobody waits for them, as a share of their time. */
+#define COPY_COST 0.05
+
+/* ---- Judging ---- */
+
+static double copy_seconds(const struct search *x)
+{
+    double bytes = 0;
+    for (int i = 0; i < x->aliases->graph->count; i++)
+        if (x->schedule.away_until[i] >= 0)
+            bytes += 2 * (double)sw_desc_bytes(&x->aliases->shapes->node[i].layer.dst.desc);
+    return bytes > 0 ? bytes / x->rates->link_bytes_per_s : 0;
+}
+
+static void judge(struct search *x)
+{
+    const struct sw_net_schedule *s = &x->schedule;
+    double live = 0;
+    sw_net_schedule_make(&x->schedule, x->rates);
+    sw_blocks_find(&x->blocks, s, &x->memory);
+    memset(x->live, 0, (size_t)(s->count + 1) * sizeof *x->live);
+    for (int i = 0; i < x->blocks.count; i++) {
+        const struct sw_block *b = &x->blocks.block[i];
+        if (b->apart)
+            continue;
+        x->live[b->first] += (double)b->bytes;
+        x->live[b->last + 1] -= (double)b->bytes;
+    }
+    x->peak = 0;
+    x->excess = 0;
+    for (int a = 0; a < s->count; a++) {
+        live += x->live[a];
+        if (live > (double)x->peak) {
+            x->peak = (size_t)live;
+            x->peak_act = a;
+        }
+        if (live > (double)x->aim)
+            x->excess += live - (double)x->aim;
+    }
+    x->seconds = sw_net_schedule_seconds(&x->schedule, x->rates) + COPY_COST * copy_seconds(x);
+}
+
+/* ---- Moves ---- */
+
+static void get_lives(const struct search *x, enum sw_life *to)
+{
+    memcpy(to, x->schedule.life, (size_t)x->aliases->graph->count * sizeof *to);
+}
+
+static void put_lives(struct search *x, const enum sw_life *from)
+{
+    memcpy(x->schedule.life, from, (size_t)x->aliases->graph->count * sizeof *from);
+}
+
+/* All nodes of a feature have its root's. */
+static void set_life(struct search *x, int root, enum sw_life life)
+{
+    for (int i = root; i >= 0; i = x->aliases->node[i].next_in_place)
+        x->schedule.life[i] = life;
+}
+
+static void repeat_sources(struct search *x, int root)
+{
+    const struct sw_net_aliases *a = x->aliases;
+    for (int i = root; i >= 0; i = a->node[i].next_in_place)
+        for (int k = 0; k < a->graph->node[i].src_count; k++) {
+            int source = a->node[a->graph->node[i].src[k]].root;
+            if (source == root || x->schedule.life[source] != SW_LIFE_KEPT ||
+                !sw_net_can_repeat(a, source) || sw_net_read_in_backward(a, source))
+                continue;
+            set_life(x, source, SW_LIFE_REPEATED);
+            repeat_sources(x, source);
+        }
+}
+
+static void apply(struct search *x, const struct move *m)
+{
+    set_life(x, m->root, m->life);
+    if (m->deep)
+        repeat_sources(x, m->root);
+}
+
+static void add_move(struct search *x, int root, enum sw_life life, bool deep)
+{
+    x->moves[x->move_count++] = (struct move){root, life, deep, 0};
+}
+
+static void list_moves(struct search *x)
+{
+    const struct sw_net_aliases *a = x->aliases;
+    for (int i = 0; i < a->graph->count; i++) {
+        if (a->node[i].root != i || a->shapes->node[i].absent)
+            continue;
+        if (sw_net_can_repeat(a, i)) {
+            add_move(x, i, SW_LIFE_REPEATED, false);
+            add_move(x, i, SW_LIFE_REPEATED, true);
+        }
+        if (sw_net_can_swap(a, i, x->rates)) {
+            add_move(x, i, SW_LIFE_SWAPPED, false);
+            add_move(x, i, SW_LIFE_SWAPPED_LATE, false);
+        }
+    }
+}
+
+/* Excess that a move takes away, for each second that it costs; below 0 where it takes none. */
+static void score(struct search *x, struct move *m, double excess, double seconds)
+{
+    get_lives(x, x->before);
+    apply(x, m);
+    judge(x);
+    double gain = excess - x->excess, cost = x->seconds - seconds;
+    m->score = gain > 0 ? gain / (cost > 1e-12 ? cost : 1e-12) : -1;
+    put_lives(x, x->before);
+}
+
+static struct move *best_of(const struct search *x)
+{
+    struct move *best = NULL;
+    for (int i = 0; i < x->move_count; i++)
+        if (x->moves[i].score > 0 && (!best || x->moves[i].score > best->score))
+            best = &x->moves[i];
+    return best;
+}
+
+/* The move that is still the best after its score was brought up to date; NULL: none helps. */
+static struct move *find_move(struct search *x)
+{
+    double excess = x->excess, seconds = x->seconds;
+    for (int round = 0; round < 2; round++) {
+        struct move *m;
+        for (struct move *last = NULL; (m = best_of(x)) && m != last; last = m)
+            score(x, m, excess, seconds);
+        if (m)
+            return m;
+        for (int i = 0; i < x->move_count; i++)
+            score(x, &x->moves[i], excess, seconds);
+    }
+    return NULL;
+}
+
+/* ---- Searching ---- */
+
+/* Lowers the peak to the aim from the lives there are. False: it cannot. */
+static bool lower(struct search *x)
+{
+    judge(x);
+    for (int i = 0; i < x->move_count; i++)
+        x->moves[i].score = INFINITY; /* unknown */
+    while (x->excess > 0) {
+        const struct move *m = find_move(x);
+        if (m)
+            apply(x, m);
+        judge(x);
+        if (!m)
+            return false;
+    }
+    return true;
+}
+
+/* Takes another life for a feature if that saves time within the aim. */
+static bool change(struct search *x, int root, enum sw_life life)
+{
+    enum sw_life old = x->schedule.life[root];
+    double seconds = x->seconds;
+    if (old == life)
+        return false;
+    set_life(x, root, life);
+    judge(x);
+    if (x->excess <= 0 && x->seconds < seconds)
+        return true;
+    set_life(x, root, old);
+    judge(x);
+    return false;
+}
+
+static void polish(struct search *x)
+{
+    bool changed = true;
+    for (int round = 0; round < ROUNDS && changed; round++) {
+        changed = false;
+        for (int i = 0; i < x->aliases->graph->count; i++)
+            if (x->aliases->node[i].root == i && x->schedule.life[i] != SW_LIFE_KEPT)
+                changed = change(x, i, SW_LIFE_KEPT) || changed;
+        for (int m = 0; m < x->move_count; m++)
+            if (!x->moves[m].deep && x->schedule.life[x->moves[m].root] != SW_LIFE_KEPT)
+                changed = change(x, x->moves[m].root, x->moves[m].life) || changed;
+    }
+}
+
+static void keep_all(struct search *x)
+{
+    for (int i = 0; i < x->aliases->graph->count; i++)
+        x->schedule.life[i] = SW_LIFE_KEPT;
+}
+
+/* The arena that the lives take. */
+static size_t place(struct search *x)
+{
+    size_t scratch;
+    judge(x);
+    return sw_blocks_place(&x->blocks, &scratch);
+}
+
+/* Lives that meet the budget; aims lower as long as blocks do not pack well enough. */
+static bool meet(struct search *x, size_t budget)
+{
+    keep_all(x);
+    x->aim = budget;
+    for (int i = 0; i < TRIES; i++) {
+        if (!lower(x))
+            return false;
+        polish(x);
+        size_t bytes = place(x);
+        if (bytes <= budget)
+            return true;
+        size_t over = bytes - budget;
+        if (x->aim <= over)
+            return false;
+        x->aim -= over;
+    }
+    return false;
+}
+
+/* Lives that take the least memory; returns how much. Lowers the aim by ever smaller steps. */
+static size_t find_least(struct search *x)
+{
+    keep_all(x);
+    size_t least = place(x);
+    get_lives(x, x->best);
+    for (size_t step = x->peak / 16; step >= x->peak / 1024 && step >= PAGE;) {
+        put_lives(x, x->best);
+        judge(x);
+        x->aim = x->peak > step ? x->peak - step : 0;
+        bool lowered = lower(x);
+        size_t bytes = lowered ? place(x) : SIZE_MAX;
+        if (bytes < least) {
+            least = bytes;
+            get_lives(x, x->best);
+        } else {
+            step /= 4;
+        }
+    }
+    put_lives(x, x->best);
+    return place(x);
+}
+
+/* ---- Life ---- */
+
+static void fini(struct search *x)
+{
+    sw_net_schedule_fini(&x->schedule);
+    sw_net_memory_fini(&x->memory);
+    sw_blocks_fini(&x->blocks);
+    sw_free(x->live);
+    sw_free(x->before);
+    sw_free(x->best);
+    sw_free(x->moves);
+}
+
+/* The schedule, the blocks and the memory of the search come from the caller's aliases. */
+static int init(struct search *x, const struct sw_net_aliases *aliases,
+                const struct sw_net_rates *rates, struct sw_err *err)
+{
+    size_t n = (size_t)aliases->graph->count + 1;
+    *x = (struct search){.aliases = aliases,
+                         .rates = rates,
+                         .live = sw_calloc(8 * n, sizeof *x->live),
+                         .before = sw_calloc(n, sizeof *x->before),
+                         .best = sw_calloc(n, sizeof *x->best),
+                         .moves = sw_calloc(MOVES_PER_FEATURE * n, sizeof *x->moves)};
+    if (!x->live || !x->before || !x->best || !x->moves)
+        return sw_err_nomem(err, "the memory plan", 8 * n * sizeof *x->live);
+
+    int rc = sw_net_schedule_init(&x->schedule, aliases, err);
+    if (rc == SW_OK)
+        rc = sw_net_memory_init(&x->memory, aliases->graph->count, err);
+    if (rc == SW_OK)
+        list_moves(x);
+    return rc;
+}
+
+static void find_tightest(const struct search *x, struct sw_net_fit *fit)
+{
+    static const char *const passes[] = {
+        [SW_ACT_FORWARD] = "forward", [SW_ACT_BACKWARD] = "backward", [SW_ACT_REPEAT] = "forward"};
+    int a = x->peak_act;
+    while (x->schedule.acts[a].kind > SW_ACT_REPEAT && a + 1 < x->schedule.count)
+        a++; /* copies are for the pass behind them */
+    fit->layer = x->aliases->graph->node[x->schedule.acts[a].node].name;
+    fit->pass = passes[x->schedule.acts[a].kind];
+}
+
+int sw_net_find_lives(struct sw_net_schedule *s, const struct sw_branch_order *order,
+                      bool scratch_apart, size_t budget_bytes, const struct sw_net_rates *rates,
+                      struct sw_net_fit *fit, struct sw_err *err)
+{
+    struct search x;
+    int rc = init(&x, s->aliases, rates, err);
+    if (rc == SW_OK)
+        rc = sw_blocks_init(&x.blocks, s->aliases, order, scratch_apart, err);
+    if (rc != SW_OK) {
+        fini(&x);
+        return rc;
+    }
+
+    *fit = (struct sw_net_fit){.fits = meet(&x, budget_bytes)};
+    if (!fit->fits) {
+        fit->least_bytes = find_least(&x);
+        find_tightest(&x, fit);
+        fit->fits = fit->least_bytes <= budget_bytes;
+    }
+    get_lives(&x, s->life);
+    fini(&x);
+    return SW_OK;
+}

@@ -1,0 +1,101 @@
+/* How the gradients of fully-connected layers come together (parallel training, section 5): says
+ * for each layer whether workers give gradients or factors. Only layers in rows have something to
+ * exchange. What a layer itself asks for and cannot have is an error, what is asked for net-wide a
+ * note. */
+#include "net/shape/shapes.h"
+
+enum sw_comm_way sw_net_wanted_comm(const struct sw_net_graph_node *node,
+                                    const struct sw_net_args *args, bool *own)
+{
+    const struct sw_layer_conf *conf = node->section->common;
+    *own = sw_section_is_set(node->section, "comm");
+    return *own ? (enum sw_comm_way)conf->comm : args->comm.way;
+}
+
+static bool has_parameters(const struct sw_net_graph_node *node)
+{
+    return node->type->base.params && node->type->base.params[0];
+}
+
+static const char no_factors[] = "no product of factors, as that of an inner_product is";
+
+/* Why the layer has no factors to exchange, with what to do about it, or NULL. */
+static const char *why_not(const struct sw_net_shapes *s, int i, struct sw_layer_factors *f)
+{
+    const struct sw_net_graph_node *node = &s->graph->node[i];
+    const struct sw_layer_type *type = node->type;
+    const char *reason = type->refuses_factors ? type->refuses_factors(node->conf) : NULL;
+    if (!type->factors_of)
+        return no_factors;
+    if (node->is_shared)
+        return "it shares a parameter with another layer";
+    if (reason)
+        return reason;
+    if (!sw_net_shard_is_in_rows(s->sharding, i))
+        return "it is not split by rows, so that its gradient has one owner";
+    if (sw_net_is_frozen_param(s->graph, node, "weight"))
+        return "its weight is frozen";
+    return type->factors_of(node->conf, &s->node[node->src[0]].layer.dst.desc, f) ? NULL
+                                                                                  : no_factors;
+}
+
+/* What computes while layer i's parameters are on their way, and shares the links with them: the
+ * layers below. */
+static void count_below(const struct sw_net_shapes *s, int i, struct sw_net_comm_layer *l)
+{
+    for (int j = 0; j < i; j++) {
+        const struct sw_net_shape *below = &s->node[j];
+        l->forward_flops_below += below->layer.flops_forward;
+        l->backward_flops_below += below->has_backward ? below->layer.flops_backward : 0;
+        for (int p = 0; p < below->layer.param_count && below->comm == SW_COMM_PS; p++)
+            if (!sw_net_is_frozen_param(s->graph, &s->graph->node[j], below->layer.param[p].name))
+                l->whole_below += sw_desc_count(&below->layer.param[p].layout);
+    }
+}
+
+static enum sw_comm_way choose(const struct sw_net_shapes *s, const struct sw_net_args *args, int i,
+                               const struct sw_layer_factors *f)
+{
+    struct sw_net_comm_layer l = {.name = s->graph->node[i].name,
+                                  .steps = f->rows / args->rows,
+                                  .inputs = f->inputs,
+                                  .outputs = f->outputs};
+    count_below(s, i, &l);
+    return args->comm.choose(args->comm.user, &l);
+}
+
+enum sw_comm_way sw_net_find_comm(struct sw_net_shapes *s, const struct sw_net_args *args, int i,
+                                  struct sw_buf *others)
+{
+    const struct sw_net_graph_node *node = &s->graph->node[i];
+    bool own;
+    enum sw_comm_way way = sw_net_wanted_comm(node, args, &own);
+    struct sw_layer_factors f;
+    if (node->owned_name || way == SW_COMM_PS || (!own && !has_parameters(node)))
+        return SW_COMM_PS;
+
+    const char *reason = why_not(s, i, &f);
+    if (!reason && way != SW_COMM_AUTO)
+        reason = args->comm.refuses[way];
+    if (reason && own)
+        sw_recipe_error(s->graph->recipe, node->section, "comm",
+                        "%s cannot: %s; say ps, or leave it out", node->type->base.name, reason);
+    if (args->comm.workers < 2 || !args->training)
+        return SW_COMM_PS;
+
+    if (reason == no_factors && !own)
+        sw_buf_printf(others, "%s%s", others->length ? ", " : "", node->name);
+    else if (reason && !own)
+        sw_buf_printf(&s->comm_notes, "whole gradients of %s: %s\n", node->name, reason);
+    if (reason)
+        return SW_COMM_PS;
+    return way == SW_COMM_AUTO ? choose(s, args, i, &f) : way;
+}
+
+void sw_net_end_comm(struct sw_net_shapes *s, struct sw_buf *others)
+{
+    if (others->length > 0)
+        sw_buf_printf(&s->comm_notes, "whole gradients of %s: %s\n", sw_buf_text(others),
+                      no_factors);
+    sw_buf_fini(others);
+}

@@ -1,0 +1,413 @@
+/* Shapes and plans: every layer's setup in topological order, fused relus, gradients that are
+ * needed. */
+#include "net/shape/shapes.h"
+
+#include "base/os.h"
+#include "base/stop.h"
+#include "net/args.h"
+#include "net/bridge/bridge.h"
+
+struct setup {
+    const struct sw_net_shapes_args *in;
+    const struct sw_net_args *args;
+    const struct sw_net_graph *g;
+    struct sw_net_shapes *s;
+    struct sw_buf others; /* owned: see sw_net_find_comm */
+    int at;               /* the node that is set up */
+};
+
+static const struct sw_desc *find_field(void *user, const char *field)
+{
+    const struct setup *u = user;
+    return sw_net_args_field(u->args, field);
+}
+
+static const struct sw_desc *find_layout(void *user, const struct sw_layer *l, const char *param)
+{
+    const struct setup *u = user;
+    const struct sw_net_shapes *sharing = u->in->sharing;
+    if (sw_net_share_of(&u->g->node[u->at], param))
+        return sw_net_shared_layout(u->s, u->at, param);
+
+    int i = sharing ? sw_net_shapes_find(sharing, l->name) : -1;
+    /* Parts of a parameter have shapes of their own on every worker. */
+    if (i < 0 || (!sw_net_shard_is_in_rows(u->in->sharding, u->at) &&
+                  sharing->sharding->worker != u->args->worker))
+        return NULL;
+    const struct sw_layer *other = &sharing->node[i].layer;
+    for (int p = 0; p < other->param_count; p++)
+        if (sw_str_eq(other->param[p].name, param))
+            return &other->param[p].layout;
+    return NULL;
+}
+
+/* Is source k a target, to which no gradient goes? */
+static bool is_target(const struct sw_net_graph_node *node, int k)
+{
+    if (node->chain && node->src_count == 1 && node->type->energy == SW_ENERGY_VISIBLE)
+        return true;
+    return node->type->targets >> k & 1;
+}
+
+static void find_paths_to_losses(struct sw_net_shapes *s)
+{
+    for (int i = s->graph->count - 1; i >= 0; i--) {
+        const struct sw_net_graph_node *node = &s->graph->node[i];
+        s->node[i].leads_to_loss |= sw_net_is_loss(node);
+        for (int k = 0; s->node[i].leads_to_loss && k < node->src_count; k++)
+            if (!is_target(node, k))
+                s->node[node->src[k]].leads_to_loss = true;
+    }
+}
+
+/* A relu whose source applies it: the source can, and nobody else reads the source. */
+static void find_fused(struct sw_net_shapes *s)
+{
+    for (int i = 0; i < s->graph->count; i++) {
+        const struct sw_net_graph_node *node = &s->graph->node[i];
+        if (!node->type->is_relu || !node->type->is_relu(node->conf))
+            continue;
+        const struct sw_net_graph_node *source = &s->graph->node[node->src[0]];
+        if (source->type->can_fuse_relu && source->readers == 1)
+            s->node[node->src[0]].fuse_relu = s->node[i].fused = true;
+    }
+}
+
+static uint32_t wanted_gradients(const struct setup *u, int i)
+{
+    const struct sw_net_graph_node *node = &u->g->node[i];
+    uint32_t mask = 0;
+    for (int k = 0; u->args->training && u->s->node[i].leads_to_loss && k < node->src_count; k++)
+        if (u->s->node[node->src[k]].needs_grad && !is_target(node, k))
+            mask |= 1u << k;
+    return mask;
+}
+
+/* Does the shared parameter have the shape this net gives it? */
+static int check_shared(struct setup *u, const struct sw_layer *l, struct sw_err *err)
+{
+    char a[128], b[128];
+    for (int p = 0; p < l->param_count; p++) {
+        const struct sw_desc *other = find_layout(u, l, l->param[p].name);
+        if (other && !sw_desc_equal(other, &l->param[p].layout))
+            return sw_err_set(err, SW_ERR_INVALID,
+                              "its %s is %s in evaluation but %s in training: do both read the "
+                              "same shape?",
+                              l->param[p].name, sw_desc_text(&l->param[p].layout, a),
+                              sw_desc_text(other, b));
+    }
+    return SW_OK;
+}
+
+/* Which of its parameters are frozen. */
+static void settle_frozen(const struct sw_net_graph *g, struct sw_net_shape *shape, int i)
+{
+    const struct sw_layer *l = &shape->layer;
+    shape->trains = false;
+    for (int k = 0; k < l->param_count; k++) {
+        shape->frozen[k] = sw_net_is_frozen_param(g, &g->node[i], l->param[k].name);
+        shape->trains = shape->trains || !shape->frozen[k];
+    }
+}
+
+static void settle_backward(const struct setup *u, int i, uint32_t wants)
+{
+    const struct sw_net_graph_node *node = &u->g->node[i];
+    struct sw_net_shape *shape = &u->s->node[i];
+    struct sw_layer *l = &shape->layer;
+    settle_frozen(u->g, shape, i);
+    shape->has_backward =
+        u->args->training && shape->leads_to_loss && (shape->trains || wants != 0);
+    shape->needs_grad = shape->has_backward && l->type->role != SW_ROLE_LOSS;
+    if (!node->chain)
+        return;
+
+    /* Also where its own parameters are frozen: the other side's chain runs through it. */
+    shape->has_backward = shape->needs_grad = true;
+    if (sw_layer_energy(l) != SW_ENERGY_HIDDEN)
+        return;
+    int below = node->src[0];
+    for (; sw_net_is_bridge(&u->g->node[below]); below = u->g->node[below].src[0]) {
+        u->s->node[below].chain_link = true;
+        u->s->node[below].layer.chain_steps = l->chain_steps;
+    }
+    u->s->node[below].layer.chain_steps = l->chain_steps;
+}
+
+/* Does a loss depend on the layer through another loss? */
+static const struct sw_layer *loss_below(const struct setup *u, int i)
+{
+    const struct sw_net_graph_node *node = &u->g->node[i];
+    for (int k = 0; u->s->node[i].leads_to_loss && k < node->src_count; k++) {
+        const struct sw_net_shape *source = &u->s->node[node->src[k]];
+        if (source->has_backward && source->layer.type->role == SW_ROLE_LOSS && !is_target(node, k))
+            return &source->layer;
+    }
+    return NULL;
+}
+
+static int check_backward(const struct setup *u, int i, struct sw_err *err)
+{
+    const struct sw_net_shape *shape = &u->s->node[i];
+    const struct sw_layer *l = &shape->layer;
+    if (u->args->training && shape->trains && l->param_count > u->g->node[i].share_count &&
+        !shape->leads_to_loss)
+        return sw_err_set(err, SW_ERR_INVALID,
+                          "no loss depends on it, so its parameters would never be trained: let a "
+                          "loss read it (a loss's targets get no gradient), or say include = "
+                          "eval");
+    const struct sw_layer *loss = loss_below(u, i);
+    if (loss)
+        return sw_err_set(err, SW_ERR_INVALID,
+                          "it reads %s and leads to a loss, but no gradient goes through a loss: "
+                          "read what %s reads",
+                          loss->name, loss->name);
+    if (shape->has_backward && !l->type->backward)
+        return sw_err_set(err, SW_ERR_INVALID,
+                          "%s has no gradient, but a loss depends on it and its sources have "
+                          "parameters",
+                          l->type->base.name);
+    return SW_OK;
+}
+
+/* The columns of the whole output, of which this worker may have a part. */
+static int64_t whole_columns(const struct setup *u, int i)
+{
+    const struct sw_net_shard *shard = &u->in->sharding->node[i];
+    const struct sw_layer *l = &u->s->node[i].layer;
+    if (shard->spread.dist != SW_DIST_COLUMNS)
+        return l->dst.desc.ndim > 1 ? l->dst.desc.dim[1] : 1;
+    if (sw_net_is_bridge(&u->g->node[i]))
+        return sw_bridge_connection(l)->columns;
+    if (l->type->split == SW_SPLIT_OUTPUTS)
+        return l->whole_columns;
+    if (shard->joins)
+        return shard->known_columns;
+    return u->s->node[u->g->node[i].src[0]].columns;
+}
+
+static void place_columns(const struct setup *u, int i, struct sw_layer_setup *setup)
+{
+    const struct sw_net_sharding *sharding = u->in->sharding;
+    const struct sw_net_graph_node *node = &u->g->node[i];
+    const struct sw_spread *spread = &sharding->node[i].spread;
+    setup->parts = 1;
+    setup->whole_batch = spread->dist != SW_DIST_ROWS && u->args->group_rows == u->args->batch_rows;
+    if (node->src_count == 0)
+        return;
+
+    const struct sw_spread *source = &sharding->node[node->src[0]].spread;
+    setup->sums = spread->dist == SW_DIST_SUMS;
+    setup->first_term = sharding->worker == 0;
+    if (spread->dist == SW_DIST_COLUMNS && node->type->split == SW_SPLIT_OUTPUTS) {
+        setup->part = sharding->worker;
+        setup->parts = sharding->workers;
+    }
+    if (source->dist == SW_DIST_COLUMNS) {
+        setup->channels = u->s->node[node->src[0]].columns;
+        setup->first_channel =
+            sw_spread_rect(*source, 1, setup->channels, sharding->workers, sharding->worker).column;
+    }
+}
+
+/* Is a step of an unrolled layer what the steps around it take it for? */
+static int check_step(const struct sw_net_graph_node *node, const struct sw_layer *l,
+                      struct sw_err *err)
+{
+    const struct sw_desc *d = &l->dst.desc;
+    char text[128];
+    if (l->keep_count > 0)
+        return sw_err_set(err, SW_ERR_INVALID,
+                          "unroll = %d: %s keeps running statistics, which steps cannot share",
+                          node->steps, l->type->base.name);
+    if (l->backward_phases > 1)
+        return sw_err_set(err, SW_ERR_INVALID,
+                          "unroll = %d: how many labels count is not known of all steps at once: "
+                          "leave unroll out, and it reads them as a sequence",
+                          node->steps);
+    if (node->width > 0 && (d->ndim != 2 || d->dim[1] != node->width || !sw_desc_is_plain(d)))
+        return sw_err_set(
+            err, SW_ERR_INVALID,
+            "its output is %s, but where the step before is read the first step takes "
+            "%lld features for it",
+            sw_desc_text(d, text), (long long)node->width);
+    return SW_OK;
+}
+
+/* What the node's setup is told. */
+static struct sw_layer_setup setup_for(struct setup *u, int i, uint32_t wants)
+{
+    const struct sw_net_graph_node *node = &u->g->node[i];
+    const struct sw_net_shape *shape = &u->s->node[i];
+    struct sw_layer_setup setup = {
+        .stream = sw_branches_stream(u->in->branches, i, u->args->stream),
+        .seed = u->args->seed,
+        .training = u->args->training && shape->leads_to_loss,
+        .wants_grad = wants,
+        .frozen = !sw_net_may_train(u->g, node),
+        .factors = shape->comm != SW_COMM_PS && shape->leads_to_loss,
+        .batch_rows = u->args->batch_rows,
+        .energy = u->args->algorithm == SW_ALGORITHM_CD,
+        .chain = node->chain,
+        .carry = u->args->carry && node->step < 0,
+        .unrolled = node->step >= 0,
+        .fuse_relu = shape->fuse_relu,
+        .fused = shape->fused,
+        .fused_backward = shape->fused && u->s->node[node->src[0]].layer.masks_relu,
+        .layout = find_layout,
+        .field = find_field,
+        .user = u};
+    place_columns(u, i, &setup);
+    return setup;
+}
+
+static int run_setup(struct setup *u, int i, const struct sw_layer_setup *setup, struct sw_err *err)
+{
+    const struct sw_net_graph_node *node = &u->g->node[i];
+    struct sw_layer *l = &u->s->node[i].layer;
+    bool in_rows = sw_net_shard_is_in_rows(u->in->sharding, i);
+    if (l->type->state_bytes) {
+        l->state = sw_calloc(1, l->type->state_bytes);
+        if (!l->state)
+            return sw_err_nomem(err, "a layer", l->type->state_bytes);
+    }
+
+    u->s->node[i].set_up = true;
+    if (sw_net_is_bridge(node))
+        return sw_bridge_setup(u->s, i, u->args, setup, err);
+    if (sw_net_connects_steps(node))
+        return sw_net_steps_setup(node, l, in_rows ? u->args->rows : u->args->group_rows, err);
+    return l->type->setup(l, setup, err);
+}
+
+/* A layer that another worker does is set up for its shape alone. */
+static void drop_absent(struct sw_layer *l)
+{
+    l->param_count = l->keep_count = l->carry_count = l->sum_count = 0;
+    l->saved_bytes = l->scratch_bytes = 0;
+    l->flops_forward = l->flops_backward = 0;
+}
+
+static int setup_node(struct setup *u, int i, struct sw_err *err)
+{
+    const struct sw_net_graph_node *node = &u->g->node[i];
+    struct sw_net_shape *shape = &u->s->node[i];
+    struct sw_layer *l = &shape->layer;
+    bool elsewhere = sw_net_shard_is_elsewhere(u->in->sharding, i);
+    uint32_t wants = wanted_gradients(u, i);
+    u->at = i;
+    shape->comm = sw_net_find_comm(u->s, u->args, i, &u->others);
+
+    const struct sw_layer_setup setup = setup_for(u, i, wants);
+    int rc = run_setup(u, i, &setup, err);
+    if (rc == SW_OK && node->step >= 0)
+        rc = check_step(node, l, err);
+    if (rc != SW_OK)
+        return rc;
+
+    settle_backward(u, i, wants);
+    shape->absent = elsewhere && !sw_net_is_bridge(node);
+    rc = check_backward(u, i, err);
+    if (rc == SW_OK && !shape->absent)
+        rc = sw_net_check_shares(u->s, i, err);
+    if (rc == SW_OK)
+        rc = check_shared(u, l, err);
+    if (rc != SW_OK)
+        return rc;
+
+    shape->columns = whole_columns(u, i);
+    shape->output_bytes = elsewhere ? 0 : sw_desc_bytes(&l->dst.desc);
+    if (shape->absent)
+        drop_absent(l);
+    return SW_OK;
+}
+
+/* Faults of the recipe become its messages; the other codes pass with the layer in front. */
+static int report(const struct sw_net_graph *g, int i, int rc, struct sw_err *err)
+{
+    const struct sw_net_graph_node *node = &g->node[i];
+    if (rc != SW_ERR_INVALID)
+        return sw_err_prefix(err, rc, "layer %s", node->name);
+    if (sw_net_is_later_step(node))
+        sw_recipe_error(g->recipe, node->section, NULL, "step %d: %s", node->step, err->text);
+    else
+        sw_recipe_error(g->recipe, node->section, NULL, "%s", err->text);
+    return sw_recipe_verdict(g->recipe, err);
+}
+
+static int setup_nodes(struct setup *u, struct sw_err *err)
+{
+    int rc = SW_OK;
+    for (int i = 0; i < u->g->count && rc == SW_OK; i++) {
+        rc = sw_stop_check(err);
+        if (rc != SW_OK)
+            break;
+        rc = setup_node(u, i, err);
+        if (rc != SW_OK)
+            rc = report(u->g, i, rc, err);
+    }
+    sw_net_end_comm(u->s, &u->others);
+    return rc == SW_OK ? sw_recipe_verdict(u->g->recipe, err) : rc;
+}
+
+/* ---- Life ---- */
+
+static int make_layers(struct sw_net_shapes *s, struct sw_err *err)
+{
+    const struct sw_net_graph *g = s->graph;
+    size_t n = (size_t)g->count + 1;
+    s->node = sw_calloc(n, sizeof *s->node);
+    if (!s->node)
+        return sw_err_nomem(err, "the layers", n * sizeof *s->node);
+
+    for (int i = 0; i < g->count; i++) {
+        struct sw_layer *l = &s->node[i].layer;
+        *l = sw_net_graph_layer(g, i);
+        for (int k = 0; k < l->src_count; k++)
+            l->src[k] = &s->node[g->node[i].src[k]].layer.dst;
+    }
+    return SW_OK;
+}
+
+int sw_net_shapes_init(struct sw_net_shapes *s, const struct sw_net_shapes_args *args,
+                       struct sw_err *err)
+{
+    struct setup u = {.in = args, .args = args->net, .g = args->graph, .s = s};
+    *s = (struct sw_net_shapes){.graph = args->graph, .sharding = args->sharding};
+    int rc = make_layers(s, err);
+    if (rc != SW_OK)
+        return rc;
+
+    find_paths_to_losses(s);
+    find_fused(s);
+    rc = setup_nodes(&u, err);
+    return rc == SW_OK ? sw_net_number(s, err) : rc;
+}
+
+int sw_net_shapes_find(const struct sw_net_shapes *s, const char *layer)
+{
+    for (int i = 0; i < s->graph->count; i++)
+        if (sw_str_eq(s->graph->node[i].name, layer))
+            return i;
+    return -1;
+}
+
+void sw_net_shapes_fini(struct sw_net_shapes *s)
+{
+    for (int i = 0; s->node && i < s->graph->count; i++) {
+        struct sw_layer *l = &s->node[i].layer;
+        if (s->node[i].set_up && l->type->teardown)
+            l->type->teardown(l);
+        sw_free(l->state);
+    }
+    for (int i = 0; i < s->param_count; i++)
+        sw_free((char *)(uintptr_t)s->params[i].name);
+    for (int i = 0; i < s->state_count; i++)
+        sw_free((char *)(uintptr_t)s->states[i].name);
+    sw_free(s->params);
+    sw_free(s->states);
+    sw_free(s->results);
+    sw_buf_fini(&s->comm_notes);
+    sw_free(s->node);
+    *s = (struct sw_net_shapes){0};
+}
