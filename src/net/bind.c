@@ -1,5 +1,6 @@
 /* Binds the pointers of a net's layers: memory of the arena, parameters, state, data, steps. */
-#include "net/bridge/bridge.h"
+#include "net/layers/bridge.h"
+#include "net/layers/steps.h"
 #include "net/net_private.h"
 
 #include <stdio.h>

@@ -61,8 +61,8 @@ struct sw_net_args {
     bool scratch_apart;   /* what lasts for one call only lies in memory of its own, which
                              nets that do not run at the same time may share */
     int streams, threads; /* independent layers may be queued on so many streams with that many math
-                             threads each (net/branches.h), unless the net gets a budget; 0, 1: on
-                             `stream` */
+                             threads each (net/graph/branches.h), unless the net gets a budget; 0,
+                             1: on `stream` */
     const struct sw_net *sharing; /* a net whose parameter layouts are taken over, or NULL: for
                                      evaluation the worker's own training net, for training that of
                                      worker 0 */

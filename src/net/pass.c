@@ -3,7 +3,7 @@
 #include "net/net_private.h"
 
 #include "device/ops/elementwise.h"
-#include "net/bridge/bridge.h"
+#include "net/layers/bridge.h"
 
 /* ---- Features that live twice ---- */
 

@@ -5,8 +5,8 @@
  * is one segment; where values are waited for or gradients handed over there is one between each
  * two of these. A pass in which the host waits (sums and features of other workers) is a segment of
  * its own that is never captured, as all are on the CPU and with `graphs = no`. Where independent
- * layers run on streams of their own (net/branches.h), or features are away for a while
- * (net/fit.c), only a whole step is.
+ * layers run on streams of their own (net/graph/branches.h), or features are away for a while
+ * (net/memory/fit.c), only a whole step is.
  *
  * What a step's operations are does not depend on the step: what does is in device memory, written
  * ahead of the first segment (struct sw_step, struct sw_update_numbers). When nets are rebuilt the

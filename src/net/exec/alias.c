@@ -3,7 +3,7 @@
 #include "net/exec/alias.h"
 
 #include "base/os.h"
-#include "net/bridge/bridge.h"
+#include "net/layers/bridge.h"
 
 static bool is_input(const struct sw_net_aliases *a, int i)
 {

@@ -75,7 +75,7 @@ static inline bool sw_net_is_later_step(const struct sw_net_graph_node *node)
 
 /* ---- Nodes that no section asks for ---- */
 
-/* What connects the steps of an unrolled layer with the rest (net/shape/steps.c). */
+/* What connects the steps of an unrolled layer with the rest (net/layers/steps.c). */
 extern const struct sw_layer_type sw_net_step, sw_net_join, sw_net_begin, sw_net_end, sw_net_front;
 static inline bool sw_net_connects_steps(const struct sw_net_graph_node *node)
 {
@@ -84,7 +84,7 @@ static inline bool sw_net_connects_steps(const struct sw_net_graph_node *node)
            type == &sw_net_end || type == &sw_net_front;
 }
 
-/* The two ends of a connection between workers (net/shard/bridge.c). */
+/* The two ends of a connection between workers (net/layers/bridge.c). */
 extern const struct sw_layer_type sw_net_bridge_src, sw_net_bridge_dst;
 static inline bool sw_net_is_bridge(const struct sw_net_graph_node *node)
 {

@@ -5,7 +5,8 @@
 #include "base/os.h"
 #include "base/stop.h"
 #include "net/args.h"
-#include "net/bridge/bridge.h"
+#include "net/layers/bridge.h"
+#include "net/layers/steps.h"
 
 struct setup {
     const struct sw_net_shapes_args *in;
@@ -261,6 +262,39 @@ static struct sw_layer_setup setup_for(struct setup *u, int i, uint32_t wants)
     return setup;
 }
 
+/* Is node i's output in memory whose time this net does not know: in the batch's, which is filled
+ * again by and by, or in another worker's? */
+static bool is_borrowed(const struct sw_net_shapes *s, int i)
+{
+    while (s->node[i].layer.in_place && s->node[i].layer.view)
+        i = s->graph->node[i].src[0];
+    return s->graph->node[i].type->role == SW_ROLE_INPUT || s->node[i].handed;
+}
+
+static int setup_bridge(struct setup *u, int i, const struct sw_layer_setup *setup,
+                        struct sw_err *err)
+{
+    const struct sw_net_sharding *sharding = u->in->sharding;
+    struct sw_net_shape *shape = &u->s->node[i];
+    int source = u->g->node[i].src[0];
+    bool upper = u->g->node[i].type == &sw_net_bridge_dst;
+    const struct sw_bridge_args args = {.lower = &u->s->node[source].layer,
+                                        .stream = u->args->stream,
+                                        .index = u->s->connections,
+                                        .workers = sharding->workers,
+                                        .worker = sharding->worker,
+                                        .from = sharding->node[i].from,
+                                        .to = sharding->node[i].to,
+                                        .group_rows = u->args->group_rows,
+                                        .borrowed = is_borrowed(u->s, source)};
+    int rc = sw_bridge_setup(&shape->layer, &args, setup, err);
+    if (rc != SW_OK)
+        return rc;
+    u->s->connections += !upper;
+    shape->handed = upper && sw_bridge_can_look_there(&shape->layer);
+    return SW_OK;
+}
+
 static int run_setup(struct setup *u, int i, const struct sw_layer_setup *setup, struct sw_err *err)
 {
     const struct sw_net_graph_node *node = &u->g->node[i];
@@ -274,7 +308,7 @@ static int run_setup(struct setup *u, int i, const struct sw_layer_setup *setup,
 
     u->s->node[i].set_up = true;
     if (sw_net_is_bridge(node))
-        return sw_bridge_setup(u->s, i, u->args, setup, err);
+        return setup_bridge(u, i, setup, err);
     if (sw_net_connects_steps(node))
         return sw_net_steps_setup(node, l, in_rows ? u->args->rows : u->args->group_rows, err);
     return l->type->setup(l, setup, err);

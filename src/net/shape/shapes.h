@@ -115,10 +115,4 @@ void sw_net_order_givers(struct sw_net_shapes *s);
 /* numbers.c: parameters, results and states, when all layers are set up. Errors: SW_ERR_NOMEM. */
 int sw_net_number(struct sw_net_shapes *s, struct sw_err *err) SW_MUST_CHECK;
 
-/* steps.c: sets up a layer that connects steps, with so many rows. Errors as of setup. */
-int sw_net_steps_setup(const struct sw_net_graph_node *node, struct sw_layer *l, int64_t rows,
-                       struct sw_err *err) SW_MUST_CHECK;
-/* Where an `end` leaves the last step. */
-void sw_net_end_bind(struct sw_layer *l, float *next);
-
 #endif

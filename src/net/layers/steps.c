@@ -4,7 +4,7 @@
  * others see of a step that hands on more. Layers of these types are not in the registry. Sequences
  * are [N, T, ...], of whole numbers [N, T]; a step is [N, ...].
  */
-#include "net/shape/shapes.h"
+#include "net/layers/steps.h"
 
 #include "device/ops/carry.h"
 #include "device/ops/elementwise.h"

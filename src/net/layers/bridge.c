@@ -14,7 +14,7 @@
  *
  * Bridges work on plain layouts: a blocked source is reordered first, its gradient last. Terms of a
  * sum are added in worker order, so the result does not depend on who comes first. */
-#include "net/bridge/bridge.h"
+#include "net/layers/bridge.h"
 
 #include "base/os.h"
 #include <string.h>
@@ -36,30 +36,20 @@ static int make_laps(struct sw_bridge *st, bool sends_backward, struct sw_err *e
     return SW_OK;
 }
 
-/* Is the feature in memory whose time this net does not know: in the batch's, which is filled again
- * by and by, or in another worker's? */
-static bool is_borrowed(const struct sw_net_shapes *s, int i)
-{
-    while (s->node[i].layer.in_place && s->node[i].layer.view)
-        i = s->graph->node[i].src[0];
-    return s->graph->node[i].type->role == SW_ROLE_INPUT || s->node[i].handed;
-}
-
-static struct sw_net_connection make_connection(struct sw_net_shapes *shapes, int i,
-                                                const struct sw_net_args *args,
+static struct sw_net_connection make_connection(const struct sw_layer *l,
+                                                const struct sw_bridge_args *a,
                                                 const struct sw_layer_setup *s)
 {
-    const struct sw_net_shard *shard = &shapes->sharding->node[i];
-    const struct sw_desc *in = &shapes->node[i].layer.src[0]->desc;
+    const struct sw_desc *in = &l->src[0]->desc;
     int64_t inner = 1, columns = in->ndim > 1 ? in->dim[1] : 1;
-    for (int d = 2; d < in->ndim; d++)
-        inner *= in->dim[d];
+    for (int i = 2; i < in->ndim; i++)
+        inner *= in->dim[i];
     return (struct sw_net_connection){
-        .index = shapes->connections++,
-        .from = shard->from,
-        .to = shard->to,
-        .rows = shard->from.dist == SW_DIST_ROWS ? args->group_rows : in->dim[0],
-        .columns = shard->from.dist == SW_DIST_COLUMNS ? s->channels : columns,
+        .index = a->index,
+        .from = a->from,
+        .to = a->to,
+        .rows = a->from.dist == SW_DIST_ROWS ? a->group_rows : in->dim[0],
+        .columns = a->from.dist == SW_DIST_COLUMNS ? s->channels : columns,
         .column_bytes = (size_t)inner * sw_dtype_bytes(in->dtype)};
 }
 
@@ -102,18 +92,17 @@ static bool misses_some(const struct sw_bridge *st)
     return missing > 0 && !sw_movement_adds(st->c.from, st->c.to, true);
 }
 
-static int setup_src(struct sw_net_shapes *shapes, int i, const struct sw_net_args *args,
+static int setup_src(struct sw_layer *l, const struct sw_bridge_args *a,
                      const struct sw_layer_setup *s, struct sw_err *err)
 {
-    struct sw_layer *l = &shapes->node[i].layer;
     struct sw_bridge *st = l->state;
     const struct sw_desc *in = &l->src[0]->desc;
     *st = (struct sw_bridge){
-        .stream = args->stream,
-        .c = make_connection(shapes, i, args, s),
-        .workers = shapes->sharding->workers,
-        .worker = shapes->sharding->worker,
-        .host = args->stream->dev->host_memory,
+        .stream = a->stream,
+        .c = make_connection(l, a, s),
+        .workers = a->workers,
+        .worker = a->worker,
+        .host = a->stream->dev->host_memory,
         .plain = sw_desc_plain(in->dtype, in->ndim, in->dim),
     };
     const struct sw_net_connection *c = &st->c;
@@ -135,7 +124,7 @@ static int setup_src(struct sw_net_shapes *shapes, int i, const struct sw_net_ar
     if (rc != SW_OK)
         return rc;
     st->giver = st->to_plain ? -1 : find_giver(st, true);
-    if (!st->to_plain && !(st->host && is_borrowed(shapes, shapes->graph->node[i].src[0])))
+    if (!st->to_plain && !(st->host && a->borrowed))
         l->in_place = l->view = true;
     /* Room for the plain gradient, and for one piece of a sum. */
     bool adds = (s->wants_grad & 1) && sw_movement_adds(c->from, c->to, true);
@@ -144,17 +133,14 @@ static int setup_src(struct sw_net_shapes *shapes, int i, const struct sw_net_ar
     return make_laps(st, false, err);
 }
 
-static int setup_dst(struct sw_net_shapes *shapes, int i, struct sw_err *err)
+static int setup_dst(struct sw_layer *l, const struct sw_layer *lower, struct sw_err *err)
 {
-    struct sw_layer *l = &shapes->node[i].layer;
     struct sw_bridge *st = l->state;
-    const struct sw_bridge *src = shapes->node[shapes->graph->node[i].src[0]].layer.state;
     const struct sw_desc *in = &l->src[0]->desc;
     int64_t dim[SW_MAX_DIMS];
-    *st = *src;
+    *st = *(const struct sw_bridge *)lower->state;
     st->to_plain = st->from_plain = NULL;
     st->giver = find_giver(st, false);
-    shapes->node[i].handed = st->giver >= 0;
     l->algorithm = sw_movement_cell(st->c.from, st->c.to)->forward;
     memcpy(dim, in->dim, sizeof dim);
     /* A worker that has nothing sees the shape of everything, and takes no memory for it. */
@@ -167,11 +153,11 @@ static int setup_dst(struct sw_net_shapes *shapes, int i, struct sw_err *err)
     return make_laps(st, true, err);
 }
 
-int sw_bridge_setup(struct sw_net_shapes *s, int i, const struct sw_net_args *args,
+int sw_bridge_setup(struct sw_layer *l, const struct sw_bridge_args *args,
                     const struct sw_layer_setup *setup, struct sw_err *err)
 {
-    return s->graph->node[i].type == &sw_net_bridge_src ? setup_src(s, i, args, setup, err)
-                                                        : setup_dst(s, i, err);
+    return l->type == &sw_net_bridge_src ? setup_src(l, args, setup, err)
+                                         : setup_dst(l, args->lower, err);
 }
 
 static void teardown(struct sw_layer *l)

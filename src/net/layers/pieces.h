@@ -1,14 +1,11 @@
-/* What the files of the exchange share: exchange.c hands over, exchange_nets.c makes it for nets.
- * One for the nets of all workers; what is marked and counted is atomic. */
-#ifndef SW_NET_BRIDGE_EXCHANGE_PRIVATE_H
-#define SW_NET_BRIDGE_EXCHANGE_PRIVATE_H
+/* The exchange of features as bridges see it: pieces of connections that workers send and take. One
+ * for the nets of all workers (net/exchange.c makes it); what is marked and counted is atomic. */
+#ifndef SW_NET_LAYERS_PIECES_H
+#define SW_NET_LAYERS_PIECES_H
 
 #include "net/exchange.h"
 
-enum {
-    SW_EXCHANGE_TURNS = 4,
-    SW_EXCHANGE_MOMENTS = 3
-}; /* two turns for forward, two for backward */
+enum { SW_EXCHANGE_TURNS = 4, SW_EXCHANGE_MOMENTS = 3 }; /* two turns of each direction */
 
 struct sw_exchange {
     int workers, connections;

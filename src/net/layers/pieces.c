@@ -1,6 +1,6 @@
 /* Hands over parts of outputs between workers of a group (net/exchange.h): who has sent what, who
  * has taken it, and how they wait for one another. */
-#include "net/bridge/exchange_private.h"
+#include "net/layers/pieces.h"
 
 char *sw_exchange_stage(const struct sw_exchange *e, const struct sw_piece *p, int turn)
 {

@@ -1,7 +1,7 @@
 /* Makes the exchange of features for the nets of a group's workers: staging memory, events,
  * streams.
  */
-#include "net/bridge/bridge.h"
+#include "net/layers/bridge.h"
 #include "net/net_private.h"
 
 #include "base/os.h"

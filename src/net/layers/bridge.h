@@ -2,11 +2,12 @@
  * out, takes, and counts the time of it. The state is of either end of a connection; src and dst
  * of one have the same geometry. One owner: the worker; laps are touched by threads of its device.
  */
-#ifndef SW_NET_BRIDGE_BRIDGE_H
-#define SW_NET_BRIDGE_BRIDGE_H
+#ifndef SW_NET_LAYERS_BRIDGE_H
+#define SW_NET_LAYERS_BRIDGE_H
 
-#include "net/bridge/exchange_private.h"
-#include "net/shape/shapes.h"
+#include "net/graph/graph.h"
+#include "net/layers/pieces.h"
+#include "net/partition.h"
 
 enum { SW_BRIDGE_LINE = 64 }; /* bytes */
 
@@ -72,8 +73,18 @@ static inline void sw_bridge_take_there(struct sw_layer *l)
     ((struct sw_bridge *)l->state)->takes_there = true;
 }
 
-/* Its layer's setup, from spreads and sources that are known. Errors as of setup. */
-int sw_bridge_setup(struct sw_net_shapes *s, int i, const struct sw_net_args *args,
+/* What an end's setup takes beside that of any layer. */
+struct sw_bridge_args {
+    const struct sw_layer *lower; /* of a bridge_dst: its bridge_src */
+    struct sw_stream *stream;     /* borrowed for the life of the layer: the net's */
+    int index;                    /* of the connection, among the net's */
+    int workers, worker;
+    struct sw_spread from, to;
+    int64_t group_rows;
+    bool borrowed; /* the source's output is in memory whose time the net does not know */
+};
+/* Errors as of setup. */
+int sw_bridge_setup(struct sw_layer *l, const struct sw_bridge_args *args,
                     const struct sw_layer_setup *setup, struct sw_err *err) SW_MUST_CHECK;
 /* On the host: waits until others have done with all that it has handed out, so that the memory may
  * be written again. */

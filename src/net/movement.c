@@ -1,5 +1,5 @@
 /* What connections move in a step, for reports and plans. */
-#include "net/bridge/bridge.h"
+#include "net/layers/bridge.h"
 #include "net/net_private.h"
 
 static int64_t values_of(const struct sw_net *net, const struct sw_net_connection *c, bool backward,

@@ -1,7 +1,7 @@
 /* How pieces of a connection go from worker to worker: handed out where they lie, or packed into
  * staging memory on a stream of its own; copied, added or looked at by those who take them. What
  * the copies of every piece took is added up by who it came from (net/exchange.h). */
-#include "net/bridge/bridge.h"
+#include "net/layers/bridge.h"
 
 #include "base/os.h"
 #include "device/ops/elementwise.h"
