@@ -31,9 +31,9 @@ static void bind_results(struct sw_net *net)
 static void bind_gradients(struct sw_net *net)
 {
     for (int i = net->graph.count - 1; i >= 0; i--) {
-        int giver = net->aliases.node[i].first_giver;
+        int writer = net->aliases.node[i].first_writer;
         net->shapes.node[i].layer.dst.grad = sw_net_shares_grad(&net->aliases, i)
-                                                 ? net->shapes.node[giver].layer.dst.grad
+                                                 ? net->shapes.node[writer].layer.dst.grad
                                                  : sw_net_at(net, net->memory.node[i].grad);
     }
 }
@@ -74,7 +74,7 @@ static void name_memory(const struct sw_net *net)
                      {sw_net_at(net, places->saved_again), l->saved_bytes, "saved"},
                      {sw_net_at(net, places->forward_scratch), scratch, "scratch"},
                      {sw_net_at(net, places->backward_scratch), scratch, "scratch"},
-                     {sw_net_at(net, places->repeat_scratch), scratch, "scratch"}};
+                     {sw_net_at(net, places->recompute_scratch), scratch, "scratch"}};
         for (size_t p = 0; p < sizeof parts / sizeof *parts; p++) {
             char text[128];
             snprintf(text, sizeof text, "%s (%s)", l->name, parts[p].what);

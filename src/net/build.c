@@ -6,14 +6,14 @@
 int sw_net_plan_step(struct sw_net *net, const struct sw_net_rates *rates, struct sw_err *err)
 {
     int rc = SW_OK;
-    sw_net_schedule_make(&net->schedule, rates);
+    sw_exec_order_make(&net->exec, rates);
     if (net->branches)
-        rc = sw_branch_order_new(net->branches, &net->schedule, net->args.stream, &net->order, err);
+        rc = sw_branch_order_new(net->branches, &net->exec, net->args.stream, &net->order, err);
     if (rc == SW_OK)
-        rc = sw_net_memory_plan(&net->memory, &net->schedule, net->order, net->args.scratch_apart,
+        rc = sw_net_memory_plan(&net->memory, &net->exec, net->order, net->args.separate_scratch,
                                 err);
     if (rc == SW_OK)
-        sw_net_schedule_add_waits(&net->schedule, net->memory.written_at);
+        sw_exec_order_add_waits(&net->exec, net->memory.written_at);
     return rc;
 }
 
@@ -69,7 +69,7 @@ static int make_memory(struct sw_net *net, struct sw_err *err)
     int rc = sw_net_aliases_init(&net->aliases, &net->graph, &net->shapes,
                                  net->args.stream->dev->host_memory, err);
     if (rc == SW_OK)
-        rc = sw_net_schedule_init(&net->schedule, &net->aliases, err);
+        rc = sw_exec_order_init(&net->exec, &net->aliases, err);
     if (rc == SW_OK)
         rc = sw_net_memory_init(&net->memory, net->graph.count, err);
     if (rc == SW_OK)
@@ -112,7 +112,7 @@ void sw_net_free(struct sw_net *net)
     sw_free(net->gradient);
     sw_net_memory_fini(&net->memory);
     sw_branch_order_free(net->order);
-    sw_net_schedule_fini(&net->schedule);
+    sw_exec_order_fini(&net->exec);
     sw_net_aliases_fini(&net->aliases);
     sw_net_shapes_fini(&net->shapes);
     sw_branches_free(net->branches); /* plans are freed on its streams */

@@ -15,7 +15,7 @@ struct sw_exchange;
 
 /* How workers wait for one another. */
 struct sw_exchange_waits {
-    /* Until over(what), which is asked anew whenever somebody tells. SW_ERR_CANCELLED: it never
+    /* Until over(what), which is asked again whenever somebody tells. SW_ERR_CANCELLED: it never
      * will be. */
     int (*wait)(void *user, int worker, bool (*over)(const void *what), const void *what);
     void (*tell)(void *user); /* any worker */

@@ -54,12 +54,12 @@ struct sw_net_args {
                                           the net's life; NULL: none */
     const struct sw_net_field *fields; /* borrowed during the call */
     int field_count;
-    const char *source;   /* the data section's name, for messages */
-    bool carry;           /* recurrent layers go on from pass to pass in any event */
-    int64_t steps;        /* of every unrolled layer, whatever it says; 0: as it says */
-    const char *until;    /* ends with this layer: only those that lead to it; NULL: all */
-    bool scratch_apart;   /* what lasts for one call only lies in memory of its own, which
-                             nets that do not run at the same time may share */
+    const char *source;    /* the data section's name, for messages */
+    bool carry;            /* recurrent layers go on from pass to pass in any event */
+    int64_t steps;         /* of every unrolled layer, whatever it says; 0: as it says */
+    const char *until;     /* ends with this layer: only those that lead to it; NULL: all */
+    bool separate_scratch; /* what lasts for one call only lies in memory of its own, which
+                              nets that do not run at the same time may share */
     int streams, threads; /* independent layers may be queued on so many streams with that many math
                              threads each (net/graph/branches.h), unless the net gets a budget; 0,
                              1: on `stream` */
@@ -125,7 +125,8 @@ const char *sw_net_comm_notes(const struct sw_net *net);
 /* The memory plan: bytes of the arena, in which offsets follow from the lives of features,
  * gradients, saved values and scratch. */
 size_t sw_net_arena_bytes(const struct sw_net *net);
-size_t sw_net_scratch_bytes(const struct sw_net *net); /* beside it, with scratch_apart; else 0 */
+size_t
+sw_net_scratch_bytes(const struct sw_net *net); /* beside it, with separate_scratch; else 0 */
 
 /* ---- A budget ---- */
 

@@ -6,11 +6,11 @@
  *     branches   net/graph    which layers have streams of their own
  *     shapes     net/shape    layers set up: shapes, plans, parameters, what backward does
  *     aliases    net/exec     which outputs and gradients share their memory
- *     schedule   net/exec     everything a step does, in order; then who waits for whom
+ *     execution order   net/exec     everything a step does, in order; then the waits of branches
  *     memory     net/memory   where everything lies
  *
- * A budget (fit.c) makes schedule and memory anew. Then pointers are bound (bind.c), and passes run
- * (pass.c, swap.c, turns.c); net.c answers questions. */
+ * A budget (fit.c) makes execution order and memory again. Then pointers are bound (bind.c), and
+ * passes run (pass.c, swap.c, turns.c); net.c answers questions. */
 #ifndef SW_NET_NET_PRIVATE_H
 #define SW_NET_NET_PRIVATE_H
 
@@ -27,7 +27,7 @@ struct sw_net {
     struct sw_branches *branches; /* owned; NULL: all passes are queued on args.stream */
     struct sw_net_shapes shapes;
     struct sw_net_aliases aliases;
-    struct sw_net_schedule schedule;
+    struct sw_exec_order exec;
     struct sw_branch_order *order; /* owned; NULL without branches */
     struct sw_net_memory memory;
     size_t kept_bytes; /* the arena without a budget */
@@ -60,8 +60,8 @@ static inline void sw_net_use_memory(struct sw_net *net, int i, void *data)
             net->shapes.node[j].layer.dst.data = data;
 }
 
-/* build.c: schedule, order of branches and memory for the lives that the schedule has; not after
- * sw_net_bind. Errors: SW_ERR_NOMEM, those of the device. */
+/* build.c: execution order, order of branches and memory for the residency that the execution order
+ * has; not after sw_net_bind. Errors: SW_ERR_NOMEM, those of the device. */
 int sw_net_plan_step(struct sw_net *net, const struct sw_net_rates *rates,
                      struct sw_err *err) SW_MUST_CHECK;
 
@@ -69,7 +69,7 @@ int sw_net_plan_step(struct sw_net *net, const struct sw_net_rates *rates,
 int sw_swap_new(const struct sw_net *net, struct sw_swap **out, struct sw_err *err) SW_MUST_CHECK;
 void sw_swap_free(struct sw_swap *s); /* NULL is accepted */
 void sw_swap_bind(struct sw_swap *s, void *memory);
-/* An act of kind OUT, WAIT_OUT, IN or WAIT_IN. */
-int sw_swap_run(struct sw_net *net, const struct sw_act *act, struct sw_err *err) SW_MUST_CHECK;
+/* An op that copies, or waits for a copy. */
+int sw_swap_run(struct sw_net *net, const struct sw_exec_op *op, struct sw_err *err) SW_MUST_CHECK;
 
 #endif

@@ -72,7 +72,7 @@ static int make_net(struct sw_parts *p, const struct sw_parts_args *a, const str
     args.fields = fields;
     args.rows = a->rows[i];
     args.stream = l->stream;
-    args.scratch_apart = p->count > 1;
+    args.separate_scratch = p->count > 1;
     if (i > 0 && !args.sharing)
         args.sharing = sw_parts_first(p);
     sw_stream_attach(l->stream); /* plans are made for its threads */

@@ -18,9 +18,9 @@
 struct sw_parts;
 
 struct sw_parts_args {
-    const struct sw_net_args *net; /* of all; rows, fields' rows and scratch_apart are set here, and
-                                      for parts alone the stream. A net without `sharing` takes the
-                                      first one's layouts */
+    const struct sw_net_args *net; /* of all; rows, fields' rows and separate_scratch are set here,
+                                      and for parts alone the stream. A net without `sharing` takes
+                                      the first one's layouts */
     const int64_t *rows;           /* [count] */
     int leaves, first, count;      /* the parts are leaves [first, first + count) of the batch */
     bool alone;                    /* each on one math thread, several at a time */

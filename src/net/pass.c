@@ -1,5 +1,5 @@
-/* Passes: what a layer's turn consists of, as the schedule says. The acts before a pass are run
- * with its first phase, those behind it with its last. */
+/* Passes: what a layer's turn consists of, as the execution order says. The ops before a pass are
+ * run with its first phase, those behind it with its last. */
 #include "net/net_private.h"
 
 #include "device/ops/elementwise.h"
@@ -41,7 +41,7 @@ static int repeat(struct sw_net *net, int root, struct sw_err *err)
         struct sw_layer *l = &net->shapes.node[i].layer;
         const struct sw_pass pass = {
             .stream = net->args.stream, .step = step_of(net, i), .training = true, .again = true};
-        l->scratch = sw_net_at(net, net->memory.node[root].repeat_scratch);
+        l->scratch = sw_net_at(net, net->memory.node[root].recompute_scratch);
         if (!sw_net_is_bridge(&net->graph.node[i])) /* what was sent has been sent */
             rc = l->type->forward(l, &pass, err);
     }
@@ -69,25 +69,25 @@ static int wait_for_readers(struct sw_net *net, int root, struct sw_err *err)
 }
 
 /* The same of the gradients that node i begins. */
-static int wait_for_givers(struct sw_net *net, int i, struct sw_err *err)
+static int wait_for_gradient_readers(struct sw_net *net, int i, struct sw_err *err)
 {
     const struct sw_net_graph_node *node = &net->graph.node[i];
     int rc = SW_OK;
     for (int k = 0; k < node->src_count && rc == SW_OK; k++) {
         int source = node->src[k];
         if (sw_net_publishes_grad(&net->aliases, source) &&
-            net->aliases.node[source].first_giver == i)
+            net->aliases.node[source].first_writer == i)
             rc = sw_bridge_wait_free(&net->shapes.node[source].layer, err);
     }
     return rc;
 }
 
-/* Gives back what was handed to this worker and used for the last time in this act. */
-static void let_go(struct sw_net *net, int act)
+/* Gives back what was handed to this worker and used for the last time in this op. */
+static void let_go(struct sw_net *net, int op)
 {
     for (int i = 0; i < net->graph.count && net->aliases.is_handed; i++)
         if ((net->shapes.node[i].handed || net->aliases.node[i].grad_handed) &&
-            net->memory.node[i].last_use == act)
+            net->memory.node[i].last_use == op)
             sw_bridge_let_go(&net->shapes.node[i].layer);
 }
 
@@ -105,7 +105,7 @@ static int forward(struct sw_net *net, int i, int phase, struct sw_err *err)
     if (shape->absent)
         return clear_results(pass.stream, l, err);
 
-    if (alias->root == i && net->schedule.life[i] != SW_LIFE_KEPT)
+    if (alias->root == i && net->exec.residency[i] != SW_RESIDENT)
         use_place(net, i, false);
     l->scratch = sw_net_at(net, net->memory.node[i].forward_scratch);
     l->sums = sw_net_at(net, net->memory.node[i].forward_sums);
@@ -175,7 +175,8 @@ static int backward(struct sw_net *net, int i, int phase, struct sw_err *err)
         return SW_OK;
     l->scratch = sw_net_at(net, net->memory.node[i].backward_scratch);
     l->sums = sw_net_at(net, net->memory.node[i].backward_sums);
-    int rc = phase == 0 && net->shapes.connections > 0 ? wait_for_givers(net, i, err) : SW_OK;
+    int rc =
+        phase == 0 && net->shapes.connections > 0 ? wait_for_gradient_readers(net, i, err) : SW_OK;
     hide_unread(l, hidden);
     if (rc == SW_OK)
         rc = l->type->backward(l, &pass, err);
@@ -187,29 +188,29 @@ static int backward(struct sw_net *net, int i, int phase, struct sw_err *err)
 /* ---- Acts ---- */
 
 /* One that is no pass. */
-static int run_act(struct sw_net *net, int act, struct sw_err *err)
+static int run_op(struct sw_net *net, int op, struct sw_err *err)
 {
-    const struct sw_act *a = &net->schedule.acts[act];
+    const struct sw_exec_op *a = &net->exec.ops[op];
     int rc;
-    if (a->kind == SW_ACT_REPEAT) {
+    if (a->kind == SW_EXEC_RECOMPUTE) {
         rc = repeat(net, a->node, err);
     } else {
-        if (a->kind == SW_ACT_WAIT_IN)
+        if (a->kind == SW_EXEC_WAIT_RELOAD)
             use_place(net, a->node, true);
         rc = sw_swap_run(net, a, err);
     }
-    let_go(net, act);
+    let_go(net, op);
     return rc == SW_OK ? rc : sw_err_prefix(err, rc, "layer %s", net->graph.node[a->node].name);
 }
 
 int sw_net_run_phase(struct sw_net *net, int i, bool back, int phase, struct sw_err *err)
 {
-    const struct sw_net_schedule *s = &net->schedule;
+    const struct sw_exec_order *s = &net->exec;
     int pass = back ? 2 * net->graph.count - 1 - i : i,
         own = back ? s->backward_at[i] : s->forward_at[i];
     int rc = SW_OK;
     for (int a = s->pass[pass]; a < own && phase == 0 && rc == SW_OK; a++)
-        rc = run_act(net, a, err);
+        rc = run_op(net, a, err);
     if (rc != SW_OK)
         return rc;
     rc = sw_branch_enter(net->order, i, back, phase, err);
@@ -223,7 +224,7 @@ int sw_net_run_phase(struct sw_net *net, int i, bool back, int phase, struct sw_
     if (over)
         let_go(net, own);
     for (int a = own + 1; a < s->pass[pass + 1] && over && rc == SW_OK; a++)
-        rc = run_act(net, a, err);
+        rc = run_op(net, a, err);
     return rc;
 }
 

@@ -1,11 +1,10 @@
 /* Features on their way to host memory and back. A stream copies in each direction, beside the one
  * that computes; the order is by events alone:
  *
- *     OUT       made on compute, waited for by the stream out; copy; left on out
- *     WAIT_OUT  compute waits for left: the memory may be written
- *     IN        ready on compute (the second memory is free), waited for by in, as is left; copy;
- *               back on in
- *     WAIT_IN   compute waits for back: the values may be read
+ *     OFFLOAD       made on compute, waited for by the stream out; copy; left on out
+ *     WAIT_OFFLOAD  compute waits for left: the memory may be written
+ *     RELOAD        ready on compute (the second memory is free), waited for by in, as is left;
+ * copy; back on in WAIT_RELOAD   compute waits for back: the values may be read
  *
  * Every feature that is copied out is waited for on its way in, so a step's copies are all done,
  * for whoever is behind the compute stream, when the step is. */
@@ -113,15 +112,15 @@ static int start_in(struct sw_net *net, int root, struct sw_err *err)
     return rc == SW_OK ? sw_event_record(s->in, s->of[root].back, err) : rc;
 }
 
-int sw_swap_run(struct sw_net *net, const struct sw_act *act, struct sw_err *err)
+int sw_swap_run(struct sw_net *net, const struct sw_exec_op *op, struct sw_err *err)
 {
-    const struct moving *m = &net->swap->of[act->node];
-    switch (act->kind) {
-    case SW_ACT_OUT:
-        return start_out(net, act->node, err);
-    case SW_ACT_IN:
-        return start_in(net, act->node, err);
-    case SW_ACT_WAIT_OUT:
+    const struct moving *m = &net->swap->of[op->node];
+    switch (op->kind) {
+    case SW_EXEC_OFFLOAD:
+        return start_out(net, op->node, err);
+    case SW_EXEC_RELOAD:
+        return start_in(net, op->node, err);
+    case SW_EXEC_WAIT_OFFLOAD:
         return sw_event_wait(net->args.stream, m->left, err);
     default:
         return sw_event_wait(net->args.stream, m->back, err);

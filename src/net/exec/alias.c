@@ -17,16 +17,16 @@ static bool is_type(const struct sw_net_aliases *a, int i, const struct sw_layer
 
 /* ---- Gradients ---- */
 
-static void find_givers(struct sw_net_aliases *a)
+static void find_first_writers(struct sw_net_aliases *a)
 {
     const struct sw_net_graph *g = a->graph;
     for (int i = 0; i < g->count; i++)
-        a->node[i].first_giver = -1;
+        a->node[i].first_writer = -1;
 
     for (int j = 0; j < g->count; j++)
         for (int k = 0; k < g->node[j].src_count && a->shapes->node[j].has_backward; k++)
             if (a->shapes->node[g->node[j].src[k]].needs_grad)
-                a->node[g->node[j].src[k]].first_giver = j;
+                a->node[g->node[j].src[k]].first_writer = j;
 }
 
 /* Does the node's backward begin its source's gradient, and has it one itself, so that the former
@@ -40,10 +40,10 @@ static bool begins_gradient(const struct sw_net_aliases *a, int i)
         return false;
     for (int k = 1; k < node->src_count; k++)
         twice = twice || node->src[k] == node->src[0];
-    return a->node[i].first_giver >= 0 && !twice && a->node[node->src[0]].first_giver == i;
+    return a->node[i].first_writer >= 0 && !twice && a->node[node->src[0]].first_writer == i;
 }
 
-static bool is_only_giver(const struct sw_net_aliases *a, int i)
+static bool is_only_writer(const struct sw_net_aliases *a, int i)
 {
     const struct sw_net_graph *g = a->graph;
     int givers = 0;
@@ -65,7 +65,7 @@ static void find_handed_gradients(struct sw_net_aliases *a)
 
         const struct sw_net_alias *source = &a->node[a->graph->node[i].src[0]];
         a->node[i].grad_handed = sw_bridge_can_look_there(&shape->layer) &&
-                                 source->first_giver == i && is_only_giver(a, i) &&
+                                 source->first_writer == i && is_only_writer(a, i) &&
                                  !source->grad_in_place;
         a->is_handed = a->is_handed || a->node[i].grad_handed;
     }
@@ -76,15 +76,15 @@ static void find_asides(struct sw_net_aliases *a)
 {
     const struct sw_net_graph *g = a->graph;
     for (int i = 0; i < g->count; i++) {
-        bool first = a->node[i].first_giver >= 0;
-        for (int j = g->count - 1; j > i && a->node[i].first_giver >= 0; j--) {
-            const struct sw_net_shape *giver = &a->shapes->node[j];
-            for (int k = 0; k < g->node[j].src_count && giver->has_backward; k++) {
+        bool first = a->node[i].first_writer >= 0;
+        for (int j = g->count - 1; j > i && a->node[i].first_writer >= 0; j--) {
+            const struct sw_net_shape *writer = &a->shapes->node[j];
+            for (int k = 0; k < g->node[j].src_count && writer->has_backward; k++) {
                 if (g->node[j].src[k] != i)
                     continue;
-                if (!first && giver->layer.can_add)
+                if (!first && writer->layer.can_add)
                     a->node[j].src_adds |= 1u << k;
-                a->node[j].adds_grad[k] = !first && !giver->layer.can_add;
+                a->node[j].adds_grad[k] = !first && !writer->layer.can_add;
                 first = false;
             }
         }
@@ -160,7 +160,7 @@ int sw_net_aliases_init(struct sw_net_aliases *a, const struct sw_net_graph *gra
     if (!a->node)
         return sw_err_nomem(err, "the memory plan", n * sizeof *a->node);
 
-    find_givers(a);
+    find_first_writers(a);
     find_in_place(a);
     find_handed_gradients(a);
     find_roots(a);

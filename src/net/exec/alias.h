@@ -23,7 +23,7 @@ struct sw_net_alias {
                           forward, or -1 */
     bool published;    /* of a root: other workers read it where it lies */
 
-    int first_giver;    /* the reader whose backward is the first to give a gradient, or -1 */
+    int first_writer;   /* the reader whose backward is the first to give a gradient, or -1 */
     bool grad_in_place; /* source 0's gradient lies in the memory of the output's gradient */
     bool grad_handed;   /* of a bridge_src: its source's gradient lies in another worker's memory */
     uint32_t src_adds;  /* bit k: backward itself adds to source k's gradient */
@@ -44,11 +44,11 @@ int sw_net_aliases_init(struct sw_net_aliases *a, const struct sw_net_graph *gra
                         struct sw_err *err) SW_MUST_CHECK;
 void sw_net_aliases_fini(struct sw_net_aliases *a); /* a zeroed one is accepted */
 
-/* Is node i's gradient in the memory of that of its first giver's output? */
+/* Is node i's gradient in the memory of that of its first writer's output? */
 static inline bool sw_net_shares_grad(const struct sw_net_aliases *a, int i)
 {
-    int giver = a->node[i].first_giver;
-    return giver >= 0 && a->node[giver].grad_in_place && a->graph->node[giver].src[0] == i;
+    int writer = a->node[i].first_writer;
+    return writer >= 0 && a->node[writer].grad_in_place && a->graph->node[writer].src[0] == i;
 }
 
 /* Do other workers read the node's gradient where it lies? */

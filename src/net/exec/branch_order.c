@@ -1,4 +1,4 @@
-/* Finds who waits for whom among the passes of branches, and which passes may run at the same
+/* Finds which waits there are among the passes of branches, and which passes may run at the same
  * time. */
 #include "net/exec/branch_order.h"
 
@@ -12,7 +12,7 @@ void sw_branch_order_free(struct sw_branch_order *o)
 {
     if (!o)
         return;
-    for (int a = 0; a < o->acts && o->done; a++)
+    for (int a = 0; a < o->ops && o->done; a++)
         sw_event_free(o->branches->dev, o->done[a]);
     sw_free(o->done);
     sw_free(o->wait);
@@ -37,7 +37,7 @@ enum { MOST_USES = 2 * SW_LAYER_SRCS + SW_LAYER_PARAMS + 2 };
 static int gradient_of(const struct sw_net_aliases *a, int node)
 {
     while (sw_net_shares_grad(a, node))
-        node = a->node[node].first_giver;
+        node = a->node[node].first_writer;
     return node;
 }
 
@@ -68,10 +68,10 @@ static int uses_of_backward(const struct sw_net_aliases *a, int i, struct use *o
     return n;
 }
 
-static int uses_of(const struct sw_net_aliases *a, const struct sw_act *act, struct use *out)
+static int uses_of(const struct sw_net_aliases *a, const struct sw_exec_op *op, struct use *out)
 {
-    return act->kind == SW_ACT_FORWARD ? uses_of_forward(a, act->node, out)
-                                       : uses_of_backward(a, act->node, out);
+    return op->kind == SW_EXEC_FORWARD ? uses_of_forward(a, op->node, out)
+                                       : uses_of_backward(a, op->node, out);
 }
 
 static bool collide(const struct use *a, int na, const struct use *b, int nb)
@@ -83,62 +83,62 @@ static bool collide(const struct use *a, int na, const struct use *b, int nb)
     return false;
 }
 
-/* ---- Who waits for whom ---- */
+/* ---- Waits ---- */
 
-/* Of every act the set of those that are over when it begins, and what it uses. */
+/* Of every op the set of those that are over when it begins, and what it uses. */
 struct finding {
-    uint64_t *over; /* owned [acts][words] */
+    uint64_t *over; /* owned [ops][words] */
     size_t words;
-    struct use (*uses)[MOST_USES]; /* owned [acts] */
-    int *count;                    /* owned [acts] */
+    struct use (*uses)[MOST_USES]; /* owned [ops] */
+    int *count;                    /* owned [ops] */
 };
 
-static uint64_t *over(const struct finding *f, int act)
+static uint64_t *over(const struct finding *f, int op)
 {
-    return &f->over[(size_t)act * f->words];
+    return &f->over[(size_t)op * f->words];
 }
 
-static void follow(const struct finding *f, int act, int earlier)
+static void follow(const struct finding *f, int op, int earlier)
 {
-    sw_bits_join(over(f, act), over(f, earlier), f->words);
-    sw_bits_put(over(f, act), earlier);
+    sw_bits_join(over(f, op), over(f, earlier), f->words);
+    sw_bits_put(over(f, op), earlier);
 }
 
-static int branch_of(const struct sw_branch_order *o, int act)
+static int branch_of(const struct sw_branch_order *o, int op)
 {
-    return o->branches->of[o->schedule->acts[act].node];
+    return o->branches->of[o->exec->ops[op].node];
 }
 
-/* Acts are visited in their order. Of those that an act collides with, latest first, it waits for
+/* Ops are visited in their order. Of those that an op collides with, latest first, it waits for
  * each that the waits before do not cover: one of every other branch at most. */
-static void find_waits(struct sw_branch_order *o, const struct finding *f, int act)
+static void find_waits(struct sw_branch_order *o, const struct finding *f, int op)
 {
-    const struct sw_act *acts = o->schedule->acts;
-    int waits = 0, before = act - 1;
-    while (before >= 0 && branch_of(o, before) != branch_of(o, act))
+    const struct sw_exec_op *ops = o->exec->ops;
+    int waits = 0, before = op - 1;
+    while (before >= 0 && branch_of(o, before) != branch_of(o, op))
         before--;
     if (before >= 0)
-        follow(f, act, before);
+        follow(f, op, before);
 
-    for (int e = act - 1; e >= 0; e--) {
-        if (sw_bits_has(over(f, act), e))
+    for (int e = op - 1; e >= 0; e--) {
+        if (sw_bits_has(over(f, op), e))
             continue;
-        if (acts[e].kind != acts[act].kind) {
-            follow(f, act, e); /* the directions do not overlap */
+        if (ops[e].kind != ops[op].kind) {
+            follow(f, op, e); /* the directions do not overlap */
             continue;
         }
-        if (!collide(f->uses[e], f->count[e], f->uses[act], f->count[act]))
+        if (!collide(f->uses[e], f->count[e], f->uses[op], f->count[op]))
             continue;
-        follow(f, act, e);
-        o->wait[act * o->branches->count + waits++] = e;
+        follow(f, op, e);
+        o->wait[op * o->branches->count + waits++] = e;
     }
 }
 
 static void find_windows(struct sw_branch_order *o, const struct finding *f)
 {
-    for (int a = 0; a < o->acts; a++) {
+    for (int a = 0; a < o->ops; a++) {
         o->from[a] = 0;
-        o->until[a] = o->acts - 1;
+        o->until[a] = o->ops - 1;
         while (sw_bits_has(over(f, a), o->from[a]))
             o->from[a]++;
         while (sw_bits_has(over(f, o->until[a]), a))
@@ -149,7 +149,7 @@ static void find_windows(struct sw_branch_order *o, const struct finding *f)
 static int make_events(struct sw_branch_order *o, struct sw_err *err)
 {
     int rc = SW_OK;
-    for (int i = 0; i < o->acts * o->branches->count && rc == SW_OK; i++)
+    for (int i = 0; i < o->ops * o->branches->count && rc == SW_OK; i++)
         if (o->wait[i] != NONE && !o->done[o->wait[i]])
             rc = sw_event_new(o->branches->dev, &o->done[o->wait[i]], err);
     return rc;
@@ -157,21 +157,21 @@ static int make_events(struct sw_branch_order *o, struct sw_err *err)
 
 static int allocate(struct sw_branch_order *o, struct finding *f, struct sw_err *err)
 {
-    size_t acts = (size_t)o->acts, branches = (size_t)o->branches->count;
-    f->words = sw_bits_words(o->acts);
-    f->over = sw_calloc(acts * f->words, sizeof *f->over);
-    f->uses = sw_calloc(acts, sizeof *f->uses);
-    f->count = sw_calloc(acts, sizeof *f->count);
-    o->done = sw_calloc(acts, sizeof *o->done);
-    o->wait = sw_calloc(acts * branches, sizeof *o->wait);
-    o->from = sw_calloc(acts, sizeof *o->from);
-    o->until = sw_calloc(acts, sizeof *o->until);
+    size_t ops = (size_t)o->ops, branches = (size_t)o->branches->count;
+    f->words = sw_bits_words(o->ops);
+    f->over = sw_calloc(ops * f->words, sizeof *f->over);
+    f->uses = sw_calloc(ops, sizeof *f->uses);
+    f->count = sw_calloc(ops, sizeof *f->count);
+    o->done = sw_calloc(ops, sizeof *o->done);
+    o->wait = sw_calloc(ops * branches, sizeof *o->wait);
+    o->from = sw_calloc(ops, sizeof *o->from);
+    o->until = sw_calloc(ops, sizeof *o->until);
     o->state = sw_calloc(branches, sizeof *o->state);
     if (!f->over || !f->uses || !f->count || !o->done || !o->wait || !o->from || !o->until ||
         !o->state)
-        return sw_err_nomem(err, "the order of branches", acts * f->words * sizeof *f->over);
+        return sw_err_nomem(err, "the order of branches", ops * f->words * sizeof *f->over);
 
-    for (size_t i = 0; i < acts * branches; i++)
+    for (size_t i = 0; i < ops * branches; i++)
         o->wait[i] = NONE;
     return SW_OK;
 }
@@ -180,8 +180,8 @@ static int find_order(struct sw_branch_order *o, struct sw_err *err)
 {
     struct finding f = {0};
     int rc = allocate(o, &f, err);
-    for (int a = 0; a < o->acts && rc == SW_OK; a++) {
-        f.count[a] = uses_of(o->schedule->aliases, &o->schedule->acts[a], f.uses[a]);
+    for (int a = 0; a < o->ops && rc == SW_OK; a++) {
+        f.count[a] = uses_of(o->exec->aliases, &o->exec->ops[a], f.uses[a]);
         find_waits(o, &f, a);
     }
     if (rc == SW_OK) {
@@ -194,7 +194,7 @@ static int find_order(struct sw_branch_order *o, struct sw_err *err)
     return rc;
 }
 
-int sw_branch_order_new(const struct sw_branches *branches, const struct sw_net_schedule *schedule,
+int sw_branch_order_new(const struct sw_branches *branches, const struct sw_exec_order *exec,
                         struct sw_stream *control, struct sw_branch_order **out, struct sw_err *err)
 {
     sw_branch_order_free(*out);
@@ -204,7 +204,7 @@ int sw_branch_order_new(const struct sw_branches *branches, const struct sw_net_
     if (!o)
         return sw_err_nomem(err, "the order of branches", sizeof *o);
     *o = (struct sw_branch_order){
-        .branches = branches, .schedule = schedule, .control = control, .acts = schedule->count};
+        .branches = branches, .exec = exec, .control = control, .ops = exec->count};
     int rc = find_order(o, err);
     if (rc != SW_OK) {
         sw_branch_order_free(o);
@@ -219,14 +219,14 @@ int sw_branch_order_new(const struct sw_branches *branches, const struct sw_net_
 int sw_branch_order_wait_of(const struct sw_branch_order *o, int node, bool back, int k)
 {
     int branches = o->branches->count;
-    int wait = k < branches ? o->wait[sw_branch_order_act(o, node, back) * branches + k] : NONE;
-    return wait == NONE ? NONE : o->schedule->acts[wait].node;
+    int wait = k < branches ? o->wait[sw_branch_order_op(o, node, back) * branches + k] : NONE;
+    return wait == NONE ? NONE : o->exec->ops[wait].node;
 }
 
 void sw_branch_order_drop_wait(struct sw_branch_order *o, int node, bool back, int k)
 {
     int branches = o->branches->count;
-    int *wait = &o->wait[sw_branch_order_act(o, node, back) * branches];
+    int *wait = &o->wait[sw_branch_order_op(o, node, back) * branches];
     memmove(&wait[k], &wait[k + 1], (size_t)(branches - k - 1) * sizeof *wait);
     wait[branches - 1] = NONE;
 }

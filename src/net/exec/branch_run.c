@@ -60,9 +60,9 @@ int sw_branch_enter(struct sw_branch_order *o, int node, bool back, int phase, s
     if (!o)
         return SW_OK;
 
-    const struct sw_net_shapes *shapes = o->schedule->aliases->shapes;
+    const struct sw_net_shapes *shapes = o->exec->aliases->shapes;
     const struct sw_branches *b = o->branches;
-    const int branch = b->of[node], *wait = &o->wait[sw_branch_order_act(o, node, back) * b->count];
+    const int branch = b->of[node], *wait = &o->wait[sw_branch_order_op(o, node, back) * b->count];
     bool has_values = !back && shapes->node[node].layer.param_count > 0;
     int rc = begin(o, branch, phase == 0 && is_first(shapes, node, back), err);
     if (rc == SW_OK && (has_values || phase > 0)) /* what was done between phases is there */
@@ -87,10 +87,10 @@ int sw_branch_leave(struct sw_branch_order *o, int node, bool back, int phase, s
     if (!o)
         return SW_OK;
 
-    const struct sw_net_shapes *shapes = o->schedule->aliases->shapes;
+    const struct sw_net_shapes *shapes = o->exec->aliases->shapes;
     const struct sw_layer *l = &shapes->node[node].layer;
     const int branch = o->branches->of[node];
-    struct sw_event *done = o->done[sw_branch_order_act(o, node, back)];
+    struct sw_event *done = o->done[sw_branch_order_op(o, node, back)];
     int rc = SW_OK;
     if (phase + 1 < sw_net_layer_phases(l, back))
         return control_waits(o, branch, err);

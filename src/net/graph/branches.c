@@ -110,7 +110,7 @@ static int make_streams(struct sw_branches *b, int threads, struct sw_err *err)
 }
 
 /* Exchanges with other workers and what outputs write are ordered with the net's own stream alone,
- * and the passes of a Gibbs chain are no acts of the schedule. */
+ * and the passes of a Gibbs chain are no ops of the execution order. */
 static bool must_run_in_turn(const struct sw_net_graph *g)
 {
     bool found = false;
@@ -127,7 +127,7 @@ int sw_branches_new(const struct sw_net_graph *graph, const struct sw_net_args *
 {
     struct sw_device *dev = args->stream->dev;
     *out = NULL;
-    if (args->streams < 2 || args->scratch_apart || dev->host_memory || must_run_in_turn(graph))
+    if (args->streams < 2 || args->separate_scratch || dev->host_memory || must_run_in_turn(graph))
         return SW_OK;
 
     struct sw_branches *b = sw_calloc(1, sizeof *b);

@@ -8,10 +8,10 @@
  * What must not overlap follows from the sets of what each pass reads and writes: features,
  * gradients of features, gradients of shared parameters. Where two passes of one direction on
  * different streams touch the same thing, and one of them writes it, the later one (in the order of
- * the schedule) waits for an event of the earlier one, unless another wait says so already. Sums
- * are therefore added in the order of one stream, and results have the same bits. Memory is another
- * matter: blocks that one stream after the other would use must not share a place, so a block lives
- * as long as any pass that may run beside one of its users (struct sw_branch_order).
+ * the execution order) waits for an event of the earlier one, unless another wait says so already.
+ * Sums are therefore added in the order of one stream, and results have the same bits. Memory is
+ * another matter: blocks that one stream after the other would use must not share a place, so a
+ * block lives as long as any pass that may run beside one of its users (struct sw_branch_order).
  *
  * The net's own stream is the control stream: what others queue there (values that arrive, batches,
  * gradients that leave, updates) stays ordered with the passes, because

@@ -66,7 +66,7 @@ static int make_reorders(struct sw_bridge *st, const struct sw_desc *in,
 }
 
 /* See struct sw_bridge; not where terms are added up. */
-static int find_giver(const struct sw_bridge *st, bool backward)
+static int find_owner(const struct sw_bridge *st, bool backward)
 {
     const struct sw_rect *whole = backward ? &st->mine : &st->theirs;
     if (!st->host || sw_movement_adds(st->c.from, st->c.to, backward))
@@ -123,7 +123,7 @@ static int setup_src(struct sw_layer *l, const struct sw_bridge_args *a,
     int rc = make_reorders(st, in, s, err);
     if (rc != SW_OK)
         return rc;
-    st->giver = st->to_plain ? -1 : find_giver(st, true);
+    st->owner = st->to_plain ? -1 : find_owner(st, true);
     if (!st->to_plain && !(st->host && a->borrowed))
         l->in_place = l->view = true;
     /* Room for the plain gradient, and for one piece of a sum. */
@@ -140,7 +140,7 @@ static int setup_dst(struct sw_layer *l, const struct sw_layer *lower, struct sw
     int64_t dim[SW_MAX_DIMS];
     *st = *(const struct sw_bridge *)lower->state;
     st->to_plain = st->from_plain = NULL;
-    st->giver = find_giver(st, false);
+    st->owner = find_owner(st, false);
     l->algorithm = sw_movement_cell(st->c.from, st->c.to)->forward;
     memcpy(dim, in->dim, sizeof dim);
     /* A worker that has nothing sees the shape of everything, and takes no memory for it. */
@@ -199,7 +199,7 @@ static int forward_dst(struct sw_layer *l, const struct sw_pass *r, struct sw_er
         .place = &st->theirs, .to = l->dst.data, .own = l->src[0]->data, .room = room_of(st, l)};
     void *at;
     (void)r;
-    if (st->giver < 0)
+    if (st->owner < 0)
         return sw_bridge_take_all(st, &t, err);
     int rc = sw_bridge_look_there(st, t.own, &at, err);
     if (rc == SW_OK)

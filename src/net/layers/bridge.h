@@ -37,8 +37,8 @@ struct sw_bridge {
     size_t plain_bytes;
     /* The worker in whose part all that this end takes lies in one piece, so that it can be read
      * there: of dst the output, of src the gradient; -1: there is none. */
-    int giver;
-    bool takes_there;           /* of src: its source's gradient is read where the giver has it */
+    int owner;
+    bool takes_there;           /* of src: its source's gradient is read where the owner has it */
     bool misses;                /* of src: to some of its part no gradient comes */
     uint64_t sent, taken;       /* passes so far */
     struct sw_bridge_lap *laps; /* owned [2: sends, takes][workers] */
@@ -64,10 +64,10 @@ static inline const struct sw_net_connection *sw_bridge_connection(const struct 
 /* May what it takes be read where it lies? */
 static inline bool sw_bridge_can_look_there(const struct sw_layer *l)
 {
-    return ((const struct sw_bridge *)l->state)->giver >= 0;
+    return ((const struct sw_bridge *)l->state)->owner >= 0;
 }
 
-/* Of a bridge_src: its source's gradient is read where the giver has it. */
+/* Of a bridge_src: its source's gradient is read where the owner has it. */
 static inline void sw_bridge_take_there(struct sw_layer *l)
 {
     ((struct sw_bridge *)l->state)->takes_there = true;
@@ -130,7 +130,7 @@ struct sw_bridge_take {
  * beside work. */
 int sw_bridge_take_all(struct sw_bridge *st, const struct sw_bridge_take *t,
                        struct sw_err *err) SW_MUST_CHECK;
-/* With a giver: where it lies, in another worker's part, or in this one's own. */
+/* With an owner: where it lies, in another worker's part, or in this one's own. */
 int sw_bridge_look_there(struct sw_bridge *st, char *own, void **at,
                          struct sw_err *err) SW_MUST_CHECK;
 

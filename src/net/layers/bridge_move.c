@@ -267,7 +267,7 @@ void sw_bridge_let_go(struct sw_layer *l)
 
 int sw_bridge_look_there(struct sw_bridge *st, char *own, void **at, struct sw_err *err)
 {
-    int j = st->giver;
+    int j = st->owner;
     bool backward = piece_from(st, j)->backward;
     struct sw_rect place = sw_bridge_part(st, backward, j),
                    r = sw_bridge_piece(st, backward, j, st->worker);

@@ -1,15 +1,16 @@
-/* The memory plan. Time is the line of acts of the schedule (net/exec/schedule.h). Every block of
- * memory lives from its first writer to its last reader; blocks whose lives do not meet may have
+/* The memory plan. Time is the line of ops of the execution order (net/exec/order.h). Every block
+ * of memory lives from its first writer to its last reader; blocks whose lives do not meet may have
  * the same place. Blocks are placed by size, largest first, each at the lowest offset where nothing
  * that lives at the same time lies (the greedy-by-size rule of Pisarchyk and Lee, "Efficient Memory
  * Management for Deep Neural Net Inference", 2020). Where that takes more than what is alive at
- * once, the block that reaches furthest is placed first, and all others anew, a few times.
+ * once, the block that reaches furthest is placed first, and all others again, a few times.
  *
  * Passes on streams of their own (net/graph/branches.h) run at the same time as others: what they
  * use lives as long as all that may run beside them.
  *
- * What lives for one call only may have memory of its own (scratch_apart), for which the same rule
- * holds. Layers of several phases keep theirs in the arena: between two of them other nets run. */
+ * What lives for one call only may have memory of its own (separate_scratch), for which the same
+ * rule holds. Layers of several phases keep theirs in the arena: between two of them other nets
+ * run. */
 #include "net/memory/blocks.h"
 
 #include "base/os.h"
@@ -27,13 +28,13 @@ size_t sw_block_bytes(size_t bytes)
 }
 
 int sw_blocks_init(struct sw_blocks *b, const struct sw_net_aliases *aliases,
-                   const struct sw_branch_order *order, bool scratch_apart, struct sw_err *err)
+                   const struct sw_branch_order *order, bool separate_scratch, struct sw_err *err)
 {
     size_t n = (size_t)aliases->graph->count;
     size_t most = n * (10 + SW_LAYER_SRCS + SW_LAYER_PARAMS) + 3, lives = n + 1;
     *b = (struct sw_blocks){.aliases = aliases,
                             .order = order,
-                            .scratch_apart = scratch_apart,
+                            .separate_scratch = separate_scratch,
                             .block = sw_calloc(most, sizeof *b->block),
                             .last_forward = sw_calloc(lives, sizeof *b->last_forward),
                             .last_backward = sw_calloc(lives, sizeof *b->last_backward)};
@@ -66,32 +67,32 @@ static void add_block(struct sw_blocks *b, size_t bytes, int first, int last, in
     b->count++;
 }
 
-/* Passes on streams of their own run beside others: who is used in an act lives from the first to
+/* Passes on streams of their own run beside others: who is used in an op lives from the first to
  * the last of those. */
-static int from(const struct sw_blocks *b, int act)
+static int from(const struct sw_blocks *b, int op)
 {
-    return b->order && act >= 0 ? b->order->from[act] : act;
+    return b->order && op >= 0 ? b->order->from[op] : op;
 }
 
-static int until(const struct sw_blocks *b, int act)
+static int until(const struct sw_blocks *b, int op)
 {
-    return b->order && act >= 0 ? b->order->until[act] : act;
+    return b->order && op >= 0 ? b->order->until[op] : op;
 }
 
-/* Memory for one act alone; `apart` where it may lie in the scratch. */
-static void add_scratch(struct sw_blocks *b, bool apart, size_t bytes, int act, int64_t *offset)
+/* Memory for one op alone; in_scratch where it may lie in the scratch. */
+static void add_scratch(struct sw_blocks *b, bool in_scratch, size_t bytes, int op, int64_t *offset)
 {
     int before = b->count;
-    add_block(b, bytes, from(b, act), until(b, act), offset);
+    add_block(b, bytes, from(b, op), until(b, op), offset);
     if (b->count > before)
-        b->block[before].apart = apart;
+        b->block[before].in_scratch = in_scratch;
 }
 
 /* May what node i's passes need for themselves lie in the scratch? */
-static bool keeps_apart(const struct sw_blocks *b, int i)
+static bool may_use_scratch(const struct sw_blocks *b, int i)
 {
     const struct sw_layer *l = &b->aliases->shapes->node[i].layer;
-    return b->scratch_apart && sw_net_layer_phases(l, false) == 1 &&
+    return b->separate_scratch && sw_net_layer_phases(l, false) == 1 &&
            sw_net_layer_phases(l, true) == 1;
 }
 
@@ -100,8 +101,8 @@ static void raise(int *to, int at)
     *to = *to > at ? *to : at;
 }
 
-/* Repeating a feature reads what its layers read. */
-static void read_to_repeat(struct sw_blocks *b, const struct sw_net_schedule *s, int root)
+/* Recomputing a feature reads what its layers read. */
+static void read_to_recompute(struct sw_blocks *b, const struct sw_exec_order *s, int root)
 {
     const struct sw_net_aliases *a = b->aliases;
     int at = s->back_at[root];
@@ -110,8 +111,8 @@ static void read_to_repeat(struct sw_blocks *b, const struct sw_net_schedule *s,
             raise(&b->last_backward[a->node[a->graph->node[i].src[k]].root], at);
 }
 
-/* Of every root the last act of forward, and the last one after it, that touches its memory. */
-static void find_last_uses(struct sw_blocks *b, const struct sw_net_schedule *s)
+/* Of every root the last op of forward, and the last one after it, that touches its memory. */
+static void find_last_uses(struct sw_blocks *b, const struct sw_exec_order *s)
 {
     const struct sw_net_aliases *a = b->aliases;
     for (int i = 0; i < a->graph->count; i++)
@@ -130,12 +131,12 @@ static void find_last_uses(struct sw_blocks *b, const struct sw_net_schedule *s)
             if (shape->has_backward && (l->backward_reads_src >> k & 1))
                 raise(&b->last_backward[root], until(b, s->backward_at[j]));
         }
-        if (own == j && s->life[j] == SW_LIFE_REPEATED && s->back_at[j] >= 0)
-            read_to_repeat(b, s, j);
+        if (own == j && s->residency[j] == SW_RECOMPUTED && s->back_at[j] >= 0)
+            read_to_recompute(b, s, j);
     }
 }
 
-static void add_data(struct sw_blocks *b, const struct sw_net_schedule *s, struct sw_net_memory *m)
+static void add_data(struct sw_blocks *b, const struct sw_exec_order *s, struct sw_net_memory *m)
 {
     const struct sw_net_aliases *a = b->aliases;
     find_last_uses(b, s);
@@ -170,7 +171,7 @@ static void add_data(struct sw_blocks *b, const struct sw_net_schedule *s, struc
     }
 }
 
-static void add_gradient(struct sw_blocks *b, const struct sw_net_schedule *s,
+static void add_gradient(struct sw_blocks *b, const struct sw_exec_order *s,
                          struct sw_net_memory *m, int i)
 {
     const struct sw_net_aliases *a = b->aliases;
@@ -178,13 +179,13 @@ static void add_gradient(struct sw_blocks *b, const struct sw_net_schedule *s,
     const struct sw_net_alias *alias = &a->node[i];
     if (alias->grad_handed)
         m->node[i].last_use = s->backward_at[g->node[i].src[0]];
-    if (alias->first_giver < 0 || sw_net_shares_grad(a, i) ||
-        g->node[i].type == &sw_net_bridge_src || a->node[alias->first_giver].grad_handed)
+    if (alias->first_writer < 0 || sw_net_shares_grad(a, i) ||
+        g->node[i].type == &sw_net_bridge_src || a->node[alias->first_writer].grad_handed)
         return;
 
     bool published = sw_net_publishes_grad(a, i);
     int j = i, last = until(b, s->backward_at[i]);
-    int first = from(b, s->backward_at[alias->first_giver]);
+    int first = from(b, s->backward_at[alias->first_writer]);
     if (published)
         first = 0;
     else if (sw_net_takes_turns(a->shapes, i)) /* its way down begins behind all forward passes */
@@ -202,7 +203,7 @@ static void add_gradient(struct sw_blocks *b, const struct sw_net_schedule *s,
               &m->node[i].grad);
 }
 
-static void add_gradients(struct sw_blocks *b, const struct sw_net_schedule *s,
+static void add_gradients(struct sw_blocks *b, const struct sw_exec_order *s,
                           struct sw_net_memory *m)
 {
     const struct sw_net_aliases *a = b->aliases;
@@ -211,7 +212,7 @@ static void add_gradients(struct sw_blocks *b, const struct sw_net_schedule *s,
         m->node[i].grad = SW_NO_OFFSET;
         add_gradient(b, s, m, i);
         for (int k = 0; k < a->graph->node[i].src_count; k++)
-            add_scratch(b, keeps_apart(b, i),
+            add_scratch(b, may_use_scratch(b, i),
                         a->node[i].adds_grad[k]
                             ? a->shapes->node[a->graph->node[i].src[k]].output_bytes
                             : 0,
@@ -219,15 +220,16 @@ static void add_gradients(struct sw_blocks *b, const struct sw_net_schedule *s,
     }
 }
 
-/* Of a feature that is repeated a layer saves everything anew, unless it repeats from that. */
-static void add_saved(struct sw_blocks *b, const struct sw_net_schedule *s, struct sw_net_memory *m,
+/* Of a feature that is recomputed a layer saves everything again, unless it recomputes from that.
+ */
+static void add_saved(struct sw_blocks *b, const struct sw_exec_order *s, struct sw_net_memory *m,
                       int i)
 {
     const struct sw_net_shape *shape = &b->aliases->shapes->node[i];
     const struct sw_layer *l = &shape->layer;
     int now = s->forward_at[i], root = b->aliases->node[i].root;
     int last = until(b, shape->has_backward ? s->backward_at[i] : now);
-    int again = s->life[root] == SW_LIFE_REPEATED ? s->back_at[root] : -1;
+    int again = s->residency[root] == SW_RECOMPUTED ? s->back_at[root] : -1;
     if (again >= 0 && l->repeats_from_saved)
         raise(&last, again);
 
@@ -237,23 +239,23 @@ static void add_saved(struct sw_blocks *b, const struct sw_net_schedule *s, stru
     add_block(b, twice ? l->saved_bytes : 0, again, last, &m->node[i].saved_again);
 }
 
-/* One for all layers of a feature, which are repeated one after the other. */
-static void add_repeat_scratch(struct sw_blocks *b, const struct sw_net_schedule *s,
-                               struct sw_net_memory *m, int root)
+/* One for all layers of a feature, which are recomputed one after the other. */
+static void add_recompute_scratch(struct sw_blocks *b, const struct sw_exec_order *s,
+                                  struct sw_net_memory *m, int root)
 {
     const struct sw_net_aliases *a = b->aliases;
     size_t most = 0;
     for (int i = root; i >= 0; i = a->node[i].next_in_place)
         if (a->shapes->node[i].layer.scratch_bytes > most)
             most = a->shapes->node[i].layer.scratch_bytes;
-    bool repeats = s->life[root] == SW_LIFE_REPEATED && s->back_at[root] >= 0;
-    add_scratch(b, b->scratch_apart, repeats ? most : 0, s->back_at[root],
-                &m->node[root].repeat_scratch);
+    bool recomputes = s->residency[root] == SW_RECOMPUTED && s->back_at[root] >= 0;
+    add_scratch(b, b->separate_scratch, recomputes ? most : 0, s->back_at[root],
+                &m->node[root].recompute_scratch);
 }
 
-/* Passes of a Gibbs chain are no acts of their own: they run between the forward and the backward
+/* Passes of a Gibbs chain are no ops of their own: they run between the forward and the backward
  * passes. */
-static void add_chain_scratch(struct sw_blocks *b, const struct sw_net_schedule *s,
+static void add_chain_scratch(struct sw_blocks *b, const struct sw_exec_order *s,
                               struct sw_net_memory *m, int i)
 {
     size_t bytes = b->aliases->shapes->node[i].layer.scratch_bytes;
@@ -261,47 +263,47 @@ static void add_chain_scratch(struct sw_blocks *b, const struct sw_net_schedule 
     add_block(b, bytes, s->forward_at[i], s->backward_at[i], &m->node[i].backward_scratch);
 }
 
-static void add_param_asides(struct sw_blocks *b, struct sw_net_memory *m, int i, bool apart,
+static void add_param_asides(struct sw_blocks *b, struct sw_net_memory *m, int i, bool in_scratch,
                              int back)
 {
     const struct sw_net_shape *shape = &b->aliases->shapes->node[i];
     for (int k = 0; k < shape->layer.param_count; k++) {
         bool aside = shape->has_backward && (shape->adds_param[k] || sw_net_writes_aside(shape, k));
-        add_scratch(b, apart, aside ? sw_desc_bytes(&shape->layer.param[k].layout) : 0, back,
+        add_scratch(b, in_scratch, aside ? sw_desc_bytes(&shape->layer.param[k].layout) : 0, back,
                     &m->node[i].param_aside[k]);
     }
 }
 
 /* What the passes of node i need for themselves. */
-static void add_private(struct sw_blocks *b, const struct sw_net_schedule *s,
-                        struct sw_net_memory *m, int i)
+static void add_private(struct sw_blocks *b, const struct sw_exec_order *s, struct sw_net_memory *m,
+                        int i)
 {
     const struct sw_net_shape *shape = &b->aliases->shapes->node[i];
     const struct sw_layer *l = &shape->layer;
     struct sw_net_places *places = &m->node[i];
     int now = s->forward_at[i], back = s->backward_at[i];
     size_t sums = (size_t)l->sum_count * sizeof(double);
-    bool apart = keeps_apart(b, i);
+    bool in_scratch = may_use_scratch(b, i);
 
     add_saved(b, s, m, i);
-    places->repeat_scratch = SW_NO_OFFSET;
+    places->recompute_scratch = SW_NO_OFFSET;
     if (b->aliases->node[i].root == i)
-        add_repeat_scratch(b, s, m, i);
+        add_recompute_scratch(b, s, m, i);
 
-    if (sw_net_takes_turns(b->aliases->shapes, i) && !apart) {
+    if (sw_net_takes_turns(b->aliases->shapes, i) && !in_scratch) {
         add_chain_scratch(b, s, m, i);
     } else {
-        add_scratch(b, apart, l->scratch_bytes, now, &places->forward_scratch);
-        add_scratch(b, apart, shape->has_backward ? l->scratch_bytes : 0, back,
+        add_scratch(b, in_scratch, l->scratch_bytes, now, &places->forward_scratch);
+        add_scratch(b, in_scratch, shape->has_backward ? l->scratch_bytes : 0, back,
                     &places->backward_scratch);
     }
     add_block(b, sums, from(b, now), until(b, now), &places->forward_sums);
     add_block(b, shape->has_backward ? sums : 0, from(b, back), until(b, back),
               &places->backward_sums);
-    add_param_asides(b, m, i, apart, back);
+    add_param_asides(b, m, i, in_scratch, back);
 }
 
-void sw_blocks_find(struct sw_blocks *b, const struct sw_net_schedule *s, struct sw_net_memory *m)
+void sw_blocks_find(struct sw_blocks *b, const struct sw_exec_order *s, struct sw_net_memory *m)
 {
     int over = s->count - 1;
     b->count = 0;
@@ -333,7 +335,8 @@ static int64_t lowest_place(const struct sw_blocks *p, int b)
         moved = false;
         for (int i = 0; i < b; i++) {
             const struct sw_block *o = &p->block[i];
-            bool meet = o->first <= new->last &&new->first <= o->last && o->apart == new->apart;
+            bool meet =
+                o->first <= new->last &&new->first <= o->last && o->in_scratch == new->in_scratch;
             if (meet && at < o->at + (int64_t)o->bytes && o->at < at + (int64_t) new->bytes) {
                 at = o->at + (int64_t)o->bytes;
                 moved = true;
@@ -353,10 +356,10 @@ static size_t place_in_order(struct sw_blocks *b, int *top, size_t *scratch_byte
         struct sw_block *block = &b->block[i];
         block->at = lowest_place(b, i);
         size_t end = (size_t)block->at + block->bytes;
-        if (end <= most[block->apart])
+        if (end <= most[block->in_scratch])
             continue;
-        most[block->apart] = end;
-        *top = block->apart ? *top : i;
+        most[block->in_scratch] = end;
+        *top = block->in_scratch ? *top : i;
     }
     *scratch_bytes = most[1];
     return most[0];
@@ -366,7 +369,7 @@ static size_t place_in_order(struct sw_blocks *b, int *top, size_t *scratch_byte
 static void take_places(struct sw_blocks *b, size_t arena_bytes)
 {
     for (int i = 0; i < b->count; i++)
-        *b->block[i].offset = b->block[i].at + (b->block[i].apart ? (int64_t)arena_bytes : 0);
+        *b->block[i].offset = b->block[i].at + (b->block[i].in_scratch ? (int64_t)arena_bytes : 0);
 }
 
 static void move_to_front(struct sw_blocks *b, int i)
@@ -376,7 +379,7 @@ static void move_to_front(struct sw_blocks *b, int i)
     b->block[0] = block;
 }
 
-/* What is alive at once is the least that the arena can take: blocks that start at an act are
+/* What is alive at once is the least that the arena can take: blocks that start at an op are
  * looked at, since a peak begins with one. */
 static size_t most_alive(const struct sw_blocks *b)
 {
@@ -384,7 +387,7 @@ static size_t most_alive(const struct sw_blocks *b)
     for (int i = 0; i < b->count; i++) {
         size_t live = 0;
         for (int j = 0; j < b->count; j++)
-            if (!b->block[j].apart && b->block[j].first <= b->block[i].first &&
+            if (!b->block[j].in_scratch && b->block[j].first <= b->block[i].first &&
                 b->block[i].first <= b->block[j].last)
                 live += b->block[j].bytes;
         most = live > most ? live : most;

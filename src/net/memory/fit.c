@@ -1,9 +1,9 @@
-/* Meeting a budget: which features are repeated or swapped, so that the arena is small enough and
- * the step takes the least time by the device's rates.
+/* Meeting a budget: which features are recomputed or offloaded, so that the arena is small enough
+ * and the step takes the least time by the device's rates.
  *
- * A choice of lives is judged by what it makes of the schedule: bytes alive at each act, and
+ * A choice is judged by what it makes of the execution order: bytes alive at each op, and
  * seconds. From nothing but kept features the search takes, again and again, the change that lowers
- * the excess (bytes above the budget, summed over acts) the most for its seconds; then single
+ * the excess (bytes above the budget, summed over ops) the most for its seconds; then single
  * choices are changed as long as that saves time within the budget. Scores grow old and are
  * brought up to date only for the best one (the lazy greedy rule of Minoux, 1978). Blocks may not
  * pack as tightly as they live: then the search aims lower. The least possible memory is searched
@@ -17,25 +17,25 @@
 
 struct move {
     int root;
-    enum sw_life life;
-    bool deep; /* repeats sources that nothing else wants back, too */
+    enum sw_residency residency;
+    bool deep; /* recomputes sources that nothing else wants back, too */
     double score;
 };
 
 struct search {
     const struct sw_net_aliases *aliases;
     const struct sw_net_rates *rates;
-    struct sw_net_schedule schedule; /* with the lives that are tried */
-    struct sw_net_memory memory;     /* with the places that these would have */
+    struct sw_exec_order exec;   /* with the choice that is tried */
+    struct sw_net_memory memory; /* with the places that these would have */
     struct sw_blocks blocks;
-    double *live; /* owned: bytes, of each act */
-    enum sw_life *before, *best;
+    double *live; /* owned: bytes, of each op */
+    enum sw_residency *before, *best;
     struct move *moves; /* owned */
     int move_count;
     size_t aim;
-    /* Of the lives that are tried. */
+    /* Of the choice that is tried. */
     size_t peak;
-    int peak_act;
+    int peak_op;
     double excess, seconds;
 };
 
@@ -50,21 +50,21 @@ static double copy_seconds(const struct search *x)
 {
     double bytes = 0;
     for (int i = 0; i < x->aliases->graph->count; i++)
-        if (x->schedule.away_until[i] >= 0)
+        if (x->exec.away_until[i] >= 0)
             bytes += 2 * (double)sw_desc_bytes(&x->aliases->shapes->node[i].layer.dst.desc);
     return bytes > 0 ? bytes / x->rates->link_bytes_per_s : 0;
 }
 
 static void judge(struct search *x)
 {
-    const struct sw_net_schedule *s = &x->schedule;
+    const struct sw_exec_order *s = &x->exec;
     double live = 0;
-    sw_net_schedule_make(&x->schedule, x->rates);
+    sw_exec_order_make(&x->exec, x->rates);
     sw_blocks_find(&x->blocks, s, &x->memory);
     memset(x->live, 0, (size_t)(s->count + 1) * sizeof *x->live);
     for (int i = 0; i < x->blocks.count; i++) {
         const struct sw_block *b = &x->blocks.block[i];
-        if (b->apart)
+        if (b->in_scratch)
             continue;
         x->live[b->first] += (double)b->bytes;
         x->live[b->last + 1] -= (double)b->bytes;
@@ -75,57 +75,57 @@ static void judge(struct search *x)
         live += x->live[a];
         if (live > (double)x->peak) {
             x->peak = (size_t)live;
-            x->peak_act = a;
+            x->peak_op = a;
         }
         if (live > (double)x->aim)
             x->excess += live - (double)x->aim;
     }
-    x->seconds = sw_net_schedule_seconds(&x->schedule, x->rates) + COPY_COST * copy_seconds(x);
+    x->seconds = sw_exec_order_seconds(&x->exec, x->rates) + COPY_COST * copy_seconds(x);
 }
 
 /* ---- Moves ---- */
 
-static void get_lives(const struct search *x, enum sw_life *to)
+static void get_residency(const struct search *x, enum sw_residency *to)
 {
-    memcpy(to, x->schedule.life, (size_t)x->aliases->graph->count * sizeof *to);
+    memcpy(to, x->exec.residency, (size_t)x->aliases->graph->count * sizeof *to);
 }
 
-static void put_lives(struct search *x, const enum sw_life *from)
+static void put_residency(struct search *x, const enum sw_residency *from)
 {
-    memcpy(x->schedule.life, from, (size_t)x->aliases->graph->count * sizeof *from);
+    memcpy(x->exec.residency, from, (size_t)x->aliases->graph->count * sizeof *from);
 }
 
-/* All nodes of a feature have its root's. */
-static void set_life(struct search *x, int root, enum sw_life life)
+/* All nodes of a feature have that of its root. */
+static void set_residency(struct search *x, int root, enum sw_residency residency)
 {
     for (int i = root; i >= 0; i = x->aliases->node[i].next_in_place)
-        x->schedule.life[i] = life;
+        x->exec.residency[i] = residency;
 }
 
-static void repeat_sources(struct search *x, int root)
+static void recompute_sources(struct search *x, int root)
 {
     const struct sw_net_aliases *a = x->aliases;
     for (int i = root; i >= 0; i = a->node[i].next_in_place)
         for (int k = 0; k < a->graph->node[i].src_count; k++) {
             int source = a->node[a->graph->node[i].src[k]].root;
-            if (source == root || x->schedule.life[source] != SW_LIFE_KEPT ||
-                !sw_net_can_repeat(a, source) || sw_net_read_in_backward(a, source))
+            if (source == root || x->exec.residency[source] != SW_RESIDENT ||
+                !sw_net_can_recompute(a, source) || sw_net_read_in_backward(a, source))
                 continue;
-            set_life(x, source, SW_LIFE_REPEATED);
-            repeat_sources(x, source);
+            set_residency(x, source, SW_RECOMPUTED);
+            recompute_sources(x, source);
         }
 }
 
 static void apply(struct search *x, const struct move *m)
 {
-    set_life(x, m->root, m->life);
+    set_residency(x, m->root, m->residency);
     if (m->deep)
-        repeat_sources(x, m->root);
+        recompute_sources(x, m->root);
 }
 
-static void add_move(struct search *x, int root, enum sw_life life, bool deep)
+static void add_move(struct search *x, int root, enum sw_residency residency, bool deep)
 {
-    x->moves[x->move_count++] = (struct move){root, life, deep, 0};
+    x->moves[x->move_count++] = (struct move){root, residency, deep, 0};
 }
 
 static void list_moves(struct search *x)
@@ -134,13 +134,13 @@ static void list_moves(struct search *x)
     for (int i = 0; i < a->graph->count; i++) {
         if (a->node[i].root != i || a->shapes->node[i].absent)
             continue;
-        if (sw_net_can_repeat(a, i)) {
-            add_move(x, i, SW_LIFE_REPEATED, false);
-            add_move(x, i, SW_LIFE_REPEATED, true);
+        if (sw_net_can_recompute(a, i)) {
+            add_move(x, i, SW_RECOMPUTED, false);
+            add_move(x, i, SW_RECOMPUTED, true);
         }
-        if (sw_net_can_swap(a, i, x->rates)) {
-            add_move(x, i, SW_LIFE_SWAPPED, false);
-            add_move(x, i, SW_LIFE_SWAPPED_LATE, false);
+        if (sw_net_can_offload(a, i, x->rates)) {
+            add_move(x, i, SW_OFFLOADED, false);
+            add_move(x, i, SW_OFFLOADED_LATE, false);
         }
     }
 }
@@ -148,12 +148,12 @@ static void list_moves(struct search *x)
 /* Excess that a move takes away, for each second that it costs; below 0 where it takes none. */
 static void score(struct search *x, struct move *m, double excess, double seconds)
 {
-    get_lives(x, x->before);
+    get_residency(x, x->before);
     apply(x, m);
     judge(x);
     double gain = excess - x->excess, cost = x->seconds - seconds;
     m->score = gain > 0 ? gain / (cost > 1e-12 ? cost : 1e-12) : -1;
-    put_lives(x, x->before);
+    put_residency(x, x->before);
 }
 
 static struct move *best_of(const struct search *x)
@@ -183,7 +183,7 @@ static struct move *find_move(struct search *x)
 
 /* ---- Searching ---- */
 
-/* Lowers the peak to the aim from the lives there are. False: it cannot. */
+/* Lowers the peak to the aim from the choice there is. False: it cannot. */
 static bool lower(struct search *x)
 {
     judge(x);
@@ -200,18 +200,18 @@ static bool lower(struct search *x)
     return true;
 }
 
-/* Takes another life for a feature if that saves time within the aim. */
-static bool change(struct search *x, int root, enum sw_life life)
+/* Takes another choice for a feature if that saves time within the aim. */
+static bool change(struct search *x, int root, enum sw_residency residency)
 {
-    enum sw_life old = x->schedule.life[root];
+    enum sw_residency old = x->exec.residency[root];
     double seconds = x->seconds;
-    if (old == life)
+    if (old == residency)
         return false;
-    set_life(x, root, life);
+    set_residency(x, root, residency);
     judge(x);
     if (x->excess <= 0 && x->seconds < seconds)
         return true;
-    set_life(x, root, old);
+    set_residency(x, root, old);
     judge(x);
     return false;
 }
@@ -222,21 +222,21 @@ static void polish(struct search *x)
     for (int round = 0; round < ROUNDS && changed; round++) {
         changed = false;
         for (int i = 0; i < x->aliases->graph->count; i++)
-            if (x->aliases->node[i].root == i && x->schedule.life[i] != SW_LIFE_KEPT)
-                changed = change(x, i, SW_LIFE_KEPT) || changed;
+            if (x->aliases->node[i].root == i && x->exec.residency[i] != SW_RESIDENT)
+                changed = change(x, i, SW_RESIDENT) || changed;
         for (int m = 0; m < x->move_count; m++)
-            if (!x->moves[m].deep && x->schedule.life[x->moves[m].root] != SW_LIFE_KEPT)
-                changed = change(x, x->moves[m].root, x->moves[m].life) || changed;
+            if (!x->moves[m].deep && x->exec.residency[x->moves[m].root] != SW_RESIDENT)
+                changed = change(x, x->moves[m].root, x->moves[m].residency) || changed;
     }
 }
 
 static void keep_all(struct search *x)
 {
     for (int i = 0; i < x->aliases->graph->count; i++)
-        x->schedule.life[i] = SW_LIFE_KEPT;
+        x->exec.residency[i] = SW_RESIDENT;
 }
 
-/* The arena that the lives take. */
+/* The arena that the choice takes. */
 static size_t place(struct search *x)
 {
     size_t scratch;
@@ -244,7 +244,7 @@ static size_t place(struct search *x)
     return sw_blocks_place(&x->blocks, &scratch);
 }
 
-/* Lives that meet the budget; aims lower as long as blocks do not pack well enough. */
+/* A choice that meets the budget; aims lower as long as blocks do not pack well enough. */
 static bool meet(struct search *x, size_t budget)
 {
     keep_all(x);
@@ -264,26 +264,26 @@ static bool meet(struct search *x, size_t budget)
     return false;
 }
 
-/* Lives that take the least memory; returns how much. Lowers the aim by ever smaller steps. */
+/* A choice that takes the least memory; returns how much. Lowers the aim by ever smaller steps. */
 static size_t find_least(struct search *x)
 {
     keep_all(x);
     size_t least = place(x);
-    get_lives(x, x->best);
+    get_residency(x, x->best);
     for (size_t step = x->peak / 16; step >= x->peak / 1024 && step >= PAGE;) {
-        put_lives(x, x->best);
+        put_residency(x, x->best);
         judge(x);
         x->aim = x->peak > step ? x->peak - step : 0;
         bool lowered = lower(x);
         size_t bytes = lowered ? place(x) : SIZE_MAX;
         if (bytes < least) {
             least = bytes;
-            get_lives(x, x->best);
+            get_residency(x, x->best);
         } else {
             step /= 4;
         }
     }
-    put_lives(x, x->best);
+    put_residency(x, x->best);
     return place(x);
 }
 
@@ -291,7 +291,7 @@ static size_t find_least(struct search *x)
 
 static void fini(struct search *x)
 {
-    sw_net_schedule_fini(&x->schedule);
+    sw_exec_order_fini(&x->exec);
     sw_net_memory_fini(&x->memory);
     sw_blocks_fini(&x->blocks);
     sw_free(x->live);
@@ -300,7 +300,7 @@ static void fini(struct search *x)
     sw_free(x->moves);
 }
 
-/* The schedule, the blocks and the memory of the search come from the caller's aliases. */
+/* The execution order, the blocks and the memory of the search come from the caller's aliases. */
 static int init(struct search *x, const struct sw_net_aliases *aliases,
                 const struct sw_net_rates *rates, struct sw_err *err)
 {
@@ -314,7 +314,7 @@ static int init(struct search *x, const struct sw_net_aliases *aliases,
     if (!x->live || !x->before || !x->best || !x->moves)
         return sw_err_nomem(err, "the memory plan", 8 * n * sizeof *x->live);
 
-    int rc = sw_net_schedule_init(&x->schedule, aliases, err);
+    int rc = sw_exec_order_init(&x->exec, aliases, err);
     if (rc == SW_OK)
         rc = sw_net_memory_init(&x->memory, aliases->graph->count, err);
     if (rc == SW_OK)
@@ -324,23 +324,25 @@ static int init(struct search *x, const struct sw_net_aliases *aliases,
 
 static void find_tightest(const struct search *x, struct sw_net_fit *fit)
 {
-    static const char *const passes[] = {
-        [SW_ACT_FORWARD] = "forward", [SW_ACT_BACKWARD] = "backward", [SW_ACT_REPEAT] = "forward"};
-    int a = x->peak_act;
-    while (x->schedule.acts[a].kind > SW_ACT_REPEAT && a + 1 < x->schedule.count)
+    static const char *const passes[] = {[SW_EXEC_FORWARD] = "forward",
+                                         [SW_EXEC_BACKWARD] = "backward",
+                                         [SW_EXEC_RECOMPUTE] = "forward"};
+    int a = x->peak_op;
+    while (x->exec.ops[a].kind > SW_EXEC_RECOMPUTE && a + 1 < x->exec.count)
         a++; /* copies are for the pass behind them */
-    fit->layer = x->aliases->graph->node[x->schedule.acts[a].node].name;
-    fit->pass = passes[x->schedule.acts[a].kind];
+    fit->layer = x->aliases->graph->node[x->exec.ops[a].node].name;
+    fit->pass = passes[x->exec.ops[a].kind];
 }
 
-int sw_net_find_lives(struct sw_net_schedule *s, const struct sw_branch_order *order,
-                      bool scratch_apart, size_t budget_bytes, const struct sw_net_rates *rates,
-                      struct sw_net_fit *fit, struct sw_err *err)
+int sw_net_find_residency(struct sw_exec_order *s, const struct sw_branch_order *order,
+                          bool separate_scratch, size_t budget_bytes,
+                          const struct sw_net_rates *rates, struct sw_net_fit *fit,
+                          struct sw_err *err)
 {
     struct search x;
     int rc = init(&x, s->aliases, rates, err);
     if (rc == SW_OK)
-        rc = sw_blocks_init(&x.blocks, s->aliases, order, scratch_apart, err);
+        rc = sw_blocks_init(&x.blocks, s->aliases, order, separate_scratch, err);
     if (rc != SW_OK) {
         fini(&x);
         return rc;
@@ -352,7 +354,7 @@ int sw_net_find_lives(struct sw_net_schedule *s, const struct sw_branch_order *o
         find_tightest(&x, fit);
         fit->fits = fit->least_bytes <= budget_bytes;
     }
-    get_lives(&x, s->life);
+    get_residency(&x, s->residency);
     fini(&x);
     return SW_OK;
 }

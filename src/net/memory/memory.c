@@ -1,5 +1,5 @@
-/* Plans the memory of a step: blocks from the schedule (net/memory/blocks.h), their places, and the
- * host memory of features that are copied there. */
+/* Plans the memory of a step: blocks from the execution order (net/memory/blocks.h), their places,
+ * and the host memory of features that are copied there. */
 #include "net/memory/memory.h"
 
 #include "base/os.h"
@@ -42,24 +42,25 @@ static int first_write_over(const struct sw_blocks *b, const struct sw_net_place
 }
 
 /* Who writes where a feature lay waits for its copy; and the copies' places in host memory. */
-static void place_copies(struct sw_net_memory *m, const struct sw_net_schedule *s,
+static void place_copies(struct sw_net_memory *m, const struct sw_exec_order *s,
                          const struct sw_blocks *b)
 {
     m->swap_bytes = 0;
     for (int i = 0; i < s->aliases->graph->count; i++) {
         struct sw_net_places *places = &m->node[i];
-        bool swapped = s->away_until[i] >= 0;
-        m->written_at[i] = swapped ? first_write_over(b, places) : -1;
-        places->host_at = swapped ? (int64_t)m->swap_bytes : SW_NO_OFFSET;
-        m->swap_bytes += swapped ? sw_block_bytes(s->aliases->shapes->node[i].output_bytes) : 0;
+        bool offloaded = s->away_until[i] >= 0;
+        m->written_at[i] = offloaded ? first_write_over(b, places) : -1;
+        places->host_at = offloaded ? (int64_t)m->swap_bytes : SW_NO_OFFSET;
+        m->swap_bytes += offloaded ? sw_block_bytes(s->aliases->shapes->node[i].output_bytes) : 0;
     }
 }
 
-int sw_net_memory_plan(struct sw_net_memory *m, const struct sw_net_schedule *s,
-                       const struct sw_branch_order *order, bool scratch_apart, struct sw_err *err)
+int sw_net_memory_plan(struct sw_net_memory *m, const struct sw_exec_order *s,
+                       const struct sw_branch_order *order, bool separate_scratch,
+                       struct sw_err *err)
 {
     struct sw_blocks b;
-    int rc = sw_blocks_init(&b, s->aliases, order, scratch_apart, err);
+    int rc = sw_blocks_init(&b, s->aliases, order, separate_scratch, err);
     if (rc != SW_OK)
         return rc;
 

@@ -37,7 +37,7 @@ static int number_params(struct sw_net_shapes *s, struct sw_err *err)
                                                                 .root = root};
         }
     }
-    sw_net_order_givers(s);
+    sw_net_order_writers(s);
     return SW_OK;
 }
 

@@ -26,8 +26,8 @@ struct sw_net_shape {
     bool frozen[SW_LAYER_PARAMS];     /* of its parameters */
     bool trains;                      /* one of them is not */
     bool adds_param[SW_LAYER_PARAMS]; /* backward cannot add to its gradient: aside, then added */
-    bool gradient_given[SW_LAYER_PARAMS]; /* there is a layer whose backward writes it */
-    enum sw_comm_way comm;                /* how gradients are exchanged; never AUTO */
+    bool gradient_written[SW_LAYER_PARAMS]; /* there is a layer whose backward writes it */
+    enum sw_comm_way comm;                  /* how gradients are exchanged; never AUTO */
 
     int result, first_pair; /* which of the net's it is a part of, or -1; its pairs among all */
 };
@@ -110,7 +110,7 @@ int sw_net_check_shares(const struct sw_net_shapes *s, int i, struct sw_err *err
 /* The entry of the parameter that the node's one is, or -1: its own. */
 int sw_net_root_param(const struct sw_net_shapes *s, int i, const char *param);
 /* Says who writes a shared gradient and who adds to it. */
-void sw_net_order_givers(struct sw_net_shapes *s);
+void sw_net_order_writers(struct sw_net_shapes *s);
 
 /* numbers.c: parameters, results and states, when all layers are set up. Errors: SW_ERR_NOMEM. */
 int sw_net_number(struct sw_net_shapes *s, struct sw_err *err) SW_MUST_CHECK;

@@ -61,19 +61,19 @@ int sw_net_root_param(const struct sw_net_shapes *s, int i, const char *param)
 }
 
 /* Backward visits the last entry first: it writes the sum's first term, all others add. */
-void sw_net_order_givers(struct sw_net_shapes *s)
+void sw_net_order_writers(struct sw_net_shapes *s)
 {
     for (int p = s->param_count - 1; p >= 0; p--) {
         const struct sw_net_param *param = &s->params[p];
         const struct sw_net_param *root = &s->params[param->root < 0 ? p : param->root];
-        bool *given = &s->node[root->layer].gradient_given[root->index];
+        bool *given = &s->node[root->layer].gradient_written[root->index];
         if (!s->node[param->layer].has_backward || param->frozen)
             continue;
-        struct sw_net_shape *giver = &s->node[param->layer];
-        if (*given && (giver->layer.can_add_params >> param->index & 1))
-            giver->layer.param_adds |= 1u << param->index;
+        struct sw_net_shape *writer = &s->node[param->layer];
+        if (*given && (writer->layer.can_add_params >> param->index & 1))
+            writer->layer.param_adds |= 1u << param->index;
         else
-            giver->adds_param[param->index] = *given;
+            writer->adds_param[param->index] = *given;
         *given = true;
     }
 }

@@ -131,12 +131,12 @@ static void a_fitted_net_computes_the_same_bits(void **state)
     "[layer " name "]\ntype = convolution\noutputs = 16\nkernel = 3\npad = 1\nsrc = " src "\n"
 
 /* Is there a backward pass while the feature is on its way back? */
-static bool is_overlapped(const struct sw_net_schedule *s, int root)
+static bool is_overlapped(const struct sw_exec_order *s, int root)
 {
     bool passes = false;
     for (int a = s->back_at[root]; a < s->count; a++) {
-        passes = passes || s->acts[a].kind == SW_ACT_BACKWARD;
-        if (s->acts[a].kind == SW_ACT_WAIT_IN && s->acts[a].node == root)
+        passes = passes || s->ops[a].kind == SW_EXEC_BACKWARD;
+        if (s->ops[a].kind == SW_EXEC_WAIT_RELOAD && s->ops[a].node == root)
             break;
     }
     return passes;
@@ -159,9 +159,9 @@ static void copies_over_a_fast_link_take_no_time(void **state)
     assert_int_equal(cost.repeated, 0);
     for (int i = 0; i < w.net->graph.count; i++)
         if (w.net->memory.node[i].host_at != SW_NO_OFFSET)
-            assert_true(is_overlapped(&w.net->schedule, i));
-    double alone = sw_net_schedule_seconds(&kept.net->schedule, &rates);
-    double beside = sw_net_schedule_seconds(&w.net->schedule, &rates);
+            assert_true(is_overlapped(&w.net->exec, i));
+    double alone = sw_exec_order_seconds(&kept.net->exec, &rates);
+    double beside = sw_exec_order_seconds(&w.net->exec, &rates);
     assert_true(beside <= alone * (1 + 1e-9));
     world_free(&kept);
     world_free(&w);
@@ -176,28 +176,29 @@ enum { MOST_FEATURES = 6 };
 struct choices {
     const struct sw_net_aliases *aliases;
     const struct sw_net_rates *rates;
-    struct sw_net_schedule schedule;
+    struct sw_exec_order exec;
     struct sw_net_memory memory;
     struct sw_blocks blocks;
     int root[RANDOM_LAYERS * 3], count;
 };
 
-static bool may_have(const struct choices *c, int root, enum sw_life life)
+static bool may_have(const struct choices *c, int root, enum sw_residency residency)
 {
-    return life == SW_LIFE_KEPT       ? true
-           : life == SW_LIFE_REPEATED ? sw_net_can_repeat(c->aliases, root)
-                                      : sw_net_can_swap(c->aliases, root, c->rates);
+    return residency == SW_RESIDENT     ? true
+           : residency == SW_RECOMPUTED ? sw_net_can_recompute(c->aliases, root)
+                                        : sw_net_can_offload(c->aliases, root, c->rates);
 }
 
 static bool next_choice(struct choices *c)
 {
     for (int i = 0; i < c->count; i++) {
-        int life = (int)c->schedule.life[c->root[i]] + 1;
-        while (life <= SW_LIFE_SWAPPED_LATE && !may_have(c, c->root[i], (enum sw_life)life))
-            life++;
-        bool over = life > SW_LIFE_SWAPPED_LATE;
+        int residency = (int)c->exec.residency[c->root[i]] + 1;
+        while (residency <= SW_OFFLOADED_LATE &&
+               !may_have(c, c->root[i], (enum sw_residency)residency))
+            residency++;
+        bool over = residency > SW_OFFLOADED_LATE;
         for (int j = c->root[i]; j >= 0; j = c->aliases->node[j].next_in_place)
-            c->schedule.life[j] = over ? SW_LIFE_KEPT : (enum sw_life)life;
+            c->exec.residency[j] = over ? SW_RESIDENT : (enum sw_residency)residency;
         if (!over)
             return true;
     }
@@ -206,9 +207,9 @@ static bool next_choice(struct choices *c)
 
 static size_t arena_of(struct choices *c, double *seconds)
 {
-    sw_net_schedule_make(&c->schedule, c->rates);
-    sw_blocks_find(&c->blocks, &c->schedule, &c->memory);
-    *seconds = sw_net_schedule_seconds(&c->schedule, c->rates);
+    sw_exec_order_make(&c->exec, c->rates);
+    sw_blocks_find(&c->blocks, &c->exec, &c->memory);
+    *seconds = sw_exec_order_seconds(&c->exec, c->rates);
     size_t scratch;
     return sw_blocks_place(&c->blocks, &scratch);
 }
@@ -223,12 +224,12 @@ static double try_all(const char *text, const struct plan_of_world *plan,
     struct choices c = {.aliases = &w.net->aliases, .rates = rates};
     double best = INFINITY;
     *least = SIZE_MAX;
-    ASSERT_OK(sw_net_schedule_init(&c.schedule, c.aliases, &err));
+    ASSERT_OK(sw_exec_order_init(&c.exec, c.aliases, &err));
     ASSERT_OK(sw_net_memory_init(&c.memory, w.net->graph.count, &err));
     ASSERT_OK(sw_blocks_init(&c.blocks, c.aliases, NULL, false, &err));
     for (int i = 0; i < w.net->graph.count; i++)
         if (c.aliases->node[i].root == i &&
-            (may_have(&c, i, SW_LIFE_REPEATED) || may_have(&c, i, SW_LIFE_SWAPPED)))
+            (may_have(&c, i, SW_RECOMPUTED) || may_have(&c, i, SW_OFFLOADED)))
             c.root[c.count++] = i;
     while (c.count <= MOST_FEATURES) {
         double seconds;
@@ -239,7 +240,7 @@ static double try_all(const char *text, const struct plan_of_world *plan,
         if (!next_choice(&c))
             break;
     }
-    sw_net_schedule_fini(&c.schedule);
+    sw_exec_order_fini(&c.exec);
     sw_net_memory_fini(&c.memory);
     sw_blocks_fini(&c.blocks);
     world_free(&w);
@@ -259,7 +260,7 @@ static void compare_with_all(const char *text, const struct plan_of_world *plan,
     double want = try_all(text, plan, rates, budget, &ignored);
     struct world w = world_open(text, plan);
     bool fits = fit_world(&w, budget, rates).fits;
-    double have = sw_net_schedule_seconds(&w.net->schedule, rates);
+    double have = sw_exec_order_seconds(&w.net->exec, rates);
     t->budgets++;
     t->met += fits;
     t->best += fits && have <= want * (1 + 1e-9);

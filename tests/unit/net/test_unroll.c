@@ -377,7 +377,7 @@ static void check_state(const char *cell, size_t states)
     sw_net_bind_carries(half.net, memory);
     world_forward(&whole);
     float *all = plain_output(&whole, "h", &n);
-    /* The third one begins anew. */
+    /* The third one begins again. */
     for (int batch = 0; batch < 3; batch++) {
         int part = batch % 2;
         for (int64_t row = 0; row < ROWS; row++)

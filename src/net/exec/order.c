@@ -1,12 +1,12 @@
-/* Makes the schedule of a step from lives, and says what it takes. */
-#include "net/exec/schedule.h"
+/* Makes the execution order of a step, and says what it takes. */
+#include "net/exec/order.h"
 
 #include "base/os.h"
 #include <string.h>
 
 /* ---- What a feature is and costs ---- */
 
-bool sw_net_can_repeat(const struct sw_net_aliases *a, int root)
+bool sw_net_can_recompute(const struct sw_net_aliases *a, int root)
 {
     if (a->node[root].published)
         return false;
@@ -18,7 +18,7 @@ bool sw_net_can_repeat(const struct sw_net_aliases *a, int root)
     return true;
 }
 
-bool sw_net_can_swap(const struct sw_net_aliases *a, int root, const struct sw_net_rates *rates)
+bool sw_net_can_offload(const struct sw_net_aliases *a, int root, const struct sw_net_rates *rates)
 {
     const struct sw_net_shape *shape = &a->shapes->node[root];
     return !sw_net_takes_turns(a->shapes, root) && rates->link_bytes_per_s > 0 &&
@@ -48,7 +48,7 @@ static bool computes(const struct sw_net_aliases *a, int i)
     return !shape->absent && !shape->fused && !(a->node[i].in_place && shape->layer.view);
 }
 
-double sw_net_repeat_flops(const struct sw_net_aliases *a, int root)
+double sw_net_recompute_flops(const struct sw_net_aliases *a, int root)
 {
     double flops = 0;
     for (int i = root; i >= 0; i = a->node[i].next_in_place)
@@ -67,7 +67,7 @@ static double bytes_of_pass(const struct sw_net_aliases *a, int i)
     return computes(a, i) ? bytes : 0;
 }
 
-double sw_net_repeat_bytes(const struct sw_net_aliases *a, int root)
+double sw_net_recompute_bytes(const struct sw_net_aliases *a, int root)
 {
     double bytes = 0;
     for (int i = root; i >= 0; i = a->node[i].next_in_place)
@@ -82,20 +82,21 @@ static double seconds_of(double flops, double bytes, const struct sw_net_rates *
     return compute > memory ? compute : memory;
 }
 
-static double seconds_of_act(const struct sw_net_aliases *a, const struct sw_act *act,
-                             const struct sw_net_rates *r)
+static double seconds_of_op(const struct sw_net_aliases *a, const struct sw_exec_op *op,
+                            const struct sw_net_rates *r)
 {
-    const struct sw_layer *l = &a->shapes->node[act->node].layer;
-    switch (act->kind) {
-    case SW_ACT_FORWARD:
-        return computes(a, act->node) ? seconds_of(l->flops_forward, bytes_of_pass(a, act->node), r)
-                                      : 0;
-    case SW_ACT_BACKWARD:
-        return computes(a, act->node)
-                   ? seconds_of(l->flops_backward, 2 * bytes_of_pass(a, act->node), r)
+    const struct sw_layer *l = &a->shapes->node[op->node].layer;
+    switch (op->kind) {
+    case SW_EXEC_FORWARD:
+        return computes(a, op->node) ? seconds_of(l->flops_forward, bytes_of_pass(a, op->node), r)
+                                     : 0;
+    case SW_EXEC_BACKWARD:
+        return computes(a, op->node)
+                   ? seconds_of(l->flops_backward, 2 * bytes_of_pass(a, op->node), r)
                    : 0;
-    case SW_ACT_REPEAT:
-        return seconds_of(sw_net_repeat_flops(a, act->node), sw_net_repeat_bytes(a, act->node), r);
+    case SW_EXEC_RECOMPUTE:
+        return seconds_of(sw_net_recompute_flops(a, op->node), sw_net_recompute_bytes(a, op->node),
+                          r);
     default:
         return 0;
     }
@@ -107,68 +108,69 @@ static double seconds_of_copy(const struct sw_net_aliases *a, int root,
     return (double)sw_desc_bytes(&a->shapes->node[root].layer.dst.desc) / r->link_bytes_per_s;
 }
 
-static bool is_swapped(const struct sw_net_schedule *s, int root)
+static bool is_offloaded(const struct sw_exec_order *s, int root)
 {
-    return s->life[root] == SW_LIFE_SWAPPED || s->life[root] == SW_LIFE_SWAPPED_LATE;
+    return s->residency[root] == SW_OFFLOADED || s->residency[root] == SW_OFFLOADED_LATE;
 }
 
 /* ---- Life ---- */
 
-enum { ACTS_PER_NODE = 7 }; /* one of each kind at most */
+enum { OPS_PER_NODE = 7 }; /* one of each kind at most */
 
-int sw_net_schedule_init(struct sw_net_schedule *s, const struct sw_net_aliases *aliases,
-                         struct sw_err *err)
+int sw_exec_order_init(struct sw_exec_order *s, const struct sw_net_aliases *aliases,
+                       struct sw_err *err)
 {
-    size_t n = (size_t)aliases->graph->count + 1, acts = ACTS_PER_NODE * n;
-    *s = (struct sw_net_schedule){.aliases = aliases,
-                                  .life = sw_calloc(n, sizeof *s->life),
-                                  .acts = sw_calloc(acts, sizeof *s->acts),
-                                  .more = sw_calloc(acts, sizeof *s->more),
-                                  .begin_s = sw_calloc(acts, sizeof *s->begin_s),
-                                  .pass = sw_calloc(2 * n, sizeof *s->pass),
-                                  .forward_at = sw_calloc(n, sizeof *s->forward_at),
-                                  .backward_at = sw_calloc(n, sizeof *s->backward_at),
-                                  .back_at = sw_calloc(n, sizeof *s->back_at),
-                                  .away_until = sw_calloc(n, sizeof *s->away_until),
-                                  .done_out_s = sw_calloc(n, sizeof *s->done_out_s),
-                                  .done_in_s = sw_calloc(n, sizeof *s->done_in_s),
-                                  .needed = sw_calloc(n, sizeof *s->needed),
-                                  .in_before = sw_calloc(n, sizeof *s->in_before)};
-    if (s->life && s->acts && s->more && s->begin_s && s->pass && s->forward_at && s->backward_at &&
-        s->back_at && s->away_until && s->done_out_s && s->done_in_s && s->needed && s->in_before)
+    size_t n = (size_t)aliases->graph->count + 1, ops = OPS_PER_NODE * n;
+    *s = (struct sw_exec_order){.aliases = aliases,
+                                .residency = sw_calloc(n, sizeof *s->residency),
+                                .ops = sw_calloc(ops, sizeof *s->ops),
+                                .more = sw_calloc(ops, sizeof *s->more),
+                                .begin_s = sw_calloc(ops, sizeof *s->begin_s),
+                                .pass = sw_calloc(2 * n, sizeof *s->pass),
+                                .forward_at = sw_calloc(n, sizeof *s->forward_at),
+                                .backward_at = sw_calloc(n, sizeof *s->backward_at),
+                                .back_at = sw_calloc(n, sizeof *s->back_at),
+                                .away_until = sw_calloc(n, sizeof *s->away_until),
+                                .done_out_s = sw_calloc(n, sizeof *s->done_out_s),
+                                .done_in_s = sw_calloc(n, sizeof *s->done_in_s),
+                                .needed = sw_calloc(n, sizeof *s->needed),
+                                .in_before = sw_calloc(n, sizeof *s->in_before)};
+    if (s->residency && s->ops && s->more && s->begin_s && s->pass && s->forward_at &&
+        s->backward_at && s->back_at && s->away_until && s->done_out_s && s->done_in_s &&
+        s->needed && s->in_before)
         return SW_OK;
-    sw_net_schedule_fini(s);
-    return sw_err_nomem(err, "the schedule of a step", acts * sizeof *s->acts);
+    sw_exec_order_fini(s);
+    return sw_err_nomem(err, "the schedule of a step", ops * sizeof *s->ops);
 }
 
-void sw_net_schedule_fini(struct sw_net_schedule *s)
+void sw_exec_order_fini(struct sw_exec_order *s)
 {
-    void *const owned[] = {s->acts,        s->more,    s->begin_s,    s->pass,
+    void *const owned[] = {s->ops,         s->more,    s->begin_s,    s->pass,
                            s->forward_at,  s->back_at, s->away_until, s->done_out_s,
                            s->backward_at, s->needed,  s->in_before,  s->done_in_s,
-                           s->life};
+                           s->residency};
     for (size_t i = 0; i < sizeof owned / sizeof *owned; i++)
         sw_free(owned[i]);
-    *s = (struct sw_net_schedule){0};
+    *s = (struct sw_exec_order){0};
 }
 
 /* ---- Passes, and what has to be there before them ---- */
 
-static void emit(struct sw_net_schedule *s, enum sw_act_kind kind, int node)
+static void emit(struct sw_exec_order *s, enum sw_exec_op_kind kind, int node)
 {
-    s->acts[s->count++] = (struct sw_act){kind, node};
+    s->ops[s->count++] = (struct sw_exec_op){kind, node};
 }
 
 /* Brings a feature back, if it is away, and first what that takes. in_before stays that of the
  * first one that wants it. */
-static void need(struct sw_net_schedule *s, int root)
+static void need(struct sw_exec_order *s, int root)
 {
     const struct sw_net_aliases *a = s->aliases;
-    if (s->life[root] == SW_LIFE_KEPT || s->needed[root])
+    if (s->residency[root] == SW_RESIDENT || s->needed[root])
         return;
     s->needed[root] = true;
-    if (is_swapped(s, root)) {
-        emit(s, SW_ACT_WAIT_IN, root);
+    if (is_offloaded(s, root)) {
+        emit(s, SW_EXEC_WAIT_RELOAD, root);
         return;
     }
     for (int i = root; i >= 0; i = a->node[i].next_in_place)
@@ -177,24 +179,24 @@ static void need(struct sw_net_schedule *s, int root)
             if (source != root)
                 need(s, source);
         }
-    emit(s, SW_ACT_REPEAT, root);
+    emit(s, SW_EXEC_RECOMPUTE, root);
 }
 
-static void need_for_backward(struct sw_net_schedule *s, int i)
+static void need_for_backward(struct sw_exec_order *s, int i)
 {
     const struct sw_net_aliases *a = s->aliases;
     const struct sw_layer *l = &a->shapes->node[i].layer;
     int root = a->node[i].root;
     /* What it saved is thrown away with the feature, unless that is made of it. */
     if (l->backward_reads_dst ||
-        (l->saved_bytes && !l->repeats_from_saved && s->life[root] == SW_LIFE_REPEATED))
+        (l->saved_bytes && !l->repeats_from_saved && s->residency[root] == SW_RECOMPUTED))
         need(s, root);
     for (int k = 0; k < l->src_count; k++)
         if (l->backward_reads_src >> k & 1)
             need(s, a->node[a->graph->node[i].src[k]].root);
 }
 
-static void emit_passes(struct sw_net_schedule *s)
+static void emit_passes(struct sw_exec_order *s)
 {
     const struct sw_net_aliases *a = s->aliases;
     s->count = 0;
@@ -202,58 +204,58 @@ static void emit_passes(struct sw_net_schedule *s)
     for (int i = 0; i < a->graph->count; i++) {
         int root = a->node[i].root;
         s->pass[i] = s->count;
-        emit(s, SW_ACT_FORWARD, i);
-        if (is_swapped(s, root) && a->node[i].next_in_place < 0)
-            emit(s, SW_ACT_OUT, root);
+        emit(s, SW_EXEC_FORWARD, i);
+        if (is_offloaded(s, root) && a->node[i].next_in_place < 0)
+            emit(s, SW_EXEC_OFFLOAD, root);
     }
     for (int i = a->graph->count - 1; i >= 0; i--) {
         s->pass[2 * a->graph->count - 1 - i] = s->count;
         if (!a->shapes->node[i].has_backward)
             continue;
         need_for_backward(s, i);
-        emit(s, SW_ACT_BACKWARD, i);
+        emit(s, SW_EXEC_BACKWARD, i);
     }
     s->pass[2 * a->graph->count] = s->count;
 }
 
 /* ---- When copies back begin ---- */
 
-static void find_begins(struct sw_net_schedule *s, const struct sw_net_rates *r)
+static void find_begins(struct sw_exec_order *s, const struct sw_net_rates *r)
 {
     double now = 0;
     for (int a = 0; a < s->count; a++) {
         s->begin_s[a] = now;
-        now += seconds_of_act(s->aliases, &s->acts[a], r);
+        now += seconds_of_op(s->aliases, &s->ops[a], r);
     }
 }
 
-static int turn_of(const struct sw_net_schedule *s)
+static int turn_of(const struct sw_exec_order *s)
 {
     return s->pass[s->aliases->graph->count];
 }
 
 /* From the last one wanted to the first: each begins so early that it ends before the next one
  * begins and before it is wanted, but not before backward does. */
-static void place_copies_in(struct sw_net_schedule *s, const struct sw_net_rates *r)
+static void place_copies_in(struct sw_exec_order *s, const struct sw_net_rates *r)
 {
     double link_free = 1e300;
     for (int a = s->count - 1, at = a; a >= 0; a--) {
-        int root = s->acts[a].node;
-        if (s->acts[a].kind != SW_ACT_WAIT_IN)
+        int root = s->ops[a].node;
+        if (s->ops[a].kind != SW_EXEC_WAIT_RELOAD)
             continue;
         double end = s->begin_s[a] < link_free ? s->begin_s[a] : link_free;
         double begin = end - seconds_of_copy(s->aliases, root, r);
         at = at < a ? at : a;
         while (at > turn_of(s) && s->begin_s[at] > begin)
             at--;
-        s->in_before[root] = s->life[root] == SW_LIFE_SWAPPED ? at : a;
+        s->in_before[root] = s->residency[root] == SW_OFFLOADED ? at : a;
         link_free = begin;
     }
 }
 
-/* Writes the acts anew: the IN of every feature before the act that in_before says, and no OUT of
- * one that nobody wants back. */
-static void insert_copies_in(struct sw_net_schedule *s)
+/* Writes the ops again: the RELOAD of every feature before the op that in_before says, and no
+ * OFFLOAD of one that nobody wants back. */
+static void insert_copies_in(struct sw_exec_order *s)
 {
     int n = 0, pass = 0, passes = 2 * s->aliases->graph->count, turn = turn_of(s);
     for (int a = 0; a <= s->count; a++) {
@@ -261,48 +263,48 @@ static void insert_copies_in(struct sw_net_schedule *s)
             s->pass[pass] = n;
         /* In the order in which they are wanted, which is that of their waits. */
         for (int b = a; b < s->count && a >= turn; b++)
-            if (s->acts[b].kind == SW_ACT_WAIT_IN && s->in_before[s->acts[b].node] == a)
-                s->more[n++] = (struct sw_act){SW_ACT_IN, s->acts[b].node};
-        if (a < s->count && (s->acts[a].kind != SW_ACT_OUT || s->needed[s->acts[a].node]))
-            s->more[n++] = s->acts[a];
+            if (s->ops[b].kind == SW_EXEC_WAIT_RELOAD && s->in_before[s->ops[b].node] == a)
+                s->more[n++] = (struct sw_exec_op){SW_EXEC_RELOAD, s->ops[b].node};
+        if (a < s->count && (s->ops[a].kind != SW_EXEC_OFFLOAD || s->needed[s->ops[a].node]))
+            s->more[n++] = s->ops[a];
     }
-    memcpy(s->acts, s->more, (size_t)n * sizeof *s->acts);
+    memcpy(s->ops, s->more, (size_t)n * sizeof *s->ops);
     s->count = n;
 }
 
-static void number_acts(struct sw_net_schedule *s)
+static void number_ops(struct sw_exec_order *s)
 {
     for (int i = 0; i < s->aliases->graph->count; i++)
         s->forward_at[i] = s->backward_at[i] = s->back_at[i] = s->away_until[i] = -1;
     for (int a = 0; a < s->count; a++) {
-        const struct sw_act *act = &s->acts[a];
-        if (act->kind == SW_ACT_FORWARD)
-            s->forward_at[act->node] = a;
-        else if (act->kind == SW_ACT_BACKWARD)
-            s->backward_at[act->node] = a;
-        else if (act->kind == SW_ACT_REPEAT || act->kind == SW_ACT_IN)
-            s->back_at[act->node] = a;
+        const struct sw_exec_op *op = &s->ops[a];
+        if (op->kind == SW_EXEC_FORWARD)
+            s->forward_at[op->node] = a;
+        else if (op->kind == SW_EXEC_BACKWARD)
+            s->backward_at[op->node] = a;
+        else if (op->kind == SW_EXEC_RECOMPUTE || op->kind == SW_EXEC_RELOAD)
+            s->back_at[op->node] = a;
     }
 }
 
 /* Until when copies out that are given their time may take. */
-static void find_ends_of_copies(struct sw_net_schedule *s, const struct sw_net_rates *r)
+static void find_ends_of_copies(struct sw_exec_order *s, const struct sw_net_rates *r)
 {
     double link_free = 0;
     for (int a = 0; a < s->count; a++) {
-        int root = s->acts[a].node, until = a;
-        if (s->acts[a].kind != SW_ACT_OUT)
+        int root = s->ops[a].node, until = a;
+        if (s->ops[a].kind != SW_EXEC_OFFLOAD)
             continue;
         link_free = (link_free > s->begin_s[a] ? link_free : s->begin_s[a]) +
                     seconds_of_copy(s->aliases, root, r);
-        while (s->life[root] == SW_LIFE_SWAPPED && until + 1 < s->back_at[root] &&
+        while (s->residency[root] == SW_OFFLOADED && until + 1 < s->back_at[root] &&
                s->begin_s[until + 1] < link_free)
             until++;
         s->away_until[root] = until;
     }
 }
 
-void sw_net_schedule_make(struct sw_net_schedule *s, const struct sw_net_rates *rates)
+void sw_exec_order_make(struct sw_exec_order *s, const struct sw_net_rates *rates)
 {
     emit_passes(s);
     if (rates->link_bytes_per_s > 0) {
@@ -311,22 +313,22 @@ void sw_net_schedule_make(struct sw_net_schedule *s, const struct sw_net_rates *
         insert_copies_in(s);
         find_begins(s, rates);
     }
-    number_acts(s);
+    number_ops(s);
     if (rates->link_bytes_per_s > 0)
         find_ends_of_copies(s, rates);
 }
 
 /* ---- Time ---- */
 
-/* The act before which the copy out of a feature has to be done. */
-static int end_of_first_memory(const struct sw_net_schedule *s, int root)
+/* The op before which the copy out of a feature has to be done. */
+static int end_of_first_memory(const struct sw_exec_order *s, int root)
 {
     int last = s->aliases->node[root].last_reader, until = s->away_until[root];
     return 1 + (last >= 0 && s->forward_at[last] > until ? s->forward_at[last] : until);
 }
 
-/* begin_s becomes, of an act, whether copies have to be done before it. */
-static void mark_ends_of_copies(struct sw_net_schedule *s)
+/* begin_s becomes, of an op, whether copies have to be done before it. */
+static void mark_ends_of_copies(struct sw_exec_order *s)
 {
     memset(s->begin_s, 0, (size_t)s->count * sizeof *s->begin_s);
     for (int i = 0; i < s->aliases->graph->count; i++)
@@ -335,7 +337,7 @@ static void mark_ends_of_copies(struct sw_net_schedule *s)
 }
 
 /* Copies that were given their time are done by then. */
-static double wait_for_copies_out(const struct sw_net_schedule *s, int a, double now)
+static double wait_for_copies_out(const struct sw_exec_order *s, int a, double now)
 {
     for (int i = 0; i < s->aliases->graph->count; i++)
         if (s->away_until[i] >= 0 && end_of_first_memory(s, i) == a && s->done_out_s[i] > now)
@@ -343,40 +345,40 @@ static double wait_for_copies_out(const struct sw_net_schedule *s, int a, double
     return now;
 }
 
-double sw_net_schedule_seconds(struct sw_net_schedule *s, const struct sw_net_rates *rates)
+double sw_exec_order_seconds(struct sw_exec_order *s, const struct sw_net_rates *rates)
 {
     double now = 0, out = 0, in = 0;
     mark_ends_of_copies(s);
     for (int a = 0; a < s->count; a++) {
-        int i = s->acts[a].node;
+        int i = s->ops[a].node;
         if (s->begin_s[a] > 0)
             now = wait_for_copies_out(s, a, now);
-        switch (s->acts[a].kind) {
-        case SW_ACT_OUT:
+        switch (s->ops[a].kind) {
+        case SW_EXEC_OFFLOAD:
             out = (out > now ? out : now) + seconds_of_copy(s->aliases, i, rates);
             s->done_out_s[i] = out;
             break;
-        case SW_ACT_IN:
+        case SW_EXEC_RELOAD:
             in = in > now ? in : now;
             in = (in > s->done_out_s[i] ? in : s->done_out_s[i]) +
                  seconds_of_copy(s->aliases, i, rates);
             s->done_in_s[i] = in;
             break;
-        case SW_ACT_WAIT_OUT:
+        case SW_EXEC_WAIT_OFFLOAD:
             now = s->done_out_s[i] > now ? s->done_out_s[i] : now;
             break;
-        case SW_ACT_WAIT_IN:
+        case SW_EXEC_WAIT_RELOAD:
             now = s->done_in_s[i] > now ? s->done_in_s[i] : now;
             break;
         default:
-            now += seconds_of_act(s->aliases, &s->acts[a], rates);
+            now += seconds_of_op(s->aliases, &s->ops[a], rates);
             break;
         }
     }
     return now;
 }
 
-void sw_net_schedule_add_waits(struct sw_net_schedule *s, const int *before)
+void sw_exec_order_add_waits(struct sw_exec_order *s, const int *before)
 {
     int n = 0, pass = 0, passes = 2 * s->aliases->graph->count;
     for (int a = 0; a <= s->count; a++) {
@@ -384,11 +386,11 @@ void sw_net_schedule_add_waits(struct sw_net_schedule *s, const int *before)
             s->pass[pass] = n;
         for (int i = 0; i < s->aliases->graph->count && a < s->count; i++)
             if (before[i] == a)
-                s->more[n++] = (struct sw_act){SW_ACT_WAIT_OUT, i};
+                s->more[n++] = (struct sw_exec_op){SW_EXEC_WAIT_OFFLOAD, i};
         if (a < s->count)
-            s->more[n++] = s->acts[a];
+            s->more[n++] = s->ops[a];
     }
-    memcpy(s->acts, s->more, (size_t)n * sizeof *s->acts);
+    memcpy(s->ops, s->more, (size_t)n * sizeof *s->ops);
     s->count = n;
-    number_acts(s);
+    number_ops(s);
 }
