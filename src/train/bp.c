@@ -34,7 +34,7 @@ static int give(struct sw_worker *w, int param, uint64_t version, struct sw_err 
 {
     if (w->replica)
         return sw_replica_give(w->replica, param, version, err);
-    return sw_table_update(w->table, w->seat, param, version, err);
+    return sw_table_update(w->table, w->rank->table_rank, param, version, err);
 }
 
 /* Waits until the parameter is at `version` for the party. A worker that runs servers itself serves
@@ -91,7 +91,7 @@ static int see_sum(struct sw_worker *w, int param, uint64_t version, struct sw_e
 
 static int collect(struct sw_worker *w, int param, uint64_t version, struct sw_err *err)
 {
-    int party = sw_table_party(w->table, w->seat);
+    int party = sw_table_party(w->table, w->rank->table_rank);
     bool waits = !w->replica || sw_replica_waits(w->replica, param);
     int rc = waits ? see(w, party, param, version, err) : see_sum(w, param, version, err);
     return rc == SW_OK ? have(w, param, version, err) : rc;
@@ -114,7 +114,7 @@ int sw_bp_see_own(struct sw_worker *w, uint64_t version, struct sw_err *err)
 {
     if (w->replica && sw_replica_decides(w->replica))
         return SW_OK; /* the device had made them when the step was over */
-    return see_every_param(w, sw_table_party(w->table, w->seat), version, err);
+    return see_every_param(w, sw_table_party(w->table, w->rank->table_rank), version, err);
 }
 
 int sw_bp_collect_all(struct sw_worker *w, int split, uint64_t version, struct sw_err *err)
@@ -135,7 +135,7 @@ static void trace(const struct sw_worker *w, enum sw_trace_what what, int64_t t,
                                .end_ns = w->lap_ns,
                                .step = t,
                                .what = what,
-                               .unit = w->index,
+                               .unit = w->rank->global_rank,
                                .index = layer};
     sw_trace_add(w->job->trace, &e);
 }
@@ -143,7 +143,7 @@ static void trace(const struct sw_worker *w, enum sw_trace_what what, int64_t t,
 /* How much of other groups' work the values lack that were just collected. */
 static void note_staleness(struct sw_worker *w, int param, uint64_t version)
 {
-    int party = sw_table_party(w->table, w->seat);
+    int party = sw_table_party(w->table, w->rank->table_rank);
     int64_t stale = sw_table_staleness(w->table, party, param, version);
     if (stale > w->ledger.staleness)
         w->ledger.staleness = (int32_t)stale;
@@ -154,7 +154,7 @@ static int collect_params(struct sw_worker *w, int64_t t, int i, struct sw_err *
     int first, count = sw_net_layer_params(w->train, i, &first), rc = SW_OK;
     for (int p = first; p < first + count && rc == SW_OK; p++) {
         rc = collect(w, w->param_of[SW_SPLIT_TRAIN][p], (uint64_t)t - 1, err);
-        if (rc == SW_OK && w->job->apart)
+        if (rc == SW_OK && w->topology->is_async)
             note_staleness(w, w->param_of[SW_SPLIT_TRAIN][p], (uint64_t)t - 1);
     }
     /* A pass begins when its values are here: looking for them is no part of it, even when the look
@@ -299,7 +299,7 @@ static int check_loss(struct sw_worker *w, int64_t t, struct sw_err *err)
  * known when a step is over. */
 static int learn_scale(struct sw_worker *w, int64_t t, double *scale, struct sw_err *err)
 {
-    int party = sw_table_party(w->table, w->seat), rc = SW_OK;
+    int party = sw_table_party(w->table, w->rank->table_rank), rc = SW_OK;
     bool waits = w->job->conf->loss_scale > 0 && !sw_table_is_decided_elsewhere(w->table);
     for (int p = 0; p < sw_table_count(w->table) && waits; p++) {
         if (sw_table_param(w->table, p)->frozen)
@@ -421,10 +421,10 @@ static int both_passes(struct sw_worker *w, int64_t t, const struct sw_batch *ba
     int rc = learn_scale(w, t, &scale, err);
     if (rc != SW_OK)
         return rc;
-    sw_job_group_rows(w->job, w->group_index, SW_SPLIT_TRAIN, &group_row, &group_rows);
+    sw_topology_group_rows(w->topology, w->rank->group, SW_SPLIT_TRAIN, &group_row, &group_rows);
     /* Chance is a function of the batch: groups at one step must not have the same. */
     struct sw_step step = {.step = (uint64_t)batch->index,
-                           .first_row = w->first_row[SW_SPLIT_TRAIN],
+                           .first_row = sw_worker_first_row(w, SW_SPLIT_TRAIN),
                            .group_row = group_row,
                            .valid_rows = batch->valid_rows,
                            .batch_valid_rows = batch->batch_valid_rows,

@@ -69,7 +69,7 @@ static const char *copy_key(const char *key, int copy, char out[32])
 static int add_counts(struct sw_job *job, struct sw_st_writer *w, struct sw_err *err)
 {
     char key[32];
-    int copies = job->shape.server_groups;
+    int copies = job->topology->server_groups;
     int rc = add_number(w, "server_groups", copies, err);
     for (int i = 0; i < copies && rc == SW_OK; i++) {
         const struct sw_table *t = job->copies[i].table;
@@ -108,7 +108,7 @@ static int add_metadata(struct sw_job *job, int64_t step, struct sw_st_writer *w
         {"singa_ws.format", FORMAT_VERSION},
         {"step", step},
         {"seed", job->conf->seed},
-        {"samples", sw_job_samples(job, step)},
+        {"samples", sw_topology_samples(job->topology, step)},
     };
     int rc = name.failed || path.failed ? sw_err_nomem(err, "metadata", 0) : SW_OK;
     for (size_t i = 0; i < sizeof texts / sizeof *texts && rc == SW_OK; i++)
@@ -137,7 +137,7 @@ static void announce(struct sw_worker *w, const char *path, uint64_t bytes, cons
 int sw_checkpoint_write(struct sw_worker *w, struct sw_err *err)
 {
     struct sw_job *job = w->job;
-    int copies = job->shape.server_groups;
+    int copies = job->topology->server_groups;
     size_t each = (size_t)(sw_table_count(job->table) * (sw_table_slots(job->table) + 1));
     size_t count = each * (size_t)copies;
     struct sw_table_source *views = sw_calloc(count + 1, sizeof *views);
@@ -346,7 +346,7 @@ static int read_told(const struct sw_st_file *f, const char *path, struct told *
  * of the first while it made all steps alone. */
 static int heir_of(const struct sw_job *job, const struct told *told, int copy)
 {
-    return told->step < job->alone_steps ? 0 : (int)(copy % told->copies);
+    return told->step < job->topology->warmup_steps ? 0 : (int)(copy % told->copies);
 }
 
 static int read_count(const struct sw_st_file *f, const char *path, const char *key, int copy,
@@ -375,7 +375,7 @@ static int read_all(struct sw_worker *w, const struct sw_st_file *f, const char 
 {
     struct sw_job *job = w->job;
     int rc = take_values(job, sw_worker_host_stream(w), f, path, err);
-    for (int i = 0; i < job->shape.server_groups && rc == SW_OK; i++)
+    for (int i = 0; i < job->topology->server_groups && rc == SW_OK; i++)
         rc = load_state(w, f, path, i, heir_of(job, told, i), err);
     if (rc == SW_OK && job->sync)
         sw_sync_spread(job->sync, (uint64_t)w->step, false);
@@ -389,7 +389,7 @@ static int put_back(struct sw_worker *w, const struct sw_st_file *f, const char 
     struct sw_job *job = w->job;
     int64_t updates, dropped;
     int rc = SW_OK;
-    for (int i = 0; i < job->shape.server_groups && rc == SW_OK; i++) {
+    for (int i = 0; i < job->topology->server_groups && rc == SW_OK; i++) {
         uint64_t now = sw_table_updates(job->copies[i].table);
         rc = read_counts(job, f, path, told, i, &updates, &dropped, err);
         if (rc == SW_OK)
@@ -419,7 +419,7 @@ static void tell_differences(struct sw_worker *w, const struct sw_st_file *f,
 {
     struct sw_job *job = w->job;
     const char *choices = sw_st_metadata(f, "choices");
-    int copies = job->shape.server_groups;
+    int copies = job->topology->server_groups;
     if (choices && !sw_str_eq(choices, job->choices))
         sw_job_say(job, SW_LOG_WARN, w->unit,
                    "the algorithms differ from those that wrote the checkpoint (another machine, "
@@ -450,7 +450,7 @@ int sw_checkpoint_load(struct sw_worker *w, const char *path, struct sw_err *err
         rc = sw_legacy_read(job, f, err);
     if (rc == SW_OK)
         rc = read_all(w, f, path, &told, err);
-    for (int i = 0; i < job->shape.server_groups && rc == SW_OK; i++) {
+    for (int i = 0; i < job->topology->server_groups && rc == SW_OK; i++) {
         rc = read_counts(job, f, path, &told, i, &updates, &dropped, err);
         if (rc == SW_OK)
             sw_job_put_step(job, i, job->first_step, (uint64_t)updates, (uint64_t)dropped);

@@ -39,10 +39,10 @@ static const char *why_host(const struct sw_job *job)
 
 void sw_job_choose_copy(struct sw_job *job, const struct sw_cluster_conf *c)
 {
-    struct sw_copy_case all = {.device = job->shape.device,
+    struct sw_copy_case all = {.device = sw_job_runs_on(job),
                                .mixed = job->mixed,
-                               .apart = job->apart,
-                               .workers = job->placement->worker_count,
+                               .apart = job->topology->is_async,
+                               .workers = job->topology->workers,
                                .servers = why_servers(job, c),
                                .host = why_host(job)};
     job->copy = (enum sw_copy_mode)c->copy;
@@ -54,7 +54,7 @@ void sw_job_choose_copy(struct sw_job *job, const struct sw_cluster_conf *c)
 void sw_job_settle_copy(struct sw_job *job)
 {
     const struct sw_cluster_conf *c = sw_recipe_find(job->recipe, "cluster", NULL)->common;
-    if (c->copy != SW_COPY_AUTO || job->copy != SW_COPY_NONE || job->placement->worker_count == 1 ||
+    if (c->copy != SW_COPY_AUTO || job->copy != SW_COPY_NONE || job->topology->workers == 1 ||
         sw_job_reduces(job))
         return;
     job->copy = SW_COPY_ASYNC;

@@ -57,7 +57,7 @@ static int exchange(struct sw_worker *w, struct sw_err *err)
     if (rc != SW_OK)
         return rc;
     double *sums = sw_replica_totals(w->replica, veto, &count);
-    if (w->job->placement->worker_count > 1)
+    if (w->job->topology->workers > 1)
         rc = sw_worker_sum(w, sums, count, true, err);
     return rc == SW_OK ? sw_replica_send_totals(w->replica, err) : rc;
 }

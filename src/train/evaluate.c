@@ -17,7 +17,7 @@ static int evaluate_batch(struct sw_worker *w, struct sw_batch *batch, int64_t n
 {
     const struct sw_source *source = w->job->source[SW_SPLIT_EVAL];
     struct sw_step step = {.step = (uint64_t)w->step,
-                           .first_row = w->first_row[SW_SPLIT_EVAL],
+                           .first_row = sw_worker_first_row(w, SW_SPLIT_EVAL),
                            .valid_rows = batch->valid_rows,
                            .batch_valid_rows = batch->batch_valid_rows,
                            .pass_begins = n == 0,
@@ -46,7 +46,7 @@ static int next_batch(struct sw_worker *w, int64_t n, struct sw_err *err)
         return rc;
     rc = evaluate_batch(w, &batch, n, err);
     sw_prefetch_release(w->prefetch[SW_SPLIT_EVAL], &batch);
-    for (int i = 0; i < w->leaves && rc == SW_OK; i++)
+    for (int i = 0; i < w->rank->microbatches && rc == SW_OK; i++)
         sw_results_add(sw_parts_net(w->parts[SW_SPLIT_EVAL], i), &w->series[SW_SPLIT_EVAL], i);
     return rc;
 }
@@ -56,11 +56,12 @@ static int sum_up(struct sw_worker *w, struct sw_err *err)
 {
     struct sw_job *job = w->job;
     const struct sw_series *s = &w->series[SW_SPLIT_EVAL];
-    bool last = sw_group_deposit(&job->all, w->index, SW_GROUP_EVALUATION, s->sums, s->pairs);
+    bool last =
+        sw_group_deposit(&job->all, w->rank->global_rank, SW_GROUP_EVALUATION, s->sums, s->pairs);
     (void)last; /* all have deposited when all have met */
     if (sw_worker_meet(w, "the other workers' evaluation") != SW_OK)
         return sw_err_set(err, SW_ERR_CANCELLED, "the job is ending");
-    if (w->index != 0)
+    if (w->rank->global_rank != 0)
         return SW_OK;
     sw_group_total(&job->all, SW_GROUP_EVALUATION, s->totals, s->pairs);
     sw_results_read(w->eval, s, s->totals, job->last[SW_SPLIT_EVAL],
@@ -100,7 +101,7 @@ int sw_evaluate_pass(struct sw_worker *w, bool *left, struct sw_err *err)
     }
     rc = sw_outputs_end(w, rc, err);
     if (rc == SW_OK)
-        rc = sw_prefetch_rewind(w->prefetch[SW_SPLIT_EVAL], w->group_index, err);
+        rc = sw_prefetch_rewind(w->prefetch[SW_SPLIT_EVAL], w->rank->group, err);
     return rc == SW_OK ? sum_up(w, err) : rc;
 }
 
@@ -161,7 +162,7 @@ int sw_job_evaluate(struct sw_job *job, const char *weights, const char *split,
     struct sw_worker *w = &job->workers[0];
     int64_t began_ns = sw_os()->monotonic_ns();
     int rc = sw_job_settle_servers(job, err);
-    if (rc == SW_OK && job->placement->worker_count != 1)
+    if (rc == SW_OK && job->topology->workers != 1)
         rc = sw_err_set(err, SW_ERR_INVALID, "evaluation alone takes a job opened with one_worker");
     if (rc == SW_OK && split && !(w->eval && sw_str_eq(split, job->data[SW_SPLIT_EVAL]->name)))
         rc = choose_split(job, split, err);

@@ -20,9 +20,7 @@ static struct sw_net_rates rates_of(struct sw_job *job, const struct sw_worker *
     if (m && m->device_memory_bytes_per_s > 0)
         return (struct sw_net_rates){m->worker_flops_per_s, m->device_memory_bytes_per_s,
                                      m->link_bytes_per_s};
-    const struct sw_placement_row *row =
-        sw_placement_worker(job->placement, &job->shape, w->index / job->shape.workers_per_group,
-                            w->index % job->shape.workers_per_group);
+    const struct sw_placement_row *row = sw_placement_worker(job->placement, w->rank->global_rank);
     struct sw_net_rates r = {THREAD_FLOPS_PER_S * row->threads, MEMORY_BYTES_PER_S, 0};
     /* The CPU has no other memory than the host's: swapping would save nothing. */
     if (!w->device->host_memory)
@@ -53,7 +51,7 @@ static size_t kept_bytes(const struct sw_worker *w)
 /* The most that each worker may have when together they have `bytes`, and some need less. */
 static size_t share_of(const struct sw_job *job, size_t bytes)
 {
-    int workers = job->placement->worker_count;
+    int workers = job->topology->workers;
     size_t level = bytes / (size_t)workers;
     for (int round = 0; round < workers; round++) {
         size_t rest = bytes, open = 0;
@@ -127,7 +125,7 @@ size_t sw_worker_device_bytes(const struct sw_worker *w)
 {
     size_t bytes = 0;
     const struct sw_job *job = w->job;
-    for (int i = 0; i < job->placement->worker_count && !w->device->host_memory; i++)
+    for (int i = 0; i < job->topology->workers && !w->device->host_memory; i++)
         if (sw_str_eq(job->workers[i].device->name, w->device->name))
             bytes += device_bytes(&job->workers[i]) + job->workers[i].arena_bytes;
     return bytes;
@@ -137,7 +135,7 @@ size_t sw_worker_device_bytes(const struct sw_worker *w)
 static size_t workers_on(const struct sw_job *job, const struct sw_device *device)
 {
     size_t count = 0;
-    for (int i = 0; i < job->placement->worker_count; i++)
+    for (int i = 0; i < job->topology->workers; i++)
         count += sw_str_eq(job->workers[i].device->name, device->name);
     return count;
 }
@@ -147,7 +145,7 @@ static int fit_devices(struct sw_job *job, size_t budget, struct sw_err *err)
 {
     struct broken worst = {0};
     size_t worst_fixed = 0, least = 0;
-    for (int i = 0; i < job->placement->worker_count; i++) {
+    for (int i = 0; i < job->topology->workers; i++) {
         struct sw_worker *w = &job->workers[i];
         struct broken b = {0};
         size_t fixed = device_bytes(w), sharing = workers_on(job, w->device);
@@ -167,7 +165,7 @@ static int fit_devices(struct sw_job *job, size_t budget, struct sw_err *err)
 static size_t bytes_at(const struct sw_job *job, size_t level)
 {
     size_t bytes = 0;
-    for (int i = 0; i < job->placement->worker_count; i++) {
+    for (int i = 0; i < job->topology->workers; i++) {
         size_t kept = kept_bytes(&job->workers[i]);
         bytes += kept < level ? kept : level;
     }
@@ -180,7 +178,7 @@ static int fit_host(struct sw_job *job, size_t budget, struct sw_err *err)
     size_t share = share_of(job, left_of(budget, fixed));
     struct broken b = {0};
     int rc = SW_OK;
-    for (int i = 0; i < job->placement->worker_count && rc == SW_OK; i++)
+    for (int i = 0; i < job->topology->workers && rc == SW_OK; i++)
         rc = fit_worker(&job->workers[i], share, &b, err);
     if (rc != SW_OK || b.least == 0)
         return rc;
@@ -226,7 +224,7 @@ static int check_room(const struct sw_worker *w, struct sw_err *err)
 
 static void add_up(struct sw_job *job, struct sw_job_fit *f)
 {
-    for (int i = 0; i < job->placement->worker_count; i++) {
+    for (int i = 0; i < job->topology->workers; i++) {
         const struct sw_worker *w = &job->workers[i];
         const struct sw_net_cost c = sw_parts_cost(w->parts[SW_SPLIT_TRAIN]);
         f->saved_bytes += kept_bytes(w) - w->arena_bytes;
@@ -252,7 +250,7 @@ int sw_job_fit(struct sw_job *job, struct sw_err *err)
     }
     if (rc == SW_OK && budget > 0)
         add_up(job, f);
-    for (int i = 0; i < job->placement->worker_count && rc == SW_OK; i++)
+    for (int i = 0; i < job->topology->workers && rc == SW_OK; i++)
         rc = check_room(&job->workers[i], err);
     return rc;
 }

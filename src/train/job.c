@@ -140,8 +140,9 @@ static int open_data(struct sw_job *job, struct sw_err *err)
         return rc;
     job->horizon = job->conf->steps;
     if (job->horizon == 0)
-        job->horizon = sw_job_steps_of(
-            job, sw_source_steps(job->source[SW_SPLIT_TRAIN], job->conf->epochs, job->conf->batch));
+        job->horizon =
+            sw_topology_steps(job->topology, sw_source_steps(job->source[SW_SPLIT_TRAIN],
+                                                             job->conf->epochs, job->conf->batch));
     return SW_OK;
 }
 
@@ -150,8 +151,9 @@ static int open_data(struct sw_job *job, struct sw_err *err)
 /* Room for the largest that a layer of any worker adds over the group, and for its results. */
 static int reserve_sums(struct sw_job *job, struct sw_err *err)
 {
-    int most = 0, workers = job->group_size;
-    for (int i = 0; i < workers && (job->leaves > 1 || job->hybrid); i++) {
+    int most = 0, workers = job->topology->group_size;
+    for (int i = 0;
+         i < workers && (job->topology->microbatches > 1 || job->topology->splits_layers); i++) {
         const struct sw_worker *w = &job->workers[i];
         int train = sw_net_sum_count(w->train), eval = w->eval ? sw_net_sum_count(w->eval) : 0;
         most = train > most ? train : most;
@@ -162,11 +164,12 @@ static int reserve_sums(struct sw_job *job, struct sw_err *err)
     int rc = sw_group_reserve_pairs(&job->all, sw_net_pair_count(job->workers[0].train), err);
     if (rc == SW_OK)
         rc = sw_group_reserve_pairs(&job->norms, SW_DECISION_PAIRS, err);
-    for (int g = 0; g < job->group_count && rc == SW_OK; g++)
+    for (int g = 0; g < job->topology->worker_groups && rc == SW_OK; g++)
         rc = sw_group_reserve_sums(&job->groups[g], most, err);
-    if (rc == SW_OK && job->hybrid)
+    if (rc == SW_OK && job->topology->splits_layers)
         rc = sw_group_reserve_sums(&job->all, most, err);
-    for (int i = 0; i < job->group_size && rc == SW_OK && job->hybrid; i++)
+    for (int i = 0; i < job->topology->group_size && rc == SW_OK && job->topology->splits_layers;
+         i++)
         rc = sw_group_reserve_sums(&job->peers[i], most, err);
     return rc;
 }
@@ -174,7 +177,7 @@ static int reserve_sums(struct sw_job *job, struct sw_err *err)
 /* The training nets make the table, and the table's parameters are what the evaluation nets use. */
 static int build_workers(struct sw_job *job, struct sw_err *err)
 {
-    int rc = SW_OK, workers = job->placement->worker_count;
+    int rc = SW_OK, workers = job->topology->workers;
     for (int i = 0; i < workers && rc == SW_OK; i++)
         rc = sw_worker_build(&job->workers[i], err);
     if (rc == SW_OK)
@@ -195,13 +198,13 @@ static int build_workers(struct sw_job *job, struct sw_err *err)
 int sw_job_build_eval(struct sw_job *job, struct sw_err *err)
 {
     int rc = SW_OK;
-    for (int i = 0; i < job->placement->worker_count && rc == SW_OK; i++)
+    for (int i = 0; i < job->topology->workers && rc == SW_OK; i++)
         rc = sw_worker_build_eval(&job->workers[i], err);
     if (rc == SW_OK)
         rc = sw_group_reserve_pairs(&job->all, sw_net_pair_count(job->workers[0].eval), err);
     if (rc == SW_OK)
         rc = sw_states_match(job, err);
-    for (int i = 0; i < job->placement->worker_count && rc == SW_OK; i++)
+    for (int i = 0; i < job->topology->workers && rc == SW_OK; i++)
         rc = sw_job_map_params(&job->workers[i], SW_SPLIT_EVAL, err);
     if (rc == SW_OK)
         rc = sw_outputs_plan(job, err);
@@ -306,7 +309,7 @@ int sw_job_open(const struct sw_job_options *options, struct sw_log *log, struct
 static void free_exchanges(struct sw_job *job)
 {
     for (int s = 0; s < SW_SPLITS; s++) {
-        for (int g = 0; job->exchange[s] && g < job->group_count; g++)
+        for (int g = 0; job->exchange[s] && g < job->topology->worker_groups; g++)
             sw_exchange_free(job->exchange[s][g]);
         sw_free(job->exchange[s]);
     }
@@ -321,14 +324,14 @@ void sw_job_close(struct sw_job *job)
     sw_comm_fini(job);
     free_exchanges(job);
     sw_ways_free(job->ways);
-    for (int i = 0; job->workers && i < job->placement->worker_count; i++)
+    for (int i = 0; job->workers && i < job->topology->workers; i++)
         sw_worker_fini(&job->workers[i]);
     sw_free(job->workers);
     sw_free(job->servers);
-    for (int g = 0; job->groups && g < job->group_count; g++)
+    for (int g = 0; job->groups && g < job->topology->worker_groups; g++)
         sw_group_fini(&job->groups[g]);
     sw_free(job->groups);
-    for (int i = 0; job->peers && i < job->group_size; i++)
+    for (int i = 0; job->peers && i < job->topology->group_size; i++)
         sw_group_fini(&job->peers[i]);
     sw_free(job->peers);
     sw_group_fini(&job->all);
@@ -343,7 +346,7 @@ void sw_job_close(struct sw_job *job)
     sw_buf_fini(&job->stage.text);
     sw_free(job->stage.steps);
     sw_sync_free(job->sync);
-    for (int i = 0; job->copies && i < job->shape.server_groups; i++)
+    for (int i = 0; job->copies && i < job->topology->server_groups; i++)
         sw_table_free(job->copies[i].table);
     sw_free(job->copies);
     for (int s = 0; s < SW_SPLITS; s++)
@@ -363,8 +366,8 @@ void sw_job_close(struct sw_job *job)
         sw_free(owned[i]);
     sw_free(job->layer_rows);
     sw_free(job->share_rows);
-    for (int s = 0; s < SW_SPLITS; s++)
-        sw_free(job->leaf_ends[s]);
+    sw_row_split_fini(&job->rows);
+    sw_topology_free(job->topology);
     sw_free(job);
 }
 

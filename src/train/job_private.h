@@ -16,6 +16,8 @@
 #include "cluster/bind.h"
 #include "cluster/conf.h"
 #include "cluster/placement.h"
+#include "cluster/row_split.h"
+#include "cluster/topology.h"
 #include "data/prefetch.h"
 #include "device/sim/sim.h"
 #include "history/history.h"
@@ -37,8 +39,6 @@
 #include "train/segments.h"
 #include "train/ways.h"
 
-enum { SW_SPLIT_TRAIN, SW_SPLIT_EVAL, SW_SPLITS };
-
 /* What a thread tells the main thread: an event with its texts. */
 struct sw_note {
     struct sw_job_event event;
@@ -48,17 +48,16 @@ struct sw_note {
 
 /* A complete copy of the parameters, and where those who change it are in the job's lists. */
 struct sw_server_group {
-    struct sw_job *job;     /* borrowed */
-    struct sw_table *table; /* owned */
-    int first_worker, workers, first_server;
+    struct sw_job *job;                        /* borrowed */
+    struct sw_table *table;                    /* owned */
+    const struct sw_server_group_place *place; /* borrowed */
 };
 
 struct sw_server {
-    struct sw_job *job;     /* borrowed */
-    struct sw_table *table; /* borrowed: its server group */
-    int index;              /* global number */
-    int seat;               /* in the table */
-    int runner;             /* atomic: the worker that runs it just now, counted from 1 */
+    struct sw_job *job;                  /* borrowed */
+    struct sw_table *table;              /* borrowed: its server group */
+    const struct sw_server_place *place; /* borrowed */
+    int runner; /* atomic: the worker that runs it just now, counted from 1 */
     char unit[32];
     bool hosted; /* workers run it; else it has a thread of its own */
     struct sw_thread thread;
@@ -233,13 +232,12 @@ struct sw_pace {
 };
 
 struct sw_worker {
-    struct sw_job *job;           /* borrowed */
-    int index;                    /* global number */
-    struct sw_group *group;       /* borrowed: those with whom it shares a batch */
-    int group_index, place;       /* which group that is, and its number there */
-    struct sw_server_group *copy; /* borrowed: its group's parameters */
-    struct sw_table *table;       /* that copy's */
-    int seat;                     /* its number there */
+    struct sw_job *job;                 /* borrowed */
+    const struct sw_topology *topology; /* borrowed: the job's */
+    const struct sw_rank *rank;         /* borrowed: its own */
+    const struct sw_row_split *rows;    /* borrowed: the job's */
+    struct sw_group *group;             /* borrowed: its worker group */
+    struct sw_table *table;             /* borrowed: its server group's */
     char unit[32];
     struct sw_thread thread;
     struct sw_device *device;          /* owned when it is not the host's */
@@ -275,9 +273,6 @@ struct sw_worker {
     } reading[SW_SPLITS];
     int *served; /* owned: the servers this worker runs itself, by their seats in its table */
     int served_count;
-    int first_leaf, leaves; /* its parts of a batch, among those of its group */
-    int64_t first_row[SW_SPLITS], rows[SW_SPLITS]; /* which are these rows, */
-    int64_t *part_rows[SW_SPLITS];                 /* owned [leaves] */
     struct sw_pace pace;
     struct sw_slot *slot;
     struct sw_history_producer *producer;
@@ -313,6 +308,16 @@ struct sw_worker {
     bool stopped; /* ended by request, with a checkpoint, before the last step */
 };
 
+/* The rows of a training or an evaluation batch that the worker has now. */
+static inline int64_t sw_worker_rows(const struct sw_worker *w, int split)
+{
+    return sw_row_split_count(w->rows, w->rank, split);
+}
+static inline int64_t sw_worker_first_row(const struct sw_worker *w, int split)
+{
+    return sw_row_split_first(w->rows, w->rank, split);
+}
+
 struct sw_job {
     struct sw_log *log; /* borrowed */
     struct sw_recipe *recipe;
@@ -332,11 +337,11 @@ struct sw_job {
     struct sw_display_policy display;
 
     struct sw_machine *machine;
-    struct sw_cluster_shape shape;
-    enum sw_copy_mode copy; /* never AUTO once the units are placed */
+    struct sw_topology *topology; /* owned; frozen */
+    struct sw_row_split rows;     /* changes when all meet */
+    enum sw_copy_mode copy;       /* never AUTO once the units are placed */
     char copy_why[128];
     enum sw_overlap overlap;
-    struct sw_cluster_terms terms;
     struct sw_placement *placement;
     struct sw_device *device; /* the host: parameter table, batches */
     char device_text[256];    /* as asked for: cpu, sim:gpus=4 */
@@ -348,28 +353,19 @@ struct sw_job {
     int gpu_count;
     const struct sw_section *data[SW_SPLITS]; /* NULL: no such section */
     struct sw_source *source[SW_SPLITS];
-    struct sw_server_group *copies; /* owned [shape.server_groups] */
+    struct sw_server_group *copies; /* owned [server groups] */
     struct sw_table *table;         /* of the first copy: what is saved and evaluated */
     struct sw_sync *sync;           /* owned; NULL: there is one copy */
-    struct sw_worker *workers;      /* owned [placement->worker_count]; the first one leads */
-    struct sw_server *servers;      /* owned [placement->server_count] */
+    struct sw_worker *workers;      /* owned [workers]; the first one leads */
+    struct sw_server *servers;      /* owned [servers] */
     struct sw_group all;            /* all workers */
-    /* Those that share the rows of a net and are at the same step: all workers in a synchronous job
-     * that is no hybrid, else the worker groups. */
-    struct sw_group *groups; /* owned [group_count] */
-    int group_count, group_size;
-    bool hybrid;            /* the groups share a batch by rows, and each has its rows as its net is
-                               split */
-    struct sw_group *peers; /* owned [group_size], where it is: who has the same place in a group */
-    int leaves; /* parts of a group's batch: as many as workers, or with repeat_exact the virtual
-                   ones */
-    int64_t *leaf_ends[SW_SPLITS]; /* owned [leaves]: the row behind each. Change when all meet */
+    struct sw_group *groups;        /* owned [worker groups] */
+    struct sw_group *peers; /* owned [group size], where groups split layers: who has the same rank
+                               in its group */
     bool rebalances;
     double (*row_ms)(
-        int worker);     /* how long a row takes a worker, in tests; NULL: it is measured */
-    bool apart;          /* groups are at steps of their own */
-    int64_t alone_steps; /* the first so many steps are those of the first group alone */
-    struct sw_exchange **exchange[SW_SPLITS]; /* owned [group_count], each owned; NULL: nothing
+        int worker); /* how long a row takes a worker, in tests; NULL: it is measured */
+    struct sw_exchange **exchange[SW_SPLITS]; /* owned [worker groups], each owned; NULL: nothing
                                                  moves between workers */
     struct sw_states states;
     struct sw_states carries; /* row state, gathered: carries.c */
@@ -397,7 +393,7 @@ struct sw_job {
 
     struct sw_job_plan plan;
     struct sw_job_layer *layer_rows; /* owned */
-    struct sw_job_share *share_rows; /* owned [layers of the plan][group_size]; NULL: one worker */
+    struct sw_job_share *share_rows; /* owned [layers of the plan][group size]; NULL: one worker */
     struct sw_buf fallback_text;
     const char *framework;
     char framework_reason[256];
@@ -439,22 +435,10 @@ int sw_job_choose_device(struct sw_job *job, struct sw_err *err) SW_MUST_CHECK;
 /* Do workers have devices of their own, whose memory the host cannot reach? All of them, or in a
  * mixed job the first ones. */
 bool sw_job_has_devices(const struct sw_job *job);
+enum sw_on sw_job_runs_on(const struct sw_job *job);
 /* Maps the machine, decides the shape, places and makes workers and servers. */
 int sw_job_place(struct sw_job *job, const struct sw_job_options *o,
                  struct sw_err *err) SW_MUST_CHECK;
-/* Batches that all groups together have trained on after so many steps: where they are apart, a
- * step is one batch, and one update, of each that does not rest. And the fewest steps that make so
- * many batches. */
-int64_t sw_job_batches(const struct sw_job *job, int64_t step);
-int64_t sw_job_samples(const struct sw_job *job, int64_t step);
-int64_t sw_job_steps_of(const struct sw_job *job, int64_t batches);
-/* The rows of a batch that a group has: all of them, or in a hybrid its part in training. */
-void sw_job_group_rows(const struct sw_job *job, int group, int split, int64_t *first,
-                       int64_t *rows);
-/* Does the group rest in that step, because it is one of those that the first makes alone? */
-bool sw_job_rests(const struct sw_job *job, int group, int64_t step);
-/* Steps that a group has made after so many steps of the job. */
-int64_t sw_job_own_steps(const struct sw_job *job, int group, int64_t step);
 /* Every worker's own device. */
 int sw_job_open_devices(struct sw_job *job, struct sw_err *err) SW_MUST_CHECK;
 

@@ -65,7 +65,7 @@ void sw_ledger_add_hidden(struct sw_worker *w, double copied_ms[2])
     static const enum sw_copy_direction directions[] = {SW_COPY_TO_DEVICE, SW_COPY_TO_HOST};
     const struct sw_server *servers = sw_job_servers(w->job, w->table);
     int64_t served_ns = 0;
-    for (int s = 0; s < w->job->shape.servers_per_group; s++)
+    for (int s = 0; s < w->topology->servers_per_group; s++)
         if (!servers[s].hosted)
             served_ns += sw_table_served_ns(w->table, s);
     double ms = since_ms(&w->served_ns, served_ns);

@@ -51,7 +51,7 @@ static int give_up(struct sw_worker *w, const char *cause, int times, const char
 
 bool sw_worker_leads(const struct sw_worker *w)
 {
-    return w->job->apart ? w->place == 0 : w->index == 0;
+    return w->rank->global_rank % w->topology->update_group_size == 0;
 }
 
 static int skip(struct sw_worker *w, const char *cause, struct sw_err *err)
@@ -97,7 +97,7 @@ static int meet(struct sw_worker *w, struct sw_err *err)
 static int roll_back(struct sw_worker *w, const char *cause, struct sw_err *err)
 {
     int rc = meet(w, err);
-    if (rc == SW_OK && w->index == 0)
+    if (rc == SW_OK && w->rank->global_rank == 0)
         rc = load_newest(w, cause, err);
     if (rc == SW_OK)
         rc = meet(w, err);
@@ -145,7 +145,9 @@ int sw_mishap_verdict(struct sw_worker *w, double loss, struct sw_err *err)
 {
     bool finite = true;
     int rc = sw_states_finite(w, &finite, err);
-    return rc == SW_OK ? sw_table_verdict(w->table, w->seat, finite && isfinite(loss), err) : rc;
+    return rc == SW_OK
+               ? sw_table_verdict(w->table, w->rank->table_rank, finite && isfinite(loss), err)
+               : rc;
 }
 
 int sw_mishap_after_step(struct sw_worker *w, struct sw_err *err)
@@ -158,7 +160,8 @@ int sw_mishap_after_step(struct sw_worker *w, struct sw_err *err)
     int rc = sw_bp_see_own(w, (uint64_t)w->step, err);
     if (rc != SW_OK)
         return rc;
-    if (!sw_table_decision(w->table, sw_table_party(w->table, w->seat), (uint64_t)w->step, &d))
+    if (!sw_table_decision(w->table, sw_table_party(w->table, w->rank->table_rank),
+                           (uint64_t)w->step, &d))
         return sw_err_set(err, SW_ERR_INVALID, "nothing was decided about update %lld",
                           (long long)w->step);
     int torn = sw_table_torn(w->table);
@@ -172,7 +175,7 @@ int sw_mishap_after_step(struct sw_worker *w, struct sw_err *err)
         rc = sw_states_put_back(w, err);
         return rc == SW_OK && sw_worker_leads(w) ? skip(w, cause, err) : rc;
     }
-    if (!job->apart)
+    if (!job->topology->is_async)
         return roll_back(w, cause, err);
     ask_for_rollback(w, cause);
     return SW_OK;

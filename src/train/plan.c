@@ -12,7 +12,7 @@
 size_t sw_job_batch_bytes(const struct sw_job *job)
 {
     size_t bytes = 0;
-    for (int w = 0; w < job->placement->worker_count; w++)
+    for (int w = 0; w < job->topology->workers; w++)
         for (int s = 0; s < SW_SPLITS; s++)
             if (job->source[s]) {
                 struct sw_prefetch_args args;
@@ -26,7 +26,7 @@ size_t sw_job_batch_bytes(const struct sw_job *job)
 static size_t arena_bytes(const struct sw_job *job)
 {
     size_t bytes = 0;
-    for (int w = 0; w < job->placement->worker_count; w++)
+    for (int w = 0; w < job->topology->workers; w++)
         bytes += job->workers[w].arena_bytes;
     return bytes;
 }
@@ -114,8 +114,8 @@ static void add_shares(struct sw_job *job, int split, int i, int n)
 {
     if (!job->share_rows)
         return;
-    struct sw_job_share *shares = &job->share_rows[n * job->group_size];
-    for (int w = 0; w < job->group_size; w++) {
+    struct sw_job_share *shares = &job->share_rows[n * job->topology->group_size];
+    for (int w = 0; w < job->topology->group_size; w++) {
         const struct sw_net *net = sw_parts_net(job->workers[w].parts[split], 0);
         struct sw_job_layer own = {0};
         fill_row(net, i, &own);
@@ -229,11 +229,12 @@ static int fill_rows(struct sw_job *job, struct sw_err *err)
     int train_count = sw_net_layer_count(train), eval_count = eval ? sw_net_layer_count(eval) : 0;
     size_t most = (size_t)(train_count + eval_count);
     /* Parts of a batch within a worker are rows, of which every worker has its own. */
-    const bool shares = job->group_size > 1 && job->workers[0].leaves == 1;
+    const bool shares = job->topology->group_size > 1 && job->workers[0].rank->microbatches == 1;
     struct listing s = {.job = job, .split = SW_SPLIT_TRAIN};
     job->layer_rows = sw_calloc(most, sizeof *job->layer_rows);
     if (shares)
-        job->share_rows = sw_calloc(most * (size_t)job->group_size, sizeof *job->share_rows);
+        job->share_rows =
+            sw_calloc(most * (size_t)job->topology->group_size, sizeof *job->share_rows);
     int *rows = sw_calloc(most + 1, sizeof *rows);
     if (!job->layer_rows || (shares && !job->share_rows) || !rows) {
         sw_free(rows);
@@ -257,7 +258,7 @@ static int fill_rows(struct sw_job *job, struct sw_err *err)
     sw_free(rows);
     job->plan.comm_asked = sw_comm_is_asked(job);
     job->plan.comm_notes = sw_net_comm_notes(train);
-    job->plan.group_size = job->group_size;
+    job->plan.group_size = job->topology->group_size;
     job->plan.layer_count = s.count;
     job->plan.layers = job->layer_rows;
     return SW_OK;
@@ -277,8 +278,8 @@ static double flops_of(const struct sw_net *net)
 static double flops_of_step(const struct sw_job *job)
 {
     double flops = 0;
-    for (int w = 0; w < job->placement->worker_count; w++)
-        for (int i = 0; i < job->workers[w].leaves; i++)
+    for (int w = 0; w < job->topology->workers; w++)
+        for (int i = 0; i < job->workers[w].rank->microbatches; i++)
             flops += flops_of(sw_parts_net(job->workers[w].parts[SW_SPLIT_TRAIN], i));
     return flops;
 }
@@ -288,16 +289,16 @@ int sw_job_write_choices(struct sw_job *job, struct sw_err *err)
 {
     struct sw_buf b = {0};
     const struct sw_net *net = job->workers[0].train;
-    const struct sw_placement_row *row = sw_placement_worker(job->placement, &job->shape, 0, 0);
+    const struct sw_placement_row *row = sw_placement_worker(job->placement, 0);
     if (job->conf->repeat_exact)
-        sw_buf_printf(&b, "virtual workers %d\n", job->leaves);
+        sw_buf_printf(&b, "virtual workers %d\n", job->topology->microbatches);
     else
-        sw_buf_printf(&b, "workers %d\nthreads %d\n", job->placement->worker_count, row->threads);
-    if (job->group_count > 1)
-        sw_buf_printf(&b, "groups %d\n", job->group_count);
+        sw_buf_printf(&b, "workers %d\nthreads %d\n", job->topology->workers, row->threads);
+    if (job->topology->worker_groups > 1)
+        sw_buf_printf(&b, "groups %d\n", job->topology->worker_groups);
     if (job->rebalances) {
         sw_buf_printf(&b, "rows ");
-        sw_leaves_write(job, &b);
+        sw_microbatches_write(job, &b);
         sw_buf_printf(&b, "\n");
     }
     sw_comm_write(job, &b);
@@ -329,11 +330,12 @@ size_t sw_worker_replica_bytes(const struct sw_worker *w)
     for (int p = 0; p < sw_net_param_count(w->train); p++) {
         if (sw_net_param(w->train, p)->root >= 0)
             continue; /* it is that one */
-        bytes +=
-            sw_replica_item_bytes(w->table, w->seat, w->param_of[SW_SPLIT_TRAIN][p], w->job->copy);
+        bytes += sw_replica_item_bytes(w->table, w->rank->table_rank,
+                                       w->param_of[SW_SPLIT_TRAIN][p], w->job->copy);
     }
     return bytes + flag_bytes(w) + sw_layer_clock_bytes(w) + sw_reduce_bytes(w->job) +
-           sw_comm_bytes(w->job) + sw_replica_norm_bytes(w->table, w->seat, w->job->copy) +
+           sw_comm_bytes(w->job) +
+           sw_replica_norm_bytes(w->table, w->rank->table_rank, w->job->copy) +
            sw_replica_factor_bytes(w->table, sw_comm_most_rows(w));
 }
 
@@ -353,7 +355,7 @@ static size_t mail_bytes(const struct sw_worker *w)
 static size_t replica_bytes(const struct sw_job *job)
 {
     size_t bytes = 0;
-    for (int i = 0; i < job->placement->worker_count; i++)
+    for (int i = 0; i < job->topology->workers; i++)
         if (!job->workers[i].device->host_memory)
             bytes += sw_worker_replica_bytes(&job->workers[i]) + mail_bytes(&job->workers[i]);
     return bytes;
@@ -364,12 +366,12 @@ static void sum_tables(const struct sw_job *job, size_t *param_bytes, size_t *st
 {
     size_t values = 0, state;
     *param_bytes = *state_bytes = 0;
-    for (int i = 0; i < job->shape.server_groups; i++) {
+    for (int i = 0; i < job->topology->server_groups; i++) {
         sw_table_bytes(job->copies[i].table, &values, &state);
         *param_bytes += values;
         *state_bytes += state;
     }
-    *state_bytes += sw_sync_bytes(job->shape.server_groups, values);
+    *state_bytes += sw_sync_bytes(job->topology->server_groups, values);
 }
 
 static void describe_data(const struct sw_job *job, int split, char *out, size_t bytes)
@@ -416,10 +418,10 @@ void sw_job_sum_memory(struct sw_job *job)
     p->exchange_bytes = sw_exchange_plan(job->workers[0].train);
     if (job->workers[0].eval)
         p->exchange_bytes += sw_exchange_plan(job->workers[0].eval);
-    p->exchange_bytes *= (size_t)job->group_count;
+    p->exchange_bytes *= (size_t)job->topology->worker_groups;
     p->swap_bytes = p->fit.swap_bytes;
     p->device_bytes = 0;
-    for (int i = 0; i < job->placement->worker_count; i++) {
+    for (int i = 0; i < job->topology->workers; i++) {
         size_t bytes = sw_worker_device_bytes(&job->workers[i]);
         p->device_bytes = bytes > p->device_bytes ? bytes : p->device_bytes;
     }
@@ -446,7 +448,7 @@ int sw_job_describe(struct sw_job *job, struct sw_err *err)
     p->stage_steps = job->horizon;
     p->stages = sw_buf_text(&job->stage.text);
     p->streams = sw_net_stream_count(job->workers[0].train);
-    p->flops_per_sample = flops_of_step(job) / (double)sw_job_samples(job, 1);
+    p->flops_per_sample = flops_of_step(job) / (double)sw_topology_samples(job->topology, 1);
     sw_free(job->partition_notes);
     p->notes = job->partition_notes = sw_strdup(sw_net_notes(job->workers[0].train));
     if (!p->notes)

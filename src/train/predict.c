@@ -200,7 +200,6 @@ static int open_split(struct predictor *p, struct sw_err *err)
         return rc;
     p->batch = job->conf->eval_batch;
     p->records = job->source[SW_SPLIT_EVAL]->records;
-    p->w->rows[SW_SPLIT_EVAL] = p->batch;
     return SW_OK;
 }
 

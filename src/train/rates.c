@@ -221,8 +221,8 @@ const struct sw_rates *sw_rates_of(struct sw_job *job)
     read_doctor(job, &f);
     read_rates(job, &f);
     bool measured = measure(job, &f);
-    const struct sw_placement_row *worker = sw_placement_worker(job->placement, &job->shape, 0, 0),
-                                  *server = sw_placement_server(job->placement, &job->shape, 0, 0);
+    const struct sw_placement_row *worker = sw_placement_worker(job->placement, 0),
+                                  *server = sw_placement_server(job->placement, 0);
     double core = at_least(f.core_gflops, 1) * 1e9, device = at_least(f.device_gflops, 1) * 1e9;
     *r = (struct sw_rates){.known = true,
                            .measured = measured,
@@ -255,7 +255,7 @@ static void write_others(struct sw_json_writer *w, const struct sw_json *root, c
 static void write_rates(const struct sw_job *job, const struct sw_json *root, struct sw_buf *out)
 {
     const struct sw_rates *r = &job->rates;
-    const struct sw_placement_row *server = sw_placement_server(job->placement, &job->shape, 0, 0);
+    const struct sw_placement_row *server = sw_placement_server(job->placement, 0);
     struct sw_json_writer w;
     sw_json_begin(&w, out);
     sw_json_open_object(&w, NULL);

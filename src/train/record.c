@@ -11,7 +11,8 @@
 static double speed(const struct sw_worker *w)
 {
     double seconds = (double)w->trained_ns * 1e-9;
-    int64_t samples = sw_job_samples(w->job, w->step) - sw_job_samples(w->job, w->first_step);
+    int64_t samples =
+        sw_topology_samples(w->topology, w->step) - sw_topology_samples(w->topology, w->first_step);
     return seconds > 0 ? (double)samples / seconds : (double)NAN;
 }
 
@@ -26,10 +27,10 @@ void sw_record_event(const struct sw_worker *w, int split, struct sw_job_event *
     memcpy(e->metric, job->last[split], sizeof e->metric);
     e->lr = w->step > 0 ? sw_table_rate(job->table, (uint64_t)w->step - 1) : (double)NAN;
     e->samples_per_s = speed(w);
-    e->eta_s = e->samples_per_s > 0
-                   ? (double)(sw_job_samples(job, job->run_steps) - sw_job_samples(job, w->step)) /
-                         e->samples_per_s
-                   : (double)NAN;
+    e->eta_s = e->samples_per_s > 0 ? (double)(sw_topology_samples(job->topology, job->run_steps) -
+                                               sw_topology_samples(job->topology, w->step)) /
+                                          e->samples_per_s
+                                    : (double)NAN;
 }
 
 static bool display_due(const struct sw_worker *w)
@@ -48,39 +49,42 @@ static void record_own(struct sw_worker *w)
     double copied_ms[2];
     int64_t all_bytes = 0;
     w->ledger.step = w->step;
-    w->ledger.worker = w->index;
+    w->ledger.worker = w->rank->global_rank;
     sw_ledger_add_hidden(w, copied_ms);
     sw_history_step_time(w->producer, &w->ledger);
-    for (int s = 0; s < job->shape.servers_per_group; s++)
-        all_bytes += sw_table_link_bytes(w->table, w->seat, s);
-    for (int s = 0; s < job->shape.servers_per_group; s++) {
-        int64_t bytes = sw_table_link_bytes(w->table, w->seat, s);
+    for (int s = 0; s < job->topology->servers_per_group; s++)
+        all_bytes += sw_table_link_bytes(w->table, w->rank->table_rank, s);
+    for (int s = 0; s < job->topology->servers_per_group; s++) {
+        int64_t bytes = sw_table_link_bytes(w->table, w->rank->table_rank, s);
         if (bytes == 0)
             continue;
         double share = (double)bytes / (double)all_bytes;
         sw_history_traffic(w->producer, w->links[s], w->step,
-                           sw_table_given_bytes(w->table, w->seat, w->rows[SW_SPLIT_TRAIN], s),
+                           sw_table_given_bytes(w->table, w->rank->table_rank,
+                                                sw_worker_rows(w, SW_SPLIT_TRAIN), s),
                            copied_ms[1] * share);
         if (w->replica)
             sw_history_traffic(w->producer, w->value_links[s], w->step, bytes,
                                copied_ms[0] * share);
     }
-    for (int i = 0; w->sum_links && i < job->placement->worker_count; i++)
-        if (i != w->index)
-            sw_history_traffic(w->producer, w->sum_links[i], w->step,
-                               sw_allreduce_round_bytes(job->reduction.sums, w->index, i), 0);
-    for (int i = 0; w->factor_links && i < job->placement->worker_count; i++)
-        if (i != w->index)
+    for (int i = 0; w->sum_links && i < job->topology->workers; i++)
+        if (i != w->rank->global_rank)
+            sw_history_traffic(
+                w->producer, w->sum_links[i], w->step,
+                sw_allreduce_round_bytes(job->reduction.sums, w->rank->global_rank, i), 0);
+    for (int i = 0; w->factor_links && i < job->topology->workers; i++)
+        if (i != w->rank->global_rank)
             sw_history_traffic(w->producer, w->factor_links[i], w->step,
-                               sw_factors_round_bytes(job->comm.factors, w->index, i), 0);
+                               sw_factors_round_bytes(job->comm.factors, w->rank->global_rank, i),
+                               0);
 }
 
 void sw_record_sync(struct sw_worker *w)
 {
     const struct sw_job *job = w->job;
-    int groups = job->shape.server_groups, per = job->shape.servers_per_group;
-    int own = (int)(w->copy - job->copies);
-    if (!job->sync || w->seat != 0)
+    int groups = job->topology->server_groups, per = job->topology->servers_per_group;
+    int own = w->rank->server_group;
+    if (!job->sync || w->rank->table_rank != 0)
         return;
     for (int i = 0; i < groups * per; i++) {
         int64_t sent = sw_sync_sent(job->sync, own, i / per, i % per), told = w->sync_told[i];
@@ -95,13 +99,13 @@ void sw_record_sync(struct sw_worker *w)
  * side). */
 static void record_features(struct sw_worker *w)
 {
-    const struct sw_exchange *e = w->job->exchange[SW_SPLIT_TRAIN][w->group_index];
-    for (int i = 0; i < w->job->group_size; i++) {
+    const struct sw_exchange *e = w->job->exchange[SW_SPLIT_TRAIN][w->rank->group];
+    for (int i = 0; i < w->topology->group_size; i++) {
         if (w->feature_links[i] < 0)
             continue;
-        int64_t ns = sw_exchange_ns(e, w->place, i);
+        int64_t ns = sw_exchange_ns(e, w->rank->rank, i);
         sw_history_traffic(w->producer, w->feature_links[i], w->step,
-                           sw_net_moved_bytes(w->train, w->place, i),
+                           sw_net_moved_bytes(w->train, w->rank->rank, i),
                            (double)(ns - w->feature_told[i]) * 1e-6);
         w->feature_told[i] = ns;
     }
@@ -112,7 +116,8 @@ static void record_all(struct sw_worker *w, int64_t step_ns)
 {
     struct sw_job *job = w->job;
     const struct sw_series *s = &w->series[SW_SPLIT_TRAIN];
-    int64_t samples = sw_job_samples(job, w->step) - sw_job_samples(job, w->step - 1);
+    int64_t samples = sw_topology_samples(job->topology, w->step) -
+                      sw_topology_samples(job->topology, w->step - 1);
     sw_group_total(&job->all, w->step, s->totals, s->pairs);
     sw_results_read(w->train, s, s->totals, job->last[SW_SPLIT_TRAIN],
                     &job->last_count[SW_SPLIT_TRAIN]);
@@ -144,7 +149,7 @@ static void record_decision(struct sw_worker *w, int64_t t, const struct sw_tabl
     struct sw_job *job = w->job;
     struct sw_result all[SW_DECISION_PAIRS] = {
         {d->grad_norm, 1}, {d->dropped ? 0 : d->grad_norm, !d->dropped}, {d->loss_scale, 1}};
-    int party = job->apart ? w->group_index : 0;
+    int party = w->rank->update_group;
     if (d->overflow)
         tell_overflow(w, t, d);
     if (!sw_group_deposit(&job->norms, party, t, all, SW_DECISION_PAIRS))
@@ -163,7 +168,7 @@ static void record_decision(struct sw_worker *w, int64_t t, const struct sw_tabl
 void sw_record_norms(struct sw_worker *w)
 {
     struct sw_table_decision d;
-    int party = sw_table_party(w->table, w->seat);
+    int party = sw_table_party(w->table, w->rank->table_rank);
     if (w->norm_series < 0 || !sw_worker_leads(w))
         return;
     for (; w->norms_step < w->step; w->norms_step++) {
@@ -184,9 +189,10 @@ void sw_record_step(struct sw_worker *w, int64_t began_ns)
     sw_record_sync(w);
     sw_results_sum_own(s);
     double loss = sw_results_loss(w->train, s->totals);
-    int64_t own_steps = sw_job_own_steps(w->job, w->group_index, w->step);
-    sw_slot_result(w->slot, w->step, loss, own_steps * w->rows[SW_SPLIT_TRAIN], w->lap_ns);
-    if (sw_group_deposit(&w->job->all, w->index, w->step, s->sums, s->pairs))
+    int64_t own_steps = sw_topology_group_steps(w->topology, w->rank->group, w->step);
+    sw_slot_result(w->slot, w->step, loss, own_steps * sw_worker_rows(w, SW_SPLIT_TRAIN),
+                   w->lap_ns);
+    if (sw_group_deposit(&w->job->all, w->rank->global_rank, w->step, s->sums, s->pairs))
         record_all(w, step_ns);
     sw_record_norms(w);
 }
@@ -196,8 +202,8 @@ void sw_record_layers(struct sw_worker *w)
     if (w->timed_steps == 0)
         return;
     for (int i = 0; i < sw_net_layer_count(w->train); i++) {
-        sw_history_layer_time(w->job->history, sw_net_layer(w->train, i)->name, w->index,
-                              w->forward_ms[i] / (double)w->timed_steps,
+        sw_history_layer_time(w->job->history, sw_net_layer(w->train, i)->name,
+                              w->rank->global_rank, w->forward_ms[i] / (double)w->timed_steps,
                               w->backward_ms[i] / (double)w->timed_steps, w->timed_steps);
         w->forward_ms[i] = w->backward_ms[i] = 0;
     }

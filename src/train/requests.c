@@ -129,7 +129,7 @@ int sw_gate_wait(struct sw_worker *w, bool *over, bool *checkpoint, bool *stop, 
 {
     struct sw_job *job = w->job;
     struct sw_gate *g = &job->gate;
-    bool leads = w->index == 0;
+    bool leads = w->rank->global_rank == 0;
     *checkpoint = false;
     sw_mutex_lock(&g->lock);
     for (look(job, w->step); g->through < w->step && !g->closed && !*checkpoint;

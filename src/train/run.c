@@ -39,12 +39,12 @@ static int start_roles(struct sw_job *job, struct sw_err *err)
     int rc = sw_watch_start(job, err);
     if (rc == SW_OK)
         rc = sw_sense_start(job, err);
-    for (int i = 0; i < job->placement->server_count && rc == SW_OK; i++) {
+    for (int i = 0; i < job->topology->servers && rc == SW_OK; i++) {
         struct sw_server *s = &job->servers[i];
         if (!s->hosted)
             rc = sw_thread_start(&s->thread, s->unit, sw_server_main, s, err);
     }
-    for (int i = 0; i < job->placement->worker_count && rc == SW_OK; i++)
+    for (int i = 0; i < job->topology->workers && rc == SW_OK; i++)
         rc = start_worker(&job->workers[i], err);
     return rc;
 }
@@ -122,7 +122,7 @@ static void follow(struct running *r)
     struct sw_note note;
     bool over = false;
     while (!over) {
-        over = __atomic_load_n(&job->ended, __ATOMIC_ACQUIRE) == job->placement->worker_count ||
+        over = __atomic_load_n(&job->ended, __ATOMIC_ACQUIRE) == job->topology->workers ||
                sw_fault_is_set(&job->fault);
         while (sw_queue_try_pop(&job->notes, &note) == SW_OK)
             deliver(r, &note);
@@ -133,8 +133,8 @@ static void follow(struct running *r)
         ask_for_display(r);
         abort_when_asked(job);
     }
-    /* What a worker reads is abandoned, too, and it may have ended by that alone. Without a fault all
-     * of them have ended, so that nobody writes what is read here. */
+    /* What a worker reads is abandoned, too, and it may have ended by that alone. Without a fault
+     * all of them have ended, so that nobody writes what is read here. */
     if (!sw_fault_is_set(&job->fault) && !job->workers[0].over && !job->workers[0].stopped)
         abort_when_asked(job);
 }
@@ -151,7 +151,7 @@ static size_t resident_bytes(void)
 static size_t peak_bytes(const struct sw_job *job)
 {
     size_t bytes = sw_cpu_bytes_peak();
-    for (int i = 0; i < job->placement->worker_count; i++)
+    for (int i = 0; i < job->topology->workers; i++)
         if (!job->workers[i].device->host_memory)
             bytes += sw_device_bytes_of(job->workers[i].device).peak;
     return bytes;
@@ -160,7 +160,7 @@ static size_t peak_bytes(const struct sw_job *job)
 /* Right, but each waits for the device and for two copies. */
 static void tell_bridged(struct sw_job *job)
 {
-    for (int i = 0; i < job->placement->worker_count; i++) {
+    for (int i = 0; i < job->topology->workers; i++) {
         struct sw_device *dev = job->workers[i].device;
         uint64_t bridged = sw_device_bytes_of(dev).bridged;
         if (bridged > 0)
@@ -193,9 +193,9 @@ static void tell_summary(struct running *r, enum sw_run_status status)
     int64_t steps = w->step - w->first_step;
     if (steps > 0 && w->trained_ns > 0) {
         e.step_ms = (double)w->trained_ns * 1e-6 / (double)steps;
-        e.samples_per_s =
-            (double)(sw_job_samples(job, w->step) - sw_job_samples(job, w->first_step)) * 1e9 /
-            (double)w->trained_ns;
+        e.samples_per_s = (double)(sw_topology_samples(job->topology, w->step) -
+                                   sw_topology_samples(job->topology, w->first_step)) *
+                          1e9 / (double)w->trained_ns;
     }
     int split = r->has_eval ? SW_SPLIT_EVAL : SW_SPLIT_TRAIN;
     e.split = split == SW_SPLIT_EVAL ? job->data[SW_SPLIT_EVAL]->name : "train";
@@ -214,7 +214,7 @@ static int run(struct sw_job *job, sw_job_observer *observer, void *user, bool *
         job->stage.run_began_ns = r.displayed_ns;
     if (stuck)
         *stuck = false;
-    for (int i = 0; i < job->placement->worker_count; i++)
+    for (int i = 0; i < job->topology->workers; i++)
         job->workers[i].step = job->first_step;
     int rc = sw_run_open(job, err);
     if (rc == SW_OK && job->first_step < job->steps) {

@@ -19,18 +19,18 @@ const char *sw_run_end_roles(struct sw_job *job)
     static const char *const readers[SW_SPLITS] = {"prefetch of training data",
                                                    "prefetch of evaluation data"};
     int64_t until_ns = sw_os()->monotonic_ns() + (int64_t)SHUTDOWN_MS * 1000000;
-    for (int i = 0; i < job->placement->worker_count; i++)
+    for (int i = 0; i < job->topology->workers; i++)
         for (int s = 0; s < SW_SPLITS; s++) {
             struct sw_prefetch *p = job->workers[i].prefetch[s];
             if (p && !sw_prefetch_end(p, left_ms(until_ns)))
                 return readers[s];
         }
-    for (int i = 0; i < job->placement->worker_count; i++)
+    for (int i = 0; i < job->topology->workers; i++)
         if (!sw_thread_join_timed(&job->workers[i].thread, left_ms(until_ns)))
             return job->workers[i].unit;
-    for (int i = 0; i < job->shape.server_groups; i++)
+    for (int i = 0; i < job->topology->server_groups; i++)
         sw_table_close_v(job->copies[i].table);
-    for (int i = 0; i < job->placement->server_count; i++)
+    for (int i = 0; i < job->topology->servers; i++)
         if (!sw_thread_join_timed(&job->servers[i].thread, left_ms(until_ns)))
             return job->servers[i].unit;
     return NULL;

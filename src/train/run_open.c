@@ -39,9 +39,9 @@ static int open_history(struct sw_job *job, struct sw_err *err)
         .out_dir = job->out_option,
         .overwrite = job->overwrites,
         .segments = job->resume_segments,
-        .workers = job->placement->worker_count,
+        .workers = job->topology->workers,
         .seed = job->conf->seed,
-        .batch = p->batch * (job->apart ? job->group_count : 1), /* samples of a step */
+        .batch = p->batch * (job->topology->update_groups), /* samples of a step */
         .steps = job->run_steps,
         .epoch_records = job->source[SW_SPLIT_TRAIN]->records,
         .params = p->params,
@@ -75,17 +75,17 @@ void sw_run_record_stage(struct sw_job *job)
                                  .epoch_records = job->source[SW_SPLIT_TRAIN]->records,
                                  .params = job->plan.params,
                                  .flops_per_sample = job->plan.flops_per_sample};
-    if (job->first_step < job->alone_steps) {
+    if (job->first_step < job->topology->warmup_steps) {
         sw_history_stage(job->history, &s);
-        s.from_step = job->alone_steps;
+        s.from_step = job->topology->warmup_steps;
     }
-    s.batch *= job->apart ? job->group_count : 1;
+    s.batch *= job->topology->update_groups;
     sw_history_stage(job->history, &s);
 }
 
 int sw_job_slots(const struct sw_job *job)
 {
-    const struct sw_worker *last = &job->workers[job->placement->worker_count - 1];
+    const struct sw_worker *last = &job->workers[job->topology->workers - 1];
     return last->reading[SW_SPLITS - 1].first + last->reading[SW_SPLITS - 1].count;
 }
 
@@ -93,8 +93,8 @@ int sw_job_slots(const struct sw_job *job)
  * is room. */
 static int number_slots(struct sw_job *job)
 {
-    int next = job->placement->worker_count + job->placement->server_count;
-    for (int i = 0; i < job->placement->worker_count; i++)
+    int next = job->topology->workers + job->topology->servers;
+    for (int i = 0; i < job->topology->workers; i++)
         for (int s = 0; s < SW_SPLITS; s++) {
             int left = SW_SNAPSHOT_MAX_SLOTS - next;
             int threads = job->source[s] ? (int)job->source[s]->workers : 0;
@@ -139,13 +139,13 @@ static int open_snapshot(struct sw_job *job, struct sw_err *err)
     sw_free(path);
     if (rc != SW_OK)
         return rc;
-    for (int i = 0; i < job->placement->worker_count; i++) {
+    for (int i = 0; i < job->topology->workers; i++) {
         job->workers[i].slot = sw_snapshot_slot(job->snapshot, i);
         sw_slot_set_name(job->workers[i].slot, job->workers[i].unit);
         name_readers(job, &job->workers[i]);
     }
-    for (int i = 0; i < job->placement->server_count; i++) {
-        job->servers[i].slot = sw_snapshot_slot(job->snapshot, job->placement->worker_count + i);
+    for (int i = 0; i < job->topology->servers; i++) {
+        job->servers[i].slot = sw_snapshot_slot(job->snapshot, job->topology->workers + i);
         sw_slot_set_name(job->servers[i].slot, job->servers[i].unit);
     }
     return SW_OK;
@@ -171,7 +171,7 @@ static int make_trace(struct sw_job *job, struct sw_err *err)
     job->trace = sw_trace_new((size_t)job->trace_capacity);
     if (!job->trace)
         return sw_err_nomem(err, "a trace", (size_t)job->trace_capacity);
-    for (int i = 0; i < job->shape.server_groups; i++)
+    for (int i = 0; i < job->topology->server_groups; i++)
         sw_table_set_watch(job->copies[i].table, watch_update, job);
     return SW_OK;
 }
@@ -179,7 +179,7 @@ static int make_trace(struct sw_job *job, struct sw_err *err)
 static int allocate(struct sw_job *job, struct sw_err *err)
 {
     int rc = SW_OK;
-    for (int i = 0; i < job->shape.server_groups && rc == SW_OK; i++)
+    for (int i = 0; i < job->topology->server_groups && rc == SW_OK; i++)
         rc = sw_table_allocate(job->copies[i].table, err);
     if (rc == SW_OK)
         rc = sw_job_make_sync(job, err);
@@ -193,13 +193,13 @@ static int allocate(struct sw_job *job, struct sw_err *err)
         rc = sw_carries_allocate(job, err);
     if (rc == SW_OK)
         rc = sw_outputs_allocate(job, err);
-    if (rc == SW_OK && job->apart)
+    if (rc == SW_OK && job->topology->is_async)
         rc = sw_group_let_apart(&job->all, job->first_step, err);
     if (rc == SW_OK)
         rc = sw_reduce_make(job, err);
     if (rc == SW_OK)
         rc = sw_comm_make(job, err);
-    for (int i = 0; i < job->placement->worker_count && rc == SW_OK; i++) {
+    for (int i = 0; i < job->topology->workers && rc == SW_OK; i++) {
         rc = sw_worker_allocate(&job->workers[i], err);
         if (rc == SW_OK)
             rc = sw_worker_open_history(&job->workers[i], err);
@@ -207,15 +207,16 @@ static int allocate(struct sw_job *job, struct sw_err *err)
     if (rc == SW_OK)
         rc = sw_queue_init(&job->notes, sizeof(struct sw_note), NOTES, err);
     job->notes_ready = rc == SW_OK;
-    for (int i = 0; i < job->shape.server_groups && rc == SW_OK; i++)
+    for (int i = 0; i < job->topology->server_groups && rc == SW_OK; i++)
         rc = sw_fault_attach(&job->fault, sw_table_close_v, job->copies[i].table, err);
     if (rc == SW_OK)
         rc = sw_fault_attach(&job->fault, sw_group_close_v, &job->all, err);
-    for (int g = 0; g < job->group_count && rc == SW_OK; g++)
+    for (int g = 0; g < job->topology->worker_groups && rc == SW_OK; g++)
         rc = sw_fault_attach(&job->fault, sw_group_close_v, &job->groups[g], err);
-    for (int i = 0; i < job->group_size && rc == SW_OK && job->hybrid; i++)
+    for (int i = 0; i < job->topology->group_size && rc == SW_OK && job->topology->splits_layers;
+         i++)
         rc = sw_fault_attach(&job->fault, sw_group_close_v, &job->peers[i], err);
-    for (int i = 0; i < job->placement->worker_count && rc == SW_OK; i++)
+    for (int i = 0; i < job->topology->workers && rc == SW_OK; i++)
         if (!job->workers[i].device->host_memory)
             rc = sw_fault_attach(&job->fault, sw_device_cancel_v, job->workers[i].device, err);
     return rc;

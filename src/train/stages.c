@@ -180,7 +180,8 @@ static const int64_t samples_most = INT64_MAX / 2;
 /* Samples of a step, at most. */
 static int64_t samples_of_step(const struct sw_job *job)
 {
-    return sw_job_samples(job, job->alone_steps + 1) - sw_job_samples(job, job->alone_steps);
+    return sw_topology_samples(job->topology, job->topology->warmup_steps + 1) -
+           sw_topology_samples(job->topology, job->topology->warmup_steps);
 }
 
 /* Where the stage ends that begins behind step `from`, if its samples can be numbered. */

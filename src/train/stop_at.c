@@ -183,6 +183,6 @@ int sw_stop_after_evaluation(struct sw_worker *w, bool *reached, struct sw_err *
     /* The leader has written what came out before it comes here. */
     if (sw_worker_meet(w, "the metrics of the evaluation") != SW_OK)
         return sw_err_set(err, SW_ERR_CANCELLED, "the job is ending");
-    *reached = sw_stop_reached(w->job, SW_SPLIT_EVAL, w->step, w->index == 0);
+    *reached = sw_stop_reached(w->job, SW_SPLIT_EVAL, w->step, w->rank->global_rank == 0);
     return SW_OK;
 }

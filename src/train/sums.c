@@ -40,23 +40,23 @@ int sw_worker_sum_in_group(void *worker, double *values, int count, bool in_rows
 {
     struct sw_worker *w = worker;
     (void)in_rows; /* who has all rows of the group has nothing to add */
-    return sum(w, w->group, w->place, values, count, err);
+    return sum(w, w->group, w->rank->rank, values, count, err);
 }
 
 int sw_worker_sum(void *worker, double *values, int count, bool in_rows, struct sw_err *err)
 {
     struct sw_worker *w = worker;
     struct sw_job *job = w->job;
-    if (!job->hybrid)
+    if (!job->topology->splits_layers)
         return sw_worker_sum_in_group(w, values, count, in_rows, err);
-    return in_rows ? sum(w, &job->all, w->index, values, count, err)
-                   : sum(w, &job->peers[w->place], w->group_index, values, count, err);
+    return in_rows ? sum(w, &job->all, w->rank->global_rank, values, count, err)
+                   : sum(w, &job->peers[w->rank->rank], w->rank->group, values, count, err);
 }
 
 int sw_worker_meet(struct sw_worker *w, const char *what)
 {
     begin_wait(w, what);
-    int rc = sw_group_meet(&w->job->all, w->index);
+    int rc = sw_group_meet(&w->job->all, w->rank->global_rank);
     end_wait(w);
     return rc;
 }
@@ -64,7 +64,7 @@ int sw_worker_meet(struct sw_worker *w, const char *what)
 int sw_worker_meet_group(struct sw_worker *w, const char *what)
 {
     begin_wait(w, what);
-    int rc = sw_group_meet(w->group, w->place);
+    int rc = sw_group_meet(w->group, w->rank->rank);
     end_wait(w);
     return rc;
 }
@@ -73,7 +73,7 @@ int sw_worker_wait_in_group(struct sw_worker *w, const char *what, bool (*over)(
                             const void *state)
 {
     begin_wait(w, what);
-    int rc = sw_group_wait(w->group, w->place, over, state);
+    int rc = sw_group_wait(w->group, w->rank->rank, over, state);
     end_wait(w);
     return rc;
 }
@@ -81,7 +81,8 @@ int sw_worker_wait_in_group(struct sw_worker *w, const char *what, bool (*over)(
 int sw_worker_meet_active(struct sw_worker *w, const char *what)
 {
     /* While others rest, those who do not are one group. */
-    return w->step <= w->job->alone_steps ? sw_worker_meet_group(w, what) : sw_worker_meet(w, what);
+    return w->step <= w->topology->warmup_steps ? sw_worker_meet_group(w, what)
+                                                : sw_worker_meet(w, what);
 }
 
 int sw_worker_rest(struct sw_worker *w)
@@ -99,12 +100,12 @@ int sw_worker_rest(struct sw_worker *w)
 
 int sw_worker_keep_pace(struct sw_worker *w, int64_t most)
 {
-    if (sw_group_keeps_pace(&w->job->all, w->index, w->step, most))
+    if (sw_group_keeps_pace(&w->job->all, w->rank->global_rank, w->step, most))
         return SW_OK;
     sw_worker_lap(w, &w->ledger.idle_ms, NULL);
     sw_slot_wait_on(w->slot, (struct sw_wait){.kind = SW_WAIT_GROUP}, "the slowest group",
                     w->lap_ns);
-    int rc = sw_group_keep_pace(&w->job->all, w->index, w->step, most);
+    int rc = sw_group_keep_pace(&w->job->all, w->rank->global_rank, w->step, most);
     sw_worker_lap(w, &w->ledger.wait_ms, NULL);
     sw_slot_wait(w->slot, NULL, w->lap_ns);
     return rc;

@@ -38,7 +38,7 @@ int sw_job_tune_prepare(struct sw_job *job, struct sw_err *err)
     if (rc == SW_OK && job->conf->tune)
         rc = read_cache(job, err);
     job->device->tune = job->tune;
-    for (int i = 0; i < job->placement->worker_count; i++)
+    for (int i = 0; i < job->topology->workers; i++)
         job->workers[i].device->tune = job->tune;
     return rc;
 }

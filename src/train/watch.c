@@ -50,11 +50,11 @@ static int blocker(void *user, const struct sw_slot_state *slots, int unit)
 /* Whose thread a unit runs on, now. Readers of all workers have one name. */
 static void find_owner(struct sw_watch *w, int u)
 {
-    const int workers = w->job->placement->worker_count;
+    const int workers = w->job->topology->workers;
     struct sw_thread_owner *o = &w->owners[u];
     int runner = u < workers ? u : -1;
     *o = (struct sw_thread_owner){.id = w->slots[u].thread};
-    if (u >= workers && u < workers + w->job->placement->server_count) {
+    if (u >= workers && u < workers + w->job->topology->servers) {
         const struct sw_server *s = &w->job->servers[u - workers];
         runner = __atomic_load_n(&s->runner, __ATOMIC_RELAXED) - 1;
         o->name = s->unit;
@@ -155,11 +155,11 @@ static const char *advice(const struct sw_thread_state *t)
     return "If it does not go on, press Ctrl-C twice to end the run";
 }
 
-/* "; worker0.2 waits for its device, too (sim:2)": a device may wait for another one, which cannot be
- * seen from here, so each that is silent may be the cause. */
+/* "; worker0.2 waits for its device, too (sim:2)": a device may wait for another one, which cannot
+ * be seen from here, so each that is silent may be the cause. */
 static void describe_devices(const struct sw_watch *w, int culprit, char *out, size_t bytes)
 {
-    for (int u = 0; u < w->job->placement->worker_count; u++) {
+    for (int u = 0; u < w->job->topology->workers; u++) {
         size_t n = strlen(out);
         if (u != culprit && w->slots[u].wait.kind == SW_WAIT_DEVICE)
             snprintf(out + n, bytes - n, "; %s waits for its device, too (%s)", w->slots[u].name,
@@ -284,7 +284,7 @@ static int make_dog(struct sw_watch *w, struct sw_err *err)
     const struct sw_cluster_conf *c = sw_recipe_find(w->job->recipe, "cluster", NULL)->common;
     const size_t units = (size_t)w->units;
     struct sw_watchdog_args args = {.units = w->units + 1,
-                                    .workers = w->job->placement->worker_count,
+                                    .workers = w->job->topology->workers,
                                     .others = 1,
                                     .stall_ns = (int64_t)(c->stall_s * 1e9),
                                     .on_stall = (enum sw_on_stall)c->on_stall,

@@ -71,8 +71,8 @@ int sw_worker_look_ahead(struct sw_worker *w, int64_t t, struct sw_err *err)
 static int keep_pace(struct sw_worker *w, struct sw_err *err)
 {
     const struct sw_job *job = w->job;
-    int64_t most = job->terms.staleness >= 0 ? job->terms.staleness : SW_GROUP_APART;
-    int rc = job->apart ? sw_worker_keep_pace(w, most) : SW_OK;
+    int64_t most = job->topology->staleness >= 0 ? job->topology->staleness : SW_GROUP_APART;
+    int rc = job->topology->is_async ? sw_worker_keep_pace(w, most) : SW_OK;
     return rc == SW_OK ? rc : sw_err_set(err, rc, "the job is ending");
 }
 
@@ -112,7 +112,7 @@ static int evaluate(struct sw_worker *w, struct sw_decision *d, struct sw_err *e
         d->stop = d->checkpoint = true;
         return rc;
     }
-    if (rc == SW_OK && w->index == 0) {
+    if (rc == SW_OK && w->rank->global_rank == 0) {
         sw_record_evaluation(w);
         w->job->keeper.evaluated = w->step;
     }
@@ -158,7 +158,7 @@ static struct sw_decision decide(void *user, int64_t t)
     d.checkpoint =
         d.last || d.stop || (asked & SW_JOB_CHECKPOINT_NOW) || due(c->checkpoint_every, own);
     d.pause = (asked & SW_JOB_PAUSE) && !d.stop && !d.last;
-    d.join = job->alone_steps > 0 && t == job->alone_steps;
+    d.join = job->topology->warmup_steps > 0 && t == job->topology->warmup_steps;
     d.rollback = sw_mishap_wants_rollback(job);
     return d;
 }
@@ -176,7 +176,7 @@ static int pause_here(struct sw_worker *w, struct sw_decision *d, struct sw_err 
 {
     bool over = false, save = false;
     int rc = meet(w, "the others' pause", err);
-    if (rc == SW_OK && w->index == 0)
+    if (rc == SW_OK && w->rank->global_rank == 0)
         sw_job_say(w->job, SW_LOG_INFO, w->unit, "paused by request after step %lld",
                    (long long)w->step);
     while (rc == SW_OK && !over) {
@@ -185,11 +185,11 @@ static int pause_here(struct sw_worker *w, struct sw_decision *d, struct sw_err 
         if (rc == SW_OK && save)
             rc = checkpoint(w, false, err);
     }
-    if (rc == SW_OK && w->index == 0)
+    if (rc == SW_OK && w->rank->global_rank == 0)
         sw_job_say(w->job, SW_LOG_INFO, w->unit, "the pause after step %lld is over",
                    (long long)w->step);
     bool saved = __atomic_load_n(&w->job->saved_step, __ATOMIC_RELAXED) == w->step;
-    if (rc == SW_OK && d->stop && w->index == 0 && !saved)
+    if (rc == SW_OK && d->stop && w->rank->global_rank == 0 && !saved)
         rc = checkpoint(w, true, err);
     return rc;
 }
@@ -197,10 +197,10 @@ static int pause_here(struct sw_worker *w, struct sw_decision *d, struct sw_err 
 /* All groups read what the table has now. By all workers, when nothing is to be applied. */
 static int read_anew(struct sw_worker *w, struct sw_err *err)
 {
-    if (!w->job->apart)
+    if (!w->topology->is_async)
         return SW_OK;
-    if (w->place == 0)
-        sw_table_refresh(w->table, sw_table_party(w->table, w->seat));
+    if (w->rank->rank == 0)
+        sw_table_refresh(w->table, sw_table_party(w->table, w->rank->table_rank));
     return meet(w, "the values of all groups", err);
 }
 
@@ -221,9 +221,9 @@ static int merge(struct sw_worker *w, struct sw_err *err)
     }
     if (rc == SW_OK)
         rc = meet(w, "deltas of other server groups", err);
-    if (rc == SW_OK && w->index == 0) {
+    if (rc == SW_OK && w->rank->global_rank == 0) {
         sw_sync_settle(job->sync, (uint64_t)w->step);
-        if (w->step == job->alone_steps)
+        if (w->step == job->topology->warmup_steps)
             sw_job_join(job);
     }
     if (rc == SW_OK)
@@ -240,7 +240,7 @@ static int bring_home(struct sw_worker *w, struct sw_err *err)
     if (rc == SW_OK)
         rc = meet(w, "the other devices", err);
     if (rc == SW_OK)
-        rc = sw_replica_bring_home(w->replica, (uint64_t)w->step, w->index == 0, err);
+        rc = sw_replica_bring_home(w->replica, (uint64_t)w->step, w->rank->global_rank == 0, err);
     return rc == SW_OK ? meet(w, "the parameters of all devices", err) : rc;
 }
 
@@ -249,7 +249,7 @@ static int bring_home(struct sw_worker *w, struct sw_err *err)
 static int come_together(struct sw_worker *w, struct sw_err *err)
 {
     int rc = SW_OK;
-    if (w->job->apart) {
+    if (w->topology->is_async) {
         rc = sw_bp_see_all(w, (uint64_t)w->step, err);
         if (rc == SW_OK)
             rc = meet(w, "the other groups", err);
@@ -263,7 +263,7 @@ static int come_together(struct sw_worker *w, struct sw_err *err)
     if (rc == SW_OK)
         rc = sw_bp_collect_all(w, SW_SPLIT_TRAIN, (uint64_t)w->step, err);
     /* Others may still read features where they lie, in memory that an evaluation uses, too. */
-    if (rc == SW_OK && w->job->exchange[SW_SPLIT_TRAIN][w->group_index])
+    if (rc == SW_OK && w->job->exchange[SW_SPLIT_TRAIN][w->rank->group])
         rc = meet(w, "the readers of its features", err);
     if (rc == SW_OK && w->replica && sw_replica_updates(w->replica))
         rc = bring_home(w, err);
@@ -276,14 +276,14 @@ static int come_together(struct sw_worker *w, struct sw_err *err)
  * worker that runs a server may not leave before its last message. */
 static int between_steps(struct sw_worker *w, struct sw_err *err)
 {
-    bool reached = false, rested = sw_job_rests(w->job, w->group_index, w->step);
+    bool reached = false, rested = sw_topology_rests(w->topology, w->rank->group, w->step);
     int rc = rested ? SW_OK : sw_stop_gather(w, err);
     if (rc != SW_OK)
         return rc;
     struct sw_decision d = sw_group_decide(&w->job->all, w->step, decide, w->job);
     if (!d.evaluate && !d.checkpoint && !d.pause && !d.join && !d.rollback)
         return SW_OK;
-    if (w->step <= w->job->alone_steps)
+    if (w->step <= w->topology->warmup_steps)
         sw_group_call(&w->job->all, w->step);
     rc = come_together(w, err);
     if (rc == SW_OK && (d.last || d.stop) && !d.evaluate)
@@ -297,15 +297,15 @@ static int between_steps(struct sw_worker *w, struct sw_err *err)
     if (rc == SW_OK && d.evaluate && !d.last && !d.stop)
         rc = sw_rebalance(w, err);
     d.checkpoint = d.checkpoint || reached;
-    if (w->index == 0 && d.last)
+    if (w->rank->global_rank == 0 && d.last)
         sw_stage_note_end(w->job, w->step);
-    bool best = w->index == 0 && w->job->conf->checkpoint_best && d.evaluate &&
+    bool best = w->rank->global_rank == 0 && w->job->conf->checkpoint_best && d.evaluate &&
                 sw_keep_beats(w->job, w->step);
-    if (rc == SW_OK && w->index == 0 && (d.checkpoint || best))
+    if (rc == SW_OK && w->rank->global_rank == 0 && (d.checkpoint || best))
         rc = checkpoint(w, d.last || d.stop, err);
     if (rc == SW_OK && d.pause && !d.last)
         rc = pause_here(w, &d, err);
-    if (rc == SW_OK && w->job->apart)
+    if (rc == SW_OK && w->topology->is_async)
         rc = meet(w, "the first worker's checkpoint", err); /* it reads what others would update */
     w->over = d.last;
     w->stopped = d.stop && !d.last;
@@ -328,7 +328,7 @@ static int train(struct sw_worker *w, struct sw_err *err)
     while (rc == SW_OK && !w->over && !w->stopped) {
         if (sw_fault_is_set(&job->fault))
             return sw_err_set(err, SW_ERR_CANCELLED, "the job is ending");
-        bool rests = sw_job_rests(job, w->group_index, w->step + 1);
+        bool rests = sw_topology_rests(job->topology, w->rank->group, w->step + 1);
         rc = rests ? rest(w, err) : train_step(w, err);
         if (rc == SW_OK && !rests)
             rc = sw_mishap_after_step(w, err);
@@ -345,7 +345,7 @@ static int first_values(struct sw_worker *w, struct sw_err *err)
 {
     struct sw_job *job = w->job;
     int rc;
-    for (int i = 0; i < job->shape.server_groups; i++)
+    for (int i = 0; i < job->topology->server_groups; i++)
         sw_job_put_step(job, i, job->stage.begins ? job->first_step : 0, 0, 0);
     if (job->resume_checkpoint && !job->stage.begins)
         return sw_checkpoint_load(w, job->resume_checkpoint, err);
@@ -373,7 +373,7 @@ static int prepare(struct sw_worker *w, struct sw_err *err)
     if (rc != SW_OK)
         return rc;
     w->step = w->first_step = w->norms_step = job->first_step;
-    if (w->index == 0) {
+    if (w->rank->global_rank == 0) {
         sw_layer_clock_say(w);
         sw_slot_phase(w->slot, SW_PHASE_START, w->step, -1, NULL, sw_os()->monotonic_ns());
         rc = first_values(w, err);

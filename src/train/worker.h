@@ -1,8 +1,8 @@
-/* Workers and servers at work: how a worker gets its part of the batch (leaves.c, rebalance.c),
- * nets, memory (worker_setup.c), data (worker_data.c) and history (worker_links.c), how it makes a
- * step (worker.c, bp.c, cd.c, decision.c, sums.c, ledger.c) and an evaluation (evaluate.c), what
- * happens when a number is not finite (mishap.c) or good enough (stop_at.c), and the servers' loop
- * (server.c).
+/* Workers and servers at work: how a worker gets its part of the batch (microbatches.c,
+ * rebalance.c), nets, memory (worker_setup.c), data (worker_data.c) and history (worker_links.c),
+ * how it makes a step (worker.c, bp.c, cd.c, decision.c, sums.c, ledger.c) and an evaluation
+ * (evaluate.c), what happens when a number is not finite (mishap.c) or good enough (stop_at.c), and
+ * the servers' loop (server.c).
  *
  * Called by the worker's own thread but for what says otherwise. */
 #ifndef SW_TRAIN_WORKER_H
@@ -64,30 +64,21 @@ int sw_job_settle_servers(struct sw_job *job, struct sw_err *err) SW_MUST_CHECK;
 /* The servers of a table; as many as shape.servers_per_group. */
 const struct sw_server *sw_job_servers(const struct sw_job *job, const struct sw_table *table);
 
-/* leaves.c */
-/* The smaller of a training and an evaluation batch. */
-int64_t sw_leaves_most(const struct sw_job *job);
-/* Parts of a batch that so many workers share. */
-int sw_leaves_of(const struct sw_job *job, int workers);
+/* microbatches.c */
 /* Does the recipe ask for layers that are split otherwise than by rows? */
 bool sw_job_splits_layers(const struct sw_job *job);
 /* What goes together with repeat_exact. Errors: SW_ERR_INVALID with messages in the recipe. */
-int sw_leaves_check(struct sw_job *job, const struct sw_section *cluster,
-                    struct sw_err *err) SW_MUST_CHECK;
-/* Cuts the batches into parts, as the checkpoint to go on from had them where that says so. */
-int sw_leaves_cut(struct sw_job *job, struct sw_err *err) SW_MUST_CHECK;
-/* Cuts them anew by these rows of a training batch, [leaves]; evaluation batches alike. */
-void sw_leaves_recut(struct sw_job *job, const int64_t *rows);
-/* The worker's parts of the batches. */
-int sw_leaves_take(struct sw_worker *w, struct sw_err *err) SW_MUST_CHECK;
+int sw_microbatches_check(struct sw_job *job, const struct sw_section *cluster,
+                          struct sw_err *err) SW_MUST_CHECK;
+/* Cuts the batches into microbatches, as the checkpoint to go on from had them where that says so.
+ */
+int sw_microbatches_split(struct sw_job *job, struct sw_err *err) SW_MUST_CHECK;
 /* The rows of each, as in "48 16". */
-void sw_leaves_write(const struct sw_job *job, struct sw_buf *out);
+void sw_microbatches_write(const struct sw_job *job, struct sw_buf *out);
 
 /* rebalance.c */
 /* After a step in which computing took so long. */
 void sw_pace_note(struct sw_pace *p, double ms);
-/* As many rows as shares say, one at least each; ties to the first. */
-void sw_rebalance_share(int64_t total, int count, const double *shares, int64_t *out);
 /* Rows by speed: ms[i] is what rows[i] took. out: `total` rows over `count` workers, one at least
  * for each. Does it make enough of a difference? */
 bool sw_rebalance_split(int64_t total, int count, const int64_t *rows, const double *ms,

@@ -22,7 +22,7 @@ int64_t sw_worker_eval_batches(const struct sw_worker *w)
 {
     const struct sw_job *job = w->job;
     int64_t all = sw_source_batches(job->source[SW_SPLIT_EVAL], job->conf->eval_batch);
-    return (all + job->group_count - 1 - w->group_index) / job->group_count;
+    return (all + job->topology->worker_groups - 1 - w->rank->group) / job->topology->worker_groups;
 }
 
 void sw_worker_prefetch_args(const struct sw_worker *w, int split, struct sw_prefetch_args *args)
@@ -32,21 +32,22 @@ void sw_worker_prefetch_args(const struct sw_worker *w, int split, struct sw_pre
     bool training = split == SW_SPLIT_TRAIN;
     int64_t rows = training ? job->conf->batch : job->conf->eval_batch;
     int64_t first = job->first_step, lead = 0;
-    bool dealt = !training || job->apart; /* else all groups share every batch */
-    if (training && first < job->alone_steps) {
-        lead = w->group_index == 0 ? job->alone_steps - first : 0;
-        first = w->group_index == 0 ? first : job->alone_steps;
+    bool dealt = !training || job->topology->is_async; /* else all groups share every batch */
+    if (training && first < job->topology->warmup_steps) {
+        lead = w->rank->group == 0 ? job->topology->warmup_steps - first : 0;
+        first = w->rank->group == 0 ? first : job->topology->warmup_steps;
     }
     *args = (struct sw_prefetch_args){
         .source = source,
         .batch_rows = rows,
-        .first_row = w->first_row[split],
-        .row_count = w->rows[split],
-        .part_rows = w->part_rows[split],
-        .parts = w->leaves,
+        .first_row = sw_worker_first_row(w, split),
+        .row_count = sw_worker_rows(w, split),
+        .part_rows = sw_row_split_microbatches(w->rows, w->rank, split),
+        .parts = w->rank->microbatches,
         /* Groups take turns in one order: the n-th batch of group g is n * groups + g of all. */
-        .first_batch = (training ? sw_job_batches(job, first) : 0) + (dealt ? w->group_index : 0),
-        .batch_stride = dealt ? job->group_count : 1,
+        .first_batch = (training ? sw_topology_batches(job->topology, first) : 0) +
+                       (dealt ? w->rank->group : 0),
+        .batch_stride = dealt ? job->topology->worker_groups : 1,
         .lead = lead,
         .batch_limit = training ? -1 : sw_worker_eval_batches(w),
         /* And the one in use; on its way to a device there is another one. */

@@ -17,7 +17,7 @@ static int name_series(struct sw_history *h, const char *split, struct sw_series
 static int open_param_links(struct sw_worker *w, struct sw_err *err)
 {
     struct sw_job *job = w->job;
-    int servers = job->shape.servers_per_group, rc = SW_OK;
+    int servers = job->topology->servers_per_group, rc = SW_OK;
     const struct sw_server *own = sw_job_servers(job, w->table);
     bool moves = !w->device->host_memory;
     w->links = sw_calloc((size_t)servers, sizeof *w->links);
@@ -26,7 +26,7 @@ static int open_param_links(struct sw_worker *w, struct sw_err *err)
         return sw_err_nomem(err, "a worker", (size_t)servers * sizeof *w->links);
     for (int s = 0; s < servers && rc == SW_OK; s++) {
         const char *server = own[s].unit;
-        if (sw_table_link_bytes(w->table, w->seat, s) == 0)
+        if (sw_table_link_bytes(w->table, w->rank->table_rank, s) == 0)
             continue;
         rc = sw_history_link(job->history, w->unit, server, moves ? "d2h" : "shared", &w->links[s],
                              err);
@@ -41,14 +41,14 @@ static int open_worker_links(struct sw_worker *w, bool any, const char *kind, in
                              struct sw_err *err)
 {
     struct sw_job *job = w->job;
-    int workers = job->placement->worker_count, rc = SW_OK;
+    int workers = job->topology->workers, rc = SW_OK;
     if (!any)
         return SW_OK;
     *out = sw_calloc((size_t)workers, sizeof **out);
     if (!*out)
         return sw_err_nomem(err, "a worker", (size_t)workers * sizeof **out);
     for (int i = 0; i < workers && rc == SW_OK; i++)
-        if (i != w->index)
+        if (i != w->rank->global_rank)
             rc =
                 sw_history_link(job->history, w->unit, job->workers[i].unit, kind, &(*out)[i], err);
     return rc;
@@ -58,9 +58,9 @@ static int open_worker_links(struct sw_worker *w, bool any, const char *kind, in
 static int open_sync_links(struct sw_worker *w, struct sw_err *err)
 {
     struct sw_job *job = w->job;
-    int count = job->placement->server_count, rc = SW_OK;
+    int count = job->topology->servers, rc = SW_OK;
     const struct sw_server *own = sw_job_servers(job, w->table);
-    if (!job->sync || w->seat != 0)
+    if (!job->sync || w->rank->table_rank != 0)
         return SW_OK;
     w->sync_links = sw_calloc((size_t)count, sizeof *w->sync_links);
     w->sync_told = sw_calloc((size_t)count, sizeof *w->sync_told);
@@ -68,23 +68,23 @@ static int open_sync_links(struct sw_worker *w, struct sw_err *err)
         return sw_err_nomem(err, "a worker", (size_t)count * sizeof *w->sync_told);
     for (int i = 0; i < count && rc == SW_OK; i++)
         if (job->servers[i].table != w->table)
-            rc = sw_history_link(job->history, own[job->servers[i].seat].unit, job->servers[i].unit,
-                                 "sync", &w->sync_links[i], err);
+            rc = sw_history_link(job->history, own[job->servers[i].place->server_rank].unit,
+                                 job->servers[i].unit, "sync", &w->sync_links[i], err);
     return rc;
 }
 
 static int open_feature_links(struct sw_worker *w, struct sw_err *err)
 {
     struct sw_job *job = w->job;
-    int workers = job->group_size, rc = SW_OK;
-    const struct sw_worker *group = &job->workers[w->group_index * job->group_size];
+    int workers = job->topology->group_size, rc = SW_OK;
+    const struct sw_worker *group = &job->workers[w->rank->group * job->topology->group_size];
     w->feature_links = sw_calloc((size_t)workers, sizeof *w->feature_links);
     w->feature_told = sw_calloc((size_t)workers, sizeof *w->feature_told);
     if (!w->feature_links || !w->feature_told)
         return sw_err_nomem(err, "a worker", (size_t)workers * sizeof *w->feature_links);
     for (int i = 0; i < workers && rc == SW_OK; i++) {
         w->feature_links[i] = -1;
-        if (sw_net_moved_bytes(w->train, w->place, i) > 0)
+        if (sw_net_moved_bytes(w->train, w->rank->rank, i) > 0)
             rc = sw_history_link(job->history, w->unit, group[i].unit, "feature",
                                  &w->feature_links[i], err);
     }

@@ -11,7 +11,7 @@
 
 const struct sw_placement_row *sw_worker_seat(const struct sw_worker *w)
 {
-    return sw_placement_worker(w->job->placement, &w->job->shape, 0, w->index);
+    return sw_placement_worker(w->job->placement, w->rank->global_rank);
 }
 
 int sw_worker_fields(const struct sw_source *source, int64_t rows, struct sw_net_field *out)
@@ -50,38 +50,38 @@ static int make_parts(struct sw_worker *w, int split, const struct sw_net *shari
     struct sw_net_field fields[SW_MAX_FIELDS];
     bool training = split == SW_SPLIT_TRAIN;
     int64_t from, group_rows;
-    sw_job_group_rows(job, w->group_index, split, &from, &group_rows);
-    struct sw_net_args net = {.recipe = job->recipe,
-                              .stream = w->stream,
-                              .seed = (uint64_t)job->conf->seed,
-                              .algorithm = (enum sw_algorithm)job->conf->algorithm,
-                              .training = training,
-                              .batch_rows = training ? job->conf->batch : job->conf->eval_batch,
-                              .group_rows = group_rows,
-                              .workers = job->conf->repeat_exact ? 1
-                                         : job->one_worker       ? 0 /* locations are of others */
-                                                                 : job->group_size,
-                              .worker = job->conf->repeat_exact ? 0 : w->place,
-                              .partition = (enum sw_partition)job->conf->partition,
-                              .freeze = &job->conf->freeze,
-                              .fields = fields,
-                              .field_count =
-                                  sw_worker_fields(job->source[split], w->rows[split], fields),
-                              .source = job->data[split]->name,
-                              .streams = streams_of(job),
-                              .threads = sw_worker_seat(w)->threads,
-                              .sharing = sharing};
+    sw_topology_group_rows(job->topology, w->rank->group, split, &from, &group_rows);
+    struct sw_net_args net = {
+        .recipe = job->recipe,
+        .stream = w->stream,
+        .seed = (uint64_t)job->conf->seed,
+        .algorithm = (enum sw_algorithm)job->conf->algorithm,
+        .training = training,
+        .batch_rows = training ? job->conf->batch : job->conf->eval_batch,
+        .group_rows = group_rows,
+        .workers = job->conf->repeat_exact ? 1
+                   : job->one_worker       ? 0 /* locations are of others */
+                                           : job->topology->group_size,
+        .worker = job->conf->repeat_exact ? 0 : w->rank->rank,
+        .partition = (enum sw_partition)job->conf->partition,
+        .freeze = &job->conf->freeze,
+        .fields = fields,
+        .field_count = sw_worker_fields(job->source[split], sw_worker_rows(w, split), fields),
+        .source = job->data[split]->name,
+        .streams = streams_of(job),
+        .threads = sw_worker_seat(w)->threads,
+        .sharing = sharing};
     if (training)
         sw_comm_args(job, &net.comm);
     const struct sw_parts_args args = {.net = &net,
-                                       .rows = w->part_rows[split],
-                                       .leaves = job->leaves,
-                                       .first = w->first_leaf,
-                                       .count = w->leaves,
+                                       .rows = sw_row_split_microbatches(w->rows, w->rank, split),
+                                       .leaves = job->topology->microbatches,
+                                       .first = w->rank->first_microbatch,
+                                       .count = w->rank->microbatches,
                                        .alone = job->conf->repeat_exact,
                                        .threads = sw_worker_seat(w)->threads};
     int rc = sw_parts_new(&args, out, err);
-    if (rc == SW_OK && (job->leaves > 1 || job->hybrid))
+    if (rc == SW_OK && (job->topology->microbatches > 1 || job->topology->splits_layers))
         sw_parts_set_sum(*out, training ? sw_worker_sum : sw_worker_sum_in_group, w);
     if (rc == SW_OK)
         sw_parts_set_beat(*out, sign_of_life, w);
@@ -108,14 +108,15 @@ static int build_nets(struct sw_worker *w, int split, struct sw_err *err)
 {
     struct sw_job *job = w->job;
     struct sw_parts *parts = NULL;
-    const struct sw_net *first = w->index > 0 ? job->workers[0].train : NULL;
+    const struct sw_net *first = w->rank->global_rank > 0 ? job->workers[0].train : NULL;
     int rc = make_parts(w, split, split == SW_SPLIT_TRAIN ? first : w->train, &parts, err);
     if (rc != SW_OK)
         return rc;
     use_parts(w, split, parts);
     w->arena_bytes = arena_need(w);
     sw_series_fini(&w->series[split]); /* of another split's net */
-    return sw_series_init(&w->series[split], job->recipe, sw_parts_net(parts, 0), w->leaves, err);
+    return sw_series_init(&w->series[split], job->recipe, sw_parts_net(parts, 0),
+                          w->rank->microbatches, err);
 }
 
 /* Threads of a device of its own are made by this one, and run where the worker does. What is
@@ -136,9 +137,7 @@ int sw_worker_build(struct sw_worker *w, struct sw_err *err)
     const struct sw_placement_row *row = sw_worker_seat(w);
     snprintf(w->unit, sizeof w->unit, "%s", row->unit);
     void *kept = bind_for_device(w);
-    int rc = sw_leaves_take(w, err);
-    if (rc == SW_OK)
-        rc = sw_stream_new(w->device, row->threads, &w->stream, err);
+    int rc = sw_stream_new(w->device, row->threads, &w->stream, err);
     sw_bind_restore(w->job->machine, kept);
     if (rc == SW_OK) {
         sw_stream_name(w->stream, "compute");
@@ -164,7 +163,7 @@ static void find_terms(const struct sw_worker *w, int index, float *terms[SW_TRE
 {
     for (int k = 0; k < sw_parts_terms(w->parts[SW_SPLIT_TRAIN]); k++)
         terms[k] = w->replica ? sw_replica_gradient(w->replica, index, k)
-                              : sw_table_term(w->table, w->seat, index, k).gradient;
+                              : sw_table_term(w->table, w->rank->table_rank, index, k).gradient;
 }
 
 static void bind_params(struct sw_worker *w, int split)
@@ -173,7 +172,7 @@ static void bind_params(struct sw_worker *w, int split)
     for (int p = 0; p < sw_net_param_count(sw_parts_net(w->parts[split], 0)); p++) {
         int index = w->param_of[split][p];
         const float *value = w->replica ? sw_replica_value(w->replica, index)
-                                        : sw_table_value(w->table, w->seat, index);
+                                        : sw_table_value(w->table, w->rank->table_rank, index);
         find_terms(w, index, terms);
         bool gives = split == SW_SPLIT_TRAIN && terms[0];
         sw_parts_bind_param(w->parts[split], p, value, gives ? terms : NULL);
@@ -186,7 +185,7 @@ static bool exchanges(const struct sw_worker *w)
     bool parts = false;
     for (int p = 0; p < sw_table_count(w->table) && !parts; p++)
         parts = sw_table_param(w->table, p)->owner >= 0;
-    return w->job->conf->on_nan != SW_ON_NAN_STOP || (parts && w->job->placement->worker_count > 1);
+    return w->job->conf->on_nan != SW_ON_NAN_STOP || (parts && w->job->topology->workers > 1);
 }
 
 static int make_replica(struct sw_worker *w, struct sw_err *err)
@@ -196,12 +195,12 @@ static int make_replica(struct sw_worker *w, struct sw_err *err)
                                    .stream = w->stream,
                                    .fault = &w->job->fault,
                                    .mode = w->job->copy,
-                                   .worker = w->seat,
+                                   .worker = w->rank->table_rank,
                                    .unit = w->unit,
                                    .params = w->param_of[SW_SPLIT_TRAIN],
                                    .count = sw_net_param_count(w->train),
                                    .reduction = &w->job->reduction,
-                                   .rank = w->index,
+                                   .rank = w->rank->global_rank,
                                    .factors = w->job->comm.factors,
                                    .most_rows = sw_comm_most_rows(w),
                                    .exchanges = exchanges(w)};
@@ -333,7 +332,7 @@ int sw_worker_rebuild(struct sw_worker *w, struct sw_err *err)
 {
     const struct sw_job *job = w->job;
     struct sw_prefetch_args args;
-    int64_t first[SW_SPLITS] = {[SW_SPLIT_TRAIN] = sw_job_batches(job, w->step)};
+    int64_t first[SW_SPLITS] = {[SW_SPLIT_TRAIN] = sw_topology_batches(job->topology, w->step)};
     sw_segments_free(w->segments); /* while what they name is there */
     w->segments = NULL;
     sw_input_free(w->input); /* and before batches are others */
@@ -400,7 +399,6 @@ void sw_worker_fini(struct sw_worker *w)
     for (int s = 0; s < SW_SPLITS; s++) {
         sw_prefetch_free(w->prefetch[s]);
         sw_free(w->param_of[s]);
-        sw_free(w->part_rows[s]);
         sw_series_fini(&w->series[s]);
     }
     sw_free(w->served);
