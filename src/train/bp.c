@@ -7,27 +7,6 @@
 #include "train/states.h"
 #include "train/worker.h"
 #include <math.h>
-#include <stdio.h>
-
-enum { WAIT_MS = 1000, SERVE_MS = 1 };
-
-/* Says in the live snapshot what is waited for. */
-static void say_waiting(struct sw_worker *w, int param, uint64_t version)
-{
-    char what[SW_SNAPSHOT_TEXT];
-    struct sw_wait wait = {SW_WAIT_VERSION, param, (int64_t)version};
-    snprintf(what, sizeof what, "version %llu of %s", (unsigned long long)version,
-             sw_table_param(w->table, param)->name);
-    sw_slot_wait_on(w->slot, wait, what, w->lap_ns);
-}
-
-/* The table has the version; a device of its own needs a copy. */
-static int have(struct sw_worker *w, int param, uint64_t version, struct sw_err *err)
-{
-    if (sw_table_param(w->table, param)->frozen)
-        version = 0; /* no other comes */
-    return w->replica ? sw_replica_need(w->replica, param, version, err) : SW_OK;
-}
 
 /* The gradient of step `version` is complete, or will be when what is queued is done. */
 static int give(struct sw_worker *w, int param, uint64_t version, struct sw_err *err)
@@ -35,95 +14,6 @@ static int give(struct sw_worker *w, int param, uint64_t version, struct sw_err 
     if (w->replica)
         return sw_replica_give(w->replica, param, version, err);
     return sw_table_update(w->table, w->rank->table_rank, param, version, err);
-}
-
-/* Waits until the parameter is at `version` for the party. A worker that runs servers itself serves
- * meanwhile: what it waits for may depend on them. */
-static int see(struct sw_worker *w, int party, int param, uint64_t version, struct sw_err *err)
-{
-    struct sw_table *t = w->table;
-    int rc = SW_OK;
-    if (sw_table_ready(t, party, param, version))
-        return SW_OK;
-    sw_worker_lap(w, &w->ledger.idle_ms, NULL);
-    say_waiting(w, param, version);
-    while (rc == SW_OK && !sw_table_ready(t, party, param, version)) {
-        rc = sw_server_poll(w, err);
-        sw_worker_lap(w, &w->ledger.update_ms, NULL);
-        if (rc != SW_OK || sw_table_ready(t, party, param, version))
-            break;
-        rc = sw_table_wait(t, party, param, version, w->served, w->served_count, WAIT_MS);
-        sw_worker_lap(w, &w->ledger.comm_exposed_ms, NULL);
-        if (rc == SW_ERR_CANCELLED)
-            return sw_err_set(err, rc, "the job is ending");
-        /* Mail, or the time is over: look again. What is waited for may be lost on its way. */
-        rc = w->replica ? sw_replica_check(w->replica, err) : SW_OK;
-    }
-    sw_slot_wait(w->slot, NULL, w->lap_ns);
-    return rc;
-}
-
-/* Where devices add up gradients, or make them: waits until all workers have queued theirs of step
- * `version`. One of them may be waiting for a server that this worker runs, whose mail does not end
- * the wait for the others: so it looks after that in between. */
-static int see_sum(struct sw_worker *w, int param, uint64_t version, struct sw_err *err)
-{
-    int rc = sw_replica_wait_sum(w->replica, param, version, 0);
-    if (rc != SW_ERR_BUSY)
-        return rc == SW_OK ? rc : sw_err_set(err, rc, "the job is ending");
-    sw_worker_lap(w, &w->ledger.idle_ms, NULL);
-    sw_slot_wait_on(w->slot, (struct sw_wait){.kind = SW_WAIT_GROUP},
-                    "the gradients of the other workers", w->lap_ns);
-    while (rc == SW_ERR_BUSY) {
-        rc = sw_server_poll(w, err);
-        sw_worker_lap(w, &w->ledger.update_ms, NULL);
-        if (rc != SW_OK)
-            break;
-        rc = sw_replica_wait_sum(w->replica, param, version,
-                                 w->served_count > 0 ? SERVE_MS : WAIT_MS);
-        sw_worker_lap(w, &w->ledger.comm_exposed_ms, NULL);
-        if (rc == SW_ERR_CANCELLED)
-            return sw_err_set(err, rc, "the job is ending");
-    }
-    sw_slot_wait(w->slot, NULL, w->lap_ns);
-    return rc;
-}
-
-static int collect(struct sw_worker *w, int param, uint64_t version, struct sw_err *err)
-{
-    int party = sw_table_party(w->table, w->rank->table_rank);
-    bool waits = !w->replica || sw_replica_waits(w->replica, param);
-    int rc = waits ? see(w, party, param, version, err) : see_sum(w, param, version, err);
-    return rc == SW_OK ? have(w, param, version, err) : rc;
-}
-
-static int see_every_param(struct sw_worker *w, int party, uint64_t version, struct sw_err *err)
-{
-    int rc = SW_OK;
-    for (int p = 0; p < sw_table_count(w->table) && rc == SW_OK; p++)
-        rc = see(w, party, p, version, err);
-    return rc;
-}
-
-int sw_bp_see_all(struct sw_worker *w, uint64_t version, struct sw_err *err)
-{
-    return see_every_param(w, SW_TABLE_ALL, version, err);
-}
-
-int sw_bp_see_own(struct sw_worker *w, uint64_t version, struct sw_err *err)
-{
-    if (w->replica && sw_replica_decides(w->replica))
-        return SW_OK; /* the device had made them when the step was over */
-    return see_every_param(w, sw_table_party(w->table, w->rank->table_rank), version, err);
-}
-
-int sw_bp_collect_all(struct sw_worker *w, int split, uint64_t version, struct sw_err *err)
-{
-    const struct sw_net *net = split == SW_SPLIT_TRAIN ? w->train : w->eval;
-    int rc = SW_OK;
-    for (int p = 0; p < sw_net_param_count(net) && rc == SW_OK; p++)
-        rc = collect(w, w->param_of[split][p], version, err);
-    return rc;
 }
 
 static void trace(const struct sw_worker *w, enum sw_trace_what what, int64_t t, int layer,
@@ -153,7 +43,7 @@ static int collect_params(struct sw_worker *w, int64_t t, int i, struct sw_err *
 {
     int first, count = sw_net_layer_params(w->train, i, &first), rc = SW_OK;
     for (int p = first; p < first + count && rc == SW_OK; p++) {
-        rc = collect(w, w->param_of[SW_SPLIT_TRAIN][p], (uint64_t)t - 1, err);
+        rc = sw_pull_param(w, w->param_of[SW_SPLIT_TRAIN][p], (uint64_t)t - 1, err);
         if (rc == SW_OK && w->topology->is_async)
             note_staleness(w, w->param_of[SW_SPLIT_TRAIN][p], (uint64_t)t - 1);
     }
@@ -199,7 +89,7 @@ static int give_and_wait(struct sw_worker *w, int param, uint64_t version, struc
         sw_worker_lap(w, &w->ledger.comm_exposed_ms, NULL);
     if (rc != SW_OK || sw_table_has_phases(w->table))
         return rc;
-    rc = collect(w, param, version, err);
+    rc = sw_pull_param(w, param, version, err);
     if (rc == SW_OK && w->replica)
         sw_worker_lap(w, &w->ledger.comm_exposed_ms, NULL);
     return rc;
@@ -251,27 +141,13 @@ static int backward_layer(struct sw_worker *w, int64_t t, int i, struct sw_err *
     return rc;
 }
 
-double sw_bp_loss(struct sw_worker *w)
-{
-    struct sw_series *s = &w->series[SW_SPLIT_TRAIN];
-    double loss = 0;
-    sw_series_clear(s);
-    for (int i = 0; i < s->parts; i++)
-        sw_results_add(sw_parts_net(w->parts[SW_SPLIT_TRAIN], i), s, i);
-    sw_results_sum_own(s);
-    for (int r = 0; r < sw_net_result_count(w->train); r++)
-        if (sw_net_result(w->train, r).loss)
-            loss += s->totals[sw_net_result(w->train, r).first].sum;
-    return loss;
-}
-
 /* Before anything on the host learns from the loss. Where that drops the update, the table is told;
  * a device that decides for itself has known it. */
 static int check_loss(struct sw_worker *w, int64_t t, struct sw_err *err)
 {
     int rc = sw_parts_fetch(w->parts[SW_SPLIT_TRAIN], err);
     if (rc == SW_OK)
-        rc = sw_worker_look_ahead(w, t, err);
+        rc = sw_input_look_ahead(w, t, err);
     if (rc == SW_OK)
         rc = sw_layer_clock_ask(w, err);
     if (rc == SW_OK)
@@ -280,7 +156,7 @@ static int check_loss(struct sw_worker *w, int64_t t, struct sw_err *err)
         rc = sw_replica_check_finite(w->replica, err);
     if (rc != SW_OK)
         return rc;
-    double loss = sw_bp_loss(w);
+    double loss = sw_results_step_loss(w);
     bool decided = w->replica && sw_replica_decides(w->replica);
     if (w->job->conf->on_nan != SW_ON_NAN_STOP && !decided)
         return sw_mishap_verdict(w, loss, err);
@@ -304,7 +180,7 @@ static int learn_scale(struct sw_worker *w, int64_t t, double *scale, struct sw_
     for (int p = 0; p < sw_table_count(w->table) && waits; p++) {
         if (sw_table_param(w->table, p)->frozen)
             continue;
-        rc = see(w, party, p, (uint64_t)t - 1, err);
+        rc = sw_pull_wait(w, party, p, (uint64_t)t - 1, err);
         break;
     }
     *scale = sw_table_loss_scale(w->table, party);

@@ -15,7 +15,7 @@
 bool sw_job_decides_about_all(const struct sw_job *job);
 /* job->copy, once the units are placed; and what becomes of it when sw_reduce_choose has said who
  * adds up. */
-void sw_job_choose_copy(struct sw_job *job, const struct sw_cluster_conf *c);
+void sw_job_choose_copy(struct sw_job *job, const struct sw_cluster_conf *c, enum sw_on on);
 void sw_job_settle_copy(struct sw_job *job);
 
 /* reduce.c */

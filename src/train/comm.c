@@ -32,7 +32,7 @@ static const char *why_not_factors(const struct sw_job *job)
 
 static const char *why_not_sfb(const struct sw_job *job)
 {
-    if (!sw_job_has_devices(job))
+    if (job->topology->devices == 0)
         return NULL;
     if (job->topology->is_async)
         return "groups that update on their own change values on the host, which no device can "
@@ -233,7 +233,7 @@ void sw_comm_describe(const struct sw_job *job, int i, struct sw_job_comm *out)
     struct sw_comm_terms t = {.workers = party_workers(job),
                               .inputs = (double)weight,
                               .outputs = 1,
-                              .devices = sw_job_has_devices(job),
+                              .devices = job->topology->devices > 0,
                               .reduces = sw_job_reduces(job)};
     if (way != SW_COMM_PS) {
         sw_net_layer_params(net, i, &first);
@@ -271,9 +271,9 @@ int sw_comm_add(const struct sw_worker *w, int i, int *number, struct sw_err *er
                                        .steps = steps,
                                        .inputs = l->inputs,
                                        .outputs = l->outputs,
-                                       .home = !sw_job_has_devices(job) ? SW_FACTORS_SHARED
-                                               : way == SW_COMM_ADAM    ? SW_FACTORS_BY_SERVER
-                                                                        : SW_FACTORS_ELSEWHERE};
+                                       .home = job->topology->devices == 0 ? SW_FACTORS_SHARED
+                                               : way == SW_COMM_ADAM       ? SW_FACTORS_BY_SERVER
+                                                                           : SW_FACTORS_ELSEWHERE};
     return sw_table_add_factors(w->table, &f, number, err);
 }
 

@@ -68,7 +68,7 @@ static struct sw_comm_terms terms_of(struct sw_job *job, const struct sw_net_com
                                   .rows = (double)(job->conf->batch * l->steps),
                                   .inputs = (double)l->inputs,
                                   .outputs = (double)l->outputs,
-                                  .devices = sw_job_has_devices(job),
+                                  .devices = job->topology->devices > 0,
                                   .reduces = sw_job_reduces(job),
                                   .peers = job->on_sim && job->sim.peer};
 }

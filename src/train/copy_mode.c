@@ -37,9 +37,9 @@ static const char *why_host(const struct sw_job *job)
                : NULL;
 }
 
-void sw_job_choose_copy(struct sw_job *job, const struct sw_cluster_conf *c)
+void sw_job_choose_copy(struct sw_job *job, const struct sw_cluster_conf *c, enum sw_on on)
 {
-    struct sw_copy_case all = {.device = sw_job_runs_on(job),
+    struct sw_copy_case all = {.device = on,
                                .mixed = job->mixed,
                                .apart = job->topology->is_async,
                                .workers = job->topology->workers,

@@ -6,7 +6,6 @@
 #include "base/str.h"
 #include "train/choices.h"
 #include "train/job_private.h"
-#include "train/states.h"
 #include <stdio.h>
 
 /* How fast a device is, very roughly: recomputing is weighed against copying with it. GPUs are
@@ -28,12 +27,6 @@ static struct sw_net_rates rates_of(struct sw_job *job, const struct sw_worker *
                                  ? (double)job->sim.link_bytes_per_s
                                  : MEMORY_BYTES_PER_S;
     return r;
-}
-
-static size_t device_bytes(const struct sw_worker *w)
-{
-    return sw_worker_replica_bytes(w) + sw_states_device_bytes(w) + sw_carries_worker_bytes(w) +
-           sw_input_bytes(w);
 }
 
 static size_t eval_bytes(const struct sw_worker *w)
@@ -111,24 +104,14 @@ static int refuse(const struct sw_job *job, const struct broken *b, size_t fixed
         "memory = %s is too small: %s, beside %s for %s; the smallest that would do is "
         "memory = fit:%zu; try that, or a smaller %s",
         job->conf->memory, where, beside,
-        sw_job_has_devices(job) ? "parameters on the device"
-                                : "parameters, updater state and batches",
+        job->topology->devices > 0 ? "parameters on the device"
+                                   : "parameters, updater state and batches",
         least, b->evaluation ? "eval_batch" : "batch");
 }
 
 static size_t left_of(size_t budget, size_t fixed)
 {
     return budget > fixed ? budget - fixed : 0;
-}
-
-size_t sw_worker_device_bytes(const struct sw_worker *w)
-{
-    size_t bytes = 0;
-    const struct sw_job *job = w->job;
-    for (int i = 0; i < job->topology->workers && !w->device->host_memory; i++)
-        if (sw_str_eq(job->workers[i].device->name, w->device->name))
-            bytes += device_bytes(&job->workers[i]) + job->workers[i].arena_bytes;
-    return bytes;
 }
 
 /* Workers that share this one's device. */
@@ -148,7 +131,7 @@ static int fit_devices(struct sw_job *job, size_t budget, struct sw_err *err)
     for (int i = 0; i < job->topology->workers; i++) {
         struct sw_worker *w = &job->workers[i];
         struct broken b = {0};
-        size_t fixed = device_bytes(w), sharing = workers_on(job, w->device);
+        size_t fixed = sw_worker_fixed_bytes(w), sharing = workers_on(job, w->device);
         int rc = fit_worker(w, left_of(budget / sharing, fixed), &b, err);
         if (rc != SW_OK)
             return rc;

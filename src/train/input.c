@@ -78,3 +78,16 @@ int sw_input_take(struct sw_input *in, const struct sw_batch *batch, struct sw_e
     }
     return rc == SW_OK ? sw_event_record(w->stream, in->taken, err) : rc;
 }
+
+/* Without waiting for readers: what is not ready by now comes at its time. */
+int sw_input_look_ahead(struct sw_worker *w, int64_t t, struct sw_err *err)
+{
+    bool next = w->input && t < w->job->steps;
+    if (!next || !sw_prefetch_is_ready(w->prefetch[SW_SPLIT_TRAIN]))
+        return SW_OK;
+    int rc = sw_worker_next_batch(w, SW_SPLIT_TRAIN, &w->ahead, err);
+    if (rc == SW_OK)
+        rc = sw_input_start(w->input, &w->ahead, err);
+    w->is_ahead = rc == SW_OK;
+    return rc;
+}

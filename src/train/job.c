@@ -1,7 +1,6 @@
 /* Opening a job: recipe, machine, data, nets, parameter table, plan; nothing large is allocated and
  * nothing is written. */
 #include "base/os.h"
-#include "base/stop.h"
 #include "base/str.h"
 #include "train/choices.h"
 #include "train/job_private.h"
@@ -11,7 +10,6 @@
 #include "train/schema.h"
 #include "train/states.h"
 #include "train/worker.h"
-#include <stdlib.h>
 #include <string.h>
 
 static int copy_text(char **to, const char *from, struct sw_err *err)
@@ -41,8 +39,6 @@ static int copy_options(struct sw_job *job, const struct sw_job_options *o, stru
     return rc;
 }
 
-/* ---- recipe ---- */
-
 static int load_recipe(struct sw_job *job, const struct sw_job_options *o, struct sw_err *err)
 {
     int rc = sw_stage_choose(job, o, err);
@@ -50,103 +46,6 @@ static int load_recipe(struct sw_job *job, const struct sw_job_options *o, struc
         job->display.every_steps = job->conf->display_every;
     return rc;
 }
-
-/* ---- data ---- */
-
-const struct sw_section *sw_job_find_split(const struct sw_job *job, int split)
-{
-    if (split == SW_SPLIT_TRAIN)
-        return sw_recipe_find(job->recipe, "data", "train");
-    const struct sw_section *val = sw_recipe_find(job->recipe, "data", "val");
-    return val ? val : sw_recipe_find(job->recipe, "data", "test");
-}
-
-/* A stream is a row of the batch, so there are as many. */
-static int check_streams(const struct sw_job *job, int split, struct sw_err *err)
-{
-    const struct sw_source *s = job->source[split];
-    const bool training = split == SW_SPLIT_TRAIN;
-    const int64_t rows = training ? job->conf->batch : job->conf->eval_batch;
-    if (!s->streams || s->streams == rows)
-        return SW_OK;
-    return sw_err_set(err, SW_ERR_INVALID,
-                      "streams = %lld, but job.%s = %lld: each row of a batch reads one "
-                      "stream",
-                      (long long)s->streams, training ? "batch" : "eval_batch", (long long)rows);
-}
-
-/* Class 3 must mean the same in training and in evaluation. */
-static int check_naming(const struct sw_job *job, struct sw_err *err)
-{
-    const struct sw_source *a = job->source[SW_SPLIT_TRAIN], *b = job->source[SW_SPLIT_EVAL];
-    if (!a || !b || !a->naming || !b->naming || a->naming == b->naming)
-        return SW_OK;
-    return sw_err_set(
-        err, SW_ERR_INVALID,
-        "its %lld classes or tokens are not the %lld of data %s in the same order; name them in "
-        "both (keys classes, class_names, vocabulary, vocabulary_from of the formats)",
-        (long long)b->classes, (long long)a->classes, a->name);
-}
-
-/* A source's errors begin with its section's title, and so will the recipe's. */
-static const char *without_title(const struct sw_section *section, const char *text)
-{
-    size_t n = strlen(section->title);
-    bool titled = strncmp(text, section->title, n) == 0 && strncmp(text + n, ": ", 2) == 0;
-    return titled ? text + n + 2 : text;
-}
-
-int sw_job_open_split(struct sw_job *job, int split, const struct sw_section *section,
-                      struct sw_err *err)
-{
-    job->data[split] = section;
-    if (!section)
-        return SW_OK;
-    const char *fell_from = sw_section_fell_from(section);
-    struct sw_source_args args = {
-        .name = section->name,
-        .conf = section->common,
-        .format = (const struct sw_format *)(const void *)section->type[0],
-        .format_conf = section->conf[0],
-        .replaced = fell_from ? sw_format_find(fell_from) : NULL,
-        .seed = (uint64_t)job->conf->seed,
-        .training = split == SW_SPLIT_TRAIN,
-        .skip_bad = job->conf->on_bad_record == SW_BAD_RECORD_SKIP,
-        .report_bad = sw_job_say_bad_record,
-        .report_user = job,
-    };
-    int rc = sw_source_open(&args, &job->source[split], err);
-    if (rc == SW_OK)
-        rc = check_streams(job, split, err);
-    if (rc == SW_OK)
-        rc = check_naming(job, err);
-    if (rc != SW_ERR_INVALID)
-        return rc;
-    sw_recipe_error(job->recipe, section, NULL, "%s", without_title(section, err->text));
-    return sw_recipe_verdict(job->recipe, err);
-}
-
-static int open_data(struct sw_job *job, struct sw_err *err)
-{
-    const struct sw_section *train = sw_job_find_split(job, SW_SPLIT_TRAIN);
-    if (!train) {
-        sw_recipe_error(job->recipe, NULL, NULL, "there is no [data train] section");
-        return sw_recipe_verdict(job->recipe, err);
-    }
-    int rc = sw_job_open_split(job, SW_SPLIT_TRAIN, train, err);
-    if (rc == SW_OK)
-        rc = sw_job_open_split(job, SW_SPLIT_EVAL, sw_job_find_split(job, SW_SPLIT_EVAL), err);
-    if (rc != SW_OK)
-        return rc;
-    job->horizon = job->conf->steps;
-    if (job->horizon == 0)
-        job->horizon =
-            sw_topology_steps(job->topology, sw_source_steps(job->source[SW_SPLIT_TRAIN],
-                                                             job->conf->epochs, job->conf->batch));
-    return SW_OK;
-}
-
-/* ---- the whole ---- */
 
 /* Room for the largest that a layer of any worker adds over the group, and for its results. */
 static int reserve_sums(struct sw_job *job, struct sw_err *err)
@@ -211,23 +110,7 @@ int sw_job_build_eval(struct sw_job *job, struct sw_err *err)
     return rc;
 }
 
-static int find_end(struct sw_job *job, const struct sw_job_options *o, struct sw_err *err)
-{
-    int rc = sw_stages_look(job, o, err);
-    if (rc != SW_OK)
-        return rc;
-    rc = sw_stage_find_end(job, o, err);
-    if (rc != SW_OK)
-        return rc;
-    if (job->stage.begins)
-        job->first_step = job->stage.from;
-    else if (job->resume_checkpoint)
-        return sw_checkpoint_check(job, job->resume_checkpoint, &job->first_step, err);
-    /* Weights of another file will be evaluated: what a run would start from is not asked for. */
-    return o->one_worker ? SW_OK : sw_take_look(job, o->init_from, o->earlier, err);
-}
-
-static int open_job(struct sw_job *job, const struct sw_job_options *o, struct sw_err *err)
+static int build(struct sw_job *job, const struct sw_job_options *o, struct sw_err *err)
 {
     int rc = copy_options(job, o, err);
     if (rc == SW_OK)
@@ -263,47 +146,49 @@ static int open_job(struct sw_job *job, const struct sw_job_options *o, struct s
     if (rc == SW_OK)
         rc = sw_job_tune_prepare(job, err);
     if (rc == SW_OK)
-        rc = open_data(job, err);
+        rc = sw_job_open_data(job, err);
     if (rc == SW_OK)
         rc = sw_tokens_fit(job, err);
     if (rc == SW_OK)
         rc = build_workers(job, err);
-    if (rc == SW_OK && !o->one_worker)
-        rc = sw_job_fit(job, err);
-    if (rc == SW_OK)
-        rc = find_end(job, o, err);
-    if (rc == SW_OK)
-        rc = sw_keep_init(job, o, err);
-    if (rc == SW_OK)
-        rc = sw_stop_init(job, err);
-    return rc == SW_OK ? sw_job_describe(job, err) : rc;
+    return rc == SW_OK && !o->one_worker ? sw_job_fit(job, err) : rc;
 }
 
-int sw_job_open_part(const struct sw_job_options *o, struct sw_log *log, struct sw_job **out,
-                     struct sw_err *err)
+int sw_job_build(const struct sw_job_options *o, struct sw_log *log, struct sw_job **out,
+                 struct sw_err *err)
 {
     struct sw_job *job = *out = sw_calloc(1, sizeof *job);
     if (!job)
         return sw_err_nomem(err, "a job", sizeof *job);
     job->log = log;
     sw_fault_init(&job->fault);
-    return open_job(job, o, err);
+    return build(job, o, err);
 }
 
-int sw_job_open(const struct sw_job_options *options, struct sw_log *log, struct sw_job **out,
-                struct sw_buf *messages, struct sw_err *err)
+/* Where the job begins: at the end of the stage before, at a checkpoint, or with other files. */
+static int find_begin(struct sw_job *job, const struct sw_job_options *o, struct sw_err *err)
 {
-    struct sw_job *job;
-    int rc = sw_job_open_part(options, log, &job, err);
-    if (rc == SW_OK) {
-        *out = job;
+    if (job->stage.begins)
+        job->first_step = job->stage.from;
+    else if (job->resume_checkpoint)
+        return sw_checkpoint_check(job, job->resume_checkpoint, &job->first_step, err);
+    /* Weights of another file will be evaluated: what a run would start from is not asked for. */
+    return o->one_worker ? SW_OK : sw_take_look(job, o->init_from, o->earlier, err);
+}
+
+int sw_job_complete(struct sw_job *job, const struct sw_job_options *o, struct sw_err *err)
+{
+    if (o->plan_units || o->predict)
         return SW_OK;
-    }
-    for (const struct sw_job *j = job; j; j = j->stage.failed)
-        if (j->recipe && sw_recipe_diags(j->recipe)->count > 0)
-            sw_diags_print(sw_recipe_diags(j->recipe), messages);
-    sw_job_close(job);
-    return rc;
+
+    int rc = sw_stage_find_end(job, o, err);
+    if (rc == SW_OK)
+        rc = find_begin(job, o, err);
+    if (rc == SW_OK)
+        rc = sw_keep_init(job, o, err);
+    if (rc == SW_OK)
+        rc = sw_stop_init(job, err);
+    return rc == SW_OK ? sw_job_describe(job, err) : rc;
 }
 
 static void free_exchanges(struct sw_job *job)
@@ -371,37 +256,7 @@ void sw_job_close(struct sw_job *job)
     sw_free(job);
 }
 
-const struct sw_job_plan *sw_job_plan(const struct sw_job *job)
-{
-    return &job->plan;
-}
-
-const struct sw_recipe *sw_job_recipe(const struct sw_job *job)
-{
-    return job->recipe;
-}
-
-const struct sw_trace *sw_job_trace(const struct sw_job *job)
-{
-    return job->trace;
-}
-
-int sw_job_requests(const struct sw_job *job)
-{
-    const int stops = sw_stop_requests();
-    const int of_process = stops == 0 ? 0 : stops == 1 ? SW_JOB_STOP : SW_JOB_STOP | SW_JOB_ABORT;
-    return __atomic_load_n(&job->requests, __ATOMIC_RELAXED) | of_process;
-}
-
 bool sw_job_resumable(const struct sw_job *job)
 {
     return job->resume_checkpoint || __atomic_load_n(&job->saved_step, __ATOMIC_RELAXED) >= 0;
-}
-
-void sw_job_request(struct sw_job *job, enum sw_job_request_kind what)
-{
-    if (what == SW_JOB_CONTINUE)
-        __atomic_fetch_and(&job->requests, ~SW_JOB_PAUSE, __ATOMIC_RELAXED);
-    else
-        __atomic_fetch_or(&job->requests, (int)what, __ATOMIC_RELAXED);
 }

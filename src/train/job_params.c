@@ -89,7 +89,7 @@ static uint64_t worker_nodes(void *user, int worker)
 /* With `copy = none`, on devices of their own, workers update for themselves. */
 static bool devices_update(const struct sw_job *job)
 {
-    return job->copy == SW_COPY_NONE && sw_job_has_devices(job);
+    return job->copy == SW_COPY_NONE && job->topology->devices > 0;
 }
 
 /* Where devices update, each of them has all that an update needs but a sum of gradients. */

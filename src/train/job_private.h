@@ -425,17 +425,9 @@ struct sw_job {
     int wants_display; /* atomic: the main thread asks the worker for a display */
 };
 
-/* job.c: what is asked of the job, and of the whole process; enum sw_job_request_kind bits. Any
- * thread. */
-int sw_job_requests(const struct sw_job *job);
-
 /* job_units.c */
 /* Reads job.device: "cpu", "cuda:0,2", "sim:gpus=4". */
 int sw_job_choose_device(struct sw_job *job, struct sw_err *err) SW_MUST_CHECK;
-/* Do workers have devices of their own, whose memory the host cannot reach? All of them, or in a
- * mixed job the first ones. */
-bool sw_job_has_devices(const struct sw_job *job);
-enum sw_on sw_job_runs_on(const struct sw_job *job);
 /* Maps the machine, decides the shape, places and makes workers and servers. */
 int sw_job_place(struct sw_job *job, const struct sw_job_options *o,
                  struct sw_err *err) SW_MUST_CHECK;
@@ -457,13 +449,12 @@ void sw_job_join(struct sw_job *job);
 int sw_job_make_sync(struct sw_job *job, struct sw_err *err) SW_MUST_CHECK;
 
 /* job.c */
-/* sw_job_open without messages: *out is set after errors, too, for its recipe's. */
-int sw_job_open_part(const struct sw_job_options *o, struct sw_log *log, struct sw_job **out,
-                     struct sw_err *err) SW_MUST_CHECK;
-/* The section that is trained or evaluated on; NULL: there is none. */
-const struct sw_section *sw_job_find_split(const struct sw_job *job, int split);
-int sw_job_open_split(struct sw_job *job, int split, const struct sw_section *section,
-                      struct sw_err *err) SW_MUST_CHECK;
+/* All but where it begins and ends: *out is set after errors, too, for its recipe's. */
+int sw_job_build(const struct sw_job_options *o, struct sw_log *log, struct sw_job **out,
+                 struct sw_err *err) SW_MUST_CHECK;
+/* And the rest, once it is known what comes behind its stage. */
+int sw_job_complete(struct sw_job *job, const struct sw_job_options *o,
+                    struct sw_err *err) SW_MUST_CHECK;
 /* The evaluation nets of all workers. */
 int sw_job_build_eval(struct sw_job *job, struct sw_err *err) SW_MUST_CHECK;
 /* Finds each parameter of a net in the table; those of the training net are added. */
@@ -471,19 +462,31 @@ int sw_job_map_params(struct sw_worker *w, int split, struct sw_err *err) SW_MUS
 /* Lets the nets of all workers exchange features. */
 int sw_job_connect(struct sw_job *job, int split, struct sw_err *err) SW_MUST_CHECK;
 
+/* job_data.c */
+/* The section that is trained or evaluated on; NULL: there is none. */
+const struct sw_section *sw_job_find_split(const struct sw_job *job, int split);
+int sw_job_open_split(struct sw_job *job, int split, const struct sw_section *section,
+                      struct sw_err *err) SW_MUST_CHECK;
+/* [data train], which has to be there, and [data val] or [data test]; and job->horizon. */
+int sw_job_open_data(struct sw_job *job, struct sw_err *err) SW_MUST_CHECK;
+
 /* plan.c */
 /* The part of the plan that is known once the units are placed; sw_job_describe has it too. */
 void sw_job_describe_units(struct sw_job *job);
 int sw_job_describe(struct sw_job *job, struct sw_err *err) SW_MUST_CHECK;
 /* job->choices anew. */
 int sw_job_write_choices(struct sw_job *job, struct sw_err *err) SW_MUST_CHECK;
+
+/* bytes.c */
 /* What a worker's device holds of parameters, gradients and updater state, beside the host's. */
 size_t sw_worker_replica_bytes(const struct sw_worker *w);
 /* Fills the plan's bytes from what the nets have now. */
 void sw_job_sum_memory(struct sw_job *job);
 size_t sw_job_batch_bytes(const struct sw_job *job);
-/* "128x96x55x55", cut at `bytes`. */
-void sw_job_shape_text(int ndim, const int64_t *dim, char *out, size_t bytes);
+/* The same with its states, what it carries and batches: all but the arena. */
+size_t sw_worker_fixed_bytes(const struct sw_worker *w);
+/* What all workers on this one's device hold there; 0: it is the host's memory. */
+size_t sw_worker_device_bytes(const struct sw_worker *w);
 
 /* fit.c */
 /* Meets memory = fit:SIZE, once all nets are built and nothing is allocated, and sees that devices
@@ -493,8 +496,6 @@ int sw_job_fit(struct sw_job *job, struct sw_err *err) SW_MUST_CHECK;
  * take. Errors: SW_ERR_NOMEM. */
 int sw_job_refit(const struct sw_worker *w, struct sw_parts *fresh,
                  struct sw_err *err) SW_MUST_CHECK;
-/* What all workers on this one's device hold there; 0: it is the host's memory. */
-size_t sw_worker_device_bytes(const struct sw_worker *w);
 
 /* notes.c */
 /* Hands an event to the main thread; a display is dropped when it is slow. text may be NULL. */

@@ -23,6 +23,11 @@ static void cap_threads(struct sw_placement *p)
             p->rows[i].threads = (int)cap;
 }
 
+static enum sw_on runs_on(const struct sw_job *job)
+{
+    return job->on_cuda ? SW_ON_CUDA : job->on_sim ? SW_ON_SIM : SW_ON_CPU;
+}
+
 /* How many workers can have a device of their own; -1: all share the CPU. */
 static int count_devices(const struct sw_job *job)
 {
@@ -118,7 +123,7 @@ static int make_topology(struct setup *s, struct sw_err *err)
     const struct sw_job_conf *c = job->conf;
     int workers = s->shape.worker_groups * s->shape.workers_per_group;
 
-    s->shape.device = sw_job_runs_on(job);
+    s->shape.device = runs_on(job);
     if (job->mixed && count_devices(job) < workers)
         s->shape.device_workers = count_devices(job);
     s->shape.gpu_count = job->gpu_count;
@@ -317,7 +322,7 @@ int sw_job_place(struct sw_job *job, const struct sw_job_options *o, struct sw_e
         cap_threads(job->placement);
     rc = make_units(job, err);
     if (rc == SW_OK)
-        sw_job_choose_copy(job, &s.conf);
+        sw_job_choose_copy(job, &s.conf, s.shape.device);
     return rc;
 }
 
@@ -389,16 +394,6 @@ int sw_job_choose_device(struct sw_job *job, struct sw_err *err)
 
     job->device->avoid_winograd = !job->conf->winograd;
     return SW_OK;
-}
-
-bool sw_job_has_devices(const struct sw_job *job)
-{
-    return job->on_sim || job->on_cuda;
-}
-
-enum sw_on sw_job_runs_on(const struct sw_job *job)
-{
-    return job->on_cuda ? SW_ON_CUDA : job->on_sim ? SW_ON_SIM : SW_ON_CPU;
 }
 
 static int open_gpu(struct sw_job *job, int worker, struct sw_device **out, struct sw_err *err)

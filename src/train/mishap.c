@@ -49,11 +49,6 @@ static int give_up(struct sw_worker *w, const char *cause, int times, const char
                       (long long)w->step, cause, times, what);
 }
 
-bool sw_worker_leads(const struct sw_worker *w)
-{
-    return w->rank->global_rank % w->topology->update_group_size == 0;
-}
-
 static int skip(struct sw_worker *w, const char *cause, struct sw_err *err)
 {
     if (++w->skips > SKIPS)
@@ -157,7 +152,7 @@ int sw_mishap_after_step(struct sw_worker *w, struct sw_err *err)
     char cause[128];
     if (job->conf->on_nan == SW_ON_NAN_STOP || sw_table_count(w->table) == 0)
         return SW_OK;
-    int rc = sw_bp_see_own(w, (uint64_t)w->step, err);
+    int rc = sw_pull_wait_own(w, (uint64_t)w->step, err);
     if (rc != SW_OK)
         return rc;
     if (!sw_table_decision(w->table, sw_table_party(w->table, w->rank->table_rank),

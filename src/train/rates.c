@@ -184,7 +184,7 @@ static void measure_core(const struct sw_job *job, struct figures *f)
 static bool measure(struct sw_job *job, struct figures *f)
 {
     struct sw_worker *w = &job->workers[0];
-    bool measured = false, devices = sw_job_has_devices(job);
+    bool measured = false, devices = job->topology->devices > 0;
     if (job->on_sim && job->sim.link_bytes_per_s > 0)
         f->link_gb_per_s = (double)job->sim.link_bytes_per_s * 1e-9;
     if (f->core_gflops <= 0 || f->memory_gb_per_s <= 0) {
@@ -227,7 +227,7 @@ const struct sw_rates *sw_rates_of(struct sw_job *job)
     *r = (struct sw_rates){.known = true,
                            .measured = measured,
                            .worker_flops_per_s =
-                               sw_job_has_devices(job) ? device : core * worker->threads,
+                               job->topology->devices > 0 ? device : core * worker->threads,
                            .server_flops_per_s = core * server->threads,
                            .memory_bytes_per_s = at_least(f.memory_gb_per_s, 1) * 1e9,
                            .device_memory_bytes_per_s = f.device_gb_per_s * 1e9,
@@ -264,7 +264,7 @@ static void write_rates(const struct sw_job *job, const struct sw_json *root, st
     sw_json_real(&w, "memory_gb_per_s", r->memory_bytes_per_s * 1e-9);
     sw_json_open_array(&w, "devices");
     write_others(&w, root, job->device_text);
-    if (sw_job_has_devices(job)) {
+    if (job->topology->devices > 0) {
         sw_json_open_object(&w, NULL);
         sw_json_string(&w, "device", job->device_text);
         sw_json_real(&w, "gemm_gflops", r->worker_flops_per_s * 1e-9);

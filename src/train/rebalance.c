@@ -17,11 +17,6 @@
 /* A step has to become shorter by that share, at least: every change costs new plans. */
 static const double worth = 0.05;
 
-void sw_pace_note(struct sw_pace *p, double ms)
-{
-    p->ms[p->steps++ % SW_PACE_STEPS] = (float)ms;
-}
-
 static int by_size(const void *a, const void *b)
 {
     float x = *(const float *)a, y = *(const float *)b;

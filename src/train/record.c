@@ -183,7 +183,8 @@ void sw_record_step(struct sw_worker *w, int64_t began_ns)
     struct sw_series *s = &w->series[SW_SPLIT_TRAIN];
     int64_t step_ns = w->lap_ns - began_ns;
     w->trained_ns += step_ns;
-    sw_pace_note(&w->pace, (double)w->ledger.forward_ms + (double)w->ledger.backward_ms);
+    w->pace.ms[w->pace.steps++ % SW_PACE_STEPS] =
+        (float)((double)w->ledger.forward_ms + (double)w->ledger.backward_ms);
     record_own(w);
     record_features(w);
     sw_record_sync(w);

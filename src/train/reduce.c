@@ -42,7 +42,7 @@ const char *sw_reduce_why_servers(const struct sw_job *job)
 static bool has_sums(const struct sw_job *job, enum sw_all_reduce asked)
 {
     int fewest = asked == SW_ALL_REDUCE_LIBRARY ? 1 : 2;
-    return job->copy == SW_COPY_NONE && sw_job_has_devices(job) && !sw_reduce_why_servers(job) &&
+    return job->copy == SW_COPY_NONE && job->topology->devices > 0 && !sw_reduce_why_servers(job) &&
            job->topology->workers >= fewest;
 }
 

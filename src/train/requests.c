@@ -1,11 +1,29 @@
 /* What others ask of a running job, but for signals: the lines of the control socket, and the pause
  * that one of them asks for. A request is a bit (sw_job_request) that the workers' common decision
  * after a step looks at, so all of them do the same at the same step. */
+#include "base/stop.h"
 #include "base/str.h"
 #include "train/job_private.h"
 #include "train/watch.h"
 #include <stdio.h>
 #include <string.h>
+
+/* ---- requests ---- */
+
+int sw_job_requests(const struct sw_job *job)
+{
+    const int stops = sw_stop_requests();
+    const int of_process = stops == 0 ? 0 : stops == 1 ? SW_JOB_STOP : SW_JOB_STOP | SW_JOB_ABORT;
+    return __atomic_load_n(&job->requests, __ATOMIC_RELAXED) | of_process;
+}
+
+void sw_job_request(struct sw_job *job, enum sw_job_request_kind what)
+{
+    if (what == SW_JOB_CONTINUE)
+        __atomic_fetch_and(&job->requests, ~SW_JOB_PAUSE, __ATOMIC_RELAXED);
+    else
+        __atomic_fetch_or(&job->requests, (int)what, __ATOMIC_RELAXED);
+}
 
 /* ---- lines ---- */
 

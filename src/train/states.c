@@ -370,8 +370,8 @@ int sw_state_check(const struct sw_state *s, const char *tensor, const struct sw
         fits = e->shape[i] == s->layout.dim[i];
     if (fits)
         return SW_OK;
-    sw_job_shape_text(e->ndim, e->shape, has, sizeof has);
-    sw_job_shape_text(s->layout.ndim, s->layout.dim, needs, sizeof needs);
+    sw_shape_text(e->ndim, e->shape, has, sizeof has);
+    sw_shape_text(s->layout.ndim, s->layout.dim, needs, sizeof needs);
     return sw_err_set(err, SW_ERR_INVALID, "%s: %s is %s %s there, but F32 %s in this net", path,
                       tensor, sw_st_dtype_name(e->dtype), has, needs);
 }

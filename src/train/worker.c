@@ -55,19 +55,6 @@ static int next_batch(struct sw_worker *w, struct sw_batch *batch, struct sw_err
     return rc == SW_OK ? sw_ledger_mark(w, SW_MARK_INPUT, err) : rc;
 }
 
-/* Without waiting for readers: what is not ready by now comes at its time. */
-int sw_worker_look_ahead(struct sw_worker *w, int64_t t, struct sw_err *err)
-{
-    bool next = w->input && t < w->job->steps;
-    if (!next || !sw_prefetch_is_ready(w->prefetch[SW_SPLIT_TRAIN]))
-        return SW_OK;
-    int rc = sw_worker_next_batch(w, SW_SPLIT_TRAIN, &w->ahead, err);
-    if (rc == SW_OK)
-        rc = sw_input_start(w->input, &w->ahead, err);
-    w->is_ahead = rc == SW_OK;
-    return rc;
-}
-
 static int keep_pace(struct sw_worker *w, struct sw_err *err)
 {
     const struct sw_job *job = w->job;
@@ -125,7 +112,7 @@ static int checkpoint(struct sw_worker *w, bool last, struct sw_err *err)
 {
     sw_slot_phase(w->slot, SW_PHASE_CHECKPOINT, w->step, -1, NULL, sw_os()->monotonic_ns());
     /* The file has the parameters that other workers hold, too. */
-    int rc = sw_bp_see_all(w, (uint64_t)w->step, err);
+    int rc = sw_pull_wait_all(w, (uint64_t)w->step, err);
     if (rc != SW_OK)
         return rc;
     rc = sw_checkpoint_write(w, err);
@@ -250,7 +237,7 @@ static int come_together(struct sw_worker *w, struct sw_err *err)
 {
     int rc = SW_OK;
     if (w->topology->is_async) {
-        rc = sw_bp_see_all(w, (uint64_t)w->step, err);
+        rc = sw_pull_wait_all(w, (uint64_t)w->step, err);
         if (rc == SW_OK)
             rc = meet(w, "the other groups", err);
         if (rc == SW_OK)
@@ -261,7 +248,7 @@ static int come_together(struct sw_worker *w, struct sw_err *err)
             rc = read_anew(w, err);
     }
     if (rc == SW_OK)
-        rc = sw_bp_collect_all(w, SW_SPLIT_TRAIN, (uint64_t)w->step, err);
+        rc = sw_pull_all(w, SW_SPLIT_TRAIN, (uint64_t)w->step, err);
     /* Others may still read features where they lie, in memory that an evaluation uses, too. */
     if (rc == SW_OK && w->job->exchange[SW_SPLIT_TRAIN][w->rank->group])
         rc = meet(w, "the readers of its features", err);
