@@ -22,7 +22,7 @@ static void trace(const struct sw_worker *w, enum sw_trace_what what, int64_t t,
     if (!w->job->trace)
         return;
     struct sw_trace_event e = {.begin_ns = begin_ns,
-                               .end_ns = w->lap_ns,
+                               .end_ns = w->timer.lap_ns,
                                .step = t,
                                .what = what,
                                .unit = w->rank->global_rank,
@@ -35,8 +35,8 @@ static void note_staleness(struct sw_worker *w, int param, uint64_t version)
 {
     int party = sw_table_party(w->table, w->rank->table_rank);
     int64_t stale = sw_table_staleness(w->table, party, param, version);
-    if (stale > w->ledger.staleness)
-        w->ledger.staleness = (int32_t)stale;
+    if (stale > w->timer.ledger.staleness)
+        w->timer.ledger.staleness = (int32_t)stale;
 }
 
 static int collect_params(struct sw_worker *w, int64_t t, int i, struct sw_err *err)
@@ -50,13 +50,13 @@ static int collect_params(struct sw_worker *w, int64_t t, int i, struct sw_err *
     /* A pass begins when its values are here: looking for them is no part of it, even when the look
      * is short. */
     if (rc == SW_OK && count > 0)
-        sw_worker_lap(w, &w->ledger.idle_ms, NULL);
+        sw_worker_lap(w, &w->timer.ledger.idle_ms, NULL);
     return rc;
 }
 
 static int forward_layer(struct sw_worker *w, int64_t t, int i, struct sw_err *err)
 {
-    int64_t begin_ns = w->lap_ns;
+    int64_t begin_ns = w->timer.lap_ns;
     sw_slot_phase(w->slot, SW_PHASE_FORWARD, t, i, sw_net_layer(w->train, i)->name, begin_ns);
     int rc = sw_layer_clock_begin(w, i, false, err);
     if (rc == SW_OK)
@@ -86,12 +86,12 @@ static int give_and_wait(struct sw_worker *w, int param, uint64_t version, struc
     if (rc == SW_OK)
         rc = give(w, param, version, err);
     if (rc == SW_OK && w->replica)
-        sw_worker_lap(w, &w->ledger.comm_exposed_ms, NULL);
+        sw_worker_lap(w, &w->timer.ledger.comm_exposed_ms, NULL);
     if (rc != SW_OK || sw_table_has_phases(w->table))
         return rc;
     rc = sw_pull_param(w, param, version, err);
     if (rc == SW_OK && w->replica)
-        sw_worker_lap(w, &w->ledger.comm_exposed_ms, NULL);
+        sw_worker_lap(w, &w->timer.ledger.comm_exposed_ms, NULL);
     return rc;
 }
 
@@ -121,16 +121,17 @@ static int hand_over(struct sw_worker *w, int64_t t, int i, struct sw_err *err)
     int first, count = sw_net_layer_params(w->train, i, &first);
     int rc = give_params(w, t, i, false, err);
     if (rc == SW_OK && count > 0 && w->served_count > 0) {
-        sw_slot_phase(w->slot, SW_PHASE_UPDATE, t, i, sw_net_layer(w->train, i)->name, w->lap_ns);
+        sw_slot_phase(w->slot, SW_PHASE_UPDATE, t, i, sw_net_layer(w->train, i)->name,
+                      w->timer.lap_ns);
         rc = sw_server_poll(w, err);
-        sw_worker_lap(w, &w->ledger.update_ms, NULL);
+        sw_worker_lap(w, &w->timer.ledger.update_ms, NULL);
     }
     return rc;
 }
 
 static int backward_layer(struct sw_worker *w, int64_t t, int i, struct sw_err *err)
 {
-    int64_t begin_ns = w->lap_ns;
+    int64_t begin_ns = w->timer.lap_ns;
     sw_slot_phase(w->slot, SW_PHASE_BACKWARD, t, i, sw_net_layer(w->train, i)->name, begin_ns);
     int rc = sw_layer_clock_begin(w, i, true, err);
     if (rc == SW_OK)
@@ -227,9 +228,9 @@ static void note_launch(const struct submission *s)
 {
     struct sw_worker *w = s->w;
     int layers = sw_net_layer_count(w->train);
-    int64_t begin_ns = w->lap_ns;
+    int64_t begin_ns = w->timer.lap_ns;
     bool forward = s->segment->from < layers;
-    sw_worker_lap(w, forward ? &w->ledger.forward_ms : &w->ledger.backward_ms, NULL);
+    sw_worker_lap(w, forward ? &w->timer.ledger.forward_ms : &w->timer.ledger.backward_ms, NULL);
     for (int pass = s->segment->from; pass < s->segment->to; pass++) {
         int i = pass < layers ? pass : backward_of(w, pass), first = 0;
         int count = i < 0 || pass < layers ? 0 : sw_net_layer_params(w->train, i, &first);
@@ -257,7 +258,7 @@ static int submit(struct sw_worker *w, int64_t t, int k, struct sw_err *err)
     int i = first < layers ? first : 2 * layers - 1 - first;
     if (s.segment->graph)
         sw_slot_phase(w->slot, first < layers ? SW_PHASE_FORWARD : SW_PHASE_BACKWARD, t, i,
-                      sw_net_layer(w->train, i)->name, w->lap_ns);
+                      sw_net_layer(w->train, i)->name, w->timer.lap_ns);
     rc = sw_segments_submit(w->segments, k, queue_passes, &s, &launched, err);
     if (rc == SW_OK && launched)
         note_launch(&s);
@@ -331,6 +332,6 @@ int sw_bp_step(struct sw_worker *w, int64_t t, const struct sw_batch *batch, str
     int rc = both_passes(w, t, batch, err);
     if (rc == SW_OK)
         sw_layer_clock_take(w);
-    w->pass_ms = NULL;
+    w->timer.pass_ms = NULL;
     return rc;
 }

@@ -24,7 +24,7 @@ static size_t arena_bytes(const struct sw_job *job)
 {
     size_t bytes = 0;
     for (int w = 0; w < job->topology->workers; w++)
-        bytes += job->workers[w].arena_bytes;
+        bytes += job->workers[w].arena.bytes;
     return bytes;
 }
 
@@ -101,7 +101,7 @@ size_t sw_worker_device_bytes(const struct sw_worker *w)
     const struct sw_job *job = w->job;
     for (int i = 0; i < job->topology->workers && !w->device->host_memory; i++)
         if (sw_str_eq(job->workers[i].device->name, w->device->name))
-            bytes += sw_worker_fixed_bytes(&job->workers[i]) + job->workers[i].arena_bytes;
+            bytes += sw_worker_fixed_bytes(&job->workers[i]) + job->workers[i].arena.bytes;
     return bytes;
 }
 

@@ -125,12 +125,12 @@ int sw_carries_bind(struct sw_worker *w, struct sw_err *err)
 {
     int rc = SW_OK;
     for (int split = 0; split < SW_SPLITS && rc == SW_OK; split++) {
-        size_t bytes = w->carry_bytes[split] = worker_bytes(w, split), at = 0;
+        size_t bytes = w->state.recurrent_bytes[split] = worker_bytes(w, split), at = 0;
         if (bytes > 0)
-            rc = sw_device_alloc(w->device, bytes, "row state", &w->carries[split], err);
+            rc = sw_device_alloc(w->device, bytes, "row state", &w->state.recurrent[split], err);
         for (int p = 0; rc == SW_OK && bytes > 0 && p < sw_parts_count(w->parts[split]); p++) {
             struct sw_net *net = sw_parts_net(w->parts[split], p);
-            sw_net_bind_carries(net, (char *)w->carries[split] + at);
+            sw_net_bind_carries(net, (char *)w->state.recurrent[split] + at);
             at += sw_net_carry_bytes(net);
         }
     }
@@ -140,9 +140,9 @@ int sw_carries_bind(struct sw_worker *w, struct sw_err *err)
 void sw_carries_unbind(struct sw_worker *w)
 {
     for (int split = 0; split < SW_SPLITS; split++) {
-        if (w->carries[split])
-            sw_device_free(w->device, w->carries[split], w->carry_bytes[split]);
-        w->carries[split] = NULL;
+        if (w->state.recurrent[split])
+            sw_device_free(w->device, w->state.recurrent[split], w->state.recurrent_bytes[split]);
+        w->state.recurrent[split] = NULL;
     }
 }
 
@@ -206,14 +206,14 @@ bool sw_carries_begin(const struct sw_worker *w, int split, int64_t batch, int64
     const int64_t rows = split == SW_SPLIT_TRAIN ? job->conf->batch : job->conf->eval_batch;
     if (!s->streams || batch * rows % s->records == 0)
         return true;
-    return split == SW_SPLIT_TRAIN && w->anew_after == t - 1;
+    return split == SW_SPLIT_TRAIN && w->state.reset_after == t - 1;
 }
 
 bool sw_chains_begin(const struct sw_worker *w, int64_t t)
 {
     /* A group that has rested has none yet. */
     const bool rested = sw_topology_rests(w->topology, w->rank->group, t - 1);
-    return t == 1 || rested || w->anew_after == t - 1;
+    return t == 1 || rested || w->state.reset_after == t - 1;
 }
 
 /* ---- in files ---- */

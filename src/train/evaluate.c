@@ -41,7 +41,7 @@ static int next_batch(struct sw_worker *w, int64_t n, struct sw_err *err)
     if (rc != SW_OK)
         return rc;
     rc = evaluate_batch(w, &batch, n, err);
-    sw_prefetch_release(w->prefetch[SW_SPLIT_EVAL], &batch);
+    sw_prefetch_release(w->batches.prefetch[SW_SPLIT_EVAL], &batch);
     for (int i = 0; i < w->rank->microbatches && rc == SW_OK; i++)
         sw_results_add(sw_parts_net(w->parts[SW_SPLIT_EVAL], i), &w->series[SW_SPLIT_EVAL], i);
     return rc;
@@ -97,6 +97,6 @@ int sw_evaluate_pass(struct sw_worker *w, bool *left, struct sw_err *err)
     }
     rc = sw_outputs_end(w, rc, err);
     if (rc == SW_OK)
-        rc = sw_prefetch_rewind(w->prefetch[SW_SPLIT_EVAL], w->rank->group, err);
+        rc = sw_prefetch_rewind(w->batches.prefetch[SW_SPLIT_EVAL], w->rank->group, err);
     return rc == SW_OK ? sum_up(w, err) : rc;
 }

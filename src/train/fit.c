@@ -75,13 +75,13 @@ static int fit_worker(struct sw_worker *w, size_t budget, struct broken *b, stru
     struct sw_parts *parts = w->parts[SW_SPLIT_TRAIN];
     struct sw_net_fit fit = {.fits = true};
     int rc = SW_OK;
-    w->arena_budget = budget;
+    w->arena.budget = budget;
     if (sw_parts_arena_bytes(parts) > budget)
         rc = sw_parts_fit(parts, budget, &rates, &fit, err);
     if (rc != SW_OK)
         return rc;
     size_t eval = eval_bytes(w), train = sw_parts_arena_bytes(parts);
-    w->arena_bytes = train > eval ? train : eval;
+    w->arena.bytes = train > eval ? train : eval;
     if (!fit.fits && fit.least_bytes > b->least)
         *b = (struct broken){fit.least_bytes, fit.layer, fit.pass, false};
     if (eval > budget && eval > b->least)
@@ -202,7 +202,7 @@ static int check_room(const struct sw_worker *w, struct sw_err *err)
         "and scratch, the rest for parameters and batches; the largest blob is %s; try "
         "job.memory = fit:%zu, or a smaller batch",
         sw_human_bytes(needs, (double)bytes), w->device->name, sw_human_bytes(has, (double)room),
-        sw_human_bytes(arena, (double)w->arena_bytes), largest, room);
+        sw_human_bytes(arena, (double)w->arena.bytes), largest, room);
 }
 
 static void add_up(struct sw_job *job, struct sw_job_fit *f)
@@ -210,7 +210,7 @@ static void add_up(struct sw_job *job, struct sw_job_fit *f)
     for (int i = 0; i < job->topology->workers; i++) {
         const struct sw_worker *w = &job->workers[i];
         const struct sw_net_cost c = sw_parts_cost(w->parts[SW_SPLIT_TRAIN]);
-        f->saved_bytes += kept_bytes(w) - w->arena_bytes;
+        f->saved_bytes += kept_bytes(w) - w->arena.bytes;
         f->repeated += c.repeated;
         f->swapped += c.swapped;
         f->repeat_flops += c.repeat_flops;
@@ -242,13 +242,13 @@ int sw_job_refit(const struct sw_worker *w, struct sw_parts *fresh, struct sw_er
 {
     struct sw_net_rates rates = rates_of(w->job, w);
     struct sw_net_fit fit = {.fits = true};
-    if (w->arena_budget == 0 || sw_parts_arena_bytes(fresh) <= w->arena_budget)
+    if (w->arena.budget == 0 || sw_parts_arena_bytes(fresh) <= w->arena.budget)
         return SW_OK;
-    int rc = sw_parts_fit(fresh, w->arena_budget, &rates, &fit, err);
+    int rc = sw_parts_fit(fresh, w->arena.budget, &rates, &fit, err);
     if (rc != SW_OK || fit.fits)
         return rc;
     return sw_err_set(err, SW_ERR_NOMEM,
                       "with more rows layer %s needs %zu bytes in its %s pass, but memory = %s "
                       "leaves %zu",
-                      fit.layer, fit.least_bytes, fit.pass, w->job->conf->memory, w->arena_budget);
+                      fit.layer, fit.least_bytes, fit.pass, w->job->conf->memory, w->arena.budget);
 }

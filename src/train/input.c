@@ -82,12 +82,12 @@ int sw_input_take(struct sw_input *in, const struct sw_batch *batch, struct sw_e
 /* Without waiting for readers: what is not ready by now comes at its time. */
 int sw_input_look_ahead(struct sw_worker *w, int64_t t, struct sw_err *err)
 {
-    bool next = w->input && t < w->job->steps;
-    if (!next || !sw_prefetch_is_ready(w->prefetch[SW_SPLIT_TRAIN]))
+    bool next = w->batches.input && t < w->job->steps;
+    if (!next || !sw_prefetch_is_ready(w->batches.prefetch[SW_SPLIT_TRAIN]))
         return SW_OK;
-    int rc = sw_worker_next_batch(w, SW_SPLIT_TRAIN, &w->ahead, err);
+    int rc = sw_worker_next_batch(w, SW_SPLIT_TRAIN, &w->batches.ahead, err);
     if (rc == SW_OK)
-        rc = sw_input_start(w->input, &w->ahead, err);
-    w->is_ahead = rc == SW_OK;
+        rc = sw_input_start(w->batches.input, &w->batches.ahead, err);
+    w->batches.is_ahead = rc == SW_OK;
     return rc;
 }

@@ -231,6 +231,72 @@ struct sw_pace {
     double typical_ms;       /* by which the others judge; 0: unknown */
 };
 
+/* Where the time of a worker's step goes: ledger.c, layer_clock.c. */
+struct sw_step_timer {
+    struct sw_step_time ledger;       /* of the step under way */
+    int64_t lap_ns;                   /* when the ledger was last written */
+    int64_t served_ns, copied_ns[2];  /* when it was last recorded: of servers that are threads; of
+                                         the replica, to and from the device */
+    double *forward_ms, *backward_ms; /* owned [layers of the net]: since the last flush, */
+    int64_t steps;                    /* in so many steps */
+    float *pass_ms;        /* where the time of the pass under way goes: in the ledger (NULL: no
+                              pass), */
+    double *pass_total_ms; /* and of its layer */
+    struct sw_layer_clock *layers; /* owned; NULL: operations run at once, or there is none */
+    int64_t trained_ns;            /* time spent in steps */
+};
+
+/* Handles of links in the history, of a worker: worker_links.c. */
+struct sw_worker_links {
+    int *to_server;            /* owned [servers of the table]: gradients to each */
+    int *from_server;          /* owned, likewise: values from it, where they have to move */
+    int *sync;                 /* owned [servers]: to those of other groups; of the group's first */
+    int64_t *sync_told;        /* owned, likewise: bytes that are recorded */
+    int *sums;                 /* owned [workers]: gradients to each; NULL: no worker sums */
+    int *factors;              /* owned [workers]: factors to each; NULL: they are not exchanged */
+    int *activations;          /* owned [group size]: to each; -1: nothing goes there */
+    int64_t *activations_told; /* owned, likewise: nanoseconds that are recorded */
+};
+
+/* Its curves in the history. */
+struct sw_worker_curves {
+    struct sw_history_producer *producer;
+    int rate, speed;
+    int norm;           /* -1: norms are not known */
+    int scale;          /* -1: there is no loss scale */
+    int64_t norms_step; /* the last one whose norm is recorded */
+};
+
+/* Memory of its nets. */
+struct sw_worker_arena {
+    void *memory; /* owned device memory */
+    size_t bytes;
+    size_t budget;   /* that memory = fit leaves for it; 0: no limit */
+    void *offloaded; /* owned host memory: activations that are not on the device */
+    size_t offloaded_bytes;
+};
+
+/* What its layers keep between batches: states.c, carries.c. All owned device memory. */
+struct sw_worker_state {
+    void *before; /* with on_nan = skip, the leader's states as they were before the step */
+    void *copy;   /* of the job's states, where the device does not reach them */
+    void *recurrent[SW_SPLITS]; /* of its nets, or NULL */
+    size_t recurrent_bytes[SW_SPLITS];
+    int64_t reset_after; /* recurrent state begins anew behind this step; -1: it does not */
+};
+
+/* Its batches: worker_data.c, input.c. */
+struct sw_worker_batches {
+    struct sw_prefetch *prefetch[SW_SPLITS];
+    struct sw_reading {
+        struct sw_worker *worker;
+        int first, count; /* slots of its threads in the live snapshot */
+    } reading[SW_SPLITS];
+    struct sw_input *input; /* owned; NULL where the device's memory is the host's */
+    struct sw_batch ahead;  /* of the next step, which is on its way already, */
+    bool is_ahead;          /* if there is one */
+};
+
 struct sw_worker {
     struct sw_job *job;                 /* borrowed */
     const struct sw_topology *topology; /* borrowed: the job's */
@@ -246,63 +312,25 @@ struct sw_worker {
     struct sw_replica *replica;        /* owned; NULL where the device's memory is the host's */
     struct sw_parts *parts[SW_SPLITS]; /* owned; its nets. NULL without evaluation data */
     struct sw_segments *segments;      /* owned: of a training step */
-    struct sw_input *input;            /* owned; NULL where the device's memory is the host's */
-    struct sw_batch ahead;             /* of the next step, which is on its way already, */
-    bool is_ahead;                     /* if there is one */
     struct sw_net *train,
         *eval;                /* borrowed: the first of each, which speaks for all of the graph */
     int *param_of[SW_SPLITS]; /* owned: table index of each parameter of a net */
     int *completed_by; /* owned [parameters of the table]: the layer whose backward completes the
                           gradient, -1: it has not got it */
-    void *arena;       /* owned device memory */
-    size_t arena_bytes;
-    size_t arena_budget; /* that memory = fit leaves for it; 0: no limit */
-    void *swapped;       /* owned host memory: features that are away */
-    size_t swap_bytes;
-    void *states_before; /* owned device memory: with on_nan = skip, the leader's states as they
-                            were before the step */
-    void *states; /* owned device memory: its copy of the job's states, where the device does not
-                     reach them */
-    void *carries[SW_SPLITS]; /* owned device memory: row state of its nets, or NULL */
-    size_t carry_bytes[SW_SPLITS];
-    int64_t anew_after; /* its rows carry nothing on from this step; -1: none */
-    struct sw_prefetch *prefetch[SW_SPLITS];
-    struct sw_reading {
-        struct sw_worker *worker;
-        int first, count; /* slots of its threads in the live snapshot */
-    } reading[SW_SPLITS];
-    int *served; /* owned: the servers this worker runs itself, by their seats in its table */
+    struct sw_worker_arena arena;
+    struct sw_worker_state state;
+    struct sw_worker_batches batches;
+    int *served; /* owned: the servers this worker runs itself, by their ranks in its table */
     int served_count;
     struct sw_pace pace;
     struct sw_slot *slot;
-    struct sw_history_producer *producer;
     struct sw_series series[SW_SPLITS];
-    int rate_series, speed_series;
-    int norm_series;    /* -1: norms are not known */
-    int scale_series;   /* -1: there is no loss scale */
-    int64_t norms_step; /* the last one whose norm is recorded */
-    int skips;          /* in a row, of its group, whose first worker it is */
-    int *links;         /* owned [servers of the table]: gradients to each */
-    int *value_links;   /* owned [servers]: values from it, where they have to move */
-    int *sync_links;    /* owned [server groups][servers]: to others, of the first worker of one */
-    int64_t *sync_told; /* owned, likewise: bytes that are recorded */
-    int *sum_links;     /* owned [workers]: gradients to each that adds up; NULL: none does */
-    int *factor_links;  /* owned [workers]: factors to each; NULL: they are not exchanged */
-    int *feature_links; /* owned [workers of the group]: to each; -1: nothing goes there */
-    int64_t *feature_told;            /* owned, likewise: nanoseconds that are recorded */
-    struct sw_step_time ledger;       /* of the step under way */
-    int64_t lap_ns;                   /* when the ledger was last written */
-    int64_t served_ns, copied_ns[2];  /* when the ledger was last recorded: of servers that are
-                                         threads; of its replica, to and from the device */
-    double *forward_ms, *backward_ms; /* owned [layers of train]: since the last flush */
-    float *pass_ms;        /* where the time of the pass under way goes: in the ledger (NULL: no
-                              pass), */
-    double *pass_total_ms; /* and of its layer */
-    int64_t timed_steps;   /* that are in these */
-    struct sw_layer_clock *layer_clock; /* owned; NULL: operations run at once, or there is none */
-    int64_t step;                       /* updates done */
-    int64_t trained_ns;                 /* time spent in steps */
+    struct sw_worker_curves curves;
+    struct sw_worker_links links;
+    struct sw_step_timer timer;
+    int64_t step;       /* updates done */
     int64_t first_step; /* updates done at the start of this segment, or when it came to work */
+    int skips;          /* in a row, of its group, whose first worker it is */
     int checkpoint_failures;
     bool over;    /* ended at the last step or by stop_at */
     bool stopped; /* ended by request, with a checkpoint, before the last step */

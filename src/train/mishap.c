@@ -96,7 +96,7 @@ static int roll_back(struct sw_worker *w, const char *cause, struct sw_err *err)
         rc = load_newest(w, cause, err);
     if (rc == SW_OK)
         rc = meet(w, err);
-    w->anew_after = w->step;
+    w->state.reset_after = w->step;
     return rc == SW_OK ? sw_states_deal(w, err) : rc;
 }
 
@@ -166,7 +166,7 @@ int sw_mishap_after_step(struct sw_worker *w, struct sw_err *err)
     }
     name_cause(job, &d, torn, cause, sizeof cause);
     if (job->conf->on_nan == SW_ON_NAN_SKIP) {
-        w->anew_after = w->step; /* what is carried on need not be finite either */
+        w->state.reset_after = w->step; /* what is carried on need not be finite either */
         rc = sw_states_put_back(w, err);
         return rc == SW_OK && sw_worker_leads(w) ? skip(w, cause, err) : rc;
     }

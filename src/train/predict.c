@@ -250,11 +250,11 @@ static int pass_over_split(struct predictor *p, const struct sw_predict_sink *si
     int rc = sw_worker_start_prefetch(w, SW_SPLIT_EVAL, err);
     for (int64_t n = 0; n < batches && rc == SW_OK; n++) {
         struct sw_batch batch;
-        rc = sw_prefetch_next(w->prefetch[SW_SPLIT_EVAL], &batch, err);
+        rc = sw_prefetch_next(w->batches.prefetch[SW_SPLIT_EVAL], &batch, err);
         if (rc != SW_OK)
             break;
         rc = run(p, batch.field, batch.valid_rows, sink, err);
-        sw_prefetch_release(w->prefetch[SW_SPLIT_EVAL], &batch);
+        sw_prefetch_release(w->batches.prefetch[SW_SPLIT_EVAL], &batch);
     }
     if (rc == SW_ERR_CANCELLED && sw_fault_is_set(&p->job->fault))
         rc = sw_fault_get(&p->job->fault, err);

@@ -13,7 +13,7 @@ static void say_waiting(struct sw_worker *w, int param, uint64_t version)
     struct sw_wait wait = {SW_WAIT_VERSION, param, (int64_t)version};
     snprintf(what, sizeof what, "version %llu of %s", (unsigned long long)version,
              sw_table_param(w->table, param)->name);
-    sw_slot_wait_on(w->slot, wait, what, w->lap_ns);
+    sw_slot_wait_on(w->slot, wait, what, w->timer.lap_ns);
 }
 
 /* The table has the version; a device of its own needs a copy. */
@@ -32,21 +32,21 @@ int sw_pull_wait(struct sw_worker *w, int party, int param, uint64_t version, st
     int rc = SW_OK;
     if (sw_table_ready(t, party, param, version))
         return SW_OK;
-    sw_worker_lap(w, &w->ledger.idle_ms, NULL);
+    sw_worker_lap(w, &w->timer.ledger.idle_ms, NULL);
     say_waiting(w, param, version);
     while (rc == SW_OK && !sw_table_ready(t, party, param, version)) {
         rc = sw_server_poll(w, err);
-        sw_worker_lap(w, &w->ledger.update_ms, NULL);
+        sw_worker_lap(w, &w->timer.ledger.update_ms, NULL);
         if (rc != SW_OK || sw_table_ready(t, party, param, version))
             break;
         rc = sw_table_wait(t, party, param, version, w->served, w->served_count, WAIT_MS);
-        sw_worker_lap(w, &w->ledger.comm_exposed_ms, NULL);
+        sw_worker_lap(w, &w->timer.ledger.comm_exposed_ms, NULL);
         if (rc == SW_ERR_CANCELLED)
             return sw_err_set(err, rc, "the job is ending");
         /* Mail, or the time is over: look again. What is waited for may be lost on its way. */
         rc = w->replica ? sw_replica_check(w->replica, err) : SW_OK;
     }
-    sw_slot_wait(w->slot, NULL, w->lap_ns);
+    sw_slot_wait(w->slot, NULL, w->timer.lap_ns);
     return rc;
 }
 
@@ -58,21 +58,21 @@ static int see_sum(struct sw_worker *w, int param, uint64_t version, struct sw_e
     int rc = sw_replica_wait_sum(w->replica, param, version, 0);
     if (rc != SW_ERR_BUSY)
         return rc == SW_OK ? rc : sw_err_set(err, rc, "the job is ending");
-    sw_worker_lap(w, &w->ledger.idle_ms, NULL);
+    sw_worker_lap(w, &w->timer.ledger.idle_ms, NULL);
     sw_slot_wait_on(w->slot, (struct sw_wait){.kind = SW_WAIT_GROUP},
-                    "the gradients of the other workers", w->lap_ns);
+                    "the gradients of the other workers", w->timer.lap_ns);
     while (rc == SW_ERR_BUSY) {
         rc = sw_server_poll(w, err);
-        sw_worker_lap(w, &w->ledger.update_ms, NULL);
+        sw_worker_lap(w, &w->timer.ledger.update_ms, NULL);
         if (rc != SW_OK)
             break;
         rc = sw_replica_wait_sum(w->replica, param, version,
                                  w->served_count > 0 ? SERVE_MS : WAIT_MS);
-        sw_worker_lap(w, &w->ledger.comm_exposed_ms, NULL);
+        sw_worker_lap(w, &w->timer.ledger.comm_exposed_ms, NULL);
         if (rc == SW_ERR_CANCELLED)
             return sw_err_set(err, rc, "the job is ending");
     }
-    sw_slot_wait(w->slot, NULL, w->lap_ns);
+    sw_slot_wait(w->slot, NULL, w->timer.lap_ns);
     return rc;
 }
 

@@ -10,7 +10,7 @@
 /* Samples per second of all workers: they take the same time for their steps, or nearly so. */
 static double speed(const struct sw_worker *w)
 {
-    double seconds = (double)w->trained_ns * 1e-9;
+    double seconds = (double)w->timer.trained_ns * 1e-9;
     int64_t samples =
         sw_topology_samples(w->topology, w->step) - sw_topology_samples(w->topology, w->first_step);
     return seconds > 0 ? (double)samples / seconds : (double)NAN;
@@ -48,10 +48,10 @@ static void record_own(struct sw_worker *w)
     struct sw_job *job = w->job;
     double copied_ms[2];
     int64_t all_bytes = 0;
-    w->ledger.step = w->step;
-    w->ledger.worker = w->rank->global_rank;
+    w->timer.ledger.step = w->step;
+    w->timer.ledger.worker = w->rank->global_rank;
     sw_ledger_add_hidden(w, copied_ms);
-    sw_history_step_time(w->producer, &w->ledger);
+    sw_history_step_time(w->curves.producer, &w->timer.ledger);
     for (int s = 0; s < job->topology->servers_per_group; s++)
         all_bytes += sw_table_link_bytes(w->table, w->rank->table_rank, s);
     for (int s = 0; s < job->topology->servers_per_group; s++) {
@@ -59,22 +59,22 @@ static void record_own(struct sw_worker *w)
         if (bytes == 0)
             continue;
         double share = (double)bytes / (double)all_bytes;
-        sw_history_traffic(w->producer, w->links[s], w->step,
+        sw_history_traffic(w->curves.producer, w->links.to_server[s], w->step,
                            sw_table_given_bytes(w->table, w->rank->table_rank,
                                                 sw_worker_rows(w, SW_SPLIT_TRAIN), s),
                            copied_ms[1] * share);
         if (w->replica)
-            sw_history_traffic(w->producer, w->value_links[s], w->step, bytes,
+            sw_history_traffic(w->curves.producer, w->links.from_server[s], w->step, bytes,
                                copied_ms[0] * share);
     }
-    for (int i = 0; w->sum_links && i < job->topology->workers; i++)
+    for (int i = 0; w->links.sums && i < job->topology->workers; i++)
         if (i != w->rank->global_rank)
             sw_history_traffic(
-                w->producer, w->sum_links[i], w->step,
+                w->curves.producer, w->links.sums[i], w->step,
                 sw_allreduce_round_bytes(job->reduction.sums, w->rank->global_rank, i), 0);
-    for (int i = 0; w->factor_links && i < job->topology->workers; i++)
+    for (int i = 0; w->links.factors && i < job->topology->workers; i++)
         if (i != w->rank->global_rank)
-            sw_history_traffic(w->producer, w->factor_links[i], w->step,
+            sw_history_traffic(w->curves.producer, w->links.factors[i], w->step,
                                sw_factors_round_bytes(job->comm.factors, w->rank->global_rank, i),
                                0);
 }
@@ -87,10 +87,10 @@ void sw_record_sync(struct sw_worker *w)
     if (!job->sync || w->rank->table_rank != 0)
         return;
     for (int i = 0; i < groups * per; i++) {
-        int64_t sent = sw_sync_sent(job->sync, own, i / per, i % per), told = w->sync_told[i];
+        int64_t sent = sw_sync_sent(job->sync, own, i / per, i % per), told = w->links.sync_told[i];
         if (sent > told)
-            sw_history_traffic(w->producer, w->sync_links[i], w->step, sent - told, 0);
-        w->sync_told[i] = sent;
+            sw_history_traffic(w->curves.producer, w->links.sync[i], w->step, sent - told, 0);
+        w->links.sync_told[i] = sent;
     }
 }
 
@@ -101,13 +101,13 @@ static void record_features(struct sw_worker *w)
 {
     const struct sw_exchange *e = w->job->exchange[SW_SPLIT_TRAIN][w->rank->group];
     for (int i = 0; i < w->topology->group_size; i++) {
-        if (w->feature_links[i] < 0)
+        if (w->links.activations[i] < 0)
             continue;
         int64_t ns = sw_exchange_ns(e, w->rank->rank, i);
-        sw_history_traffic(w->producer, w->feature_links[i], w->step,
+        sw_history_traffic(w->curves.producer, w->links.activations[i], w->step,
                            sw_net_moved_bytes(w->train, w->rank->rank, i),
-                           (double)(ns - w->feature_told[i]) * 1e-6);
-        w->feature_told[i] = ns;
+                           (double)(ns - w->links.activations_told[i]) * 1e-6);
+        w->links.activations_told[i] = ns;
     }
 }
 
@@ -122,10 +122,11 @@ static void record_all(struct sw_worker *w, int64_t step_ns)
     sw_results_read(w->train, s, s->totals, job->last[SW_SPLIT_TRAIN],
                     &job->last_count[SW_SPLIT_TRAIN]);
     for (int i = 0; i < s->count; i++)
-        sw_history_point(w->producer, s->handle[i], w->step, job->last[SW_SPLIT_TRAIN][i].value);
-    sw_history_point(w->producer, w->rate_series, w->step,
+        sw_history_point(w->curves.producer, s->handle[i], w->step,
+                         job->last[SW_SPLIT_TRAIN][i].value);
+    sw_history_point(w->curves.producer, w->curves.rate, w->step,
                      sw_table_rate(job->table, (uint64_t)w->step - 1));
-    sw_history_point(w->producer, w->speed_series, w->step,
+    sw_history_point(w->curves.producer, w->curves.speed, w->step,
                      (double)samples * 1e9 / (double)(step_ns > 0 ? step_ns : 1));
     if (display_due(w)) {
         struct sw_job_event e = {.type = SW_JOB_DISPLAY};
@@ -159,9 +160,9 @@ static void record_decision(struct sw_worker *w, int64_t t, const struct sw_tabl
         (struct sw_norm){.step = t,
                          .value = all[0].sum / all[0].weight,
                          .of_made = all[1].weight > 0 ? all[1].sum / all[1].weight : (double)NAN};
-    sw_history_point(w->producer, w->norm_series, t, job->norm.value);
-    if (w->scale_series >= 0)
-        sw_history_point(w->producer, w->scale_series, t, all[2].sum / all[2].weight);
+    sw_history_point(w->curves.producer, w->curves.norm, t, job->norm.value);
+    if (w->curves.scale >= 0)
+        sw_history_point(w->curves.producer, w->curves.scale, t, all[2].sum / all[2].weight);
 }
 
 /* A norm is known when all servers have summed, so some time after its step. */
@@ -169,22 +170,22 @@ void sw_record_norms(struct sw_worker *w)
 {
     struct sw_table_decision d;
     int party = sw_table_party(w->table, w->rank->table_rank);
-    if (w->norm_series < 0 || !sw_worker_leads(w))
+    if (w->curves.norm < 0 || !sw_worker_leads(w))
         return;
-    for (; w->norms_step < w->step; w->norms_step++) {
-        if (!sw_table_decision(w->table, party, (uint64_t)w->norms_step + 1, &d))
+    for (; w->curves.norms_step < w->step; w->curves.norms_step++) {
+        if (!sw_table_decision(w->table, party, (uint64_t)w->curves.norms_step + 1, &d))
             return;
-        record_decision(w, w->norms_step + 1, &d);
+        record_decision(w, w->curves.norms_step + 1, &d);
     }
 }
 
 void sw_record_step(struct sw_worker *w, int64_t began_ns)
 {
     struct sw_series *s = &w->series[SW_SPLIT_TRAIN];
-    int64_t step_ns = w->lap_ns - began_ns;
-    w->trained_ns += step_ns;
+    int64_t step_ns = w->timer.lap_ns - began_ns;
+    w->timer.trained_ns += step_ns;
     w->pace.ms[w->pace.steps++ % SW_PACE_STEPS] =
-        (float)((double)w->ledger.forward_ms + (double)w->ledger.backward_ms);
+        (float)((double)w->timer.ledger.forward_ms + (double)w->timer.ledger.backward_ms);
     record_own(w);
     record_features(w);
     sw_record_sync(w);
@@ -192,7 +193,7 @@ void sw_record_step(struct sw_worker *w, int64_t began_ns)
     double loss = sw_results_loss(w->train, s->totals);
     int64_t own_steps = sw_topology_group_steps(w->topology, w->rank->group, w->step);
     sw_slot_result(w->slot, w->step, loss, own_steps * sw_worker_rows(w, SW_SPLIT_TRAIN),
-                   w->lap_ns);
+                   w->timer.lap_ns);
     if (sw_group_deposit(&w->job->all, w->rank->global_rank, w->step, s->sums, s->pairs))
         record_all(w, step_ns);
     sw_record_norms(w);
@@ -200,15 +201,15 @@ void sw_record_step(struct sw_worker *w, int64_t began_ns)
 
 void sw_record_layers(struct sw_worker *w)
 {
-    if (w->timed_steps == 0)
+    if (w->timer.steps == 0)
         return;
     for (int i = 0; i < sw_net_layer_count(w->train); i++) {
         sw_history_layer_time(w->job->history, sw_net_layer(w->train, i)->name,
-                              w->rank->global_rank, w->forward_ms[i] / (double)w->timed_steps,
-                              w->backward_ms[i] / (double)w->timed_steps, w->timed_steps);
-        w->forward_ms[i] = w->backward_ms[i] = 0;
+                              w->rank->global_rank, w->timer.forward_ms[i] / (double)w->timer.steps,
+                              w->timer.backward_ms[i] / (double)w->timer.steps, w->timer.steps);
+        w->timer.forward_ms[i] = w->timer.backward_ms[i] = 0;
     }
-    w->timed_steps = 0;
+    w->timer.steps = 0;
 }
 
 /* The newest evaluation, by the leader. */
@@ -217,7 +218,8 @@ void sw_record_evaluation(struct sw_worker *w)
     struct sw_job *job = w->job;
     const struct sw_series *s = &w->series[SW_SPLIT_EVAL];
     for (int i = 0; i < s->count; i++)
-        sw_history_point(w->producer, s->handle[i], w->step, job->last[SW_SPLIT_EVAL][i].value);
+        sw_history_point(w->curves.producer, s->handle[i], w->step,
+                         job->last[SW_SPLIT_EVAL][i].value);
     struct sw_job_event e = {.type = SW_JOB_EVAL};
     sw_record_event(w, SW_SPLIT_EVAL, &e);
     sw_job_note(job, &e, NULL);

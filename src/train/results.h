@@ -29,7 +29,7 @@ void sw_results_read(const struct sw_net *net, const struct sw_series *s,
                      const struct sw_result *pairs, struct sw_job_metric *out, int *count);
 
 /* record.c */
-/* After step w->step, which began at began_ns and ended at w->lap_ns. */
+/* After step w->step, which began at began_ns and ended at w->timer.lap_ns. */
 void sw_record_step(struct sw_worker *w, int64_t began_ns);
 /* What its server group sent to others since the last time; by its first worker. */
 void sw_record_sync(struct sw_worker *w);

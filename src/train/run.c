@@ -191,11 +191,11 @@ static void tell_summary(struct running *r, enum sw_run_status status)
                              .rss_bytes = resident_bytes(),
                              .skipped_records = sw_job_skipped(job)};
     int64_t steps = w->step - w->first_step;
-    if (steps > 0 && w->trained_ns > 0) {
-        e.step_ms = (double)w->trained_ns * 1e-6 / (double)steps;
+    if (steps > 0 && w->timer.trained_ns > 0) {
+        e.step_ms = (double)w->timer.trained_ns * 1e-6 / (double)steps;
         e.samples_per_s = (double)(sw_topology_samples(job->topology, w->step) -
                                    sw_topology_samples(job->topology, w->first_step)) *
-                          1e9 / (double)w->trained_ns;
+                          1e9 / (double)w->timer.trained_ns;
     }
     int split = r->has_eval ? SW_SPLIT_EVAL : SW_SPLIT_TRAIN;
     e.split = split == SW_SPLIT_EVAL ? job->data[SW_SPLIT_EVAL]->name : "train";

@@ -21,7 +21,7 @@ const char *sw_run_end_roles(struct sw_job *job)
     int64_t until_ns = sw_os()->monotonic_ns() + (int64_t)SHUTDOWN_MS * 1000000;
     for (int i = 0; i < job->topology->workers; i++)
         for (int s = 0; s < SW_SPLITS; s++) {
-            struct sw_prefetch *p = job->workers[i].prefetch[s];
+            struct sw_prefetch *p = job->workers[i].batches.prefetch[s];
             if (p && !sw_prefetch_end(p, left_ms(until_ns)))
                 return readers[s];
         }

@@ -86,7 +86,7 @@ void sw_run_record_stage(struct sw_job *job)
 int sw_job_slots(const struct sw_job *job)
 {
     const struct sw_worker *last = &job->workers[job->topology->workers - 1];
-    return last->reading[SW_SPLITS - 1].first + last->reading[SW_SPLITS - 1].count;
+    return last->batches.reading[SW_SPLITS - 1].first + last->batches.reading[SW_SPLITS - 1].count;
 }
 
 /* Slots of workers, then of servers, then of the threads that read for the workers, as far as there
@@ -98,11 +98,11 @@ static int number_slots(struct sw_job *job)
         for (int s = 0; s < SW_SPLITS; s++) {
             int left = SW_SNAPSHOT_MAX_SLOTS - next;
             int threads = job->source[s] ? (int)job->source[s]->workers : 0;
-            job->workers[i].reading[s] = (struct sw_reading){&job->workers[i], next,
-                                                             threads < left ? threads
-                                                             : left < 0     ? 0
-                                                                            : left};
-            next += job->workers[i].reading[s].count;
+            job->workers[i].batches.reading[s] = (struct sw_reading){&job->workers[i], next,
+                                                                     threads < left ? threads
+                                                                     : left < 0     ? 0
+                                                                                    : left};
+            next += job->workers[i].batches.reading[s].count;
         }
     return next;
 }
@@ -112,10 +112,11 @@ static void name_readers(const struct sw_job *job, const struct sw_worker *w)
 {
     char name[SW_SNAPSHOT_NAME];
     for (int s = 0; s < SW_SPLITS; s++)
-        for (int i = 0; i < w->reading[s].count; i++) {
+        for (int i = 0; i < w->batches.reading[s].count; i++) {
             snprintf(name, sizeof name, "prefetch%s %s %d", w->unit + strlen("worker"),
                      job->data[s]->name, i);
-            sw_slot_set_name(sw_snapshot_slot(job->snapshot, w->reading[s].first + i), name);
+            sw_slot_set_name(sw_snapshot_slot(job->snapshot, w->batches.reading[s].first + i),
+                             name);
         }
 }
 

@@ -199,7 +199,7 @@ int sw_states_allocate(struct sw_job *job, struct sw_err *err)
 /* What the nets of this worker look at. */
 static void *own_states(const struct sw_worker *w)
 {
-    return w->states ? w->states : w->job->states.memory;
+    return w->state.copy ? w->state.copy : w->job->states.memory;
 }
 
 static void bind(struct sw_worker *w, int split, int part)
@@ -227,22 +227,22 @@ int sw_states_bind(struct sw_worker *w, struct sw_err *err)
     struct sw_device *dev = w->stream->dev;
     size_t bytes = w->job->states.bytes;
     if (bytes > 0 && !dev->host_memory) {
-        int rc = sw_device_alloc(dev, bytes, "the layers' state", &w->states, err);
+        int rc = sw_device_alloc(dev, bytes, "the layers' state", &w->state.copy, err);
         if (rc != SW_OK)
             return rc;
     }
     sw_states_rebind(w);
-    return remembers(w) ? sw_device_alloc(dev, bytes, "the layers' state", &w->states_before, err)
+    return remembers(w) ? sw_device_alloc(dev, bytes, "the layers' state", &w->state.before, err)
                         : SW_OK;
 }
 
 void sw_states_unbind(struct sw_worker *w)
 {
-    if (w->states)
-        sw_device_free(w->stream->dev, w->states, w->job->states.bytes);
-    if (w->states_before)
-        sw_device_free(w->stream->dev, w->states_before, w->job->states.bytes);
-    w->states = w->states_before = NULL;
+    if (w->state.copy)
+        sw_device_free(w->stream->dev, w->state.copy, w->job->states.bytes);
+    if (w->state.before)
+        sw_device_free(w->stream->dev, w->state.before, w->job->states.bytes);
+    w->state.copy = w->state.before = NULL;
 }
 
 /* Of all that the worker keeps up, from one copy of the states to another. */
@@ -261,19 +261,19 @@ static int copy_kept(struct sw_worker *w, void *to, const void *from, struct sw_
 
 int sw_states_keep(struct sw_worker *w, struct sw_err *err)
 {
-    return w->states_before ? copy_kept(w, w->states_before, own_states(w), err) : SW_OK;
+    return w->state.before ? copy_kept(w, w->state.before, own_states(w), err) : SW_OK;
 }
 
 int sw_states_put_back(struct sw_worker *w, struct sw_err *err)
 {
-    return w->states_before ? copy_kept(w, own_states(w), w->states_before, err) : SW_OK;
+    return w->state.before ? copy_kept(w, own_states(w), w->state.before, err) : SW_OK;
 }
 
 static int fetch(struct sw_worker *w, struct sw_err *err)
 {
-    if (!w->states || !keeps_any(w))
+    if (!w->state.copy || !keeps_any(w))
         return SW_OK;
-    int rc = copy_kept(w, w->job->states.memory, w->states, err);
+    int rc = copy_kept(w, w->job->states.memory, w->state.copy, err);
     return rc == SW_OK ? sw_worker_wait(w, err) : rc;
 }
 
@@ -293,9 +293,9 @@ int sw_states_gather(struct sw_worker *w, struct sw_err *err)
 int sw_states_send(struct sw_worker *w, struct sw_err *err)
 {
     struct sw_states *s = &w->job->states;
-    if (!w->states)
+    if (!w->state.copy)
         return SW_OK;
-    int rc = sw_copy(w->stream, w->states, s->memory, s->bytes, err);
+    int rc = sw_copy(w->stream, w->state.copy, s->memory, s->bytes, err);
     return rc == SW_OK ? sw_worker_wait(w, err) : rc;
 }
 

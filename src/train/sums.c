@@ -8,22 +8,22 @@
 /* The ledger is of passes: outside of them, in an evaluation, only the wait is told. */
 static void lap(struct sw_worker *w, float *part_ms, double *total_ms)
 {
-    if (w->pass_ms)
+    if (w->timer.pass_ms)
         sw_worker_lap(w, part_ms, total_ms);
     else
-        w->lap_ns = sw_os()->monotonic_ns();
+        w->timer.lap_ns = sw_os()->monotonic_ns();
 }
 
 static void begin_wait(struct sw_worker *w, const char *what)
 {
-    lap(w, w->pass_ms, w->pass_total_ms);
-    sw_slot_wait_on(w->slot, (struct sw_wait){.kind = SW_WAIT_GROUP}, what, w->lap_ns);
+    lap(w, w->timer.pass_ms, w->timer.pass_total_ms);
+    sw_slot_wait_on(w->slot, (struct sw_wait){.kind = SW_WAIT_GROUP}, what, w->timer.lap_ns);
 }
 
 static void end_wait(struct sw_worker *w)
 {
-    lap(w, &w->ledger.wait_ms, NULL);
-    sw_slot_wait(w->slot, NULL, w->lap_ns);
+    lap(w, &w->timer.ledger.wait_ms, NULL);
+    sw_slot_wait(w->slot, NULL, w->timer.lap_ns);
 }
 
 static int sum(struct sw_worker *w, struct sw_group *g, int place, double *values, int count,
@@ -87,14 +87,14 @@ int sw_worker_meet_active(struct sw_worker *w, const char *what)
 
 int sw_worker_rest(struct sw_worker *w)
 {
-    w->lap_ns = sw_os()->monotonic_ns();
-    sw_slot_phase(w->slot, SW_PHASE_IDLE, w->step, -1, NULL, w->lap_ns);
+    w->timer.lap_ns = sw_os()->monotonic_ns();
+    sw_slot_phase(w->slot, SW_PHASE_IDLE, w->step, -1, NULL, w->timer.lap_ns);
     sw_slot_wait_on(w->slot, (struct sw_wait){.kind = SW_WAIT_TURN}, "the first group's warm-up",
-                    w->lap_ns);
+                    w->timer.lap_ns);
     int rc = sw_group_rest(&w->job->all, &w->step);
-    w->first_step = w->norms_step = w->step;
-    w->lap_ns = sw_os()->monotonic_ns();
-    sw_slot_wait(w->slot, NULL, w->lap_ns);
+    w->first_step = w->curves.norms_step = w->step;
+    w->timer.lap_ns = sw_os()->monotonic_ns();
+    sw_slot_wait(w->slot, NULL, w->timer.lap_ns);
     return rc;
 }
 
@@ -102,11 +102,11 @@ int sw_worker_keep_pace(struct sw_worker *w, int64_t most)
 {
     if (sw_group_keeps_pace(&w->job->all, w->rank->global_rank, w->step, most))
         return SW_OK;
-    sw_worker_lap(w, &w->ledger.idle_ms, NULL);
+    sw_worker_lap(w, &w->timer.ledger.idle_ms, NULL);
     sw_slot_wait_on(w->slot, (struct sw_wait){.kind = SW_WAIT_GROUP}, "the slowest group",
-                    w->lap_ns);
+                    w->timer.lap_ns);
     int rc = sw_group_keep_pace(&w->job->all, w->rank->global_rank, w->step, most);
-    sw_worker_lap(w, &w->ledger.wait_ms, NULL);
-    sw_slot_wait(w->slot, NULL, w->lap_ns);
+    sw_worker_lap(w, &w->timer.ledger.wait_ms, NULL);
+    sw_slot_wait(w->slot, NULL, w->timer.lap_ns);
     return rc;
 }

@@ -181,13 +181,13 @@ static int batch_blocker(const struct view *v, int unit)
 {
     const struct sw_worker *w = &v->job->workers[unit];
     int split = v->slots[unit].wait.index, late = -1, idle = -1;
-    const struct sw_reading *r = &w->reading[split];
+    const struct sw_reading *r = &w->batches.reading[split];
     for (int i = r->first; i < r->first + r->count; i++)
         if (v->slots[i].phase != SW_PHASE_IDLE)
             late = longer_silent(v, late, i);
         else
             idle = longer_silent(v, idle, i);
-    if (late < 0 && w->prefetch[split] && sw_prefetch_is_late(w->prefetch[split]))
+    if (late < 0 && w->batches.prefetch[split] && sw_prefetch_is_late(w->batches.prefetch[split]))
         late = idle;
     return late < 0 ? -1 : blames(v, late, "%s has not read it", v->slots[late].name);
 }

@@ -20,7 +20,7 @@
 static int read_batch(struct sw_worker *w, struct sw_batch *batch, struct sw_err *err)
 {
     float waited_ms = 0;
-    sw_slot_phase(w->slot, SW_PHASE_READ, w->step + 1, -1, NULL, w->lap_ns);
+    sw_slot_phase(w->slot, SW_PHASE_READ, w->step + 1, -1, NULL, w->timer.lap_ns);
     int rc = sw_worker_next_batch(w, SW_SPLIT_TRAIN, batch, err);
     if (rc != SW_OK)
         return rc;
@@ -28,8 +28,8 @@ static int read_batch(struct sw_worker *w, struct sw_batch *batch, struct sw_err
     /* What was waited for, in the proportion in which the prefetch threads spent their time. */
     double all = batch->read_ms + batch->decode_ms;
     double read_share = all > 0 ? batch->read_ms / all : 0;
-    w->ledger.read_ms += (float)(waited_ms * read_share);
-    w->ledger.decode_ms += (float)(waited_ms * (1 - read_share));
+    w->timer.ledger.read_ms += (float)(waited_ms * read_share);
+    w->timer.ledger.decode_ms += (float)(waited_ms * (1 - read_share));
     return SW_OK;
 }
 
@@ -38,18 +38,18 @@ static int next_batch(struct sw_worker *w, struct sw_batch *batch, struct sw_err
 {
     const struct sw_source *source = w->job->source[SW_SPLIT_TRAIN];
     int rc = SW_OK;
-    if (w->is_ahead)
-        *batch = w->ahead;
+    if (w->batches.is_ahead)
+        *batch = w->batches.ahead;
     else
         rc = read_batch(w, batch, err);
-    if (rc == SW_OK && w->input && !w->is_ahead)
-        rc = sw_input_start(w->input, batch, err);
-    w->is_ahead = false;
+    if (rc == SW_OK && w->batches.input && !w->batches.is_ahead)
+        rc = sw_input_start(w->batches.input, batch, err);
+    w->batches.is_ahead = false;
     if (rc == SW_OK)
         rc = sw_ledger_mark(w, SW_MARK_BEGIN, err);
-    if (rc == SW_OK && w->input)
-        rc = sw_input_take(w->input, batch, err);
-    for (int f = 0; f < source->field_count && rc == SW_OK && !w->input; f++)
+    if (rc == SW_OK && w->batches.input)
+        rc = sw_input_take(w->batches.input, batch, err);
+    for (int f = 0; f < source->field_count && rc == SW_OK && !w->batches.input; f++)
         rc = sw_parts_set_field(w->parts[SW_SPLIT_TRAIN], source->field[f].name, batch->field[f],
                                 err);
     return rc == SW_OK ? sw_ledger_mark(w, SW_MARK_INPUT, err) : rc;
@@ -67,8 +67,8 @@ static int keep_pace(struct sw_worker *w, struct sw_err *err)
 static int train_step(struct sw_worker *w, struct sw_err *err)
 {
     struct sw_batch batch;
-    int64_t began_ns = w->lap_ns;
-    memset(&w->ledger, 0, sizeof w->ledger);
+    int64_t began_ns = w->timer.lap_ns;
+    memset(&w->timer.ledger, 0, sizeof w->timer.ledger);
     int rc = keep_pace(w, err);
     if (rc == SW_OK)
         rc = next_batch(w, &batch, err);
@@ -77,11 +77,11 @@ static int train_step(struct sw_worker *w, struct sw_err *err)
     rc = sw_mishap_before_step(w, err);
     if (rc == SW_OK)
         rc = sw_bp_step(w, w->step + 1, &batch, err);
-    sw_prefetch_release(w->prefetch[SW_SPLIT_TRAIN], &batch);
+    sw_prefetch_release(w->batches.prefetch[SW_SPLIT_TRAIN], &batch);
     if (rc != SW_OK)
         return rc;
     w->step++;
-    sw_worker_lap(w, &w->ledger.idle_ms, NULL);
+    sw_worker_lap(w, &w->timer.ledger.idle_ms, NULL);
     sw_record_step(w, began_ns);
     return SW_OK;
 }
@@ -296,7 +296,7 @@ static int between_steps(struct sw_worker *w, struct sw_err *err)
         rc = meet(w, "the first worker's checkpoint", err); /* it reads what others would update */
     w->over = d.last;
     w->stopped = d.stop && !d.last;
-    w->lap_ns = sw_os()->monotonic_ns();
+    w->timer.lap_ns = sw_os()->monotonic_ns();
     return rc;
 }
 
@@ -311,7 +311,7 @@ static int train(struct sw_worker *w, struct sw_err *err)
 {
     struct sw_job *job = w->job;
     int rc = SW_OK;
-    w->lap_ns = sw_os()->monotonic_ns();
+    w->timer.lap_ns = sw_os()->monotonic_ns();
     while (rc == SW_OK && !w->over && !w->stopped) {
         if (sw_fault_is_set(&job->fault))
             return sw_err_set(err, SW_ERR_CANCELLED, "the job is ending");
@@ -359,7 +359,7 @@ static int prepare(struct sw_worker *w, struct sw_err *err)
     int rc = sw_worker_attach(w, err);
     if (rc != SW_OK)
         return rc;
-    w->step = w->first_step = w->norms_step = job->first_step;
+    w->step = w->first_step = w->curves.norms_step = job->first_step;
     if (w->rank->global_rank == 0) {
         sw_layer_clock_say(w);
         sw_slot_phase(w->slot, SW_PHASE_START, w->step, -1, NULL, sw_os()->monotonic_ns());
@@ -371,7 +371,7 @@ static int prepare(struct sw_worker *w, struct sw_err *err)
     }
     if (rc == SW_OK)
         rc = meet(w, "the first values", err);
-    w->anew_after = job->anew_after;
+    w->state.reset_after = job->anew_after;
     if (rc == SW_OK)
         rc = sw_states_deal(w, err);
     if (rc == SW_OK)

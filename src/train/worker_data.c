@@ -77,12 +77,12 @@ int sw_worker_start_prefetch(struct sw_worker *w, int split, struct sw_err *err)
     args.begin = bind_reader;
     args.begin_user = w;
     args.tell = say_reading;
-    args.tell_user = &w->reading[split];
+    args.tell_user = &w->batches.reading[split];
     args.fault = &w->job->fault;
     args.alloc = sw_worker_take_memory;
     args.free = sw_worker_give_memory;
     args.user = w;
-    return sw_prefetch_start(&args, &w->prefetch[split], err);
+    return sw_prefetch_start(&args, &w->batches.prefetch[split], err);
 }
 
 int sw_worker_next_batch(struct sw_worker *w, int split, struct sw_batch *batch, struct sw_err *err)
@@ -91,7 +91,7 @@ int sw_worker_next_batch(struct sw_worker *w, int split, struct sw_batch *batch,
     snprintf(what, sizeof what, "a batch of [data %s]", w->job->data[split]->name);
     sw_slot_wait_on(w->slot, (struct sw_wait){.kind = SW_WAIT_BATCH, .index = split}, what,
                     sw_os()->monotonic_ns());
-    int rc = sw_prefetch_next(w->prefetch[split], batch, err);
+    int rc = sw_prefetch_next(w->batches.prefetch[split], batch, err);
     sw_slot_wait(w->slot, NULL, sw_os()->monotonic_ns());
     return rc;
 }

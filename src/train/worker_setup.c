@@ -107,7 +107,7 @@ static int build_nets(struct sw_worker *w, int split, struct sw_err *err)
     if (rc != SW_OK)
         return rc;
     use_parts(w, split, parts);
-    w->arena_bytes = arena_need(w);
+    w->arena.bytes = arena_need(w);
     sw_series_fini(&w->series[split]); /* of another split's net */
     return sw_series_init(&w->series[split], job->recipe, sw_parts_net(parts, 0),
                           w->rank->microbatches, err);
@@ -140,11 +140,11 @@ int sw_worker_build(struct sw_worker *w, struct sw_err *err)
     if (rc != SW_OK)
         return rc;
     size_t layers = (size_t)sw_net_layer_count(w->train);
-    w->forward_ms = sw_calloc(layers, sizeof *w->forward_ms);
-    w->backward_ms = sw_calloc(layers, sizeof *w->backward_ms);
-    return w->forward_ms && w->backward_ms
+    w->timer.forward_ms = sw_calloc(layers, sizeof *w->timer.forward_ms);
+    w->timer.backward_ms = sw_calloc(layers, sizeof *w->timer.backward_ms);
+    return w->timer.forward_ms && w->timer.backward_ms
                ? SW_OK
-               : sw_err_nomem(err, "a worker", layers * sizeof *w->forward_ms);
+               : sw_err_nomem(err, "a worker", layers * sizeof *w->timer.forward_ms);
 }
 
 int sw_worker_build_eval(struct sw_worker *w, struct sw_err *err)
@@ -213,8 +213,8 @@ static void bind_parts(struct sw_worker *w)
 {
     for (int split = 0; split < SW_SPLITS; split++)
         if (w->parts[split] && !(w->job->one_worker && split == SW_SPLIT_TRAIN)) {
-            sw_parts_bind(w->parts[split], w->arena);
-            sw_parts_bind_swap(w->parts[split], w->swapped);
+            sw_parts_bind(w->parts[split], w->arena.memory);
+            sw_parts_bind_swap(w->parts[split], w->arena.offloaded);
             bind_params(w, split);
         }
     if (!w->job->one_worker)
@@ -223,25 +223,26 @@ static void bind_parts(struct sw_worker *w)
 
 static int take_arena(struct sw_worker *w, struct sw_err *err)
 {
-    return sw_device_alloc_on(w->device, w->arena_bytes, arena_nodes(w), "features and gradients",
-                              &w->arena, err);
+    return sw_device_alloc_on(w->device, w->arena.bytes, arena_nodes(w), "features and gradients",
+                              &w->arena.memory, err);
 }
 
 /* For features that are swapped, as many as there are now. */
 static int take_swap(struct sw_worker *w, struct sw_err *err)
 {
     size_t bytes = sw_parts_cost(w->parts[SW_SPLIT_TRAIN]).swap_bytes;
-    sw_worker_give_memory(w, w->swapped, w->swap_bytes);
-    w->swapped = NULL;
-    w->swap_bytes = bytes;
-    return bytes ? sw_worker_take_memory(w, bytes, "features in host memory", &w->swapped, err)
+    sw_worker_give_memory(w, w->arena.offloaded, w->arena.offloaded_bytes);
+    w->arena.offloaded = NULL;
+    w->arena.offloaded_bytes = bytes;
+    return bytes ? sw_worker_take_memory(w, bytes, "features in host memory", &w->arena.offloaded,
+                                         err)
                  : SW_OK;
 }
 
 static int allocate(struct sw_worker *w, struct sw_err *err)
 {
     if (w->job->one_worker) /* what training would need beside may not be there */
-        w->arena_bytes = sw_parts_arena_bytes(w->parts[SW_SPLIT_EVAL]);
+        w->arena.bytes = sw_parts_arena_bytes(w->parts[SW_SPLIT_EVAL]);
     int rc = take_arena(w, err);
     if (rc == SW_OK)
         rc = make_replica(w, err);
@@ -255,7 +256,7 @@ static int allocate(struct sw_worker *w, struct sw_err *err)
     if (!w->job->one_worker)
         rc = sw_segments_new(w, &w->segments, err);
     if (rc == SW_OK && !w->job->one_worker && sw_input_bytes(w) > 0)
-        rc = sw_input_new(w, &w->input, err);
+        rc = sw_input_new(w, &w->batches.input, err);
     if (rc == SW_OK)
         rc = sw_states_bind(w, err);
     return rc == SW_OK ? sw_carries_bind(w, err) : rc;
@@ -280,10 +281,10 @@ static int replace_nets(struct sw_worker *w, struct sw_err *err)
         }
     }
     size_t need = arena_need(w);
-    if (rc == SW_OK && (!w->arena || need > w->arena_bytes)) {
-        sw_device_free(w->device, w->arena, w->arena_bytes);
-        w->arena = NULL;
-        w->arena_bytes = need;
+    if (rc == SW_OK && (!w->arena.memory || need > w->arena.bytes)) {
+        sw_device_free(w->device, w->arena.memory, w->arena.bytes);
+        w->arena.memory = NULL;
+        w->arena.bytes = need;
         rc = take_arena(w, err);
     }
     return rc == SW_OK ? take_swap(w, err) : rc;
@@ -296,25 +297,25 @@ int sw_worker_rebuild(struct sw_worker *w, struct sw_err *err)
     int64_t first[SW_SPLITS] = {[SW_SPLIT_TRAIN] = sw_topology_batches(job->topology, w->step)};
     sw_segments_free(w->segments); /* while what they name is there */
     w->segments = NULL;
-    sw_input_free(w->input); /* and before batches are others */
-    w->input = NULL;
-    w->is_ahead = false;
+    sw_input_free(w->batches.input); /* and before batches are others */
+    w->batches.input = NULL;
+    w->batches.is_ahead = false;
     int rc = replace_nets(w, err);
     if (rc != SW_OK)
         return rc;
     bind_parts(w);
     rc = sw_segments_new(w, &w->segments, err);
     if (rc == SW_OK && sw_input_bytes(w) > 0)
-        rc = sw_input_new(w, &w->input, err);
+        rc = sw_input_new(w, &w->batches.input, err);
     if (rc != SW_OK)
         return rc;
     sw_states_rebind(w);
     sw_carries_unbind(w);
     rc = sw_carries_bind(w, err);
     for (int split = 0; split < SW_SPLITS && rc == SW_OK; split++)
-        if (w->prefetch[split]) {
+        if (w->batches.prefetch[split]) {
             sw_worker_prefetch_args(w, split, &args);
-            rc = sw_prefetch_reshape(w->prefetch[split], &args, first[split], err);
+            rc = sw_prefetch_reshape(w->batches.prefetch[split], &args, first[split], err);
         }
     return rc;
 }
@@ -331,24 +332,24 @@ int sw_worker_allocate(struct sw_worker *w, struct sw_err *err)
 
 void sw_worker_fini(struct sw_worker *w)
 {
-    sw_input_free(w->input); /* it copies from prefetched batches */
+    sw_input_free(w->batches.input); /* it copies from prefetched batches */
     for (int s = 0; s < SW_SPLITS; s++) {
-        sw_prefetch_free(w->prefetch[s]);
+        sw_prefetch_free(w->batches.prefetch[s]);
         sw_free(w->param_of[s]);
         sw_series_fini(&w->series[s]);
     }
     sw_free(w->served);
     sw_free(w->completed_by);
-    sw_free(w->links);
-    sw_free(w->value_links);
-    sw_free(w->sum_links);
-    sw_free(w->factor_links);
-    sw_free(w->sync_links);
-    sw_free(w->sync_told);
-    sw_free(w->feature_links);
-    sw_free(w->feature_told);
-    sw_free(w->forward_ms);
-    sw_free(w->backward_ms);
+    sw_free(w->links.to_server);
+    sw_free(w->links.from_server);
+    sw_free(w->links.sums);
+    sw_free(w->links.factors);
+    sw_free(w->links.sync);
+    sw_free(w->links.sync_told);
+    sw_free(w->links.activations);
+    sw_free(w->links.activations_told);
+    sw_free(w->timer.forward_ms);
+    sw_free(w->timer.backward_ms);
     if (!w->device)
         return;
     for (int s = 0; s < SW_SPLITS; s++)
@@ -359,9 +360,9 @@ void sw_worker_fini(struct sw_worker *w)
     sw_carries_unbind(w);
     sw_parts_free(w->parts[SW_SPLIT_EVAL]);
     sw_parts_free(w->parts[SW_SPLIT_TRAIN]);
-    sw_worker_give_memory(w, w->swapped, w->swap_bytes);
+    sw_worker_give_memory(w, w->arena.offloaded, w->arena.offloaded_bytes);
     sw_states_unbind(w);
-    sw_device_free(w->device, w->arena, w->arena_bytes);
+    sw_device_free(w->device, w->arena.memory, w->arena.bytes);
     sw_stream_free(w->host_stream);
     sw_stream_free(w->stream);
     if (w->device != w->job->device)
