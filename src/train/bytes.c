@@ -11,7 +11,7 @@ size_t sw_job_batch_bytes(const struct sw_job *job)
     size_t bytes = 0;
     for (int w = 0; w < job->topology->workers; w++)
         for (int s = 0; s < SW_SPLITS; s++)
-            if (job->source[s]) {
+            if (job->data.source[s]) {
                 struct sw_prefetch_args args;
                 sw_worker_prefetch_args(&job->workers[w], s, &args);
                 bytes += sw_prefetch_bytes(&args);

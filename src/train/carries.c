@@ -57,12 +57,12 @@ static int add(struct sw_job *job, const struct sw_layer *l, const struct sw_lay
 static int check(const struct sw_job *job, const struct sw_layer *l, const struct sw_layer_carry *c,
                  struct sw_err *err)
 {
-    const char *why = !c->chain && !job->source[SW_SPLIT_TRAIN]->streams
+    const char *why = !c->chain && !job->data.source[SW_SPLIT_TRAIN]->streams
                           ? "[data train] must have streams = BATCH, so that a row's next record "
                             "follows the one before"
                       : !c->chain && job->topology->is_async
                           ? "worker groups that are not synchronous take turns with batches"
-                      : !c->chain && job->topology->splits_layers && job->source[SW_SPLIT_EVAL]
+                      : !c->chain && job->topology->splits_layers && job->data.source[SW_SPLIT_EVAL]
                           ? "worker groups that each split the net take turns with batches of an "
                             "evaluation: use one group, with as many workers_per_group"
                           : NULL;
@@ -202,7 +202,7 @@ int sw_carries_deal(struct sw_worker *w, struct sw_err *err)
 bool sw_carries_begin(const struct sw_worker *w, int split, int64_t batch, int64_t t)
 {
     const struct sw_job *job = w->job;
-    const struct sw_source *s = job->source[split];
+    const struct sw_source *s = job->data.source[split];
     const int64_t rows = split == SW_SPLIT_TRAIN ? job->conf->batch : job->conf->eval_batch;
     if (!s->streams || batch * rows % s->records == 0)
         return true;
@@ -265,11 +265,11 @@ int sw_carries_read(struct sw_job *job, const struct sw_st_file *f, struct sw_er
         if (fits)
             rc = read_groups(s, f, e, err);
         else
-            sw_job_say(job, SW_LOG_WARN, "job",
-                       "the checkpoint has no %s for a batch of %lld: it begins anew", s->name,
-                       (long long)job->conf->batch);
+            sw_events_say(&job->events, SW_LOG_WARN, "job",
+                          "the checkpoint has no %s for a batch of %lld: it begins anew", s->name,
+                          (long long)job->conf->batch);
         if (!fits)
-            job->anew_after = job->first_step;
+            job->anew_after = job->span.first_step;
     }
     return rc;
 }

@@ -127,11 +127,11 @@ static void announce(struct sw_worker *w, const char *path, uint64_t bytes, cons
     struct sw_job *job = w->job;
     struct sw_job_event e = {.type = SW_JOB_CHECKPOINT,
                              .step = w->step,
-                             .steps = job->run_steps,
+                             .steps = job->span.run_steps,
                              .bytes = (int64_t)bytes,
                              .best = sw_keep_beats(job, w->step)};
     sw_keep_record(w, path, bytes, checksum);
-    sw_job_note(job, &e, path);
+    sw_events_tell(&job->events, &e, path);
 }
 
 int sw_checkpoint_write(struct sw_worker *w, struct sw_err *err)
@@ -142,8 +142,8 @@ int sw_checkpoint_write(struct sw_worker *w, struct sw_err *err)
     size_t count = each * (size_t)copies;
     struct sw_table_source *views = sw_calloc(count + 1, sizeof *views);
     struct sw_st_writer *writer = sw_st_writer_new();
-    char *path = sw_format("%s/checkpoint-%lld.safetensors", sw_history_out_dir(job->history),
-                           (long long)w->step);
+    char *path = sw_format("%s/checkpoint-%lld.safetensors",
+                           sw_history_out_dir(job->events.history), (long long)w->step);
     char checksum[33] = "";
     uint64_t bytes = 0;
     int rc =
@@ -421,16 +421,18 @@ static void tell_differences(struct sw_worker *w, const struct sw_st_file *f,
     const char *choices = sw_st_metadata(f, "choices");
     int copies = job->topology->server_groups;
     if (choices && !sw_str_eq(choices, job->choices))
-        sw_job_say(job, SW_LOG_WARN, w->unit,
-                   "the algorithms differ from those that wrote the checkpoint (another machine, "
-                   "library or number of threads): the run goes on, to the same numbers but not "
-                   "to the same bits");
+        sw_events_say(
+            &job->events, SW_LOG_WARN, w->unit,
+            "the algorithms differ from those that wrote the checkpoint (another machine, "
+            "library or number of threads): the run goes on, to the same numbers but not "
+            "to the same bits");
     if (told->copies != copies)
-        sw_job_say(job, SW_LOG_WARN, w->unit,
-                   "the checkpoint has the updater's state of %d server group%s, and there %s %d: "
-                   "group K goes on with that of group K modulo %d",
-                   (int)told->copies, told->copies == 1 ? "" : "s", copies == 1 ? "is" : "are",
-                   copies, (int)told->copies);
+        sw_events_say(
+            &job->events, SW_LOG_WARN, w->unit,
+            "the checkpoint has the updater's state of %d server group%s, and there %s %d: "
+            "group K goes on with that of group K modulo %d",
+            (int)told->copies, told->copies == 1 ? "" : "s", copies == 1 ? "is" : "are", copies,
+            (int)told->copies);
 }
 
 int sw_checkpoint_load(struct sw_worker *w, const char *path, struct sw_err *err)
@@ -453,7 +455,7 @@ int sw_checkpoint_load(struct sw_worker *w, const char *path, struct sw_err *err
     for (int i = 0; i < job->topology->server_groups && rc == SW_OK; i++) {
         rc = read_counts(job, f, path, &told, i, &updates, &dropped, err);
         if (rc == SW_OK)
-            sw_job_put_step(job, i, job->first_step, (uint64_t)updates, (uint64_t)dropped);
+            sw_job_put_step(job, i, job->span.first_step, (uint64_t)updates, (uint64_t)dropped);
         if (rc == SW_OK)
             rc = sw_scale_read(job, f, path, i, heir_of(job, &told, i), err);
     }

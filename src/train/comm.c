@@ -69,7 +69,8 @@ static int take_up(struct sw_job *job, struct sw_err *err)
 {
     struct sw_st_file *f = NULL;
     struct sw_err ignored;
-    if (!job->resume_checkpoint || sw_st_open(job->resume_checkpoint, false, &f, &ignored) != SW_OK)
+    if (!job->options.resume_checkpoint ||
+        sw_st_open(job->options.resume_checkpoint, false, &f, &ignored) != SW_OK)
         return SW_OK;
     const char *choices = sw_st_metadata(f, "choices");
     job->comm.kept = choices ? sw_strdup(choices) : NULL;

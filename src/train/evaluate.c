@@ -11,7 +11,7 @@
 static int evaluate_batch(struct sw_worker *w, struct sw_batch *batch, int64_t n,
                           struct sw_err *err)
 {
-    const struct sw_source *source = w->job->source[SW_SPLIT_EVAL];
+    const struct sw_source *source = w->job->data.source[SW_SPLIT_EVAL];
     struct sw_step step = {.step = (uint64_t)w->step,
                            .first_row = sw_worker_first_row(w, SW_SPLIT_EVAL),
                            .valid_rows = batch->valid_rows,
@@ -52,16 +52,16 @@ static int sum_up(struct sw_worker *w, struct sw_err *err)
 {
     struct sw_job *job = w->job;
     const struct sw_series *s = &w->series[SW_SPLIT_EVAL];
-    bool last =
-        sw_group_deposit(&job->all, w->rank->global_rank, SW_GROUP_EVALUATION, s->sums, s->pairs);
+    bool last = sw_group_deposit(&job->groups.all, w->rank->global_rank, SW_GROUP_EVALUATION,
+                                 s->sums, s->pairs);
     (void)last; /* all have deposited when all have met */
     if (sw_worker_meet(w, "the other workers' evaluation") != SW_OK)
         return sw_err_set(err, SW_ERR_CANCELLED, "the job is ending");
     if (w->rank->global_rank != 0)
         return SW_OK;
-    sw_group_total(&job->all, SW_GROUP_EVALUATION, s->totals, s->pairs);
-    sw_results_read(w->eval, s, s->totals, job->last[SW_SPLIT_EVAL],
-                    &job->last_count[SW_SPLIT_EVAL]);
+    sw_group_total(&job->groups.all, SW_GROUP_EVALUATION, s->totals, s->pairs);
+    sw_results_read(w->eval, s, s->totals, job->metrics.last[SW_SPLIT_EVAL],
+                    &job->metrics.count[SW_SPLIT_EVAL]);
     return SW_OK;
 }
 

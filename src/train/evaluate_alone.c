@@ -20,8 +20,8 @@ static int choose_split(struct sw_job *job, const char *split, struct sw_err *er
     sw_parts_free(w->parts[SW_SPLIT_EVAL]);
     w->parts[SW_SPLIT_EVAL] = NULL;
     w->eval = NULL;
-    sw_source_close(job->source[SW_SPLIT_EVAL]);
-    job->source[SW_SPLIT_EVAL] = NULL;
+    sw_source_close(job->data.source[SW_SPLIT_EVAL]);
+    job->data.source[SW_SPLIT_EVAL] = NULL;
     sw_free(w->param_of[SW_SPLIT_EVAL]);
     w->param_of[SW_SPLIT_EVAL] = NULL;
     int rc = sw_job_open_split(job, SW_SPLIT_EVAL, section, err);
@@ -33,7 +33,7 @@ static int load_weights(struct sw_job *job, const char *weights, struct sw_err *
     if (!weights)
         return sw_table_init_values(job->table, err);
     return sw_checkpoint_take(job, sw_worker_host_stream(&job->workers[0]), weights,
-                              &job->evaluated_step, err);
+                              &job->span.evaluated_step, err);
 }
 
 static int prepare(struct sw_job *job, const char *weights, struct sw_err *err)
@@ -53,9 +53,9 @@ static int prepare(struct sw_job *job, const char *weights, struct sw_err *err)
     if (rc == SW_OK)
         rc = sw_states_send(w, err);
     if (rc == SW_OK)
-        rc = sw_snapshot_new(&job->snapshot, NULL, 0, "", job->name, 0, 1, err);
+        rc = sw_snapshot_new(&job->events.snapshot, NULL, 0, "", job->name, 0, 1, err);
     if (rc == SW_OK)
-        w->slot = sw_snapshot_slot(job->snapshot, 0);
+        w->slot = sw_snapshot_slot(job->events.snapshot, 0);
     return rc == SW_OK ? sw_worker_start_prefetch(w, SW_SPLIT_EVAL, err) : rc;
 }
 
@@ -67,7 +67,8 @@ int sw_job_evaluate(struct sw_job *job, const char *weights, const char *split,
     int rc = sw_job_settle_servers(job, err);
     if (rc == SW_OK && job->topology->workers != 1)
         rc = sw_err_set(err, SW_ERR_INVALID, "evaluation alone takes a job opened with one_worker");
-    if (rc == SW_OK && split && !(w->eval && sw_str_eq(split, job->data[SW_SPLIT_EVAL]->name)))
+    if (rc == SW_OK && split &&
+        !(w->eval && sw_str_eq(split, job->data.section[SW_SPLIT_EVAL]->name)))
         rc = choose_split(job, split, err);
     if (rc == SW_OK && !w->eval)
         rc = sw_err_set(err, SW_ERR_NOTFOUND,
@@ -78,19 +79,19 @@ int sw_job_evaluate(struct sw_job *job, const char *weights, const char *split,
         rc = sw_evaluate_pass(w, NULL, err);
     if (rc == SW_ERR_CANCELLED && sw_fault_is_set(&job->fault))
         rc = sw_fault_get(&job->fault, err);
-    sw_snapshot_free(job->snapshot);
-    job->snapshot = NULL;
+    sw_snapshot_free(job->events.snapshot);
+    job->events.snapshot = NULL;
     if (rc != SW_OK)
         return rc;
     *out = (struct sw_job_event){.type = SW_JOB_EVAL,
-                                 .step = job->evaluated_step,
-                                 .split = job->data[SW_SPLIT_EVAL]->name,
+                                 .step = job->span.evaluated_step,
+                                 .split = job->data.section[SW_SPLIT_EVAL]->name,
                                  .lr = NAN,
                                  .eta_s = NAN,
-                                 .metric_count = job->last_count[SW_SPLIT_EVAL]};
+                                 .metric_count = job->metrics.count[SW_SPLIT_EVAL]};
     out->elapsed_s = (double)(sw_os()->monotonic_ns() - began_ns) * 1e-9;
-    out->samples_per_s = (double)job->source[SW_SPLIT_EVAL]->records / out->elapsed_s;
-    out->skipped_records = sw_source_skipped(job->source[SW_SPLIT_EVAL]);
-    memcpy(out->metric, job->last[SW_SPLIT_EVAL], sizeof out->metric);
+    out->samples_per_s = (double)job->data.source[SW_SPLIT_EVAL]->records / out->elapsed_s;
+    out->skipped_records = sw_source_skipped(job->data.source[SW_SPLIT_EVAL]);
+    memcpy(out->metric, job->metrics.last[SW_SPLIT_EVAL], sizeof out->metric);
     return SW_OK;
 }

@@ -22,20 +22,21 @@ static int copy_text(char **to, const char *from, struct sw_err *err)
 
 static int copy_options(struct sw_job *job, const struct sw_job_options *o, struct sw_err *err)
 {
-    int rc = copy_text(&job->out_option, o->out_dir, err);
+    int rc = copy_text(&job->options.out_dir, o->out_dir, err);
     if (rc == SW_OK)
-        rc = copy_text(&job->db_option, o->db, err);
+        rc = copy_text(&job->options.db, o->db, err);
     if (rc == SW_OK)
-        rc = copy_text(&job->command, o->command, err);
+        rc = copy_text(&job->options.command, o->command, err);
     if (rc == SW_OK)
-        rc = copy_text(&job->resume_checkpoint, o->resume ? o->resume_checkpoint : NULL, err);
-    job->resume_run_id = o->resume ? o->resume->id : 0;
-    job->resume_segments = o->resume ? o->resume->segments : 0;
-    job->overwrites = o->overwrite;
-    job->trace_capacity = o->trace_capacity;
-    job->oversubscribes = o->oversubscribe;
-    job->display = o->display;
-    job->saved_step = -1;
+        rc = copy_text(&job->options.resume_checkpoint, o->resume ? o->resume_checkpoint : NULL,
+                       err);
+    job->options.resume_run_id = o->resume ? o->resume->id : 0;
+    job->options.resume_segments = o->resume ? o->resume->segments : 0;
+    job->options.overwrite = o->overwrite;
+    job->options.trace_capacity = o->trace_capacity;
+    job->options.oversubscribe = o->oversubscribe;
+    job->options.display = o->display;
+    job->keeper.saved_step = -1;
     return rc;
 }
 
@@ -43,7 +44,7 @@ static int load_recipe(struct sw_job *job, const struct sw_job_options *o, struc
 {
     int rc = sw_stage_choose(job, o, err);
     if (rc == SW_OK && job->conf->display_every > 0)
-        job->display.every_steps = job->conf->display_every;
+        job->options.display.every_steps = job->conf->display_every;
     return rc;
 }
 
@@ -60,16 +61,17 @@ static int reserve_sums(struct sw_job *job, struct sw_err *err)
     }
     int norms = sw_replica_sum_count(job->table);
     most = norms > most ? norms : most;
-    int rc = sw_group_reserve_pairs(&job->all, sw_net_pair_count(job->workers[0].train), err);
+    int rc =
+        sw_group_reserve_pairs(&job->groups.all, sw_net_pair_count(job->workers[0].train), err);
     if (rc == SW_OK)
-        rc = sw_group_reserve_pairs(&job->norms, SW_DECISION_PAIRS, err);
+        rc = sw_group_reserve_pairs(&job->groups.leaders, SW_DECISION_PAIRS, err);
     for (int g = 0; g < job->topology->worker_groups && rc == SW_OK; g++)
-        rc = sw_group_reserve_sums(&job->groups[g], most, err);
+        rc = sw_group_reserve_sums(&job->groups.each[g], most, err);
     if (rc == SW_OK && job->topology->splits_layers)
-        rc = sw_group_reserve_sums(&job->all, most, err);
+        rc = sw_group_reserve_sums(&job->groups.all, most, err);
     for (int i = 0; i < job->topology->group_size && rc == SW_OK && job->topology->splits_layers;
          i++)
-        rc = sw_group_reserve_sums(&job->peers[i], most, err);
+        rc = sw_group_reserve_sums(&job->groups.peers[i], most, err);
     return rc;
 }
 
@@ -89,7 +91,7 @@ static int build_workers(struct sw_job *job, struct sw_err *err)
         rc = sw_states_build(job, err);
     if (rc == SW_OK)
         rc = sw_carries_build(job, err);
-    if (rc == SW_OK && job->source[SW_SPLIT_EVAL])
+    if (rc == SW_OK && job->data.source[SW_SPLIT_EVAL])
         rc = sw_job_build_eval(job, err);
     return rc == SW_OK ? reserve_sums(job, err) : rc;
 }
@@ -100,7 +102,7 @@ int sw_job_build_eval(struct sw_job *job, struct sw_err *err)
     for (int i = 0; i < job->topology->workers && rc == SW_OK; i++)
         rc = sw_worker_build_eval(&job->workers[i], err);
     if (rc == SW_OK)
-        rc = sw_group_reserve_pairs(&job->all, sw_net_pair_count(job->workers[0].eval), err);
+        rc = sw_group_reserve_pairs(&job->groups.all, sw_net_pair_count(job->workers[0].eval), err);
     if (rc == SW_OK)
         rc = sw_states_match(job, err);
     for (int i = 0; i < job->topology->workers && rc == SW_OK; i++)
@@ -119,8 +121,8 @@ static int build(struct sw_job *job, const struct sw_job_options *o, struct sw_e
         return rc;
     job->one_worker = o->one_worker;
     if (job->stage.name)
-        sw_log_write(job->log, SW_LOG_DEBUG, "job", "stage %s is opened", job->stage.name);
-    sw_recipe_announce_fallback(job->recipe, &job->fallback_text);
+        sw_log_write(job->events.log, SW_LOG_DEBUG, "job", "stage %s is opened", job->stage.name);
+    sw_recipe_announce_fallback(job->recipe, &job->report.fallback);
     const char *name = o->name                        ? o->name
                        : o->resume && o->resume->name ? o->resume->name
                                                       : job->conf->name;
@@ -160,7 +162,8 @@ int sw_job_build(const struct sw_job_options *o, struct sw_log *log, struct sw_j
     struct sw_job *job = *out = sw_calloc(1, sizeof *job);
     if (!job)
         return sw_err_nomem(err, "a job", sizeof *job);
-    job->log = log;
+    job->events.log = log;
+    job->events.steps = &job->span.run_steps;
     sw_fault_init(&job->fault);
     return build(job, o, err);
 }
@@ -169,9 +172,9 @@ int sw_job_build(const struct sw_job_options *o, struct sw_log *log, struct sw_j
 static int find_begin(struct sw_job *job, const struct sw_job_options *o, struct sw_err *err)
 {
     if (job->stage.begins)
-        job->first_step = job->stage.from;
-    else if (job->resume_checkpoint)
-        return sw_checkpoint_check(job, job->resume_checkpoint, &job->first_step, err);
+        job->span.first_step = job->stage.from;
+    else if (job->options.resume_checkpoint)
+        return sw_checkpoint_check(job, job->options.resume_checkpoint, &job->span.first_step, err);
     /* Weights of another file will be evaluated: what a run would start from is not asked for. */
     return o->one_worker ? SW_OK : sw_take_look(job, o->init_from, o->earlier, err);
 }
@@ -213,14 +216,14 @@ void sw_job_close(struct sw_job *job)
         sw_worker_fini(&job->workers[i]);
     sw_free(job->workers);
     sw_free(job->servers);
-    for (int g = 0; job->groups && g < job->topology->worker_groups; g++)
-        sw_group_fini(&job->groups[g]);
-    sw_free(job->groups);
-    for (int i = 0; job->peers && i < job->topology->group_size; i++)
-        sw_group_fini(&job->peers[i]);
-    sw_free(job->peers);
-    sw_group_fini(&job->all);
-    sw_group_fini(&job->norms);
+    for (int g = 0; job->groups.each && g < job->topology->worker_groups; g++)
+        sw_group_fini(&job->groups.each[g]);
+    sw_free(job->groups.each);
+    for (int i = 0; job->groups.peers && i < job->topology->group_size; i++)
+        sw_group_fini(&job->groups.peers[i]);
+    sw_free(job->groups.peers);
+    sw_group_fini(&job->groups.all);
+    sw_group_fini(&job->groups.leaders);
     sw_states_fini(&job->states);
     sw_states_fini(&job->carries);
     sw_outputs_fini(job);
@@ -235,7 +238,7 @@ void sw_job_close(struct sw_job *job)
         sw_table_free(job->copies[i].table);
     sw_free(job->copies);
     for (int s = 0; s < SW_SPLITS; s++)
-        sw_source_close(job->source[s]);
+        sw_source_close(job->data.source[s]);
     sw_device_close(job->device);
     sw_job_tune_close(job);
     sw_placement_free(job->placement);
@@ -243,14 +246,18 @@ void sw_job_close(struct sw_job *job)
     sw_recipe_free(job->recipe);
     sw_trace_free(job->trace);
     sw_fault_fini(&job->fault);
-    sw_buf_fini(&job->fallback_text);
-    char *const owned[] = {job->name,           job->out_option,        job->db_option,
-                           job->command,        job->resume_checkpoint, job->choices,
-                           job->partition_notes};
+    sw_buf_fini(&job->report.fallback);
+    char *const owned[] = {job->name,
+                           job->options.out_dir,
+                           job->options.db,
+                           job->options.command,
+                           job->options.resume_checkpoint,
+                           job->choices,
+                           job->report.partition_notes};
     for (size_t i = 0; i < sizeof owned / sizeof *owned; i++)
         sw_free(owned[i]);
-    sw_free(job->layer_rows);
-    sw_free(job->share_rows);
+    sw_free(job->report.layers);
+    sw_free(job->report.shares);
     sw_row_split_fini(&job->rows);
     sw_topology_free(job->topology);
     sw_free(job);
@@ -258,5 +265,6 @@ void sw_job_close(struct sw_job *job)
 
 bool sw_job_resumable(const struct sw_job *job)
 {
-    return job->resume_checkpoint || __atomic_load_n(&job->saved_step, __ATOMIC_RELAXED) >= 0;
+    return job->options.resume_checkpoint ||
+           __atomic_load_n(&job->keeper.saved_step, __ATOMIC_RELAXED) >= 0;
 }

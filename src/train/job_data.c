@@ -14,7 +14,7 @@ const struct sw_section *sw_job_find_split(const struct sw_job *job, int split)
 /* A stream is a row of the batch, so there are as many. */
 static int check_streams(const struct sw_job *job, int split, struct sw_err *err)
 {
-    const struct sw_source *s = job->source[split];
+    const struct sw_source *s = job->data.source[split];
     const bool training = split == SW_SPLIT_TRAIN;
     const int64_t rows = training ? job->conf->batch : job->conf->eval_batch;
     if (!s->streams || s->streams == rows)
@@ -28,7 +28,8 @@ static int check_streams(const struct sw_job *job, int split, struct sw_err *err
 /* Class 3 must mean the same in training and in evaluation. */
 static int check_naming(const struct sw_job *job, struct sw_err *err)
 {
-    const struct sw_source *a = job->source[SW_SPLIT_TRAIN], *b = job->source[SW_SPLIT_EVAL];
+    const struct sw_source *a = job->data.source[SW_SPLIT_TRAIN],
+                           *b = job->data.source[SW_SPLIT_EVAL];
     if (!a || !b || !a->naming || !b->naming || a->naming == b->naming)
         return SW_OK;
     return sw_err_set(
@@ -49,7 +50,7 @@ static const char *without_title(const struct sw_section *section, const char *t
 int sw_job_open_split(struct sw_job *job, int split, const struct sw_section *section,
                       struct sw_err *err)
 {
-    job->data[split] = section;
+    job->data.section[split] = section;
     if (!section)
         return SW_OK;
     const char *fell_from = sw_section_fell_from(section);
@@ -62,10 +63,10 @@ int sw_job_open_split(struct sw_job *job, int split, const struct sw_section *se
         .seed = (uint64_t)job->conf->seed,
         .training = split == SW_SPLIT_TRAIN,
         .skip_bad = job->conf->on_bad_record == SW_BAD_RECORD_SKIP,
-        .report_bad = sw_job_say_bad_record,
-        .report_user = job,
+        .report_bad = sw_events_say_bad_record,
+        .report_user = &job->events,
     };
-    int rc = sw_source_open(&args, &job->source[split], err);
+    int rc = sw_source_open(&args, &job->data.source[split], err);
     if (rc == SW_OK)
         rc = check_streams(job, split, err);
     if (rc == SW_OK)
@@ -88,12 +89,20 @@ int sw_job_open_data(struct sw_job *job, struct sw_err *err)
         rc = sw_job_open_split(job, SW_SPLIT_EVAL, sw_job_find_split(job, SW_SPLIT_EVAL), err);
     if (rc != SW_OK)
         return rc;
-    job->horizon = job->conf->steps;
-    if (job->horizon == 0)
-        job->horizon =
-            sw_topology_steps(job->topology, sw_source_steps(job->source[SW_SPLIT_TRAIN],
+    job->span.horizon = job->conf->steps;
+    if (job->span.horizon == 0)
+        job->span.horizon =
+            sw_topology_steps(job->topology, sw_source_steps(job->data.source[SW_SPLIT_TRAIN],
                                                              job->conf->epochs, job->conf->batch));
     return SW_OK;
+}
+
+int64_t sw_job_skipped(const struct sw_job *job)
+{
+    int64_t n = 0;
+    for (int split = 0; split < SW_SPLITS; split++)
+        n += job->data.source[split] ? sw_source_skipped(job->data.source[split]) : 0;
+    return n;
 }
 
 /* ---- what others ask of a job ---- */

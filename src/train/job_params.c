@@ -102,7 +102,7 @@ static int check_copy(const struct sw_job *job, struct sw_err *err)
         sw_recipe_error(job->recipe, section, "copy",
                         "with %s every group changes the one value on the host, which no device "
                         "can keep to itself: say async",
-                        job->framework);
+                        job->report.framework);
     else if (job->conf->on_nan == SW_ON_NAN_ROLLBACK)
         sw_recipe_error(job->recipe, section, "copy",
                         "on_nan = rollback brings back the values of a checkpoint by way of the "
@@ -145,7 +145,7 @@ static int make_table(struct sw_job *job, struct sw_server_group *copy, struct s
         .common = u->common,
         .schedule = u->type[1],
         .schedule_conf = u->conf[1],
-        .horizon_steps = (uint64_t)job->horizon,
+        .horizon_steps = (uint64_t)job->span.horizon,
         .schedule_from = (uint64_t)job->stage.from,
         .slice_elements = cluster->slice_size,
         .workers = copy->place->workers,

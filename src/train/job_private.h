@@ -1,6 +1,6 @@
 /* A job from the inside: its types, and the functions of the files that make a job and set it in
  * motion. job.c opens and closes it, job_units.c says on what it runs, job_params.c what it trains,
- * fit.c keeps it within a budget of memory, plan.c describes it, notes.c tells the main thread.
+ * fit.c keeps it within a budget of memory, plan.c describes it, events.c tells the main thread.
  * What the other files offer is in choices.h (what is decided beforehand), worker.h (who does the
  * work), states.h (what layers keep), results.h (what comes of a step), saved.h (checkpoints and
  * their like), watch.h (who looks on) and run.h (how a run begins and ends).
@@ -31,6 +31,7 @@
 #include "recipe/job.h"
 #include "sync/queue.h"
 #include "tensor/safetensors.h"
+#include "train/events.h"
 #include "train/group.h"
 #include "train/input.h"
 #include "train/job.h"
@@ -38,13 +39,6 @@
 #include "train/replica.h"
 #include "train/segments.h"
 #include "train/ways.h"
-
-/* What a thread tells the main thread: an event with its texts. */
-struct sw_note {
-    struct sw_job_event event;
-    bool wake;                  /* only wakes the main thread: the worker has ended */
-    char source[32], text[512]; /* whoever said it may be gone when it is told */
-};
 
 /* A complete copy of the parameters, and where those who change it are in the job's lists. */
 struct sw_server_group {
@@ -157,6 +151,7 @@ struct sw_keeper {
     int64_t evaluated; /* step of the newest evaluation, or -1 */
     int64_t from;      /* step that a resume went on from, or -1 */
     struct sw_best best;
+    int64_t saved_step; /* atomic: of the newest checkpoint of this segment; -1: none yet */
 };
 
 /* An output layer of the evaluation net: outputs.c. */
@@ -346,50 +341,113 @@ static inline int64_t sw_worker_first_row(const struct sw_worker *w, int split)
     return sw_row_split_first(w->rows, w->rank, split);
 }
 
-struct sw_job {
-    struct sw_log *log; /* borrowed */
-    struct sw_recipe *recipe;
-    const struct sw_job_conf *conf;                                    /* of the recipe */
-    char *name, *out_option, *db_option, *command, *resume_checkpoint; /* owned or NULL */
-    int64_t resume_run_id;                                             /* 0: a new run */
+/* What the caller of sw_job_open asked for, as far as a run or its next stage needs it again. */
+struct sw_run_options {
+    char *out_dir, *db, *command, *resume_checkpoint; /* owned or NULL */
+    int64_t resume_run_id;                            /* 0: a new run */
     int64_t resume_segments; /* how many the run had when its checkpoint was chosen */
-    int64_t horizon;         /* steps of the recipe, or of
-                                its stage */
-    int64_t steps;           /* where this job ends */
-    int64_t run_steps;       /* and where the run does, with all its stages */
-    int64_t steps_option;
-    bool steps_at_most, oversubscribes, overwrites;
-    int64_t first_step;     /* of the checkpoint it goes on from */
-    int64_t evaluated_step; /* of the weights that sw_job_evaluate loaded */
+    int64_t steps;           /* 0: as the recipe says */
+    bool steps_at_most, oversubscribe, overwrite;
     int64_t trace_capacity;
     struct sw_display_policy display;
+};
+
+/* Where a job begins and ends, in steps. */
+struct sw_job_span {
+    int64_t horizon;        /* of the recipe, or of its stage */
+    int64_t first_step;     /* of the checkpoint it goes on from */
+    int64_t steps;          /* where this job ends */
+    int64_t run_steps;      /* and where the run does, with all its stages */
+    int64_t evaluated_step; /* of the weights that sw_job_evaluate loaded */
+};
+
+/* The sections of data, and what reads them. */
+struct sw_job_data {
+    const struct sw_section *section[SW_SPLITS]; /* NULL: no such section */
+    struct sw_source *source[SW_SPLITS];
+};
+
+/* Texts and rows that the plan shows, plan.c. All owned but for the framework's name. */
+struct sw_job_report {
+    struct sw_job_layer *layers;
+    struct sw_job_share *shares; /* [layers of the plan][group size]; NULL: one worker */
+    struct sw_buf fallback;
+    const char *framework; /* borrowed */
+    char framework_reason[256], copy_why[128];
+    char *partition_notes;
+};
+
+/* Who waits for whom, and sums with whom. */
+struct sw_job_groups {
+    struct sw_group all;     /* all workers */
+    struct sw_group leaders; /* the first workers of the update groups: norms of gradients */
+    struct sw_group *each;   /* owned [worker groups] */
+    struct sw_group *peers;  /* owned [group size], where groups split layers: who has the same rank
+                                in its group */
+};
+
+/* job.stop_at: stop_at.c. */
+struct sw_stop_rules {
+    struct sw_stop rule[SW_STOPS];
+    bool looks_at_steps, looks_at_evals; /* is a metric of training, of evaluation among them? */
+};
+
+/* The newest values; written by one worker at a time, between steps. */
+struct sw_job_metrics {
+    struct sw_norm norm;
+    struct sw_job_metric last[SW_SPLITS][SW_JOB_METRICS];
+    int count[SW_SPLITS];
+};
+
+/* Where workers pause, and leave an evaluation together: requests.c. */
+struct sw_gate {
+    struct sw_mutex lock; /* guards the others */
+    struct sw_cond changed;
+    bool closed;
+    int64_t through; /* the last step whose pause has ended */
+    bool stop;       /* it ended by a stop */
+    /* The evaluation after step eval_step: rounds that a worker has begun, and how many there will
+     * be. */
+    int64_t eval_step, eval_begun, eval_rounds;
+};
+
+/* What others ask of a running job. */
+struct sw_requests {
+    int bits;          /* atomic: enum sw_job_request_kind; read by sw_job_requests */
+    bool holds_stop;   /* the leader has called sw_stop_hold; read when it has ended */
+    int wants_display; /* atomic: the main thread asks the worker for a display */
+    struct sw_gate gate;
+};
+
+struct sw_job {
+    char *name; /* owned */
+    struct sw_recipe *recipe;
+    const struct sw_job_conf *conf; /* of the recipe */
+    struct sw_run_options options;
+    struct sw_job_span span;
+    struct sw_job_stage stage;
 
     struct sw_machine *machine;
+    struct sw_placement *placement;
     struct sw_topology *topology; /* owned; frozen */
     struct sw_row_split rows;     /* changes when all meet */
-    enum sw_copy_mode copy;       /* never AUTO once the units are placed */
-    char copy_why[128];
-    enum sw_overlap overlap;
-    struct sw_placement *placement;
-    struct sw_device *device; /* the host: parameter table, batches */
-    char device_text[256];    /* as asked for: cpu, sim:gpus=4 */
+    struct sw_device *device;     /* the host: parameter table, batches */
+    char device_text[256];        /* as asked for: cpu, sim:gpus=4 */
     struct sw_sim_conf sim;
     bool one_worker; /* only evaluates: its training net has no memory */
     bool on_sim, on_cuda;
     bool mixed;              /* workers that get no such device compute on the CPU */
     int gpus[SW_SHAPE_GPUS]; /* those that device names; gpu_count 0: any */
     int gpu_count;
-    const struct sw_section *data[SW_SPLITS]; /* NULL: no such section */
-    struct sw_source *source[SW_SPLITS];
+    enum sw_copy_mode copy; /* never AUTO once the units are placed */
+    enum sw_overlap overlap;
+    struct sw_job_data data;
     struct sw_server_group *copies; /* owned [server groups] */
     struct sw_table *table;         /* of the first copy: what is saved and evaluated */
     struct sw_sync *sync;           /* owned; NULL: there is one copy */
     struct sw_worker *workers;      /* owned [workers]; the first one leads */
     struct sw_server *servers;      /* owned [servers] */
-    struct sw_group all;            /* all workers */
-    struct sw_group *groups;        /* owned [worker groups] */
-    struct sw_group *peers; /* owned [group size], where groups split layers: who has the same rank
-                               in its group */
+    struct sw_job_groups groups;
     bool rebalances;
     double (*row_ms)(
         int worker); /* how long a row takes a worker, in tests; NULL: it is measured */
@@ -398,7 +456,6 @@ struct sw_job {
     struct sw_states states;
     struct sw_states carries; /* row state, gathered: carries.c */
     int64_t anew_after;       /* what the workers' is at first: written before they meet */
-    struct sw_job_stage stage;
     struct sw_legacy legacy;
     struct sw_take_list takes;
     struct sw_outputs outputs;
@@ -408,49 +465,20 @@ struct sw_job {
     struct sw_rates rates;
     struct sw_tune *tune; /* owned; NULL: plans are chosen by rules */
     struct sw_mishaps mishaps;
-    struct sw_group norms; /* the first workers of those who make updates together */
-    struct sw_norm norm;   /* the newest that is known, by one worker at a time */
-    struct sw_stop stops[SW_STOPS];
-    bool stops_steps, stops_evals; /* do conditions look at training, at evaluation? */
-    struct sw_keeper keeper;       /* of the leader */
-    struct sw_job_metric last[SW_SPLITS][SW_JOB_METRICS]; /* newest values; written by one worker at
-                                                             a time, between steps */
-    int last_count[SW_SPLITS];
-    char *choices;         /* owned: what the plans chose, a line per layer */
-    char *partition_notes; /* owned */
-
+    struct sw_stop_rules stops;
+    struct sw_job_metrics metrics;
+    struct sw_keeper keeper; /* of the leader */
+    char *choices;           /* owned: what the plans chose, a line per layer */
     struct sw_job_plan plan;
-    struct sw_job_layer *layer_rows; /* owned */
-    struct sw_job_share *share_rows; /* owned [layers of the plan][group size]; NULL: one worker */
-    struct sw_buf fallback_text;
-    const char *framework;
-    char framework_reason[256];
+    struct sw_job_report report;
 
+    struct sw_events events;
+    struct sw_requests requests;
     struct sw_fault fault;
     bool fault_ready;
-    struct sw_history *history;
-    struct sw_snapshot *snapshot;
     struct sw_trace *trace;
-    struct sw_queue notes; /* struct sw_note */
-    bool notes_ready;
-    int bad_records_told; /* atomic */
-    int ended;            /* atomic: workers that have ended */
-    int64_t saved_step;   /* atomic: of the newest checkpoint of this segment; -1: none yet */
     struct sw_watch *watch;
     struct sw_sense *sense; /* NULL: it does not run */
-    struct sw_gate {
-        struct sw_mutex lock; /* guards the others */
-        struct sw_cond changed;
-        bool closed;
-        int64_t through; /* the last step whose pause has ended */
-        bool stop;       /* it ended by a stop */
-        /* The evaluation after step eval_step: rounds that a worker has begun, and how many there
-         * will be. */
-        int64_t eval_step, eval_begun, eval_rounds;
-    } gate;
-    int requests;      /* atomic: enum sw_job_request_kind bits; read by sw_job_requests */
-    bool holds_stop;   /* the leader has called sw_stop_hold; read when it has ended */
-    int wants_display; /* atomic: the main thread asks the worker for a display */
 };
 
 /* job_units.c */
@@ -497,6 +525,8 @@ int sw_job_open_split(struct sw_job *job, int split, const struct sw_section *se
                       struct sw_err *err) SW_MUST_CHECK;
 /* [data train], which has to be there, and [data val] or [data test]; and job->horizon. */
 int sw_job_open_data(struct sw_job *job, struct sw_err *err) SW_MUST_CHECK;
+/* How many different records were passed over so far. */
+int64_t sw_job_skipped(const struct sw_job *job);
 
 /* plan.c */
 /* The part of the plan that is known once the units are placed; sw_job_describe has it too. */
@@ -524,21 +554,5 @@ int sw_job_fit(struct sw_job *job, struct sw_err *err) SW_MUST_CHECK;
  * take. Errors: SW_ERR_NOMEM. */
 int sw_job_refit(const struct sw_worker *w, struct sw_parts *fresh,
                  struct sw_err *err) SW_MUST_CHECK;
-
-/* notes.c */
-/* Hands an event to the main thread; a display is dropped when it is slow. text may be NULL. */
-void sw_job_note(struct sw_job *job, const struct sw_job_event *e, const char *text);
-void sw_job_note_ended(struct sw_job *job);
-/* An event for the history, the log and the observer. */
-void sw_job_say(struct sw_job *job, enum sw_log_level level, const char *source, const char *fmt,
-                ...) SW_PRINTF(4, 5);
-/* The same from a thread that knows the step only from the live snapshot. */
-void sw_job_say_at(struct sw_job *job, int64_t step, enum sw_log_level level, const char *source,
-                   const char *fmt, ...) SW_PRINTF(5, 6);
-/* The same for a record that is passed over (a source's report_bad; user is the job), from any
- * thread. Without history it goes to the log. */
-void sw_job_say_bad_record(void *user, const char *text);
-/* How many different records were passed over so far. */
-int64_t sw_job_skipped(const struct sw_job *job);
 
 #endif

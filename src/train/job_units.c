@@ -147,8 +147,9 @@ static int make_shape(struct setup *s, struct sw_err *err)
     job->copy = (enum sw_copy_mode)s->conf.copy;
     job->overlap = (enum sw_overlap)s->conf.overlap;
     job->rebalances = s->conf.rebalance;
-    int rc = sw_cluster_shape(&s->conf, job->machine, &s->shape, &job->framework,
-                              job->framework_reason, sizeof job->framework_reason, &key, err);
+    int rc = sw_cluster_shape(&s->conf, job->machine, &s->shape, &job->report.framework,
+                              job->report.framework_reason, sizeof job->report.framework_reason,
+                              &key, err);
     if (rc == SW_OK)
         rc = sw_cluster_terms(&s->conf, &s->terms, &key, err);
     if (rc == SW_ERR_INVALID)
@@ -214,14 +215,14 @@ static int make_peers(struct sw_job *job, struct sw_err *err)
 {
     if (!job->topology->splits_layers)
         return SW_OK;
-    job->peers = sw_calloc((size_t)job->topology->group_size, sizeof *job->peers);
-    if (!job->peers)
+    job->groups.peers = sw_calloc((size_t)job->topology->group_size, sizeof *job->groups.peers);
+    if (!job->groups.peers)
         return sw_err_nomem(err, "worker groups",
-                            (size_t)job->topology->group_size * sizeof *job->peers);
+                            (size_t)job->topology->group_size * sizeof *job->groups.peers);
     for (int i = 0; i < job->topology->group_size; i++) {
-        make_group(&job->peers[i], &job->workers[i], job->topology->worker_groups,
+        make_group(&job->groups.peers[i], &job->workers[i], job->topology->worker_groups,
                    job->topology->worker_groups);
-        job->peers[i].serve = serve_while_peers_wait;
+        job->groups.peers[i].serve = serve_while_peers_wait;
     }
     return SW_OK;
 }
@@ -230,20 +231,21 @@ static int make_groups(struct sw_job *job, struct sw_err *err)
 {
     const struct sw_topology *t = job->topology;
 
-    job->groups = sw_calloc((size_t)t->worker_groups, sizeof *job->groups);
-    if (!job->groups)
-        return sw_err_nomem(err, "worker groups", (size_t)t->worker_groups * sizeof *job->groups);
+    job->groups.each = sw_calloc((size_t)t->worker_groups, sizeof *job->groups.each);
+    if (!job->groups.each)
+        return sw_err_nomem(err, "worker groups",
+                            (size_t)t->worker_groups * sizeof *job->groups.each);
     for (int i = 0; i < t->workers; i++)
-        job->workers[i].group = &job->groups[t->rank[i].group];
+        job->workers[i].group = &job->groups.each[t->rank[i].group];
     for (int g = 0; g < t->worker_groups; g++)
-        make_group(&job->groups[g], &job->workers[g * t->group_size], t->group_size,
+        make_group(&job->groups.each[g], &job->workers[g * t->group_size], t->group_size,
                    t->microbatches);
-    make_group(&job->all, job->workers, t->workers, t->worker_groups * t->microbatches);
-    sw_group_init(&job->norms, t->update_groups, t->update_groups);
+    make_group(&job->groups.all, job->workers, t->workers, t->worker_groups * t->microbatches);
+    sw_group_init(&job->groups.leaders, t->update_groups, t->update_groups);
 
     bool warms_up = t->warmup_steps > 0;
-    sw_group_let_rest(&job->all, warms_up ? t->group_size : t->workers, t->warmup_steps);
-    sw_group_let_rest(&job->norms, warms_up ? 1 : t->update_groups, t->warmup_steps);
+    sw_group_let_rest(&job->groups.all, warms_up ? t->group_size : t->workers, t->warmup_steps);
+    sw_group_let_rest(&job->groups.leaders, warms_up ? 1 : t->update_groups, t->warmup_steps);
     return make_peers(job, err);
 }
 
@@ -259,6 +261,7 @@ static int make_units(struct sw_job *job, struct sw_err *err)
     for (int i = 0; i < t->workers; i++)
         job->workers[i] =
             (struct sw_worker){.job = job, .topology = t, .rank = &t->rank[i], .rows = &job->rows};
+    job->events.step = &job->workers[0].step;
     for (int i = 0; i < t->server_groups; i++)
         job->copies[i] = (struct sw_server_group){.job = job, .place = &t->server_group[i]};
 
@@ -279,7 +282,7 @@ static int map_machine(struct sw_job *job, const struct sw_job_options *o, struc
     if (rc == SW_OK)
         rc = sw_machine_here(&job->machine, err);
     if (rc == SW_OK)
-        sw_log_write(job->log, SW_LOG_DEBUG, "job", "the machine map was read");
+        sw_log_write(job->events.log, SW_LOG_DEBUG, "job", "the machine map was read");
     if (rc == SW_OK && job->on_cuda && !o->plan_units)
         rc = sw_machine_ask_driver(job->machine, err);
     return rc;

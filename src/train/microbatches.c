@@ -45,8 +45,8 @@ static void take_up(struct sw_job *job)
     int64_t rows[SW_TREE_LEAVES];
     struct sw_st_file *f = NULL;
     struct sw_err ignored;
-    if (!job->rebalances || !job->resume_checkpoint ||
-        sw_st_open(job->resume_checkpoint, false, &f, &ignored) != SW_OK)
+    if (!job->rebalances || !job->options.resume_checkpoint ||
+        sw_st_open(job->options.resume_checkpoint, false, &f, &ignored) != SW_OK)
         return;
     if (read_rows(job, sw_st_metadata(f, "choices"), rows))
         sw_row_split_set(&job->rows, job->topology, rows);
@@ -110,7 +110,7 @@ static void check_exact(struct sw_job *job, const struct sw_section *cluster)
         sw_recipe_error(job->recipe, cluster, "framework",
                         "with %s updates depend on which group comes first, so that "
                         "repeat_exact cannot hold: use sandblaster or allreduce",
-                        job->framework);
+                        job->report.framework);
     else if (t->workers > t->leaves)
         sw_recipe_error(job->recipe, cluster, "workers_per_group",
                         "%d workers cannot share the %d parts that repeat_exact makes of a batch: "
@@ -129,7 +129,7 @@ static void check_rebalance(struct sw_job *job, const struct sw_section *cluster
         sw_recipe_error(job->recipe, cluster, "rebalance",
                         "%s lets groups go their own pace, so that none waits for a slower one: "
                         "leave it out, or use sandblaster or allreduce",
-                        job->framework);
+                        job->report.framework);
     if (!sw_job_find_split(job, SW_SPLIT_EVAL) || job->conf->eval_every == 0)
         sw_recipe_error(job->recipe, cluster, "rebalance",
                         "rows are given at evaluations during training, and there are none: set "

@@ -53,9 +53,9 @@ static int skip(struct sw_worker *w, const char *cause, struct sw_err *err)
 {
     if (++w->skips > SKIPS)
         return give_up(w, cause, SKIPS, "skipped updates in a row", err);
-    sw_job_say_at(w->job, w->step, SW_LOG_WARN, w->unit,
-                  "update %lld is skipped (%llu so far): %s is not finite (NaN or Inf)",
-                  (long long)w->step, (unsigned long long)sw_table_dropped(w->table), cause);
+    sw_events_say_at(&w->job->events, w->step, SW_LOG_WARN, w->unit,
+                     "update %lld is skipped (%llu so far): %s is not finite (NaN or Inf)",
+                     (long long)w->step, (unsigned long long)sw_table_dropped(w->table), cause);
     return SW_OK;
 }
 
@@ -74,10 +74,11 @@ static int load_newest(struct sw_worker *w, const char *cause, struct sw_err *er
     if (rc != SW_OK)
         return sw_err_prefix(err, rc, "rollback after step %lld", (long long)w->step);
     __atomic_store_n(&m->rolled_at, w->step, __ATOMIC_RELAXED);
-    sw_job_say(job, SW_LOG_WARN, w->unit,
-               "update %lld: %s is not finite (NaN or Inf): back to the values of step %lld; data "
-               "and rate go on",
-               (long long)w->step, cause, (long long)step);
+    sw_events_say(
+        &job->events, SW_LOG_WARN, w->unit,
+        "update %lld: %s is not finite (NaN or Inf): back to the values of step %lld; data "
+        "and rate go on",
+        (long long)w->step, cause, (long long)step);
     return SW_OK;
 }
 
@@ -108,8 +109,8 @@ static void ask_for_rollback(struct sw_worker *w, const char *cause)
     if (!sw_worker_leads(w))
         return;
     if (asked <= __atomic_load_n(&m->rolled_at, __ATOMIC_RELAXED))
-        sw_job_say_at(
-            w->job, w->step, SW_LOG_WARN, w->unit,
+        sw_events_say_at(
+            &w->job->events, w->step, SW_LOG_WARN, w->unit,
             "update %lld: %s is not finite (NaN or Inf): all groups will go back together",
             (long long)w->step, cause);
     while (asked < w->step && !__atomic_compare_exchange_n(&m->asked_at, &asked, w->step, false,

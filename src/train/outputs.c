@@ -180,7 +180,7 @@ static int write_rows(struct sw_worker *w, const struct sw_output *o, int64_t ba
     struct sw_job *job = w->job;
     struct sw_layer *l = own_layer(w, o);
     const void *src[SW_LAYER_SRCS] = {NULL};
-    int64_t most = round_rows(job), left = job->source[SW_SPLIT_EVAL]->records - batch * most;
+    int64_t most = round_rows(job), left = job->data.source[SW_SPLIT_EVAL]->records - batch * most;
     for (int k = 0; k < l->src_count; k++)
         src[k] = place(job, o->at[batch % 2][k]);
     int rc = l->type->output->rows(l, src, left < most ? left : most, err);
@@ -204,7 +204,7 @@ int sw_outputs_hand_over(struct sw_worker *w, int64_t batch, struct sw_err *err)
 int sw_outputs_begin(struct sw_worker *w, struct sw_err *err)
 {
     struct sw_job *job = w->job;
-    const char *folder = job->history ? sw_history_out_dir(job->history) : NULL;
+    const char *folder = job->events.history ? sw_history_out_dir(job->events.history) : NULL;
     int rc = SW_OK;
     for (int i = 0; i < job->outputs.count && w->rank->global_rank == 0 && rc == SW_OK; i++) {
         struct sw_layer *l = own_layer(w, &job->outputs.items[i]);

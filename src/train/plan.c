@@ -81,9 +81,9 @@ static void fill_movement(const struct sw_net *net, int i, struct sw_job_layer *
  * place. */
 static void add_shares(struct sw_job *job, int split, int i, int n)
 {
-    if (!job->share_rows)
+    if (!job->report.shares)
         return;
-    struct sw_job_share *shares = &job->share_rows[n * job->topology->group_size];
+    struct sw_job_share *shares = &job->report.shares[n * job->topology->group_size];
     for (int w = 0; w < job->topology->group_size; w++) {
         const struct sw_net *net = sw_parts_net(job->workers[w].parts[split], 0);
         struct sw_job_layer own = {0};
@@ -96,7 +96,7 @@ static void add_shares(struct sw_job *job, int split, int i, int n)
         if (sw_net_holds(net, i))
             memcpy(shares[w].shape, own.shape, sizeof own.shape);
     }
-    job->layer_rows[n].shares = shares;
+    job->report.layers[n].shares = shares;
 }
 
 /* Rows in the making. */
@@ -109,7 +109,7 @@ struct listing {
 /* What row n reads, of the rows before it. */
 static void fill_reads(const struct listing *s, const struct sw_net *net, int i, int n)
 {
-    struct sw_job_layer *row = &s->job->layer_rows[n];
+    struct sw_job_layer *row = &s->job->report.layers[n];
     enum { MOST = sizeof row->reads / sizeof *row->reads };
     for (int k = 0, from; (from = sw_net_source(net, i, k)) >= 0; k++) {
         int r = s->row_of[from], known = 0;
@@ -121,7 +121,7 @@ static void fill_reads(const struct listing *s, const struct sw_net *net, int i,
     /* A connection has the section of the layer whose outputs it moves, and does not read what that
      * one reads. */
     if (sw_str_starts(row->type, "bridge_"))
-        row->src = row->read_count > 0 ? s->job->layer_rows[row->reads[0]].name : "";
+        row->src = row->read_count > 0 ? s->job->report.layers[row->reads[0]].name : "";
 }
 
 /* What stands behind the number of the step in the name: "gru@0:one1". */
@@ -167,7 +167,7 @@ static void list_layer(struct listing *s, const struct sw_net *net, int i)
 {
     struct sw_job *job = s->job;
     int first = row_of_first(s, net, i), n = first >= 0 ? first : s->count++, steps;
-    struct sw_job_layer layer = {0}, *row = &job->layer_rows[n];
+    struct sw_job_layer layer = {0}, *row = &job->report.layers[n];
     fill_row(net, i, &layer);
     add_parts(&job->workers[0], s->split, i, &layer);
     fill_movement(sw_parts_net(job->workers[0].parts[s->split], 0), i, &layer);
@@ -200,19 +200,19 @@ static int fill_rows(struct sw_job *job, struct sw_err *err)
     /* Parts of a batch within a worker are rows, of which every worker has its own. */
     const bool shares = job->topology->group_size > 1 && job->workers[0].rank->microbatches == 1;
     struct listing s = {.job = job, .split = SW_SPLIT_TRAIN};
-    job->layer_rows = sw_calloc(most, sizeof *job->layer_rows);
+    job->report.layers = sw_calloc(most, sizeof *job->report.layers);
     if (shares)
-        job->share_rows =
-            sw_calloc(most * (size_t)job->topology->group_size, sizeof *job->share_rows);
+        job->report.shares =
+            sw_calloc(most * (size_t)job->topology->group_size, sizeof *job->report.shares);
     int *rows = sw_calloc(most + 1, sizeof *rows);
-    if (!job->layer_rows || (shares && !job->share_rows) || !rows) {
+    if (!job->report.layers || (shares && !job->report.shares) || !rows) {
         sw_free(rows);
         return sw_err_nomem(err, "the list of layers", 0);
     }
     s.row_of = rows;
     for (int i = 0; i < train_count; i++) {
         list_layer(&s, train, i);
-        job->layer_rows[s.row_of[i]].train = true;
+        job->report.layers[s.row_of[i]].train = true;
     }
     s.split = SW_SPLIT_EVAL;
     s.row_of = rows + train_count;
@@ -222,14 +222,14 @@ static int fill_rows(struct sw_job *job, struct sw_err *err)
             s.row_of[i] = rows[same];
         else
             list_layer(&s, eval, i);
-        job->layer_rows[s.row_of[i]].eval = true;
+        job->report.layers[s.row_of[i]].eval = true;
     }
     sw_free(rows);
     job->plan.comm_asked = sw_comm_is_asked(job);
     job->plan.comm_notes = sw_net_comm_notes(train);
     job->plan.group_size = job->topology->group_size;
     job->plan.layer_count = s.count;
-    job->plan.layers = job->layer_rows;
+    job->plan.layers = job->report.layers;
     return SW_OK;
 }
 
@@ -286,10 +286,10 @@ static void describe_data(const struct sw_job *job, int split, char *out, size_t
 {
     struct sw_buf b = {0};
     out[0] = '\0';
-    if (!job->source[split])
+    if (!job->data.source[split])
         return;
-    sw_data_describe(job->source[split], &b);
-    snprintf(out, bytes, "%s: %s", job->data[split]->name, sw_buf_text(&b));
+    sw_data_describe(job->data.source[split], &b);
+    snprintf(out, bytes, "%s: %s", job->data.section[split]->name, sw_buf_text(&b));
     sw_buf_fini(&b);
 }
 
@@ -299,19 +299,19 @@ void sw_job_describe_units(struct sw_job *job)
     p->name = job->name;
     p->recipe = sw_recipe_path(job->recipe);
     p->device = job->device_text;
-    p->framework = job->framework;
-    p->framework_reason = job->framework_reason;
+    p->framework = job->report.framework;
+    p->framework_reason = job->report.framework_reason;
     p->precision = sw_precision_name((enum sw_precision)job->conf->precision);
     p->loss_scale = job->conf->loss_scale;
     p->loss_scale_every = job->conf->loss_scale_every;
     p->copy = job->topology->devices > 0 ? sw_copy_mode_name(job->copy) : "";
-    p->copy_why = job->copy_why;
+    p->copy_why = job->report.copy_why;
     p->sums = job->reduction.why;
     p->batch = job->conf->batch;
     p->eval_batch = job->conf->eval_batch;
     p->placement = job->placement;
     p->machine = job->machine;
-    p->fallback = sw_buf_text(&job->fallback_text);
+    p->fallback = sw_buf_text(&job->report.fallback);
 }
 
 int sw_job_describe(struct sw_job *job, struct sw_err *err)
@@ -325,17 +325,17 @@ int sw_job_describe(struct sw_job *job, struct sw_err *err)
     sw_job_describe_units(job);
     sw_job_sum_memory(job);
     p->params = sw_table_elements(job->table);
-    p->steps = job->run_steps;
+    p->steps = job->span.run_steps;
     p->stage = job->stage.name;
     p->stage_index = job->stage.index;
     p->stage_count = job->stage.count;
     p->stage_from = job->stage.from;
-    p->stage_steps = job->horizon;
+    p->stage_steps = job->span.horizon;
     p->stages = sw_buf_text(&job->stage.text);
     p->streams = sw_net_stream_count(job->workers[0].train);
     p->flops_per_sample = flops_of_step(job) / (double)sw_topology_samples(job->topology, 1);
-    sw_free(job->partition_notes);
-    p->notes = job->partition_notes = sw_strdup(sw_net_notes(job->workers[0].train));
+    sw_free(job->report.partition_notes);
+    p->notes = job->report.partition_notes = sw_strdup(sw_net_notes(job->workers[0].train));
     if (!p->notes)
         return sw_err_nomem(err, "the partitioner's notes", 0);
     for (int s = 0; s < SW_SPLITS; s++)

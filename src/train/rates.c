@@ -285,8 +285,8 @@ void sw_rates_keep_file(struct sw_job *job, const char *name, struct sw_buf *tex
         (path = sw_format("%s/%s", state, name)) != NULL &&
         (sw_os_mkdirs(state, 0700, &err) != SW_OK ||
          sw_os_replace_file(path, sw_buf_text(text), text->length, 0600, &err) != SW_OK))
-        sw_job_say(job, SW_LOG_WARN, "rates", "what was measured of this machine is not kept: %s",
-                   err.text);
+        sw_events_say(&job->events, SW_LOG_WARN, "rates",
+                      "what was measured of this machine is not kept: %s", err.text);
     sw_free(path);
     sw_free(state);
 }

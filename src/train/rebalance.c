@@ -79,8 +79,9 @@ static void tell(struct sw_job *job, const int64_t *before, const double *ms)
         sw_buf_printf(&text, "%s%s %lld (%.3g ms with %lld)", i ? ", " : "", job->workers[i].unit,
                       (long long)sw_worker_rows(&job->workers[i], SW_SPLIT_TRAIN), ms[i],
                       (long long)before[i]);
-    sw_job_say(job, SW_LOG_INFO, "rebalance", "rows of a batch by speed: %s", sw_buf_text(&text));
-    sw_history_tag(job->history, "rows", sw_buf_text(&rows));
+    sw_events_say(&job->events, SW_LOG_INFO, "rebalance", "rows of a batch by speed: %s",
+                  sw_buf_text(&text));
+    sw_history_tag(job->events.history, "rows", sw_buf_text(&rows));
     sw_buf_fini(&rows);
     sw_buf_fini(&text);
 }
@@ -99,8 +100,8 @@ static int move_rows(struct sw_job *job, struct sw_err *err)
     sw_row_split_set(&job->rows, job->topology, after);
     int rc = rebuild_all(job, err);
     if (rc == SW_ERR_NOMEM) {
-        sw_job_say(job, SW_LOG_WARN, "rebalance", "the rows of a batch stay as they are: %s",
-                   err->text);
+        sw_events_say(&job->events, SW_LOG_WARN, "rebalance",
+                      "the rows of a batch stay as they are: %s", err->text);
         sw_row_split_set(&job->rows, job->topology, before);
         rc = rebuild_all(job, err);
     } else if (rc == SW_OK) {

@@ -20,26 +20,27 @@ void sw_record_event(const struct sw_worker *w, int split, struct sw_job_event *
 {
     struct sw_job *job = w->job;
     e->step = w->step;
-    e->steps = job->run_steps;
+    e->steps = job->span.run_steps;
     e->elapsed_s = (double)(sw_os()->monotonic_ns() - job->stage.run_began_ns) * 1e-9;
-    e->split = split == SW_SPLIT_TRAIN ? "train" : job->data[SW_SPLIT_EVAL]->name;
-    e->metric_count = job->last_count[split];
-    memcpy(e->metric, job->last[split], sizeof e->metric);
+    e->split = split == SW_SPLIT_TRAIN ? "train" : job->data.section[SW_SPLIT_EVAL]->name;
+    e->metric_count = job->metrics.count[split];
+    memcpy(e->metric, job->metrics.last[split], sizeof e->metric);
     e->lr = w->step > 0 ? sw_table_rate(job->table, (uint64_t)w->step - 1) : (double)NAN;
     e->samples_per_s = speed(w);
-    e->eta_s = e->samples_per_s > 0 ? (double)(sw_topology_samples(job->topology, job->run_steps) -
-                                               sw_topology_samples(job->topology, w->step)) /
-                                          e->samples_per_s
-                                    : (double)NAN;
+    e->eta_s = e->samples_per_s > 0
+                   ? (double)(sw_topology_samples(job->topology, job->span.run_steps) -
+                              sw_topology_samples(job->topology, w->step)) /
+                         e->samples_per_s
+                   : (double)NAN;
 }
 
 static bool display_due(const struct sw_worker *w)
 {
-    const struct sw_display_policy *d = &w->job->display;
-    if (w->step - w->job->first_step <= d->first_steps || w->step >= w->job->steps ||
+    const struct sw_display_policy *d = &w->job->options.display;
+    if (w->step - w->job->span.first_step <= d->first_steps || w->step >= w->job->span.steps ||
         (d->every_steps > 0 && w->step % d->every_steps == 0))
         return true;
-    return __atomic_exchange_n(&w->job->wants_display, 0, __ATOMIC_RELAXED) != 0;
+    return __atomic_exchange_n(&w->job->requests.wants_display, 0, __ATOMIC_RELAXED) != 0;
 }
 
 /* What concerns this worker alone. */
@@ -118,12 +119,12 @@ static void record_all(struct sw_worker *w, int64_t step_ns)
     const struct sw_series *s = &w->series[SW_SPLIT_TRAIN];
     int64_t samples = sw_topology_samples(job->topology, w->step) -
                       sw_topology_samples(job->topology, w->step - 1);
-    sw_group_total(&job->all, w->step, s->totals, s->pairs);
-    sw_results_read(w->train, s, s->totals, job->last[SW_SPLIT_TRAIN],
-                    &job->last_count[SW_SPLIT_TRAIN]);
+    sw_group_total(&job->groups.all, w->step, s->totals, s->pairs);
+    sw_results_read(w->train, s, s->totals, job->metrics.last[SW_SPLIT_TRAIN],
+                    &job->metrics.count[SW_SPLIT_TRAIN]);
     for (int i = 0; i < s->count; i++)
         sw_history_point(w->curves.producer, s->handle[i], w->step,
-                         job->last[SW_SPLIT_TRAIN][i].value);
+                         job->metrics.last[SW_SPLIT_TRAIN][i].value);
     sw_history_point(w->curves.producer, w->curves.rate, w->step,
                      sw_table_rate(job->table, (uint64_t)w->step - 1));
     sw_history_point(w->curves.producer, w->curves.speed, w->step,
@@ -131,17 +132,17 @@ static void record_all(struct sw_worker *w, int64_t step_ns)
     if (display_due(w)) {
         struct sw_job_event e = {.type = SW_JOB_DISPLAY};
         sw_record_event(w, SW_SPLIT_TRAIN, &e);
-        sw_job_note(job, &e, NULL);
+        sw_events_tell(&job->events, &e, NULL);
     }
 }
 
 static void tell_overflow(struct sw_worker *w, int64_t t, const struct sw_table_decision *d)
 {
-    sw_job_say_at(w->job, t, SW_LOG_INFO, w->unit,
-                  "update %lld is skipped (%llu so far): gradients overflow at loss scale %.0f, "
-                  "which becomes %.0f",
-                  (long long)t, (unsigned long long)d->dropped_so_far, d->loss_scale,
-                  d->loss_scale / 2);
+    sw_events_say_at(&w->job->events, t, SW_LOG_INFO, w->unit,
+                     "update %lld is skipped (%llu so far): gradients overflow at loss scale %.0f, "
+                     "which becomes %.0f",
+                     (long long)t, (unsigned long long)d->dropped_so_far, d->loss_scale,
+                     d->loss_scale / 2);
 }
 
 /* The mean over those whose norms they are; of all, and of those whose updates were made. */
@@ -153,14 +154,14 @@ static void record_decision(struct sw_worker *w, int64_t t, const struct sw_tabl
     int party = w->rank->update_group;
     if (d->overflow)
         tell_overflow(w, t, d);
-    if (!sw_group_deposit(&job->norms, party, t, all, SW_DECISION_PAIRS))
+    if (!sw_group_deposit(&job->groups.leaders, party, t, all, SW_DECISION_PAIRS))
         return;
-    sw_group_total(&job->norms, t, all, SW_DECISION_PAIRS);
-    job->norm =
+    sw_group_total(&job->groups.leaders, t, all, SW_DECISION_PAIRS);
+    job->metrics.norm =
         (struct sw_norm){.step = t,
                          .value = all[0].sum / all[0].weight,
                          .of_made = all[1].weight > 0 ? all[1].sum / all[1].weight : (double)NAN};
-    sw_history_point(w->curves.producer, w->curves.norm, t, job->norm.value);
+    sw_history_point(w->curves.producer, w->curves.norm, t, job->metrics.norm.value);
     if (w->curves.scale >= 0)
         sw_history_point(w->curves.producer, w->curves.scale, t, all[2].sum / all[2].weight);
 }
@@ -194,7 +195,7 @@ void sw_record_step(struct sw_worker *w, int64_t began_ns)
     int64_t own_steps = sw_topology_group_steps(w->topology, w->rank->group, w->step);
     sw_slot_result(w->slot, w->step, loss, own_steps * sw_worker_rows(w, SW_SPLIT_TRAIN),
                    w->timer.lap_ns);
-    if (sw_group_deposit(&w->job->all, w->rank->global_rank, w->step, s->sums, s->pairs))
+    if (sw_group_deposit(&w->job->groups.all, w->rank->global_rank, w->step, s->sums, s->pairs))
         record_all(w, step_ns);
     sw_record_norms(w);
 }
@@ -204,7 +205,7 @@ void sw_record_layers(struct sw_worker *w)
     if (w->timer.steps == 0)
         return;
     for (int i = 0; i < sw_net_layer_count(w->train); i++) {
-        sw_history_layer_time(w->job->history, sw_net_layer(w->train, i)->name,
+        sw_history_layer_time(w->job->events.history, sw_net_layer(w->train, i)->name,
                               w->rank->global_rank, w->timer.forward_ms[i] / (double)w->timer.steps,
                               w->timer.backward_ms[i] / (double)w->timer.steps, w->timer.steps);
         w->timer.forward_ms[i] = w->timer.backward_ms[i] = 0;
@@ -219,8 +220,8 @@ void sw_record_evaluation(struct sw_worker *w)
     const struct sw_series *s = &w->series[SW_SPLIT_EVAL];
     for (int i = 0; i < s->count; i++)
         sw_history_point(w->curves.producer, s->handle[i], w->step,
-                         job->last[SW_SPLIT_EVAL][i].value);
+                         job->metrics.last[SW_SPLIT_EVAL][i].value);
     struct sw_job_event e = {.type = SW_JOB_EVAL};
     sw_record_event(w, SW_SPLIT_EVAL, &e);
-    sw_job_note(job, &e, NULL);
+    sw_events_tell(&job->events, &e, NULL);
 }

@@ -80,7 +80,7 @@ static void warn(const struct sw_job *job)
     const struct sw_ways *w = job->ways;
     for (int i = 0; i < w->count * w->count; i++)
         if (w->direct[i].state >= SW_WAY_DAMAGED)
-            sw_log_write(job->log, SW_LOG_WARN, "devices",
+            sw_log_write(job->events.log, SW_LOG_WARN, "devices",
                          "direct copies from %s to %s are not sound (%s): they go by way of the "
                          "host; doctor tries again",
                          w->name[i / w->count], w->name[i % w->count], w->direct[i].why);

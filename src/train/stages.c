@@ -138,15 +138,15 @@ int sw_stage_steps_end(struct sw_job *job, int64_t from, int64_t *end, struct sw
 {
     const int64_t each = samples_of_step(job), most = samples_most / each - from;
     *end = from;
-    if (job->horizon <= most) {
-        *end += job->horizon;
+    if (job->span.horizon <= most) {
+        *end += job->span.horizon;
         return SW_OK;
     }
     sw_recipe_error(job->recipe, sw_recipe_find(job->recipe, "job", NULL),
                     job->conf->steps > 0 ? "steps" : "epochs",
                     "%lld steps of %lld samples behind step %lld are more samples than a run can "
                     "number; it may have %lld steps at most",
-                    (long long)job->horizon, (long long)each, (long long)from,
+                    (long long)job->span.horizon, (long long)each, (long long)from,
                     (long long)(most > 0 ? most : 0));
     return sw_recipe_verdict(job->recipe, err);
 }
@@ -162,12 +162,12 @@ static int64_t lesser(int64_t a, int64_t b)
 static int check_option(const struct sw_job *job, struct sw_err *err)
 {
     const int64_t each = samples_of_step(job), most = samples_most / each;
-    if (job->run_steps <= most)
+    if (job->span.run_steps <= most)
         return SW_OK;
     return sw_err_set(err, SW_ERR_INVALID,
                       "--steps %lld: so many steps of %lld samples are more samples than a run can "
                       "number; it may have %lld steps at most",
-                      (long long)job->run_steps, (long long)each, (long long)most);
+                      (long long)job->span.run_steps, (long long)each, (long long)most);
 }
 
 int sw_stage_find_end(struct sw_job *job, const struct sw_job_options *o, struct sw_err *err)
@@ -178,19 +178,19 @@ int sw_stage_find_end(struct sw_job *job, const struct sw_job_options *o, struct
         return rc;
     const int64_t all = own + job->stage.later;
     const bool last = job->stage.index + 1 >= job->stage.count, longer = last && !o->steps_at_most;
-    job->steps_option = o->steps;
-    job->steps_at_most = o->steps_at_most;
-    job->steps = job->run_steps = all;
+    job->options.steps = o->steps;
+    job->options.steps_at_most = o->steps_at_most;
+    job->span.steps = job->span.run_steps = all;
     if (o->steps > 0)
-        job->run_steps = o->steps_at_most ? lesser(o->steps, all) : o->steps;
-    job->steps = longer ? job->run_steps : lesser(job->run_steps, own);
+        job->span.run_steps = o->steps_at_most ? lesser(o->steps, all) : o->steps;
+    job->span.steps = longer ? job->span.run_steps : lesser(job->span.run_steps, own);
     return check_option(job, err);
 }
 
 void sw_stage_note_end(struct sw_job *job, int64_t t)
 {
     /* Before its last step only a condition ends it, and that is its end, too. */
-    job->stage.over = t < job->steps || t >= job->stage.from + job->horizon;
+    job->stage.over = t < job->span.steps || t >= job->stage.from + job->span.horizon;
 }
 
 int sw_stage_write(const struct sw_job *job, struct sw_st_writer *w, struct sw_err *err)
@@ -214,9 +214,10 @@ void sw_stage_tell(struct sw_job *job)
     if (s->index < 0)
         return;
     snprintf(text, sizeof text, "%s (%d of %d)", s->name, s->index + 1, s->count);
-    sw_history_tag(job->history, "stage", text);
-    sw_job_say_at(job, job->first_step, SW_LOG_INFO, "stage", "%s: steps %lld to %lld", text,
-                  (long long)s->from + 1, (long long)(s->from + job->horizon));
+    sw_history_tag(job->events.history, "stage", text);
+    sw_events_say_at(&job->events, job->span.first_step, SW_LOG_INFO, "stage",
+                     "%s: steps %lld to %lld", text, (long long)s->from + 1,
+                     (long long)(s->from + job->span.horizon));
 }
 
 bool sw_job_has_next(const struct sw_job *job)
@@ -224,5 +225,5 @@ bool sw_job_has_next(const struct sw_job *job)
     const struct sw_job_stage *s = &job->stage;
     return s->index >= 0 && s->index + 1 < s->count && s->over && job->workers &&
            !job->workers[0].stopped &&
-           (job->steps_option == 0 || job->workers[0].step < job->steps_option);
+           (job->options.steps == 0 || job->workers[0].step < job->options.steps);
 }

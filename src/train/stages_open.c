@@ -66,7 +66,7 @@ static int look_at(struct sw_job *job, const struct sw_job_options *o, int index
     of_part.earlier = names;
     of_part.before = job;
     of_part.fallback = sw_recipe_fallback(job->recipe);
-    int rc = sw_job_build(&of_part, job->log, &part, err);
+    int rc = sw_job_build(&of_part, job->events.log, &part, err);
     if (rc == SW_OK)
         rc = sw_job_complete(part, &of_part, err);
     if (rc == SW_OK)
@@ -77,7 +77,7 @@ static int look_at(struct sw_job *job, const struct sw_job_options *o, int index
         job->stage.failed = part;
         return rc;
     }
-    job->stage.steps[index] = part->horizon;
+    job->stage.steps[index] = part->span.horizon;
     sw_job_close(part);
     return SW_OK;
 }
@@ -86,7 +86,8 @@ static int look_at_later(struct sw_job *job, const struct sw_job_options *o, int
                          struct sw_err *err)
 {
     struct sw_stage_names names = {0};
-    int rc = job->resume_checkpoint ? add_file(&names, job->resume_checkpoint, err) : SW_OK;
+    int rc = job->options.resume_checkpoint ? add_file(&names, job->options.resume_checkpoint, err)
+                                            : SW_OK;
     if (rc == SW_OK)
         rc = add_job(&names, job, err);
     for (int i = job->stage.index + 1; i < job->stage.count && rc == SW_OK; i++)
@@ -121,7 +122,7 @@ static int look_at_stages(struct sw_job *job, const struct sw_job_options *o, st
         rc = look_at_later(job, o, end, err);
     if (rc != SW_OK)
         return rc;
-    s->steps[s->index] = job->horizon;
+    s->steps[s->index] = job->span.horizon;
     for (int i = s->index + 1; i < s->count; i++)
         s->later += s->steps[i];
     list(job);
@@ -153,7 +154,7 @@ int sw_job_open(const struct sw_job_options *options, struct sw_log *log, struct
 /* The run as resume would find it in the history, which may be out of reach. */
 static int describe(const struct sw_job *job, struct sw_run *run, struct sw_err *err)
 {
-    *run = (struct sw_run){.id = sw_history_run_id(job->history),
+    *run = (struct sw_run){.id = sw_history_run_id(job->events.history),
                            .name = sw_strdup(job->name),
                            .recipe = sw_strdup(sw_recipe_path(job->recipe)),
                            .recipe_text = sw_strdup(sw_recipe_text(job->recipe)),
@@ -167,10 +168,10 @@ static int describe(const struct sw_job *job, struct sw_run *run, struct sw_err 
 /* What is the run's and not the stage's. */
 static void hand_over(struct sw_job *from, struct sw_job *to)
 {
-    to->history = from->history;
-    from->history = NULL;
+    to->events.history = from->events.history;
+    from->events.history = NULL;
     to->stage.run_began_ns = from->stage.run_began_ns;
-    to->requests = __atomic_load_n(&from->requests, __ATOMIC_RELAXED);
+    to->requests.bits = __atomic_load_n(&from->requests.bits, __ATOMIC_RELAXED);
 }
 
 int sw_job_next(struct sw_job **job, struct sw_buf *messages, struct sw_err *err)
@@ -179,14 +180,14 @@ int sw_job_next(struct sw_job **job, struct sw_buf *messages, struct sw_err *err
     struct sw_run run = {0};
     int64_t step;
     struct sw_job_options o = {
-        .out_dir = old->out_option,
-        .db = old->db_option,
-        .command = old->command,
-        .steps = old->steps_option,
-        .steps_at_most = old->steps_at_most,
-        .display = old->display,
-        .oversubscribe = old->oversubscribes,
-        .trace_capacity = old->trace_capacity,
+        .out_dir = old->options.out_dir,
+        .db = old->options.db,
+        .command = old->options.command,
+        .steps = old->options.steps,
+        .steps_at_most = old->options.steps_at_most,
+        .display = old->options.display,
+        .oversubscribe = old->options.oversubscribe,
+        .trace_capacity = old->options.trace_capacity,
         .resume = &run,
         .resume_checkpoint = sw_keep_newest(old, &step),
         .before = old,
@@ -200,7 +201,7 @@ int sw_job_next(struct sw_job **job, struct sw_buf *messages, struct sw_err *err
     o.kept = kept;
     o.kept_count = old->keeper.count;
     if (rc == SW_OK)
-        rc = sw_job_open(&o, old->log, &next, messages, err);
+        rc = sw_job_open(&o, old->events.log, &next, messages, err);
     if (rc == SW_OK) {
         hand_over(old, next);
         sw_job_close(old);

@@ -49,14 +49,14 @@ int sw_worker_sum(void *worker, double *values, int count, bool in_rows, struct 
     struct sw_job *job = w->job;
     if (!job->topology->splits_layers)
         return sw_worker_sum_in_group(w, values, count, in_rows, err);
-    return in_rows ? sum(w, &job->all, w->rank->global_rank, values, count, err)
-                   : sum(w, &job->peers[w->rank->rank], w->rank->group, values, count, err);
+    return in_rows ? sum(w, &job->groups.all, w->rank->global_rank, values, count, err)
+                   : sum(w, &job->groups.peers[w->rank->rank], w->rank->group, values, count, err);
 }
 
 int sw_worker_meet(struct sw_worker *w, const char *what)
 {
     begin_wait(w, what);
-    int rc = sw_group_meet(&w->job->all, w->rank->global_rank);
+    int rc = sw_group_meet(&w->job->groups.all, w->rank->global_rank);
     end_wait(w);
     return rc;
 }
@@ -91,7 +91,7 @@ int sw_worker_rest(struct sw_worker *w)
     sw_slot_phase(w->slot, SW_PHASE_IDLE, w->step, -1, NULL, w->timer.lap_ns);
     sw_slot_wait_on(w->slot, (struct sw_wait){.kind = SW_WAIT_TURN}, "the first group's warm-up",
                     w->timer.lap_ns);
-    int rc = sw_group_rest(&w->job->all, &w->step);
+    int rc = sw_group_rest(&w->job->groups.all, &w->step);
     w->first_step = w->curves.norms_step = w->step;
     w->timer.lap_ns = sw_os()->monotonic_ns();
     sw_slot_wait(w->slot, NULL, w->timer.lap_ns);
@@ -100,12 +100,12 @@ int sw_worker_rest(struct sw_worker *w)
 
 int sw_worker_keep_pace(struct sw_worker *w, int64_t most)
 {
-    if (sw_group_keeps_pace(&w->job->all, w->rank->global_rank, w->step, most))
+    if (sw_group_keeps_pace(&w->job->groups.all, w->rank->global_rank, w->step, most))
         return SW_OK;
     sw_worker_lap(w, &w->timer.ledger.idle_ms, NULL);
     sw_slot_wait_on(w->slot, (struct sw_wait){.kind = SW_WAIT_GROUP}, "the slowest group",
                     w->timer.lap_ns);
-    int rc = sw_group_keep_pace(&w->job->all, w->rank->global_rank, w->step, most);
+    int rc = sw_group_keep_pace(&w->job->groups.all, w->rank->global_rank, w->step, most);
     sw_worker_lap(w, &w->timer.ledger.wait_ms, NULL);
     sw_slot_wait(w->slot, NULL, w->timer.lap_ns);
     return rc;

@@ -116,7 +116,7 @@ static void tell(struct sw_job *job, const struct sw_tune *t)
                       label_length(gain->key), gain->key, gain->name, (double)gain->ns * 1e-6,
                       gain->rule, (double)gain->rule_ns * 1e-6);
     }
-    sw_job_say(job, SW_LOG_INFO, "tune", "%s", sw_buf_text(&text));
+    sw_events_say(&job->events, SW_LOG_INFO, "tune", "%s", sw_buf_text(&text));
     sw_buf_fini(&text);
 }
 

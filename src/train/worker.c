@@ -36,7 +36,7 @@ static int read_batch(struct sw_worker *w, struct sw_batch *batch, struct sw_err
 /* A device of its own may have been sent it during the step before. */
 static int next_batch(struct sw_worker *w, struct sw_batch *batch, struct sw_err *err)
 {
-    const struct sw_source *source = w->job->source[SW_SPLIT_TRAIN];
+    const struct sw_source *source = w->job->data.source[SW_SPLIT_TRAIN];
     int rc = SW_OK;
     if (w->batches.is_ahead)
         *batch = w->batches.ahead;
@@ -119,9 +119,9 @@ static int checkpoint(struct sw_worker *w, bool last, struct sw_err *err)
     if (rc == SW_OK || last || rc == SW_ERR_DIVERGED)
         return rc;
     w->checkpoint_failures++;
-    sw_job_say(w->job, SW_LOG_ERROR, w->unit,
-               "checkpoint %d could not be written and training goes on: %s",
-               w->checkpoint_failures, err->text);
+    sw_events_say(&w->job->events, SW_LOG_ERROR, w->unit,
+                  "checkpoint %d could not be written and training goes on: %s",
+                  w->checkpoint_failures, err->text);
     return SW_OK;
 }
 
@@ -136,12 +136,12 @@ static struct sw_decision decide(void *user, int64_t t)
     const struct sw_job_conf *c = job->conf;
     /* Only the checkpoint request is used up; a stop stays. */
     int asked = sw_job_requests(job);
-    __atomic_fetch_and(&job->requests, ~(asked & SW_JOB_CHECKPOINT_NOW), __ATOMIC_RELAXED);
-    struct sw_decision d = {.stop = (asked & SW_JOB_STOP) != 0, .last = t >= job->steps};
-    d.last = d.last || (job->stops_steps && sw_stop_reached(job, SW_SPLIT_TRAIN, t, true));
+    __atomic_fetch_and(&job->requests.bits, ~(asked & SW_JOB_CHECKPOINT_NOW), __ATOMIC_RELAXED);
+    struct sw_decision d = {.stop = (asked & SW_JOB_STOP) != 0, .last = t >= job->span.steps};
+    d.last = d.last || (job->stops.looks_at_steps && sw_stop_reached(job, SW_SPLIT_TRAIN, t, true));
     const int64_t own = t - job->stage.from;
-    d.evaluate =
-        job->source[SW_SPLIT_EVAL] && !(d.stop && !d.last) && (d.last || due(c->eval_every, own));
+    d.evaluate = job->data.source[SW_SPLIT_EVAL] && !(d.stop && !d.last) &&
+                 (d.last || due(c->eval_every, own));
     d.checkpoint =
         d.last || d.stop || (asked & SW_JOB_CHECKPOINT_NOW) || due(c->checkpoint_every, own);
     d.pause = (asked & SW_JOB_PAUSE) && !d.stop && !d.last;
@@ -164,8 +164,8 @@ static int pause_here(struct sw_worker *w, struct sw_decision *d, struct sw_err 
     bool over = false, save = false;
     int rc = meet(w, "the others' pause", err);
     if (rc == SW_OK && w->rank->global_rank == 0)
-        sw_job_say(w->job, SW_LOG_INFO, w->unit, "paused by request after step %lld",
-                   (long long)w->step);
+        sw_events_say(&w->job->events, SW_LOG_INFO, w->unit, "paused by request after step %lld",
+                      (long long)w->step);
     while (rc == SW_OK && !over) {
         sw_slot_phase(w->slot, SW_PHASE_PAUSED, w->step, -1, NULL, sw_os()->monotonic_ns());
         rc = sw_gate_wait(w, &over, &save, &d->stop, err);
@@ -173,9 +173,9 @@ static int pause_here(struct sw_worker *w, struct sw_decision *d, struct sw_err 
             rc = checkpoint(w, false, err);
     }
     if (rc == SW_OK && w->rank->global_rank == 0)
-        sw_job_say(w->job, SW_LOG_INFO, w->unit, "the pause after step %lld is over",
-                   (long long)w->step);
-    bool saved = __atomic_load_n(&w->job->saved_step, __ATOMIC_RELAXED) == w->step;
+        sw_events_say(&w->job->events, SW_LOG_INFO, w->unit, "the pause after step %lld is over",
+                      (long long)w->step);
+    bool saved = __atomic_load_n(&w->job->keeper.saved_step, __ATOMIC_RELAXED) == w->step;
     if (rc == SW_OK && d->stop && w->rank->global_rank == 0 && !saved)
         rc = checkpoint(w, true, err);
     return rc;
@@ -267,11 +267,11 @@ static int between_steps(struct sw_worker *w, struct sw_err *err)
     int rc = rested ? SW_OK : sw_stop_gather(w, err);
     if (rc != SW_OK)
         return rc;
-    struct sw_decision d = sw_group_decide(&w->job->all, w->step, decide, w->job);
+    struct sw_decision d = sw_group_decide(&w->job->groups.all, w->step, decide, w->job);
     if (!d.evaluate && !d.checkpoint && !d.pause && !d.join && !d.rollback)
         return SW_OK;
     if (w->step <= w->topology->warmup_steps)
-        sw_group_call(&w->job->all, w->step);
+        sw_group_call(&w->job->groups.all, w->step);
     rc = come_together(w, err);
     if (rc == SW_OK && (d.last || d.stop) && !d.evaluate)
         rc = meet(w, "the last updates", err);
@@ -333,11 +333,11 @@ static int first_values(struct sw_worker *w, struct sw_err *err)
     struct sw_job *job = w->job;
     int rc;
     for (int i = 0; i < job->topology->server_groups; i++)
-        sw_job_put_step(job, i, job->stage.begins ? job->first_step : 0, 0, 0);
-    if (job->resume_checkpoint && !job->stage.begins)
-        return sw_checkpoint_load(w, job->resume_checkpoint, err);
+        sw_job_put_step(job, i, job->stage.begins ? job->span.first_step : 0, 0, 0);
+    if (job->options.resume_checkpoint && !job->stage.begins)
+        return sw_checkpoint_load(w, job->options.resume_checkpoint, err);
     if (job->stage.begins)
-        job->anew_after = job->first_step;
+        job->anew_after = job->span.first_step;
     rc = sw_table_init_values(job->table, err);
     if (rc == SW_OK)
         rc = sw_take_values(w, err);
@@ -349,7 +349,7 @@ static int first_values(struct sw_worker *w, struct sw_err *err)
 static int hold_stop(struct sw_job *job, struct sw_err *err)
 {
     int rc = sw_stop_hold(err);
-    job->holds_stop = rc == SW_OK;
+    job->requests.holds_stop = rc == SW_OK;
     return rc;
 }
 
@@ -359,7 +359,7 @@ static int prepare(struct sw_worker *w, struct sw_err *err)
     int rc = sw_worker_attach(w, err);
     if (rc != SW_OK)
         return rc;
-    w->step = w->first_step = w->curves.norms_step = job->first_step;
+    w->step = w->first_step = w->curves.norms_step = job->span.first_step;
     if (w->rank->global_rank == 0) {
         sw_layer_clock_say(w);
         sw_slot_phase(w->slot, SW_PHASE_START, w->step, -1, NULL, sw_os()->monotonic_ns());
@@ -384,7 +384,7 @@ static void record_launches(const struct sw_worker *w)
 {
     const struct sw_segment_stats s = sw_segments_stats(w->segments);
     if (s.launches > 0)
-        sw_history_event(w->job->history, SW_LOG_DEBUG, w->unit,
+        sw_history_event(w->job->events.history, SW_LOG_DEBUG, w->unit,
                          "graphs of a step: %d of %d segments, %.2f us a launch", s.graphs,
                          sw_segments_count(w->segments), s.launch_us);
 }
@@ -404,5 +404,5 @@ void sw_worker_main(void *worker)
     if (rc != SW_OK)
         sw_fault_set(&w->job->fault, w->unit, &err);
     sw_slot_phase(w->slot, SW_PHASE_IDLE, w->step, -1, NULL, sw_os()->monotonic_ns());
-    sw_job_note_ended(w->job);
+    sw_events_tell_ended(&w->job->events);
 }

@@ -28,11 +28,11 @@ static int open_param_links(struct sw_worker *w, struct sw_err *err)
         const char *server = own[s].unit;
         if (sw_table_link_bytes(w->table, w->rank->table_rank, s) == 0)
             continue;
-        rc = sw_history_link(job->history, w->unit, server, moves ? "d2h" : "shared",
+        rc = sw_history_link(job->events.history, w->unit, server, moves ? "d2h" : "shared",
                              &w->links.to_server[s], err);
         if (rc == SW_OK && moves)
-            rc = sw_history_link(job->history, server, w->unit, "h2d", &w->links.from_server[s],
-                                 err);
+            rc = sw_history_link(job->events.history, server, w->unit, "h2d",
+                                 &w->links.from_server[s], err);
     }
     return rc;
 }
@@ -50,8 +50,8 @@ static int open_worker_links(struct sw_worker *w, bool any, const char *kind, in
         return sw_err_nomem(err, "a worker", (size_t)workers * sizeof **out);
     for (int i = 0; i < workers && rc == SW_OK; i++)
         if (i != w->rank->global_rank)
-            rc =
-                sw_history_link(job->history, w->unit, job->workers[i].unit, kind, &(*out)[i], err);
+            rc = sw_history_link(job->events.history, w->unit, job->workers[i].unit, kind,
+                                 &(*out)[i], err);
     return rc;
 }
 
@@ -69,7 +69,7 @@ static int open_sync_links(struct sw_worker *w, struct sw_err *err)
         return sw_err_nomem(err, "a worker", (size_t)count * sizeof *w->links.sync_told);
     for (int i = 0; i < count && rc == SW_OK; i++)
         if (job->servers[i].table != w->table)
-            rc = sw_history_link(job->history, own[job->servers[i].place->server_rank].unit,
+            rc = sw_history_link(job->events.history, own[job->servers[i].place->server_rank].unit,
                                  job->servers[i].unit, "sync", &w->links.sync[i], err);
     return rc;
 }
@@ -86,7 +86,7 @@ static int open_feature_links(struct sw_worker *w, struct sw_err *err)
     for (int i = 0; i < workers && rc == SW_OK; i++) {
         w->links.activations[i] = -1;
         if (sw_net_moved_bytes(w->train, w->rank->rank, i) > 0)
-            rc = sw_history_link(job->history, w->unit, group[i].unit, "feature",
+            rc = sw_history_link(job->events.history, w->unit, group[i].unit, "feature",
                                  &w->links.activations[i], err);
     }
     return rc;
@@ -95,21 +95,22 @@ static int open_feature_links(struct sw_worker *w, struct sw_err *err)
 int sw_worker_open_history(struct sw_worker *w, struct sw_err *err)
 {
     struct sw_job *job = w->job;
-    int rc = sw_history_producer_new(job->history, &w->curves.producer, err);
+    int rc = sw_history_producer_new(job->events.history, &w->curves.producer, err);
     if (rc == SW_OK)
-        rc = name_series(job->history, "train", &w->series[SW_SPLIT_TRAIN], err);
+        rc = name_series(job->events.history, "train", &w->series[SW_SPLIT_TRAIN], err);
     if (rc == SW_OK && w->eval)
-        rc = name_series(job->history, job->data[SW_SPLIT_EVAL]->name, &w->series[SW_SPLIT_EVAL],
-                         err);
+        rc = name_series(job->events.history, job->data.section[SW_SPLIT_EVAL]->name,
+                         &w->series[SW_SPLIT_EVAL], err);
     if (rc == SW_OK)
-        rc = sw_history_series(job->history, "train", "lr", &w->curves.rate, err);
+        rc = sw_history_series(job->events.history, "train", "lr", &w->curves.rate, err);
     if (rc == SW_OK)
-        rc = sw_history_series(job->history, "train", "samples_per_s", &w->curves.speed, err);
+        rc =
+            sw_history_series(job->events.history, "train", "samples_per_s", &w->curves.speed, err);
     w->curves.norm = w->curves.scale = -1;
     if (rc == SW_OK && sw_table_has_phases(job->table))
-        rc = sw_history_series(job->history, "train", "grad_norm", &w->curves.norm, err);
+        rc = sw_history_series(job->events.history, "train", "grad_norm", &w->curves.norm, err);
     if (rc == SW_OK && job->conf->loss_scale > 0)
-        rc = sw_history_series(job->history, "train", "loss_scale", &w->curves.scale, err);
+        rc = sw_history_series(job->events.history, "train", "loss_scale", &w->curves.scale, err);
     if (rc == SW_OK)
         rc = open_param_links(w, err);
     if (rc == SW_OK)

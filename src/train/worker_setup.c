@@ -60,8 +60,8 @@ static int make_parts(struct sw_worker *w, int split, const struct sw_net *shari
         .partition = (enum sw_partition)job->conf->partition,
         .freeze = &job->conf->freeze,
         .fields = fields,
-        .field_count = sw_worker_fields(job->source[split], sw_worker_rows(w, split), fields),
-        .source = job->data[split]->name,
+        .field_count = sw_worker_fields(job->data.source[split], sw_worker_rows(w, split), fields),
+        .source = job->data.section[split]->name,
         .streams = streams_of(job),
         .threads = sw_worker_seat(w)->threads,
         .sharing = sharing};
