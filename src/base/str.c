@@ -253,3 +253,12 @@ const char *sw_str_nearest(const char *word, const char *const *candidates, size
     }
     return nearest;
 }
+
+void sw_shape_text(int ndim, const int64_t *dim, char *out, size_t bytes)
+{
+    size_t n = 0;
+
+    out[0] = '\0';
+    for (int i = 0; i < ndim && n < bytes; i++)
+        n += (size_t)snprintf(out + n, bytes - n, "%s%lld", i ? "x" : "", (long long)dim[i]);
+}

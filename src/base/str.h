@@ -60,4 +60,7 @@ const char *sw_human_bytes(char *out, double bytes);
 const char *sw_human_count(char *out, double count);
 const char *sw_human_seconds(char *out, double seconds);
 
+/* "128x96x55x55", cut at `bytes`. */
+void sw_shape_text(int ndim, const int64_t *dim, char *out, size_t bytes);
+
 #endif

@@ -419,11 +419,11 @@ static bool reaches_all(const bool *neighbours, int count, int from)
     return n == count;
 }
 
-int sw_cluster_neighbours(const struct sw_cluster_conf *c, const struct sw_cluster_shape *shape,
-                          bool *neighbours, struct sw_err *err)
+int sw_cluster_neighbours(const struct sw_cluster_conf *c, int server_groups, bool *neighbours,
+                          struct sw_err *err)
 {
     const struct sw_strings *list = &c->sync_topology;
-    int n = shape->server_groups, rc = SW_OK;
+    int n = server_groups, rc = SW_OK;
     const char *name = list->count == 1 ? list->items[0] : "";
     memset(neighbours, 0, (size_t)n * (size_t)n * sizeof *neighbours);
     bool all = sw_str_eq(name, "all"), ring = sw_str_eq(name, "ring");

@@ -103,9 +103,9 @@ const char *sw_cluster_advice(const struct sw_cluster_conf *conf,
                               const struct sw_cluster_shape *shape, int most, char *out,
                               size_t bytes);
 
-/* Which of the shape's server groups exchange with each other: neighbours[i * server_groups + j],
+/* Which of so many server groups exchange with each other: neighbours[i * server_groups + j],
  * symmetric. Errors: SW_ERR_INVALID (neither a name nor a list of pairs, a pair that cannot be). */
-int sw_cluster_neighbours(const struct sw_cluster_conf *conf, const struct sw_cluster_shape *shape,
-                          bool *neighbours, struct sw_err *err) SW_MUST_CHECK;
+int sw_cluster_neighbours(const struct sw_cluster_conf *conf, int server_groups, bool *neighbours,
+                          struct sw_err *err) SW_MUST_CHECK;
 
 #endif

@@ -152,18 +152,14 @@ void sw_placement_free(struct sw_placement *p)
     sw_free(p);
 }
 
-const struct sw_placement_row *sw_placement_worker(const struct sw_placement *p,
-                                                   const struct sw_cluster_shape *shape, int group,
-                                                   int index)
+const struct sw_placement_row *sw_placement_worker(const struct sw_placement *p, int rank)
 {
-    return &p->rows[group * shape->workers_per_group + index];
+    return &p->rows[rank];
 }
 
-const struct sw_placement_row *sw_placement_server(const struct sw_placement *p,
-                                                   const struct sw_cluster_shape *shape, int group,
-                                                   int index)
+const struct sw_placement_row *sw_placement_server(const struct sw_placement *p, int rank)
 {
-    return &p->rows[p->worker_count + group * shape->servers_per_group + index];
+    return &p->rows[p->worker_count + rank];
 }
 
 const struct sw_placement_row *sw_placement_helper(const struct sw_placement *p,

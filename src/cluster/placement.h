@@ -68,13 +68,9 @@ int sw_placement_new(const struct sw_machine *m, const struct sw_cluster_shape *
                      struct sw_err *err) SW_MUST_CHECK;
 void sw_placement_free(struct sw_placement *p); /* NULL is accepted */
 
-/* Rows by group and index inside it, both from 0; shape is the one that made the placement. */
-const struct sw_placement_row *sw_placement_worker(const struct sw_placement *p,
-                                                   const struct sw_cluster_shape *shape, int group,
-                                                   int index);
-const struct sw_placement_row *sw_placement_server(const struct sw_placement *p,
-                                                   const struct sw_cluster_shape *shape, int group,
-                                                   int index);
+/* Rows by global rank. */
+const struct sw_placement_row *sw_placement_worker(const struct sw_placement *p, int rank);
+const struct sw_placement_row *sw_placement_server(const struct sw_placement *p, int rank);
 const struct sw_placement_row *sw_placement_helper(const struct sw_placement *p,
                                                    enum sw_placement_helper which);
 /* Where helper threads of a unit run (prefetch): spare cores of its nodes, else other spare ones,

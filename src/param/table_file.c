@@ -1,6 +1,7 @@
 #include "param/table_file.h"
 
 #include "base/os.h"
+#include "base/str.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -116,15 +117,6 @@ int sw_table_read_tensor(const struct sw_table_source *to, const char *name,
     return rc;
 }
 
-/* "96x3x11x11", cut at `bytes`. */
-static void shape_text(int ndim, const int64_t *dim, char *out, size_t bytes)
-{
-    size_t n = 0;
-    out[0] = '\0';
-    for (int i = 0; i < ndim && n < bytes; i++)
-        n += (size_t)snprintf(out + n, bytes - n, "%s%lld", i ? "x" : "", (long long)dim[i]);
-}
-
 int sw_table_check_tensor(const struct sw_table_source *to, const char *name,
                           const struct sw_st_file *f, const char *path, struct sw_err *err)
 {
@@ -145,8 +137,8 @@ int sw_table_check_entry(const struct sw_table_source *to, const char *name,
         fits = e->shape[to->transposed ? ndim - 1 - i : i] == shape[i];
     if (fits)
         return SW_OK;
-    shape_text(e->ndim, e->shape, has, sizeof has);
-    shape_text(ndim, shape, needs, sizeof needs);
+    sw_shape_text(e->ndim, e->shape, has, sizeof has);
+    sw_shape_text(ndim, shape, needs, sizeof needs);
     bool renamed = strcmp(name, p->name) != 0;
     return sw_err_set(err, SW_ERR_INVALID, "%s: %s is %s %s there%s, but %s%sF32 %s in this net",
                       path, name, sw_st_dtype_name(e->dtype), has,

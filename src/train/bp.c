@@ -7,123 +7,13 @@
 #include "train/states.h"
 #include "train/worker.h"
 #include <math.h>
-#include <stdio.h>
-
-enum { WAIT_MS = 1000, SERVE_MS = 1 };
-
-/* Says in the live snapshot what is waited for. */
-static void say_waiting(struct sw_worker *w, int param, uint64_t version)
-{
-    char what[SW_SNAPSHOT_TEXT];
-    struct sw_wait wait = {SW_WAIT_VERSION, param, (int64_t)version};
-    snprintf(what, sizeof what, "version %llu of %s", (unsigned long long)version,
-             sw_table_param(w->table, param)->name);
-    sw_slot_wait_on(w->slot, wait, what, w->lap_ns);
-}
-
-/* The table has the version; a device of its own needs a copy. */
-static int have(struct sw_worker *w, int param, uint64_t version, struct sw_err *err)
-{
-    if (sw_table_param(w->table, param)->frozen)
-        version = 0; /* no other comes */
-    return w->replica ? sw_replica_need(w->replica, param, version, err) : SW_OK;
-}
 
 /* The gradient of step `version` is complete, or will be when what is queued is done. */
 static int give(struct sw_worker *w, int param, uint64_t version, struct sw_err *err)
 {
     if (w->replica)
         return sw_replica_give(w->replica, param, version, err);
-    return sw_table_update(w->table, w->seat, param, version, err);
-}
-
-/* Waits until the parameter is at `version` for the party. A worker that runs servers itself serves
- * meanwhile: what it waits for may depend on them. */
-static int see(struct sw_worker *w, int party, int param, uint64_t version, struct sw_err *err)
-{
-    struct sw_table *t = w->table;
-    int rc = SW_OK;
-    if (sw_table_ready(t, party, param, version))
-        return SW_OK;
-    sw_worker_lap(w, &w->ledger.idle_ms, NULL);
-    say_waiting(w, param, version);
-    while (rc == SW_OK && !sw_table_ready(t, party, param, version)) {
-        rc = sw_server_poll(w, err);
-        sw_worker_lap(w, &w->ledger.update_ms, NULL);
-        if (rc != SW_OK || sw_table_ready(t, party, param, version))
-            break;
-        rc = sw_table_wait(t, party, param, version, w->served, w->served_count, WAIT_MS);
-        sw_worker_lap(w, &w->ledger.comm_exposed_ms, NULL);
-        if (rc == SW_ERR_CANCELLED)
-            return sw_err_set(err, rc, "the job is ending");
-        /* Mail, or the time is over: look again. What is waited for may be lost on its way. */
-        rc = w->replica ? sw_replica_check(w->replica, err) : SW_OK;
-    }
-    sw_slot_wait(w->slot, NULL, w->lap_ns);
-    return rc;
-}
-
-/* Where devices add up gradients, or make them: waits until all workers have queued theirs of step
- * `version`. One of them may be waiting for a server that this worker runs, whose mail does not end
- * the wait for the others: so it looks after that in between. */
-static int see_sum(struct sw_worker *w, int param, uint64_t version, struct sw_err *err)
-{
-    int rc = sw_replica_wait_sum(w->replica, param, version, 0);
-    if (rc != SW_ERR_BUSY)
-        return rc == SW_OK ? rc : sw_err_set(err, rc, "the job is ending");
-    sw_worker_lap(w, &w->ledger.idle_ms, NULL);
-    sw_slot_wait_on(w->slot, (struct sw_wait){.kind = SW_WAIT_GROUP},
-                    "the gradients of the other workers", w->lap_ns);
-    while (rc == SW_ERR_BUSY) {
-        rc = sw_server_poll(w, err);
-        sw_worker_lap(w, &w->ledger.update_ms, NULL);
-        if (rc != SW_OK)
-            break;
-        rc = sw_replica_wait_sum(w->replica, param, version,
-                                 w->served_count > 0 ? SERVE_MS : WAIT_MS);
-        sw_worker_lap(w, &w->ledger.comm_exposed_ms, NULL);
-        if (rc == SW_ERR_CANCELLED)
-            return sw_err_set(err, rc, "the job is ending");
-    }
-    sw_slot_wait(w->slot, NULL, w->lap_ns);
-    return rc;
-}
-
-static int collect(struct sw_worker *w, int param, uint64_t version, struct sw_err *err)
-{
-    int party = sw_table_party(w->table, w->seat);
-    bool waits = !w->replica || sw_replica_waits(w->replica, param);
-    int rc = waits ? see(w, party, param, version, err) : see_sum(w, param, version, err);
-    return rc == SW_OK ? have(w, param, version, err) : rc;
-}
-
-static int see_every_param(struct sw_worker *w, int party, uint64_t version, struct sw_err *err)
-{
-    int rc = SW_OK;
-    for (int p = 0; p < sw_table_count(w->table) && rc == SW_OK; p++)
-        rc = see(w, party, p, version, err);
-    return rc;
-}
-
-int sw_bp_see_all(struct sw_worker *w, uint64_t version, struct sw_err *err)
-{
-    return see_every_param(w, SW_TABLE_ALL, version, err);
-}
-
-int sw_bp_see_own(struct sw_worker *w, uint64_t version, struct sw_err *err)
-{
-    if (w->replica && sw_replica_decides(w->replica))
-        return SW_OK; /* the device had made them when the step was over */
-    return see_every_param(w, sw_table_party(w->table, w->seat), version, err);
-}
-
-int sw_bp_collect_all(struct sw_worker *w, int split, uint64_t version, struct sw_err *err)
-{
-    const struct sw_net *net = split == SW_SPLIT_TRAIN ? w->train : w->eval;
-    int rc = SW_OK;
-    for (int p = 0; p < sw_net_param_count(net) && rc == SW_OK; p++)
-        rc = collect(w, w->param_of[split][p], version, err);
-    return rc;
+    return sw_table_update(w->table, w->rank->table_rank, param, version, err);
 }
 
 static void trace(const struct sw_worker *w, enum sw_trace_what what, int64_t t, int layer,
@@ -132,10 +22,10 @@ static void trace(const struct sw_worker *w, enum sw_trace_what what, int64_t t,
     if (!w->job->trace)
         return;
     struct sw_trace_event e = {.begin_ns = begin_ns,
-                               .end_ns = w->lap_ns,
+                               .end_ns = w->timer.lap_ns,
                                .step = t,
                                .what = what,
-                               .unit = w->index,
+                               .unit = w->rank->global_rank,
                                .index = layer};
     sw_trace_add(w->job->trace, &e);
 }
@@ -143,30 +33,30 @@ static void trace(const struct sw_worker *w, enum sw_trace_what what, int64_t t,
 /* How much of other groups' work the values lack that were just collected. */
 static void note_staleness(struct sw_worker *w, int param, uint64_t version)
 {
-    int party = sw_table_party(w->table, w->seat);
+    int party = sw_table_party(w->table, w->rank->table_rank);
     int64_t stale = sw_table_staleness(w->table, party, param, version);
-    if (stale > w->ledger.staleness)
-        w->ledger.staleness = (int32_t)stale;
+    if (stale > w->timer.ledger.staleness)
+        w->timer.ledger.staleness = (int32_t)stale;
 }
 
 static int collect_params(struct sw_worker *w, int64_t t, int i, struct sw_err *err)
 {
     int first, count = sw_net_layer_params(w->train, i, &first), rc = SW_OK;
     for (int p = first; p < first + count && rc == SW_OK; p++) {
-        rc = collect(w, w->param_of[SW_SPLIT_TRAIN][p], (uint64_t)t - 1, err);
-        if (rc == SW_OK && w->job->apart)
+        rc = sw_pull_param(w, w->param_of[SW_SPLIT_TRAIN][p], (uint64_t)t - 1, err);
+        if (rc == SW_OK && w->topology->is_async)
             note_staleness(w, w->param_of[SW_SPLIT_TRAIN][p], (uint64_t)t - 1);
     }
     /* A pass begins when its values are here: looking for them is no part of it, even when the look
      * is short. */
     if (rc == SW_OK && count > 0)
-        sw_worker_lap(w, &w->ledger.idle_ms, NULL);
+        sw_worker_lap(w, &w->timer.ledger.idle_ms, NULL);
     return rc;
 }
 
 static int forward_layer(struct sw_worker *w, int64_t t, int i, struct sw_err *err)
 {
-    int64_t begin_ns = w->lap_ns;
+    int64_t begin_ns = w->timer.lap_ns;
     sw_slot_phase(w->slot, SW_PHASE_FORWARD, t, i, sw_net_layer(w->train, i)->name, begin_ns);
     int rc = sw_layer_clock_begin(w, i, false, err);
     if (rc == SW_OK)
@@ -196,12 +86,12 @@ static int give_and_wait(struct sw_worker *w, int param, uint64_t version, struc
     if (rc == SW_OK)
         rc = give(w, param, version, err);
     if (rc == SW_OK && w->replica)
-        sw_worker_lap(w, &w->ledger.comm_exposed_ms, NULL);
+        sw_worker_lap(w, &w->timer.ledger.comm_exposed_ms, NULL);
     if (rc != SW_OK || sw_table_has_phases(w->table))
         return rc;
-    rc = collect(w, param, version, err);
+    rc = sw_pull_param(w, param, version, err);
     if (rc == SW_OK && w->replica)
-        sw_worker_lap(w, &w->ledger.comm_exposed_ms, NULL);
+        sw_worker_lap(w, &w->timer.ledger.comm_exposed_ms, NULL);
     return rc;
 }
 
@@ -231,16 +121,17 @@ static int hand_over(struct sw_worker *w, int64_t t, int i, struct sw_err *err)
     int first, count = sw_net_layer_params(w->train, i, &first);
     int rc = give_params(w, t, i, false, err);
     if (rc == SW_OK && count > 0 && w->served_count > 0) {
-        sw_slot_phase(w->slot, SW_PHASE_UPDATE, t, i, sw_net_layer(w->train, i)->name, w->lap_ns);
+        sw_slot_phase(w->slot, SW_PHASE_UPDATE, t, i, sw_net_layer(w->train, i)->name,
+                      w->timer.lap_ns);
         rc = sw_server_poll(w, err);
-        sw_worker_lap(w, &w->ledger.update_ms, NULL);
+        sw_worker_lap(w, &w->timer.ledger.update_ms, NULL);
     }
     return rc;
 }
 
 static int backward_layer(struct sw_worker *w, int64_t t, int i, struct sw_err *err)
 {
-    int64_t begin_ns = w->lap_ns;
+    int64_t begin_ns = w->timer.lap_ns;
     sw_slot_phase(w->slot, SW_PHASE_BACKWARD, t, i, sw_net_layer(w->train, i)->name, begin_ns);
     int rc = sw_layer_clock_begin(w, i, true, err);
     if (rc == SW_OK)
@@ -251,27 +142,13 @@ static int backward_layer(struct sw_worker *w, int64_t t, int i, struct sw_err *
     return rc;
 }
 
-double sw_bp_loss(struct sw_worker *w)
-{
-    struct sw_series *s = &w->series[SW_SPLIT_TRAIN];
-    double loss = 0;
-    sw_series_clear(s);
-    for (int i = 0; i < s->parts; i++)
-        sw_results_add(sw_parts_net(w->parts[SW_SPLIT_TRAIN], i), s, i);
-    sw_results_sum_own(s);
-    for (int r = 0; r < sw_net_result_count(w->train); r++)
-        if (sw_net_result(w->train, r).loss)
-            loss += s->totals[sw_net_result(w->train, r).first].sum;
-    return loss;
-}
-
 /* Before anything on the host learns from the loss. Where that drops the update, the table is told;
  * a device that decides for itself has known it. */
 static int check_loss(struct sw_worker *w, int64_t t, struct sw_err *err)
 {
     int rc = sw_parts_fetch(w->parts[SW_SPLIT_TRAIN], err);
     if (rc == SW_OK)
-        rc = sw_worker_look_ahead(w, t, err);
+        rc = sw_input_look_ahead(w, t, err);
     if (rc == SW_OK)
         rc = sw_layer_clock_ask(w, err);
     if (rc == SW_OK)
@@ -280,7 +157,7 @@ static int check_loss(struct sw_worker *w, int64_t t, struct sw_err *err)
         rc = sw_replica_check_finite(w->replica, err);
     if (rc != SW_OK)
         return rc;
-    double loss = sw_bp_loss(w);
+    double loss = sw_results_step_loss(w);
     bool decided = w->replica && sw_replica_decides(w->replica);
     if (w->job->conf->on_nan != SW_ON_NAN_STOP && !decided)
         return sw_mishap_verdict(w, loss, err);
@@ -299,12 +176,12 @@ static int check_loss(struct sw_worker *w, int64_t t, struct sw_err *err)
  * known when a step is over. */
 static int learn_scale(struct sw_worker *w, int64_t t, double *scale, struct sw_err *err)
 {
-    int party = sw_table_party(w->table, w->seat), rc = SW_OK;
+    int party = sw_table_party(w->table, w->rank->table_rank), rc = SW_OK;
     bool waits = w->job->conf->loss_scale > 0 && !sw_table_is_decided_elsewhere(w->table);
     for (int p = 0; p < sw_table_count(w->table) && waits; p++) {
         if (sw_table_param(w->table, p)->frozen)
             continue;
-        rc = see(w, party, p, (uint64_t)t - 1, err);
+        rc = sw_pull_wait(w, party, p, (uint64_t)t - 1, err);
         break;
     }
     *scale = sw_table_loss_scale(w->table, party);
@@ -351,9 +228,9 @@ static void note_launch(const struct submission *s)
 {
     struct sw_worker *w = s->w;
     int layers = sw_net_layer_count(w->train);
-    int64_t begin_ns = w->lap_ns;
+    int64_t begin_ns = w->timer.lap_ns;
     bool forward = s->segment->from < layers;
-    sw_worker_lap(w, forward ? &w->ledger.forward_ms : &w->ledger.backward_ms, NULL);
+    sw_worker_lap(w, forward ? &w->timer.ledger.forward_ms : &w->timer.ledger.backward_ms, NULL);
     for (int pass = s->segment->from; pass < s->segment->to; pass++) {
         int i = pass < layers ? pass : backward_of(w, pass), first = 0;
         int count = i < 0 || pass < layers ? 0 : sw_net_layer_params(w->train, i, &first);
@@ -381,7 +258,7 @@ static int submit(struct sw_worker *w, int64_t t, int k, struct sw_err *err)
     int i = first < layers ? first : 2 * layers - 1 - first;
     if (s.segment->graph)
         sw_slot_phase(w->slot, first < layers ? SW_PHASE_FORWARD : SW_PHASE_BACKWARD, t, i,
-                      sw_net_layer(w->train, i)->name, w->lap_ns);
+                      sw_net_layer(w->train, i)->name, w->timer.lap_ns);
     rc = sw_segments_submit(w->segments, k, queue_passes, &s, &launched, err);
     if (rc == SW_OK && launched)
         note_launch(&s);
@@ -421,10 +298,10 @@ static int both_passes(struct sw_worker *w, int64_t t, const struct sw_batch *ba
     int rc = learn_scale(w, t, &scale, err);
     if (rc != SW_OK)
         return rc;
-    sw_job_group_rows(w->job, w->group_index, SW_SPLIT_TRAIN, &group_row, &group_rows);
+    sw_topology_group_rows(w->topology, w->rank->group, SW_SPLIT_TRAIN, &group_row, &group_rows);
     /* Chance is a function of the batch: groups at one step must not have the same. */
     struct sw_step step = {.step = (uint64_t)batch->index,
-                           .first_row = w->first_row[SW_SPLIT_TRAIN],
+                           .first_row = sw_worker_first_row(w, SW_SPLIT_TRAIN),
                            .group_row = group_row,
                            .valid_rows = batch->valid_rows,
                            .batch_valid_rows = batch->batch_valid_rows,
@@ -455,6 +332,6 @@ int sw_bp_step(struct sw_worker *w, int64_t t, const struct sw_batch *batch, str
     int rc = both_passes(w, t, batch, err);
     if (rc == SW_OK)
         sw_layer_clock_take(w);
-    w->pass_ms = NULL;
+    w->timer.pass_ms = NULL;
     return rc;
 }

@@ -28,7 +28,7 @@ static struct sw_state *find(const struct sw_states *s, const char *layer, const
 
 static int64_t groups_of(const struct sw_job *job)
 {
-    return job->apart ? job->group_count : 1;
+    return job->topology->update_groups;
 }
 
 static int add(struct sw_job *job, const struct sw_layer *l, const struct sw_layer_carry *c,
@@ -57,12 +57,12 @@ static int add(struct sw_job *job, const struct sw_layer *l, const struct sw_lay
 static int check(const struct sw_job *job, const struct sw_layer *l, const struct sw_layer_carry *c,
                  struct sw_err *err)
 {
-    const char *why = !c->chain && !job->source[SW_SPLIT_TRAIN]->streams
+    const char *why = !c->chain && !job->data.source[SW_SPLIT_TRAIN]->streams
                           ? "[data train] must have streams = BATCH, so that a row's next record "
                             "follows the one before"
-                      : !c->chain && job->apart
+                      : !c->chain && job->topology->is_async
                           ? "worker groups that are not synchronous take turns with batches"
-                      : !c->chain && job->hybrid && job->source[SW_SPLIT_EVAL]
+                      : !c->chain && job->topology->splits_layers && job->data.source[SW_SPLIT_EVAL]
                           ? "worker groups that each split the net take turns with batches of an "
                             "evaluation: use one group, with as many workers_per_group"
                           : NULL;
@@ -77,7 +77,7 @@ static int check(const struct sw_job *job, const struct sw_layer *l, const struc
 int sw_carries_build(struct sw_job *job, struct sw_err *err)
 {
     int rc = SW_OK;
-    for (int w = 0; w < job->placement->worker_count; w++) {
+    for (int w = 0; w < job->topology->workers; w++) {
         const struct sw_net *net = job->workers[w].train;
         for (int i = 0; i < sw_net_layer_count(net); i++) {
             const struct sw_layer *l = sw_net_layer(net, i);
@@ -111,7 +111,7 @@ size_t sw_carries_worker_bytes(const struct sw_worker *w)
 size_t sw_carries_bytes(const struct sw_job *job)
 {
     size_t bytes = job->carries.bytes;
-    for (int w = 0; w < job->placement->worker_count; w++)
+    for (int w = 0; w < job->topology->workers; w++)
         bytes += sw_carries_worker_bytes(&job->workers[w]);
     return bytes;
 }
@@ -125,12 +125,12 @@ int sw_carries_bind(struct sw_worker *w, struct sw_err *err)
 {
     int rc = SW_OK;
     for (int split = 0; split < SW_SPLITS && rc == SW_OK; split++) {
-        size_t bytes = w->carry_bytes[split] = worker_bytes(w, split), at = 0;
+        size_t bytes = w->state.recurrent_bytes[split] = worker_bytes(w, split), at = 0;
         if (bytes > 0)
-            rc = sw_device_alloc(w->device, bytes, "row state", &w->carries[split], err);
+            rc = sw_device_alloc(w->device, bytes, "row state", &w->state.recurrent[split], err);
         for (int p = 0; rc == SW_OK && bytes > 0 && p < sw_parts_count(w->parts[split]); p++) {
             struct sw_net *net = sw_parts_net(w->parts[split], p);
-            sw_net_bind_carries(net, (char *)w->carries[split] + at);
+            sw_net_bind_carries(net, (char *)w->state.recurrent[split] + at);
             at += sw_net_carry_bytes(net);
         }
     }
@@ -140,9 +140,9 @@ int sw_carries_bind(struct sw_worker *w, struct sw_err *err)
 void sw_carries_unbind(struct sw_worker *w)
 {
     for (int split = 0; split < SW_SPLITS; split++) {
-        if (w->carries[split])
-            sw_device_free(w->device, w->carries[split], w->carry_bytes[split]);
-        w->carries[split] = NULL;
+        if (w->state.recurrent[split])
+            sw_device_free(w->device, w->state.recurrent[split], w->state.recurrent_bytes[split]);
+        w->state.recurrent[split] = NULL;
     }
 }
 
@@ -151,10 +151,10 @@ static int move_net(struct sw_worker *w, const struct sw_net *net, int64_t row, 
                     struct sw_err *err)
 {
     const struct sw_job *job = w->job;
-    const int64_t chains = job->apart ? w->group_index * job->conf->batch : 0;
+    const int64_t chains = w->rank->update_group * job->conf->batch;
     int64_t group_row, group_rows;
     int rc = SW_OK;
-    sw_job_group_rows(job, w->group_index, SW_SPLIT_TRAIN, &group_row, &group_rows);
+    sw_topology_group_rows(job->topology, w->rank->group, SW_SPLIT_TRAIN, &group_row, &group_rows);
     for (int i = 0; i < sw_net_layer_count(net); i++) {
         const struct sw_layer *l = sw_net_layer(net, i);
         const int64_t rows = l->dst.desc.dim[0];
@@ -181,7 +181,7 @@ static int move(struct sw_worker *w, bool fetch, struct sw_err *err)
         return SW_OK;
     for (int p = 0; p < sw_parts_count(parts) && rc == SW_OK; p++)
         rc = move_net(w, sw_parts_net(parts, p),
-                      w->first_row[SW_SPLIT_TRAIN] + sw_parts_row(parts, p), fetch, err);
+                      sw_worker_first_row(w, SW_SPLIT_TRAIN) + sw_parts_row(parts, p), fetch, err);
     return rc == SW_OK ? sw_worker_wait(w, err) : rc;
 }
 
@@ -202,18 +202,18 @@ int sw_carries_deal(struct sw_worker *w, struct sw_err *err)
 bool sw_carries_begin(const struct sw_worker *w, int split, int64_t batch, int64_t t)
 {
     const struct sw_job *job = w->job;
-    const struct sw_source *s = job->source[split];
+    const struct sw_source *s = job->data.source[split];
     const int64_t rows = split == SW_SPLIT_TRAIN ? job->conf->batch : job->conf->eval_batch;
     if (!s->streams || batch * rows % s->records == 0)
         return true;
-    return split == SW_SPLIT_TRAIN && w->anew_after == t - 1;
+    return split == SW_SPLIT_TRAIN && w->state.reset_after == t - 1;
 }
 
 bool sw_chains_begin(const struct sw_worker *w, int64_t t)
 {
     /* A group that has rested has none yet. */
-    const bool rested = sw_job_rests(w->job, w->group_index, t - 1);
-    return t == 1 || rested || w->anew_after == t - 1;
+    const bool rested = sw_topology_rests(w->topology, w->rank->group, t - 1);
+    return t == 1 || rested || w->state.reset_after == t - 1;
 }
 
 /* ---- in files ---- */
@@ -265,11 +265,11 @@ int sw_carries_read(struct sw_job *job, const struct sw_st_file *f, struct sw_er
         if (fits)
             rc = read_groups(s, f, e, err);
         else
-            sw_job_say(job, SW_LOG_WARN, "job",
-                       "the checkpoint has no %s for a batch of %lld: it begins anew", s->name,
-                       (long long)job->conf->batch);
+            sw_events_say(&job->events, SW_LOG_WARN, "job",
+                          "the checkpoint has no %s for a batch of %lld: it begins anew", s->name,
+                          (long long)job->conf->batch);
         if (!fits)
-            job->anew_after = job->first_step;
+            job->anew_after = job->span.first_step;
     }
     return rc;
 }

@@ -16,7 +16,7 @@ static int run(struct sw_worker *w, int64_t t, int i, bool down, int turn, struc
     if (!in_chain(w, i, turn))
         return SW_OK;
     sw_slot_phase(w->slot, down ? SW_PHASE_BACKWARD : SW_PHASE_FORWARD, t, i,
-                  sw_net_layer(w->train, i)->name, w->lap_ns);
+                  sw_net_layer(w->train, i)->name, w->timer.lap_ns);
     int rc = sw_layer_clock_begin(w, i, down, err);
     if (rc == SW_OK)
         rc = sw_parts_turn(w->parts[SW_SPLIT_TRAIN], i, down, turn, err);

@@ -70,7 +70,7 @@ static const char *copy_key(const char *key, int copy, char out[32])
 static int add_counts(struct sw_job *job, struct sw_st_writer *w, struct sw_err *err)
 {
     char key[32];
-    int copies = job->shape.server_groups;
+    int copies = job->topology->server_groups;
     int rc = add_number(w, "server_groups", copies, err);
     for (int i = 0; i < copies && rc == SW_OK; i++) {
         const struct sw_table *t = job->copies[i].table;
@@ -109,7 +109,7 @@ static int add_metadata(struct sw_job *job, int64_t step, struct sw_st_writer *w
         {"singa_ws.format", FORMAT_VERSION},
         {"step", step},
         {"seed", job->conf->seed},
-        {"samples", sw_job_samples(job, step)},
+        {"samples", sw_topology_samples(job->topology, step)},
     };
     int rc = name.failed || path.failed ? sw_err_nomem(err, "metadata", 0) : SW_OK;
     for (size_t i = 0; i < sizeof texts / sizeof *texts && rc == SW_OK; i++)
@@ -128,23 +128,23 @@ static void announce(struct sw_worker *w, const char *path, uint64_t bytes, cons
     struct sw_job *job = w->job;
     struct sw_job_event e = {.type = SW_JOB_CHECKPOINT,
                              .step = w->step,
-                             .steps = job->run_steps,
+                             .steps = job->span.run_steps,
                              .bytes = (int64_t)bytes,
                              .best = sw_keep_beats(job, w->step)};
     sw_keep_record(w, path, bytes, checksum);
-    sw_job_note(job, &e, path);
+    sw_events_tell(&job->events, &e, path);
 }
 
 int sw_checkpoint_write(struct sw_worker *w, struct sw_err *err)
 {
     struct sw_job *job = w->job;
-    int copies = job->shape.server_groups;
+    int copies = job->topology->server_groups;
     size_t each = (size_t)(sw_table_count(job->table) * (sw_table_slots(job->table) + 1));
     size_t count = each * (size_t)copies;
     struct sw_table_source *views = sw_calloc(count + 1, sizeof *views);
     struct sw_st_writer *writer = sw_st_writer_new();
-    char *path = sw_format("%s/checkpoint-%lld.safetensors", sw_history_out_dir(job->history),
-                           (long long)w->step);
+    char *path = sw_format("%s/checkpoint-%lld.safetensors",
+                           sw_history_out_dir(job->events.history), (long long)w->step);
     char checksum[33] = "";
     uint64_t bytes = 0;
     int rc =
@@ -347,7 +347,7 @@ static int read_told(const struct sw_st_file *f, const char *path, struct told *
  * of the first while it made all steps alone. */
 static int heir_of(const struct sw_job *job, const struct told *told, int copy)
 {
-    return told->step < job->alone_steps ? 0 : (int)(copy % told->copies);
+    return told->step < job->topology->warmup_steps ? 0 : (int)(copy % told->copies);
 }
 
 static int read_count(const struct sw_st_file *f, const char *path, const char *key, int copy,
@@ -376,7 +376,7 @@ static int read_all(struct sw_worker *w, const struct sw_st_file *f, const char 
 {
     struct sw_job *job = w->job;
     int rc = take_values(job, sw_worker_host_stream(w), f, path, err);
-    for (int i = 0; i < job->shape.server_groups && rc == SW_OK; i++)
+    for (int i = 0; i < job->topology->server_groups && rc == SW_OK; i++)
         rc = load_state(w, f, path, i, heir_of(job, told, i), err);
     if (rc == SW_OK && job->sync)
         sw_sync_spread(job->sync, (uint64_t)w->step, false);
@@ -390,7 +390,7 @@ static int put_back(struct sw_worker *w, const struct sw_st_file *f, const char 
     struct sw_job *job = w->job;
     int64_t updates, dropped;
     int rc = SW_OK;
-    for (int i = 0; i < job->shape.server_groups && rc == SW_OK; i++) {
+    for (int i = 0; i < job->topology->server_groups && rc == SW_OK; i++) {
         uint64_t now = sw_table_updates(job->copies[i].table);
         rc = read_counts(job, f, path, told, i, &updates, &dropped, err);
         if (rc == SW_OK)
@@ -431,18 +431,20 @@ static void tell_differences(struct sw_worker *w, const struct sw_st_file *f,
                              const struct told *told)
 {
     struct sw_job *job = w->job;
-    int copies = job->shape.server_groups;
+    int copies = job->topology->server_groups;
     if (differs(sw_st_metadata(f, "choices"), job->choices))
-        sw_job_say(job, SW_LOG_WARN, w->unit,
-                   "the algorithms differ from those that wrote the checkpoint (another machine, "
-                   "library or number of threads): the run goes on, to the same numbers but not "
-                   "to the same bits");
+        sw_events_say(
+            &job->events, SW_LOG_WARN, w->unit,
+            "the algorithms differ from those that wrote the checkpoint (another machine, "
+            "library or number of threads): the run goes on, to the same numbers but not "
+            "to the same bits");
     if (told->copies != copies)
-        sw_job_say(job, SW_LOG_WARN, w->unit,
-                   "the checkpoint has the updater's state of %d server group%s, and there %s %d: "
-                   "group K goes on with that of group K modulo %d",
-                   (int)told->copies, told->copies == 1 ? "" : "s", copies == 1 ? "is" : "are",
-                   copies, (int)told->copies);
+        sw_events_say(
+            &job->events, SW_LOG_WARN, w->unit,
+            "the checkpoint has the updater's state of %d server group%s, and there %s %d: "
+            "group K goes on with that of group K modulo %d",
+            (int)told->copies, told->copies == 1 ? "" : "s", copies == 1 ? "is" : "are", copies,
+            (int)told->copies);
 }
 
 int sw_checkpoint_load(struct sw_worker *w, const char *path, struct sw_err *err)
@@ -462,10 +464,10 @@ int sw_checkpoint_load(struct sw_worker *w, const char *path, struct sw_err *err
         rc = sw_legacy_read(job, f, err);
     if (rc == SW_OK)
         rc = read_all(w, f, path, &told, err);
-    for (int i = 0; i < job->shape.server_groups && rc == SW_OK; i++) {
+    for (int i = 0; i < job->topology->server_groups && rc == SW_OK; i++) {
         rc = read_counts(job, f, path, &told, i, &updates, &dropped, err);
         if (rc == SW_OK)
-            sw_job_put_step(job, i, job->first_step, (uint64_t)updates, (uint64_t)dropped);
+            sw_job_put_step(job, i, job->span.first_step, (uint64_t)updates, (uint64_t)dropped);
         if (rc == SW_OK)
             rc = sw_scale_read(job, f, path, i, heir_of(job, &told, i), err);
     }

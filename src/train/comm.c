@@ -19,7 +19,7 @@
 /* Those whose rows make one update. */
 static int party_workers(const struct sw_job *job)
 {
-    return job->apart ? job->group_size : job->placement->worker_count;
+    return job->topology->update_group_size;
 }
 
 static const char *why_not_factors(const struct sw_job *job)
@@ -34,9 +34,9 @@ static const char *why_not_factors(const struct sw_job *job)
 
 static const char *why_not_sfb(const struct sw_job *job)
 {
-    if (!sw_job_has_devices(job))
+    if (job->topology->devices == 0)
         return NULL;
-    if (job->apart || job->shape.server_groups > 1)
+    if (job->topology->is_async)
         return "groups that update on their own change values on the host, which no device can "
                "keep to itself (adam sends factors there)";
     if (sw_job_decides_about_all(job))
@@ -75,7 +75,7 @@ int sw_comm_prepare(struct sw_job *job, struct sw_err *err)
                         "%s cannot be: %s; say ps, or leave it out", sw_comm_way_names[way],
                         refuses[way]);
     int rc = sw_recipe_verdict(job->recipe, err);
-    return rc == SW_OK ? sw_kept_read(job->resume_checkpoint, &job->comm.kept, err) : rc;
+    return rc == SW_OK ? sw_kept_read(job->options.resume_checkpoint, &job->comm.kept, err) : rc;
 }
 
 /* ---- What `auto` takes ---- */
@@ -219,7 +219,7 @@ void sw_comm_describe(const struct sw_job *job, int i, struct sw_job_comm *out)
     struct sw_comm_terms t = {.workers = party_workers(job),
                               .inputs = (double)weight,
                               .outputs = 1,
-                              .devices = sw_job_has_devices(job),
+                              .devices = job->topology->devices > 0,
                               .reduces = sw_job_reduces(job)};
     if (way != SW_COMM_PS) {
         sw_net_layer_params(net, i, &first);
@@ -231,7 +231,7 @@ void sw_comm_describe(const struct sw_job *job, int i, struct sw_job_comm *out)
         t.servers = servers_of(job->table, f);
     }
     /* Groups that are apart make updates of their own. */
-    int parties = job->apart ? job->group_count : 1;
+    int parties = job->topology->update_groups;
     struct sw_comm_count n = sw_comm_count(way, &t, values);
     out->way = sw_comm_way_names[way];
     out->asked = sw_comm_way_names[sw_net_comm_asked(net, i)];
@@ -252,34 +252,35 @@ int sw_comm_add(const struct sw_worker *w, int i, int *number, struct sw_err *er
     *number = 0;
     if (way == SW_COMM_PS)
         return SW_OK;
-    int64_t steps = l->rows / w->rows[SW_SPLIT_TRAIN];
+    int64_t steps = l->rows / sw_worker_rows(w, SW_SPLIT_TRAIN);
     const struct sw_table_factors f = {.rows = job->conf->batch * steps,
                                        .steps = steps,
                                        .inputs = l->inputs,
                                        .outputs = l->outputs,
-                                       .home = !sw_job_has_devices(job) ? SW_FACTORS_SHARED
-                                               : way == SW_COMM_ADAM    ? SW_FACTORS_BY_SERVER
-                                                                        : SW_FACTORS_ELSEWHERE};
+                                       .home = job->topology->devices == 0 ? SW_FACTORS_SHARED
+                                               : way == SW_COMM_ADAM       ? SW_FACTORS_BY_SERVER
+                                                                           : SW_FACTORS_ELSEWHERE};
     return sw_table_add_factors(w->table, &f, number, err);
 }
 
 int64_t sw_comm_most_rows(const struct sw_worker *w)
 {
-    return w->job->rebalances ? w->job->conf->batch : w->rows[SW_SPLIT_TRAIN];
+    return w->job->rebalances ? w->job->conf->batch : sw_worker_rows(w, SW_SPLIT_TRAIN);
 }
 
 void sw_comm_bind(struct sw_worker *w)
 {
-    int party = sw_table_party(w->table, w->seat), first;
+    int party = sw_table_party(w->table, w->rank->table_rank), first;
     if (w->replica)
-        sw_replica_set_rows(w->replica, w->first_row[SW_SPLIT_TRAIN], w->rows[SW_SPLIT_TRAIN]);
+        sw_replica_set_rows(w->replica, sw_worker_first_row(w, SW_SPLIT_TRAIN),
+                            sw_worker_rows(w, SW_SPLIT_TRAIN));
     for (int i = 0; i < sw_net_layer_count(w->train); i++) {
         if (sw_net_comm_way(w->train, i) == SW_COMM_PS ||
             sw_net_layer_params(w->train, i, &first) == 0)
             continue;
         int param = w->param_of[SW_SPLIT_TRAIN][first];
         const struct sw_table_factors *f = sw_table_factors_of(w->table, param);
-        int64_t row = w->first_row[SW_SPLIT_TRAIN] * f->steps;
+        int64_t row = sw_worker_first_row(w, SW_SPLIT_TRAIN) * f->steps;
         float *x = w->replica ? sw_replica_factor_x(w->replica, param)
                               : sw_table_factor_x(w->table, f, party, 0) + row * f->inputs;
         float *dy = w->replica ? sw_replica_factor_dy(w->replica, param)
@@ -318,14 +319,15 @@ size_t sw_comm_bytes(const struct sw_job *job)
 /* Which rows of a batch are whose. */
 void sw_comm_set_rows(struct sw_job *job)
 {
-    for (int i = 0; i < job->placement->worker_count && job->comm.factors; i++)
-        sw_factors_set_rows(job->comm.factors, i, job->workers[i].first_row[SW_SPLIT_TRAIN],
-                            job->workers[i].rows[SW_SPLIT_TRAIN]);
+    for (int i = 0; i < job->topology->workers && job->comm.factors; i++)
+        sw_factors_set_rows(job->comm.factors, i,
+                            sw_worker_first_row(&job->workers[i], SW_SPLIT_TRAIN),
+                            sw_worker_rows(&job->workers[i], SW_SPLIT_TRAIN));
 }
 
 int sw_comm_make(struct sw_job *job, struct sw_err *err)
 {
-    int workers = job->placement->worker_count;
+    int workers = job->topology->workers;
     size_t most = (size_t)sw_table_factor_count(job->table) + 1;
     struct sw_factors_layer *layers = sw_calloc(most, sizeof *layers);
     struct sw_device **devices = sw_calloc((size_t)workers, sizeof(void *));
@@ -351,7 +353,7 @@ void sw_comm_fini(struct sw_job *job)
 {
     struct sw_comm_plan *p = &job->comm;
     struct sw_err ignored; /* a stream that has failed has let go of memory all the same */
-    for (int i = 0; p->factors && i < job->placement->worker_count; i++) {
+    for (int i = 0; p->factors && i < job->topology->workers; i++) {
         int rc = sw_stream_wait(job->workers[i].stream, &ignored);
         (void)rc;
     }

@@ -77,13 +77,13 @@ void sw_comm_cost(const struct sw_comm_terms *t, struct sw_comm_price *out)
 
 static struct sw_comm_terms terms_of(struct sw_job *job, const struct sw_net_comm_layer *l)
 {
-    int workers = job->apart ? job->group_size : job->placement->worker_count;
+    int workers = job->topology->update_group_size;
     return (struct sw_comm_terms){.workers = workers,
-                                  .servers = job->shape.servers_per_group,
+                                  .servers = job->topology->servers_per_group,
                                   .rows = (double)(job->conf->batch * l->steps),
                                   .inputs = (double)l->inputs,
                                   .outputs = (double)l->outputs,
-                                  .devices = sw_job_has_devices(job),
+                                  .devices = job->topology->devices > 0,
                                   .reduces = sw_job_reduces(job),
                                   .peers = job->devices.peers};
 }

@@ -41,22 +41,23 @@ void sw_job_choose_copy(struct sw_job *job, const struct sw_cluster_conf *c)
 {
     struct sw_copy_case all = {.caps = &job->devices.driver->caps,
                                .mixed = job->devices.mixed,
-                               .apart = job->apart,
-                               .workers = job->placement->worker_count,
+                               .apart = job->topology->is_async,
+                               .workers = job->topology->workers,
                                .servers = why_servers(job, c),
                                .host = why_host(job)};
     job->copy = (enum sw_copy_mode)c->copy;
-    snprintf(job->copy_why, sizeof job->copy_why, "as asked for");
+    snprintf(job->report.copy_why, sizeof job->report.copy_why, "as asked for");
     if (job->copy == SW_COPY_AUTO)
-        job->copy = sw_cluster_copy(&all, job->copy_why, sizeof job->copy_why);
+        job->copy = sw_cluster_copy(&all, job->report.copy_why, sizeof job->report.copy_why);
 }
 
 void sw_job_settle_copy(struct sw_job *job)
 {
     const struct sw_cluster_conf *c = sw_recipe_find(job->recipe, "cluster", NULL)->common;
-    if (c->copy != SW_COPY_AUTO || job->copy != SW_COPY_NONE || job->placement->worker_count == 1 ||
+    if (c->copy != SW_COPY_AUTO || job->copy != SW_COPY_NONE || job->topology->workers == 1 ||
         sw_job_reduces(job))
         return;
     job->copy = SW_COPY_ASYNC;
-    snprintf(job->copy_why, sizeof job->copy_why, "copies between devices are not sound");
+    snprintf(job->report.copy_why, sizeof job->report.copy_why,
+             "copies between devices are not sound");
 }

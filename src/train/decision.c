@@ -8,6 +8,7 @@
  * decisions look. Every step's decision is known on the host before the next step begins, since
  * it says how its gradients are scaled and which update it makes. */
 #include "train/job_private.h"
+#include "train/results.h"
 #include "train/states.h"
 #include "train/worker.h"
 #include <math.h>
@@ -36,7 +37,7 @@ static int find_veto(struct sw_worker *w, bool *veto, struct sw_err *err)
     if (w->job->conf->on_nan == SW_ON_NAN_STOP)
         return SW_OK; /* it ends the run */
     int rc = sw_states_finite(w, &finite, err);
-    *veto = !finite || !isfinite(sw_bp_loss(w));
+    *veto = !finite || !isfinite(sw_results_step_loss(w));
     return rc;
 }
 
@@ -57,7 +58,7 @@ static int exchange(struct sw_worker *w, struct sw_err *err)
     if (rc != SW_OK)
         return rc;
     double *sums = sw_replica_totals(w->replica, veto, &count);
-    if (w->job->placement->worker_count > 1)
+    if (w->job->topology->workers > 1)
         rc = sw_worker_sum(w, sums, count, true, err);
     return rc == SW_OK ? sw_replica_send_totals(w->replica, err) : rc;
 }
@@ -66,7 +67,7 @@ int sw_decision_make(struct sw_worker *w, int64_t t, struct sw_err *err)
 {
     if (!decides(w) || sw_decision_is_inside(w))
         return SW_OK;
-    int rc = sw_bp_collect_all(w, SW_SPLIT_TRAIN, (uint64_t)t, err);
+    int rc = sw_pull_all(w, SW_SPLIT_TRAIN, (uint64_t)t, err);
     if (rc == SW_OK)
         rc = sw_replica_measure(w->replica, err);
     if (rc == SW_OK && sw_replica_exchanges(w->replica))

@@ -6,7 +6,6 @@
 #include "base/str.h"
 #include "train/choices.h"
 #include "train/job_private.h"
-#include "train/states.h"
 #include <stdio.h>
 
 /* How fast a device is, very roughly: recomputing is weighed against copying with it. Devices
@@ -21,9 +20,7 @@ static struct sw_net_rates rates_of(struct sw_job *job, const struct sw_worker *
     if (m && m->device_memory_bytes_per_s > 0)
         return (struct sw_net_rates){m->worker_flops_per_s, m->device_memory_bytes_per_s,
                                      m->link_bytes_per_s};
-    const struct sw_placement_row *row =
-        sw_placement_worker(job->placement, &job->shape, w->index / job->shape.workers_per_group,
-                            w->index % job->shape.workers_per_group);
+    const struct sw_placement_row *row = sw_placement_worker(job->placement, w->rank->global_rank);
     struct sw_net_rates r = {THREAD_FLOPS_PER_S * row->threads, MEMORY_BYTES_PER_S, 0};
     /* The CPU has no other memory than the host's: swapping would save nothing. */
     if (!w->device->host_memory)
@@ -31,12 +28,6 @@ static struct sw_net_rates rates_of(struct sw_job *job, const struct sw_worker *
                                  ? (double)job->devices.link_bytes_per_s
                                  : MEMORY_BYTES_PER_S;
     return r;
-}
-
-static size_t device_bytes(const struct sw_worker *w)
-{
-    return sw_worker_replica_bytes(w) + sw_states_device_bytes(w) + sw_carries_worker_bytes(w) +
-           sw_input_bytes(w);
 }
 
 static size_t eval_bytes(const struct sw_worker *w)
@@ -54,7 +45,7 @@ static size_t kept_bytes(const struct sw_worker *w)
 /* The most that each worker may have when together they have `bytes`, and some need less. */
 static size_t share_of(const struct sw_job *job, size_t bytes)
 {
-    int workers = job->placement->worker_count;
+    int workers = job->topology->workers;
     size_t level = bytes / (size_t)workers;
     for (int round = 0; round < workers; round++) {
         size_t rest = bytes, open = 0;
@@ -85,13 +76,13 @@ static int fit_worker(struct sw_worker *w, size_t budget, struct broken *b, stru
     struct sw_parts *parts = w->parts[SW_SPLIT_TRAIN];
     struct sw_net_fit fit = {.fits = true};
     int rc = SW_OK;
-    w->arena_budget = budget;
+    w->arena.budget = budget;
     if (sw_parts_arena_bytes(parts) > budget)
         rc = sw_parts_fit(parts, budget, &rates, &fit, err);
     if (rc != SW_OK)
         return rc;
     size_t eval = eval_bytes(w), train = sw_parts_arena_bytes(parts);
-    w->arena_bytes = train > eval ? train : eval;
+    w->arena.bytes = train > eval ? train : eval;
     if (!fit.fits && fit.least_bytes > b->least)
         *b = (struct broken){fit.least_bytes, fit.layer, fit.pass, false};
     if (eval > budget && eval > b->least)
@@ -114,8 +105,8 @@ static int refuse(const struct sw_job *job, const struct broken *b, size_t fixed
         "memory = %s is too small: %s, beside %s for %s; the smallest that would do is "
         "memory = fit:%zu; try that, or a smaller %s",
         job->conf->memory, where, beside,
-        sw_job_has_devices(job) ? "parameters on the device"
-                                : "parameters, updater state and batches",
+        job->topology->devices > 0 ? "parameters on the device"
+                                   : "parameters, updater state and batches",
         least, b->evaluation ? "eval_batch" : "batch");
 }
 
@@ -124,21 +115,11 @@ static size_t left_of(size_t budget, size_t fixed)
     return budget > fixed ? budget - fixed : 0;
 }
 
-size_t sw_worker_device_bytes(const struct sw_worker *w)
-{
-    size_t bytes = 0;
-    const struct sw_job *job = w->job;
-    for (int i = 0; i < job->placement->worker_count && !w->device->host_memory; i++)
-        if (sw_str_eq(job->workers[i].device->name, w->device->name))
-            bytes += device_bytes(&job->workers[i]) + job->workers[i].arena_bytes;
-    return bytes;
-}
-
 /* Workers that share this one's device. */
 static size_t workers_on(const struct sw_job *job, const struct sw_device *device)
 {
     size_t count = 0;
-    for (int i = 0; i < job->placement->worker_count; i++)
+    for (int i = 0; i < job->topology->workers; i++)
         count += sw_str_eq(job->workers[i].device->name, device->name);
     return count;
 }
@@ -148,10 +129,10 @@ static int fit_devices(struct sw_job *job, size_t budget, struct sw_err *err)
 {
     struct broken worst = {0};
     size_t worst_fixed = 0, least = 0;
-    for (int i = 0; i < job->placement->worker_count; i++) {
+    for (int i = 0; i < job->topology->workers; i++) {
         struct sw_worker *w = &job->workers[i];
         struct broken b = {0};
-        size_t fixed = device_bytes(w), sharing = workers_on(job, w->device);
+        size_t fixed = sw_worker_fixed_bytes(w), sharing = workers_on(job, w->device);
         int rc = fit_worker(w, left_of(budget / sharing, fixed), &b, err);
         if (rc != SW_OK)
             return rc;
@@ -168,7 +149,7 @@ static int fit_devices(struct sw_job *job, size_t budget, struct sw_err *err)
 static size_t bytes_at(const struct sw_job *job, size_t level)
 {
     size_t bytes = 0;
-    for (int i = 0; i < job->placement->worker_count; i++) {
+    for (int i = 0; i < job->topology->workers; i++) {
         size_t kept = kept_bytes(&job->workers[i]);
         bytes += kept < level ? kept : level;
     }
@@ -181,7 +162,7 @@ static int fit_host(struct sw_job *job, size_t budget, struct sw_err *err)
     size_t share = share_of(job, left_of(budget, fixed));
     struct broken b = {0};
     int rc = SW_OK;
-    for (int i = 0; i < job->placement->worker_count && rc == SW_OK; i++)
+    for (int i = 0; i < job->topology->workers && rc == SW_OK; i++)
         rc = fit_worker(&job->workers[i], share, &b, err);
     if (rc != SW_OK || b.least == 0)
         return rc;
@@ -222,15 +203,15 @@ static int check_room(const struct sw_worker *w, struct sw_err *err)
         "and scratch, the rest for parameters and batches; the largest blob is %s; try "
         "job.memory = fit:%zu, or a smaller batch",
         sw_human_bytes(needs, (double)bytes), w->device->name, sw_human_bytes(has, (double)room),
-        sw_human_bytes(arena, (double)w->arena_bytes), largest, room);
+        sw_human_bytes(arena, (double)w->arena.bytes), largest, room);
 }
 
 static void add_up(struct sw_job *job, struct sw_job_fit *f)
 {
-    for (int i = 0; i < job->placement->worker_count; i++) {
+    for (int i = 0; i < job->topology->workers; i++) {
         const struct sw_worker *w = &job->workers[i];
         const struct sw_net_cost c = sw_parts_cost(w->parts[SW_SPLIT_TRAIN]);
-        f->saved_bytes += kept_bytes(w) - w->arena_bytes;
+        f->saved_bytes += kept_bytes(w) - w->arena.bytes;
         f->repeated += c.repeated;
         f->swapped += c.swapped;
         f->repeat_flops += c.repeat_flops;
@@ -253,7 +234,7 @@ int sw_job_fit(struct sw_job *job, struct sw_err *err)
     }
     if (rc == SW_OK && budget > 0)
         add_up(job, f);
-    for (int i = 0; i < job->placement->worker_count && rc == SW_OK; i++)
+    for (int i = 0; i < job->topology->workers && rc == SW_OK; i++)
         rc = check_room(&job->workers[i], err);
     return rc;
 }
@@ -262,13 +243,13 @@ int sw_job_refit(const struct sw_worker *w, struct sw_parts *fresh, struct sw_er
 {
     struct sw_net_rates rates = rates_of(w->job, w);
     struct sw_net_fit fit = {.fits = true};
-    if (w->arena_budget == 0 || sw_parts_arena_bytes(fresh) <= w->arena_budget)
+    if (w->arena.budget == 0 || sw_parts_arena_bytes(fresh) <= w->arena.budget)
         return SW_OK;
-    int rc = sw_parts_fit(fresh, w->arena_budget, &rates, &fit, err);
+    int rc = sw_parts_fit(fresh, w->arena.budget, &rates, &fit, err);
     if (rc != SW_OK || fit.fits)
         return rc;
     return sw_err_set(err, SW_ERR_NOMEM,
                       "with more rows layer %s needs %zu bytes in its %s pass, but memory = %s "
                       "leaves %zu",
-                      fit.layer, fit.least_bytes, fit.pass, w->job->conf->memory, w->arena_budget);
+                      fit.layer, fit.least_bytes, fit.pass, w->job->conf->memory, w->arena.budget);
 }

@@ -184,11 +184,11 @@ static int allocate(struct sw_inference *inf, struct sw_err *err)
 {
     struct sw_worker *w = inf->w;
     size_t count = (size_t)sw_desc_count(&sw_inference_layer(inf)->dst.desc);
-    w->arena_bytes = sw_net_arena_bytes(w->eval);
-    int rc = sw_device_alloc(w->device, w->arena_bytes, "features", &w->arena, err);
+    w->arena.bytes = sw_net_arena_bytes(w->eval);
+    int rc = sw_device_alloc(w->device, w->arena.bytes, "features", &w->arena.memory, err);
     if (rc != SW_OK)
         return rc;
-    sw_net_bind(w->eval, w->arena, NULL);
+    sw_net_bind(w->eval, w->arena.memory, NULL);
     inf->carry_bytes = sw_net_carry_bytes(w->eval);
     if (inf->carry_bytes > 0) {
         rc = sw_device_alloc(w->device, inf->carry_bytes, "row state", &inf->carries, err);
@@ -203,7 +203,7 @@ static int allocate(struct sw_inference *inf, struct sw_err *err)
 int sw_inference_begin(struct sw_inference *f, struct sw_job *job,
                        const struct sw_inference_args *args, int64_t *step, struct sw_err *err)
 {
-    const struct sw_placement_row *row = sw_placement_worker(job->placement, &job->shape, 0, 0);
+    const struct sw_placement_row *row = sw_placement_worker(job->placement, 0);
     *f = (struct sw_inference){
         .job = job, .w = &job->workers[0], .layer = args->layer, .rows = args->rows};
     int rc = sw_stream_new(f->w->device, row->threads, &f->w->stream, err);

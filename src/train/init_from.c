@@ -336,7 +336,8 @@ static int look_through(struct sw_job *job, const struct sw_take_file *file,
 static int open_file(const struct sw_job *job, const struct sw_take_file *file,
                      struct tensors *from, struct sw_st_file **f, struct sw_err *err)
 {
-    int rc = sw_checkpoint_open(file->previous ? job->resume_checkpoint : file->path, f, err);
+    int rc =
+        sw_checkpoint_open(file->previous ? job->options.resume_checkpoint : file->path, f, err);
     *from = (struct tensors){.f = *f, .path = path_of(file)};
     return rc == SW_OK || file->previous ? rc : sw_err_prefix(err, rc, "init_from");
 }
@@ -457,9 +458,10 @@ static int take_file(struct sw_worker *w, const struct sw_take_file *file, struc
     if (rc == SW_OK && (t->count > 0 || !file->previous || file->rule_count)) {
         if (!file->previous) /* of that nothing is lost */
             list_unused(f, t->used, &unused);
-        sw_job_say(job, SW_LOG_INFO, w->unit, "%d of %d parameters start from %s%s%s%s%s", t->count,
-                   param_count(job), from.path, t->names.length ? ": " : "", sw_buf_text(&t->names),
-                   unused.length ? "; not taken from it: " : "", sw_buf_text(&unused));
+        sw_events_say(&job->events, SW_LOG_INFO, w->unit,
+                      "%d of %d parameters start from %s%s%s%s%s", t->count, param_count(job),
+                      from.path, t->names.length ? ": " : "", sw_buf_text(&t->names),
+                      unused.length ? "; not taken from it: " : "", sw_buf_text(&unused));
     }
     sw_free(t->used);
     t->used = NULL;
@@ -487,13 +489,14 @@ int sw_take_values(struct sw_worker *w, struct sw_err *err)
             list(p->frozen ? &stiff : &own, p->name, "", "", "");
     }
     if (rc == SW_OK && own.length)
-        sw_job_say(job, SW_LOG_INFO, w->unit, "with the initial values of the recipe: %s",
-                   sw_buf_text(&own));
+        sw_events_say(&job->events, SW_LOG_INFO, w->unit,
+                      "with the initial values of the recipe: %s", sw_buf_text(&own));
     if (rc == SW_OK && stiff.length)
-        sw_job_say(job, SW_LOG_WARN, w->unit,
-                   "frozen with the initial values of the recipe, though no file has trained them: "
-                   "%s; is init_from the right file?",
-                   sw_buf_text(&stiff));
+        sw_events_say(
+            &job->events, SW_LOG_WARN, w->unit,
+            "frozen with the initial values of the recipe, though no file has trained them: "
+            "%s; is init_from the right file?",
+            sw_buf_text(&stiff));
     sw_buf_fini(&stiff);
     sw_buf_fini(&own);
     sw_buf_fini(&t.names);

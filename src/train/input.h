@@ -25,5 +25,8 @@ int sw_input_start(struct sw_input *in, const struct sw_batch *batch,
 /* What is queued on the compute stream from here on finds the batch in the training nets. */
 int sw_input_take(struct sw_input *in, const struct sw_batch *batch,
                   struct sw_err *err) SW_MUST_CHECK;
+/* On devices of their own, while they compute step t: starts the copy of the next batch if that is
+ * ready. */
+int sw_input_look_ahead(struct sw_worker *w, int64_t t, struct sw_err *err) SW_MUST_CHECK;
 
 #endif

@@ -1,7 +1,6 @@
 /* Opening a job: recipe, machine, data, nets, parameter table, plan; nothing large is allocated and
  * nothing is written. */
 #include "base/os.h"
-#include "base/stop.h"
 #include "base/str.h"
 #include "train/choices.h"
 #include "train/job_private.h"
@@ -11,7 +10,6 @@
 #include "train/schema.h"
 #include "train/states.h"
 #include "train/worker.h"
-#include <stdlib.h>
 #include <string.h>
 
 static int copy_text(char **to, const char *from, struct sw_err *err)
@@ -24,134 +22,38 @@ static int copy_text(char **to, const char *from, struct sw_err *err)
 
 static int copy_options(struct sw_job *job, const struct sw_job_options *o, struct sw_err *err)
 {
-    int rc = copy_text(&job->out_option, o->out_dir, err);
+    int rc = copy_text(&job->options.out_dir, o->out_dir, err);
     if (rc == SW_OK)
-        rc = copy_text(&job->db_option, o->db, err);
+        rc = copy_text(&job->options.db, o->db, err);
     if (rc == SW_OK)
-        rc = copy_text(&job->command, o->command, err);
+        rc = copy_text(&job->options.command, o->command, err);
     if (rc == SW_OK)
-        rc = copy_text(&job->resume_checkpoint, o->resume ? o->resume_checkpoint : NULL, err);
-    job->resume_run_id = o->resume ? o->resume->id : 0;
-    job->resume_segments = o->resume ? o->resume->segments : 0;
-    job->overwrites = o->overwrite;
-    job->trace_capacity = o->trace_capacity;
-    job->oversubscribes = o->oversubscribe;
-    job->display = o->display;
-    job->saved_step = -1;
+        rc = copy_text(&job->options.resume_checkpoint, o->resume ? o->resume_checkpoint : NULL,
+                       err);
+    job->options.resume_run_id = o->resume ? o->resume->id : 0;
+    job->options.resume_segments = o->resume ? o->resume->segments : 0;
+    job->options.overwrite = o->overwrite;
+    job->options.trace_capacity = o->trace_capacity;
+    job->options.oversubscribe = o->oversubscribe;
+    job->options.display = o->display;
+    job->keeper.saved_step = -1;
     return rc;
 }
-
-/* ---- recipe ---- */
 
 static int load_recipe(struct sw_job *job, const struct sw_job_options *o, struct sw_err *err)
 {
     int rc = sw_stage_choose(job, o, err);
     if (rc == SW_OK && job->conf->display_every > 0)
-        job->display.every_steps = job->conf->display_every;
+        job->options.display.every_steps = job->conf->display_every;
     return rc;
 }
-
-/* ---- data ---- */
-
-const struct sw_section *sw_job_find_split(const struct sw_job *job, int split)
-{
-    if (split == SW_SPLIT_TRAIN)
-        return sw_recipe_find(job->recipe, "data", "train");
-    const struct sw_section *val = sw_recipe_find(job->recipe, "data", "val");
-    return val ? val : sw_recipe_find(job->recipe, "data", "test");
-}
-
-/* A stream is a row of the batch, so there are as many. */
-static int check_streams(const struct sw_job *job, int split, struct sw_err *err)
-{
-    const struct sw_source *s = job->source[split];
-    const bool training = split == SW_SPLIT_TRAIN;
-    const int64_t rows = training ? job->conf->batch : job->conf->eval_batch;
-    if (!s->streams || s->streams == rows)
-        return SW_OK;
-    return sw_err_set(err, SW_ERR_INVALID,
-                      "streams = %lld, but job.%s = %lld: each row of a batch reads one "
-                      "stream",
-                      (long long)s->streams, training ? "batch" : "eval_batch", (long long)rows);
-}
-
-/* Class 3 must mean the same in training and in evaluation. */
-static int check_naming(const struct sw_job *job, struct sw_err *err)
-{
-    const struct sw_source *a = job->source[SW_SPLIT_TRAIN], *b = job->source[SW_SPLIT_EVAL];
-    if (!a || !b || !a->naming || !b->naming || a->naming == b->naming)
-        return SW_OK;
-    return sw_err_set(
-        err, SW_ERR_INVALID,
-        "its %lld classes or tokens are not the %lld of data %s in the same order; name them in "
-        "both (keys classes, class_names, vocabulary, vocabulary_from of the formats)",
-        (long long)b->classes, (long long)a->classes, a->name);
-}
-
-/* A source's errors begin with its section's title, and so will the recipe's. */
-static const char *without_title(const struct sw_section *section, const char *text)
-{
-    size_t n = strlen(section->title);
-    bool titled = strncmp(text, section->title, n) == 0 && strncmp(text + n, ": ", 2) == 0;
-    return titled ? text + n + 2 : text;
-}
-
-int sw_job_open_split(struct sw_job *job, int split, const struct sw_section *section,
-                      struct sw_err *err)
-{
-    job->data[split] = section;
-    if (!section)
-        return SW_OK;
-    const char *fell_from = sw_section_fell_from(section);
-    struct sw_source_args args = {
-        .name = section->name,
-        .conf = section->common,
-        .format = (const struct sw_format *)(const void *)section->type[0],
-        .format_conf = section->conf[0],
-        .replaced = fell_from ? sw_format_find(fell_from) : NULL,
-        .seed = (uint64_t)job->conf->seed,
-        .training = split == SW_SPLIT_TRAIN,
-        .skip_bad = job->conf->on_bad_record == SW_BAD_RECORD_SKIP,
-        .report_bad = sw_job_say_bad_record,
-        .report_user = job,
-    };
-    int rc = sw_source_open(&args, &job->source[split], err);
-    if (rc == SW_OK)
-        rc = check_streams(job, split, err);
-    if (rc == SW_OK)
-        rc = check_naming(job, err);
-    if (rc != SW_ERR_INVALID)
-        return rc;
-    sw_recipe_error(job->recipe, section, NULL, "%s", without_title(section, err->text));
-    return sw_recipe_verdict(job->recipe, err);
-}
-
-static int open_data(struct sw_job *job, struct sw_err *err)
-{
-    const struct sw_section *train = sw_job_find_split(job, SW_SPLIT_TRAIN);
-    if (!train) {
-        sw_recipe_error(job->recipe, NULL, NULL, "there is no [data train] section");
-        return sw_recipe_verdict(job->recipe, err);
-    }
-    int rc = sw_job_open_split(job, SW_SPLIT_TRAIN, train, err);
-    if (rc == SW_OK)
-        rc = sw_job_open_split(job, SW_SPLIT_EVAL, sw_job_find_split(job, SW_SPLIT_EVAL), err);
-    if (rc != SW_OK)
-        return rc;
-    job->horizon = job->conf->steps;
-    if (job->horizon == 0)
-        job->horizon = sw_job_steps_of(
-            job, sw_source_steps(job->source[SW_SPLIT_TRAIN], job->conf->epochs, job->conf->batch));
-    return SW_OK;
-}
-
-/* ---- the whole ---- */
 
 /* Room for the largest that a layer of any worker adds over the group, and for its results. */
 static int reserve_sums(struct sw_job *job, struct sw_err *err)
 {
-    int most = 0, workers = job->group_size;
-    for (int i = 0; i < workers && (job->leaves > 1 || job->hybrid); i++) {
+    int most = 0, workers = job->topology->group_size;
+    for (int i = 0;
+         i < workers && (job->topology->microbatches > 1 || job->topology->splits_layers); i++) {
         const struct sw_worker *w = &job->workers[i];
         int train = sw_net_sum_count(w->train), eval = w->eval ? sw_net_sum_count(w->eval) : 0;
         most = train > most ? train : most;
@@ -159,22 +61,24 @@ static int reserve_sums(struct sw_job *job, struct sw_err *err)
     }
     int norms = sw_replica_sum_count(job->table);
     most = norms > most ? norms : most;
-    int rc = sw_group_reserve_pairs(&job->all, sw_net_pair_count(job->workers[0].train), err);
+    int rc =
+        sw_group_reserve_pairs(&job->groups.all, sw_net_pair_count(job->workers[0].train), err);
     if (rc == SW_OK)
-        rc = sw_group_reserve_pairs(&job->norms, SW_DECISION_PAIRS, err);
-    for (int g = 0; g < job->group_count && rc == SW_OK; g++)
-        rc = sw_group_reserve_sums(&job->groups[g], most, err);
-    if (rc == SW_OK && job->hybrid)
-        rc = sw_group_reserve_sums(&job->all, most, err);
-    for (int i = 0; i < job->group_size && rc == SW_OK && job->hybrid; i++)
-        rc = sw_group_reserve_sums(&job->peers[i], most, err);
+        rc = sw_group_reserve_pairs(&job->groups.leaders, SW_DECISION_PAIRS, err);
+    for (int g = 0; g < job->topology->worker_groups && rc == SW_OK; g++)
+        rc = sw_group_reserve_sums(&job->groups.each[g], most, err);
+    if (rc == SW_OK && job->topology->splits_layers)
+        rc = sw_group_reserve_sums(&job->groups.all, most, err);
+    for (int i = 0; i < job->topology->group_size && rc == SW_OK && job->topology->splits_layers;
+         i++)
+        rc = sw_group_reserve_sums(&job->groups.peers[i], most, err);
     return rc;
 }
 
 /* The training nets make the table, and the table's parameters are what the evaluation nets use. */
 static int build_workers(struct sw_job *job, struct sw_err *err)
 {
-    int rc = SW_OK, workers = job->placement->worker_count;
+    int rc = SW_OK, workers = job->topology->workers;
     for (int i = 0; i < workers && rc == SW_OK; i++)
         rc = sw_worker_build(&job->workers[i], err);
     if (rc == SW_OK)
@@ -187,7 +91,7 @@ static int build_workers(struct sw_job *job, struct sw_err *err)
         rc = sw_states_build(job, err);
     if (rc == SW_OK)
         rc = sw_carries_build(job, err);
-    if (rc == SW_OK && job->source[SW_SPLIT_EVAL])
+    if (rc == SW_OK && job->data.source[SW_SPLIT_EVAL])
         rc = sw_job_build_eval(job, err);
     return rc == SW_OK ? reserve_sums(job, err) : rc;
 }
@@ -195,36 +99,20 @@ static int build_workers(struct sw_job *job, struct sw_err *err)
 int sw_job_build_eval(struct sw_job *job, struct sw_err *err)
 {
     int rc = SW_OK;
-    for (int i = 0; i < job->placement->worker_count && rc == SW_OK; i++)
+    for (int i = 0; i < job->topology->workers && rc == SW_OK; i++)
         rc = sw_worker_build_eval(&job->workers[i], err);
     if (rc == SW_OK)
-        rc = sw_group_reserve_pairs(&job->all, sw_net_pair_count(job->workers[0].eval), err);
+        rc = sw_group_reserve_pairs(&job->groups.all, sw_net_pair_count(job->workers[0].eval), err);
     if (rc == SW_OK)
         rc = sw_states_match(job, err);
-    for (int i = 0; i < job->placement->worker_count && rc == SW_OK; i++)
+    for (int i = 0; i < job->topology->workers && rc == SW_OK; i++)
         rc = sw_job_map_params(&job->workers[i], SW_SPLIT_EVAL, err);
     if (rc == SW_OK)
         rc = sw_outputs_plan(job, err);
     return rc;
 }
 
-static int find_end(struct sw_job *job, const struct sw_job_options *o, struct sw_err *err)
-{
-    int rc = sw_stages_look(job, o, err);
-    if (rc != SW_OK)
-        return rc;
-    rc = sw_stage_find_end(job, o, err);
-    if (rc != SW_OK)
-        return rc;
-    if (job->stage.begins)
-        job->first_step = job->stage.from;
-    else if (job->resume_checkpoint)
-        return sw_checkpoint_check(job, job->resume_checkpoint, &job->first_step, err);
-    /* Weights of another file will be evaluated: what a run would start from is not asked for. */
-    return o->one_worker ? SW_OK : sw_take_look(job, o->init_from, o->earlier, err);
-}
-
-static int open_job(struct sw_job *job, const struct sw_job_options *o, struct sw_err *err)
+static int build(struct sw_job *job, const struct sw_job_options *o, struct sw_err *err)
 {
     int rc = copy_options(job, o, err);
     if (rc == SW_OK)
@@ -233,8 +121,8 @@ static int open_job(struct sw_job *job, const struct sw_job_options *o, struct s
         return rc;
     job->one_worker = o->one_worker;
     if (job->stage.name)
-        sw_log_write(job->log, SW_LOG_DEBUG, "job", "stage %s is opened", job->stage.name);
-    sw_recipe_announce_fallback(job->recipe, &job->fallback_text);
+        sw_log_write(job->events.log, SW_LOG_DEBUG, "job", "stage %s is opened", job->stage.name);
+    sw_recipe_announce_fallback(job->recipe, &job->report.fallback);
     const char *name = o->name                        ? o->name
                        : o->resume && o->resume->name ? o->resume->name
                                                       : job->conf->name;
@@ -260,15 +148,45 @@ static int open_job(struct sw_job *job, const struct sw_job_options *o, struct s
     if (rc == SW_OK)
         rc = sw_job_tune_prepare(job, err);
     if (rc == SW_OK)
-        rc = open_data(job, err);
+        rc = sw_job_open_data(job, err);
     if (rc == SW_OK)
         rc = sw_tokens_fit(job, err);
     if (rc == SW_OK)
         rc = build_workers(job, err);
-    if (rc == SW_OK && !o->one_worker)
-        rc = sw_job_fit(job, err);
+    return rc == SW_OK && !o->one_worker ? sw_job_fit(job, err) : rc;
+}
+
+int sw_job_build(const struct sw_job_options *o, struct sw_log *log, struct sw_job **out,
+                 struct sw_err *err)
+{
+    struct sw_job *job = *out = sw_calloc(1, sizeof *job);
+    if (!job)
+        return sw_err_nomem(err, "a job", sizeof *job);
+    job->events.log = log;
+    job->events.steps = &job->span.run_steps;
+    sw_fault_init(&job->fault);
+    return build(job, o, err);
+}
+
+/* Where the job begins: at the end of the stage before, at a checkpoint, or with other files. */
+static int find_begin(struct sw_job *job, const struct sw_job_options *o, struct sw_err *err)
+{
+    if (job->stage.begins)
+        job->span.first_step = job->stage.from;
+    else if (job->options.resume_checkpoint)
+        return sw_checkpoint_check(job, job->options.resume_checkpoint, &job->span.first_step, err);
+    /* Weights of another file will be evaluated: what a run would start from is not asked for. */
+    return o->one_worker ? SW_OK : sw_take_look(job, o->init_from, o->earlier, err);
+}
+
+int sw_job_complete(struct sw_job *job, const struct sw_job_options *o, struct sw_err *err)
+{
+    if (o->plan_units || o->predict)
+        return SW_OK;
+
+    int rc = sw_stage_find_end(job, o, err);
     if (rc == SW_OK)
-        rc = find_end(job, o, err);
+        rc = find_begin(job, o, err);
     if (rc == SW_OK)
         rc = sw_keep_init(job, o, err);
     if (rc == SW_OK)
@@ -276,37 +194,10 @@ static int open_job(struct sw_job *job, const struct sw_job_options *o, struct s
     return rc == SW_OK ? sw_job_describe(job, err) : rc;
 }
 
-int sw_job_open_part(const struct sw_job_options *o, struct sw_log *log, struct sw_job **out,
-                     struct sw_err *err)
-{
-    struct sw_job *job = *out = sw_calloc(1, sizeof *job);
-    if (!job)
-        return sw_err_nomem(err, "a job", sizeof *job);
-    job->log = log;
-    sw_fault_init(&job->fault);
-    return open_job(job, o, err);
-}
-
-int sw_job_open(const struct sw_job_options *options, struct sw_log *log, struct sw_job **out,
-                struct sw_buf *messages, struct sw_err *err)
-{
-    struct sw_job *job;
-    int rc = sw_job_open_part(options, log, &job, err);
-    if (rc == SW_OK) {
-        *out = job;
-        return SW_OK;
-    }
-    for (const struct sw_job *j = job; j; j = j->stage.failed)
-        if (j->recipe && sw_recipe_diags(j->recipe)->count > 0)
-            sw_diags_print(sw_recipe_diags(j->recipe), messages);
-    sw_job_close(job);
-    return rc;
-}
-
 static void free_exchanges(struct sw_job *job)
 {
     for (int s = 0; s < SW_SPLITS; s++) {
-        for (int g = 0; job->exchange[s] && g < job->group_count; g++)
+        for (int g = 0; job->exchange[s] && g < job->topology->worker_groups; g++)
             sw_exchange_free(job->exchange[s][g]);
         sw_free(job->exchange[s]);
     }
@@ -321,18 +212,18 @@ void sw_job_close(struct sw_job *job)
     sw_comm_fini(job);
     free_exchanges(job);
     sw_ways_free(job->ways);
-    for (int i = 0; job->workers && i < job->placement->worker_count; i++)
+    for (int i = 0; job->workers && i < job->topology->workers; i++)
         sw_worker_fini(&job->workers[i]);
     sw_free(job->workers);
     sw_free(job->servers);
-    for (int g = 0; job->groups && g < job->group_count; g++)
-        sw_group_fini(&job->groups[g]);
-    sw_free(job->groups);
-    for (int i = 0; job->peers && i < job->group_size; i++)
-        sw_group_fini(&job->peers[i]);
-    sw_free(job->peers);
-    sw_group_fini(&job->all);
-    sw_group_fini(&job->norms);
+    for (int g = 0; job->groups.each && g < job->topology->worker_groups; g++)
+        sw_group_fini(&job->groups.each[g]);
+    sw_free(job->groups.each);
+    for (int i = 0; job->groups.peers && i < job->topology->group_size; i++)
+        sw_group_fini(&job->groups.peers[i]);
+    sw_free(job->groups.peers);
+    sw_group_fini(&job->groups.all);
+    sw_group_fini(&job->groups.leaders);
     sw_states_fini(&job->states);
     sw_states_fini(&job->carries);
     sw_outputs_fini(job);
@@ -343,11 +234,11 @@ void sw_job_close(struct sw_job *job)
     sw_buf_fini(&job->stage.text);
     sw_free(job->stage.steps);
     sw_sync_free(job->sync);
-    for (int i = 0; job->copies && i < job->shape.server_groups; i++)
+    for (int i = 0; job->copies && i < job->topology->server_groups; i++)
         sw_table_free(job->copies[i].table);
     sw_free(job->copies);
     for (int s = 0; s < SW_SPLITS; s++)
-        sw_source_close(job->source[s]);
+        sw_source_close(job->data.source[s]);
     sw_device_close(job->device);
     sw_job_tune_close(job);
     sw_placement_free(job->placement);
@@ -355,50 +246,25 @@ void sw_job_close(struct sw_job *job)
     sw_recipe_free(job->recipe);
     sw_trace_free(job->trace);
     sw_fault_fini(&job->fault);
-    sw_buf_fini(&job->fallback_text);
-    char *const owned[] = {job->name,           job->out_option,        job->db_option,
-                           job->command,        job->resume_checkpoint, job->choices,
-                           job->partition_notes};
+    sw_buf_fini(&job->report.fallback);
+    char *const owned[] = {job->name,
+                           job->options.out_dir,
+                           job->options.db,
+                           job->options.command,
+                           job->options.resume_checkpoint,
+                           job->choices,
+                           job->report.partition_notes};
     for (size_t i = 0; i < sizeof owned / sizeof *owned; i++)
         sw_free(owned[i]);
-    sw_free(job->layer_rows);
-    sw_free(job->share_rows);
-    for (int s = 0; s < SW_SPLITS; s++)
-        sw_free(job->leaf_ends[s]);
+    sw_free(job->report.layers);
+    sw_free(job->report.shares);
+    sw_row_split_fini(&job->rows);
+    sw_topology_free(job->topology);
     sw_free(job);
-}
-
-const struct sw_job_plan *sw_job_plan(const struct sw_job *job)
-{
-    return &job->plan;
-}
-
-const struct sw_recipe *sw_job_recipe(const struct sw_job *job)
-{
-    return job->recipe;
-}
-
-const struct sw_trace *sw_job_trace(const struct sw_job *job)
-{
-    return job->trace;
-}
-
-int sw_job_requests(const struct sw_job *job)
-{
-    const int stops = sw_stop_requests();
-    const int of_process = stops == 0 ? 0 : stops == 1 ? SW_JOB_STOP : SW_JOB_STOP | SW_JOB_ABORT;
-    return __atomic_load_n(&job->requests, __ATOMIC_RELAXED) | of_process;
 }
 
 bool sw_job_resumable(const struct sw_job *job)
 {
-    return job->resume_checkpoint || __atomic_load_n(&job->saved_step, __ATOMIC_RELAXED) >= 0;
-}
-
-void sw_job_request(struct sw_job *job, enum sw_job_request_kind what)
-{
-    if (what == SW_JOB_CONTINUE)
-        __atomic_fetch_and(&job->requests, ~SW_JOB_PAUSE, __ATOMIC_RELAXED);
-    else
-        __atomic_fetch_or(&job->requests, (int)what, __ATOMIC_RELAXED);
+    return job->options.resume_checkpoint ||
+           __atomic_load_n(&job->keeper.saved_step, __ATOMIC_RELAXED) >= 0;
 }

@@ -49,14 +49,14 @@ static void tell_group(void *user)
 
 int sw_job_connect(struct sw_job *job, int split, struct sw_err *err)
 {
-    int workers = job->group_size, rc = SW_OK;
+    int workers = job->topology->group_size, rc = SW_OK;
     struct sw_net **nets = sw_calloc((size_t)workers, sizeof(void *));
-    job->exchange[split] = sw_calloc((size_t)job->group_count, sizeof(void *));
+    job->exchange[split] = sw_calloc((size_t)job->topology->worker_groups, sizeof(void *));
     if (!nets || !job->exchange[split]) {
         sw_free(nets);
         return sw_err_nomem(err, "the exchange of features", (size_t)workers * sizeof(void *));
     }
-    for (int g = 0; g < job->group_count && rc == SW_OK; g++) {
+    for (int g = 0; g < job->topology->worker_groups && rc == SW_OK; g++) {
         struct sw_worker *group = &job->workers[g * workers];
         for (int i = 0; i < workers; i++)
             nets[i] = split == SW_SPLIT_TRAIN ? group[i].train : group[i].eval;
@@ -73,7 +73,7 @@ static uint64_t server_nodes(void *user, int server)
     const struct sw_server_group *copy = user;
     const struct sw_job *job = copy->job;
     const struct sw_placement_row *row =
-        sw_placement_server(job->placement, &job->shape, 0, copy->first_server + server);
+        sw_placement_server(job->placement, copy->place->first_server + server);
     return sw_machine_os_nodes(job->machine, row->node_mask);
 }
 
@@ -82,14 +82,14 @@ static uint64_t worker_nodes(void *user, int worker)
     const struct sw_server_group *copy = user;
     const struct sw_job *job = copy->job;
     const struct sw_placement_row *row =
-        sw_placement_worker(job->placement, &job->shape, 0, copy->first_worker + worker);
+        sw_placement_worker(job->placement, copy->place->first_worker + worker);
     return sw_machine_os_nodes(job->machine, row->node_mask);
 }
 
 /* With `copy = none`, on devices of their own, workers update for themselves. */
 static bool devices_update(const struct sw_job *job)
 {
-    return job->copy == SW_COPY_NONE && sw_job_has_devices(job);
+    return job->copy == SW_COPY_NONE && job->topology->devices > 0;
 }
 
 /* Where devices update, each of them has all that an update needs but a sum of gradients. */
@@ -98,11 +98,11 @@ static int check_copy(const struct sw_job *job, struct sw_err *err)
     const struct sw_section *section = sw_recipe_find(job->recipe, "cluster", NULL);
     if (!devices_update(job))
         return SW_OK;
-    if (job->apart)
+    if (job->topology->is_async)
         sw_recipe_error(job->recipe, section, "copy",
                         "with %s every group changes the one value on the host, which no device "
                         "can keep to itself: say async",
-                        job->framework);
+                        job->report.framework);
     else if (job->conf->on_nan == SW_ON_NAN_ROLLBACK)
         sw_recipe_error(job->recipe, section, "copy",
                         "on_nan = rollback brings back the values of a checkpoint by way of the "
@@ -118,7 +118,7 @@ static const struct sw_table_rule *rule_of(const struct sw_job *job)
         [SW_CONSISTENCY_ASYNC] = &sw_table_async,
         [SW_CONSISTENCY_HOGWILD] = &sw_table_hogwild,
     };
-    return rules[job->terms.consistency];
+    return rules[job->topology->consistency];
 }
 
 static int check_topology(struct sw_job *job, struct sw_err *err)
@@ -126,8 +126,8 @@ static int check_topology(struct sw_job *job, struct sw_err *err)
     const struct sw_section *s = sw_recipe_find(job->recipe, "cluster", NULL);
     bool neighbours[SW_MAX_SERVER_GROUPS * SW_MAX_SERVER_GROUPS];
     struct sw_err why;
-    if (job->shape.server_groups > 1 &&
-        sw_cluster_neighbours(s->common, &job->shape, neighbours, &why) != SW_OK)
+    if (job->topology->server_groups > 1 &&
+        sw_cluster_neighbours(s->common, job->topology->server_groups, neighbours, &why) != SW_OK)
         sw_recipe_error(job->recipe, s, "sync_topology", "%s", why.text);
     return sw_recipe_verdict(job->recipe, err);
 }
@@ -145,18 +145,18 @@ static int make_table(struct sw_job *job, struct sw_server_group *copy, struct s
         .common = u->common,
         .schedule = u->type[1],
         .schedule_conf = u->conf[1],
-        .horizon_steps = (uint64_t)job->horizon,
+        .horizon_steps = (uint64_t)job->span.horizon,
         .schedule_from = (uint64_t)job->stage.from,
         .slice_elements = cluster->slice_size,
-        .workers = copy->workers,
-        .servers = job->shape.servers_per_group,
-        .groups = copy->workers / job->group_size,
-        .leaves = job->conf->repeat_exact ? job->leaves : 0,
-        .updates_elsewhere = devices_update(job) && !job->apart,
+        .workers = copy->place->workers,
+        .servers = job->topology->servers_per_group,
+        .groups = copy->place->workers / job->topology->group_size,
+        .leaves = job->conf->repeat_exact ? job->topology->microbatches : 0,
+        .updates_elsewhere = devices_update(job) && !job->topology->is_async,
         .sums_elsewhere = sw_job_reduces(job),
-        .others = job->shape.server_groups > 1 ? job->shape.server_groups : 0,
+        .others = job->topology->server_groups > 1 ? job->topology->server_groups : 0,
         .rule = rule_of(job),
-        .staleness = job->terms.staleness,
+        .staleness = job->topology->staleness,
         .server_nodes = server_nodes,
         .worker_nodes = worker_nodes,
         .nodes_user = copy,
@@ -170,8 +170,8 @@ static int make_table(struct sw_job *job, struct sw_server_group *copy, struct s
                                                          : SW_BAD_STOPS,
     };
     int rc = sw_table_new(&args, &copy->table, err);
-    for (int i = 0; i < copy->workers && rc == SW_OK; i++) {
-        struct sw_worker *w = &job->workers[copy->first_worker + i];
+    for (int i = 0; i < copy->place->workers && rc == SW_OK; i++) {
+        struct sw_worker *w = &job->workers[copy->place->first_worker + i];
         w->table = copy->table;
         rc = sw_job_map_params(w, SW_SPLIT_TRAIN, err);
     }
@@ -196,9 +196,9 @@ static int find_completions(struct sw_worker *w, struct sw_err *err)
 int sw_job_make_table(struct sw_job *job, struct sw_err *err)
 {
     int rc = SW_OK;
-    for (int i = 0; i < job->shape.server_groups && rc == SW_OK; i++)
+    for (int i = 0; i < job->topology->server_groups && rc == SW_OK; i++)
         rc = make_table(job, &job->copies[i], err);
-    for (int i = 0; i < job->placement->worker_count && rc == SW_OK; i++)
+    for (int i = 0; i < job->topology->workers && rc == SW_OK; i++)
         rc = find_completions(&job->workers[i], err);
     job->table = job->copies[0].table;
     if (rc == SW_OK)
@@ -213,9 +213,9 @@ int sw_job_make_table(struct sw_job *job, struct sw_err *err)
 int sw_job_make_sync(struct sw_job *job, struct sw_err *err)
 {
     const struct sw_section *section = sw_recipe_find(job->recipe, "cluster", NULL);
-    int count = job->shape.server_groups, rc = SW_OK;
+    int count = job->topology->server_groups, rc = SW_OK;
     struct sw_sync_args args = {
-        .count = count, .period = job->terms.sync_period, .after = job->alone_steps};
+        .count = count, .period = job->topology->sync_period, .after = job->topology->warmup_steps};
     if (count == 1)
         return SW_OK;
     bool *neighbours = sw_calloc((size_t)count * (size_t)count, sizeof *neighbours);
@@ -225,7 +225,7 @@ int sw_job_make_sync(struct sw_job *job, struct sw_err *err)
     for (int i = 0; i < count && rc == SW_OK; i++)
         tables[i] = job->copies[i].table;
     if (rc == SW_OK)
-        rc = sw_cluster_neighbours(section->common, &job->shape, neighbours, err);
+        rc = sw_cluster_neighbours(section->common, job->topology->server_groups, neighbours, err);
     args.tables = tables;
     args.neighbours = neighbours;
     if (rc == SW_OK)
@@ -239,17 +239,17 @@ int sw_job_make_sync(struct sw_job *job, struct sw_err *err)
 void sw_job_put_step(struct sw_job *job, int copy, int64_t step, uint64_t updates, uint64_t dropped)
 {
     struct sw_table *t = job->copies[copy].table;
-    int first_group = job->copies[copy].first_worker / job->group_size;
+    int first_group = job->copies[copy].place->first_worker / job->topology->group_size;
     sw_table_put_version(t, (uint64_t)step, updates, dropped);
     for (int r = 0; r < sw_table_parties(t); r++)
-        if (sw_job_rests(job, first_group + r, step))
-            sw_table_put_party(t, r, (uint64_t)job->alone_steps);
+        if (sw_topology_rests(job->topology, first_group + r, step))
+            sw_table_put_party(t, r, (uint64_t)job->topology->warmup_steps);
 }
 
 void sw_job_join(struct sw_job *job)
 {
-    sw_sync_spread(job->sync, (uint64_t)job->alone_steps, true);
-    for (int i = 1; i < job->shape.server_groups; i++)
-        sw_job_put_step(job, i, job->alone_steps, sw_table_updates(job->table),
+    sw_sync_spread(job->sync, (uint64_t)job->topology->warmup_steps, true);
+    for (int i = 1; i < job->topology->server_groups; i++)
+        sw_job_put_step(job, i, job->topology->warmup_steps, sw_table_updates(job->table),
                         sw_table_dropped(job->table));
 }

@@ -1,6 +1,6 @@
 /* A job from the inside: its types, and the functions of the files that make a job and set it in
  * motion. job.c opens and closes it, job_units.c says on what it runs, job_params.c what it trains,
- * fit.c keeps it within a budget of memory, plan.c describes it, notes.c tells the main thread.
+ * fit.c keeps it within a budget of memory, plan.c describes it, events.c tells the main thread.
  * What the other files offer is in choices.h (what is decided beforehand), worker.h (who does the
  * work), states.h (what layers keep), results.h (what comes of a step), saved.h (checkpoints and
  * their like), watch.h (who looks on) and run.h (how a run begins and ends).
@@ -16,6 +16,8 @@
 #include "cluster/bind.h"
 #include "cluster/conf.h"
 #include "cluster/placement.h"
+#include "cluster/row_split.h"
+#include "cluster/topology.h"
 #include "data/prefetch.h"
 #include "device/driver.h"
 #include "history/history.h"
@@ -30,6 +32,7 @@
 #include "sync/queue.h"
 #include "tensor/safetensors.h"
 #include "train/comm_cost.h"
+#include "train/events.h"
 #include "train/group.h"
 #include "train/input.h"
 #include "train/job.h"
@@ -38,28 +41,18 @@
 #include "train/segments.h"
 #include "train/ways.h"
 
-enum { SW_SPLIT_TRAIN, SW_SPLIT_EVAL, SW_SPLITS };
-
-/* What a thread tells the main thread: an event with its texts. */
-struct sw_note {
-    struct sw_job_event event;
-    bool wake;                  /* only wakes the main thread: the worker has ended */
-    char source[32], text[512]; /* whoever said it may be gone when it is told */
-};
-
 /* A complete copy of the parameters, and where those who change it are in the job's lists. */
 struct sw_server_group {
-    struct sw_job *job;     /* borrowed */
-    struct sw_table *table; /* owned */
-    int first_worker, workers, first_server;
+    struct sw_job *job;                        /* borrowed */
+    struct sw_table *table;                    /* owned */
+    const struct sw_server_group_place *place; /* borrowed */
 };
 
 struct sw_server {
-    struct sw_job *job;     /* borrowed */
-    struct sw_table *table; /* borrowed: its server group */
-    int index;              /* global number */
-    int seat;               /* in the table */
-    int runner;             /* atomic: the worker that runs it just now, counted from 1 */
+    struct sw_job *job;                  /* borrowed */
+    struct sw_table *table;              /* borrowed: its server group */
+    const struct sw_server_place *place; /* borrowed */
+    int runner; /* atomic: the worker that runs it just now, counted from 1 */
     char unit[32];
     bool hosted; /* workers run it; else it has a thread of its own */
     struct sw_thread thread;
@@ -159,6 +152,7 @@ struct sw_keeper {
     int64_t evaluated; /* step of the newest evaluation, or -1 */
     int64_t from;      /* step that a resume went on from, or -1 */
     struct sw_best best;
+    int64_t saved_step; /* atomic: of the newest checkpoint of this segment; -1: none yet */
 };
 
 /* An output layer of the evaluation net: outputs.c. */
@@ -234,14 +228,79 @@ struct sw_pace {
     double typical_ms;       /* by which the others judge; 0: unknown */
 };
 
+/* Where the time of a worker's step goes: ledger.c, layer_clock.c. */
+struct sw_step_timer {
+    struct sw_step_time ledger;       /* of the step under way */
+    int64_t lap_ns;                   /* when the ledger was last written */
+    int64_t served_ns, copied_ns[2];  /* when it was last recorded: of servers that are threads; of
+                                         the replica, to and from the device */
+    double *forward_ms, *backward_ms; /* owned [layers of the net]: since the last flush, */
+    int64_t steps;                    /* in so many steps */
+    float *pass_ms;        /* where the time of the pass under way goes: in the ledger (NULL: no
+                              pass), */
+    double *pass_total_ms; /* and of its layer */
+    struct sw_layer_clock *layers; /* owned; NULL: operations run at once, or there is none */
+    int64_t trained_ns;            /* time spent in steps */
+};
+
+/* Handles of links in the history, of a worker: worker_links.c. */
+struct sw_worker_links {
+    int *to_server;            /* owned [servers of the table]: gradients to each */
+    int *from_server;          /* owned, likewise: values from it, where they have to move */
+    int *sync;                 /* owned [servers]: to those of other groups; of the group's first */
+    int64_t *sync_told;        /* owned, likewise: bytes that are recorded */
+    int *sums;                 /* owned [workers]: gradients to each; NULL: no worker sums */
+    int *factors;              /* owned [workers]: factors to each; NULL: they are not exchanged */
+    int *activations;          /* owned [group size]: to each; -1: nothing goes there */
+    int64_t *activations_told; /* owned, likewise: nanoseconds that are recorded */
+};
+
+/* Its curves in the history. */
+struct sw_worker_curves {
+    struct sw_history_producer *producer;
+    int rate, speed;
+    int norm;           /* -1: norms are not known */
+    int scale;          /* -1: there is no loss scale */
+    int64_t norms_step; /* the last one whose norm is recorded */
+};
+
+/* Memory of its nets. */
+struct sw_worker_arena {
+    void *memory; /* owned device memory */
+    size_t bytes;
+    size_t budget;   /* that memory = fit leaves for it; 0: no limit */
+    void *offloaded; /* owned host memory: activations that are not on the device */
+    size_t offloaded_bytes;
+};
+
+/* What its layers keep between batches: states.c, carries.c. All owned device memory. */
+struct sw_worker_state {
+    void *before; /* with on_nan = skip, the leader's states as they were before the step */
+    void *copy;   /* of the job's states, where the device does not reach them */
+    void *recurrent[SW_SPLITS]; /* of its nets, or NULL */
+    size_t recurrent_bytes[SW_SPLITS];
+    int64_t reset_after; /* recurrent state begins anew behind this step; -1: it does not */
+};
+
+/* Its batches: worker_data.c, input.c. */
+struct sw_worker_batches {
+    struct sw_prefetch *prefetch[SW_SPLITS];
+    struct sw_reading {
+        struct sw_worker *worker;
+        int first, count; /* slots of its threads in the live snapshot */
+    } reading[SW_SPLITS];
+    struct sw_input *input; /* owned; NULL where the device's memory is the host's */
+    struct sw_batch ahead;  /* of the next step, which is on its way already, */
+    bool is_ahead;          /* if there is one */
+};
+
 struct sw_worker {
-    struct sw_job *job;           /* borrowed */
-    int index;                    /* global number */
-    struct sw_group *group;       /* borrowed: those with whom it shares a batch */
-    int group_index, place;       /* which group that is, and its number there */
-    struct sw_server_group *copy; /* borrowed: its group's parameters */
-    struct sw_table *table;       /* that copy's */
-    int seat;                     /* its number there */
+    struct sw_job *job;                 /* borrowed */
+    const struct sw_topology *topology; /* borrowed: the job's */
+    const struct sw_rank *rank;         /* borrowed: its own */
+    const struct sw_row_split *rows;    /* borrowed: the job's */
+    struct sw_group *group;             /* borrowed: its worker group */
+    struct sw_table *table;             /* borrowed: its server group's */
     char unit[32];
     struct sw_thread thread;
     struct sw_device *device;          /* owned when it is not the host's */
@@ -250,128 +309,150 @@ struct sw_worker {
     struct sw_replica *replica;        /* owned; NULL where the device's memory is the host's */
     struct sw_parts *parts[SW_SPLITS]; /* owned; its nets. NULL without evaluation data */
     struct sw_segments *segments;      /* owned: of a training step */
-    struct sw_input *input;            /* owned; NULL where the device's memory is the host's */
-    struct sw_batch ahead;             /* of the next step, which is on its way already, */
-    bool is_ahead;                     /* if there is one */
     struct sw_net *train,
         *eval;                /* borrowed: the first of each, which speaks for all of the graph */
     int *param_of[SW_SPLITS]; /* owned: table index of each parameter of a net */
     int *completed_by; /* owned [parameters of the table]: the layer whose backward completes the
                           gradient, -1: it has not got it */
-    void *arena;       /* owned device memory */
-    size_t arena_bytes;
-    size_t arena_budget; /* that memory = fit leaves for it; 0: no limit */
-    void *swapped;       /* owned host memory: features that are away */
-    size_t swap_bytes;
-    void *states_before; /* owned device memory: with on_nan = skip, the leader's states as they
-                            were before the step */
-    void *states; /* owned device memory: its copy of the job's states, where the device does not
-                     reach them */
-    void *carries[SW_SPLITS]; /* owned device memory: row state of its nets, or NULL */
-    size_t carry_bytes[SW_SPLITS];
-    int64_t anew_after; /* its rows carry nothing on from this step; -1: none */
-    struct sw_prefetch *prefetch[SW_SPLITS];
-    struct sw_reading {
-        struct sw_worker *worker;
-        int first, count; /* slots of its threads in the live snapshot */
-    } reading[SW_SPLITS];
-    int *served; /* owned: the servers this worker runs itself, by their seats in its table */
+    struct sw_worker_arena arena;
+    struct sw_worker_state state;
+    struct sw_worker_batches batches;
+    int *served; /* owned: the servers this worker runs itself, by their ranks in its table */
     int served_count;
-    int first_leaf, leaves; /* its parts of a batch, among those of its group */
-    int64_t first_row[SW_SPLITS], rows[SW_SPLITS]; /* which are these rows, */
-    int64_t *part_rows[SW_SPLITS];                 /* owned [leaves] */
     struct sw_pace pace;
     struct sw_slot *slot;
-    struct sw_history_producer *producer;
     struct sw_series series[SW_SPLITS];
-    int rate_series, speed_series;
-    int norm_series;    /* -1: norms are not known */
-    int scale_series;   /* -1: there is no loss scale */
-    int64_t norms_step; /* the last one whose norm is recorded */
-    int skips;          /* in a row, of its group, whose first worker it is */
-    int *links;         /* owned [servers of the table]: gradients to each */
-    int *value_links;   /* owned [servers]: values from it, where they have to move */
-    int *sync_links;    /* owned [server groups][servers]: to others, of the first worker of one */
-    int64_t *sync_told; /* owned, likewise: bytes that are recorded */
-    int *sum_links;     /* owned [workers]: gradients to each that adds up; NULL: none does */
-    int *factor_links;  /* owned [workers]: factors to each; NULL: they are not exchanged */
-    int *feature_links; /* owned [workers of the group]: to each; -1: nothing goes there */
-    int64_t *feature_told;            /* owned, likewise: nanoseconds that are recorded */
-    struct sw_step_time ledger;       /* of the step under way */
-    int64_t lap_ns;                   /* when the ledger was last written */
-    int64_t served_ns, copied_ns[2];  /* when the ledger was last recorded: of servers that are
-                                         threads; of its replica, to and from the device */
-    double *forward_ms, *backward_ms; /* owned [layers of train]: since the last flush */
-    float *pass_ms;        /* where the time of the pass under way goes: in the ledger (NULL: no
-                              pass), */
-    double *pass_total_ms; /* and of its layer */
-    int64_t timed_steps;   /* that are in these */
-    struct sw_layer_clock *layer_clock; /* owned; NULL: operations run at once, or there is none */
-    int64_t step;                       /* updates done */
-    int64_t trained_ns;                 /* time spent in steps */
+    struct sw_worker_curves curves;
+    struct sw_worker_links links;
+    struct sw_step_timer timer;
+    int64_t step;       /* updates done */
     int64_t first_step; /* updates done at the start of this segment, or when it came to work */
+    int skips;          /* in a row, of its group, whose first worker it is */
     int checkpoint_failures;
     bool over;    /* ended at the last step or by stop_at */
     bool stopped; /* ended by request, with a checkpoint, before the last step */
 };
 
-struct sw_job {
-    struct sw_log *log; /* borrowed */
-    struct sw_recipe *recipe;
-    const struct sw_job_conf *conf;                                    /* of the recipe */
-    char *name, *out_option, *db_option, *command, *resume_checkpoint; /* owned or NULL */
-    int64_t resume_run_id;                                             /* 0: a new run */
+/* The rows of a training or an evaluation batch that the worker has now. */
+static inline int64_t sw_worker_rows(const struct sw_worker *w, int split)
+{
+    return sw_row_split_count(w->rows, w->rank, split);
+}
+static inline int64_t sw_worker_first_row(const struct sw_worker *w, int split)
+{
+    return sw_row_split_first(w->rows, w->rank, split);
+}
+
+/* What the caller of sw_job_open asked for, as far as a run or its next stage needs it again. */
+struct sw_run_options {
+    char *out_dir, *db, *command, *resume_checkpoint; /* owned or NULL */
+    int64_t resume_run_id;                            /* 0: a new run */
     int64_t resume_segments; /* how many the run had when its checkpoint was chosen */
-    int64_t horizon;         /* steps of the recipe, or of
-                                its stage */
-    int64_t steps;           /* where this job ends */
-    int64_t run_steps;       /* and where the run does, with all its stages */
-    int64_t steps_option;
-    bool steps_at_most, oversubscribes, overwrites;
-    int64_t first_step;     /* of the checkpoint it goes on from */
-    int64_t evaluated_step; /* of the weights that sw_job_evaluate loaded */
+    int64_t steps;           /* 0: as the recipe says */
+    bool steps_at_most, oversubscribe, overwrite;
     int64_t trace_capacity;
     struct sw_display_policy display;
+};
+
+/* Where a job begins and ends, in steps. */
+struct sw_job_span {
+    int64_t horizon;        /* of the recipe, or of its stage */
+    int64_t first_step;     /* of the checkpoint it goes on from */
+    int64_t steps;          /* where this job ends */
+    int64_t run_steps;      /* and where the run does, with all its stages */
+    int64_t evaluated_step; /* of the weights that sw_job_evaluate loaded */
+};
+
+/* The sections of data, and what reads them. */
+struct sw_job_data {
+    const struct sw_section *section[SW_SPLITS]; /* NULL: no such section */
+    struct sw_source *source[SW_SPLITS];
+};
+
+/* Texts and rows that the plan shows, plan.c. All owned but for the framework's name. */
+struct sw_job_report {
+    struct sw_job_layer *layers;
+    struct sw_job_share *shares; /* [layers of the plan][group size]; NULL: one worker */
+    struct sw_buf fallback;
+    const char *framework; /* borrowed */
+    char framework_reason[256], copy_why[128];
+    char *partition_notes;
+};
+
+/* Who waits for whom, and sums with whom. */
+struct sw_job_groups {
+    struct sw_group all;     /* all workers */
+    struct sw_group leaders; /* the first workers of the update groups: norms of gradients */
+    struct sw_group *each;   /* owned [worker groups] */
+    struct sw_group *peers;  /* owned [group size], where groups split layers: who has the same rank
+                                in its group */
+};
+
+/* job.stop_at: stop_at.c. */
+struct sw_stop_rules {
+    struct sw_stop rule[SW_STOPS];
+    bool looks_at_steps, looks_at_evals; /* is a metric of training, of evaluation among them? */
+};
+
+/* The newest values; written by one worker at a time, between steps. */
+struct sw_job_metrics {
+    struct sw_norm norm;
+    struct sw_job_metric last[SW_SPLITS][SW_JOB_METRICS];
+    int count[SW_SPLITS];
+};
+
+/* Where workers pause, and leave an evaluation together: requests.c. */
+struct sw_gate {
+    struct sw_mutex lock; /* guards the others */
+    struct sw_cond changed;
+    bool closed;
+    int64_t through; /* the last step whose pause has ended */
+    bool stop;       /* it ended by a stop */
+    /* The evaluation after step eval_step: rounds that a worker has begun, and how many there will
+     * be. */
+    int64_t eval_step, eval_begun, eval_rounds;
+};
+
+/* What others ask of a running job. */
+struct sw_requests {
+    int bits;          /* atomic: enum sw_job_request_kind; read by sw_job_requests */
+    bool holds_stop;   /* the leader has called sw_stop_hold; read when it has ended */
+    int wants_display; /* atomic: the main thread asks the worker for a display */
+    struct sw_gate gate;
+};
+
+struct sw_job {
+    char *name; /* owned */
+    struct sw_recipe *recipe;
+    const struct sw_job_conf *conf; /* of the recipe */
+    struct sw_run_options options;
+    struct sw_job_span span;
+    struct sw_job_stage stage;
 
     struct sw_machine *machine;
-    struct sw_cluster_shape shape;
-    enum sw_copy_mode copy; /* never AUTO once the units are placed */
-    char copy_why[128];
-    enum sw_overlap overlap;
-    struct sw_cluster_terms terms;
     struct sw_placement *placement;
-    struct sw_device *device;                 /* the host: parameter table, batches */
-    struct sw_device_request devices;         /* of the workers, as job.device asks for */
-    bool one_worker;                          /* only evaluates: its training net has no memory */
-    const struct sw_section *data[SW_SPLITS]; /* NULL: no such section */
-    struct sw_source *source[SW_SPLITS];
-    struct sw_server_group *copies; /* owned [shape.server_groups] */
+    struct sw_topology *topology;     /* owned; frozen */
+    struct sw_row_split rows;         /* changes when all meet */
+    struct sw_device *device;         /* the host: parameter table, batches */
+    struct sw_device_request devices; /* of the workers, as job.device asks for */
+    bool one_worker;                  /* only evaluates: its training net has no memory */
+    enum sw_copy_mode copy;           /* never AUTO once the units are placed */
+    enum sw_overlap overlap;
+    struct sw_job_data data;
+    struct sw_server_group *copies; /* owned [server groups] */
     struct sw_table *table;         /* of the first copy: what is saved and evaluated */
     struct sw_sync *sync;           /* owned; NULL: there is one copy */
-    struct sw_worker *workers;      /* owned [placement->worker_count]; the first one leads */
-    struct sw_server *servers;      /* owned [placement->server_count] */
-    struct sw_group all;            /* all workers */
-    /* Those that share the rows of a net and are at the same step: all workers in a synchronous job
-     * that is no hybrid, else the worker groups. */
-    struct sw_group *groups; /* owned [group_count] */
-    int group_count, group_size;
-    bool hybrid;            /* the groups share a batch by rows, and each has its rows as its net is
-                               split */
-    struct sw_group *peers; /* owned [group_size], where it is: who has the same place in a group */
-    int leaves; /* parts of a group's batch: as many as workers, or with repeat_exact the virtual
-                   ones */
-    int64_t *leaf_ends[SW_SPLITS]; /* owned [leaves]: the row behind each. Change when all meet */
+    struct sw_worker *workers;      /* owned [workers]; the first one leads */
+    struct sw_server *servers;      /* owned [servers] */
+    struct sw_job_groups groups;
     bool rebalances;
     double (*row_ms)(
-        int worker);     /* how long a row takes a worker, in tests; NULL: it is measured */
-    bool apart;          /* groups are at steps of their own */
-    int64_t alone_steps; /* the first so many steps are those of the first group alone */
-    struct sw_exchange **exchange[SW_SPLITS]; /* owned [group_count], each owned; NULL: nothing
+        int worker); /* how long a row takes a worker, in tests; NULL: it is measured */
+    struct sw_exchange **exchange[SW_SPLITS]; /* owned [worker groups], each owned; NULL: nothing
                                                  moves between workers */
     struct sw_states states;
     struct sw_states carries; /* row state, gathered: carries.c */
     int64_t anew_after;       /* what the workers' is at first: written before they meet */
-    struct sw_job_stage stage;
     struct sw_legacy legacy;
     struct sw_take_list takes;
     struct sw_outputs outputs;
@@ -381,77 +462,28 @@ struct sw_job {
     struct sw_rates rates;
     struct sw_tune *tune; /* owned; NULL: plans are chosen by rules */
     struct sw_mishaps mishaps;
-    struct sw_group norms; /* the first workers of those who make updates together */
-    struct sw_norm norm;   /* the newest that is known, by one worker at a time */
-    struct sw_stop stops[SW_STOPS];
-    bool stops_steps, stops_evals; /* do conditions look at training, at evaluation? */
-    struct sw_keeper keeper;       /* of the leader */
-    struct sw_job_metric last[SW_SPLITS][SW_JOB_METRICS]; /* newest values; written by one worker at
-                                                             a time, between steps */
-    int last_count[SW_SPLITS];
-    char *choices;         /* owned: what the plans chose (kept_choices.h) */
-    char *partition_notes; /* owned */
-
+    struct sw_stop_rules stops;
+    struct sw_job_metrics metrics;
+    struct sw_keeper keeper; /* of the leader */
+    char *choices;           /* owned: what the plans chose (kept_choices.h) */
     struct sw_job_plan plan;
-    struct sw_job_layer *layer_rows; /* owned */
-    struct sw_job_share *share_rows; /* owned [layers of the plan][group_size]; NULL: one worker */
-    struct sw_buf fallback_text;
-    const char *framework;
-    char framework_reason[256];
+    struct sw_job_report report;
 
+    struct sw_events events;
+    struct sw_requests requests;
     struct sw_fault fault;
     bool fault_ready;
-    struct sw_history *history;
-    struct sw_snapshot *snapshot;
     struct sw_trace *trace;
-    struct sw_queue notes; /* struct sw_note */
-    bool notes_ready;
-    int bad_records_told; /* atomic */
-    int ended;            /* atomic: workers that have ended */
-    int64_t saved_step;   /* atomic: of the newest checkpoint of this segment; -1: none yet */
     struct sw_watch *watch;
     struct sw_sense *sense; /* NULL: it does not run */
-    struct sw_gate {
-        struct sw_mutex lock; /* guards the others */
-        struct sw_cond changed;
-        bool closed;
-        int64_t through; /* the last step whose pause has ended */
-        bool stop;       /* it ended by a stop */
-        /* The evaluation after step eval_step: rounds that a worker has begun, and how many there
-         * will be. */
-        int64_t eval_step, eval_begun, eval_rounds;
-    } gate;
-    int requests;      /* atomic: enum sw_job_request_kind bits; read by sw_job_requests */
-    bool holds_stop;   /* the leader has called sw_stop_hold; read when it has ended */
-    int wants_display; /* atomic: the main thread asks the worker for a display */
 };
-
-/* job.c: what is asked of the job, and of the whole process; enum sw_job_request_kind bits. Any
- * thread. */
-int sw_job_requests(const struct sw_job *job);
 
 /* job_units.c */
 /* Reads job.device, and opens the host. */
 int sw_job_choose_device(struct sw_job *job, struct sw_err *err) SW_MUST_CHECK;
-/* Do workers have devices of their own, whose memory the host cannot reach? All of them, or in a
- * mixed job the first ones. */
-bool sw_job_has_devices(const struct sw_job *job);
 /* Maps the machine, decides the shape, places and makes workers and servers. */
 int sw_job_place(struct sw_job *job, const struct sw_job_options *o,
                  struct sw_err *err) SW_MUST_CHECK;
-/* Batches that all groups together have trained on after so many steps: where they are apart, a
- * step is one batch, and one update, of each that does not rest. And the fewest steps that make so
- * many batches. */
-int64_t sw_job_batches(const struct sw_job *job, int64_t step);
-int64_t sw_job_samples(const struct sw_job *job, int64_t step);
-int64_t sw_job_steps_of(const struct sw_job *job, int64_t batches);
-/* The rows of a batch that a group has: all of them, or in a hybrid its part in training. */
-void sw_job_group_rows(const struct sw_job *job, int group, int split, int64_t *first,
-                       int64_t *rows);
-/* Does the group rest in that step, because it is one of those that the first makes alone? */
-bool sw_job_rests(const struct sw_job *job, int group, int64_t step);
-/* Steps that a group has made after so many steps of the job. */
-int64_t sw_job_own_steps(const struct sw_job *job, int group, int64_t step);
 /* Every worker's own device. */
 int sw_job_open_devices(struct sw_job *job, struct sw_err *err) SW_MUST_CHECK;
 
@@ -470,13 +502,12 @@ void sw_job_join(struct sw_job *job);
 int sw_job_make_sync(struct sw_job *job, struct sw_err *err) SW_MUST_CHECK;
 
 /* job.c */
-/* sw_job_open without messages: *out is set after errors, too, for its recipe's. */
-int sw_job_open_part(const struct sw_job_options *o, struct sw_log *log, struct sw_job **out,
-                     struct sw_err *err) SW_MUST_CHECK;
-/* The section that is trained or evaluated on; NULL: there is none. */
-const struct sw_section *sw_job_find_split(const struct sw_job *job, int split);
-int sw_job_open_split(struct sw_job *job, int split, const struct sw_section *section,
-                      struct sw_err *err) SW_MUST_CHECK;
+/* All but where it begins and ends: *out is set after errors, too, for its recipe's. */
+int sw_job_build(const struct sw_job_options *o, struct sw_log *log, struct sw_job **out,
+                 struct sw_err *err) SW_MUST_CHECK;
+/* And the rest, once it is known what comes behind its stage. */
+int sw_job_complete(struct sw_job *job, const struct sw_job_options *o,
+                    struct sw_err *err) SW_MUST_CHECK;
 /* The evaluation nets of all workers. */
 int sw_job_build_eval(struct sw_job *job, struct sw_err *err) SW_MUST_CHECK;
 /* Finds each parameter of a net in the table; those of the training net are added. */
@@ -484,19 +515,33 @@ int sw_job_map_params(struct sw_worker *w, int split, struct sw_err *err) SW_MUS
 /* Lets the nets of all workers exchange features. */
 int sw_job_connect(struct sw_job *job, int split, struct sw_err *err) SW_MUST_CHECK;
 
+/* job_data.c */
+/* The section that is trained or evaluated on; NULL: there is none. */
+const struct sw_section *sw_job_find_split(const struct sw_job *job, int split);
+int sw_job_open_split(struct sw_job *job, int split, const struct sw_section *section,
+                      struct sw_err *err) SW_MUST_CHECK;
+/* [data train], which has to be there, and [data val] or [data test]; and job->horizon. */
+int sw_job_open_data(struct sw_job *job, struct sw_err *err) SW_MUST_CHECK;
+/* How many different records were passed over so far. */
+int64_t sw_job_skipped(const struct sw_job *job);
+
 /* plan.c */
 /* The part of the plan that is known once the units are placed; sw_job_describe has it too. */
 void sw_job_describe_units(struct sw_job *job);
 int sw_job_describe(struct sw_job *job, struct sw_err *err) SW_MUST_CHECK;
 /* job->choices anew. */
 int sw_job_write_choices(struct sw_job *job, struct sw_err *err) SW_MUST_CHECK;
+
+/* bytes.c */
 /* What a worker's device holds of parameters, gradients and updater state, beside the host's. */
 size_t sw_worker_replica_bytes(const struct sw_worker *w);
 /* Fills the plan's bytes from what the nets have now. */
 void sw_job_sum_memory(struct sw_job *job);
 size_t sw_job_batch_bytes(const struct sw_job *job);
-/* "128x96x55x55", cut at `bytes`. */
-void sw_job_shape_text(int ndim, const int64_t *dim, char *out, size_t bytes);
+/* The same with its states, what it carries and batches: all but the arena. */
+size_t sw_worker_fixed_bytes(const struct sw_worker *w);
+/* What all workers on this one's device hold there; 0: it is the host's memory. */
+size_t sw_worker_device_bytes(const struct sw_worker *w);
 
 /* fit.c */
 /* Meets memory = fit:SIZE, once all nets are built and nothing is allocated, and sees that devices
@@ -506,23 +551,5 @@ int sw_job_fit(struct sw_job *job, struct sw_err *err) SW_MUST_CHECK;
  * take. Errors: SW_ERR_NOMEM. */
 int sw_job_refit(const struct sw_worker *w, struct sw_parts *fresh,
                  struct sw_err *err) SW_MUST_CHECK;
-/* What all workers on this one's device hold there; 0: it is the host's memory. */
-size_t sw_worker_device_bytes(const struct sw_worker *w);
-
-/* notes.c */
-/* Hands an event to the main thread; a display is dropped when it is slow. text may be NULL. */
-void sw_job_note(struct sw_job *job, const struct sw_job_event *e, const char *text);
-void sw_job_note_ended(struct sw_job *job);
-/* An event for the history, the log and the observer. */
-void sw_job_say(struct sw_job *job, enum sw_log_level level, const char *source, const char *fmt,
-                ...) SW_PRINTF(4, 5);
-/* The same from a thread that knows the step only from the live snapshot. */
-void sw_job_say_at(struct sw_job *job, int64_t step, enum sw_log_level level, const char *source,
-                   const char *fmt, ...) SW_PRINTF(5, 6);
-/* The same for a record that is passed over (a source's report_bad; user is the job), from any
- * thread. Without history it goes to the log. */
-void sw_job_say_bad_record(void *user, const char *text);
-/* How many different records were passed over so far. */
-int64_t sw_job_skipped(const struct sw_job *job);
 
 #endif

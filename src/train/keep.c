@@ -61,9 +61,9 @@ int sw_keep_init(struct sw_job *job, const struct sw_job_options *o, struct sw_e
     if (k->metric >= 0)
         k->less_is_better = sw_series_less_is_better(job->workers[0].eval, s, k->metric);
     if (o->resume && !job->stage.begins) /* a stage writes its own in the place of that file */
-        k->from = job->first_step;
+        k->from = job->span.first_step;
     for (int i = 0; o->resume && i < o->kept_count; i++) {
-        if (o->kept[i].step > job->first_step)
+        if (o->kept[i].step > job->span.first_step)
             continue; /* damaged, or it would have been the one to go on from */
         int rc = sw_keep_add(job, o->kept[i].step, o->kept[i].path, o->kept[i].checksum, err);
         if (rc != SW_OK)
@@ -87,7 +87,7 @@ bool sw_keep_beats(const struct sw_job *job, int64_t step)
     const struct sw_keeper *k = &job->keeper;
     if (k->metric < 0 || k->evaluated != step)
         return false;
-    double value = job->last[SW_SPLIT_EVAL][k->metric].value;
+    double value = job->metrics.last[SW_SPLIT_EVAL][k->metric].value;
     if (k->best.step < 0)
         return value == value;
     return k->less_is_better ? value < k->best.value : value > k->best.value;
@@ -98,7 +98,8 @@ struct sw_best sw_keep_best_with(const struct sw_job *job, int64_t step)
     const struct sw_keeper *k = &job->keeper;
     if (!sw_keep_beats(job, step))
         return k->best;
-    return (struct sw_best){.step = step, .value = job->last[SW_SPLIT_EVAL][k->metric].value};
+    return (struct sw_best){.step = step,
+                            .value = job->metrics.last[SW_SPLIT_EVAL][k->metric].value};
 }
 
 static const char *metric_name(const struct sw_job *job)
@@ -128,8 +129,8 @@ static void record_again(struct sw_job *job)
         const struct sw_kept *c = &k->items[i];
         struct stat st;
         if (c->step == k->from && sw_os()->stat(c->path, &st) == 0)
-            sw_history_checkpoint(job->history, c->step, c->path, (int64_t)st.st_size, c->checksum,
-                                  c->step == k->best.step);
+            sw_history_checkpoint(job->events.history, c->step, c->path, (int64_t)st.st_size,
+                                  c->checksum, c->step == k->best.step);
     }
 }
 
@@ -144,7 +145,7 @@ void sw_keep_read(struct sw_job *job, const struct sw_st_file *f)
         k->best = best;
     record_again(job);
     /* A newer one that this resume supersedes may have had the mark. */
-    sw_history_checkpoint_best(job->history, k->best.step);
+    sw_history_checkpoint_best(job->events.history, k->best.step);
 }
 
 /* ---- what stays ---- */
@@ -184,8 +185,8 @@ int sw_keep_add(struct sw_job *job, int64_t step, const char *path, const char *
 const char *sw_keep_newest(const struct sw_job *job, int64_t *step)
 {
     const struct sw_keeper *k = &job->keeper;
-    const char *path = job->resume_checkpoint;
-    *step = job->first_step;
+    const char *path = job->options.resume_checkpoint;
+    *step = job->span.first_step;
     for (int i = 0; i < k->count; i++)
         if (k->items[i].step >= *step) {
             *step = k->items[i].step;
@@ -227,7 +228,8 @@ static bool is_ours(const struct sw_kept *c)
 static void remove_file(struct sw_job *job, const struct sw_kept *c)
 {
     if (is_ours(c) && sw_os()->unlink(c->path) != 0 && errno != ENOENT)
-        sw_job_say(job, SW_LOG_WARN, "checkpoint", "%s: not removed: %s", c->path, strerror(errno));
+        sw_events_say(&job->events, SW_LOG_WARN, "checkpoint", "%s: not removed: %s", c->path,
+                      strerror(errno));
 }
 
 void sw_keep_record(struct sw_worker *w, const char *path, uint64_t bytes, const char *checksum)
@@ -236,17 +238,19 @@ void sw_keep_record(struct sw_worker *w, const char *path, uint64_t bytes, const
     struct sw_keeper *k = &job->keeper;
     struct sw_err err;
     struct sw_best best = sw_keep_best_with(job, w->step);
-    sw_history_checkpoint(job->history, w->step, path, (int64_t)bytes, checksum,
+    sw_history_checkpoint(job->events.history, w->step, path, (int64_t)bytes, checksum,
                           best.step == w->step);
     k->best = best;
-    __atomic_store_n(&job->saved_step, w->step, __ATOMIC_RELAXED);
+    __atomic_store_n(&job->keeper.saved_step, w->step, __ATOMIC_RELAXED);
     if (sw_keep_add(job, w->step, path, checksum, &err) != SW_OK)
-        sw_job_say(job, SW_LOG_WARN, "checkpoint", "it will not be removed: %s", err.text);
+        sw_events_say(&job->events, SW_LOG_WARN, "checkpoint", "it will not be removed: %s",
+                      err.text);
     for (int i = 0; i < k->count; i++)
         if (!stays(job, &k->items[i]))
-            sw_history_checkpoint_removed(job->history, k->items[i].step);
+            sw_history_checkpoint_removed(job->events.history, k->items[i].step);
     /* So that a kill from now on finds the row; a database that is busy does not stop training. */
-    if (!sw_history_flush(job->history, w->step < job->steps ? FLUSH_MS : FLUSH_LAST_MS))
+    if (!sw_history_flush(job->events.history,
+                          w->step < job->span.steps ? FLUSH_MS : FLUSH_LAST_MS))
         return; /* the next checkpoint removes what is left */
     for (int i = k->count; i-- > 0;)
         if (!stays(job, &k->items[i])) {

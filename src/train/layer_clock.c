@@ -44,7 +44,7 @@ int sw_layer_clock_new(struct sw_worker *w, struct sw_err *err)
     void *marks = NULL, *told = NULL;
     if (bytes == 0)
         return SW_OK;
-    struct sw_layer_clock *c = w->layer_clock = sw_calloc(1, sizeof *c);
+    struct sw_layer_clock *c = w->timer.layers = sw_calloc(1, sizeof *c);
     if (!c)
         return sw_err_nomem(err, "times of layers", sizeof *c);
     c->bytes = bytes;
@@ -63,7 +63,7 @@ int sw_layer_clock_new(struct sw_worker *w, struct sw_err *err)
 void sw_layer_clock_say(const struct sw_worker *w)
 {
     if (!w->device->host_memory && sw_net_stream_count(w->train) > 1)
-        sw_history_event(w->job->history, SW_LOG_INFO, w->unit,
+        sw_history_event(w->job->events.history, SW_LOG_INFO, w->unit,
                          "layers have no times of their own, since up to %d run at the same time; "
                          "--set job.streams=1 runs them one by one, and measures them",
                          sw_net_stream_count(w->train));
@@ -71,7 +71,7 @@ void sw_layer_clock_say(const struct sw_worker *w)
 
 void sw_layer_clock_free(struct sw_worker *w)
 {
-    struct sw_layer_clock *c = w->layer_clock;
+    struct sw_layer_clock *c = w->timer.layers;
     if (!c)
         return;
     sw_device_free(w->device, c->marks, c->bytes);
@@ -79,12 +79,12 @@ void sw_layer_clock_free(struct sw_worker *w)
         sw_device_host_free(w->device, c->told, c->bytes);
     sw_free(c->passes);
     sw_free(c);
-    w->layer_clock = NULL;
+    w->timer.layers = NULL;
 }
 
 void sw_layer_clock_step(struct sw_worker *w)
 {
-    struct sw_layer_clock *c = w->layer_clock;
+    struct sw_layer_clock *c = w->timer.layers;
     if (!c)
         return;
     c->count = 0;
@@ -93,10 +93,10 @@ void sw_layer_clock_step(struct sw_worker *w)
 
 int sw_layer_clock_begin(struct sw_worker *w, int layer, bool backward, struct sw_err *err)
 {
-    struct sw_layer_clock *c = w->layer_clock;
-    double *total_ms = backward ? &w->backward_ms[layer] : &w->forward_ms[layer];
-    w->pass_ms = backward ? &w->ledger.backward_ms : &w->ledger.forward_ms;
-    w->pass_total_ms = w->device->host_memory ? total_ms : NULL;
+    struct sw_layer_clock *c = w->timer.layers;
+    double *total_ms = backward ? &w->timer.backward_ms[layer] : &w->timer.forward_ms[layer];
+    w->timer.pass_ms = backward ? &w->timer.ledger.backward_ms : &w->timer.ledger.forward_ms;
+    w->timer.pass_total_ms = w->device->host_memory ? total_ms : NULL;
     if (!c || !c->runs || c->count == c->room)
         return SW_OK;
     c->passes[c->count] = (struct sw_layer_pass){layer, backward};
@@ -105,19 +105,19 @@ int sw_layer_clock_begin(struct sw_worker *w, int layer, bool backward, struct s
 
 int sw_layer_clock_end(struct sw_worker *w, struct sw_err *err)
 {
-    struct sw_layer_clock *c = w->layer_clock;
+    struct sw_layer_clock *c = w->timer.layers;
     int rc = SW_OK;
     if (c && c->runs && c->count < c->room) {
         rc = sw_op_clock(w->stream, &c->marks[2 * c->count + 1], err);
         c->count++;
     }
-    sw_worker_lap(w, w->pass_ms, w->pass_total_ms);
+    sw_worker_lap(w, w->timer.pass_ms, w->timer.pass_total_ms);
     return rc;
 }
 
 int sw_layer_clock_ask(struct sw_worker *w, struct sw_err *err)
 {
-    struct sw_layer_clock *c = w->layer_clock;
+    struct sw_layer_clock *c = w->timer.layers;
     if (!c || !c->runs)
         return SW_OK;
     return sw_copy(w->stream, c->told, c->marks, (size_t)c->count * 2 * sizeof *c->told, err);
@@ -125,13 +125,14 @@ int sw_layer_clock_ask(struct sw_worker *w, struct sw_err *err)
 
 void sw_layer_clock_take(struct sw_worker *w)
 {
-    struct sw_layer_clock *c = w->layer_clock;
-    w->timed_steps += w->device->host_memory || (c && c->runs);
+    struct sw_layer_clock *c = w->timer.layers;
+    w->timer.steps += w->device->host_memory || (c && c->runs);
     if (!c || !c->runs)
         return;
     for (int i = 0; i < c->count; i++) {
         const struct sw_layer_pass *p = &c->passes[i];
-        double *total_ms = p->backward ? &w->backward_ms[p->layer] : &w->forward_ms[p->layer];
+        double *total_ms =
+            p->backward ? &w->timer.backward_ms[p->layer] : &w->timer.forward_ms[p->layer];
         *total_ms += (double)(c->told[2 * i + 1] - c->told[2 * i]) * 1e-6;
     }
     c->runs = false;

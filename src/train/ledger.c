@@ -10,8 +10,8 @@
 void sw_worker_lap(struct sw_worker *w, float *part_ms, double *total_ms)
 {
     int64_t now_ns = sw_os()->monotonic_ns();
-    double ms = (double)(now_ns - w->lap_ns) * 1e-6;
-    w->lap_ns = now_ns;
+    double ms = (double)(now_ns - w->timer.lap_ns) * 1e-6;
+    w->timer.lap_ns = now_ns;
     *part_ms += (float)ms;
     if (total_ms)
         *total_ms += ms;
@@ -32,24 +32,26 @@ static double common_ms(int64_t a_from, int64_t a_to, int64_t b_from, int64_t b_
  * worker began to wait, and then nothing of this is in the worker's time. */
 int sw_ledger_wait(struct sw_worker *w, struct sw_err *err)
 {
-    float *const parts[] = {&w->ledger.h2d_ms, &w->ledger.forward_ms, &w->ledger.backward_ms};
-    sw_worker_lap(w, &w->ledger.idle_ms, NULL);
-    int64_t from_ns = w->lap_ns;
+    float *const parts[] = {&w->timer.ledger.h2d_ms, &w->timer.ledger.forward_ms,
+                            &w->timer.ledger.backward_ms};
+    sw_worker_lap(w, &w->timer.ledger.idle_ms, NULL);
+    int64_t from_ns = w->timer.lap_ns;
     int rc = w->replica ? sw_replica_ask(w->replica, err) : SW_OK;
     if (rc == SW_OK)
         rc = sw_worker_wait(w, err);
     if (rc != SW_OK || !w->replica)
         return rc;
     const int64_t *mark_ns = sw_replica_marks(w->replica);
-    w->lap_ns = sw_os()->monotonic_ns();
-    int64_t shift_ns = w->lap_ns - mark_ns[SW_MARKS - 1];
-    double rest_ms = (double)(w->lap_ns - from_ns) * 1e-6;
+    w->timer.lap_ns = sw_os()->monotonic_ns();
+    int64_t shift_ns = w->timer.lap_ns - mark_ns[SW_MARKS - 1];
+    double rest_ms = (double)(w->timer.lap_ns - from_ns) * 1e-6;
     for (int i = 0; i + 1 < SW_MARKS; i++) {
-        double ms = common_ms(from_ns, w->lap_ns, mark_ns[i] + shift_ns, mark_ns[i + 1] + shift_ns);
+        double ms =
+            common_ms(from_ns, w->timer.lap_ns, mark_ns[i] + shift_ns, mark_ns[i + 1] + shift_ns);
         *parts[i] += (float)ms;
         rest_ms -= ms;
     }
-    w->ledger.idle_ms += (float)rest_ms;
+    w->timer.ledger.idle_ms += (float)rest_ms;
     return rc;
 }
 
@@ -65,15 +67,15 @@ void sw_ledger_add_hidden(struct sw_worker *w, double copied_ms[2])
     static const enum sw_copy_direction directions[] = {SW_COPY_TO_DEVICE, SW_COPY_TO_HOST};
     const struct sw_server *servers = sw_job_servers(w->job, w->table);
     int64_t served_ns = 0;
-    for (int s = 0; s < w->job->shape.servers_per_group; s++)
+    for (int s = 0; s < w->topology->servers_per_group; s++)
         if (!servers[s].hosted)
             served_ns += sw_table_served_ns(w->table, s);
-    double ms = since_ms(&w->served_ns, served_ns);
+    double ms = since_ms(&w->timer.served_ns, served_ns);
     for (int d = 0; d < 2; d++) {
         int64_t ns = w->replica ? sw_replica_copied_ns(w->replica, directions[d]) : 0;
-        copied_ms[d] = since_ms(&w->copied_ns[d], ns);
+        copied_ms[d] = since_ms(&w->timer.copied_ns[d], ns);
         ms += copied_ms[d];
     }
-    ms -= (double)w->ledger.comm_exposed_ms;
-    w->ledger.comm_hidden_ms = ms > 0 ? (float)ms : 0;
+    ms -= (double)w->timer.ledger.comm_exposed_ms;
+    w->timer.ledger.comm_hidden_ms = ms > 0 ? (float)ms : 0;
 }

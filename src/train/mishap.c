@@ -49,18 +49,13 @@ static int give_up(struct sw_worker *w, const char *cause, int times, const char
                       (long long)w->step, cause, times, what);
 }
 
-bool sw_worker_leads(const struct sw_worker *w)
-{
-    return w->job->apart ? w->place == 0 : w->index == 0;
-}
-
 static int skip(struct sw_worker *w, const char *cause, struct sw_err *err)
 {
     if (++w->skips > SKIPS)
         return give_up(w, cause, SKIPS, "skipped updates in a row", err);
-    sw_job_say_at(w->job, w->step, SW_LOG_WARN, w->unit,
-                  "update %lld is skipped (%llu so far): %s is not finite (NaN or Inf)",
-                  (long long)w->step, (unsigned long long)sw_table_dropped(w->table), cause);
+    sw_events_say_at(&w->job->events, w->step, SW_LOG_WARN, w->unit,
+                     "update %lld is skipped (%llu so far): %s is not finite (NaN or Inf)",
+                     (long long)w->step, (unsigned long long)sw_table_dropped(w->table), cause);
     return SW_OK;
 }
 
@@ -79,10 +74,11 @@ static int load_newest(struct sw_worker *w, const char *cause, struct sw_err *er
     if (rc != SW_OK)
         return sw_err_prefix(err, rc, "rollback after step %lld", (long long)w->step);
     __atomic_store_n(&m->rolled_at, w->step, __ATOMIC_RELAXED);
-    sw_job_say(job, SW_LOG_WARN, w->unit,
-               "update %lld: %s is not finite (NaN or Inf): back to the values of step %lld; data "
-               "and rate go on",
-               (long long)w->step, cause, (long long)step);
+    sw_events_say(
+        &job->events, SW_LOG_WARN, w->unit,
+        "update %lld: %s is not finite (NaN or Inf): back to the values of step %lld; data "
+        "and rate go on",
+        (long long)w->step, cause, (long long)step);
     return SW_OK;
 }
 
@@ -97,11 +93,11 @@ static int meet(struct sw_worker *w, struct sw_err *err)
 static int roll_back(struct sw_worker *w, const char *cause, struct sw_err *err)
 {
     int rc = meet(w, err);
-    if (rc == SW_OK && w->index == 0)
+    if (rc == SW_OK && w->rank->global_rank == 0)
         rc = load_newest(w, cause, err);
     if (rc == SW_OK)
         rc = meet(w, err);
-    w->anew_after = w->step;
+    w->state.reset_after = w->step;
     return rc == SW_OK ? sw_states_deal(w, err) : rc;
 }
 
@@ -113,8 +109,8 @@ static void ask_for_rollback(struct sw_worker *w, const char *cause)
     if (!sw_worker_leads(w))
         return;
     if (asked <= __atomic_load_n(&m->rolled_at, __ATOMIC_RELAXED))
-        sw_job_say_at(
-            w->job, w->step, SW_LOG_WARN, w->unit,
+        sw_events_say_at(
+            &w->job->events, w->step, SW_LOG_WARN, w->unit,
             "update %lld: %s is not finite (NaN or Inf): all groups will go back together",
             (long long)w->step, cause);
     while (asked < w->step && !__atomic_compare_exchange_n(&m->asked_at, &asked, w->step, false,
@@ -145,7 +141,9 @@ int sw_mishap_verdict(struct sw_worker *w, double loss, struct sw_err *err)
 {
     bool finite = true;
     int rc = sw_states_finite(w, &finite, err);
-    return rc == SW_OK ? sw_table_verdict(w->table, w->seat, finite && isfinite(loss), err) : rc;
+    return rc == SW_OK
+               ? sw_table_verdict(w->table, w->rank->table_rank, finite && isfinite(loss), err)
+               : rc;
 }
 
 int sw_mishap_after_step(struct sw_worker *w, struct sw_err *err)
@@ -155,10 +153,11 @@ int sw_mishap_after_step(struct sw_worker *w, struct sw_err *err)
     char cause[128];
     if (job->conf->on_nan == SW_ON_NAN_STOP || sw_table_count(w->table) == 0)
         return SW_OK;
-    int rc = sw_bp_see_own(w, (uint64_t)w->step, err);
+    int rc = sw_pull_wait_own(w, (uint64_t)w->step, err);
     if (rc != SW_OK)
         return rc;
-    if (!sw_table_decision(w->table, sw_table_party(w->table, w->seat), (uint64_t)w->step, &d))
+    if (!sw_table_decision(w->table, sw_table_party(w->table, w->rank->table_rank),
+                           (uint64_t)w->step, &d))
         return sw_err_set(err, SW_ERR_INVALID, "nothing was decided about update %lld",
                           (long long)w->step);
     int torn = sw_table_torn(w->table);
@@ -168,11 +167,11 @@ int sw_mishap_after_step(struct sw_worker *w, struct sw_err *err)
     }
     name_cause(job, &d, torn, cause, sizeof cause);
     if (job->conf->on_nan == SW_ON_NAN_SKIP) {
-        w->anew_after = w->step; /* what is carried on need not be finite either */
+        w->state.reset_after = w->step; /* what is carried on need not be finite either */
         rc = sw_states_put_back(w, err);
         return rc == SW_OK && sw_worker_leads(w) ? skip(w, cause, err) : rc;
     }
-    if (!job->apart)
+    if (!job->topology->is_async)
         return roll_back(w, cause, err);
     ask_for_rollback(w, cause);
     return SW_OK;

@@ -32,7 +32,7 @@ static size_t row_bytes(const struct sw_desc *d)
 /* Of the batches of all groups. */
 static int64_t round_rows(const struct sw_job *job)
 {
-    return job->conf->eval_batch * job->group_count;
+    return job->conf->eval_batch * job->topology->worker_groups;
 }
 
 /* Places of the buffers in the memory to come: two for each source. */
@@ -49,13 +49,14 @@ static void lay_out(struct sw_job *job, struct sw_output *o)
 /* Where the rows of a worker's part leave its device. */
 static size_t *stage_at(const struct sw_worker *w, const struct sw_output *o, int part, int k)
 {
-    return &o->stage_at[w->group_index * w->job->leaves + w->first_leaf + part][k];
+    return &o->stage_at[w->rank->group * w->topology->microbatches + w->rank->first_microbatch +
+                        part][k];
 }
 
 /* Room for the rows of a worker on their way from a device that the host does not reach. */
 static void lay_out_stage(struct sw_worker *w, struct sw_output *o)
 {
-    for (int i = 0; i < w->leaves && !w->device->host_memory; i++) {
+    for (int i = 0; i < w->rank->microbatches && !w->device->host_memory; i++) {
         const struct sw_layer *l = layer_of(w, o, i);
         for (int k = 0; k < l->src_count; k++) {
             *stage_at(w, o, i, k) = w->job->outputs.bytes;
@@ -79,7 +80,7 @@ int sw_outputs_plan(struct sw_job *job, struct sw_err *err)
 {
     const struct sw_net *net = job->workers[0].eval;
     struct sw_outputs *out = &job->outputs;
-    size_t leaves = (size_t)(job->group_count * job->leaves);
+    size_t leaves = (size_t)(job->topology->worker_groups * job->topology->microbatches);
     sw_outputs_fini(job);
     out->items = sw_calloc((size_t)sw_net_layer_count(net) + 1, sizeof *out->items);
     if (!out->items)
@@ -93,7 +94,7 @@ int sw_outputs_plan(struct sw_job *job, struct sw_err *err)
         if (!o->stage_at)
             return sw_err_nomem(err, "the outputs", leaves * sizeof *o->stage_at);
         lay_out(job, o);
-        for (int w = 0; w < job->placement->worker_count; w++)
+        for (int w = 0; w < job->topology->workers; w++)
             lay_out_stage(&job->workers[w], o);
     }
     return SW_OK;
@@ -118,7 +119,8 @@ static void gather(struct sw_worker *w, const struct sw_output *o, int part, int
 {
     const struct sw_desc *d = &layer_of(w, o, part)->src[k]->desc;
     char *to = place(w->job, o->at[turn][k]);
-    int64_t row = w->group_index * w->job->conf->eval_batch + w->first_row[SW_SPLIT_EVAL] +
+    int64_t row = w->rank->group * w->job->conf->eval_batch +
+                  sw_worker_first_row(w, SW_SPLIT_EVAL) +
                   sw_parts_row(w->parts[SW_SPLIT_EVAL], part);
     sw_desc_to_plain(d, stored, to + (size_t)row * row_bytes(d));
 }
@@ -151,7 +153,7 @@ int sw_outputs_collect(struct sw_worker *w, int layer, int64_t batch, struct sw_
 {
     const struct sw_output *o = find(w->job, layer);
     int rc = SW_OK;
-    for (int i = 0; o && i < w->leaves && rc == SW_OK; i++)
+    for (int i = 0; o && i < w->rank->microbatches && rc == SW_OK; i++)
         rc = collect_part(w, o, i, batch, err);
     return rc;
 }
@@ -160,7 +162,7 @@ static void unstage(struct sw_worker *w, int64_t batch)
 {
     for (int i = 0; i < w->job->outputs.count && !w->device->host_memory; i++) {
         const struct sw_output *o = &w->job->outputs.items[i];
-        for (int part = 0; part < w->leaves; part++)
+        for (int part = 0; part < w->rank->microbatches; part++)
             for (int k = 0; k < layer_of(w, o, part)->src_count; k++)
                 gather(w, o, part, k, (int)(batch % 2), place(w->job, *stage_at(w, o, part, k)));
     }
@@ -178,7 +180,7 @@ static int write_rows(struct sw_worker *w, const struct sw_output *o, int64_t ba
     struct sw_job *job = w->job;
     struct sw_layer *l = own_layer(w, o);
     const void *src[SW_LAYER_SRCS] = {NULL};
-    int64_t most = round_rows(job), left = job->source[SW_SPLIT_EVAL]->records - batch * most;
+    int64_t most = round_rows(job), left = job->data.source[SW_SPLIT_EVAL]->records - batch * most;
     for (int k = 0; k < l->src_count; k++)
         src[k] = place(job, o->at[batch % 2][k]);
     int rc = l->type->output->rows(l, src, left < most ? left : most, err);
@@ -194,7 +196,7 @@ int sw_outputs_hand_over(struct sw_worker *w, int64_t batch, struct sw_err *err)
     unstage(w, batch);
     if (sw_worker_meet(w, "the rows of the other workers") != SW_OK)
         return sw_err_set(err, SW_ERR_CANCELLED, "the job is ending");
-    for (int i = 0; i < job->outputs.count && w->index == 0 && rc == SW_OK; i++)
+    for (int i = 0; i < job->outputs.count && w->rank->global_rank == 0 && rc == SW_OK; i++)
         rc = write_rows(w, &job->outputs.items[i], batch, err);
     return rc;
 }
@@ -202,9 +204,9 @@ int sw_outputs_hand_over(struct sw_worker *w, int64_t batch, struct sw_err *err)
 int sw_outputs_begin(struct sw_worker *w, struct sw_err *err)
 {
     struct sw_job *job = w->job;
-    const char *folder = job->history ? sw_history_out_dir(job->history) : NULL;
+    const char *folder = job->events.history ? sw_history_out_dir(job->events.history) : NULL;
     int rc = SW_OK;
-    for (int i = 0; i < job->outputs.count && w->index == 0 && rc == SW_OK; i++) {
+    for (int i = 0; i < job->outputs.count && w->rank->global_rank == 0 && rc == SW_OK; i++) {
         struct sw_layer *l = own_layer(w, &job->outputs.items[i]);
         rc = l->type->output->begin(l, folder, err);
         if (rc != SW_OK)
@@ -216,7 +218,7 @@ int sw_outputs_begin(struct sw_worker *w, struct sw_err *err)
 int sw_outputs_end(struct sw_worker *w, int rc, struct sw_err *err)
 {
     struct sw_job *job = w->job;
-    for (int i = 0; i < job->outputs.count && w->index == 0; i++) {
+    for (int i = 0; i < job->outputs.count && w->rank->global_rank == 0; i++) {
         struct sw_layer *l = own_layer(w, &job->outputs.items[i]);
         if (rc != SW_OK) {
             l->type->output->abandon(l);

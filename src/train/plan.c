@@ -5,40 +5,9 @@
 #include "train/choices.h"
 #include "train/job_private.h"
 #include "train/kept_choices.h"
-#include "train/states.h"
 #include "train/worker.h"
 #include <stdio.h>
 #include <string.h>
-
-size_t sw_job_batch_bytes(const struct sw_job *job)
-{
-    size_t bytes = 0;
-    for (int w = 0; w < job->placement->worker_count; w++)
-        for (int s = 0; s < SW_SPLITS; s++)
-            if (job->source[s]) {
-                struct sw_prefetch_args args;
-                sw_worker_prefetch_args(&job->workers[w], s, &args);
-                bytes += sw_prefetch_bytes(&args);
-                bytes += s == SW_SPLIT_TRAIN ? sw_input_bytes(&job->workers[w]) : 0;
-            }
-    return bytes + job->outputs.bytes;
-}
-
-static size_t arena_bytes(const struct sw_job *job)
-{
-    size_t bytes = 0;
-    for (int w = 0; w < job->placement->worker_count; w++)
-        bytes += job->workers[w].arena_bytes;
-    return bytes;
-}
-
-void sw_job_shape_text(int ndim, const int64_t *dim, char *out, size_t bytes)
-{
-    size_t n = 0;
-    out[0] = '\0';
-    for (int i = 0; i < ndim && n < bytes; i++)
-        n += (size_t)snprintf(out + n, bytes - n, "%s%lld", i ? "x" : "", (long long)dim[i]);
-}
 
 static void fill_row(const struct sw_net *net, int i, struct sw_job_layer *row)
 {
@@ -71,7 +40,7 @@ static void fill_row(const struct sw_net *net, int i, struct sw_job_layer *row)
         row->params += sw_desc_count(&l->param[p].layout);
         row->param_bytes += sw_desc_bytes(&l->param[p].layout);
     }
-    sw_job_shape_text(l->dst.desc.ndim, l->dst.desc.dim, row->shape, sizeof row->shape);
+    sw_shape_text(l->dst.desc.ndim, l->dst.desc.dim, row->shape, sizeof row->shape);
     sw_desc_text(&l->dst.desc, row->layout);
 }
 
@@ -95,7 +64,7 @@ static void add_parts(const struct sw_worker *w, int split, int i, struct sw_job
         if (part.scratch_bytes > row->scratch_bytes) /* the parts of a thread share it */
             row->scratch_bytes = part.scratch_bytes;
     }
-    sw_job_shape_text(d->ndim, dim, row->shape, sizeof row->shape);
+    sw_shape_text(d->ndim, dim, row->shape, sizeof row->shape);
 }
 
 static void fill_movement(const struct sw_net *net, int i, struct sw_job_layer *row)
@@ -113,10 +82,10 @@ static void fill_movement(const struct sw_net *net, int i, struct sw_job_layer *
  * place. */
 static void add_shares(struct sw_job *job, int split, int i, int n)
 {
-    if (!job->share_rows)
+    if (!job->report.shares)
         return;
-    struct sw_job_share *shares = &job->share_rows[n * job->group_size];
-    for (int w = 0; w < job->group_size; w++) {
+    struct sw_job_share *shares = &job->report.shares[n * job->topology->group_size];
+    for (int w = 0; w < job->topology->group_size; w++) {
         const struct sw_net *net = sw_parts_net(job->workers[w].parts[split], 0);
         struct sw_job_layer own = {0};
         fill_row(net, i, &own);
@@ -128,7 +97,7 @@ static void add_shares(struct sw_job *job, int split, int i, int n)
         if (sw_net_holds(net, i))
             memcpy(shares[w].shape, own.shape, sizeof own.shape);
     }
-    job->layer_rows[n].shares = shares;
+    job->report.layers[n].shares = shares;
 }
 
 /* Rows in the making. */
@@ -141,7 +110,7 @@ struct listing {
 /* What row n reads, of the rows before it. */
 static void fill_reads(const struct listing *s, const struct sw_net *net, int i, int n)
 {
-    struct sw_job_layer *row = &s->job->layer_rows[n];
+    struct sw_job_layer *row = &s->job->report.layers[n];
     enum { MOST = sizeof row->reads / sizeof *row->reads };
     for (int k = 0, from; (from = sw_net_source(net, i, k)) >= 0; k++) {
         int r = s->row_of[from], known = 0;
@@ -153,7 +122,7 @@ static void fill_reads(const struct listing *s, const struct sw_net *net, int i,
     /* A connection has the section of the layer whose outputs it moves, and does not read what that
      * one reads. */
     if (sw_str_starts(row->type, "bridge_"))
-        row->src = row->read_count > 0 ? s->job->layer_rows[row->reads[0]].name : "";
+        row->src = row->read_count > 0 ? s->job->report.layers[row->reads[0]].name : "";
 }
 
 /* What stands behind the number of the step in the name: "gru@0:one1". */
@@ -199,7 +168,7 @@ static void list_layer(struct listing *s, const struct sw_net *net, int i)
 {
     struct sw_job *job = s->job;
     int first = row_of_first(s, net, i), n = first >= 0 ? first : s->count++, steps;
-    struct sw_job_layer layer = {0}, *row = &job->layer_rows[n];
+    struct sw_job_layer layer = {0}, *row = &job->report.layers[n];
     fill_row(net, i, &layer);
     add_parts(&job->workers[0], s->split, i, &layer);
     fill_movement(sw_parts_net(job->workers[0].parts[s->split], 0), i, &layer);
@@ -230,20 +199,21 @@ static int fill_rows(struct sw_job *job, struct sw_err *err)
     int train_count = sw_net_layer_count(train), eval_count = eval ? sw_net_layer_count(eval) : 0;
     size_t most = (size_t)(train_count + eval_count);
     /* Parts of a batch within a worker are rows, of which every worker has its own. */
-    const bool shares = job->group_size > 1 && job->workers[0].leaves == 1;
+    const bool shares = job->topology->group_size > 1 && job->workers[0].rank->microbatches == 1;
     struct listing s = {.job = job, .split = SW_SPLIT_TRAIN};
-    job->layer_rows = sw_calloc(most, sizeof *job->layer_rows);
+    job->report.layers = sw_calloc(most, sizeof *job->report.layers);
     if (shares)
-        job->share_rows = sw_calloc(most * (size_t)job->group_size, sizeof *job->share_rows);
+        job->report.shares =
+            sw_calloc(most * (size_t)job->topology->group_size, sizeof *job->report.shares);
     int *rows = sw_calloc(most + 1, sizeof *rows);
-    if (!job->layer_rows || (shares && !job->share_rows) || !rows) {
+    if (!job->report.layers || (shares && !job->report.shares) || !rows) {
         sw_free(rows);
         return sw_err_nomem(err, "the list of layers", 0);
     }
     s.row_of = rows;
     for (int i = 0; i < train_count; i++) {
         list_layer(&s, train, i);
-        job->layer_rows[s.row_of[i]].train = true;
+        job->report.layers[s.row_of[i]].train = true;
     }
     s.split = SW_SPLIT_EVAL;
     s.row_of = rows + train_count;
@@ -253,14 +223,14 @@ static int fill_rows(struct sw_job *job, struct sw_err *err)
             s.row_of[i] = rows[same];
         else
             list_layer(&s, eval, i);
-        job->layer_rows[s.row_of[i]].eval = true;
+        job->report.layers[s.row_of[i]].eval = true;
     }
     sw_free(rows);
     job->plan.comm_asked = sw_comm_is_asked(job);
     job->plan.comm_notes = sw_net_comm_notes(train);
-    job->plan.group_size = job->group_size;
+    job->plan.group_size = job->topology->group_size;
     job->plan.layer_count = s.count;
-    job->plan.layers = job->layer_rows;
+    job->plan.layers = job->report.layers;
     return SW_OK;
 }
 
@@ -278,18 +248,17 @@ static double flops_of(const struct sw_net *net)
 static double flops_of_step(const struct sw_job *job)
 {
     double flops = 0;
-    for (int w = 0; w < job->placement->worker_count; w++)
-        for (int i = 0; i < job->workers[w].leaves; i++)
+    for (int w = 0; w < job->topology->workers; w++)
+        for (int i = 0; i < job->workers[w].rank->microbatches; i++)
             flops += flops_of(sw_parts_net(job->workers[w].parts[SW_SPLIT_TRAIN], i));
     return flops;
 }
 
 static void write_rows(const struct sw_job *job, struct sw_json_writer *w)
 {
-    const int64_t *ends = job->leaf_ends[SW_SPLIT_TRAIN];
     sw_json_open_array(w, "rows");
-    for (int i = 0; i < job->leaves; i++)
-        sw_json_int(w, NULL, ends[i] - (i ? ends[i - 1] : 0));
+    for (int i = 0; i < job->topology->microbatches; i++)
+        sw_json_int(w, NULL, job->rows.rows[SW_SPLIT_TRAIN][i]);
     sw_json_close_array(w);
 }
 
@@ -313,18 +282,18 @@ int sw_job_write_choices(struct sw_job *job, struct sw_err *err)
 {
     struct sw_buf b = {0};
     struct sw_json_writer w;
-    const struct sw_placement_row *row = sw_placement_worker(job->placement, &job->shape, 0, 0);
+    const struct sw_placement_row *row = sw_placement_worker(job->placement, 0);
     sw_json_begin(&w, &b);
     sw_json_open_object(&w, NULL);
     sw_json_int(&w, "version", SW_KEPT_VERSION);
     if (job->conf->repeat_exact) {
-        sw_json_int(&w, "microbatches", job->leaves);
+        sw_json_int(&w, "microbatches", job->topology->microbatches);
     } else {
-        sw_json_int(&w, "workers", job->placement->worker_count);
+        sw_json_int(&w, "workers", job->topology->workers);
         sw_json_int(&w, "threads", row->threads);
     }
-    if (job->group_count > 1)
-        sw_json_int(&w, "worker_groups", job->group_count);
+    if (job->topology->worker_groups > 1)
+        sw_json_int(&w, "worker_groups", job->topology->worker_groups);
     if (job->rebalances)
         write_rows(job, &w);
     sw_comm_write(job, &w);
@@ -339,74 +308,14 @@ int sw_job_write_choices(struct sw_job *job, struct sw_err *err)
     return job->choices ? SW_OK : sw_err_nomem(err, "the list of choices", 0);
 }
 
-/* Marks of time and numbers of updates, on the worker's device. */
-static size_t flag_bytes(const struct sw_worker *w)
-{
-    int own = 0;
-    for (int p = 0; p < sw_net_param_count(w->train); p++)
-        own += sw_net_param(w->train, p)->root < 0; /* the others are those */
-    return sw_replica_flag_bytes(w->table, own, w->job->copy);
-}
-
-size_t sw_worker_replica_bytes(const struct sw_worker *w)
-{
-    size_t bytes = 0;
-    if (w->device->host_memory)
-        return 0;
-    for (int p = 0; p < sw_net_param_count(w->train); p++) {
-        if (sw_net_param(w->train, p)->root >= 0)
-            continue; /* it is that one */
-        bytes +=
-            sw_replica_item_bytes(w->table, w->seat, w->param_of[SW_SPLIT_TRAIN][p], w->job->copy);
-    }
-    return bytes + flag_bytes(w) + sw_layer_clock_bytes(w) + sw_reduce_bytes(w->job) +
-           sw_comm_bytes(w->job) + sw_replica_norm_bytes(w->table, w->seat, w->job->copy) +
-           sw_replica_factor_bytes(w->table, sw_comm_most_rows(w));
-}
-
-/* What the host has for a device to read and write: two copies of what is told about parameters,
- * their norms, and the mail of nets. */
-static size_t mail_bytes(const struct sw_worker *w)
-{
-    size_t bytes = 2 * flag_bytes(w) + sw_layer_clock_bytes(w) +
-                   sw_replica_norm_mail_bytes(w->table, w->job->copy);
-    for (int s = 0; s < SW_SPLITS; s++)
-        for (int k = 0; w->parts[s] && k < sw_parts_count(w->parts[s]); k++)
-            bytes += sw_net_mail_bytes(sw_parts_net(w->parts[s], k));
-    return bytes;
-}
-
-/* Values and gradients that workers hold on devices of their own, beside the host's. */
-static size_t replica_bytes(const struct sw_job *job)
-{
-    size_t bytes = 0;
-    for (int i = 0; i < job->placement->worker_count; i++)
-        if (!job->workers[i].device->host_memory)
-            bytes += sw_worker_replica_bytes(&job->workers[i]) + mail_bytes(&job->workers[i]);
-    return bytes;
-}
-
-/* Of all server groups; what they exchange counts as state. */
-static void sum_tables(const struct sw_job *job, size_t *param_bytes, size_t *state_bytes)
-{
-    size_t values = 0, state;
-    *param_bytes = *state_bytes = 0;
-    for (int i = 0; i < job->shape.server_groups; i++) {
-        sw_table_bytes(job->copies[i].table, &values, &state);
-        *param_bytes += values;
-        *state_bytes += state;
-    }
-    *state_bytes += sw_sync_bytes(job->shape.server_groups, values);
-}
-
 static void describe_data(const struct sw_job *job, int split, char *out, size_t bytes)
 {
     struct sw_buf b = {0};
     out[0] = '\0';
-    if (!job->source[split])
+    if (!job->data.source[split])
         return;
-    sw_data_describe(job->source[split], &b);
-    snprintf(out, bytes, "%s: %s", job->data[split]->name, sw_buf_text(&b));
+    sw_data_describe(job->data.source[split], &b);
+    snprintf(out, bytes, "%s: %s", job->data.section[split]->name, sw_buf_text(&b));
     sw_buf_fini(&b);
 }
 
@@ -416,42 +325,19 @@ void sw_job_describe_units(struct sw_job *job)
     p->name = job->name;
     p->recipe = sw_recipe_path(job->recipe);
     p->device = job->devices.text;
-    p->framework = job->framework;
-    p->framework_reason = job->framework_reason;
+    p->framework = job->report.framework;
+    p->framework_reason = job->report.framework_reason;
     p->precision = sw_precision_name((enum sw_precision)job->conf->precision);
     p->loss_scale = job->conf->loss_scale;
     p->loss_scale_every = job->conf->loss_scale_every;
-    p->copy = sw_job_has_devices(job) ? sw_copy_mode_name(job->copy) : "";
-    p->copy_why = job->copy_why;
+    p->copy = job->topology->devices > 0 ? sw_copy_mode_name(job->copy) : "";
+    p->copy_why = job->report.copy_why;
     p->sums = job->reduction.why;
     p->batch = job->conf->batch;
     p->eval_batch = job->conf->eval_batch;
     p->placement = job->placement;
     p->machine = job->machine;
-    p->fallback = sw_buf_text(&job->fallback_text);
-}
-
-void sw_job_sum_memory(struct sw_job *job)
-{
-    struct sw_job_plan *p = &job->plan;
-    sum_tables(job, &p->param_bytes, &p->state_bytes);
-    p->state_bytes += sw_states_bytes(job);
-    p->state_bytes += sw_carries_bytes(job);
-    p->state_bytes += replica_bytes(job);
-    p->arena_bytes = arena_bytes(job);
-    p->batch_bytes = sw_job_batch_bytes(job);
-    p->exchange_bytes = sw_exchange_plan(job->workers[0].train);
-    if (job->workers[0].eval)
-        p->exchange_bytes += sw_exchange_plan(job->workers[0].eval);
-    p->exchange_bytes *= (size_t)job->group_count;
-    p->swap_bytes = p->fit.swap_bytes;
-    p->device_bytes = 0;
-    for (int i = 0; i < job->placement->worker_count; i++) {
-        size_t bytes = sw_worker_device_bytes(&job->workers[i]);
-        p->device_bytes = bytes > p->device_bytes ? bytes : p->device_bytes;
-    }
-    p->memory_bytes = p->param_bytes + p->state_bytes + p->arena_bytes + p->batch_bytes +
-                      p->exchange_bytes + p->swap_bytes;
+    p->fallback = sw_buf_text(&job->report.fallback);
 }
 
 int sw_job_describe(struct sw_job *job, struct sw_err *err)
@@ -465,17 +351,17 @@ int sw_job_describe(struct sw_job *job, struct sw_err *err)
     sw_job_describe_units(job);
     sw_job_sum_memory(job);
     p->params = sw_table_elements(job->table);
-    p->steps = job->run_steps;
+    p->steps = job->span.run_steps;
     p->stage = job->stage.name;
     p->stage_index = job->stage.index;
     p->stage_count = job->stage.count;
     p->stage_from = job->stage.from;
-    p->stage_steps = job->horizon;
+    p->stage_steps = job->span.horizon;
     p->stages = sw_buf_text(&job->stage.text);
     p->streams = sw_net_stream_count(job->workers[0].train);
-    p->flops_per_sample = flops_of_step(job) / (double)sw_job_samples(job, 1);
-    sw_free(job->partition_notes);
-    p->notes = job->partition_notes = sw_strdup(sw_net_notes(job->workers[0].train));
+    p->flops_per_sample = flops_of_step(job) / (double)sw_topology_samples(job->topology, 1);
+    sw_free(job->report.partition_notes);
+    p->notes = job->report.partition_notes = sw_strdup(sw_net_notes(job->workers[0].train));
     if (!p->notes)
         return sw_err_nomem(err, "the partitioner's notes", 0);
     for (int s = 0; s < SW_SPLITS; s++)

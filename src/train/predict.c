@@ -199,8 +199,7 @@ static int open_split(struct predictor *p, struct sw_err *err)
     if (rc != SW_OK)
         return rc;
     p->batch = job->conf->eval_batch;
-    p->records = job->source[SW_SPLIT_EVAL]->records;
-    p->w->rows[SW_SPLIT_EVAL] = p->batch;
+    p->records = job->data.source[SW_SPLIT_EVAL]->records;
     return SW_OK;
 }
 
@@ -210,7 +209,7 @@ static int open_split(struct predictor *p, struct sw_err *err)
 static int run(struct predictor *p, void *const *data, int64_t valid,
                const struct sw_predict_sink *sink, struct sw_err *err)
 {
-    const struct sw_source *source = p->job->source[SW_SPLIT_EVAL];
+    const struct sw_source *source = p->job->data.source[SW_SPLIT_EVAL];
     const int count = p->input_count ? p->input_count : source->field_count;
     const char *names[SW_MAX_FIELDS];
     const float *rows;
@@ -247,15 +246,15 @@ static int pass_over_split(struct predictor *p, const struct sw_predict_sink *si
                            struct sw_err *err)
 {
     struct sw_worker *w = p->w;
-    int64_t batches = sw_source_batches(p->job->source[SW_SPLIT_EVAL], p->batch);
+    int64_t batches = sw_source_batches(p->job->data.source[SW_SPLIT_EVAL], p->batch);
     int rc = sw_worker_start_prefetch(w, SW_SPLIT_EVAL, err);
     for (int64_t n = 0; n < batches && rc == SW_OK; n++) {
         struct sw_batch batch;
-        rc = sw_prefetch_next(w->prefetch[SW_SPLIT_EVAL], &batch, err);
+        rc = sw_prefetch_next(w->batches.prefetch[SW_SPLIT_EVAL], &batch, err);
         if (rc != SW_OK)
             break;
         rc = run(p, batch.field, batch.valid_rows, sink, err);
-        sw_prefetch_release(w->prefetch[SW_SPLIT_EVAL], &batch);
+        sw_prefetch_release(w->batches.prefetch[SW_SPLIT_EVAL], &batch);
     }
     if (rc == SW_ERR_CANCELLED && sw_fault_is_set(&p->job->fault))
         rc = sw_fault_get(&p->job->fault, err);
@@ -270,12 +269,12 @@ static void fill_info(const struct predictor *p, struct sw_predict_info *info)
     const struct sw_desc *d = &l->dst.desc;
     info->layer = p->layer;
     info->type = l->type->base.name;
-    info->split = p->input_count ? NULL : p->job->data[SW_SPLIT_EVAL]->name;
+    info->split = p->input_count ? NULL : p->job->data.section[SW_SPLIT_EVAL]->name;
     info->rows = p->records * sw_inference_each(&p->net);
     info->ndim = d->ndim - 1;
     for (int i = 0; i < info->ndim; i++)
         info->dim[i] = d->dim[i + 1];
-    info->fallback = p->input_count ? "" : sw_buf_text(&p->job->fallback_text);
+    info->fallback = p->input_count ? "" : sw_buf_text(&p->job->report.fallback);
     memcpy(info->picture, p->picture, sizeof info->picture);
 }
 
@@ -286,7 +285,7 @@ static int begin(struct predictor *p, int64_t *step, struct sw_err *err)
     for (int i = 0; i < p->input_count; i++)
         fields[i] = p->inputs[i].desc;
     if (p->input_count == 0)
-        count = sw_worker_fields(p->job->source[SW_SPLIT_EVAL], p->batch, fields);
+        count = sw_worker_fields(p->job->data.source[SW_SPLIT_EVAL], p->batch, fields);
     for (int i = 0; i < count; i++)
         if (sw_str_eq(fields[i].name, "image") && fields[i].desc.ndim == 4)
             memcpy(p->picture, fields[i].desc.dim + 1, sizeof p->picture);
@@ -296,7 +295,7 @@ static int begin(struct predictor *p, int64_t *step, struct sw_err *err)
         .rows = p->batch,
         .fields = fields,
         .field_count = count,
-        .source = p->input_count ? "--input" : p->job->data[SW_SPLIT_EVAL]->name};
+        .source = p->input_count ? "--input" : p->job->data.section[SW_SPLIT_EVAL]->name};
     return sw_inference_begin(&p->net, p->job, &args, step, err);
 }
 

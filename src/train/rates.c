@@ -184,7 +184,7 @@ static bool measure(struct sw_job *job, struct figures *f)
 {
     const struct sw_driver *driver = job->devices.driver;
     struct sw_worker *w = &job->workers[0];
-    bool measured = false, devices = sw_job_has_devices(job);
+    bool measured = false, devices = job->topology->devices > 0;
     if (job->devices.link_bytes_per_s > 0)
         f->link_gb_per_s = (double)job->devices.link_bytes_per_s * 1e-9;
     if (f->core_gflops <= 0 || f->memory_gb_per_s <= 0) {
@@ -221,13 +221,13 @@ const struct sw_rates *sw_rates_of(struct sw_job *job)
     read_doctor(job, &f);
     read_rates(job, &f);
     bool measured = measure(job, &f);
-    const struct sw_placement_row *worker = sw_placement_worker(job->placement, &job->shape, 0, 0),
-                                  *server = sw_placement_server(job->placement, &job->shape, 0, 0);
+    const struct sw_placement_row *worker = sw_placement_worker(job->placement, 0),
+                                  *server = sw_placement_server(job->placement, 0);
     double core = at_least(f.core_gflops, 1) * 1e9, device = at_least(f.device_gflops, 1) * 1e9;
     *r = (struct sw_rates){.known = true,
                            .measured = measured,
                            .worker_flops_per_s =
-                               sw_job_has_devices(job) ? device : core * worker->threads,
+                               job->topology->devices > 0 ? device : core * worker->threads,
                            .server_flops_per_s = core * server->threads,
                            .memory_bytes_per_s = at_least(f.memory_gb_per_s, 1) * 1e9,
                            .device_memory_bytes_per_s = f.device_gb_per_s * 1e9,
@@ -255,7 +255,7 @@ static void write_others(struct sw_json_writer *w, const struct sw_json *root, c
 static void write_rates(const struct sw_job *job, const struct sw_json *root, struct sw_buf *out)
 {
     const struct sw_rates *r = &job->rates;
-    const struct sw_placement_row *server = sw_placement_server(job->placement, &job->shape, 0, 0);
+    const struct sw_placement_row *server = sw_placement_server(job->placement, 0);
     struct sw_json_writer w;
     sw_json_begin(&w, out);
     sw_json_open_object(&w, NULL);
@@ -264,7 +264,7 @@ static void write_rates(const struct sw_job *job, const struct sw_json *root, st
     sw_json_real(&w, "memory_gb_per_s", r->memory_bytes_per_s * 1e-9);
     sw_json_open_array(&w, "devices");
     write_others(&w, root, job->devices.text);
-    if (sw_job_has_devices(job)) {
+    if (job->topology->devices > 0) {
         sw_json_open_object(&w, NULL);
         sw_json_string(&w, "device", job->devices.text);
         sw_json_real(&w, "gemm_gflops", r->worker_flops_per_s * 1e-9);
@@ -285,8 +285,8 @@ void sw_rates_keep_file(struct sw_job *job, const char *name, struct sw_buf *tex
         (path = sw_format("%s/%s", state, name)) != NULL &&
         (sw_os_mkdirs(state, 0700, &err) != SW_OK ||
          sw_os_replace_file(path, sw_buf_text(text), text->length, 0600, &err) != SW_OK))
-        sw_job_say(job, SW_LOG_WARN, "rates", "what was measured of this machine is not kept: %s",
-                   err.text);
+        sw_events_say(&job->events, SW_LOG_WARN, "rates",
+                      "what was measured of this machine is not kept: %s", err.text);
     sw_free(path);
     sw_free(state);
 }

@@ -17,11 +17,6 @@
 /* A step has to become shorter by that share, at least: every change costs new plans. */
 static const double worth = 0.05;
 
-void sw_pace_note(struct sw_pace *p, double ms)
-{
-    p->ms[p->steps++ % SW_PACE_STEPS] = (float)ms;
-}
-
 static int by_size(const void *a, const void *b)
 {
     float x = *(const float *)a, y = *(const float *)b;
@@ -40,30 +35,6 @@ static double typical_ms(const struct sw_pace *p)
     return (double)sorted[n / 2];
 }
 
-void sw_rebalance_share(int64_t total, int count, const double *shares, int64_t *out)
-{
-    double sum = 0, rest[SW_TREE_LEAVES];
-    int64_t left = total;
-    for (int i = 0; i < count; i++)
-        sum += shares[i];
-    for (int i = 0; i < count; i++) {
-        double exact = (double)total * shares[i] / sum;
-        out[i] = exact < 1 ? 1 : (int64_t)exact;
-        rest[i] = exact - (double)out[i];
-        left -= out[i];
-    }
-    /* What rounding left goes to those who lack most; what the one row of each took too much comes
-     * from those who have most. */
-    for (; left != 0; left -= left > 0 ? 1 : -1) {
-        int who = 0;
-        for (int i = 1; i < count; i++)
-            if (left > 0 ? rest[i] > rest[who] : out[i] > out[who])
-                who = i;
-        out[who] += left > 0 ? 1 : -1;
-        rest[who] -= left > 0 ? 1 : -1;
-    }
-}
-
 bool sw_rebalance_split(int64_t total, int count, const int64_t *rows, const double *ms,
                         int64_t *out)
 {
@@ -73,7 +44,7 @@ bool sw_rebalance_split(int64_t total, int count, const int64_t *rows, const dou
             return false;
         speed[i] = (double)rows[i] / ms[i];
     }
-    sw_rebalance_share(total, count, speed, out);
+    sw_rows_share(total, count, speed, out);
     for (int i = 0; i < count; i++) {
         double then = (double)out[i] / speed[i];
         now_ms = ms[i] > now_ms ? ms[i] : now_ms;
@@ -86,12 +57,10 @@ bool sw_rebalance_split(int64_t total, int count, const int64_t *rows, const dou
 static int rebuild_all(struct sw_job *job, struct sw_err *err)
 {
     int rc = SW_OK;
-    for (int i = 0; i < job->placement->worker_count && rc == SW_OK; i++) {
+    for (int i = 0; i < job->topology->workers && rc == SW_OK; i++) {
         struct sw_worker *w = &job->workers[i];
         sw_slot_heartbeat(job->workers[0].slot, sw_os()->monotonic_ns());
-        rc = sw_leaves_take(w, err);
-        if (rc == SW_OK)
-            rc = sw_worker_rebuild(w, err);
+        rc = sw_worker_rebuild(w, err);
         if (rc != SW_OK)
             rc = sw_err_prefix(err, rc, "%s", w->unit);
     }
@@ -105,12 +74,14 @@ static int rebuild_all(struct sw_job *job, struct sw_err *err)
 static void tell(struct sw_job *job, const int64_t *before, const double *ms)
 {
     struct sw_buf rows = {0}, text = {0};
-    sw_leaves_write(job, &rows);
-    for (int i = 0; i < job->leaves; i++)
+    sw_microbatches_write(job, &rows);
+    for (int i = 0; i < job->topology->microbatches; i++)
         sw_buf_printf(&text, "%s%s %lld (%.3g ms with %lld)", i ? ", " : "", job->workers[i].unit,
-                      (long long)job->workers[i].rows[SW_SPLIT_TRAIN], ms[i], (long long)before[i]);
-    sw_job_say(job, SW_LOG_INFO, "rebalance", "rows of a batch by speed: %s", sw_buf_text(&text));
-    sw_history_tag(job->history, "rows", sw_buf_text(&rows));
+                      (long long)sw_worker_rows(&job->workers[i], SW_SPLIT_TRAIN), ms[i],
+                      (long long)before[i]);
+    sw_events_say(&job->events, SW_LOG_INFO, "rebalance", "rows of a batch by speed: %s",
+                  sw_buf_text(&text));
+    sw_history_tag(job->events.history, "rows", sw_buf_text(&rows));
     sw_buf_fini(&rows);
     sw_buf_fini(&text);
 }
@@ -120,18 +91,18 @@ static int move_rows(struct sw_job *job, struct sw_err *err)
 {
     int64_t before[SW_TREE_LEAVES], after[SW_TREE_LEAVES];
     double ms[SW_TREE_LEAVES];
-    for (int i = 0; i < job->leaves; i++) {
-        before[i] = job->workers[i].rows[SW_SPLIT_TRAIN];
+    for (int i = 0; i < job->topology->microbatches; i++) {
+        before[i] = sw_worker_rows(&job->workers[i], SW_SPLIT_TRAIN);
         ms[i] = job->workers[i].pace.typical_ms;
     }
-    if (!sw_rebalance_split(job->conf->batch, job->leaves, before, ms, after))
+    if (!sw_rebalance_split(job->conf->batch, job->topology->microbatches, before, ms, after))
         return SW_OK;
-    sw_leaves_recut(job, after);
+    sw_row_split_set(&job->rows, job->topology, after);
     int rc = rebuild_all(job, err);
     if (rc == SW_ERR_NOMEM) {
-        sw_job_say(job, SW_LOG_WARN, "rebalance", "the rows of a batch stay as they are: %s",
-                   err->text);
-        sw_leaves_recut(job, before);
+        sw_events_say(&job->events, SW_LOG_WARN, "rebalance",
+                      "the rows of a batch stay as they are: %s", err->text);
+        sw_row_split_set(&job->rows, job->topology, before);
         rc = rebuild_all(job, err);
     } else if (rc == SW_OK) {
         tell(job, before, ms);
@@ -142,13 +113,14 @@ static int move_rows(struct sw_job *job, struct sw_err *err)
 int sw_rebalance(struct sw_worker *w, struct sw_err *err)
 {
     struct sw_job *job = w->job;
-    if (!job->rebalances || job->leaves == 1)
+    if (!job->rebalances || job->topology->microbatches == 1)
         return SW_OK;
-    w->pace.typical_ms = job->row_ms ? job->row_ms(w->index) * (double)w->rows[SW_SPLIT_TRAIN]
-                                     : typical_ms(&w->pace);
+    w->pace.typical_ms =
+        job->row_ms ? job->row_ms(w->rank->global_rank) * (double)sw_worker_rows(w, SW_SPLIT_TRAIN)
+                    : typical_ms(&w->pace);
     w->pace.steps = 0;
     int rc = sw_worker_meet(w, "the speed of the other workers");
-    if (rc == SW_OK && w->index == 0) {
+    if (rc == SW_OK && w->rank->global_rank == 0) {
         rc = move_rows(job, err);
         if (rc != SW_OK)
             return rc;

@@ -10,8 +10,9 @@
 /* Samples per second of all workers: they take the same time for their steps, or nearly so. */
 static double speed(const struct sw_worker *w)
 {
-    double seconds = (double)w->trained_ns * 1e-9;
-    int64_t samples = sw_job_samples(w->job, w->step) - sw_job_samples(w->job, w->first_step);
+    double seconds = (double)w->timer.trained_ns * 1e-9;
+    int64_t samples =
+        sw_topology_samples(w->topology, w->step) - sw_topology_samples(w->topology, w->first_step);
     return seconds > 0 ? (double)samples / seconds : (double)NAN;
 }
 
@@ -19,26 +20,27 @@ void sw_record_event(const struct sw_worker *w, int split, struct sw_job_event *
 {
     struct sw_job *job = w->job;
     e->step = w->step;
-    e->steps = job->run_steps;
+    e->steps = job->span.run_steps;
     e->elapsed_s = (double)(sw_os()->monotonic_ns() - job->stage.run_began_ns) * 1e-9;
-    e->split = split == SW_SPLIT_TRAIN ? "train" : job->data[SW_SPLIT_EVAL]->name;
-    e->metric_count = job->last_count[split];
-    memcpy(e->metric, job->last[split], sizeof e->metric);
+    e->split = split == SW_SPLIT_TRAIN ? "train" : job->data.section[SW_SPLIT_EVAL]->name;
+    e->metric_count = job->metrics.count[split];
+    memcpy(e->metric, job->metrics.last[split], sizeof e->metric);
     e->lr = w->step > 0 ? sw_table_rate(job->table, (uint64_t)w->step - 1) : (double)NAN;
     e->samples_per_s = speed(w);
     e->eta_s = e->samples_per_s > 0
-                   ? (double)(sw_job_samples(job, job->run_steps) - sw_job_samples(job, w->step)) /
+                   ? (double)(sw_topology_samples(job->topology, job->span.run_steps) -
+                              sw_topology_samples(job->topology, w->step)) /
                          e->samples_per_s
                    : (double)NAN;
 }
 
 static bool display_due(const struct sw_worker *w)
 {
-    const struct sw_display_policy *d = &w->job->display;
-    if (w->step - w->job->first_step <= d->first_steps || w->step >= w->job->steps ||
+    const struct sw_display_policy *d = &w->job->options.display;
+    if (w->step - w->job->span.first_step <= d->first_steps || w->step >= w->job->span.steps ||
         (d->every_steps > 0 && w->step % d->every_steps == 0))
         return true;
-    return __atomic_exchange_n(&w->job->wants_display, 0, __ATOMIC_RELAXED) != 0;
+    return __atomic_exchange_n(&w->job->requests.wants_display, 0, __ATOMIC_RELAXED) != 0;
 }
 
 /* What concerns this worker alone. */
@@ -47,46 +49,49 @@ static void record_own(struct sw_worker *w)
     struct sw_job *job = w->job;
     double copied_ms[2];
     int64_t all_bytes = 0;
-    w->ledger.step = w->step;
-    w->ledger.worker = w->index;
+    w->timer.ledger.step = w->step;
+    w->timer.ledger.worker = w->rank->global_rank;
     sw_ledger_add_hidden(w, copied_ms);
-    sw_history_step_time(w->producer, &w->ledger);
-    for (int s = 0; s < job->shape.servers_per_group; s++)
-        all_bytes += sw_table_link_bytes(w->table, w->seat, s);
-    for (int s = 0; s < job->shape.servers_per_group; s++) {
-        int64_t bytes = sw_table_link_bytes(w->table, w->seat, s);
+    sw_history_step_time(w->curves.producer, &w->timer.ledger);
+    for (int s = 0; s < job->topology->servers_per_group; s++)
+        all_bytes += sw_table_link_bytes(w->table, w->rank->table_rank, s);
+    for (int s = 0; s < job->topology->servers_per_group; s++) {
+        int64_t bytes = sw_table_link_bytes(w->table, w->rank->table_rank, s);
         if (bytes == 0)
             continue;
         double share = (double)bytes / (double)all_bytes;
-        sw_history_traffic(w->producer, w->links[s], w->step,
-                           sw_table_given_bytes(w->table, w->seat, w->rows[SW_SPLIT_TRAIN], s),
+        sw_history_traffic(w->curves.producer, w->links.to_server[s], w->step,
+                           sw_table_given_bytes(w->table, w->rank->table_rank,
+                                                sw_worker_rows(w, SW_SPLIT_TRAIN), s),
                            copied_ms[1] * share);
         if (w->replica)
-            sw_history_traffic(w->producer, w->value_links[s], w->step, bytes,
+            sw_history_traffic(w->curves.producer, w->links.from_server[s], w->step, bytes,
                                copied_ms[0] * share);
     }
-    for (int i = 0; w->sum_links && i < job->placement->worker_count; i++)
-        if (i != w->index)
-            sw_history_traffic(w->producer, w->sum_links[i], w->step,
-                               sw_allreduce_round_bytes(job->reduction.sums, w->index, i), 0);
-    for (int i = 0; w->factor_links && i < job->placement->worker_count; i++)
-        if (i != w->index)
-            sw_history_traffic(w->producer, w->factor_links[i], w->step,
-                               sw_factors_round_bytes(job->comm.factors, w->index, i), 0);
+    for (int i = 0; w->links.sums && i < job->topology->workers; i++)
+        if (i != w->rank->global_rank)
+            sw_history_traffic(
+                w->curves.producer, w->links.sums[i], w->step,
+                sw_allreduce_round_bytes(job->reduction.sums, w->rank->global_rank, i), 0);
+    for (int i = 0; w->links.factors && i < job->topology->workers; i++)
+        if (i != w->rank->global_rank)
+            sw_history_traffic(w->curves.producer, w->links.factors[i], w->step,
+                               sw_factors_round_bytes(job->comm.factors, w->rank->global_rank, i),
+                               0);
 }
 
 void sw_record_sync(struct sw_worker *w)
 {
     const struct sw_job *job = w->job;
-    int groups = job->shape.server_groups, per = job->shape.servers_per_group;
-    int own = (int)(w->copy - job->copies);
-    if (!job->sync || w->seat != 0)
+    int groups = job->topology->server_groups, per = job->topology->servers_per_group;
+    int own = w->rank->server_group;
+    if (!job->sync || w->rank->table_rank != 0)
         return;
     for (int i = 0; i < groups * per; i++) {
-        int64_t sent = sw_sync_sent(job->sync, own, i / per, i % per), told = w->sync_told[i];
+        int64_t sent = sw_sync_sent(job->sync, own, i / per, i % per), told = w->links.sync_told[i];
         if (sent > told)
-            sw_history_traffic(w->producer, w->sync_links[i], w->step, sent - told, 0);
-        w->sync_told[i] = sent;
+            sw_history_traffic(w->curves.producer, w->links.sync[i], w->step, sent - told, 0);
+        w->links.sync_told[i] = sent;
     }
 }
 
@@ -95,15 +100,15 @@ void sw_record_sync(struct sw_worker *w)
  * side). */
 static void record_features(struct sw_worker *w)
 {
-    const struct sw_exchange *e = w->job->exchange[SW_SPLIT_TRAIN][w->group_index];
-    for (int i = 0; i < w->job->group_size; i++) {
-        if (w->feature_links[i] < 0)
+    const struct sw_exchange *e = w->job->exchange[SW_SPLIT_TRAIN][w->rank->group];
+    for (int i = 0; i < w->topology->group_size; i++) {
+        if (w->links.activations[i] < 0)
             continue;
-        int64_t ns = sw_exchange_ns(e, w->place, i);
-        sw_history_traffic(w->producer, w->feature_links[i], w->step,
-                           sw_net_moved_bytes(w->train, w->place, i),
-                           (double)(ns - w->feature_told[i]) * 1e-6);
-        w->feature_told[i] = ns;
+        int64_t ns = sw_exchange_ns(e, w->rank->rank, i);
+        sw_history_traffic(w->curves.producer, w->links.activations[i], w->step,
+                           sw_net_moved_bytes(w->train, w->rank->rank, i),
+                           (double)(ns - w->links.activations_told[i]) * 1e-6);
+        w->links.activations_told[i] = ns;
     }
 }
 
@@ -112,30 +117,32 @@ static void record_all(struct sw_worker *w, int64_t step_ns)
 {
     struct sw_job *job = w->job;
     const struct sw_series *s = &w->series[SW_SPLIT_TRAIN];
-    int64_t samples = sw_job_samples(job, w->step) - sw_job_samples(job, w->step - 1);
-    sw_group_total(&job->all, w->step, s->totals, s->pairs);
-    sw_results_read(w->train, s, s->totals, job->last[SW_SPLIT_TRAIN],
-                    &job->last_count[SW_SPLIT_TRAIN]);
+    int64_t samples = sw_topology_samples(job->topology, w->step) -
+                      sw_topology_samples(job->topology, w->step - 1);
+    sw_group_total(&job->groups.all, w->step, s->totals, s->pairs);
+    sw_results_read(w->train, s, s->totals, job->metrics.last[SW_SPLIT_TRAIN],
+                    &job->metrics.count[SW_SPLIT_TRAIN]);
     for (int i = 0; i < s->count; i++)
-        sw_history_point(w->producer, s->handle[i], w->step, job->last[SW_SPLIT_TRAIN][i].value);
-    sw_history_point(w->producer, w->rate_series, w->step,
+        sw_history_point(w->curves.producer, s->handle[i], w->step,
+                         job->metrics.last[SW_SPLIT_TRAIN][i].value);
+    sw_history_point(w->curves.producer, w->curves.rate, w->step,
                      sw_table_rate(job->table, (uint64_t)w->step - 1));
-    sw_history_point(w->producer, w->speed_series, w->step,
+    sw_history_point(w->curves.producer, w->curves.speed, w->step,
                      (double)samples * 1e9 / (double)(step_ns > 0 ? step_ns : 1));
     if (display_due(w)) {
         struct sw_job_event e = {.type = SW_JOB_DISPLAY};
         sw_record_event(w, SW_SPLIT_TRAIN, &e);
-        sw_job_note(job, &e, NULL);
+        sw_events_tell(&job->events, &e, NULL);
     }
 }
 
 static void tell_overflow(struct sw_worker *w, int64_t t, const struct sw_table_decision *d)
 {
-    sw_job_say_at(w->job, t, SW_LOG_INFO, w->unit,
-                  "update %lld is skipped (%llu so far): gradients overflow at loss scale %.0f, "
-                  "which becomes %.0f",
-                  (long long)t, (unsigned long long)d->dropped_so_far, d->loss_scale,
-                  d->loss_scale / 2);
+    sw_events_say_at(&w->job->events, t, SW_LOG_INFO, w->unit,
+                     "update %lld is skipped (%llu so far): gradients overflow at loss scale %.0f, "
+                     "which becomes %.0f",
+                     (long long)t, (unsigned long long)d->dropped_so_far, d->loss_scale,
+                     d->loss_scale / 2);
 }
 
 /* The mean over those whose norms they are; of all, and of those whose updates were made. */
@@ -144,64 +151,66 @@ static void record_decision(struct sw_worker *w, int64_t t, const struct sw_tabl
     struct sw_job *job = w->job;
     struct sw_result all[SW_DECISION_PAIRS] = {
         {d->grad_norm, 1}, {d->dropped ? 0 : d->grad_norm, !d->dropped}, {d->loss_scale, 1}};
-    int party = job->apart ? w->group_index : 0;
+    int party = w->rank->update_group;
     if (d->overflow)
         tell_overflow(w, t, d);
-    if (!sw_group_deposit(&job->norms, party, t, all, SW_DECISION_PAIRS))
+    if (!sw_group_deposit(&job->groups.leaders, party, t, all, SW_DECISION_PAIRS))
         return;
-    sw_group_total(&job->norms, t, all, SW_DECISION_PAIRS);
-    job->norm =
+    sw_group_total(&job->groups.leaders, t, all, SW_DECISION_PAIRS);
+    job->metrics.norm =
         (struct sw_norm){.step = t,
                          .value = all[0].sum / all[0].weight,
                          .of_made = all[1].weight > 0 ? all[1].sum / all[1].weight : (double)NAN};
-    sw_history_point(w->producer, w->norm_series, t, job->norm.value);
-    if (w->scale_series >= 0)
-        sw_history_point(w->producer, w->scale_series, t, all[2].sum / all[2].weight);
+    sw_history_point(w->curves.producer, w->curves.norm, t, job->metrics.norm.value);
+    if (w->curves.scale >= 0)
+        sw_history_point(w->curves.producer, w->curves.scale, t, all[2].sum / all[2].weight);
 }
 
 /* A norm is known when all servers have summed, so some time after its step. */
 void sw_record_norms(struct sw_worker *w)
 {
     struct sw_table_decision d;
-    int party = sw_table_party(w->table, w->seat);
-    if (w->norm_series < 0 || !sw_worker_leads(w))
+    int party = sw_table_party(w->table, w->rank->table_rank);
+    if (w->curves.norm < 0 || !sw_worker_leads(w))
         return;
-    for (; w->norms_step < w->step; w->norms_step++) {
-        if (!sw_table_decision(w->table, party, (uint64_t)w->norms_step + 1, &d))
+    for (; w->curves.norms_step < w->step; w->curves.norms_step++) {
+        if (!sw_table_decision(w->table, party, (uint64_t)w->curves.norms_step + 1, &d))
             return;
-        record_decision(w, w->norms_step + 1, &d);
+        record_decision(w, w->curves.norms_step + 1, &d);
     }
 }
 
 void sw_record_step(struct sw_worker *w, int64_t began_ns)
 {
     struct sw_series *s = &w->series[SW_SPLIT_TRAIN];
-    int64_t step_ns = w->lap_ns - began_ns;
-    w->trained_ns += step_ns;
-    sw_pace_note(&w->pace, (double)w->ledger.forward_ms + (double)w->ledger.backward_ms);
+    int64_t step_ns = w->timer.lap_ns - began_ns;
+    w->timer.trained_ns += step_ns;
+    w->pace.ms[w->pace.steps++ % SW_PACE_STEPS] =
+        (float)((double)w->timer.ledger.forward_ms + (double)w->timer.ledger.backward_ms);
     record_own(w);
     record_features(w);
     sw_record_sync(w);
     sw_results_sum_own(s);
     double loss = sw_results_loss(w->train, s->totals);
-    int64_t own_steps = sw_job_own_steps(w->job, w->group_index, w->step);
-    sw_slot_result(w->slot, w->step, loss, own_steps * w->rows[SW_SPLIT_TRAIN], w->lap_ns);
-    if (sw_group_deposit(&w->job->all, w->index, w->step, s->sums, s->pairs))
+    int64_t own_steps = sw_topology_group_steps(w->topology, w->rank->group, w->step);
+    sw_slot_result(w->slot, w->step, loss, own_steps * sw_worker_rows(w, SW_SPLIT_TRAIN),
+                   w->timer.lap_ns);
+    if (sw_group_deposit(&w->job->groups.all, w->rank->global_rank, w->step, s->sums, s->pairs))
         record_all(w, step_ns);
     sw_record_norms(w);
 }
 
 void sw_record_layers(struct sw_worker *w)
 {
-    if (w->timed_steps == 0)
+    if (w->timer.steps == 0)
         return;
     for (int i = 0; i < sw_net_layer_count(w->train); i++) {
-        sw_history_layer_time(w->job->history, sw_net_layer(w->train, i)->name, w->index,
-                              w->forward_ms[i] / (double)w->timed_steps,
-                              w->backward_ms[i] / (double)w->timed_steps, w->timed_steps);
-        w->forward_ms[i] = w->backward_ms[i] = 0;
+        sw_history_layer_time(w->job->events.history, sw_net_layer(w->train, i)->name,
+                              w->rank->global_rank, w->timer.forward_ms[i] / (double)w->timer.steps,
+                              w->timer.backward_ms[i] / (double)w->timer.steps, w->timer.steps);
+        w->timer.forward_ms[i] = w->timer.backward_ms[i] = 0;
     }
-    w->timed_steps = 0;
+    w->timer.steps = 0;
 }
 
 /* The newest evaluation, by the leader. */
@@ -210,8 +219,9 @@ void sw_record_evaluation(struct sw_worker *w)
     struct sw_job *job = w->job;
     const struct sw_series *s = &w->series[SW_SPLIT_EVAL];
     for (int i = 0; i < s->count; i++)
-        sw_history_point(w->producer, s->handle[i], w->step, job->last[SW_SPLIT_EVAL][i].value);
+        sw_history_point(w->curves.producer, s->handle[i], w->step,
+                         job->metrics.last[SW_SPLIT_EVAL][i].value);
     struct sw_job_event e = {.type = SW_JOB_EVAL};
     sw_record_event(w, SW_SPLIT_EVAL, &e);
-    sw_job_note(job, &e, NULL);
+    sw_events_tell(&job->events, &e, NULL);
 }

@@ -28,11 +28,11 @@ static const struct sw_cluster_conf *cluster_of(const struct sw_job *job)
 
 const char *sw_reduce_why_servers(const struct sw_job *job)
 {
-    return !job->shape.bind_servers ? "servers that are not bound to workers add up gradients"
-           : job->apart || job->shape.server_groups > 1
-               ? "groups that update on their own change values on the host"
-           : job->hybrid ? "servers add up gradients of groups that split layers for themselves"
-           : job->placement->worker_count > SW_ALLREDUCE_RANKS
+    return !job->topology->binds_servers ? "servers that are not bound to workers add up gradients"
+           : job->topology->is_async ? "groups that update on their own change values on the host"
+           : job->topology->splits_layers
+               ? "servers add up gradients of groups that split layers for themselves"
+           : job->topology->workers > SW_ALLREDUCE_RANKS
                ? "servers add up gradients of more than 16 devices"
                : NULL;
 }
@@ -42,14 +42,14 @@ const char *sw_reduce_why_servers(const struct sw_job *job)
 static bool has_sums(const struct sw_job *job, enum sw_all_reduce asked)
 {
     int fewest = asked == SW_ALL_REDUCE_LIBRARY ? 1 : 2;
-    return job->copy == SW_COPY_NONE && sw_job_has_devices(job) && !sw_reduce_why_servers(job) &&
-           job->placement->worker_count >= fewest;
+    return job->copy == SW_COPY_NONE && job->topology->devices > 0 && !sw_reduce_why_servers(job) &&
+           job->topology->workers >= fewest;
 }
 
 /* Two workers on one device: a library has one member on each. */
 static const char *shared_device(const struct sw_job *job)
 {
-    for (int i = 0; i < job->placement->worker_count; i++)
+    for (int i = 0; i < job->topology->workers; i++)
         for (int k = 0; k < i; k++)
             if (strcmp(job->workers[i].device->name, job->workers[k].device->name) == 0)
                 return job->workers[i].device->name;
@@ -63,7 +63,7 @@ static const char *shared_device(const struct sw_job *job)
 static int list_devices(const struct sw_job *job, int *out, int *place)
 {
     int count = 0;
-    for (int i = 0; i < job->placement->worker_count; i++) {
+    for (int i = 0; i < job->topology->workers; i++) {
         int k = 0;
         while (k < count && out[k] != job->workers[i].device->index)
             k++;
@@ -80,7 +80,7 @@ static void warn(const struct sw_job *job)
     const struct sw_ways *w = job->ways;
     for (int i = 0; i < w->count * w->count; i++)
         if (w->direct[i].state >= SW_WAY_DAMAGED)
-            sw_log_write(job->log, SW_LOG_WARN, "devices",
+            sw_log_write(job->events.log, SW_LOG_WARN, "devices",
                          "direct copies from %s to %s are not sound (%s): they go by way of the "
                          "host; doctor tries again",
                          w->name[i / w->count], w->name[i % w->count], w->direct[i].why);
@@ -89,8 +89,8 @@ static void warn(const struct sw_job *job)
 static int reach_all(const struct sw_job *job, const int *place, struct sw_err *err)
 {
     int rc = SW_OK;
-    for (int i = 0; i < job->placement->worker_count && rc == SW_OK; i++)
-        for (int k = 0; k < job->placement->worker_count && rc == SW_OK; k++)
+    for (int i = 0; i < job->topology->workers && rc == SW_OK; i++)
+        for (int k = 0; k < job->topology->workers && rc == SW_OK; k++)
             if (place[i] != place[k] && sw_ways_reach(job->ways, place[i], place[k]))
                 rc = sw_device_reach(job->workers[i].device, job->workers[k].device, err);
     return rc;
@@ -302,7 +302,7 @@ int sw_reduce_plan(struct sw_job *job, struct sw_err *err)
 size_t sw_reduce_bytes(const struct sw_job *job)
 {
     const struct sw_reduction *d = &job->reduction;
-    return d->count ? sw_allreduce_bytes(d->elements, d->count, job->placement->worker_count,
+    return d->count ? sw_allreduce_bytes(d->elements, d->count, job->topology->workers,
                                          d->reducer == SW_REDUCER_LIBRARY)
                     : 0;
 }
@@ -311,7 +311,7 @@ int sw_reduce_make(struct sw_job *job, struct sw_err *err)
 {
     struct sw_reduction *d = &job->reduction;
     struct sw_device *devices[SW_ALLREDUCE_RANKS];
-    int ranks = job->placement->worker_count, rc = SW_OK;
+    int ranks = job->topology->workers, rc = SW_OK;
     if (d->count == 0)
         return SW_OK;
     for (int i = 0; i < ranks; i++)
@@ -347,7 +347,7 @@ void sw_reduce_fini(struct sw_job *job)
 {
     struct sw_reduction *d = &job->reduction;
     struct sw_err ignored; /* a stream that has failed has let go of memory all the same */
-    for (int i = 0; d->sums && i < job->placement->worker_count; i++) {
+    for (int i = 0; d->sums && i < job->topology->workers; i++) {
         sw_parts_settle(job->workers[i].parts[SW_SPLIT_TRAIN]);
         int rc = sw_stream_wait(job->workers[i].stream, &ignored);
         (void)rc;

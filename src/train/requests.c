@@ -1,11 +1,29 @@
 /* What others ask of a running job, but for signals: the lines of the control socket, and the pause
  * that one of them asks for. A request is a bit (sw_job_request) that the workers' common decision
  * after a step looks at, so all of them do the same at the same step. */
+#include "base/stop.h"
 #include "base/str.h"
 #include "train/job_private.h"
 #include "train/watch.h"
 #include <stdio.h>
 #include <string.h>
+
+/* ---- requests ---- */
+
+int sw_job_requests(const struct sw_job *job)
+{
+    const int stops = sw_stop_requests();
+    const int of_process = stops == 0 ? 0 : stops == 1 ? SW_JOB_STOP : SW_JOB_STOP | SW_JOB_ABORT;
+    return __atomic_load_n(&job->requests.bits, __ATOMIC_RELAXED) | of_process;
+}
+
+void sw_job_request(struct sw_job *job, enum sw_job_request_kind what)
+{
+    if (what == SW_JOB_CONTINUE)
+        __atomic_fetch_and(&job->requests.bits, ~SW_JOB_PAUSE, __ATOMIC_RELAXED);
+    else
+        __atomic_fetch_or(&job->requests.bits, (int)what, __ATOMIC_RELAXED);
+}
 
 /* ---- lines ---- */
 
@@ -28,9 +46,9 @@ static void take_note(struct sw_job *job, const char *text, char *answer, size_t
         snprintf(answer, bytes, "error: note needs a text");
         return;
     }
-    if (!sw_snapshot_read_slot(job->snapshot, 0, &s))
+    if (!sw_snapshot_read_slot(job->events.snapshot, 0, &s))
         s.step = 0;
-    sw_job_say_at(job, s.step, SW_LOG_INFO, "note", "%s", text);
+    sw_events_say_at(&job->events, s.step, SW_LOG_INFO, "note", "%s", text);
     snprintf(answer, bytes, "ok: noted");
 }
 
@@ -78,24 +96,24 @@ static void close_gate(void *gate)
 
 int sw_gate_init(struct sw_job *job, struct sw_err *err)
 {
-    job->gate = (struct sw_gate){.through = -1, .eval_step = -1};
-    sw_mutex_init(&job->gate.lock);
-    sw_cond_init(&job->gate.changed);
-    return sw_fault_attach(&job->fault, close_gate, &job->gate, err);
+    job->requests.gate = (struct sw_gate){.through = -1, .eval_step = -1};
+    sw_mutex_init(&job->requests.gate.lock);
+    sw_cond_init(&job->requests.gate.changed);
+    return sw_fault_attach(&job->fault, close_gate, &job->requests.gate, err);
 }
 
 void sw_gate_fini(struct sw_job *job)
 {
-    sw_fault_detach(&job->fault, &job->gate);
-    sw_cond_fini(&job->gate.changed);
-    sw_mutex_fini(&job->gate.lock);
+    sw_fault_detach(&job->fault, &job->requests.gate);
+    sw_cond_fini(&job->requests.gate.changed);
+    sw_mutex_fini(&job->requests.gate.lock);
 }
 
 /* The lock is held. Who finds the reason gone ends the pause for all, so that all leave it with the
  * same answer, also one that comes when the others have left. */
 static void look(struct sw_job *job, int64_t t)
 {
-    struct sw_gate *g = &job->gate;
+    struct sw_gate *g = &job->requests.gate;
     int asked = sw_job_requests(job);
     if (g->through >= t || ((asked & SW_JOB_PAUSE) && !(asked & SW_JOB_STOP)))
         return;
@@ -108,7 +126,7 @@ static void look(struct sw_job *job, int64_t t)
  */
 bool sw_gate_begin_round(struct sw_worker *w, int64_t n)
 {
-    struct sw_gate *g = &w->job->gate;
+    struct sw_gate *g = &w->job->requests.gate;
     const bool stop = sw_job_requests(w->job) & SW_JOB_STOP;
     sw_mutex_lock(&g->lock);
     if (g->eval_step != w->step) {
@@ -128,15 +146,15 @@ bool sw_gate_begin_round(struct sw_worker *w, int64_t n)
 int sw_gate_wait(struct sw_worker *w, bool *over, bool *checkpoint, bool *stop, struct sw_err *err)
 {
     struct sw_job *job = w->job;
-    struct sw_gate *g = &job->gate;
-    bool leads = w->index == 0;
+    struct sw_gate *g = &job->requests.gate;
+    bool leads = w->rank->global_rank == 0;
     *checkpoint = false;
     sw_mutex_lock(&g->lock);
     for (look(job, w->step); g->through < w->step && !g->closed && !*checkpoint;
          look(job, w->step)) {
-        *checkpoint =
-            leads && (__atomic_fetch_and(&job->requests, ~SW_JOB_CHECKPOINT_NOW, __ATOMIC_RELAXED) &
-                      SW_JOB_CHECKPOINT_NOW);
+        *checkpoint = leads && (__atomic_fetch_and(&job->requests.bits, ~SW_JOB_CHECKPOINT_NOW,
+                                                   __ATOMIC_RELAXED) &
+                                SW_JOB_CHECKPOINT_NOW);
         if (!*checkpoint)
             sw_cond_wait_ms(&g->changed, &g->lock, LOOK_MS);
     }

@@ -186,3 +186,17 @@ void sw_results_read(const struct sw_net *net, const struct sw_series *s,
     }
     *count = s->count;
 }
+
+double sw_results_step_loss(struct sw_worker *w)
+{
+    struct sw_series *s = &w->series[SW_SPLIT_TRAIN];
+    double loss = 0;
+    sw_series_clear(s);
+    for (int i = 0; i < s->parts; i++)
+        sw_results_add(sw_parts_net(w->parts[SW_SPLIT_TRAIN], i), s, i);
+    sw_results_sum_own(s);
+    for (int r = 0; r < sw_net_result_count(w->train); r++)
+        if (sw_net_result(w->train, r).loss)
+            loss += s->totals[sw_net_result(w->train, r).first].sum;
+    return loss;
+}

@@ -21,12 +21,15 @@ void sw_results_add(const struct sw_net *net, struct sw_series *s, int part);
 void sw_results_sum_own(struct sw_series *s);
 /* The weighted sum of all losses that these pairs say, NaN where they say nothing. */
 double sw_results_loss(const struct sw_net *net, const struct sw_result *pairs);
+/* The weighted sum of all losses over the worker's rows, once they are on the host; its series has
+ * what metrics are made of. */
+double sw_results_step_loss(struct sw_worker *w);
 /* All values that these pairs say; *count of them. */
 void sw_results_read(const struct sw_net *net, const struct sw_series *s,
                      const struct sw_result *pairs, struct sw_job_metric *out, int *count);
 
 /* record.c */
-/* After step w->step, which began at began_ns and ended at w->lap_ns. */
+/* After step w->step, which began at began_ns and ended at w->timer.lap_ns. */
 void sw_record_step(struct sw_worker *w, int64_t began_ns);
 /* What its server group sent to others since the last time; by its first worker. */
 void sw_record_sync(struct sw_worker *w);

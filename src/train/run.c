@@ -39,12 +39,12 @@ static int start_roles(struct sw_job *job, struct sw_err *err)
     int rc = sw_watch_start(job, err);
     if (rc == SW_OK)
         rc = sw_sense_start(job, err);
-    for (int i = 0; i < job->placement->server_count && rc == SW_OK; i++) {
+    for (int i = 0; i < job->topology->servers && rc == SW_OK; i++) {
         struct sw_server *s = &job->servers[i];
         if (!s->hosted)
             rc = sw_thread_start(&s->thread, s->unit, sw_server_main, s, err);
     }
-    for (int i = 0; i < job->placement->worker_count && rc == SW_OK; i++)
+    for (int i = 0; i < job->topology->workers && rc == SW_OK; i++)
         rc = start_worker(&job->workers[i], err);
     return rc;
 }
@@ -70,11 +70,11 @@ static void tell_start(struct running *r)
 {
     struct sw_job *job = r->job;
     struct sw_job_event e = {.type = SW_JOB_START,
-                             .step = job->first_step,
-                             .steps = job->run_steps,
-                             .run_id = sw_history_run_id(job->history),
-                             .out_dir = sw_history_out_dir(job->history),
-                             .db_path = sw_history_path(job->history)};
+                             .step = job->span.first_step,
+                             .steps = job->span.run_steps,
+                             .run_id = sw_history_run_id(job->events.history),
+                             .out_dir = sw_history_out_dir(job->events.history),
+                             .db_path = sw_history_path(job->events.history)};
     tell(r, &e);
 }
 
@@ -82,16 +82,16 @@ static void tell_start(struct running *r)
 static void ask_for_display(struct running *r)
 {
     struct sw_job *job = r->job;
-    const struct sw_display_policy *d = &job->display;
+    const struct sw_display_policy *d = &job->options.display;
     int64_t now_ns = sw_os()->monotonic_ns();
     if (d->every_steps > 0 || d->every_s <= 0 ||
         (double)(now_ns - r->displayed_ns) * 1e-9 < d->every_s)
         return;
     struct sw_slot_state s;
-    if (d->every_share > 0 && sw_snapshot_read_slot(job->snapshot, 0, &s) &&
-        (double)(s.done_step - r->displayed_step) < d->every_share * (double)job->run_steps)
+    if (d->every_share > 0 && sw_snapshot_read_slot(job->events.snapshot, 0, &s) &&
+        (double)(s.done_step - r->displayed_step) < d->every_share * (double)job->span.run_steps)
         return;
-    __atomic_store_n(&job->wants_display, 1, __ATOMIC_RELAXED);
+    __atomic_store_n(&job->requests.wants_display, 1, __ATOMIC_RELAXED);
 }
 
 static void deliver(struct running *r, struct sw_note *note)
@@ -122,13 +122,13 @@ static void follow(struct running *r)
     struct sw_note note;
     bool over = false;
     while (!over) {
-        over = __atomic_load_n(&job->ended, __ATOMIC_ACQUIRE) == job->placement->worker_count ||
+        over = __atomic_load_n(&job->events.ended, __ATOMIC_ACQUIRE) == job->topology->workers ||
                sw_fault_is_set(&job->fault);
-        while (sw_queue_try_pop(&job->notes, &note) == SW_OK)
+        while (sw_queue_try_pop(&job->events.notes, &note) == SW_OK)
             deliver(r, &note);
         if (over)
             break;
-        if (sw_queue_pop_ms(&job->notes, &note, POLL_MS) == SW_OK)
+        if (sw_queue_pop_ms(&job->events.notes, &note, POLL_MS) == SW_OK)
             deliver(r, &note);
         ask_for_display(r);
         abort_when_asked(job);
@@ -151,7 +151,7 @@ static size_t resident_bytes(void)
 static size_t peak_bytes(const struct sw_job *job)
 {
     size_t bytes = sw_device_bytes_of(job->device).peak;
-    for (int i = 0; i < job->placement->worker_count; i++)
+    for (int i = 0; i < job->topology->workers; i++)
         if (!job->workers[i].device->host_memory)
             bytes += sw_device_bytes_of(job->workers[i].device).peak;
     return bytes;
@@ -160,13 +160,13 @@ static size_t peak_bytes(const struct sw_job *job)
 /* Right, but each waits for the device and for two copies. */
 static void tell_bridged(struct sw_job *job)
 {
-    for (int i = 0; i < job->placement->worker_count; i++) {
+    for (int i = 0; i < job->topology->workers; i++) {
         struct sw_device *dev = job->workers[i].device;
         uint64_t bridged = sw_device_bytes_of(dev).bridged;
         if (bridged > 0)
-            sw_job_say(job, SW_LOG_WARN, dev->name,
-                       "%llu operations had no kernel on %s: the CPU computed them, on copies",
-                       (unsigned long long)bridged, dev->name);
+            sw_events_say(&job->events, SW_LOG_WARN, dev->name,
+                          "%llu operations had no kernel on %s: the CPU computed them, on copies",
+                          (unsigned long long)bridged, dev->name);
     }
 }
 
@@ -176,11 +176,11 @@ static void tell_summary(struct running *r, enum sw_run_status status)
     struct sw_worker *w = &job->workers[0];
     struct sw_job_event e = {.type = SW_JOB_SUMMARY,
                              .step = w->step,
-                             .steps = job->run_steps,
+                             .steps = job->span.run_steps,
                              .status = status,
-                             .run_id = sw_history_run_id(job->history),
-                             .out_dir = sw_history_out_dir(job->history),
-                             .db_path = sw_history_path(job->history),
+                             .run_id = sw_history_run_id(job->events.history),
+                             .out_dir = sw_history_out_dir(job->events.history),
+                             .db_path = sw_history_path(job->events.history),
                              .elapsed_s =
                                  (double)(sw_os()->monotonic_ns() - job->stage.run_began_ns) * 1e-9,
                              .samples_per_s = NAN,
@@ -191,16 +191,16 @@ static void tell_summary(struct running *r, enum sw_run_status status)
                              .rss_bytes = resident_bytes(),
                              .skipped_records = sw_job_skipped(job)};
     int64_t steps = w->step - w->first_step;
-    if (steps > 0 && w->trained_ns > 0) {
-        e.step_ms = (double)w->trained_ns * 1e-6 / (double)steps;
-        e.samples_per_s =
-            (double)(sw_job_samples(job, w->step) - sw_job_samples(job, w->first_step)) * 1e9 /
-            (double)w->trained_ns;
+    if (steps > 0 && w->timer.trained_ns > 0) {
+        e.step_ms = (double)w->timer.trained_ns * 1e-6 / (double)steps;
+        e.samples_per_s = (double)(sw_topology_samples(job->topology, w->step) -
+                                   sw_topology_samples(job->topology, w->first_step)) *
+                          1e9 / (double)w->timer.trained_ns;
     }
     int split = r->has_eval ? SW_SPLIT_EVAL : SW_SPLIT_TRAIN;
-    e.split = split == SW_SPLIT_EVAL ? job->data[SW_SPLIT_EVAL]->name : "train";
-    e.metric_count = job->last_count[split];
-    memcpy(e.metric, job->last[split], sizeof e.metric);
+    e.split = split == SW_SPLIT_EVAL ? job->data.section[SW_SPLIT_EVAL]->name : "train";
+    e.metric_count = job->metrics.count[split];
+    memcpy(e.metric, job->metrics.last[split], sizeof e.metric);
     tell(r, &e);
 }
 
@@ -221,14 +221,14 @@ static int run(struct sw_job *job, sw_job_observer *observer, void *user, bool *
         job->stage.run_began_ns = r.displayed_ns;
     if (stuck)
         *stuck = false;
-    for (int i = 0; i < job->placement->worker_count; i++)
-        job->workers[i].step = job->first_step;
+    for (int i = 0; i < job->topology->workers; i++)
+        job->workers[i].step = job->span.first_step;
     int rc = sw_run_open(job, err);
     if (sw_reduce_hangs(job)) {
         sw_fault_stop(&job->fault, "job", err);
         return leave_stuck(job, "the library that adds up gradients", stuck, err);
     }
-    if (rc == SW_OK && job->first_step < job->steps) {
+    if (rc == SW_OK && job->span.first_step < job->span.steps) {
         sw_run_record_placement(job);
         if (first)
             tell_start(&r);
@@ -251,7 +251,7 @@ static int run(struct sw_job *job, sw_job_observer *observer, void *user, bool *
         sw_sense_end(job);
         sw_watch_end(job);
         tell_bridged(job);
-        while (sw_queue_try_pop(&job->notes, &note) == SW_OK)
+        while (sw_queue_try_pop(&job->events.notes, &note) == SW_OK)
             deliver(&r, &note);
         rc = sw_run_outcome(job, err);
         if (rc != SW_OK || !sw_job_has_next(job))
@@ -273,9 +273,9 @@ int sw_job_run(struct sw_job *job, sw_job_observer *observer, void *user, bool *
         bound = sw_bind_thread(
             job->machine, &sw_placement_helper(job->placement, SW_PLACE_MAIN)->cores, &ignored);
     int rc = run(job, observer, user, stuck, err);
-    if (job->holds_stop)
+    if (job->requests.holds_stop)
         sw_stop_release();
-    job->holds_stop = false;
+    job->requests.holds_stop = false;
     sw_bind_restore(job->machine, kept);
     return rc;
 }

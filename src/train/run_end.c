@@ -19,18 +19,18 @@ const char *sw_run_end_roles(struct sw_job *job)
     static const char *const readers[SW_SPLITS] = {"prefetch of training data",
                                                    "prefetch of evaluation data"};
     int64_t until_ns = sw_os()->monotonic_ns() + (int64_t)SHUTDOWN_MS * 1000000;
-    for (int i = 0; i < job->placement->worker_count; i++)
+    for (int i = 0; i < job->topology->workers; i++)
         for (int s = 0; s < SW_SPLITS; s++) {
-            struct sw_prefetch *p = job->workers[i].prefetch[s];
+            struct sw_prefetch *p = job->workers[i].batches.prefetch[s];
             if (p && !sw_prefetch_end(p, left_ms(until_ns)))
                 return readers[s];
         }
-    for (int i = 0; i < job->placement->worker_count; i++)
+    for (int i = 0; i < job->topology->workers; i++)
         if (!sw_thread_join_timed(&job->workers[i].thread, left_ms(until_ns)))
             return job->workers[i].unit;
-    for (int i = 0; i < job->shape.server_groups; i++)
+    for (int i = 0; i < job->topology->server_groups; i++)
         sw_table_close_v(job->copies[i].table);
-    for (int i = 0; i < job->placement->server_count; i++)
+    for (int i = 0; i < job->topology->servers; i++)
         if (!sw_thread_join_timed(&job->servers[i].thread, left_ms(until_ns)))
             return job->servers[i].unit;
     return NULL;
@@ -46,7 +46,8 @@ int sw_run_outcome(struct sw_job *job, struct sw_err *err)
 {
     int rc = sw_fault_get(&job->fault, err);
     if (rc == SW_ERR_CANCELLED) /* a worker has said that it found the request, not when */
-        sw_err_set(err, rc, "stopped by request before step %lld", (long long)job->first_step + 1);
+        sw_err_set(err, rc, "stopped by request before step %lld",
+                   (long long)job->span.first_step + 1);
     if (rc != SW_OK)
         return rc;
     if (!job->workers[0].over && !job->workers[0].stopped)
@@ -64,14 +65,14 @@ static void close_history(struct sw_job *job, int rc, const struct sw_err *err,
                           struct sw_claim *claim)
 {
     *claim = (struct sw_claim){0};
-    if (!job->history)
+    if (!job->events.history)
         return;
-    sw_history_keep_claim(job->history, claim);
+    sw_history_keep_claim(job->events.history, claim);
     if (rc != SW_OK && rc != SW_ERR_CANCELLED)
-        sw_history_event(job->history, SW_LOG_ERROR, "job", "%s", err->text);
-    sw_history_finish_run(job->history, sw_run_status_of(rc));
-    sw_history_close(job->history);
-    job->history = NULL;
+        sw_history_event(job->events.history, SW_LOG_ERROR, "job", "%s", err->text);
+    sw_history_finish_run(job->events.history, sw_run_status_of(rc));
+    sw_history_close(job->events.history);
+    job->events.history = NULL;
 }
 
 void sw_job_leave(struct sw_job *job)
@@ -90,22 +91,22 @@ void sw_run_close(struct sw_job *job, int rc, const struct sw_err *err)
     struct sw_claim claim = {0};
     if (!goes_on)
         close_history(job, rc, err, &claim);
-    if (job->snapshot) {
+    if (job->events.snapshot) {
         if (!goes_on)
-            sw_snapshot_set_status(job->snapshot, sw_run_status_of(rc));
-        sw_snapshot_free(job->snapshot);
-        job->snapshot = NULL;
+            sw_snapshot_set_status(job->events.snapshot, sw_run_status_of(rc));
+        sw_snapshot_free(job->events.snapshot);
+        job->events.snapshot = NULL;
     }
-    if (job->notes_ready)
-        sw_queue_fini(&job->notes);
-    job->notes_ready = false;
+    if (job->events.ready)
+        sw_queue_fini(&job->events.notes);
+    job->events.ready = false;
     sw_claim_release(&claim);
 }
 
 /* The run's names in the live folder, where nothing can be freed any more. */
 static void unlink_live(const struct sw_job *job)
 {
-    const char *live = sw_snapshot_file(job->snapshot);
+    const char *live = sw_snapshot_file(job->events.snapshot);
     char *sock = live ? sw_control_path(live) : NULL;
     if (sock)
         sw_os()->unlink(sock);
@@ -121,10 +122,10 @@ int sw_run_say_stuck(struct sw_job *job, const char *role, struct sw_err *err)
     if (rc == SW_OK)
         rc = sw_err_set(err, SW_ERR_LIBRARY, "the run was over");
     sw_err_prefix(err, rc, "%s did not end within %d s", role, SHUTDOWN_MS / 1000);
-    sw_history_event(job->history, SW_LOG_ERROR, "job", "%s", err->text);
-    sw_history_finish_run(job->history, SW_RUN_FAILED);
+    sw_history_event(job->events.history, SW_LOG_ERROR, "job", "%s", err->text);
+    sw_history_finish_run(job->events.history, SW_RUN_FAILED);
     unlink_live(job);
-    bool written = sw_history_flush(job->history, SHUTDOWN_MS);
+    bool written = sw_history_flush(job->events.history, SHUTDOWN_MS);
     (void)written; /* there is nobody left to tell */
     return rc;
 }

@@ -30,7 +30,7 @@ static int open_text(struct sampler *s, struct sw_job *job, struct sw_err *err)
     int rc = sw_job_open_split(job, SW_SPLIT_TRAIN, section, err);
     if (rc != SW_OK)
         return rc;
-    s->source = job->source[SW_SPLIT_TRAIN];
+    s->source = job->data.source[SW_SPLIT_TRAIN];
     if (!s->source->vocabulary)
         return sw_err_set(err, SW_ERR_INVALID,
                           "data train: not a text: there are no tokens to write (format = text has "

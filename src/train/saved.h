@@ -62,10 +62,10 @@ const struct sw_st_entry *sw_stage_names_find(const struct sw_stage_names *n, co
 /* Reads the recipe for the stage that the options ask for. */
 int sw_stage_choose(struct sw_job *job, const struct sw_job_options *o,
                     struct sw_err *err) SW_MUST_CHECK;
-/* Opens the stages behind this one, each for itself, to see that they can be; once a process: the
- * next stage is told (sw_job_options.before). */
-int sw_stages_look(struct sw_job *job, const struct sw_job_options *o,
-                   struct sw_err *err) SW_MUST_CHECK;
+/* Where the stage ends that begins behind step `from`. Errors: SW_ERR_INVALID when its samples
+ * cannot be numbered. */
+int sw_stage_steps_end(struct sw_job *job, int64_t from, int64_t *end,
+                       struct sw_err *err) SW_MUST_CHECK;
 /* Where the job and the run end. Errors: SW_ERR_INVALID when that is beyond what can be counted. */
 int sw_stage_find_end(struct sw_job *job, const struct sw_job_options *o,
                       struct sw_err *err) SW_MUST_CHECK;

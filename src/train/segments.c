@@ -164,8 +164,8 @@ static void say_not_captured(struct sw_segments *s, const struct sw_segment *seg
 {
     const struct sw_net *net = s->w->train;
     if (!s->told)
-        sw_job_say(
-            s->w->job, SW_LOG_WARN, s->w->unit,
+        sw_events_say(
+            &s->w->job->events, SW_LOG_WARN, s->w->unit,
             "layers %s to %s of a step are queued operation by operation, not as a graph: %s",
             sw_net_layer(net, layer_of(net, seg->from))->name,
             sw_net_layer(net, layer_of(net, seg->to - 1))->name, why->text);

@@ -141,7 +141,7 @@ int sw_sense_start(struct sw_job *job, struct sw_err *err)
     struct sw_sense *s = sw_calloc(1, sizeof *s);
     if (!s)
         return sw_err_nomem(err, "the sensors", sizeof *s);
-    s->history = job->history;
+    s->history = job->events.history;
     s->host = job->device->name;
     s->threads = sw_machine_threads(job->machine);
     s->looked_ns = sw_os()->monotonic_ns();

@@ -29,15 +29,15 @@ static int poll_one(struct sw_worker *host, struct sw_server *s, struct sw_err *
     bool served = false;
     int rc, nobody = 0;
     /* Acquires what the one before did to the server, whose release is below. */
-    if (!__atomic_compare_exchange_n(&s->runner, &nobody, host->index + 1, false, __ATOMIC_ACQUIRE,
-                                     __ATOMIC_RELAXED)) {
+    if (!__atomic_compare_exchange_n(&s->runner, &nobody, host->rank->global_rank + 1, false,
+                                     __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) {
         sw_thread_yield(); /* who waits comes back at once, as long as there is mail */
         return SW_OK;
     }
-    while ((rc = sw_queue_try_pop(sw_table_inbox(t, s->seat), &m)) == SW_OK) {
+    while ((rc = sw_queue_try_pop(sw_table_inbox(t, s->place->server_rank), &m)) == SW_OK) {
         served = true;
         say_serving(s, &m);
-        rc = sw_table_serve(t, s->seat, &m, err);
+        rc = sw_table_serve(t, s->place->server_rank, &m, err);
         if (rc != SW_OK) {
             sw_fault_set(&s->job->fault, s->unit, err);
             break;
@@ -70,8 +70,7 @@ void sw_server_main(void *server)
     struct sw_server *s = server;
     struct sw_job *job = s->job;
     struct sw_err err = {0};
-    const struct sw_placement_row *row =
-        sw_placement_server(job->placement, &job->shape, 0, s->index);
+    const struct sw_placement_row *row = sw_placement_server(job->placement, s->place->global_rank);
     sw_slot_set_thread(s->slot, sw_task_self());
     struct sw_stream *stream = NULL; /* only says how many math threads there are */
     int rc = sw_bind_thread(job->machine, &row->cores, &err);
@@ -82,11 +81,11 @@ void sw_server_main(void *server)
     while (rc == SW_OK) {
         struct sw_message m;
         sw_slot_phase(s->slot, SW_PHASE_IDLE, -1, -1, NULL, sw_os()->monotonic_ns());
-        rc = sw_queue_pop(sw_table_inbox(s->table, s->seat), &m);
+        rc = sw_queue_pop(sw_table_inbox(s->table, s->place->server_rank), &m);
         if (rc != SW_OK)
             break; /* closed: the job has ended or failed elsewhere */
         say_serving(s, &m);
-        rc = sw_table_serve(s->table, s->seat, &m, &err);
+        rc = sw_table_serve(s->table, s->place->server_rank, &m, &err);
     }
     sw_stream_free(stream);
     if (rc != SW_ERR_CANCELLED)
@@ -95,19 +94,19 @@ void sw_server_main(void *server)
 
 static bool shares_cores(const struct sw_job *job, int worker, int server)
 {
-    const struct sw_placement_row *w = sw_placement_worker(job->placement, &job->shape, 0, worker);
-    const struct sw_placement_row *s = sw_placement_server(job->placement, &job->shape, 0, server);
+    const struct sw_placement_row *w = sw_placement_worker(job->placement, worker);
+    const struct sw_placement_row *s = sw_placement_server(job->placement, server);
     return sw_core_set_overlaps(&w->cores, &s->cores);
 }
 
 static int serve(struct sw_worker *w, struct sw_server *s, struct sw_err *err)
 {
-    int servers = w->job->shape.servers_per_group;
+    int servers = w->topology->servers_per_group;
     if (!w->served)
         w->served = sw_calloc((size_t)servers, sizeof *w->served);
     if (!w->served)
         return sw_err_nomem(err, "a worker", (size_t)servers * sizeof *w->served);
-    w->served[w->served_count++] = s->seat;
+    w->served[w->served_count++] = s->place->server_rank;
     s->hosted = true;
     return SW_OK;
 }
@@ -118,14 +117,14 @@ static int serve(struct sw_worker *w, struct sw_server *s, struct sw_err *err)
 static int settle(struct sw_server *s, struct sw_err *err)
 {
     struct sw_job *job = s->job;
-    int workers = job->placement->worker_count, host = -1, rc = SW_OK;
-    int bound = s->index % workers;
+    int workers = job->topology->workers, host = -1, rc = SW_OK;
+    int bound = s->place->global_rank % workers;
     for (int i = 0; i < workers && host < 0; i++)
-        if (shares_cores(job, (bound + i) % workers, s->index))
+        if (shares_cores(job, (bound + i) % workers, s->place->global_rank))
             host = (bound + i) % workers;
     if (host < 0)
         return SW_OK;
-    if (!job->apart)
+    if (!job->topology->is_async)
         return serve(&job->workers[host], s, err);
     for (int i = 0; i < workers && rc == SW_OK; i++)
         if (job->workers[i].table == s->table)
@@ -135,12 +134,12 @@ static int settle(struct sw_server *s, struct sw_err *err)
 
 int sw_job_settle_servers(struct sw_job *job, struct sw_err *err)
 {
-    int servers = job->placement->server_count, per = job->shape.servers_per_group, rc = SW_OK;
+    int servers = job->topology->servers, per = job->topology->servers_per_group, rc = SW_OK;
     for (int i = 0; i < servers && rc == SW_OK; i++) {
         struct sw_server *s = &job->servers[i];
-        const struct sw_placement_row *row = sw_placement_server(job->placement, &job->shape, 0, i);
+        const struct sw_placement_row *row = sw_placement_server(job->placement, i);
         *s = (struct sw_server){
-            .job = job, .table = job->copies[i / per].table, .index = i, .seat = i % per};
+            .job = job, .table = job->copies[i / per].table, .place = &job->topology->server[i]};
         memcpy(s->unit, row->unit, sizeof row->unit);
         rc = settle(s, err);
     }
@@ -152,5 +151,5 @@ const struct sw_server *sw_job_servers(const struct sw_job *job, const struct sw
     int i = 0;
     while (job->copies[i].table != table)
         i++;
-    return &job->servers[job->copies[i].first_server];
+    return &job->servers[job->copies[i].place->first_server];
 }

@@ -14,7 +14,6 @@
 #include "train/job_private.h"
 #include "train/saved.h"
 #include <stdio.h>
-#include <string.h>
 
 /* ---- names and shapes of tensors ---- */
 
@@ -32,54 +31,6 @@ const struct sw_st_entry *sw_stage_names_find(const struct sw_stage_names *n, co
         if (sw_str_eq(n->items[i].name, name))
             return &n->items[i];
     return NULL;
-}
-
-/* One that is there already has the later shape. */
-static int add(struct sw_stage_names *n, const struct sw_st_entry *e, struct sw_err *err)
-{
-    for (int i = 0; i < n->count; i++)
-        if (sw_str_eq(n->items[i].name, e->name)) {
-            const char *name = n->items[i].name;
-            n->items[i] = *e;
-            n->items[i].name = name;
-            return SW_OK;
-        }
-    struct sw_st_entry *items = sw_realloc_array(n->items, (size_t)n->count + 1, sizeof *items);
-    if (!items)
-        return sw_err_nomem(err, "the names of a stage", sizeof *items);
-    n->items = items;
-    items[n->count] = *e;
-    items[n->count].name = sw_strdup(e->name);
-    return items[n->count++].name ? SW_OK : sw_err_nomem(err, "the names of a stage", 0);
-}
-
-static int add_file(struct sw_stage_names *n, const char *path, struct sw_err *err)
-{
-    struct sw_st_file *f = NULL;
-    int rc = sw_checkpoint_open(path, &f, err);
-    for (size_t i = 0; rc == SW_OK && i < sw_st_count(f); i++)
-        if (!sw_str_starts(sw_st_entry_at(f, i)->name, "updater."))
-            rc = add(n, sw_st_entry_at(f, i), err);
-    sw_st_close(f);
-    return rc;
-}
-
-static int add_job(struct sw_stage_names *n, const struct sw_job *job, struct sw_err *err)
-{
-    int rc = SW_OK;
-    for (int i = 0; i < sw_table_count(job->table) && rc == SW_OK; i++) {
-        const struct sw_param *p = sw_table_param(job->table, i);
-        struct sw_st_entry e = {.name = p->name, .dtype = SW_ST_F32};
-        e.ndim = sw_param_whole(p, e.shape);
-        rc = add(n, &e, err);
-    }
-    for (int i = 0; i < job->states.count && rc == SW_OK; i++) {
-        const struct sw_state *s = &job->states.items[i];
-        struct sw_st_entry e = {.name = s->name, .dtype = SW_ST_F32, .ndim = s->layout.ndim};
-        memcpy(e.shape, s->layout.dim, (size_t)s->layout.ndim * sizeof *e.shape);
-        rc = add(n, &e, err);
-    }
-    return rc;
 }
 
 /* ---- which stage ---- */
@@ -172,104 +123,32 @@ int sw_stage_choose(struct sw_job *job, const struct sw_job_options *o, struct s
     return rc;
 }
 
-/* ---- all of them ---- */
-
 /* The samples of a run are numbered in 63 bits; half of that leaves room for what is read ahead. */
 static const int64_t samples_most = INT64_MAX / 2;
 
 /* Samples of a step, at most. */
 static int64_t samples_of_step(const struct sw_job *job)
 {
-    return sw_job_samples(job, job->alone_steps + 1) - sw_job_samples(job, job->alone_steps);
+    return sw_topology_samples(job->topology, job->topology->warmup_steps + 1) -
+           sw_topology_samples(job->topology, job->topology->warmup_steps);
 }
 
 /* Where the stage ends that begins behind step `from`, if its samples can be numbered. */
-static int find_stage_end(struct sw_job *job, int64_t from, int64_t *end, struct sw_err *err)
+int sw_stage_steps_end(struct sw_job *job, int64_t from, int64_t *end, struct sw_err *err)
 {
     const int64_t each = samples_of_step(job), most = samples_most / each - from;
     *end = from;
-    if (job->horizon <= most) {
-        *end += job->horizon;
+    if (job->span.horizon <= most) {
+        *end += job->span.horizon;
         return SW_OK;
     }
     sw_recipe_error(job->recipe, sw_recipe_find(job->recipe, "job", NULL),
                     job->conf->steps > 0 ? "steps" : "epochs",
                     "%lld steps of %lld samples behind step %lld are more samples than a run can "
                     "number; it may have %lld steps at most",
-                    (long long)job->horizon, (long long)each, (long long)from,
+                    (long long)job->span.horizon, (long long)each, (long long)from,
                     (long long)(most > 0 ? most : 0));
     return sw_recipe_verdict(job->recipe, err);
-}
-
-/* Opens a stage that begins behind step *end to see whether it can be, and what it is like. */
-static int look_at(struct sw_job *job, const struct sw_job_options *o, int index,
-                   struct sw_stage_names *names, int64_t *end, struct sw_err *err)
-{
-    struct sw_job *part = NULL;
-    struct sw_job_options of_part = *o;
-    of_part.stage = sw_recipe_stage_name(job->recipe, index);
-    of_part.resume_checkpoint = NULL;
-    of_part.earlier = names;
-    of_part.before = job;
-    of_part.fallback = sw_recipe_fallback(job->recipe);
-    int rc = sw_job_open_part(&of_part, job->log, &part, err);
-    if (rc == SW_OK)
-        rc = find_stage_end(part, *end, end, err);
-    if (rc == SW_OK)
-        rc = add_job(names, part, err);
-    if (rc != SW_OK) {
-        job->stage.failed = part;
-        return rc;
-    }
-    job->stage.steps[index] = part->horizon;
-    sw_job_close(part);
-    return SW_OK;
-}
-
-static int look_at_later(struct sw_job *job, const struct sw_job_options *o, int64_t end,
-                         struct sw_err *err)
-{
-    struct sw_stage_names names = {0};
-    int rc = job->resume_checkpoint ? add_file(&names, job->resume_checkpoint, err) : SW_OK;
-    if (rc == SW_OK)
-        rc = add_job(&names, job, err);
-    for (int i = job->stage.index + 1; i < job->stage.count && rc == SW_OK; i++)
-        rc = look_at(job, o, i, &names, &end, err);
-    sw_stage_names_fini(&names);
-    return rc;
-}
-
-/* "pre (30 steps), fine (50 steps)": this one and those behind it. */
-static void list(struct sw_job *job)
-{
-    struct sw_job_stage *s = &job->stage;
-    for (int i = s->index; i < s->count; i++)
-        sw_buf_printf(&s->text, "%s%s (%lld steps)", i > s->index ? ", " : "",
-                      sw_recipe_stage_name(job->recipe, i), (long long)s->steps[i]);
-}
-
-int sw_stages_look(struct sw_job *job, const struct sw_job_options *o, struct sw_err *err)
-{
-    struct sw_job_stage *s = &job->stage;
-    const int64_t *known = o->before ? o->before->stage.steps : NULL;
-    int64_t end;
-    if (s->index < 0 || o->stage || o->one_worker)
-        return SW_OK;
-    s->steps = sw_calloc((size_t)s->count, sizeof *s->steps);
-    if (!s->steps)
-        return sw_err_nomem(err, "the lengths of stages", (size_t)s->count * sizeof *s->steps);
-    int rc = find_stage_end(job, s->from, &end, err);
-    if (rc == SW_OK && known)
-        memcpy(s->steps, known, (size_t)s->count * sizeof *s->steps);
-    else if (rc == SW_OK)
-        rc = look_at_later(job, o, end, err);
-    if (rc != SW_OK)
-        return rc;
-    s->steps[s->index] = job->horizon;
-    for (int i = s->index + 1; i < s->count; i++)
-        s->later += s->steps[i];
-    list(job);
-    return SW_OK;
 }
 
 /* ---- ends ---- */
@@ -283,35 +162,35 @@ static int64_t lesser(int64_t a, int64_t b)
 static int check_option(const struct sw_job *job, struct sw_err *err)
 {
     const int64_t each = samples_of_step(job), most = samples_most / each;
-    if (job->run_steps <= most)
+    if (job->span.run_steps <= most)
         return SW_OK;
     return sw_err_set(err, SW_ERR_INVALID,
                       "--steps %lld: so many steps of %lld samples are more samples than a run can "
                       "number; it may have %lld steps at most",
-                      (long long)job->run_steps, (long long)each, (long long)most);
+                      (long long)job->span.run_steps, (long long)each, (long long)most);
 }
 
 int sw_stage_find_end(struct sw_job *job, const struct sw_job_options *o, struct sw_err *err)
 {
     int64_t own;
-    int rc = find_stage_end(job, job->stage.from, &own, err);
+    int rc = sw_stage_steps_end(job, job->stage.from, &own, err);
     if (rc != SW_OK)
         return rc;
     const int64_t all = own + job->stage.later;
     const bool last = job->stage.index + 1 >= job->stage.count, longer = last && !o->steps_at_most;
-    job->steps_option = o->steps;
-    job->steps_at_most = o->steps_at_most;
-    job->steps = job->run_steps = all;
+    job->options.steps = o->steps;
+    job->options.steps_at_most = o->steps_at_most;
+    job->span.steps = job->span.run_steps = all;
     if (o->steps > 0)
-        job->run_steps = o->steps_at_most ? lesser(o->steps, all) : o->steps;
-    job->steps = longer ? job->run_steps : lesser(job->run_steps, own);
+        job->span.run_steps = o->steps_at_most ? lesser(o->steps, all) : o->steps;
+    job->span.steps = longer ? job->span.run_steps : lesser(job->span.run_steps, own);
     return check_option(job, err);
 }
 
 void sw_stage_note_end(struct sw_job *job, int64_t t)
 {
     /* Before its last step only a condition ends it, and that is its end, too. */
-    job->stage.over = t < job->steps || t >= job->stage.from + job->horizon;
+    job->stage.over = t < job->span.steps || t >= job->stage.from + job->span.horizon;
 }
 
 int sw_stage_write(const struct sw_job *job, struct sw_st_writer *w, struct sw_err *err)
@@ -335,78 +214,16 @@ void sw_stage_tell(struct sw_job *job)
     if (s->index < 0)
         return;
     snprintf(text, sizeof text, "%s (%d of %d)", s->name, s->index + 1, s->count);
-    sw_history_tag(job->history, "stage", text);
-    sw_job_say_at(job, job->first_step, SW_LOG_INFO, "stage", "%s: steps %lld to %lld", text,
-                  (long long)s->from + 1, (long long)(s->from + job->horizon));
+    sw_history_tag(job->events.history, "stage", text);
+    sw_events_say_at(&job->events, job->span.first_step, SW_LOG_INFO, "stage",
+                     "%s: steps %lld to %lld", text, (long long)s->from + 1,
+                     (long long)(s->from + job->span.horizon));
 }
-
-/* ---- from one to the next ---- */
 
 bool sw_job_has_next(const struct sw_job *job)
 {
     const struct sw_job_stage *s = &job->stage;
     return s->index >= 0 && s->index + 1 < s->count && s->over && job->workers &&
            !job->workers[0].stopped &&
-           (job->steps_option == 0 || job->workers[0].step < job->steps_option);
-}
-
-/* The run as resume would find it in the history, which may be out of reach. */
-static int describe(const struct sw_job *job, struct sw_run *run, struct sw_err *err)
-{
-    *run = (struct sw_run){.id = sw_history_run_id(job->history),
-                           .name = sw_strdup(job->name),
-                           .recipe = sw_strdup(sw_recipe_path(job->recipe)),
-                           .recipe_text = sw_strdup(sw_recipe_text(job->recipe)),
-                           .overrides = sw_strdup(sw_recipe_overrides(job->recipe)),
-                           .fallback = sw_strdup(sw_recipe_fallback(job->recipe))};
-    if (run->name && run->recipe && run->recipe_text && run->overrides && run->fallback)
-        return SW_OK;
-    return sw_err_nomem(err, "the next stage", 0);
-}
-
-/* What is the run's and not the stage's. */
-static void hand_over(struct sw_job *from, struct sw_job *to)
-{
-    to->history = from->history;
-    from->history = NULL;
-    to->stage.run_began_ns = from->stage.run_began_ns;
-    to->requests = __atomic_load_n(&from->requests, __ATOMIC_RELAXED);
-}
-
-int sw_job_next(struct sw_job **job, struct sw_buf *messages, struct sw_err *err)
-{
-    struct sw_job *old = *job, *next = NULL;
-    struct sw_run run = {0};
-    int64_t step;
-    struct sw_job_options o = {
-        .out_dir = old->out_option,
-        .db = old->db_option,
-        .command = old->command,
-        .steps = old->steps_option,
-        .steps_at_most = old->steps_at_most,
-        .display = old->display,
-        .oversubscribe = old->oversubscribes,
-        .trace_capacity = old->trace_capacity,
-        .resume = &run,
-        .resume_checkpoint = sw_keep_newest(old, &step),
-        .before = old,
-    };
-    struct sw_job_kept *kept = sw_calloc((size_t)old->keeper.count + 1, sizeof *kept);
-    int rc = kept ? describe(old, &run, err) : sw_err_nomem(err, "the list of checkpoints", 0);
-    for (int i = 0; kept && i < old->keeper.count; i++) {
-        const struct sw_kept *k = &old->keeper.items[i];
-        kept[i] = (struct sw_job_kept){k->step, k->path, *k->checksum ? k->checksum : NULL};
-    }
-    o.kept = kept;
-    o.kept_count = old->keeper.count;
-    if (rc == SW_OK)
-        rc = sw_job_open(&o, old->log, &next, messages, err);
-    if (rc == SW_OK) {
-        hand_over(old, next);
-        sw_job_close(old);
-        *job = next;
-    }
-    sw_free(kept);
-    sw_run_fini(&run);
-    return rc;
+           (job->options.steps == 0 || job->workers[0].step < job->options.steps);
 }

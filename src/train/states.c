@@ -58,12 +58,12 @@ static int add(struct sw_states *s, const struct sw_worker *w, int i, struct sw_
     state->split = ls->part_whole > 0;
     state->natural = (float)ls->natural;
     state->offset = s->bytes;
-    state->keeper = w->index;
+    state->keeper = w->rank->global_rank;
     state->name = sw_format("%s%s", prefix, sw_net_state(w->train, i)->name);
     if (!state->name)
         return sw_err_nomem(err, "a state's name", 0);
     s->bytes += (sw_desc_bytes(&state->layout) + ALIGN - 1) / ALIGN * ALIGN;
-    s->elsewhere = s->elsewhere || w->index > 0 || state->split;
+    s->elsewhere = s->elsewhere || w->rank->global_rank > 0 || state->split;
     s->count++;
     return SW_OK;
 }
@@ -73,12 +73,12 @@ int sw_states_build(struct sw_job *job, struct sw_err *err)
 {
     struct sw_states *s = &job->states;
     int count = 0, rc = SW_OK;
-    for (int w = 0; w < job->group_size; w++)
+    for (int w = 0; w < job->topology->group_size; w++)
         count += sw_net_state_count(job->workers[w].train);
     s->items = sw_calloc((size_t)count + 1, sizeof *s->items);
     if (!s->items)
         return sw_err_nomem(err, "the layers' state", (size_t)count * sizeof *s->items);
-    for (int w = 0; w < job->group_size && rc == SW_OK; w++)
+    for (int w = 0; w < job->topology->group_size && rc == SW_OK; w++)
         for (int i = 0; i < sw_net_state_count(job->workers[w].train) && rc == SW_OK; i++)
             rc = add(s, &job->workers[w], i, err);
     return rc;
@@ -103,7 +103,7 @@ static int match(const struct sw_states *s, const struct sw_net *net, struct sw_
 int sw_states_match(const struct sw_job *job, struct sw_err *err)
 {
     int rc = SW_OK;
-    for (int w = 0; w < job->group_size && rc == SW_OK; w++)
+    for (int w = 0; w < job->topology->group_size && rc == SW_OK; w++)
         rc = match(&job->states, job->workers[w].eval, err);
     return rc;
 }
@@ -130,8 +130,9 @@ static struct part all_of(const struct sw_state *s)
 static struct part part_of(const struct sw_worker *w, const struct sw_state *s)
 {
     if (!s->split)
-        return s->keeper == w->index ? all_of(s) : (struct part){0, 0};
-    for (int i = 0; i < sw_net_state_count(w->train) && w->index < w->job->group_size; i++) {
+        return s->keeper == w->rank->global_rank ? all_of(s) : (struct part){0, 0};
+    for (int i = 0;
+         i < sw_net_state_count(w->train) && w->rank->global_rank < w->topology->group_size; i++) {
         const struct sw_layer_state *ls = layer_state(w->train, i);
         if (find(&w->job->states, sw_net_state(w->train, i)->name) == s)
             return (struct part){bytes_before(ls), sw_desc_bytes(&ls->layout)};
@@ -157,7 +158,7 @@ static bool remembers(const struct sw_worker *w)
 size_t sw_states_bytes(const struct sw_job *job)
 {
     size_t copies = 1;
-    for (int i = 0; i < job->placement->worker_count; i++)
+    for (int i = 0; i < job->topology->workers; i++)
         copies += (size_t)!job->workers[i].device->host_memory + remembers(&job->workers[i]);
     return job->states.bytes * copies;
 }
@@ -198,7 +199,7 @@ int sw_states_allocate(struct sw_job *job, struct sw_err *err)
 /* What the nets of this worker look at. */
 static void *own_states(const struct sw_worker *w)
 {
-    return w->states ? w->states : w->job->states.memory;
+    return w->state.copy ? w->state.copy : w->job->states.memory;
 }
 
 static void bind(struct sw_worker *w, int split, int part)
@@ -217,7 +218,7 @@ static void bind(struct sw_worker *w, int split, int part)
 void sw_states_rebind(struct sw_worker *w)
 {
     for (int split = 0; split < SW_SPLITS; split++)
-        for (int i = 0; i < w->leaves && w->parts[split]; i++)
+        for (int i = 0; i < w->rank->microbatches && w->parts[split]; i++)
             bind(w, split, i);
 }
 
@@ -226,22 +227,22 @@ int sw_states_bind(struct sw_worker *w, struct sw_err *err)
     struct sw_device *dev = w->stream->dev;
     size_t bytes = w->job->states.bytes;
     if (bytes > 0 && !dev->host_memory) {
-        int rc = sw_device_alloc(dev, bytes, "the layers' state", &w->states, err);
+        int rc = sw_device_alloc(dev, bytes, "the layers' state", &w->state.copy, err);
         if (rc != SW_OK)
             return rc;
     }
     sw_states_rebind(w);
-    return remembers(w) ? sw_device_alloc(dev, bytes, "the layers' state", &w->states_before, err)
+    return remembers(w) ? sw_device_alloc(dev, bytes, "the layers' state", &w->state.before, err)
                         : SW_OK;
 }
 
 void sw_states_unbind(struct sw_worker *w)
 {
-    if (w->states)
-        sw_device_free(w->stream->dev, w->states, w->job->states.bytes);
-    if (w->states_before)
-        sw_device_free(w->stream->dev, w->states_before, w->job->states.bytes);
-    w->states = w->states_before = NULL;
+    if (w->state.copy)
+        sw_device_free(w->stream->dev, w->state.copy, w->job->states.bytes);
+    if (w->state.before)
+        sw_device_free(w->stream->dev, w->state.before, w->job->states.bytes);
+    w->state.copy = w->state.before = NULL;
 }
 
 /* Of all that the worker keeps up, from one copy of the states to another. */
@@ -260,19 +261,19 @@ static int copy_kept(struct sw_worker *w, void *to, const void *from, struct sw_
 
 int sw_states_keep(struct sw_worker *w, struct sw_err *err)
 {
-    return w->states_before ? copy_kept(w, w->states_before, own_states(w), err) : SW_OK;
+    return w->state.before ? copy_kept(w, w->state.before, own_states(w), err) : SW_OK;
 }
 
 int sw_states_put_back(struct sw_worker *w, struct sw_err *err)
 {
-    return w->states_before ? copy_kept(w, own_states(w), w->states_before, err) : SW_OK;
+    return w->state.before ? copy_kept(w, own_states(w), w->state.before, err) : SW_OK;
 }
 
 static int fetch(struct sw_worker *w, struct sw_err *err)
 {
-    if (!w->states || !keeps_any(w))
+    if (!w->state.copy || !keeps_any(w))
         return SW_OK;
-    int rc = copy_kept(w, w->job->states.memory, w->states, err);
+    int rc = copy_kept(w, w->job->states.memory, w->state.copy, err);
     return rc == SW_OK ? sw_worker_wait(w, err) : rc;
 }
 
@@ -292,9 +293,9 @@ int sw_states_gather(struct sw_worker *w, struct sw_err *err)
 int sw_states_send(struct sw_worker *w, struct sw_err *err)
 {
     struct sw_states *s = &w->job->states;
-    if (!w->states)
+    if (!w->state.copy)
         return SW_OK;
-    int rc = sw_copy(w->stream, w->states, s->memory, s->bytes, err);
+    int rc = sw_copy(w->stream, w->state.copy, s->memory, s->bytes, err);
     return rc == SW_OK ? sw_worker_wait(w, err) : rc;
 }
 
@@ -326,7 +327,7 @@ int sw_states_finite(struct sw_worker *w, bool *finite, struct sw_err *err)
 static bool has_copies(const struct sw_job *job)
 {
     bool any = false;
-    for (int i = 0; i < job->placement->worker_count && job->states.count > 0; i++)
+    for (int i = 0; i < job->topology->workers && job->states.count > 0; i++)
         any = any || !job->workers[i].device->host_memory;
     return any;
 }
@@ -369,8 +370,8 @@ int sw_state_check(const struct sw_state *s, const char *tensor, const struct sw
         fits = e->shape[i] == s->layout.dim[i];
     if (fits)
         return SW_OK;
-    sw_job_shape_text(e->ndim, e->shape, has, sizeof has);
-    sw_job_shape_text(s->layout.ndim, s->layout.dim, needs, sizeof needs);
+    sw_shape_text(e->ndim, e->shape, has, sizeof has);
+    sw_shape_text(s->layout.ndim, s->layout.dim, needs, sizeof needs);
     return sw_err_set(err, SW_ERR_INVALID, "%s: %s is %s %s there, but F32 %s in this net", path,
                       tensor, sw_st_dtype_name(e->dtype), has, needs);
 }

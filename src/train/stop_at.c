@@ -65,7 +65,7 @@ static const char *within(const char *name, const char *split)
 
 static const char *split_name(const struct sw_job *job, int split)
 {
-    return split == SW_SPLIT_TRAIN ? "train" : job->data[split]->name;
+    return split == SW_SPLIT_TRAIN ? "train" : job->data.section[split]->name;
 }
 
 /* Finds the metric in each split; false: in none. */
@@ -75,7 +75,7 @@ static bool resolve(const struct sw_job *job, struct sw_stop *s)
     for (int split = 0; split < SW_SPLITS; split++) {
         const struct sw_series *series = &job->workers[0].series[split];
         s->metric[split] = -1;
-        if (!job->data[split])
+        if (!job->data.section[split])
             continue;
         const char *rest = within(s->name, split_name(job, split));
         s->metric[split] = find(series, s->name);
@@ -95,7 +95,7 @@ static void say_unknown(struct sw_job *job, int item, const char *name)
     int count = 1;
     for (int split = 0; split < SW_SPLITS; split++) {
         const struct sw_series *s = &job->workers[0].series[split];
-        for (int i = 0; job->data[split] && i < s->count; i++)
+        for (int i = 0; job->data.section[split] && i < s->count; i++)
             if (split == SW_SPLIT_TRAIN || find(&job->workers[0].series[0], s->name[i]) < 0)
                 names[count++] = s->name[i];
     }
@@ -113,7 +113,7 @@ int sw_stop_init(struct sw_job *job, struct sw_err *err)
         return sw_recipe_verdict(job->recipe, err);
     }
     for (int i = 0; i < texts->count; i++) {
-        struct sw_stop *s = &job->stops[i];
+        struct sw_stop *s = &job->stops.rule[i];
         if (!parse(texts->items[i], s)) {
             sw_recipe_error_item(job->recipe, section, "stop_at", i,
                                  "must be a metric, one of < <= > >=, and a number");
@@ -121,8 +121,9 @@ int sw_stop_init(struct sw_job *job, struct sw_err *err)
         } else if (!resolve(job, s)) {
             say_unknown(job, i, s->name);
         } else {
-            job->stops_steps = job->stops_steps || s->norm || s->metric[SW_SPLIT_TRAIN] >= 0;
-            job->stops_evals = job->stops_evals || s->metric[SW_SPLIT_EVAL] >= 0;
+            job->stops.looks_at_steps =
+                job->stops.looks_at_steps || s->norm || s->metric[SW_SPLIT_TRAIN] >= 0;
+            job->stops.looks_at_evals = job->stops.looks_at_evals || s->metric[SW_SPLIT_EVAL] >= 0;
         }
     }
     return sw_recipe_verdict(job->recipe, err);
@@ -141,21 +142,22 @@ static bool holds(const struct sw_stop *s, double value)
 static double value_of(const struct sw_job *job, const struct sw_stop *s, int split, int64_t t)
 {
     if (s->metric[split] >= 0)
-        return job->last[split][s->metric[split]].value;
-    if (split == SW_SPLIT_TRAIN && s->norm && job->norm.step == t)
-        return job->norm.of_made;
+        return job->metrics.last[split][s->metric[split]].value;
+    if (split == SW_SPLIT_TRAIN && s->norm && job->metrics.norm.step == t)
+        return job->metrics.norm.of_made;
     return (double)NAN;
 }
 
 bool sw_stop_reached(struct sw_job *job, int split, int64_t t, bool tell)
 {
     for (int i = 0; i < job->conf->stop_at.count; i++) {
-        double value = value_of(job, &job->stops[i], split, t);
-        if (!holds(&job->stops[i], value))
+        double value = value_of(job, &job->stops.rule[i], split, t);
+        if (!holds(&job->stops.rule[i], value))
             continue;
         if (tell)
-            sw_job_say(job, SW_LOG_INFO, "job", "step %lld: stop_at %s: it is %.6g (%s)",
-                       (long long)t, job->conf->stop_at.items[i], value, split_name(job, split));
+            sw_events_say(&job->events, SW_LOG_INFO, "job",
+                          "step %lld: stop_at %s: it is %.6g (%s)", (long long)t,
+                          job->conf->stop_at.items[i], value, split_name(job, split));
         return true;
     }
     return false;
@@ -165,10 +167,10 @@ bool sw_stop_reached(struct sw_job *job, int split, int64_t t, bool tell)
 int sw_stop_gather(struct sw_worker *w, struct sw_err *err)
 {
     int rc = SW_OK;
-    if (!w->job->stops_steps)
+    if (!w->job->stops.looks_at_steps)
         return SW_OK;
     if (sw_table_has_phases(w->job->table))
-        rc = sw_bp_see_own(w, (uint64_t)w->step, err);
+        rc = sw_pull_wait_own(w, (uint64_t)w->step, err);
     sw_record_norms(w);
     if (rc == SW_OK && sw_worker_meet_active(w, "the metrics of the step") != SW_OK)
         return sw_err_set(err, SW_ERR_CANCELLED, "the job is ending");
@@ -178,11 +180,11 @@ int sw_stop_gather(struct sw_worker *w, struct sw_err *err)
 int sw_stop_after_evaluation(struct sw_worker *w, bool *reached, struct sw_err *err)
 {
     *reached = false;
-    if (!w->job->stops_evals)
+    if (!w->job->stops.looks_at_evals)
         return SW_OK;
     /* The leader has written what came out before it comes here. */
     if (sw_worker_meet(w, "the metrics of the evaluation") != SW_OK)
         return sw_err_set(err, SW_ERR_CANCELLED, "the job is ending");
-    *reached = sw_stop_reached(w->job, SW_SPLIT_EVAL, w->step, w->index == 0);
+    *reached = sw_stop_reached(w->job, SW_SPLIT_EVAL, w->step, w->rank->global_rank == 0);
     return SW_OK;
 }

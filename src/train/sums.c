@@ -8,22 +8,22 @@
 /* The ledger is of passes: outside of them, in an evaluation, only the wait is told. */
 static void lap(struct sw_worker *w, float *part_ms, double *total_ms)
 {
-    if (w->pass_ms)
+    if (w->timer.pass_ms)
         sw_worker_lap(w, part_ms, total_ms);
     else
-        w->lap_ns = sw_os()->monotonic_ns();
+        w->timer.lap_ns = sw_os()->monotonic_ns();
 }
 
 static void begin_wait(struct sw_worker *w, const char *what)
 {
-    lap(w, w->pass_ms, w->pass_total_ms);
-    sw_slot_wait_on(w->slot, (struct sw_wait){.kind = SW_WAIT_GROUP}, what, w->lap_ns);
+    lap(w, w->timer.pass_ms, w->timer.pass_total_ms);
+    sw_slot_wait_on(w->slot, (struct sw_wait){.kind = SW_WAIT_GROUP}, what, w->timer.lap_ns);
 }
 
 static void end_wait(struct sw_worker *w)
 {
-    lap(w, &w->ledger.wait_ms, NULL);
-    sw_slot_wait(w->slot, NULL, w->lap_ns);
+    lap(w, &w->timer.ledger.wait_ms, NULL);
+    sw_slot_wait(w->slot, NULL, w->timer.lap_ns);
 }
 
 static int sum(struct sw_worker *w, struct sw_group *g, int place, double *values, int count,
@@ -40,23 +40,23 @@ int sw_worker_sum_in_group(void *worker, double *values, int count, bool in_rows
 {
     struct sw_worker *w = worker;
     (void)in_rows; /* who has all rows of the group has nothing to add */
-    return sum(w, w->group, w->place, values, count, err);
+    return sum(w, w->group, w->rank->rank, values, count, err);
 }
 
 int sw_worker_sum(void *worker, double *values, int count, bool in_rows, struct sw_err *err)
 {
     struct sw_worker *w = worker;
     struct sw_job *job = w->job;
-    if (!job->hybrid)
+    if (!job->topology->splits_layers)
         return sw_worker_sum_in_group(w, values, count, in_rows, err);
-    return in_rows ? sum(w, &job->all, w->index, values, count, err)
-                   : sum(w, &job->peers[w->place], w->group_index, values, count, err);
+    return in_rows ? sum(w, &job->groups.all, w->rank->global_rank, values, count, err)
+                   : sum(w, &job->groups.peers[w->rank->rank], w->rank->group, values, count, err);
 }
 
 int sw_worker_meet(struct sw_worker *w, const char *what)
 {
     begin_wait(w, what);
-    int rc = sw_group_meet(&w->job->all, w->index);
+    int rc = sw_group_meet(&w->job->groups.all, w->rank->global_rank);
     end_wait(w);
     return rc;
 }
@@ -64,7 +64,7 @@ int sw_worker_meet(struct sw_worker *w, const char *what)
 int sw_worker_meet_group(struct sw_worker *w, const char *what)
 {
     begin_wait(w, what);
-    int rc = sw_group_meet(w->group, w->place);
+    int rc = sw_group_meet(w->group, w->rank->rank);
     end_wait(w);
     return rc;
 }
@@ -73,7 +73,7 @@ int sw_worker_wait_in_group(struct sw_worker *w, const char *what, bool (*over)(
                             const void *state)
 {
     begin_wait(w, what);
-    int rc = sw_group_wait(w->group, w->place, over, state);
+    int rc = sw_group_wait(w->group, w->rank->rank, over, state);
     end_wait(w);
     return rc;
 }
@@ -81,31 +81,32 @@ int sw_worker_wait_in_group(struct sw_worker *w, const char *what, bool (*over)(
 int sw_worker_meet_active(struct sw_worker *w, const char *what)
 {
     /* While others rest, those who do not are one group. */
-    return w->step <= w->job->alone_steps ? sw_worker_meet_group(w, what) : sw_worker_meet(w, what);
+    return w->step <= w->topology->warmup_steps ? sw_worker_meet_group(w, what)
+                                                : sw_worker_meet(w, what);
 }
 
 int sw_worker_rest(struct sw_worker *w)
 {
-    w->lap_ns = sw_os()->monotonic_ns();
-    sw_slot_phase(w->slot, SW_PHASE_IDLE, w->step, -1, NULL, w->lap_ns);
+    w->timer.lap_ns = sw_os()->monotonic_ns();
+    sw_slot_phase(w->slot, SW_PHASE_IDLE, w->step, -1, NULL, w->timer.lap_ns);
     sw_slot_wait_on(w->slot, (struct sw_wait){.kind = SW_WAIT_TURN}, "the first group's warm-up",
-                    w->lap_ns);
-    int rc = sw_group_rest(&w->job->all, &w->step);
-    w->first_step = w->norms_step = w->step;
-    w->lap_ns = sw_os()->monotonic_ns();
-    sw_slot_wait(w->slot, NULL, w->lap_ns);
+                    w->timer.lap_ns);
+    int rc = sw_group_rest(&w->job->groups.all, &w->step);
+    w->first_step = w->curves.norms_step = w->step;
+    w->timer.lap_ns = sw_os()->monotonic_ns();
+    sw_slot_wait(w->slot, NULL, w->timer.lap_ns);
     return rc;
 }
 
 int sw_worker_keep_pace(struct sw_worker *w, int64_t most)
 {
-    if (sw_group_keeps_pace(&w->job->all, w->index, w->step, most))
+    if (sw_group_keeps_pace(&w->job->groups.all, w->rank->global_rank, w->step, most))
         return SW_OK;
-    sw_worker_lap(w, &w->ledger.idle_ms, NULL);
+    sw_worker_lap(w, &w->timer.ledger.idle_ms, NULL);
     sw_slot_wait_on(w->slot, (struct sw_wait){.kind = SW_WAIT_GROUP}, "the slowest group",
-                    w->lap_ns);
-    int rc = sw_group_keep_pace(&w->job->all, w->index, w->step, most);
-    sw_worker_lap(w, &w->ledger.wait_ms, NULL);
-    sw_slot_wait(w->slot, NULL, w->lap_ns);
+                    w->timer.lap_ns);
+    int rc = sw_group_keep_pace(&w->job->groups.all, w->rank->global_rank, w->step, most);
+    sw_worker_lap(w, &w->timer.ledger.wait_ms, NULL);
+    sw_slot_wait(w->slot, NULL, w->timer.lap_ns);
     return rc;
 }

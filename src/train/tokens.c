@@ -18,7 +18,7 @@ static void write_identity(const struct sw_source *s, char text[TEXT_BYTES])
 
 int sw_tokens_write(const struct sw_job *job, struct sw_st_writer *w, struct sw_err *err)
 {
-    const struct sw_source *s = job->source[SW_SPLIT_TRAIN];
+    const struct sw_source *s = job->data.source[SW_SPLIT_TRAIN];
     char text[TEXT_BYTES];
     if (!s || !s->vocabulary)
         return SW_OK;
@@ -31,7 +31,7 @@ int sw_tokens_check(const struct sw_job *job, const struct sw_st_file *f, const 
 {
     const char *theirs = sw_st_metadata(f, "vocabulary");
     for (int split = 0; split < SW_SPLITS && theirs; split++) {
-        const struct sw_source *s = job->source[split];
+        const struct sw_source *s = job->data.source[split];
         char ours[TEXT_BYTES];
         if (!s || !s->vocabulary)
             continue;
@@ -72,13 +72,13 @@ static void check_table(struct sw_job *job, const struct sw_section *s, int64_t 
         if (has < tokens)
             sw_recipe_error(job->recipe, s, o->key,
                             "data %s has %lld tokens: say at least as many, or max_tokens there",
-                            job->source[SW_SPLIT_TRAIN]->name, (long long)tokens);
+                            job->data.source[SW_SPLIT_TRAIN]->name, (long long)tokens);
     }
 }
 
 int sw_tokens_fit(struct sw_job *job, struct sw_err *err)
 {
-    const struct sw_source *source = job->source[SW_SPLIT_TRAIN];
+    const struct sw_source *source = job->data.source[SW_SPLIT_TRAIN];
     if (!source || !source->vocabulary)
         return SW_OK;
     for (const struct sw_section *s = sw_recipe_first(job->recipe, "layer"); s;

@@ -32,7 +32,7 @@ int sw_job_tune_prepare(struct sw_job *job, struct sw_err *err)
     if (rc == SW_OK && job->conf->tune)
         rc = read_cache(job, err);
     job->device->tune = job->tune;
-    for (int i = 0; i < job->placement->worker_count; i++)
+    for (int i = 0; i < job->topology->workers; i++)
         job->workers[i].device->tune = job->tune;
     return rc;
 }
@@ -105,7 +105,7 @@ static void tell(struct sw_job *job, const struct sw_tune *t)
                       label_length(gain->key), gain->key, gain->name, (double)gain->ns * 1e-6,
                       gain->rule, (double)gain->rule_ns * 1e-6);
     }
-    sw_job_say(job, SW_LOG_INFO, "tune", "%s", sw_buf_text(&text));
+    sw_events_say(&job->events, SW_LOG_INFO, "tune", "%s", sw_buf_text(&text));
     sw_buf_fini(&text);
 }
 

@@ -16,7 +16,7 @@ struct view {
 
 static int workers(const struct view *v)
 {
-    return v->job->placement->worker_count;
+    return v->job->topology->workers;
 }
 
 static int slot_of_server(const struct view *v, int server)
@@ -39,8 +39,8 @@ static bool has_given(const struct view *v, int worker, int param, int64_t versi
     int owner = sw_table_param(w->table, param)->owner;
     bool at_once = sw_table_has_phases(w->table) && !sw_table_is_decided_elsewhere(w->table);
     if (s->done_step >= version || s->step > version ||
-        sw_job_rests(v->job, w->group_index, version) ||
-        (owner >= 0 && owner != w->place && !at_once))
+        sw_topology_rests(v->job->topology, w->rank->group, version) ||
+        (owner >= 0 && owner != w->rank->rank && !at_once))
         return true;
     if (s->step < version || at_once)
         return false;
@@ -54,7 +54,7 @@ static const struct sw_server *owner_of_slices(const struct view *v, int unit, i
 {
     const struct sw_table *t = v->job->workers[unit].table;
     const struct sw_server *own = sw_job_servers(v->job, t);
-    for (int i = 0; i < v->job->shape.servers_per_group; i++)
+    for (int i = 0; i < v->job->topology->servers_per_group; i++)
         if (sw_table_has_slices(t, i, param))
             return &own[i];
     return own;
@@ -63,7 +63,7 @@ static const struct sw_server *owner_of_slices(const struct view *v, int unit, i
 /* Do the two make every update together? */
 static bool make_updates_together(const struct sw_worker *a, const struct sw_worker *b)
 {
-    return a->table == b->table && (!a->job->apart || a->group == b->group);
+    return a->rank->update_group == b->rank->update_group;
 }
 
 /* The longest silent of the workers, other than the unit, whose gradient of that version is not
@@ -85,7 +85,7 @@ static int without_gradient(const struct view *v, int unit, bool own, int64_t ve
 static int64_t version_of_others(const struct view *v, int unit)
 {
     const struct sw_slot_state *s = &v->slots[unit];
-    int64_t bound = v->job->terms.staleness;
+    int64_t bound = v->job->topology->staleness;
     if (s->step <= s->wait.number)
         return s->wait.number;
     return bound < 0 ? 0 : s->wait.number - bound;
@@ -99,7 +99,8 @@ static int runner_of(const struct view *v, const struct sw_server *s)
         return busy - 1;
     for (int i = 0; s->hosted && i < workers(v); i++)
         for (int k = 0; k < v->job->workers[i].served_count; k++)
-            if (v->job->workers[i].table == s->table && v->job->workers[i].served[k] == s->seat)
+            if (v->job->workers[i].table == s->table &&
+                v->job->workers[i].served[k] == s->place->server_rank)
                 return i;
     return -1;
 }
@@ -138,17 +139,19 @@ static int version_blocker(const struct view *v, int unit)
     if (late >= 0)
         return blames(v, late, "the gradient of %s has not left %s", all[late].unit,
                       all[late].device->name);
-    if (v->slots[slot_of_server(v, s->index)].phase != SW_PHASE_IDLE)
-        return blames(v, slot_of_server(v, s->index), "%s has not applied it", s->unit);
+    if (v->slots[slot_of_server(v, s->place->global_rank)].phase != SW_PHASE_IDLE)
+        return blames(v, slot_of_server(v, s->place->global_rank), "%s has not applied it",
+                      s->unit);
     int64_t others = version_of_others(v, unit);
     late = others > 0 ? without_gradient(v, unit, false, others) : -1;
     if (late >= 0)
         return blames(v, late, "%s has no gradient of %s", s->unit, all[late].unit);
-    late = v->job->apart ? -1 : runner_of(v, s);
+    late = v->job->topology->is_async ? -1 : runner_of(v, s);
     if (late >= 0 && late != unit)
         return blames(v, late, "%s is run by %s", s->unit, all[late].unit);
     if (!s->hosted)
-        return blames(v, slot_of_server(v, s->index), "%s has not applied it", s->unit);
+        return blames(v, slot_of_server(v, s->place->global_rank), "%s has not applied it",
+                      s->unit);
     return -1;
 }
 
@@ -178,13 +181,13 @@ static int batch_blocker(const struct view *v, int unit)
 {
     const struct sw_worker *w = &v->job->workers[unit];
     int split = v->slots[unit].wait.index, late = -1, idle = -1;
-    const struct sw_reading *r = &w->reading[split];
+    const struct sw_reading *r = &w->batches.reading[split];
     for (int i = r->first; i < r->first + r->count; i++)
         if (v->slots[i].phase != SW_PHASE_IDLE)
             late = longer_silent(v, late, i);
         else
             idle = longer_silent(v, idle, i);
-    if (late < 0 && w->prefetch[split] && sw_prefetch_is_late(w->prefetch[split]))
+    if (late < 0 && w->batches.prefetch[split] && sw_prefetch_is_late(w->batches.prefetch[split]))
         late = idle;
     return late < 0 ? -1 : blames(v, late, "%s has not read it", v->slots[late].name);
 }
@@ -195,8 +198,9 @@ static int served(const struct view *v, int unit)
     const struct sw_worker *w = &v->job->workers[unit];
     for (int i = 0; i < w->served_count; i++) {
         const struct sw_server *s = sw_job_servers(v->job, w->table) + w->served[i];
-        if (v->slots[slot_of_server(v, s->index)].phase != SW_PHASE_IDLE && runner_of(v, s) == unit)
-            return blames(v, slot_of_server(v, s->index), "it runs %s", s->unit);
+        if (v->slots[slot_of_server(v, s->place->global_rank)].phase != SW_PHASE_IDLE &&
+            runner_of(v, s) == unit)
+            return blames(v, slot_of_server(v, s->place->global_rank), "it runs %s", s->unit);
     }
     return -1;
 }
@@ -232,7 +236,7 @@ void sw_waits_place(const struct sw_job *job, const struct sw_slot_state *slots,
                     char *out, size_t bytes)
 {
     const struct sw_slot_state *s = &slots[unit];
-    bool own = unit < job->placement->worker_count && !job->workers[unit].device->host_memory;
+    bool own = unit < job->topology->workers && !job->workers[unit].device->host_memory;
     char step[32] = "";
     if (s->step >= 0)
         snprintf(step, sizeof step, ", step %lld", (long long)s->step);

@@ -50,11 +50,11 @@ static int blocker(void *user, const struct sw_slot_state *slots, int unit)
 /* Whose thread a unit runs on, now. Readers of all workers have one name. */
 static void find_owner(struct sw_watch *w, int u)
 {
-    const int workers = w->job->placement->worker_count;
+    const int workers = w->job->topology->workers;
     struct sw_thread_owner *o = &w->owners[u];
     int runner = u < workers ? u : -1;
     *o = (struct sw_thread_owner){.id = w->slots[u].thread};
-    if (u >= workers && u < workers + w->job->placement->server_count) {
+    if (u >= workers && u < workers + w->job->topology->servers) {
         const struct sw_server *s = &w->job->servers[u - workers];
         runner = __atomic_load_n(&s->runner, __ATOMIC_RELAXED) - 1;
         o->name = s->unit;
@@ -159,7 +159,7 @@ static const char *advice(const struct sw_thread_state *t)
  * be seen from here, so each that is silent may be the cause. */
 static void describe_devices(const struct sw_watch *w, int culprit, char *out, size_t bytes)
 {
-    for (int u = 0; u < w->job->placement->worker_count; u++) {
+    for (int u = 0; u < w->job->topology->workers; u++) {
         size_t n = strlen(out);
         if (u != culprit && w->slots[u].wait.kind == SW_WAIT_DEVICE)
             snprintf(out + n, bytes - n, "; %s waits for its device, too (%s)", w->slots[u].name,
@@ -201,8 +201,8 @@ static void dump(const struct sw_watch *w)
         const struct sw_slot_state *s = &w->slots[u];
         sw_waits_place(w->job, w->slots, u, place, sizeof place);
         say_waiting(s, waits, sizeof waits);
-        sw_history_event(w->job->history, SW_LOG_INFO, s->name, "position: %s for %.1f s%s", place,
-                         seconds_since(s->since_ns), waits);
+        sw_history_event(w->job->events.history, SW_LOG_INFO, s->name, "position: %s for %.1f s%s",
+                         place, seconds_since(s->since_ns), waits);
     }
 }
 
@@ -210,12 +210,12 @@ static void end_job(const struct sw_watch *w, const struct sw_stall *stall)
 {
     char text[STALL_TEXT];
     struct sw_err err;
-    int64_t saved = __atomic_load_n(&w->job->saved_step, __ATOMIC_RELAXED);
+    int64_t saved = __atomic_load_n(&w->job->keeper.saved_step, __ATOMIC_RELAXED);
     describe(w, stall, text, sizeof text);
     if (saved >= 0)
         sw_err_set(&err, SW_ERR_LIBRARY,
                    "%s; the last checkpoint stands: %s/checkpoint-%lld.safetensors", text,
-                   sw_history_out_dir(w->job->history), (long long)saved);
+                   sw_history_out_dir(w->job->events.history), (long long)saved);
     else
         sw_err_set(&err, SW_ERR_LIBRARY, "%s; there is no checkpoint of this run yet", text);
     sw_fault_set(&w->job->fault, w->slots[stall->culprit].name, &err);
@@ -226,7 +226,7 @@ static void look(struct sw_watch *w)
     char text[STALL_TEXT];
     struct sw_stall stall;
     for (int u = 0; u < w->units; u++) {
-        bool read = sw_snapshot_read_slot(w->job->snapshot, u, &w->slots[u]);
+        bool read = sw_snapshot_read_slot(w->job->events.snapshot, u, &w->slots[u]);
         (void)read; /* one that is always being written is alive: the old state will do */
     }
     const int64_t now_ns = sw_os()->monotonic_ns();
@@ -239,13 +239,13 @@ static void look(struct sw_watch *w)
     int64_t step = w->slots[0].step;
     if (news == SW_STALL_BEGINS) {
         describe(w, &stall, text, sizeof text);
-        sw_job_say_at(w->job, step, SW_LOG_WARN, s->name, "stall: %s. %s", text,
-                      advice(&threads[stall.culprit]));
+        sw_events_say_at(&w->job->events, step, SW_LOG_WARN, s->name, "stall: %s. %s", text,
+                         advice(&threads[stall.culprit]));
         dump(w);
     }
     if (news == SW_STALL_ENDS)
-        sw_job_say_at(w->job, step, SW_LOG_WARN, s->name, "stall: it goes on after %.1f s",
-                      (double)stall.quiet_ns * 1e-9);
+        sw_events_say_at(&w->job->events, step, SW_LOG_WARN, s->name,
+                         "stall: it goes on after %.1f s", (double)stall.quiet_ns * 1e-9);
     if (stall.stop)
         end_job(w, &stall);
 }
@@ -254,10 +254,10 @@ static void look(struct sw_watch *w)
 static void look_at_file(struct sw_watch *w)
 {
     struct sw_err err;
-    if (w->told_file || sw_snapshot_check(w->job->snapshot, &err) == SW_OK)
+    if (w->told_file || sw_snapshot_check(w->job->events.snapshot, &err) == SW_OK)
         return;
     w->told_file = true;
-    sw_job_say_at(w->job, w->slots[0].step, SW_LOG_WARN, "watch", "%s", err.text);
+    sw_events_say_at(&w->job->events, w->slots[0].step, SW_LOG_WARN, "watch", "%s", err.text);
 }
 
 static void watch_main(void *arg)
@@ -284,7 +284,7 @@ static int make_dog(struct sw_watch *w, struct sw_err *err)
     const struct sw_cluster_conf *c = sw_recipe_find(w->job->recipe, "cluster", NULL)->common;
     const size_t units = (size_t)w->units;
     struct sw_watchdog_args args = {.units = w->units + 1,
-                                    .workers = w->job->placement->worker_count,
+                                    .workers = w->job->topology->workers,
                                     .others = 1,
                                     .stall_ns = (int64_t)(c->stall_s * 1e9),
                                     .on_stall = (enum sw_on_stall)c->on_stall,
@@ -302,7 +302,7 @@ static int make_dog(struct sw_watch *w, struct sw_err *err)
 /* A socket that cannot be made is no reason not to train. */
 static int open_control(struct sw_watch *w, struct sw_err *err)
 {
-    const char *snapshot = sw_snapshot_file(w->job->snapshot);
+    const char *snapshot = sw_snapshot_file(w->job->events.snapshot);
     struct sw_err ignored;
     int rc = sw_control_new(&w->control, err);
     if (rc != SW_OK || !snapshot)
@@ -311,7 +311,7 @@ static int open_control(struct sw_watch *w, struct sw_err *err)
     if (!path)
         return sw_err_nomem(err, "the control socket", strlen(snapshot));
     if (sw_control_listen(w->control, path, &ignored) != SW_OK)
-        sw_log_write(w->job->log, SW_LOG_WARN, "control", "%s: the run takes no requests",
+        sw_log_write(w->job->events.log, SW_LOG_WARN, "control", "%s: the run takes no requests",
                      ignored.text);
     sw_free(path);
     return SW_OK;

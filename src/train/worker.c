@@ -20,7 +20,7 @@
 static int read_batch(struct sw_worker *w, struct sw_batch *batch, struct sw_err *err)
 {
     float waited_ms = 0;
-    sw_slot_phase(w->slot, SW_PHASE_READ, w->step + 1, -1, NULL, w->lap_ns);
+    sw_slot_phase(w->slot, SW_PHASE_READ, w->step + 1, -1, NULL, w->timer.lap_ns);
     int rc = sw_worker_next_batch(w, SW_SPLIT_TRAIN, batch, err);
     if (rc != SW_OK)
         return rc;
@@ -28,51 +28,38 @@ static int read_batch(struct sw_worker *w, struct sw_batch *batch, struct sw_err
     /* What was waited for, in the proportion in which the prefetch threads spent their time. */
     double all = batch->read_ms + batch->decode_ms;
     double read_share = all > 0 ? batch->read_ms / all : 0;
-    w->ledger.read_ms += (float)(waited_ms * read_share);
-    w->ledger.decode_ms += (float)(waited_ms * (1 - read_share));
+    w->timer.ledger.read_ms += (float)(waited_ms * read_share);
+    w->timer.ledger.decode_ms += (float)(waited_ms * (1 - read_share));
     return SW_OK;
 }
 
 /* A device of its own may have been sent it during the step before. */
 static int next_batch(struct sw_worker *w, struct sw_batch *batch, struct sw_err *err)
 {
-    const struct sw_source *source = w->job->source[SW_SPLIT_TRAIN];
+    const struct sw_source *source = w->job->data.source[SW_SPLIT_TRAIN];
     int rc = SW_OK;
-    if (w->is_ahead)
-        *batch = w->ahead;
+    if (w->batches.is_ahead)
+        *batch = w->batches.ahead;
     else
         rc = read_batch(w, batch, err);
-    if (rc == SW_OK && w->input && !w->is_ahead)
-        rc = sw_input_start(w->input, batch, err);
-    w->is_ahead = false;
+    if (rc == SW_OK && w->batches.input && !w->batches.is_ahead)
+        rc = sw_input_start(w->batches.input, batch, err);
+    w->batches.is_ahead = false;
     if (rc == SW_OK)
         rc = sw_ledger_mark(w, SW_MARK_BEGIN, err);
-    if (rc == SW_OK && w->input)
-        rc = sw_input_take(w->input, batch, err);
-    for (int f = 0; f < source->field_count && rc == SW_OK && !w->input; f++)
+    if (rc == SW_OK && w->batches.input)
+        rc = sw_input_take(w->batches.input, batch, err);
+    for (int f = 0; f < source->field_count && rc == SW_OK && !w->batches.input; f++)
         rc = sw_parts_set_field(w->parts[SW_SPLIT_TRAIN], source->field[f].name, batch->field[f],
                                 err);
     return rc == SW_OK ? sw_ledger_mark(w, SW_MARK_INPUT, err) : rc;
 }
 
-/* Without waiting for readers: what is not ready by now comes at its time. */
-int sw_worker_look_ahead(struct sw_worker *w, int64_t t, struct sw_err *err)
-{
-    bool next = w->input && t < w->job->steps;
-    if (!next || !sw_prefetch_is_ready(w->prefetch[SW_SPLIT_TRAIN]))
-        return SW_OK;
-    int rc = sw_worker_next_batch(w, SW_SPLIT_TRAIN, &w->ahead, err);
-    if (rc == SW_OK)
-        rc = sw_input_start(w->input, &w->ahead, err);
-    w->is_ahead = rc == SW_OK;
-    return rc;
-}
-
 static int keep_pace(struct sw_worker *w, struct sw_err *err)
 {
     const struct sw_job *job = w->job;
-    int64_t most = job->terms.staleness >= 0 ? job->terms.staleness : SW_GROUP_APART;
-    int rc = job->apart ? sw_worker_keep_pace(w, most) : SW_OK;
+    int64_t most = job->topology->staleness >= 0 ? job->topology->staleness : SW_GROUP_APART;
+    int rc = job->topology->is_async ? sw_worker_keep_pace(w, most) : SW_OK;
     return rc == SW_OK ? rc : sw_err_set(err, rc, "the job is ending");
 }
 
@@ -80,8 +67,8 @@ static int keep_pace(struct sw_worker *w, struct sw_err *err)
 static int train_step(struct sw_worker *w, struct sw_err *err)
 {
     struct sw_batch batch;
-    int64_t began_ns = w->lap_ns;
-    memset(&w->ledger, 0, sizeof w->ledger);
+    int64_t began_ns = w->timer.lap_ns;
+    memset(&w->timer.ledger, 0, sizeof w->timer.ledger);
     int rc = keep_pace(w, err);
     if (rc == SW_OK)
         rc = next_batch(w, &batch, err);
@@ -90,11 +77,11 @@ static int train_step(struct sw_worker *w, struct sw_err *err)
     rc = sw_mishap_before_step(w, err);
     if (rc == SW_OK)
         rc = sw_bp_step(w, w->step + 1, &batch, err);
-    sw_prefetch_release(w->prefetch[SW_SPLIT_TRAIN], &batch);
+    sw_prefetch_release(w->batches.prefetch[SW_SPLIT_TRAIN], &batch);
     if (rc != SW_OK)
         return rc;
     w->step++;
-    sw_worker_lap(w, &w->ledger.idle_ms, NULL);
+    sw_worker_lap(w, &w->timer.ledger.idle_ms, NULL);
     sw_record_step(w, began_ns);
     return SW_OK;
 }
@@ -112,7 +99,7 @@ static int evaluate(struct sw_worker *w, struct sw_decision *d, struct sw_err *e
         d->stop = d->checkpoint = true;
         return rc;
     }
-    if (rc == SW_OK && w->index == 0) {
+    if (rc == SW_OK && w->rank->global_rank == 0) {
         sw_record_evaluation(w);
         w->job->keeper.evaluated = w->step;
     }
@@ -125,16 +112,16 @@ static int checkpoint(struct sw_worker *w, bool last, struct sw_err *err)
 {
     sw_slot_phase(w->slot, SW_PHASE_CHECKPOINT, w->step, -1, NULL, sw_os()->monotonic_ns());
     /* The file has the parameters that other workers hold, too. */
-    int rc = sw_bp_see_all(w, (uint64_t)w->step, err);
+    int rc = sw_pull_wait_all(w, (uint64_t)w->step, err);
     if (rc != SW_OK)
         return rc;
     rc = sw_checkpoint_write(w, err);
     if (rc == SW_OK || last || rc == SW_ERR_DIVERGED)
         return rc;
     w->checkpoint_failures++;
-    sw_job_say(w->job, SW_LOG_ERROR, w->unit,
-               "checkpoint %d could not be written and training goes on: %s",
-               w->checkpoint_failures, err->text);
+    sw_events_say(&w->job->events, SW_LOG_ERROR, w->unit,
+                  "checkpoint %d could not be written and training goes on: %s",
+                  w->checkpoint_failures, err->text);
     return SW_OK;
 }
 
@@ -149,16 +136,16 @@ static struct sw_decision decide(void *user, int64_t t)
     const struct sw_job_conf *c = job->conf;
     /* Only the checkpoint request is used up; a stop stays. */
     int asked = sw_job_requests(job);
-    __atomic_fetch_and(&job->requests, ~(asked & SW_JOB_CHECKPOINT_NOW), __ATOMIC_RELAXED);
-    struct sw_decision d = {.stop = (asked & SW_JOB_STOP) != 0, .last = t >= job->steps};
-    d.last = d.last || (job->stops_steps && sw_stop_reached(job, SW_SPLIT_TRAIN, t, true));
+    __atomic_fetch_and(&job->requests.bits, ~(asked & SW_JOB_CHECKPOINT_NOW), __ATOMIC_RELAXED);
+    struct sw_decision d = {.stop = (asked & SW_JOB_STOP) != 0, .last = t >= job->span.steps};
+    d.last = d.last || (job->stops.looks_at_steps && sw_stop_reached(job, SW_SPLIT_TRAIN, t, true));
     const int64_t own = t - job->stage.from;
-    d.evaluate =
-        job->source[SW_SPLIT_EVAL] && !(d.stop && !d.last) && (d.last || due(c->eval_every, own));
+    d.evaluate = job->data.source[SW_SPLIT_EVAL] && !(d.stop && !d.last) &&
+                 (d.last || due(c->eval_every, own));
     d.checkpoint =
         d.last || d.stop || (asked & SW_JOB_CHECKPOINT_NOW) || due(c->checkpoint_every, own);
     d.pause = (asked & SW_JOB_PAUSE) && !d.stop && !d.last;
-    d.join = job->alone_steps > 0 && t == job->alone_steps;
+    d.join = job->topology->warmup_steps > 0 && t == job->topology->warmup_steps;
     d.rollback = sw_mishap_wants_rollback(job);
     return d;
 }
@@ -176,20 +163,20 @@ static int pause_here(struct sw_worker *w, struct sw_decision *d, struct sw_err 
 {
     bool over = false, save = false;
     int rc = meet(w, "the others' pause", err);
-    if (rc == SW_OK && w->index == 0)
-        sw_job_say(w->job, SW_LOG_INFO, w->unit, "paused by request after step %lld",
-                   (long long)w->step);
+    if (rc == SW_OK && w->rank->global_rank == 0)
+        sw_events_say(&w->job->events, SW_LOG_INFO, w->unit, "paused by request after step %lld",
+                      (long long)w->step);
     while (rc == SW_OK && !over) {
         sw_slot_phase(w->slot, SW_PHASE_PAUSED, w->step, -1, NULL, sw_os()->monotonic_ns());
         rc = sw_gate_wait(w, &over, &save, &d->stop, err);
         if (rc == SW_OK && save)
             rc = checkpoint(w, false, err);
     }
-    if (rc == SW_OK && w->index == 0)
-        sw_job_say(w->job, SW_LOG_INFO, w->unit, "the pause after step %lld is over",
-                   (long long)w->step);
-    bool saved = __atomic_load_n(&w->job->saved_step, __ATOMIC_RELAXED) == w->step;
-    if (rc == SW_OK && d->stop && w->index == 0 && !saved)
+    if (rc == SW_OK && w->rank->global_rank == 0)
+        sw_events_say(&w->job->events, SW_LOG_INFO, w->unit, "the pause after step %lld is over",
+                      (long long)w->step);
+    bool saved = __atomic_load_n(&w->job->keeper.saved_step, __ATOMIC_RELAXED) == w->step;
+    if (rc == SW_OK && d->stop && w->rank->global_rank == 0 && !saved)
         rc = checkpoint(w, true, err);
     return rc;
 }
@@ -197,10 +184,10 @@ static int pause_here(struct sw_worker *w, struct sw_decision *d, struct sw_err 
 /* All groups read what the table has now. By all workers, when nothing is to be applied. */
 static int read_anew(struct sw_worker *w, struct sw_err *err)
 {
-    if (!w->job->apart)
+    if (!w->topology->is_async)
         return SW_OK;
-    if (w->place == 0)
-        sw_table_refresh(w->table, sw_table_party(w->table, w->seat));
+    if (w->rank->rank == 0)
+        sw_table_refresh(w->table, sw_table_party(w->table, w->rank->table_rank));
     return meet(w, "the values of all groups", err);
 }
 
@@ -221,9 +208,9 @@ static int merge(struct sw_worker *w, struct sw_err *err)
     }
     if (rc == SW_OK)
         rc = meet(w, "deltas of other server groups", err);
-    if (rc == SW_OK && w->index == 0) {
+    if (rc == SW_OK && w->rank->global_rank == 0) {
         sw_sync_settle(job->sync, (uint64_t)w->step);
-        if (w->step == job->alone_steps)
+        if (w->step == job->topology->warmup_steps)
             sw_job_join(job);
     }
     if (rc == SW_OK)
@@ -240,7 +227,7 @@ static int bring_home(struct sw_worker *w, struct sw_err *err)
     if (rc == SW_OK)
         rc = meet(w, "the other devices", err);
     if (rc == SW_OK)
-        rc = sw_replica_bring_home(w->replica, (uint64_t)w->step, w->index == 0, err);
+        rc = sw_replica_bring_home(w->replica, (uint64_t)w->step, w->rank->global_rank == 0, err);
     return rc == SW_OK ? meet(w, "the parameters of all devices", err) : rc;
 }
 
@@ -249,8 +236,8 @@ static int bring_home(struct sw_worker *w, struct sw_err *err)
 static int come_together(struct sw_worker *w, struct sw_err *err)
 {
     int rc = SW_OK;
-    if (w->job->apart) {
-        rc = sw_bp_see_all(w, (uint64_t)w->step, err);
+    if (w->topology->is_async) {
+        rc = sw_pull_wait_all(w, (uint64_t)w->step, err);
         if (rc == SW_OK)
             rc = meet(w, "the other groups", err);
         if (rc == SW_OK)
@@ -261,9 +248,9 @@ static int come_together(struct sw_worker *w, struct sw_err *err)
             rc = read_anew(w, err);
     }
     if (rc == SW_OK)
-        rc = sw_bp_collect_all(w, SW_SPLIT_TRAIN, (uint64_t)w->step, err);
+        rc = sw_pull_all(w, SW_SPLIT_TRAIN, (uint64_t)w->step, err);
     /* Others may still read features where they lie, in memory that an evaluation uses, too. */
-    if (rc == SW_OK && w->job->exchange[SW_SPLIT_TRAIN][w->group_index])
+    if (rc == SW_OK && w->job->exchange[SW_SPLIT_TRAIN][w->rank->group])
         rc = meet(w, "the readers of its features", err);
     if (rc == SW_OK && w->replica && sw_replica_updates(w->replica))
         rc = bring_home(w, err);
@@ -276,15 +263,15 @@ static int come_together(struct sw_worker *w, struct sw_err *err)
  * worker that runs a server may not leave before its last message. */
 static int between_steps(struct sw_worker *w, struct sw_err *err)
 {
-    bool reached = false, rested = sw_job_rests(w->job, w->group_index, w->step);
+    bool reached = false, rested = sw_topology_rests(w->topology, w->rank->group, w->step);
     int rc = rested ? SW_OK : sw_stop_gather(w, err);
     if (rc != SW_OK)
         return rc;
-    struct sw_decision d = sw_group_decide(&w->job->all, w->step, decide, w->job);
+    struct sw_decision d = sw_group_decide(&w->job->groups.all, w->step, decide, w->job);
     if (!d.evaluate && !d.checkpoint && !d.pause && !d.join && !d.rollback)
         return SW_OK;
-    if (w->step <= w->job->alone_steps)
-        sw_group_call(&w->job->all, w->step);
+    if (w->step <= w->topology->warmup_steps)
+        sw_group_call(&w->job->groups.all, w->step);
     rc = come_together(w, err);
     if (rc == SW_OK && (d.last || d.stop) && !d.evaluate)
         rc = meet(w, "the last updates", err);
@@ -297,19 +284,19 @@ static int between_steps(struct sw_worker *w, struct sw_err *err)
     if (rc == SW_OK && d.evaluate && !d.last && !d.stop)
         rc = sw_rebalance(w, err);
     d.checkpoint = d.checkpoint || reached;
-    if (w->index == 0 && d.last)
+    if (w->rank->global_rank == 0 && d.last)
         sw_stage_note_end(w->job, w->step);
-    bool best = w->index == 0 && w->job->conf->checkpoint_best && d.evaluate &&
+    bool best = w->rank->global_rank == 0 && w->job->conf->checkpoint_best && d.evaluate &&
                 sw_keep_beats(w->job, w->step);
-    if (rc == SW_OK && w->index == 0 && (d.checkpoint || best))
+    if (rc == SW_OK && w->rank->global_rank == 0 && (d.checkpoint || best))
         rc = checkpoint(w, d.last || d.stop, err);
     if (rc == SW_OK && d.pause && !d.last)
         rc = pause_here(w, &d, err);
-    if (rc == SW_OK && w->job->apart)
+    if (rc == SW_OK && w->topology->is_async)
         rc = meet(w, "the first worker's checkpoint", err); /* it reads what others would update */
     w->over = d.last;
     w->stopped = d.stop && !d.last;
-    w->lap_ns = sw_os()->monotonic_ns();
+    w->timer.lap_ns = sw_os()->monotonic_ns();
     return rc;
 }
 
@@ -324,11 +311,11 @@ static int train(struct sw_worker *w, struct sw_err *err)
 {
     struct sw_job *job = w->job;
     int rc = SW_OK;
-    w->lap_ns = sw_os()->monotonic_ns();
+    w->timer.lap_ns = sw_os()->monotonic_ns();
     while (rc == SW_OK && !w->over && !w->stopped) {
         if (sw_fault_is_set(&job->fault))
             return sw_err_set(err, SW_ERR_CANCELLED, "the job is ending");
-        bool rests = sw_job_rests(job, w->group_index, w->step + 1);
+        bool rests = sw_topology_rests(job->topology, w->rank->group, w->step + 1);
         rc = rests ? rest(w, err) : train_step(w, err);
         if (rc == SW_OK && !rests)
             rc = sw_mishap_after_step(w, err);
@@ -345,12 +332,12 @@ static int first_values(struct sw_worker *w, struct sw_err *err)
 {
     struct sw_job *job = w->job;
     int rc;
-    for (int i = 0; i < job->shape.server_groups; i++)
-        sw_job_put_step(job, i, job->stage.begins ? job->first_step : 0, 0, 0);
-    if (job->resume_checkpoint && !job->stage.begins)
-        return sw_checkpoint_load(w, job->resume_checkpoint, err);
+    for (int i = 0; i < job->topology->server_groups; i++)
+        sw_job_put_step(job, i, job->stage.begins ? job->span.first_step : 0, 0, 0);
+    if (job->options.resume_checkpoint && !job->stage.begins)
+        return sw_checkpoint_load(w, job->options.resume_checkpoint, err);
     if (job->stage.begins)
-        job->anew_after = job->first_step;
+        job->anew_after = job->span.first_step;
     rc = sw_table_init_values(job->table, err);
     if (rc == SW_OK)
         rc = sw_take_values(w, err);
@@ -362,7 +349,7 @@ static int first_values(struct sw_worker *w, struct sw_err *err)
 static int hold_stop(struct sw_job *job, struct sw_err *err)
 {
     int rc = sw_stop_hold(err);
-    job->holds_stop = rc == SW_OK;
+    job->requests.holds_stop = rc == SW_OK;
     return rc;
 }
 
@@ -372,8 +359,8 @@ static int prepare(struct sw_worker *w, struct sw_err *err)
     int rc = sw_worker_attach(w, err);
     if (rc != SW_OK)
         return rc;
-    w->step = w->first_step = w->norms_step = job->first_step;
-    if (w->index == 0) {
+    w->step = w->first_step = w->curves.norms_step = job->span.first_step;
+    if (w->rank->global_rank == 0) {
         sw_layer_clock_say(w);
         sw_slot_phase(w->slot, SW_PHASE_START, w->step, -1, NULL, sw_os()->monotonic_ns());
         rc = first_values(w, err);
@@ -384,7 +371,7 @@ static int prepare(struct sw_worker *w, struct sw_err *err)
     }
     if (rc == SW_OK)
         rc = meet(w, "the first values", err);
-    w->anew_after = job->anew_after;
+    w->state.reset_after = job->anew_after;
     if (rc == SW_OK)
         rc = sw_states_deal(w, err);
     if (rc == SW_OK)
@@ -397,7 +384,7 @@ static void record_launches(const struct sw_worker *w)
 {
     const struct sw_segment_stats s = sw_segments_stats(w->segments);
     if (s.launches > 0)
-        sw_history_event(w->job->history, SW_LOG_DEBUG, w->unit,
+        sw_history_event(w->job->events.history, SW_LOG_DEBUG, w->unit,
                          "graphs of a step: %d of %d segments, %.2f us a launch", s.graphs,
                          sw_segments_count(w->segments), s.launch_us);
 }
@@ -417,5 +404,5 @@ void sw_worker_main(void *worker)
     if (rc != SW_OK)
         sw_fault_set(&w->job->fault, w->unit, &err);
     sw_slot_phase(w->slot, SW_PHASE_IDLE, w->step, -1, NULL, sw_os()->monotonic_ns());
-    sw_job_note_ended(w->job);
+    sw_events_tell_ended(&w->job->events);
 }

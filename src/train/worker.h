@@ -1,14 +1,27 @@
-/* Workers and servers at work: how a worker gets its part of the batch (leaves.c, rebalance.c),
- * nets, memory (worker_setup.c), data (worker_data.c) and history (worker_links.c), how it makes a
- * step (worker.c, bp.c, cd.c, decision.c, sums.c, ledger.c) and an evaluation (evaluate.c), what
- * happens when a number is not finite (mishap.c) or good enough (stop_at.c), and the servers' loop
- * (server.c).
+/* Workers and servers at work: how a worker gets its part of the batch (microbatches.c,
+ * rebalance.c), nets, memory (worker_setup.c), data (worker_data.c) and history (worker_links.c),
+ * how it makes a step (worker.c, bp.c, cd.c, decision.c, sums.c, ledger.c) and an evaluation
+ * (evaluate.c), what happens when a number is not finite (mishap.c) or good enough (stop_at.c), and
+ * the servers' loop (server.c).
  *
  * Called by the worker's own thread but for what says otherwise. */
 #ifndef SW_TRAIN_WORKER_H
 #define SW_TRAIN_WORKER_H
 
 #include "train/job_private.h"
+
+/* worker_place.c */
+/* Where it is: its row of the placement. */
+const struct sw_placement_row *sw_worker_seat(const struct sw_worker *w);
+/* Host memory of a worker that its device copies from and to, on the worker's NUMA nodes. `worker`
+ * is a struct sw_worker; sw_worker_give_memory takes it back (NULL is accepted). Errors:
+ * SW_ERR_NOMEM. */
+int sw_worker_take_memory(void *worker, size_t bytes, const char *what, void **out,
+                          struct sw_err *err) SW_MUST_CHECK;
+/* By the worker's own thread, before anything else: its streams are used from here. */
+int sw_worker_attach(struct sw_worker *w, struct sw_err *err) SW_MUST_CHECK;
+/* sw_stream_wait, and meanwhile a device that hangs is found out. */
+int sw_worker_wait(struct sw_worker *w, struct sw_err *err) SW_MUST_CHECK;
 
 /* worker_setup.c */
 /* Stream and training net; then, once the table knows the parameters, the evaluation net. */
@@ -19,10 +32,6 @@ int sw_worker_build_eval(struct sw_worker *w, struct sw_err *err) SW_MUST_CHECK;
 int sw_worker_rebuild(struct sw_worker *w, struct sw_err *err) SW_MUST_CHECK;
 /* The source's fields as a net of so many rows sees them; how many. */
 int sw_worker_fields(const struct sw_source *source, int64_t rows, struct sw_net_field *out);
-/* By the worker's own thread, before anything else: its streams are used from here. */
-int sw_worker_attach(struct sw_worker *w, struct sw_err *err) SW_MUST_CHECK;
-/* sw_stream_wait, and meanwhile a device that hangs is found out. */
-int sw_worker_wait(struct sw_worker *w, struct sw_err *err) SW_MUST_CHECK;
 /* The stream for work on host memory, such as the parameter table. */
 static inline struct sw_stream *sw_worker_host_stream(const struct sw_worker *w)
 {
@@ -30,14 +39,13 @@ static inline struct sw_stream *sw_worker_host_stream(const struct sw_worker *w)
 }
 int sw_worker_allocate(struct sw_worker *w, struct sw_err *err) SW_MUST_CHECK;
 void sw_worker_fini(struct sw_worker *w);
-/* Where it is: its row of the placement. */
-const struct sw_placement_row *sw_worker_seat(const struct sw_worker *w);
-/* Host memory of a worker that its device copies from and to, on the worker's NUMA nodes. `worker`
- * is a struct sw_worker; sw_worker_give_memory takes it back (NULL is accepted). Errors:
- * SW_ERR_NOMEM. */
-int sw_worker_take_memory(void *worker, size_t bytes, const char *what, void **out,
-                          struct sw_err *err) SW_MUST_CHECK;
 void sw_worker_give_memory(void *worker, void *p, size_t bytes);
+
+/* Does the worker speak for those with whom it makes updates? */
+static inline bool sw_worker_leads(const struct sw_worker *w)
+{
+    return w->rank->global_rank % w->topology->update_group_size == 0;
+}
 
 /* worker_links.c: handles of curves and links, once the history is open. */
 int sw_worker_open_history(struct sw_worker *w, struct sw_err *err) SW_MUST_CHECK;
@@ -64,30 +72,19 @@ int sw_job_settle_servers(struct sw_job *job, struct sw_err *err) SW_MUST_CHECK;
 /* The servers of a table; as many as shape.servers_per_group. */
 const struct sw_server *sw_job_servers(const struct sw_job *job, const struct sw_table *table);
 
-/* leaves.c */
-/* The smaller of a training and an evaluation batch. */
-int64_t sw_leaves_most(const struct sw_job *job);
-/* Parts of a batch that so many workers share. */
-int sw_leaves_of(const struct sw_job *job, int workers);
+/* microbatches.c */
 /* Does the recipe ask for layers that are split otherwise than by rows? */
 bool sw_job_splits_layers(const struct sw_job *job);
 /* What goes together with repeat_exact. Errors: SW_ERR_INVALID with messages in the recipe. */
-int sw_leaves_check(struct sw_job *job, const struct sw_section *cluster,
-                    struct sw_err *err) SW_MUST_CHECK;
-/* Cuts the batches into parts, as the checkpoint to go on from had them where that says so. */
-int sw_leaves_cut(struct sw_job *job, struct sw_err *err) SW_MUST_CHECK;
-/* Cuts them anew by these rows of a training batch, [leaves]; evaluation batches alike. */
-void sw_leaves_recut(struct sw_job *job, const int64_t *rows);
-/* The worker's parts of the batches. */
-int sw_leaves_take(struct sw_worker *w, struct sw_err *err) SW_MUST_CHECK;
+int sw_microbatches_check(struct sw_job *job, const struct sw_section *cluster,
+                          struct sw_err *err) SW_MUST_CHECK;
+/* Cuts the batches into microbatches, as the checkpoint to go on from had them where that says so.
+ */
+int sw_microbatches_split(struct sw_job *job, struct sw_err *err) SW_MUST_CHECK;
 /* The rows of each, as in "48 16". */
-void sw_leaves_write(const struct sw_job *job, struct sw_buf *out);
+void sw_microbatches_write(const struct sw_job *job, struct sw_buf *out);
 
 /* rebalance.c */
-/* After a step in which computing took so long. */
-void sw_pace_note(struct sw_pace *p, double ms);
-/* As many rows as shares say, one at least each; ties to the first. */
-void sw_rebalance_share(int64_t total, int count, const double *shares, int64_t *out);
 /* Rows by speed: ms[i] is what rows[i] took. out: `total` rows over `count` workers, one at least
  * for each. Does it make enough of a difference? */
 bool sw_rebalance_split(int64_t total, int count, const int64_t *rows, const double *ms,
@@ -105,9 +102,6 @@ int sw_worker_sum_in_group(void *worker, double *values, int count, bool in_rows
 int sw_worker_meet(struct sw_worker *w, const char *what) SW_MUST_CHECK;
 /* The same of those that made step w->step. */
 int sw_worker_meet_active(struct sw_worker *w, const char *what) SW_MUST_CHECK;
-/* On devices of their own, while they compute step t: starts the copy of the next batch if that is
- * ready. */
-int sw_worker_look_ahead(struct sw_worker *w, int64_t t, struct sw_err *err) SW_MUST_CHECK;
 /* sw_group_rest: w->step becomes that after which all come together. */
 int sw_worker_rest(struct sw_worker *w) SW_MUST_CHECK;
 /* The same in its own group. */
@@ -146,13 +140,26 @@ int sw_layer_clock_end(struct sw_worker *w, struct sw_err *err) SW_MUST_CHECK;
 int sw_layer_clock_ask(struct sw_worker *w, struct sw_err *err) SW_MUST_CHECK;
 void sw_layer_clock_take(struct sw_worker *w);
 
+/* pull.c */
+/* The parameter's values of `version` are where the worker's nets read: in the table, or once what
+ * is queued is done on its device. */
+int sw_pull_param(struct sw_worker *w, int param, uint64_t version,
+                  struct sw_err *err) SW_MUST_CHECK;
+/* Waits until the party's update `version` of the parameter is applied, and serves meanwhile. */
+int sw_pull_wait(struct sw_worker *w, int party, int param, uint64_t version,
+                 struct sw_err *err) SW_MUST_CHECK;
+/* Waits until all updates `version` of all parameters are applied, whoever gives them; nothing is
+ * copied to a device. */
+int sw_pull_wait_all(struct sw_worker *w, uint64_t version, struct sw_err *err) SW_MUST_CHECK;
+/* The same of the updates of those with whom the worker makes them. */
+int sw_pull_wait_own(struct sw_worker *w, uint64_t version, struct sw_err *err) SW_MUST_CHECK;
+/* Waits until all parameters of a net are at `version`. */
+int sw_pull_all(struct sw_worker *w, int split, uint64_t version, struct sw_err *err) SW_MUST_CHECK;
+
 /* bp.c */
 /* Update `t`: forward, backward with wait-free updates; *loss is the weighted sum of all losses. */
 int sw_bp_step(struct sw_worker *w, int64_t t, const struct sw_batch *batch,
                struct sw_err *err) SW_MUST_CHECK;
-/* The weighted sum of all losses over the worker's rows, once they are on the host; its series has
- * what metrics are made of. */
-double sw_bp_loss(struct sw_worker *w);
 
 /* decision.c, where the worker's device decides about updates (train/replica.h). */
 /* Does it do so within the operations of the step, behind its last backward? These: */
@@ -167,14 +174,6 @@ int sw_decision_learn(struct sw_worker *w, int64_t t, struct sw_err *err) SW_MUS
 /* cd.c: the Gibbs chains of step t, between its passes forward and backward; without machines
  * nothing. */
 int sw_cd_chains(struct sw_worker *w, int64_t t, struct sw_err *err) SW_MUST_CHECK;
-/* Waits until all updates `version` of all parameters are applied, whoever gives them; nothing is
- * copied to a device. */
-int sw_bp_see_all(struct sw_worker *w, uint64_t version, struct sw_err *err) SW_MUST_CHECK;
-/* The same of the updates of those with whom the worker makes them. */
-int sw_bp_see_own(struct sw_worker *w, uint64_t version, struct sw_err *err) SW_MUST_CHECK;
-/* Waits until all parameters of a net are at `version`. */
-int sw_bp_collect_all(struct sw_worker *w, int split, uint64_t version,
-                      struct sw_err *err) SW_MUST_CHECK;
 
 /* evaluate.c */
 /* One pass over the evaluation source with the values as they are. *left becomes true, and nothing
@@ -192,8 +191,6 @@ int sw_mishap_after_step(struct sw_worker *w, struct sw_err *err) SW_MUST_CHECK;
 bool sw_mishap_wants_rollback(const struct sw_job *job);
 /* Then this is the next one. By all workers when they have met behind the same step. */
 int sw_mishap_roll_back(struct sw_worker *w, struct sw_err *err) SW_MUST_CHECK;
-/* Does the worker speak for those with whom it makes updates? */
-bool sw_worker_leads(const struct sw_worker *w);
 
 /* stop_at.c */
 /* Reads job.stop_at; after the nets are made. Errors go to the recipe's diags. */

@@ -12,7 +12,7 @@ static void say_reading(void *reading, int thread, int64_t batch)
     bool reads = batch >= 0;
     if (thread >= r->count)
         return; /* an evaluation alone has no slots for them */
-    struct sw_slot *slot = sw_snapshot_slot(r->worker->job->snapshot, r->first + thread);
+    struct sw_slot *slot = sw_snapshot_slot(r->worker->job->events.snapshot, r->first + thread);
     sw_slot_set_thread(slot, sw_task_self());
     sw_slot_phase(slot, reads ? SW_PHASE_READ : SW_PHASE_IDLE, reads ? batch + 1 : -1, -1, NULL,
                   sw_os()->monotonic_ns());
@@ -21,32 +21,33 @@ static void say_reading(void *reading, int thread, int64_t batch)
 int64_t sw_worker_eval_batches(const struct sw_worker *w)
 {
     const struct sw_job *job = w->job;
-    int64_t all = sw_source_batches(job->source[SW_SPLIT_EVAL], job->conf->eval_batch);
-    return (all + job->group_count - 1 - w->group_index) / job->group_count;
+    int64_t all = sw_source_batches(job->data.source[SW_SPLIT_EVAL], job->conf->eval_batch);
+    return (all + job->topology->worker_groups - 1 - w->rank->group) / job->topology->worker_groups;
 }
 
 void sw_worker_prefetch_args(const struct sw_worker *w, int split, struct sw_prefetch_args *args)
 {
     const struct sw_job *job = w->job;
-    const struct sw_source *source = job->source[split];
+    const struct sw_source *source = job->data.source[split];
     bool training = split == SW_SPLIT_TRAIN;
     int64_t rows = training ? job->conf->batch : job->conf->eval_batch;
-    int64_t first = job->first_step, lead = 0;
-    bool dealt = !training || job->apart; /* else all groups share every batch */
-    if (training && first < job->alone_steps) {
-        lead = w->group_index == 0 ? job->alone_steps - first : 0;
-        first = w->group_index == 0 ? first : job->alone_steps;
+    int64_t first = job->span.first_step, lead = 0;
+    bool dealt = !training || job->topology->is_async; /* else all groups share every batch */
+    if (training && first < job->topology->warmup_steps) {
+        lead = w->rank->group == 0 ? job->topology->warmup_steps - first : 0;
+        first = w->rank->group == 0 ? first : job->topology->warmup_steps;
     }
     *args = (struct sw_prefetch_args){
         .source = source,
         .batch_rows = rows,
-        .first_row = w->first_row[split],
-        .row_count = w->rows[split],
-        .part_rows = w->part_rows[split],
-        .parts = w->leaves,
+        .first_row = sw_worker_first_row(w, split),
+        .row_count = sw_worker_rows(w, split),
+        .part_rows = sw_row_split_microbatches(w->rows, w->rank, split),
+        .parts = w->rank->microbatches,
         /* Groups take turns in one order: the n-th batch of group g is n * groups + g of all. */
-        .first_batch = (training ? sw_job_batches(job, first) : 0) + (dealt ? w->group_index : 0),
-        .batch_stride = dealt ? job->group_count : 1,
+        .first_batch = (training ? sw_topology_batches(job->topology, first) : 0) +
+                       (dealt ? w->rank->group : 0),
+        .batch_stride = dealt ? job->topology->worker_groups : 1,
         .lead = lead,
         .batch_limit = training ? -1 : sw_worker_eval_batches(w),
         /* And the one in use; on its way to a device there is another one. */
@@ -76,21 +77,21 @@ int sw_worker_start_prefetch(struct sw_worker *w, int split, struct sw_err *err)
     args.begin = bind_reader;
     args.begin_user = w;
     args.tell = say_reading;
-    args.tell_user = &w->reading[split];
+    args.tell_user = &w->batches.reading[split];
     args.fault = &w->job->fault;
     args.alloc = sw_worker_take_memory;
     args.free = sw_worker_give_memory;
     args.user = w;
-    return sw_prefetch_start(&args, &w->prefetch[split], err);
+    return sw_prefetch_start(&args, &w->batches.prefetch[split], err);
 }
 
 int sw_worker_next_batch(struct sw_worker *w, int split, struct sw_batch *batch, struct sw_err *err)
 {
     char what[SW_SNAPSHOT_TEXT];
-    snprintf(what, sizeof what, "a batch of [data %s]", w->job->data[split]->name);
+    snprintf(what, sizeof what, "a batch of [data %s]", w->job->data.section[split]->name);
     sw_slot_wait_on(w->slot, (struct sw_wait){.kind = SW_WAIT_BATCH, .index = split}, what,
                     sw_os()->monotonic_ns());
-    int rc = sw_prefetch_next(w->prefetch[split], batch, err);
+    int rc = sw_prefetch_next(w->batches.prefetch[split], batch, err);
     sw_slot_wait(w->slot, NULL, sw_os()->monotonic_ns());
     return rc;
 }

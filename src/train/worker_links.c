@@ -17,21 +17,22 @@ static int name_series(struct sw_history *h, const char *split, struct sw_series
 static int open_param_links(struct sw_worker *w, struct sw_err *err)
 {
     struct sw_job *job = w->job;
-    int servers = job->shape.servers_per_group, rc = SW_OK;
+    int servers = job->topology->servers_per_group, rc = SW_OK;
     const struct sw_server *own = sw_job_servers(job, w->table);
     bool moves = !w->device->host_memory;
-    w->links = sw_calloc((size_t)servers, sizeof *w->links);
-    w->value_links = sw_calloc((size_t)servers, sizeof *w->value_links);
-    if (!w->links || !w->value_links)
-        return sw_err_nomem(err, "a worker", (size_t)servers * sizeof *w->links);
+    w->links.to_server = sw_calloc((size_t)servers, sizeof *w->links.to_server);
+    w->links.from_server = sw_calloc((size_t)servers, sizeof *w->links.from_server);
+    if (!w->links.to_server || !w->links.from_server)
+        return sw_err_nomem(err, "a worker", (size_t)servers * sizeof *w->links.to_server);
     for (int s = 0; s < servers && rc == SW_OK; s++) {
         const char *server = own[s].unit;
-        if (sw_table_link_bytes(w->table, w->seat, s) == 0)
+        if (sw_table_link_bytes(w->table, w->rank->table_rank, s) == 0)
             continue;
-        rc = sw_history_link(job->history, w->unit, server, moves ? "d2h" : "shared", &w->links[s],
-                             err);
+        rc = sw_history_link(job->events.history, w->unit, server, moves ? "d2h" : "shared",
+                             &w->links.to_server[s], err);
         if (rc == SW_OK && moves)
-            rc = sw_history_link(job->history, server, w->unit, "h2d", &w->value_links[s], err);
+            rc = sw_history_link(job->events.history, server, w->unit, "h2d",
+                                 &w->links.from_server[s], err);
     }
     return rc;
 }
@@ -41,16 +42,16 @@ static int open_worker_links(struct sw_worker *w, bool any, const char *kind, in
                              struct sw_err *err)
 {
     struct sw_job *job = w->job;
-    int workers = job->placement->worker_count, rc = SW_OK;
+    int workers = job->topology->workers, rc = SW_OK;
     if (!any)
         return SW_OK;
     *out = sw_calloc((size_t)workers, sizeof **out);
     if (!*out)
         return sw_err_nomem(err, "a worker", (size_t)workers * sizeof **out);
     for (int i = 0; i < workers && rc == SW_OK; i++)
-        if (i != w->index)
-            rc =
-                sw_history_link(job->history, w->unit, job->workers[i].unit, kind, &(*out)[i], err);
+        if (i != w->rank->global_rank)
+            rc = sw_history_link(job->events.history, w->unit, job->workers[i].unit, kind,
+                                 &(*out)[i], err);
     return rc;
 }
 
@@ -58,35 +59,35 @@ static int open_worker_links(struct sw_worker *w, bool any, const char *kind, in
 static int open_sync_links(struct sw_worker *w, struct sw_err *err)
 {
     struct sw_job *job = w->job;
-    int count = job->placement->server_count, rc = SW_OK;
+    int count = job->topology->servers, rc = SW_OK;
     const struct sw_server *own = sw_job_servers(job, w->table);
-    if (!job->sync || w->seat != 0)
+    if (!job->sync || w->rank->table_rank != 0)
         return SW_OK;
-    w->sync_links = sw_calloc((size_t)count, sizeof *w->sync_links);
-    w->sync_told = sw_calloc((size_t)count, sizeof *w->sync_told);
-    if (!w->sync_links || !w->sync_told)
-        return sw_err_nomem(err, "a worker", (size_t)count * sizeof *w->sync_told);
+    w->links.sync = sw_calloc((size_t)count, sizeof *w->links.sync);
+    w->links.sync_told = sw_calloc((size_t)count, sizeof *w->links.sync_told);
+    if (!w->links.sync || !w->links.sync_told)
+        return sw_err_nomem(err, "a worker", (size_t)count * sizeof *w->links.sync_told);
     for (int i = 0; i < count && rc == SW_OK; i++)
         if (job->servers[i].table != w->table)
-            rc = sw_history_link(job->history, own[job->servers[i].seat].unit, job->servers[i].unit,
-                                 "sync", &w->sync_links[i], err);
+            rc = sw_history_link(job->events.history, own[job->servers[i].place->server_rank].unit,
+                                 job->servers[i].unit, "sync", &w->links.sync[i], err);
     return rc;
 }
 
 static int open_feature_links(struct sw_worker *w, struct sw_err *err)
 {
     struct sw_job *job = w->job;
-    int workers = job->group_size, rc = SW_OK;
-    const struct sw_worker *group = &job->workers[w->group_index * job->group_size];
-    w->feature_links = sw_calloc((size_t)workers, sizeof *w->feature_links);
-    w->feature_told = sw_calloc((size_t)workers, sizeof *w->feature_told);
-    if (!w->feature_links || !w->feature_told)
-        return sw_err_nomem(err, "a worker", (size_t)workers * sizeof *w->feature_links);
+    int workers = job->topology->group_size, rc = SW_OK;
+    const struct sw_worker *group = &job->workers[w->rank->group * job->topology->group_size];
+    w->links.activations = sw_calloc((size_t)workers, sizeof *w->links.activations);
+    w->links.activations_told = sw_calloc((size_t)workers, sizeof *w->links.activations_told);
+    if (!w->links.activations || !w->links.activations_told)
+        return sw_err_nomem(err, "a worker", (size_t)workers * sizeof *w->links.activations);
     for (int i = 0; i < workers && rc == SW_OK; i++) {
-        w->feature_links[i] = -1;
-        if (sw_net_moved_bytes(w->train, w->place, i) > 0)
-            rc = sw_history_link(job->history, w->unit, group[i].unit, "feature",
-                                 &w->feature_links[i], err);
+        w->links.activations[i] = -1;
+        if (sw_net_moved_bytes(w->train, w->rank->rank, i) > 0)
+            rc = sw_history_link(job->events.history, w->unit, group[i].unit, "feature",
+                                 &w->links.activations[i], err);
     }
     return rc;
 }
@@ -94,27 +95,28 @@ static int open_feature_links(struct sw_worker *w, struct sw_err *err)
 int sw_worker_open_history(struct sw_worker *w, struct sw_err *err)
 {
     struct sw_job *job = w->job;
-    int rc = sw_history_producer_new(job->history, &w->producer, err);
+    int rc = sw_history_producer_new(job->events.history, &w->curves.producer, err);
     if (rc == SW_OK)
-        rc = name_series(job->history, "train", &w->series[SW_SPLIT_TRAIN], err);
+        rc = name_series(job->events.history, "train", &w->series[SW_SPLIT_TRAIN], err);
     if (rc == SW_OK && w->eval)
-        rc = name_series(job->history, job->data[SW_SPLIT_EVAL]->name, &w->series[SW_SPLIT_EVAL],
-                         err);
+        rc = name_series(job->events.history, job->data.section[SW_SPLIT_EVAL]->name,
+                         &w->series[SW_SPLIT_EVAL], err);
     if (rc == SW_OK)
-        rc = sw_history_series(job->history, "train", "lr", &w->rate_series, err);
+        rc = sw_history_series(job->events.history, "train", "lr", &w->curves.rate, err);
     if (rc == SW_OK)
-        rc = sw_history_series(job->history, "train", "samples_per_s", &w->speed_series, err);
-    w->norm_series = w->scale_series = -1;
+        rc =
+            sw_history_series(job->events.history, "train", "samples_per_s", &w->curves.speed, err);
+    w->curves.norm = w->curves.scale = -1;
     if (rc == SW_OK && sw_table_has_phases(job->table))
-        rc = sw_history_series(job->history, "train", "grad_norm", &w->norm_series, err);
+        rc = sw_history_series(job->events.history, "train", "grad_norm", &w->curves.norm, err);
     if (rc == SW_OK && job->conf->loss_scale > 0)
-        rc = sw_history_series(job->history, "train", "loss_scale", &w->scale_series, err);
+        rc = sw_history_series(job->events.history, "train", "loss_scale", &w->curves.scale, err);
     if (rc == SW_OK)
         rc = open_param_links(w, err);
     if (rc == SW_OK)
-        rc = open_worker_links(w, job->reduction.sums, "allreduce", &w->sum_links, err);
+        rc = open_worker_links(w, job->reduction.sums, "allreduce", &w->links.sums, err);
     if (rc == SW_OK)
-        rc = open_worker_links(w, job->comm.factors, "factor", &w->factor_links, err);
+        rc = open_worker_links(w, job->comm.factors, "factor", &w->links.factors, err);
     if (rc == SW_OK)
         rc = open_sync_links(w, err);
     return rc == SW_OK ? open_feature_links(w, err) : rc;

@@ -7,12 +7,6 @@
 #include "train/states.h"
 #include "train/worker.h"
 #include <stdio.h>
-#include <string.h>
-
-const struct sw_placement_row *sw_worker_seat(const struct sw_worker *w)
-{
-    return sw_placement_worker(w->job->placement, &w->job->shape, 0, w->index);
-}
 
 int sw_worker_fields(const struct sw_source *source, int64_t rows, struct sw_net_field *out)
 {
@@ -50,38 +44,38 @@ static int make_parts(struct sw_worker *w, int split, const struct sw_net *shari
     struct sw_net_field fields[SW_MAX_FIELDS];
     bool training = split == SW_SPLIT_TRAIN;
     int64_t from, group_rows;
-    sw_job_group_rows(job, w->group_index, split, &from, &group_rows);
-    struct sw_net_args net = {.recipe = job->recipe,
-                              .stream = w->stream,
-                              .seed = (uint64_t)job->conf->seed,
-                              .algorithm = (enum sw_algorithm)job->conf->algorithm,
-                              .training = training,
-                              .batch_rows = training ? job->conf->batch : job->conf->eval_batch,
-                              .group_rows = group_rows,
-                              .workers = job->conf->repeat_exact ? 1
-                                         : job->one_worker       ? 0 /* locations are of others */
-                                                                 : job->group_size,
-                              .worker = job->conf->repeat_exact ? 0 : w->place,
-                              .partition = (enum sw_partition)job->conf->partition,
-                              .freeze = &job->conf->freeze,
-                              .fields = fields,
-                              .field_count =
-                                  sw_worker_fields(job->source[split], w->rows[split], fields),
-                              .source = job->data[split]->name,
-                              .streams = streams_of(job),
-                              .threads = sw_worker_seat(w)->threads,
-                              .sharing = sharing};
+    sw_topology_group_rows(job->topology, w->rank->group, split, &from, &group_rows);
+    struct sw_net_args net = {
+        .recipe = job->recipe,
+        .stream = w->stream,
+        .seed = (uint64_t)job->conf->seed,
+        .algorithm = (enum sw_algorithm)job->conf->algorithm,
+        .training = training,
+        .batch_rows = training ? job->conf->batch : job->conf->eval_batch,
+        .group_rows = group_rows,
+        .workers = job->conf->repeat_exact ? 1
+                   : job->one_worker       ? 0 /* locations are of others */
+                                           : job->topology->group_size,
+        .worker = job->conf->repeat_exact ? 0 : w->rank->rank,
+        .partition = (enum sw_partition)job->conf->partition,
+        .freeze = &job->conf->freeze,
+        .fields = fields,
+        .field_count = sw_worker_fields(job->data.source[split], sw_worker_rows(w, split), fields),
+        .source = job->data.section[split]->name,
+        .streams = streams_of(job),
+        .threads = sw_worker_seat(w)->threads,
+        .sharing = sharing};
     if (training)
         sw_comm_args(job, &net.comm);
     const struct sw_parts_args args = {.net = &net,
-                                       .rows = w->part_rows[split],
-                                       .leaves = job->leaves,
-                                       .first = w->first_leaf,
-                                       .count = w->leaves,
+                                       .rows = sw_row_split_microbatches(w->rows, w->rank, split),
+                                       .leaves = job->topology->microbatches,
+                                       .first = w->rank->first_microbatch,
+                                       .count = w->rank->microbatches,
                                        .alone = job->conf->repeat_exact,
                                        .threads = sw_worker_seat(w)->threads};
     int rc = sw_parts_new(&args, out, err);
-    if (rc == SW_OK && (job->leaves > 1 || job->hybrid))
+    if (rc == SW_OK && (job->topology->microbatches > 1 || job->topology->splits_layers))
         sw_parts_set_sum(*out, training ? sw_worker_sum : sw_worker_sum_in_group, w);
     if (rc == SW_OK)
         sw_parts_set_beat(*out, sign_of_life, w);
@@ -108,14 +102,15 @@ static int build_nets(struct sw_worker *w, int split, struct sw_err *err)
 {
     struct sw_job *job = w->job;
     struct sw_parts *parts = NULL;
-    const struct sw_net *first = w->index > 0 ? job->workers[0].train : NULL;
+    const struct sw_net *first = w->rank->global_rank > 0 ? job->workers[0].train : NULL;
     int rc = make_parts(w, split, split == SW_SPLIT_TRAIN ? first : w->train, &parts, err);
     if (rc != SW_OK)
         return rc;
     use_parts(w, split, parts);
-    w->arena_bytes = arena_need(w);
+    w->arena.bytes = arena_need(w);
     sw_series_fini(&w->series[split]); /* of another split's net */
-    return sw_series_init(&w->series[split], job->recipe, sw_parts_net(parts, 0), w->leaves, err);
+    return sw_series_init(&w->series[split], job->recipe, sw_parts_net(parts, 0),
+                          w->rank->microbatches, err);
 }
 
 /* Threads of a device of its own are made by this one, and run where the worker does. What is
@@ -136,9 +131,7 @@ int sw_worker_build(struct sw_worker *w, struct sw_err *err)
     const struct sw_placement_row *row = sw_worker_seat(w);
     snprintf(w->unit, sizeof w->unit, "%s", row->unit);
     void *kept = bind_for_device(w);
-    int rc = sw_leaves_take(w, err);
-    if (rc == SW_OK)
-        rc = sw_stream_new(w->device, row->threads, &w->stream, err);
+    int rc = sw_stream_new(w->device, row->threads, &w->stream, err);
     sw_bind_restore(w->job->machine, kept);
     if (rc == SW_OK) {
         sw_stream_name(w->stream, "compute");
@@ -147,11 +140,11 @@ int sw_worker_build(struct sw_worker *w, struct sw_err *err)
     if (rc != SW_OK)
         return rc;
     size_t layers = (size_t)sw_net_layer_count(w->train);
-    w->forward_ms = sw_calloc(layers, sizeof *w->forward_ms);
-    w->backward_ms = sw_calloc(layers, sizeof *w->backward_ms);
-    return w->forward_ms && w->backward_ms
+    w->timer.forward_ms = sw_calloc(layers, sizeof *w->timer.forward_ms);
+    w->timer.backward_ms = sw_calloc(layers, sizeof *w->timer.backward_ms);
+    return w->timer.forward_ms && w->timer.backward_ms
                ? SW_OK
-               : sw_err_nomem(err, "a worker", layers * sizeof *w->forward_ms);
+               : sw_err_nomem(err, "a worker", layers * sizeof *w->timer.forward_ms);
 }
 
 int sw_worker_build_eval(struct sw_worker *w, struct sw_err *err)
@@ -164,7 +157,7 @@ static void find_terms(const struct sw_worker *w, int index, float *terms[SW_TRE
 {
     for (int k = 0; k < sw_parts_terms(w->parts[SW_SPLIT_TRAIN]); k++)
         terms[k] = w->replica ? sw_replica_gradient(w->replica, index, k)
-                              : sw_table_term(w->table, w->seat, index, k).gradient;
+                              : sw_table_term(w->table, w->rank->table_rank, index, k).gradient;
 }
 
 static void bind_params(struct sw_worker *w, int split)
@@ -173,7 +166,7 @@ static void bind_params(struct sw_worker *w, int split)
     for (int p = 0; p < sw_net_param_count(sw_parts_net(w->parts[split], 0)); p++) {
         int index = w->param_of[split][p];
         const float *value = w->replica ? sw_replica_value(w->replica, index)
-                                        : sw_table_value(w->table, w->seat, index);
+                                        : sw_table_value(w->table, w->rank->table_rank, index);
         find_terms(w, index, terms);
         bool gives = split == SW_SPLIT_TRAIN && terms[0];
         sw_parts_bind_param(w->parts[split], p, value, gives ? terms : NULL);
@@ -186,7 +179,7 @@ static bool exchanges(const struct sw_worker *w)
     bool parts = false;
     for (int p = 0; p < sw_table_count(w->table) && !parts; p++)
         parts = sw_table_param(w->table, p)->owner >= 0;
-    return w->job->conf->on_nan != SW_ON_NAN_STOP || (parts && w->job->placement->worker_count > 1);
+    return w->job->conf->on_nan != SW_ON_NAN_STOP || (parts && w->job->topology->workers > 1);
 }
 
 static int make_replica(struct sw_worker *w, struct sw_err *err)
@@ -196,49 +189,16 @@ static int make_replica(struct sw_worker *w, struct sw_err *err)
                                    .stream = w->stream,
                                    .fault = &w->job->fault,
                                    .mode = w->job->copy,
-                                   .worker = w->seat,
+                                   .worker = w->rank->table_rank,
                                    .unit = w->unit,
                                    .params = w->param_of[SW_SPLIT_TRAIN],
                                    .count = sw_net_param_count(w->train),
                                    .reduction = &w->job->reduction,
-                                   .rank = w->index,
+                                   .rank = w->rank->global_rank,
                                    .factors = w->job->comm.factors,
                                    .most_rows = sw_comm_most_rows(w),
                                    .exchanges = exchanges(w)};
     return w->device->host_memory ? SW_OK : sw_replica_new(&args, &w->replica, err);
-}
-
-/* A block that a device copies to or from, and that has no pages of its own to be held in place. */
-static bool is_small(const struct sw_worker *w, size_t bytes)
-{
-    return !w->device->host_memory && bytes < SW_DEVICE_PAGES_BYTES;
-}
-
-/* Host memory of a worker, such as its batches, lies on its nodes, wherever the threads run that
- * fill it. */
-int sw_worker_take_memory(void *worker, size_t bytes, const char *what, void **out,
-                          struct sw_err *err)
-{
-    const struct sw_worker *w = worker;
-    const struct sw_job *job = w->job;
-    if (is_small(w, bytes))
-        return sw_device_host_alloc(w->device, bytes, what, out, err);
-    uint64_t nodes = sw_machine_os_nodes(job->machine, sw_worker_seat(w)->node_mask);
-    int rc = sw_device_alloc_on(job->device, bytes, nodes, what, out, err);
-    if (rc == SW_OK)
-        sw_device_pin(w->device, *out, bytes);
-    return rc;
-}
-
-void sw_worker_give_memory(void *worker, void *p, size_t bytes)
-{
-    const struct sw_worker *w = worker;
-    if (is_small(w, bytes)) {
-        sw_device_host_free(w->device, p, bytes);
-        return;
-    }
-    sw_device_unpin(w->device, p, bytes);
-    sw_device_free(w->job->device, p, bytes);
 }
 
 /* Within one node the arena is bound to it. Over several its pages are best where the threads are
@@ -253,8 +213,8 @@ static void bind_parts(struct sw_worker *w)
 {
     for (int split = 0; split < SW_SPLITS; split++)
         if (w->parts[split] && !(w->job->one_worker && split == SW_SPLIT_TRAIN)) {
-            sw_parts_bind(w->parts[split], w->arena);
-            sw_parts_bind_swap(w->parts[split], w->swapped);
+            sw_parts_bind(w->parts[split], w->arena.memory);
+            sw_parts_bind_swap(w->parts[split], w->arena.offloaded);
             bind_params(w, split);
         }
     if (!w->job->one_worker)
@@ -263,25 +223,26 @@ static void bind_parts(struct sw_worker *w)
 
 static int take_arena(struct sw_worker *w, struct sw_err *err)
 {
-    return sw_device_alloc_on(w->device, w->arena_bytes, arena_nodes(w), "features and gradients",
-                              &w->arena, err);
+    return sw_device_alloc_on(w->device, w->arena.bytes, arena_nodes(w), "features and gradients",
+                              &w->arena.memory, err);
 }
 
 /* For features that are swapped, as many as there are now. */
 static int take_swap(struct sw_worker *w, struct sw_err *err)
 {
     size_t bytes = sw_parts_cost(w->parts[SW_SPLIT_TRAIN]).swap_bytes;
-    sw_worker_give_memory(w, w->swapped, w->swap_bytes);
-    w->swapped = NULL;
-    w->swap_bytes = bytes;
-    return bytes ? sw_worker_take_memory(w, bytes, "features in host memory", &w->swapped, err)
+    sw_worker_give_memory(w, w->arena.offloaded, w->arena.offloaded_bytes);
+    w->arena.offloaded = NULL;
+    w->arena.offloaded_bytes = bytes;
+    return bytes ? sw_worker_take_memory(w, bytes, "features in host memory", &w->arena.offloaded,
+                                         err)
                  : SW_OK;
 }
 
 static int allocate(struct sw_worker *w, struct sw_err *err)
 {
     if (w->job->one_worker) /* what training would need beside may not be there */
-        w->arena_bytes = sw_parts_arena_bytes(w->parts[SW_SPLIT_EVAL]);
+        w->arena.bytes = sw_parts_arena_bytes(w->parts[SW_SPLIT_EVAL]);
     int rc = take_arena(w, err);
     if (rc == SW_OK)
         rc = make_replica(w, err);
@@ -295,7 +256,7 @@ static int allocate(struct sw_worker *w, struct sw_err *err)
     if (!w->job->one_worker)
         rc = sw_segments_new(w, &w->segments, err);
     if (rc == SW_OK && !w->job->one_worker && sw_input_bytes(w) > 0)
-        rc = sw_input_new(w, &w->input, err);
+        rc = sw_input_new(w, &w->batches.input, err);
     if (rc == SW_OK)
         rc = sw_states_bind(w, err);
     return rc == SW_OK ? sw_carries_bind(w, err) : rc;
@@ -320,10 +281,10 @@ static int replace_nets(struct sw_worker *w, struct sw_err *err)
         }
     }
     size_t need = arena_need(w);
-    if (rc == SW_OK && (!w->arena || need > w->arena_bytes)) {
-        sw_device_free(w->device, w->arena, w->arena_bytes);
-        w->arena = NULL;
-        w->arena_bytes = need;
+    if (rc == SW_OK && (!w->arena.memory || need > w->arena.bytes)) {
+        sw_device_free(w->device, w->arena.memory, w->arena.bytes);
+        w->arena.memory = NULL;
+        w->arena.bytes = need;
         rc = take_arena(w, err);
     }
     return rc == SW_OK ? take_swap(w, err) : rc;
@@ -333,28 +294,28 @@ int sw_worker_rebuild(struct sw_worker *w, struct sw_err *err)
 {
     const struct sw_job *job = w->job;
     struct sw_prefetch_args args;
-    int64_t first[SW_SPLITS] = {[SW_SPLIT_TRAIN] = sw_job_batches(job, w->step)};
+    int64_t first[SW_SPLITS] = {[SW_SPLIT_TRAIN] = sw_topology_batches(job->topology, w->step)};
     sw_segments_free(w->segments); /* while what they name is there */
     w->segments = NULL;
-    sw_input_free(w->input); /* and before batches are others */
-    w->input = NULL;
-    w->is_ahead = false;
+    sw_input_free(w->batches.input); /* and before batches are others */
+    w->batches.input = NULL;
+    w->batches.is_ahead = false;
     int rc = replace_nets(w, err);
     if (rc != SW_OK)
         return rc;
     bind_parts(w);
     rc = sw_segments_new(w, &w->segments, err);
     if (rc == SW_OK && sw_input_bytes(w) > 0)
-        rc = sw_input_new(w, &w->input, err);
+        rc = sw_input_new(w, &w->batches.input, err);
     if (rc != SW_OK)
         return rc;
     sw_states_rebind(w);
     sw_carries_unbind(w);
     rc = sw_carries_bind(w, err);
     for (int split = 0; split < SW_SPLITS && rc == SW_OK; split++)
-        if (w->prefetch[split]) {
+        if (w->batches.prefetch[split]) {
             sw_worker_prefetch_args(w, split, &args);
-            rc = sw_prefetch_reshape(w->prefetch[split], &args, first[split], err);
+            rc = sw_prefetch_reshape(w->batches.prefetch[split], &args, first[split], err);
         }
     return rc;
 }
@@ -369,52 +330,26 @@ int sw_worker_allocate(struct sw_worker *w, struct sw_err *err)
     return rc == SW_OK ? rc : sw_err_prefix(err, rc, "%s on %s", w->unit, w->device->name);
 }
 
-int sw_worker_attach(struct sw_worker *w, struct sw_err *err)
-{
-    struct sw_job *job = w->job;
-    const struct sw_placement_row *row = sw_worker_seat(w);
-    int rc = sw_bind_thread(job->machine, &row->cores, err);
-    if (rc == SW_OK)
-        rc = sw_driver_host()->start_team(row->threads, err);
-    if (rc != SW_OK)
-        return rc;
-    sw_stream_attach(w->stream);
-    return w->device->host_memory ? SW_OK
-                                  : sw_stream_new(job->device, row->threads, &w->host_stream, err);
-}
-
-int sw_worker_wait(struct sw_worker *w, struct sw_err *err)
-{
-    if (w->device->host_memory || !w->slot) /* an evaluation alone is not watched */
-        return sw_stream_wait(w->stream, err);
-    sw_slot_wait_on(w->slot, (struct sw_wait){.kind = SW_WAIT_DEVICE}, "its device",
-                    sw_os()->monotonic_ns());
-    int rc = sw_stream_wait(w->stream, err);
-    sw_slot_wait(w->slot, NULL, sw_os()->monotonic_ns());
-    return rc;
-}
-
 void sw_worker_fini(struct sw_worker *w)
 {
-    sw_input_free(w->input); /* it copies from prefetched batches */
+    sw_input_free(w->batches.input); /* it copies from prefetched batches */
     for (int s = 0; s < SW_SPLITS; s++) {
-        sw_prefetch_free(w->prefetch[s]);
+        sw_prefetch_free(w->batches.prefetch[s]);
         sw_free(w->param_of[s]);
-        sw_free(w->part_rows[s]);
         sw_series_fini(&w->series[s]);
     }
     sw_free(w->served);
     sw_free(w->completed_by);
-    sw_free(w->links);
-    sw_free(w->value_links);
-    sw_free(w->sum_links);
-    sw_free(w->factor_links);
-    sw_free(w->sync_links);
-    sw_free(w->sync_told);
-    sw_free(w->feature_links);
-    sw_free(w->feature_told);
-    sw_free(w->forward_ms);
-    sw_free(w->backward_ms);
+    sw_free(w->links.to_server);
+    sw_free(w->links.from_server);
+    sw_free(w->links.sums);
+    sw_free(w->links.factors);
+    sw_free(w->links.sync);
+    sw_free(w->links.sync_told);
+    sw_free(w->links.activations);
+    sw_free(w->links.activations_told);
+    sw_free(w->timer.forward_ms);
+    sw_free(w->timer.backward_ms);
     if (!w->device)
         return;
     for (int s = 0; s < SW_SPLITS; s++)
@@ -425,9 +360,9 @@ void sw_worker_fini(struct sw_worker *w)
     sw_carries_unbind(w);
     sw_parts_free(w->parts[SW_SPLIT_EVAL]);
     sw_parts_free(w->parts[SW_SPLIT_TRAIN]);
-    sw_worker_give_memory(w, w->swapped, w->swap_bytes);
+    sw_worker_give_memory(w, w->arena.offloaded, w->arena.offloaded_bytes);
     sw_states_unbind(w);
-    sw_device_free(w->device, w->arena, w->arena_bytes);
+    sw_device_free(w->device, w->arena.memory, w->arena.bytes);
     sw_stream_free(w->host_stream);
     sw_stream_free(w->stream);
     if (w->device != w->job->device)

@@ -92,10 +92,10 @@ static struct told {
 } told[MOST_TOLD];
 static atomic_int told_count;
 
-void sw_job_say_at(struct sw_job *job, int64_t step, enum sw_log_level level, const char *source,
-                   const char *fmt, ...)
+void sw_events_say_at(struct sw_events *events, int64_t step, enum sw_log_level level,
+                      const char *source, const char *fmt, ...)
 {
-    static void (*real)(struct sw_job *, int64_t, enum sw_log_level, const char *, const char *,
+    static void (*real)(struct sw_events *, int64_t, enum sw_log_level, const char *, const char *,
                         ...);
     const int i = atomic_load(&told_count);
     struct told t;
@@ -109,8 +109,8 @@ void sw_job_say_at(struct sw_job *job, int64_t step, enum sw_log_level level, co
         atomic_store(&told_count, i + 1);
     }
     if (!real)
-        *(void **)&real = dlsym(RTLD_NEXT, "sw_job_say_at");
-    real(job, step, level, source, "%s", t.text);
+        *(void **)&real = dlsym(RTLD_NEXT, "sw_events_say_at");
+    real(events, step, level, source, "%s", t.text);
 }
 
 /* The next one after *seen; NULL: there is none for a long time. */
@@ -218,7 +218,7 @@ static bool stop_one(struct stops *s)
 static bool makes_a_step(const struct stops *s)
 {
     struct sw_slot_state before, now;
-    const struct sw_snapshot *snapshot = s->trial->job->snapshot;
+    const struct sw_snapshot *snapshot = s->trial->job->events.snapshot;
     if (!sw_snapshot_read_slot(snapshot, 0, &before))
         return true;
     for (int ms = 0; ms < PATIENCE_S * 1000; ms++) {

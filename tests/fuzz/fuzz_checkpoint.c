@@ -265,7 +265,7 @@ static int load(struct sw_job *job, int who, bool by_rules, struct sw_err *err)
         return sw_checkpoint_take(job, sw_worker_host_stream(w), "checkpoint", &step, err);
     if (who == INIT_FROM)
         return take(job, by_rules, err);
-    rc = sw_checkpoint_check(job, "checkpoint", &job->first_step, err);
+    rc = sw_checkpoint_check(job, "checkpoint", &job->span.first_step, err);
     if (rc == SW_OK && who == ROLL_BACK)
         return sw_checkpoint_roll_back(w, "checkpoint", err);
     job->stage.index = 1; /* what other stages trained is kept */

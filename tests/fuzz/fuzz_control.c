@@ -97,7 +97,8 @@ static void hear(int fd, bool said_text)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 {
-    struct sw_job job = {.log = NULL};
+    const int64_t steps = 0;
+    struct sw_job job = {.events = {.steps = &steps}};
     if (!control)
         open_socket();
     if (bytes < 1 || bytes > MAX_BYTES)

@@ -77,17 +77,16 @@ static void one_worker_gets_the_whole_machine(void **state)
 {
     (void)state;
     struct plan a = make("numa:1 core:2 pu:2", 0, 1, 1, true, false);
-    check_row(sw_placement_worker(a.p, &a.shape, 0, 0), "worker0.0", 0, "0-1", 2,
-              "all 2 cores of NUMA node 0");
-    check_row(sw_placement_server(a.p, &a.shape, 0, 0), "server0.0", 0, "0-1", 2,
+    check_row(sw_placement_worker(a.p, 0), "worker0.0", 0, "0-1", 2, "all 2 cores of NUMA node 0");
+    check_row(sw_placement_server(a.p, 0), "server0.0", 0, "0-1", 2,
               "shares the cores of worker0.0, to which it is bound");
     assert_int_equal(sw_core_set_count(&a.p->spare), 0);
     assert_false(a.p->oversubscribed);
     drop(&a);
 
     a = make("numa:4 core:6 pu:2", 0, 1, 1, true, false);
-    check_row(sw_placement_worker(a.p, &a.shape, 0, 0), "worker0.0", 0, "0-23", 24, "4 NUMA nodes");
-    assert_int_equal(sw_placement_worker(a.p, &a.shape, 0, 0)->node_mask, 15);
+    check_row(sw_placement_worker(a.p, 0), "worker0.0", 0, "0-23", 24, "4 NUMA nodes");
+    assert_int_equal(sw_placement_worker(a.p, 0)->node_mask, 15);
     drop(&a);
 }
 
@@ -99,10 +98,9 @@ static void a_worker_for_every_node_gets_its_cores(void **state)
     for (int i = 0; i < 4; i++) {
         char unit[24];
         snprintf(unit, sizeof unit, "worker0.%d", i);
-        check_row(sw_placement_worker(a.p, &a.shape, 0, i), unit, i, cores[i], 6, "all 6 cores");
+        check_row(sw_placement_worker(a.p, i), unit, i, cores[i], 6, "all 6 cores");
         snprintf(unit, sizeof unit, "server0.%d", i);
-        check_row(sw_placement_server(a.p, &a.shape, 0, i), unit, i, cores[i], 6,
-                  "to which it is bound");
+        check_row(sw_placement_server(a.p, i), unit, i, cores[i], 6, "to which it is bound");
     }
     drop(&a);
 }
@@ -113,8 +111,8 @@ static void unbound_servers_get_the_cores_left_over(void **state)
     struct plan a = make("numa:4 core:6 pu:2", 0, 16, 4, false, false);
     static const char *const cores[] = {"4-5", "10-11", "16-17", "22-23"};
     for (int i = 0; i < 4; i++) {
-        assert_int_equal(sw_placement_server(a.p, &a.shape, 0, i)->numa, i);
-        check_row(sw_placement_server(a.p, &a.shape, 0, i), a.p->rows[16 + i].unit, i, cores[i], 2,
+        assert_int_equal(sw_placement_server(a.p, i)->numa, i);
+        check_row(sw_placement_server(a.p, i), a.p->rows[16 + i].unit, i, cores[i], 2,
                   "that no worker has");
     }
     drop(&a);
@@ -125,15 +123,13 @@ static void a_server_without_a_core_shares_and_says_so(void **state)
     (void)state;
     struct plan a = make("numa:2 core:2 pu:1", 0, 2, 3, false, false);
     for (int i = 0; i < 3; i++)
-        check_row(sw_placement_server(a.p, &a.shape, 0, i), a.p->rows[2 + i].unit, i % 2,
-                  i % 2 ? "2-3" : "0-1", 2, "since no core is left for servers");
+        check_row(sw_placement_server(a.p, i), a.p->rows[2 + i].unit, i % 2, i % 2 ? "2-3" : "0-1",
+                  2, "since no core is left for servers");
     drop(&a);
 
     a = make("numa:1 core:5 pu:1", 0, 4, 2, false, false); /* one core is left for two */
-    check_row(sw_placement_server(a.p, &a.shape, 0, 0), "server0.0", 0, "4", 1,
-              "that no worker has");
-    check_row(sw_placement_server(a.p, &a.shape, 0, 1), "server0.1", 0, "2", 1,
-              "shares the cores of worker0.2");
+    check_row(sw_placement_server(a.p, 0), "server0.0", 0, "4", 1, "that no worker has");
+    check_row(sw_placement_server(a.p, 1), "server0.1", 0, "2", 1, "shares the cores of worker0.2");
     drop(&a);
 }
 
@@ -205,10 +201,8 @@ static void oversubscription_is_refused_unless_asked_for(void **state)
 
     struct plan a = make("numa:2 core:2 pu:2", 0, 5, 1, true, true);
     assert_true(a.p->oversubscribed);
-    check_row(sw_placement_worker(a.p, &a.shape, 0, 3), "worker0.3", 1, "3", 1,
-              "5 workers share 4 cores");
-    check_row(sw_placement_worker(a.p, &a.shape, 0, 4), "worker0.4", 0, "0", 1,
-              "5 workers share 4 cores");
+    check_row(sw_placement_worker(a.p, 3), "worker0.3", 1, "3", 1, "5 workers share 4 cores");
+    check_row(sw_placement_worker(a.p, 4), "worker0.4", 0, "0", 1, "5 workers share 4 cores");
     drop(&a);
 }
 
@@ -216,12 +210,12 @@ static void a_quota_limits_the_threads(void **state)
 {
     (void)state;
     struct plan a = make("numa:4 core:6 pu:2", 3.7, 1, 1, true, false);
-    check_row(sw_placement_worker(a.p, &a.shape, 0, 0), "worker0.0", 0, "0-2", 3,
+    check_row(sw_placement_worker(a.p, 0), "worker0.0", 0, "0-2", 3,
               "quota of 3.7 CPUs allows 3 threads");
     drop(&a);
     a = make("numa:4 core:6 pu:2", 9, 4, 1, true, false);
     for (int i = 0; i < 4; i++)
-        assert_int_equal(sw_placement_worker(a.p, &a.shape, 0, i)->threads, 2);
+        assert_int_equal(sw_placement_worker(a.p, i)->threads, 2);
     drop(&a);
 
     struct sw_err err = {0};
@@ -243,8 +237,10 @@ static void units_are_named_by_group(void **state)
     assert_int_equal(sw_placement_new(m, &shape, false, &p, NULL), SW_OK);
     assert_int_equal(p->worker_count, 6);
     assert_int_equal(p->server_count, 3);
-    check_row(sw_placement_worker(p, &shape, 1, 2), "worker1.2", 0, "5", 1, "equal share");
-    check_row(sw_placement_server(p, &shape, 2, 0), "server2.0", 0, "4", 1, "worker1.1");
+    check_row(sw_placement_worker(p, 1 * shape.workers_per_group + 2), "worker1.2", 0, "5", 1,
+              "equal share");
+    check_row(sw_placement_server(p, 2 * shape.servers_per_group), "server2.0", 0, "4", 1,
+              "worker1.1");
     sw_placement_free(p);
     sw_machine_free(m);
 }
@@ -296,9 +292,9 @@ static void groups_keep_together(void **state)
     assert_int_equal(sw_placement_new(m, &shape, false, &p, NULL), SW_OK);
     for (int g = 0; g < 4; g++) {
         for (int i = 0; i < 3; i++)
-            assert_int_equal(sw_placement_worker(p, &shape, g, i)->numa, g);
+            assert_int_equal(sw_placement_worker(p, g * shape.workers_per_group + i)->numa, g);
         for (int i = 0; i < 2; i++)
-            assert_int_equal(sw_placement_server(p, &shape, g, i)->numa, g);
+            assert_int_equal(sw_placement_server(p, g * shape.servers_per_group + i)->numa, g);
     }
     sw_placement_free(p);
     sw_machine_free(m);
@@ -359,16 +355,15 @@ static void helpers_get_spare_cores_of_the_node(void **state)
     (void)state;
     char text[64];
     struct plan a = make("numa:2 core:4 pu:1", 6, 2, 2, true, false);
-    struct sw_core_set s =
-        sw_placement_helper_cores(a.p, a.m, sw_placement_worker(a.p, &a.shape, 0, 1));
+    struct sw_core_set s = sw_placement_helper_cores(a.p, a.m, sw_placement_worker(a.p, 1));
     assert_string_equal(sw_core_set_text(&s, text, sizeof text), "7");
     drop(&a);
     a = make("numa:2 core:4 pu:1", 0, 2, 2, true, false); /* nothing is spare */
-    s = sw_placement_helper_cores(a.p, a.m, sw_placement_worker(a.p, &a.shape, 0, 1));
+    s = sw_placement_helper_cores(a.p, a.m, sw_placement_worker(a.p, 1));
     assert_string_equal(sw_core_set_text(&s, text, sizeof text), "4-7");
     drop(&a);
     a = make("numa:2 core:4 pu:1", 0, 3, 3, true, false); /* two a worker: node 1 has two left */
-    s = sw_placement_helper_cores(a.p, a.m, sw_placement_worker(a.p, &a.shape, 0, 0));
+    s = sw_placement_helper_cores(a.p, a.m, sw_placement_worker(a.p, 0));
     assert_string_equal(sw_core_set_text(&s, text, sizeof text), "6-7");
     drop(&a);
 }

@@ -47,7 +47,7 @@ static inline void oracle_add_factors(struct oracle_bytes *b, const struct sw_jo
                                       const struct sw_worker *w, int layer)
 {
     const struct sw_layer_factors *f = &sw_net_layer(w->train, layer)->factors;
-    int64_t servers = job->shape.servers_per_group, workers = job->placement->worker_count;
+    int64_t servers = job->topology->servers_per_group, workers = job->placement->worker_count;
     servers = servers < f->outputs ? servers : f->outputs;
     if (oracle_has_device(w) && sw_net_comm_way(w->train, layer) == SW_COMM_SFB)
         b->exchanged += (workers - 1) * f->rows * (f->inputs + f->outputs) * 4;
@@ -69,7 +69,7 @@ static inline void oracle_add_param(struct oracle_bytes *b, const struct sw_job 
     bytes = (bytes + place - 1) / place * place;
     /* With `copy = none` what one worker has to itself stays where it is. */
     bool moves = !stays || sw_table_givers(job->table, w->param_of[SW_SPLIT_TRAIN][p]) > 1;
-    bool owns = param->owner < 0 || param->owner == w->place % job->shape.workers_per_group;
+    bool owns = param->owner < 0 || param->owner == w->rank->rank;
     if (param->root >= 0 || param->frozen || !moves || !owns)
         return;
     if (way != SW_COMM_PS && param->index == 0)
@@ -84,7 +84,7 @@ static inline void oracle_add_param(struct oracle_bytes *b, const struct sw_job 
 static inline int oracle_servers(const struct sw_job *job, bool stays)
 {
     int servers = 0;
-    for (int s = 0; s < job->shape.servers_per_group; s++) {
+    for (int s = 0; s < job->topology->servers_per_group; s++) {
         bool owns = false;
         for (int p = 0; p < sw_table_count(job->table); p++)
             owns = owns || (sw_table_has_slices(job->table, s, p) &&
@@ -103,8 +103,8 @@ static inline struct oracle_bytes oracle_expect(const struct sw_job *job, bool s
         const struct sw_worker *w = &job->workers[i];
         for (int p = 0; p < sw_net_param_count(w->train); p++)
             oracle_add_param(&b, job, w, p, stays);
-        for (int k = 0; k < job->group_size; k++)
-            b.features += sw_net_moved_bytes(w->train, w->place, k);
+        for (int k = 0; k < job->topology->group_size; k++)
+            b.features += sw_net_moved_bytes(w->train, w->rank->rank, k);
     }
     if (sw_job_reduces(job)) {
         /* A share of each goes to and from each of the others. */

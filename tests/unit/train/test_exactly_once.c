@@ -280,7 +280,7 @@ static void assert_updates(const struct setting *s, const struct sw_job *job)
     const struct sw_table *first = job->copies[0].table;
     for (int i = 0; i < first->slice_count; i++) {
         uint64_t made = 0;
-        for (int k = 0; k < job->shape.server_groups; k++)
+        for (int k = 0; k < job->topology->server_groups; k++)
             made += job->copies[k].table->slices[i].version;
         assert_int_equal(made, (s->apart ? s->groups : 1) * STEPS);
     }
@@ -326,8 +326,8 @@ static void run_setting(const struct setting *s)
     if (trial_open(&t) != SW_OK || trial_run(&t) != SW_OK)
         fail_msg("%s: %s%s", s->name, t.err.text, sw_buf_text(&t.messages));
     assert_int_equal(t.job->placement->worker_count, s->groups * s->members);
-    assert_int_equal(t.job->shape.server_groups, s->tables);
-    assert_int_equal(t.job->apart, s->apart);
+    assert_int_equal(t.job->topology->server_groups, s->tables);
+    assert_int_equal(t.job->topology->is_async, s->apart);
     assert_updates(s, t.job);
     trial_close(&t);
     if (!s->lossy)

@@ -161,7 +161,7 @@ static void rows_go_by_speed(void **state)
         .sets = {ALLREDUCE, "job.batch=64", "job.eval_every=10", "cluster.rebalance=yes"}};
     assert_int_equal(trial_open(&t), SW_OK);
     assert_int_equal(trial_run(&t), SW_OK);
-    int64_t rows = t.job->workers[0].rows[SW_SPLIT_TRAIN];
+    int64_t rows = sw_worker_rows(&t.job->workers[0], SW_SPLIT_TRAIN);
     trial_close(&t);
     assert_int_equal(rows, 48);
 }

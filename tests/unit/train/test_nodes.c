@@ -96,8 +96,8 @@ static void a_unit_has_its_memory_on_its_node(void **state)
     ASSERT_TRIAL(rc);
     for (int w = 0; w < 2; w++) {
         const struct sw_worker *worker = &t.job->workers[w];
-        assert_true(worker->arena_bytes >= SW_DEVICE_PAGES_BYTES);
-        assert_int_equal(nodes_of(worker->arena), os_nodes[w]);
+        assert_true(worker->arena.bytes >= SW_DEVICE_PAGES_BYTES);
+        assert_int_equal(nodes_of(worker->arena.memory), os_nodes[w]);
     }
     for (int p = 0; p < sw_table_count(t.job->table); p++) {
         const struct sw_param *param = sw_table_param(t.job->table, p);

@@ -10,7 +10,7 @@
 static void check_shares(int64_t total, int count, const double *shares, const int64_t *want)
 {
     int64_t got[8], sum = 0;
-    sw_rebalance_share(total, count, shares, got);
+    sw_rows_share(total, count, shares, got);
     for (int i = 0; i < count; i++) {
         assert_int_equal(got[i], want[i]);
         sum += got[i];
@@ -125,7 +125,7 @@ static void speed_is_measured(void **state)
                           .sets = {"cluster.workers_per_group=2", REBALANCE}};
         assert_int_equal(trial_open(&t), SW_OK);
         assert_int_equal(trial_run(&t), SW_OK);
-        rows = t.job->workers[0].rows[SW_SPLIT_TRAIN];
+        rows = sw_worker_rows(&t.job->workers[0], SW_SPLIT_TRAIN);
         trial_close(&t);
     }
     assert_in_range(rows, 33, 63);
@@ -135,7 +135,7 @@ static void note_rows(struct trial *t)
 {
     int64_t *rows = t->user;
     for (int i = 0; i < 2; i++)
-        rows[i] = t->job->workers[i].rows[SW_SPLIT_TRAIN];
+        rows[i] = sw_worker_rows(&t->job->workers[i], SW_SPLIT_TRAIN);
 }
 
 static void a_resume_goes_on_with_the_rows(void **state)
@@ -163,8 +163,8 @@ static void a_resume_goes_on_with_the_rows(void **state)
                           .device = TWO,
                           .sets = {"cluster.rebalance=no"}};
     assert_int_equal(trial_open(&plain), SW_OK);
-    eval = plain.job->workers[0].rows[SW_SPLIT_EVAL];
-    assert_int_equal(plain.job->workers[0].rows[SW_SPLIT_TRAIN], 32);
+    eval = sw_worker_rows(&plain.job->workers[0], SW_SPLIT_EVAL);
+    assert_int_equal(sw_worker_rows(&plain.job->workers[0], SW_SPLIT_TRAIN), 32);
     assert_int_equal(eval, 10);
     trial_close(&plain);
 }

@@ -39,7 +39,7 @@ static void assert_memory_as_planned(const struct trial *t, int workers)
     for (int w = 0; w < workers; w++) {
         const struct sw_worker *worker = &t->job->workers[w];
         assert_int_equal(sw_device_bytes_of(worker->device).peak,
-                         worker->arena_bytes + sw_worker_replica_bytes(worker) +
+                         worker->arena.bytes + sw_worker_replica_bytes(worker) +
                              sw_states_device_bytes(worker) + sw_input_bytes(worker));
     }
 }

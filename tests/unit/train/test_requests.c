@@ -12,7 +12,7 @@ static const char *ask_job(const struct trial *t, const char *line)
 {
     static char answer[SW_CONTROL_LINE];
     struct sw_err err;
-    char *path = sw_control_path(sw_snapshot_file(t->job->snapshot));
+    char *path = sw_control_path(sw_snapshot_file(t->job->events.snapshot));
     if (sw_control_ask(path, line, answer, sizeof answer, &err) != SW_OK)
         fail_msg("%s", err.text);
     sw_free(path);
@@ -27,7 +27,7 @@ static int64_t paused_at(const struct trial *t)
     int64_t step = -1;
     for (int i = 0; i < workers;) {
         sleep_ms(1);
-        if (!sw_snapshot_read_slot(t->job->snapshot, i, &s) || s.phase != SW_PHASE_PAUSED)
+        if (!sw_snapshot_read_slot(t->job->events.snapshot, i, &s) || s.phase != SW_PHASE_PAUSED)
             continue;
         assert_true(i == 0 || s.step == step);
         step = s.step;
@@ -155,7 +155,7 @@ static void stop_in_evaluation(struct trial *t, const struct sw_job_event *e)
     struct sw_slot_state s = {0};
     if (e->type != SW_JOB_DISPLAY || e->step != 1)
         return;
-    while (!sw_snapshot_read_slot(t->job->snapshot, 0, &s) || s.phase != SW_PHASE_EVALUATE)
+    while (!sw_snapshot_read_slot(t->job->events.snapshot, 0, &s) || s.phase != SW_PHASE_EVALUATE)
         sleep_ms(1);
     assert_memory_equal(ask_job(t, "stop"), "ok: ", 4);
 }

@@ -55,7 +55,7 @@ static int planted_wait(struct sw_stream *s, struct sw_event *e, struct sw_err *
         return real_wait(s, e, err);
     if (!plant.frees)
         return SW_OK;
-    sw_device_free(s->dev, plant.worker->arena, plant.worker->arena_bytes);
+    sw_device_free(s->dev, plant.worker->arena.memory, plant.worker->arena.bytes);
     return real_wait(s, e, err);
 }
 

@@ -181,13 +181,13 @@ static void steps_option_keeps_the_horizon(void **state)
     struct trial t = {.name = "short", .steps = 5};
     assert_int_equal(trial_open(&t), SW_OK);
     assert_int_equal(sw_job_plan(t.job)->steps, 5);
-    assert_int_equal(t.job->horizon, 60);
+    assert_int_equal(t.job->span.horizon, 60);
     assert_int_equal(trial_run(&t), SW_OK);
     trial_close(&t);
     assert_true(exists(checkpoint_path("short", 5)));
     struct trial longer = {.name = "long", .steps = 70};
     assert_int_equal(trial_open(&longer), SW_OK);
-    assert_int_equal(longer.job->horizon, 60);
+    assert_int_equal(longer.job->span.horizon, 60);
     assert_int_equal(trial_run(&longer), SW_OK);
     trial_close(&longer);
     /* Step t uses the schedule at t - 1: (1 + 0.01 (t-1))^-0.75. */
@@ -212,7 +212,7 @@ static void epochs_become_steps(void **state)
         struct trial t = {.sets = {cases[i].set}};
         assert_int_equal(trial_open(&t), SW_OK);
         assert_int_equal(sw_job_plan(t.job)->steps, cases[i].steps);
-        assert_int_equal(t.job->horizon, cases[i].steps);
+        assert_int_equal(t.job->span.horizon, cases[i].steps);
         trial_close(&t);
     }
     train(.name = "epoch", .sets = {"job.epochs=1"});

@@ -1,0 +1,129 @@
+/* How much memory a job takes, by use: counted from what the nets and tables have now, before any
+ * of it is allocated. */
+#include "base/str.h"
+#include "train/choices.h"
+#include "train/job_private.h"
+#include "train/states.h"
+#include "train/worker.h"
+
+size_t sw_job_batch_bytes(const struct sw_job *job)
+{
+    size_t bytes = 0;
+    for (int w = 0; w < job->topology->workers; w++)
+        for (int s = 0; s < SW_SPLITS; s++)
+            if (job->data.source[s]) {
+                struct sw_prefetch_args args;
+                sw_worker_prefetch_args(&job->workers[w], s, &args);
+                bytes += sw_prefetch_bytes(&args);
+                bytes += s == SW_SPLIT_TRAIN ? sw_input_bytes(&job->workers[w]) : 0;
+            }
+    return bytes + job->outputs.bytes;
+}
+
+static size_t arena_bytes(const struct sw_job *job)
+{
+    size_t bytes = 0;
+    for (int w = 0; w < job->topology->workers; w++)
+        bytes += job->workers[w].arena.bytes;
+    return bytes;
+}
+
+/* Marks of time and numbers of updates, on the worker's device. */
+static size_t flag_bytes(const struct sw_worker *w)
+{
+    int own = 0;
+    for (int p = 0; p < sw_net_param_count(w->train); p++)
+        own += sw_net_param(w->train, p)->root < 0; /* the others are those */
+    return sw_replica_flag_bytes(w->table, own, w->job->copy);
+}
+
+size_t sw_worker_replica_bytes(const struct sw_worker *w)
+{
+    size_t bytes = 0;
+    if (w->device->host_memory)
+        return 0;
+    for (int p = 0; p < sw_net_param_count(w->train); p++) {
+        if (sw_net_param(w->train, p)->root >= 0)
+            continue; /* it is that one */
+        bytes += sw_replica_item_bytes(w->table, w->rank->table_rank,
+                                       w->param_of[SW_SPLIT_TRAIN][p], w->job->copy);
+    }
+    return bytes + flag_bytes(w) + sw_layer_clock_bytes(w) + sw_reduce_bytes(w->job) +
+           sw_comm_bytes(w->job) +
+           sw_replica_norm_bytes(w->table, w->rank->table_rank, w->job->copy) +
+           sw_replica_factor_bytes(w->table, sw_comm_most_rows(w));
+}
+
+/* What the host has for a device to read and write: two copies of what is told about parameters,
+ * their norms, and the mail of nets. */
+static size_t mail_bytes(const struct sw_worker *w)
+{
+    size_t bytes = 2 * flag_bytes(w) + sw_layer_clock_bytes(w) +
+                   sw_replica_norm_mail_bytes(w->table, w->job->copy);
+    for (int s = 0; s < SW_SPLITS; s++)
+        for (int k = 0; w->parts[s] && k < sw_parts_count(w->parts[s]); k++)
+            bytes += sw_net_mail_bytes(sw_parts_net(w->parts[s], k));
+    return bytes;
+}
+
+/* Values and gradients that workers hold on devices of their own, beside the host's. */
+static size_t replica_bytes(const struct sw_job *job)
+{
+    size_t bytes = 0;
+    for (int i = 0; i < job->topology->workers; i++)
+        if (!job->workers[i].device->host_memory)
+            bytes += sw_worker_replica_bytes(&job->workers[i]) + mail_bytes(&job->workers[i]);
+    return bytes;
+}
+
+/* Of all server groups; what they exchange counts as state. */
+static void sum_tables(const struct sw_job *job, size_t *param_bytes, size_t *state_bytes)
+{
+    size_t values = 0, state;
+    *param_bytes = *state_bytes = 0;
+    for (int i = 0; i < job->topology->server_groups; i++) {
+        sw_table_bytes(job->copies[i].table, &values, &state);
+        *param_bytes += values;
+        *state_bytes += state;
+    }
+    *state_bytes += sw_sync_bytes(job->topology->server_groups, values);
+}
+
+size_t sw_worker_fixed_bytes(const struct sw_worker *w)
+{
+    return sw_worker_replica_bytes(w) + sw_states_device_bytes(w) + sw_carries_worker_bytes(w) +
+           sw_input_bytes(w);
+}
+
+size_t sw_worker_device_bytes(const struct sw_worker *w)
+{
+    size_t bytes = 0;
+    const struct sw_job *job = w->job;
+    for (int i = 0; i < job->topology->workers && !w->device->host_memory; i++)
+        if (sw_str_eq(job->workers[i].device->name, w->device->name))
+            bytes += sw_worker_fixed_bytes(&job->workers[i]) + job->workers[i].arena.bytes;
+    return bytes;
+}
+
+void sw_job_sum_memory(struct sw_job *job)
+{
+    struct sw_job_plan *p = &job->plan;
+    sum_tables(job, &p->param_bytes, &p->state_bytes);
+    p->state_bytes += sw_states_bytes(job);
+    p->state_bytes += sw_carries_bytes(job);
+    p->state_bytes += replica_bytes(job);
+    p->arena_bytes = arena_bytes(job);
+    p->batch_bytes = sw_job_batch_bytes(job);
+    p->exchange_bytes = sw_exchange_plan(job->workers[0].train);
+    if (job->workers[0].eval)
+        p->exchange_bytes += sw_exchange_plan(job->workers[0].eval);
+    p->exchange_bytes *= (size_t)job->topology->worker_groups;
+    p->swap_bytes = p->fit.swap_bytes;
+    p->device_bytes = 0;
+    for (int i = 0; i < job->topology->workers; i++) {
+        size_t bytes = sw_worker_device_bytes(&job->workers[i]);
+        p->device_bytes = bytes > p->device_bytes ? bytes : p->device_bytes;
+    }
+    p->memory_bytes = p->param_bytes + p->state_bytes + p->arena_bytes + p->batch_bytes +
+                      p->exchange_bytes + p->swap_bytes;
+}
