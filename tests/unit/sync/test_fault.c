@@ -1,5 +1,4 @@
 /* ctest-labels: threads */
-#include "sync/barrier.h"
 #include "sync/fault.h"
 #include "sync/queue.h"
 #include <setjmp.h>
@@ -105,8 +104,7 @@ static void a_full_table_is_an_error(void **state)
 
 struct role {
     struct sw_fault *f;
-    struct sw_queue *q;
-    struct sw_barrier *b;
+    struct sw_queue *empty, *full;
     int mine;
 };
 
@@ -115,8 +113,8 @@ static void wait_for_ever(void *arg)
 {
     struct role *r = arg;
     struct sw_err e = {0};
-    int item;
-    int rc = r->mine % 2 ? sw_queue_pop(r->q, &item) : sw_barrier_wait(r->b);
+    int item = 0;
+    int rc = r->mine % 2 ? sw_queue_pop(r->empty, &item) : sw_queue_push(r->full, &item);
     sw_err_set(&e, rc, "woken");
     sw_fault_set(r->f, "waiter", &e);
 }
@@ -136,18 +134,18 @@ static void one_fault_ends_every_wait(void **state)
     (void)state;
     for (int repeat = 0; repeat < 20; repeat++) {
         struct sw_fault f;
-        struct sw_queue q;
-        struct sw_barrier b;
+        struct sw_queue empty, full;
         struct role r[6];
         struct sw_thread t[6];
         struct sw_err got = {0};
         sw_fault_init(&f);
-        sw_barrier_init(&b, 9);
-        assert_int_equal(sw_queue_init(&q, sizeof(int), 1, NULL), SW_OK);
-        assert_int_equal(sw_fault_attach(&f, sw_queue_close_v, &q, NULL), SW_OK);
-        assert_int_equal(sw_fault_attach(&f, sw_barrier_close_v, &b, NULL), SW_OK);
+        assert_int_equal(sw_queue_init(&empty, sizeof(int), 1, NULL), SW_OK);
+        assert_int_equal(sw_queue_init(&full, sizeof(int), 1, NULL), SW_OK);
+        assert_int_equal(sw_queue_push(&full, &repeat), SW_OK);
+        assert_int_equal(sw_fault_attach(&f, sw_queue_close_v, &empty, NULL), SW_OK);
+        assert_int_equal(sw_fault_attach(&f, sw_queue_close_v, &full, NULL), SW_OK);
         for (int i = 0; i < 6; i++) {
-            r[i] = (struct role){.f = &f, .q = &q, .b = &b, .mine = i % 3};
+            r[i] = (struct role){.f = &f, .empty = &empty, .full = &full, .mine = i % 3};
             assert_int_equal(
                 sw_thread_start(&t[i], "role", i < 3 ? wait_for_ever : fail_now, &r[i], NULL),
                 SW_OK);
@@ -159,10 +157,10 @@ static void one_fault_ends_every_wait(void **state)
         char want[32];
         snprintf(want, sizeof want, "role%d: cause", winner);
         assert_string_equal(got.text, want);
-        sw_fault_detach(&f, &q);
-        sw_fault_detach(&f, &b);
-        sw_queue_fini(&q);
-        sw_barrier_fini(&b);
+        sw_fault_detach(&f, &empty);
+        sw_fault_detach(&f, &full);
+        sw_queue_fini(&empty);
+        sw_queue_fini(&full);
         sw_fault_fini(&f);
     }
 }
