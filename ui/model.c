@@ -200,14 +200,6 @@ enum sw_ui_kind sw_ui_kind_of(const char *unit)
                                            : SW_UI_READER;
 }
 
-const struct sw_ui_place *sw_ui_place_of(const struct sw_ui_model *m, const char *unit)
-{
-    for (int i = 0; i < m->place_count; i++)
-        if (sw_str_eq(m->places[i].unit, unit))
-            return &m->places[i];
-    return NULL;
-}
-
 int64_t sw_ui_step(const struct sw_ui_model *m)
 {
     int64_t step = -1;

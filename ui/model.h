@@ -198,7 +198,6 @@ const char *sw_ui_status(const struct sw_ui_model *m);
 /* worker0.0 is a worker, server0.0 a server, anything else reads data. */
 enum sw_ui_kind { SW_UI_WORKER, SW_UI_SERVER, SW_UI_READER };
 enum sw_ui_kind sw_ui_kind_of(const char *unit);
-const struct sw_ui_place *sw_ui_place_of(const struct sw_ui_model *m, const char *unit);
 
 /* The next range of "0-3,8": what is behind it, or NULL where there is none. */
 const char *sw_ui_next_range(const char *list, long *from, long *to);

@@ -65,33 +65,3 @@ int sw_err_prefix(struct sw_err *err, int code, const char *fmt, ...)
         err->code = code;
     return err->code;
 }
-
-const char *sw_err_name(int code)
-{
-    switch (code) {
-    case SW_OK:
-        return "ok";
-    case SW_ERR_INVALID:
-        return "invalid";
-    case SW_ERR_NOMEM:
-        return "out of memory";
-    case SW_ERR_IO:
-        return "input/output";
-    case SW_ERR_NOTFOUND:
-        return "not found";
-    case SW_ERR_FORMAT:
-        return "damaged data";
-    case SW_ERR_UNSUPPORTED:
-        return "unsupported";
-    case SW_ERR_CANCELLED:
-        return "cancelled";
-    case SW_ERR_DIVERGED:
-        return "diverged";
-    case SW_ERR_LIBRARY:
-        return "library";
-    case SW_ERR_BUSY:
-        return "busy";
-    default:
-        return "unknown";
-    }
-}

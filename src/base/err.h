@@ -41,7 +41,4 @@ int sw_err_errno(struct sw_err *err, int errno_value, const char *fmt, ...) SW_P
  */
 int sw_err_prefix(struct sw_err *err, int code, const char *fmt, ...) SW_PRINTF(3, 4);
 
-/* A word for a code, for JSON and events: "invalid", "out of memory", ... */
-const char *sw_err_name(int code);
-
 #endif

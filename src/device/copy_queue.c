@@ -25,7 +25,6 @@ struct sw_copy_queue {
     struct sw_mutex lock;  /* guards all below; no callback runs under it */
     struct entry *entries; /* owned; [capacity]. An issued one is the device's until it is done */
     uint64_t pushed;
-    uint64_t bytes[SW_COPY_DIRECTIONS];
     int64_t busy_ns[SW_COPY_DIRECTIONS];
     bool closed;
 };
@@ -77,10 +76,8 @@ static void answer(struct entry *entry, int rc)
     struct sw_copy_event e = entry->event;
     sw_mutex_lock(&q->lock);
     entry->state = FREE;
-    if (rc == SW_OK) {
-        q->bytes[e.direction] += e.bytes * (size_t)(e.rows > 1 ? e.rows : 1);
+    if (rc == SW_OK)
         q->busy_ns[e.direction] += sw_os()->monotonic_ns() - q->begun_ns[e.direction];
-    }
     sw_mutex_unlock(&q->lock);
     __atomic_sub_fetch(&q->under_way[e.direction], 1, __ATOMIC_RELAXED);
     if (e.done)
@@ -231,12 +228,4 @@ int64_t sw_copy_queue_busy_ns(struct sw_copy_queue *q, enum sw_copy_direction d)
     int64_t ns = q->busy_ns[d];
     sw_mutex_unlock(&q->lock);
     return ns;
-}
-
-uint64_t sw_copy_queue_bytes(struct sw_copy_queue *q, enum sw_copy_direction d)
-{
-    sw_mutex_lock(&q->lock);
-    uint64_t bytes = q->bytes[d];
-    sw_mutex_unlock(&q->lock);
-    return bytes;
 }

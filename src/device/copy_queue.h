@@ -7,7 +7,7 @@
  * (the kernel that writes its source), and `then` happens when it is done (a layer's forward waits
  * for that). Both are looked at when the queue is drained.
  *
- * Thread rule: push, close, under_way, bytes and busy_ns by any thread; the rest by the worker.
+ * Thread rule: push, close, under_way and busy_ns by any thread; the rest by the worker.
  * `done` runs on a thread of the device (on `cpu` on the worker's) and must be quick; it may push.
  * It is called exactly once for every event that push accepted: with SW_OK when the bytes are
  * there, else with the error, or with SW_ERR_CANCELLED by sw_copy_queue_free at the latest. */
@@ -59,8 +59,7 @@ void sw_copy_queue_close(struct sw_copy_queue *q);
 
 /* Copies that were pushed and are not answered yet. Never waits. */
 int sw_copy_queue_under_way(const struct sw_copy_queue *q, enum sw_copy_direction d);
-/* Bytes that have arrived so far, and how long their copies took, one after the other. */
-uint64_t sw_copy_queue_bytes(struct sw_copy_queue *q, enum sw_copy_direction d);
+/* How long copies have taken so far, one after the other. */
 int64_t sw_copy_queue_busy_ns(struct sw_copy_queue *q, enum sw_copy_direction d);
 
 #endif

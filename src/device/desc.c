@@ -161,24 +161,6 @@ int64_t sw_desc_features(const struct sw_desc *d)
     return features;
 }
 
-struct sw_desc sw_desc_with_rows(const struct sw_desc *d, int64_t n)
-{
-    struct sw_desc r = *d;
-    int64_t before = outer_extent(d, 0), after;
-    r.dim[0] = n;
-    r.padded[0] = round_up(n, block_product(d, 0));
-    after = outer_extent(&r, 0);
-    for (int i = 1; i < d->ndim; i++) {
-        /* Dimensions outside the batch move apart. Equal strides tell which one is outside when the
-         * other has a single step. */
-        bool outside =
-            d->stride[i] > d->stride[0] || (d->stride[i] == d->stride[0] && outer_extent(d, i) > 1);
-        if (outside && before > 0)
-            r.stride[i] = times(d->stride[i] / before, after);
-    }
-    return r;
-}
-
 static void swap(int64_t *list, int a, int b)
 {
     int64_t kept = list[a];

@@ -50,8 +50,6 @@ bool sw_desc_equal(const struct sw_desc *a, const struct sw_desc *b);
 bool sw_desc_same_shape(const struct sw_desc *a, const struct sw_desc *b);
 /* Product of the logical dimensions after the batch. */
 int64_t sw_desc_features(const struct sw_desc *d);
-/* The descriptor with dimension 0 set to n; storage order is kept. */
-struct sw_desc sw_desc_with_rows(const struct sw_desc *d, int64_t n);
 
 /* 16, 8 or 4 where channels are blocked by that and nothing else is blocked; else 0. */
 int sw_desc_channel_block(const struct sw_desc *d);

@@ -126,9 +126,3 @@ size_t sw_ring_take(struct sw_history_producer *p, struct sw_record *out, size_t
     atomic_store_explicit(&p->tail, tail + count, memory_order_release);
     return count;
 }
-
-bool sw_ring_is_empty(struct sw_history_producer *p)
-{
-    return atomic_load_explicit(&p->head, memory_order_acquire) ==
-           atomic_load_explicit(&p->tail, memory_order_relaxed);
-}

@@ -50,6 +50,5 @@ struct sw_history_producer {
 
 /* The consumer's side: takes at most `room` records; returns how many. */
 size_t sw_ring_take(struct sw_history_producer *p, struct sw_record *out, size_t room);
-bool sw_ring_is_empty(struct sw_history_producer *p);
 
 #endif

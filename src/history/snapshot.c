@@ -211,11 +211,6 @@ void sw_snapshot_set_status(struct sw_snapshot *s, enum sw_run_status status)
     put(&s->words[SW_LIVE_W_STATUS], status);
 }
 
-void sw_snapshot_set_run_id(struct sw_snapshot *s, int64_t run_id)
-{
-    put(&s->words[SW_LIVE_W_RUN_ID], (uint64_t)run_id);
-}
-
 struct sw_slot *sw_snapshot_slot(struct sw_snapshot *s, int index)
 {
     return slot_at(s, index);

@@ -81,10 +81,8 @@ int sw_snapshot_path(const char *run_uid, struct sw_log *log, char **path,
  * host), SW_ERR_NOMEM. */
 int sw_snapshot_find(const char *run_uid, char **path, struct sw_err *err) SW_MUST_CHECK;
 
-/* Header fields that change: the job's thread only. */
+/* By the job's thread only. */
 void sw_snapshot_set_status(struct sw_snapshot *s, enum sw_run_status status);
-void sw_snapshot_set_run_id(struct sw_snapshot *s,
-                            int64_t run_id); /* a spooled run that was merged */
 
 /* The slot of a unit; name it (worker0.0, server0.0) before its thread starts. index < slots. */
 struct sw_slot *sw_snapshot_slot(struct sw_snapshot *s, int index);

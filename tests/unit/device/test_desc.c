@@ -188,23 +188,6 @@ static void equal_means_same_offsets(void **state)
     assert_false(sw_desc_same_shape(&plain, &plain_image));
 }
 
-static void with_rows_keeps_the_order_of_storage(void **state)
-{
-    (void)state;
-    struct sw_desc a = sw_desc_blocked(SW_F32, 4, (int64_t[]){128, 20, 5, 5}, 1, 16), few;
-    struct sw_desc want = sw_desc_blocked(SW_F32, 4, (int64_t[]){7, 20, 5, 5}, 1, 16);
-    few = sw_desc_with_rows(&a, 7);
-    assert_true(sw_desc_equal(&few, &want));
-    /* Batch innermost: [T, N] stored as n fastest, then from 1 row to 6. */
-    struct sw_desc t = sw_desc_plain(SW_F32, 2, (int64_t[]){1, 4});
-    t.stride[0] = 1, t.stride[1] = 1;
-    t = sw_desc_with_rows(&t, 6);
-    assert_int_equal(t.stride[0], 1);
-    assert_int_equal(t.stride[1], 6);
-    assert_int_equal(sw_desc_storage(&t), 24);
-    check_layout(&t);
-}
-
 static void text_names_shape_type_and_layout(void **state)
 {
     (void)state;
@@ -241,7 +224,6 @@ int main(void)
         cmocka_unit_test(strides_may_be_in_any_order),
         cmocka_unit_test(storage_with_gaps_is_counted_and_zeroed),
         cmocka_unit_test(equal_means_same_offsets),
-        cmocka_unit_test(with_rows_keeps_the_order_of_storage),
         cmocka_unit_test(text_names_shape_type_and_layout),
         cmocka_unit_test(sizes_that_overflow_stick_at_the_maximum),
     };
