@@ -7,7 +7,6 @@
 #include "cli/share/trainer.h"
 #include "cli/share/ways.h"
 #include "cluster/conf.h"
-#include "device/driver.h"
 #include <stdio.h>
 
 struct options {

@@ -1,7 +1,6 @@
 #include "cluster/conf.h"
 
 #include "base/str.h"
-#include "device/device.h"
 #include <stdio.h>
 #include <string.h>
 

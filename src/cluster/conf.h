@@ -83,7 +83,6 @@ int sw_cluster_terms(const struct sw_cluster_conf *conf, struct sw_cluster_terms
 
 /* What AUTO depends on: all of it data, so that it can be asked about machines that are not here.
  */
-struct sw_device_caps;
 struct sw_copy_case {
     const struct sw_device_caps *caps; /* of what workers compute on */
     bool mixed;                        /* devices and CPUs train together */

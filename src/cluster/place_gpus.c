@@ -6,7 +6,6 @@
 #include "base/os.h"
 #include "cluster/place.h"
 #include "cluster/share.h"
-#include "device/driver.h"
 #include <stdio.h>
 
 /* ---- which GPU --------------------------------------------------------------------------------

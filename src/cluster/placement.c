@@ -2,7 +2,6 @@
 #include "base/os.h"
 #include "base/tree.h"
 #include "cluster/place.h"
-#include "device/driver.h"
 #include <stdio.h>
 
 /* ---- rows -------------------------------------------------------------------------------------

@@ -14,10 +14,7 @@
 #define SW_CLUSTER_PLACEMENT_H
 
 #include "cluster/machine.h"
-
-enum { SW_SHAPE_GPUS = 64 };
-
-struct sw_driver;
+#include "device/driver.h"
 
 /* How many units there are, what workers compute on, and whether servers live with workers. */
 struct sw_cluster_shape {
@@ -31,7 +28,7 @@ struct sw_cluster_shape {
                            all of them */
     /* Devices on the bus: the GPU of each worker, by number in the machine map; one may occur
      * several times. None named: each worker gets one of its own. */
-    int gpus[SW_SHAPE_GPUS];
+    int gpus[SW_DEVICE_REQUEST_MOST];
     int gpu_count;
 };
 

@@ -8,7 +8,6 @@
 #include <cmocka.h>
 
 #include "cluster/conf.h"
-#include "device/driver.h"
 #include <string.h>
 
 static const struct sw_device_caps gpu = {.own_processor = true}, sim = {.simulated = true},

@@ -2,7 +2,6 @@
 #include "base/os.h"
 #include "boards.h"
 #include "cluster/placement.h"
-#include "device/driver.h"
 #include <string.h>
 
 static struct sw_cluster_shape shape_of(int groups, int workers, bool bind)
