@@ -52,16 +52,10 @@ static int make_shapes(struct sw_net *net, const struct sw_net_args *args, bool 
         rc = sw_net_sharding_init(&net->sharding, &net->graph, args, alone, err);
     if (rc == SW_OK)
         rc = sw_branches_new(&net->graph, args, &net->branches, err);
-    if (rc != SW_OK)
-        return rc;
-
-    const struct sw_net_shapes_args shapes = {.net = args,
-                                              .graph = &net->graph,
-                                              .sharding = &net->sharding,
-                                              .branches = net->branches,
-                                              .sharing =
-                                                  args->sharing ? &args->sharing->shapes : NULL};
-    return sw_net_shapes_init(&net->shapes, &shapes, err);
+    if (rc == SW_OK)
+        rc = sw_net_shapes_init(&net->shapes, &net->graph, &net->sharding, net->branches, args,
+                                args->sharing ? &args->sharing->shapes : NULL, err);
+    return rc;
 }
 
 static int make_memory(struct sw_net *net, struct sw_err *err)

@@ -32,11 +32,6 @@ int sw_net_step_at(const struct sw_net *net, int i, int *steps)
     return net->graph.node[i].step;
 }
 
-bool sw_net_training(const struct sw_net *net)
-{
-    return net->args.training;
-}
-
 int64_t sw_net_rows(const struct sw_net *net)
 {
     return net->args.rows;

@@ -94,7 +94,6 @@ int sw_net_find(const struct sw_net *net, const char *layer); /* -1 when absent 
 /* Which step of an unrolled layer it is, or of a sequence it takes, and of how many; -1: neither.
  */
 int sw_net_step_at(const struct sw_net *net, int i, int *steps);
-bool sw_net_training(const struct sw_net *net);
 int64_t sw_net_rows(const struct sw_net *net);
 /* Does backward visit the layer? Always false in an evaluation net. */
 bool sw_net_has_backward(const struct sw_net *net, int i);

@@ -4,7 +4,6 @@
 
 #include "base/os.h"
 #include "net/graph/bits.h"
-#include <string.h>
 
 enum { NONE = -1 };
 
@@ -212,21 +211,4 @@ int sw_branch_order_new(const struct sw_branches *branches, const struct sw_exec
     }
     *out = o;
     return SW_OK;
-}
-
-/* ---- For tests ---- */
-
-int sw_branch_order_wait_of(const struct sw_branch_order *o, int node, bool back, int k)
-{
-    int branches = o->branches->count;
-    int wait = k < branches ? o->wait[sw_branch_order_op(o, node, back) * branches + k] : NONE;
-    return wait == NONE ? NONE : o->exec->ops[wait].node;
-}
-
-void sw_branch_order_drop_wait(struct sw_branch_order *o, int node, bool back, int k)
-{
-    int branches = o->branches->count;
-    int *wait = &o->wait[sw_branch_order_op(o, node, back) * branches];
-    memmove(&wait[k], &wait[k + 1], (size_t)(branches - k - 1) * sizeof *wait);
-    wait[branches - 1] = NONE;
 }

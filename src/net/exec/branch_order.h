@@ -37,11 +37,6 @@ int sw_branch_enter(struct sw_branch_order *o, int node, bool back, int phase,
 int sw_branch_leave(struct sw_branch_order *o, int node, bool back, int phase,
                     struct sw_err *err) SW_MUST_CHECK;
 
-/* For tests: the k-th wait of the pass, as the node whose pass is waited for; -1 behind the last.
- * And forgets it, so that a device that watches who uses what can show that it does. */
-int sw_branch_order_wait_of(const struct sw_branch_order *o, int node, bool back, int k);
-void sw_branch_order_drop_wait(struct sw_branch_order *o, int node, bool back, int k);
-
 /* Which op the node's pass is. */
 static inline int sw_branch_order_op(const struct sw_branch_order *o, int node, bool back)
 {

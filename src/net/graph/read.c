@@ -9,13 +9,11 @@
 struct graph {
     struct sw_recipe *recipe;
     enum sw_algorithm algorithm;
-    const struct sw_section **sections; /* layers of this net, file order */
+    int64_t unrolled;                 /* steps of every unrolled layer; 0: as it says */
+    struct sw_net_graph_layer *layer; /* owned: those of this net, file order */
+    const char **names;               /* owned: of them */
+    int *order; /* owned: topological order, but for what reads the step before */
     int count;
-    int (*src)[SW_LAYER_SRCS]; /* indices into sections */
-    enum sw_connection (*how)[SW_LAYER_SRCS];
-    int64_t unrolled; /* steps of every unrolled layer; 0: as it says */
-    int *order;       /* topological order, but for what reads the step before */
-    const char **names;
 };
 
 static const struct sw_layer_conf *conf_of(const struct sw_section *s)
@@ -44,18 +42,21 @@ static int collect(struct graph *g, bool training, struct sw_err *err)
          s = sw_section_next(s))
         n++;
     size_t slots = (size_t)n + 1;
-    g->sections = sw_calloc(slots, sizeof(void *));
-    g->src = sw_calloc(slots, sizeof *g->src);
-    g->how = sw_calloc(slots, sizeof *g->how);
+    g->layer = sw_calloc(slots, sizeof *g->layer);
     g->order = sw_calloc(slots, sizeof *g->order);
     g->names = sw_calloc(slots, sizeof *g->names);
-    if (!g->sections || !g->src || !g->how || !g->order || !g->names)
-        return sw_err_nomem(err, "the layer graph", slots * sizeof *g->src);
+    if (!g->layer || !g->order || !g->names)
+        return sw_err_nomem(err, "the layer graph", slots * sizeof *g->layer);
+
     for (const struct sw_section *s = sw_recipe_first(g->recipe, "layer"); s;
          s = sw_section_next(s))
         if (s->type[0] && included(s, training)) {
+            const struct sw_layer_conf *conf = conf_of(s);
             g->names[g->count] = s->name;
-            g->sections[g->count++] = s;
+            g->layer[g->count++] = (struct sw_net_graph_layer){
+                .section = s,
+                .src_count = conf->src.count,
+                .steps = conf->unroll && g->unrolled ? g->unrolled : conf->unroll};
         }
     return SW_OK;
 }
@@ -103,31 +104,13 @@ static int connection_of(const struct sw_section *s, int k)
     return -1;
 }
 
-static int64_t steps_of(const struct graph *g, const struct sw_section *s)
-{
-    const struct sw_layer_conf *conf = conf_of(s);
-    return conf->unroll && g->unrolled ? g->unrolled : conf->unroll;
-}
-
-static struct sw_net_graph_layer layer_of(const struct graph *g, int i)
-{
-    const struct sw_section *s = g->sections[i];
-    struct sw_net_graph_layer l = {
-        .section = s, .src_count = conf_of(s)->src.count, .steps = steps_of(g, s)};
-    for (int k = 0; k < l.src_count; k++) {
-        l.src[k] = g->src[i][k];
-        l.how[k] = g->how[i][k];
-    }
-    return l;
-}
-
 /* Another layer that reads the step before of source j in another way. */
 static bool disagree(const struct graph *g, int i, int k)
 {
     for (int other = 0; other < i; other++)
-        for (int m = 0; m < conf_of(g->sections[other])->src.count; m++)
-            if (g->src[other][m] == g->src[i][k] && is_delayed(g->how[other][m]) &&
-                g->how[other][m] != g->how[i][k])
+        for (int m = 0; m < g->layer[other].src_count; m++)
+            if (g->layer[other].src[m] == g->layer[i].src[k] &&
+                is_delayed(g->layer[other].how[m]) && g->layer[other].how[m] != g->layer[i].how[k])
                 return true;
     return false;
 }
@@ -135,9 +118,9 @@ static bool disagree(const struct graph *g, int i, int k)
 /* Why source k cannot be connected so, or NULL. */
 static const char *why_not_connected(const struct graph *g, int i, int k)
 {
-    const int64_t own = steps_of(g, g->sections[i]);
-    const int64_t its = steps_of(g, g->sections[g->src[i][k]]);
-    enum sw_connection how = g->how[i][k];
+    const int64_t own = g->layer[i].steps;
+    const int64_t its = g->layer[g->layer[i].src[k]].steps;
+    enum sw_connection how = g->layer[i].how[k];
     if (how == SW_FIRST_TO_LAST)
         return own || its ? NULL : "neither is unrolled";
     if (!own)
@@ -169,7 +152,7 @@ static bool can_unroll(struct graph *g, const struct sw_section *s)
 
 static void read_connections(struct graph *g, int i)
 {
-    const struct sw_section *s = g->sections[i];
+    const struct sw_section *s = g->layer[i].section;
     const struct sw_strings *words = &conf_of(s)->connections;
     const int sources = conf_of(s)->src.count;
     if (!can_unroll(g, s))
@@ -182,7 +165,7 @@ static void read_connections(struct graph *g, int i)
     }
     for (int k = 0; k < sources; k++) {
         const int how = connection_of(s, k), item = words->count > 1 ? k : 0;
-        g->how[i][k] = how < 0 ? SW_ONE_TO_ONE : (enum sw_connection)how;
+        g->layer[i].how[k] = how < 0 ? SW_ONE_TO_ONE : (enum sw_connection)how;
         if (how < 0) {
             int names = 0;
             while (sw_connection_names[names])
@@ -198,9 +181,9 @@ static void read_connections(struct graph *g, int i)
 /* When all layers' connections are known. */
 static void check_connections(struct graph *g, int i)
 {
-    const struct sw_section *s = g->sections[i];
+    const struct sw_section *s = g->layer[i].section;
     for (int k = 0; k < conf_of(s)->src.count; k++) {
-        const char *why = g->src[i][k] < 0 ? NULL : why_not_connected(g, i, k);
+        const char *why = g->layer[i].src[k] < 0 ? NULL : why_not_connected(g, i, k);
         if (why && conf_of(s)->connections.count)
             sw_recipe_error_item(g->recipe, s, "connections",
                                  conf_of(s)->connections.count > 1 ? k : 0, "of source %s: %s",
@@ -215,16 +198,16 @@ static void check_connections(struct graph *g, int i)
 /* Has every step as many sources as the type reads? */
 static bool count_sources(struct graph *g, int i)
 {
-    const struct sw_section *s = g->sections[i];
+    const struct sw_section *s = g->layer[i].section;
     const struct sw_layer_type *type = type_of(s);
     const int given = conf_of(s)->src.count;
     const char *step = "";
     int count = given;
     if (given <= SW_LAYER_SRCS && conf_of(s)->unroll) {
-        const struct sw_net_graph_layer l = layer_of(g, i);
-        const int first = sw_net_step_sources(&l, 0), later = sw_net_step_sources(&l, 1);
+        const struct sw_net_graph_layer *l = &g->layer[i];
+        const int first = sw_net_step_sources(l, 0), later = sw_net_step_sources(l, 1);
         const bool fits = first >= type->min_src && first <= type->max_src;
-        count = fits && l.steps > 1 ? later : first;
+        count = fits && l->steps > 1 ? later : first;
         step = first == later ? "" : fits ? " in each later step" : " in its first step";
     }
     if (count >= type->min_src && count <= type->max_src && given <= SW_LAYER_SRCS)
@@ -246,30 +229,25 @@ static bool count_sources(struct graph *g, int i)
 
 static void link_sources(struct graph *g, int i)
 {
-    const struct sw_section *s = g->sections[i];
+    const struct sw_section *s = g->layer[i].section;
     const struct sw_strings *src = &conf_of(s)->src;
     if (src->count <= SW_LAYER_SRCS)
         read_connections(g, i);
     if (!count_sources(g, i))
         return;
     for (int k = 0; k < src->count; k++) {
-        g->src[i][k] = find(g, src->items[k]);
-        if (g->src[i][k] < 0)
+        g->layer[i].src[k] = find(g, src->items[k]);
+        if (g->layer[i].src[k] < 0)
             say_dangling(g, s, k, src->items[k]);
-        else if (g->src[i][k] == i && !is_delayed(g->how[i][k]))
+        else if (g->layer[i].src[k] == i && !is_delayed(g->layer[i].how[k]))
             sw_recipe_error_item(g->recipe, s, "src", k, "the layer reads itself");
-        else if (type_of(g->sections[g->src[i][k]])->role == SW_ROLE_METRIC)
+        else if (type_of(g->layer[g->layer[i].src[k]].section)->role == SW_ROLE_METRIC)
             sw_recipe_error_item(g->recipe, s, "src", k,
                                  "layer %s is a metric: it has no output to read", src->items[k]);
-        else if (type_of(g->sections[g->src[i][k]])->role == SW_ROLE_OUTPUT)
+        else if (type_of(g->layer[g->layer[i].src[k]].section)->role == SW_ROLE_OUTPUT)
             sw_recipe_error_item(g->recipe, s, "src", k,
                                  "layer %s writes a file: read what it reads", src->items[k]);
     }
-}
-
-static int source_count(const struct graph *g, int i)
-{
-    return conf_of(g->sections[i])->src.count;
 }
 
 /* ---- cycles ---- */
@@ -278,9 +256,9 @@ static int source_count(const struct graph *g, int i)
 static int stuck_source(const struct graph *g, const bool *placed, int i)
 {
     int k = 0;
-    while (placed[g->src[i][k]] || is_delayed(g->how[i][k]))
+    while (placed[g->layer[i].src[k]] || is_delayed(g->layer[i].how[k]))
         k++;
-    return g->src[i][k];
+    return g->layer[i].src[k];
 }
 
 /* "b reads a on worker 1": where layers have locations, workers would wait for one another. */
@@ -288,8 +266,9 @@ static void add_link(struct sw_buf *text, const struct graph *g, int reader, int
 {
     sw_buf_printf(text, "%s%s reads %s", text->length ? ", " : "", g->names[reader],
                   g->names[source]);
-    if (sw_section_is_set(g->sections[source], "location"))
-        sw_buf_printf(text, " on worker %lld", (long long)conf_of(g->sections[source])->location);
+    if (sw_section_is_set(g->layer[source].section, "location"))
+        sw_buf_printf(text, " on worker %lld",
+                      (long long)conf_of(g->layer[source].section)->location);
 }
 
 /* From a layer that is not placed sources lead into a cycle; its first layer in the file. */
@@ -315,11 +294,11 @@ static void say_cycle(struct graph *g, const bool *placed)
         add_link(&text, g, i, source);
         i = source;
     } while (i != first);
-    sw_recipe_error(g->recipe, g->sections[first], "src",
+    sw_recipe_error(g->recipe, g->layer[first].section, "src",
                     "the layer depends on its own output: a cycle: %s; let one of them read "
                     "something else",
                     sw_buf_text(&text));
-    if (conf_of(g->sections[first])->unroll)
+    if (conf_of(g->layer[first].section)->unroll)
         sw_recipe_hint(g->recipe, "connections = previous, where the step before is read");
     sw_buf_fini(&text);
 }
@@ -332,8 +311,8 @@ static void sort(struct graph *g, bool *placed)
         moved = false;
         for (int i = 0; i < g->count && !moved; i++) {
             bool ready = !placed[i];
-            for (int k = 0; ready && k < source_count(g, i); k++)
-                ready = placed[g->src[i][k]] || is_delayed(g->how[i][k]);
+            for (int k = 0; ready && k < g->layer[i].src_count; k++)
+                ready = placed[g->layer[i].src[k]] || is_delayed(g->layer[i].how[k]);
             if (!ready)
                 continue;
             placed[i] = moved = true;
@@ -360,7 +339,7 @@ static int take_layers(const struct graph *g, struct sw_net_graph_layer **out, i
     for (int at = 0; at < g->count; at++)
         position[g->order[at]] = at;
     for (int at = 0; at < g->count; at++) {
-        layers[at] = layer_of(g, g->order[at]);
+        layers[at] = g->layer[g->order[at]];
         for (int k = 0; k < layers[at].src_count; k++)
             layers[at].src[k] = position[layers[at].src[k]];
     }
@@ -382,7 +361,7 @@ static void check_algorithm(const struct graph *g, enum sw_algorithm algorithm)
 {
     bool through_time = algorithm != SW_ALGORITHM_BPTT;
     for (int i = 0; i < g->count; i++) {
-        const struct sw_section *s = g->sections[i];
+        const struct sw_section *s = g->layer[i].section;
         through_time = through_time || type_of(s)->through_time || conf_of(s)->unroll;
         if (algorithm == SW_ALGORITHM_CD && type_of(s)->role == SW_ROLE_LOSS)
             sw_recipe_error(
@@ -401,7 +380,7 @@ static void check_loss(const struct graph *g)
     const enum sw_algorithm algorithm = g->algorithm;
     check_algorithm(g, algorithm);
     for (int i = 0; i < g->count; i++)
-        if (is_trained_by(algorithm, type_of(g->sections[i])))
+        if (is_trained_by(algorithm, type_of(g->layer[i].section)))
             return;
     /* A loss may hide behind a section that is wrong. */
     for (const struct sw_section *s = sw_recipe_first(g->recipe, "layer"); s;
@@ -415,9 +394,7 @@ static void check_loss(const struct graph *g)
 
 static void free_graph(struct graph *g)
 {
-    sw_free(g->sections);
-    sw_free(g->src);
-    sw_free(g->how);
+    sw_free(g->layer);
     sw_free(g->order);
     sw_free(g->names);
 }
@@ -427,7 +404,7 @@ static void free_graph(struct graph *g)
 /* Marks the layer and what it reads, and the layers at home of whose parameters it shares. */
 static void mark(struct graph *g, int i, bool *kept)
 {
-    const struct sw_section *s = g->sections[i];
+    const struct sw_section *s = g->layer[i].section;
     if (kept[i])
         return;
     kept[i] = true;
@@ -455,12 +432,10 @@ static void drop_others(struct graph *g, const bool *kept, int *place)
         int to = place[i];
         if (to < 0)
             continue;
-        g->sections[to] = g->sections[i];
+        g->layer[to] = g->layer[i];
         g->names[to] = g->names[i];
-        for (int k = 0; k < SW_LAYER_SRCS; k++) {
-            g->src[to][k] = place[g->src[i][k]];
-            g->how[to][k] = g->how[i][k];
-        }
+        for (int k = 0; k < SW_LAYER_SRCS; k++)
+            g->layer[to].src[k] = place[g->layer[to].src[k]];
     }
     g->count = n;
 }
@@ -540,8 +515,8 @@ int sw_net_fields(struct sw_recipe *recipe, bool training, const char *until, co
     int rc = read_graph(&g, training, until, err);
     *count = 0;
     for (int i = 0; i < g.count && rc == SW_OK && *count < most; i++) {
-        const struct sw_layer layer = {.conf = g.sections[i]->conf[0]};
-        bool known = type_of(g.sections[i])->role != SW_ROLE_INPUT;
+        const struct sw_layer layer = {.conf = g.layer[i].section->conf[0]};
+        bool known = type_of(g.layer[i].section)->role != SW_ROLE_INPUT;
         for (int k = 0; k < *count && !known; k++)
             known = sw_str_eq(names[k], sw_layer_input_field(&layer));
         if (!known)

@@ -25,7 +25,7 @@ static void stamp(void *user)
  * to nobody. */
 static int take_lap(const struct sw_bridge *st, bool takes, int k, struct sw_err *err)
 {
-    struct sw_stream *s = takes ? st->stream : sw_exchange_sender(st->exchange, st->worker);
+    struct sw_stream *s = takes ? st->stream : st->exchange->senders[st->worker];
     return sw_stream_call(s, stamp, &st->laps[takes * st->workers + k], err);
 }
 
@@ -65,7 +65,7 @@ static void mark(const struct sw_bridge *st, bool taken)
         any = true;
     }
     if (any)
-        sw_exchange_tell(st->exchange);
+        st->exchange->waits.tell(st->exchange->waits.user);
 }
 
 /* The same on a thread of the device, when it has come there. */
@@ -115,7 +115,7 @@ static int pack(const struct sw_bridge *st, struct sw_stream *s, const struct sw
 /* Beside what is computed, when the part is made. */
 static int pack_all(struct sw_bridge *st, const char *part, struct sw_err *err)
 {
-    struct sw_stream *s = sw_exchange_sender(st->exchange, st->worker);
+    struct sw_stream *s = st->exchange->senders[st->worker];
     bool backward = piece_to(st, 0)->backward;
     struct sw_event *made = event_of(st, st->worker, backward, st->sent, SW_EXCHANGE_MADE),
                     *sent = event_of(st, st->worker, backward, st->sent, SW_EXCHANGE_SENT);

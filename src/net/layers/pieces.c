@@ -15,11 +15,6 @@ struct sw_event *sw_exchange_event(const struct sw_exchange *e, int connection, 
                      moment];
 }
 
-struct sw_stream *sw_exchange_sender(const struct sw_exchange *e, int worker)
-{
-    return e->senders[worker];
-}
-
 static void **part_of(const struct sw_exchange *e, int connection, int worker, bool backward)
 {
     return &e->parts[((size_t)connection * (size_t)e->workers + (size_t)worker) * 2 + backward];
@@ -92,9 +87,4 @@ int sw_exchange_wait_taken(const struct sw_exchange *e, const struct sw_piece *p
 void sw_exchange_mark(const struct sw_exchange *e, const struct sw_piece *p, bool taken)
 {
     __atomic_add_fetch(&(taken ? e->taken : e->sent)[count_of(e, p)], 1, __ATOMIC_RELEASE);
-}
-
-void sw_exchange_tell(const struct sw_exchange *e)
-{
-    e->waits.tell(e->waits.user);
 }

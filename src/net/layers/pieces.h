@@ -20,7 +20,7 @@ struct sw_exchange {
     /* Between devices, owned as what is in them:
      * [connections][workers][SW_EXCHANGE_TURNS][SW_EXCHANGE_MOMENTS], and [workers]. */
     struct sw_event **events;
-    struct sw_stream **senders;
+    struct sw_stream **senders; /* each packs pieces beside the stream that computes */
     struct sw_stream **streams; /* owned [workers], each borrowed: those that compute */
     struct sw_exchange_waits waits;
 };
@@ -47,9 +47,7 @@ struct sw_piece {
 };
 /* Between devices: staging memory of the piece, for every other pass. */
 char *sw_exchange_stage(const struct sw_exchange *e, const struct sw_piece *p, int turn);
-/* The stream on which a worker packs its pieces, beside the one that computes; and what is
- * recorded: its part is made, it has packed all pieces, it has taken all. */
-struct sw_stream *sw_exchange_sender(const struct sw_exchange *e, int worker);
+/* What is recorded: a worker's part is made, it has packed all pieces, it has taken all. */
 enum sw_exchange_moment { SW_EXCHANGE_MADE, SW_EXCHANGE_SENT, SW_EXCHANGE_TAKEN };
 struct sw_event *sw_exchange_event(const struct sw_exchange *e, int connection, int worker,
                                    bool backward, int turn, enum sw_exchange_moment moment);
@@ -64,10 +62,9 @@ int sw_exchange_wait_taken(const struct sw_exchange *e, const struct sw_piece *p
                            uint64_t times) SW_MUST_CHECK;
 bool sw_exchange_is_sent(const struct sw_exchange *e, const struct sw_piece *p, uint64_t times);
 bool sw_exchange_is_taken(const struct sw_exchange *e, const struct sw_piece *p, uint64_t times);
-/* The piece has been sent once more, or taken. Whoever waits hears of it by sw_exchange_tell. Any
+/* The piece has been sent once more, or taken. Whoever waits hears of it by waits.tell. Any
  * thread. */
 void sw_exchange_mark(const struct sw_exchange *e, const struct sw_piece *p, bool taken);
-void sw_exchange_tell(const struct sw_exchange *e);
 void sw_exchange_add_ns(const struct sw_exchange *e, int from, int to, int64_t ns);
 
 #endif

@@ -9,9 +9,11 @@
 #include "net/layers/steps.h"
 
 struct setup {
-    const struct sw_net_shapes_args *in;
-    const struct sw_net_args *args;
     const struct sw_net_graph *g;
+    const struct sw_net_sharding *sharding;
+    const struct sw_branches *branches;
+    const struct sw_net_args *args;
+    const struct sw_net_shapes *sharing;
     struct sw_net_shapes *s;
     struct sw_buf others; /* owned: see sw_net_find_comm */
     int at;               /* the node that is set up */
@@ -26,13 +28,13 @@ static const struct sw_desc *find_field(void *user, const char *field)
 static const struct sw_desc *find_layout(void *user, const struct sw_layer *l, const char *param)
 {
     const struct setup *u = user;
-    const struct sw_net_shapes *sharing = u->in->sharing;
+    const struct sw_net_shapes *sharing = u->sharing;
     if (sw_net_share_of(&u->g->node[u->at], param))
         return sw_net_shared_layout(u->s, u->at, param);
 
     int i = sharing ? sw_net_shapes_find(sharing, l->name) : -1;
     /* Parts of a parameter have shapes of their own on every worker. */
-    if (i < 0 || (!sw_net_shard_is_in_rows(u->in->sharding, u->at) &&
+    if (i < 0 || (!sw_net_shard_is_in_rows(u->sharding, u->at) &&
                   sharing->sharding->worker != u->args->worker))
         return NULL;
     const struct sw_layer *other = &sharing->node[i].layer;
@@ -174,7 +176,7 @@ static int check_backward(const struct setup *u, int i, struct sw_err *err)
 /* The columns of the whole output, of which this worker may have a part. */
 static int64_t whole_columns(const struct setup *u, int i)
 {
-    const struct sw_net_shard *shard = &u->in->sharding->node[i];
+    const struct sw_net_shard *shard = &u->sharding->node[i];
     const struct sw_layer *l = &u->s->node[i].layer;
     if (shard->spread.dist != SW_DIST_COLUMNS)
         return l->dst.desc.ndim > 1 ? l->dst.desc.dim[1] : 1;
@@ -189,7 +191,7 @@ static int64_t whole_columns(const struct setup *u, int i)
 
 static void place_columns(const struct setup *u, int i, struct sw_layer_setup *setup)
 {
-    const struct sw_net_sharding *sharding = u->in->sharding;
+    const struct sw_net_sharding *sharding = u->sharding;
     const struct sw_net_graph_node *node = &u->g->node[i];
     const struct sw_spread *spread = &sharding->node[i].spread;
     setup->parts = 1;
@@ -240,24 +242,24 @@ static struct sw_layer_setup setup_for(struct setup *u, int i, uint32_t wants)
 {
     const struct sw_net_graph_node *node = &u->g->node[i];
     const struct sw_net_shape *shape = &u->s->node[i];
-    struct sw_layer_setup setup = {
-        .stream = sw_branches_stream(u->in->branches, i, u->args->stream),
-        .seed = u->args->seed,
-        .training = u->args->training && shape->leads_to_loss,
-        .wants_grad = wants,
-        .frozen = !sw_net_may_train(u->g, node),
-        .factors = shape->comm != SW_COMM_PS && shape->leads_to_loss,
-        .batch_rows = u->args->batch_rows,
-        .energy = u->args->algorithm == SW_ALGORITHM_CD,
-        .chain = node->chain,
-        .carry = u->args->carry && node->step < 0,
-        .unrolled = node->step >= 0,
-        .fuse_relu = shape->fuse_relu,
-        .fused = shape->fused,
-        .fused_backward = shape->fused && u->s->node[node->src[0]].layer.masks_relu,
-        .layout = find_layout,
-        .field = find_field,
-        .user = u};
+    struct sw_layer_setup setup = {.stream = sw_branches_stream(u->branches, i, u->args->stream),
+                                   .seed = u->args->seed,
+                                   .training = u->args->training && shape->leads_to_loss,
+                                   .wants_grad = wants,
+                                   .frozen = !sw_net_may_train(u->g, node),
+                                   .factors = shape->comm != SW_COMM_PS && shape->leads_to_loss,
+                                   .batch_rows = u->args->batch_rows,
+                                   .energy = u->args->algorithm == SW_ALGORITHM_CD,
+                                   .chain = node->chain,
+                                   .carry = u->args->carry && node->step < 0,
+                                   .unrolled = node->step >= 0,
+                                   .fuse_relu = shape->fuse_relu,
+                                   .fused = shape->fused,
+                                   .fused_backward =
+                                       shape->fused && u->s->node[node->src[0]].layer.masks_relu,
+                                   .layout = find_layout,
+                                   .field = find_field,
+                                   .user = u};
     place_columns(u, i, &setup);
     return setup;
 }
@@ -274,7 +276,7 @@ static bool is_borrowed(const struct sw_net_shapes *s, int i)
 static int setup_bridge(struct setup *u, int i, const struct sw_layer_setup *setup,
                         struct sw_err *err)
 {
-    const struct sw_net_sharding *sharding = u->in->sharding;
+    const struct sw_net_sharding *sharding = u->sharding;
     struct sw_net_shape *shape = &u->s->node[i];
     int source = u->g->node[i].src[0];
     bool upper = u->g->node[i].type == &sw_net_bridge_dst;
@@ -299,7 +301,7 @@ static int run_setup(struct setup *u, int i, const struct sw_layer_setup *setup,
 {
     const struct sw_net_graph_node *node = &u->g->node[i];
     struct sw_layer *l = &u->s->node[i].layer;
-    bool in_rows = sw_net_shard_is_in_rows(u->in->sharding, i);
+    bool in_rows = sw_net_shard_is_in_rows(u->sharding, i);
     if (l->type->state_bytes) {
         l->state = sw_calloc(1, l->type->state_bytes);
         if (!l->state)
@@ -327,7 +329,7 @@ static int setup_node(struct setup *u, int i, struct sw_err *err)
     const struct sw_net_graph_node *node = &u->g->node[i];
     struct sw_net_shape *shape = &u->s->node[i];
     struct sw_layer *l = &shape->layer;
-    bool elsewhere = sw_net_shard_is_elsewhere(u->in->sharding, i);
+    bool elsewhere = sw_net_shard_is_elsewhere(u->sharding, i);
     uint32_t wants = wanted_gradients(u, i);
     u->at = i;
     shape->comm = sw_net_find_comm(u->s, u->args, i, &u->others);
@@ -403,11 +405,13 @@ static int make_layers(struct sw_net_shapes *s, struct sw_err *err)
     return SW_OK;
 }
 
-int sw_net_shapes_init(struct sw_net_shapes *s, const struct sw_net_shapes_args *args,
+int sw_net_shapes_init(struct sw_net_shapes *s, const struct sw_net_graph *graph,
+                       const struct sw_net_sharding *sharding, const struct sw_branches *branches,
+                       const struct sw_net_args *args, const struct sw_net_shapes *sharing,
                        struct sw_err *err)
 {
-    struct setup u = {.in = args, .args = args->net, .g = args->graph, .s = s};
-    *s = (struct sw_net_shapes){.graph = args->graph, .sharding = args->sharding};
+    struct setup u = {graph, sharding, branches, args, sharing, s, {0}, 0};
+    *s = (struct sw_net_shapes){.graph = graph, .sharding = sharding};
     int rc = make_layers(s, err);
     if (rc != SW_OK)
         return rc;

@@ -48,17 +48,11 @@ struct sw_net_shapes {
     struct sw_buf comm_notes; /* what is exchanged otherwise than asked for net-wide, a line each */
 };
 
-/* What the stage is made from; all borrowed during the call, but for what layers keep of it. */
-struct sw_net_shapes_args {
-    const struct sw_net_args *net;
-    const struct sw_net_graph *graph;
-    const struct sw_net_sharding *sharding;
-    const struct sw_branches *branches;  /* or NULL */
-    const struct sw_net_shapes *sharing; /* those of args->sharing, or NULL */
-};
-
-/* The whole stage. Errors as sw_net_new; *s is to be freed in any event. */
-int sw_net_shapes_init(struct sw_net_shapes *s, const struct sw_net_shapes_args *args,
+/* The whole stage. branches: may be NULL; sharing: the shapes of args->sharing, or NULL. Errors as
+ * sw_net_new; *s is to be freed in any event. */
+int sw_net_shapes_init(struct sw_net_shapes *s, const struct sw_net_graph *graph,
+                       const struct sw_net_sharding *sharding, const struct sw_branches *branches,
+                       const struct sw_net_args *args, const struct sw_net_shapes *sharing,
                        struct sw_err *err) SW_MUST_CHECK;
 void sw_net_shapes_fini(struct sw_net_shapes *s); /* a zeroed one is accepted */
 

@@ -45,7 +45,7 @@ static void layers_come_after_their_sources_ties_in_file_order(void **state)
     (void)state;
     assert_order(&w, "image conv relu fc label loss b");
     assert_int_equal(sw_net_find(w.net, "other"), -1);
-    assert_true(sw_net_training(w.net));
+    assert_true(w.net->args.training);
     assert_int_equal(sw_net_rows(w.net), 4);
     world_free(&w);
 }
@@ -99,7 +99,7 @@ static void include_chooses_the_net(void **state)
     assert_int_equal(sw_net_result_count(eval.net), 1);
     assert_true(sw_net_result(train.net, 0).loss);
     assert_false(sw_net_result(eval.net, 0).loss);
-    assert_false(sw_net_training(eval.net));
+    assert_false(eval.net->args.training);
     for (int i = 0; i < sw_net_layer_count(eval.net); i++)
         assert_false(sw_net_has_backward(eval.net, i));
     world_free(&train);
