@@ -11,6 +11,7 @@
 #include "train/job_private.h"
 #include "train/kept_choices.h"
 #include "train/saved.h"
+#include "train/scale.h"
 #include "train/states.h"
 #include "train/worker.h"
 #include <dirent.h>
@@ -77,8 +78,8 @@ static int add_counts(struct sw_job *job, struct sw_st_writer *w, struct sw_err 
         rc = add_number(w, copy_key("updates", i, key), (int64_t)sw_table_updates(t), err);
         if (rc == SW_OK)
             rc = add_number(w, copy_key("dropped", i, key), (int64_t)sw_table_dropped(t), err);
-        if (rc == SW_OK)
-            rc = sw_scale_write(job, i, w, err);
+        if (rc == SW_OK && job->conf->loss_scale > 0)
+            rc = sw_scale_write(job->copies[i].table, i, w, err);
     }
     return rc;
 }
@@ -130,8 +131,9 @@ static void announce(struct sw_worker *w, const char *path, uint64_t bytes, cons
                              .step = w->step,
                              .steps = job->span.run_steps,
                              .bytes = (int64_t)bytes,
-                             .best = sw_keep_beats(job, w->step)};
-    sw_keep_record(w, path, bytes, checksum);
+                             .best = sw_retention_beats(&job->retention, w->step)};
+    sw_retention_record(&job->retention, w->step, w->step >= job->span.steps, path, bytes,
+                        checksum);
     sw_events_tell(&job->events, &e, path);
 }
 
@@ -154,7 +156,8 @@ int sw_checkpoint_write(struct sw_worker *w, struct sw_err *err)
     if (rc == SW_OK)
         rc = sw_stage_write(job, writer, err);
     if (rc == SW_OK)
-        rc = sw_keep_write(job, sw_keep_best_with(job, w->step), writer, err);
+        rc = sw_retention_write(&job->retention, sw_retention_best_with(&job->retention, w->step),
+                                writer, err);
     for (int i = 0; i < copies && rc == SW_OK; i++)
         rc = add_tensors(job, i, writer, views + each * (size_t)i, sw_worker_host_stream(w), err);
     if (rc == SW_OK)
@@ -468,11 +471,11 @@ int sw_checkpoint_load(struct sw_worker *w, const char *path, struct sw_err *err
         rc = read_counts(job, f, path, &told, i, &updates, &dropped, err);
         if (rc == SW_OK)
             sw_job_put_step(job, i, job->span.first_step, (uint64_t)updates, (uint64_t)dropped);
-        if (rc == SW_OK)
-            rc = sw_scale_read(job, f, path, i, heir_of(job, &told, i), err);
+        if (rc == SW_OK && job->conf->loss_scale > 0)
+            rc = sw_scale_read(job->copies[i].table, f, path, heir_of(job, &told, i), err);
     }
     if (rc == SW_OK) {
-        sw_keep_read(job, f);
+        sw_retention_read(&job->retention, f);
         tell_differences(w, f, &told);
     }
     sw_st_close(f);

@@ -1,5 +1,5 @@
-/* Events: what the threads of a job tell its main thread, its history and its log. Nobody ever waits
- * here: a terminal that is stopped must not stop training. Any thread. */
+/* Events: what the threads of a job tell its main thread, its history and its log. Nobody ever
+ * waits here: a terminal that is stopped must not stop training. Any thread. */
 #ifndef SW_TRAIN_EVENTS_H
 #define SW_TRAIN_EVENTS_H
 

@@ -36,7 +36,6 @@ static int copy_options(struct sw_job *job, const struct sw_job_options *o, stru
     job->options.trace_capacity = o->trace_capacity;
     job->options.oversubscribe = o->oversubscribe;
     job->options.display = o->display;
-    job->keeper.saved_step = -1;
     return rc;
 }
 
@@ -164,6 +163,7 @@ int sw_job_build(const struct sw_job_options *o, struct sw_log *log, struct sw_j
         return sw_err_nomem(err, "a job", sizeof *job);
     job->events.log = log;
     job->events.steps = &job->span.run_steps;
+    sw_retention_init(&job->retention, &job->events);
     sw_fault_init(&job->fault);
     return build(job, o, err);
 }
@@ -179,6 +179,62 @@ static int find_begin(struct sw_job *job, const struct sw_job_options *o, struct
     return o->one_worker ? SW_OK : sw_take_look(job, o->init_from, o->earlier, err);
 }
 
+/* Names that best_by may say, for a message. */
+static int unknown_metric(struct sw_job *job, const struct sw_series *s, struct sw_err *err)
+{
+    const struct sw_section *section = sw_recipe_find(job->recipe, "job", NULL);
+    const char *names[SW_JOB_METRICS];
+    for (int i = 0; i < s->count; i++)
+        names[i] = s->name[i];
+    sw_recipe_error(job->recipe, section, "best_by", "evaluation has no such value");
+    sw_recipe_hint_near(job->recipe, job->conf->best_by, names, s->count, "it has");
+    return sw_recipe_verdict(job->recipe, err);
+}
+
+static int find_metric(const struct sw_series *s, const char *name)
+{
+    for (int i = 0; i < s->count; i++)
+        if (sw_str_eq(s->name[i], name))
+            return i;
+    return -1;
+}
+
+/* The value of evaluations by which checkpoints are compared. */
+static int choose_metric(struct sw_job *job, struct sw_err *err)
+{
+    struct sw_retention *r = &job->retention;
+    const struct sw_worker *leader = &job->workers[0];
+    const struct sw_series *s = &leader->series[SW_SPLIT_EVAL];
+    const char *name = job->conf->best_by;
+    int metric = leader->eval ? find_metric(s, name ? name : "accuracy") : -1;
+
+    if (metric < 0 && name)
+        return unknown_metric(job, s, err);
+    if (!leader->eval)
+        return SW_OK;
+    if (metric < 0)
+        metric = 0; /* the loss */
+    r->metric = &job->metrics.last[SW_SPLIT_EVAL][metric];
+    r->metric_name = s->name[metric];
+    r->less_is_better = sw_series_less_is_better(leader->eval, s, metric);
+    return SW_OK;
+}
+
+static int prepare_retention(struct sw_job *job, const struct sw_job_options *o, struct sw_err *err)
+{
+    struct sw_retention *r = &job->retention;
+
+    r->most = job->conf->keep_checkpoints;
+    int rc = choose_metric(job, err);
+    if (o->resume && !job->stage.begins) /* a stage writes its own in the place of that file */
+        r->from = job->span.first_step;
+    for (int i = 0; o->resume && i < o->kept_count && rc == SW_OK; i++)
+        /* A later one is damaged, or it would have been the one to go on from. */
+        if (o->kept[i].step <= job->span.first_step)
+            rc = sw_retention_add(r, o->kept[i].step, o->kept[i].path, o->kept[i].checksum, err);
+    return rc;
+}
+
 int sw_job_complete(struct sw_job *job, const struct sw_job_options *o, struct sw_err *err)
 {
     if (o->plan_units || o->predict)
@@ -188,7 +244,7 @@ int sw_job_complete(struct sw_job *job, const struct sw_job_options *o, struct s
     if (rc == SW_OK)
         rc = find_begin(job, o, err);
     if (rc == SW_OK)
-        rc = sw_keep_init(job, o, err);
+        rc = prepare_retention(job, o, err);
     if (rc == SW_OK)
         rc = sw_stop_init(job, err);
     return rc == SW_OK ? sw_job_describe(job, err) : rc;
@@ -227,7 +283,7 @@ void sw_job_close(struct sw_job *job)
     sw_states_fini(&job->states);
     sw_states_fini(&job->carries);
     sw_outputs_fini(job);
-    sw_keep_fini(&job->keeper);
+    sw_retention_fini(&job->retention);
     sw_take_fini(&job->takes);
     sw_legacy_fini(&job->legacy);
     sw_job_close(job->stage.failed);
@@ -266,5 +322,5 @@ void sw_job_close(struct sw_job *job)
 bool sw_job_resumable(const struct sw_job *job)
 {
     return job->options.resume_checkpoint ||
-           __atomic_load_n(&job->keeper.saved_step, __ATOMIC_RELAXED) >= 0;
+           __atomic_load_n(&job->retention.saved_step, __ATOMIC_RELAXED) >= 0;
 }

@@ -38,6 +38,7 @@
 #include "train/job.h"
 #include "train/reduce.h"
 #include "train/replica.h"
+#include "train/retention.h"
 #include "train/segments.h"
 #include "train/ways.h"
 
@@ -132,27 +133,6 @@ struct sw_take_list {
     struct sw_take_file *files; /* owned */
     struct sw_take_rule *rules; /* owned */
     int file_count, rule_count;
-};
-
-/* Checkpoints of the run that are on disk, and the best one: keep.c. */
-struct sw_kept {
-    int64_t step;
-    char *path;        /* owned */
-    char checksum[33]; /* "" unknown */
-};
-struct sw_best {
-    int64_t step; /* -1: none yet */
-    double value;
-};
-struct sw_keeper {
-    struct sw_kept *items; /* owned */
-    int count;
-    int metric; /* of the evaluation's series; -1: nothing is evaluated */
-    bool less_is_better;
-    int64_t evaluated; /* step of the newest evaluation, or -1 */
-    int64_t from;      /* step that a resume went on from, or -1 */
-    struct sw_best best;
-    int64_t saved_step; /* atomic: of the newest checkpoint of this segment; -1: none yet */
 };
 
 /* An output layer of the evaluation net: outputs.c. */
@@ -464,8 +444,8 @@ struct sw_job {
     struct sw_mishaps mishaps;
     struct sw_stop_rules stops;
     struct sw_job_metrics metrics;
-    struct sw_keeper keeper; /* of the leader */
-    char *choices;           /* owned: what the plans chose (kept_choices.h) */
+    struct sw_retention retention; /* of the leader */
+    char *choices;                 /* owned: what the plans chose (kept_choices.h) */
     struct sw_job_plan plan;
     struct sw_job_report report;
 

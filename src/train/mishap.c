@@ -63,8 +63,8 @@ static int load_newest(struct sw_worker *w, const char *cause, struct sw_err *er
 {
     struct sw_job *job = w->job;
     struct sw_mishaps *m = &job->mishaps;
-    int64_t step;
-    const char *path = sw_keep_newest(job, &step);
+    int64_t step = job->span.first_step;
+    const char *path = sw_retention_newest(&job->retention, job->options.resume_checkpoint, &step);
     if (step != m->rolled_to)
         m->rollbacks = 0;
     m->rolled_to = step;

@@ -8,6 +8,7 @@
 #include "train/choices.h"
 #include "train/job_private.h"
 #include "train/saved.h"
+#include "train/sense.h"
 #include "train/watch.h"
 #include "train/worker.h"
 #include <math.h>
@@ -38,7 +39,7 @@ static int start_roles(struct sw_job *job, struct sw_err *err)
 {
     int rc = sw_watch_start(job, err);
     if (rc == SW_OK)
-        rc = sw_sense_start(job, err);
+        rc = sw_sense_start(job->events.history, job->machine, job->placement, &job->sense, err);
     for (int i = 0; i < job->topology->servers && rc == SW_OK; i++) {
         struct sw_server *s = &job->servers[i];
         if (!s->hosted)
@@ -248,7 +249,8 @@ static int run(struct sw_job *job, sw_job_observer *observer, void *user, bool *
             return leave_stuck(job, hanging, stuck, err);
         sw_job_tune_keep(job); /* of rows that workers were given on the way */
         struct sw_note note;
-        sw_sense_end(job);
+        sw_sense_end(job->sense);
+        job->sense = NULL;
         sw_watch_end(job);
         tell_bridged(job);
         while (sw_queue_try_pop(&job->events.notes, &note) == SW_OK)

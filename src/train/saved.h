@@ -1,6 +1,6 @@
 /* What survives a job: checkpoints (checkpoint.c), what else they have in them (tokens.c, legacy.c,
- * scale.c), which of them stay (keep.c), and what a job begins with: the stage before (stages.c) or
- * other files (init_from.c).
+ * scale.c), which of them stay (retention.h), and what a job begins with: the stage before
+ * (stages.c) or other files (init_from.c).
  *
  * Files are read before the workers run; checkpoints are written by the leader between two steps,
  * while the others wait. */
@@ -84,33 +84,5 @@ int sw_take_look(struct sw_job *job, const char *option, const struct sw_stage_n
 /* Takes the values, and says what was taken and what was not. By the leader. */
 int sw_take_values(struct sw_worker *w, struct sw_err *err) SW_MUST_CHECK;
 void sw_take_fini(struct sw_take_list *init); /* a zeroed one is accepted */
-
-/* keep.c */
-int sw_keep_init(struct sw_job *job, const struct sw_job_options *o,
-                 struct sw_err *err) SW_MUST_CHECK;
-void sw_keep_fini(struct sw_keeper *k);
-/* The newest checkpoint of this segment, or the one it went on from. */
-const char *sw_keep_newest(const struct sw_job *job, int64_t *step);
-/* A checkpoint that is on disk; checksum may be NULL. Errors: SW_ERR_NOMEM. */
-int sw_keep_add(struct sw_job *job, int64_t step, const char *path, const char *checksum,
-                struct sw_err *err) SW_MUST_CHECK;
-/* Is the evaluation of this step better than the best checkpoint's? False when there was none. */
-bool sw_keep_beats(const struct sw_job *job, int64_t step);
-/* The best, once there is a checkpoint of this step. */
-struct sw_best sw_keep_best_with(const struct sw_job *job, int64_t step);
-/* The best in a checkpoint's metadata. */
-int sw_keep_write(const struct sw_job *job, struct sw_best best, struct sw_st_writer *w,
-                  struct sw_err *err) SW_MUST_CHECK;
-void sw_keep_read(struct sw_job *job, const struct sw_st_file *f);
-/* The checkpoint of w->step is durable: records it and removes what need not stay. */
-void sw_keep_record(struct sw_worker *w, const char *path, uint64_t bytes, const char *checksum);
-
-/* scale.c */
-/* The loss scales of a copy's parties, in a checkpoint's metadata; and those of copy `from` in the
- * file for this one. Errors: SW_ERR_FORMAT. */
-int sw_scale_write(const struct sw_job *job, int copy, struct sw_st_writer *w,
-                   struct sw_err *err) SW_MUST_CHECK;
-int sw_scale_read(struct sw_job *job, const struct sw_st_file *f, const char *path, int copy,
-                  int from, struct sw_err *err) SW_MUST_CHECK;
 
 #endif

@@ -1,33 +1,32 @@
 /* The loss scale (param/scale.h) in checkpoints: metadata "loss_scale", of server group K behind
  * the first "loss_scale.K", has the scale and the good updates of each party: "65536 12 32768 0". A
  * file without it was written at another precision: then the scale begins as the recipe says. */
+#include "train/scale.h"
+
 #include "base/os.h"
 #include "base/str.h"
-#include "train/job_private.h"
-#include "train/saved.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-static const char *key_of(int copy, char out[32])
+static const char *key_of(int server_group, char out[32])
 {
-    snprintf(out, 32, copy > 0 ? "loss_scale.%d" : "loss_scale", copy);
+    snprintf(out, 32, server_group > 0 ? "loss_scale.%d" : "loss_scale", server_group);
     return out;
 }
 
-int sw_scale_write(const struct sw_job *job, int copy, struct sw_st_writer *w, struct sw_err *err)
+int sw_scale_write(const struct sw_table *t, int server_group, struct sw_st_writer *w,
+                   struct sw_err *err)
 {
-    const struct sw_table *t = job->copies[copy].table;
     struct sw_buf text = {0};
     char key[32];
-    if (!(job->conf->loss_scale > 0))
-        return SW_OK;
     for (int r = 0; r < sw_table_parties(t); r++) {
         struct sw_loss_scale s = sw_table_scale(t, r);
         sw_buf_printf(&text, "%s%.0f %lld", r > 0 ? " " : "", s.value, (long long)s.good);
     }
-    int rc = text.failed ? sw_err_nomem(err, "a checkpoint's loss scale", 0)
-                         : sw_st_writer_metadata(w, key_of(copy, key), sw_buf_text(&text), err);
+    int rc = text.failed
+                 ? sw_err_nomem(err, "a checkpoint's loss scale", 0)
+                 : sw_st_writer_metadata(w, key_of(server_group, key), sw_buf_text(&text), err);
     sw_buf_fini(&text);
     return rc;
 }
@@ -65,13 +64,12 @@ static bool find_pair(const char *text, int which, struct sw_loss_scale *out)
     return true;
 }
 
-int sw_scale_read(struct sw_job *job, const struct sw_st_file *f, const char *path, int copy,
-                  int from, struct sw_err *err)
+int sw_scale_read(struct sw_table *t, const struct sw_st_file *f, const char *path, int from,
+                  struct sw_err *err)
 {
-    struct sw_table *t = job->copies[copy].table;
     char key[32];
     const char *text = sw_st_metadata(f, key_of(from, key));
-    if (!text || !(job->conf->loss_scale > 0))
+    if (!text)
         return SW_OK;
     for (int r = 0; r < sw_table_parties(t); r++) {
         struct sw_loss_scale s;

@@ -4,11 +4,12 @@
  * Messages in: none. Messages out: rows of `hardware`. It is stopped by its flag, under its lock. A
  * GPU that hangs may keep it for ever; nobody waits for that longer than a moment, and what it
  * holds is then given up. Nothing of training is touched, and what cannot be read is left out. */
+#include "train/sense.h"
+
 #include "base/os.h"
 #include "base/str.h"
 #include "cluster/nvml.h"
-#include "train/job_private.h"
-#include "train/watch.h"
+#include "sync/thread.h"
 #include <fcntl.h>
 #include <math.h>
 #include <stdio.h>
@@ -119,46 +120,44 @@ static void sense_main(void *arg)
 }
 
 /* The GPUs that workers have, each once. */
-static void list_gpus(struct sw_sense *s, const struct sw_job *job)
+static void list_gpus(struct sw_sense *s, const struct sw_machine *m, const struct sw_placement *p)
 {
-    const struct sw_placement *p = job->placement;
     for (int i = 0; i < p->worker_count && s->gpu_count < GPUS; i++) {
         const char *device = p->rows[i].device;
         int number = p->rows[i].gpu;
-        bool known = number < 0 || number >= job->machine->gpu_count;
+        bool known = number < 0 || number >= m->gpu_count;
         for (int g = 0; g < s->gpu_count && !known; g++)
             known = sw_str_eq(s->gpus[g].device, device);
         if (known)
             continue;
         struct gpu *to = &s->gpus[s->gpu_count++];
         snprintf(to->device, sizeof to->device, "%s", device);
-        snprintf(to->bus, sizeof to->bus, "%s", sw_machine_gpu(job->machine, number)->bus);
+        snprintf(to->bus, sizeof to->bus, "%s", sw_machine_gpu(m, number)->bus);
     }
 }
 
-int sw_sense_start(struct sw_job *job, struct sw_err *err)
+int sw_sense_start(struct sw_history *history, const struct sw_machine *m,
+                   const struct sw_placement *p, struct sw_sense **out, struct sw_err *err)
 {
     struct sw_sense *s = sw_calloc(1, sizeof *s);
     if (!s)
         return sw_err_nomem(err, "the sensors", sizeof *s);
-    s->history = job->events.history;
-    s->host = job->device->name;
-    s->threads = sw_machine_threads(job->machine);
+    s->history = history;
+    s->host = sw_driver_host()->name;
+    s->threads = sw_machine_threads(m);
     s->looked_ns = sw_os()->monotonic_ns();
     s->cpu_s = cpu_seconds();
-    list_gpus(s, job);
+    list_gpus(s, m, p);
     sw_mutex_init(&s->lock);
     sw_cond_init(&s->changed);
-    job->sense = s;
+    *out = s;
     return sw_thread_start(&s->thread, "sense", sense_main, s, err);
 }
 
-void sw_sense_end(struct sw_job *job)
+void sw_sense_end(struct sw_sense *s)
 {
-    struct sw_sense *s = job->sense;
     if (!s)
         return;
-    job->sense = NULL;
     sw_mutex_lock(&s->lock);
     s->over = true;
     sw_cond_broadcast(&s->changed);

@@ -178,7 +178,7 @@ int sw_job_next(struct sw_job **job, struct sw_buf *messages, struct sw_err *err
 {
     struct sw_job *old = *job, *next = NULL;
     struct sw_run run = {0};
-    int64_t step;
+    int64_t step = old->span.first_step;
     struct sw_job_options o = {
         .out_dir = old->options.out_dir,
         .db = old->options.db,
@@ -189,17 +189,18 @@ int sw_job_next(struct sw_job **job, struct sw_buf *messages, struct sw_err *err
         .oversubscribe = old->options.oversubscribe,
         .trace_capacity = old->options.trace_capacity,
         .resume = &run,
-        .resume_checkpoint = sw_keep_newest(old, &step),
+        .resume_checkpoint =
+            sw_retention_newest(&old->retention, old->options.resume_checkpoint, &step),
         .before = old,
     };
-    struct sw_job_kept *kept = sw_calloc((size_t)old->keeper.count + 1, sizeof *kept);
+    struct sw_job_kept *kept = sw_calloc((size_t)old->retention.count + 1, sizeof *kept);
     int rc = kept ? describe(old, &run, err) : sw_err_nomem(err, "the list of checkpoints", 0);
-    for (int i = 0; kept && i < old->keeper.count; i++) {
-        const struct sw_kept *k = &old->keeper.items[i];
+    for (int i = 0; kept && i < old->retention.count; i++) {
+        const struct sw_kept *k = &old->retention.items[i];
         kept[i] = (struct sw_job_kept){k->step, k->path, *k->checksum ? k->checksum : NULL};
     }
     o.kept = kept;
-    o.kept_count = old->keeper.count;
+    o.kept_count = old->retention.count;
     if (rc == SW_OK)
         rc = sw_job_open(&o, old->events.log, &next, messages, err);
     if (rc == SW_OK) {

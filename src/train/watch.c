@@ -210,7 +210,7 @@ static void end_job(const struct sw_watch *w, const struct sw_stall *stall)
 {
     char text[STALL_TEXT];
     struct sw_err err;
-    int64_t saved = __atomic_load_n(&w->job->keeper.saved_step, __ATOMIC_RELAXED);
+    int64_t saved = __atomic_load_n(&w->job->retention.saved_step, __ATOMIC_RELAXED);
     describe(w, stall, text, sizeof text);
     if (saved >= 0)
         sw_err_set(&err, SW_ERR_LIBRARY,

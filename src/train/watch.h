@@ -1,5 +1,5 @@
 /* Who sees that a job stays in motion: the watch thread (watch.c; watchdog.h judges), who waits for
- * whom (waits.c), the thread with sensors (sense.c), and requests from outside (requests.c). */
+ * whom (waits.c), and requests from outside (requests.c). */
 #ifndef SW_TRAIN_WATCH_H
 #define SW_TRAIN_WATCH_H
 
@@ -9,10 +9,6 @@
 /* Starts the thread; the snapshot is there. sw_watch_end is due afterwards in any case. */
 int sw_watch_start(struct sw_job *job, struct sw_err *err) SW_MUST_CHECK;
 void sw_watch_end(struct sw_job *job); /* after all other roles; none started is fine */
-
-/* Starts the thread that writes into the history how processor and GPUs do. */
-int sw_sense_start(struct sw_job *job, struct sw_err *err) SW_MUST_CHECK;
-void sw_sense_end(struct sw_job *job); /* before the history's end; not started is fine */
 
 /* waits.c */
 /* On whom a unit waits that cannot go on before that one does; -1: on nobody, or there is nobody to

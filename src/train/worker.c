@@ -101,7 +101,7 @@ static int evaluate(struct sw_worker *w, struct sw_decision *d, struct sw_err *e
     }
     if (rc == SW_OK && w->rank->global_rank == 0) {
         sw_record_evaluation(w);
-        w->job->keeper.evaluated = w->step;
+        w->job->retention.evaluated = w->step;
     }
     return rc;
 }
@@ -175,7 +175,7 @@ static int pause_here(struct sw_worker *w, struct sw_decision *d, struct sw_err 
     if (rc == SW_OK && w->rank->global_rank == 0)
         sw_events_say(&w->job->events, SW_LOG_INFO, w->unit, "the pause after step %lld is over",
                       (long long)w->step);
-    bool saved = __atomic_load_n(&w->job->keeper.saved_step, __ATOMIC_RELAXED) == w->step;
+    bool saved = __atomic_load_n(&w->job->retention.saved_step, __ATOMIC_RELAXED) == w->step;
     if (rc == SW_OK && d->stop && w->rank->global_rank == 0 && !saved)
         rc = checkpoint(w, true, err);
     return rc;
@@ -287,7 +287,7 @@ static int between_steps(struct sw_worker *w, struct sw_err *err)
     if (w->rank->global_rank == 0 && d.last)
         sw_stage_note_end(w->job, w->step);
     bool best = w->rank->global_rank == 0 && w->job->conf->checkpoint_best && d.evaluate &&
-                sw_keep_beats(w->job, w->step);
+                sw_retention_beats(&w->job->retention, w->step);
     if (rc == SW_OK && w->rank->global_rank == 0 && (d.checkpoint || best))
         rc = checkpoint(w, d.last || d.stop, err);
     if (rc == SW_OK && d.pause && !d.last)
