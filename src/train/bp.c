@@ -3,7 +3,6 @@
  * while the layers below still compute, and each layer's values are collected just before its
  * forward. */
 #include "train/job_private.h"
-#include "train/results.h"
 #include "train/states.h"
 #include "train/worker.h"
 #include <math.h>
@@ -157,7 +156,7 @@ static int check_loss(struct sw_worker *w, int64_t t, struct sw_err *err)
         rc = sw_replica_check_finite(w->replica, err);
     if (rc != SW_OK)
         return rc;
-    double loss = sw_results_step_loss(w);
+    double loss = sw_results_step_loss(w->parts[SW_SPLIT_TRAIN], &w->series[SW_SPLIT_TRAIN]);
     bool decided = w->replica && sw_replica_decides(w->replica);
     if (w->job->conf->on_nan != SW_ON_NAN_STOP && !decided)
         return sw_mishap_verdict(w, loss, err);

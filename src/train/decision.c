@@ -8,7 +8,6 @@
  * decisions look. Every step's decision is known on the host before the next step begins, since
  * it says how its gradients are scaled and which update it makes. */
 #include "train/job_private.h"
-#include "train/results.h"
 #include "train/states.h"
 #include "train/worker.h"
 #include <math.h>
@@ -37,7 +36,8 @@ static int find_veto(struct sw_worker *w, bool *veto, struct sw_err *err)
     if (w->job->conf->on_nan == SW_ON_NAN_STOP)
         return SW_OK; /* it ends the run */
     int rc = sw_states_finite(w, &finite, err);
-    *veto = !finite || !isfinite(sw_results_step_loss(w));
+    *veto = !finite ||
+            !isfinite(sw_results_step_loss(w->parts[SW_SPLIT_TRAIN], &w->series[SW_SPLIT_TRAIN]));
     return rc;
 }
 

@@ -4,7 +4,6 @@
 #include "train/job_private.h"
 #include "train/results.h"
 #include "train/states.h"
-#include "train/watch.h"
 #include "train/worker.h"
 
 /* Its group's batch of round n: in a round every group has one. */
@@ -85,7 +84,7 @@ int sw_evaluate_pass(struct sw_worker *w, bool *left, struct sw_err *err)
     if (rc == SW_OK)
         rc = sw_outputs_begin(w, err);
     for (int64_t n = 0; n < rounds && rc == SW_OK; n++) {
-        if (left && !sw_gate_begin_round(w, n)) {
+        if (left && !sw_gate_begin_round(&w->job->requests, w->step, n)) {
             *left = true;
             return leave_pass(w, err);
         }

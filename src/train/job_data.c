@@ -121,3 +121,8 @@ const struct sw_trace *sw_job_trace(const struct sw_job *job)
 {
     return job->trace;
 }
+
+void sw_job_request(struct sw_job *job, enum sw_job_request_kind what)
+{
+    sw_requests_set(&job->requests, what);
+}

@@ -33,6 +33,7 @@
 #include "tensor/safetensors.h"
 #include "train/comm_cost.h"
 #include "train/events.h"
+#include "train/gate.h"
 #include "train/group.h"
 #include "train/input.h"
 #include "train/job.h"
@@ -40,6 +41,7 @@
 #include "train/replica.h"
 #include "train/retention.h"
 #include "train/segments.h"
+#include "train/series.h"
 #include "train/ways.h"
 
 /* A complete copy of the parameters, and where those who change it are in the job's lists. */
@@ -58,20 +60,6 @@ struct sw_server {
     bool hosted; /* workers run it; else it has a thread of its own */
     struct sw_thread thread;
     struct sw_slot *slot;
-};
-
-/* What users see of one net's losses and metrics, loss first: names, history handles, and where
- * each value comes from; with the pairs of all its results that the values are read from. */
-struct sw_series {
-    int count;
-    char name[SW_JOB_METRICS][SW_JOB_METRIC_NAME];
-    int result[SW_JOB_METRICS]; /* index in the net's results; -1: the sum of all losses */
-    int which[SW_JOB_METRICS];  /* of the result's values */
-    int handle[SW_JOB_METRICS];
-    int parts, pairs;
-    struct sw_result *sums;   /* owned [parts][pairs]: own rows of the step or evaluation under way,
-                                 by their parts */
-    struct sw_result *totals; /* owned [pairs]: over the group, where this worker reads them */
 };
 
 /* State without gradient, kept once per job: states.c. */
@@ -379,26 +367,6 @@ struct sw_job_metrics {
     struct sw_norm norm;
     struct sw_job_metric last[SW_SPLITS][SW_JOB_METRICS];
     int count[SW_SPLITS];
-};
-
-/* Where workers pause, and leave an evaluation together: requests.c. */
-struct sw_gate {
-    struct sw_mutex lock; /* guards the others */
-    struct sw_cond changed;
-    bool closed;
-    int64_t through; /* the last step whose pause has ended */
-    bool stop;       /* it ended by a stop */
-    /* The evaluation after step eval_step: rounds that a worker has begun, and how many there will
-     * be. */
-    int64_t eval_step, eval_begun, eval_rounds;
-};
-
-/* What others ask of a running job. */
-struct sw_requests {
-    int bits;          /* atomic: enum sw_job_request_kind; read by sw_job_requests */
-    bool holds_stop;   /* the leader has called sw_stop_hold; read when it has ended */
-    int wants_display; /* atomic: the main thread asks the worker for a display */
-    struct sw_gate gate;
 };
 
 struct sw_job {

@@ -2,10 +2,9 @@
 
 #include "base/os.h"
 #include "param/table.h"
-#include "train/job_private.h"
 #include "train/params.h"
-#include "train/results.h"
 #include "train/schema.h"
+#include "train/series.h"
 #include <math.h>
 #include <string.h>
 

@@ -3,10 +3,9 @@
  * Names: `loss` is the sum of all losses; where there are several, each also goes by TYPE.LAYER, as
  * it enters the sum. A metric goes by TYPE, where there are several of a type the first, and all of
  * them by TYPE.LAYER; further values of a metric have .VALUE behind that. */
-#include "train/results.h"
 #include "base/os.h"
 #include "base/str.h"
-#include "train/job_private.h"
+#include "train/series.h"
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -187,16 +186,17 @@ void sw_results_read(const struct sw_net *net, const struct sw_series *s,
     *count = s->count;
 }
 
-double sw_results_step_loss(struct sw_worker *w)
+double sw_results_step_loss(struct sw_parts *parts, struct sw_series *s)
 {
-    struct sw_series *s = &w->series[SW_SPLIT_TRAIN];
+    const struct sw_net *first = sw_parts_net(parts, 0);
     double loss = 0;
+
     sw_series_clear(s);
     for (int i = 0; i < s->parts; i++)
-        sw_results_add(sw_parts_net(w->parts[SW_SPLIT_TRAIN], i), s, i);
+        sw_results_add(sw_parts_net(parts, i), s, i);
     sw_results_sum_own(s);
-    for (int r = 0; r < sw_net_result_count(w->train); r++)
-        if (sw_net_result(w->train, r).loss)
-            loss += s->totals[sw_net_result(w->train, r).first].sum;
+    for (int r = 0; r < sw_net_result_count(first); r++)
+        if (sw_net_result(first, r).loss)
+            loss += s->totals[sw_net_result(first, r).first].sum;
     return loss;
 }

@@ -109,7 +109,7 @@ static void deliver(struct running *r, struct sw_note *note)
 
 static void abort_when_asked(struct sw_job *job)
 {
-    if (!(sw_job_requests(job) & SW_JOB_ABORT))
+    if (!(sw_requests_get(&job->requests) & SW_JOB_ABORT))
         return;
     struct sw_err err;
     sw_err_set(&err, SW_ERR_LIBRARY,

@@ -325,7 +325,7 @@ int sw_watch_start(struct sw_job *job, struct sw_err *err)
     job->watch = w;
     w->job = job;
     w->units = sw_job_slots(job);
-    int rc = sw_gate_init(job, err);
+    int rc = sw_gate_init(&job->requests, &job->fault, err);
     if (rc == SW_OK)
         rc = make_dog(w, err);
     if (rc == SW_OK)
@@ -345,7 +345,7 @@ void sw_watch_end(struct sw_job *job)
     sw_control_free(w->control);
     sw_watchdog_free(w->dog);
     sw_threads_free(w->threads);
-    sw_gate_fini(job);
+    sw_gate_fini(&job->requests, &job->fault);
     sw_free(w->slots);
     sw_free(w->owners);
     sw_free(w->tasks);

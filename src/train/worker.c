@@ -13,7 +13,6 @@
 #include "train/results.h"
 #include "train/saved.h"
 #include "train/states.h"
-#include "train/watch.h"
 #include <string.h>
 
 /* Where it is in host memory. */
@@ -135,7 +134,7 @@ static struct sw_decision decide(void *user, int64_t t)
     struct sw_job *job = user;
     const struct sw_job_conf *c = job->conf;
     /* Only the checkpoint request is used up; a stop stays. */
-    int asked = sw_job_requests(job);
+    int asked = sw_requests_get(&job->requests);
     __atomic_fetch_and(&job->requests.bits, ~(asked & SW_JOB_CHECKPOINT_NOW), __ATOMIC_RELAXED);
     struct sw_decision d = {.stop = (asked & SW_JOB_STOP) != 0, .last = t >= job->span.steps};
     d.last = d.last || (job->stops.looks_at_steps && sw_stop_reached(job, SW_SPLIT_TRAIN, t, true));
@@ -168,7 +167,8 @@ static int pause_here(struct sw_worker *w, struct sw_decision *d, struct sw_err 
                       (long long)w->step);
     while (rc == SW_OK && !over) {
         sw_slot_phase(w->slot, SW_PHASE_PAUSED, w->step, -1, NULL, sw_os()->monotonic_ns());
-        rc = sw_gate_wait(w, &over, &save, &d->stop, err);
+        rc = sw_gate_wait(&w->job->requests, w->step, w->rank->global_rank == 0, &over, &save,
+                          &d->stop, err);
         if (rc == SW_OK && save)
             rc = checkpoint(w, false, err);
     }

@@ -3,7 +3,6 @@
 #include "base/stop.h"
 #include "train/choices.h"
 #include "train/job_private.h"
-#include "train/results.h"
 #include "train/states.h"
 #include "train/worker.h"
 #include <stdio.h>
