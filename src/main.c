@@ -1,7 +1,7 @@
 /* singa-ws: one table, verb -> function. The table is written by the build from src/cli/; what a
  * verb does and how it ends is in its own file. */
 #include "cli/cli.h"
-#include "cli/share/stop_signals.h"
+#include "cli/training/stop_signals.h"
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>

@@ -2,11 +2,11 @@
 #include "base/json.h"
 #include "base/os.h"
 #include "base/text.h"
-#include "cli/share/columns.h"
-#include "cli/share/drawings.h"
-#include "cli/share/picture.h"
-#include "cli/share/runs.h"
-#include "cli/share/trainer.h"
+#include "cli/history/runs.h"
+#include "cli/plot/drawings.h"
+#include "cli/plot/picture.h"
+#include "cli/terminal/columns.h"
+#include "cli/training/trainer.h"
 #include "recipe/recipe.h"
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* singa-ws data: a table of sub-verbs that look at data and bring them into shape; each is one
  * file, share/data_NAME.c. */
-#include "cli/share/data_input.h"
-#include "cli/share/sub_verbs.h"
+#include "cli/data/input.h"
+#include "cli/options/sub_verbs.h"
 
 static const struct sw_verb *const sub_verbs[] = {&sw_data_import, &sw_data_inspect, &sw_data_stats,
                                                   NULL};

@@ -1,5 +1,5 @@
 /* singa-ws doctor: is this machine fit for training, and what would make it fitter? */
-#include "cli/share/doctor.h"
+#include "cli/doctor/doctor.h"
 #include "base/os.h"
 #include "base/stop.h"
 #include "history/history.h"

@@ -1,8 +1,8 @@
 /* singa-ws eval: loss and metrics of weights on a split of a recipe's data. */
 #include "base/json.h"
-#include "cli/share/runs.h"
-#include "cli/share/trainer.h"
-#include "cli/share/weights.h"
+#include "cli/checkpoint/weights.h"
+#include "cli/history/runs.h"
+#include "cli/training/trainer.h"
 #include "recipe/recipe.h"
 #include <string.h>
 

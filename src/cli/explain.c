@@ -2,8 +2,8 @@
 #include "recipe/explain.h"
 #include "base/json.h"
 #include "cli/cli.h"
-#include "cli/share/columns.h"
-#include "cli/share/trainer.h"
+#include "cli/terminal/columns.h"
+#include "cli/training/trainer.h"
 #include "recipe/reference.h"
 #include "train/job.h"
 #include <stdio.h>

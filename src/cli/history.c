@@ -1,7 +1,7 @@
 /* singa-ws history: a table of sub-verbs that ask the history database, and a few that change it;
  * each is one file, share/history_NAME.c. */
-#include "cli/share/history_verb.h"
-#include "cli/share/sub_verbs.h"
+#include "cli/history/verb.h"
+#include "cli/options/sub_verbs.h"
 
 static const struct sw_verb *const sub_verbs[] = {
     &sw_history_verb_list,

@@ -2,9 +2,9 @@
  * recipes. */
 #include "base/json.h"
 #include "cli/cli.h"
-#include "cli/share/catalogue.h"
-#include "cli/share/completion.h"
-#include "cli/share/pages.h"
+#include "cli/reference/catalogue.h"
+#include "cli/reference/completion.h"
+#include "cli/reference/pages.h"
 #include "layers/layer.h"
 #include "recipe/reference.h"
 #include <stdio.h>

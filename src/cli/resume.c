@@ -1,11 +1,11 @@
 /* singa-ws resume: goes on with a stored run from its newest checkpoint that is whole. */
 #include "base/os.h"
 #include "base/stop.h"
-#include "cli/share/beside.h"
-#include "cli/share/checkpoints.h"
-#include "cli/share/run_text.h"
-#include "cli/share/runs.h"
-#include "cli/share/trainer.h"
+#include "cli/checkpoint/checkpoints.h"
+#include "cli/history/run_text.h"
+#include "cli/history/runs.h"
+#include "cli/training/beside.h"
+#include "cli/training/trainer.h"
 
 struct options {
     struct sw_cli_common common;

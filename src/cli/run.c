@@ -1,7 +1,7 @@
 /* singa-ws run: trains what a recipe says. */
 #include "base/os.h"
-#include "cli/share/beside.h"
-#include "cli/share/trainer.h"
+#include "cli/training/beside.h"
+#include "cli/training/trainer.h"
 
 struct options {
     struct sw_cli_common common;

@@ -2,8 +2,8 @@
 #include "train/sample.h"
 #include "base/json.h"
 #include "base/text.h"
-#include "cli/share/trainer.h"
-#include "cli/share/weights.h"
+#include "cli/checkpoint/weights.h"
+#include "cli/training/trainer.h"
 #include <errno.h>
 #include <string.h>
 

@@ -1,7 +1,7 @@
 /* singa-ws top: the dashboard of a run, live, finished or crashed; here or on another host. */
 #include "base/os.h"
 #include "cli/cli.h"
-#include "cli/share/runs.h"
+#include "cli/history/runs.h"
 #include "ui/caps.h"
 #include "ui/dash.h"
 #include "ui/feed.h"

@@ -1,11 +1,11 @@
 /* singa-ws topo: the machine as placement sees it, and where a recipe's units would be on it, here
  * or on a machine of which there is a description. Opens no data, writes nothing. */
 #include "base/json.h"
-#include "cli/share/drawings.h"
-#include "cli/share/machine.h"
-#include "cli/share/picture.h"
-#include "cli/share/trainer.h"
-#include "cli/share/ways.h"
+#include "cli/machine/machine.h"
+#include "cli/machine/ways.h"
+#include "cli/plot/drawings.h"
+#include "cli/plot/picture.h"
+#include "cli/training/trainer.h"
 #include "cluster/conf.h"
 #include <stdio.h>
 

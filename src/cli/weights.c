@@ -1,16 +1,16 @@
 /* singa-ws weights: what is in a checkpoint, whether it is whole, how two differ, and its
  * parameters for other programs. */
-#include "cli/share/weights.h"
+#include "cli/checkpoint/weights.h"
 #include "base/json.h"
 #include "base/os.h"
 #include "base/stop.h"
 #include "base/text.h"
-#include "cli/share/checkpoints.h"
-#include "cli/share/columns.h"
-#include "cli/share/picture.h"
-#include "cli/share/runs.h"
-#include "cli/share/values.h"
-#include "cli/share/weights_verb.h"
+#include "cli/checkpoint/checkpoints.h"
+#include "cli/checkpoint/values.h"
+#include "cli/checkpoint/weights_verb.h"
+#include "cli/history/runs.h"
+#include "cli/plot/picture.h"
+#include "cli/terminal/columns.h"
 #include <math.h>
 #include <string.h>
 

@@ -122,7 +122,7 @@ named() {
         # The kernel of the system and hwloc have such names, too; doctor has a part "cpu" of its
         # report; whitening is done with the LAPACK of the host; the loops of operations multiply with
         # the library of the host, whose opening is what the library offers to users.
-        may = "^src/(cluster/(quota|survey|machine)[.][ch]|cli/share/doctor_(rates|settings)[.]c|" \
+        may = "^src/(cluster/(quota|survey|machine)[.][ch]|cli/doctor/(rates|settings)[.]c|" \
               "data/stats[.]c|device/ops/)"
     }
     FILENAME ~ drivers || FILENAME ~ may { next }

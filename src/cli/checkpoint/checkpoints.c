@@ -1,0 +1,191 @@
+#include "cli/checkpoint/checkpoints.h"
+
+#include "base/os.h"
+#include "base/str.h"
+#include "cli/cli.h"
+#include "cli/history/runs.h"
+#include "tensor/safetensors.h"
+#include <dirent.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int add(struct sw_checkpoints *list, int64_t step, const char *path, const char *checksum,
+               bool best)
+{
+    if (list->count == list->capacity) {
+        int capacity = list->capacity ? 2 * list->capacity : 16;
+        struct sw_checkpoint_file *items =
+            sw_realloc_array(list->items, (size_t)capacity, sizeof *items);
+        if (!items)
+            return SW_ERR_NOMEM;
+        list->items = items;
+        list->capacity = capacity;
+    }
+    struct sw_checkpoint_file *c = &list->items[list->count++];
+    *c = (struct sw_checkpoint_file){.step = step, .path = sw_strdup(path), .best = best};
+    c->checksum = checksum ? sw_strdup(checksum) : NULL;
+    return c->path && (c->checksum || !checksum) ? SW_OK : SW_ERR_NOMEM;
+}
+
+static int add_row(void *user, const struct sw_run_checkpoint *c)
+{
+    struct sw_checkpoints *list = user;
+    struct stat st;
+    if (sw_os()->stat(c->path, &st) == 0)
+        return add(list, c->step, c->path, c->checksum, c->is_best);
+    list->missing++;
+    return SW_OK;
+}
+
+/* ---- The folder -------------------------------------------------------------------------------
+ */
+
+/* The step in "checkpoint-STEP.safetensors", or -1. */
+static int64_t step_of(const char *name)
+{
+    static const char before[] = "checkpoint-", after[] = ".safetensors";
+    char digits[24];
+    int64_t step;
+    size_t n = strlen(name);
+    if (!sw_str_starts(name, before) || !sw_str_ends(name, after) ||
+        n < sizeof before + sizeof after - 2)
+        return -1;
+    n -= sizeof before + sizeof after - 2;
+    if (n >= sizeof digits)
+        return -1;
+    memcpy(digits, name + sizeof before - 1, n);
+    digits[n] = '\0';
+    return sw_parse_int(digits, &step) && step >= 0 ? step : -1;
+}
+
+static bool listed(const struct sw_checkpoints *list, int rows, int64_t step)
+{
+    for (int i = 0; i < rows; i++)
+        if (list->items[i].step == step)
+            return true;
+    return false;
+}
+
+static bool same_text(const struct sw_st_file *f, const char *key, const char *stored)
+{
+    const char *text = sw_st_metadata(f, key);
+    return sw_str_eq(text ? text : "", stored ? stored : "");
+}
+
+/* Several runs may share a folder; and what is damaged is no loss here, since no row promises it.
+ */
+static bool belongs(const char *path, const struct sw_run *run, char checksum[33])
+{
+    struct sw_st_file *f = NULL;
+    struct sw_err ignored;
+    bool yes = sw_st_open(path, true, &f, &ignored) == SW_OK &&
+               same_text(f, "recipe", run->recipe_text) &&
+               same_text(f, "overrides", run->overrides) && same_text(f, "fallback", run->fallback);
+    if (yes)
+        memcpy(checksum, sw_st_checksum_hex(f), 33);
+    sw_st_close(f);
+    return yes;
+}
+
+static int add_file(struct sw_checkpoints *list, int rows, const struct sw_run *run,
+                    const char *name)
+{
+    int64_t step = step_of(name);
+    if (step < 0 || listed(list, rows, step))
+        return SW_OK;
+    char checksum[33], *path = sw_format("%s/%s", run->out_dir, name);
+    int rc = path ? SW_OK : SW_ERR_NOMEM;
+    if (path && belongs(path, run, checksum))
+        rc = add(list, step, path, checksum, false);
+    sw_free(path);
+    return rc;
+}
+
+static int add_folder(struct sw_checkpoints *list, const struct sw_run *run)
+{
+    DIR *folder = run->out_dir && run->recipe_text ? opendir(run->out_dir) : NULL;
+    int rc = SW_OK, rows = list->count;
+    if (!folder)
+        return SW_OK;
+    for (struct dirent *entry; rc == SW_OK && (entry = readdir(folder));)
+        rc = add_file(list, rows, run, entry->d_name);
+    closedir(folder);
+    return rc;
+}
+
+/* ---- Both -------------------------------------------------------------------------------------
+ */
+
+static int newest_first(const void *a, const void *b)
+{
+    const struct sw_checkpoint_file *x = a, *y = b;
+    return (x->step < y->step) - (x->step > y->step);
+}
+
+int sw_checkpoints_find(struct sw_history_reader *reader, const struct sw_run *run,
+                        struct sw_checkpoints *out, struct sw_err *err)
+{
+    char title[128];
+    *out = (struct sw_checkpoints){0};
+    int rc = sw_history_each_checkpoint(reader, run->id, add_row, out, err);
+    if (rc == SW_OK)
+        rc = add_folder(out, run);
+    if (rc == SW_ERR_NOMEM)
+        return sw_err_set(err, rc, "out of memory: list of checkpoints");
+    if (rc != SW_OK)
+        return rc;
+    if (out->count > 0) {
+        qsort(out->items, (size_t)out->count, sizeof *out->items, newest_first);
+        return SW_OK;
+    }
+    sw_run_title(run, title, sizeof title);
+    if (out->missing > 0)
+        return sw_err_set(err, SW_ERR_NOTFOUND,
+                          "%s: the files of its %d checkpoint%s are gone from %s", title,
+                          out->missing, out->missing == 1 ? "" : "s",
+                          run->out_dir ? run->out_dir : "their folder");
+    return sw_err_set(err, SW_ERR_NOTFOUND, "%s has no checkpoint", title);
+}
+
+/* ---- Which one --------------------------------------------------------------------------------
+ */
+
+int sw_checkpoints_look(const struct sw_checkpoint_file *c, struct sw_err *err)
+{
+    struct sw_st_file *f = NULL;
+    int rc = sw_st_open(c->path, true, &f, err);
+    if (rc == SW_OK && c->checksum && !sw_str_eq(c->checksum, sw_st_checksum_hex(f)))
+        rc = sw_err_set(err, SW_ERR_FORMAT,
+                        "%s: not the file that the history knows: another run has written into the "
+                        "same folder",
+                        c->path);
+    sw_st_close(f);
+    return rc;
+}
+
+int sw_checkpoints_newest(const struct sw_checkpoints *c, const char **path, struct sw_err *err)
+{
+    int rc = SW_ERR_NOTFOUND;
+    for (int i = 0; i < c->count; i++) {
+        rc = sw_checkpoints_look(&c->items[i], err);
+        if (rc == SW_OK) {
+            *path = c->items[i].path;
+            return SW_OK;
+        }
+        if (rc == SW_ERR_NOMEM || rc == SW_ERR_CANCELLED || i + 1 == c->count)
+            break;
+        sw_cli_say("%s; trying the checkpoint before it, of step %lld", err->text,
+                   (long long)c->items[i + 1].step);
+    }
+    return rc;
+}
+
+void sw_checkpoints_fini(struct sw_checkpoints *c)
+{
+    for (int i = 0; i < c->count; i++) {
+        sw_free(c->items[i].path);
+        sw_free(c->items[i].checksum);
+    }
+    sw_free(c->items);
+    *c = (struct sw_checkpoints){0};
+}

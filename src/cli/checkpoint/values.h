@@ -1,0 +1,49 @@
+/* The values of a tensor in a safetensors file, whatever its type, as doubles and a piece at a
+ * time: what `weights` counts and compares. One owner. */
+#ifndef SW_CLI_CHECKPOINT_VALUES_H
+#define SW_CLI_CHECKPOINT_VALUES_H
+
+#include "base/str.h"
+#include "tensor/safetensors.h"
+
+enum { SW_VALUES_PIECE = 65536 }; /* values read at once */
+
+/* Zero-initialise; free with sw_values_fini. */
+struct sw_values {
+    const struct sw_st_file *f; /* borrowed */
+    const struct sw_st_entry *e;
+    uint64_t at, count; /* values read, and all of them */
+    double *piece;      /* owned: the values read last */
+    void *raw;          /* owned */
+    size_t n;           /* how many they are */
+};
+
+/* Begins to read one tensor of an open file, both borrowed until sw_values_fini. Errors:
+ * SW_ERR_NOMEM. */
+int sw_values_begin(struct sw_values *v, const struct sw_st_file *f, const struct sw_st_entry *e,
+                    struct sw_err *err) SW_MUST_CHECK;
+/* Reads on into piece[0 .. n); n is 0 at the end. */
+int sw_values_next(struct sw_values *v, struct sw_err *err) SW_MUST_CHECK;
+void sw_values_fini(struct sw_values *v);
+
+struct sw_value_stats {
+    double min, max, mean, norm; /* of the finite ones; NaN where there is none */
+    uint64_t count, not_finite;
+};
+int sw_value_stats(const struct sw_st_file *f, const struct sw_st_entry *e,
+                   struct sw_value_stats *out, struct sw_err *err) SW_MUST_CHECK;
+
+/* Two tensors of the same shape, value by value. */
+struct sw_value_diff {
+    double max_abs, max_rel; /* |a - b|, and that by the larger of |a|, |b|; infinite beside NaN */
+    double scale;            /* the largest finite |value| of both */
+    uint64_t count, differing;
+};
+int sw_value_diff(const struct sw_st_file *fa, const struct sw_st_entry *a,
+                  const struct sw_st_file *fb, const struct sw_st_entry *b,
+                  struct sw_value_diff *out, struct sw_err *err) SW_MUST_CHECK;
+
+/* "96x3x11x11"; "scalar" without dimensions. */
+void sw_entry_shape(const struct sw_st_entry *e, struct sw_buf *out);
+
+#endif

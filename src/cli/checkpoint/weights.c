@@ -1,0 +1,160 @@
+#include "cli/checkpoint/weights.h"
+#include "base/json.h"
+
+#include "base/os.h"
+#include "base/str.h"
+#include "cli/checkpoint/checkpoints.h"
+#include "cli/history/runs.h"
+#include "recipe/recipe.h"
+#include <string.h>
+
+/* Which of a run's checkpoints. */
+struct choice {
+    char *run; /* owned; NULL: the newest of the recipe */
+    bool best;
+    int64_t step; /* -1: not by step */
+};
+
+static bool is_file(const char *path)
+{
+    struct stat st;
+    return sw_os()->stat(path, &st) == 0 && S_ISREG(st.st_mode);
+}
+
+static int keep_path(struct sw_weights *w, const char *path, struct sw_err *err)
+{
+    w->path = sw_strdup(path);
+    return w->path ? SW_OK : sw_err_nomem(err, "the name of a file", strlen(path) + 1);
+}
+
+/* Takes "RUN:best" and "RUN:STEP" apart; anything else is the name of a run. */
+static int read_choice(const char *what, struct choice *c, struct sw_err *err)
+{
+    const char *colon = what ? strrchr(what, ':') : NULL;
+    *c = (struct choice){.step = -1};
+    if (!what)
+        return SW_OK;
+    if (sw_str_eq(what, "best")) {
+        c->best = true;
+        return SW_OK;
+    }
+    bool best = colon && sw_str_eq(colon + 1, "best");
+    bool step = colon && !best && sw_parse_int(colon + 1, &c->step) && c->step >= 0;
+    if (!step)
+        c->step = -1;
+    c->best = best;
+    c->run = best || step ? sw_format("%.*s", (int)(colon - what), what) : sw_strdup(what);
+    return c->run ? SW_OK : sw_err_nomem(err, "the name of a run", strlen(what));
+}
+
+static int find_run(struct sw_history_reader *reader, const char *db,
+                    const struct sw_weights_args *a, const struct choice *c, struct sw_weights *w,
+                    struct sw_err *err)
+{
+    if (c->run)
+        return sw_history_find(reader, c->run, &w->run, err);
+    w->newest = true;
+    int rc = sw_history_find_recipe(reader, a->hash, &w->run, err);
+    if (rc == SW_ERR_NOTFOUND)
+        return sw_err_set(err, rc,
+                          "%s has no run of this recipe with a checkpoint: train it with `singa-ws "
+                          "run %s`, or give %s FILE|RUN",
+                          db, a->recipe, a->option);
+    return rc;
+}
+
+static int choose(const struct sw_checkpoints *list, const struct choice *c,
+                  const struct sw_run *run, const char **path, struct sw_err *err)
+{
+    char title[128];
+    sw_run_title(run, title, sizeof title);
+    if (!c->best && c->step < 0)
+        return sw_checkpoints_newest(list, path, err);
+    for (int i = 0; i < list->count; i++)
+        if (c->best ? list->items[i].best : list->items[i].step == c->step) {
+            *path = list->items[i].path;
+            return sw_checkpoints_look(&list->items[i], err);
+        }
+    if (c->best)
+        return sw_err_set(
+            err, SW_ERR_NOTFOUND,
+            "%s has no best checkpoint: none was written at a step that was evaluated", title);
+    return sw_err_set(err, SW_ERR_NOTFOUND, "%s has no checkpoint of step %lld on disk", title,
+                      (long long)c->step);
+}
+
+static int look_in_history(const struct sw_weights_args *a, const struct choice *c,
+                           struct sw_weights *out, struct sw_err *err)
+{
+    struct sw_history_reader *reader = NULL;
+    struct sw_checkpoints list = {0};
+    const char *path;
+    char *db = NULL;
+    int rc = sw_runs_open(a->db, a->job_db, &reader, &db, err);
+    if (rc == SW_OK)
+        rc = find_run(reader, db, a, c, out, err);
+    if (rc == SW_OK)
+        rc = sw_checkpoints_find(reader, &out->run, &list, err);
+    if (rc == SW_OK)
+        rc = choose(&list, c, &out->run, &path, err);
+    if (rc == SW_OK)
+        rc = keep_path(out, path, err);
+    sw_checkpoints_fini(&list);
+    sw_history_reader_close(reader);
+    sw_free(db);
+    return rc;
+}
+
+int sw_weights_find(const struct sw_weights_args *a, struct sw_weights *out, struct sw_err *err)
+{
+    struct choice c = {0};
+    const char *what = a->what;
+    if (what && is_file(what))
+        return keep_path(out, what, err);
+    if (what && (strchr(what, '/') || sw_str_ends(what, ".safetensors")))
+        return sw_err_set(err, SW_ERR_NOTFOUND, "%s%s%s: there is no such file",
+                          a->option ? a->option : "", a->option ? " " : "", what);
+    int rc = read_choice(what, &c, err);
+    if (rc == SW_OK && !c.run && !a->hash)
+        rc = sw_err_set(err, SW_ERR_INVALID, "%s: of which run? write RUN:best", what);
+    if (rc == SW_OK)
+        rc = look_in_history(a, &c, out, err);
+    sw_free(c.run);
+    return rc;
+}
+
+int sw_weights_find_for(const char *what, const struct sw_cli_common *common,
+                        const struct sw_job *job, struct sw_weights *out, struct sw_err *err)
+{
+    struct sw_weights_args args = {.what = what,
+                                   .option = "--weights",
+                                   .db = common->db,
+                                   .job_db = sw_runs_job_db(job),
+                                   .recipe = common->args[0],
+                                   .hash = sw_recipe_hash(sw_job_recipe(job))};
+    return sw_weights_find(&args, out, err);
+}
+
+void sw_weights_fini(struct sw_weights *w)
+{
+    sw_free(w->path);
+    sw_run_fini(&w->run);
+}
+
+void sw_weights_describe(const struct sw_weights *w, struct sw_buf *out)
+{
+    char title[128];
+    if (w->run.id)
+        sw_buf_printf(out, "%s%s: ", w->newest ? "newest of this recipe, " : "",
+                      sw_run_title(&w->run, title, sizeof title));
+    sw_buf_add(out, w->path);
+}
+
+void sw_weights_describe_json(const struct sw_weights *w, struct sw_json_writer *out)
+{
+    sw_json_string(out, "weights", w->path);
+    if (w->run.id) {
+        sw_json_int(out, "run", w->run.id);
+        sw_json_string(out, "run_name", w->run.name);
+    }
+}

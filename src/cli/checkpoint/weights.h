@@ -1,0 +1,55 @@
+/* Which weights are meant, for the verbs that take FILE|RUN: a file; a run's newest checkpoint
+ * (RUN), its best one (RUN:best) or that of a step (RUN:STEP); and where a recipe is at hand
+ * nothing, or `best`, for its newest run. A file of that name comes first, then a run of it. One
+ * owner. */
+#ifndef SW_CLI_CHECKPOINT_WEIGHTS_H
+#define SW_CLI_CHECKPOINT_WEIGHTS_H
+
+#include "cli/cli.h"
+#include "history/reader.h"
+#include "train/job.h"
+
+struct sw_json_writer;
+
+/* Zero-initialise; free with sw_weights_fini. */
+struct sw_weights {
+    char *path;        /* owned */
+    struct sw_run run; /* id 0: a file that was named */
+    bool newest;       /* nobody named the run: the newest of the recipe */
+};
+
+struct sw_weights_args {
+    const char *what;          /* FILE, RUN, RUN:best, RUN:STEP, best, or NULL */
+    const char *option;        /* "--weights", for messages; NULL: it was a plain word */
+    const char *db, *job_db;   /* --db and [job] db, or NULL */
+    const char *recipe, *hash; /* path and hash of the recipe; NULL: there is none */
+};
+
+/* Errors: SW_ERR_NOTFOUND, those of the history, those of the last file that was looked at. */
+int sw_weights_find(const struct sw_weights_args *args, struct sw_weights *out,
+                    struct sw_err *err) SW_MUST_CHECK;
+/* The same for a verb with a recipe: what --weights said, for the recipe of an opened job. */
+int sw_weights_find_for(const char *what, const struct sw_cli_common *common,
+                        const struct sw_job *job, struct sw_weights *out,
+                        struct sw_err *err) SW_MUST_CHECK;
+void sw_weights_fini(struct sw_weights *w);
+/* "newest of this recipe, run 3 "lenet": /path" for people. */
+void sw_weights_describe(const struct sw_weights *w, struct sw_buf *out);
+/* Members weights, and of a run's run and run_name, of the object that is open. */
+void sw_weights_describe_json(const struct sw_weights *w, struct sw_json_writer *out);
+
+/* Rows of option tables: `options` has texts weights and split. */
+#define SW_CLI_WEIGHTS_OPTION(options)                                                             \
+    {                                                                                              \
+        .name = "weights", .arg = "FILE|RUN", .type = SW_CLI_TEXT,                                 \
+        .offset = offsetof(options, weights),                                                      \
+        .help = "a checkpoint, or a run's newest one; RUN:best, RUN:STEP, or best of the newest "  \
+                "run; default: the newest run of this recipe"                                      \
+    }
+#define SW_CLI_SPLIT_OPTION(options)                                                               \
+    {                                                                                              \
+        .name = "split", .arg = "NAME", .type = SW_CLI_TEXT, .offset = offsetof(options, split),   \
+        .help = "name of a [data] section; default: val where it exists, else test"                \
+    }
+
+#endif

@@ -1,0 +1,69 @@
+/* Which data a sub-verb of `singa-ws data` works on: a [data] section of a recipe, or files with a
+ * format, which become a section of their own: so the same tables read, check and explain both.
+ * Main thread. */
+#ifndef SW_CLI_DATA_INPUT_H
+#define SW_CLI_DATA_INPUT_H
+
+#include "cli/cli.h"
+#include "data/source.h"
+#include "recipe/recipe.h"
+
+/* The sub-verbs; the rows of src/cli/data.c. */
+extern const struct sw_verb sw_data_import, sw_data_inspect, sw_data_stats;
+
+/* The first member of a sub-verb's struct of options. */
+struct sw_data_options {
+    struct sw_cli_common common;
+    const char *format;       /* --format, or NULL */
+    struct sw_cli_list paths; /* --paths */
+    const char *split;        /* --split, or NULL */
+};
+
+/* The rows of their options, for the head of a sub-verb's table. */
+#define SW_DATA_OPTIONS                                                                            \
+    {.name = "format",                                                                             \
+     .arg = "FORMAT",                                                                              \
+     .type = SW_CLI_TEXT,                                                                          \
+     .offset = offsetof(struct sw_data_options, format),                                           \
+     .help = "of the files; told from their content where it can be"},                             \
+        {.name = "paths",                                                                          \
+         .arg = "LIST",                                                                            \
+         .type = SW_CLI_LIST,                                                                      \
+         .offset = offsetof(struct sw_data_options, paths),                                        \
+         .help = "files, as in a recipe: separated by commas, with * and ?"},                      \
+    {                                                                                              \
+        .name = "split", .arg = "NAME", .type = SW_CLI_TEXT,                                       \
+        .offset = offsetof(struct sw_data_options, split),                                         \
+        .help = "the section [data NAME] of the recipe"                                            \
+    }
+
+/* What they say under their usage. */
+#define SW_DATA_ABOUT                                                                              \
+    "The data are those of RECIPE (a file *.ini), of its section [data NAME] with --split=NAME,\n" \
+    "or FILEs, also given as --paths=LIST. For FILEs, --set KEY=VALUE sets a key of their "        \
+    "format\n"                                                                                     \
+    "or of any [data] section (`singa-ws layers FORMAT` lists them)."
+
+struct sw_data_input {
+    struct sw_recipe *recipe; /* owned */
+    const struct sw_section *section;
+    struct sw_schema schema; /* private: of a section made of files */
+};
+
+/* Reads the recipe, or makes one of the files, and finds the section: that of --split, else [data
+ * train], else the first. Prints what is wrong. *in must stay where it is until close. Returns
+ * SW_CLI_GO_ON, or the exit code. verb is "data import". */
+int sw_data_input_open(struct sw_data_input *in, const char *verb, const struct sw_data_options *o);
+void sw_data_input_close(struct sw_data_input *in); /* a zeroed one is accepted */
+
+/* Opens the raw records of the section, and says which of them it takes. Where files are missing
+ * and the recipe has a fallback, they are still missing here. Errors: those of the format. */
+int sw_data_input_records(const struct sw_data_input *in, struct sw_records *r,
+                          struct sw_subset *subset, struct sw_err *err) SW_MUST_CHECK;
+
+/* Opens the section for evaluation, each record once in its order, with `conf` for its common keys.
+ * Free with sw_source_close. Errors: as above, and those of keys that do not fit. */
+int sw_data_input_source(const struct sw_data_input *in, const struct sw_data_conf *conf,
+                         struct sw_source **out, struct sw_err *err) SW_MUST_CHECK;
+
+#endif

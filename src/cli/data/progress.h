@@ -1,0 +1,22 @@
+/* A long look at data from the command line: a line on the terminal that changes. Main thread; one
+ * at a time. */
+#ifndef SW_CLI_DATA_PROGRESS_H
+#define SW_CLI_DATA_PROGRESS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct sw_data_progress {
+    bool line; /* there is a terminal to write to */
+    int64_t began_ns, told_ns;
+};
+
+void sw_data_progress_begin(struct sw_data_progress *p, bool quiet);
+/* Shows "done of total records (40 %), WHAT, 3 s left" from time to time; what may be "". */
+void sw_data_progress_tell(struct sw_data_progress *p, int64_t done, int64_t total,
+                           const char *what);
+/* Takes the line away: at the end, or so that something else can be said. */
+void sw_data_progress_wipe(const struct sw_data_progress *p);
+double sw_data_progress_seconds(const struct sw_data_progress *p); /* since begin */
+
+#endif

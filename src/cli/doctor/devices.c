@@ -1,0 +1,423 @@
+/* Devices with memory of their own: do bytes arrive as they were sent, over every way and in both
+ * directions, is a matrix product right, and how fast is all that? What a device does with the host
+ * is tried by a thread that is given some seconds; one that hangs is cancelled and named. What
+ * devices do for one another is tried as a run would do it (train/ways.h). */
+#include "base/os.h"
+#include "cli/doctor/doctor.h"
+#include "cli/doctor/product.h"
+#include "cli/machine/ways.h"
+#include "device/collective.h"
+#include "device/driver.h"
+#include "device/ops/linear.h"
+#include "device/trial.h"
+#include "sync/thread.h"
+#include <math.h>
+#include <stdio.h>
+
+enum { ROUNDS = 3, WAIT_MS = 10000 };
+
+struct devices {
+    struct sw_device_request request;
+    struct sw_device *items[SW_DEVICE_REQUEST_MOST]; /* owned */
+    int count;
+};
+
+/* A way between a device and the host (NULL), or a product on `to` (product). */
+struct trial {
+    struct sw_device *from, *to;
+    bool product;
+    int side; /* of its matrices */
+    struct sw_trial copies;
+    double gflops, error;
+    bool wrong, hangs;
+    int code;
+    struct sw_err err;
+};
+
+static const char *name_of(const struct sw_device *dev)
+{
+    return dev ? dev->name : "host";
+}
+
+static void run_copies(struct trial *t)
+{
+    t->code = sw_trial_copies(t->from, t->to, &t->copies, &t->err);
+    t->wrong = t->code == SW_ERR_FORMAT;
+}
+
+/* ---- A product --------------------------------------------------------------------------------
+ */
+
+static void run_product(struct trial *t)
+{
+    int side = t->side;
+    size_t n = (size_t)side * (size_t)side, bytes = n * sizeof(float);
+    float *host[3] = {NULL, NULL, NULL};
+    void *dev[3] = {NULL, NULL, NULL};
+    struct sw_stream *s = NULL;
+    t->code = sw_stream_new(t->to, 1, &s, &t->err);
+    for (int i = 0; t->code == SW_OK && i < 3; i++) {
+        host[i] = sw_calloc(1, bytes);
+        t->code = host[i] ? sw_device_alloc(t->to, bytes, "a matrix", &dev[i], &t->err)
+                          : sw_err_nomem(&t->err, "a matrix", bytes);
+        if (t->code == SW_OK && i < 2) {
+            sw_doctor_fill(host[i], (int64_t)n, (uint32_t)i + 1);
+            t->code = sw_copy(s, dev[i], host[i], bytes, &t->err);
+        }
+    }
+    struct sw_gemm_args args = {
+        .m = side, .n = side, .k = side, .alpha = 1, .a = dev[0], .b = dev[1], .c = dev[2]};
+    for (int i = 0; t->code == SW_OK && i < ROUNDS; i++) {
+        int64_t began = sw_os()->monotonic_ns();
+        t->code = sw_op_run(s, &sw_op_gemm, &args, &t->err);
+        if (t->code == SW_OK)
+            t->code = sw_stream_wait(s, &t->err);
+        double ns = (double)(sw_os()->monotonic_ns() - began);
+        t->gflops = fmax(t->gflops, 2.0 * (double)n * side / ns);
+        if (t->code == SW_OK)
+            t->code = sw_copy(s, host[2], dev[2], bytes, &t->err);
+        if (t->code == SW_OK)
+            t->code = sw_stream_wait(s, &t->err);
+        if (t->code == SW_OK)
+            t->error = fmax(t->error, sw_doctor_product_error(host[0], host[1], host[2], side));
+    }
+    sw_stream_free(s);
+    for (int i = 0; i < 3; i++) {
+        sw_device_free(t->to, dev[i], bytes);
+        sw_free(host[i]);
+    }
+    t->wrong = !(t->error < SW_DOCTOR_ROUNDING);
+}
+
+/* ---- Under a time limit -----------------------------------------------------------------------
+ */
+
+static void trial_main(void *arg)
+{
+    struct trial *t = arg;
+    if (t->product)
+        run_product(t);
+    else
+        run_copies(t);
+}
+
+/* A trial that does not end is cancelled: then its thread ends with an error. */
+static int run_trial(struct trial *t, struct sw_err *err)
+{
+    struct sw_thread thread = {0};
+    int code = sw_thread_start(&thread, "doctor", trial_main, t, err);
+    if (code)
+        return code;
+    if (!sw_thread_join_timed(&thread, WAIT_MS)) {
+        t->hangs = true;
+        if (t->from)
+            sw_device_cancel(t->from);
+        if (t->to)
+            sw_device_cancel(t->to);
+        sw_thread_join(&thread);
+    }
+    return SW_OK;
+}
+
+static void judge_copy(struct sw_doctor *d, const struct trial *t)
+{
+    static const char mend[] =
+        "do not use this device; look at cables and risers, and dmesg for errors of the bus";
+    const char *from = name_of(t->from), *to = name_of(t->to);
+    if (t->hangs)
+        sw_doctor_find(d, SW_FINDING_BAD, "devices", "a run that needs it would wait for ever",
+                       mend, "copies from %s to %s hang", from, to);
+    else if (t->wrong)
+        sw_doctor_find(d, SW_FINDING_BAD, "devices", "a run that needs it would learn nonsense",
+                       mend, "copies from %s to %s arrive damaged", from, to);
+    else if (t->code)
+        sw_doctor_find(d, SW_FINDING_BAD, "devices", "a run that needs it would fail", mend,
+                       "copies from %s to %s fail: %s", from, to, t->err.text);
+    else
+        sw_doctor_find(d, SW_FINDING_OK, "devices", NULL, NULL, "%s to %s: %.3g GB/s, %.3g us",
+                       from, to, t->copies.gb_per_s, t->copies.latency_us);
+}
+
+static void judge_product(struct sw_doctor *d, const struct trial *t)
+{
+    static const char mend[] = "do not use this device; look at its temperature, power supply and "
+                               "clocks (undo overclocking), then have it replaced";
+    if (t->hangs)
+        sw_doctor_find(d, SW_FINDING_BAD, "devices", "a run on it would wait for ever", mend,
+                       "%s hangs in a matrix product", t->to->name);
+    else if (t->code)
+        sw_doctor_find(d, SW_FINDING_BAD, "devices", "a run on it would fail", mend,
+                       "%s fails in a matrix product: %s", t->to->name, t->err.text);
+    else if (t->wrong)
+        sw_doctor_find(d, SW_FINDING_BAD, "devices", "no result of it can be trusted", mend,
+                       "%s computes a matrix product wrong by %.2g", t->to->name, t->error);
+    else
+        sw_doctor_find(d, SW_FINDING_OK, "devices", NULL, NULL,
+                       "%s: %.4g Gflop/s in matrix products", t->to->name, t->gflops);
+}
+
+static void json_trial(struct sw_json_writer *w, const struct trial *t)
+{
+    sw_json_open_object(w, NULL);
+    if (t->product) {
+        sw_json_string(w, "device", t->to->name);
+        sw_json_real(w, "gemm_gflops", t->gflops);
+    } else {
+        sw_json_string(w, "from", name_of(t->from));
+        sw_json_string(w, "to", name_of(t->to));
+        sw_json_real(w, "gb_per_s", t->copies.gb_per_s);
+        sw_json_real(w, "latency_us", t->copies.latency_us);
+    }
+    sw_json_bool(w, "verified", t->code == SW_OK && !t->wrong && !t->hangs);
+    sw_json_close_object(w);
+}
+
+static int try_one(struct sw_doctor *d, struct trial t, struct sw_err *err)
+{
+    int code = run_trial(&t, err);
+    if (code)
+        return code;
+    if (t.product)
+        judge_product(d, &t);
+    else
+        judge_copy(d, &t);
+    json_trial(&d->json, &t);
+    return SW_OK;
+}
+
+/* Between each device and the host. */
+static int try_host(struct sw_doctor *d, const struct devices *all, struct sw_err *err)
+{
+    int code = SW_OK;
+    for (int i = 0; !code && i < all->count; i++) {
+        code = try_one(d, (struct trial){.to = all->items[i]}, err);
+        if (!code)
+            code = try_one(d, (struct trial){.from = all->items[i]}, err);
+    }
+    return code;
+}
+
+/* ---- Between devices --------------------------------------------------------------------------
+ */
+
+/* What a run would do without a way decides how bad that is. */
+static void judge_way(struct sw_doctor *d, const struct sw_ways *w, int a, int b, bool direct)
+{
+    static const char host_mend[] = "use one of the two only; look at cables and risers, and dmesg "
+                                    "for errors of the bus";
+    static const char peer_mend[] =
+        "look at ACS and IOMMU (iommu=pt), cables and risers, and dmesg for errors of the bus";
+    const struct sw_way *way = direct ? sw_ways_direct(w, a, b) : sw_ways_staged(w, a, b);
+    const char *how = direct ? "directly" : "by way of the host";
+    if (way->state == SW_WAY_SOUND)
+        sw_doctor_find(d, SW_FINDING_OK, "devices", NULL, NULL, "%s to %s: %.3g GB/s, %.3g us, %s",
+                       w->name[a], w->name[b], way->gb_per_s, way->latency_us, how);
+    else if (way->state == SW_WAY_UNKNOWN && way->why[0])
+        sw_doctor_find(d, SW_FINDING_WARN, "devices", "copies go by way of the host, unverified",
+                       "install the program as a whole", "%s to %s, %s: could not be tried: %s",
+                       w->name[a], w->name[b], how, way->why);
+    else if (way->state > SW_WAY_NONE)
+        sw_doctor_find(d, direct ? SW_FINDING_WARN : SW_FINDING_BAD, "devices",
+                       direct ? "runs copy by way of the host, which is slower, and add up "
+                                "gradients without a library"
+                              : "a run that needs it would learn nonsense, or stand",
+                       direct ? peer_mend : host_mend, "copies from %s to %s, %s: %s: %s",
+                       w->name[a], w->name[b], how, sw_way_state_name(way->state), way->why);
+}
+
+static void judge_sum(struct sw_doctor *d, const struct sw_way *sum)
+{
+    if (sum->state == SW_WAY_SOUND)
+        sw_doctor_find(d, SW_FINDING_OK, "devices", NULL, NULL,
+                       "sums over all of them: %.3g GB/s, %.3g us", sum->gb_per_s, sum->latency_us);
+    else if (sum->state > SW_WAY_NONE)
+        sw_doctor_find(d, SW_FINDING_WARN, "devices",
+                       "gradients are added by copies between devices, which is slower",
+                       "NCCL_DEBUG=INFO tells what NCCL does; try NCCL_P2P_DISABLE=1",
+                       "sums over all of them: %s: %s", sw_way_state_name(sum->state), sum->why);
+}
+
+/* Tried anew, whatever is kept; and kept for runs. */
+static int try_ways(struct sw_doctor *d, const struct devices *all, struct sw_err *err)
+{
+    int indices[SW_DEVICE_REQUEST_MOST];
+    for (int i = 0; i < all->count; i++)
+        indices[i] = all->items[i]->index;
+    const struct sw_ways_args args = {.driver = all->request.driver,
+                                      .options = all->request.options,
+                                      .machine = d->machine,
+                                      .indices = indices,
+                                      .count = all->count,
+                                      .sums = true,
+                                      .anew = true};
+    struct sw_ways *w;
+    int code = sw_ways_find(&args, &w, err);
+    if (code)
+        return code;
+    for (int a = 0; a < w->count; a++)
+        for (int b = 0; b < w->count; b++) {
+            if (a == b)
+                continue;
+            judge_way(d, w, a, b, true);
+            judge_way(d, w, a, b, false);
+        }
+    sw_json_ways(&d->json, w);
+    judge_sum(d, &w->sum);
+    sw_ways_free(w);
+    return SW_OK;
+}
+
+static int try_copies(struct sw_doctor *d, const struct devices *all, struct sw_err *err)
+{
+    sw_json_open_array(&d->json, "copies");
+    int code = try_host(d, all, err);
+    if (!code && all->count > 1)
+        code = try_ways(d, all, err);
+    sw_json_close_array(&d->json);
+    return code;
+}
+
+static int try_products(struct sw_doctor *d, const struct devices *all, struct sw_err *err)
+{
+    int code = SW_OK;
+    sw_json_open_array(&d->json, "devices");
+    for (int i = 0; !code && i < all->count; i++)
+        code = try_one(d,
+                       (struct trial){.to = all->items[i],
+                                      .product = true,
+                                      .side = all->request.driver->gemm_side},
+                       err);
+    sw_json_close_array(&d->json);
+    return code;
+}
+
+/* ---- Which ------------------------------------------------------------------------------------
+ */
+
+/* All that the options make. */
+static int open_made(struct devices *all, struct sw_err *err)
+{
+    int code = SW_OK;
+    for (int i = 0; !code && i < all->request.count; i++) {
+        const struct sw_device_args args = {
+            .options = all->request.options, .index = i, .beside = i > 0 ? all->items[0] : NULL};
+        code = all->request.driver->open(&args, &all->items[all->count], err);
+        all->count += code == SW_OK;
+    }
+    return code;
+}
+
+static bool is_asked_for(const struct sw_device_request *r, int gpu)
+{
+    for (int i = 0; i < r->count; i++)
+        if (r->index[i] == gpu)
+            return true;
+    return r->count == 0;
+}
+
+/* Every GPU of the machine map that is asked for; one that does not open is a finding. */
+static void open_gpus(struct sw_doctor *d, struct devices *all)
+{
+    for (int gpu = 0; gpu < d->machine->gpu_count && all->count < SW_DEVICE_REQUEST_MOST; gpu++) {
+        const struct sw_io *io = sw_machine_gpu(d->machine, gpu);
+        const struct sw_device_args args = {.index = gpu, .bus = io->bus};
+        struct sw_err err;
+        if (!is_asked_for(&all->request, gpu))
+            continue;
+        if (all->request.driver->open(&args, &all->items[all->count], &err) == SW_OK)
+            all->count++;
+        else
+            sw_doctor_find(
+                d, SW_FINDING_WARN, "devices", "runs cannot use it",
+                "what the message says; nvidia-smi shows whether the driver sees the GPU",
+                "GPU %d (%s, %s): %s", gpu, io->name, io->bus, err.text);
+    }
+}
+
+/* Says what is missing for `name`, in the words of the driver where it can. */
+static int no_gpus(const struct devices *all, const char *name, struct sw_err *err)
+{
+    struct sw_device_info *list = NULL;
+    int count, rc = all->request.driver->enumerate(&list, &count, err);
+    sw_free(list);
+    if (rc != SW_OK)
+        return rc;
+    return sw_err_set(err, SW_ERR_NOTFOUND, "--device %s: there is no such GPU that could be used",
+                      name);
+}
+
+static int open_devices(struct sw_doctor *d, struct devices *all, struct sw_err *err)
+{
+    const char *name = d->device ? d->device : "auto";
+    if (sw_str_eq(name, "auto")) {
+        all->request.driver = sw_driver_on_bus();
+        open_gpus(d, all);
+        return SW_OK;
+    }
+
+    int code = sw_device_request_parse(name, &all->request, err);
+    if (code)
+        return sw_driver_find(name) ? code : sw_err_prefix(err, code, "--device %s", name);
+    const struct sw_device_caps *caps = &all->request.driver->caps;
+    if (caps->host_memory)
+        return SW_OK;
+    if (!caps->on_bus)
+        return open_made(all, err);
+    open_gpus(d, all);
+    return all->count > 0 ? SW_OK : no_gpus(all, name, err);
+}
+
+/* Which libraries the devices compute with. */
+static void see_libraries(struct sw_doctor *d, const struct devices *all)
+{
+    const struct sw_driver *driver = all->request.driver;
+    char text[128], key[64];
+    struct sw_err ignored;
+    if (all->count == 0 || !driver->libraries ||
+        driver->libraries(text, sizeof text, &ignored) != SW_OK)
+        return;
+    sw_doctor_find(d, SW_FINDING_OK, "versions", NULL, NULL, "%s", text);
+    snprintf(key, sizeof key, "%s_libraries", driver->name);
+    sw_json_string(&d->json, key, text);
+}
+
+/* Who adds up gradients of several devices. */
+static void see_collectives(struct sw_doctor *d, const struct devices *all)
+{
+    const struct sw_collective_ops *ops;
+    char name[64];
+    struct sw_err err;
+    if (all->count == 0)
+        return;
+    if (sw_device_collectives(all->items[0], &ops, &err) != SW_OK) {
+        sw_doctor_find(
+            d, all->count > 1 ? SW_FINDING_WARN : SW_FINDING_NOTE, "versions",
+            "gradients of several devices are added by copies between them, which is "
+            "slower",
+            "install NCCL (Debian: libnccl2; Python: nvidia-nccl) where the loader finds "
+            "libnccl.so.2, and build where nccl.h is",
+            "no sums over devices: %s", err.text);
+        sw_json_string(&d->json, "collectives", NULL);
+        return;
+    }
+    ops->name(name, sizeof name);
+    sw_doctor_find(d, SW_FINDING_OK, "versions", NULL, NULL, "sums over devices: %s", name);
+    sw_json_string(&d->json, "collectives", name);
+}
+
+int sw_doctor_devices(struct sw_doctor *d, struct sw_err *err)
+{
+    struct devices all = {.count = 0};
+    int code = open_devices(d, &all, err);
+    if (!code) {
+        see_libraries(d, &all);
+        see_collectives(d, &all);
+    }
+    if (!code && !d->quick)
+        code = try_products(d, &all, err);
+    if (!code && !d->quick)
+        code = try_copies(d, &all, err);
+    for (int i = 0; i < all.count; i++)
+        sw_device_close(all.items[i]);
+    return code;
+}

@@ -1,0 +1,51 @@
+/* What the parts of `singa-ws doctor` share: the list of findings, and the figures that they
+ * measure. A part is one file doctor_PART.c with one function below; it adds findings, and members
+ * to the object `measured` of the JSON that is printed and kept for the planner. Main thread. */
+#ifndef SW_CLI_DOCTOR_DOCTOR_H
+#define SW_CLI_DOCTOR_DOCTOR_H
+
+#include "base/json.h"
+#include "cli/cli.h"
+#include "cluster/machine.h"
+#include "cluster/survey.h"
+
+enum sw_finding_level {
+    SW_FINDING_OK,   /* as it should be */
+    SW_FINDING_NOTE, /* worth knowing */
+    SW_FINDING_WARN, /* costs speed or safety */
+    SW_FINDING_BAD,  /* not fit: results, files or runs are in danger */
+};
+
+struct sw_finding {
+    enum sw_finding_level level;
+    const char *part;       /* "cpu", "memory" ...; constant */
+    char *what;             /* owned */
+    const char *why, *mend; /* constant sentences; NULL where there is nothing to mend */
+};
+
+struct sw_doctor {
+    const char *device, *db; /* options, or NULL */
+    bool quick;              /* measure nothing */
+    struct sw_machine *machine;
+    struct sw_survey survey;
+    struct sw_finding *findings; /* owned */
+    int count;
+    bool failed;                /* out of memory */
+    bool busy;                  /* others used the processor while it was measured */
+    struct sw_json_writer json; /* inside `measured` */
+};
+
+/* Adds a finding; what is printed into it. */
+void sw_doctor_find(struct sw_doctor *d, enum sw_finding_level level, const char *part,
+                    const char *why, const char *mend, const char *what, ...) SW_PRINTF(6, 7);
+void sw_doctor_fini(struct sw_doctor *d);
+
+/* The parts. Errors are those that keep a part from looking at all. */
+int sw_doctor_settings(struct sw_doctor *d, struct sw_err *err) SW_MUST_CHECK; /* survey.h */
+int sw_doctor_links(struct sw_doctor *d, struct sw_err *err) SW_MUST_CHECK;    /* PCIe */
+int sw_doctor_rates(struct sw_doctor *d, struct sw_err *err) SW_MUST_CHECK;    /* GEMM, memory */
+int sw_doctor_disk(struct sw_doctor *d, struct sw_err *err) SW_MUST_CHECK;
+int sw_doctor_history(struct sw_doctor *d, struct sw_err *err) SW_MUST_CHECK;
+int sw_doctor_devices(struct sw_doctor *d, struct sw_err *err) SW_MUST_CHECK; /* copies, results */
+
+#endif

@@ -1,0 +1,99 @@
+#include "cli/history/cells.h"
+
+#include "base/os.h"
+#include <string.h>
+
+int sw_cells_names(struct sw_cells *c, int columns, const struct sw_history_cell *cells,
+                   struct sw_err *err)
+{
+    c->names = sw_calloc((size_t)columns + 1, sizeof *c->names);
+    for (c->count = 0; c->names && c->count < columns; c->count++) {
+        c->names[c->count] = sw_strdup(cells[c->count].text);
+        if (!c->names[c->count])
+            break;
+    }
+    return c->names && c->count == columns ? SW_OK : sw_err_nomem(err, "names of columns", 0);
+}
+
+void sw_cells_fini(struct sw_cells *c)
+{
+    for (int i = 0; i < c->count; i++)
+        sw_free(c->names[i]);
+    sw_free(c->names);
+    *c = (struct sw_cells){0};
+}
+
+static void add_tab_cell(struct sw_buf *out, const char *cell)
+{
+    for (const char *c = cell ? cell : ""; *c;) {
+        size_t plain = strcspn(c, "\t\n\\");
+        sw_buf_add_bytes(out, c, plain);
+        c += plain;
+        if (*c)
+            sw_buf_add(out, *c == '\t' ? "\\t" : *c == '\n' ? "\\n" : "\\\\");
+        c += *c != 0;
+    }
+}
+
+void sw_cells_tabs(struct sw_buf *out, int columns, const struct sw_history_cell *cells)
+{
+    for (int i = 0; i < columns; i++) {
+        sw_buf_add(out, i ? "\t" : "");
+        add_tab_cell(out, cells[i].text);
+    }
+    sw_buf_add(out, "\n");
+}
+
+/* Quoted where it has to be; a quote within is doubled. */
+static void add_csv_cell(struct sw_buf *out, const char *cell)
+{
+    if (!cell)
+        return;
+    if (!cell[strcspn(cell, ",\"\r\n")]) {
+        sw_buf_add(out, cell);
+        return;
+    }
+    sw_buf_add(out, "\"");
+    for (const char *c = cell; *c; c++)
+        sw_buf_add_bytes(out, *c == '"' ? "\"\"" : c, *c == '"' ? 2 : 1);
+    sw_buf_add(out, "\"");
+}
+
+void sw_cells_csv(struct sw_buf *out, int columns, const struct sw_history_cell *cells)
+{
+    for (int i = 0; i < columns; i++) {
+        sw_buf_add(out, i ? "," : "");
+        add_csv_cell(out, cells[i].text);
+    }
+    sw_buf_add(out, "\n");
+}
+
+/* Infinity is the one number that JSON cannot spell; it stays a text. */
+static void json_cell(struct sw_json_writer *w, const char *key, const struct sw_history_cell *cell)
+{
+    int64_t i;
+    double r;
+    if (cell->is_number && sw_parse_int(cell->text, &i))
+        sw_json_int(w, key, i);
+    else if (cell->is_number && sw_parse_real(cell->text, &r))
+        sw_json_real(w, key, r);
+    else
+        sw_json_string(w, key, cell->text);
+}
+
+void sw_cells_json(const struct sw_cells *c, struct sw_json_writer *w,
+                   const struct sw_history_cell *cells)
+{
+    sw_json_open_object(w, NULL);
+    for (int i = 0; i < c->count; i++)
+        json_cell(w, c->names[i], &cells[i]);
+    sw_json_close_object(w);
+}
+
+void sw_sql_literal(struct sw_buf *sql, const char *text)
+{
+    sw_buf_add(sql, "'");
+    for (; *text; text++)
+        sw_buf_add_bytes(sql, *text == '\'' ? "''" : text, *text == '\'' ? 2 : 1);
+    sw_buf_add(sql, "'");
+}

@@ -1,0 +1,26 @@
+/* Rows of a query as text for programs: tab-separated, comma-separated (RFC 4180, lines end in LF),
+ * or objects with the columns' names. One owner. */
+#ifndef SW_CLI_HISTORY_CELLS_H
+#define SW_CLI_HISTORY_CELLS_H
+
+#include "base/json.h"
+#include "history/reader.h"
+
+/* The columns' names, which a walk gives only once. Zero-initialise. */
+struct sw_cells {
+    char **names; /* owned */
+    int count;
+};
+int sw_cells_names(struct sw_cells *c, int columns, const struct sw_history_cell *cells,
+                   struct sw_err *err) SW_MUST_CHECK;
+void sw_cells_fini(struct sw_cells *c);
+
+void sw_cells_tabs(struct sw_buf *out, int columns, const struct sw_history_cell *cells);
+void sw_cells_csv(struct sw_buf *out, int columns, const struct sw_history_cell *cells);
+void sw_cells_json(const struct sw_cells *c, struct sw_json_writer *w,
+                   const struct sw_history_cell *cells);
+
+/* 'text' as a query wants it. */
+void sw_sql_literal(struct sw_buf *sql, const char *text);
+
+#endif

@@ -1,0 +1,486 @@
+/* singa-ws history compare: what differs between runs, and what came of it. */
+#include "base/os.h"
+#include "cli/history/cells.h"
+#include "cli/history/curves.h"
+#include "cli/history/run_text.h"
+#include "cli/history/runs.h"
+#include "cli/history/settings.h"
+#include <math.h>
+#include <string.h>
+
+enum { MOST_RUNS = SW_COLUMNS_MOST - 1, CURVE_ROWS = 16, CURVE_POINTS = 1024 };
+
+struct options {
+    struct sw_cli_common common;
+    const char *metric, *target;
+    bool all;
+    double target_value; /* of --target; NaN: choose */
+};
+
+static const struct sw_cli_option rows[] = {
+    {.name = "metric",
+     .arg = "NAME",
+     .type = SW_CLI_TEXT,
+     .offset = offsetof(struct options, metric),
+     .help = "how soon was it reached; default accuracy, or loss where there is none"},
+    {.name = "target",
+     .arg = "R",
+     .type = SW_CLI_TEXT,
+     .offset = offsetof(struct options, target),
+     .help = "the value to be reached; default the best that all of the runs came to"},
+    {.name = "all",
+     .type = SW_CLI_FLAG,
+     .offset = offsetof(struct options, all),
+     .help = "also the facts and values of the recipe that are the same"},
+    {0},
+};
+
+static const struct sw_cli_spec spec = {
+    .verb = "history compare",
+    .usage = "[OPTION]... RUN RUN...",
+    .about =
+        "Sets runs beside each other: in what they and their recipes differ, the last and the "
+        "best of\n"
+        "every metric, the training loss over each other, and how soon each reached a value of "
+        "an\n"
+        "evaluation.",
+    .takes = SW_CLI_DB | SW_CLI_JSON | SW_CLI_QUIET,
+    .options = rows,
+    .min_args = 2,
+    .max_args = MOST_RUNS,
+    .arg_name = "the other RUN",
+};
+
+/* A metric of all runs; NaN where one has none. */
+struct metric {
+    char *split, *name; /* owned */
+    double last[MOST_RUNS], min[MOST_RUNS], max[MOST_RUNS];
+};
+
+struct comparison {
+    const struct options *o;
+    struct sw_history_view view;
+    struct sw_run_list runs;
+    struct sw_settings settings[MOST_RUNS];
+    bool unreadable[MOST_RUNS]; /* its recipe */
+    struct metric *metrics;     /* owned */
+    int metric_count;
+    int at; /* the run that is being read */
+    const char *goal;
+    double target;
+    int64_t reached_step[MOST_RUNS]; /* -1: never */
+    double reached_s[MOST_RUNS];
+    struct sw_columns table;
+    struct sw_err *err;
+};
+
+static double best_of(const struct metric *m, int run)
+{
+    return sw_metric_falls(m->name) ? m->min[run] : m->max[run];
+}
+
+/* ---- Reading ----------------------------------------------------------------------------------
+ */
+
+static struct metric *metric_of(struct comparison *c, const char *split, const char *name)
+{
+    for (int i = 0; i < c->metric_count; i++)
+        if (sw_str_eq(c->metrics[i].split, split) && sw_str_eq(c->metrics[i].name, name))
+            return &c->metrics[i];
+    struct metric *more = sw_realloc_array(c->metrics, (size_t)c->metric_count + 1, sizeof *more);
+    if (!more)
+        return NULL;
+    c->metrics = more;
+    struct metric *m = &more[c->metric_count++];
+    m->split = sw_strdup(split);
+    m->name = sw_strdup(name);
+    for (int i = 0; i < MOST_RUNS; i++)
+        m->last[i] = m->min[i] = m->max[i] = NAN;
+    return m->split && m->name ? m : NULL;
+}
+
+static int take_metric(void *user, const struct sw_run_metric *in)
+{
+    struct comparison *c = user;
+    struct metric *m = metric_of(c, in->split, in->name);
+    if (!m)
+        return sw_err_nomem(c->err, "metrics", 0);
+    m->last[c->at] = in->last;
+    m->min[c->at] = in->min;
+    m->max[c->at] = in->max;
+    return 0;
+}
+
+/* The metric of an evaluation that is asked how soon it was reached, and the value. */
+static void choose_goal(struct comparison *c)
+{
+    const char *wanted = c->o->metric;
+    for (int pass = 0; !c->goal && pass < (wanted ? 1 : 2); pass++)
+        for (int i = 0; i < c->metric_count; i++)
+            if (strcmp(c->metrics[i].split, "train") != 0 &&
+                sw_str_eq(c->metrics[i].name, wanted ? wanted
+                                              : pass ? "loss"
+                                                     : "accuracy"))
+                c->goal = c->metrics[i].name;
+    c->target = c->o->target_value;
+    for (int i = 0; c->goal && !c->o->target && i < c->metric_count; i++) {
+        if (strcmp(c->metrics[i].split, "train") == 0 || !sw_str_eq(c->metrics[i].name, c->goal))
+            continue;
+        for (int r = 0; r < c->runs.count; r++) {
+            double best = best_of(&c->metrics[i], r);
+            bool worse = sw_metric_falls(c->goal) ? best > c->target : best < c->target;
+            if (!isnan(best) && (isnan(c->target) || worse))
+                c->target = best;
+        }
+    }
+}
+
+static int take_reached(void *user, int64_t row, int columns, const struct sw_history_cell *cells)
+{
+    struct comparison *c = user;
+    int64_t step;
+    double seconds;
+    if (row == 0 && columns == 2 && cells[0].text && sw_parse_int(cells[0].text, &step) &&
+        sw_parse_real(cells[1].text, &seconds)) {
+        c->reached_step[c->at] = step;
+        c->reached_s[c->at] = seconds;
+    }
+    return 0;
+}
+
+/* Seconds of training until the first evaluation that was as good: pauses between segments do not
+ * count. */
+static int find_reached(struct comparison *c, struct sw_err *err)
+{
+    struct sw_buf sql = {0};
+    long long id = (long long)c->runs.items[c->at].id;
+    c->reached_step[c->at] = -1;
+    c->reached_s[c->at] = NAN;
+    if (!c->goal || isnan(c->target))
+        return SW_OK;
+    sw_buf_printf(&sql,
+                  "SELECT q.step, (SELECT total(min(coalesce(g.ended_at, q.time), q.time)"
+                  " - g.started_at) FROM segments g WHERE g.run_id = %lld"
+                  " AND g.started_at <= q.time) FROM (SELECT p.step AS step, p.time AS time"
+                  " FROM series s JOIN point p ON p.series_id = s.id WHERE s.run_id = %lld"
+                  " AND s.split <> 'train' AND s.name = ",
+                  id, id);
+    sw_sql_literal(&sql, c->goal);
+    sw_buf_printf(&sql, " AND p.value %s %.17g ORDER BY p.step LIMIT 1) q",
+                  sw_metric_falls(c->goal) ? "<=" : ">=", c->target);
+    int code = sql.failed ? sw_err_nomem(err, "query", 0)
+                          : sw_history_sql(c->view.reader, sw_buf_text(&sql), take_reached, c, err);
+    sw_buf_fini(&sql);
+    return code;
+}
+
+static int read_runs(struct comparison *c, struct sw_err *err)
+{
+    int code = SW_OK;
+    for (c->at = 0; !code && c->at < c->runs.count; c->at++) {
+        struct sw_err why;
+        c->unreadable[c->at] =
+            sw_settings_load(&c->settings[c->at], &c->runs.items[c->at], &why) != SW_OK;
+        if (c->unreadable[c->at])
+            sw_cli_say("the recipe of run %lld is left out: %s", (long long)c->runs.items[c->at].id,
+                       why.text);
+        code = sw_history_each_metric(c->view.reader, c->runs.items[c->at].id, take_metric, c, err);
+    }
+    if (!code)
+        choose_goal(c);
+    for (c->at = 0; !code && c->at < c->runs.count; c->at++)
+        code = find_reached(c, err);
+    return code;
+}
+
+/* ---- Facts and recipes ------------------------------------------------------------------------
+ */
+
+static const char *number_text(int64_t n, char *out)
+{
+    snprintf(out, SW_RUN_TEXT, "%lld", (long long)n);
+    return out;
+}
+
+/* What is known of a run, in words. */
+static const char *fact(const struct sw_run *r, int i, char *text)
+{
+    switch (i) {
+    case 0:
+        return sw_run_status_name(r->status);
+    case 1:
+        return r->recipe;
+    case 2:
+        return r->framework;
+    case 3:
+        return number_text(r->workers, text);
+    case 4:
+        return r->device;
+    case 5:
+        return number_text(r->batch, text);
+    case 6:
+        return number_text(r->seed, text);
+    case 7:
+        return number_text(r->params, text);
+    case 8:
+        return number_text(r->last_step, text);
+    case 9:
+        return r->host;
+    case 10:
+        return r->version;
+    default:
+        return r->note;
+    }
+}
+static const char *const fact_names[] = {"status",    "recipe", "framework", "workers",
+                                         "device",    "batch",  "seed",      "parameters",
+                                         "last step", "host",   "version",   "note"};
+enum { FACTS = sizeof fact_names / sizeof *fact_names };
+
+/* One row of values, when they differ or all are asked for: a line of the table, or an object. */
+static void add_values(struct comparison *c, const char *key, const char *const *values)
+{
+    bool differ = false;
+    for (int r = 1; r < c->runs.count; r++)
+        differ |= !sw_str_eq(values[0] ? values[0] : "", values[r] ? values[r] : "");
+    if (!differ && !c->o->all)
+        return;
+    if (!c->view.as_json) {
+        sw_columns_plain(&c->table, key);
+        for (int r = 0; r < c->runs.count; r++)
+            sw_columns_plain(&c->table, values[r]);
+        return;
+    }
+    sw_json_open_object(&c->view.json, NULL);
+    sw_json_string(&c->view.json, "key", key);
+    sw_json_open_array(&c->view.json, "values");
+    for (int r = 0; r < c->runs.count; r++)
+        sw_json_string(&c->view.json, NULL, values[r]);
+    sw_json_close_array(&c->view.json);
+    sw_json_close_object(&c->view.json);
+}
+
+static void add_facts(struct comparison *c)
+{
+    char texts[MOST_RUNS][SW_RUN_TEXT];
+    const char *values[MOST_RUNS];
+    for (int i = 0; i < FACTS; i++) {
+        for (int r = 0; r < c->runs.count; r++)
+            values[r] = fact(&c->runs.items[r], i, texts[r]);
+        add_values(c, fact_names[i], values);
+    }
+}
+
+static bool seen_before(const struct comparison *c, int run, const char *key)
+{
+    for (int r = 0; r < run; r++)
+        if (sw_settings_find(&c->settings[r], key))
+            return true;
+    return false;
+}
+
+/* Keys in the order in which the recipes bring them; a recipe without one has no value there. */
+static void add_settings(struct comparison *c)
+{
+    const char *values[MOST_RUNS];
+    for (int run = 0; run < c->runs.count; run++)
+        for (int i = 0; i < c->settings[run].count; i++) {
+            const char *key = c->settings[run].items[i].key;
+            if (seen_before(c, run, key))
+                continue;
+            for (int r = 0; r < c->runs.count; r++) {
+                const struct sw_setting *s = sw_settings_find(&c->settings[r], key);
+                values[r] = s ? s->value : NULL;
+            }
+            add_values(c, key, values);
+        }
+}
+
+/* ---- The page ---------------------------------------------------------------------------------
+ */
+
+static void begin_table(struct comparison *c, const char *title)
+{
+    sw_columns_add(&c->table, title);
+    for (int r = 0; r < c->runs.count; r++) {
+        struct sw_buf text = {0};
+        sw_buf_printf(&text, "%lld %s", (long long)c->runs.items[r].id,
+                      c->runs.items[r].name ? c->runs.items[r].name : "");
+        sw_columns_add(&c->table, sw_buf_text(&text));
+        sw_buf_fini(&text);
+    }
+}
+
+static void end_table(struct comparison *c)
+{
+    int columns = c->runs.count + 1;
+    if (c->table.count > columns) {
+        sw_columns_print(&c->table, &c->view.out);
+        sw_buf_add(&c->view.out, "\n");
+    }
+    sw_columns_fini(&c->table);
+}
+
+static void add_metrics(struct comparison *c)
+{
+    char text[SW_RUN_TEXT];
+    for (int i = 0; i < c->metric_count; i++) {
+        const struct metric *m = &c->metrics[i];
+        bool graded = sw_metric_falls(m->name) || strstr(m->name, "accuracy");
+        sw_columns_cell(&c->table, "%s %s", m->split, m->name);
+        for (int r = 0; r < c->runs.count; r++)
+            sw_columns_real(&c->table, m->last[r]);
+        if (!graded)
+            continue;
+        sw_columns_cell(&c->table, "  best");
+        for (int r = 0; r < c->runs.count; r++)
+            sw_columns_real(&c->table, best_of(m, r));
+    }
+    sw_columns_cell(&c->table, "time");
+    for (int r = 0; r < c->runs.count; r++)
+        sw_columns_cell(&c->table, "%s", sw_run_duration(&c->runs.items[r], text));
+    if (!c->goal || isnan(c->target))
+        return;
+    sw_columns_cell(&c->table, "%s %s %.4g at", c->goal,
+                    sw_metric_falls(c->goal) ? "<=" : ">=", c->target);
+    for (int r = 0; r < c->runs.count; r++)
+        if (c->reached_step[r] < 0)
+            sw_columns_cell(&c->table, "never");
+        else
+            sw_columns_cell(&c->table, "step %lld, %s", (long long)c->reached_step[r],
+                            sw_human_seconds(text, c->reached_s[r]));
+}
+
+static int add_curves(struct comparison *c, struct sw_err *err)
+{
+    struct sw_curves curves = {0};
+    struct sw_curves_args args = {
+        .metric = "loss", .split = "train", .smooth = 0.9, .capacity = CURVE_POINTS};
+    int code = sw_curves_load(&curves, &c->view, &c->runs, &args, err);
+    if (!code)
+        code = sw_curves_print(&curves, sw_cli_stdout_width(), CURVE_ROWS, &c->view.out, err);
+    sw_curves_fini(&curves);
+    return code == SW_ERR_NOTFOUND ? SW_OK : code; /* no run has come to a step yet */
+}
+
+/* Cells of tables and of the chart are filtered already, and the chart may have colors. */
+static int print_text(struct comparison *c, struct sw_err *err)
+{
+    c->view.raw = true;
+    begin_table(c, "RUN");
+    add_facts(c);
+    end_table(c);
+    begin_table(c, "RECIPE");
+    add_settings(c);
+    end_table(c);
+    begin_table(c, "RESULT");
+    add_metrics(c);
+    end_table(c);
+    return add_curves(c, err);
+}
+
+static void json_reals(struct sw_json_writer *w, const char *key, const double *v, int count)
+{
+    sw_json_open_array(w, key);
+    for (int i = 0; i < count; i++)
+        sw_json_real(w, NULL, v[i]);
+    sw_json_close_array(w);
+}
+
+static void json_metrics(struct comparison *c)
+{
+    struct sw_json_writer *w = &c->view.json;
+    sw_json_open_array(w, "metrics");
+    for (int i = 0; i < c->metric_count; i++) {
+        double best[MOST_RUNS];
+        for (int r = 0; r < c->runs.count; r++)
+            best[r] = best_of(&c->metrics[i], r);
+        sw_json_open_object(w, NULL);
+        sw_json_string(w, "split", c->metrics[i].split);
+        sw_json_string(w, "name", c->metrics[i].name);
+        json_reals(w, "last", c->metrics[i].last, c->runs.count);
+        json_reals(w, "best", best, c->runs.count);
+        sw_json_close_object(w);
+    }
+    sw_json_close_array(w);
+}
+
+static void print_json(struct comparison *c)
+{
+    struct sw_json_writer *w = &c->view.json;
+    sw_json_open_object(w, NULL);
+    sw_json_open_array(w, "runs");
+    for (int r = 0; r < c->runs.count; r++) {
+        sw_json_open_object(w, NULL);
+        sw_json_run(w, &c->runs.items[r]);
+        sw_json_real(w, "duration_s", sw_run_seconds(&c->runs.items[r]));
+        sw_json_close_object(w);
+    }
+    sw_json_close_array(w);
+    sw_json_open_array(w, "facts");
+    add_facts(c);
+    sw_json_close_array(w);
+    sw_json_open_array(w, "recipe");
+    add_settings(c);
+    sw_json_close_array(w);
+    json_metrics(c);
+    sw_json_open_object(w, "reached");
+    sw_json_string(w, "metric", c->goal);
+    sw_json_real(w, "value", c->target);
+    sw_json_open_array(w, "steps");
+    for (int r = 0; r < c->runs.count; r++)
+        if (c->reached_step[r] < 0)
+            sw_json_string(w, NULL, NULL);
+        else
+            sw_json_int(w, NULL, c->reached_step[r]);
+    sw_json_close_array(w);
+    json_reals(w, "seconds", c->reached_s, c->runs.count);
+    sw_json_close_object(w);
+    sw_json_close_object(w);
+    sw_buf_add(&c->view.out, "\n");
+}
+
+static void fini(struct comparison *c)
+{
+    for (int r = 0; r < c->runs.count; r++)
+        sw_settings_fini(&c->settings[r]);
+    for (int i = 0; i < c->metric_count; i++) {
+        sw_free(c->metrics[i].split);
+        sw_free(c->metrics[i].name);
+    }
+    sw_free(c->metrics);
+    sw_columns_fini(&c->table);
+    sw_run_list_fini(&c->runs);
+}
+
+static int compare(const struct options *o)
+{
+    struct sw_err err = {0};
+    struct comparison c = {.o = o, .err = &err};
+    int code = sw_history_view_open(&c.view, &o->common, &err);
+    if (!code)
+        code = sw_history_view_runs(&c.view, o->common.args, o->common.arg_count, &c.runs, &err);
+    if (!code)
+        code = read_runs(&c, &err);
+    if (!code && c.view.as_json)
+        print_json(&c);
+    else if (!code)
+        code = print_text(&c, &err);
+    fini(&c);
+    return sw_history_view_close(&c.view, code, &err);
+}
+
+static int run(int argc, char **argv)
+{
+    struct options o = {.target_value = NAN};
+    int code = sw_cli_parse(&spec, argc, argv, &o);
+    if (code == SW_CLI_GO_ON && o.target && !sw_parse_real(o.target, &o.target_value))
+        code = sw_cli_usage(spec.verb, "--target=%s: R must be a number", o.target);
+    if (code == SW_CLI_GO_ON)
+        code = compare(&o);
+    sw_cli_fini(&spec, &o);
+    return code;
+}
+
+const struct sw_verb sw_history_verb_compare = {
+    .name = "compare", .help = "runs beside each other", .run = run, .spec = &spec};

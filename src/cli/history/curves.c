@@ -1,0 +1,343 @@
+#include "cli/history/curves.h"
+
+#include "base/os.h"
+#include "cli/history/runs.h"
+#include "cli/terminal/terminal.h"
+#include "history/reader_rows.h"
+#include "ui/plot_chart.h"
+#include "ui/trail.h"
+#include <math.h>
+#include <string.h>
+
+struct sw_curve {
+    char *label;             /* owned */
+    struct sw_trail fold;    /* values as recorded */
+    struct sw_point *smooth; /* owned [fold.count]; NULL: not smoothed */
+    int run;                 /* which of the runs */
+    bool eval;               /* of another split than train */
+};
+
+/* ---- Reading ----------------------------------------------------------------------------------
+ */
+
+/* One series of the run that is being read; walks do not nest, so ids are gathered first. */
+struct found {
+    int64_t id;
+    char *label;
+    bool eval;
+};
+
+struct gather {
+    const struct sw_curves_args *args;
+    const struct sw_run *run;
+    bool many_runs;
+    struct found found[64];
+    int count;
+    struct sw_buf others; /* metrics that the run has instead */
+    struct sw_err *err;
+};
+
+static int take_series(void *user, const struct sw_run_series *s)
+{
+    struct gather *g = user;
+    enum { MOST = sizeof g->found / sizeof *g->found };
+    if (strcmp(s->name, g->args->metric) != 0) {
+        if (!strstr(sw_buf_text(&g->others), s->name))
+            sw_buf_printf(&g->others, "%s%s", g->others.length ? ", " : "", s->name);
+        return 0;
+    }
+    if ((g->args->split && strcmp(s->split, g->args->split) != 0) || g->count == MOST)
+        return 0;
+    const char *name = g->run->name ? g->run->name : "run";
+    char *label = g->many_runs ? sw_format("%s %s (%lld)", name, s->split, (long long)g->run->id)
+                               : sw_format("%s %s", s->split, s->name);
+    if (!label)
+        return sw_err_nomem(g->err, "label of a curve", 0);
+    g->found[g->count++] = (struct found){s->id, label, strcmp(s->split, "train") != 0};
+    return 0;
+}
+
+/* A run's stages, which have epochs of their own length. */
+struct epochs {
+    struct sw_run_stage *items; /* owned; without names */
+    int count;
+    struct sw_err *err;
+};
+
+static int take_stage(void *user, const struct sw_run_stage *s)
+{
+    struct epochs *e = user;
+    if (s->batch <= 0 || s->epoch_records <= 0)
+        return sw_err_set(e->err, SW_ERR_INVALID, "how long an epoch is is not known");
+    struct sw_run_stage *items = sw_realloc_array(e->items, (size_t)e->count + 1, sizeof *items);
+    if (!items)
+        return sw_err_nomem(e->err, "stages", sizeof *items);
+    e->items = items;
+    items[e->count] = *s;
+    items[e->count++].name = NULL;
+    return 0;
+}
+
+/* Epochs up to a step, with a fraction. */
+static double epoch_at(const struct epochs *e, int64_t step)
+{
+    int i = e->count - 1;
+    while (i > 0 && e->items[i].from_step >= step)
+        i--;
+    const struct sw_run_stage *s = &e->items[i];
+    return s->epochs_before +
+           (double)(step - s->from_step) * (double)s->batch / (double)s->epoch_records;
+}
+
+struct fill {
+    struct sw_trail *fold;
+    const struct sw_run *run;
+    const struct epochs *epochs;
+    enum sw_curves_x x;
+};
+
+static int add_point(void *user, const struct sw_run_point *p)
+{
+    struct fill *f = user;
+    double x = (double)p->step;
+    if (f->x == SW_CURVES_BY_TIME)
+        x = p->time - f->run->started_at;
+    else if (f->x == SW_CURVES_BY_EPOCH)
+        x = epoch_at(f->epochs, p->step);
+    sw_trail_add(f->fold, x, p->value);
+    return 0;
+}
+
+static int smooth(struct sw_curve *c, double keep, struct sw_err *err)
+{
+    c->smooth = sw_calloc(c->fold.count ? c->fold.count : 1, sizeof *c->smooth);
+    if (!c->smooth)
+        return sw_err_nomem(err, "smooth curve", c->fold.count * sizeof *c->smooth);
+    sw_chart_smooth(c->fold.points, c->fold.count, keep, c->smooth);
+    return SW_OK;
+}
+
+/* Takes the label over. */
+static int load_curve(struct sw_curves *all, struct sw_history_view *v, const struct sw_run *run,
+                      const struct epochs *epochs, int number, const struct found *found,
+                      struct sw_err *err)
+{
+    struct sw_curve *items =
+        sw_realloc_array(all->items, (size_t)all->count + 1, sizeof *all->items);
+    if (!items) {
+        sw_free(found->label);
+        return sw_err_nomem(err, "curves", 0);
+    }
+    all->items = items;
+    struct sw_curve *c = &items[all->count++];
+    *c = (struct sw_curve){.label = found->label, .run = number, .eval = found->eval};
+    struct fill fill = {&c->fold, run, epochs, all->args.x};
+    int code = sw_trail_init(&c->fold, all->args.capacity, err);
+    if (!code)
+        code = sw_history_each_point(v->reader, found->id, -1, INT64_MAX, add_point, &fill, err);
+    if (!code && !found->eval && all->args.smooth > 0)
+        code = smooth(c, all->args.smooth, err);
+    return code;
+}
+
+static int load_run(struct sw_curves *all, struct sw_history_view *v, const struct sw_run *run,
+                    int number, struct sw_buf *others, struct sw_err *err)
+{
+    struct gather g = {.args = &all->args, .run = run, .many_runs = all->runs > 1, .err = err};
+    struct epochs epochs = {.err = err};
+    int code = SW_OK, taken = 0;
+    if (all->args.x == SW_CURVES_BY_EPOCH)
+        code = sw_history_each_stage(v->reader, run->id, take_stage, &epochs, err);
+    if (code)
+        code = sw_err_prefix(err, code, "run %lld", (long long)run->id);
+    else
+        code = sw_history_each_series(v->reader, run->id, take_series, &g, err);
+    while (!code && taken < g.count)
+        code = load_curve(all, v, run, &epochs, number, &g.found[taken++], err);
+    sw_free(epochs.items);
+    while (taken < g.count)
+        sw_free(g.found[taken++].label);
+    if (!others->length)
+        sw_buf_add(others, sw_buf_text(&g.others));
+    sw_buf_fini(&g.others);
+    return code;
+}
+
+int sw_curves_load(struct sw_curves *c, struct sw_history_view *v, const struct sw_run_list *runs,
+                   const struct sw_curves_args *args, struct sw_err *err)
+{
+    struct sw_buf others = {0};
+    int code = SW_OK;
+    c->args = *args;
+    c->runs = runs->count;
+    if (runs->count == 1)
+        sw_run_title(&runs->items[0], c->title, sizeof c->title - 48);
+    size_t n = strlen(c->title);
+    snprintf(c->title + n, sizeof c->title - n, "%s%.30s%s%.12s", n ? ": " : "", args->metric,
+             args->split ? ", " : "", args->split ? args->split : "");
+    for (int i = 0; !code && i < runs->count; i++)
+        code = load_run(c, v, &runs->items[i], i, &others, err);
+    if (!code && c->count == 0)
+        code = sw_err_set(err, SW_ERR_NOTFOUND, "no metric '%s'%s%s; there %s %s", args->metric,
+                          args->split ? " in split " : "", args->split ? args->split : "",
+                          others.length ? "are" : "is", others.length ? others.text : "none yet");
+    sw_buf_fini(&others);
+    return code;
+}
+
+void sw_curves_fini(struct sw_curves *c)
+{
+    for (int i = 0; i < c->count; i++) {
+        sw_free(c->items[i].label);
+        sw_free(c->items[i].smooth);
+        sw_trail_fini(&c->items[i].fold);
+    }
+    sw_free(c->items);
+    *c = (struct sw_curves){0};
+}
+
+/* ---- As a chart -------------------------------------------------------------------------------
+ */
+
+/* A curve is one line, or two where it is smoothed: what was recorded as a band, and the smooth
+ * line over it. */
+struct scene {
+    struct sw_chart chart;
+    struct sw_chart_line *lines; /* owned [2 * count] */
+    const char **labels;         /* owned likewise */
+    int *colours;
+    char y[64];
+};
+
+static enum sw_role role_of(int colour)
+{
+    return (enum sw_role)(SW_ROLE_LINE1 + colour % 4);
+}
+
+static void add_line(struct scene *s, const struct sw_point *points, size_t count,
+                     enum sw_stroke stroke, int colour, const char *label)
+{
+    int n = s->chart.line_count++;
+    s->lines[n] = (struct sw_chart_line){points, count, role_of(colour), stroke, 0};
+    s->labels[n] = label;
+    s->colours[n] = colour;
+}
+
+/* With one run every curve has a colour; with several every run, and evaluations are dashed. */
+static void add_curve(struct scene *s, const struct sw_curves *all, int i, bool bands)
+{
+    const struct sw_curve *c = &all->items[i];
+    int colour = all->runs > 1 ? c->run : i;
+    enum sw_stroke line = all->runs > 1 && c->eval ? SW_STROKE_DASHED : SW_STROKE_SOLID;
+    bool folded = c->fold.per_point > 1;
+    if (bands && (c->smooth || folded))
+        add_line(s, c->fold.points, c->fold.count, SW_STROKE_BAND, colour, NULL);
+    add_line(s, c->smooth ? c->smooth : c->fold.points, c->fold.count, line, colour, c->label);
+}
+
+static void fit_x(struct scene *s, const struct sw_curves *all)
+{
+    double from = INFINITY, to = -INFINITY;
+    for (int i = 0; i < all->count; i++) {
+        const struct sw_trail *f = &all->items[i].fold;
+        if (f->count == 0)
+            continue;
+        from = fmin(from, f->points[0].x);
+        to = fmax(to, f->points[f->count - 1].x);
+    }
+    s->chart.x_from = from <= to ? from : 0;
+    s->chart.x_to = from < to ? to : s->chart.x_from + 1;
+}
+
+/* bands: what was recorded, behind smooth lines; in the few dots of a terminal those of several
+ * runs would hide the lines. */
+static int make_scene(struct scene *s, const struct sw_curves *all, bool bands, struct sw_err *err)
+{
+    size_t lines = 2 * (size_t)all->count;
+    s->lines = sw_calloc(lines, sizeof *s->lines);
+    s->labels = sw_calloc(lines, sizeof *s->labels);
+    s->colours = sw_calloc(lines, sizeof *s->colours);
+    if (!s->lines || !s->labels || !s->colours)
+        return sw_err_nomem(err, "lines of a chart", 0);
+    s->chart = (struct sw_chart){.lines = s->lines, .log_y = all->args.log_y, .cursor = NAN};
+    for (int i = 0; i < all->count; i++)
+        add_curve(s, all, i, bands);
+    fit_x(s, all);
+    sw_chart_fit(&s->chart);
+    snprintf(s->y, sizeof s->y, "%s%s", all->args.metric, all->args.log_y ? " (log)" : "");
+    return SW_OK;
+}
+
+static void end_scene(struct scene *s)
+{
+    sw_free(s->lines);
+    sw_free((void *)s->labels);
+    sw_free(s->colours);
+}
+
+static const char *x_label(const struct sw_curves *c)
+{
+    return c->args.x == SW_CURVES_BY_TIME    ? "seconds since the start"
+           : c->args.x == SW_CURVES_BY_EPOCH ? "epoch"
+                                             : "step";
+}
+
+/* ---- In a terminal ----------------------------------------------------------------------------
+ */
+
+/* How a line is drawn, then whose it is: on the rows below the chart. */
+static void draw_legend(struct sw_canvas *canvas, const struct scene *s, int row)
+{
+    for (int l = 0; l < s->chart.line_count; l++) {
+        if (!s->labels[l])
+            continue;
+        const char *mark = canvas->caps.utf8 ? s->lines[l].stroke == SW_STROKE_DASHED ? "╌╌" : "━━"
+                           : s->lines[l].stroke == SW_STROKE_DASHED ? "--"
+                                                                    : "**";
+        sw_canvas_text(canvas, 8, row, 2, s->lines[l].role, mark);
+        sw_canvas_text(canvas, 11, row++, canvas->w - 11, SW_ROLE_TEXT, s->labels[l]);
+    }
+}
+
+int sw_curves_print(const struct sw_curves *c, int width, int height, struct sw_buf *out,
+                    struct sw_err *err)
+{
+    struct scene s = {0};
+    struct sw_canvas canvas = {0};
+    struct sw_ui_caps caps = sw_cli_caps();
+    int code = make_scene(&s, c, c->runs == 1, err);
+    if (!code)
+        code = sw_canvas_begin(&canvas, width, height + 1 + c->count, caps, err);
+    if (!code) {
+        sw_canvas_printf(&canvas, 8, 0, width - 8, SW_ROLE_TITLE, "%s by %s", c->title, x_label(c));
+        sw_chart_draw(&canvas, (struct sw_area){0, 1, width, height}, &s.chart);
+        draw_legend(&canvas, &s, height + 1);
+        if (sw_cli_colour())
+            sw_canvas_to_ansi(&canvas, out);
+        else
+            sw_canvas_to_text(&canvas, out);
+    }
+    sw_canvas_fini(&canvas);
+    end_scene(&s);
+    return code;
+}
+
+/* ---- Into a file ------------------------------------------------------------------------------
+ */
+
+int sw_curves_plot(const struct sw_curves *c, const char *path, enum sw_plot_format format,
+                   int width, int height, struct sw_err *err)
+{
+    struct scene s = {0};
+    struct sw_plot *plot = NULL;
+    int code = make_scene(&s, c, true, err);
+    if (!code)
+        code = sw_plot_begin(&plot, path, format, width, height, err);
+    if (!code) {
+        struct sw_plot_labels labels = {c->title, x_label(c), s.y, s.labels, s.colours};
+        sw_plot_chart(plot, (struct sw_plot_box){0, 0, width, height}, &s.chart, &labels);
+        code = sw_plot_end(plot, err);
+    }
+    end_scene(&s);
+    return code;
+}

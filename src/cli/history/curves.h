@@ -1,0 +1,42 @@
+/* Curves of runs over each other, for `history plot` and `history compare`: read from the history
+ * into bounded memory, smoothed, and drawn in a terminal or into a file. One owner. */
+#ifndef SW_CLI_HISTORY_CURVES_H
+#define SW_CLI_HISTORY_CURVES_H
+
+#include "cli/history/verb.h"
+#include "ui/plot.h"
+
+enum sw_curves_x { SW_CURVES_BY_STEP, SW_CURVES_BY_TIME, SW_CURVES_BY_EPOCH };
+
+struct sw_curves_args {
+    const char *metric; /* as loss */
+    const char *split;  /* NULL: all that have the metric */
+    enum sw_curves_x x;
+    double smooth; /* weight of the past for training curves; 0: none */
+    bool log_y;
+    size_t capacity; /* points kept of a curve, even */
+};
+
+/* Zero-initialise; free with sw_curves_fini. */
+struct sw_curves {
+    struct sw_curve *items; /* owned; curves.c has what one is */
+    int count;
+    struct sw_curves_args args;
+    int runs;
+    char title[128]; /* of the metric; with one run also of that */
+};
+
+/* Errors: SW_ERR_NOTFOUND (none of the runs has the metric; names those there are), and those of
+ * the reader. */
+int sw_curves_load(struct sw_curves *c, struct sw_history_view *v, const struct sw_run_list *runs,
+                   const struct sw_curves_args *args, struct sw_err *err) SW_MUST_CHECK;
+void sw_curves_fini(struct sw_curves *c);
+
+/* Appends a chart in cells of a terminal with a legend below, in colours where there are some. */
+int sw_curves_print(const struct sw_curves *c, int width, int height, struct sw_buf *out,
+                    struct sw_err *err) SW_MUST_CHECK;
+/* Errors: those of sw_plot_begin and sw_plot_end. */
+int sw_curves_plot(const struct sw_curves *c, const char *path, enum sw_plot_format format,
+                   int width, int height, struct sw_err *err) SW_MUST_CHECK;
+
+#endif

@@ -1,0 +1,169 @@
+/* singa-ws history export: every point of runs for other programs, nothing left out. */
+#include "base/os.h"
+#include "cli/history/cells.h"
+#include "cli/history/verb.h"
+
+enum { FLUSH_BYTES = 1 << 16 };
+
+struct options {
+    struct sw_cli_common common;
+    bool csv;
+    const char *metric, *split, *what;
+};
+
+/* What can be exported: a table or view, in the order of its key. */
+static const struct {
+    const char *name, *columns, *from, *order;
+    bool has_metric; /* it has columns split and name */
+} things[] = {
+    {"metrics", "run_id, step, epoch, time, split, name, value", "metrics",
+     "split <> 'train', split, name, step", true},
+    {"steps", "*", "step_time", "step, worker", false},
+    {"layers", "*", "layer_time", "layer, worker", false},
+    {"traffic", "*", "link_traffic", "step, from_unit, to_unit", false},
+    {"events", "run_id, time, level, source, text", "events", "time", false},
+    {"checkpoints", "*", "checkpoints", "step", false},
+    {"placement", "*", "placement", "unit", false},
+};
+enum { THINGS = sizeof things / sizeof *things };
+
+static const struct sw_cli_option rows[] = {
+    {.name = "csv",
+     .type = SW_CLI_FLAG,
+     .offset = offsetof(struct options, csv),
+     .help = "comma-separated with a line of names (this is the default)"},
+    {.name = "what",
+     .arg = "THING",
+     .type = SW_CLI_TEXT,
+     .offset = offsetof(struct options, what),
+     .help = "metrics (the default), steps, layers, traffic, events, checkpoints or placement"},
+    {.name = "metric",
+     .arg = "NAME",
+     .type = SW_CLI_TEXT,
+     .offset = offsetof(struct options, metric),
+     .help = "this metric only, as loss"},
+    {.name = "split",
+     .arg = "NAME",
+     .type = SW_CLI_TEXT,
+     .offset = offsetof(struct options, split),
+     .help = "this split only, as train"},
+    {0},
+};
+
+static const struct sw_cli_spec spec = {
+    .verb = "history export",
+    .usage = "[OPTION]... [--csv | --json] [RUN]...",
+    .about = "Prints all points of the runs (default @last) as CSV or as an array of JSON objects.",
+    .more =
+        "CSV has the texts of the database byte by byte, except on a terminal, which gets control\n"
+        "characters as escapes; JSON has them as escapes everywhere.\n\n"
+        "For other questions: 'singa-ws history sql'.",
+    .takes = SW_CLI_DB | SW_CLI_JSON | SW_CLI_QUIET,
+    .options = rows,
+    .max_args = -1,
+    .arg_name = "RUN",
+};
+
+struct export
+{
+    struct sw_history_view view;
+    struct sw_cells cells;
+    const struct options *o;
+    struct sw_err *err;
+    int runs_done;
+};
+
+static int export_row(void *user, int64_t row, int columns, const struct sw_history_cell *cells)
+{
+    struct export *e = user;
+    if (row < 0) {
+        sw_cells_fini(&e->cells);
+        int code = sw_cells_names(&e->cells, columns, cells, e->err);
+        if (code || e->view.as_json || e->runs_done)
+            return code;
+    }
+    if (e->view.as_json)
+        sw_cells_json(&e->cells, &e->view.json, cells);
+    else
+        sw_cells_csv(&e->view.out, columns, cells);
+    return sw_history_view_flush(&e->view, FLUSH_BYTES, e->err);
+}
+
+static int export_run(struct export *e, int thing, const struct sw_run *run, struct sw_err *err)
+{
+    struct sw_buf sql = {0};
+    sw_buf_printf(&sql, "SELECT %s FROM %s WHERE run_id = %lld", things[thing].columns,
+                  things[thing].from, (long long)run->id);
+    if (e->o->metric) {
+        sw_buf_add(&sql, " AND name = ");
+        sw_sql_literal(&sql, e->o->metric);
+    }
+    if (e->o->split) {
+        sw_buf_add(&sql, " AND split = ");
+        sw_sql_literal(&sql, e->o->split);
+    }
+    sw_buf_printf(&sql, " ORDER BY %s", things[thing].order);
+    int code = sql.failed ? sw_err_nomem(err, "query", 0)
+                          : sw_history_sql(e->view.reader, sw_buf_text(&sql), export_row, e, err);
+    e->runs_done++;
+    sw_buf_fini(&sql);
+    return code;
+}
+
+static int thing_of(const struct options *o)
+{
+    const char *names[THINGS];
+    const char *what = o->what ? o->what : things[0].name;
+    for (int i = 0; i < THINGS; i++) {
+        names[i] = things[i].name;
+        if (!sw_str_eq(what, names[i]))
+            continue;
+        if (things[i].has_metric || !(o->metric || o->split))
+            return i;
+        sw_cli_usage(spec.verb, "--metric and --split belong to --what metrics");
+        return -1;
+    }
+    const char *near = sw_str_nearest(what, names, THINGS);
+    sw_cli_usage(spec.verb, "--what %s is unknown; did you mean '%s'?", what,
+                 near ? near : names[0]);
+    return -1;
+}
+
+static int export_all(const struct options *o)
+{
+    struct sw_err err = {0};
+    struct export e = {.o = o, .err = &err, .view.raw = !sw_cli_stdout_tty()};
+    struct sw_run_list runs = {0};
+    int thing = thing_of(o);
+    if (thing < 0)
+        return SW_EXIT_USAGE;
+    if (o->csv && o->common.json)
+        return sw_cli_usage(spec.verb, "--csv and --json are two formats; give one");
+    int code = sw_history_view_open(&e.view, &o->common, &err);
+    if (!code)
+        code = sw_history_view_runs(&e.view, o->common.args, o->common.arg_count, &runs, &err);
+    if (!code && e.view.as_json)
+        sw_json_open_array(&e.view.json, NULL);
+    for (int i = 0; !code && i < runs.count; i++)
+        code = export_run(&e, thing, &runs.items[i], &err);
+    if (!code && e.view.as_json) {
+        sw_json_close_array(&e.view.json);
+        sw_buf_add(&e.view.out, "\n");
+    }
+    sw_run_list_fini(&runs);
+    sw_cells_fini(&e.cells);
+    return sw_history_view_close(&e.view, code, &err);
+}
+
+static int run(int argc, char **argv)
+{
+    struct options o = {0};
+    int code = sw_cli_parse(&spec, argc, argv, &o);
+    if (code == SW_CLI_GO_ON)
+        code = export_all(&o);
+    sw_cli_fini(&spec, &o);
+    return code;
+}
+
+const struct sw_verb sw_history_verb_export = {
+    .name = "export", .help = "all points as CSV or JSON", .run = run, .spec = &spec};

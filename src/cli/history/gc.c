@@ -1,0 +1,182 @@
+/* singa-ws history gc: makes the database smaller: old runs keep a curve that looks the same, and
+ * all their sums. */
+#include "base/os.h"
+#include "cli/history/change.h"
+
+enum { DEFAULT_DAYS = 30, DEFAULT_KEEP = 1000, DAY_S = 86400 };
+
+struct options {
+    struct sw_cli_common common;
+    int64_t days, keep;
+    bool yes, dry;
+};
+
+static const struct sw_cli_option rows[] = {
+    {.name = "older-than",
+     .arg = "DAYS",
+     .type = SW_CLI_INT,
+     .offset = offsetof(struct options, days),
+     .help = "thin runs that began so long ago; default 30"},
+    {.name = "keep",
+     .arg = "N",
+     .type = SW_CLI_INT,
+     .offset = offsetof(struct options, keep),
+     .min = 10,
+     .help = "stretches of steps that keep a point (the first, the lowest, the highest); default "
+             "1000"},
+    SW_HISTORY_CONSENT(struct options),
+    {0},
+};
+
+static const struct sw_cli_spec spec = {
+    .verb = "history gc",
+    .usage = "[OPTION]... [RUN]...",
+    .about =
+        "Thins what old runs (or the RUNs that are named) recorded at every step, and gives the\n"
+        "room back to the file system. Curves of evaluations, checkpoints, events, last points "
+        "and\n"
+        "all sums (where the time went, lowest, highest and mean of a curve) stay. Runs that are\n"
+        "running, and runs tagged `keep`, are left alone.",
+    .takes = SW_CLI_DB | SW_CLI_JSON | SW_CLI_QUIET,
+    .options = rows,
+    .max_args = -1,
+    .arg_name = "RUN",
+};
+
+/* What is thinned, and what came of it. */
+struct gc {
+    struct sw_history_change change;
+    const struct options *o;
+    struct sw_history_thinned sum;
+    double before; /* runs that began before are old */
+    int64_t *ids;  /* owned */
+    int count, capacity;
+    struct sw_err *err;
+};
+
+static int add_run(struct gc *g, int64_t id)
+{
+    if (g->count == g->capacity) {
+        int capacity = g->capacity ? 2 * g->capacity : 64;
+        int64_t *ids = sw_realloc_array(g->ids, (size_t)capacity, sizeof *ids);
+        if (!ids)
+            return sw_err_nomem(g->err, "list of runs", (size_t)capacity * sizeof *ids);
+        g->ids = ids;
+        g->capacity = capacity;
+    }
+    g->ids[g->count++] = id;
+    return SW_OK;
+}
+
+static int take_old(void *user, const struct sw_run *run)
+{
+    struct gc *g = user;
+    if (run->status == SW_RUN_RUNNING || run->started_at >= g->before)
+        return 0;
+    return add_run(g, run->id);
+}
+
+/* Not those that are tagged; a walk over them takes them out of the list again. */
+static int leave_kept(void *user, const struct sw_run *run)
+{
+    struct gc *g = user;
+    int to = 0;
+    for (int i = 0; i < g->count; i++)
+        if (g->ids[i] != run->id)
+            g->ids[to++] = g->ids[i];
+    g->count = to;
+    return 0;
+}
+
+static int choose(struct gc *g, struct sw_err *err)
+{
+    struct sw_run_list named = {0};
+    int code = SW_OK;
+    if (g->o->common.arg_count) {
+        code = sw_history_view_runs(&g->change.view, g->o->common.args, g->o->common.arg_count,
+                                    &named, err);
+        for (int i = 0; !code && i < named.count; i++)
+            if (named.items[i].status != SW_RUN_RUNNING)
+                code = add_run(g, named.items[i].id);
+        sw_run_list_fini(&named);
+    } else {
+        code = sw_history_list(g->change.view.reader, &(struct sw_run_filter){0}, take_old, g, err);
+    }
+    if (!code)
+        code = sw_history_list(g->change.view.reader, &(struct sw_run_filter){.tag = "keep"},
+                               leave_kept, g, err);
+    return code;
+}
+
+static int64_t file_bytes(const char *path)
+{
+    struct stat st;
+    return sw_os()->stat(path, &st) == 0 ? (int64_t)st.st_size : 0;
+}
+
+static void report(struct gc *g, int64_t before)
+{
+    struct sw_history_view *v = &g->change.view;
+    int64_t after = file_bytes(v->path);
+    char a[32], b[32];
+    if (v->as_json) {
+        sw_json_open_object(&v->json, NULL);
+        sw_json_bool(&v->json, "dry_run", g->o->dry);
+        sw_json_int(&v->json, "runs", g->count);
+        sw_json_int(&v->json, "points", g->sum.points);
+        sw_json_int(&v->json, "step_times", g->sum.step_times);
+        sw_json_int(&v->json, "traffic", g->sum.traffic);
+        sw_json_int(&v->json, "bytes_before", before);
+        sw_json_int(&v->json, "bytes_after", after);
+        sw_json_close_object(&v->json);
+        sw_buf_add(&v->out, "\n");
+        return;
+    }
+    sw_buf_printf(&v->out, "%s %lld points, %lld step times and %lld rows of traffic of %d run%s",
+                  g->o->dry ? "would remove" : "removed", (long long)g->sum.points,
+                  (long long)g->sum.step_times, (long long)g->sum.traffic, g->count,
+                  g->count == 1 ? "" : "s");
+    if (!g->o->dry)
+        sw_buf_printf(&v->out, "; %s, was %s", sw_human_bytes(a, (double)after),
+                      sw_human_bytes(b, (double)before));
+    sw_buf_add(&v->out, "\n");
+}
+
+static int collect(struct gc *g, struct sw_err *err)
+{
+    char question[128];
+    int64_t before = file_bytes(g->change.view.path);
+    int code = choose(g, err);
+    snprintf(question, sizeof question, "Thin the rows of %d run%s and compact the database?",
+             g->count, g->count == 1 ? "" : "s");
+    if (!code && !g->o->dry)
+        code = sw_history_confirm(g->o->yes, question, err);
+    for (int i = 0; !code && i < g->count; i++)
+        code = sw_history_edit_thin(g->change.edit, g->ids[i], g->o->keep, g->o->dry, &g->sum, err);
+    if (!code && !g->o->dry)
+        code = sw_history_edit_vacuum(g->change.edit, err);
+    if (!code && !g->o->common.quiet)
+        report(g, before);
+    return code;
+}
+
+static int run(int argc, char **argv)
+{
+    struct options o = {.days = DEFAULT_DAYS, .keep = DEFAULT_KEEP};
+    struct sw_err err = {0};
+    int code = sw_cli_parse(&spec, argc, argv, &o);
+    if (code == SW_CLI_GO_ON) {
+        struct gc g = {.o = &o, .err = &err};
+        g.before = sw_os()->unix_time() - (double)o.days * DAY_S;
+        int rc = sw_history_change_open(&g.change, &o.common, &err);
+        if (!rc)
+            rc = collect(&g, &err);
+        sw_free(g.ids);
+        code = sw_history_change_close(&g.change, rc, &err);
+    }
+    sw_cli_fini(&spec, &o);
+    return code;
+}
+
+const struct sw_verb sw_history_verb_gc = {
+    .name = "gc", .help = "thin old runs and compact the database", .run = run, .spec = &spec};

@@ -1,0 +1,199 @@
+/* singa-ws history list: the runs, newest first, or those that are asked for. */
+#include "cli/history/verb.h"
+
+#include "base/os.h"
+#include "base/text.h"
+#include "cli/history/run_text.h"
+#include <string.h>
+
+struct options {
+    struct sw_cli_common common;
+    int64_t limit; /* 0: all */
+    const char *status, *name, *tag, *sort;
+};
+
+static const struct sw_cli_option rows[] = {
+    {.name = "limit",
+     .letter = 'n',
+     .arg = "N",
+     .type = SW_CLI_INT,
+     .offset = offsetof(struct options, limit),
+     .min = 1,
+     .help = "at most N runs"},
+    {.name = "status",
+     .arg = "STATUS",
+     .type = SW_CLI_TEXT,
+     .offset = offsetof(struct options, status),
+     .help = "those that are running, done, failed, stopped or crashed"},
+    {.name = "name",
+     .arg = "PATTERN",
+     .type = SW_CLI_TEXT,
+     .offset = offsetof(struct options, name),
+     .help = "those with such a name; * and ? stand for any characters"},
+    {.name = "tag",
+     .arg = "KEY[=VALUE]",
+     .type = SW_CLI_TEXT,
+     .offset = offsetof(struct options, tag),
+     .help = "those with this tag"},
+    {.name = "sort",
+     .arg = "FIGURE",
+     .type = SW_CLI_TEXT,
+     .offset = offsetof(struct options, sort),
+     .help = "best first: loss, accuracy or speed; default id, newest first"},
+    {0},
+};
+
+static const struct sw_cli_spec spec = {
+    .verb = "history list",
+    .usage = "[OPTION]...",
+    .about =
+        "Lists the runs, newest first. LOSS is the newest of training, ACCURACY the newest of\n"
+        "an evaluation. A run that says running but whose process is gone has crashed.",
+    .takes = SW_CLI_DB | SW_CLI_JSON | SW_CLI_QUIET,
+    .options = rows,
+};
+
+static const char *const orders[] = {[SW_RUNS_BY_ID] = "id",
+                                     [SW_RUNS_BY_LOSS] = "loss",
+                                     [SW_RUNS_BY_ACCURACY] = "accuracy",
+                                     [SW_RUNS_BY_SPEED] = "speed"};
+enum { ORDERS = sizeof orders / sizeof *orders, STATUSES = SW_RUN_CRASHED + 1 };
+
+enum { NAME_MOST = 40 }; /* characters */
+
+/* What the walk over the runs needs. */
+struct list {
+    struct sw_history_view view;
+    struct sw_columns table;
+    int status; /* -1: any */
+    int64_t left;
+};
+
+static void add_step(struct sw_columns *t, const struct sw_run *r)
+{
+    if (r->last_step < 0)
+        sw_columns_cell(t, "--");
+    else if (r->steps > 0)
+        sw_columns_cell(t, "%lld/%lld", (long long)r->last_step, (long long)r->steps);
+    else
+        sw_columns_cell(t, "%lld", (long long)r->last_step);
+}
+
+/* A long name would push the other columns off the screen; `show` and --json have all of it. */
+static void add_name(struct sw_columns *t, const char *name)
+{
+    struct sw_buf shown = {0};
+    sw_text_add(&shown, name ? name : "");
+    const char *end = sw_buf_text(&shown);
+    size_t left = shown.length;
+    if (sw_text_columns(end) <= NAME_MOST) {
+        sw_columns_plain(t, end);
+    } else {
+        for (int columns = 0; columns < NAME_MOST;)
+            columns += sw_rune_columns(sw_utf8_next(&end, &left));
+        sw_columns_cell(t, "%.*s...", (int)(shown.length - left), sw_buf_text(&shown));
+    }
+    sw_buf_fini(&shown);
+}
+
+static void add_run(struct sw_columns *t, const struct sw_run *r)
+{
+    char text[SW_RUN_TEXT];
+    sw_columns_cell(t, "%lld", (long long)r->id);
+    add_name(t, r->name);
+    sw_columns_cell(t, "%s", sw_run_status_name(r->status));
+    add_step(t, r);
+    sw_columns_real(t, r->loss);
+    sw_columns_share(t, r->accuracy);
+    sw_columns_real(t, r->samples_per_s);
+    sw_columns_cell(t, "%s", sw_run_time_text(r->started_at, text));
+    sw_columns_cell(t, "%s", sw_run_duration(r, text));
+}
+
+static int list_run(void *user, const struct sw_run *r)
+{
+    struct list *l = user;
+    if (l->status >= 0 && (int)r->status != l->status)
+        return 0;
+    if (l->left-- == 0)
+        return SW_ERR_CANCELLED;
+    if (!l->view.as_json) {
+        add_run(&l->table, r);
+        return 0;
+    }
+    sw_json_open_object(&l->view.json, NULL);
+    sw_json_run(&l->view.json, r);
+    sw_json_close_object(&l->view.json);
+    return 0;
+}
+
+static int list_runs(struct list *l, const struct sw_run_filter *filter, struct sw_err *err)
+{
+    static const char *const titles[] = {">ID",       "NAME",       "STATUS",  ">STEP", ">LOSS",
+                                         ">ACCURACY", ">SAMPLES/S", "STARTED", ">TIME"};
+    if (l->view.as_json)
+        sw_json_open_array(&l->view.json, NULL);
+    for (size_t i = 0; i < sizeof titles / sizeof *titles; i++)
+        sw_columns_add(&l->table, titles[i]);
+    int code = sw_history_list(l->view.reader, filter, list_run, l, err);
+    if (code == SW_ERR_CANCELLED)
+        code = SW_OK;
+    if (l->view.as_json)
+        sw_json_close_array(&l->view.json);
+    else
+        sw_columns_print(&l->table, &l->view.out);
+    return code;
+}
+
+/* The index of a word, or -1 after saying which there are. */
+static int index_of(const char *option, const char *word, const char *const *words, int count)
+{
+    for (int i = 0; i < count; i++)
+        if (sw_str_eq(word, words[i]))
+            return i;
+    const char *near = sw_str_nearest(word, words, (size_t)count);
+    sw_cli_usage(spec.verb, "--%s=%s is unknown; did you mean '%s'?", option, word,
+                 near ? near : words[0]);
+    return -1;
+}
+
+static int list(const struct options *o)
+{
+    const char *statuses[STATUSES];
+    struct list l = {.status = -1, .left = o->limit ? o->limit : INT64_MAX};
+    struct sw_run_filter filter = {.name = o->name};
+    struct sw_err err = {0};
+    for (int i = 0; i < STATUSES; i++)
+        statuses[i] = sw_run_status_name((enum sw_run_status)i);
+    if (o->status && (l.status = index_of("status", o->status, statuses, STATUSES)) < 0)
+        return SW_EXIT_USAGE;
+    int order = o->sort ? index_of("sort", o->sort, orders, ORDERS) : 0;
+    if (order < 0)
+        return SW_EXIT_USAGE;
+    filter.order = (enum sw_run_order)order;
+    char *tag = o->tag ? sw_strdup(o->tag) : NULL, *equals = tag ? strchr(tag, '=') : NULL;
+    if (equals)
+        *equals = 0;
+    filter.tag = tag;
+    filter.tag_value = equals ? equals + 1 : NULL;
+    int code = o->tag && !tag ? sw_err_nomem(&err, "name of a tag", 0)
+                              : sw_history_view_open(&l.view, &o->common, &err);
+    if (!code)
+        code = list_runs(&l, &filter, &err);
+    sw_columns_fini(&l.table);
+    sw_free(tag);
+    return sw_history_view_close(&l.view, code, &err);
+}
+
+static int run(int argc, char **argv)
+{
+    struct options o = {0};
+    int code = sw_cli_parse(&spec, argc, argv, &o);
+    if (code == SW_CLI_GO_ON)
+        code = list(&o);
+    sw_cli_fini(&spec, &o);
+    return code;
+}
+
+const struct sw_verb sw_history_verb_list = {
+    .name = "list", .help = "the runs", .run = run, .spec = &spec};

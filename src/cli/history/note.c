@@ -1,0 +1,58 @@
+/* singa-ws history note: a sentence that people keep with a run. */
+#include "cli/history/change.h"
+
+struct options {
+    struct sw_cli_common common;
+    bool remove;
+};
+
+static const struct sw_cli_option rows[] = {
+    {.name = "remove",
+     .type = SW_CLI_FLAG,
+     .offset = offsetof(struct options, remove),
+     .help = "take the note away"},
+    {0},
+};
+
+static const struct sw_cli_spec spec = {
+    .verb = "history note",
+    .usage = "[OPTION]... RUN [TEXT]",
+    .about = "Keeps TEXT with a run in place of the note that it has, or prints that.",
+    .takes = SW_CLI_DB | SW_CLI_QUIET,
+    .options = rows,
+    .min_args = 1,
+    .max_args = 2,
+    .arg_name = "RUN",
+};
+
+static int note(const struct options *o)
+{
+    struct sw_history_change c = {0};
+    struct sw_run run = {0};
+    struct sw_err err = {0};
+    const char *text = o->common.arg_count > 1 ? o->common.args[1] : NULL;
+    int code = sw_history_change_open(&c, &o->common, &err);
+    if (!code)
+        code = sw_history_find(c.view.reader, o->common.args[0], &run, &err);
+    if (!code && (text || o->remove))
+        code = sw_history_edit_note(c.edit, run.id, text, &err);
+    else if (!code && run.note)
+        sw_buf_printf(&c.view.out, "%s\n", run.note);
+    sw_run_fini(&run);
+    return sw_history_change_close(&c, code, &err);
+}
+
+static int run(int argc, char **argv)
+{
+    struct options o = {0};
+    int code = sw_cli_parse(&spec, argc, argv, &o);
+    if (code == SW_CLI_GO_ON && o.remove && o.common.arg_count > 1)
+        code = sw_cli_usage(spec.verb, "--remove takes no text");
+    else if (code == SW_CLI_GO_ON)
+        code = note(&o);
+    sw_cli_fini(&spec, &o);
+    return code;
+}
+
+const struct sw_verb sw_history_verb_note = {
+    .name = "note", .help = "keep a sentence with a run, or print it", .run = run, .spec = &spec};

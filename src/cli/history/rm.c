@@ -1,0 +1,152 @@
+/* singa-ws history rm: takes runs out of the history. */
+#include "base/os.h"
+#include "cli/history/change.h"
+#include "cli/history/runs.h"
+#include <errno.h>
+#include <string.h>
+
+struct options {
+    struct sw_cli_common common;
+    bool files, yes, dry;
+};
+
+static const struct sw_cli_option rows[] = {
+    {.name = "files",
+     .type = SW_CLI_FLAG,
+     .offset = offsetof(struct options, files),
+     .help = "remove the checkpoints and the metrics.jsonl of the runs, too"},
+    SW_HISTORY_CONSENT(struct options),
+    {0},
+};
+
+static const struct sw_cli_spec spec = {
+    .verb = "history rm",
+    .usage = "[OPTION]... RUN...",
+    .about = "Takes runs out of the history, with all that was recorded of them; this cannot be "
+             "undone.\n"
+             "A run that is running is refused. Files stay unless --files is given.",
+    .more = "The database keeps its size until 'singa-ws history gc'.",
+    .takes = SW_CLI_DB | SW_CLI_QUIET,
+    .options = rows,
+    .min_args = 1,
+    .max_args = -1,
+    .arg_name = "RUN",
+};
+
+/* Files of a run, one after the other; what is gone already is no error. */
+struct files {
+    const struct options *o;
+    struct sw_buf *out;
+    struct sw_err *err;
+};
+
+static int remove_file(const struct files *f, const char *path)
+{
+    struct stat st;
+    if (sw_os()->stat(path, &st) != 0)
+        return SW_OK;
+    sw_buf_printf(f->out, "%s%s\n", f->o->dry ? "would remove " : "removed ", path);
+    if (!f->o->dry && sw_os()->unlink(path) != 0 && errno != ENOENT)
+        return sw_err_set(f->err, SW_ERR_IO, "%s cannot be removed: %s", path, strerror(errno));
+    return SW_OK;
+}
+
+static int remove_checkpoint(void *user, const struct sw_run_checkpoint *c)
+{
+    return remove_file(user, c->path);
+}
+
+/* So that no run begins in the folder, or goes on there, while its files are removed. */
+static int claim_folder(struct sw_claim *claim, const struct sw_run *run, struct sw_err *err)
+{
+    struct stat st;
+    if (!run->out_dir || sw_os()->stat(run->out_dir, &st) != 0)
+        return SW_OK;
+    return sw_claim_take(claim, run->out_dir, run->id, "stop it first", NULL, err);
+}
+
+static int remove_files(struct sw_history_change *c, const struct options *o,
+                        const struct sw_run *run, struct sw_err *err)
+{
+    struct files f = {.o = o, .out = &c->view.out, .err = err};
+    struct sw_claim claim = {0};
+    char *spool = run->out_dir ? sw_format("%s/metrics.jsonl", run->out_dir) : NULL;
+    int code = o->dry ? SW_OK : claim_folder(&claim, run, err);
+    if (!code)
+        code = sw_history_each_checkpoint(c->view.reader, run->id, remove_checkpoint, &f, err);
+    if (!code && spool)
+        code = remove_file(&f, spool);
+    sw_claim_release(&claim);
+    sw_free(spool);
+    return code;
+}
+
+static int remove_run(struct sw_history_change *c, const struct options *o,
+                      const struct sw_run *run, struct sw_err *err)
+{
+    char title[128];
+    int code = o->files ? remove_files(c, o, run, err) : SW_OK;
+    if (!code && !o->dry)
+        code = sw_history_edit_rm(c->edit, run->id, err);
+    if (!code && !o->common.quiet)
+        sw_buf_printf(&c->view.out, "%s%s\n", o->dry ? "would remove " : "removed ",
+                      sw_run_title(run, title, sizeof title));
+    return code;
+}
+
+/* All of them have to be over before the first goes. */
+static int refuse_running(const struct sw_run_list *runs, struct sw_err *err)
+{
+    char title[128];
+    for (int i = 0; i < runs->count; i++)
+        if (runs->items[i].status == SW_RUN_RUNNING)
+            return sw_err_set(err, SW_ERR_INVALID, "%s is running; stop it first",
+                              sw_run_title(&runs->items[i], title, sizeof title));
+    return SW_OK;
+}
+
+static int ask(const struct options *o, const struct sw_run_list *runs, struct sw_err *err)
+{
+    char question[256], title[128];
+    if (o->dry)
+        return SW_OK;
+    if (runs->count == 1)
+        snprintf(question, sizeof question, "Remove %s%s for good?",
+                 sw_run_title(&runs->items[0], title, sizeof title),
+                 o->files ? " and its files" : "");
+    else
+        snprintf(question, sizeof question, "Remove %d runs%s for good?", runs->count,
+                 o->files ? " and their files" : "");
+    return sw_history_confirm(o->yes, question, err);
+}
+
+static int rm(const struct options *o)
+{
+    struct sw_history_change c = {0};
+    struct sw_run_list runs = {0};
+    struct sw_err err = {0};
+    int code = sw_history_change_open(&c, &o->common, &err);
+    if (!code)
+        code = sw_history_view_runs(&c.view, o->common.args, o->common.arg_count, &runs, &err);
+    if (!code)
+        code = refuse_running(&runs, &err);
+    if (!code)
+        code = ask(o, &runs, &err);
+    for (int i = 0; !code && i < runs.count; i++)
+        code = remove_run(&c, o, &runs.items[i], &err);
+    sw_run_list_fini(&runs);
+    return sw_history_change_close(&c, code, &err);
+}
+
+static int run(int argc, char **argv)
+{
+    struct options o = {0};
+    int code = sw_cli_parse(&spec, argc, argv, &o);
+    if (code == SW_CLI_GO_ON)
+        code = rm(&o);
+    sw_cli_fini(&spec, &o);
+    return code;
+}
+
+const struct sw_verb sw_history_verb_rm = {
+    .name = "rm", .help = "take runs out of the history", .run = run, .spec = &spec};

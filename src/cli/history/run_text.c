@@ -1,0 +1,91 @@
+#include "cli/history/run_text.h"
+
+#include "base/os.h"
+#include <math.h>
+#include <string.h>
+#include <time.h>
+
+const char *sw_run_time_text(double unix_s, char *out)
+{
+    time_t t = (time_t)unix_s;
+    struct tm tm;
+    if (unix_s <= 0 || !localtime_r(&t, &tm) ||
+        !strftime(out, SW_RUN_TEXT, "%Y-%m-%d %H:%M:%S", &tm))
+        snprintf(out, SW_RUN_TEXT, "--");
+    return out;
+}
+
+double sw_run_seconds(const struct sw_run *run)
+{
+    if (run->ended_at > 0)
+        return run->ended_at - run->started_at;
+    return run->status == SW_RUN_RUNNING ? sw_os()->unix_time() - run->started_at : (double)NAN;
+}
+
+const char *sw_run_duration(const struct sw_run *run, char *out)
+{
+    double s = sw_run_seconds(run);
+    return isnan(s) ? "--" : sw_human_seconds(out, s);
+}
+
+const char *sw_real_text(double value, char *out)
+{
+    if (isnan(value))
+        snprintf(out, SW_RUN_TEXT, "--");
+    else
+        snprintf(out, SW_RUN_TEXT, "%.4g", value);
+    return out;
+}
+
+void sw_columns_plain(struct sw_columns *t, const char *text)
+{
+    sw_columns_cell(t, "%s", text && *text ? text : "--");
+}
+
+void sw_columns_real(struct sw_columns *t, double value)
+{
+    char text[SW_RUN_TEXT];
+    sw_columns_cell(t, "%s", sw_real_text(value, text));
+}
+
+void sw_columns_share(struct sw_columns *t, double value)
+{
+    sw_columns_cell(t, isnan(value) ? "--" : "%.4f", value);
+}
+
+void sw_json_time(struct sw_json_writer *w, const char *key, double unix_s)
+{
+    sw_json_real(w, key, unix_s > 0 ? unix_s : (double)NAN);
+}
+
+void sw_json_run(struct sw_json_writer *w, const struct sw_run *run)
+{
+    sw_json_int(w, "id", run->id);
+    sw_json_string(w, "uid", run->uid);
+    sw_json_string(w, "name", run->name);
+    sw_json_string(w, "status", sw_run_status_name(run->status));
+    sw_json_string(w, "recipe", run->recipe);
+    sw_json_string(w, "recipe_hash", run->recipe_hash);
+    sw_json_string(w, "framework", run->framework);
+    sw_json_int(w, "workers", run->workers);
+    sw_json_string(w, "device", run->device);
+    sw_json_int(w, "seed", run->seed);
+    sw_json_int(w, "batch", run->batch);
+    sw_json_int(w, "steps", run->steps);
+    sw_json_int(w, "params", run->params);
+    sw_json_time(w, "started_at", run->started_at);
+    sw_json_time(w, "ended_at", run->ended_at);
+    if (run->last_step >= 0)
+        sw_json_int(w, "last_step", run->last_step);
+    else
+        sw_json_string(w, "last_step", NULL);
+    sw_json_real(w, "loss", run->loss);
+    sw_json_real(w, "accuracy", run->accuracy);
+    sw_json_real(w, "samples_per_s", run->samples_per_s);
+    sw_json_string(w, "out_dir", run->out_dir);
+}
+
+bool sw_metric_falls(const char *name)
+{
+    return strstr(name, "loss") || strstr(name, "error");
+}

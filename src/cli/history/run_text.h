@@ -1,0 +1,30 @@
+/* How facts of a run look to people: unknown is "--", never 0. No state. */
+#ifndef SW_CLI_HISTORY_RUN_TEXT_H
+#define SW_CLI_HISTORY_RUN_TEXT_H
+
+#include "base/json.h"
+#include "cli/terminal/columns.h"
+#include "history/reader.h"
+
+enum { SW_RUN_TEXT = 64 };
+
+/* "2026-11-20 14:02:03", local time; "--" for 0. Returns out [SW_RUN_TEXT]. */
+const char *sw_run_time_text(double unix_s, char *out);
+/* From the start to the end, or to now for a run that is running; NaN for a crashed one. */
+double sw_run_seconds(const struct sw_run *run);
+const char *sw_run_duration(const struct sw_run *run, char *out); /* out [SW_RUN_TEXT] */
+/* "0.0123", or "--" for NaN. Returns out [SW_RUN_TEXT]. */
+const char *sw_real_text(double value, char *out);
+
+void sw_columns_plain(struct sw_columns *t, const char *text); /* NULL and "" are "--" */
+void sw_columns_real(struct sw_columns *t, double value);      /* four digits */
+void sw_columns_share(struct sw_columns *t, double value);     /* 0.9779: four places */
+
+void sw_json_time(struct sw_json_writer *w, const char *key, double unix_s); /* 0 is null */
+/* The members that every page gives of a run. */
+void sw_json_run(struct sw_json_writer *w, const struct sw_run *run);
+
+/* True where a smaller value of a metric is the better one: losses and errors. */
+bool sw_metric_falls(const char *name);
+
+#endif

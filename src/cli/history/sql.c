@@ -1,0 +1,88 @@
+/* singa-ws history sql: one SELECT of the user's own; rows and nothing else. */
+#include "cli/history/cells.h"
+#include "cli/history/verb.h"
+
+enum { FLUSH_BYTES = 1 << 16 };
+
+struct options {
+    struct sw_cli_common common;
+    bool header;
+};
+
+static const struct sw_cli_option rows[] = {
+    {.name = "header",
+     .type = SW_CLI_FLAG,
+     .offset = offsetof(struct options, header),
+     .help = "print the names of the columns first"},
+    {0},
+};
+
+static const struct sw_cli_spec spec = {
+    .verb = "history sql",
+    .usage = "[OPTION]... \"SELECT ...\"",
+    .about = "Answers a query with tab-separated rows and nothing else; NULL is empty; a tab, a\n"
+             "newline and a backslash within a value are \\t, \\n and \\\\, other control "
+             "characters and\n"
+             "bytes that are not UTF-8 are \\x1b, controls behind ASCII \\u202e. Only reading is "
+             "allowed.",
+    .more = "docs/history.md has the tables and views, and queries that people ask.",
+    .takes = SW_CLI_DB | SW_CLI_JSON | SW_CLI_QUIET,
+    .options = rows,
+    .min_args = 1,
+    .max_args = 1,
+    .arg_name = "the query, in quotes,",
+};
+
+struct query {
+    struct sw_history_view view;
+    struct sw_cells cells;
+    bool header;
+    struct sw_err *err;
+};
+
+static int print_row(void *user, int64_t row, int columns, const struct sw_history_cell *cells)
+{
+    struct query *q = user;
+    if (row < 0) {
+        int code = sw_cells_names(&q->cells, columns, cells, q->err);
+        if (code || q->view.as_json || !q->header)
+            return code;
+    }
+    if (q->view.as_json)
+        sw_cells_json(&q->cells, &q->view.json, cells);
+    else
+        sw_cells_tabs(&q->view.out, columns, cells);
+    return sw_history_view_flush(&q->view, FLUSH_BYTES, q->err);
+}
+
+static int query(const struct options *o)
+{
+    struct sw_err err = {0};
+    struct query q = {.header = o->header, .err = &err};
+    struct sw_cli_common common = o->common;
+    common.quiet = true; /* the rows of others that wait are none of a script's business */
+    int code = sw_history_view_open(&q.view, &common, &err);
+    if (!code && q.view.as_json)
+        sw_json_open_array(&q.view.json, NULL);
+    if (!code)
+        code = sw_history_sql(q.view.reader, common.args[0], print_row, &q, &err);
+    if (!code && q.view.as_json) {
+        sw_json_close_array(&q.view.json);
+        sw_buf_add(&q.view.out, "\n");
+    }
+    sw_cells_fini(&q.cells);
+    return sw_history_view_close(&q.view, code, &err);
+}
+
+static int run(int argc, char **argv)
+{
+    struct options o = {0};
+    int code = sw_cli_parse(&spec, argc, argv, &o);
+    if (code == SW_CLI_GO_ON)
+        code = query(&o);
+    sw_cli_fini(&spec, &o);
+    return code;
+}
+
+const struct sw_verb sw_history_verb_sql = {
+    .name = "sql", .help = "one SELECT, read-only", .run = run, .spec = &spec};

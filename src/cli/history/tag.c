@@ -1,0 +1,109 @@
+/* singa-ws history tag: words that people put on runs, to find them again. */
+#include "base/os.h"
+#include "cli/history/cells.h"
+#include "cli/history/change.h"
+#include <string.h>
+
+struct options {
+    struct sw_cli_common common;
+    bool remove;
+};
+
+static const struct sw_cli_option rows[] = {
+    {.name = "remove",
+     .type = SW_CLI_FLAG,
+     .offset = offsetof(struct options, remove),
+     .help = "take the tags away"},
+    {0},
+};
+
+static const struct sw_cli_spec spec = {
+    .verb = "history tag",
+    .usage = "[OPTION]... RUN [KEY[=VALUE]]...",
+    .about = "Puts tags on a run, or prints those it has. 'history list --tag KEY[=VALUE]' finds "
+             "it by\n"
+             "them. What is tagged `keep` is left alone by 'history gc'.",
+    .takes = SW_CLI_DB | SW_CLI_JSON | SW_CLI_QUIET,
+    .options = rows,
+    .min_args = 1,
+    .max_args = -1,
+    .arg_name = "RUN",
+};
+
+/* key\tvalue, or an object. */
+static int print_tag(void *user, int64_t row, int columns, const struct sw_history_cell *cells)
+{
+    struct sw_history_view *v = user;
+    if (row < 0)
+        return 0;
+    if (v->as_json)
+        sw_json_string(&v->json, cells[0].text, cells[1].text);
+    else
+        sw_cells_tabs(&v->out, columns, cells);
+    return 0;
+}
+
+static int print_tags(struct sw_history_view *v, int64_t run_id, struct sw_err *err)
+{
+    char sql[96];
+    snprintf(sql, sizeof sql, "SELECT key, value FROM tags WHERE run_id = %lld ORDER BY key",
+             (long long)run_id);
+    if (v->as_json)
+        sw_json_open_object(&v->json, NULL);
+    int code = sw_history_sql(v->reader, sql, print_tag, v, err);
+    if (v->as_json) {
+        sw_json_close_object(&v->json);
+        sw_buf_add(&v->out, "\n");
+    }
+    return code;
+}
+
+static int set_tag(struct sw_history_edit *e, int64_t run_id, const char *word, bool remove,
+                   struct sw_err *err)
+{
+    char *key = sw_strdup(word), *equals = key ? strchr(key, '=') : NULL;
+    int code = SW_OK;
+    if (!key)
+        return sw_err_nomem(err, "tag", strlen(word));
+    if (equals)
+        *equals = 0;
+    if (!*key)
+        code = sw_err_set(err, SW_ERR_INVALID, "'%s': a tag has a name before the '='", word);
+    else if (remove && equals)
+        code = sw_err_set(err, SW_ERR_INVALID, "--remove wants the name of a tag only: '%s'", key);
+    else
+        code = sw_history_edit_tag(e, run_id, key, remove ? NULL : equals ? equals + 1 : "", err);
+    sw_free(key);
+    return code;
+}
+
+static int tag(const struct options *o)
+{
+    struct sw_history_change c = {0};
+    struct sw_run run = {0};
+    struct sw_err err = {0};
+    int code = sw_history_change_open(&c, &o->common, &err);
+    if (!code)
+        code = sw_history_find(c.view.reader, o->common.args[0], &run, &err);
+    for (int i = 1; !code && i < o->common.arg_count; i++)
+        code = set_tag(c.edit, run.id, o->common.args[i], o->remove, &err);
+    if (!code && o->common.arg_count == 1)
+        code = print_tags(&c.view, run.id, &err);
+    sw_run_fini(&run);
+    return sw_history_change_close(&c, code, &err);
+}
+
+static int run(int argc, char **argv)
+{
+    struct options o = {0};
+    int code = sw_cli_parse(&spec, argc, argv, &o);
+    if (code == SW_CLI_GO_ON && o.remove && o.common.arg_count < 2)
+        code = sw_cli_usage(spec.verb, "--remove wants the names of tags");
+    else if (code == SW_CLI_GO_ON)
+        code = tag(&o);
+    sw_cli_fini(&spec, &o);
+    return code;
+}
+
+const struct sw_verb sw_history_verb_tag = {
+    .name = "tag", .help = "put tags on a run, or print them", .run = run, .spec = &spec};

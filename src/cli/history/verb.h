@@ -1,0 +1,46 @@
+/* What the sub-verbs of `singa-ws history` share: the reader, the page that they write, and how a
+ * run is named. One owner. */
+#ifndef SW_CLI_HISTORY_VERB_H
+#define SW_CLI_HISTORY_VERB_H
+
+#include "base/json.h"
+#include "cli/cli.h"
+#include "history/reader.h"
+
+/* The sub-verbs; the rows of src/cli/history.c. */
+extern const struct sw_verb sw_history_verb_list, sw_history_verb_show, sw_history_verb_compare,
+    sw_history_verb_plot, sw_history_verb_export, sw_history_verb_sql, sw_history_verb_tag,
+    sw_history_verb_note, sw_history_verb_rm, sw_history_verb_gc;
+
+struct sw_history_view {
+    struct sw_history_reader *reader; /* owned */
+    char *path;                       /* of the database; owned */
+    struct sw_buf out;                /* what will be printed */
+    struct sw_json_writer json;       /* over out */
+    bool as_json;
+    bool raw;   /* out is printed as it is: cells of a canvas, or data that no terminal gets */
+    bool ended; /* the output is over already: a pipe was closed */
+};
+
+/* Opens the history for reading; says how many runs have rows that are not merged yet, unless
+ * --quiet. *v is zeroed by the caller and stays where it is. Errors: those of the reader. */
+int sw_history_view_open(struct sw_history_view *v, const struct sw_cli_common *o,
+                         struct sw_err *err) SW_MUST_CHECK;
+/* Prints what was gathered, or the error, frees everything; returns the exit code. */
+int sw_history_view_close(struct sw_history_view *v, int code, const struct sw_err *err);
+
+/* Rows are many: what is ready is written in pieces of at least `limit` bytes. 0 goes on; anything
+ * else ends the walk: SW_ERR_CANCELLED when the reader of a pipe has had enough, which
+ * sw_history_view_close takes for success, or SW_ERR_IO. */
+int sw_history_view_flush(struct sw_history_view *v, size_t limit, struct sw_err *err);
+
+/* The runs that words name, @last where there is none; owned, sw_run_list_fini. */
+struct sw_run_list {
+    struct sw_run *items;
+    int count;
+};
+int sw_history_view_runs(struct sw_history_view *v, char *const *words, int count,
+                         struct sw_run_list *runs, struct sw_err *err) SW_MUST_CHECK;
+void sw_run_list_fini(struct sw_run_list *runs);
+
+#endif

@@ -1,0 +1,36 @@
+/* A picture of what `predict` hands out: rows that are as large as the data's pictures as pictures
+ * (reconstructions), values per class as a confusion matrix, or codes of two numbers as a cloud;
+ * the latter by the labels of the same rows. One owner. */
+#ifndef SW_CLI_PLOT_PREDICT_PLOT_H
+#define SW_CLI_PLOT_PREDICT_PLOT_H
+
+#include "train/predict.h"
+
+/* Zero-initialise; free with sw_predict_plot_fini. */
+struct sw_predict_plot {
+    const char *path; /* .png or .svg; borrowed */
+    bool codes;       /* two numbers are codes even where they might be two classes */
+    int *labels;      /* owned; -1: none */
+    int64_t label_count, rows;
+    int width;       /* numbers of a row */
+    float *xy;       /* owned [rows][2], of codes */
+    int64_t *counts; /* owned [width][width], of classes */
+    float *pictures; /* owned [the first rows][width] */
+    int64_t at;      /* rows so far */
+};
+
+/* The layer that hands the labels out, or NULL. */
+const char *sw_predict_label_layer(const struct sw_recipe *recipe);
+/* First the labels, where there are some, then the rows of the layer. Errors: SW_ERR_INVALID where
+ * nothing can be drawn of them, SW_ERR_NOMEM. */
+int sw_predict_plot_labels(struct sw_predict_plot *p, const struct sw_predict_info *info,
+                           struct sw_err *err) SW_MUST_CHECK;
+void sw_predict_plot_add_labels(struct sw_predict_plot *p, int64_t count, const float *values);
+int sw_predict_plot_begin(struct sw_predict_plot *p, const struct sw_predict_info *info,
+                          struct sw_err *err) SW_MUST_CHECK;
+void sw_predict_plot_rows(struct sw_predict_plot *p, int64_t count, const float *values);
+int sw_predict_plot_draw(const struct sw_predict_plot *p, const struct sw_predict_info *info,
+                         struct sw_err *err) SW_MUST_CHECK;
+void sw_predict_plot_fini(struct sw_predict_plot *p);
+
+#endif

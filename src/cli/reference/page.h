@@ -1,0 +1,28 @@
+/* A reference page in one of two forms: roff for man(1), or Markdown. Texts come from the program's
+ * tables and are escaped here. One owner. */
+#ifndef SW_CLI_REFERENCE_PAGE_H
+#define SW_CLI_REFERENCE_PAGE_H
+
+#include "base/str.h"
+
+enum sw_page_form { SW_PAGE_MAN, SW_PAGE_MARKDOWN };
+
+struct sw_page {
+    enum sw_page_form form;
+    struct sw_buf *out; /* borrowed */
+};
+
+/* "singa-ws(1)" with a line that says what it is. */
+void sw_page_begin(struct sw_page *p, enum sw_page_form form, struct sw_buf *out, const char *name,
+                   int section, const char *line);
+void sw_page_heading(struct sw_page *p, const char *text);    /* NAME, OPTIONS */
+void sw_page_subheading(struct sw_page *p, const char *text); /* one verb, one type */
+/* Running text; an empty line begins a paragraph, other line breaks are blanks. */
+void sw_page_text(struct sw_page *p, const char *text);
+/* Lines as they are. */
+void sw_page_lines(struct sw_page *p, const char *text);
+/* A word and what it means; aside (may be NULL) stands behind the word. */
+void sw_page_item(struct sw_page *p, const char *word, const char *aside, const char *text);
+void sw_page_end_items(struct sw_page *p);
+
+#endif

@@ -1,0 +1,14 @@
+/* The reference pages, out of the tables that the program itself goes by: singa-ws(1) from the
+ * verbs' options, singa-ws-recipe(5) from the field tables of sections, layers, updaters, policies
+ * and formats. One owner. */
+#ifndef SW_CLI_REFERENCE_PAGES_H
+#define SW_CLI_REFERENCE_PAGES_H
+
+#include "cli/cli.h"
+#include "cli/reference/page.h"
+
+/* Append the page of all verbs, and that of all a recipe can say, made from their tables. */
+void sw_pages_commands(enum sw_page_form form, struct sw_buf *out);
+void sw_pages_recipe(enum sw_page_form form, struct sw_buf *out);
+
+#endif

@@ -1,0 +1,121 @@
+/* How the gradients that several workers have of a layer come together. */
+#include "base/json.h"
+#include "cli/report/report.h"
+#include "cli/terminal/columns.h"
+#include <math.h>
+
+#define INDENT "             " /* the width of a title */
+
+static const char *const ways[] = {"ps", "sfb", "adam"};
+enum { WAYS = sizeof ways / sizeof *ways };
+
+static bool any_shared(const struct sw_job_plan *p)
+{
+    for (int i = 0; i < p->layer_count; i++)
+        if (p->layers[i].comm.way)
+            return true;
+    return false;
+}
+
+static bool any_predicted(const struct sw_job_plan *p)
+{
+    for (int i = 0; i < p->layer_count; i++)
+        if (p->layers[i].comm.predicted)
+            return true;
+    return false;
+}
+
+static void row(struct sw_columns *t, const struct sw_job_layer *l, bool predicted)
+{
+    const struct sw_job_comm *c = &l->comm;
+    sw_columns_cell(t, "%s", l->name);
+    sw_columns_cell(t, "%s", c->way);
+    sw_columns_cell(t, "%lld", (long long)c->moved);
+    sw_columns_cell(t, "%lld", (long long)c->counted);
+    for (int k = 0; k < WAYS && predicted; k++) {
+        if (c->predicted && !isnan(c->ms[k]))
+            sw_columns_cell(t, "%.3g", c->ms[k]);
+        else
+            sw_columns_cell(t, "%s", c->predicted ? "--" : "");
+    }
+}
+
+void sw_report_comm(struct sw_buf *out, const struct sw_job_plan *p)
+{
+    static const char *const titles[] = {"layer",  "comm",    ">values", ">as papers count",
+                                         ">ps ms", ">sfb ms", ">adam ms"};
+    enum { TITLES = sizeof titles / sizeof *titles };
+    bool predicted = any_predicted(p);
+    struct sw_columns t = {0};
+    if (!any_shared(p))
+        return;
+    sw_buf_add(out, "\nGradients of all workers and new values, every step:\n");
+    for (int i = 0; i < (predicted ? TITLES : TITLES - WAYS); i++)
+        sw_columns_add(&t, titles[i]);
+    for (int i = 0; i < p->layer_count; i++)
+        if (p->layers[i].comm.way)
+            row(&t, &p->layers[i], predicted);
+    sw_columns_print(&t, out);
+    sw_columns_fini(&t);
+}
+
+/* "fc6: sfb, 1.2 ms a step (ps 8.1, adam cannot be)" */
+static void explain(struct sw_buf *out, const struct sw_job_layer *l)
+{
+    const struct sw_job_comm *c = &l->comm;
+    const char *lead = " (";
+    sw_buf_printf(out, "%s: %s", l->name, c->way);
+    if (!c->predicted) {
+        sw_buf_add(out, ", as the checkpoint says\n");
+        return;
+    }
+    for (int k = 0; k < WAYS; k++)
+        if (sw_str_eq(ways[k], c->way))
+            sw_buf_printf(out, ", predicted to take %.3g ms a step", c->ms[k]);
+    for (int k = 0; k < WAYS; k++) {
+        if (sw_str_eq(ways[k], c->way))
+            continue;
+        if (isnan(c->ms[k]))
+            sw_buf_printf(out, "%s%s cannot be", lead, ways[k]);
+        else
+            sw_buf_printf(out, "%s%s %.3g", lead, ways[k], c->ms[k]);
+        lead = ", ";
+    }
+    sw_buf_add(out, ")\n");
+}
+
+void sw_report_comm_brief(struct sw_buf *out, const struct sw_job_plan *p)
+{
+    struct sw_buf lines = {0};
+    for (int i = 0; i < p->layer_count; i++) {
+        const struct sw_job_layer *l = &p->layers[i];
+        if (l->comm.way && sw_str_eq(l->comm.asked, "auto") &&
+            (l->comm.predicted || !sw_str_eq(l->comm.way, "ps")))
+            explain(&lines, l);
+    }
+    sw_buf_add(&lines, p->comm_notes);
+    if (lines.length > 0) {
+        sw_buf_add(out, "gradients    ");
+        sw_print_lines(out, sw_buf_text(&lines), INDENT);
+    }
+    sw_buf_fini(&lines);
+}
+
+void sw_report_comm_json(struct sw_json_writer *w, const struct sw_job_layer *l)
+{
+    const struct sw_job_comm *c = &l->comm;
+    if (!c->way)
+        return;
+    sw_json_open_object(w, "comm");
+    sw_json_string(w, "way", c->way);
+    sw_json_string(w, "asked", c->asked);
+    sw_json_int(w, "values", c->moved);
+    sw_json_int(w, "values_as_papers_count", c->counted);
+    if (c->predicted) {
+        sw_json_open_object(w, "predicted_ms");
+        for (int k = 0; k < WAYS; k++)
+            sw_json_real(w, ways[k], c->ms[k]);
+        sw_json_close_object(w);
+    }
+    sw_json_close_object(w);
+}

@@ -1,0 +1,207 @@
+/* The first lines of a run and its closing table, for people. */
+#include "cli/report/report.h"
+
+#include "base/text.h"
+#include "cli/terminal/columns.h"
+#include "cluster/placement.h"
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#define INDENT "             " /* the width of a title */
+
+void sw_print_placement(struct sw_buf *out, const struct sw_placement *p, const char *indent)
+{
+    for (int i = 0; i < p->row_count; i++) {
+        const struct sw_placement_row *row = &p->rows[i];
+        char cores[128], node[32] = "no NUMA node";
+        if (row->numa >= 0)
+            snprintf(node, sizeof node, "NUMA node %d", row->numa);
+        sw_buf_printf(out, "%s%s on %s, %s, cores %s, %d thread%s: %s\n", i ? indent : "",
+                      row->unit, row->device, node,
+                      sw_core_set_text(&row->cores, cores, sizeof cores), row->threads,
+                      row->threads == 1 ? "" : "s", row->reason);
+    }
+}
+
+static void memory(struct sw_buf *out, const struct sw_job_plan *p)
+{
+    char total[32], values[32], state[32], arena[32], batches[32], between[32], swapped[32],
+        each[32];
+    sw_buf_printf(out,
+                  "memory       %s: parameters %s, gradients and updater %s, features %s, batches "
+                  "%s, between workers %s%s%s%s%s\n",
+                  sw_human_bytes(total, (double)p->memory_bytes),
+                  sw_human_bytes(values, (double)p->param_bytes),
+                  sw_human_bytes(state, (double)p->state_bytes),
+                  sw_human_bytes(arena, (double)p->arena_bytes),
+                  sw_human_bytes(batches, (double)p->batch_bytes),
+                  sw_human_bytes(between, (double)p->exchange_bytes),
+                  p->swap_bytes ? ", swapped " : "",
+                  p->swap_bytes ? sw_human_bytes(swapped, (double)p->swap_bytes) : "",
+                  p->device_bytes ? "; on each device at most " : "",
+                  p->device_bytes ? sw_human_bytes(each, (double)p->device_bytes) : "");
+}
+
+void sw_report_fit(struct sw_buf *out, const struct sw_job_plan *p)
+{
+    const struct sw_job_fit *f = &p->fit;
+    char budget[32], saved[32], flops[32], moved[32], copied[32];
+    if (f->budget_bytes == 0)
+        return;
+    sw_buf_printf(out, "budget       %s%s: ", sw_human_bytes(budget, (double)f->budget_bytes),
+                  f->may_swap ? " on each device" : "");
+    if (f->saved_bytes == 0) {
+        sw_buf_printf(
+            out, "everything stays, %s would do\n",
+            sw_human_bytes(saved, (double)(f->may_swap ? p->device_bytes : p->memory_bytes)));
+        return;
+    }
+    sw_buf_printf(out, "%s less for features than without\n",
+                  sw_human_bytes(saved, (double)f->saved_bytes));
+    if (f->repeated)
+        sw_buf_printf(out,
+                      INDENT "%d computed again in backward: %sflop, %s read and written a step\n",
+                      f->repeated, sw_human_count(flops, f->repeat_flops),
+                      sw_human_bytes(moved, f->repeat_bytes));
+    if (f->swapped)
+        sw_buf_printf(out, INDENT "%d swapped: %s to the host and back, a step\n", f->swapped,
+                      sw_human_bytes(copied, (double)f->swap_bytes));
+    if (!f->may_swap)
+        sw_buf_add(out, INDENT "nothing is swapped: the CPU's memory is the host's\n");
+}
+
+void sw_report_precision(struct sw_buf *out, const struct sw_job_plan *p)
+{
+    if (sw_str_eq(p->precision, "fp32"))
+        return;
+    sw_buf_printf(out, "precision    %s for factors of products, fp32 for all else", p->precision);
+    if (p->loss_scale > 0)
+        sw_buf_printf(out, "; loss scale %.0f at first", p->loss_scale);
+    if (p->loss_scale > 0 && p->loss_scale_every > 0)
+        sw_buf_printf(out, ", doubled after %lld good updates", (long long)p->loss_scale_every);
+    sw_buf_add(out, "\n");
+}
+
+void sw_report_copy(struct sw_buf *out, const struct sw_job_plan *p)
+{
+    if (*p->copy)
+        sw_buf_printf(out, "copy         %s: %s\n", p->copy, p->copy_why);
+    if (*p->sums)
+        sw_buf_printf(out, "all-reduce   %s\n", p->sums);
+}
+
+void sw_report_data(struct sw_buf *out, const struct sw_job_plan *p)
+{
+    for (int i = 0; i < 2; i++)
+        if (*p->data[i])
+            sw_buf_printf(out, "data         %s\n", p->data[i]);
+    if (*p->notes) {
+        sw_buf_add(out, "partition    ");
+        sw_print_lines(out, p->notes, INDENT);
+    }
+    sw_report_comm_brief(out, p);
+    if (*p->fallback) {
+        sw_buf_add(out, "fallback     ");
+        sw_print_lines(out, p->fallback, INDENT);
+    }
+}
+
+void sw_report_start(struct sw_buf *out, const struct sw_job_plan *p, const struct sw_job_event *e)
+{
+    char count[32], flops[32];
+    if (e->run_id)
+        sw_buf_printf(out, "run          %lld, ", (long long)e->run_id);
+    else
+        sw_buf_add(out, "run          not in the history yet, ");
+    sw_text_add(out, p->name);
+    sw_buf_printf(out, " (%s): %lld steps of %lld samples", p->recipe, (long long)e->steps,
+                  (long long)p->batch);
+    if (e->step > 0)
+        sw_buf_printf(out, ", from step %lld on", (long long)e->step);
+    if (*p->stages)
+        sw_buf_printf(out, "\nstages       %s", p->stages);
+    sw_buf_add(out, "\nplacement    ");
+    sw_print_placement(out, p->placement, INDENT);
+    sw_buf_printf(out, "framework    %s: %s\n", p->framework, p->framework_reason);
+    sw_report_precision(out, p);
+    sw_report_copy(out, p);
+    sw_buf_printf(out, "parameters   %lld (%s), %sflop a sample\n", (long long)p->params,
+                  sw_human_count(count, (double)p->params),
+                  sw_human_count(flops, p->flops_per_sample));
+    memory(out, p);
+    sw_report_fit(out, p);
+    sw_buf_printf(out, "history      %s\n", e->db_path ? e->db_path : "--");
+    sw_buf_printf(out, "checkpoints  %s\n", e->out_dir ? e->out_dir : "--");
+    sw_report_data(out, p);
+}
+
+/* ---- The end ----------------------------------------------------------------------------------
+ */
+
+/* Every metric once, in the order in which the splits name them. */
+static bool seen_before(const struct sw_report *r, int split, int metric)
+{
+    const char *name = r->split[split].metric[metric].name;
+    for (int s = 0; s < split; s++)
+        for (int m = 0; m < r->split[s].metric_count; m++)
+            if (sw_str_eq(r->split[s].metric[m].name, name))
+                return true;
+    return false;
+}
+
+static void metric_row(struct sw_columns *t, const struct sw_report *r, const char *name)
+{
+    sw_columns_cell(t, "%s", name);
+    for (int s = 0; s < r->split_count; s++) {
+        double value = sw_report_value(r, r->split[s].name, name);
+        if (isnan(value))
+            sw_columns_cell(t, "--");
+        else
+            sw_columns_cell(t, "%.6g", value);
+    }
+}
+
+static void metric_table(struct sw_buf *out, const struct sw_report *r)
+{
+    struct sw_columns t = {0};
+    if (r->split_count == 0)
+        return;
+    sw_columns_add(&t, "           "); /* as wide as the titles of the other lines */
+    for (int s = 0; s < r->split_count; s++) {
+        char title[80];
+        snprintf(title, sizeof title, ">%s", r->split[s].name);
+        sw_columns_add(&t, title);
+    }
+    sw_columns_cell(&t, "at step");
+    for (int s = 0; s < r->split_count; s++)
+        sw_columns_cell(&t, "%lld", (long long)r->split[s].step);
+    for (int s = 0; s < r->split_count; s++)
+        for (int m = 0; m < r->split[s].metric_count; m++)
+            if (!seen_before(r, s, m))
+                metric_row(&t, r, r->split[s].metric[m].name);
+    sw_columns_print(&t, out);
+    sw_columns_fini(&t);
+}
+
+void sw_report_summary(struct sw_buf *out, const struct sw_report *r, const struct sw_job_event *e)
+{
+    char time[32], peak[32], rss[32];
+    sw_buf_printf(out, "\n%-13s", sw_run_status_name(e->status));
+    if (r->run_id)
+        sw_buf_printf(out, "run %lld, ", (long long)r->run_id);
+    sw_text_add(out, r->plan->name);
+    sw_buf_printf(out, ": step %lld of %lld, %s\n", (long long)e->step, (long long)e->steps,
+                  sw_human_seconds(time, e->elapsed_s));
+    metric_table(out, r);
+    if (isfinite(e->step_ms) && e->step_ms > 0)
+        sw_buf_printf(out, "speed        %.4g samples/s, %.4g ms a step\n",
+                      1000 * (double)r->plan->batch / e->step_ms, e->step_ms);
+    if (e->skipped_records)
+        sw_buf_printf(out, "skipped      %lld records that could not be read\n",
+                      (long long)e->skipped_records);
+    sw_buf_printf(out, "memory       %s at most, %s resident\n",
+                  sw_human_bytes(peak, (double)e->peak_bytes),
+                  sw_human_bytes(rss, (double)e->rss_bytes));
+    sw_buf_printf(out, "checkpoint   %s\n", *r->checkpoint ? r->checkpoint : "--");
+}

@@ -1,0 +1,191 @@
+/* LIVE and PLAIN. A plain log has one key=value line for each thing that happened and no control
+ * characters; on a terminal the displays share one line that is written over. */
+#include "base/text.h"
+#include "cli/cli.h"
+#include "cli/report/report.h"
+#include <math.h>
+#include <poll.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+/* ---- key=value --------------------------------------------------------------------------------
+ */
+
+static void pair(struct sw_buf *out, const char *key, double value)
+{
+    sw_buf_printf(out, " %s=%.6g", key, value);
+}
+
+/* Left out when it is not known. */
+static void pair_if(struct sw_buf *out, const char *key, double value)
+{
+    if (isfinite(value))
+        pair(out, key, value);
+}
+
+/* A value with blanks or quotes goes in double quotes; line breaks and other control characters
+ * become blanks. */
+static void pair_text(struct sw_buf *out, const char *key, const char *value)
+{
+    bool bare = *value != '\0';
+    for (const char *c = value; *c; c++)
+        bare = bare && (unsigned char)*c > ' ' && *c != '"' && *c != '=' && *c != '\\';
+    sw_buf_printf(out, " %s=%s", key, bare ? "" : "\"");
+    for (const char *c = value; *c; c++) {
+        if (*c == '"' || *c == '\\')
+            sw_buf_add(out, "\\");
+        sw_buf_add_bytes(out, (unsigned char)*c < ' ' || *c == 127 ? " " : c, 1);
+    }
+    sw_buf_add(out, bare ? "" : "\"");
+}
+
+static void metric_pairs(struct sw_buf *out, const struct sw_job_event *e)
+{
+    if (e->split)
+        pair_text(out, "split", e->split);
+    for (int i = 0; i < e->metric_count; i++)
+        pair(out, e->metric[i].name, e->metric[i].value);
+}
+
+static void plain_line(struct sw_buf *out, const struct sw_job_event *e)
+{
+    sw_buf_printf(out, "step=%lld", (long long)e->step);
+    switch (e->type) {
+    case SW_JOB_DISPLAY:
+        sw_buf_printf(out, " steps=%lld", (long long)e->steps);
+        metric_pairs(out, e);
+        pair_if(out, "lr", e->lr);
+        pair_if(out, "samples_per_s", e->samples_per_s);
+        pair_if(out, "elapsed_s", e->elapsed_s);
+        pair_if(out, "eta_s", e->eta_s);
+        break;
+    case SW_JOB_EVAL:
+        metric_pairs(out, e);
+        break;
+    case SW_JOB_CHECKPOINT:
+        pair_text(out, "checkpoint", e->path);
+        sw_buf_printf(out, " bytes=%lld%s", (long long)e->bytes, e->best ? " best=yes" : "");
+        break;
+    default:
+        pair_text(out, "level", sw_log_level_name(e->level));
+        pair_text(out, "source", e->source ? e->source : "");
+        pair_text(out, "text", e->text ? e->text : "");
+        break;
+    }
+}
+
+/* ---- The status line --------------------------------------------------------------------------
+ */
+
+/* A line of parts. The first that does not fit ends it: a narrow terminal keeps the step. */
+struct line {
+    struct sw_buf text;
+    int columns, room;
+    bool full;
+};
+
+static void part(struct line *l, const char *fmt, ...) SW_PRINTF(2, 3);
+static void part(struct line *l, const char *fmt, ...)
+{
+    char text[128];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof text, fmt, ap);
+    va_end(ap);
+    const char *gap = l->columns ? "  " : "";
+    int columns = (int)strlen(gap) + sw_text_columns(text);
+    l->full = l->full || l->columns + columns > l->room;
+    if (l->full)
+        return;
+    sw_buf_add(&l->text, gap);
+    sw_text_add(&l->text, text);
+    l->columns += columns;
+}
+
+static void compose(struct line *l, const struct sw_report *r, const struct sw_job_event *e)
+{
+    char time[32];
+    part(l, "step %lld/%lld", (long long)e->step, (long long)e->steps);
+    if (e->steps > 0)
+        part(l, "%.1f%%", 100.0 * (double)e->step / (double)e->steps);
+    bool accuracy = false;
+    for (int i = 0; i < e->metric_count; i++) {
+        accuracy |= sw_str_eq(e->metric[i].name, "accuracy");
+        part(l, "%s %.4g", e->metric[i].name, e->metric[i].value);
+    }
+    /* Where training measures none, that of the last evaluation. */
+    double evaluated = sw_report_value(r, NULL, "accuracy");
+    if (!accuracy && isfinite(evaluated))
+        part(l, "accuracy %.4g", evaluated);
+    if (isfinite(e->samples_per_s))
+        part(l, "%.0f samples/s", e->samples_per_s);
+    else
+        part(l, "-- samples/s");
+    part(l, "ETA %s", isfinite(e->eta_s) ? sw_human_seconds(time, e->eta_s) : "--");
+}
+
+/* A terminal that was stopped with Ctrl-S takes nothing; the training must not wait for it. */
+static bool writable(void)
+{
+    struct pollfd p = {.fd = STDOUT_FILENO, .events = POLLOUT};
+    return poll(&p, 1, 0) == 1 && (p.revents & POLLOUT);
+}
+
+static void status_line(struct sw_report *r, const struct sw_job_event *e)
+{
+    if (!writable())
+        return;
+    struct line line = {.room = sw_cli_stdout_width() - 1}; /* no wrap in the last column */
+    compose(&line, r, e);
+    sw_buf_add(&r->text, sw_buf_text(&line.text));
+    sw_buf_fini(&line.text);
+    r->line_shown = true;
+    sw_report_flush(r, "\r", "\033[K");
+}
+
+/* ---- All of it --------------------------------------------------------------------------------
+ */
+
+static const char *colour_of(const struct sw_report *r, const struct sw_job_event *e)
+{
+    if (!r->colour || e->type != SW_JOB_EVENT || e->level < SW_LOG_WARN)
+        return NULL;
+    return e->level == SW_LOG_WARN ? "\033[33m" : "\033[31m";
+}
+
+/* A line that stays: on a terminal it takes the place of the status line. */
+static void lasting_line(struct sw_report *r, const struct sw_job_event *e)
+{
+    const char *colour = colour_of(r, e);
+    char before[16];
+    snprintf(before, sizeof before, "%s%s", r->line_shown ? "\r\033[K" : "", colour ? colour : "");
+    r->line_shown = false;
+    plain_line(&r->text, e);
+    sw_report_flush(r, before, colour ? "\033[0m\n" : "\n");
+}
+
+void sw_report_text(struct sw_report *r, const struct sw_job_event *e)
+{
+    switch (e->type) {
+    case SW_JOB_START:
+        sw_report_start(&r->text, r->plan, e);
+        sw_report_flush(r, "", "");
+        break;
+    case SW_JOB_DISPLAY:
+        if (r->style == SW_REPORT_LIVE)
+            status_line(r, e);
+        else
+            lasting_line(r, e);
+        break;
+    case SW_JOB_SUMMARY:
+        sw_report_end_line(r);
+        sw_report_summary(&r->text, r, e);
+        sw_report_flush(r, "", "");
+        break;
+    default:
+        lasting_line(r, e);
+        break;
+    }
+}

@@ -1,0 +1,28 @@
+/* A table of texts in columns as wide as they need: filled cell by cell, then printed at once.
+ * Words stand on the left, numbers on the right. Cells may be foreign text (base/text.h). One
+ * owner. */
+#ifndef SW_CLI_TERMINAL_COLUMNS_H
+#define SW_CLI_TERMINAL_COLUMNS_H
+
+#include "base/str.h"
+
+enum { SW_COLUMNS_MOST = 20 };
+
+/* Zero-initialise; free with sw_columns_fini. */
+struct sw_columns {
+    int columns;
+    bool right[SW_COLUMNS_MOST]; /* numbers */
+    char **cells;                /* owned, row by row */
+    int count, capacity;
+    bool failed; /* out of memory */
+};
+
+void sw_columns_fini(struct sw_columns *t);
+/* A column with its title, before any cell. A title that begins with '>' stands on the right. */
+void sw_columns_add(struct sw_columns *t, const char *title);
+/* The next cell; the last column of a row is followed by the first of the next. */
+void sw_columns_cell(struct sw_columns *t, const char *fmt, ...) SW_PRINTF(2, 3);
+/* Appends the rows, two blanks between columns, nothing behind the last word of a line. */
+void sw_columns_print(const struct sw_columns *t, struct sw_buf *out);
+
+#endif

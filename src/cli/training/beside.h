@@ -1,0 +1,49 @@
+/* A training in a process of its own, so that nothing that happens to the terminal can reach it:
+ * with a dashboard beside it (`run --ui`) or alone (`run --detach`).
+ *
+ * The trainer is a child in a session of its own. What it and its libraries print goes to memory
+ * until the run has a folder, and from then on to output.log there, which dashboards show; a file
+ * never makes a writer wait. This process draws the dashboard, as any other client would. When the
+ * trainer ends before its run begins, what it printed is printed here. SIGTERM and SIGINT to this
+ * process are passed on to the trainer, for whose end it then waits; when the user leaves the
+ * dashboard, or the terminal goes, the training goes on. Call before the process has threads. */
+#ifndef SW_CLI_TRAINING_BESIDE_H
+#define SW_CLI_TRAINING_BESIDE_H
+
+#include "cli/training/trainer.h"
+
+struct sw_beside;
+
+/* Trains and returns the exit code. Its report is to be given to sw_beside_report; beside is NULL
+ * where there is no other process. */
+typedef int sw_beside_train(void *user, struct sw_beside *beside);
+
+/* Where a training is to be, as options of `run` and `resume` say. */
+struct sw_beside_options {
+    bool ui, no_ui, detach;
+};
+/* Rows of a verb's table for them, whose struct has them at `member`. */
+#define SW_BESIDE_ROWS(of, member)                                                                 \
+    {.name = "ui",                                                                                 \
+     .type = SW_CLI_FLAG,                                                                          \
+     .offset = offsetof(of, member.ui),                                                            \
+     .help = "show the dashboard; leaving it (q) does not end the training"},                      \
+        {.name = "no-ui",                                                                          \
+         .type = SW_CLI_FLAG,                                                                      \
+         .offset = offsetof(of, member.no_ui),                                                     \
+         .help = "print lines, as without --ui"},                                                  \
+    {                                                                                              \
+        .name = "detach", .type = SW_CLI_FLAG, .offset = offsetof(of, member.detach),              \
+        .help = "train in the background; singa-ws top shows it"                                   \
+    }
+
+/* Trains here, or in a process of its own; returns the exit code: the trainer's where that has
+ * ended, else 0. verb and common are for messages about options that exclude each other. */
+int sw_beside(const char *verb, const struct sw_cli_common *common,
+              const struct sw_beside_options *o, sw_beside_train *train, void *user);
+
+/* Silences a report, and has it tell the other process when the run begins; with beside NULL
+ * it does nothing. */
+void sw_beside_report(struct sw_beside *beside, struct sw_report *r);
+
+#endif

@@ -1,0 +1,210 @@
+#include "cli/training/trainer.h"
+
+#include "base/text.h"
+#include "recipe/recipe.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <unistd.h>
+
+/* ---- Signals ----------------------------------------------------------------------------------
+ * Those that do not stop (stop_signals.c has the others). A handler has no argument, so the job
+ * that it speaks to is a variable of this file, set before the handlers are installed and cleared
+ * after they are gone. */
+
+static struct sw_job *volatile signalled_job;
+
+static void on_signal(int number)
+{
+    struct sw_job *job = signalled_job;
+    (void)number;
+    if (job) /* else it is between two stages, with a checkpoint just written */
+        sw_job_request(job, SW_JOB_CHECKPOINT_NOW);
+}
+
+static const int handled[] = {SIGUSR1, SIGHUP};
+enum { HANDLED = sizeof handled / sizeof *handled };
+
+static void install_handlers(struct sw_job *job, struct sigaction old[HANDLED])
+{
+    signalled_job = job;
+    for (int i = 0; i < HANDLED; i++) {
+        struct sigaction action = {.sa_flags = SA_RESTART};
+        action.sa_handler = handled[i] == SIGHUP ? SIG_IGN : on_signal;
+        sigemptyset(&action.sa_mask);
+        sigaction(handled[i], &action, &old[i]);
+    }
+}
+
+static void remove_handlers(const struct sigaction old[HANDLED])
+{
+    for (int i = 0; i < HANDLED; i++)
+        sigaction(handled[i], &old[i], NULL);
+    signalled_job = NULL;
+}
+
+/* ---- Opening ----------------------------------------------------------------------------------
+ */
+
+/* What the job says goes to the observer; this is for what happens before there is one, and for the
+ * history's writer. Called by any thread, so it touches nothing of the report: where a status line
+ * may stand, it is wiped, and the next display writes it anew. */
+static void on_log(void *user, enum sw_log_level level, const char *source, const char *text)
+{
+    const struct sw_trainer *t = user;
+    bool wipe = t->report.style == SW_REPORT_LIVE && isatty(STDERR_FILENO) == 1;
+    struct sw_buf line = {0};
+    sw_buf_printf(&line, "%ssinga-ws: %s: ", wipe ? "\r\033[K" : "", sw_log_level_name(level));
+    sw_text_add(&line, source);
+    sw_buf_add(&line, ": ");
+    sw_text_add(&line, text);
+    sw_buf_add(&line, "\n");
+    sw_cli_tell_raw(sw_buf_text(&line)); /* in one piece: other threads write, too */
+    sw_buf_fini(&line);
+}
+
+int sw_trainer_init(struct sw_trainer *t, const struct sw_cli_common *common, struct sw_err *err)
+{
+    *t = (struct sw_trainer){0};
+    sw_report_init(&t->report, common->json, common->quiet);
+    t->log = sw_log_new();
+    if (!t->log)
+        return sw_err_set(err, SW_ERR_NOMEM, "out of memory");
+    enum sw_log_level level = common->quiet     ? SW_LOG_ERROR
+                              : common->verbose ? SW_LOG_DEBUG
+                                                : SW_LOG_WARN;
+    return sw_log_add_sink(t->log, level, on_log, t, err);
+}
+
+void sw_trainer_fini(struct sw_trainer *t)
+{
+    sw_job_close(t->job);
+    sw_log_free(t->log);
+    sw_buf_fini(&t->messages);
+    sw_report_fini(&t->report);
+}
+
+int sw_trainer_open(struct sw_trainer *t, struct sw_job_options *options, struct sw_err *err)
+{
+    options->display = sw_report_policy(&t->report);
+    sw_buf_clear(&t->messages);
+    return sw_job_open(options, t->log, &t->job, &t->messages, err);
+}
+
+int sw_trainer_reopen(struct sw_trainer *t, struct sw_job_options *options, struct sw_err *err)
+{
+    sw_job_close(t->job);
+    t->job = NULL;
+    return sw_trainer_open(t, options, err);
+}
+
+struct sw_job_options sw_trainer_job_of(const struct sw_cli_common *common)
+{
+    return (struct sw_job_options){
+        .recipe_path = common->args[0],
+        .sets = common->sets.items,
+        .set_count = common->sets.count,
+        .device = common->device,
+        .framework = common->framework,
+        .oversubscribe = common->oversubscribe,
+        .stage = common->stage,
+        .db = common->db,
+    };
+}
+
+int sw_trainer_open_with(struct sw_trainer *t, struct sw_job_options *options, const char *weights,
+                         const struct sw_cli_common *common, struct sw_weights *w,
+                         struct sw_err *err)
+{
+    int rc = sw_trainer_open(t, options, err);
+    if (rc == SW_OK)
+        rc = sw_weights_find_for(weights, common, t->job, w, err);
+    if (rc != SW_OK || options->stage || sw_recipe_stage_count(sw_job_recipe(t->job)) == 0)
+        return rc;
+    options->weights = w->path;
+    return sw_trainer_reopen(t, options, err);
+}
+
+int sw_trainer_refuse(const struct sw_trainer *t, int rc, const struct sw_err *err)
+{
+    if (t->messages.length == 0 || rc == SW_ERR_CANCELLED)
+        return sw_cli_fail(rc, err);
+    sw_cli_tell(sw_buf_text(&t->messages));
+    return sw_cli_exit_code(rc);
+}
+
+/* ---- Running ----------------------------------------------------------------------------------
+ */
+
+/* Once training has begun, what would be a wrong word in a recipe is a failure of the training. */
+static int exit_code_of_run(const struct sw_trainer *t, int rc)
+{
+    if (rc == SW_ERR_CANCELLED && sw_job_resumable(t->job))
+        return SW_EXIT_STOPPED;
+    if (t->report.run_began && rc == SW_ERR_INVALID)
+        return SW_EXIT_FAILED;
+    return sw_cli_exit_code(rc);
+}
+
+static void say_end(const struct sw_trainer *t, int rc, const struct sw_err *err)
+{
+    if (rc != SW_ERR_CANCELLED) {
+        sw_cli_say("%s", err->text);
+        return;
+    }
+    if (t->report.style == SW_REPORT_QUIET)
+        return;
+    if (!sw_job_resumable(t->job))
+        sw_cli_say("%s; there is no checkpoint to resume from", err->text);
+    else if (t->report.run_id)
+        sw_cli_say("%s; `singa-ws resume %lld` goes on", err->text, (long long)t->report.run_id);
+    else
+        sw_cli_say("%s", err->text);
+}
+
+int sw_trainer_refuse_job(const struct sw_job *job, int rc, const struct sw_err *err)
+{
+    struct sw_buf text = {0};
+    const struct sw_diags *diags = sw_recipe_diags(sw_job_recipe(job));
+    if (diags->count == 0)
+        return sw_cli_fail(rc, err);
+    sw_diags_print(diags, &text);
+    sw_cli_tell(sw_buf_text(&text));
+    sw_buf_fini(&text);
+    return sw_cli_exit_code(rc);
+}
+
+static int run_next(struct sw_trainer *t, bool *stuck, struct sw_err *err)
+{
+    signalled_job = NULL;
+    sw_buf_clear(&t->messages);
+    int rc = sw_job_next(&t->job, &t->messages, err);
+    signalled_job = t->job;
+    if (rc != SW_OK) {
+        sw_cli_tell(sw_buf_text(&t->messages));
+        return rc;
+    }
+    t->report.plan = sw_job_plan(t->job);
+    return sw_job_run(t->job, sw_report_observe, &t->report, stuck, err);
+}
+
+int sw_trainer_run(struct sw_trainer *t)
+{
+    struct sigaction old[HANDLED];
+    struct sw_err err;
+    bool stuck = false;
+    t->report.plan = sw_job_plan(t->job);
+    install_handlers(t->job, old);
+    int rc = sw_job_run(t->job, sw_report_observe, &t->report, &stuck, &err);
+    while (rc == SW_OK && sw_job_has_next(t->job))
+        rc = run_next(t, &stuck, &err);
+    sw_report_end_line(&t->report);
+    if (rc != SW_OK)
+        say_end(t, rc, &err);
+    if (stuck) {
+        sw_cli_say("a part of the job does not end; leaving without it");
+        _exit(SW_EXIT_FAILED);
+    }
+    remove_handlers(old);
+    return exit_code_of_run(t, rc);
+}

@@ -1,0 +1,49 @@
+/* What `run` and `resume` do with a job: open it, train it with a report and signal handlers, and
+ * turn its end into an exit code.
+ *
+ * Signals while it trains: the first SIGINT or SIGTERM finishes the step, writes a checkpoint and
+ * ends; the second ends at once (stop_signals.h). SIGUSR1 writes a checkpoint. SIGHUP does nothing,
+ * so that a training goes on without its terminal. One owner: the main thread. */
+#ifndef SW_CLI_TRAINING_TRAINER_H
+#define SW_CLI_TRAINING_TRAINER_H
+
+#include "cli/checkpoint/weights.h"
+#include "cli/cli.h"
+#include "cli/report/report.h"
+
+struct sw_trainer {
+    struct sw_report report;
+    struct sw_log *log; /* owned */
+    struct sw_job *job; /* owned; NULL until opened */
+    struct sw_buf messages;
+};
+
+/* Free with sw_trainer_fini also after an error. Errors: SW_ERR_NOMEM. */
+int sw_trainer_init(struct sw_trainer *t, const struct sw_cli_common *common,
+                    struct sw_err *err) SW_MUST_CHECK;
+void sw_trainer_fini(struct sw_trainer *t);
+/* sw_job_open with the report's display policy. After a failure it may be called again. */
+int sw_trainer_open(struct sw_trainer *t, struct sw_job_options *options,
+                    struct sw_err *err) SW_MUST_CHECK;
+/* Closes what is open, and opens with other options. */
+int sw_trainer_reopen(struct sw_trainer *t, struct sw_job_options *options,
+                      struct sw_err *err) SW_MUST_CHECK;
+/* What a verb's common options, and its first argument, the recipe, say of a job; borrowed from
+ * them. */
+struct sw_job_options sw_trainer_job_of(const struct sw_cli_common *common);
+/* sw_trainer_open for a verb that uses weights: finds what --weights said, for the stage that they
+ * are of.
+ */
+int sw_trainer_open_with(struct sw_trainer *t, struct sw_job_options *options, const char *weights,
+                         const struct sw_cli_common *common, struct sw_weights *w,
+                         struct sw_err *err) SW_MUST_CHECK;
+/* Prints why open failed (the recipe's errors, or err); returns the exit code. */
+int sw_trainer_refuse(const struct sw_trainer *t, int rc, const struct sw_err *err);
+/* Prints why something failed that an opened job was to do: the recipe's errors, when it has some,
+ * else err; returns the exit code. */
+int sw_trainer_refuse_job(const struct sw_job *job, int rc, const struct sw_err *err);
+/* Trains and prints how it ended; returns the exit code. Does not return when a part of the job
+ * does not end. */
+int sw_trainer_run(struct sw_trainer *t);
+
+#endif
