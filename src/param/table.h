@@ -242,8 +242,8 @@ int sw_table_parties(const struct sw_table *t);
 int sw_table_party(const struct sw_table *t, int worker);
 /* Where a worker reads the parameter. */
 const float *sw_table_value(const struct sw_table *t, int worker, int param);
-/* How many workers give gradients of it; none when it is frozen. */
-int sw_table_givers(const struct sw_table *t, int param);
+/* How many workers contribute gradients to its updates; none when it is frozen. */
+int sw_table_contributors(const struct sw_table *t, int param);
 /* A worker's part of the sum over its party: its leaves, and its terms, which are the nodes of the
  * tree that lie in them. */
 void sw_table_leaves(const struct sw_table *t, int worker, int *first, int *count);

@@ -96,7 +96,7 @@ void sw_table_wake(struct sw_table *t);
  * are listed. Returns the first. */
 float *sw_table_sum(const struct sw_table *t, int param, int party, int64_t from,
                     const float *in[SW_TREE_LEAVES], struct sw_terms *sum);
-/* table_givers.c */
+/* table_contributors.c */
 /* How many make an update of it complete. */
 int sw_table_threshold(const struct sw_table *t, int param);
 /* Runs the updater over a slice, for the party's update `version`. d: what was decided, or NULL.

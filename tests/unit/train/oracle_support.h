@@ -68,7 +68,7 @@ static inline void oracle_add_param(struct oracle_bytes *b, const struct sw_job 
     int64_t bytes = (int64_t)sw_desc_bytes(&l->param[param->index].layout);
     bytes = (bytes + place - 1) / place * place;
     /* With `copy = none` what one worker has to itself stays where it is. */
-    bool moves = !stays || sw_table_givers(job->table, w->param_of[SW_SPLIT_TRAIN][p]) > 1;
+    bool moves = !stays || sw_table_contributors(job->table, w->param_of[SW_SPLIT_TRAIN][p]) > 1;
     bool owns = param->owner < 0 || param->owner == w->rank->rank;
     if (param->root >= 0 || param->frozen || !moves || !owns)
         return;
@@ -89,7 +89,7 @@ static inline int oracle_servers(const struct sw_job *job, bool stays)
         for (int p = 0; p < sw_table_count(job->table); p++)
             owns = owns || (sw_table_has_slices(job->table, s, p) &&
                             !sw_table_is_elsewhere(job->table, p) &&
-                            sw_table_givers(job->table, p) > stays);
+                            sw_table_contributors(job->table, p) > stays);
         servers += owns;
     }
     return servers;

@@ -1,5 +1,6 @@
-/* Who gives gradients of a parameter, who reads its values, and how a worker's leaves of the sum
- * over its party are cut into terms. Frozen with the table; any thread. */
+/* The contributors of a parameter's updates: which workers make an update group, what each reads,
+ * and how its leaves of the reduction tree are cut into partial sums. Frozen with the table; any
+ * thread. */
 #include "param/table_private.h"
 
 void sw_table_leaves(const struct sw_table *t, int worker, int *first, int *count)
@@ -31,21 +32,21 @@ int sw_table_threshold(const struct sw_table *t, int param)
     return p->frozen ? 0 : p->owner < 0 ? t->party_workers : t->party_workers / t->group_workers;
 }
 
-int sw_table_givers(const struct sw_table *t, int param)
+int sw_table_contributors(const struct sw_table *t, int param)
 {
     return sw_table_threshold(t, param) * t->parties;
 }
 
 bool sw_table_is_served(const struct sw_table *t, int param)
 {
-    int givers = sw_table_givers(t, param);
-    return givers > (t->args.updates_elsewhere ? 1 : 0) && !t->args.sums_elsewhere &&
+    int contributors = sw_table_contributors(t, param);
+    return contributors > (t->args.updates_elsewhere ? 1 : 0) && !t->args.sums_elsewhere &&
            !sw_table_is_elsewhere(t, param);
 }
 
 bool sw_table_is_reduced(const struct sw_table *t, int param)
 {
-    return t->args.sums_elsewhere && sw_table_givers(t, param) > 1 &&
+    return t->args.sums_elsewhere && sw_table_contributors(t, param) > 1 &&
            !sw_table_is_elsewhere(t, param);
 }
 
