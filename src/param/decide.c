@@ -1,14 +1,13 @@
 /* Two phases, where a decision about an update needs all gradients at once: clipping by norm, norms
- * that an updater asks for, dropping an update that is not finite. Each party decides about its own
- * updates. First every slice is summed and measured as its gradients come (gather.h), and nothing
- * changes. Whoever completes the last slice, or says the last verdict, decides for all of the party
- * and tells every server, which then applies or drops; where there are no servers (Hogwild) it does
- * so itself. Values are measured when the slice is complete: other parties may change them before
- * they are updated.
- * Gradients that come multiplied by a loss scale (scale.h) are divided by it here: d.scale is what
- * is left to do with them.
- * No phase waits: what is missing is counted. Sums of squares are added in the order of parameters
- * and blocks, so all that follows from a norm has the same bits however many servers there are. */
+ * that an updater asks for, dropping an update that is not finite. Each update group decides about
+ * its own updates. First every slice is summed and measured as its gradients come (gather.h), and
+ * nothing changes. Whoever completes the last slice, or says the last verdict, decides for all of
+ * the update group, and tells every server (serve.c), which then applies or drops; where there are
+ * no servers it does so itself (hogwild.c). Values are measured when the slice is complete: other
+ * update groups may change them before they are updated. Gradients that come multiplied by a loss
+ * scale (scale.h) are divided by it here: d.scale is what is left to do with them. No phase waits:
+ * what is missing is counted. Sums of squares are added in the order of parameters and blocks, so
+ * all that follows from a norm has the same bits however many servers there are. */
 #include "param/table_private.h"
 
 #include "base/os.h"
@@ -80,25 +79,6 @@ void sw_table_free_phases(struct sw_table *t)
 }
 
 /* ---- The first phase ---- */
-
-int sw_table_say_bad(const struct sw_table *t, int param, uint64_t version, struct sw_err *err)
-{
-    return sw_err_set(err, SW_ERR_DIVERGED,
-                      "step %llu: the gradient or new value of %s is not finite (NaN or Inf)%s",
-                      (unsigned long long)version, t->params[param].name,
-                      t->args.loss_scale > 0
-                          ? ", which a smaller loss scale would not mend (try precision = bf16)"
-                          : "");
-}
-
-int sw_table_bad_value(struct sw_table *t, int param, uint64_t version, struct sw_err *err)
-{
-    if (t->args.bad != SW_BAD_TELLS)
-        return sw_table_say_bad(t, param, version, err);
-    /* Read by workers when they have seen all parameters at this version. */
-    __atomic_store_n(&t->torn, param, __ATOMIC_RELAXED);
-    return SW_OK;
-}
 
 int sw_table_gather(struct sw_table *t, int party, const struct sw_slice *s, struct sw_err *err)
 {
@@ -210,51 +190,20 @@ int sw_table_settle(struct sw_table *t, const struct sw_decided *decided, uint64
     return rc;
 }
 
-static int tell_servers(struct sw_table *t, int party, uint64_t version, struct sw_err *err)
-{
-    struct sw_message m = {
-        .kind = SW_MSG_APPLY, .from = t->args.workers, .param = party, .version = version};
-    int rc = SW_OK;
-    for (int s = 0; s < t->args.servers && rc == SW_OK; s++)
-        if (t->servers[s].slice_count > 0)
-            rc = sw_queue_push(&t->servers[s].inbox, &m);
-    sw_table_wake(t);
-    return rc == SW_OK ? rc : sw_err_set(err, rc, "the job is ending");
-}
-
-/* By one thread: all that the others wrote is seen by who brought `missing` to 0. */
-static int decide(struct sw_table *t, int party, struct sw_err *err)
+bool sw_table_complete(struct sw_table *t, int party, int count, struct sw_table_decision *d)
 {
     struct sw_phases *ph = &t->phases[party];
-    struct sw_table_decision d = make_decision(t, ph);
+    /* Releases what was measured; the thread that brings it to 0 acquires what all others did. */
+    if (count == 0 || __atomic_sub_fetch(&ph->missing, count, __ATOMIC_ACQ_REL) != 0)
+        return false;
+
+    *d = make_decision(t, ph);
     ph->vetoes = 0;
-    note(t, ph, &d);
+    note(t, ph, d);
     __atomic_store_n(&ph->missing, everything(t), __ATOMIC_RELAXED);
     /* Releases the decision to sw_table_decision, which acquires. */
-    __atomic_store_n(&ph->version, d.version + 1, __ATOMIC_RELEASE);
-    return t->args.rule->update ? tell_servers(t, party, d.version, err)
-                                : sw_table_race_all(t, party, &d, err);
-}
-
-/* Release what was measured; the one who decides acquires what all did. */
-static bool was_last(struct sw_table *t, int party, int count)
-{
-    return __atomic_sub_fetch(&t->phases[party].missing, count, __ATOMIC_ACQ_REL) == 0;
-}
-
-int sw_table_gathered(struct sw_table *t, int party, int slices, struct sw_err *err)
-{
-    return slices > 0 && was_last(t, party, slices) ? decide(t, party, err) : SW_OK;
-}
-
-int sw_table_verdict(struct sw_table *t, int worker, bool fine, struct sw_err *err)
-{
-    int party = sw_table_party(t, worker);
-    if (!t->phases || t->args.bad == SW_BAD_STOPS)
-        return SW_OK;
-    if (!fine)
-        __atomic_add_fetch(&t->phases[party].vetoes, 1, __ATOMIC_RELAXED);
-    return was_last(t, party, 1) ? decide(t, party, err) : SW_OK;
+    __atomic_store_n(&ph->version, d->version + 1, __ATOMIC_RELEASE);
+    return true;
 }
 
 /* ---- What came of it ---- */
@@ -286,9 +235,4 @@ void sw_table_put_scale(struct sw_table *t, int party, struct sw_loss_scale scal
 {
     if (t->phases && t->args.loss_scale > 0)
         t->phases[party].scale = scale;
-}
-
-int sw_table_torn(const struct sw_table *t)
-{
-    return __atomic_load_n(&t->torn, __ATOMIC_RELAXED);
 }

@@ -8,8 +8,6 @@
 #include "base/os.h"
 #include "device/ops/rebuild.h"
 
-enum { ALIGN = 64 };
-
 int sw_table_add_factors(struct sw_table *t, const struct sw_table_factors *f, int *number,
                          struct sw_err *err)
 {
@@ -122,7 +120,8 @@ void sw_table_factor_range(const struct sw_table *t, const struct sw_table_facto
 
 static size_t aligned(int64_t elements)
 {
-    return ((size_t)elements * sizeof(float) + ALIGN - 1) / ALIGN * ALIGN;
+    return ((size_t)elements * sizeof(float) + SW_TABLE_ALIGN_BYTES - 1) / SW_TABLE_ALIGN_BYTES *
+           SW_TABLE_ALIGN_BYTES;
 }
 
 static int copies_of(const struct sw_table *t, const struct sw_table_factors *f)
@@ -229,29 +228,4 @@ void sw_factor_rebuild(const struct sw_table *t, const struct sw_slice *s, int p
                           s->count / f->inputs, f->inputs, out);
     else
         sw_rebuild_bias(dy + s->from, f->outputs, f->rows, s->count, out);
-}
-
-/* ---- What goes to servers ---- */
-
-/* Floats of every row of the batch. */
-static int64_t width_for(const struct sw_table *t, const struct sw_table_factors *f, int server)
-{
-    int64_t first, outputs;
-    sw_table_factor_range(t, f, server, &first, &outputs);
-    return outputs ? f->steps * (f->inputs + outputs) : 0;
-}
-
-int64_t sw_table_given_bytes(const struct sw_table *t, int worker, int64_t rows, int server)
-{
-    int64_t elements = 0;
-    for (int i = 0; i < t->servers[server].slice_count; i++) {
-        const struct sw_slice *s = &t->slices[t->servers[server].slices[i]];
-        if (t->params[s->param].factors < 0 && sw_table_gives(t, s->param, worker) &&
-            sw_table_is_served(t, s->param))
-            elements += s->count * sw_table_terms(t, worker);
-    }
-    for (int i = 0; i < t->factor_count; i++)
-        if (t->factors[i].home != SW_FACTORS_ELSEWHERE)
-            elements += rows * width_for(t, &t->factors[i], server);
-    return elements * (int64_t)sizeof(float);
 }

@@ -25,18 +25,6 @@ static int update_slice(struct sw_table *t, int party, int slice, uint64_t versi
     return rc;
 }
 
-/* How many updates of the parameter all parties have made. */
-static uint64_t slowest(const struct sw_table *t, int param)
-{
-    const struct sw_param *p = &t->params[param];
-    uint64_t least = UINT64_MAX;
-    for (int r = 0; r < t->parties; r++) {
-        uint64_t ready = __atomic_load_n(&p->view[r].ready, __ATOMIC_SEQ_CST);
-        least = ready < least ? ready : least;
-    }
-    return least / (uint64_t)p->slice_count;
-}
-
 /* A party's update of a parameter; then others may know. */
 static int update(struct sw_table *t, int party, int param, uint64_t version,
                   const struct sw_table_decision *d, struct sw_err *err)
@@ -50,17 +38,32 @@ static int update(struct sw_table *t, int party, int param, uint64_t version,
     __atomic_add_fetch(&p->view[party].ready, (uint64_t)p->slice_count, __ATOMIC_SEQ_CST);
     sw_table_wake(t);
     /* Of several that come to the same step at once the servers hear the first. */
-    rc = sw_sync_ask(t, party * t->party_workers, param, slowest(t, param));
+    rc = sw_sync_ask(t, party * t->party_workers, param, sw_table_slowest(t, param));
     return rc == SW_OK ? rc : sw_err_set(err, rc, "the job is ending");
 }
 
+/* The lowest layers first, which the next forward pass needs first. */
+int sw_table_race_all(struct sw_table *t, int party, const struct sw_table_decision *d,
+                      struct sw_err *err)
+{
+    int rc = SW_OK;
+    for (int p = 0; p < t->param_count && rc == SW_OK; p++)
+        if (!t->params[p].frozen)
+            rc = update(t, party, p, d->version, d, err);
+    return rc;
+}
+
+/* The first of two phases; who completes it carries out what was decided. */
 static int gather(struct sw_table *t, int party, int param, struct sw_err *err)
 {
     const struct sw_param *p = &t->params[param];
+    struct sw_table_decision d;
     int rc = SW_OK;
     for (int i = p->first_slice; i < p->first_slice + p->slice_count && rc == SW_OK; i++)
         rc = sw_table_gather(t, party, &t->slices[i], err);
-    return rc == SW_OK ? sw_table_gathered(t, party, p->slice_count, err) : rc;
+    return rc == SW_OK && sw_table_complete(t, party, p->slice_count, &d)
+               ? sw_table_race_all(t, party, &d, err)
+               : rc;
 }
 
 int sw_table_race(struct sw_table *t, int worker, int param, uint64_t version, struct sw_err *err)
@@ -73,15 +76,4 @@ int sw_table_race(struct sw_table *t, int worker, int param, uint64_t version, s
     __atomic_store_n(&r->given, 0, __ATOMIC_RELAXED);
     return t->two_phases ? gather(t, party, param, err)
                          : update(t, party, param, version, NULL, err);
-}
-
-/* The lowest layers first, which the next forward pass needs first. */
-int sw_table_race_all(struct sw_table *t, int party, const struct sw_table_decision *d,
-                      struct sw_err *err)
-{
-    int rc = SW_OK;
-    for (int p = 0; p < t->param_count && rc == SW_OK; p++)
-        if (!t->params[p].frozen)
-            rc = update(t, party, p, d->version, d, err);
-    return rc;
 }

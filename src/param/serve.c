@@ -1,22 +1,11 @@
-/* The table in motion: what workers say and how servers answer. The rule of the tech report's
- * Algorithms 3 and 4 as meant: a slice has one threshold of contributions, those of all workers
- * under BSP and of one group otherwise; an update that comes early waits and is never lost, and so
- * does an answer that would be staler than allowed. */
+/* Messages of a table: what workers send and how servers answer, after Algorithms 3 and 4 of the
+ * tech report. The update of a slice needs the contributions of its update group: of all workers
+ * under BSP, of one worker group otherwise. An update that comes early is kept until its turn and
+ * never lost. An answer that would be staler than allowed is withheld. */
 #include "param/table_private.h"
 
 #include "base/os.h"
 #include <string.h>
-
-enum { SPINS = 200 };
-
-void sw_table_wake(struct sw_table *t)
-{
-    if (__atomic_load_n(&t->waiters, __ATOMIC_SEQ_CST) == 0)
-        return;
-    sw_mutex_lock(&t->lock);
-    sw_cond_broadcast(&t->changed);
-    sw_mutex_unlock(&t->lock);
-}
 
 /* ---- the worker's side ---- */
 
@@ -25,14 +14,12 @@ static int ending(int rc, struct sw_err *err)
     return rc == SW_OK ? rc : sw_err_set(err, rc, "the job is ending");
 }
 
-static int tell_servers(struct sw_table *t, int worker, int param, uint64_t version)
+static int send_update(struct sw_table *t, int worker, int param, uint64_t version)
 {
     struct sw_message m = {
         .kind = SW_MSG_UPDATE, .from = worker, .param = param, .version = version};
     for (int s = 0; s < t->args.servers; s++) {
-        const struct sw_server_state *server = &t->servers[s];
-        int from = server->first[param], to = server->first[param + 1];
-        if (from == to)
+        if (!sw_table_has_slices(t, s, param))
             continue;
         int rc = sw_queue_push(&t->servers[s].inbox, &m);
         if (rc != SW_OK)
@@ -46,46 +33,42 @@ int sw_table_update(struct sw_table *t, int worker, int param, uint64_t version,
 {
     if (!t->args.rule->update)
         return sw_table_race(t, worker, param, version, err);
-    return ending(tell_servers(t, worker, param, version), err);
+    return ending(send_update(t, worker, param, version), err);
 }
 
-/* Has the party, or each of them, so many updates of the parameter? */
-static bool has(const struct sw_table *t, int party, int param, uint64_t version)
+/* Tells the servers that an update is decided upon: each applies or drops it. */
+static int send_decision(struct sw_table *t, int party, uint64_t version, struct sw_err *err)
 {
-    const struct sw_param *p = &t->params[param];
-    int from = party == SW_TABLE_ALL ? 0 : party,
-        to = party == SW_TABLE_ALL ? t->parties : from + 1;
-    for (int r = from; r < to; r++)
-        /* The values written before the counter moved are seen; and sequentially consistent with
-         * wake, so that a waiter that says so and then looks here is not missed. */
-        if (__atomic_load_n(&p->view[r].ready, __ATOMIC_SEQ_CST) <
-            version * (uint64_t)p->slice_count)
-            return false;
-    return true;
+    struct sw_message m = {
+        .kind = SW_MSG_APPLY, .from = t->args.workers, .param = party, .version = version};
+    int rc = SW_OK;
+    for (int s = 0; s < t->args.servers && rc == SW_OK; s++)
+        if (t->servers[s].slice_count > 0)
+            rc = sw_queue_push(&t->servers[s].inbox, &m);
+    sw_table_wake(t);
+    return ending(rc, err);
 }
 
-bool sw_table_ready(const struct sw_table *t, int party, int param, uint64_t version)
+int sw_table_verdict(struct sw_table *t, int worker, bool fine, struct sw_err *err)
 {
-    /* Who reads in place, apart from others, looks at the bound itself: nobody answers. */
-    bool bounded = t->args.rule->apart && t->args.rule->in_place && t->args.staleness >= 0;
-    uint64_t bound = (uint64_t)t->args.staleness;
-    if (!has(t, party, param, version))
-        return false;
-    return party == SW_TABLE_ALL || !bounded || version <= bound ||
-           has(t, SW_TABLE_ALL, param, version - bound);
+    int party = sw_table_party(t, worker);
+    struct sw_table_decision d;
+    if (!t->phases || t->args.bad == SW_BAD_STOPS)
+        return SW_OK;
+    if (!fine)
+        __atomic_add_fetch(&t->phases[party].vetoes, 1, __ATOMIC_RELAXED);
+    if (!sw_table_complete(t, party, 1, &d))
+        return SW_OK;
+    return t->args.rule->update ? send_decision(t, party, d.version, err)
+                                : sw_table_race_all(t, party, &d, err);
 }
 
-/* In place: the party has its own updates up to `version`; of others there may be fewer, also of
- * other server groups'. */
+/* In place: an update group reads its own updates up to `version`; of others there may be fewer,
+ * also of other server groups. */
 static int64_t lag_in_place(const struct sw_table *t, int param, uint64_t version)
 {
-    const struct sw_param *p = &t->params[param];
-    uint64_t least = version;
-    for (int r = 0; r < t->parties && p->slice_count > 0; r++) {
-        uint64_t ready = __atomic_load_n(&p->view[r].ready, __ATOMIC_SEQ_CST);
-        uint64_t done = ready / (uint64_t)p->slice_count;
-        least = done < least ? done : least;
-    }
+    uint64_t least = sw_table_slowest(t, param);
+    least = version < least ? version : least;
     for (int s = 0; s < t->args.servers && t->sync; s++) {
         uint64_t heard = sw_sync_heard(t, s, param);
         if (sw_table_has_slices(t, s, param) && heard < least)
@@ -108,67 +91,7 @@ int64_t sw_table_staleness(const struct sw_table *t, int party, int param, uint6
     return most;
 }
 
-/* Sleeps until something changes, with the lock held: most wakings are for other parameters, so the
- * time is counted from the start. SW_ERR_BUSY when it is over. */
-static int sleep_until(struct sw_table *t, int64_t deadline_ns)
-{
-    int64_t left_ns = deadline_ns - sw_os()->monotonic_ns();
-    int left_ms = left_ns > 0 ? (int)((left_ns + 999999) / 1000000) : 0;
-    return left_ms > 0 && sw_cond_wait_ms(&t->changed, &t->lock, left_ms) ? SW_OK : SW_ERR_BUSY;
-}
-
-static bool has_mail(const struct sw_table *t, const int *served, int count)
-{
-    for (int i = 0; i < count; i++)
-        if (sw_queue_pending(&t->servers[served[i]].inbox))
-            return true;
-    return false;
-}
-
-/* A short look before sleeping: what is waited for is mostly microseconds away. */
-static int look(const struct sw_table *t, int party, int param, uint64_t version, const int *served,
-                int count)
-{
-    for (int i = 0; i < SPINS; i++) {
-        if (sw_table_ready(t, party, param, version))
-            return SW_OK;
-        if (has_mail(t, served, count))
-            return SW_ERR_BUSY;
-    }
-    return SW_ERR_CANCELLED;
-}
-
-int sw_table_wait(struct sw_table *t, int party, int param, uint64_t version, const int *served,
-                  int count, int timeout_ms)
-{
-    int rc = look(t, party, param, version, served, count);
-    if (rc != SW_ERR_CANCELLED)
-        return rc;
-    int64_t deadline_ns = sw_os()->monotonic_ns() + (int64_t)timeout_ms * 1000000;
-    sw_mutex_lock(&t->lock);
-    /* Sequentially consistent with the reading in wake: one of the two sees the other. */
-    __atomic_add_fetch(&t->waiters, 1, __ATOMIC_SEQ_CST);
-    for (rc = SW_OK; rc == SW_OK && !t->closed && !sw_table_ready(t, party, param, version) &&
-                     !has_mail(t, served, count);)
-        rc = sleep_until(t, deadline_ns);
-    __atomic_sub_fetch(&t->waiters, 1, __ATOMIC_SEQ_CST);
-    bool ready = sw_table_ready(t, party, param, version);
-    rc = ready ? SW_OK : t->closed ? SW_ERR_CANCELLED : SW_ERR_BUSY;
-    sw_mutex_unlock(&t->lock);
-    return rc;
-}
-
 /* ---- about servers ---- */
-
-struct sw_queue *sw_table_inbox(struct sw_table *t, int server)
-{
-    return &t->servers[server].inbox;
-}
-
-bool sw_table_has_slices(const struct sw_table *t, int server, int param)
-{
-    return t->servers[server].first[param] < t->servers[server].first[param + 1];
-}
 
 int64_t sw_table_link_bytes(const struct sw_table *t, int worker, int server)
 {
@@ -181,99 +104,35 @@ int64_t sw_table_link_bytes(const struct sw_table *t, int worker, int server)
     return bytes;
 }
 
+/* Floats of every row of the batch. */
+static int64_t width_for(const struct sw_table *t, const struct sw_table_factors *f, int server)
+{
+    int64_t first, outputs;
+    sw_table_factor_range(t, f, server, &first, &outputs);
+    return outputs ? f->steps * (f->inputs + outputs) : 0;
+}
+
+int64_t sw_table_given_bytes(const struct sw_table *t, int worker, int64_t rows, int server)
+{
+    int64_t elements = 0;
+    for (int i = 0; i < t->servers[server].slice_count; i++) {
+        const struct sw_slice *s = &t->slices[t->servers[server].slices[i]];
+        if (t->params[s->param].factors < 0 && sw_table_gives(t, s->param, worker) &&
+            sw_table_is_served(t, s->param))
+            elements += s->count * sw_table_terms(t, worker);
+    }
+    for (int i = 0; i < t->factor_count; i++)
+        if (t->factors[i].home != SW_FACTORS_ELSEWHERE)
+            elements += rows * width_for(t, &t->factors[i], server);
+    return elements * (int64_t)sizeof(float);
+}
+
 int64_t sw_table_served_ns(const struct sw_table *t, int server)
 {
     return __atomic_load_n(&t->servers[server].served_ns, __ATOMIC_RELAXED);
 }
 
-void sw_table_close_v(void *table)
-{
-    struct sw_table *t = table;
-    sw_mutex_lock(&t->lock);
-    t->closed = true;
-    sw_cond_broadcast(&t->changed);
-    sw_mutex_unlock(&t->lock);
-    for (int i = 0; i < t->args.servers; i++)
-        if (t->servers[i].inbox_open)
-            sw_queue_close(&t->servers[i].inbox);
-}
-
 /* ---- one update of one slice ---- */
-
-/* The terms of every worker that gives; where that is one of each group, each has one. */
-float *sw_table_sum(const struct sw_table *t, int param, int party, int64_t from,
-                    const float *in[SW_TREE_LEAVES], struct sw_terms *sum)
-{
-    const struct sw_param *p = &t->params[param];
-    int first = party * t->party_workers, base = -1;
-    *sum = (struct sw_terms){.in = in, .ends = p->owner < 0 ? t->term_end : NULL};
-    if (p->factors >= 0) {
-        in[sum->count++] = sw_factor_gradient(t, param, party) + from;
-        sum->ends = NULL;
-        return sw_factor_gradient(t, param, party) + from;
-    }
-    for (int w = first; w < first + t->party_workers; w++)
-        for (int i = t->first_term[w]; i < t->first_term[w + 1] && sw_table_gives(t, param, w);
-             i++) {
-            base = base < 0 ? i : base;
-            in[sum->count++] = p->gradient[i] + from;
-        }
-    return p->gradient[base] + from;
-}
-
-void sw_table_update_terms(const struct sw_table *t, int param, uint64_t version,
-                           struct sw_update_args *a)
-{
-    const struct sw_param *p = &t->params[param];
-    a->lr = (float)(sw_table_rate(t, version - 1) * (double)p->lr_mult);
-    a->weight_decay = (float)(t->args.common->weight_decay * (double)p->decay_mult);
-    a->clip_value = (float)t->args.clip_value;
-    a->gradient_scale = 1;
-    a->step = version - 1 - t->before - sw_table_dropped(t);
-}
-
-/* What is summed already, in two phases, is in the first gradient alone. */
-static struct sw_update_args update_of(const struct sw_table *t, const struct sw_slice *s,
-                                       int party, uint64_t version,
-                                       const struct sw_table_decision *d,
-                                       const float *in[SW_TREE_LEAVES])
-{
-    const struct sw_param *p = &t->params[s->param];
-    struct sw_update_args a = {
-        .value = p->value + s->from,
-        .count = s->count,
-    };
-    sw_table_update_terms(t, s->param, version, &a);
-    a.step = s->version - s->dropped; /* of all parties */
-    if (d) {
-        a.clip_value = 0;
-        a.gradient_scale = d->scale;
-    }
-    if (d && t->phases[party].norms) {
-        a.value_norm = t->phases[party].norms[s->param].value;
-        a.gradient_norm = t->phases[party].norms[s->param].gradient;
-    }
-    a.gradient = sw_table_sum(t, s->param, party, s->from, in, &a.sum);
-    if (d)
-        a.sum.count = 0;
-    for (int i = 0; i < t->slots; i++)
-        a.slot[i] = p->slot[i] + s->from;
-    return a;
-}
-
-int sw_table_update_slice(struct sw_table *t, const struct sw_slice *s, int party, uint64_t version,
-                          const struct sw_table_decision *d, struct sw_err *err)
-{
-    const float *in[SW_TREE_LEAVES];
-    bool non_finite = false;
-    if (!d && t->params[s->param].factors >= 0)
-        sw_factor_rebuild(t, s, party, sw_factor_gradient(t, s->param, party) + s->from);
-    struct sw_update_args a = update_of(t, s, party, version, d, in);
-    a.non_finite = &non_finite;
-    a.shared = !t->args.rule->update;
-    sw_updater_apply(t->args.updater, t->args.updater_conf, &a);
-    return non_finite ? sw_table_bad_value(t, s->param, version, err) : SW_OK;
-}
 
 /* ---- the server's side ---- */
 
@@ -388,11 +247,13 @@ static int apply(struct sw_table *t, int server, int param, int party,
 static int gather(struct sw_table *t, const struct sw_server_state *s, int param, int party,
                   struct sw_err *err)
 {
+    struct sw_table_decision d;
     int rc = SW_OK;
     for (int i = s->first[param]; i < s->first[param + 1] && rc == SW_OK; i++)
         rc = sw_table_gather(t, party, &t->slices[s->slices[i]], err);
-    return rc == SW_OK ? sw_table_gathered(t, party, s->first[param + 1] - s->first[param], err)
-                       : rc;
+    return rc == SW_OK && sw_table_complete(t, party, s->first[param + 1] - s->first[param], &d)
+               ? send_decision(t, party, d.version, err)
+               : rc;
 }
 
 /* One worker's contribution to every slice that the server owns of the parameter. */

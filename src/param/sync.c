@@ -1,3 +1,4 @@
+/* Exchanges between server groups: deltas under way, and all at once. */
 #include "param/sync.h"
 
 #include "base/os.h"
@@ -30,11 +31,6 @@ struct sw_sync {
     void *memory;       /* owned device memory: base and delta */
     size_t bytes;
 };
-
-static size_t array_bytes(const struct sw_table *t, int param)
-{
-    return (sw_desc_bytes(&t->params[param].layout) + 63) / 64 * 64;
-}
 
 size_t sw_sync_bytes(int count, size_t value_bytes)
 {
@@ -96,7 +92,7 @@ static int take_memory(struct sw_sync *s, struct sw_err *err)
     size_t arrays = (size_t)s->count * (size_t)s->params, bytes = 0;
     size_t ways = (size_t)s->count * (size_t)s->count;
     for (int p = 0; p < s->params; p++)
-        bytes += array_bytes(s->tables[0], p);
+        bytes += sw_param_array_bytes(&s->tables[0]->params[p]);
     s->bytes = sw_sync_bytes(s->count, bytes);
     s->parent = sw_calloc(ways, sizeof *s->parent);
     s->base = sw_calloc(arrays + 1, sizeof *s->base);
@@ -110,7 +106,7 @@ static int take_memory(struct sw_sync *s, struct sw_err *err)
                              &s->memory, err);
     char *at = s->memory;
     for (size_t i = 0; i < arrays && rc == SW_OK; i++) {
-        size_t room = array_bytes(s->tables[0], (int)(i % (size_t)s->params));
+        size_t room = sw_param_array_bytes(&s->tables[0]->params[i % (size_t)s->params]);
         s->base[i] = (float *)(void *)at;
         s->delta[i] = (float *)(void *)(at + room);
         at += 2 * room;
@@ -339,8 +335,8 @@ static void copy_value(struct sw_sync *s, int param)
     for (int i = 0; i < s->count; i++) {
         struct sw_param *p = &s->tables[i]->params[param];
         if (i > 0)
-            memcpy(p->value, first->value, array_bytes(s->tables[0], param));
-        memcpy(array_of(s, s->base, i, param), first->value, array_bytes(s->tables[0], param));
+            memcpy(p->value, first->value, sw_param_array_bytes(first));
+        memcpy(array_of(s, s->base, i, param), first->value, sw_param_array_bytes(first));
     }
 }
 
@@ -361,7 +357,7 @@ void sw_sync_spread(struct sw_sync *s, uint64_t step, bool state)
         for (int i = 1; i < s->count && state; i++)
             for (int k = 0; k < sw_table_param_slots(s->tables[0], p); k++)
                 memcpy(s->tables[i]->params[p].slot[k], first->slot[k],
-                       array_bytes(s->tables[0], p));
+                       sw_param_array_bytes(first));
     }
 }
 

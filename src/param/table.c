@@ -1,155 +1,9 @@
+/* What a table's parameters and settings are. Frozen with the table; any thread. */
 #include "param/table_private.h"
 
-#include "base/os.h"
 #include "base/str.h"
 #include "param/schedule.h"
 #include <string.h>
-
-/* Every worker's leaves in nodes, as large as can be. */
-static int make_terms(struct sw_table *t, struct sw_err *err)
-{
-    int workers = t->args.workers, terms = 0;
-    t->first_term = sw_calloc((size_t)workers + 1, sizeof *t->first_term);
-    t->term_end = sw_calloc((size_t)t->leaves, sizeof *t->term_end);
-    if (!t->first_term || !t->term_end)
-        return sw_err_nomem(err, "the parameter table", (size_t)workers * sizeof *t->first_term);
-    for (int w = 0; w < workers; w++) {
-        int at, count;
-        sw_table_leaves(t, w, &at, &count);
-        t->first_term[w] = terms;
-        for (int end = at + count; at < end; terms++) {
-            at = sw_tree_node_end(t->leaves, at, end);
-            if (w < t->party_workers)
-                t->term_end[terms] = at;
-        }
-    }
-    t->first_term[workers] = terms;
-    return SW_OK;
-}
-
-int sw_table_new(const struct sw_table_args *args, struct sw_table **out, struct sw_err *err)
-{
-    if (args->workers > SW_TREE_LEAVES || args->leaves > SW_TREE_LEAVES)
-        return sw_err_set(err, SW_ERR_INVALID,
-                          "%d workers and %d parts of a batch: a sum of gradients has at most %d "
-                          "terms",
-                          args->workers, args->leaves, SW_TREE_LEAVES);
-    struct sw_table *t = sw_calloc(1, sizeof *t);
-    if (!t)
-        return sw_err_nomem(err, "the parameter table", sizeof *t);
-    t->args = *args;
-    if (!t->args.rule)
-        t->args.rule = &sw_table_bsp;
-    if (t->args.groups < 1)
-        t->args.groups = 1;
-    t->parties = t->args.rule->apart ? t->args.groups : 1;
-    t->party_workers = t->args.workers / t->parties;
-    t->group_workers = t->args.workers / t->args.groups;
-    t->two_phases = args->two_phases || args->loss_scale > 0 || args->clip_norm > 0 ||
-                    args->bad != SW_BAD_STOPS || args->updater->needs_norms;
-    t->leaves = args->leaves > 0 ? args->leaves : t->party_workers;
-    sw_mutex_init(&t->lock);
-    sw_cond_init(&t->changed);
-    t->slots = sw_updater_slots(args->updater, args->updater_conf);
-    t->servers = sw_calloc((size_t)args->servers, sizeof *t->servers);
-    int rc = t->servers ? SW_OK
-                        : sw_err_nomem(err, "the parameter table",
-                                       (size_t)args->servers * sizeof *t->servers);
-    if (rc == SW_OK)
-        rc = make_terms(t, err);
-    if (rc != SW_OK) {
-        sw_table_free(t);
-        return rc;
-    }
-    *out = t;
-    return SW_OK;
-}
-
-static void fini_server(struct sw_server_state *s)
-{
-    if (s->inbox_open)
-        sw_queue_fini(&s->inbox);
-    sw_free(s->slices);
-    sw_free(s->first);
-    sw_free(s->heard);
-    sw_free(s->turns);
-    sw_free(s->early);
-}
-
-void sw_table_free(struct sw_table *t)
-{
-    if (!t)
-        return;
-    for (int i = 0; i < t->param_count; i++) {
-        sw_free(t->params[i].name);
-        sw_free(t->params[i].gradient);
-        sw_free(t->params[i].view);
-    }
-    for (int i = 0; t->servers && i < t->args.servers; i++)
-        fini_server(&t->servers[i]);
-    sw_device_free(t->args.device, t->values, t->value_bytes);
-    sw_device_free(t->args.device, t->state, t->state_bytes);
-    sw_table_free_phases(t);
-    sw_factor_free(t);
-    sw_cond_fini(&t->changed);
-    sw_mutex_fini(&t->lock);
-    sw_free(t->first_term);
-    sw_free(t->term_end);
-    sw_free(t->servers);
-    sw_free(t->params);
-    sw_free(t->slices);
-    sw_free(t);
-}
-
-static int grow_params(struct sw_table *t, struct sw_err *err)
-{
-    if (t->param_count < t->param_capacity)
-        return SW_OK;
-    int capacity = t->param_capacity ? 2 * t->param_capacity : 16;
-    struct sw_param *p = sw_realloc_array(t->params, (size_t)capacity, sizeof *p);
-    if (!p)
-        return sw_err_nomem(err, "the parameter table", (size_t)capacity * sizeof *p);
-    t->params = p;
-    t->param_capacity = capacity;
-    return SW_OK;
-}
-
-int sw_table_add(struct sw_table *t, const struct sw_param_spec *spec, int *index,
-                 struct sw_err *err)
-{
-    if (sw_table_find(t, spec->name, spec->part_first) >= 0)
-        return sw_err_set(err, SW_ERR_INVALID, "parameter %s is there already", spec->name);
-    int rc = grow_params(t, err);
-    if (rc != SW_OK)
-        return rc;
-    struct sw_param *p = &t->params[t->param_count];
-    *p = (struct sw_param){.layout = spec->layout,
-                           .fan_in = spec->fan_in,
-                           .fan_out = spec->fan_out,
-                           .owner = spec->owner,
-                           .part_first = spec->part_first,
-                           .part_whole = spec->part_whole,
-                           .part_dim = spec->part_dim,
-                           .init = spec->init,
-                           .factors = spec->factors - 1,
-                           .frozen = spec->frozen,
-                           .lr_mult = (float)spec->lr_mult,
-                           .decay_mult = (float)spec->decay_mult};
-    p->name = sw_strdup(spec->name);
-    p->gradient = sw_calloc((size_t)t->first_term[t->args.workers], sizeof *p->gradient);
-    p->view = sw_calloc((size_t)t->parties, sizeof *p->view);
-    if (!p->name || !p->gradient || !p->view) {
-        sw_free(p->name);
-        sw_free(p->gradient);
-        sw_free(p->view);
-        return sw_err_nomem(err, spec->name, sizeof *p);
-    }
-    *index = t->param_count++;
-    if (p->factors >= 0)
-        *(p->layout.ndim > 1 ? &t->factors[p->factors].weight : &t->factors[p->factors].bias) =
-            *index;
-    return SW_OK;
-}
 
 int sw_param_whole(const struct sw_param *p, int64_t dim[SW_MAX_DIMS])
 {
@@ -254,61 +108,12 @@ struct sw_tensor sw_table_tensor(struct sw_table *t, int param, int slot)
     return sw_tensor_view(t->args.device, &p->layout, slot < 0 ? p->value : p->slot[slot]);
 }
 
-void sw_table_put_party(struct sw_table *t, int party, uint64_t version)
+bool sw_table_has_slices(const struct sw_table *t, int server, int param)
 {
-    for (int i = 0; i < t->args.servers; i++)
-        for (int p = 0; p < t->param_count; p++)
-            t->servers[i].turns[p * t->parties + party] =
-                (struct sw_turn){.done = version, .answered = version};
-    for (int p = 0; p < t->param_count; p++)
-        t->params[p].view[party].ready = version * (uint64_t)t->params[p].slice_count;
-    if (t->phases)
-        t->phases[party].version = version + 1;
+    return t->servers[server].first[param] < t->servers[server].first[param + 1];
 }
 
-void sw_table_put_version(struct sw_table *t, uint64_t version, uint64_t updates, uint64_t dropped)
+struct sw_queue *sw_table_inbox(struct sw_table *t, int server)
 {
-    for (int i = 0; i < t->slice_count; i++) {
-        t->slices[i].version = updates;
-        t->slices[i].dropped = dropped;
-    }
-    for (int r = 0; r < t->parties; r++)
-        sw_table_put_party(t, r, version);
-    t->dropped = dropped;
-    t->before = version - updates;
-    t->torn = -1;
-}
-
-void sw_table_put_param(struct sw_table *t, int param, uint64_t version)
-{
-    struct sw_param *p = &t->params[param];
-    for (int i = p->first_slice; i < p->first_slice + p->slice_count; i++) {
-        t->slices[i].version = version - t->before;
-        t->slices[i].dropped = sw_table_dropped(t);
-    }
-    for (int r = 0; r < t->parties; r++)
-        /* What it wrote into the table is seen by whoever waits for the version. */
-        __atomic_store_n(&p->view[r].ready, version * (uint64_t)p->slice_count, __ATOMIC_SEQ_CST);
-    sw_table_wake(t);
-}
-
-void sw_table_refresh(struct sw_table *t, int party)
-{
-    for (int i = 0; i < t->param_count; i++) {
-        struct sw_param *p = &t->params[i];
-        if (p->view[party].value != p->value)
-            memcpy(p->view[party].value, p->value, sw_param_array_bytes(p));
-        for (int s = 0; s < t->args.servers; s++)
-            t->servers[s].turns[i * t->parties + party].staleness = 0;
-    }
-}
-
-uint64_t sw_table_updates(const struct sw_table *t)
-{
-    return t->slice_count > 0 ? t->slices[0].version : 0;
-}
-
-uint64_t sw_table_dropped(const struct sw_table *t)
-{
-    return __atomic_load_n(&t->dropped, __ATOMIC_RELAXED);
+    return &t->servers[server].inbox;
 }

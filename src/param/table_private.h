@@ -1,6 +1,8 @@
-/* What table*.c (building: parameters, slices, memory, initial values, who gives what), serve.c
- * (running), hogwild.c (without servers), decide.c (updates in two phases) and factors.c (gradients
- * out of factors) share. */
+/* What the files of a table share. Each calls only those before it: table.c (settings) and
+ * table_versions.c; factors.c (gradients out of factors); table_contributors.c; table_apply.c (an
+ * update of a slice); decide.c (updates in two phases); sync.c (server groups); hogwild.c (updates
+ * without servers); serve.c (messages). table_new.c, table_slices.c, table_memory.c and
+ * table_init.c build a table. */
 #ifndef SW_PARAM_TABLE_PRIVATE_H
 #define SW_PARAM_TABLE_PRIVATE_H
 
@@ -90,15 +92,21 @@ static inline size_t sw_param_array_bytes(const struct sw_param *p)
            SW_TABLE_ALIGN_BYTES;
 }
 
-/* serve.c: wakes who waits for a version or for mail. */
+/* table_versions.c: wakes who waits for a version or for mail. */
 void sw_table_wake(struct sw_table *t);
-/* What a party's gradients of a parameter sum up to, from element `from` on: in is where the terms
- * are listed. Returns the first. */
+/* How many updates of the parameter every update group has made; UINT64_MAX: no update moves it. */
+uint64_t sw_table_slowest(const struct sw_table *t, int param);
+
+/* table_contributors.c: how many contributors an update group has. */
+int sw_table_threshold(const struct sw_table *t, int param);
+
+/* table_apply.c: the partial sums of an update group's gradient, from element `from` on, listed in
+ * `in`. Returns the first. */
 float *sw_table_sum(const struct sw_table *t, int param, int party, int64_t from,
                     const float *in[SW_TREE_LEAVES], struct sw_terms *sum);
-/* table_contributors.c */
-/* How many make an update of it complete. */
-int sw_table_threshold(const struct sw_table *t, int param);
+/* What update `version` of a parameter is made of beside arrays, where it is made alone. */
+void sw_table_update_terms(const struct sw_table *t, int param, uint64_t version,
+                           struct sw_update_args *a);
 /* Runs the updater over a slice, for the party's update `version`. d: what was decided, or NULL.
  * Errors: SW_ERR_DIVERGED. */
 int sw_table_update_slice(struct sw_table *t, const struct sw_slice *s, int party, uint64_t version,
@@ -138,10 +146,6 @@ int sw_table_race(struct sw_table *t, int worker, int param, uint64_t version,
 int sw_table_race_all(struct sw_table *t, int party, const struct sw_table_decision *d,
                       struct sw_err *err) SW_MUST_CHECK;
 
-/* What update `version` of a parameter is made of beside arrays, where it is made alone. */
-void sw_table_update_terms(const struct sw_table *t, int param, uint64_t version,
-                           struct sw_update_args *a);
-
 /* decide.c. Room for norms, once the slices are cut. */
 int sw_table_make_phases(struct sw_table *t, struct sw_err *err) SW_MUST_CHECK;
 void sw_table_free_phases(struct sw_table *t);
@@ -149,12 +153,9 @@ void sw_table_free_phases(struct sw_table *t);
  */
 int sw_table_gather(struct sw_table *t, int party, const struct sw_slice *s,
                     struct sw_err *err) SW_MUST_CHECK;
-/* That many slices were: the last ones bring the decision. Errors: SW_ERR_CANCELLED, and under
- * Hogwild those of an update. */
-int sw_table_gathered(struct sw_table *t, int party, int slices, struct sw_err *err) SW_MUST_CHECK;
-/* A new value is not finite after update `version`. Errors: SW_ERR_DIVERGED unless that is to be
- * told only. */
-int sw_table_bad_value(struct sw_table *t, int param, uint64_t version,
-                       struct sw_err *err) SW_MUST_CHECK;
+/* So many slices are measured, or verdicts said, of an update group's coming update. True: nothing
+ * is missing any more, *d is what was decided, and the caller carries it out. */
+bool sw_table_complete(struct sw_table *t, int party, int count,
+                       struct sw_table_decision *d) SW_MUST_CHECK;
 
 #endif

@@ -9,7 +9,7 @@ exec python3 - "${SW_BINARY_DIR:?the build to look at}" <<'END'
 import collections, pathlib, subprocess, sys
 
 MOST = 5
-LARGER = {"src/device/sim": 7, "src/param": 7}
+LARGER = {"src/device/sim": 7}
 
 
 def circles(edges):
