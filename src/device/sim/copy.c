@@ -79,24 +79,16 @@ static int run_copy(struct sw_sim_stream *s, struct sw_sim_op *op, struct sw_err
     return rc;
 }
 
-static const struct sw_sim_op_type copy_type = {.name = "copy",
-                                                .pointers = copy_pointers,
-                                                .counted = true,
-                                                .moves = true,
-                                                .reach = reach,
-                                                .run = run_copy};
-static const struct sw_sim_op_type copy_2d_type = {.name = "copy_2d",
-                                                   .pointers = copy_pointers,
-                                                   .counted = true,
-                                                   .moves = true,
-                                                   .reach = reach,
-                                                   .run = run_copy};
-static const struct sw_sim_op_type copy_peer_type = {.name = "copy_peer",
-                                                     .pointers = copy_pointers,
-                                                     .counted = true,
-                                                     .moves = true,
-                                                     .reach = reach,
-                                                     .run = run_copy};
+#define COPY_TYPE(id)                                                                              \
+    static const struct sw_sim_op_type id##_type = {.name = #id,                                   \
+                                                    .pointers = copy_pointers,                     \
+                                                    .counted = true,                               \
+                                                    .moves = true,                                 \
+                                                    .reach = reach,                                \
+                                                    .run = run_copy}
+COPY_TYPE(copy);
+COPY_TYPE(copy_2d);
+COPY_TYPE(copy_peer);
 
 static bool overlap(const struct sw_sim_op *op)
 {

@@ -27,19 +27,13 @@ enum sw_sim_fault sw_sim_begin(struct sw_sim_device *d)
 {
     enum sw_sim_fault met = SW_SIM_NO_FAULT;
     sw_mutex_lock(&d->lock);
-    bool due = d->operations >= d->fault_at;
-    if (due && d->fault == SW_SIM_HANG) {
-        met = SW_SIM_HANG;
+    if (d->operations++ >= d->fault_at && d->fault != SW_SIM_NOMEM) {
+        met = d->fault;
         d->fault = SW_SIM_NO_FAULT; /* one operation hangs, and its stream with it */
-    } else if (due && d->fault == SW_SIM_WRONG) {
-        met = SW_SIM_WRONG;
-        d->fault = SW_SIM_NO_FAULT;
-    } else if (due && d->fault == SW_SIM_LOST) {
-        d->lost = true;
     }
+    d->lost = d->lost || met == SW_SIM_LOST;
     if (d->lost)
         met = SW_SIM_LOST;
-    d->operations++;
     sw_mutex_unlock(&d->lock);
     return met;
 }
