@@ -258,7 +258,7 @@ static int make(struct sw_sim_collective *c, struct sw_device *const *devices, s
     }
     int rc = sw_sim_event_new(devices[0], &gate, err);
     if (rc == SW_OK)
-        c->gate = (struct sw_sim_event *)(void *)gate;
+        c->gate = sw_sim_event_of(gate);
     return rc;
 }
 

@@ -1,5 +1,5 @@
+/* A simulated GPU from its first owner to its last, and the faults that it meets. */
 #include "base/os.h"
-#include "device/collective.h"
 #include "device/sim/sim_private.h"
 #include <stdio.h>
 
@@ -39,17 +39,6 @@ enum sw_sim_fault sw_sim_begin(struct sw_sim_device *d)
 }
 
 /* ---- Life ---- */
-
-static void cancel(struct sw_device *dev)
-{
-    struct sw_sim_device *d = sw_sim_device_of(dev);
-    sw_mutex_lock(&d->lock);
-    d->cancelled = true;
-    for (int i = 0; i < SW_SIM_STREAMS; i++)
-        if (d->stream[i])
-            sw_sim_stream_cancel(d->stream[i]);
-    sw_mutex_unlock(&d->lock);
-}
 
 static struct sw_sim_host *new_host(void)
 {
@@ -101,19 +90,9 @@ void sw_sim_release(struct sw_sim_device *d)
         free_device(d);
 }
 
-static void close_device(struct sw_device *dev)
+int sw_sim_device_new(const struct sw_sim_conf *conf, int index, struct sw_sim_device **out,
+                      struct sw_err *err)
 {
-    cancel(dev);
-    sw_sim_release(sw_sim_device_of(dev));
-}
-
-int sw_sim_open(const struct sw_sim_conf *conf, int index, struct sw_device **out,
-                struct sw_err *err)
-{
-    if (index < 0 || index >= conf->gpus)
-        return sw_err_set(err, SW_ERR_INVALID,
-                          "there is no simulated GPU sim:%d; there are %d, from sim:0", index,
-                          conf->gpus);
     struct sw_sim_device *d = sw_calloc(1, sizeof *d);
     if (!d)
         return sw_err_nomem(err, "sim device", sizeof *d);
@@ -123,9 +102,8 @@ int sw_sim_open(const struct sw_sim_conf *conf, int index, struct sw_device **ou
     sw_sim_names_init(&d->names);
     d->conf = *conf;
     d->owners = 1;
+    d->slow = 1;
     d->probe_fd = -1;
-    d->base.ops = &sw_sim_ops;
-    d->base.caps = &sw_driver_sim.caps;
     d->base.index = index;
     snprintf(d->base.name, sizeof d->base.name, "sim:%d", index);
     d->host = new_host();
@@ -137,59 +115,6 @@ int sw_sim_open(const struct sw_sim_conf *conf, int index, struct sw_device **ou
         free_device(d);
         return rc;
     }
-    d->slow = 1;
-    if (index == (conf->faulty < 0 ? conf->gpus - 1 : conf->faulty)) {
-        d->slow = conf->slow;
-        if (conf->fault != SW_SIM_NO_FAULT)
-            sw_sim_inject(&d->base, conf->fault, conf->fault_at - 1);
-    }
-    *out = &d->base;
+    *out = d;
     return SW_OK;
 }
-
-static int collectives(struct sw_device *dev, const struct sw_collective_ops **out,
-                       struct sw_err *err)
-{
-    (void)dev, (void)err;
-    *out = &sw_sim_collectives;
-    return SW_OK;
-}
-
-const struct sw_device_ops sw_sim_ops = {
-    .close = close_device,
-    .cancel = cancel,
-    .alloc = sw_sim_alloc,
-    .place = sw_sim_place,
-    .free = sw_sim_free,
-    .pin = sw_sim_pin,
-    .host_alloc = sw_sim_host_alloc,
-    .host_free = sw_sim_host_free,
-    .bytes = sw_sim_bytes,
-    .name = sw_sim_name,
-    .stream_new = sw_sim_stream_new,
-    .stream_attach = sw_sim_stream_attach,
-    .stream_name = sw_sim_stream_name,
-    .stream_free = sw_sim_stream_free,
-    .stream_wait = sw_sim_stream_wait,
-    .share = sw_stream_share_in_turn,
-    .event_new = sw_sim_event_new,
-    .event_free = sw_sim_event_free,
-    .event_record = sw_sim_event_record,
-    .event_wait = sw_sim_event_wait,
-    .event_host_wait = sw_sim_event_host_wait,
-    .call = sw_sim_call,
-    .copy = sw_sim_copy,
-    .copy_peer = sw_sim_copy_peer,
-    .copy_2d = sw_sim_copy_2d,
-    .run = sw_sim_run,
-    .fill_zero = sw_sim_fill_zero,
-    .all_finite = sw_sim_all_finite,
-    .capture_begin = sw_sim_capture_begin,
-    .capture_end = sw_sim_capture_end,
-    .graph_launch = sw_sim_graph_launch,
-    .graph_free = sw_sim_graph_free,
-    .reaches = sw_sim_peer_reaches,
-    .reach = sw_sim_peer_reach,
-    .collectives = collectives,
-    .plans = &sw_sim_plans,
-};

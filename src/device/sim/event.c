@@ -4,11 +4,6 @@
 #include "base/os.h"
 #include "device/sim/sim_private.h"
 
-static struct sw_sim_event *event_of(struct sw_event *e)
-{
-    return (struct sw_sim_event *)(void *)e;
-}
-
 int sw_sim_event_new(struct sw_device *dev, struct sw_event **out, struct sw_err *err)
 {
     struct sw_sim_event *e = sw_calloc(1, sizeof *e);
@@ -22,8 +17,9 @@ int sw_sim_event_new(struct sw_device *dev, struct sw_event **out, struct sw_err
     return SW_OK;
 }
 
-static void let_go(struct sw_sim_event *e)
+void sw_sim_event_free(struct sw_event *event)
 {
+    struct sw_sim_event *e = sw_sim_event_of(event);
     sw_mutex_lock(&e->lock);
     bool last = --e->owners == 0;
     sw_mutex_unlock(&e->lock);
@@ -33,11 +29,6 @@ static void let_go(struct sw_sim_event *e)
     sw_mutex_fini(&e->lock);
     sw_sim_clock_fini(&e->clock);
     sw_free(e);
-}
-
-void sw_sim_event_free(struct sw_event *e)
-{
-    let_go(event_of(e));
 }
 
 void sw_sim_event_wake(struct sw_sim_event *e)
@@ -61,13 +52,6 @@ void sw_sim_event_happen(struct sw_sim_event *e, uint64_t number, const struct s
     sw_mutex_unlock(&e->lock);
 }
 
-/* A record that was queued. */
-static void happen(struct sw_sim_event *e, uint64_t number, const struct sw_err *why)
-{
-    sw_sim_event_happen(e, number, why);
-    let_go(e);
-}
-
 /* e->lock is held. */
 static int outcome(const struct sw_sim_event *e, struct sw_err *err)
 {
@@ -76,58 +60,7 @@ static int outcome(const struct sw_sim_event *e, struct sw_err *err)
     return e->err.code;
 }
 
-/* ---- Record ---- */
-
-static int run_record(struct sw_sim_stream *s, struct sw_sim_op *op, struct sw_err *err)
-{
-    (void)s, (void)err;
-    happen(op->u.event.event, op->u.event.number, NULL);
-    return SW_OK;
-}
-
-static void skip_record(struct sw_sim_op *op, const struct sw_err *why)
-{
-    happen(op->u.event.event, op->u.event.number, why);
-}
-
-static const struct sw_sim_op_type record_type = {
-    .name = "event_record", .run = run_record, .skip = skip_record};
-
-/* e->lock is held. The event stands behind all that the stream has queued. */
-static int set_clock(struct sw_sim_event *e, const struct sw_sim_stream *s, struct sw_err *err)
-{
-    sw_sim_clock_clear(&e->clock);
-    int rc = sw_sim_clock_merge(&e->clock, &s->clock, err);
-    return rc == SW_OK ? sw_sim_clock_add(&e->clock, s->lane, s->queued, err) : rc;
-}
-
-int sw_sim_event_record(struct sw_stream *s, struct sw_event *event, struct sw_err *err)
-{
-    struct sw_err mine;
-    struct sw_sim_op op = {.type = &record_type, .u.event.event = event_of(event)};
-    struct sw_sim_event *e = op.u.event.event;
-    if (sw_sim_stream_of(s)->capture)
-        return sw_sim_capture_record(sw_sim_stream_of(s), e, err);
-    sw_mutex_lock(&e->lock);
-    e->captured = 0;
-    int rc = set_clock(e, sw_sim_stream_of(s), err);
-    if (rc != SW_OK) {
-        sw_mutex_unlock(&e->lock);
-        return rc;
-    }
-    e->owners++;
-    op.u.event.number = ++e->asked;
-    sw_mutex_unlock(&e->lock);
-    rc = sw_sim_push(s, &op, &mine);
-    if (rc != SW_OK) {
-        happen(e, op.u.event.number, &mine);
-        if (err)
-            *err = mine;
-    }
-    return rc;
-}
-
-/* ---- Wait ---- */
+/* ---- Waiting ---- */
 
 static void set_waiting(struct sw_sim_stream *s, struct sw_sim_event *e)
 {
@@ -154,49 +87,9 @@ int sw_sim_event_stand(struct sw_sim_stream *s, struct sw_sim_event *e, uint64_t
     return rc;
 }
 
-static int run_wait(struct sw_sim_stream *s, struct sw_sim_op *op, struct sw_err *err)
-{
-    int rc = sw_sim_event_stand(s, op->u.event.event, op->u.event.number, err);
-    let_go(op->u.event.event);
-    return rc;
-}
-
-static void skip_wait(struct sw_sim_op *op, const struct sw_err *why)
-{
-    (void)why;
-    let_go(op->u.event.event);
-}
-
-static const struct sw_sim_op_type wait_type = {
-    .name = "event_wait", .run = run_wait, .skip = skip_wait};
-
-int sw_sim_event_wait(struct sw_stream *s, struct sw_event *event, struct sw_err *err)
-{
-    struct sw_sim_op op = {.type = &wait_type, .u.event.event = event_of(event)};
-    struct sw_sim_event *e = op.u.event.event;
-    sw_mutex_lock(&e->lock);
-    bool captured = e->captured != 0 || sw_sim_stream_of(s)->capture;
-    if (captured) {
-        sw_mutex_unlock(&e->lock);
-        return sw_sim_capture_wait(sw_sim_stream_of(s), e, err);
-    }
-    int rc = sw_sim_clock_merge(&sw_sim_stream_of(s)->clock, &e->clock, err);
-    if (rc != SW_OK) {
-        sw_mutex_unlock(&e->lock);
-        return rc;
-    }
-    e->owners++;
-    op.u.event.number = e->asked;
-    sw_mutex_unlock(&e->lock);
-    rc = sw_sim_push(s, &op, err);
-    if (rc != SW_OK)
-        let_go(e);
-    return rc;
-}
-
 int sw_sim_event_host_wait(struct sw_event *event, struct sw_err *err)
 {
-    struct sw_sim_event *e = event_of(event);
+    struct sw_sim_event *e = sw_sim_event_of(event);
     struct sw_sim_clock passed = {.count = 0}; /* the event may be recorded again meanwhile */
     sw_mutex_lock(&e->lock);
     int rc = e->captured ? sw_err_set(err, SW_ERR_UNSUPPORTED,
@@ -208,7 +101,7 @@ int sw_sim_event_host_wait(struct sw_event *event, struct sw_err *err)
     if (rc == SW_OK)
         rc = outcome(e, err);
     sw_mutex_unlock(&e->lock);
-    let_go(e);
+    sw_sim_event_free(event);
     if (rc == SW_OK)
         sw_sim_clock_know(&passed);
     sw_sim_clock_fini(&passed);

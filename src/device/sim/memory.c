@@ -189,35 +189,25 @@ static int block_before(const struct sw_sim_device *d, size_t offset)
     return low;
 }
 
-/* d->lock is held. Freeing what somebody may still use cannot fail, so that it is that one's error.
- */
-static void forget_block(struct sw_sim_device *d, const struct sw_sim_block *b)
+int sw_sim_give_back(struct sw_sim_device *d, const void *p, const struct sw_sim_lane **lane,
+                     struct sw_err *err)
 {
-    const struct sw_sim_lane *lane = NULL;
-    struct sw_err err;
-    size_t end = b->offset + granules(b->bytes);
-    if (sw_sim_race_free(&d->uses, b->offset, end, b->what, &lane, &err) != SW_OK)
-        sw_sim_stream_blame(d, lane, &err);
-    sw_sim_name_free(&d->names, b->offset, end);
-}
-
-void sw_sim_free(struct sw_device *dev, void *p, size_t bytes)
-{
-    struct sw_sim_device *d = sw_sim_device_of(dev);
-    size_t offset = (size_t)((char *)p - d->handed);
-    sw_mutex_lock(&d->lock);
+    size_t offset = (size_t)((const char *)p - d->handed);
     int i = block_before(d, offset);
-    if (i >= 0 && d->block[i].offset == offset) {
-        /* While it is still taken: nobody else has it yet. */
-        (void)madvise((char *)p + d->capacity, granules(d->block[i].bytes), MADV_DONTNEED);
-        forget_block(d, &d->block[i]);
-        d->taken -= granules(d->block[i].bytes);
-        d->in_use -= d->block[i].bytes;
-        d->blocks--;
-        memmove(&d->block[i], &d->block[i + 1], (size_t)(d->blocks - i) * sizeof *d->block);
-    }
-    sw_mutex_unlock(&d->lock);
-    (void)bytes;
+    if (i < 0 || d->block[i].offset != offset)
+        return SW_OK;
+
+    struct sw_sim_block b = d->block[i];
+    size_t end = b.offset + granules(b.bytes);
+    (void)madvise(d->handed + d->capacity + b.offset, granules(b.bytes), MADV_DONTNEED);
+    int rc = sw_sim_race_free(&d->uses, b.offset, end, b.what, lane, err);
+    sw_sim_name_free(&d->names, b.offset, end);
+
+    d->taken -= granules(b.bytes);
+    d->in_use -= b.bytes;
+    d->blocks--;
+    memmove(&d->block[i], &d->block[i + 1], (size_t)(d->blocks - i) * sizeof *d->block);
+    return rc;
 }
 
 struct sw_device_bytes sw_sim_bytes(struct sw_device *dev)
@@ -235,6 +225,15 @@ bool sw_sim_is_mine(const struct sw_sim_device *d, const void *p)
 {
     uintptr_t at = (uintptr_t)p, start = (uintptr_t)d->handed;
     return at >= start && at - start < d->capacity;
+}
+
+void sw_sim_memory_name(struct sw_device *dev, const void *p, size_t bytes, const char *what)
+{
+    struct sw_sim_device *d = sw_sim_device_of(dev);
+    if (sw_sim_is_mine(d, p))
+        sw_sim_name_add(&d->names, (uintptr_t)p - (uintptr_t)d->handed, bytes, what);
+    else
+        sw_sim_name_add(&d->host->names, (uintptr_t)p, bytes, what);
 }
 
 /* d->lock is held. */

@@ -54,15 +54,6 @@ void sw_sim_name_add(struct sw_sim_names *n, size_t from, size_t bytes, const ch
     sw_mutex_unlock(&n->lock);
 }
 
-void sw_sim_name(struct sw_device *dev, const void *p, size_t bytes, const char *what)
-{
-    struct sw_sim_device *d = sw_sim_device_of(dev);
-    if (sw_sim_is_mine(d, p))
-        sw_sim_name_add(&d->names, (uintptr_t)p - (uintptr_t)d->handed, bytes, what);
-    else
-        sw_sim_name_add(&d->host->names, (uintptr_t)p, bytes, what);
-}
-
 void sw_sim_name_free(struct sw_sim_names *n, size_t from, size_t to)
 {
     int kept = 0;

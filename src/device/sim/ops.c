@@ -1,5 +1,5 @@
-/* Operations: each is queued by value and run later by the cpu. */
-#include "device/sim/sim_private.h"
+/* Operations, and the records and waits of events: each is queued by value and run later. */
+#include "device/sim/capture.h"
 #include <string.h>
 
 /* Queued by an operation's function and run by run_NAME. */
@@ -91,5 +91,102 @@ int sw_sim_all_finite(struct sw_stream *s, const float *x, int64_t n, bool *fini
         rc = sw_stream_wait(s, err);
     if (rc == SW_OK)
         *finite = sw_sim_stream_of(s)->finite;
+    return rc;
+}
+
+/* ---- Records and waits ---- */
+
+static void let_go(const struct sw_sim_op *op)
+{
+    sw_sim_event_free((struct sw_event *)(void *)op->u.event.event);
+}
+
+static void happen(struct sw_sim_op *op, const struct sw_err *why)
+{
+    sw_sim_event_happen(op->u.event.event, op->u.event.number, why);
+    let_go(op);
+}
+
+static int run_record(struct sw_sim_stream *s, struct sw_sim_op *op, struct sw_err *err)
+{
+    (void)s, (void)err;
+    happen(op, NULL);
+    return SW_OK;
+}
+
+static const struct sw_sim_op_type record_type = {
+    .name = "event_record", .run = run_record, .skip = happen};
+
+/* e->lock is held. The event stands behind all that the stream has queued. */
+static int set_clock(struct sw_sim_event *e, const struct sw_sim_stream *s, struct sw_err *err)
+{
+    sw_sim_clock_clear(&e->clock);
+    int rc = sw_sim_clock_merge(&e->clock, &s->clock, err);
+    return rc == SW_OK ? sw_sim_clock_add(&e->clock, s->lane, s->queued, err) : rc;
+}
+
+int sw_sim_event_record(struct sw_stream *s, struct sw_event *event, struct sw_err *err)
+{
+    struct sw_err mine;
+    struct sw_sim_op op = {.type = &record_type, .u.event.event = sw_sim_event_of(event)};
+    struct sw_sim_event *e = op.u.event.event;
+    if (sw_sim_stream_of(s)->capture)
+        return sw_sim_capture_record(sw_sim_stream_of(s), e, err);
+    sw_mutex_lock(&e->lock);
+    e->captured = 0;
+    int rc = set_clock(e, sw_sim_stream_of(s), err);
+    if (rc != SW_OK) {
+        sw_mutex_unlock(&e->lock);
+        return rc;
+    }
+    e->owners++;
+    op.u.event.number = ++e->asked;
+    sw_mutex_unlock(&e->lock);
+    rc = sw_sim_push(s, &op, &mine);
+    if (rc != SW_OK) {
+        happen(&op, &mine);
+        if (err)
+            *err = mine;
+    }
+    return rc;
+}
+
+static int run_wait(struct sw_sim_stream *s, struct sw_sim_op *op, struct sw_err *err)
+{
+    int rc = sw_sim_event_stand(s, op->u.event.event, op->u.event.number, err);
+    let_go(op);
+    return rc;
+}
+
+static void skip_wait(struct sw_sim_op *op, const struct sw_err *why)
+{
+    (void)why;
+    let_go(op);
+}
+
+static const struct sw_sim_op_type wait_type = {
+    .name = "event_wait", .run = run_wait, .skip = skip_wait};
+
+int sw_sim_event_wait(struct sw_stream *s, struct sw_event *event, struct sw_err *err)
+{
+    struct sw_sim_op op = {.type = &wait_type, .u.event.event = sw_sim_event_of(event)};
+    struct sw_sim_event *e = op.u.event.event;
+    sw_mutex_lock(&e->lock);
+    bool captured = e->captured != 0 || sw_sim_stream_of(s)->capture;
+    if (captured) {
+        sw_mutex_unlock(&e->lock);
+        return sw_sim_capture_wait(sw_sim_stream_of(s), e, err);
+    }
+    int rc = sw_sim_clock_merge(&sw_sim_stream_of(s)->clock, &e->clock, err);
+    if (rc != SW_OK) {
+        sw_mutex_unlock(&e->lock);
+        return rc;
+    }
+    e->owners++;
+    op.u.event.number = e->asked;
+    sw_mutex_unlock(&e->lock);
+    rc = sw_sim_push(s, &op, err);
+    if (rc != SW_OK)
+        let_go(&op);
     return rc;
 }

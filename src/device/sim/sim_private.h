@@ -1,20 +1,24 @@
 /* What the files of the sim device share. Internal to device/sim.
  *
+ * Files call only those below them:
+ *
  * driver.c   what is known of it before one is open
+ * open.c     opening, closing, cancelling, the table
  * conf.c     the option text
- * device.c   opening, closing, faults, the table
- * memory.c   the two halves of the address space, allocations, what a pointer is
- * name.c     what places are called
- * clock.c    the order of operations
- * race.c     uses of memory that nothing orders
- * link.c     how long copies take
- * stream.c   a stream's ring, its thread, waiting, cancelling
- * event.c    events
+ * graph.c    what was captured queued again
+ * ops.c      operations, records, waits
  * copy.c     copies
- * graph.c    captures, and what was captured queued again
- * collective.c  sums over devices
- * ops.c      operations
  * plan.c     plans
+ * collective.c  sums over devices
+ * stream.c   a stream's ring, its thread, waiting, cancelling
+ * capture.c  captures
+ * event.c    events
+ * device.c   a device from its first owner to its last, faults
+ * link.c     how long copies take
+ * memory.c   the two halves of the address space, allocations, what a pointer is
+ * race.c     uses of memory that nothing orders
+ * clock.c    the order of operations
+ * name.c     what places are called
  *
  * Functions without a word are the rows of the device's table: device/device.h says what they do.
  *
@@ -112,7 +116,6 @@ static inline struct sw_sim_device *sw_sim_device_of(struct sw_device *dev)
     return (struct sw_sim_device *)(void *)dev;
 }
 
-extern const struct sw_device_ops sw_sim_ops;
 extern const struct sw_plan_makers sw_sim_plans;
 extern const struct sw_collective_ops sw_sim_collectives;
 
@@ -122,12 +125,16 @@ void sw_sim_memory_fini(struct sw_sim_device *d);
 int sw_sim_alloc(struct sw_device *dev, size_t bytes, uint64_t nodes, const char *what, void **out,
                  struct sw_err *err);
 void sw_sim_place(struct sw_device *dev, void *p, size_t bytes, uint64_t nodes);
-void sw_sim_free(struct sw_device *dev, void *p, size_t bytes);
+/* d->lock is held. Gives an allocation back, SW_ERR_INVALID when somebody may still use it: *lane
+ * is that one's. */
+int sw_sim_give_back(struct sw_sim_device *d, const void *p, const struct sw_sim_lane **lane,
+                     struct sw_err *err) SW_MUST_CHECK;
 void sw_sim_pin(struct sw_device *dev, void *p, size_t bytes, bool pinned);
 int sw_sim_host_alloc(struct sw_device *dev, size_t bytes, const char *what, void **out,
                       struct sw_err *err);
 void sw_sim_host_free(struct sw_device *dev, void *p, size_t bytes);
 struct sw_device_bytes sw_sim_bytes(struct sw_device *dev);
+void sw_sim_memory_name(struct sw_device *dev, const void *p, size_t bytes, const char *what);
 /* Is it an address that this device might have handed out? */
 bool sw_sim_is_mine(const struct sw_sim_device *d, const void *p);
 /* Where `bytes` bytes at a device address really are; argument names it in the error. NULL with no
@@ -145,7 +152,6 @@ int sw_sim_reach_host(struct sw_sim_device *d, const char *argument, void *p, si
  * SW_SIM_WHAT bytes and becomes "" where nothing has a name. */
 void sw_sim_names_init(struct sw_sim_names *n);
 void sw_sim_names_fini(struct sw_sim_names *n);
-void sw_sim_name(struct sw_device *dev, const void *p, size_t bytes, const char *what);
 void sw_sim_name_add(struct sw_sim_names *n, size_t from, size_t bytes, const char *what);
 void sw_sim_name_free(struct sw_sim_names *n, size_t from, size_t to);
 void sw_sim_name_of(struct sw_sim_names *n, size_t from, size_t bytes, char *out);
@@ -163,7 +169,10 @@ int64_t sw_sim_link_pass(struct sw_sim_link *out, struct sw_sim_link *in, int64_
 bool sw_sim_peer_reaches(struct sw_device *dev, struct sw_device *peer);
 int sw_sim_peer_reach(struct sw_device *dev, struct sw_device *peer, struct sw_err *err);
 
-/* device.c. Counts an operation that begins and says which fault it is to meet. */
+/* device.c */
+int sw_sim_device_new(const struct sw_sim_conf *conf, int index, struct sw_sim_device **out,
+                      struct sw_err *err) SW_MUST_CHECK;
+/* Counts an operation that begins and says which fault it is to meet. */
 enum sw_sim_fault sw_sim_begin(struct sw_sim_device *d);
 void sw_sim_release(struct sw_sim_device *d); /* one owner less */
 
@@ -180,6 +189,11 @@ struct sw_sim_event {
     int mark;                  /* which of its marks it is */
     struct sw_err err;         /* of that one: why it could not happen; code SW_OK else */
 };
+
+static inline struct sw_sim_event *sw_sim_event_of(struct sw_event *e)
+{
+    return (struct sw_sim_event *)(void *)e;
+}
 
 int sw_sim_event_new(struct sw_device *dev, struct sw_event **out, struct sw_err *err);
 void sw_sim_event_free(struct sw_event *e);
@@ -305,32 +319,11 @@ void sw_sim_stream_cancel(struct sw_sim_stream *s);
 int sw_sim_stream_hang(struct sw_sim_stream *s, struct sw_err *err) SW_MUST_CHECK;
 /* Waits on the thread until then, or until the stream is cancelled. */
 void sw_sim_stream_sleep(struct sw_sim_stream *s, int64_t until_ns);
-/* d->lock is held: something is wrong with what is queued on the stream of this lane. */
-void sw_sim_stream_blame(struct sw_sim_device *d, const struct sw_sim_lane *lane,
-                         const struct sw_err *why);
 
 /* Checks the operation's pointers and its order and queues a copy of it; waits while the ring is
  * full. Errors: what is wrong with a pointer or which wait is missing (nothing is queued then), or
  * the stream's. */
 int sw_sim_push(struct sw_stream *s, const struct sw_sim_op *op, struct sw_err *err) SW_MUST_CHECK;
-
-/* ---- Captures: graph.c ---- */
-
-int sw_sim_capture_begin(struct sw_stream *s, struct sw_err *err);
-int sw_sim_capture_end(struct sw_stream *s, struct sw_graph **out, struct sw_err *err);
-int sw_sim_graph_launch(struct sw_stream *s, struct sw_graph *g, struct sw_err *err);
-void sw_sim_graph_free(struct sw_graph *g);
-/* What a stream that is captured is given: an operation with its pointers checked, a record, a
- * wait. */
-int sw_sim_capture_op(struct sw_sim_stream *s, const struct sw_sim_op *op,
-                      struct sw_err *err) SW_MUST_CHECK;
-int sw_sim_capture_record(struct sw_sim_stream *s, struct sw_sim_event *e,
-                          struct sw_err *err) SW_MUST_CHECK;
-int sw_sim_capture_wait(struct sw_sim_stream *s, struct sw_sim_event *e,
-                        struct sw_err *err) SW_MUST_CHECK;
-/* Refuses what a stream that is captured cannot do; SW_OK for others. */
-int sw_sim_capture_refuse(struct sw_sim_stream *s, const char *what,
-                          struct sw_err *err) SW_MUST_CHECK;
 
 /* ---- The table's operations: see device/device.h ---- */
 

@@ -9,7 +9,7 @@
  * afterwards nothing touches the caller's memory. */
 #include "base/os.h"
 #include "base/str.h"
-#include "device/sim/sim_private.h"
+#include "device/sim/capture.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -230,22 +230,6 @@ void sw_sim_stream_cancel(struct sw_sim_stream *s)
     if (s->waiting)
         sw_sim_event_wake(s->waiting);
     sw_mutex_unlock(&s->lock);
-}
-
-void sw_sim_stream_blame(struct sw_sim_device *d, const struct sw_sim_lane *lane,
-                         const struct sw_err *why)
-{
-    for (int i = 0; i < SW_SIM_STREAMS; i++) {
-        struct sw_sim_stream *s = d->stream[i];
-        if (!s || s->lane != lane)
-            continue;
-        sw_mutex_lock(&s->lock);
-        if (s->err.code == SW_OK) {
-            s->err = *why;
-            (void)sw_err_prefix(&s->err, why->code, "%s", s->base.dev->name);
-        }
-        sw_mutex_unlock(&s->lock);
-    }
 }
 
 void sw_sim_stream_name(struct sw_stream *s, const char *name)

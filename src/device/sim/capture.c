@@ -1,0 +1,208 @@
+/* Graphs: a list of what the streams were given while they were captured, in that order, queued
+ * again by the thread that launches. So everything that a stream checks is checked in each launch:
+ * pointers, which must lie in the allocations of before, and the order between streams.
+ *
+ * Captures are as strict as CUDA's. Events that are recorded in one belong to it: they become
+ * marks, and launches have events of their own for those. A stream comes in by waiting for such an
+ * event and must be behind the captured one again at the end, which counts of operations tell:
+ * those of every stream that a mark stands behind. */
+#include "device/sim/capture.h"
+#include "base/os.h"
+#include <string.h>
+
+void sw_sim_graph_free(struct sw_graph *graph)
+{
+    struct sw_sim_graph *g = sw_sim_graph_of(graph);
+    for (int i = 0; i < g->mark_count; i++)
+        sw_sim_event_free(g->marks[i].event);
+    sw_free(g->marks);
+    sw_free(g->nodes);
+    sw_free(g);
+}
+
+/* ---- Capturing ---- */
+
+/* The first error of a capture is why it fails. */
+static int spoil(struct sw_sim_graph *g, int rc, const struct sw_err *why, struct sw_err *err)
+{
+    if (g->wrong.code == SW_OK)
+        g->wrong = *why;
+    if (err)
+        *err = *why;
+    return rc;
+}
+
+int sw_sim_capture_refuse(struct sw_sim_stream *s, const char *what, struct sw_err *err)
+{
+    struct sw_err why;
+    if (!s->capture)
+        return SW_OK;
+    int rc = sw_err_set(&why, SW_ERR_UNSUPPORTED, "%s: %s cannot be part of a graph",
+                        s->base.dev->name, what);
+    return spoil(s->capture, rc, &why, err);
+}
+
+static struct sw_sim_member *find(struct sw_sim_graph *g, const struct sw_sim_stream *s)
+{
+    for (int i = 0; i < g->members; i++)
+        if (g->member[i].stream == s)
+            return &g->member[i];
+    return NULL;
+}
+
+static int join(struct sw_sim_graph *g, struct sw_sim_stream *s, struct sw_err *err)
+{
+    struct sw_err why;
+    if (g->members == SW_SIM_GRAPH_STREAMS) {
+        int rc = sw_err_set(&why, SW_ERR_UNSUPPORTED, "%s: a graph of more than %d streams",
+                            s->base.dev->name, SW_SIM_GRAPH_STREAMS);
+        return spoil(g, rc, &why, err);
+    }
+    g->member[g->members++] = (struct sw_sim_member){.stream = s};
+    s->capture = g;
+    return SW_OK;
+}
+
+static int add_node(struct sw_sim_graph *g, const struct sw_sim_node *n, struct sw_err *err)
+{
+    struct sw_err why;
+    if (g->count == g->room) {
+        int room = g->room ? 2 * g->room : 64;
+        struct sw_sim_node *more = sw_realloc_array(g->nodes, (size_t)room, sizeof *more);
+        if (!more)
+            return spoil(g, sw_err_nomem(&why, "a graph", (size_t)room * sizeof *more), &why, err);
+        g->nodes = more;
+        g->room = room;
+    }
+    g->nodes[g->count++] = *n;
+    return SW_OK;
+}
+
+int sw_sim_capture_op(struct sw_sim_stream *s, const struct sw_sim_op *op, struct sw_err *err)
+{
+    struct sw_sim_member *m = find(s->capture, s);
+    if (!op->type->counted) /* it serves the host, or asks for something to be made */
+        return sw_sim_capture_refuse(s, op->type->name, err);
+    m->place.of[m - s->capture->member]++;
+    return add_node(s->capture, &(struct sw_sim_node){SW_SIM_OPERATION, SW_SIM_NO_MARK, s, *op},
+                    err);
+}
+
+static int new_mark(struct sw_sim_graph *g, struct sw_err *err)
+{
+    struct sw_err why;
+    if (g->mark_count == g->mark_room) {
+        int room = g->mark_room ? 2 * g->mark_room : 16;
+        struct sw_sim_mark *more = sw_realloc_array(g->marks, (size_t)room, sizeof *more);
+        if (!more)
+            return spoil(g, sw_err_nomem(&why, "a graph", (size_t)room * sizeof *more), &why, err);
+        g->marks = more;
+        g->mark_room = room;
+    }
+    int rc = sw_sim_event_new(&g->device->base, &g->marks[g->mark_count].event, &why);
+    if (rc != SW_OK)
+        return spoil(g, rc, &why, err);
+    g->mark_count++;
+    return SW_OK;
+}
+
+int sw_sim_capture_record(struct sw_sim_stream *s, struct sw_sim_event *e, struct sw_err *err)
+{
+    struct sw_sim_graph *g = s->capture;
+    int rc = new_mark(g, err);
+    if (rc != SW_OK)
+        return rc;
+    int mark = g->mark_count - 1;
+    g->marks[mark].place = find(g, s)->place;
+    sw_mutex_lock(&e->lock);
+    e->captured = g->number;
+    e->mark = mark;
+    sw_mutex_unlock(&e->lock);
+    return add_node(g, &(struct sw_sim_node){.kind = SW_SIM_RECORD, .mark = mark, .stream = s},
+                    err);
+}
+
+int sw_sim_capture_wait(struct sw_sim_stream *s, struct sw_sim_event *e, struct sw_err *err)
+{
+    struct sw_sim_device *d = s->device;
+    sw_mutex_lock(&d->lock);
+    struct sw_sim_graph *g = d->capture;
+    sw_mutex_unlock(&d->lock);
+    sw_mutex_lock(&e->lock);
+    uint64_t captured = e->captured;
+    int mark = e->mark, rc = SW_OK;
+    sw_mutex_unlock(&e->lock);
+    if (!g || captured != g->number) {
+        rc = sw_sim_capture_refuse(s, "waiting for an event from outside", err);
+        return rc != SW_OK
+                   ? rc
+                   : sw_err_set(err, SW_ERR_INVALID, "%s: event_wait: the event belongs to a graph",
+                                s->base.dev->name);
+    }
+    if (!s->capture)
+        rc = join(g, s, err);
+    if (rc != SW_OK)
+        return rc;
+    struct sw_sim_place *behind = &find(g, s)->place;
+    for (int i = 0; i < SW_SIM_GRAPH_STREAMS; i++)
+        if (g->marks[mark].place.of[i] > behind->of[i])
+            behind->of[i] = g->marks[mark].place.of[i];
+    return add_node(g, &(struct sw_sim_node){.kind = SW_SIM_WAIT, .mark = mark, .stream = s}, err);
+}
+
+int sw_sim_capture_begin(struct sw_stream *stream, struct sw_err *err)
+{
+    struct sw_sim_stream *s = sw_sim_stream_of(stream);
+    struct sw_sim_device *d = s->device;
+    struct sw_sim_graph *g = sw_calloc(1, sizeof *g);
+    int rc = g ? SW_OK : sw_err_nomem(err, "a graph", sizeof *g);
+    if (rc != SW_OK)
+        return rc;
+    g->device = d;
+    sw_mutex_lock(&d->lock);
+    if (d->capture)
+        rc = sw_err_set(err, SW_ERR_UNSUPPORTED, "%s is being captured already", d->base.name);
+    else
+        d->capture = g;
+    g->number = ++d->captures;
+    sw_mutex_unlock(&d->lock);
+    if (rc == SW_OK)
+        rc = join(g, s, err);
+    else
+        sw_free(g);
+    return rc;
+}
+
+/* Every stream that came in is behind the captured one again. */
+static int check_joined(struct sw_sim_graph *g)
+{
+    for (int i = 1; i < g->members; i++)
+        if (g->member[i].place.of[i] > g->member[0].place.of[i])
+            return sw_err_set(&g->wrong, SW_ERR_UNSUPPORTED,
+                              "%s: the graph ends without what a second stream was given",
+                              g->device->base.name);
+    return SW_OK;
+}
+
+int sw_sim_capture_end(struct sw_stream *stream, struct sw_graph **out, struct sw_err *err)
+{
+    struct sw_sim_stream *s = sw_sim_stream_of(stream);
+    struct sw_sim_graph *g = s->capture;
+    if (!g || g->member[0].stream != s)
+        return sw_err_set(err, SW_ERR_INVALID,
+                          "%s: capture_end: nothing of this stream is captured", stream->dev->name);
+    int rc = g->wrong.code == SW_OK ? check_joined(g) : g->wrong.code;
+    for (int i = 0; i < g->members; i++)
+        g->member[i].stream->capture = NULL;
+    sw_mutex_lock(&g->device->lock);
+    g->device->capture = NULL;
+    sw_mutex_unlock(&g->device->lock);
+    if (rc == SW_OK) {
+        *out = (struct sw_graph *)(void *)g;
+        return SW_OK;
+    }
+    if (err)
+        *err = g->wrong;
+    sw_sim_graph_free((struct sw_graph *)(void *)g);
+    return rc;
+}

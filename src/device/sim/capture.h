@@ -1,0 +1,65 @@
+/* Graphs of the sim device: what its streams were given while they were captured, to be queued
+ * again; a graph has one user at a time. Internal to device/sim. */
+#ifndef SW_DEVICE_SIM_CAPTURE_H
+#define SW_DEVICE_SIM_CAPTURE_H
+
+#include "device/sim/sim_private.h"
+
+enum { SW_SIM_GRAPH_STREAMS = 8, SW_SIM_NO_MARK = -1 };
+
+enum sw_sim_node_kind { SW_SIM_OPERATION, SW_SIM_RECORD, SW_SIM_WAIT };
+
+struct sw_sim_node {
+    enum sw_sim_node_kind kind;
+    int mark;                     /* of records and waits */
+    struct sw_sim_stream *stream; /* borrowed */
+    struct sw_sim_op op;
+};
+
+/* How many operations of each stream are behind. */
+struct sw_sim_place {
+    int of[SW_SIM_GRAPH_STREAMS];
+};
+
+struct sw_sim_mark {
+    struct sw_event *event; /* owned */
+    struct sw_sim_place place;
+};
+
+struct sw_sim_graph {
+    struct sw_sim_device *device; /* borrowed */
+    uint64_t number;              /* of the capture */
+    struct sw_sim_node *nodes;    /* owned */
+    int count, room;
+    struct sw_sim_mark *marks; /* owned */
+    int mark_count, mark_room;
+    struct sw_sim_member {
+        struct sw_sim_stream *stream;
+        struct sw_sim_place place;  /* of what it is given next */
+    } member[SW_SIM_GRAPH_STREAMS]; /* the captured one first */
+    int members;
+    struct sw_err wrong; /* why it comes to nothing; code SW_OK: so far it does */
+};
+
+static inline struct sw_sim_graph *sw_sim_graph_of(struct sw_graph *g)
+{
+    return (struct sw_sim_graph *)(void *)g;
+}
+
+int sw_sim_capture_begin(struct sw_stream *s, struct sw_err *err);
+int sw_sim_capture_end(struct sw_stream *s, struct sw_graph **out, struct sw_err *err);
+int sw_sim_graph_launch(struct sw_stream *s, struct sw_graph *g, struct sw_err *err);
+void sw_sim_graph_free(struct sw_graph *g);
+/* What a stream that is captured is given: an operation with its pointers checked, a record, a
+ * wait. */
+int sw_sim_capture_op(struct sw_sim_stream *s, const struct sw_sim_op *op,
+                      struct sw_err *err) SW_MUST_CHECK;
+int sw_sim_capture_record(struct sw_sim_stream *s, struct sw_sim_event *e,
+                          struct sw_err *err) SW_MUST_CHECK;
+int sw_sim_capture_wait(struct sw_sim_stream *s, struct sw_sim_event *e,
+                        struct sw_err *err) SW_MUST_CHECK;
+/* Refuses what a stream that is captured cannot do; SW_OK for others. */
+int sw_sim_capture_refuse(struct sw_sim_stream *s, const char *what,
+                          struct sw_err *err) SW_MUST_CHECK;
+
+#endif
